@@ -22,6 +22,7 @@
 #include "move/retire.h"
 #include "move/scope.h"
 #include "move/trim.h"
+#include "move/zeros.h"
 #include "physical/capture.h"
 #include "physical/fence.h"
 #include "physical/record.h"
@@ -117,10 +118,11 @@ static mend_outcome continue_ends(climb *c, bool asks_streams)
 static mend_outcome behind_host_waits(climb *c)
 {
     mend_heap *heap = c->heap;
+    const bool any = mend_zeros_end_closed(heap, c->request->stream);
+    mend_outcome outcome = any ? place(c, false) : MEND_NOTHING;
     bool waited = heap->retire.foreign_bytes > 0 || !mend_report_is_hopeless(heap, c->request);
     bool has_graphs = waited && heap->groups.capture_count > 0;
     mend_streams_begin_host_waits(&heap->streams);
-    mend_outcome outcome = MEND_NOTHING;
     assert(c->waits_on_host);
     while (outcome == MEND_NOTHING && waited) {
         /* Memory of the request's own stream needs no wait; addresses that it may still use do, and
@@ -354,8 +356,7 @@ static mend_outcome try_again(void *context)
     return outcome == MEND_NOTHING ? make_room(c) : outcome;
 }
 
-/* Peer pools give back what the device lacks, one by one, until there is room. They are not asked
- * if the limit is what blocks the request. */
+/* Peer pools give back what the device lacks, one by one; not if the limit blocks the request. */
 static mend_outcome after_peer_pools(climb *c)
 {
     const mend_helpers *helpers = c->helpers;
@@ -400,8 +401,7 @@ static uint64_t wanted_at_last(const climb *c)
     return c->peers_were_asked ? 0 : c->lacking_bytes;
 }
 
-/* Counts what other threads did that may leave room: frees, and creations, which may be larger than
- * needed. */
+/* What other threads did that may leave room: frees, and creations, which may be too large. */
 static uint64_t changes_of(const mend_heap *heap)
 {
     return mend_heap_frees(heap) + heap->chunks.created;

@@ -228,7 +228,7 @@ static uint64_t sufficient_limit(const mend_heap *heap, const mend_request *requ
     }
     uint64_t missing_bytes =
         mend_align_up(request->size_bytes - empty_bytes, heap->device.granularity_bytes);
-    uint64_t limit_bytes = heap->chunks.reserved_bytes + missing_bytes;
+    uint64_t limit_bytes = heap->chunks.reserved_bytes + heap->ranges.zeros_bytes + missing_bytes;
     bool is_possible = limit_bytes <= heap->device.total_bytes &&
                        missing_bytes <= heap->shortage.device_free_bytes;
     return is_possible ? limit_bytes : 0;

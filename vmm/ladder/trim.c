@@ -11,6 +11,7 @@
 #include "move/retire.h"
 #include "move/scope.h"
 #include "move/trim.h"
+#include "move/zeros.h"
 #include "physical/fence.h"
 #include "users/capture_group.h"
 
@@ -31,7 +32,9 @@ static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t *relea
     mend_capture_groups_collect(heap);
     settle_imports(heap);
     mend_ranges_settle(heap, MEND_STREAM_UNKNOWN);
-    return mend_trim_to(heap, keep_bytes, false, released_bytes);
+    mend_result result = mend_trim_to(heap, keep_bytes, false, released_bytes);
+    mend_zeros_settle(heap, false); /* free memory may have been in their way */
+    return result;
 }
 
 bool mend_ladder_trim_addresses(mend_heap *heap, uint32_t asking)
@@ -219,12 +222,14 @@ bool mend_ladder_give_back(mend_heap *heap, uint64_t bytes)
     uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     uint64_t address_bytes = heap->space.address_bytes;
     mend_scope scope;
+    bool any = false;
     mend_ladder_trim(heap, reserved_bytes > bytes ? reserved_bytes - bytes : 0, &released_bytes);
     if (mend_scope_open(heap, &scope) == MEND_OK) {
+        any = mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
         mend_space_trim(&heap->space, 0); /* including the oldest */
         mend_scope_close(heap, &scope);
     }
-    return released_bytes > 0 || heap->space.address_bytes < address_bytes;
+    return any || released_bytes > 0 || heap->space.address_bytes < address_bytes;
 }
 
 mend_result mend_ladder_set_limit(mend_heap *heap, uint64_t limit_bytes)

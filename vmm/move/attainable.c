@@ -19,10 +19,10 @@ static void look(mend_heap *heap, bool learns)
     mend_status status = heap->driver->memory_info(heap->driver, &free_bytes, &total_bytes);
     bool is_told = status == MEND_DRIVER_OK;
     uint64_t known_bytes = free_bytes + heap->chunks.reserved_bytes;
+    uint64_t own_bytes = known_bytes + heap->ranges.zeros_bytes;
     heap->shortage.device_is_asked = true;
     heap->shortage.device_free_bytes = is_told ? free_bytes : 0;
-    heap->shortage.others_bytes =
-        is_told && total_bytes > known_bytes ? total_bytes - known_bytes : 0;
+    heap->shortage.others_bytes = is_told && total_bytes > own_bytes ? total_bytes - own_bytes : 0;
     heap->budget.attainable = (mend_attainable){
         .is_known = is_told && (learns || heap->budget.attainable.is_known),
         .bytes = known_bytes,

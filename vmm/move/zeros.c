@@ -162,6 +162,7 @@ static mend_result prepare_chunk(const zeros_call *c, size_t page)
     }
     mend_result result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
     if (result == MEND_OK) {
+        (void)mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
         result = mend_zeros_find_or_create(heap, c->range->page_bytes, &chunk);
     }
     return result == MEND_OK ? fill(c, chunk, page) : result;
@@ -335,6 +336,22 @@ bool mend_zeros_end(mend_heap *heap, mend_range *range)
     drop_extra(heap, range, 0, (size_t)(range->size_bytes / range->page_bytes));
     mend_zeros_release_unused(heap);
     return range->zeros_mapped == 0;
+}
+
+bool mend_zeros_end_closed(mend_heap *heap, uint32_t stream)
+{
+    const uint64_t bytes = heap->ranges.zeros_bytes;
+    if (heap->ranges.closed == 0 || bytes == 0 ||
+        mend_streams_wait_context(&heap->streams, stream) != MEND_OK) {
+        return false;
+    }
+    const mend_tree_node *at = mend_tree_first(&heap->ranges.by_address);
+    for (; at != NULL; at = mend_tree_next(at)) {
+        if (RANGE_OF(at)->is_closed) {
+            (void)mend_zeros_end(heap, RANGE_OF(at));
+        }
+    }
+    return heap->ranges.zeros_bytes < bytes;
 }
 
 mend_status mend_zeros_allow(mend_heap *heap, int device)

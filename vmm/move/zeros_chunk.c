@@ -49,9 +49,12 @@ static uint64_t room_bytes(const mend_heap *heap)
 /* Gives free memory back if the limit has no room for a chunk. */
 static mend_result make_room(mend_heap *heap, uint64_t size_bytes)
 {
-    const uint64_t limit_bytes = mend_budget_hard_limit(heap);
     uint64_t released_bytes;
     mend_result result = MEND_OK;
+    if (heap->budget.attainable.is_known && room_bytes(heap) < size_bytes) {
+        mend_attainable_learn(heap); /* others may have freed memory since */
+    }
+    const uint64_t limit_bytes = mend_budget_hard_limit(heap);
     if (room_bytes(heap) < size_bytes) {
         mend_process_failure()->result = MEND_OK;
         result = mend_trim_to(heap, limit_bytes - mend_min_u64(size_bytes, limit_bytes), false,

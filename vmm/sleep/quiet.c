@@ -4,6 +4,7 @@
 #include "move/host.h"
 #include "move/remap.h"
 #include "move/retire.h"
+#include "move/zeros.h"
 #include "physical/fence.h"
 #include "sleep/collect.h"
 #include "sleep/settle.h"
@@ -24,6 +25,7 @@ mend_result mend_quiet_begin(mend_heap *heap)
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
         mend_host_collect(heap);
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
+        (void)mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
         mend_sleep_settle(heap);
         mend_sleep_collect(heap);
     }

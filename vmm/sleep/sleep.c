@@ -20,7 +20,7 @@ typedef struct sleeping {
     const mend_sleep_options *options;
     mend_selection selection;
     mend_layout_promise nodes;
-    uint64_t released_bytes;
+    uint64_t lingering_bytes; /* released, but others hold it */
 } sleeping;
 
 static mend_result no_host_memory(void)
@@ -144,7 +144,7 @@ static void fall_asleep(sleeping *s, mend_sleep_report *report)
         mend_chunk *chunk = s->selection.sleepers[i].chunk;
         bool is_shared = chunk->was_exported;
         if (mend_chunk_give_memory(chunks, chunk) == MEND_DRIVER_OK) {
-            report->released_bytes += is_shared ? 0 : chunk->size_bytes;
+            s->lingering_bytes += is_shared ? chunk->size_bytes : 0;
         } else {
             s->heap->counters.driver_failures++;
         }
@@ -228,6 +228,8 @@ mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
 {
     mend_scope scope;
     sleeping s = {.heap = heap, .options = options};
+    const mend_chunks *chunks = &heap->chunks;
+    const uint64_t reserved_bytes = chunks->reserved_bytes;
     mend_result result = mend_scope_open(heap, &scope);
     if (result != MEND_OK) {
         return result;
@@ -236,11 +238,13 @@ mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
     if (result == MEND_OK) {
         result = put(&s, report);
     }
-    uint64_t trimmed_bytes = 0;
+    uint64_t trimmed_bytes;
     if (result == MEND_OK && options->keep_free == 0) {
         mend_trim_to(heap, 0, false, &trimmed_bytes); /* what it cannot give back stays free */
-        report->released_bytes += trimmed_bytes;
     }
+    const uint64_t given_bytes =
+        reserved_bytes - mend_min_u64(chunks->reserved_bytes, reserved_bytes);
+    report->released_bytes = given_bytes - mend_min_u64(s.lingering_bytes, given_bytes);
     mend_scope_close(heap, &scope);
     return result;
 }

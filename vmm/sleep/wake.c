@@ -11,6 +11,7 @@
 #include "move/scope.h"
 #include "move/steps.h"
 #include "move/trim.h"
+#include "move/zeros.h"
 #include "physical/asleep.h"
 #include "policy/budget.h"
 #include "sleep/collect.h"
@@ -94,8 +95,12 @@ static mend_result make_room_under_limit(waking *w)
 {
     mend_heap *heap = w->heap;
     uint64_t limit = mend_budget_limit_of_chunks(heap);
-    uint64_t most = limit > w->needed_bytes ? limit - w->needed_bytes : 0;
     uint64_t released_bytes;
+    if (heap->chunks.reserved_bytes + w->needed_bytes > limit &&
+        mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN)) {
+        limit = mend_budget_limit_of_chunks(heap);
+    }
+    const uint64_t most = limit > w->needed_bytes ? limit - w->needed_bytes : 0;
     if (heap->chunks.reserved_bytes > most) {
         mend_trim_to(heap, most, true,
                      &released_bytes); /* what it could not give back is lacking */
@@ -140,8 +145,9 @@ static mend_result take_memory(waking *w)
         if (result != MEND_ERROR_OUT_OF_MEMORY) {
             return result;
         }
+        const bool any = !is_trimmed && mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
         if (is_trimmed || mend_trim_to(heap, 0, true, &released_bytes) != MEND_OK ||
-            released_bytes == 0) {
+            (released_bytes == 0 && !any)) {
             return refused_by_device(w, left_bytes);
         }
         is_trimmed = true;

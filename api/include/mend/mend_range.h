@@ -107,6 +107,8 @@ MEND_API mend_result mend_range_commit(mend_range *range, uint64_t offset_bytes,
  * A mapping for each page, and one access for neighbours. The host waits for the context if the
  * pages were committed and decommitted before, and for the first page of zeros; and so does each
  * commit of a page of zeros, because no work may read where the driver unmaps. Commit many at once.
+ * Streams of other devices are waited for if the pool knows them, as by mend_range_record_stream,
+ * which takes pages of zeros too.
  * If such a commit fails, the pages read as zeros as before; if the driver refuses that, or a
  * capture forbids it, a later call of this header or mend_trim does it.
  *
@@ -114,7 +116,8 @@ MEND_API mend_result mend_range_commit(mend_range *range, uint64_t offset_bytes,
  * (the driver does not map a chunk twice); MEND_ERROR_OUT_OF_MEMORY (for the chunk of zeros);
  * MEND_ERROR_PINNED (free memory with a pin is mapped there); MEND_ERROR_CAPTURING (it would have
  * to wait); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. On failure no
- * page reads as zeros that did not.
+ * page reads as zeros that did not; a mapping that the driver then refuses to end counts in
+ * zero_bytes until a later call ends it.
  */
 MEND_API mend_result mend_range_map_zeros(mend_range *range, uint64_t offset_bytes,
                                           uint64_t size_bytes);

@@ -1,45 +1,8 @@
 /* Pages of ranges that read as zeros: what a program sees there, where the memory is counted, and
  * the way to committed pages and back. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "driver/driver.h"
-#include "mend/mend_share.h"
+#include "mend/mend_sleep.h"
 #include "pool/pool.h"
-#include "tests/unit/pool/pages.h"
-
-enum { PAGES = 16 };
-
-static mend_result map_zeros(mend_range *range, uint64_t first, uint64_t count)
-{
-    return mend_range_map_zeros(range, first * PAGE, count * PAGE);
-}
-
-/* Whether the device reads nothing but zeros in a page. */
-static bool reads_zeros(mend_world *w, mend_range *range, uint64_t page)
-{
-    const mend_driver *driver = w->driver;
-    unsigned char *seen = malloc(PAGE);
-    bool all = seen != NULL;
-    memset(seen, 1, PAGE);
-    EXPECT_INT_EQ(0, driver->context_push(driver, w->info.context));
-    EXPECT_INT_EQ(
-        0, driver->copy(driver, (uintptr_t)seen, (uintptr_t)at(range, page * PAGE), PAGE, NULL));
-    EXPECT_INT_EQ(0, driver->context_synchronize(driver));
-    EXPECT_INT_EQ(0, driver->context_pop(driver));
-    for (uint64_t i = 0; i < PAGE; i++) {
-        all = all && seen[i] == 0;
-    }
-    free(seen);
-    return all;
-}
-
-static void expect_zeros(mend_world *w, mend_range *range, uint64_t first, uint64_t count)
-{
-    for (uint64_t i = first; i < first + count; i++) {
-        EXPECT_TRUE(reads_zeros(w, range, i));
-    }
-}
+#include "tests/unit/pool/zeros.h"
 
 static void end(mend_world *w, mend_range *range)
 {
@@ -274,6 +237,85 @@ MEND_TEST(pool_zeros, a_destroyed_range_keeps_them_for_its_readers)
     kit_close(&w);
 }
 
+/* Their memory serves requests, of this pool and of another one. */
+MEND_TEST(pool_zeros, what_a_destroyed_range_leaves_serves_others)
+{
+    for (int by_peer = 0; by_peer < 2; by_peer++) {
+        mend_world w;
+        mend_pool *other = NULL;
+        void *block = NULL;
+        mend_world_init(&w);
+        w.sim_config.memory_bytes = 4 * PAGE;
+        ASSERT_TRUE(kit_open(&w));
+        ASSERT_RESULT(MEND_OK, mend_pool_create(&w.pool_config, &other));
+        mend_range *range = create(&w, PAGES * PAGE, PAGE);
+        EXPECT_RESULT(MEND_OK, map_zeros(range, 0, 4));
+        EXPECT_RESULT(MEND_OK, mend_range_destroy(range, w.streams[0]));
+        mend_pool *asked = by_peer ? other : w.pool;
+        EXPECT_RESULT(MEND_OK, mend_alloc(asked, 4 * PAGE, w.streams[0], &block));
+        EXPECT_U64_EQ(0, mend_world_stats(&w).zero_chunk_bytes);
+        EXPECT_RESULT(MEND_OK, mend_free(asked, block, w.streams[0]));
+        EXPECT_RESULT(MEND_OK, mend_pool_destroy(other));
+        kit_close(&w);
+    }
+}
+
+MEND_TEST(pool_zeros, what_a_destroyed_range_leaves_serves_a_wake)
+{
+    mend_world w;
+    ASSERT_TRUE(kit_open_default(&w));
+    mend_range *range = create(&w, PAGES * PAGE, PAGE);
+    mend_range *zeros = create(&w, PAGES * PAGE, PAGE);
+    expect_commit(range, 0, 4 * PAGE, w.streams[0]);
+    kit_write(&w, w.streams[0], at(range, 0), 4 * PAGE);
+    EXPECT_RESULT(MEND_OK, mend_sleep(w.pool, NULL, NULL));
+    EXPECT_RESULT(MEND_OK, map_zeros(zeros, 0, 4));
+    EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 4 * PAGE));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_wake(w.pool, NULL, 0, NULL));
+    EXPECT_RESULT(MEND_OK, mend_range_destroy(zeros, w.streams[0]));
+    EXPECT_RESULT(MEND_OK, mend_wake(w.pool, NULL, 0, NULL));
+    kit_verify(&w, w.streams[0], at(range, 0), 4 * PAGE);
+    EXPECT_TRUE(mend_world_check(&w));
+    end(&w, range);
+}
+
+/* What a full device had once is not what it has now. */
+MEND_TEST(pool_zeros, others_have_left_meanwhile)
+{
+    mend_world w;
+    mend_world_init(&w);
+    w.sim_config.memory_bytes = 8 * PAGE;
+    ASSERT_TRUE(kit_open(&w));
+    mend_range *range = create(&w, PAGES * PAGE, PAGE);
+    mend_sim_set_foreign_bytes(w.sim, 0, 6 * PAGE);
+    expect_commit(range, 0, 2 * PAGE, w.streams[0]);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
+                  mend_range_commit(range, 2 * PAGE, 2 * PAGE, w.streams[0]));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, map_zeros(range, 8, 4));
+    mend_sim_set_foreign_bytes(w.sim, 0, 0);
+    EXPECT_RESULT(MEND_OK, map_zeros(range, 8, 4));
+    EXPECT_TRUE(mend_world_check(&w));
+    end(&w, range);
+}
+
+/* What it takes to commit one page more counts the chunk of zeros. */
+MEND_TEST(pool_zeros, the_advice_counts_the_chunk)
+{
+    mend_world w;
+    mend_error error = MEND_ERROR_INIT;
+    ASSERT_TRUE(kit_open_default(&w));
+    EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 4 * PAGE));
+    mend_range *range = create(&w, PAGES * PAGE, PAGE);
+    EXPECT_RESULT(MEND_OK, map_zeros(range, 8, 2));
+    expect_commit(range, 0, 3 * PAGE, w.streams[0]);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_range_commit(range, 3 * PAGE, PAGE, w.streams[0]));
+    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_U64_EQ(5 * PAGE, error.shortfall->sufficient_limit);
+    EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 5 * PAGE));
+    expect_commit(range, 3 * PAGE, PAGE, w.streams[0]);
+    end(&w, range);
+}
+
 MEND_TEST(pool_zeros, every_misuse_has_its_error)
 {
     mend_world w;
@@ -297,138 +339,4 @@ MEND_TEST(pool_zeros, every_misuse_has_its_error)
     EXPECT_RESULT(MEND_OK, map_zeros(range, 0, 2));
     EXPECT_TRUE(mend_world_check(&w));
     end(&w, range);
-}
-
-/* ---- faults ---------------------------------------------------------------------------------- */
-
-static const char *const calls[] = {
-    "context_push", "exchange_capture_mode", "create",  "map",         "set_access", "fill",
-    "unmap",        "context_synchronize",   "release", "address_free"};
-
-typedef struct rig {
-    mend_world w;
-    mend_range *range;
-} rig;
-
-typedef mend_result (*operation)(rig *r);
-
-static mend_result first_zeros(rig *r)
-{
-    return map_zeros(r->range, 0, 4);
-}
-
-static mend_result commit_of_zeros(rig *r)
-{
-    return mend_range_commit(r->range, 4 * PAGE, 3 * PAGE, r->w.streams[0]);
-}
-
-static mend_result zeros_again(rig *r)
-{
-    return map_zeros(r->range, 4, 4);
-}
-
-static mend_result destruction(rig *r)
-{
-    mend_result result = r->range != NULL ? mend_range_destroy(r->range, r->w.streams[0]) : MEND_OK;
-    r->range = result == MEND_OK ? NULL : r->range;
-    return result == MEND_OK ? mend_trim_wait(r->w.pool, 0, NULL) : result;
-}
-
-static bool prepare(rig *r, operation run)
-{
-    *r = (rig){.range = NULL};
-    if (!kit_open_default(&r->w)) {
-        return false;
-    }
-    r->range = create(&r->w, PAGES * PAGE, PAGE);
-    if (run != first_zeros) {
-        EXPECT_RESULT(MEND_OK, map_zeros(r->range, 2, 6));
-    }
-    if (run == zeros_again) {
-        EXPECT_RESULT(MEND_OK, commit_of_zeros(r));
-        expect_decommit(r->range, 4 * PAGE, 3 * PAGE, r->w.streams[0]);
-    }
-    return !mend_test_has_failed();
-}
-
-/* It works without a fault, and nothing is left. */
-static bool conclude(rig *r, operation run)
-{
-    EXPECT_RESULT(MEND_OK, run(r));
-    EXPECT_TRUE(mend_world_check(&r->w));
-    if (run == first_zeros) {
-        expect_zeros(&r->w, r->range, 0, 4);
-    } else if (run == commit_of_zeros) {
-        expect_zeros(&r->w, r->range, 2, 2);
-        expect_zeros(&r->w, r->range, 7, 1);
-    } else if (run == zeros_again) {
-        expect_zeros(&r->w, r->range, 2, 6);
-    }
-    EXPECT_RESULT(MEND_OK, destruction(r));
-    EXPECT_U64_EQ(0, mend_world_stats(&r->w).zero_chunk_bytes);
-    EXPECT_U64_EQ(0, mend_world_stats(&r->w).range_address_bytes);
-    kit_close(&r->w);
-    return !mend_test_has_failed();
-}
-
-static bool fail_at(operation run, const char *call, uint64_t after, uint64_t count, int status,
-                    bool *failed)
-{
-    rig r;
-    if (!prepare(&r, run)) {
-        return false;
-    }
-    const mend_stats before = mend_world_stats(&r.w);
-    kit_fail(&r.w, call, after, count, status);
-    const mend_result result = run(&r);
-    const mend_stats stats = mend_world_stats(&r.w);
-    *failed = result != MEND_OK || stats.driver_failures > before.driver_failures;
-    EXPECT_RESULT(MEND_OK, mend_audit(r.w.pool));
-    mend_sim_clear_faults(r.w.sim);
-    if (run != first_zeros && run != destruction && result != MEND_OK) {
-        EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, NULL)); /* settles */
-        const bool again = run == zeros_again;
-        expect_zeros(&r.w, r.range, 2, again ? 2 : 6);
-        EXPECT_U64_EQ((again ? 3 : 6) * PAGE, info_of(r.range).zero_bytes);
-    }
-    EXPECT_TRUE(r.range == NULL || mend_world_check(&r.w));
-    return conclude(&r, run);
-}
-
-/* Each call of each kind fails, once, and from there on; by an error, and for lack of memory. */
-static void fail_everywhere(operation run, int most)
-{
-    enum { MOST_CALLS = 100 };
-    int positions = 0;
-    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-        bool failed = true;
-        for (uint64_t after = 0; failed && after < MOST_CALLS; after++) {
-            bool other = false;
-            ASSERT_TRUE(fail_at(run, calls[i], after, 1, MEND_DRIVER_UNKNOWN, &failed));
-            ASSERT_TRUE(fail_at(run, calls[i], after, 1, MEND_DRIVER_OUT_OF_MEMORY, &other));
-            ASSERT_TRUE(fail_at(run, calls[i], after, UINT64_MAX, MEND_DRIVER_UNKNOWN, &other));
-            positions += failed;
-        }
-    }
-    EXPECT_TRUE(positions > most);
-}
-
-MEND_TEST(pool_zeros_faults, the_first_zeros)
-{
-    fail_everywhere(first_zeros, 8);
-}
-
-MEND_TEST(pool_zeros_faults, a_commit)
-{
-    fail_everywhere(commit_of_zeros, 6);
-}
-
-MEND_TEST(pool_zeros_faults, zeros_where_pages_were)
-{
-    fail_everywhere(zeros_again, 5);
-}
-
-MEND_TEST(pool_zeros_faults, the_end)
-{
-    fail_everywhere(destruction, 3);
 }
