@@ -92,9 +92,11 @@ static void prove_alive(trial *t)
     }
     mend_sim_advance(t->sim, far_ns);
     for (int i = 0; i < t->pool_count && t->outcome->verdict == TRIAL_HOLDS; i++) {
-        /* Memory of the host was in nobody's way, so nothing has waited for its last work yet. */
-        mend_result result = trial_has_host(t) ? mend_trim_wait(t->pools[i].pool, 0, NULL)
-                                               : mend_trim(t->pools[i].pool, 0, NULL);
+        /* Memory of the host was in nobody's way, so nothing has waited for its last work yet; and
+         * zeros that a pool gave up for another one were enough for that. */
+        mend_result result = trial_has_host(t) || t->had_any_zeros
+                                 ? mend_trim_wait(t->pools[i].pool, 0, NULL)
+                                 : mend_trim(t->pools[i].pool, 0, NULL);
         mend_stats stats = trial_stats(t, i);
         trial_claim(t, TRIAL_LIVENESS,
                     result == MEND_OK && stats.reserved_bytes == 0 && stats.retired_bytes == 0 &&

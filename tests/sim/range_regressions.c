@@ -184,3 +184,19 @@ MEND_TEST(sim_ranges, zeros_that_lack_access)
     config.device_pages = 16;
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
+
+/* Memory that a wait for zeros of a destroyed range made idle was not tried. */
+MEND_TEST(sim_ranges, a_wait_for_zeros_is_a_wait_for_all)
+{
+    static const operation ops[] = {
+        {.kind = OP_RANGE_CREATE, .slot = 1},
+        {.kind = OP_RANGE_CREATE, .slot = 2},
+        {.kind = OP_COMMIT, .slot = 1},
+        {.kind = OP_ZEROS, .slot = 2, .amount = 5},
+        {.kind = OP_RANGE_DESTROY, .slot = 1},
+        {.kind = OP_RANGE_CREATE, .slot = 1},
+        {.kind = OP_ROOM},
+        {.kind = OP_COMMIT, .slot = 1, .amount = 15},
+    };
+    expect_holds(&trial_config_default, ops, sizeof(ops) / sizeof(ops[0]));
+}

@@ -175,7 +175,8 @@ struct trial {
     bool had_quiesce;
     bool had_zeros; /* pages read as zeros before the present step, or behind it */
     bool has_zeros;
-    bool may_unmap; /* in it, a call that may compact met what was planted */
+    bool had_any_zeros; /* at any time */
+    bool may_unmap;     /* in it, a call that may compact met what was planted */
 
     bool refused;       /* an allocator that was set has refused what the pool was not asked for */
     mend_list wrappers; /* those that were set and have not retired */

@@ -76,6 +76,7 @@ bool trial_map_zeros(trial *t, const operation *op)
         return false;
     }
     trial_name_pages(range, op, &call);
+    t->had_any_zeros = true;
     const mend_result result = trial_call_pool(t, op->thread % t->turns.count, &call);
     judge_refusal(t, range, &call);
     const uint64_t first = call.offset_bytes / range->page_bytes;

@@ -101,12 +101,15 @@ static bool would_succeed_in(mend_question *q, const mend_request *asking, uint6
     return request.behind_wait && finds_place(q, &request);
 }
 
-/* A small request is placed as a large one at last. */
+/* A small request is placed as a large one at last, after all waits. */
 static bool would_succeed(mend_question *q, const mend_request *asking, uint64_t size_bytes)
 {
-    const bool is_small = size_bytes <= q->heap->config.placement.small_request_bytes;
-    return (is_small && would_succeed_in(q, asking, size_bytes, MEND_ZONE_SMALL)) ||
-           would_succeed_in(q, asking, size_bytes, MEND_ZONE_LARGE);
+    if (size_bytes > q->heap->config.placement.small_request_bytes) {
+        return would_succeed_in(q, asking, size_bytes, MEND_ZONE_LARGE);
+    }
+    return would_succeed_in(q, asking, size_bytes, MEND_ZONE_SMALL) ||
+           (q->heap->streams.looks_ahead &&
+            would_succeed_in(q, asking, size_bytes, MEND_ZONE_LARGE));
 }
 
 /* By halving: a request of this size finds a place, and one of a granule more does not. */

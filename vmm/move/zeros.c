@@ -340,18 +340,21 @@ bool mend_zeros_end(mend_heap *heap, mend_range *range)
 
 bool mend_zeros_end_closed(mend_heap *heap, uint32_t stream)
 {
-    const uint64_t bytes = heap->ranges.zeros_bytes;
-    if (heap->ranges.closed == 0 || bytes == 0 ||
-        mend_streams_wait_context(&heap->streams, stream) != MEND_OK) {
+    bool any = false;
+    const mend_tree_node *first =
+        heap->ranges.closed > 0 ? mend_tree_first(&heap->ranges.by_address) : NULL;
+    for (const mend_tree_node *at = first; at != NULL; at = mend_tree_next(at)) {
+        any = any || (RANGE_OF(at)->is_closed && RANGE_OF(at)->zeros_mapped > 0);
+    }
+    if (!any || mend_streams_wait_context(&heap->streams, stream) != MEND_OK) {
         return false;
     }
-    const mend_tree_node *at = mend_tree_first(&heap->ranges.by_address);
-    for (; at != NULL; at = mend_tree_next(at)) {
+    for (const mend_tree_node *at = first; at != NULL; at = mend_tree_next(at)) {
         if (RANGE_OF(at)->is_closed) {
             (void)mend_zeros_end(heap, RANGE_OF(at));
         }
     }
-    return heap->ranges.zeros_bytes < bytes;
+    return true;
 }
 
 mend_status mend_zeros_allow(mend_heap *heap, int device)

@@ -36,7 +36,7 @@ void mend_zeros_close(mend_heap *heap, mend_range *range);
 bool mend_zeros_end(mend_heap *heap, mend_range *range);
 
 /* Waits for the context if destroyed ranges have zeros left, and unmaps them; `stream` is that of
- * the request. True: memory was given back. What cannot be done stays for the next call. */
+ * the request. True: it has waited. What cannot be done stays for the next call. */
 bool mend_zeros_end_closed(mend_heap *heap, uint32_t stream);
 
 /* Lets another device read all zeros. As mend_step_allow_to. */
