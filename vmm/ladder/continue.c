@@ -1,6 +1,5 @@
 #include "ladder/continue.h"
 
-#include "ladder/place.h"
 #include "move/grow.h"
 #include "move/outcome.h"
 #include "move/trim.h"
@@ -44,15 +43,4 @@ mend_outcome mend_continue_ends(mend_heap *heap, const mend_request *request, me
         heap->shortage.no_addresses = had_addresses;
     }
     return outcome;
-}
-
-mend_outcome mend_place_as_large(mend_heap *heap, const mend_request *request, mend_span **span)
-{
-    mend_request large = *request;
-    if (request->zone != MEND_ZONE_SMALL) {
-        return MEND_NOTHING;
-    }
-    large.zone = MEND_ZONE_LARGE;
-    mend_outcome outcome = mend_place(heap, &large, span);
-    return outcome == MEND_NOTHING ? mend_continue_ends(heap, &large, span) : outcome;
 }

@@ -13,8 +13,4 @@
  * behind_wait also AGAIN. Calls the driver. */
 mend_outcome mend_continue_ends(mend_heap *heap, const mend_request *request, mend_span **span);
 
-/* A small request that nothing else serves, placed as a large one: by extension, and by ends, which
- * small requests do not use otherwise. NOTHING for a large one. Results as above. */
-mend_outcome mend_place_as_large(mend_heap *heap, const mend_request *request, mend_span **span);
-
 #endif

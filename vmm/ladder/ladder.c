@@ -210,9 +210,6 @@ static mend_outcome search_once(climb *c)
     if (outcome == MEND_NOTHING && c->waits_on_host && heap->config.compact_when_full) {
         outcome = behind_compactions(c);
     }
-    if (outcome == MEND_NOTHING && c->waits_on_host) {
-        outcome = mend_place_as_large(heap, c->request, &c->span);
-    }
     if (outcome == MEND_NOTHING && (c->waits_on_host || heap->shortage.refused_bytes > 0)) {
         mend_attainable_look(heap);
     }

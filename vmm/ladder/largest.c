@@ -85,31 +85,20 @@ static bool finds_place(mend_question *q, const mend_request *request)
     return finds_remade(q, request) || finds_ends(q, request);
 }
 
-static bool would_succeed_in(mend_question *q, const mend_request *asking, uint64_t size_bytes,
-                             int zone)
+static bool would_succeed(mend_question *q, const mend_request *asking, uint64_t size_bytes)
 {
     mend_request request = *asking;
     request.size_bytes = size_bytes;
     request.requested_bytes = size_bytes;
     request.may_break = true;
-    request.zone = zone;
+    request.zone = size_bytes <= q->heap->config.placement.small_request_bytes ? MEND_ZONE_SMALL
+                                                                               : MEND_ZONE_LARGE;
     request.behind_wait = q->heap->streams.looks_ahead;
     if (finds_place(q, &request)) {
         return true;
     }
     request.behind_wait = asking->behind_wait;
     return request.behind_wait && finds_place(q, &request);
-}
-
-/* A small request is placed as a large one at last, after all waits. */
-static bool would_succeed(mend_question *q, const mend_request *asking, uint64_t size_bytes)
-{
-    if (size_bytes > q->heap->config.placement.small_request_bytes) {
-        return would_succeed_in(q, asking, size_bytes, MEND_ZONE_LARGE);
-    }
-    return would_succeed_in(q, asking, size_bytes, MEND_ZONE_SMALL) ||
-           (q->heap->streams.looks_ahead &&
-            would_succeed_in(q, asking, size_bytes, MEND_ZONE_LARGE));
 }
 
 /* By halving: a request of this size finds a place, and one of a granule more does not. */
