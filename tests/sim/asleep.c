@@ -13,6 +13,7 @@
 #include "sleep/keep.h"
 #include "tests/sim/asleep.h"
 #include "tests/sim/host.h"
+#include "tests/sim/ranges.h"
 #include "tests/sim/rations.h"
 
 #define LLU(value) ((unsigned long long)(value))
@@ -225,13 +226,14 @@ static bool has_page_to_sleep(trial *t, const trial_call *call, const mend_chunk
 }
 
 /* Where there is room for a copy of it, no chunk is left with pages that could sleep. */
-static void claim_split(trial *t, const trial_call *call)
+static void claim_split(trial *t, const trial_call *call, bool had_exported)
 {
     mend_heap *heap = &t->pools[call->pool].pool->heap;
     const mend_stats stats = trial_stats(t, call->pool);
-    bool is_sure = call->result == MEND_OK && !call->faulty && !trial_is_rationed(t) &&
-                   t->foreign_bytes == 0 && t->config.address_devices == 0 &&
-                   !trial_holds_memory_for_graphs(t) && call->slept.stayed_bytes > 0;
+    bool is_sure = !had_exported && call->result == MEND_OK && !call->faulty &&
+                   !trial_is_rationed(t) && t->foreign_bytes == 0 &&
+                   t->config.address_devices == 0 && !trial_holds_memory_for_graphs(t) &&
+                   call->slept.stayed_bytes > 0;
     const uint64_t held_bytes = trial_ledger(t).chunk_bytes;
     const uint64_t limit_room =
         stats.limit_bytes - mend_min_u64(stats.limit_bytes, stats.reserved_bytes);
@@ -248,7 +250,7 @@ static void claim_split(trial *t, const trial_call *call)
     }
 }
 
-static void judge_sleep(trial *t, const trial_call *call)
+static void judge_sleep(trial *t, const trial_call *call, bool had_exported)
 {
     trial_pool *pool = &t->pools[call->pool];
     pool->sleeps += call->result == MEND_OK && call->slept.asleep_bytes > 0;
@@ -257,7 +259,7 @@ static void judge_sleep(trial *t, const trial_call *call)
         pool->sleeps = trial_stats(t, call->pool).sleeps;
         pool->dropped_bytes = trial_stats(t, call->pool).dropped_bytes;
     }
-    claim_split(t, call);
+    claim_split(t, call, had_exported);
     bool is_quiet = call->result == MEND_OK && !call->faulty && call->slept.stayed_bytes == 0;
     for (int i = 0; i < TRIAL_BLOCKS && is_quiet; i++) {
         const trial_block *block = &t->blocks[i];
@@ -283,8 +285,9 @@ static bool put_to_sleep(trial *t, const operation *op)
         call.rules[i] = (mend_sleep_rule){i + 1, keeps[(op->amount >> (2 * i)) % 4]};
     }
     t->had_sleep = true;
+    const bool had_exported = trial_any_was_exported(t, call.pool);
     trial_call_pool(t, op->thread % t->turns.count, &call);
-    judge_sleep(t, &call);
+    judge_sleep(t, &call, had_exported);
     note(t, &call);
     return true;
 }

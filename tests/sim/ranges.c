@@ -222,8 +222,7 @@ uint64_t trial_needed(trial *t, const trial_call *call)
     return mend_max_u64(bytes, call->needed_bytes);
 }
 
-/* A chunk that was exported is not made again: its memory may not come back. */
-static bool any_was_exported(const trial *t, int pool)
+bool trial_any_was_exported(const trial *t, int pool)
 {
     const mend_tree_node *at = mend_tree_first(&t->pools[pool].pool->heap.chunks.all);
     bool any = false;
@@ -237,7 +236,8 @@ bool trial_can_make_pages(trial *t, const trial_call *call)
 {
     const mend_stats stats = trial_stats(t, call->pool);
     return stats.reserved_bytes + stats.zero_chunk_bytes <= stats.limit_bytes &&
-           !trial_holds_memory_for_graphs(t) && !any_was_exported(t, call->pool) && !trial_owes(t);
+           !trial_holds_memory_for_graphs(t) && !trial_any_was_exported(t, call->pool) &&
+           !trial_owes(t);
 }
 
 /* Of the same pages the first ones, as many as the report says would fit. Callbacks may have

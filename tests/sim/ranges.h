@@ -23,6 +23,10 @@ bool trial_may_answer_range(const trial *t, const trial_call *call, bool holds_c
 uint64_t trial_needed(trial *t, const trial_call *call);
 bool trial_can_make_pages(trial *t, const trial_call *call);
 
+/* Whether the pool has chunks that were exported: they are not given back for others, because their
+ * memory may not come back. */
+bool trial_any_was_exported(const trial *t, int pool);
+
 /* The call names a page of the model, by range and offset. */
 void trial_name_page(const trial *t, const trial_block *page, trial_call *call);
 
