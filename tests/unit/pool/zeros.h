@@ -20,7 +20,10 @@ static inline bool reads_zeros(mend_world *w, mend_range *range, uint64_t page)
 {
     const mend_driver *driver = w->driver;
     unsigned char *seen = malloc(PAGE);
-    bool all = seen != NULL;
+    if (seen == NULL) {
+        return false;
+    }
+    bool all = true;
     memset(seen, 1, PAGE);
     EXPECT_INT_EQ(0, driver->context_push(driver, w->info.context));
     EXPECT_INT_EQ(
