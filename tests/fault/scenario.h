@@ -68,7 +68,7 @@ typedef struct planned_fault {
 } planned_fault;
 
 enum { SCENARIO_BALLAST_BLOCKS = 64, SCENARIO_MOST_BALLAST = 2 * SCENARIO_BALLAST_BLOCKS };
-enum { SCENARIO_DRY_SLABS = 7 };
+enum { SCENARIO_DRY_SLABS = 8 };
 
 /* How many positions a scenario offers. */
 typedef struct scenario_positions {

@@ -130,10 +130,14 @@ static void plant_fault(scene *s)
 static mend_slab *slab_to_dry(const scene *s)
 {
     mend_heap *heap = &s->run.world.pool->heap;
-    mend_slab *const slabs[SCENARIO_DRY_SLABS] = {
-        &heap->nodes.spans,           &heap->nodes.runs,  &heap->nodes.waits,
-        &heap->retire.nodes,          &heap->chunks.slab, &heap->space.gap_slab,
-        &heap->space.reservation_slab};
+    mend_slab *const slabs[SCENARIO_DRY_SLABS] = {&heap->nodes.spans,
+                                                  &heap->nodes.runs,
+                                                  &heap->nodes.waits,
+                                                  &heap->retire.nodes,
+                                                  &heap->chunks.slab,
+                                                  &heap->space.gap_slab,
+                                                  &heap->space.reservation_slab,
+                                                  &heap->ranges.space.gap_slab};
     return slabs[s->fault->dry - 1];
 }
 

@@ -176,7 +176,10 @@ static mend_outcome clear_gaps(mend_heap *heap, const mend_request *request)
         return MEND_FAILED;
     }
     mend_retire_flush(heap, request->stream);
-    return has_addresses(heap, request) ? MEND_PLACED : MEND_NOTHING;
+    if (has_addresses(heap, request)) {
+        return MEND_PLACED;
+    }
+    return heap->retire.lacked_nodes ? mend_outcome_without_host_memory() : MEND_NOTHING;
 }
 
 mend_outcome mend_commit(mend_heap *heap, const mend_request *request)

@@ -131,6 +131,9 @@ static mend_result fill(const zeros_call *c, mend_chunk_of_zeros *chunk, size_t 
     const mend_driver *driver = heap->driver;
     mend_driver_call call = MEND_CALL_map;
     mend_status status = MEND_DRIVER_OK;
+    if (!mend_space_reserve_nodes(&heap->ranges.space, 1)) { /* trims have used some */
+        return no_host_memory();
+    }
     if (!mend_zeros_are_mapped(c->range, page)) {
         status = map_page(heap, c->range, page);
     }
@@ -174,6 +177,9 @@ static mend_result make_readable(const zeros_call *c, size_t page, size_t end)
     mend_heap *heap = c->heap;
     mend_status status = MEND_DRIVER_OK;
     mend_result result = prepare_chunk(c, page);
+    if (result == MEND_OK && !mend_space_reserve_nodes(&heap->ranges.space, end - page)) {
+        result = no_host_memory();
+    }
     if (result != MEND_OK) {
         return result;
     }
@@ -219,7 +225,7 @@ mend_result mend_zeros_map(mend_heap *heap, mend_range *range, uint64_t from, ui
     if (range->zeros == NULL) {
         range->zeros = calloc((size_t)(range->size_bytes / range->page_bytes), 1);
     }
-    if (range->zeros == NULL || !mend_space_reserve_nodes(&heap->ranges.space, c.end - c.first)) {
+    if (range->zeros == NULL) {
         return no_host_memory();
     }
     mend_result result = clear_addresses(&c);
@@ -275,8 +281,7 @@ mend_result mend_zeros_leave(mend_heap *heap, mend_range *range, uint64_t from, 
 static bool restore(mend_heap *heap, mend_range *range, size_t page, bool may_wait)
 {
     const zeros_call c = {heap, range, page, page + 1};
-    if (!mend_space_reserve_nodes(&heap->ranges.space, 1) ||
-        (!may_wait && !all_have_addresses(&c))) {
+    if (!may_wait && !all_have_addresses(&c)) {
         return false;
     }
     mend_result result = clear_addresses(&c);

@@ -22,8 +22,6 @@ mend_chunk_of_zeros *mend_zeros_find_chunk(const mend_heap *heap, uint64_t page_
     return chunk;
 }
 
-/* Why memory stayed mapped: what the steps noted that went on in spite of it; OK: nothing failed.
- */
 mend_result mend_zeros_why_not_unmapped(mend_heap *heap)
 {
     if (heap->retire.lacked_nodes) {

@@ -26,7 +26,7 @@ void mend_zeros_release_unused(mend_heap *heap);
  * failed. The caller has set mend_process_failure()->result to MEND_OK before these steps. */
 mend_result mend_zeros_why_not_unmapped(mend_heap *heap);
 
-/* Frees the host memory. */
+/* Frees the host memory of a heap that ends. Needs no lock. */
 void mend_zeros_clear(mend_heap *heap);
 
 #endif
