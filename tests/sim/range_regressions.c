@@ -200,3 +200,20 @@ MEND_TEST(sim_ranges, a_wait_for_zeros_is_a_wait_for_all)
     };
     expect_holds(&trial_config_default, ops, sizeof(ops) / sizeof(ops[0]));
 }
+
+/* A block of the group on the host lay where the checkpoint has another one. */
+MEND_TEST(sim_regressions, a_checkpoint_takes_no_memory_of_the_host)
+{
+    static const operation ops[] = {
+        {.kind = OP_GROUP_CREATE},
+        {.kind = OP_ALLOC_IN, .slot = 5},
+        {.kind = OP_CHECKPOINT},
+        {.kind = OP_FREE, .slot = 5, .amount = 118},
+        {.kind = OP_ALLOC_IN, .size = 1},
+        {.kind = OP_TO_HOST},
+        {.kind = OP_RESTORE},
+    };
+    trial_config config = trial_config_default;
+    config.host_percent = 200;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}

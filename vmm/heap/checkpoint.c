@@ -205,7 +205,8 @@ static bool is_usable(const restoration *r, const mend_span *span, uint32_t stre
 {
     if (span->live) {
         const target *t = find_target(r, span->address);
-        return mend_group_owns(r->heap, r->group, span) && (t == NULL || !t->is_there);
+        return mend_group_owns(r->heap, r->group, span) && (t == NULL || !t->is_there) &&
+               mend_layout_frozen_under(r->heap, span) == NULL; /* on the host: in no run then */
     }
     assert(!span->cached);
     return mend_layout_frozen_under(r->heap, span) == NULL &&
