@@ -5,7 +5,7 @@
 #include "tests/support/threads.h"
 #include "tests/unit/sleep/sleep_rig.h"
 
-enum { CYCLES = 60, THREADS = 3, OTHERS = 24 };
+enum { CYCLES = 60, THREADS = 3, OTHERS = 24, OTHER_BYTES = 120 << 10 };
 
 typedef struct arena {
     sleep_rig r;
@@ -40,6 +40,23 @@ static void sleep_and_wake(arena *a)
     atomic_store(&a->is_over, true);
 }
 
+/* Blocks of tags 3 and 4 in turn where one block was, so that the first sleep meets chunks of both,
+ * however late the other threads run. */
+static void fill_others(arena *a)
+{
+    const uint64_t row_bytes = (uint64_t)OTHERS * OTHER_BYTES;
+    void *row = NULL;
+    EXPECT_RESULT(MEND_OK, mend_alloc(a->r.w.pool, row_bytes, a->r.w.streams[0], &row));
+    EXPECT_RESULT(MEND_OK, mend_free(a->r.w.pool, row, a->r.w.streams[0]));
+    for (int i = 0; i < OTHERS; i++) {
+        void *block = NULL;
+        mend_set_sleep_tag(3 + (uint64_t)i % 2);
+        EXPECT_RESULT(MEND_OK, mend_alloc(a->r.w.pool, OTHER_BYTES, a->r.w.streams[0], &block));
+        atomic_init(&a->others[i], block);
+    }
+    mend_set_sleep_tag(0);
+}
+
 /* No work of the GPU: memory of the pool is not touched meanwhile. */
 static void come_and_go(arena *a, int number)
 {
@@ -72,6 +89,7 @@ static void work_together(arena *a)
 {
     worker workers[THREADS];
     ASSERT_TRUE(sleep_rig_open(&a->r));
+    fill_others(a);
     for (int i = 0; i < THREADS; i++) {
         workers[i] = (worker){a, i};
     }
