@@ -217,3 +217,19 @@ MEND_TEST(sim_regressions, a_checkpoint_takes_no_memory_of_the_host)
     config.host_percent = 200;
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
+
+/* The chunk of zeros of a destroyed range is released amid a commit, which forgets what the device
+ * can give; the commit has to ask again, or it gives no chunk back for the pages. */
+MEND_TEST(sim_regressions, zeros_that_end_amid_a_commit_leave_it_its_room)
+{
+    static const operation ops[] = {
+        {.kind = OP_RANGE_CREATE},
+        {.kind = OP_FOREIGN, .amount = 12},
+        {.kind = OP_RANGE_CREATE, .slot = 1, .amount = 1},
+        {.kind = OP_ZEROS, .amount = 1},
+        {.kind = OP_ROOM},
+        {.kind = OP_RANGE_DESTROY},
+        {.kind = OP_COMMIT, .slot = 1, .alignment = 1},
+    };
+    expect_holds(&trial_config_default, ops, sizeof(ops) / sizeof(ops[0]));
+}

@@ -42,7 +42,7 @@ void mend_attainable_learn(mend_heap *heap)
 
 void mend_attainable_note_refusal(mend_heap *heap)
 {
-    if (!heap->shortage.device_is_asked) {
+    if (!heap->shortage.device_is_asked || !heap->budget.attainable.is_known) {
         mend_attainable_learn(heap);
     }
 }

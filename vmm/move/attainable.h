@@ -18,8 +18,8 @@
 /* Forgets what the device can give; the limit applies. */
 void mend_attainable_forget(mend_heap *heap);
 
-/* Called after the driver refused a creation: asks it for its free memory, once in a search. A
- * driver scope is open. */
+/* Called after the driver refused a creation: asks it for its free memory, once in a search, and
+ * once more each time that the answer is forgotten. A driver scope is open. */
 void mend_attainable_note_refusal(mend_heap *heap);
 
 /* Asks the driver for its free memory, as after a refusal. A driver scope is open. */
