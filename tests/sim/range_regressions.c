@@ -233,3 +233,25 @@ MEND_TEST(sim_regressions, zeros_that_end_amid_a_commit_leave_it_its_room)
     };
     expect_holds(&trial_config_default, ops, sizeof(ops) / sizeof(ops[0]));
 }
+
+/* Refused for the second gap, the commit gives back what it created for the first: it counts. */
+MEND_TEST(sim_regressions, a_commit_releases_what_it_created_itself)
+{
+    static const operation ops[] = {
+        {.kind = OP_RANGE_CREATE, .slot = 2, .size = 2, .amount = 14},
+        {.kind = OP_COMMIT, .slot = 2, .size = 7, .alignment = 1},
+        {.kind = OP_COMMIT, .slot = 2, .alignment = 2},
+        {.kind = OP_ALLOC, .size = 10},
+        {.kind = OP_COMMIT, .slot = 2, .size = 63, .alignment = 3},
+        {.kind = OP_COMMIT, .slot = 2, .size = 26},
+        {.kind = OP_AMBUSH, .slot = 99},
+        {.kind = OP_COMMIT, .slot = 2, .size = 234, .alignment = 3},
+    };
+    trial_config config = trial_config_default;
+    config.chunk_pages = 8;
+    config.small_request_granules = 2;
+    config.quiet = 1;
+    config.low_pressure_percent = 1;
+    config.keep_free_percent = 10;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}

@@ -39,8 +39,8 @@ trial_seen trial_look_at_driver(const trial *t, const mend_driver_counters *now)
         seen.failures += now->call[i].failures - was->call[i].failures;
     }
     /* What could not be taken back stays, and is given back later: no undone step. */
-    seen.is_sure = REFUSED(unmap) + REFUSED(release) == 0 && !w->lost_count && !trial_has_host(t) &&
-                   !t->had_sleep;
+    seen.is_sure = REFUSED(unmap) + REFUSED(release) == 0 && !w->lost_count &&
+                   !w->commit_gave_back && !trial_has_host(t) && !t->had_sleep;
     if (!seen.is_sure) {
         seen.created = NEW(create);
         seen.created_bytes = BYTES(create);

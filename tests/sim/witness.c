@@ -1,7 +1,8 @@
 /*
  * The witness: sits between the pools and the device, and sees what the pools create, release and
- * map. What is created and released within one call was undone, and leaves no trace in the figures;
- * peaks of the pools are never above those of the device.
+ * map. What is created and released within one call was undone, and leaves no trace in the figures,
+ * but in a commit: it may give back what it created for one gap to fill another. Peaks of the pools
+ * are never above those of the device.
  */
 #include "driver/forward.h"
 #include "tests/sim/rations.h"
@@ -72,6 +73,7 @@ static mend_status witness_release(const mend_driver *driver, mend_chunk_handle 
     w->fetched_releases += status == MEND_DRIVER_OK && is_fetched(w, handle);
     for (size_t i = 0; status == MEND_DRIVER_OK && i < w->born_count && i < WITNESS_BORN; i++) {
         if (w->born[i].handle == handle) {
+            w->commit_gave_back |= trial_of(driver)->calling_kind == CALL_COMMIT;
             w->undone_chunks++;
             w->undone_bytes += w->born[i].size_bytes;
         }
@@ -197,5 +199,6 @@ void trial_witness_forget(trial *t)
     t->witness.fetched_maps = 0;
     t->witness.fetched_releases = 0;
     t->witness.lost_count = false;
+    t->witness.commit_gave_back = false;
     t->witness.most = (trial_most){ledger.chunk_bytes, ledger.chunks, ledger.mappings};
 }

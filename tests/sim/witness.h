@@ -44,6 +44,7 @@ typedef struct trial_witness {
     uint64_t fetched_releases;        /* the same */
     trial_mapping maps[WITNESS_MAPS]; /* that there are, in no order */
     size_t map_count;
+    bool commit_gave_back;  /* in this step a commit released a chunk of its own: undone, or not */
     size_t doubles;         /* of these, mappings of a chunk that has another one */
     bool lost_maps;         /* there were more: nothing is known of granules */
     uint64_t undone_chunks; /* since the last look */
