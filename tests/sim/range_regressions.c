@@ -255,3 +255,36 @@ MEND_TEST(sim_regressions, a_commit_releases_what_it_created_itself)
     config.keep_free_percent = 10;
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
+
+/* A lost page of zeros takes memory again as soon as the driver maps it. */
+MEND_TEST(sim_regressions, what_fits_leaves_room_for_lost_zeros)
+{
+    static const operation ops[] = {
+        {.kind = OP_RANGE_CREATE, .slot = 2, .size = 4, .amount = 4},
+        {.kind = OP_ZEROS, .slot = 2},
+        {.kind = OP_FAULT, .size = 8, .amount = 6},
+        {.kind = OP_COMMIT, .slot = 2},
+        {.kind = OP_CLEAR_FAULTS},
+        {.kind = OP_COMMIT, .slot = 2, .alignment = 4, .amount = 4},
+    };
+    trial_config config = trial_config_default;
+    config.device_pages = 16;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}
+
+/* A peer pool has zeros of a destroyed range, and does not know the stream of the capture. */
+MEND_TEST(sim_regressions, a_peer_pool_waits_for_nothing_in_a_capture)
+{
+    static const operation ops[] = {
+        {.kind = OP_RANGE_CREATE, .slot = 2, .alignment = 1},
+        {.kind = OP_ZEROS, .slot = 2, .amount = 1},
+        {.kind = OP_RANGE_DESTROY, .slot = 2},
+        {.kind = OP_ROOM},
+        {.kind = OP_CAPTURE_BEGIN, .stream = 1},
+        {.kind = OP_ALLOC, .stream = 1, .amount = 1},
+    };
+    trial_config config = trial_config_default;
+    config.streams = 4;
+    config.peer_pool = 1;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}

@@ -25,9 +25,12 @@ static mend_outcome try_once(mend_heap *heap, const mend_request *request, mend_
 }
 
 /* If the driver has less memory than was known, a plan that creates less may be found; and idle
- * chunks give addresses. */
-mend_outcome mend_continue_ends(mend_heap *heap, const mend_request *request, mend_span **span)
+ * chunks give addresses. A small request is a large one here. */
+mend_outcome mend_continue_ends(mend_heap *heap, const mend_request *asking, mend_span **span)
 {
+    mend_request as_large = *asking;
+    const mend_request *request = &as_large;
+    as_large.zone = asking->zone == MEND_ZONE_SMALL ? MEND_ZONE_LARGE : asking->zone;
     if (!mend_ends_are_open(heap, request)) {
         return MEND_NOTHING;
     }

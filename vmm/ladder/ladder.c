@@ -44,6 +44,7 @@ typedef struct climb {
     bool waits_on_host;        /* this search may make the host wait for the GPU, and compact */
     bool peers_were_asked;     /* for memory that the device lacked */
     bool lacks_addresses;      /* the last search found memory, but no addresses */
+    bool is_captured;          /* a capture forbids waits, as far as the pool can ask */
     uint64_t lacking_bytes;    /* what the device lacked in the last search; 0: nothing */
     mend_thread_error *answer; /* why the last complete search found nothing */
 } climb;
@@ -216,17 +217,13 @@ static mend_outcome search_once(climb *c)
     return outcome;
 }
 
-/* Says what would have fitted. If the driver cannot say whether a capture forbids waits, one does.
- */
-static void out_of_memory(climb *c)
+/* If the driver cannot say whether a capture forbids waits, one does. */
+static void look_for_capture(climb *c)
 {
-    bool is_captured = true;
+    mend_heap *heap = c->heap;
     mend_result result =
-        mend_streams_find_capture(&c->heap->streams, c->request->stream, &is_captured);
-    mend_report_out_of_memory(c->heap, c->request,
-                              mend_largest_instead(c->heap, c->request,
-                                                   result != MEND_OK || is_captured ||
-                                                       c->heap->shortage.wait_is_refused));
+        mend_streams_find_capture(&heap->streams, c->request->stream, &c->is_captured);
+    c->is_captured = c->is_captured || result != MEND_OK || heap->shortage.wait_is_refused;
 }
 
 /* Notes what was missing, for peer pools and for the answer. */
@@ -235,11 +232,15 @@ static void note_shortage(climb *c)
     const mend_shortage *shortage = &c->heap->shortage;
     c->lacks_addresses = c->waits_on_host && shortage->no_addresses != MEND_DRIVER_OK;
     c->lacking_bytes = mend_report_lacking_bytes(shortage);
+    if (c->waits_on_host || c->lacking_bytes > 0) {
+        look_for_capture(c);
+    }
     const bool is_held = shortage->pages_are_held && !mend_report_is_hopeless(c->heap, c->request);
     if (c->waits_on_host && (c->lacks_addresses || is_held) && c->heap->device.virtual_memory) {
         mend_report_out_of_addresses(c->heap, c->request);
     } else if (c->waits_on_host) {
-        out_of_memory(c);
+        mend_report_out_of_memory(c->heap, c->request,
+                                  mend_largest_instead(c->heap, c->request, c->is_captured));
     }
     if (c->waits_on_host) {
         *c->answer = *mend_process_failure();
@@ -361,7 +362,8 @@ static mend_outcome after_peer_pools(climb *c)
     uint64_t cursor = 0;
     bool gave = false;
     while (outcome == MEND_NOTHING && c->lacking_bytes > 0 &&
-           helpers->ask_peer_pool(helpers->pool, c->lacking_bytes, &cursor, &gave)) {
+           helpers->ask_peer_pool(helpers->pool, (mend_need){c->lacking_bytes, !c->is_captured},
+                                  &cursor, &gave)) {
         outcome = gave ? try_again(c) : MEND_NOTHING;
     }
     return outcome;
@@ -416,7 +418,8 @@ static mend_outcome to_the_end(climb *c)
     while (outcome == MEND_NOTHING && is_asked && wanted_at_last(c) > 0) {
         bool gave = false;
         const uint64_t changes = changes_of(c->heap);
-        is_asked = helpers->ask_peer_pool(helpers->pool, wanted_at_last(c), &cursor, &gave);
+        const mend_need need = {wanted_at_last(c), !c->is_captured};
+        is_asked = helpers->ask_peer_pool(helpers->pool, need, &cursor, &gave);
         if (gave || changes_of(c->heap) != changes) {
             outcome = helpers->try_behind_callbacks(helpers->pool, try_again, c);
         }

@@ -8,7 +8,7 @@
 #ifndef MEND_LADDER_LADDER_H
 #define MEND_LADDER_LADDER_H
 
-#include "layout/state.h"
+#include "ladder/trim.h"
 
 /* Tries to place the request again. The caller holds `state`. */
 typedef mend_outcome (*mend_try_again)(void *climb);
@@ -21,9 +21,9 @@ typedef struct mend_helpers {
     /* Whether there are callbacks that may be called in this thread. */
     bool (*has_callbacks)(void *pool);
 
-    /* Asks the next peer pool after *cursor (0 at first) for about `bytes`, and for addresses that
+    /* Asks the next peer pool after *cursor (0 at first) for what is needed, and for addresses that
      * it does not use; *gave: whether it gave any. False if there is no further peer pool. */
-    bool (*ask_peer_pool)(void *pool, uint64_t bytes, uint64_t *cursor, bool *gave);
+    bool (*ask_peer_pool)(void *pool, mend_need need, uint64_t *cursor, bool *gave);
 
     /* Calls the callbacks in order, and tries again after each that freed memory. */
     mend_outcome (*call_back)(void *pool, const mend_request *request, mend_try_again try_again,

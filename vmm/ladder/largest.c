@@ -85,20 +85,28 @@ static bool finds_place(mend_question *q, const mend_request *request)
     return finds_remade(q, request) || finds_ends(q, request);
 }
 
-static bool would_succeed(mend_question *q, const mend_request *asking, uint64_t size_bytes)
+static bool would_succeed_in(mend_question *q, const mend_request *asking, uint64_t size_bytes,
+                             int zone)
 {
     mend_request request = *asking;
     request.size_bytes = size_bytes;
     request.requested_bytes = size_bytes;
     request.may_break = true;
-    request.zone = size_bytes <= q->heap->config.placement.small_request_bytes ? MEND_ZONE_SMALL
-                                                                               : MEND_ZONE_LARGE;
+    request.zone = zone;
     request.behind_wait = q->heap->streams.looks_ahead;
     if (finds_place(q, &request)) {
         return true;
     }
     request.behind_wait = asking->behind_wait;
     return request.behind_wait && finds_place(q, &request);
+}
+
+/* A small request that has no other place is placed as a large one. */
+static bool would_succeed(mend_question *q, const mend_request *asking, uint64_t size_bytes)
+{
+    const bool is_small = size_bytes <= q->heap->config.placement.small_request_bytes;
+    return (is_small && would_succeed_in(q, asking, size_bytes, MEND_ZONE_SMALL)) ||
+           would_succeed_in(q, asking, size_bytes, MEND_ZONE_LARGE);
 }
 
 /* By halving: a request of this size finds a place, and one of a granule more does not. */

@@ -237,12 +237,10 @@ static mend_outcome remake_chunk(mend_heap *heap, const mend_request *request, m
     return remade ? place_by_rules(heap, request, span) : MEND_NOTHING;
 }
 
-mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span **span)
+/* The places of the request's zone, and while pressure is critical what empty chunks make. */
+static mend_outcome place_in_zone(mend_heap *heap, const mend_request *request, mend_span **span)
 {
     assert(!request->may_break);
-    if (request->range != NULL) {
-        return mend_commit(heap, request);
-    }
     mend_outcome outcome = place_by_rules(heap, request, span);
     bool is_critical = outcome == MEND_NOTHING && request->zone == MEND_ZONE_LARGE &&
                        mend_budget_pressure(heap) == MEND_PRESSURE_CRITICAL;
@@ -254,6 +252,20 @@ mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span 
         mend_request breaking = *request;
         breaking.may_break = true;
         outcome = place_by_rules(heap, &breaking, span);
+    }
+    return outcome;
+}
+
+mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    if (request->range != NULL) {
+        return mend_commit(heap, request);
+    }
+    mend_outcome outcome = place_in_zone(heap, request, span);
+    if (outcome == MEND_NOTHING && request->zone == MEND_ZONE_SMALL) {
+        mend_request large = *request;
+        large.zone = MEND_ZONE_LARGE;
+        outcome = place_in_zone(heap, &large, span);
     }
     return outcome;
 }

@@ -10,6 +10,7 @@
 #include "layout/layout.h"
 #include "layout/range.h"
 #include "move/attainable.h"
+#include "move/zeros_chunk.h"
 #include "policy/budget.h"
 
 #define RUN_OF(node) MEND_CONTAINER_OF(node, mend_run, by_address)
@@ -192,8 +193,9 @@ uint64_t mend_report_pages_that_fit(const mend_heap *heap, const mend_request *r
         made_bytes = mend_min_u64(made_bytes, mend_align_down(heap->shortage.device_free_bytes,
                                                               heap->device.granularity_bytes));
     }
-    const uint64_t bytes =
-        mend_align_down(empty_bytes - lost_bytes + made_bytes, request->range->page_bytes);
+    const uint64_t usable_bytes = empty_bytes - lost_bytes + made_bytes;
+    const uint64_t owed_bytes = mend_min_u64(mend_zeros_owed_bytes(heap), usable_bytes);
+    const uint64_t bytes = mend_align_down(usable_bytes - owed_bytes, request->range->page_bytes);
     return bytes < request->size_bytes ? bytes : 0;
 }
 

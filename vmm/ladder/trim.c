@@ -216,16 +216,18 @@ mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t ow
     return result;
 }
 
-bool mend_ladder_give_back(mend_heap *heap, uint64_t bytes)
+bool mend_ladder_give_back(mend_heap *heap, mend_need need)
 {
     uint64_t released_bytes = 0;
     uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     uint64_t address_bytes = heap->space.address_bytes;
     mend_scope scope;
     bool any = false;
-    mend_ladder_trim(heap, reserved_bytes > bytes ? reserved_bytes - bytes : 0, &released_bytes);
+    mend_ladder_trim(heap, reserved_bytes - mend_min_u64(need.bytes, reserved_bytes),
+                     &released_bytes);
     if (mend_scope_open(heap, &scope) == MEND_OK) {
-        any = mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
+        any = need.may_wait && released_bytes < need.bytes &&
+              mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
         mend_space_trim(&heap->space, 0); /* including the oldest */
         mend_scope_close(heap, &scope);
     }

@@ -14,9 +14,16 @@ mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *rel
 /* As mend_trim_wait. */
 mend_result mend_ladder_trim_wait(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes);
 
-/* For another pool of the device: gives about this many bytes of memory, and all empty
- * reservations. True if anything went back. */
-bool mend_ladder_give_back(mend_heap *heap, uint64_t bytes);
+/* What a pool asks another pool of the device for. */
+typedef struct mend_need {
+    uint64_t bytes; /* about as many; UINT64_MAX: all, for addresses */
+    bool may_wait;  /* for the context: no capture that the asking pool knows forbids it. The asked
+                     * pool may not know the stream of that capture */
+} mend_need;
+
+/* For another pool of the device: gives memory, and all empty reservations. Zeros of destroyed
+ * ranges, which take a wait, only if the rest is not enough. True if anything went back. */
+bool mend_ladder_give_back(mend_heap *heap, mend_need need);
 
 /* Gives back addresses that nothing needs: those of destroyed ranges, and the pool's own. True if
  * any went back. A driver scope is open. */

@@ -22,6 +22,39 @@ mend_chunk_of_zeros *mend_zeros_find_chunk(const mend_heap *heap, uint64_t page_
     return chunk;
 }
 
+#define RANGE_OF(node) MEND_CONTAINER_OF(node, mend_range, by_address)
+
+/* Whether the range waits for a chunk that there is not. It has no extra pages then, but lost ones.
+ */
+static bool is_owed_chunk(const mend_heap *heap, const mend_range *range)
+{
+    return range->zeros_unsettled > 0 && mend_zeros_find_chunk(heap, range->page_bytes) == NULL;
+}
+
+/* Whether a range before this one waits for the same chunk. */
+static bool is_counted(const mend_heap *heap, const mend_range *range)
+{
+    bool is_same = false;
+    const mend_tree_node *at = mend_tree_first(&heap->ranges.by_address);
+    for (; at != &range->by_address && !is_same; at = mend_tree_next(at)) {
+        is_same =
+            RANGE_OF(at)->zeros_unsettled > 0 && RANGE_OF(at)->page_bytes == range->page_bytes;
+    }
+    return is_same;
+}
+
+uint64_t mend_zeros_owed_bytes(const mend_heap *heap)
+{
+    uint64_t bytes = 0;
+    const mend_tree_node *at =
+        heap->ranges.zeros_unsettled > 0 ? mend_tree_first(&heap->ranges.by_address) : NULL;
+    for (; at != NULL; at = mend_tree_next(at)) {
+        const mend_range *range = RANGE_OF(at);
+        bytes += is_owed_chunk(heap, range) && !is_counted(heap, range) ? range->page_bytes : 0;
+    }
+    return bytes;
+}
+
 mend_result mend_zeros_why_not_unmapped(mend_heap *heap)
 {
     if (heap->retire.lacked_nodes) {

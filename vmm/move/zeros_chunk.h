@@ -22,6 +22,9 @@ mend_result mend_zeros_find_or_create(mend_heap *heap, uint64_t page_bytes,
  * does not take back now is given back by a later call. */
 void mend_zeros_release_unused(mend_heap *heap);
 
+/* Bytes of chunks of zeros that there are to be again, for pages that have lost their zeros. */
+uint64_t mend_zeros_owed_bytes(const mend_heap *heap);
+
 /* Why memory stayed mapped: what the steps noted that went on in spite of it. MEND_OK: nothing
  * failed. The caller has set mend_process_failure()->result to MEND_OK before these steps. */
 mend_result mend_zeros_why_not_unmapped(mend_heap *heap);

@@ -138,17 +138,17 @@ static bool has_callbacks(void *context)
 /* The cursor once all pools of the process were asked, and other processes of the limit file. */
 #define AFTER_OTHER_PROCESSES UINT64_MAX
 
-static bool ask_peer_pool(void *context, uint64_t bytes, uint64_t *cursor, bool *gave)
+static bool ask_peer_pool(void *context, mend_need need, uint64_t *cursor, bool *gave)
 {
     mend_pool *pool = context;
     *gave = false;
     mend_heap_unlock(&pool->heap);
     assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
     bool is_asked =
-        *cursor != AFTER_OTHER_PROCESSES && mend_peer_pools_trim_next(pool, bytes, cursor, gave);
+        *cursor != AFTER_OTHER_PROCESSES && mend_peer_pools_trim_next(pool, need, cursor, gave);
     if (!is_asked && *cursor != AFTER_OTHER_PROCESSES) {
         *cursor = AFTER_OTHER_PROCESSES;
-        *gave = bytes != UINT64_MAX && mend_ration_wait(&pool->ration, bytes);
+        *gave = need.bytes != UINT64_MAX && mend_ration_wait(&pool->ration, need.bytes);
         is_asked = *gave;
     }
     mend_heap_lock(&pool->heap);

@@ -8,6 +8,8 @@
 #include "base/struct_size.h"
 #include "base/thread.h"
 #include "mend/mend_sleep.h"
+#include "move/scope.h"
+#include "physical/capture.h"
 #include "pool/callbacks.h"
 #include "pool/enter.h"
 #include "sleep/quiesce.h"
@@ -109,10 +111,23 @@ typedef struct waker {
     const uint64_t *tags;
     size_t tag_count;
     mend_wake_report report;
-    uint64_t lacking_bytes;
+    mend_need lacking; /* after a try without room */
     mend_result result;
     mend_thread_error answer; /* why it failed; calls of peer pools and callbacks note others */
 } waker;
+
+/* Whether a capture forbids peer pools to wait, as far as this pool can ask. */
+static bool is_captured(mend_heap *heap)
+{
+    mend_scope scope;
+    bool any = true;
+    if (mend_scope_open(heap, &scope) == MEND_OK) {
+        mend_result result = mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &any);
+        any = any || result != MEND_OK;
+        mend_scope_close(heap, &scope);
+    }
+    return any;
+}
 
 /* The caller holds `state` alone. */
 static mend_outcome try_to_wake(void *context)
@@ -122,13 +137,14 @@ static mend_outcome try_to_wake(void *context)
     mend_heap_unlock(heap);
     mend_heap_lock_all(heap);
     w->result = mend_heap_lost_by(heap) == MEND_DRIVER_OK
-                    ? mend_sleep_wake(heap, w->tags, w->tag_count, &w->report, &w->lacking_bytes)
+                    ? mend_sleep_wake(heap, w->tags, w->tag_count, &w->report, &w->lacking.bytes)
                     : mend_pool_check_context(w->pool);
+    w->answer = *mend_process_failure();
+    w->lacking.may_wait = w->result == MEND_ERROR_OUT_OF_MEMORY && !is_captured(heap);
     mend_heap_unlock_grow(heap);
     if (w->result == MEND_OK) {
         return MEND_PLACED;
     }
-    w->answer = *mend_process_failure();
     return w->result == MEND_ERROR_OUT_OF_MEMORY ? MEND_NOTHING : MEND_FAILED;
 }
 
@@ -140,12 +156,12 @@ static void wake_with_help(waker *w)
     uint64_t cursor = 0;
     bool gave = false;
     while (outcome == MEND_NOTHING &&
-           helpers.ask_peer_pool(helpers.pool, w->lacking_bytes, &cursor, &gave)) {
+           helpers.ask_peer_pool(helpers.pool, w->lacking, &cursor, &gave)) {
         outcome = gave ? try_to_wake(w) : outcome;
     }
     if (outcome == MEND_NOTHING && helpers.has_callbacks(helpers.pool)) {
-        const mend_request request = {.size_bytes = w->lacking_bytes,
-                                      .requested_bytes = w->lacking_bytes,
+        const mend_request request = {.size_bytes = w->lacking.bytes,
+                                      .requested_bytes = w->lacking.bytes,
                                       .alignment_bytes = MEND_GRANULE_BYTES,
                                       .handle = MEND_NO_STREAM,
                                       .zone = MEND_ZONE_LARGE};

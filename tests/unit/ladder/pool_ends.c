@@ -113,6 +113,21 @@ MEND_TEST(pool_ends, a_block_begins_in_one_chunk_and_ends_in_another)
     kit_close(&s.w);
 }
 
+MEND_TEST(pool_ends, a_small_request_is_placed_as_a_large_one_at_last)
+{
+    scene s;
+    mend_room room = MEND_ROOM_INIT;
+    ASSERT_TRUE(open_scene(&s));
+    give(&s, s.tail);
+    give(&s, s.head);
+    s.heap->config.placement.small_request_bytes = 2 * QUARTER; /* from here on */
+    EXPECT_RESULT(MEND_OK, mend_get_room(s.w.pool, s.w.streams[0], &room));
+    EXPECT_U64_EQ(2 * QUARTER, room.after_waiting_bytes);
+    char *block = take_by_alias(&s, 2 * QUARTER, 2, 2 * QUARTER);
+    expect_alone(&s, block, 2 * QUARTER);
+    kit_close(&s.w);
+}
+
 MEND_TEST(pool_ends, what_lies_at_two_addresses_stays_awake)
 {
     scene s;

@@ -260,6 +260,49 @@ MEND_TEST(pool_zeros, what_a_destroyed_range_leaves_serves_others)
     }
 }
 
+/* The pool with the zeros does not know the stream of the capture that the other pool serves. */
+MEND_TEST(pool_zeros, what_a_destroyed_range_leaves_waits_for_a_capture_of_another_pool)
+{
+    mend_world w;
+    mend_pool *other = NULL;
+    void *block = NULL;
+    mend_world_init(&w);
+    w.sim_config.memory_bytes = 4 * PAGE;
+    ASSERT_TRUE(kit_open(&w));
+    ASSERT_RESULT(MEND_OK, mend_pool_create(&w.pool_config, &other));
+    mend_range *range = create(&w, PAGES * PAGE, PAGE);
+    EXPECT_RESULT(MEND_OK, map_zeros(range, 0, 4));
+    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, w.streams[0]));
+    kit_begin_capture(&w, w.streams[1]);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(other, 4 * PAGE, w.streams[1], &block));
+    mend_sim_graph_destroy(w.sim, kit_end_capture(&w, w.streams[1]));
+    EXPECT_RESULT(MEND_OK, mend_alloc(other, 4 * PAGE, w.streams[1], &block));
+    EXPECT_RESULT(MEND_OK, mend_free(other, block, w.streams[1]));
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(other));
+    kit_close(&w);
+}
+
+/* The host does not wait for them where free memory is enough. */
+MEND_TEST(pool_zeros, a_peer_pool_gives_free_memory_first)
+{
+    mend_world w;
+    mend_pool *other = NULL;
+    void *block = NULL;
+    mend_world_init(&w);
+    w.sim_config.memory_bytes = 8 * PAGE;
+    ASSERT_TRUE(kit_open(&w));
+    ASSERT_RESULT(MEND_OK, mend_pool_create(&w.pool_config, &other));
+    mend_range *range = create(&w, PAGES * PAGE, PAGE);
+    kit_free(&w, kit_alloc(&w, 4 * PAGE, w.streams[0]), w.streams[0]);
+    EXPECT_RESULT(MEND_OK, map_zeros(range, 0, 4));
+    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, w.streams[0]));
+    EXPECT_RESULT(MEND_OK, mend_alloc(other, 6 * PAGE, w.streams[0], &block));
+    EXPECT_U64_EQ(PAGE, mend_world_stats(&w).zero_chunk_bytes);
+    EXPECT_RESULT(MEND_OK, mend_free(other, block, w.streams[0]));
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(other));
+    kit_close(&w);
+}
+
 MEND_TEST(pool_zeros, what_a_destroyed_range_leaves_serves_a_wake)
 {
     mend_world w;
