@@ -10,9 +10,9 @@
 #include "tests/support/test.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { FIXED_SEEDS = 24, FRESH_SECONDS = 10, JOBS = 1 };
+enum { FIXED_SEEDS = 24, FRESH_SEEDS = 24, JOBS = 1 };
 #else
-enum { FIXED_SEEDS = 600, FRESH_SECONDS = 15, JOBS = 2 };
+enum { FIXED_SEEDS = 600, FRESH_SEEDS = 300, JOBS = 2 };
 #endif
 
 static void expect_no_findings(const soak_plan *plan)
@@ -38,7 +38,7 @@ MEND_TEST(simulation, fixed_seeds)
 MEND_TEST(simulation, fresh_seeds)
 {
     expect_no_findings(&(soak_plan){.first_seed = mend_test_first_seed(false, 0),
-                                    .seconds = FRESH_SECONDS,
+                                    .seeds = FRESH_SEEDS,
                                     .jobs = JOBS,
                                     .steps = SOAK_STEPS});
 }
