@@ -87,9 +87,11 @@ static bool can_spring(const trial *t, const char *call)
 static void spring(void *context, const char *call, int is_after)
 {
     trial *t = context;
+    t->ambush.was_unseen = t->ambush.was_unseen && !is_after;
     if (is_after || !can_spring(t, call)) {
         return;
     }
+    const bool is_unseen = !trial_captures_are_known(t); /* what is done now may tell the pool */
     t->ambush.set = false;
     t->disturbed = true;
     t->outcome->tally.ambushes[t->ambush.action]++;
@@ -111,6 +113,7 @@ static void spring(void *context, const char *call, int is_after)
         }
         break;
     }
+    t->ambush.was_unseen = is_unseen;
 }
 
 static bool lay_ambush(trial *t, const operation *op)

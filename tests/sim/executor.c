@@ -70,7 +70,7 @@ static bool pool_must_know(const trial *t, int pool, const trial_stream *stream)
 }
 
 /* A pool that knows of one capture waits for nothing; one that knows of none may spoil them. */
-static bool all_pools_must_know(const trial *t)
+bool trial_captures_are_known(const trial *t)
 {
     bool all = true;
     for (int i = 0; i < t->pool_count; i++) {
@@ -88,7 +88,8 @@ static bool is_unseen_capture(const trial *t, const char *explanation)
 {
     bool asks = t->calling_kind == CALL_ALLOC && t->streams[t->calling_stream].captured &&
                 t->pool_count == 1;
-    return t->captures > 0 && t->calling_kind != CALL_NONE && !asks && !all_pools_must_know(t) &&
+    bool is_known = trial_captures_are_known(t) && !t->ambush.was_unseen;
+    return t->captures > 0 && t->calling_kind != CALL_NONE && !asks && !is_known &&
            strstr(explanation, "captured") != NULL;
 }
 

@@ -483,3 +483,17 @@ MEND_TEST(sim_regressions, what_fits_is_served_beside_a_capture)
     config.thread_streams = 1;
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
+
+MEND_TEST(sim_regressions, a_pool_hears_of_a_capture_while_it_waits)
+{
+    static const operation ops[] = {{.kind = OP_ALLOC, .slot = 7},
+                                    {.kind = OP_REPLACE_STREAM},
+                                    {.kind = OP_CAPTURE_BEGIN, .stream = 4},
+                                    {.kind = OP_AMBUSH, .slot = 7, .size = 8, .amount = 3},
+                                    {.kind = OP_DEFRAG}};
+    trial_config config = trial_config_default;
+    config.streams = 2;
+    config.legacy = 1;
+    config.threads = 2;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}

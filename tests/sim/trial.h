@@ -186,6 +186,7 @@ struct trial {
         int action;
         uint8_t slot;
         bool set;
+        bool was_unseen; /* in the call in which it was sprung: no pool knew of a capture before */
     } ambush;
     bool disturbed; /* an ambush was sprung in the present step */
 
@@ -379,6 +380,9 @@ bool trial_move_to(trial *t, trial_block *block, int stream);
 /* As frameworks free that know the pointer alone. A block with a tag is described first, then
  * freed. */
 mend_result trial_free_by_pointer(const trial_call *call, mend_pool *pool);
+
+/* Whether each pool knows of a capture, if there is one. */
+bool trial_captures_are_known(const trial *t);
 
 /* Frees a live block on the stream its state allows, for callbacks and ambushes: in a thread, which
  * is the one that runs where this is inside one of its calls. */
