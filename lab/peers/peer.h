@@ -10,9 +10,9 @@
 #include <stdint.h>
 
 #include "driver/driver.h"
-#include "observe/explain.h"
 
 typedef struct mend_peer mend_peer;
+struct mend_explanation; /* observe/explain.h */
 
 typedef struct mend_peer_config {
     const mend_driver *driver; /* borrowed; must outlive the peer */
@@ -62,7 +62,8 @@ struct mend_peer {
     const mend_peer_operations *operations;
     /* Explains where memory is that is not live, from the view of the stream `asking`. NULL: the
      * peer cannot. */
-    mend_result (*explain)(mend_peer *peer, mend_stream asking, mend_explanation *explanation);
+    mend_result (*explain)(mend_peer *peer, mend_stream asking,
+                           struct mend_explanation *explanation);
 };
 
 typedef struct mend_peer_policy {

@@ -319,6 +319,7 @@ typedef struct mend_keeping {
     uint64_t host_bytes;       /* in pinned memory of the host */
     uint64_t file_bytes;       /* in files */
     struct mend_kept *refused; /* list: memory of the host that the driver did not take back yet */
+    bool copies_may_run;       /* after refused waits; until a wait none of that memory is freed */
 } mend_keeping;
 
 /* Exported blocks; the room `users` uses it. As the pins. */
@@ -348,6 +349,7 @@ typedef struct mend_ranges {
     uint64_t zeros_mapped;             /* mappings of these, in all ranges */
     uint64_t zeros_mapped_bytes;       /* their bytes */
     uint64_t zeros_unsettled;          /* pages that a later call maps or unmaps */
+    mend_stamp fill_stamp;             /* of a fill whose end could not be waited for */
 } mend_ranges;
 
 typedef struct mend_heap {

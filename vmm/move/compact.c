@@ -31,6 +31,7 @@ typedef struct compaction {
     size_t reservations_before;
     uint64_t scratch; /* scratch address, where the new chunks are mapped one after the other */
     uint64_t mapped_bytes;
+    bool has_copies; /* the GPU has got some */
 } compaction;
 
 static mend_result no_host_memory(void)
@@ -266,6 +267,7 @@ static mend_result copy(compaction *s)
         if (status != MEND_DRIVER_OK) {
             return failed(s, MEND_CALL_copy, status);
         }
+        s->has_copies = true;
         scratch += cluster->size_bytes;
     }
     assert(scratch == s->scratch + s->mapped_bytes);
@@ -284,26 +286,33 @@ static mend_result unmap_chunk(compaction *s)
 /* ---- the end ----------------------------------------------------------------------------------
  */
 
-/* Unmaps the scratch mappings. If the driver refuses, they retire, and a later flush tries
- * again. */
-static void leave_scratch(compaction *s)
+/* Unmaps the scratch mappings. If the driver refuses, or if copies may still use them, they retire,
+ * and a later flush tries again. */
+static void leave_scratch(compaction *s, bool copies_have_ended)
 {
     mend_heap *heap = s->heap;
+    mend_waits waits = {0};
     uint64_t address = s->scratch;
     uint64_t end = s->scratch + s->mapped_bytes;
     if (s->mapped_bytes == 0) {
         return;
     }
-    s->pass->driver_calls++;
-    if (heap->driver->unmap(heap->driver, s->scratch, s->mapped_bytes) == MEND_DRIVER_OK) {
-        return;
+    if (!copies_have_ended && s->has_copies) {
+        s->pass->driver_calls++;
+        waits = mend_step_end_copies(heap);
     }
-    heap->counters.driver_failures++;
+    if (waits.first.epoch == 0) {
+        s->pass->driver_calls++;
+        if (heap->driver->unmap(heap->driver, s->scratch, s->mapped_bytes) == MEND_DRIVER_OK) {
+            return;
+        }
+        heap->counters.driver_failures++;
+    }
     mend_space_take(&s->heap->space, s->scratch, s->mapped_bytes);
     for (size_t i = 0; address < end; i++) {
-        mend_waits idle = {0};
+        mend_waits of_one = waits;
         assert(i < s->size.clusters);
-        mend_retire_mapping(heap, s->clusters[i].chunk, address, &idle);
+        mend_retire_mapping(heap, s->clusters[i].chunk, address, &of_one);
         address += s->clusters[i].size_bytes;
     }
 }
@@ -436,7 +445,7 @@ static mend_result perform(compaction *s)
     if (result == MEND_OK) {
         result = copy(s);
     }
-    leave_scratch(s);
+    leave_scratch(s, result == MEND_OK);
     if (result == MEND_OK) {
         result = unmap_chunk(s);
     }

@@ -151,21 +151,26 @@ static mend_result copy(exchange *x)
                : refused(x, MEND_CALL_context_synchronize, driver->context_synchronize(driver));
 }
 
-/* Unmaps the scratch mappings. If the driver refuses, they retire, and a later flush tries again.
- */
-static void leave_scratch(exchange *x)
+/* Unmaps the scratch mappings. If the driver refuses, or if copies may still use them, they retire,
+ * and a later flush tries again. */
+static void leave_scratch(exchange *x, bool copies_have_ended)
 {
     mend_heap *heap = x->heap;
+    mend_waits waits = {0};
+    if (x->scratch_bytes > 0 && !copies_have_ended && x->copied_bytes > 0) {
+        waits = mend_step_end_copies(heap);
+    }
     if (x->scratch_bytes == 0 ||
-        heap->driver->unmap(heap->driver, x->scratch, x->scratch_bytes) == MEND_DRIVER_OK) {
+        (waits.first.epoch == 0 &&
+         heap->driver->unmap(heap->driver, x->scratch, x->scratch_bytes) == MEND_DRIVER_OK)) {
         return;
     }
-    heap->counters.driver_failures++;
-    mend_waits idle = {0};
+    heap->counters.driver_failures += waits.first.epoch == 0;
     for (size_t i = 0; i < x->count && x->parts[i].offset_bytes < x->scratch_bytes; i++) {
         const uint64_t address = x->scratch + x->parts[i].offset_bytes;
         mend_space_take(&heap->space, address, x->parts[i].size_bytes);
-        mend_retire_mapping(heap, x->parts[i].other, address, &idle);
+        mend_waits of_one = waits;
+        mend_retire_mapping(heap, x->parts[i].other, address, &of_one);
     }
 }
 
@@ -279,7 +284,7 @@ static mend_result perform(exchange *x)
     if (result == MEND_OK) {
         result = copy(x);
     }
-    leave_scratch(x);
+    leave_scratch(x, result == MEND_OK);
     if (result == MEND_OK) {
         result = refused(x, MEND_CALL_unmap,
                          driver->unmap(driver, x->chunk->address, x->chunk->size_bytes));

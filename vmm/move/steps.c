@@ -63,6 +63,16 @@ void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk)
     }
 }
 
+mend_waits mend_step_end_copies(mend_heap *heap)
+{
+    mend_waits waits = {0};
+    if (heap->driver->stream_synchronize(heap->driver, NULL) != MEND_DRIVER_OK) {
+        heap->counters.driver_failures++;
+        waits.first = mend_streams_stamp(&heap->streams, MEND_STREAM_UNKNOWN, 0);
+    }
+    return waits;
+}
+
 void mend_step_note_peaks(mend_heap *heap)
 {
     mend_heap_counters *counters = &heap->counters;

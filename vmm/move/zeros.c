@@ -149,6 +149,9 @@ static mend_result fill(const zeros_call *c, mend_chunk_of_zeros *chunk, size_t 
     if (status == MEND_DRIVER_OK) {
         call = MEND_CALL_context_synchronize;
         status = driver->context_synchronize(driver);
+        if (status != MEND_DRIVER_OK) { /* the page is unmapped next, which the fill still uses */
+            heap->ranges.fill_stamp = mend_step_end_copies(heap).first;
+        }
     }
     chunk->is_filled = status == MEND_DRIVER_OK;
     return status == MEND_DRIVER_OK ? MEND_OK : mend_driver_refused(heap, call, status);
@@ -200,9 +203,12 @@ static mend_result make_readable(const zeros_call *c, size_t page, size_t end)
 }
 
 /* Unmaps zeros from `page` to `end` that the program is not to read. What the driver refuses stays
- * extra. */
+ * extra, and so does all while a fill may run whose end could not be waited for. */
 static void drop_extra(mend_heap *heap, mend_range *range, size_t page, size_t end)
 {
+    if (!mend_stamp_has_passed(&heap->streams, heap->ranges.fill_stamp)) {
+        return;
+    }
     for (; page < end; page++) {
         size_t count = 0;
         while (page + count < end && mend_zeros_are_mapped(range, page + count) &&

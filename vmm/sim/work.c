@@ -174,7 +174,7 @@ mend_status mend_sim_copy(mend_sim *sim, uint64_t destination, uint64_t source, 
     } else if (!from_device && !stage(sim, &item, source, size_bytes)) {
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
-    status = mend_sim_queue(sim, stream, &item, 0, 0);
+    status = mend_sim_queue(sim, stream, &item, sim->config.copy_ns, 0);
     bool stays =
         to_device && from_device && !lies_on_host(sim, destination) && !lies_on_host(sim, source);
     sim->bill_row = stays ? (int)MEND_CALL_copy : (int)MEND_CALL_host_copy;
@@ -198,7 +198,7 @@ mend_status mend_sim_fill(mend_sim *sim, uint64_t address, uint8_t value, uint64
                               .granule_bytes = size_bytes,
                               .granule_count = 1,
                               .value = value};
-        status = mend_sim_queue(sim, stream, &item, 0, 0);
+        status = mend_sim_queue(sim, stream, &item, sim->config.copy_ns, 0);
     }
     return status;
 }

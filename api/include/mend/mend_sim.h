@@ -128,11 +128,13 @@ typedef struct mend_sim_config {
     int has_no_host_chunks;    /* 1: chunks cannot be created on the host, as before CUDA 12.2 */
     uint64_t host_chunk_bytes; /* memory of the host that such chunks may take; 0: as much as the
                                 * memory of all devices */
+    uint64_t copy_ns;          /* how long each copy and each fill takes on its stream; 0: no time,
+                                * so that a missing wait behind them shows nowhere */
 } mend_sim_config;
 #define MEND_SIM_CONFIG_INIT                                                                       \
     {                                                                                              \
         sizeof(mend_sim_config), 0, 0, 0, MEND_SIM_CONTENT_NONE, 0, 0, NULL, NULL, NULL, 0, NULL,  \
-            0, 0, 0, MEND_SIM_FABRIC_NONE, 0, 0, 0, 0                                              \
+            0, 0, 0, MEND_SIM_FABRIC_NONE, 0, 0, 0, 0, 0                                           \
     }
 
 /* Creates a device, which the caller owns until mend_sim_destroy. MEND_OK;
