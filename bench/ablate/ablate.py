@@ -144,7 +144,7 @@ def main():
     tables = effects.tables(results.known, [name for name, _ in workloads], rows)
     print(tables)
     if options.document:
-        does = {entry.name: entry.breaks for entry in entries}
+        does = {entry.name: entry.last for entry in entries}
         effects.keep(options.document, options.half, tables, does)
 
 

@@ -3,9 +3,8 @@
 
 Usage: mechanisms.py ROOT OUT
 
-As tests/mutants/generate.py, with the tables *.ablations of this folder.
+As tests/mutants/generate.py, with the tables *.ablations of this folder; each line must apply.
 """
-import glob
 import os
 import sys
 
@@ -15,22 +14,15 @@ sys.path.insert(0, os.path.join(HERE, "..", "..", "tests", "mutants"))
 import generate  # noqa: E402
 import table  # noqa: E402
 
-FIELDS = ("mechanism", "file", "original", "mutated", "as", "does")
-
 
 def read_all():
-    """Every place of every mechanism; places of one mechanism have one number."""
-    entries = []
-    for path in sorted(glob.glob(os.path.join(HERE, "*.ablations"))):
-        entries.extend(table.read_table(path, FIELDS))
-    names = list(dict.fromkeys(entry.name for entry in entries))
-    for entry in entries:
-        entry.number = 1 + names.index(entry.name)
+    """Every place of every mechanism; several may be of one."""
+    entries = table.read_tables(os.path.join(HERE, "*.ablations"))
+    misfits = table.applying(entries)[1]
+    if misfits:
+        raise table.TableError("does not apply: " + "; ".join(misfits))
     return entries
 
 
 if __name__ == "__main__":
-    try:
-        generate.generate(*sys.argv[1:], read_all())
-    except (table.TableError, OSError) as error:
-        sys.exit(f"ablations: {error}")
+    generate.main(read_all)

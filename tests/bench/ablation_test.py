@@ -169,8 +169,8 @@ class Ablation(unittest.TestCase):
     def test_each_mechanism_of_the_table_has_a_name_of_its_own_place(self):
         entries = mechanisms.read_all()
         self.assertGreater(len(entries), 20)
-        numbers = {entry.name: entry.number for entry in entries}
-        self.assertEqual(len(numbers), len(set(numbers.values())))
+        flags = {entry.name: entry.flag for entry in entries}
+        self.assertEqual(len(flags), len(set(flags.values())))
 
     def test_ratios_are_averaged_as_ratios(self):
         self.assertAlmostEqual(1.0, effects.mean_of_logs([2.0, 0.5]))

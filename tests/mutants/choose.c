@@ -1,22 +1,33 @@
-/* Chooses the mutants before main begins, once: those that MEND_MUTANT names in the environment. */
+/*
+ * The flags of the mutants, deliberate bugs of the tables beside this file, and who raises them
+ * before main begins: MEND_MUTANT in the environment names those that are awake, with commas
+ * between them. The ablations of bench/ablate are chosen in the same way.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "mutant_names.h"
-#include "tests/mutants/mutant.h"
-
 /* The exit status where there is no such mutant; that of a failed test is 1. */
-enum { NO_SUCH_MUTANT = 3, COUNT = sizeof(mutant_names) / sizeof(mutant_names[0]) };
+enum { NO_SUCH_MUTANT = 3 };
 
-unsigned char mend_mutant_awake[COUNT];
+#define MEND_MUTANT(flag, name) unsigned char flag;
+#include "mutant_names.h"
+#undef MEND_MUTANT
+
+static const struct {
+    unsigned char *flag;
+    const char *name;
+} mutants[] = {
+#define MEND_MUTANT(flag, name) {&flag, name},
+#include "mutant_names.h"
+#undef MEND_MUTANT
+};
 
 static void wake(const char *name, size_t length)
 {
-    for (int number = 0; number < COUNT; number++) {
-        if (strlen(mutant_names[number]) == length &&
-            strncmp(mutant_names[number], name, length) == 0) {
-            mend_mutant_awake[number] = 1;
+    for (size_t i = 0; i < sizeof(mutants) / sizeof(mutants[0]); i++) {
+        if (strlen(mutants[i].name) == length && strncmp(mutants[i].name, name, length) == 0) {
+            *mutants[i].flag = 1;
             return;
         }
     }

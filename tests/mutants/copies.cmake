@@ -1,72 +1,61 @@
 # Libraries over copies of the sources in which each entry of some tables sleeps until it is chosen:
 # deliberate bugs for the tests, mechanisms that are switched off for bench/ablate.
 #
-#   mend_read_entries(KEY TABLES... ) sets entry_files to the files that the tables name, and
-#     entry_names to ROOM.NAME for each KEY.
-#   mend_library_over_copies(TARGET COPIES) builds all of mend_internal from the copies in the
-#     folder COPIES, where entry_files has one, and from the originals otherwise.
-#   mend_torch_over_copies(TARGET COPIES FILES...) builds libmend_torch in the same way, where FILES
-#     are those of api/torch that the tables name.
+#   mend_make_copies(COPIES GENERATOR TABLES...) makes a copy of each file of vmm and api/torch in
+#     the folder COPIES. A copy that stays as it is, and what is built of it, are not made again.
+#   mend_library_over_copies(TARGET COPIES) builds all of mend_internal from copies.
+#   mend_torch_over_copies(TARGET COPIES) builds libmend_torch from copies.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
 set(MEND_MUTANTS_DIR ${CMAKE_CURRENT_LIST_DIR})
 
-macro(mend_read_entries key)
-  set(entry_names)
-  set(entry_files)
-  foreach(table ${ARGN})
-    get_filename_component(room ${table} NAME_WE)
-    file(STRINGS ${table} lines REGEX "^(${key}|file) ")
-    foreach(line ${lines})
-      if(line MATCHES "^${key} +(.*)$")
-        list(APPEND entry_names ${room}.${CMAKE_MATCH_1})
-      elseif(line MATCHES "^file +(.*)$")
-        list(APPEND entry_files ${CMAKE_MATCH_1})
-      endif()
-    endforeach()
-  endforeach()
-  list(REMOVE_DUPLICATES entry_files)
-  list(REMOVE_DUPLICATES entry_names)
-endmacro()
+# In CMAKE_CURRENT_BINARY_DIR the command that makes the copies is known by its outputs.
+function(mend_make_copies copies generator)
+  file(GLOB_RECURSE originals CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
+    ${PROJECT_SOURCE_DIR}/vmm/*.[ch] ${PROJECT_SOURCE_DIR}/api/torch/*.[ch])
+  list(TRANSFORM originals PREPEND ${copies}/ OUTPUT_VARIABLE generated)
+  list(TRANSFORM originals PREPEND ${PROJECT_SOURCE_DIR}/)
+  set(scripts generate.py places.py table.py)
+  list(TRANSFORM scripts PREPEND ${MEND_MUTANTS_DIR}/)
+  add_custom_command(OUTPUT ${generated} ${copies}/mutant_names.h
+    COMMAND ${Python3_EXECUTABLE} -B ${generator} ${PROJECT_SOURCE_DIR} ${copies}
+    DEPENDS ${originals} ${generator} ${scripts} ${ARGN} COMMENT "Copies of the sources")
+endfunction()
 
-# In CMAKE_CURRENT_BINARY_DIR the commands that make the copies are known by their outputs.
-function(mend_library_over_copies target copies)
-  list(TRANSFORM entry_files PREPEND ${copies}/ OUTPUT_VARIABLE generated)
-  list(TRANSFORM entry_files PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE originals)
-  set(sources ${generated} ${copies}/mutant_names.h ${MEND_MUTANTS_DIR}/choose.c)
-  foreach(room mend_base mend_core mend_traced mend_sim_core)
-    get_target_property(files ${room} SOURCES)
+# Sets sources to the copies of a target's, beside what chooses.
+function(mend_copies_of copies)
+  set(found ${copies}/mutant_names.h ${MEND_MUTANTS_DIR}/choose.c)
+  foreach(target ${ARGN})
+    get_target_property(files ${target} SOURCES)
+    get_target_property(folder ${target} SOURCE_DIR)
     foreach(file ${files})
-      cmake_path(ABSOLUTE_PATH file BASE_DIRECTORY ${PROJECT_SOURCE_DIR}/vmm)
-      if(NOT file IN_LIST originals)
-        list(APPEND sources ${file})
+      cmake_path(ABSOLUTE_PATH file BASE_DIRECTORY ${folder} NORMALIZE)
+      cmake_path(RELATIVE_PATH file BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE name)
+      if(name MATCHES "^(vmm|api/torch)/")
+        set(file ${copies}/${name})
       endif()
+      list(APPEND found ${file})
     endforeach()
   endforeach()
+  set(sources ${found} PARENT_SCOPE)
+endfunction()
+
+# The originals were compiled with warnings; a bug may well deserve one. Headers are found among the
+# copies.
+function(mend_library_over_copies target copies)
+  mend_copies_of(${copies} mend_base mend_core mend_traced mend_sim_core)
   add_library(${target} STATIC ${sources})
-  # A header that has entries is found among the copies.
   target_include_directories(${target} PRIVATE
     ${copies} ${copies}/vmm
     ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/vmm ${PROJECT_SOURCE_DIR}/api/include)
-  # The originals were compiled with warnings; a bug may well deserve one.
-  target_compile_options(${target} PRIVATE -include ${MEND_MUTANTS_DIR}/mutant.h -w)
+  target_compile_options(${target} PRIVATE -w)
   target_link_libraries(${target} PUBLIC Threads::Threads ${CMAKE_DL_LIBS} PRIVATE mend_compile)
 endfunction()
 
 function(mend_torch_over_copies target copies)
-  set(sources ${copies}/mutant_names.h ${MEND_MUTANTS_DIR}/choose.c)
-  get_target_property(files mend_torch SOURCES)
-  get_target_property(folder mend_torch SOURCE_DIR)
-  foreach(file ${files})
-    cmake_path(ABSOLUTE_PATH file BASE_DIRECTORY ${folder} NORMALIZE)
-    cmake_path(RELATIVE_PATH file BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE name)
-    if(name IN_LIST ARGN)
-      list(APPEND sources ${copies}/${name})
-    else()
-      list(APPEND sources ${file})
-    endif()
-  endforeach()
+  mend_copies_of(${copies} mend_torch)
   add_library(${target} SHARED ${sources})
   target_include_directories(${target} PRIVATE ${copies} ${PROJECT_SOURCE_DIR}
     ${PROJECT_SOURCE_DIR}/api ${PROJECT_SOURCE_DIR}/api/include)
-  target_compile_options(${target} PRIVATE -include ${MEND_MUTANTS_DIR}/mutant.h -w)
+  target_compile_options(${target} PRIVATE -w)
   target_link_libraries(${target} PRIVATE mend mend_compile)
 endfunction()

@@ -1,37 +1,38 @@
 #!/usr/bin/env python3
 """Wakes mutants and demands that tests see them.
 
-Usage: run.py TESTS named ROOM.NAME      the test its entry names passes, and fails with the mutant
-       run.py TESTS asleep               the quick programs pass while no mutant is awake
-       run.py TESTS matrix [--only ROOM or ROOM.NAME] [--programs PROGRAM...] [--summary DOCUMENT]
-                                         each mutant against every test of every program; the
-                                         summary is kept when no mutant is left out
+Usage: run.py TESTS all                 each mutant is seen by the test that its line names, and
+                                        these tests pass while none is awake
+       run.py TESTS named ROOM.NAME...  the same, of some
+       run.py TESTS tests               names each mutant whose test does not exist
+       run.py TESTS applies [--strict]  names each mutant that does not apply; 5 % may, or none
 
-TESTS is the folder of the built tests. A crash and a time limit count as seen, and are reported.
+TESTS is the folder of the built tests. A failure, a crash and a deadlock count as seen: a test is
+in a deadlock when each of its threads sleeps and none has run for a while, however busy the machine
+is. What runs into a limit is not seen.
 """
 import argparse
 import concurrent.futures
+import fnmatch
+import glob
 import os
 import re
 import resource
 import signal
 import subprocess
 import sys
-import tempfile
-import threading
 import time
 
-import summary
 import table
 
-PROGRAMS = ("unit", "contract", "fake_cuda", "hooks", "model", "fault", "interleave", "sim")
-QUICK_PROGRAMS = PROGRAMS[:4]
-MATRIX_PROGRAMS = PROGRAMS[:7]  # fresh seeds of the simulation see by luck
-LIMIT_S = 30  # of one test alone, with a mutant awake; longer if the test takes long without
-ASLEEP_LIMIT_S = 90  # of one test without a mutant, when every processor is busy
-TIMES_OF_ASLEEP = 2
-SILENCE_S = 60  # of one test among all others, when every processor is busy
+LEAST_APPLYING = 540  # fewer have been lost by mistake
+MOST_MISFITS = 0.05
+PROCESSOR_LIMIT_S = 60  # of the processors, with a mutant awake; most take milliseconds
+LIMIT_S = 900  # of any clock
+DEADLOCK_S = 10
+LOOK_AFTER_S = 2
 LARGEST_DATA_BYTES = 4 << 30  # a bug may ask for memory in a loop
+SWEEPS = os.path.join(table.ROOT, "tests", "unit", "sweeps.txt")
 
 
 class Programs:
@@ -39,189 +40,174 @@ class Programs:
 
     def __init__(self, tests):
         self.tests = tests
+        with open(SWEEPS, encoding="utf-8") as file:
+            self.sweeps = file.read().split()
 
-    def path_of(self, program):
-        return os.path.join(self.tests, "mutants", "mutants_" + program)
-
-    def environment_of(self, program, mutant):
-        environment = dict(os.environ)
-        environment.pop("MEND_MUTANT", None)
-        if mutant is not None:
-            environment["MEND_MUTANT"] = mutant
+    def start(self, program, mutant, argument):
+        """A program in a session of its own; None wakes no mutant."""
+        environment = {**os.environ, "MEND_MUTANT": mutant or ""}
+        if mutant is None:
+            environment.pop("MEND_MUTANT")
         if program == "fake_cuda":
             environment["LD_LIBRARY_PATH"] = os.path.join(self.tests, "fake_cuda", "new")
             environment["MEND_FAKE_CUDA"] = "new"
-        return environment
 
-    def start(self, program, mutant, arguments):
         def limit():
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             resource.setrlimit(resource.RLIMIT_DATA, (LARGEST_DATA_BYTES, LARGEST_DATA_BYTES))
+            if mutant is not None:
+                resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_LIMIT_S, PROCESSOR_LIMIT_S + 9))
 
         return subprocess.Popen(
-            [self.path_of(program), "--gtest_color=no"] + arguments, preexec_fn=limit,
-            env=self.environment_of(program, mutant), stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+            [os.path.join(self.tests, "mutants", "mutants_" + program), "--gtest_color=no",
+             "--gtest_fail_fast", argument], preexec_fn=limit, env=environment,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            start_new_session=True)
+
+    def filter(self, program, tests):
+        """What chooses some tests; those of a whole suite without its sweeps, which take long."""
+        sweeps = [sweep for sweep in self.sweeps if sweep not in tests]
+        return (f"--gtest_filter={':'.join(tests)}" +
+                (f"-{':'.join(sweeps)}" if program == "unit" else ""))
 
     def tests_of(self, program):
         """The full names of all its tests."""
-        process = self.start(program, None, ["--gtest_list_tests"])
-        output = process.communicate()[0].decode()
-        names = []
-        suite = ""
+        names, suite = [], ""
+        output = self.start(program, None, "--gtest_list_tests").communicate()[0].decode()
         for line in output.split("\n"):
             if line.startswith("  "):
                 names.append(suite + line.split()[0])
             elif line.strip().endswith("."):
                 suite = line.strip()
-        return names
+        return [name for name in names if program != "unit" or name not in self.sweeps], names
 
 
-def how_it_ended(code):
-    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+def read(path):
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
 
 
-def end(process):
-    """Ends a program that takes too long, with whatever it has forked."""
-    os.killpg(process.pid, signal.SIGKILL)
-    return process.communicate()[0]
-
-
-def run_one(programs, mutant, program, test, limit_s):
-    """One test alone: ("passed" | "failed" | "crashed" | "limit" | "error", its output)."""
-    process = programs.start(program, mutant, ["--gtest_filter=" + test])
+def sleepers(session):
+    """How often each thread of a session has run so far; None while one of them can run."""
+    runs = []
     try:
-        output = process.communicate(timeout=limit_s)[0].decode(errors="replace")
-    except subprocess.TimeoutExpired:
-        return "limit", end(process).decode(errors="replace")
-    if process.returncode == 0:
-        return ("passed" if "[  PASSED  ] 1 test." in output else "error"), output
-    if process.returncode == 1 and "[  FAILED  ] 1 test" in output:
-        return "failed", output
-    return ("crashed" if process.returncode < 0 else "error"), output
+        for stat in glob.glob("/proc/[0-9]*/stat"):
+            if int(read(stat).rpartition(")")[2].split()[3]) != session:
+                continue
+            for thread in glob.glob(os.path.dirname(stat) + "/task/*/status"):
+                text = read(thread)
+                if not re.search(r"^State:\s+[SZ]", text, re.MULTILINE):
+                    return None
+                runs.append((thread, re.findall(r"ctxt_switches:\s+(\d+)", text)))
+    except (OSError, IndexError):  # something has ended meanwhile
+        return None
+    return sorted(runs)
 
 
-def named(programs, name):
-    """What CI does for each mutant."""
-    mutant = next((m for m in table.read_all() if m.name == name), None)
-    if mutant is None:
-        return f"{name}: no table has it"
-    began = time.monotonic()
-    outcome, output = run_one(programs, None, mutant.program, mutant.test, ASLEEP_LIMIT_S)
-    asleep_s = time.monotonic() - began
-    if outcome != "passed":
-        return f"{output}\n{mutant.test} does not pass while no mutant is awake, or does not exist"
-    limit_s = max(LIMIT_S, TIMES_OF_ASLEEP * asleep_s)
-    outcome, output = run_one(programs, name, mutant.program, mutant.test, limit_s)
-    if outcome in ("passed", "error"):
-        return f"{output}\n{name} survived {mutant.test}: {mutant.breaks}"
-    how = {"failed": "fails", "crashed": "crashes", "limit": "takes too long"}[outcome]
-    print(f"{name}: {mutant.test} {how}")
-    return None
+def wait_for(process):
+    """What a program says, and None or why it was ended: "deadlock" or "limit"."""
+    began = since = time.monotonic()
+    before = why = None
+    while why is None:
+        try:
+            return process.communicate(timeout=LOOK_AFTER_S)[0].decode(errors="replace"), None
+        except subprocess.TimeoutExpired:
+            now = sleepers(process.pid)
+            if now is None or now != before:
+                before, since = now, time.monotonic()
+            if time.monotonic() - since > DEADLOCK_S:
+                why = "deadlock"
+            elif time.monotonic() - began > LIMIT_S:
+                why = "limit"
+    os.killpg(process.pid, signal.SIGKILL)  # with whatever it has forked
+    return process.communicate()[0].decode(errors="replace"), why
 
 
-def asleep(programs):
-    for program in QUICK_PROGRAMS:
-        process = programs.start(program, None, ["--gtest_brief=1"])
-        output = process.communicate()[0].decode(errors="replace")
-        if process.returncode != 0:
-            return f"{output}\n{program} fails while no mutant is awake"
-    return None
+def survives(programs, mutant):
+    """How a mutant was not seen by its test; None where it was."""
+    program, test = mutant.caught()
+    process = programs.start(program, mutant.name, programs.filter(program, [test]))
+    output, why = wait_for(process)
+    code = process.returncode
+    if why == "deadlock" or (code == 1 and "[  FAILED  ]" in output):
+        return None
+    if why == "limit" or code in (-signal.SIGXCPU, -signal.SIGKILL):
+        return f"{output}\n{mutant.name} ran into a limit: {mutant.last}"
+    return None if code < 0 else f"{output}\n{mutant.name} survived: {mutant.last}"
 
 
-def lines_of(process):
-    """The lines a program prints; ends it after a silence."""
-    timer = None
-    try:
-        timer = threading.Timer(SILENCE_S, lambda: os.killpg(process.pid, 9))
-        timer.start()
-        for line in process.stdout:
-            timer.cancel()
-            timer = threading.Timer(SILENCE_S, lambda: os.killpg(process.pid, 9))
-            timer.start()
-            yield line.decode(errors="replace")
-    finally:
-        timer.cancel()
+def fails_asleep(programs, program, tests):
+    """Why some tests of a program do not pass while no mutant is awake; None where they do."""
+    process = programs.start(program, None, programs.filter(program, tests))
+    output, why = wait_for(process)
+    if why is None and process.returncode == 0 and "[  PASSED  ]" in output:
+        return None
+    return f"{output}\n{program} fails while no mutant is awake"
 
 
-def run_all(programs, mutant, program):
-    """Every test of a program: what saw the mutant. A crash ends one test, and the rest go on."""
-    seen = []
-    left = programs.tests_of(program)
-    while left:
-        with tempfile.NamedTemporaryFile("w", suffix=".flags") as flags:
-            flags.write("--gtest_filter=" + ":".join(left) + "\n")
-            flags.flush()
-            process = programs.start(program, mutant, ["--gtest_flagfile=" + flags.name])
-            running = None
-            for line in lines_of(process):
-                begun = re.match(r"\[ RUN      \] (\S+)", line)
-                ended = re.match(r"\[ +(OK|FAILED) +\] (\S+) \(", line)
-                if begun:
-                    running = begun.group(1)
-                elif ended:
-                    left.remove(running)
-                    seen += [running] if ended.group(1) == "FAILED" else []
-                    running = None
-            code = process.wait()
-        if running is None:
-            if left:
-                raise RuntimeError(f"{program}: {how_it_ended(code)} between its tests")
-            break
-        left.remove(running)
-        seen.append(running + "!")
-    return seen
-
-
-def has(program, mutant):
-    """Whether the program has the mutant's code; None: all are asleep."""
-    return mutant is None or (program == "hooks") == (mutant.room == "torch")
-
-
-def matrix(programs, only, kinds, document):
-    mutants = [m for m in table.read_all() if only in (None, m.room, m.name)]
-    by_name = {None: None, **{m.name: m for m in mutants}}
-    rows = {name: [] for name in by_name}
+def see(programs, mutants):
+    """What is wrong with some mutants and their tests, one after the other on each processor."""
+    tests = {}
+    for mutant in mutants:
+        program, test = mutant.caught()
+        tests.setdefault(program, {})[test] = None
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        runs = {pool.submit(run_all, programs, name, program): name
-                for name in rows for program in kinds if has(program, by_name[name])}
-        for run in concurrent.futures.as_completed(runs):
-            rows[runs[run]] += run.result()
-            print(".", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
-    print(summary.rows(mutants, rows))
-    if rows[None]:
-        return "tests fail while no mutant is awake: " + ", ".join(rows[None])
-    missed = [m.name for m in mutants if m.program in kinds
-              and m.test not in [name.rstrip("!") for name in rows[m.name]]]
-    if missed:
-        return "not seen by their own tests: " + ", ".join(missed)
-    if document is not None and only is None:
-        summary.write(document, mutants, rows, {k: len(programs.tests_of(k)) for k in kinds})
-    return None
+        asleep = pool.map(lambda each: fails_asleep(programs, each, list(tests[each])), tests)
+        awake = pool.map(lambda mutant: (mutant.name, survives(programs, mutant)), mutants)
+        wrong = [text for text in asleep if text is not None]
+        left = [(name, text) for name, text in awake if text is not None]
+    wrong += [f"{text}\nagain: python3 tests/mutants/run.py {programs.tests} named {name}"
+              for name, text in left]
+    print("\n\n".join(wrong), f"{len(mutants) - len(left)} of {len(mutants)} mutants are seen",
+          sep="\n")
+    return bool(wrong)
+
+
+def without_tests(programs, mutants):
+    """Names each mutant whose test does not exist."""
+    names = {program: programs.tests_of(program)
+             for program in {mutant.caught()[0] for mutant in mutants}}
+    lost = [mutant for mutant in mutants for program, test in [mutant.caught()]
+            if not fnmatch.filter(names[program]["*" not in test], test)]
+    for mutant in lost:
+        print(f"{mutant.name}: there is no {mutant.last}")
+    return bool(lost)
+
+
+def count_misfits(mutants, misfits, strict):
+    """Names each mutant that does not apply; whether these are too many."""
+    print("".join(f"does not apply: {misfit}\n" for misfit in misfits) +
+          f"{len(mutants)} mutants apply, {len(misfits)} do not")
+    return (len(misfits) > (0 if strict else MOST_MISFITS * len(mutants)) or
+            len(mutants) < LEAST_APPLYING)
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("tests")
     jobs = parser.add_subparsers(dest="job", required=True)
-    jobs.add_parser("named").add_argument("mutant")
-    jobs.add_parser("asleep")
-    full = jobs.add_parser("matrix")
-    full.add_argument("--only")
-    full.add_argument("--programs", nargs="+", choices=PROGRAMS, default=MATRIX_PROGRAMS)
-    full.add_argument("--summary")
+    jobs.add_parser("all")
+    jobs.add_parser("tests")
+    jobs.add_parser("named").add_argument("mutants", nargs="+")
+    jobs.add_parser("applies").add_argument("--strict", action="store_true")
     given = parser.parse_args()
+    mutants, misfits = table.applying(table.read_all())
     programs = Programs(given.tests)
-    if given.job == "named":
-        return named(programs, given.mutant)
-    if given.job == "asleep":
-        return asleep(programs)
-    return matrix(programs, given.only, given.programs, given.summary)
+    if given.job == "applies":
+        return count_misfits(mutants, misfits, given.strict)
+    if given.job == "tests":
+        return without_tests(programs, mutants)
+    if given.job == "all":
+        too_many = count_misfits(mutants, misfits, False)
+        return see(programs, mutants) or too_many
+    named = [mutant for mutant in mutants if mutant.name in given.mutants]
+    for name in set(given.mutants) - {mutant.name for mutant in named}:
+        sys.exit(f"{name}: no table has it, or it does not apply")
+    return see(programs, named)
 
 
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except (table.TableError, OSError, RuntimeError) as error:
+    except (table.TableError, OSError) as error:
         sys.exit(f"mutants: {error}")

@@ -1,125 +1,105 @@
 """The tables of mutants: deliberate bugs, each with the test that must see it.
 
-A table is a *.mutants file, one for each room. Lines that begin with # are comments. An entry is a
-group of fields, `name  text`, and ends at an empty line; a line that begins with white space
-continues the field before it:
+A table is a *.mutants file, one for each room. A line that begins with # is a comment; every other
+one is a mutant, in four columns:
 
-    mutant    its name, unique in the room
-    file      the source it changes
-    original  the text it changes, which must stand in the file exactly once; any white space
-              counts as the same white space
-    mutated   what is there when the mutant is chosen; may be empty for a statement
-    as        expression, or statement (then both texts are whole statements without declarations)
-    breaks    what goes wrong, in words
-    caught    PROGRAM SUITE.CASE: the test that must fail
+    NAME | FUNCTION | FROM => TO | TEST
+
+NAME      the whole name is ROOM.NAME; lines of one name are one mutant
+FUNCTION  its name; where several have it, behind the end of its file's path: sleep/wake.c find
+FROM      tokens that stand in the function once, or the second time: FROM #2. `f(...)` has any
+          arguments
+TO        what is there when the mutant is awake; (nothing)
+TEST      what must fail: SUITE.CASE of the program unit, any case of a suite: SUITE.*, or
+          PROGRAM SUITE.CASE
 """
+import glob
 import os
 import re
 
-FIELDS = ("mutant", "file", "original", "mutated", "as", "breaks", "caught")
-CAUGHT_BY = r"\w+ [\w/]+\.[\w/]+"
-LEAST_OF_ROOM = 4
-LEAST_OF_ALL = 60
+import places
+
+FOLDERS = ("vmm", "api/torch")
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+LINE = re.compile(r"(\S+) \| (?:(\S+) )?(\w+) \| (.+?)(?: #(\d))? => (.+) \| (.+)")
+CAUGHT = re.compile(r"(?:(\w+) )?(\w+\.[\w/]*\*?)")
 
 
 class TableError(Exception):
     pass
 
 
-class Mutant:
-    """One entry, with its room, the number by which the program knows it, and its place."""
+class Entry:
+    """A line: a change of a function, the flag that wakes it, and why it does not apply, if so."""
 
-    def __init__(self, room, fields):
-        self.room = room
-        self.name = room + "." + (fields.get("mutant") or fields["mechanism"])
-        self.file = fields["file"]
-        self.original = fields["original"]
-        self.mutated = fields["mutated"]
-        self.is_statement = fields["as"] == "statement"
-        self.breaks = fields.get("breaks") or fields["does"]
-        self.program, self.test = fields.get("caught", " ").split(" ")
-        self.number = 0
+    def __init__(self, room, columns):
+        name, self.file, self.function, wanted, which, given, self.last = columns
+        self.name = f"{room}.{name}"
+        self.flag = "mend_mutant_" + re.sub(r"\W", "_", self.name)
+        self.wanted = places.words(wanted)
+        self.which = int(which or 0)
+        self.given = [] if given == "(nothing)" else places.words(given)
+        self.misfit = None
 
-    def pattern(self):
-        """The original as an expression that takes any white space for any other."""
-        words = [re.escape(word) for word in self.original.split(" ")]
-        before = r"(?<!\w)" if re.match(r"\w", self.original) else ""
-        behind = r"(?!\w)" if re.search(r"\w$", self.original) else ""
-        return before + r"\s+".join(words) + behind
-
-    def misfit(self, text):
-        """What is wrong with its original in the text of its file; None where it fits."""
-        count = len(re.findall(self.pattern(), text))
-        if count == 1:
-            return None
-        return f"{self.name}: its original occurs {count} times in {self.file}"
-
-    def place_in(self, text):
-        """Where the original is, as (begin, end)."""
-        return re.search(self.pattern(), text).span()
+    def caught(self):
+        """(program, test)"""
+        found = CAUGHT.fullmatch(self.last)
+        if not found:
+            raise TableError(f"{self.name}: seen by what? [PROGRAM] SUITE.CASE")
+        return found[1] or "unit", found[2]
 
 
-def check_fields(where, fields, wanted):
-    missing = [name for name in wanted if name not in fields]
-    if missing:
-        raise TableError(f"{where}: without {', '.join(missing)}")
-    if fields["as"] not in ("expression", "statement"):
-        raise TableError(f"{where}: neither expression nor statement")
-    if not re.fullmatch(CAUGHT_BY, fields.get("caught", "a b.c")):
-        raise TableError(f"{where}: caught by what? PROGRAM SUITE.CASE")
-    for name in wanted:
-        if not fields[name] and not (name == "mutated" and fields["as"] == "statement"):
-            raise TableError(f"{where}: {name} is empty")
-
-
-def read_fields(path, lines, wanted):
-    """One entry's fields, from its (number, line)s."""
-    fields = {}
-    last = None
-    for number, line in lines:
-        words = line.split()
-        if line[0].isspace() and last is not None:
-            fields[last] = " ".join([fields[last]] + words).strip()
-            continue
-        last = words[0]
-        if last not in wanted or last in fields:
-            raise TableError(f"{path}:{number}: {last}: no field, or twice")
-        fields[last] = " ".join(words[1:])
-    check_fields(f"{path}:{lines[0][0]}", fields, wanted)
-    return fields
-
-
-def read_table(path, wanted=FIELDS):
+def read_table(path):
     room = os.path.splitext(os.path.basename(path))[0]
-    entry = []
     with open(path, encoding="utf-8") as file:
-        for number, line in enumerate(file.read().split("\n") + [""], 1):
-            if line.startswith("#"):
+        for number, line in enumerate(file, 1):
+            if line.startswith("#") or not line.strip():
                 continue
-            if line.strip():
-                entry.append((number, line))
-            elif entry:
-                yield Mutant(room, read_fields(path, entry, wanted))
-                entry = []
+            found = LINE.fullmatch(line.strip())
+            if not found:
+                raise TableError(f"{path}:{number}: not NAME | FUNCTION | FROM => TO | TEST")
+            yield Entry(room, found.groups())
+
+
+def read_tables(pattern):
+    return [entry for path in sorted(glob.glob(pattern)) for entry in read_table(path)]
 
 
 def read_all():
-    """Every mutant of every table, numbered from 1."""
-    folder = os.path.dirname(os.path.abspath(__file__))
-    mutants = []
-    for name in sorted(os.listdir(folder)):
-        if name.endswith(".mutants"):
-            mutants.extend(read_table(os.path.join(folder, name)))
-    names = [mutant.name for mutant in mutants]
-    for name in names:
-        if names.count(name) > 1:
-            raise TableError(f"{name}: two mutants of one name")
-    for number, mutant in enumerate(mutants, 1):
-        mutant.number = number
-    rooms = sorted({mutant.room for mutant in mutants})
-    for room in rooms:
-        if sum(mutant.room == room for mutant in mutants) < LEAST_OF_ROOM:
-            raise TableError(f"{room}: fewer than {LEAST_OF_ROOM} mutants")
-    if len(mutants) < LEAST_OF_ALL:
-        raise TableError(f"{len(mutants)} mutants, {LEAST_OF_ALL} are the least")
-    return mutants
+    """Every line of every table of mutants."""
+    return read_tables(os.path.join(HERE, "*.mutants"))
+
+
+def sources(folder, root=ROOT):
+    texts = {}
+    for path in sorted(glob.glob(os.path.join(root, folder, "**", "*.[ch]"), recursive=True)):
+        with open(path, encoding="utf-8") as file:
+            texts[os.path.relpath(path, root)] = file.read()
+    return places.Sources(texts)
+
+
+def place(entries, folder, root=ROOT):
+    """(sources, {(path, begin, end): (function, its entries)}) of the entries for a folder; notes
+    the misfits. Those of torch.* are for api/torch, all others for vmm."""
+    code = sources(folder, root)
+    placed = {}
+    for entry in entries:
+        if (folder == "vmm") == entry.name.startswith("torch."):
+            continue
+        try:
+            where, function = code.function(entry.function, entry.file or "")
+            function.edit(entry)
+            placed.setdefault(where, (function, []))[1].append(entry)
+        except places.Misfit as why:
+            entry.misfit = f"{entry.name}: {entry.function}: {why}"
+    return code, placed
+
+
+def applying(entries):
+    """(those of which each line applies, one for each name; why others do not)"""
+    for folder in FOLDERS:
+        place(entries, folder)
+    misfits = {entry.name: entry.misfit for entry in entries if entry.misfit}
+    names = {entry.name: entry for entry in entries if entry.name not in misfits}
+    return list(names.values()), list(misfits.values())
