@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"
+#include "tests/sim/script.h"
 #include "tests/sim/shrink.h"
 
 /* A byte chooses one of these. The same first as in trial_config_default, as far as it can be. */

@@ -28,9 +28,21 @@ static const char *directory(void)
     return name != NULL ? name : "/tmp";
 }
 
+/* Of what the call allocates; some leave it to the range, or to the tag of the options. */
+uint64_t trial_sleep_tag(const trial_call *call)
+{
+    const operation *op = call->trial->op;
+    bool may_have_none = call->kind == CALL_COMMIT || call->kind == CALL_RANGE_CREATE ||
+                         (call->kind == CALL_ALLOC && call->group != NULL);
+    const unsigned number = op->slot + (call->kind == CALL_COMMIT ? op->size : 0u);
+    return may_have_none && op->amount % 4 == 3 ? 0 : 1 + number % TAGS;
+}
+
 bool trial_call_sleep(trial_call *call, mend_pool *pool)
 {
-    mend_set_sleep_tag(1 + call->trial->op->slot % TAGS); /* of what the call allocates */
+    if (call->kind == CALL_ALLOC || call->kind == CALL_COMMIT || call->kind == CALL_RANGE_CREATE) {
+        mend_set_sleep_tag(trial_sleep_tag(call)); /* in the midst of it callbacks only free */
+    }
     if (call->kind == CALL_SLEEP) {
         mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
         options.rules = call->rules;
@@ -235,10 +247,8 @@ static void claim_split(trial *t, const trial_call *call, bool had_exported)
                    t->config.address_devices == 0 && !trial_holds_memory_for_graphs(t) &&
                    call->slept.stayed_bytes > 0;
     const uint64_t held_bytes = trial_ledger(t).chunk_bytes;
-    const uint64_t limit_room =
-        stats.limit_bytes - mend_min_u64(stats.limit_bytes, stats.reserved_bytes);
-    const uint64_t room_bytes =
-        mend_min_u64(limit_room, t->device_bytes - mend_min_u64(t->device_bytes, held_bytes));
+    const uint64_t room_bytes = mend_min_u64(
+        trial_limit_room(&stats), t->device_bytes - mend_min_u64(t->device_bytes, held_bytes));
     const mend_tree_node *at = mend_tree_first(&heap->chunks.mapped);
     for (; at != NULL && is_sure; at = mend_tree_next(at)) {
         const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);

@@ -19,6 +19,7 @@ typedef enum asleep_figure {
     ASLEEP_FIGURES
 } asleep_figure;
 uint64_t trial_asleep(const trial_pool *pool, asleep_figure figure);
+uint64_t trial_sleep_tag(const trial_call *call);
 bool trial_call_sleep(trial_call *call, mend_pool *pool); /* false: it is of another kind */
 bool trial_may_answer_asleep(const trial *t, const trial_call *call);
 bool trial_sleeps(const trial *t, int pool);         /* anything does */

@@ -1,6 +1,7 @@
 /* Blocks: allocation and free. */
 #include "layout/layout.h"
 #include "pool/pool.h"
+#include "tests/sim/asleep.h"
 #include "tests/sim/host.h"
 #include "tests/sim/ranges.h"
 
@@ -126,9 +127,11 @@ static mend_result take_block(trial *t, const operation *op, trial_call *call)
     uint64_t size_bytes = mend_align_up(call->size_bytes, 512);
     trial_claim(t, TRIAL_MODEL,
                 address % mend_max_u64(call->alignment_bytes, 512) == 0 &&
+                    (call->wanted == NULL || call->pointer == call->wanted) &&
                     !overlaps_any(t, address, size_bytes),
                 "a block at 0x%llx is not aligned, or lies in another", LLU(address));
     bool may_be_of_group = call->pool == 0 && call->stream != MEND_NO_STREAM;
+    const uint64_t tag = trial_sleep_tag(call);
     trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
     *block = (trial_block){.live = true,
                            .pool = call->pool,
@@ -138,6 +141,7 @@ static mend_result take_block(trial *t, const operation *op, trial_call *call)
                            .allocated_on = call->stream,
                            .home = call->at,
                            .zone = trial_zone_at(t, call->pool, address),
+                           .sleep_tag = tag != 0 ? tag : call->size_bytes,
                            .group = may_be_of_group ? trial_group_taking(t, call->stream) : NOBODY};
     if (call->group != NULL) {
         block->group = op->amount / 4 % TRIAL_GROUPS; /* as trial_alloc_in names it */
@@ -159,6 +163,12 @@ bool trial_alloc(trial *t, const operation *op, int pool)
                        .pool = pool,
                        .size_bytes = size_of(t, op->size),
                        .alignment_bytes = UINT64_C(1) << (op->alignment % 22)};
+    const trial_block *former = &t->blocks[op->slot % TRIAL_BLOCKS];
+    if ((op->amount & 8) != 0 && former->address != 0 && !t->config.hooks) {
+        call.wanted = pointer_of(former);
+        call.alignment_bytes = 512;
+        call.size_bytes = op->size % 2 == 0 ? former->requested_bytes : call.size_bytes;
+    }
     if (take_block(t, op, &call) == MEND_OK && (op->amount & 1)) {
         trial_use(t, op, true);
     }
@@ -192,7 +202,7 @@ static uint64_t efforts(trial *t, int pool)
  * they change what there is, so the answer says nothing of the room before. */
 static bool changes_room(trial *t, int pool, uint64_t calls_before)
 {
-    return t->config.soft_limit_percent > 0 && trial_stats(t, pool).pressure_calls > calls_before;
+    return t->has_soft_limit && trial_stats(t, pool).pressure_calls > calls_before;
 }
 
 /* Requests what the report says would fit, or 512 bytes more. */
@@ -308,7 +318,13 @@ static void free_again(trial *t, const trial_block *block, mend_stream stream)
     if (trial_is_faulty(t) || pool->lost) {
         return;
     }
-    mend_result result = mend_free(pool->pool, pointer_of(block), stream);
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    mend_result result = mend_get_block_info(pool->pool, pointer_of(block), &info);
+    trial_judge_locks(t, block->pool);
+    trial_claim(t, TRIAL_RESULT,
+                result == MEND_ERROR_DOUBLE_FREE || result == MEND_ERROR_FOREIGN_POINTER,
+                "a look at a freed block: %s", mend_result_name(result));
+    result = mend_free(pool->pool, pointer_of(block), stream);
     trial_claim(t, TRIAL_RESULT,
                 result == MEND_ERROR_DOUBLE_FREE ||
                     ((block->asleep || trial_has_host(t)) && result == MEND_ERROR_FOREIGN_POINTER),
@@ -422,7 +438,13 @@ bool trial_info(trial *t, const operation *op)
         return false;
     }
     const char *inside = (const char *)pointer_of(block) + block->size_bytes * op->amount / 256;
-    mend_result result = mend_get_block_info(pool, inside, &info);
+    const bool by_hooks = t->config.hooks && block->pool == 0 && op->stream % 2 == 0;
+    const int device = op->stream % 4 == 0 ? 0 : MEND_ALL_DEVICES;
+    mend_result result = by_hooks ? mend_device_block_info(device, inside, &info)
+                                  : mend_get_block_info(pool, inside, &info);
+    trial_claim(t, TRIAL_MODEL, block->sleep_tag == 0 || info.sleep_tag == block->sleep_tag,
+                "a block has the sleep tag %llu, and was to have %llu", LLU(info.sleep_tag),
+                LLU(block->sleep_tag));
     trial_claim(t, TRIAL_MODEL,
                 result == MEND_OK && info.base == pointer_of(block) &&
                     info.requested_bytes == block->requested_bytes &&

@@ -1,5 +1,6 @@
 /* Calls of the pool, each in a thread that may make it, and what they may answer. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/error.h"
 #include "pool/pool.h"
@@ -25,6 +26,13 @@ static void call_directly(trial_call *call, mend_pool *pool)
 {
     switch (call->kind) {
     case CALL_ALLOC:
+        if (call->wanted != NULL) {
+            mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
+            options.address = call->wanted;
+            call->result =
+                mend_alloc_with(pool, call->size_bytes, call->stream, &options, &call->pointer);
+            break;
+        }
         call->result = mend_alloc_aligned(pool, call->size_bytes, call->alignment_bytes,
                                           call->stream, &call->pointer);
         break;
@@ -48,11 +56,10 @@ static void call_directly(trial_call *call, mend_pool *pool)
     case CALL_SET_LIMIT:
         call->result = mend_set_limit(pool, call->size_bytes);
         break;
-    case CALL_DEFRAG: {
-        mend_defrag_limits limits = {sizeof(limits), 0, call->size_bytes, 0, 0};
-        call->result = mend_defrag(pool, &limits, NULL);
+    case CALL_DEFRAG:
+        call->pass = (mend_defrag_report)MEND_DEFRAG_REPORT_INIT;
+        call->result = mend_defrag(pool, &call->limits, &call->pass);
         break;
-    }
     case CALL_PIN:
     case CALL_UNPIN:
         call->result =
@@ -254,7 +261,6 @@ static void note_recorded(trial *t, const trial_call *call, int thread)
     }
 }
 
-/* Seen here rather than by the next call, which would wait for ever. */
 static bool can_take(mend_mutex *mutex)
 {
     bool is_free = mend_mutex_try_lock(mutex);
@@ -264,20 +270,41 @@ static bool can_take(mend_mutex *mutex)
     return is_free;
 }
 
+/* The next call would wait for ever, and so would the end of the trial: the process ends here. */
+void trial_judge_locks(trial *t, int pool)
+{
+    mend_heap *heap = &t->pools[pool].pool->heap;
+    if (!can_take(&heap->grow) || !can_take(&heap->state)) {
+        fprintf(stderr, "a call of pool %d keeps a lock (%s)\n", pool, operation_name(t->op->kind));
+        abort();
+    }
+}
+
 /* What a failed request must not keep, where nothing was refused that it gave back, and every
  * mapping that it undid is there again. */
 typedef struct held {
     uint64_t reservations;
     uint64_t compactions;
     uint64_t refused;
+    uint64_t host_waits;
+    uint64_t lingering_bytes;
+    uint64_t most_bytes; /* that the pool can hold */
+    uint64_t peer_bytes; /* of the other pool */
+    uint64_t peer_chunk; /* its largest */
 } held;
 
 static held look_at_held(const trial *t, int pool)
 {
     const mend_heap *heap = &t->pools[pool].pool->heap;
     mend_driver_counters counters;
+    const int peer = t->pool_count == TRIAL_POOLS ? 1 - pool : pool;
     mend_traced_driver_get(t->traced, &counters);
-    return (held){.reservations = heap->space.reservation_count,
+    return (held){.host_waits = heap->streams.host_waits,
+                  .lingering_bytes = trial_lingering_bytes(t),
+                  .most_bytes = mend_max_u64(heap->config.limit_bytes, heap->chunks.reserved_bytes),
+                  .peer_bytes = t->pools[peer].pool->heap.chunks.reserved_bytes,
+                  .peer_chunk = trial_largest_chunk(t, peer),
+                  .reservations = heap->space.reservation_count,
                   .compactions = heap->counters.compactions,
                   .refused = counters.call[MEND_CALL_unmap].failures +
                              counters.call[MEND_CALL_address_free].failures};
@@ -291,6 +318,29 @@ static void judge_failed(trial *t, const trial_call *call, const held *before)
                      t->pools[call->pool].pool->heap.chunks.missing_count == 0;
     trial_claim(t, TRIAL_RESULT, !is_judged || after.reservations <= before->reservations,
                 "a request that failed keeps addresses");
+    /* A pass of compactions at a quiet point, zeros, closed imports and memory of the host wait in
+     * any case. */
+    const bool may_wait = t->config.quiet != 0 || t->had_any_zeros || trial_has_host(t) ||
+                          before->lingering_bytes > 0;
+    trial_claim(t, TRIAL_MODEL,
+                !is_judged || call->faulty || may_wait || call->size_bytes <= before->most_bytes ||
+                    after.host_waits == before->host_waits,
+                "the host waits for a request that can never be served");
+}
+
+/* A pool gives another one what that lacks, in whole chunks; a plain one in allocations. */
+static void judge_gift(trial *t, const trial_call *call, const held *before)
+{
+    const held after = look_at_held(t, call->pool);
+    trial_claim(t, TRIAL_MODEL,
+                call->kind != CALL_ALLOC || call->result != MEND_OK || call->faulty ||
+                    t->pool_count < TRIAL_POOLS || t->config.plain != 0 ||
+                    before->peer_bytes <= after.peer_bytes +
+                                              mend_align_up(call->size_bytes, t->page_bytes) +
+                                              before->peer_chunk,
+                "for a request of %llu bytes the other pool gives %llu",
+                (unsigned long long)call->size_bytes,
+                (unsigned long long)(before->peer_bytes - after.peer_bytes));
 }
 
 static void judge_remains(trial *t, const trial_call *call)
@@ -300,9 +350,9 @@ static void judge_remains(trial *t, const trial_call *call)
                 (int)call->kind, mend_result_name(call->result), call->remains);
     trial_claim(t, TRIAL_RESULT, t->calling_kind != CALL_NONE || heap->blocks.promised_count == 0,
                 "call %d of the pool keeps room for a pointer", (int)call->kind);
-    trial_claim(t, TRIAL_RESULT,
-                t->calling_kind != CALL_NONE || (can_take(&heap->grow) && can_take(&heap->state)),
-                "call %d of the pool keeps a lock", (int)call->kind);
+    if (t->calling_kind == CALL_NONE) {
+        trial_judge_locks(t, call->pool);
+    }
 }
 
 mend_result trial_call_pool(trial *t, int thread, trial_call *call)
@@ -342,6 +392,7 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     t->may_unmap |= trial_may_remap(t, call) && call->faulty;
     judge_remains(t, call);
     judge_failed(t, call, &before_it);
+    judge_gift(t, call, &before_it);
     judge_lost(t, call);
     bool is_full = is_request && call->result == MEND_ERROR_OUT_OF_MEMORY;
     t->pools[call->pool].out_of_memory += is_full && !t->refused;
@@ -359,7 +410,9 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
         }
     } else if (call->result == MEND_ERROR_OUT_OF_ADDRESSES && is_judged && !call->faulty &&
                call->kind == CALL_ALLOC) {
-        trial_judge_addresses(t, call);
+        if (call->wanted == NULL) {
+            trial_judge_addresses(t, call);
+        }
     } else if (call->expected == MEND_OK || call->result != call->expected) {
         trial_claim(t, TRIAL_RESULT, may_answer_when_faulty(t, call),
                     "call %d of the pool: %s (%s)", (int)call->kind, mend_result_name(call->result),

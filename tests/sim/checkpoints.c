@@ -1,6 +1,8 @@
 /* The calls about groups, and checkpoints: what the pool lists is what the model knows, and a
  * restoration brings just that back. What was not live until then has no known content. */
-#include "tests/sim/trial.h"
+#include <string.h>
+
+#include "tests/sim/asleep.h"
 
 #define LLU(value) ((unsigned long long)(value))
 
@@ -190,6 +192,32 @@ static void follow(trial *t, int number)
     }
 }
 
+/* Lists that no group can be restored from; what they would change stays as it is. */
+static void refuse_lists(trial *t, mend_group *group, const trial_checkpoint *checkpoint)
+{
+    mend_group_block blocks[TRIAL_BLOCKS];
+    for (int mistake = 0; mistake < 5 && checkpoint->count > 0; mistake++) {
+        memcpy(blocks, checkpoint->blocks, sizeof(blocks));
+        mend_group_block *first = &blocks[0];
+        size_t count = checkpoint->count;
+        if (mistake == 0) {
+            first->size_bytes = 0;
+        } else if (mistake == 1) {
+            first->pointer = (char *)first->pointer + 1;
+        } else if (mistake == 2) {
+            first->stream = MEND_EVERY_STREAM;
+        } else if (mistake == 3) {
+            first->pointer = t; /* no memory of the pool */
+        } else if (count < TRIAL_BLOCKS) {
+            blocks[count++] = *first; /* twice */
+        } else {
+            break;
+        }
+        trial_expect(t, "a list that is wrong", MEND_ERROR_INVALID_ARGUMENT,
+                     mend_group_set_blocks(group, blocks, count));
+    }
+}
+
 bool trial_restore_group(trial *t, const operation *op)
 {
     int number = op->slot % TRIAL_GROUPS;
@@ -199,6 +227,9 @@ bool trial_restore_group(trial *t, const operation *op)
     size_t count = 0;
     if (t->groups[number].group == NULL || !can_restore(t, number)) {
         return false;
+    }
+    if (!trial_is_faulty(t) && !trial_sleeps(t, 0)) {
+        refuse_lists(t, t->groups[number].group, checkpoint);
     }
     trial_call call = {.kind = CALL_GROUP_RESTORE,
                        .group = t->groups[number].group,

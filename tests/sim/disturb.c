@@ -5,7 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/thread.h"
+#include "mend/mend_views.h"
 #include "tests/sim/ranges.h"
+#include "tests/support/child.h"
 
 /* The calls a pool makes: all of them may fail, or any of them. */
 static const struct {
@@ -196,21 +199,61 @@ static bool shut_down(trial *t)
     return true;
 }
 
+static int pressed(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes);
+
 /* Every call of the child says whose pool it is. */
 static bool child_is_refused(trial *t)
 {
     mend_pool *pool = t->pools[0].pool;
     mend_stream stream = trial_handle(t, 0, false);
     mend_stats stats = MEND_STATS_INIT;
+    mend_room room = MEND_ROOM_INIT;
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
+    mend_export_token token = {{0}};
+    mend_group *group = NULL;
+    mend_range *range = NULL;
     void *pointer = t;
-    return mend_alloc(pool, 512, stream, &pointer) == MEND_ERROR_FORKED && pointer == t &&
-           mend_free(pool, t, stream) == MEND_ERROR_FORKED &&
-           mend_record_stream(pool, t, stream) == MEND_ERROR_FORKED &&
-           mend_forget_stream(pool, stream) == MEND_ERROR_FORKED &&
-           mend_trim(pool, 0, NULL) == MEND_ERROR_FORKED &&
-           mend_set_limit(pool, 0) == MEND_ERROR_FORKED &&
-           mend_get_stats(pool, &stats) == MEND_ERROR_FORKED &&
-           mend_audit(pool) == MEND_ERROR_FORKED && mend_pool_destroy(pool) == MEND_ERROR_FORKED;
+    uint64_t number = 0;
+    size_t count = 0;
+    const mend_result results[] = {
+        mend_alloc(pool, 512, stream, &pointer),
+        mend_alloc_with(pool, 512, stream, &options, &pointer),
+        mend_free(pool, t, stream),
+        mend_record_stream(pool, t, stream),
+        mend_forget_stream(pool, stream),
+        mend_get_block_info(pool, t, &info),
+        mend_trim(pool, 0, NULL),
+        mend_trim_wait(pool, 0, NULL),
+        mend_collect(pool, NULL),
+        mend_set_limit(pool, 0),
+        mend_set_soft_limit(pool, 0),
+        mend_get_room(pool, stream, &room),
+        mend_add_pressure_callback(pool, pressed, t),
+        mend_remove_pressure_callback(pool, pressed, t),
+        mend_defrag(pool, NULL, NULL),
+        mend_pin(pool, t, 512),
+        mend_unpin(pool, t, 512),
+        mend_get_stats(pool, &stats),
+        mend_reset_peak_stats(pool),
+        mend_audit(pool),
+        mend_group_create(pool, &group),
+        mend_export(pool, t, &token, &number),
+        mend_import_close(pool, t, stream),
+        mend_range_create(pool, 1, NULL, &range),
+        mend_sleep(pool, NULL, NULL),
+        mend_wake(pool, NULL, 0, NULL),
+        mend_quiesce(pool, NULL),
+        mend_get_regions(pool, NULL, sizeof(mend_region), 0, &count),
+        mend_history_start(pool, 0),
+        mend_history_read(pool, &number, NULL, sizeof(mend_history_event), 0, &count),
+        mend_pool_destroy(pool)};
+    bool all = pointer == t;
+    for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
+        all = all && (results[i] == MEND_ERROR_FORKED ||
+                      (t->config.plain != 0 && results[i] == MEND_ERROR_NOT_SUPPORTED));
+    }
+    return all;
 }
 
 static bool fork_child(trial *t)
@@ -220,7 +263,7 @@ static bool fork_child(trial *t)
         return false;
     }
     if (child == 0) {
-        _exit(child_is_refused(t) ? 0 : 1);
+        mend_test_end_child(child_is_refused(t));
     }
     int status = 1;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -263,6 +306,11 @@ static bool change_callback(trial *t, const operation *op, bool adds)
     mend_result result = adds ? mend_add_pressure_callback(pool, pressed, callback)
                               : mend_remove_pressure_callback(pool, pressed, callback);
     trial_claim(t, TRIAL_RESULT, result == MEND_OK, "a callback: %s", mend_result_name(result));
+    if (!trial_is_faulty(t)) {
+        trial_expect(t, "the same once more", MEND_ERROR_INVALID_ARGUMENT,
+                     adds ? mend_add_pressure_callback(pool, pressed, callback)
+                          : mend_remove_pressure_callback(pool, pressed, callback));
+    }
     *callback = (trial_callback){t, adds, op->slot, op->amount};
     return true;
 }

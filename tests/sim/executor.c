@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "pool/pool.h"
+#include "tests/sim/arguments.h"
 #include "tests/sim/asleep.h"
 #include "tests/sim/host.h"
 #include "tests/sim/ranges.h"
@@ -19,28 +20,6 @@ const trial_config trial_config_default = {
     TRIAL_CONFIG(X)
 #undef X
 };
-
-static void print_config(FILE *out, const trial_config *config)
-{
-#define X(field, usual, meaning)                                                                   \
-    if (config->field != (usual)) {                                                                \
-        fprintf(out, "    config." #field " = %u;\n", config->field);                              \
-    }
-    TRIAL_CONFIG(X)
-#undef X
-}
-
-void trial_print(FILE *out, const char *name, const trial_config *config, const operation *ops,
-                 size_t count)
-{
-    fprintf(out, "MEND_TEST(regression, %s)\n{\n    static const operation ops[] = {\n", name);
-    for (size_t i = 0; i < count; i++) {
-        operation_print(out, &ops[i]);
-    }
-    fprintf(out, "    };\n    trial_config config = trial_config_default;\n");
-    print_config(out, config);
-    fprintf(out, "    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));\n}\n");
-}
 
 /* ---- its world ------------------------------------------------------------------------------- */
 
@@ -128,6 +107,7 @@ static bool open_device(trial *t)
     sim_config.prices_advance_clock = config->prices != 0;
     sim_config.prices = &prices;
     sim_config.queue_entries = config->queue;
+    sim_config.copy_ns = 100; /* so that a missing wait behind a copy or fill shows */
     trial_open_host(t, &sim_config);
     sim_config.fabric = (mend_sim_fabric)config->fabric;
     sim_config.has_no_virtual_memory = config->plain != 0;
@@ -170,17 +150,21 @@ static bool open_pools(trial *t)
     pool_config.shareable = config->fabric != 0 ? MEND_SHAREABLE_FABRIC : config->plain == 0;
     pool_config.compact_when_full = config->quiet != 0;
     pool_config.tightness = (int)config->tightness;
-    pool_config.peers = config->foreign && !config->neighbour ? 2 : 0;
+    pool_config.peers = config->foreign && config->neighbour == 0 ? 2 : 0;
     if (!trial_open_ration(t, &pool_config)) {
         return false;
     }
-    const mend_placement placement = {
+    const mend_test_sizes placement = {
         .chunk_bytes = t->page_bytes * config->chunk_pages,
         .small_chunk_bytes = t->page_bytes * config->small_chunk_pages,
         .small_request_bytes = (uint64_t)config->small_request_granules * 512,
         .low_pressure_percent = config->low_pressure_percent,
     };
     int wanted = config->peer_pool ? 2 : 1;
+    const uint64_t limit_bytes = pool_config.limit_bytes;
+    if (config->by_text) {
+        trial_configure_by_text(&pool_config);
+    }
     while (t->pool_count < wanted) {
         trial_pool *pool = &t->pools[t->pool_count];
         bool is_default = config->hooks && t->pool_count == 0;
@@ -192,11 +176,17 @@ static bool open_pools(trial *t)
         }
         mend_test_place(pool->pool, &placement);
         pool->pool->idle_ns = config->idle_ns;
-        pool->limit_bytes =
-            pool_config.limit_bytes != 0 ? pool_config.limit_bytes : t->device_bytes;
+        t->has_soft_limit = config->soft_limit_percent > 0;
+        pool->soft_limit_bytes = t->device_bytes * config->soft_limit_percent / 100;
+        pool->limit_bytes = limit_bytes != 0 ? limit_bytes : t->device_bytes;
         t->pool_count++;
+        if (config->foreign && config->neighbour == 2) {
+            trial_expect(t, "mend_enable_peer", MEND_OK, mend_enable_peer(pool->pool, 1));
+        }
     }
-    return !config->foreign || !config->neighbour || open_neighbour(t, pool_config);
+    bool all = !config->foreign || config->neighbour != 1 || open_neighbour(t, pool_config);
+    unsetenv("MEND_CONF");
+    return all;
 }
 
 static void close_world(trial *t)
@@ -239,62 +229,6 @@ trial *trial_begin(const trial_config *config, trial_outcome *outcome)
 
 /* ---- its steps ------------------------------------------------------------------------------- */
 
-mend_result trial_call_trim(trial_call *call, mend_pool *pool)
-{
-    return call->collects ? mend_collect(pool, &call->collected_bytes)
-           : call->waits  ? mend_trim_wait(pool, call->size_bytes, NULL)
-                          : mend_trim(pool, call->size_bytes, NULL);
-}
-
-static bool trim(trial *t, const operation *op)
-{
-    int pool = op->slot % t->pool_count;
-    trial_call call = {.kind = CALL_TRIM,
-                       .pool = pool,
-                       .size_bytes = t->device_bytes / 256 * op->amount,
-                       .waits = op->stream % 4 == 3,
-                       .collects = op->stream % 4 == 2};
-    mend_result result = trial_call_pool(t, op->thread % t->turns.count, &call);
-    t->pools[pool].collected_bytes += result == MEND_OK ? call.collected_bytes : 0;
-    t->pools[pool].fails_to_collect |= call.collects && result != MEND_OK;
-    if (result == MEND_OK && call.collects && !call.faulty) {
-        trial_judge_collection(t, pool);
-    } else if (result == MEND_OK && call.waits && !call.faulty) {
-        trial_judge_trim(t, &call);
-    }
-    return true;
-}
-
-static bool defrag(trial *t, const operation *op)
-{
-    trial_call call = {.kind = CALL_DEFRAG,
-                       .pool = op->slot % t->pool_count,
-                       .size_bytes = t->page_bytes * (op->amount % 8)};
-    trial_call_pool(t, op->thread % t->turns.count, &call);
-    return true;
-}
-
-/* By itself the pressure is seldom high: a limit may lie a little above what lives. */
-static uint64_t limit_of(const trial *t, const operation *op, int pool)
-{
-    uint64_t part_bytes = t->device_bytes / 256;
-    uint64_t above_bytes = t->pools[pool].live_bytes + part_bytes * (op->amount % 32);
-    return op->size % 2 == 0 ? part_bytes * op->amount : mend_min_u64(above_bytes, t->device_bytes);
-}
-
-/* The limit is set also where giving memory back fails. */
-static bool set_limit(trial *t, const operation *op)
-{
-    int pool = op->slot % t->pool_count;
-    trial_call call = {.kind = CALL_SET_LIMIT, .pool = pool, .size_bytes = limit_of(t, op, pool)};
-    mend_result result = trial_call_pool(t, op->thread % t->turns.count, &call);
-    uint64_t limit = call.size_bytes == 0 ? t->device_bytes : call.size_bytes;
-    if (result != MEND_ERROR_DEVICE_LOST || trial_stats(t, pool).limit_bytes == limit) {
-        t->pools[pool].limit_bytes = limit;
-    }
-    return true;
-}
-
 static bool reset_peaks(trial *t)
 {
     for (int i = 0; i < t->pool_count; i++) {
@@ -320,9 +254,9 @@ static bool take_other(trial *t, const operation *op)
 {
     return trial_is_of_ranges(op)                        ? trial_range_operation(t, op)
            : op->kind == OP_MEMBER                       ? trial_change_member(t, op)
+           : trial_shares(op)                            ? trial_share_memory(t, op)
            : op->kind >= OP_TO_HOST                      ? trial_move_blocks(t, op)
            : op->kind == OP_SLEEP || op->kind == OP_WAKE ? trial_sleep_operation(t, op)
-           : trial_shares(op)                            ? trial_share_memory(t, op)
                                                          : trial_disturb(t, op);
 }
 
@@ -352,9 +286,9 @@ static bool take(trial *t, const operation *op)
     case OP_SYNCHRONIZE:
         return trial_synchronize(t);
     case OP_TRIM:
-        return trim(t, op);
+        return trial_trim(t, op);
     case OP_DEFRAG:
-        return defrag(t, op);
+        return trial_defrag(t, op);
     case OP_SET_ALLOCATOR:
         return trial_set_allocator(t, op);
     case OP_ROOM:
@@ -372,7 +306,7 @@ static bool take(trial *t, const operation *op)
     case OP_HISTORY:
         return trial_set_history(t, op);
     case OP_SET_LIMIT:
-        return set_limit(t, op);
+        return trial_set_limit(t, op);
     case OP_FORGET:
         return trial_forget(t, op);
     case OP_REPLACE_STREAM:
@@ -436,6 +370,9 @@ void trial_step(trial *t, const operation *op)
     t->has_called = false;
     t->may_unmap = false;
     bool is_done = take(t, &known);
+    for (int i = 0; i < t->pool_count; i++) {
+        trial_judge_locks(t, i);
+    }
     tally->done[known.kind] += is_done;
     tally->skipped[known.kind] += !is_done;
     tally->steps++;

@@ -35,7 +35,7 @@
     X(green, 0,                                                                                    \
       "a bit for each of them that is of a green context, and none of the blocking ones")          \
     X(foreign, 0, "a bit for each of them that is of another device, and neither of these")        \
-    X(neighbour, 0, "the pools and that device meet by a pool there; 0: they name it")             \
+    X(neighbour, 0, "the pools and that device meet by a pool there; 0: they name it; 2: later")   \
     X(queue, 0, "operations that a stream can hold; 0: any number")                                \
     X(legacy, 0, "the legacy stream is used")                                                      \
     X(threads, 1, "threads that take turns")                                                       \
@@ -52,6 +52,8 @@
     X(soft_limit_percent, 0, "the pool's soft limit, of the device; 0: none")                      \
     X(idle_ns, 0, "after this a collection gives back what nothing has used; 0: never")            \
     X(keep_free_percent, 0, "the pools leave so much of the device free")                          \
+    X(by_text, 0, "the settings of the pools come from the environment")                           \
+    X(sudden, 0, "in the end the pools go with their blocks, under work in flight")                \
     X(plain, 0, "the device has no virtual memory")                                                \
     X(host_percent, 0, "memory of the host for blocks, of the device's; 0: none")                  \
     X(file_percent, 0, "the pools share this limit, of the device, by a file; 0: there is none")
@@ -131,9 +133,5 @@ const char *trial_wrong_figure(trial *t, size_t offset, uint64_t by);
 
 /* A number that equal states share: what it sees is described in small_worlds.h. */
 uint64_t trial_state_hash(trial *t);
-
-/* As a case for regressions.c. */
-void trial_print(FILE *out, const char *name, const trial_config *config, const operation *ops,
-                 size_t count);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "layout/zeros.h"
 #include "pool/pool.h"
 #include "tests/sim/asleep.h"
 #include "tests/sim/figures.h"
@@ -160,9 +161,8 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_collected_bytes                                                                       \
     (IS(collected_bytes) >= l->pool->collected_bytes &&                                            \
      (IS(collected_bytes) == l->pool->collected_bytes || l->pool->fails_to_collect))
-#define RULE_soft_limit_bytes                                                                      \
-    (IS(soft_limit_bytes) == l->t->device_bytes * l->t->config.soft_limit_percent / 100)
-#define RULE_soft_limit_passed GROWS(soft_limit_passed, IS(soft_limit_bytes) > 0 ? REQUESTS : 0)
+#define RULE_soft_limit_bytes  MODEL(soft_limit_bytes)
+#define RULE_soft_limit_passed GROWS(soft_limit_passed, l->t->has_soft_limit ? REQUESTS : 0)
 /* Less than the limit only once memory was refused. */
 #define RULE_attainable_bytes                                                                      \
     (l->is->attainable_bytes <= l->is->limit_bytes &&                                              \
@@ -334,10 +334,20 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
     (IS(range_free_bytes) <= IS(free_bytes) && IS(range_free_bytes) >= FREE_IN_RANGES &&           \
      (IS(range_free_bytes) == FREE_IN_RANGES || CLOSED_RANGES > 0))
 #define RULE_zero_bytes       (IS(zero_bytes) == l->pool->pool->heap.ranges.zeros_mapped_bytes)
-#define RULE_zero_chunk_bytes (IS(zero_bytes) == 0 || IS(zero_chunk_bytes) > 0)
+#define RULE_zero_chunk_bytes (IS(zero_chunk_bytes) == bytes_of_zeros(l->pool))
 #define RULE_range_address_bytes                                                                   \
     (trial_is_between(l->ranges.size_bytes, IS(range_address_bytes), IS(address_bytes)) &&         \
      (IS(range_address_bytes) > 0) == (IS(ranges) + CLOSED_RANGES > 0))
+
+static uint64_t bytes_of_zeros(const trial_pool *pool)
+{
+    const mend_chunk_of_zeros *at = pool->pool->heap.ranges.zeros;
+    uint64_t bytes = 0;
+    for (; at != NULL; at = at->next) {
+        bytes += at->size_bytes;
+    }
+    return bytes;
+}
 
 static const char *wrong_figure(const look *l)
 {

@@ -43,7 +43,7 @@ static void draw_config(trial_random *r, trial_config *config)
     config->queue = PICK(&more, 0, 0, 0, 2, 5);
     config->green = PICK(&more, 0, 0, 0, 1, 3, 5);
     config->foreign = PICK(&more, 0, 0, 0, 1, 2, 6);
-    config->neighbour = PICK(&more, 0, 1);
+    config->neighbour = PICK(&more, 0, 1, 1, 2);
     config->tightness = PICK(&more, 0, 0, 1, 2, 3, 4, 5);
     config->soft_limit_percent = PICK(&more, 0, 0, 0, 5, 30, 60, 90);
     config->idle_ns = PICK(&more, 0, 1, 100, 10000);
@@ -140,7 +140,8 @@ static uint8_t draw_amount(trial_random *r, uint8_t kind, const palette *p)
 {
     if (kind == OP_ALLOC || kind == OP_SIBLING_ALLOC) {
         uint32_t writes = trial_random_below(r, p->written + 1) != 0;
-        return (uint8_t)(writes + PICK(r, 0, 2) + 4 * trial_random_below(r, 2));
+        const uint32_t half = trial_random_below(r, 2); /* of them a few take the place of others */
+        return (uint8_t)(writes + PICK(r, 0, 2) + 4 * half + 8 * (half * (p->slots == 8)));
     }
     if (kind == OP_ADVANCE && p->is_slow) {
         return (uint8_t)PICK(r, 1, 1, 6, 0);
@@ -238,7 +239,8 @@ static void draw_pins(trial_random *places, size_t count, operation *ops)
 /* Exports and imports. Of its own numbers, as draw_hooks. */
 static void draw_shares(trial_random *places, size_t count, operation *ops)
 {
-    static const uint8_t kinds[] = {OP_EXPORT, OP_EXPORT, OP_IMPORT, OP_IMPORT, OP_CLOSE};
+    static const uint8_t kinds[] = {OP_EXPORT, OP_EXPORT,     OP_IMPORT,
+                                    OP_IMPORT, OP_USE_IMPORT, OP_CLOSE};
     trial_random random = {trial_random_next(places)};
     if (trial_random_below(&random, 4) != 0) {
         return;
@@ -248,7 +250,11 @@ static void draw_shares(trial_random *places, size_t count, operation *ops)
         uint8_t slot = (uint8_t)trial_random_next(&random);
         uint8_t size = (uint8_t)trial_random_below(&random, 8);
         if (drawn < sizeof(kinds)) {
-            ops[i] = (operation){.kind = kinds[drawn], .slot = slot, .size = size};
+            ops[i] = (operation){.kind = kinds[drawn],
+                                 .slot = slot,
+                                 .stream = slot / 8,
+                                 .size = size,
+                                 .amount = slot / 4};
         }
     }
 }
@@ -429,4 +435,5 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     trial_draw_rations(&places, count, config, ops);
     trial_draw_plain(&places, config);
     trial_draw_host(&places, count, config, ops);
+    trial_draw_scenes(&places, count, config, ops);
 }

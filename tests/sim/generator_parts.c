@@ -111,3 +111,63 @@ void trial_draw_host(trial_random *places, size_t count, trial_config *config, o
         }
     }
 }
+
+/* Operations that belong together and by chance seldom follow each other. The slot, the streams,
+ * which are counted from a drawn one, and the sizes that are 0 here are those of the scene. */
+enum { SCENE_STEPS = 7, TIGHT = 1, NONE = 2 };
+static const struct scene_step {
+    uint8_t kind;
+    uint8_t stream;
+    uint8_t amount;
+    uint8_t size;
+} scenes[][SCENE_STEPS] = {
+    /* A block that nobody used is freed elsewhere, while the former owner of its memory runs. */
+    {{OP_ALLOC, 0, 1, 0},
+     {OP_SET_LIMIT, 0, 0, TIGHT},
+     {OP_FREE, 0, 32, 0},
+     {OP_ALLOC, 1, 0, 0},
+     {OP_FREE, 2, 4, 0},
+     {OP_ALLOC, 2, 1, 0},
+     {OP_SET_LIMIT, 0, 0, NONE}},
+    /* Pages are free while a declared stream reads them, and are committed again. */
+    {{OP_RANGE_CREATE, 0, 3, 0},
+     {OP_COMMIT, 0, 1, 0},
+     {OP_SET_LIMIT, 0, 0, TIGHT},
+     {OP_DECOMMIT, 0, 64, 0},
+     {OP_COMMIT, 0, 1, 0},
+     {OP_SYNCHRONIZE, 0, 0, 0},
+     {OP_SET_LIMIT, 0, 0, NONE}},
+    /* An import is closed under the work that reads it. */
+    {{OP_ALLOC, 0, 1, 0},
+     {OP_EXPORT, 0, 0, 0},
+     {OP_IMPORT, 0, 0, 0},
+     {OP_USE_IMPORT, 0, 3, 0},
+     {OP_USE_IMPORT, 1, 3, 0},
+     {OP_CLOSE, 0, 0, 0},
+     {OP_SYNCHRONIZE, 0, 0, 0}},
+};
+
+/* Of its own numbers. */
+void trial_draw_scenes(trial_random *places, size_t count, trial_config *config, operation *ops)
+{
+    trial_random random = {trial_random_next(places)};
+    config->sudden = trial_random_below(&random, 6) == 0;
+    config->by_text = trial_random_below(&random, 6) == 0;
+    const bool has_them = trial_random_below(&random, 2) == 0;
+    for (size_t i = 0; i + SCENE_STEPS < count && has_them; i++) {
+        const uint64_t numbers = trial_random_next(&random);
+        if (numbers % 40 != 0) {
+            continue;
+        }
+        const struct scene_step *scene =
+            scenes[(numbers >> 8) % (sizeof(scenes) / sizeof(scenes[0]))];
+        const uint8_t drawn_size = (uint8_t)(numbers >> 32);
+        for (int k = 0; k < SCENE_STEPS; k++) {
+            ops[i++] = (operation){.kind = scene[k].kind,
+                                   .slot = (uint8_t)(numbers >> 16),
+                                   .stream = (uint8_t)((numbers >> 24) % 8 + scene[k].stream),
+                                   .size = scene[k].size != 0 ? scene[k].size : drawn_size,
+                                   .amount = scene[k].amount};
+        }
+    }
+}

@@ -169,8 +169,20 @@ static bool release_group(trial *t, const operation *op)
     return true;
 }
 
+/* A group is begun or ended once. */
+static void repeat(trial *t, const trial_group *group)
+{
+    const mend_stream stream = trial_handle(t, 0, false);
+    if (group->group != NULL && !trial_is_faulty(t)) {
+        trial_expect(t, "a group begun, or ended, twice", MEND_ERROR_INVALID_ARGUMENT,
+                     group->begun ? mend_group_begin(group->group, stream)
+                                  : mend_group_end(group->group));
+    }
+}
+
 bool trial_group_operation(trial *t, const operation *op)
 {
+    repeat(t, &t->groups[op->slot % TRIAL_GROUPS]);
     switch (op->kind) {
     case OP_GROUP_CREATE:
         return create_group(t, op);

@@ -55,6 +55,12 @@ static int wrapped_trim_wait(void *ctx, uint64_t keep_bytes, uint64_t *released_
     return w->inner.trim_wait(w->inner.handler.ctx, keep_bytes, released_bytes);
 }
 
+static int wrapped_info(void *ctx, const void *pointer, mend_block_info *info)
+{
+    trial_wrapper *w = ctx;
+    return w->inner.block_info(w->inner.handler.ctx, pointer, info);
+}
+
 static void wrapped_end(void *ctx)
 {
     trial_wrapper *w = ctx;
@@ -93,6 +99,7 @@ bool trial_set_allocator(trial *t, const operation *op)
         allocator.record_stream = wrapped_record;
         allocator.trim = wrapped_trim;
         allocator.trim_wait = wrapped_trim_wait;
+        allocator.block_info = wrapped_info;
         allocator.retired = wrapped_end;
         result = result == MEND_OK ? mend_set_allocator(device, &allocator) : result;
     }
@@ -107,22 +114,43 @@ mend_result trial_hooks_open(trial *t, const mend_pool_config *config, mend_pool
     return result == MEND_OK ? mend_pool_for_device(0, pool) : result;
 }
 
+static mend_result free_by_pointer(trial_call *call)
+{
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    int device = -2;
+    const mend_result result = mend_device_free_untagged(call->pointer, &info, &device);
+    trial_claim(call->trial, TRIAL_MODEL,
+                result != MEND_OK || (info.base == call->pointer && info.stream == call->stream &&
+                                      (device == 0 || device == MEND_ALL_DEVICES)),
+                "a free of a pointer alone described another block");
+    return result == MEND_OK && info.tag != 0 ? mend_device_free(0, call->pointer, 0, call->stream)
+                                              : result;
+}
+
 bool trial_hooks_take(trial_call *call)
 {
     /* Hooks that get no device look for it. */
     int device = ((uintptr_t)call->pointer >> 9) % 2 == 0 ? 0 : MEND_ALL_DEVICES;
+    bool asks = false; /* which device is current, a driver that works */
     if (!call->trial->config.hooks || call->pool != 0) {
         return false;
     }
     switch (call->kind) {
     case CALL_ALLOC:
-        if (call->alignment_bytes > 512) {
+        if (call->alignment_bytes > 512 || call->wanted != NULL) {
             return false;
         }
-        call->result = mend_device_alloc(0, call->size_bytes, call->stream, &call->pointer);
+        asks = call->size_bytes % 2 == 1 && !call->trial->stopped && !call->trial->may_be_lost;
+        device = asks ? MEND_ALL_DEVICES : 0; /* the current one */
+        call->result = mend_device_alloc(device, call->size_bytes, call->stream, &call->pointer);
         return true;
     case CALL_FREE:
-        call->result = mend_device_free(device, call->pointer, 0, call->stream);
+        call->result = call->by_pointer ? free_by_pointer(call)
+                                        : mend_device_free(device, call->pointer, 0, call->stream);
+        return true;
+    case CALL_FORGET:
+        call->result =
+            mend_device_forget_stream(call->at % 2 == 0 ? 0 : MEND_ALL_DEVICES, call->stream);
         return true;
     case CALL_RECORD:
         call->result = mend_device_record_stream(device, call->pointer, call->stream);

@@ -9,7 +9,6 @@
 
 #include "mend/mend_host.h"
 #include "mend/mend_sleep.h"
-#include "pool/pool.h"
 
 enum { TAGS = 3 }; /* as asleep.c has them */
 

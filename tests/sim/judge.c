@@ -115,7 +115,7 @@ static void judge_ledger(trial *t, const mend_stats *sum)
                 LLU(refused_bytes));
 }
 
-static void judge_device(trial *t)
+void trial_judge_device(trial *t)
 {
     mend_sim_ledger ledger = trial_ledger(t);
     trial_claim(t, TRIAL_RULE, t->violation[0] == '\0', "%s", t->violation);
@@ -125,7 +125,7 @@ static void judge_device(trial *t)
 
 void trial_judge(trial *t)
 {
-    judge_device(t);
+    trial_judge_device(t);
     mend_stats sum = {0};
     for (int i = 0; i < t->pool_count; i++) {
         char finding[MEND_AUDIT_FINDING_BYTES];
@@ -169,15 +169,18 @@ bool trial_holds_memory_for_graphs(trial *t)
     return t->captures > 0;
 }
 
+uint64_t trial_limit_room(const mend_stats *stats)
+{
+    const uint64_t held_bytes = stats->reserved_bytes + stats->zero_chunk_bytes;
+    return stats->limit_bytes - mend_min_u64(stats->limit_bytes, held_bytes);
+}
+
 /* While captures and groups hold on to what is free, only what can be created counts. */
 uint64_t trial_room(trial *t, int pool)
 {
     mend_stats stats = trial_stats(t, pool);
     uint64_t on_device = trial_ration_room(t);
-    uint64_t held_bytes = stats.reserved_bytes + stats.zero_chunk_bytes;
-    uint64_t under_limit = stats.limit_bytes > held_bytes
-                               ? mend_align_down(stats.limit_bytes - held_bytes, t->page_bytes)
-                               : 0;
+    uint64_t under_limit = mend_align_down(trial_limit_room(&stats), t->page_bytes);
     uint64_t creatable = mend_min_u64(under_limit, mend_align_down(on_device, t->page_bytes));
     uint64_t whole = trial_holds_memory_for_graphs(t) ? 0 : stats.free_empty_bytes;
     return creatable + whole;

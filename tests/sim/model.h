@@ -81,6 +81,7 @@ typedef struct trial_block {
     uint64_t size_bytes;
     uint64_t requested_bytes;
     uint64_t tag;
+    uint64_t sleep_tag;       /* 0: not known */
     mend_stream allocated_on; /* as the pool knows it */
     int home;
     bool used;
@@ -96,6 +97,7 @@ typedef struct trial_block {
     uint64_t written_in; /* capture of the last write, or 0 */
     uint64_t launches;   /* of the group, at the last write outside captures */
     bool is_exported;    /* in any way */
+    uint64_t export_id;  /* unlike its address unique for ever */
     bool has_token;      /* by file */
     mend_export_token token; /* of that export */
     uint64_t described_hash; /* of the description; 0: it is not exported by fabric handles */
@@ -161,7 +163,8 @@ typedef struct trial_range {
     uint64_t base;
     uint64_t size_bytes;
     uint64_t page_bytes;
-    uint64_t zeros; /* bit n: page n reads as zeros */
+    uint64_t sleep_tag; /* of pages that have none of their own */
+    uint64_t zeros;     /* bit n: page n reads as zeros */
 } trial_range;
 
 /* Another process that shares the limit of the pools by a file. */
@@ -185,6 +188,8 @@ typedef struct trial_imported {
     uint64_t size_bytes;
     uint64_t uses;
     int pool;
+    int last_stream;    /* behind which all use of it is; NOBODY: it was never used */
+    uint64_t export_id; /* of its block */
 } trial_imported;
 
 #endif

@@ -21,22 +21,3 @@ operation operation_decode(const uint8_t *bytes)
                        .thread = bytes[5],
                        .amount = bytes[6]};
 }
-
-static void print_field(FILE *out, const char *name, uint8_t value)
-{
-    if (value != 0) {
-        fprintf(out, ", .%s = %d", name, value);
-    }
-}
-
-void operation_print(FILE *out, const operation *op)
-{
-    fprintf(out, "        {.kind = OP_%s", operation_name(op->kind));
-    print_field(out, "slot", op->slot);
-    print_field(out, "stream", op->stream);
-    print_field(out, "size", op->size);
-    print_field(out, "alignment", op->alignment);
-    print_field(out, "thread", op->thread);
-    print_field(out, "amount", op->amount);
-    fprintf(out, "},\n");
-}

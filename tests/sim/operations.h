@@ -12,7 +12,9 @@
 
 /* X(kind, what it does with its fields) */
 #define OPERATION_KINDS(X)                                                                         \
-    X(ALLOC, "a block of `size` and `alignment` in `slot`, on `stream`; amount 1: and writes it")  \
+    X(ALLOC,                                                                                       \
+      "a block of `size` and `alignment` in `slot`, on `stream`; amount 1: and writes it; 8 "      \
+      "more: where the last block in `slot` was")                                                  \
     X(SIBLING_ALLOC, "the same in the second pool of the device")                                  \
     X(WRITE, "work on the home stream writes the block, for `amount`")                             \
     X(VERIFY, "work on the home stream compares the block, for `amount`")                          \
@@ -23,7 +25,8 @@
       "frees the block; amount: 0 to 3 at home, 4 elsewhere, 5 on no stream, 6 after a "           \
       "wait of the host; 8 more: and once more; 32 more: after a last look, by work in flight; "   \
       "64 more: in its group, or in group `size`")                                                 \
-    X(MISTAKE, "a call that must fail, chosen by `amount`")                                        \
+    X(MISTAKE, "a call that must fail, number `amount` / 3; an amount of 0 modulo 3: many that "   \
+               "lack arguments")                                                                   \
     X(INFO, "asks for the block at `slot`, `amount` 256ths inside")                                \
     X(RESET_PEAKS, "resets peak statistics")                                                       \
     X(ADVANCE, "the clock runs on by `amount`")                                                    \
@@ -31,7 +34,8 @@
     X(TRIM, "gives back to `amount` 256ths of the device; an odd slot: the second pool; a "        \
             "stream of 3 modulo 4: and waits for what it needs; of 2: collects instead")           \
     X(SET_LIMIT, "sets the limit to `amount` 256ths of the device; an odd size: to `amount` "      \
-                 "modulo 32 of them more than lives; an odd slot: the second pool")                \
+                 "modulo 32 of them more than lives; an odd slot: the second pool; a thread of "   \
+                 "3: the soft limit")                                                              \
     X(FORGET, "the pool forgets a stream that is used on")                                         \
     X(REPLACE_STREAM, "a stream is forgotten and destroyed, and another made; amount 1: where "    \
                       "streams may vanish, it does")                                               \
@@ -76,7 +80,9 @@
     X(EXPORT, "exports the block in `slot`, by a pointer `size` modulo 8 granules inside")         \
     X(IMPORT,                                                                                      \
       "imports the first exported block from `slot` on; an odd size: into the second pool")        \
-    X(CLOSE, "closes the import number `slot`")                                                    \
+    X(CLOSE,                                                                                       \
+      "closes the first import from `slot` on, on the stream that used it last; an odd amount: "   \
+      "on none")                                                                                   \
     X(EXPORT_BY_FABRIC,                                                                            \
       "exports the block in `slot` by fabric handles, by a pointer `size` modulo 8 granules "      \
       "inside; an odd amount: asks for the size of the description first")                         \
@@ -96,7 +102,7 @@
       "`stream`; amount 1: and writes them; 15 modulo 16: for no stream")                          \
     X(DECOMMIT,                                                                                    \
       "decommits such pages on `stream`; amount 5 modulo 8: on none; 32 more: after a last look, " \
-      "by work in flight")                                                                         \
+      "by work in flight; 64 more: after one of the next stream, which is declared")               \
     X(ZEROS, "lets such pages read as zeros, where they are not committed, and looks at some on "  \
              "`stream`; amount 1: by work in flight")                                              \
     X(RANGE_DESTROY, "destroys the range in `slot` on `stream`; amount: as DECOMMIT")              \
@@ -110,7 +116,8 @@
       "pool")                                                                                      \
     X(TO_DEVICE, "moves them back, by the same fields")                                            \
     X(QUIESCE, "prepares the pool for a checkpoint; if it is alone, the process is checkpointed, " \
-               "and restored")
+               "and restored")                                                                     \
+    X(USE_IMPORT, "work on `stream` reads the first import from `slot` on, for `amount`")
 
 typedef enum operation_kind {
 #define X(kind, meaning) OP_##kind,
@@ -136,8 +143,5 @@ const char *operation_name(uint8_t kind);
 
 /* One operation from OPERATION_FIELDS bytes, in the order of the fields. */
 operation operation_decode(const uint8_t *bytes);
-
-/* As an initialiser in C, with a comma and a new line. */
-void operation_print(FILE *out, const operation *op);
 
 #endif

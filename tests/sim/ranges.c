@@ -1,10 +1,13 @@
 #include "tests/sim/ranges.h"
 
+#include "tests/sim/asleep.h"
 #include "tests/sim/rations.h"
 
 #include "pool/pool.h"
 
 #define LLU(value) ((unsigned long long)(value))
+
+enum { RANGE_TAG = 2 };
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
@@ -12,6 +15,7 @@ static mend_result create(trial_call *call)
 {
     mend_range_options options = MEND_RANGE_OPTIONS_INIT;
     options.page_bytes = call->page_bytes;
+    options.tag = RANGE_TAG;
     return mend_range_create(call->trial->pools[call->pool].pool, call->size_bytes, &options,
                              &call->range);
 }
@@ -96,6 +100,7 @@ static bool create_range(trial *t, const operation *op)
     if (trial_call_pool(t, op->thread % t->turns.count, &call) != MEND_OK) {
         return true;
     }
+    const uint64_t tag = trial_sleep_tag(&call);
     mend_range_info info = MEND_RANGE_INFO_INIT;
     const mend_result result = mend_range_get_info(call.range, &info);
     trial_claim(t, TRIAL_MODEL,
@@ -108,7 +113,8 @@ static bool create_range(trial *t, const operation *op)
                            .pool = call.pool,
                            .base = (uint64_t)(uintptr_t)info.base,
                            .size_bytes = info.size_bytes,
-                           .page_bytes = info.page_bytes};
+                           .page_bytes = info.page_bytes,
+                           .sleep_tag = tag != 0 ? tag : RANGE_TAG};
     return true;
 }
 
@@ -168,6 +174,7 @@ static uint64_t missing_bytes(trial *t, const trial_range *range, const trial_ca
 /* Contents of pages that were committed before stay. */
 static void enter_pages(trial *t, const trial_range *range, const trial_call *call)
 {
+    const uint64_t tag = trial_sleep_tag(call);
     for (uint64_t at = 0; at < call->size_bytes; at += range->page_bytes) {
         const uint64_t address = range->base + call->offset_bytes + at;
         trial_block *page = trial_page_at(t, address) == NULL ? free_slot(t) : NULL;
@@ -180,6 +187,7 @@ static void enter_pages(trial *t, const trial_range *range, const trial_call *ca
                                   .allocated_on = call->stream,
                                   .home = call->at,
                                   .group = NOBODY,
+                                  .sleep_tag = tag != 0 ? tag : range->sleep_tag,
                                   .range = 1 + (int)(range - t->ranges)};
             trial_count_alloc(t, page);
             t->ranges[page->range - 1].zeros &=
@@ -313,6 +321,22 @@ static bool lead_to(trial *t, const trial_range *range, const trial_call *call, 
     return true;
 }
 
+/* Another stream, which is declared, reads the pages, and goes on when they are free. */
+static void share_pages(trial *t, const trial_range *range, const trial_call *call,
+                        const operation *op)
+{
+    enum { DECLARED_AND_LONG = 3 };
+    for (uint64_t at = 0; at < call->size_bytes; at += range->page_bytes) {
+        const trial_block *page = trial_page_at(t, range->base + call->offset_bytes + at);
+        if (page != NULL) {
+            trial_share(t, &(operation){.slot = (uint8_t)(page - t->blocks),
+                                        .stream = (uint8_t)(op->stream + 1),
+                                        .thread = op->thread,
+                                        .amount = DECLARED_AND_LONG});
+        }
+    }
+}
+
 static void leave_pages(trial *t, const trial_range *range, const trial_call *call)
 {
     for (uint64_t at = 0; at < call->size_bytes; at += range->page_bytes) {
@@ -333,6 +357,9 @@ static bool decommit(trial *t, const operation *op)
         return false;
     }
     trial_name_pages(range, op, &call);
+    if ((op->amount & 64) != 0) {
+        share_pages(t, range, &call, op);
+    }
     if (!lead_to(t, range, &call, stream)) {
         return false;
     }

@@ -1,499 +1,276 @@
-/* What the simulation has found in the pool: shrunk lists of operations, as it prints them. */
+/* What the simulation has found, shrunk, as it prints it; and scenes of its parts. Of sizes, 0xe3
+ * is a quarter of the device, 0xe7 half of it, 0xeb three quarters, 0xef all. */
 #include "tests/sim/expect.h"
 
 /* A trim refused by a capture the pool did not know of left mappings, and the next, which knew of
  * it, called that a failure of the driver. */
-MEND_TEST(regression, a_trim_beside_a_known_capture_is_no_failure)
-{
-    static const operation ops[] = {
-        {.kind = OP_ALLOC},
-        {.kind = OP_ALLOC, .slot = 28, .stream = 1, .size = 24},
-        {.kind = OP_FREE, .slot = 28},
-        {.kind = OP_CAPTURE_BEGIN},
-        {.kind = OP_TRIM},
-        {.kind = OP_FREE},
-        {.kind = OP_TRIM},
-    };
-    trial_config config = trial_config_default;
-    config.streams = 2;
-    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
-}
+HOLDS(regression, a_trim_beside_a_known_capture_is_no_failure, "streams 2",
+      "ALLOC / ALLOC slot 28 stream 1 size 24 / FREE slot 28 / CAPTURE_BEGIN / TRIM / FREE / "
+      "TRIM")
 
 /* Where streams may vanish, a stream on which no event could be recorded was given up, and with it
  * what it was declared to use: its number went to another stream. */
-MEND_TEST(regression, a_stream_given_up_leaves_its_declared_uses_behind)
-{
-    static const operation ops[] = {
-        {.kind = OP_ALLOC},
-        {.kind = OP_FAULT, .size = 5, .amount = 6},
-        {.kind = OP_ALLOC, .slot = 7, .stream = 5},
-        {.kind = OP_SHARE, .slot = 7},
-        {.kind = OP_FAULT, .size = 12, .alignment = 2},
-        {.kind = OP_ALLOC, .slot = 1},
-        {.kind = OP_FREE},
-    };
-    trial_config config = trial_config_default;
-    config.vanish = 1;
-    config.legacy = 1;
-    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
-}
+HOLDS(regression, a_stream_given_up_leaves_its_declared_uses_behind, "vanish 1, legacy 1",
+      "ALLOC / FAULT size 5 amount 6 / ALLOC slot 7 stream 5 / SHARE slot 7 / FAULT size 12 "
+      "alignment 2 / ALLOC slot 1 / FREE")
 
 /* A stream that was forgotten and destroyed lived on in its groups: its handle meant another stream
  * by then, whose capture was not seen. */
-MEND_TEST(regression, a_forgotten_stream_is_forgotten_in_groups_too)
-{
-    static const operation ops[] = {
-        {.kind = OP_SET_LIMIT, .amount = 33}, {.kind = OP_GROUP_CREATE, .slot = 2},
-        {.kind = OP_GROUP_BEGIN, .slot = 2},  {.kind = OP_ALLOC},
-        {.kind = OP_REPLACE_STREAM},          {.kind = OP_CAPTURE_BEGIN},
-        {.kind = OP_FREE, .amount = 5},       {.kind = OP_ALLOC, .size = 47},
-    };
-    trial_config config = trial_config_default;
-    config.device_pages = 16;
-    config.thread_streams = 1;
-    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
-}
+HOLDS(regression, a_forgotten_stream_is_forgotten_in_groups_too,
+      "device_pages 16, thread_streams 1",
+      "SET_LIMIT amount 33 / GROUP_CREATE slot 2 / GROUP_BEGIN slot 2 / ALLOC / REPLACE_STREAM "
+      "/ CAPTURE_BEGIN / FREE amount 5 / ALLOC size 47")
 
 /* A group that takes every stream let the driver be asked about those it had been used on, also
  * after their end. */
-MEND_TEST(regression, a_group_of_every_stream_asks_no_stream_that_ended)
-{
-    static const operation ops[] = {
-        {.kind = OP_GROUP_CREATE, .slot = 2},
-        {.kind = OP_GROUP_BEGIN, .slot = 2, .amount = 1},
-        {.kind = OP_ALLOC},
-        {.kind = OP_REPLACE_STREAM, .amount = 4},
-        {.kind = OP_TRIM},
-    };
-    trial_config config = trial_config_default;
-    config.thread_streams = 1;
-    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
-}
+HOLDS(regression, a_group_of_every_stream_asks_no_stream_that_ended, "thread_streams 1",
+      "GROUP_CREATE slot 2 / GROUP_BEGIN slot 2 amount 1 / ALLOC / REPLACE_STREAM amount 4 / "
+      "TRIM")
 
 /* A group went on taking a handle whose stream was forgotten, and did not watch the next one. */
-MEND_TEST(regression, a_group_watches_the_next_stream_of_its_handle)
-{
-    static const operation ops[] = {
-        {.kind = OP_ALLOC, .size = 119},
-        {.kind = OP_ALLOC, .slot = 1, .size = 136},
-        {.kind = OP_GROUP_CREATE, .slot = 14},
-        {.kind = OP_GROUP_BEGIN, .slot = 20},
-        {.kind = OP_ALLOC, .slot = 3, .size = 120},
-        {.kind = OP_REPLACE_STREAM, .amount = 4},
-        {.kind = OP_FREE, .amount = 5},
-        {.kind = OP_REPLACE_STREAM, .amount = 4},
-        {.kind = OP_ALLOC, .alignment = 15},
-        {.kind = OP_CAPTURE_BEGIN},
-        {.kind = OP_ALLOC, .slot = 2, .stream = 1, .size = 130},
-    };
-    trial_config config = trial_config_default;
-    config.page_kib = 64;
-    config.device_pages = 16;
-    config.limit_percent = 50;
-    config.streams = 2;
-    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
-}
+HOLDS(regression, a_group_watches_the_next_stream_of_its_handle,
+      "page_kib 64, device_pages 16, limit_percent 50, streams 2",
+      "ALLOC size 119 / ALLOC slot 1 size 136 / GROUP_CREATE slot 14 / GROUP_BEGIN slot 20 / "
+      "ALLOC slot 3 size 120 / REPLACE_STREAM amount 4 / FREE amount 5 / REPLACE_STREAM amount "
+      "4 / ALLOC alignment 15 / CAPTURE_BEGIN / ALLOC slot 2 stream 1 size 130")
 
 /* What was known as lost stays lost, also for a free after the driver's end. */
-MEND_TEST(regression, a_driver_that_ends_heals_no_context)
-{
-    static const operation ops[] = {
-        {.kind = OP_ALLOC},
-        {.kind = OP_LOSE_DEVICE},
-        {.kind = OP_TRIM},
-        {.kind = OP_SHUT_DOWN},
-    };
-    trial_config config = trial_config_default;
-    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
-}
+HOLDS(regression, a_driver_that_ends_heals_no_context, "", "ALLOC / LOSE_DEVICE / TRIM / SHUT_DOWN")
 
 /* A capture seen on behalf of a group was forgotten when the group ended before it. */
-MEND_TEST(regression, a_capture_outlives_the_group_that_saw_it)
-{
-    static const operation ops[] = {
-        {.kind = OP_ALLOC, .slot = 1, .size = 211},
-        {.kind = OP_ALLOC, .slot = 3, .size = 152},
-        {.kind = OP_ALLOC, .slot = 2, .size = 118},
-        {.kind = OP_ALLOC, .slot = 4, .size = 119},
-        {.kind = OP_ALLOC, .slot = 5, .size = 175},
-        {.kind = OP_GROUP_CREATE, .slot = 13},
-        {.kind = OP_CAPTURE_BEGIN, .stream = 2},
-        {.kind = OP_GROUP_BEGIN, .slot = 7, .amount = 5},
-        {.kind = OP_ALLOC, .stream = 2, .size = 156},
-        {.kind = OP_GROUP_END, .slot = 13},
-        {.kind = OP_FREE, .slot = 1, .amount = 5},
-        {.kind = OP_ALLOC, .size = 156},
-    };
-    trial_config config = trial_config_default;
-    config.limit_percent = 73;
-    config.streams = 3;
-    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
-}
+HOLDS(regression, a_capture_outlives_the_group_that_saw_it, "limit_percent 73, streams 3",
+      "ALLOC slot 1 size 211 / ALLOC slot 3 size 152 / ALLOC slot 2 size 118 / ALLOC slot 4 "
+      "size 119 / ALLOC slot 5 size 175 / GROUP_CREATE slot 13 / CAPTURE_BEGIN stream 2 / "
+      "GROUP_BEGIN slot 7 amount 5 / ALLOC stream 2 size 156 / GROUP_END slot 13 / FREE slot 1 "
+      "amount 5 / ALLOC size 156")
 
 /* The device is lost between the mapping and the access of a chunk that took another's place. */
-MEND_TEST(regression, a_compact_may_leave_a_mapping_without_access)
-{
-    static const operation ops[] = {
-        {.kind = OP_ALLOC, .slot = 5, .size = 20},
-        {.kind = OP_ALLOC},
-        {.kind = OP_ALLOC, .slot = 1},
-        {.kind = OP_FREE, .stream = 5, .amount = 4},
-        {.kind = OP_LOSE_DEVICE, .amount = 16},
-        {.kind = OP_SYNCHRONIZE},
-        {.kind = OP_FREE, .slot = 5},
-        {.kind = OP_SYNCHRONIZE},
-        {.kind = OP_DEFRAG},
-    };
-    trial_config config = trial_config_default;
-    config.streams = 2;
-    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
-}
+HOLDS(regression, a_compact_may_leave_a_mapping_without_access, "streams 2",
+      "ALLOC slot 5 size 20 / ALLOC / ALLOC slot 1 / FREE stream 5 amount 4 / LOSE_DEVICE "
+      "amount 16 / SYNCHRONIZE / FREE slot 5 / SYNCHRONIZE / DEFRAG")
 
 /* Above a lowered limit a chunk was given back to remake it, which made no room. */
-MEND_TEST(regression, the_only_chunk_that_fits_is_not_given_back)
-{
-    static const operation ops[] = {
-        {.kind = OP_ALLOC, .slot = 10, .size = 199}, {.kind = OP_ALLOC, .size = 25},
-        {.kind = OP_SET_LIMIT, .amount = 1},         {.kind = OP_FREE, .slot = 10, .amount = 5},
-        {.kind = OP_ALLOC, .slot = 1, .size = 104},
-    };
-    trial_config config = trial_config_default;
-    config.chunk_pages = 2;
-    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
-}
+HOLDS(regression, the_only_chunk_that_fits_is_not_given_back, "chunk_pages 2",
+      "ALLOC slot 10 size 199 / ALLOC size 25 / SET_LIMIT amount 1 / FREE slot 10 amount 5 / "
+      "ALLOC slot 1 size 104")
 
 /* A callback's free found the device lost, and the driver then refused for another reason. */
-MEND_TEST(regression, a_device_lost_in_a_callback_stays_lost)
-{
-    static const operation ops[] = {
-        {.kind = OP_ALLOC, .size = 30},
-        {.kind = OP_ALLOC, .slot = 3, .stream = 1, .size = 174},
-        {.kind = OP_ALLOC, .slot = 6, .size = 35},
-        {.kind = OP_ALLOC, .slot = 2, .stream = 1, .size = 166},
-        {.kind = OP_ALLOC, .slot = 5, .size = 56},
-        {.kind = OP_ALLOC, .slot = 8, .size = 15},
-        {.kind = OP_ALLOC, .slot = 4, .stream = 5, .size = 167},
-        {.kind = OP_ADD_CALLBACK, .slot = 7, .amount = 3},
-        {.kind = OP_ALLOC, .slot = 7, .size = 167},
-        {.kind = OP_ALLOC, .slot = 1, .stream = 1, .size = 167},
-        {.kind = OP_ALLOC, .stream = 2, .size = 120},
-        {.kind = OP_ALLOC, .slot = 4, .size = 173},
-        {.kind = OP_ALLOC, .slot = 28, .stream = 1, .size = 56},
-        {.kind = OP_ALLOC, .slot = 1, .size = 153},
-        {.kind = OP_ALLOC, .size = 155},
-        {.kind = OP_ALLOC, .slot = 5, .size = 165},
-        {.kind = OP_FAULT, .amount = 6},
-        {.kind = OP_ALLOC, .slot = 2, .size = 56},
-        {.kind = OP_FAULT, .size = 3, .alignment = 13},
-        {.kind = OP_FREE, .slot = 28},
-        {.kind = OP_LOSE_DEVICE, .amount = 23},
-        {.kind = OP_ALLOC, .slot = 3, .stream = 2, .size = 165},
-    };
-    trial_config config = trial_config_default;
-    config.device_pages = 16;
-    config.chunk_pages = 0;
-    config.threads = 3;
-    config.thread_streams = 1;
-    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
-}
+HOLDS(regression, a_device_lost_in_a_callback_stays_lost,
+      "device_pages 16, chunk_pages 0, threads 3, thread_streams 1",
+      "ALLOC size 30 / ALLOC slot 3 stream 1 size 174 / ALLOC slot 6 size 35 / ALLOC slot 2 "
+      "stream 1 size 166 / ALLOC slot 5 size 56 / ALLOC slot 8 size 15 / ALLOC slot 4 stream 5 "
+      "size 167 / ADD_CALLBACK slot 7 amount 3 / ALLOC slot 7 size 167 / ALLOC slot 1 stream 1 "
+      "size 167 / ALLOC stream 2 size 120 / ALLOC slot 4 size 173 / ALLOC slot 28 stream 1 size "
+      "56 / ALLOC slot 1 size 153 / ALLOC size 155 / ALLOC slot 5 size 165 / FAULT amount 6 / "
+      "ALLOC slot 2 size 56 / FAULT size 3 alignment 13 / FREE slot 28 / LOSE_DEVICE amount 23 "
+      "/ ALLOC slot 3 stream 2 size 165")
 
 /* A chunk was given back for a plan that grows a small free run; then only larger runs were looked
  * at, which gain nothing. */
-MEND_TEST(regression, what_a_chunk_was_given_back_for_is_found_again)
-{
-    static const operation ops[] = {
-        {.kind = OP_ALLOC, .size = 5},
-        {.kind = OP_FREE},
-        {.kind = OP_ALLOC, .amount = 1},
-        {.kind = OP_REPLACE_STREAM},
-        {.kind = OP_ALLOC, .slot = 5},
-        {.kind = OP_FREE},
-        {.kind = OP_ALLOC, .size = 246},
-        {.kind = OP_ALLOC, .slot = 2, .size = 28},
-        {.kind = OP_FREE, .stream = 7, .amount = 6},
-        {.kind = OP_FREE, .slot = 2},
-        {.kind = OP_FREE, .slot = 5, .amount = 179},
-        {.kind = OP_ALLOC, .slot = 3, .size = 148},
-        {.kind = OP_FREE, .slot = 3, .amount = 5},
-        {.kind = OP_ALLOC, .slot = 1},
-        {.kind = OP_SET_LIMIT, .amount = 68},
-        {.kind = OP_ALLOC, .size = 53},
-        {.kind = OP_ALLOC, .slot = 2, .size = 198},
-    };
-    trial_config config = trial_config_default;
-    config.chunk_pages = 8;
-    config.streams = 3;
-    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
-}
+HOLDS(regression, what_a_chunk_was_given_back_for_is_found_again, "chunk_pages 8, streams 3",
+      "ALLOC size 5 / FREE / ALLOC amount 1 / REPLACE_STREAM / ALLOC slot 5 / FREE / ALLOC size "
+      "246 / ALLOC slot 2 size 28 / FREE stream 7 amount 6 / FREE slot 2 / FREE slot 5 amount "
+      "179 / ALLOC slot 3 size 148 / FREE slot 3 amount 5 / ALLOC slot 1 / SET_LIMIT amount 68 "
+      "/ ALLOC size 53 / ALLOC slot 2 size 198")
 
 /* Where streams end without a word, a call outside a group went on believing in a capture though a
  * call of the group had seen its end. */
-MEND_TEST(regression, the_end_of_a_capture_is_seen_for_all_who_use_the_stream)
-{
-    static const operation ops[] = {
-        {.kind = OP_ALLOC, .slot = 5},
-        {.kind = OP_ADD_CALLBACK, .slot = 1, .amount = 3},
-        {.kind = OP_SIBLING_ALLOC},
-        {.kind = OP_ALLOC, .slot = 1},
-        {.kind = OP_ALLOC, .slot = 3, .size = 50},
-        {.kind = OP_GROUP_CREATE},
-        {.kind = OP_GROUP_BEGIN},
-        {.kind = OP_CAPTURE_BEGIN},
-        {.kind = OP_ALLOC, .slot = 4, .size = 40},
-        {.kind = OP_FOREIGN, .amount = 161},
-        {.kind = OP_ALLOC, .slot = 2, .size = 25},
-        {.kind = OP_CAPTURE_END},
-        {.kind = OP_ALLOC, .slot = 1},
-        {.kind = OP_DEFRAG},
-    };
-    trial_config config = trial_config_default;
-    config.device_pages = 16;
-    config.vanish = 1;
-    config.peer_pool = 1;
-    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
-}
+HOLDS(regression, the_end_of_a_capture_is_seen_for_all_who_use_the_stream,
+      "device_pages 16, vanish 1, peer_pool 1",
+      "ALLOC slot 5 / ADD_CALLBACK slot 1 amount 3 / SIBLING_ALLOC / ALLOC slot 1 / ALLOC slot "
+      "3 size 50 / GROUP_CREATE / GROUP_BEGIN / CAPTURE_BEGIN / ALLOC slot 4 size 40 / FOREIGN "
+      "amount 161 / ALLOC slot 2 size 25 / CAPTURE_END / ALLOC slot 1 / DEFRAG")
 
 /* What became idle while the first trim was under way was neither waited for nor given back. */
-MEND_TEST(regression, a_trim_that_waits_sees_what_became_idle_meanwhile)
-{
-    static const operation ops[] = {
-        {.kind = OP_ALLOC, .size = 46},
-        {.kind = OP_ALLOC, .slot = 6, .size = 139},
-        {.kind = OP_FREE, .amount = 5},
-        {.kind = OP_FREE, .slot = 6, .amount = 5},
-        {.kind = OP_ALLOC, .size = 157},
-        {.kind = OP_FREE},
-        {.kind = OP_ALLOC, .size = 45},
-        {.kind = OP_ALLOC, .slot = 6, .stream = 1, .size = 53, .amount = 5},
-        {.kind = OP_FREE, .slot = 6},
-        {.kind = OP_FREE},
-        {.kind = OP_ALLOC, .size = 136},
-        {.kind = OP_TRIM, .stream = 3},
-    };
-    trial_config config = trial_config_default;
-    config.chunk_pages = 8;
-    config.limit_percent = 50;
-    config.prices = 1;
-    config.thread_streams = 1;
-    config.low_pressure_percent = 100;
-    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
-}
+HOLDS(regression, a_trim_that_waits_sees_what_became_idle_meanwhile,
+      "chunk_pages 8, limit_percent 50, prices 1, thread_streams 1, low_pressure_percent 100",
+      "ALLOC size 46 / ALLOC slot 6 size 139 / FREE amount 5 / FREE slot 6 amount 5 / ALLOC "
+      "size 157 / FREE / ALLOC size 45 / ALLOC slot 6 stream 1 size 53 amount 5 / FREE slot 6 / "
+      "FREE / ALLOC size 136 / TRIM stream 3")
 
 /* A peer pool that is asked at last fails to give back: its error became the caller's. */
-MEND_TEST(regression, the_failure_of_a_peer_pool_is_not_the_error_of_the_call)
-{
-    static const operation ops[] = {
-        {.kind = OP_ALLOC},
-        {.kind = OP_FREE, .amount = 55},
-        {.kind = OP_SET_LIMIT, .amount = 1},
-        {.kind = OP_FAULT, .size = 7, .amount = 6},
-        {.kind = OP_FAULT, .size = 8, .amount = 6},
-        {.kind = OP_SIBLING_ALLOC},
-        {.kind = OP_ALLOC, .size = 25},
-    };
-    trial_config config = trial_config_default;
-    config.peer_pool = 1;
-    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
-}
+HOLDS(regression, the_failure_of_a_peer_pool_is_not_the_error_of_the_call, "peer_pool 1",
+      "ALLOC / FREE amount 55 / SET_LIMIT amount 1 / FAULT size 7 amount 6 / FAULT size 8 "
+      "amount 6 / SIBLING_ALLOC / ALLOC size 25")
 
 /* Two groups took a stream that was forgotten and used again: the one begun last alone watched it,
  * and had ended when it was captured. */
-MEND_TEST(regression, all_groups_of_a_stream_watch_it_when_it_is_used_again)
-{
-    static const operation ops[] = {
-        {.kind = OP_GROUP_CREATE, .slot = 2},
-        {.kind = OP_GROUP_CREATE},
-        {.kind = OP_GROUP_BEGIN, .slot = 2},
-        {.kind = OP_GROUP_BEGIN},
-        {.kind = OP_FORGET},
-        {.kind = OP_ALLOC},
-        {.kind = OP_CAPTURE_BEGIN},
-        {.kind = OP_GROUP_END},
-        {.kind = OP_DEFRAG},
-    };
-    trial_config config = trial_config_default;
-    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
-}
+HOLDS(regression, all_groups_of_a_stream_watch_it_when_it_is_used_again, "",
+      "GROUP_CREATE slot 2 / GROUP_CREATE / GROUP_BEGIN slot 2 / GROUP_BEGIN / FORGET / ALLOC / "
+      "CAPTURE_BEGIN / GROUP_END / DEFRAG")
 
 /* A request of a captured stream lacked addresses: the host waited for the context, and spoilt the
  * capture. */
-MEND_TEST(regression, a_captured_stream_that_lacks_addresses_waits_for_no_context)
-{
-    static const operation ops[] = {
-        {.kind = OP_ALLOC, .slot = 4},
-        {.kind = OP_CAPTURE_BEGIN},
-        {.kind = OP_FREE, .slot = 4, .amount = 5},
-        {.kind = OP_ALLOC, .alignment = 20},
-    };
-    trial_config config = trial_config_default;
-    config.vanish = 1;
-    config.address_devices = 4;
-    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
-}
+HOLDS(regression, a_captured_stream_that_lacks_addresses_waits_for_no_context,
+      "vanish 1, address_devices 4",
+      "ALLOC slot 4 / CAPTURE_BEGIN / FREE slot 4 amount 5 / ALLOC alignment 20")
 
 /* A blocking stream was captured while the legacy stream was used, which stayed captured in the
  * books: where streams may vanish, the pool waited for nothing any more. */
-MEND_TEST(regression, the_legacy_stream_is_not_held_for_captured)
-{
-    static const operation ops[] = {
-        {.kind = OP_ALLOC},
-        {.kind = OP_SIBLING_ALLOC, .slot = 4},
-        {.kind = OP_SIBLING_ALLOC, .slot = 3, .size = 25},
-        {.kind = OP_SIBLING_ALLOC, .slot = 11, .size = 56},
-        {.kind = OP_SIBLING_ALLOC, .slot = 13, .size = 25},
-        {.kind = OP_ALLOC, .slot = 2, .size = 56},
-        {.kind = OP_ALLOC, .slot = 1, .size = 61},
-        {.kind = OP_CAPTURE_BEGIN, .stream = 1},
-        {.kind = OP_ALLOC, .slot = 6, .size = 46},
-        {.kind = OP_ALLOC, .slot = 5, .size = 30},
-        {.kind = OP_ALLOC, .slot = 8, .size = 61},
-        {.kind = OP_ALLOC, .slot = 10, .size = 61},
-        {.kind = OP_ALLOC, .slot = 7, .size = 61},
-        {.kind = OP_ALLOC, .slot = 9, .size = 46},
-        {.kind = OP_ALLOC, .slot = 14, .size = 51},
-        {.kind = OP_SIBLING_ALLOC, .slot = 17, .stream = 4, .size = 20},
-        {.kind = OP_CAPTURE_END, .stream = 1},
-        {.kind = OP_ALLOC, .slot = 12, .size = 56},
-        {.kind = OP_SIBLING_ALLOC, .slot = 20, .stream = 1, .size = 56},
-        {.kind = OP_ALLOC, .slot = 15, .size = 61},
-        {.kind = OP_FREE, .slot = 20, .amount = 5},
-        {.kind = OP_ROOM, .slot = 26, .stream = 36},
-        {.kind = OP_SIBLING_ALLOC, .slot = 16, .size = 54},
-    };
-    trial_config config = trial_config_default;
-    config.device_pages = 32;
-    config.small_chunk_pages = 4;
-    config.vanish = 1;
-    config.streams = 4;
-    config.blocking = 6;
-    config.legacy = 1;
-    config.peer_pool = 1;
-    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
-}
+HOLDS(regression, the_legacy_stream_is_not_held_for_captured,
+      "device_pages 32, small_chunk_pages 4, vanish 1, streams 4, blocking 6, legacy 1, "
+      "peer_pool 1",
+      "ALLOC / SIBLING_ALLOC slot 4 / SIBLING_ALLOC slot 3 size 25 / SIBLING_ALLOC slot 11 size "
+      "56 / SIBLING_ALLOC slot 13 size 25 / ALLOC slot 2 size 56 / ALLOC slot 1 size 61 / "
+      "CAPTURE_BEGIN stream 1 / ALLOC slot 6 size 46 / ALLOC slot 5 size 30 / ALLOC slot 8 size "
+      "61 / ALLOC slot 10 size 61 / ALLOC slot 7 size 61 / ALLOC slot 9 size 46 / ALLOC slot 14 "
+      "size 51 / SIBLING_ALLOC slot 17 stream 4 size 20 / CAPTURE_END stream 1 / ALLOC slot 12 "
+      "size 56 / SIBLING_ALLOC slot 20 stream 1 size 56 / ALLOC slot 15 size 61 / FREE slot 20 "
+      "amount 5 / ROOM slot 26 stream 36 / SIBLING_ALLOC slot 16 size 54")
 
-MEND_TEST(sim_regressions, memory_that_others_may_hold_is_not_given_back_for_a_better_chunk)
-{
-    static const operation ops[] = {
-        {.kind = OP_ALLOC, .slot = 1, .size = 29},
-        {.kind = OP_FREE, .slot = 1},
-        {.kind = OP_ALLOC},
-        {.kind = OP_ALLOC, .slot = 1, .stream = 1},
-        {.kind = OP_FREE, .slot = 1},
-        {.kind = OP_EXPORT},
-        {.kind = OP_IMPORT},
-        {.kind = OP_FREE},
-        {.kind = OP_ALLOC, .size = 25},
-    };
-    trial_config config = trial_config_default;
-    config.device_pages = 16;
-    config.chunk_pages = 16;
-    config.streams = 4;
-    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
-}
+HOLDS(sim_regressions, memory_that_others_may_hold_is_not_given_back_for_a_better_chunk,
+      "device_pages 16, chunk_pages 16, streams 4",
+      "ALLOC slot 1 size 29 / FREE slot 1 / ALLOC / ALLOC slot 1 stream 1 / FREE slot 1 / "
+      "EXPORT / IMPORT / FREE / ALLOC size 25")
 
-MEND_TEST(sim_regressions, memory_that_others_may_hold_makes_no_room_for_compactions)
-{
-    static const operation ops[] = {
-        {.kind = OP_ALLOC, .slot = 6, .size = 154},
-        {.kind = OP_FREE, .slot = 6},
-        {.kind = OP_ALLOC, .slot = 7, .size = 195},
-        {.kind = OP_EXPORT, .slot = 7},
-        {.kind = OP_IMPORT},
-        {.kind = OP_FREE, .slot = 7},
-        {.kind = OP_ALLOC, .slot = 3, .size = 55},
-        {.kind = OP_ROOM, .amount = 1},
-        {.kind = OP_ALLOC},
-        {.kind = OP_FREE, .slot = 3},
-        {.kind = OP_ROOM, .slot = 1, .amount = 1},
-    };
-    trial_config config = trial_config_default;
-    config.device_pages = 32;
-    config.chunk_pages = 8;
-    config.quiet = 1;
-    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
-}
+HOLDS(sim_regressions, memory_that_others_may_hold_makes_no_room_for_compactions,
+      "device_pages 32, chunk_pages 8, quiet 1",
+      "ALLOC slot 6 size 154 / FREE slot 6 / ALLOC slot 7 size 195 / EXPORT slot 7 / IMPORT / "
+      "FREE slot 7 / ALLOC slot 3 size 55 / ROOM amount 1 / ALLOC / FREE slot 3 / ROOM slot 1 "
+      "amount 1")
 
 /* In both ways, imported in both pools, and closed after its end. */
-MEND_TEST(sim_regressions, a_block_that_is_exported_in_both_ways_ends_in_both)
-{
-    static const operation ops[] = {
-        {.kind = OP_ALLOC, .size = 29},
-        {.kind = OP_EXPORT_BY_FABRIC, .amount = 1},
-        {.kind = OP_EXPORT_BY_FABRIC},
-        {.kind = OP_EXPORT},
-        {.kind = OP_EXPORT_BY_FABRIC, .size = 3},
-        {.kind = OP_IMPORT_BY_FABRIC},
-        {.kind = OP_IMPORT_BY_FABRIC, .size = 1},
-        {.kind = OP_IMPORT, .size = 1},
-        {.kind = OP_FREE},
-        {.kind = OP_ALLOC, .size = 29},
-        {.kind = OP_EXPORT_BY_FABRIC},
-        {.kind = OP_CLOSE, .slot = 1},
-        {.kind = OP_CLOSE},
-    };
-    trial_config config = trial_config_default;
-    config.fabric = 1;
-    config.peer_pool = 1;
-    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
-}
+HOLDS(sim_regressions, a_block_that_is_exported_in_both_ways_ends_in_both, "fabric 1, peer_pool 1",
+      "ALLOC size 29 / EXPORT_BY_FABRIC amount 1 / EXPORT_BY_FABRIC / EXPORT / EXPORT_BY_FABRIC "
+      "size 3 / IMPORT_BY_FABRIC / IMPORT_BY_FABRIC size 1 / IMPORT size 1 / FREE / ALLOC size "
+      "29 / EXPORT_BY_FABRIC / CLOSE slot 1 / CLOSE")
 
 /* The chunk of the block that the checkpoint knows was moved for another block, which is exported.
  */
-MEND_TEST(sim_regressions, a_group_cannot_have_back_an_exported_chunk)
-{
-    static const operation ops[] = {
-        {.kind = OP_GROUP_CREATE, .slot = 104},
-        {.kind = OP_ALLOC_IN, .slot = 215, .amount = 58},
-        {.kind = OP_CHECKPOINT, .slot = 20},
-        {.kind = OP_FREE, .slot = 23},
-        {.kind = OP_ALLOC_IN, .slot = 248, .size = 21, .amount = 8},
-        {.kind = OP_EXPORT_BY_FABRIC, .slot = 248},
-        {.kind = OP_RESTORE, .slot = 2},
-    };
-    trial_config config = trial_config_default;
-    config.fabric = 1;
-    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
-}
+HOLDS(sim_regressions, a_group_cannot_have_back_an_exported_chunk, "fabric 1",
+      "GROUP_CREATE slot 104 / ALLOC_IN slot 215 amount 58 / CHECKPOINT slot 20 / FREE slot 23 "
+      "/ ALLOC_IN slot 248 size 21 amount 8 / EXPORT_BY_FABRIC slot 248 / RESTORE slot 2")
 
 /* The device has more pages than the witness once kept handles of imports. */
-MEND_TEST(sim_regressions, an_import_of_hundreds_of_chunks_is_counted_apart)
-{
-    static const operation ops[] = {
-        {.kind = OP_ALLOC, .slot = 32, .size = 237},
-        {.kind = OP_EXPORT, .slot = 32},
-        {.kind = OP_IMPORT},
-    };
-    trial_config config = trial_config_default;
-    config.device_pages = 300;
-    config.chunk_pages = 0;
-    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
-}
+HOLDS(sim_regressions, an_import_of_hundreds_of_chunks_is_counted_apart,
+      "device_pages 300, chunk_pages 0", "ALLOC slot 32 size 237 / EXPORT slot 32 / IMPORT")
 
-MEND_TEST(sim_regressions, what_fits_is_served_beside_a_capture)
-{
-    static const operation ops[] = {
-        {.kind = OP_ALLOC, .stream = 1, .alignment = 13},
-        {.kind = OP_ADD_CALLBACK},
-        {.kind = OP_ALLOC, .slot = 2},
-        {.kind = OP_CAPTURE_BEGIN},
-        {.kind = OP_FREE, .slot = 2, .amount = 5},
-        {.kind = OP_ROOM, .slot = 1, .stream = 5, .amount = 3},
-    };
-    trial_config config = trial_config_default;
-    config.thread_streams = 1;
-    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
-}
+HOLDS(sim_regressions, what_fits_is_served_beside_a_capture, "thread_streams 1",
+      "ALLOC stream 1 alignment 13 / ADD_CALLBACK / ALLOC slot 2 / CAPTURE_BEGIN / FREE slot 2 "
+      "amount 5 / ROOM slot 1 stream 5 amount 3")
 
-MEND_TEST(sim_regressions, a_pool_hears_of_a_capture_while_it_waits)
-{
-    static const operation ops[] = {{.kind = OP_ALLOC, .slot = 7},
-                                    {.kind = OP_REPLACE_STREAM},
-                                    {.kind = OP_CAPTURE_BEGIN, .stream = 4},
-                                    {.kind = OP_AMBUSH, .slot = 7, .size = 8, .amount = 3},
-                                    {.kind = OP_DEFRAG}};
-    trial_config config = trial_config_default;
-    config.streams = 2;
-    config.legacy = 1;
-    config.threads = 2;
-    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
-}
+HOLDS(sim_regressions, a_pool_hears_of_a_capture_while_it_waits, "streams 2, legacy 1, threads 2",
+      "ALLOC slot 7 / REPLACE_STREAM / CAPTURE_BEGIN stream 4 / AMBUSH slot 7 size 8 amount 3 / "
+      "DEFRAG")
+
+/* A destroyed range kept its addresses where a block found none. */
+HOLDS(sim_regressions, addresses_of_a_destroyed_range_serve_blocks,
+      "device_pages 16, reserve_devices 1, address_devices 3",
+      "ALLOC / RANGE_CREATE size 3 amount 4 / COMMIT")
+
+/* A block gets the memory of pages behind the last looks at them. */
+HOLDS(sim_ranges, decommitted_memory_is_used_behind_its_work, "device_pages 16, streams 2",
+      "RANGE_CREATE size 4 amount 3 / COMMIT alignment 3 amount 1 / DECOMMIT alignment 3 amount "
+      "32 / ALLOC stream 1 size 0xef amount 1 / VERIFY")
+
+/* The same behind the work of streams that were recorded for the pages. */
+HOLDS(sim_ranges, decommitted_memory_is_used_behind_recorded_streams, "device_pages 16, streams 2",
+      "RANGE_CREATE size 4 amount 3 / COMMIT alignment 3 amount 1 / SHARE slot 47 stream 1 / "
+      "SHARE slot 46 stream 1 / DECOMMIT alignment 3 / ALLOC size 0xef amount 1 / VERIFY")
+
+/* A graph that writes pages finds them again after they were decommitted, and their memory used. */
+HOLDS(sim_ranges, a_graph_uses_pages_that_were_committed_again, "device_pages 16, streams 2",
+      "RANGE_CREATE size 4 amount 3 / COMMIT alignment 3 amount 1 / CAPTURE_BEGIN / SHARE slot "
+      "47 amount 1 / CAPTURE_END / GRAPH_LAUNCH stream 1 / VERIFY slot 47 / DECOMMIT alignment "
+      "3 amount 32 / GRAPH_LAUNCH stream 1 / ALLOC size 0xe7 amount 1 / COMMIT stream 1 / "
+      "GRAPH_LAUNCH / VERIFY slot 47 / VERIFY")
+
+/* The follower of a history knows which pages are committed from the events alone. */
+HOLDS(sim_ranges, the_history_tells_of_pages, "device_pages 16",
+      "HISTORY size 255 / RANGE_CREATE size 4 amount 3 / COMMIT size 1 / COMMIT alignment 3 / "
+      "DECOMMIT size 2 / ALLOC size 0xe3 / RANGE_DESTROY / TRIM")
+
+/* Beside another pool, which holds memory of the device. */
+HOLDS(sim_ranges, what_would_fit_is_committed, "device_pages 16, peer_pool 1",
+      "RANGE_CREATE size 2 amount 15 / SIBLING_ALLOC size 0xe3 / ALLOC slot 1 size 0xe1 / "
+      "COMMIT alignment 9 amount 4")
+
+/* Mistakes with pages, by name; an end of the range that a pin forbids; the figures of all that. */
+HOLDS(sim_ranges, what_is_refused_has_its_name, "device_pages 16",
+      "RANGE_CREATE size 4 amount 3 / COMMIT alignment 1 / RANGE_MISTAKE amount 1 / MISTAKE "
+      "slot 47 amount 1 / MISTAKE slot 47 amount 4 / MISTAKE slot 47 amount 7 / PIN slot 47 / "
+      "RANGE_DESTROY / DECOMMIT alignment 3 / RANGE_DESTROY / UNPIN / CAPTURE_BEGIN / "
+      "RANGE_MISTAKE / CAPTURE_END / RANGE_DESTROY")
+
+/* A sleep that found no host memory for its nodes gave back a promise that it did not have. */
+HOLDS(sim_regressions, a_sleep_without_host_memory_promised_nothing, "",
+      "ALLOC slot 3 / FORGET / ALLOC slot 4 size 20 / SLEEP / ALLOC slot 5 / ALLOC slot 1 size "
+      "20 / SLEEP / ALLOC slot 2 / SLEEP / ALLOC / WAKE / FAIL_MALLOC slot 7 / SLEEP")
+
+/* Above the limit no chunk is made again, and a search gives some back: then there is less. */
+HOLDS(sim_ranges, pages_of_other_sizes_above_the_limit, "",
+      "RANGE_CREATE size 6 amount 137 / COMMIT alignment 1 / COMMIT size 4 alignment 3 / "
+      "DECOMMIT size 4 amount 5 / RANGE_CREATE slot 1 size 5 amount 2 / ROOM amount 5 / "
+      "SET_LIMIT amount 113 / COMMIT alignment 3 / COMMIT slot 1 alignment 2 / COMMIT size 116 "
+      "alignment 3")
+
+/* The page came back without access, which the device refused; the next call gives it. */
+HOLDS(sim_ranges, zeros_that_lack_access, "device_pages 16",
+      "RANGE_CREATE size 3 amount 4 / ZEROS / FAULT size 10 / COMMIT alignment 4")
+
+/* Memory that a wait for zeros of a destroyed range made idle was not tried. */
+HOLDS(sim_ranges, a_wait_for_zeros_is_a_wait_for_all, "",
+      "RANGE_CREATE slot 1 / RANGE_CREATE slot 2 / COMMIT slot 1 / ZEROS slot 2 amount 5 / "
+      "RANGE_DESTROY slot 1 / RANGE_CREATE slot 1 / ROOM / COMMIT slot 1 amount 15")
+
+/* A block of the group on the host lay where the checkpoint has another one. */
+HOLDS(sim_regressions, a_checkpoint_takes_no_memory_of_the_host, "host_percent 200",
+      "GROUP_CREATE / ALLOC_IN slot 5 / CHECKPOINT / FREE slot 5 amount 118 / ALLOC_IN size 1 / "
+      "TO_HOST / RESTORE")
+
+/* The chunk of zeros of a destroyed range is released amid a commit, which forgets what the device
+ * can give; the commit has to ask again, or it gives no chunk back for the pages. */
+HOLDS(sim_regressions, zeros_that_end_amid_a_commit_leave_it_its_room, "",
+      "RANGE_CREATE / FOREIGN amount 12 / RANGE_CREATE slot 1 amount 1 / ZEROS amount 1 / ROOM "
+      "/ RANGE_DESTROY / COMMIT slot 1 alignment 1")
+
+/* Refused for the second gap, the commit gives back what it created for the first: it counts. */
+HOLDS(sim_regressions, a_commit_releases_what_it_created_itself,
+      "chunk_pages 8, small_request_granules 2, quiet 1, low_pressure_percent 1, "
+      "keep_free_percent 10",
+      "RANGE_CREATE slot 2 size 2 amount 14 / COMMIT slot 2 size 7 alignment 1 / COMMIT slot 2 "
+      "alignment 2 / ALLOC size 10 / COMMIT slot 2 size 63 alignment 3 / COMMIT slot 2 size 26 "
+      "/ AMBUSH slot 99 / COMMIT slot 2 size 234 alignment 3")
+
+/* A lost page of zeros takes memory again as soon as the driver maps it. */
+HOLDS(sim_regressions, what_fits_leaves_room_for_lost_zeros, "device_pages 16",
+      "RANGE_CREATE slot 2 size 4 amount 4 / ZEROS slot 2 / FAULT size 8 amount 6 / COMMIT slot "
+      "2 / CLEAR_FAULTS / COMMIT slot 2 alignment 4 amount 4")
+
+/* A peer pool has zeros of a destroyed range, and does not know the stream of the capture. */
+HOLDS(sim_regressions, a_peer_pool_waits_for_nothing_in_a_capture, "streams 4, peer_pool 1",
+      "RANGE_CREATE slot 2 alignment 1 / ZEROS slot 2 amount 1 / RANGE_DESTROY slot 2 / ROOM / "
+      "CAPTURE_BEGIN stream 1 / ALLOC stream 1 amount 1")
+
+HOLDS(sim_rations, no_creation_takes_what_stays_free, "device_pages 16, keep_free_percent 50",
+      "ALLOC size 0xeb / ALLOC slot 1 size 0xe3 / FOREIGN amount 64 / ALLOC slot 2 size 0xe3 / "
+      "FOREIGN / ALLOC slot 3 size 0xe3")
+
+HOLDS(sim_rations, a_collection_gives_back_what_the_device_lacks,
+      "device_pages 16, keep_free_percent 50",
+      "ALLOC size 0xe7 / FREE / FOREIGN amount 128 / TRIM stream 2")
+
+/* Two pools and another process, which dies with what it holds. */
+HOLDS(sim_rations, a_shared_limit_holds_for_all, "device_pages 16, file_percent 50, peer_pool 1",
+      "ALLOC size 0xe3 / SIBLING_ALLOC slot 1 size 0xe7 / MEMBER amount 100 / SIBLING_ALLOC "
+      "slot 2 size 0xe1 / FREE / TRIM / MEMBER amount 200 / ALLOC slot 3 size 0xe3 / MEMBER "
+      "slot 1 amount 0 / FAULT size 6 / ALLOC slot 4 size 0xe1 / ALLOC slot 4 size 0xe1 / "
+      "SIBLING_ALLOC slot 5 size 0xe1")
+
+/* A chunk was given back to be made again in the right size, and the device lacked too much. */
+HOLDS(sim_regressions, no_chunk_is_made_again_while_the_device_lacks_memory,
+      "device_pages 16, keep_free_percent 30",
+      "ALLOC size 20 / ALLOC slot 1 size 154 / FOREIGN amount 243 / FREE / ALLOC alignment 15")
+
+HOLDS(sim_regressions, no_chunk_becomes_pages_while_the_device_lacks_memory, "keep_free_percent 10",
+      "ALLOC slot 5 size 130 / RANGE_CREATE / FREE slot 5 / FOREIGN amount 236 / COMMIT")
+
+HOLDS(sim_plain, what_needs_virtual_memory_is_refused_by_name,
+      "plain 1, page_kib 64, device_pages 256, streams 2",
+      "ALLOC amount 1 / SLEEP / RANGE_CREATE / EXPORT / VERIFY")
+
+HOLDS(sim_plain, blocks_pass_between_streams_and_memory_goes_back,
+      "plain 1, page_kib 64, device_pages 256, streams 2",
+      "ALLOC size 0xe7 amount 1 / ALLOC slot 1 size 0xeb / FREE amount 32 / ALLOC slot 1 stream "
+      "1 size 0xe7 amount 1 / VERIFY slot 1 / FREE slot 1 amount 32 / TRIM / ALLOC size 0xeb "
+      "amount 1 / DEFRAG / VERIFY")

@@ -9,6 +9,12 @@
 #include "pool/pool.h"
 #include "tests/sim/trial.h"
 
+static void note_export(trial *t, trial_block *block)
+{
+    block->export_id = block->is_exported ? block->export_id : ++t->last_export;
+    block->is_exported = true;
+}
+
 static bool export_block(trial *t, const operation *op)
 {
     trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
@@ -26,7 +32,7 @@ static bool export_block(trial *t, const operation *op)
                     (unsigned long long)inside_bytes, (unsigned long long)call.size_bytes);
         trial_claim(t, TRIAL_MODEL, !block->has_token || is_same,
                     "a block has another token than before");
-        block->is_exported = true;
+        note_export(t, block);
         block->has_token = true;
         block->token = call.token;
     }
@@ -72,7 +78,7 @@ static bool describe_block(trial *t, const operation *op)
                     "a block has another description than before");
         trial_claim(t, TRIAL_MODEL, block->described_hash == d.hash || d.hash != t->described.hash,
                     "two blocks have one description");
-        block->is_exported = true;
+        note_export(t, block);
         block->described_hash = d.hash;
         t->described = d;
     }
@@ -108,7 +114,12 @@ static void note_import(trial *t, const trial_block *block, const trial_call *ca
     trial_claim(t, TRIAL_MODEL, call->size_bytes == block->size_bytes,
                 "an import has %llu bytes, the block %llu", (unsigned long long)call->size_bytes,
                 (unsigned long long)block->size_bytes);
-    *import = (trial_imported){call->pointer, call->size_bytes, import->uses + 1, call->pool};
+    *import = (trial_imported){.pointer = call->pointer,
+                               .size_bytes = call->size_bytes,
+                               .uses = import->uses + 1,
+                               .pool = call->pool,
+                               .last_stream = import->uses > 0 ? import->last_stream : NOBODY,
+                               .export_id = block->export_id};
 }
 
 static bool import_block(trial *t, const operation *op)
@@ -136,6 +147,12 @@ static bool import_described(trial *t, const operation *op)
         return false;
     }
     trial_described d = t->described;
+    d.bytes[op->amount % d.size_bytes] ^= 1; /* it is cut, or changed */
+    void *none = NULL;
+    trial_expect(
+        t, "an import by a wrong description", MEND_ERROR_INVALID_ARGUMENT,
+        mend_import_fabric(t->pools[0].pool, d.bytes, d.size_bytes - op->amount % 2, &none, NULL));
+    d = t->described;
     trial_call call = {
         .kind = CALL_IMPORT_BY_FABRIC, .pool = op->size % t->pool_count, .described = &d};
     if (trial_call_pool(t, op->thread % t->turns.count, &call) == MEND_OK) {
@@ -144,32 +161,107 @@ static bool import_described(trial *t, const operation *op)
     return true;
 }
 
-/* Without a stream: no work uses the import, and a capture forbids the wait. */
-static void close_import(trial *t, trial_imported *import, int thread)
+/* ---- use, and the end ------------------------------------------------------------------------ */
+
+/* All use of an import is in one chain, as that of a group is. */
+static bool follow(trial *t, trial_imported *import, int stream)
 {
+    if (import->last_stream != NOBODY && !trial_order(t, import->last_stream, stream)) {
+        return false;
+    }
+    import->last_stream = stream;
+    return true;
+}
+
+bool trial_imports_leave_stream(trial *t, int stream, int heir)
+{
+    bool all = true;
+    for (int i = 0; i < TRIAL_IMPORTS; i++) {
+        trial_imported *import = &t->imports[i];
+        bool is_used = import->pointer != NULL && import->last_stream == stream;
+        all = all && (!is_used || follow(t, import, heir));
+    }
+    return all;
+}
+
+static trial_imported *import_from(trial *t, uint8_t slot)
+{
+    for (int i = 0; i < TRIAL_IMPORTS; i++) {
+        trial_imported *import = &t->imports[(slot + i) % TRIAL_IMPORTS];
+        if (import->pointer != NULL) {
+            return import;
+        }
+    }
+    return NULL;
+}
+
+/* The block, if its content is known on the stream now and stays until work there has read it. */
+static trial_block *known_block(trial *t, const trial_imported *import, int stream)
+{
+    for (int i = 0; i < TRIAL_BLOCKS; i++) {
+        trial_block *block = &t->blocks[i];
+        if (block->live && block->is_exported && block->export_id == import->export_id) {
+            bool is_known = block->written && block->group == NOBODY && block->home == stream &&
+                            !block->asleep && !block->unmapped;
+            return is_known ? block : NULL;
+        }
+    }
+    return NULL;
+}
+
+/* Its memory is that of the block. */
+static bool use_import(trial *t, const operation *op)
+{
+    trial_imported *import = import_from(t, op->slot);
+    const int stream = op->stream % t->stream_count;
+    if (import == NULL || !trial_is_open(t, stream) || !follow(t, import, stream)) {
+        return false;
+    }
+    trial_block *block = known_block(t, import, stream);
+    trial_call call = {
+        .kind = CALL_LAUNCH,
+        .stream = trial_handle(t, stream, op->amount & 16),
+        .work = {.kind = block != NULL ? MEND_SIM_WORK_VERIFY : MEND_SIM_WORK_TOUCH,
+                 .address = (uint64_t)(uintptr_t)import->pointer,
+                 .size_bytes = import->size_bytes,
+                 .tag = block != NULL ? block->tag : 0,
+                 .finish_ns = mend_sim_now_ns(t->sim) + trial_duration(t, op->amount)}};
+    if (block != NULL) {
+        block->used = true;
+    }
+    return trial_call_device(t, trial_thread_of(t, stream, op->thread), &call);
+}
+
+/* On the stream behind which all its use is; or without one, where no capture forbids the wait. */
+static bool close_import(trial *t, trial_imported *import, bool on_none, uint8_t thread)
+{
+    const int stream = import->last_stream;
+    const bool is_named = !on_none && stream != NOBODY;
+    if (is_named ? !trial_is_open(t, stream) : t->captures > 0) {
+        return false;
+    }
     trial_call call = {.kind = CALL_CLOSE,
                        .pool = import->pool,
                        .pointer = import->pointer,
-                       .stream = MEND_NO_STREAM};
-    if (trial_call_pool(t, thread, &call) == MEND_OK && --import->uses == 0) {
+                       .stream = is_named ? trial_handle(t, stream, false) : MEND_NO_STREAM};
+    const int caller = is_named ? trial_thread_of(t, stream, thread) : thread % t->turns.count;
+    if (trial_call_pool(t, caller, &call) == MEND_OK && --import->uses == 0) {
         *import = (trial_imported){0};
     }
+    return true;
 }
 
 static bool close_one(trial *t, const operation *op)
 {
-    trial_imported *import = &t->imports[op->slot % TRIAL_IMPORTS];
-    if (import->pointer == NULL || t->captures > 0) {
-        return false;
-    }
-    close_import(t, import, op->thread % t->turns.count);
-    return true;
+    trial_imported *import = import_from(t, op->slot);
+    return import != NULL && close_import(t, import, op->amount % 2 == 1, op->thread);
 }
 
 bool trial_shares(const operation *op)
 {
     return op->kind == OP_EXPORT || op->kind == OP_IMPORT || op->kind == OP_CLOSE ||
-           op->kind == OP_EXPORT_BY_FABRIC || op->kind == OP_IMPORT_BY_FABRIC;
+           op->kind == OP_USE_IMPORT || op->kind == OP_EXPORT_BY_FABRIC ||
+           op->kind == OP_IMPORT_BY_FABRIC;
 }
 
 bool trial_is_import(const trial_call *call)
@@ -198,6 +290,8 @@ bool trial_share_memory(trial *t, const operation *op)
         return describe_block(t, op);
     case OP_IMPORT_BY_FABRIC:
         return import_described(t, op);
+    case OP_USE_IMPORT:
+        return use_import(t, op);
     default:
         return close_one(t, op);
     }
@@ -233,7 +327,7 @@ void trial_end_shares(trial *t)
 {
     for (int i = 0; i < TRIAL_IMPORTS; i++) {
         for (uint64_t uses = t->imports[i].uses; uses > 0; uses--) {
-            close_import(t, &t->imports[i], 0);
+            close_import(t, &t->imports[i], i % 2 == 0, 0);
         }
     }
 }

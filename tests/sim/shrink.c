@@ -11,7 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A trial takes milliseconds, under a sanitizer a second. */
+#include "tests/support/child.h"
+
+/* Of processor time. A trial takes milliseconds, under a sanitizer a second. */
 enum { LONGEST_TRIAL_S = 60 };
 
 /* ---- a process of its own -------------------------------------------------------------------- */
@@ -23,9 +25,9 @@ _Noreturn static void run_as_child(const trial_config *config, const operation *
     if (nowhere >= 0) {
         dup2(nowhere, STDERR_FILENO);
     }
-    alarm(LONGEST_TRIAL_S);
+    mend_test_limit(LONGEST_TRIAL_S);
     trial_run(config, ops, count, shared);
-    _exit(0);
+    mend_test_end_child(true);
 }
 
 static void judge_child(int status, size_t count, trial_outcome *outcome)
@@ -33,7 +35,7 @@ static void judge_child(int status, size_t count, trial_outcome *outcome)
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
         return;
     }
-    bool is_late = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
+    bool is_late = WIFSIGNALED(status) && mend_test_is_late(WTERMSIG(status));
     outcome->verdict = is_late ? TRIAL_HANG : TRIAL_CRASH;
     outcome->step = outcome->tally.steps < count ? (size_t)outcome->tally.steps : count;
     snprintf(outcome->finding, sizeof(outcome->finding), "the process %s %d",

@@ -1,4 +1,4 @@
-/* Seeds, fixed and fresh; and that a finding is found again, and shrunk. */
+/* Seeds; and that a finding is found again, and shrunk. */
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -6,13 +6,12 @@
 #include "tests/sim/generator.h"
 #include "tests/sim/shrink.h"
 #include "tests/sim/soak.h"
-#include "tests/support/search.h"
 #include "tests/support/test.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { FIXED_SEEDS = 24, FRESH_SEEDS = 24, JOBS = 1 };
+enum { SEEDS = 24, JOBS = 1 };
 #else
-enum { FIXED_SEEDS = 600, FRESH_SEEDS = 300, JOBS = 2 };
+enum { SEEDS = 600, JOBS = 2 };
 #endif
 
 static void expect_no_findings(const soak_plan *plan)
@@ -32,36 +31,28 @@ static void expect_no_findings(const soak_plan *plan)
 MEND_TEST(simulation, fixed_seeds)
 {
     expect_no_findings(
-        &(soak_plan){.first_seed = 1, .seeds = FIXED_SEEDS, .jobs = JOBS, .steps = SOAK_STEPS});
-}
-
-MEND_TEST(simulation, fresh_seeds)
-{
-    expect_no_findings(&(soak_plan){.first_seed = mend_test_first_seed(false, 0),
-                                    .seeds = FRESH_SEEDS,
-                                    .jobs = JOBS,
-                                    .steps = SOAK_STEPS});
+        &(soak_plan){.first_seed = 1, .seeds = SEEDS, .jobs = JOBS, .steps = SOAK_STEPS});
 }
 
 /* What the tally counts is the same, to the last driver call that failed, though the system has
  * other addresses to give. */
 MEND_TEST(simulation, a_seed_repeats)
 {
-    enum { SEEDS = 12, IN_THE_WAY_BYTES = 3 * 4096 };
-    static void *in_the_way[SEEDS];
+    enum { REPEATED = 12, IN_THE_WAY_BYTES = 3 * 4096 };
+    static void *in_the_way[REPEATED];
     static operation ops[TRIAL_MOST_STEPS];
     static trial_outcome first;
     static trial_outcome second;
     trial_config config;
     uint64_t seed = mend_test_seed();
-    for (uint64_t i = 0; i < SEEDS; i++) {
+    for (uint64_t i = 0; i < REPEATED; i++) {
         trial_draw(seed + i, SOAK_STEPS, &config, ops);
         trial_run(&config, ops, SOAK_STEPS, &first);
         in_the_way[i] = mmap(NULL, IN_THE_WAY_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         trial_run(&config, ops, SOAK_STEPS, &second);
         EXPECT_TRUE(memcmp(&first.tally, &second.tally, sizeof(first.tally)) == 0);
     }
-    for (int i = 0; i < SEEDS; i++) {
+    for (int i = 0; i < REPEATED; i++) {
         munmap(in_the_way[i], IN_THE_WAY_BYTES);
     }
 }
@@ -81,9 +72,9 @@ MEND_TEST(simulation, a_finding_is_shrunk)
         config.sin = 1;
         ASSERT_TRUE(trial_run_apart(&config, ops, count, &outcome));
     }
-    /* It reads what others wrote, or what is mapped no more. */
+    /* It reads what others wrote, or what is mapped no more, perhaps when the pools have ended. */
     const trial_verdict found = outcome.verdict;
-    EXPECT_TRUE(found == TRIAL_CONTENT || found == TRIAL_RESULT);
+    EXPECT_TRUE(found == TRIAL_CONTENT || found == TRIAL_RESULT || found == TRIAL_RULE);
     trial_shrink(&config, ops, &count, &outcome);
     EXPECT_INT_EQ((int)found, (int)outcome.verdict);
     EXPECT_TRUE(count <= 10);

@@ -1,7 +1,7 @@
 #include "tests/sim/small_worlds.h"
-#include "tests/support/search.h"
-
 #include <stdlib.h>
+
+#include "tests/sim/script.h"
 
 typedef struct small_world {
     const char *name;
@@ -173,17 +173,15 @@ static uint64_t run(const small_world *world, uint32_t sequence, size_t length,
     return hash;
 }
 
-/* All sequences one letter longer than those given. False when the search ends here; `end_s` 0: by
- * no clock. */
+/* All sequences one letter longer than those given. False when the search ends here. */
 static bool deepen(const small_world *world, size_t length, const sequences *shorter,
-                   sequences *longer, hash_set *states, double end_s, small_world_report *report)
+                   sequences *longer, hash_set *states, small_world_report *report)
 {
     for (size_t i = 0; i < shorter->count; i++) {
         for (uint32_t letter = 0; letter < SMALL_WORLD_LETTERS; letter++) {
             uint32_t sequence = shorter->items[i] | letter << (3 * length);
             uint64_t hash = run(world, sequence, length + 1, report);
-            if (report->outcome.verdict != TRIAL_HOLDS ||
-                (end_s != 0 && mend_test_now_s() >= end_s)) {
+            if (report->outcome.verdict != TRIAL_HOLDS) {
                 return false;
             }
             if (add_state(states, hash) && !append(longer, sequence)) {
@@ -194,17 +192,16 @@ static bool deepen(const small_world *world, size_t length, const sequences *sho
     return true;
 }
 
-void small_world_search(int number, int depth, uint32_t seconds, small_world_report *report)
+void small_world_search(int number, int depth, small_world_report *report)
 {
     const small_world *world = &worlds[number];
     hash_set states = {0};
     sequences frontier = {0};
-    double end_s = seconds != 0 ? mend_test_now_s() + seconds : 0;
     *report = (small_world_report){0};
     bool goes_on = append(&frontier, 0) && add_state(&states, run(world, 0, 0, report));
     for (int length = 0; length < depth && goes_on; length++) {
         sequences longer = {0};
-        goes_on = deepen(world, (size_t)length, &frontier, &longer, &states, end_s, report);
+        goes_on = deepen(world, (size_t)length, &frontier, &longer, &states, report);
         free(frontier.items);
         frontier = longer;
         report->depth += goes_on;
@@ -220,7 +217,7 @@ void small_world_print(FILE *out, int world, const small_world_report *report)
     fprintf(out, "%-22s %8llu states, %8llu sequences run, all of up to %d operations%s\n",
             small_world_name(world), (unsigned long long)report->states,
             (unsigned long long)report->sequences, report->depth,
-            report->is_complete ? "" : " (the time was up, or something was found)");
+            report->is_complete ? "" : " (something was found)");
     if (report->outcome.verdict != TRIAL_HOLDS) {
         fprintf(out, "%s at step %zu: %s\n", trial_verdict_name(report->outcome.verdict),
                 report->outcome.step, report->outcome.finding);

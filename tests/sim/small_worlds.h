@@ -31,9 +31,8 @@ const char *small_world_name(int world);
 const trial_config *small_world_config(int world);
 const operation *small_world_letters(int world);
 
-/* Up to `depth` operations, at most SMALL_WORLD_DEEPEST, and for so many seconds; 0: until all is
- * done. Ends at the first finding. */
-void small_world_search(int world, int depth, uint32_t seconds, small_world_report *report);
+/* Up to `depth` operations, at most SMALL_WORLD_DEEPEST. Ends at the first finding. */
+void small_world_search(int world, int depth, small_world_report *report);
 
 void small_world_print(FILE *out, int world, const small_world_report *report);
 

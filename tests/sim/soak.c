@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 #include "tests/sim/generator.h"
+#include "tests/sim/script.h"
 #include "tests/sim/shrink.h"
+#include "tests/support/child.h"
 #include "tests/support/search.h"
 
-/* A trial takes milliseconds, under a sanitizer a second. */
+/* Of processor time. A trial takes milliseconds, under a sanitizer a second. */
 enum { LONGEST_TRIAL_S = 60 };
 
 /* What a worker writes, and the parent reads when it has ended. */
@@ -45,7 +47,7 @@ static void run_seed(worker *w, const soak_plan *plan)
     static trial_outcome outcome;
     trial_config config;
     trial_draw(w->next_seed, plan->steps, &config, ops);
-    alarm(LONGEST_TRIAL_S);
+    mend_test_limit(LONGEST_TRIAL_S);
     trial_run(&config, ops, plan->steps, &outcome);
     add_tally(&w->report.tally, &outcome.tally);
     w->report.seeds++;
@@ -74,7 +76,7 @@ static void start(worker *w, const soak_plan *plan, double end_s)
     for (; has_more(w, plan, end_s); w->next_seed += plan->jobs) {
         run_seed(w, plan);
     }
-    _exit(0);
+    mend_test_end_child(true);
 }
 
 /* A worker that ended in the midst of a seed has found something; another takes its place. */
@@ -84,7 +86,7 @@ static void bury(worker *w, const soak_plan *plan, double end_s, int status)
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
         return;
     }
-    bool is_late = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
+    bool is_late = WIFSIGNALED(status) && mend_test_is_late(WTERMSIG(status));
     soak_finding finding = {w->next_seed, is_late ? TRIAL_HANG : TRIAL_CRASH, plan->steps, ""};
     snprintf(finding.text, sizeof(finding.text), "the process ended with status 0x%x", status);
     add_finding(&w->report, &finding);

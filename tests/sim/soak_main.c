@@ -2,6 +2,7 @@
  * mend_soak: seeds without end, or one of them again.
  *
  *     mend_soak --seconds N [--seed S] [--steps M] [--jobs J]    seeds from S on, for so long
+ *     mend_soak --seeds N [--seed S] [--steps M] [--jobs J]      so many, from S (1) on
  *     mend_soak --seed S [--steps M] [--verbose]                 that seed, shrunk if it fails
  *     mend_soak --small-worlds [--depth D]                       all of them
  *
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "tests/sim/generator.h"
+#include "tests/sim/script.h"
 #include "tests/sim/shrink.h"
 #include "tests/sim/small_worlds.h"
 #include "tests/sim/soak.h"
@@ -19,6 +21,7 @@
 
 typedef struct options {
     uint64_t seconds;
+    uint64_t seeds;
     uint64_t seed;
     uint64_t steps;
     uint64_t jobs;
@@ -34,13 +37,14 @@ static bool read_options(int argc, char **argv, options *o)
         {.name = "--verbose", .given = &o->verbose},
         {.name = "--small-worlds", .given = &o->small_worlds},
         {.name = "--seconds", .number = &o->seconds, .most = UINT32_MAX},
+        {.name = "--seeds", .number = &o->seeds},
         {.name = "--seed", .number = &o->seed, .given = &o->has_seed},
         {.name = "--steps", .number = &o->steps, .most = TRIAL_MOST_STEPS},
         {.name = "--depth", .number = &o->depth, .most = SMALL_WORLD_DEEPEST},
         {.name = "--jobs", .number = &o->jobs},
     };
     return mend_test_read_options(argc, argv, known, sizeof(known) / sizeof(known[0])) &&
-           o->jobs > 0 && (o->seconds > 0 || o->has_seed || o->small_worlds);
+           o->jobs > 0 && (o->seconds > 0 || o->seeds > 0 || o->has_seed || o->small_worlds);
 }
 
 static int replay(const options *o)
@@ -68,7 +72,9 @@ static int replay(const options *o)
 static int soak(const options *o)
 {
     static soak_report report;
-    soak_plan plan = {.first_seed = mend_test_first_seed(o->has_seed, o->seed),
+    const bool is_fixed = o->has_seed || o->seeds > 0;
+    soak_plan plan = {.first_seed = mend_test_first_seed(is_fixed, o->seed),
+                      .seeds = o->seeds,
                       .seconds = (uint32_t)o->seconds,
                       .jobs = (uint32_t)o->jobs,
                       .steps = (uint32_t)o->steps};
@@ -89,7 +95,7 @@ static int all_small_worlds(int depth)
     int status = 0;
     for (int i = 0; i < SMALL_WORLDS; i++) {
         static small_world_report report;
-        small_world_search(i, depth, 0, &report);
+        small_world_search(i, depth, &report);
         small_world_print(stdout, i, &report);
         status |= report.outcome.verdict != TRIAL_HOLDS;
     }
@@ -99,16 +105,19 @@ static int all_small_worlds(int depth)
 int main(int argc, char **argv)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    options o = {
-        .steps = SOAK_STEPS, .depth = SMALL_WORLD_DEPTH, .jobs = cores > 0 ? (uint64_t)cores : 1};
+    options o = {.seed = 1,
+                 .steps = SOAK_STEPS,
+                 .depth = SMALL_WORLD_DEPTH,
+                 .jobs = cores > 0 ? (uint64_t)cores : 1};
     if (!read_options(argc, argv, &o)) {
         fprintf(stderr, "usage: mend_soak --seconds N [--seed S] [--steps M] [--jobs J]\n"
+                        "       mend_soak --seeds N [--seed S] [--steps M] [--jobs J]\n"
                         "       mend_soak --seed S [--steps M] [--verbose]\n"
                         "       mend_soak --small-worlds [--depth D]\n");
         return 2;
     }
     int status = o.small_worlds ? all_small_worlds((int)o.depth) : 0;
-    if (o.seconds > 0) {
+    if (o.seconds > 0 || o.seeds > 0) {
         status |= soak(&o);
     } else if (o.has_seed) {
         status |= replay(&o);

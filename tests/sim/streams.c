@@ -140,7 +140,8 @@ static bool leave_stream(trial *t, int leaving, bool freeze)
             return false;
         }
     }
-    return trial_groups_leave_stream(t, leaving, heir);
+    return trial_groups_leave_stream(t, leaving, heir) &&
+           trial_imports_leave_stream(t, leaving, heir);
 }
 
 /* Both pools learn of it; false when one could not record what it needs. */

@@ -8,13 +8,12 @@
 #include "mend/mend_devices.h"
 #include "mend/mend_host.h"
 #include "mend/mend_sleep.h"
-#include "observe/explain.h"
-#include "tests/model/turns.h"
 #include "tests/sim/executor.h"
 #include "tests/sim/model.h"
 #include "tests/sim/witness.h"
 #include "tests/support/follower.h"
 #include "tests/support/host_memory.h"
+#include "tests/support/turns.h"
 
 typedef struct trial_pool {
     mend_pool *pool;
@@ -37,6 +36,7 @@ typedef struct trial_pool {
     bool fails_to_collect; /* a collection has failed */
     trial_zone zones[2];
     uint64_t limit_bytes;
+    uint64_t soft_limit_bytes;
     bool lost; /* a call found the context broken; from then on all do */
     mend_follower follower;
     uint64_t history_capacity; /* 0: off */
@@ -151,6 +151,7 @@ struct trial {
     trial_checkpoint checkpoints[TRIAL_GROUPS];
     uint64_t last_tag;
     uint64_t last_capture;
+    uint64_t last_export;
     uint64_t last_begin;
     uint64_t foreign_bytes;
     int pool_count;
@@ -197,9 +198,10 @@ struct trial {
     bool was_refused;                /* memory was, at any time */
     bool had_unmapped;               /* at the last look a pool had chunks mapped nowhere */
 
-    bool zeros_excused; /* pages may have lost their zeros, at any time */
-    bool has_spoilt;    /* a capture the pool could not know of, in this step */
-    bool forgiving;     /* the program itself breaks a rule now */
+    bool has_soft_limit; /* a pool has one, or had */
+    bool zeros_excused;  /* pages may have lost their zeros, at any time */
+    bool has_spoilt;     /* a capture the pool could not know of, in this step */
+    bool forgiving;      /* the program itself breaks a rule now */
     char violation[400];
 };
 
@@ -210,8 +212,12 @@ struct trial {
 __attribute__((format(printf, 4, 5))) bool trial_claim(trial *t, trial_verdict verdict, bool holds,
                                                        const char *format, ...);
 
+/* A call that was not a trial_call answered as it had to, and keeps no lock. */
+void trial_expect(trial *t, const char *what, mend_result expected, mend_result result);
+
 /* After a step: everything that always holds. */
 void trial_judge(trial *t);
+void trial_judge_device(trial *t); /* no rule is broken, no byte wrong */
 
 /* ---- figures.c and witness.c ------------------------------------------------------------------
  */
@@ -228,6 +234,9 @@ void trial_note_unmap(trial *t, uint64_t address, uint64_t size_bytes);
 void trial_judge_granules(trial *t);
 void trial_witness_call(trial *t);   /* a call of a pool begins */
 void trial_witness_forget(trial *t); /* what it has seen up to now */
+
+/* What the limit leaves: zeros count as all other memory. */
+uint64_t trial_limit_room(const mend_stats *stats);
 
 /* Bytes in empty chunks, and of those that can be created: what must be enough for a request.
  */
@@ -251,6 +260,7 @@ typedef struct trial_call {
     void *pointer;
     uint64_t size_bytes;
     uint64_t alignment_bytes;
+    void *wanted; /* of an allocation: the address; NULL: any */
     mend_group *group;
     mend_group_block *blocks; /* of CALL_GROUP_LIST and CALL_GROUP_RESTORE */
     size_t count;
@@ -258,8 +268,10 @@ typedef struct trial_call {
     trial_described *described; /* of CALL_..._BY_FABRIC; the caller's own */
     mend_sleep_rule rules[3];   /* of CALL_SLEEP; the first tag of CALL_WAKE */
     mend_sleep_report slept;
-    mend_move_report moved; /* of CALL_MOVE_... */
-    mend_range *range;      /* of the calls of ranges; size_bytes at offset_bytes */
+    mend_move_report moved;    /* of CALL_MOVE_... */
+    mend_defrag_limits limits; /* of CALL_DEFRAG */
+    mend_defrag_report pass;
+    mend_range *range; /* of the calls of ranges; size_bytes at offset_bytes */
     uint64_t offset_bytes;
     uint64_t page_bytes;
     uint64_t needed_bytes; /* of CALL_COMMIT: pages that are not committed yet */
@@ -271,7 +283,7 @@ typedef struct trial_call {
     int mode;
     bool waits;    /* of a trim */
     bool collects; /* a trim: mend_collect is called instead */
-    uint64_t collected_bytes;
+    uint64_t released_bytes;
     bool by_pointer;        /* of a free: the pool gets the pointer alone, and says what it freed */
     bool faulty;            /* something was planted that may make it fail */
     mend_room room;         /* CALL_ROOM's answer */
@@ -317,6 +329,9 @@ void trial_perform_on_device(trial_call *call);
 /* Makes a call of the pool and judges whether it may answer so. */
 mend_result trial_call_pool(trial *t, int thread, trial_call *call);
 
+/* No call of the pool is under way, so its locks are free. */
+void trial_judge_locks(trial *t, int pool);
+
 /* Makes a call of the device's: false where it failed, which only a lost device explains. */
 bool trial_call_device(trial *t, int thread, trial_call *call);
 
@@ -342,6 +357,10 @@ bool trial_alloc(trial *t, const operation *op, int pool);
 bool trial_free(trial *t, const operation *op);
 bool trial_mistake(trial *t, const operation *op);
 bool trial_info(trial *t, const operation *op);
+uint64_t trial_largest_chunk(const trial *t, int pool); /* in bytes */
+bool trial_trim(trial *t, const operation *op);
+bool trial_defrag(trial *t, const operation *op);
+bool trial_set_limit(trial *t, const operation *op);
 mend_result trial_call_trim(trial_call *call, mend_pool *pool);
 bool trial_call_group(trial_call *call, mend_pool *pool); /* false: it is of another kind */
 bool trial_alloc_in(trial *t, const operation *op);
@@ -367,6 +386,7 @@ bool trial_may_lack_fabric(const trial *t, const trial_call *call);
 /* Makes a call of this file; false: it is none. */
 bool trial_call_share(trial_call *call, mend_pool *pool);
 void trial_end_shares(trial *t);
+bool trial_imports_leave_stream(trial *t, int stream, int heir);
 void trial_forget_shares(trial *t); /* the pools end, and all of theirs with them */
 
 /* Bytes of memory that may be held by imports alone, as far as the pools know. */

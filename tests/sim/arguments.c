@@ -1,0 +1,317 @@
+/*
+ * Arguments that no call takes: each call of the interface, with what is missing, too large, or of
+ * an impossible size. The answer has a name, and nothing changes. And pools whose settings come as
+ * a text of the environment: they are the same pools.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "mend/mend_views.h"
+#include "pool/pool.h"
+#include "tests/sim/arguments.h"
+
+#define REFUSED(call)   trial_expect(t, #call, MEND_ERROR_INVALID_ARGUMENT, call)
+#define NO_DEVICE(call) trial_expect(t, #call, MEND_ERROR_NO_DEVICE, call)
+
+/* A struct whose size is that of no version. */
+#define CUT(type) ((type){.struct_size = 1})
+
+static void refuse_blocks(trial *t, mend_pool *pool, mend_stream stream)
+{
+    void *block = t;
+    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
+    REFUSED(mend_alloc(NULL, 512, stream, &block));
+    REFUSED(mend_alloc(pool, 512, stream, NULL));
+    REFUSED(mend_alloc_aligned(pool, 512, UINT64_C(1) << 41, stream, &block));
+    REFUSED(mend_alloc_with(NULL, 512, stream, &options, &block));
+    REFUSED(mend_alloc_with(pool, 512, stream, NULL, &block));
+    REFUSED(mend_alloc_with(pool, 512, stream, &options, NULL));
+    REFUSED(mend_alloc_with(pool, 512, stream, &CUT(mend_alloc_options), &block));
+    options.address = (void *)(uintptr_t)1;
+    REFUSED(mend_alloc_with(pool, 512, stream, &options, &block));
+    options.address = (void *)(uintptr_t)512; /* no memory of the pool */
+    trial_expect(t, "a block at an address", MEND_ERROR_OUT_OF_ADDRESSES,
+                 t->captures > 0 ? MEND_ERROR_OUT_OF_ADDRESSES
+                                 : mend_alloc_with(pool, 512, stream, &options, &block));
+    REFUSED(mend_free(NULL, t, stream));
+    REFUSED(mend_free(pool, t, MEND_EVERY_STREAM));
+    REFUSED(mend_get_block_info(NULL, t, &(mend_block_info)MEND_BLOCK_INFO_INIT));
+    REFUSED(mend_get_block_info(pool, NULL, &(mend_block_info)MEND_BLOCK_INFO_INIT));
+    REFUSED(mend_get_block_info(pool, t, NULL));
+    REFUSED(mend_get_block_info(pool, t, &CUT(mend_block_info)));
+    REFUSED(mend_record_stream(NULL, t, stream));
+    REFUSED(mend_record_stream(pool, NULL, stream));
+    REFUSED(mend_forget_stream(NULL, stream));
+    REFUSED(mend_forget_stream(pool, MEND_NO_STREAM));
+    REFUSED(mend_forget_stream(pool, MEND_EVERY_STREAM));
+    REFUSED(mend_pin(NULL, t, 512));
+    REFUSED(mend_pin(pool, t, 0));
+    REFUSED(mend_unpin(NULL, t, 512));
+    trial_expect(t, "a pin of what is no memory", MEND_ERROR_FOREIGN_POINTER,
+                 mend_pin(pool, t, 512));
+    trial_claim(t, TRIAL_RESULT, block == t, "a refused call touched its output");
+}
+
+static void refuse_memory(trial *t, mend_pool *pool, mend_stream stream)
+{
+    REFUSED(mend_trim(NULL, 0, NULL));
+    REFUSED(mend_trim_wait(NULL, 0, NULL));
+    REFUSED(mend_collect(NULL, NULL));
+    REFUSED(mend_set_limit(NULL, 0));
+    REFUSED(mend_set_soft_limit(NULL, 0));
+    REFUSED(mend_get_room(NULL, stream, &(mend_room)MEND_ROOM_INIT));
+    REFUSED(mend_get_room(pool, stream, NULL));
+    REFUSED(mend_get_room(pool, stream, &CUT(mend_room)));
+    REFUSED(mend_add_pressure_callback(NULL, NULL, t));
+    REFUSED(mend_add_pressure_callback(pool, NULL, t));
+    REFUSED(mend_remove_pressure_callback(NULL, NULL, t));
+    REFUSED(mend_defrag(NULL, NULL, NULL));
+    REFUSED(mend_defrag(pool, &CUT(mend_defrag_limits), NULL));
+    REFUSED(mend_defrag(pool, NULL, &CUT(mend_defrag_report)));
+    REFUSED(mend_get_stats(NULL, &(mend_stats)MEND_STATS_INIT));
+    REFUSED(mend_get_stats(pool, NULL));
+    REFUSED(mend_get_stats(pool, &CUT(mend_stats)));
+    REFUSED(mend_reset_peak_stats(NULL));
+    REFUSED(mend_audit(NULL));
+    REFUSED(mend_enable_peer(NULL, 0));
+    REFUSED(mend_enable_peer(pool, -1));
+    REFUSED(mend_enable_peer(pool, 63));
+    trial_expect(t, "the pool's own device as a peer", MEND_OK, mend_enable_peer(pool, 0));
+}
+
+static void refuse_groups_and_shares(trial *t, mend_pool *pool, mend_stream stream)
+{
+    mend_group *group = NULL;
+    mend_export_token token = {{0}};
+    uint64_t bytes = 0;
+    size_t size = 0;
+    void *block = t;
+    REFUSED(mend_group_create(NULL, &group));
+    REFUSED(mend_group_create(pool, NULL));
+    REFUSED(mend_group_begin(NULL, stream));
+    REFUSED(mend_group_end(NULL));
+    REFUSED(mend_group_release(NULL, stream));
+    REFUSED(mend_group_free(NULL, t, stream));
+    REFUSED(mend_group_get_blocks(NULL, NULL, 0, &size));
+    REFUSED(mend_group_set_blocks(NULL, NULL, 0));
+    REFUSED(mend_export(NULL, t, &token, &bytes));
+    REFUSED(mend_export(pool, NULL, &token, &bytes));
+    REFUSED(mend_export(pool, t, NULL, &bytes));
+    REFUSED(mend_import(NULL, &token, &block, &bytes));
+    REFUSED(mend_import(pool, NULL, &block, &bytes));
+    REFUSED(mend_import(pool, &token, NULL, &bytes));
+    REFUSED(mend_import(pool, &token, &block, &bytes)); /* it is no token */
+    REFUSED(mend_export_fabric(NULL, t, NULL, 0, &size, &bytes));
+    REFUSED(mend_import_fabric(NULL, &token, sizeof(token), &block, &bytes));
+    REFUSED(mend_import_fabric(pool, &token, sizeof(token), &block, &bytes));
+    REFUSED(mend_export_fabric(pool, t, NULL, 1, &size, &bytes));
+    REFUSED(mend_import_close(NULL, t, stream));
+    REFUSED(mend_import_close(pool, t, MEND_EVERY_STREAM));
+    trial_claim(t, TRIAL_RESULT, block == t, "a refused call touched its output");
+}
+
+static void refuse_ranges(trial *t, mend_pool *pool, mend_stream stream)
+{
+    mend_range *range = NULL;
+    REFUSED(mend_range_create(NULL, 512, NULL, &range));
+    REFUSED(mend_range_create(pool, 0, NULL, &range));
+    REFUSED(mend_range_create(pool, 512, NULL, NULL));
+    REFUSED(mend_range_create(pool, 512, &CUT(mend_range_options), &range));
+    REFUSED(mend_range_get_info(NULL, &(mend_range_info)MEND_RANGE_INFO_INIT));
+    REFUSED(mend_range_commit(NULL, 0, 512, stream));
+    REFUSED(mend_range_map_zeros(NULL, 0, 512));
+    REFUSED(mend_range_decommit(NULL, 0, 512, stream));
+    REFUSED(mend_range_record_stream(NULL, 0, 512, stream));
+    trial_claim(t, TRIAL_RESULT, range == NULL, "a refused call touched its output");
+}
+
+static void refuse_sleep_and_views(trial *t, mend_pool *pool)
+{
+    size_t count = 0;
+    uint64_t cursor = 0;
+    REFUSED(mend_sleep(NULL, NULL, NULL));
+    REFUSED(mend_sleep(pool, &CUT(mend_sleep_options), NULL));
+    REFUSED(mend_wake(NULL, NULL, 0, NULL));
+    REFUSED(mend_wake(pool, NULL, 1, NULL));
+    REFUSED(mend_move_to_host(NULL, NULL, 0, NULL));
+    REFUSED(mend_move_to_device(pool, NULL, 1, NULL));
+    REFUSED(mend_move_to_device(pool, NULL, 0, &CUT(mend_move_report)));
+    REFUSED(mend_quiesce(NULL, NULL));
+    REFUSED(mend_get_regions(NULL, NULL, sizeof(mend_region), 0, &count));
+    REFUSED(mend_get_regions(pool, NULL, sizeof(mend_region), 0, NULL));
+    REFUSED(mend_get_regions(pool, NULL, 1, 0, &count));
+    REFUSED(mend_history_start(NULL, 0));
+    REFUSED(mend_history_read(NULL, &cursor, NULL, sizeof(mend_history_event), 0, &count));
+    REFUSED(mend_history_read(pool, NULL, NULL, sizeof(mend_history_event), 0, &count));
+    REFUSED(mend_history_read(pool, &cursor, NULL, 1, 0, &count));
+}
+
+/* Fields of a configuration that are impossible; and a collector of nothing. */
+#define WRONG_FIELDS(X)                                                                            \
+    X(struct_size, 1)                                                                              \
+    X(device, -1)                                                                                  \
+    X(allow_stream_waits, 2)                                                                       \
+    X(allow_stream_waits, -2)                                                                      \
+    X(front_cache, 2)                                                                              \
+    X(front_cache, -2)                                                                             \
+    X(capture_checks, 2)                                                                           \
+    X(capture_checks, -2)                                                                          \
+    X(rdma, 2)                                                                                     \
+    X(rdma, -2)                                                                                    \
+    X(streams_may_vanish, -1)                                                                      \
+    X(knows_all_streams, 2)                                                                        \
+    X(compact_when_full, 2)                                                                        \
+    X(shareable, -1)                                                                               \
+    X(shareable, 3)                                                                                \
+    X(tightness, -1)                                                                               \
+    X(tightness, 6)                                                                                \
+    X(limit_percent, -1)                                                                           \
+    X(limit_percent, 101)                                                                          \
+    X(log_level, -1)                                                                               \
+    X(log_level, 99)                                                                               \
+    X(audit_level, -1)                                                                             \
+    X(audit_level, 3)                                                                              \
+    X(collector, 2)                                                                                \
+    X(collector, 1)                                                                                \
+    X(idle_ms, UINT64_MAX)                                                                         \
+    X(reserve_bytes, UINT64_MAX)
+
+static void refuse_pools(trial *t)
+{
+    mend_pool *pool = NULL;
+    mend_pool_config config = MEND_POOL_CONFIG_INIT;
+    config.driver = t->traced;
+    REFUSED(mend_pool_create(&config, NULL));
+#define X(field, value)                                                                            \
+    {                                                                                              \
+        mend_pool_config wrong = config;                                                           \
+        wrong.field = value;                                                                       \
+        trial_expect(t, #field " is " #value, MEND_ERROR_INVALID_ARGUMENT,                         \
+                     mend_pool_create(&wrong, &pool));                                             \
+    }
+    WRONG_FIELDS(X)
+#undef X
+    static const char *const texts[] = {
+        "limit",         "limit:0%",       "limit:1.5",   "tightness:9", "peers:1+",
+        "shareable:yes", "front_cache:no", "limit_file:", "idle_ms:0",   "audit:3,",
+        "log:loud",      "nothing:1",      "limit:1EiB",  "reserve:",    "peers:63"};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        setenv("MEND_CONF", texts[i], 1);
+        trial_expect(t, texts[i], MEND_ERROR_INVALID_ARGUMENT, mend_pool_create(&config, &pool));
+    }
+    unsetenv("MEND_CONF");
+    trial_claim(t, TRIAL_RESULT, pool == NULL, "a refused call touched its output");
+}
+
+static void refuse_devices(trial *t, mend_stream stream)
+{
+    enum { TOO_LARGE = 64 };
+    mend_pool *pool = NULL;
+    mend_allocator allocator = MEND_ALLOCATOR_INIT;
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    int device = -2;
+    REFUSED(mend_pool_for_device(0, NULL));
+    NO_DEVICE(mend_pool_for_device(TOO_LARGE, &pool));
+    NO_DEVICE(mend_set_default_config(-2, NULL));
+    REFUSED(mend_set_default_config(0, &CUT(mend_pool_config)));
+    REFUSED(mend_get_allocator(0, NULL));
+    NO_DEVICE(mend_get_allocator(-2, &allocator));
+    NO_DEVICE(mend_set_allocator(TOO_LARGE, NULL));
+    REFUSED(mend_set_allocator(0, &allocator)); /* it can neither allocate nor free */
+    REFUSED(mend_device_alloc(0, 512, stream, NULL));
+    NO_DEVICE(mend_device_free(TOO_LARGE, t, 0, stream));
+    trial_expect(t, "mend_device_free of nothing", MEND_OK, mend_device_free(0, NULL, 0, stream));
+    NO_DEVICE(mend_device_record_stream(-2, t, stream));
+    NO_DEVICE(mend_device_forget_stream(-2, stream));
+    NO_DEVICE(mend_device_trim(TOO_LARGE, 0, NULL));
+    REFUSED(mend_device_free_untagged(NULL, &info, &device));
+    REFUSED(mend_device_free_untagged(t, &CUT(mend_block_info), &device));
+    REFUSED(mend_device_block_info(0, NULL, &info));
+    REFUSED(mend_device_block_info(0, t, &CUT(mend_block_info)));
+    NO_DEVICE(mend_device_block_info(TOO_LARGE, t, &info));
+    REFUSED(mend_current_device(NULL));
+    trial_expect(t, "mend_current_device", MEND_OK, mend_current_device(&device));
+    trial_claim(t, TRIAL_RESULT, device == 0 && pool == NULL, "a refused call touched its output");
+}
+
+void trial_refuse_arguments(trial *t, uint8_t which)
+{
+    mend_pool *pool = t->pools[which % t->pool_count].pool;
+    const mend_stream stream = trial_handle(t, 0, false);
+    refuse_blocks(t, pool, stream);
+    refuse_memory(t, pool, stream);
+    refuse_groups_and_shares(t, pool, stream);
+    refuse_sleep_and_views(t, pool);
+    refuse_pools(t);
+    if (t->config.plain == 0) { /* else nothing else is looked at */
+        refuse_ranges(t, pool, stream);
+        trial_expect(t, "an export of what is no memory", MEND_ERROR_FOREIGN_POINTER,
+                     mend_export(pool, t, &(mend_export_token){{0}}, NULL));
+    }
+    if (t->config.hooks) {
+        refuse_devices(t, stream);
+    }
+}
+
+/* ---- settings as a text ---------------------------------------------------------------------- */
+
+typedef struct text {
+    char bytes[512];
+    size_t length;
+} text;
+
+static void say(text *to, const char *key, const char *value)
+{
+    const char *comma = to->length > 0 ? "," : "";
+    to->length += (size_t)snprintf(to->bytes + to->length, sizeof(to->bytes) - to->length,
+                                   "%s%s:%s", comma, key, value);
+}
+
+static void say_bytes(text *to, const char *key, uint64_t *bytes)
+{
+    char value[40];
+    const bool is_round = *bytes % MEND_KIB == 0;
+    snprintf(value, sizeof(value), "%" PRIu64 "%s", is_round ? *bytes / MEND_KIB : *bytes,
+             is_round ? "KiB" : "");
+    if (*bytes > 0) {
+        say(to, key, value);
+        *bytes = 0;
+    }
+}
+
+static void say_switch(text *to, const char *key, int *value)
+{
+    if (*value != 0) {
+        say(to, key, *value > 0 ? "on" : "off");
+        *value = 0;
+    }
+}
+
+void trial_configure_by_text(mend_pool_config *config)
+{
+    static const char *const sharing[] = {"off", "on", "fabric"};
+    text to = {.length = 0};
+    say_bytes(&to, "limit", &config->limit_bytes);
+    say_bytes(&to, "soft_limit", &config->soft_limit_bytes);
+    say_bytes(&to, "keep_free", &config->keep_free_bytes);
+    say_bytes(&to, "host", &config->host_bytes);
+    say_bytes(&to, "reserve", &config->reserve_bytes);
+    say_switch(&to, "stream_waits", &config->allow_stream_waits);
+    say_switch(&to, "streams_may_vanish", &config->streams_may_vanish);
+    say_switch(&to, "knows_all_streams", &config->knows_all_streams);
+    say_switch(&to, "compact_when_full", &config->compact_when_full);
+    say(&to, "shareable", sharing[config->shareable]);
+    config->shareable = 0;
+    if (config->tightness != 0) {
+        say(&to, "tightness", (const char[]){(char)('0' + config->tightness), '\0'});
+        config->tightness = 0;
+    }
+    if (config->limit_file != NULL) {
+        say(&to, "limit_file", config->limit_file);
+        config->limit_file = NULL;
+    }
+    say(&to, "peers", config->peers == 0 ? "auto" : "1");
+    config->peers = 0;
+    setenv("MEND_CONF", to.bytes, 1);
+}

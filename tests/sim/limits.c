@@ -1,0 +1,122 @@
+/* How much a pool holds: trims and collections, passes of compactions, limits. */
+#include "pool/pool.h"
+#include "tests/sim/rations.h"
+
+mend_result trial_call_trim(trial_call *call, mend_pool *pool)
+{
+    return call->collects ? mend_collect(pool, &call->released_bytes)
+           : call->waits  ? mend_trim_wait(pool, call->size_bytes, &call->released_bytes)
+                          : mend_trim(pool, call->size_bytes, &call->released_bytes);
+}
+
+uint64_t trial_largest_chunk(const trial *t, int pool)
+{
+    const mend_tree_node *at = mend_tree_first(&t->pools[pool].pool->heap.chunks.all);
+    uint64_t bytes = 0;
+    for (; at != NULL; at = mend_tree_next(at)) {
+        bytes = mend_max_u64(bytes, MEND_CONTAINER_OF(at, mend_chunk, by_number)->size_bytes);
+    }
+    return bytes;
+}
+
+bool trial_trim(trial *t, const operation *op)
+{
+    int pool = op->slot % t->pool_count;
+    trial_call call = {.kind = CALL_TRIM,
+                       .pool = pool,
+                       .size_bytes = t->device_bytes / 256 * op->amount,
+                       .waits = op->stream % 4 == 3,
+                       .collects = op->stream % 4 == 2};
+    const uint64_t chunk_bytes = trial_largest_chunk(t, pool);
+    const uint64_t before_bytes = trial_stats(t, pool).reserved_bytes;
+    mend_result result = trial_call_pool(t, op->thread % t->turns.count, &call);
+    const uint64_t after_bytes = trial_stats(t, pool).reserved_bytes;
+    t->pools[pool].collected_bytes += result == MEND_OK && call.collects ? call.released_bytes : 0;
+    t->pools[pool].fails_to_collect |= call.collects && result != MEND_OK;
+    if (result == MEND_OK && call.collects && !call.faulty) {
+        trial_judge_collection(t, pool);
+    } else if (result == MEND_OK && call.waits && !call.faulty) {
+        trial_judge_trim(t, &call);
+    }
+    trial_claim(t, TRIAL_MODEL,
+                call.collects || call.faulty || after_bytes == before_bytes ||
+                    after_bytes + chunk_bytes > call.size_bytes,
+                "a trim leaves %llu bytes, and was to keep %llu", (unsigned long long)after_bytes,
+                (unsigned long long)call.size_bytes);
+    return true;
+}
+
+/* A pass goes no further than it may, and tells what it did. */
+static void judge_pass(trial *t, const trial_call *call, const mend_stats *before)
+{
+    const mend_defrag_limits *most = &call->limits;
+    const mend_defrag_report *pass = &call->pass;
+    const mend_stats after = trial_stats(t, call->pool);
+    trial_claim(t, TRIAL_MODEL,
+                (most->copied_bytes == 0 || pass->copied_bytes <= most->copied_bytes) &&
+                    (most->driver_calls == 0 || pass->driver_calls <= most->driver_calls) &&
+                    (most->duration_ns != 1 || t->config.prices == 0 || pass->compactions <= 1),
+                "a pass of compactions goes beyond its limits");
+    trial_claim(t, TRIAL_MODEL,
+                after.compactions - before->compactions == pass->compactions &&
+                    after.copied_bytes - before->copied_bytes == pass->copied_bytes &&
+                    after.free_empty_bytes == pass->free_empty_bytes &&
+                    (pass->stop != MEND_DEFRAG_GAINED ||
+                     (most->gained_bytes > 0 && pass->gained_bytes >= most->gained_bytes)) &&
+                    (pass->stop != MEND_DEFRAG_BYTES || most->copied_bytes > 0) &&
+                    (pass->stop != MEND_DEFRAG_CALLS || most->driver_calls > 0) &&
+                    (pass->stop != MEND_DEFRAG_TIME || most->duration_ns > 0),
+                "the report of a pass is not what happened");
+}
+
+bool trial_defrag(trial *t, const operation *op)
+{
+    trial_call call = {
+        .kind = CALL_DEFRAG, .pool = op->slot % t->pool_count, .limits = MEND_DEFRAG_LIMITS_INIT};
+    call.limits.copied_bytes = t->page_bytes * (op->amount % 8);
+    call.limits.driver_calls = op->size % 4 == 1 ? 10 + op->size / 4u : 0;
+    call.limits.duration_ns = op->size % 4 == 2;
+    call.limits.gained_bytes = op->size % 4 == 3 ? t->page_bytes * (op->size / 4 % 8) : 0;
+    const mend_stats before = trial_stats(t, call.pool);
+    if (trial_call_pool(t, op->thread % t->turns.count, &call) == MEND_OK && !call.faulty) {
+        judge_pass(t, &call, &before);
+    }
+    return true;
+}
+
+/* By itself the pressure is seldom high: a limit may lie a little above what lives. */
+static uint64_t limit_of(const trial *t, const operation *op, int pool)
+{
+    uint64_t part_bytes = t->device_bytes / 256;
+    uint64_t above_bytes = t->pools[pool].live_bytes + part_bytes * (op->amount % 32);
+    return op->size % 2 == 0 ? part_bytes * op->amount : mend_min_u64(above_bytes, t->device_bytes);
+}
+
+static bool set_soft_limit(trial *t, const operation *op, int pool)
+{
+    trial_pool *at = &t->pools[pool];
+    if (at->lost || t->may_be_lost || t->stopped) {
+        return false;
+    }
+    t->has_soft_limit = true;
+    at->soft_limit_bytes = limit_of(t, op, pool);
+    trial_expect(t, "mend_set_soft_limit", MEND_OK,
+                 mend_set_soft_limit(at->pool, at->soft_limit_bytes));
+    return true;
+}
+
+/* The limit is set also where giving memory back fails. */
+bool trial_set_limit(trial *t, const operation *op)
+{
+    int pool = op->slot % t->pool_count;
+    if (op->thread == 3) {
+        return set_soft_limit(t, op, pool);
+    }
+    trial_call call = {.kind = CALL_SET_LIMIT, .pool = pool, .size_bytes = limit_of(t, op, pool)};
+    mend_result result = trial_call_pool(t, op->thread % t->turns.count, &call);
+    uint64_t limit = call.size_bytes == 0 ? t->device_bytes : call.size_bytes;
+    if (result != MEND_ERROR_DEVICE_LOST || trial_stats(t, pool).limit_bytes == limit) {
+        t->pools[pool].limit_bytes = limit;
+    }
+    return true;
+}
