@@ -9,18 +9,10 @@ static mend_stream_info info_of(contract *c, mend_stream stream)
     return info;
 }
 
-static mend_event make_event(contract *c)
-{
-    mend_event event = NULL;
-    EXPECT_OK(c->driver->event_create(c->driver, &event));
-    return event;
-}
-
 CONTRACT_TEST(contract_capture, a_captured_stream_says_so)
 {
-    mend_stream other = NULL;
+    mend_stream other = contract_stream(c);
     uint64_t last_id = 0;
-    EXPECT_OK(c->driver->stream_create(c->driver, &other));
     for (int round = 0; round < 2; round++) {
         program_begin_capture(c, c->stream, MEND_CAPTURE_MODE_RELAXED);
         mend_stream_info captured = info_of(c, c->stream);
@@ -73,7 +65,7 @@ CONTRACT_TEST(contract_capture, asking_a_captured_stream_spoils_the_capture)
 /* Recording there is legal: it marks a place in the graph. */
 CONTRACT_TEST(contract_capture, an_event_of_a_capture_cannot_be_asked)
 {
-    mend_event event = make_event(c);
+    mend_event event = contract_event(c);
     program_begin_capture(c, c->stream, MEND_CAPTURE_MODE_RELAXED);
     EXPECT_OK(c->driver->event_record(c->driver, event, c->stream));
     program_graph graph = program_end_capture(c, c->stream);
@@ -87,7 +79,7 @@ CONTRACT_TEST(contract_capture, an_event_of_a_capture_cannot_be_asked)
 /* Whether such a wait spoils the capture, or is refused and harms nothing, is written nowhere. */
 CONTRACT_TEST(contract_capture_observed, nothing_outside_is_waited_for)
 {
-    mend_event event = make_event(c);
+    mend_event event = contract_event(c);
     EXPECT_OK(c->driver->event_record(c->driver, event, c->stream));
     program_begin_capture(c, c->stream, MEND_CAPTURE_MODE_RELAXED);
     EXPECT_REFUSED(c, MEND_DRIVER_CAPTURE_ISOLATION,
@@ -100,7 +92,7 @@ CONTRACT_TEST(contract_capture_observed, nothing_outside_is_waited_for)
 CONTRACT_TEST(contract_capture_observed, two_captures_do_not_merge)
 {
     mend_stream other = NULL;
-    mend_event event = make_event(c);
+    mend_event event = contract_event(c);
     EXPECT_OK(c->driver->stream_create(c->driver, &other));
     program_begin_capture(c, c->stream, MEND_CAPTURE_MODE_RELAXED);
     program_begin_capture(c, other, MEND_CAPTURE_MODE_RELAXED);
@@ -180,7 +172,7 @@ CONTRACT_TEST(contract_capture_observed, memory_goes_in_a_thread_that_captures)
 CONTRACT_TEST(contract_capture, memory_grows_in_a_relaxed_thread)
 {
     mend_capture_mode mode = MEND_CAPTURE_MODE_RELAXED;
-    mend_event event = make_event(c);
+    mend_event event = contract_event(c);
     program_begin_capture(c, c->stream, MEND_CAPTURE_MODE_GLOBAL);
     EXPECT_OK(c->driver->exchange_capture_mode(c->driver, &mode));
     uint64_t address = contract_reserve(c, c->page);

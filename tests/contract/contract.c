@@ -90,6 +90,20 @@ mend_chunk_handle contract_create(contract *c, uint64_t size_bytes)
     return handle;
 }
 
+mend_event contract_event(contract *c)
+{
+    mend_event event = NULL;
+    EXPECT_OK(c->driver->event_create(c->driver, &event));
+    return event;
+}
+
+mend_stream contract_stream(contract *c)
+{
+    mend_stream stream = NULL;
+    EXPECT_OK(c->driver->stream_create(c->driver, &stream));
+    return stream;
+}
+
 void contract_allow(contract *c, uint64_t address, uint64_t size_bytes)
 {
     const int device = 0;

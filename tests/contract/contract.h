@@ -38,6 +38,8 @@ void contract_end(contract *c);
 
 uint64_t contract_reserve(contract *c, uint64_t size_bytes);
 mend_chunk_handle contract_create(contract *c, uint64_t size_bytes);
+mend_event contract_event(contract *c);
+mend_stream contract_stream(contract *c);
 void contract_allow(contract *c, uint64_t address, uint64_t size_bytes);
 
 /* A chunk mapped at the address with access, held by the mapping alone. */

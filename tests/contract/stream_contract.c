@@ -4,23 +4,9 @@
 #include "tests/contract/contract.h"
 #include "tests/support/threads.h"
 
-static mend_event make_event(contract *c)
-{
-    mend_event event = NULL;
-    EXPECT_OK(c->driver->event_create(c->driver, &event));
-    return event;
-}
-
-static mend_stream make_stream(contract *c)
-{
-    mend_stream stream = NULL;
-    EXPECT_OK(c->driver->stream_create(c->driver, &stream));
-    return stream;
-}
-
 CONTRACT_TEST(contract_stream, an_event_never_recorded_is_complete)
 {
-    mend_event event = make_event(c);
+    mend_event event = contract_event(c);
     EXPECT_OK(c->driver->event_query(c->driver, event));
     EXPECT_OK(c->driver->event_synchronize(c->driver, event));
     EXPECT_OK(c->driver->stream_wait(c->driver, c->stream, event));
@@ -30,7 +16,7 @@ CONTRACT_TEST(contract_stream, an_event_never_recorded_is_complete)
 
 CONTRACT_TEST(contract_stream, an_event_completes_with_the_work_before_it)
 {
-    mend_event event = make_event(c);
+    mend_event event = contract_event(c);
     contract_spin(c, c->stream, CONTRACT_LONG_NS);
     EXPECT_OK(c->driver->event_record(c->driver, event, c->stream));
     EXPECT_STATUS(MEND_DRIVER_NOT_READY, c->driver->event_query(c->driver, event));
@@ -43,7 +29,7 @@ CONTRACT_TEST(contract_stream, an_event_completes_with_the_work_before_it)
 
 CONTRACT_TEST(contract_stream, an_event_does_not_cover_later_work)
 {
-    mend_event event = make_event(c);
+    mend_event event = contract_event(c);
     EXPECT_OK(c->driver->event_record(c->driver, event, c->stream));
     contract_spin(c, c->stream, CONTRACT_LONG_NS);
     EXPECT_OK(c->driver->event_synchronize(c->driver, event));
@@ -55,7 +41,7 @@ CONTRACT_TEST(contract_stream, an_event_does_not_cover_later_work)
 
 CONTRACT_TEST(contract_stream, recording_again_moves_the_mark)
 {
-    mend_event event = make_event(c);
+    mend_event event = contract_event(c);
     EXPECT_OK(c->driver->event_record(c->driver, event, c->stream));
     contract_spin(c, c->stream, CONTRACT_LONG_NS);
     EXPECT_OK(c->driver->event_record(c->driver, event, c->stream));
@@ -67,7 +53,7 @@ CONTRACT_TEST(contract_stream, recording_again_moves_the_mark)
 
 CONTRACT_TEST(contract_stream, streams_run_beside_each_other)
 {
-    mend_stream other = make_stream(c);
+    mend_stream other = contract_stream(c);
     contract_spin(c, c->stream, CONTRACT_LONG_NS);
     EXPECT_OK(c->driver->stream_synchronize(c->driver, other));
     EXPECT_OK(c->driver->stream_query(c->driver, other));
@@ -79,8 +65,8 @@ CONTRACT_TEST(contract_stream, a_stream_waits_for_an_event_of_another)
 {
     uint64_t address = contract_reserve(c, c->page);
     contract_map_new(c, address, c->page);
-    mend_stream writer = make_stream(c);
-    mend_event written = make_event(c);
+    mend_stream writer = contract_stream(c);
+    mend_event written = contract_event(c);
     contract_write(c, c->stream, address, c->page, 1, 0);
     EXPECT_OK(c->driver->stream_synchronize(c->driver, c->stream));
     contract_spin(c, writer, CONTRACT_LONG_NS / 4);
@@ -97,7 +83,7 @@ CONTRACT_TEST(contract_stream, a_stream_waits_for_an_event_of_another)
 
 CONTRACT_TEST(contract_stream, the_context_waits_for_all_its_streams)
 {
-    mend_stream other = make_stream(c);
+    mend_stream other = contract_stream(c);
     contract_spin(c, c->stream, CONTRACT_LONG_NS / 4);
     contract_spin(c, other, CONTRACT_LONG_NS / 8);
     EXPECT_OK(c->driver->context_synchronize(c->driver));
@@ -120,7 +106,7 @@ CONTRACT_TEST(contract_stream, a_destroyed_stream_finishes_its_work)
 {
     uint64_t address = contract_reserve(c, c->page);
     contract_map_new(c, address, c->page);
-    mend_stream gone = make_stream(c);
+    mend_stream gone = contract_stream(c);
     contract_write(c, gone, address, c->page, 6, CONTRACT_LONG_NS / 4);
     EXPECT_OK(c->driver->stream_destroy(c->driver, gone));
     EXPECT_OK(c->driver->context_synchronize(c->driver));
@@ -133,7 +119,7 @@ CONTRACT_TEST(contract_stream, ids_are_never_used_again)
     enum { ROUNDS = 16 };
     uint64_t seen[ROUNDS];
     for (int i = 0; i < ROUNDS; i++) {
-        mend_stream stream = make_stream(c);
+        mend_stream stream = contract_stream(c);
         mend_stream_info info = {0};
         EXPECT_OK(c->driver->stream_get_info(c->driver, stream, &info));
         EXPECT_PTR_EQ(c->info.context, info.context);

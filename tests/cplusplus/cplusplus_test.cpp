@@ -1,11 +1,12 @@
 // mend.hpp over a simulated device: who owns what, what is thrown, what a std::pmr resource gives.
 #include <gtest/gtest.h>
 #include <mend/mend.hpp>
-#include <mend/mend_sim.h>
 
 #include <cstdlib>
 #include <cstring>
 #include <type_traits>
+
+#include "tests/cplusplus/device.hpp"
 
 namespace
 {
@@ -40,8 +41,6 @@ std::function<void()> during_new; // runs once, inside the next allocation of ho
 namespace
 {
 
-constexpr std::uint64_t MIB = std::uint64_t{1} << 20;
-
 std::vector<std::string> warnings;
 
 void keep(void *, mend_log_level level, const char *line)
@@ -51,19 +50,14 @@ void keep(void *, mend_log_level level, const char *line)
     }
 }
 
-// At the end nothing is left on the device, and no destructor had a failure to log.
-class cplusplus : public testing::Test
+// No destructor had a failure to log.
+class cplusplus : public on_device
 {
   protected:
     void SetUp() override
     {
-        mend_sim_config device = MEND_SIM_CONFIG_INIT;
-        device.memory_bytes = 64 * MIB;
-        device.content = MEND_SIM_CONTENT_BYTES;
-        ASSERT_EQ(MEND_OK, mend_sim_create(&device, &sim));
-        ASSERT_EQ(MEND_OK, mend_sim_stream_create(sim, &stream));
+        on_device::SetUp();
         ASSERT_EQ(MEND_OK, mend_sim_stream_create(sim, &other));
-        config.driver = mend_sim_driver(sim);
         warnings.clear();
         mend_log_set_sink(keep, nullptr);
     }
@@ -71,11 +65,7 @@ class cplusplus : public testing::Test
     {
         mend_log_set_sink(nullptr, nullptr);
         EXPECT_EQ(warnings_meant, warnings.size());
-        mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
-        ASSERT_EQ(MEND_OK, mend_sim_get_ledger(sim, &ledger));
-        EXPECT_EQ(0u, ledger.chunks + ledger.mappings + ledger.reservations + ledger.events);
-        EXPECT_STREQ("", mend_sim_first_violation(sim));
-        mend_sim_destroy(sim);
+        on_device::TearDown();
     }
     void use(mend_stream by, const mend::block &block, std::uint64_t finish_ns)
     {
@@ -86,11 +76,8 @@ class cplusplus : public testing::Test
         work.finish_ns = finish_ns;
         ASSERT_EQ(MEND_OK, mend_sim_launch(sim, by, &work));
     }
-    mend_sim *sim = nullptr;
     std::size_t warnings_meant = 0;
-    mend_stream stream = nullptr;
     mend_stream other = nullptr;
-    mend_pool_config config = MEND_POOL_CONFIG_INIT;
 };
 
 TEST_F(cplusplus, a_block_is_freed_in_the_order_of_its_stream)

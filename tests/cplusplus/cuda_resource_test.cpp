@@ -2,9 +2,10 @@
 // has it, otherwise against the names of it that the header needs.
 #include <gtest/gtest.h>
 #include <mend/mend_cuda.hpp>
-#include <mend/mend_sim.h>
 
 #include <new>
+
+#include "tests/cplusplus/device.hpp"
 
 #if defined(CCCL_VERSION) && CCCL_VERSION >= 3001000
 static_assert(cuda::mr::resource_with<mend::cuda_resource, cuda::mr::device_accessible>);
@@ -15,27 +16,19 @@ static_assert(cuda::mr::async_resource_with<mend::cuda_resource, cuda::mr::devic
 namespace
 {
 
-constexpr std::uint64_t MIB = std::uint64_t{1} << 20;
-
-class cuda_resource : public testing::Test
+class cuda_resource : public on_device
 {
   protected:
     void SetUp() override
     {
-        mend_sim_config device = MEND_SIM_CONFIG_INIT;
-        mend_pool_config config = MEND_POOL_CONFIG_INIT;
-        device.memory_bytes = 64 * MIB;
-        ASSERT_EQ(MEND_OK, mend_sim_create(&device, &sim));
-        ASSERT_EQ(MEND_OK, mend_sim_stream_create(sim, &stream));
-        config.driver = mend_sim_driver(sim);
+        on_device::SetUp();
         pool = std::make_unique<mend::pool>(config);
     }
     void TearDown() override
     {
         EXPECT_EQ(0u, pool->stats().live_blocks);
         pool.reset();
-        EXPECT_STREQ("", mend_sim_first_violation(sim));
-        mend_sim_destroy(sim);
+        on_device::TearDown();
     }
     void expect_block(const void *data, mend_stream expected) const
     {
@@ -44,8 +37,6 @@ class cuda_resource : public testing::Test
         EXPECT_EQ(expected, info.stream);
         EXPECT_EQ(3 * MIB, info.requested_bytes);
     }
-    mend_sim *sim = nullptr;
-    mend_stream stream = nullptr;
     std::unique_ptr<mend::pool> pool;
 };
 

@@ -1,41 +1,18 @@
 // mend_range.hpp over a simulated device: what a range owns, and what its calls throw.
 #include <gtest/gtest.h>
 #include <mend/mend_range.hpp>
-#include <mend/mend_sim.h>
 
 #include <cstring>
+
+#include "tests/cplusplus/device.hpp"
 
 namespace
 {
 
-constexpr std::uint64_t MIB = std::uint64_t{1} << 20;
-
-// Real bytes, at the real addresses.
-class range_owner : public testing::Test
+class range_owner : public on_device
 {
   protected:
-    void SetUp() override
-    {
-        mend_sim_config device = MEND_SIM_CONFIG_INIT;
-        device.memory_bytes = 16 * MIB;
-        device.content = MEND_SIM_CONTENT_BYTES;
-        ASSERT_EQ(MEND_OK, mend_sim_create(&device, &sim));
-        ASSERT_EQ(MEND_OK, mend_sim_stream_create(sim, &stream));
-        config.driver = mend_sim_driver(sim);
-    }
-    void TearDown() override
-    {
-        mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
-        ASSERT_EQ(MEND_OK, mend_sim_get_ledger(sim, &ledger));
-        EXPECT_EQ(0u, ledger.chunks);
-        EXPECT_EQ(0u, ledger.reservations);
-        EXPECT_STREQ("", mend_sim_first_violation(sim));
-        mend_sim_destroy(sim);
-    }
-
-    mend_sim *sim = nullptr;
-    mend_stream stream = nullptr;
-    mend_pool_config config = MEND_POOL_CONFIG_INIT;
+    range_owner() : on_device(16 * MIB) {}
 };
 
 TEST_F(range_owner, grows_at_one_address)

@@ -1,43 +1,19 @@
 // mend_sleep.hpp over a simulated device.
 #include <gtest/gtest.h>
-#include <mend/mend_sim.h>
 #include <mend/mend_sleep.hpp>
 
 #include <cstring>
 
+#include "tests/cplusplus/device.hpp"
+
 namespace
 {
 
-constexpr std::uint64_t MIB = std::uint64_t{1} << 20;
-
-class asleep : public testing::Test
-{
-  protected:
-    void SetUp() override
-    {
-        mend_sim_config device = MEND_SIM_CONFIG_INIT;
-        device.memory_bytes = 64 * MIB;
-        device.content = MEND_SIM_CONTENT_BYTES;
-        ASSERT_EQ(MEND_OK, mend_sim_create(&device, &sim));
-    }
-    void TearDown() override
-    {
-        EXPECT_STREQ("", mend_sim_first_violation(sim));
-        mend_sim_destroy(sim);
-    }
-    mend_pool_config config()
-    {
-        mend_pool_config made = MEND_POOL_CONFIG_INIT;
-        made.driver = mend_sim_driver(sim);
-        return made;
-    }
-    mend_sim *sim = nullptr;
-};
+using asleep = on_device;
 
 TEST_F(asleep, a_tag_for_a_scope_sleeps_and_wakes)
 {
-    const mend_pool_config made = config();
-    mend::pool pool(made);
+    mend::pool pool(config);
     void *first = nullptr;
     void *second = nullptr;
     {

@@ -6,7 +6,6 @@
 
 #include "driver/cuda.h"
 #include "driver/cuda_state.h"
-#include "tests/support/test.h"
 
 bool is_old(void)
 {
@@ -14,32 +13,48 @@ bool is_old(void)
     return age != NULL && strcmp(age, "old") == 0;
 }
 
-fake_cuda *find_fake(void)
+fake_cuda *fake;
+const mend_driver *cuda;
+mend_device_info info;
+
+bool find_both(void)
 {
     fake_cuda_find find = NULL;
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     void *function = library != NULL ? dlsym(library, "fake_cuda_get") : NULL;
-    EXPECT_TRUE(function != NULL);
-    if (function == NULL) {
-        return NULL;
+    if (function == NULL || mend_cuda_driver(&cuda) != MEND_OK) {
+        return false;
     }
     memcpy(&find, &function, sizeof(find));
-    fake_cuda *fake = find();
+    fake = find();
     fake->switches =
         (fake_cuda_switches){.virtual_memory_claimed = true, .everything_claimed = true};
-    return fake;
+    mend_cuda_of(cuda)->probed[0].is_known = false; /* each test begins as a process does */
+    return true;
 }
 
-mend_sim_ledger ledger_of(const fake_cuda *fake)
+bool enter_device(void)
+{
+    return cuda->device_open(cuda, 0, &info) == MEND_DRIVER_OK &&
+           cuda->context_push(cuda, info.context) == MEND_DRIVER_OK;
+}
+
+void leave_device(void)
+{
+    EXPECT_OK(cuda->context_pop(cuda));
+    EXPECT_OK(cuda->device_close(cuda, 0));
+}
+
+mend_sim_ledger ledger_of_fake(void)
 {
     mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
     mend_sim_get_ledger(fake->sim, &ledger);
     return ledger;
 }
 
-void expect_nothing_left(const fake_cuda *fake)
+void expect_nothing_left(void)
 {
-    mend_sim_ledger ledger = ledger_of(fake);
+    const mend_sim_ledger ledger = ledger_of_fake();
     EXPECT_U64_EQ(0, ledger.chunks);
     EXPECT_U64_EQ(0, ledger.mappings);
     EXPECT_U64_EQ(0, ledger.reservations);
@@ -48,15 +63,4 @@ void expect_nothing_left(const fake_cuda *fake)
     EXPECT_U64_EQ(0, ledger.contexts_open);
     EXPECT_U64_EQ(0, ledger.pending_work);
     EXPECT_U64_EQ(0, fake->modules);
-}
-
-bool find_both(fake_cuda **fake, const mend_driver **driver)
-{
-    *fake = find_fake();
-    bool found = *fake != NULL && mend_cuda_driver(driver) == MEND_OK;
-    EXPECT_TRUE(found);
-    if (found) { /* each test begins as a process does */
-        mend_cuda_of(*driver)->probed[0].is_known = false;
-    }
-    return found;
 }

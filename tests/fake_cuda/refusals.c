@@ -218,3 +218,36 @@ MEND_TEST(fake_cuda_refusals, answers_out_of_the_ordinary_do_no_harm)
     EXPECT_U64_EQ(77, chunk);
     cuda->functions = all;
 }
+
+static mend_cu_access seen[2];
+
+static mend_status see_access(mend_cu_address address, size_t bytes, const mend_cu_access *access,
+                              size_t count)
+{
+    (void)address;
+    (void)bytes;
+    memcpy(seen, access, count * sizeof(*access));
+    return MEND_DRIVER_OK;
+}
+
+/* For every device that is named: a stray write to a page of zeros faults on each. */
+MEND_TEST(fake_cuda_refusals, what_may_only_be_read_may_not_be_written)
+{
+    static const int devices[] = {0, 3};
+    const mend_driver *driver = NULL;
+    ASSERT_RESULT(MEND_OK, mend_cuda_driver(&driver));
+    mend_cuda *cuda = mend_cuda_of(driver);
+    mend_cu_functions all = cuda->functions;
+    cuda->functions.cuMemSetAccess = see_access;
+    for (int reads = 0; reads < 2; reads++) {
+        EXPECT_INT_EQ(MEND_DRIVER_OK,
+                      driver->set_access(driver, 1, 2, devices, 2,
+                                         reads ? MEND_ACCESS_READ : MEND_ACCESS_READ_WRITE));
+        for (int i = 0; i < 2; i++) {
+            EXPECT_INT_EQ(MEND_CU_LOCATION_DEVICE, seen[i].location.type);
+            EXPECT_INT_EQ(devices[i], seen[i].location.id);
+            EXPECT_INT_EQ(reads ? MEND_CU_ACCESS_READ : MEND_CU_ACCESS_READ_WRITE, seen[i].flags);
+        }
+    }
+    cuda->functions = all;
+}

@@ -38,10 +38,10 @@ typedef enum scenario_kind { SCENARIO_CALL, SCENARIO_CREATE, SCENARIO_DESTROY } 
 
 typedef struct scenario {
     const char *name;
+    operation call;
     const operation *setup;
     size_t setup_count;
     uint64_t device_bytes; /* 0: 4 MiB */
-    operation call;
     scenario_way way;
     scenario_kind kind;
     int allow_stream_waits; /* of the config */

@@ -1,4 +1,4 @@
-/* Schedules from fixed and fresh seeds, all schedules of small programs, and the scheduler itself.
+/* Schedules from fixed seeds, all schedules of small programs, and the scheduler itself.
  */
 #include <signal.h>
 #include <string.h>
@@ -8,13 +8,12 @@
 #include "base/mutex.h"
 #include "tests/interleave/exhaustive.h"
 #include "tests/interleave/scenes.h"
-#include "tests/support/search.h"
 #include "tests/support/test.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-enum { FIXED_SEEDS = 20, FRESH_SEEDS = 2, PREEMPTIONS = 1 };
+enum { FIXED_SEEDS = 20, PREEMPTIONS = 1 };
 #else
-enum { FIXED_SEEDS = 300, FRESH_SEEDS = 8, PREEMPTIONS = 1 };
+enum { FIXED_SEEDS = 100, PREEMPTIONS = 1 };
 #endif
 
 /* ---- the pool -----------------------------------------------------------------------------------
@@ -60,16 +59,6 @@ FIXED_SEEDS_OF(histories)
 MEND_TEST(interleave, room_left_while_a_peer_pool_is_asked)
 {
     expect_no_finding(scene_by_name("limits_of_peer_pools"), 541);
-}
-
-MEND_TEST(interleave, fresh_seeds)
-{
-    const uint64_t first = mend_test_first_seed(false, 0);
-    for (uint64_t seed = first; seed - first < FRESH_SEEDS; seed++) {
-        for (int scene = 0; scene < scene_count() && !mend_test_has_failed(); scene++) {
-            expect_no_finding(scene, seed);
-        }
-    }
 }
 
 static void try_all_schedules(int number, int preemptions)

@@ -157,9 +157,9 @@ bool arena_open_pool(arena *a, int pool)
     mend_pool *created = NULL;
     mend_result result = mend_pool_create(&config, &created);
     if (result == MEND_OK) {
-        mend_test_place(created, &(mend_placement){.chunk_bytes = ARENA_CHUNK_BYTES,
-                                                   .small_chunk_bytes = ARENA_PAGE_BYTES,
-                                                   .small_request_bytes = 8 * MEND_KIB});
+        mend_test_place(created, &(mend_test_sizes){.chunk_bytes = ARENA_CHUNK_BYTES,
+                                                    .small_chunk_bytes = ARENA_PAGE_BYTES,
+                                                    .small_request_bytes = 8 * MEND_KIB});
     }
     arena_expect(a, "pool_create", result, false);
     a->pools[pool].pool = result == MEND_OK ? created : NULL;

@@ -4,6 +4,13 @@
 
 #include <stdbool.h>
 
+/* Ends this process by SIGPROF when it has computed for so many seconds more, however busy the
+ * machine is, and by SIGALRM when it has not ended after many minutes: a deadlock. */
+void mend_test_limit(unsigned processor_s);
+
+/* Whether a process that this signal has ended had reached such a limit. */
+bool mend_test_is_late(int signal_number);
+
 /* Whether `body` is true in a child of fork. One that hangs is ended. */
 bool mend_test_holds_in_a_child(bool (*body)(void *), void *argument);
 

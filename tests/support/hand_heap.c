@@ -113,7 +113,9 @@ static void lay_out_segment(hand_heap *h, const word *words, size_t count)
     for (size_t i = 0; i < count; i++) {
         pages += words[i].pages;
     }
-    hand_chunk(h, words[0].page, pages);
+    if (count > 0) {
+        hand_chunk(h, words[0].page, pages);
+    }
     for (size_t i = 0; i < count; i++) {
         if (!words[i].is_free) {
             hand_take(h, words[i].page, words[i].pages);

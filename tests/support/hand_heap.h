@@ -8,6 +8,7 @@
 #define MEND_TESTS_SUPPORT_HAND_HEAP_H
 
 #include "layout/layout.h"
+#include "tests/support/rig.h"
 
 #define HAND_PAGE  (64 * MEND_KIB)
 #define HAND_START MEND_GIB
@@ -26,10 +27,15 @@ typedef struct hand_heap {
 void hand_open(hand_heap *h);
 void hand_close(hand_heap *h);
 
-/* The same, and lays out what a text says, a chunk for each segment: "2. 1# 3.2 | 20: 4." is one of
- * two free pages, a live one and three that stream 2 freed, from page 0 on, and one from page 20.
+/* The same, and lays out what a text says, "" for nothing, a chunk for each segment: "2. 1# 3.2 |
+ * 20: 4." is one of two free pages, a live one and three that stream 2 freed, from page 0 on, and
+ * one from page 20.
  */
 void hand_open_as(hand_heap *h, const char *text);
+
+/* A case with a heap that is laid out so. */
+#define HAND_TEST(suite, name, text)                                                               \
+    RIG_TEST(suite, name, hand_heap, h, (hand_open_as(h, text), true), hand_close(h))
 
 /* The spans and the runs are these, as the texts below. */
 #define hand_expect(h, spans, runs)                                                                \

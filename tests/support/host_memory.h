@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "driver/driver.h"
+#include "mend/mend.h"
 
 /* After `successes` more watched allocations the next `failures` return NULL. Per thread. */
 void mend_test_fail_host_memory_after(uint64_t successes, uint64_t failures);
@@ -28,6 +29,18 @@ uint64_t mend_test_watched_host_allocations(void);
 
 /* Starts or stops watching the calling thread's allocations. */
 void mend_test_watch_host_memory(bool on);
+
+/* What a call answers while the next `failures` of its allocations fail, behind so many successes.
+ */
+#define mend_test_starve(successes, failures, call)                                                \
+    (mend_test_fail_host_memory_after(successes, failures), mend_test_watch_host_memory(true),     \
+     mend_test_starved(call))
+static inline mend_result mend_test_starved(mend_result result)
+{
+    mend_test_watch_host_memory(false);
+    mend_test_heal_host_memory();
+    return result;
+}
 
 /* A driver whose calls go to `inner` unwatched. */
 typedef struct mend_unwatched_driver {

@@ -1,6 +1,9 @@
 #include "tests/support/kit.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "tests/support/regions.h"
 
 #define EXPECT_AT(expected, actual) MEND_TEST_RESULT(at.file, at.line, expected, actual, (void)0)
 
@@ -17,6 +20,11 @@ bool kit_open_streams(mend_world *w)
 bool kit_open(mend_world *w)
 {
     return mend_world_open(w) && kit_open_streams(w);
+}
+
+bool kit_open_on(mend_world *w, const mend_driver *driver)
+{
+    return mend_world_open_pool(w, driver) && kit_open_streams(w);
 }
 
 bool kit_open_default(mend_world *w)
@@ -65,9 +73,23 @@ static void close_streams(mend_world *w)
     EXPECT_INT_EQ(MEND_DRIVER_OK, w->driver->device_close(w->driver, 0));
 }
 
+static void free_what_is_left(mend_world *w)
+{
+    size_t count = 0;
+    mend_region *regions = mend_regions_of(w->pool, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (regions[i].kind == MEND_REGION_LIVE && regions[i].group == NULL) {
+            EXPECT_RESULT(MEND_OK, mend_free(w->pool, regions[i].address, w->streams[0]));
+        }
+    }
+    free(regions);
+}
+
 void kit_close(mend_world *w)
 {
     mend_sim_advance(w->sim, UINT64_C(1) << 30);
+    mend_world_check(w);
+    free_what_is_left(w);
     mend_world_check(w);
     if (w->driver != NULL) {
         close_streams(w);
@@ -93,6 +115,59 @@ void *kit_alloc_aligned_at(kit_line at, mend_world *w, uint64_t size_bytes,
 void kit_free_at(kit_line at, mend_world *w, void *block, mend_stream stream)
 {
     EXPECT_AT(MEND_OK, mend_free(w->pool, block, stream));
+}
+
+void kit_alloc_row_at(kit_line at, mend_world *w, void *blocks[], size_t count, uint64_t size_bytes,
+                      mend_stream stream, bool written)
+{
+    for (size_t i = 0; i < count; i++) {
+        blocks[i] = written ? kit_alloc_written_at(at, w, size_bytes, stream)
+                            : kit_alloc_at(at, w->pool, size_bytes, stream);
+    }
+}
+
+void kit_free_row_at(kit_line at, mend_world *w, void *const blocks[], size_t count,
+                     mend_stream stream)
+{
+    for (size_t i = 0; i < count; i++) {
+        kit_free_at(at, w, blocks[i], stream);
+    }
+}
+
+void kit_expect_trim_at(kit_line at, mend_world *w, uint64_t keep_bytes, uint64_t released_bytes)
+{
+    uint64_t released = UINT64_MAX;
+    EXPECT_AT(MEND_OK, mend_trim(w->pool, keep_bytes, &released));
+    MEND_TEST_CHECK_AT(at.file, at.line, released == released_bytes, (void)0,
+                       "released %llu bytes, expected %llu", (unsigned long long)released,
+                       (unsigned long long)released_bytes);
+}
+
+mend_block_info kit_info_at(kit_line at, mend_pool *pool, const void *pointer)
+{
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    EXPECT_AT(MEND_OK, mend_get_block_info(pool, pointer, &info));
+    return info;
+}
+
+mend_pool *kit_pool_at(kit_line at, mend_world *w)
+{
+    mend_pool *pool = NULL;
+    EXPECT_AT(MEND_OK, mend_world_create_pool(w, &pool));
+    return pool;
+}
+
+mend_stream kit_stream_at(kit_line at, mend_world *w)
+{
+    mend_stream stream = NULL;
+    EXPECT_AT(MEND_OK, mend_sim_stream_create(w->sim, &stream));
+    return stream;
+}
+
+void kit_end_stream_at(kit_line at, mend_world *w, mend_stream stream)
+{
+    EXPECT_AT(MEND_OK, mend_forget_stream(w->pool, stream));
+    EXPECT_AT(MEND_OK, mend_sim_stream_destroy(w->sim, stream));
 }
 
 mend_stats kit_stats_at(kit_line at, mend_pool *pool)
@@ -219,6 +294,34 @@ void kit_fail_at(kit_line at, mend_world *w, const char *call, uint64_t after_ca
     EXPECT_AT(MEND_OK, mend_sim_fail(w->sim, &fault));
 }
 
+int kit_sweep(const char *calls, const kit_fault ways[], size_t way_count,
+              bool (*run)(const kit_fault *fault, const void *context), const void *context)
+{
+    enum { MOST = 1000 };
+    char names[256] = "";
+    int positions = 0;
+    strncpy(names, calls, sizeof(names) - 1);
+    for (char *rest = names, *call; (call = strtok_r(rest, " ", &rest)) != NULL;) {
+        bool is_met = true;
+        for (uint64_t after = 0; is_met && after < MOST; after++) {
+            for (size_t k = 0; k < way_count; k++) {
+                kit_fault fault = {call, after, ways[k].count, ways[k].status};
+                bool met = run(&fault, context);
+                is_met = k == 0 ? met : is_met;
+                if (mend_test_has_failed()) {
+                    mend_test_fail(__FILE__, __LINE__, "%s fails behind %llu, way %zu", call,
+                                   (unsigned long long)after, k);
+                    return positions;
+                }
+            }
+            positions += is_met;
+            EXPECT_TRUE(after > 0 || is_met);
+            EXPECT_TRUE(after + 1 < MOST);
+        }
+    }
+    return positions;
+}
+
 void kit_break_at(kit_line at, mend_world *w, const char *call)
 {
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
@@ -237,10 +340,22 @@ int kit_count_pressure(void *count, mend_pool *pool, uint64_t needed_bytes, uint
     return 0;
 }
 
-mend_group *kit_begin_group_at(kit_line at, mend_world *w, mend_stream stream)
+mend_group *kit_group_at(kit_line at, mend_world *w)
 {
     mend_group *group = NULL;
     EXPECT_AT(MEND_OK, mend_group_create(w->pool, &group));
+    return group;
+}
+
+void kit_end_group_at(kit_line at, mend_group *group, mend_stream stream)
+{
+    EXPECT_AT(MEND_OK, mend_group_end(group));
+    EXPECT_AT(MEND_OK, mend_group_release(group, stream));
+}
+
+mend_group *kit_begin_group_at(kit_line at, mend_world *w, mend_stream stream)
+{
+    mend_group *group = kit_group_at(at, w);
     EXPECT_AT(MEND_OK, mend_group_begin(group, stream));
     return group;
 }

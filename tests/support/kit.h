@@ -19,11 +19,122 @@ typedef struct kit_line {
 } kit_line;
 #define KIT_LINE ((kit_line){__FILE__, __LINE__})
 
+/*
+ * A case in a world of its own, `w`, as kit_open_default or an expression opens it, and kit_close
+ * closes it (the last one: that ends the pool itself, or loses it); or in a rig of a type, `r`,
+ * that has such a world `w`, or none.
+ */
+#define KIT_TEST(suite, name) KIT_TEST_IN(suite, name, kit_open_default(w))
+#define KIT_TEST_IN(suite, name, opening)                                                          \
+    KIT_CASE(suite, name, mend_world, w, opening, kit_close(w))
+#define KIT_LAST_TEST(suite, name, opening)                                                        \
+    KIT_CASE(suite, name, mend_world, w, opening, mend_sim_destroy(w->sim))
+#define KIT_BARE_TEST(suite, name, type, opening, closing)                                         \
+    KIT_CASE(suite, name, type, r, opening, closing)
+#define KIT_RIG_TEST(suite, name, type, opening, closing)                                          \
+    static void suite##_##name##_in(type *r, mend_world *w);                                       \
+    KIT_BARE_TEST(suite, name, type, opening, closing)                                             \
+    {                                                                                              \
+        suite##_##name##_in(r, &r->w);                                                             \
+    }                                                                                              \
+    static void suite##_##name##_in(KIT_UNUSED type *r, KIT_UNUSED mend_world *w)
+#define KIT_CASE(suite, name, type, self, opening, closing)                                        \
+    static void suite##_##name##_with(type *self);                                                 \
+    MEND_TEST(suite, name)                                                                         \
+    {                                                                                              \
+        type opened;                                                                               \
+        type *self = &opened;                                                                      \
+        ASSERT_TRUE(opening);                                                                      \
+        suite##_##name##_with(self);                                                               \
+        closing;                                                                                   \
+    }                                                                                              \
+    static void suite##_##name##_with(KIT_UNUSED type *self)
+#define KIT_UNUSED __attribute__((unused))
+
+/* A stream of the world `w` of a case. */
+#define S(number) (w->streams[number])
+
+/* A case in a world, or in a rig `self`, of its own for each value of a variable below `count`: the
+ * opening and the case see it. */
+#define KIT_EACH(suite, name, type, variable, count, opening)                                      \
+    KIT_RIG_EACH(suite, name, type, variable, count, mend_world, w, opening, kit_close(w))
+#define KIT_RIG_EACH(suite, name, type, variable, count, rig, self, opening, closing)              \
+    static void suite##_##name##_for(rig *self, type variable);                                    \
+    MEND_TEST(suite, name)                                                                         \
+    {                                                                                              \
+        for (type variable = 0; variable < (count); variable++) {                                  \
+            rig opened;                                                                            \
+            rig *self = &opened;                                                                   \
+            ASSERT_TRUE(opening);                                                                  \
+            suite##_##name##_for(self, variable);                                                  \
+            closing;                                                                               \
+        }                                                                                          \
+    }                                                                                              \
+    static void suite##_##name##_for(rig *self, KIT_UNUSED type variable)
+
+/* A call that succeeds; one that ends in MEND_ERROR_...; and one that says words then. */
+#define EXPECT_OK(call)           EXPECT_RESULT(MEND_OK, call)
+#define EXPECT_INVALID(call)      EXPECT_ERROR(INVALID_ARGUMENT, call)
+#define EXPECT_ERROR(error, call) EXPECT_RESULT(MEND_ERROR_##error, call)
+#define EXPECT_REFUSAL(error, words, call)                                                         \
+    do {                                                                                           \
+        EXPECT_ERROR(error, call);                                                                 \
+        kit_expect_words(words);                                                                   \
+    } while (0)
+
+/* Fields of a struct that are numbers, one to six of them, each before what it is to be; and the
+ * same of a world's figures, and of its device's. */
+#define EXPECT_STATS(w, ...)  EXPECT_FIELDS(mend_world_stats(w), __VA_ARGS__)
+#define EXPECT_LEDGER(w, ...) EXPECT_FIELDS(mend_world_ledger(w), __VA_ARGS__)
+#define EXPECT_FIELDS(object, ...)                                                                 \
+    do {                                                                                           \
+        const __typeof__(object) of = (object);                                                    \
+        KIT_PICK(__VA_ARGS__, KIT_6, 0, KIT_5, 0, KIT_4, 0, KIT_3, 0, KIT_2, 0, KIT_1, 0, 0)       \
+        (__VA_ARGS__);                                                                             \
+    } while (0)
+#define KIT_PICK(a, b, c, d, e, f, g, h, i, j, k, l, pick, ...) pick
+#define KIT_1(field, value)                                     EXPECT_U64_EQ(value, of.field)
+#define KIT_2(field, value, ...)                                                                   \
+    KIT_1(field, value);                                                                           \
+    KIT_1(__VA_ARGS__)
+#define KIT_3(field, value, ...)                                                                   \
+    KIT_1(field, value);                                                                           \
+    KIT_2(__VA_ARGS__)
+#define KIT_4(field, value, ...)                                                                   \
+    KIT_1(field, value);                                                                           \
+    KIT_3(__VA_ARGS__)
+#define KIT_5(field, value, ...)                                                                   \
+    KIT_1(field, value);                                                                           \
+    KIT_4(__VA_ARGS__)
+#define KIT_6(field, value, ...)                                                                   \
+    KIT_1(field, value);                                                                           \
+    KIT_5(__VA_ARGS__)
+
 /* mend_world_open of a world that the test has prepared by mend_world_init, and its streams. */
 bool kit_open(mend_world *w);
 
 /* The same of a world as mend_world_init makes it. */
 bool kit_open_default(mend_world *w);
+
+/* The same, where some settings are others: kit_open_set(w, w->placement.chunk_bytes = 1, ...). */
+#define kit_open_set(w, ...) (mend_world_init(w), __VA_ARGS__, kit_open(w))
+
+/* A function that makes such settings: KIT_SETTING(name, w->pool_config... = ..., ...); */
+#define KIT_SETTING(name, ...)                                                                     \
+    static inline void name(mend_world *w)                                                         \
+    {                                                                                              \
+        __VA_ARGS__;                                                                               \
+    }                                                                                              \
+    _Static_assert(1, "")
+
+/* kit_open behind a driver of the test, of a device that is open. */
+bool kit_open_on(mend_world *w, const mend_driver *driver);
+
+/* The same, on a driver of support/host_memory.h, in a world that is prepared. */
+#define kit_open_unwatched(w, unwatched)                                                           \
+    (mend_world_open_device(w) &&                                                                  \
+     (mend_unwatched_driver_init(unwatched, mend_sim_driver((w)->sim)),                            \
+      kit_open_on(w, &(unwatched)->table)))
 
 /* The streams alone, of a world that is open. */
 bool kit_open_streams(mend_world *w);
@@ -38,7 +149,8 @@ bool kit_open_allowing(mend_world *w, uint64_t memory_bytes, int stream_waits);
 /* The same as kit_open_with, and a second device, which may use the pool's memory. */
 bool kit_open_beside_another(mend_world *w, uint64_t memory_bytes, void (*configure)(mend_world *));
 
-/* Lets all work end, checks everything, forgets the streams where there are any, and closes. */
+/* Lets all work end, checks everything, frees what blocks are left, checks again, forgets the
+ * streams where there are any, and closes. */
 void kit_close(mend_world *w);
 
 /* A block of the world's pool, or of any; NULL where it is refused, which is a failure. */
@@ -54,11 +166,38 @@ void *kit_alloc_aligned_at(kit_line at, mend_world *w, uint64_t size_bytes,
 #define kit_free(w, block, stream) kit_free_at(KIT_LINE, w, block, stream)
 void kit_free_at(kit_line at, mend_world *w, void *block, mend_stream stream);
 
+/* Blocks of one size in a row, written or not; and the end of a row. */
+#define kit_alloc_row(w, blocks, count, size_bytes, stream)                                        \
+    kit_alloc_row_at(KIT_LINE, w, blocks, (size_t)(count), size_bytes, stream, false)
+#define kit_alloc_written_row(w, blocks, count, size_bytes, stream)                                \
+    kit_alloc_row_at(KIT_LINE, w, blocks, (size_t)(count), size_bytes, stream, true)
+void kit_alloc_row_at(kit_line at, mend_world *w, void *blocks[], size_t count, uint64_t size_bytes,
+                      mend_stream stream, bool written);
+#define kit_free_row(w, blocks, count, stream)                                                     \
+    kit_free_row_at(KIT_LINE, w, blocks, (size_t)(count), stream)
+void kit_free_row_at(kit_line at, mend_world *w, void *const blocks[], size_t count,
+                     mend_stream stream);
+
 /* The request ends in out of memory, and the advice contains the words. */
 #define kit_expect_none(w, size_bytes, stream, advice)                                             \
     kit_expect_none_at(KIT_LINE, w, size_bytes, stream, advice)
 void kit_expect_none_at(kit_line at, mend_world *w, uint64_t size_bytes, mend_stream stream,
                         const char *advice);
+
+/* A trim that keeps so much gives so much back. */
+#define kit_expect_trim(w, keep_bytes, released_bytes)                                             \
+    kit_expect_trim_at(KIT_LINE, w, keep_bytes, released_bytes)
+void kit_expect_trim_at(kit_line at, mend_world *w, uint64_t keep_bytes, uint64_t released_bytes);
+
+/* What a pool says of a block; another pool as the world's; a stream more, and the end of one. */
+#define kit_info(w, pointer) kit_info_at(KIT_LINE, (w)->pool, pointer)
+mend_block_info kit_info_at(kit_line at, mend_pool *pool, const void *pointer);
+#define kit_pool(w) kit_pool_at(KIT_LINE, w)
+mend_pool *kit_pool_at(kit_line at, mend_world *w);
+#define kit_stream(w) kit_stream_at(KIT_LINE, w)
+mend_stream kit_stream_at(kit_line at, mend_world *w);
+#define kit_end_stream(w, stream) kit_end_stream_at(KIT_LINE, w, stream)
+void kit_end_stream_at(kit_line at, mend_world *w, mend_stream stream);
 
 /* The figures of any pool; those of the world's are mend_world_stats. */
 #define kit_stats(pool) kit_stats_at(KIT_LINE, pool)
@@ -117,6 +256,20 @@ void kit_release_row_at(kit_line at, mend_world *w, void *blocks[], size_t count
 void kit_fail_at(kit_line at, mend_world *w, const char *call, uint64_t after_calls, uint64_t count,
                  int status);
 
+/*
+ * Fails each call of a list ("map unmap") at each position in turn, in each of some ways, until the
+ * first way meets no call any more. `run` opens a world of its own with the fault, and says whether
+ * it was met. Returns the number of positions; the list may not hold calls that are never made.
+ */
+typedef struct kit_fault {
+    const char *call;
+    uint64_t after_calls;
+    uint64_t count;
+    int status;
+} kit_fault;
+int kit_sweep(const char *calls, const kit_fault ways[], size_t way_count,
+              bool (*run)(const kit_fault *fault, const void *context), const void *context);
+
 /* The next call of this name, or of any (NULL), breaks the context for good. */
 #define kit_break(w, call) kit_break_at(KIT_LINE, w, call)
 void kit_break_at(kit_line at, mend_world *w, const char *call);
@@ -129,9 +282,22 @@ void kit_expect_words_at(kit_line at, const char *words);
 #define kit_expect_error(result) kit_expect_error_at(KIT_LINE, result)
 void kit_expect_error_at(kit_line at, mend_result result);
 
+/* The head of a pressure callback, which need not use what it is told. */
+#define KIT_PRESSURE(name)                                                                         \
+    static int name(KIT_UNUSED void *context, KIT_UNUSED mend_pool *pool,                          \
+                    KIT_UNUSED uint64_t needed_bytes, KIT_UNUSED uint64_t missing_bytes)
+
+/* Options for one call: KIT_OPTIONS(mend_alloc_options, .group = group). */
+#define KIT_OPTIONS(type, ...) (&(const type){.struct_size = sizeof(type), __VA_ARGS__})
+
 /* A pressure callback that frees nothing, and counts its calls in an int. */
 int kit_count_pressure(void *count, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes);
 
+/* A group; one that takes a stream; and its end and release. */
+#define kit_group(w) kit_group_at(KIT_LINE, w)
+mend_group *kit_group_at(kit_line at, mend_world *w);
+#define kit_end_group(group, stream) kit_end_group_at(KIT_LINE, group, stream)
+void kit_end_group_at(kit_line at, mend_group *group, mend_stream stream);
 #define kit_begin_group(w, stream) kit_begin_group_at(KIT_LINE, w, stream)
 mend_group *kit_begin_group_at(kit_line at, mend_world *w, mend_stream stream);
 

@@ -3,7 +3,7 @@
 #include "move/locks.h"
 #include "pool/pool.h"
 
-void mend_test_place(mend_pool *pool, const mend_placement *wanted)
+void mend_test_place(mend_pool *pool, const mend_test_sizes *wanted)
 {
     mend_placement *placement = &pool->heap.config.placement;
     /* other threads may already trim this pool for a pool of theirs */

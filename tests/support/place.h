@@ -2,11 +2,17 @@
 #ifndef MEND_TESTS_SUPPORT_PLACE_H
 #define MEND_TESTS_SUPPORT_PLACE_H
 
-#include "layout/state.h"
 #include "mend/mend.h"
 
-/* Sets them in a new pool. 0: a chunk by the limit; the rest unchanged. The part of the limit and
- * the largest chunk stay those of the pool's tightness. */
-void mend_test_place(mend_pool *pool, const mend_placement *wanted);
+/* 0 in the first two: as the pool has it; in the others: a chunk by the limit. */
+typedef struct mend_test_sizes {
+    uint64_t low_pressure_percent; /* as in mend_placement (layout/state.h) */
+    uint64_t small_request_bytes;
+    uint64_t chunk_bytes;
+    uint64_t small_chunk_bytes;
+} mend_test_sizes;
+
+/* Sets them in a new pool. */
+void mend_test_place(mend_pool *pool, const mend_test_sizes *wanted);
 
 #endif

@@ -48,11 +48,7 @@ bool mend_test_read_options(int argc, char **argv, const mend_test_option *optio
 
 uint64_t mend_test_first_seed(bool has_seed, uint64_t seed)
 {
-    const char *given = getenv("MEND_FRESH_SEED");
-    if (has_seed || (given != NULL && read_number(given, &seed))) {
-        return seed;
-    }
-    return (uint64_t)time(NULL) << 24;
+    return has_seed ? seed : (uint64_t)time(NULL) << 24;
 }
 
 double mend_test_now_s(void)

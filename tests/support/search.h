@@ -21,8 +21,8 @@ typedef struct mend_test_option {
  * value is missing, no number (decimal or 0x...), too large, or not known. */
 bool mend_test_read_options(int argc, char **argv, const mend_test_option *options, size_t count);
 
-/* Where seeds begin: at `seed` where one is given, else at MEND_FRESH_SEED of the environment, else
- * where they never began before. `./run test` gives each commit seeds of its own. */
+/* Where seeds begin: at `seed` where one is given, else where they never began before. For programs
+ * that search; a test has the same seeds each time. */
 uint64_t mend_test_first_seed(bool has_seed, uint64_t seed);
 
 /* Of a clock that only rises. */

@@ -28,6 +28,15 @@ std::vector<Case> &cases()
 }
 
 bool seed_was_used;
+std::string program;
+
+// The command that runs this test alone.
+std::string repeat_line(const std::string &before)
+{
+    const testing::TestInfo *info = testing::UnitTest::GetInstance()->current_test_info();
+    return "    again: " + before + program + " --gtest_filter='" + info->test_suite_name() + "." +
+           info->name() + "'\n";
+}
 
 class CTest : public testing::Test
 {
@@ -37,9 +46,12 @@ class CTest : public testing::Test
     {
         seed_was_used = false;
         body_();
-        if (HasFailure() && seed_was_used) {
-            std::printf("    to repeat: MEND_TEST_SEED=%llu\n",
-                        static_cast<unsigned long long>(mend_test_seed()));
+        if (HasFailure()) {
+            std::string before;
+            if (seed_was_used) {
+                before = "MEND_TEST_SEED=" + std::to_string(mend_test_seed()) + " ";
+            }
+            std::printf("%s", repeat_line(before).c_str());
         }
     }
 
@@ -94,6 +106,11 @@ extern "C" bool mend_test_has_failed(void)
     return testing::Test::HasFailure();
 }
 
+extern "C" const char *mend_test_name(void)
+{
+    return testing::UnitTest::GetInstance()->current_test_info()->name();
+}
+
 extern "C" uint64_t mend_test_seed(void)
 {
     seed_was_used = true;
@@ -111,6 +128,7 @@ extern "C" uint64_t mend_test_seed(void)
 
 int main(int argc, char **argv)
 {
+    program = argv[0];
     testing::InitGoogleTest(&argc, argv);
     for (const Case &c : cases()) {
         testing::RegisterTest(c.suite, c.name, nullptr, nullptr, c.file, c.line,

@@ -42,6 +42,9 @@ __attribute__((format(printf, 1, 2))) void mend_test_skip(const char *format, ..
 /* The running test has recorded a failure. */
 bool mend_test_has_failed(void);
 
+/* The name of the running test, without its suite. */
+const char *mend_test_name(void);
+
 /* The seed of the running test: MEND_TEST_SEED of the environment, else one drawn from the test's
  * name. Printed with the failure. */
 uint64_t mend_test_seed(void);

@@ -13,6 +13,7 @@ void mend_world_init(mend_world *world)
     world->sim_config.memory_bytes = 64 * MEND_MIB;
     world->sim_config.page_bytes = 64 * MEND_KIB;
     world->sim_config.content = MEND_SIM_CONTENT_BYTES;
+    world->sim_config.copy_ns = 100; /* so that a missing wait behind one shows */
     world->placement.chunk_bytes = 1 * MEND_MIB;
     world->placement.small_chunk_bytes = 256 * MEND_KIB;
     /* less of so little memory would be next to no chunk */

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 
 #include "driver/driver.h"
-#include "layout/state.h"
 #include "mend/mend.h"
 #include "mend/mend_sim.h"
+#include "tests/support/place.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,7 +18,7 @@ enum { MEND_WORLD_STREAMS = 3 };
 typedef struct mend_world {
     mend_sim_config sim_config;
     mend_pool_config pool_config;
-    mend_placement placement; /* as mend_test_place takes it */
+    mend_test_sizes placement; /* as mend_test_place takes it */
     mend_sim *sim;
     mend_pool *pool;
     const mend_driver *driver; /* these three by kit_open (support/kit.h), else NULL and 0 */

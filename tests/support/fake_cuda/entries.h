@@ -23,4 +23,11 @@ MEND_API fake_cuda *fake_cuda_get(void);
 /* The table behind the entry points. */
 const mend_driver *inner(void);
 
+/* An entry point that is a call of the table. */
+#define FORWARD(name, call, parameters, ...)                                                       \
+    mend_status name parameters                                                                    \
+    {                                                                                              \
+        return inner()->call(inner(), __VA_ARGS__);                                                \
+    }
+
 #endif

@@ -156,10 +156,7 @@ mend_status cuDevicePrimaryCtxRetain(mend_context *context, mend_cu_device devic
     return status;
 }
 
-mend_status cuDevicePrimaryCtxRelease(mend_cu_device device)
-{
-    return inner()->device_close(inner(), device);
-}
+FORWARD(cuDevicePrimaryCtxRelease, device_close, (mend_cu_device device), device)
 
 mend_status cuCtxGetCurrent(mend_context *context)
 {
@@ -171,10 +168,7 @@ mend_status cuCtxGetCurrent(mend_context *context)
     return MEND_DRIVER_OK;
 }
 
-mend_status cuCtxPushCurrent(mend_context context)
-{
-    return inner()->context_push(inner(), context);
-}
+FORWARD(cuCtxPushCurrent, context_push, (mend_context context), context)
 
 mend_status cuCtxPopCurrent(mend_context *context)
 {
@@ -240,10 +234,7 @@ mend_status cuMemAddressReserve(mend_cu_address *address, size_t bytes, size_t a
     return status;
 }
 
-mend_status cuMemAddressFree(mend_cu_address address, size_t bytes)
-{
-    return inner()->address_free(inner(), address, bytes);
-}
+FORWARD(cuMemAddressFree, address_free, (mend_cu_address address, size_t bytes), address, bytes)
 
 mend_status cuMemCreate(mend_cu_chunk *chunk, size_t bytes,
                         const mend_cu_chunk_properties *properties, unsigned long long flags)
@@ -272,10 +263,7 @@ mend_status cuMemCreate(mend_cu_chunk *chunk, size_t bytes,
     return status;
 }
 
-mend_status cuMemRelease(mend_cu_chunk chunk)
-{
-    return inner()->release(inner(), chunk);
-}
+FORWARD(cuMemRelease, release, (mend_cu_chunk chunk), chunk)
 
 /* Memory of its own instead of the chunk's. */
 static mend_status map_other(uint64_t address, uint64_t bytes)
@@ -301,10 +289,7 @@ mend_status cuMemMap(mend_cu_address address, size_t bytes, size_t offset, mend_
                : inner()->map(inner(), address, bytes, offset, chunk);
 }
 
-mend_status cuMemUnmap(mend_cu_address address, size_t bytes)
-{
-    return inner()->unmap(inner(), address, bytes);
-}
+FORWARD(cuMemUnmap, unmap, (mend_cu_address address, size_t bytes), address, bytes)
 
 mend_status cuMemSetAccess(mend_cu_address address, size_t bytes, const mend_cu_access *access,
                            size_t count)
@@ -354,20 +339,14 @@ mend_status cuMemAlloc(mend_cu_address *address, size_t bytes)
     return status;
 }
 
-mend_status cuMemFree(mend_cu_address address)
-{
-    return inner()->plain_free(inner(), address);
-}
+FORWARD(cuMemFree, plain_free, (mend_cu_address address), address)
 
 mend_status cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags)
 {
     return flags != 0 ? MEND_DRIVER_INVALID_VALUE : inner()->host_alloc(inner(), bytes, pointer);
 }
 
-mend_status cuMemFreeHost(void *pointer)
-{
-    return inner()->host_free(inner(), pointer);
-}
+FORWARD(cuMemFreeHost, host_free, (void *pointer), pointer)
 
 mend_status cuMemAllocAsync(mend_cu_address *address, size_t bytes, mend_stream stream)
 {
@@ -377,7 +356,4 @@ mend_status cuMemAllocAsync(mend_cu_address *address, size_t bytes, mend_stream 
     return status;
 }
 
-mend_status cuMemFreeAsync(mend_cu_address address, mend_stream stream)
-{
-    return inner()->async_free(inner(), address, stream);
-}
+FORWARD(cuMemFreeAsync, async_free, (mend_cu_address address, mend_stream stream), address, stream)

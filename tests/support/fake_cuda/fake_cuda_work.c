@@ -5,17 +5,12 @@
 
 /* ---- work -------------------------------------------------------------------------------- */
 
-mend_status cuMemcpyAsync(mend_cu_address destination, mend_cu_address source, size_t bytes,
-                          mend_stream stream)
-{
-    return inner()->copy(inner(), destination, source, bytes, stream);
-}
-
-mend_status cuMemsetD8Async(mend_cu_address address, unsigned char value, size_t bytes,
-                            mend_stream stream)
-{
-    return inner()->fill(inner(), address, value, bytes, stream);
-}
+FORWARD(cuMemcpyAsync, copy,
+        (mend_cu_address destination, mend_cu_address source, size_t bytes, mend_stream stream),
+        destination, source, bytes, stream)
+FORWARD(cuMemsetD8Async, fill,
+        (mend_cu_address address, unsigned char value, size_t bytes, mend_stream stream), address,
+        value, bytes, stream)
 
 static const char *const entries[] = {"mend_spin",   "mend_write", "mend_verify",
                                       "mend_stream", "mend_read",  "mend_gather"};
@@ -95,20 +90,9 @@ mend_status cuStreamCreate(mend_stream *stream, unsigned int flags)
                                                 : inner()->stream_create(inner(), stream);
 }
 
-mend_status cuStreamDestroy(mend_stream stream)
-{
-    return inner()->stream_destroy(inner(), stream);
-}
-
-mend_status cuStreamQuery(mend_stream stream)
-{
-    return inner()->stream_query(inner(), stream);
-}
-
-mend_status cuStreamSynchronize(mend_stream stream)
-{
-    return inner()->stream_synchronize(inner(), stream);
-}
+FORWARD(cuStreamDestroy, stream_destroy, (mend_stream stream), stream)
+FORWARD(cuStreamQuery, stream_query, (mend_stream stream), stream)
+FORWARD(cuStreamSynchronize, stream_synchronize, (mend_stream stream), stream)
 
 mend_status cuStreamWaitEvent(mend_stream stream, mend_event event, unsigned int flags)
 {
@@ -150,25 +134,10 @@ mend_status cuEventCreate(mend_event *event, unsigned int flags)
                                             : inner()->event_create(inner(), event);
 }
 
-mend_status cuEventRecord(mend_event event, mend_stream stream)
-{
-    return inner()->event_record(inner(), event, stream);
-}
-
-mend_status cuEventQuery(mend_event event)
-{
-    return inner()->event_query(inner(), event);
-}
-
-mend_status cuEventSynchronize(mend_event event)
-{
-    return inner()->event_synchronize(inner(), event);
-}
-
-mend_status cuEventDestroy(mend_event event)
-{
-    return inner()->event_destroy(inner(), event);
-}
+FORWARD(cuEventRecord, event_record, (mend_event event, mend_stream stream), event, stream)
+FORWARD(cuEventQuery, event_query, (mend_event event), event)
+FORWARD(cuEventSynchronize, event_synchronize, (mend_event event), event)
+FORWARD(cuEventDestroy, event_destroy, (mend_event event), event)
 
 /* ---- what came with CUDA 12.0 ------------------------------------------------------------ */
 

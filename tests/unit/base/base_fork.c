@@ -85,27 +85,22 @@ static bool says_nothing(void *unused)
            error.result == MEND_OK && error.message[0] == 0;
 }
 
+static bool says_nothing_in_the_callback(void *unused)
+{
+    return says_nothing(unused) && *mend_process_callback_depth() == 1;
+}
+
+/* But it is inside of the callback that forked. */
 MEND_TEST(base_fork, a_child_has_no_log_sink_and_no_last_error)
 {
     int lines = 0;
     mend_log_set_sink(count_line, &lines);
     mend_fail(MEND_ERROR_OUT_OF_MEMORY, "full");
-    EXPECT_TRUE(mend_test_holds_in_a_child(says_nothing, NULL));
+    ++*mend_process_callback_depth();
+    EXPECT_TRUE(mend_test_holds_in_a_child(says_nothing_in_the_callback, NULL));
+    --*mend_process_callback_depth();
     EXPECT_FALSE(says_nothing(NULL));
     mend_log_set_sink(NULL, NULL);
-}
-
-static bool is_pressing_once(void *unused)
-{
-    (void)unused;
-    return *mend_process_callback_depth() == 1;
-}
-
-MEND_TEST(base_fork, a_child_is_inside_of_the_callback_that_forked)
-{
-    ++*mend_process_callback_depth();
-    EXPECT_TRUE(mend_test_holds_in_a_child(is_pressing_once, NULL));
-    --*mend_process_callback_depth();
 }
 
 typedef struct loading {

@@ -8,25 +8,9 @@
 #include <unistd.h>
 
 #include "base/process.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 #include "tests/support/threads.h"
-
-MEND_TEST(base_mutex, locks_and_unlocks_in_rising_order)
-{
-    mend_mutex outer;
-    mend_mutex inner;
-    mend_mutex_init(&outer, MEND_RANK_POOL);
-    mend_mutex_init(&inner, MEND_RANK_DRIVER);
-    for (int i = 0; i < 2; i++) {
-        mend_mutex_lock(&outer);
-        mend_mutex_lock(&inner);
-        mend_mutex_unlock(&inner);
-        mend_mutex_unlock(&outer);
-    }
-    EXPECT_U64_EQ(0, *mend_process_held_ranks());
-    mend_mutex_destroy(&inner);
-    mend_mutex_destroy(&outer);
-}
 
 enum { THREADS = 4, ROUNDS = 500 };
 
@@ -162,7 +146,7 @@ MEND_TEST(base_mutex, a_wait_lets_the_other_thread_in_until_it_wakes)
 
 #ifndef NDEBUG
 
-/* What the bodies below do, one lock of a rank and one more. */
+/* A lock of each rank, and one more of a pool's. */
 static mend_mutex mutexes[MEND_RANK_LOG + 1];
 static mend_mutex second_pool;
 
@@ -174,25 +158,47 @@ static void init_mutexes(void)
     mend_mutex_init(&second_pool, MEND_RANK_POOL);
 }
 
-static void lock(mend_lock_rank rank)
+/* Does what a text says: "lp" locks the pool's, "u" unlocks, "t" tries, "w" waits; r, g, p, q and d
+ * are the locks of the process, of making room, of two pools and of the driver. */
+static void play(const char *text)
 {
-    mend_mutex_lock(&mutexes[rank]);
+    for (; *text != '\0'; text += 2 + (text[2] == ' ')) {
+        mend_condition never;
+        mend_mutex *mutex = text[1] == 'q'   ? &second_pool
+                            : text[1] == 'r' ? &mutexes[MEND_RANK_PROCESS]
+                            : text[1] == 'g' ? &mutexes[MEND_RANK_GROW]
+                            : text[1] == 'p' ? &mutexes[MEND_RANK_POOL]
+                                             : &mutexes[MEND_RANK_DRIVER];
+        if (text[0] == 'l') {
+            mend_mutex_lock(mutex);
+        } else if (text[0] == 'u') {
+            mend_mutex_unlock(mutex);
+        } else if (text[0] == 't') {
+            (void)mend_mutex_try_lock(mutex);
+        } else {
+            mend_condition_init(&never);
+            mend_test_limit(60); /* ends a wait that was let through */
+            mend_condition_wait(&never, mutex);
+        }
+    }
 }
 
-static void unlock(mend_lock_rank rank)
-{
-    mend_mutex_unlock(&mutexes[rank]);
-}
-
-/* Runs `body` in a child process and tells whether an assertion ended it. */
-static bool is_caught(void (*body)(void))
+/* Plays a text, or locks two ranks, in a child process, and tells whether an assertion ended it. */
+static bool is_caught(const char *text, mend_lock_rank first, mend_lock_rank then)
 {
     pid_t child = fork();
     if (child == 0) {
+        mend_mutex another;
         int nowhere = open("/dev/null", O_WRONLY);
         dup2(nowhere, STDERR_FILENO);
         init_mutexes();
-        body();
+        if (text == NULL) {
+            mend_mutex_init(&another, then);
+            mend_mutex_lock(&mutexes[first]);
+            mend_mutex_lock(&another);
+        } else {
+            play(text);
+        }
         _exit(0);
     }
     int status = 0;
@@ -201,119 +207,34 @@ static bool is_caught(void (*body)(void))
     return ended && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
 }
 
-static mend_lock_rank first_rank;
-static mend_lock_rank then_rank;
-
-static void lock_both(void)
-{
-    mend_mutex then;
-    mend_mutex_init(&then, then_rank);
-    lock(first_rank);
-    mend_mutex_lock(&then);
-}
-
 MEND_TEST(base_mutex, asserts_the_order_of_ranks)
 {
-    for (first_rank = MEND_RANK_PROCESS; first_rank <= MEND_RANK_LOG; first_rank++) {
-        for (then_rank = MEND_RANK_PROCESS; then_rank <= MEND_RANK_LOG; then_rank++) {
-            EXPECT_INT_EQ(then_rank <= first_rank, is_caught(lock_both));
+    for (mend_lock_rank first = MEND_RANK_PROCESS; first <= MEND_RANK_LOG; first++) {
+        for (mend_lock_rank then = MEND_RANK_PROCESS; then <= MEND_RANK_LOG; then++) {
+            EXPECT_INT_EQ(then <= first, is_caught(NULL, first, then));
         }
     }
+    EXPECT_TRUE(MEND_RANK_PROCESS < MEND_RANK_GROW && MEND_RANK_GROW < MEND_RANK_POOL);
+    EXPECT_TRUE(MEND_RANK_POOL < MEND_RANK_DRIVER && MEND_RANK_DRIVER < MEND_RANK_LOG);
 }
 
-MEND_TEST(base_mutex, making_room_comes_before_the_pool)
+MEND_TEST(base_mutex, asserts_the_order_behind_what_was_let_go_tried_or_waited_for)
 {
-    EXPECT_TRUE(MEND_RANK_PROCESS < MEND_RANK_GROW);
-    EXPECT_TRUE(MEND_RANK_GROW < MEND_RANK_POOL);
-    EXPECT_TRUE(MEND_RANK_POOL < MEND_RANK_DRIVER);
-    EXPECT_TRUE(MEND_RANK_DRIVER < MEND_RANK_LOG);
-}
-
-/* As around a slow driver call. */
-static void let_go_of_the_pool_for_a_while(void)
-{
-    lock(MEND_RANK_GROW);
-    lock(MEND_RANK_POOL);
-    unlock(MEND_RANK_POOL);
-    lock(MEND_RANK_DRIVER);
-    unlock(MEND_RANK_DRIVER);
-    lock(MEND_RANK_POOL);
-    unlock(MEND_RANK_GROW); /* the order in which locks are let go does not matter */
-    lock(MEND_RANK_DRIVER);
-}
-
-static void try_to_make_room_inside_the_pool(void)
-{
-    lock(MEND_RANK_POOL);
-    if (!mend_mutex_try_lock(&mutexes[MEND_RANK_GROW])) {
-        return;
+    static const struct {
+        const char *text;
+        bool is_caught;
+    } rows[] = {
+        {"lg lp up ld ud lp ug ld", false}, /* as around a slow driver call; let go in any order */
+        {"lp tg up lp", false},             /* a try is free of order, */
+        {"tg lr", true},                    /* and counts afterwards */
+        {"lp tq up lg", true},              /* one of two of a rank is still held */
+        {"lp tq up uq lg", false},
+        {"lp ld wp", true}, /* only the innermost lock is let go in a wait, */
+        {"lg wp", true},    /* and only one that is held */
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        EXPECT_INT_EQ(rows[i].is_caught, is_caught(rows[i].text, 0, 0));
     }
-    unlock(MEND_RANK_POOL);
-    lock(MEND_RANK_POOL);
-}
-
-static void wait_for_an_outer_lock_after_a_try(void)
-{
-    if (mend_mutex_try_lock(&mutexes[MEND_RANK_GROW])) {
-        lock(MEND_RANK_PROCESS);
-    }
-}
-
-MEND_TEST(base_mutex, a_try_is_free_of_order_and_counts_afterwards)
-{
-    EXPECT_FALSE(is_caught(let_go_of_the_pool_for_a_while));
-    EXPECT_FALSE(is_caught(try_to_make_room_inside_the_pool));
-    EXPECT_TRUE(is_caught(wait_for_an_outer_lock_after_a_try));
-}
-
-static void hold_one_of_two_pools(void)
-{
-    lock(MEND_RANK_POOL);
-    if (mend_mutex_try_lock(&second_pool)) {
-        unlock(MEND_RANK_POOL);
-        lock(MEND_RANK_GROW);
-    }
-}
-
-static void hold_none_of_two_pools(void)
-{
-    lock(MEND_RANK_POOL);
-    if (mend_mutex_try_lock(&second_pool)) {
-        unlock(MEND_RANK_POOL);
-        mend_mutex_unlock(&second_pool);
-        lock(MEND_RANK_GROW);
-    }
-}
-
-MEND_TEST(base_mutex, counts_locks_of_one_rank)
-{
-    EXPECT_TRUE(is_caught(hold_one_of_two_pools));
-    EXPECT_FALSE(is_caught(hold_none_of_two_pools));
-}
-
-static void wait_with_an_inner_lock(void)
-{
-    mend_condition never;
-    mend_condition_init(&never);
-    lock(MEND_RANK_POOL);
-    lock(MEND_RANK_DRIVER);
-    alarm(1); /* ends a wait that was let through */
-    mend_condition_wait(&never, &mutexes[MEND_RANK_POOL]);
-}
-
-static void wait_without_the_lock(void)
-{
-    mend_condition never;
-    mend_condition_init(&never);
-    lock(MEND_RANK_GROW);
-    alarm(1);
-    mend_condition_wait(&never, &mutexes[MEND_RANK_POOL]);
-}
-
-MEND_TEST(base_mutex, only_the_innermost_lock_is_let_go_in_a_wait)
-{
-    EXPECT_TRUE(is_caught(wait_with_an_inner_lock));
-    EXPECT_TRUE(is_caught(wait_without_the_lock));
 }
 
 MEND_TEST(base_mutex, a_thread_knows_which_ranks_it_holds)

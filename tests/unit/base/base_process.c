@@ -123,11 +123,7 @@ typedef struct guest {
 
 static guest staying[STAYING];
 
-typedef struct visitor {
-    uint64_t mistakes;
-} visitor;
-
-static void visit_all(visitor *self, guest *own)
+static void visit_all(uint64_t *mistakes, guest *own)
 {
     unsigned met_staying = 0;
     unsigned met_own = 0;
@@ -135,23 +131,22 @@ static void visit_all(visitor *self, guest *own)
     mend_process_member *member;
     while ((member = mend_process_visit_next(&sim, 0, &cursor)) != NULL) {
         guest *met = MEND_CONTAINER_OF(member, guest, member);
-        self->mistakes += !met->is_here;
+        *mistakes += !met->is_here;
         met_own += met == own;
         met_staying += met >= staying && met < staying + STAYING;
         sched_yield(); /* the guest's turn to leave */
-        self->mistakes += !met->is_here;
+        *mistakes += !met->is_here;
         mend_process_visit_end(member);
     }
-    self->mistakes += met_staying != STAYING || met_own != 1;
+    *mistakes += met_staying != STAYING || met_own != 1;
 }
 
 static void *come_and_go(void *argument)
 {
-    visitor *self = argument;
     for (int i = 0; i < ROUNDS; i++) {
         guest own = {.member = member_of(&sim, 0), .is_here = true};
         mend_process_join(&own.member);
-        visit_all(self, &own);
+        visit_all(argument, &own);
         mend_process_leave(&own.member);
         own.is_here = false;
     }
@@ -164,10 +159,10 @@ MEND_TEST(base_process, each_member_that_stays_is_met_once_while_others_come_and
         staying[i] = (guest){.member = member_of(&sim, 0), .is_here = true};
         mend_process_join(&staying[i].member);
     }
-    visitor visitors[THREADS] = {0};
-    mend_test_run_threads(come_and_go, visitors, THREADS);
+    uint64_t mistakes[THREADS] = {0};
+    mend_test_run_threads(come_and_go, mistakes, THREADS);
     for (size_t i = 0; i < THREADS; i++) {
-        EXPECT_U64_EQ(0, visitors[i].mistakes);
+        EXPECT_U64_EQ(0, mistakes[i]);
     }
     for (size_t i = 0; i < STAYING; i++) {
         mend_process_leave(&staying[i].member);

@@ -8,101 +8,94 @@
 #include "devices/devices.h"
 #include "tests/support/child.h"
 #include "tests/support/host_memory.h"
-#include "tests/support/test.h"
+#include "tests/support/kit.h"
 #include "tests/unit/devices/devices_counter.h"
 #include "tests/unit/devices/devices_fixture.h"
 
-/* One that counts serves device 0. */
-static bool open_counted(devices_world *world, counter *c)
-{
-    if (!devices_open(world)) {
-        return false;
-    }
-    mend_allocator allocator = counter_allocator(c, 4096);
-    EXPECT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
-    return !mend_test_has_failed();
-}
+/* Devices; and those where an allocator that counts serves device 0, and ends with them. */
+#define DEVICES_TEST(suite, name)                                                                  \
+    KIT_BARE_TEST(suite, name, devices_world, devices_open(r), devices_close(r))
+#define COUNTED_TEST(suite, name)                                                                  \
+    KIT_BARE_TEST(suite, name, counted, open_counted(r), close_counted(r))
 
-MEND_TEST(devices_allocators, every_call_goes_to_the_one_that_is_set)
-{
+typedef struct counted {
     devices_world world;
     counter c;
-    mend_block_info info = MEND_BLOCK_INFO_INIT;
-    void *nothing = &c;
-    uint64_t released = 0;
-    ASSERT_TRUE(open_counted(&world, &c));
-    void *block = counter_allocate(0);
-    EXPECT_RESULT(MEND_OK, mend_device_alloc(0, 0, NULL, &nothing));
-    EXPECT_PTR_EQ(NULL, nothing);
-    EXPECT_RESULT(MEND_OK, mend_device_record_stream(0, block, world.stream));
-    EXPECT_RESULT(MEND_OK, mend_device_block_info(0, block, &info));
-    EXPECT_RESULT(MEND_OK, mend_device_block_info(0, (char *)block + 5, &info));
-    EXPECT_PTR_EQ(block, info.base);
-    EXPECT_RESULT(MEND_OK, mend_device_trim(0, 11, &released));
-    EXPECT_U64_EQ(111, released);
-    EXPECT_RESULT(MEND_OK, mend_device_trim_wait(0, 11, &released));
-    EXPECT_U64_EQ(211, released);
-    EXPECT_INT_EQ(1, c.trim_waits);
-    EXPECT_RESULT(MEND_OK, mend_device_free(0, NULL, 0, NULL));
-    counter_give(0, block);
-    EXPECT_INT_EQ(1, c.allocs);
-    EXPECT_INT_EQ(1, c.frees);
-    EXPECT_U64_EQ(BLOCK, c.freed_bytes);
-    EXPECT_PTR_EQ(block, c.freed);
-    EXPECT_INT_EQ(1, c.records);
-    EXPECT_INT_EQ(2, c.infos);
-    EXPECT_INT_EQ(1, c.trims);
-    EXPECT_INT_EQ(0, c.retirements);
-    EXPECT_U64_EQ(0, devices_ledger(&world).contexts_open); /* no pool was made */
-    devices_close(&world);
-    EXPECT_INT_EQ(1, c.retirements);
+} counted;
+
+static bool open_counted(counted *r)
+{
+    bool is_open = devices_open(&r->world);
+    counter_serve(&r->c, 0, 4096);
+    return is_open && !mend_test_has_failed();
 }
 
-MEND_TEST(devices_allocators, a_block_goes_back_where_it_came_from)
+static void close_counted(counted *r)
 {
-    devices_world world;
-    counter c[2];
-    ASSERT_TRUE(devices_open(&world));
+    devices_close(&r->world);
+    EXPECT_INT_EQ(1, r->c.retirements);
+}
+
+COUNTED_TEST(devices_allocators, every_call_goes_to_the_one_that_is_set)
+{
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    void *nothing = &r->c;
+    uint64_t released = 0;
+    void *block = counter_allocate(0);
+    EXPECT_OK(mend_device_alloc(0, 0, NULL, &nothing));
+    EXPECT_PTR_EQ(NULL, nothing);
+    EXPECT_OK(mend_device_record_stream(0, block, r->world.stream));
+    EXPECT_OK(mend_device_block_info(0, block, &info));
+    EXPECT_OK(mend_device_block_info(0, (char *)block + 5, &info));
+    EXPECT_PTR_EQ(block, info.base);
+    EXPECT_OK(mend_device_trim(0, 11, &released));
+    EXPECT_U64_EQ(111, released);
+    EXPECT_OK(mend_device_trim_wait(0, 11, &released));
+    EXPECT_U64_EQ(211, released);
+    EXPECT_INT_EQ(1, r->c.trim_waits);
+    EXPECT_OK(mend_device_free(0, NULL, 0, NULL));
+    counter_give(0, block);
+    EXPECT_FIELDS(r->c, allocs, 1, frees, 1, freed_bytes, BLOCK);
+    EXPECT_PTR_EQ(block, r->c.freed);
+    EXPECT_FIELDS(r->c, records, 1, infos, 2, trims, 1, retirements, 0);
+    EXPECT_U64_EQ(0, devices_ledger(&r->world).contexts_open); /* no pool was made */
+}
+
+DEVICES_TEST(devices_allocators, a_block_goes_back_where_it_came_from)
+{
+    static counter c[2]; /* until the devices end */
     void *own = counter_allocate(0);
-    mend_allocator first = counter_allocator(&c[0], 4096);
-    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &first));
+    counter_serve(&c[0], 0, 4096);
     void *of_first = counter_allocate(0);
-    mend_allocator second = counter_allocator(&c[1], 1 << 30);
-    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &second));
+    counter_serve(&c[1], 0, 1 << 30);
     void *of_second = counter_allocate(0);
     EXPECT_INT_EQ(0, c[0].retirements); /* it still has a block */
-    EXPECT_RESULT(MEND_OK, mend_set_allocator(0, NULL));
+    EXPECT_OK(mend_set_allocator(0, NULL));
     void *own_again = counter_allocate(0);
-    EXPECT_RESULT(MEND_OK, mend_device_record_stream(0, of_first, NULL));
+    EXPECT_OK(mend_device_record_stream(0, of_first, NULL));
     counter_give(0, own);
     counter_give(0, of_second);
     EXPECT_INT_EQ(1, c[1].retirements);
     counter_give(0, of_first);
     counter_give(0, own_again);
     for (int i = 0; i < 2; i++) {
-        EXPECT_INT_EQ(1, c[i].allocs);
-        EXPECT_INT_EQ(1, c[i].frees);
-        EXPECT_INT_EQ(1, c[i].retirements);
+        EXPECT_FIELDS(c[i], allocs, 1, frees, 1, retirements, 1);
     }
     EXPECT_INT_EQ(1, c[0].records);
-    devices_close(&world);
 }
 
-MEND_TEST(devices_allocators, one_device_or_all)
+DEVICES_TEST(devices_allocators, one_device_or_all)
 {
-    devices_world world;
-    counter of_all;
-    counter of_one;
+    static counter of_all; /* until the devices end */
+    static counter of_one;
     mend_allocator found = MEND_ALLOCATOR_INIT;
     uint64_t released = 0;
-    ASSERT_TRUE(devices_open(&world));
-    mend_allocator all = counter_allocator(&of_all, 4096);
     mend_allocator one = counter_allocator(&of_one, 1 << 30);
-    ASSERT_RESULT(MEND_OK, mend_set_allocator(MEND_ALL_DEVICES, &all));
+    counter_serve(&of_all, MEND_ALL_DEVICES, 4096);
     ASSERT_RESULT(MEND_OK, mend_set_allocator(1, &one));
-    EXPECT_RESULT(MEND_OK, mend_get_allocator(MEND_ALL_DEVICES, &found));
+    EXPECT_OK(mend_get_allocator(MEND_ALL_DEVICES, &found));
     EXPECT_PTR_EQ(&of_all, found.handler.ctx);
-    EXPECT_RESULT(MEND_OK, mend_get_allocator(1, &found));
+    EXPECT_OK(mend_get_allocator(1, &found));
     EXPECT_PTR_EQ(&of_one, found.handler.ctx);
     EXPECT_TRUE(found.retired == NULL);
     counter_give(0, counter_allocate(0));
@@ -110,61 +103,49 @@ MEND_TEST(devices_allocators, one_device_or_all)
     counter_give(1, counter_allocate(1));
     EXPECT_INT_EQ(2, of_all.allocs);
     EXPECT_INT_EQ(1, of_one.allocs);
-    EXPECT_RESULT(MEND_OK, mend_device_trim(MEND_ALL_DEVICES, 0, &released));
+    EXPECT_OK(mend_device_trim(MEND_ALL_DEVICES, 0, &released));
     EXPECT_U64_EQ(200, released); /* each once */
-    EXPECT_RESULT(MEND_OK, mend_set_allocator(1, NULL));
+    EXPECT_OK(mend_set_allocator(1, NULL));
     EXPECT_INT_EQ(1, of_one.retirements);
     counter_give(1, counter_allocate(1));
-    EXPECT_U64_EQ(1, devices_ledger(&world).contexts_open);
-    EXPECT_RESULT(MEND_OK, mend_set_allocator(MEND_ALL_DEVICES, NULL));
+    EXPECT_U64_EQ(1, devices_ledger(r).contexts_open);
+    EXPECT_OK(mend_set_allocator(MEND_ALL_DEVICES, NULL));
     EXPECT_INT_EQ(1, of_all.retirements);
-    devices_close(&world);
 }
 
-/* Beside an override of one device the others are Mend's own, their blocks and what is none. */
-MEND_TEST(devices_allocators, other_devices_stay_mends_own)
+DEVICES_TEST(devices_allocators, other_devices_stay_mends_own)
 {
-    devices_world world;
-    counter c;
+    static counter c; /* until the devices end */
     mend_block_info info = MEND_BLOCK_INFO_INIT;
-    ASSERT_TRUE(devices_open(&world));
-    mend_allocator allocator = counter_allocator(&c, 4096);
-    ASSERT_RESULT(MEND_OK, mend_set_allocator(1, &allocator));
+    counter_serve(&c, 1, 4096);
     void *own = counter_allocate(0);
     void *others = counter_allocate(1);
-    EXPECT_RESULT(MEND_OK, mend_device_record_stream(0, own, world.stream));
+    EXPECT_OK(mend_device_record_stream(0, own, r->stream));
     EXPECT_INT_EQ(0, c.records);
-    EXPECT_RESULT(MEND_OK, mend_device_block_info(MEND_ALL_DEVICES, own, &info));
+    EXPECT_OK(mend_device_block_info(MEND_ALL_DEVICES, own, &info));
     EXPECT_PTR_EQ(own, info.base);
-    EXPECT_RESULT(MEND_OK, mend_device_block_info(MEND_ALL_DEVICES, (char *)others + 5, &info));
+    EXPECT_OK(mend_device_block_info(MEND_ALL_DEVICES, (char *)others + 5, &info));
     EXPECT_PTR_EQ(others, info.base);
-    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER,
-                  mend_device_block_info(MEND_ALL_DEVICES, &world, &info));
-    EXPECT_RESULT(MEND_OK, mend_device_trim(MEND_ALL_DEVICES, 0, NULL));
+    EXPECT_ERROR(FOREIGN_POINTER, mend_device_block_info(MEND_ALL_DEVICES, r, &info));
+    EXPECT_OK(mend_device_trim(MEND_ALL_DEVICES, 0, NULL));
     EXPECT_INT_EQ(1, c.trims);
     counter_give(0, own);
     counter_give(1, others);
     EXPECT_INT_EQ(1, c.frees);
-    devices_close(&world);
 }
 
 /* Two threads free a block at once: both find whose it is, and the first to take it frees it. */
-MEND_TEST(devices_allocators, of_two_that_free_a_block_at_once_one_does)
+COUNTED_TEST(devices_allocators, of_two_that_free_a_block_at_once_one_does)
 {
-    devices_world world;
-    counter c;
-    ASSERT_TRUE(open_counted(&world, &c));
     void *block = counter_allocate(0);
     mend_override *found[2] = {mend_override_of_block(block), mend_override_of_block(block)};
     ASSERT_TRUE(found[0] != NULL && found[0] == found[1]);
-    EXPECT_RESULT(MEND_OK, mend_override_free(found[0], block, BLOCK, NULL));
-    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_override_free(found[1], block, BLOCK, NULL));
-    EXPECT_INT_EQ(1, c.frees);
+    EXPECT_OK(mend_override_free(found[0], block, BLOCK, NULL));
+    EXPECT_ERROR(DOUBLE_FREE, mend_override_free(found[1], block, BLOCK, NULL));
+    EXPECT_INT_EQ(1, r->c.frees);
     mend_override_let_go(found[0]);
     mend_override_let_go(found[1]);
-    EXPECT_INT_EQ(0, c.retirements);
-    devices_close(&world);
-    EXPECT_INT_EQ(1, c.retirements);
+    EXPECT_INT_EQ(0, r->c.retirements);
 }
 
 /* A wrapper, as a program would write it: Mend's own below, by what mend_get_allocator gives. */
@@ -202,19 +183,18 @@ static void wrap_own(int device)
     ASSERT_RESULT(MEND_OK, mend_set_allocator(device, &allocator));
     void *block = counter_allocate(0);
     EXPECT_INT_EQ(1, w.allocs);
-    EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_device_record_stream(0, block, NULL));
+    EXPECT_ERROR(NOT_SUPPORTED, mend_device_record_stream(0, block, NULL));
     EXPECT_INT_EQ(MEND_OK, w.inner.record_stream(w.inner.handler.ctx, block, world.stream));
     /* Mend's own explanation comes through. */
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
-                  mend_device_alloc(0, UINT64_C(1) << 40, NULL, &pointer));
-    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_device_alloc(0, UINT64_C(1) << 40, NULL, &pointer));
+    EXPECT_OK(mend_last_error(&error));
     EXPECT_TRUE(strstr(error.message, "limit") != NULL);
     EXPECT_PTR_EQ(NULL, pointer);
     const mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
                                 .address = (uint64_t)(uintptr_t)block,
                                 .size_bytes = 512,
                                 .finish_ns = mend_sim_now_ns(world.sim) + 1000};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(world.sim, NULL, &work));
+    EXPECT_OK(mend_sim_launch(world.sim, NULL, &work));
     counter_give(0, block);
     EXPECT_INT_EQ(MEND_OK, w.inner.trim(w.inner.handler.ctx, 0, &(uint64_t){0}));
     EXPECT_TRUE(devices_ledger(&world).chunks > 0);
@@ -233,7 +213,7 @@ MEND_TEST(devices_allocators, mends_own_of_all_devices_serves_the_current_one)
     wrap_own(MEND_ALL_DEVICES);
 }
 
-MEND_TEST(devices_allocators, answers_become_results_with_a_reason)
+COUNTED_TEST(devices_allocators, answers_become_results_with_a_reason)
 {
     static const struct {
         int answer;
@@ -243,19 +223,16 @@ MEND_TEST(devices_allocators, answers_become_results_with_a_reason)
                 {MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_UNKNOWN_STREAM},
                 {719, MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_DRIVER},
                 {-1, MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_DRIVER}};
-    devices_world world;
-    counter c;
     mend_block_info info = MEND_BLOCK_INFO_INIT;
-    ASSERT_TRUE(open_counted(&world, &c));
     void *block = counter_allocate(0);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         mend_error error = MEND_ERROR_INIT;
-        void *pointer = &c;
+        void *pointer = &r->c;
         uint64_t released = 77;
-        c.answer = rows[i].answer;
+        r->c.answer = rows[i].answer;
         EXPECT_RESULT(rows[i].alloc, mend_device_alloc(0, BLOCK, NULL, &pointer));
-        EXPECT_PTR_EQ(&c, pointer);
-        EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+        EXPECT_PTR_EQ(&r->c, pointer);
+        EXPECT_OK(mend_last_error(&error));
         EXPECT_RESULT(rows[i].alloc, error.result);
         EXPECT_TRUE(strstr(error.message, "counter") != NULL);
         EXPECT_RESULT(rows[i].others, mend_device_record_stream(0, block, NULL));
@@ -264,71 +241,52 @@ MEND_TEST(devices_allocators, answers_become_results_with_a_reason)
         EXPECT_U64_EQ(77, released);
         EXPECT_RESULT(rows[i].others, mend_device_free(0, block, BLOCK, NULL));
     }
-    c.answer = 0;
+    r->c.answer = 0;
     counter_give(0, block); /* after every refusal it was still the allocator's */
-    devices_close(&world);
-    EXPECT_INT_EQ(1, c.retirements);
 }
 
-MEND_TEST(devices_allocators, every_result_of_mends_comes_through)
+COUNTED_TEST(devices_allocators, every_result_of_mends_comes_through)
 {
-    devices_world world;
-    counter c;
-    ASSERT_TRUE(open_counted(&world, &c));
 #define X(name, value, meaning)                                                                    \
-    c.answer = (value);                                                                            \
+    r->c.answer = (value);                                                                         \
     EXPECT_RESULT(name, mend_device_trim(0, 0, NULL));
     MEND_RESULTS(X)
 #undef X
 #define X(name, value, meaning) +1
-    c.answer = 0 MEND_RESULTS(X); /* the number behind the last one */
+    r->c.answer = 0 MEND_RESULTS(X); /* the number behind the last one */
 #undef X
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_device_trim(0, 0, NULL));
-    devices_close(&world);
+    EXPECT_ERROR(DRIVER, mend_device_trim(0, 0, NULL));
 }
 
-MEND_TEST(devices_allocators, success_leaves_the_last_error_alone)
+COUNTED_TEST(devices_allocators, success_leaves_the_last_error_alone)
 {
-    devices_world world;
-    counter c;
     mend_error error = MEND_ERROR_INIT;
-    ASSERT_TRUE(open_counted(&world, &c));
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_device_trim(64, 0, NULL));
+    EXPECT_ERROR(NO_DEVICE, mend_device_trim(64, 0, NULL));
     counter_give(0, counter_allocate(0));
-    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, error.result);
-    devices_close(&world);
+    EXPECT_OK(mend_last_error(&error));
+    EXPECT_ERROR(NO_DEVICE, error.result);
 }
 
-MEND_TEST(devices_allocators, null_is_no_block_and_an_address_in_use_is_noticed)
+COUNTED_TEST(devices_allocators, null_is_no_block_and_an_address_in_use_is_noticed)
 {
-    devices_world world;
-    counter c;
-    void *pointer = &c;
-    ASSERT_TRUE(open_counted(&world, &c));
-    c.gives_null = true;
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_device_alloc(0, BLOCK, NULL, &pointer));
-    EXPECT_PTR_EQ(&c, pointer);
-    c = (counter){.next = 4096, .gives_one_address = true};
+    void *pointer = &r->c;
+    r->c.gives_null = true;
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_device_alloc(0, BLOCK, NULL, &pointer));
+    EXPECT_PTR_EQ(&r->c, pointer);
+    r->c = (counter){.next = 4096, .gives_one_address = true};
     void *block = counter_allocate(0);
     EXPECT_PTR_EQ(block, counter_allocate(0));
     counter_give(0, block);
-    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER, mend_device_free(0, block, BLOCK, NULL));
-    EXPECT_INT_EQ(1, c.frees);
-    devices_close(&world);
-    EXPECT_INT_EQ(1, c.retirements);
+    EXPECT_ERROR(FOREIGN_POINTER, mend_device_free(0, block, BLOCK, NULL));
+    EXPECT_INT_EQ(1, r->c.frees);
 }
 
-MEND_TEST(devices_allocators, where_no_stream_is_named_it_hears_so)
+COUNTED_TEST(devices_allocators, where_no_stream_is_named_it_hears_so)
 {
-    devices_world world;
-    counter c;
     void *pointer;
-    ASSERT_TRUE(open_counted(&world, &c));
     ASSERT_RESULT(MEND_OK, mend_device_alloc(0, BLOCK, MEND_NO_STREAM, &pointer));
-    EXPECT_PTR_EQ(MEND_NO_STREAM, c.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_device_free(0, pointer, BLOCK, MEND_NO_STREAM));
-    devices_close(&world);
+    EXPECT_PTR_EQ(MEND_NO_STREAM, r->c.streams[0]);
+    EXPECT_OK(mend_device_free(0, pointer, BLOCK, MEND_NO_STREAM));
 }
 
 /* An allocator may replace itself in its own call, which ends all the same. */
@@ -345,20 +303,17 @@ static int quit(void *ctx, void **pointer, size_t size_bytes, mend_stream stream
     return counter_alloc(&q->c, pointer, size_bytes, stream);
 }
 
-MEND_TEST(devices_allocators, one_may_replace_itself)
+DEVICES_TEST(devices_allocators, one_may_replace_itself)
 {
-    devices_world world;
-    quitter q;
-    ASSERT_TRUE(devices_open(&world));
+    static quitter q; /* until the devices end */
     mend_allocator allocator = counter_allocator(&q.c, 4096);
     allocator.handler.alloc = quit;
     ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
     void *block = counter_allocate(0);
-    EXPECT_RESULT(MEND_OK, q.set);
+    EXPECT_OK(q.set);
     EXPECT_INT_EQ(0, q.c.retirements);
     counter_give(0, block);
     EXPECT_INT_EQ(1, q.c.retirements);
-    devices_close(&world);
 }
 
 MEND_TEST(devices_allocators, mistakes_have_their_errors)
@@ -368,20 +323,20 @@ MEND_TEST(devices_allocators, mistakes_have_their_errors)
     ASSERT_TRUE(devices_open(&world));
     mend_allocator good = counter_allocator(&c, 4096);
     mend_allocator bad = good;
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_set_allocator(64, &good));
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_get_allocator(-2, &bad));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_allocator(0, NULL));
+    EXPECT_ERROR(NO_DEVICE, mend_set_allocator(64, &good));
+    EXPECT_ERROR(NO_DEVICE, mend_get_allocator(-2, &bad));
+    EXPECT_INVALID(mend_get_allocator(0, NULL));
     bad.struct_size = 0;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_set_allocator(0, &bad));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_allocator(0, &bad));
+    EXPECT_INVALID(mend_set_allocator(0, &bad));
+    EXPECT_INVALID(mend_get_allocator(0, &bad));
     bad.struct_size = sizeof(bad) + sizeof(size_t); /* of a newer version */
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_set_allocator(0, &bad));
+    EXPECT_INVALID(mend_set_allocator(0, &bad));
     bad = good;
     bad.handler.alloc = NULL;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_set_allocator(0, &bad));
+    EXPECT_INVALID(mend_set_allocator(0, &bad));
     bad = good;
     bad.handler.free = NULL;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_set_allocator(0, &bad));
+    EXPECT_INVALID(mend_set_allocator(0, &bad));
     devices_close(&world);
     EXPECT_INT_EQ(0, c.retirements);
 }
@@ -396,16 +351,16 @@ MEND_TEST(devices_allocators, a_shorter_struct_is_an_older_one)
     allocator.struct_size = offsetof(mend_allocator, record_stream);
     ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
     void *block = counter_allocate(0);
-    EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_device_record_stream(0, block, NULL));
+    EXPECT_ERROR(NOT_SUPPORTED, mend_device_record_stream(0, block, NULL));
     mend_block_info info = MEND_BLOCK_INFO_INIT;
-    EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_device_block_info(0, block, &info));
+    EXPECT_ERROR(NOT_SUPPORTED, mend_device_block_info(0, block, &info));
     uint64_t released = 77; /* it holds nothing back that it could give */
-    EXPECT_RESULT(MEND_OK, mend_device_trim(0, 0, &released));
+    EXPECT_OK(mend_device_trim(0, 0, &released));
     EXPECT_U64_EQ(0, released);
     mend_allocator found;
     memset(&found, 0x55, sizeof(found));
     found.struct_size = allocator.struct_size;
-    EXPECT_RESULT(MEND_OK, mend_get_allocator(0, &found));
+    EXPECT_OK(mend_get_allocator(0, &found));
     EXPECT_PTR_EQ(&c, found.handler.ctx);
     EXPECT_INT_EQ(0x55, ((unsigned char *)&found.record_stream)[0]);
     counter_give(0, block);
@@ -413,30 +368,24 @@ MEND_TEST(devices_allocators, a_shorter_struct_is_an_older_one)
     EXPECT_INT_EQ(0, c.retirements);
 }
 
-MEND_TEST(devices_allocators, host_memory_that_fails_changes_nothing)
+DEVICES_TEST(devices_allocators, host_memory_that_fails_changes_nothing)
 {
-    devices_world world;
-    counter c;
+    static counter c; /* until the devices end */
     void *pointer = &c;
-    ASSERT_TRUE(devices_open(&world));
     mend_allocator allocator = counter_allocator(&c, 4096);
     mend_test_fail_host_memory_after(0, 1);
     mend_test_watch_host_memory(true);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, mend_set_allocator(0, &allocator));
+    EXPECT_ERROR(OUT_OF_HOST_MEMORY, mend_set_allocator(0, &allocator));
     mend_test_fail_host_memory_after(1, 1);
-    EXPECT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    EXPECT_OK(mend_set_allocator(0, &allocator));
     mend_result result = mend_device_alloc(0, BLOCK, NULL, &pointer); /* the table has no room */
     mend_test_watch_host_memory(false);
     mend_test_heal_host_memory();
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, result);
+    EXPECT_ERROR(OUT_OF_HOST_MEMORY, result);
     EXPECT_PTR_EQ(&c, pointer);
     EXPECT_INT_EQ(0, c.allocs);
     counter_give(0, counter_allocate(0));
-    devices_close(&world);
 }
-
-/* ---- fork -------------------------------------------------------------------------------------
- */
 
 static int fork_and_answer(void *ctx, void **pointer, size_t size_bytes, mend_stream stream)
 {

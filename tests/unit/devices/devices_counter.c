@@ -1,11 +1,10 @@
 #include "tests/unit/devices/devices_counter.h"
 
-#include "tests/support/test.h"
+#include "tests/support/kit.h"
 
-int counter_alloc(void *ctx, void **pointer, size_t size_bytes, mend_stream stream)
+int counter_alloc(void *ctx, void **pointer, KIT_UNUSED size_t size_bytes, mend_stream stream)
 {
     counter *c = ctx;
-    (void)size_bytes;
     if (c->allocs < LOGGED) {
         c->streams[c->allocs] = stream;
     }
@@ -17,21 +16,18 @@ int counter_alloc(void *ctx, void **pointer, size_t size_bytes, mend_stream stre
     return c->answer;
 }
 
-static int count_free(void *ctx, void *pointer, size_t size_bytes, mend_stream stream)
+static int count_free(void *ctx, void *pointer, size_t size_bytes, KIT_UNUSED mend_stream stream)
 {
     counter *c = ctx;
-    (void)stream;
     c->frees++;
     c->freed_bytes += size_bytes;
     c->freed = pointer;
     return c->answer;
 }
 
-static int count_record(void *ctx, void *pointer, mend_stream stream)
+static int count_record(void *ctx, KIT_UNUSED void *pointer, KIT_UNUSED mend_stream stream)
 {
     counter *c = ctx;
-    (void)pointer;
-    (void)stream;
     c->records++;
     return c->answer;
 }
@@ -80,14 +76,20 @@ mend_allocator counter_allocator(counter *c, uint64_t first_address)
     return allocator;
 }
 
+void counter_serve(counter *c, int device, uint64_t first_address)
+{
+    mend_allocator allocator = counter_allocator(c, first_address);
+    EXPECT_OK(mend_set_allocator(device, &allocator));
+}
+
 void *counter_allocate(int device)
 {
     void *pointer = NULL;
-    EXPECT_RESULT(MEND_OK, mend_device_alloc(device, BLOCK, NULL, &pointer));
+    EXPECT_OK(mend_device_alloc(device, BLOCK, NULL, &pointer));
     return pointer;
 }
 
 void counter_give(int device, void *pointer)
 {
-    EXPECT_RESULT(MEND_OK, mend_device_free(device, pointer, BLOCK, NULL));
+    EXPECT_OK(mend_device_free(device, pointer, BLOCK, NULL));
 }

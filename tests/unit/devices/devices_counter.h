@@ -24,6 +24,9 @@ mend_allocator counter_allocator(counter *c, uint64_t first_address);
 
 int counter_alloc(void *ctx, void **pointer, size_t size_bytes, mend_stream stream);
 
+/* The same, and it serves a device. */
+void counter_serve(counter *c, int device, uint64_t first_address);
+
 /* BLOCK bytes by the call of a device, which must succeed. */
 void *counter_allocate(int device);
 void counter_give(int device, void *pointer);

@@ -2,7 +2,6 @@
 
 #include "base/align.h"
 #include "devices/devices.h"
-#include "tests/support/test.h"
 
 bool devices_open(devices_world *world)
 {
@@ -12,36 +11,32 @@ bool devices_open(devices_world *world)
     config.page_bytes = 64 * MEND_KIB;
     config.device_count = DEVICES;
     config.content = MEND_SIM_CONTENT_BYTES;
-    EXPECT_RESULT(MEND_OK, mend_sim_create(&config, &world->sim));
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(world->sim, &world->stream));
+    EXPECT_OK(mend_sim_create(&config, &world->sim));
+    EXPECT_OK(mend_sim_stream_create(world->sim, &world->stream));
     world->driver = mend_sim_driver(world->sim);
     world->config.driver = world->driver;
     world->config.reserve_bytes = 1 * MEND_GIB;
-    EXPECT_RESULT(MEND_OK, mend_set_default_config(MEND_ALL_DEVICES, &world->config));
+    EXPECT_OK(mend_set_default_config(MEND_ALL_DEVICES, &world->config));
     return !mend_test_has_failed();
 }
 
 void devices_close(devices_world *world)
 {
-    EXPECT_RESULT(MEND_OK, mend_set_allocator(MEND_ALL_DEVICES, NULL));
+    EXPECT_OK(mend_set_allocator(MEND_ALL_DEVICES, NULL));
     EXPECT_FALSE(mend_devices_have_overrides());
     mend_sim_advance(world->sim, UINT64_C(1) << 40);
     for (int i = 0; i < DEVICES; i++) {
         mend_pool *pool = mend_devices_pool(i);
-        EXPECT_RESULT(MEND_OK, pool != NULL ? mend_audit(pool) : MEND_OK);
-        EXPECT_RESULT(MEND_OK, mend_pool_destroy(pool));
+        EXPECT_OK(pool != NULL ? mend_audit(pool) : MEND_OK);
+        EXPECT_OK(mend_pool_destroy(pool));
         EXPECT_PTR_EQ(NULL, mend_devices_pool(i));
     }
-    EXPECT_RESULT(MEND_OK, mend_set_default_config(MEND_ALL_DEVICES, NULL));
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(world->sim, world->stream));
+    EXPECT_OK(mend_set_default_config(MEND_ALL_DEVICES, NULL));
+    EXPECT_OK(mend_sim_stream_destroy(world->sim, world->stream));
     mend_sim_ledger ledger = devices_ledger(world);
     EXPECT_U64_EQ(0, ledger.violations);
     EXPECT_STR_EQ("", mend_sim_first_violation(world->sim));
-    EXPECT_U64_EQ(0, ledger.content_errors);
-    EXPECT_U64_EQ(0, ledger.chunks);
-    EXPECT_U64_EQ(0, ledger.mappings);
-    EXPECT_U64_EQ(0, ledger.reservations);
-    EXPECT_U64_EQ(0, ledger.events);
+    EXPECT_FIELDS(ledger, content_errors, 0, chunks, 0, mappings, 0, reservations, 0, events, 0);
     EXPECT_U64_EQ(0, ledger.contexts_open);
     mend_sim_destroy(world->sim);
 }
@@ -63,6 +58,21 @@ void devices_leave(devices_world *world, int device)
 mend_sim_ledger devices_ledger(devices_world *world)
 {
     mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
-    EXPECT_RESULT(MEND_OK, mend_sim_get_ledger(world->sim, &ledger));
+    EXPECT_OK(mend_sim_get_ledger(world->sim, &ledger));
     return ledger;
+}
+
+mend_pool *devices_pool_of(int device)
+{
+    mend_pool *pool = NULL;
+    EXPECT_OK(mend_pool_for_device(device, &pool));
+    return pool;
+}
+
+void devices_fail(devices_world *world, const char *call, int status)
+{
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = call;
+    fault.status = status;
+    EXPECT_OK(mend_sim_fail(world->sim, &fault));
 }

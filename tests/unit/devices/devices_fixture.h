@@ -7,6 +7,7 @@
 #include "driver/driver.h"
 #include "mend/mend_devices.h"
 #include "mend/mend_sim.h"
+#include "tests/support/kit.h"
 
 enum { DEVICES = 2 };
 
@@ -30,5 +31,13 @@ void devices_enter(devices_world *world, int device);
 void devices_leave(devices_world *world, int device);
 
 mend_sim_ledger devices_ledger(devices_world *world);
+
+/* The default pool of a device; and a fault of the next call of this name. */
+mend_pool *devices_pool_of(int device);
+void devices_fail(devices_world *world, const char *call, int status);
+
+/* A case in such a world, `r`. */
+#define DEVICES_TEST(suite, name)                                                                  \
+    KIT_BARE_TEST(suite, name, devices_world, devices_open(r), devices_close(r))
 
 #endif

@@ -3,42 +3,15 @@
 #include <unistd.h>
 
 #include "tests/support/child.h"
-#include "tests/support/test.h"
+#include "tests/unit/devices/devices_counter.h"
 #include "tests/unit/devices/devices_fixture.h"
-
-enum { BLOCK = 1 << 20 };
-
-static int give_a_number(void *ctx, void **pointer, size_t size_bytes, mend_stream stream)
-{
-    (void)size_bytes;
-    (void)stream;
-    *pointer = ctx;
-    return MEND_OK;
-}
-
-static int take_it_back(void *ctx, void *pointer, size_t size_bytes, mend_stream stream)
-{
-    (void)size_bytes;
-    (void)stream;
-    return pointer == ctx ? MEND_OK : MEND_ERROR_FOREIGN_POINTER;
-}
-
-/* Its blocks all lie at `address`. */
-static mend_allocator allocator_at(uintptr_t address)
-{
-    mend_allocator allocator = MEND_ALLOCATOR_INIT;
-    allocator.handler = (mend_device_handler){
-        .ctx = (void *)address, .alloc = give_a_number, .free = take_it_back, .name = "number"};
-    return allocator;
-}
 
 static pid_t child;
 static int retirements;
 
-static void fork_at_the_end(void *ctx)
+static void fork_at_the_end(KIT_UNUSED void *ctx)
 {
     int status = -1;
-    (void)ctx;
     retirements++;
     if (child != 0) {
         return; /* one is enough */
@@ -53,21 +26,19 @@ static void fork_at_the_end(void *ctx)
 /* Whether what the child sets serves, and is the first to serve. */
 static bool child_begins_anew(void)
 {
-    mend_allocator allocator = allocator_at(8192);
-    void *pointer = NULL;
-    return retirements == 1 && mend_set_allocator(0, &allocator) == MEND_OK &&
-           mend_device_alloc(0, BLOCK, NULL, &pointer) == MEND_OK &&
-           pointer == allocator.handler.ctx && mend_device_free(0, pointer, BLOCK, NULL) == MEND_OK;
+    counter c;
+    counter_serve(&c, 0, 8192);
+    counter_give(0, counter_allocate(0));
+    return retirements == 1 && c.allocs == 1 && c.frees == 1 && !mend_test_has_failed();
 }
 
-/* So many are replaced by one call; the first to be retired forks. */
+/* So many allocators are replaced by one call; the first to be retired forks. */
 static void replace(int count)
 {
-    devices_world world;
-    ASSERT_TRUE(devices_open(&world));
+    counter c;
     child = 0;
     retirements = 0;
-    mend_allocator allocator = allocator_at(4096);
+    mend_allocator allocator = counter_allocator(&c, 4096);
     allocator.retired = fork_at_the_end;
     for (int device = 0; device < count; device++) {
         ASSERT_RESULT(MEND_OK, mend_set_allocator(device, &allocator));
@@ -77,15 +48,14 @@ static void replace(int count)
         mend_test_end_child(child_begins_anew());
     }
     EXPECT_INT_EQ(count, retirements);
-    devices_close(&world);
 }
 
-MEND_TEST(devices_fork, a_child_born_in_a_retirement_counts_from_nothing)
+DEVICES_TEST(devices_fork, a_child_born_in_a_retirement_counts_from_nothing)
 {
     replace(1);
 }
 
-MEND_TEST(devices_fork, a_child_born_in_a_retirement_ends_none_of_its_parents)
+DEVICES_TEST(devices_fork, a_child_born_in_a_retirement_ends_none_of_its_parents)
 {
     replace(2);
 }

@@ -8,65 +8,49 @@
 #include "mend/mend_devices.h"
 #include "tests/support/child.h"
 #include "tests/support/host_memory.h"
-#include "tests/support/test.h"
+#include "tests/support/kit.h"
 #include "tests/support/threads.h"
 #include "tests/unit/devices/devices_counter.h"
 #include "tests/unit/devices/devices_fixture.h"
 
-MEND_TEST(devices_pools, one_is_made_on_first_use_and_stays)
+DEVICES_TEST(devices_pools, one_is_made_on_first_use_and_stays)
 {
-    devices_world world;
-    mend_pool *first;
-    mend_pool *second;
-    mend_pool *of_other;
-    ASSERT_TRUE(devices_open(&world));
-    EXPECT_U64_EQ(0, devices_ledger(&world).contexts_open);
-    ASSERT_RESULT(MEND_OK, mend_pool_for_device(0, &first));
-    ASSERT_RESULT(MEND_OK, mend_pool_for_device(0, &second));
-    ASSERT_RESULT(MEND_OK, mend_pool_for_device(1, &of_other));
+    EXPECT_U64_EQ(0, devices_ledger(r).contexts_open);
+    mend_pool *first = devices_pool_of(0);
+    mend_pool *second = devices_pool_of(0);
+    mend_pool *of_other = devices_pool_of(1);
     EXPECT_PTR_EQ(first, second);
     EXPECT_TRUE(first != of_other);
-    EXPECT_U64_EQ(2, devices_ledger(&world).contexts_open);
-    devices_close(&world);
+    EXPECT_U64_EQ(2, devices_ledger(r).contexts_open);
 }
 
-MEND_TEST(devices_pools, it_is_as_configured)
+DEVICES_TEST(devices_pools, it_is_as_configured)
 {
-    devices_world world;
-    mend_pool *pool;
     mend_stats stats = MEND_STATS_INIT;
-    ASSERT_TRUE(devices_open(&world));
-    world.config.limit_bytes = 5 * MEND_MIB;
-    world.config.device = 77; /* does not count */
-    EXPECT_RESULT(MEND_OK, mend_set_default_config(1, &world.config));
-    ASSERT_RESULT(MEND_OK, mend_pool_for_device(1, &pool));
+    r->config.limit_bytes = 5 * MEND_MIB;
+    r->config.device = 77; /* does not count */
+    EXPECT_OK(mend_set_default_config(1, &r->config));
+    mend_pool *pool = devices_pool_of(1);
     ASSERT_RESULT(MEND_OK, mend_get_stats(pool, &stats));
     EXPECT_U64_EQ(5 * MEND_MIB, stats.limit_bytes);
-    ASSERT_RESULT(MEND_OK, mend_pool_for_device(0, &pool));
+    pool = devices_pool_of(0);
     ASSERT_RESULT(MEND_OK, mend_get_stats(pool, &stats));
     EXPECT_U64_EQ(stats.device_bytes, stats.limit_bytes);
-    devices_close(&world);
 }
 
-MEND_TEST(devices_pools, a_config_comes_before_the_pool)
+DEVICES_TEST(devices_pools, a_config_comes_before_the_pool)
 {
-    devices_world world;
-    mend_pool *pool;
-    ASSERT_TRUE(devices_open(&world));
-    ASSERT_RESULT(MEND_OK, mend_pool_for_device(1, &pool));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_set_default_config(1, &world.config));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_set_default_config(1, NULL));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
-                  mend_set_default_config(MEND_ALL_DEVICES, &world.config));
-    EXPECT_RESULT(MEND_OK, mend_set_default_config(0, &world.config));
-    EXPECT_RESULT(MEND_OK, mend_pool_destroy(pool));
-    EXPECT_RESULT(MEND_OK, mend_set_default_config(MEND_ALL_DEVICES, &world.config));
-    devices_close(&world);
+    mend_pool *pool = devices_pool_of(1);
+    EXPECT_INVALID(mend_set_default_config(1, &r->config));
+    EXPECT_INVALID(mend_set_default_config(1, NULL));
+    EXPECT_INVALID(mend_set_default_config(MEND_ALL_DEVICES, &r->config));
+    EXPECT_OK(mend_set_default_config(0, &r->config));
+    EXPECT_OK(mend_pool_destroy(pool));
+    EXPECT_OK(mend_set_default_config(MEND_ALL_DEVICES, &r->config));
 }
 
-static mend_status count_many(const mend_driver *driver, int *count)
+static mend_status count_many(KIT_UNUSED const mend_driver *driver, int *count)
 {
-    (void)driver;
     *count = MEND_DEVICE_LIMIT + DEVICES;
     return MEND_DRIVER_OK;
 }
@@ -84,154 +68,132 @@ static mend_status close_another(const mend_driver *driver, int device)
 }
 
 /* A process may have pools of more devices than the table of default pools. */
-MEND_TEST(devices_pools, a_pool_of_a_device_beyond_the_table_is_nobodys_default)
+DEVICES_TEST(devices_pools, a_pool_of_a_device_beyond_the_table_is_nobodys_default)
 {
-    devices_world world;
-    mend_pool *pool = NULL;
     mend_pool *beyond = NULL;
-    ASSERT_TRUE(devices_open(&world));
-    ASSERT_RESULT(MEND_OK, mend_pool_for_device(0, &pool));
-    world.of_many = *world.driver;
-    world.of_many.device_count = count_many;
-    world.of_many.device_open = open_another;
-    world.of_many.device_close = close_another;
-    world.config.driver = &world.of_many;
-    world.config.device = MEND_DEVICE_LIMIT;
-    ASSERT_RESULT(MEND_OK, mend_pool_create(&world.config, &beyond));
-    EXPECT_RESULT(MEND_OK, mend_pool_destroy(beyond));
+    mend_pool *pool = devices_pool_of(0);
+    r->of_many = *r->driver;
+    r->of_many.device_count = count_many;
+    r->of_many.device_open = open_another;
+    r->of_many.device_close = close_another;
+    r->config.driver = &r->of_many;
+    r->config.device = MEND_DEVICE_LIMIT;
+    ASSERT_RESULT(MEND_OK, mend_pool_create(&r->config, &beyond));
+    EXPECT_OK(mend_pool_destroy(beyond));
     EXPECT_PTR_EQ(pool, mend_devices_pool(0));
-    devices_close(&world);
 }
 
-MEND_TEST(devices_pools, mistakes_have_their_errors)
+DEVICES_TEST(devices_pools, mistakes_have_their_errors)
 {
-    devices_world world;
     mend_pool *pool = NULL;
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
     void *pointer = NULL;
-    ASSERT_TRUE(devices_open(&world));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_pool_for_device(0, NULL));
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_pool_for_device(-1, &pool));
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_pool_for_device(2, &pool)); /* the device has two */
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_pool_for_device(64, &pool));
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_pool_for_device(-2, &pool));
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_set_default_config(64, &config));
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_device_alloc(64, 512, NULL, &pointer));
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_device_alloc(64, 0, NULL, &pointer));
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_device_free(-2, NULL, 0, NULL));
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_device_record_stream(64, &world, NULL));
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_device_trim(64, 0, NULL));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_device_alloc(0, 512, NULL, NULL));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_current_device(NULL));
+    EXPECT_INVALID(mend_pool_for_device(0, NULL));
+    EXPECT_ERROR(NO_DEVICE, mend_pool_for_device(-1, &pool));
+    EXPECT_ERROR(NO_DEVICE, mend_pool_for_device(2, &pool)); /* the device has two */
+    EXPECT_ERROR(NO_DEVICE, mend_pool_for_device(64, &pool));
+    EXPECT_ERROR(NO_DEVICE, mend_pool_for_device(-2, &pool));
+    EXPECT_ERROR(NO_DEVICE, mend_set_default_config(64, &config));
+    EXPECT_ERROR(NO_DEVICE, mend_device_alloc(64, 512, NULL, &pointer));
+    EXPECT_ERROR(NO_DEVICE, mend_device_alloc(64, 0, NULL, &pointer));
+    EXPECT_ERROR(NO_DEVICE, mend_device_free(-2, NULL, 0, NULL));
+    EXPECT_ERROR(NO_DEVICE, mend_device_record_stream(64, r, NULL));
+    EXPECT_ERROR(NO_DEVICE, mend_device_trim(64, 0, NULL));
+    EXPECT_INVALID(mend_device_alloc(0, 512, NULL, NULL));
+    EXPECT_INVALID(mend_current_device(NULL));
     mend_block_info info = MEND_BLOCK_INFO_INIT;
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_device_block_info(64, &world, &info));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_device_block_info(0, &world, NULL));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_device_block_info(0, NULL, &info));
+    EXPECT_ERROR(NO_DEVICE, mend_device_block_info(64, r, &info));
+    EXPECT_INVALID(mend_device_block_info(0, r, NULL));
+    EXPECT_INVALID(mend_device_block_info(0, NULL, &info));
     info.struct_size = 0;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_device_block_info(0, &world, &info));
+    EXPECT_INVALID(mend_device_block_info(0, r, &info));
     config.struct_size = 0;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_set_default_config(0, &config));
+    EXPECT_INVALID(mend_set_default_config(0, &config));
     config.struct_size = SIZE_MAX;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_set_default_config(0, &config));
+    EXPECT_INVALID(mend_set_default_config(0, &config));
     EXPECT_PTR_EQ(NULL, pool);
     EXPECT_PTR_EQ(NULL, pointer);
-    devices_close(&world);
 }
 
-MEND_TEST(devices_pools, calls_of_a_device_are_those_of_its_pool)
+DEVICES_TEST(devices_pools, calls_of_a_device_are_those_of_its_pool)
 {
-    devices_world world;
     mend_pool *pool;
     void *block = NULL;
-    void *nothing = &world;
+    void *nothing = r;
     mend_block_info info = MEND_BLOCK_INFO_INIT;
     uint64_t released = 0;
-    ASSERT_TRUE(devices_open(&world));
-    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER, mend_device_free(1, &world, 8, NULL));
-    EXPECT_RESULT(MEND_OK, mend_device_trim(1, 0, &released)); /* makes no pool */
-    EXPECT_U64_EQ(0, devices_ledger(&world).contexts_open);
+    EXPECT_ERROR(FOREIGN_POINTER, mend_device_free(1, r, 8, NULL));
+    EXPECT_OK(mend_device_trim(1, 0, &released)); /* makes no pool */
+    EXPECT_U64_EQ(0, devices_ledger(r).contexts_open);
     ASSERT_RESULT(MEND_OK, mend_device_alloc(1, 3 * MEND_MIB, NULL, &block));
-    EXPECT_RESULT(MEND_OK, mend_device_alloc(1, 0, NULL, &nothing));
+    EXPECT_OK(mend_device_alloc(1, 0, NULL, &nothing));
     EXPECT_PTR_EQ(NULL, nothing);
     ASSERT_RESULT(MEND_OK, mend_pool_for_device(1, &pool));
-    EXPECT_RESULT(MEND_OK, mend_device_block_info(1, (char *)block + 700, &info));
+    EXPECT_OK(mend_device_block_info(1, (char *)block + 700, &info));
     EXPECT_PTR_EQ(block, info.base);
     EXPECT_PTR_EQ(pool, info.pool);
-    EXPECT_RESULT(MEND_OK, mend_device_record_stream(1, block, NULL));
-    EXPECT_RESULT(MEND_OK, mend_device_free(1, NULL, 0, NULL));
-    EXPECT_RESULT(MEND_OK, mend_device_free(1, block, 3 * MEND_MIB, NULL));
-    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_device_free(1, block, 3 * MEND_MIB, NULL));
-    EXPECT_RESULT(MEND_OK, mend_device_trim(1, 0, &released));
+    EXPECT_OK(mend_device_record_stream(1, block, NULL));
+    EXPECT_OK(mend_device_free(1, NULL, 0, NULL));
+    EXPECT_OK(mend_device_free(1, block, 3 * MEND_MIB, NULL));
+    EXPECT_ERROR(DOUBLE_FREE, mend_device_free(1, block, 3 * MEND_MIB, NULL));
+    EXPECT_OK(mend_device_trim(1, 0, &released));
     EXPECT_U64_EQ(3 * MEND_MIB, released);
-    devices_close(&world);
 }
 
 /* A block is found whatever device it is of, and an allocation goes to the one that is current. */
-MEND_TEST(devices_pools, where_no_device_is_named_it_is_found)
+DEVICES_TEST(devices_pools, where_no_device_is_named_it_is_found)
 {
-    devices_world world;
     void *blocks[2] = {NULL, NULL};
     mend_block_info info = MEND_BLOCK_INFO_INIT;
     uint64_t released = 0;
     int current = 77;
-    ASSERT_TRUE(devices_open(&world));
-    EXPECT_RESULT(MEND_OK, mend_current_device(&current));
+    EXPECT_OK(mend_current_device(&current));
     EXPECT_INT_EQ(0, current);
     for (int i = 0; i < 2; i++) {
-        devices_enter(&world, i);
-        EXPECT_RESULT(MEND_OK, mend_current_device(&current));
+        devices_enter(r, i);
+        EXPECT_OK(mend_current_device(&current));
         EXPECT_INT_EQ(i, current);
-        EXPECT_RESULT(MEND_OK, mend_device_alloc(MEND_ALL_DEVICES, 3 * MEND_MIB, NULL, &blocks[i]));
-        devices_leave(&world, i);
+        EXPECT_OK(mend_device_alloc(MEND_ALL_DEVICES, 3 * MEND_MIB, NULL, &blocks[i]));
+        devices_leave(r, i);
     }
     for (int i = 1; i >= 0; i--) {
         mend_pool *pool;
-        EXPECT_RESULT(MEND_OK, mend_pool_for_device(i, &pool));
-        EXPECT_RESULT(MEND_OK, mend_device_block_info(MEND_ALL_DEVICES, blocks[i], &info));
+        EXPECT_OK(mend_pool_for_device(i, &pool));
+        EXPECT_OK(mend_device_block_info(MEND_ALL_DEVICES, blocks[i], &info));
         EXPECT_PTR_EQ(pool, info.pool);
-        EXPECT_RESULT(MEND_OK, mend_device_record_stream(MEND_ALL_DEVICES, blocks[i], NULL));
-        EXPECT_RESULT(MEND_OK, mend_device_free(MEND_ALL_DEVICES, blocks[i], 0, NULL));
+        EXPECT_OK(mend_device_record_stream(MEND_ALL_DEVICES, blocks[i], NULL));
+        EXPECT_OK(mend_device_free(MEND_ALL_DEVICES, blocks[i], 0, NULL));
     }
-    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER, mend_device_free(MEND_ALL_DEVICES, &world, 0, NULL));
-    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER,
-                  mend_device_record_stream(MEND_ALL_DEVICES, &world, NULL));
-    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER,
-                  mend_device_block_info(MEND_ALL_DEVICES, &world, &info));
-    EXPECT_RESULT(MEND_OK, mend_device_trim(MEND_ALL_DEVICES, 0, &released));
+    EXPECT_ERROR(FOREIGN_POINTER, mend_device_free(MEND_ALL_DEVICES, r, 0, NULL));
+    EXPECT_ERROR(FOREIGN_POINTER, mend_device_record_stream(MEND_ALL_DEVICES, r, NULL));
+    EXPECT_ERROR(FOREIGN_POINTER, mend_device_block_info(MEND_ALL_DEVICES, r, &info));
+    EXPECT_OK(mend_device_trim(MEND_ALL_DEVICES, 0, &released));
     EXPECT_U64_EQ(6 * MEND_MIB, released);
-    devices_close(&world);
 }
 
-static mend_status is_the_hundredth(const mend_driver *driver, int *device)
+static mend_status is_the_hundredth(KIT_UNUSED const mend_driver *driver, int *device)
 {
-    (void)driver;
     *device = 100;
     return MEND_DRIVER_OK;
 }
 
-MEND_TEST(devices_pools, a_current_device_outside_of_the_table_is_refused)
+DEVICES_TEST(devices_pools, a_current_device_outside_of_the_table_is_refused)
 {
-    devices_world world;
     mend_allocator own = MEND_ALLOCATOR_INIT;
     void *pointer = NULL;
     int current = -1;
-    ASSERT_TRUE(devices_open(&world));
-    mend_driver driver = *world.driver;
+    static mend_driver driver; /* until the devices end */
+    driver = *r->driver;
     driver.context_device = is_the_hundredth;
-    world.config.driver = &driver;
-    ASSERT_RESULT(MEND_OK, mend_set_default_config(MEND_ALL_DEVICES, &world.config));
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_current_device(&current));
+    r->config.driver = &driver;
+    ASSERT_RESULT(MEND_OK, mend_set_default_config(MEND_ALL_DEVICES, &r->config));
+    EXPECT_ERROR(NO_DEVICE, mend_current_device(&current));
     EXPECT_INT_EQ(-1, current);
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE,
-                  mend_device_alloc(MEND_ALL_DEVICES, 512, MEND_NO_STREAM, &pointer));
+    EXPECT_ERROR(NO_DEVICE, mend_device_alloc(MEND_ALL_DEVICES, 512, MEND_NO_STREAM, &pointer));
     ASSERT_RESULT(MEND_OK, mend_get_allocator(MEND_ALL_DEVICES, &own));
     EXPECT_INT_EQ(MEND_ERROR_NO_DEVICE,
                   own.handler.alloc(own.handler.ctx, &pointer, 512, MEND_NO_STREAM));
-    devices_close(&world);
 }
-
-/* ---- several threads --------------------------------------------------------------------------
- */
 
 enum { THREADS = 4 };
 
@@ -244,126 +206,78 @@ static void *race(void *argument)
 {
     racer *r = argument;
     pthread_barrier_wait(r->start);
-    EXPECT_RESULT(MEND_OK, mend_pool_for_device(0, &r->pool));
+    EXPECT_OK(mend_pool_for_device(0, &r->pool));
     return NULL;
 }
 
-MEND_TEST(devices_pools, threads_that_come_at_once_get_the_same)
+KIT_RIG_EACH(devices_pools, threads_that_come_at_once_get_the_same, int, round, 20, devices_world,
+             r, devices_open(r), devices_close(r))
 {
-    for (int round = 0; round < 20; round++) {
-        devices_world world;
-        pthread_barrier_t start;
-        racer racers[THREADS] = {{.pool = NULL}};
-        ASSERT_TRUE(devices_open(&world));
-        pthread_barrier_init(&start, NULL, THREADS);
-        for (int i = 0; i < THREADS; i++) {
-            racers[i].start = &start;
-        }
-        mend_test_run_threads(race, racers, THREADS);
-        for (int i = 0; i < THREADS; i++) {
-            EXPECT_PTR_EQ(racers[0].pool, racers[i].pool);
-        }
-        EXPECT_U64_EQ(1, devices_ledger(&world).contexts_open);
-        pthread_barrier_destroy(&start);
-        devices_close(&world);
+    pthread_barrier_t start;
+    racer racers[THREADS] = {{.pool = NULL}};
+    pthread_barrier_init(&start, NULL, THREADS);
+    for (int i = 0; i < THREADS; i++) {
+        racers[i].start = &start;
     }
+    mend_test_run_threads(race, racers, THREADS);
+    for (int i = 0; i < THREADS; i++) {
+        EXPECT_PTR_EQ(racers[0].pool, racers[i].pool);
+    }
+    EXPECT_U64_EQ(1, devices_ledger(r).contexts_open);
+    pthread_barrier_destroy(&start);
 }
 
-/* While a pool is being made the config changes: the pool is as it was set last. */
+/* While a pool is being made the config changes, or another pool comes first. */
 typedef struct meddler {
-    devices_world *world;
+    devices_world *world; /* NULL: it makes the pool */
+    mend_pool *pool;
     bool is_done;
 } meddler;
 
-static void meddle(void *context, const char *call, int is_after)
+static void meddle(void *context, KIT_UNUSED const char *call, int is_after)
 {
     meddler *m = context;
-    (void)call;
-    if (!m->is_done && is_after) {
-        m->is_done = true;
-        m->world->config.limit_bytes = 7 * MEND_MIB;
-        EXPECT_RESULT(MEND_OK, mend_set_default_config(0, &m->world->config));
+    if (m->is_done || !is_after) {
+        return;
     }
-}
-
-MEND_TEST(devices_pools, a_config_that_is_set_meanwhile_counts)
-{
-    devices_world world;
-    mend_pool *pool;
-    mend_stats stats = MEND_STATS_INIT;
-    meddler m = {.world = &world};
-    ASSERT_TRUE(devices_open(&world));
-    mend_sim_set_call_observer(world.sim, meddle, &m);
-    ASSERT_RESULT(MEND_OK, mend_pool_for_device(0, &pool));
-    mend_sim_set_call_observer(world.sim, NULL, NULL);
-    ASSERT_RESULT(MEND_OK, mend_get_stats(pool, &stats));
-    EXPECT_U64_EQ(7 * MEND_MIB, stats.limit_bytes);
-    EXPECT_U64_EQ(1, devices_ledger(&world).contexts_open);
-    devices_close(&world);
-}
-
-/* While a pool is being made another comes first: there is one, and the other is gone. */
-typedef struct overtaker {
-    mend_pool *pool;
-    bool is_done;
-} overtaker;
-
-static void overtake(void *context, const char *call, int is_after)
-{
-    overtaker *o = context;
-    (void)call;
-    if (!o->is_done && is_after) {
-        o->is_done = true;
-        EXPECT_RESULT(MEND_OK, mend_pool_for_device(0, &o->pool));
+    m->is_done = true;
+    if (m->world == NULL) {
+        m->pool = devices_pool_of(0);
+        return;
     }
+    m->world->config.limit_bytes = 7 * MEND_MIB;
+    EXPECT_OK(mend_set_default_config(0, &m->world->config));
 }
 
-MEND_TEST(devices_pools, one_that_is_made_meanwhile_is_the_pool)
+static mend_pool *make_beside(devices_world *world, meddler *m)
 {
-    devices_world world;
-    mend_pool *pool = NULL;
-    overtaker o = {.pool = NULL};
-    ASSERT_TRUE(devices_open(&world));
-    mend_sim_set_call_observer(world.sim, overtake, &o);
-    ASSERT_RESULT(MEND_OK, mend_pool_for_device(0, &pool));
-    mend_sim_set_call_observer(world.sim, NULL, NULL);
-    EXPECT_TRUE(o.pool != NULL);
-    EXPECT_PTR_EQ(o.pool, pool);
-    EXPECT_U64_EQ(1, devices_ledger(&world).contexts_open);
-    devices_close(&world);
+    mend_sim_set_call_observer(world->sim, meddle, m);
+    mend_pool *pool = devices_pool_of(0);
+    mend_sim_set_call_observer(world->sim, NULL, NULL);
+    EXPECT_U64_EQ(1, devices_ledger(world).contexts_open);
+    return pool;
 }
 
-/* ---- failures ---------------------------------------------------------------------------------
- */
-
-MEND_TEST(devices_pools, a_pool_that_cannot_be_made_is_made_later)
+DEVICES_TEST(devices_pools, a_config_that_is_set_meanwhile_counts)
 {
-    devices_world world;
-    mend_pool *pool = NULL;
+    EXPECT_U64_EQ(7 * MEND_MIB, kit_stats(make_beside(r, &(meddler){.world = r})).limit_bytes);
+}
+
+DEVICES_TEST(devices_pools, one_that_is_made_meanwhile_is_the_pool)
+{
+    meddler m = {.pool = NULL};
+    EXPECT_PTR_EQ(make_beside(r, &m), m.pool);
+}
+
+DEVICES_TEST(devices_pools, a_pool_that_cannot_be_made_is_made_later)
+{
     void *pointer = NULL;
-    ASSERT_TRUE(devices_open(&world));
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = "device_open";
-    fault.status = 2;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(world.sim, &fault));
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_device_alloc(0, 512, NULL, &pointer));
-    mend_test_fail_host_memory_after(0, 1);
-    mend_test_watch_host_memory(true);
-    mend_result result = mend_device_alloc(0, 512, NULL, &pointer);
-    mend_test_watch_host_memory(false);
-    mend_test_heal_host_memory();
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, result);
+    devices_fail(r, "device_open", 2);
+    EXPECT_ERROR(DRIVER, mend_device_alloc(0, 512, NULL, &pointer));
+    mend_result result = mend_test_starve(0, 1, mend_device_alloc(0, 512, NULL, &pointer));
+    EXPECT_ERROR(OUT_OF_HOST_MEMORY, result);
     EXPECT_PTR_EQ(NULL, pointer);
-    EXPECT_RESULT(MEND_OK, mend_pool_for_device(0, &pool));
-    devices_close(&world);
-}
-
-static void fail_once(devices_world *world, const char *call)
-{
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = call;
-    fault.status = 999;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(world->sim, &fault));
+    EXPECT_TRUE(devices_pool_of(0) != NULL);
 }
 
 /* Without a config it is CUDA's that is asked. */
@@ -376,24 +290,21 @@ MEND_TEST(devices_pools, the_current_device_needs_a_driver)
     EXPECT_INT_EQ(result == MEND_OK ? 0 : 77, current);
 }
 
-MEND_TEST(devices_pools, a_driver_that_does_not_say_which_device_is_current_has_failed)
+DEVICES_TEST(devices_pools, a_driver_that_does_not_say_which_device_is_current_has_failed)
 {
-    devices_world world;
-    void *pointer = &world;
+    void *pointer = r;
     mend_allocator own = MEND_ALLOCATOR_INIT;
     int current = 77;
-    ASSERT_TRUE(devices_open(&world));
-    fail_once(&world, "context_device");
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_current_device(&current));
+    devices_fail(r, "context_device", 999);
+    EXPECT_ERROR(DRIVER, mend_current_device(&current));
     EXPECT_INT_EQ(77, current);
-    fail_once(&world, "context_device");
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_device_alloc(MEND_ALL_DEVICES, 512, NULL, &pointer));
+    devices_fail(r, "context_device", 999);
+    EXPECT_ERROR(DRIVER, mend_device_alloc(MEND_ALL_DEVICES, 512, NULL, &pointer));
     ASSERT_RESULT(MEND_OK, mend_get_allocator(MEND_ALL_DEVICES, &own));
-    fail_once(&world, "context_device");
+    devices_fail(r, "context_device", 999);
     EXPECT_INT_EQ(MEND_ERROR_DRIVER, own.handler.alloc(own.handler.ctx, &pointer, 512, NULL));
-    EXPECT_PTR_EQ(&world, pointer);
-    EXPECT_U64_EQ(0, devices_ledger(&world).contexts_open); /* no pool was made for it */
-    devices_close(&world);
+    EXPECT_PTR_EQ(r, pointer);
+    EXPECT_U64_EQ(0, devices_ledger(r).contexts_open); /* no pool was made for it */
 }
 
 /* One chunk holds it. */
@@ -409,16 +320,16 @@ static void fail_to_trim_one(int device)
     ASSERT_TRUE(devices_open(&world));
     for (int i = 0; i < DEVICES; i++) {
         ASSERT_RESULT(MEND_OK, mend_device_alloc(i, CHUNK_BYTES, NULL, &blocks[i]));
-        EXPECT_RESULT(MEND_OK, mend_device_free(i, blocks[i], CHUNK_BYTES, NULL));
+        EXPECT_OK(mend_device_free(i, blocks[i], CHUNK_BYTES, NULL));
     }
     mend_allocator allocator = counter_allocator(&c, 4096);
     if (device >= 0) {
         ASSERT_RESULT(MEND_OK, mend_set_allocator(device, &allocator));
         c.answer = MEND_ERROR_DRIVER;
     } else {
-        fail_once(&world, "unmap");
+        devices_fail(&world, "unmap", 999);
     }
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_device_trim(MEND_ALL_DEVICES, 0, &released));
+    EXPECT_ERROR(DRIVER, mend_device_trim(MEND_ALL_DEVICES, 0, &released));
     EXPECT_U64_EQ(77, released);
     EXPECT_U64_EQ(1, devices_ledger(&world).chunks);
     EXPECT_INT_EQ(device >= 0, c.trims);
@@ -432,38 +343,27 @@ MEND_TEST(devices_pools, a_trim_that_fails_on_one_device_goes_on_with_the_others
 }
 
 /* What was freed on a stream that ended is not the next one's of the same handle. */
-MEND_TEST(devices_pools, a_stream_is_forgotten_where_there_is_a_pool)
+DEVICES_TEST(devices_pools, a_stream_is_forgotten_where_there_is_a_pool)
 {
-    devices_world world;
-    mend_stats stats = MEND_STATS_INIT;
     mend_pool *pool = NULL;
     void *pointer = NULL;
-    ASSERT_TRUE(devices_open(&world));
-    EXPECT_RESULT(MEND_OK, mend_device_forget_stream(MEND_ALL_DEVICES, world.stream));
-    EXPECT_U64_EQ(0, devices_ledger(&world).contexts_open); /* no pool was made for it */
-    ASSERT_RESULT(MEND_OK, mend_device_alloc(0, 512, world.stream, &pointer));
-    EXPECT_RESULT(MEND_OK, mend_device_free(0, pointer, 512, world.stream));
+    EXPECT_OK(mend_device_forget_stream(MEND_ALL_DEVICES, r->stream));
+    EXPECT_U64_EQ(0, devices_ledger(r).contexts_open); /* no pool was made for it */
+    ASSERT_RESULT(MEND_OK, mend_device_alloc(0, 512, r->stream, &pointer));
+    EXPECT_OK(mend_device_free(0, pointer, 512, r->stream));
     ASSERT_RESULT(MEND_OK, mend_pool_for_device(0, &pool));
-    EXPECT_RESULT(MEND_OK, mend_device_forget_stream(1, world.stream));
-    ASSERT_RESULT(MEND_OK, mend_get_stats(pool, &stats));
-    EXPECT_U64_EQ(1, stats.streams);
-    EXPECT_RESULT(MEND_OK, mend_device_forget_stream(MEND_ALL_DEVICES, world.stream));
-    ASSERT_RESULT(MEND_OK, mend_get_stats(pool, &stats));
-    EXPECT_U64_EQ(0, stats.streams);
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
-                  mend_device_forget_stream(MEND_ALL_DEVICES, MEND_NO_STREAM));
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_device_forget_stream(64, world.stream));
-    devices_close(&world);
+    EXPECT_OK(mend_device_forget_stream(1, r->stream));
+    EXPECT_U64_EQ(1, kit_stats(pool).streams);
+    EXPECT_OK(mend_device_forget_stream(MEND_ALL_DEVICES, r->stream));
+    EXPECT_U64_EQ(0, kit_stats(pool).streams);
+    EXPECT_INVALID(mend_device_forget_stream(MEND_ALL_DEVICES, MEND_NO_STREAM));
+    EXPECT_ERROR(NO_DEVICE, mend_device_forget_stream(64, r->stream));
 }
-
-/* ---- fork -------------------------------------------------------------------------------------
- */
 
 static void *inherited_block;
 
-static bool is_refused_what_it_inherited(void *argument)
+static bool is_refused_what_it_inherited(KIT_UNUSED void *argument)
 {
-    (void)argument;
     mend_pool *pool = NULL;
     void *pointer = NULL;
     mend_block_info info = MEND_BLOCK_INFO_INIT;
@@ -475,20 +375,16 @@ static bool is_refused_what_it_inherited(void *argument)
            mend_device_trim(MEND_ALL_DEVICES, 0, NULL) == MEND_ERROR_FORKED;
 }
 
-static bool may_make_its_own(void *argument)
+static bool may_make_its_own(KIT_UNUSED void *argument)
 {
-    (void)argument;
     mend_pool *pool = NULL;
     return mend_pool_for_device(1, &pool) == MEND_OK && mend_pool_destroy(pool) == MEND_OK;
 }
 
-MEND_TEST(devices_pools, a_child_inherits_no_pool_but_may_make_those_its_parent_had_not)
+DEVICES_TEST(devices_pools, a_child_inherits_no_pool_but_may_make_those_its_parent_had_not)
 {
-    devices_world world;
-    ASSERT_TRUE(devices_open(&world));
     ASSERT_RESULT(MEND_OK, mend_device_alloc(0, 512, NULL, &inherited_block));
     EXPECT_TRUE(mend_test_holds_in_a_child(is_refused_what_it_inherited, NULL));
     EXPECT_TRUE(mend_test_holds_in_a_child(may_make_its_own, NULL));
-    EXPECT_RESULT(MEND_OK, mend_device_free(0, inherited_block, 512, NULL));
-    devices_close(&world);
+    EXPECT_OK(mend_device_free(0, inherited_block, 512, NULL));
 }

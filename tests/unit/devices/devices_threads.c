@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/align.h"
-#include "tests/support/test.h"
+#include "tests/support/kit.h"
 #include "tests/unit/devices/devices_fixture.h"
 
 enum { THREADS = 4, STEPS = 400, SLOTS = 8, REPLACEMENTS = 120, LARGEST = 96 << 10 };
@@ -64,7 +64,7 @@ static void set_wrapper(int device)
     wrapper *w = calloc(1, sizeof(*w));
     mend_allocator allocator = MEND_ALLOCATOR_INIT;
     w->inner = (mend_allocator)MEND_ALLOCATOR_INIT;
-    EXPECT_RESULT(MEND_OK, mend_get_allocator(0, &w->inner));
+    EXPECT_OK(mend_get_allocator(0, &w->inner));
     /* The one below is always Mend's own: what is set may retire while it is wrapped. */
     EXPECT_STR_EQ("mend", w->inner.handler.name);
     allocator.handler =
@@ -72,7 +72,7 @@ static void set_wrapper(int device)
     allocator.record_stream = wrapped_record;
     allocator.retired = wrapped_end;
     atomic_fetch_add(&made, 1);
-    EXPECT_RESULT(MEND_OK, mend_set_allocator(device, &allocator));
+    EXPECT_OK(mend_set_allocator(device, &allocator));
 }
 
 typedef struct worker {
@@ -84,7 +84,7 @@ typedef struct worker {
 
 static void give(void *block, mend_stream stream)
 {
-    EXPECT_RESULT(MEND_OK, mend_device_free(0, block, LARGEST, stream));
+    EXPECT_OK(mend_device_free(0, block, LARGEST, stream));
 }
 
 static void *work(void *argument)
@@ -95,9 +95,9 @@ static void *work(void *argument)
     for (int i = 0; i < STEPS; i++) {
         void *block = NULL;
         uint64_t bytes = 1 + mend_test_random_below(&random, LARGEST);
-        EXPECT_RESULT(MEND_OK, mend_device_alloc(0, bytes, w->stream, &block));
+        EXPECT_OK(mend_device_alloc(0, bytes, w->stream, &block));
         if (mend_test_random_below(&random, 4) == 0) {
-            EXPECT_RESULT(MEND_OK, mend_device_record_stream(MEND_ALL_DEVICES, block, NULL));
+            EXPECT_OK(mend_device_record_stream(MEND_ALL_DEVICES, block, NULL));
         }
         block = atomic_exchange(&w->slots[mend_test_random_below(&random, SLOTS)], block);
         if (block != NULL) {
@@ -113,18 +113,16 @@ static void replace(mend_test_random *random)
     for (int i = 0; i < REPLACEMENTS; i++) {
         int device = mend_test_random_below(random, 2) == 0 ? 0 : MEND_ALL_DEVICES;
         set_wrapper(device);
-        EXPECT_RESULT(MEND_OK, mend_set_allocator(MEND_ALL_DEVICES, NULL));
+        EXPECT_OK(mend_set_allocator(MEND_ALL_DEVICES, NULL));
     }
 }
 
-MEND_TEST(devices_threads, allocators_are_replaced_while_they_work)
+DEVICES_TEST(devices_threads, allocators_are_replaced_while_they_work)
 {
-    devices_world world;
     worker workers[THREADS];
     _Atomic(void *) slots[SLOTS];
     mend_test_random random;
     mend_test_random_init(&random, mend_test_seed());
-    ASSERT_TRUE(devices_open(&world));
     atomic_store(&made, 0);
     atomic_store(&gone, 0);
     for (int i = 0; i < SLOTS; i++) {
@@ -132,7 +130,7 @@ MEND_TEST(devices_threads, allocators_are_replaced_while_they_work)
     }
     for (int i = 0; i < THREADS; i++) {
         workers[i] = (worker){.seed = mend_test_random_next(&random),
-                              .stream = i == 0 ? world.stream : NULL,
+                              .stream = i == 0 ? r->stream : NULL,
                               .slots = slots};
         pthread_create(&workers[i].thread, NULL, work, &workers[i]);
     }
@@ -145,5 +143,4 @@ MEND_TEST(devices_threads, allocators_are_replaced_while_they_work)
     }
     EXPECT_INT_EQ(REPLACEMENTS, atomic_load(&made));
     EXPECT_INT_EQ(REPLACEMENTS, atomic_load(&gone));
-    devices_close(&world);
 }

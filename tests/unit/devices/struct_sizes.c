@@ -10,94 +10,30 @@
 static mend_world world;
 static void *block;
 
-static mend_result call_error(void *given)
-{
-    return mend_last_error(given);
-}
-
-static mend_result call_pool_config(void *given)
-{
-    mend_pool *pool = NULL;
-    return mend_pool_create(given, &pool);
-}
-
-static mend_result call_device_config(void *given)
-{
-    return mend_set_default_config(0, given);
-}
-
-static mend_result call_block_info(void *given)
-{
-    return mend_get_block_info(world.pool, block, given);
-}
-
-static mend_result call_device_block_info(void *given)
-{
-    return mend_device_block_info(0, block, given);
-}
-
-static mend_result call_defrag_limits(void *given)
-{
-    return mend_defrag(world.pool, given, NULL);
-}
-
-static mend_result call_defrag_report(void *given)
-{
-    return mend_defrag(world.pool, NULL, given);
-}
-
-static mend_result call_room(void *given)
-{
-    return mend_get_room(world.pool, NULL, given);
-}
-
-static mend_result call_stats(void *given)
-{
-    return mend_get_stats(world.pool, given);
-}
-
-static mend_result call_set_allocator(void *given)
-{
-    return mend_set_allocator(0, given);
-}
-
-static mend_result call_get_allocator(void *given)
-{
-    return mend_get_allocator(0, given);
-}
-
-static mend_result call_sim_config(void *given)
-{
-    mend_sim *sim = NULL;
-    return mend_sim_create(given, &sim);
-}
-
-static mend_result call_sim_fault(void *given)
-{
-    return mend_sim_fail(world.sim, given);
-}
-
-static mend_result call_sim_ledger(void *given)
-{
-    return mend_sim_get_ledger(world.sim, given);
-}
-
-/* X(call, type): those that take a versioned struct. */
+/* X(name, type, call): the calls that take a versioned struct, `given`. */
 #define CALLS(X)                                                                                   \
-    X(call_error, mend_error)                                                                      \
-    X(call_pool_config, mend_pool_config)                                                          \
-    X(call_device_config, mend_pool_config)                                                        \
-    X(call_block_info, mend_block_info)                                                            \
-    X(call_device_block_info, mend_block_info)                                                     \
-    X(call_defrag_limits, mend_defrag_limits)                                                      \
-    X(call_defrag_report, mend_defrag_report)                                                      \
-    X(call_room, mend_room)                                                                        \
-    X(call_stats, mend_stats)                                                                      \
-    X(call_set_allocator, mend_allocator)                                                          \
-    X(call_get_allocator, mend_allocator)                                                          \
-    X(call_sim_config, mend_sim_config)                                                            \
-    X(call_sim_fault, mend_sim_fault)                                                              \
-    X(call_sim_ledger, mend_sim_ledger)
+    X(error, mend_error, mend_last_error(given))                                                   \
+    X(pool_config, mend_pool_config, mend_pool_create(given, &(mend_pool *){NULL}))                \
+    X(device_config, mend_pool_config, mend_set_default_config(0, given))                          \
+    X(block_info, mend_block_info, mend_get_block_info(world.pool, block, given))                  \
+    X(device_block_info, mend_block_info, mend_device_block_info(0, block, given))                 \
+    X(defrag_limits, mend_defrag_limits, mend_defrag(world.pool, given, NULL))                     \
+    X(defrag_report, mend_defrag_report, mend_defrag(world.pool, NULL, given))                     \
+    X(room, mend_room, mend_get_room(world.pool, NULL, given))                                     \
+    X(stats, mend_stats, mend_get_stats(world.pool, given))                                        \
+    X(set_allocator, mend_allocator, mend_set_allocator(0, given))                                 \
+    X(get_allocator, mend_allocator, mend_get_allocator(0, given))                                 \
+    X(sim_config, mend_sim_config, mend_sim_create(given, &(mend_sim *){NULL}))                    \
+    X(sim_fault, mend_sim_fault, mend_sim_fail(world.sim, given))                                  \
+    X(sim_ledger, mend_sim_ledger, mend_sim_get_ledger(world.sim, given))
+
+#define X(name, type, call)                                                                        \
+    static mend_result call_##name(void *given)                                                    \
+    {                                                                                              \
+        return call;                                                                               \
+    }
+CALLS(X)
+#undef X
 
 /* All bytes behind struct_size are 0x55: none of them may be read as a pointer or a number. */
 static void refuses(const char *name, mend_result (*call)(void *), size_t struct_size)
@@ -119,10 +55,10 @@ MEND_TEST(struct_sizes, one_that_ends_inside_of_a_member_is_refused)
     mend_world_init(&world);
     ASSERT_TRUE(mend_world_open(&world));
     ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 1000, NULL, &block));
-#define X(call, type)                                                                              \
+#define X(name, type, call)                                                                        \
     for (size_t bytes = 0; bytes < sizeof(type) + sizeof(size_t); bytes++) {                       \
         if (bytes % sizeof(size_t) != 0 || bytes == 0) {                                           \
-            refuses(#call, call, bytes);                                                           \
+            refuses(#call, call_##name, bytes);                                                    \
         }                                                                                          \
     }
     CALLS(X)

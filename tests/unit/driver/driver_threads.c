@@ -1,85 +1,52 @@
-/* The counting decorator and the simulated device under several threads: nothing is refused,
- * nothing is lost from their books. */
-
-#include "base/align.h"
+/* The counting decorator and the simulated device under several threads, each with a context stack
+ * and a stream of its own: nothing is refused, nothing is lost from their books. */
 #include "driver/traced.h"
-#include "mend/mend_sim.h"
-#include "tests/support/test.h"
 #include "tests/support/threads.h"
+#include "tests/unit/sim/sim_fixture.h"
 
-enum { THREADS = 4, ROUNDS = 50 };
+enum { THREADS = 4, ROUNDS = 300 };
 
-typedef struct worker {
-    const mend_driver *driver;
-    mend_context context;
-    uint64_t page;
-    unsigned failures;
-} worker;
-
-/* One chunk mapped twice, an event recorded and waited for, all given back. */
-static void work_once(worker *self)
+/* One chunk mapped twice, work on it, an event recorded and waited for, all given back. */
+static void *work(void *argument)
 {
-    const mend_driver *driver = self->driver;
+    sim_fixture *f = argument;
+    const mend_stream stream = MEND_STREAM_PER_THREAD;
     const mend_chunk_properties plain = {0};
-    const int device = 0;
-    uint64_t address = 0;
-    mend_chunk_handle chunk = 0;
-    mend_event event = NULL;
-#define TRY(call) self->failures += (call) != MEND_DRIVER_OK
-    TRY(driver->reserve(driver, 2 * self->page, 0, 0, &address));
-    TRY(driver->create(driver, self->page, &plain, &chunk));
-    TRY(driver->map(driver, address, self->page, 0, chunk));
-    TRY(driver->map(driver, address + self->page, self->page, 0, chunk));
-    TRY(driver->release(driver, chunk));
-    TRY(driver->set_access(driver, address, 2 * self->page, &device, 1, MEND_ACCESS_READ_WRITE));
-    TRY(driver->event_create(driver, &event));
-    TRY(driver->event_record(driver, event, NULL));
-    TRY(driver->event_synchronize(driver, event));
-    TRY(driver->event_destroy(driver, event));
-    TRY(driver->unmap(driver, address, 2 * self->page));
-    TRY(driver->address_free(driver, address, 2 * self->page));
-#undef TRY
-}
-
-static void *run_worker(void *argument)
-{
-    worker *self = argument;
-    self->failures += self->driver->context_push(self->driver, self->context) != MEND_DRIVER_OK;
+    PASS(context_push, f->info.context);
     for (int i = 0; i < ROUNDS; i++) {
-        work_once(self);
+        uint64_t address = 0;
+        mend_chunk_handle chunk = 0;
+        PASS(reserve, 2 * f->page, 0, 0, &address);
+        PASS(create, f->page, &plain, &chunk);
+        PASS(map, address, f->page, 0, chunk);
+        PASS(map, address + f->page, f->page, 0, chunk);
+        PASS(release, chunk);
+        sim_fixture_allow(f, address, 2 * f->page);
+        PASS(fill, address, 1, f->page, stream);
+        mend_event event = sim_fixture_event(f);
+        PASS(event_record, event, stream);
+        PASS(event_synchronize, event);
+        PASS(event_destroy, event);
+        PASS(unmap, address, 2 * f->page);
+        PASS(address_free, address, 2 * f->page);
     }
-    self->failures += self->driver->context_pop(self->driver) != MEND_DRIVER_OK;
+    PASS(context_pop);
     return NULL;
 }
 
-MEND_TEST(driver_threads, nothing_is_lost)
+SIM_TEST(driver_threads, nothing_is_lost)
 {
-    mend_sim_config config = MEND_SIM_CONFIG_INIT;
-    mend_sim *sim = NULL;
     mend_driver *traced = NULL;
-    mend_device_info info;
-    worker workers[THREADS];
-    ASSERT_RESULT(MEND_OK, mend_sim_create(&config, &sim));
-    ASSERT_RESULT(MEND_OK, mend_traced_driver_create(mend_sim_driver(sim), &traced));
-    ASSERT_INT_EQ(MEND_DRIVER_OK, traced->device_open(traced, 0, &info));
-    for (int i = 0; i < THREADS; i++) {
-        workers[i] =
-            (worker){.driver = traced, .context = info.context, .page = info.granularity_bytes};
-    }
-    mend_test_run_threads(run_worker, workers, THREADS);
-    for (int i = 0; i < THREADS; i++) {
-        EXPECT_U64_EQ(0, workers[i].failures);
-    }
-    EXPECT_INT_EQ(MEND_DRIVER_OK, traced->device_close(traced, 0));
-    mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
     mend_driver_counters counters;
-    mend_sim_get_ledger(sim, &ledger);
+    ASSERT_RESULT(MEND_OK, mend_traced_driver_create(f->driver, &traced));
+    f->driver = traced;
+    mend_test_run_threads_of(work, f, 0, THREADS);
+    mend_sim_ledger left = sim_fixture_ledger(f);
+    EXPECT_U64_EQ(0, left.chunks + left.mappings + left.reservations + left.events);
+    EXPECT_U64_EQ(0, left.chunk_bytes + left.mapped_bytes + left.address_bytes);
     mend_traced_driver_get(traced, &counters);
-    EXPECT_U64_EQ(0, ledger.chunks + ledger.mappings + ledger.reservations + ledger.events);
-    EXPECT_U64_EQ(0, ledger.chunk_bytes + ledger.mapped_bytes + ledger.address_bytes);
-    EXPECT_U64_EQ(0, ledger.violations);
     EXPECT_U64_EQ(2 * THREADS * ROUNDS, counters.call[MEND_CALL_map].calls);
     EXPECT_U64_EQ(THREADS * ROUNDS, counters.host_syncs);
+    EXPECT_U64_EQ(0, f->heard);
     mend_traced_driver_destroy(traced);
-    mend_sim_destroy(sim);
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "driver/forward.h"
-#include "tests/support/test.h"
+#include "tests/support/rig.h"
 
 /* An inner driver that answers what the test says, and notes each call and whether the lock was
  * free then. */
@@ -85,100 +85,83 @@ static void recorder_init(recorder *r)
     mend_unlocking_init(&r->unlocking, &r->table, &r->lock);
 }
 
-/* Each member, called with zeros through the decorator, the lock being held. */
+/* The members that let go of the lock, and the others, with zeros. */
+/* clang-format off */
+#define LONG_CALLS(X)                                                                              \
+    X(memory_info, NULL, NULL) X(context_synchronize) X(event_synchronize, NULL)                   \
+    X(stream_synchronize, NULL) X(host_alloc, 0, NULL) X(host_free, NULL)                          \
+    X(reserve, 0, 0, 0, NULL) X(address_free, 0, 0) X(create, 0, NULL, NULL) X(release, 0)         \
+    X(map, 0, 0, 0, 0) X(unmap, 0, 0) X(set_access, 0, 0, NULL, 0, MEND_ACCESS_READ)               \
+    X(stream_wait, NULL, NULL) X(event_record, NULL, NULL)
+#define SHORT_CALLS(X)                                                                             \
+    X(device_count, NULL) X(device_open, 0, NULL) X(device_close, 0) X(context_push, NULL)         \
+    X(context_pop) X(context_device, NULL) X(exchange_capture_mode, NULL)                          \
+    X(export_handle, 0, 0, NULL) X(import_handle, NULL, 0, NULL) X(plain_alloc, 0, NULL)           \
+    X(plain_free, 0) X(async_alloc, 0, NULL, NULL) X(async_free, 0, NULL) X(copy, 0, 0, 0, NULL)   \
+    X(fill, 0, 0, 0, NULL) X(launch, NULL, NULL) X(stream_create, NULL) X(stream_destroy, NULL)    \
+    X(stream_query, NULL) X(stream_get_info, NULL, NULL) X(stream_get_capture, NULL, NULL)         \
+    X(capture_keep, NULL, NULL, NULL) X(event_create, NULL) X(event_query, NULL)                   \
+    X(event_destroy, NULL)
+/* clang-format on */
+
+/* Each member, called through the decorator, the lock being held. */
 #define EXPECT_PASSED(long_call, member, ...)                                                      \
     do {                                                                                           \
-        int mend_calls = r.calls;                                                                  \
-        EXPECT_INT_EQ(r.answer, door->member(door, ##__VA_ARGS__));                                \
-        EXPECT_INT_EQ(mend_calls + 1, r.calls);                                                    \
-        EXPECT_INT_EQ(MEND_CALL_##member, r.last_call);                                            \
-        EXPECT_INT_EQ(long_call, r.lock_was_free);                                                 \
-    } while (0)
+        int mend_calls = r->calls;                                                                 \
+        EXPECT_INT_EQ(r->answer, door->member(door, ##__VA_ARGS__));                               \
+        EXPECT_INT_EQ(mend_calls + 1, r->calls);                                                   \
+        EXPECT_INT_EQ(MEND_CALL_##member, r->last_call);                                           \
+        EXPECT_INT_EQ(long_call, r->lock_was_free);                                                \
+    } while (0);
+#define EXPECT_LONG(...)  EXPECT_PASSED(true, __VA_ARGS__)
+#define EXPECT_SHORT(...) EXPECT_PASSED(false, __VA_ARGS__)
 
-MEND_TEST(heap_unlocking, long_calls_let_go_of_the_lock_and_others_keep_it)
+/* The lock is held when a case begins and ends. */
+static bool recorder_open(recorder *r)
 {
-    recorder r;
-    recorder_init(&r);
-    const mend_driver *door = &r.unlocking.table;
-    r.answer = MEND_DRIVER_NOT_READY;
-    mend_mutex_lock(&r.lock);
-    EXPECT_PASSED(true, memory_info, NULL, NULL);
-    EXPECT_PASSED(true, context_synchronize);
-    EXPECT_PASSED(true, event_synchronize, NULL);
-    EXPECT_PASSED(true, stream_synchronize, NULL);
-    EXPECT_PASSED(true, host_alloc, 0, NULL);
-    EXPECT_PASSED(true, host_free, NULL);
-    EXPECT_PASSED(true, reserve, 0, 0, 0, NULL);
-    EXPECT_PASSED(true, address_free, 0, 0);
-    EXPECT_PASSED(true, create, 0, NULL, NULL);
-    EXPECT_PASSED(true, release, 0);
-    EXPECT_PASSED(true, map, 0, 0, 0, 0);
-    EXPECT_PASSED(true, unmap, 0, 0);
-    EXPECT_PASSED(true, set_access, 0, 0, NULL, 0, MEND_ACCESS_READ);
-
-    EXPECT_PASSED(false, device_count, NULL);
-    EXPECT_PASSED(false, device_open, 0, NULL);
-    EXPECT_PASSED(false, device_close, 0);
-    EXPECT_PASSED(false, context_push, NULL);
-    EXPECT_PASSED(false, context_pop);
-    EXPECT_PASSED(false, context_device, NULL);
-    EXPECT_PASSED(false, exchange_capture_mode, NULL);
-    EXPECT_PASSED(false, export_handle, 0, 0, NULL);
-    EXPECT_PASSED(false, import_handle, NULL, 0, NULL);
-    EXPECT_PASSED(false, plain_alloc, 0, NULL);
-    EXPECT_PASSED(false, plain_free, 0);
-    EXPECT_PASSED(false, async_alloc, 0, NULL, NULL);
-    EXPECT_PASSED(false, async_free, 0, NULL);
-    EXPECT_PASSED(false, copy, 0, 0, 0, NULL);
-    EXPECT_PASSED(false, fill, 0, 0, 0, NULL);
-    EXPECT_PASSED(false, launch, NULL, NULL);
-    EXPECT_PASSED(false, stream_create, NULL);
-    EXPECT_PASSED(false, stream_destroy, NULL);
-    EXPECT_PASSED(false, stream_query, NULL);
-    EXPECT_PASSED(true, stream_wait, NULL, NULL);
-    EXPECT_PASSED(false, stream_get_info, NULL, NULL);
-    EXPECT_PASSED(false, stream_get_capture, NULL, NULL);
-    EXPECT_PASSED(false, capture_keep, NULL, NULL, NULL);
-    EXPECT_PASSED(false, event_create, NULL);
-    EXPECT_PASSED(true, event_record, NULL, NULL);
-    EXPECT_PASSED(false, event_query, NULL);
-    EXPECT_PASSED(false, event_destroy, NULL);
-    mend_mutex_unlock(&r.lock);
-    EXPECT_INT_EQ(MEND_DRIVER_CALL_COUNT, r.calls);
-    mend_mutex_destroy(&r.lock);
+    recorder_init(r);
+    mend_mutex_lock(&r->lock);
+    return true;
 }
 
-MEND_TEST(heap_unlocking, the_first_loss_is_remembered_and_names_pass_through)
+static void recorder_close(recorder *r)
 {
-    recorder r;
-    recorder_init(&r);
-    const mend_driver *door = &r.unlocking.table;
+    mend_mutex_unlock(&r->lock);
+    mend_mutex_destroy(&r->lock);
+}
+
+#define UNLOCKING_TEST(suite, name)                                                                \
+    RIG_TEST(suite, name, recorder, r, recorder_open(r), recorder_close(r))
+
+UNLOCKING_TEST(heap_unlocking, long_calls_let_go_of_the_lock_and_others_keep_it)
+{
+    const mend_driver *door = &r->unlocking.table;
+    r->answer = MEND_DRIVER_NOT_READY;
+    LONG_CALLS(EXPECT_LONG)
+    SHORT_CALLS(EXPECT_SHORT)
+    EXPECT_INT_EQ(MEND_DRIVER_CALL_COUNT, r->calls);
+}
+
+UNLOCKING_TEST(heap_unlocking, the_first_loss_is_remembered_and_names_pass_through)
+{
+    const mend_driver *door = &r->unlocking.table;
     EXPECT_STR_EQ("recorder", door->name);
     EXPECT_U64_EQ(41, door->clock_ns(door));
-    mend_mutex_lock(&r.lock);
-    r.answer = MEND_DRIVER_OUT_OF_MEMORY;
-    EXPECT_PASSED(true, unmap, 0, 0);
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r.unlocking.lost);
+    r->answer = MEND_DRIVER_OUT_OF_MEMORY;
+    EXPECT_LONG(unmap, 0, 0)
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r->unlocking.lost);
     EXPECT_STR_EQ("the answer", door->status_name(door, MEND_DRIVER_OUT_OF_MEMORY));
-    r.answer = MEND_DRIVER_ILLEGAL_ADDRESS;
-    EXPECT_PASSED(false, event_query, NULL);
-    r.answer = MEND_DRIVER_DEINITIALIZED;
-    EXPECT_PASSED(true, unmap, 0, 0);
-    mend_mutex_unlock(&r.lock);
-    EXPECT_INT_EQ(MEND_DRIVER_ILLEGAL_ADDRESS, r.unlocking.lost);
-    mend_mutex_destroy(&r.lock);
+    r->answer = MEND_DRIVER_ILLEGAL_ADDRESS;
+    EXPECT_SHORT(event_query, NULL)
+    r->answer = MEND_DRIVER_DEINITIALIZED;
+    EXPECT_LONG(unmap, 0, 0)
+    EXPECT_INT_EQ(MEND_DRIVER_ILLEGAL_ADDRESS, r->unlocking.lost);
 }
 
-MEND_TEST(heap_unlocking, a_pause_lets_go_of_the_lock)
+UNLOCKING_TEST(heap_unlocking, a_pause_lets_go_of_the_lock)
 {
-    recorder r;
-    recorder_init(&r);
-    const mend_driver *door = &r.unlocking.table;
-    mend_mutex_lock(&r.lock);
-    door->pause(door, 7);
-    EXPECT_FALSE(mend_mutex_try_lock(&r.lock)); /* held again */
-    mend_mutex_unlock(&r.lock);
-    EXPECT_TRUE(r.lock_was_free);
-    EXPECT_U64_EQ(7, r.paused_ns);
-    mend_mutex_destroy(&r.lock);
+    r->unlocking.table.pause(&r->unlocking.table, 7);
+    EXPECT_FALSE(mend_mutex_try_lock(&r->lock)); /* held again */
+    EXPECT_TRUE(r->lock_was_free);
+    EXPECT_U64_EQ(7, r->paused_ns);
 }

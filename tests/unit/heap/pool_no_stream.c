@@ -23,99 +23,57 @@ static void own(mend_world *w, mend_stream stream, void *pointer)
 }
 
 /* Freed on a stream, or on none; used by the other one, of which the pool has not heard. */
-static void hand_on(mend_stream (*freed_on)(mend_world *w))
+KIT_EACH(pool_no_stream, memory_of_the_only_stream_known_is_waited_for, int, is_named, 2,
+         kit_open_with(w, 8 * MEND_MIB, NULL))
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
-    write_late(&w, w.streams[0], block);
-    kit_free(&w, block, freed_on(&w));
-    block = kit_alloc(&w, BLOCK_BYTES, MEND_NO_STREAM);
-    EXPECT_U64_EQ(1, mend_world_stats(&w).host_waits);
-    EXPECT_U64_EQ(0, mend_world_stats(&w).stream_waits);
-    own(&w, w.streams[1], block);
-    kit_free(&w, block, MEND_NO_STREAM);
-    kit_close(&w);
+    void *block = kit_alloc(w, BLOCK_BYTES, S(0));
+    write_late(w, S(0), block);
+    kit_free(w, block, is_named ? S(0) : MEND_NO_STREAM);
+    block = kit_alloc(w, BLOCK_BYTES, MEND_NO_STREAM);
+    kit_expect_waits(w, 0, 1);
+    own(w, S(1), block);
+    kit_free(w, block, MEND_NO_STREAM);
 }
 
-static mend_stream its_own(mend_world *w)
+KIT_TEST_IN(pool_no_stream, nobody_waits_while_there_is_other_memory,
+            kit_open_with(w, 8 * MEND_MIB, NULL))
 {
-    return w->streams[0];
+    void *block = kit_alloc(w, BLOCK_BYTES, S(0));
+    launch(w, S(0), MEND_SIM_WORK_TOUCH, block, 0, LONG_NS);
+    kit_free(w, block, S(0));
+    kit_alloc(w, MEND_MIB, MEND_NO_STREAM);
+    EXPECT_STATS(w, host_waits, 0);
 }
 
-static mend_stream none(mend_world *w)
+KIT_TEST_IN(pool_no_stream, work_that_is_done_is_seen_without_waiting,
+            kit_open_with(w, 8 * MEND_MIB, NULL))
 {
-    (void)w;
-    return MEND_NO_STREAM;
+    void *block = kit_alloc(w, BLOCK_BYTES, S(0));
+    write_late(w, S(0), block);
+    kit_free(w, block, S(0));
+    mend_sim_advance(w->sim, 2 * LONG_NS);
+    block = kit_alloc(w, BLOCK_BYTES, MEND_NO_STREAM);
+    EXPECT_STATS(w, host_waits, 0);
+    own(w, S(1), block);
 }
 
-MEND_TEST(pool_no_stream, memory_of_the_only_stream_known_is_waited_for)
+KIT_TEST_IN(pool_no_stream, a_block_tells_that_it_is_for_any, kit_open_with(w, 8 * MEND_MIB, NULL))
 {
-    hand_on(its_own);
-}
-
-MEND_TEST(pool_no_stream, so_is_what_was_freed_without_a_stream)
-{
-    hand_on(none);
-}
-
-MEND_TEST(pool_no_stream, nobody_waits_while_there_is_other_memory)
-{
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
-    launch(&w, w.streams[0], MEND_SIM_WORK_TOUCH, block, 0, LONG_NS);
-    kit_free(&w, block, w.streams[0]);
-    void *small = kit_alloc(&w, MEND_MIB, MEND_NO_STREAM);
-    EXPECT_U64_EQ(0, mend_world_stats(&w).host_waits);
-    kit_free(&w, small, MEND_NO_STREAM);
-    kit_close(&w);
-}
-
-MEND_TEST(pool_no_stream, work_that_is_done_is_seen_without_waiting)
-{
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
-    write_late(&w, w.streams[0], block);
-    kit_free(&w, block, w.streams[0]);
-    mend_sim_advance(w.sim, 2 * LONG_NS);
-    block = kit_alloc(&w, BLOCK_BYTES, MEND_NO_STREAM);
-    EXPECT_U64_EQ(0, mend_world_stats(&w).host_waits);
-    own(&w, w.streams[1], block);
-    kit_free(&w, block, w.streams[1]);
-    kit_close(&w);
-}
-
-MEND_TEST(pool_no_stream, a_block_tells_that_it_is_for_any)
-{
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    mend_block_info info = MEND_BLOCK_INFO_INIT;
-    void *block = kit_alloc(&w, BLOCK_BYTES, MEND_NO_STREAM);
-    EXPECT_RESULT(MEND_OK, mend_get_block_info(w.pool, block, &info));
+    void *block = kit_alloc(w, BLOCK_BYTES, MEND_NO_STREAM);
+    mend_block_info info = kit_info(w, block);
     EXPECT_PTR_EQ(MEND_NO_STREAM, info.stream);
-    EXPECT_U64_EQ(0, mend_world_stats(&w).streams);
-    kit_free(&w, block, MEND_NO_STREAM);
-    kit_close(&w);
+    EXPECT_STATS(w, streams, 0);
 }
 
 /* What a group keeps for its graphs is nobody's, and a group of every stream takes no block that
  * any stream may use. */
-MEND_TEST(pool_no_stream, a_group_neither_gives_nor_takes)
+KIT_TEST_IN(pool_no_stream, a_group_neither_gives_nor_takes, kit_open_with(w, 8 * MEND_MIB, NULL))
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    mend_group *group = kit_begin_group(&w, MEND_EVERY_STREAM);
-    void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
-    kit_free(&w, block, w.streams[0]);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
-                  mend_alloc(w.pool, BLOCK_BYTES, MEND_NO_STREAM, &block));
-    block = kit_alloc(&w, MEND_MIB, MEND_NO_STREAM);
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, w.streams[0]));
-    void *second = kit_alloc(&w, BLOCK_BYTES, MEND_NO_STREAM);
-    kit_free(&w, block, w.streams[0]);
-    kit_free(&w, second, w.streams[0]);
-    kit_close(&w);
+    mend_group *group = kit_begin_group(w, MEND_EVERY_STREAM);
+    void *block = kit_alloc(w, BLOCK_BYTES, S(0));
+    kit_free(w, block, S(0));
+    kit_expect_none(w, BLOCK_BYTES, MEND_NO_STREAM, "");
+    block = kit_alloc(w, MEND_MIB, MEND_NO_STREAM);
+    kit_end_group(group, S(0));
+    kit_alloc(w, BLOCK_BYTES, MEND_NO_STREAM);
 }

@@ -8,14 +8,7 @@ bool host_rig_open_with(host_rig *r, mend_unwatched_driver *unwatched, uint64_t 
     r->w.sim_config.host_chunk_bytes = 2 * HOST_LIMIT;
     r->w.pool_config.host_bytes = HOST_LIMIT;
     r->w.pool_config.keep_free_bytes = keep_free_bytes;
-    if (unwatched == NULL) {
-        return kit_open(&r->w);
-    }
-    if (!mend_world_open_device(&r->w)) {
-        return false;
-    }
-    mend_unwatched_driver_init(unwatched, mend_sim_driver(r->w.sim));
-    return mend_world_open_pool(&r->w, &unwatched->table) && kit_open_streams(&r->w);
+    return unwatched == NULL ? kit_open(&r->w) : kit_open_unwatched(&r->w, unwatched);
 }
 
 bool host_rig_open(host_rig *r)
@@ -23,14 +16,15 @@ bool host_rig_open(host_rig *r)
     return host_rig_open_with(r, NULL, 0);
 }
 
-void host_rig_fill(host_rig *r)
+bool host_rig_fill(host_rig *r)
 {
     for (int i = 0; i < HOST_BLOCKS; i++) {
         mend_set_sleep_tag(i % 2 == 0 ? 1 : 2);
         r->blocks[i] = kit_alloc_written(&r->w, HOST_BLOCK, r->w.streams[0]);
     }
     mend_set_sleep_tag(0);
-    EXPECT_U64_EQ(HOST_DEVICE, mend_world_stats(&r->w).reserved_bytes);
+    EXPECT_STATS(&r->w, reserved_bytes, HOST_DEVICE);
+    return !mend_test_has_failed();
 }
 
 void host_rig_overflow(host_rig *r, uint64_t size_bytes)
@@ -45,7 +39,7 @@ void host_rig_overflow(host_rig *r, uint64_t size_bytes)
 bool host_rig_is_on_host(host_rig *r, const void *block)
 {
     mend_block_info info = MEND_BLOCK_INFO_INIT;
-    EXPECT_RESULT(MEND_OK, mend_get_block_info(r->w.pool, block, &info));
+    EXPECT_OK(mend_get_block_info(r->w.pool, block, &info));
     return info.is_on_host != 0;
 }
 
@@ -64,10 +58,10 @@ void host_rig_close(host_rig *r)
     kit_release_row(&r->w, r->blocks, HOST_BLOCKS, HOST_BLOCK, r->w.streams[0]);
     EXPECT_TRUE(mend_world_check(&r->w));
     mend_sim_advance(r->w.sim, 1000000);
-    EXPECT_RESULT(MEND_OK, mend_trim_wait(r->w.pool, 0, NULL));
+    EXPECT_OK(mend_trim_wait(r->w.pool, 0, NULL));
     if (r->there == NULL) {
-        EXPECT_U64_EQ(0, mend_world_stats(&r->w).host_bytes);
-        EXPECT_U64_EQ(0, mend_world_ledger(&r->w).host_chunks);
+        EXPECT_STATS(&r->w, host_bytes, 0);
+        EXPECT_LEDGER(&r->w, host_chunks, 0);
     }
     kit_close(&r->w);
 }

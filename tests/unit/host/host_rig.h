@@ -27,7 +27,11 @@ bool host_rig_open(host_rig *r);
 bool host_rig_open_with(host_rig *r, mend_unwatched_driver *unwatched, uint64_t keep_free_bytes);
 
 /* Fills the device; the blocks stay there. */
-void host_rig_fill(host_rig *r);
+bool host_rig_fill(host_rig *r);
+
+/* A case with a device that is full. */
+#define HOST_TEST(suite, name)                                                                     \
+    KIT_RIG_TEST(suite, name, host_rig, host_rig_open(r) && host_rig_fill(r), host_rig_close(r))
 
 /* A block that finds no memory of the device. */
 void host_rig_overflow(host_rig *r, uint64_t size_bytes);

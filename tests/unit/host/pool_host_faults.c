@@ -45,10 +45,10 @@ static bool prepare_with(host_rig *r, operation run, mend_unwatched_driver *unwa
     }
     host_rig_fill(r);
     if (run == to_device) {
-        EXPECT_RESULT(MEND_OK, to_host(r));
+        EXPECT_OK(to_host(r));
     }
     if (run == free_there) {
-        EXPECT_RESULT(MEND_OK, overflow(r));
+        EXPECT_OK(overflow(r));
         mend_sim_advance(r->w.sim, 1000000);
     }
     return true;
@@ -62,19 +62,17 @@ static bool prepare(host_rig *r, operation run)
 /* It works without a fault; all bytes are there, and nothing is left. */
 static bool conclude(host_rig *r, operation run)
 {
-    EXPECT_RESULT(MEND_OK, mend_audit(r->w.pool));
-    EXPECT_RESULT(MEND_OK, run(r));
+    EXPECT_OK(mend_audit(r->w.pool));
+    EXPECT_OK(run(r));
     EXPECT_TRUE(mend_world_check(&r->w));
-    EXPECT_RESULT(MEND_OK, free_there(r));
-    EXPECT_RESULT(MEND_OK, to_device(r));
+    EXPECT_OK(free_there(r));
+    EXPECT_OK(to_device(r));
     kit_release_row(&r->w, r->blocks, HOST_BLOCKS, HOST_BLOCK, r->w.streams[0]);
     mend_sim_advance(r->w.sim, 1000000);
-    EXPECT_RESULT(MEND_OK, mend_trim_wait(r->w.pool, 0, NULL));
-    EXPECT_U64_EQ(0, mend_world_ledger(&r->w).host_chunks);
-    EXPECT_U64_EQ(0, mend_world_ledger(&r->w).content_errors);
-    EXPECT_RESULT(MEND_OK, mend_pool_destroy(r->w.pool));
-    EXPECT_U64_EQ(0, mend_world_ledger(&r->w).chunks);
-    EXPECT_U64_EQ(0, mend_world_ledger(&r->w).mappings);
+    EXPECT_OK(mend_trim_wait(r->w.pool, 0, NULL));
+    EXPECT_LEDGER(&r->w, host_chunks, 0, content_errors, 0);
+    EXPECT_OK(mend_pool_destroy(r->w.pool));
+    EXPECT_LEDGER(&r->w, chunks, 0, mappings, 0);
     EXPECT_STR_EQ("", mend_sim_first_violation(r->w.sim));
     mend_sim_destroy(r->w.sim);
     return !mend_test_has_failed();
@@ -92,9 +90,9 @@ static bool fail_at(operation run, const char *call, uint64_t after, uint64_t co
     const mend_result result = run(&r);
     const mend_stats stats = mend_world_stats(&r.w);
     *failed = result != MEND_OK || stats.driver_failures > before.driver_failures;
-    EXPECT_RESULT(MEND_OK, mend_audit(r.w.pool));
+    EXPECT_OK(mend_audit(r.w.pool));
     mend_sim_clear_faults(r.w.sim);
-    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, NULL)); /* maps what is missing */
+    EXPECT_OK(mend_trim(r.w.pool, UINT64_MAX, NULL)); /* maps what is missing */
     return conclude(&r, run);
 }
 
@@ -147,17 +145,13 @@ static void crowd(host_rig *r, void *small[CROWD])
         r->blocks[i] = NULL;
     }
     mend_set_sleep_tag(1);
-    for (int i = 0; i < CROWD; i++) {
-        small[i] = kit_alloc(&r->w, MEND_GRANULE_BYTES, r->w.streams[0]);
-    }
+    kit_alloc_row(&r->w, small, CROWD, MEND_GRANULE_BYTES, r->w.streams[0]);
     mend_set_sleep_tag(0);
 }
 
 static void disperse(host_rig *r, void *small[CROWD])
 {
-    for (int i = 0; i < CROWD; i++) {
-        kit_free(&r->w, small[i], r->w.streams[0]);
-    }
+    kit_free_row(&r->w, small, CROWD, r->w.streams[0]);
 }
 
 /* The host memory of the library fails at every allocation in turn. Returns how often it did. */
@@ -174,10 +168,7 @@ static uint64_t fail_mallocs(operation run)
             return 0;
         }
         crowd(&r, small);
-        mend_test_fail_host_memory_after(after, 1);
-        mend_test_watch_host_memory(true);
-        const mend_result result = run(&r);
-        mend_test_watch_host_memory(false);
+        const mend_result result = mend_test_starve(after, 1, run(&r));
         failed = mend_test_failed_host_allocations();
         mend_test_heal_host_memory();
         EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_HOST_MEMORY);

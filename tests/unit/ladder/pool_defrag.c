@@ -1,50 +1,82 @@
 /* mend_defrag: what lives in partly used chunks is copied together; addresses and bytes stay, what
- * is gained serves any request, limits are kept, and what must not move does not. */
+ * is gained serves any request, limits are kept, and what must not move does not. And
+ * compact_when_full: an allocation that would run out of memory has no more moved than it needs. */
 #include <string.h>
 
+#include "pool/pool.h"
 #include "tests/support/held.h"
 #include "tests/support/kit.h"
+#include "tests/support/rig.h"
 
-#define PAGE  (64 * MEND_KIB)
 #define CHUNK MEND_MIB
 #define BLOCK (128 * MEND_KIB)
-enum { BLOCKS_OF_CHUNK = 8, CHUNKS = 4, BLOCKS = CHUNKS * BLOCKS_OF_CHUNK };
+enum { BLOCKS_OF_CHUNK = 8, CHUNKS = 4, MOST_BLOCKS = 512 };
 
 typedef struct rig {
     mend_world w;
-    void *blocks[BLOCKS];
+    mend_stream stream;
+    void *blocks[MOST_BLOCKS]; /* NULL: freed */
+    int count;
+    const char *call; /* in the first such call of the driver these are freed */
+    bool frees[MOST_BLOCKS];
 } rig;
 
-static bool open_rig(rig *r, uint64_t memory_bytes)
+static void *take(rig *r, uint64_t size_bytes)
 {
-    *r = (rig){.blocks = {NULL}};
-    return kit_open_with(&r->w, memory_bytes, NULL);
+    return kit_alloc_written(&r->w, size_bytes, r->stream);
 }
 
-/* Four full chunks side by side. */
-static void fill(rig *r)
+static void give(rig *r, void *block, uint64_t size_bytes)
 {
-    void *all = kit_alloc_written(&r->w, CHUNKS * CHUNK, r->w.streams[0]);
-    kit_release(&r->w, all, CHUNKS * CHUNK, r->w.streams[0]);
-    for (int i = 0; i < BLOCKS; i++) {
-        r->blocks[i] = kit_alloc_written(&r->w, BLOCK, r->w.streams[0]);
+    kit_release(&r->w, block, size_bytes, r->stream);
+}
+
+static void drop(rig *r, int block)
+{
+    give(r, r->blocks[block], BLOCK);
+    r->blocks[block] = NULL;
+}
+
+static bool open_rig(rig *r, uint64_t memory_bytes, int compact_when_full)
+{
+    *r = (rig){.call = ""};
+    mend_world_init(&r->w);
+    r->w.sim_config.memory_bytes = memory_bytes;
+    r->w.pool_config.compact_when_full = compact_when_full;
+    bool is_open = kit_open(&r->w);
+    r->stream = r->w.streams[0];
+    return is_open;
+}
+
+static void fill(rig *r, int chunks)
+{
+    give(r, take(r, (uint64_t)chunks * CHUNK), (uint64_t)chunks * CHUNK);
+    for (r->count = 0; r->count < chunks * BLOCKS_OF_CHUNK; r->count++) {
+        r->blocks[r->count] = take(r, BLOCK);
     }
+    EXPECT_U64_EQ(0, mend_world_stats(&r->w).compactions);
 }
 
-/* In each chunk one block is left. */
 static void thin_out(rig *r)
 {
-    for (int i = 0; i < BLOCKS; i++) {
+    for (int i = 0; i < r->count; i++) {
         if (i % BLOCKS_OF_CHUNK != 3) {
-            kit_release(&r->w, r->blocks[i], BLOCK, r->w.streams[0]);
-            r->blocks[i] = NULL;
+            drop(r, i);
         }
     }
 }
 
+static bool open_thin(rig *r, uint64_t memory_bytes)
+{
+    bool is_open = open_rig(r, memory_bytes, 0);
+    fill(r, CHUNKS);
+    thin_out(r);
+    return is_open;
+}
+
 static void close_rig(rig *r)
 {
-    kit_release_row(&r->w, r->blocks, BLOCKS, BLOCK, r->w.streams[0]);
+    kit_release_row(&r->w, r->blocks, r->count, BLOCK, r->stream);
     kit_close(&r->w);
 }
 
@@ -56,16 +88,17 @@ static mend_defrag_report defrag(rig *r, const mend_defrag_limits *limits)
     return report;
 }
 
-MEND_TEST(pool_defrag, addresses_and_bytes_stay_and_chunks_become_free)
+#define DEFRAG_TEST(suite, name)                                                                   \
+    RIG_TEST(suite, name, rig, r, open_rig(r, 64 * MEND_MIB, 0), close_rig(r))
+#define THIN_TEST(suite, name, memory_bytes)                                                       \
+    RIG_TEST(suite, name, rig, r, open_thin(r, memory_bytes), close_rig(r))
+
+THIN_TEST(pool_defrag, addresses_and_bytes_stay_and_chunks_become_free, 64 * MEND_MIB)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
-    fill(&r);
-    thin_out(&r);
-    mend_stats before = mend_world_stats(&r.w);
+    mend_stats before = mend_world_stats(&r->w);
     EXPECT_U64_EQ(0, before.free_empty_bytes);
-    mend_defrag_report report = defrag(&r, NULL);
-    mend_stats after = mend_world_stats(&r.w);
+    mend_defrag_report report = defrag(r, NULL);
+    mend_stats after = mend_world_stats(&r->w);
     EXPECT_INT_EQ(MEND_DEFRAG_DONE, report.stop);
     EXPECT_U64_EQ(CHUNKS, report.compactions);
     EXPECT_U64_EQ(CHUNKS * BLOCK, report.copied_bytes);
@@ -77,310 +110,172 @@ MEND_TEST(pool_defrag, addresses_and_bytes_stay_and_chunks_become_free)
     EXPECT_U64_EQ(report.compactions, after.compactions);
     EXPECT_U64_EQ(report.copied_bytes, after.copied_bytes);
     EXPECT_U64_EQ(0, after.unmapped_blocks);
-    close_rig(&r);
-}
-
-MEND_TEST(pool_defrag, what_is_gained_serves_a_request_that_found_no_room)
-{
-    rig r;
-    void *block;
-    ASSERT_TRUE(open_rig(&r, 5 * MEND_MIB));
-    fill(&r);
-    thin_out(&r);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
-                  mend_alloc(r.w.pool, 4 * MEND_MIB, r.w.streams[0], &block));
-    (void)defrag(&r, NULL);
-    kit_release(&r.w, kit_alloc_written(&r.w, 4 * MEND_MIB + 512 * MEND_KIB, r.w.streams[0]),
-                4 * MEND_MIB + 512 * MEND_KIB, r.w.streams[0]);
-    close_rig(&r);
-}
-
-MEND_TEST(pool_defrag, what_is_gained_can_be_given_back)
-{
-    rig r;
-    uint64_t released_bytes;
-    ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
-    fill(&r);
-    thin_out(&r);
-    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, &released_bytes));
-    EXPECT_U64_EQ(0, released_bytes);
-    (void)defrag(&r, NULL);
-    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, &released_bytes));
-    EXPECT_U64_EQ(CHUNKS * CHUNK, released_bytes);
-    EXPECT_U64_EQ(CHUNKS * BLOCK, mend_world_stats(&r.w).reserved_bytes);
-    close_rig(&r);
-}
-
-MEND_TEST(pool_defrag, a_second_pass_finds_nothing_to_do)
-{
-    rig r;
-    ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
-    fill(&r);
-    thin_out(&r);
-    (void)defrag(&r, NULL);
-    mend_defrag_report report = defrag(&r, NULL);
-    EXPECT_U64_EQ(0, report.compactions);
-    EXPECT_U64_EQ(0, report.gained_bytes);
+    /* A second pass finds nothing to do. */
+    report = defrag(r, NULL);
+    EXPECT_U64_EQ(0, report.compactions + report.gained_bytes);
     EXPECT_U64_EQ(1, report.driver_calls); /* the wait for the context */
-    close_rig(&r);
 }
 
-/* A block that reaches from one chunk into the next is moved in two halves. */
-MEND_TEST(pool_defrag, a_block_across_two_chunks_stays_whole)
+THIN_TEST(pool_defrag, what_is_gained_serves_a_request_or_is_given_back, 5 * MEND_MIB)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
-    void *row[3];
-    uint64_t sizes[] = {CHUNK - 300 * MEND_KIB, 500 * MEND_KIB, CHUNK - 200 * MEND_KIB};
-    void *all = kit_alloc_written(&r.w, 2 * CHUNK, r.w.streams[0]);
-    kit_release(&r.w, all, 2 * CHUNK, r.w.streams[0]);
-    for (int i = 0; i < 3; i++) {
-        row[i] = kit_alloc_written(&r.w, sizes[i], r.w.streams[0]);
-    }
-    EXPECT_PTR_EQ((char *)row[0] + sizes[0], row[1]);
-    kit_release(&r.w, row[0], sizes[0], r.w.streams[0]);
-    kit_release(&r.w, row[2], sizes[2], r.w.streams[0]);
-    mend_defrag_report report = defrag(&r, NULL);
+    uint64_t released_bytes = 1;
+    kit_expect_none(&r->w, 4 * MEND_MIB, r->stream, "");
+    EXPECT_RESULT(MEND_OK, mend_trim(r->w.pool, 0, &released_bytes));
+    EXPECT_U64_EQ(0, released_bytes);
+    (void)defrag(r, NULL);
+    give(r, take(r, 4 * MEND_MIB + 512 * MEND_KIB), 4 * MEND_MIB + 512 * MEND_KIB);
+    EXPECT_RESULT(MEND_OK, mend_trim_wait(r->w.pool, 0, &released_bytes));
+    EXPECT_U64_EQ(5 * MEND_MIB - CHUNKS * BLOCK, released_bytes);
+}
+
+DEFRAG_TEST(pool_defrag, a_block_across_two_chunks_stays_whole)
+{
+    const uint64_t size = 500 * MEND_KIB;
+    give(r, take(r, 2 * CHUNK), 2 * CHUNK);
+    char *before = take(r, CHUNK - 300 * MEND_KIB);
+    void *across = take(r, size);
+    void *behind = take(r, CHUNK - 200 * MEND_KIB);
+    EXPECT_PTR_EQ(before + CHUNK - 300 * MEND_KIB, across);
+    give(r, before, CHUNK - 300 * MEND_KIB);
+    give(r, behind, CHUNK - 200 * MEND_KIB);
+    mend_defrag_report report = defrag(r, NULL);
     EXPECT_U64_EQ(2, report.compactions);
-    EXPECT_U64_EQ(sizes[1], report.copied_bytes);
-    kit_verify(&r.w, r.w.streams[0], row[1], sizes[1]);
-    mend_world_check(&r.w);
-    kit_release(&r.w, row[1], sizes[1], r.w.streams[0]);
-    kit_alloc_written(&r.w, 2 * CHUNK, r.w.streams[0]);
-    close_rig(&r);
+    EXPECT_U64_EQ(size, report.copied_bytes);
+    give(r, across, size);
+    mend_world_check(&r->w);
+    take(r, 2 * CHUNK);
 }
 
-/* Of two holes the one that costs less comes first. */
-MEND_TEST(pool_defrag, the_cheapest_gain_comes_first)
+DEFRAG_TEST(pool_defrag, the_cheapest_gain_comes_first)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
-    fill(&r);
-    for (int i = 0; i < BLOCKS; i++) { /* chunk 0 keeps 4 blocks, chunk 1 one, the others all */
-        if ((i < 8 && i >= 4) || (i > 8 && i < 16)) {
-            kit_release(&r.w, r.blocks[i], BLOCK, r.w.streams[0]);
-            r.blocks[i] = NULL;
+    fill(r, CHUNKS);
+    for (int i = 4; i < 16; i++) { /* chunk 0 keeps 4 blocks, chunk 1 one, the others all */
+        if (i != 8) {
+            drop(r, i);
         }
     }
     mend_defrag_limits limits = MEND_DEFRAG_LIMITS_INIT;
     limits.gained_bytes = 2 * BLOCK;
-    mend_defrag_report report = defrag(&r, &limits);
+    mend_defrag_report report = defrag(r, &limits);
     EXPECT_INT_EQ(MEND_DEFRAG_GAINED, report.stop);
     EXPECT_U64_EQ(1, report.compactions);
     EXPECT_U64_EQ(BLOCK, report.copied_bytes);
     limits.gained_bytes = 0;
-    report = defrag(&r, &limits);
-    EXPECT_U64_EQ(4 * BLOCK, report.copied_bytes);
-    close_rig(&r);
+    EXPECT_U64_EQ(4 * BLOCK, defrag(r, &limits).copied_bytes);
 }
 
-MEND_TEST(pool_defrag, limits_are_kept)
+static void let_time_pass(void *context, const char *call, int is_after)
 {
-    rig r;
-    mend_defrag_limits limits = MEND_DEFRAG_LIMITS_INIT;
-    ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
-    fill(&r);
-    thin_out(&r);
+    (void)call;
+    mend_sim_advance(context, is_after ? 1000000 : 0);
+}
 
+THIN_TEST(pool_defrag, limits_are_kept, 64 * MEND_MIB)
+{
+    mend_defrag_limits limits = MEND_DEFRAG_LIMITS_INIT;
     limits.copied_bytes = 2 * BLOCK - 1;
-    mend_defrag_report report = defrag(&r, &limits);
+    mend_defrag_report report = defrag(r, &limits);
     EXPECT_INT_EQ(MEND_DEFRAG_BYTES, report.stop);
     EXPECT_U64_EQ(1, report.compactions);
 
     limits.copied_bytes = 0;
     limits.driver_calls = 16;
-    uint64_t calls = mend_sim_call_count(r.w.sim);
-    report = defrag(&r, &limits);
+    uint64_t calls = mend_sim_call_count(r->w.sim);
+    report = defrag(r, &limits);
     EXPECT_INT_EQ(MEND_DEFRAG_CALLS, report.stop);
     EXPECT_U64_EQ(1, report.compactions);
     EXPECT_TRUE(report.driver_calls <= 16);
-    EXPECT_TRUE(mend_sim_call_count(r.w.sim) - calls <= 16 + 6);
-
+    EXPECT_TRUE(mend_sim_call_count(r->w.sim) - calls <= 16 + 6);
     limits.driver_calls = 1;
-    EXPECT_U64_EQ(0, defrag(&r, &limits).compactions);
-    close_rig(&r);
-}
+    EXPECT_U64_EQ(0, defrag(r, &limits).compactions);
 
-/* Each driver call takes a millisecond. */
-static void let_time_pass(void *context, const char *call, int is_after)
-{
-    (void)call;
-    if (is_after != 0) {
-        mend_sim_advance(context, 1000000);
-    }
-}
-
-MEND_TEST(pool_defrag, no_chunk_is_begun_with_when_the_time_is_over)
-{
-    rig r;
-    mend_defrag_limits limits = MEND_DEFRAG_LIMITS_INIT;
-    ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
-    fill(&r);
-    thin_out(&r);
-    mend_sim_set_call_observer(r.w.sim, let_time_pass, r.w.sim);
+    /* No chunk is begun with when the time is over. */
+    limits.driver_calls = 0;
     limits.duration_ns = 8 * 1000000;
-    mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
-    EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, &limits, &report));
-    mend_sim_set_call_observer(r.w.sim, NULL, NULL);
+    mend_sim_set_call_observer(r->w.sim, let_time_pass, r->w.sim);
+    report = defrag(r, &limits);
+    mend_sim_set_call_observer(r->w.sim, NULL, NULL);
     EXPECT_INT_EQ(MEND_DEFRAG_TIME, report.stop);
     EXPECT_U64_EQ(1, report.compactions);
-    close_rig(&r);
 }
 
-/* At the limit, with nothing empty, there is nothing to copy to. */
-MEND_TEST(pool_defrag, without_free_memory_nothing_moves)
+THIN_TEST(pool_defrag, without_free_memory_nothing_moves, CHUNKS *CHUNK)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r, CHUNKS * CHUNK));
-    fill(&r);
-    thin_out(&r);
-    mend_defrag_report report = defrag(&r, NULL);
+    mend_defrag_report report = defrag(r, NULL);
     EXPECT_INT_EQ(MEND_DEFRAG_NO_ROOM, report.stop);
     EXPECT_U64_EQ(0, report.compactions);
-    close_rig(&r);
 }
 
 /* An empty chunk that is too large for what is to be copied is given back, and remade. */
-MEND_TEST(pool_defrag, at_the_limit_free_chunks_make_room_for_smaller_ones)
+RIG_TEST(pool_defrag, at_the_limit_free_chunks_make_room_for_smaller_ones, rig, r,
+         open_rig(r, (CHUNKS + 1) * CHUNK, 0), close_rig(r))
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r, (CHUNKS + 1) * CHUNK));
-    void *spare = kit_alloc_written(&r.w, (CHUNKS + 1) * CHUNK, r.w.streams[0]);
-    kit_release(&r.w, spare, (CHUNKS + 1) * CHUNK, r.w.streams[0]);
-    for (int i = 0; i < BLOCKS; i++) {
-        r.blocks[i] = kit_alloc_written(&r.w, BLOCK, r.w.streams[0]);
+    fill(r, CHUNKS + 1);
+    for (int i = CHUNKS * BLOCKS_OF_CHUNK; i < (CHUNKS + 1) * BLOCKS_OF_CHUNK; i++) {
+        drop(r, i);
     }
-    thin_out(&r);
-    EXPECT_U64_EQ(CHUNK, mend_world_stats(&r.w).free_empty_bytes);
-    mend_defrag_report report = defrag(&r, NULL);
+    r->count = CHUNKS * BLOCKS_OF_CHUNK;
+    thin_out(r);
+    EXPECT_U64_EQ(CHUNK, mend_world_stats(&r->w).free_empty_bytes);
+    mend_defrag_report report = defrag(r, NULL);
     EXPECT_INT_EQ(MEND_DEFRAG_DONE, report.stop);
     EXPECT_U64_EQ(CHUNKS, report.compactions);
-    EXPECT_TRUE(mend_world_ledger(&r.w).peak_chunk_bytes <= (CHUNKS + 1) * CHUNK);
-    close_rig(&r);
+    EXPECT_TRUE(mend_world_ledger(&r->w).peak_chunk_bytes <= (CHUNKS + 1) * CHUNK);
 }
 
-/* An empty chunk of just the size, from wherever it lies, spares a creation. */
-MEND_TEST(pool_defrag, a_free_chunk_that_fits_is_used)
-{
-    rig r;
-    ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
-    fill(&r);
-    thin_out(&r);
-    (void)defrag(&r, NULL);
-    kit_release(&r.w, r.blocks[3], BLOCK,
-                r.w.streams[0]); /* its chunk has just the size of a block */
-    r.blocks[3] = NULL;
-    void *row[2];
-    row[0] = kit_alloc_written(&r.w, CHUNK - BLOCK, r.w.streams[0]);
-    row[1] = kit_alloc_written(&r.w, BLOCK, r.w.streams[0]);
-    EXPECT_PTR_EQ((char *)row[0] + (CHUNK - BLOCK), row[1]);
-    kit_release(&r.w, row[0], CHUNK - BLOCK, r.w.streams[0]);
-    uint64_t created = mend_world_stats(&r.w).chunks_created;
-    mend_defrag_report report = defrag(&r, NULL);
-    EXPECT_U64_EQ(1, report.compactions);
-    EXPECT_U64_EQ(created, mend_world_stats(&r.w).chunks_created);
-    kit_release(&r.w, row[1], BLOCK, r.w.streams[0]);
-    close_rig(&r);
-}
-
-/* What lives there is nobody's but the program's; what is free belongs to a group. */
+/* Once the free memory of a chunk belongs to a group, and once its live block. */
 MEND_TEST(pool_defrag, memory_of_graphs_stays_where_it_is)
 {
-    rig r;
-    mend_group *group;
-    ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
-    void *all = kit_alloc_written(&r.w, CHUNK, r.w.streams[0]);
-    kit_release(&r.w, all, CHUNK, r.w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, NULL));
-    r.blocks[0] = kit_alloc_written(&r.w, BLOCK, r.w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_group_create(r.w.pool, &group));
-    EXPECT_RESULT(MEND_OK, mend_group_begin(group, r.w.streams[0]));
-    void *rest = kit_alloc_written(&r.w, CHUNK - BLOCK, r.w.streams[0]);
-    kit_release(&r.w, rest, CHUNK - BLOCK, r.w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
-    EXPECT_U64_EQ(CHUNK, mend_world_stats(&r.w).reserved_bytes);
-    EXPECT_U64_EQ(0, defrag(&r, NULL).compactions);
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, r.w.streams[0]));
-    EXPECT_U64_EQ(1, defrag(&r, NULL).compactions);
-    close_rig(&r);
+    for (int is_live = 0; is_live < 2; is_live++) {
+        rig r;
+        ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB, 0));
+        give(&r, take(&r, CHUNK), CHUNK);
+        EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, NULL));
+        void *block = is_live ? NULL : take(&r, BLOCK);
+        mend_group *group = kit_begin_group(&r.w, r.stream);
+        if (is_live) {
+            block = take(&r, BLOCK);
+        } else {
+            give(&r, take(&r, CHUNK - BLOCK), CHUNK - BLOCK);
+        }
+        EXPECT_RESULT(MEND_OK, mend_group_end(group));
+        EXPECT_U64_EQ(CHUNK, mend_world_stats(&r.w).reserved_bytes);
+        EXPECT_U64_EQ(0, defrag(&r, NULL).compactions);
+        EXPECT_RESULT(MEND_OK, mend_group_release(group, r.stream));
+        EXPECT_U64_EQ(1, defrag(&r, NULL).compactions);
+        give(&r, block, BLOCK);
+        close_rig(&r);
+    }
 }
 
-/* The block is a group's; its neighbours were freed outside. */
-MEND_TEST(pool_defrag, a_live_block_of_a_graph_stays_where_it_is)
+THIN_TEST(pool_defrag, work_in_flight_is_waited_for, 64 * MEND_MIB)
 {
-    rig r;
-    mend_group *group;
-    ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
-    void *all = kit_alloc_written(&r.w, CHUNK, r.w.streams[0]);
-    kit_release(&r.w, all, CHUNK, r.w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, NULL));
-    EXPECT_RESULT(MEND_OK, mend_group_create(r.w.pool, &group));
-    EXPECT_RESULT(MEND_OK, mend_group_begin(group, r.w.streams[0]));
-    r.blocks[0] = kit_alloc_written(&r.w, BLOCK, r.w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
-    EXPECT_U64_EQ(0, defrag(&r, NULL).compactions);
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, r.w.streams[0]));
-    EXPECT_U64_EQ(1, defrag(&r, NULL).compactions);
-    close_rig(&r);
+    kit_verify_until(&r->w, r->stream, r->blocks[3], BLOCK, mend_sim_now_ns(r->w.sim) + 5000);
+    EXPECT_U64_EQ(CHUNKS, defrag(r, NULL).compactions);
+    EXPECT_U64_EQ(0, mend_world_ledger(&r->w).pending_work);
 }
 
-MEND_TEST(pool_defrag, a_capture_forbids_it)
+DEFRAG_TEST(pool_defrag, small_chunks_move_too)
 {
-    rig r;
-    mend_group *group;
-    mend_stream captured;
-    ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
-    fill(&r);
-    thin_out(&r);
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r.w.sim, &captured));
-    EXPECT_RESULT(MEND_OK, mend_group_create(r.w.pool, &group));
-    EXPECT_RESULT(MEND_OK, mend_group_begin(group, captured));
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(r.w.sim, captured, MEND_SIM_CAPTURE_RELAXED));
-    mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
-    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_defrag(r.w.pool, NULL, &report));
-    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(r.w.sim, captured, NULL));
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, MEND_NO_STREAM));
-    EXPECT_U64_EQ(CHUNKS, defrag(&r, NULL).compactions);
-    close_rig(&r);
-}
-
-/* Work that was queued before the call has ended before anything moves. */
-MEND_TEST(pool_defrag, work_in_flight_is_waited_for)
-{
-    rig r;
-    ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
-    fill(&r);
-    thin_out(&r);
-    kit_launch(&r.w, r.w.streams[0], MEND_SIM_WORK_VERIFY, r.blocks[3], BLOCK,
-               (uint64_t)(uintptr_t)r.blocks[3], mend_sim_now_ns(r.w.sim) + 5000);
-    EXPECT_U64_EQ(CHUNKS, defrag(&r, NULL).compactions);
-    EXPECT_U64_EQ(0, mend_world_ledger(&r.w).pending_work);
-    close_rig(&r);
-}
-
-MEND_TEST(pool_defrag, small_chunks_move_too)
-{
-    rig r;
+    const uint64_t size = 16 * MEND_KIB;
     void *small[64];
-    ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
     for (int i = 0; i < 64; i++) {
-        small[i] = kit_alloc_written(&r.w, 16 * MEND_KIB, r.w.streams[0]);
+        small[i] = take(r, size);
     }
     for (int i = 0; i < 64; i++) {
         if (i % 16 != 5) {
-            kit_release(&r.w, small[i], 16 * MEND_KIB, r.w.streams[0]);
+            give(r, small[i], size);
+            small[i] = NULL;
         }
     }
-    mend_defrag_report report = defrag(&r, NULL);
+    mend_defrag_report report = defrag(r, NULL);
     EXPECT_U64_EQ(4, report.compactions);
-    EXPECT_U64_EQ(4 * 16 * MEND_KIB, report.copied_bytes);
+    EXPECT_U64_EQ(4 * size, report.copied_bytes);
     EXPECT_U64_EQ(4 * (256 - 64) * MEND_KIB, report.gained_bytes);
-    for (int i = 5; i < 64; i += 16) {
-        kit_release(&r.w, small[i], 16 * MEND_KIB, r.w.streams[0]);
-    }
-    close_rig(&r);
+    kit_release_row(&r->w, small, 64, size, r->stream);
 }
+
+/* ---- others meanwhile ---- */
 
 static void defrag_all(void *argument)
 {
@@ -388,7 +283,6 @@ static void defrag_all(void *argument)
     EXPECT_RESULT(MEND_OK, mend_defrag(r->w.pool, NULL, NULL));
 }
 
-/* Another thread frees the block that is about to move, and asks for one of its size. */
 MEND_TEST(pool_defrag, nobody_gets_what_is_freed_in_a_chunk_under_compact)
 {
     static const char *const calls[] = {"create", "map", "set_access", "unmap"};
@@ -397,23 +291,175 @@ MEND_TEST(pool_defrag, nobody_gets_what_is_freed_in_a_chunk_under_compact)
         mend_held held;
         bool is_there = false;
         for (uint64_t position = 1; !is_there && !mend_test_has_failed(); position++) {
-            ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
-            fill(&r);
-            thin_out(&r);
+            ASSERT_TRUE(open_thin(&r, 64 * MEND_MIB));
             bool is_inside = mend_held_begin(&held, r.w.sim, position, defrag_all, &r);
             is_there = is_inside && strcmp(held.call, calls[i]) == 0;
             if (is_there) { /* the first chunk is being compacted */
                 void *freed = r.blocks[3];
-                kit_free(&r.w, freed, r.w.streams[0]);
-                r.blocks[3] = kit_alloc(&r.w, BLOCK, r.w.streams[0]);
+                kit_free(&r.w, freed, r.stream);
+                r.blocks[3] = kit_alloc(&r.w, BLOCK, r.stream);
                 EXPECT_TRUE(r.blocks[3] != freed);
             }
             mend_held_end(&held);
             EXPECT_TRUE(is_inside);
             if (is_there) {
-                kit_write(&r.w, r.w.streams[0], r.blocks[3], BLOCK);
+                kit_write(&r.w, r.stream, r.blocks[3], BLOCK);
             }
             close_rig(&r);
         }
     }
+}
+
+/* As another thread would, while the driver is busy and the pool can be used. */
+static void free_meanwhile(void *context, const char *call, int is_after)
+{
+    rig *r = context;
+    if (is_after || strcmp(call, r->call) != 0) {
+        return;
+    }
+    r->call = "";
+    for (int i = 0; i < r->count; i++) {
+        if (r->frees[i] && r->blocks[i] != NULL) {
+            kit_free(&r->w, r->blocks[i], r->stream);
+            r->blocks[i] = NULL;
+        }
+    }
+}
+
+/* Full to the limit: chunks of which half is live, and an empty one. What is free in the last
+ * of the others touches none of what is free before it. From `first` on all is freed in the call.
+ */
+static mend_defrag_report defrag_halves(rig *r, const char *call, int first)
+{
+    fill(r, CHUNKS + 1);
+    for (int i = 0; i < r->count; i++) {
+        bool is_last = i / BLOCKS_OF_CHUNK == CHUNKS - 1;
+        if (i >= CHUNKS * BLOCKS_OF_CHUNK || (i % BLOCKS_OF_CHUNK >= 4) == is_last) {
+            drop(r, i);
+        }
+        r->frees[i] = i >= first;
+    }
+    EXPECT_U64_EQ(CHUNK, mend_world_stats(&r->w).free_empty_bytes);
+    r->call = call;
+    mend_sim_set_call_observer(r->w.sim, free_meanwhile, r);
+    mend_defrag_report report = defrag(r, NULL);
+    mend_sim_set_call_observer(r->w.sim, NULL, NULL);
+    return report;
+}
+
+#define HALVES_TEST(suite, name)                                                                   \
+    RIG_TEST(suite, name, rig, r, open_rig(r, (CHUNKS + 1) * CHUNK, 0), close_rig(r))
+
+/* Room for the first compaction is made by unmapping the free chunk: then its block is gone. */
+HALVES_TEST(pool_defrag_meanwhile,
+            a_chunk_that_is_emptied_while_room_is_made_for_it_is_not_compacted)
+{
+    EXPECT_U64_EQ(0, defrag_halves(r, "unmap", 0).compactions);
+    EXPECT_U64_EQ(CHUNKS * CHUNK, mend_world_stats(&r->w).free_empty_bytes);
+}
+
+/* The last chunk is emptied during the first compaction, and given back to make room for the third.
+ */
+HALVES_TEST(pool_defrag_meanwhile, a_chunk_that_is_gone_is_not_looked_for)
+{
+    mend_defrag_report report = defrag_halves(r, "create", (CHUNKS - 1) * BLOCKS_OF_CHUNK);
+    EXPECT_U64_EQ(CHUNKS - 1, report.compactions);
+    EXPECT_INT_EQ(MEND_DEFRAG_DONE, report.stop);
+    EXPECT_U64_EQ((CHUNKS - 1) * CHUNK / 2, report.copied_bytes);
+    EXPECT_PTR_EQ(NULL, mend_chunk_numbered(&r->w.pool->heap.chunks, UINT64_MAX));
+}
+
+/* ---- compact_when_full ---- */
+
+static mend_result try(rig *r, uint64_t size_bytes, void **block)
+{
+    *block = NULL;
+    mend_result result = mend_alloc(r->w.pool, size_bytes, r->stream, block);
+    if (result == MEND_OK) {
+        kit_write(&r->w, r->stream, *block, size_bytes);
+    }
+    mend_world_check(&r->w);
+    return result;
+}
+
+/* All chunks but one, which is kept to copy to, are thin. */
+static bool open_full(rig *r, int compact_when_full)
+{
+    bool is_open = open_rig(r, 16 * CHUNK, compact_when_full);
+    fill(r, 15);
+    thin_out(r);
+    return is_open;
+}
+
+#define QUIET_TEST(suite, name) RIG_TEST(suite, name, rig, r, open_full(r, 1), close_rig(r))
+
+MEND_TEST(pool_quiet, a_request_is_served_that_would_have_failed)
+{
+    for (int quiet = 0; quiet <= 1; quiet++) {
+        rig r;
+        void *block = NULL;
+        ASSERT_TRUE(open_full(&r, quiet));
+        EXPECT_RESULT(quiet ? MEND_OK : MEND_ERROR_OUT_OF_MEMORY, try(&r, 8 * CHUNK, &block));
+        EXPECT_INT_EQ(quiet, mend_world_stats(&r.w).compactions > 0);
+        kit_release_row(&r.w, &block, 1, 8 * CHUNK, r.stream);
+        close_rig(&r);
+    }
+}
+
+/* A request for two chunks has no more chunks freed than it needs, and a hopeless one none. */
+QUIET_TEST(pool_quiet, no_more_is_copied_than_the_request_needs)
+{
+    void *block = NULL;
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, try(r, 16 * CHUNK, &block));
+    EXPECT_U64_EQ(0, mend_world_stats(&r->w).compactions);
+    EXPECT_RESULT(MEND_OK, try(r, 2 * CHUNK, &block));
+    mend_stats stats = mend_world_stats(&r->w);
+    EXPECT_TRUE(stats.compactions >= 1 && stats.compactions <= 4);
+    EXPECT_U64_EQ(stats.compactions * BLOCK, stats.copied_bytes);
+    give(r, block, 2 * CHUNK);
+}
+
+RIG_TEST(pool_quiet, the_whole_device_can_be_used, rig, r, open_rig(r, 16 * CHUNK, 1), close_rig(r))
+{
+    give(r, take(r, 16 * CHUNK), 16 * CHUNK);
+    while (r->count < MOST_BLOCKS && try(r, BLOCK, &r->blocks[r->count]) == MEND_OK) {
+        r->count++;
+    }
+    EXPECT_INT_EQ(16 * BLOCKS_OF_CHUNK, r->count);
+}
+
+QUIET_TEST(pool_quiet, many_rounds_keep_every_byte)
+{
+    mend_test_random random;
+    mend_test_random_init(&random, mend_test_seed());
+    void *large[16] = {NULL};
+    uint64_t sizes[16] = {0};
+    for (int i = 0; i < 300 && !mend_test_has_failed(); i++) {
+        uint64_t k = mend_test_random_below(&random, 16);
+        kit_release_row(&r->w, &large[k], 1, sizes[k], r->stream);
+        sizes[k] = 512 * (1 + mend_test_random_below(&random, 4 * CHUNK / 512));
+        mend_result result = try(r, sizes[k], &large[k]);
+        EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY);
+    }
+    EXPECT_TRUE(mend_world_stats(&r->w).compactions > 0);
+    for (int k = 0; k < 16; k++) {
+        kit_release_row(&r->w, &large[k], 1, sizes[k], r->stream);
+    }
+}
+
+/* While a graph is captured nothing moves, and the request ends as without compactions. */
+QUIET_TEST(pool_quiet, a_capture_is_left_alone)
+{
+    void *block = NULL;
+    const mend_stream streams[] = {r->stream, r->w.streams[1]};
+    mend_group *group = kit_begin_captured_group(&r->w, streams[1]);
+    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_defrag(r->w.pool, NULL, NULL));
+    for (int i = 0; i < 2; i++) {
+        kit_expect_none(&r->w, 8 * CHUNK, streams[i], "");
+    }
+    mend_sim_graph_destroy(r->w.sim, kit_end_captured_group(&r->w, streams[1], group));
+    EXPECT_U64_EQ(0, mend_world_stats(&r->w).compactions);
+    EXPECT_RESULT(MEND_OK, mend_group_release(group, MEND_NO_STREAM));
+    EXPECT_RESULT(MEND_OK, try(r, 8 * CHUNK, &block));
+    give(r, block, 8 * CHUNK);
 }

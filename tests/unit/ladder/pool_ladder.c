@@ -6,37 +6,31 @@
 #include <string.h>
 
 #include "tests/support/kit.h"
+#include "tests/support/rig.h"
 
 /* A device of 8 MiB, two streams, and the driver's calls that make room, in order: "create map". */
 typedef struct scene {
     mend_world w;
     char calls[512];
-    const char *last; /* of them: the same again is not noted */
+    char last[32]; /* of them: the same again is not noted */
 } scene;
 
 static void write_down(void *context, const char *call, int is_after)
 {
-    static const char *const calls[] = {"create",
-                                        "map",
-                                        "unmap",
-                                        "set_access",
-                                        "stream_wait",
-                                        "event_synchronize",
-                                        "context_synchronize"};
+    static const char calls[] = " create map unmap set_access stream_wait event_synchronize "
+                                "context_synchronize ";
     scene *s = context;
-    for (size_t i = 0; !is_after && i < sizeof(calls) / sizeof(calls[0]); i++) {
-        if (strcmp(call, calls[i]) == 0 && strcmp(call, s->last) != 0) {
-            size_t length = strlen(s->calls);
-            snprintf(s->calls + length, sizeof(s->calls) - length, "%s ", call);
-            s->last = calls[i];
-        }
+    char word[32];
+    snprintf(word, sizeof(word), " %s ", call);
+    if (!is_after && strstr(calls, word) != NULL && strcmp(call, s->last) != 0) {
+        strcat(s->calls, word + 1);
+        snprintf(s->last, sizeof(s->last), "%s", call);
     }
 }
 
 static void forget_calls(scene *s)
 {
-    memset(s->calls, 0, sizeof(s->calls));
-    s->last = "";
+    s->calls[0] = s->last[0] = '\0';
 }
 
 static bool open_scene(scene *s, uint64_t limit_bytes, int allow_stream_waits)
@@ -68,74 +62,70 @@ static void *allocate(scene *s, uint64_t size_bytes, int stream, const char *cal
     return pointer;
 }
 
-/* Uses a block until a time, and frees it. */
 static void release(scene *s, void *pointer, uint64_t size_bytes, int stream, uint64_t finish_ns)
 {
     kit_launch(&s->w, s->w.streams[stream], MEND_SIM_WORK_TOUCH, pointer, size_bytes, 0, finish_ns);
     kit_free(&s->w, pointer, s->w.streams[stream]);
 }
 
-MEND_TEST(pool_ladder, climbs_from_the_cheapest_rung_to_the_dearest)
+#define LADDER_TEST(suite, name, ...)                                                              \
+    RIG_TEST(suite, name, scene, s, open_scene(s, __VA_ARGS__), close_scene(s))
+
+LADDER_TEST(pool_ladder, climbs_from_the_cheapest_rung_to_the_dearest, 0, 0)
 {
-    scene s;
-    ASSERT_TRUE(open_scene(&s, 0, 0));
-    void *first = allocate(&s, 2 * MEND_MIB, 0, "create map set_access ");
-    void *second = allocate(&s, 2 * MEND_MIB, 0, "create map set_access ");
-    release(&s, first, 2 * MEND_MIB, 0, 1000);
+    void *first = allocate(s, 2 * MEND_MIB, 0, "create map set_access ");
+    void *second = allocate(s, 2 * MEND_MIB, 0, "create map set_access ");
+    release(s, first, 2 * MEND_MIB, 0, 1000);
     /* A run of the same stream, though work is under way. */
-    first = allocate(&s, 2 * MEND_MIB, 0, "");
-    release(&s, first, 2 * MEND_MIB, 0, 2000);
+    first = allocate(s, 2 * MEND_MIB, 0, "");
+    release(s, first, 2 * MEND_MIB, 0, 2000);
     /* The run grows in place by new chunks, for the same stream: nothing is waited for. */
-    void *third = allocate(&s, 3 * MEND_MIB, 0, "create map set_access ");
-    EXPECT_U64_EQ(5 * MEND_MIB, mend_world_stats(&s.w).reserved_bytes);
-    EXPECT_U64_EQ(1, mend_world_stats(&s.w).placed_by_extension);
-    release(&s, third, 3 * MEND_MIB, 0, 3000);
+    void *third = allocate(s, 3 * MEND_MIB, 0, "create map set_access ");
+    EXPECT_U64_EQ(5 * MEND_MIB, mend_world_stats(&s->w).reserved_bytes);
+    EXPECT_U64_EQ(1, mend_world_stats(&s->w).placed_by_extension);
+    release(s, third, 3 * MEND_MIB, 0, 3000);
     /* Another stream creates while the limit allows it, and does not wait. */
-    void *fourth = allocate(&s, 3 * MEND_MIB, 1, "create map set_access ");
-    EXPECT_U64_EQ(8 * MEND_MIB, mend_world_stats(&s.w).reserved_bytes);
-    EXPECT_U64_EQ(0, mend_world_stats(&s.w).stream_waits);
+    void *fourth = allocate(s, 3 * MEND_MIB, 1, "create map set_access ");
+    EXPECT_U64_EQ(8 * MEND_MIB, mend_world_stats(&s->w).reserved_bytes);
+    EXPECT_U64_EQ(0, mend_world_stats(&s->w).stream_waits);
     /* Then it takes what the first freed, behind a wait on the device. */
-    void *fifth = allocate(&s, 3 * MEND_MIB, 1, "stream_wait ");
-    kit_expect_waits(&s.w, 1, 0);
-    release(&s, second, 2 * MEND_MIB, 0, 4000);
-    release(&s, fourth, 3 * MEND_MIB, 1, 4000);
-    release(&s, fifth, 3 * MEND_MIB, 1, 4000);
-    mend_sim_advance(s.w.sim, 10000);
+    void *fifth = allocate(s, 3 * MEND_MIB, 1, "stream_wait ");
+    kit_expect_waits(&s->w, 1, 0);
+    release(s, second, 2 * MEND_MIB, 0, 4000);
+    release(s, fourth, 3 * MEND_MIB, 1, 4000);
+    release(s, fifth, 3 * MEND_MIB, 1, 4000);
+    mend_sim_advance(s->w.sim, 10000);
     /* All is idle: empty chunks are joined, from wherever they are. */
-    void *all = allocate(&s, 8 * MEND_MIB, 1, "map set_access ");
-    EXPECT_TRUE(mend_world_stats(&s.w).chunks_moved > 0);
-    EXPECT_TRUE(mend_world_stats(&s.w).retired_bytes > 0);
-    release(&s, all, 8 * MEND_MIB, 1, 20000);
+    void *all = allocate(s, 8 * MEND_MIB, 1, "map set_access ");
+    EXPECT_TRUE(mend_world_stats(&s->w).chunks_moved > 0);
+    EXPECT_TRUE(mend_world_stats(&s->w).retired_bytes > 0);
+    release(s, all, 8 * MEND_MIB, 1, 20000);
     /* Retired mappings go before chunks are mapped elsewhere, but not those still in use. */
-    forget_calls(&s);
-    kit_alloc_aligned(&s.w, MEND_MIB, 64 * MEND_GIB, s.w.streams[1]);
-    EXPECT_STR_EQ("unmap map set_access ", s.calls);
-    EXPECT_U64_EQ(4 * MEND_MIB, mend_world_stats(&s.w).retired_bytes);
-    EXPECT_U64_EQ(0, mend_world_stats(&s.w).host_waits);
-    close_scene(&s);
+    forget_calls(s);
+    kit_alloc_aligned(&s->w, MEND_MIB, 64 * MEND_GIB, s->w.streams[1]);
+    EXPECT_STR_EQ("unmap map set_access ", s->calls);
+    EXPECT_U64_EQ(4 * MEND_MIB, mend_world_stats(&s->w).retired_bytes);
+    EXPECT_U64_EQ(0, mend_world_stats(&s->w).host_waits);
 }
 
-MEND_TEST(pool_ladder, the_host_waits_only_as_far_as_needed)
+LADDER_TEST(pool_ladder, the_host_waits_only_as_far_as_needed, 4 * MEND_MIB, -1)
 {
-    scene s;
-    ASSERT_TRUE(open_scene(&s, 4 * MEND_MIB, -1));
     void *blocks[4];
     for (int i = 0; i < 4; i++) {
         blocks[i] = NULL;
-        blocks[i] = kit_alloc(&s.w, MEND_MIB, s.w.streams[0]);
+        blocks[i] = kit_alloc(&s->w, MEND_MIB, s->w.streams[0]);
     }
     for (int i = 0; i < 4; i++) {
-        release(&s, blocks[i], MEND_MIB, 0, 1000 * (uint64_t)(i + 1));
+        release(s, blocks[i], MEND_MIB, 0, 1000 * (uint64_t)(i + 1));
         /* Trimming records a fence for what was freed, one for each block. */
-        EXPECT_RESULT(MEND_OK, mend_trim(s.w.pool, 4 * MEND_MIB, NULL));
+        EXPECT_RESULT(MEND_OK, mend_trim(s->w.pool, 4 * MEND_MIB, NULL));
     }
-    EXPECT_TRUE(allocate(&s, MEND_MIB, 1, "event_synchronize ") != NULL);
-    EXPECT_U64_EQ(1, mend_world_stats(&s.w).host_waits);
-    EXPECT_U64_EQ(1000, mend_sim_now_ns(s.w.sim));
-    EXPECT_TRUE(allocate(&s, 2 * MEND_MIB, 1, "event_synchronize map set_access ") != NULL);
-    EXPECT_U64_EQ(3, mend_world_stats(&s.w).host_waits);
-    EXPECT_U64_EQ(3000, mend_sim_now_ns(s.w.sim));
-    close_scene(&s);
+    EXPECT_TRUE(allocate(s, MEND_MIB, 1, "event_synchronize ") != NULL);
+    EXPECT_U64_EQ(1, mend_world_stats(&s->w).host_waits);
+    EXPECT_U64_EQ(1000, mend_sim_now_ns(s->w.sim));
+    EXPECT_TRUE(allocate(s, 2 * MEND_MIB, 1, "event_synchronize map set_access ") != NULL);
+    EXPECT_U64_EQ(3, mend_world_stats(&s->w).host_waits);
+    EXPECT_U64_EQ(3000, mend_sim_now_ns(s->w.sim));
 }
 
 static int come_by(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
@@ -145,28 +135,25 @@ static int come_by(void *context, mend_pool *pool, uint64_t needed_bytes, uint64
     (void)needed_bytes;
     scene *s = context;
     strcat(s->calls, "callback ");
-    s->last = "callback";
+    s->last[0] = '\0';
     return 0;
 }
 
-MEND_TEST(pool_ladder, peer_pools_then_callbacks_then_the_host_waits)
+LADDER_TEST(pool_ladder, peer_pools_then_callbacks_then_the_host_waits, 0, -1)
 {
-    scene s;
-    ASSERT_TRUE(open_scene(&s, 0, -1));
     mend_pool *peer_pool;
     void *pointer;
-    ASSERT_RESULT(MEND_OK, mend_world_create_pool(&s.w, &peer_pool));
+    ASSERT_RESULT(MEND_OK, mend_world_create_pool(&s->w, &peer_pool));
     ASSERT_RESULT(MEND_OK, mend_alloc(peer_pool, MEND_MIB, NULL, &pointer));
     EXPECT_RESULT(MEND_OK, mend_free(peer_pool, pointer, NULL));
-    mend_sim_set_foreign_bytes(s.w.sim, 0, 2 * MEND_MIB);
-    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(s.w.pool, come_by, &s));
-    void *first = allocate(&s, 4 * MEND_MIB, 0, "create map set_access ");
-    release(&s, first, 4 * MEND_MIB, 0, 1000);
+    mend_sim_set_foreign_bytes(s->w.sim, 0, 2 * MEND_MIB);
+    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(s->w.pool, come_by, s));
+    void *first = allocate(s, 4 * MEND_MIB, 0, "create map set_access ");
+    release(s, first, 4 * MEND_MIB, 0, 1000);
     /* Refused, and undone; the peer pool gives, which is not enough, so that nothing is created
      * again; the program has nothing. */
-    allocate(&s, 4 * MEND_MIB, 1, "create unmap callback event_synchronize ");
+    allocate(s, 4 * MEND_MIB, 1, "create unmap callback event_synchronize ");
     EXPECT_RESULT(MEND_OK, mend_pool_destroy(peer_pool));
-    close_scene(&s);
 }
 
 /* A thread that goes on allocating and freeing, as seen by one that makes room: at each wait of the
@@ -188,25 +175,22 @@ static void free_one_more(void *context, const char *call, int is_after)
     release(b->s, pointer, 512, 1, b->time_ns);
 }
 
-MEND_TEST(pool_ladder, others_who_go_on_do_not_keep_a_request_from_its_answer)
+LADDER_TEST(pool_ladder, others_who_go_on_do_not_keep_a_request_from_its_answer, 4 * MEND_MIB, -1)
 {
-    scene s;
-    ASSERT_TRUE(open_scene(&s, 4 * MEND_MIB, -1));
     void *blocks[8];
-    blocks[0] = kit_alloc(&s.w, 4 * MEND_MIB, s.w.streams[0]);
-    kit_free(&s.w, blocks[0], s.w.streams[0]);
+    blocks[0] = kit_alloc(&s->w, 4 * MEND_MIB, s->w.streams[0]);
+    kit_free(&s->w, blocks[0], s->w.streams[0]);
     for (int i = 0; i < 8; i++) {
-        blocks[i] = kit_alloc(&s.w, 512 * MEND_KIB, s.w.streams[1]);
+        blocks[i] = kit_alloc(&s->w, 512 * MEND_KIB, s->w.streams[1]);
     }
     for (int i = 0; i < 8; i += 2) {
-        release(&s, blocks[i], 512 * MEND_KIB, 1, 1000);
+        release(s, blocks[i], 512 * MEND_KIB, 1, 1000);
     }
-    busy b = {.s = &s, .time_ns = 1000};
-    mend_sim_set_call_observer(s.w.sim, free_one_more, &b);
+    busy b = {.s = s, .time_ns = 1000};
+    mend_sim_set_call_observer(s->w.sim, free_one_more, &b);
     void *pointer;
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
-                  mend_alloc(s.w.pool, MEND_MIB, s.w.streams[0], &pointer));
+                  mend_alloc(s->w.pool, MEND_MIB, s->w.streams[0], &pointer));
     EXPECT_TRUE(b.waits > 0);
     EXPECT_TRUE(b.waits < 50);
-    close_scene(&s);
 }

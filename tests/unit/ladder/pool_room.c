@@ -1,6 +1,7 @@
 /* How much can be had: a request of the answer is served without a wait of the host, and one of 512
  * bytes more is not. */
 #include "tests/support/kit.h"
+#include "tests/support/rig.h"
 
 static mend_room room_for(mend_world *w, mend_stream stream)
 {
@@ -9,7 +10,6 @@ static mend_room room_for(mend_world *w, mend_stream stream)
     return room;
 }
 
-/* A request, and whether it was served without a wait of the host. */
 static bool is_served_at_once(mend_world *w, uint64_t size_bytes, mend_stream stream)
 {
     void *block = NULL;
@@ -31,65 +31,42 @@ static uint64_t expect_exact(mend_world *w, mend_stream stream)
     return room.now_bytes;
 }
 
-MEND_TEST(pool_room, of_an_empty_pool_is_the_limit)
-{
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, NULL));
-    EXPECT_U64_EQ(16 * MEND_MIB, expect_exact(&w, w.streams[0]));
-    EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 10 * MEND_MIB + 5000));
-    EXPECT_U64_EQ(10 * MEND_MIB, expect_exact(&w, w.streams[0]));
-    kit_close(&w);
-}
+#define ROOM_TEST(suite, name) ROOM_OF_TEST(suite, name, 16 * MEND_MIB, NULL)
+#define ROOM_OF_TEST(suite, name, ...)                                                             \
+    RIG_TEST(suite, name, mend_world, w, kit_open_with(w, __VA_ARGS__), kit_close(w))
 
 /* What others hold of the device is nobody's room, and asking teaches the pool nothing. */
-MEND_TEST(pool_room, knows_what_the_device_has)
+ROOM_TEST(pool_room, knows_what_the_limit_and_the_device_have)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, NULL));
-    mend_sim_set_foreign_bytes(w.sim, 0, 9 * MEND_MIB);
-    mend_room room = room_for(&w, w.streams[0]);
+    EXPECT_RESULT(MEND_OK, mend_set_limit(w->pool, 10 * MEND_MIB + 5000));
+    EXPECT_U64_EQ(10 * MEND_MIB, expect_exact(w, w->streams[0]));
+    EXPECT_RESULT(MEND_OK, mend_set_limit(w->pool, 0));
+    EXPECT_RESULT(MEND_OK, mend_trim(w->pool, 0, NULL));
+    mend_sim_set_foreign_bytes(w->sim, 0, 9 * MEND_MIB);
+    mend_room room = room_for(w, w->streams[0]);
     EXPECT_U64_EQ(7 * MEND_MIB, room.now_bytes);
     EXPECT_U64_EQ(7 * MEND_MIB, room.device_free_bytes);
-    EXPECT_U64_EQ(16 * MEND_MIB, mend_world_stats(&w).attainable_bytes);
-    EXPECT_U64_EQ(7 * MEND_MIB, expect_exact(&w, w.streams[0]));
-    kit_close(&w);
-}
-
-/* The end of a partly used chunk, an empty chunk and what can be created make one block. */
-MEND_TEST(pool_room, counts_the_ends_of_partly_used_chunks)
-{
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, NULL));
-    kit_alloc(&w, 3 * MEND_MIB + 70 * MEND_KIB, w.streams[0]);
-    void *middle = kit_alloc(&w, 2 * MEND_MIB, w.streams[0]);
-    kit_alloc(&w, 4 * MEND_MIB + 7 * MEND_KIB, w.streams[0]);
-    kit_free(&w, middle, w.streams[0]);
-    mend_stats stats = mend_world_stats(&w);
-    uint64_t by_formula = stats.limit_bytes - stats.reserved_bytes + stats.free_empty_bytes;
-    EXPECT_TRUE(expect_exact(&w, w.streams[0]) >= by_formula);
-    kit_close(&w);
+    EXPECT_U64_EQ(16 * MEND_MIB, mend_world_stats(w).attainable_bytes);
+    EXPECT_U64_EQ(7 * MEND_MIB, expect_exact(w, w->streams[0]));
 }
 
 /* The engine trial's case: 256 MiB by the formula, 156 really. */
-MEND_TEST(pool_room, does_not_count_what_graphs_hold)
+ROOM_TEST(pool_room, does_not_count_what_graphs_hold)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, NULL));
-    mend_group *group = kit_begin_group(&w, w.streams[0]);
-    kit_free(&w, kit_alloc(&w, 6 * MEND_MIB, w.streams[0]), w.streams[0]);
-    mend_room of_group = room_for(&w, w.streams[0]);
+    mend_group *group = kit_begin_group(w, w->streams[0]);
+    kit_free(w, kit_alloc(w, 6 * MEND_MIB, w->streams[0]), w->streams[0]);
+    mend_room of_group = room_for(w, w->streams[0]);
     EXPECT_U64_EQ(16 * MEND_MIB, of_group.now_bytes); /* its own memory serves it again */
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
-    mend_room room = room_for(&w, w.streams[0]);
+    mend_room room = room_for(w, w->streams[0]);
     EXPECT_U64_EQ(10 * MEND_MIB, room.now_bytes);
     EXPECT_U64_EQ(10 * MEND_MIB, room.after_waiting_bytes);
     EXPECT_U64_EQ(6 * MEND_MIB, room.group_bytes);
-    EXPECT_U64_EQ(6 * MEND_MIB, mend_world_stats(&w).group_bytes);
-    EXPECT_U64_EQ(10 * MEND_MIB, expect_exact(&w, w.streams[0]));
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, w.streams[0]));
-    EXPECT_U64_EQ(0, mend_world_stats(&w).group_bytes);
-    EXPECT_U64_EQ(16 * MEND_MIB, expect_exact(&w, w.streams[0]));
-    kit_close(&w);
+    EXPECT_U64_EQ(6 * MEND_MIB, mend_world_stats(w).group_bytes);
+    EXPECT_U64_EQ(10 * MEND_MIB, expect_exact(w, w->streams[0]));
+    EXPECT_RESULT(MEND_OK, mend_group_release(group, w->streams[0]));
+    EXPECT_U64_EQ(0, mend_world_stats(w).group_bytes);
+    EXPECT_U64_EQ(16 * MEND_MIB, expect_exact(w, w->streams[0]));
 }
 
 static void forbid_stream_waits(mend_world *w)
@@ -118,64 +95,43 @@ MEND_TEST(pool_room, tells_apart_what_needs_a_wait)
     }
 }
 
-MEND_TEST(pool_room, without_a_stream_only_idle_memory_is_there_at_once)
+/* Without a stream only idle memory is there at once; in a capture the context cannot be waited
+ * for.
+ */
+ROOM_TEST(pool_room, a_capture_takes_what_waits_for_the_context)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, NULL));
-    kit_leave_in_flight(&w, 9 * MEND_MIB, w.streams[0], 1000, MEND_NO_STREAM);
-    mend_room room = room_for(&w, MEND_NO_STREAM);
-    EXPECT_U64_EQ(7 * MEND_MIB, room.now_bytes);
-    EXPECT_U64_EQ(16 * MEND_MIB, room.after_waiting_bytes);
-    EXPECT_U64_EQ(7 * MEND_MIB, expect_exact(&w, MEND_NO_STREAM));
-    kit_close(&w);
+    kit_leave_in_flight(w, 9 * MEND_MIB, w->streams[0], 1000, MEND_NO_STREAM);
+    EXPECT_U64_EQ(16 * MEND_MIB, room_for(w, MEND_NO_STREAM).after_waiting_bytes);
+    EXPECT_U64_EQ(7 * MEND_MIB, room_for(w, MEND_NO_STREAM).now_bytes);
+    mend_group *group = kit_begin_captured_group(w, w->streams[1]);
+    EXPECT_U64_EQ(7 * MEND_MIB, room_for(w, w->streams[2]).after_waiting_bytes);
+    mend_sim_graph_destroy(w->sim, kit_end_captured_group(w, w->streams[1], group));
+    EXPECT_U64_EQ(16 * MEND_MIB, room_for(w, w->streams[2]).after_waiting_bytes);
+    EXPECT_U64_EQ(7 * MEND_MIB, expect_exact(w, MEND_NO_STREAM));
 }
 
-/* In a capture the context cannot be waited for. */
-MEND_TEST(pool_room, a_capture_takes_what_waits_for_the_context)
-{
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, NULL));
-    kit_leave_in_flight(&w, 9 * MEND_MIB, w.streams[0], 1000, MEND_NO_STREAM);
-    mend_group *group = kit_begin_captured_group(&w, w.streams[1]);
-    EXPECT_U64_EQ(7 * MEND_MIB, room_for(&w, w.streams[2]).after_waiting_bytes);
-    mend_sim_graph_destroy(w.sim, kit_end_captured_group(&w, w.streams[1], group));
-    EXPECT_U64_EQ(16 * MEND_MIB, room_for(&w, w.streams[2]).after_waiting_bytes);
-    kit_close(&w);
-}
-
-MEND_TEST(pool_room, is_exact_whatever_the_pool_has_been_through)
+ROOM_TEST(pool_room, is_exact_whatever_the_pool_has_been_through)
 {
     enum { SLOTS = 24, STEPS = 400 };
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, NULL));
     mend_test_random random = {7};
     void *blocks[SLOTS] = {NULL};
     for (int step = 0; step < STEPS && !mend_test_has_failed(); step++) {
         uint64_t slot = mend_test_random_below(&random, SLOTS);
-        mend_stream stream = w.streams[mend_test_random_below(&random, 2)];
+        mend_stream stream = w->streams[mend_test_random_below(&random, 2)];
         if (blocks[slot] != NULL) {
-            kit_free(&w, blocks[slot], stream);
+            kit_free(w, blocks[slot], stream);
             blocks[slot] = NULL;
         } else {
             uint64_t most_bytes = MEND_MIB >> mend_test_random_below(&random, 8);
-            mend_alloc(w.pool, 1 + mend_test_random_below(&random, 3 * most_bytes), stream,
+            mend_alloc(w->pool, 1 + mend_test_random_below(&random, 3 * most_bytes), stream,
                        &blocks[slot]);
         }
-        expect_exact(&w, w.streams[mend_test_random_below(&random, 2)]);
+        expect_exact(w, w->streams[mend_test_random_below(&random, 2)]);
     }
-    mend_world_check(&w);
-    kit_close(&w);
+    mend_world_check(w);
 }
 
 #define PAGE (64 * MEND_KIB)
-
-static void have_chunks_of_64_pages(mend_world *w)
-{
-    w->placement.chunk_bytes = 64 * PAGE;
-    w->placement.low_pressure_percent = 100; /* chunks are exact */
-    w->pool_config.limit_bytes = 256 * PAGE;
-    w->pool_config.reserve_bytes = 257 * PAGE;
-}
 
 /* Under critical pressure: a free run of 64 pages that cannot move, with addresses for 33 pages
  * behind it, and an empty chunk of 48 pages, which does not go there. */
@@ -197,74 +153,54 @@ static void leave_a_chunk_that_is_too_large(mend_world *w)
     kit_free(w, blocks[0], stream);
 }
 
-/* The chunk is given back, and one of the right size is created behind the run. */
-MEND_TEST(pool_room, counts_a_chunk_that_would_be_remade)
+WORLD_TEST(pool_room, counts_a_chunk_that_would_be_remade,
+           (w->placement.chunk_bytes = 64 * PAGE, w->placement.low_pressure_percent = 100,
+            w->pool_config.limit_bytes = 256 * PAGE, w->pool_config.reserve_bytes = 257 * PAGE))
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 512 * PAGE, have_chunks_of_64_pages));
-    leave_a_chunk_that_is_too_large(&w);
-    EXPECT_U64_EQ(0, mend_world_stats(&w).chunks_remade);
-    EXPECT_U64_EQ((64 + 33) * PAGE, expect_exact(&w, w.streams[0]));
-    EXPECT_U64_EQ(1, mend_world_stats(&w).chunks_remade);
-    kit_close(&w);
+    leave_a_chunk_that_is_too_large(w);
+    EXPECT_U64_EQ(0, mend_world_stats(w).chunks_remade);
+    EXPECT_U64_EQ((64 + 33) * PAGE, expect_exact(w, w->streams[0]));
+    EXPECT_U64_EQ(1, mend_world_stats(w).chunks_remade);
 }
 
-/* What lies beside memory that waits is found before anybody is asked to free something. */
-MEND_TEST(pool_room, nobody_is_asked_for_what_could_be_had)
+ROOM_OF_TEST(pool_room, nobody_is_asked_for_what_could_be_had, MEND_MIB, forbid_stream_waits)
 {
-    mend_world w;
     int calls = 0;
-    ASSERT_TRUE(kit_open_with(&w, MEND_MIB, forbid_stream_waits));
     void *busy[2];
-    busy[0] = kit_alloc(&w, MEND_MIB / 4, w.streams[1]);
-    void *idle = kit_alloc(&w, MEND_MIB / 2, w.streams[0]);
-    busy[1] = kit_alloc(&w, MEND_MIB / 4, w.streams[1]);
+    busy[0] = kit_alloc(w, MEND_MIB / 4, w->streams[1]);
+    void *idle = kit_alloc(w, MEND_MIB / 2, w->streams[0]);
+    busy[1] = kit_alloc(w, MEND_MIB / 4, w->streams[1]);
     for (int i = 0; i < 2; i++) {
-        kit_use(&w, w.streams[1], busy[i], MEND_MIB / 4, 1000);
-        kit_free(&w, busy[i], w.streams[1]);
+        kit_use(w, w->streams[1], busy[i], MEND_MIB / 4, 1000);
+        kit_free(w, busy[i], w->streams[1]);
     }
-    kit_free(&w, idle, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(w.pool, kit_count_pressure, &calls));
-    EXPECT_U64_EQ(MEND_MIB / 2, room_for(&w, w.streams[0]).now_bytes);
-    EXPECT_TRUE(is_served_at_once(&w, MEND_MIB / 2, w.streams[0]));
+    kit_free(w, idle, w->streams[0]);
+    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(w->pool, kit_count_pressure, &calls));
+    EXPECT_U64_EQ(MEND_MIB / 2, room_for(w, w->streams[0]).now_bytes);
+    EXPECT_TRUE(is_served_at_once(w, MEND_MIB / 2, w->streams[0]));
     EXPECT_INT_EQ(0, calls);
-    EXPECT_RESULT(MEND_OK, mend_remove_pressure_callback(w.pool, kit_count_pressure, &calls));
-    kit_close(&w);
+    EXPECT_RESULT(MEND_OK, mend_remove_pressure_callback(w->pool, kit_count_pressure, &calls));
 }
 
-static void cache_nothing(mend_world *w)
+/* Nothing of what is asked is carried out, and mistakes have their errors. */
+ROOM_TEST(pool_room, asking_changes_nothing)
 {
-    w->pool_config.front_cache = -1;
-}
-
-/* Nothing of what is asked is carried out. */
-MEND_TEST(pool_room, asking_changes_nothing)
-{
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, cache_nothing));
-    kit_free(&w, kit_alloc(&w, 3 * MEND_MIB, w.streams[0]), w.streams[0]);
-    mend_stats before = mend_world_stats(&w);
-    room_for(&w, w.streams[0]);
-    room_for(&w, MEND_NO_STREAM);
-    mend_stats after = mend_world_stats(&w);
+    mend_room room = MEND_ROOM_INIT;
+    kit_free(w, kit_alloc(w, 3 * MEND_MIB, w->streams[0]), w->streams[0]);
+    EXPECT_RESULT(MEND_OK, mend_trim(w->pool, UINT64_MAX, NULL)); /* nothing is cached */
+    mend_stats before = mend_world_stats(w);
+    room_for(w, w->streams[0]);
+    room_for(w, MEND_NO_STREAM);
+    room.now_bytes = 77;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_room(NULL, NULL, &room));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_room(w->pool, NULL, NULL));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_room(w->pool, MEND_EVERY_STREAM, &room));
+    EXPECT_U64_EQ(77, room.now_bytes);
+    room.struct_size = 0;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_room(w->pool, NULL, &room));
+    mend_stats after = mend_world_stats(w);
 #define X(field, unit, meaning) EXPECT_U64_EQ(before.field, after.field);
     MEND_STATS(X)
 #undef X
-    EXPECT_U64_EQ(0, mend_world_ledger(&w).host_syncs);
-    kit_close(&w);
-}
-
-MEND_TEST(pool_room, mistakes_have_their_errors)
-{
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, NULL));
-    mend_room room = MEND_ROOM_INIT;
-    room.now_bytes = 77;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_room(NULL, NULL, &room));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_room(w.pool, NULL, NULL));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_room(w.pool, MEND_EVERY_STREAM, &room));
-    EXPECT_U64_EQ(77, room.now_bytes);
-    room.struct_size = 0;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_room(w.pool, NULL, &room));
-    kit_close(&w);
+    EXPECT_U64_EQ(0, mend_world_ledger(w).host_syncs);
 }

@@ -3,7 +3,7 @@
  * callbacks; then it grows all the same.
  */
 #include "tests/support/kit.h"
-#include "tests/support/place.h"
+#include "tests/support/rig.h"
 
 enum { CACHED = 4 };
 
@@ -20,17 +20,6 @@ typedef struct scene {
 static void configure(mend_world *w)
 {
     w->pool_config.soft_limit_bytes = 4 * MEND_MIB;
-}
-
-static bool open_scene(scene *s)
-{
-    *s = (scene){0};
-    const mend_placement chunks = {.chunk_bytes = MEND_MIB};
-    if (!kit_open_with(&s->w, 16 * MEND_MIB, configure)) {
-        return false;
-    }
-    mend_test_place(s->w.pool, &chunks);
-    return true;
 }
 
 static void fill_cache(scene *s)
@@ -63,6 +52,13 @@ static int give(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t 
     return freed > 0;
 }
 
+static bool open_scene(scene *s)
+{
+    *s = (scene){0};
+    return kit_open_with(&s->w, 16 * MEND_MIB, configure) &&
+           mend_add_pressure_callback(s->w.pool, give, s) == MEND_OK;
+}
+
 static void expect_figures(scene *s, uint64_t reserved_bytes, uint64_t passed)
 {
     mend_stats stats = mend_world_stats(&s->w);
@@ -71,126 +67,91 @@ static void expect_figures(scene *s, uint64_t reserved_bytes, uint64_t passed)
     EXPECT_U64_EQ(0, stats.out_of_memory);
 }
 
-MEND_TEST(pool_soft_limit, callbacks_keep_the_pool_below_it)
+#define SOFT_LIMIT_TEST(suite, name)                                                               \
+    RIG_TEST(suite, name, scene, s, open_scene(s), kit_close(&s->w))
+
+SOFT_LIMIT_TEST(pool_soft_limit, callbacks_keep_the_pool_below_it)
 {
-    scene s;
-    ASSERT_TRUE(open_scene(&s));
-    s.frees = 2;
-    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(s.w.pool, give, &s));
-    fill_cache(&s);
-    EXPECT_INT_EQ(0, s.calls);
-    kit_alloc(&s.w, 2 * MEND_MIB, NULL);
-    EXPECT_INT_EQ(1, s.calls);
-    EXPECT_U64_EQ(2 * MEND_MIB, s.missing_bytes);
-    EXPECT_U64_EQ(4 * MEND_MIB, mend_world_stats(&s.w).soft_limit_bytes);
-    expect_figures(&s, 4 * MEND_MIB, 0);
-    kit_close(&s.w);
+    s->frees = 2;
+    fill_cache(s);
+    EXPECT_INT_EQ(0, s->calls);
+    kit_alloc(&s->w, 2 * MEND_MIB, NULL);
+    EXPECT_INT_EQ(1, s->calls);
+    EXPECT_U64_EQ(2 * MEND_MIB, s->missing_bytes);
+    EXPECT_U64_EQ(4 * MEND_MIB, mend_world_stats(&s->w).soft_limit_bytes);
+    expect_figures(s, 4 * MEND_MIB, 0);
 }
 
-MEND_TEST(pool_soft_limit, the_pool_grows_above_it_if_nothing_helps)
+SOFT_LIMIT_TEST(pool_soft_limit, the_pool_grows_above_it_if_nothing_helps)
 {
-    scene s;
-    ASSERT_TRUE(open_scene(&s));
-    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(s.w.pool, give, &s));
-    fill_cache(&s);
-    kit_alloc(&s.w, MEND_MIB, NULL);
-    EXPECT_INT_EQ(1, s.calls);
-    expect_figures(&s, 5 * MEND_MIB, 1);
-    kit_alloc(&s.w, MEND_MIB, NULL); /* it is above already */
-    EXPECT_INT_EQ(2, s.calls);
-    EXPECT_U64_EQ(MEND_MIB, s.missing_bytes);
-    expect_figures(&s, 6 * MEND_MIB, 2);
-    kit_close(&s.w);
-}
-
-MEND_TEST(pool_soft_limit, a_request_above_it_is_served)
-{
-    scene s;
-    ASSERT_TRUE(open_scene(&s));
-    kit_alloc(&s.w, 9 * MEND_MIB, NULL);
-    expect_figures(&s, 9 * MEND_MIB, 1);
-    kit_close(&s.w);
+    fill_cache(s);
+    kit_alloc(&s->w, MEND_MIB, NULL);
+    EXPECT_INT_EQ(1, s->calls);
+    expect_figures(s, 5 * MEND_MIB, 1);
+    kit_alloc(&s->w, MEND_MIB, NULL); /* it is above already */
+    EXPECT_INT_EQ(2, s->calls);
+    EXPECT_U64_EQ(MEND_MIB, s->missing_bytes);
+    expect_figures(s, 6 * MEND_MIB, 2);
 }
 
 /* With room to grow the pool would create memory rather than move two chunks. */
-MEND_TEST(pool_soft_limit, empty_chunks_are_moved_before_the_pool_grows_above_it)
+SOFT_LIMIT_TEST(pool_soft_limit, empty_chunks_are_moved_before_the_pool_grows_above_it)
 {
-    scene s;
-    ASSERT_TRUE(open_scene(&s));
-    fill_cache(&s);
-    drop(&s, 0);
-    drop(&s, 2);
-    kit_alloc(&s.w, 2 * MEND_MIB, NULL);
-    EXPECT_U64_EQ(1, mend_world_stats(&s.w).placed_by_extension +
-                         mend_world_stats(&s.w).placed_at_new_address - CACHED);
-    expect_figures(&s, 4 * MEND_MIB, 0);
-    kit_close(&s.w);
+    fill_cache(s);
+    drop(s, 0);
+    drop(s, 2);
+    kit_alloc(&s->w, 2 * MEND_MIB, NULL);
+    EXPECT_U64_EQ(1, mend_world_stats(&s->w).placed_by_extension +
+                         mend_world_stats(&s->w).placed_at_new_address - CACHED);
+    expect_figures(s, 4 * MEND_MIB, 0);
 }
 
-MEND_TEST(pool_soft_limit, the_host_does_not_wait_to_stay_below_it)
+SOFT_LIMIT_TEST(pool_soft_limit, the_host_does_not_wait_to_stay_below_it)
 {
-    scene s;
-    ASSERT_TRUE(open_scene(&s));
-    fill_cache(&s);
-    mend_stream busy = s.w.streams[0];
-    void *used = kit_alloc_used(&s.w, 4 * MEND_MIB, busy, 1000000);
-    kit_free(&s.w, used, busy);
-    expect_figures(&s, 8 * MEND_MIB, 1);
-    kit_alloc(&s.w, 4 * MEND_MIB, MEND_NO_STREAM); /* for any stream: behind a host wait, or new */
-    EXPECT_U64_EQ(0, mend_world_stats(&s.w).host_waits);
-    expect_figures(&s, 12 * MEND_MIB, 2);
-    kit_close(&s.w);
+    fill_cache(s);
+    mend_stream busy = s->w.streams[0];
+    void *used = kit_alloc_used(&s->w, 4 * MEND_MIB, busy, 1000000);
+    kit_free(&s->w, used, busy);
+    expect_figures(s, 8 * MEND_MIB, 1);
+    kit_alloc(&s->w, 4 * MEND_MIB, MEND_NO_STREAM); /* for any stream: behind a host wait, or new */
+    EXPECT_U64_EQ(0, mend_world_stats(&s->w).host_waits);
+    expect_figures(s, 12 * MEND_MIB, 2);
 }
 
-/* What the host waits for is no growth: it is not counted. */
-MEND_TEST(pool_soft_limit, only_growth_is_counted)
+SOFT_LIMIT_TEST(pool_soft_limit, only_growth_is_counted)
 {
-    scene s;
-    ASSERT_TRUE(open_scene(&s));
-    mend_stream busy = s.w.streams[0];
-    void *used = kit_alloc_used(&s.w, 12 * MEND_MIB, busy, 1000000);
-    kit_alloc(&s.w, 4 * MEND_MIB, NULL); /* the device is full */
-    kit_free(&s.w, used, busy);
-    expect_figures(&s, 16 * MEND_MIB, 2);
-    kit_alloc(&s.w, 8 * MEND_MIB, MEND_NO_STREAM);
-    EXPECT_U64_EQ(1, mend_world_stats(&s.w).host_waits);
-    expect_figures(&s, 16 * MEND_MIB, 2);
-    kit_close(&s.w);
+    mend_stream busy = s->w.streams[0];
+    void *used = kit_alloc_used(&s->w, 12 * MEND_MIB, busy, 1000000);
+    kit_alloc(&s->w, 4 * MEND_MIB, NULL); /* the device is full */
+    kit_free(&s->w, used, busy);
+    expect_figures(s, 16 * MEND_MIB, 2);
+    kit_alloc(&s->w, 8 * MEND_MIB, MEND_NO_STREAM);
+    EXPECT_U64_EQ(1, mend_world_stats(&s->w).host_waits);
+    expect_figures(s, 16 * MEND_MIB, 2);
 }
 
-/* The callbacks are asked for each of the two limits. */
-MEND_TEST(pool_soft_limit, the_limit_holds_above_it)
+SOFT_LIMIT_TEST(pool_soft_limit, the_limit_holds_above_it)
 {
-    scene s;
-    void *pointer;
-    ASSERT_TRUE(open_scene(&s));
-    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(s.w.pool, give, &s));
-    fill_cache(&s);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(s.w.pool, 13 * MEND_MIB, NULL, &pointer));
-    EXPECT_INT_EQ(2, s.calls);
-    EXPECT_U64_EQ(MEND_MIB, s.missing_bytes); /* of the limit */
-    EXPECT_U64_EQ(4 * MEND_MIB, mend_world_stats(&s.w).reserved_bytes);
-    kit_close(&s.w);
+    fill_cache(s);
+    kit_expect_none(&s->w, 13 * MEND_MIB, NULL, "");
+    EXPECT_INT_EQ(2, s->calls);
+    EXPECT_U64_EQ(MEND_MIB, s->missing_bytes); /* of the limit */
+    EXPECT_U64_EQ(4 * MEND_MIB, mend_world_stats(&s->w).reserved_bytes);
 }
 
-MEND_TEST(pool_soft_limit, is_set_and_ended_at_any_time)
+SOFT_LIMIT_TEST(pool_soft_limit, is_set_and_ended_at_any_time)
 {
-    scene s;
-    ASSERT_TRUE(open_scene(&s));
-    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(s.w.pool, give, &s));
-    EXPECT_RESULT(MEND_OK, mend_set_soft_limit(s.w.pool, 0));
-    fill_cache(&s);
-    kit_alloc(&s.w, MEND_MIB, NULL);
-    EXPECT_INT_EQ(0, s.calls);
-    EXPECT_RESULT(MEND_OK, mend_set_soft_limit(s.w.pool, MEND_MIB)); /* below what is held */
-    EXPECT_U64_EQ(5 * MEND_MIB, mend_world_stats(&s.w).reserved_bytes);
-    kit_alloc(&s.w, MEND_MIB, NULL);
-    EXPECT_INT_EQ(1, s.calls);
-    EXPECT_U64_EQ(MEND_MIB, s.missing_bytes); /* so much in empty chunks is enough */
-    EXPECT_RESULT(MEND_OK, mend_set_soft_limit(s.w.pool, 16 * MEND_MIB)); /* that of the device */
-    void *pointer;
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(s.w.pool, 15 * MEND_MIB, NULL, &pointer));
-    EXPECT_INT_EQ(2, s.calls); /* once more, for the limit */
+    EXPECT_RESULT(MEND_OK, mend_set_soft_limit(s->w.pool, 0));
+    fill_cache(s);
+    kit_alloc(&s->w, MEND_MIB, NULL);
+    EXPECT_INT_EQ(0, s->calls);
+    EXPECT_RESULT(MEND_OK, mend_set_soft_limit(s->w.pool, MEND_MIB)); /* below what is held */
+    EXPECT_U64_EQ(5 * MEND_MIB, mend_world_stats(&s->w).reserved_bytes);
+    kit_alloc(&s->w, MEND_MIB, NULL);
+    EXPECT_INT_EQ(1, s->calls);
+    EXPECT_U64_EQ(MEND_MIB, s->missing_bytes); /* so much in empty chunks is enough */
+    EXPECT_RESULT(MEND_OK, mend_set_soft_limit(s->w.pool, 16 * MEND_MIB)); /* that of the device */
+    kit_expect_none(&s->w, 15 * MEND_MIB, NULL, "");
+    EXPECT_INT_EQ(2, s->calls); /* once more, for the limit */
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_set_soft_limit(NULL, 0));
-    kit_close(&s.w);
 }

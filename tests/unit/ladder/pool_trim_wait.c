@@ -1,20 +1,10 @@
 /* A trim that waits for the GPU: for what is empty, for the oldest work first, and no further
  * than is needed; and never where a capture forbids it. */
 #include "tests/support/kit.h"
+#include "tests/support/rig.h"
 
 static const uint64_t block_bytes = 5 * MEND_MIB;
 
-static uint64_t reserved_bytes(mend_world *w)
-{
-    return mend_world_stats(w).reserved_bytes;
-}
-
-static uint64_t host_waits(mend_world *w)
-{
-    return mend_world_stats(w).host_waits;
-}
-
-/* Frees a block on which the GPU works until then. */
 static void leave_in_flight(mend_world *w, void *block, uint64_t size_bytes, int stream,
                             uint64_t duration_ns)
 {
@@ -30,145 +20,105 @@ static uint64_t trim_wait(mend_world *w, uint64_t keep_bytes)
     return released_bytes;
 }
 
+#define TRIM_WAIT_TEST(suite, name, ...)                                                           \
+    RIG_TEST(suite, name, mend_world, w, kit_open_with(w, __VA_ARGS__), kit_close(w))
+
 /* The idle path of an engine: the last request is over for the host, and not for the GPU. */
-MEND_TEST(pool_trim_wait, gives_back_what_was_freed_a_moment_ago)
+TRIM_WAIT_TEST(pool_trim_wait, gives_back_what_was_freed_a_moment_ago, 32 * MEND_MIB, NULL)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 32 * MEND_MIB, NULL));
-    void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-    leave_in_flight(&w, block, block_bytes, 0, 1000);
+    kit_leave_in_flight(w, block_bytes, w->streams[0], 1000, w->streams[0]);
     uint64_t released_bytes = 1;
-    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, &released_bytes));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trim_wait(NULL, 0, NULL));
+    EXPECT_RESULT(MEND_OK, mend_trim(w->pool, 0, &released_bytes));
     EXPECT_U64_EQ(0, released_bytes);
-    EXPECT_U64_EQ(block_bytes, trim_wait(&w, 0));
-    EXPECT_U64_EQ(0, reserved_bytes(&w));
-    EXPECT_U64_EQ(1, host_waits(&w));
-    EXPECT_U64_EQ(1000, mend_sim_now_ns(w.sim));
-    kit_close(&w);
+    EXPECT_U64_EQ(block_bytes, trim_wait(w, 0));
+    EXPECT_U64_EQ(0, trim_wait(w, 0)); /* of an empty pool */
+    EXPECT_U64_EQ(0, mend_world_stats(w).reserved_bytes);
+    kit_expect_waits(w, 0, 1);
+    EXPECT_U64_EQ(1000, mend_sim_now_ns(w->sim));
 }
 
-/* Two epochs of one stream: the first is enough. */
-MEND_TEST(pool_trim_wait, waits_for_the_oldest_first_and_no_further_than_is_needed)
+TRIM_WAIT_TEST(pool_trim_wait, waits_for_the_oldest_first_and_no_further_than_is_needed,
+               32 * MEND_MIB, NULL)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 32 * MEND_MIB, NULL));
-    void *first = kit_alloc(&w, block_bytes, w.streams[0]);
-    void *second = kit_alloc(&w, block_bytes, w.streams[0]);
-    leave_in_flight(&w, first, block_bytes, 0, 1000);
-    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, NULL)); /* which records a fence */
-    leave_in_flight(&w, second, block_bytes, 0, 1000000);
-    EXPECT_U64_EQ(block_bytes, trim_wait(&w, block_bytes));
-    EXPECT_U64_EQ(1, host_waits(&w));
-    EXPECT_U64_EQ(1000, mend_sim_now_ns(w.sim));
-    EXPECT_U64_EQ(0, trim_wait(&w, block_bytes)); /* there is nothing more to do */
-    EXPECT_U64_EQ(1, host_waits(&w));
-    kit_close(&w);
+    void *first = kit_alloc(w, block_bytes, w->streams[0]);
+    void *second = kit_alloc(w, block_bytes, w->streams[0]);
+    leave_in_flight(w, first, block_bytes, 0, 1000);
+    EXPECT_RESULT(MEND_OK, mend_trim(w->pool, 0, NULL)); /* which records a fence */
+    leave_in_flight(w, second, block_bytes, 0, 1000000);
+    EXPECT_U64_EQ(block_bytes, trim_wait(w, block_bytes));
+    kit_expect_waits(w, 0, 1);
+    EXPECT_U64_EQ(1000, mend_sim_now_ns(w->sim));
+    EXPECT_U64_EQ(0, trim_wait(w, block_bytes)); /* there is nothing more to do */
+    kit_expect_waits(w, 0, 1);
 }
 
-/* The work that goes on longest uses what is not empty. */
-MEND_TEST(pool_trim_wait, does_not_wait_for_what_would_give_nothing_back)
+TRIM_WAIT_TEST(pool_trim_wait, does_not_wait_for_what_would_give_nothing_back, 32 * MEND_MIB, NULL)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 32 * MEND_MIB, NULL));
-    kit_alloc(&w, MEND_MIB / 4, w.streams[1]);
-    void *beside = kit_alloc(&w, MEND_MIB / 4, w.streams[1]);
-    kit_alloc(&w, MEND_MIB / 4, w.streams[1]);
-    kit_alloc(&w, MEND_MIB / 4, w.streams[1]);
-    void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-    leave_in_flight(&w, beside, MEND_MIB / 4, 1, 1000000);
-    leave_in_flight(&w, block, block_bytes, 0, 1000);
-    EXPECT_U64_EQ(block_bytes, trim_wait(&w, 0));
-    EXPECT_U64_EQ(MEND_MIB, reserved_bytes(&w));
-    EXPECT_U64_EQ(1, host_waits(&w));
-    EXPECT_U64_EQ(1000, mend_sim_now_ns(w.sim));
-    kit_close(&w);
-}
-
-MEND_TEST(pool_trim_wait, waits_for_the_context_where_no_stream_is_known)
-{
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 32 * MEND_MIB, NULL));
-    kit_leave_in_flight(&w, block_bytes, w.streams[0], 1000, MEND_NO_STREAM);
-    EXPECT_U64_EQ(block_bytes, trim_wait(&w, 0));
-    EXPECT_U64_EQ(1, host_waits(&w));
-    kit_close(&w);
+    kit_alloc(w, MEND_MIB / 4, w->streams[1]);
+    void *beside = kit_alloc(w, MEND_MIB / 4, w->streams[1]);
+    kit_alloc(w, MEND_MIB / 4, w->streams[1]);
+    kit_alloc(w, MEND_MIB / 4, w->streams[1]);
+    void *block = kit_alloc(w, block_bytes, w->streams[0]);
+    leave_in_flight(w, beside, MEND_MIB / 4, 1, 1000000);
+    leave_in_flight(w, block, block_bytes, 0, 1000);
+    EXPECT_U64_EQ(block_bytes, trim_wait(w, 0));
+    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(w).reserved_bytes);
+    kit_expect_waits(w, 0, 1);
+    EXPECT_U64_EQ(1000, mend_sim_now_ns(w->sim));
 }
 
 /* A moved chunk is free at its new place, and its former mapping still in use. */
-MEND_TEST(pool_trim_wait, waits_for_former_mappings_too)
+TRIM_WAIT_TEST(pool_trim_wait, waits_for_former_mappings_too, 8 * MEND_MIB, NULL)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    void *keep = kit_alloc(&w, 2 * MEND_MIB, w.streams[0]);
-    kit_leave_in_flight(&w, block_bytes, w.streams[0], 1000, w.streams[0]);
-    void *block = kit_alloc_aligned(&w, block_bytes, MEND_GIB, w.streams[0]);
-    EXPECT_TRUE(mend_world_stats(&w).retired_bytes > 0);
-    kit_free(&w, block, w.streams[1]); /* the other stream has nothing to do */
-    EXPECT_U64_EQ(block_bytes, trim_wait(&w, 0));
-    EXPECT_U64_EQ(0, mend_world_stats(&w).retired_bytes);
-    kit_free(&w, keep, w.streams[0]);
-    kit_close(&w);
+    void *keep = kit_alloc(w, 2 * MEND_MIB, w->streams[0]);
+    kit_leave_in_flight(w, block_bytes, w->streams[0], 1000, w->streams[0]);
+    void *block = kit_alloc_aligned(w, block_bytes, MEND_GIB, w->streams[0]);
+    EXPECT_TRUE(mend_world_stats(w).retired_bytes > 0);
+    kit_free(w, block, w->streams[1]); /* the other stream has nothing to do */
+    EXPECT_U64_EQ(block_bytes, trim_wait(w, 0));
+    EXPECT_U64_EQ(0, mend_world_stats(w).retired_bytes);
+    kit_free(w, keep, w->streams[0]);
 }
 
 /* A graph may be launched again at any time: nobody can wait for its last launch. */
-MEND_TEST(pool_trim_wait, leaves_the_memory_of_groups_without_a_wait)
+TRIM_WAIT_TEST(pool_trim_wait, leaves_the_memory_of_groups_without_a_wait, 32 * MEND_MIB, NULL)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 32 * MEND_MIB, NULL));
-    void *beside = kit_alloc(&w, MEND_MIB / 4, w.streams[1]);
-    mend_group *group = kit_begin_group(&w, w.streams[0]);
-    void *block = kit_alloc(&w, MEND_MIB / 4, w.streams[0]); /* in the same chunk */
-    leave_in_flight(&w, block, MEND_MIB / 4, 0, 1000);
+    void *beside = kit_alloc(w, MEND_MIB / 4, w->streams[1]);
+    mend_group *group = kit_begin_group(w, w->streams[0]);
+    void *block = kit_alloc(w, MEND_MIB / 4, w->streams[0]); /* in the same chunk */
+    leave_in_flight(w, block, MEND_MIB / 4, 0, 1000);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
-    leave_in_flight(&w, beside, MEND_MIB / 4, 1, 1000); /* and now that is empty */
-    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(&w).free_empty_bytes);
-    EXPECT_U64_EQ(0, trim_wait(&w, 0));
-    EXPECT_U64_EQ(0, host_waits(&w));
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, w.streams[0]));
-    EXPECT_U64_EQ(MEND_MIB, trim_wait(&w, 0));
-    kit_close(&w);
+    leave_in_flight(w, beside, MEND_MIB / 4, 1, 1000); /* and now that is empty */
+    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(w).free_empty_bytes);
+    EXPECT_U64_EQ(0, trim_wait(w, 0));
+    kit_expect_waits(w, 0, 0);
+    EXPECT_RESULT(MEND_OK, mend_group_release(group, w->streams[0]));
+    EXPECT_U64_EQ(MEND_MIB, trim_wait(w, 0));
 }
 
-/* And says so, instead of giving nothing back without a word. */
-MEND_TEST(pool_trim_wait, a_capture_that_is_known_forbids_it)
+TRIM_WAIT_TEST(pool_trim_wait, a_capture_that_is_known_forbids_it, 32 * MEND_MIB, NULL)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 32 * MEND_MIB, NULL));
-    void *block = kit_alloc(&w, block_bytes, w.streams[1]);
-    leave_in_flight(&w, block, block_bytes, 1, 1000);
-    mend_group *group = kit_begin_captured_group(&w, w.streams[0]);
+    kit_leave_in_flight(w, block_bytes, w->streams[1], 1000, w->streams[1]);
+    mend_group *group = kit_begin_captured_group(w, w->streams[0]);
     uint64_t released_bytes = 77;
-    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_trim_wait(w.pool, 0, &released_bytes));
+    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_trim_wait(w->pool, 0, &released_bytes));
     EXPECT_U64_EQ(77, released_bytes);
-    EXPECT_U64_EQ(0, host_waits(&w));
-    EXPECT_U64_EQ(0, trim_wait(&w, block_bytes)); /* little enough is reserved */
-    mend_sim_graph *graph = kit_end_capture(&w, w.streams[0]);
-    mend_sim_graph_destroy(w.sim, graph);
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
-    EXPECT_U64_EQ(block_bytes, trim_wait(&w, 0));
-    kit_close(&w);
+    kit_expect_waits(w, 0, 0);
+    EXPECT_U64_EQ(0, trim_wait(w, block_bytes)); /* little enough is reserved */
+    mend_sim_graph_destroy(w->sim, kit_end_captured_group(w, w->streams[0], group));
+    EXPECT_U64_EQ(block_bytes, trim_wait(w, 0));
 }
 
-/* Only the driver's refusal tells of it. */
-MEND_TEST(pool_trim_wait, a_capture_that_is_unknown_forbids_to_wait_for_the_context)
+TRIM_WAIT_TEST(pool_trim_wait, a_capture_that_is_unknown_forbids_to_wait_for_the_context,
+               32 * MEND_MIB, NULL)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 32 * MEND_MIB, NULL));
-    kit_leave_in_flight(&w, block_bytes, w.streams[1], 1000, MEND_NO_STREAM);
-    kit_fail(&w, "context_synchronize", 0, 0, MEND_DRIVER_CAPTURE_UNSUPPORTED);
+    kit_leave_in_flight(w, block_bytes, w->streams[1], 1000, MEND_NO_STREAM);
+    kit_fail(w, "context_synchronize", 0, 0, MEND_DRIVER_CAPTURE_UNSUPPORTED);
     uint64_t released_bytes = 77;
-    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_trim_wait(w.pool, 0, &released_bytes));
+    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_trim_wait(w->pool, 0, &released_bytes));
     EXPECT_U64_EQ(77, released_bytes);
-    EXPECT_U64_EQ(0, host_waits(&w));
-    EXPECT_U64_EQ(block_bytes, trim_wait(&w, 0));
-    kit_close(&w);
-}
-
-MEND_TEST(pool_trim_wait, mistakes_have_their_errors)
-{
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trim_wait(NULL, 0, NULL));
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 32 * MEND_MIB, NULL));
-    EXPECT_RESULT(MEND_OK, mend_trim_wait(w.pool, 0, NULL)); /* of an empty pool */
-    kit_close(&w);
+    kit_expect_waits(w, 0, 0);
+    EXPECT_U64_EQ(block_bytes, trim_wait(w, 0));
+    kit_expect_waits(w, 0, 1);
 }

@@ -1,177 +1,151 @@
 /* Spans and runs of a heap made by hand: what a chunk that comes or goes, a take, a free and a
  * claim make of them. */
+#include <stdlib.h>
+
+#include "layout/ready.h"
 #include "tests/support/hand_heap.h"
-#include "tests/support/test.h"
 
 enum { NONE = MEND_STREAM_UNKNOWN, FIRST = 1, SECOND = 2 };
 
-/* ---- chunks come and go -------------------------------------------------------------------------
- */
-
-MEND_TEST(layout_spans, chunks_side_by_side_are_one_run)
+static mend_zone *zone_of(hand_heap *h)
 {
-    hand_heap h;
-    hand_open(&h);
-    hand_chunk(&h, 0, 4);
-    hand_expect(&h, "4.", "4+");
-    hand_chunk(&h, 6, 1); /* apart */
-    hand_expect(&h, "4. | 1.", "1+ 4+");
-    hand_chunk(&h, 4, 2); /* in between */
-    hand_expect(&h, "7.", "7+");
-    hand_close(&h);
+    return &h->heap.zones[MEND_ZONE_LARGE];
 }
 
-MEND_TEST(layout_spans, a_chunk_that_leaves_cuts_its_segment)
+static mend_run *run_at(hand_heap *h, uint64_t page)
 {
-    hand_heap h;
-    hand_open(&h);
-    hand_chunk(&h, 0, 3);
-    mend_chunk *middle = hand_chunk(&h, 3, 2);
-    hand_chunk(&h, 5, 4);
-    mend_waits waits = {0};
-    mend_layout_detach(&h.heap, middle, &waits);
-    hand_expect(&h, "3. | 4.", "3+ 4+");
-    EXPECT_U64_EQ(0, middle->address);
-    EXPECT_U64_EQ(7 * HAND_PAGE, h.heap.zones[MEND_ZONE_LARGE].free_bytes);
-    hand_close(&h);
+    return mend_layout_run_at(zone_of(h), hand_address(page));
 }
 
-MEND_TEST(layout_spans, a_chunk_that_leaves_takes_its_waits_along)
+/* Does what a text says: "c4+2" lays out a chunk of two pages at the fourth, "t" takes them; "f4+1"
+ * frees what begins at the fourth, by the first stream or, by 0, by none; "p" is the time at which
+ * a stream has passed, and what is free is tidied. */
+static void play(hand_heap *h, const char *text)
 {
-    hand_heap h;
-    hand_open(&h);
-    mend_chunk *chunk = hand_chunk(&h, 0, 3);
-    hand_chunk(&h, 3, 3);
-    hand_take(&h, 1, 1);
-    hand_free(&h, 1, FIRST);
-    mend_waits waits = {0};
-    mend_layout_detach(&h.heap, chunk, &waits);
-    EXPECT_U64_EQ(HAND_EPOCH, waits.first.epoch);
-    EXPECT_U64_EQ(FIRST, waits.first.stream);
-    EXPECT_STR_EQ("3.", hand_spans(&h));
-    mend_layout_attach(&h.heap, chunk, MEND_ZONE_LARGE, hand_address(6), &waits);
-    EXPECT_STR_EQ("3. 3.", hand_spans(&h)); /* one run of two that wait for different work */
-    EXPECT_STR_EQ("6+", hand_runs(&h));
-    hand_close(&h);
+    char *end = NULL;
+    for (; *text != '\0'; text = end + (*end == ' ')) {
+        uint64_t page = strtoull(text + 1, &end, 10);
+        uint64_t pages = *end == '+' ? strtoull(end + 1, &end, 10) : 0;
+        if (*text == 'c') {
+            hand_chunk(h, page, pages);
+        } else if (*text == 't') {
+            hand_take(h, page, pages);
+        } else if (*text == 'f') {
+            hand_free(h, page, (uint32_t)pages);
+        } else {
+            hand_pass(h, (uint32_t)page);
+            mend_layout_tidy(&h->heap, run_at(h, 0));
+        }
+    }
 }
 
-/* ---- taken and freed ----------------------------------------------------------------------------
- */
-
-MEND_TEST(layout_spans, a_take_leaves_the_rest_of_its_run)
+MEND_TEST(layout_spans, what_comes_goes_and_waits)
 {
     static const struct {
-        uint64_t page, pages;
-        const char *spans, *runs;
+        const char *heap, *play, *spans, *runs;
     } rows[] = {
-        {0, 3, "3# 7.", "7+"},
-        {4, 2, "4. 2# 4.", "4 4+"},
-        {7, 3, "7. 3#", "7"},
-        {0, 10, "10#", ""},
+        {"", "c0+4", "4.", "4+"},
+        {"", "c0+4 c6+1", "4. | 1.", "1+ 4+"},
+        {"", "c0+4 c6+1 c4+2", "7.", "7+"}, /* side by side they are one run */
+        {"10.", "t0+3", "3# 7.", "7+"},     /* a take leaves the rest of its run */
+        {"10.", "t4+2", "4. 2# 4.", "4 4+"},
+        {"10.", "t7+3", "7. 3#", "7"},
+        {"10.", "t0+10", "10#", ""},
+        {"10.", "t0+10 f0+0", "10.", "10+"},
+        {"10.", "t4+2 f4+0", "10.", "10+"},
+        {"2# 2# 2#", "f0+0 f4+0", "2. 2# 2.", "2 2+"},
+        {"2# 2# 2#", "f0+0 f4+0 f2+0", "6.", "6+"}, /* a free joins both sides */
+        {"2.1 3.2", "", "2. 3.", "5+"}, /* what waits for different work is one run of two spans */
+        {"2.1 3.2", "p1", "2. 3.", "5+"},
+        {"2.1 3.2", "p1 p2", "5.", "5+"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         hand_heap h;
-        hand_open(&h);
-        mend_chunk *chunk = hand_chunk(&h, 0, 10);
-        hand_take(&h, rows[i].page, rows[i].pages);
+        hand_open_as(&h, rows[i].heap);
+        play(&h, rows[i].play);
         hand_expect(&h, rows[i].spans, rows[i].runs);
-        EXPECT_U64_EQ(rows[i].pages * HAND_PAGE, chunk->live_bytes);
-        hand_free(&h, rows[i].page, NONE);
-        hand_expect(&h, "10.", "10+");
-        EXPECT_TRUE(mend_chunk_is_empty(chunk));
         hand_close(&h);
     }
 }
 
-MEND_TEST(layout_spans, a_block_over_an_edge_lives_in_both_chunks)
+HAND_TEST(layout_spans, a_chunk_that_leaves_cuts_its_segment_and_takes_its_waits_along, "")
 {
-    hand_heap h;
-    hand_open(&h);
-    mend_chunk *left = hand_chunk(&h, 0, 4);
-    mend_chunk *right = hand_chunk(&h, 4, 4);
-    hand_take(&h, 3, 3);
+    mend_waits waits = {0};
+    mend_waits none = {0};
+    mend_chunk *chunk = hand_chunk(h, 0, 3);
+    mend_chunk *middle = hand_chunk(h, 3, 2);
+    play(h, "c5+3 t1+1 f1+1");
+    mend_layout_detach(&h->heap, middle, &none);
+    hand_expect(h, "1. 1. 1. | 3.", "3+ 3+");
+    EXPECT_U64_EQ(0, none.first.epoch);
+    EXPECT_U64_EQ(0, middle->address);
+    EXPECT_U64_EQ(6 * HAND_PAGE, zone_of(h)->free_bytes);
+    mend_layout_detach(&h->heap, chunk, &waits);
+    EXPECT_U64_EQ(HAND_EPOCH, waits.first.epoch);
+    EXPECT_U64_EQ(FIRST, waits.first.stream);
+    mend_layout_attach(&h->heap, chunk, MEND_ZONE_LARGE, hand_address(8), &waits);
+    hand_expect(h, "3. 3.", "6+"); /* one run of two that wait for different work */
+}
+
+HAND_TEST(layout_spans, a_block_over_an_edge_lives_in_both_chunks, "")
+{
+    mend_chunk *left = hand_chunk(h, 0, 4);
+    mend_chunk *right = hand_chunk(h, 4, 4);
+    hand_take(h, 3, 3);
     EXPECT_U64_EQ(1 * HAND_PAGE, left->live_bytes);
     EXPECT_U64_EQ(2 * HAND_PAGE, right->live_bytes);
-    EXPECT_U64_EQ(0, h.heap.chunks.empty_bytes);
-    hand_free(&h, 3, NONE);
-    EXPECT_U64_EQ(8 * HAND_PAGE, h.heap.chunks.empty_bytes);
-    hand_close(&h);
+    EXPECT_U64_EQ(0, h->heap.chunks.empty_bytes);
+    hand_free(h, 3, NONE);
+    EXPECT_U64_EQ(8 * HAND_PAGE, h->heap.chunks.empty_bytes);
+    EXPECT_TRUE(mend_chunk_is_empty(left) && mend_chunk_is_empty(right));
 }
 
-/* The middle one of three is freed last, and joins its neighbours. */
-MEND_TEST(layout_spans, a_free_joins_both_sides)
+HAND_TEST(layout_spans, a_block_waits_for_all_that_its_memory_waits_for, "2.1 2.2 2.")
 {
-    hand_heap h;
-    hand_open_as(&h, "2# 2# 2#");
-    hand_free(&h, 0, NONE);
-    hand_free(&h, 4, NONE);
-    hand_expect(&h, "2. 2# 2.", "2 2+");
-    hand_free(&h, 2, NONE);
-    hand_expect(&h, "6.", "6+");
-    hand_close(&h);
-}
-
-/* ---- what waits ---------------------------------------------------------------------------------
- */
-
-MEND_TEST(layout_spans, what_waits_for_different_work_is_one_run_of_two_spans)
-{
-    hand_heap h;
-    hand_open_as(&h, "2.1 3.2");
-    hand_expect(&h, "2. 3.", "5+");
-    mend_run *run = mend_layout_run_at(&h.heap.zones[MEND_ZONE_LARGE], hand_address(0));
-    hand_pass(&h, FIRST);
-    mend_layout_tidy(&h.heap, run);
-    EXPECT_STR_EQ("2. 3.", hand_spans(&h));
-    hand_pass(&h, SECOND);
-    mend_layout_tidy(&h.heap, run);
-    EXPECT_STR_EQ("5.", hand_spans(&h));
-    hand_close(&h);
-}
-
-MEND_TEST(layout_spans, a_block_waits_for_all_that_its_memory_waits_for)
-{
-    hand_heap h;
-    hand_open_as(&h, "2.1 2.2 2.");
-    mend_wait_env env = mend_heap_wait_env(&h.heap);
-    mend_span *block = hand_take(&h, 1, 2); /* of both */
-    EXPECT_STR_EQ("1. 2# 1. 2.", hand_spans(&h));
-    hand_pass(&h, FIRST);
+    mend_wait_env env = mend_heap_wait_env(&h->heap);
+    mend_span *block = hand_take(h, 1, 2); /* of both */
+    EXPECT_STR_EQ("1. 2# 1. 2.", hand_spans(h));
+    hand_pass(h, FIRST);
     EXPECT_FALSE(mend_waits_settle(env, &block->waits));
-    hand_pass(&h, SECOND);
+    hand_pass(h, SECOND);
     EXPECT_TRUE(mend_waits_settle(env, &block->waits));
-    hand_close(&h);
 }
 
-/* ---- claimed ------------------------------------------------------------------------------------
- */
-
-MEND_TEST(layout_spans, what_is_claimed_is_not_found)
+HAND_TEST(layout_spans, what_is_claimed_is_not_found, "10.")
 {
-    hand_heap h;
-    hand_open_as(&h, "10.");
-    mend_zone *zone = &h.heap.zones[MEND_ZONE_LARGE];
-    mend_span *claimed = mend_layout_claim_part(&h.heap, mend_layout_run_at(zone, hand_address(2)),
-                                                hand_address(2), 3 * HAND_PAGE);
-    hand_expect(&h, "2. 3? 5.", "2 5+");
-    EXPECT_U64_EQ(10 * HAND_PAGE, zone->free_bytes);
-    hand_take(&h, 5, 1);
-    hand_free(&h, 5, NONE); /* joins what lies behind, and not the claimed one */
-    EXPECT_STR_EQ("2. 3? 5.", hand_spans(&h));
-    mend_layout_end_claim(&h.heap, claimed);
-    EXPECT_STR_EQ("10.", hand_spans(&h));
-    hand_close(&h);
+    mend_span *claimed =
+        mend_layout_claim_part(&h->heap, run_at(h, 2), hand_address(2), 3 * HAND_PAGE);
+    hand_expect(h, "2. 3? 5.", "2 5+");
+    EXPECT_U64_EQ(10 * HAND_PAGE, zone_of(h)->free_bytes);
+    play(h, "t5+1 f5+0"); /* joins what lies behind, and not the claimed one */
+    EXPECT_STR_EQ("2. 3? 5.", hand_spans(h));
+    mend_layout_end_claim(&h->heap, claimed);
+    EXPECT_STR_EQ("10.", hand_spans(h));
+    /* A claimed end that is cut ends the segment. */
+    mend_layout_cut(&h->heap,
+                    mend_layout_claim_part(&h->heap, run_at(h, 6), hand_address(6), 4 * HAND_PAGE));
+    hand_expect(h, "6.", "6+");
+    EXPECT_U64_EQ(6 * HAND_PAGE, zone_of(h)->free_bytes);
 }
 
-MEND_TEST(layout_spans, a_claimed_end_that_is_cut_ends_the_segment)
+HAND_TEST(layout_spans, memory_is_ready_for_the_stream_that_freed_it, "2.1 2.2 2.")
 {
-    hand_heap h;
-    hand_open_as(&h, "10.");
-    mend_zone *zone = &h.heap.zones[MEND_ZONE_LARGE];
-    mend_layout_cut(&h.heap,
-                    mend_layout_claim_part(&h.heap, mend_layout_run_at(zone, hand_address(6)),
-                                           hand_address(6), 4 * HAND_PAGE));
-    hand_expect(&h, "6.", "6+");
-    EXPECT_U64_EQ(6 * HAND_PAGE, zone->free_bytes);
-    hand_close(&h);
+    static const struct {
+        uint64_t page, pages;
+        uint32_t stream;
+        bool is_ready;
+    } rows[] = {{0, 2, FIRST, true},
+                {0, 3, FIRST, false},
+                {2, 4, SECOND, true},
+                {1, 3, SECOND, false},
+                {4, 2, MEND_STREAM_UNKNOWN, true},
+                {3, 3, MEND_STREAM_UNKNOWN, false}};
+    mend_run *run = run_at(h, 0);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        EXPECT_INT_EQ(rows[i].is_ready,
+                      mend_layout_is_ready(&h->heap, run, hand_address(rows[i].page),
+                                           rows[i].pages * HAND_PAGE, rows[i].stream, false));
+    }
+    hand_pass(h, FIRST);
+    EXPECT_TRUE(mend_layout_is_ready(&h->heap, run, hand_address(0), 6 * HAND_PAGE, SECOND, false));
 }

@@ -33,13 +33,12 @@ static bool open_twins(twins *t, uint64_t memory_bytes, int compact_when_full, u
         mend_world_init(w);
         w->sim_config.content = MEND_SIM_CONTENT_NONE;
         w->sim_config.memory_bytes = memory_bytes;
-        w->placement.small_request_bytes = 32 * MEND_KIB;
         w->pool_config.compact_when_full = compact_when_full;
         w->pool_config.front_cache = i == 0 ? -1 : 1;
         if (!kit_open(w)) {
             return false;
         }
-        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w->sim, &t->stream[i]));
+        t->stream[i] = w->streams[0];
     }
     return !mend_test_has_failed();
 }
@@ -82,44 +81,16 @@ static void free_twins(twins *t, void **block)
     *block = NULL;
 }
 
-/* Work on a stream that ends some time later, by the clock of the device; it uses memory that
- * stays.
- */
-static void launch_twins(twins *t)
-{
-    uint64_t duration_ns = below(t, 1 << 20);
-    for (int i = 0; i < POOLS; i++) {
-        mend_sim *sim = t->w[i].sim;
-        mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
-                              .address = (uint64_t)(uintptr_t)t->used,
-                              .size_bytes = 512,
-                              .finish_ns = mend_sim_now_ns(sim) + duration_ns};
-        EXPECT_RESULT(MEND_OK, mend_sim_launch(sim, t->stream[i], &work));
-    }
-}
-
-static void trim_twins(twins *t)
-{
-    uint64_t released[POOLS] = {0};
-    uint64_t keep_bytes = below(t, 2) * MEND_MIB * 16;
-    for (int i = 0; i < POOLS; i++) {
-        EXPECT_RESULT(MEND_OK, mend_trim(t->w[i].pool, keep_bytes, &released[i]));
-    }
-    EXPECT_U64_EQ(released[0], released[1]);
-}
-
 /* All figures, but those of the cache itself. */
-static void compare(const twins *t)
+static void compare(twins *t)
 {
     mend_stats stats[POOLS];
     for (int i = 0; i < POOLS; i++) {
-        mend_world_check((mend_world *)(uintptr_t)&t->w[i]);
-        stats[i] = mend_world_stats((mend_world *)(uintptr_t)&t->w[i]);
+        mend_world_check(&t->w[i]);
+        stats[i] = mend_world_stats(&t->w[i]);
     }
     EXPECT_U64_EQ(0, stats[0].cache_hits);
-    stats[1].cache_hits = 0;
-    stats[1].cached_blocks = 0;
-    stats[1].cached_bytes = 0;
+    stats[1].cache_hits = stats[1].cached_blocks = stats[1].cached_bytes = 0;
 #define X(field, unit, meaning)                                                                    \
     if (stats[0].field != stats[1].field) {                                                        \
         mend_test_fail(__FILE__, __LINE__, #field " is %llu without the cache, %llu with it",      \
@@ -137,13 +108,21 @@ static void run(uint64_t memory_bytes, int compact_when_full, uint64_t salt)
     for (int step = 0; step < STEPS && !mend_test_has_failed(); step++) {
         void **block = &t.blocks[below(&t, BLOCKS)];
         uint64_t kind = below(&t, 200);
-        if (kind == 0) {
-            trim_twins(&t);
-        } else if (kind < 10) {
-            launch_twins(&t);
-        } else if (*block == NULL) {
+        uint64_t duration_ns = below(&t, 1 << 20);
+        uint64_t keep_bytes = below(&t, 2) * MEND_MIB * 16;
+        uint64_t released[POOLS] = {0};
+        for (int i = 0; i < POOLS && kind < 10; i++) {
+            if (kind == 0) {
+                EXPECT_RESULT(MEND_OK, mend_trim(t.w[i].pool, keep_bytes, &released[i]));
+            } else { /* work that ends some time later, and uses memory that stays */
+                kit_launch(&t.w[i], t.stream[i], MEND_SIM_WORK_TOUCH, t.used, 512, 0,
+                           mend_sim_now_ns(t.w[i].sim) + duration_ns);
+            }
+        }
+        EXPECT_U64_EQ(released[0], released[1]);
+        if (kind >= 10 && *block == NULL) {
             alloc_twins(&t, block);
-        } else {
+        } else if (kind >= 10) {
             free_twins(&t, block);
         }
         if (step % 50 == 0) {
@@ -163,17 +142,9 @@ MEND_TEST(pool_cache_same, under_low_pressure)
     run(512 * MEND_MIB, 0, 1);
 }
 
-MEND_TEST(pool_cache_same, near_the_limit)
+MEND_TEST(pool_cache_same, near_the_limit_and_beyond)
 {
     run(48 * MEND_MIB, 0, 2);
-}
-
-MEND_TEST(pool_cache_same, out_of_memory)
-{
     run(16 * MEND_MIB, 0, 3);
-}
-
-MEND_TEST(pool_cache_same, where_compactions_make_room)
-{
-    run(24 * MEND_MIB, 1, 4);
+    run(24 * MEND_MIB, 1, 4); /* where compactions make room */
 }

@@ -1,22 +1,172 @@
-/* Memory given back, asked of the heap itself: the largest empty chunks first, the smallest that
- * will do for one request, and addresses without memory. */
+/* Retired mappings and memory given back, asked of the heap itself: what is unmapped when, and by
+ * how many calls; the largest empty chunks first, the smallest that will do for one request, and
+ * addresses without memory. */
+#include "move/retire.h"
 #include "move/trim.h"
 
+#include <string.h>
+
 #include "heap/heap.h"
+#include "layout/layout.h"
 #include "mend/mend_share.h"
 #include "move/scope.h"
 #include "physical/stream.h"
 #include "pool/pool.h"
 #include "tests/support/kit.h"
+#include "tests/support/rig.h"
 
-/* Empty chunks of 1, 2 and 4 MiB, each mapped by itself. */
-enum { CHUNKS = 3 };
+/* For retirement, chunks of 1 MiB side by side, the first three of them empty and behind them a
+ * live one; for a trim, empty chunks of 1, 2 and 4 MiB, each mapped by itself. */
+enum { EMPTY = 3, BUSY_NS = 1000 };
 
 typedef struct rig {
     mend_world w;
     mend_heap *heap;
     mend_scope scope;
+    uint64_t address; /* of the first chunk */
+    int unmaps;       /* calls of the driver */
 } rig;
+
+static void count(void *context, const char *call, int is_after)
+{
+    rig *r = context;
+    r->unmaps += !is_after && strcmp(call, "unmap") == 0;
+}
+
+/* Both locks are held, and the driver may be called. */
+static bool enter(rig *r)
+{
+    mend_heap_lock_all(r->heap);
+    EXPECT_RESULT(MEND_OK, mend_scope_open(r->heap, &r->scope));
+    return !mend_test_has_failed();
+}
+
+static void leave(rig *r)
+{
+    mend_scope_close(r->heap, &r->scope);
+    mend_heap_unlock_all(r->heap);
+}
+
+static void close_rig(rig *r)
+{
+    leave(r);
+    mend_sim_set_call_observer(r->w.sim, NULL, NULL);
+    kit_close(&r->w);
+}
+
+/* The empty chunks were used by a stream until `busy_ns`. */
+static bool open_row(rig *r, uint64_t busy_ns)
+{
+    *r = (rig){.unmaps = 0};
+    if (!kit_open_with(&r->w, 16 * MEND_MIB, NULL)) {
+        return false;
+    }
+    mend_stream stream = r->w.streams[0];
+    kit_free(&r->w, kit_alloc(&r->w, (EMPTY + 1) * MEND_MIB, stream), stream);
+    void *block = kit_alloc(&r->w, EMPTY * MEND_MIB, stream);
+    kit_alloc(&r->w, MEND_MIB, stream);
+    kit_use(&r->w, stream, block, EMPTY * MEND_MIB, busy_ns);
+    kit_free(&r->w, block, stream);
+    r->heap = &r->w.pool->heap;
+    r->address = (uint64_t)(uintptr_t)block;
+    mend_sim_set_call_observer(r->w.sim, count, r);
+    return enter(r);
+}
+
+/* Takes the chunk out of the layout, as a move would. */
+static mend_chunk *retire(rig *r, int number)
+{
+    uint64_t address = r->address + (uint64_t)number * MEND_MIB;
+    mend_chunk *chunk = mend_chunk_at(&r->heap->chunks, address);
+    mend_waits waits = {0};
+    EXPECT_TRUE(mend_layout_reserve(r->heap, 1) && mend_retire_reserve(r->heap, 1));
+    mend_layout_detach(r->heap, chunk, &waits);
+    mend_retire_mapping(r->heap, chunk, address, &waits);
+    EXPECT_U64_EQ(0, waits.first.epoch); /* they went along */
+    return chunk;
+}
+
+static void flush(rig *r)
+{
+    mend_retire_flush(r->heap, MEND_STREAM_UNKNOWN);
+}
+
+#define RETIRE_TEST(suite, name, ...)                                                              \
+    RIG_TEST(suite, name, rig, r, open_row(r, __VA_ARGS__), close_rig(r))
+
+RETIRE_TEST(move_retire, a_mapping_holds_its_chunk_until_it_is_unmapped, 0)
+{
+    mend_sim_advance(r->w.sim, BUSY_NS);
+    mend_chunk *chunk = retire(r, 0);
+    EXPECT_TRUE(mend_retire_holds(r->heap, chunk->handle) != NULL);
+    EXPECT_U64_EQ(MEND_MIB, r->heap->retire.bytes);
+    uint64_t taken_bytes = r->heap->space.taken_bytes;
+    flush(r);
+    EXPECT_TRUE(mend_retire_holds(r->heap, chunk->handle) == NULL);
+    EXPECT_U64_EQ(0, r->heap->retire.bytes);
+    EXPECT_U64_EQ(taken_bytes - MEND_MIB, r->heap->space.taken_bytes);
+}
+
+MEND_TEST(move_retire, neighbours_go_by_one_call)
+{
+    static const struct {
+        int retired[EMPTY], count, unmaps;
+    } rows[] = {{{0, 1, 2}, 3, 1}, {{2, 1, 0}, 3, 1}, {{0, 2}, 2, 2}, {{1}, 1, 1}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        rig r;
+        ASSERT_TRUE(open_row(&r, 0));
+        mend_sim_advance(r.w.sim, BUSY_NS);
+        for (int j = 0; j < rows[i].count; j++) {
+            retire(&r, rows[i].retired[j]);
+        }
+        flush(&r);
+        EXPECT_INT_EQ(rows[i].unmaps, r.unmaps);
+        EXPECT_U64_EQ(0, r.heap->retire.bytes);
+        close_rig(&r);
+    }
+}
+
+RETIRE_TEST(move_retire, what_work_in_flight_may_use_stays_mapped, BUSY_NS)
+{
+    retire(r, 0);
+    flush(r);
+    EXPECT_INT_EQ(0, r->unmaps);
+    EXPECT_U64_EQ(MEND_MIB, r->heap->retire.bytes);
+    mend_sim_advance(r->w.sim, 2 * BUSY_NS);
+    flush(r); /* the first one has recorded the fence */
+    EXPECT_INT_EQ(1, r->unmaps);
+    EXPECT_U64_EQ(0, r->heap->retire.bytes);
+}
+
+RETIRE_TEST(move_retire, nothing_is_unmapped_while_a_stream_is_captured, 0)
+{
+    flush(r);
+    retire(r, 0);
+    mend_sim_advance(r->w.sim, BUSY_NS);
+    kit_begin_capture(&r->w, r->w.streams[0]);
+    flush(r);
+    EXPECT_INT_EQ(0, r->unmaps);
+    mend_sim_graph_destroy(r->w.sim, kit_end_capture(&r->w, r->w.streams[0]));
+    flush(r);
+    EXPECT_INT_EQ(1, r->unmaps);
+}
+
+RETIRE_TEST(move_retire, what_the_driver_refuses_stays_and_is_tried_again, 0)
+{
+    mend_sim_advance(r->w.sim, BUSY_NS);
+    retire(r, 0);
+    uint64_t failures = r->heap->counters.driver_failures;
+    kit_fail(&r->w, "unmap", 0, 1, 999);
+    flush(r);
+    EXPECT_INT_EQ(999, r->heap->retire.refused);
+    EXPECT_U64_EQ(failures + 1, r->heap->counters.driver_failures);
+    EXPECT_U64_EQ(MEND_MIB, r->heap->retire.bytes);
+    flush(r);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r->heap->retire.refused);
+    EXPECT_U64_EQ(0, r->heap->retire.bytes);
+}
+
+/* ---- trims ---- */
 
 static void configure(mend_world *w)
 {
@@ -26,31 +176,18 @@ static void configure(mend_world *w)
     w->pool_config.shareable = 1;
 }
 
-/* Both locks are held, and the driver may be called. */
-static void enter(rig *r)
-{
-    mend_heap_lock_all(r->heap);
-    EXPECT_RESULT(MEND_OK, mend_scope_open(r->heap, &r->scope));
-}
-
-static void leave(rig *r)
-{
-    mend_scope_close(r->heap, &r->scope);
-    mend_heap_unlock_all(r->heap);
-}
-
 /* Bit i of `exported`: others may hold the memory of the chunk of 1 << i MiB. */
-static bool open_exported(rig *r, unsigned exported)
+static bool open_apart(rig *r, unsigned exported)
 {
     if (!kit_open_with(&r->w, 64 * MEND_MIB, configure)) {
         return false;
     }
     r->heap = &r->w.pool->heap;
-    void *blocks[CHUNKS];
-    for (int i = 0; i < CHUNKS; i++) {
+    void *blocks[EMPTY];
+    for (int i = 0; i < EMPTY; i++) {
         blocks[i] = kit_alloc(&r->w, MEND_MIB << i, NULL);
     }
-    for (int i = 0; i < CHUNKS; i++) {
+    for (int i = 0; i < EMPTY; i++) {
         mend_export_token token = {{0}};
         if ((exported >> i & 1) != 0) {
             EXPECT_RESULT(MEND_OK, mend_export(r->w.pool, blocks[i], &token, NULL));
@@ -58,21 +195,9 @@ static bool open_exported(rig *r, unsigned exported)
         kit_free(&r->w, blocks[i], NULL);
     }
     mend_stats stats = mend_world_stats(&r->w);
-    EXPECT_U64_EQ(CHUNKS, stats.chunks);
+    EXPECT_U64_EQ(EMPTY, stats.chunks);
     EXPECT_U64_EQ(7 * MEND_MIB, stats.free_empty_bytes);
-    enter(r);
-    return !mend_test_has_failed();
-}
-
-static bool open_rig(rig *r)
-{
-    return open_exported(r, 0);
-}
-
-static void close_rig(rig *r)
-{
-    leave(r);
-    kit_close(&r->w);
+    return enter(r);
 }
 
 /* For a plan that lacks so much and uses nothing. */
@@ -84,35 +209,23 @@ static mend_result trim_one(rig *r, uint64_t least_bytes, bool *released)
     return result;
 }
 
+/* What others may hold stays if it is to create others. */
 MEND_TEST(move_trim, the_largest_goes_first_until_no_more_is_kept)
 {
     static const struct {
-        uint64_t keep_mib, released_mib;
-    } rows[] = {{7, 0}, {6, 4}, {3, 4}, {2, 6}, {1, 6}, {0, 7}};
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        rig r;
-        ASSERT_TRUE(open_rig(&r));
-        uint64_t released_bytes = 1;
-        uint64_t keep_bytes = rows[i].keep_mib * MEND_MIB;
-        EXPECT_RESULT(MEND_OK, mend_trim_to(r.heap, keep_bytes, true, &released_bytes));
-        EXPECT_U64_EQ(rows[i].released_mib * MEND_MIB, released_bytes);
-        EXPECT_U64_EQ((7 - rows[i].released_mib) * MEND_MIB, r.heap->chunks.reserved_bytes);
-        close_rig(&r);
-    }
-}
-
-MEND_TEST(move_trim, what_others_may_hold_stays_if_it_is_to_create_others)
-{
-    static const struct {
         unsigned exported;
+        uint64_t keep_mib;
         bool to_create;
         uint64_t released_mib;
-    } rows[] = {{0, true, 7}, {4, true, 3}, {3, true, 4}, {7, true, 0}, {4, false, 7}};
+    } rows[] = {{0, 7, true, 0}, {0, 6, true, 4}, {0, 3, true, 4}, {0, 2, true, 6},
+                {0, 1, true, 6}, {0, 0, true, 7}, {4, 0, true, 3}, {3, 0, true, 4},
+                {7, 0, true, 0}, {4, 0, false, 7}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         rig r;
-        ASSERT_TRUE(open_exported(&r, rows[i].exported));
+        ASSERT_TRUE(open_apart(&r, rows[i].exported));
         uint64_t released_bytes = 1;
-        EXPECT_RESULT(MEND_OK, mend_trim_to(r.heap, 0, rows[i].to_create, &released_bytes));
+        EXPECT_RESULT(MEND_OK, mend_trim_to(r.heap, rows[i].keep_mib * MEND_MIB, rows[i].to_create,
+                                            &released_bytes));
         EXPECT_U64_EQ(rows[i].released_mib * MEND_MIB, released_bytes);
         EXPECT_U64_EQ((7 - rows[i].released_mib) * MEND_MIB, r.heap->chunks.reserved_bytes);
         close_rig(&r);
@@ -127,7 +240,7 @@ MEND_TEST(move_trim, one_is_the_smallest_that_is_large_enough)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         rig r;
         bool released;
-        ASSERT_TRUE(open_rig(&r));
+        ASSERT_TRUE(open_apart(&r, 0));
         EXPECT_RESULT(MEND_OK, trim_one(&r, rows[i].least_bytes, &released));
         EXPECT_INT_EQ(rows[i].released_mib > 0, released);
         EXPECT_U64_EQ((7 - rows[i].released_mib) * MEND_MIB, r.heap->chunks.reserved_bytes);
@@ -135,48 +248,42 @@ MEND_TEST(move_trim, one_is_the_smallest_that_is_large_enough)
     }
 }
 
-MEND_TEST(move_trim, one_that_the_driver_keeps_stays_as_free_memory)
+#define TRIM_TEST(suite, name) RIG_TEST(suite, name, rig, r, open_apart(r, 0), close_rig(r))
+
+TRIM_TEST(move_trim, one_that_the_driver_keeps_stays_as_free_memory)
 {
-    rig r;
     bool released = true;
-    ASSERT_TRUE(open_rig(&r));
-    kit_fail(&r.w, "unmap", 0, 1, 999);
-    EXPECT_RESULT(MEND_OK, trim_one(&r, 1, &released));
+    kit_fail(&r->w, "unmap", 0, 1, 999);
+    EXPECT_RESULT(MEND_OK, trim_one(r, 1, &released));
     EXPECT_FALSE(released);
-    EXPECT_U64_EQ(7 * MEND_MIB, r.heap->chunks.reserved_bytes);
-    EXPECT_U64_EQ(7 * MEND_MIB, r.heap->chunks.empty_bytes);
-    close_rig(&r);
+    EXPECT_U64_EQ(7 * MEND_MIB, r->heap->chunks.reserved_bytes);
+    EXPECT_U64_EQ(7 * MEND_MIB, r->heap->chunks.empty_bytes);
 }
 
 /* The memory stays, mapped nowhere, and so does nothing of the addresses. */
-MEND_TEST(move_trim, addresses_go_and_memory_stays)
+TRIM_TEST(move_trim, addresses_go_and_memory_stays)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    EXPECT_TRUE(mend_trim_addresses(r.heap, MEND_STREAM_UNKNOWN));
-    EXPECT_U64_EQ(7 * MEND_MIB, r.heap->chunks.unmapped_bytes);
-    EXPECT_U64_EQ(0, mend_heap_mappings(r.heap));
-    EXPECT_U64_EQ(0, r.heap->space.address_bytes);
-    EXPECT_FALSE(mend_trim_addresses(r.heap, MEND_STREAM_UNKNOWN)); /* there are none left */
-    close_rig(&r);
+    EXPECT_TRUE(mend_trim_addresses(r->heap, MEND_STREAM_UNKNOWN));
+    EXPECT_U64_EQ(7 * MEND_MIB, r->heap->chunks.unmapped_bytes);
+    EXPECT_U64_EQ(0, mend_heap_mappings(r->heap));
+    EXPECT_U64_EQ(0, r->heap->space.address_bytes);
+    EXPECT_FALSE(mend_trim_addresses(r->heap, MEND_STREAM_UNKNOWN)); /* there are none left */
 }
 
-MEND_TEST(move_trim, nothing_is_unmapped_while_a_stream_is_captured)
+TRIM_TEST(move_trim, nothing_is_unmapped_while_a_stream_is_captured)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    leave(&r);
-    kit_free(&r.w, kit_alloc(&r.w, 512, r.w.streams[0]), r.w.streams[0]); /* the pool knows it */
-    kit_begin_capture(&r.w, r.w.streams[0]);
-    enter(&r);
+    leave(r);
+    kit_free(&r->w, kit_alloc(&r->w, 512, r->w.streams[0]),
+             r->w.streams[0]); /* the pool knows it */
+    kit_begin_capture(&r->w, r->w.streams[0]);
+    enter(r);
     bool released = true;
-    EXPECT_RESULT(MEND_OK, trim_one(&r, 1, &released));
+    EXPECT_RESULT(MEND_OK, trim_one(r, 1, &released));
     EXPECT_FALSE(released);
-    EXPECT_FALSE(mend_trim_addresses(r.heap, MEND_STREAM_UNKNOWN));
-    leave(&r);
-    mend_sim_graph_destroy(r.w.sim, kit_end_capture(&r.w, r.w.streams[0]));
-    enter(&r);
-    EXPECT_RESULT(MEND_OK, trim_one(&r, MEND_MIB, &released));
+    EXPECT_FALSE(mend_trim_addresses(r->heap, MEND_STREAM_UNKNOWN));
+    leave(r);
+    mend_sim_graph_destroy(r->w.sim, kit_end_capture(&r->w, r->w.streams[0]));
+    enter(r);
+    EXPECT_RESULT(MEND_OK, trim_one(r, MEND_MIB, &released));
     EXPECT_TRUE(released);
-    close_rig(&r);
 }

@@ -6,6 +6,7 @@
 
 #include "driver/driver.h"
 #include "tests/support/kit.h"
+#include "tests/support/rig.h"
 
 enum { DEVICE_MIB = 16, OTHERS_MIB = 6, ATTAINABLE_MIB = DEVICE_MIB - OTHERS_MIB };
 
@@ -74,139 +75,98 @@ static bool open_taught(scene *s)
     return true;
 }
 
-MEND_TEST(pool_attainable, is_what_is_reserved_and_free_when_a_creation_is_refused)
+#define ATTAINABLE_TEST(suite, name) RIG_TEST(suite, name, scene, s, open_taught(s), close_scene(s))
+
+ATTAINABLE_TEST(pool_attainable, is_not_asked_for_memory_that_it_lacks)
 {
-    scene s;
-    ASSERT_TRUE(open_taught(&s));
-    EXPECT_U64_EQ(DEVICE_MIB * MEND_MIB, mend_world_stats(&s.w).limit_bytes);
-    EXPECT_U64_EQ(8 * MEND_MIB, mend_world_stats(&s.w).reserved_bytes);
-    close_scene(&s);
+    EXPECT_U64_EQ(DEVICE_MIB * MEND_MIB, mend_world_stats(&s->w).limit_bytes);
+    EXPECT_U64_EQ(8 * MEND_MIB, mend_world_stats(&s->w).reserved_bytes);
+    request(s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
+    kit_expect_words("Others hold memory of the GPU: stop them");
+    EXPECT_U64_EQ(0, s->creates);
+    EXPECT_TRUE(s->questions > 0);
+    request(s, MEND_OK, 2 * MEND_MIB); /* all there is */
+    EXPECT_U64_EQ(0, s->questions);
+    EXPECT_TRUE(s->creates > 0);
+    request(s, MEND_ERROR_OUT_OF_MEMORY, 64 * MEND_KIB);
+    EXPECT_U64_EQ(0, s->creates);
 }
 
-MEND_TEST(pool_attainable, is_not_asked_for_memory_that_it_lacks)
+ATTAINABLE_TEST(pool_attainable, is_asked_again_before_a_request_fails)
 {
-    scene s;
-    ASSERT_TRUE(open_taught(&s));
-    request(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
-    EXPECT_U64_EQ(0, s.creates);
-    EXPECT_TRUE(s.questions > 0);
-    request(&s, MEND_OK, 2 * MEND_MIB); /* all there is */
-    EXPECT_U64_EQ(0, s.questions);
-    EXPECT_TRUE(s.creates > 0);
-    request(&s, MEND_ERROR_OUT_OF_MEMORY, 64 * MEND_KIB);
-    EXPECT_U64_EQ(0, s.creates);
-    close_scene(&s);
-}
-
-MEND_TEST(pool_attainable, is_asked_again_before_a_request_fails)
-{
-    scene s;
-    ASSERT_TRUE(open_taught(&s));
-    others_hold(&s, 2 * MEND_MIB);
-    request(&s, MEND_OK, 4 * MEND_MIB);
-    EXPECT_U64_EQ(1, s.questions);
-    EXPECT_U64_EQ(14, attainable_mib(&s));
-    others_hold(&s, 0);
-    request(&s, MEND_OK, 4 * MEND_MIB);
-    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(&s));
-    close_scene(&s);
+    others_hold(s, 7 * MEND_MIB); /* they take more */
+    request(s, MEND_ERROR_OUT_OF_MEMORY, 2 * MEND_MIB);
+    EXPECT_U64_EQ(9, attainable_mib(s));
+    others_hold(s, 2 * MEND_MIB); /* they give some back */
+    request(s, MEND_OK, 4 * MEND_MIB);
+    EXPECT_U64_EQ(1, s->questions);
+    EXPECT_U64_EQ(14, attainable_mib(s));
+    others_hold(s, 0);
+    request(s, MEND_OK, 4 * MEND_MIB);
+    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
 }
 
 /* What others have given back is there: the program need not give up anything. */
-MEND_TEST(pool_attainable, is_asked_again_before_the_program_is)
+ATTAINABLE_TEST(pool_attainable, is_asked_again_before_the_program_is)
 {
-    scene s;
     int calls = 0;
-    ASSERT_TRUE(open_taught(&s));
-    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(s.w.pool, kit_count_pressure, &calls));
-    others_hold(&s, 2 * MEND_MIB);
-    request(&s, MEND_OK, 4 * MEND_MIB);
+    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(s->w.pool, kit_count_pressure, &calls));
+    others_hold(s, 2 * MEND_MIB);
+    request(s, MEND_OK, 4 * MEND_MIB);
     EXPECT_INT_EQ(0, calls);
-    request(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
+    request(s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
     EXPECT_INT_EQ(1, calls);
-    close_scene(&s);
 }
 
-MEND_TEST(pool_attainable, follows_others_who_take_more)
+ATTAINABLE_TEST(pool_attainable, is_asked_again_after_a_while)
 {
-    scene s;
-    ASSERT_TRUE(open_taught(&s));
-    others_hold(&s, 7 * MEND_MIB);
-    request(&s, MEND_ERROR_OUT_OF_MEMORY, 2 * MEND_MIB);
-    EXPECT_U64_EQ(9, attainable_mib(&s));
-    request(&s, MEND_OK, MEND_MIB);
-    close_scene(&s);
-}
-
-MEND_TEST(pool_attainable, is_asked_again_after_a_while)
-{
-    scene s;
-    ASSERT_TRUE(open_taught(&s));
-    others_hold(&s, 0);
-    request(&s, MEND_OK, MEND_MIB / 2);
-    EXPECT_U64_EQ(0, s.questions); /* it goes without them */
-    EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(&s));
+    others_hold(s, 0);
+    request(s, MEND_OK, MEND_MIB / 2);
+    EXPECT_U64_EQ(0, s->questions); /* it goes without them */
+    EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(s));
     for (uint64_t left_mib = 4 * DEVICE_MIB; left_mib > 0; left_mib--) {
-        void *block = request(&s, MEND_OK, MEND_MIB);
-        kit_free(&s.w, block, NULL);
+        void *block = request(s, MEND_OK, MEND_MIB);
+        kit_free(&s->w, block, NULL);
     }
-    request(&s, MEND_OK, MEND_MIB);
-    EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(&s)); /* from a free run: nobody was asked */
-    request(&s, MEND_OK, MEND_MIB / 2);
-    EXPECT_U64_EQ(1, s.questions);
-    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(&s));
-    close_scene(&s);
+    request(s, MEND_OK, MEND_MIB);
+    EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(s)); /* from a free run: nobody was asked */
+    request(s, MEND_OK, MEND_MIB / 2);
+    EXPECT_U64_EQ(1, s->questions);
+    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
 }
 
-MEND_TEST(pool_attainable, is_forgotten_by_a_trim)
+ATTAINABLE_TEST(pool_attainable, is_forgotten_by_a_trim)
 {
-    scene s;
-    ASSERT_TRUE(open_taught(&s));
-    EXPECT_RESULT(MEND_OK, mend_trim(s.w.pool, 0, NULL));
-    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(&s));
-    request(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
-    EXPECT_TRUE(s.creates > 0);
-    EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(&s));
-    EXPECT_RESULT(MEND_OK, mend_trim_wait(s.w.pool, 0, NULL));
-    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(&s));
-    close_scene(&s);
+    EXPECT_RESULT(MEND_OK, mend_trim(s->w.pool, 0, NULL));
+    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
+    request(s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
+    EXPECT_TRUE(s->creates > 0);
+    EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(s));
+    EXPECT_RESULT(MEND_OK, mend_trim_wait(s->w.pool, 0, NULL));
+    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
 }
 
-MEND_TEST(pool_attainable, is_not_known_where_the_driver_does_not_say)
+#define FRESH_TEST(suite, name) RIG_TEST(suite, name, scene, s, open_scene(s), close_scene(s))
+
+FRESH_TEST(pool_attainable, is_not_known_where_the_driver_does_not_say)
 {
-    scene s;
-    ASSERT_TRUE(open_scene(&s));
-    request(&s, MEND_OK, 8 * MEND_MIB);
-    kit_fail(&s.w, "memory_info", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
-    request(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
-    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(&s));
-    mend_sim_clear_faults(s.w.sim);
-    close_scene(&s);
+    request(s, MEND_OK, 8 * MEND_MIB);
+    kit_fail(&s->w, "memory_info", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    request(s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
+    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
+    mend_sim_clear_faults(s->w.sim);
 }
 
-MEND_TEST(pool_attainable, says_who_holds_what_is_missing)
+FRESH_TEST(pool_attainable, lets_peer_pools_give_though_nothing_is_refused_any_more)
 {
-    scene s;
-    ASSERT_TRUE(open_taught(&s));
-    request(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
-    EXPECT_U64_EQ(0, s.creates);
-    kit_expect_words("Others hold memory of the GPU: stop them");
-    close_scene(&s);
-}
-
-MEND_TEST(pool_attainable, lets_peer_pools_give_though_nothing_is_refused_any_more)
-{
-    scene s;
     mend_pool *peer_pool = NULL;
-    ASSERT_TRUE(open_scene(&s));
-    ASSERT_RESULT(MEND_OK, mend_world_create_pool(&s.w, &peer_pool));
-    request(&s, MEND_OK, 6 * MEND_MIB);
+    ASSERT_RESULT(MEND_OK, mend_world_create_pool(&s->w, &peer_pool));
+    request(s, MEND_OK, 6 * MEND_MIB);
     void *idle = kit_alloc_from(peer_pool, 2 * MEND_MIB, NULL);
-    request(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
+    request(s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
     EXPECT_RESULT(MEND_OK, mend_free(peer_pool, idle, NULL));
-    s.creates = 0;
-    request(&s, MEND_OK, 4 * MEND_MIB);
-    EXPECT_U64_EQ(1, mend_world_stats(&s.w).peer_pool_trims - 1); /* the first gave nothing */
+    s->creates = 0;
+    request(s, MEND_OK, 4 * MEND_MIB);
+    EXPECT_U64_EQ(1, mend_world_stats(&s->w).peer_pool_trims - 1); /* the first gave nothing */
     EXPECT_RESULT(MEND_OK, mend_pool_destroy(peer_pool));
-    close_scene(&s);
 }

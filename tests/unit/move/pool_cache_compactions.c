@@ -3,6 +3,7 @@
 #include "pool/pool.h"
 #include "tests/support/held.h"
 #include "tests/support/kit.h"
+#include "tests/support/rig.h"
 
 #define CHUNK MEND_MIB
 #define BLOCK (128 * MEND_KIB)
@@ -33,8 +34,7 @@ static bool open_rig(rig *r)
     if (!kit_open_default(&r->w)) {
         return false;
     }
-    void *all = kit_alloc(&r->w, CHUNKS * CHUNK, r->w.streams[0]);
-    kit_free(&r->w, all, r->w.streams[0]);
+    kit_free(&r->w, kit_alloc(&r->w, CHUNKS * CHUNK, r->w.streams[0]), r->w.streams[0]);
     for (int i = 0; i < BLOCKS; i++) {
         alloc(r, i);
     }
@@ -69,66 +69,57 @@ static void defrag_without_restoring(rig *r, uint64_t clusters)
     mend_world_check(&r->w);
 }
 
-MEND_TEST(pool_cache_compactions, what_was_cached_in_a_chunk_is_gained)
+#define CACHE_COMPACTIONS_TEST(suite, name) RIG_TEST(suite, name, rig, r, open_rig(r), close_rig(r))
+
+CACHE_COMPACTIONS_TEST(pool_cache_compactions, what_was_cached_in_a_chunk_is_gained)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    free_every_second(&r);
-    EXPECT_U64_EQ(BLOCKS / 2, cached(&r));
+    free_every_second(r);
+    EXPECT_U64_EQ(BLOCKS / 2, cached(r));
     mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
-    EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, &report));
+    EXPECT_RESULT(MEND_OK, mend_defrag(r->w.pool, NULL, &report));
     EXPECT_U64_EQ(CHUNKS, report.compactions);
     EXPECT_U64_EQ(BLOCKS / 2 * BLOCK, report.gained_bytes);
-    EXPECT_U64_EQ(0, cached(&r));
-    mend_world_check(&r.w);
+    EXPECT_U64_EQ(0, cached(r));
+    mend_world_check(&r->w);
     for (int i = 1; i < BLOCKS; i += 2) {
-        alloc(&r, i);
+        alloc(r, i);
     }
-    EXPECT_U64_EQ(0, mend_world_stats(&r.w).cache_hits);
-    close_rig(&r);
+    EXPECT_U64_EQ(0, mend_world_stats(&r->w).cache_hits);
 }
 
 /* A block that moved is cached where it is, in the chunk that took the place of its old one. */
-MEND_TEST(pool_cache_compactions, a_block_that_moved_is_cached_again)
+CACHE_COMPACTIONS_TEST(pool_cache_compactions, a_block_that_moved_is_cached_again)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
     for (int i = 1; i < BLOCKS; i++) {
-        release(&r, i);
+        release(r, i);
     }
-    EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, NULL));
-    EXPECT_U64_EQ(1, mend_world_stats(&r.w).compactions);
-    void *pointer = release(&r, 0);
-    EXPECT_U64_EQ(1, cached(&r));
-    mend_world_check(&r.w);
-    alloc(&r, 0);
-    EXPECT_PTR_EQ(pointer, r.blocks[0]);
-    EXPECT_U64_EQ(1, mend_world_stats(&r.w).cache_hits);
-    close_rig(&r);
+    EXPECT_RESULT(MEND_OK, mend_defrag(r->w.pool, NULL, NULL));
+    EXPECT_U64_EQ(1, mend_world_stats(&r->w).compactions);
+    void *pointer = release(r, 0);
+    EXPECT_U64_EQ(1, cached(r));
+    mend_world_check(&r->w);
+    alloc(r, 0);
+    EXPECT_PTR_EQ(pointer, r->blocks[0]);
+    EXPECT_U64_EQ(1, mend_world_stats(&r->w).cache_hits);
 }
 
 /* A block that reaches into the compacted chunk begins in the chunk before it, as it did. */
-MEND_TEST(pool_cache_compactions, a_block_that_moved_in_part_begins_where_it_did)
+CACHE_COMPACTIONS_TEST(pool_cache_compactions, a_block_that_moved_in_part_begins_where_it_did)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    void *pointer = release(&r, BLOCKS_OF_CHUNK - 1);
-    release(&r, BLOCKS_OF_CHUNK);
-    void *wide = kit_alloc(&r.w, 2 * BLOCK, r.w.streams[0]);
-    EXPECT_PTR_EQ(pointer, wide);
+    void *pointer = release(r, BLOCKS_OF_CHUNK - 1);
+    release(r, BLOCKS_OF_CHUNK);
+    EXPECT_PTR_EQ(pointer, kit_alloc(&r->w, 2 * BLOCK, r->w.streams[0]));
     for (int i = BLOCKS_OF_CHUNK + 1; i < BLOCKS; i++) {
-        release(&r, i);
+        release(r, i);
     }
-    EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, NULL));
-    EXPECT_U64_EQ(1, mend_world_stats(&r.w).compactions);
-    mend_world_check(&r.w);
-    kit_free(&r.w, wide, r.w.streams[0]);
-    EXPECT_U64_EQ(1, cached(&r));
-    mend_world_check(&r.w);
-    wide = kit_alloc(&r.w, 2 * BLOCK, r.w.streams[0]);
-    EXPECT_PTR_EQ(pointer, wide);
-    kit_free(&r.w, wide, r.w.streams[0]);
-    close_rig(&r);
+    EXPECT_RESULT(MEND_OK, mend_defrag(r->w.pool, NULL, NULL));
+    EXPECT_U64_EQ(1, mend_world_stats(&r->w).compactions);
+    mend_world_check(&r->w);
+    kit_free(&r->w, pointer, r->w.streams[0]);
+    EXPECT_U64_EQ(1, cached(r));
+    mend_world_check(&r->w);
+    EXPECT_PTR_EQ(pointer, kit_alloc(&r->w, 2 * BLOCK, r->w.streams[0]));
+    kit_free(&r->w, pointer, r->w.streams[0]);
 }
 
 static void defrag_all(void *argument)
@@ -162,46 +153,41 @@ MEND_TEST(pool_cache_compactions, nothing_is_cached_while_chunks_are_compacted)
 }
 
 /* It goes to nobody before it is mapped again. */
-MEND_TEST(pool_cache_compactions, what_misses_its_mapping_is_not_cached)
+CACHE_COMPACTIONS_TEST(pool_cache_compactions, what_misses_its_mapping_is_not_cached)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    free_every_second(&r);
-    defrag_without_restoring(&r, BLOCKS_OF_CHUNK / 2);
-    EXPECT_U64_EQ(BLOCKS_OF_CHUNK / 2, mend_world_stats(&r.w).unmapped_blocks);
+    free_every_second(r);
+    defrag_without_restoring(r, BLOCKS_OF_CHUNK / 2);
+    EXPECT_U64_EQ(BLOCKS_OF_CHUNK / 2, mend_world_stats(&r->w).unmapped_blocks);
     int missing = 0;
     mend_block_info info = MEND_BLOCK_INFO_INIT;
     for (; !info.is_unmapped && missing < BLOCKS && !mend_test_has_failed(); missing += 2) {
-        EXPECT_RESULT(MEND_OK, mend_get_block_info(r.w.pool, r.blocks[missing], &info));
+        EXPECT_RESULT(MEND_OK, mend_get_block_info(r->w.pool, r->blocks[missing], &info));
     }
     missing -= 2;
     ASSERT_TRUE(info.is_unmapped);
-    void *pointer = release(&r, missing);
-    EXPECT_U64_EQ(0, cached(&r));
-    mend_world_check(&r.w);
-    alloc(&r, missing);
-    EXPECT_TRUE(r.blocks[missing] != pointer);
-    EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, NULL));
-    close_rig(&r);
+    void *pointer = release(r, missing);
+    EXPECT_U64_EQ(0, cached(r));
+    mend_world_check(&r->w);
+    alloc(r, missing);
+    EXPECT_TRUE(r->blocks[missing] != pointer);
+    EXPECT_RESULT(MEND_OK, mend_defrag(r->w.pool, NULL, NULL));
 }
 
 /* Two free blocks, the first of them cached, end where a chunk begins that misses its mapping. */
-MEND_TEST(pool_cache_compactions, what_misses_its_mapping_is_not_usable_behind_a_cached_block)
+CACHE_COMPACTIONS_TEST(pool_cache_compactions,
+                       what_misses_its_mapping_is_not_usable_behind_a_cached_block)
 {
-    rig r;
     mend_explanation explanation;
-    ASSERT_TRUE(open_rig(&r));
     for (int i = BLOCKS_OF_CHUNK + 2; i < 2 * BLOCKS_OF_CHUNK; i++) {
-        release(&r, i);
+        release(r, i);
     }
-    defrag_without_restoring(&r, 1);
-    release(&r, BLOCKS_OF_CHUNK);
-    release(&r, BLOCKS_OF_CHUNK - 1);
-    EXPECT_U64_EQ(0, cached(&r));
-    release(&r, BLOCKS_OF_CHUNK - 2);
-    EXPECT_U64_EQ(1, cached(&r));
-    EXPECT_RESULT(MEND_OK, mend_pool_explain(r.w.pool, r.w.streams[0], &explanation));
+    defrag_without_restoring(r, 1);
+    release(r, BLOCKS_OF_CHUNK);
+    release(r, BLOCKS_OF_CHUNK - 1);
+    EXPECT_U64_EQ(0, cached(r));
+    release(r, BLOCKS_OF_CHUNK - 2);
+    EXPECT_U64_EQ(1, cached(r));
+    EXPECT_RESULT(MEND_OK, mend_pool_explain(r->w.pool, r->w.streams[0], &explanation));
     EXPECT_U64_EQ(2 * BLOCK, explanation.usable_bytes);
-    EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, NULL));
-    close_rig(&r);
+    EXPECT_RESULT(MEND_OK, mend_defrag(r->w.pool, NULL, NULL));
 }

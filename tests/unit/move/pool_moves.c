@@ -1,5 +1,6 @@
 /* Chunks that move: what waits for streams goes on waiting, at the new place as at the old. */
 #include "tests/support/kit.h"
+#include "tests/support/rig.h"
 
 /* Blocks of one chunk each, side by side. */
 static void allocate_row(mend_world *w, mend_stream stream, void **blocks, uint64_t count)
@@ -18,56 +19,51 @@ static void refresh(mend_world *w)
     EXPECT_RESULT(MEND_OK, mend_trim(w->pool, UINT64_MAX, NULL));
 }
 
-MEND_TEST(pool_moves, what_is_left_of_a_moved_chunk_waits_for_its_user)
+#define MOVES_TEST(suite, name, ...)                                                               \
+    RIG_TEST(suite, name, mend_world, w, kit_open_allowing(w, __VA_ARGS__), kit_close(w))
+
+MOVES_TEST(pool_moves, what_is_left_of_a_moved_chunk_waits_for_its_user, 16 * MEND_MIB, -1)
 {
-    mend_world w;
     void *row[4];
-    ASSERT_TRUE(kit_open_allowing(&w, 16 * MEND_MIB, -1));
-    allocate_row(&w, w.streams[0], row, 4);
+    allocate_row(w, w->streams[0], row, 4);
     for (int i = 0; i < 4; i += 2) {
-        kit_use(&w, w.streams[0], row[i], MEND_MIB, 1000);
-        kit_free(&w, row[i], w.streams[0]);
+        kit_use(w, w->streams[0], row[i], MEND_MIB, 1000);
+        kit_free(w, row[i], w->streams[0]);
     }
-    (void)kit_alloc(&w, MEND_MIB + MEND_MIB / 2, w.streams[0]);
-    EXPECT_U64_EQ(2, mend_world_stats(&w).chunks_moved);
+    (void)kit_alloc(w, MEND_MIB + MEND_MIB / 2, w->streams[0]);
+    EXPECT_U64_EQ(2, mend_world_stats(w).chunks_moved);
     /* longer than those before it */
-    kit_alloc_used(&w, MEND_MIB / 2, w.streams[1], 5000);
-    kit_close(&w);
+    kit_alloc_used(w, MEND_MIB / 2, w->streams[1], 5000);
 }
 
-MEND_TEST(pool_moves, joined_memory_waits_for_the_later_of_two_uses)
+MOVES_TEST(pool_moves, joined_memory_waits_for_the_later_of_two_uses, 16 * MEND_MIB, -1)
 {
-    mend_world w;
     void *row[2];
-    ASSERT_TRUE(kit_open_allowing(&w, 16 * MEND_MIB, -1));
-    allocate_row(&w, w.streams[0], row, 2);
-    kit_use(&w, w.streams[0], row[1], MEND_MIB, 500);
-    kit_free(&w, row[1], w.streams[0]);
-    refresh(&w);
-    kit_use(&w, w.streams[0], row[0], MEND_MIB, 2000);
-    kit_free(&w, row[0], w.streams[0]);
-    mend_sim_advance(w.sim, 1000);
-    kit_alloc_used(&w, 2 * MEND_MIB, w.streams[1], 1500);
-    kit_close(&w);
+    allocate_row(w, w->streams[0], row, 2);
+    kit_use(w, w->streams[0], row[1], MEND_MIB, 500);
+    kit_free(w, row[1], w->streams[0]);
+    refresh(w);
+    kit_use(w, w->streams[0], row[0], MEND_MIB, 2000);
+    kit_free(w, row[0], w->streams[0]);
+    mend_sim_advance(w->sim, 1000);
+    kit_alloc_used(w, 2 * MEND_MIB, w->streams[1], 1500);
 }
 
-MEND_TEST(pool_moves, of_two_old_mappings_side_by_side_only_the_idle_one_is_unmapped)
+MOVES_TEST(pool_moves, of_two_old_mappings_side_by_side_only_the_idle_one_is_unmapped, 4 * MEND_MIB,
+           1)
 {
-    mend_world w;
     void *row[3];
-    ASSERT_TRUE(kit_open_allowing(&w, 4 * MEND_MIB, 1));
-    allocate_row(&w, w.streams[0], row, 3);
-    kit_use(&w, w.streams[0], row[0], MEND_MIB, 500);
-    kit_free(&w, row[0], w.streams[0]);
-    refresh(&w);
-    kit_use(&w, w.streams[1], row[1], MEND_MIB, 2000);
-    kit_free(&w, row[1], w.streams[1]);
-    (void)kit_alloc(&w, 3 * MEND_MIB, w.streams[0]);
-    EXPECT_U64_EQ(2 * MEND_MIB, mend_world_stats(&w).retired_bytes);
-    mend_sim_advance(w.sim, 1000);
-    refresh(&w);
-    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(&w).retired_bytes);
-    kit_close(&w);
+    allocate_row(w, w->streams[0], row, 3);
+    kit_use(w, w->streams[0], row[0], MEND_MIB, 500);
+    kit_free(w, row[0], w->streams[0]);
+    refresh(w);
+    kit_use(w, w->streams[1], row[1], MEND_MIB, 2000);
+    kit_free(w, row[1], w->streams[1]);
+    (void)kit_alloc(w, 3 * MEND_MIB, w->streams[0]);
+    EXPECT_U64_EQ(2 * MEND_MIB, mend_world_stats(w).retired_bytes);
+    mend_sim_advance(w->sim, 1000);
+    refresh(w);
+    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(w).retired_bytes);
 }
 
 MEND_TEST(pool_moves, a_run_that_grows_is_waited_for)
@@ -82,45 +78,30 @@ MEND_TEST(pool_moves, a_run_that_grows_is_waited_for)
     }
 }
 
-MEND_TEST(pool_moves, a_run_can_grow_where_a_chunk_behind_it_has_left)
+MOVES_TEST(pool_moves, a_run_can_grow_where_a_chunk_behind_it_has_left, 16 * MEND_MIB, 0)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_allowing(&w, 16 * MEND_MIB, 0));
-    kit_free(&w, kit_alloc(&w, 3 * MEND_MIB, w.streams[0]), w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 2 * MEND_MIB, NULL));
-    mend_world_check(&w);
-    (void)kit_alloc(&w, 3 * MEND_MIB, w.streams[0]);
-    EXPECT_U64_EQ(1, mend_world_stats(&w).placed_by_extension);
-    kit_close(&w);
+    kit_free(w, kit_alloc(w, 3 * MEND_MIB, w->streams[0]), w->streams[0]);
+    EXPECT_RESULT(MEND_OK, mend_trim(w->pool, 2 * MEND_MIB, NULL));
+    mend_world_check(w);
+    (void)kit_alloc(w, 3 * MEND_MIB, w->streams[0]);
+    EXPECT_U64_EQ(1, mend_world_stats(w).placed_by_extension);
 }
 
-MEND_TEST(pool_moves, a_plan_that_fails_gives_back_what_it_had_claimed)
+MOVES_TEST(pool_moves, a_plan_that_fails_gives_back_what_it_had_claimed, 16 * MEND_MIB, 0)
 {
-    mend_world w;
     void *pointer;
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    ASSERT_TRUE(kit_open_allowing(&w, 16 * MEND_MIB, 0));
-    kit_free(&w, kit_alloc(&w, 3 * MEND_MIB, w.streams[0]), w.streams[0]);
-    fault.call = "create";
-    fault.status = 999;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(w.sim, &fault));
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(w.pool, 4 * MEND_MIB, w.streams[0], &pointer));
-    mend_world_check(&w);
-    (void)kit_alloc(&w, 3 * MEND_MIB, w.streams[0]);
-    EXPECT_U64_EQ(3 * MEND_MIB, mend_world_stats(&w).reserved_bytes);
-    kit_close(&w);
+    kit_free(w, kit_alloc(w, 3 * MEND_MIB, w->streams[0]), w->streams[0]);
+    kit_fail(w, "create", 0, 1, 999);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(w->pool, 4 * MEND_MIB, w->streams[0], &pointer));
+    mend_world_check(w);
+    (void)kit_alloc(w, 3 * MEND_MIB, w->streams[0]);
+    EXPECT_U64_EQ(3 * MEND_MIB, mend_world_stats(w).reserved_bytes);
 }
 
-MEND_TEST(pool_moves, a_plan_that_fails_gives_back_the_addresses_it_had_reserved)
+MOVES_TEST(pool_moves, a_plan_that_fails_gives_back_the_addresses_it_had_reserved, 16 * MEND_MIB, 0)
 {
-    mend_world w;
     void *pointer;
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    ASSERT_TRUE(kit_open_allowing(&w, 16 * MEND_MIB, 0));
-    fault.call = "map";
-    fault.status = 999;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(w.sim, &fault));
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(w.pool, MEND_MIB, w.streams[0], &pointer));
-    EXPECT_U64_EQ(0, mend_world_stats(&w).address_bytes);
-    kit_close(&w);
+    kit_fail(w, "map", 0, 1, 999);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(w->pool, MEND_MIB, w->streams[0], &pointer));
+    EXPECT_U64_EQ(0, mend_world_stats(w).address_bytes);
 }

@@ -4,6 +4,7 @@
 #include "pool/pool.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
+#include "tests/support/rig.h"
 
 #define CHUNK MEND_MIB
 #define PAGE  (64 * MEND_KIB)
@@ -22,7 +23,7 @@ static void release(rig *r, int i)
 }
 
 /* One chunk of eight blocks, of which the second and the sixth live: two clusters. */
-static bool open_rig_with(rig *r, uint64_t reserve_bytes)
+static bool open_rig(rig *r, uint64_t reserve_bytes)
 {
     *r = (rig){.blocks = {NULL}};
     mend_world_init(&r->w);
@@ -44,11 +45,6 @@ static bool open_rig_with(rig *r, uint64_t reserve_bytes)
     return true;
 }
 
-static bool open_rig(rig *r)
-{
-    return open_rig_with(r, MEND_GIB);
-}
-
 static void close_rig(rig *r)
 {
     kit_release_row(&r->w, r->blocks, BLOCKS, BLOCK, NULL);
@@ -68,6 +64,19 @@ static uint64_t unmapped_blocks(rig *r)
     return mend_world_stats(&r->w).unmapped_blocks;
 }
 
+static void defrag(rig *r, mend_result expected)
+{
+    EXPECT_RESULT(expected, mend_defrag(r->w.pool, NULL, NULL));
+}
+
+/* A call of the driver fails from there on, and so does the pass: so many blocks are unmapped. */
+static void lose(rig *r, const char *call, uint64_t after_calls, uint64_t count, uint64_t unmapped)
+{
+    kit_fail(&r->w, call, after_calls, count, 999);
+    defrag(r, MEND_ERROR_DRIVER);
+    EXPECT_U64_EQ(unmapped, unmapped_blocks(r));
+}
+
 static void expect_restored(rig *r)
 {
     EXPECT_U64_EQ(0, unmapped_blocks(r));
@@ -75,117 +84,72 @@ static void expect_restored(rig *r)
     EXPECT_INT_EQ(0, is_unmapped(r, 5));
 }
 
+#define RESTORE_TEST(suite, name) RIG_TEST(suite, name, rig, r, open_rig(r, MEND_GIB), close_rig(r))
+
+/* By the next pass, by an allocation that makes room, or by a trim; or the pool ends without. */
 MEND_TEST(pool_restore, a_block_that_misses_its_mapping_is_named_and_comes_back)
 {
-    static const char *const calls[] = {"map", "set_access"};
-    for (int i = 0; i < 2; i++) {
+    enum { BY_PASS, BY_ALLOCATION, BY_TRIM, NOT, WAYS };
+    static const struct {
+        const char *call;
+        uint64_t after_calls, count;
+        bool second, sixth; /* unmapped */
+    } rows[] = {{"map", SCRATCH_MAPS, 1, true, false},
+                {"map", SCRATCH_MAPS + 1, 1, false, true},
+                {"map", SCRATCH_MAPS, UINT64_MAX, true, true},
+                {"set_access", 1, 1, true, false},
+                {"set_access", 1, UINT64_MAX, true, true}};
+    for (size_t i = 0; i < WAYS * sizeof(rows) / sizeof(rows[0]); i++) {
         rig r;
-        ASSERT_TRUE(open_rig(&r));
-        kit_fail(&r.w, calls[i], i == 0 ? SCRATCH_MAPS : 1, 1, 999);
-        mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
-        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, &report));
-        EXPECT_U64_EQ(0, report.compactions);
-        EXPECT_U64_EQ(1, unmapped_blocks(&r));
-        EXPECT_INT_EQ(1, is_unmapped(&r, 1));
-        EXPECT_INT_EQ(0, is_unmapped(&r, 5));
-        EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, NULL));
+        const size_t row = i / WAYS;
+        ASSERT_TRUE(open_rig(&r, MEND_GIB));
+        lose(&r, rows[row].call, rows[row].after_calls, rows[row].count,
+             (uint64_t)rows[row].second + rows[row].sixth);
+        EXPECT_INT_EQ(rows[row].second, is_unmapped(&r, 1));
+        EXPECT_INT_EQ(rows[row].sixth, is_unmapped(&r, 5));
+        if (rows[row].count > 1) { /* a driver that refuses still is asked again */
+            lose(&r, rows[row].call, 0, rows[row].count, 2);
+        }
+        EXPECT_U64_EQ(0, mend_world_stats(&r.w).compactions);
+        mend_sim_clear_faults(r.w.sim);
+        if (i % WAYS == BY_PASS) {
+            defrag(&r, MEND_OK);
+        } else if (i % WAYS == BY_ALLOCATION) {
+            kit_free(&r.w, kit_alloc(&r.w, 3 * CHUNK, NULL), NULL);
+        } else if (i % WAYS == BY_TRIM) {
+            EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, NULL));
+        } else {
+            kit_close(&r.w);
+            continue;
+        }
         expect_restored(&r);
         close_rig(&r);
     }
-}
-
-MEND_TEST(pool_restore, a_driver_without_memory_for_mappings_is_asked_again)
-{
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    kit_fail(&r.w, "set_access", 1, UINT64_MAX, 600);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, NULL));
-    EXPECT_U64_EQ(2, unmapped_blocks(&r));
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, NULL));
-    EXPECT_U64_EQ(2, unmapped_blocks(&r));
-    mend_sim_clear_faults(r.w.sim);
-    EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, NULL));
-    expect_restored(&r);
-    close_rig(&r);
 }
 
 /* NOT_READY is asked again at once. */
-MEND_TEST(pool_restore, a_passing_lack_is_waited_out)
+RESTORE_TEST(pool_restore, a_passing_lack_is_waited_out)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    kit_fail(&r.w, "map", SCRATCH_MAPS, 3, 600);
-    EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, NULL));
-    expect_restored(&r);
-    close_rig(&r);
-}
-
-/* An allocation that makes room restores, and so does a trim. */
-MEND_TEST(pool_restore, other_calls_restore_too)
-{
-    for (int i = 0; i < 2; i++) {
-        rig r;
-        void *block = NULL;
-        ASSERT_TRUE(open_rig(&r));
-        kit_fail(&r.w, "map", SCRATCH_MAPS, 1, 999);
-        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, NULL));
-        EXPECT_U64_EQ(1, unmapped_blocks(&r));
-        if (i == 0) {
-            block = kit_alloc(&r.w, 3 * CHUNK, NULL);
-        } else {
-            EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, NULL));
-        }
-        expect_restored(&r);
-        kit_free(&r.w, block, NULL);
-        close_rig(&r);
-    }
+    kit_fail(&r->w, "map", SCRATCH_MAPS, 3, 600);
+    defrag(r, MEND_OK);
+    expect_restored(r);
 }
 
 /* What is freed while it is unmapped goes to nobody before it is mapped again. */
-MEND_TEST(pool_restore, a_block_can_be_freed_while_it_is_unmapped)
+RESTORE_TEST(pool_restore, a_block_can_be_freed_while_it_is_unmapped)
 {
-    rig r;
-    void *block;
-    ASSERT_TRUE(open_rig(&r));
-    kit_fail(&r.w, "map", SCRATCH_MAPS, UINT64_MAX, 999);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, NULL));
-    EXPECT_U64_EQ(2, unmapped_blocks(&r));
-    void *freed = r.blocks[1];
-    release(&r, 1);
-    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(r.w.pool, freed, NULL));
-    EXPECT_U64_EQ(1, unmapped_blocks(&r));
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(r.w.pool, BLOCK, NULL, &block));
-    mend_world_check(&r.w);
-    mend_sim_clear_faults(r.w.sim);
-    block = kit_alloc(&r.w, 7 * CHUNK, NULL);
-    kit_free(&r.w, block, NULL);
-    EXPECT_INT_EQ(0, is_unmapped(&r, 5));
-    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, NULL));
-    EXPECT_U64_EQ(BLOCK, mend_world_stats(&r.w).reserved_bytes);
-    close_rig(&r);
-}
-
-/* Whether one of the two or both are. */
-MEND_TEST(pool_restore, a_pool_ends_in_peace_with_blocks_that_are_unmapped)
-{
-    static const struct {
-        const char *call;
-        uint64_t after_calls;
-        uint64_t count;
-        uint64_t unmapped;
-    } rows[] = {{"map", SCRATCH_MAPS, UINT64_MAX, 2},
-                {"map", SCRATCH_MAPS, 1, 1},
-                {"map", SCRATCH_MAPS + 1, 1, 1},
-                {"set_access", 1, UINT64_MAX, 2}};
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        rig r;
-        ASSERT_TRUE(open_rig(&r));
-        kit_fail(&r.w, rows[i].call, rows[i].after_calls, rows[i].count, 999);
-        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, NULL));
-        EXPECT_U64_EQ(rows[i].unmapped, unmapped_blocks(&r));
-        mend_sim_clear_faults(r.w.sim);
-        kit_close(&r.w);
-    }
+    void *block = r->blocks[1];
+    lose(r, "map", SCRATCH_MAPS, UINT64_MAX, 2);
+    release(r, 1);
+    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(r->w.pool, block, NULL));
+    EXPECT_U64_EQ(1, unmapped_blocks(r));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(r->w.pool, BLOCK, NULL, &block));
+    mend_world_check(&r->w);
+    mend_sim_clear_faults(r->w.sim);
+    kit_free(&r->w, kit_alloc(&r->w, 7 * CHUNK, NULL), NULL);
+    EXPECT_INT_EQ(0, is_unmapped(r, 5));
+    EXPECT_RESULT(MEND_OK, mend_trim(r->w.pool, 0, NULL));
+    EXPECT_U64_EQ(BLOCK, mend_world_stats(&r->w).reserved_bytes);
 }
 
 /* Right behind a chunk that is mapped, with which it would be unmapped in one call. */
@@ -211,26 +175,22 @@ MEND_TEST(pool_restore, a_pool_ends_in_peace_with_a_block_unmapped_beside_others
 }
 
 /* No host memory for the records of what is to be mapped again: nothing is lost. */
-MEND_TEST(pool_restore, host_memory_that_fails_is_reported_and_tried_again)
+RESTORE_TEST(pool_restore, host_memory_that_fails_is_reported_and_tried_again)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    kit_fail(&r.w, "map", SCRATCH_MAPS, 1, 999);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, NULL));
-    mend_slab *runs = &r.w.pool->heap.nodes.runs;
+    lose(r, "map", SCRATCH_MAPS, 1, 1);
+    mend_slab *runs = &r->w.pool->heap.nodes.runs;
     size_t withheld = runs->free_count - runs->promised_count;
     runs->promised_count += withheld; /* there is none in reserve */
     mend_test_fail_host_memory_after(0, UINT64_MAX);
     mend_test_watch_host_memory(true);
-    mend_result result = mend_defrag(r.w.pool, NULL, NULL);
+    mend_result result = mend_defrag(r->w.pool, NULL, NULL);
     mend_test_watch_host_memory(false);
     mend_test_heal_host_memory();
     mend_slab_end_promise(runs, withheld);
     EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, result);
-    EXPECT_U64_EQ(1, unmapped_blocks(&r));
-    EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, NULL));
-    expect_restored(&r);
-    close_rig(&r);
+    EXPECT_U64_EQ(1, unmapped_blocks(r));
+    defrag(r, MEND_OK);
+    expect_restored(r);
 }
 
 /* The reservation of the chunk has no room for the copy beside it. Addresses that are short are as
@@ -240,7 +200,7 @@ MEND_TEST(pool_restore, without_addresses_to_copy_at_nothing_moves)
     for (int i = 0; i < 2; i++) {
         static const int statuses[] = {MEND_DRIVER_OUT_OF_MEMORY, MEND_DRIVER_UNKNOWN};
         rig r;
-        ASSERT_TRUE(open_rig_with(&r, CHUNK));
+        ASSERT_TRUE(open_rig(&r, CHUNK));
         uint64_t left_bytes = mend_world_stats(&r.w).address_bytes - CHUNK - PAGE;
         void *rest = kit_alloc(&r.w, left_bytes + 2 * BLOCK, NULL);
         mend_stats before = mend_world_stats(&r.w);
@@ -251,7 +211,7 @@ MEND_TEST(pool_restore, without_addresses_to_copy_at_nothing_moves)
         EXPECT_U64_EQ(0, mend_world_stats(&r.w).compactions);
         EXPECT_U64_EQ(before.reserved_bytes, mend_world_stats(&r.w).reserved_bytes);
         mend_sim_clear_faults(r.w.sim);
-        EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, NULL));
+        defrag(&r, MEND_OK);
         EXPECT_U64_EQ(1, mend_world_stats(&r.w).compactions);
         kit_free(&r.w, rest, NULL);
         close_rig(&r);
@@ -264,69 +224,70 @@ MEND_TEST(pool_restore, before_the_first_unmap_all_is_undone)
     static const struct {
         const char *call;
         uint64_t after_calls;
-        mend_result result;
-    } rows[] = {{"context_synchronize", 0, MEND_ERROR_DRIVER},
-                {"create", 0, MEND_ERROR_DRIVER},
-                {"create", 1, MEND_ERROR_DRIVER},
-                {"map", 0, MEND_ERROR_DRIVER},
-                {"map", 1, MEND_ERROR_DRIVER},
-                {"set_access", 0, MEND_ERROR_DRIVER},
-                {"copy", 0, MEND_ERROR_DRIVER},
-                {"copy", 1, MEND_ERROR_DRIVER},
-                {"context_synchronize", 1, MEND_ERROR_DRIVER},
-                {"unmap", 1, MEND_ERROR_DRIVER}};
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        for (int for_ever = 0; for_ever <= 1; for_ever++) {
-            rig r;
-            ASSERT_TRUE(open_rig(&r));
-            mend_stats before = mend_world_stats(&r.w);
-            kit_fail(&r.w, rows[i].call, rows[i].after_calls, for_ever ? UINT64_MAX : 1, 999);
-            EXPECT_RESULT(rows[i].result, mend_defrag(r.w.pool, NULL, NULL));
-            mend_stats after = mend_world_stats(&r.w);
-            EXPECT_U64_EQ(0, unmapped_blocks(&r));
-            EXPECT_U64_EQ(before.chunks_moved, after.chunks_moved);
-            EXPECT_U64_EQ(0, after.compactions);
-            if (for_ever == 0 && rows[i].call[0] != 'u') { /* the scratch could be unmapped */
-                EXPECT_U64_EQ(before.reserved_bytes, after.reserved_bytes);
-                EXPECT_U64_EQ(before.mapped_bytes, after.mapped_bytes);
-                EXPECT_U64_EQ(before.chunks_created, after.chunks_created);
-            }
-            mend_sim_clear_faults(r.w.sim);
-            EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, NULL));
-            EXPECT_U64_EQ(1, mend_world_stats(&r.w).compactions);
-            close_rig(&r);
+    } rows[] = {{"context_synchronize", 0},
+                {"create", 0},
+                {"create", 1},
+                {"map", 0},
+                {"map", 1},
+                {"set_access", 0},
+                {"copy", 0},
+                {"copy", 1},
+                {"context_synchronize", 1},
+                {"unmap", 1}};
+    for (size_t i = 0; i < 2 * sizeof(rows) / sizeof(rows[0]); i++) {
+        const bool for_ever = i % 2 == 1;
+        rig r;
+        ASSERT_TRUE(open_rig(&r, MEND_GIB));
+        mend_stats before = mend_world_stats(&r.w);
+        lose(&r, rows[i / 2].call, rows[i / 2].after_calls, for_ever ? UINT64_MAX : 1, 0);
+        mend_stats after = mend_world_stats(&r.w);
+        EXPECT_U64_EQ(before.chunks_moved, after.chunks_moved);
+        EXPECT_U64_EQ(0, after.compactions);
+        if (!for_ever && rows[i / 2].call[0] != 'u') { /* the scratch could be unmapped */
+            EXPECT_U64_EQ(before.reserved_bytes, after.reserved_bytes);
+            EXPECT_U64_EQ(before.mapped_bytes, after.mapped_bytes);
+            EXPECT_U64_EQ(before.chunks_created, after.chunks_created);
         }
+        mend_sim_clear_faults(r.w.sim);
+        defrag(&r, MEND_OK);
+        EXPECT_U64_EQ(1, mend_world_stats(&r.w).compactions);
+        close_rig(&r);
     }
 }
 
 /* A chunk for which the device has no memory is left as it is: no failure of the call. */
-MEND_TEST(pool_restore, memory_that_another_takes_is_no_failure)
+RESTORE_TEST(pool_restore, memory_that_another_takes_is_no_failure)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    mend_sim_set_foreign_bytes(r.w.sim, 0, UINT64_MAX);
+    mend_sim_set_foreign_bytes(r->w.sim, 0, UINT64_MAX);
     mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
-    EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, &report));
+    EXPECT_RESULT(MEND_OK, mend_defrag(r->w.pool, NULL, &report));
     EXPECT_U64_EQ(0, report.compactions);
     EXPECT_INT_EQ(MEND_DEFRAG_NO_ROOM, report.stop);
-    mend_sim_set_foreign_bytes(r.w.sim, 0, 0);
-    close_rig(&r);
+    mend_sim_set_foreign_bytes(r->w.sim, 0, 0);
 }
 
 /* The compaction has given two chunks a place, and none of them a mapping. */
-MEND_TEST(pool_restore, a_mapping_that_was_never_made_is_no_peak)
+RESTORE_TEST(pool_restore, a_mapping_that_was_never_made_is_no_peak)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    EXPECT_RESULT(MEND_OK, mend_reset_peak_stats(r.w.pool));
-    EXPECT_U64_EQ(1, mend_world_stats(&r.w).peak_mappings);
-    kit_fail(&r.w, "map", SCRATCH_MAPS, UINT64_MAX, 999);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, NULL));
-    EXPECT_U64_EQ(0, mend_world_stats(&r.w).mappings);
-    EXPECT_U64_EQ(1, mend_world_stats(&r.w).peak_mappings);
-    mend_sim_clear_faults(r.w.sim);
-    EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, NULL));
-    EXPECT_U64_EQ(2, mend_world_stats(&r.w).peak_mappings);
-    expect_restored(&r);
-    close_rig(&r);
+    EXPECT_RESULT(MEND_OK, mend_reset_peak_stats(r->w.pool));
+    EXPECT_U64_EQ(1, mend_world_stats(&r->w).peak_mappings);
+    lose(r, "map", SCRATCH_MAPS, UINT64_MAX, 2);
+    EXPECT_U64_EQ(0, mend_world_stats(&r->w).mappings);
+    EXPECT_U64_EQ(1, mend_world_stats(&r->w).peak_mappings);
+    mend_sim_clear_faults(r->w.sim);
+    defrag(r, MEND_OK);
+    EXPECT_U64_EQ(2, mend_world_stats(&r->w).peak_mappings);
+    expect_restored(r);
+}
+
+/* The copy is refused, and then the unmapping of where it was to go: the memory there is taken. */
+RESTORE_TEST(pool_restore, what_stays_mapped_of_a_failure_stays_accounted_for)
+{
+    kit_fail(&r->w, "copy", 0, 1, 999);
+    kit_fail(&r->w, "unmap", 0, 1, 999);
+    defrag(r, MEND_ERROR_DRIVER);
+    EXPECT_TRUE(mend_world_stats(&r->w).retired_bytes > 0);
+    EXPECT_U64_EQ(mend_world_stats(&r->w).reserved_bytes, mend_world_ledger(&r->w).chunk_bytes);
+    EXPECT_U64_EQ(mend_world_stats(&r->w).chunks, mend_world_ledger(&r->w).chunks);
+    defrag(r, MEND_OK);
 }

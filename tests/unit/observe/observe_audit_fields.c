@@ -1,10 +1,8 @@
 /* The audit reads every field: each is broken by itself in a heap that is in order otherwise. */
-#include <string.h>
 
 #include "layout/layout.h"
-#include "observe/audit.h"
 #include "pool/pool.h"
-#include "tests/support/kit.h"
+#include "tests/unit/observe/found.h"
 #include "users/group.h"
 
 enum { LARGE = 300 << 10, SMALL = 4 << 10, BLOCKS = 12 };
@@ -32,46 +30,29 @@ static bool open_rig(rig *r)
     r->heap = &pool->heap;
     for (int i = 0; i < BLOCKS; i++) {
         mend_stream stream = i < 4 ? NULL : i == 5 ? r->w.streams[1] : r->w.streams[0];
-        EXPECT_RESULT(MEND_OK, mend_alloc(pool, i % 2 ? SMALL : LARGE, stream, &r->blocks[i]));
+        EXPECT_OK(mend_alloc(pool, i % 2 ? SMALL : LARGE, stream, &r->blocks[i]));
     }
-    EXPECT_RESULT(MEND_OK, mend_alloc(pool, 3 << 20, NULL, &whole));
-    EXPECT_RESULT(MEND_OK, mend_free(pool, whole, NULL));
+    EXPECT_OK(mend_alloc(pool, 3 << 20, NULL, &whole));
+    EXPECT_OK(mend_free(pool, whole, NULL));
     kit_launch(&r->w, r->w.streams[0], MEND_SIM_WORK_WRITE, r->blocks[10], LARGE, 0,
                UINT64_C(1) << 40);
-    EXPECT_RESULT(MEND_OK, mend_free(pool, r->blocks[0], NULL));
-    EXPECT_RESULT(MEND_OK, mend_free(pool, r->blocks[4], r->w.streams[0]));
-    EXPECT_RESULT(MEND_OK, mend_free(pool, r->blocks[10], r->w.streams[0]));
+    EXPECT_OK(mend_free(pool, r->blocks[0], NULL));
+    EXPECT_OK(mend_free(pool, r->blocks[4], r->w.streams[0]));
+    EXPECT_OK(mend_free(pool, r->blocks[10], r->w.streams[0]));
     return mend_world_check(&r->w);
 }
-
-static void expect_finding(const rig *r, int line, const char *words)
-{
-    char finding[MEND_AUDIT_FINDING_BYTES] = "";
-    bool is_right = mend_observe_audit(r->heap, finding);
-    if (is_right || strstr(finding, words) == NULL) {
-        mend_test_fail(__FILE__, line, "expected \"%s\", the audit says \"%s\"", words, finding);
-    }
-}
-
-/* With another value in one place the audit must say these words. */
-#define EXPECT_FOUND(place, wrong, words)                                                          \
-    do {                                                                                           \
-        __typeof__(place) mend_right = place;                                                      \
-        (place) = wrong;                                                                           \
-        expect_finding(&r, __LINE__, words);                                                       \
-        (place) = mend_right;                                                                      \
-    } while (0)
 
 static mend_span *span_of(const rig *r, int block)
 {
     return mend_heap_span_at(r->heap, (uint64_t)(uintptr_t)r->blocks[block]);
 }
 
-MEND_TEST(observe_audit_fields, of_spans)
+#define RIG_TEST(suite, name) KIT_RIG_TEST(suite, name, rig, open_rig(r), kit_close(&r->w))
+
+RIG_TEST(observe_audit_fields, of_spans)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    mend_span *live = span_of(&r, 2);
+    mend_heap *heap = r->heap;
+    mend_span *live = span_of(r, 2);
     mend_span *end = live;
     while (end->next != NULL) {
         end = end->next;
@@ -80,14 +61,13 @@ MEND_TEST(observe_audit_fields, of_spans)
     EXPECT_FOUND(live->size_bytes, 0, "wrong zone, size or address");
     EXPECT_FOUND(end->next, live, "is no segment's end");
     /* The walk from the end skips a free span, whose neighbour still leads to it. */
-    mend_span *skipped = span_of(&r, 4);
+    mend_span *skipped = span_of(r, 4);
     mend_span *behind = skipped->next;
     mend_span *before = skipped->previous;
     ASSERT_TRUE(behind != NULL && behind->live && before != NULL && before->live);
     behind->previous = before;
     EXPECT_FOUND(skipped->previous, NULL, "touch its neighbour");
     behind->previous = skipped;
-    kit_close(&r.w);
 }
 
 static mend_run *run_of_several_spans(const rig *r)
@@ -102,46 +82,42 @@ static mend_run *run_of_several_spans(const rig *r)
     return NULL;
 }
 
-MEND_TEST(observe_audit_fields, of_runs)
+RIG_TEST(observe_audit_fields, of_runs)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    mend_run *lone = span_of(&r, 0)->run;
-    mend_run *joined = run_of_several_spans(&r);
+    mend_heap *heap = r->heap;
+    mend_run *lone = span_of(r, 0)->run;
+    mend_run *joined = run_of_several_spans(r);
     ASSERT_TRUE(joined != NULL);
     EXPECT_FOUND(lone->first->run, NULL, "form no run");
     EXPECT_FOUND(joined->last->run, lone, "form no run");
-    EXPECT_FOUND(lone->first, span_of(&r, 2), "form no run");
+    EXPECT_FOUND(lone->first, span_of(r, 2), "form no run");
     EXPECT_FOUND(lone->address, lone->address + 512, "form no run");
-    mend_zone *zone = &r.heap->zones[MEND_ZONE_LARGE];
+    mend_zone *zone = &heap->zones[MEND_ZONE_LARGE];
     mend_run *largest = mend_sizes_last(&zone->runs_by_size);
     EXPECT_FOUND(largest->size_bytes, largest->size_bytes + 512, "form no run");
 
     mend_tree_remove(&zone->runs_by_address, &lone->by_address);
-    expect_finding(&r, __LINE__, "not in its indices");
+    expect_finding(heap, "not in its indices");
     mend_tree_insert(&zone->runs_by_address, &lone->by_address);
     mend_sizes_remove(&zone->runs_by_size, lone);
-    expect_finding(&r, __LINE__, "not in its indices");
+    expect_finding(heap, "not in its indices");
     mend_sizes_insert(&zone->runs_by_size, lone);
     mend_tree_insert(&zone->runs_by_growth, &lone->by_growth);
-    expect_finding(&r, __LINE__, "not in its indices");
+    expect_finding(heap, "not in its indices");
     mend_tree_remove(&zone->runs_by_growth, &lone->by_growth);
 
     mend_run stray = {.address = UINT64_MAX, .size_bytes = UINT64_MAX};
     mend_tree_insert(&zone->runs_by_address, &stray.by_address);
-    expect_finding(&r, __LINE__, "runs, its indices");
+    expect_finding(heap, "runs, its indices");
     mend_tree_remove(&zone->runs_by_address, &stray.by_address);
     mend_sizes_insert(&zone->runs_by_size, &stray);
-    expect_finding(&r, __LINE__, "runs, its indices");
+    expect_finding(heap, "runs, its indices");
     mend_sizes_remove(&zone->runs_by_size, &stray);
-    kit_close(&r.w);
 }
 
-MEND_TEST(observe_audit_fields, of_trees)
+RIG_TEST(observe_audit_fields, of_trees)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    mend_heap *heap = r.heap;
+    mend_heap *heap = r->heap;
     mend_zone *zone = &heap->zones[MEND_ZONE_LARGE];
     mend_tree *of_zone[] = {&zone->runs_by_address, &zone->runs_by_growth, &zone->segment_ends};
     for (size_t i = 0; i < sizeof(of_zone) / sizeof(of_zone[0]); i++) {
@@ -154,27 +130,25 @@ MEND_TEST(observe_audit_fields, of_trees)
         EXPECT_FOUND(of_chunks[i]->count, 1000, "a tree of chunks is out of order");
     }
     EXPECT_FOUND(heap->retire.mappings.count, 1000, "the tree of retired mappings");
-    kit_close(&r.w);
 }
 
-MEND_TEST(observe_audit_fields, of_chunks_and_addresses)
+RIG_TEST(observe_audit_fields, of_chunks_and_addresses)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    mend_chunks *chunks = &r.heap->chunks;
+    mend_heap *heap = r->heap;
+    mend_chunks *chunks = &heap->chunks;
     mend_chunk *newly = MEND_CONTAINER_OF(chunks->newly_empty.next, mend_chunk, newly);
     ASSERT_FALSE(mend_list_is_empty(&chunks->newly_empty));
     EXPECT_FOUND(newly->live_bytes, 512, "a chunk in use is among the newly empty ones");
     mend_list_remove(&newly->newly);
-    expect_finding(&r, __LINE__, "counts of chunks");
+    expect_finding(heap, "counts of chunks");
     mend_list_append(&chunks->newly_empty, &newly->newly);
     ASSERT_TRUE(mend_chunk_empty_at_least(chunks, 0, 0) != NULL); /* sorts them */
     mend_tree_node *whole = mend_tree_first(&chunks->empty);
     mend_tree_remove(&chunks->empty, whole);
-    expect_finding(&r, __LINE__, "counts of chunks");
+    expect_finding(heap, "counts of chunks");
     mend_tree_insert(&chunks->empty, whole);
 
-    mend_chunk *chunk = mend_chunk_at(chunks, span_of(&r, 2)->address);
+    mend_chunk *chunk = mend_chunk_at(chunks, span_of(r, 2)->address);
     EXPECT_FOUND(chunk->is_frozen, true, "the holds of a chunk are wrong");
     EXPECT_FOUND(chunk->pins, 1, "a chunk has not the pins that cover it");
     EXPECT_FOUND(chunks->pinned_bytes, 512, "counts of chunks");
@@ -184,7 +158,7 @@ MEND_TEST(observe_audit_fields, of_chunks_and_addresses)
     EXPECT_FOUND(chunk->is_frozen, true, "a frozen chunk lacks nothing");
     chunk->is_frozen = true;
     mend_chunk_set_missing(chunks, chunk, MEND_MISSING_ACCESS);
-    expect_finding(&r, __LINE__, "may be taken, but its chunk is frozen");
+    expect_finding(heap, "may be taken, but its chunk is frozen");
     mend_chunk_set_missing(chunks, chunk, MEND_MISSING_NOTHING);
     chunk->is_frozen = false;
     chunk->holds = 0;
@@ -196,39 +170,37 @@ MEND_TEST(observe_audit_fields, of_chunks_and_addresses)
     ASSERT_TRUE(first->next != NULL);
     EXPECT_FOUND(first->next, NULL, "a tree of chunks is out of order");
 
-    mend_space *space = &r.heap->space;
+    mend_space *space = &heap->space;
     mend_gap gap = {.address = chunk->address, .size_bytes = chunk->size_bytes};
     mend_tree_insert(&space->gaps, &gap.by_address);
-    expect_finding(&r, __LINE__, "not exactly one");
+    expect_finding(heap, "not exactly one");
     mend_tree_remove(&space->gaps, &gap.by_address);
     mend_retired retired = {.address = chunk->address, .size_bytes = chunk->size_bytes};
-    mend_tree_insert(&r.heap->retire.mappings, &retired.by_address);
-    expect_finding(&r, __LINE__, "not exactly one");
+    mend_tree_insert(&heap->retire.mappings, &retired.by_address);
+    expect_finding(heap, "not exactly one");
     retired.address = 512; /* in no reservation */
     retired.waits.first = (mend_stamp){.epoch = 1, .stream = 1000};
-    expect_finding(&r, __LINE__, "waits for an epoch that cannot pass");
-    mend_tree_remove(&r.heap->retire.mappings, &retired.by_address);
-    kit_close(&r.w);
+    expect_finding(heap, "waits for an epoch that cannot pass");
+    mend_tree_remove(&heap->retire.mappings, &retired.by_address);
 }
 
-MEND_TEST(observe_audit_fields, of_waits_and_streams)
+RIG_TEST(observe_audit_fields, of_waits_and_streams)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    mend_streams *streams = &r.heap->streams;
-    mend_span *freed = span_of(&r, 4);
+    mend_heap *heap = r->heap;
+    mend_streams *streams = &heap->streams;
+    mend_span *freed = span_of(r, 4);
     uint64_t freed_epoch = freed->waits.first.epoch;
     EXPECT_FOUND(freed->waits.first.stream, 1000, "waits for an epoch that cannot pass");
     mend_wait user = {.stamp = {.stream = 1000}};
     EXPECT_FOUND(freed->waits.others, &user, "waits for an epoch that cannot pass");
-    uint32_t index = mend_streams_lookup(streams, r.w.streams[0], 0);
+    uint32_t index = mend_streams_lookup(streams, S(0), 0);
     ASSERT_TRUE(index != MEND_STREAM_UNKNOWN);
     mend_stream_state *state = &streams->items[index];
     freed->waits.first.epoch = state->open_epoch;
     EXPECT_FOUND(state->open, false, "waits for an epoch that cannot pass");
     freed->waits.first.epoch = freed_epoch;
 
-    index = mend_streams_lookup(streams, r.w.streams[1], 0);
+    index = mend_streams_lookup(streams, S(1), 0);
     ASSERT_TRUE(index != MEND_STREAM_UNKNOWN);
     state = &streams->items[index];
     freed->waits.others = &user;
@@ -242,31 +214,26 @@ MEND_TEST(observe_audit_fields, of_waits_and_streams)
     state->fences = &passed;
     EXPECT_FOUND(state->fence_count, 1, "is out of order");
     state->fences = own;
-    kit_close(&r.w);
 }
 
-MEND_TEST(observe_audit_fields, of_users)
+RIG_TEST(observe_audit_fields, of_users)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    mend_streams *streams = &r.heap->streams;
-    mend_stream_state *one = &streams->items[mend_streams_lookup(streams, r.w.streams[0], 0)];
-    mend_stream_state *other = &streams->items[mend_streams_lookup(streams, r.w.streams[1], 0)];
+    mend_heap *heap = r->heap;
+    mend_streams *streams = &heap->streams;
+    mend_stream_state *one = &streams->items[mend_streams_lookup(streams, S(0), 0)];
+    mend_stream_state *other = &streams->items[mend_streams_lookup(streams, S(1), 0)];
     const char *finding = "the counts of users of blocks are wrong";
     /* Of a weight that no other has, so that no count hides the other. */
     EXPECT_FOUND(streams->items[MEND_STREAM_UNKNOWN].users, 1, finding);
     one->users++;
     EXPECT_FOUND(other->users, other->users - 1, finding);
     one->users--;
-    kit_close(&r.w);
 }
 
-MEND_TEST(observe_audit_fields, of_nodes_groups_and_sums)
+RIG_TEST(observe_audit_fields, of_nodes_groups_and_sums)
 {
-    rig r;
     mend_group *groups[2] = {NULL};
-    ASSERT_TRUE(open_rig(&r));
-    mend_heap *heap = r.heap;
+    mend_heap *heap = r->heap;
     mend_space *space = &heap->space;
     mend_slab *slabs[] = {&heap->nodes.runs, &heap->retire.nodes, &heap->chunks.slab,
                           &space->gap_slab, &space->reservation_slab};
@@ -276,7 +243,7 @@ MEND_TEST(observe_audit_fields, of_nodes_groups_and_sums)
     EXPECT_FOUND(heap->nodes.spans.promised_count, 1, "still promised");
     EXPECT_FOUND(heap->nodes.waits.promised_count, 1, "still promised");
     for (int i = 0; i < 2; i++) {
-        EXPECT_RESULT(MEND_OK, mend_group_create(r.w.pool, &groups[i]));
+        EXPECT_OK(mend_group_create(w->pool, &groups[i]));
     }
     const mend_list *last = heap->groups.list.previous;
     EXPECT_FOUND(MEND_CONTAINER_OF(last, mend_group, link)->is_begun, true, "comes after one");
@@ -291,5 +258,4 @@ MEND_TEST(observe_audit_fields, of_nodes_groups_and_sums)
     EXPECT_FALSE(mend_observe_audit_sums(heap, finding));
     EXPECT_STR_EQ("the counts of live blocks are wrong", finding);
     heap->counters.zone[MEND_ZONE_LARGE].frees += 1;
-    kit_close(&r.w);
 }

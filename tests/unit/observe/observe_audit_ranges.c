@@ -1,38 +1,16 @@
 /* The audit of ranges: each field that their invariants speak of is broken by itself. */
-#include <string.h>
-
 #include "layout/range.h"
-#include "observe/audit.h"
 #include "pool/pool.h"
+#include "tests/unit/observe/found.h"
 #include "tests/unit/pool/pages.h"
 
-static void expect_finding(const mend_heap *heap, int line, const char *words)
+KIT_TEST(observe_audit_ranges, finds_what_is_wrong_with_a_range)
 {
-    char finding[MEND_AUDIT_FINDING_BYTES] = "";
-    bool is_right = mend_observe_audit(heap, finding);
-    if (is_right || strstr(finding, words) == NULL) {
-        mend_test_fail(__FILE__, line, "expected \"%s\", the audit says \"%s\"", words, finding);
-    }
-}
-
-/* With another value in one place the audit must say these words. */
-#define EXPECT_FOUND(place, wrong, words)                                                          \
-    do {                                                                                           \
-        __typeof__(place) right = place;                                                           \
-        (place) = wrong;                                                                           \
-        expect_finding(heap, __LINE__, words);                                                     \
-        (place) = right;                                                                           \
-    } while (0)
-
-MEND_TEST(observe_audit_ranges, finds_what_is_wrong_with_a_range)
-{
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
-    mend_heap *heap = &w.pool->heap;
-    mend_range *range = create(&w, 64 * PAGE, PAGE);
-    expect_commit(range, 0, 4 * PAGE, w.streams[0]);
-    void *block = kit_alloc(&w, MEND_MIB, w.streams[0]);
-    expect_decommit(range, PAGE, PAGE, w.streams[0]);
+    mend_heap *heap = &w->pool->heap;
+    mend_range *range = create(w, 64 * PAGE, PAGE);
+    expect_commit(range, 0, 4 * PAGE, S(0));
+    void *block = kit_alloc(w, MEND_MIB, S(0));
+    expect_decommit(range, PAGE, PAGE, S(0));
     mend_chunk *of_block = mend_chunk_at(&heap->chunks, (uint64_t)(uintptr_t)block);
     mend_chunk *committed = mend_chunk_at(&heap->chunks, range->address);
     mend_chunk *decommitted = mend_chunk_at(&heap->chunks, range->address + PAGE);
@@ -54,8 +32,7 @@ MEND_TEST(observe_audit_ranges, finds_what_is_wrong_with_a_range)
     EXPECT_FOUND(heap->counters.zone[MEND_ZONE_RANGE].frees, 0, "counts of live blocks");
     EXPECT_FOUND(heap->counters.zone[MEND_ZONE_RANGE].live_bytes, 0, "counts of live blocks");
 
-    EXPECT_TRUE(mend_world_check(&w));
-    kit_free(&w, block, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, w.streams[0]));
-    kit_close(&w);
+    EXPECT_TRUE(mend_world_check(w));
+    kit_free(w, block, S(0));
+    EXPECT_OK(mend_range_destroy(range, S(0)));
 }

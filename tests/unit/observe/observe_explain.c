@@ -22,15 +22,14 @@ static bool open_scene(mend_world *w)
 static void settle(mend_world *w)
 {
     mend_sim_advance(w->sim, 1);
-    EXPECT_RESULT(MEND_OK, mend_trim(w->pool, UINT64_MAX, NULL));
+    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, NULL));
 }
 
 /* What must hold of any explanation. */
 static void expect_sums(mend_world *w, const mend_explanation *e)
 {
     mend_stats stats = mend_world_stats(w);
-    EXPECT_U64_EQ(stats.reserved_bytes, e->reserved_bytes);
-    EXPECT_U64_EQ(stats.live_bytes, e->live_bytes);
+    EXPECT_FIELDS(*e, reserved_bytes, stats.reserved_bytes, live_bytes, stats.live_bytes);
     EXPECT_U64_EQ(stats.retired_bytes, e->retired_bytes);
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         uint64_t by_size = 0;
@@ -57,55 +56,46 @@ static void expect_sums(mend_world *w, const mend_explanation *e)
 static mend_explanation explain_for(mend_world *w, mend_stream asking)
 {
     mend_explanation e;
-    EXPECT_RESULT(MEND_OK, mend_pool_explain(w->pool, asking, &e));
+    EXPECT_OK(mend_pool_explain(w->pool, asking, &e));
     expect_sums(w, &e);
     return e;
 }
 
 static mend_explanation explain(mend_world *w, int stream)
 {
-    return explain_for(w, w->streams[stream]);
+    return explain_for(w, S(stream));
 }
 
-MEND_TEST(observe_explain, a_pool_without_memory_wastes_nothing)
+KIT_TEST_IN(observe_explain, a_pool_without_memory_wastes_nothing, open_scene(w))
 {
-    mend_world w;
-    ASSERT_TRUE(open_scene(&w));
-    mend_explanation e = explain(&w, 0);
-    EXPECT_U64_EQ(0, e.reserved_bytes);
-    EXPECT_U64_EQ(0, e.emptiest_count);
-    kit_close(&w);
+    mend_explanation e = explain(w, 0);
+    EXPECT_FIELDS(e, reserved_bytes, 0, emptiest_count, 0);
 }
 
-MEND_TEST(observe_explain, tells_edges_from_holes)
+KIT_TEST_IN(observe_explain, tells_edges_from_holes, open_scene(w))
 {
-    mend_world w;
     void *blocks[4];
-    ASSERT_TRUE(open_scene(&w));
-    for (int i = 0; i < 4; i++) {
-        blocks[i] = kit_alloc(&w, 256 * MEND_KIB, w.streams[0]);
-    }
-    mend_explanation e = explain(&w, 0);
+    kit_alloc_row(w, blocks, 4, 256 * MEND_KIB, S(0));
+    mend_explanation e = explain(w, 0);
     EXPECT_U64_EQ(0, mend_explanation_free_bytes(&e));
-    kit_free(&w, blocks[0], w.streams[0]);
-    kit_free(&w, blocks[2], w.streams[0]);
-    e = explain(&w, 0);
+    kit_free(w, blocks[0], S(0));
+    kit_free(w, blocks[2], S(0));
+    e = explain(w, 0);
     EXPECT_U64_EQ(256 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_OWN]);
     EXPECT_U64_EQ(256 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_HOLE][MEND_FREE_OWN]);
     EXPECT_U64_EQ(256 * MEND_KIB, e.usable_bytes);
     EXPECT_U64_EQ(1, e.by_holder_count[LARGE][1].chunks);
     EXPECT_U64_EQ(0, e.reached_into[LARGE].chunks);
-    kit_free(&w, blocks[3], w.streams[0]);
-    e = explain(&w, 0);
+    kit_free(w, blocks[3], S(0));
+    e = explain(w, 0);
     EXPECT_U64_EQ(768 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_OWN]);
     EXPECT_U64_EQ(0, e.free_bytes[LARGE][MEND_FREE_HOLE][MEND_FREE_OWN]);
     EXPECT_U64_EQ(512 * MEND_KIB, e.usable_bytes);
     EXPECT_U64_EQ(1, e.by_holder_count[LARGE][0].chunks);
-    kit_free(&w, blocks[1], w.streams[0]);
-    e = explain(&w, 0);
+    kit_free(w, blocks[1], S(0));
+    e = explain(w, 0);
     EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_EMPTY][MEND_FREE_OWN]);
     EXPECT_U64_EQ(0, e.emptiest_count);
-    kit_close(&w);
 }
 
 static bool is_not_explained(void *pool)
@@ -114,109 +104,84 @@ static bool is_not_explained(void *pool)
     return mend_pool_explain(pool, NULL, &e) == MEND_ERROR_FORKED;
 }
 
-MEND_TEST(observe_explain, a_child_of_fork_sees_nothing_of_what_it_inherited)
+KIT_TEST_IN(observe_explain, a_child_of_fork_sees_nothing_of_what_it_inherited, open_scene(w))
 {
-    mend_world w;
-    ASSERT_TRUE(open_scene(&w));
-    EXPECT_TRUE(mend_test_holds_in_a_child(is_not_explained, w.pool));
-    kit_close(&w);
+    EXPECT_TRUE(mend_test_holds_in_a_child(is_not_explained, w->pool));
 }
 
-MEND_TEST(observe_explain, tells_what_waits_and_for_whom)
+KIT_TEST_IN(observe_explain, tells_what_waits_and_for_whom, open_scene(w))
 {
-    mend_world w;
-    ASSERT_TRUE(open_scene(&w));
-    void *keep = kit_alloc(&w, 256 * MEND_KIB, w.streams[0]);
-    void *first = kit_alloc(&w, 256 * MEND_KIB, w.streams[0]);
-    void *second = kit_alloc(&w, 512 * MEND_KIB, w.streams[1]);
-    kit_free(&w, first, w.streams[0]);
-    kit_free(&w, second, w.streams[1]);
-    mend_explanation e = explain(&w, 0);
+    void *keep = kit_alloc(w, 256 * MEND_KIB, S(0));
+    void *first = kit_alloc(w, 256 * MEND_KIB, S(0));
+    void *second = kit_alloc(w, 512 * MEND_KIB, S(1));
+    kit_free(w, first, S(0));
+    kit_free(w, second, S(1));
+    mend_explanation e = explain(w, 0);
     EXPECT_U64_EQ(256 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_OWN]);
     EXPECT_U64_EQ(512 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_STREAMS]);
     EXPECT_U64_EQ(256 * MEND_KIB, e.usable_bytes);
-    e = explain(&w, 1);
+    e = explain(w, 1);
     EXPECT_U64_EQ(512 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_OWN]);
     EXPECT_U64_EQ(256 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_STREAMS]);
     EXPECT_U64_EQ(512 * MEND_KIB, e.usable_bytes);
     /* A stream the pool has never seen owns nothing. */
-    e = explain_for(&w, NULL);
+    e = explain_for(w, NULL);
     EXPECT_U64_EQ(768 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_STREAMS]);
     EXPECT_U64_EQ(0, e.usable_bytes);
-    settle(&w);
-    e = explain(&w, 0);
+    settle(w);
+    e = explain(w, 0);
     EXPECT_U64_EQ(768 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_IDLE]);
     EXPECT_U64_EQ(768 * MEND_KIB, e.usable_bytes);
-    kit_free(&w, keep, MEND_NO_STREAM);
-    e = explain(&w, 0);
+    kit_free(w, keep, MEND_NO_STREAM);
+    e = explain(w, 0);
     /* One part of the chunk waits: it cannot be moved as long. */
     EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_EMPTY][MEND_FREE_STREAMLESS]);
-    kit_close(&w);
 }
 
-MEND_TEST(observe_explain, knows_what_graphs_hold)
+KIT_TEST_IN(observe_explain, knows_what_graphs_hold, open_scene(w))
 {
-    mend_world w;
-    mend_group *group;
-    ASSERT_TRUE(open_scene(&w));
-    ASSERT_RESULT(MEND_OK, mend_group_create(w.pool, &group));
-    EXPECT_RESULT(MEND_OK, mend_group_begin(group, w.streams[0]));
-    kit_free(&w, kit_alloc(&w, 256 * MEND_KIB, w.streams[0]), w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
-    mend_explanation e = explain(&w, 0);
+    mend_group *group = kit_group(w);
+    EXPECT_OK(mend_group_begin(group, S(0)));
+    kit_free(w, kit_alloc(w, 256 * MEND_KIB, S(0)), S(0));
+    EXPECT_OK(mend_group_end(group));
+    mend_explanation e = explain(w, 0);
     EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_EMPTY][MEND_FREE_GROUPS]);
     EXPECT_U64_EQ(768 * MEND_KIB, e.usable_bytes);
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, w.streams[0]));
-    settle(&w);
-    e = explain(&w, 0);
+    EXPECT_OK(mend_group_release(group, S(0)));
+    settle(w);
+    e = explain(w, 0);
     EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_EMPTY][MEND_FREE_IDLE]);
-    kit_close(&w);
 }
 
-MEND_TEST(observe_explain, sees_blocks_that_reach_into_a_chunk)
+KIT_TEST_IN(observe_explain, sees_blocks_that_reach_into_a_chunk, open_scene(w))
 {
-    mend_world w;
-    ASSERT_TRUE(open_scene(&w));
-    void *inside[2] = {kit_alloc(&w, 448 * MEND_KIB, w.streams[0]),
-                       kit_alloc(&w, 448 * MEND_KIB, w.streams[0])};
-    void *across =
-        kit_alloc(&w, 448 * MEND_KIB, w.streams[0]); /* 128 KiB here, 320 KiB in a second chunk */
-    mend_explanation e = explain(&w, 0);
-    EXPECT_U64_EQ(1, e.reached_into[LARGE].chunks);
-    EXPECT_U64_EQ(704 * MEND_KIB, e.reached_into[LARGE].free_bytes);
+    void *inside[2] = {kit_alloc(w, 448 * MEND_KIB, S(0)), kit_alloc(w, 448 * MEND_KIB, S(0))};
+    void *across = kit_alloc(w, 448 * MEND_KIB, S(0)); /* 128 KiB here, 320 KiB in a second chunk */
+    mend_explanation e = explain(w, 0);
+    EXPECT_FIELDS(e.reached_into[LARGE], chunks, 1, free_bytes, 704 * MEND_KIB);
     ASSERT_U64_EQ(1, e.emptiest_count);
-    EXPECT_U64_EQ((uintptr_t)across, e.emptiest[0].holder_address);
-    EXPECT_U64_EQ(448 * MEND_KIB, e.emptiest[0].holder_bytes);
-    EXPECT_U64_EQ(320 * MEND_KIB, e.emptiest[0].held_bytes);
-    EXPECT_U64_EQ(MEND_MIB, e.emptiest[0].size_bytes);
-    EXPECT_U64_EQ(1, e.emptiest[0].holders);
-    kit_free(&w, inside[0], w.streams[0]);
-    kit_free(&w, inside[1], w.streams[0]);
-    e = explain(&w, 0);
+    EXPECT_FIELDS(e.emptiest[0], holder_address, (uintptr_t)across, holder_bytes, 448 * MEND_KIB);
+    EXPECT_FIELDS(e.emptiest[0], held_bytes, 320 * MEND_KIB, size_bytes, MEND_MIB, holders, 1);
+    kit_free(w, inside[0], S(0));
+    kit_free(w, inside[1], S(0));
+    e = explain(w, 0);
     EXPECT_U64_EQ(2, e.reached_into[LARGE].chunks);
-    EXPECT_U64_EQ(2, e.by_holder_size[LARGE][0].chunks);
-    EXPECT_U64_EQ(1600 * MEND_KIB, e.by_holder_size[LARGE][0].free_bytes);
+    EXPECT_FIELDS(e.by_holder_size[LARGE][0], chunks, 2, free_bytes, 1600 * MEND_KIB);
     EXPECT_U64_EQ(2, e.emptiest_count);
     EXPECT_U64_EQ(896 * MEND_KIB, e.emptiest[0].free_bytes);
-    kit_close(&w);
 }
 
-MEND_TEST(observe_explain, the_holder_has_most_bytes_in_the_chunk)
+KIT_TEST_IN(observe_explain, the_holder_has_most_bytes_in_the_chunk, open_scene(w))
 {
-    mend_world w;
-    ASSERT_TRUE(open_scene(&w));
-    kit_alloc(&w, 64 * MEND_KIB, w.streams[0]);
-    void *most = kit_alloc(&w, 512 * MEND_KIB, w.streams[0]);
-    kit_alloc(&w, 128 * MEND_KIB, w.streams[0]);
-    mend_explanation e = explain(&w, 0);
+    kit_alloc(w, 64 * MEND_KIB, S(0));
+    void *most = kit_alloc(w, 512 * MEND_KIB, S(0));
+    kit_alloc(w, 128 * MEND_KIB, S(0));
+    mend_explanation e = explain(w, 0);
     ASSERT_U64_EQ(1, e.emptiest_count);
-    EXPECT_U64_EQ((uintptr_t)most, e.emptiest[0].holder_address);
-    EXPECT_U64_EQ(3, e.emptiest[0].holders);
+    EXPECT_FIELDS(e.emptiest[0], holder_address, (uintptr_t)most, holders, 3);
     EXPECT_U64_EQ(1, e.by_holder_count[LARGE][2].chunks);
-    kit_close(&w);
 }
 
-/* One, two, three or four, five or more. */
 MEND_TEST(observe_explain, counts_chunks_by_the_number_of_their_holders)
 {
     enum { MOST_HOLDERS = 6 };
@@ -235,63 +200,50 @@ MEND_TEST(observe_explain, counts_chunks_by_the_number_of_their_holders)
     }
 }
 
-MEND_TEST(observe_explain, lists_the_emptiest_chunks_the_emptiest_first)
+KIT_TEST_IN(observe_explain, lists_the_emptiest_chunks_the_emptiest_first, open_scene(w))
 {
     enum { CHUNKS = 12 };
-    mend_world w;
     void *rest[CHUNKS];
-    ASSERT_TRUE(open_scene(&w));
     for (uint64_t i = 0; i < CHUNKS; i++) {
         uint64_t kept_bytes = (2 + i * 5 % CHUNKS) * 32 * MEND_KIB;
-        kit_alloc(&w, kept_bytes, w.streams[0]);
-        rest[i] = kit_alloc(&w, MEND_MIB - kept_bytes, w.streams[0]);
+        kit_alloc(w, kept_bytes, S(0));
+        rest[i] = kit_alloc(w, MEND_MIB - kept_bytes, S(0));
     }
-    for (int i = 0; i < CHUNKS; i++) {
-        kit_free(&w, rest[i], w.streams[0]);
-    }
-    mend_explanation e = explain(&w, 0);
+    kit_free_row(w, rest, CHUNKS, S(0));
+    mend_explanation e = explain(w, 0);
     ASSERT_U64_EQ(MEND_EXPLAIN_EMPTIEST, e.emptiest_count);
     for (uint64_t i = 0; i < MEND_EXPLAIN_EMPTIEST; i++) {
         EXPECT_U64_EQ(MEND_MIB - (2 + i) * 32 * MEND_KIB, e.emptiest[i].free_bytes);
         EXPECT_U64_EQ((2 + i) * 32 * MEND_KIB, e.emptiest[i].holder_bytes);
     }
     EXPECT_U64_EQ(CHUNKS, e.by_holder_count[LARGE][0].chunks);
-    kit_close(&w);
 }
 
-MEND_TEST(observe_explain, counts_small_blocks_where_they_lie)
+KIT_TEST_IN(observe_explain, counts_small_blocks_where_they_lie, open_scene(w))
 {
-    mend_world w;
-    ASSERT_TRUE(open_scene(&w));
-    kit_alloc(&w, 480 * MEND_KIB, w.streams[0]);
-    kit_alloc(&w, 480 * MEND_KIB, w.streams[0]);
-    kit_alloc(&w, 4 * MEND_KIB, w.streams[0]); /* into the rest of the chunk */
-    mend_explanation e = explain(&w, 0);
-    EXPECT_U64_EQ(4 * MEND_KIB, e.lent_bytes);
-    EXPECT_U64_EQ(MEND_MIB, e.reserved_bytes);
+    kit_alloc(w, 480 * MEND_KIB, S(0));
+    kit_alloc(w, 480 * MEND_KIB, S(0));
+    kit_alloc(w, 4 * MEND_KIB, S(0)); /* into the rest of the chunk */
+    mend_explanation e = explain(w, 0);
+    EXPECT_FIELDS(e, lent_bytes, 4 * MEND_KIB, reserved_bytes, MEND_MIB);
     for (int i = 0; i < 3; i++) {
-        kit_alloc(&w, 32 * MEND_KIB, w.streams[0]);
+        kit_alloc(w, 32 * MEND_KIB, S(0));
     }
-    e = explain(&w, 0);
+    e = explain(w, 0);
     EXPECT_U64_EQ(36 * MEND_KIB, e.lent_bytes);
     EXPECT_U64_EQ(192 * MEND_KIB, mend_explanation_partial_bytes(&e, SMALL));
-    kit_close(&w);
 }
 
 /* The device takes nothing back: chunks that were made for nothing stay, mapped nowhere. */
-MEND_TEST(observe_explain, counts_chunks_mapped_nowhere)
+KIT_TEST_IN(observe_explain, counts_chunks_mapped_nowhere, open_scene(w))
 {
-    mend_world w;
-    void *pointer;
-    ASSERT_TRUE(open_scene(&w));
-    kit_fail(&w, "map", 0, UINT64_MAX, 0);
-    kit_fail(&w, "release", 0, UINT64_MAX, 0);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, MEND_MIB, w.streams[0], &pointer));
-    mend_explanation e = explain(&w, 0);
+    kit_fail(w, "map", 0, UINT64_MAX, 0);
+    kit_fail(w, "release", 0, UINT64_MAX, 0);
+    kit_expect_none(w, MEND_MIB, S(0), "");
+    mend_explanation e = explain(w, 0);
     EXPECT_TRUE(e.reserved_bytes > 0);
     EXPECT_U64_EQ(e.reserved_bytes, e.unmapped_bytes);
-    mend_sim_clear_faults(w.sim);
-    kit_close(&w);
+    mend_sim_clear_faults(w->sim);
 }
 
 MEND_TEST(observe_explain, classes_of_sizes_are_bounded_as_they_say)
@@ -307,31 +259,27 @@ MEND_TEST(observe_explain, classes_of_sizes_are_bounded_as_they_say)
     EXPECT_U64_EQ(UINT64_MAX, mend_explain_class_bytes(MEND_EXPLAIN_CLASSES - 1));
 }
 
-/* Whatever happens to a pool, every byte has one place and one reason. */
-MEND_TEST(observe_explain, sums_are_exact_at_every_moment)
+KIT_TEST_IN(observe_explain, sums_are_exact_at_every_moment, open_scene(w))
 {
     enum { BLOCKS = 48, STEPS = 1500 };
-    mend_world w;
     void *blocks[BLOCKS] = {NULL};
     mend_test_random random;
-    ASSERT_TRUE(open_scene(&w));
     mend_test_random_init(&random, mend_test_seed());
     for (int step = 0; step < STEPS && !mend_test_has_failed(); step++) {
         uint64_t i = mend_test_random_below(&random, BLOCKS);
         int stream = (int)mend_test_random_below(&random, 2);
         if (blocks[i] != NULL) {
             bool is_known = mend_test_random_below(&random, 16) > 0;
-            kit_free(&w, blocks[i], is_known ? w.streams[stream] : MEND_NO_STREAM);
+            kit_free(w, blocks[i], is_known ? S(stream) : MEND_NO_STREAM);
             blocks[i] = NULL;
         } else {
             uint64_t size_bytes = 1 + mend_test_random_below(&random, UINT64_C(1) << (9 + i % 13));
-            mend_result result = mend_alloc(w.pool, size_bytes, w.streams[stream], &blocks[i]);
+            mend_result result = mend_alloc(w->pool, size_bytes, S(stream), &blocks[i]);
             EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY);
         }
         if (mend_test_random_below(&random, 64) == 0) {
-            EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 8 * MEND_MIB, NULL));
+            EXPECT_OK(mend_trim(w->pool, 8 * MEND_MIB, NULL));
         }
-        explain(&w, stream);
+        explain(w, stream);
     }
-    kit_close(&w);
 }

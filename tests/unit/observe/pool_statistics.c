@@ -77,9 +77,9 @@ static int zone_of(mend_world *w, const void *pointer)
     return mend_heap_span_at(&w->pool->heap, (uint64_t)(uintptr_t)pointer)->zone;
 }
 
-MEND_TEST(pool_statistics, zones_and_sums_are_those_of_a_naive_count)
+KIT_TEST_IN(pool_statistics, zones_and_sums_are_those_of_a_naive_count,
+            kit_open_with(w, 256 * MEND_MIB, NULL))
 {
-    mend_world w;
     mend_test_random random;
     tally all = {0}, zones[2] = {{0}, {0}};
     struct {
@@ -87,12 +87,11 @@ MEND_TEST(pool_statistics, zones_and_sums_are_those_of_a_naive_count)
         uint64_t bytes;
         int zone;
     } slots[SLOTS] = {{0}};
-    ASSERT_TRUE(kit_open_with(&w, 256 * MEND_MIB, NULL));
     mend_test_random_init(&random, mend_test_seed());
     for (int step = 0; step < STEPS && !mend_test_has_failed(); step++) {
         uint64_t at = mend_test_random_below(&random, SLOTS);
         if (slots[at].pointer != NULL) {
-            kit_free(&w, slots[at].pointer, NULL);
+            kit_free(w, slots[at].pointer, NULL);
             slots[at].pointer = NULL;
             take(&all, slots[at].bytes);
             take(&zones[slots[at].zone], slots[at].bytes);
@@ -101,92 +100,69 @@ MEND_TEST(pool_statistics, zones_and_sums_are_those_of_a_naive_count)
             uint64_t bytes =
                 1 + mend_test_random_below(&random, is_small ? SMALL_REQUEST : LARGEST);
             slots[at].bytes = bytes;
-            slots[at].pointer = kit_alloc(&w, bytes, NULL);
+            slots[at].pointer = kit_alloc(w, bytes, NULL);
             add(&all, bytes);
-            slots[at].zone = zone_of(&w, slots[at].pointer);
+            slots[at].zone = zone_of(w, slots[at].pointer);
             add(&zones[slots[at].zone], bytes);
         }
         if (mend_test_random_below(&random, 64) == 0) {
-            EXPECT_RESULT(MEND_OK, mend_reset_peak_stats(w.pool));
+            EXPECT_OK(mend_reset_peak_stats(w->pool));
             forget_peaks(&all);
             forget_peaks(&zones[0]);
             forget_peaks(&zones[1]);
         }
-        mend_stats is = mend_world_stats(&w);
+        mend_stats is = mend_world_stats(w);
         compare(&is, &all, &zones[0], &zones[1]);
     }
-    kit_close(&w);
 }
 
 /* What is reserved, by zone, and all that was ever taken. */
-MEND_TEST(pool_statistics, reserved_memory_lies_in_zones)
+KIT_TEST(pool_statistics, reserved_memory_lies_in_zones)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
-    void *small = kit_alloc(&w, 1000, NULL);
-    void *large = kit_alloc(&w, 3 * MEND_MIB, NULL);
-    mend_stats stats = mend_world_stats(&w);
+    void *small = kit_alloc(w, 1000, NULL);
+    void *large = kit_alloc(w, 3 * MEND_MIB, NULL);
+    mend_stats stats = mend_world_stats(w);
     uint64_t large_bytes = stats.reserved_bytes - stats.small_reserved_bytes;
-    EXPECT_U64_EQ(64 * MEND_MIB, stats.device_bytes);
-    EXPECT_U64_EQ(256 * MEND_KIB, stats.small_reserved_bytes);
-    EXPECT_U64_EQ(1, stats.small_chunks);
-    EXPECT_U64_EQ(stats.reserved_bytes, stats.created_bytes);
+    EXPECT_FIELDS(stats, device_bytes, 64 * MEND_MIB, small_reserved_bytes, 256 * MEND_KIB);
+    EXPECT_FIELDS(stats, small_chunks, 1, created_bytes, stats.reserved_bytes);
     EXPECT_U64_EQ(stats.chunks, stats.peak_chunks);
-    kit_free(&w, large, NULL);
-    kit_free(&w, small, NULL);
-    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, NULL));
-    mend_stats after = mend_world_stats(&w);
-    EXPECT_U64_EQ(0, after.reserved_bytes);
-    EXPECT_U64_EQ(0, after.small_chunks);
-    EXPECT_U64_EQ(stats.created_bytes, after.created_bytes);
+    kit_free(w, large, NULL);
+    kit_free(w, small, NULL);
+    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    mend_stats after = mend_world_stats(w);
+    EXPECT_FIELDS(after, reserved_bytes, 0, small_chunks, 0, created_bytes, stats.created_bytes);
     EXPECT_U64_EQ(stats.chunks, after.peak_chunks);
     EXPECT_U64_EQ(stats.small_reserved_bytes, after.peak_small_reserved_bytes);
     EXPECT_U64_EQ(large_bytes, after.peak_large_reserved_bytes);
-    EXPECT_RESULT(MEND_OK, mend_reset_peak_stats(w.pool));
-    after = mend_world_stats(&w);
-    EXPECT_U64_EQ(0, after.peak_chunks);
-    EXPECT_U64_EQ(0, after.peak_small_reserved_bytes);
+    EXPECT_OK(mend_reset_peak_stats(w->pool));
+    after = mend_world_stats(w);
+    EXPECT_FIELDS(after, peak_chunks, 0, peak_small_reserved_bytes, 0);
     EXPECT_U64_EQ(0, after.peak_large_reserved_bytes);
-    kit_close(&w);
 }
 
-/* A transaction that was undone leaves no trace in what was created. */
-MEND_TEST(pool_statistics, what_was_undone_was_never_created)
+KIT_EACH(pool_statistics, what_was_undone_was_never_created, int, i, 2, kit_open_default(w))
 {
     static const char *const calls[] = {"map", "set_access"};
-    for (int i = 0; i < 2; i++) {
-        mend_world w;
-        void *block = NULL;
-        ASSERT_TRUE(kit_open_default(&w));
-        kit_fail(&w, calls[i], 0, 1, MEND_DRIVER_UNKNOWN);
-        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(w.pool, 3 * MEND_MIB, NULL, &block));
-        mend_stats stats = mend_world_stats(&w);
-        EXPECT_U64_EQ(0, stats.created_bytes);
-        EXPECT_U64_EQ(0, stats.chunks_created);
-        EXPECT_U64_EQ(0, stats.chunks_released);
-        EXPECT_U64_EQ(1, stats.driver_failures);
-        EXPECT_U64_EQ(0, stats.out_of_memory); /* it was refused, not full */
-        kit_close(&w);
-    }
+    void *block = NULL;
+    kit_fail(w, calls[i], 0, 1, MEND_DRIVER_UNKNOWN);
+    EXPECT_ERROR(DRIVER, mend_alloc(w->pool, 3 * MEND_MIB, NULL, &block));
+    mend_stats stats = mend_world_stats(w);
+    EXPECT_FIELDS(stats, created_bytes, 0, chunks_created, 0, chunks_released, 0);
+    EXPECT_U64_EQ(1, stats.driver_failures);
+    EXPECT_U64_EQ(0, stats.out_of_memory); /* it was refused, not full */
 }
 
 /* A mapping waits for what is open on its stream; the flush that cannot record it goes on. */
-MEND_TEST(pool_statistics, a_fence_that_a_flush_cannot_record_is_counted)
+KIT_TEST(pool_statistics, a_fence_that_a_flush_cannot_record_is_counted)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
-    void *block = kit_alloc(&w, MEND_MIB, NULL);
-    kit_free(&w, block, NULL);
-    block = kit_alloc_aligned(&w, MEND_MIB, MEND_GIB, NULL);
-    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(&w).retired_bytes);
-    kit_fail(&w, "event_record", 0, 1, MEND_DRIVER_UNKNOWN);
-    uint64_t before = mend_world_stats(&w).driver_failures;
-    void *other = kit_alloc(&w, MEND_MIB, NULL);
-    EXPECT_U64_EQ(before + 1, mend_world_stats(&w).driver_failures);
-    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(&w).retired_bytes);
-    kit_free(&w, block, NULL);
-    kit_free(&w, other, NULL);
-    kit_close(&w);
+    void *block = kit_alloc(w, MEND_MIB, NULL);
+    kit_free(w, block, NULL);
+    block = kit_alloc_aligned(w, MEND_MIB, MEND_GIB, NULL);
+    EXPECT_STATS(w, retired_bytes, MEND_MIB);
+    kit_fail(w, "event_record", 0, 1, MEND_DRIVER_UNKNOWN);
+    uint64_t before = mend_world_stats(w).driver_failures;
+    kit_alloc(w, MEND_MIB, NULL);
+    EXPECT_STATS(w, driver_failures, before + 1, retired_bytes, MEND_MIB);
 }
 
 /* Each host allocation of a request fails in turn, that of the fences of its flush among them. */
@@ -199,19 +175,14 @@ MEND_TEST(pool_statistics, want_of_host_memory_is_no_failure_of_the_driver)
         mend_unwatched_driver unwatched;
         void *other = NULL;
         mend_world_init(&w);
-        ASSERT_TRUE(mend_world_open_device(&w));
-        mend_unwatched_driver_init(&unwatched, mend_sim_driver(w.sim));
-        ASSERT_TRUE(mend_world_open_pool(&w, &unwatched.table));
+        ASSERT_TRUE(kit_open_unwatched(&w, &unwatched));
         void *block = kit_alloc(&w, MEND_MIB, NULL);
         kit_free(&w, block, NULL);
         block = kit_alloc_aligned(&w, MEND_MIB, MEND_GIB, NULL);
-        mend_test_fail_host_memory_after(after, 1);
-        mend_test_watch_host_memory(true);
-        mend_result result = mend_alloc(w.pool, MEND_MIB, NULL, &other);
-        mend_test_watch_host_memory(false);
+        mend_result result = mend_test_starve(after, 1, mend_alloc(w.pool, MEND_MIB, NULL, &other));
         served += result == MEND_OK && mend_test_failed_host_allocations() > 0;
         mend_test_heal_host_memory();
-        EXPECT_U64_EQ(0, mend_world_stats(&w).driver_failures);
+        EXPECT_STATS(&w, driver_failures, 0);
         kit_free(&w, block, NULL);
         kit_free(&w, other, NULL);
         kit_close(&w);

@@ -4,181 +4,158 @@
 
 #include "physical/slots.h"
 #include "physical/stream.h"
-#include "tests/support/test.h"
 #include "tests/unit/physical/stream_rig.h"
 
 enum { GROUP = 1 };
 
-MEND_TEST(physical_fence, a_stream_that_is_known_is_found_again)
+#define FENCE_TEST(suite, name)                                                                    \
+    RIG_TEST(suite, name, stream_rig, r, stream_rig_open(r), stream_rig_close(r))
+
+static mend_stamp work_and_free(stream_rig *r, uint64_t duration_ns)
 {
-    stream_rig r;
-    ASSERT_TRUE(stream_rig_open(&r));
-    uint32_t in_group = stream_rig_find(&r, r.handles[0], 5);
-    uint64_t calls = mend_sim_call_count(r.sim);
-    EXPECT_U64_EQ(r.first, stream_rig_find(&r, r.handles[0], 0));
-    EXPECT_U64_EQ(r.second, stream_rig_find(&r, r.handles[1], 0));
-    EXPECT_U64_EQ(in_group, stream_rig_find(&r, r.handles[0], 5));
-    EXPECT_TRUE(in_group != r.first);
-    EXPECT_U64_EQ(calls, mend_sim_call_count(r.sim)); /* nobody was asked */
-    stream_rig_close(&r);
+    return stream_rig_work_and_free(r, r->first, duration_ns);
 }
 
-MEND_TEST(physical_fence, a_poll_passes_what_is_done_and_no_more)
+static mend_stamp work_and_close(stream_rig *r, uint64_t duration_ns)
 {
-    stream_rig r;
-    ASSERT_TRUE(stream_rig_open(&r));
-    mend_stamp early = stream_rig_work_and_close(&r, r.first, SHORT_NS);
-    mend_stamp late = stream_rig_work_and_close(&r, r.first, LONG_NS);
-    EXPECT_FALSE(mend_streams_poll(&r.streams));
-    mend_sim_advance(r.sim, LONG_NS / 2);
-    EXPECT_TRUE(mend_streams_poll(&r.streams));
-    EXPECT_TRUE(mend_stamp_has_passed(&r.streams, early));
-    EXPECT_FALSE(mend_stamp_has_passed(&r.streams, late));
-    stream_rig_close(&r);
+    return stream_rig_work_and_close(r, r->first, duration_ns);
 }
 
-MEND_TEST(physical_fence, a_wait_of_the_host_passes_one_fence)
+static void expect_passed(stream_rig *r, mend_stamp stamp, bool has_passed)
 {
-    stream_rig r;
-    bool waited = false;
-    ASSERT_TRUE(stream_rig_open(&r));
-    mend_stamp early = stream_rig_work_and_close(&r, r.first, SHORT_NS);
-    mend_stamp late = stream_rig_work_and_close(&r, r.first, LONG_NS);
-    mend_streams_begin_host_waits(&r.streams);
-    EXPECT_RESULT(MEND_OK, mend_streams_wait_oldest(&r.streams, r.second, false, &waited));
-    EXPECT_TRUE(waited);
-    EXPECT_TRUE(mend_stamp_has_passed(&r.streams, early));
-    EXPECT_FALSE(mend_stamp_has_passed(&r.streams, late));
-    stream_rig_close(&r);
+    EXPECT_INT_EQ(has_passed, mend_stamp_has_passed(&r->streams, stamp));
+}
+
+/* The host waits for the oldest fence, for the second stream: whether there was one. */
+static void expect_wait(stream_rig *r, bool expected)
+{
+    bool waited = !expected;
+    EXPECT_RESULT(MEND_OK, mend_streams_wait_oldest(&r->streams, r->second, false, &waited));
+    EXPECT_INT_EQ(expected, waited);
+}
+
+FENCE_TEST(physical_fence, a_stream_that_is_known_is_found_again)
+{
+    uint32_t in_group = stream_rig_find(r, r->handles[0], 5);
+    uint64_t calls = mend_sim_call_count(r->sim);
+    EXPECT_U64_EQ(r->first, stream_rig_find(r, r->handles[0], 0));
+    EXPECT_U64_EQ(r->second, stream_rig_find(r, r->handles[1], 0));
+    EXPECT_U64_EQ(in_group, stream_rig_find(r, r->handles[0], 5));
+    EXPECT_TRUE(in_group != r->first);
+    EXPECT_U64_EQ(calls, mend_sim_call_count(r->sim)); /* nobody was asked */
+}
+
+/* Whether it is polled or the host waits for it. */
+MEND_TEST(physical_fence, a_look_passes_what_is_done_and_no_more)
+{
+    for (int on_host = 0; on_host < 2; on_host++) {
+        stream_rig r;
+        ASSERT_TRUE(stream_rig_open(&r));
+        mend_stamp early = work_and_close(&r, SHORT_NS);
+        mend_stamp late = work_and_close(&r, LONG_NS);
+        EXPECT_FALSE(mend_streams_poll(&r.streams));
+        if (on_host) {
+            mend_streams_begin_host_waits(&r.streams);
+            expect_wait(&r, true);
+        } else {
+            mend_sim_advance(r.sim, LONG_NS / 2);
+            EXPECT_TRUE(mend_streams_poll(&r.streams));
+        }
+        expect_passed(&r, early, true);
+        expect_passed(&r, late, false);
+        stream_rig_close(&r);
+    }
 }
 
 /* The stream that needs memory may be captured, and its own work be waited for as well. */
-MEND_TEST(physical_fence, the_host_waits_for_no_context_while_the_asking_stream_is_captured)
+FENCE_TEST(physical_fence, the_host_waits_for_no_context_while_the_asking_stream_is_captured)
 {
-    stream_rig r;
-    ASSERT_TRUE(stream_rig_open(&r));
-    mend_streams_stamp(&r.streams, MEND_STREAM_UNKNOWN, 512);
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(r.sim, r.handles[1], MEND_SIM_CAPTURE_GLOBAL));
+    mend_streams_stamp(&r->streams, MEND_STREAM_UNKNOWN, 512);
+    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(r->sim, r->handles[1], MEND_SIM_CAPTURE_GLOBAL));
     for (int with_asking = 0; with_asking < 2; with_asking++) {
         bool waited = false;
-        mend_streams_begin_host_waits(&r.streams);
-        EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_publish(mend_streams_wait_oldest(
-                                                &r.streams, r.second, with_asking != 0, &waited)));
+        mend_streams_begin_host_waits(&r->streams);
+        EXPECT_RESULT(MEND_ERROR_CAPTURING,
+                      mend_publish(mend_streams_wait_oldest(&r->streams, r->second,
+                                                            with_asking != 0, &waited)));
         EXPECT_FALSE(waited);
     }
-    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(r.sim, r.handles[1], NULL));
-    stream_rig_close(&r);
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(r->sim, r->handles[1], NULL));
 }
 
 /* Another thread records a fence, and a wait for the context covers what it is to cover: that is
- * waited for once. */
-static void wait_for_what_is_recorded(bool is_chosen)
-{
-    stream_rig r;
-    bool waited = false;
-    EXPECT_TRUE(stream_rig_open(&r));
-    mend_stamp freed = stream_rig_work_and_free(&r, r.first, SHORT_NS);
-    mend_stream_state *state = &r.streams.items[r.first];
-    state->open_epoch++;
-    state->open = false;
-    state->recordings++;
-    if (is_chosen) {
-        mend_streams_begin_chosen_waits(&r.streams);
-        mend_streams_make_due(&r.streams, freed);
-    } else {
-        mend_streams_begin_host_waits(&r.streams);
-    }
-    EXPECT_RESULT(MEND_OK, mend_streams_wait_oldest(&r.streams, r.second, false, &waited));
-    EXPECT_TRUE(waited);
-    EXPECT_TRUE(mend_stamp_has_passed(&r.streams, freed));
-    EXPECT_RESULT(MEND_OK, mend_streams_wait_oldest(&r.streams, r.second, false, &waited));
-    EXPECT_FALSE(waited);
-    state->recordings--;
-    stream_rig_close(&r);
-}
-
+ * waited for once, be it chosen or not. */
 MEND_TEST(physical_fence, the_host_waits_once_for_what_is_being_recorded)
 {
-    wait_for_what_is_recorded(false);
-    wait_for_what_is_recorded(true);
+    for (int is_chosen = 0; is_chosen < 2; is_chosen++) {
+        stream_rig r;
+        ASSERT_TRUE(stream_rig_open(&r));
+        mend_stamp freed = work_and_free(&r, SHORT_NS);
+        mend_stream_state *state = &r.streams.items[r.first];
+        state->open_epoch++;
+        state->open = false;
+        state->recordings++;
+        if (is_chosen) {
+            mend_streams_begin_chosen_waits(&r.streams);
+            mend_streams_make_due(&r.streams, freed);
+        } else {
+            mend_streams_begin_host_waits(&r.streams);
+        }
+        expect_wait(&r, true);
+        expect_passed(&r, freed, true);
+        expect_wait(&r, false);
+        state->recordings--;
+        stream_rig_close(&r);
+    }
 }
 
-MEND_TEST(physical_fence, what_is_freed_while_the_host_waits_is_not_waited_for)
+FENCE_TEST(physical_fence, what_is_freed_while_the_host_waits_is_not_waited_for)
 {
-    stream_rig r;
-    bool waited = false;
-    ASSERT_TRUE(stream_rig_open(&r));
-    mend_stamp early = stream_rig_work_and_close(&r, r.first, SHORT_NS);
-    mend_streams_begin_host_waits(&r.streams);
-    mend_stamp late = stream_rig_work_and_free(&r, r.first, LONG_NS);
-    EXPECT_RESULT(MEND_OK, mend_streams_wait_oldest(&r.streams, r.second, false, &waited));
-    EXPECT_TRUE(waited);
-    EXPECT_TRUE(mend_stamp_has_passed(&r.streams, early));
-    EXPECT_RESULT(MEND_OK, mend_streams_wait_oldest(&r.streams, r.second, false, &waited));
-    EXPECT_FALSE(waited);
-    EXPECT_FALSE(mend_stamp_has_passed(&r.streams, late));
-    EXPECT_FALSE(mend_stamp_has_fence(&r.streams, late)); /* none was recorded for it */
-    stream_rig_close(&r);
+    mend_stamp early = work_and_close(r, SHORT_NS);
+    mend_streams_begin_host_waits(&r->streams);
+    mend_stamp late = work_and_free(r, LONG_NS);
+    expect_wait(r, true);
+    expect_passed(r, early, true);
+    expect_wait(r, false);
+    expect_passed(r, late, false);
+    EXPECT_FALSE(mend_stamp_has_fence(&r->streams, late)); /* none was recorded for it */
 }
 
-MEND_TEST(physical_fence, a_stream_waits_for_the_fence_that_covers)
+FENCE_TEST(physical_fence, a_stream_waits_for_the_fence_that_covers)
 {
-    stream_rig r;
-    ASSERT_TRUE(stream_rig_open(&r));
-    (void)stream_rig_work_and_close(&r, r.first, SHORT_NS);
-    mend_stamp late = stream_rig_work_and_close(&r, r.first, LONG_NS);
-    EXPECT_RESULT(MEND_LOOK_AGAIN, mend_streams_make_wait(&r.streams, r.second, late));
-    EXPECT_RESULT(MEND_OK, mend_streams_make_wait(&r.streams, r.second, late));
-    EXPECT_TRUE(mend_stamp_is_ready(&r.streams, late, r.second));
-    mend_sim_advance(r.sim, LONG_NS / 2);
-    EXPECT_INT_EQ(MEND_DRIVER_NOT_READY, r.device->stream_query(r.device, r.handles[1]));
-    mend_sim_advance(r.sim, LONG_NS);
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r.device->stream_query(r.device, r.handles[1]));
-    stream_rig_close(&r);
+    (void)work_and_close(r, SHORT_NS);
+    mend_stamp late = work_and_close(r, LONG_NS);
+    EXPECT_RESULT(MEND_LOOK_AGAIN, mend_streams_make_wait(&r->streams, r->second, late));
+    EXPECT_RESULT(MEND_OK, mend_streams_make_wait(&r->streams, r->second, late));
+    EXPECT_TRUE(mend_stamp_is_ready(&r->streams, late, r->second));
+    mend_stamp later = work_and_free(r, LONG_NS); /* is not waited for */
+    EXPECT_TRUE(mend_stamp_is_ready(&r->streams, late, r->second));
+    EXPECT_FALSE(mend_stamp_is_ready(&r->streams, later, r->second));
+    mend_sim_advance(r->sim, LONG_NS / 2);
+    EXPECT_INT_EQ(MEND_DRIVER_NOT_READY, r->device->stream_query(r->device, r->handles[1]));
+    mend_sim_advance(r->sim, LONG_NS);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->stream_query(r->device, r->handles[1]));
 }
 
-MEND_TEST(physical_fence, a_wait_of_a_stream_is_not_for_what_is_freed_later)
+/* One that fails passes nothing. */
+FENCE_TEST(physical_fence, a_wait_for_the_context_passes_all_but_groups)
 {
-    stream_rig r;
-    ASSERT_TRUE(stream_rig_open(&r));
-    mend_stamp early = stream_rig_work_and_close(&r, r.first, SHORT_NS);
-    EXPECT_RESULT(MEND_LOOK_AGAIN, mend_streams_make_wait(&r.streams, r.second, early));
-    mend_stamp later = stream_rig_work_and_free(&r, r.first, LONG_NS);
-    EXPECT_TRUE(mend_stamp_is_ready(&r.streams, early, r.second));
-    EXPECT_FALSE(mend_stamp_is_ready(&r.streams, later, r.second));
-    stream_rig_close(&r);
-}
-
-MEND_TEST(physical_fence, a_wait_for_the_context_passes_all_but_groups)
-{
-    stream_rig r;
-    ASSERT_TRUE(stream_rig_open(&r));
-    uint32_t grouped = stream_rig_find(&r, r.handles[0], GROUP);
-    EXPECT_TRUE(grouped != r.first);
-    mend_stamp of_stream = stream_rig_work_and_free(&r, r.first, SHORT_NS);
-    mend_stamp of_group = stream_rig_work_and_free(&r, grouped, SHORT_NS);
-    mend_stamp of_nobody = mend_streams_stamp(&r.streams, MEND_STREAM_UNKNOWN, 1);
-    EXPECT_RESULT(MEND_OK, mend_streams_wait_context(&r.streams, r.second));
-    EXPECT_TRUE(mend_stamp_has_passed(&r.streams, of_stream));
-    EXPECT_TRUE(mend_stamp_has_passed(&r.streams, of_nobody));
-    EXPECT_FALSE(mend_stamp_has_passed(&r.streams, of_group));
-    stream_rig_close(&r);
-}
-
-MEND_TEST(physical_fence, a_wait_for_the_context_that_fails_passes_nothing)
-{
-    stream_rig r;
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    ASSERT_TRUE(stream_rig_open(&r));
-    mend_stamp freed = stream_rig_work_and_free(&r, r.first, SHORT_NS);
+    uint32_t grouped = stream_rig_find(r, r->handles[0], GROUP);
+    EXPECT_TRUE(grouped != r->first);
+    mend_stamp of_stream = work_and_free(r, SHORT_NS);
+    mend_stamp of_group = stream_rig_work_and_free(r, grouped, SHORT_NS);
+    mend_stamp of_nobody = mend_streams_stamp(&r->streams, MEND_STREAM_UNKNOWN, 1);
     fault.call = "context_synchronize";
     fault.status = MEND_DRIVER_UNKNOWN;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(r.sim, &fault));
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_publish(mend_streams_wait_context(&r.streams, r.second)));
-    EXPECT_FALSE(mend_stamp_has_passed(&r.streams, freed));
-    EXPECT_RESULT(MEND_OK, mend_streams_wait_context(&r.streams, r.second));
-    EXPECT_TRUE(mend_stamp_has_passed(&r.streams, freed));
-    stream_rig_close(&r);
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(r->sim, &fault));
+    EXPECT_RESULT(MEND_ERROR_DRIVER,
+                  mend_publish(mend_streams_wait_context(&r->streams, r->second)));
+    expect_passed(r, of_stream, false);
+    EXPECT_RESULT(MEND_OK, mend_streams_wait_context(&r->streams, r->second));
+    expect_passed(r, of_stream, true);
+    expect_passed(r, of_nobody, true);
+    expect_passed(r, of_group, false);
 }
 
 /* What the hook below frees, when it is to free anything. */
@@ -188,83 +165,63 @@ static mend_stamp freed_meanwhile;
 static mend_status free_and_synchronize(const mend_driver *driver)
 {
     (void)driver;
-    freed_meanwhile = stream_rig_work_and_free(freeing, freeing->first, LONG_NS);
+    freed_meanwhile = work_and_free(freeing, LONG_NS);
     return MEND_DRIVER_OK; /* the work before it was done already */
 }
 
-MEND_TEST(physical_fence, what_is_freed_while_the_host_waits_is_not_covered)
+FENCE_TEST(physical_fence, what_is_freed_while_the_host_waits_is_not_covered)
 {
-    stream_rig r;
-    ASSERT_TRUE(stream_rig_open(&r));
-    mend_stamp before = stream_rig_work_and_free(&r, r.first, 0);
-    freeing = &r;
-    r.driver.context_synchronize = free_and_synchronize;
-    EXPECT_RESULT(MEND_OK, mend_streams_wait_context(&r.streams, r.second));
-    EXPECT_TRUE(mend_stamp_has_passed(&r.streams, before));
-    EXPECT_FALSE(mend_stamp_has_passed(&r.streams, freed_meanwhile));
-    stream_rig_close(&r);
+    mend_stamp before = work_and_free(r, 0);
+    freeing = r;
+    r->driver.context_synchronize = free_and_synchronize;
+    EXPECT_RESULT(MEND_OK, mend_streams_wait_context(&r->streams, r->second));
+    expect_passed(r, before, true);
+    expect_passed(r, freed_meanwhile, false);
 }
 
 /* A capture begins on a new stream, frees memory, and its graph is destroyed. */
 static mend_status end_group_and_synchronize(const mend_driver *driver)
 {
-    mend_stream handle = NULL;
     (void)driver;
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(freeing->sim, &handle));
-    uint32_t grouped = stream_rig_find(freeing, handle, GROUP);
-    EXPECT_INT_EQ((int)freeing->second, (int)grouped);
+    uint32_t grouped = stream_rig_find(freeing, stream_rig_create(freeing), GROUP);
+    EXPECT_U64_EQ(freeing->second, grouped);
     freed_meanwhile = mend_streams_stamp(&freeing->streams, grouped, 1);
     mend_streams_end_group(&freeing->streams, GROUP);
     return MEND_DRIVER_OK;
 }
 
-MEND_TEST(physical_fence, a_group_that_ends_in_a_free_place_while_the_host_waits_stays_idle)
+FENCE_TEST(physical_fence, a_group_that_ends_in_a_free_place_while_the_host_waits_stays_idle)
 {
-    stream_rig r;
-    ASSERT_TRUE(stream_rig_open(&r));
-    (void)stream_rig_work_and_close(&r, r.second, SHORT_NS);
-    mend_sim_advance(r.sim, LONG_NS);
-    EXPECT_TRUE(mend_streams_poll(&r.streams));
-    EXPECT_RESULT(MEND_OK, mend_streams_forget(&r.streams, r.second));
-    mend_slots_collect(&r.streams);
-    EXPECT_TRUE(r.streams.items[r.second].is_free_slot);
-    freeing = &r;
-    r.driver.context_synchronize = end_group_and_synchronize;
-    EXPECT_RESULT(MEND_OK, mend_streams_wait_context(&r.streams, r.first));
-    EXPECT_TRUE(mend_stamp_has_passed(&r.streams, freed_meanwhile));
-    stream_rig_close(&r);
+    (void)stream_rig_work_and_close(r, r->second, SHORT_NS);
+    mend_sim_advance(r->sim, LONG_NS);
+    EXPECT_TRUE(mend_streams_poll(&r->streams));
+    EXPECT_RESULT(MEND_OK, mend_streams_forget(&r->streams, r->second));
+    mend_slots_collect(&r->streams);
+    EXPECT_TRUE(r->streams.items[r->second].is_free_slot);
+    freeing = r;
+    r->driver.context_synchronize = end_group_and_synchronize;
+    EXPECT_RESULT(MEND_OK, mend_streams_wait_context(&r->streams, r->first));
+    expect_passed(r, freed_meanwhile, true);
 }
 
-MEND_TEST(physical_fence, a_new_stream_in_a_forgotten_place_has_waited_for_nobody)
+FENCE_TEST(physical_fence, a_new_stream_in_a_forgotten_place_has_waited_for_nobody)
 {
-    stream_rig r;
-    mend_stream handle = NULL;
-    ASSERT_TRUE(stream_rig_open(&r));
-    mend_stamp freed = stream_rig_work_and_close(&r, r.first, LONG_NS);
-    EXPECT_RESULT(MEND_LOOK_AGAIN, mend_streams_make_wait(&r.streams, r.second, freed));
-    EXPECT_RESULT(MEND_OK, mend_streams_forget(&r.streams, r.second));
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r.sim, &handle));
-    uint32_t successor = stream_rig_find(&r, handle, 0);
-    EXPECT_INT_EQ((int)r.second, (int)successor);
-    EXPECT_FALSE(mend_stamp_is_ready(&r.streams, freed, successor));
-    stream_rig_close(&r);
+    mend_stamp freed = work_and_close(r, LONG_NS);
+    EXPECT_RESULT(MEND_LOOK_AGAIN, mend_streams_make_wait(&r->streams, r->second, freed));
+    EXPECT_RESULT(MEND_OK, mend_streams_forget(&r->streams, r->second));
+    EXPECT_U64_EQ(r->second, stream_rig_find(r, stream_rig_create(r), 0));
+    EXPECT_FALSE(mend_stamp_is_ready(&r->streams, freed, r->second));
 }
 
 /* A place is free once nothing waits for its stream any more. */
-MEND_TEST(physical_fence, a_forgotten_stream_keeps_its_place_until_its_fences_have_passed)
+FENCE_TEST(physical_fence, a_forgotten_stream_keeps_its_place_until_its_fences_have_passed)
 {
-    stream_rig r;
-    mend_stream handle = NULL;
-    ASSERT_TRUE(stream_rig_open(&r));
-    (void)stream_rig_work_and_free(&r, r.first, LONG_NS);
-    EXPECT_RESULT(MEND_OK, mend_streams_forget(&r.streams, r.first));
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r.sim, &handle));
-    EXPECT_TRUE(stream_rig_find(&r, handle, 0) != r.first);
-    mend_sim_advance(r.sim, 2 * LONG_NS);
-    EXPECT_TRUE(mend_streams_poll(&r.streams));
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r.sim, &handle));
-    EXPECT_TRUE(stream_rig_find(&r, handle, 0) == r.first);
-    stream_rig_close(&r);
+    (void)work_and_free(r, LONG_NS);
+    EXPECT_RESULT(MEND_OK, mend_streams_forget(&r->streams, r->first));
+    EXPECT_TRUE(stream_rig_find(r, stream_rig_create(r), 0) != r->first);
+    mend_sim_advance(r->sim, 2 * LONG_NS);
+    EXPECT_TRUE(mend_streams_poll(&r->streams));
+    EXPECT_U64_EQ(r->first, stream_rig_find(r, stream_rig_create(r), 0));
 }
 
 /* The driver says of an event that it is of a capture: as if it had never been recorded. */
@@ -275,68 +232,63 @@ static mend_status captured_event(const mend_driver *driver, mend_event event)
     return MEND_DRIVER_CAPTURED_EVENT;
 }
 
-MEND_TEST(physical_fence, an_event_of_a_capture_covers_nothing)
+FENCE_TEST(physical_fence, an_event_of_a_capture_covers_nothing)
 {
-    stream_rig r;
-    bool waited = false;
-    ASSERT_TRUE(stream_rig_open(&r));
     for (int on_host = 0; on_host < 2; on_host++) {
-        mend_stamp stamp = stream_rig_work_and_close(&r, r.first, SHORT_NS);
-        mend_sim_advance(r.sim, LONG_NS);
-        r.driver.event_query = captured_event;
-        r.driver.event_synchronize = captured_event;
+        mend_stamp stamp = work_and_close(r, SHORT_NS);
+        mend_sim_advance(r->sim, LONG_NS);
+        r->driver.event_query = captured_event;
+        r->driver.event_synchronize = captured_event;
         if (on_host) {
-            mend_streams_begin_host_waits(&r.streams);
-            EXPECT_RESULT(MEND_OK, mend_streams_wait_oldest(&r.streams, r.second, false, &waited));
-            EXPECT_U64_EQ(0, r.streams.host_waits);
+            bool waited = false;
+            mend_streams_begin_host_waits(&r->streams);
+            EXPECT_RESULT(MEND_OK,
+                          mend_streams_wait_oldest(&r->streams, r->second, false, &waited));
+            EXPECT_U64_EQ(0, r->streams.host_waits);
         } else {
-            EXPECT_FALSE(mend_streams_poll(&r.streams));
+            EXPECT_FALSE(mend_streams_poll(&r->streams));
         }
-        EXPECT_FALSE(mend_stamp_has_passed(&r.streams, stamp));
-        EXPECT_FALSE(mend_stamp_has_fence(&r.streams, stamp));
-        EXPECT_TRUE(r.streams.items[r.first].open);
-        r.driver.event_query = r.device->event_query;
-        r.driver.event_synchronize = r.device->event_synchronize;
-        EXPECT_RESULT(MEND_OK, mend_streams_close_epoch(&r.streams, r.first));
-        EXPECT_TRUE(mend_streams_poll(&r.streams));
-        EXPECT_TRUE(mend_stamp_has_passed(&r.streams, stamp));
+        expect_passed(r, stamp, false);
+        EXPECT_FALSE(mend_stamp_has_fence(&r->streams, stamp));
+        EXPECT_TRUE(r->streams.items[r->first].open);
+        r->driver.event_query = r->device->event_query;
+        r->driver.event_synchronize = r->device->event_synchronize;
+        EXPECT_RESULT(MEND_OK, mend_streams_close_epoch(&r->streams, r->first));
+        EXPECT_TRUE(mend_streams_poll(&r->streams));
+        expect_passed(r, stamp, true);
     }
-    stream_rig_close(&r);
 }
 
 /* The later fence of a stream covers the earlier memory as well. */
 MEND_TEST(physical_fence, an_event_of_a_capture_leaves_the_next_one_in_its_place)
 {
     stream_rig r;
+    mend_driver_call refused;
     ASSERT_TRUE(stream_rig_open(&r));
-    mend_stamp early = stream_rig_work_and_close(&r, r.first, SHORT_NS);
-    mend_stamp late = stream_rig_work_and_close(&r, r.first, SHORT_NS);
+    mend_stamp early = work_and_close(&r, SHORT_NS);
+    mend_stamp late = work_and_close(&r, SHORT_NS);
     mend_stream_state *state = &r.streams.items[r.first];
-    mend_event first_event = state->fences[0].event;
     EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(r.sim, r.handles[1], MEND_SIM_CAPTURE_RELAXED));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r.device->event_record(r.device, first_event, r.handles[1]));
+    EXPECT_INT_EQ(MEND_DRIVER_OK,
+                  r.device->event_record(r.device, state->fences[0].event, r.handles[1]));
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(r.sim, r.handles[1], NULL));
     mend_sim_advance(r.sim, LONG_NS);
     EXPECT_TRUE(mend_streams_poll(&r.streams));
-    EXPECT_TRUE(mend_stamp_has_passed(&r.streams, early));
-    EXPECT_TRUE(mend_stamp_has_passed(&r.streams, late));
+    expect_passed(&r, early, true);
+    expect_passed(&r, late, true);
     EXPECT_FALSE(state->open);
-    mend_driver_call refused;
     EXPECT_INT_EQ(MEND_DRIVER_OK, mend_streams_clear(&r.streams, &refused));
     mend_sim_destroy(r.sim); /* which has heard of the question */
 }
 
 /* What was freed before the fence counts for no later one. */
-MEND_TEST(physical_fence, a_recorded_epoch_leaves_the_next_one_empty)
+FENCE_TEST(physical_fence, a_recorded_epoch_leaves_the_next_one_empty)
 {
-    stream_rig r;
-    ASSERT_TRUE(stream_rig_open(&r));
-    stream_rig_work_and_free(&r, r.first, SHORT_NS);
-    stream_rig_work_and_free(&r, r.first, SHORT_NS);
-    EXPECT_U64_EQ(2, r.streams.items[r.first].open_bytes);
-    EXPECT_RESULT(MEND_OK, mend_streams_close_epoch(&r.streams, r.first));
-    EXPECT_U64_EQ(0, r.streams.items[r.first].open_bytes);
-    stream_rig_work_and_free(&r, r.first, SHORT_NS);
-    EXPECT_U64_EQ(1, r.streams.items[r.first].open_bytes);
-    stream_rig_close(&r);
+    work_and_free(r, SHORT_NS);
+    work_and_free(r, SHORT_NS);
+    EXPECT_U64_EQ(2, r->streams.items[r->first].open_bytes);
+    EXPECT_RESULT(MEND_OK, mend_streams_close_epoch(&r->streams, r->first));
+    EXPECT_U64_EQ(0, r->streams.items[r->first].open_bytes);
+    work_and_free(r, SHORT_NS);
+    EXPECT_U64_EQ(1, r->streams.items[r->first].open_bytes);
 }

@@ -2,7 +2,6 @@
 #include <pthread.h>
 
 #include "base/error.h"
-#include "tests/support/test.h"
 #include "tests/unit/physical/stream_rig.h"
 
 /* A record that lasts: in its middle, others go on. */
@@ -46,9 +45,7 @@ static void free_more(stream_rig *r)
 static void make_many_streams(stream_rig *r)
 {
     for (int i = 0; i < 40; i++) {
-        mend_stream stream = NULL;
-        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->sim, &stream));
-        stream_rig_find(r, stream, 0);
+        stream_rig_find(r, stream_rig_create(r), 0);
     }
 }
 
@@ -57,24 +54,24 @@ static void wait_for_context(stream_rig *r)
     EXPECT_RESULT(MEND_OK, mend_streams_wait_context(&r->streams, r->second));
 }
 
+#define RECORD_TEST(suite, name)                                                                   \
+    RIG_TEST(suite, name, stream_rig, r, stream_rig_open(r), stream_rig_close(r))
+
 /* Fences stay in the order of their epochs, and the later one serves for both. */
-MEND_TEST(physical_record, one_recorded_while_another_is_comes_to_the_same)
+RECORD_TEST(physical_record, one_recorded_while_another_is_comes_to_the_same)
 {
-    stream_rig r;
-    ASSERT_TRUE(stream_rig_open(&r));
-    mend_stamp early = stream_rig_work_and_free(&r, r.first, SHORT_NS);
-    slow_down(&r, free_and_close, false);
-    EXPECT_RESULT(MEND_OK, mend_streams_close_epoch(&r.streams, r.first));
-    const mend_stream_state *state = &r.streams.items[r.first];
+    mend_stamp early = stream_rig_work_and_free(r, r->first, SHORT_NS);
+    slow_down(r, free_and_close, false);
+    EXPECT_RESULT(MEND_OK, mend_streams_close_epoch(&r->streams, r->first));
+    const mend_stream_state *state = &r->streams.items[r->first];
     EXPECT_U64_EQ(1, state->fence_count);
     EXPECT_TRUE(state->fences[0].epoch > early.epoch);
     EXPECT_U64_EQ(0, state->recordings);
     EXPECT_U64_EQ(0, state->calls);
-    EXPECT_U64_EQ(1, r.streams.idle_event_count);
-    mend_sim_advance(r.sim, LONG_NS);
-    EXPECT_TRUE(mend_streams_poll(&r.streams));
-    EXPECT_TRUE(mend_stamp_has_passed(&r.streams, early));
-    stream_rig_close(&r);
+    EXPECT_U64_EQ(1, r->streams.idle_event_count);
+    mend_sim_advance(r->sim, LONG_NS);
+    EXPECT_TRUE(mend_streams_poll(&r->streams));
+    EXPECT_TRUE(mend_stamp_has_passed(&r->streams, early));
 }
 
 MEND_TEST(physical_record, what_is_freed_during_a_record_is_of_the_next_epoch)
@@ -100,19 +97,16 @@ MEND_TEST(physical_record, what_is_freed_during_a_record_is_of_the_next_epoch)
 }
 
 /* A record that failed changes nothing, where nothing happened meanwhile. */
-MEND_TEST(physical_record, a_record_that_fails_leaves_the_epoch_open)
+RECORD_TEST(physical_record, a_record_that_fails_leaves_the_epoch_open)
 {
-    stream_rig r;
-    ASSERT_TRUE(stream_rig_open(&r));
-    mend_stamp stamp = stream_rig_work_and_free(&r, r.first, SHORT_NS);
-    slow_down(&r, make_many_streams, true);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_publish(mend_streams_close_epoch(&r.streams, r.first)));
-    const mend_stream_state *state = &r.streams.items[r.first];
+    mend_stamp stamp = stream_rig_work_and_free(r, r->first, SHORT_NS);
+    slow_down(r, make_many_streams, true);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_publish(mend_streams_close_epoch(&r->streams, r->first)));
+    const mend_stream_state *state = &r->streams.items[r->first];
     EXPECT_U64_EQ(stamp.epoch, state->open_epoch);
     EXPECT_U64_EQ(1, state->open_bytes);
     EXPECT_TRUE(state->open);
     EXPECT_U64_EQ(0, state->recordings);
-    stream_rig_close(&r);
 }
 
 /* The wait covers what the event would, and what is freed after it is not idle by it. */
@@ -135,22 +129,15 @@ MEND_TEST(physical_record, a_wait_for_the_context_during_a_record_covers_it)
 static void forget_and_replace(stream_rig *r)
 {
     EXPECT_RESULT(MEND_OK, mend_streams_forget(&r->streams, r->first));
-    uint32_t third;
-    mend_stream stream = NULL;
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->sim, &stream));
-    third = stream_rig_find(r, stream, 0);
-    EXPECT_TRUE(third != r->first);
+    EXPECT_TRUE(stream_rig_find(r, stream_rig_create(r), 0) != r->first);
 }
 
-MEND_TEST(physical_record, a_slot_stays_while_an_event_is_recorded_for_it)
+RECORD_TEST(physical_record, a_slot_stays_while_an_event_is_recorded_for_it)
 {
-    stream_rig r;
-    ASSERT_TRUE(stream_rig_open(&r));
-    mend_stamp stamp = stream_rig_work_and_free(&r, r.first, SHORT_NS);
-    slow_down(&r, forget_and_replace, false);
-    EXPECT_RESULT(MEND_OK, mend_streams_close_epoch(&r.streams, r.first));
-    EXPECT_TRUE(mend_stamp_has_fence(&r.streams, stamp));
-    stream_rig_close(&r);
+    mend_stamp stamp = stream_rig_work_and_free(r, r->first, SHORT_NS);
+    slow_down(r, forget_and_replace, false);
+    EXPECT_RESULT(MEND_OK, mend_streams_close_epoch(&r->streams, r->first));
+    EXPECT_TRUE(mend_stamp_has_fence(&r->streams, stamp));
 }
 
 typedef struct caller {
@@ -171,22 +158,19 @@ static void *end_the_call(void *argument)
 }
 
 /* A stream is not destroyed under a call that names it. */
-MEND_TEST(physical_record, calls_of_other_threads_are_awaited)
+RECORD_TEST(physical_record, calls_of_other_threads_are_awaited)
 {
-    stream_rig r;
     mend_mutex lock;
     pthread_t thread;
-    ASSERT_TRUE(stream_rig_open(&r));
     mend_mutex_init(&lock, MEND_RANK_POOL);
-    caller c = {&r, &lock, false};
+    caller c = {r, &lock, false};
     mend_mutex_lock(&lock);
-    r.streams.items[r.first].calls = 1;
+    r->streams.items[r->first].calls = 1;
     ASSERT_INT_EQ(0, pthread_create(&thread, NULL, end_the_call, &c));
-    mend_streams_await_calls(&r.streams, r.first, &lock);
+    mend_streams_await_calls(&r->streams, r->first, &lock);
     EXPECT_TRUE(c.has_ended);
-    EXPECT_U64_EQ(0, r.streams.call_waiters);
+    EXPECT_U64_EQ(0, r->streams.call_waiters);
     mend_mutex_unlock(&lock);
     pthread_join(thread, NULL);
     mend_mutex_destroy(&lock);
-    stream_rig_close(&r);
 }

@@ -27,41 +27,28 @@ static void *take_turn(void *context)
     return NULL;
 }
 
-static void take_turns(bool vanish, bool leave_blocks)
-{
-    mend_world w;
-    mend_world_init(&w);
-    w.pool_config.streams_may_vanish = vanish;
-    ASSERT_TRUE(kit_open(&w));
-    for (int i = 0; i < STREAMS; i++) {
-        turn t = {.w = &w, .leaves_its_block = leave_blocks};
-        mend_test_run_thread(take_turn, &t);
-        if (leave_blocks) {
-            kit_free(&w, t.block, NULL);
-        }
-        if (i % BETWEEN_TRIMS == 0) {
-            EXPECT_RESULT(MEND_OK, mend_trim_wait(w.pool, 0, NULL));
-        }
-    }
-    EXPECT_TRUE(mend_world_stats(&w).streams < MOST_SLOTS);
-    EXPECT_TRUE(w.pool->heap.streams.count < MOST_SLOTS);
-    kit_close(&w);
-}
-
+/* Also where streams vanish, and where nothing was freed on their streams, so that nothing is ever
+ * waited for. */
 MEND_TEST(physical_slots, threads_that_ended_cost_nothing)
 {
-    take_turns(false, false);
-}
-
-MEND_TEST(physical_slots, threads_that_ended_cost_nothing_where_streams_vanish)
-{
-    take_turns(true, false);
-}
-
-/* Nothing was freed on their streams, so that nothing is ever waited for. */
-MEND_TEST(physical_slots, threads_that_only_allocated_cost_nothing)
-{
-    take_turns(false, true);
+    for (int i = 0; i < 3; i++) {
+        const bool leave_blocks = i == 2;
+        mend_world w;
+        mend_world_init(&w);
+        w.pool_config.streams_may_vanish = i == 1;
+        ASSERT_TRUE(kit_open(&w));
+        for (int k = 0; k < STREAMS; k++) {
+            turn t = {.w = &w, .leaves_its_block = leave_blocks};
+            mend_test_run_thread(take_turn, &t);
+            kit_free(&w, leave_blocks ? t.block : NULL, NULL);
+            if (k % BETWEEN_TRIMS == 0) {
+                EXPECT_RESULT(MEND_OK, mend_trim_wait(w.pool, 0, NULL));
+            }
+        }
+        EXPECT_TRUE(mend_world_stats(&w).streams < MOST_SLOTS);
+        EXPECT_TRUE(w.pool->heap.streams.count < MOST_SLOTS);
+        kit_close(&w);
+    }
 }
 
 MEND_TEST(physical_slots, streams_destroyed_without_a_word_cost_nothing)
@@ -121,19 +108,20 @@ MEND_TEST(physical_slots, each_stream_is_found_in_its_slot_among_many)
     stream_rig_close(&r);
 }
 
+#define SLOTS_TEST(suite, name)                                                                    \
+    RIG_TEST(suite, name, stream_rig, r, stream_rig_open_unmet(r, true), stream_rig_close(r))
+
 /* What keeps a slot where slots are collected; a stream that is not kept is met again. */
-MEND_TEST(physical_slots, one_that_is_of_use_is_kept)
+SLOTS_TEST(physical_slots, one_that_is_of_use_is_kept)
 {
-    stream_rig r;
-    ASSERT_TRUE(stream_rig_open_unmet(&r, true));
-    mend_stream handle = r.handles[0];
-    uint32_t slot = stream_rig_find(&r, handle, 0);
-    mend_stream_state *state = &r.streams.items[slot];
-    mend_slots_collect(&r.streams); /* it was found since the last time, which was never */
+    mend_stream handle = r->handles[0];
+    uint32_t slot = stream_rig_find(r, handle, 0);
+    mend_stream_state *state = &r->streams.items[slot];
+    mend_slots_collect(&r->streams); /* it was found since the last time, which was never */
 #define EXPECT_KEPT(field, value)                                                                  \
     do {                                                                                           \
         state->field = (value);                                                                    \
-        mend_slots_collect(&r.streams);                                                            \
+        mend_slots_collect(&r->streams);                                                           \
         EXPECT_TRUE(state->known);                                                                 \
         state->field = 0;                                                                          \
     } while (0)
@@ -145,15 +133,14 @@ MEND_TEST(physical_slots, one_that_is_of_use_is_kept)
     EXPECT_KEPT(group, 1);
     EXPECT_KEPT(seen_captured, true);
     EXPECT_KEPT(was_found, true);
-    r.streams.verify = false; /* streams are forgotten by name */
-    mend_slots_collect(&r.streams);
+    r->streams.verify = false; /* streams are forgotten by name */
+    mend_slots_collect(&r->streams);
     EXPECT_TRUE(state->known);
-    r.streams.verify = true;
-    mend_slots_collect(&r.streams);
+    r->streams.verify = true;
+    mend_slots_collect(&r->streams);
     EXPECT_FALSE(state->known);
-    EXPECT_U64_EQ(slot, stream_rig_find(&r, handle, 0));
+    EXPECT_U64_EQ(slot, stream_rig_find(r, handle, 0));
     EXPECT_TRUE(state->known);
-    stream_rig_close(&r);
 }
 
 /* ---- threads ------------------------------------------------------------------------------------
@@ -169,13 +156,10 @@ static void *find_own(void *context)
     return NULL;
 }
 
-MEND_TEST(physical_slots, each_thread_has_its_own)
+SLOTS_TEST(physical_slots, each_thread_has_its_own)
 {
-    stream_rig r;
-    ASSERT_TRUE(stream_rig_open_unmet(&r, true));
-    EXPECT_U64_EQ(1, stream_rig_find(&r, MEND_STREAM_PER_THREAD, 0));
-    mend_test_run_thread(find_own, &r);
-    EXPECT_U64_EQ(1, stream_rig_find(&r, MEND_STREAM_PER_THREAD, 0));
-    EXPECT_TRUE(r.streams.items[1].thread != r.streams.items[2].thread);
-    stream_rig_close(&r);
+    EXPECT_U64_EQ(1, stream_rig_find(r, MEND_STREAM_PER_THREAD, 0));
+    mend_test_run_thread(find_own, r);
+    EXPECT_U64_EQ(1, stream_rig_find(r, MEND_STREAM_PER_THREAD, 0));
+    EXPECT_TRUE(r->streams.items[1].thread != r->streams.items[2].thread);
 }

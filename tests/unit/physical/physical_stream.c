@@ -3,7 +3,6 @@
 #include "physical/stream.h"
 
 #include "physical/capture.h"
-#include "tests/support/test.h"
 #include "tests/unit/physical/stream_rig.h"
 
 static void begin(stream_rig *r)
@@ -21,7 +20,7 @@ static void vanish(stream_rig *r)
 {
     mend_stream former = r->handles[0];
     EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(r->sim, r->handles[0]));
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->sim, &r->handles[0]));
+    r->handles[0] = stream_rig_create(r);
     EXPECT_PTR_EQ(former, r->handles[0]);
 }
 
@@ -32,37 +31,34 @@ static mend_reach reach_of(stream_rig *r, uint32_t stream)
     return reach;
 }
 
-MEND_TEST(physical_stream, one_met_in_a_capture_is_learned_after_it)
+#define STREAM_TEST(suite, name, ...)                                                              \
+    RIG_TEST(suite, name, stream_rig, r, stream_rig_open_unmet(r, __VA_ARGS__), stream_rig_close(r))
+
+STREAM_TEST(physical_stream, one_met_in_a_capture_is_learned_after_it, false)
 {
-    stream_rig r;
-    ASSERT_TRUE(stream_rig_open_unmet(&r, false));
-    begin(&r);
-    uint32_t stream = stream_rig_find(&r, r.handles[0], 0);
-    const mend_stream_state *state = &r.streams.items[stream];
+    begin(r);
+    uint32_t stream = stream_rig_find(r, r->handles[0], 0);
+    const mend_stream_state *state = &r->streams.items[stream];
     EXPECT_U64_EQ(0, state->id);
     EXPECT_PTR_EQ(NULL, state->context);
-    EXPECT_INT_EQ(MEND_REACH_CAPTURED, reach_of(&r, stream));
-    EXPECT_U64_EQ(stream, stream_rig_find(&r, r.handles[0], 0));
-    end(&r);
-    EXPECT_INT_EQ(MEND_REACH_OPEN, reach_of(&r, stream));
+    EXPECT_INT_EQ(MEND_REACH_CAPTURED, reach_of(r, stream));
+    EXPECT_U64_EQ(stream, stream_rig_find(r, r->handles[0], 0));
+    end(r);
+    EXPECT_INT_EQ(MEND_REACH_OPEN, reach_of(r, stream));
     EXPECT_TRUE(state->id != 0);
-    EXPECT_PTR_EQ(r.info.context, state->context);
-    EXPECT_U64_EQ(stream, stream_rig_find(&r, r.handles[0], 0));
-    stream_rig_close(&r);
+    EXPECT_PTR_EQ(r->info.context, state->context);
+    EXPECT_U64_EQ(stream, stream_rig_find(r, r->handles[0], 0));
 }
 
 /* Another stream may have its handle by then. */
-MEND_TEST(physical_stream, one_met_in_a_capture_is_not_learned_by_its_handle)
+STREAM_TEST(physical_stream, one_met_in_a_capture_is_not_learned_by_its_handle, true)
 {
-    stream_rig r;
-    ASSERT_TRUE(stream_rig_open_unmet(&r, true));
-    begin(&r);
-    uint32_t stream = stream_rig_find(&r, r.handles[0], 0);
-    end(&r);
-    vanish(&r);
-    EXPECT_INT_EQ(MEND_REACH_GONE, reach_of(&r, stream));
-    EXPECT_U64_EQ(0, r.streams.items[stream].id);
-    stream_rig_close(&r);
+    begin(r);
+    uint32_t stream = stream_rig_find(r, r->handles[0], 0);
+    end(r);
+    vanish(r);
+    EXPECT_INT_EQ(MEND_REACH_GONE, reach_of(r, stream));
+    EXPECT_U64_EQ(0, r->streams.items[stream].id);
 }
 
 /* A stream of the second device, which stays open. */
@@ -79,22 +75,18 @@ static mend_stream create_foreign(stream_rig *r, mend_context *context)
 }
 
 /* Its context is known from then on, and waited for. */
-MEND_TEST(physical_stream, one_met_in_a_capture_may_be_of_another_device)
+STREAM_TEST(physical_stream, one_met_in_a_capture_may_be_of_another_device, false)
 {
-    stream_rig r;
-    uint32_t stream = 0;
     mend_context context = NULL;
-    ASSERT_TRUE(stream_rig_open_unmet(&r, false));
-    mend_stream foreign = create_foreign(&r, &context);
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(r.sim, foreign, MEND_SIM_CAPTURE_GLOBAL));
-    EXPECT_RESULT(MEND_OK, mend_streams_find(&r.streams, foreign, 0, &stream));
-    EXPECT_U64_EQ(0, r.streams.foreign_devices);
-    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(r.sim, foreign, NULL));
-    EXPECT_INT_EQ(MEND_REACH_OPEN, reach_of(&r, stream));
-    EXPECT_PTR_EQ(context, r.streams.items[stream].context);
-    EXPECT_U64_EQ(2, r.streams.foreign_devices);
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r.device->device_close(r.device, 1));
-    stream_rig_close(&r);
+    mend_stream foreign = create_foreign(r, &context);
+    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(r->sim, foreign, MEND_SIM_CAPTURE_GLOBAL));
+    uint32_t stream = stream_rig_find(r, foreign, 0);
+    EXPECT_U64_EQ(0, r->streams.foreign_devices);
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(r->sim, foreign, NULL));
+    EXPECT_INT_EQ(MEND_REACH_OPEN, reach_of(r, stream));
+    EXPECT_PTR_EQ(context, r->streams.items[stream].context);
+    EXPECT_U64_EQ(2, r->streams.foreign_devices);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->device_close(r->device, 1));
 }
 
 /* The rig's device, where one call answers otherwise. */
@@ -118,82 +110,83 @@ static mend_status tell_no_home(const mend_driver *driver, mend_stream stream,
     return status;
 }
 
-static mend_driver override(stream_rig *r)
-{
-    device_of_rig = r->device;
-    return *r->device;
-}
-
-static uint64_t contexts_open(const stream_rig *r)
+static void expect_contexts(const stream_rig *r, uint64_t foreign_devices, uint64_t open)
 {
     mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
     EXPECT_RESULT(MEND_OK, mend_sim_get_ledger(r->sim, &ledger));
-    return ledger.contexts_open;
+    EXPECT_U64_EQ(foreign_devices, r->streams.foreign_devices);
+    EXPECT_U64_EQ(open, ledger.contexts_open);
+}
+
+static void expect_unknown(stream_rig *r, mend_stream handle)
+{
+    uint32_t stream = 0;
+    EXPECT_RESULT(MEND_ERROR_UNKNOWN_STREAM,
+                  mend_publish(mend_streams_find(&r->streams, handle, 0, &stream)));
+    expect_contexts(r, 0, 2);
 }
 
 /* A program may make contexts of its own beside a device's primary one. */
-MEND_TEST(physical_stream, one_of_a_context_that_is_not_primary_is_refused)
+STREAM_TEST(physical_stream, one_of_a_context_that_is_not_primary_is_refused, false)
 {
-    stream_rig r;
-    uint32_t stream = 0;
     mend_context context = NULL;
-    ASSERT_TRUE(stream_rig_open_unmet(&r, false));
-    mend_stream foreign = create_foreign(&r, &context);
-    mend_driver driver = override(&r);
-    driver.device_open = open_another_context;
-    r.streams.driver = &driver;
-    EXPECT_RESULT(MEND_ERROR_UNKNOWN_STREAM,
-                  mend_publish(mend_streams_find(&r.streams, foreign, 0, &stream)));
-    EXPECT_U64_EQ(0, r.streams.foreign_devices);
-    EXPECT_U64_EQ(2, contexts_open(&r));
-    driver.device_open = r.device->device_open;
-    r.streams.context = (mend_context)&r; /* nor is one of the pool's own device served */
-    EXPECT_RESULT(MEND_ERROR_UNKNOWN_STREAM,
-                  mend_publish(mend_streams_find(&r.streams, r.handles[0], 0, &stream)));
-    r.streams.context = r.info.context;
-    EXPECT_U64_EQ(0, r.streams.foreign_devices);
-    EXPECT_U64_EQ(2, contexts_open(&r));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r.device->device_close(r.device, 1));
-    stream_rig_close(&r);
+    mend_stream foreign = create_foreign(r, &context);
+    device_of_rig = r->device;
+    r->driver.device_open = open_another_context;
+    expect_unknown(r, foreign);
+    r->driver.device_open = r->device->device_open;
+    r->streams.context = (mend_context)r; /* nor is one of the pool's own device served */
+    expect_unknown(r, r->handles[0]);
+    r->streams.context = r->info.context;
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->device_close(r->device, 1));
 }
 
 /* Nobody knows the primary context of a device that Mend has not opened. */
-MEND_TEST(physical_stream, one_of_a_green_context_of_another_device_is_served)
+STREAM_TEST(physical_stream, one_of_a_green_context_of_another_device_is_served, false)
 {
-    stream_rig r;
-    uint32_t stream = 0;
     mend_context context = NULL;
-    ASSERT_TRUE(stream_rig_open_unmet(&r, false));
-    mend_stream foreign = create_foreign(&r, &context);
-    mend_driver driver = override(&r);
-    driver.stream_get_info = tell_no_home;
-    r.streams.driver = &driver;
-    EXPECT_RESULT(MEND_OK, mend_streams_find(&r.streams, foreign, 0, &stream));
-    EXPECT_PTR_EQ(context, r.streams.foreign[1]);
-    EXPECT_U64_EQ(3, contexts_open(&r)); /* as the pool holds it */
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r.device->device_close(r.device, 1));
-    stream_rig_close(&r);
+    mend_stream foreign = create_foreign(r, &context);
+    device_of_rig = r->device;
+    r->driver.stream_get_info = tell_no_home;
+    stream_rig_find(r, foreign, 0);
+    EXPECT_PTR_EQ(context, r->streams.foreign[1]);
+    expect_contexts(r, 2, 3); /* as the pool holds it */
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->device_close(r->device, 1));
 }
 
-MEND_TEST(physical_stream, a_handle_in_one_capture_is_one_stream)
+STREAM_TEST(physical_stream, a_handle_in_one_capture_is_one_stream, true)
 {
-    stream_rig r;
-    ASSERT_TRUE(stream_rig_open_unmet(&r, true));
-    begin(&r);
-    uint32_t stream = stream_rig_find(&r, r.handles[0], 0);
-    EXPECT_U64_EQ(stream, stream_rig_find(&r, r.handles[0], 0));
-    uint32_t in_group = stream_rig_find(&r, r.handles[0], 7);
+    begin(r);
+    uint32_t stream = stream_rig_find(r, r->handles[0], 0);
+    EXPECT_U64_EQ(stream, stream_rig_find(r, r->handles[0], 0));
+    uint32_t in_group = stream_rig_find(r, r->handles[0], 7);
     EXPECT_TRUE(stream != in_group);
-    EXPECT_U64_EQ(in_group, stream_rig_find(&r, r.handles[0], 7));
-    EXPECT_U64_EQ(stream, stream_rig_find(&r, r.handles[0], 0));
-    end(&r);
-    stream_rig_close(&r);
+    EXPECT_U64_EQ(in_group, stream_rig_find(r, r->handles[0], 7));
+    EXPECT_U64_EQ(stream, stream_rig_find(r, r->handles[0], 0));
+    end(r);
 }
 
 MEND_TEST(physical_stream, a_handle_in_another_capture_may_be_another_stream)
 {
     for (int vanishes = 0; vanishes < 2; vanishes++) {
         stream_rig r;
+        ASSERT_TRUE(stream_rig_open_unmet(&r, true));
+        uint32_t before = stream_rig_find(&r, r.handles[0], 0); /* known, and not captured */
+        if (vanishes) {
+            vanish(&r);
+        }
+        begin(&r);
+        uint32_t captured = stream_rig_find(&r, r.handles[0], 0);
+        EXPECT_TRUE(before != captured);
+        EXPECT_TRUE(r.streams.items[before].known);
+        end(&r);
+        uint32_t after = stream_rig_find(&r, r.handles[0], 0);
+        EXPECT_INT_EQ(!vanishes, after == before);
+        EXPECT_INT_EQ(!vanishes, r.streams.items[captured].is_double);
+        EXPECT_INT_EQ(!vanishes, r.streams.items[captured].known);
+        EXPECT_TRUE(after != captured);
+        stream_rig_close(&r);
+
         ASSERT_TRUE(stream_rig_open_unmet(&r, true));
         begin(&r);
         uint32_t first = stream_rig_find(&r, r.handles[0], 0);
@@ -210,40 +203,14 @@ MEND_TEST(physical_stream, a_handle_in_another_capture_may_be_another_stream)
     }
 }
 
-MEND_TEST(physical_stream, one_known_before_a_capture_is_not_the_one_that_is_captured)
-{
-    for (int vanishes = 0; vanishes < 2; vanishes++) {
-        stream_rig r;
-        ASSERT_TRUE(stream_rig_open_unmet(&r, true));
-        uint32_t before = stream_rig_find(&r, r.handles[0], 0);
-        if (vanishes) {
-            vanish(&r);
-        }
-        begin(&r);
-        uint32_t captured = stream_rig_find(&r, r.handles[0], 0);
-        EXPECT_TRUE(before != captured);
-        EXPECT_TRUE(r.streams.items[before].known);
-        end(&r);
-        uint32_t after = stream_rig_find(&r, r.handles[0], 0);
-        EXPECT_INT_EQ(!vanishes, after == before);
-        EXPECT_INT_EQ(!vanishes, r.streams.items[captured].is_double);
-        EXPECT_INT_EQ(!vanishes, r.streams.items[captured].known);
-        EXPECT_TRUE(after != captured);
-        stream_rig_close(&r);
-    }
-}
-
 /* The end of a stream takes its slots of groups along, also those made in captures. */
-MEND_TEST(physical_stream, one_that_ends_leaves_the_groups_it_was_captured_for)
+STREAM_TEST(physical_stream, one_that_ends_leaves_the_groups_it_was_captured_for, true)
 {
-    stream_rig r;
-    ASSERT_TRUE(stream_rig_open_unmet(&r, true));
-    begin(&r);
-    uint32_t in_group = stream_rig_find(&r, r.handles[0], 7);
-    end(&r);
-    uint32_t stream = stream_rig_find(&r, r.handles[0], 0);
-    mend_streams_leave_groups(&r.streams, r.handles[0], r.streams.items[stream].id);
-    EXPECT_FALSE(r.streams.items[in_group].known);
-    EXPECT_FALSE(r.streams.items[in_group].seen_captured);
-    stream_rig_close(&r);
+    begin(r);
+    uint32_t in_group = stream_rig_find(r, r->handles[0], 7);
+    end(r);
+    uint32_t stream = stream_rig_find(r, r->handles[0], 0);
+    mend_streams_leave_groups(&r->streams, r->handles[0], r->streams.items[stream].id);
+    EXPECT_FALSE(r->streams.items[in_group].known);
+    EXPECT_FALSE(r->streams.items[in_group].seen_captured);
 }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "tests/support/rig.h"
 #include "tests/support/test.h"
 
 enum { STREAMS = 4, OPEN_EPOCH = 10 };
@@ -40,94 +41,84 @@ static mend_waits waits_of(rig *r, mend_stamp first, mend_stamp second)
     return waits;
 }
 
-MEND_TEST(physical_waits, keep_the_later_stamp_of_each_stream)
+#define WAITS_TEST(suite, name) RIG_TEST(suite, name, rig, r, (open_rig(r), true), close_rig(r))
+
+WAITS_TEST(physical_waits, keep_the_later_stamp_of_each_stream)
 {
-    rig r;
-    open_rig(&r);
     mend_waits waits = {0};
     static const mend_stamp stamps[] = {{5, 1}, {7, 2}, {3, 1}, {9, 2}, {6, 1}, {8, 2}};
     for (size_t i = 0; i < sizeof(stamps) / sizeof(stamps[0]); i++) {
-        mend_waits_add(r.room, &waits, stamps[i]);
+        mend_waits_add(r->room, &waits, stamps[i]);
     }
-    EXPECT_U64_EQ(1, r.nodes.used_count);
-    r.states[1].passed_epoch = 5;
-    r.states[2].passed_epoch = 8;
-    EXPECT_FALSE(mend_waits_settle(r.room, &waits));
-    r.states[1].passed_epoch = 6; /* the first stamp goes, the other takes its place */
-    EXPECT_FALSE(mend_waits_settle(r.room, &waits));
-    EXPECT_U64_EQ(0, r.nodes.used_count);
-    EXPECT_FALSE(mend_waits_are_ready(r.room.streams, &waits, 1, false));
-    EXPECT_TRUE(mend_waits_are_ready(r.room.streams, &waits, 2, false));
-    r.states[2].passed_epoch = 9;
-    EXPECT_TRUE(mend_waits_settle(r.room, &waits));
-    EXPECT_TRUE(mend_waits_are_ready(r.room.streams, &waits, MEND_STREAM_UNKNOWN, false));
-    close_rig(&r);
+    EXPECT_U64_EQ(1, r->nodes.used_count);
+    r->states[1].passed_epoch = 5;
+    r->states[2].passed_epoch = 8;
+    EXPECT_FALSE(mend_waits_settle(r->room, &waits));
+    r->states[1].passed_epoch = 6; /* the first stamp goes, the other takes its place */
+    EXPECT_FALSE(mend_waits_settle(r->room, &waits));
+    EXPECT_U64_EQ(0, r->nodes.used_count);
+    EXPECT_FALSE(mend_waits_are_ready(r->room.streams, &waits, 1, false));
+    EXPECT_TRUE(mend_waits_are_ready(r->room.streams, &waits, 2, false));
+    r->states[2].passed_epoch = 9;
+    EXPECT_TRUE(mend_waits_settle(r->room, &waits));
+    EXPECT_TRUE(mend_waits_are_ready(r->room.streams, &waits, MEND_STREAM_UNKNOWN, false));
 }
 
-MEND_TEST(physical_waits, every_stamp_must_be_ready)
+WAITS_TEST(physical_waits, every_stamp_must_be_ready)
 {
-    rig r;
-    open_rig(&r);
-    mend_waits waits = waits_of(&r, (mend_stamp){5, 1}, (mend_stamp){OPEN_EPOCH, 2});
-    EXPECT_FALSE(mend_waits_are_ready(r.room.streams, &waits, 1, false));
-    EXPECT_FALSE(mend_waits_are_ready(r.room.streams, &waits, 2, false));
+    mend_waits waits = waits_of(r, (mend_stamp){5, 1}, (mend_stamp){OPEN_EPOCH, 2});
+    EXPECT_FALSE(mend_waits_are_ready(r->room.streams, &waits, 1, false));
+    EXPECT_FALSE(mend_waits_are_ready(r->room.streams, &waits, 2, false));
     /* An epoch with a fence can be waited for, an open one has none yet. */
     mend_fence first_fence = {.epoch = 6};
-    r.states[1].fences = &first_fence;
-    r.states[1].fence_count = 1;
-    EXPECT_TRUE(mend_waits_are_ready(r.room.streams, &waits, 2, true));
-    EXPECT_FALSE(mend_waits_are_ready(r.room.streams, &waits, 3, true));
+    r->states[1].fences = &first_fence;
+    r->states[1].fence_count = 1;
+    EXPECT_TRUE(mend_waits_are_ready(r->room.streams, &waits, 2, true));
+    EXPECT_FALSE(mend_waits_are_ready(r->room.streams, &waits, 3, true));
     mend_fence second_fence = {.epoch = OPEN_EPOCH};
-    r.states[2].fences = &second_fence;
-    r.states[2].fence_count = 1;
-    EXPECT_TRUE(mend_waits_are_ready(r.room.streams, &waits, 3, true));
-    mend_waits_add(r.room, &waits, (mend_stamp){1, MEND_STREAM_UNKNOWN});
-    EXPECT_FALSE(mend_waits_are_ready(r.room.streams, &waits, 3, true));
-    mend_waits_clear(r.room, &waits);
-    close_rig(&r);
+    r->states[2].fences = &second_fence;
+    r->states[2].fence_count = 1;
+    EXPECT_TRUE(mend_waits_are_ready(r->room.streams, &waits, 3, true));
+    mend_waits_add(r->room, &waits, (mend_stamp){1, MEND_STREAM_UNKNOWN});
+    EXPECT_FALSE(mend_waits_are_ready(r->room.streams, &waits, 3, true));
+    mend_waits_clear(r->room, &waits);
 }
 
-MEND_TEST(physical_waits, hold_for_the_reasons_of_all_stamps)
+WAITS_TEST(physical_waits, hold_for_the_reasons_of_all_stamps)
 {
-    rig r;
-    open_rig(&r);
-    r.states[3].group = 1;
+    r->states[3].group = 1;
     mend_waits none = {0};
-    mend_waits waits = waits_of(&r, (mend_stamp){5, 1}, (mend_stamp){OPEN_EPOCH, 2});
-    EXPECT_INT_EQ(0, mend_waits_blocked_by(&r.streams, &none, MEND_STREAM_UNKNOWN));
-    EXPECT_INT_EQ(MEND_BLOCKED_BY_STREAMS, mend_waits_blocked_by(&r.streams, &waits, 1));
-    r.states[2].passed_epoch = OPEN_EPOCH;
-    EXPECT_INT_EQ(0, mend_waits_blocked_by(&r.streams, &waits, 1));
+    mend_waits waits = waits_of(r, (mend_stamp){5, 1}, (mend_stamp){OPEN_EPOCH, 2});
+    EXPECT_INT_EQ(0, mend_waits_blocked_by(&r->streams, &none, MEND_STREAM_UNKNOWN));
+    EXPECT_INT_EQ(MEND_BLOCKED_BY_STREAMS, mend_waits_blocked_by(&r->streams, &waits, 1));
+    r->states[2].passed_epoch = OPEN_EPOCH;
+    EXPECT_INT_EQ(0, mend_waits_blocked_by(&r->streams, &waits, 1));
     EXPECT_INT_EQ(MEND_BLOCKED_BY_STREAMS,
-                  mend_waits_blocked_by(&r.streams, &waits, MEND_STREAM_UNKNOWN));
-    mend_waits_add(r.room, &waits, (mend_stamp){1, MEND_STREAM_UNKNOWN});
-    EXPECT_INT_EQ(MEND_BLOCKED_UNTIL_WAIT, mend_waits_blocked_by(&r.streams, &waits, 1));
-    mend_waits_add(r.room, &waits, (mend_stamp){1, 3});
+                  mend_waits_blocked_by(&r->streams, &waits, MEND_STREAM_UNKNOWN));
+    mend_waits_add(r->room, &waits, (mend_stamp){1, MEND_STREAM_UNKNOWN});
+    EXPECT_INT_EQ(MEND_BLOCKED_UNTIL_WAIT, mend_waits_blocked_by(&r->streams, &waits, 1));
+    mend_waits_add(r->room, &waits, (mend_stamp){1, 3});
     EXPECT_INT_EQ(MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT | MEND_BLOCKED_BY_GROUPS,
-                  mend_waits_blocked_by(&r.streams, &waits, 2));
-    mend_waits_clear(r.room, &waits);
-    close_rig(&r);
+                  mend_waits_blocked_by(&r->streams, &waits, 2));
+    mend_waits_clear(r->room, &waits);
 }
 
-MEND_TEST(physical_waits, join_only_what_waits_for_the_same_stream)
+WAITS_TEST(physical_waits, join_only_what_waits_for_the_same_stream)
 {
-    rig r;
-    open_rig(&r);
     mend_waits idle = {0};
     mend_waits first = {.first = {5, 1}};
     mend_waits later = {.first = {8, 1}};
     mend_waits second = {.first = {5, 2}};
-    mend_waits both = waits_of(&r, (mend_stamp){5, 1}, (mend_stamp){5, 2});
-    EXPECT_TRUE(mend_waits_can_join(r.room, &idle, &idle));
-    EXPECT_TRUE(mend_waits_can_join(r.room, &first, &later));
-    EXPECT_FALSE(mend_waits_can_join(r.room, &first, &second));
-    EXPECT_FALSE(mend_waits_can_join(r.room, &first, &both));
-    EXPECT_FALSE(mend_waits_can_join(r.room, &both, &first));
-    EXPECT_FALSE(mend_waits_can_join(r.room, &idle, &first));
-    r.streams.count = 2; /* one stream: nobody to whom it would make a difference */
-    r.states[MEND_STREAM_UNKNOWN].open = false;
-    EXPECT_TRUE(mend_waits_can_join(r.room, &idle, &first));
-    EXPECT_TRUE(mend_waits_can_join(r.room, &first, &idle));
-    mend_waits_clear(r.room, &both);
-    close_rig(&r);
+    mend_waits both = waits_of(r, (mend_stamp){5, 1}, (mend_stamp){5, 2});
+    EXPECT_TRUE(mend_waits_can_join(r->room, &idle, &idle));
+    EXPECT_TRUE(mend_waits_can_join(r->room, &first, &later));
+    EXPECT_FALSE(mend_waits_can_join(r->room, &first, &second));
+    EXPECT_FALSE(mend_waits_can_join(r->room, &first, &both));
+    EXPECT_FALSE(mend_waits_can_join(r->room, &both, &first));
+    EXPECT_FALSE(mend_waits_can_join(r->room, &idle, &first));
+    r->streams.count = 2; /* one stream: nobody to whom it would make a difference */
+    r->states[MEND_STREAM_UNKNOWN].open = false;
+    EXPECT_TRUE(mend_waits_can_join(r->room, &idle, &first));
+    EXPECT_TRUE(mend_waits_can_join(r->room, &first, &idle));
+    mend_waits_clear(r->room, &both);
 }

@@ -1,6 +1,11 @@
 #include "tests/unit/physical/stream_rig.h"
 
-#include "tests/support/test.h"
+mend_stream stream_rig_create(stream_rig *r)
+{
+    mend_stream stream = NULL;
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->sim, &stream));
+    return stream;
+}
 
 uint32_t stream_rig_find(stream_rig *r, mend_stream handle, uint32_t group)
 {
@@ -23,7 +28,7 @@ static bool open_on(stream_rig *r, int devices)
     EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->context_push(r->device, r->info.context));
     EXPECT_RESULT(MEND_OK, mend_streams_init(&r->streams, &r->driver, r->info.context));
     for (int i = 0; i < 2; i++) {
-        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->sim, &r->handles[i]));
+        r->handles[i] = stream_rig_create(r);
     }
     return true;
 }

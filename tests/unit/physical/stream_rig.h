@@ -6,6 +6,7 @@
 #include "mend/mend_sim.h"
 #include "physical/fence.h"
 #include "physical/record.h"
+#include "tests/support/rig.h"
 
 enum { SHORT_NS = 100, LONG_NS = 1000 };
 
@@ -29,6 +30,7 @@ bool stream_rig_open_unmet(stream_rig *r, bool verify);
 /* Nothing broke a rule of the driver. */
 void stream_rig_close(stream_rig *r);
 
+mend_stream stream_rig_create(stream_rig *r);
 uint32_t stream_rig_find(stream_rig *r, mend_stream handle, uint32_t group);
 
 /* Queues so much work on a stream, and frees something behind it. */

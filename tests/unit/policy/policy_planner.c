@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/support/hand_heap.h"
+#include "tests/support/rig.h"
 #include "tests/support/test.h"
 
 enum { FIRST = 1, SECOND = 2 }; /* streams; requests are on the first */
@@ -84,136 +85,98 @@ static void expect_plan(hand_heap *h, uint64_t pages, mend_plan_rules rules, con
     mend_plan_clear(&plan);
 }
 
-MEND_TEST(policy_planner, a_request_is_made_of_what_is_empty)
+#define PLANNER_TEST(suite, name)                                                                  \
+    RIG_TEST(suite, name, hand_heap, h, (open_with_addresses(h), true), close_with_addresses(h))
+
+PLANNER_TEST(policy_planner, a_base_is_not_robbed_of_its_own_chunks)
 {
-    hand_heap h;
-    open_with_addresses(&h);
-    for (uint64_t pages = 1; pages <= 8; pages *= 2) {
-        hand_unmapped_chunk(&h, pages);
-    }
-    expect_plan(&h, 3, move, " 2 1");
-    expect_plan(&h, 15, move, " 8 4 2 1");
-    expect_plan(&h, 16, move, NULL);
-    close_with_addresses(&h);
+    lay_out(h, 10, 4);
+    lay_out(h, 14, 4); /* one run of eight */
+    expect_plan(h, 9, extend, NULL);
+    hand_unmapped_chunk(h, 1);
+    expect_plan(h, 9, extend, "base 10+8, 1");
+    lay_out(h, 100, 9); /* the largest run below the request grows */
+    expect_plan(h, 10, extend, "base 100+9, 1");
+    expect_plan(h, 1, move, " 1");
 }
 
-MEND_TEST(policy_planner, the_largest_run_below_the_request_grows)
+PLANNER_TEST(policy_planner, creation_ends_at_the_limit)
 {
-    hand_heap h;
-    open_with_addresses(&h);
-    lay_out(&h, 10, 4);
-    lay_out(&h, 100, 6);
-    hand_unmapped_chunk(&h, 4);
-    expect_plan(&h, 10, extend, "base 100+6, 4");
-    expect_plan(&h, 5, extend, "base 10+4, 4");
-    expect_plan(&h, 4, move, " 4");
-    close_with_addresses(&h);
-}
-
-MEND_TEST(policy_planner, a_base_is_not_robbed_of_its_own_chunks)
-{
-    hand_heap h;
-    open_with_addresses(&h);
-    lay_out(&h, 10, 4);
-    lay_out(&h, 14, 4); /* one run of eight */
-    expect_plan(&h, 9, extend, NULL);
-    hand_unmapped_chunk(&h, 1);
-    expect_plan(&h, 9, extend, "base 10+8, 1");
-    close_with_addresses(&h);
-}
-
-MEND_TEST(policy_planner, creation_ends_at_the_limit)
-{
-    hand_heap h;
-    open_with_addresses(&h);
-    h.heap.config.limit_bytes = 20 * HAND_PAGE;
-    h.heap.config.placement.low_pressure_percent = 100; /* pressure is never low */
-    hand_unmapped_chunk(&h, 8);
-    expect_plan(&h, 20, create, " 8 create 12");
-    expect_plan(&h, 21, create, NULL);
-    expect_plan(&h, 21, move, NULL);
+    h->heap.config.limit_bytes = 20 * HAND_PAGE;
+    h->heap.config.placement.low_pressure_percent = 100; /* pressure is never low */
+    hand_unmapped_chunk(h, 8);
+    expect_plan(h, 20, create, " 8 create 12");
+    expect_plan(h, 21, create, NULL);
+    expect_plan(h, 21, move, NULL);
     mend_plan plan;
     mend_request request = hand_request(22);
-    EXPECT_FALSE(mend_plan_find(&h.heap, &request, create, &plan));
+    EXPECT_FALSE(mend_plan_find(&h->heap, &request, create, &plan));
     EXPECT_U64_EQ(2 * HAND_PAGE, plan.lacking_bytes);
     EXPECT_U64_EQ(0, plan.refused_bytes); /* it is the limit that lacks */
     mend_plan_clear(&plan);
-    close_with_addresses(&h);
 }
 
-MEND_TEST(policy_planner, what_the_device_lacks_is_a_figure_of_the_plan)
+PLANNER_TEST(policy_planner, what_the_device_lacks_is_a_figure_of_the_plan)
 {
-    hand_heap h;
-    open_with_addresses(&h);
-    h.heap.budget.attainable = (mend_attainable){.is_known = true, .bytes = 10 * HAND_PAGE};
+    h->heap.budget.attainable = (mend_attainable){.is_known = true, .bytes = 10 * HAND_PAGE};
     mend_plan plan;
     mend_request request = hand_request(12);
-    EXPECT_FALSE(mend_plan_find(&h.heap, &request, create, &plan));
+    EXPECT_FALSE(mend_plan_find(&h->heap, &request, create, &plan));
     EXPECT_U64_EQ(12 * HAND_PAGE, plan.refused_bytes);
-    EXPECT_U64_EQ(0, h.heap.shortage.refused_bytes);
+    EXPECT_U64_EQ(0, h->heap.shortage.refused_bytes);
     mend_plan_clear(&plan);
-    close_with_addresses(&h);
 }
 
-MEND_TEST(policy_planner, two_plans_can_be_held_and_compared)
+PLANNER_TEST(policy_planner, two_plans_can_be_held_and_compared)
 {
-    hand_heap h;
-    open_with_addresses(&h);
-    lay_out(&h, 10, 4);
-    hand_unmapped_chunk(&h, 8);
-    hand_unmapped_chunk(&h, 2);
+    lay_out(h, 10, 4);
+    hand_unmapped_chunk(h, 8);
+    hand_unmapped_chunk(h, 2);
     mend_plan extended;
     mend_plan elsewhere;
     mend_request request = hand_request(12);
-    EXPECT_TRUE(mend_plan_find(&h.heap, &request, extend, &extended));
-    EXPECT_TRUE(mend_plan_find(&h.heap, &request, move, &elsewhere));
-    EXPECT_STR_EQ("base 10+4, 8", words_of(&h, &extended));
-    EXPECT_STR_EQ(" 8 4", words_of(&h, &elsewhere));
-    EXPECT_STR_EQ("base 10+4, 8", words_of(&h, &extended));
+    EXPECT_TRUE(mend_plan_find(&h->heap, &request, extend, &extended));
+    EXPECT_TRUE(mend_plan_find(&h->heap, &request, move, &elsewhere));
+    EXPECT_STR_EQ("base 10+4, 8", words_of(h, &extended));
+    EXPECT_STR_EQ(" 8 4", words_of(h, &elsewhere));
+    EXPECT_STR_EQ("base 10+4, 8", words_of(h, &extended));
     EXPECT_TRUE(mend_plan_uses(&extended, elsewhere.picks.chunks[0]));
     EXPECT_TRUE(mend_plan_uses(&extended, elsewhere.picks.chunks[1])); /* it lies in the base */
     EXPECT_U64_EQ(1, elsewhere.moved_count);
     mend_plan_clear(&extended);
     mend_plan_clear(&elsewhere);
-    close_with_addresses(&h);
 }
 
 /* With an exact creation, for memory is short: the run that needs least of what is left. */
-MEND_TEST(policy_planner, the_plan_that_lacks_least_is_left)
+PLANNER_TEST(policy_planner, the_plan_that_lacks_least_is_left)
 {
-    hand_heap h;
-    open_with_addresses(&h);
-    h.heap.config.limit_bytes = 18 * HAND_PAGE;
-    lay_out(&h, 100, 6);
-    lay_out(&h, 10, 8);
-    lay_out(&h, 200, 2);
-    hand_take(&h, 10, 4); /* 4 free pages of 8, which serve only where they are */
-    hand_take(&h, 200, 1);
+    h->heap.config.limit_bytes = 18 * HAND_PAGE;
+    lay_out(h, 100, 6);
+    lay_out(h, 10, 8);
+    lay_out(h, 200, 2);
+    hand_take(h, 10, 4); /* 4 free pages of 8, which serve only where they are */
+    hand_take(h, 200, 1);
     mend_plan plan;
     mend_request request = hand_request(13);
-    EXPECT_FALSE(mend_plan_find(&h.heap, &request, extend_exactly, &plan));
-    EXPECT_STR_EQ("base 14+4, 6", words_of(&h, &plan));
+    EXPECT_FALSE(mend_plan_find(&h->heap, &request, extend_exactly, &plan));
+    EXPECT_STR_EQ("base 14+4, 6", words_of(h, &plan));
     EXPECT_U64_EQ(1 * HAND_PAGE, plan.lacking_bytes);
     mend_plan_clear(&plan);
-    close_with_addresses(&h);
 }
 
 /* A look joins spans that are idle, and what is joined is stamped together later. */
-MEND_TEST(policy_planner, once_a_plan_fits_no_other_run_is_looked_at)
+PLANNER_TEST(policy_planner, once_a_plan_fits_no_other_run_is_looked_at)
 {
-    hand_heap h;
-    open_with_addresses(&h);
-    lay_out(&h, 100, 8);
-    lay_out(&h, 10, 4);
-    hand_take(&h, 10, 2);
-    hand_take(&h, 12, 2);
-    hand_free(&h, 10, FIRST);
-    hand_free(&h, 12, SECOND);
-    hand_pass(&h, FIRST);
-    hand_pass(&h, SECOND);
-    hand_unmapped_chunk(&h, 2);
-    EXPECT_STR_EQ("2. 2. | 8.", hand_spans(&h));
-    expect_plan(&h, 10, extend, "base 100+8, 2");
-    EXPECT_STR_EQ("2. 2. | 8.", hand_spans(&h));
-    close_with_addresses(&h);
+    lay_out(h, 100, 8);
+    lay_out(h, 10, 4);
+    hand_take(h, 10, 2);
+    hand_take(h, 12, 2);
+    hand_free(h, 10, FIRST);
+    hand_free(h, 12, SECOND);
+    hand_pass(h, FIRST);
+    hand_pass(h, SECOND);
+    hand_unmapped_chunk(h, 2);
+    EXPECT_STR_EQ("2. 2. | 8.", hand_spans(h));
+    expect_plan(h, 10, extend, "base 100+8, 2");
+    EXPECT_STR_EQ("2. 2. | 8.", hand_spans(h));
 }

@@ -16,41 +16,36 @@ static mend_heap heap_of(int tightness, uint64_t limit_bytes)
     return heap;
 }
 
-static void expect_chunks(uint64_t limit_bytes, const uint64_t mib[LEVELS])
+static uint64_t usual_mib(int tightness, uint64_t limit_bytes)
 {
-    for (int i = 0; i < LEVELS; i++) {
-        mend_heap heap = heap_of(i + 1, limit_bytes);
-        EXPECT_U64_EQ(mib[i] * MEND_MIB, mend_budget_usual_chunk(&heap, MEND_ZONE_LARGE));
-    }
+    mend_heap heap = heap_of(tightness, limit_bytes);
+    return mend_budget_usual_chunk(&heap, MEND_ZONE_LARGE) / MEND_MIB;
 }
 
-MEND_TEST(policy_tightness, chunks_are_a_part_of_the_limit_up_to_a_size)
+/* Chunks are a part of the limit up to a size; of a usual chunk an eighth is created under high
+ * pressure, if that is more than a page of the device; and pressure is low for longer where calls
+ * are dear. */
+MEND_TEST(policy_tightness, each_level_has_its_chunks_and_its_pressure)
 {
-    expect_chunks(MEND_TIB, (uint64_t[LEVELS]){512, 256, 128, 32, 8});
-    expect_chunks(16 * MEND_GIB, (uint64_t[LEVELS]){128, 64, 32, 16, 4});
-    expect_chunks(MEND_GIB, (uint64_t[LEVELS]){8, 4, 2, 2, 2});
-}
-
-/* Of a usual chunk an eighth is created, if that is more than a page of the device. */
-MEND_TEST(policy_tightness, what_is_created_under_high_pressure_follows_the_chunks)
-{
-    static const uint64_t mib[LEVELS] = {64, 32, 16, 4, 2};
+    static const struct {
+        uint64_t mib_of_tib, mib_of_16_gib, mib_of_gib, page_mib, low_percent;
+    } rows[LEVELS] = {{512, 128, 8, 64, 50},
+                      {256, 64, 4, 32, 75},
+                      {128, 32, 2, 16, 95},
+                      {32, 16, 2, 4, 97},
+                      {8, 4, 2, 2, 98}};
     const mend_request request = {.zone = MEND_ZONE_LARGE};
+    const uint64_t limit = 100 * MEND_GIB;
     for (int i = 0; i < LEVELS; i++) {
+        EXPECT_U64_EQ(rows[i].mib_of_tib, usual_mib(i + 1, MEND_TIB));
+        EXPECT_U64_EQ(rows[i].mib_of_16_gib, usual_mib(i + 1, 16 * MEND_GIB));
+        EXPECT_U64_EQ(rows[i].mib_of_gib, usual_mib(i + 1, MEND_GIB));
         mend_heap heap = heap_of(i + 1, MEND_TIB);
         heap.chunks.reserved_bytes = MEND_TIB / 4 * 3;
         ASSERT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
-        EXPECT_U64_EQ(mib[i] * MEND_MIB, mend_budget_page(&heap, &request));
-    }
-}
-
-MEND_TEST(policy_tightness, pressure_is_low_for_longer_where_calls_are_dear)
-{
-    static const uint64_t percent[LEVELS] = {50, 75, 95, 97, 98};
-    const uint64_t limit = 100 * MEND_GIB;
-    for (int i = 0; i < LEVELS; i++) {
-        mend_heap heap = heap_of(i + 1, limit);
-        heap.chunks.reserved_bytes = limit / 100 * (100 - percent[i]) - 1;
+        EXPECT_U64_EQ(rows[i].page_mib * MEND_MIB, mend_budget_page(&heap, &request));
+        heap = heap_of(i + 1, limit);
+        heap.chunks.reserved_bytes = limit / 100 * (100 - rows[i].low_percent) - 1;
         EXPECT_INT_EQ(MEND_PRESSURE_LOW, mend_budget_pressure(&heap));
         heap.chunks.reserved_bytes++;
         EXPECT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
@@ -87,7 +82,7 @@ static mend_stats stats_of(int tightness)
     w.sim_config.content = MEND_SIM_CONTENT_NONE;
     w.pool_config.tightness = tightness;
     w.pool_config.reserve_bytes = 64 * MEND_GIB;
-    w.placement = (mend_placement){0};
+    w.placement = (mend_test_sizes){0};
     if (kit_open(&w)) {
         for (int i = 0; i < 40; i++) {
             kit_alloc(&w, 17 * MEND_MIB, NULL);

@@ -1,12 +1,15 @@
 /*
  * Under critical pressure empty chunks are not broken without need: a block is made of chunks of
- * the right size, or a chunk is remade for it. What fits is found all the same.
+ * the right size, or a chunk is remade for it. What fits is found all the same, and what is refused
+ * loses nothing.
  */
+#include "tests/support/held.h"
 #include "tests/support/kit.h"
+#include "tests/support/rig.h"
 
 #define PAGE (64 * MEND_KIB)
 
-enum { LIMIT_PAGES = 256, BLOCKS = 6 };
+enum { LIMIT_PAGES = 256, BLOCKS = 6, MOST_BLOCKS = 64 };
 
 /* Of one chunk each: they fill the limit. */
 static const uint64_t pages_of[BLOCKS] = {64, 64, 48, 32, 32, 16};
@@ -18,25 +21,32 @@ typedef struct full_program {
     mend_world w;
     mend_stream owner;
     mend_stream asking;
-    void *blocks[BLOCKS];
+    void *blocks[MOST_BLOCKS];
+    int count;
 } full_program;
 
-static void configure(mend_world *w)
+static void fill(full_program *f, uint64_t size_bytes, int count)
 {
-    w->placement.chunk_bytes = 64 * PAGE;
-    w->placement.small_chunk_bytes = PAGE;
-    w->pool_config.limit_bytes = LIMIT_PAGES * PAGE;
+    for (; count > 0; count--) {
+        f->blocks[f->count++] = kit_alloc(&f->w, size_bytes, f->owner);
+    }
 }
 
 static bool open_filled(full_program *f)
 {
-    if (!kit_open_with(&f->w, 2 * LIMIT_PAGES * PAGE, configure)) {
+    *f = (full_program){.count = 0};
+    mend_world_init(&f->w);
+    f->w.sim_config.memory_bytes = 2 * LIMIT_PAGES * PAGE;
+    f->w.placement.chunk_bytes = 64 * PAGE;
+    f->w.placement.small_chunk_bytes = PAGE;
+    f->w.pool_config.limit_bytes = LIMIT_PAGES * PAGE;
+    if (!kit_open(&f->w)) {
         return false;
     }
     f->owner = f->w.streams[1];
     f->asking = f->w.streams[0];
     for (int i = 0; i < BLOCKS; i++) {
-        f->blocks[i] = kit_alloc(&f->w, pages_of[i] * PAGE, f->owner);
+        fill(f, pages_of[i] * PAGE, 1);
     }
     EXPECT_U64_EQ(LIMIT_PAGES * PAGE, mend_world_stats(&f->w).reserved_bytes);
     EXPECT_U64_EQ(BLOCKS, mend_world_stats(&f->w).chunks);
@@ -46,12 +56,13 @@ static bool open_filled(full_program *f)
 /* A large request sees that all is in use, and from then on the pressure is critical. */
 static bool open_critical(full_program *f)
 {
-    if (!open_filled(f)) {
-        return false;
-    }
+    bool is_open = open_filled(f);
     kit_expect_none(&f->w, PAGE, f->asking, "");
-    return !mend_test_has_failed();
+    return is_open && !mend_test_has_failed();
 }
+
+#define CRITICAL_TEST(suite, name)                                                                 \
+    RIG_TEST(suite, name, full_program, f, open_critical(f), kit_close(&f->w))
 
 static void release(full_program *f, int block)
 {
@@ -63,280 +74,137 @@ static void *request(full_program *f, uint64_t pages)
     return kit_alloc(&f->w, pages * PAGE, f->asking);
 }
 
-static void expect_empty_pages(full_program *f, uint64_t pages)
+static uint64_t remade(full_program *f)
 {
-    EXPECT_U64_EQ(pages * PAGE, mend_world_stats(&f->w).free_empty_bytes);
+    return mend_world_stats(&f->w).chunks_remade;
 }
 
-/* 48 pages, where chunks of 64, 32 and 16 are empty: how many pages of them stay so, and how many
- * chunks are moved for that. */
-static void request_of_three(full_program *f, uint64_t empty_pages, uint64_t moves)
-{
-    request(f, 48);
-    expect_empty_pages(f, empty_pages);
-    EXPECT_U64_EQ(moves, mend_world_stats(&f->w).chunks_moved);
-}
-
-static void release_three(full_program *f)
-{
-    release(f, LARGE);
-    release(f, SMALLER);
-    release(f, LEAST);
-}
-
-/* ---- not broken ---------------------------------------------------------------------------------
- */
-
+/* Of which chunks a request is made: how many pages stay empty, what is moved, and by how many
+ * pages less is reserved after a chunk was remade. */
 MEND_TEST(pool_critical_pressure, a_block_is_made_of_chunks_of_the_right_size)
 {
-    full_program f;
-    ASSERT_TRUE(open_critical(&f));
-    release_three(&f);
-    request_of_three(&f, 64, 1); /* behind the other */
-    EXPECT_U64_EQ(BLOCKS, mend_world_stats(&f.w).chunks_created);
-    EXPECT_U64_EQ(0, mend_world_stats(&f.w).chunks_remade);
-    kit_close(&f.w);
-}
-
-/* The same while the pressure is merely high: a call of the driver costs more than a chunk. */
-MEND_TEST(pool_critical_pressure, under_high_pressure_a_chunk_is_broken)
-{
-    full_program f;
-    ASSERT_TRUE(open_filled(&f));
-    release_three(&f);
-    request_of_three(&f, 48, 0);
-    kit_close(&f.w);
-}
-
-static void configure_half(mend_world *w)
-{
-    configure(w);
-    w->pool_config.limit_bytes = LIMIT_PAGES / 2 * PAGE;
-    w->placement.low_pressure_percent = 100; /* chunks are exact */
+    static const struct {
+        bool is_critical;
+        unsigned released; /* a bit for each block */
+        uint64_t pages, empty_pages, moves, remade, pages_less;
+    } rows[] = {
+        {true, 1 << LARGE | 1 << SMALLER | 1 << LEAST, 48, 64, 1, 0, 0},
+        {false, 1 << LARGE | 1 << SMALLER | 1 << LEAST, 48, 48, 0, 0, 0}, /* one is broken */
+        {true, 1 << LARGE, 63, 0, 0, 0, 0}, /* a page is no reason to call the driver, */
+        {true, 1 << LARGE, 62, 0, 0, 1, 2}, /* two are */
+        {true, 1 << LARGE, 16, 0, 0, 1, 48},
+        {true, 1 << LARGE | 1 << MIDDLE, 40, 64, 0, 1, 8}, /* the smallest that gives room */
+        {true, 1 << LARGE | 1 << LEAST, 24, 0, 0, 1, 56},  /* the block is made of the least */
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        full_program f;
+        ASSERT_TRUE(rows[i].is_critical ? open_critical(&f) : open_filled(&f));
+        for (int k = 0; k < BLOCKS; k++) {
+            if ((rows[i].released >> k & 1) != 0) {
+                release(&f, k);
+            }
+        }
+        request(&f, rows[i].pages);
+        mend_stats stats = mend_world_stats(&f.w);
+        EXPECT_U64_EQ(rows[i].empty_pages * PAGE, stats.free_empty_bytes);
+        EXPECT_U64_EQ(rows[i].moves, stats.chunks_moved);
+        EXPECT_U64_EQ(rows[i].remade, stats.chunks_remade);
+        EXPECT_U64_EQ(rows[i].remade, stats.chunks_released);
+        EXPECT_U64_EQ(BLOCKS + rows[i].remade, stats.chunks_created);
+        EXPECT_U64_EQ((LIMIT_PAGES - rows[i].pages_less) * PAGE, stats.reserved_bytes);
+        if (rows[i].pages_less == 48) { /* what is left of the limit can still be had */
+            request(&f, 48);
+            EXPECT_U64_EQ(1, remade(&f));
+        }
+        kit_close(&f.w);
+    }
 }
 
 /* All chunks that are free and all that may be created do not hold it, but for half a page that is
- * free behind a block. */
-MEND_TEST(pool_critical_pressure, a_smaller_run_may_need_less)
+ * free behind a block. Chunks are exact. */
+WORLD_TEST(pool_critical_pressure, a_smaller_run_may_need_less,
+           (w->placement.chunk_bytes = 64 * PAGE, w->placement.small_chunk_bytes = PAGE,
+            w->placement.low_pressure_percent = 100,
+            w->pool_config.limit_bytes = LIMIT_PAGES / 2 * PAGE))
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 2 * LIMIT_PAGES * PAGE, configure_half));
-    void *whole = kit_alloc(&w, 32 * PAGE, w.streams[0]);
-    kit_alloc(&w, 63 * PAGE + PAGE / 2, w.streams[0]);
-    kit_free(&w, whole, w.streams[0]);
-    EXPECT_U64_EQ(32 * PAGE, mend_world_stats(&w).free_empty_bytes);
-    kit_alloc(&w, 64 * PAGE + PAGE / 4, w.streams[0]);
-    EXPECT_U64_EQ(1, mend_world_stats(&w).chunks_moved);
-    EXPECT_U64_EQ(0, mend_world_stats(&w).placed_by_alias); /* which would serve it otherwise */
-    kit_close(&w);
-}
-
-MEND_TEST(pool_critical_pressure, a_chunk_is_created_where_there_is_room)
-{
-    full_program f;
-    ASSERT_TRUE(open_critical(&f));
-    release(&f, MIDDLE);
-    ASSERT_RESULT(MEND_OK, mend_trim(f.w.pool, 0, NULL));
-    release(&f, LARGE);
-    request(&f, 40);
-    expect_empty_pages(&f, 64);
-    EXPECT_U64_EQ(BLOCKS + 1, mend_world_stats(&f.w).chunks_created);
-    EXPECT_U64_EQ(0, mend_world_stats(&f.w).chunks_remade);
-    kit_close(&f.w);
-}
-
-/* So much is allocated that a window ends; the next one that makes room sees it. */
-static void pass_window(full_program *f)
-{
-    for (int i = 0; i < 4 * LIMIT_PAGES / 64; i++) {
-        kit_free(&f->w, request(f, 64), f->asking);
-    }
-    kit_expect_none(&f->w, LIMIT_PAGES * PAGE, f->asking, "");
-}
-
-/* Two windows later, in which less was in use, the pressure is merely high. */
-MEND_TEST(pool_critical_pressure, a_full_moment_is_forgotten)
-{
-    full_program f;
-    ASSERT_TRUE(open_critical(&f));
-    release_three(&f);
-    pass_window(&f);
-    pass_window(&f);
-    request_of_three(&f, 48, 0);
-    kit_close(&f.w);
-}
-
-/* A page beside the block is no reason to call the driver. */
-MEND_TEST(pool_critical_pressure, a_chunk_too_large_by_a_page_is_right)
-{
-    full_program f;
-    ASSERT_TRUE(open_critical(&f));
-    release(&f, LARGE);
-    EXPECT_PTR_EQ(f.blocks[LARGE], request(&f, 63));
-    EXPECT_U64_EQ(0, mend_world_stats(&f.w).chunks_remade);
-    kit_close(&f.w);
-}
-
-/* ---- remade -------------------------------------------------------------------------------------
- */
-
-/* A request for which one chunk is remade, of so many pages less than it had. */
-static void expect_remade(full_program *f, uint64_t pages, uint64_t pages_less)
-{
-    request(f, pages);
-    EXPECT_U64_EQ(1, mend_world_stats(&f->w).chunks_remade);
-    EXPECT_U64_EQ((LIMIT_PAGES - pages_less) * PAGE, mend_world_stats(&f->w).reserved_bytes);
-}
-
-MEND_TEST(pool_critical_pressure, a_chunk_too_large_by_two_pages_is_remade)
-{
-    full_program f;
-    ASSERT_TRUE(open_critical(&f));
-    release(&f, LARGE);
-    expect_remade(&f, 62, 2);
-    kit_close(&f.w);
-}
-
-MEND_TEST(pool_critical_pressure, a_chunk_that_is_too_large_is_remade)
-{
-    full_program f;
-    ASSERT_TRUE(open_critical(&f));
-    release(&f, LARGE);
-    expect_remade(&f, 16, 48);
-    mend_stats stats = mend_world_stats(&f.w);
-    EXPECT_U64_EQ(1, stats.chunks_released);
-    EXPECT_U64_EQ(BLOCKS + 1, stats.chunks_created);
-    EXPECT_U64_EQ(0, stats.free_bytes);
-    expect_remade(&f, 48, 0); /* what is left of the limit can still be had: none but that one */
-    kit_close(&f.w);
-}
-
-MEND_TEST(pool_critical_pressure, the_smallest_chunk_that_gives_room_is_remade)
-{
-    full_program f;
-    ASSERT_TRUE(open_critical(&f));
-    release(&f, LARGE);
-    release(&f, MIDDLE);
-    expect_remade(&f, 40, 8);
-    expect_empty_pages(&f, 64);
-    kit_close(&f.w);
-}
-
-/* The chunk of 16 pages is what the block is to be made of: giving that back would gain nothing. */
-MEND_TEST(pool_critical_pressure, what_the_block_will_be_made_of_is_not_given_back)
-{
-    full_program f;
-    ASSERT_TRUE(open_critical(&f));
-    release(&f, LARGE);
-    release(&f, LEAST);
-    expect_remade(&f, 24, 64 - 8);
-    EXPECT_U64_EQ(0, mend_world_stats(&f.w).free_bytes);
-    kit_close(&f.w);
+    void *whole = kit_alloc(w, 32 * PAGE, w->streams[0]);
+    kit_alloc(w, 63 * PAGE + PAGE / 2, w->streams[0]);
+    kit_free(w, whole, w->streams[0]);
+    EXPECT_U64_EQ(32 * PAGE, mend_world_stats(w).free_empty_bytes);
+    kit_alloc(w, 64 * PAGE + PAGE / 4, w->streams[0]);
+    EXPECT_U64_EQ(1, mend_world_stats(w).chunks_moved);
+    EXPECT_U64_EQ(0, mend_world_stats(w).placed_by_alias); /* which would serve it otherwise */
 }
 
 /* Memory of the asking stream's own: its fence is recorded for this. */
-MEND_TEST(pool_critical_pressure, what_the_stream_freed_itself_is_remade)
+CRITICAL_TEST(pool_critical_pressure, what_the_stream_freed_itself_is_remade)
 {
-    full_program f;
-    ASSERT_TRUE(open_critical(&f));
-    kit_free(&f.w, f.blocks[LARGE], f.asking);
-    expect_remade(&f, 16, 48);
-    kit_close(&f.w);
+    kit_free(&f->w, f->blocks[LARGE], f->asking);
+    request(f, 16);
+    EXPECT_U64_EQ(1, remade(f));
 }
 
-MEND_TEST(pool_critical_pressure, a_chunk_in_flight_is_broken_behind_a_wait)
+CRITICAL_TEST(pool_critical_pressure, a_chunk_in_flight_is_broken_behind_a_wait)
 {
-    full_program f;
-    ASSERT_TRUE(open_critical(&f));
-    kit_use(&f.w, f.owner, f.blocks[LARGE], PAGE, 1000);
-    release(&f, LARGE);
-    EXPECT_PTR_EQ(f.blocks[LARGE], request(&f, 16));
-    expect_empty_pages(&f, 0);
-    EXPECT_U64_EQ(0, mend_world_stats(&f.w).chunks_remade);
-    EXPECT_U64_EQ(1, mend_world_stats(&f.w).stream_waits);
-    kit_close(&f.w);
+    kit_use(&f->w, f->owner, f->blocks[LARGE], PAGE, 1000);
+    release(f, LARGE);
+    EXPECT_PTR_EQ(f->blocks[LARGE], request(f, 16));
+    EXPECT_U64_EQ(0, mend_world_stats(&f->w).free_empty_bytes);
+    EXPECT_U64_EQ(0, remade(f));
+    EXPECT_U64_EQ(1, mend_world_stats(&f->w).stream_waits);
 }
 
-MEND_TEST(pool_critical_pressure, nothing_is_remade_beside_a_capture)
+CRITICAL_TEST(pool_critical_pressure, nothing_is_remade_beside_a_capture)
 {
-    full_program f;
-    ASSERT_TRUE(open_critical(&f));
-    mend_stream captured = f.w.streams[2];
-    release(&f, LARGE);
-    mend_group *group = kit_begin_captured_group(&f.w, captured);
-    void *broken = request(&f, 16);
-    EXPECT_PTR_EQ(f.blocks[LARGE], broken);
-    EXPECT_U64_EQ(0, mend_world_stats(&f.w).chunks_remade);
-    mend_sim_graph_destroy(f.w.sim, kit_end_captured_group(&f.w, captured, group));
+    mend_stream captured = f->w.streams[2];
+    release(f, LARGE);
+    mend_group *group = kit_begin_captured_group(&f->w, captured);
+    void *broken = request(f, 16);
+    EXPECT_PTR_EQ(f->blocks[LARGE], broken);
+    EXPECT_U64_EQ(0, remade(f));
+    mend_sim_graph_destroy(f->w.sim, kit_end_captured_group(&f->w, captured, group));
     EXPECT_RESULT(MEND_OK, mend_group_release(group, captured));
-    kit_free(&f.w, broken, f.owner);
-    request(&f, 16);
-    EXPECT_U64_EQ(1, mend_world_stats(&f.w).chunks_remade);
-    kit_close(&f.w);
+    kit_free(&f->w, broken, f->owner);
+    request(f, 16);
+    EXPECT_U64_EQ(1, remade(f));
 }
 
-/* ---- refused ------------------------------------------------------------------------------------
- */
-
-typedef struct refusal {
-    const char *call;
-    int status;
-    bool is_remade;
-} refusal;
-
-/* Once: the request finds another way. */
-static void expect_another_way(const refusal *r)
+/* Once, the request finds another way. For ever: what cannot be given back is broken; what cannot
+ * be created is refused, and is there once the driver has memory again. */
+MEND_TEST(pool_critical_pressure, a_driver_that_refuses_loses_nothing)
 {
-    full_program f;
-    ASSERT_TRUE(open_critical(&f));
-    release(&f, LARGE);
-    kit_fail(&f.w, r->call, 0, 1, r->status);
-    EXPECT_TRUE(request(&f, 16) != NULL);
-    EXPECT_INT_EQ(r->is_remade, mend_world_stats(&f.w).chunks_remade);
-    mend_world_check(&f.w);
-    kit_close(&f.w);
+    static const struct {
+        const char *call;
+        uint64_t count;
+        int status;
+        mend_result result;
+        int remade;
+    } rows[] = {
+        {"unmap", 1, MEND_DRIVER_UNKNOWN, MEND_OK, 0},
+        {"release", 1, MEND_DRIVER_UNKNOWN, MEND_OK, 0},
+        {"create", 1, MEND_DRIVER_OUT_OF_MEMORY, MEND_OK, 1},
+        {"map", 1, MEND_DRIVER_OUT_OF_MEMORY, MEND_OK, 1},
+        {"unmap", UINT64_MAX, MEND_DRIVER_UNKNOWN, MEND_OK, 0},
+        {"release", UINT64_MAX, MEND_DRIVER_UNKNOWN, MEND_OK, 0},
+        {"create", UINT64_MAX, MEND_DRIVER_OUT_OF_MEMORY, MEND_ERROR_OUT_OF_MEMORY, 1},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        full_program f;
+        void *block = NULL;
+        ASSERT_TRUE(open_critical(&f));
+        release(&f, LARGE);
+        uint64_t live_bytes = mend_world_stats(&f.w).live_bytes;
+        kit_fail(&f.w, rows[i].call, 0, rows[i].count, rows[i].status);
+        EXPECT_RESULT(rows[i].result, mend_alloc(f.w.pool, 16 * PAGE, f.asking, &block));
+        EXPECT_U64_EQ(live_bytes + (rows[i].result == MEND_OK ? 16 * PAGE : 0),
+                      mend_world_stats(&f.w).live_bytes);
+        EXPECT_U64_EQ(rows[i].remade, remade(&f));
+        mend_sim_clear_faults(f.w.sim);
+        mend_world_check(&f.w);
+        request(&f, rows[i].result == MEND_OK ? 48 : 64);
+        kit_close(&f.w);
+    }
 }
-
-MEND_TEST(pool_critical_pressure, a_driver_that_refuses_once_is_no_reason_to_fail)
-{
-    expect_another_way(&(refusal){"unmap", MEND_DRIVER_UNKNOWN, false});
-    expect_another_way(&(refusal){"release", MEND_DRIVER_UNKNOWN, false});
-    expect_another_way(&(refusal){"create", MEND_DRIVER_OUT_OF_MEMORY, true});
-    expect_another_way(&(refusal){"map", MEND_DRIVER_OUT_OF_MEMORY, true});
-}
-
-/* For ever: what cannot be given back is broken. What cannot be created is refused, and is there
- * once the driver has memory again. */
-static void expect_nothing_lost(const refusal *r, mend_result expected)
-{
-    full_program f;
-    void *pointer = NULL;
-    ASSERT_TRUE(open_critical(&f));
-    release(&f, LARGE);
-    uint64_t live_bytes = mend_world_stats(&f.w).live_bytes;
-    kit_fail(&f.w, r->call, 0, UINT64_MAX, r->status);
-    EXPECT_RESULT(expected, mend_alloc(f.w.pool, 16 * PAGE, f.asking, &pointer));
-    EXPECT_U64_EQ(live_bytes + (expected == MEND_OK ? 16 * PAGE : 0),
-                  mend_world_stats(&f.w).live_bytes);
-    EXPECT_INT_EQ(r->is_remade, mend_world_stats(&f.w).chunks_remade);
-    mend_sim_clear_faults(f.w.sim);
-    mend_world_check(&f.w);
-    request(&f, expected == MEND_OK ? 48 : 64);
-    kit_close(&f.w);
-}
-
-MEND_TEST(pool_critical_pressure, a_driver_that_refuses_for_ever_loses_nothing)
-{
-    expect_nothing_lost(&(refusal){"unmap", MEND_DRIVER_UNKNOWN, false}, MEND_OK);
-    expect_nothing_lost(&(refusal){"release", MEND_DRIVER_UNKNOWN, false}, MEND_OK);
-    expect_nothing_lost(&(refusal){"create", MEND_DRIVER_OUT_OF_MEMORY, true},
-                        MEND_ERROR_OUT_OF_MEMORY);
-}
-
-/* ---- what fits is found -------------------------------------------------------------------------
- */
-
-enum { ROUNDS = 300, MANY = 40 };
 
 static uint64_t empty_and_room(full_program *f)
 {
@@ -346,32 +214,128 @@ static uint64_t empty_and_room(full_program *f)
 
 /* Blocks of any size come and go; at any time all that is empty, and what the limit leaves,
  * can be had as one block. */
-MEND_TEST(pool_critical_pressure, all_empty_chunks_can_be_had_in_one)
+CRITICAL_TEST(pool_critical_pressure, all_empty_chunks_can_be_had_in_one)
 {
-    full_program f;
+    enum { ROUNDS = 300, MANY = 40 };
     mend_test_random random;
     void *blocks[MANY] = {NULL};
     mend_test_random_init(&random, mend_test_seed());
-    ASSERT_TRUE(open_critical(&f));
     for (int i = 0; i < BLOCKS; i++) {
-        release(&f, i);
+        release(f, i);
     }
     for (int i = 0; i < ROUNDS && !mend_test_has_failed(); i++) {
         void **block = &blocks[mend_test_random_below(&random, MANY)];
         uint64_t size = PAGE + 512 * mend_test_random_below(&random, 24 * PAGE / 512);
-        mend_stream stream = f.w.streams[mend_test_random_below(&random, 2)];
+        mend_stream stream = f->w.streams[mend_test_random_below(&random, 2)];
         if (*block != NULL) {
-            kit_free(&f.w, *block, stream);
+            kit_free(&f->w, *block, stream);
             *block = NULL;
-        } else if (mend_alloc(f.w.pool, size, stream, block) != MEND_OK) {
-            EXPECT_TRUE(size > empty_and_room(&f));
+        } else if (mend_alloc(f->w.pool, size, stream, block) != MEND_OK) {
+            EXPECT_TRUE(size > empty_and_room(f));
         }
-        uint64_t all_bytes = empty_and_room(&f);
+        uint64_t all_bytes = empty_and_room(f);
         if (i % 4 == 0 && all_bytes > 0) {
-            void *all = kit_alloc(&f.w, all_bytes, stream);
-            kit_free(&f.w, all, stream);
+            kit_free(&f->w, kit_alloc(&f->w, all_bytes, stream), stream);
         }
     }
-    EXPECT_TRUE(mend_test_has_failed() || mend_world_stats(&f.w).chunks_remade > 0);
-    kit_close(&f.w);
+    EXPECT_TRUE(mend_test_has_failed() || remade(f) > 0);
+}
+
+/* ---- remade: a pool that uses all of its 64 MiB ---- */
+
+static bool open_full(full_program *f, uint64_t chunk_bytes, int compact_when_full)
+{
+    *f = (full_program){.count = 0};
+    mend_world_init(&f->w);
+    f->w.placement.chunk_bytes = chunk_bytes;
+    f->w.placement.small_request_bytes = 4 * MEND_KIB;
+    f->w.pool_config.compact_when_full = compact_when_full;
+    bool is_open = kit_open(&f->w);
+    f->owner = f->w.streams[0];
+    f->asking = f->w.streams[1];
+    return is_open;
+}
+
+static bool open_row(full_program *f, int compact_when_full)
+{
+    bool is_open = open_full(f, MEND_MIB, compact_when_full);
+    fill(f, MEND_MIB, 64);
+    return is_open;
+}
+
+#define ROW_TEST(suite, name)                                                                      \
+    RIG_TEST(suite, name, full_program, f, open_row(f, 0), kit_close(&f->w))
+
+ROW_TEST(pool_remake, a_request_that_is_refused_leaves_the_free_chunks)
+{
+    for (int i = 10; i <= 30; i += 10) {
+        release(f, i);
+    }
+    kit_expect_none(&f->w, 3 * MEND_MIB + PAGE, f->asking, "");
+    for (int i = 0; i < 3; i++) { /* nor do windows end in which is seen what is in use */
+        kit_expect_none(&f->w, MEND_GIB, f->asking, "");
+    }
+    EXPECT_U64_EQ(64 * MEND_MIB, mend_world_stats(&f->w).reserved_bytes);
+    EXPECT_U64_EQ(0, remade(f));
+    request(f, 8);
+    EXPECT_U64_EQ(1, remade(f));
+}
+
+/* The limit lies so far below that room for less than the chunk would not do. */
+ROW_TEST(pool_remake, a_chunk_that_brings_no_room_is_not_given_back)
+{
+    ASSERT_RESULT(MEND_OK, mend_set_limit(f->w.pool, 32 * MEND_MIB));
+    release(f, 10);
+    request(f, 8);
+    EXPECT_U64_EQ(0, remade(f));
+}
+
+/* Above the room that compactions are to have, likewise. */
+RIG_TEST(pool_remake, room_kept_for_compactions_is_none_for_a_remade_chunk, full_program, f,
+         open_row(f, 1), kit_close(&f->w))
+{
+    release(f, 10);
+    request(f, 8);
+    EXPECT_U64_EQ(0, remade(f));
+}
+
+/* The run that is grown begins with memory of another stream, which the block does not take. */
+RIG_TEST(pool_remake, a_block_waits_for_nothing_that_lies_before_it_in_its_run, full_program, f,
+         open_full(f, MEND_MIB, 0), kit_close(&f->w))
+{
+    fill(f, 7 * MEND_MIB, 1);
+    fill(f, MEND_MIB, 1);
+    release(f, 1);
+    fill(f, 892 * MEND_KIB, 1);
+    void *before = kit_alloc(&f->w, 4 * MEND_KIB, f->asking);
+    void *base = kit_alloc(&f->w, 128 * MEND_KIB, f->owner);
+    ASSERT_TRUE((char *)base == (char *)before + 4 * MEND_KIB);
+    kit_launch(&f->w, f->asking, MEND_SIM_WORK_WRITE, before, 4 * MEND_KIB, 1, 1000000);
+    kit_free(&f->w, before, f->asking);
+    kit_free(&f->w, base, f->owner);
+    for (int i = 0; i < 2; i++) { /* memory freed in the order of the stream is ready for it */
+        void *grown = kit_alloc(&f->w, 512 * MEND_KIB, f->owner);
+        EXPECT_PTR_EQ(base, grown);
+        kit_free(&f->w, grown, f->owner);
+    }
+    EXPECT_U64_EQ(0, mend_world_stats(&f->w).stream_waits);
+}
+
+static void ask_for_two_chunks(void *argument)
+{
+    full_program *f = argument;
+    kit_alloc(&f->w, 2 * MEND_MIB, f->owner);
+}
+
+/* Empty chunks are kept, but no thread waits for a busy driver because of that. */
+ROW_TEST(pool_remake, while_another_makes_room_a_whole_chunk_is_broken_at_once)
+{
+    mend_held held;
+    for (int i = 10; i < 20; i += 2) {
+        release(f, i);
+    }
+    ASSERT_TRUE(mend_held_begin(&held, f->w.sim, 1, ask_for_two_chunks, f));
+    kit_alloc(&f->w, 512 * MEND_KIB, f->owner);
+    EXPECT_U64_EQ(60, mend_world_stats(&f->w).live_blocks); /* the slow one has none yet */
+    mend_held_end(&held);
 }

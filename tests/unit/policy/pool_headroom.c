@@ -3,6 +3,7 @@
 #include "policy/headroom.h"
 #include "pool/pool.h"
 #include "tests/support/kit.h"
+#include "tests/support/rig.h"
 
 /* Chunks of 1 MiB, each under a block of its own. */
 enum { ROW = 50 };
@@ -23,9 +24,9 @@ static void fill_row(rig *r, int count)
     }
 }
 
-static bool open_rig(rig *r, uint64_t memory_bytes)
+static bool open_rig(rig *r)
 {
-    if (!kit_open_with(&r->w, memory_bytes, NULL)) {
+    if (!kit_open_with(&r->w, 1 * MEND_GIB, NULL)) {
         return false;
     }
     fill_row(r, ROW);
@@ -39,28 +40,19 @@ typedef struct effort {
     uint64_t avoided;
 } effort;
 
-static effort effort_of(rig *r, uint64_t size_bytes)
+static void expect_effort(rig *r, uint64_t size_bytes, effort expected)
 {
     mend_stats before = mend_world_stats(&r->w);
     kit_alloc(&r->w, size_bytes, NULL);
     mend_stats after = mend_world_stats(&r->w);
-    return (effort){after.reserved_bytes - before.reserved_bytes,
-                    after.chunks_moved - before.chunks_moved,
-                    after.moves_avoided - before.moves_avoided};
-}
-
-static void expect_effort(rig *r, uint64_t size_bytes, effort expected)
-{
-    effort is = effort_of(r, size_bytes);
-    EXPECT_U64_EQ(expected.created_bytes, is.created_bytes);
-    EXPECT_U64_EQ(expected.moved, is.moved);
-    EXPECT_U64_EQ(expected.avoided, is.avoided);
+    EXPECT_U64_EQ(expected.created_bytes, after.reserved_bytes - before.reserved_bytes);
+    EXPECT_U64_EQ(expected.moved, after.chunks_moved - before.chunks_moved);
+    EXPECT_U64_EQ(expected.avoided, after.moves_avoided - before.moves_avoided);
 }
 
 static const effort creates_all = {.created_bytes = REQUEST_BYTES, .avoided = 1};
 static const effort moves_two = {.moved = 2};
 
-/* Frees chunks that have live neighbours. */
 static void free_apart(rig *r, int first, int count)
 {
     for (int i = first; i < first + 3 * count; i += 3) {
@@ -68,101 +60,55 @@ static void free_apart(rig *r, int first, int count)
     }
 }
 
-MEND_TEST(pool_headroom, a_little_is_created_rather_than_moved)
-{
-    rig r;
-    ASSERT_TRUE(open_rig(&r, 1 * MEND_GIB));
-    free_apart(&r, 1, 4);
-    expect_effort(&r, REQUEST_BYTES, creates_all);
-    expect_effort(&r, REQUEST_BYTES, moves_two); /* 53 MiB would be more than 4 % too much */
-    kit_close(&r.w);
-}
+#define HEADROOM_TEST(suite, name) RIG_TEST(suite, name, rig, r, open_rig(r), kit_close(&r->w))
 
-MEND_TEST(pool_headroom, a_request_that_fails_makes_nothing_cheaper)
+HEADROOM_TEST(pool_headroom, a_little_is_created_rather_than_moved)
 {
-    rig r;
-    void *pointer;
-    ASSERT_TRUE(open_rig(&r, 1 * MEND_GIB));
-    free_apart(&r, 1, 4);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(r.w.pool, MEND_GIB, NULL, &pointer));
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
-                  mend_alloc(r.w.pool, UINT64_C(1) << 60, NULL, &pointer));
-    expect_effort(&r, REQUEST_BYTES, creates_all);
-    expect_effort(&r, REQUEST_BYTES, moves_two);
-    kit_close(&r.w);
+    free_apart(r, 1, 4);
+    expect_effort(r, REQUEST_BYTES, creates_all);
+    expect_effort(r, REQUEST_BYTES, moves_two); /* 53 MiB would be more than 4 % too much */
 }
 
 /* Each chunk that is moved pays for a sixteenth of a usual one of 1 MiB. */
-MEND_TEST(pool_headroom, more_is_created_once_moves_have_paid_for_it)
+HEADROOM_TEST(pool_headroom, more_is_created_once_moves_have_paid_for_it)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r, 1 * MEND_GIB));
-    free_apart(&r, 1, 4);
+    free_apart(r, 1, 4);
     for (int i = 0; i < 14; i++) {
-        mend_headroom_note_move(&r.w.pool->heap);
+        mend_headroom_note_move(&r->w.pool->heap);
     }
-    expect_effort(&r, 4 * MEND_MIB, (effort){.moved = 4});
-    free_apart(&r, 21, 4);
-    expect_effort(&r, 3 * MEND_MIB, (effort){.created_bytes = 3 * MEND_MIB, .avoided = 1});
-    expect_effort(&r, REQUEST_BYTES, moves_two);
-    kit_close(&r.w);
-}
-
-MEND_TEST(pool_headroom, near_the_limit_chunks_are_moved)
-{
-    rig r;
-    ASSERT_TRUE(open_rig(&r, ROW * MEND_MIB + 2 * MEND_MIB));
-    free_apart(&r, 1, 4);
-    expect_effort(&r, REQUEST_BYTES, moves_two);
-    kit_close(&r.w);
-}
-
-MEND_TEST(pool_headroom, what_needs_no_move_creates_nothing)
-{
-    rig r;
-    ASSERT_TRUE(open_rig(&r, 1 * MEND_GIB));
-    kit_free(&r.w, r.row[7], NULL);
-    kit_free(&r.w, r.row[8], NULL);
-    expect_effort(&r, REQUEST_BYTES, (effort){0});
-    kit_close(&r.w);
+    expect_effort(r, 4 * MEND_MIB, (effort){.moved = 4});
+    free_apart(r, 21, 4);
+    expect_effort(r, 3 * MEND_MIB, (effort){.created_bytes = 3 * MEND_MIB, .avoided = 1});
+    expect_effort(r, REQUEST_BYTES, moves_two);
 }
 
 /* A driver that has no memory is not asked at each request. */
-MEND_TEST(pool_headroom, without_memory_on_the_device_chunks_are_moved)
+HEADROOM_TEST(pool_headroom, without_memory_on_the_device_chunks_are_moved)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r, 1 * MEND_GIB));
-    free_apart(&r, 1, 4);
-    kit_fail(&r.w, "create", 0, 1, 0);
-    expect_effort(&r, REQUEST_BYTES, moves_two);
-    expect_effort(&r, REQUEST_BYTES, (effort){.moved = 1}); /* behind what the other left */
-    kit_close(&r.w);
+    free_apart(r, 1, 4);
+    kit_fail(&r->w, "create", 0, 1, 0);
+    expect_effort(r, REQUEST_BYTES, moves_two);
+    expect_effort(r, REQUEST_BYTES, (effort){.moved = 1}); /* behind what the other left */
 }
 
-MEND_TEST(pool_headroom, what_lived_before_a_trim_lets_nothing_be_created)
+HEADROOM_TEST(pool_headroom, what_lived_before_a_trim_lets_nothing_be_created)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r, 1 * MEND_GIB));
     for (int i = 0; i < ROW; i++) {
-        kit_free(&r.w, r.row[i], NULL);
+        kit_free(&r->w, r->row[i], NULL);
     }
-    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, NULL));
-    fill_row(&r, 10);
-    free_apart(&r, 1, 3);
-    expect_effort(&r, REQUEST_BYTES, moves_two);
-    kit_close(&r.w);
+    EXPECT_RESULT(MEND_OK, mend_trim(r->w.pool, 0, NULL));
+    fill_row(r, 10);
+    free_apart(r, 1, 3);
+    expect_effort(r, REQUEST_BYTES, moves_two);
 }
 
 /* Of a run of three and three alone the latter go, and one from the end of the run. */
-MEND_TEST(pool_headroom, moves_leave_the_larger_runs_whole)
+HEADROOM_TEST(pool_headroom, moves_leave_the_larger_runs_whole)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r, 1 * MEND_GIB));
     for (int i = 5; i < 8; i++) {
-        kit_free(&r.w, r.row[i], NULL);
+        kit_free(&r->w, r->row[i], NULL);
     }
-    free_apart(&r, 21, 3);
-    expect_effort(&r, 4 * MEND_MIB, (effort){.moved = 4});
-    EXPECT_PTR_EQ(r.row[5], kit_alloc(&r.w, 2 * MEND_MIB, NULL));
-    kit_close(&r.w);
+    free_apart(r, 21, 3);
+    expect_effort(r, 4 * MEND_MIB, (effort){.moved = 4});
+    EXPECT_PTR_EQ(r->row[5], kit_alloc(&r->w, 2 * MEND_MIB, NULL));
 }

@@ -29,74 +29,71 @@ static void restore_environment(char *saved)
     }
 }
 
-MEND_TEST(pool_config, the_environment_fills_what_the_program_left_open)
+static bool open_by_environment(mend_world *w)
 {
-    mend_world w;
-    mend_world_init(&w);
-    w.pool_config.reserve_bytes = 64 * MEND_MIB;
     char *saved = set_environment("limit:5MiB,tightness:5,reserve:1GiB,stream_waits:off");
-    ASSERT_TRUE(kit_open(&w));
+    bool is_open = kit_open_set(w, w->pool_config.reserve_bytes = 64 * MEND_MIB);
     restore_environment(saved);
-    EXPECT_U64_EQ(5 * MEND_MIB, mend_world_stats(&w).limit_bytes);
-    EXPECT_INT_EQ(5, w.pool->heap.config.tightness);
-    EXPECT_U64_EQ(64 * MEND_MIB, w.pool->heap.config.reserve_bytes); /* the program's */
-    EXPECT_FALSE(w.pool->heap.config.allow_stream_waits);
-    void *pointer = kit_alloc(&w, 5 * MEND_MIB, NULL);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, 512, NULL, &pointer));
-    kit_close(&w);
+    return is_open;
 }
 
-MEND_TEST(pool_config, a_bad_environment_is_refused_in_words)
+KIT_TEST_IN(pool_config, the_environment_fills_what_the_program_left_open, open_by_environment(w))
+{
+    EXPECT_STATS(w, limit_bytes, 5 * MEND_MIB);
+    EXPECT_INT_EQ(5, w->pool->heap.config.tightness);
+    EXPECT_U64_EQ(64 * MEND_MIB, w->pool->heap.config.reserve_bytes); /* the program's */
+    EXPECT_FALSE(w->pool->heap.config.allow_stream_waits);
+    kit_alloc(w, 5 * MEND_MIB, NULL);
+    kit_expect_none(w, 512, NULL, "");
+}
+
+KIT_TEST(pool_config, a_bad_environment_is_refused_in_words)
 {
     static const struct {
         const char *text;
         const char *words;
     } rows[] = {{"limit:5MB", "5MB"}, {"lmit:5MiB", "lmit"}, {"audit:3", "audit"}, {",", ""}};
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         mend_pool *pool = NULL;
         char *saved = set_environment(rows[i].text);
-        EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_world_create_pool(&w, &pool));
+        EXPECT_INVALID(mend_world_create_pool(w, &pool));
         restore_environment(saved);
         EXPECT_PTR_EQ(NULL, pool);
         kit_expect_words("MEND_CONF");
         kit_expect_words(rows[i].words);
     }
-    kit_close(&w);
 }
 
 static uint64_t limit_of_pool(const mend_pool_config *config)
 {
     mend_stats stats = MEND_STATS_INIT;
     mend_pool *pool = NULL;
-    EXPECT_RESULT(MEND_OK, mend_pool_create(config, &pool));
-    EXPECT_RESULT(MEND_OK, mend_get_stats(pool, &stats));
-    EXPECT_RESULT(MEND_OK, mend_pool_destroy(pool));
+    EXPECT_OK(mend_pool_create(config, &pool));
+    EXPECT_OK(mend_get_stats(pool, &stats));
+    EXPECT_OK(mend_pool_destroy(pool));
     return stats.limit_bytes;
 }
 
 static void expect_no_pool(const mend_pool_config *config, const char *words)
 {
     mend_pool *pool = NULL;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_pool_create(config, &pool));
+    EXPECT_INVALID(mend_pool_create(config, &pool));
     EXPECT_PTR_EQ(NULL, pool);
     kit_expect_words(words);
 }
 
-MEND_TEST(pool_config, a_limit_may_be_a_part_of_the_device)
+KIT_TEST(pool_config, a_limit_may_be_a_part_of_the_device)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w)); /* a device of 64 MiB */
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
-    config.driver = mend_sim_driver(w.sim);
-    config.limit_percent = 25;
-    EXPECT_U64_EQ(16 * MEND_MIB, limit_of_pool(&config));
-    config.limit_percent = 99;
-    EXPECT_U64_EQ(64 * MEND_MIB / 100 * 99 + 64 * MEND_MIB % 100 * 99 / 100,
-                  limit_of_pool(&config));
-    config.limit_percent = 100;
-    EXPECT_U64_EQ(64 * MEND_MIB, limit_of_pool(&config));
+    config.driver = mend_sim_driver(w->sim); /* a device of 64 MiB */
+    const struct {
+        int percent;
+        uint64_t limit_bytes;
+    } rows[] = {{25, 16 * MEND_MIB}, {99, 66437775}, {100, 64 * MEND_MIB}};
+    for (int i = 0; i < 3; i++) {
+        config.limit_percent = rows[i].percent;
+        EXPECT_U64_EQ(rows[i].limit_bytes, limit_of_pool(&config));
+    }
     config.limit_percent = 0;
     char *saved = set_environment("limit:50%");
     EXPECT_U64_EQ(32 * MEND_MIB, limit_of_pool(&config));
@@ -108,16 +105,13 @@ MEND_TEST(pool_config, a_limit_may_be_a_part_of_the_device)
     config.limit_percent = 50;
     config.limit_bytes = MEND_MIB;
     expect_no_pool(&config, "both set");
-    kit_close(&w);
 }
 
-MEND_TEST(pool_config, a_limit_below_a_page_is_refused)
+KIT_TEST(pool_config, a_limit_below_a_page_is_refused)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
-    config.driver = mend_sim_driver(w.sim);
-    uint64_t page_bytes = w.sim_config.page_bytes;
+    config.driver = mend_sim_driver(w->sim);
+    uint64_t page_bytes = w->sim_config.page_bytes;
     config.limit_bytes = page_bytes;
     EXPECT_U64_EQ(page_bytes, limit_of_pool(&config));
     config.limit_bytes = page_bytes - 1;
@@ -126,57 +120,31 @@ MEND_TEST(pool_config, a_limit_below_a_page_is_refused)
     char *saved = set_environment("limit:1");
     expect_no_pool(&config, "a limit of 1 bytes is less than a page");
     restore_environment(saved);
-    kit_close(&w);
 }
 
-MEND_TEST(pool_config, a_limit_below_live_keeps_what_is_live_and_refuses_growth)
+KIT_TEST(pool_config, a_limit_below_live_keeps_what_is_live_and_refuses_growth)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
-    void *pointer;
-    void *live = kit_alloc(&w, 3 * MEND_MIB, NULL);
-    void *freed = kit_alloc(&w, 2 * MEND_MIB, NULL);
-    kit_free(&w, freed, NULL);
-    EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 1));
-    EXPECT_U64_EQ(1, mend_world_stats(&w).limit_bytes);
-    EXPECT_U64_EQ(3 * MEND_MIB, mend_world_stats(&w).reserved_bytes);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, 512, NULL, &pointer));
-    mend_world_check(&w);
+    void *live = kit_alloc(w, 3 * MEND_MIB, NULL);
+    void *freed = kit_alloc(w, 2 * MEND_MIB, NULL);
+    kit_free(w, freed, NULL);
+    EXPECT_OK(mend_set_limit(w->pool, 1));
+    EXPECT_STATS(w, limit_bytes, 1, reserved_bytes, 3 * MEND_MIB);
+    kit_expect_none(w, 512, NULL, "");
+    mend_world_check(w);
     /* What is freed is used again, though it is above the limit. */
-    kit_free(&w, live, NULL);
-    live = kit_alloc(&w, 3 * MEND_MIB, NULL);
-    kit_free(&w, live, NULL);
-    EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 1));
-    EXPECT_U64_EQ(0, mend_world_stats(&w).reserved_bytes);
-    EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 4 * MEND_MIB));
-    kit_alloc(&w, 4 * MEND_MIB, NULL);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, 512, NULL, &pointer));
-    EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 0));
-    EXPECT_U64_EQ(64 * MEND_MIB, mend_world_stats(&w).limit_bytes);
-    EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, UINT64_MAX));
-    EXPECT_U64_EQ(64 * MEND_MIB, mend_world_stats(&w).limit_bytes);
-    pointer = kit_alloc(&w, 512, NULL);
-    kit_close(&w);
-}
-
-MEND_TEST(pool_config, trim_keeps_what_it_is_asked_to)
-{
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
-    uint64_t released = 7;
-    void *pointer = kit_alloc(&w, 6 * MEND_MIB, NULL);
-    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, &released));
-    EXPECT_U64_EQ(0, released); /* live */
-    kit_free(&w, pointer, NULL);
-    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, UINT64_MAX, &released));
-    EXPECT_U64_EQ(0, released);
-    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 4 * MEND_MIB, &released));
-    EXPECT_U64_EQ(2 * MEND_MIB, released);
-    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 3 * MEND_MIB + 1, &released));
-    EXPECT_U64_EQ(MEND_MIB, released); /* at most so much stays */
-    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, NULL));
-    EXPECT_U64_EQ(0, mend_world_stats(&w).reserved_bytes);
-    kit_close(&w);
+    kit_free(w, live, NULL);
+    live = kit_alloc(w, 3 * MEND_MIB, NULL);
+    kit_free(w, live, NULL);
+    EXPECT_OK(mend_set_limit(w->pool, 1));
+    EXPECT_STATS(w, reserved_bytes, 0);
+    EXPECT_OK(mend_set_limit(w->pool, 4 * MEND_MIB));
+    kit_alloc(w, 4 * MEND_MIB, NULL);
+    kit_expect_none(w, 512, NULL, "");
+    EXPECT_OK(mend_set_limit(w->pool, 0));
+    EXPECT_STATS(w, limit_bytes, 64 * MEND_MIB);
+    EXPECT_OK(mend_set_limit(w->pool, UINT64_MAX));
+    EXPECT_STATS(w, limit_bytes, 64 * MEND_MIB);
+    kit_alloc(w, 512, NULL);
 }
 
 /* Another thread sets the limit while this one is inside the call that creates its chunk. */
@@ -191,7 +159,7 @@ static void *lower_the_limit(void *argument)
 {
     crossing *c = argument;
     sem_post(&c->begun);
-    EXPECT_RESULT(MEND_OK, mend_set_limit(c->w.pool, 2 * MEND_MIB));
+    EXPECT_OK(mend_set_limit(c->w.pool, 2 * MEND_MIB));
     return NULL;
 }
 
@@ -216,65 +184,35 @@ MEND_TEST(pool_config, a_limit_set_meanwhile_holds_from_the_next_request_on)
     ASSERT_TRUE(c.has_begun);
     pthread_join(c.thread, NULL);
     mend_sim_set_call_observer(c.w.sim, NULL, NULL);
-    EXPECT_U64_EQ(3 * MEND_MIB, mend_world_stats(&c.w).reserved_bytes);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(c.w.pool, MEND_MIB, NULL, &pointer));
+    EXPECT_STATS(&c.w, reserved_bytes, 3 * MEND_MIB);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(c.w.pool, MEND_MIB, NULL, &pointer));
     kit_close(&c.w);
     sem_destroy(&c.begun);
 }
 
-/* ---- the audit ----------------------------------------------------------------------------------
- */
-
-MEND_TEST(pool_config, the_audit_finds_a_contradiction_and_says_which)
+KIT_TEST(pool_config, the_audit_finds_a_contradiction_and_says_which)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
-    kit_alloc(&w, 3 * MEND_MIB, NULL);
-    mend_heap *heap = &w.pool->heap;
-    uint64_t *const figures[] = {&heap->counters.live_bytes,
-                                 &heap->counters.zone[MEND_ZONE_SMALL].frees,
-                                 &heap->counters.zone[MEND_ZONE_LARGE].live_bytes,
-                                 &heap->counters.zone[MEND_ZONE_LARGE].requested_bytes,
-                                 &heap->chunks.reserved_bytes,
-                                 &heap->chunks.empty_bytes,
-                                 &heap->retire.bytes,
-                                 &heap->zones[MEND_ZONE_LARGE].free_bytes};
-    for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
-        mend_error error = MEND_ERROR_INIT;
-        EXPECT_RESULT(MEND_OK, mend_audit(w.pool));
-        *figures[i] += 512;
-        EXPECT_RESULT(MEND_ERROR_INVARIANT, mend_audit(w.pool));
-        *figures[i] -= 512;
-        EXPECT_RESULT(MEND_OK, mend_last_error(&error));
-        EXPECT_RESULT(MEND_ERROR_INVARIANT, error.result);
-        EXPECT_TRUE(error.message[0] != '\0');
-    }
-    kit_close(&w);
+    kit_alloc(w, 3 * MEND_MIB, NULL);
+    w->pool->heap.chunks.empty_bytes += 512; /* more of them: observe_audit */
+    EXPECT_REFUSAL(INVARIANT, "counts of chunks", mend_audit(w->pool));
+    w->pool->heap.chunks.empty_bytes -= 512;
 }
 
-MEND_TEST(pool_config, a_program_runs_under_the_audit)
+KIT_EACH(pool_config, a_program_runs_under_the_audit, int, level, 2,
+         kit_open_set(w, w->sim_config.memory_bytes = 8 * MEND_MIB,
+                      w->pool_config.audit_level = 1 + level))
 {
-    for (int level = 1; level <= 2; level++) {
-        mend_world w;
-        mend_world_init(&w);
-        w.sim_config.memory_bytes = 8 * MEND_MIB;
-        w.pool_config.audit_level = level;
-        ASSERT_TRUE(kit_open(&w));
-        mend_test_random random;
-        mend_test_random_init(&random, mend_test_seed());
-        void *blocks[16] = {NULL};
-        for (int i = 0; i < 400; i++) {
-            void **block = &blocks[mend_test_random_below(&random, 16)];
-            kit_free(&w, *block, NULL);
-            *block = NULL;
-            uint64_t size_bytes = 1 + mend_test_random_below(&random, 2 * MEND_MIB);
-            mend_result result = mend_alloc(w.pool, size_bytes, NULL, block);
-            EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY);
-            if (i % 50 == 0) {
-                EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 4 * MEND_MIB, NULL));
-            }
-        }
-        kit_close(&w);
+    void *blocks[16] = {NULL};
+    mend_test_random random;
+    mend_test_random_init(&random, mend_test_seed());
+    for (int i = 0; i < 400; i++) {
+        void **block = &blocks[mend_test_random_below(&random, 16)];
+        kit_free(w, *block, NULL);
+        *block = NULL;
+        uint64_t size_bytes = 1 + mend_test_random_below(&random, 2 * MEND_MIB);
+        mend_result result = mend_alloc(w->pool, size_bytes, NULL, block);
+        EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY);
+        EXPECT_OK(i % 50 == 0 ? mend_trim(w->pool, 4 * MEND_MIB, NULL) : MEND_OK);
     }
 }
 
@@ -291,8 +229,8 @@ static uint64_t limit_on_a_shared_device(uint64_t limit_bytes, bool later)
     mend_sim_set_foreign_bytes(w.sim, 0, 24 * MEND_MIB);
     EXPECT_TRUE(mend_world_open_pool(&w, mend_sim_driver(w.sim)));
     if (later) {
-        EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 8 * MEND_MIB));
-        EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, limit_bytes));
+        EXPECT_OK(mend_set_limit(w.pool, 8 * MEND_MIB));
+        EXPECT_OK(mend_set_limit(w.pool, limit_bytes));
     }
     uint64_t bytes = mend_world_stats(&w).limit_bytes;
     kit_close(&w);
@@ -317,10 +255,10 @@ MEND_TEST(pool_config, a_pool_on_memory_of_the_host_needs_to_know_what_is_free)
     ASSERT_TRUE(mend_world_open_device(&w));
     w.pool_config.driver = mend_sim_driver(w.sim);
     kit_fail(&w, "memory_info", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_world_create_pool(&w, &pool));
-    EXPECT_U64_EQ(0, mend_world_ledger(&w).contexts_open);
+    EXPECT_ERROR(DRIVER, mend_world_create_pool(&w, &pool));
+    EXPECT_LEDGER(&w, contexts_open, 0);
     w.pool_config.limit_bytes = 8 * MEND_MIB; /* nobody needs to know */
-    EXPECT_RESULT(MEND_OK, mend_world_create_pool(&w, &pool));
-    EXPECT_RESULT(MEND_OK, mend_pool_destroy(pool));
+    EXPECT_OK(mend_world_create_pool(&w, &pool));
+    EXPECT_OK(mend_pool_destroy(pool));
     mend_sim_destroy(w.sim);
 }

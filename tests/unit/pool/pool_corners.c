@@ -1,193 +1,148 @@
 /* Corners of the pool: absurd configs, undo that is itself refused, peaks after a failure. */
 #include <stddef.h>
 
-#include "physical/stream.h"
 #include "pool/pool.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
 
-MEND_TEST(pool_corners, absurd_sizes_in_a_config_are_refused)
+KIT_TEST_IN(pool_corners, the_largest_sizes_of_a_config_work,
+            kit_open_set(w, w->pool_config.reserve_bytes = UINT64_C(1) << 60,
+                         w->pool_config.limit_bytes = UINT64_MAX))
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
-    mend_pool *pool = NULL;
-    mend_pool_config config = w.pool_config;
-    config.reserve_bytes = UINT64_MAX;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_pool_create(&config, &pool));
-    EXPECT_PTR_EQ(NULL, pool);
-    kit_close(&w);
+    kit_alloc(w, 3 * MEND_MIB, NULL);
 }
 
-MEND_TEST(pool_corners, the_largest_sizes_of_a_config_work)
+KIT_TEST(pool_corners, a_mapping_the_driver_keeps_keeps_its_chunk)
 {
-    mend_world w;
-    mend_world_init(&w);
-    w.pool_config.reserve_bytes = UINT64_C(1) << 60;
-    w.pool_config.limit_bytes = UINT64_MAX;
-    ASSERT_TRUE(kit_open(&w));
-    kit_alloc(&w, 3 * MEND_MIB, NULL);
-    kit_close(&w);
-}
-
-MEND_TEST(pool_corners, a_mapping_the_driver_keeps_keeps_its_chunk)
-{
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
     void *pointer;
-    kit_fail(&w, "set_access", 0, 1, 999);
-    kit_fail(&w, "unmap", 0, 1, 999);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(w.pool, 3 * MEND_MIB, NULL, &pointer));
-    mend_world_check(&w);
-    pointer = kit_alloc(&w, 3 * MEND_MIB, NULL);
-    mend_world_check(&w);
-    kit_free(&w, pointer, NULL);
-    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, NULL));
-    kit_close(&w);
+    kit_fail(w, "set_access", 0, 1, 999);
+    kit_fail(w, "unmap", 0, 1, 999);
+    EXPECT_ERROR(DRIVER, mend_alloc(w->pool, 3 * MEND_MIB, NULL, &pointer));
+    mend_world_check(w);
+    pointer = kit_alloc(w, 3 * MEND_MIB, NULL);
+    mend_world_check(w);
+    kit_free(w, pointer, NULL);
+    EXPECT_OK(mend_trim(w->pool, 0, NULL));
 }
 
-MEND_TEST(pool_corners, peaks_know_what_a_failed_call_left_behind)
+KIT_TEST(pool_corners, peaks_know_what_a_failed_call_left_behind)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
     void *pointer;
-    kit_fail(&w, "set_access", 0, 1, 999);
-    kit_fail(&w, "unmap", 0, 1, 999);
-    kit_fail(&w, "release", 0, UINT64_MAX, 999);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(w.pool, 3 * MEND_MIB, NULL, &pointer));
-    mend_stats stats = mend_world_stats(&w);
+    kit_fail(w, "set_access", 0, 1, 999);
+    kit_fail(w, "unmap", 0, 1, 999);
+    kit_fail(w, "release", 0, UINT64_MAX, 999);
+    EXPECT_ERROR(DRIVER, mend_alloc(w->pool, 3 * MEND_MIB, NULL, &pointer));
+    mend_stats stats = mend_world_stats(w);
     EXPECT_TRUE(stats.reserved_bytes > 0);
-    EXPECT_U64_EQ(stats.reserved_bytes, stats.peak_reserved_bytes);
-    EXPECT_U64_EQ(stats.mappings, stats.peak_mappings);
-    mend_sim_clear_faults(w.sim);
-    kit_close(&w);
+    EXPECT_FIELDS(stats, peak_reserved_bytes, stats.reserved_bytes, peak_mappings, stats.mappings);
+    mend_sim_clear_faults(w->sim);
 }
 
 /* Small requests above a page, and free chunks of a page each that lie apart. */
-MEND_TEST(pool_corners, small_requests_join_free_chunks_too)
+KIT_TEST_IN(pool_corners, small_requests_join_free_chunks_too,
+            kit_open_set(w, w->sim_config.memory_bytes = 4 * MEND_MIB,
+                         w->placement.small_chunk_bytes = 64 * MEND_KIB,
+                         w->placement.small_request_bytes = 512 * MEND_KIB))
 {
-    mend_world w;
-    mend_world_init(&w);
-    w.sim_config.memory_bytes = 4 * MEND_MIB;
-    w.placement.small_chunk_bytes = 64 * MEND_KIB;
-    w.placement.small_request_bytes = 512 * MEND_KIB;
-    ASSERT_TRUE(kit_open(&w));
     void *blocks[64];
-    for (int i = 0; i < 64; i++) {
-        blocks[i] = kit_alloc(&w, 64 * MEND_KIB, NULL);
-    }
+    kit_alloc_row(w, blocks, 64, 64 * MEND_KIB, NULL);
     for (int i = 0; i < 64; i += 2) {
-        kit_free(&w, blocks[i], NULL);
+        kit_free(w, blocks[i], NULL);
     }
-    EXPECT_U64_EQ(2 * MEND_MIB, mend_world_stats(&w).free_empty_bytes);
+    EXPECT_STATS(w, free_empty_bytes, 2 * MEND_MIB);
     for (int i = 0; i < 4; i++) {
-        kit_alloc(&w, 512 * MEND_KIB, NULL);
+        kit_alloc(w, 512 * MEND_KIB, NULL);
     }
-    kit_close(&w);
 }
 
 /* Polling one stream after the other can see the later fence pass before the earlier one. */
-MEND_TEST(pool_corners, trim_leaves_what_is_in_flight_without_a_word)
+KIT_TEST_IN(pool_corners, trim_leaves_what_is_in_flight_without_a_word,
+            kit_open_with(w, 8 * MEND_MIB, NULL))
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    mend_stream first;
-    mend_stream second;
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &first));
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &second));
-    kit_alloc(&w, 2 * MEND_MIB, first);
-    void *block = kit_alloc(&w, 5 * MEND_MIB, first);
-    kit_launch(&w, first, MEND_SIM_WORK_TOUCH, block, 5 * MEND_MIB, 0, 1000);
-    kit_free(&w, block, first);
-    block = kit_alloc_aligned(&w, 5 * MEND_MIB, MEND_GIB, second);
-    EXPECT_TRUE(mend_world_stats(&w).retired_bytes > 0);
-    kit_free(&w, block, second);
+    mend_stream first = kit_stream(w);
+    mend_stream second = kit_stream(w);
+    kit_alloc(w, 2 * MEND_MIB, first);
+    void *block = kit_alloc(w, 5 * MEND_MIB, first);
+    kit_launch(w, first, MEND_SIM_WORK_TOUCH, block, 5 * MEND_MIB, 0, 1000);
+    kit_free(w, block, first);
+    block = kit_alloc_aligned(w, 5 * MEND_MIB, MEND_GIB, second);
+    EXPECT_TRUE(mend_world_stats(w).retired_bytes > 0);
+    kit_free(w, block, second);
     uint64_t released = 1;
-    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, &released));
-    mend_world_check(&w);
-    mend_sim_advance(w.sim, 1000);
+    EXPECT_OK(mend_trim(w->pool, 0, &released));
+    mend_world_check(w);
+    mend_sim_advance(w->sim, 1000);
     /* The first stream's event is asked three times, and only the second stream's answers. */
-    kit_fail(&w, "event_query", 0, 1, 999);
-    kit_fail(&w, "event_query", 1, 2, 999);
-    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, &released));
-    EXPECT_U64_EQ(0, released);
-    mend_world_check(&w);
-    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, &released));
-    EXPECT_U64_EQ(5 * MEND_MIB, released);
-    mend_world_check(&w);
-    EXPECT_RESULT(MEND_OK, mend_forget_stream(w.pool, first));
-    EXPECT_RESULT(MEND_OK, mend_forget_stream(w.pool, second));
-    mend_sim_stream_destroy(w.sim, first);
-    mend_sim_stream_destroy(w.sim, second);
-    kit_close(&w);
+    kit_fail(w, "event_query", 0, 1, 999);
+    kit_fail(w, "event_query", 1, 2, 999);
+    kit_expect_trim(w, 0, 0);
+    mend_world_check(w);
+    kit_expect_trim(w, 0, 5 * MEND_MIB);
+    mend_world_check(w);
+    EXPECT_OK(mend_forget_stream(w->pool, first));
+    EXPECT_OK(mend_forget_stream(w->pool, second));
+    mend_sim_stream_destroy(w->sim, first);
+    mend_sim_stream_destroy(w->sim, second);
 }
 
 /* Nobody asks for another stream's memory, so that nobody would poll. */
-MEND_TEST(pool_corners, a_steady_state_on_two_streams_holds_few_events)
+KIT_TEST_IN(pool_corners, a_steady_state_on_two_streams_holds_few_events,
+            kit_open_set(w, w->sim_config.content = MEND_SIM_CONTENT_NONE))
 {
-    mend_world w;
-    mend_world_init(&w);
-    w.sim_config.content = MEND_SIM_CONTENT_NONE;
-    ASSERT_TRUE(kit_open(&w));
     mend_stream streams[2];
     for (int i = 0; i < 2; i++) {
-        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &streams[i]));
+        EXPECT_OK(mend_sim_stream_create(w->sim, &streams[i]));
     }
     for (int round = 0; round < 3000; round++) {
         void *blocks[2];
         for (int i = 0; i < 2; i++) {
-            blocks[i] = kit_alloc(&w, 8 * MEND_MIB, streams[i]);
+            blocks[i] = kit_alloc(w, 8 * MEND_MIB, streams[i]);
         }
         for (int i = 0; i < 2; i++) {
-            kit_free(&w, blocks[i], streams[i]);
+            kit_free(w, blocks[i], streams[i]);
         }
-        mend_sim_advance(w.sim, 10);
+        mend_sim_advance(w->sim, 10);
     }
-    EXPECT_TRUE(mend_world_ledger(&w).events <= 200);
+    EXPECT_TRUE(mend_world_ledger(w).events <= 200);
     for (int i = 0; i < 2; i++) {
-        EXPECT_RESULT(MEND_OK, mend_forget_stream(w.pool, streams[i]));
-        mend_sim_stream_destroy(w.sim, streams[i]);
+        kit_end_stream(w, streams[i]);
     }
-    kit_close(&w);
 }
 
 /* A program built against an older header knows a shorter struct, one built against a newer a
  * longer one: what both know is filled, and nothing else is touched. */
-MEND_TEST(pool_corners, structs_are_filled_as_far_as_both_sides_know_them)
+KIT_TEST(pool_corners, structs_are_filled_as_far_as_both_sides_know_them)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
-    void *pointer = kit_alloc(&w, 1000, NULL);
+    void *pointer = kit_alloc(w, 1000, NULL);
 
     mend_stats stats = MEND_STATS_INIT;
     stats.struct_size = offsetof(mend_stats, requested_bytes);
     stats.requested_bytes = 77;
-    EXPECT_RESULT(MEND_OK, mend_get_stats(w.pool, &stats));
-    EXPECT_U64_EQ(1024, stats.live_bytes);
-    EXPECT_U64_EQ(77, stats.requested_bytes);
+    EXPECT_OK(mend_get_stats(w->pool, &stats));
+    EXPECT_FIELDS(stats, live_bytes, 1024, requested_bytes, 77);
     struct {
         mend_stats stats;
         uint64_t later;
     } newer = {.stats = {.struct_size = sizeof(newer)}, .later = 77};
-    EXPECT_RESULT(MEND_OK, mend_get_stats(w.pool, &newer.stats));
+    EXPECT_OK(mend_get_stats(w->pool, &newer.stats));
     EXPECT_U64_EQ(1000, newer.stats.requested_bytes);
     EXPECT_U64_EQ(77, newer.later);
 
     mend_block_info info = MEND_BLOCK_INFO_INIT;
     info.struct_size = offsetof(mend_block_info, stream);
     info.pool = NULL;
-    EXPECT_RESULT(MEND_OK, mend_get_block_info(w.pool, pointer, &info));
+    EXPECT_OK(mend_get_block_info(w->pool, pointer, &info));
     EXPECT_U64_EQ(1000, info.requested_bytes);
     EXPECT_PTR_EQ(NULL, info.pool);
     info.struct_size = 0;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_block_info(w.pool, pointer, &info));
+    EXPECT_INVALID(mend_get_block_info(w->pool, pointer, &info));
 
     mend_error error = MEND_ERROR_INIT;
     error.struct_size = offsetof(mend_error, message);
     error.message = "mine";
-    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, error.result);
+    EXPECT_OK(mend_last_error(&error));
+    EXPECT_INVALID(error.result);
     EXPECT_STR_EQ("mine", error.message);
-    kit_close(&w);
 }
 
 MEND_TEST(pool_corners, a_lost_context_is_not_a_refusal)
@@ -203,154 +158,112 @@ MEND_TEST(pool_corners, a_lost_context_is_not_a_refusal)
     }
 }
 
-MEND_TEST(pool_corners, map_and_access_are_asked_again_when_not_ready)
+KIT_TEST(pool_corners, map_and_access_are_asked_again_when_not_ready)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
-    kit_fail(&w, "map", 0, 3, 600);
-    kit_fail(&w, "set_access", 0, 3, 600);
-    void *pointer = kit_alloc(&w, 3 * MEND_MIB, NULL);
-    kit_fail(&w, "set_access", 0, UINT64_MAX, 600);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, 3 * MEND_MIB, NULL, &pointer));
-    mend_sim_clear_faults(w.sim);
-    kit_close(&w);
+    kit_fail(w, "map", 0, 3, 600);
+    kit_fail(w, "set_access", 0, 3, 600);
+    kit_alloc(w, 3 * MEND_MIB, NULL);
+    kit_fail(w, "set_access", 0, UINT64_MAX, 600);
+    kit_expect_none(w, 3 * MEND_MIB, NULL, "");
+    mend_sim_clear_faults(w->sim);
 }
 
 /* Asked again at once it would be as little ready as before. */
-MEND_TEST(pool_corners, the_pauses_before_it_is_asked_again_grow)
+KIT_TEST(pool_corners, the_pauses_before_it_is_asked_again_grow)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
-    kit_fail(&w, "set_access", 0, 1, 600);
-    kit_alloc(&w, 3 * MEND_MIB, NULL);
-    EXPECT_U64_EQ(1000000, mend_sim_now_ns(w.sim));
-    kit_fail(&w, "map", 0, 3, 600);
-    kit_alloc(&w, 3 * MEND_MIB, NULL);
-    EXPECT_U64_EQ(8000000, mend_sim_now_ns(w.sim));
-    kit_close(&w);
+    kit_fail(w, "set_access", 0, 1, 600);
+    kit_alloc(w, 3 * MEND_MIB, NULL);
+    EXPECT_U64_EQ(1000000, mend_sim_now_ns(w->sim));
+    kit_fail(w, "map", 0, 3, 600);
+    kit_alloc(w, 3 * MEND_MIB, NULL);
+    EXPECT_U64_EQ(8000000, mend_sim_now_ns(w->sim));
 }
 
-MEND_TEST(pool_corners, counters_and_peaks_tell_what_happened)
+KIT_TEST(pool_corners, counters_and_peaks_tell_what_happened)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
     void *blocks[3];
-    kit_fail(&w, "set_access", 0, 1, 999);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(w.pool, 3 * MEND_MIB, NULL, &blocks[0]));
-    EXPECT_U64_EQ(0, mend_world_stats(&w).chunks_created);
-    EXPECT_U64_EQ(0, mend_world_stats(&w).chunks_released);
-    EXPECT_U64_EQ(0, mend_world_stats(&w).peak_reserved_bytes);
-    EXPECT_U64_EQ(1, mend_world_stats(&w).driver_failures);
-    for (int i = 0; i < 3; i++) {
-        blocks[i] = kit_alloc(&w, 3 * MEND_MIB, NULL);
-    }
-    for (int i = 0; i < 3; i++) {
-        kit_free(&w, blocks[i], NULL);
-    }
-    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, NULL));
-    mend_stats stats = mend_world_stats(&w);
-    EXPECT_U64_EQ(3, stats.peak_live_blocks);
-    EXPECT_U64_EQ(9 * MEND_MIB, stats.peak_reserved_bytes);
-    EXPECT_U64_EQ(9, stats.chunks_created);
-    EXPECT_U64_EQ(9, stats.chunks_released);
-    EXPECT_U64_EQ(9, stats.peak_mappings);
+    kit_fail(w, "set_access", 0, 1, 999);
+    EXPECT_ERROR(DRIVER, mend_alloc(w->pool, 3 * MEND_MIB, NULL, &blocks[0]));
+    EXPECT_STATS(w, chunks_created, 0, chunks_released, 0, peak_reserved_bytes, 0);
+    EXPECT_STATS(w, driver_failures, 1);
+    kit_alloc_row(w, blocks, 3, 3 * MEND_MIB, NULL);
+    kit_free_row(w, blocks, 3, NULL);
+    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    mend_stats stats = mend_world_stats(w);
+    EXPECT_FIELDS(stats, peak_live_blocks, 3, peak_reserved_bytes, 9 * MEND_MIB, chunks_created, 9);
+    EXPECT_FIELDS(stats, chunks_released, 9, peak_mappings, 9);
     /* Addresses are kept: the next request reserves none. */
     EXPECT_TRUE(stats.address_bytes > 0);
-    blocks[0] = kit_alloc(&w, 3 * MEND_MIB, NULL);
-    EXPECT_U64_EQ(stats.address_bytes, mend_world_stats(&w).address_bytes);
-    kit_close(&w);
+    blocks[0] = kit_alloc(w, 3 * MEND_MIB, NULL);
+    EXPECT_STATS(w, address_bytes, stats.address_bytes);
 }
 
-MEND_TEST(pool_corners, a_hopeless_request_does_not_wait_for_work_in_flight)
+KIT_TEST(pool_corners, a_hopeless_request_does_not_wait_for_work_in_flight)
 {
-    mend_world w;
-    mend_stream busy;
-    ASSERT_TRUE(kit_open_default(&w));
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &busy));
-    void *pointer = kit_alloc(&w, MEND_MIB, busy);
-    kit_launch(&w, busy, MEND_SIM_WORK_TOUCH, pointer, 512, 0, 1000);
-    kit_free(&w, pointer, busy);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, 65 * MEND_MIB, NULL, &pointer));
-    EXPECT_U64_EQ(0, mend_world_stats(&w).host_waits);
-    pointer = kit_alloc(&w, 64 * MEND_MIB, NULL);
-    kit_close(&w);
+    mend_stream busy = kit_stream(w);
+    void *pointer = kit_alloc(w, MEND_MIB, busy);
+    kit_launch(w, busy, MEND_SIM_WORK_TOUCH, pointer, 512, 0, 1000);
+    kit_free(w, pointer, busy);
+    kit_expect_none(w, 65 * MEND_MIB, NULL, "");
+    EXPECT_STATS(w, host_waits, 0);
+    pointer = kit_alloc(w, 64 * MEND_MIB, NULL);
 }
 
-MEND_TEST(pool_corners, destroy_waits_for_work_in_flight)
+KIT_LAST_TEST(pool_corners, destroy_waits_for_work_in_flight, kit_open_default(w))
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
-    void *pointer = kit_alloc(&w, MEND_MIB, NULL);
-    kit_launch(&w, NULL, MEND_SIM_WORK_TOUCH, pointer, 512, 0, 1000);
-    EXPECT_RESULT(MEND_OK, mend_pool_destroy(w.pool));
-    EXPECT_TRUE(mend_sim_now_ns(w.sim) >= 1000);
-    mend_sim_advance(w.sim, 1000);
-    EXPECT_STR_EQ("", mend_sim_first_violation(w.sim));
-    mend_sim_destroy(w.sim);
+    void *pointer = kit_alloc(w, MEND_MIB, NULL);
+    kit_launch(w, NULL, MEND_SIM_WORK_TOUCH, pointer, 512, 0, 1000);
+    EXPECT_OK(mend_pool_destroy(w->pool));
+    EXPECT_TRUE(mend_sim_now_ns(w->sim) >= 1000);
+    mend_sim_advance(w->sim, 1000);
+    EXPECT_STR_EQ("", mend_sim_first_violation(w->sim));
 }
 
-MEND_TEST(pool_corners, a_pool_of_another_process_is_refused)
+KIT_TEST(pool_corners, a_pool_of_another_process_is_refused)
 {
-    mend_world w;
     void *pointer = NULL;
     mend_stats stats = MEND_STATS_INIT;
-    ASSERT_TRUE(kit_open_default(&w));
-    w.pool->generation++; /* as if it had been inherited through fork */
-    EXPECT_RESULT(MEND_ERROR_FORKED, mend_alloc(w.pool, 512, NULL, &pointer));
-    EXPECT_RESULT(MEND_ERROR_FORKED, mend_free(w.pool, &stats, NULL));
-    EXPECT_RESULT(MEND_ERROR_FORKED, mend_trim(w.pool, 0, NULL));
-    EXPECT_RESULT(MEND_ERROR_FORKED, mend_get_stats(w.pool, &stats));
-    EXPECT_RESULT(MEND_ERROR_FORKED, mend_pool_destroy(w.pool));
-    w.pool->generation--;
-    kit_close(&w);
+    w->pool->generation++; /* as if it had been inherited through fork */
+    EXPECT_ERROR(FORKED, mend_alloc(w->pool, 512, NULL, &pointer));
+    EXPECT_ERROR(FORKED, mend_free(w->pool, &stats, NULL));
+    EXPECT_ERROR(FORKED, mend_trim(w->pool, 0, NULL));
+    EXPECT_ERROR(FORKED, mend_get_stats(w->pool, &stats));
+    EXPECT_ERROR(FORKED, mend_pool_destroy(w->pool));
+    w->pool->generation--;
 }
 
 /* New memory is made beside a capture in the same thread, and the thread is as it was. */
-MEND_TEST(pool_corners, calls_leave_the_thread_s_capture_mode_alone)
+KIT_TEST(pool_corners, calls_leave_the_thread_s_capture_mode_alone)
 {
-    mend_world w;
-    mend_stream captured;
     mend_capture_mode mode = MEND_CAPTURE_MODE_THREAD_LOCAL;
-    ASSERT_TRUE(kit_open_default(&w));
-    const mend_driver *driver = mend_sim_driver(w.sim);
+    const mend_driver *driver = mend_sim_driver(w->sim);
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->exchange_capture_mode(driver, &mode));
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &captured));
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(w.sim, captured, MEND_SIM_CAPTURE_GLOBAL));
-    kit_alloc(&w, MEND_MIB, NULL);
-    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(w.sim, captured, NULL));
+    mend_stream captured = kit_stream(w);
+    EXPECT_OK(mend_sim_begin_capture(w->sim, captured, MEND_SIM_CAPTURE_GLOBAL));
+    kit_alloc(w, MEND_MIB, NULL);
+    EXPECT_OK(mend_sim_end_capture(w->sim, captured, NULL));
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->exchange_capture_mode(driver, &mode));
     EXPECT_INT_EQ(MEND_CAPTURE_MODE_THREAD_LOCAL, mode);
-    kit_close(&w);
 }
 
 /* The device is lost at the very unmapping of a trim. */
-MEND_TEST(pool_corners, a_trim_that_finds_the_device_lost_says_so)
+KIT_LAST_TEST(pool_corners, a_trim_that_finds_the_device_lost_says_so, kit_open_default(w))
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
-    void *pointer = kit_alloc(&w, MEND_MIB, NULL);
-    kit_free(&w, pointer, NULL);
-    kit_fail(&w, "unmap", 0, 0, 4);
-    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_trim(w.pool, 0, NULL));
-    mend_pool_destroy(w.pool);
-    mend_sim_destroy(w.sim);
+    kit_free(w, kit_alloc(w, MEND_MIB, NULL), NULL);
+    kit_fail(w, "unmap", 0, 0, 4);
+    EXPECT_ERROR(DEVICE_LOST, mend_trim(w->pool, 0, NULL));
+    mend_pool_destroy(w->pool);
 }
 
 /* The device is lost while the end waits for it; a driver that takes back what it gave is given it.
  */
-MEND_TEST(pool_corners, the_end_of_a_lost_pool_gives_back_what_is_taken)
+KIT_LAST_TEST(pool_corners, the_end_of_a_lost_pool_gives_back_what_is_taken, kit_open_default(w))
 {
     enum { LOST = 700, BOTH_TRIES = 2 };
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
-    kit_alloc(&w, MEND_MIB, NULL);
-    kit_fail(&w, "context_synchronize", 0, BOTH_TRIES, LOST);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_pool_destroy(w.pool));
-    mend_sim_ledger ledger = mend_world_ledger(&w);
-    EXPECT_U64_EQ(0, ledger.chunks);
-    EXPECT_U64_EQ(0, ledger.mappings);
-    EXPECT_U64_EQ(0, ledger.reservations);
-    mend_sim_destroy(w.sim);
+    kit_alloc(w, MEND_MIB, NULL);
+    kit_fail(w, "context_synchronize", 0, BOTH_TRIES, LOST);
+    EXPECT_ERROR(DRIVER, mend_pool_destroy(w->pool));
+    EXPECT_LEDGER(w, chunks, 0, mappings, 0, reservations, 0);
 }
 
 /* Each host allocation of a trim fails in turn; the last is for what its unmapping makes free. */
@@ -363,27 +276,20 @@ MEND_TEST(pool_corners, a_trim_without_host_memory_says_so)
         mend_world w;
         mend_unwatched_driver unwatched;
         mend_world_init(&w);
-        ASSERT_TRUE(mend_world_open_device(&w));
-        mend_unwatched_driver_init(&unwatched, mend_sim_driver(w.sim));
-        ASSERT_TRUE(mend_world_open_pool(&w, &unwatched.table));
-        void *pointer = kit_alloc(&w, MEND_MIB, NULL);
-        kit_free(&w, pointer, NULL);
+        ASSERT_TRUE(kit_open_unwatched(&w, &unwatched));
+        kit_free(&w, kit_alloc(&w, MEND_MIB, NULL), NULL);
         mend_slab *gaps = &w.pool->heap.space.gap_slab;
         size_t withheld = gaps->free_count - gaps->promised_count;
         gaps->promised_count += withheld;
-        mend_test_fail_host_memory_after(after, UINT64_MAX);
-        mend_test_watch_host_memory(true);
-        mend_result result = mend_trim(w.pool, 0, NULL);
-        mend_test_watch_host_memory(false);
-        mend_test_heal_host_memory();
+        mend_result result = mend_test_starve(after, UINT64_MAX, mend_trim(w.pool, 0, NULL));
         gaps->promised_count -= withheld;
         EXPECT_RESULT(mend_world_stats(&w).reserved_bytes == 0 ? MEND_OK
                                                                : MEND_ERROR_OUT_OF_HOST_MEMORY,
                       result);
         succeeded += result == MEND_OK;
         left_unmapping += mend_world_stats(&w).retired_bytes > 0;
-        EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, NULL));
-        EXPECT_U64_EQ(0, mend_world_stats(&w).reserved_bytes);
+        EXPECT_OK(mend_trim(w.pool, 0, NULL));
+        EXPECT_STATS(&w, reserved_bytes, 0);
         kit_close(&w);
     }
     EXPECT_TRUE(succeeded > 0 && left_unmapping > 0);

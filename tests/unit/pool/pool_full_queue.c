@@ -48,29 +48,17 @@ static void watch_no_more(interruption *i)
     mend_sim_set_call_observer(i->w->sim, NULL, NULL);
 }
 
-static void keep_nobody_waiting(const char *call)
+KIT_EACH(pool_full_queue, a_record_and_a_wait_of_a_stream_keep_nobody_waiting, int, is_wait, 2,
+         kit_open_with(w, 8 * MEND_MIB, NULL))
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    interruption i = {.w = &w, .call = call};
-    kit_leave_in_flight(&w, block_bytes, w.streams[0], 1000, w.streams[0]);
+    interruption i = {.w = w, .call = is_wait ? "stream_wait" : "event_record"};
+    kit_leave_in_flight(w, block_bytes, S(0), 1000, S(0));
     watch(&i);
-    kit_leave_in_flight(&w, block_bytes, w.streams[1], 10, w.streams[1]);
+    kit_leave_in_flight(w, block_bytes, S(1), 10, S(1));
     watch_no_more(&i);
     EXPECT_TRUE(i.calls > 0);
     EXPECT_INT_EQ(i.calls, i.was_free);
-    EXPECT_U64_EQ(1, mend_world_stats(&w).stream_waits);
-    kit_close(&w);
-}
-
-MEND_TEST(pool_full_queue, a_record_keeps_nobody_waiting)
-{
-    keep_nobody_waiting("event_record");
-}
-
-MEND_TEST(pool_full_queue, a_wait_of_a_stream_keeps_nobody_waiting)
-{
-    keep_nobody_waiting("stream_wait");
+    EXPECT_STATS(w, stream_waits, 1);
 }
 
 static void *free_late(void *argument)
@@ -87,23 +75,20 @@ static void free_in_another_thread(interruption *i)
 }
 
 /* Behind the event, and before the fence: the fence does not cover it. */
-MEND_TEST(pool_full_queue, what_is_freed_during_a_record_waits_for_the_next)
+KIT_TEST_IN(pool_full_queue, what_is_freed_during_a_record_waits_for_the_next,
+            kit_open_with(w, 8 * MEND_MIB, NULL))
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    interruption i = {
-        .w = &w, .call = "event_record", .is_after = 1, .act = free_in_another_thread};
-    i.block = kit_alloc(&w, MEND_MIB, w.streams[0]);
-    kit_leave_in_flight(&w, block_bytes, w.streams[0], 1000, w.streams[0]);
+    interruption i = {.w = w, .call = "event_record", .is_after = 1, .act = free_in_another_thread};
+    i.block = kit_alloc(w, MEND_MIB, S(0));
+    kit_leave_in_flight(w, block_bytes, S(0), 1000, S(0));
     watch(&i);
-    void *block = kit_alloc(&w, block_bytes, w.streams[1]);
+    void *block = kit_alloc(w, block_bytes, S(1));
     watch_no_more(&i);
     EXPECT_TRUE(i.is_done);
-    kit_use(&w, w.streams[1], block, block_bytes, 10);
-    kit_alloc_used(&w, 3 * MEND_MIB, w.streams[1], 10);
-    mend_world_check(&w);
-    EXPECT_U64_EQ(2, mend_world_stats(&w).stream_waits);
-    kit_close(&w);
+    kit_use(w, S(1), block, block_bytes, 10);
+    kit_alloc_used(w, 3 * MEND_MIB, S(1), 10);
+    mend_world_check(w);
+    EXPECT_STATS(w, stream_waits, 2);
 }
 
 static void *take_it(void *argument)
@@ -122,27 +107,22 @@ static void take_in_another_thread(interruption *i)
 }
 
 /* The stream that freed it takes a piece of what another is about to get: that one looks again. */
-MEND_TEST(pool_full_queue, what_is_taken_during_a_wait_is_not_taken_twice)
+KIT_TEST_IN(pool_full_queue, what_is_taken_during_a_wait_is_not_taken_twice,
+            kit_open_with(w, 16 * MEND_MIB, NULL))
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, NULL));
-    interruption i = {.w = &w, .call = "stream_wait", .is_after = 1, .act = take_in_another_thread};
+    interruption i = {.w = w, .call = "stream_wait", .is_after = 1, .act = take_in_another_thread};
     for (int n = 0; n < 3; n++) {
-        kit_leave_in_flight(&w, block_bytes, w.streams[0], 1000, w.streams[0]);
+        kit_leave_in_flight(w, block_bytes, S(0), 1000, S(0));
     }
     watch(&i);
     for (int n = 0; n < 2; n++) {
-        kit_alloc_used(&w, block_bytes, w.streams[1], 10);
+        kit_alloc_used(w, block_bytes, S(1), 10);
     }
     watch_no_more(&i);
-    mend_world_check(&w);
-    kit_close(&w);
+    mend_world_check(w);
 }
 
-static void may_vanish(mend_world *w)
-{
-    w->pool_config.streams_may_vanish = 1;
-}
+KIT_SETTING(may_vanish, w->pool_config.streams_may_vanish = 1);
 
 static void audit_in_the_middle(interruption *i)
 {
@@ -150,20 +130,17 @@ static void audit_in_the_middle(interruption *i)
 }
 
 /* What a block's users waited for is recorded when the block is one no more: the pool is whole. */
-MEND_TEST(pool_full_queue, a_free_is_over_before_its_users_are_recorded)
+KIT_TEST_IN(pool_full_queue, a_free_is_over_before_its_users_are_recorded,
+            kit_open_with(w, 16 * MEND_MIB, may_vanish))
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, may_vanish));
-    interruption i = {.w = &w, .call = "event_record", .act = audit_in_the_middle};
-    void *block = kit_alloc(&w, block_bytes, w.streams[1]);
-    EXPECT_RESULT(MEND_OK, mend_record_stream(w.pool, block, w.streams[0]));
-    EXPECT_RESULT(MEND_OK, mend_record_stream(w.pool, block, w.streams[2]));
-    kit_use(&w, w.streams[0], block, block_bytes, 1000);
+    interruption i = {.w = w, .call = "event_record", .act = audit_in_the_middle};
+    void *block = kit_alloc(w, block_bytes, S(1));
+    EXPECT_OK(mend_record_stream(w->pool, block, S(0)));
+    EXPECT_OK(mend_record_stream(w->pool, block, S(2)));
+    kit_use(w, S(0), block, block_bytes, 1000);
     watch(&i);
-    kit_free(&w, block, w.streams[1]);
+    kit_free(w, block, S(1));
     watch_no_more(&i);
     EXPECT_TRUE(i.is_done);
-    EXPECT_INT_EQ(3, i.calls);
-    EXPECT_INT_EQ(3, i.was_free);
-    kit_close(&w);
+    EXPECT_FIELDS(i, calls, 3, was_free, 3);
 }

@@ -3,7 +3,6 @@
 
 #include "tests/support/child.h"
 #include "tests/support/follower.h"
-#include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
 
 #define QUARTER (256 * MEND_KIB)
@@ -24,7 +23,7 @@ static bool open_rig_of(rig *r, uint64_t memory_bytes, uint64_t capacity)
         return false;
     }
     r->stream = r->w.streams[0];
-    EXPECT_RESULT(MEND_OK, mend_history_start(r->w.pool, capacity));
+    EXPECT_OK(mend_history_start(r->w.pool, capacity));
     EXPECT_TRUE(mend_follower_begin(&r->follower, r->w.pool));
     return true;
 }
@@ -54,8 +53,8 @@ static size_t read(rig *r)
 {
     size_t count = 0;
     memset(r->events, 0, sizeof(r->events));
-    EXPECT_RESULT(MEND_OK, mend_history_read(r->w.pool, &r->cursor, r->events, sizeof(*r->events),
-                                             MOST, &count));
+    EXPECT_OK(
+        mend_history_read(r->w.pool, &r->cursor, r->events, sizeof(*r->events), MOST, &count));
     return count;
 }
 
@@ -71,370 +70,282 @@ static void expect_kinds(rig *r, const mend_event_kind *kinds, size_t count)
     expect_kinds(r, (const mend_event_kind[]){__VA_ARGS__},                                        \
                  sizeof((const mend_event_kind[]){__VA_ARGS__}) / sizeof(mend_event_kind))
 
-/* ---- what is said ------------------------------------------------------------------------------
- */
+#define RIG_TEST(suite, name, opening) KIT_RIG_TEST(suite, name, rig, opening, close_rig(r))
 
-MEND_TEST(pool_history, a_block_comes_behind_its_memory_and_goes_before_it)
+RIG_TEST(pool_history, a_block_comes_behind_its_memory_and_goes_before_it, open_rig(r))
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    void *block = kit_alloc(&r.w, QUARTER - 100, r.stream);
-    kit_free(&r.w, block, r.w.streams[1]);
-    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, NULL));
-    EXPECT_KINDS(&r, MEND_EVENT_CREATE, MEND_EVENT_MAP, MEND_EVENT_ALLOC, MEND_EVENT_FREE,
+    void *block = kit_alloc(w, QUARTER - 100, r->stream);
+    kit_free(w, block, S(1));
+    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_KINDS(r, MEND_EVENT_CREATE, MEND_EVENT_MAP, MEND_EVENT_ALLOC, MEND_EVENT_FREE,
                  MEND_EVENT_UNMAP, MEND_EVENT_RELEASE, MEND_EVENT_TRIM);
     for (int i = 0; i < 7; i++) {
-        bool is_of_block = r.events[i].kind == MEND_EVENT_ALLOC || //
-                           r.events[i].kind == MEND_EVENT_FREE;
-        EXPECT_U64_EQ((uint64_t)i + 1, r.events[i].sequence);
-        EXPECT_U64_EQ(is_of_block ? QUARTER : MEND_MIB, r.events[i].size_bytes);
-        EXPECT_U64_EQ(is_of_block ? QUARTER - 100 : 0, r.events[i].requested_bytes);
-        EXPECT_TRUE(r.events[i].group == NULL);
-        EXPECT_INT_EQ(0, r.events[i].is_for_graphs);
+        bool is_of_block = r->events[i].kind == MEND_EVENT_ALLOC || //
+                           r->events[i].kind == MEND_EVENT_FREE;
+        EXPECT_U64_EQ((uint64_t)i + 1, r->events[i].sequence);
+        EXPECT_U64_EQ(is_of_block ? QUARTER : MEND_MIB, r->events[i].size_bytes);
+        EXPECT_U64_EQ(is_of_block ? QUARTER - 100 : 0, r->events[i].requested_bytes);
+        EXPECT_TRUE(r->events[i].group == NULL);
+        EXPECT_INT_EQ(0, r->events[i].is_for_graphs);
     }
     for (int i = 1; i < 5; i++) {
-        EXPECT_PTR_EQ(block, r.events[i].address);
+        EXPECT_PTR_EQ(block, r->events[i].address);
     }
-    EXPECT_PTR_EQ(r.stream, r.events[2].stream);
-    EXPECT_PTR_EQ(r.w.streams[1], r.events[3].stream);
-    EXPECT_PTR_EQ(MEND_NO_STREAM, r.events[1].stream);
-    close_rig(&r);
+    EXPECT_PTR_EQ(r->stream, r->events[2].stream);
+    EXPECT_PTR_EQ(S(1), r->events[3].stream);
+    EXPECT_PTR_EQ(MEND_NO_STREAM, r->events[1].stream);
 }
 
-MEND_TEST(pool_history, every_pair_of_the_steady_state_is_told)
+RIG_TEST(pool_history, every_pair_of_the_steady_state_is_told, open_rig(r))
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    void *before = kit_alloc(&r.w, QUARTER, r.stream);
-    read(&r);
+    void *before = kit_alloc(w, QUARTER, r->stream);
+    read(r);
     for (int i = 0; i < 5; i++) {
-        kit_free(&r.w, before, r.stream);
-        EXPECT_PTR_EQ(before, kit_alloc(&r.w, QUARTER, r.stream));
-        EXPECT_KINDS(&r, MEND_EVENT_FREE, MEND_EVENT_ALLOC);
+        kit_free(w, before, r->stream);
+        EXPECT_PTR_EQ(before, kit_alloc(w, QUARTER, r->stream));
+        EXPECT_KINDS(r, MEND_EVENT_FREE, MEND_EVENT_ALLOC);
     }
-    kit_free(&r.w, before, MEND_NO_STREAM);
-    EXPECT_KINDS(&r, MEND_EVENT_FREE);
-    EXPECT_PTR_EQ(MEND_NO_STREAM, r.events[0].stream);
-    close_rig(&r);
+    kit_free(w, before, MEND_NO_STREAM);
+    EXPECT_KINDS(r, MEND_EVENT_FREE);
+    EXPECT_PTR_EQ(MEND_NO_STREAM, r->events[0].stream);
 }
 
 /* While it is off the front cache keeps blocks, which the history names when it begins. */
-MEND_TEST(pool_history, the_front_cache_pauses_while_it_is_on)
+KIT_RIG_TEST(pool_history, the_front_cache_pauses_while_it_is_on, rig, open_rig(r),
+             kit_close(&r->w))
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    EXPECT_RESULT(MEND_OK, mend_history_start(r.w.pool, 0));
-    void *block = kit_alloc(&r.w, QUARTER, r.stream);
-    kit_free(&r.w, block, r.stream);
-    EXPECT_U64_EQ(1, mend_world_stats(&r.w).cached_blocks);
-    uint64_t events = mend_world_stats(&r.w).history_events;
-    EXPECT_RESULT(MEND_OK, mend_history_start(r.w.pool, ROOM));
-    EXPECT_RESULT(MEND_OK, mend_history_start(r.w.pool, 2 * ROOM));
-    EXPECT_U64_EQ(0, mend_world_stats(&r.w).cached_blocks);
-    EXPECT_TRUE(mend_follower_begin(&r.follower, r.w.pool));
-    EXPECT_PTR_EQ(block, kit_alloc(&r.w, QUARTER, r.stream));
-    kit_free(&r.w, block, r.stream);
-    EXPECT_U64_EQ(0, mend_world_stats(&r.w).cached_blocks);
-    EXPECT_U64_EQ(events + 2, mend_world_stats(&r.w).history_events);
-    follow(&r);
-    EXPECT_TRUE(mend_world_check(&r.w));
-    EXPECT_RESULT(MEND_OK, mend_history_start(r.w.pool, 0));
-    EXPECT_RESULT(MEND_OK, mend_history_start(r.w.pool, 0));
-    EXPECT_PTR_EQ(block, kit_alloc(&r.w, QUARTER, r.stream));
-    kit_free(&r.w, block, r.stream);
-    EXPECT_U64_EQ(1, mend_world_stats(&r.w).cached_blocks);
-    mend_follower_end(&r.follower);
-    kit_close(&r.w);
+    EXPECT_OK(mend_history_start(w->pool, 0));
+    void *block = kit_alloc(w, QUARTER, r->stream);
+    kit_free(w, block, r->stream);
+    EXPECT_STATS(w, cached_blocks, 1);
+    uint64_t events = mend_world_stats(w).history_events;
+    EXPECT_OK(mend_history_start(w->pool, ROOM));
+    EXPECT_OK(mend_history_start(w->pool, 2 * ROOM));
+    EXPECT_STATS(w, cached_blocks, 0);
+    EXPECT_TRUE(mend_follower_begin(&r->follower, w->pool));
+    EXPECT_PTR_EQ(block, kit_alloc(w, QUARTER, r->stream));
+    kit_free(w, block, r->stream);
+    EXPECT_STATS(w, cached_blocks, 0, history_events, events + 2);
+    follow(r);
+    EXPECT_TRUE(mend_world_check(w));
+    EXPECT_OK(mend_history_start(w->pool, 0));
+    EXPECT_OK(mend_history_start(w->pool, 0));
+    EXPECT_PTR_EQ(block, kit_alloc(w, QUARTER, r->stream));
+    kit_free(w, block, r->stream);
+    EXPECT_STATS(w, cached_blocks, 1);
+    mend_follower_end(&r->follower);
 }
 
-MEND_TEST(pool_history, moved_chunks_leave_and_come)
+RIG_TEST(pool_history, moved_chunks_leave_and_come, open_rig_of(r, 4 * MEND_MIB, ROOM))
 {
-    rig r;
     void *blocks[4];
-    ASSERT_TRUE(open_rig_of(&r, 4 * MEND_MIB, ROOM));
-    for (int i = 0; i < 4; i++) {
-        blocks[i] = kit_alloc(&r.w, MEND_MIB, r.stream);
-    }
-    kit_free(&r.w, blocks[0], r.stream);
-    kit_free(&r.w, blocks[2], r.stream);
-    follow(&r);
-    void *large = kit_alloc(&r.w, 2 * MEND_MIB, r.stream);
-    uint64_t moved = mend_world_stats(&r.w).chunks_moved;
+    kit_alloc_row(w, blocks, 4, MEND_MIB, r->stream);
+    kit_free(w, blocks[0], r->stream);
+    kit_free(w, blocks[2], r->stream);
+    follow(r);
+    kit_alloc(w, 2 * MEND_MIB, r->stream);
+    uint64_t moved = mend_world_stats(w).chunks_moved;
     EXPECT_TRUE(moved > 0);
-    follow(&r);
-    EXPECT_TRUE(r.follower.seen[MEND_EVENT_UNMAP] >= moved);
-    kit_free(&r.w, large, r.stream);
-    close_rig(&r);
+    follow(r);
+    EXPECT_TRUE(r->follower.seen[MEND_EVENT_UNMAP] >= moved);
 }
 
 /* What a refused plan has claimed comes back, and what it has created goes. */
-MEND_TEST(pool_history, what_the_driver_refuses_is_undone_there_too)
+KIT_RIG_EACH(pool_history, what_the_driver_refuses_is_undone_there_too, int, i, 4, rig, r,
+             open_rig_of(r, 4 * MEND_MIB, ROOM), close_rig(r))
 {
     static const char *const calls[] = {"create", "map", "set_access", "unmap"};
-    for (int i = 0; i < 4; i++) {
-        rig r;
-        void *blocks[4];
-        ASSERT_TRUE(open_rig_of(&r, 4 * MEND_MIB, ROOM));
-        for (int k = 0; k < 4; k++) {
-            blocks[k] = kit_alloc(&r.w, MEND_MIB, r.stream);
-        }
-        kit_free(&r.w, blocks[0], r.stream);
-        kit_free(&r.w, blocks[2], r.stream);
-        kit_fail(&r.w, calls[i], 0, 2, 999);
-        void *large = NULL;
-        mend_result result = mend_alloc(r.w.pool, 2 * MEND_MIB, r.stream, &large);
-        follow(&r);
-        EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_DRIVER);
-        mend_sim_clear_faults(r.w.sim);
-        close_rig(&r);
-    }
+    void *blocks[4];
+    kit_alloc_row(&r->w, blocks, 4, MEND_MIB, r->stream);
+    kit_free(&r->w, blocks[0], r->stream);
+    kit_free(&r->w, blocks[2], r->stream);
+    kit_fail(&r->w, calls[i], 0, 2, 999);
+    void *large = NULL;
+    mend_result result = mend_alloc(r->w.pool, 2 * MEND_MIB, r->stream, &large);
+    follow(r);
+    EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_DRIVER);
+    mend_sim_clear_faults(r->w.sim);
 }
 
-MEND_TEST(pool_history, compaction_names_the_chunk_and_the_holes_it_leaves)
+RIG_TEST(pool_history, compaction_names_the_chunk_and_the_holes_it_leaves,
+         open_rig_of(r, 8 * MEND_MIB, ROOM))
 {
-    rig r;
     void *blocks[8];
-    ASSERT_TRUE(open_rig_of(&r, 8 * MEND_MIB, ROOM));
-    void *all = kit_alloc(&r.w, MEND_MIB, r.stream);
-    kit_free(&r.w, all, r.stream);
-    for (int i = 0; i < 8; i++) {
-        blocks[i] = kit_alloc_written(&r.w, MEND_MIB / 8, r.stream);
-    }
+    kit_free(w, kit_alloc(w, MEND_MIB, r->stream), r->stream);
+    kit_alloc_written_row(w, blocks, 8, MEND_MIB / 8, r->stream);
     for (int i = 0; i < 8; i++) {
         if (i != 1 && i != 5) {
-            kit_free(&r.w, blocks[i], r.stream);
+            kit_free(w, blocks[i], r->stream);
         }
     }
-    follow(&r);
+    follow(r);
     mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
-    EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, &report));
+    EXPECT_OK(mend_defrag(w->pool, NULL, &report));
     EXPECT_U64_EQ(1, report.compactions);
-    follow(&r);
-    EXPECT_U64_EQ(1, r.follower.seen[MEND_EVENT_COMPACT]);
-    EXPECT_TRUE(r.follower.seen[MEND_EVENT_UNMAP] >= 3);
-    close_rig(&r);
+    follow(r);
+    EXPECT_U64_EQ(1, r->follower.seen[MEND_EVENT_COMPACT]);
+    EXPECT_TRUE(r->follower.seen[MEND_EVENT_UNMAP] >= 3);
 }
 
-MEND_TEST(pool_history, waits_limits_and_refusals_are_told)
+RIG_TEST(pool_history, waits_limits_and_refusals_are_told, open_rig_of(r, 4 * MEND_MIB, ROOM))
 {
-    rig r;
-    ASSERT_TRUE(open_rig_of(&r, 4 * MEND_MIB, ROOM));
-    kit_leave_in_flight(&r.w, 3 * MEND_MIB, r.stream, 1000, r.stream);
-    void *other = kit_alloc(&r.w, 3 * MEND_MIB, r.w.streams[1]);
-    kit_use(&r.w, r.w.streams[1], other, 3 * MEND_MIB, 1000);
-    kit_free(&r.w, other, r.w.streams[1]);
-    void *idle = kit_alloc(&r.w, 3 * MEND_MIB, MEND_NO_STREAM);
-    mend_stats stats = mend_world_stats(&r.w);
+    kit_leave_in_flight(w, 3 * MEND_MIB, r->stream, 1000, r->stream);
+    kit_leave_in_flight(w, 3 * MEND_MIB, S(1), 1000, S(1));
+    kit_alloc(w, 3 * MEND_MIB, MEND_NO_STREAM);
+    mend_stats stats = mend_world_stats(w);
     EXPECT_TRUE(stats.stream_waits > 0);
     EXPECT_TRUE(stats.host_waits > 0);
-    read(&r);
-    kit_expect_none(&r.w, 3 * MEND_MIB + 1, r.w.streams[2], "");
-    EXPECT_KINDS(&r, MEND_EVENT_OUT_OF_MEMORY);
-    EXPECT_U64_EQ(3 * MEND_MIB + 512, r.events[0].size_bytes);
-    EXPECT_PTR_EQ(r.w.streams[2], r.events[0].stream);
-    EXPECT_RESULT(MEND_OK, mend_set_limit(r.w.pool, 5 * MEND_MIB / 2));
-    size_t count = read(&r);
+    read(r);
+    kit_expect_none(w, 3 * MEND_MIB + 1, S(2), "");
+    EXPECT_KINDS(r, MEND_EVENT_OUT_OF_MEMORY);
+    EXPECT_U64_EQ(3 * MEND_MIB + 512, r->events[0].size_bytes);
+    EXPECT_PTR_EQ(S(2), r->events[0].stream);
+    EXPECT_OK(mend_set_limit(w->pool, 5 * MEND_MIB / 2));
+    size_t count = read(r);
     EXPECT_TRUE(count > 1);
-    EXPECT_INT_EQ(MEND_EVENT_LIMIT, r.events[0].kind);
-    EXPECT_U64_EQ(5 * MEND_MIB / 2, r.events[0].size_bytes);
-    EXPECT_INT_EQ(MEND_EVENT_TRIM, r.events[count - 1].kind);
-    follow(&r);
-    EXPECT_U64_EQ(stats.stream_waits, r.follower.seen[MEND_EVENT_STREAM_WAIT]);
-    EXPECT_U64_EQ(stats.host_waits, r.follower.seen[MEND_EVENT_HOST_WAIT]);
-    kit_free(&r.w, idle, r.stream);
-    close_rig(&r);
+    EXPECT_FIELDS(r->events[0], kind, MEND_EVENT_LIMIT, size_bytes, 5 * MEND_MIB / 2);
+    EXPECT_INT_EQ(MEND_EVENT_TRIM, r->events[count - 1].kind);
+    follow(r);
+    EXPECT_U64_EQ(stats.stream_waits, r->follower.seen[MEND_EVENT_STREAM_WAIT]);
+    EXPECT_U64_EQ(stats.host_waits, r->follower.seen[MEND_EVENT_HOST_WAIT]);
 }
 
-MEND_TEST(pool_history, pins_and_groups_are_told)
+RIG_TEST(pool_history, pins_and_groups_are_told, open_rig(r))
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    void *block = kit_alloc(&r.w, QUARTER, r.stream);
-    read(&r);
-    EXPECT_RESULT(MEND_OK, mend_pin(r.w.pool, block, 1024));
-    EXPECT_RESULT(MEND_OK, mend_unpin(r.w.pool, block, 1024));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_unpin(r.w.pool, block, 1024));
-    EXPECT_KINDS(&r, MEND_EVENT_PIN, MEND_EVENT_UNPIN);
-    EXPECT_PTR_EQ(block, r.events[1].address);
-    EXPECT_U64_EQ(1024, r.events[1].size_bytes);
-    mend_group *group = kit_begin_group(&r.w, r.stream);
-    void *of_group = kit_alloc(&r.w, QUARTER, r.stream);
-    kit_free(&r.w, of_group, r.stream);
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, r.stream));
-    EXPECT_KINDS(&r, MEND_EVENT_ALLOC, MEND_EVENT_FREE, MEND_EVENT_GROUP_RELEASE);
+    void *block = kit_alloc(w, QUARTER, r->stream);
+    read(r);
+    EXPECT_OK(mend_pin(w->pool, block, 1024));
+    EXPECT_OK(mend_unpin(w->pool, block, 1024));
+    EXPECT_INVALID(mend_unpin(w->pool, block, 1024));
+    EXPECT_KINDS(r, MEND_EVENT_PIN, MEND_EVENT_UNPIN);
+    EXPECT_PTR_EQ(block, r->events[1].address);
+    EXPECT_U64_EQ(1024, r->events[1].size_bytes);
+    mend_group *group = kit_begin_group(w, r->stream);
+    kit_free(w, kit_alloc(w, QUARTER, r->stream), r->stream);
+    kit_end_group(group, r->stream);
+    EXPECT_KINDS(r, MEND_EVENT_ALLOC, MEND_EVENT_FREE, MEND_EVENT_GROUP_RELEASE);
     for (int i = 0; i < 3; i++) {
-        EXPECT_TRUE(r.events[i].group == group);
-        EXPECT_INT_EQ(i < 2, r.events[i].is_for_graphs);
+        EXPECT_TRUE(r->events[i].group == group);
+        EXPECT_INT_EQ(i < 2, r->events[i].is_for_graphs);
     }
-    kit_begin_capture(&r.w, r.stream);
-    void *captured = kit_alloc(&r.w, QUARTER, r.stream);
-    EXPECT_KINDS(&r, MEND_EVENT_ALLOC);
-    EXPECT_TRUE(r.events[0].group == NULL);
-    EXPECT_INT_EQ(1, r.events[0].is_for_graphs);
-    mend_sim_graph_destroy(r.w.sim, kit_end_capture(&r.w, r.stream));
-    kit_free(&r.w, captured, r.stream);
-    close_rig(&r);
+    kit_begin_capture(w, r->stream);
+    kit_alloc(w, QUARTER, r->stream);
+    EXPECT_KINDS(r, MEND_EVENT_ALLOC);
+    EXPECT_TRUE(r->events[0].group == NULL);
+    EXPECT_INT_EQ(1, r->events[0].is_for_graphs);
+    mend_sim_graph_destroy(w->sim, kit_end_capture(w, r->stream));
 }
 
 static void *alloc_tagged(rig *r, mend_group *group, uint64_t tag)
 {
-    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
     void *block = NULL;
-    options.group = group;
-    options.tag = tag;
-    EXPECT_RESULT(MEND_OK, mend_alloc_with(r->w.pool, QUARTER, r->stream, &options, &block));
+    EXPECT_OK(mend_alloc_with(r->w.pool, QUARTER, r->stream,
+                              KIT_OPTIONS(mend_alloc_options, .group = group, .tag = tag), &block));
     return block;
 }
 
-MEND_TEST(pool_history, blocks_have_their_tags)
+RIG_TEST(pool_history, blocks_have_their_tags, open_rig(r))
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    void *block = alloc_tagged(&r, NULL, 77);
+    void *block = alloc_tagged(r, NULL, 77);
     mend_region regions[2];
     size_t count = 0;
-    EXPECT_RESULT(MEND_OK, mend_get_regions(r.w.pool, regions, sizeof(*regions), 2, &count));
+    EXPECT_OK(mend_get_regions(w->pool, regions, sizeof(*regions), 2, &count));
     EXPECT_U64_EQ(77, regions[0].tag);
     EXPECT_U64_EQ(0, regions[1].tag);
-    kit_free(&r.w, block, r.stream);
-    EXPECT_PTR_EQ(block, kit_alloc(&r.w, QUARTER, r.stream));
-    EXPECT_KINDS(&r, MEND_EVENT_CREATE, MEND_EVENT_MAP, MEND_EVENT_ALLOC, MEND_EVENT_FREE,
+    kit_free(w, block, r->stream);
+    EXPECT_PTR_EQ(block, kit_alloc(w, QUARTER, r->stream));
+    EXPECT_KINDS(r, MEND_EVENT_CREATE, MEND_EVENT_MAP, MEND_EVENT_ALLOC, MEND_EVENT_FREE,
                  MEND_EVENT_ALLOC);
-    EXPECT_U64_EQ(0, r.events[1].tag);
-    EXPECT_U64_EQ(77, r.events[2].tag);
-    EXPECT_U64_EQ(77, r.events[3].tag);
-    EXPECT_U64_EQ(0, r.events[4].tag);
-    close_rig(&r);
+    EXPECT_U64_EQ(0, r->events[1].tag);
+    EXPECT_U64_EQ(77, r->events[2].tag);
+    EXPECT_U64_EQ(77, r->events[3].tag);
+    EXPECT_U64_EQ(0, r->events[4].tag);
 }
 
-/* Also where a chunk that had moved goes back. */
-MEND_TEST(pool_history, restorations_of_a_group_are_told)
+RIG_TEST(pool_history, restorations_of_a_group_are_told, open_rig_of(r, 4 * MEND_MIB, ROOM))
 {
     enum { BLOCKS = 4 };
-    rig r;
-    mend_group *group = NULL;
     mend_group_block checkpoint[BLOCKS];
     void *blocks[BLOCKS];
     size_t count = 0;
-    ASSERT_TRUE(open_rig_of(&r, 4 * MEND_MIB, ROOM));
-    EXPECT_RESULT(MEND_OK, mend_group_create(r.w.pool, &group));
+    mend_group *group = kit_group(w);
     for (uint64_t i = 0; i < BLOCKS; i++) {
-        blocks[i] = alloc_tagged(&r, group, i + 1);
+        blocks[i] = alloc_tagged(r, group, i + 1);
     }
-    EXPECT_RESULT(MEND_OK, mend_group_get_blocks(group, checkpoint, BLOCKS, &count));
+    EXPECT_OK(mend_group_get_blocks(group, checkpoint, BLOCKS, &count));
     for (int i = 0; i < BLOCKS; i++) {
-        EXPECT_RESULT(MEND_OK, mend_group_free(group, blocks[i], r.stream));
+        EXPECT_OK(mend_group_free(group, blocks[i], r->stream));
     }
-    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
     void *large = NULL;
-    options.group = group;
-    EXPECT_RESULT(MEND_OK, mend_alloc_with(r.w.pool, 4 * MEND_MIB, r.stream, &options, &large));
-    EXPECT_RESULT(MEND_OK, mend_group_free(group, large, r.stream));
-    EXPECT_RESULT(MEND_OK, mend_group_set_blocks(group, checkpoint, count));
-    follow(&r);
-    EXPECT_U64_EQ(2 * BLOCKS + 1, r.follower.seen[MEND_EVENT_ALLOC]);
-    EXPECT_U64_EQ(BLOCKS + 1, r.follower.seen[MEND_EVENT_FREE]);
-    EXPECT_RESULT(MEND_OK, mend_group_set_blocks(group, NULL, 0));
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, r.stream));
-    close_rig(&r);
+    EXPECT_OK(mend_alloc_with(w->pool, 4 * MEND_MIB, r->stream,
+                              KIT_OPTIONS(mend_alloc_options, .group = group), &large));
+    EXPECT_OK(mend_group_free(group, large, r->stream));
+    EXPECT_OK(mend_group_set_blocks(group, checkpoint, count));
+    follow(r);
+    EXPECT_U64_EQ(2 * BLOCKS + 1, r->follower.seen[MEND_EVENT_ALLOC]);
+    EXPECT_U64_EQ(BLOCKS + 1, r->follower.seen[MEND_EVENT_FREE]);
+    EXPECT_OK(mend_group_set_blocks(group, NULL, 0));
+    EXPECT_OK(mend_group_release(group, r->stream));
 }
 
-/* ---- the calls --------------------------------------------------------------------------------
- */
-
-MEND_TEST(pool_history, off_it_tells_nothing)
+KIT_TEST_IN(pool_history, off_it_tells_nothing, kit_open_with(w, 4 * MEND_MIB, NULL))
 {
-    mend_world w;
     mend_history_event event = {.kind = -1};
-    ASSERT_TRUE(kit_open_with(&w, 4 * MEND_MIB, NULL));
-    kit_alloc(&w, QUARTER, NULL);
+    kit_alloc(w, QUARTER, NULL);
     uint64_t cursor = 0;
     size_t count = 7;
-    EXPECT_RESULT(MEND_OK, mend_history_read(w.pool, &cursor, &event, sizeof(event), 1, &count));
+    EXPECT_OK(mend_history_read(w->pool, &cursor, &event, sizeof(event), 1, &count));
     EXPECT_U64_EQ(0, count);
     EXPECT_INT_EQ(-1, event.kind);
-    EXPECT_U64_EQ(0, mend_world_stats(&w).history_events);
-    kit_close(&w);
+    EXPECT_STATS(w, history_events, 0);
 }
 
-MEND_TEST(pool_history, a_small_ring_loses_the_oldest_and_says_so)
+RIG_TEST(pool_history, a_small_ring_loses_the_oldest_and_says_so, open_rig_of(r, 4 * MEND_MIB, 4))
 {
-    rig r;
-    ASSERT_TRUE(open_rig_of(&r, 4 * MEND_MIB, 4));
-    void *block = kit_alloc(&r.w, QUARTER, r.stream);
+    void *block = kit_alloc(w, QUARTER, r->stream);
     for (int i = 0; i < 5; i++) {
-        kit_free(&r.w, block, r.stream);
-        block = kit_alloc(&r.w, QUARTER, r.stream);
+        kit_free(w, block, r->stream);
+        block = kit_alloc(w, QUARTER, r->stream);
     }
-    mend_stats stats = mend_world_stats(&r.w);
-    EXPECT_U64_EQ(4, read(&r));
-    EXPECT_U64_EQ(stats.history_events - 3, r.events[0].sequence);
+    mend_stats stats = mend_world_stats(w);
+    EXPECT_U64_EQ(4, read(r));
+    EXPECT_U64_EQ(stats.history_events - 3, r->events[0].sequence);
     EXPECT_U64_EQ(stats.history_events - 4, stats.history_lost);
-    EXPECT_U64_EQ(0, r.follower.lost);
-    follow(&r);
-    EXPECT_U64_EQ(stats.history_lost, r.follower.lost);
-    close_rig(&r);
+    EXPECT_U64_EQ(0, r->follower.lost);
+    follow(r);
+    EXPECT_U64_EQ(stats.history_lost, r->follower.lost);
 }
 
-MEND_TEST(pool_history, a_reader_takes_more_than_the_lock_is_held_for)
+RIG_TEST(pool_history, a_reader_takes_more_than_the_lock_is_held_for, open_rig(r))
 {
     static mend_history_event events[ROOM];
-    rig r;
     size_t count = 0;
-    ASSERT_TRUE(open_rig(&r));
     for (int i = 0; i < 300; i++) {
-        kit_free(&r.w, kit_alloc(&r.w, QUARTER, r.stream), r.stream);
+        kit_free(w, kit_alloc(w, QUARTER, r->stream), r->stream);
     }
-    EXPECT_RESULT(MEND_OK,
-                  mend_history_read(r.w.pool, &r.cursor, events, sizeof(*events), 500, &count));
+    EXPECT_OK(mend_history_read(w->pool, &r->cursor, events, sizeof(*events), 500, &count));
     EXPECT_U64_EQ(500, count);
-    EXPECT_RESULT(MEND_OK, mend_history_read(r.w.pool, &r.cursor, events + 500, sizeof(*events),
-                                             ROOM - 500, &count));
-    EXPECT_U64_EQ(mend_world_stats(&r.w).history_events, 500 + count);
+    EXPECT_OK(
+        mend_history_read(w->pool, &r->cursor, events + 500, sizeof(*events), ROOM - 500, &count));
+    EXPECT_U64_EQ(mend_world_stats(w).history_events, 500 + count);
     for (size_t i = 0; i < 500 + count; i++) {
         EXPECT_U64_EQ(i + 1, events[i].sequence);
     }
-    close_rig(&r);
 }
 
-MEND_TEST(pool_history, a_cursor_of_another_pool_is_refused)
+RIG_TEST(pool_history, a_cursor_of_another_pool_is_refused, open_rig(r))
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    kit_alloc(&r.w, QUARTER, r.stream);
-    read(&r);
+    kit_alloc(w, QUARTER, r->stream);
+    read(r);
     size_t count = 7;
-    uint64_t cursor = r.cursor + 1;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
-                  mend_history_read(r.w.pool, &cursor, r.events, sizeof(*r.events), 1, &count));
+    uint64_t cursor = r->cursor + 1;
+    EXPECT_INVALID(mend_history_read(w->pool, &cursor, r->events, sizeof(*r->events), 1, &count));
     EXPECT_U64_EQ(7, count);
-    EXPECT_U64_EQ(r.cursor + 1, cursor);
-    close_rig(&r);
+    EXPECT_U64_EQ(r->cursor + 1, cursor);
 }
 
-MEND_TEST(pool_history, without_host_memory_what_was_kept_is_kept_on)
+RIG_TEST(pool_history, programs_of_other_versions_get_the_fields_they_know, open_rig(r))
 {
-    rig r;
-    ASSERT_TRUE(open_rig_of(&r, 4 * MEND_MIB, 8));
-    void *block = kit_alloc(&r.w, QUARTER, r.stream);
-    mend_test_fail_host_memory_after(0, 1);
-    mend_test_watch_host_memory(true);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, mend_history_start(r.w.pool, 1000));
-    mend_test_watch_host_memory(false);
-    mend_test_heal_host_memory();
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, mend_history_start(r.w.pool, UINT64_MAX));
-    kit_free(&r.w, block, r.stream);
-    follow(&r);
-    EXPECT_U64_EQ(0, r.follower.lost);
-    EXPECT_U64_EQ(1, r.follower.seen[MEND_EVENT_FREE]);
-    close_rig(&r);
-}
-
-/* An older program has shorter events, a newer one longer ones. */
-MEND_TEST(pool_history, programs_of_other_versions_get_the_fields_they_know)
-{
-    rig r;
     struct old {
         uint64_t sequence;
     } old[MOST];
@@ -443,36 +354,32 @@ MEND_TEST(pool_history, programs_of_other_versions_get_the_fields_they_know)
         uint64_t unknown;
     } newer[MOST];
     size_t count = 0;
-    ASSERT_TRUE(open_rig(&r));
-    kit_alloc(&r.w, QUARTER, r.stream);
+    kit_alloc(w, QUARTER, r->stream);
     uint64_t cursor = 0;
-    EXPECT_RESULT(MEND_OK, mend_history_read(r.w.pool, &cursor, (mend_history_event *)(void *)old,
-                                             sizeof(*old), MOST, &count));
+    EXPECT_OK(mend_history_read(w->pool, &cursor, (mend_history_event *)(void *)old, sizeof(*old),
+                                MOST, &count));
     EXPECT_U64_EQ(3, count);
     EXPECT_U64_EQ(3, old[2].sequence);
     memset(newer, 0x5a, sizeof(newer));
     cursor = 2;
-    EXPECT_RESULT(MEND_OK, mend_history_read(r.w.pool, &cursor, (mend_history_event *)(void *)newer,
-                                             sizeof(*newer), MOST, &count));
+    EXPECT_OK(mend_history_read(w->pool, &cursor, (mend_history_event *)(void *)newer,
+                                sizeof(*newer), MOST, &count));
     EXPECT_U64_EQ(2, count);
     EXPECT_INT_EQ(MEND_EVENT_ALLOC, newer[1].known.kind);
     EXPECT_U64_EQ(0, newer[1].unknown);
-    close_rig(&r);
 }
 
-MEND_TEST(pool_history, it_can_be_read_after_the_context_is_lost)
+KIT_RIG_TEST(pool_history, it_can_be_read_after_the_context_is_lost, rig, open_rig(r), (void)0)
 {
-    rig r;
     void *none = NULL;
-    ASSERT_TRUE(open_rig(&r));
-    kit_alloc(&r.w, QUARTER, r.stream);
-    kit_break(&r.w, NULL);
-    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_alloc(r.w.pool, 8 * MEND_MIB, r.stream, &none));
-    follow(&r);
-    EXPECT_U64_EQ(1, r.follower.seen[MEND_EVENT_ALLOC]);
-    mend_follower_end(&r.follower);
-    mend_pool_destroy(r.w.pool);
-    mend_sim_destroy(r.w.sim);
+    kit_alloc(w, QUARTER, r->stream);
+    kit_break(w, NULL);
+    EXPECT_ERROR(DEVICE_LOST, mend_alloc(w->pool, 8 * MEND_MIB, r->stream, &none));
+    follow(r);
+    EXPECT_U64_EQ(1, r->follower.seen[MEND_EVENT_ALLOC]);
+    mend_follower_end(&r->follower);
+    mend_pool_destroy(w->pool);
+    mend_sim_destroy(w->sim);
 }
 
 static bool is_refused(void *pool)
@@ -487,10 +394,7 @@ static bool is_refused(void *pool)
            count == 7;
 }
 
-MEND_TEST(pool_history, a_child_of_fork_is_refused)
+RIG_TEST(pool_history, a_child_of_fork_is_refused, open_rig(r))
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    EXPECT_TRUE(mend_test_holds_in_a_child(is_refused, r.w.pool));
-    close_rig(&r);
+    EXPECT_TRUE(mend_test_holds_in_a_child(is_refused, w->pool));
 }

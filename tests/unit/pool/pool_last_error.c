@@ -17,65 +17,54 @@ static void leave_error(void)
 static void expect_error_from_before(void)
 {
     mend_error error = MEND_ERROR_INIT;
-    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
-    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER, error.result);
+    EXPECT_OK(mend_last_error(&error));
+    EXPECT_ERROR(FOREIGN_POINTER, error.result);
     EXPECT_STR_EQ("an error from before", error.message);
 }
 
-MEND_TEST(pool_last_error, a_free_whose_early_fence_is_refused_leaves_it)
+KIT_EACH(pool_last_error, a_free_whose_early_fence_is_refused_leaves_it, int, i, 2,
+         kit_open_default(w))
 {
     static const char *const calls[] = {"event_record", "context_push"};
-    for (int i = 0; i < 2; i++) {
-        mend_world w;
-        ASSERT_TRUE(kit_open_default(&w));
-        void *other = kit_alloc(&w, 512, w.streams[1]);
-        void *large = kit_alloc(&w, 8 * MEND_MIB, w.streams[0]);
-        uint64_t failures = mend_world_stats(&w).driver_failures;
-        leave_error();
-        kit_fail(&w, calls[i], 0, 1, MEND_DRIVER_UNKNOWN);
-        kit_free(&w, large, w.streams[0]);
-        expect_error_from_before();
-        EXPECT_U64_EQ(failures + 1, mend_world_stats(&w).driver_failures);
-        kit_free(&w, other, w.streams[1]);
-        kit_close(&w);
-    }
+    void *other = kit_alloc(w, 512, S(1));
+    void *large = kit_alloc(w, 8 * MEND_MIB, S(0));
+    uint64_t failures = mend_world_stats(w).driver_failures;
+    leave_error();
+    kit_fail(w, calls[i], 0, 1, MEND_DRIVER_UNKNOWN);
+    kit_free(w, large, S(0));
+    expect_error_from_before();
+    EXPECT_STATS(w, driver_failures, failures + 1);
+    kit_free(w, other, S(1));
 }
 
 /* One chunk of eight blocks, of which the second and the sixth live; a compaction that cannot map
  * them again. */
 static void leave_unmapped(mend_world *w, void *blocks[8])
 {
-    void *all = kit_alloc(w, MEND_MIB, NULL);
-    kit_free(w, all, NULL);
-    for (int i = 0; i < 8; i++) {
-        blocks[i] = kit_alloc(w, MEND_MIB / 8, NULL);
-    }
+    kit_free(w, kit_alloc(w, MEND_MIB, NULL), NULL);
+    kit_alloc_row(w, blocks, 8, MEND_MIB / 8, NULL);
     for (int i = 0; i < 8; i++) {
         if (i != 1 && i != 5) {
             kit_free(w, blocks[i], NULL);
         }
     }
     kit_fail(w, "map", 2, UINT64_MAX, MEND_DRIVER_UNKNOWN); /* the scratch mappings go well */
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(w->pool, NULL, NULL));
-    EXPECT_U64_EQ(2, mend_world_stats(w).unmapped_blocks);
+    EXPECT_ERROR(DRIVER, mend_defrag(w->pool, NULL, NULL));
+    EXPECT_STATS(w, unmapped_blocks, 2);
 }
 
-MEND_TEST(pool_last_error, a_trim_that_cannot_map_again_leaves_it)
+KIT_TEST_IN(pool_last_error, a_trim_that_cannot_map_again_leaves_it,
+            kit_open_with(w, 8 * MEND_MIB, NULL))
 {
-    mend_world w;
     void *blocks[8];
-    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    leave_unmapped(&w, blocks);
+    leave_unmapped(w, blocks);
     leave_error();
-    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, UINT64_MAX, NULL));
+    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, NULL));
     expect_error_from_before();
-    EXPECT_U64_EQ(2, mend_world_stats(&w).unmapped_blocks);
-    mend_sim_clear_faults(w.sim);
-    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, UINT64_MAX, NULL));
-    EXPECT_U64_EQ(0, mend_world_stats(&w).unmapped_blocks);
-    kit_free(&w, blocks[1], NULL);
-    kit_free(&w, blocks[5], NULL);
-    kit_close(&w);
+    EXPECT_STATS(w, unmapped_blocks, 2);
+    mend_sim_clear_faults(w->sim);
+    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, NULL));
+    EXPECT_STATS(w, unmapped_blocks, 0);
 }
 
 /* A block at an alignment of its own moves a chunk there; the place it has left retires. */
@@ -84,10 +73,10 @@ static bool open_with_retired(mend_world *w, void **block)
     if (!kit_open_default(w)) {
         return false;
     }
-    EXPECT_RESULT(MEND_OK, mend_alloc(w->pool, MEND_MIB, NULL, block));
+    EXPECT_OK(mend_alloc(w->pool, MEND_MIB, NULL, block));
     kit_free(w, *block, NULL);
-    EXPECT_RESULT(MEND_OK, mend_alloc_aligned(w->pool, MEND_MIB, MEND_GIB, NULL, block));
-    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(w).retired_bytes);
+    EXPECT_OK(mend_alloc_aligned(w->pool, MEND_MIB, MEND_GIB, NULL, block));
+    EXPECT_STATS(w, retired_bytes, MEND_MIB);
     leave_error();
     return true;
 }
@@ -106,10 +95,9 @@ MEND_TEST(pool_last_error, a_trim_whose_unmap_is_refused_leaves_it)
     ASSERT_TRUE(open_with_retired(&w, &block));
     kit_fail(&w, "unmap", 0, 2,
              MEND_DRIVER_UNKNOWN); /* before and after free chunks are withdrawn */
-    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, UINT64_MAX, NULL));
+    EXPECT_OK(mend_trim(w.pool, UINT64_MAX, NULL));
     expect_error_from_before();
-    EXPECT_U64_EQ(2, mend_world_stats(&w).driver_failures);
-    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(&w).retired_bytes);
+    EXPECT_STATS(&w, driver_failures, 2, retired_bytes, MEND_MIB);
     close_with_retired(&w, block);
 }
 
@@ -133,71 +121,58 @@ MEND_TEST(pool_last_error, a_trim_that_does_not_hear_of_captures_leaves_it)
     EXPECT_TRUE(worked_around > 0);
 }
 
-MEND_TEST(pool_last_error, a_free_after_the_drivers_end_leaves_it)
+KIT_LAST_TEST(pool_last_error, a_free_after_the_drivers_end_leaves_it, kit_open_default(w))
 {
-    mend_world w;
-    mend_stream stream;
-    ASSERT_TRUE(kit_open_default(&w));
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &stream));
-    void *block = kit_alloc(&w, 512, NULL);
-    mend_sim_stop(w.sim);
+    mend_stream stream = kit_stream(w);
+    void *block = kit_alloc(w, 512, NULL);
+    mend_sim_stop(w->sim);
     leave_error();
-    kit_free(&w, block, stream); /* which the pool does not know */
+    kit_free(w, block, stream); /* which the pool does not know */
     expect_error_from_before();
-    EXPECT_RESULT(MEND_OK, mend_pool_destroy(w.pool));
+    EXPECT_OK(mend_pool_destroy(w->pool));
     expect_error_from_before();
-    mend_sim_destroy(w.sim);
 }
 
-static void fail_in_the_log(void *context, mend_log_level level, const char *line)
+static void fail_in_the_log(KIT_UNUSED void *context, KIT_UNUSED mend_log_level level,
+                            KIT_UNUSED const char *line)
 {
-    (void)context;
-    (void)level;
-    (void)line;
     (void)mend_free(NULL, &fail_in_the_log, NULL);
 }
 
 /* The log hears that blocks are lost; what the program calls there is none of this call. */
-MEND_TEST(pool_last_error, a_destroy_that_fails_says_why_whatever_the_log_calls)
+KIT_LAST_TEST(pool_last_error, a_destroy_that_fails_says_why_whatever_the_log_calls,
+              kit_open_default(w))
 {
-    mend_world w;
     mend_error error = MEND_ERROR_INIT;
-    ASSERT_TRUE(kit_open_default(&w));
-    kit_alloc(&w, 512, NULL);
-    kit_fail(&w, "release", 0, 2, MEND_DRIVER_UNKNOWN);
+    kit_alloc(w, 512, NULL);
+    kit_fail(w, "release", 0, 2, MEND_DRIVER_UNKNOWN);
     mend_log_set_sink(fail_in_the_log, NULL);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_pool_destroy(w.pool));
+    EXPECT_ERROR(DRIVER, mend_pool_destroy(w->pool));
     mend_log_set_sink(NULL, NULL);
-    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_OK(mend_last_error(&error));
     EXPECT_STR_EQ("the driver refused to take back what the pool held", error.message);
-    mend_sim_destroy(w.sim);
 }
 
-static void fail_meanwhile(void *context, const char *call, int is_after)
+static void fail_meanwhile(KIT_UNUSED void *context, KIT_UNUSED const char *call,
+                           KIT_UNUSED int is_after)
 {
-    (void)context;
-    (void)call;
-    (void)is_after;
     (void)mend_free(NULL, &fail_meanwhile, NULL);
 }
 
 /* Only a simulated device calls the program inside of a driver call. */
-MEND_TEST(pool_last_error, a_failing_call_inside_of_a_driver_call_is_not_that_of_the_call_outside)
+KIT_TEST(pool_last_error, a_failing_call_inside_of_a_driver_call_is_not_that_of_the_call_outside)
 {
-    mend_world w;
     mend_error error = MEND_ERROR_INIT;
     void *block = NULL;
-    ASSERT_TRUE(kit_open_default(&w));
-    kit_fail(&w, "map", 0, 1, MEND_DRIVER_UNKNOWN);
-    mend_sim_set_call_observer(w.sim, fail_meanwhile, NULL);
-    mend_result result = mend_alloc(w.pool, MEND_MIB, NULL, &block);
-    mend_sim_set_call_observer(w.sim, NULL, NULL);
+    kit_fail(w, "map", 0, 1, MEND_DRIVER_UNKNOWN);
+    mend_sim_set_call_observer(w->sim, fail_meanwhile, NULL);
+    mend_result result = mend_alloc(w->pool, MEND_MIB, NULL, &block);
+    mend_sim_set_call_observer(w->sim, NULL, NULL);
     EXPECT_INT_EQ(MEND_ERROR_DRIVER, result);
-    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_OK(mend_last_error(&error));
     EXPECT_INT_EQ(MEND_ERROR_DRIVER, error.result);
     EXPECT_STR_EQ("cuMemMap", error.driver_call);
-    mend_sim_clear_faults(w.sim);
-    kit_close(&w);
+    mend_sim_clear_faults(w->sim);
 }
 
 /* Where streams may vanish, each search asks for the stream again, the last one behind the lock of

@@ -16,14 +16,13 @@ static struct {
 } heard;
 
 /* Keeps the line; and makes a mistake of its own, which must not hide that of the call. */
-static void hear(void *context, mend_log_level level, const char *line)
+static void hear(KIT_UNUSED void *context, mend_log_level level, const char *line)
 {
-    (void)context;
     if (heard.count < LINES) {
         snprintf(heard.line[heard.count], sizeof(heard.line[0]), "%s", line);
         heard.level[heard.count++] = level;
     }
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trim(NULL, 0, NULL));
+    EXPECT_INVALID(mend_trim(NULL, 0, NULL));
 }
 
 static bool open_heard(mend_world *w)
@@ -48,47 +47,37 @@ static void expect_heard(mend_log_level level, const char *words)
                    words, heard.count > 0 ? heard.line[heard.count - 1] : "");
 }
 
-MEND_TEST(pool_log, tells_of_out_of_memory_and_leaves_the_error)
+KIT_TEST_IN(pool_log, tells_of_out_of_memory_and_leaves_the_error, open_heard(w))
 {
-    mend_world w;
-    void *block = NULL;
     mend_error error = MEND_ERROR_INIT;
-    ASSERT_TRUE(open_heard(&w));
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, 9 * MEND_MIB, w.streams[0], &block));
+    kit_expect_none(w, 9 * MEND_MIB, S(0), "");
     expect_heard(MEND_LOG_WARNING, "device 0: out of memory: 9.00 MiB requested.");
-    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, error.result);
+    EXPECT_OK(mend_last_error(&error));
+    EXPECT_ERROR(OUT_OF_MEMORY, error.result);
     EXPECT_TRUE(error.shortfall != NULL);
     mend_log_set_sink(NULL, NULL);
-    kit_close(&w);
 }
 
-MEND_TEST(pool_log, tells_when_the_host_has_waited)
+KIT_TEST_IN(pool_log, tells_when_the_host_has_waited, open_heard(w))
 {
-    mend_world w;
-    ASSERT_TRUE(open_heard(&w));
-    void *block = kit_alloc(&w, 6 * MEND_MIB, w.streams[0]);
-    kit_launch(&w, w.streams[0], MEND_SIM_WORK_TOUCH, block, 512, 0, 1000);
-    kit_free(&w, block, w.streams[0]);
+    void *block = kit_alloc(w, 6 * MEND_MIB, S(0));
+    kit_launch(w, S(0), MEND_SIM_WORK_TOUCH, block, 512, 0, 1000);
+    kit_free(w, block, S(0));
     EXPECT_INT_EQ(0, heard.count); /* nothing that happens all the time */
-    kit_alloc(&w, 6 * MEND_MIB, w.streams[1]);
+    kit_alloc(w, 6 * MEND_MIB, S(1));
     expect_heard(MEND_LOG_INFO, "6.00 MiB on device 0: the host waited for the GPU 1 times");
     mend_log_set_sink(NULL, NULL);
-    kit_close(&w);
 }
 
-MEND_TEST(pool_log, tells_of_a_limit_below_what_is_held)
+KIT_TEST_IN(pool_log, tells_of_a_limit_below_what_is_held, open_heard(w))
 {
-    mend_world w;
-    ASSERT_TRUE(open_heard(&w));
-    kit_alloc(&w, 3 * MEND_MIB, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 3 * MEND_MIB));
+    kit_alloc(w, 3 * MEND_MIB, S(0));
+    EXPECT_OK(mend_set_limit(w->pool, 3 * MEND_MIB));
     EXPECT_INT_EQ(0, heard.count);
-    EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, MEND_MIB));
+    EXPECT_OK(mend_set_limit(w->pool, MEND_MIB));
     expect_heard(MEND_LOG_WARNING,
                  "the limit of 1.00 MiB is below the 3.00 MiB that the pool holds");
     mend_log_set_sink(NULL, NULL);
-    kit_close(&w);
 }
 
 MEND_TEST(pool_log, tells_what_lives_when_a_pool_is_destroyed)
@@ -107,7 +96,7 @@ MEND_TEST(pool_log, tells_what_lives_when_a_pool_is_destroyed)
              blocks[1], blocks[3], blocks[4]);
     heard.count = 0;
     mend_log_set_sink(hear, NULL);
-    EXPECT_RESULT(MEND_OK, mend_pool_destroy(w.pool));
+    EXPECT_OK(mend_pool_destroy(w.pool));
     expect_heard(MEND_LOG_WARNING, expected);
     ASSERT_TRUE(mend_world_open_pool(&w, mend_sim_driver(w.sim)));
     heard.count = 0;

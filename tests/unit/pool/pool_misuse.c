@@ -50,26 +50,26 @@ static bool open_scene(scene *s)
     s->pool = s->w.pool;
     s->config = s->w.pool_config;
     void *pointers[3];
-    EXPECT_RESULT(MEND_OK, mend_pool_create(&s->config, &s->other));
-    EXPECT_RESULT(MEND_OK, mend_alloc(s->pool, 1000, NULL, &pointers[0]));
-    EXPECT_RESULT(MEND_OK, mend_alloc(s->pool, 1000, NULL, &pointers[1]));
-    EXPECT_RESULT(MEND_OK, mend_alloc(s->other, 1000, NULL, &pointers[2]));
-    EXPECT_RESULT(MEND_OK, mend_free(s->pool, pointers[1], NULL));
+    EXPECT_OK(mend_pool_create(&s->config, &s->other));
+    EXPECT_OK(mend_alloc(s->pool, 1000, NULL, &pointers[0]));
+    EXPECT_OK(mend_alloc(s->pool, 1000, NULL, &pointers[1]));
+    EXPECT_OK(mend_alloc(s->other, 1000, NULL, &pointers[2]));
+    EXPECT_OK(mend_free(s->pool, pointers[1], NULL));
     s->live = pointers[0];
     s->freed = pointers[1];
     s->foreign = pointers[2];
-    EXPECT_RESULT(MEND_OK, mend_group_create(s->pool, &s->idle));
-    EXPECT_RESULT(MEND_OK, mend_group_create(s->pool, &s->begun));
+    EXPECT_OK(mend_group_create(s->pool, &s->idle));
+    EXPECT_OK(mend_group_create(s->pool, &s->begun));
     mend_stream other_stream;
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(s->w.sim, &other_stream));
-    EXPECT_RESULT(MEND_OK, mend_group_begin(s->begun, other_stream));
+    EXPECT_OK(mend_sim_stream_create(s->w.sim, &other_stream));
+    EXPECT_OK(mend_group_begin(s->begun, other_stream));
     return !mend_test_has_failed();
 }
 
 static void close_scene(scene *s)
 {
-    EXPECT_RESULT(MEND_OK, mend_audit(s->pool));
-    EXPECT_RESULT(MEND_OK, mend_pool_destroy(s->other));
+    EXPECT_OK(mend_audit(s->pool));
+    EXPECT_OK(mend_pool_destroy(s->other));
     kit_close(&s->w);
 }
 
@@ -213,7 +213,7 @@ static void judge(scene *s, const char *call, mend_result expected, mend_result 
 {
     MEND_TEST_CHECK(actual == expected, (void)0, "%s\n  is       %s\n  expected %s", call,
                     mend_result_name(actual), mend_result_name(expected));
-    EXPECT_RESULT(MEND_OK, mend_last_error(&s->error));
+    EXPECT_OK(mend_last_error(&s->error));
     MEND_TEST_CHECK(s->error.result == expected && s->error.message[0] != '\0', (void)0,
                     "%s leaves %s, \"%s\"", call, mend_result_name(s->error.result),
                     s->error.message);
@@ -223,7 +223,7 @@ static void judge(scene *s, const char *call, mend_result expected, mend_result 
 static mend_stats stats_but_failures(mend_pool *pool)
 {
     mend_stats stats = MEND_STATS_INIT;
-    EXPECT_RESULT(MEND_OK, mend_get_stats(pool, &stats));
+    EXPECT_OK(mend_get_stats(pool, &stats));
     stats.out_of_memory = 0;
     stats.driver_failures = 0;
     stats.cached_blocks = 0; /* a search for room flushes the front cache */
@@ -231,7 +231,6 @@ static mend_stats stats_but_failures(mend_pool *pool)
     return stats;
 }
 
-/* All rows on one pool, which is as before. */
 static void judge_all(scene *s)
 {
     mend_stats before = stats_but_failures(s->pool);
@@ -245,17 +244,16 @@ static void judge_all(scene *s)
     EXPECT_INT_EQ(0, memcmp(&before, &after, sizeof(before)));
 }
 
-MEND_TEST(pool_misuse, every_argument_has_its_error)
+#define SCENE_TEST(suite, name) KIT_RIG_TEST(suite, name, scene, open_scene(r), close_scene(r))
+
+SCENE_TEST(pool_misuse, every_argument_has_its_error)
 {
-    scene s;
-    ASSERT_TRUE(open_scene(&s));
-    judge_all(&s);
-    judge_all(&s);
-    EXPECT_RESULT(MEND_OK, mend_free(s.pool, NULL, NULL));
-    EXPECT_RESULT(MEND_OK, mend_free(s.pool, NULL, MEND_NO_STREAM));
-    EXPECT_RESULT(MEND_OK, mend_pool_destroy(NULL));
-    EXPECT_RESULT(MEND_OK, mend_free(s.pool, s.live, NULL)); /* still a block */
-    close_scene(&s);
+    judge_all(r);
+    judge_all(r);
+    EXPECT_OK(mend_free(r->pool, NULL, NULL));
+    EXPECT_OK(mend_free(r->pool, NULL, MEND_NO_STREAM));
+    EXPECT_OK(mend_pool_destroy(NULL));
+    EXPECT_OK(mend_free(r->pool, r->live, NULL)); /* still a block */
 }
 
 MEND_TEST(pool_misuse, every_field_of_a_config_has_its_error)
@@ -277,36 +275,30 @@ MEND_TEST(pool_misuse, every_field_of_a_config_has_its_error)
     close_scene(s);
 }
 
-MEND_TEST(pool_misuse, structs_without_a_size_are_refused)
+SCENE_TEST(pool_misuse, structs_without_a_size_are_refused)
 {
-    scene s;
-    ASSERT_TRUE(open_scene(&s));
     mend_stats stats = {.live_bytes = 7};
     mend_block_info info = {.requested_bytes = 7};
     mend_error error = {.driver_status = 7};
-    EXPECT_RESULT(INVALID, mend_get_stats(s.pool, &stats));
-    EXPECT_RESULT(INVALID, mend_get_block_info(s.pool, s.live, &info));
+    EXPECT_RESULT(INVALID, mend_get_stats(r->pool, &stats));
+    EXPECT_RESULT(INVALID, mend_get_block_info(r->pool, r->live, &info));
     EXPECT_U64_EQ(7, stats.live_bytes);
     EXPECT_U64_EQ(7, info.requested_bytes);
-    EXPECT_RESULT(FOREIGN, mend_free(s.pool, &s.host, NULL));
+    EXPECT_RESULT(FOREIGN, mend_free(r->pool, &r->host, NULL));
     EXPECT_RESULT(INVALID, mend_last_error(&error));
     EXPECT_RESULT(INVALID, mend_last_error(NULL));
     EXPECT_INT_EQ(7, error.driver_status);
-    EXPECT_RESULT(MEND_OK, mend_last_error(&s.error));
-    EXPECT_RESULT(FOREIGN, s.error.result); /* the last failure stays */
-    close_scene(&s);
+    EXPECT_OK(mend_last_error(&r->error));
+    EXPECT_RESULT(FOREIGN, r->error.result); /* the last failure stays */
 }
 
-MEND_TEST(pool_misuse, a_config_of_an_older_version_means_the_defaults)
+SCENE_TEST(pool_misuse, a_config_of_an_older_version_means_the_defaults)
 {
-    scene s;
-    ASSERT_TRUE(open_scene(&s));
-    s.config.struct_size = offsetof(mend_pool_config, reserve_bytes);
-    s.config.audit_level = 77; /* not there, as far as the caller knows */
-    s.config.streams_may_vanish = 77;
-    EXPECT_RESULT(MEND_OK, mend_pool_create(&s.config, &s.made));
-    EXPECT_RESULT(MEND_OK, mend_pool_destroy(s.made));
-    close_scene(&s);
+    r->config.struct_size = offsetof(mend_pool_config, reserve_bytes);
+    r->config.audit_level = 77; /* not there, as far as the caller knows */
+    r->config.streams_may_vanish = 77;
+    EXPECT_OK(mend_pool_create(&r->config, &r->made));
+    EXPECT_OK(mend_pool_destroy(r->made));
 }
 
 MEND_TEST(pool_misuse, the_wrong_result_or_version_is_only_a_name)

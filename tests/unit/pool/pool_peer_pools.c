@@ -27,7 +27,7 @@ static bool open_family(family *f, int count)
     }
     f->pools[0] = f->w.pool;
     for (int i = 1; i < count; i++) {
-        EXPECT_RESULT(MEND_OK, mend_world_create_pool(&f->w, &f->pools[i]));
+        EXPECT_OK(mend_world_create_pool(&f->w, &f->pools[i]));
     }
     return !mend_test_has_failed();
 }
@@ -35,8 +35,8 @@ static bool open_family(family *f, int count)
 static void close_family(family *f)
 {
     for (int i = 1; i < f->count; i++) {
-        EXPECT_RESULT(MEND_OK, mend_audit(f->pools[i]));
-        EXPECT_RESULT(MEND_OK, mend_pool_destroy(f->pools[i]));
+        EXPECT_OK(mend_audit(f->pools[i]));
+        EXPECT_OK(mend_pool_destroy(f->pools[i]));
     }
     mend_world_check(&f->w); /* the ledger is that of one pool again */
     kit_close(&f->w);
@@ -59,89 +59,67 @@ static void expect_reserved(const family *f, const uint64_t mib[], uint64_t trim
 static void expect_none(mend_pool *pool, uint64_t size_bytes)
 {
     void *pointer = NULL;
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(pool, size_bytes, NULL, &pointer));
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(pool, size_bytes, NULL, &pointer));
 }
 
 /* Leaves so many idle MiB in a pool. */
 static void leave_idle(mend_pool *pool, uint64_t mib)
 {
-    EXPECT_RESULT(MEND_OK, mend_free(pool, kit_alloc_from(pool, mib * MEND_MIB, NULL), NULL));
+    EXPECT_OK(mend_free(pool, kit_alloc_from(pool, mib * MEND_MIB, NULL), NULL));
     EXPECT_U64_EQ(mib * MEND_MIB, reserved(pool));
 }
 
-MEND_TEST(pool_peer_pools, one_gives_what_the_other_lacks_and_keeps_the_rest)
+#define FAMILY_TEST(suite, name, opening)                                                          \
+    KIT_RIG_TEST(suite, name, family, opening, close_family(r))
+
+FAMILY_TEST(pool_peer_pools, one_gives_what_the_other_lacks_and_keeps_the_rest, open_family(r, 2))
 {
-    family f;
-    ASSERT_TRUE(open_family(&f, 2));
-    leave_idle(f.pools[1], 6);
-    kit_alloc(&f.w, 5 * MEND_MIB, NULL);
-    expect_reserved(&f, (uint64_t[MOST]){5, 3}, 1);
-    EXPECT_U64_EQ(0, kit_stats(f.pools[0]).host_waits);
-    close_family(&f);
+    leave_idle(r->pools[1], 6);
+    kit_alloc(w, 5 * MEND_MIB, NULL);
+    expect_reserved(r, (uint64_t[MOST]){5, 3}, 1);
+    EXPECT_U64_EQ(0, kit_stats(r->pools[0]).host_waits);
 }
 
-MEND_TEST(pool_peer_pools, each_is_asked_only_for_what_is_still_missing)
+FAMILY_TEST(pool_peer_pools, each_is_asked_only_for_what_is_still_missing, open_family(r, 3))
 {
-    family f;
-    ASSERT_TRUE(open_family(&f, 3));
-    leave_idle(f.pools[1], 3);
-    leave_idle(f.pools[2], 4);
-    void *block = kit_alloc(&f.w, 5 * MEND_MIB, NULL);
-    expect_reserved(&f, (uint64_t[MOST]){5, 0, 3}, 2);
-    kit_free(&f.w, block, NULL);
-    kit_alloc_from(f.pools[2], 4 * MEND_MIB, NULL); /* and back */
-    expect_reserved(&f, (uint64_t[MOST]){4, 0, 4}, 2);
-    close_family(&f);
+    leave_idle(r->pools[1], 3);
+    leave_idle(r->pools[2], 4);
+    void *block = kit_alloc(w, 5 * MEND_MIB, NULL);
+    expect_reserved(r, (uint64_t[MOST]){5, 0, 3}, 2);
+    kit_free(w, block, NULL);
+    kit_alloc_from(r->pools[2], 4 * MEND_MIB, NULL); /* and back */
+    expect_reserved(r, (uint64_t[MOST]){4, 0, 4}, 2);
 }
 
-MEND_TEST(pool_peer_pools, what_the_pool_has_itself_is_used_first)
+FAMILY_TEST(pool_peer_pools, what_the_pool_has_itself_is_used_first, open_family(r, 2))
 {
-    family f;
-    ASSERT_TRUE(open_family(&f, 2));
-    leave_idle(f.pools[0], 2);
-    leave_idle(f.pools[1], 6);
-    kit_alloc(&f.w, 3 * MEND_MIB, NULL);
-    expect_reserved(&f, (uint64_t[MOST]){3, 5}, 1);
-    close_family(&f);
+    leave_idle(r->pools[0], 2);
+    leave_idle(r->pools[1], 6);
+    kit_alloc(w, 3 * MEND_MIB, NULL);
+    expect_reserved(r, (uint64_t[MOST]){3, 5}, 1);
 }
 
-MEND_TEST(pool_peer_pools, what_is_live_or_in_flight_stays)
+FAMILY_TEST(pool_peer_pools, what_is_live_or_in_flight_stays, open_family(r, 2))
 {
-    family f;
-    ASSERT_TRUE(open_family(&f, 2));
-    mend_stream stream = f.w.streams[0];
-    kit_alloc_from(f.pools[1], 3 * MEND_MIB, NULL);
-    void *pointer = kit_alloc_from(f.pools[1], 4 * MEND_MIB, stream);
-    kit_launch(&f.w, stream, MEND_SIM_WORK_TOUCH, pointer, 4 * MEND_MIB, 0, 1000);
-    EXPECT_RESULT(MEND_OK, mend_free(f.pools[1], pointer, stream));
-    expect_none(f.pools[0], 3 * MEND_MIB);
-    EXPECT_U64_EQ(7 * MEND_MIB, reserved(f.pools[1]));
-    mend_sim_advance(f.w.sim, 1000);
-    kit_alloc(&f.w, 3 * MEND_MIB, NULL);
-    EXPECT_U64_EQ(5 * MEND_MIB, reserved(f.pools[1]));
-    EXPECT_RESULT(MEND_OK, mend_forget_stream(f.pools[1], stream));
-    close_family(&f);
+    mend_stream stream = S(0);
+    kit_alloc_from(r->pools[1], 3 * MEND_MIB, NULL);
+    void *pointer = kit_alloc_from(r->pools[1], 4 * MEND_MIB, stream);
+    kit_launch(w, stream, MEND_SIM_WORK_TOUCH, pointer, 4 * MEND_MIB, 0, 1000);
+    EXPECT_OK(mend_free(r->pools[1], pointer, stream));
+    expect_none(r->pools[0], 3 * MEND_MIB);
+    EXPECT_U64_EQ(7 * MEND_MIB, reserved(r->pools[1]));
+    mend_sim_advance(w->sim, 1000);
+    kit_alloc(w, 3 * MEND_MIB, NULL);
+    EXPECT_U64_EQ(5 * MEND_MIB, reserved(r->pools[1]));
+    EXPECT_OK(mend_forget_stream(r->pools[1], stream));
 }
 
-MEND_TEST(pool_peer_pools, are_left_alone_where_the_limit_is_what_lacks)
+FAMILY_TEST(pool_peer_pools, are_left_alone_where_the_limit_is_what_lacks, open_family(r, 2))
 {
-    family f;
-    ASSERT_TRUE(open_family(&f, 2));
-    leave_idle(f.pools[1], 6);
-    EXPECT_RESULT(MEND_OK, mend_set_limit(f.pools[0], 2 * MEND_MIB));
-    expect_none(f.pools[0], 3 * MEND_MIB);
-    expect_reserved(&f, (uint64_t[MOST]){0, 6}, 0);
-    close_family(&f);
-}
-
-MEND_TEST(pool_peer_pools, a_pool_alone_asks_no_other)
-{
-    family f;
-    ASSERT_TRUE(open_family(&f, 1));
-    mend_sim_set_foreign_bytes(f.w.sim, 0, 7 * MEND_MIB);
-    expect_none(f.pools[0], 3 * MEND_MIB);
-    expect_reserved(&f, (uint64_t[MOST]){0}, 0);
-    close_family(&f);
+    leave_idle(r->pools[1], 6);
+    EXPECT_OK(mend_set_limit(r->pools[0], 2 * MEND_MIB));
+    expect_none(r->pools[0], 3 * MEND_MIB);
+    expect_reserved(r, (uint64_t[MOST]){0, 6}, 0);
 }
 
 MEND_TEST(pool_peer_pools, on_another_device_or_behind_another_driver_are_left_alone)
@@ -154,9 +132,8 @@ MEND_TEST(pool_peer_pools, on_another_device_or_behind_another_driver_are_left_a
     other = w;
     ASSERT_TRUE(kit_open(&w));
     ASSERT_TRUE(kit_open(&other));
-    mend_pool *beside;
     w.pool_config.device = 1;
-    ASSERT_RESULT(MEND_OK, mend_world_create_pool(&w, &beside));
+    mend_pool *beside = kit_pool(&w);
     leave_idle(beside, 8);
     leave_idle(other.pool, 8);
     kit_alloc(&w, 6 * MEND_MIB, NULL);
@@ -164,21 +141,18 @@ MEND_TEST(pool_peer_pools, on_another_device_or_behind_another_driver_are_left_a
     EXPECT_U64_EQ(8 * MEND_MIB, reserved(beside));
     EXPECT_U64_EQ(8 * MEND_MIB, reserved(other.pool));
     EXPECT_U64_EQ(0, kit_stats(w.pool).peer_pool_trims);
-    EXPECT_RESULT(MEND_OK, mend_pool_destroy(beside));
+    EXPECT_OK(mend_pool_destroy(beside));
     kit_close(&other);
     kit_close(&w);
 }
 
-MEND_TEST(pool_peer_pools, one_that_fails_to_trim_is_passed_over)
+FAMILY_TEST(pool_peer_pools, one_that_fails_to_trim_is_passed_over, open_family(r, 3))
 {
-    family f;
-    ASSERT_TRUE(open_family(&f, 3));
-    leave_idle(f.pools[1], 3);
-    leave_idle(f.pools[2], 4);
-    kit_fail(&f.w, "unmap", 0, 0, 999);
-    kit_alloc(&f.w, 3 * MEND_MIB, NULL);
-    expect_reserved(&f, (uint64_t[MOST]){3, 3, 2}, 2); /* both were asked */
-    close_family(&f);
+    leave_idle(r->pools[1], 3);
+    leave_idle(r->pools[2], 4);
+    kit_fail(w, "unmap", 0, 0, 999);
+    kit_alloc(w, 3 * MEND_MIB, NULL);
+    expect_reserved(r, (uint64_t[MOST]){3, 3, 2}, 2); /* both were asked */
 }
 
 /* Two pools that each need what lies idle in the other, at the same moment. */
@@ -186,9 +160,8 @@ static pthread_barrier_t both;
 static __thread int has_met;
 
 /* Both have been refused before either asks the other. */
-static void meet_when_refused(void *context, const char *call, int is_after)
+static void meet_when_refused(KIT_UNUSED void *context, const char *call, int is_after)
 {
-    (void)context;
     if (is_after && strcmp(call, "memory_info") == 0 && !has_met) {
         has_met = 1;
         pthread_barrier_wait(&both);
@@ -203,19 +176,16 @@ static void *take_from_the_other(void *pool)
     return pointer;
 }
 
-MEND_TEST(pool_peer_pools, may_ask_each_other_at_once)
+FAMILY_TEST(pool_peer_pools, may_ask_each_other_at_once, open_family(r, 2))
 {
-    family f;
-    ASSERT_TRUE(open_family(&f, 2));
-    leave_idle(f.pools[0], 4);
-    leave_idle(f.pools[1], 4);
+    leave_idle(r->pools[0], 4);
+    leave_idle(r->pools[1], 4);
     pthread_barrier_init(&both, NULL, 2);
-    mend_sim_set_call_observer(f.w.sim, meet_when_refused, NULL);
-    mend_test_run_threads(take_from_the_other, f.pools, 2);
-    mend_sim_set_call_observer(f.w.sim, NULL, NULL);
-    EXPECT_TRUE(reserved(f.pools[0]) + reserved(f.pools[1]) <= 8 * MEND_MIB);
+    mend_sim_set_call_observer(w->sim, meet_when_refused, NULL);
+    mend_test_run_threads(take_from_the_other, r->pools, 2);
+    mend_sim_set_call_observer(w->sim, NULL, NULL);
+    EXPECT_TRUE(reserved(r->pools[0]) + reserved(r->pools[1]) <= 8 * MEND_MIB);
     pthread_barrier_destroy(&both);
-    close_family(&f);
 }
 
 /* A peer pool that is destroyed while it is asked: its end waits until it has been. */
@@ -231,7 +201,7 @@ static void *destroy_peer_pool(void *argument)
 {
     ending *e = argument;
     sem_post(&e->begun);
-    EXPECT_RESULT(MEND_OK, mend_pool_destroy(e->f->pools[1]));
+    EXPECT_OK(mend_pool_destroy(e->f->pools[1]));
     sem_post(&e->over);
     return NULL;
 }
@@ -250,39 +220,32 @@ static void destroy_when_it_releases(void *context, const char *call, int is_aft
     }
 }
 
-MEND_TEST(pool_peer_pools, one_that_is_destroyed_meanwhile_ends_after_it_was_asked)
+FAMILY_TEST(pool_peer_pools, one_that_is_destroyed_meanwhile_ends_after_it_was_asked,
+            open_family(r, 2))
 {
-    family f;
-    ASSERT_TRUE(open_family(&f, 2));
-    leave_idle(f.pools[1], 8);
-    ending e = {.f = &f};
+    leave_idle(r->pools[1], 8);
+    ending e = {.f = r};
     sem_init(&e.begun, 0, 0);
     sem_init(&e.over, 0, 0);
-    mend_sim_set_call_observer(f.w.sim, destroy_when_it_releases, &e);
-    kit_alloc(&f.w, 5 * MEND_MIB, NULL);
+    mend_sim_set_call_observer(w->sim, destroy_when_it_releases, &e);
+    kit_alloc(w, 5 * MEND_MIB, NULL);
     EXPECT_TRUE(e.has_begun);
     pthread_join(e.thread, NULL);
-    mend_sim_set_call_observer(f.w.sim, NULL, NULL);
-    EXPECT_U64_EQ(5 * MEND_MIB, mend_world_ledger(&f.w).chunk_bytes);
-    kit_alloc(&f.w, 3 * MEND_MIB, NULL);
-    f.count = 1;
+    mend_sim_set_call_observer(w->sim, NULL, NULL);
+    EXPECT_LEDGER(w, chunk_bytes, 5 * MEND_MIB);
+    kit_alloc(w, 3 * MEND_MIB, NULL);
+    r->count = 1;
     sem_destroy(&e.begun);
     sem_destroy(&e.over);
-    close_family(&f);
 }
 
 /* Behind the run of the first pool two MiB are missing, elsewhere nearly three: both are refused,
  * in this order. */
-MEND_TEST(pool_peer_pools, the_least_that_was_refused_is_asked_for)
+FAMILY_TEST(pool_peer_pools, the_least_that_was_refused_is_asked_for, open_family(r, 2))
 {
-    family f;
-    ASSERT_TRUE(open_family(&f, 2));
-    kit_free(&f.w, kit_alloc(&f.w, 2 * MEND_MIB, NULL), NULL);
-    void *pin = kit_alloc(&f.w, 128 * MEND_KIB, NULL);
-    leave_idle(f.pools[1], 5);
-    void *block = kit_alloc(&f.w, 4 * MEND_MIB - 128 * MEND_KIB, NULL);
-    expect_reserved(&f, (uint64_t[MOST]){4, 4}, 1);
-    kit_free(&f.w, block, NULL);
-    kit_free(&f.w, pin, NULL);
-    close_family(&f);
+    kit_free(w, kit_alloc(w, 2 * MEND_MIB, NULL), NULL);
+    kit_alloc(w, 128 * MEND_KIB, NULL);
+    leave_idle(r->pools[1], 5);
+    kit_alloc(w, 4 * MEND_MIB - 128 * MEND_KIB, NULL);
+    expect_reserved(r, (uint64_t[MOST]){4, 4}, 1);
 }

@@ -38,7 +38,7 @@ static void free_one(scene *s)
     }
 }
 
-static int help(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
+KIT_PRESSURE(help)
 {
     helper *h = context;
     size_t used = strlen(h->s->calls);
@@ -66,7 +66,7 @@ static mend_result add(helper *h)
 static void add_all(helper *helpers[], size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        EXPECT_RESULT(MEND_OK, add(helpers[i]));
+        EXPECT_OK(add(helpers[i]));
     }
 }
 #define ADD_ALL(...)                                                                               \
@@ -85,9 +85,7 @@ static bool open_full(scene *s)
     if (!kit_open(&s->w)) {
         return false;
     }
-    for (int i = 0; i < BLOCKS; i++) {
-        s->blocks[i] = kit_alloc(&s->w, MEND_MIB, NULL);
-    }
+    kit_alloc_row(&s->w, s->blocks, BLOCKS, MEND_MIB, NULL);
     return !mend_test_has_failed();
 }
 
@@ -104,73 +102,49 @@ static void expect_calls(scene *s, mend_result expected, const char *calls)
     EXPECT_STR_EQ(calls, s->calls);
 }
 
-MEND_TEST(pool_pressure, callbacks_are_asked_in_order_until_room_is_found)
+#define SCENE_TEST(suite, name) KIT_RIG_TEST(suite, name, scene, open_full(r), kit_close(&r->w))
+
+SCENE_TEST(pool_pressure, callbacks_are_asked_in_order_until_room_is_found)
 {
-    scene s;
-    ASSERT_TRUE(open_full(&s));
-    helper a = {.s = &s, .letter = 'a'};
-    helper b = {.s = &s, .letter = 'b', .frees = 1, .answer = 1};
-    helper c = {.s = &s, .letter = 'c', .frees = 1, .answer = 1};
-    helper d = {.s = &s, .letter = 'd', .frees = 1, .answer = 1};
+    helper a = {.s = r, .letter = 'a'};
+    helper b = {.s = r, .letter = 'b', .frees = 1, .answer = 1};
+    helper c = {.s = r, .letter = 'c', .frees = 1, .answer = 1};
+    helper d = {.s = r, .letter = 'd', .frees = 1, .answer = 1};
     ADD_ALL(&a, &b, &c, &d);
-    EXPECT_RESULT(MEND_OK, allocate(&s, 2 * MEND_MIB - 5));
-    EXPECT_STR_EQ("abc", s.calls);
-    EXPECT_U64_EQ(2 * MEND_MIB - 5, s.needed_bytes);
-    EXPECT_U64_EQ(2 * MEND_MIB, s.missing_bytes[0]);
-    EXPECT_U64_EQ(2 * MEND_MIB, s.missing_bytes[1]);
-    EXPECT_U64_EQ(MEND_MIB, s.missing_bytes[2]); /* the second has freed as much */
-    EXPECT_U64_EQ(3, mend_world_stats(&s.w).pressure_calls);
-    EXPECT_U64_EQ(0, mend_world_stats(&s.w).out_of_memory);
-    EXPECT_U64_EQ(0, mend_world_stats(&s.w).host_waits);
-    kit_close(&s.w);
+    EXPECT_OK(allocate(r, 2 * MEND_MIB - 5));
+    EXPECT_STR_EQ("abc", r->calls);
+    EXPECT_U64_EQ(2 * MEND_MIB - 5, r->needed_bytes);
+    EXPECT_U64_EQ(2 * MEND_MIB, r->missing_bytes[0]);
+    EXPECT_U64_EQ(2 * MEND_MIB, r->missing_bytes[1]);
+    EXPECT_U64_EQ(MEND_MIB, r->missing_bytes[2]); /* the second has freed as much */
+    EXPECT_STATS(w, pressure_calls, 3, out_of_memory, 0, host_waits, 0);
 }
 
-MEND_TEST(pool_pressure, what_was_worked_around_is_no_last_error)
+SCENE_TEST(pool_pressure, a_callback_that_frees_nothing_is_asked_once_whatever_it_says)
 {
-    scene s;
-    ASSERT_TRUE(open_full(&s));
-    helper a = {.s = &s, .letter = 'a', .frees = 1, .answer = 1};
-    EXPECT_RESULT(MEND_OK, add(&a));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trim(NULL, 0, NULL));
-    EXPECT_RESULT(MEND_OK, allocate(&s, MEND_MIB));
-    kit_expect_words("mend_trim: pool is NULL");
-    kit_close(&s.w);
-}
-
-MEND_TEST(pool_pressure, a_callback_that_frees_nothing_is_asked_once_whatever_it_says)
-{
-    scene s;
-    ASSERT_TRUE(open_full(&s));
-    helper a = {.s = &s, .letter = 'a', .answer = 1};
-    helper b = {.s = &s, .letter = 'b', .answer = -1};
+    helper a = {.s = r, .letter = 'a', .answer = 1};
+    helper b = {.s = r, .letter = 'b', .answer = -1};
     ADD_ALL(&a, &b);
-    expect_calls(&s, MEND_ERROR_OUT_OF_MEMORY, "ab");
-    EXPECT_U64_EQ(1, mend_world_stats(&s.w).out_of_memory);
-    kit_close(&s.w);
+    expect_calls(r, MEND_ERROR_OUT_OF_MEMORY, "ab");
+    EXPECT_STATS(w, out_of_memory, 1);
 }
 
-MEND_TEST(pool_pressure, what_a_callback_freed_though_it_denied_it_is_found_at_the_end)
+SCENE_TEST(pool_pressure, what_a_callback_freed_though_it_denied_it_is_found_at_the_end)
 {
-    scene s;
-    ASSERT_TRUE(open_full(&s));
-    helper a = {.s = &s, .letter = 'a', .frees = 1, .answer = 0};
-    helper b = {.s = &s, .letter = 'b'};
+    helper a = {.s = r, .letter = 'a', .frees = 1, .answer = 0};
+    helper b = {.s = r, .letter = 'b'};
     ADD_ALL(&a, &b);
-    expect_calls(&s, MEND_OK, "ab");
-    kit_close(&s.w);
+    expect_calls(r, MEND_OK, "ab");
 }
 
-MEND_TEST(pool_pressure, none_is_asked_while_there_is_room)
+SCENE_TEST(pool_pressure, none_is_asked_while_there_is_room)
 {
-    scene s;
-    ASSERT_TRUE(open_full(&s));
-    helper a = {.s = &s, .letter = 'a'};
-    EXPECT_RESULT(MEND_OK, add(&a));
-    free_one(&s);
-    EXPECT_RESULT(MEND_OK, allocate(&s, MEND_MIB));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, allocate(&s, 0));
-    EXPECT_STR_EQ("", s.calls);
-    kit_close(&s.w);
+    helper a = {.s = r, .letter = 'a'};
+    EXPECT_OK(add(&a));
+    free_one(r);
+    EXPECT_OK(allocate(r, MEND_MIB));
+    EXPECT_INVALID(allocate(r, 0));
+    EXPECT_STR_EQ("", r->calls);
 }
 
 static void run_out_again(helper *h)
@@ -178,129 +152,111 @@ static void run_out_again(helper *h)
     h->s->inner = allocate(h->s, MEND_MIB);
 }
 
-MEND_TEST(pool_pressure, an_allocation_in_a_callback_calls_none)
+SCENE_TEST(pool_pressure, an_allocation_in_a_callback_calls_none)
 {
-    scene s;
-    ASSERT_TRUE(open_full(&s));
-    helper a = {.s = &s, .letter = 'a', .also = run_out_again};
-    helper b = {.s = &s, .letter = 'b', .frees = 2, .answer = 1, .also = run_out_again};
-    EXPECT_RESULT(MEND_OK, add(&a));
-    expect_calls(&s, MEND_ERROR_OUT_OF_MEMORY, "a");
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, s.inner);
-    EXPECT_RESULT(MEND_OK, drop(&a));
-    EXPECT_RESULT(MEND_OK, add(&b));
-    EXPECT_RESULT(MEND_OK, allocate(&s, MEND_MIB));
-    EXPECT_RESULT(MEND_OK, s.inner);
-    EXPECT_STR_EQ("ab", s.calls);
-    kit_close(&s.w);
+    helper a = {.s = r, .letter = 'a', .also = run_out_again};
+    helper b = {.s = r, .letter = 'b', .frees = 2, .answer = 1, .also = run_out_again};
+    EXPECT_OK(add(&a));
+    expect_calls(r, MEND_ERROR_OUT_OF_MEMORY, "a");
+    EXPECT_ERROR(OUT_OF_MEMORY, r->inner);
+    EXPECT_OK(drop(&a));
+    EXPECT_OK(add(&b));
+    EXPECT_OK(allocate(r, MEND_MIB));
+    EXPECT_OK(r->inner);
+    EXPECT_STR_EQ("ab", r->calls);
 }
 
 static void trim_and_audit(helper *h)
 {
-    EXPECT_RESULT(MEND_OK, mend_trim(h->s->w.pool, 0, NULL));
-    EXPECT_RESULT(MEND_OK, mend_audit(h->s->w.pool));
+    EXPECT_OK(mend_trim(h->s->w.pool, 0, NULL));
+    EXPECT_OK(mend_audit(h->s->w.pool));
 }
 
 static void raise_the_limit(helper *h)
 {
-    EXPECT_RESULT(MEND_OK, mend_set_limit(h->s->w.pool, 8 * MEND_MIB));
+    EXPECT_OK(mend_set_limit(h->s->w.pool, 8 * MEND_MIB));
 }
 
-MEND_TEST(pool_pressure, a_callback_may_trim_or_raise_the_limit)
+SCENE_TEST(pool_pressure, a_callback_may_trim_or_raise_the_limit)
 {
-    scene s;
-    ASSERT_TRUE(open_full(&s));
-    helper a = {.s = &s, .letter = 'a', .frees = 1, .answer = 1, .also = trim_and_audit};
-    helper b = {.s = &s, .letter = 'b', .answer = 1, .also = raise_the_limit};
-    EXPECT_RESULT(MEND_OK, add(&a));
-    EXPECT_RESULT(MEND_OK, allocate(&s, MEND_MIB));
-    EXPECT_RESULT(MEND_OK, drop(&a));
-    EXPECT_RESULT(MEND_OK, add(&b));
-    EXPECT_RESULT(MEND_OK, allocate(&s, 3 * MEND_MIB));
-    EXPECT_STR_EQ("ab", s.calls);
-    kit_close(&s.w);
+    helper a = {.s = r, .letter = 'a', .frees = 1, .answer = 1, .also = trim_and_audit};
+    helper b = {.s = r, .letter = 'b', .answer = 1, .also = raise_the_limit};
+    EXPECT_OK(add(&a));
+    EXPECT_OK(allocate(r, MEND_MIB));
+    EXPECT_OK(drop(&a));
+    EXPECT_OK(add(&b));
+    EXPECT_OK(allocate(r, 3 * MEND_MIB));
+    EXPECT_STR_EQ("ab", r->calls);
 }
 
 static void remove_itself(helper *h)
 {
-    EXPECT_RESULT(MEND_OK, drop(h));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, drop(h));
+    EXPECT_OK(drop(h));
+    EXPECT_INVALID(drop(h));
 }
 
 static void remove_other(helper *h)
 {
-    EXPECT_RESULT(MEND_OK, drop(h->other));
+    EXPECT_OK(drop(h->other));
 }
 
 static void add_other(helper *h)
 {
-    EXPECT_RESULT(MEND_OK, add(h->other));
+    EXPECT_OK(add(h->other));
 }
 
 static void add_itself_again(helper *h)
 {
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, add(h));
-    EXPECT_RESULT(MEND_OK, drop(h));
-    EXPECT_RESULT(MEND_OK, add(h));
+    EXPECT_INVALID(add(h));
+    EXPECT_OK(drop(h));
+    EXPECT_OK(add(h));
 }
 
-MEND_TEST(pool_pressure, a_callback_may_remove_itself)
+SCENE_TEST(pool_pressure, a_callback_may_remove_itself)
 {
-    scene s;
-    ASSERT_TRUE(open_full(&s));
-    helper a = {.s = &s, .letter = 'a', .also = remove_itself};
-    helper b = {.s = &s, .letter = 'b'};
+    helper a = {.s = r, .letter = 'a', .also = remove_itself};
+    helper b = {.s = r, .letter = 'b'};
     ADD_ALL(&a, &b);
     for (int i = 0; i < 2; i++) {
-        EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(&s, MEND_MIB));
+        EXPECT_ERROR(OUT_OF_MEMORY, allocate(r, MEND_MIB));
     }
-    EXPECT_STR_EQ("abb", s.calls);
-    kit_close(&s.w);
+    EXPECT_STR_EQ("abb", r->calls);
 }
 
-MEND_TEST(pool_pressure, a_callback_may_remove_those_before_and_behind_it)
+SCENE_TEST(pool_pressure, a_callback_may_remove_those_before_and_behind_it)
 {
-    scene s;
-    ASSERT_TRUE(open_full(&s));
-    helper a = {.s = &s, .letter = 'a'};
-    helper c = {.s = &s, .letter = 'c'};
-    helper b = {.s = &s, .letter = 'b', .also = remove_other, .other = &c};
-    helper d = {.s = &s, .letter = 'd', .also = remove_other, .other = &a};
+    helper a = {.s = r, .letter = 'a'};
+    helper c = {.s = r, .letter = 'c'};
+    helper b = {.s = r, .letter = 'b', .also = remove_other, .other = &c};
+    helper d = {.s = r, .letter = 'd', .also = remove_other, .other = &a};
     ADD_ALL(&a, &b, &c, &d);
-    expect_calls(&s, MEND_ERROR_OUT_OF_MEMORY, "abd");
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, drop(&a));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, drop(&c));
-    kit_close(&s.w);
+    expect_calls(r, MEND_ERROR_OUT_OF_MEMORY, "abd");
+    EXPECT_INVALID(drop(&a));
+    EXPECT_INVALID(drop(&c));
 }
 
-MEND_TEST(pool_pressure, one_that_is_added_in_a_callback_is_asked_from_the_next_time_on)
+SCENE_TEST(pool_pressure, one_that_is_added_in_a_callback_is_asked_from_the_next_time_on)
 {
-    scene s;
-    ASSERT_TRUE(open_full(&s));
-    helper b = {.s = &s, .letter = 'b', .frees = 1, .answer = 1};
-    helper a = {.s = &s, .letter = 'a', .also = add_other, .other = &b};
-    EXPECT_RESULT(MEND_OK, add(&a));
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(&s, MEND_MIB));
+    helper b = {.s = r, .letter = 'b', .frees = 1, .answer = 1};
+    helper a = {.s = r, .letter = 'a', .also = add_other, .other = &b};
+    EXPECT_OK(add(&a));
+    EXPECT_ERROR(OUT_OF_MEMORY, allocate(r, MEND_MIB));
     a.also = NULL;
-    expect_calls(&s, MEND_OK, "aab");
-    kit_close(&s.w);
+    expect_calls(r, MEND_OK, "aab");
 }
 
-MEND_TEST(pool_pressure, one_that_adds_itself_again_does_not_go_round_for_ever)
+SCENE_TEST(pool_pressure, one_that_adds_itself_again_does_not_go_round_for_ever)
 {
-    scene s;
-    ASSERT_TRUE(open_full(&s));
-    helper a = {.s = &s, .letter = 'a', .answer = 1, .also = add_itself_again};
-    EXPECT_RESULT(MEND_OK, add(&a));
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(&s, MEND_MIB));
-    expect_calls(&s, MEND_ERROR_OUT_OF_MEMORY, "aa");
-    kit_close(&s.w);
+    helper a = {.s = r, .letter = 'a', .answer = 1, .also = add_itself_again};
+    EXPECT_OK(add(&a));
+    EXPECT_ERROR(OUT_OF_MEMORY, allocate(r, MEND_MIB));
+    expect_calls(r, MEND_ERROR_OUT_OF_MEMORY, "aa");
 }
 
 static void break_the_context(helper *h)
 {
     kit_break(&h->s->w, NULL);
-    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_trim(h->s->w.pool, 0, NULL));
+    EXPECT_ERROR(DEVICE_LOST, mend_trim(h->s->w.pool, 0, NULL));
     h->s->inner = allocate(h->s, 512);
 }
 
@@ -313,11 +269,11 @@ MEND_TEST(pool_pressure, a_context_that_breaks_in_a_callback_is_reported)
         /* What it frees would fit without a driver call. */
         helper a = {
             .s = &s, .letter = 'a', .frees = 1, .answer = answers[i], .also = break_the_context};
-        EXPECT_RESULT(MEND_OK, add(&a));
-        EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, allocate(&s, MEND_MIB));
-        EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, s.inner);
-        EXPECT_RESULT(MEND_OK, drop(&a));
-        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_pool_destroy(s.w.pool));
+        EXPECT_OK(add(&a));
+        EXPECT_ERROR(DEVICE_LOST, allocate(&s, MEND_MIB));
+        EXPECT_ERROR(DEVICE_LOST, s.inner);
+        EXPECT_OK(drop(&a));
+        EXPECT_ERROR(DRIVER, mend_pool_destroy(s.w.pool));
         mend_sim_destroy(s.w.sim);
     }
 }
@@ -328,27 +284,23 @@ typedef struct lender {
     void *block;
 } lender;
 
-static int lend(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
+KIT_PRESSURE(lend)
 {
-    (void)missing_bytes;
     lender *l = context;
     uint64_t released = 0;
-    (void)pool;
-    EXPECT_RESULT(MEND_OK, mend_free(l->pool, l->block, NULL));
-    EXPECT_RESULT(MEND_OK, mend_trim(l->pool, 0, &released));
+    EXPECT_OK(mend_free(l->pool, l->block, NULL));
+    EXPECT_OK(mend_trim(l->pool, 0, &released));
     EXPECT_U64_EQ(needed_bytes, released);
     return released > 0;
 }
 
-MEND_TEST(pool_pressure, a_callback_may_give_back_memory_of_another_pool)
+KIT_TEST_IN(pool_pressure, a_callback_may_give_back_memory_of_another_pool,
+            kit_open_with(w, 4 * MEND_MIB, NULL))
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 4 * MEND_MIB, NULL));
     lender l = {NULL, NULL};
-    ASSERT_RESULT(MEND_OK, mend_world_create_pool(&w, &l.pool));
+    ASSERT_RESULT(MEND_OK, mend_world_create_pool(w, &l.pool));
     l.block = kit_alloc_from(l.pool, 3 * MEND_MIB, NULL);
-    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(w.pool, lend, &l));
-    kit_alloc(&w, 3 * MEND_MIB, NULL);
-    EXPECT_RESULT(MEND_OK, mend_pool_destroy(l.pool));
-    kit_close(&w);
+    EXPECT_OK(mend_add_pressure_callback(w->pool, lend, &l));
+    kit_alloc(w, 3 * MEND_MIB, NULL);
+    EXPECT_OK(mend_pool_destroy(l.pool));
 }

@@ -1,225 +1,137 @@
 /* Growable ranges: where their memory comes from and goes, and every misuse by its own error. */
-#include <stdio.h>
 
 #include "mend/mend_share.h"
 #include "tests/unit/pool/pages.h"
 
-MEND_TEST(pool_range, has_addresses_and_no_memory)
+KIT_TEST_IN(pool_range, has_addresses_and_no_memory,
+            kit_open_set(w, w->sim_config.content = MEND_SIM_CONTENT_NONE))
 {
-    mend_world w;
-    mend_world_init(&w);
-    w.sim_config.content = MEND_SIM_CONTENT_NONE; /* sanitizers leave few real addresses */
-    ASSERT_TRUE(kit_open(&w));
-    mend_range *range = create(&w, MEND_TIB + 1, PAGE);
+    mend_range *range = create(w, MEND_TIB + 1, PAGE);
     mend_range_info info = info_of(range);
     EXPECT_TRUE(info.base != NULL);
-    EXPECT_U64_EQ(MEND_TIB + PAGE, info.size_bytes);
-    EXPECT_U64_EQ(PAGE, info.page_bytes);
-    EXPECT_U64_EQ(0, info.committed_bytes);
-    EXPECT_U64_EQ(0, info.mapped_bytes);
-    EXPECT_U64_EQ(7, info.tag);
-    EXPECT_PTR_EQ(w.pool, info.pool);
-    mend_stats stats = mend_world_stats(&w);
-    EXPECT_U64_EQ(1, stats.ranges);
-    EXPECT_U64_EQ(0, stats.reserved_bytes);
-    EXPECT_U64_EQ(MEND_TIB + PAGE + w.info.granularity_bytes, stats.range_address_bytes);
-    EXPECT_TRUE(mend_world_check(&w));
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, NULL));
-    EXPECT_U64_EQ(0, mend_world_stats(&w).range_address_bytes);
-    EXPECT_U64_EQ(0, mend_world_stats(&w).ranges);
-    kit_close(&w);
+    EXPECT_FIELDS(info, size_bytes, MEND_TIB + PAGE, page_bytes, PAGE, committed_bytes, 0);
+    EXPECT_FIELDS(info, mapped_bytes, 0, tag, 7);
+    EXPECT_PTR_EQ(w->pool, info.pool);
+    mend_stats stats = mend_world_stats(w);
+    EXPECT_FIELDS(stats, ranges, 1, reserved_bytes, 0);
+    EXPECT_U64_EQ(MEND_TIB + PAGE + w->info.granularity_bytes, stats.range_address_bytes);
+    EXPECT_TRUE(mend_world_check(w));
+    EXPECT_OK(mend_range_destroy(range, NULL));
+    EXPECT_STATS(w, range_address_bytes, 0, ranges, 0);
+    EXPECT_OK(mend_range_create(w->pool, 1, NULL, &range)); /* of the device's pages */
+    info = info_of(range);
+    EXPECT_FIELDS(info, page_bytes, w->info.granularity_bytes, size_bytes, info.page_bytes);
+    EXPECT_OK(mend_range_destroy(range, NULL));
 }
 
-MEND_TEST(pool_range, the_default_page_is_that_of_the_device)
+KIT_TEST(pool_range, grows_at_its_address_and_keeps_the_contents)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
-    mend_range *range = NULL;
-    ASSERT_RESULT(MEND_OK, mend_range_create(w.pool, 1, NULL, &range));
-    EXPECT_U64_EQ(w.info.granularity_bytes, info_of(range).page_bytes);
-    EXPECT_U64_EQ(w.info.granularity_bytes, info_of(range).size_bytes);
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, NULL));
-    kit_close(&w);
-}
-
-MEND_TEST(pool_range, grows_at_its_address_and_keeps_the_contents)
-{
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
-    mend_range *range = create(&w, 4 * MEND_GIB, PAGE);
+    mend_range *range = create(w, 4 * MEND_GIB, PAGE);
     void *base = at(range, 0);
-    expect_commit(range, 0, PAGE, w.streams[0]);
-    kit_write(&w, w.streams[0], base, PAGE);
+    expect_commit(range, 0, PAGE, S(0));
+    kit_write(w, S(0), base, PAGE);
     for (uint64_t pages = 2; pages <= 16; pages++) {
-        expect_commit(range, 0, pages * PAGE, w.streams[0]);
+        expect_commit(range, 0, pages * PAGE, S(0));
         EXPECT_PTR_EQ(base, at(range, 0));
         EXPECT_U64_EQ(pages * PAGE, info_of(range).committed_bytes);
-        EXPECT_U64_EQ(pages * PAGE, mend_world_stats(&w).range_bytes);
-        EXPECT_U64_EQ(pages * PAGE, mend_world_stats(&w).live_bytes);
-        EXPECT_TRUE(mend_world_check(&w));
+        EXPECT_STATS(w, range_bytes, pages * PAGE, live_bytes, pages * PAGE);
+        EXPECT_TRUE(mend_world_check(w));
     }
-    use(&w, range, PAGE, 15 * PAGE, w.streams[0]);
-    kit_verify(&w, w.streams[0], base, PAGE);
-    expect_commit(range, 2 * MEND_GIB, PAGE, w.streams[0]);
-    use(&w, range, 2 * MEND_GIB, PAGE, w.streams[0]);
-    EXPECT_U64_EQ(17, mend_world_stats(&w).pages_committed);
-    EXPECT_U64_EQ(0, mend_world_stats(&w).live_blocks);
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, w.streams[0]));
-    EXPECT_U64_EQ(17, mend_world_stats(&w).pages_decommitted);
-    EXPECT_U64_EQ(0, mend_world_stats(&w).live_bytes);
-    kit_close(&w);
+    use(w, range, PAGE, 15 * PAGE, S(0));
+    kit_verify(w, S(0), base, PAGE);
+    expect_commit(range, 2 * MEND_GIB, PAGE, S(0));
+    use(w, range, 2 * MEND_GIB, PAGE, S(0));
+    EXPECT_STATS(w, pages_committed, 17, live_blocks, 0);
+    EXPECT_OK(mend_range_destroy(range, S(0)));
+    EXPECT_STATS(w, pages_decommitted, 17, live_bytes, 0);
 }
 
-MEND_TEST(pool_range, the_same_pages_come_back_without_the_driver)
+RANGE_TEST(pool_range, the_same_pages_come_back_without_the_driver, 0)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
-    mend_range *range = create(&w, MEND_GIB, PAGE);
-    expect_commit(range, 0, 8 * PAGE, w.streams[0]);
-    use(&w, range, 0, 8 * PAGE, w.streams[0]);
-    uint64_t creations = mend_world_stats(&w).chunks_created;
-    EXPECT_TRUE(mend_world_check(&w));
-    expect_decommit(range, 2 * PAGE, 3 * PAGE, w.streams[0]);
-    EXPECT_U64_EQ(5 * PAGE, info_of(range).committed_bytes);
-    EXPECT_U64_EQ(8 * PAGE, info_of(range).mapped_bytes);
-    EXPECT_U64_EQ(3 * PAGE, mend_world_stats(&w).range_free_bytes);
-    expect_decommit(range, 0, 8 * PAGE, w.streams[0]); /* of which some are decommitted */
-    uint64_t calls = calls_of(&w);
-    expect_commit(range, 0, 8 * PAGE, w.streams[0]);
-    EXPECT_TRUE(calls_of(&w) - calls <= 1); /* whether the stream is captured */
-    use(&w, range, 0, 8 * PAGE, w.streams[0]);
-    EXPECT_U64_EQ(creations, mend_world_stats(&w).chunks_created);
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, w.streams[0]));
-    kit_close(&w);
+    expect_commit(range, 0, 8 * PAGE, S(0));
+    use(w, range, 0, 8 * PAGE, S(0));
+    uint64_t creations = mend_world_stats(w).chunks_created;
+    EXPECT_TRUE(mend_world_check(w));
+    expect_decommit(range, 2 * PAGE, 3 * PAGE, S(0));
+    EXPECT_FIELDS(info_of(range), committed_bytes, 5 * PAGE, mapped_bytes, 8 * PAGE);
+    EXPECT_STATS(w, range_free_bytes, 3 * PAGE);
+    expect_decommit(range, 0, 8 * PAGE, S(0)); /* of which some are decommitted */
+    uint64_t calls = calls_of(w);
+    expect_commit(range, 0, 8 * PAGE, S(0));
+    EXPECT_TRUE(calls_of(w) - calls <= 1); /* whether the stream is captured */
+    use(w, range, 0, 8 * PAGE, S(0));
+    EXPECT_STATS(w, chunks_created, creations);
 }
 
-MEND_TEST(pool_range, what_a_range_decommits_serves_blocks_and_the_reverse)
+RANGE_TEST(pool_range, what_a_range_decommits_serves_blocks_and_the_reverse, 8 * MEND_MIB)
 {
-    mend_world w;
-    mend_world_init(&w);
-    w.pool_config.limit_bytes = 8 * MEND_MIB;
-    ASSERT_TRUE(kit_open(&w));
-    mend_range *range = create(&w, MEND_GIB, PAGE);
     for (int round = 0; round < 4; round++) {
-        expect_commit(range, 0, 7 * MEND_MIB, w.streams[0]);
-        use(&w, range, 0, 7 * MEND_MIB, w.streams[0]);
-        expect_decommit(range, 0, 7 * MEND_MIB, w.streams[0]);
-        void *block = kit_alloc(&w, 7 * MEND_MIB, w.streams[0]);
-        kit_use(&w, w.streams[0], block, 7 * MEND_MIB, 100);
-        EXPECT_TRUE(mend_world_check(&w));
-        kit_free(&w, block, w.streams[0]);
-        mend_sim_advance(w.sim, 1000000);
+        expect_commit(range, 0, 7 * MEND_MIB, S(0));
+        use(w, range, 0, 7 * MEND_MIB, S(0));
+        expect_decommit(range, 0, 7 * MEND_MIB, S(0));
+        void *block = kit_alloc_used(w, 7 * MEND_MIB, S(0), 100);
+        EXPECT_TRUE(mend_world_check(w));
+        kit_free(w, block, S(0));
+        mend_sim_advance(w->sim, 1000000);
     }
-    EXPECT_U64_EQ(0, mend_world_stats(&w).out_of_memory);
-    EXPECT_TRUE(mend_world_stats(&w).chunks_moved > 0);
-    EXPECT_TRUE(mend_world_stats(&w).peak_reserved_bytes <= 8 * MEND_MIB);
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, w.streams[0]));
-    kit_close(&w);
+    EXPECT_STATS(w, out_of_memory, 0);
+    EXPECT_TRUE(mend_world_stats(w).chunks_moved > 0);
+    EXPECT_TRUE(mend_world_stats(w).peak_reserved_bytes <= 8 * MEND_MIB);
 }
 
-MEND_TEST(pool_range, two_ranges_pass_memory_to_each_other)
+KIT_TEST_IN(pool_range, two_ranges_pass_memory_to_each_other,
+            kit_open_set(w, w->pool_config.limit_bytes = 4 * MEND_MIB))
 {
-    mend_world w;
-    mend_world_init(&w);
-    w.pool_config.limit_bytes = 4 * MEND_MIB;
-    ASSERT_TRUE(kit_open(&w));
-    mend_range *first = create(&w, MEND_GIB, PAGE);
-    mend_range *second = create(&w, MEND_GIB, 2 * PAGE);
-    expect_commit(first, 0, 4 * MEND_MIB, w.streams[0]);
-    use(&w, first, 0, 4 * MEND_MIB, w.streams[0]);
-    expect_decommit(first, PAGE, 2 * PAGE, w.streams[0]);
-    expect_commit(second, 0, 2 * PAGE, w.streams[0]);
-    use(&w, second, 0, 2 * PAGE, w.streams[0]);
-    EXPECT_U64_EQ(2, mend_world_stats(&w).chunks_moved);
-    EXPECT_U64_EQ(0, mend_world_stats(&w).chunks_released);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_range_commit(first, PAGE, PAGE, w.streams[0]));
-    EXPECT_TRUE(mend_world_check(&w));
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(first, w.streams[0]));
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(second, w.streams[0]));
-    kit_close(&w);
+    mend_range *first = create(w, MEND_GIB, PAGE);
+    mend_range *second = create(w, MEND_GIB, 2 * PAGE);
+    expect_commit(first, 0, 4 * MEND_MIB, S(0));
+    use(w, first, 0, 4 * MEND_MIB, S(0));
+    expect_decommit(first, PAGE, 2 * PAGE, S(0));
+    expect_commit(second, 0, 2 * PAGE, S(0));
+    use(w, second, 0, 2 * PAGE, S(0));
+    EXPECT_STATS(w, chunks_moved, 2, chunks_released, 0);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_range_commit(first, PAGE, PAGE, S(0)));
+    EXPECT_TRUE(mend_world_check(w));
+    EXPECT_OK(mend_range_destroy(first, S(0)));
+    EXPECT_OK(mend_range_destroy(second, S(0)));
 }
 
-/* A chunk that is larger than a page is given back, and others are created of its memory. */
-MEND_TEST(pool_range, large_free_chunks_become_pages)
+RANGE_TEST(pool_range, large_free_chunks_become_pages, 4 * MEND_MIB)
 {
-    mend_world w;
-    mend_world_init(&w);
-    w.pool_config.limit_bytes = 4 * MEND_MIB;
-    ASSERT_TRUE(kit_open(&w));
-    void *block = kit_alloc(&w, 4 * MEND_MIB, w.streams[0]);
-    kit_free(&w, block, w.streams[0]);
-    mend_range *range = create(&w, MEND_GIB, PAGE);
-    expect_commit(range, 0, 3 * PAGE, w.streams[0]);
-    use(&w, range, 0, 3 * PAGE, w.streams[0]);
-    EXPECT_TRUE(mend_world_stats(&w).chunks_remade > 0);
-    expect_commit(range, 0, 4 * MEND_MIB, w.streams[0]);
-    EXPECT_U64_EQ(4 * MEND_MIB, mend_world_stats(&w).reserved_bytes);
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, w.streams[0]));
-    kit_close(&w);
-}
-
-MEND_TEST(pool_range, out_of_memory_names_the_range_and_commits_nothing)
-{
-    mend_world w;
-    mend_world_init(&w);
-    w.pool_config.limit_bytes = 4 * MEND_MIB;
-    ASSERT_TRUE(kit_open(&w));
-    mend_range *range = create(&w, MEND_GIB, PAGE);
-    expect_commit(range, PAGE, PAGE, w.streams[0]);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
-                  mend_range_commit(range, 0, 5 * MEND_MIB, w.streams[0]));
-    char words[32];
-    snprintf(words, sizeof(words), "range 0x%llx", (unsigned long long)(uintptr_t)at(range, 0));
-    kit_expect_words(words);
-    kit_expect_words("5 MiB");
-    EXPECT_U64_EQ(PAGE, info_of(range).committed_bytes);
-    EXPECT_U64_EQ(1, mend_world_stats(&w).out_of_memory);
-    EXPECT_TRUE(mend_world_check(&w));
-    expect_commit(range, 0, 4 * MEND_MIB, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, w.streams[0]));
-    kit_close(&w);
+    kit_free(w, kit_alloc(w, 4 * MEND_MIB, S(0)), S(0));
+    expect_commit(range, 0, 3 * PAGE, S(0));
+    use(w, range, 0, 3 * PAGE, S(0));
+    EXPECT_TRUE(mend_world_stats(w).chunks_remade > 0);
+    expect_commit(range, 0, 4 * MEND_MIB, S(0));
+    EXPECT_STATS(w, reserved_bytes, 4 * MEND_MIB);
 }
 
 /* One page of four has lost its chunk: the others are not taken for it. */
-MEND_TEST(pool_range, a_commit_takes_nothing_from_its_own_pages)
+RANGE_TEST(pool_range, a_commit_takes_nothing_from_its_own_pages, 6 * PAGE)
 {
-    mend_world w;
-    mend_world_init(&w);
-    w.pool_config.limit_bytes = 6 * PAGE;
-    ASSERT_TRUE(kit_open(&w));
-    mend_range *range = create(&w, MEND_GIB, PAGE);
-    expect_commit(range, 0, 4 * PAGE, w.streams[0]);
-    void *others = kit_alloc(&w, PAGE, w.streams[0]);
-    expect_decommit(range, PAGE, PAGE, w.streams[0]);
-    void *block = kit_alloc(&w, 2 * PAGE, w.streams[0]); /* one chunk is moved, one created */
-    EXPECT_U64_EQ(1, mend_world_stats(&w).chunks_moved);
-    expect_decommit(range, 0, 4 * PAGE, w.streams[0]);
-    kit_free(&w, block, w.streams[0]);
-    mend_sim_advance(w.sim, 1000);
-    expect_commit(range, 0, 4 * PAGE, w.streams[0]);
-    use(&w, range, 0, 4 * PAGE, w.streams[0]);
-    EXPECT_U64_EQ(2, mend_world_stats(&w).chunks_moved);
-    kit_free(&w, others, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, w.streams[0]));
-    kit_close(&w);
+    expect_commit(range, 0, 4 * PAGE, S(0));
+    void *others = kit_alloc(w, PAGE, S(0));
+    expect_decommit(range, PAGE, PAGE, S(0));
+    void *block = kit_alloc(w, 2 * PAGE, S(0)); /* one chunk is moved, one created */
+    EXPECT_STATS(w, chunks_moved, 1);
+    expect_decommit(range, 0, 4 * PAGE, S(0));
+    kit_free(w, block, S(0));
+    mend_sim_advance(w->sim, 1000);
+    expect_commit(range, 0, 4 * PAGE, S(0));
+    use(w, range, 0, 4 * PAGE, S(0));
+    EXPECT_STATS(w, chunks_moved, 2);
+    kit_free(w, others, S(0));
 }
 
-MEND_TEST(pool_range, trim_gives_decommitted_memory_to_the_device)
+RANGE_TEST(pool_range, trim_gives_decommitted_memory_to_the_device, 0)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
-    mend_range *range = create(&w, MEND_GIB, PAGE);
-    expect_commit(range, 0, 8 * PAGE, w.streams[0]);
-    expect_decommit(range, PAGE, 6 * PAGE, w.streams[0]);
-    mend_sim_advance(w.sim, 1000);
-    uint64_t released = 0;
-    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, &released));
-    EXPECT_U64_EQ(6 * PAGE, released);
+    expect_commit(range, 0, 8 * PAGE, S(0));
+    expect_decommit(range, PAGE, 6 * PAGE, S(0));
+    mend_sim_advance(w->sim, 1000);
+    kit_expect_trim(w, 0, 6 * PAGE);
     EXPECT_U64_EQ(2 * PAGE, info_of(range).mapped_bytes);
-    expect_commit(range, 0, 8 * PAGE, w.streams[0]);
-    use(&w, range, 0, 8 * PAGE, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, w.streams[0]));
-    kit_close(&w);
+    expect_commit(range, 0, 8 * PAGE, S(0));
+    use(w, range, 0, 8 * PAGE, S(0));
 }
 
 typedef struct cache_to_drop {
@@ -228,7 +140,7 @@ typedef struct cache_to_drop {
     uint64_t asked_bytes;
 } cache_to_drop;
 
-static int drop_cache(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
+KIT_PRESSURE(drop_cache)
 {
     cache_to_drop *cache = context;
     EXPECT_PTR_EQ(cache->w->pool, pool);
@@ -238,89 +150,68 @@ static int drop_cache(void *context, mend_pool *pool, uint64_t needed_bytes, uin
     return 1;
 }
 
-MEND_TEST(pool_range, callbacks_make_room_for_a_commit)
+RANGE_TEST(pool_range, callbacks_make_room_for_a_commit, 6 * PAGE)
 {
-    mend_world w;
-    mend_world_init(&w);
-    w.pool_config.limit_bytes = 6 * PAGE;
-    ASSERT_TRUE(kit_open(&w));
-    cache_to_drop cache = {.w = &w, .range = create(&w, MEND_GIB, PAGE)};
-    mend_range *range = create(&w, MEND_GIB, PAGE);
-    expect_commit(cache.range, 0, 4 * PAGE, w.streams[0]);
-    ASSERT_RESULT(MEND_OK, mend_add_pressure_callback(w.pool, drop_cache, &cache));
-    expect_commit(range, 0, 5 * PAGE, w.streams[0]);
+    cache_to_drop cache = {.w = w, .range = create(w, MEND_GIB, PAGE)};
+    expect_commit(cache.range, 0, 4 * PAGE, S(0));
+    ASSERT_RESULT(MEND_OK, mend_add_pressure_callback(w->pool, drop_cache, &cache));
+    expect_commit(range, 0, 5 * PAGE, S(0));
     EXPECT_U64_EQ(5 * PAGE, cache.asked_bytes);
-    EXPECT_U64_EQ(1, mend_world_stats(&w).pressure_calls);
-    EXPECT_RESULT(MEND_OK, mend_remove_pressure_callback(w.pool, drop_cache, &cache));
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, w.streams[0]));
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(cache.range, w.streams[0]));
-    kit_close(&w);
+    EXPECT_STATS(w, pressure_calls, 1);
+    EXPECT_OK(mend_remove_pressure_callback(w->pool, drop_cache, &cache));
+    EXPECT_OK(mend_range_destroy(cache.range, S(0)));
 }
 
-/* ---- misuse ----------------------------------------------------------------------------------
- */
-
-MEND_TEST(pool_range, create_refuses_by_name)
+KIT_TEST(pool_range, create_refuses_by_name)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
     mend_range *range = NULL;
     mend_range_options options = MEND_RANGE_OPTIONS_INIT;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_range_create(NULL, 1, NULL, &range));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_range_create(w.pool, 1, NULL, NULL));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_range_create(w.pool, 0, NULL, &range));
-    kit_expect_words("a range of 0 bytes");
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
-                  mend_range_create(w.pool, ~UINT64_C(0), NULL, &range));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
-                  mend_range_create(w.pool, UINT64_C(1) << 46, NULL, &range));
-    kit_expect_words("2^26 pages");
+    EXPECT_INVALID(mend_range_create(NULL, 1, NULL, &range));
+    EXPECT_INVALID(mend_range_create(w->pool, 1, NULL, NULL));
+    EXPECT_REFUSAL(INVALID_ARGUMENT, "a range of 0 bytes",
+                   mend_range_create(w->pool, 0, NULL, &range));
+    EXPECT_INVALID(mend_range_create(w->pool, ~UINT64_C(0), NULL, &range));
+    EXPECT_REFUSAL(INVALID_ARGUMENT, "2^26 pages",
+                   mend_range_create(w->pool, UINT64_C(1) << 46, NULL, &range));
     options.page_bytes = PAGE + 1;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_range_create(w.pool, 1, &options, &range));
-    kit_expect_words("not a multiple of the device's page");
+    EXPECT_REFUSAL(INVALID_ARGUMENT, "not a multiple of the device's page",
+                   mend_range_create(w->pool, 1, &options, &range));
     options.struct_size = 1;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_range_create(w.pool, 1, &options, &range));
-    kit_expect_words("MEND_RANGE_OPTIONS_INIT");
+    EXPECT_REFUSAL(INVALID_ARGUMENT, "MEND_RANGE_OPTIONS_INIT",
+                   mend_range_create(w->pool, 1, &options, &range));
     options.struct_size = sizeof(options) + 8;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_range_create(w.pool, 1, &options, &range));
-    kit_expect_words("newer");
+    EXPECT_REFUSAL(INVALID_ARGUMENT, "newer", mend_range_create(w->pool, 1, &options, &range));
     EXPECT_PTR_EQ(NULL, range);
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(NULL, NULL));
-    kit_close(&w);
+    EXPECT_OK(mend_range_destroy(NULL, NULL));
 }
 
 typedef mend_result (*page_call)(mend_range *, uint64_t, uint64_t, mend_stream);
 
-MEND_TEST(pool_range, calls_about_pages_refuse_by_name)
+KIT_TEST(pool_range, calls_about_pages_refuse_by_name)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
-    mend_range *range = create(&w, 8 * PAGE, PAGE);
-    expect_commit(range, 0, PAGE, w.streams[0]);
+    mend_range *range = create(w, 8 * PAGE, PAGE);
+    expect_commit(range, 0, PAGE, S(0));
     const page_call calls[] = {mend_range_commit, mend_range_decommit, mend_range_record_stream};
     for (int i = 0; i < 3; i++) {
-        mend_stream stream = w.streams[0];
-        EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, calls[i](NULL, 0, PAGE, stream));
-        EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, calls[i](range, 0, 0, stream));
-        EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, calls[i](range, 0, 9 * PAGE, stream));
-        kit_expect_words("are not in the range");
-        EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, calls[i](range, 8 * PAGE, PAGE, stream));
-        EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, calls[i](range, ~UINT64_C(0), PAGE, stream));
-        EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, calls[i](range, 512, PAGE, stream));
-        kit_expect_words("no multiple of the page");
-        EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, calls[i](range, 0, PAGE / 2, stream));
-        EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, calls[i](range, 0, PAGE, MEND_EVERY_STREAM));
+        mend_stream stream = S(0);
+        EXPECT_INVALID(calls[i](NULL, 0, PAGE, stream));
+        EXPECT_INVALID(calls[i](range, 0, 0, stream));
+        EXPECT_REFUSAL(INVALID_ARGUMENT, "are not in the range",
+                       calls[i](range, 0, 9 * PAGE, stream));
+        EXPECT_INVALID(calls[i](range, 8 * PAGE, PAGE, stream));
+        EXPECT_INVALID(calls[i](range, ~UINT64_C(0), PAGE, stream));
+        EXPECT_REFUSAL(INVALID_ARGUMENT, "no multiple of the page",
+                       calls[i](range, 512, PAGE, stream));
+        EXPECT_INVALID(calls[i](range, 0, PAGE / 2, stream));
+        EXPECT_INVALID(calls[i](range, 0, PAGE, MEND_EVERY_STREAM));
     }
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
-                  mend_range_record_stream(range, 0, PAGE, MEND_NO_STREAM));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_range_destroy(range, MEND_EVERY_STREAM));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_range_get_info(range, NULL));
+    EXPECT_INVALID(mend_range_record_stream(range, 0, PAGE, MEND_NO_STREAM));
+    EXPECT_INVALID(mend_range_destroy(range, MEND_EVERY_STREAM));
+    EXPECT_INVALID(mend_range_get_info(range, NULL));
     mend_range_info info = {.struct_size = 1};
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_range_get_info(range, &info));
-    kit_expect_words("MEND_RANGE_INFO_INIT");
+    EXPECT_REFUSAL(INVALID_ARGUMENT, "MEND_RANGE_INFO_INIT", mend_range_get_info(range, &info));
     EXPECT_U64_EQ(PAGE, info_of(range).committed_bytes);
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, w.streams[0]));
-    kit_close(&w);
+    EXPECT_OK(mend_range_destroy(range, S(0)));
 }
 
 static void expect_event(const mend_history_event *event, mend_event_kind kind, void *address,
@@ -328,118 +219,106 @@ static void expect_event(const mend_history_event *event, mend_event_kind kind, 
 {
     EXPECT_INT_EQ((int)kind, event->kind);
     EXPECT_TRUE(event->address == address && event->stream == stream);
-    EXPECT_U64_EQ(size_bytes, event->size_bytes);
-    EXPECT_U64_EQ(7, event->tag);
+    EXPECT_FIELDS(*event, size_bytes, size_bytes, tag, 7);
 }
 
-/* Neighbours that are committed, or decommitted, by one call are one event. */
-MEND_TEST(pool_range, the_history_has_commits_and_decommits)
+KIT_TEST(pool_range, the_history_has_commits_and_decommits)
 {
-    mend_world w;
     mend_history_event events[8];
     uint64_t cursor = 0;
     size_t count = 0;
-    ASSERT_TRUE(kit_open_default(&w));
-    mend_range *range = create(&w, 8 * PAGE, PAGE);
+    mend_range *range = create(w, 8 * PAGE, PAGE);
     void *base = at(range, 0);
-    expect_commit(range, 0, 4 * PAGE, w.streams[0]);
-    expect_decommit(range, 0, 4 * PAGE, w.streams[0]); /* mapped and free from here on */
-    EXPECT_RESULT(MEND_OK, mend_history_start(w.pool, 8));
-    expect_commit(range, PAGE, PAGE, w.streams[0]);
-    expect_commit(range, 0, 4 * PAGE, w.streams[0]);
-    expect_commit(range, 0, 4 * PAGE, w.streams[0]); /* nothing happens */
-    expect_decommit(range, 2 * PAGE, PAGE, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_history_read(w.pool, &cursor, events, sizeof(*events), 8, &count));
+    expect_commit(range, 0, 4 * PAGE, S(0));
+    expect_decommit(range, 0, 4 * PAGE, S(0)); /* mapped and free from here on */
+    EXPECT_OK(mend_history_start(w->pool, 8));
+    expect_commit(range, PAGE, PAGE, S(0));
+    expect_commit(range, 0, 4 * PAGE, S(0));
+    expect_commit(range, 0, 4 * PAGE, S(0)); /* nothing happens */
+    expect_decommit(range, 2 * PAGE, PAGE, S(0));
+    EXPECT_OK(mend_history_read(w->pool, &cursor, events, sizeof(*events), 8, &count));
     ASSERT_U64_EQ(4, count);
-    expect_event(&events[0], MEND_EVENT_COMMIT, (char *)base + PAGE, PAGE, w.streams[0]);
-    expect_event(&events[1], MEND_EVENT_COMMIT, base, PAGE, w.streams[0]);
-    expect_event(&events[2], MEND_EVENT_COMMIT, (char *)base + 2 * PAGE, 2 * PAGE, w.streams[0]);
-    expect_event(&events[3], MEND_EVENT_DECOMMIT, (char *)base + 2 * PAGE, PAGE, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, MEND_NO_STREAM));
-    EXPECT_RESULT(MEND_OK, mend_history_read(w.pool, &cursor, events, sizeof(*events), 8, &count));
+    expect_event(&events[0], MEND_EVENT_COMMIT, (char *)base + PAGE, PAGE, S(0));
+    expect_event(&events[1], MEND_EVENT_COMMIT, base, PAGE, S(0));
+    expect_event(&events[2], MEND_EVENT_COMMIT, (char *)base + 2 * PAGE, 2 * PAGE, S(0));
+    expect_event(&events[3], MEND_EVENT_DECOMMIT, (char *)base + 2 * PAGE, PAGE, S(0));
+    EXPECT_OK(mend_range_destroy(range, MEND_NO_STREAM));
+    EXPECT_OK(mend_history_read(w->pool, &cursor, events, sizeof(*events), 8, &count));
     ASSERT_TRUE(count >= 2);
     expect_event(&events[0], MEND_EVENT_DECOMMIT, base, 2 * PAGE, MEND_NO_STREAM);
     expect_event(&events[1], MEND_EVENT_DECOMMIT, (char *)base + 3 * PAGE, PAGE, MEND_NO_STREAM);
-    kit_close(&w);
 }
 
-/* A commit of so much would have succeeded, and of a page more not. */
-MEND_TEST(pool_range, out_of_memory_names_the_pages_that_would_fit)
+RANGE_TEST(pool_range, out_of_memory_names_the_pages_that_would_fit, 6 * PAGE)
 {
-    mend_world w;
-    mend_world_init(&w);
-    w.pool_config.limit_bytes = 6 * PAGE;
-    ASSERT_TRUE(kit_open(&w));
-    mend_range *range = create(&w, 8 * PAGE, PAGE);
-    expect_commit(range, 0, 2 * PAGE, w.streams[0]);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_range_commit(range, 0, 8 * PAGE, w.streams[0]));
-    kit_expect_words("A request of 1.00 MiB would fit");
+    expect_commit(range, 0, 2 * PAGE, S(0));
+    EXPECT_REFUSAL(OUT_OF_MEMORY, "A request of 1.00 MiB would fit",
+                   mend_range_commit(range, 0, 8 * PAGE, S(0)));
     mend_error error = MEND_ERROR_INIT;
     mend_last_error(&error);
     ASSERT_TRUE(error.shortfall != NULL);
     EXPECT_U64_EQ(4 * PAGE, error.shortfall->fitting_bytes);
-    expect_commit(range, 2 * PAGE, 4 * PAGE, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, w.streams[0]));
-    kit_close(&w);
+    expect_commit(range, 2 * PAGE, 4 * PAGE, S(0));
 }
 
-MEND_TEST(pool_range, pages_are_not_exported)
+KIT_TEST_IN(pool_range, pages_are_no_blocks, kit_open_set(w, w->pool_config.shareable = 1))
 {
-    mend_world w;
-    mend_world_init(&w);
-    w.pool_config.shareable = 1;
-    ASSERT_TRUE(kit_open(&w));
     mend_export_token token;
     size_t size_bytes = 0;
-    mend_range *range = create(&w, 8 * PAGE, PAGE);
-    expect_commit(range, 0, 2 * PAGE, w.streams[0]);
-    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER, mend_export(w.pool, at(range, 512), &token, NULL));
-    kit_expect_words("in a range");
-    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER,
-                  mend_export_fabric(w.pool, at(range, 0), NULL, 0, &size_bytes, NULL));
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, w.streams[0]));
-    kit_close(&w);
-}
-
-MEND_TEST(pool_range, pages_are_no_blocks)
-{
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
-    mend_range *range = create(&w, 8 * PAGE, PAGE);
-    expect_commit(range, 0, 2 * PAGE, w.streams[0]);
-    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER, mend_free(w.pool, at(range, 0), w.streams[0]));
-    kit_expect_words("mend_range.h");
-    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER, mend_free(w.pool, at(range, 512), w.streams[0]));
-    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER,
-                  mend_record_stream(w.pool, at(range, PAGE), w.streams[1]));
-    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
-    expect_decommit(range, 0, PAGE, w.streams[0]);
-    options.address = at(range, 0);
+    mend_range *range = create(w, 8 * PAGE, PAGE);
+    expect_commit(range, 0, 2 * PAGE, S(0));
+    EXPECT_REFUSAL(FOREIGN_POINTER, "in a range",
+                   mend_export(w->pool, at(range, 512), &token, NULL));
+    EXPECT_ERROR(FOREIGN_POINTER,
+                 mend_export_fabric(w->pool, at(range, 0), NULL, 0, &size_bytes, NULL));
+    EXPECT_REFUSAL(FOREIGN_POINTER, "mend_range.h", mend_free(w->pool, at(range, 0), S(0)));
+    EXPECT_ERROR(FOREIGN_POINTER, mend_free(w->pool, at(range, 512), S(0)));
+    EXPECT_ERROR(FOREIGN_POINTER, mend_record_stream(w->pool, at(range, PAGE), S(1)));
+    expect_decommit(range, 0, PAGE, S(0));
     void *block = NULL;
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_ADDRESSES,
-                  mend_alloc_with(w.pool, PAGE, w.streams[0], &options, &block));
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, w.streams[0]));
-    kit_close(&w);
+    EXPECT_ERROR(OUT_OF_ADDRESSES,
+                 mend_alloc_with(w->pool, PAGE, S(0),
+                                 KIT_OPTIONS(mend_alloc_options, .address = at(range, 0)), &block));
+    EXPECT_OK(mend_range_destroy(range, NULL));
 }
 
-MEND_TEST(pool_range, a_captured_stream_neither_commits_nor_decommits)
+RANGE_TEST(pool_range, a_captured_stream_neither_commits_nor_decommits, 0)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
-    mend_range *range = create(&w, 8 * PAGE, PAGE);
-    expect_commit(range, 0, PAGE, w.streams[0]);
-    kit_begin_capture(&w, w.streams[1]);
+    expect_commit(range, 0, PAGE, S(0));
+    kit_begin_capture(w, S(1));
     const page_call calls[] = {mend_range_commit, mend_range_decommit, mend_range_record_stream};
     for (int i = 0; i < 3; i++) {
-        EXPECT_RESULT(MEND_ERROR_CAPTURING, calls[i](range, 0, 2 * PAGE, w.streams[1]));
-        kit_expect_words("before the capture");
+        EXPECT_REFUSAL(CAPTURING, "before the capture", calls[i](range, 0, 2 * PAGE, S(1)));
     }
-    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_range_destroy(range, w.streams[1]));
-    expect_commit(range, PAGE, PAGE, w.streams[0]); /* another stream may */
-    expect_decommit(range, 0, PAGE, w.streams[0]);
-    mend_sim_graph *graph = kit_end_capture(&w, w.streams[1]);
-    mend_sim_graph_destroy(w.sim, graph);
+    EXPECT_ERROR(CAPTURING, mend_range_destroy(range, S(1)));
+    expect_commit(range, PAGE, PAGE, S(0)); /* another stream may */
+    expect_decommit(range, 0, PAGE, S(0));
+    mend_sim_graph *graph = kit_end_capture(w, S(1));
+    mend_sim_graph_destroy(w->sim, graph);
     EXPECT_U64_EQ(PAGE, info_of(range).committed_bytes);
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, w.streams[1]));
+}
+
+static void chunks_of_192_kib(mend_world *w)
+{
+    w->placement.chunk_bytes = 192 * MEND_KIB;
+}
+
+/* What the pool has free goes into every page of the call before memory is created. */
+MEND_TEST(pool_range, a_commit_creates_no_more_than_the_free_chunks_lack)
+{
+    mend_world w;
+    ASSERT_TRUE(kit_open_with(&w, 64 * MEND_MIB, chunks_of_192_kib));
+    void *blocks[2];
+    for (int i = 0; i < 2; i++) {
+        blocks[i] = kit_alloc(&w, 192 * MEND_KIB, NULL);
+    }
+    EXPECT_U64_EQ(2, mend_world_stats(&w).chunks);
+    for (int i = 0; i < 2; i++) {
+        kit_free(&w, blocks[i], NULL);
+    }
+    mend_range *range = create(&w, 4 * PAGE, PAGE);
+    expect_commit(range, 0, 2 * PAGE, NULL);
+    EXPECT_U64_EQ(2 * PAGE, mend_world_stats(&w).reserved_bytes);
+    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, NULL));
     kit_close(&w);
 }

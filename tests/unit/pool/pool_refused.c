@@ -1,5 +1,4 @@
 /* What a pool answers where it cannot come to be, or has no host memory for what it is asked. */
-#include <string.h>
 
 #include "driver/driver.h"
 #include "mend/mend.h"
@@ -28,30 +27,26 @@ static mend_result create_with_fault(const char *call, int status)
 
 MEND_TEST(pool_refused, no_device_is_not_a_driver_that_fails)
 {
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, create_with_fault("device_count", MEND_DRIVER_NO_DEVICE));
-    EXPECT_RESULT(MEND_ERROR_DRIVER, create_with_fault("device_open", MEND_DRIVER_NOT_PERMITTED));
-    kit_expect_words("device 0 cannot be opened");
+    EXPECT_ERROR(NO_DEVICE, create_with_fault("device_count", MEND_DRIVER_NO_DEVICE));
+    EXPECT_REFUSAL(DRIVER, "device 0 cannot be opened",
+                   create_with_fault("device_open", MEND_DRIVER_NOT_PERMITTED));
 }
 
-MEND_TEST(pool_refused, groups_and_callbacks_need_host_memory)
+KIT_TEST(pool_refused, groups_and_callbacks_need_host_memory)
 {
-    mend_world w;
     mend_group *group = NULL;
     int calls = 0;
-    ASSERT_TRUE(kit_open_default(&w));
     mend_test_fail_host_memory_after(0, UINT64_MAX);
     mend_test_watch_host_memory(true);
-    mend_result of_group = mend_group_create(w.pool, &group);
-    mend_result of_callback = mend_add_pressure_callback(w.pool, kit_count_pressure, &calls);
+    mend_result of_group = mend_group_create(w->pool, &group);
+    mend_result of_callback = mend_add_pressure_callback(w->pool, kit_count_pressure, &calls);
     mend_test_watch_host_memory(false);
     mend_test_heal_host_memory();
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, of_group);
+    EXPECT_ERROR(OUT_OF_HOST_MEMORY, of_group);
     EXPECT_PTR_EQ(NULL, group);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, of_callback);
-    EXPECT_RESULT(MEND_OK, mend_group_create(w.pool, &group));
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, NULL));
-    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(w.pool, kit_count_pressure, &calls));
-    EXPECT_RESULT(MEND_OK, mend_remove_pressure_callback(w.pool, kit_count_pressure, &calls));
-    EXPECT_TRUE(mend_world_check(&w));
-    kit_close(&w);
+    EXPECT_ERROR(OUT_OF_HOST_MEMORY, of_callback);
+    EXPECT_OK(mend_group_create(w->pool, &group));
+    EXPECT_OK(mend_group_release(group, NULL));
+    EXPECT_OK(mend_add_pressure_callback(w->pool, kit_count_pressure, &calls));
+    EXPECT_OK(mend_remove_pressure_callback(w->pool, kit_count_pressure, &calls));
 }

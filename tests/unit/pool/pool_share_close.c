@@ -4,11 +4,7 @@
 
 #define CHUNK MEND_MIB
 
-static void share(mend_world *w)
-{
-    w->placement.chunk_bytes = CHUNK;
-    w->pool_config.shareable = 1;
-}
+KIT_SETTING(share, w->placement.chunk_bytes = CHUNK, w->pool_config.shareable = 1);
 
 /* Two pools of one device of 16 chunks: what one exports, the other imports, closes on a stream
  * with work there, and the exporter gives back. */
@@ -23,22 +19,22 @@ static void after_a_close(int streams_may_vanish, void (*check)(mend_world *w, m
     mend_export_token token = {{0}};
     void *theirs = NULL;
     void *block = kit_alloc(&w, 10 * CHUNK, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_export(w.pool, block, &token, NULL));
-    EXPECT_RESULT(MEND_OK, mend_import(importer, &token, &theirs, NULL));
+    EXPECT_OK(mend_export(w.pool, block, &token, NULL));
+    EXPECT_OK(mend_import(importer, &token, &theirs, NULL));
     kit_use(&w, w.streams[1], theirs, 10 * CHUNK, 1000000);
-    EXPECT_RESULT(MEND_OK, mend_import_close(importer, theirs, w.streams[1]));
+    EXPECT_OK(mend_import_close(importer, theirs, w.streams[1]));
     kit_free(&w, block, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_trim_wait(w.pool, 0, NULL));
+    EXPECT_OK(mend_trim_wait(w.pool, 0, NULL));
     check(&w, importer);
-    EXPECT_RESULT(MEND_OK, mend_pool_destroy(importer));
+    EXPECT_OK(mend_pool_destroy(importer));
     kit_close(&w);
 }
 
 static void expect_room_behind_a_wait(mend_world *w, mend_pool *importer)
 {
     void *block = NULL;
-    EXPECT_RESULT(MEND_OK, mend_alloc(importer, 12 * CHUNK, w->streams[2], &block));
-    EXPECT_RESULT(MEND_OK, mend_free(importer, block, w->streams[2]));
+    EXPECT_OK(mend_alloc(importer, 12 * CHUNK, S(2), &block));
+    EXPECT_OK(mend_free(importer, block, S(2)));
 }
 
 MEND_TEST(pool_share_close, a_request_waits_for_the_work_behind_a_closed_import)
@@ -52,8 +48,8 @@ static void expect_unmapped_by_a_trim(mend_world *w, mend_pool *importer)
 {
     mend_stats stats = MEND_STATS_INIT;
     mend_sim_advance(w->sim, 2000000);
-    EXPECT_RESULT(MEND_OK, mend_trim(importer, 0, NULL));
-    EXPECT_RESULT(MEND_OK, mend_get_stats(importer, &stats));
+    EXPECT_OK(mend_trim(importer, 0, NULL));
+    EXPECT_OK(mend_get_stats(importer, &stats));
     EXPECT_U64_EQ(0, stats.retired_bytes);
 }
 
@@ -65,28 +61,22 @@ MEND_TEST(pool_share_close, a_trim_unmaps_what_was_closed)
 }
 
 /* One chunk is the whole device. */
-static void share_one_chunk(mend_world *w)
-{
-    w->placement.chunk_bytes = 8 * CHUNK;
-    w->placement.small_request_bytes = 512;
-    w->pool_config.shareable = 1;
-}
+KIT_SETTING(share_one_chunk, w->placement.chunk_bytes = 8 * CHUNK,
+            w->placement.small_request_bytes = 512, w->pool_config.shareable = 1);
 
 /* The pool would rather have a smaller chunk for the request; but the import holds the memory of
  * this one. */
-MEND_TEST(pool_share_close, memory_that_others_may_hold_is_not_given_back_for_a_better_chunk)
+KIT_TEST_IN(pool_share_close, memory_that_others_may_hold_is_not_given_back_for_a_better_chunk,
+            kit_open_with(w, 8 * CHUNK, share_one_chunk))
 {
-    mend_world w;
     mend_export_token token = {{0}};
     void *theirs = NULL;
-    ASSERT_TRUE(kit_open_with(&w, 8 * CHUNK, share_one_chunk));
-    void *block = kit_alloc(&w, 4096, w.streams[0]);
-    EXPECT_U64_EQ(8 * CHUNK, mend_world_stats(&w).reserved_bytes);
-    kit_expect_none(&w, 8 * CHUNK, w.streams[1], ""); /* the pool notes that it is full */
-    EXPECT_RESULT(MEND_OK, mend_export(w.pool, block, &token, NULL));
-    EXPECT_RESULT(MEND_OK, mend_import(w.pool, &token, &theirs, NULL));
-    kit_free(&w, block, w.streams[0]);
-    kit_alloc(&w, 2 * 4096, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_import_close(w.pool, theirs, MEND_NO_STREAM));
-    kit_close(&w);
+    void *block = kit_alloc(w, 4096, S(0));
+    EXPECT_STATS(w, reserved_bytes, 8 * CHUNK);
+    kit_expect_none(w, 8 * CHUNK, S(1), ""); /* the pool notes that it is full */
+    EXPECT_OK(mend_export(w->pool, block, &token, NULL));
+    EXPECT_OK(mend_import(w->pool, &token, &theirs, NULL));
+    kit_free(w, block, S(0));
+    kit_alloc(w, 2 * 4096, S(0));
+    EXPECT_OK(mend_import_close(w->pool, theirs, MEND_NO_STREAM));
 }

@@ -1,237 +1,162 @@
 /* Exports and imports that fail: everything is as before, no file stays open, and the next one
  * works. */
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "mend/mend_share.h"
 #include "share/wire.h"
 #include "tests/support/child.h"
 #include "tests/support/files.h"
-#include "tests/support/host_memory.h"
-#include "tests/support/kit.h"
-
-#define CHUNK MEND_MIB
-
-typedef struct rig {
-    mend_world from;
-    mend_world to;
-    unsigned char *block; /* two chunks and a bit */
-    mend_export_token token;
-} rig;
-
-static void share(mend_world *w)
-{
-    w->placement.chunk_bytes = CHUNK;
-    w->pool_config.shareable = 1;
-}
-
-static bool open_rig(rig *r)
-{
-    *r = (rig){.block = NULL};
-    if (!kit_open_with(&r->from, 16 * CHUNK, share) || !kit_open_with(&r->to, 16 * CHUNK, share)) {
-        return false;
-    }
-    r->block = kit_alloc(&r->from, 2 * CHUNK + 4096, r->from.streams[0]);
-    memset(r->block, 7, 2 * CHUNK);
-    EXPECT_RESULT(MEND_OK, mend_export(r->from.pool, r->block, &r->token, NULL));
-    return !mend_test_has_failed();
-}
-
-static void close_rig(rig *r)
-{
-    kit_free(&r->from, r->block, r->from.streams[0]);
-    kit_close(&r->to);
-    kit_close(&r->from);
-}
+#include "tests/unit/pool/share_rig.h"
 
 static uint64_t calls_of(const mend_world *w)
 {
     return mend_sim_call_count(w->sim);
 }
 
-static void fail_at(mend_world *w, uint64_t position, int status)
+/* A case in both ways, with a block that is exported. */
+#define FAULT_TEST(suite, name)                                                                    \
+    static void suite##_##name##_of(share_rig *r, mend_world *from, mend_world *to);               \
+    SHARE_TEST(suite, name)                                                                        \
+    {                                                                                              \
+        ASSERT_TRUE(share_rig_fill(r));                                                            \
+        suite##_##name##_of(r, from, to);                                                          \
+    }                                                                                              \
+    static void suite##_##name##_of(share_rig *r, KIT_UNUSED mend_world *from,                     \
+                                    KIT_UNUSED mend_world *to)
+
+static bool is_expected(const share_rig *r, mend_result result)
 {
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.after_calls = position;
-    fault.count = 1;
-    fault.status = status;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(w->sim, &fault));
+    return result == MEND_ERROR_DRIVER || result == MEND_ERROR_OUT_OF_MEMORY ||
+           result == MEND_ERROR_OUT_OF_ADDRESSES ||
+           (r->by_fabric &&
+            (result == MEND_ERROR_NOT_SUPPORTED || result == MEND_ERROR_UNREACHABLE ||
+             result == MEND_ERROR_UNKNOWN_STREAM)); /* the close */
 }
 
-/* Imports, looks and closes. *result is that of the first call that failed. */
-static bool imports(rig *r, mend_result *result)
-{
-    void *pointer = NULL;
-    *result = mend_import(r->to.pool, &r->token, &pointer, NULL);
-    if (*result != MEND_OK) {
-        EXPECT_PTR_EQ(NULL, pointer);
-        return false;
-    }
-    EXPECT_INT_EQ(7, ((unsigned char *)pointer)[2 * CHUNK - 1]);
-    *result = mend_import_close(r->to.pool, pointer, r->to.streams[0]);
-    return *result == MEND_OK;
-}
-
-/* Each driver call of an import, and of the close behind it. */
-MEND_TEST(pool_share_faults, an_import_fails_at_any_call_and_changes_nothing)
+FAULT_TEST(pool_share_faults, an_import_fails_at_any_call_and_changes_nothing)
 {
     const int answers[] = {MEND_DRIVER_OUT_OF_MEMORY, MEND_DRIVER_NOT_PERMITTED,
-                           MEND_DRIVER_NOT_READY};
-    rig r;
+                           MEND_DRIVER_NOT_READY, MEND_DRIVER_INVALID_HANDLE};
     mend_result result;
-    ASSERT_TRUE(open_rig(&r));
-    const int files = mend_test_open_files();
-    uint64_t before = calls_of(&r.to);
-    EXPECT_TRUE(imports(&r, &result));
-    const uint64_t calls = calls_of(&r.to) - before;
+    int files = mend_test_open_files();
+    uint64_t before = calls_of(to);
+    EXPECT_TRUE(share_imports(r, &result));
+    const uint64_t calls = calls_of(to) - before;
     EXPECT_TRUE(calls > 10);
+    files = r->by_fabric ? mend_test_open_files() : files;
     unsigned failures = 0;
-    for (size_t a = 0; a < sizeof(answers) / sizeof(answers[0]); a++) {
+    for (int a = 0; a < (r->by_fabric ? 4 : 3); a++) {
         for (uint64_t i = 0; i < calls; i++) {
-            fail_at(&r.to, i, answers[a]);
-            if (!imports(&r, &result)) {
+            kit_fail(to, NULL, i, 1, answers[a]);
+            if (!share_imports(r, &result)) {
                 failures++;
-                EXPECT_TRUE(result == MEND_ERROR_DRIVER || result == MEND_ERROR_OUT_OF_MEMORY ||
-                            result == MEND_ERROR_OUT_OF_ADDRESSES);
+                EXPECT_TRUE(is_expected(r, result));
                 kit_expect_error(result);
             }
-            mend_sim_clear_faults(r.to.sim);
-            mend_stats stats = mend_world_stats(&r.to);
-            if (stats.imports > 0) { /* the close failed */
-                EXPECT_U64_EQ(1, stats.imports);
-                void *pointer = NULL;
-                EXPECT_RESULT(MEND_OK, mend_import(r.to.pool, &r.token, &pointer, NULL));
-                EXPECT_RESULT(MEND_OK, mend_import_close(r.to.pool, pointer, MEND_NO_STREAM));
-                EXPECT_RESULT(MEND_OK, mend_import_close(r.to.pool, pointer, MEND_NO_STREAM));
+            mend_sim_clear_faults(to->sim);
+            if (mend_world_stats(to).imports > 0) { /* the close failed */
+                EXPECT_STATS(to, imports, 1);
+                void *pointer = share_import(to, &r->ticket);
+                share_close(to, pointer);
+                share_close(to, pointer);
             }
-            EXPECT_RESULT(MEND_OK, mend_trim(r.to.pool, 0, NULL));
-            EXPECT_U64_EQ(0, mend_world_stats(&r.to).mappings);
-            EXPECT_TRUE(mend_world_check(&r.to));
-            EXPECT_TRUE(imports(&r, &result));
-            EXPECT_RESULT(MEND_OK, mend_trim(r.to.pool, 0, NULL));
-            EXPECT_TRUE(mend_test_files_are(files));
+            EXPECT_OK(mend_trim(to->pool, 0, NULL));
+            EXPECT_STATS(to, mappings, 0);
+            EXPECT_LEDGER(to, foreign_chunks, 0);
+            EXPECT_TRUE(mend_world_check(to));
+            EXPECT_TRUE(share_imports(r, &result));
+            EXPECT_OK(mend_trim(to->pool, 0, NULL));
         }
     }
     EXPECT_TRUE(failures > 10);
-    close_rig(&r);
-}
-
-static mend_result export_again(rig *r)
-{
-    void *block = kit_alloc(&r->from, 2 * CHUNK + 4096, r->from.streams[1]);
-    mend_export_token token;
-    mend_sim_clear_faults(r->from.sim);
-    uint64_t exported_bytes = mend_world_stats(&r->from).exported_bytes;
-    kit_fail(&r->from, "export_handle", 1, 1, MEND_DRIVER_NOT_PERMITTED);
-    mend_result result = mend_export(r->from.pool, block, &token, NULL);
-    EXPECT_U64_EQ(exported_bytes, mend_world_stats(&r->from).exported_bytes);
-    EXPECT_TRUE(mend_world_check(&r->from));
-    mend_sim_clear_faults(r->from.sim);
-    EXPECT_RESULT(MEND_OK, mend_export(r->from.pool, block, &token, NULL));
-    kit_free(&r->from, block, r->from.streams[1]);
-    return result;
-}
-
-MEND_TEST(pool_share_faults, an_export_that_the_driver_refuses_changes_nothing)
-{
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    int files = mend_test_open_files();
-    EXPECT_RESULT(MEND_ERROR_DRIVER, export_again(&r));
-    (void)mend_world_ledger(&r.from); /* the device sees that the files were closed */
+    EXPECT_TRUE(mend_world_check(from)); /* sees who has hung up */
     EXPECT_TRUE(mend_test_files_are(files));
-    close_rig(&r);
 }
 
-/* The driver does not take back what an import released, or mapped and could not use. */
-MEND_TEST(pool_share_faults, what_cannot_be_unmapped_is_unmapped_later)
+FAULT_TEST(pool_share_faults, an_export_that_the_driver_refuses_changes_nothing)
 {
-    rig r;
-    mend_result result;
-    ASSERT_TRUE(open_rig(&r));
-    kit_fail(&r.to, "set_access", 0, 1, MEND_DRIVER_NOT_PERMITTED);
-    kit_fail(&r.to, "unmap", 0, 1, MEND_DRIVER_NOT_PERMITTED);
-    EXPECT_TRUE(!imports(&r, &result));
-    EXPECT_INT_EQ(MEND_ERROR_DRIVER, result);
-    EXPECT_TRUE(mend_world_stats(&r.to).retired_bytes > 0);
-    EXPECT_TRUE(mend_world_check(&r.to));
-    EXPECT_RESULT(MEND_OK, mend_trim(r.to.pool, 0, NULL));
-    EXPECT_U64_EQ(0, mend_world_stats(&r.to).mapped_bytes);
-    EXPECT_U64_EQ(0, mend_world_ledger(&r.to).foreign_chunks);
-    close_rig(&r);
-}
-
-/* The driver keeps a handle that it does not take back, and with it the exporter's memory. */
-MEND_TEST(pool_share_faults, a_handle_that_is_not_taken_back_is_offered_again)
-{
-    rig r;
-    void *pointer = NULL;
-    ASSERT_TRUE(open_rig(&r));
-    kit_fail(&r.to, "release", 0, 2, MEND_DRIVER_NOT_PERMITTED);
-    EXPECT_RESULT(MEND_OK, mend_import(r.to.pool, &r.token, &pointer, NULL));
-    EXPECT_U64_EQ(2, mend_world_ledger(&r.to).handles);
-    EXPECT_TRUE(mend_world_check(&r.to));
-    EXPECT_RESULT(MEND_OK, mend_trim(r.to.pool, 0, NULL));
-    EXPECT_U64_EQ(0, mend_world_ledger(&r.to).handles);
-    EXPECT_RESULT(MEND_OK, mend_import_close(r.to.pool, pointer, MEND_NO_STREAM));
-    /* Also one of an import that did not come about, or that is closed. */
-    kit_fail(&r.to, "map", 0, 1, MEND_DRIVER_NOT_PERMITTED);
-    kit_fail(&r.to, "release", 0, 1, MEND_DRIVER_NOT_PERMITTED);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_import(r.to.pool, &r.token, &pointer, NULL));
-    EXPECT_U64_EQ(1, mend_world_ledger(&r.to).handles);
-    kit_fail(&r.to, "release", 0, 2 * 3, MEND_DRIVER_NOT_PERMITTED);
-    EXPECT_RESULT(MEND_OK, mend_import(r.to.pool, &r.token, &pointer, NULL));
-    EXPECT_RESULT(MEND_OK, mend_import_close(r.to.pool, pointer, r.to.streams[0]));
-    EXPECT_TRUE(mend_world_check(&r.to));
-    EXPECT_RESULT(MEND_OK, mend_trim(r.to.pool, 0, NULL));
-    EXPECT_U64_EQ(0, mend_world_ledger(&r.to).handles);
-    EXPECT_U64_EQ(0, mend_world_ledger(&r.to).foreign_chunks);
-    close_rig(&r);
-}
-
-MEND_TEST(pool_share_faults, host_memory_that_fails_changes_nothing)
-{
-    rig r;
-    mend_result result = MEND_ERROR_OUT_OF_HOST_MEMORY;
-    ASSERT_TRUE(open_rig(&r));
-    uint64_t failed = 0;
-    for (uint64_t i = 0; result != MEND_OK && i < 100; i++) {
-        void *pointer = NULL;
-        mend_test_fail_host_memory_after(i, 1);
-        mend_test_watch_host_memory(true);
-        result = mend_import(r.to.pool, &r.token, &pointer, NULL);
-        mend_test_watch_host_memory(false);
-        mend_test_heal_host_memory();
-        failed += result != MEND_OK;
-        EXPECT_TRUE(mend_world_check(&r.to));
-        if (result == MEND_OK) {
-            EXPECT_RESULT(MEND_OK, mend_import_close(r.to.pool, pointer, MEND_NO_STREAM));
+    unsigned refused = 0;
+    int files = mend_test_open_files();
+    for (uint64_t position = 0; position < 4; position++) {
+        void *block = kit_alloc(from, 2 * CHUNK + 4096, from->streams[1]);
+        mend_stats before = mend_world_stats(from);
+        share_ticket ticket = {.by_fabric = r->by_fabric, .bytes = {0x5a}};
+        kit_fail(from, "export_handle", position, 1, MEND_DRIVER_NOT_PERMITTED);
+        mend_result result = share_try_export(from->pool, block, &ticket);
+        mend_sim_clear_faults(from->sim);
+        if (result != MEND_OK) {
+            refused++;
+            kit_expect_error(MEND_ERROR_DRIVER);
+            EXPECT_STATS(from, exported_bytes, before.exported_bytes, exported_blocks, 1);
+            EXPECT_STATS(from, pinned_bytes, before.pinned_bytes);
+            EXPECT_INT_EQ(0x5a, ticket.bytes[0]);
         }
+        EXPECT_TRUE(mend_world_check(from));
+        EXPECT_OK(share_try_export(from->pool, block, &ticket));
+        kit_free(from, block, from->streams[1]);
+        EXPECT_OK(mend_trim_wait(from->pool, 0, NULL)); /* new chunks next time */
     }
-    EXPECT_TRUE(failed > 0);
-    EXPECT_INT_EQ(MEND_OK, result);
-    close_rig(&r);
+    EXPECT_TRUE(refused > 0);
+    (void)mend_world_ledger(from); /* the device sees that the files were closed */
+    EXPECT_TRUE(mend_test_files_are(files));
+}
+
+FAULT_TEST(pool_share_faults, what_cannot_be_unmapped_is_unmapped_later)
+{
+    mend_result result;
+    kit_fail(to, "set_access", 0, 1, MEND_DRIVER_NOT_PERMITTED);
+    kit_fail(to, "unmap", 0, 1, MEND_DRIVER_NOT_PERMITTED);
+    EXPECT_TRUE(!share_imports(r, &result));
+    EXPECT_INT_EQ(MEND_ERROR_DRIVER, result);
+    EXPECT_TRUE(mend_world_stats(to).retired_bytes > 0);
+    EXPECT_TRUE(mend_world_check(to));
+    EXPECT_OK(mend_trim(to->pool, 0, NULL));
+    EXPECT_STATS(to, mapped_bytes, 0);
+    EXPECT_LEDGER(to, foreign_chunks, 0);
+}
+
+FAULT_TEST(pool_share_faults, a_handle_that_is_not_taken_back_is_offered_again)
+{
+    void *pointer = NULL;
+    kit_fail(to, "release", 0, 2, MEND_DRIVER_NOT_PERMITTED);
+    pointer = share_import(to, &r->ticket);
+    EXPECT_LEDGER(to, handles, 2);
+    EXPECT_TRUE(mend_world_check(to));
+    EXPECT_OK(mend_trim(to->pool, 0, NULL));
+    EXPECT_LEDGER(to, handles, 0);
+    share_close(to, pointer);
+    /* Also one of an import that did not come about, or that is closed. */
+    kit_fail(to, "map", 0, 1, MEND_DRIVER_NOT_PERMITTED);
+    kit_fail(to, "release", 0, 1, MEND_DRIVER_NOT_PERMITTED);
+    EXPECT_ERROR(DRIVER, share_try_import(to->pool, &r->ticket, &pointer));
+    EXPECT_LEDGER(to, handles, 1);
+    kit_fail(to, "release", 0, 2 * 3, MEND_DRIVER_NOT_PERMITTED);
+    pointer = share_import(to, &r->ticket);
+    EXPECT_OK(mend_import_close(to->pool, pointer, to->streams[0]));
+    EXPECT_TRUE(mend_world_check(to));
+    EXPECT_OK(mend_trim(to->pool, 0, NULL));
+    EXPECT_LEDGER(to, handles, 0, foreign_chunks, 0);
 }
 
 MEND_TEST(pool_share_faults, a_lost_context_refuses_imports_and_closes)
 {
-    rig r;
-    void *pointer = NULL;
-    ASSERT_TRUE(open_rig(&r));
-    kit_break(&r.to, "import_handle");
-    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_import(r.to.pool, &r.token, &pointer, NULL));
-    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_import(r.to.pool, &r.token, &pointer, NULL));
-    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_import_close(r.to.pool, r.block, r.to.streams[0]));
-    EXPECT_PTR_EQ(NULL, pointer);
-    (void)mend_pool_destroy(r.to.pool);
-    mend_sim_destroy(r.to.sim);
-    kit_free(&r.from, r.block, r.from.streams[0]);
-    kit_close(&r.from);
+    for (int by_fabric = 0; by_fabric < 2; by_fabric++) {
+        share_rig r;
+        void *pointer = NULL;
+        ASSERT_TRUE(share_rig_open(&r, by_fabric) && share_rig_fill(&r));
+        mend_pool *pool = r.to.pool;
+        kit_break(&r.to, "import_handle");
+        EXPECT_ERROR(DEVICE_LOST, share_try_import(pool, &r.ticket, &pointer));
+        EXPECT_ERROR(DEVICE_LOST, share_try_import(pool, &r.ticket, &pointer));
+        EXPECT_ERROR(DEVICE_LOST, mend_import_close(pool, r.block, r.to.streams[0]));
+        EXPECT_ERROR(DEVICE_LOST, share_try_export(pool, r.block, &r.ticket));
+        EXPECT_PTR_EQ(NULL, pointer);
+        (void)mend_pool_destroy(pool);
+        mend_sim_destroy(r.to.sim);
+        kit_close(&r.from);
+    }
 }
-
-/* ---- file descriptors ------------------------------------------------------------------------ */
 
 static void allow_files(rlim_t count)
 {
@@ -247,7 +172,7 @@ static bool runs_out_of_files(void *context)
     mend_world to;
     const mend_export_token *token = context;
     mend_result result = MEND_ERROR_SYSTEM;
-    if (!kit_open_with(&to, 16 * CHUNK, share)) {
+    if (!share_open(&to, 1, MEND_SIM_FABRIC_NONE)) {
         return false;
     }
     const int lowest = dup(STDERR_FILENO);
@@ -262,7 +187,7 @@ static bool runs_out_of_files(void *context)
         EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_SYSTEM ||
                     result == MEND_ERROR_DRIVER);
         if (result == MEND_OK) {
-            EXPECT_RESULT(MEND_OK, mend_import_close(to.pool, pointer, MEND_NO_STREAM));
+            EXPECT_OK(mend_import_close(to.pool, pointer, MEND_NO_STREAM));
         }
         EXPECT_TRUE(mend_world_check(&to));
         const int free_now = dup(STDERR_FILENO);
@@ -273,21 +198,17 @@ static bool runs_out_of_files(void *context)
     return result == MEND_OK && failures > 2 && !mend_test_has_failed();
 }
 
-MEND_TEST(pool_share_faults, an_importer_without_file_descriptors_says_so)
+SHARED_TEST(pool_share_faults, an_importer_without_file_descriptors_says_so, false)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    EXPECT_TRUE(mend_test_holds_in_a_child(runs_out_of_files, &r.token));
-    close_rig(&r);
+    EXPECT_TRUE(mend_test_holds_in_a_child(runs_out_of_files, &r->ticket.token));
 }
 
-static bool exports_without_files(void *context)
+static bool exports_without_files(KIT_UNUSED void *context)
 {
     mend_world w;
-    (void)context;
     mend_export_token token;
     mend_result result = MEND_ERROR_SYSTEM;
-    if (!kit_open_with(&w, 16 * CHUNK, share)) {
+    if (!share_open(&w, 1, MEND_SIM_FABRIC_NONE)) {
         return false;
     }
     void *block = kit_alloc(&w, 2 * CHUNK, w.streams[0]);
@@ -304,7 +225,6 @@ static bool exports_without_files(void *context)
         of_driver += result == MEND_ERROR_DRIVER;
         is_right = is_right && mend_world_check(&w);
     }
-    kit_free(&w, block, w.streams[0]);
     kit_close(&w);
     return is_right && result == MEND_OK && of_system == 1 && of_driver > 0 &&
            !mend_test_has_failed();
@@ -314,8 +234,6 @@ MEND_TEST(pool_share_faults, an_exporter_without_file_descriptors_says_so)
 {
     EXPECT_TRUE(mend_test_holds_in_a_child(exports_without_files, NULL));
 }
-
-/* ---- the exporter's thread ------------------------------------------------------------------- */
 
 static int dial(const mend_export_token *token)
 {
@@ -336,45 +254,89 @@ static void expect_dismissed(int connected)
     close(connected);
 }
 
-MEND_TEST(pool_share_faults, who_does_not_know_the_key_is_dismissed)
+SHARED_TEST(pool_share_faults, who_does_not_know_the_key_is_dismissed, false)
 {
-    rig r;
     mend_token_content content;
-    ASSERT_TRUE(open_rig(&r));
-    EXPECT_TRUE(mend_token_read(&r.token, &content));
+    EXPECT_TRUE(mend_token_read(&r->ticket.token, &content));
     mend_share_request requests[] = {{MEND_SHARE_MARK, content.key + 1, content.number},
                                      {MEND_SHARE_MARK + 1, content.key, content.number},
                                      {MEND_SHARE_MARK, content.key, 0}};
     for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
-        int connected = dial(&r.token);
+        int connected = dial(&r->ticket.token);
         EXPECT_INT_EQ((int)sizeof(requests[i]),
                       (int)send(connected, &requests[i], sizeof(requests[i]), 0));
         expect_dismissed(connected);
     }
-    int connected = dial(&r.token);
+    int connected = dial(&r->ticket.token);
     EXPECT_INT_EQ(3, (int)send(connected, "abc", 3, 0));
     expect_dismissed(connected);
     mend_result result;
-    EXPECT_TRUE(imports(&r, &result));
-    close_rig(&r);
+    EXPECT_TRUE(share_imports(r, &result));
 }
 
-/* Some say nothing, some hang up: others are served beside them. */
-MEND_TEST(pool_share_faults, silent_visitors_keep_nobody_waiting)
+SHARED_TEST(pool_share_faults, silent_visitors_keep_nobody_waiting, false)
 {
-    rig r;
     enum { SILENT = 10 };
     int silent[SILENT];
     mend_result result;
-    ASSERT_TRUE(open_rig(&r));
     for (int i = 0; i < SILENT; i++) {
-        silent[i] = dial(&r.token);
-        close(dial(&r.token));
+        silent[i] = dial(&r->ticket.token);
+        close(dial(&r->ticket.token));
     }
-    EXPECT_TRUE(imports(&r, &result));
+    EXPECT_TRUE(share_imports(r, &result));
     for (int i = 0; i < SILENT; i++) {
         close(silent[i]);
     }
-    EXPECT_TRUE(imports(&r, &result));
-    close_rig(&r);
+    EXPECT_TRUE(share_imports(r, &result));
+}
+
+static int count_visitors(void)
+{
+    mend_process_shares *shares = mend_process_get_shares();
+    int count = 0;
+    mend_mutex_lock(&shares->mutex);
+    for (int i = 0; i < MEND_SHARE_VISITORS; i++) {
+        count += shares->visitors[i].is_here;
+    }
+    mend_mutex_unlock(&shares->mutex);
+    return count;
+}
+
+/* Waits for the thread that lets visitors in and out; at most as long as a hung test. */
+static void await_visitors(int least, int most)
+{
+    for (int ms = 0; ms < 900000 && (count_visitors() < least || count_visitors() > most); ms++) {
+        usleep(1000);
+    }
+}
+
+/* As if all who are here had come so long ago that the process has no patience any more. */
+static void age_visitors(void)
+{
+    mend_process_shares *shares = mend_process_get_shares();
+    mend_mutex_lock(&shares->mutex);
+    for (int i = 0; i < MEND_SHARE_VISITORS; i++) {
+        shares->visitors[i].since_ms -= MEND_SHARE_PATIENCE_MS + 1;
+    }
+    mend_mutex_unlock(&shares->mutex);
+}
+
+/* They have all the places. One that hangs up wakes the thread, which looks at all. */
+SHARED_TEST(pool_share_faults, visitors_that_stay_silent_are_dismissed, false)
+{
+    int silent[MEND_SHARE_VISITORS];
+    mend_result result;
+    await_visitors(0, 0); /* those of other tests */
+    for (int i = 0; i < MEND_SHARE_VISITORS; i++) {
+        silent[i] = dial(&r->ticket.token);
+    }
+    await_visitors(MEND_SHARE_VISITORS, MEND_SHARE_VISITORS);
+    age_visitors();
+    close(silent[0]);
+    await_visitors(0, MEND_SHARE_VISITORS - 1);
+    EXPECT_INT_EQ(0, count_visitors());
+    for (int i = 1; i < MEND_SHARE_VISITORS; i++) {
+        close(silent[i]);
+    }
+    EXPECT_TRUE(share_imports(r, &result));
 }

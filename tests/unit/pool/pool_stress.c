@@ -1,16 +1,20 @@
 /*
  * Threads that do everything at once, on pools of one device that is too small for them: blocks
- * pass between threads, streams and callbacks, groups come and go, peer pools are made, asked for
- * memory and destroyed. Nothing but the locks of the pools orders them, so that the thread
- * sanitizer sees what those leave open; tests/interleave searches through the orders.
+ * pass between threads, streams and callbacks, groups and pages of a range come and go, peer pools
+ * are made, asked for memory and destroyed, and the history tells of it. Nothing but the locks of
+ * the pools orders them, so that the thread sanitizer sees what those leave open; tests/interleave
+ * searches through the orders.
  */
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "mend/mend_range.h"
+#include "tests/support/follower.h"
 #include "tests/support/kit.h"
 #include "tests/support/threads.h"
 
-enum { THREADS = 4, POOLS = 2, ROUNDS = 250, SLOTS = 12, MOST_PAGES = 12 };
+enum { THREADS = 4, POOLS = 2, ROUNDS = 250, SLOTS = 12, MOST_PAGES = 12, RANGE_PAGES = 4 };
+#define RANGE_PAGE (256 * MEND_KIB)
 
 typedef struct block {
     mend_pool *pool; /* NULL: none */
@@ -22,7 +26,9 @@ typedef struct block {
 
 typedef struct stress {
     mend_world w;
-    mend_pool *pools[POOLS];
+    mend_pool *pools[POOLS]; /* the first with a history, and a range */
+    mend_range *range;
+    char *base;
     pthread_mutex_t mutex;
     block slots[SLOTS]; /* guarded by mutex */
     atomic_int refused; /* calls that may not fail, and did */
@@ -33,6 +39,8 @@ typedef struct worker {
     mend_stream stream;
     mend_test_random random;
     atomic_bool is_added; /* its callback */
+    uint64_t number;
+    uint64_t cursor; /* in the history */
 } worker;
 
 static void must(stress *s, mend_result result)
@@ -81,11 +89,9 @@ static block take(worker *w, mend_pool *pool)
 }
 
 /* Frees the block of a slot, of any pool and thread. */
-static int press(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
+KIT_PRESSURE(press)
 {
-    (void)missing_bytes;
     worker *w = context;
-    (void)pool;
     atomic_fetch_add(&w->shared->refused, !atomic_load(&w->is_added));
     block b = swap(w->shared, needed_bytes % SLOTS, (block){0});
     return release(w->shared, &b);
@@ -133,6 +139,35 @@ static void use_peer_pool(worker *w)
     }
 }
 
+/* Pages of two threads alternate, so that gaps and runs of both touch. */
+static void change_page(worker *w)
+{
+    stress *s = w->shared;
+    const uint64_t page = mend_test_random_below(&w->random, RANGE_PAGES) * THREADS + w->number;
+    mend_result result = mend_range_commit(s->range, page * RANGE_PAGE, RANGE_PAGE, w->stream);
+    if (result == MEND_OK) {
+        kit_use(&s->w, w->stream, s->base + page * RANGE_PAGE, RANGE_PAGE, 20);
+    }
+    must(s, result == MEND_ERROR_OUT_OF_MEMORY ? MEND_OK : result);
+    if (mend_test_random_below(&w->random, 3) > 0) {
+        must(s, mend_range_decommit(s->range, page * RANGE_PAGE, RANGE_PAGE, w->stream));
+    }
+}
+
+/* The events come one after the other, whoever reads. */
+static void read_along(worker *w)
+{
+    mend_history_event events[32];
+    size_t count = 0;
+    uint64_t last = 0;
+    must(w->shared,
+         mend_history_read(w->shared->pools[0], &w->cursor, events, sizeof(*events), 32, &count));
+    for (size_t i = 0; i < count; i++) {
+        must(w->shared, i == 0 || events[i].sequence == last + 1 ? MEND_OK : MEND_ERROR_INVARIANT);
+        last = events[i].sequence;
+    }
+}
+
 static void look(stress *s, mend_pool *pool)
 {
     mend_stats stats = MEND_STATS_INIT;
@@ -146,7 +181,7 @@ static void look(stress *s, mend_pool *pool)
 static void do_something_else(worker *w, mend_pool *pool)
 {
     stress *s = w->shared;
-    switch (mend_test_random_below(&w->random, 12)) {
+    switch (mend_test_random_below(&w->random, 15)) {
     case 0:
         change_callback(w);
         break;
@@ -164,6 +199,16 @@ static void do_something_else(worker *w, mend_pool *pool)
         break;
     case 5:
         look(s, pool);
+        break;
+    case 6:
+    case 7:
+        change_page(w);
+        break;
+    case 8:
+        read_along(w);
+        break;
+    case 9:
+        must(s, mend_set_limit(pool, (1 + mend_test_random_below(&w->random, 3)) * MEND_MIB));
         break;
     default:
         mend_sim_advance(s->w.sim, 20);
@@ -193,24 +238,37 @@ MEND_TEST(pool_stress, threads_do_everything_at_once)
     static stress s;
     static worker workers[THREADS];
     s = (stress){.mutex = PTHREAD_MUTEX_INITIALIZER};
-    mend_world_init(&s.w);
-    s.w.sim_config.memory_bytes = 3 * MEND_MIB;
-    s.w.placement.chunk_bytes = 256 * MEND_KIB;
-    ASSERT_TRUE(kit_open(&s.w));
-    s.pools[0] = s.w.pool;
-    ASSERT_RESULT(MEND_OK, mend_world_create_pool(&s.w, &s.pools[1]));
-    for (int i = 0; i < THREADS; i++) {
-        workers[i] = (worker){.shared = &s};
-        mend_test_random_init(&workers[i].random, mend_test_seed() + (uint64_t)i);
-        ASSERT_RESULT(MEND_OK, mend_sim_stream_create(s.w.sim, &workers[i].stream));
+    mend_world *w = &s.w;
+    mend_follower follower = {.pool = NULL};
+    mend_range_info info = MEND_RANGE_INFO_INIT;
+    char finding[MEND_FOLLOWER_FINDING_BYTES] = "";
+    ASSERT_TRUE(kit_open_set(w, w->sim_config.memory_bytes = 3 * MEND_MIB,
+                             w->placement.chunk_bytes = 256 * MEND_KIB));
+    s.pools[0] = w->pool;
+    s.pools[1] = kit_pool(w);
+    EXPECT_OK(mend_range_create(
+        w->pool, MEND_GIB, KIT_OPTIONS(mend_range_options, .page_bytes = RANGE_PAGE), &s.range));
+    EXPECT_OK(mend_range_get_info(s.range, &info));
+    s.base = info.base;
+    EXPECT_OK(mend_history_start(w->pool, 1 << 16));
+    EXPECT_TRUE(mend_follower_begin(&follower, w->pool));
+    for (uint64_t i = 0; i < THREADS; i++) {
+        workers[i] = (worker){.shared = &s, .number = i, .stream = kit_stream(w)};
+        mend_test_random_init(&workers[i].random, mend_test_seed() + i);
     }
     mend_test_run_threads(work_on, workers, THREADS);
     for (int i = 0; i < SLOTS; i++) {
         release(&s, &s.slots[i]);
     }
-    mend_sim_advance(s.w.sim, 1000);
+    mend_sim_advance(w->sim, 1000);
     EXPECT_INT_EQ(0, atomic_load(&s.refused));
-    EXPECT_RESULT(MEND_OK, mend_audit(s.pools[1]));
-    EXPECT_RESULT(MEND_OK, mend_pool_destroy(s.pools[1]));
-    kit_close(&s.w);
+    EXPECT_TRUE(mend_world_stats(w).pages_committed > 0);
+    MEND_TEST_CHECK(mend_follower_follow(&follower, finding), (void)0, "%s", finding);
+    EXPECT_U64_EQ(0, follower.lost);
+    EXPECT_TRUE(follower.seen[MEND_EVENT_ALLOC] > THREADS * ROUNDS / 4);
+    mend_follower_end(&follower);
+    EXPECT_OK(mend_range_destroy(s.range, MEND_NO_STREAM));
+    EXPECT_OK(mend_audit(s.pools[1]));
+    EXPECT_OK(mend_pool_destroy(s.pools[1]));
+    kit_close(w);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/align.h"
-#include "tests/support/test.h"
+#include "tests/support/kit.h"
 
 enum { CHUNKS = 3 };
 
@@ -59,9 +59,7 @@ MEND_TEST(share_description, says_what_was_written)
         unsigned char *at = bytes + shift;
         write_three(at, &written);
         ASSERT_TRUE(mend_description_read(at, size, &head) == NULL);
-        EXPECT_U64_EQ(7, head.number);
-        EXPECT_U64_EQ(CHUNKS, head.count);
-        EXPECT_U64_EQ(512, head.offset_bytes);
+        EXPECT_FIELDS(head, number, 7, count, CHUNKS, offset_bytes, 512);
         EXPECT_U64_EQ(2 * CHUNK_BYTES, head.size_bytes);
         for (size_t i = 0; i < CHUNKS; i++) {
             mend_described_chunk chunk = mend_description_chunk(at, i);

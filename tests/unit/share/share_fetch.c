@@ -6,7 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "tests/support/test.h"
+#include "tests/support/kit.h"
+#include "tests/support/patience.h"
 
 enum { SOON_MS = 50, LATE_MS = 20000, MOST_MESSAGES = 2 };
 
@@ -74,6 +75,15 @@ static mend_result fetch(const exporter *e, uint64_t patience_ms, taken *t)
                             &(const mend_share_taker){note_all, note_one, t});
 }
 
+static void expect_patience_to_end(const exporter *e)
+{
+    taken t = {.answer = MEND_OK};
+    mend_test_let_patience_end(true);
+    EXPECT_INT_EQ(MEND_ERROR_UNREACHABLE, fetch(e, SOON_MS, &t));
+    mend_test_let_patience_end(false);
+    EXPECT_TRUE(strstr(mend_process_failure()->message, "does not answer in time") != NULL);
+}
+
 static void send_answer(const exporter *e, int to, const answer *a)
 {
     union {
@@ -108,7 +118,6 @@ static void *answer_one(void *context)
     return NULL;
 }
 
-/* Fetches from an exporter that gives these answers. */
 static mend_result fetch_answered(exporter *e, taken *t)
 {
     if (pthread_create(&e->thread, NULL, answer_one, e) != 0) {
@@ -133,175 +142,80 @@ static answer good_answer(void)
                     .length = sizeof(mend_share_reply)};
 }
 
-MEND_TEST(share_fetch, takes_what_an_exporter_gives)
+#define EXPORTER_TEST(suite, name, opening)                                                        \
+    KIT_BARE_TEST(suite, name, exporter, opening, close_exporter(r))
+
+EXPORTER_TEST(share_fetch, takes_what_an_exporter_gives, open_exporter(r, 4))
 {
-    exporter e;
     taken t = {.answer = MEND_OK};
-    ASSERT_TRUE(open_exporter(&e, 4));
-    e.answers[0] = good_answer();
-    e.count = 1;
-    EXPECT_INT_EQ(MEND_OK, fetch_answered(&e, &t));
-    EXPECT_U64_EQ(2, t.count);
-    EXPECT_U64_EQ(8192, t.bytes);
+    r->answers[0] = good_answer();
+    r->count = 1;
+    EXPECT_INT_EQ(MEND_OK, fetch_answered(r, &t));
+    EXPECT_FIELDS(t, count, 2, bytes, 8192);
     EXPECT_U64_EQ(512, t.all.offset_bytes);
-    close_exporter(&e);
 }
 
-MEND_TEST(share_fetch, a_taker_may_refuse)
+EXPORTER_TEST(share_fetch, a_taker_may_refuse, open_exporter(r, 4))
 {
-    exporter e;
     taken t = {.answer = MEND_ERROR_OUT_OF_HOST_MEMORY};
-    ASSERT_TRUE(open_exporter(&e, 4));
-    e.answers[0] = good_answer();
-    e.count = 1;
-    EXPECT_INT_EQ(MEND_ERROR_OUT_OF_HOST_MEMORY, fetch_answered(&e, &t));
+    r->answers[0] = good_answer();
+    r->count = 1;
+    EXPECT_INT_EQ(MEND_ERROR_OUT_OF_HOST_MEMORY, fetch_answered(r, &t));
     EXPECT_U64_EQ(0, t.count);
-    close_exporter(&e);
 }
 
-MEND_TEST(share_fetch, nobody_waits_for_an_exporter_that_does_not_answer)
+EXPORTER_TEST(share_fetch, nobody_waits_for_an_exporter_that_does_not_answer, open_exporter(r, 4))
 {
-    exporter e;
-    taken t = {.answer = MEND_OK};
-    ASSERT_TRUE(open_exporter(&e, 4));
-    EXPECT_INT_EQ(MEND_ERROR_UNREACHABLE, fetch(&e, SOON_MS, &t));
-    EXPECT_TRUE(strstr(mend_process_failure()->message, "does not answer in time") != NULL);
-    close_exporter(&e);
+    expect_patience_to_end(r);
 }
 
-/* Its queue of visitors is full. */
-MEND_TEST(share_fetch, nobody_waits_for_an_exporter_that_lets_nobody_in)
+EXPORTER_TEST(share_fetch, nobody_waits_for_an_exporter_that_lets_nobody_in, open_exporter(r, 0))
 {
-    exporter e;
     struct sockaddr_un address;
     enum { VISITORS = 4 };
     int visitors[VISITORS];
-    taken t = {.answer = MEND_OK};
-    ASSERT_TRUE(open_exporter(&e, 0));
-    socklen_t length = mend_share_address(e.token.name, &address);
+    socklen_t length = mend_share_address(r->token.name, &address);
     for (int i = 0; i < VISITORS; i++) {
         visitors[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         (void)connect(visitors[i], (const struct sockaddr *)&address, length);
     }
-    EXPECT_INT_EQ(MEND_ERROR_UNREACHABLE, fetch(&e, SOON_MS, &t));
+    expect_patience_to_end(r);
     for (int i = 0; i < VISITORS; i++) {
         close(visitors[i]);
     }
-    close_exporter(&e);
 }
 
-static void cut(exporter *e)
-{
-    e->answers[0].length -= 8;
-}
-
-static void other_version(exporter *e)
-{
-    e->answers[0].reply.mark++;
-}
-
-static void fewer_files(exporter *e)
-{
-    e->answers[0].files = 1;
-}
-
-static void no_files(exporter *e)
-{
-    e->answers[0].files = 0;
-    e->answers[0].reply.count = 0;
-}
-
-static void more_than_all(exporter *e)
-{
-    e->answers[0].reply.all_count = 1;
-}
-
-static void chunks_above_their_sum(exporter *e)
-{
-    e->answers[0].reply.chunk_bytes[1] = UINT64_MAX;
-}
-
-static void chunks_below_their_sum(exporter *e)
-{
-    e->answers[0].reply.chunk_bytes[1] = 2048;
-}
-
-static void an_empty_chunk(exporter *e)
-{
-    e->answers[0].reply.chunk_bytes[0] = 0;
-}
-
-static void a_block_behind_its_chunks(exporter *e)
-{
-    e->answers[0].reply.offset_bytes = 4096;
-}
-
-static void an_offset_that_overflows(exporter *e)
-{
-    e->answers[0].reply.offset_bytes = UINT64_MAX;
-}
-
-static void no_block(exporter *e)
-{
-    e->answers[0].reply.size_bytes = 0;
-}
-
-static void too_many_chunks(exporter *e)
-{
-    e->answers[0].reply.all_count = UINT64_MAX / 16;
-}
-
-static void an_end_half_way(exporter *e)
-{
-    e->answers[0].reply.all_count = 3;
-}
-
-static void a_second_story(exporter *e)
-{
-    e->answers[0].reply.all_count = 4;
-    e->answers[0].reply.all_bytes = 16384;
-    e->answers[1] = e->answers[0];
-    e->answers[1].reply.all_count = 5;
-    e->count = 2;
-}
-
-static void nothing(exporter *e)
-{
-    e->count = 0;
-}
-
-static void an_end_of_the_export(exporter *e)
-{
-    e->answers[0] =
-        (answer){.reply = {.mark = MEND_SHARE_MARK}, .length = sizeof(e->answers[0].reply)};
-}
+/* One that spoils the good answer by a statement about the exporter `e` or its `reply`. */
+#define EXPECT_REFUSED(...)                                                                        \
+    do {                                                                                           \
+        exporter e;                                                                                \
+        mend_share_reply *reply = &e.answers[0].reply;                                             \
+        ASSERT_TRUE(open_exporter(&e, 4));                                                         \
+        e.answers[0] = good_answer();                                                              \
+        e.count = 1;                                                                               \
+        __VA_ARGS__;                                                                               \
+        (void)reply;                                                                               \
+        EXPECT_INT_EQ(MEND_ERROR_UNREACHABLE, fetch_answered(&e, &(taken){.answer = MEND_OK}));    \
+        close_exporter(&e);                                                                        \
+    } while (0)
 
 MEND_TEST(share_fetch, wrong_answers_are_refused)
 {
-    void (*const spoilers[])(exporter *) = {cut,
-                                            other_version,
-                                            fewer_files,
-                                            no_files,
-                                            more_than_all,
-                                            chunks_above_their_sum,
-                                            an_empty_chunk,
-                                            chunks_below_their_sum,
-                                            a_block_behind_its_chunks,
-                                            no_block,
-                                            too_many_chunks,
-                                            an_offset_that_overflows,
-                                            nothing,
-                                            an_end_half_way,
-                                            an_end_of_the_export,
-                                            a_second_story};
-    for (size_t i = 0; i < sizeof(spoilers) / sizeof(spoilers[0]); i++) {
-        exporter e;
-        taken t = {.answer = MEND_OK};
-        ASSERT_TRUE(open_exporter(&e, 4));
-        e.answers[0] = good_answer();
-        e.count = 1;
-        spoilers[i](&e);
-        EXPECT_INT_EQ(MEND_ERROR_UNREACHABLE, fetch_answered(&e, &t));
-        close_exporter(&e);
-    }
+    EXPECT_REFUSED(e.answers[0].length -= 8);
+    EXPECT_REFUSED(reply->mark++);
+    EXPECT_REFUSED(e.answers[0].files = 1);
+    EXPECT_REFUSED(e.answers[0].files = 0, reply->count = 0);
+    EXPECT_REFUSED(reply->all_count = 1);
+    EXPECT_REFUSED(reply->chunk_bytes[1] = UINT64_MAX); /* chunks above their sum, and below */
+    EXPECT_REFUSED(reply->chunk_bytes[1] = 2048);
+    EXPECT_REFUSED(reply->chunk_bytes[0] = 0);
+    EXPECT_REFUSED(reply->offset_bytes = 4096); /* the block ends behind its chunks */
+    EXPECT_REFUSED(reply->size_bytes = 0);
+    EXPECT_REFUSED(reply->all_count = UINT64_MAX / 16);
+    EXPECT_REFUSED(reply->offset_bytes = UINT64_MAX);
+    EXPECT_REFUSED(e.count = 0);
+    EXPECT_REFUSED(reply->all_count = 3); /* ends half way */
+    EXPECT_REFUSED(*reply = (mend_share_reply){.mark = MEND_SHARE_MARK}, e.answers[0].files = 0);
+    EXPECT_REFUSED(reply->all_count = 4, reply->all_bytes = 16384, e.answers[1] = e.answers[0],
+                   e.answers[1].reply.all_count = 5, e.count = 2); /* another story */
 }

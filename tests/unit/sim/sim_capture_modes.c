@@ -5,9 +5,7 @@
 
 static bool is_spoilt(sim_fixture *f)
 {
-    mend_stream_info info = {0};
-    EXPECT_OK(f->driver->stream_get_info(f->driver, f->stream, &info));
-    return info.capture == MEND_CAPTURE_INVALIDATED;
+    return sim_fixture_info(f, f->stream).capture == MEND_CAPTURE_INVALIDATED;
 }
 
 typedef struct trial {
@@ -16,7 +14,6 @@ typedef struct trial {
     mend_capture_mode mode; /* of the thread that asks */
 } trial;
 
-/* Asks for an event, in the thread's mode of the trial; puts the mode back. */
 static void *ask(void *argument)
 {
     trial *t = argument;
@@ -34,7 +31,7 @@ SIM_TEST(sim_capture_modes, decide_who_may_make_unsafe_calls)
     static const bool spoils_in_own_thread[3][3] = {{true, true, false}, {true, true, false}, {0}};
     static const bool spoils_in_another[3][3] = {{true, false, false}, {0}, {0}};
     trial t = {.f = f};
-    EXPECT_OK(f->driver->event_create(f->driver, &t.event));
+    PASS(event_create, &t.event);
     for (int capture = 0; capture < 3; capture++) {
         for (int thread = 0; thread < 3; thread++) {
             const mend_sim_capture_mode mode = (mend_sim_capture_mode)capture;
@@ -52,25 +49,16 @@ SIM_TEST(sim_capture_modes, decide_who_may_make_unsafe_calls)
     EXPECT_HEARD(f, 5, "not relaxed");
 }
 
-static void relax(sim_fixture *f, mend_capture_mode *mode)
-{
-    EXPECT_OK(f->driver->exchange_capture_mode(f->driver, mode));
-}
-
-static void begin(sim_fixture *f)
-{
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(f->sim, f->stream, MEND_SIM_CAPTURE_GLOBAL));
-}
-
 SIM_TEST(sim_capture_modes, forbid_plain_memory)
 {
     uint64_t address = 0;
     for (int call = 0; call < 2; call++) {
-        begin(f);
-        EXPECT_STATUS(MEND_DRIVER_CAPTURE_UNSUPPORTED,
-                      call == 0 ? f->driver->plain_alloc(f->driver, 1, &address)
-                                : f->driver->plain_free(f->driver, 0));
-        EXPECT_HEARD(f, (uint64_t)call + 1, "not relaxed");
+        sim_fixture_begin_capture(f, f->stream);
+        if (call == 0) {
+            BREACH(CAPTURE_UNSUPPORTED, "not relaxed", plain_alloc, 1, &address);
+        } else {
+            BREACH(CAPTURE_UNSUPPORTED, "not relaxed", plain_free, 0);
+        }
         EXPECT_TRUE(is_spoilt(f));
         EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(f->sim, f->stream, NULL));
     }
@@ -79,11 +67,11 @@ SIM_TEST(sim_capture_modes, forbid_plain_memory)
 /* Calls of addresses and chunks have nothing to do with captures, whatever the mode. */
 SIM_TEST(sim_capture_modes, let_every_thread_map_memory)
 {
-    begin(f);
+    sim_fixture_begin_capture(f, f->stream);
     uint64_t address = sim_fixture_map(f, f->page, f->page);
-    EXPECT_OK(f->driver->unmap(f->driver, address, f->page));
-    EXPECT_OK(f->driver->address_free(f->driver, address, f->page));
-    EXPECT_OK(f->driver->release(f->driver, sim_fixture_chunk(f, f->page)));
+    PASS(unmap, address, f->page);
+    PASS(address_free, address, f->page);
+    PASS(release, sim_fixture_chunk(f, f->page));
     EXPECT_FALSE(is_spoilt(f));
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f->sim, f->stream, NULL));
     EXPECT_U64_EQ(0, f->heard);
@@ -95,19 +83,19 @@ SIM_TEST(sim_capture_modes, let_memory_grow_in_a_relaxed_thread)
     mend_event event = NULL;
     uint64_t address = 0;
     uint64_t plain = 0;
-    EXPECT_OK(f->driver->event_create(f->driver, &event));
-    begin(f);
-    relax(f, &mode);
-    EXPECT_OK(f->driver->event_query(f->driver, event));
-    EXPECT_OK(f->driver->plain_alloc(f->driver, 512, &plain));
-    EXPECT_OK(f->driver->reserve(f->driver, 2 * f->page, 0, 0, &address));
+    PASS(event_create, &event);
+    sim_fixture_begin_capture(f, f->stream);
+    PASS(exchange_capture_mode, &mode);
+    PASS(event_query, event);
+    PASS(plain_alloc, 512, &plain);
+    PASS(reserve, 2 * f->page, 0, 0, &address);
     mend_chunk_handle chunk = sim_fixture_chunk(f, f->page);
-    EXPECT_OK(f->driver->map(f->driver, address, f->page, 0, chunk));
-    EXPECT_OK(f->driver->map(f->driver, address + f->page, f->page, 0, chunk));
+    PASS(map, address, f->page, 0, chunk);
+    PASS(map, address + f->page, f->page, 0, chunk);
     sim_fixture_allow(f, address, f->page);
     /* What was made meanwhile and not used may go: so a step that failed is undone. */
-    EXPECT_OK(f->driver->unmap(f->driver, address, 2 * f->page));
-    EXPECT_OK(f->driver->release(f->driver, sim_fixture_chunk(f, f->page)));
+    PASS(unmap, address, 2 * f->page);
+    PASS(release, sim_fixture_chunk(f, f->page));
     EXPECT_FALSE(is_spoilt(f));
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f->sim, f->stream, NULL));
     EXPECT_U64_EQ(0, f->heard);
@@ -123,17 +111,16 @@ SIM_TEST(sim_capture_modes, tell_who_takes_away_what_was_recorded)
 {
     uint64_t address = sim_fixture_map(f, f->page, 2 * f->page);
     mend_chunk_handle chunk = sim_fixture_chunk(f, f->page);
-    EXPECT_OK(f->driver->map(f->driver, address + f->page, f->page, 0, chunk));
-    sim_fixture_allow(f, address + f->page, f->page);
-    begin(f);
+    sim_fixture_map_at(f, address + f->page, chunk);
+    sim_fixture_begin_capture(f, f->stream);
     touch(f, address + f->page - 512);
-    EXPECT_OK(f->driver->unmap(f->driver, address + f->page, f->page));
+    PASS(unmap, address + f->page, f->page);
     EXPECT_U64_EQ(0, f->heard);
-    EXPECT_OK(f->driver->unmap(f->driver, address, f->page));
+    PASS(unmap, address, f->page);
     EXPECT_HEARD(f, 1, "whose graph uses it");
     EXPECT_FALSE(is_spoilt(f));
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f->sim, f->stream, NULL));
-    EXPECT_OK(f->driver->release(f->driver, chunk));
+    PASS(release, chunk);
 }
 
 SIM_TEST(sim_capture_modes, let_a_thread_take_away_what_nothing_touches)
@@ -142,17 +129,16 @@ SIM_TEST(sim_capture_modes, let_a_thread_take_away_what_nothing_touches)
     mend_sim_graph *graph = NULL;
     uint64_t address = sim_fixture_map(f, f->page, 2 * f->page);
     mend_chunk_handle chunk = sim_fixture_chunk(f, f->page);
-    EXPECT_OK(f->driver->map(f->driver, address + f->page, f->page, 0, chunk));
-    sim_fixture_allow(f, address + f->page, f->page);
-    relax(f, &mode);
-    begin(f);
+    sim_fixture_map_at(f, address + f->page, chunk);
+    PASS(exchange_capture_mode, &mode);
+    sim_fixture_begin_capture(f, f->stream);
     touch(f, address + f->page - 512);
-    EXPECT_OK(f->driver->release(f->driver, chunk));
-    EXPECT_OK(f->driver->unmap(f->driver, address + f->page, f->page));
+    PASS(release, chunk);
+    PASS(unmap, address + f->page, f->page);
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f->sim, f->stream, &graph));
     EXPECT_RESULT(MEND_OK, mend_sim_graph_launch(f->sim, graph, f->stream, 0));
     mend_sim_graph_destroy(f->sim, graph);
-    EXPECT_OK(f->driver->unmap(f->driver, address, f->page));
+    PASS(unmap, address, f->page);
     EXPECT_U64_EQ(0, f->heard);
 }
 
@@ -162,30 +148,15 @@ SIM_TEST(sim_capture_modes, know_the_granules_that_work_touches)
     mend_capture_mode mode = MEND_CAPTURE_MODE_RELAXED;
     uint64_t address = sim_fixture_map(f, f->page, 3 * f->page);
     for (uint64_t i = 1; i < 3; i++) {
-        EXPECT_OK(f->driver->map(f->driver, address + i * f->page, f->page, 0,
-                                 sim_fixture_chunk(f, f->page)));
-        sim_fixture_allow(f, address + i * f->page, f->page);
+        sim_fixture_map_at(f, address + i * f->page, sim_fixture_chunk(f, f->page));
     }
-    relax(f, &mode);
-    const mend_kernel kernel = {.kind = MEND_KERNEL_WRITE,
-                                .address = address,
-                                .granule_bytes = 512,
-                                .stride_bytes = 2 * f->page,
-                                .granule_count = 2};
-    begin(f);
-    EXPECT_OK(f->driver->launch(f->driver, f->stream, &kernel));
-    EXPECT_OK(f->driver->unmap(f->driver, address + f->page, f->page));
+    PASS(exchange_capture_mode, &mode);
+    const mend_kernel kernel = sim_kernel(MEND_KERNEL_WRITE, address, 512, 2 * f->page, 2);
+    sim_fixture_begin_capture(f, f->stream);
+    PASS(launch, f->stream, &kernel);
+    PASS(unmap, address + f->page, f->page);
     EXPECT_U64_EQ(0, f->heard);
-    EXPECT_OK(f->driver->unmap(f->driver, address + 2 * f->page, f->page));
+    PASS(unmap, address + 2 * f->page, f->page);
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f->sim, f->stream, NULL));
     EXPECT_HEARD(f, 1, "whose graph uses it");
-}
-
-SIM_TEST(sim_capture_modes, of_no_sort_are_refused)
-{
-    mend_capture_mode mode = (mend_capture_mode)3;
-    EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE, f->driver->exchange_capture_mode(f->driver, &mode));
-    EXPECT_HEARD(f, 1, "is not a mode");
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
-                  mend_sim_begin_capture(f->sim, f->stream, (mend_sim_capture_mode)3));
 }

@@ -7,19 +7,7 @@
 #include "sim/state.h"
 #include "tests/unit/sim/sim_fixture.h"
 
-#define CONTENT_TEST(name)                                                                         \
-    static void content_##name(sim_fixture *f);                                                    \
-    MEND_TEST(sim_content, name)                                                                   \
-    {                                                                                              \
-        mend_sim_config config = MEND_SIM_CONFIG_INIT;                                             \
-        config.content = MEND_SIM_CONTENT_BYTES;                                                   \
-        sim_fixture f;                                                                             \
-        if (sim_fixture_open(&f, &config)) {                                                       \
-            content_##name(&f);                                                                    \
-            sim_fixture_close(&f);                                                                 \
-        }                                                                                          \
-    }                                                                                              \
-    static void content_##name(sim_fixture *f)
+#define CONTENT_TEST(name) SIM_TEST_AS(sim_content, name, .content = MEND_SIM_CONTENT_BYTES)
 
 static void *at(uint64_t address)
 {
@@ -30,9 +18,9 @@ static void *at(uint64_t address)
 CONTENT_TEST(addresses_begin_at_the_same_place_of_a_gib)
 {
     uint64_t address = 0;
-    EXPECT_INT_EQ(MEND_DRIVER_OK, f->driver->reserve(f->driver, f->page, 0, 0, &address));
+    PASS(reserve, f->page, 0, 0, &address);
     EXPECT_U64_EQ(f->page, address % (UINT64_C(1) << 30));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, f->driver->address_free(f->driver, address, f->page));
+    PASS(address_free, address, f->page);
 }
 
 CONTENT_TEST(a_tag_is_found_where_it_was_written)
@@ -61,8 +49,7 @@ CONTENT_TEST(one_lost_granule_is_one_error)
 CONTENT_TEST(a_write_lands_when_it_completes)
 {
     uint64_t address = sim_fixture_map(f, f->page, f->page);
-    mend_stream other = NULL;
-    EXPECT_OK(f->driver->stream_create(f->driver, &other));
+    mend_stream other = sim_fixture_stream(f);
     sim_fixture_work(f, f->stream, MEND_SIM_WORK_WRITE, address, f->page, 1, 1000);
     /* Memory taken over before the fence: the late write destroys what came after it. */
     sim_fixture_work(f, other, MEND_SIM_WORK_WRITE, address, f->page, 2, 0);
@@ -77,10 +64,10 @@ CONTENT_TEST(a_write_lands_when_it_completes)
 CONTENT_TEST(aliases_alias)
 {
     uint64_t address = 0;
-    EXPECT_OK(f->driver->reserve(f->driver, 2 * f->page, 0, 0, &address));
+    PASS(reserve, 2 * f->page, 0, 0, &address);
     mend_chunk_handle handle = sim_fixture_chunk(f, f->page);
-    EXPECT_OK(f->driver->map(f->driver, address, f->page, 0, handle));
-    EXPECT_OK(f->driver->map(f->driver, address + f->page, f->page, 0, handle));
+    PASS(map, address, f->page, 0, handle);
+    PASS(map, address + f->page, f->page, 0, handle);
     sim_fixture_allow(f, address, 2 * f->page);
     memcpy(at(address + 100), "seen through both", 18);
     EXPECT_STR_EQ("seen through both", (const char *)at(address + f->page + 100));
@@ -89,14 +76,12 @@ CONTENT_TEST(aliases_alias)
 CONTENT_TEST(bytes_follow_the_chunk)
 {
     uint64_t address = 0;
-    EXPECT_OK(f->driver->reserve(f->driver, 2 * f->page, 0, 0, &address));
+    PASS(reserve, 2 * f->page, 0, 0, &address);
     mend_chunk_handle handle = sim_fixture_chunk(f, f->page);
-    EXPECT_OK(f->driver->map(f->driver, address, f->page, 0, handle));
-    sim_fixture_allow(f, address, f->page);
+    sim_fixture_map_at(f, address, handle);
     sim_fixture_work(f, f->stream, MEND_SIM_WORK_WRITE, address, f->page, 9, 0);
-    EXPECT_OK(f->driver->unmap(f->driver, address, f->page));
-    EXPECT_OK(f->driver->map(f->driver, address + f->page, f->page, 0, handle));
-    sim_fixture_allow(f, address + f->page, f->page);
+    PASS(unmap, address, f->page);
+    sim_fixture_map_at(f, address + f->page, handle);
     sim_fixture_work(f, f->stream, MEND_SIM_WORK_VERIFY, address + f->page, f->page, 9, 0);
     EXPECT_U64_EQ(0, sim_fixture_ledger(f).content_errors);
 }
@@ -107,13 +92,11 @@ CONTENT_TEST(the_host_bytes_of_a_copy_are_taken_at_the_call)
     char received[sizeof(sent)] = {0};
     uint64_t address = sim_fixture_map(f, f->page, f->page);
     sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, address, 512, 0, 1000);
-    EXPECT_OK(
-        f->driver->copy(f->driver, address, (uint64_t)(uintptr_t)sent, sizeof(sent), f->stream));
+    PASS(copy, address, (uint64_t)(uintptr_t)sent, sizeof(sent), f->stream);
     memcpy(sent, "after!", sizeof(sent));
     EXPECT_U64_EQ(0, mend_sim_now_ns(f->sim));
     /* A copy to the host waits for its work, and counts as a host wait. */
-    EXPECT_OK(f->driver->copy(f->driver, (uint64_t)(uintptr_t)received, address, sizeof(received),
-                              f->stream));
+    PASS(copy, (uint64_t)(uintptr_t)received, address, sizeof(received), f->stream);
     EXPECT_STR_EQ("before", received);
     EXPECT_U64_EQ(1000, mend_sim_now_ns(f->sim));
     EXPECT_U64_EQ(1, sim_fixture_ledger(f).host_syncs);
@@ -139,11 +122,11 @@ CONTENT_TEST(stray_access_faults)
     mend_chunk_handle handle = sim_fixture_chunk(f, f->page);
     EXPECT_FALSE(read_faults(address));
     EXPECT_TRUE(read_faults(address + f->page)); /* reserved */
-    EXPECT_OK(f->driver->map(f->driver, address + f->page, f->page, 0, handle));
+    PASS(map, address + f->page, f->page, 0, handle);
     EXPECT_TRUE(read_faults(address + f->page)); /* mapped without access */
     sim_fixture_allow(f, address + f->page, f->page);
     EXPECT_FALSE(read_faults(address + f->page));
-    EXPECT_OK(f->driver->unmap(f->driver, address, f->page));
+    PASS(unmap, address, f->page);
     EXPECT_TRUE(read_faults(address)); /* unmapped */
 }
 
@@ -151,10 +134,9 @@ CONTENT_TEST(a_released_chunk_leaves_no_bytes)
 {
     uint64_t address = sim_fixture_map(f, f->page, f->page);
     sim_fixture_work(f, f->stream, MEND_SIM_WORK_WRITE, address, f->page, 7, 0);
-    EXPECT_OK(f->driver->unmap(f->driver, address, f->page));
+    PASS(unmap, address, f->page);
     mend_chunk_handle handle = sim_fixture_chunk(f, f->page);
-    EXPECT_OK(f->driver->map(f->driver, address, f->page, 0, handle));
-    sim_fixture_allow(f, address, f->page);
+    sim_fixture_map_at(f, address, handle);
     sim_fixture_work(f, f->stream, MEND_SIM_WORK_VERIFY, address, f->page, 7, 0);
     EXPECT_U64_EQ(f->page / 512, sim_fixture_ledger(f).content_errors);
 }
@@ -164,9 +146,9 @@ CONTENT_TEST(released_memory_goes_back_to_the_host)
     struct stat file;
     for (int round = 0; round < 8; round++) {
         uint64_t address = sim_fixture_map(f, 16 * f->page, 16 * f->page);
-        EXPECT_OK(f->driver->fill(f->driver, address, 1, 16 * f->page, f->stream));
-        EXPECT_OK(f->driver->unmap(f->driver, address, 16 * f->page));
-        EXPECT_OK(f->driver->address_free(f->driver, address, 16 * f->page));
+        PASS(fill, address, 1, 16 * f->page, f->stream);
+        PASS(unmap, address, 16 * f->page);
+        PASS(address_free, address, 16 * f->page);
     }
     ASSERT_INT_EQ(0, fstat(f->sim->devices[0].memory_file, &file));
     EXPECT_INT_EQ(0, file.st_blocks);

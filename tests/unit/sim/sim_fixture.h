@@ -5,7 +5,7 @@
 #include "base/align.h"
 #include "driver/driver.h"
 #include "mend/mend_sim.h"
-#include "tests/support/test.h"
+#include "tests/support/rig.h"
 
 typedef struct sim_fixture {
     mend_sim *sim;
@@ -28,25 +28,38 @@ uint64_t sim_fixture_map(sim_fixture *f, uint64_t mapped_bytes, uint64_t reserve
 mend_chunk_handle sim_fixture_chunk(sim_fixture *f, uint64_t size_bytes);
 void sim_fixture_allow(sim_fixture *f, uint64_t address, uint64_t size_bytes);
 
+/* Maps a chunk of a page, with access. */
+void sim_fixture_map_at(sim_fixture *f, uint64_t address, mend_chunk_handle chunk);
+
+mend_event sim_fixture_event(sim_fixture *f);
+mend_stream sim_fixture_stream(sim_fixture *f);
+void sim_fixture_spin(sim_fixture *f, mend_stream stream, uint64_t duration_ns);
+mend_stream_info sim_fixture_info(sim_fixture *f, mend_stream stream);
+
+/* A global capture; the end of any; and the launch of its graph. */
+void sim_fixture_begin_capture(sim_fixture *f, mend_stream stream);
+mend_sim_graph *sim_fixture_end_capture(sim_fixture *f, mend_stream stream);
+void sim_fixture_launch(sim_fixture *f, mend_sim_graph *graph, uint64_t finish_ns);
+
 /* Queues mend_sim work on a stream, until `finish_ns`. */
 void sim_fixture_work(sim_fixture *f, mend_stream stream, mend_sim_work_kind kind, uint64_t address,
                       uint64_t size_bytes, uint64_t tag, uint64_t finish_ns);
 mend_sim_ledger sim_fixture_ledger(sim_fixture *f);
 
+/* Granules of so many bytes, so far apart. */
+mend_kernel sim_kernel(mend_kernel_kind kind, uint64_t address, uint64_t granule_bytes,
+                       uint64_t stride_bytes, uint64_t granule_count);
+
 /* The last explanation contains these words. */
 bool sim_fixture_heard(const sim_fixture *f, const char *words);
 
+/* A case with a device `f`; and one where fields of its config are set. */
 #define SIM_TEST(suite, name)                                                                      \
-    static void suite##_##name##_on_device(sim_fixture *f);                                        \
-    MEND_TEST(suite, name)                                                                         \
-    {                                                                                              \
-        sim_fixture f;                                                                             \
-        if (sim_fixture_open(&f, NULL)) {                                                          \
-            suite##_##name##_on_device(&f);                                                        \
-            sim_fixture_close(&f);                                                                 \
-        }                                                                                          \
-    }                                                                                              \
-    static void suite##_##name##_on_device(sim_fixture *f)
+    RIG_TEST(suite, name, sim_fixture, f, sim_fixture_open(f, NULL), sim_fixture_close(f))
+#define SIM_TEST_AS(suite, name, ...)                                                              \
+    RIG_TEST(suite, name, sim_fixture, f, sim_fixture_open(f, SIM_CONFIG(__VA_ARGS__)),            \
+             sim_fixture_close(f))
+#define SIM_CONFIG(...) (&(mend_sim_config){.struct_size = sizeof(mend_sim_config), __VA_ARGS__})
 
 #define EXPECT_STATUS(expected, call)                                                              \
     do {                                                                                           \
@@ -63,6 +76,19 @@ bool sim_fixture_heard(const sim_fixture *f, const char *words);
         EXPECT_U64_EQ(count, (f)->heard);                                                          \
         MEND_TEST_CHECK(sim_fixture_heard(f, words), (void)0,                                      \
                         "\"%s\" is missing in the explanation \"%s\"", words, (f)->last);          \
+    } while (0)
+
+/* A call of the driver of `f` that answers OK, or this. */
+#define PASS(member, ...) EXPECT_OK(f->driver->member(f->driver, ##__VA_ARGS__))
+#define ANSWER(status, member, ...)                                                                \
+    EXPECT_STATUS(MEND_DRIVER_##status, f->driver->member(f->driver, ##__VA_ARGS__))
+
+/* One that breaks a rule, which is explained with these words. */
+#define BREACH(status, words, member, ...)                                                         \
+    do {                                                                                           \
+        uint64_t sim_heard = f->heard;                                                             \
+        ANSWER(status, member, ##__VA_ARGS__);                                                     \
+        EXPECT_HEARD(f, sim_heard + 1, words);                                                     \
     } while (0)
 
 #endif

@@ -4,113 +4,77 @@
 #include "tests/support/host_memory.h"
 #include "tests/unit/sim/sim_fixture.h"
 
-/* Real bytes, so that what a replay wrote can be read. */
-static bool open_with_bytes(sim_fixture *f)
-{
-    mend_sim_config config = MEND_SIM_CONFIG_INIT;
-    config.content = MEND_SIM_CONTENT_BYTES;
-    return sim_fixture_open(f, &config);
-}
+/* With real bytes, so that what a replay wrote can be read. */
+#define BYTES_TEST(suite, name) SIM_TEST_AS(suite, name, .content = MEND_SIM_CONTENT_BYTES)
 
-static void begin(sim_fixture *f)
+BYTES_TEST(sim_graph, runs_as_often_as_it_is_launched)
 {
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(f->sim, f->stream, MEND_SIM_CAPTURE_GLOBAL));
-}
-
-static mend_sim_graph *end(sim_fixture *f)
-{
-    mend_sim_graph *graph = NULL;
-    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f->sim, f->stream, &graph));
-    return graph;
-}
-
-static void launch(sim_fixture *f, mend_sim_graph *graph, uint64_t finish_ns)
-{
-    EXPECT_RESULT(MEND_OK, mend_sim_graph_launch(f->sim, graph, f->stream, finish_ns));
-}
-
-MEND_TEST(sim_graph, runs_as_often_as_it_is_launched)
-{
-    sim_fixture f;
-    ASSERT_TRUE(open_with_bytes(&f));
-    uint64_t address = sim_fixture_map(&f, f.page, f.page);
-    begin(&f);
-    sim_fixture_work(&f, f.stream, MEND_SIM_WORK_WRITE, address, f.page, 7, 0);
-    sim_fixture_work(&f, f.stream, MEND_SIM_WORK_VERIFY, address, f.page, 7, 0);
-    mend_sim_graph *graph = end(&f);
+    uint64_t address = sim_fixture_map(f, f->page, f->page);
+    sim_fixture_begin_capture(f, f->stream);
+    sim_fixture_work(f, f->stream, MEND_SIM_WORK_WRITE, address, f->page, 7, 0);
+    sim_fixture_work(f, f->stream, MEND_SIM_WORK_VERIFY, address, f->page, 7, 0);
+    mend_sim_graph *graph = sim_fixture_end_capture(f, f->stream);
     for (int replay = 0; replay < 3; replay++) {
-        memset((void *)(uintptr_t)address, 0, (size_t)f.page);
-        launch(&f, graph, mend_sim_now_ns(f.sim) + 100);
-        EXPECT_U64_EQ(2, sim_fixture_ledger(&f).pending_work);
-        EXPECT_STATUS(MEND_DRIVER_NOT_READY, f.driver->stream_query(f.driver, f.stream));
-        mend_sim_advance(f.sim, 100);
+        memset((void *)(uintptr_t)address, 0, (size_t)f->page);
+        sim_fixture_launch(f, graph, mend_sim_now_ns(f->sim) + 100);
+        EXPECT_U64_EQ(2, sim_fixture_ledger(f).pending_work);
+        EXPECT_STATUS(MEND_DRIVER_NOT_READY, f->driver->stream_query(f->driver, f->stream));
+        mend_sim_advance(f->sim, 100);
         EXPECT_U64_EQ(7, *(const uint64_t *)(uintptr_t)address);
     }
-    mend_sim_graph_destroy(f.sim, graph);
-    EXPECT_U64_EQ(0, sim_fixture_ledger(&f).content_errors);
-    EXPECT_U64_EQ(0, f.heard);
-    sim_fixture_close(&f);
+    mend_sim_graph_destroy(f->sim, graph);
+    EXPECT_U64_EQ(0, sim_fixture_ledger(f).content_errors);
+    EXPECT_U64_EQ(0, f->heard);
 }
 
-/* What was launched on the stream before comes before, and what is launched later after. */
-MEND_TEST(sim_graph, keeps_its_place_in_the_stream)
+BYTES_TEST(sim_graph, keeps_its_place_in_the_stream)
 {
-    sim_fixture f;
-    ASSERT_TRUE(open_with_bytes(&f));
-    uint64_t address = sim_fixture_map(&f, f.page, f.page);
-    begin(&f);
-    sim_fixture_work(&f, f.stream, MEND_SIM_WORK_VERIFY, address, 512, 1, 0);
-    sim_fixture_work(&f, f.stream, MEND_SIM_WORK_WRITE, address, 512, 2, 0);
-    mend_sim_graph *graph = end(&f);
-    sim_fixture_work(&f, f.stream, MEND_SIM_WORK_WRITE, address, 512, 1, 1000);
-    launch(&f, graph, 0);
-    mend_sim_graph_destroy(f.sim, graph);
-    sim_fixture_work(&f, f.stream, MEND_SIM_WORK_VERIFY, address, 512, 2, 0);
-    EXPECT_U64_EQ(4, sim_fixture_ledger(&f).pending_work);
-    mend_sim_advance(f.sim, 1000);
-    EXPECT_U64_EQ(0, sim_fixture_ledger(&f).content_errors);
-    EXPECT_U64_EQ(0, sim_fixture_ledger(&f).pending_work);
-    sim_fixture_close(&f);
-}
-
-static void spin(sim_fixture *f, mend_stream stream, uint64_t duration_ns)
-{
-    const mend_kernel kernel = {.kind = MEND_KERNEL_SPIN, .duration_ns = duration_ns};
-    EXPECT_OK(f->driver->launch(f->driver, stream, &kernel));
+    uint64_t address = sim_fixture_map(f, f->page, f->page);
+    sim_fixture_begin_capture(f, f->stream);
+    sim_fixture_work(f, f->stream, MEND_SIM_WORK_VERIFY, address, 512, 1, 0);
+    sim_fixture_work(f, f->stream, MEND_SIM_WORK_WRITE, address, 512, 2, 0);
+    mend_sim_graph *graph = sim_fixture_end_capture(f, f->stream);
+    sim_fixture_work(f, f->stream, MEND_SIM_WORK_WRITE, address, 512, 1, 1000);
+    sim_fixture_launch(f, graph, 0);
+    mend_sim_graph_destroy(f->sim, graph);
+    sim_fixture_work(f, f->stream, MEND_SIM_WORK_VERIFY, address, 512, 2, 0);
+    EXPECT_U64_EQ(4, sim_fixture_ledger(f).pending_work);
+    mend_sim_advance(f->sim, 1000);
+    EXPECT_U64_EQ(0, sim_fixture_ledger(f).content_errors);
+    EXPECT_U64_EQ(0, sim_fixture_ledger(f).pending_work);
 }
 
 /* Two branches of 100 and 300 ns side by side, after 50 ns, and 10 ns after both. */
 SIM_TEST(sim_graph, branches_run_beside_each_other)
 {
-    mend_stream other = NULL;
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(f->sim, &other));
-    begin(f);
-    spin(f, f->stream, 50);
+    mend_stream other = sim_fixture_stream(f);
+    sim_fixture_begin_capture(f, f->stream);
+    sim_fixture_spin(f, f->stream, 50);
     EXPECT_RESULT(MEND_OK, mend_sim_stream_wait(f->sim, other, f->stream));
-    spin(f, f->stream, 100);
-    spin(f, other, 300);
+    sim_fixture_spin(f, f->stream, 100);
+    sim_fixture_spin(f, other, 300);
     EXPECT_RESULT(MEND_OK, mend_sim_stream_wait(f->sim, f->stream, other));
-    spin(f, f->stream, 10);
-    mend_sim_graph *graph = end(f);
-    launch(f, graph, 0);
+    sim_fixture_spin(f, f->stream, 10);
+    mend_sim_graph *graph = sim_fixture_end_capture(f, f->stream);
+    sim_fixture_launch(f, graph, 0);
     mend_sim_graph_destroy(f->sim, graph);
     mend_sim_advance(f->sim, 359);
-    EXPECT_STATUS(MEND_DRIVER_NOT_READY, f->driver->stream_query(f->driver, f->stream));
+    ANSWER(NOT_READY, stream_query, f->stream);
     EXPECT_U64_EQ(1, sim_fixture_ledger(f).pending_work);
     mend_sim_advance(f->sim, 1);
-    EXPECT_OK(f->driver->stream_query(f->driver, f->stream));
-    EXPECT_OK(f->driver->stream_query(f->driver, other));
+    PASS(stream_query, f->stream);
+    PASS(stream_query, other);
 }
 
 /* Nothing is judged when it is recorded, and who unmaps what a graph touches may know best. */
 SIM_TEST(sim_graph, a_replay_is_judged_when_it_runs)
 {
     uint64_t address = sim_fixture_map(f, f->page, f->page);
-    begin(f);
+    sim_fixture_begin_capture(f, f->stream);
     sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, address, f->page, 0, 0);
-    mend_sim_graph *graph = end(f);
-    launch(f, graph, 0);
-    EXPECT_OK(f->driver->unmap(f->driver, address, f->page));
+    mend_sim_graph *graph = sim_fixture_end_capture(f, f->stream);
+    sim_fixture_launch(f, graph, 0);
+    PASS(unmap, address, f->page);
     EXPECT_U64_EQ(0, f->heard);
     EXPECT_RESULT(MEND_ERROR_DEVICE_LOST,
                   mend_sim_graph_launch(f->sim, graph, f->stream, mend_sim_now_ns(f->sim)));
@@ -118,34 +82,30 @@ SIM_TEST(sim_graph, a_replay_is_judged_when_it_runs)
     mend_sim_graph_destroy(f->sim, graph);
 }
 
-/* A copy from the host takes the bytes that are there when it runs. */
-MEND_TEST(sim_graph, copies_from_the_host_are_made_again)
+BYTES_TEST(sim_graph, copies_from_the_host_are_made_again)
 {
-    sim_fixture f;
-    ASSERT_TRUE(open_with_bytes(&f));
-    uint64_t address = sim_fixture_map(&f, f.page, f.page);
+    uint64_t address = sim_fixture_map(f, f->page, f->page);
     uint64_t number = 1;
-    begin(&f);
-    EXPECT_OK(
-        f.driver->copy(f.driver, address, (uint64_t)(uintptr_t)&number, sizeof(number), f.stream));
-    mend_sim_graph *graph = end(&f);
+    sim_fixture_begin_capture(f, f->stream);
+    EXPECT_OK(f->driver->copy(f->driver, address, (uint64_t)(uintptr_t)&number, sizeof(number),
+                              f->stream));
+    mend_sim_graph *graph = sim_fixture_end_capture(f, f->stream);
     for (number = 2; number < 4; number++) {
-        launch(&f, graph, 0);
+        sim_fixture_launch(f, graph, 0);
         EXPECT_U64_EQ(number, *(const uint64_t *)(uintptr_t)address);
     }
-    mend_sim_graph_destroy(f.sim, graph);
-    sim_fixture_close(&f);
+    mend_sim_graph_destroy(f->sim, graph);
 }
 
 SIM_TEST(sim_graph, is_not_launched_where_it_cannot_run)
 {
-    begin(f);
-    mend_sim_graph *graph = end(f);
+    sim_fixture_begin_capture(f, f->stream);
+    mend_sim_graph *graph = sim_fixture_end_capture(f, f->stream);
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_graph_launch(f->sim, NULL, f->stream, 0));
-    begin(f);
+    sim_fixture_begin_capture(f, f->stream);
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_graph_launch(f->sim, graph, f->stream, 0));
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f->sim, f->stream, NULL));
-    launch(f, graph, 0);
+    sim_fixture_launch(f, graph, 0);
     mend_sim_graph_destroy(f->sim, graph);
     mend_sim_graph_destroy(f->sim, NULL);
     EXPECT_U64_EQ(0, f->heard);
@@ -174,7 +134,6 @@ static mend_result live(sim_fixture *f, mend_stream other, uint64_t address)
     return result;
 }
 
-/* Whichever allocation fails, it is said, and the next attempt works. */
 MEND_TEST(sim_graph, lacks_host_memory_and_lives_on)
 {
     enum { MOST_ALLOCATIONS = 100 };

@@ -10,38 +10,28 @@ SIM_TEST(sim_host, the_ledger_has_what_is_held)
 {
     void *first = NULL;
     void *second = NULL;
-    EXPECT_OK(f->driver->host_alloc(f->driver, 1, &first));
-    EXPECT_OK(f->driver->host_alloc(f->driver, 2 * MEND_MIB, &second));
+    ANSWER(INVALID_VALUE, host_alloc, 0, &first);
+    ANSWER(OUT_OF_MEMORY, host_alloc, UINT64_MAX, &first);
+    EXPECT_TRUE(first == NULL && f->heard == 0);
+    PASS(host_alloc, 1, &first);
+    PASS(host_alloc, 2 * MEND_MIB, &second);
     EXPECT_U64_EQ(2, sim_fixture_ledger(f).host_allocations);
     EXPECT_U64_EQ(2 * MEND_MIB + 4096, sim_fixture_ledger(f).host_bytes);
-    EXPECT_OK(f->driver->host_free(f->driver, first));
+    PASS(host_free, first);
     EXPECT_U64_EQ(2 * MEND_MIB, sim_fixture_ledger(f).host_bytes);
-    EXPECT_OK(f->driver->host_free(f->driver, second));
+    PASS(host_free, second);
     EXPECT_U64_EQ(0, sim_fixture_ledger(f).host_allocations);
     EXPECT_U64_EQ(0, sim_fixture_ledger(f).host_bytes);
 }
 
-SIM_TEST(sim_host, sizes_are_checked)
-{
-    void *pointer = NULL;
-    EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE, f->driver->host_alloc(f->driver, 0, &pointer));
-    EXPECT_STATUS(MEND_DRIVER_OUT_OF_MEMORY,
-                  f->driver->host_alloc(f->driver, UINT64_MAX, &pointer));
-    EXPECT_TRUE(pointer == NULL);
-    EXPECT_U64_EQ(0, f->heard);
-}
-
 SIM_TEST(sim_host, other_pointers_are_not_freed)
 {
-    char *pointer = NULL;
     void *made = NULL;
-    EXPECT_OK(f->driver->host_alloc(f->driver, 8192, &made));
-    pointer = made;
-    EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE, f->driver->host_free(f->driver, pointer + 4096));
-    EXPECT_HEARD(f, 1, "is not the start of an allocation");
-    EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE, f->driver->host_free(f->driver, NULL));
-    EXPECT_OK(f->driver->host_free(f->driver, made));
-    EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE, f->driver->host_free(f->driver, made));
+    PASS(host_alloc, 8192, &made);
+    BREACH(INVALID_VALUE, "is not the start of an allocation", host_free, (char *)made + 4096);
+    ANSWER(INVALID_VALUE, host_free, NULL);
+    PASS(host_free, made);
+    ANSWER(INVALID_VALUE, host_free, made);
     EXPECT_U64_EQ(3, f->heard);
 }
 
@@ -49,56 +39,48 @@ SIM_TEST(sim_host, memory_of_a_queued_copy_is_not_freed)
 {
     uint64_t address = sim_fixture_map(f, f->page, f->page);
     void *made = NULL;
-    EXPECT_OK(f->driver->host_alloc(f->driver, 4096, &made));
+    PASS(host_alloc, 4096, &made);
     sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, address, 512, 0, 1000);
-    EXPECT_OK(f->driver->copy(f->driver, address, address_of(made), 512, f->stream));
-    EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE, f->driver->host_free(f->driver, made));
-    EXPECT_HEARD(f, 1, "a queued copy uses");
-    EXPECT_OK(f->driver->stream_synchronize(f->driver, f->stream));
-    EXPECT_OK(f->driver->copy(f->driver, address_of(made), address, 512, f->stream));
-    EXPECT_OK(f->driver->stream_synchronize(f->driver, f->stream));
-    EXPECT_OK(f->driver->host_free(f->driver, made));
+    PASS(copy, address, address_of(made), 512, f->stream);
+    BREACH(INVALID_VALUE, "a queued copy uses", host_free, made);
+    PASS(stream_synchronize, f->stream);
+    PASS(copy, address_of(made), address, 512, f->stream);
+    PASS(stream_synchronize, f->stream);
+    PASS(host_free, made);
     EXPECT_U64_EQ(1, f->heard);
 }
 
 SIM_TEST(sim_host, a_copy_beyond_its_end_is_one_of_unpinned_memory)
 {
     uint64_t address = sim_fixture_map(f, f->page, f->page);
-    char *made = NULL;
-    void *pointer = NULL;
-    EXPECT_OK(f->driver->host_alloc(f->driver, 4096, &pointer));
-    made = pointer;
+    void *made = NULL;
+    PASS(host_alloc, 4096, &made);
     sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, address, 512, 0, 1000);
     uint64_t waits = sim_fixture_ledger(f).host_syncs;
-    EXPECT_OK(f->driver->copy(f->driver, address_of(made + 3584), address, 512, f->stream));
+    PASS(copy, address_of(made) + 3584, address, 512, f->stream);
     EXPECT_U64_EQ(waits, sim_fixture_ledger(f).host_syncs);
-    EXPECT_OK(f->driver->stream_synchronize(f->driver, f->stream));
-    EXPECT_OK(f->driver->host_free(f->driver, pointer));
+    PASS(stream_synchronize, f->stream);
+    PASS(host_free, made);
 }
 
-MEND_TEST(sim_host, copies_over_the_link_have_their_own_price)
+static const mend_sim_prices prices = {.copy = {.call_ns = 3, .mib_ns = 8},
+                                       .host_copy = {.call_ns = 10, .mib_ns = 100},
+                                       .host_alloc = {.call_ns = 1000},
+                                       .host_free = {.mib_ns = 70}};
+
+SIM_TEST_AS(sim_host, copies_over_the_link_have_their_own_price, .prices = &prices)
 {
-    sim_fixture f;
-    mend_sim_prices prices = {.copy = {.call_ns = 3, .mib_ns = 8},
-                              .host_copy = {.call_ns = 10, .mib_ns = 100},
-                              .host_alloc = {.call_ns = 1000},
-                              .host_free = {.mib_ns = 70}};
-    mend_sim_config config = MEND_SIM_CONFIG_INIT;
-    config.memory_bytes = 64 * MEND_MIB;
-    config.prices = &prices;
-    ASSERT_TRUE(sim_fixture_open(&f, &config));
-    uint64_t address = sim_fixture_map(&f, 4 * MEND_MIB, 4 * MEND_MIB);
+    uint64_t address = sim_fixture_map(f, 4 * MEND_MIB, 4 * MEND_MIB);
     void *made = NULL;
-    uint64_t before = sim_fixture_ledger(&f).driver_time_ns;
-    EXPECT_OK(f.driver->host_alloc(f.driver, 2 * MEND_MIB, &made));
-    EXPECT_U64_EQ(1000, sim_fixture_ledger(&f).driver_time_ns - before);
-    EXPECT_OK(f.driver->copy(f.driver, address_of(made), address, MEND_MIB, f.stream));
-    EXPECT_OK(f.driver->copy(f.driver, address, address_of(made), 2 * MEND_MIB, f.stream));
-    EXPECT_U64_EQ(1320, sim_fixture_ledger(&f).driver_time_ns - before);
-    EXPECT_OK(f.driver->copy(f.driver, address, address + 2 * MEND_MIB, MEND_MIB, f.stream));
-    EXPECT_U64_EQ(1331, sim_fixture_ledger(&f).driver_time_ns - before);
-    EXPECT_OK(f.driver->stream_synchronize(f.driver, f.stream));
-    EXPECT_OK(f.driver->host_free(f.driver, made));
-    EXPECT_U64_EQ(1471, sim_fixture_ledger(&f).driver_time_ns - before);
-    sim_fixture_close(&f);
+    uint64_t before = sim_fixture_ledger(f).driver_time_ns;
+    PASS(host_alloc, 2 * MEND_MIB, &made);
+    EXPECT_U64_EQ(1000, sim_fixture_ledger(f).driver_time_ns - before);
+    PASS(copy, address_of(made), address, MEND_MIB, f->stream);
+    PASS(copy, address, address_of(made), 2 * MEND_MIB, f->stream);
+    EXPECT_U64_EQ(1320, sim_fixture_ledger(f).driver_time_ns - before);
+    PASS(copy, address, address + 2 * MEND_MIB, MEND_MIB, f->stream);
+    EXPECT_U64_EQ(1331, sim_fixture_ledger(f).driver_time_ns - before);
+    PASS(stream_synchronize, f->stream);
+    PASS(host_free, made);
+    EXPECT_U64_EQ(1471, sim_fixture_ledger(f).driver_time_ns - before);
 }

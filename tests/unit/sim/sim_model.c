@@ -51,17 +51,6 @@ static bool is_whole(const model *m, uint64_t first, uint64_t count)
     return begins && ends;
 }
 
-static void forget_dead_chunks(model *m)
-{
-    for (int c = 0; c < CHUNKS; c++) {
-        bool held = m->chunk[c].handle != 0;
-        for (int i = 0; i < PAGES; i++) {
-            held |= m->page[i].mapping != 0 && m->page[i].chunk == c;
-        }
-        m->chunk[c].alive &= held;
-    }
-}
-
 static void expect_answer(model *m, mend_status is, bool legal, const char *call, uint64_t first,
                           uint64_t count)
 {
@@ -125,34 +114,35 @@ static void pick_range(model *m, uint64_t *first, uint64_t *count)
     }
 }
 
-static void step_unmap(model *m)
+static void step_range(model *m, bool unmaps)
 {
     uint64_t first = 0;
     uint64_t count = 0;
     pick_range(m, &first, &count);
+    sim_fixture *f = m->f;
     bool legal = is_whole(m, first, count);
-    mend_status is =
-        m->f->driver->unmap(m->f->driver, m->base + first * m->f->page, count * m->f->page);
-    expect_answer(m, is, legal, "unmap", first, count);
+    uint64_t address = m->base + first * f->page;
+    const int device = 0;
+    mend_status is = unmaps ? f->driver->unmap(f->driver, address, count * f->page)
+                            : f->driver->set_access(f->driver, address, count * f->page, &device, 1,
+                                                    MEND_ACCESS_READ_WRITE);
+    expect_answer(m, is, legal, unmaps ? "unmap" : "set_access", first, count);
     for (uint64_t i = first; legal && i < first + count; i++) {
-        m->page[i] = (page_state){0};
+        m->page[i].accessible = true;
+        if (unmaps) {
+            m->page[i] = (page_state){0};
+        }
     }
+}
+
+static void step_unmap(model *m)
+{
+    step_range(m, true);
 }
 
 static void step_access(model *m)
 {
-    const int device = 0;
-    uint64_t first = 0;
-    uint64_t count = 0;
-    pick_range(m, &first, &count);
-    bool legal = is_whole(m, first, count);
-    mend_status is =
-        m->f->driver->set_access(m->f->driver, m->base + first * m->f->page, count * m->f->page,
-                                 &device, 1, MEND_ACCESS_READ_WRITE);
-    expect_answer(m, is, legal, "set_access", first, count);
-    for (uint64_t i = first; legal && i < first + count; i++) {
-        m->page[i].accessible = true;
-    }
+    step_range(m, false);
 }
 
 /* Work on whatever may be touched; the device must find nothing wrong with it. */
@@ -181,8 +171,12 @@ static void compare(model *m)
         accessible += m->page[i].accessible;
         mappings += m->page[i].mapping != 0 && m->page[i].mapping != m->page[i + 1].mapping;
     }
-    forget_dead_chunks(m);
     for (int c = 0; c < CHUNKS; c++) {
+        bool held = m->chunk[c].handle != 0;
+        for (int i = 0; i < PAGES; i++) {
+            held |= m->page[i].mapping != 0 && m->page[i].chunk == c;
+        }
+        m->chunk[c].alive &= held;
         chunk_pages += m->chunk[c].alive ? m->chunk[c].pages : 0;
         handles += m->chunk[c].handle != 0;
     }
@@ -201,7 +195,7 @@ SIM_TEST(sim_model, random_calls_are_answered_as_the_naive_model_says)
                                              step_unmap,  step_access,  step_touch};
     model m = {.f = f};
     mend_test_random_init(&m.random, mend_test_seed());
-    EXPECT_OK(f->driver->reserve(f->driver, PAGES * f->page, 0, 0, &m.base));
+    PASS(reserve, PAGES * f->page, 0, 0, &m.base);
     for (int i = 0; i < STEPS && !mend_test_has_failed(); i++) {
         steps[below(&m, sizeof(steps) / sizeof(steps[0]))](&m);
         compare(&m);

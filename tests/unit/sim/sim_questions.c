@@ -6,7 +6,7 @@ SIM_TEST(sim_questions, an_address_says_whose_memory_it_is_and_who_may_use_it)
     mend_sim_place place;
     uint64_t mapped = sim_fixture_map(f, 2 * f->page, 4 * f->page);
     uint64_t plain = 0;
-    EXPECT_OK(f->driver->plain_alloc(f->driver, f->page, &plain));
+    PASS(plain_alloc, f->page, &plain);
     ASSERT_RESULT(MEND_OK, mend_sim_look_up(f->sim, 0, mapped + 1, 2 * f->page - 1, &place));
     EXPECT_TRUE(place.is_of_device && place.device == 0 && place.is_accessible && !place.is_plain);
     ASSERT_RESULT(MEND_OK, mend_sim_look_up(f->sim, 0, mapped, 2 * f->page + 1, &place));
@@ -17,33 +17,33 @@ SIM_TEST(sim_questions, an_address_says_whose_memory_it_is_and_who_may_use_it)
     EXPECT_TRUE(place.is_plain && place.is_accessible);
     ASSERT_RESULT(MEND_OK, mend_sim_look_up(f->sim, 0, (uintptr_t)&place, 1, &place));
     EXPECT_TRUE(!place.is_of_device && place.device == -1 && !place.is_accessible);
-    EXPECT_OK(f->driver->plain_free(f->driver, plain));
-    EXPECT_OK(f->driver->unmap(f->driver, mapped, 2 * f->page));
-    EXPECT_OK(f->driver->address_free(f->driver, mapped, 4 * f->page));
+    PASS(plain_free, plain);
+    PASS(unmap, mapped, 2 * f->page);
+    PASS(address_free, mapped, 4 * f->page);
 }
 
 SIM_TEST(sim_questions, an_event_has_the_time_of_the_work_before_it)
 {
     mend_event event = NULL;
     uint64_t time_ns = 7;
-    EXPECT_OK(f->driver->event_create(f->driver, &event));
+    PASS(event_create, &event);
     ASSERT_RESULT(MEND_OK, mend_sim_event_time(f->sim, event, &time_ns));
     EXPECT_U64_EQ(0, time_ns);
     uint64_t finish_ns = mend_sim_now_ns(f->sim) + 1000;
     uint64_t mapped = sim_fixture_map(f, f->page, f->page);
     sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, mapped, f->page, 0, finish_ns);
-    EXPECT_OK(f->driver->event_record(f->driver, event, f->stream));
+    PASS(event_record, event, f->stream);
     ASSERT_RESULT(MEND_OK, mend_sim_event_time(f->sim, event, &time_ns));
     EXPECT_U64_EQ(finish_ns, time_ns);
     mend_sim_advance(f->sim, 2000);
     ASSERT_RESULT(MEND_OK, mend_sim_begin_capture(f->sim, f->stream, MEND_SIM_CAPTURE_GLOBAL));
-    EXPECT_OK(f->driver->event_record(f->driver, event, f->stream));
+    PASS(event_record, event, f->stream);
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_event_time(f->sim, event, &time_ns));
     EXPECT_U64_EQ(finish_ns, time_ns);
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f->sim, f->stream, NULL));
-    EXPECT_OK(f->driver->event_destroy(f->driver, event));
-    EXPECT_OK(f->driver->unmap(f->driver, mapped, f->page));
-    EXPECT_OK(f->driver->address_free(f->driver, mapped, f->page));
+    PASS(event_destroy, event);
+    PASS(unmap, mapped, f->page);
+    PASS(address_free, mapped, f->page);
 }
 
 SIM_TEST(sim_questions, bad_arguments_change_nothing)

@@ -23,12 +23,12 @@ SIM_TEST(sim_watch, hears_the_beginning_and_the_end_of_each_call)
     diary second = {""};
     mend_event event = NULL;
     mend_sim_set_call_observer(f->sim, write_down, &first);
-    EXPECT_OK(f->driver->event_create(f->driver, &event));
-    EXPECT_OK(f->driver->event_query(f->driver, event));
+    PASS(event_create, &event);
+    PASS(event_query, event);
     mend_sim_set_call_observer(f->sim, write_down, &second);
-    EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE, f->driver->unmap(f->driver, 0, f->page));
+    ANSWER(INVALID_VALUE, unmap, 0, f->page);
     mend_sim_set_call_observer(f->sim, NULL, NULL);
-    EXPECT_OK(f->driver->event_destroy(f->driver, event));
+    PASS(event_destroy, event);
     EXPECT_STR_EQ("+event_create /event_create +event_query /event_query ", first.text);
     EXPECT_STR_EQ("+unmap /unmap ", second.text);
 }
@@ -53,7 +53,7 @@ SIM_TEST(sim_watch, may_call_the_device)
     mend_sim_set_call_observer(f->sim, ask_for_free_bytes, &t);
     mend_chunk_handle chunk = sim_fixture_chunk(f, f->page);
     EXPECT_U64_EQ(64 * MEND_MIB - f->page, t.free_bytes);
-    EXPECT_OK(f->driver->release(f->driver, chunk));
+    PASS(release, chunk);
 }
 
 typedef struct gate {
@@ -89,7 +89,7 @@ SIM_TEST(sim_watch, may_hold_a_thread_inside_a_call_while_others_go_on)
     ASSERT_INT_EQ(0, pthread_create(&held, NULL, give_access, &g));
     sem_wait(&g.inside);
     mend_chunk_handle chunk = sim_fixture_chunk(f, f->page);
-    EXPECT_OK(f->driver->release(f->driver, chunk));
+    PASS(release, chunk);
     EXPECT_U64_EQ(0, f->heard);
     sem_post(&g.go_on);
     pthread_join(held, NULL);

@@ -3,23 +3,12 @@
 #include "tests/support/host_memory.h"
 #include "tests/unit/sleep/sleep_rig.h"
 
-static const char *const calls_of_sleep[] = {"context_push",
-                                             "exchange_capture_mode",
-                                             "context_synchronize",
-                                             "host_alloc",
-                                             "host_free",
-                                             "stream_create",
-                                             "copy",
-                                             "stream_synchronize",
-                                             "unmap",
-                                             "release"};
-static const char *const calls_of_wake[] = {"context_push", "exchange_capture_mode",
-                                            "create",       "map",
-                                            "set_access",   "host_alloc",
-                                            "host_free",    "stream_create",
-                                            "copy",         "stream_synchronize"};
-#define COUNT_OF(list) (sizeof(list) / sizeof((list)[0]))
-
+static const char calls_of_sleep[] =
+    "context_push exchange_capture_mode context_synchronize host_alloc host_free "
+    "stream_create copy stream_synchronize unmap release";
+static const char calls_of_wake[] =
+    "context_push exchange_capture_mode create map set_access host_alloc host_free "
+    "stream_create copy stream_synchronize";
 enum { BOTH = SLEEP_BLOCKS + SLEEP_PAGES };
 
 typedef mend_result (*operation)(sleep_rig *r);
@@ -27,11 +16,10 @@ typedef mend_result (*operation)(sleep_rig *r);
 static mend_result sleep_both_ways(sleep_rig *r)
 {
     const mend_sleep_rule rules[] = {{1, MEND_KEEP_HOST}, {2, MEND_KEEP_FILE}};
-    mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
-    options.rules = rules;
-    options.rule_count = 2;
-    options.directory = sleep_rig_directory();
-    return mend_sleep(r->w.pool, &options, NULL);
+    return mend_sleep(r->w.pool,
+                      KIT_OPTIONS(mend_sleep_options, .rules = rules, .rule_count = 2,
+                                  .directory = sleep_rig_directory()),
+                      NULL);
 }
 
 static mend_result wake_all(sleep_rig *r)
@@ -52,65 +40,61 @@ static int count_asleep(sleep_rig *r)
 }
 
 /* After a failure in one call: all as before, or done; then it works, and every byte is there. */
-static bool fail_once(operation run, bool wakes, const char *call, uint64_t after, bool *failed)
+typedef struct trial {
+    operation run;
+    bool wakes;
+} trial;
+
+static bool fail_once(const kit_fault *f, const void *context)
 {
+    const trial *t = context;
     sleep_rig r;
     if (!sleep_rig_open(&r) || !sleep_rig_add_pages(&r)) {
         return false;
     }
-    if (wakes) {
-        EXPECT_RESULT(MEND_OK, sleep_both_ways(&r));
+    if (t->wakes) {
+        EXPECT_OK(sleep_both_ways(&r));
     }
-    kit_fail(&r.w, call, after, 1, MEND_DRIVER_UNKNOWN);
+    kit_fail(&r.w, f->call, f->after_calls, f->count, f->status);
     mend_stats before = mend_world_stats(&r.w);
-    mend_result result = run(&r);
-    *failed = result != MEND_OK || mend_world_stats(&r.w).driver_failures > before.driver_failures;
+    mend_result result = t->run(&r);
+    const bool is_met =
+        result != MEND_OK || mend_world_stats(&r.w).driver_failures > before.driver_failures;
     mend_sim_clear_faults(r.w.sim);
-    int expected = (result == MEND_OK) != wakes ? BOTH : 0;
+    int expected = (result == MEND_OK) != t->wakes ? BOTH : 0;
     EXPECT_INT_EQ(expected, count_asleep(&r));
-    EXPECT_RESULT(MEND_OK, mend_audit(r.w.pool));
+    EXPECT_OK(mend_audit(r.w.pool));
     if (result != MEND_OK) {
-        EXPECT_RESULT(MEND_OK, run(&r));
+        EXPECT_OK(t->run(&r));
     }
-    EXPECT_RESULT(MEND_OK, wake_all(&r));
+    EXPECT_OK(wake_all(&r));
     EXPECT_INT_EQ(0, count_asleep(&r));
     sleep_rig_end_pages(&r);
     kit_release_row(&r.w, r.blocks, SLEEP_BLOCKS, SLEEP_BLOCK, r.w.streams[0]);
     mend_sim_advance(r.w.sim, 1000000);
-    EXPECT_RESULT(MEND_OK, mend_pool_destroy(r.w.pool));
-    EXPECT_U64_EQ(0, mend_world_ledger(&r.w).content_errors);
-    EXPECT_U64_EQ(0, mend_world_ledger(&r.w).chunks);
-    EXPECT_U64_EQ(0, mend_world_ledger(&r.w).mappings);
-    EXPECT_U64_EQ(0, mend_world_ledger(&r.w).host_allocations);
+    EXPECT_OK(mend_pool_destroy(r.w.pool));
+    EXPECT_LEDGER(&r.w, content_errors, 0, chunks, 0, mappings, 0, host_allocations, 0);
     EXPECT_STR_EQ("", mend_sim_first_violation(r.w.sim));
     mend_sim_destroy(r.w.sim);
-    return !mend_test_has_failed();
+    return is_met;
 }
 
-/* Every position of every call. */
-static void fail_everywhere(operation run, bool wakes, const char *const *calls, size_t count)
+static void fail_everywhere(const trial *t, const char *calls)
 {
-    for (size_t i = 0; i < count; i++) {
-        bool failed = true;
-        for (uint64_t after = 0; failed; after++) {
-            ASSERT_TRUE(fail_once(run, wakes, calls[i], after, &failed));
-            ASSERT_TRUE(after < 1000);
-            ASSERT_TRUE(after > 0 || failed); /* the call is made at all */
-        }
-    }
+    const kit_fault once = {.count = 1, .status = MEND_DRIVER_UNKNOWN};
+    EXPECT_TRUE(kit_sweep(calls, &once, 1, fail_once, t) > 0);
 }
 
 MEND_TEST(pool_sleep_faults, a_sleep_is_undone_at_every_driver_call)
 {
-    fail_everywhere(sleep_both_ways, false, calls_of_sleep, COUNT_OF(calls_of_sleep));
+    fail_everywhere(&(trial){sleep_both_ways, false}, calls_of_sleep);
 }
 
 MEND_TEST(pool_sleep_faults, a_wake_is_undone_at_every_driver_call)
 {
-    fail_everywhere(wake_all, true, calls_of_wake, COUNT_OF(calls_of_wake));
+    fail_everywhere(&(trial){wake_all, true}, calls_of_wake);
 }
 
-/* The host memory fails at every allocation in turn. */
 static void fail_host(operation run, bool wakes)
 {
     mend_result result = MEND_ERROR_OUT_OF_HOST_MEMORY;
@@ -118,17 +102,12 @@ static void fail_host(operation run, bool wakes)
         sleep_rig r;
         mend_unwatched_driver unwatched;
         mend_world_init(&r.w);
-        ASSERT_TRUE(mend_world_open_device(&r.w));
-        mend_unwatched_driver_init(&unwatched, mend_sim_driver(r.w.sim));
-        ASSERT_TRUE(mend_world_open_pool(&r.w, &unwatched.table));
-        ASSERT_TRUE(kit_open_streams(&r.w) && sleep_rig_fill(&r) && sleep_rig_add_pages(&r));
+        ASSERT_TRUE(kit_open_unwatched(&r.w, &unwatched) && sleep_rig_fill(&r));
+        ASSERT_TRUE(sleep_rig_add_pages(&r));
         if (wakes) {
-            EXPECT_RESULT(MEND_OK, sleep_both_ways(&r));
+            EXPECT_OK(sleep_both_ways(&r));
         }
-        mend_test_fail_host_memory_after(after, 1);
-        mend_test_watch_host_memory(true);
-        result = run(&r);
-        mend_test_watch_host_memory(false);
+        result = mend_test_starve(after, 1, run(&r));
         EXPECT_TRUE(result != MEND_OK || mend_test_failed_host_allocations() == 0);
         mend_test_heal_host_memory();
         EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_HOST_MEMORY);
@@ -147,78 +126,64 @@ MEND_TEST(pool_sleep_faults, host_memory_fails_at_every_place)
 
 /* The driver unmaps, refuses the next chunks, and refuses to map the first again: as after a
  * compaction the blocks have their bytes, and come back later. */
-MEND_TEST(pool_sleep_faults, what_cannot_be_mapped_again_comes_back_later)
+KIT_TEST(pool_sleep_faults, what_cannot_be_mapped_again_comes_back_later)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
-    void *first = kit_alloc_written(&w, MEND_MIB, NULL);
-    void *between = kit_alloc_written(&w, MEND_MIB, NULL);
-    void *last = kit_alloc_written(&w, MEND_MIB, NULL);
-    kit_release(&w, between, MEND_MIB, NULL);
-    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, NULL)); /* two segments: two calls to unmap */
-    kit_fail(&w, "unmap", 1, 1, MEND_DRIVER_UNKNOWN);
-    kit_fail(&w, "map", 0, 1, MEND_DRIVER_UNKNOWN);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sleep(w.pool, NULL, NULL));
-    kit_expect_words("could not be mapped");
-    mend_sim_clear_faults(w.sim);
-    EXPECT_U64_EQ(1, mend_world_stats(&w).unmapped_blocks);
-    EXPECT_U64_EQ(0, mend_world_stats(&w).asleep_bytes);
-    EXPECT_TRUE(mend_world_check(&w));
-    EXPECT_RESULT(MEND_OK, mend_sleep(w.pool, NULL, NULL)); /* maps it again first */
-    EXPECT_RESULT(MEND_OK, mend_wake(w.pool, NULL, 0, NULL));
-    kit_release(&w, first, MEND_MIB, NULL);
-    kit_release(&w, last, MEND_MIB, NULL);
-    kit_close(&w);
+    void *first = kit_alloc_written(w, MEND_MIB, NULL);
+    void *between = kit_alloc_written(w, MEND_MIB, NULL);
+    void *last = kit_alloc_written(w, MEND_MIB, NULL);
+    kit_release(w, between, MEND_MIB, NULL);
+    EXPECT_OK(mend_trim(w->pool, 0, NULL)); /* two segments: two calls to unmap */
+    kit_fail(w, "unmap", 1, 1, MEND_DRIVER_UNKNOWN);
+    kit_fail(w, "map", 0, 1, MEND_DRIVER_UNKNOWN);
+    EXPECT_REFUSAL(DRIVER, "could not be mapped", mend_sleep(w->pool, NULL, NULL));
+    mend_sim_clear_faults(w->sim);
+    EXPECT_STATS(w, unmapped_blocks, 1, asleep_bytes, 0);
+    EXPECT_TRUE(mend_world_check(w));
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL)); /* maps it again first */
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_release(w, first, MEND_MIB, NULL);
+    kit_release(w, last, MEND_MIB, NULL);
 }
 
 /* Memory that the driver does not take back is the pool's until it does, and serves the next wake.
  */
-MEND_TEST(pool_sleep_faults, memory_that_is_refused_is_given_back_later)
+SLEEP_TEST(pool_sleep_faults, memory_that_is_refused_is_given_back_later)
 {
-    sleep_rig r;
     mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
-    ASSERT_TRUE(sleep_rig_open(&r));
-    kit_fail(&r.w, "release", 0, 2, MEND_DRIVER_UNKNOWN);
-    EXPECT_RESULT(MEND_OK, mend_sleep(r.w.pool, NULL, &report));
-    EXPECT_U64_EQ(2 * SLEEP_BLOCK, mend_world_stats(&r.w).reserved_bytes);
-    EXPECT_U64_EQ(SLEEP_BLOCKS * SLEEP_BLOCK, mend_world_stats(&r.w).asleep_bytes);
-    EXPECT_TRUE(mend_world_check(&r.w));
-    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, NULL));
-    EXPECT_U64_EQ(0, mend_world_stats(&r.w).reserved_bytes);
-    EXPECT_RESULT(MEND_OK, mend_wake(r.w.pool, NULL, 0, NULL));
-    kit_fail(&r.w, "release", 0, 2, MEND_DRIVER_UNKNOWN);
-    EXPECT_RESULT(MEND_OK, mend_sleep(r.w.pool, NULL, &report));
+    kit_fail(w, "release", 0, 2, MEND_DRIVER_UNKNOWN);
+    EXPECT_OK(mend_sleep(w->pool, NULL, &report));
+    EXPECT_STATS(w, reserved_bytes, 2 * SLEEP_BLOCK, asleep_bytes, SLEEP_BLOCKS * SLEEP_BLOCK);
+    EXPECT_TRUE(mend_world_check(w));
+    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_STATS(w, reserved_bytes, 0);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_fail(w, "release", 0, 2, MEND_DRIVER_UNKNOWN);
+    EXPECT_OK(mend_sleep(w->pool, NULL, &report));
     mend_wake_report woken = MEND_WAKE_REPORT_INIT;
-    EXPECT_RESULT(MEND_OK, mend_wake(r.w.pool, NULL, 0, &woken));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, &woken));
     EXPECT_U64_EQ((SLEEP_BLOCKS - 2) * SLEEP_BLOCK, woken.woken_bytes);
-    sleep_rig_close(&r);
 }
 
-MEND_TEST(pool_sleep_faults, the_device_is_lost_while_it_sleeps)
+KIT_RIG_TEST(pool_sleep_faults, the_device_is_lost_while_it_sleeps, sleep_rig, sleep_rig_open(r),
+             (void)0)
 {
-    sleep_rig r;
-    ASSERT_TRUE(sleep_rig_open(&r));
-    EXPECT_RESULT(MEND_OK, mend_sleep(r.w.pool, NULL, NULL));
-    kit_break(&r.w, "create");
-    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_wake(r.w.pool, NULL, 0, NULL));
-    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_sleep(r.w.pool, NULL, NULL));
-    (void)mend_pool_destroy(r.w.pool);
-    mend_sim_destroy(r.w.sim);
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    kit_break(w, "create");
+    EXPECT_ERROR(DEVICE_LOST, mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_ERROR(DEVICE_LOST, mend_sleep(w->pool, NULL, NULL));
+    (void)mend_pool_destroy(w->pool);
+    mend_sim_destroy(w->sim);
 }
 
-/* Memory of the host that the driver does not take back is no more than late. */
-MEND_TEST(pool_sleep_faults, refused_memory_of_the_host_goes_back_later)
+SLEEP_TEST(pool_sleep_faults, refused_memory_of_the_host_goes_back_later)
 {
-    sleep_rig r;
-    ASSERT_TRUE(sleep_rig_open(&r));
-    EXPECT_RESULT(MEND_OK, sleep_both_ways(&r));
-    kit_fail(&r.w, "host_free", 0, 100, MEND_DRIVER_UNKNOWN);
-    EXPECT_RESULT(MEND_OK, wake_all(&r));
-    EXPECT_TRUE(mend_world_ledger(&r.w).host_allocations > 2); /* contents, and two buffers */
-    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, NULL));
-    EXPECT_TRUE(mend_world_ledger(&r.w).host_allocations > 2);
-    mend_sim_clear_faults(r.w.sim);
-    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, NULL));
-    EXPECT_U64_EQ(0, mend_world_ledger(&r.w).host_allocations);
-    sleep_rig_close(&r);
+    EXPECT_OK(sleep_both_ways(r));
+    kit_fail(w, "host_free", 0, 100, MEND_DRIVER_UNKNOWN);
+    EXPECT_OK(wake_all(r));
+    EXPECT_TRUE(mend_world_ledger(w).host_allocations > 2); /* contents, and two buffers */
+    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_TRUE(mend_world_ledger(w).host_allocations > 2);
+    mend_sim_clear_faults(w->sim);
+    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_LEDGER(w, host_allocations, 0);
 }

@@ -1,17 +1,15 @@
 /* Committed pages of ranges sleep as blocks do: their memory goes back, every byte comes back, and
  * they are decommitted, committed again and destroyed meanwhile. */
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "tests/support/files.h"
 #include "tests/support/regions.h"
-#include "tests/support/threads.h"
 #include "tests/unit/sleep/sleep_rig.h"
 
 static mend_range_info info_of(mend_range *range)
 {
     mend_range_info info = MEND_RANGE_INFO_INIT;
-    EXPECT_RESULT(MEND_OK, mend_range_get_info(range, &info));
+    EXPECT_OK(mend_range_get_info(range, &info));
     return info;
 }
 
@@ -39,381 +37,268 @@ static mend_result decommit(sleep_rig *r, int page, int count)
 
 static void commit_and_write(sleep_rig *r, int page)
 {
-    EXPECT_RESULT(MEND_OK, commit(r, page, 1));
+    EXPECT_OK(commit(r, page, 1));
     sleep_rig_write_page(r, page);
 }
 
-MEND_TEST(pool_sleep_pages, memory_goes_back_and_every_byte_comes_back)
+#define SLEEP_RIG_TEST(suite, name, opening)                                                       \
+    KIT_RIG_TEST(suite, name, sleep_rig, opening, sleep_rig_close(r))
+
+SLEEP_RIG_TEST(pool_sleep_pages, memory_goes_back_and_every_byte_comes_back, open_pages(r))
 {
-    sleep_rig r;
     mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
-    ASSERT_TRUE(open_pages(&r));
-    EXPECT_RESULT(MEND_OK, mend_sleep(r.w.pool, NULL, &report));
+    EXPECT_OK(mend_sleep(w->pool, NULL, &report));
     EXPECT_U64_EQ(SLEEP_PAGES * SLEEP_PAGE, report.host_bytes);
-    EXPECT_U64_EQ(SLEEP_PAGES * SLEEP_PAGE, report.asleep_bytes);
-    EXPECT_U64_EQ(0, report.stayed_bytes);
-    EXPECT_U64_EQ(0, mend_world_ledger(&r.w).chunk_bytes);
-    EXPECT_U64_EQ(0, mend_world_ledger(&r.w).mappings);
-    const mend_range_info info = info_of(r.range);
+    EXPECT_FIELDS(report, asleep_bytes, SLEEP_PAGES * SLEEP_PAGE, stayed_bytes, 0);
+    EXPECT_LEDGER(w, chunk_bytes, 0, mappings, 0);
+    const mend_range_info info = info_of(r->range);
     EXPECT_U64_EQ(SLEEP_PAGES * SLEEP_PAGE, info.committed_bytes);
-    EXPECT_U64_EQ(SLEEP_PAGES * SLEEP_PAGE, info.asleep_bytes);
-    EXPECT_U64_EQ(0, info.mapped_bytes);
-    const mend_stats stats = mend_world_stats(&r.w);
+    EXPECT_FIELDS(info, asleep_bytes, SLEEP_PAGES * SLEEP_PAGE, mapped_bytes, 0);
+    const mend_stats stats = mend_world_stats(w);
     EXPECT_U64_EQ(SLEEP_PAGES * SLEEP_PAGE, stats.range_bytes);
-    EXPECT_U64_EQ(SLEEP_PAGES * SLEEP_PAGE, stats.asleep_live_bytes);
-    EXPECT_U64_EQ(0, stats.range_free_bytes);
+    EXPECT_FIELDS(stats, asleep_live_bytes, SLEEP_PAGES * SLEEP_PAGE, range_free_bytes, 0);
     EXPECT_U64_EQ(0, stats.reserved_bytes);
-    EXPECT_TRUE(mend_world_check(&r.w));
-    EXPECT_RESULT(MEND_OK, mend_wake(r.w.pool, NULL, 0, NULL));
-    EXPECT_U64_EQ(0, info_of(r.range).asleep_bytes);
-    EXPECT_U64_EQ(SLEEP_PAGES * SLEEP_PAGE, info_of(r.range).mapped_bytes);
-    sleep_rig_close(&r); /* verifies each page */
+    EXPECT_TRUE(mend_world_check(w));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_FIELDS(info_of(r->range), asleep_bytes, 0, mapped_bytes, SLEEP_PAGES * SLEEP_PAGE);
 }
 
-MEND_TEST(pool_sleep_pages, regions_name_pages_that_sleep)
+SLEEP_RIG_TEST(pool_sleep_pages, regions_name_what_sleeps,
+               sleep_rig_open(r) && sleep_rig_add_pages(r))
 {
-    sleep_rig r;
     size_t count;
-    uint64_t asleep_bytes = 0;
-    ASSERT_TRUE(open_pages(&r));
-    sleep_rig_sleep(&r, 1, MEND_KEEP_HOST);
-    mend_region *regions = mend_regions_of(r.w.pool, &count);
+    uint64_t asleep_bytes[2] = {0};
+    sleep_rig_sleep(r, 1, MEND_KEEP_HOST);
+    mend_region *regions = mend_regions_of(w->pool, &count);
     for (size_t i = 0; i < count; i++) {
-        asleep_bytes += regions[i].is_asleep ? regions[i].size_bytes : 0;
-        EXPECT_TRUE(!regions[i].is_asleep || regions[i].kind == MEND_REGION_PAGE);
+        bool is_page = regions[i].kind == MEND_REGION_PAGE;
+        asleep_bytes[is_page] += regions[i].is_asleep ? regions[i].size_bytes : 0;
+        EXPECT_TRUE(!regions[i].is_asleep || is_page || regions[i].kind == MEND_REGION_LIVE);
+        EXPECT_INT_EQ(0, regions[i].is_unmapped);
     }
     free(regions);
-    EXPECT_U64_EQ(SLEEP_PAGES / 2 * SLEEP_PAGE, asleep_bytes);
-    sleep_rig_close(&r);
+    EXPECT_U64_EQ(SLEEP_BLOCKS / 2 * SLEEP_BLOCK, asleep_bytes[0]);
+    EXPECT_U64_EQ(SLEEP_PAGES / 2 * SLEEP_PAGE, asleep_bytes[1]);
+    EXPECT_STATS(w, unmapped_blocks, 0);
 }
 
 static uint64_t tag_of(sleep_rig *r, mend_range *range)
 {
     mend_block_info info = MEND_BLOCK_INFO_INIT;
-    EXPECT_RESULT(MEND_OK, mend_get_block_info(r->w.pool, info_of(range).base, &info));
+    EXPECT_OK(mend_get_block_info(r->w.pool, info_of(range).base, &info));
     return info.sleep_tag;
 }
 
 /* That of the thread at the commit, or at the creation of the range, or the range's own. */
-MEND_TEST(pool_sleep_pages, a_page_has_the_tag_of_a_thread_or_of_its_range)
+SLEEP_RIG_TEST(pool_sleep_pages, a_page_has_the_tag_of_a_thread_or_of_its_range, open_pages(r))
 {
-    sleep_rig r;
-    mend_range_options options = MEND_RANGE_OPTIONS_INIT;
     mend_range *range = NULL;
-    ASSERT_TRUE(open_pages(&r));
-    options.tag = 9;
     for (uint64_t creator = 0; creator < 2; creator++) {
         for (uint64_t committer = 0; committer < 2; committer++) {
             mend_set_sleep_tag(creator * 5);
-            EXPECT_RESULT(MEND_OK, mend_range_create(r.w.pool, 1, &options, &range));
+            EXPECT_OK(
+                mend_range_create(w->pool, 1, KIT_OPTIONS(mend_range_options, .tag = 9), &range));
             mend_set_sleep_tag(committer * 6);
-            EXPECT_RESULT(MEND_OK, mend_range_commit(range, 0, info_of(range).page_bytes, NULL));
+            EXPECT_OK(mend_range_commit(range, 0, info_of(range).page_bytes, NULL));
             mend_set_sleep_tag(0);
-            const uint64_t tag = tag_of(&r, range);
+            const uint64_t tag = tag_of(r, range);
             EXPECT_U64_EQ(committer ? 6 : creator ? 5 : 9, tag);
-            sleep_rig_sleep(&r, tag, MEND_KEEP_NOTHING);
-            EXPECT_U64_EQ(info_of(range).page_bytes, mend_world_stats(&r.w).asleep_live_bytes);
-            EXPECT_RESULT(MEND_OK, mend_wake(r.w.pool, &tag, 1, NULL));
-            EXPECT_RESULT(MEND_OK, mend_range_destroy(range, NULL));
+            sleep_rig_sleep(r, tag, MEND_KEEP_NOTHING);
+            EXPECT_STATS(w, asleep_live_bytes, info_of(range).page_bytes);
+            EXPECT_OK(mend_wake(w->pool, &tag, 1, NULL));
+            EXPECT_OK(mend_range_destroy(range, NULL));
         }
     }
-    sleep_rig_close(&r);
 }
 
-MEND_TEST(pool_sleep_pages, each_tag_wakes_by_itself)
+SLEEP_RIG_TEST(pool_sleep_pages, each_tag_wakes_by_itself,
+               sleep_rig_open(r) && sleep_rig_add_pages(r))
 {
-    sleep_rig r;
     const uint64_t second = 2;
-    ASSERT_TRUE(sleep_rig_open(&r) && sleep_rig_add_pages(&r));
-    EXPECT_RESULT(MEND_OK, mend_sleep(r.w.pool, NULL, NULL));
-    EXPECT_RESULT(MEND_OK, mend_wake(r.w.pool, &second, 1, NULL));
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    EXPECT_OK(mend_wake(w->pool, &second, 1, NULL));
     for (int i = 0; i < SLEEP_PAGES; i++) {
-        EXPECT_INT_EQ(i % 2 == 0, sleep_rig_page_sleeps(&r, i));
+        EXPECT_INT_EQ(i % 2 == 0, sleep_rig_page_sleeps(r, i));
+        EXPECT_INT_EQ(i % 2 == 0, sleep_rig_sleeps(r, i));
     }
-    sleep_rig_verify_page(&r, 1);
-    EXPECT_U64_EQ(SLEEP_PAGES / 2 * SLEEP_PAGE, info_of(r.range).asleep_bytes);
-    EXPECT_TRUE(mend_world_check(&r.w));
-    sleep_rig_close(&r);
+    sleep_rig_verify_page(r, 1);
+    EXPECT_U64_EQ(SLEEP_PAGES / 2 * SLEEP_PAGE, info_of(r->range).asleep_bytes);
 }
 
-MEND_TEST(pool_sleep_pages, a_commit_of_sleeping_pages_changes_nothing)
+SLEEP_RIG_TEST(pool_sleep_pages, a_commit_of_sleeping_pages_changes_nothing, open_pages(r))
 {
-    sleep_rig r;
-    ASSERT_TRUE(open_pages(&r));
-    EXPECT_RESULT(MEND_OK, mend_sleep(r.w.pool, NULL, NULL));
-    EXPECT_RESULT(MEND_OK, commit(&r, 0, SLEEP_PAGES));
-    EXPECT_U64_EQ(0, mend_world_ledger(&r.w).chunk_bytes);
-    EXPECT_RESULT(MEND_OK, commit(&r, 0, SLEEP_PAGES + 2)); /* two more, which are awake */
-    EXPECT_U64_EQ(SLEEP_PAGES * SLEEP_PAGE, info_of(r.range).asleep_bytes);
-    EXPECT_U64_EQ(2 * SLEEP_PAGE, info_of(r.range).mapped_bytes);
-    sleep_rig_write_page(&r, SLEEP_PAGES);
-    EXPECT_TRUE(mend_world_check(&r.w));
-    EXPECT_RESULT(MEND_OK, mend_wake(r.w.pool, NULL, 0, NULL));
-    sleep_rig_verify_page(&r, SLEEP_PAGES);
-    sleep_rig_close(&r);
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    EXPECT_OK(commit(r, 0, SLEEP_PAGES));
+    EXPECT_LEDGER(w, chunk_bytes, 0);
+    EXPECT_OK(commit(r, 0, SLEEP_PAGES + 2)); /* two more, which are awake */
+    EXPECT_U64_EQ(SLEEP_PAGES * SLEEP_PAGE, info_of(r->range).asleep_bytes);
+    EXPECT_U64_EQ(2 * SLEEP_PAGE, info_of(r->range).mapped_bytes);
+    sleep_rig_write_page(r, SLEEP_PAGES);
+    EXPECT_TRUE(mend_world_check(w));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    sleep_rig_verify_page(r, SLEEP_PAGES);
 }
 
 /* What is kept of the page goes, and its addresses are free for a new commit. */
-MEND_TEST(pool_sleep_pages, pages_are_decommitted_and_committed_again_meanwhile)
+SLEEP_RIG_TEST(pool_sleep_pages, pages_are_decommitted_and_committed_again_meanwhile, open_pages(r))
 {
-    sleep_rig r;
-    ASSERT_TRUE(open_pages(&r));
-    EXPECT_RESULT(MEND_OK, mend_sleep(r.w.pool, NULL, NULL));
-    EXPECT_RESULT(MEND_OK, decommit(&r, 1, 2));
-    EXPECT_U64_EQ(2 * SLEEP_PAGE, mend_world_stats(&r.w).kept_host_bytes);
-    EXPECT_U64_EQ(2 * SLEEP_PAGE, mend_world_stats(&r.w).asleep_bytes);
-    EXPECT_U64_EQ(2 * SLEEP_PAGE, info_of(r.range).committed_bytes);
-    EXPECT_U64_EQ(0, mend_world_stats(&r.w).range_free_bytes);
-    EXPECT_TRUE(mend_world_check(&r.w));
-    commit_and_write(&r, 1);
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    EXPECT_OK(decommit(r, 1, 2));
+    EXPECT_STATS(w, kept_host_bytes, 2 * SLEEP_PAGE, asleep_bytes, 2 * SLEEP_PAGE);
+    EXPECT_U64_EQ(2 * SLEEP_PAGE, info_of(r->range).committed_bytes);
+    EXPECT_STATS(w, range_free_bytes, 0);
+    EXPECT_TRUE(mend_world_check(w));
+    commit_and_write(r, 1);
     mend_set_sleep_tag(1);
-    commit_and_write(&r, 2);
+    commit_and_write(r, 2);
     mend_set_sleep_tag(0);
-    EXPECT_U64_EQ(2 * SLEEP_PAGE, info_of(r.range).mapped_bytes);
-    EXPECT_TRUE(mend_world_check(&r.w));
-    EXPECT_RESULT(MEND_OK, mend_wake(r.w.pool, NULL, 0, NULL));
-    sleep_rig_close(&r); /* the old contents of two pages, and the new ones of two */
+    EXPECT_U64_EQ(2 * SLEEP_PAGE, info_of(r->range).mapped_bytes);
+    EXPECT_TRUE(mend_world_check(w));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
 }
 
-MEND_TEST(pool_sleep_pages, what_needs_a_sleeping_page_is_refused_by_name)
+SLEEP_RIG_TEST(pool_sleep_pages, what_needs_a_sleeping_page_is_refused_by_name, open_pages(r))
 {
-    sleep_rig r;
-    ASSERT_TRUE(open_pages(&r));
-    EXPECT_RESULT(MEND_OK, mend_pin(r.w.pool, r.pages, SLEEP_PAGE));
-    EXPECT_RESULT(MEND_ERROR_PINNED, mend_sleep(r.w.pool, NULL, NULL));
-    EXPECT_U64_EQ(0, info_of(r.range).asleep_bytes);
-    EXPECT_RESULT(MEND_OK, mend_unpin(r.w.pool, r.pages, SLEEP_PAGE));
-    sleep_rig_sleep(&r, 2, MEND_KEEP_HOST);
-    const uint64_t size_bytes = info_of(r.range).size_bytes;
-    EXPECT_RESULT(MEND_ERROR_ASLEEP,
-                  mend_range_record_stream(r.range, 0, size_bytes, r.w.streams[1]));
-    kit_expect_words("mend_range_record_stream");
-    EXPECT_RESULT(MEND_OK, mend_range_record_stream(r.range, 0, SLEEP_PAGE, r.w.streams[1]));
-    EXPECT_RESULT(MEND_OK, mend_range_record_stream(r.range, SLEEP_PAGES * SLEEP_PAGE, SLEEP_PAGE,
-                                                    r.w.streams[1])); /* there is none */
-    EXPECT_RESULT(MEND_ERROR_ASLEEP, mend_pin(r.w.pool, r.pages + SLEEP_PAGE, SLEEP_PAGE));
-    EXPECT_TRUE(mend_world_check(&r.w));
-    sleep_rig_close(&r);
+    EXPECT_OK(mend_pin(w->pool, r->pages, SLEEP_PAGE));
+    EXPECT_ERROR(PINNED, mend_sleep(w->pool, NULL, NULL));
+    EXPECT_U64_EQ(0, info_of(r->range).asleep_bytes);
+    EXPECT_OK(mend_unpin(w->pool, r->pages, SLEEP_PAGE));
+    sleep_rig_sleep(r, 2, MEND_KEEP_HOST);
+    const uint64_t size_bytes = info_of(r->range).size_bytes;
+    EXPECT_REFUSAL(ASLEEP, "mend_range_record_stream",
+                   mend_range_record_stream(r->range, 0, size_bytes, S(1)));
+    EXPECT_OK(mend_range_record_stream(r->range, 0, SLEEP_PAGE, S(1)));
+    EXPECT_OK(mend_range_record_stream(r->range, SLEEP_PAGES * SLEEP_PAGE, SLEEP_PAGE,
+                                       S(1))); /* there is none */
+    EXPECT_ERROR(ASLEEP, mend_pin(w->pool, r->pages + SLEEP_PAGE, SLEEP_PAGE));
 }
 
-MEND_TEST(pool_sleep_pages, a_range_is_destroyed_asleep)
+SLEEP_RIG_TEST(pool_sleep_pages, a_range_is_destroyed_asleep, open_pages(r))
 {
-    sleep_rig r;
-    ASSERT_TRUE(open_pages(&r));
-    EXPECT_RESULT(MEND_OK, mend_sleep(r.w.pool, NULL, NULL));
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(r.range, r.w.streams[0]));
-    r.range = NULL;
-    const mend_stats stats = mend_world_stats(&r.w);
-    EXPECT_U64_EQ(0, stats.asleep_bytes);
-    EXPECT_U64_EQ(0, stats.range_address_bytes);
-    EXPECT_U64_EQ(0, mend_world_ledger(&r.w).host_allocations);
-    EXPECT_TRUE(mend_world_check(&r.w));
-    sleep_rig_close(&r);
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    EXPECT_OK(mend_range_destroy(r->range, S(0)));
+    r->range = NULL;
+    EXPECT_STATS(w, asleep_bytes, 0, range_address_bytes, 0);
+    EXPECT_LEDGER(w, host_allocations, 0);
 }
 
 /* The addresses go with the memory, when the driver takes it back. */
-MEND_TEST(pool_sleep_pages, a_range_is_destroyed_whose_memory_is_refused)
+SLEEP_RIG_TEST(pool_sleep_pages, a_range_is_destroyed_whose_memory_is_refused, open_pages(r))
 {
-    sleep_rig r;
-    ASSERT_TRUE(open_pages(&r));
-    kit_fail(&r.w, "release", 0, 100, MEND_DRIVER_UNKNOWN);
-    EXPECT_RESULT(MEND_OK, mend_sleep(r.w.pool, NULL, NULL));
-    EXPECT_U64_EQ(SLEEP_PAGES * SLEEP_PAGE, mend_world_stats(&r.w).reserved_bytes);
-    EXPECT_U64_EQ(SLEEP_PAGES * SLEEP_PAGE, mend_world_stats(&r.w).free_bytes);
-    EXPECT_TRUE(mend_world_check(&r.w));
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(r.range, r.w.streams[0]));
-    r.range = NULL;
-    EXPECT_TRUE(mend_world_stats(&r.w).range_address_bytes > 0);
-    EXPECT_TRUE(mend_world_check(&r.w));
-    mend_sim_clear_faults(r.w.sim);
-    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, NULL));
-    EXPECT_U64_EQ(0, mend_world_stats(&r.w).range_address_bytes);
-    EXPECT_U64_EQ(0, mend_world_stats(&r.w).reserved_bytes);
-    sleep_rig_close(&r);
+    kit_fail(w, "release", 0, 100, MEND_DRIVER_UNKNOWN);
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    EXPECT_STATS(w, reserved_bytes, SLEEP_PAGES * SLEEP_PAGE, free_bytes, SLEEP_PAGES * SLEEP_PAGE);
+    EXPECT_TRUE(mend_world_check(w));
+    EXPECT_OK(mend_range_destroy(r->range, S(0)));
+    r->range = NULL;
+    EXPECT_TRUE(mend_world_stats(w).range_address_bytes > 0);
+    EXPECT_TRUE(mend_world_check(w));
+    mend_sim_clear_faults(w->sim);
+    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_STATS(w, range_address_bytes, 0, reserved_bytes, 0);
 }
 
-MEND_TEST(pool_sleep_pages, a_commit_says_that_old_memory_is_in_the_way)
+SLEEP_RIG_TEST(pool_sleep_pages, a_commit_says_that_old_memory_is_in_the_way, open_pages(r))
 {
-    sleep_rig r;
-    ASSERT_TRUE(open_pages(&r));
-    kit_fail(&r.w, "release", 0, 100, MEND_DRIVER_UNKNOWN);
-    EXPECT_RESULT(MEND_OK, mend_sleep(r.w.pool, NULL, NULL));
-    EXPECT_RESULT(MEND_OK, decommit(&r, 2, 1));
-    EXPECT_RESULT(MEND_ERROR_DRIVER, commit(&r, 2, 2));
-    kit_expect_words("does not let its memory go");
-    EXPECT_RESULT(MEND_OK, commit(&r, 3, 1)); /* it sleeps */
-    EXPECT_TRUE(mend_world_check(&r.w));
-    mend_sim_clear_faults(r.w.sim);
-    commit_and_write(&r, 2);
-    EXPECT_RESULT(MEND_OK, mend_wake(r.w.pool, NULL, 0, NULL));
-    sleep_rig_close(&r);
+    kit_fail(w, "release", 0, 100, MEND_DRIVER_UNKNOWN);
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    EXPECT_OK(decommit(r, 2, 1));
+    EXPECT_REFUSAL(DRIVER, "does not let its memory go", commit(r, 2, 2));
+    EXPECT_OK(commit(r, 3, 1)); /* it sleeps */
+    EXPECT_TRUE(mend_world_check(w));
+    mend_sim_clear_faults(w->sim);
+    commit_and_write(r, 2);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
 }
 
 /* A page over several chunks, of which one is pinned: it sleeps as far as they do. */
-MEND_TEST(pool_sleep_pages, a_page_sleeps_in_part)
+SLEEP_RIG_TEST(pool_sleep_pages, a_page_sleeps_in_part, open_pages(r))
 {
     enum { PARTS = 4 };
-    sleep_rig r;
-    mend_range_options options = MEND_RANGE_OPTIONS_INIT;
     mend_sleep_options sleep = MEND_SLEEP_OPTIONS_INIT;
     mend_range *range = NULL;
     void *blocks[PARTS];
-    ASSERT_TRUE(open_pages(&r));
     for (int i = 0; i < PARTS; i++) { /* chunks of a block each, which become the page */
-        blocks[i] = kit_alloc(&r.w, MEND_MIB, r.w.streams[0]);
+        blocks[i] = kit_alloc(w, MEND_MIB, S(0));
     }
-    for (int i = 0; i < PARTS; i++) {
-        kit_free(&r.w, blocks[i], r.w.streams[0]);
-    }
-    options.page_bytes = PARTS * MEND_MIB;
-    EXPECT_RESULT(MEND_OK, mend_range_create(r.w.pool, 1, &options, &range));
-    EXPECT_RESULT(MEND_OK, mend_range_commit(range, 0, PARTS * MEND_MIB, r.w.streams[0]));
+    kit_free_row(w, blocks, PARTS, S(0));
+    EXPECT_OK(mend_range_create(
+        w->pool, 1, KIT_OPTIONS(mend_range_options, .page_bytes = PARTS * MEND_MIB), &range));
+    EXPECT_OK(mend_range_commit(range, 0, PARTS * MEND_MIB, S(0)));
     char *page = info_of(range).base;
-    kit_write(&r.w, r.w.streams[0], page, PARTS * MEND_MIB);
-    EXPECT_RESULT(MEND_OK, mend_pin(r.w.pool, page + MEND_MIB, 1));
+    kit_write(w, S(0), page, PARTS * MEND_MIB);
+    EXPECT_OK(mend_pin(w->pool, page + MEND_MIB, 1));
     sleep.skip_pinned = 1;
-    EXPECT_RESULT(MEND_OK, mend_sleep(r.w.pool, &sleep, NULL));
-    EXPECT_U64_EQ((PARTS - 1) * MEND_MIB, info_of(range).asleep_bytes);
-    EXPECT_U64_EQ(MEND_MIB, info_of(range).mapped_bytes);
-    EXPECT_RESULT(MEND_OK, mend_unpin(r.w.pool, page + MEND_MIB, 1));
-    EXPECT_RESULT(MEND_OK, mend_wake(r.w.pool, NULL, 0, NULL));
-    kit_verify(&r.w, r.w.streams[0], page, PARTS * MEND_MIB);
-    EXPECT_RESULT(MEND_OK, mend_pin(r.w.pool, page + MEND_MIB, 1));
-    EXPECT_RESULT(MEND_OK, mend_sleep(r.w.pool, &sleep, NULL));
-    EXPECT_RESULT(MEND_OK, mend_unpin(r.w.pool, page + MEND_MIB, 1));
-    EXPECT_RESULT(MEND_OK, mend_range_decommit(range, 0, PARTS * MEND_MIB, r.w.streams[0]));
-    EXPECT_TRUE(mend_world_check(&r.w)); /* a part is free memory, the others are gone */
-    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(&r.w).range_free_bytes);
-    EXPECT_RESULT(MEND_OK, mend_range_commit(range, 0, PARTS * MEND_MIB, r.w.streams[0]));
-    kit_use(&r.w, r.w.streams[0], page, PARTS * MEND_MIB, 10);
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, r.w.streams[0]));
-    sleep_rig_close(&r);
+    EXPECT_OK(mend_sleep(w->pool, &sleep, NULL));
+    EXPECT_FIELDS(info_of(range), asleep_bytes, (PARTS - 1) * MEND_MIB, mapped_bytes, MEND_MIB);
+    EXPECT_OK(mend_unpin(w->pool, page + MEND_MIB, 1));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_verify(w, S(0), page, PARTS * MEND_MIB);
+    EXPECT_OK(mend_pin(w->pool, page + MEND_MIB, 1));
+    EXPECT_OK(mend_sleep(w->pool, &sleep, NULL));
+    EXPECT_OK(mend_unpin(w->pool, page + MEND_MIB, 1));
+    EXPECT_OK(mend_range_decommit(range, 0, PARTS * MEND_MIB, S(0)));
+    EXPECT_TRUE(mend_world_check(w)); /* a part is free memory, the others are gone */
+    EXPECT_STATS(w, range_free_bytes, MEND_MIB);
+    EXPECT_OK(mend_range_commit(range, 0, PARTS * MEND_MIB, S(0)));
+    kit_use(w, S(0), page, PARTS * MEND_MIB, 10);
+    EXPECT_OK(mend_range_destroy(range, S(0)));
 }
 
 /* As a block after a failed sleep: it has its bytes, and comes back with a later call. */
-MEND_TEST(pool_sleep_pages, a_page_that_cannot_be_mapped_again_comes_back_later)
+SLEEP_RIG_TEST(pool_sleep_pages, a_page_that_cannot_be_mapped_again_comes_back_later, open_pages(r))
 {
-    sleep_rig r;
-    ASSERT_TRUE(open_pages(&r));
-    EXPECT_RESULT(MEND_OK, decommit(&r, 1, 1));
-    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, NULL)); /* two calls to unmap */
-    kit_fail(&r.w, "unmap", 1, 1, MEND_DRIVER_UNKNOWN);
-    kit_fail(&r.w, "map", 0, 1, MEND_DRIVER_UNKNOWN);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sleep(r.w.pool, NULL, NULL));
-    EXPECT_U64_EQ(1, mend_world_stats(&r.w).unmapped_blocks);
-    EXPECT_U64_EQ(0, info_of(r.range).asleep_bytes);
-    EXPECT_TRUE(mend_world_check(&r.w));
-    EXPECT_RESULT(MEND_OK, decommit(&r, 0, 1));
-    EXPECT_U64_EQ(0, mend_world_stats(&r.w).unmapped_blocks);
-    EXPECT_TRUE(mend_world_check(&r.w));
-    kit_fail(&r.w, "map", 0, 1, MEND_DRIVER_UNKNOWN);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, commit(&r, 0, 2));
-    mend_sim_clear_faults(r.w.sim);
-    commit_and_write(&r, 0);
-    commit_and_write(&r, 1);
-    EXPECT_TRUE(mend_world_check(&r.w));
-    sleep_rig_close(&r);
+    EXPECT_OK(decommit(r, 1, 1));
+    EXPECT_OK(mend_trim(w->pool, 0, NULL)); /* two calls to unmap */
+    kit_fail(w, "unmap", 1, 1, MEND_DRIVER_UNKNOWN);
+    kit_fail(w, "map", 0, 1, MEND_DRIVER_UNKNOWN);
+    EXPECT_ERROR(DRIVER, mend_sleep(w->pool, NULL, NULL));
+    EXPECT_STATS(w, unmapped_blocks, 1);
+    EXPECT_U64_EQ(0, info_of(r->range).asleep_bytes);
+    EXPECT_TRUE(mend_world_check(w));
+    EXPECT_OK(decommit(r, 0, 1));
+    EXPECT_STATS(w, unmapped_blocks, 0);
+    EXPECT_TRUE(mend_world_check(w));
+    kit_fail(w, "map", 0, 1, MEND_DRIVER_UNKNOWN);
+    EXPECT_ERROR(DRIVER, commit(r, 0, 2));
+    mend_sim_clear_faults(w->sim);
+    commit_and_write(r, 0);
+    commit_and_write(r, 1);
 }
 
-MEND_TEST(pool_sleep_pages, a_thousand_cycles_leak_nothing)
+SLEEP_RIG_TEST(pool_sleep_pages, a_thousand_cycles_leak_nothing, open_pages(r))
 {
+    void *blocks[3];
+    kit_alloc_written_row(w, blocks, 3, 192 * MEND_KIB, S(0));
     enum { CYCLES = 1000 };
-    sleep_rig r;
-    ASSERT_TRUE(open_pages(&r));
-    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, NULL));
     const int files = mend_test_open_files();
-    const mend_sim_ledger before = mend_world_ledger(&r.w);
-    const mend_stats were = mend_world_stats(&r.w);
+    const mend_sim_ledger before = mend_world_ledger(w);
+    const mend_stats were = mend_world_stats(w);
     mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
     options.directory = sleep_rig_directory();
     for (int i = 0; i < CYCLES; i++) {
         options.others = i % 16 == 15 ? MEND_KEEP_FILE : MEND_KEEP_HOST;
-        ASSERT_TRUE(mend_sleep(r.w.pool, &options, NULL) == MEND_OK);
+        ASSERT_TRUE(mend_sleep(w->pool, &options, NULL) == MEND_OK);
         if (i % 4 == 0) { /* before the wake, and after it */
-            ASSERT_TRUE(decommit(&r, i / 4 % SLEEP_PAGES, 1) == MEND_OK);
+            ASSERT_TRUE(decommit(r, i / 4 % SLEEP_PAGES, 1) == MEND_OK);
         }
         if (i % 8 == 0) {
-            commit_and_write(&r, i / 4 % SLEEP_PAGES);
+            commit_and_write(r, i / 4 % SLEEP_PAGES);
         }
-        ASSERT_TRUE(mend_wake(r.w.pool, NULL, 0, NULL) == MEND_OK);
+        ASSERT_TRUE(mend_wake(w->pool, NULL, 0, NULL) == MEND_OK);
         if (i % 8 == 4) {
-            commit_and_write(&r, i / 4 % SLEEP_PAGES);
+            commit_and_write(r, i / 4 % SLEEP_PAGES);
         }
     }
-    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, NULL));
-    const mend_sim_ledger after = mend_world_ledger(&r.w);
-    EXPECT_U64_EQ(before.chunk_bytes, after.chunk_bytes);
-    EXPECT_U64_EQ(before.handles, after.handles);
-    EXPECT_U64_EQ(before.mappings, after.mappings);
-    EXPECT_U64_EQ(before.address_bytes, after.address_bytes);
-    EXPECT_U64_EQ(before.streams, after.streams);
-    EXPECT_U64_EQ(0, after.host_bytes);
+    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    const mend_sim_ledger after = mend_world_ledger(w);
+    EXPECT_FIELDS(after, chunk_bytes, before.chunk_bytes, handles, before.handles);
+    EXPECT_FIELDS(after, mappings, before.mappings, address_bytes, before.address_bytes);
+    EXPECT_FIELDS(after, streams, before.streams, events, before.events, host_bytes, 0);
     EXPECT_TRUE(mend_test_files_are(files));
-    EXPECT_U64_EQ(were.reserved_bytes, mend_world_stats(&r.w).reserved_bytes);
-    EXPECT_U64_EQ(were.range_bytes, mend_world_stats(&r.w).range_bytes);
+    EXPECT_STATS(w, reserved_bytes, were.reserved_bytes, range_bytes, were.range_bytes);
+    EXPECT_STATS(w, wakes, CYCLES);
+    kit_release_row(w, blocks, 3, 192 * MEND_KIB, S(0));
     mend_set_sleep_tag(0);
-    sleep_rig_close(&r);
-}
-
-/* ---- threads --------------------------------------------------------------------------------- */
-
-enum { THREADS = 3, TURNS = 60, OWN_PAGES = 6 };
-
-typedef struct arena {
-    sleep_rig r;
-    atomic_bool is_over;
-} arena;
-
-typedef struct worker {
-    arena *a;
-    int number; /* 0: sleeps and wakes */
-} worker;
-
-/* Its own pages behind those of the rig. No work of the GPU meanwhile. */
-static void come_and_go(arena *a, int number)
-{
-    mend_test_random random;
-    mend_test_random_init(&random, (uint64_t)number);
-    while (!atomic_load(&a->is_over)) {
-        const int first = (int)mend_test_random_below(&random, OWN_PAGES);
-        const int count = 1 + (int)mend_test_random_below(&random, (uint64_t)(OWN_PAGES - first));
-        const int page = SLEEP_PAGES + number * OWN_PAGES + first;
-        if (mend_test_random_below(&random, 2) == 0) {
-            EXPECT_RESULT(MEND_OK, commit(&a->r, page, count));
-        } else {
-            EXPECT_RESULT(MEND_OK, decommit(&a->r, page, count));
-        }
-    }
-}
-
-static void *work_on(void *argument)
-{
-    worker *w = argument;
-    if (w->number > 0) {
-        come_and_go(w->a, w->number);
-        return NULL;
-    }
-    for (int i = 0; i < TURNS; i++) {
-        const uint64_t tags[] = {1, 7};
-        const mend_result result = mend_sleep(w->a->r.w.pool, NULL, NULL);
-        EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_ASLEEP);
-        EXPECT_RESULT(MEND_OK, mend_wake(w->a->r.w.pool, tags, (size_t)(i % 3), NULL));
-        EXPECT_RESULT(MEND_OK, mend_wake(w->a->r.w.pool, NULL, 0, NULL));
-    }
-    atomic_store(&w->a->is_over, true);
-    return NULL;
-}
-
-MEND_TEST(pool_sleep_pages, others_commit_and_decommit_meanwhile)
-{
-    static arena a;
-    worker workers[THREADS];
-    ASSERT_TRUE(sleep_rig_open(&a.r) && sleep_rig_add_pages(&a.r));
-    for (int i = 0; i < THREADS; i++) {
-        workers[i] = (worker){&a, i};
-    }
-    mend_test_run_threads(work_on, workers, THREADS);
-    EXPECT_U64_EQ(0, mend_world_stats(&a.r.w).asleep_bytes);
-    EXPECT_TRUE(mend_world_check(&a.r.w));
-    sleep_rig_close(&a.r);
 }

@@ -1,5 +1,7 @@
 /* A chunk with blocks that sleep and blocks that stay awake is split at pages: nearly all that is
  * to sleep does, every byte is kept, and where a split is refused the chunk stays as it is. */
+#include <string.h>
+
 #include "mend/mend_host.h"
 #include "tests/support/host_memory.h"
 #include "tests/unit/sleep/sleep_rig.h"
@@ -22,7 +24,7 @@ static bool fill(mixed *m)
         m->parts[i] = kit_alloc_written(&m->w, PART, m->w.streams[0]);
     }
     mend_set_sleep_tag(0);
-    EXPECT_U64_EQ(1, mend_world_stats(&m->w).chunks);
+    EXPECT_STATS(&m->w, chunks, 1);
     return true;
 }
 
@@ -33,7 +35,7 @@ static bool open_mixed(mixed *m)
 
 static void close_mixed(mixed *m)
 {
-    EXPECT_RESULT(MEND_OK, mend_wake(m->w.pool, NULL, 0, NULL));
+    EXPECT_OK(mend_wake(m->w.pool, NULL, 0, NULL));
     EXPECT_TRUE(mend_world_check(&m->w));
     kit_release_row(&m->w, m->parts, PARTS, PART, m->w.streams[0]);
     kit_close(&m->w);
@@ -41,19 +43,14 @@ static void close_mixed(mixed *m)
 
 static mend_result put_first_tag(mixed *m, int keep, mend_sleep_report *report)
 {
-    const mend_sleep_rule rule = {1, keep};
-    mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
-    options.rules = &rule;
-    options.rule_count = 1;
-    options.directory = sleep_rig_directory();
     *report = (mend_sleep_report)MEND_SLEEP_REPORT_INIT;
-    return mend_sleep(m->w.pool, &options, report);
+    return mend_sleep(m->w.pool, SLEEP_TAG(1, keep, .directory = sleep_rig_directory()), report);
 }
 
 static bool sleeps(mixed *m, int number)
 {
     mend_block_info info = MEND_BLOCK_INFO_INIT;
-    EXPECT_RESULT(MEND_OK, mend_get_block_info(m->w.pool, m->parts[number], &info));
+    EXPECT_OK(mend_get_block_info(m->w.pool, m->parts[number], &info));
     return info.is_asleep != 0;
 }
 
@@ -75,121 +72,97 @@ static void verify_second_tag(mixed *m)
     }
 }
 
-MEND_TEST(pool_sleep_split, all_pages_sleep_that_hold_nothing_else)
+#define MIXED_TEST(suite, name) KIT_RIG_TEST(suite, name, mixed, open_mixed(r), close_mixed(r))
+
+MIXED_TEST(pool_sleep_split, all_pages_sleep_that_hold_nothing_else)
 {
-    mixed m;
     mend_sleep_report report;
-    ASSERT_TRUE(open_mixed(&m));
-    const mend_stats before = mend_world_stats(&m.w);
-    EXPECT_RESULT(MEND_OK, put_first_tag(&m, MEND_KEEP_HOST, &report));
-    EXPECT_INT_EQ(PARTS / 2, count_asleep(&m));
+    const mend_stats before = mend_world_stats(w);
+    EXPECT_OK(put_first_tag(r, MEND_KEEP_HOST, &report));
+    EXPECT_INT_EQ(PARTS / 2, count_asleep(r));
     EXPECT_U64_EQ(PARTS * PART, report.copied_bytes);
     EXPECT_U64_EQ(PARTS / 2 * PART, report.host_bytes + report.shared_bytes);
     EXPECT_U64_EQ(report.shared_bytes, report.stayed_bytes);
     EXPECT_TRUE(report.shared_bytes < PARTS / 2 * PAGE);
     EXPECT_U64_EQ(0, report.asleep_bytes % PAGE);
     EXPECT_TRUE(report.asleep_bytes >= PARTS / 2 * PAGE);
-    const mend_stats asleep = mend_world_stats(&m.w);
-    EXPECT_U64_EQ(before.live_bytes, asleep.live_bytes);
-    EXPECT_U64_EQ(report.host_bytes, asleep.asleep_live_bytes);
+    const mend_stats asleep = mend_world_stats(w);
+    EXPECT_FIELDS(asleep, live_bytes, before.live_bytes, asleep_live_bytes, report.host_bytes);
     EXPECT_U64_EQ(1, asleep.sleeps);
     EXPECT_TRUE(asleep.reserved_bytes <= MEND_MIB - report.asleep_bytes);
-    EXPECT_TRUE(mend_world_check(&m.w));
-    verify_second_tag(&m);
+    EXPECT_TRUE(mend_world_check(w));
+    verify_second_tag(r);
     mend_wake_report woken = MEND_WAKE_REPORT_INIT;
-    EXPECT_RESULT(MEND_OK, mend_wake(m.w.pool, NULL, 0, &woken));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, &woken));
     EXPECT_U64_EQ(report.asleep_bytes, woken.woken_bytes);
-    EXPECT_RESULT(MEND_OK, put_first_tag(&m, MEND_KEEP_HOST, &report));
+    EXPECT_OK(put_first_tag(r, MEND_KEEP_HOST, &report));
     EXPECT_U64_EQ(0, report.copied_bytes); /* it is split already */
-    close_mixed(&m);
 }
 
-MEND_TEST(pool_sleep_split, contents_are_kept_in_a_file_or_dropped)
+MIXED_TEST(pool_sleep_split, contents_are_kept_in_a_file_or_dropped)
 {
-    mixed m;
     mend_sleep_report report;
-    ASSERT_TRUE(open_mixed(&m));
-    EXPECT_RESULT(MEND_OK, put_first_tag(&m, MEND_KEEP_FILE, &report));
+    EXPECT_OK(put_first_tag(r, MEND_KEEP_FILE, &report));
     EXPECT_U64_EQ(PARTS / 2 * PART, report.file_bytes + report.shared_bytes);
-    verify_second_tag(&m);
-    EXPECT_RESULT(MEND_OK, mend_wake(m.w.pool, NULL, 0, NULL));
+    verify_second_tag(r);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     for (int i = 0; i < PARTS; i++) {
-        kit_verify(&m.w, m.w.streams[0], m.parts[i], PART);
+        kit_verify(w, S(0), r->parts[i], PART);
     }
-    EXPECT_RESULT(MEND_OK, put_first_tag(&m, MEND_KEEP_NOTHING, &report));
+    EXPECT_OK(put_first_tag(r, MEND_KEEP_NOTHING, &report));
     EXPECT_U64_EQ(PARTS / 2 * PART, report.dropped_bytes + report.shared_bytes);
-    verify_second_tag(&m);
-    EXPECT_RESULT(MEND_OK, mend_wake(m.w.pool, NULL, 0, NULL));
+    verify_second_tag(r);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     for (int i = 0; i < PARTS; i += 2) { /* undefined */
-        kit_write(&m.w, m.w.streams[0], m.parts[i], PART);
+        kit_write(w, S(0), r->parts[i], PART);
     }
-    close_mixed(&m);
 }
 
-/* Free memory between blocks goes back as well. */
-MEND_TEST(pool_sleep_split, free_pages_are_given_back)
+MIXED_TEST(pool_sleep_split, free_pages_are_given_back)
 {
-    mixed m;
     mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
-    ASSERT_TRUE(open_mixed(&m));
     for (int i = 2; i < PARTS; i += i == 2 ? 1 : 2) { /* one of the second tag is left */
-        kit_release(&m.w, m.parts[i], PART, m.w.streams[0]);
-        m.parts[i] = NULL;
+        kit_release(w, r->parts[i], PART, S(0));
+        r->parts[i] = NULL;
     }
-    mend_sim_advance(m.w.sim, 1000000);
-    const mend_sleep_rule rule = {1, MEND_KEEP_HOST};
-    mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
-    options.rules = &rule;
-    options.rule_count = 1;
-    EXPECT_RESULT(MEND_OK, mend_sleep(m.w.pool, &options, &report));
-    EXPECT_TRUE(mend_world_stats(&m.w).reserved_bytes <= 3 * PAGE);
-    kit_verify(&m.w, m.w.streams[0], m.parts[1], PART);
-    close_mixed(&m);
+    mend_sim_advance(w->sim, 1000000);
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(1, MEND_KEEP_HOST, ), &report));
+    EXPECT_TRUE(mend_world_stats(w).reserved_bytes <= 3 * PAGE);
+    kit_verify(w, S(0), r->parts[1], PART);
 }
 
-/* The blocks of the whole chunks sleep first: their memory is enough for the copies. */
-MEND_TEST(pool_sleep_split, what_sleeps_first_makes_room_for_the_copies)
+MIXED_TEST(pool_sleep_split, what_sleeps_first_makes_room_for_the_copies)
 {
-    mixed m;
     mend_sleep_report report;
-    ASSERT_TRUE(open_mixed(&m));
     mend_set_sleep_tag(1);
     void *whole[7];
-    for (int i = 0; i < 7; i++) {
-        whole[i] = kit_alloc_written(&m.w, MEND_MIB, m.w.streams[0]);
-    }
+    kit_alloc_written_row(w, whole, 7, MEND_MIB, S(0));
     mend_set_sleep_tag(0);
-    const uint64_t others_bytes = 64 * MEND_MIB - mend_world_ledger(&m.w).chunk_bytes;
-    mend_sim_set_foreign_bytes(m.w.sim, 0, others_bytes); /* the device is full */
-    EXPECT_RESULT(MEND_OK, put_first_tag(&m, MEND_KEEP_HOST, &report));
-    EXPECT_INT_EQ(PARTS / 2, count_asleep(&m));
+    const uint64_t others_bytes = 64 * MEND_MIB - mend_world_ledger(w).chunk_bytes;
+    mend_sim_set_foreign_bytes(w->sim, 0, others_bytes); /* the device is full */
+    EXPECT_OK(put_first_tag(r, MEND_KEEP_HOST, &report));
+    EXPECT_INT_EQ(PARTS / 2, count_asleep(r));
     EXPECT_TRUE(report.copied_bytes > 0);
-    EXPECT_RESULT(MEND_OK, mend_wake(m.w.pool, NULL, 0, NULL));
-    kit_release_row(&m.w, whole, 7, MEND_MIB, m.w.streams[0]);
-    close_mixed(&m);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_release_row(w, whole, 7, MEND_MIB, S(0));
 }
 
-/* Neither the device nor the limit has room: all stays, and is counted. */
-MEND_TEST(pool_sleep_split, without_room_the_chunk_stays_as_it_is)
+MIXED_TEST(pool_sleep_split, without_room_the_chunk_stays_as_it_is)
 {
-    mixed m;
     mend_sleep_report report;
-    ASSERT_TRUE(open_mixed(&m));
-    EXPECT_RESULT(MEND_OK, mend_set_limit(m.w.pool, 2 * MEND_MIB - 1));
+    EXPECT_OK(mend_set_limit(w->pool, 2 * MEND_MIB - 1));
     for (int i = 0; i < 2; i++) {
-        EXPECT_RESULT(MEND_OK, put_first_tag(&m, MEND_KEEP_HOST, &report));
-        EXPECT_INT_EQ(0, count_asleep(&m));
-        EXPECT_U64_EQ(PARTS / 2 * PART, report.shared_bytes);
-        EXPECT_U64_EQ(0, report.copied_bytes);
-        EXPECT_U64_EQ(MEND_MIB, mend_world_ledger(&m.w).chunk_bytes);
-        EXPECT_TRUE(mend_world_check(&m.w));
-        EXPECT_RESULT(MEND_OK, mend_set_limit(m.w.pool, 0));
-        mend_sim_set_foreign_bytes(m.w.sim, 0, 63 * MEND_MIB);
+        EXPECT_OK(put_first_tag(r, MEND_KEEP_HOST, &report));
+        EXPECT_INT_EQ(0, count_asleep(r));
+        EXPECT_FIELDS(report, shared_bytes, PARTS / 2 * PART, copied_bytes, 0);
+        EXPECT_LEDGER(w, chunk_bytes, MEND_MIB);
+        EXPECT_TRUE(mend_world_check(w));
+        EXPECT_OK(mend_set_limit(w->pool, 0));
+        mend_sim_set_foreign_bytes(w->sim, 0, 63 * MEND_MIB);
     }
-    mend_sim_set_foreign_bytes(m.w.sim, 0, 0);
-    EXPECT_RESULT(MEND_OK, put_first_tag(&m, MEND_KEEP_HOST, &report));
-    EXPECT_INT_EQ(PARTS / 2, count_asleep(&m));
-    close_mixed(&m);
+    mend_sim_set_foreign_bytes(w->sim, 0, 0);
+    EXPECT_OK(put_first_tag(r, MEND_KEEP_HOST, &report));
+    EXPECT_INT_EQ(PARTS / 2, count_asleep(r));
 }
 
 /* A large chunk finds no room for its copy before parts of small ones sleep. */
@@ -214,85 +187,63 @@ MEND_TEST(pool_sleep_split, what_sleeps_by_a_split_makes_room_for_another)
         small[i] = kit_alloc_written(&m.w, PAGE, m.w.streams[0]);
     }
     mend_set_sleep_tag(0);
-    EXPECT_U64_EQ(8 * MEND_MIB, mend_world_stats(&m.w).reserved_bytes);
-    EXPECT_U64_EQ(5, mend_world_stats(&m.w).chunks);
-    EXPECT_RESULT(MEND_OK, mend_set_limit(m.w.pool, 10 * MEND_MIB));
-    EXPECT_RESULT(MEND_OK, put_first_tag(&m, MEND_KEEP_HOST, &report));
-    EXPECT_U64_EQ(0, report.shared_bytes);
-    EXPECT_U64_EQ(4 * MEND_MIB, report.asleep_bytes);
-    EXPECT_U64_EQ(8 * MEND_MIB, report.copied_bytes);
-    EXPECT_U64_EQ(1, mend_world_stats(&m.w).sleeps);
+    EXPECT_STATS(&m.w, reserved_bytes, 8 * MEND_MIB, chunks, 5);
+    EXPECT_OK(mend_set_limit(m.w.pool, 10 * MEND_MIB));
+    EXPECT_OK(put_first_tag(&m, MEND_KEEP_HOST, &report));
+    EXPECT_FIELDS(report, shared_bytes, 0, asleep_bytes, 4 * MEND_MIB, copied_bytes, 8 * MEND_MIB);
+    EXPECT_STATS(&m.w, sleeps, 1);
     EXPECT_TRUE(mend_world_ledger(&m.w).peak_chunk_bytes <= 10 * MEND_MIB);
     EXPECT_TRUE(mend_world_check(&m.w));
-    EXPECT_RESULT(MEND_OK, mend_wake(m.w.pool, NULL, 0, NULL));
+    EXPECT_OK(mend_wake(m.w.pool, NULL, 0, NULL));
     kit_release_row(&m.w, large, 2, 2 * MEND_MIB, m.w.streams[0]);
     kit_release_row(&m.w, small, SMALL, PAGE, m.w.streams[0]);
     kit_close(&m.w);
 }
 
-/* A refusal concerns one chunk. */
-MEND_TEST(pool_sleep_split, a_refused_chunk_does_not_keep_the_others)
+MIXED_TEST(pool_sleep_split, a_refused_chunk_does_not_keep_the_others)
 {
-    mixed m;
     void *more[2];
     mend_sleep_report report;
-    ASSERT_TRUE(open_mixed(&m));
-    void *rest = kit_alloc_written(&m.w, PAGE, m.w.streams[0]); /* the chunk is full now */
+    void *rest = kit_alloc_written(w, PAGE, S(0)); /* the chunk is full now */
     for (int i = 0; i < 2; i++) {
         mend_set_sleep_tag(1 + (uint64_t)i % 2);
-        more[i] = kit_alloc_written(&m.w, MEND_MIB / 2, m.w.streams[0]);
+        more[i] = kit_alloc_written(w, MEND_MIB / 2, S(0));
     }
     mend_set_sleep_tag(0);
-    kit_fail(&m.w, "create", 0, 1, MEND_DRIVER_UNKNOWN);
-    EXPECT_RESULT(MEND_OK, put_first_tag(&m, MEND_KEEP_HOST, &report));
-    EXPECT_INT_EQ(0, count_asleep(&m));
-    EXPECT_U64_EQ(PARTS / 2 * PART, report.shared_bytes);
-    EXPECT_U64_EQ(MEND_MIB / 2, report.asleep_bytes);
-    EXPECT_TRUE(mend_world_check(&m.w));
-    EXPECT_RESULT(MEND_OK, mend_wake(m.w.pool, NULL, 0, NULL));
-    kit_release_row(&m.w, more, 2, MEND_MIB / 2, m.w.streams[0]);
-    kit_release(&m.w, rest, PAGE, m.w.streams[0]);
-    close_mixed(&m);
+    kit_fail(w, "create", 0, 1, MEND_DRIVER_UNKNOWN);
+    EXPECT_OK(put_first_tag(r, MEND_KEEP_HOST, &report));
+    EXPECT_INT_EQ(0, count_asleep(r));
+    EXPECT_FIELDS(report, shared_bytes, PARTS / 2 * PART, asleep_bytes, MEND_MIB / 2);
+    EXPECT_TRUE(mend_world_check(w));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_release_row(w, more, 2, MEND_MIB / 2, S(0));
+    kit_release(w, rest, PAGE, S(0));
 }
 
-MEND_TEST(pool_sleep_split, a_pin_leaves_the_chunk_as_it_is)
+MIXED_TEST(pool_sleep_split, a_pin_leaves_the_chunk_as_it_is)
 {
-    mixed m;
     mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
-    mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
-    const mend_sleep_rule rule = {1, MEND_KEEP_HOST};
-    ASSERT_TRUE(open_mixed(&m));
-    EXPECT_RESULT(MEND_OK, mend_pin(m.w.pool, m.parts[1], PART));
-    EXPECT_RESULT(MEND_ERROR_PINNED, put_first_tag(&m, MEND_KEEP_HOST, &report));
-    options.rules = &rule;
-    options.rule_count = 1;
-    options.skip_pinned = 1;
-    EXPECT_RESULT(MEND_OK, mend_sleep(m.w.pool, &options, &report));
-    EXPECT_U64_EQ(PARTS / 2 * PART, report.pinned_bytes);
-    EXPECT_U64_EQ(0, report.copied_bytes);
-    EXPECT_INT_EQ(0, count_asleep(&m));
-    EXPECT_RESULT(MEND_OK, mend_unpin(m.w.pool, m.parts[1], PART));
-    close_mixed(&m);
+    EXPECT_OK(mend_pin(w->pool, r->parts[1], PART));
+    EXPECT_ERROR(PINNED, put_first_tag(r, MEND_KEEP_HOST, &report));
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(1, MEND_KEEP_HOST, .skip_pinned = 1), &report));
+    EXPECT_FIELDS(report, pinned_bytes, PARTS / 2 * PART, copied_bytes, 0);
+    EXPECT_INT_EQ(0, count_asleep(r));
+    EXPECT_OK(mend_unpin(w->pool, r->parts[1], PART));
 }
 
-/* A graph that was captured before uses what stayed, at its address, and later what woke. */
-MEND_TEST(pool_sleep_split, graphs_use_what_was_split)
+MIXED_TEST(pool_sleep_split, graphs_use_what_was_split)
 {
-    mixed m;
     mend_sleep_report report;
-    ASSERT_TRUE(open_mixed(&m));
-    kit_begin_capture(&m.w, m.w.streams[0]);
+    kit_begin_capture(w, S(0));
     for (int i = 0; i < PARTS; i++) {
-        kit_launch(&m.w, m.w.streams[0], MEND_SIM_WORK_VERIFY, m.parts[i], PART,
-                   (uintptr_t)m.parts[i], 0);
+        kit_launch(w, S(0), MEND_SIM_WORK_VERIFY, r->parts[i], PART, (uintptr_t)r->parts[i], 0);
     }
-    mend_sim_graph *graph = kit_end_capture(&m.w, m.w.streams[0]);
-    EXPECT_RESULT(MEND_OK, put_first_tag(&m, MEND_KEEP_HOST, &report));
-    EXPECT_RESULT(MEND_OK, mend_wake(m.w.pool, NULL, 0, NULL));
-    kit_launch_graph(&m.w, graph, m.w.streams[0]);
-    mend_sim_advance(m.w.sim, 1000000);
-    mend_sim_graph_destroy(m.w.sim, graph);
-    close_mixed(&m);
+    mend_sim_graph *graph = kit_end_capture(w, S(0));
+    EXPECT_OK(put_first_tag(r, MEND_KEEP_HOST, &report));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_launch_graph(w, graph, S(0));
+    mend_sim_advance(w->sim, 1000000);
+    mend_sim_graph_destroy(w->sim, graph);
 }
 
 /* Memory that a graph uses and no block has stays awake: the graph may run while others sleep. */
@@ -301,9 +252,7 @@ MEND_TEST(pool_sleep_split, memory_of_graphs_stays_awake)
     mend_world w;
     ASSERT_TRUE(kit_open_default(&w));
     mend_group *group = kit_begin_captured_group(&w, w.streams[0]);
-    void *used = kit_alloc(&w, 2 * PAGE, w.streams[0]);
-    kit_use(&w, w.streams[0], used, 2 * PAGE, 10);
-    kit_free(&w, used, w.streams[0]);
+    kit_leave_in_flight(&w, 2 * PAGE, w.streams[0], 10, w.streams[0]);
     mend_sim_graph *graph = kit_end_captured_group(&w, w.streams[0], group);
     mixed m = {.w = w};
     mend_sleep_report report;
@@ -313,21 +262,20 @@ MEND_TEST(pool_sleep_split, memory_of_graphs_stays_awake)
     }
     mend_set_sleep_tag(0);
     m.parts[PARTS - 1] = NULL;
-    EXPECT_U64_EQ(1, mend_world_stats(&m.w).chunks);
-    EXPECT_RESULT(MEND_OK, put_first_tag(&m, MEND_KEEP_HOST, &report));
+    EXPECT_STATS(&m.w, chunks, 1);
+    EXPECT_OK(put_first_tag(&m, MEND_KEEP_HOST, &report));
     EXPECT_TRUE(report.copied_bytes > 0);
     kit_launch_graph(&m.w, graph, m.w.streams[0]);
     mend_sim_advance(m.w.sim, 1000000);
     EXPECT_TRUE(mend_world_check(&m.w));
-    EXPECT_RESULT(MEND_OK, mend_wake(m.w.pool, NULL, 0, NULL));
+    EXPECT_OK(mend_wake(m.w.pool, NULL, 0, NULL));
     kit_launch_graph(&m.w, graph, m.w.streams[0]);
     mend_sim_advance(m.w.sim, 1000000);
     mend_sim_graph_destroy(m.w.sim, graph);
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, m.w.streams[0]));
+    EXPECT_OK(mend_group_release(group, m.w.streams[0]));
     close_mixed(&m);
 }
 
-/* Chunks on the host neither sleep nor are split. */
 MEND_TEST(pool_sleep_split, chunks_on_the_host_stay_as_they_are)
 {
     mixed m;
@@ -335,39 +283,32 @@ MEND_TEST(pool_sleep_split, chunks_on_the_host_stay_as_they_are)
     mend_world_init(&m.w);
     m.w.pool_config.host_bytes = 16 * MEND_MIB;
     ASSERT_TRUE(kit_open(&m.w) && fill(&m));
-    EXPECT_RESULT(MEND_OK, mend_move_to_host(m.w.pool, NULL, 0, NULL));
-    EXPECT_RESULT(MEND_OK, put_first_tag(&m, MEND_KEEP_HOST, &report));
+    EXPECT_OK(mend_move_to_host(m.w.pool, NULL, 0, NULL));
+    EXPECT_OK(put_first_tag(&m, MEND_KEEP_HOST, &report));
     EXPECT_U64_EQ(0, report.copied_bytes + report.asleep_bytes + report.stayed_bytes);
-    EXPECT_U64_EQ(PARTS * PART, mend_world_stats(&m.w).host_live_bytes);
-    EXPECT_RESULT(MEND_OK, mend_move_to_device(m.w.pool, NULL, 0, NULL));
-    EXPECT_RESULT(MEND_OK, put_first_tag(&m, MEND_KEEP_HOST, &report));
+    EXPECT_STATS(&m.w, host_live_bytes, PARTS * PART);
+    EXPECT_OK(mend_move_to_device(m.w.pool, NULL, 0, NULL));
+    EXPECT_OK(put_first_tag(&m, MEND_KEEP_HOST, &report));
     EXPECT_INT_EQ(PARTS / 2, count_asleep(&m));
     close_mixed(&m);
 }
 
-MEND_TEST(pool_sleep_split, nothing_is_split_during_a_capture)
+MIXED_TEST(pool_sleep_split, nothing_is_split_during_a_capture)
 {
-    mixed m;
     mend_sleep_report report;
-    ASSERT_TRUE(open_mixed(&m));
-    kit_begin_capture(&m.w, m.w.streams[1]);
-    void *captured = kit_alloc(&m.w, PAGE, m.w.streams[1]);
-    kit_use(&m.w, m.w.streams[1], captured, PAGE, 10);
-    EXPECT_RESULT(MEND_ERROR_CAPTURING, put_first_tag(&m, MEND_KEEP_HOST, &report));
-    EXPECT_INT_EQ(0, count_asleep(&m));
-    mend_sim_graph_destroy(m.w.sim, kit_end_capture(&m.w, m.w.streams[1]));
-    kit_free(&m.w, captured, m.w.streams[1]);
-    close_mixed(&m);
+    kit_begin_capture(w, S(1));
+    kit_alloc_used(w, PAGE, S(1), 10);
+    EXPECT_ERROR(CAPTURING, put_first_tag(r, MEND_KEEP_HOST, &report));
+    EXPECT_INT_EQ(0, count_asleep(r));
+    mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(1)));
 }
 
-/* ---- failures -------------------------------------------------------------------------------- */
-
-static const char *const calls_of_split[] = {
-    "create",  "map",        "set_access",        "copy", "context_synchronize", "unmap",
-    "release", "host_alloc", "stream_synchronize"};
+static const char calls_of_split[] =
+    "create map set_access copy context_synchronize unmap release host_alloc "
+    "stream_synchronize";
 
 /* After a failure the chunk is as it was, or split; every byte is there, and nothing leaks. */
-static bool fail_once(const char *call, uint64_t after, uint64_t count, bool *failed)
+static bool fail_once(const kit_fault *f, KIT_UNUSED const void *context)
 {
     mixed m;
     mend_sleep_report report;
@@ -375,82 +316,56 @@ static bool fail_once(const char *call, uint64_t after, uint64_t count, bool *fa
         return false;
     }
     const mend_stats before = mend_world_stats(&m.w);
-    kit_fail(&m.w, call, after, count, MEND_DRIVER_UNKNOWN);
+    kit_fail(&m.w, f->call, f->after_calls, f->count, f->status);
     const mend_result result = put_first_tag(&m, MEND_KEEP_HOST, &report);
-    *failed = result != MEND_OK || mend_world_stats(&m.w).driver_failures > before.driver_failures;
+    const bool is_met =
+        result != MEND_OK || mend_world_stats(&m.w).driver_failures > before.driver_failures;
     mend_sim_clear_faults(m.w.sim);
-    EXPECT_RESULT(MEND_OK, mend_audit(m.w.pool));
+    EXPECT_OK(mend_audit(m.w.pool));
     EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_DRIVER);
+    EXPECT_TRUE(result == MEND_OK || f->count > 1 || strcmp(f->call, "map") != 0);
+    EXPECT_TRUE(result != MEND_OK || report.shared_bytes + report.host_bytes == PARTS / 2 * PART);
     const int asleep = count_asleep(&m);
     EXPECT_TRUE(asleep == 0 || (result == MEND_OK && asleep == PARTS / 2));
-    EXPECT_U64_EQ(before.live_bytes, mend_world_stats(&m.w).live_bytes);
+    EXPECT_STATS(&m.w, live_bytes, before.live_bytes);
     EXPECT_TRUE(result != MEND_OK || mend_world_stats(&m.w).unmapped_blocks == 0);
-    EXPECT_RESULT(MEND_OK, mend_trim(m.w.pool, 0, NULL)); /* maps what could not be mapped */
-    EXPECT_U64_EQ(0, mend_world_stats(&m.w).unmapped_blocks);
+    EXPECT_OK(mend_trim(m.w.pool, 0, NULL)); /* maps what could not be mapped */
+    EXPECT_STATS(&m.w, unmapped_blocks, 0);
     verify_second_tag(&m);
-    EXPECT_RESULT(MEND_OK, mend_wake(m.w.pool, NULL, 0, NULL));
-    EXPECT_RESULT(MEND_OK, put_first_tag(&m, MEND_KEEP_HOST, &report));
+    EXPECT_OK(mend_wake(m.w.pool, NULL, 0, NULL));
+    EXPECT_OK(put_first_tag(&m, MEND_KEEP_HOST, &report));
     EXPECT_INT_EQ(PARTS / 2, count_asleep(&m));
     EXPECT_TRUE(mend_world_check(&m.w));
     close_mixed(&m);
-    return !mend_test_has_failed();
+    return is_met;
 }
 
 MEND_TEST(pool_sleep_split, nothing_is_lost_at_any_refused_call)
 {
-    for (size_t i = 0; i < sizeof(calls_of_split) / sizeof(calls_of_split[0]); i++) {
-        bool failed = true;
-        for (uint64_t count = 1; count <= 3; count++) { /* the way back is refused, too */
-            failed = true;
-            for (uint64_t after = 0; failed; after++) {
-                ASSERT_TRUE(fail_once(calls_of_split[i], after, count, &failed));
-                ASSERT_TRUE(after < 1000);
-                ASSERT_TRUE(after > 0 || failed); /* the call is made at all */
-            }
-        }
-    }
-}
-
-/* One refused mapping leaves the chunk as it was, and the call goes on. */
-MEND_TEST(pool_sleep_split, a_refused_mapping_leaves_the_chunk_as_it_was)
-{
-    mixed m;
-    mend_sleep_report report;
-    for (uint64_t after = 0; after < 18; after++) {
-        ASSERT_TRUE(open_mixed(&m));
-        kit_fail(&m.w, "map", after, 1, MEND_DRIVER_UNKNOWN);
-        EXPECT_RESULT(MEND_OK, put_first_tag(&m, MEND_KEEP_HOST, &report));
-        mend_sim_clear_faults(m.w.sim);
-        EXPECT_U64_EQ(0, mend_world_stats(&m.w).unmapped_blocks);
-        EXPECT_U64_EQ(PARTS / 2 * PART, report.shared_bytes + report.host_bytes);
-        EXPECT_TRUE(mend_world_check(&m.w));
-        verify_second_tag(&m);
-        close_mixed(&m);
-    }
+    const kit_fault ways[] = {{.count = 1, .status = MEND_DRIVER_UNKNOWN},
+                              {.count = 2, .status = MEND_DRIVER_UNKNOWN}, /* the way back, too */
+                              {.count = 3, .status = MEND_DRIVER_UNKNOWN}};
+    EXPECT_TRUE(kit_sweep(calls_of_split, ways, 3, fail_once, NULL) > 0);
 }
 
 /* It unmaps the chunk, refuses a part, and refuses to unmap the first part: the chunk is split, and
  * the parts come back later. */
-MEND_TEST(pool_sleep_split, what_cannot_go_back_comes_later)
+MIXED_TEST(pool_sleep_split, what_cannot_go_back_comes_later)
 {
-    mixed m;
     mend_sleep_report report;
-    ASSERT_TRUE(open_mixed(&m));
-    mend_sim_ledger before = mend_world_ledger(&m.w);
+    mend_sim_ledger before = mend_world_ledger(w);
     EXPECT_U64_EQ(1, before.mappings);
-    kit_fail(&m.w, "set_access", 1, 1, MEND_DRIVER_UNKNOWN); /* the first is at the scratch */
-    kit_fail(&m.w, "unmap", 2, 1, MEND_DRIVER_UNKNOWN);      /* scratch, chunk, parts */
-    EXPECT_RESULT(MEND_ERROR_DRIVER, put_first_tag(&m, MEND_KEEP_HOST, &report));
-    kit_expect_words("could not be mapped");
-    mend_sim_clear_faults(m.w.sim);
-    EXPECT_U64_EQ(PARTS, mend_world_stats(&m.w).unmapped_blocks);
-    EXPECT_INT_EQ(0, count_asleep(&m));
-    EXPECT_TRUE(mend_world_check(&m.w));
-    EXPECT_RESULT(MEND_OK, put_first_tag(&m, MEND_KEEP_HOST, &report)); /* maps them first */
+    kit_fail(w, "set_access", 1, 1, MEND_DRIVER_UNKNOWN); /* the first is at the scratch */
+    kit_fail(w, "unmap", 2, 1, MEND_DRIVER_UNKNOWN);      /* scratch, chunk, parts */
+    EXPECT_REFUSAL(DRIVER, "could not be mapped", put_first_tag(r, MEND_KEEP_HOST, &report));
+    mend_sim_clear_faults(w->sim);
+    EXPECT_STATS(w, unmapped_blocks, PARTS);
+    EXPECT_INT_EQ(0, count_asleep(r));
+    EXPECT_TRUE(mend_world_check(w));
+    EXPECT_OK(put_first_tag(r, MEND_KEEP_HOST, &report)); /* maps them first */
     EXPECT_U64_EQ(0, report.copied_bytes);
-    EXPECT_INT_EQ(PARTS / 2, count_asleep(&m));
-    verify_second_tag(&m);
-    close_mixed(&m);
+    EXPECT_INT_EQ(PARTS / 2, count_asleep(r));
+    verify_second_tag(r);
 }
 
 MEND_TEST(pool_sleep_split, host_memory_fails_at_every_place)
@@ -461,14 +376,9 @@ MEND_TEST(pool_sleep_split, host_memory_fails_at_every_place)
         mend_sleep_report report;
         mend_unwatched_driver unwatched;
         mend_world_init(&m.w);
-        ASSERT_TRUE(mend_world_open_device(&m.w));
-        mend_unwatched_driver_init(&unwatched, mend_sim_driver(m.w.sim));
-        ASSERT_TRUE(mend_world_open_pool(&m.w, &unwatched.table));
-        ASSERT_TRUE(kit_open_streams(&m.w) && fill(&m));
-        mend_test_fail_host_memory_after(after, 1);
-        mend_test_watch_host_memory(true);
-        const mend_result result = put_first_tag(&m, MEND_KEEP_HOST, &report);
-        mend_test_watch_host_memory(false);
+        ASSERT_TRUE(kit_open_unwatched(&m.w, &unwatched) && fill(&m));
+        const mend_result result =
+            mend_test_starve(after, 1, put_first_tag(&m, MEND_KEEP_HOST, &report));
         failed = mend_test_failed_host_allocations() > 0;
         mend_test_heal_host_memory();
         EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_HOST_MEMORY);
@@ -480,13 +390,12 @@ MEND_TEST(pool_sleep_split, host_memory_fails_at_every_place)
     }
 }
 
-MEND_TEST(pool_sleep_split, the_device_is_lost_while_a_chunk_is_split)
+KIT_RIG_TEST(pool_sleep_split, the_device_is_lost_while_a_chunk_is_split, mixed, open_mixed(r),
+             (void)0)
 {
-    mixed m;
     mend_sleep_report report;
-    ASSERT_TRUE(open_mixed(&m));
-    kit_break(&m.w, "create");
-    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, put_first_tag(&m, MEND_KEEP_HOST, &report));
-    (void)mend_pool_destroy(m.w.pool);
-    mend_sim_destroy(m.w.sim);
+    kit_break(w, "create");
+    EXPECT_ERROR(DEVICE_LOST, put_first_tag(r, MEND_KEEP_HOST, &report));
+    (void)mend_pool_destroy(w->pool);
+    mend_sim_destroy(w->sim);
 }

@@ -1,11 +1,11 @@
-/* Other threads allocate and free while one puts memory to sleep and wakes it: their blocks, and
- * those that slept. */
+/* Other threads allocate and free, commit and decommit while one puts memory to sleep and wakes it:
+ * their blocks and pages, and those that slept. */
 #include <stdatomic.h>
 
 #include "tests/support/threads.h"
 #include "tests/unit/sleep/sleep_rig.h"
 
-enum { CYCLES = 60, THREADS = 3, OTHERS = 24, OTHER_BYTES = 120 << 10 };
+enum { CYCLES = 60, THREADS = 3, OTHERS = 24, OTHER_BYTES = 120 << 10, OWN_PAGES = 6 };
 
 typedef struct arena {
     sleep_rig r;
@@ -31,10 +31,10 @@ static void sleep_and_wake(arena *a)
     options.rule_count = a->splits;
     for (int i = 0; i < CYCLES; i++) {
         options.others = i % 3 == 0 ? MEND_KEEP_FILE : MEND_KEEP_HOST;
-        EXPECT_RESULT(MEND_OK, mend_sleep(a->r.w.pool, &options, &report));
+        EXPECT_OK(mend_sleep(a->r.w.pool, &options, &report));
         copied_bytes += report.copied_bytes;
-        EXPECT_RESULT(MEND_OK, mend_wake(a->r.w.pool, tags, (size_t)(i % 3), NULL));
-        EXPECT_RESULT(MEND_OK, mend_wake(a->r.w.pool, NULL, 0, NULL));
+        EXPECT_OK(mend_wake(a->r.w.pool, tags, (size_t)(i % 3), NULL));
+        EXPECT_OK(mend_wake(a->r.w.pool, NULL, 0, NULL));
     }
     EXPECT_TRUE((copied_bytes > 0) == a->splits);
     atomic_store(&a->is_over, true);
@@ -46,15 +46,27 @@ static void fill_others(arena *a)
 {
     const uint64_t row_bytes = (uint64_t)OTHERS * OTHER_BYTES;
     void *row = NULL;
-    EXPECT_RESULT(MEND_OK, mend_alloc(a->r.w.pool, row_bytes, a->r.w.streams[0], &row));
-    EXPECT_RESULT(MEND_OK, mend_free(a->r.w.pool, row, a->r.w.streams[0]));
+    EXPECT_OK(mend_alloc(a->r.w.pool, row_bytes, a->r.w.streams[0], &row));
+    EXPECT_OK(mend_free(a->r.w.pool, row, a->r.w.streams[0]));
     for (int i = 0; i < OTHERS; i++) {
         void *block = NULL;
         mend_set_sleep_tag(3 + (uint64_t)i % 2);
-        EXPECT_RESULT(MEND_OK, mend_alloc(a->r.w.pool, OTHER_BYTES, a->r.w.streams[0], &block));
+        EXPECT_OK(mend_alloc(a->r.w.pool, OTHER_BYTES, a->r.w.streams[0], &block));
         atomic_init(&a->others[i], block);
     }
     mend_set_sleep_tag(0);
+}
+
+/* Pages of its own behind those of the rig. */
+static void commit_or_decommit(arena *a, int number, mend_test_random *random)
+{
+    const uint64_t first = mend_test_random_below(random, OWN_PAGES);
+    const uint64_t count = 1 + mend_test_random_below(random, OWN_PAGES - first);
+    const uint64_t at = (SLEEP_PAGES + (uint64_t)number * OWN_PAGES + first) * SLEEP_PAGE;
+    const mend_stream stream = a->r.w.streams[0];
+    EXPECT_OK(mend_test_random_below(random, 2) == 0
+                  ? mend_range_commit(a->r.range, at, count * SLEEP_PAGE, stream)
+                  : mend_range_decommit(a->r.range, at, count * SLEEP_PAGE, stream));
 }
 
 /* No work of the GPU: memory of the pool is not touched meanwhile. */
@@ -63,6 +75,10 @@ static void come_and_go(arena *a, int number)
     mend_test_random random;
     mend_test_random_init(&random, (uint64_t)number);
     while (!atomic_load(&a->is_over)) {
+        if (mend_test_random_below(&random, 3) == 0) {
+            commit_or_decommit(a, number, &random);
+            continue;
+        }
         mend_set_sleep_tag(3 + mend_test_random_below(&random, 2));
         uint64_t size_bytes = 512 * (1 + mend_test_random_below(&random, 3000));
         void *block = NULL;
@@ -70,7 +86,7 @@ static void come_and_go(arena *a, int number)
             continue;
         }
         block = atomic_exchange(&a->others[mend_test_random_below(&random, OTHERS)], block);
-        EXPECT_RESULT(MEND_OK, mend_free(a->r.w.pool, block, a->r.w.streams[number % 3]));
+        EXPECT_OK(mend_free(a->r.w.pool, block, a->r.w.streams[number % 3]));
     }
 }
 
@@ -88,16 +104,16 @@ static void *work_on(void *argument)
 static void work_together(arena *a)
 {
     worker workers[THREADS];
-    ASSERT_TRUE(sleep_rig_open(&a->r));
+    ASSERT_TRUE(sleep_rig_open(&a->r) && sleep_rig_add_pages(&a->r));
     fill_others(a);
     for (int i = 0; i < THREADS; i++) {
         workers[i] = (worker){a, i};
     }
     mend_test_run_threads(work_on, workers, THREADS);
     for (int i = 0; i < OTHERS; i++) {
-        EXPECT_RESULT(MEND_OK, mend_free(a->r.w.pool, atomic_load(&a->others[i]), NULL));
+        EXPECT_OK(mend_free(a->r.w.pool, atomic_load(&a->others[i]), NULL));
     }
-    EXPECT_U64_EQ(0, mend_world_stats(&a->r.w).asleep_bytes);
+    EXPECT_STATS(&a->r.w, asleep_bytes, 0);
     sleep_rig_close(&a->r);
 }
 

@@ -30,19 +30,18 @@ void sleep_rig_verify_page(sleep_rig *r, int number)
 
 bool sleep_rig_add_pages(sleep_rig *r)
 {
-    mend_range_options options = MEND_RANGE_OPTIONS_INIT;
     mend_range_info info = MEND_RANGE_INFO_INIT;
-    options.page_bytes = SLEEP_PAGE;
-    options.tag = 7;
-    if (mend_range_create(r->w.pool, 64 * SLEEP_PAGE, &options, &r->range) != MEND_OK ||
+    if (mend_range_create(r->w.pool, 64 * SLEEP_PAGE,
+                          KIT_OPTIONS(mend_range_options, .page_bytes = SLEEP_PAGE, .tag = 7),
+                          &r->range) != MEND_OK ||
         mend_range_get_info(r->range, &info) != MEND_OK) {
         return false;
     }
     r->pages = info.base;
     for (int i = 0; i < SLEEP_PAGES; i++) {
         mend_set_sleep_tag(i % 2 == 0 ? 1 : 2);
-        EXPECT_RESULT(MEND_OK, mend_range_commit(r->range, (uint64_t)i * SLEEP_PAGE, SLEEP_PAGE,
-                                                 r->w.streams[0]));
+        EXPECT_OK(
+            mend_range_commit(r->range, (uint64_t)i * SLEEP_PAGE, SLEEP_PAGE, r->w.streams[0]));
         sleep_rig_write_page(r, i);
     }
     mend_set_sleep_tag(0);
@@ -54,13 +53,13 @@ void sleep_rig_end_pages(sleep_rig *r)
     for (int i = 0; i < SLEEP_PAGES && r->range != NULL; i++) {
         sleep_rig_verify_page(r, i);
     }
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(r->range, r->w.streams[0]));
+    EXPECT_OK(mend_range_destroy(r->range, r->w.streams[0]));
     r->range = NULL;
 }
 
 void sleep_rig_close(sleep_rig *r)
 {
-    EXPECT_RESULT(MEND_OK, mend_wake(r->w.pool, NULL, 0, NULL));
+    EXPECT_OK(mend_wake(r->w.pool, NULL, 0, NULL));
     EXPECT_TRUE(mend_world_check(&r->w));
     sleep_rig_end_pages(r);
     kit_release_row(&r->w, r->blocks, SLEEP_BLOCKS, SLEEP_BLOCK, r->w.streams[0]);
@@ -69,17 +68,13 @@ void sleep_rig_close(sleep_rig *r)
 
 void sleep_rig_sleep(sleep_rig *r, uint64_t tag, int keep)
 {
-    const mend_sleep_rule rule = {tag, keep};
-    mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
-    options.rules = &rule;
-    options.rule_count = 1;
-    EXPECT_RESULT(MEND_OK, mend_sleep(r->w.pool, &options, NULL));
+    EXPECT_OK(mend_sleep(r->w.pool, SLEEP_TAG(tag, keep, ), NULL));
 }
 
 static bool sleeps(sleep_rig *r, const void *memory, int number)
 {
     mend_block_info info = MEND_BLOCK_INFO_INIT;
-    EXPECT_RESULT(MEND_OK, mend_get_block_info(r->w.pool, memory, &info));
+    EXPECT_OK(mend_get_block_info(r->w.pool, memory, &info));
     EXPECT_U64_EQ(number % 2 == 0 ? 1 : 2, info.sleep_tag);
     return info.is_asleep != 0;
 }

@@ -32,8 +32,16 @@ void sleep_rig_end_pages(sleep_rig *r);
 /* Wakes what sleeps, verifies the blocks and pages that are left, and closes. */
 void sleep_rig_close(sleep_rig *r);
 
+/* Options by which one tag sleeps, and maybe more. */
+#define SLEEP_TAG(tag, keep, ...)                                                                  \
+    KIT_OPTIONS(mend_sleep_options, .rules = &(const mend_sleep_rule){tag, keep}, .rule_count = 1, \
+                __VA_ARGS__)
+
 /* Puts the blocks of one tag to sleep. */
 void sleep_rig_sleep(sleep_rig *r, uint64_t tag, int keep);
+
+#define SLEEP_TEST(suite, name)                                                                    \
+    KIT_RIG_TEST(suite, name, sleep_rig, sleep_rig_open(r), sleep_rig_close(r))
 
 /* Whether a block sleeps, and a page. */
 bool sleep_rig_sleeps(sleep_rig *r, int number);

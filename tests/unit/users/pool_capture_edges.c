@@ -7,141 +7,118 @@
 static const uint64_t block_bytes = 5 * MEND_MIB;
 static const uint64_t work_ns = 100000;
 
-static void may_vanish(mend_world *w)
-{
-    w->pool_config.streams_may_vanish = 1;
-}
-
-static void ask_in_groups_alone(mend_world *w)
-{
-    w->pool_config.capture_checks = -1;
-}
+KIT_SETTING(may_vanish, w->pool_config.streams_may_vanish = 1);
+KIT_SETTING(ask_in_groups_alone, w->pool_config.capture_checks = -1);
 
 /* In the capture of `stream`, another one joins it, uses the block, and is declared for it. */
 static void declare_joined(mend_world *w, mend_stream stream, mend_stream joined, void *block)
 {
     kit_begin_capture(w, stream);
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_wait(w->sim, joined, stream));
+    EXPECT_OK(mend_sim_stream_wait(w->sim, joined, stream));
     kit_use(w, joined, block, block_bytes, 10);
-    EXPECT_RESULT(MEND_OK, mend_record_stream(w->pool, block, joined));
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_wait(w->sim, stream, joined));
+    EXPECT_OK(mend_record_stream(w->pool, block, joined));
+    EXPECT_OK(mend_sim_stream_wait(w->sim, stream, joined));
 }
 
 /* The memory comes back when the work is done, and not before. */
 static void expect_after_work(mend_world *w)
 {
-    kit_alloc_used(w, 8 * MEND_MIB, w->streams[2], 10);
+    kit_alloc_used(w, 8 * MEND_MIB, S(2), 10);
     EXPECT_U64_EQ(1, mend_world_stats(w).stream_waits + mend_world_stats(w).host_waits);
 }
 
-MEND_TEST(pool_capture_edges, work_from_before_is_waited_for_though_another_stream_is_declared)
+#define WORLD_TEST(suite, name) KIT_TEST_IN(suite, name, kit_open_with(w, 8 * MEND_MIB, NULL))
+
+WORLD_TEST(pool_capture_edges, work_from_before_is_waited_for_though_another_stream_is_declared)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    void *block = kit_alloc_used(&w, block_bytes, w.streams[0], work_ns);
-    declare_joined(&w, w.streams[0], w.streams[1], block);
-    kit_free(&w, block, w.streams[0]);
-    mend_sim_graph_destroy(w.sim, kit_end_capture(&w, w.streams[0]));
-    expect_after_work(&w);
-    kit_close(&w);
+    void *block = kit_alloc_used(w, block_bytes, S(0), work_ns);
+    declare_joined(w, S(0), S(1), block);
+    kit_free(w, block, S(0));
+    mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
+    expect_after_work(w);
 }
 
 /* The block is none of the group, though a capture of the group uses it. */
-MEND_TEST(pool_capture_edges, work_after_it_is_waited_for_though_the_group_has_used_the_block)
+WORLD_TEST(pool_capture_edges, work_after_it_is_waited_for_though_the_group_has_used_the_block)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-    mend_group *group = kit_begin_group(&w, MEND_EVERY_STREAM);
-    declare_joined(&w, w.streams[0], w.streams[1], block);
-    mend_sim_graph_destroy(w.sim, kit_end_capture(&w, w.streams[0]));
-    kit_use(&w, w.streams[0], block, block_bytes, work_ns);
-    kit_free(&w, block, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, w.streams[2]));
-    expect_after_work(&w);
-    kit_close(&w);
+    void *block = kit_alloc(w, block_bytes, S(0));
+    mend_group *group = kit_begin_group(w, MEND_EVERY_STREAM);
+    declare_joined(w, S(0), S(1), block);
+    mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
+    kit_use(w, S(0), block, block_bytes, work_ns);
+    kit_free(w, block, S(0));
+    kit_end_group(group, S(2));
+    expect_after_work(w);
 }
 
 /* The promise to capture in groups alone is kept, and the graph uses the block at each launch. */
-MEND_TEST(pool_capture_edges, a_block_freed_in_a_capture_of_a_group_stays_without_checks_too)
+KIT_TEST_IN(pool_capture_edges, a_block_freed_in_a_capture_of_a_group_stays_without_checks_too,
+            kit_open_with(w, 8 * MEND_MIB, ask_in_groups_alone))
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, ask_in_groups_alone));
-    void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-    mend_group *group = kit_begin_captured_group(&w, w.streams[0]);
-    kit_use(&w, w.streams[0], block, block_bytes, 10);
-    kit_free(&w, block, w.streams[0]);
-    mend_sim_graph *graph = kit_end_captured_group(&w, w.streams[0], group);
-    kit_expect_none(&w, block_bytes, w.streams[1], "");
-    kit_launch_graph(&w, graph, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, w.streams[0]));
-    EXPECT_TRUE(kit_alloc(&w, 8 * MEND_MIB, w.streams[1]) != NULL);
-    mend_sim_advance(w.sim, work_ns);
-    mend_sim_graph_destroy(w.sim, graph);
-    kit_close(&w);
+    void *block = kit_alloc(w, block_bytes, S(0));
+    mend_group *group = kit_begin_captured_group(w, S(0));
+    kit_use(w, S(0), block, block_bytes, 10);
+    kit_free(w, block, S(0));
+    mend_sim_graph *graph = kit_end_captured_group(w, S(0), group);
+    kit_expect_none(w, block_bytes, S(1), "");
+    kit_launch_graph(w, graph, S(0));
+    EXPECT_OK(mend_group_release(group, S(0)));
+    EXPECT_TRUE(kit_alloc(w, 8 * MEND_MIB, S(1)) != NULL);
+    mend_sim_advance(w->sim, work_ns);
+    mend_sim_graph_destroy(w->sim, graph);
 }
 
 /* Memory that only a wait for the context makes idle, and a capture that such a wait would spoil.
  */
 static mend_sim_graph *serve_and_want_more(mend_world *w, bool is_named_again)
 {
-    kit_free(w, kit_alloc(w, 4 * MEND_MIB, w->streams[1]), MEND_NO_STREAM);
-    kit_begin_capture(w, w->streams[0]);
-    kit_alloc(w, 1 * MEND_MIB, w->streams[0]);
-    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_trim_wait(w->pool, 0, NULL));
-    kit_expect_none(w, 6 * MEND_MIB, w->streams[1], "");
-    mend_sim_graph *graph = kit_end_capture(w, w->streams[0]);
+    kit_free(w, kit_alloc(w, 4 * MEND_MIB, S(1)), MEND_NO_STREAM);
+    kit_begin_capture(w, S(0));
+    kit_alloc(w, 1 * MEND_MIB, S(0));
+    EXPECT_ERROR(CAPTURING, mend_trim_wait(w->pool, 0, NULL));
+    kit_expect_none(w, 6 * MEND_MIB, S(1), "");
+    mend_sim_graph *graph = kit_end_capture(w, S(0));
     if (is_named_again) {
-        kit_alloc(w, 512, w->streams[0]);
-        EXPECT_RESULT(MEND_OK, mend_trim_wait(w->pool, 0, NULL));
+        kit_alloc(w, 512, S(0));
+        EXPECT_OK(mend_trim_wait(w->pool, 0, NULL));
     }
     return graph;
 }
 
-MEND_TEST(pool_capture_edges, a_capture_that_is_served_is_not_spoilt_where_streams_may_vanish)
+KIT_EACH(pool_capture_edges, a_capture_that_is_served_is_not_spoilt_where_streams_may_vanish, int,
+         is_named_again, 2, kit_open_with(w, 8 * MEND_MIB, may_vanish))
 {
-    for (int is_named_again = 0; is_named_again < 2; is_named_again++) {
-        mend_world w;
-        ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, may_vanish));
-        mend_sim_graph *graph = serve_and_want_more(&w, is_named_again != 0);
-        mend_sim_graph_destroy(w.sim, graph);
-        EXPECT_RESULT(MEND_OK, mend_trim_wait(w.pool, 0, NULL));
-        kit_close(&w);
-    }
+    mend_sim_graph *graph = serve_and_want_more(w, is_named_again != 0);
+    mend_sim_graph_destroy(w->sim, graph);
+    EXPECT_OK(mend_trim_wait(w->pool, 0, NULL));
 }
 
-MEND_TEST(pool_capture_edges, a_stream_known_from_its_capture_alone_is_not_forgotten_in_it)
+WORLD_TEST(pool_capture_edges, a_stream_known_from_its_capture_alone_is_not_forgotten_in_it)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    kit_begin_capture(&w, w.streams[0]);
-    kit_alloc(&w, 1 * MEND_MIB, w.streams[0]);
-    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_forget_stream(w.pool, w.streams[0]));
-    mend_sim_graph *graph = kit_end_capture(&w, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_forget_stream(w.pool, w.streams[0]));
-    mend_sim_graph_destroy(w.sim, graph);
-    kit_close(&w);
+    kit_begin_capture(w, S(0));
+    kit_alloc(w, 1 * MEND_MIB, S(0));
+    EXPECT_ERROR(CAPTURING, mend_forget_stream(w->pool, S(0)));
+    mend_sim_graph *graph = kit_end_capture(w, S(0));
+    EXPECT_OK(mend_forget_stream(w->pool, S(0)));
+    mend_sim_graph_destroy(w->sim, graph);
 }
 
-MEND_TEST(pool_capture_edges, captures_that_are_over_leave_nothing_behind)
+KIT_TEST_IN(pool_capture_edges, captures_that_are_over_leave_nothing_behind,
+            kit_open_with(w, 32 * MEND_MIB, NULL))
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 32 * MEND_MIB, NULL));
     uint32_t slots = 0;
     for (int i = 0; i < 50; i++) {
-        kit_begin_capture(&w, w.streams[0]);
-        kit_leave_in_flight(&w, block_bytes, w.streams[0], 10, w.streams[0]);
-        mend_sim_graph *graph = kit_end_capture(&w, w.streams[0]);
-        kit_launch_graph(&w, graph, w.streams[1]);
-        mend_sim_advance(w.sim, work_ns);
-        mend_sim_graph_destroy(w.sim, graph);
-        EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, NULL));
-        mend_stats stats = mend_world_stats(&w);
+        kit_begin_capture(w, S(0));
+        kit_leave_in_flight(w, block_bytes, S(0), 10, S(0));
+        mend_sim_graph *graph = kit_end_capture(w, S(0));
+        kit_launch_graph(w, graph, S(1));
+        mend_sim_advance(w->sim, work_ns);
+        mend_sim_graph_destroy(w->sim, graph);
+        EXPECT_OK(mend_trim(w->pool, 0, NULL));
+        mend_stats stats = mend_world_stats(w);
         EXPECT_U64_EQ(0, stats.captures + stats.reserved_bytes);
-        const uint32_t slots_now = w.pool->heap.streams.count;
+        const uint32_t slots_now = w->pool->heap.streams.count;
         slots = i == 1 ? slots_now : slots;
         EXPECT_TRUE(i < 2 || slots_now == slots);
     }
-    kit_close(&w);
 }

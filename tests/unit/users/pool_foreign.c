@@ -42,8 +42,8 @@ static void end_foreign(scene *s)
     mend_stream streams[] = {s->foreign, s->beside};
     for (int i = 0; i < 2; i++) {
         if (streams[i] != NULL) {
-            EXPECT_RESULT(MEND_OK, mend_forget_stream(s->w.pool, streams[i]));
-            EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(s->w.sim, streams[i]));
+            EXPECT_OK(mend_forget_stream(s->w.pool, streams[i]));
+            EXPECT_OK(mend_sim_stream_destroy(s->w.sim, streams[i]));
         }
     }
     EXPECT_INT_EQ(0, s->w.driver->device_close(s->w.driver, 1));
@@ -58,7 +58,7 @@ static void close_scene(scene *s)
 
 static void declare(scene *s, void *block, mend_stream stream)
 {
-    EXPECT_RESULT(MEND_OK, mend_record_stream(s->w.pool, block, stream));
+    EXPECT_OK(mend_record_stream(s->w.pool, block, stream));
 }
 
 /* A block of the pool's device, used for long on the other one. */
@@ -77,26 +77,10 @@ static void take_over(scene *s)
     mend_world_check(&s->w);
 }
 
-static void may_vanish(mend_world *w)
-{
-    w->pool_config.streams_may_vanish = 1;
-}
-
-static void waits_on_the_host(mend_world *w)
-{
-    w->pool_config.allow_stream_waits = -1;
-}
-
-static void both(mend_world *w)
-{
-    may_vanish(w);
-    waits_on_the_host(w);
-}
-
-static void knows_all(mend_world *w)
-{
-    w->pool_config.knows_all_streams = 1;
-}
+KIT_SETTING(may_vanish, w->pool_config.streams_may_vanish = 1);
+KIT_SETTING(waits_on_the_host, w->pool_config.allow_stream_waits = -1);
+KIT_SETTING(both, may_vanish(w), waits_on_the_host(w));
+KIT_SETTING(knows_all, w->pool_config.knows_all_streams = 1);
 
 static void use_and_take_over(void (*configure)(mend_world *), uint64_t on_device, uint64_t on_host)
 {
@@ -116,105 +100,86 @@ MEND_TEST(pool_foreign, a_block_used_there_is_not_used_again_before)
     use_and_take_over(both, 0, 1);
 }
 
-MEND_TEST(pool_foreign, a_stream_there_may_be_forgotten)
+KIT_RIG_EACH(pool_foreign, a_stream_there_may_be_forgotten, int, is_freed_before, 2, scene, r,
+             open_scene(r, NULL), close_scene(r))
 {
-    for (int is_freed_before = 0; is_freed_before < 2; is_freed_before++) {
-        scene s;
-        ASSERT_TRUE(open_scene(&s, NULL));
-        void *block = use_there(&s);
-        if (is_freed_before) {
-            kit_free(&s.w, block, s.w.streams[0]);
-        }
-        EXPECT_RESULT(MEND_OK, mend_forget_stream(s.w.pool, s.foreign));
-        EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(s.w.sim, s.foreign));
-        s.foreign = NULL;
-        if (!is_freed_before) {
-            kit_free(&s.w, block, s.w.streams[0]);
-        }
-        take_over(&s);
-        kit_expect_waits(&s.w, 1, 0);
-        close_scene(&s);
+    void *block = use_there(r);
+    if (is_freed_before) {
+        kit_free(&r->w, block, r->w.streams[0]);
     }
+    EXPECT_OK(mend_forget_stream(r->w.pool, r->foreign));
+    EXPECT_OK(mend_sim_stream_destroy(r->w.sim, r->foreign));
+    r->foreign = NULL;
+    if (!is_freed_before) {
+        kit_free(&r->w, block, r->w.streams[0]);
+    }
+    take_over(r);
+    kit_expect_waits(&r->w, 1, 0);
 }
 
-MEND_TEST(pool_foreign, a_stream_there_may_vanish)
+#define SCENE_TEST(suite, name, opening) KIT_RIG_TEST(suite, name, scene, opening, close_scene(r))
+
+SCENE_TEST(pool_foreign, a_stream_there_may_vanish, open_scene(r, may_vanish))
 {
-    scene s;
-    ASSERT_TRUE(open_scene(&s, may_vanish));
-    kit_free(&s.w, use_there(&s), s.w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(s.w.sim, s.foreign));
-    s.foreign = NULL;
-    take_over(&s);
-    kit_expect_waits(&s.w, 1, 0);
-    close_scene(&s);
+    kit_free(w, use_there(r), S(0));
+    EXPECT_OK(mend_sim_stream_destroy(w->sim, r->foreign));
+    r->foreign = NULL;
+    take_over(r);
+    kit_expect_waits(w, 1, 0);
 }
 
 /* The handle means another stream before the block is freed: no event can be recorded any more. */
-MEND_TEST(pool_foreign, what_no_event_covers_waits_for_the_context_there)
+SCENE_TEST(pool_foreign, what_no_event_covers_waits_for_the_context_there,
+           open_scene(r, may_vanish))
 {
-    scene s;
-    ASSERT_TRUE(open_scene(&s, may_vanish));
-    void *block = use_there(&s);
-    void *small = kit_alloc(&s.w, 512, s.w.streams[0]);
-    mend_stream gone = s.foreign;
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(s.w.sim, gone));
-    s.foreign = create_foreign(&s);
-    EXPECT_PTR_EQ(gone, s.foreign);
-    declare(&s, small, s.foreign);
-    kit_free(&s.w, block, s.w.streams[0]);
-    take_over(&s);
-    kit_expect_waits(&s.w, 0, 2); /* both contexts */
-    close_scene(&s);
+    void *block = use_there(r);
+    void *small = kit_alloc(w, 512, S(0));
+    mend_stream gone = r->foreign;
+    EXPECT_OK(mend_sim_stream_destroy(w->sim, gone));
+    r->foreign = create_foreign(r);
+    EXPECT_PTR_EQ(gone, r->foreign);
+    declare(r, small, r->foreign);
+    kit_free(w, block, S(0));
+    take_over(r);
+    kit_expect_waits(w, 0, 2); /* both contexts */
 }
 
-MEND_TEST(pool_foreign, what_was_freed_without_a_stream_waits_for_the_context_there)
+SCENE_TEST(pool_foreign, what_was_freed_without_a_stream_waits_for_the_context_there,
+           open_scene(r, NULL))
 {
-    scene s;
-    ASSERT_TRUE(open_scene(&s, NULL));
-    void *block = kit_alloc(&s.w, block_bytes, s.w.streams[0]);
-    void *small = kit_alloc(&s.w, 512, s.foreign);
-    kit_free(&s.w, small, s.foreign);
-    kit_use(&s.w, s.foreign, block, block_bytes, LONG);
-    kit_free(&s.w, block, MEND_NO_STREAM);
-    take_over(&s);
-    close_scene(&s);
+    void *block = kit_alloc(w, block_bytes, S(0));
+    kit_free(w, kit_alloc(w, 512, r->foreign), r->foreign);
+    kit_use(w, r->foreign, block, block_bytes, LONG);
+    kit_free(w, block, MEND_NO_STREAM);
+    take_over(r);
 }
 
 /* What was waited for all the same is counted. */
-MEND_TEST(pool_foreign, a_wait_that_is_refused_there_makes_nothing_idle)
+SCENE_TEST(pool_foreign, a_wait_that_is_refused_there_makes_nothing_idle, open_scene(r, NULL))
 {
-    scene s;
     void *block = NULL;
-    ASSERT_TRUE(open_scene(&s, NULL));
-    kit_free(&s.w, use_there(&s), MEND_NO_STREAM);
-    kit_fail(&s.w, "context_synchronize", 1, 0, MEND_DRIVER_UNKNOWN);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(s.w.pool, block_bytes, s.w.streams[0], &block));
-    kit_expect_waits(&s.w, 0, 2); /* for the event there, and for the own context */
-    take_over(&s);
-    close_scene(&s);
+    kit_free(w, use_there(r), MEND_NO_STREAM);
+    kit_fail(w, "context_synchronize", 1, 0, MEND_DRIVER_UNKNOWN);
+    EXPECT_ERROR(DRIVER, mend_alloc(w->pool, block_bytes, S(0), &block));
+    kit_expect_waits(w, 0, 2); /* for the event there, and for the own context */
+    take_over(r);
 }
 
-MEND_TEST(pool_foreign, where_all_streams_are_known_their_fences_suffice)
+SCENE_TEST(pool_foreign, where_all_streams_are_known_their_fences_suffice, open_scene(r, knows_all))
 {
-    scene s;
-    ASSERT_TRUE(open_scene(&s, knows_all));
-    kit_free(&s.w, use_there(&s), MEND_NO_STREAM);
-    take_over(&s);
-    kit_expect_waits(&s.w, 1, 0);
-    close_scene(&s);
+    kit_free(w, use_there(r), MEND_NO_STREAM);
+    take_over(r);
+    kit_expect_waits(w, 1, 0);
 }
 
-MEND_TEST(pool_foreign, memory_is_allocated_and_freed_there)
+SCENE_TEST(pool_foreign, memory_is_allocated_and_freed_there, open_scene(r, NULL))
 {
-    scene s;
-    ASSERT_TRUE(open_scene(&s, NULL));
-    const mend_stream streams[] = {s.foreign, s.w.streams[0], s.beside, s.foreign};
+    const mend_stream streams[] = {r->foreign, S(0), r->beside, r->foreign};
     for (int i = 0; i < 4; i++) {
-        kit_leave_in_flight(&s.w, block_bytes, streams[i], LONG, streams[i]);
-        mend_world_check(&s.w);
+        kit_leave_in_flight(w, block_bytes, streams[i], LONG, streams[i]);
+        mend_world_check(w);
     }
-    kit_expect_waits(&s.w, 3, 0);
-    close_scene(&s);
+    kit_expect_waits(w, 3, 0);
 }
 
 /* The pool holds the context there open until it ends. */
@@ -225,60 +190,52 @@ MEND_TEST(pool_foreign, the_end_of_a_pool_waits_for_work_there)
         ASSERT_TRUE(open_scene(&s, is_open ? NULL : may_vanish));
         kit_free(&s.w, use_there(&s), s.w.streams[0]);
         end_foreign(&s);
-        EXPECT_RESULT(MEND_OK, mend_pool_destroy(s.w.pool));
+        EXPECT_OK(mend_pool_destroy(s.w.pool));
         s.w.pool = NULL;
         mend_sim_advance(s.w.sim, 2 * LONG);
         mend_sim_ledger ledger = mend_world_ledger(&s.w);
         EXPECT_U64_EQ(0, ledger.violations);
         EXPECT_U64_EQ(1, ledger.contexts_open); /* the program's */
-        EXPECT_U64_EQ(0, ledger.chunks);
-        EXPECT_U64_EQ(0, ledger.events);
+        EXPECT_FIELDS(ledger, chunks, 0, events, 0);
         mend_sim_destroy(s.w.sim);
     }
 }
 
 /* A move of live blocks is for quiet points: the other device has to be quiet, too. */
-MEND_TEST(pool_foreign, compactions_wait_for_work_there)
+SCENE_TEST(pool_foreign, compactions_wait_for_work_there, open_scene(r, NULL))
 {
-    scene s;
     mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
-    ASSERT_TRUE(open_scene(&s, NULL));
     void *blocks[32];
-    void *all = kit_alloc(&s.w, 4 * MEND_MIB, s.w.streams[0]);
-    kit_free(&s.w, all, s.w.streams[0]);
+    kit_free(w, kit_alloc(w, 4 * MEND_MIB, S(0)), S(0));
     for (int i = 0; i < 32; i++) {
-        blocks[i] = kit_alloc(&s.w, MEND_MIB / 8, s.w.streams[0]);
-        declare(&s, blocks[i], s.foreign);
+        blocks[i] = kit_alloc(w, MEND_MIB / 8, S(0));
+        declare(r, blocks[i], r->foreign);
     }
     for (int i = 0; i < 32; i++) {
         if (i % 8 == 3) {
-            kit_use(&s.w, s.foreign, blocks[i], MEND_MIB / 8, LONG);
+            kit_use(w, r->foreign, blocks[i], MEND_MIB / 8, LONG);
         } else {
-            kit_free(&s.w, blocks[i], s.w.streams[0]);
+            kit_free(w, blocks[i], S(0));
         }
     }
-    EXPECT_RESULT(MEND_OK, mend_defrag(s.w.pool, NULL, &report));
+    EXPECT_OK(mend_defrag(w->pool, NULL, &report));
     EXPECT_TRUE(report.compactions > 0);
-    close_scene(&s);
 }
 
-MEND_TEST(pool_foreign, a_capture_there_forbids_to_wait_for_the_context)
+SCENE_TEST(pool_foreign, a_capture_there_forbids_to_wait_for_the_context, open_scene(r, NULL))
 {
-    scene s;
-    ASSERT_TRUE(open_scene(&s, NULL));
-    kit_free(&s.w, use_there(&s), MEND_NO_STREAM);
-    EXPECT_INT_EQ(0, s.w.driver->context_push(s.w.driver, s.second.context));
-    kit_begin_capture(&s.w, KIT_PER_THREAD);
-    EXPECT_INT_EQ(0, s.w.driver->context_pop(s.w.driver));
-    kit_expect_none(&s.w, block_bytes, s.w.streams[0], "");
-    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_pool_destroy(s.w.pool));
-    EXPECT_INT_EQ(0, s.w.driver->context_push(s.w.driver, s.second.context));
-    mend_sim_graph *graph = kit_end_capture(&s.w, KIT_PER_THREAD);
-    EXPECT_INT_EQ(0, s.w.driver->context_pop(s.w.driver));
+    kit_free(w, use_there(r), MEND_NO_STREAM);
+    EXPECT_INT_EQ(0, w->driver->context_push(w->driver, r->second.context));
+    kit_begin_capture(w, KIT_PER_THREAD);
+    EXPECT_INT_EQ(0, w->driver->context_pop(w->driver));
+    kit_expect_none(w, block_bytes, S(0), "");
+    EXPECT_ERROR(CAPTURING, mend_pool_destroy(w->pool));
+    EXPECT_INT_EQ(0, w->driver->context_push(w->driver, r->second.context));
+    mend_sim_graph *graph = kit_end_capture(w, KIT_PER_THREAD);
+    EXPECT_INT_EQ(0, w->driver->context_pop(w->driver));
     EXPECT_TRUE(graph != NULL);
-    mend_sim_graph_destroy(s.w.sim, graph);
-    take_over(&s);
-    close_scene(&s);
+    mend_sim_graph_destroy(w->sim, graph);
+    take_over(r);
 }
 
 /* Who it is nobody can tell before its capture has ended. */
@@ -298,16 +255,8 @@ static void use_in_capture(void (*configure)(mend_world *))
     close_scene(&s);
 }
 
-static void has_no_capture_checks(mend_world *w)
-{
-    w->pool_config.capture_checks = -1;
-}
-
-static void neither(mend_world *w)
-{
-    may_vanish(w);
-    has_no_capture_checks(w);
-}
+KIT_SETTING(has_no_capture_checks, w->pool_config.capture_checks = -1);
+KIT_SETTING(neither, may_vanish(w), has_no_capture_checks(w));
 
 MEND_TEST(pool_foreign, a_stream_there_may_be_met_in_a_capture)
 {
@@ -331,11 +280,11 @@ MEND_TEST(pool_foreign, a_stream_that_cannot_be_distinguished_is_an_error)
         void *block = kit_alloc(&s.w, block_bytes, s.w.streams[0]);
         uint64_t open = mend_world_ledger(&s.w).contexts_open;
         kit_fail(&s.w, faults[i].call, faults[i].after_calls, 0, MEND_DRIVER_UNKNOWN);
-        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_record_stream(s.w.pool, block, s.foreign));
-        EXPECT_U64_EQ(open, mend_world_ledger(&s.w).contexts_open);
+        EXPECT_ERROR(DRIVER, mend_record_stream(s.w.pool, block, s.foreign));
+        EXPECT_LEDGER(&s.w, contexts_open, open);
         mend_world_check(&s.w);
         declare(&s, block, s.foreign);
-        EXPECT_U64_EQ(open + 1, mend_world_ledger(&s.w).contexts_open);
+        EXPECT_LEDGER(&s.w, contexts_open, open + 1);
         close_scene(&s);
     }
 }

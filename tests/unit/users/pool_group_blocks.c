@@ -8,37 +8,34 @@ enum { MOST_BLOCKS = 64 };
 
 static mend_group *create_group(mend_world *w)
 {
-    mend_group *group = NULL;
-    EXPECT_RESULT(MEND_OK, mend_group_create(w->pool, &group));
+    mend_group *group = kit_group(w);
     return group;
 }
 
 static mend_result alloc_with(mend_world *w, uint64_t size_bytes, mend_stream stream,
                               mend_group *group, void *address, void **pointer)
 {
-    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
-    options.group = group;
-    options.address = address;
-    options.tag = 7;
-    return mend_alloc_with(w->pool, size_bytes, stream, &options, pointer);
+    return mend_alloc_with(
+        w->pool, size_bytes, stream,
+        KIT_OPTIONS(mend_alloc_options, .group = group, .address = address, .tag = 7), pointer);
 }
 
 static void *alloc_in(mend_world *w, uint64_t size_bytes, mend_stream stream, mend_group *group)
 {
     void *block = NULL;
-    EXPECT_RESULT(MEND_OK, alloc_with(w, size_bytes, stream, group, NULL, &block));
+    EXPECT_OK(alloc_with(w, size_bytes, stream, group, NULL, &block));
     return block;
 }
 
 static void free_in(mend_group *group, void *block, mend_stream stream)
 {
-    EXPECT_RESULT(MEND_OK, mend_group_free(group, block, stream));
+    EXPECT_OK(mend_group_free(group, block, stream));
 }
 
 static size_t list(mend_group *group, mend_group_block blocks[MOST_BLOCKS])
 {
     size_t count = 0;
-    EXPECT_RESULT(MEND_OK, mend_group_get_blocks(group, blocks, MOST_BLOCKS, &count));
+    EXPECT_OK(mend_group_get_blocks(group, blocks, MOST_BLOCKS, &count));
     EXPECT_TRUE(count <= MOST_BLOCKS);
     return count;
 }
@@ -55,85 +52,73 @@ static void expect_blocks(mend_group *group, const mend_group_block *expected, s
     }
 }
 
-/* ---- a named group ---- */
+#define WORLD_TEST(suite, name)    KIT_TEST_IN(suite, name, kit_open_with(w, 8 * MEND_MIB, NULL))
+#define WORLD_64_TEST(suite, name) KIT_TEST_IN(suite, name, kit_open_with(w, 64 * MEND_MIB, NULL))
 
-MEND_TEST(pool_group_blocks, a_named_group_need_not_be_begun)
+WORLD_TEST(pool_group_blocks, a_named_group_need_not_be_begun)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    mend_group *group = create_group(&w);
-    void *first = alloc_in(&w, 5 * MEND_MIB, w.streams[0], group);
-    free_in(group, first, w.streams[0]);
-    kit_expect_none(&w, 5 * MEND_MIB, w.streams[0], "Releasing groups");
-    EXPECT_PTR_EQ(first, alloc_in(&w, 5 * MEND_MIB, w.streams[0], group));
-    kit_free(&w, first, w.streams[0]);
-    kit_expect_none(&w, 5 * MEND_MIB, w.streams[0], "Releasing groups");
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, w.streams[0]));
-    kit_alloc_used(&w, 5 * MEND_MIB, w.streams[1], 10);
-    kit_close(&w);
+    mend_group *group = create_group(w);
+    void *first = alloc_in(w, 5 * MEND_MIB, S(0), group);
+    free_in(group, first, S(0));
+    kit_expect_none(w, 5 * MEND_MIB, S(0), "Releasing groups");
+    EXPECT_PTR_EQ(first, alloc_in(w, 5 * MEND_MIB, S(0), group));
+    kit_free(w, first, S(0));
+    kit_expect_none(w, 5 * MEND_MIB, S(0), "Releasing groups");
+    EXPECT_OK(mend_group_release(group, S(0)));
+    kit_alloc_used(w, 5 * MEND_MIB, S(1), 10);
 }
 
-MEND_TEST(pool_group_blocks, the_group_keeps_a_block_of_no_group_that_its_graph_uses)
+WORLD_TEST(pool_group_blocks, the_group_keeps_a_block_of_no_group_that_its_graph_uses)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    mend_group *group = create_group(&w);
-    void *before = kit_alloc_used(&w, 5 * MEND_MIB, w.streams[0], 10);
-    kit_begin_capture(&w, w.streams[0]);
-    kit_use(&w, w.streams[0], before, 5 * MEND_MIB, 1000);
-    free_in(group, before, w.streams[0]);
-    mend_sim_graph *graph = kit_end_capture(&w, w.streams[0]);
-    mend_sim_advance(w.sim, 1000000);
-    kit_expect_none(&w, 5 * MEND_MIB, w.streams[0], "Releasing groups");
-    kit_launch_graph(&w, graph, w.streams[1]);
-    mend_sim_graph_destroy(w.sim, graph);
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, w.streams[1]));
-    kit_alloc_used(&w, 5 * MEND_MIB, w.streams[0], 10);
-    kit_close(&w);
+    mend_group *group = create_group(w);
+    void *before = kit_alloc_used(w, 5 * MEND_MIB, S(0), 10);
+    kit_begin_capture(w, S(0));
+    kit_use(w, S(0), before, 5 * MEND_MIB, 1000);
+    free_in(group, before, S(0));
+    mend_sim_graph *graph = kit_end_capture(w, S(0));
+    mend_sim_advance(w->sim, 1000000);
+    kit_expect_none(w, 5 * MEND_MIB, S(0), "Releasing groups");
+    kit_launch_graph(w, graph, S(1));
+    mend_sim_graph_destroy(w->sim, graph);
+    EXPECT_OK(mend_group_release(group, S(1)));
+    kit_alloc_used(w, 5 * MEND_MIB, S(0), 10);
 }
 
 /* Nothing but the request tells the pool of this capture: it must not wait for the context. */
-MEND_TEST(pool_group_blocks, a_capture_that_uses_a_named_group_is_not_spoilt)
+WORLD_TEST(pool_group_blocks, a_capture_that_uses_a_named_group_is_not_spoilt)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    mend_group *group = create_group(&w);
-    free_in(group, alloc_in(&w, 512, w.streams[0], group), w.streams[0]);
-    kit_leave_in_flight(&w, 3 * MEND_MIB, w.streams[1], 1000, MEND_NO_STREAM);
-    kit_begin_capture(&w, w.streams[0]);
-    void *block = alloc_in(&w, 4 * MEND_MIB, w.streams[0], group);
-    kit_use(&w, w.streams[0], block, 4 * MEND_MIB, 10);
-    kit_expect_none(&w, 3 * MEND_MIB, w.streams[1], "Ending the capture");
-    EXPECT_U64_EQ(0, mend_world_ledger(&w).host_syncs);
-    mend_sim_graph *graph = kit_end_capture(&w, w.streams[0]);
-    kit_launch_graph(&w, graph, w.streams[0]);
-    kit_alloc_used(&w, 3 * MEND_MIB, w.streams[1], 10);
-    mend_sim_graph_destroy(w.sim, graph);
-    kit_close(&w);
+    mend_group *group = create_group(w);
+    free_in(group, alloc_in(w, 512, S(0), group), S(0));
+    kit_leave_in_flight(w, 3 * MEND_MIB, S(1), 1000, MEND_NO_STREAM);
+    kit_begin_capture(w, S(0));
+    void *block = alloc_in(w, 4 * MEND_MIB, S(0), group);
+    kit_use(w, S(0), block, 4 * MEND_MIB, 10);
+    kit_expect_none(w, 3 * MEND_MIB, S(1), "Ending the capture");
+    EXPECT_LEDGER(w, host_syncs, 0);
+    mend_sim_graph *graph = kit_end_capture(w, S(0));
+    kit_launch_graph(w, graph, S(0));
+    kit_alloc_used(w, 3 * MEND_MIB, S(1), 10);
+    mend_sim_graph_destroy(w->sim, graph);
 }
 
-MEND_TEST(pool_group_blocks, a_block_tells_its_group_and_tag)
+WORLD_TEST(pool_group_blocks, a_block_tells_its_group_and_tag)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    mend_group *group = create_group(&w);
-    mend_block_info info = MEND_BLOCK_INFO_INIT;
-    char *block = alloc_in(&w, 1000, w.streams[0], group);
-    EXPECT_RESULT(MEND_OK, mend_get_block_info(w.pool, block + 999, &info));
+    mend_group *group = create_group(w);
+    char *block = alloc_in(w, 1000, S(0), group);
+    mend_block_info info = kit_info(w, block + 999);
     EXPECT_PTR_EQ(group, info.group);
     EXPECT_U64_EQ(7, info.tag);
     void *other = NULL;
-    EXPECT_RESULT(MEND_OK, alloc_with(&w, 1000, w.streams[0], NULL, NULL, &other));
-    EXPECT_RESULT(MEND_OK, mend_get_block_info(w.pool, other, &info));
+    EXPECT_OK(alloc_with(w, 1000, S(0), NULL, NULL, &other));
+    info = kit_info(w, other);
     EXPECT_PTR_EQ(NULL, info.group);
     EXPECT_U64_EQ(7, info.tag);
-    kit_free(&w, other, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_get_block_info(w.pool, kit_alloc(&w, 1000, w.streams[0]), &info));
+    kit_free(w, other, S(0));
+    info = kit_info(w, kit_alloc(w, 1000, S(0)));
     EXPECT_U64_EQ(0, info.tag); /* the number was that of the block before */
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, w.streams[0]));
-    EXPECT_RESULT(MEND_OK, mend_get_block_info(w.pool, block, &info));
+    EXPECT_OK(mend_group_release(group, S(0)));
+    info = kit_info(w, block);
     EXPECT_PTR_EQ(NULL, info.group); /* it outlives the group */
-    kit_close(&w);
 }
 
 MEND_TEST(pool_group_blocks, options_that_are_not_possible_are_refused)
@@ -145,77 +130,60 @@ MEND_TEST(pool_group_blocks, options_that_are_not_possible_are_refused)
     mend_group *group = create_group(&another);
     void *block = &w;
     mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_alloc_with(w.pool, 512, NULL, NULL, &block));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
-                  alloc_with(&w, 512, w.streams[0], group, NULL, &block));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
-                  alloc_with(&another, 512, MEND_NO_STREAM, group, NULL, &block));
+    EXPECT_INVALID(mend_alloc_with(w.pool, 512, NULL, NULL, &block));
+    EXPECT_INVALID(alloc_with(&w, 512, w.streams[0], group, NULL, &block));
+    EXPECT_INVALID(alloc_with(&another, 512, MEND_NO_STREAM, group, NULL, &block));
     options.struct_size = sizeof(options) + 8;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
-                  mend_alloc_with(w.pool, 512, NULL, &options, &block));
+    EXPECT_INVALID(mend_alloc_with(w.pool, 512, NULL, &options, &block));
     options.struct_size = sizeof(size_t) + 1;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
-                  mend_alloc_with(w.pool, 512, NULL, &options, &block));
+    EXPECT_INVALID(mend_alloc_with(w.pool, 512, NULL, &options, &block));
     options = (mend_alloc_options)MEND_ALLOC_OPTIONS_INIT;
     options.alignment_bytes = 3;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
-                  mend_alloc_with(w.pool, 512, NULL, &options, &block));
+    EXPECT_INVALID(mend_alloc_with(w.pool, 512, NULL, &options, &block));
     options.alignment_bytes = 1024;
     options.address = (void *)(uintptr_t)(1024 + 512);
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
-                  mend_alloc_with(w.pool, 512, NULL, &options, &block));
+    EXPECT_INVALID(mend_alloc_with(w.pool, 512, NULL, &options, &block));
     EXPECT_PTR_EQ(&w, block);
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_group_free(NULL, block, NULL));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_group_free(group, block, MEND_NO_STREAM));
-    EXPECT_RESULT(MEND_OK, mend_group_free(group, NULL, NULL));
-    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER, mend_group_free(group, block, NULL));
+    EXPECT_INVALID(mend_group_free(NULL, block, NULL));
+    EXPECT_INVALID(mend_group_free(group, block, MEND_NO_STREAM));
+    EXPECT_OK(mend_group_free(group, NULL, NULL));
+    EXPECT_ERROR(FOREIGN_POINTER, mend_group_free(group, block, NULL));
     kit_close(&another);
     kit_close(&w);
 }
 
-/* ---- a named address ---- */
-
-MEND_TEST(pool_group_blocks, a_block_begins_at_the_address_that_was_named)
+WORLD_TEST(pool_group_blocks, a_block_begins_at_the_address_that_was_named)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    char *all = kit_alloc(&w, 4 * MEND_MIB, w.streams[0]);
-    kit_free(&w, all, w.streams[0]);
+    char *all = kit_alloc(w, 4 * MEND_MIB, S(0));
+    kit_free(w, all, S(0));
     void *block = NULL;
     char *middle = all + MEND_MIB;
-    EXPECT_RESULT(MEND_OK, alloc_with(&w, 700, w.streams[0], NULL, middle, &block));
+    EXPECT_OK(alloc_with(w, 700, S(0), NULL, middle, &block));
     EXPECT_PTR_EQ(middle, block);
     void *none = NULL;
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_ADDRESSES, /* taken, in part */
-                  alloc_with(&w, 1024, w.streams[0], NULL, middle - 512, &none));
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_ADDRESSES, /* in use by the other stream */
-                  alloc_with(&w, 512, w.streams[1], NULL, all, &none));
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_ADDRESSES, /* more than is mapped there */
-                  alloc_with(&w, 8 * MEND_MIB, w.streams[0], NULL, middle + 1024, &none));
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_ADDRESSES,
-                  alloc_with(&w, 512, w.streams[0], NULL, (void *)(uintptr_t)512, &none));
+    EXPECT_ERROR(OUT_OF_ADDRESSES, /* taken, in part */
+                 alloc_with(w, 1024, S(0), NULL, middle - 512, &none));
+    EXPECT_ERROR(OUT_OF_ADDRESSES, /* in use by the other stream */
+                 alloc_with(w, 512, S(1), NULL, all, &none));
+    EXPECT_ERROR(OUT_OF_ADDRESSES, /* more than is mapped there */
+                 alloc_with(w, 8 * MEND_MIB, S(0), NULL, middle + 1024, &none));
+    EXPECT_ERROR(OUT_OF_ADDRESSES, alloc_with(w, 512, S(0), NULL, (void *)(uintptr_t)512, &none));
     EXPECT_PTR_EQ(NULL, none);
-    kit_close(&w);
 }
 
-/* ---- all blocks of a group ---- */
-
-MEND_TEST(pool_group_blocks, they_are_listed_by_address)
+WORLD_64_TEST(pool_group_blocks, they_are_listed_by_address)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 64 * MEND_MIB, NULL));
-    mend_group *group = create_group(&w);
-    mend_group *other = create_group(&w);
+    mend_group *group = create_group(w);
+    mend_group *other = create_group(w);
     size_t count = 9;
-    EXPECT_RESULT(MEND_OK, mend_group_get_blocks(group, NULL, 0, &count));
+    EXPECT_OK(mend_group_get_blocks(group, NULL, 0, &count));
     EXPECT_U64_EQ(0, count);
-    mend_group_block expected[2] = {{NULL, 3 * MEND_MIB, w.streams[1], 7},
-                                    {NULL, 600, w.streams[0], 7}};
+    mend_group_block expected[2] = {{NULL, 3 * MEND_MIB, S(1), 7}, {NULL, 600, S(0), 7}};
     for (int i = 0; i < 2; i++) {
-        expected[i].pointer = alloc_in(&w, expected[i].size_bytes, expected[i].stream, group);
+        expected[i].pointer = alloc_in(w, expected[i].size_bytes, expected[i].stream, group);
     }
-    alloc_in(&w, 512, w.streams[0], other);
-    kit_alloc(&w, 512, w.streams[0]);
+    alloc_in(w, 512, S(0), other);
+    kit_alloc(w, 512, S(0));
     if (expected[0].pointer > expected[1].pointer) {
         mend_group_block first = expected[1];
         expected[1] = expected[0];
@@ -223,43 +191,39 @@ MEND_TEST(pool_group_blocks, they_are_listed_by_address)
     }
     expect_blocks(group, expected, 2);
     mend_group_block untouched = {.tag = 99};
-    EXPECT_RESULT(MEND_OK, mend_group_get_blocks(group, &untouched, 1, &count));
+    EXPECT_OK(mend_group_get_blocks(group, &untouched, 1, &count));
     EXPECT_U64_EQ(2, count);
     EXPECT_U64_EQ(99, untouched.tag);
-    kit_close(&w);
 }
 
 /* As a framework does: two graphs of a tree leave other blocks behind their common one. */
-MEND_TEST(pool_group_blocks, a_checkpoint_is_restored_at_its_addresses)
+WORLD_64_TEST(pool_group_blocks, a_checkpoint_is_restored_at_its_addresses)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 64 * MEND_MIB, NULL));
-    mend_group *group = create_group(&w);
+    mend_group *group = create_group(w);
     mend_group_block checkpoint[MOST_BLOCKS];
-    void *kept = alloc_in(&w, MEND_MIB, w.streams[0], group);
-    void *temporary = alloc_in(&w, 3 * MEND_MIB, w.streams[0], group);
-    void *output = alloc_in(&w, 700, w.streams[1], group);
-    kit_use(&w, w.streams[0], kept, MEND_MIB, 10);
-    free_in(group, temporary, w.streams[0]);
+    void *kept = alloc_in(w, MEND_MIB, S(0), group);
+    void *temporary = alloc_in(w, 3 * MEND_MIB, S(0), group);
+    void *output = alloc_in(w, 700, S(1), group);
+    kit_use(w, S(0), kept, MEND_MIB, 10);
+    free_in(group, temporary, S(0));
     size_t count = list(group, checkpoint);
     ASSERT_U64_EQ(2, count);
-    free_in(group, output, w.streams[1]);
-    void *later = alloc_in(&w, 2 * MEND_MIB, w.streams[0], group); /* where `temporary` was */
-    void *beside = kit_alloc_used(&w, 512, w.streams[0], 10);
-    EXPECT_RESULT(MEND_OK, mend_group_set_blocks(group, checkpoint, count));
+    free_in(group, output, S(1));
+    void *later = alloc_in(w, 2 * MEND_MIB, S(0), group); /* where `temporary` was */
+    void *beside = kit_alloc_used(w, 512, S(0), 10);
+    EXPECT_OK(mend_group_set_blocks(group, checkpoint, count));
     expect_blocks(group, checkpoint, count);
     mend_block_info info = MEND_BLOCK_INFO_INIT;
-    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_get_block_info(w.pool, later, &info));
-    EXPECT_RESULT(MEND_OK, mend_get_block_info(w.pool, output, &info));
+    EXPECT_ERROR(DOUBLE_FREE, mend_get_block_info(w->pool, later, &info));
+    EXPECT_OK(mend_get_block_info(w->pool, output, &info));
     EXPECT_U64_EQ(700, info.requested_bytes);
-    EXPECT_RESULT(MEND_OK, mend_audit(w.pool));
-    kit_use(&w, w.streams[0], kept, MEND_MIB, 10); /* its bytes are those from before */
-    kit_use(&w, w.streams[0], beside, 512, 10);
-    EXPECT_PTR_EQ(temporary, alloc_in(&w, 3 * MEND_MIB, w.streams[0], group));
-    EXPECT_RESULT(MEND_OK, mend_group_set_blocks(group, NULL, 0));
+    EXPECT_OK(mend_audit(w->pool));
+    kit_use(w, S(0), kept, MEND_MIB, 10); /* its bytes are those from before */
+    kit_use(w, S(0), beside, 512, 10);
+    EXPECT_PTR_EQ(temporary, alloc_in(w, 3 * MEND_MIB, S(0), group));
+    EXPECT_OK(mend_group_set_blocks(group, NULL, 0));
     expect_blocks(group, NULL, 0);
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, w.streams[0]));
-    kit_close(&w);
+    EXPECT_OK(mend_group_release(group, S(0)));
 }
 
 /* A checkpoint that cannot be restored, with a word of the reason. */
@@ -268,21 +232,19 @@ static void expect_refusal(mend_group *group, const mend_group_block *blocks, si
 {
     mend_group_block before[MOST_BLOCKS];
     size_t live = list(group, before);
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_group_set_blocks(group, blocks, count));
+    EXPECT_INVALID(mend_group_set_blocks(group, blocks, count));
     kit_expect_words(words);
     expect_blocks(group, before, live);
 }
 
-MEND_TEST(pool_group_blocks, a_checkpoint_that_cannot_be_restored_changes_nothing)
+WORLD_64_TEST(pool_group_blocks, a_checkpoint_that_cannot_be_restored_changes_nothing)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 64 * MEND_MIB, NULL));
-    mend_group *group = create_group(&w);
-    char *block = alloc_in(&w, 4096, w.streams[0], group);
-    char *freed = alloc_in(&w, 4096, w.streams[0], group);
-    char *outside = kit_alloc(&w, 4096, w.streams[0]);
-    free_in(group, freed, w.streams[0]);
-    mend_group_block two[2] = {{block, 4096, w.streams[0], 0}, {freed, 4096, w.streams[0], 0}};
+    mend_group *group = create_group(w);
+    char *block = alloc_in(w, 4096, S(0), group);
+    char *freed = alloc_in(w, 4096, S(0), group);
+    char *outside = kit_alloc(w, 4096, S(0));
+    free_in(group, freed, S(0));
+    mend_group_block two[2] = {{block, 4096, S(0), 0}, {freed, 4096, S(0), 0}};
     two[1].pointer = block + 512;
     expect_refusal(group, two, 2, "overlaps");
     two[1].pointer = freed + 1;
@@ -297,84 +259,71 @@ MEND_TEST(pool_group_blocks, a_checkpoint_that_cannot_be_restored_changes_nothin
     two[1].size_bytes = 4096;
     two[1].stream = MEND_NO_STREAM;
     expect_refusal(group, two, 2, "has a stream");
-    two[1].stream = w.streams[0];
-    kit_leave_in_flight(&w, 8192, w.streams[1], 1000, w.streams[1]);
-    mend_group_block busy = {NULL, 8192, w.streams[0], 0};
-    busy.pointer = kit_leave_in_flight(&w, 8192, w.streams[1], 1000, w.streams[1]);
+    two[1].stream = S(0);
+    kit_leave_in_flight(w, 8192, S(1), 1000, S(1));
+    mend_group_block busy = {NULL, 8192, S(0), 0};
+    busy.pointer = kit_leave_in_flight(w, 8192, S(1), 1000, S(1));
     expect_refusal(group, &busy, 1, "work outside of the group");
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_group_set_blocks(NULL, two, 2));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_group_set_blocks(group, NULL, 2));
-    EXPECT_RESULT(MEND_OK, mend_group_set_blocks(group, two, 2));
-    kit_close(&w);
+    EXPECT_INVALID(mend_group_set_blocks(NULL, two, 2));
+    EXPECT_INVALID(mend_group_set_blocks(group, NULL, 2));
+    EXPECT_OK(mend_group_set_blocks(group, two, 2));
 }
 
-MEND_TEST(pool_group_blocks, a_block_of_another_stream_is_not_the_same)
+WORLD_64_TEST(pool_group_blocks, a_block_of_another_stream_is_not_the_same)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 64 * MEND_MIB, NULL));
-    mend_group *group = create_group(&w);
-    mend_group_block one = {alloc_in(&w, 4096, w.streams[0], group), 4096, w.streams[1], 3};
-    EXPECT_RESULT(MEND_OK, mend_group_set_blocks(group, &one, 1));
+    mend_group *group = create_group(w);
+    mend_group_block one = {alloc_in(w, 4096, S(0), group), 4096, S(1), 3};
+    EXPECT_OK(mend_group_set_blocks(group, &one, 1));
     expect_blocks(group, &one, 1);
-    kit_close(&w);
 }
 
-static void of_small_chunks(mend_world *w)
-{
-    w->placement.chunk_bytes = MEND_MIB;
-}
+KIT_SETTING(of_small_chunks, w->placement.chunk_bytes = MEND_MIB);
 
 /* Lists that were never true: the group has moved the chunks of the first block, which cannot go
  * back as long as the other one uses them. */
-MEND_TEST(pool_group_blocks, a_chunk_is_at_one_address)
+KIT_TEST_IN(pool_group_blocks, a_chunk_is_at_one_address,
+            kit_open_with(w, 8 * MEND_MIB, of_small_chunks))
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, of_small_chunks));
-    mend_group *group = create_group(&w);
-    const mend_stream stream = w.streams[0];
-    free_in(group, alloc_in(&w, 5 * MEND_MIB, stream, group), stream);
-    mend_group_block first = {alloc_in(&w, 3 * MEND_MIB, stream, group), 3 * MEND_MIB, stream, 7};
-    mend_group_block behind = {alloc_in(&w, 2 * MEND_MIB, stream, group), 2 * MEND_MIB, stream, 7};
+    mend_group *group = create_group(w);
+    const mend_stream stream = S(0);
+    free_in(group, alloc_in(w, 5 * MEND_MIB, stream, group), stream);
+    mend_group_block first = {alloc_in(w, 3 * MEND_MIB, stream, group), 3 * MEND_MIB, stream, 7};
+    mend_group_block behind = {alloc_in(w, 2 * MEND_MIB, stream, group), 2 * MEND_MIB, stream, 7};
     free_in(group, first.pointer, stream);
-    mend_group_block later = {alloc_in(&w, 5 * MEND_MIB, stream, group), 5 * MEND_MIB, stream, 7};
-    EXPECT_TRUE(mend_world_stats(&w).chunks_moved > 0);
+    mend_group_block later = {alloc_in(w, 5 * MEND_MIB, stream, group), 5 * MEND_MIB, stream, 7};
+    EXPECT_TRUE(mend_world_stats(w).chunks_moved > 0);
     mend_group_block both[3] = {first, behind, later};
     expect_refusal(group, both, 3, "another block lies there");
     free_in(group, later.pointer, stream);
     expect_refusal(group, both, 3, "its memory was at another address");
-    EXPECT_RESULT(MEND_OK, mend_group_set_blocks(group, both, 2));
+    EXPECT_OK(mend_group_set_blocks(group, both, 2));
     both[1] = later;
-    EXPECT_RESULT(MEND_OK, mend_group_set_blocks(group, &both[1], 1));
-    kit_close(&w);
+    EXPECT_OK(mend_group_set_blocks(group, &both[1], 1));
 }
 
-MEND_TEST(pool_group_blocks, a_stream_that_was_forgotten_leaves_them_restorable)
+WORLD_64_TEST(pool_group_blocks, a_stream_that_was_forgotten_leaves_them_restorable)
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 64 * MEND_MIB, NULL));
-    mend_group *group = create_group(&w);
+    mend_group *group = create_group(w);
     mend_group_block checkpoint[MOST_BLOCKS];
-    alloc_in(&w, MEND_MIB, w.streams[0], group);
+    alloc_in(w, MEND_MIB, S(0), group);
     size_t count = list(group, checkpoint);
-    EXPECT_RESULT(MEND_OK, mend_forget_stream(w.pool, w.streams[0]));
-    EXPECT_RESULT(MEND_OK, mend_group_set_blocks(group, NULL, 0));
-    EXPECT_RESULT(MEND_OK, mend_audit(w.pool));
-    kit_expect_none(&w, 64 * MEND_MIB, w.streams[1], "Releasing groups");
-    EXPECT_RESULT(MEND_OK, mend_group_set_blocks(group, checkpoint, count));
+    EXPECT_OK(mend_forget_stream(w->pool, S(0)));
+    EXPECT_OK(mend_group_set_blocks(group, NULL, 0));
+    EXPECT_OK(mend_audit(w->pool));
+    kit_expect_none(w, 64 * MEND_MIB, S(1), "Releasing groups");
+    EXPECT_OK(mend_group_set_blocks(group, checkpoint, count));
     expect_blocks(group, checkpoint, count);
-    EXPECT_RESULT(MEND_OK, mend_audit(w.pool));
-    kit_close(&w);
+    EXPECT_OK(mend_audit(w->pool));
 }
 
-MEND_TEST(pool_group_blocks, a_restoration_without_host_memory_changes_nothing)
+KIT_TEST_IN(pool_group_blocks, a_restoration_without_host_memory_changes_nothing,
+            kit_open_with(w, 64 * MEND_MIB, NULL))
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 64 * MEND_MIB, NULL));
-    mend_group *group = create_group(&w);
+    mend_group *group = create_group(w);
     mend_group_block checkpoint[MOST_BLOCKS];
     mend_group_block before[MOST_BLOCKS];
     for (int i = 0; i < MOST_BLOCKS; i++) {
-        alloc_in(&w, 512 * (uint64_t)(i + 1), w.streams[i % 2], group);
+        alloc_in(w, 512 * (uint64_t)(i + 1), S(i % 2), group);
     }
     size_t count = list(group, checkpoint);
     for (size_t i = 0; i < count; i += 2) {
@@ -385,23 +334,16 @@ MEND_TEST(pool_group_blocks, a_restoration_without_host_memory_changes_nothing)
     uint64_t refusals = 0;
     for (; result == MEND_ERROR_OUT_OF_HOST_MEMORY; refusals++) {
         ASSERT_TRUE(refusals < 100);
-        mend_test_fail_host_memory_after(refusals, 1);
-        mend_test_watch_host_memory(true);
-        result = mend_group_set_blocks(group, checkpoint, count);
-        mend_test_watch_host_memory(false);
-        mend_test_heal_host_memory();
+        result = mend_test_starve(refusals, 1, mend_group_set_blocks(group, checkpoint, count));
         if (result != MEND_OK) {
             expect_blocks(group, before, left);
-            EXPECT_RESULT(MEND_OK, mend_audit(w.pool));
+            EXPECT_OK(mend_audit(w->pool));
         }
     }
-    EXPECT_RESULT(MEND_OK, result);
+    EXPECT_OK(result);
     EXPECT_TRUE(refusals > 1);
     expect_blocks(group, checkpoint, count);
-    kit_close(&w);
 }
-
-/* ---- at random ---- */
 
 enum { CHECKPOINTS = 4 };
 
@@ -430,8 +372,7 @@ static void take_step(random_group *r)
         r->counts[which] = count;
         break;
     case 1:
-        EXPECT_RESULT(MEND_OK,
-                      mend_group_set_blocks(r->group, r->checkpoints[which], r->counts[which]));
+        EXPECT_OK(mend_group_set_blocks(r->group, r->checkpoints[which], r->counts[which]));
         expect_blocks(r->group, r->checkpoints[which], r->counts[which]);
         break;
     case 2:
@@ -465,11 +406,11 @@ MEND_TEST(pool_group_blocks, any_checkpoint_of_the_past_is_restored)
             take_step(&r);
             mend_world_check(&r.w);
         }
-        EXPECT_RESULT(MEND_OK, mend_group_set_blocks(r.group, NULL, 0));
-        EXPECT_RESULT(MEND_OK, mend_group_release(r.group, MEND_NO_STREAM));
+        EXPECT_OK(mend_group_set_blocks(r.group, NULL, 0));
+        EXPECT_OK(mend_group_release(r.group, MEND_NO_STREAM));
         mend_sim_advance(r.w.sim, UINT64_C(1) << 30);
-        EXPECT_RESULT(MEND_OK, mend_trim_wait(r.w.pool, 0, NULL));
-        EXPECT_U64_EQ(0, mend_world_stats(&r.w).reserved_bytes);
+        EXPECT_OK(mend_trim_wait(r.w.pool, 0, NULL));
+        EXPECT_STATS(&r.w, reserved_bytes, 0);
         kit_close(&r.w);
     }
 }

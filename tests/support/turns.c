@@ -1,4 +1,4 @@
-#include "tests/model/turns.h"
+#include "tests/support/turns.h"
 
 #include <stddef.h>
 

@@ -2,8 +2,8 @@
  * Real threads that take turns: one runs, all others wait. So a test uses several threads, for what
  * a thread means to the driver, and repeats exactly.
  */
-#ifndef MEND_TESTS_MODEL_TURNS_H
-#define MEND_TESTS_MODEL_TURNS_H
+#ifndef MEND_TESTS_SUPPORT_TURNS_H
+#define MEND_TESTS_SUPPORT_TURNS_H
 
 #include <pthread.h>
 #include <stdbool.h>

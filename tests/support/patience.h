@@ -1,0 +1,13 @@
+/*
+ * Mend waits for other processes by the wall clock, which a busy machine lets run out. In programs
+ * that are linked with --wrap for mend_share_now_ms it stands still.
+ */
+#ifndef MEND_TESTS_SUPPORT_PATIENCE_H
+#define MEND_TESTS_SUPPORT_PATIENCE_H
+
+#include <stdbool.h>
+
+/* Whether the clock runs: for a test of what happens when patience ends. */
+void mend_test_let_patience_end(bool ends);
+
+#endif

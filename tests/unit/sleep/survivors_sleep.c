@@ -1,0 +1,91 @@
+/* What a sleep, a wake and mend_quiesce do with memory that others know, or that is short. */
+#include "mend/mend_share.h"
+#include "tests/unit/sleep/sleep_rig.h"
+
+static void shareable(mend_world *w)
+{
+    w->pool_config.shareable = 1;
+    w->pool_config.limit_bytes = 3 * MEND_MIB;
+    w->placement.chunk_bytes = MEND_MIB;
+}
+
+/* The driver does not unmap the old addresses of chunks that have moved. */
+MEND_TEST(survivors_sleep, memory_at_a_second_address_is_not_made_private)
+{
+    mend_world w;
+    void *blocks[3];
+    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, shareable));
+    for (int i = 0; i < 3; i++) {
+        blocks[i] = kit_alloc_written(&w, MEND_MIB, NULL);
+    }
+    kit_free(&w, blocks[0], NULL);
+    kit_free(&w, blocks[2], NULL);
+    kit_fail(&w, "unmap", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    void *moved = kit_alloc_written(&w, 2 * MEND_MIB, NULL);
+    EXPECT_RESULT(MEND_ERROR_PINNED, mend_quiesce(w.pool, NULL));
+    kit_expect_words("mapped at a second address");
+    mend_sim_clear_faults(w.sim);
+    kit_release(&w, moved, 2 * MEND_MIB, NULL); /* there is room for a copy */
+    EXPECT_RESULT(MEND_OK, mend_quiesce(w.pool, NULL));
+    kit_release(&w, blocks[1], MEND_MIB, NULL);
+    kit_close(&w);
+}
+
+/* Others may still hold what was exported once. */
+MEND_TEST(survivors_sleep, exported_memory_is_not_said_to_be_released)
+{
+    mend_world w;
+    mend_export_token token;
+    mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
+    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, shareable));
+    void *exported = kit_alloc(&w, MEND_MIB / 2, NULL);
+    void *kept = kit_alloc_written(&w, MEND_MIB / 2, NULL);
+    EXPECT_RESULT(MEND_OK, mend_export(w.pool, exported, &token, NULL));
+    kit_free(&w, exported, NULL);
+    EXPECT_RESULT(MEND_OK, mend_sleep(w.pool, NULL, &report));
+    EXPECT_U64_EQ(MEND_MIB, report.asleep_bytes);
+    EXPECT_U64_EQ(0, report.released_bytes);
+    EXPECT_RESULT(MEND_OK, mend_wake(w.pool, NULL, 0, NULL));
+    kit_release(&w, kept, MEND_MIB / 2, NULL);
+    kit_close(&w);
+}
+
+/* Neighbours in one chunk, of which one goes to a file. */
+MEND_TEST(survivors_sleep, neighbours_are_kept_where_each_is_to_be)
+{
+    mend_world w;
+    void *blocks[2];
+    const mend_sleep_rule rules[] = {{1, MEND_KEEP_HOST}, {2, MEND_KEEP_FILE}};
+    mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
+    mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
+    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, shareable));
+    for (int i = 0; i < 2; i++) {
+        mend_set_sleep_tag(i == 0 ? 1 : 2);
+        blocks[i] = kit_alloc_written(&w, MEND_MIB / 2, NULL);
+    }
+    mend_set_sleep_tag(0);
+    options.rules = rules;
+    options.rule_count = 2;
+    options.directory = sleep_rig_directory();
+    EXPECT_RESULT(MEND_OK, mend_sleep(w.pool, &options, &report));
+    EXPECT_U64_EQ(MEND_MIB / 2, report.host_bytes);
+    EXPECT_U64_EQ(MEND_MIB / 2, report.file_bytes);
+    EXPECT_RESULT(MEND_OK, mend_wake(w.pool, NULL, 0, NULL));
+    for (int i = 0; i < 2; i++) {
+        kit_release(&w, blocks[i], MEND_MIB / 2, NULL);
+    }
+    kit_close(&w);
+}
+
+MEND_TEST(survivors_sleep, a_refused_wake_tells_what_the_device_can_give)
+{
+    sleep_rig r;
+    ASSERT_TRUE(sleep_rig_open(&r));
+    EXPECT_RESULT(MEND_OK, mend_sleep(r.w.pool, NULL, NULL));
+    mend_sim_set_foreign_bytes(r.w.sim, 0, 64 * MEND_MIB - 3 * SLEEP_BLOCK);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_wake(r.w.pool, NULL, 0, NULL));
+    EXPECT_U64_EQ(3 * SLEEP_BLOCK, mend_world_stats(&r.w).attainable_bytes);
+    mend_sim_set_foreign_bytes(r.w.sim, 0, 0);
+    EXPECT_RESULT(MEND_OK, mend_wake(r.w.pool, NULL, 0, NULL));
+    sleep_rig_close(&r);
+}
