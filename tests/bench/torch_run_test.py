@@ -10,9 +10,11 @@ import contextlib
 import io
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 FOLDER = Path(sys.argv.pop()) / "torch"
@@ -151,13 +153,19 @@ class Fixed(unittest.TestCase):
 import json, os, sys, time
 name = os.environ["MEND_BENCH_ALLOCATOR"]
 if name == "native":
-    time.sleep(60)
+    time.sleep(10**6)
 if name == "async":
     sys.exit("no such backend")
 row = {"workload": sys.argv[1], "arguments": sys.argv[2:], "completed": name == "mend"}
 print("noise\\n" + json.dumps(row))
 """,
     }
+
+    @staticmethod
+    def run_patiently(command, run=subprocess.run, **options):
+        """Only what hangs is stopped: a busy machine may take long for the others."""
+        hangs = options["env"]["MEND_BENCH_ALLOCATOR"] == "native" and "vision" in command
+        return run(command, **{**options, "timeout": options["timeout"] if hangs else None})
 
     def rows(self, *arguments):
         with tempfile.TemporaryDirectory() as folder:
@@ -167,8 +175,9 @@ print("noise\\n" + json.dumps(row))
             argv, here = sys.argv, fixed.HERE
             sys.argv = ["fixed.py", "--json", str(rows), "--workloads=vision", *arguments]
             fixed.HERE = Path(folder)
+            patched = unittest.mock.patch.object(fixed.subprocess, "run", self.run_patiently)
             try:
-                with contextlib.redirect_stdout(io.StringIO()) as out:
+                with patched, contextlib.redirect_stdout(io.StringIO()) as out:
                     status = fixed.main()
             finally:
                 sys.argv, fixed.HERE = argv, here

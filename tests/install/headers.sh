@@ -1,52 +1,45 @@
 #!/bin/sh
 # Each public header compiles alone, and so does every use of its macros, in every language it
 # promises, without one of the warnings that careful users turn on.
-# Usage: headers.sh INCLUDE_DIR
+# Usage: headers.sh INCLUDE_DIR WORK_DIR
 set -eu
-include=$1 count=0 uses=0
+include=$1 work=$2
 both="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wundef -Wcast-align
     -Wcast-qual -Wformat=2 -Wredundant-decls -Werror"
 c="$both -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wbad-function-cast"
 cplusplus="$both -Wold-style-cast -Wzero-as-null-pointer-constant -Wuseless-cast
     -Wextra-semi -Wnon-virtual-dtor -Woverloaded-virtual"
 
-# program HEADER: includes it twice, nothing before it, and uses its macros.
-program()
-{
-    printf '#include <%s>\n#include <%s>\n' "$1" "$1"
-    for name in $(sed -n 's/^#define MEND_\([A-Z_]*\)_INIT\b.*/\1/p' "$include/$1"); do
-        type=mend_$(echo "$name" | tr '[:upper:]' '[:lower:]')
-        echo "$type use_$type(void); $type use_$type(void)"
-        echo "{ const $type made = MEND_${name}_INIT; return made; }"
-    done
-    for name in $(sed -n 's/^#define \(MEND_[A-Z]*_STREAM\)\b.*/\1/p' "$include/$1"); do
-        echo "mend_stream use_$name(void); mend_stream use_$name(void) { return $name; }"
-        echo "int is_$name(mend_stream s); int is_$name(mend_stream s) { return s == $name; }"
-    done
-}
+# Each header twice, nothing before it, and its macros, in a file of its own.
+rm -rf "$work"
+mkdir -p "$work"
+for header in "$include"/mend/*.h; do
+    name=$(basename "$header")
+    sed -n "1s|.*|#include <mend/$name>\n#include <mend/$name>|p
+        s/^#define MEND_\([A-Z_]*\)_INIT\b.*/mend_\L\1 use_\1(void); mend_\1 use_\1(void)\E\n\
+{ const mend_\L\1\E made = MEND_\1_INIT; return made; }/p
+        s/^#define \(MEND_[A-Z]*_STREAM\)\b.*/mend_stream use_\1(void);\n\
+mend_stream use_\1(void) { return \1; }\nint is_\1(mend_stream s);\n\
+int is_\1(mend_stream s) { return s == \1; }/p" "$header" >"$work/${name%.h}.c"
+done
+printf '#include <mend/mend.hpp>\n#include <mend/mend.hpp>\n' >"$work/mend.cpp"
 
-# compiles COMPILER LANGUAGE STANDARD HEADER WARNING...: a warning that this compiler does not know
+# compiles COMPILER LANGUAGE STANDARDS FILES WARNING...: a warning that this compiler does not know
 # is none.
 compiles()
 {
-    compiler=$1 language=$2 standard=$3 header=$4
+    compiler=$1 language=$2 standards=$3 files=$4
     shift 4
-    program "$header" | "$compiler" -x "$language" -std="$standard" "$@" -I "$include" \
-        -fsyntax-only $("$compiler" --version | grep -q clang && echo -Wno-unknown-warning-option) -
-    count=$((count + 1))
+    ! "$compiler" --version | grep -q clang || set -- "$@" -Wno-unknown-warning-option
+    for standard in $standards; do
+        # shellcheck disable=SC2086 # a pattern
+        "$compiler" -x "$language" -std="$standard" "$@" -I "$include" -fsyntax-only $files
+    done
 }
 
-for header in $(cd "$include" && find mend -name '*.h'); do
-    uses=$((uses + $(program "$header" | grep -c ' return ' || true)))
-    for standard in c99 c11 c17 gnu17; do
-        compiles "$CC" c $standard "$header" $c
-    done
-    for standard in c++11 c++14 c++17 c++20; do
-        compiles "$CXX" c++ $standard "$header" $cplusplus
-    done
-done
-for standard in c++17 c++20; do
-    compiles "$CXX" c++ $standard mend/mend.hpp $cplusplus
-done
-echo "$count compilations, $uses uses of macros"
-[ "$count" -ge 16 ] && [ "$uses" -ge 10 ]
+compiles "$CC" c "c99 c11 c17 gnu17" "$work/*.c" $c
+compiles "$CXX" c++ "c++11 c++14 c++17 c++20" "$work/*.c" $cplusplus
+compiles "$CXX" c++ "c++17 c++20" "$work/mend.cpp" $cplusplus
+uses=$(cat "$work"/*.c | grep -c ' return ')
+echo "$uses uses of macros"
+[ "$uses" -ge 10 ]

@@ -1,7 +1,8 @@
 #!/bin/sh
 # With tests, tools and benchmarks off, a C compiler is all that a build needs, and it makes the
 # libraries and nothing else. They are installed as a distribution would: for /usr, into a staging
-# folder, the libraries in the architecture's folder; and found there.
+# folder, the libraries in the architecture's folder; and found there. Without an optimiser, which
+# would take most of the time: the build that is tested has one.
 # Usage: libraries_alone.sh WORK_DIR
 set -eu
 work=$1
@@ -12,7 +13,8 @@ cmake -S "$MEND_SOURCE" -B "$work/build" \
     -DCMAKE_CXX_COMPILER=/none -DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON \
     -DCMAKE_DISABLE_FIND_PACKAGE_benchmark=ON -DCMAKE_DISABLE_FIND_PACKAGE_ZLIB=ON \
     -DCMAKE_DISABLE_FIND_PACKAGE_Python3=ON \
-    -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_INSTALL_LIBDIR="$libdir"
+    -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE="-O0 -DNDEBUG" \
+    -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_INSTALL_LIBDIR="$libdir"
 cmake --build "$work/build"
 DESTDIR=$work/stage cmake --install "$work/build"
 

@@ -1,5 +1,7 @@
 """The package itself: figures, errors, the simulated device, and what headers say of them."""
 
+import ctypes
+import sys
 import tempfile
 import threading
 import unittest
@@ -101,29 +103,19 @@ class Core(SimulatedTest):
 
     def test_calls_let_go_of_the_interpreter(self):
         """While one thread is in a call of Mend, others run: a call under the lock would stop
-        this test for ever, for the observer waits for another thread."""
-        import ctypes
-
-        other_ran = threading.Event()
-        go = threading.Event()
-
-        def other():
-            go.wait(60)
-            other_ran.set()
-
-        @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int)
-        def observer(_context, _call, _is_after):
-            go.set()
-            other_ran.wait(60)
-
-        thread = threading.Thread(target=other)
-        thread.start()
+        this test for ever, for in C it waits for another thread, which nothing else lets run."""
+        c, semaphore = ctypes.CDLL(None), ctypes.create_string_buffer(64)
+        c.sem_init(semaphore, 0, 0)
+        thread = threading.Thread(target=lambda: [c.sem_post(semaphore) for _ in range(1000)])
         library = _library.load("mend_sim")
-        library.mend_sim_set_call_observer(self.device._sim, observer, None)
+        self.addCleanup(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(10000)
+        thread.start()
+        observe = library.mend_sim_set_call_observer
+        observe(self.device._sim, ctypes.cast(c.sem_wait, ctypes.c_void_p), semaphore)
         _devices.free(0, _devices.alloc(0, MIB, 0), MIB, 0)
-        library.mend_sim_set_call_observer(self.device._sim, None, None)
+        observe(self.device._sim, None, None)
         thread.join()
-        self.assertTrue(other_ran.is_set())
 
 
 class Mistakes(SimulatedTest):

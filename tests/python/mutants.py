@@ -278,7 +278,7 @@ def passes(command, path, variables):
         "PYTHONPATH": os.pathsep.join(map(str, path)),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    done = subprocess.run(command, env=environment, capture_output=True, timeout=300, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, check=False)
     return done.returncode == 0
 
 

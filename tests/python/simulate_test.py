@@ -2,14 +2,12 @@
 same name."""
 
 import os
-import subprocess
-import sys
 import tempfile
 import textwrap
 import unittest
 from pathlib import Path
 
-from support import GIB, MIB, environment
+from support import GIB, MIB, run, start
 
 # What a program of CUDA's runtime calls, by ctypes.
 PRELUDE = """
@@ -41,15 +39,7 @@ class Simulate(unittest.TestCase):
         self.folder = Path(folder.name)
 
     def start(self, *arguments, **variables):
-        return subprocess.run(
-            [sys.executable, "-m", "mend.simulate", *arguments],
-            env=environment(**variables),
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        return start("-m", "mend.simulate", *arguments, folder=self.folder, **variables)
 
     def run_program(self, program, *options, arguments=(), **variables):
         path = self.folder / "program.py"
@@ -255,9 +245,7 @@ class Simulate(unittest.TestCase):
     def test_the_function_stays_a_function_beside_the_module(self):
         for begin in ("import mend", "import mend.simulate", "import mend, mend.simulate"):
             program = begin + "\nwith mend.simulate(1 << 20) as device: print(device.violations)"
-            done = subprocess.run(
-                [sys.executable, "-c", program], env=environment(), capture_output=True, text=True
-            )
+            done = run(program)
             self.assertEqual((done.stdout, done.stderr), ("0\n", ""), begin)
 
 

@@ -19,21 +19,26 @@ GIB = 1 << 30
 
 def environment(**others):
     """That of a program: the package, the stand-ins, and no settings of this machine's user."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEND_")}
+    settings = ("MEND_", "CUDA_", "NUMBA_", "PYTORCH_", "TORCH_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(settings)}
     kept.update(PYTHONPATH=f"{TREE}{os.pathsep}{FAKES}", MEND_CACHE_DIR=str(TREE.parent / "cache"))
     kept.update(others)
     return {name: value for name, value in kept.items() if value is not None}
 
 
-def run(program, arguments=(), **variables):
-    """Runs a program in its own process, with a simulated device of 1 GiB as `device` unless it
-    imports torch first by itself. Returns the finished process."""
+def run(program, **variables):
+    """Runs a program in its own process. Returns the finished process."""
+    return start("-c", textwrap.dedent(program), **variables)
+
+
+def start(*arguments, folder=None, **variables):
+    """Runs Python with arguments. One that hangs is ended by ctest, with the test."""
     return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program), *arguments],
+        [sys.executable, *arguments],
+        cwd=folder,
         env=environment(**variables),
         capture_output=True,
         text=True,
-        timeout=120,
         check=False,
     )
 

@@ -302,7 +302,22 @@ def samples_that_failed():
     unproven = [r.__name__ for r in RULES if not any(s[0] is r and s[3] for s in SAMPLES)]
     if unproven:
         print("rules without a sample they flag:", ", ".join(unproven))
+    documents = {"tests/a.c": "T(a_b, c_d)", "a.md": "`a_b.c_d`, `a_b.*`\n`a_b.d_e`\n`b_c.*`"}
+    if [finding[1] for finding in tests_that_are_gone(documents)] != [2, 3]:
+        print("tests_that_are_gone does not flag lines 2 and 3")
+        failed += 1
     return failed + len(unproven) + structure.samples_that_failed(code_of, room_of, ROOMS)
+
+
+def tests_that_are_gone(texts):
+    """Tests that documents name, SUITE_OF_WORDS.case, and that no file of the tests has."""
+    words = {word for path, text in texts.items() if path.startswith("tests/")
+             for word in re.findall(r"\w+", text)}
+    for path, text in texts.items():
+        for number, line in enumerate(text.split("\n") if path.endswith(".md") else [], 1):
+            for suite, case in re.findall(r"`(?!mend_)([a-z]+_\w+)\.(\w+_\w+|\*)`", line):
+                if suite not in words or (case != "*" and case not in words):
+                    yield path, number, f"there is no test {suite}.{case}"
 
 
 def files_under(root):
@@ -328,6 +343,7 @@ def main():
         findings += [(path, *finding) for rule in RULES for finding in rule(path, texts[path])]
     tree = structure.Tree(texts, code_of, room_of, ROOMS)
     findings += structure.findings_in(tree, EXEMPT)
+    findings += tests_that_are_gone(texts)
     for path, number, message in findings:
         print(f"{path}:{number}: {message}")
     print(f"{len(SAMPLES) + len(structure.SAMPLES)} samples, {len(texts)} files, "
