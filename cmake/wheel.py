@@ -3,6 +3,7 @@
 packs it so that two builds are the same bytes.
 
 Usage: wheel.py [--machine MACHINE] [--compiler COMMAND] [--headers FOLDER]... WHEEL TARGET_FOLDER
+       wheel.py [--compiler COMMAND] [--headers FOLDER]... --tree PACKAGE_FOLDER
 
 MACHINE is what all libraries must be for, as `uname -m` names it. For each FOLDER that
 torch_headers.py has filled (FOLDER/release.json), the wheel gets the class compiled for that
@@ -186,10 +187,16 @@ def main():
     parser.add_argument("--machine", choices=MACHINES.values(), default=platform.machine())
     parser.add_argument("--compiler", type=shlex.split, default=["c++"])
     parser.add_argument("--headers", type=Path, action="append", default=[])
-    parser.add_argument("wheel", type=Path)
-    parser.add_argument("target_folder", type=Path)
+    parser.add_argument("--tree", type=Path, help="add the classes to an unpacked package instead")
+    parser.add_argument("wheel", type=Path, nargs="?")
+    parser.add_argument("target_folder", type=Path, nargs="?")
     options = parser.parse_args()
     headers = [folder.resolve() for folder in options.headers]
+    if options.tree:
+        add_classes(options.tree.resolve(), headers, options.compiler)
+        return
+    if options.target_folder is None:
+        parser.error("a wheel and a folder for the finished one")
     finish(options.wheel, options.target_folder, headers, options.compiler, options.machine)
 
 

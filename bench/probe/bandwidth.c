@@ -1,7 +1,7 @@
 /*
  * The speed of kernels over memory of one size that is made in different ways: by cuMemAlloc, in
- * one chunk, in chunks of 128, 20 and 2 MiB, and in chunks of 2 MiB that lie shuffled. Streaming,
- * reading, and reading at random, which is where small pages would show.
+ * one chunk, in chunks of 2 MiB to 1 GiB, and in chunks that lie shuffled. Streaming, reading, and
+ * reading at random, which is where small pages would show.
  */
 #include "probe/questions.h"
 #include "probe/range.h"
@@ -16,6 +16,8 @@ static const layout layouts[] = {
     {"cuMemAlloc", 0, false},      {"one chunk", UINT64_MAX, false},
     {"2 MiB", 2, false},           {"2 MiB shuffled", 2, true},
     {"20 MiB", 20, false},         {"128 MiB", 128, false},
+    {"1 GiB", 1024, false},        {"8 MiB", 8, false},
+    {"32 MiB", 32, false},         {"512 MiB", 512, false},
     {"20 MiB shuffled", 20, true}, {"128 MiB shuffled", 128, true},
 };
 
@@ -112,7 +114,7 @@ static bool run_layout(probe *p, const layout *how, mend_stream stream, uint64_t
 void probe_bandwidth(probe *p)
 {
     mend_stream stream = NULL;
-    uint64_t most_bytes = p->quick ? 128 * MEND_MIB : 16 * MEND_GIB;
+    uint64_t most_bytes = p->quick ? 128 * MEND_MIB : 8 * MEND_GIB;
     uint64_t size_bytes =
         mend_align_down(mend_min_u64(most_bytes, probe_free_bytes(p) / 4), 2 * p->page_bytes);
     if (!probe_expect(p, "a stream", p->driver->stream_create(p->driver, &stream))) {

@@ -118,6 +118,13 @@ static mend_status get_memory_info(const probe *p, capture_setting *s)
     return p->raw->cuMemGetInfo(&free_bytes, &total_bytes);
 }
 
+/* Where the driver has none it is not tried: NOT_FOUND. */
+static mend_status record_context(const probe *p, capture_setting *s)
+{
+    return p->raw->cuCtxRecordEvent != NULL ? p->raw->cuCtxRecordEvent(p->info.context, s->fresh)
+                                            : MEND_DRIVER_NOT_FOUND;
+}
+
 static mend_status synchronize_context(const probe *p, capture_setting *s)
 {
     (void)s;
@@ -142,6 +149,7 @@ static const capture_call calls[] = {
     {"MemAlloc", false, false, plain_alloc},
     {"MemGetInfo", false, false, get_memory_info},
     {"CtxSynchronize", false, false, synchronize_context},
+    {"CtxRecordEvent", false, false, record_context},
 };
 
 const capture_call *capture_calls(size_t *count)

@@ -18,6 +18,8 @@ static const struct {
     {"aliases", "bytes of chunks at two addresses, moved and unmapped under kernels",
      probe_aliases},
     {"bandwidth", "the speed of kernels over chunks of different sizes", probe_bandwidth},
+    {"entries", "pointers to the driver's functions, and events of a whole context", probe_entries},
+    {"repeat", "access given again under a kernel; the device may be lost", probe_repeat},
 };
 enum { PROBE_COUNT = sizeof(probes) / sizeof(probes[0]) };
 

@@ -292,11 +292,11 @@ static bool run_cell(probe *p, cell *c, mend_measure_bench *list)
 /* All shapes with what is standing now. Fewer where much is: the question there is how it grows. */
 static bool run_cells(probe *p, const probe_load *load, uint64_t standing, mend_measure_bench *list)
 {
-    static const uint64_t counts[] = {1, 16, 256, 4, 64};
+    static const uint64_t counts[] = {1, 16, 256, 4, 64, 2048};
     static const uint64_t sizes_mib[] = {2, 64, 20, 256};
     static cell c; /* half a megabyte of samples */
     for (size_t s = 0; s < (standing == 0 ? 4 : 2); s++) {
-        for (size_t n = 0; n < (standing == 0 ? 5 : 3); n++) {
+        for (size_t n = 0; n < (standing > 0 ? 3 : s == 0 && load == NULL ? 6 : 5); n++) {
             c.p = p;
             c.load = load;
             c.standing = standing;

@@ -12,5 +12,7 @@ void probe_memory(probe *p);
 void probe_queue(probe *p);
 void probe_aliases(probe *p);
 void probe_bandwidth(probe *p);
+void probe_entries(probe *p);
+void probe_repeat(probe *p);
 
 #endif

@@ -47,10 +47,15 @@ static void probe_full(probe *p, mend_stream stream, mend_stream other, unsigned
     uint64_t empty_ns = 0;
     uint64_t longest_ns = 0;
     mend_status status = driver->event_create(driver, &event);
+    /* A wait for an event that has passed may queue nothing: the work before this one goes on. */
+    const mend_kernel before = {.kind = MEND_KERNEL_SPIN, .duration_ns = 2 * head_ns};
+    if (status == MEND_DRIVER_OK && waits) {
+        status = driver->launch(driver, other, &before);
+    }
     if (status == MEND_DRIVER_OK) {
         status = driver->event_record(driver, event, other);
     }
-    if (status == MEND_DRIVER_OK) {
+    if (status == MEND_DRIVER_OK && !waits) {
         status = time_call(p, stream, event, waits, &empty_ns);
     }
     if (status == MEND_DRIVER_OK) {

@@ -27,6 +27,8 @@ def run(arguments: argparse.Namespace, allocator: str, program: str, *more: str)
     if arguments.dry_run:
         command.append("--dry-run")
     row = {"allocator": allocator, "program": program, "completed": False}
+    if more and not more[0].startswith("-"):
+        row["workload"] = more[0]
     try:
         done = subprocess.run(
             command,
@@ -81,7 +83,7 @@ def main() -> int:
     allocators = arguments.allocators.split(",")
     for allocator in allocators:
         keep(run(arguments, allocator, "race.py", f"--rounds={arguments.rounds}"))
-    for workload in arguments.workloads.split(","):
+    for workload in filter(None, arguments.workloads.split(",")):
         for allocator in allocators:
             size = workloads.SIZES[workload].fixed
             options = (f"--size={size}", f"--steps={arguments.steps}")

@@ -17,8 +17,9 @@ ALLOCATORS = ("native", "expandable", "async", "mend")
 CONFIGURATIONS = {"expandable": "expandable_segments:True", "async": "backend:cudaMallocAsync"}
 
 
-def choose_allocator() -> str:
-    """Sets up what MEND_BENCH_ALLOCATOR names; before torch is imported by anybody."""
+def prepare_allocator() -> str:
+    """Sets up what MEND_BENCH_ALLOCATOR names, before torch is imported by anybody, as far as that
+    asks nothing of a GPU: a process that forks may do it."""
     name = os.environ.get("MEND_BENCH_ALLOCATOR", "native")
     if name not in ALLOCATORS:
         raise SystemExit(f"MEND_BENCH_ALLOCATOR is {name!r}; it takes {', '.join(ALLOCATORS)}")
@@ -27,6 +28,12 @@ def choose_allocator() -> str:
             os.environ[variable] = CONFIGURATIONS[name]
     import torch  # noqa: F401
 
+    return name
+
+
+def choose_allocator() -> str:
+    """Sets up what MEND_BENCH_ALLOCATOR names; before torch is imported by anybody."""
+    name = prepare_allocator()
     if name == "mend":
         import mend.torch
 
@@ -72,6 +79,11 @@ class Place:
         """bfloat16 where it pays."""
         return self.torch.autocast(self.device.type, self.torch.bfloat16, enabled=not self.is_dry)
 
+    def _used(self) -> int:
+        """What the driver says is taken, with the context and by whoever else is there."""
+        free, total = self.torch.cuda.mem_get_info()
+        return total - free
+
     def figures(self) -> dict[str, int]:
         """What the allocator says of its memory."""
         if self.is_dry:
@@ -82,6 +94,7 @@ class Place:
             "peak_allocated_bytes": stats.get("allocated_bytes.all.peak", 0),
             "num_alloc_retries": stats.get("num_alloc_retries", 0),
             "num_ooms": stats.get("num_ooms", 0),
+            "device_used_bytes": self._used(),
         }
 
 
@@ -111,9 +124,13 @@ def measure(place: Place, step, steps: int, warm_up: int) -> dict[str, object]:
             times.append((time.perf_counter() - begin) * 1000)
     result = {"completed": failed_at is None, "failed_at_step": failed_at, "steps": len(times)}
     if times:
-        result["step_ms"] = {
-            "p50": percentile(times, 0.5),
-            "p99": percentile(times, 0.99),
-            "max": max(times),
-        }
+        result["step_ms"] = figures_of(times)
+    if len(times) > 1:
+        half = len(times) // 2
+        result["step_ms_by_half"] = [figures_of(times[:half]), figures_of(times[half:])]
     return {**result, **place.figures()}
+
+
+def figures_of(times: list[float]) -> dict[str, float]:
+    """What is said of durations."""
+    return {"p50": percentile(times, 0.5), "p99": percentile(times, 0.99), "max": max(times)}

@@ -179,6 +179,7 @@ typedef enum tried_call {
     TRIED_MAP,
     TRIED_ACCESS,
     TRIED_UNMAP,
+    TRIED_RELEASE,
     TRIED_COUNT
 } tried_call;
 
@@ -218,6 +219,10 @@ static mend_status make_call(trial_state *trial, tried_call tried)
     case TRIED_UNMAP:
         status = driver->unmap(driver, trial->address, trial->page_bytes);
         trial->mapped_bytes[0] = status == MEND_DRIVER_OK ? 0 : trial->page_bytes;
+        return status;
+    case TRIED_RELEASE:
+        status = driver->release(driver, trial->chunk);
+        trial->chunk = status == MEND_DRIVER_OK ? 0 : trial->chunk;
         return status;
     case TRIED_COUNT:
         break;
@@ -340,7 +345,8 @@ static mend_status try_aliases(const mend_measure_bench *bench, FILE *out)
 /* Question number `question`; there are QUESTION_COUNT. */
 static mend_status ask(const mend_measure_bench *bench, int question, FILE *out)
 {
-    static const char *const names[TRIED_COUNT] = {"create", "map", "set_access", "unmap"};
+    static const char *const names[TRIED_COUNT] = {"create", "map", "set_access", "unmap",
+                                                   "release"};
     switch (question) {
     case 0:
         return try_part(bench, "size", 0, out);

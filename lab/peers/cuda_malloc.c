@@ -1,6 +1,7 @@
 /*
- * The driver's own allocators, one call for each block. There is no portable way to ask how much
- * they reserve, so the sum of live blocks is used.
+ * The driver's own allocators, one call for each block. What cudaMalloc holds cannot be asked, so
+ * the sum of live blocks is used; the pool of cudaMallocAsync says what it holds. The pool keeps
+ * what is freed, as programs are advised to set it, until the driver needs it elsewhere.
  */
 #include <stdlib.h>
 
@@ -8,6 +9,8 @@
 #include "base/error.h"
 #include "base/mutex.h"
 #include "base/pointer_map.h"
+#include "driver/cuda.h"
+#include "driver/cuda_state.h"
 #include "lab/peers/models.h"
 
 typedef struct cuda_malloc {
@@ -15,7 +18,9 @@ typedef struct cuda_malloc {
     mend_peer_config config;
     bool is_async;
     mend_mutex mutex;
-    mend_pointer_map live; /* from a block's address to its size */
+    mend_pointer_map live;              /* from a block's address to its size */
+    const mend_cu_functions *functions; /* of the pool; NULL: it cannot be asked */
+    mend_cu_pool pool;
     mend_peer_usage usage;
 } cuda_malloc;
 
@@ -47,6 +52,52 @@ static mend_result fail(mend_status status, const char *call)
     return mend_fail_driver(MEND_ERROR_DRIVER, call, status, mend_status_name(status),
                             "the driver's allocator failed");
 }
+
+/* ---- the driver's pool ----------------------------------------------------------------------- */
+
+/* Finds the pool and lets it keep what is freed; without it the sum of live blocks is used. */
+static void open_pool(cuda_malloc *self)
+{
+    const mend_driver *driver = NULL;
+    uint64_t everything = UINT64_MAX;
+    uint64_t none = 0;
+    if (mend_cuda_driver(&driver) != MEND_OK) {
+        return;
+    }
+    const mend_cu_functions *functions = mend_cuda_functions(driver);
+    if (functions->cuDeviceGetDefaultMemPool == NULL || functions->cuMemPoolTrimTo == NULL ||
+        functions->cuMemPoolSetAttribute == NULL || functions->cuMemPoolGetAttribute == NULL ||
+        functions->cuDeviceGetDefaultMemPool(&self->pool, self->config.device) != MEND_DRIVER_OK ||
+        functions->cuMemPoolSetAttribute(self->pool, MEND_CU_POOL_RELEASE_THRESHOLD, &everything) !=
+            MEND_DRIVER_OK) {
+        return;
+    }
+    functions->cuMemPoolSetAttribute(self->pool, MEND_CU_POOL_RESERVED_HIGH, &none);
+    self->functions = functions;
+}
+
+/* What the pool keeps goes back: the next policy has the same device. */
+static mend_status close_pool(const cuda_malloc *self)
+{
+    uint64_t nothing = 0;
+    if (self->functions == NULL) {
+        return MEND_DRIVER_OK;
+    }
+    mend_status status = self->config.driver->context_synchronize(self->config.driver);
+    self->functions->cuMemPoolSetAttribute(self->pool, MEND_CU_POOL_RELEASE_THRESHOLD, &nothing);
+    mend_status trimmed = self->functions->cuMemPoolTrimTo(self->pool, 0);
+    return status == MEND_DRIVER_OK ? trimmed : status;
+}
+
+static uint64_t pool_bytes(const cuda_malloc *self, mend_cu_pool_attribute attribute,
+                           uint64_t otherwise)
+{
+    uint64_t bytes = 0;
+    mend_status status = self->functions->cuMemPoolGetAttribute(self->pool, attribute, &bytes);
+    return status == MEND_DRIVER_OK ? bytes : otherwise;
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* Checks that the block fits under the limit, and reserves its entry in the table. */
 static mend_result begin_alloc(cuda_malloc *self, uint64_t size_bytes)
@@ -97,6 +148,11 @@ static void cuda_get_usage(mend_peer *peer, mend_peer_usage *usage)
     cuda_malloc *self = self_of(peer);
     mend_mutex_lock(&self->mutex);
     *usage = self->usage;
+    if (self->functions != NULL) {
+        usage->reserved_bytes = pool_bytes(self, MEND_CU_POOL_RESERVED, usage->reserved_bytes);
+        usage->peak_reserved_bytes =
+            pool_bytes(self, MEND_CU_POOL_RESERVED_HIGH, usage->peak_reserved_bytes);
+    }
     mend_mutex_unlock(&self->mutex);
 }
 
@@ -110,6 +166,8 @@ static mend_result cuda_destroy(mend_peer *peer)
             status = status == MEND_DRIVER_OK ? freed : status;
         }
     }
+    mend_status closed = close_pool(self);
+    status = status == MEND_DRIVER_OK ? closed : status;
     mend_pointer_map_clear(&self->live);
     mend_mutex_destroy(&self->mutex);
     free(self);
@@ -130,6 +188,9 @@ static mend_result create(const mend_peer_config *config, bool is_async, mend_pe
     self->is_async = is_async;
     mend_mutex_init(&self->mutex, MEND_RANK_POOL);
     mend_pointer_map_init(&self->live);
+    if (is_async) {
+        open_pool(self);
+    }
     *peer = &self->peer;
     return MEND_OK;
 }

@@ -27,9 +27,13 @@ const char mend_replay_usage[] =
     "file\n"
     "  --others PERCENT         percent of the device that others hold, besides the capacity (0)\n"
     "  --timeline FILE          write live and reserved memory over time there\n"
-    "  --content none|check     check: write every block and compare it before it is freed\n"
+    "  --content none|check|sample\n"
+    "                           check: write every block and compare it before it is freed;\n"
+    "                           sample, on the GPU: only one piece of 512 B in each 64 KiB\n"
     "  --scale F|fit            divide all sizes by F, or so that the peak fits the GPU\n"
     "  --load                   on the GPU, run a kernel that streams through memory as well\n"
+    "  --ballast                on the GPU, take all memory above the capacity, so that it is the\n"
+    "                           driver that refuses, and give no policy a limit\n"
     "  --threads N              replay with N threads\n"
     "  --seed N                 seed of workloads that name none\n"
     "  --explain                show where memory is that is reserved and not live, and what the\n"
@@ -203,6 +207,7 @@ enum {
     OPTION_TIMELINE,
     OPTION_CONTENT,
     OPTION_LOAD,
+    OPTION_BALLAST,
     OPTION_SCALE,
     OPTION_THREADS,
     OPTION_SEED,
@@ -222,6 +227,7 @@ static const struct option long_options[] = {
     {"timeline", required_argument, NULL, OPTION_TIMELINE},
     {"content", required_argument, NULL, OPTION_CONTENT},
     {"load", no_argument, NULL, OPTION_LOAD},
+    {"ballast", no_argument, NULL, OPTION_BALLAST},
     {"scale", required_argument, NULL, OPTION_SCALE},
     {"threads", required_argument, NULL, OPTION_THREADS},
     {"seed", required_argument, NULL, OPTION_SEED},
@@ -281,7 +287,13 @@ static bool read_option(int option, char *text, mend_replay_arguments *arguments
         arguments->timeline = text;
         return true;
     case OPTION_CONTENT:
-        return read_word(text, "none", "check", &arguments->options.check_content);
+        arguments->options.sample_content = strcmp(text, "sample") == 0;
+        arguments->options.check_content = arguments->options.sample_content;
+        return arguments->options.sample_content ||
+               read_word(text, "none", "check", &arguments->options.check_content);
+    case OPTION_BALLAST:
+        arguments->options.has_ballast = true;
+        return true;
     case OPTION_LOAD:
         arguments->options.has_load = true;
         return true;
@@ -323,6 +335,12 @@ static bool fits_together(const mend_replay_arguments *arguments)
     }
     if (arguments->options.has_load && arguments->options.device == MEND_REPLAY_SIM) {
         return fail("only with --device cuda:", "--load");
+    }
+    if (arguments->options.sample_content && arguments->options.device == MEND_REPLAY_SIM) {
+        return fail("only with --device cuda:", "--content sample");
+    }
+    if (arguments->options.has_ballast && arguments->options.device == MEND_REPLAY_SIM) {
+        return fail("only with --device cuda:", "--ballast");
     }
     if (arguments->scale_fits && arguments->options.device == MEND_REPLAY_SIM) {
         return fail("only with --device cuda:", "--scale fit");

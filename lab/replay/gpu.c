@@ -52,10 +52,71 @@ mend_result mend_replay_scale_to_gpu(mend_trace *trace, double *factor)
     return result;
 }
 
+/* ---- ballast --------------------------------------------------------------------------------- */
+
+/* Takes up to `wanted_bytes` in pieces, of half the size where one is refused. */
+static mend_status take(mend_replay_ballast *ballast, const mend_driver *driver,
+                        uint64_t page_bytes, uint64_t wanted_bytes)
+{
+    const mend_chunk_properties properties = {0};
+    uint64_t piece_bytes = mend_align_down(wanted_bytes, page_bytes);
+    while (piece_bytes >= page_bytes && ballast->count < MEND_REPLAY_MOST_BALLAST) {
+        mend_status status =
+            driver->create(driver, piece_bytes, &properties, &ballast->piece[ballast->count]);
+        if (status != MEND_DRIVER_OK && status != MEND_DRIVER_OUT_OF_MEMORY) {
+            return status;
+        }
+        if (status == MEND_DRIVER_OK) {
+            ballast->count++;
+            ballast->size_bytes += piece_bytes;
+        } else {
+            piece_bytes = mend_align_down(piece_bytes / 2, page_bytes);
+        }
+        uint64_t missing_bytes = mend_align_down(wanted_bytes - ballast->size_bytes, page_bytes);
+        piece_bytes = mend_min_u64(piece_bytes, missing_bytes);
+    }
+    return MEND_DRIVER_OK;
+}
+
+/* What the driver calls free is not all to be had, so it is taken first, and then less. */
+mend_status mend_replay_ballast_open(mend_replay_ballast *ballast, const mend_driver *driver,
+                                     uint64_t page_bytes, uint64_t left_bytes)
+{
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+    *ballast = (mend_replay_ballast){0};
+    mend_status status = driver->memory_info(driver, &free_bytes, &total_bytes);
+    if (status == MEND_DRIVER_OK) {
+        status = take(ballast, driver, page_bytes, free_bytes);
+    }
+    uint64_t all_bytes = ballast->size_bytes;
+    mend_replay_ballast_close(ballast, driver);
+    if (status == MEND_DRIVER_OK && all_bytes < left_bytes) {
+        status = MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    if (status == MEND_DRIVER_OK) {
+        status = take(ballast, driver, page_bytes, all_bytes - left_bytes);
+    }
+    if (status != MEND_DRIVER_OK) {
+        mend_replay_ballast_close(ballast, driver);
+    }
+    return status;
+}
+
+void mend_replay_ballast_close(mend_replay_ballast *ballast, const mend_driver *driver)
+{
+    while (ballast->count > 0) {
+        driver->release(driver, ballast->piece[--ballast->count]);
+    }
+    ballast->size_bytes = 0;
+}
+
 /* ---- the load -------------------------------------------------------------------------------- */
 
-static const uint64_t load_ns = 20 * UINT64_C(1000000);
-enum { ROWS_A_LOOK = 128 };
+/* The load takes the whole device while it runs, so it runs for a third of the time: a row takes
+ * about 12 us. */
+static const uint64_t load_ns = 2 * UINT64_C(1000000);
+enum { ROWS_A_LOOK = 512 };
 
 mend_status mend_replay_load_open(mend_replay_load *load, const mend_driver *driver)
 {

@@ -1,4 +1,4 @@
-/* For replays on a GPU: sizes scaled to fit the device, and a load. */
+/* For replays on a GPU: sizes scaled to fit the device, ballast, and a load. */
 #ifndef MEND_LAB_REPLAY_GPU_H
 #define MEND_LAB_REPLAY_GPU_H
 
@@ -13,6 +13,20 @@
  * mend_cuda_driver if there is no device; MEND_ERROR_OUT_OF_MEMORY if no power of two is enough.
  */
 mend_result mend_replay_scale_to_gpu(mend_trace *trace, double *factor);
+
+/* Memory that nobody uses, so that a policy finds the device as full as a smaller one would be. */
+enum { MEND_REPLAY_MOST_BALLAST = 128 };
+typedef struct mend_replay_ballast {
+    unsigned count;
+    uint64_t size_bytes;
+    mend_chunk_handle piece[MEND_REPLAY_MOST_BALLAST];
+} mend_replay_ballast;
+
+/* Takes all that can be had but `left_bytes`, to a page. OUT_OF_MEMORY where there is less than
+ * that; after a failure there is nothing to close. The device's context is current. */
+mend_status mend_replay_ballast_open(mend_replay_ballast *ballast, const mend_driver *driver,
+                                     uint64_t page_bytes, uint64_t left_bytes);
+void mend_replay_ballast_close(mend_replay_ballast *ballast, const mend_driver *driver);
 
 /* A kernel that streams through memory of its own on a stream of its own, started again and again,
  * so that mapping happens while work runs, as in a real program. */

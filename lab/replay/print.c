@@ -83,6 +83,7 @@ void mend_replay_print_json(FILE *out, const mend_replay_row *row)
         mend_json_null(json, "compared_costs");
     }
     print_if(json, "capacity_bytes", result->limited, result->capacity_bytes);
+    print_if(json, "ballast_bytes", result->ballast_bytes > 0, result->ballast_bytes);
     mend_json_bool(json, "completed", result->completed);
     print_if(json, "failed_at_event", !result->completed, result->failed_at_event);
     mend_json_integer(json, "events", result->events);

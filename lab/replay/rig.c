@@ -15,6 +15,9 @@
 #define MOST_MEMORY_BYTES (16 * MEND_TIB)
 #define MOST_LIVE_BYTES   (4 * MEND_TIB)
 
+/* Between the granules that are compared where contents are sampled: a hundredth of all bytes. */
+#define SAMPLE_STRIDE_BYTES (128 * MEND_GRANULE_BYTES)
+
 /* Of the simulated device, by default. */
 #define SIMULATED_PAGE_BYTES (2 * MEND_MIB)
 
@@ -135,6 +138,19 @@ static void destroy_streams(mend_replay_rig *rig)
     free(rig->streams);
 }
 
+/* The first launch takes memory of its own, which is no part of the capacity. */
+static mend_status take_ballast(mend_replay_rig *rig)
+{
+    const mend_driver *inner = rig->inner;
+    mend_status status = inner->launch(inner, NULL, &(mend_kernel){.kind = MEND_KERNEL_SPIN});
+    if (status == MEND_DRIVER_OK) {
+        status = inner->context_synchronize(inner);
+    }
+    return status == MEND_DRIVER_OK ? mend_replay_ballast_open(&rig->ballast, inner,
+                                                               rig->page_bytes, rig->capacity_bytes)
+                                    : status;
+}
+
 static mend_result open_device(mend_replay_rig *rig, const mend_trace *trace)
 {
     const mend_driver *inner = rig->inner;
@@ -153,6 +169,9 @@ static mend_result open_device(mend_replay_rig *rig, const mend_trace *trace)
         }
         if (result == MEND_OK && rig->options->has_load) {
             result = check(mend_replay_load_open(&rig->load, inner), "starting a load");
+        }
+        if (result == MEND_OK && rig->options->has_ballast && rig->capacity_bytes != 0) {
+            result = check(take_ballast(rig), "filling the device down to the capacity");
         }
         if (result == MEND_OK) {
             return MEND_OK;
@@ -262,12 +281,15 @@ static mend_result launch_cuda(mend_replay_rig *rig, mend_kernel_kind kind,
                                const mend_replay_use *use, uint16_t stream)
 {
     uint64_t size_bytes = mend_align_up(use->size_bytes, MEND_GRANULE_BYTES);
+    /* A sample has the first granule of each stride: of every chunk there are many. */
+    uint64_t stride_bytes = rig->options->sample_content ? SAMPLE_STRIDE_BYTES : MEND_GRANULE_BYTES;
     mend_kernel kernel = {.kind = kind,
                           .value = (uint32_t)(use->tag * UINT64_C(2654435761) + 1),
                           .address = use->address,
                           .granule_bytes = MEND_GRANULE_BYTES,
-                          .stride_bytes = MEND_GRANULE_BYTES,
-                          .granule_count = size_bytes / MEND_GRANULE_BYTES,
+                          .stride_bytes = stride_bytes,
+                          .granule_count =
+                              (size_bytes + stride_bytes - MEND_GRANULE_BYTES) / stride_bytes,
                           .mismatches = rig->counter_address};
     return check(rig->inner->launch(rig->inner, rig->streams[stream], &kernel), "cuLaunchKernel");
 }
@@ -411,6 +433,7 @@ void mend_replay_rig_close(mend_replay_rig *rig, mend_replay_result *result)
     if (rig->counter_address != 0) {
         read_counter(rig, result);
     }
+    mend_replay_ballast_close(&rig->ballast, rig->inner);
     if (rig->load.stream != NULL) {
         mend_replay_load_close(&rig->load, rig->inner);
     }

@@ -30,6 +30,7 @@ typedef struct mend_replay_rig {
     size_t stream_count;
     uint64_t counter_address;     /* count of differences found, on a real device */
     mend_replay_load load;        /* if asked for */
+    mend_replay_ballast ballast;  /* if asked for */
     _Atomic uint64_t own_time_ns; /* prices of the rig's own calls */
     _Atomic uint64_t own_compared_ns;
 } mend_replay_rig;

@@ -11,7 +11,8 @@
 
 typedef enum mend_replay_device {
     MEND_REPLAY_SIM, /* a new simulated device for each run */
-    MEND_REPLAY_CUDA /* device 0 of the CUDA driver; capacities are accounting limits */
+    MEND_REPLAY_CUDA /* device 0 of the CUDA driver; capacities are accounting limits, unless
+                      * ballast fills the device */
 } mend_replay_device;
 
 /* Called about a hundred times in a run, from the thread that replays. While `fit` searches,
@@ -36,9 +37,12 @@ typedef struct mend_replay_options {
     unsigned others_percent;       /* percent of the simulated device held by others, in addition to
                                     * the capacity; the policy's limit is the complete device */
     bool check_content;            /* write each block at its allocation, compare at its free */
+    bool sample_content;           /* ... of each 64 KiB of a block only one granule; on a GPU */
     bool has_load;                 /* on a GPU: another kernel streams through memory */
-    unsigned threads;              /* threads that replay; 0 and 1: only the caller */
-    bool explain;                  /* explain memory and time; one thread, simulated device */
+    bool has_ballast; /* on a GPU: the device is filled down to the capacity, which is the driver's
+                       * own limit then, for every policy */
+    unsigned threads; /* threads that replay; 0 and 1: only the caller */
+    bool explain;     /* explain memory and time; one thread, simulated device */
     mend_replay_peaks peaks;       /* set by mend_replay_run: the moments to explain */
     size_t sample_limit;           /* most samples over time to keep; 0: none */
     mend_replay_progress progress; /* may be NULL */
@@ -93,6 +97,7 @@ enum { MEND_REPLAY_PROBLEM_BYTES = 512 };
 typedef struct mend_replay_result {
     bool completed;
     bool limited;             /* capacity_bytes is valid */
+    uint64_t ballast_bytes;   /* taken so that the capacity is left; 0: none */
     uint64_t capacity_bytes;  /* rounded up to a page */
     uint64_t page_bytes;      /* of the device */
     uint64_t failed_at_event; /* valid if not completed */

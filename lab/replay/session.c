@@ -430,10 +430,13 @@ static mend_result prepare(replay_session *session)
 
 /* The policy's limit. A model that goes back only when the device refuses gets none: so it makes
  * the calls that the device refuses, and undoes what it had created before. A GPU has more memory
- * than the capacity, so there the policy must keep the limit. */
+ * than the capacity, so there the policy must keep the limit; where ballast fills it, none does, as
+ * programs that are given a device have none. */
 static uint64_t limit_of(const mend_replay_rig *rig, const mend_peer_policy *policy)
 {
-    return rig->sim != NULL && policy->limit_only_refuses ? 0 : rig->limit_bytes;
+    bool device_refuses = rig->ballast.size_bytes > 0;
+    return device_refuses || (rig->sim != NULL && policy->limit_only_refuses) ? 0
+                                                                              : rig->limit_bytes;
 }
 
 static mend_result run(replay_session *session, const mend_peer_policy *policy,
@@ -452,6 +455,7 @@ static mend_result run(replay_session *session, const mend_peer_policy *policy,
     figures->limited = capacity_bytes != 0;
     figures->capacity_bytes = session->rig.capacity_bytes;
     figures->page_bytes = session->rig.page_bytes;
+    figures->ballast_bytes = session->rig.ballast.size_bytes;
     figures->events = session->trace->event_count;
     figures->peak_live_bytes = session->trace->peak_live_bytes;
     mend_peer_config config = {.driver = session->rig.driver,

@@ -141,6 +141,7 @@ static const symbol_names symbols[] = {
 #define mend_cu_capture_mode     CUstreamCaptureMode
 #define mend_cu_capture_status   CUstreamCaptureStatus
 #define mend_cu_symbol_status    CUdriverProcAddressQueryResult
+#define mend_cu_pool_attribute   CUmemPool_attribute
 #define mend_cu_chunk_properties CUmemAllocationProp
 #define mend_cu_access           CUmemAccessDesc
 

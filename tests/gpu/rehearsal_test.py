@@ -3,7 +3,8 @@
 and a few tools and nothing else, on a libcuda.so.1 over the simulated device. Its figures mean
 nothing, and its records name that device; what is tested is that every step's results come back.
 
-Usage: rehearsal_test.py SOURCE BUILD FOLDER_OF_LIBCUDA
+Usage: rehearsal_test.py SOURCE BUILD FOLDER_OF_LIBCUDA; MEND_GPU_PACK: an archive that was made
+before, with Mend's class for PyTorch unless MEND_GPU_CLASSES is empty
 """
 
 import json
@@ -17,19 +18,20 @@ import tempfile
 import unittest
 from pathlib import Path
 
-LIBCUDA = Path(sys.argv.pop())
-BUILD = Path(sys.argv.pop())
-SOURCE = Path(sys.argv.pop())
+LIBCUDA = Path(sys.argv.pop()).resolve()
+BUILD = Path(sys.argv.pop()).resolve()
+SOURCE = Path(sys.argv.pop()).resolve()
+MADE = Path(os.environ["MEND_GPU_PACK"]).resolve() if os.environ.get("MEND_GPU_PACK") else None
 TOOLS = """bash cat cp date dirname env grep head mkdir mktemp mv nproc rm tail tar gzip tee timeout
     uname""".split()
 PARTS = {
-    1: ["captures", "prices", "mappings", "storm", "memory", "queue", "contract"],
-    2: ["replays", "aliases", "bandwidth"],
+    1: ["captures", "aliases", "entries", "prices", "mappings", "contract", "memory", "storm"]
+    + ["queue"],
     3: ["torch"],
+    2: ["replays", "bandwidth", "repeat"],
 }
 STEPS = [step for part in PARTS.values() for step in part]
-RECORDS = ["captures", "mappings", "storm", "memory", "queue", "contract", "replays", "aliases"]
-RECORDS += ["bandwidth"]
+RECORDS = [step for step in STEPS if step not in ("prices", "torch")]
 
 
 def script(path, text):
@@ -89,6 +91,9 @@ class Rehearsal(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = Path(tempfile.mkdtemp(prefix="mend-rehearsal-"))
         cls.addClassCleanup(shutil.rmtree, cls.folder)
+        if MADE:
+            cls.archive = MADE
+            return
         cls.archive = cls.folder / "packed" / "mend-gpu.tar.gz"
         pack = [SOURCE / "bench/gpu/pack.sh", BUILD, cls.archive.parent]
         subprocess.run(pack, check=True, stdout=subprocess.PIPE)
@@ -126,6 +131,8 @@ class Rehearsal(unittest.TestCase):
         self.assertIn("mend-gpu/lib/libmend.so.0", names)
         self.assertIn("mend-gpu/lib/libmend_hooks.so", names)
         self.assertIn("mend-gpu/python/mend/__init__.py", names)
+        classes = [name for name in names if "/prebuilt/mend_torch_" in name]
+        self.assertEqual(bool(classes), bool(MADE and os.environ.get("MEND_GPU_CLASSES", "2.11.0")))
         traces = {path.name for path in (SOURCE / "bench/traces").glob("*.gz")}
         self.assertEqual(traces, {Path(name).name for name in names if name.endswith(".csv.gz")})
 
@@ -167,8 +174,8 @@ class Rehearsal(unittest.TestCase):
         self.assertEqual(len(keys), len(set(keys)))
         with_stream = {r["call"] for r in cells if r["stream"] == "captured"}
         without = {r["call"] for r in cells} - with_stream
-        self.assertEqual((len(with_stream), len(without)), (6, 11))
-        self.assertEqual(len(cells), 18 * (6 * 4 + 11 * 2))
+        self.assertEqual((len(with_stream), len(without)), (6, 12))
+        self.assertEqual(len(cells), 18 * (6 * 4 + 12 * 2))
         self.assertTrue(all(r["began"] for r in cells))
         self.assertEqual({True, False}, {r["survived"] for r in cells})
 
@@ -195,8 +202,11 @@ class Rehearsal(unittest.TestCase):
 
     def replays_are_checked(self, kept):
         replays = self.records(kept, "replays")
-        self.assertEqual({row["policy"] for row in replays}, {"mend", "caching"})
+        policies = {"mend", "caching", "cuda-malloc-async"}
+        self.assertEqual({row["policy"] for row in replays}, policies)
         self.assertEqual({row["content_errors"] for row in replays}, {0})
+        for row in replays:
+            self.assertEqual(row["ballast_bytes"] is None, row["capacity_bytes"] is None)
         self.assertEqual({row["device"] for row in replays}, {"cuda"})
 
     def test_what_hangs_or_dies_takes_nothing_else_along(self):
@@ -216,13 +226,13 @@ class Rehearsal(unittest.TestCase):
             f'exec "{binaries}/contract" "$@"\n',
         )
         results = machine.folder / "out"
-        # For the step that hangs, 40 of its hundredths of a second.
+        # For the step that hangs, 30 of its hundredths of a second.
         done = machine.run(where, "--quick", "--part", "1", MEND_RESULTS=str(results))
         self.assertEqual(done.returncode, 1, done.stdout)
         steps = self.steps(results)
         self.assertEqual(list(steps), PARTS[1])
         self.assertEqual(steps["storm"]["outcome"], "stopped at its limit")
-        self.assertEqual(steps["storm"]["limit_s"], 40)
+        self.assertEqual(steps["storm"]["limit_s"], 30)
         self.assertEqual(steps["contract"]["outcome"], "exit status 1")
         steps.pop("storm"), steps.pop("contract")
         self.assertEqual({step["outcome"] for step in steps.values()}, {"done"}, done.stdout)
@@ -261,26 +271,34 @@ class Rehearsal(unittest.TestCase):
         machine, where = self.machine()
         script(
             machine.tools / "my-python",
-            'if [[ $1 == -c ]]; then exit 0; fi\necho "$PYTHONPATH $*"; echo "{}" >>"$3"\n',
+            'if [[ $1 == -c ]]; then exit 0; fi\necho "$PYTHONPATH $*"; echo "{}" >>"$3"\n'
+            "[[ $1 != *fixed.py ]]\n",
         )
         results = machine.folder / "out"
         done = machine.run(
             where, "--part", "3", "--quick", OUT=str(results), MEND_PYTHON="my-python"
         )
-        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual(done.returncode, 1, done.stdout)  # the first program failed
         self.assertEqual(list(self.steps(results)), PARTS[3])
         kept = self.unpacked(results)
         called = (kept / "torch.txt").read_text()
-        self.assertIn(f"{where}/python bench/torch/fixed.py --json", called)
-        self.assertTrue((where / "bench/torch/fixed.py").is_file())
+        for program in ("fixed.py", "fit.py"):
+            self.assertIn(f"{where}/python bench/torch/{program} --json", called)
+            self.assertTrue((where / "bench/torch" / program).is_file())
+        self.assertEqual((results / "torch.jsonl").read_text(), "{}\n{}\n")
         self.assertTrue((where / "python/mend/torch.py").is_file()
                         or (where / "python/mend/torch").is_dir())
 
-    def test_without_a_gpu_it_says_so(self):
+    def test_without_a_gpu_it_says_so_and_keeps_what_the_machine_is(self):
         machine, where = self.machine()
-        done = machine.run(where, gpu=False)
+        results = machine.folder / "out"
+        done = machine.run(where, gpu=False, OUT=str(results))
         self.assertEqual(done.returncode, 2, done.stdout)
         self.assertIn("There is no GPU here that Mend can use.", done.stdout)
+        summary = (results / "summary.txt").read_text()
+        for text in ("commit ", "processors ", "LD_LIBRARY_PATH=", "libcuda.so.1"):
+            self.assertIn(text, summary)
+        self.assertTrue((self.unpacked(results) / "machine.txt").is_file())
 
     def test_a_tree_without_programs_or_tools_says_what_is_missing(self):
         machine, where = self.machine()

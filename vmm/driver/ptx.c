@@ -293,8 +293,15 @@ const char *mend_ptx_entry(mend_kernel_kind kind)
 
 mend_ptx_launch mend_ptx_shape(const mend_kernel *kernel)
 {
-    /* Few enough blocks for two kernels to run concurrently on the smallest device. */
-    enum { MOST_BLOCKS = 32, THREADS = 128, STREAM_BLOCKS = 1024, STREAM_THREADS = 512 };
+    /* Kernels of a duration: few enough blocks for two to run concurrently on the smallest device.
+     * Others are to be done soon: a thread has one word in flight, so the device has to be full. */
+    enum {
+        MOST_BLOCKS = 32,
+        FULL_BLOCKS = 2048,
+        THREADS = 128,
+        STREAM_BLOCKS = 1024,
+        STREAM_THREADS = 512
+    };
     static_assert((size_t)STREAM_THREADS * 4 * 16 == MEND_KERNEL_TILE_BYTES,
                   "a thread takes four times 16 bytes of a tile");
     mend_ptx_launch launch = {.blocks = 1,
@@ -310,7 +317,8 @@ mend_ptx_launch mend_ptx_shape(const mend_kernel *kernel)
         launch.blocks = STREAM_BLOCKS;
         launch.threads = STREAM_THREADS;
     } else if (kernel->kind != MEND_KERNEL_SPIN) {
-        launch.blocks = (unsigned)mend_max_u64(1, mend_min_u64(kernel->granule_count, MOST_BLOCKS));
+        uint64_t most_blocks = kernel->duration_ns > 0 ? MOST_BLOCKS : FULL_BLOCKS;
+        launch.blocks = (unsigned)mend_max_u64(1, mend_min_u64(kernel->granule_count, most_blocks));
         launch.threads = THREADS;
     }
     return launch;

@@ -21,6 +21,7 @@ SIZES = {
     "generate-train": Sizes("sequences", smallest=4, largest=512, fixed=32),
     "language-model": Sizes("sequences", smallest=2, largest=256, fixed=16),
     "lora": Sizes("tokens of the longest sequence", smallest=512, largest=65536, fixed=4096),
+    "serving": Sizes("sequences", smallest=4, largest=2048, fixed=32),
     "two-streams": Sizes("rows", smallest=256, largest=1 << 20, fixed=16384),
     "vision": Sizes("pictures", smallest=4, largest=512, fixed=64),
 }

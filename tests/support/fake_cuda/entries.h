@@ -23,6 +23,9 @@ MEND_API fake_cuda *fake_cuda_get(void);
 /* The table behind the entry points. */
 const mend_driver *inner(void);
 
+/* What is taken of the device. */
+uint64_t fake_cuda_taken_bytes(void);
+
 /* An entry point that is a call of the table. */
 #define FORWARD(name, call, parameters, ...)                                                       \
     mend_status name parameters                                                                    \

@@ -348,10 +348,22 @@ mend_status cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags)
 
 FORWARD(cuMemFreeHost, host_free, (void *pointer), pointer)
 
+uint64_t fake_cuda_taken_bytes(void)
+{
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+    mend_status status = inner()->memory_info(inner(), &free_bytes, &total_bytes);
+    return status == MEND_DRIVER_OK ? total_bytes - free_bytes : 0;
+}
+
 mend_status cuMemAllocAsync(mend_cu_address *address, size_t bytes, mend_stream stream)
 {
     uint64_t allocated = 0;
     mend_status status = inner()->async_alloc(inner(), bytes, stream, &allocated);
+    fake_cuda *self = fake_cuda_get();
+    uint64_t taken_bytes = fake_cuda_taken_bytes();
+    self->pool_high_bytes =
+        taken_bytes > self->pool_high_bytes ? taken_bytes : self->pool_high_bytes;
     *address = allocated;
     return status;
 }

@@ -31,7 +31,9 @@ typedef struct fake_cuda {
     mend_sim *sim;             /* behind the entry points */
     const mend_driver *driver; /* its table */
     fake_cuda_switches switches;
-    uint64_t modules; /* loaded and not unloaded */
+    uint64_t modules;         /* loaded and not unloaded */
+    uint64_t pool_base_bytes; /* taken of the device when the pool's record was reset */
+    uint64_t pool_high_bytes; /* the most that was taken after an allocation since */
 } fake_cuda;
 
 /* The one object behind the entry points. Created at first use. */

@@ -159,6 +159,57 @@ mend_status cuStreamGetGreenCtx(mend_stream stream, mend_cu_green_context *green
     return status;
 }
 
+/* On the legacy stream: enough for who asks what the call costs and whether captures suffer. */
+mend_status cuCtxRecordEvent(mend_context context, mend_event event)
+{
+    return context == NULL ? MEND_DRIVER_INVALID_CONTEXT
+                           : inner()->event_record(inner(), event, MEND_STREAM_LEGACY);
+}
+
+/* The pool gives memory back at once: it holds what is taken since its record was reset. */
+mend_status cuDeviceGetDefaultMemPool(mend_cu_pool *pool, mend_cu_device device)
+{
+    if (device != 0) {
+        return MEND_DRIVER_INVALID_DEVICE;
+    }
+    *pool = (mend_cu_pool)fake_cuda_get();
+    return MEND_DRIVER_OK;
+}
+
+mend_status cuMemPoolTrimTo(mend_cu_pool pool, size_t least_bytes)
+{
+    (void)least_bytes;
+    return pool != NULL ? MEND_DRIVER_OK : MEND_DRIVER_INVALID_VALUE;
+}
+
+mend_status cuMemPoolSetAttribute(mend_cu_pool pool, mend_cu_pool_attribute attribute, void *value)
+{
+    fake_cuda *self = fake_cuda_get();
+    uint64_t wanted = *(uint64_t *)value;
+    if (pool == NULL || (attribute != MEND_CU_POOL_RELEASE_THRESHOLD &&
+                         (attribute != MEND_CU_POOL_RESERVED_HIGH || wanted != 0))) {
+        return MEND_DRIVER_INVALID_VALUE;
+    }
+    if (attribute == MEND_CU_POOL_RESERVED_HIGH) {
+        self->pool_base_bytes = fake_cuda_taken_bytes();
+        self->pool_high_bytes = self->pool_base_bytes;
+    }
+    return MEND_DRIVER_OK;
+}
+
+mend_status cuMemPoolGetAttribute(mend_cu_pool pool, mend_cu_pool_attribute attribute, void *value)
+{
+    const fake_cuda *self = fake_cuda_get();
+    if (pool == NULL ||
+        (attribute != MEND_CU_POOL_RESERVED && attribute != MEND_CU_POOL_RESERVED_HIGH)) {
+        return MEND_DRIVER_INVALID_VALUE;
+    }
+    uint64_t bytes =
+        attribute == MEND_CU_POOL_RESERVED ? fake_cuda_taken_bytes() : self->pool_high_bytes;
+    *(uint64_t *)value = bytes > self->pool_base_bytes ? bytes - self->pool_base_bytes : 0;
+    return MEND_DRIVER_OK;
+}
+
 typedef void (*any_function)(void);
 
 /* Finds a function by its plain name, from the version on in which its type came. */
