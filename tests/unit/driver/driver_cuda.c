@@ -29,12 +29,14 @@ MEND_TEST(driver_cuda, is_there_or_says_what_is_missing)
 MEND_TEST(driver_cuda, kernels_are_launched_small_enough_to_run_side_by_side)
 {
     mend_kernel spin = {.kind = MEND_KERNEL_SPIN, .duration_ns = 7, .granule_count = 1000};
-    mend_kernel write = {.kind = MEND_KERNEL_WRITE, .granule_count = 1000};
+    mend_kernel write = {.kind = MEND_KERNEL_WRITE, .duration_ns = 7, .granule_count = 1000};
+    mend_kernel soon = {.kind = MEND_KERNEL_WRITE, .granule_count = 10000};
     mend_kernel empty = {.kind = MEND_KERNEL_VERIFY};
     EXPECT_U64_EQ(1, mend_ptx_shape(&spin).blocks);
     EXPECT_U64_EQ(1, mend_ptx_shape(&spin).threads);
     EXPECT_U64_EQ(7, mend_ptx_shape(&spin).duration_ns);
     EXPECT_U64_EQ(32, mend_ptx_shape(&write).blocks);
+    EXPECT_U64_EQ(2048, mend_ptx_shape(&soon).blocks); /* no duration: it fills the device */
     EXPECT_U64_EQ(1, mend_ptx_shape(&empty).blocks);
 }
 
