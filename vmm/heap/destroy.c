@@ -173,6 +173,9 @@ static void give_back(mend_heap *heap, bool is_idle, refusal *first)
     assert(heap->zones[MEND_ZONE_SMALL].cache.count == 0);
     assert(heap->zones[MEND_ZONE_LARGE].cache.count == 0);
     mend_exports_clear(heap);
+    if (is_idle) {
+        heap->retire.copies = (mend_stamp){0};
+    }
     mend_sleep_clear(heap);
     if (is_idle) {
         unmap_everything(heap, &mappings_left);

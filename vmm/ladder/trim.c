@@ -69,11 +69,12 @@ static unsigned look_at_chunk(mend_heap *heap, const mend_chunk *chunk, bool is_
 }
 
 /* The host waits are for all empty chunks, except those that wait for graphs, which may be launched
- * again. False if there is no such chunk. */
+ * again, and for copies that keep all mappings. False if there is no such chunk. */
 static bool begin_waits(mend_heap *heap)
 {
     bool any = false;
     mend_streams_begin_chosen_waits(&heap->streams);
+    mend_streams_make_due(&heap->streams, heap->retire.copies);
     for (mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, 0, 0); at != NULL;
          at = mend_chunk_empty_next(at)) {
         if ((look_at_chunk(heap, at, false) & MEND_BLOCKED_BY_GROUPS) == 0) {
@@ -137,11 +138,12 @@ mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *rel
     return result;
 }
 
-/* Whether something waits for the context that is not in reserved_bytes: memory of the host, or
- * zeros of destroyed ranges. */
+/* Whether something waits for the context that is not in reserved_bytes: memory of the host, also
+ * of sleeps, or zeros of destroyed ranges. */
 static bool has_others(const mend_heap *heap)
 {
     return heap->retire.host_bytes > 0 || heap->chunks.host_spares > 0 ||
+           heap->keeping.refused != NULL ||
            (heap->ranges.closed > 0 && heap->ranges.zeros_mapped > 0);
 }
 

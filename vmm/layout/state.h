@@ -274,6 +274,7 @@ typedef struct mend_retiring {
     mend_slab nodes;
     mend_status refused; /* the result of a failed unmapping in the last flush; or OK */
     bool lacked_nodes;   /* the last flush kept mappings because host memory was short */
+    mend_stamp copies;   /* of copies and fills whose end could not be waited for */
 } mend_retiring;
 
 /* State of the policy. Read under `state`, written under both locks. */
@@ -319,7 +320,6 @@ typedef struct mend_keeping {
     uint64_t host_bytes;       /* in pinned memory of the host */
     uint64_t file_bytes;       /* in files */
     struct mend_kept *refused; /* list: memory of the host that the driver did not take back yet */
-    bool copies_may_run;       /* after refused waits; until a wait none of that memory is freed */
 } mend_keeping;
 
 /* Exported blocks; the room `users` uses it. As the pins. */
@@ -349,7 +349,6 @@ typedef struct mend_ranges {
     uint64_t zeros_mapped;             /* mappings of these, in all ranges */
     uint64_t zeros_mapped_bytes;       /* their bytes */
     uint64_t zeros_unsettled;          /* pages that a later call maps or unmaps */
-    mend_stamp fill_stamp;             /* of a fill whose end could not be waited for */
 } mend_ranges;
 
 typedef struct mend_heap {

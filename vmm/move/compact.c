@@ -286,33 +286,31 @@ static mend_result unmap_chunk(compaction *s)
 /* ---- the end ----------------------------------------------------------------------------------
  */
 
-/* Unmaps the scratch mappings. If the driver refuses, or if copies may still use them, they retire,
+/* Unmaps the scratch mappings. If the driver refuses, or if copies may still use them, they stay,
  * and a later flush tries again. */
 static void leave_scratch(compaction *s, bool copies_have_ended)
 {
     mend_heap *heap = s->heap;
-    mend_waits waits = {0};
     uint64_t address = s->scratch;
     uint64_t end = s->scratch + s->mapped_bytes;
     if (s->mapped_bytes == 0) {
         return;
     }
-    if (!copies_have_ended && s->has_copies) {
+    copies_have_ended = copies_have_ended || !s->has_copies;
+    if (!copies_have_ended) {
         s->pass->driver_calls++;
-        waits = mend_step_end_copies(heap);
+        copies_have_ended = mend_step_end_copies(heap, NULL);
     }
-    if (waits.first.epoch == 0) {
+    if (copies_have_ended) {
         s->pass->driver_calls++;
         if (heap->driver->unmap(heap->driver, s->scratch, s->mapped_bytes) == MEND_DRIVER_OK) {
             return;
         }
         heap->counters.driver_failures++;
     }
-    mend_space_take(&s->heap->space, s->scratch, s->mapped_bytes);
     for (size_t i = 0; address < end; i++) {
-        mend_waits of_one = waits;
         assert(i < s->size.clusters);
-        mend_retire_mapping(heap, s->clusters[i].chunk, address, &of_one);
+        mend_retire_scratch(heap, s->clusters[i].chunk, s->chunk->zone, address);
         address += s->clusters[i].size_bytes;
     }
 }
@@ -330,7 +328,8 @@ static void undo(compaction *s)
         if (address != 0) {
             chunk->claimed_address = 0;
             mend_layout_attach(heap, chunk, chunk->zone, address, &chunk->claimed_waits);
-        } else if (s->clusters[i].is_created && !mend_retire_holds(heap, chunk->handle)) {
+        } else if (s->clusters[i].is_created && chunk->address == 0 &&
+                   !mend_retire_holds(heap, chunk->handle)) {
             mend_step_undo_create(heap, chunk);
         }
     }

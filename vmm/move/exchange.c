@@ -151,26 +151,24 @@ static mend_result copy(exchange *x)
                : refused(x, MEND_CALL_context_synchronize, driver->context_synchronize(driver));
 }
 
-/* Unmaps the scratch mappings. If the driver refuses, or if copies may still use them, they retire,
+/* Unmaps the scratch mappings. If the driver refuses, or if copies may still use them, they stay,
  * and a later flush tries again. */
 static void leave_scratch(exchange *x, bool copies_have_ended)
 {
     mend_heap *heap = x->heap;
-    mend_waits waits = {0};
-    if (x->scratch_bytes > 0 && !copies_have_ended && x->copied_bytes > 0) {
-        waits = mend_step_end_copies(heap);
-    }
-    if (x->scratch_bytes == 0 ||
-        (waits.first.epoch == 0 &&
-         heap->driver->unmap(heap->driver, x->scratch, x->scratch_bytes) == MEND_DRIVER_OK)) {
+    if (x->scratch_bytes == 0) {
         return;
     }
-    heap->counters.driver_failures += waits.first.epoch == 0;
+    copies_have_ended =
+        copies_have_ended || x->copied_bytes == 0 || mend_step_end_copies(heap, NULL);
+    if (copies_have_ended &&
+        heap->driver->unmap(heap->driver, x->scratch, x->scratch_bytes) == MEND_DRIVER_OK) {
+        return;
+    }
+    heap->counters.driver_failures += copies_have_ended;
     for (size_t i = 0; i < x->count && x->parts[i].offset_bytes < x->scratch_bytes; i++) {
-        const uint64_t address = x->scratch + x->parts[i].offset_bytes;
-        mend_space_take(&heap->space, address, x->parts[i].size_bytes);
-        mend_waits of_one = waits;
-        mend_retire_mapping(heap, x->parts[i].other, address, &of_one);
+        mend_retire_scratch(heap, x->parts[i].other, MEND_ZONE_LARGE,
+                            x->scratch + x->parts[i].offset_bytes);
     }
 }
 
@@ -180,7 +178,7 @@ static void leave_scratch(exchange *x, bool copies_have_ended)
  * for: as free memory, or as a spare chunk on the host. */
 static void give_back(mend_heap *heap, mend_chunk *other)
 {
-    if (mend_retire_holds(heap, other->handle) != NULL) {
+    if (other->address != 0 || mend_retire_holds(heap, other->handle) != NULL) {
         return;
     }
     mend_status status = other->on_host ? mend_chunk_release_on_host(&heap->chunks, other)
@@ -194,7 +192,8 @@ static void drop_parts(exchange *x)
     mend_heap *heap = x->heap;
     for (size_t i = 0; i < x->count && x->parts[i].other != NULL; i++) {
         mend_chunk *other = x->parts[i].other;
-        if (!other->on_host && mend_retire_holds(heap, other->handle) == NULL) {
+        if (!other->on_host && other->address == 0 &&
+            mend_retire_holds(heap, other->handle) == NULL) {
             mend_step_undo_create(heap, other);
         } else {
             give_back(heap, other);

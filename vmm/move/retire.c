@@ -6,6 +6,7 @@
 #include "layout/range.h"
 #include "move/attainable.h"
 #include "move/scope.h"
+#include "move/steps.h"
 #include "physical/fence.h"
 
 #define RETIRED_OF(node) MEND_CONTAINER_OR_NULL(node, mend_retired, by_address)
@@ -46,6 +47,22 @@ void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t addr
                                        .zone = chunk->zone,
                                        .waits = *waits});
     *waits = (mend_waits){0};
+}
+
+void mend_retire_scratch(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t address)
+{
+    mend_waits waits = {.first = heap->retire.copies};
+    mend_space_take(&heap->space, address, chunk->size_bytes);
+    if (chunk->on_host || mend_step_copies_have_ended(heap)) {
+        waits = (mend_waits){0};
+        mend_retire_mapping(heap, chunk, address, &waits);
+        return;
+    }
+    if (chunk->claimed_address != 0) {
+        mend_retire_mapping(heap, chunk, chunk->claimed_address, &chunk->claimed_waits);
+        chunk->claimed_address = 0;
+    }
+    mend_layout_attach(heap, chunk, zone, address, &waits);
 }
 
 void mend_retire_foreign(mend_heap *heap, uint64_t address, uint64_t size_bytes, mend_stamp stamp)
@@ -129,10 +146,14 @@ static void close_epochs(mend_heap *heap)
     }
 }
 
-/* During a capture nothing is unmapped: the graph may be recording the addresses. */
+/* During a capture nothing is unmapped: the graph may be recording the addresses. Nor while copies
+ * may run: they use mappings of free memory and of blocks, freed or not. */
 static bool may_unmap(mend_heap *heap, uint32_t asking)
 {
     bool is_captured = false;
+    if (!mend_step_copies_have_ended(heap)) {
+        return false;
+    }
     mend_result result = mend_streams_find_capture(&heap->streams, asking, &is_captured);
     if (result != MEND_OK) {
         mend_driver_work_around(heap, result);

@@ -19,6 +19,11 @@ bool mend_retire_reserve(mend_heap *heap, size_t count);
 void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t address,
                          mend_waits *waits);
 
+/* A scratch mapping of a chunk, which could not be unmapped, retires. But memory of the device that
+ * copies may still write to is free memory there, which nobody gets before they have ended: what
+ * was claimed of the chunk retires instead. The caller reserved nodes for both. */
+void mend_retire_scratch(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t address);
+
 /* The same for a mapping of another process's chunk, which is idle after `stamp`. */
 void mend_retire_foreign(mend_heap *heap, uint64_t address, uint64_t size_bytes, mend_stamp stamp);
 
@@ -30,7 +35,8 @@ void mend_retire_released(mend_heap *heap, const mend_chunk *chunk, mend_waits *
  * Unmaps retired mappings whose fences have passed. Polls first, and records events for those
  * without a fence, so that a later call can unmap them. What the driver refuses stays retired, and
  * counts as a driver failure. Unmaps nothing while the pool knows of a capture (`asking` is the
- * stream of the current call, or MEND_STREAM_UNKNOWN). Calls the driver.
+ * stream of the current call, or MEND_STREAM_UNKNOWN), or while copies of a failed transaction may
+ * run. Calls the driver.
  */
 void mend_retire_flush(mend_heap *heap, uint32_t asking);
 

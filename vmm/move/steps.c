@@ -63,14 +63,19 @@ void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk)
     }
 }
 
-mend_waits mend_step_end_copies(mend_heap *heap)
+bool mend_step_end_copies(mend_heap *heap, mend_stream stream)
 {
-    mend_waits waits = {0};
-    if (heap->driver->stream_synchronize(heap->driver, NULL) != MEND_DRIVER_OK) {
-        heap->counters.driver_failures++;
-        waits.first = mend_streams_stamp(&heap->streams, MEND_STREAM_UNKNOWN, 0);
+    if (heap->driver->stream_synchronize(heap->driver, stream) == MEND_DRIVER_OK) {
+        return true;
     }
-    return waits;
+    heap->counters.driver_failures++;
+    heap->retire.copies = mend_streams_stamp(&heap->streams, MEND_STREAM_UNKNOWN, 0);
+    return false;
+}
+
+bool mend_step_copies_have_ended(const mend_heap *heap)
+{
+    return mend_stamp_has_passed(&heap->streams, heap->retire.copies);
 }
 
 void mend_step_note_peaks(mend_heap *heap)

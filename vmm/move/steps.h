@@ -21,9 +21,11 @@ mend_status mend_step_allow_to(mend_heap *heap, uint64_t address, uint64_t size_
  * as free memory. */
 void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk);
 
-/* What a mapping that copies of a failed transaction may still use waits for, before it is
- * unmapped: nothing if they have ended, which this waits for. They are on the legacy stream. */
-mend_waits mend_step_end_copies(mend_heap *heap);
+/* Waits for copies and fills on a stream that a failed transaction may have left running. If the
+ * driver refuses, they may run until a wait for the context, and until then no mapping retires for
+ * good, and no memory is freed that they may use. False: they may run. */
+bool mend_step_end_copies(mend_heap *heap, mend_stream stream);
+bool mend_step_copies_have_ended(const mend_heap *heap);
 
 void mend_step_note_peaks(mend_heap *heap);
 

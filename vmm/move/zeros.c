@@ -150,7 +150,7 @@ static mend_result fill(const zeros_call *c, mend_chunk_of_zeros *chunk, size_t 
         call = MEND_CALL_context_synchronize;
         status = driver->context_synchronize(driver);
         if (status != MEND_DRIVER_OK) { /* the page is unmapped next, which the fill still uses */
-            heap->ranges.fill_stamp = mend_step_end_copies(heap).first;
+            (void)mend_step_end_copies(heap, NULL);
         }
     }
     chunk->is_filled = status == MEND_DRIVER_OK;
@@ -206,7 +206,7 @@ static mend_result make_readable(const zeros_call *c, size_t page, size_t end)
  * extra, and so does all while a fill may run whose end could not be waited for. */
 static void drop_extra(mend_heap *heap, mend_range *range, size_t page, size_t end)
 {
-    if (!mend_stamp_has_passed(&heap->streams, heap->ranges.fill_stamp)) {
+    if (!mend_step_copies_have_ended(heap)) {
         return;
     }
     for (; page < end; page++) {

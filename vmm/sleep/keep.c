@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "layout/layout.h"
 #include "move/scope.h"
-#include "physical/fence.h"
+#include "move/steps.h"
 
 /* ---- what is kept ---------------------------------------------------------------------------- */
 
@@ -86,7 +86,7 @@ mend_kept *mend_keep_plan(const mend_sleep_options *options, const mend_chunk *c
 
 static bool free_host(mend_heap *heap, void *host)
 {
-    if (host != NULL && heap->keeping.copies_may_run) {
+    if (host != NULL && !mend_step_copies_have_ended(heap)) {
         return false;
     }
     bool is_freed = host == NULL || heap->driver->host_free(heap->driver, host) == MEND_DRIVER_OK;
@@ -114,19 +114,8 @@ void mend_keep_drop(mend_heap *heap, mend_kept *kept)
     }
 }
 
-/* Waits for copies that a call could not wait for, unless a capture forbids it. */
-static void end_copies(mend_heap *heap)
-{
-    if (heap->keeping.copies_may_run) {
-        mend_result result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
-        heap->keeping.copies_may_run = result != MEND_OK;
-        mend_driver_work_around(heap, result);
-    }
-}
-
 void mend_keep_free_refused(mend_heap *heap)
 {
-    end_copies(heap);
     mend_kept *left = heap->keeping.refused;
     heap->keeping.refused = NULL;
     while (left != NULL) {
@@ -234,10 +223,7 @@ void mend_keeper_end(mend_keeper *keeper)
 {
     const mend_driver *driver = keeper->heap->driver;
     if (keeper->has_stream) {
-        if (driver->stream_synchronize(driver, keeper->stream) != MEND_DRIVER_OK) {
-            keeper->heap->keeping.copies_may_run = true; /* after a failure */
-            end_copies(keeper->heap);
-        }
+        (void)mend_step_end_copies(keeper->heap, keeper->stream); /* after a failure they may run */
         if (driver->stream_destroy(driver, keeper->stream) != MEND_DRIVER_OK) {
             keeper->heap->counters.driver_failures++;
         }

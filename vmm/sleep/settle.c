@@ -1,5 +1,6 @@
 #include "sleep/settle.h"
 
+#include "move/steps.h"
 #include "physical/asleep.h"
 #include "sleep/keep.h"
 
@@ -22,7 +23,8 @@ static void settle(mend_heap *heap, mend_chunk *chunk)
 void mend_sleep_settle(mend_heap *heap)
 {
     mend_keep_free_refused(heap);
-    bool any = heap->chunks.asleep_count > heap->chunks.away_count;
+    bool any = heap->chunks.asleep_count > heap->chunks.away_count &&
+               mend_step_copies_have_ended(heap); /* those of a wake write to what it woke */
     for (mend_tree_node *at = any ? mend_tree_first(&heap->chunks.mapped) : NULL; at != NULL;
          at = mend_tree_next(at)) {
         mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);

@@ -8,6 +8,7 @@
 #include "move/remap.h"
 #include "move/retire.h"
 #include "move/scope.h"
+#include "move/steps.h"
 #include "move/trim.h"
 #include "physical/asleep.h"
 #include "sleep/collect.h"
@@ -203,8 +204,8 @@ static mend_result put_shared(sleeping *s, mend_sleep_report *report)
     while (splits.lacks_room && result == MEND_OK) {
         result = mend_sleep_split(heap, s->options, &splits);
         report->copied_bytes += splits.copied_bytes;
-        if (result != MEND_OK || splits.count == 0) {
-            break;
+        if (result != MEND_OK || splits.count == 0 || !mend_step_copies_have_ended(heap)) {
+            break; /* or copies of a refused split run, and what they read is not unmapped */
         }
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN); /* scratch mappings that were refused */
         result = put_selected(s, report);

@@ -13,6 +13,7 @@
 #include "move/trim.h"
 #include "move/zeros.h"
 #include "physical/asleep.h"
+#include "physical/fence.h"
 #include "policy/budget.h"
 #include "sleep/collect.h"
 #include "sleep/keep.h"
@@ -295,7 +296,12 @@ mend_result mend_sleep_wake(mend_heap *heap, const uint64_t *tags, size_t tag_co
         return result;
     }
     mend_sleep_collect(heap);
-    result = find(&w, tags, tag_count);
+    if (!mend_step_copies_have_ended(heap)) { /* a wake that failed may write what is to be used */
+        result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
+    }
+    if (result == MEND_OK) {
+        result = find(&w, tags, tag_count);
+    }
     if (result == MEND_OK && w.count > 0) {
         result = perform(&w, report);
     }

@@ -141,8 +141,9 @@ typedef struct mend_wake_report {
  *
  * All wake, or none. If the limit or the device has no room, the pool makes some as a request does,
  * without moving what is live: it gives back its own free memory, then asks peer pools of the
- * device and the pressure callbacks. Waits for the copies only. Other threads may allocate and
- * free.
+ * device and the pressure callbacks. Waits for the copies only; but after a call that failed, and
+ * whose copies may still run, first for all work of the context, which a capture forbids
+ * (MEND_ERROR_CAPTURING). Other threads may allocate and free.
  *
  * MEND_OK, also if nothing sleeps; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_MEMORY
  * (mend_last_error says how many bytes are lacking); MEND_ERROR_OUT_OF_HOST_MEMORY;

@@ -1,0 +1,193 @@
+/* Copies and fills that still run when their call has failed, because the driver refused the waits
+ * behind them: what they use is neither unmapped, nor freed, nor given to others until they end. */
+#include "mend/mend_host.h"
+#include "mend/mend_range.h"
+#include "mend/mend_sleep.h"
+#include "tests/support/kit.h"
+
+#define BLOCK (128 * MEND_KIB)
+enum { BLOCKS = 32, MOST_BLOCKS = 256 };
+
+typedef struct copies_rig {
+    mend_world w;
+    void *blocks[BLOCKS]; /* NULL: freed */
+} copies_rig;
+
+/* Partly used chunks, in a world where copies end when somebody waits. */
+static bool open_rig(copies_rig *r)
+{
+    mend_world *w = &r->w;
+    const bool is_open =
+        kit_open_set(w, w->sim_config.memory_bytes = 16 * MEND_MIB, w->sim_config.copy_ns = 1000000,
+                     w->pool_config.host_bytes = 16 * MEND_MIB);
+    if (is_open) {
+        kit_alloc_written_row(w, r->blocks, BLOCKS, BLOCK, S(0));
+        for (int i = 0; i < BLOCKS; i++) {
+            if (i % 4 != 1) {
+                kit_release_row(w, &r->blocks[i], 1, BLOCK, S(0));
+            }
+        }
+    }
+    return is_open;
+}
+
+static void close_rig(copies_rig *r)
+{
+    kit_release_row(&r->w, r->blocks, BLOCKS, BLOCK, r->w.streams[0]);
+    kit_close(&r->w);
+}
+
+#define COPIES_TEST(name) KIT_RIG_TEST(pool_copies, name, copies_rig, open_rig(r), close_rig(r))
+
+static mend_result defrag(mend_pool *pool)
+{
+    return mend_defrag(pool, NULL, NULL);
+}
+
+static mend_result move_to_host(mend_pool *pool)
+{
+    return mend_move_to_host(pool, NULL, 0, NULL);
+}
+
+static mend_result move_to_device(mend_pool *pool)
+{
+    return mend_move_to_device(pool, NULL, 0, NULL);
+}
+
+static mend_result put_to_sleep(mend_pool *pool)
+{
+    return mend_sleep(pool, NULL, NULL);
+}
+
+static mend_result (*const calls[])(mend_pool *) = {defrag, move_to_host, move_to_device,
+                                                    put_to_sleep};
+enum { CALLS = sizeof(calls) / sizeof(calls[0]) };
+
+/* The call fails, with copies that run. */
+static void fail(mend_world *w, mend_result (*call)(mend_pool *))
+{
+    kit_fail(w, "context_synchronize", 1, 1, 999); /* not the one at the beginning */
+    kit_fail(w, "stream_synchronize", 0, 2, 999);
+    EXPECT_ERROR(DRIVER, call(w->pool));
+    mend_sim_clear_faults(w->sim);
+    EXPECT_TRUE(mend_world_ledger(w).pending_work > 0);
+}
+
+static void expect_nothing_left(mend_world *w)
+{
+    EXPECT_OK(mend_trim_wait(w->pool, 0, NULL));
+    EXPECT_LEDGER(w, chunks, 0, mappings, 0, host_chunks, 0, host_allocations, 0);
+}
+
+/* A rig, in which the call of this number fails. */
+static bool open_failed(copies_rig *r, int number)
+{
+    bool is_open = open_rig(r);
+    if (is_open && calls[number] == move_to_device) {
+        EXPECT_OK(move_to_host(r->w.pool));
+    }
+    if (is_open) {
+        fail(&r->w, calls[number]);
+    }
+    return is_open;
+}
+
+KIT_RIG_EACH(pool_copies, what_they_read_stays_when_the_program_frees_and_trims, int, number, CALLS,
+             copies_rig, r, open_failed(r, number), kit_close(&r->w))
+{
+    mend_world *w = &r->w;
+    kit_release_row(w, r->blocks, BLOCKS, BLOCK, S(0));
+    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_collect(w->pool, NULL));
+    EXPECT_TRUE(mend_world_ledger(w).pending_work > 0);
+    expect_nothing_left(w);
+}
+
+KIT_RIG_EACH(pool_copies, what_they_write_to_serves_nobody, int, number, CALLS, copies_rig, r,
+             open_failed(r, number), close_rig(r))
+{
+    mend_world *w = &r->w;
+    void *more[MOST_BLOCKS];
+    size_t count = 0;
+    while (count < MOST_BLOCKS && mend_alloc(w->pool, BLOCK, S(1), &more[count]) == MEND_OK) {
+        kit_write(w, S(1), more[count], BLOCK);
+        count++;
+    }
+    EXPECT_TRUE(count > 0);
+    mend_sim_advance(w->sim, 100000000);
+    kit_release_row(w, more, count, BLOCK, S(1));
+    EXPECT_OK(mend_trim_wait(w->pool, 0, NULL));
+}
+
+/* The waits are neither in a free nor in a collection: they would stall, and spoil captures that
+ * the pool does not know. */
+KIT_RIG_EACH(pool_copies, nobody_waits_for_them_unasked, int, number, CALLS, copies_rig, r,
+             open_failed(r, number), kit_close(&r->w))
+{
+    mend_world *w = &r->w;
+    const uint64_t host_syncs = mend_world_ledger(w).host_syncs;
+    kit_begin_capture(w, S(2));
+    kit_release_row(w, r->blocks, BLOCKS, BLOCK, S(0));
+    EXPECT_OK(mend_collect(w->pool, NULL));
+    EXPECT_LEDGER(w, host_syncs, host_syncs);
+    mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(2)));
+    expect_nothing_left(w);
+}
+
+COPIES_TEST(a_wake_after_one_that_failed_waits_for_its_copies)
+{
+    void *block = kit_alloc_written(w, MEND_MIB, S(0));
+    EXPECT_OK(put_to_sleep(w->pool));
+    kit_fail(w, "stream_synchronize", 0, 2, 999);
+    EXPECT_ERROR(DRIVER, mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_TRUE(mend_world_ledger(w).pending_work > 0);
+    kit_begin_capture(w, S(2));
+    (void)kit_alloc(w, 512, S(2)); /* so that the pool knows of the capture */
+    EXPECT_ERROR(CAPTURING, mend_wake(w->pool, NULL, 0, NULL));
+    mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(2)));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_launch(w, S(1), MEND_SIM_WORK_WRITE, block, MEND_MIB, 1, 0);
+    mend_sim_advance(w->sim, 100000000);
+    kit_launch(w, S(1), MEND_SIM_WORK_VERIFY, block, MEND_MIB, 1, 0);
+    kit_free(w, block, S(1));
+}
+
+/* The error of a call is its own, not that of a later wait. */
+COPIES_TEST(a_wake_that_fails_in_a_capture_says_why)
+{
+    EXPECT_OK(put_to_sleep(w->pool));
+    kit_begin_capture(w, S(2));
+    (void)kit_alloc(w, 512, S(2));
+    kit_fail(w, "stream_synchronize", 0, 2, 999);
+    EXPECT_REFUSAL(DRIVER, "cuStreamSynchronize", mend_wake(w->pool, NULL, 0, NULL));
+    mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(2)));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+}
+
+COPIES_TEST(a_page_stays_while_its_fill_runs)
+{
+    mend_range *range = NULL;
+    ASSERT_TRUE(mend_range_create(w->pool, 4 * BLOCK, NULL, &range) == MEND_OK);
+    kit_fail(w, "context_synchronize", 1, 1, 999);
+    kit_fail(w, "stream_synchronize", 0, 1, 999);
+    EXPECT_ERROR(DRIVER, mend_range_map_zeros(range, 0, BLOCK));
+    EXPECT_OK(mend_range_destroy(range, S(0)));
+    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_TRUE(mend_world_ledger(w).pending_work > 0);
+    mend_sim_advance(w->sim, 100000000);
+    kit_release_row(w, r->blocks, BLOCKS, BLOCK, S(0));
+    expect_nothing_left(w);
+}
+
+COPIES_TEST(of_several_copies_the_later_are_refused)
+{
+    EXPECT_OK(mend_trim_wait(w->pool, 0, NULL));
+    kit_fail(w, "copy", 1, 1, 999);
+    kit_fail(w, "stream_synchronize", 0, 1, 999);
+    EXPECT_ERROR(DRIVER, defrag(w->pool));
+    EXPECT_TRUE(mend_world_ledger(w).pending_work > 0);
+    kit_release_row(w, r->blocks, BLOCKS, BLOCK, S(0));
+    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_TRUE(mend_world_ledger(w).pending_work > 0);
+    expect_nothing_left(w);
+}
