@@ -17,10 +17,10 @@ from xml.sax.saxutils import escape
 
 POLICIES = "mend,caching,expandable,rmm-pool"
 COLORS = {"mend": "#0b62a8", "caching": "#c8501e", "expandable": "#1d8a63", "rmm-pool": "#a3589a",
-          "rmm-arena": "#8a6d1d", "bfc": "#6b6b6b", "gmlake": "#2a8fa0", "mend:quiet": "#111827"}
+          "rmm-arena": "#8a6d1d", "gmlake": "#2a8fa0", "mend:quiet": "#111827"}
 NAMES = {"mend": "Mend", "mend:quiet": "Mend, quiet points", "caching": "PyTorch caching",
          "expandable": "PyTorch expandable", "rmm-pool": "RMM pool", "rmm-arena": "RMM arena",
-         "bfc": "BFC arena", "gmlake": "GMLake"}
+         "gmlake": "GMLake"}
 GIB = 1 << 30
 WIDTH, HEIGHT = 760, 360
 LEFT, RIGHT, TOP, BOTTOM = 52, 744, 92, 322

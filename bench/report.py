@@ -19,7 +19,7 @@ import subprocess
 import sys
 import urllib.parse
 
-POLICIES = ["mend", "mend:quiet", "caching", "expandable", "bfc", "rmm-pool", "rmm-arena", "gmlake"]
+POLICIES = ["mend", "mend:quiet", "caching", "expandable", "rmm-pool", "rmm-arena", "gmlake"]
 CAPACITIES = ["unlimited", "1.02x", "1.05x", "fit"]
 OURS = ("mend", "mend:quiet")
 # Their fit is searched at up to ten thousand capacities where their peak is high: recordings only.
@@ -28,8 +28,8 @@ WITH_SETTINGS = ("caching:split128", "caching:gc80")
 # Recordings whose steps are all alike: there the second half has no excuse.
 FIXED_SHAPES = {"gpt2-medium-pretrain", "fsdp-llama-2stream"}
 HANDFUL = 5
-# They take all they may have at once: without a limit its price is the device's.
-WITHOUT_PRICE = ("bfc", "rmm-arena")
+# It takes all it may have at once: without a limit its price is the device's.
+WITHOUT_PRICE = ("rmm-arena",)
 MEMORY_CALLS = ("create", "map", "unmap", "set_access", "malloc", "free")
 
 # Workload: figure: (must, aim); the small checkerboard has others where copies are allowed.

@@ -20,7 +20,6 @@ mend_result mend_peer_create_caching_2_13(const mend_peer_config *config, mend_p
 mend_result mend_peer_create_caching_2_13_split(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_caching_2_13_collect(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_expandable(const mend_peer_config *config, mend_peer **peer);
-mend_result mend_peer_create_bfc(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_rmm_pool(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_rmm_arena(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_gmlake(const mend_peer_config *config, mend_peer **peer);

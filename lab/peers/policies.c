@@ -25,8 +25,6 @@ const mend_peer_policy mend_peer_policies[] = {
      mend_peer_create_caching_2_13_collect},
     {"expandable", "model of PyTorch's expandable segments", false, true,
      mend_peer_create_expandable},
-    {"bfc", "model of the BFC arena of TensorFlow, JAX and ONNX Runtime", false, false,
-     mend_peer_create_bfc},
     {"rmm-pool", "model of RMM's pool, best fit over large plain allocations", false, false,
      mend_peer_create_rmm_pool},
     {"rmm-arena", "model of RMM's arenas, first fit over superblocks", false, false,

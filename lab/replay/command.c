@@ -53,6 +53,9 @@ static mend_result load(const mend_replay_arguments *arguments, const char *inpu
     mend_result result = mend_workload_is_spec(input)
                              ? mend_workload_generate(input, arguments->seed, trace)
                              : mend_trace_read(input, trace);
+    if (result == MEND_OK && (*trace)->note[0] != 0) {
+        fprintf(stderr, "mend replay: %s: %s\n", input, (*trace)->note);
+    }
     if (result == MEND_OK && arguments->scale_fits) {
         double factor = 1;
         result = mend_replay_scale_to_gpu(*trace, &factor);

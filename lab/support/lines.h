@@ -3,26 +3,17 @@
 #define MEND_LAB_SUPPORT_LINES_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include "lab/support/packed.h"
+#include "lab/support/bytes.h"
 
-/* The most bytes that a compressed file may have when it is unpacked. */
-#define MEND_MOST_TEXT_BYTES (UINT64_C(1) << 32)
-
-enum { MEND_LINE_BYTES = 4096, MEND_LINE_BUFFER_BYTES = 65536 };
+enum { MEND_LINE_BYTES = 4096 };
 
 typedef struct mend_line_source {
-    const char *path;
-    mend_packed_file *file;
-    char buffer[MEND_LINE_BUFFER_BYTES];
-    size_t buffer_start;
-    size_t buffer_end;
+    mend_byte_source bytes;
     char line[MEND_LINE_BYTES + 1]; /* without its end (LF or CRLF), ends with a 0 */
     size_t line_length;
-    uint64_t bytes_left;  /* at most MEND_MOST_TEXT_BYTES */
     uint64_t line_number; /* the first is 1 */
+    bool lacks_end;       /* the file ended before the line did */
     bool ended;           /* there is no further line */
 } mend_line_source;
 

@@ -109,80 +109,149 @@ static mend_result judge_builder(const mend_line_source *source, const mend_trac
     return mend_line_source_fail(source, "%s", reason);
 }
 
-/* `live` maps the key of a pointer to its block + 1. */
-static mend_result take_event(const mend_line_source *source, mend_trace_builder *builder,
-                              mend_pointer_map *live, const log_row *row)
+typedef struct log_event {
+    bool is_alloc;
+    uint64_t pointer;
+    uint64_t size_bytes;
+    mend_trace_actor actor;
+} log_event;
+
+/* The reader's tables. */
+typedef struct live_blocks {
+    mend_pointer_map newest; /* from the key of a pointer to its newest block + 1 */
+    mend_pointer_map older;  /* from the key of a block to the next older one + 1 */
+} live_blocks;
+
+/* RMM writes the per-thread default stream as this, whatever the thread. */
+static bool is_per_thread(const char *stream)
 {
-    const char *action = row->fields[COLUMN_ACTION];
-    bool is_alloc = strcmp(action, "allocate") == 0;
-    if (!is_alloc && strcmp(action, "free") != 0) {
-        return mend_line_source_fail(source, "unknown action \"%.40s\"", action);
-    }
-    static const int numbers[] = {COLUMN_POINTER, COLUMN_SIZE, COLUMN_STREAM};
-    uint64_t values[COLUMN_COUNT] = {0};
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
-        int column = numbers[i];
-        if (!parse_number(row->fields[column], &values[column])) {
-            return fail_field(source, column, row->fields[column]);
-        }
-    }
-    mend_trace_actor actor = {values[COLUMN_STREAM], thread_name(row->fields[COLUMN_THREAD])};
-    uint64_t key = mend_trace_key(builder, values[COLUMN_POINTER]);
-    if (!is_alloc) {
-        void *found = mend_pointer_map_remove(live, key);
-        if (found == NULL) {
-            return mend_line_source_fail(source, "free of %s, which is not allocated",
-                                         row->fields[COLUMN_POINTER]);
-        }
-        mend_trace_builder_free(builder, (uint32_t)((uintptr_t)found - 1), actor);
-        return judge_builder(source, builder);
-    }
-    if (values[COLUMN_SIZE] > MEND_TRACE_MAX_SIZE_BYTES) {
-        return mend_line_source_fail(source, "size %s is above 2^60 bytes",
-                                     row->fields[COLUMN_SIZE]);
-    }
-    if (mend_pointer_map_find(live, key) != NULL) {
-        return mend_line_source_fail(source, "%s is allocated again before it is freed",
-                                     row->fields[COLUMN_POINTER]);
-    }
-    if (!mend_pointer_map_reserve(live)) {
-        return MEND_ERROR_OUT_OF_HOST_MEMORY;
-    }
-    uint32_t block = mend_trace_builder_alloc(builder, values[COLUMN_SIZE], actor);
-    mend_pointer_map_insert(live, key, (void *)((uintptr_t)block + 1));
-    return judge_builder(source, builder);
+    return strcasecmp(stream, "0x2") == 0;
 }
 
-static mend_result take_line(const mend_line_source *source, mend_trace_builder *builder,
-                             mend_pointer_map *live)
+/* *is_event is false for rows that are none. */
+static mend_result read_event(const mend_line_source *source, log_row *row, log_event *event,
+                              bool *is_event)
 {
+    *is_event = false;
     if (source->line[strspn(source->line, " \t")] == 0) {
         return MEND_OK;
     }
-    log_row row;
-    if (!split(source, &row)) {
+    if (!split(source, row)) {
         return mend_line_source_fail(source, "not %d fields: \"%.60s\"", COLUMN_COUNT,
                                      source->line);
     }
-    if (strcmp(row.fields[COLUMN_ACTION], "allocate failure") == 0) {
+    const char *action = row->fields[COLUMN_ACTION];
+    if (strcmp(action, "allocate failure") == 0) {
         return MEND_OK;
     }
-    return take_event(source, builder, live, &row);
+    event->is_alloc = strcmp(action, "allocate") == 0;
+    if (!event->is_alloc && strcmp(action, "free") != 0 && strcmp(action, "deallocate") != 0) {
+        return mend_line_source_fail(source, "unknown action \"%.40s\"", action);
+    }
+    uint64_t *const numbers[COLUMN_COUNT] = {[COLUMN_POINTER] = &event->pointer,
+                                             [COLUMN_SIZE] = &event->size_bytes,
+                                             [COLUMN_STREAM] = &event->actor.stream};
+    for (int column = COLUMN_POINTER; column < COLUMN_COUNT; column++) {
+        const char *text = row->fields[column];
+        bool is_nil = column != COLUMN_SIZE && strcmp(text, "(nil)") == 0;
+        if (!parse_number(is_nil ? "0" : text, numbers[column])) {
+            return fail_field(source, column, text);
+        }
+    }
+    if (event->is_alloc && event->size_bytes > MEND_TRACE_MAX_SIZE_BYTES) {
+        return mend_line_source_fail(source, "size %s is above 2^60 bytes",
+                                     row->fields[COLUMN_SIZE]);
+    }
+    event->actor.thread = thread_name(row->fields[COLUMN_THREAD]);
+    if (is_per_thread(row->fields[COLUMN_STREAM])) {
+        /* Far from all addresses, which streams are. */
+        event->actor.stream = ~(event->actor.thread + 1);
+    }
+    *is_event = true;
+    return MEND_OK;
+}
+
+static mend_result take_alloc(const mend_line_source *source, mend_trace_builder *builder,
+                              live_blocks *live, const log_row *row, const log_event *event)
+{
+    uint64_t key = mend_trace_key(builder, event->pointer);
+    uintptr_t older = (uintptr_t)mend_pointer_map_find(&live->newest, key);
+    if (older != 0 && (event->size_bytes != 0 || builder->block_sizes[older - 1] != 0)) {
+        return mend_line_source_fail(source, "%s is allocated again before it is freed",
+                                     row->fields[COLUMN_POINTER]);
+    }
+    if (!mend_pointer_map_reserve(&live->newest) || !mend_pointer_map_reserve(&live->older)) {
+        return MEND_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    uint32_t block = mend_trace_builder_alloc(builder, event->size_bytes, event->actor);
+    mend_result result = judge_builder(source, builder);
+    if (result == MEND_OK && older != 0) {
+        mend_pointer_map_remove(&live->newest, key);
+        mend_pointer_map_insert(&live->older, mend_trace_key(builder, block), (void *)older);
+    }
+    if (result == MEND_OK) {
+        mend_pointer_map_insert(&live->newest, key, (void *)((uintptr_t)block + 1));
+    }
+    return result;
+}
+
+static mend_result take_free(const mend_line_source *source, mend_trace_builder *builder,
+                             live_blocks *live, const log_row *row, const log_event *event)
+{
+    uint64_t key = mend_trace_key(builder, event->pointer);
+    uintptr_t found = (uintptr_t)mend_pointer_map_remove(&live->newest, key);
+    if (found == 0) {
+        return mend_line_source_fail(source, "free of %s, which is not allocated",
+                                     row->fields[COLUMN_POINTER]);
+    }
+    uint32_t block = (uint32_t)(found - 1);
+    void *older = mend_pointer_map_remove(&live->older, mend_trace_key(builder, block));
+    if (older != NULL) {
+        mend_pointer_map_insert(&live->newest, key, older);
+    }
+    mend_trace_builder_free(builder, block, event->actor);
+    return judge_builder(source, builder);
+}
+
+/* Reads rows up to the end, or to a last one that was cut off while it was written. */
+static mend_result read_rows(mend_line_source *source, mend_trace_builder *builder,
+                             live_blocks *live)
+{
+    log_row row;
+    log_event event;
+    bool is_event;
+    for (;;) {
+        mend_result result = mend_line_source_next(source);
+        if (result != MEND_OK || source->ended) {
+            return result;
+        }
+        result = read_event(source, &row, &event, &is_event);
+        if (result != MEND_OK && source->lacks_end) {
+            snprintf(builder->trace->note, sizeof(builder->trace->note),
+                     "skipped line %llu, which is cut off",
+                     (unsigned long long)source->line_number);
+            return MEND_OK;
+        }
+        if (result == MEND_OK && is_event) {
+            result = event.is_alloc ? take_alloc(source, builder, live, &row, &event)
+                                    : take_free(source, builder, live, &row, &event);
+        }
+        if (result != MEND_OK) {
+            return result;
+        }
+    }
 }
 
 mend_result mend_trace_read_rmm_log(mend_line_source *source, mend_trace **trace)
 {
     mend_trace_builder builder;
-    mend_trace_builder_init(&builder, source->path);
-    mend_pointer_map live;
-    mend_pointer_map_init(&live);
+    mend_trace_builder_init(&builder, source->bytes.path);
+    live_blocks live;
+    mend_pointer_map_init(&live.newest);
+    mend_pointer_map_init(&live.older);
     mend_result result = builder.failure;
-    while (result == MEND_OK) {
-        result = mend_line_source_next(source);
-        if (result != MEND_OK || source->ended) {
-            break;
-        }
-        result = take_line(source, &builder, &live);
+    if (result == MEND_OK) {
+        result = read_rows(source, &builder, &live);
     }
     if (result == MEND_OK && builder.trace->event_count == 0) {
         result = mend_line_source_fail(source, "the trace has no events");
@@ -190,7 +259,8 @@ mend_result mend_trace_read_rmm_log(mend_line_source *source, mend_trace **trace
     if (result == MEND_OK) {
         result = mend_trace_builder_finish(&builder, trace);
     }
-    mend_pointer_map_clear(&live);
+    mend_pointer_map_clear(&live.newest);
+    mend_pointer_map_clear(&live.older);
     mend_trace_builder_clear(&builder);
     return result;
 }

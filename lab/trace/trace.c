@@ -62,6 +62,9 @@ void mend_trace_short_name(const mend_trace *trace, char *text, size_t size)
         name = strrchr(name, '/') + 1;
     }
     size_t length = without_ending(name, strlen(name), ".gz");
-    length = without_ending(name, length, ".csv");
+    static const char *const endings[] = {".csv", ".pickle", ".json"};
+    for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++) {
+        length = without_ending(name, length, endings[i]);
+    }
     snprintf(text, size, "%.*s", (int)mend_min_u64(length, 4096), name);
 }

@@ -28,6 +28,7 @@ typedef struct mend_trace {
     size_t stream_count;
     uint64_t *stream_names;   /* the number of each stream in the file; 0 is the default stream */
     uint64_t peak_live_bytes; /* sizes rounded up to 512 B */
+    char note[320];           /* what of the file is not in the trace; "": nothing */
 } mend_trace;
 
 /* Larger sizes, and sums of live sizes above eight times this, are refused. */
@@ -39,7 +40,7 @@ void mend_trace_destroy(mend_trace *trace);
 /* Divides every size by `factor` (above 0), rounds it up to 512 B, and updates the peak. */
 mend_result mend_trace_scale(mend_trace *trace, double factor);
 
-/* A short name: without folder, .gz and .csv. Writes at most `size` bytes. */
+/* A short name: without folder, .gz, .csv, .pickle and .json. Writes at most `size` bytes. */
 void mend_trace_short_name(const mend_trace *trace, char *text, size_t size);
 
 #endif

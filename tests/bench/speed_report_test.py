@@ -86,7 +86,7 @@ class Tables(unittest.TestCase):
         times = {"mean": 1, "p50": 100, "p99": 200, "p999": 3000, "max": 40000}
         rows = [{"trace": "gpt2", "policy": "mend", "alloc_ns": times, "free_ns": times}]
         self.assertIn("| gpt2 | free | 100 | 200 | 3.0 | 40 |", report.latency_table(rows))
-        rows.append({"trace": "gpt2", "policy": "bfc", "alloc_ns": None, "free_ns": None})
+        rows.append({"trace": "gpt2", "policy": "rmm-pool", "alloc_ns": None, "free_ns": None})
         self.assertIn("| 100 / - | 200 / - | 3.0 / - | 40 / - |", report.latency_table(rows))
 
     def test_latencies_are_medians_of_runs_that_completed(self):

@@ -56,8 +56,8 @@ MEND_TEST(hostile, a_file_grows_so_far_and_no_further)
     fixture_file file = fixture_write_gzip(".gz", text);
     static mend_line_source source;
     ASSERT_RESULT(MEND_OK, mend_line_source_open(&source, file.path));
-    EXPECT_U64_EQ(MEND_MOST_TEXT_BYTES, source.bytes_left);
-    source.bytes_left = LINES - 1;
+    EXPECT_U64_EQ(MEND_MOST_FILE_BYTES, source.bytes.left);
+    source.bytes.left = LINES - 1;
     mend_result result = MEND_OK;
     while (result == MEND_OK && !source.ended) {
         result = mend_line_source_next(&source);
@@ -116,8 +116,8 @@ MEND_TEST(hostile, what_a_file_holds_does_nothing_to_the_terminal)
 MEND_TEST(hostile, absurd_sizes_are_not_replayed)
 {
     static const char *const policies[] = {
-        "mend",       "caching", "caching:split128", "caching:gc80", "caching:2.13:split128",
-        "expandable", "bfc",     "rmm-pool",         "rmm-arena",    "gmlake"};
+        "mend",       "caching",  "caching:split128", "caching:gc80", "caching:2.13:split128",
+        "expandable", "rmm-pool", "rmm-arena",        "gmlake"};
     mend_trace *huge = fixture_trace(TRACE_HEAD "0,0,allocate,1,0x1000000000000000,0\n");
     mend_trace *small = fixture_trace(TRACE_HEAD "0,0,allocate,1,1,0\n");
     ASSERT_TRUE(huge != NULL && small != NULL);

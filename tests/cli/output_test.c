@@ -54,7 +54,7 @@ MEND_TEST(output, a_cut_result_is_no_success)
     char arguments[1024];
     snprintf(arguments, sizeof(arguments),
              "--version >/dev/null; trap '' XFSZ; ulimit -f 1; '%s' replay --json --policy "
-             "mend,caching,bfc stress:staircase stress:many-streams >%s",
+             "mend,caching,rmm-arena stress:staircase stress:many-streams >%s",
              MEND_PROGRAM, file.path);
     ended_run cut = run(arguments);
     EXPECT_STATUS(2, cut);

@@ -172,7 +172,7 @@ MEND_TEST(program, explains_in_json)
     EXPECT_INT_EQ(1, done.status);
     EXPECT_TRUE(is_json_lines(done.out, 1));
     expect_in_order(done.out, words, sizeof(words) / sizeof(*words));
-    ended_run model = run_on("replay --explain --json --policy bfc", small_trace);
+    ended_run model = run_on("replay --explain --json --policy rmm-arena", small_trace);
     EXPECT_TRUE(is_json_lines(model.out, 1));
     EXPECT_TRUE(strstr(model.out, "\"memory\": null") != NULL);
     EXPECT_TRUE(strstr(run_on("replay --json", small_trace).out, "explain") == NULL);

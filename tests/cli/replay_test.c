@@ -294,8 +294,8 @@ MEND_TEST(replay, content_is_intact_under_every_policy)
     static const char *const specs[] = {"stress:phase-shift?live=48MiB&phases=4",
                                         "stress:many-streams?live=64MiB&streams=3&turns=6"};
     static const char *const policies[] = {
-        "mend",       "caching", "caching:split128", "caching:gc80", "caching:2.13:split128",
-        "expandable", "bfc",     "rmm-pool",         "rmm-arena",    "gmlake"};
+        "mend",       "caching",  "caching:split128", "caching:gc80", "caching:2.13:split128",
+        "expandable", "rmm-pool", "rmm-arena",        "gmlake"};
     for (size_t s = 0; s < 2; s++) {
         mend_trace *trace = fixture_workload(specs[s]);
         ASSERT_TRUE(trace != NULL);

@@ -57,6 +57,96 @@ MEND_TEST(trace, a_pointer_names_a_new_block_after_its_free)
     mend_trace_destroy(trace);
 }
 
+/* A program that ends by force leaves its last row unfinished. */
+MEND_TEST(trace, a_last_row_that_is_cut_off_is_skipped_and_named)
+{
+    static const char whole[] = TRACE_HEAD "0,0,allocate,1,512,0x10\n0,1,free,1,512,0x10";
+    const char *row = strrchr(whole, '\n') + 1;
+    const char *stream = strrchr(whole, ',') + 1;
+    for (const char *cut = row + 1; cut <= stream; cut++) {
+        char text[sizeof(whole)] = "";
+        memcpy(text, whole, (size_t)(cut - whole));
+        mend_trace *trace = fixture_trace(text);
+        ASSERT_TRUE(trace != NULL);
+        MEND_TEST_CHECK(
+            trace->event_count == 1 && strcmp(trace->note, "skipped line 3, which is cut off") == 0,
+            (void)0, "%zu events of \"%s\", \"%s\"", trace->event_count, text, trace->note);
+        mend_trace_destroy(trace);
+    }
+    mend_trace *trace = fixture_trace(whole);
+    ASSERT_TRUE(trace != NULL);
+    EXPECT_U64_EQ(2, trace->event_count);
+    EXPECT_TRUE(trace->note[0] == 0);
+    mend_trace_destroy(trace);
+    /* A row that ends and is wrong is no such row, nor is one that contradicts those before it. */
+    char message[512] = "";
+    EXPECT_TRUE(fixture_read_trace(TRACE_HEAD "0,0,allocate,1,512,0\n0,1,fr\n", message) == NULL);
+    EXPECT_TRUE(strstr(message, ":3: not 6 fields") != NULL);
+    EXPECT_TRUE(fixture_read_trace(TRACE_HEAD "0,0,allocate,1,512,0\n0,1,free,2,9,0", message) ==
+                NULL);
+    EXPECT_TRUE(strstr(message, ":3: free of 2") != NULL);
+    EXPECT_TRUE(fixture_read_trace(TRACE_HEAD "0,0,alloc", message) == NULL);
+    EXPECT_TRUE(strstr(message, "no events") != NULL);
+}
+
+MEND_TEST(trace, blocks_of_no_bytes_may_share_an_address)
+{
+    mend_trace *trace = fixture_trace(TRACE_HEAD "0,0,allocate,(nil),0,(nil)\n"
+                                                 "0,1,allocate,0x0,0,0\n"
+                                                 "0,2,allocate,(nil),0,0\n"
+                                                 "0,3,free,(nil),0,0\n"
+                                                 "0,4,allocate,(nil),0,0\n"
+                                                 "0,5,free,(nil),0,0\n"
+                                                 "0,6,free,0x0,0,0\n"
+                                                 "0,7,deallocate,(nil),0,0\n"
+                                                 "0,8,allocate,(nil),512,0\n");
+    ASSERT_TRUE(trace != NULL);
+    static const uint32_t blocks[] = {0, 1, 2, 2, 3, 3, 1, 0, 4};
+    EXPECT_U64_EQ(9, trace->event_count);
+    for (size_t i = 0; i < trace->event_count; i++) {
+        EXPECT_U64_EQ(blocks[i], trace->events[i].block);
+    }
+    EXPECT_U64_EQ(1, trace->stream_count);
+    EXPECT_U64_EQ(512, trace->peak_live_bytes);
+    mend_trace_destroy(trace);
+    static const char *const wrong[] = {
+        TRACE_HEAD "0,0,allocate,1,0,0\n0,0,allocate,1,9,0\n",
+        TRACE_HEAD "0,0,allocate,1,9,0\n0,0,allocate,1,0,0\n",
+        TRACE_HEAD "0,0,allocate,1,0,0\n0,0,free,1,0,0\n0,0,free,1,0,0\n",
+        TRACE_HEAD "0,0,allocate,1,(nil),0\n",
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        char message[512] = "";
+        MEND_TEST_CHECK(fixture_read_trace(wrong[i], message) == NULL, (void)0, "case %zu", i);
+    }
+}
+
+/* RMM writes 0x2 for it whatever the thread; 2 is a name like others. */
+MEND_TEST(trace, the_per_thread_default_stream_is_another_one_in_each_thread)
+{
+    mend_trace *trace = fixture_trace(TRACE_HEAD "7,0,allocate,0x1,512,0x2\n"
+                                                 "8,1,allocate,0x2,512,0x2\n"
+                                                 "0,2,allocate,0x3,512,0x2\n"
+                                                 "7,3,allocate,0x4,512,2\n"
+                                                 "8,4,allocate,0x5,512,2\n"
+                                                 "8,5,free,0x1,512,0x2\n");
+    ASSERT_TRUE(trace != NULL);
+    static const uint16_t streams[] = {0, 1, 2, 3, 3, 1};
+    EXPECT_U64_EQ(4, trace->stream_count);
+    for (size_t i = 0; i < trace->event_count; i++) {
+        EXPECT_U64_EQ(streams[i], trace->events[i].stream);
+        EXPECT_TRUE(trace->stream_names[trace->events[i].stream] != 0);
+    }
+    mend_trace_destroy(trace);
+}
+
+MEND_TEST(trace, a_byte_order_mark_does_not_count)
+{
+    mend_trace *trace = fixture_trace("\xef\xbb\xbf" TRACE_HEAD "0,0,allocate,1,512,0\n");
+    ASSERT_TRUE(trace != NULL);
+    mend_trace_destroy(trace);
+}
+
 MEND_TEST(trace, reads_gzip_like_plain_text)
 {
     fixture_file file =

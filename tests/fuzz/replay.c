@@ -65,7 +65,7 @@ static void print(const mend_replay_row *row)
 static void run(const mend_trace *trace, const uint8_t *choices, const mend_replay_options *options)
 {
     static const char *const policies[] = {"mend",         "caching",    "caching:split128",
-                                           "caching:gc80", "expandable", "bfc",
+                                           "caching:gc80", "expandable", "caching:2.13",
                                            "rmm-pool",     "rmm-arena",  "gmlake"};
     const char *policy = policies[choices[CHOICE_POLICY] % (sizeof(policies) / sizeof(*policies))];
     mend_capacity capacity = capacity_of(choices[CHOICE_CAPACITY]);

@@ -1,0 +1,405 @@
+/* PyTorch's memory snapshots as traces, and the readers of pickles and of JSON under them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lab/support/json_read.h"
+#include "lab/support/pickle.h"
+#include "lab/trace/read.h"
+#include "tests/cli/fixture.h"
+#include "tests/cli/program.h"
+#include "tests/support/test.h"
+
+/* Writes a snapshot to a file, in a protocol of pickles or as "json". Device 1 has most events. */
+static const char writer[] =
+    "import json, pickle, sys\n"
+    "frames = [{'filename': '/a/b.py', 'line': 3, 'name': 'f'}, {'name': 'g \\u00e9 \\n'}]\n"
+    "def event(action, addr=0, size=0, stream=0):\n"
+    "    return dict(action=action, addr=addr, size=size, stream=stream, time_us=10**15,\n"
+    "                frames=frames, pool_id=(0, 1))\n"
+    "A, B, S = 0x7f0000000000, 0x7f0000100000, 0x55d0c3a01230\n"
+    "events = [event('free_requested', B, 512), event('free_completed', B, 512),\n"
+    "          event('segment_alloc', A, 1 << 21), event('alloc', A, 1024),\n"
+    "          event('alloc', B, 1 << 33, S), event('free_requested', A, 1024),\n"
+    "          event('free_completed', A, 1024), event('alloc', A, 4096),\n"
+    "          event('alloc', A, 512), event('segment_map', B, 1),\n"
+    "          dict(action='oom', size=9, device_free=3, stream=0, frames=[])]\n"
+    "snapshot = {'segments': [{'address': A, 'size': -1, 'blocks': [frames, frames]}],\n"
+    "            'device_traces': [[event('alloc', A, 7)] * 2, events, []],\n"
+    "            'allocator_settings': {'expandable_segments': True, 'fraction': 0.5,\n"
+    "                                   'name': None, 'big': 1 << 70, 'list': [False] * 3}}\n"
+    "path, kind = sys.argv[1:]\n"
+    "with open(path, 'wb') as f:\n"
+    "    f.write(json.dumps(snapshot, indent=1).encode() if kind == 'json'\n"
+    "            else pickle.dumps(snapshot, int(kind)))\n";
+
+static fixture_file written(const char *kind)
+{
+    fixture_file script = fixture_write_text(".py", writer);
+    fixture_file file = fixture_write_text(".pickle", "");
+    char command[1024];
+    snprintf(command, sizeof(command), "python3 '%s' '%s' %s", script.path, file.path, kind);
+    EXPECT_U64_EQ(0, (uint64_t)system(command));
+    fixture_remove(&script);
+    return file;
+}
+
+static const char *last_message(void)
+{
+    static mend_error error;
+    error = (mend_error)MEND_ERROR_INIT;
+    mend_last_error(&error);
+    return error.message;
+}
+
+static const char note[] = "skipped frees of blocks from before the recording: 1, "
+                           "skipped events of segments: 2, skipped other events: 1, "
+                           "skipped events of other devices: 2, "
+                           "added frees that were not recorded: 1";
+
+MEND_TEST(snapshot, becomes_a_trace_whatever_wrote_it)
+{
+    static const char *const kinds[] = {"2", "3", "4", "5", "json"};
+    static const struct {
+        uint64_t size_bytes;
+        uint32_t block;
+        uint16_t stream;
+        bool is_alloc;
+    } events[] = {{1024, 0, 0, true},  {UINT64_C(1) << 33, 1, 1, true},
+                  {1024, 0, 0, false}, {4096, 2, 0, true},
+                  {4096, 2, 0, false}, {512, 3, 0, true}};
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++) {
+        fixture_file file = written(kinds[k]);
+        mend_trace *trace = NULL;
+        MEND_TEST_CHECK(mend_trace_read(file.path, &trace) == MEND_OK, return, "%s: %s", kinds[k],
+                        last_message());
+        EXPECT_U64_EQ(6, trace->event_count);
+        for (size_t i = 0; i < 6; i++) {
+            EXPECT_U64_EQ(events[i].size_bytes, trace->events[i].size_bytes);
+            EXPECT_U64_EQ(events[i].block, trace->events[i].block);
+            EXPECT_U64_EQ(events[i].stream, trace->events[i].stream);
+            EXPECT_TRUE(events[i].is_alloc == trace->events[i].is_alloc);
+        }
+        EXPECT_U64_EQ(0, trace->stream_names[0]);
+        EXPECT_U64_EQ((UINT64_C(1) << 33) + 4096, trace->peak_live_bytes);
+        EXPECT_STR_EQ(note, trace->note);
+        char name[256];
+        mend_trace_short_name(trace, name, sizeof(name));
+        EXPECT_TRUE(strstr(name, ".pickle") == NULL);
+        mend_trace_destroy(trace);
+        fixture_remove(&file);
+    }
+}
+
+MEND_TEST(snapshot, replay_says_in_one_line_what_it_skipped)
+{
+    fixture_file file = written("4");
+    char arguments[512];
+    char line[1024];
+    snprintf(arguments, sizeof(arguments), "replay --json '%s'", file.path);
+    snprintf(line, sizeof(line), "mend replay: %s: %s\n", file.path, note);
+    ended_run outcome = run(arguments);
+    EXPECT_STATUS(0, outcome);
+    EXPECT_STR_EQ(line, outcome.err);
+    EXPECT_TRUE(strstr(outcome.out, "\"events\": 6") != NULL);
+    fixture_remove(&file);
+}
+
+/* ---- what is refused ------------------------------------------------------------------------- */
+
+static void expect_refused(const char *complaint, const void *bytes, size_t size)
+{
+    fixture_file file = fixture_write(".pickle", bytes, size);
+    mend_trace *trace = NULL;
+    mend_result result = mend_trace_read(file.path, &trace);
+    MEND_TEST_CHECK(result == MEND_ERROR_INVALID_ARGUMENT &&
+                        strstr(last_message(), complaint) != NULL,
+                    (void)0, "%zu bytes: %s: \"%s\" does not say \"%s\"", size,
+                    mend_result_name(result), result == MEND_OK ? "" : last_message(), complaint);
+    mend_trace_destroy(trace);
+    fixture_remove(&file);
+}
+
+#define EXPECT_REFUSED(complaint, bytes) expect_refused(complaint, bytes, sizeof(bytes) - 1)
+#define PROTO                            "\x80\x04"
+
+MEND_TEST(snapshot, a_pickle_that_would_run_something_is_refused)
+{
+    static const char complaint[] = "nothing of a pickle is run";
+    EXPECT_REFUSED(complaint, PROTO "cos\nsystem\n(X\x04\0\0\0truetR.");
+    EXPECT_REFUSED("byte 2: opcode 0x63 is none of plain data", PROTO "cos\nsystem\n.");
+    EXPECT_REFUSED(complaint, PROTO "\x8c\x02os\x8c\x06system\x93.");
+    static const char codes[] = "RbioPQ\x81\x92\x82\x83\x84\x97IFSVLgplBCTU\xff";
+    for (const char *code = codes; *code != 0; code++) {
+        char bytes[] = {'\x80', 4, '(', 'N', 'N', *code, '0', '\n', '.'};
+        expect_refused(complaint, bytes, sizeof(bytes));
+    }
+}
+
+MEND_TEST(snapshot, a_pickle_that_is_no_value_is_refused)
+{
+    EXPECT_REFUSED("byte 0: a pickle of a newer protocol", "\x80\x06N.");
+    EXPECT_REFUSED("byte 2: the file ends too early", PROTO);
+    EXPECT_REFUSED("byte 2: the file ends too early", PROTO "J\1\2\3");
+    EXPECT_REFUSED("the file ends too early", PROTO "X\xff\xff\xff\xffxyz.");
+    EXPECT_REFUSED("the file ends too early", PROTO "\x8d\xff\xff\xff\xff\xff\xff\xff\xffxyz.");
+    EXPECT_REFUSED("lacks its values", PROTO "a.");
+    EXPECT_REFUSED("lacks its values", PROTO "Na.");
+    EXPECT_REFUSED("lacks its values", PROTO "]N(a.");
+    EXPECT_REFUSED("lacks its values", PROTO "NN(\x86.");
+    EXPECT_REFUSED("lacks its values", PROTO "N(q\0.");
+    EXPECT_REFUSED("lacks its values", PROTO "(e.");
+    EXPECT_REFUSED("lacks its values", PROTO "N\x86.");
+    EXPECT_REFUSED("lacks its values", PROTO "q\0.");
+    EXPECT_REFUSED("lacks its mark", PROTO "]e.");
+    EXPECT_REFUSED("lacks its mark", PROTO "t.");
+    EXPECT_REFUSED("no list and no dictionary", PROTO "NNa.");
+    EXPECT_REFUSED("a key without a value", PROTO "}(Nu.");
+    EXPECT_REFUSED("another number of values than one", PROTO ".");
+    EXPECT_REFUSED("another number of values than one", PROTO "NN.");
+    EXPECT_REFUSED("another number of values than one", PROTO "(N.");
+    EXPECT_REFUSED("the memo that is not there", PROTO "h\0.");
+    EXPECT_REFUSED("the memo that is not there", PROTO "Nq\5h\4.");
+    EXPECT_REFUSED("more values than the file has bytes", PROTO "Nr\xff\xff\xff\xff.");
+    EXPECT_REFUSED("the snapshot has no allocations", PROTO "N.");
+}
+
+MEND_TEST(snapshot, a_list_in_itself_is_refused)
+{
+    EXPECT_REFUSED("or into itself", PROTO "]q\0h\0a.");
+    EXPECT_REFUSED("or into itself", PROTO "]q\0]q\1h\0ah\1a.");
+    EXPECT_REFUSED("or into itself", PROTO "}q\0X\4\0\0\0sizeh\0s.");
+}
+
+MEND_TEST(snapshot, nesting_has_a_limit)
+{
+    static char bytes[200000];
+    for (int opening = 0; opening < 3; opening++) {
+        const char letter = "[(]"[opening];
+        size_t size = 0;
+        if (letter != '[') {
+            bytes[size++] = '\x80';
+            bytes[size++] = 4;
+        }
+        memset(bytes + size, letter, 100000);
+        size += 100000;
+        if (letter == ']') { /* each into the one before it */
+            memset(bytes + size, 'a', 99999);
+            size += 99999;
+            bytes[size++] = '.';
+        }
+        expect_refused("nested too deep", bytes, size);
+    }
+}
+
+MEND_TEST(snapshot, json_that_is_none_is_refused)
+{
+    static const struct {
+        const char *text;
+        const char *complaint;
+    } cases[] = {
+        {"{", "byte 1: the file ends too early"},
+        {"{\"a\"", "the file ends too early"},
+        {"{\"a\" 1}", "a key without a value"},
+        {"{1: 2}", "a key is no text"},
+        {"[1 2]", "neither a comma"},
+        {"[1}", "neither a comma"},
+        {"[1", "the file ends too early"},
+        {"[\"a", "the file ends too early"},
+        {"[\"a\n\"]", "a control character"},
+        {"[\"\\x\"]", "an unknown escape"},
+        {"[\"\\u12g4\"]", "\\u without four digits"},
+        {"[nul]", "an unknown word"},
+        {"[NaN]", "neither a text"},
+        {"[1.2.3]", "neither a text"},
+        {"[1111111111111111111111111111111111111111111111111111111111111111]", "too long"},
+        {"[]", "the snapshot has no allocations"},
+        {"{\"device_traces\": [[]]}", "the snapshot has no allocations"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        expect_refused(cases[i].complaint, cases[i].text, strlen(cases[i].text));
+    }
+}
+
+#define EVENTS(text) "{\"device_traces\": [[], [" text "]]}"
+
+MEND_TEST(snapshot, a_wrong_event_is_named)
+{
+    static const struct {
+        const char *text;
+        const char *complaint;
+    } cases[] = {
+        {EVENTS("7"), "device_traces[1][0]: an event without an action"},
+        {EVENTS("{\"action\": \"oom\"}, {}"), "device_traces[1][1]: an event without an action"},
+        {EVENTS("{\"action\": \"alloc\", \"addr\": 1, \"size\": -1, \"stream\": 0}"),
+         "device_traces[1][0]: addr, size or stream is no number"},
+        {EVENTS("{\"action\": \"alloc\", \"addr\": 1, \"size\": 1}"), "is no number"},
+        {EVENTS("{\"action\": \"free_completed\", \"addr\": \"1\", \"size\": 1, \"stream\": 0}"),
+         "is no number"},
+        {EVENTS("{\"action\": \"alloc\", \"addr\": 18446744073709551615, \"size\": 1, "
+                "\"stream\": 0}"),
+         "too large"},
+        {EVENTS("{\"action\": \"alloc\", \"addr\": 1, \"size\": 1152921504606846977, "
+                "\"stream\": 0}"),
+         "device_traces[1][0]: a block is too large"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        expect_refused(cases[i].complaint, cases[i].text, strlen(cases[i].text));
+    }
+}
+
+/* Every cut is refused; any change is read or refused, and sanitizers watch. */
+MEND_TEST(snapshot, survives_damage_of_any_kind)
+{
+    mend_test_random random;
+    mend_test_random_init(&random, mend_test_seed());
+    static const char *const kinds[] = {"2", "4", "json"};
+    for (size_t k = 0; k < 3; k++) {
+        static char good[16384];
+        fixture_file file = written(kinds[k]);
+        FILE *in = fopen(file.path, "rb");
+        ASSERT_TRUE(in != NULL);
+        size_t size = fread(good, 1, sizeof(good), in);
+        fclose(in);
+        fixture_remove(&file);
+        ASSERT_TRUE(size > 500 && size < sizeof(good));
+        for (size_t cut = 1; cut < size; cut += 13) {
+            expect_refused("the file ends too early", good, cut);
+        }
+        for (int round = 0; round < 100; round++) {
+            static char damaged[sizeof(good)];
+            memcpy(damaged, good, size);
+            for (uint64_t n = 1 + mend_test_random_below(&random, 4); n > 0; n--) {
+                uint64_t at = mend_test_random_below(&random, size);
+                damaged[at] = good[mend_test_random_below(&random, size)];
+            }
+            file = fixture_write(".pickle", damaged, size);
+            mend_trace *trace = NULL;
+            mend_result result = mend_trace_read(file.path, &trace);
+            EXPECT_TRUE((result == MEND_OK) == (trace != NULL));
+            mend_trace_destroy(trace);
+            fixture_remove(&file);
+        }
+    }
+}
+
+/* ---- the values ------------------------------------------------------------------------------ */
+
+/* Reads bytes as a pickle, or else as JSON, into a store. */
+static mend_result read_values(const void *bytes, size_t size, mend_value_store *store)
+{
+    static mend_byte_source source;
+    fixture_file file = fixture_write(".pickle", bytes, size);
+    EXPECT_RESULT(MEND_OK, mend_byte_source_open(&source, file.path));
+    mend_result result = mend_is_pickle(*(const char *)bytes) ? mend_pickle_read(&source, store)
+                                                              : mend_json_read(&source, store);
+    mend_byte_source_close(&source);
+    fixture_remove(&file);
+    return result;
+}
+
+/* The numbers of a list are these, where 7777 stands for what is no number of 64 bits. */
+static void expect_numbers(const void *bytes, size_t size, const uint64_t *numbers, size_t count)
+{
+    mend_value_store store;
+    mend_value_store_init(&store, NULL);
+    ASSERT_RESULT(MEND_OK, read_values(bytes, size, &store));
+    EXPECT_U64_EQ(count, mend_value_count(store.stack[0]));
+    for (size_t i = 0; i < count; i++) {
+        mend_value value = store.stack[0].items->values[i];
+        EXPECT_U64_EQ(numbers[i], value.kind == MEND_VALUE_NUMBER ? value.number : 7777);
+    }
+    mend_value_store_clear(&store);
+}
+
+MEND_TEST(values, numbers_of_all_forms)
+{
+    static const char pickle[] = PROTO "](K\376eM\1\2a(J\1\2\3\4J\xff\xff\xff\xff\x8a\0"
+                                       "\x8a\x01\xff\x8a\x02\xff\0"
+                                       "\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\0"
+                                       "\x8a\x09\0\0\0\0\0\0\0\0\1\x88\x89Ne.";
+    static const uint64_t in_pickle[] = {0xfe, 0x201,      0x4030201, 7777, 0, 7777,
+                                         255,  UINT64_MAX, 7777,      1,    0, 7777};
+    expect_numbers(pickle, sizeof(pickle) - 1, in_pickle, 12);
+    static const char json[] = "[0, 18446744073709551615,18446744073709551616 , -1, 1.5, 2e3,"
+                               "\ttrue, false, null]";
+    static const uint64_t in_json[] = {0, UINT64_MAX, 7777, 7777, 7777, 7777, 1, 0, 7777};
+    expect_numbers(json, sizeof(json) - 1, in_json, 9);
+}
+
+MEND_TEST(values, texts_have_their_escapes_and_long_ones_are_cut)
+{
+    static char json[10000] = "{\"a\\\"\\u0041\\u00e9\\n\": \"";
+    mend_value_store store;
+    mend_value_store_init(&store, NULL);
+    size_t length = strlen(json);
+    memset(json + length, 'x', 9000);
+    snprintf(json + length + 9000, sizeof(json) - length - 9000, "\", \"b\": 5}");
+    ASSERT_RESULT(MEND_OK, read_values(json, length + 9010, &store));
+    mend_value text = mend_value_of(store.stack[0], "a\"A?\n");
+    ASSERT_TRUE(text.kind == MEND_VALUE_TEXT);
+    EXPECT_U64_EQ(MEND_VALUE_TEXT_BYTES, strlen(text.text));
+    EXPECT_U64_EQ(5, mend_value_of(store.stack[0], "b").number);
+    EXPECT_TRUE(mend_value_of(store.stack[0], "c").kind == MEND_VALUE_ABSENT);
+    mend_value_store_clear(&store);
+    static char pickle[10000] = PROTO "X\x28\x23\0\0"; /* 9000 */
+    memset(pickle + 7, 'y', 9000);
+    pickle[9007] = '.';
+    mend_value_store_init(&store, NULL);
+    ASSERT_RESULT(MEND_OK, read_values(pickle, 9008, &store));
+    EXPECT_U64_EQ(MEND_VALUE_TEXT_BYTES, strlen(store.stack[0].text));
+    mend_value_store_clear(&store);
+}
+
+MEND_TEST(values, keys_that_nobody_wants_are_left_out)
+{
+    static const char *const keys[] = {"wanted", NULL};
+    static const char pickle[] = PROTO "}(X\5\0\0\0otherK\1X\6\0\0\0wantedK\2K\3K\4u.";
+    static const char json[] = "{\"other\": [{\"wanted\": 1}, 2], \"wanted\": 2}";
+    for (int i = 0; i < 2; i++) {
+        mend_value_store store;
+        mend_value_store_init(&store, keys);
+        ASSERT_RESULT(MEND_OK, i == 0 ? read_values(pickle, sizeof(pickle) - 1, &store)
+                                      : read_values(json, sizeof(json) - 1, &store));
+        EXPECT_U64_EQ(2, store.stack[0].items->count);
+        EXPECT_U64_EQ(2, mend_value_of(store.stack[0], "wanted").number);
+        EXPECT_U64_EQ(1, store.count);
+        mend_value_store_clear(&store);
+    }
+}
+
+/* 60 lists, each of which holds the one before it a hundred times: 10^120 when written out. */
+MEND_TEST(values, what_comes_again_takes_no_memory)
+{
+    static char bytes[60 * 210] = PROTO "(]q\0";
+    size_t size = 6;
+    for (char level = 1; level < 60; level++) {
+        memcpy(bytes + size, (char[]){']', 'q', level, '('}, 4);
+        size += 4;
+        for (int i = 0; i < 100; i++) {
+            memcpy(bytes + size, (char[]){'h', (char)(level - 1)}, 2);
+            size += 2;
+        }
+        bytes[size++] = 'e';
+    }
+    bytes[size++] = 't';
+    bytes[size++] = '.';
+    mend_value_store store;
+    mend_value_store_init(&store, NULL);
+    store.bytes_left = 1 << 20;
+    EXPECT_RESULT(MEND_OK, read_values(bytes, size, &store));
+    mend_value_store_clear(&store);
+}
+
+MEND_TEST(values, memory_has_a_limit)
+{
+    static char bytes[300000] = PROTO;
+    memset(bytes + 2, ']', sizeof(bytes) - 2);
+    mend_value_store store;
+    mend_value_store_init(&store, NULL);
+    EXPECT_U64_EQ(MEND_VALUE_STORE_BYTES, store.bytes_left);
+    store.bytes_left = 1 << 20;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, read_values(bytes, sizeof(bytes), &store));
+    EXPECT_TRUE(strstr(last_message(), "too much host memory") != NULL);
+    mend_value_store_clear(&store);
+}
