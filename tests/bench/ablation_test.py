@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from pathlib import Path
 
 BENCH = sys.argv.pop()
 ABLATE = os.path.join(BENCH, "ablate")
@@ -50,29 +51,30 @@ WORKLOADS = "# a comment\nstress:one tune\nstress:two judge\nthree tune\n"
 
 class Ablation(unittest.TestCase):
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
         self.program = self.write("program", PROGRAM)
-        os.chmod(self.program, 0o755)
+        self.program.chmod(0o755)
         self.workloads = self.write("workloads.txt", WORKLOADS)
         self.log = self.write("log", "")
-        self.results = os.path.join(self.folder.name, "results.jsonl")
+        self.results = self.folder / "results.jsonl"
 
     def write(self, name, text):
-        path = os.path.join(self.folder.name, name)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        path = self.folder / name
+        path.write_text(text, encoding="utf-8")
         return path
 
-    def run_it(self, *arguments):
-        return subprocess.run(
-            [sys.executable, "-B", os.path.join(ABLATE, "ablate.py"), "--mend", self.program,
-             "--workloads", self.workloads, "--results", self.results, *arguments],
-            capture_output=True, text=True, env={**os.environ, "LOG": self.log})
+    def run_it(self, *arguments, script="ablate.py"):
+        command = [sys.executable, "-B", os.path.join(ABLATE, script), "--mend", self.program,
+                   "--workloads", self.workloads]
+        if script == "ablate.py":
+            command += ["--results", self.results]
+        return subprocess.run([*command, *arguments], capture_output=True, text=True,
+                              env={**os.environ, "LOG": str(self.log)})
 
     def asked(self):
-        with open(self.log, encoding="utf-8") as file:
-            return file.read().splitlines()
+        return self.log.read_text().splitlines()
 
     def test_a_fit_is_searched_only_where_it_changes(self):
         done = self.run_it("--half", "tune", "--only", "lone-chunks", "tail-chunks", "front-cache")
@@ -97,8 +99,7 @@ class Ablation(unittest.TestCase):
 
     def test_only_the_half_that_is_asked_for_is_replayed(self):
         self.run_it("--half", "judge", "--only", "tail-chunks")
-        with open(self.results, encoding="utf-8") as file:
-            names = {json.loads(line)["workload"] for line in file}
+        names = {json.loads(line)["workload"] for line in self.results.read_text().splitlines()}
         self.assertEqual({"stress:two"}, names)
 
     def test_a_second_run_replays_nothing(self):
@@ -111,8 +112,7 @@ class Ablation(unittest.TestCase):
     def test_another_program_begins_again(self):
         self.run_it("--only", "tail-chunks")
         count = len(self.asked())
-        with open(self.program, "a", encoding="utf-8") as file:
-            file.write("# changed\n")
+        self.write("program", PROGRAM + "# changed\n")
         self.run_it("--only", "tail-chunks")
         self.assertEqual(2 * count, len(self.asked()))
 
@@ -126,21 +126,14 @@ class Ablation(unittest.TestCase):
         marks = "<!-- tune: made by ./run ablate -->\nold\n<!-- end of tune -->\n"
         document = self.write("page.md", f"before\n{marks}after\n")
         self.run_it("--half", "tune", "--only", "tail-chunks", "--document", document)
-        with open(document, encoding="utf-8") as file:
-            text = file.read()
+        text = document.read_text()
         self.assertTrue(text.startswith("before\n<!-- tune") and text.endswith("-->\nafter\n"))
         self.assertIn("1 recording:\n", text)
         self.assertIn("- `tail-chunks`: the last page", text)
         self.assertNotIn("old", text)
 
-    def run_rungs(self, capacity):
-        return subprocess.run(
-            [sys.executable, "-B", os.path.join(ABLATE, "rungs.py"), "--mend", self.program,
-             "--workloads", self.workloads, "--capacity", capacity],
-            capture_output=True, text=True, env={**os.environ, "LOG": self.log}).stdout
-
     def test_rungs_are_summed_over_what_completes(self):
-        table = self.run_rungs("1.05x,1.00x")
+        table = self.run_it("--capacity", "1.05x,1.00x", script="rungs.py").stdout
         self.assertIn("| recordings, 1.05x | 1 of 1 | 4 | 75.000 % | 25.000 % | 0.000 %", table)
         self.assertIn("| generated, 1.05x | 2 of 2 | 8 | 75.000 % | 25.000 % | 0.000 % ", table)
         self.assertIn(" | 0.000 % | 4 | 0 | 0 |", table)
@@ -149,7 +142,7 @@ class Ablation(unittest.TestCase):
     def test_a_stretch_that_occurred_before_is_repeated(self):
         for count, expected in ((1, "0.00"), (2, "1.00")):
             sizes = [at % (1000 // count) for at in range(1000)]
-            path = os.path.join(self.folder.name, "steps.csv.gz")
+            path = self.folder / "steps.csv.gz"
             with gzip.open(path, "wt") as file:
                 file.write("Thread,Time,Action,Pointer,Size,Stream\n")
                 file.writelines(f"0,0,allocate,{at},{size},0\n" for at, size in enumerate(sizes))

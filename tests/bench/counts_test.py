@@ -79,16 +79,11 @@ class Compare(unittest.TestCase):
         kept = {case: (count, "2026-01-01") for case, count in kept.items()}
         return {row[0]: row[3] for row in counts.compare(now, kept, limit)}
 
-    def test_growth_within_the_limit_is_none(self):
-        self.assertEqual(self.verdicts({"pair": 105.0}, {"pair": 100.0}), {"pair": ""})
-        self.assertEqual(self.verdicts({"pair": 107.0}, {"pair": 100.0}), {"pair": ""})
-
-    def test_growth_beyond_it_is_reported(self):
-        self.assertEqual(self.verdicts({"pair": 107.1}, {"pair": 100.0}), {"pair": "GROWN"})
-        self.assertEqual(self.verdicts({"pair": 107.1}, {"pair": 100.0}, 10), {"pair": ""})
-
-    def test_less_is_fine(self):
-        self.assertEqual(self.verdicts({"pair": 1.0}, {"pair": 100.0}), {"pair": ""})
+    def test_growth_is_reported_beyond_the_limit_and_less_is_fine(self):
+        for now, limit, verdict in (
+                (105.0, 5, ""), (107.0, 5, ""), (107.1, 5, "GROWN"), (107.1, 10, ""), (1.0, 5, "")):
+            kept = {"pair": 100.0}
+            self.assertEqual(self.verdicts({"pair": now}, kept, limit), {"pair": verdict})
 
     def test_a_new_case_is_fine_and_a_lost_one_is_not(self):
         self.assertEqual(self.verdicts({"new": 5.0}, {"old": 5.0}), {"new": "", "old": "GONE"})

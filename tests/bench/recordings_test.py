@@ -8,6 +8,7 @@ import re
 import sys
 import tempfile
 import unittest
+from pathlib import Path
 
 BENCH = sys.argv.pop()
 TRACES = os.path.join(BENCH, "traces")
@@ -76,10 +77,9 @@ class Packing(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             written = []
             for name in ("one.gz", "two.gz"):
-                path = os.path.join(folder, name)
+                path = Path(folder) / name
                 packing.write(path, events)
-                with open(path, "rb") as file:
-                    written.append(file.read())
+                written.append(path.read_bytes())
             self.assertEqual(written[0], written[1])
             self.assertEqual(list(packing.read(path)), [
                 (True, "0", 512, "0"), (True, "1", 1024, "1"), (False, "0", 0, "2")])

@@ -4,10 +4,10 @@
 Usage: speed_report_test.py FOLDER_OF_BENCH
 """
 import json
-import os
 import sys
 import tempfile
 import unittest
+from pathlib import Path
 
 sys.path.insert(0, sys.argv.pop())
 import speed_report as report  # noqa: E402
@@ -127,10 +127,9 @@ class Document(unittest.TestCase):
 
     def test_raw_figures_come_back(self):
         with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "raw.json")
-            report.write_raw(self.results, path)
-            with open(path, encoding="utf-8") as file:
-                text = file.read()
+            path = Path(folder) / "raw.json"
+            report.write_raw(self.results, str(path))
+            text = path.read_text()
         self.assertEqual(json.loads(text), self.results)
         self.assertGreater(text.count("\n"), 4)
 

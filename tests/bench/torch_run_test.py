@@ -28,61 +28,55 @@ import workloads  # noqa: E402
 
 
 class Search(unittest.TestCase):
-    def search(self, limit, smallest=4, largest=1000, finest=0.0):
-        tried = []
+    """Of the largest size that runs; `near` begins at a guess, and ends at 512."""
 
-        def runs(size):
-            tried.append(size)
-            return size <= limit
-
-        found = run.largest_size(runs, smallest, largest, finest)
-        self.assertEqual(len(tried), len(set(tried)), "a size was tried twice")
-        self.assertTrue(all(size % smallest == 0 and size <= largest for size in tried), tried)
-        return found, tried
-
-    def test_every_limit_is_found(self):
-        for limit in range(4, 1000, 7):
-            self.assertEqual(self.search(limit)[0], limit // 4 * 4)
-
-    def test_where_not_even_the_smallest_runs(self):
-        self.assertEqual(self.search(3), (0, [4]))
-
-    def test_where_everything_runs(self):
-        self.assertEqual(self.search(10**9)[0], 1000)
-
-    def test_a_coarse_search_is_short_and_below(self):
-        found, tried = self.search(700, finest=0.1)
-        self.assertTrue(630 <= found <= 700, found)
-        self.assertLess(len(tried), len(self.search(700)[1]))
-
-
-class SearchNearAGuess(unittest.TestCase):
     sizes = workloads.Sizes("things", smallest=4, largest=1000, fixed=64)
 
-    def search(self, limit, finest=0.0):
+    def search(self, limit, finest=0.0, near=False):
         tried = []
 
         def runs(size):
             tried.append(size)
             return size <= limit
 
-        found = fit.largest_near(runs, self.sizes, finest)
+        if near:
+            found = fit.largest_near(runs, self.sizes, finest)
+        else:
+            found = run.largest_size(runs, 4, 1000, finest)
         self.assertEqual(len(tried), len(set(tried)), "a size was tried twice")
         self.assertTrue(all(size % 4 == 0 and 4 <= size <= 1000 for size in tried), tried)
         return found, tried
 
     def test_every_limit_is_found(self):
-        for limit in range(4, 512, 7):
-            self.assertEqual(self.search(limit)[0], limit // 4 * 4)
+        for near, most in ((False, 1000), (True, 512)):
+            for limit in range(4, most, 7):
+                self.assertEqual(self.search(limit, near=near)[0], limit // 4 * 4)
 
     def test_where_nothing_or_everything_runs(self):
-        self.assertEqual(self.search(3), (0, [64, 32, 16, 8, 4]))
-        self.assertEqual(self.search(10**9), (512, [64, 128, 256, 512]))
+        self.assertEqual(self.search(3), (0, [4]))
+        self.assertEqual(self.search(10**9)[0], 1000)
+        self.assertEqual(self.search(3, near=True), (0, [64, 32, 16, 8, 4]))
+        self.assertEqual(self.search(10**9, near=True), (512, [64, 128, 256, 512]))
 
-    def test_a_coarse_search_is_short(self):
-        found, tried = self.search(300, finest=0.1)
-        self.assertTrue(270 <= found <= 300, found)
-        self.assertLessEqual(len(tried), 8)
+    def test_a_coarse_search_is_short_and_below(self):
+        for limit, near, most in ((700, False, len(self.search(700)[1]) - 1), (300, True, 8)):
+            found, tried = self.search(limit, 0.1, near)
+            self.assertTrue(limit * 0.9 <= found <= limit, found)
+            self.assertLessEqual(len(tried), most)
+
+
+def printed_by(main, folder, programs, *arguments):
+    """What a main() answers, prints and keeps as rows, beside programs that are made up."""
+    for name, text in programs.items():
+        (Path(folder) / name).write_text(text)
+    rows = Path(folder) / "rows.jsonl"
+    module = sys.modules[main.__module__]
+    argv = [f"{main.__module__}.py", f"--json={rows}", "--workloads=vision", *arguments]
+    patches = (unittest.mock.patch.object(sys, "argv", argv),
+               unittest.mock.patch.object(module, "HERE", Path(folder)))
+    with patches[0], patches[1], contextlib.redirect_stdout(io.StringIO()) as out:
+        status = main()
+    return status, [json.loads(line) for line in rows.read_text().splitlines()], out.getvalue()
 
 
 class Fit(unittest.TestCase):
@@ -109,18 +103,10 @@ for line in sys.stdin:
 
     def test_each_row_is_kept_and_what_fails_stops_alone(self):
         with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "one.py").write_text(self.program.replace("\\\\", "\\"))
-            rows = Path(folder) / "rows.jsonl"
-            argv, here = sys.argv, fit.HERE
-            sys.argv = ["fit.py", f"--json={rows}", "--workloads=vision"]
-            sys.argv += ["--allocators=native,mend,async,expandable", "--finest=0"]
-            fit.HERE = Path(folder)
-            try:
-                with contextlib.redirect_stdout(io.StringIO()) as out:
-                    status = fit.main()
-            finally:
-                sys.argv, fit.HERE = argv, here
-            rows = [json.loads(line) for line in rows.read_text().splitlines()]
+            programs = {"one.py": self.program.replace("\\\\", "\\")}
+            status, rows, out = printed_by(
+                fit.main, folder, programs, "--allocators=native,mend,async,expandable",
+                "--finest=0")
         self.assertEqual(status, 1)
         (largest,) = [row["largest"] for row in rows if row["what"] == "largest"]
         self.assertEqual(largest, {"native": 40, "mend": 80, "async": 0, "expandable": 0})
@@ -133,7 +119,7 @@ for line in sys.stdin:
         own = [row for row in rows if row["what"] == "at its largest"]
         sizes = [(row["allocator"], row["size"]) for row in own]
         self.assertEqual(sizes, [("native", 40), ("mend", 80)])
-        self.assertIn("vision at its largest (80) under mend", out.getvalue())
+        self.assertIn("vision at its largest (80) under mend", out)
 
 
 class Figures(unittest.TestCase):
@@ -154,18 +140,10 @@ class Figures(unittest.TestCase):
 
 
 class Table(unittest.TestCase):
-    done = {
-        "completed": True,
-        "steps": 100,
-        "peak_reserved_bytes": 3 << 20,
-        "step_ms": {"p50": 1.25, "p99": 2.5, "max": 3},
-    }
-    failed = {
-        "completed": False,
-        "steps": 4,
-        "peak_reserved_bytes": 5 << 20,
-        "step_ms": {"p50": 1.0, "p99": 1.0, "max": 1.0},
-    }
+    done = {"completed": True, "steps": 100, "peak_reserved_bytes": 3 << 20,
+            "step_ms": {"p50": 1.25, "p99": 2.5, "max": 3}}
+    failed = {"completed": False, "steps": 4, "peak_reserved_bytes": 5 << 20,
+              "step_ms": {"p50": 1.0, "p99": 1.0, "max": 1.0}}
 
     def table(self):
         result = {
@@ -183,13 +161,8 @@ class Table(unittest.TestCase):
         self.assertIn("native 0 of 200, mend failed of 0.", self.table())
 
     def test_a_workload_that_nothing_runs(self):
-        result = {
-            "workload": "lora",
-            "largest": {"mend": 0},
-            "shared": 0,
-            "at_shared": {},
-            "at_largest": {},
-        }
+        result = {"workload": "lora", "largest": {"mend": 0}, "shared": 0, "at_shared": {},
+                  "at_largest": {}}
         row = "| lora | mend | none | - | 0 | - | - | - | 0 | 2 |"
         self.assertIn(row, report.table([result], {}, 0))
 
@@ -249,20 +222,9 @@ print("noise\\n" + json.dumps(row))
         return run(command, **{**options, "timeout": options["timeout"] if hangs else None})
 
     def rows(self, *arguments):
-        with tempfile.TemporaryDirectory() as folder:
-            for name, text in self.programs.items():
-                (Path(folder) / name).write_text(text)
-            rows = Path(folder) / "rows.jsonl"
-            argv, here = sys.argv, fixed.HERE
-            sys.argv = ["fixed.py", "--json", str(rows), "--workloads=vision", *arguments]
-            fixed.HERE = Path(folder)
-            patched = unittest.mock.patch.object(fixed.subprocess, "run", self.run_patiently)
-            try:
-                with patched, contextlib.redirect_stdout(io.StringIO()) as out:
-                    status = fixed.main()
-            finally:
-                sys.argv, fixed.HERE = argv, here
-            return status, [json.loads(line) for line in rows.read_text().splitlines()], out
+        patched = unittest.mock.patch.object(fixed.subprocess, "run", self.run_patiently)
+        with tempfile.TemporaryDirectory() as folder, patched:
+            return printed_by(fixed.main, folder, self.programs, *arguments)
 
     def test_a_program_that_hangs_or_fails_has_a_row_and_the_others_run(self):
         status, rows, out = self.rows("--limit=2")
@@ -275,8 +237,7 @@ print("noise\\n" + json.dumps(row))
         self.assertNotIn("error", expandable)  # out of memory is no failure
         self.assertTrue(own["completed"])
         self.assertIn("--size=64", own["arguments"])
-        self.assertIn("vision under expandable: p50 0.0 ms, reserved 0 MiB, out of memory",
-                      out.getvalue())
+        self.assertIn("vision under expandable: p50 0.0 ms, reserved 0 MiB, out of memory", out)
 
     def test_sizes_lie_within_the_bounds_of_the_search(self):
         for name, sizes in workloads.SIZES.items():

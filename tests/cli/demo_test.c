@@ -4,29 +4,19 @@
 
 #include "cli/demo_report.h"
 #include "lab/replay/replay.h"
-#include "lab/support/capacity.h"
 #include "tests/cli/fixture.h"
 #include "tests/support/test.h"
-
-static void play(const mend_trace *trace, const mend_demo_scene *scene, const char *policy,
-                 mend_replay_result *result)
-{
-    char text[32];
-    mend_capacity capacity;
-    snprintf(text, sizeof(text), "%.3fx", scene->factor);
-    EXPECT_TRUE(mend_parse_capacity(text, &capacity));
-    mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
-    EXPECT_RESULT(MEND_OK, mend_replay_run(trace, policy, &capacity, &options, result));
-    EXPECT_STR_EQ("", result->problem);
-}
 
 static void check_scene(const mend_demo_scene *scene)
 {
     mend_trace *trace = NULL;
+    mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
     ASSERT_RESULT(MEND_OK, mend_demo_load(scene, MEND_TRACES_DIR, &trace));
     for (int i = 0; i < MEND_DEMO_ALLOCATORS; i++) {
-        mend_replay_result result = {0};
-        play(trace, scene, mend_demo_allocators[i].policy, &result);
+        char capacity[32];
+        snprintf(capacity, sizeof(capacity), "%.3fx", scene->factor);
+        mend_replay_result result =
+            fixture_replay(trace, mend_demo_allocators[i].policy, capacity, &options);
         if (result.completed != (i == MEND_DEMO_MEND)) {
             mend_test_fail(__FILE__, __LINE__, "%s: %s %s", scene->title,
                            mend_demo_allocators[i].policy,

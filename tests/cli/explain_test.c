@@ -10,9 +10,8 @@
 #include "lab/replay/causes.h"
 #include "lab/replay/explain.h"
 #include "lab/replay/replay.h"
-#include "lab/workloads/workload.h"
 #include "tests/cli/fixture.h"
-#include "tests/support/test.h"
+#include "tests/support/kit.h"
 
 static mend_replay_options explaining(void)
 {
@@ -144,18 +143,11 @@ MEND_TEST(explain, looking_changes_nothing)
 
 /* 100.5 MiB, 400 MiB, 100.5 MiB; the second goes, and a failure follows. Blocks 1 and 3 hold what
  * is free of their chunks. */
-static const char held_chunks[] = TRACE_HEAD "0,0,allocate,1,105381888,0\n"
-                                             "0,1,allocate,2,419430400,0\n"
-                                             "0,2,allocate,3,105381888,0\n"
-                                             "0,3,free,2,419430400,0\n"
-                                             "0,4,allocate,9,0,0\n"
-                                             "0,4,allocate,4,1073741824,0\n"
-                                             "0,5,free,1,105381888,0\n"
-                                             "0,6,free,4,1073741824,0\n";
+static const char held_chunks[] = "1+105381888 2+400M 3+105381888 -2 9+0 4+1073741824 -1 -4";
 
 MEND_TEST(explain, tells_events_and_ages_of_holders)
 {
-    mend_trace *trace = fixture_trace(held_chunks);
+    mend_trace *trace = fixture_steps(held_chunks);
     mend_replay_options options = explaining();
     mend_replay_result result = fixture_replay(trace, "mend", "1GiB", &options);
     EXPECT_FALSE(result.completed);
@@ -219,10 +211,16 @@ typedef struct bench {
     mend_driver *driver;
     mend_device_info info;
     uint64_t base;
+    mend_chunk_handle chunks[10];
     mend_replay_costs before;
 } bench;
 
-static void open_bench(bench *b)
+static void begin_again(bench *b)
+{
+    mend_causes_driver_get(b->driver, &b->before);
+}
+
+static bool open_bench(bench *b)
 {
     mend_sim_config config = MEND_SIM_CONFIG_INIT;
     config.content = MEND_SIM_CONTENT_NONE;
@@ -231,7 +229,8 @@ static void open_bench(bench *b)
     EXPECT_INT_EQ(MEND_DRIVER_OK, b->driver->device_open(b->driver, 0, &b->info));
     EXPECT_INT_EQ(MEND_DRIVER_OK, b->driver->context_push(b->driver, b->info.context));
     EXPECT_INT_EQ(MEND_DRIVER_OK, b->driver->reserve(b->driver, 64 * CHUNK, 0, 0, &b->base));
-    mend_causes_driver_get(b->driver, &b->before);
+    begin_again(b);
+    return !mend_test_has_failed();
 }
 
 static void close_bench(bench *b)
@@ -241,37 +240,30 @@ static void close_bench(bench *b)
     mend_sim_destroy(b->sim);
 }
 
-static mend_chunk_handle create(bench *b)
-{
-    mend_chunk_properties properties = {0};
-    mend_chunk_handle handle = 0;
-    EXPECT_INT_EQ(MEND_DRIVER_OK, b->driver->create(b->driver, CHUNK, &properties, &handle));
-    return handle;
-}
+#define BENCH_TEST(name) KIT_CASE(explain, name, bench, b, open_bench(b), close_bench(b))
 
-static void map(bench *b, uint64_t place, mend_chunk_handle handle)
+/* Begins again, and makes calls: "c1" creates chunk 1, "m1@4" maps it at the fourth place, "a4+2"
+ * gives access to two places, "u4+2" unmaps them, "r1" releases the chunk. */
+static void drive(bench *b, const char *steps)
 {
-    EXPECT_INT_EQ(MEND_DRIVER_OK,
-                  b->driver->map(b->driver, b->base + place * CHUNK, CHUNK, 0, handle));
-}
-
-static void give_access(bench *b, uint64_t place, uint64_t count)
-{
-    int device = 0;
-    EXPECT_INT_EQ(MEND_DRIVER_OK,
-                  b->driver->set_access(b->driver, b->base + place * CHUNK, count * CHUNK, &device,
-                                        1, MEND_ACCESS_READ_WRITE));
-}
-
-static void unmap(bench *b, uint64_t place, uint64_t count)
-{
-    EXPECT_INT_EQ(MEND_DRIVER_OK,
-                  b->driver->unmap(b->driver, b->base + place * CHUNK, count * CHUNK));
-}
-
-static void release(bench *b, mend_chunk_handle handle)
-{
-    EXPECT_INT_EQ(MEND_DRIVER_OK, b->driver->release(b->driver, handle));
+    const mend_driver *d = b->driver;
+    const mend_chunk_properties properties = {0};
+    const int device = 0;
+    begin_again(b);
+    for (; *steps != 0; steps += strspn(steps, " ")) {
+        char kind = *steps++;
+        uint64_t first = fixture_size(&steps);
+        uint64_t second = strchr("mau", kind) != NULL ? (steps++, fixture_size(&steps)) : 0;
+        mend_chunk_handle *chunk = &b->chunks[first];
+        uint64_t at = b->base + (kind == 'm' ? second : first) * CHUNK;
+        uint64_t bytes = kind == 'm' ? CHUNK : second * CHUNK;
+        EXPECT_INT_EQ(MEND_DRIVER_OK, kind == 'c'   ? d->create(d, CHUNK, &properties, chunk)
+                                      : kind == 'm' ? d->map(d, at, bytes, 0, *chunk)
+                                      : kind == 'a' ? d->set_access(d, at, bytes, &device, 1,
+                                                                    MEND_ACCESS_READ_WRITE)
+                                      : kind == 'u' ? d->unmap(d, at, bytes)
+                                                    : d->release(d, *chunk));
+    }
 }
 
 /* What was sorted since the last time. By the list `reference` every price is known. */
@@ -289,129 +281,85 @@ static void expect_cost(bench *b, mend_replay_cause cause, uint64_t calls, uint6
     }
 }
 
-static void begin_again(bench *b)
+BENCH_TEST(sorts_growing_moving_and_retiring)
 {
-    mend_causes_driver_get(b->driver, &b->before);
-}
-
-MEND_TEST(explain, sorts_growing_moving_and_retiring)
-{
-    bench b;
-    open_bench(&b);
-    mend_chunk_handle first = create(&b);
-    map(&b, 0, first);
-    give_access(&b, 0, 1);
-    expect_cost(&b, MEND_CAUSE_growing, 3, 46000 + 2000 + 15000, 1);
-    begin_again(&b);
+    drive(b, "c1 m1@0 a0+1");
+    expect_cost(b, MEND_CAUSE_growing, 3, 46000 + 2000 + 15000, 1);
     /* The old chunk and a new one behind each other, by one call for access. */
-    mend_chunk_handle second = create(&b);
-    map(&b, 4, first);
-    map(&b, 5, second);
-    give_access(&b, 4, 2);
-    expect_cost(&b, MEND_CAUSE_growing, 3, 46000 + 2000 + 9000, 1);
-    expect_cost(&b, MEND_CAUSE_moving, 1, 2000 + 9000, 1);
-    begin_again(&b);
-    unmap(&b, 0, 1);
-    expect_cost(&b, MEND_CAUSE_retiring, 1, 20000, 1);
-    expect_cost(&b, MEND_CAUSE_giving_back, 0, 0, 0);
-    begin_again(&b);
-    unmap(&b, 4, 2);
-    release(&b, second);
-    expect_cost(&b, MEND_CAUSE_retiring, 0, 0, 0);
-    expect_cost(&b, MEND_CAUSE_giving_back, 2, 32000 + 22000, 1);
-    begin_again(&b);
+    drive(b, "c2 m1@4 m2@5 a4+2");
+    expect_cost(b, MEND_CAUSE_growing, 3, 46000 + 2000 + 9000, 1);
+    expect_cost(b, MEND_CAUSE_moving, 1, 2000 + 9000, 1);
+    drive(b, "u0+1");
+    expect_cost(b, MEND_CAUSE_retiring, 1, 20000, 1);
+    expect_cost(b, MEND_CAUSE_giving_back, 0, 0, 0);
+    drive(b, "u4+2 r2");
+    expect_cost(b, MEND_CAUSE_retiring, 0, 0, 0);
+    expect_cost(b, MEND_CAUSE_giving_back, 2, 32000 + 22000, 1);
     /* The other way round: the call still counts as one to grow. */
-    mend_chunk_handle third = create(&b);
-    map(&b, 8, third);
-    map(&b, 9, first);
-    give_access(&b, 8, 2);
-    expect_cost(&b, MEND_CAUSE_growing, 3, 46000 + 2000 + 9000, 1);
-    expect_cost(&b, MEND_CAUSE_moving, 1, 2000 + 9000, 1);
-    expect_cost(&b, MEND_CAUSE_undoing, 0, 0, 0);
-    close_bench(&b);
+    drive(b, "c3 m3@8 m1@9 a8+2");
+    expect_cost(b, MEND_CAUSE_growing, 3, 46000 + 2000 + 9000, 1);
+    expect_cost(b, MEND_CAUSE_moving, 1, 2000 + 9000, 1);
+    expect_cost(b, MEND_CAUSE_undoing, 0, 0, 0);
 }
 
-MEND_TEST(explain, sorts_what_is_undone)
+BENCH_TEST(sorts_what_is_undone)
 {
-    bench b;
-    open_bench(&b);
-    mend_chunk_handle used = create(&b);
-    map(&b, 0, used);
-    give_access(&b, 0, 1);
-    mend_chunk_handle vain = create(&b);
-    map(&b, 8, used);
-    map(&b, 9, vain);
-    begin_again(&b);
-    unmap(&b, 8, 2);
-    release(&b, vain);
-    expect_cost(&b, MEND_CAUSE_undoing, 2, 32000 + 22000, 1);
-    expect_cost(&b, MEND_CAUSE_giving_back, 0, 0, 0);
+    drive(b, "c1 m1@0 a0+1 c2 m1@8 m2@9");
+    drive(b, "u8+2 r2");
+    expect_cost(b, MEND_CAUSE_undoing, 2, 32000 + 22000, 1);
+    expect_cost(b, MEND_CAUSE_giving_back, 0, 0, 0);
     /* What is unmapped after its release goes with its last mapping. */
-    begin_again(&b);
-    release(&b, used);
-    unmap(&b, 0, 1);
-    expect_cost(&b, MEND_CAUSE_giving_back, 2, 22000 + 20000, 1);
-    close_bench(&b);
+    drive(b, "r1 u0+1");
+    expect_cost(b, MEND_CAUSE_giving_back, 2, 22000 + 20000, 1);
 }
 
-MEND_TEST(explain, sorts_failed_calls_by_what_they_were_tried_for)
+BENCH_TEST(sorts_failed_calls_by_what_they_were_tried_for)
 {
-    bench b;
-    open_bench(&b);
-    mend_chunk_handle handle = create(&b);
-    map(&b, 0, handle);
-    begin_again(&b);
+    drive(b, "c1 m1@0");
+    begin_again(b);
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
     int device = 0;
     fault.call = "set_access";
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(b.sim, &fault));
-    EXPECT_TRUE(b.driver->set_access(b.driver, b.base, CHUNK, &device, 1, MEND_ACCESS_READ_WRITE) !=
-                MEND_DRIVER_OK);
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(b->sim, &fault));
+    EXPECT_TRUE(b->driver->set_access(b->driver, b->base, CHUNK, &device, 1,
+                                      MEND_ACCESS_READ_WRITE) != MEND_DRIVER_OK);
     fault.call = "create";
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(b.sim, &fault));
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(b->sim, &fault));
     mend_chunk_properties properties = {0};
     mend_chunk_handle none;
-    EXPECT_TRUE(b.driver->create(b.driver, CHUNK, &properties, &none) != MEND_DRIVER_OK);
+    EXPECT_TRUE(b->driver->create(b->driver, CHUNK, &properties, &none) != MEND_DRIVER_OK);
     mend_replay_costs costs;
-    mend_causes_driver_get(b.driver, &costs);
-    mend_replay_costs_subtract(&costs, &b.before);
+    mend_causes_driver_get(b->driver, &costs);
+    mend_replay_costs_subtract(&costs, &b->before);
     EXPECT_U64_EQ(2, costs.by_cause[MEND_CAUSE_growing].calls);
     EXPECT_U64_EQ(0, costs.by_size[MEND_CAUSE_growing][mend_cause_class(CHUNK)].chunks);
-    begin_again(&b);
-    /* It never had access. */
-    unmap(&b, 0, 1);
-    release(&b, handle);
-    expect_cost(&b, MEND_CAUSE_undoing, 2, 20000 + 22000, 1);
-    close_bench(&b);
+    drive(b, "u0+1 r1"); /* it never had access */
+    expect_cost(b, MEND_CAUSE_undoing, 2, 20000 + 22000, 1);
 }
 
-MEND_TEST(explain, sorts_all_other_calls)
+BENCH_TEST(sorts_all_other_calls)
 {
-    bench b;
     mend_event event;
-    open_bench(&b);
-    EXPECT_INT_EQ(MEND_DRIVER_OK, b.driver->event_create(b.driver, &event));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, b.driver->event_record(b.driver, event, NULL));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, b.driver->event_query(b.driver, event));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, b.driver->stream_wait(b.driver, NULL, event));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, b.driver->event_synchronize(b.driver, event));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, b.driver->event_destroy(b.driver, event));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, b.driver->address_free(b.driver, b.base, 64 * CHUNK));
-    expect_cost(&b, MEND_CAUSE_fences, 5, 3000, 0);
-    expect_cost(&b, MEND_CAUSE_host_waits, 1, 200000, 0);
-    expect_cost(&b, MEND_CAUSE_addresses, 1, 0, 0);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, b->driver->event_create(b->driver, &event));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, b->driver->event_record(b->driver, event, NULL));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, b->driver->event_query(b->driver, event));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, b->driver->stream_wait(b->driver, NULL, event));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, b->driver->event_synchronize(b->driver, event));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, b->driver->event_destroy(b->driver, event));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, b->driver->address_free(b->driver, b->base, 64 * CHUNK));
+    expect_cost(b, MEND_CAUSE_fences, 5, 3000, 0);
+    expect_cost(b, MEND_CAUSE_host_waits, 1, 200000, 0);
+    expect_cost(b, MEND_CAUSE_addresses, 1, 0, 0);
     mend_replay_costs costs;
-    mend_causes_driver_get(b.driver, &costs);
+    mend_causes_driver_get(b->driver, &costs);
     EXPECT_U64_EQ(2, costs.by_cause[MEND_CAUSE_asking].calls);
     EXPECT_U64_EQ(20000, costs.by_cause[MEND_CAUSE_addresses].time_ns);
-    close_bench(&b);
 }
 
 /* Each request is served in one way; other policies count none. */
 MEND_TEST(explain, a_replay_says_how_requests_were_served)
 {
-    mend_trace *trace = NULL;
-    ASSERT_RESULT(MEND_OK, mend_workload_generate("stress:random-mix?live=512MiB", 0, &trace));
+    mend_trace *trace = fixture_workload("stress:random-mix?live=512MiB");
     mend_replay_options options = (mend_replay_options)MEND_REPLAY_OPTIONS_INIT;
     mend_replay_result result = fixture_replay(trace, "mend", "1.05x", &options);
     EXPECT_TRUE(result.completed);

@@ -1,5 +1,6 @@
 #include "tests/cli/fixture.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,4 +107,106 @@ mend_replay_result fixture_replay(const mend_trace *trace, const char *policy, c
     EXPECT_RESULT(MEND_OK, mend_replay_run(trace, policy, &parsed, options, &result));
     EXPECT_STR_EQ("", result.problem);
     return result;
+}
+
+uint64_t fixture_size(const char **at)
+{
+    char *end;
+    uint64_t size = strtoull(*at, &end, 10);
+    const char *unit = *end != 0 ? strchr("KMG", *end) : NULL;
+    *at = end + (unit != NULL);
+    return unit == NULL ? size : size << 10 * (unit - "KMG" + 1);
+}
+
+mend_trace *fixture_steps(const char *at)
+{
+    char csv[4096] = TRACE_HEAD;
+    while (*at != 0) {
+        size_t used = strlen(csv);
+        bool is_free = *at == '-';
+        at += is_free;
+        uint64_t block = fixture_size(&at);
+        uint64_t size = *at == '+' ? (at++, fixture_size(&at)) : 0;
+        uint64_t stream = *at == '@' ? (at++, fixture_size(&at)) : 0;
+        snprintf(csv + used, sizeof(csv) - used, "0,0,%s,%llu,%llu,%llu\n",
+                 is_free ? "free" : "allocate", (unsigned long long)block, (unsigned long long)size,
+                 (unsigned long long)stream);
+        at += strspn(at, " ");
+    }
+    return fixture_trace(csv);
+}
+
+/* A figure by its name; NAN: there is none. */
+static double figure(const mend_replay_result *r, const char *name, size_t length)
+{
+    const struct {
+        const char *name;
+        double value;
+    } figures[] = {
+#define X(call)                                                                                    \
+    {#call, (double)r->calls.call##_calls}, {#call "/2", (double)r->calls_second_half.call##_calls},
+        MEND_REPLAY_CALLS(X)
+#undef X
+            {"completed", r->completed},
+        {"limited", r->limited},
+        {"capacity", (double)r->capacity_bytes},
+        {"failed_at_event", (double)r->failed_at_event},
+        {"events", (double)r->events},
+        {"peak_live", (double)r->peak_live_bytes},
+        {"peak_reserved", (double)r->peak_reserved_bytes},
+        {"per_mille", (double)(r->peak_reserved_bytes * 1000 / r->peak_live_bytes)},
+        {"fitted", r->fitted},
+        {"fit_capacity", (double)r->fit_capacity_bytes},
+        {"fit_factor", r->fit_factor},
+        {"host_syncs", (double)r->host_syncs},
+        {"bytes_copied", (double)r->bytes_copied},
+        {"creates_refused", (double)r->creates_refused},
+        {"driver_time", r->driver_time_us},
+        {"driver_time/2", r->driver_time_second_half_us},
+        {"allocs", (double)r->alloc_ns.calls},
+        {"frees", (double)r->free_ns.calls},
+        {"mappings_peak", (double)r->mappings_peak},
+        {"content_checked", r->content_checked},
+        {"content_errors", (double)r->content_errors},
+    };
+    for (size_t i = 0; i < sizeof(figures) / sizeof(*figures); i++) {
+        if (strlen(figures[i].name) == length && strncmp(figures[i].name, name, length) == 0) {
+            return figures[i].value;
+        }
+    }
+    return NAN;
+}
+
+void fixture_replays(const char *what, const char *policy, const char *capacity,
+                     const char *figures)
+{
+    mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
+    fixture_replays_by(&options, what, policy, capacity, figures);
+}
+
+void fixture_replays_by(const mend_replay_options *given, const char *what, const char *policy,
+                        const char *capacity, const char *figures)
+{
+    bool is_workload = strncmp(what, "stress:", strlen("stress:")) == 0;
+    bool is_steps = what[0] >= '0' && what[0] <= '9';
+    mend_trace *trace = is_workload ? fixture_workload(what)
+                        : is_steps  ? fixture_steps(what)
+                                    : fixture_recording(what);
+    MEND_TEST_CHECK(trace != NULL, return, "there is no %s", what);
+    mend_replay_options options = *given;
+    options.check_content = strstr(figures, "content_errors") != NULL;
+    mend_replay_result result = fixture_replay(trace, policy, capacity, &options);
+    for (const char *at = figures; *at != 0; at += strspn(at, " ")) {
+        size_t length = strcspn(at, "=");
+        double is = figure(&result, at, length);
+        const char *value = at + length + 1;
+        char *end;
+        double expected = strtod(value, &end);
+        expected = *end != 0 && *end != ' ' ? (double)fixture_size(&value) : expected;
+        MEND_TEST_CHECK(fabs(is - expected) < 0.001, (void)0, "%s, %s, %s: %.15g, expected %s",
+                        what, policy, capacity, is, at);
+        at += strcspn(at, " ");
+    }
+    mend_replay_result_clear(&result);
+    mend_trace_destroy(trace);
 }

@@ -27,6 +27,9 @@ mend_trace *fixture_read_trace(const char *text, char *message);
 /* A trace that must be good. */
 mend_trace *fixture_trace(const char *text);
 
+/* Written down in short: see fixture_replays. */
+mend_trace *fixture_steps(const char *steps);
+
 /* One of bench/traces, by its short name. */
 mend_trace *fixture_recording(const char *name);
 
@@ -36,5 +39,20 @@ mend_trace *fixture_workload(const char *spec);
 /* A replay that is expected to be possible; the problem is reported where there is one. */
 mend_replay_result fixture_replay(const mend_trace *trace, const char *policy, const char *capacity,
                                   const mend_replay_options *options);
+
+/* The same, and what it must come to: "completed=1 malloc=3 peak_reserved=92M". What is replayed is
+ * a workload, a recording, or steps: "1+30M 2+512@3 -1@3" allocates block 1 of 30 MiB on stream 0,
+ * block 2 on stream 3, and frees block 1 on stream 3. The figures are those of the result by its
+ * own names, without units; driver calls by theirs, with /2 in the second half alone; per_mille is
+ * what is reserved of what is live. Contents are checked where content_errors is asked for. */
+void fixture_replays(const char *what, const char *policy, const char *capacity,
+                     const char *figures);
+
+/* The same by options of one's own. */
+void fixture_replays_by(const mend_replay_options *given, const char *what, const char *policy,
+                        const char *capacity, const char *figures);
+
+/* The number at *at, which moves behind it: "4M" are 4 MiB. */
+uint64_t fixture_size(const char **at);
 
 #endif

@@ -9,7 +9,7 @@
 #include "lab/measure/prices.h"
 #include "lab/measure/trials.h"
 #include "lab/support/costs.h"
-#include "tests/support/test.h"
+#include "tests/support/kit.h"
 
 typedef struct info_world {
     mend_sim *sim;
@@ -56,6 +56,10 @@ static void close_world(info_world *world)
     mend_sim_destroy(world->sim);
 }
 
+/* A case on the device of the reference list. */
+#define INFO_TEST(suite, name)                                                                     \
+    KIT_CASE(suite, name, info_world, world, open_world(world, NULL), close_world(world))
+
 /* A copy over the link is no call of its own, and is not measured. */
 static bool is_measured(const char *row)
 {
@@ -97,66 +101,55 @@ static void expect_same_prices(const mend_sim_prices *expected, const mend_sim_p
 #undef X
 }
 
-MEND_TEST(info_prices, the_reference_list_is_found_again)
+/* On a device of these prices, or of the reference where they are NULL, that list is found. */
+static void expect_found(const mend_sim_prices *prices)
 {
     info_world world;
     mend_sim_prices expected;
     mend_sim_prices found;
     mend_sim_reference_prices(&expected);
-    ASSERT_TRUE(open_world(&world, NULL));
+    ASSERT_TRUE(open_world(&world, prices));
     EXPECT_INT_EQ(MEND_DRIVER_OK, mend_measure(&world.bench, stderr));
     ASSERT_TRUE(read_back(&world.bench, &found));
-    expect_same_prices(&expected, &found);
+    expect_same_prices(prices != NULL ? prices : &expected, &found);
     close_world(&world);
 }
 
 MEND_TEST(info_prices, any_list_is_found_again)
 {
-    info_world world;
-    mend_sim_prices expected;
-    mend_sim_prices found;
+    mend_sim_prices prices;
     mend_test_random random;
-    mend_sim_reference_prices(&expected);
+    expect_found(NULL);
+    mend_sim_reference_prices(&prices);
     mend_test_random_init(&random, mend_test_seed());
-    mend_sim_price *mapped[] = {&expected.set_access, &expected.unmap};
+    mend_sim_price *mapped[] = {&prices.set_access, &prices.unmap};
     for (size_t i = 0; i < 2; i++) {
         mapped[i]->call_ns = mend_test_random_below(&random, 50000);
         mapped[i]->mapping_ns = mend_test_random_below(&random, 20000);
         mapped[i]->mib_ns = mend_test_random_below(&random, 2000);
     }
-    expected.create.call_ns = mend_test_random_below(&random, 200000);
-    expected.create.mib_ns = mend_test_random_below(&random, 5000);
-    expected.map.call_ns = mend_test_random_below(&random, 3000);
-    ASSERT_TRUE(open_world(&world, &expected));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_measure(&world.bench, stderr));
-    ASSERT_TRUE(read_back(&world.bench, &found));
-    expect_same_prices(&expected, &found);
-    close_world(&world);
+    prices.create.call_ns = mend_test_random_below(&random, 200000);
+    prices.create.mib_ns = mend_test_random_below(&random, 5000);
+    prices.map.call_ns = mend_test_random_below(&random, 3000);
+    expect_found(&prices);
 }
 
-MEND_TEST(info_prices, every_call_is_measured_alone_batched_and_next_to_a_kernel)
+INFO_TEST(info_prices, every_call_is_measured_alone_batched_and_next_to_a_kernel)
 {
     static const mend_driver_call mapped[] = {MEND_CALL_set_access, MEND_CALL_unmap};
-    info_world world;
-    ASSERT_TRUE(open_world(&world, NULL));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_measure(&world.bench, stderr));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_measure(&world->bench, stderr));
     for (size_t i = 0; i < 2; i++) {
-        unsigned alone[2] = {0};
-        unsigned batched[2] = {0};
-        for (unsigned j = 0; j < world.bench.series_count; j++) {
-            const mend_measure_series *series = &world.bench.series[j];
+        unsigned counts[2][2] = {{0}}; /* alone and batched; idle and beside a kernel */
+        for (unsigned j = 0; j < world->bench.series_count; j++) {
+            const mend_measure_series *series = &world->bench.series[j];
             if (series->call == mapped[i]) {
                 EXPECT_TRUE(series->sample_count >= 10);
-                unsigned *counts = series->mappings > 1 ? batched : alone;
-                counts[series->busy ? 1 : 0]++;
+                counts[series->mappings > 1][series->busy]++;
             }
         }
-        EXPECT_U64_EQ(6, alone[0]);
-        EXPECT_U64_EQ(6, alone[1]);
-        EXPECT_U64_EQ(4, batched[0]);
-        EXPECT_U64_EQ(4, batched[1]);
+        EXPECT_TRUE(counts[0][0] == 6 && counts[0][1] == 6);
+        EXPECT_TRUE(counts[1][0] == 4 && counts[1][1] == 4);
     }
-    close_world(&world);
 }
 
 static uint64_t samples(const mend_measure_bench *bench, mend_driver_call call)
@@ -169,32 +162,27 @@ static uint64_t samples(const mend_measure_bench *bench, mend_driver_call call)
 }
 
 /* A call that fails every time takes its own figures along, and no others. */
-MEND_TEST(info_prices, a_failure_leaves_the_rest)
+INFO_TEST(info_prices, a_failure_leaves_the_rest)
 {
-    info_world world;
     mend_sim_prices found;
-    ASSERT_TRUE(open_world(&world, NULL));
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
     fault.call = "async_alloc";
     fault.status = MEND_DRIVER_NOT_PERMITTED;
     fault.count = UINT64_MAX;
-    ASSERT_RESULT(MEND_OK, mend_sim_fail(world.sim, &fault));
-    EXPECT_INT_EQ(MEND_DRIVER_NOT_PERMITTED, mend_measure(&world.bench, stderr));
-    EXPECT_U64_EQ(6, world.bench.left_out);
-    EXPECT_U64_EQ(0, samples(&world.bench, MEND_CALL_async_alloc));
-    EXPECT_TRUE(samples(&world.bench, MEND_CALL_set_access) >= 200);
-    EXPECT_TRUE(samples(&world.bench, MEND_CALL_event_record) == MEND_MEASURE_MOST_SAMPLES);
-    ASSERT_TRUE(read_back(&world.bench, &found));
+    ASSERT_RESULT(MEND_OK, mend_sim_fail(world->sim, &fault));
+    EXPECT_INT_EQ(MEND_DRIVER_NOT_PERMITTED, mend_measure(&world->bench, stderr));
+    EXPECT_U64_EQ(6, world->bench.left_out);
+    EXPECT_U64_EQ(0, samples(&world->bench, MEND_CALL_async_alloc));
+    EXPECT_TRUE(samples(&world->bench, MEND_CALL_set_access) >= 200);
+    EXPECT_TRUE(samples(&world->bench, MEND_CALL_event_record) == MEND_MEASURE_MOST_SAMPLES);
+    ASSERT_TRUE(read_back(&world->bench, &found));
     EXPECT_TRUE(found.set_access.call_ns > 0);
-    close_world(&world);
 }
 
 /* With little time everything has been measured a little; with none left nothing more is begun. */
-MEND_TEST(info_prices, a_budget_is_kept_and_shared)
+INFO_TEST(info_prices, a_budget_is_kept_and_shared)
 {
-    info_world world;
-    ASSERT_TRUE(open_world(&world, NULL));
-    mend_measure_bench *bench = &world.bench;
+    mend_measure_bench *bench = &world->bench;
     const mend_driver *driver = bench->driver;
     EXPECT_INT_EQ(MEND_DRIVER_OK, mend_measure(bench, stderr));
     uint64_t all_samples = samples(bench, MEND_CALL_set_access);
@@ -207,11 +195,10 @@ MEND_TEST(info_prices, a_budget_is_kept_and_shared)
     EXPECT_TRUE(samples(bench, MEND_CALL_set_access) >= 20);
     EXPECT_TRUE(samples(bench, MEND_CALL_event_record) > 0);
     EXPECT_TRUE(samples(bench, MEND_CALL_plain_alloc) > 0);
-    close_world(&world);
 }
 
 /* The simulated device keeps the rules as they are known; the trials must see them. */
-MEND_TEST(info_trials, the_questions_are_answered)
+INFO_TEST(info_trials, the_questions_are_answered)
 {
     static const char *const answers[] = {"mapped by size: no",
                                           "mapped by offset: no",
@@ -219,18 +206,15 @@ MEND_TEST(info_trials, the_questions_are_answered)
                                           "set_access waits for a running kernel: no",
                                           "unmap waits for a running kernel: no",
                                           "through two aliases stay correct: yes (0 of"};
-    info_world world;
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
     ASSERT_TRUE(out != NULL);
-    ASSERT_TRUE(open_world(&world, NULL));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_measure_try(&world.bench, out));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_measure_try(&world->bench, out));
     fclose(out);
     for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
         MEND_TEST_CHECK(strstr(text, answers[i]) != NULL, (void)0, "no \"%s\" in:\n%s", answers[i],
                         text);
     }
     free(text);
-    close_world(&world);
 }

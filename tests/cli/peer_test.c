@@ -2,7 +2,7 @@
  * Allocation policies. All of them keep the same contract; the models also keep the rules of what
  * they model, seen from the driver's side.
  */
-#include <stdlib.h>
+#include <string.h>
 
 #include "base/align.h"
 #include "driver/traced.h"
@@ -60,26 +60,21 @@ static void scene_close(peer_scene *scene)
     mend_sim_destroy(scene->sim);
 }
 
-static uint64_t calls_of(const peer_scene *scene, mend_driver_call call)
-{
-    mend_driver_counters counters;
-    mend_traced_driver_get(scene->driver, &counters);
-    return counters.call[call].calls;
-}
-
-static uint64_t reserved(const peer_scene *scene)
+/* A figure by its name: what is reserved, or calls of the driver. */
+static uint64_t figure(const peer_scene *scene, const char *name, size_t length)
 {
     mend_peer_usage usage;
+    mend_driver_counters counters;
     scene->peer->operations->get_usage(scene->peer, &usage);
+    mend_traced_driver_get(scene->driver, &counters);
+#define X(member, text)                                                                            \
+    if (strlen(#member) == length && strncmp(#member, name, length) == 0) {                        \
+        return counters.call[MEND_CALL_##member].calls;                                            \
+    }
+    MEND_DRIVER_CALLS(X)
+#undef X
+    EXPECT_TRUE(strncmp(name, "reserved", length) == 0);
     return usage.reserved_bytes;
-}
-
-static uint64_t take(const peer_scene *scene, uint64_t size_bytes, mend_stream stream)
-{
-    uint64_t address = 0;
-    EXPECT_RESULT(MEND_OK,
-                  scene->peer->operations->alloc(scene->peer, size_bytes, stream, &address));
-    return address;
 }
 
 static void give(const peer_scene *scene, uint64_t address, mend_stream stream)
@@ -87,8 +82,7 @@ static void give(const peer_scene *scene, uint64_t address, mend_stream stream)
     EXPECT_RESULT(MEND_OK, scene->peer->operations->free(scene->peer, address, stream));
 }
 
-/* ---- the contract of all ----------------------------------------------------------------------
- */
+/* ---- the contract of all --------------------------------------------------------------------- */
 
 enum { CONTRACT_BLOCKS = 60 };
 
@@ -144,7 +138,7 @@ static void use_at_random(const char *policy)
                                .size_bytes = block->size_bytes,
                                .finish_ns = mend_sim_now_ns(scene.sim) + 5000};
         EXPECT_RESULT(MEND_OK, mend_sim_launch(scene.sim, stream, &touch));
-        EXPECT_TRUE(reserved(&scene) <= 160 * MEND_MIB);
+        EXPECT_TRUE(figure(&scene, "reserved", 8) <= 160 * MEND_MIB);
     }
     EXPECT_TRUE(refusals > 0);
     scene_close(&scene);
@@ -161,327 +155,201 @@ MEND_TEST(peer, every_policy_keeps_the_contract)
     EXPECT_TRUE(mend_peer_find_policy("Mend") == NULL);
 }
 
-/* ---- the caching model ------------------------------------------------------------------------
- */
+/* ---- scenes in short ------------------------------------------------------------------------- */
+
+/* A touch of a block by the other stream, which takes so long. */
+enum { TOUCH_NS = 1000000 };
+
+static void touch(const peer_scene *scene, uint64_t address)
+{
+    mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
+                          .address = address,
+                          .size_bytes = MEND_MIB,
+                          .finish_ns = mend_sim_now_ns(scene->sim) + TOUCH_NS};
+    EXPECT_RESULT(MEND_OK, mend_sim_launch(scene->sim, scene->other_stream, &work));
+}
+
+/* One step of a scene: see play. Returns what follows it. */
+static const char *play_step(const peer_scene *scene, uint64_t blocks[128], const char *at)
+{
+    const char *whole = at;
+    size_t length = strcspn(at, "=+@< ");
+    if (at[length] == '=' && length > 1) {
+        at += length + 1;
+        uint64_t is = figure(scene, whole, length);
+        MEND_TEST_CHECK(fixture_size(&at) == is, (void)0, "%llu at %s", (unsigned long long)is,
+                        whole);
+        return at;
+    }
+    char kind = strchr("-*>", *at) != NULL ? *at++ : '+';
+    uint64_t *block = &blocks[(unsigned char)*at % 128];
+    uint64_t size_bytes = at[0] != 0 && at[1] == '+' ? (at += 2, fixture_size(&at)) : 0;
+    at += size_bytes == 0 && kind != '>';
+    mend_stream stream = *at == '@' ? (at++, scene->other_stream) : NULL;
+    const mend_peer_operations *peer = scene->peer->operations;
+    if (kind == '>') {
+        mend_sim_advance(scene->sim, TOUCH_NS);
+    } else if (kind == '*') {
+        touch(scene, *block);
+    } else if (kind == '-') {
+        give(scene, *block, stream);
+    } else if (*at == '<') {
+        EXPECT_TRUE(*block < blocks[(unsigned char)at[1] % 128]);
+        at += 2;
+    } else {
+        uint64_t address = 0;
+        bool is_refused = *at == '?';
+        EXPECT_RESULT(is_refused ? MEND_ERROR_OUT_OF_MEMORY : MEND_OK,
+                      peer->alloc(scene->peer, size_bytes, stream, &address));
+        char judged = *at != 0 && strchr("=!", *at) != NULL ? *at++ : 0;
+        uint64_t place = judged != 0 ? blocks[(unsigned char)*at++ % 128] : address;
+        place += judged != 0 && *at == '+' ? (at++, fixture_size(&at)) : 0;
+        MEND_TEST_CHECK((address == place) == (judged != '!'), (void)0, "it lies wrong: %s", whole);
+        *block = address;
+        at += is_refused;
+    }
+    return at;
+}
+
+/* A policy on a device of so much memory, and what it does: "a+4M b+20M@=a+4M -a" takes 4 MiB for
+ * a, then 20 MiB for b on the other stream, which must lie 4 MiB behind the start of a, and gives a
+ * back. b+1M!a must lie elsewhere, b+1M? is out of memory, b<a is of addresses. *a touches a on the
+ * other stream, > is the end of that. A figure must be as it says: "reserved=40M plain_alloc=1". */
+static void play(const char *policy, uint64_t memory_mib, const char *steps)
+{
+    peer_scene scene;
+    uint64_t blocks[128] = {0};
+    ASSERT_TRUE(scene_open(&scene, policy, memory_mib * MEND_MIB));
+    while (*steps != 0) {
+        steps = play_step(&scene, blocks, steps);
+        steps += strspn(steps, " ");
+    }
+    scene_close(&scene);
+}
+
+/* ---- the caching model ----------------------------------------------------------------------- */
 
 MEND_TEST(peer_caching, segments_have_the_sizes_of_pytorch)
 {
-    static const struct {
-        uint64_t request_bytes, segment_bytes;
-    } cases[] = {{1, 2 * MEND_MIB},
-                 {MEND_MIB, 2 * MEND_MIB},
-                 {MEND_MIB + 1, 20 * MEND_MIB},
-                 {10 * MEND_MIB - 512, 20 * MEND_MIB},
-                 {10 * MEND_MIB, 10 * MEND_MIB},
-                 {10 * MEND_MIB + 1, 12 * MEND_MIB},
-                 {100 * MEND_MIB, 100 * MEND_MIB}};
-    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        peer_scene scene;
-        ASSERT_TRUE(scene_open(&scene, "caching", MEND_GIB));
-        take(&scene, cases[i].request_bytes, NULL);
-        EXPECT_U64_EQ(cases[i].segment_bytes, reserved(&scene));
-        EXPECT_U64_EQ(1, calls_of(&scene, MEND_CALL_plain_alloc));
-        scene_close(&scene);
-    }
+    play("caching", 1024, "a+1 reserved=2M plain_alloc=1");
+    play("caching", 1024, "a+1M reserved=2M plain_alloc=1");
+    play("caching", 1024, "a+1048577 reserved=20M plain_alloc=1");
+    play("caching", 1024, "a+10485248 reserved=20M plain_alloc=1"); /* less than 10 MiB */
+    play("caching", 1024, "a+10M reserved=10M plain_alloc=1");
+    play("caching", 1024, "a+10485761 reserved=12M plain_alloc=1");
+    play("caching", 1024, "a+100M reserved=100M plain_alloc=1");
 }
 
 MEND_TEST(peer_caching, blocks_are_cut_and_joined)
 {
-    peer_scene scene;
-    ASSERT_TRUE(scene_open(&scene, "caching", MEND_GIB));
-    uint64_t first = take(&scene, 4 * MEND_MIB, NULL);
-    uint64_t second = take(&scene, 4 * MEND_MIB, NULL);
-    EXPECT_U64_EQ(first + 4 * MEND_MIB, second);
-    give(&scene, first, NULL);
-    give(&scene, second, NULL);
-    EXPECT_U64_EQ(first, take(&scene, 20 * MEND_MIB - 512, NULL));
-    EXPECT_U64_EQ(1, calls_of(&scene, MEND_CALL_plain_alloc));
-    scene_close(&scene);
+    play("caching", 1024, "a+4M b+4M=a+4M -a -b c+20971008=a plain_alloc=1");
+    play("caching", 1024, "a+1M b+1048064=a+1M c+512=a+2096640 plain_alloc=1"); /* to the granule */
 }
 
 /* A rest of at most 1 MiB stays with a large block, so it cannot join what is freed behind it. */
 MEND_TEST(peer_caching, small_rests_of_large_blocks_are_not_cut_off)
 {
-    static const struct {
-        uint64_t rest_bytes;
-        bool is_cut_off;
-    } cases[] = {{MEND_MIB, false}, {MEND_MIB + 512, true}};
-    for (size_t i = 0; i < 2; i++) {
-        peer_scene scene;
-        ASSERT_TRUE(scene_open(&scene, "caching", MEND_GIB));
-        uint64_t hole = take(&scene, 4 * MEND_MIB, NULL);
-        uint64_t behind = take(&scene, 6 * MEND_MIB, NULL);
-        take(&scene, 9 * MEND_MIB, NULL);
-        give(&scene, hole, NULL);
-        uint64_t kept_bytes = 4 * MEND_MIB - cases[i].rest_bytes;
-        EXPECT_U64_EQ(hole, take(&scene, kept_bytes, NULL));
-        give(&scene, behind, NULL);
-        uint64_t placed = take(&scene, 6 * MEND_MIB + cases[i].rest_bytes, NULL);
-        EXPECT_INT_EQ(cases[i].is_cut_off, placed == hole + kept_bytes);
-        EXPECT_U64_EQ(cases[i].is_cut_off ? 1 : 2, calls_of(&scene, MEND_CALL_plain_alloc));
-        scene_close(&scene);
-    }
-}
-
-MEND_TEST(peer_caching, small_blocks_are_cut_to_the_granule)
-{
-    peer_scene scene;
-    ASSERT_TRUE(scene_open(&scene, "caching", MEND_GIB));
-    uint64_t small = take(&scene, MEND_MIB, NULL);
-    EXPECT_U64_EQ(small + MEND_MIB, take(&scene, MEND_MIB - 512, NULL));
-    EXPECT_U64_EQ(small + 2 * MEND_MIB - 512, take(&scene, 512, NULL));
-    EXPECT_U64_EQ(1, calls_of(&scene, MEND_CALL_plain_alloc));
-    scene_close(&scene);
+    play("caching", 1024, "h+4M b+6M c+9M -h d+3M=h -b e+7M!h+3M plain_alloc=2");
+    play("caching", 1024, "h+4M b+6M c+9M -h d+3145216=h -b e+7340544=h+3145216 plain_alloc=1");
 }
 
 MEND_TEST(peer_caching, memory_of_one_stream_is_not_for_another)
 {
-    peer_scene scene;
-    ASSERT_TRUE(scene_open(&scene, "caching", 200 * MEND_MIB));
-    give(&scene, take(&scene, 100 * MEND_MIB, NULL), NULL);
-    uint64_t other = take(&scene, 50 * MEND_MIB, scene.other_stream);
-    EXPECT_U64_EQ(150 * MEND_MIB, reserved(&scene));
-    give(&scene, other, scene.other_stream);
     /* Only when the device is full is everything cached given back, each with a wait. */
-    take(&scene, 60 * MEND_MIB, scene.other_stream);
-    EXPECT_U64_EQ(60 * MEND_MIB, reserved(&scene));
-    EXPECT_U64_EQ(2, calls_of(&scene, MEND_CALL_plain_free));
-    scene_close(&scene);
+    play("caching", 200, "a+100M -a b+50M@ reserved=150M -b@ c+60M@ reserved=60M plain_free=2");
 }
 
 MEND_TEST(peer_caching, best_fit_is_the_smallest_that_is_enough)
 {
-    peer_scene scene;
-    ASSERT_TRUE(scene_open(&scene, "caching", MEND_GIB));
-    uint64_t large = take(&scene, 64 * MEND_MIB, NULL);
-    uint64_t medium = take(&scene, 32 * MEND_MIB, NULL);
-    give(&scene, large, NULL);
-    give(&scene, medium, NULL);
-    EXPECT_U64_EQ(medium, take(&scene, 30 * MEND_MIB, NULL));
-    scene_close(&scene);
+    play("caching", 1024, "a+64M b+32M -a -b c+30M=b");
 }
 
 /* Two free blocks of one size: the one in the younger segment, which lies where a segment was given
- * back, has the lower address. */
-static void choose_between_equal_blocks(const char *policy, bool takes_older)
-{
-    peer_scene scene;
-    ASSERT_TRUE(scene_open(&scene, policy, 400 * MEND_MIB));
-    uint64_t lowest = take(&scene, 100 * MEND_MIB, NULL);
-    uint64_t older = take(&scene, 100 * MEND_MIB, NULL);
-    give(&scene, lowest, NULL);
-    give(&scene, take(&scene, 220 * MEND_MIB, scene.other_stream), scene.other_stream);
-    uint64_t younger = take(&scene, 100 * MEND_MIB, NULL);
-    EXPECT_U64_EQ(lowest, younger);
-    EXPECT_TRUE(younger < older);
-    EXPECT_U64_EQ(2, calls_of(&scene, MEND_CALL_plain_free));
-    give(&scene, younger, NULL);
-    give(&scene, older, NULL);
-    EXPECT_U64_EQ(takes_older ? older : younger, take(&scene, 40 * MEND_MIB, NULL));
-    /* The rest of its segment is smaller than the other, and a better fit. */
-    EXPECT_U64_EQ((takes_older ? older : younger) + 40 * MEND_MIB,
-                  take(&scene, 30 * MEND_MIB, NULL));
-    scene_close(&scene);
-}
-
+ * back, has the lower address. The rest of the one that is taken is a better fit than the other. */
 MEND_TEST(peer_caching, of_equal_blocks_the_lower_is_taken_since_2_13_the_older_segments)
 {
-    choose_between_equal_blocks("caching", false);
-    choose_between_equal_blocks("caching:split128", false);
-    choose_between_equal_blocks("caching:2.13", true);
-    choose_between_equal_blocks("caching:2.13:split128", true);
-    choose_between_equal_blocks("caching:2.13:gc80", true);
+#define EQUAL "l+100M o+100M -l x+220M@ -x@ y+100M=l y<o plain_free=2 -y -o "
+    play("caching", 400, EQUAL "t+40M=y u+30M=y+40M");
+    play("caching:split128", 400, EQUAL "t+40M=y u+30M=y+40M");
+    play("caching:2.13", 400, EQUAL "t+40M=o u+30M=o+40M");
+    play("caching:2.13:split128", 400, EQUAL "t+40M=o u+30M=o+40M");
+    play("caching:2.13:gc80", 400, EQUAL "t+40M=o u+30M=o+40M");
+#undef EQUAL
 }
 
-/* ---- PyTorch's settings -----------------------------------------------------------------------
- */
+/* ---- PyTorch's settings ---------------------------------------------------------------------- */
 
+/* The first block is oversize; and larger by 20 MiB than the next request, not than the last. */
 MEND_TEST(peer_caching_split, oversize_blocks_serve_neither_smaller_nor_much_smaller_requests)
 {
-    peer_scene scene;
-    ASSERT_TRUE(scene_open(&scene, "caching:split128", MEND_GIB));
-    uint64_t large = take(&scene, 160 * MEND_MIB, NULL);
-    give(&scene, large, NULL);
-    take(&scene, 128 * MEND_MIB - 512, NULL);
-    EXPECT_U64_EQ(288 * MEND_MIB, reserved(&scene)); /* the first block is oversize */
-    take(&scene, 140 * MEND_MIB, NULL);
-    EXPECT_U64_EQ(428 * MEND_MIB, reserved(&scene)); /* and larger by 20 MiB than this one */
-    EXPECT_U64_EQ(large, take(&scene, 140 * MEND_MIB + 512, NULL));
-    EXPECT_U64_EQ(428 * MEND_MIB, reserved(&scene));
-    scene_close(&scene);
+    play("caching:split128", 1024,
+         "a+160M -a b+134217216 reserved=288M c+140M reserved=428M d+146801152=a reserved=428M");
 }
 
 /* The 19 MiB behind the request stay with the block. */
 MEND_TEST(peer_caching_split, oversize_blocks_are_not_split)
 {
-    peer_scene scene;
-    ASSERT_TRUE(scene_open(&scene, "caching:split128", MEND_GIB));
-    uint64_t large = take(&scene, 160 * MEND_MIB, NULL);
-    give(&scene, large, NULL);
-    EXPECT_U64_EQ(large, take(&scene, 141 * MEND_MIB, NULL));
-    take(&scene, 18 * MEND_MIB, NULL);
-    EXPECT_U64_EQ(178 * MEND_MIB, reserved(&scene));
-    scene_close(&scene);
+    play("caching:split128", 1024, "a+160M -a b+141M=a c+18M reserved=178M");
 }
 
 MEND_TEST(peer_caching_split, only_as_many_oversize_blocks_go_back_as_a_request_needs)
 {
-    static const struct {
-        uint64_t request_bytes, reserved_bytes, frees;
-    } cases[] = {{128 * MEND_MIB, 568 * MEND_MIB, 1}, /* the smallest that is enough */
-                 {300 * MEND_MIB, 460 * MEND_MIB, 2}, /* the two largest */
-                 {40 * MEND_MIB, 480 * MEND_MIB, 1}};
-    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        peer_scene scene;
-        ASSERT_TRUE(scene_open(&scene, "caching:split128", 620 * MEND_MIB));
-        static const uint64_t sizes[] = {160 * MEND_MIB, 200 * MEND_MIB, 240 * MEND_MIB};
-        uint64_t blocks[3];
-        for (size_t b = 0; b < 3; b++) {
-            blocks[b] = take(&scene, sizes[b], NULL);
-        }
-        for (size_t b = 0; b < 3; b++) {
-            give(&scene, blocks[b], NULL);
-        }
-        take(&scene, cases[i].request_bytes, NULL);
-        EXPECT_U64_EQ(cases[i].frees, calls_of(&scene, MEND_CALL_plain_free));
-        EXPECT_U64_EQ(cases[i].reserved_bytes, reserved(&scene));
-        scene_close(&scene);
-    }
+#define OVERSIZE "a+160M b+200M c+240M -a -b -c "
+    /* The smallest that is enough, or the two largest. */
+    play("caching:split128", 620, OVERSIZE "d+128M plain_free=1 reserved=568M");
+    play("caching:split128", 620, OVERSIZE "d+300M plain_free=2 reserved=460M");
+    play("caching:split128", 620, OVERSIZE "d+40M plain_free=1 reserved=480M");
+#undef OVERSIZE
 }
 
 /* Four fifths of the device are 819.2 MiB. */
 MEND_TEST(peer_caching_collect, what_was_unused_longest_goes_back_before_more_is_asked_for)
 {
-    static const struct {
-        uint64_t live_bytes, reserved_bytes, frees;
-    } cases[] = {{402 * MEND_MIB, 1020 * MEND_MIB, 0}, /* 818 MiB are reserved */
-                 {404 * MEND_MIB, 822 * MEND_MIB, 1},  /* the older one */
-                 {604 * MEND_MIB, 806 * MEND_MIB, 3}}; /* that is not enough: the others too */
-    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        peer_scene scene;
-        ASSERT_TRUE(scene_open(&scene, "caching:gc80", MEND_GIB));
-        uint64_t older = take(&scene, 200 * MEND_MIB, NULL);
-        uint64_t younger = take(&scene, 200 * MEND_MIB, NULL);
-        uint64_t tick = take(&scene, 16 * MEND_MIB, NULL);
-        take(&scene, cases[i].live_bytes, NULL);
-        give(&scene, older, NULL);
-        for (int search = 0; search < 3; search++) {
-            give(&scene, tick, NULL);
-            EXPECT_U64_EQ(tick, take(&scene, 16 * MEND_MIB, NULL));
-        }
-        give(&scene, younger, NULL);
-        give(&scene, tick, NULL);
-        EXPECT_U64_EQ(0, calls_of(&scene, MEND_CALL_plain_free));
-        take(&scene, 202 * MEND_MIB, NULL);
-        EXPECT_U64_EQ(cases[i].frees, calls_of(&scene, MEND_CALL_plain_free));
-        EXPECT_U64_EQ(cases[i].reserved_bytes, reserved(&scene));
-        if (cases[i].frees == 1) {
-            EXPECT_U64_EQ(younger, take(&scene, 200 * MEND_MIB, NULL));
-        }
-        scene_close(&scene);
-    }
-}
-
-static void free_elsewhere(const char *policy)
-{
-    peer_scene scene;
-    ASSERT_TRUE(scene_open(&scene, policy, MEND_GIB));
-    uint64_t address = take(&scene, 16 * MEND_MIB, NULL);
-    mend_sim_work touch = {.kind = MEND_SIM_WORK_TOUCH,
-                           .address = address,
-                           .size_bytes = MEND_MIB,
-                           .finish_ns = mend_sim_now_ns(scene.sim) + 1000000};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(scene.sim, scene.other_stream, &touch));
-    give(&scene, address, scene.other_stream);
-    EXPECT_TRUE(take(&scene, 16 * MEND_MIB, NULL) != address);
-    mend_sim_advance(scene.sim, 1000000);
-    EXPECT_U64_EQ(address, take(&scene, 16 * MEND_MIB, NULL));
-    scene_close(&scene);
+#define SEARCHES "-o -t t+16M=t -t t+16M=t -t t+16M=t -y -t plain_free=0 n+202M "
+    /* 818 MiB are reserved; then the older one goes; where that is not enough, the others too. */
+    play("caching:gc80", 1024,
+         "o+200M y+200M t+16M l+402M " SEARCHES "plain_free=0 reserved=1020M");
+    play("caching:gc80", 1024,
+         "o+200M y+200M t+16M l+404M " SEARCHES "plain_free=1 reserved=822M z+200M=y");
+    play("caching:gc80", 1024, "o+200M y+200M t+16M l+604M " SEARCHES "plain_free=3 reserved=806M");
+#undef SEARCHES
 }
 
 MEND_TEST(peer, models_wait_for_the_event_of_a_free_on_another_stream)
 {
-    free_elsewhere("caching");
-    free_elsewhere("expandable");
+    play("caching", 1024, "a+16M *a -a@ b+16M!a > c+16M=a");
+    play("expandable", 1024, "a+16M *a -a@ b+16M!a > c+16M=a");
 }
 
-/* ---- the expandable model ---------------------------------------------------------------------
- */
+/* ---- the expandable model -------------------------------------------------------------------- */
 
 MEND_TEST(peer_expandable, segments_grow_in_place_by_pages)
 {
-    peer_scene scene;
-    ASSERT_TRUE(scene_open(&scene, "expandable", MEND_GIB));
-    uint64_t first = take(&scene, 30 * MEND_MIB, NULL);
-    EXPECT_U64_EQ(40 * MEND_MIB, reserved(&scene));
-    EXPECT_U64_EQ(2, calls_of(&scene, MEND_CALL_create));
-    EXPECT_U64_EQ(1, calls_of(&scene, MEND_CALL_set_access));
-    EXPECT_U64_EQ(first + 30 * MEND_MIB, take(&scene, 25 * MEND_MIB, NULL));
-    EXPECT_U64_EQ(60 * MEND_MIB, reserved(&scene));
-    EXPECT_U64_EQ(2, calls_of(&scene, MEND_CALL_set_access));
-    EXPECT_U64_EQ(1, calls_of(&scene, MEND_CALL_reserve));
-    take(&scene, 512, NULL);
-    EXPECT_U64_EQ(62 * MEND_MIB, reserved(&scene));
-    EXPECT_U64_EQ(2, calls_of(&scene, MEND_CALL_reserve));
-    scene_close(&scene);
+    play("expandable", 1024,
+         "a+30M reserved=40M create=2 set_access=1 "
+         "b+25M=a+30M reserved=60M set_access=2 reserve=1 c+512 reserved=62M reserve=2");
 }
 
 MEND_TEST(peer_expandable, a_free_block_and_new_pages_make_one)
 {
-    peer_scene scene;
-    ASSERT_TRUE(scene_open(&scene, "expandable", MEND_GIB));
-    uint64_t first = take(&scene, 20 * MEND_MIB, NULL);
-    give(&scene, first, NULL);
-    EXPECT_U64_EQ(first, take(&scene, 100 * MEND_MIB, NULL));
-    EXPECT_U64_EQ(100 * MEND_MIB, reserved(&scene));
-    scene_close(&scene);
+    play("expandable", 1024, "a+20M -a b+100M=a reserved=100M");
 }
 
+/* The other stream needs 120 MiB: 4 of 6 pages are free as a whole, 80 MiB. */
 MEND_TEST(peer_expandable, only_whole_free_pages_go_back_when_memory_is_out)
 {
-    peer_scene scene;
-    ASSERT_TRUE(scene_open(&scene, "expandable", 160 * MEND_MIB));
-    uint64_t start = take(&scene, 10 * MEND_MIB, NULL);
-    uint64_t middle = take(&scene, 100 * MEND_MIB, NULL);
-    uint64_t end = take(&scene, 10 * MEND_MIB, NULL);
-    EXPECT_U64_EQ(start + 10 * MEND_MIB, middle);
-    EXPECT_U64_EQ(120 * MEND_MIB, reserved(&scene));
-    give(&scene, middle, NULL);
-    /* The other stream needs 120 MiB: 4 of 6 pages are free as a whole, 80 MiB. */
-    uint64_t address = 0;
-    EXPECT_RESULT(
-        MEND_ERROR_OUT_OF_MEMORY,
-        scene.peer->operations->alloc(scene.peer, 140 * MEND_MIB, scene.other_stream, &address));
-    EXPECT_U64_EQ(40 * MEND_MIB, reserved(&scene));
-    EXPECT_U64_EQ(4, calls_of(&scene, MEND_CALL_unmap));
-    take(&scene, 120 * MEND_MIB, scene.other_stream);
-    give(&scene, start, NULL);
-    give(&scene, end, NULL);
-    scene_close(&scene);
+    play("expandable", 160,
+         "s+10M m+100M=s+10M e+10M reserved=120M -m x+140M@? reserved=40M unmap=4 n+120M@ -s -e");
 }
 
 /* PyTorch 2.8 itself, driven by the same recordings on the same simulated device, made these calls:
  * those that the device refused, and the creations undone with them, included. */
 MEND_TEST(peer, refused_calls_are_made_as_pytorch_makes_them)
 {
-    static const struct {
-        const char *recording, *policy, *capacity;
-        uint64_t creates, releases, mallocs, frees;
-    } runs[] = {{"detector-varboxes", "expandable", "1.02x", 874, 591, 0, 0},
-                {"fsdp-llama-2stream", "expandable", "1.02x", 1718, 1093, 0, 0},
-                {"detector-varboxes", "caching", "1.138x", 0, 0, 77, 48}};
-    mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
-    for (size_t i = 0; i < sizeof(runs) / sizeof(*runs); i++) {
-        mend_trace *trace = fixture_recording(runs[i].recording);
-        ASSERT_TRUE(trace != NULL);
-        mend_replay_result result =
-            fixture_replay(trace, runs[i].policy, runs[i].capacity, &options);
-        EXPECT_TRUE(result.completed);
-        EXPECT_U64_EQ(runs[i].creates, result.calls.create_calls);
-        EXPECT_U64_EQ(runs[i].releases, result.calls.release_calls);
-        EXPECT_U64_EQ(runs[i].mallocs, result.calls.malloc_calls);
-        EXPECT_U64_EQ(runs[i].frees, result.calls.free_calls);
-        mend_replay_result_clear(&result);
-        mend_trace_destroy(trace);
-    }
+    fixture_replays("detector-varboxes", "expandable", "1.02x",
+                    "completed=1 create=874 release=591 malloc=0 free=0");
+    fixture_replays("fsdp-llama-2stream", "expandable", "1.02x",
+                    "completed=1 create=1718 release=1093 malloc=0 free=0");
+    fixture_replays("detector-varboxes", "caching", "1.138x",
+                    "completed=1 create=0 release=0 malloc=77 free=48");
 }

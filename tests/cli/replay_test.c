@@ -17,135 +17,65 @@ static mend_replay_options default_options(void)
 }
 
 /* Three blocks of 30 MiB, one of them freed early. */
-static const char three_blocks[] = TRACE_HEAD "0,0,allocate,1,31457280,0\n"
-                                              "0,1,allocate,2,31457280,0\n"
-                                              "0,2,free,1,31457280,0\n"
-                                              "0,3,allocate,3,31457281,0\n"
-                                              "0,4,free,3,31457281,0\n";
+#define THREE_BLOCKS "1+30M 2+30M -1 3+31457281 -3"
 
 MEND_TEST(replay, counts_calls_prices_and_peaks)
 {
-    mend_trace *trace = fixture_trace(three_blocks);
-    mend_replay_options options = default_options();
-    mend_replay_result result = fixture_replay(trace, "caching", "unlimited", &options);
-    EXPECT_TRUE(result.completed);
-    EXPECT_FALSE(result.limited);
-    EXPECT_U64_EQ(5, result.events);
-    EXPECT_U64_EQ(62914560 + 512, result.peak_live_bytes);
-    EXPECT_U64_EQ(92 * MEND_MIB, result.peak_reserved_bytes);
-    EXPECT_U64_EQ(3, result.calls.malloc_calls);
-    EXPECT_U64_EQ(0, result.calls.create_calls);
-    EXPECT_U64_EQ(1, result.calls_second_half.malloc_calls);
-    EXPECT_TRUE(fabs(result.driver_time_us - (3 * 60 + 92 * 0.3)) < 0.01);
-    EXPECT_TRUE(fabs(result.driver_time_second_half_us - (60 + 32 * 0.3)) < 0.01);
-    EXPECT_U64_EQ(3, result.alloc_ns.calls);
-    EXPECT_U64_EQ(2, result.free_ns.calls);
-    EXPECT_U64_EQ(0, result.host_syncs);
-    EXPECT_FALSE(result.content_checked);
-    mend_replay_result_clear(&result);
-    mend_trace_destroy(trace);
+    fixture_replays(THREE_BLOCKS, "caching", "unlimited",
+                    "completed=1 limited=0 events=5 peak_live=62915072 peak_reserved=92M malloc=3 "
+                    "create=0 malloc/2=1 driver_time=207.6 driver_time/2=69.6 allocs=3 frees=2 "
+                    "host_syncs=0 content_checked=0");
 }
 
 MEND_TEST(replay, the_second_half_begins_with_the_event_in_the_middle)
 {
-    mend_trace *trace = fixture_trace(TRACE_HEAD "0,0,allocate,1,31457280,0\n"
-                                                 "0,1,allocate,2,31457280,0\n"
-                                                 "0,2,allocate,3,31457280,0\n"
-                                                 "0,3,allocate,4,31457280,0\n");
-    mend_replay_options options = default_options();
-    mend_replay_result result = fixture_replay(trace, "caching", "unlimited", &options);
-    EXPECT_U64_EQ(4, result.calls.malloc_calls);
-    EXPECT_U64_EQ(2, result.calls_second_half.malloc_calls);
-    mend_replay_result_clear(&result);
-    mend_trace_destroy(trace);
+    fixture_replays("1+30M 2+30M 3+30M 4+30M", "caching", "unlimited", "malloc=4 malloc/2=2");
 }
 
 MEND_TEST(replay, a_run_ends_at_the_first_allocation_that_fails)
 {
-    mend_trace *trace = fixture_trace(three_blocks);
-    mend_replay_options options = default_options();
-    mend_replay_result result = fixture_replay(trace, "caching", "40MiB", &options);
-    EXPECT_FALSE(result.completed);
-    EXPECT_U64_EQ(1, result.failed_at_event);
-    EXPECT_TRUE(result.limited);
-    EXPECT_U64_EQ(40 * MEND_MIB, result.capacity_bytes);
-    EXPECT_U64_EQ(30 * MEND_MIB, result.peak_reserved_bytes);
-    EXPECT_U64_EQ(0, result.calls_second_half.malloc_calls);
-    EXPECT_TRUE(result.driver_time_second_half_us == 0);
     /* One succeeds; the other fails, and fails again after all that is cached was given back. */
-    EXPECT_U64_EQ(3, result.calls.malloc_calls);
-    EXPECT_U64_EQ(0, result.host_syncs);
-    mend_replay_result_clear(&result);
+    fixture_replays(THREE_BLOCKS, "caching", "40MiB",
+                    "completed=0 failed_at_event=1 limited=1 capacity=40M peak_reserved=30M "
+                    "malloc/2=0 driver_time/2=0 malloc=3 host_syncs=0");
     /* The freed block goes back to the driver for the third, with a wait. */
-    result = fixture_replay(trace, "caching", "62MiB", &options);
-    EXPECT_TRUE(result.completed);
-    EXPECT_U64_EQ(1, result.calls.free_calls);
-    EXPECT_U64_EQ(1, result.host_syncs);
-    mend_replay_result_clear(&result);
-    mend_trace_destroy(trace);
+    fixture_replays(THREE_BLOCKS, "caching", "62MiB", "completed=1 free=1 host_syncs=1");
 }
 
 MEND_TEST(replay, capacities_are_rounded_up_to_a_page)
 {
-    mend_trace *trace = fixture_trace(three_blocks);
-    mend_replay_options options = default_options();
-    mend_replay_result result = fixture_replay(trace, "caching", "65011713", &options);
-    EXPECT_U64_EQ(64 * MEND_MIB, result.capacity_bytes);
-    mend_replay_result_clear(&result);
-    result = fixture_replay(trace, "caching", "1.5x", &options);
-    EXPECT_U64_EQ(92 * MEND_MIB, result.capacity_bytes);
-    mend_replay_result_clear(&result);
-    mend_trace_destroy(trace);
+    fixture_replays(THREE_BLOCKS, "caching", "65011713", "capacity=64M");
+    fixture_replays(THREE_BLOCKS, "caching", "1.5x", "capacity=92M");
 }
 
 /* The same memory, of a device that is larger by what others hold. */
 MEND_TEST(replay, others_hold_a_part_of_the_device_beside_the_capacity)
 {
-    mend_trace *trace = fixture_trace(three_blocks);
     mend_replay_options options = default_options();
     options.others_percent = 50;
-    mend_replay_result result = fixture_replay(trace, "mend", "1.0x", &options);
-    EXPECT_TRUE(result.completed);
-    EXPECT_U64_EQ(0, result.creates_refused);
-    EXPECT_U64_EQ(result.capacity_bytes, result.peak_reserved_bytes);
-    mend_replay_result_clear(&result);
-    result = fixture_replay(trace, "mend", "0.9x", &options);
-    EXPECT_TRUE(!result.completed);
-    EXPECT_U64_EQ(1, result.creates_refused); /* what there is it learns from one */
-    mend_replay_result_clear(&result);
-    mend_trace_destroy(trace);
+    fixture_replays_by(&options, THREE_BLOCKS, "mend", "1.0x",
+                       "completed=1 creates_refused=0 capacity=62M peak_reserved=62M");
+    /* What there is it learns from one. */
+    fixture_replays_by(&options, THREE_BLOCKS, "mend", "0.9x", "completed=0 creates_refused=1");
 }
 
 MEND_TEST(replay, other_prices_change_the_time_alone)
 {
-    mend_trace *trace = fixture_trace(three_blocks);
     mend_replay_options options = default_options();
     mend_sim_prices prices = {.plain_alloc = {.call_ns = 1000}};
     options.prices = &prices;
-    mend_replay_result result = fixture_replay(trace, "caching", "unlimited", &options);
-    EXPECT_TRUE(fabs(result.driver_time_us - 3) < 1e-9);
-    EXPECT_U64_EQ(92 * MEND_MIB, result.peak_reserved_bytes);
-    mend_replay_result_clear(&result);
-    mend_trace_destroy(trace);
+    fixture_replays_by(&options, THREE_BLOCKS, "caching", "unlimited",
+                       "driver_time=3 peak_reserved=92M");
 }
 
 MEND_TEST(replay, blocks_of_no_bytes_are_not_asked_for)
 {
-    mend_trace *trace = fixture_trace(TRACE_HEAD "0,0,allocate,1,0,0\n"
-                                                 "0,1,allocate,2,512,0\n"
-                                                 "0,2,free,1,0,0\n");
-    mend_replay_options options = default_options();
-    mend_replay_result result = fixture_replay(trace, "mend", "unlimited", &options);
-    EXPECT_TRUE(result.completed);
-    EXPECT_U64_EQ(1, result.alloc_ns.calls);
-    EXPECT_U64_EQ(0, result.free_ns.calls);
-    mend_replay_result_clear(&result);
-    mend_trace_destroy(trace);
+    fixture_replays("1+0 2+512 -1", "mend", "unlimited", "completed=1 allocs=1 frees=0");
 }
 
 MEND_TEST(replay, unknown_policies_are_refused)
 {
-    mend_trace *trace = fixture_trace(three_blocks);
+    mend_trace *trace = fixture_steps(THREE_BLOCKS);
     mend_replay_options options = default_options();
     mend_capacity capacity = {.kind = MEND_CAPACITY_UNLIMITED};
     mend_replay_result result = {0};
@@ -159,7 +89,7 @@ MEND_TEST(replay, unknown_policies_are_refused)
 
 MEND_TEST(replay, samples_tell_the_story_over_time)
 {
-    mend_trace *trace = fixture_trace(three_blocks);
+    mend_trace *trace = fixture_steps(THREE_BLOCKS);
     mend_replay_options options = default_options();
     options.sample_limit = 100;
     mend_replay_result result = fixture_replay(trace, "caching", "unlimited", &options);
@@ -178,8 +108,7 @@ MEND_TEST(replay, samples_tell_the_story_over_time)
     mend_trace_destroy(trace);
 }
 
-/* ---- fit --------------------------------------------------------------------------------------
- */
+/* ---- fit ------------------------------------------------------------------------------------- */
 
 /* What the contract says, step by step: the smallest point above which every point completes. */
 static uint64_t fit_by_hand(const mend_trace *trace, const char *policy, uint64_t top)
@@ -236,22 +165,15 @@ MEND_TEST(replay, fit_is_what_a_scan_of_the_whole_grid_finds)
 /* A small trace on a device of large pages: every point of the grid is the same device. */
 MEND_TEST(replay, fit_of_a_small_trace_takes_no_more_runs_than_there_are_pages)
 {
-    mend_trace *trace = fixture_trace(TRACE_HEAD "0,0,allocate,1,512,0\n0,1,free,1,512,0\n");
     static const char *const policies[] = {"mend", "caching", "expandable"};
     for (size_t i = 0; i < 3; i++) {
-        mend_replay_options options = default_options();
-        mend_replay_result fit = fixture_replay(trace, policies[i], "fit", &options);
-        EXPECT_TRUE(fit.fitted);
-        EXPECT_TRUE(fit.fit_factor == 1);
-        EXPECT_U64_EQ(2 * MEND_MIB, fit.fit_capacity_bytes);
-        mend_replay_result_clear(&fit);
+        fixture_replays("1+512 -1", policies[i], "fit", "fitted=1 fit_factor=1 fit_capacity=2M");
     }
-    mend_trace_destroy(trace);
 }
 
 MEND_TEST(replay, nothing_live_has_no_fit)
 {
-    mend_trace *trace = fixture_trace(TRACE_HEAD "0,0,allocate,1,0,0\n");
+    mend_trace *trace = fixture_steps("1+0");
     mend_replay_options options = default_options();
     mend_capacity capacity = {.kind = MEND_CAPACITY_FIT};
     mend_replay_result result = {0};
@@ -260,8 +182,7 @@ MEND_TEST(replay, nothing_live_has_no_fit)
     mend_trace_destroy(trace);
 }
 
-/* ---- threads ----------------------------------------------------------------------------------
- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 MEND_TEST(replay, threads_replay_every_event_once)
 {
@@ -286,8 +207,7 @@ MEND_TEST(replay, threads_replay_every_event_once)
     mend_trace_destroy(trace);
 }
 
-/* ---- content and rules ------------------------------------------------------------------------
- */
+/* ---- content and rules ----------------------------------------------------------------------- */
 
 MEND_TEST(replay, content_is_intact_under_every_policy)
 {
@@ -296,18 +216,16 @@ MEND_TEST(replay, content_is_intact_under_every_policy)
     static const char *const policies[] = {
         "mend",       "caching",  "caching:split128", "caching:gc80", "caching:2.13:split128",
         "expandable", "rmm-pool", "rmm-arena",        "gmlake"};
+    mend_replay_options options = default_options();
+    options.check_content = true;
     for (size_t s = 0; s < 2; s++) {
         mend_trace *trace = fixture_workload(specs[s]);
         ASSERT_TRUE(trace != NULL);
         /* Blocks of these generators are large: bytes cost time. */
         ASSERT_RESULT(MEND_OK, mend_trace_scale(trace, 8));
         for (size_t p = 0; p < sizeof(policies) / sizeof(*policies); p++) {
-            mend_replay_options options = default_options();
-            options.check_content = true;
             mend_replay_result result = fixture_replay(trace, policies[p], "unlimited", &options);
-            EXPECT_TRUE(result.completed);
-            EXPECT_TRUE(result.content_checked);
-            EXPECT_U64_EQ(0, result.content_errors);
+            EXPECT_TRUE(result.completed && result.content_checked && result.content_errors == 0);
             mend_replay_result_clear(&result);
         }
         mend_trace_destroy(trace);
@@ -353,23 +271,29 @@ static mend_result bad_destroy(mend_peer *peer)
 static const mend_peer_operations bad_operations = {bad_alloc, bad_free, bad_get_usage,
                                                     bad_destroy};
 
-static mend_result bad_create(const mend_peer_config *config, mend_peer **peer)
+static mend_result wrong_create(const mend_peer_config *config,
+                                const mend_peer_operations *operations, mend_peer **peer)
 {
     bad_peer *created = calloc(1, sizeof(bad_peer));
-    created->peer.operations = &bad_operations;
+    created->peer.operations = operations;
     created->config = *config;
     *peer = &created->peer;
-    mend_status status =
-        config->driver->plain_alloc(config->driver, 64 * MEND_MIB, &created->address);
-    return status == MEND_DRIVER_OK ? MEND_OK : MEND_ERROR_DRIVER;
+    const mend_driver *driver = config->driver;
+    return operations == &bad_operations &&
+                   driver->plain_alloc(driver, 64 * MEND_MIB, &created->address) != MEND_DRIVER_OK
+               ? MEND_ERROR_DRIVER
+               : MEND_OK;
+}
+
+static mend_result bad_create(const mend_peer_config *config, mend_peer **peer)
+{
+    return wrong_create(config, &bad_operations, peer);
 }
 
 MEND_TEST(replay, sees_blocks_that_share_memory_and_what_is_left_behind)
 {
     static const mend_peer_policy policy = {"bad", "wrong", false, false, bad_create};
-    mend_trace *trace = fixture_trace(TRACE_HEAD "0,0,allocate,1,1024,0\n"
-                                                 "0,1,allocate,2,4096,0\n"
-                                                 "0,2,free,1,1024,0\n");
+    mend_trace *trace = fixture_steps("1+1K 2+4K -1");
     mend_replay_options options = default_options();
     options.check_content = true;
     mend_replay_result result = {0};
@@ -414,20 +338,13 @@ static const mend_peer_operations hasty_operations = {hasty_alloc, hasty_free, b
 
 static mend_result hasty_create(const mend_peer_config *config, mend_peer **peer)
 {
-    bad_peer *created = calloc(1, sizeof(bad_peer));
-    created->peer.operations = &hasty_operations;
-    created->config = *config;
-    *peer = &created->peer;
-    return MEND_OK;
+    return wrong_create(config, &hasty_operations, peer);
 }
 
 MEND_TEST(replay, sees_memory_unmapped_before_the_device_is_done)
 {
     static const mend_peer_policy policy = {"hasty", "wrong", false, false, hasty_create};
-    mend_trace *trace = fixture_trace(TRACE_HEAD "0,0,allocate,1,1024,0\n"
-                                                 "0,1,free,1,1024,0\n"
-                                                 "0,2,allocate,2,1024,0\n"
-                                                 "0,3,free,2,1024,0\n");
+    mend_trace *trace = fixture_steps("1+1K -1 2+1K -2");
     mend_replay_options options = default_options();
     mend_replay_result result = {0};
     ASSERT_RESULT(MEND_OK, mend_replay_session(trace, &policy, 0, &options, false, "", &result));
@@ -441,44 +358,16 @@ MEND_TEST(replay, sees_memory_unmapped_before_the_device_is_done)
     mend_trace_destroy(trace);
 }
 
-/* ---- the models on the bundled recordings -----------------------------------------------------
- */
+/* ---- the models on the bundled recordings ---------------------------------------------------- */
 
 /* Figures of an independent simulator of the same rules (docs/benchmarks-models.md). */
-MEND_TEST(replay, the_caching_model_does_on_recordings_what_it_should)
+MEND_TEST(replay, the_models_do_on_recordings_what_they_should)
 {
-    static const struct {
-        const char *name;
-        uint64_t mallocs, reserved_per_mille;
-    } known[] = {{"gpt2-medium-pretrain", 322, 1065},
-                 {"detector-varboxes", 54, 2716},
-                 {"fsdp-llama-2stream", 155, 1124}};
-    for (size_t i = 0; i < 3; i++) {
-        mend_trace *trace = fixture_recording(known[i].name);
-        ASSERT_TRUE(trace != NULL);
-        mend_replay_options options = default_options();
-        mend_replay_result result = fixture_replay(trace, "caching", "unlimited", &options);
-        EXPECT_U64_EQ(known[i].mallocs, result.calls.malloc_calls);
-        EXPECT_U64_EQ(known[i].reserved_per_mille,
-                      result.peak_reserved_bytes * 1000 / result.peak_live_bytes);
-        mend_replay_result_clear(&result);
-        mend_trace_destroy(trace);
-    }
-}
-
-MEND_TEST(replay, the_expandable_model_does_on_recordings_what_it_should)
-{
-    mend_trace *trace = fixture_recording("gpt2-medium-pretrain");
-    ASSERT_TRUE(trace != NULL);
-    mend_replay_options options = default_options();
-    mend_replay_result result = fixture_replay(trace, "expandable", "unlimited", &options);
-    EXPECT_U64_EQ(1428, result.calls.create_calls);
-    EXPECT_U64_EQ(1428, result.calls.map_calls);
-    EXPECT_U64_EQ(323, result.calls.set_access_calls);
-    EXPECT_U64_EQ(2, result.calls.reserve_calls);
-    EXPECT_U64_EQ(1428, result.mappings_peak);
-    mend_replay_result_clear(&result);
-    mend_trace_destroy(trace);
+    fixture_replays("gpt2-medium-pretrain", "caching", "unlimited", "malloc=322 per_mille=1065");
+    fixture_replays("detector-varboxes", "caching", "unlimited", "malloc=54 per_mille=2716");
+    fixture_replays("fsdp-llama-2stream", "caching", "unlimited", "malloc=155 per_mille=1124");
+    fixture_replays("gpt2-medium-pretrain", "expandable", "unlimited",
+                    "create=1428 map=1428 set_access=323 reserve=2 mappings_peak=1428");
 }
 
 MEND_TEST(replay, mend_completes_the_recordings_without_host_waits)
@@ -486,14 +375,6 @@ MEND_TEST(replay, mend_completes_the_recordings_without_host_waits)
     static const char *const names[] = {"gpt2-medium-pretrain", "detector-varboxes",
                                         "fsdp-llama-2stream"};
     for (size_t i = 0; i < 3; i++) {
-        mend_trace *trace = fixture_recording(names[i]);
-        ASSERT_TRUE(trace != NULL);
-        mend_replay_options options = default_options();
-        mend_replay_result result = fixture_replay(trace, "mend", "1.1x", &options);
-        EXPECT_TRUE(result.completed);
-        EXPECT_U64_EQ(0, result.host_syncs);
-        EXPECT_U64_EQ(0, result.bytes_copied);
-        mend_replay_result_clear(&result);
-        mend_trace_destroy(trace);
+        fixture_replays(names[i], "mend", "1.1x", "completed=1 host_syncs=0 bytes_copied=0");
     }
 }

@@ -5,7 +5,6 @@
 
 #include "base/align.h"
 #include "lab/replay/timeline.h"
-#include "lab/workloads/workload.h"
 #include "tests/cli/fixture.h"
 #include "tests/support/test.h"
 
@@ -14,10 +13,7 @@ static char *timeline_of(const mend_trace *trace, const char *policy, const char
 {
     mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
     options.sample_limit = trace->event_count + 1;
-    mend_capacity parsed;
-    mend_replay_result result;
-    EXPECT_TRUE(mend_parse_capacity(capacity, &parsed));
-    EXPECT_RESULT(MEND_OK, mend_replay_run(trace, policy, &parsed, &options, &result));
+    mend_replay_result result = fixture_replay(trace, policy, capacity, &options);
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
@@ -38,9 +34,7 @@ static size_t count_lines(const char *text)
 
 MEND_TEST(timeline, a_short_run_has_a_row_an_event)
 {
-    mend_trace *trace = fixture_trace(TRACE_HEAD "0,0,allocate,1,31457280,0\n"
-                                                 "0,1,free,1,31457280,0\n"
-                                                 "0,2,allocate,2,41943040,0\n");
+    mend_trace *trace = fixture_steps("1+30M -1 2+40M");
     char *text = timeline_of(trace, "caching", "unlimited");
     char expected[1024];
     snprintf(expected, sizeof(expected),
@@ -63,8 +57,7 @@ MEND_TEST(timeline, a_short_run_has_a_row_an_event)
 
 MEND_TEST(timeline, a_long_run_keeps_its_peaks)
 {
-    mend_trace *trace = NULL;
-    ASSERT_RESULT(MEND_OK, mend_workload_generate("stress:random-mix", 0, &trace));
+    mend_trace *trace = fixture_workload("stress:random-mix");
     ASSERT_TRUE(trace->event_count > MEND_REPLAY_TIMELINE_ROWS);
     char *text = timeline_of(trace, "caching", "unlimited");
     EXPECT_TRUE(count_lines(text) <= MEND_REPLAY_TIMELINE_ROWS);

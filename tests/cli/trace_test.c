@@ -45,10 +45,7 @@ MEND_TEST(trace, failures_are_no_events)
 
 MEND_TEST(trace, a_pointer_names_a_new_block_after_its_free)
 {
-    mend_trace *trace = fixture_trace(TRACE_HEAD "0,0,allocate,0,512,0\n"
-                                                 "0,0,free,0,512,0\n"
-                                                 "0,0,allocate,0,4096,0\n"
-                                                 "0,0,free,0,4096,0\n");
+    mend_trace *trace = fixture_steps("0+512 -0 0+4096 -0");
     ASSERT_TRUE(trace != NULL);
     EXPECT_U64_EQ(2, trace->block_count);
     EXPECT_U64_EQ(1, trace->events[3].block);
@@ -216,76 +213,78 @@ MEND_TEST(trace, refuses_what_is_no_text)
     EXPECT_TRUE(trace == NULL);
 }
 
-/* The bytes of a good file, compressed. */
-static size_t read_bytes(const char *path, unsigned char *bytes, size_t room)
+/* The bytes of a file that holds a text, compressed. */
+static size_t compressed(const char *text, unsigned char bytes[4096])
 {
-    FILE *in = fopen(path, "rb");
-    size_t size = in == NULL ? 0 : fread(bytes, 1, room, in);
+    fixture_file file = fixture_write_gzip(".gz", text);
+    FILE *in = fopen(file.path, "rb");
+    size_t size = in == NULL ? 0 : fread(bytes, 1, 4096, in);
     if (in != NULL) {
         fclose(in);
     }
+    fixture_remove(&file);
+    EXPECT_TRUE(size > 20);
     return size;
+}
+
+/* Reads a compressed trace of these bytes, and counts its events; 0 where it is refused. */
+static mend_result read_bytes(const void *bytes, size_t size, uint64_t *events)
+{
+    fixture_file file = fixture_write(".csv.gz", bytes, size);
+    mend_trace *trace = NULL;
+    mend_result result = mend_trace_read(file.path, &trace);
+    *events = trace != NULL ? trace->event_count : 0;
+    mend_trace_destroy(trace);
+    fixture_remove(&file);
+    return result;
 }
 
 MEND_TEST(trace, a_compressed_file_cut_short_is_refused)
 {
-    fixture_file good = fixture_write_gzip(
-        ".csv.gz", TRACE_HEAD "0,0,allocate,1,513,0\n0,0,allocate,2,99,0\n0,0,free,1,513,0\n");
     unsigned char bytes[4096];
-    size_t size = read_bytes(good.path, bytes, sizeof(bytes));
-    fixture_remove(&good);
-    ASSERT_TRUE(size > 20);
+    uint64_t events;
+    size_t size = compressed(
+        TRACE_HEAD "0,0,allocate,1,513,0\n0,0,allocate,2,99,0\n0,0,free,1,513,0\n", bytes);
     for (size_t cut = 2; cut < size; cut += 3) {
-        fixture_file file = fixture_write(".csv.gz", bytes, cut);
-        mend_trace *trace = NULL;
-        mend_result result = mend_trace_read(file.path, &trace);
+        mend_result result = read_bytes(bytes, cut, &events);
         MEND_TEST_CHECK(result == MEND_ERROR_INVALID_ARGUMENT, (void)0, "cut at %zu of %zu: %s",
                         cut, size, mend_result_name(result));
-        mend_trace_destroy(trace);
-        fixture_remove(&file);
     }
 }
 
 /* `size` bytes behind a compressed trace of one event, in a file that is read. */
 static mend_result read_followed_by(const void *bytes, size_t size, uint64_t *events)
 {
-    fixture_file first = fixture_write_gzip(".csv.gz", TRACE_HEAD "0,0,allocate,1,513,0\n");
     unsigned char whole[8192];
-    size_t first_size = read_bytes(first.path, whole, 4096);
+    size_t first_size = compressed(TRACE_HEAD "0,0,allocate,1,513,0\n", whole);
     memcpy(whole + first_size, bytes, size);
-    fixture_file file = fixture_write(".csv.gz", whole, first_size + size);
-    mend_trace *trace = NULL;
-    mend_result result = mend_trace_read(file.path, &trace);
-    *events = trace != NULL ? trace->event_count : 0;
-    mend_trace_destroy(trace);
-    fixture_remove(&first);
-    fixture_remove(&file);
-    return result;
+    return read_bytes(whole, first_size + size, events);
 }
 
 MEND_TEST(trace, what_follows_compressed_data_is_refused)
 {
-    static const char *const garbage[] = {"\n", "x", "0,0,allocate,2,513,0\n", "\x1f", "\x1f\x8c"};
-    uint64_t events;
+    static const struct {
+        const char *bytes;
+        size_t size;
+    } garbage[] = {{"\n", 1},      {"x", 1},        {"0,0,allocate,2,513,0\n", 21},
+                   {"\x1f", 1},    {"\x1f\x8c", 2}, {"\0\0\0\0", 4},
+                   {"\x1f\x8b", 2}};
     for (size_t i = 0; i < sizeof(garbage) / sizeof(*garbage); i++) {
-        mend_result result = read_followed_by(garbage[i], strlen(garbage[i]), &events);
+        uint64_t events;
         mend_error error = MEND_ERROR_INIT;
+        EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
+                      read_followed_by(garbage[i].bytes, garbage[i].size, &events));
         mend_last_error(&error);
-        MEND_TEST_CHECK(result == MEND_ERROR_INVALID_ARGUMENT &&
-                            strstr(error.message, "follows the compressed data") != NULL,
-                        (void)0, "%zu: %s %s", i, mend_result_name(result), error.message);
+        /* What begins as a member of a compressed file is one that is cut short. */
+        EXPECT_TRUE(i >= 5 || strstr(error.message, "follows the compressed data") != NULL);
     }
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, read_followed_by("\0\0\0\0", 4, &events));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, read_followed_by("\x1f\x8b", 2, &events));
 }
 
 MEND_TEST(trace, members_of_a_compressed_file_are_one_text)
 {
-    fixture_file second = fixture_write_gzip(".gz", "0,0,allocate,2,513,0\n0,0,free,1,513,0\n");
     unsigned char bytes[4096];
-    size_t size = read_bytes(second.path, bytes, sizeof(bytes));
-    fixture_remove(&second);
     uint64_t events;
+    size_t size = compressed("0,0,allocate,2,513,0\n0,0,free,1,513,0\n", bytes);
     EXPECT_RESULT(MEND_OK, read_followed_by(bytes, size, &events));
     EXPECT_U64_EQ(3, events);
 }
@@ -317,9 +316,7 @@ MEND_TEST(trace, survives_damage_of_any_kind)
 
 MEND_TEST(trace, scaling_divides_sizes_and_the_peak)
 {
-    mend_trace *trace = fixture_trace(TRACE_HEAD "0,0,allocate,1,102400,0\n"
-                                                 "0,0,allocate,2,100,0\n"
-                                                 "0,0,free,1,102400,0\n");
+    mend_trace *trace = fixture_steps("1+100K 2+100 -1");
     ASSERT_TRUE(trace != NULL);
     ASSERT_RESULT(MEND_OK, mend_trace_scale(trace, 100));
     EXPECT_U64_EQ(1024, trace->events[0].size_bytes);

@@ -50,6 +50,20 @@ void keep(void *, mend_log_level level, const char *line)
     }
 }
 
+// The text of the mend::error that a call throws, which has this result.
+template <typename Call> std::string error_of(mend_result result, Call call, int driver_status = 0)
+{
+    try {
+        call();
+    } catch (const mend::error &failure) {
+        EXPECT_EQ(result, failure.result());
+        EXPECT_EQ(driver_status, failure.driver_status());
+        return failure.what();
+    }
+    ADD_FAILURE() << "nothing was thrown";
+    return "";
+}
+
 // No destructor had a failure to log.
 class cplusplus : public on_device
 {
@@ -186,27 +200,20 @@ TEST_F(cplusplus, want_of_memory_is_a_bad_alloc_that_says_where_it_is)
 TEST_F(cplusplus, other_failures_are_runtime_errors_with_the_result)
 {
     mend::pool pool(config);
-    try {
-        (void)pool.alloc(0, stream);
-        FAIL();
-    } catch (const mend::error &failure) {
-        EXPECT_EQ(MEND_ERROR_INVALID_ARGUMENT, failure.result());
-        EXPECT_EQ(0, failure.driver_status());
-        EXPECT_STRNE("", failure.what());
-    }
+    EXPECT_NE("", error_of(MEND_ERROR_INVALID_ARGUMENT, [&] { (void)pool.alloc(0, stream); }));
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
     fault.call = "create";
     fault.status = 999;
     ASSERT_EQ(MEND_OK, mend_sim_fail(sim, &fault));
-    try {
-        (void)pool.alloc(MIB, stream);
-        FAIL();
-    } catch (const mend::error &failure) {
-        EXPECT_EQ(MEND_ERROR_DRIVER, failure.result());
-        EXPECT_EQ(999, failure.driver_status());
-    }
+    error_of(
+        MEND_ERROR_DRIVER, [&] { (void)pool.alloc(MIB, stream); }, 999);
     config.device = 7;
     EXPECT_THROW(mend::pool none(config), mend::error);
+    // A result without a last error of its own.
+    error_of(MEND_ERROR_INVALID_ARGUMENT,
+             [&] { mend::check(mend_sim_event_time(sim, nullptr, nullptr)); });
+    EXPECT_EQ("MEND_ERROR_SYSTEM",
+              error_of(MEND_ERROR_SYSTEM, [] { mend::check(MEND_ERROR_SYSTEM); }));
 }
 
 TEST_F(cplusplus, what_a_destructor_cannot_free_is_logged)
@@ -331,23 +338,6 @@ TEST_F(cplusplus, a_callback_may_end_itself)
     EXPECT_TRUE(pool.alloc(40 * MIB, stream));
     EXPECT_EQ(7, seen);
     EXPECT_EQ(nullptr, callback);
-}
-
-TEST_F(cplusplus, a_result_without_a_last_error_is_named)
-{
-    EXPECT_THROW((void)mend::pool(config).alloc(0, stream), mend::error);
-    try {
-        mend::check(mend_sim_event_time(sim, nullptr, nullptr)); // the last error is another's
-        FAIL();
-    } catch (const mend::error &failure) {
-        EXPECT_EQ(MEND_ERROR_INVALID_ARGUMENT, failure.result());
-    }
-    try {
-        mend::check(MEND_ERROR_SYSTEM);
-        FAIL();
-    } catch (const mend::error &failure) {
-        EXPECT_STREQ("MEND_ERROR_SYSTEM", failure.what());
-    }
 }
 
 TEST_F(cplusplus, a_resource_gives_aligned_memory_in_the_order_of_its_stream)

@@ -2,8 +2,7 @@
 
 #include "tests/support/test.h"
 
-/* ---- PyTorch ----------------------------------------------------------------------------------
- */
+/* ---- PyTorch --------------------------------------------------------------------------------- */
 
 static void *pool_alloc(hooks_rig *rig, size_t size, mend_stream stream)
 {
@@ -15,8 +14,7 @@ static void torch_free(hooks_rig *rig, void *pointer, size_t size, mend_stream s
     rig->f->mend_torch_free(pointer, size, 0, stream);
 }
 
-/* ---- by a foreign-function interface, and by the handler of cuStateVec -------------------------
- */
+/* ---- by a foreign-function interface, and by the handler of cuStateVec ----------------------- */
 
 static void *plain_alloc(hooks_rig *rig, size_t size, mend_stream stream)
 {
@@ -48,7 +46,7 @@ _Static_assert(sizeof(custatevec_handler) == sizeof(mend_device_handler) &&
 static custatevec_handler handler_of(hooks_rig *rig)
 {
     custatevec_handler handler;
-    EXPECT_RESULT(MEND_OK, rig->f->mend_hook_handler(0, (mend_device_handler *)&handler));
+    HOOKS_OK(mend_hook_handler(0, (mend_device_handler *)&handler));
     return handler;
 }
 
@@ -65,8 +63,7 @@ static void handler_free(hooks_rig *rig, void *pointer, size_t size, mend_stream
     (void)handler.device_free(handler.ctx, pointer, size, stream);
 }
 
-/* ---- CuPy and ONNX Runtime --------------------------------------------------------------------
- */
+/* ---- CuPy and ONNX Runtime ------------------------------------------------------------------- */
 
 static void *cupy_alloc(hooks_rig *rig, size_t size, mend_stream stream)
 {

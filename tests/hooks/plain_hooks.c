@@ -1,11 +1,34 @@
 /* The hooks in plain C: what each makes of its framework's words. */
-#include <pthread.h>
-
 #include "driver/driver.h"
 #include "tests/hooks/hook.h"
 #include "tests/support/test.h"
+#include "tests/support/threads.h"
 
-enum { KIB = 1 << 10, MIB = 1 << 20, LONG_NS = 1000 };
+enum { LONG_NS = 1000 };
+
+/* Device 1 is current, and is not any more. */
+static void make_current(hooks_rig *rig)
+{
+    const mend_driver *driver = mend_sim_driver(rig->sim);
+    mend_device_info info = {0};
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_open(driver, 1, &info));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_push(driver, info.context));
+}
+
+static void end_current(hooks_rig *rig)
+{
+    const mend_driver *driver = mend_sim_driver(rig->sim);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_pop(driver));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, 1));
+}
+
+static void expect_on(hooks_rig *rig, int device, const void *block)
+{
+    mend_pool *pool = NULL;
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    HOOKS_OK(mend_pool_for_device(device, &pool));
+    HOOKS_OK(mend_get_block_info(pool, block, &info));
+}
 
 /* A block is freed without a stream while work on one still writes it, and handed to another who
  * uses another. */
@@ -46,14 +69,12 @@ MEND_TEST(plain_hooks, nor_to_one_that_names_no_stream)
     }
 }
 
-/* ---- by threads -------------------------------------------------------------------------------
- */
+/* ---- by threads ------------------------------------------------------------------------------ */
 
 enum { THREADS = 4, ROUNDS = 60 };
 
 typedef struct worker {
     hooks_rig *rig;
-    pthread_t thread;
     int number;
     int refused;
 } worker;
@@ -80,112 +101,82 @@ static void *use_hooks(void *argument)
     return NULL;
 }
 
-MEND_TEST(plain_hooks, threads_use_them_all_at_once)
+HOOKS_TEST(plain_hooks, threads_use_them_all_at_once, 256 * KIB)
 {
-    hooks_rig rig;
     worker workers[THREADS];
-    ASSERT_TRUE(hooks_open(&rig, 256 * KIB));
-    uint64_t failures = hooks_failures(&rig);
+    uint64_t failures = hooks_failures(rig);
     for (int i = 0; i < THREADS; i++) {
-        workers[i] = (worker){.rig = &rig, .number = i};
-        pthread_create(&workers[i].thread, NULL, use_hooks, &workers[i]);
+        workers[i] = (worker){.rig = rig, .number = i};
     }
+    mend_test_run_threads(use_hooks, workers, THREADS);
     for (int i = 0; i < THREADS; i++) {
-        pthread_join(workers[i].thread, NULL);
         EXPECT_INT_EQ(0, workers[i].refused); /* what is in flight is waited for */
     }
-    EXPECT_U64_EQ(failures, hooks_failures(&rig));
-    mend_sim_advance(rig.sim, 100 * LONG_NS);
-    EXPECT_TRUE(hooks_device_is_well(&rig));
-    hooks_close(&rig);
+    EXPECT_U64_EQ(failures, hooks_failures(rig));
+    mend_sim_advance(rig->sim, 100 * LONG_NS);
+    EXPECT_TRUE(hooks_device_is_well(rig));
 }
 
-MEND_TEST(plain_hooks, foreign_functions_answer_results)
+HOOKS_TEST(plain_hooks, foreign_functions_answer_results, MIB)
 {
-    hooks_rig rig;
-    void *pointer = &rig;
-    ASSERT_TRUE(hooks_open(&rig, MIB));
-    EXPECT_INT_EQ(MEND_OK, rig.f->mend_hook_alloc(0, 0, NULL, &pointer));
+    void *pointer = rig;
+    EXPECT_INT_EQ(MEND_OK, rig->f->mend_hook_alloc(0, 0, NULL, &pointer));
     EXPECT_PTR_EQ(NULL, pointer);
-    EXPECT_INT_EQ(MEND_ERROR_OUT_OF_MEMORY, rig.f->mend_hook_alloc(0, 2 * MIB, NULL, &pointer));
-    EXPECT_INT_EQ(MEND_ERROR_NO_DEVICE, rig.f->mend_hook_alloc(64, 1, NULL, &pointer));
-    EXPECT_INT_EQ(MEND_OK, rig.f->mend_hook_alloc(0, 64 * KIB, NULL, &pointer));
-    EXPECT_INT_EQ(MEND_OK, rig.f->mend_hook_record_stream(0, pointer, rig.streams[0]));
-    EXPECT_INT_EQ(MEND_OK, rig.f->mend_hook_free(0, pointer, 64 * KIB, NULL));
-    EXPECT_INT_EQ(MEND_ERROR_DOUBLE_FREE, rig.f->mend_hook_free(0, pointer, 64 * KIB, NULL));
-    mend_sim_advance(rig.sim, 1);
-    EXPECT_INT_EQ(MEND_OK, rig.f->mend_hook_trim(0, 0));
-    EXPECT_U64_EQ(0, hooks_stats(&rig).reserved_bytes);
-    hooks_close(&rig);
+    EXPECT_INT_EQ(MEND_ERROR_OUT_OF_MEMORY, rig->f->mend_hook_alloc(0, 2 * MIB, NULL, &pointer));
+    EXPECT_INT_EQ(MEND_ERROR_NO_DEVICE, rig->f->mend_hook_alloc(64, 1, NULL, &pointer));
+    EXPECT_INT_EQ(MEND_OK, rig->f->mend_hook_alloc(0, 64 * KIB, NULL, &pointer));
+    EXPECT_INT_EQ(MEND_OK, rig->f->mend_hook_record_stream(0, pointer, rig->streams[0]));
+    EXPECT_INT_EQ(MEND_OK, rig->f->mend_hook_free(0, pointer, 64 * KIB, NULL));
+    EXPECT_INT_EQ(MEND_ERROR_DOUBLE_FREE, rig->f->mend_hook_free(0, pointer, 64 * KIB, NULL));
+    mend_sim_advance(rig->sim, 1);
+    EXPECT_INT_EQ(MEND_OK, rig->f->mend_hook_trim(0, 0));
+    EXPECT_U64_EQ(0, hooks_stats(rig).reserved_bytes);
 }
 
-MEND_TEST(plain_hooks, a_handler_is_for_a_device_or_for_the_current_one)
+HOOKS_TEST(plain_hooks, a_handler_is_for_a_device_or_for_the_current_one, MIB)
 {
-    hooks_rig rig;
     mend_device_handler handler;
-    mend_device_info info = {0};
-    mend_block_info block_info = MEND_BLOCK_INFO_INIT;
-    mend_pool *pool = NULL;
     void *pointer = NULL;
-    ASSERT_TRUE(hooks_open(&rig, MIB));
-    const mend_driver *driver = mend_sim_driver(rig.sim);
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, rig.f->mend_hook_handler(64, &handler));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, rig.f->mend_hook_handler(0, NULL));
-    ASSERT_RESULT(MEND_OK, rig.f->mend_hook_handler(MEND_ALL_DEVICES, &handler));
+    HOOKS_ANSWER(MEND_ERROR_NO_DEVICE, mend_hook_handler(64, &handler));
+    HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_hook_handler(0, NULL));
+    HOOKS_OK(mend_hook_handler(MEND_ALL_DEVICES, &handler));
     EXPECT_STR_EQ("mend", handler.name);
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_open(driver, 1, &info));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_push(driver, info.context));
+    make_current(rig);
     EXPECT_INT_EQ(0, handler.alloc(handler.ctx, &pointer, 512, NULL));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_pop(driver));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, 1));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_pool_for_device(1, &pool));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_get_block_info(pool, pointer, &block_info));
+    end_current(rig);
+    expect_on(rig, 1, pointer);
     EXPECT_INT_EQ(0, handler.free(handler.ctx, pointer, 512, NULL)); /* of whichever device */
     EXPECT_TRUE(handler.free(handler.ctx, pointer, 512, NULL) != 0);
     EXPECT_TRUE(handler.alloc(handler.ctx, &pointer, 2 * MIB, NULL) != 0);
-    hooks_close(&rig);
 }
 
-MEND_TEST(plain_hooks, onnx_runtime_is_served_on_its_current_device)
+HOOKS_TEST(plain_hooks, onnx_runtime_is_served_on_its_current_device, MIB)
 {
-    hooks_rig rig;
-    mend_device_info info = {0};
-    mend_block_info block_info = MEND_BLOCK_INFO_INIT;
-    mend_pool *pool = NULL;
-    ASSERT_TRUE(hooks_open(&rig, MIB));
-    const mend_driver *driver = mend_sim_driver(rig.sim);
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_open(driver, 1, &info));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_push(driver, info.context));
-    void *block = rig.f->mend_ort_alloc(64 * KIB);
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_pop(driver));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, 1));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_pool_for_device(1, &pool));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_get_block_info(pool, block, &block_info));
-    void *on_first = rig.f->mend_ort_alloc(64 * KIB); /* none is current */
-    EXPECT_RESULT(MEND_OK, rig.f->mend_get_block_info(hooks_pool(&rig), on_first, &block_info));
-    rig.f->mend_ort_free(block);
-    rig.f->mend_ort_free(on_first);
-    rig.f->mend_ort_free(NULL);
-    EXPECT_PTR_EQ(NULL, rig.f->mend_ort_alloc(2 * MIB));
-    uint64_t failures = rig.f->mend_hook_failures();
-    rig.f->mend_ort_free(on_first);
-    rig.f->mend_cupy_free(NULL, on_first, 0);
-    EXPECT_U64_EQ(failures + 2, rig.f->mend_hook_failures());
-    hooks_close(&rig);
+    make_current(rig);
+    void *block = rig->f->mend_ort_alloc(64 * KIB);
+    end_current(rig);
+    expect_on(rig, 1, block);
+    void *on_first = rig->f->mend_ort_alloc(64 * KIB); /* none is current */
+    expect_on(rig, 0, on_first);
+    rig->f->mend_ort_free(block);
+    rig->f->mend_ort_free(on_first);
+    rig->f->mend_ort_free(NULL);
+    EXPECT_PTR_EQ(NULL, rig->f->mend_ort_alloc(2 * MIB));
+    uint64_t failures = rig->f->mend_hook_failures();
+    rig->f->mend_ort_free(on_first);
+    rig->f->mend_cupy_free(NULL, on_first, 0);
+    EXPECT_U64_EQ(failures + 2, rig->f->mend_hook_failures());
 }
 
 /* What was freed without a stream goes back to the driver when the device's work is known to be
  * done. */
-MEND_TEST(plain_hooks, an_empty_cache_holds_what_is_in_use_and_in_flight)
+HOOKS_TEST(plain_hooks, an_empty_cache_holds_what_is_in_use_and_in_flight, MIB)
 {
-    hooks_rig rig;
-    ASSERT_TRUE(hooks_open(&rig, MIB));
-    void *kept = rig.f->mend_ort_alloc(64 * KIB);
+    void *kept = rig->f->mend_ort_alloc(64 * KIB);
     void *freed = NULL;
-    EXPECT_INT_EQ(MEND_OK, rig.f->mend_hook_alloc(0, 256 * KIB, rig.streams[0], &freed));
-    EXPECT_INT_EQ(MEND_OK, rig.f->mend_hook_free(0, freed, 256 * KIB, rig.streams[0]));
-    rig.f->mend_ort_empty_cache();
-    EXPECT_U64_EQ(64 * KIB, hooks_stats(&rig).reserved_bytes);
-    rig.f->mend_ort_free(kept);
-    hooks_close(&rig);
+    EXPECT_INT_EQ(MEND_OK, rig->f->mend_hook_alloc(0, 256 * KIB, rig->streams[0], &freed));
+    EXPECT_INT_EQ(MEND_OK, rig->f->mend_hook_free(0, freed, 256 * KIB, rig->streams[0]));
+    rig->f->mend_ort_empty_cache();
+    EXPECT_U64_EQ(64 * KIB, hooks_stats(rig).reserved_bytes);
+    rig->f->mend_ort_free(kept);
 }

@@ -62,6 +62,42 @@ bool hooks_open(hooks_rig *rig, uint64_t memory_bytes)
     return !mend_test_has_failed();
 }
 
+int hooks_below_alloc(void *below, void **pointer, size_t size_bytes, mend_stream stream)
+{
+    const mend_device_handler *inner = &((hooks_below *)below)->inner.handler;
+    return inner->alloc(inner->ctx, pointer, size_bytes, stream);
+}
+
+int hooks_below_free(void *below, void *pointer, size_t size_bytes, mend_stream stream)
+{
+    const mend_device_handler *inner = &((hooks_below *)below)->inner.handler;
+    return inner->free(inner->ctx, pointer, size_bytes, stream);
+}
+
+static int below_info(void *below, const void *pointer, mend_block_info *info)
+{
+    const mend_allocator *inner = &((hooks_below *)below)->inner;
+    return inner->block_info(inner->handler.ctx, pointer, info);
+}
+
+static int below_record(void *below, void *pointer, mend_stream stream)
+{
+    const mend_allocator *inner = &((hooks_below *)below)->inner;
+    return inner->record_stream(inner->handler.ctx, pointer, stream);
+}
+
+mend_allocator hooks_below_allocator(hooks_rig *rig, hooks_below *below)
+{
+    mend_allocator allocator = MEND_ALLOCATOR_INIT;
+    below->inner = allocator;
+    HOOKS_OK(mend_get_allocator(0, &below->inner));
+    allocator.handler = (mend_device_handler){
+        .ctx = below, .alloc = hooks_below_alloc, .free = hooks_below_free, .name = "below"};
+    allocator.block_info = below_info;
+    allocator.record_stream = below_record;
+    return allocator;
+}
+
 mend_pool *hooks_pool(hooks_rig *rig)
 {
     mend_pool *pool = NULL;
@@ -131,4 +167,10 @@ mend_result hooks_launch(hooks_rig *rig, mend_stream stream, mend_sim_work_kind 
                           .tag = tag,
                           .finish_ns = mend_sim_now_ns(rig->sim) + duration_ns};
     return mend_sim_launch(rig->sim, stream, &work);
+}
+
+void hooks_write_long(hooks_rig *rig, int stream, const void *block, uint64_t size_bytes)
+{
+    EXPECT_RESULT(MEND_OK, hooks_launch(rig, rig->streams[stream], MEND_SIM_WORK_WRITE, block,
+                                        size_bytes, 1, UINT64_C(1) << 30));
 }

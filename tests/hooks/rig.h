@@ -11,10 +11,7 @@
 #include "mend/mend_hooks.h"
 #include "mend/mend_sim.h"
 #include "mend/mend_torch.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "tests/support/kit.h"
 
 /* X(library, function): what is looked up. The test program links none of these libraries. */
 #define HOOKS_FUNCTIONS(X)                                                                         \
@@ -96,7 +93,7 @@ typedef struct hooks_functions {
  */
 const hooks_functions *hooks_get(void);
 
-enum { HOOKS_STREAMS = 4 };
+enum { HOOKS_STREAMS = 4, KIB = 1 << 10, MIB = 1 << 20 };
 
 typedef struct hooks_rig {
     const hooks_functions *f;
@@ -113,6 +110,25 @@ bool hooks_open(hooks_rig *rig, uint64_t memory_bytes);
  * nothing may be left, unless a mistake was made on the device. */
 void hooks_close(hooks_rig *rig);
 
+/* A test over a machine with so much memory, which is closed behind it. */
+#define HOOKS_TEST(suite, name, memory_bytes)                                                      \
+    KIT_CASE(suite, name, hooks_rig, rig, hooks_open(rig, memory_bytes), hooks_close(rig))
+
+/* What a function that was looked up must answer. */
+#define HOOKS_OK(call)             EXPECT_RESULT(MEND_OK, rig->f->call)
+#define HOOKS_ANSWER(result, call) EXPECT_RESULT(result, rig->f->call)
+
+/* What lies below a hook of device 0, which an allocator of a test's passes calls on to: the first
+ * member of its context. */
+typedef struct hooks_below {
+    mend_allocator inner;
+} hooks_below;
+
+/* Fills *below, and returns the allocator that does nothing but pass calls on. */
+mend_allocator hooks_below_allocator(hooks_rig *rig, hooks_below *below);
+int hooks_below_alloc(void *below, void **pointer, size_t size_bytes, mend_stream stream);
+int hooks_below_free(void *below, void *pointer, size_t size_bytes, mend_stream stream);
+
 /* The default pool of device 0, and its figures. */
 mend_pool *hooks_pool(hooks_rig *rig);
 mend_stats hooks_stats(hooks_rig *rig);
@@ -121,13 +137,12 @@ mend_stats hooks_stats(hooks_rig *rig);
  * leads to. Does not record a failure. */
 bool hooks_device_is_well(hooks_rig *rig);
 
+/* A write of a block that takes a second of the device's clock. */
+void hooks_write_long(hooks_rig *rig, int stream, const void *block, uint64_t size_bytes);
+
 /* Work of a kind on a block, which ends so much later. Results as mend_sim_launch. */
 mend_result hooks_launch(hooks_rig *rig, mend_stream stream, mend_sim_work_kind kind,
                          const void *block, uint64_t size_bytes, uint64_t tag,
                          uint64_t duration_ns);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

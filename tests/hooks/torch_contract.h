@@ -28,6 +28,15 @@ typedef struct torch_functions {
     __typeof__(&(mend_torch_empty_cache)) empty_cache;
 } torch_functions;
 
+/* Mend's own; `functions` are the looked up ones of a rig. */
+#define torch_functions_of(functions)                                                              \
+    ((torch_functions){.alloc = (functions)->mend_torch_block_alloc,                               \
+                       .find = (functions)->mend_torch_block_find,                                 \
+                       .free = (functions)->mend_torch_block_free,                                 \
+                       .write = (functions)->mend_torch_write_out_of_memory,                       \
+                       .record_stream = (functions)->mend_device_record_stream,                    \
+                       .empty_cache = (functions)->mend_torch_empty_cache})
+
 typedef struct torch_contract torch_contract;
 
 torch_contract *torch_contract_create(const torch_functions *functions);

@@ -4,12 +4,10 @@
 #include "tests/hooks/rig.h"
 #include "tests/support/test.h"
 
-enum { KIB = 1 << 10, MIB = 1 << 20 };
-
 static mend_torch_allowed allowed_of(hooks_rig *rig)
 {
     mend_torch_allowed allowed = {0, 0, 0};
-    EXPECT_RESULT(MEND_OK, rig->f->mend_torch_get_allowed(0, &allowed));
+    HOOKS_OK(mend_torch_get_allowed(0, &allowed));
     return allowed;
 }
 
@@ -23,101 +21,88 @@ static bool fits(hooks_rig *rig, uint64_t size_bytes)
     return block != NULL;
 }
 
-MEND_TEST(torch_fraction, foreign_memory_counts_with_mends)
+HOOKS_TEST(torch_fraction, foreign_memory_counts_with_mends, 4 * MIB)
 {
-    hooks_rig rig;
     double fraction = 0;
-    ASSERT_TRUE(hooks_open(&rig, 4 * MIB));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_foreign_add(0, 256 * KIB)); /* before there is one */
-    EXPECT_U64_EQ(0, allowed_of(&rig).foreign_bytes);
-    EXPECT_U64_EQ(4 * MIB, hooks_stats(&rig).limit_bytes);
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_set_fraction(0, 0.5));
-    EXPECT_U64_EQ(2 * MIB - 256 * KIB, hooks_stats(&rig).limit_bytes);
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_foreign_room(0, 768 * KIB));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_foreign_add(0, 768 * KIB));
-    EXPECT_U64_EQ(MIB, hooks_stats(&rig).limit_bytes);
-    EXPECT_U64_EQ(2 * MIB, allowed_of(&rig).bytes);
-    EXPECT_U64_EQ(MIB, allowed_of(&rig).foreign_bytes);
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_get_fraction(0, &fraction));
+    HOOKS_OK(mend_torch_foreign_add(0, 256 * KIB)); /* before there is one */
+    EXPECT_U64_EQ(0, allowed_of(rig).foreign_bytes);
+    EXPECT_U64_EQ(4 * MIB, hooks_stats(rig).limit_bytes);
+    HOOKS_OK(mend_torch_set_fraction(0, 0.5));
+    EXPECT_U64_EQ(2 * MIB - 256 * KIB, hooks_stats(rig).limit_bytes);
+    HOOKS_OK(mend_torch_foreign_room(0, 768 * KIB));
+    HOOKS_OK(mend_torch_foreign_add(0, 768 * KIB));
+    EXPECT_U64_EQ(MIB, hooks_stats(rig).limit_bytes);
+    EXPECT_U64_EQ(2 * MIB, allowed_of(rig).bytes);
+    EXPECT_U64_EQ(MIB, allowed_of(rig).foreign_bytes);
+    HOOKS_OK(mend_torch_get_fraction(0, &fraction));
     EXPECT_TRUE(fraction == 0.5);
-    EXPECT_TRUE(fits(&rig, MIB));
-    EXPECT_TRUE(!fits(&rig, MIB + 64 * KIB));
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, rig.f->mend_torch_foreign_room(0, MIB + 1));
+    EXPECT_TRUE(fits(rig, MIB));
+    EXPECT_TRUE(!fits(rig, MIB + 64 * KIB));
+    HOOKS_ANSWER(MEND_ERROR_OUT_OF_MEMORY, mend_torch_foreign_room(0, MIB + 1));
     /* Less than foreign memory alone: a limit of 0 would be none. */
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_set_fraction(0, 0.125));
-    EXPECT_U64_EQ(1, hooks_stats(&rig).limit_bytes);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, rig.f->mend_torch_foreign_room(0, 1));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_set_fraction(0, 0.5));
-    rig.f->mend_torch_foreign_remove(0, 768 * KIB);
-    EXPECT_U64_EQ(2 * MIB - 256 * KIB, hooks_stats(&rig).limit_bytes);
-    rig.f->mend_torch_foreign_remove(0, 256 * KIB);
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_set_fraction(0, 1));
-    EXPECT_U64_EQ(4 * MIB, hooks_stats(&rig).limit_bytes);
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, rig.f->mend_torch_foreign_room(64, 1));
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, rig.f->mend_torch_foreign_add(64, 1));
-    rig.f->mend_torch_foreign_remove(64, 1);
-    hooks_close(&rig);
+    HOOKS_OK(mend_torch_set_fraction(0, 0.125));
+    EXPECT_U64_EQ(1, hooks_stats(rig).limit_bytes);
+    HOOKS_ANSWER(MEND_ERROR_OUT_OF_MEMORY, mend_torch_foreign_room(0, 1));
+    HOOKS_OK(mend_torch_set_fraction(0, 0.5));
+    rig->f->mend_torch_foreign_remove(0, 768 * KIB);
+    EXPECT_U64_EQ(2 * MIB - 256 * KIB, hooks_stats(rig).limit_bytes);
+    rig->f->mend_torch_foreign_remove(0, 256 * KIB);
+    HOOKS_OK(mend_torch_set_fraction(0, 1));
+    EXPECT_U64_EQ(4 * MIB, hooks_stats(rig).limit_bytes);
+    HOOKS_ANSWER(MEND_ERROR_NO_DEVICE, mend_torch_foreign_room(64, 1));
+    HOOKS_ANSWER(MEND_ERROR_NO_DEVICE, mend_torch_foreign_add(64, 1));
+    rig->f->mend_torch_foreign_remove(64, 1);
 }
 
-MEND_TEST(torch_fraction, mend_makes_room_and_waits_for_it)
+HOOKS_TEST(torch_fraction, mend_makes_room_and_waits_for_it, 4 * MIB)
 {
-    hooks_rig rig;
-    ASSERT_TRUE(hooks_open(&rig, 4 * MIB));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_set_fraction(0, 0.5));
-    void *kept = rig.f->mend_torch_alloc_or_null(MIB, 0, rig.streams[0]);
-    void *freed = rig.f->mend_torch_alloc_or_null(MIB, 0, rig.streams[0]);
-    EXPECT_RESULT(MEND_OK, hooks_launch(&rig, rig.streams[0], MEND_SIM_WORK_WRITE, freed, MIB, 1,
-                                        UINT64_C(1) << 30));
-    rig.f->mend_torch_free(freed, MIB, 0, rig.streams[0]);
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_foreign_room(0, 512 * KIB));
-    EXPECT_TRUE(hooks_stats(&rig).reserved_bytes <= 2 * MIB - 512 * KIB);
+    HOOKS_OK(mend_torch_set_fraction(0, 0.5));
+    void *kept = rig->f->mend_torch_alloc_or_null(MIB, 0, rig->streams[0]);
+    void *freed = rig->f->mend_torch_alloc_or_null(MIB, 0, rig->streams[0]);
+    hooks_write_long(rig, 0, freed, MIB);
+    rig->f->mend_torch_free(freed, MIB, 0, rig->streams[0]);
+    HOOKS_OK(mend_torch_foreign_room(0, 512 * KIB));
+    EXPECT_TRUE(hooks_stats(rig).reserved_bytes <= 2 * MIB - 512 * KIB);
     /* A thread that allocates meanwhile is faster. */
-    void *other = rig.f->mend_torch_alloc_or_null(768 * KIB, 0, rig.streams[0]);
+    void *other = rig->f->mend_torch_alloc_or_null(768 * KIB, 0, rig->streams[0]);
     EXPECT_TRUE(other != NULL);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, rig.f->mend_torch_foreign_add(0, 512 * KIB));
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, rig.f->mend_torch_foreign_room(0, 512 * KIB));
-    EXPECT_U64_EQ(2 * MIB, hooks_stats(&rig).limit_bytes);
-    EXPECT_U64_EQ(0, allowed_of(&rig).foreign_bytes);
-    rig.f->mend_torch_free(other, 768 * KIB, 0, rig.streams[0]);
-    rig.f->mend_torch_free(kept, MIB, 0, rig.streams[0]);
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_set_fraction(0, 1));
-    hooks_close(&rig);
+    HOOKS_ANSWER(MEND_ERROR_OUT_OF_MEMORY, mend_torch_foreign_add(0, 512 * KIB));
+    HOOKS_ANSWER(MEND_ERROR_OUT_OF_MEMORY, mend_torch_foreign_room(0, 512 * KIB));
+    EXPECT_U64_EQ(2 * MIB, hooks_stats(rig).limit_bytes);
+    EXPECT_U64_EQ(0, allowed_of(rig).foreign_bytes);
+    rig->f->mend_torch_free(other, 768 * KIB, 0, rig->streams[0]);
+    rig->f->mend_torch_free(kept, MIB, 0, rig->streams[0]);
+    HOOKS_OK(mend_torch_set_fraction(0, 1));
 }
 
-MEND_TEST(torch_fraction, a_limit_set_by_other_means_is_left_as_it_is)
+HOOKS_TEST(torch_fraction, a_limit_set_by_other_means_is_left_as_it_is, 4 * MIB)
 {
-    hooks_rig rig;
     double fraction = 0;
-    ASSERT_TRUE(hooks_open(&rig, 4 * MIB));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_set_fraction(0, 0.5));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_set_limit(hooks_pool(&rig), MIB));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_foreign_room(0, 3 * MIB));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_foreign_add(0, 3 * MIB));
-    EXPECT_U64_EQ(MIB, hooks_stats(&rig).limit_bytes);
-    EXPECT_U64_EQ(MIB, allowed_of(&rig).bytes);
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_get_fraction(0, &fraction));
+    HOOKS_OK(mend_torch_set_fraction(0, 0.5));
+    HOOKS_OK(mend_set_limit(hooks_pool(rig), MIB));
+    HOOKS_OK(mend_torch_foreign_room(0, 3 * MIB));
+    HOOKS_OK(mend_torch_foreign_add(0, 3 * MIB));
+    EXPECT_U64_EQ(MIB, hooks_stats(rig).limit_bytes);
+    EXPECT_U64_EQ(MIB, allowed_of(rig).bytes);
+    HOOKS_OK(mend_torch_get_fraction(0, &fraction));
     EXPECT_TRUE(fraction == 0.25);
-    rig.f->mend_torch_foreign_remove(0, 3 * MIB);
-    EXPECT_U64_EQ(MIB, hooks_stats(&rig).limit_bytes);
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_set_fraction(0, 1));
-    hooks_close(&rig);
+    rig->f->mend_torch_foreign_remove(0, 3 * MIB);
+    EXPECT_U64_EQ(MIB, hooks_stats(rig).limit_bytes);
+    HOOKS_OK(mend_torch_set_fraction(0, 1));
 }
 
-MEND_TEST(torch_fraction, out_of_memory_names_foreign_memory)
+HOOKS_TEST(torch_fraction, out_of_memory_names_foreign_memory, 4 * MIB)
 {
-    hooks_rig rig;
     char text[2048];
     void *pointer = NULL;
     int is_foreign = 0;
-    ASSERT_TRUE(hooks_open(&rig, 4 * MIB));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_set_fraction(0, 0.5));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_foreign_add(0, 512 * KIB));
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
-                  rig.f->mend_torch_block_alloc(0, 2 * MIB, rig.streams[0], &pointer, &is_foreign));
-    rig.f->mend_torch_write_out_of_memory(text, sizeof(text), 0, 2 * MIB);
+    HOOKS_OK(mend_torch_set_fraction(0, 0.5));
+    HOOKS_OK(mend_torch_foreign_add(0, 512 * KIB));
+    HOOKS_ANSWER(MEND_ERROR_OUT_OF_MEMORY,
+                 mend_torch_block_alloc(0, 2 * MIB, rig->streams[0], &pointer, &is_foreign));
+    rig->f->mend_torch_write_out_of_memory(text, sizeof(text), 0, 2 * MIB);
     EXPECT_TRUE(strstr(text, "2.00 MiB allowed, of which 512.00 KiB are in memory pools with an "
                              "allocator of the program's; ") != NULL);
-    rig.f->mend_torch_foreign_remove(0, 512 * KIB);
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_set_fraction(0, 1));
-    hooks_close(&rig);
+    rig->f->mend_torch_foreign_remove(0, 512 * KIB);
+    HOOKS_OK(mend_torch_set_fraction(0, 1));
 }

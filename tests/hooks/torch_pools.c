@@ -4,8 +4,6 @@
 #include "tests/hooks/rig.h"
 #include "tests/support/test.h"
 
-enum { KIB = 1 << 10, MIB = 1 << 20 };
-
 static const mend_torch_pool_id FIRST = {1, 0};
 static const mend_torch_pool_id SECOND = {0, 7};
 
@@ -37,7 +35,7 @@ static void *alloc(hooks_rig *rig, uint64_t size, mend_stream stream)
 {
     void *pointer = NULL;
     int is_foreign = 0;
-    EXPECT_RESULT(MEND_OK, rig->f->mend_torch_block_alloc(0, size, stream, &pointer, &is_foreign));
+    HOOKS_OK(mend_torch_block_alloc(0, size, stream, &pointer, &is_foreign));
     EXPECT_INT_EQ(0, is_foreign);
     return pointer;
 }
@@ -45,14 +43,14 @@ static void *alloc(hooks_rig *rig, uint64_t size, mend_stream stream)
 static mend_torch_block found(hooks_rig *rig, const void *pointer)
 {
     mend_torch_block block = {.base = NULL};
-    EXPECT_RESULT(MEND_OK, rig->f->mend_torch_block_find(pointer, &block));
+    HOOKS_OK(mend_torch_block_find(pointer, &block));
     return block;
 }
 
 static void give(hooks_rig *rig, const void *pointer)
 {
     mend_torch_block block = found(rig, pointer);
-    EXPECT_RESULT(MEND_OK, rig->f->mend_torch_block_free(&block));
+    HOOKS_OK(mend_torch_block_free(&block));
 }
 
 static mend_torch_pool_id pool_of(hooks_rig *rig, const void *pointer)
@@ -60,191 +58,153 @@ static mend_torch_pool_id pool_of(hooks_rig *rig, const void *pointer)
     return rig->f->mend_torch_pool_of_tag(found(rig, pointer).tag);
 }
 
-MEND_TEST(torch_pools, a_pool_takes_what_its_filter_says)
+/* The end of a pool that has one user, or `users`. */
+static void end(hooks_rig *rig, mend_torch_pool_id id, int users)
 {
-    hooks_rig rig;
-    ASSERT_TRUE(hooks_open(&rig, MIB));
-    filter f = filter_for(&rig, 0, MEND_TORCH_TAKES);
-    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(0, FIRST, takes, drop, &f));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
-                  rig.f->mend_torch_pool_begin(0, FIRST, takes, drop, &f));
-    void *in = alloc(&rig, 10 * KIB, rig.streams[0]);
-    void *out = alloc(&rig, 10 * KIB, rig.streams[1]);
-    EXPECT_U64_EQ(1, pool_of(&rig, in).first);
-    EXPECT_U64_EQ(0, pool_of(&rig, out).first);
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_end(0, FIRST));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, rig.f->mend_torch_pool_end(0, FIRST));
-    EXPECT_INT_EQ(1, f.dropped);
-    void *after = alloc(&rig, 10 * KIB, rig.streams[0]);
-    EXPECT_U64_EQ(0, pool_of(&rig, after).first);
-    give(&rig, in);
-    give(&rig, out);
-    give(&rig, after);
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, FIRST));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, rig.f->mend_torch_pool_release(0, FIRST));
-    hooks_close(&rig);
+    HOOKS_OK(mend_torch_pool_end(0, id));
+    for (int i = 0; i < users; i++) {
+        HOOKS_OK(mend_torch_pool_release(0, id));
+    }
 }
 
-MEND_TEST(torch_pools, the_pool_begun_last_is_asked_first)
+HOOKS_TEST(torch_pools, a_pool_takes_what_its_filter_says, MIB)
 {
-    hooks_rig rig;
-    ASSERT_TRUE(hooks_open(&rig, MIB));
-    filter f = filter_for(&rig, 0, MEND_TORCH_TAKES);
-    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
-    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(0, SECOND, takes, NULL, &f));
-    void *inner = alloc(&rig, KIB, rig.streams[0]);
-    EXPECT_U64_EQ(7, pool_of(&rig, inner).second);
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_end(0, SECOND));
-    void *outer = alloc(&rig, KIB, rig.streams[0]);
-    EXPECT_U64_EQ(1, pool_of(&rig, outer).first);
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_end(0, FIRST));
-    give(&rig, inner);
-    give(&rig, outer);
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, FIRST));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, SECOND));
-    hooks_close(&rig);
+    filter f = filter_for(rig, 0, MEND_TORCH_TAKES);
+    HOOKS_OK(mend_torch_pool_begin(0, FIRST, takes, drop, &f));
+    HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_torch_pool_begin(0, FIRST, takes, drop, &f));
+    void *in = alloc(rig, 10 * KIB, rig->streams[0]);
+    void *out = alloc(rig, 10 * KIB, rig->streams[1]);
+    EXPECT_U64_EQ(1, pool_of(rig, in).first);
+    EXPECT_U64_EQ(0, pool_of(rig, out).first);
+    HOOKS_OK(mend_torch_pool_end(0, FIRST));
+    HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_torch_pool_end(0, FIRST));
+    EXPECT_INT_EQ(1, f.dropped);
+    void *after = alloc(rig, 10 * KIB, rig->streams[0]);
+    EXPECT_U64_EQ(0, pool_of(rig, after).first);
+    give(rig, in);
+    give(rig, out);
+    give(rig, after);
+    HOOKS_OK(mend_torch_pool_release(0, FIRST));
+    HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_torch_pool_release(0, FIRST));
+}
+
+HOOKS_TEST(torch_pools, the_pool_begun_last_is_asked_first, MIB)
+{
+    filter f = filter_for(rig, 0, MEND_TORCH_TAKES);
+    HOOKS_OK(mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
+    HOOKS_OK(mend_torch_pool_begin(0, SECOND, takes, NULL, &f));
+    void *inner = alloc(rig, KIB, rig->streams[0]);
+    EXPECT_U64_EQ(7, pool_of(rig, inner).second);
+    HOOKS_OK(mend_torch_pool_end(0, SECOND));
+    void *outer = alloc(rig, KIB, rig->streams[0]);
+    EXPECT_U64_EQ(1, pool_of(rig, outer).first);
+    HOOKS_OK(mend_torch_pool_end(0, FIRST));
+    give(rig, inner);
+    give(rig, outer);
+    HOOKS_OK(mend_torch_pool_release(0, FIRST));
+    HOOKS_OK(mend_torch_pool_release(0, SECOND));
 }
 
 /* Graphs use it between two launches. */
-MEND_TEST(torch_pools, memory_stays_with_a_pool_of_graphs_until_its_last_user_goes)
+HOOKS_TEST(torch_pools, memory_stays_with_a_pool_of_graphs_until_its_last_user_goes, MIB)
 {
-    hooks_rig rig;
-    ASSERT_TRUE(hooks_open(&rig, MIB));
-    filter f = filter_for(&rig, 0, MEND_TORCH_TAKES_CAPTURED);
-    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
-    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_add(0, FIRST, 0));
-    EXPECT_INT_EQ(2, rig.f->mend_torch_pool_uses(0, FIRST));
-    void *block = alloc(&rig, 600 * KIB, rig.streams[0]);
-    mend_group *group = rig.f->mend_torch_pool_group(0, FIRST, NULL);
+    filter f = filter_for(rig, 0, MEND_TORCH_TAKES_CAPTURED);
+    HOOKS_OK(mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
+    HOOKS_OK(mend_torch_pool_add(0, FIRST, 0));
+    EXPECT_INT_EQ(2, rig->f->mend_torch_pool_uses(0, FIRST));
+    void *block = alloc(rig, 600 * KIB, rig->streams[0]);
+    mend_group *group = rig->f->mend_torch_pool_group(0, FIRST, NULL);
     EXPECT_TRUE(group != NULL);
-    EXPECT_U64_EQ(1, rig.f->mend_torch_pool_of_group(group).first);
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_end(0, FIRST));
-    give(&rig, block);
+    EXPECT_U64_EQ(1, rig->f->mend_torch_pool_of_group(group).first);
+    HOOKS_OK(mend_torch_pool_end(0, FIRST));
+    give(rig, block);
     /* Too little is left for others. */
-    EXPECT_PTR_EQ(NULL, rig.f->mend_torch_alloc_or_null(600 * KIB, 0, rig.streams[0]));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, FIRST));
-    EXPECT_PTR_EQ(NULL, rig.f->mend_torch_alloc_or_null(600 * KIB, 0, rig.streams[0]));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, FIRST));
-    EXPECT_INT_EQ(0, rig.f->mend_torch_pool_uses(0, FIRST));
-    void *free_again = alloc(&rig, 600 * KIB, rig.streams[0]);
+    EXPECT_PTR_EQ(NULL, rig->f->mend_torch_alloc_or_null(600 * KIB, 0, rig->streams[0]));
+    HOOKS_OK(mend_torch_pool_release(0, FIRST));
+    EXPECT_PTR_EQ(NULL, rig->f->mend_torch_alloc_or_null(600 * KIB, 0, rig->streams[0]));
+    HOOKS_OK(mend_torch_pool_release(0, FIRST));
+    EXPECT_INT_EQ(0, rig->f->mend_torch_pool_uses(0, FIRST));
+    void *free_again = alloc(rig, 600 * KIB, rig->streams[0]);
     EXPECT_TRUE(free_again != NULL);
-    give(&rig, free_again);
-    hooks_close(&rig);
+    give(rig, free_again);
 }
 
 /* Without a capture nothing uses memory after its free. */
-MEND_TEST(torch_pools, a_pool_of_the_programs_shares_its_memory_until_a_capture)
+HOOKS_TEST(torch_pools, a_pool_of_the_programs_shares_its_memory_until_a_capture, MIB)
 {
-    hooks_rig rig;
-    ASSERT_TRUE(hooks_open(&rig, MIB));
-    filter f = filter_for(&rig, 0, MEND_TORCH_TAKES);
-    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_add(0, FIRST, 0));
-    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
-    void *block = alloc(&rig, 600 * KIB, rig.streams[0]);
-    EXPECT_PTR_EQ(NULL, rig.f->mend_torch_pool_group(0, FIRST, NULL));
-    give(&rig, block);
-    void *other = alloc(&rig, 600 * KIB, rig.streams[1]);
+    filter f = filter_for(rig, 0, MEND_TORCH_TAKES);
+    HOOKS_OK(mend_torch_pool_add(0, FIRST, 0));
+    HOOKS_OK(mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
+    void *block = alloc(rig, 600 * KIB, rig->streams[0]);
+    EXPECT_PTR_EQ(NULL, rig->f->mend_torch_pool_group(0, FIRST, NULL));
+    give(rig, block);
+    void *other = alloc(rig, 600 * KIB, rig->streams[1]);
     EXPECT_TRUE(other != NULL);
-    give(&rig, other);
+    give(rig, other);
     /* A block from before the capture, freed after it: the graph may use it. */
-    void *early = alloc(&rig, 600 * KIB, rig.streams[0]);
+    void *early = alloc(rig, 600 * KIB, rig->streams[0]);
     f.answer = MEND_TORCH_TAKES_CAPTURED;
-    void *captured = alloc(&rig, KIB, rig.streams[0]);
-    EXPECT_TRUE(rig.f->mend_torch_pool_group(0, FIRST, NULL) != NULL);
-    give(&rig, early);
-    EXPECT_PTR_EQ(NULL, rig.f->mend_torch_alloc_or_null(600 * KIB, 0, rig.streams[1]));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_end(0, FIRST));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, FIRST));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, FIRST));
-    give(&rig, captured); /* outlives its pool */
-    hooks_close(&rig);
+    void *captured = alloc(rig, KIB, rig->streams[0]);
+    EXPECT_TRUE(rig->f->mend_torch_pool_group(0, FIRST, NULL) != NULL);
+    give(rig, early);
+    EXPECT_PTR_EQ(NULL, rig->f->mend_torch_alloc_or_null(600 * KIB, 0, rig->streams[1]));
+    end(rig, FIRST, 2);
+    give(rig, captured); /* outlives its pool */
 }
 
-MEND_TEST(torch_pools, a_pool_that_pytorch_keeps_is_named_and_nothing_is_allocated)
+HOOKS_TEST(torch_pools, a_pool_that_pytorch_keeps_is_named_and_nothing_is_allocated, MIB)
 {
-    hooks_rig rig;
-    ASSERT_TRUE(hooks_open(&rig, MIB));
-    filter f = filter_for(&rig, 0, MEND_TORCH_TAKES);
+    filter f = filter_for(rig, 0, MEND_TORCH_TAKES);
     int is_foreign = 0;
-    void *pointer = &rig;
-    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_add(0, SECOND, 1));
-    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(0, SECOND, takes, NULL, &f));
-    EXPECT_PTR_EQ(NULL, rig.f->mend_torch_pool_group(0, SECOND, &is_foreign));
+    void *pointer = rig;
+    HOOKS_OK(mend_torch_pool_add(0, SECOND, 1));
+    HOOKS_OK(mend_torch_pool_begin(0, SECOND, takes, NULL, &f));
+    EXPECT_PTR_EQ(NULL, rig->f->mend_torch_pool_group(0, SECOND, &is_foreign));
     EXPECT_INT_EQ(1, is_foreign);
     is_foreign = 0;
-    EXPECT_RESULT(MEND_OK,
-                  rig.f->mend_torch_block_alloc(0, KIB, rig.streams[0], &pointer, &is_foreign));
+    HOOKS_OK(mend_torch_block_alloc(0, KIB, rig->streams[0], &pointer, &is_foreign));
     EXPECT_INT_EQ(1, is_foreign);
-    EXPECT_U64_EQ(0, hooks_stats(&rig).allocations);
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_end(0, SECOND));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, SECOND));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, SECOND));
-    hooks_close(&rig);
+    EXPECT_U64_EQ(0, hooks_stats(rig).allocations);
+    end(rig, SECOND, 2);
 }
 
-MEND_TEST(torch_pools, a_pool_that_takes_requests_does_not_lose_its_last_user)
+HOOKS_TEST(torch_pools, a_block_is_made_at_an_address, MIB)
 {
-    hooks_rig rig;
-    ASSERT_TRUE(hooks_open(&rig, MIB));
-    filter f = filter_for(&rig, 0, MEND_TORCH_TAKES);
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, rig.f->mend_torch_pool_begin(64, FIRST, takes, NULL, &f));
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, rig.f->mend_torch_pool_add(-1, FIRST, 0));
-    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, rig.f->mend_torch_pool_release(0, FIRST));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_end(0, FIRST));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, FIRST));
-    hooks_close(&rig);
-}
-
-MEND_TEST(torch_pools, a_block_is_made_at_an_address_of_its_pool)
-{
-    hooks_rig rig;
-    ASSERT_TRUE(hooks_open(&rig, MIB));
-    filter f = filter_for(&rig, 0, MEND_TORCH_TAKES_CAPTURED);
-    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
-    char *block = alloc(&rig, 8 * KIB, rig.streams[0]);
-    give(&rig, block);
-    EXPECT_RESULT(MEND_OK,
-                  rig.f->mend_torch_block_alloc_at(0, KIB, rig.streams[0], block + 4 * KIB));
-    EXPECT_U64_EQ(1, pool_of(&rig, block + 4 * KIB).first);
-    EXPECT_TRUE(rig.f->mend_torch_block_alloc_at(0, KIB, rig.streams[0], block + 4 * KIB) !=
+    char *outside = alloc(rig, 32 * KIB, rig->streams[0]);
+    give(rig, outside);
+    HOOKS_OK(mend_torch_block_alloc_at(0, 8 * KIB, rig->streams[0], outside + 16 * KIB));
+    EXPECT_U64_EQ(8 * KIB, found(rig, outside + 16 * KIB).requested_bytes);
+    give(rig, outside + 16 * KIB);
+    filter f = filter_for(rig, 0, MEND_TORCH_TAKES_CAPTURED);
+    HOOKS_OK(mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
+    char *block = alloc(rig, 8 * KIB, rig->streams[0]);
+    give(rig, block);
+    HOOKS_OK(mend_torch_block_alloc_at(0, KIB, rig->streams[0], block + 4 * KIB));
+    EXPECT_U64_EQ(1, pool_of(rig, block + 4 * KIB).first);
+    EXPECT_TRUE(rig->f->mend_torch_block_alloc_at(0, KIB, rig->streams[0], block + 4 * KIB) !=
                 MEND_OK);
-    give(&rig, block + 4 * KIB);
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_end(0, FIRST));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, FIRST));
-    hooks_close(&rig);
+    give(rig, block + 4 * KIB);
+    end(rig, FIRST, 1);
 }
 
-MEND_TEST(torch_pools, a_block_is_made_at_an_address_outside_of_pools)
+HOOKS_TEST(torch_pools, pools_are_told_apart_by_both_numbers_and_by_device, MIB)
 {
-    hooks_rig rig;
-    ASSERT_TRUE(hooks_open(&rig, MIB));
-    char *block = alloc(&rig, 32 * KIB, rig.streams[0]);
-    give(&rig, block);
-    EXPECT_RESULT(MEND_OK,
-                  rig.f->mend_torch_block_alloc_at(0, 8 * KIB, rig.streams[0], block + 16 * KIB));
-    EXPECT_U64_EQ(8 * KIB, found(&rig, block + 16 * KIB).requested_bytes);
-    give(&rig, block + 16 * KIB);
-    hooks_close(&rig);
-}
-
-MEND_TEST(torch_pools, pools_are_told_apart_by_both_numbers_and_by_device)
-{
-    hooks_rig rig;
     const mend_torch_pool_id other = {1, 5};
-    ASSERT_TRUE(hooks_open(&rig, MIB));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_add(0, FIRST, 0));
-    EXPECT_INT_EQ(1, rig.f->mend_torch_pool_uses(0, FIRST));
-    EXPECT_INT_EQ(0, rig.f->mend_torch_pool_uses(1, FIRST));
-    EXPECT_INT_EQ(0, rig.f->mend_torch_pool_uses(0, other));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, rig.f->mend_torch_pool_release(0, other));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, FIRST));
-    filter f = filter_for(&rig, 0, MEND_TORCH_TAKES);
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(1, FIRST, takes, drop, &f));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, rig.f->mend_torch_pool_end(0, FIRST));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_end(1, FIRST));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(1, FIRST));
-    hooks_close(&rig);
+    HOOKS_OK(mend_torch_pool_add(0, FIRST, 0));
+    EXPECT_INT_EQ(1, rig->f->mend_torch_pool_uses(0, FIRST));
+    EXPECT_INT_EQ(0, rig->f->mend_torch_pool_uses(1, FIRST));
+    EXPECT_INT_EQ(0, rig->f->mend_torch_pool_uses(0, other));
+    HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_torch_pool_release(0, other));
+    HOOKS_OK(mend_torch_pool_release(0, FIRST));
+    filter f = filter_for(rig, 0, MEND_TORCH_TAKES);
+    HOOKS_OK(mend_torch_pool_begin(1, FIRST, takes, drop, &f));
+    HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_torch_pool_end(0, FIRST));
+    /* The last user of one that takes requests stays. */
+    HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_torch_pool_release(1, FIRST));
+    HOOKS_OK(mend_torch_pool_end(1, FIRST));
+    HOOKS_OK(mend_torch_pool_release(1, FIRST));
+    HOOKS_ANSWER(MEND_ERROR_NO_DEVICE, mend_torch_pool_begin(64, FIRST, takes, NULL, &f));
+    HOOKS_ANSWER(MEND_ERROR_NO_DEVICE, mend_torch_pool_add(-1, FIRST, 0));
 }
 
 /* Between the filter and the end of the allocation another thread takes the last user away: here a
@@ -259,135 +219,118 @@ static void release_inside(void *context, mend_log_level level, const char *line
     if (releasing != NULL) {
         hooks_rig *rig = releasing;
         releasing = NULL;
-        EXPECT_RESULT(MEND_OK, rig->f->mend_torch_pool_end(0, FIRST));
-        EXPECT_RESULT(MEND_OK, rig->f->mend_torch_pool_release(0, FIRST));
+        HOOKS_OK(mend_torch_pool_end(0, FIRST));
+        HOOKS_OK(mend_torch_pool_release(0, FIRST));
         EXPECT_INT_EQ(0, rig->f->mend_torch_pool_uses(0, FIRST));
     }
 }
 
-MEND_TEST(torch_pools, a_pool_that_ends_inside_a_call_goes_with_the_last_call)
+HOOKS_TEST(torch_pools, a_pool_that_ends_inside_a_call_goes_with_the_last_call, MIB)
 {
-    hooks_rig rig;
     void *pointer = NULL;
     int is_foreign = 0;
-    ASSERT_TRUE(hooks_open(&rig, MIB));
-    filter f = filter_for(&rig, 0, MEND_TORCH_TAKES_CAPTURED);
-    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
-    give(&rig, alloc(&rig, KIB, rig.streams[0]));
-    EXPECT_U64_EQ(1, hooks_stats(&rig).groups);
-    rig.f->mend_log_set_sink(release_inside, NULL);
-    releasing = &rig;
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
-                  rig.f->mend_torch_block_alloc(0, 4 * MIB, rig.streams[0], &pointer, &is_foreign));
+    filter f = filter_for(rig, 0, MEND_TORCH_TAKES_CAPTURED);
+    HOOKS_OK(mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
+    give(rig, alloc(rig, KIB, rig->streams[0]));
+    EXPECT_U64_EQ(1, hooks_stats(rig).groups);
+    rig->f->mend_log_set_sink(release_inside, NULL);
+    releasing = rig;
+    HOOKS_ANSWER(MEND_ERROR_OUT_OF_MEMORY,
+                 mend_torch_block_alloc(0, 4 * MIB, rig->streams[0], &pointer, &is_foreign));
     EXPECT_TRUE(releasing == NULL);
-    rig.f->mend_log_set_sink(NULL, NULL);
-    EXPECT_U64_EQ(0, hooks_stats(&rig).groups);
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, rig.f->mend_torch_pool_release(0, FIRST));
-    hooks_close(&rig);
+    rig->f->mend_log_set_sink(NULL, NULL);
+    EXPECT_U64_EQ(0, hooks_stats(rig).groups);
+    HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_torch_pool_release(0, FIRST));
 }
 
-/* ---- a block found and freed in one -----------------------------------------------------------
- */
+/* ---- a block found and freed in one ---------------------------------------------------------- */
 
-MEND_TEST(torch_pools, a_block_is_given_back_by_its_pointer)
+HOOKS_TEST(torch_pools, a_block_is_given_back_by_its_pointer, MIB)
 {
-    hooks_rig rig;
     mend_torch_block block = {.base = NULL};
-    ASSERT_TRUE(hooks_open(&rig, MIB));
-    char *pointer = alloc(&rig, 700, rig.streams[0]);
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_block_give(pointer, &block));
+    char *pointer = alloc(rig, 700, rig->streams[0]);
+    HOOKS_OK(mend_torch_block_give(pointer, &block));
     EXPECT_PTR_EQ(pointer, block.base);
     EXPECT_U64_EQ(700, block.requested_bytes);
     EXPECT_U64_EQ(1024, block.usable_bytes);
-    EXPECT_TRUE(block.stream == rig.streams[0]);
+    EXPECT_TRUE(block.stream == rig->streams[0]);
     EXPECT_INT_EQ(0, block.device);
     EXPECT_U64_EQ(0, block.tag);
-    EXPECT_U64_EQ(0, hooks_stats(&rig).live_blocks);
-    block.base = &rig;
-    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, rig.f->mend_torch_block_give(pointer, &block));
-    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER, rig.f->mend_torch_block_give(&rig, &block));
-    EXPECT_PTR_EQ(&rig, block.base);
-    hooks_close(&rig);
+    EXPECT_U64_EQ(0, hooks_stats(rig).live_blocks);
+    block.base = rig;
+    HOOKS_ANSWER(MEND_ERROR_DOUBLE_FREE, mend_torch_block_give(pointer, &block));
+    HOOKS_ANSWER(MEND_ERROR_FOREIGN_POINTER, mend_torch_block_give(rig, &block));
+    EXPECT_PTR_EQ(rig, block.base);
 }
 
-MEND_TEST(torch_pools, a_block_that_is_given_back_stays_with_its_pool_of_graphs)
+HOOKS_TEST(torch_pools, a_block_that_is_given_back_stays_with_its_pool_of_graphs, MIB)
 {
-    hooks_rig rig;
     mend_torch_block block;
-    ASSERT_TRUE(hooks_open(&rig, MIB));
-    filter f = filter_for(&rig, 0, MEND_TORCH_TAKES_CAPTURED);
-    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
-    void *pointer = alloc(&rig, 600 * KIB, rig.streams[0]);
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_block_give(pointer, &block));
+    filter f = filter_for(rig, 0, MEND_TORCH_TAKES_CAPTURED);
+    HOOKS_OK(mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
+    void *pointer = alloc(rig, 600 * KIB, rig->streams[0]);
+    HOOKS_OK(mend_torch_block_give(pointer, &block));
     EXPECT_PTR_EQ(pointer, block.base);
-    EXPECT_U64_EQ(1, rig.f->mend_torch_pool_of_tag(block.tag).first);
+    EXPECT_U64_EQ(1, rig->f->mend_torch_pool_of_tag(block.tag).first);
     EXPECT_INT_EQ(0, block.device);
-    EXPECT_PTR_EQ(NULL, rig.f->mend_torch_alloc_or_null(600 * KIB, 0, rig.streams[1]));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_end(0, FIRST));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, FIRST));
+    EXPECT_PTR_EQ(NULL, rig->f->mend_torch_alloc_or_null(600 * KIB, 0, rig->streams[1]));
+    end(rig, FIRST, 1);
     /* A block of a pool that has ended, or shares its memory, serves everybody. */
     f.answer = MEND_TORCH_TAKES;
-    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_add(0, SECOND, 0));
-    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(0, SECOND, takes, NULL, &f));
-    pointer = alloc(&rig, 600 * KIB, rig.streams[0]);
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_block_give(pointer, &block));
-    EXPECT_U64_EQ(7, rig.f->mend_torch_pool_of_tag(block.tag).second);
-    pointer = rig.f->mend_torch_alloc_or_null(600 * KIB, 0, rig.streams[0]);
+    HOOKS_OK(mend_torch_pool_add(0, SECOND, 0));
+    HOOKS_OK(mend_torch_pool_begin(0, SECOND, takes, NULL, &f));
+    pointer = alloc(rig, 600 * KIB, rig->streams[0]);
+    HOOKS_OK(mend_torch_block_give(pointer, &block));
+    EXPECT_U64_EQ(7, rig->f->mend_torch_pool_of_tag(block.tag).second);
+    pointer = rig->f->mend_torch_alloc_or_null(600 * KIB, 0, rig->streams[0]);
     EXPECT_TRUE(pointer != NULL);
-    rig.f->mend_torch_free(pointer, 600 * KIB, 0, rig.streams[0]);
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_end(0, SECOND));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, SECOND));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, SECOND));
-    hooks_close(&rig);
+    rig->f->mend_torch_free(pointer, 600 * KIB, 0, rig->streams[0]);
+    end(rig, SECOND, 2);
 }
 
-MEND_TEST(torch_pools, the_memory_of_a_pool_serves_others_by_its_name)
+HOOKS_TEST(torch_pools, the_memory_of_a_pool_serves_others_by_its_name, MIB)
 {
-    hooks_rig rig;
     mend_torch_block block;
     mend_torch_pool_id ids[2] = {{0, 0}, {0, 0}};
     void *pointer = NULL;
-    ASSERT_TRUE(hooks_open(&rig, MIB));
-    filter f = filter_for(&rig, 0, MEND_TORCH_TAKES_CAPTURED);
-    rig.f->mend_torch_pool_mark(0, FIRST, 1); /* there is none yet */
-    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_add(0, FIRST, 0));
-    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_add(0, SECOND, 1));
-    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_add(1, FIRST, 0));
-    EXPECT_U64_EQ(0, rig.f->mend_torch_pools_marked(0, ids, 2));
-    rig.f->mend_torch_pool_mark(0, FIRST, 1);
-    rig.f->mend_torch_pool_mark(0, SECOND, 1);
-    rig.f->mend_torch_pool_mark(1, FIRST, 1);
-    EXPECT_U64_EQ(2, rig.f->mend_torch_pools_marked(0, ids, 1));
+    filter f = filter_for(rig, 0, MEND_TORCH_TAKES_CAPTURED);
+    rig->f->mend_torch_pool_mark(0, FIRST, 1); /* there is none yet */
+    HOOKS_OK(mend_torch_pool_add(0, FIRST, 0));
+    HOOKS_OK(mend_torch_pool_add(0, SECOND, 1));
+    HOOKS_OK(mend_torch_pool_add(1, FIRST, 0));
+    EXPECT_U64_EQ(0, rig->f->mend_torch_pools_marked(0, ids, 2));
+    rig->f->mend_torch_pool_mark(0, FIRST, 1);
+    rig->f->mend_torch_pool_mark(0, SECOND, 1);
+    rig->f->mend_torch_pool_mark(1, FIRST, 1);
+    EXPECT_U64_EQ(2, rig->f->mend_torch_pools_marked(0, ids, 1));
     EXPECT_U64_EQ(0, ids[1].second);
-    rig.f->mend_torch_pool_mark(0, SECOND, 0);
-    EXPECT_U64_EQ(1, rig.f->mend_torch_pools_marked(0, ids, 2));
+    rig->f->mend_torch_pool_mark(0, SECOND, 0);
+    EXPECT_U64_EQ(1, rig->f->mend_torch_pools_marked(0, ids, 2));
     EXPECT_U64_EQ(1, ids[0].first);
 
-    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
-    EXPECT_INT_EQ(1, rig.f->mend_torch_pool_is_begun(0, FIRST));
-    EXPECT_INT_EQ(0, rig.f->mend_torch_pool_is_begun(0, SECOND));
-    EXPECT_INT_EQ(0, rig.f->mend_torch_pool_is_begun(64, FIRST));
-    EXPECT_INT_EQ(1, rig.f->mend_torch_pool_takes(0, rig.streams[0]));
-    EXPECT_INT_EQ(0, rig.f->mend_torch_pool_takes(0, rig.streams[1]));
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
-                  rig.f->mend_torch_block_alloc_in(0, FIRST, KIB, rig.streams[0], &pointer));
-    pointer = alloc(&rig, 600 * KIB, rig.streams[0]);
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_block_give(pointer, &block));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_end(0, FIRST));
-    EXPECT_INT_EQ(0, rig.f->mend_torch_pool_is_begun(0, FIRST));
-    EXPECT_INT_EQ(0, rig.f->mend_torch_pool_takes(0, rig.streams[0]));
-    EXPECT_PTR_EQ(NULL, rig.f->mend_torch_alloc_or_null(600 * KIB, 0, rig.streams[0]));
-    EXPECT_RESULT(MEND_OK,
-                  rig.f->mend_torch_block_alloc_in(0, FIRST, 600 * KIB, rig.streams[0], &pointer));
-    EXPECT_U64_EQ(1, pool_of(&rig, pointer).first);
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_block_give(pointer, &block));
-    EXPECT_PTR_EQ(NULL, rig.f->mend_torch_alloc_or_null(600 * KIB, 0, rig.streams[0]));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, FIRST));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, FIRST));
-    EXPECT_U64_EQ(0, rig.f->mend_torch_pools_marked(0, ids, 2));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, SECOND));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(1, FIRST));
-    hooks_close(&rig);
+    HOOKS_OK(mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
+    EXPECT_INT_EQ(1, rig->f->mend_torch_pool_is_begun(0, FIRST));
+    EXPECT_INT_EQ(0, rig->f->mend_torch_pool_is_begun(0, SECOND));
+    EXPECT_INT_EQ(0, rig->f->mend_torch_pool_is_begun(64, FIRST));
+    EXPECT_INT_EQ(1, rig->f->mend_torch_pool_takes(0, rig->streams[0]));
+    EXPECT_INT_EQ(0, rig->f->mend_torch_pool_takes(0, rig->streams[1]));
+    HOOKS_ANSWER(MEND_ERROR_OUT_OF_MEMORY,
+                 mend_torch_block_alloc_in(0, FIRST, KIB, rig->streams[0], &pointer));
+    pointer = alloc(rig, 600 * KIB, rig->streams[0]);
+    HOOKS_OK(mend_torch_block_give(pointer, &block));
+    HOOKS_OK(mend_torch_pool_end(0, FIRST));
+    EXPECT_INT_EQ(0, rig->f->mend_torch_pool_is_begun(0, FIRST));
+    EXPECT_INT_EQ(0, rig->f->mend_torch_pool_takes(0, rig->streams[0]));
+    EXPECT_PTR_EQ(NULL, rig->f->mend_torch_alloc_or_null(600 * KIB, 0, rig->streams[0]));
+    HOOKS_OK(mend_torch_block_alloc_in(0, FIRST, 600 * KIB, rig->streams[0], &pointer));
+    EXPECT_U64_EQ(1, pool_of(rig, pointer).first);
+    HOOKS_OK(mend_torch_block_give(pointer, &block));
+    EXPECT_PTR_EQ(NULL, rig->f->mend_torch_alloc_or_null(600 * KIB, 0, rig->streams[0]));
+    HOOKS_OK(mend_torch_pool_release(0, FIRST));
+    HOOKS_OK(mend_torch_pool_release(0, FIRST));
+    EXPECT_U64_EQ(0, rig->f->mend_torch_pools_marked(0, ids, 2));
+    HOOKS_OK(mend_torch_pool_release(0, SECOND));
+    HOOKS_OK(mend_torch_pool_release(1, FIRST));
 }
 
 /* An allocator of the program's in the place of Mend's pools, which has one block. */
@@ -410,47 +353,41 @@ static int its_free(void *ctx, void *pointer, size_t size_bytes, mend_stream str
     return MEND_OK;
 }
 
-MEND_TEST(torch_pools, a_block_that_nobody_describes_is_given_back)
+HOOKS_TEST(torch_pools, a_block_that_nobody_describes_is_given_back, MIB)
 {
-    hooks_rig rig;
     mend_torch_block block;
     mend_allocator allocator = MEND_ALLOCATOR_INIT;
-    ASSERT_TRUE(hooks_open(&rig, MIB));
     allocator.handler.alloc = its_alloc;
     allocator.handler.free = its_free;
-    ASSERT_RESULT(MEND_OK, rig.f->mend_set_allocator(0, &allocator));
+    HOOKS_OK(mend_set_allocator(0, &allocator));
     its_frees = 0;
-    EXPECT_PTR_EQ(&its_block, alloc(&rig, KIB, rig.streams[0]));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_block_give(&its_block, &block));
+    EXPECT_PTR_EQ(&its_block, alloc(rig, KIB, rig->streams[0]));
+    HOOKS_OK(mend_torch_block_give(&its_block, &block));
     EXPECT_INT_EQ(1, its_frees);
     EXPECT_PTR_EQ(&its_block, block.base);
     EXPECT_U64_EQ(0, block.usable_bytes);
     EXPECT_INT_EQ(MEND_ALL_DEVICES, block.device);
-    hooks_close(&rig);
 }
 
-/* ---- figures ----------------------------------------------------------------------------------
- */
+/* ---- figures --------------------------------------------------------------------------------- */
 
 static mend_torch_figures figures_of(hooks_rig *rig)
 {
     mend_torch_figures figures;
     memset(&figures, 0, sizeof(figures));
-    EXPECT_RESULT(MEND_OK, rig->f->mend_torch_get_figures(0, &figures));
+    HOOKS_OK(mend_torch_get_figures(0, &figures));
     return figures;
 }
 
-MEND_TEST(torch_pools, figures_are_pytorchs)
+HOOKS_TEST(torch_pools, figures_are_pytorchs, MIB)
 {
-    hooks_rig rig;
-    ASSERT_TRUE(hooks_open(&rig, MIB));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_reset_accumulated(0)); /* of a test before */
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_use_device(0));
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, rig.f->mend_torch_use_device(99));
-    void *kept = alloc(&rig, 700, rig.streams[0]);
-    EXPECT_INT_EQ(0, found(&rig, kept).device);
-    give(&rig, alloc(&rig, 64 * KIB, rig.streams[0]));
-    mend_torch_figures f = figures_of(&rig);
+    HOOKS_OK(mend_torch_reset_accumulated(0)); /* of a test before */
+    HOOKS_OK(mend_torch_use_device(0));
+    HOOKS_ANSWER(MEND_ERROR_NO_DEVICE, mend_torch_use_device(99));
+    void *kept = alloc(rig, 700, rig->streams[0]);
+    EXPECT_INT_EQ(0, found(rig, kept).device);
+    give(rig, alloc(rig, 64 * KIB, rig->streams[0]));
+    mend_torch_figures f = figures_of(rig);
     const mend_torch_stat *bytes = &f.allocated_bytes[MEND_TORCH_ALL];
     EXPECT_TRUE(1024 == bytes->current);
     EXPECT_TRUE(1024 + 64 * KIB == bytes->peak);
@@ -458,34 +395,21 @@ MEND_TEST(torch_pools, figures_are_pytorchs)
     EXPECT_TRUE(64 * KIB == bytes->freed);
     EXPECT_TRUE(700 == f.requested_bytes[MEND_TORCH_ALL].current);
     EXPECT_TRUE(2 == f.allocation[MEND_TORCH_ALL].allocated);
-    EXPECT_TRUE((int64_t)hooks_stats(&rig).reserved_bytes ==
+    EXPECT_TRUE((int64_t)hooks_stats(rig).reserved_bytes ==
                 f.reserved_bytes[MEND_TORCH_ALL].current);
-    rig.f->mend_torch_note_out_of_memory(0);
-    rig.f->mend_torch_note_retry(0);
-    f = figures_of(&rig);
+    rig->f->mend_torch_note_out_of_memory(0);
+    rig->f->mend_torch_note_retry(0);
+    f = figures_of(rig);
     EXPECT_TRUE(1 == f.num_ooms);
     EXPECT_TRUE(1 == f.num_alloc_retries);
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_reset_peaks(0));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_reset_accumulated(0));
-    f = figures_of(&rig);
+    HOOKS_OK(mend_torch_reset_peaks(0));
+    HOOKS_OK(mend_torch_reset_accumulated(0));
+    f = figures_of(rig);
     EXPECT_TRUE(1024 == f.allocated_bytes[MEND_TORCH_ALL].peak);
     EXPECT_TRUE(0 == f.allocated_bytes[MEND_TORCH_ALL].allocated);
     EXPECT_TRUE(0 == f.num_ooms + f.num_alloc_retries);
-    give(&rig, kept);
-    f = figures_of(&rig);
+    give(rig, kept);
+    f = figures_of(rig);
     EXPECT_TRUE(1024 == f.allocated_bytes[MEND_TORCH_ALL].freed);
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, rig.f->mend_torch_get_figures(99, &f));
-    hooks_close(&rig);
-}
-
-MEND_TEST(torch_pools, the_largest_request_is_what_would_fit)
-{
-    hooks_rig rig;
-    uint64_t bytes = 0;
-    ASSERT_TRUE(hooks_open(&rig, MIB));
-    void *kept = alloc(&rig, 600 * KIB, rig.streams[0]);
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_largest(0, rig.streams[0], &bytes));
-    EXPECT_U64_EQ(424 * KIB, bytes);
-    give(&rig, kept);
-    hooks_close(&rig);
+    HOOKS_ANSWER(MEND_ERROR_NO_DEVICE, mend_torch_get_figures(99, &f));
 }

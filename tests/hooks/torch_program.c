@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/support/test.h"
+#include "tests/support/threads.h"
 
 enum { OWN = 6, SHARED = 6, LARGEST_BYTES = 40 << 10, LONG_NS = 2000, SHORT_NS = 20 };
 
@@ -30,7 +31,6 @@ typedef struct commons {
 
 typedef struct worker {
     commons *all;
-    pthread_t thread;
     mend_test_random random;
     int number;
     tensor own[OWN];
@@ -169,14 +169,10 @@ static void run_threads(commons *all, worker *workers)
         workers[i] = (worker){.all = all, .number = i};
         mend_test_random_init(&workers[i].random, all->program->seed + (uint64_t)i);
     }
-    for (int i = 0; i < threads && threads > 1; i++) {
-        pthread_create(&workers[i].thread, NULL, work, &workers[i]);
-    }
-    for (int i = 0; i < threads && threads > 1; i++) {
-        pthread_join(workers[i].thread, NULL);
-    }
     if (threads == 1) {
         work(&workers[0]);
+    } else {
+        mend_test_run_threads(work, workers, (size_t)threads);
     }
     for (int i = 0; i < SHARED; i++) {
         drop(&workers[0], &all->shared[i]);

@@ -2,8 +2,6 @@
 #include "tests/hooks/rig.h"
 #include "tests/support/test.h"
 
-enum { KIB = 1 << 10, MIB = 1 << 20 };
-
 /* DLManagedTensor, as dlpack.h has it. */
 typedef struct managed {
     void *data;
@@ -23,8 +21,8 @@ typedef struct managed {
 static managed *made(hooks_rig *rig, mend_stream stream, mend_range **range)
 {
     void *tensor = NULL;
-    EXPECT_RESULT(MEND_OK, rig->f->mend_torch_range_create(0, MIB, NULL, stream, range, &tensor));
-    EXPECT_RESULT(MEND_OK, rig->f->mend_range_commit(*range, 0, 64ull * KIB, stream));
+    HOOKS_OK(mend_torch_range_create(0, MIB, NULL, stream, range, &tensor));
+    HOOKS_OK(mend_range_commit(*range, 0, 64ull * KIB, stream));
     return tensor;
 }
 
@@ -33,12 +31,10 @@ static uint64_t committed(hooks_rig *rig)
     return hooks_stats(rig).range_bytes;
 }
 
-MEND_TEST(torch_ranges, a_tensor_describes_its_bytes_and_owns_the_range)
+HOOKS_TEST(torch_ranges, a_tensor_describes_its_bytes_and_owns_the_range, MIB)
 {
-    hooks_rig rig;
-    ASSERT_TRUE(hooks_open(&rig, MIB));
     mend_range *range = NULL;
-    managed *tensor = made(&rig, rig.streams[0], &range);
+    managed *tensor = made(rig, rig->streams[0], &range);
     EXPECT_INT_EQ(2, tensor->device_kind);
     EXPECT_INT_EQ(0, tensor->device_ordinal);
     EXPECT_INT_EQ(1, tensor->dimensions);
@@ -47,96 +43,78 @@ MEND_TEST(torch_ranges, a_tensor_describes_its_bytes_and_owns_the_range)
     EXPECT_INT_EQ(1, tensor->type_lanes);
     EXPECT_U64_EQ(MIB, (uint64_t)tensor->shape[0]);
     EXPECT_TRUE(tensor->strides == NULL && tensor->offset_bytes == 0);
-    EXPECT_RESULT(MEND_OK, hooks_launch(&rig, rig.streams[0], MEND_SIM_WORK_WRITE, tensor->data,
-                                        64ull * KIB, 1, 100));
-    EXPECT_U64_EQ(64ull * KIB, committed(&rig));
+    hooks_write_long(rig, 0, tensor->data, 64ull * KIB);
+    EXPECT_U64_EQ(64ull * KIB, committed(rig));
     tensor->deleter(tensor);
-    EXPECT_U64_EQ(0, committed(&rig));
-    hooks_close(&rig);
+    EXPECT_U64_EQ(0, committed(rig));
 }
 
-MEND_TEST(torch_ranges, the_last_tensor_takes_the_range_along)
+HOOKS_TEST(torch_ranges, the_last_tensor_takes_the_range_along, MIB)
 {
-    hooks_rig rig;
-    ASSERT_TRUE(hooks_open(&rig, MIB));
     mend_range *range = NULL;
     void *made_part = NULL;
-    managed *whole = made(&rig, rig.streams[0], &range);
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
-                  rig.f->mend_torch_range_tensor(whole, MIB + 1, &made_part));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_range_tensor(whole, 5, &made_part));
+    managed *whole = made(rig, rig->streams[0], &range);
+    HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_torch_range_tensor(whole, MIB + 1, &made_part));
+    HOOKS_OK(mend_torch_range_tensor(whole, 5, &made_part));
     managed *part = made_part;
     EXPECT_TRUE(part->data == whole->data && part->shape[0] == 5);
     whole->deleter(whole);
-    EXPECT_U64_EQ(64ull * KIB, committed(&rig));
+    EXPECT_U64_EQ(64ull * KIB, committed(rig));
     part->deleter(part);
-    EXPECT_U64_EQ(0, committed(&rig));
-    hooks_close(&rig);
+    EXPECT_U64_EQ(0, committed(rig));
 }
 
-MEND_TEST(torch_ranges, what_a_capture_keeps_goes_later)
+HOOKS_TEST(torch_ranges, what_a_capture_keeps_goes_later, MIB)
 {
-    hooks_rig rig;
-    ASSERT_TRUE(hooks_open(&rig, MIB));
     mend_range *range = NULL;
-    managed *first = made(&rig, rig.streams[0], &range);
-    managed *second = made(&rig, rig.streams[1], &range);
-    uint64_t before = rig.f->mend_torch_failures();
+    managed *first = made(rig, rig->streams[0], &range);
+    managed *second = made(rig, rig->streams[1], &range);
+    uint64_t before = rig->f->mend_torch_failures();
     mend_sim_graph *graph = NULL;
     EXPECT_RESULT(MEND_OK,
-                  mend_sim_begin_capture(rig.sim, rig.streams[0], MEND_SIM_CAPTURE_RELAXED));
+                  mend_sim_begin_capture(rig->sim, rig->streams[0], MEND_SIM_CAPTURE_RELAXED));
     first->deleter(first);
-    EXPECT_U64_EQ(128ull * KIB, committed(&rig));
-    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(rig.sim, rig.streams[0], &graph));
-    EXPECT_U64_EQ(before, rig.f->mend_torch_failures());
+    EXPECT_U64_EQ(128ull * KIB, committed(rig));
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(rig->sim, rig->streams[0], &graph));
+    EXPECT_U64_EQ(before, rig->f->mend_torch_failures());
     second->deleter(second);
-    EXPECT_U64_EQ(0, committed(&rig));
-    mend_sim_graph_destroy(rig.sim, graph);
-    hooks_close(&rig);
+    EXPECT_U64_EQ(0, committed(rig));
+    mend_sim_graph_destroy(rig->sim, graph);
 }
 
-MEND_TEST(torch_ranges, what_is_pinned_goes_with_the_cache)
+HOOKS_TEST(torch_ranges, what_is_pinned_goes_with_the_cache, MIB)
 {
-    hooks_rig rig;
-    ASSERT_TRUE(hooks_open(&rig, MIB));
     mend_range *range = NULL;
-    managed *tensor = made(&rig, rig.streams[0], &range);
+    managed *tensor = made(rig, rig->streams[0], &range);
     void *base = tensor->data;
-    EXPECT_RESULT(MEND_OK, rig.f->mend_pin(hooks_pool(&rig), base, 64ull * KIB));
-    uint64_t before = rig.f->mend_torch_failures();
+    HOOKS_OK(mend_pin(hooks_pool(rig), base, 64ull * KIB));
+    uint64_t before = rig->f->mend_torch_failures();
     tensor->deleter(tensor);
-    EXPECT_U64_EQ(before + 1, rig.f->mend_torch_failures());
-    EXPECT_U64_EQ(64ull * KIB, committed(&rig));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_unpin(hooks_pool(&rig), base, 64ull * KIB));
-    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_empty_cache());
-    EXPECT_U64_EQ(0, committed(&rig));
-    hooks_close(&rig);
+    EXPECT_U64_EQ(before + 1, rig->f->mend_torch_failures());
+    EXPECT_U64_EQ(64ull * KIB, committed(rig));
+    HOOKS_OK(mend_unpin(hooks_pool(rig), base, 64ull * KIB));
+    HOOKS_OK(mend_torch_empty_cache());
+    EXPECT_U64_EQ(0, committed(rig));
 }
 
-MEND_TEST(torch_ranges, a_stream_that_has_ended_is_not_needed)
+HOOKS_TEST(torch_ranges, a_stream_that_has_ended_is_not_needed, MIB)
 {
-    hooks_rig rig;
-    ASSERT_TRUE(hooks_open(&rig, MIB));
     mend_stream own;
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(rig.sim, &own));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(rig->sim, &own));
     mend_range *range = NULL;
-    managed *tensor = made(&rig, own, &range);
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(rig.sim, own));
+    managed *tensor = made(rig, own, &range);
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(rig->sim, own));
     tensor->deleter(tensor);
-    EXPECT_U64_EQ(0, committed(&rig));
-    hooks_close(&rig);
+    EXPECT_U64_EQ(0, committed(rig));
 }
 
-MEND_TEST(torch_ranges, what_cannot_be_made_says_why)
+HOOKS_TEST(torch_ranges, what_cannot_be_made_says_why, MIB)
 {
-    hooks_rig rig;
-    ASSERT_TRUE(hooks_open(&rig, MIB));
     mend_range *range = NULL;
     void *tensor = NULL;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
-                  rig.f->mend_torch_range_create(0, 0, NULL, NULL, &range, &tensor));
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE,
-                  rig.f->mend_torch_range_create(99, MIB, NULL, NULL, &range, &tensor));
+    HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT,
+                 mend_torch_range_create(0, 0, NULL, NULL, &range, &tensor));
+    HOOKS_ANSWER(MEND_ERROR_NO_DEVICE,
+                 mend_torch_range_create(99, MIB, NULL, NULL, &range, &tensor));
     EXPECT_TRUE(range == NULL && tensor == NULL);
-    hooks_close(&rig);
 }

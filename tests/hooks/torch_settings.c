@@ -7,8 +7,6 @@
 #include "tests/hooks/rig.h"
 #include "tests/support/test.h"
 
-enum { MIB = 1 << 20 };
-
 static void expect_without_effect(size_t count, const char *names, const char *settings)
 {
     char text[256];
@@ -43,8 +41,7 @@ MEND_TEST(torch_settings, names_that_do_not_fit_are_left_out)
     EXPECT_U64_EQ(1, f->mend_torch_settings_without_effect("abc:1", NULL, 0));
 }
 
-/* ---- devices that cannot share ----------------------------------------------------------------
- */
+/* ---- devices that cannot share --------------------------------------------------------------- */
 
 static const mend_driver *simulated;
 
@@ -61,7 +58,7 @@ static mend_result used_with(hooks_rig *rig, const mend_driver *driver, const ch
 {
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
     config.driver = driver;
-    EXPECT_RESULT(MEND_OK, rig->f->mend_set_default_config(0, &config));
+    HOOKS_OK(mend_set_default_config(0, &config));
     setenv("MEND_CONF", conf, 1);
     return rig->f->mend_torch_use_device(0);
 }
@@ -73,21 +70,18 @@ static const char *configuration(void)
     return set != NULL ? set : "";
 }
 
-MEND_TEST(torch_settings, a_device_that_cannot_share_is_asked_for_memory_that_cannot)
+HOOKS_TEST(torch_settings, a_device_that_cannot_share_is_asked_for_memory_that_cannot, MIB)
 {
-    hooks_rig rig;
     char before[256];
-    ASSERT_TRUE(hooks_open(&rig, MIB));
     snprintf(before, sizeof(before), "%s", configuration());
-    simulated = mend_sim_driver(rig.sim);
+    simulated = mend_sim_driver(rig->sim);
     mend_driver driver = *simulated;
     driver.device_open = open_without_sharing;
-    EXPECT_RESULT(MEND_OK, used_with(&rig, &driver, "audit:0,shareable:on,reserve:1GiB"));
+    EXPECT_RESULT(MEND_OK, used_with(rig, &driver, "audit:0,shareable:on,reserve:1GiB"));
     EXPECT_STR_EQ("audit:0,shareable:off,reserve:1GiB", configuration());
-    EXPECT_RESULT(MEND_OK, rig.f->mend_pool_destroy(hooks_pool(&rig)));
+    HOOKS_OK(mend_pool_destroy(hooks_pool(rig)));
     /* One that can is left as it is. */
-    EXPECT_RESULT(MEND_OK, used_with(&rig, mend_sim_driver(rig.sim), "shareable:on"));
+    EXPECT_RESULT(MEND_OK, used_with(rig, mend_sim_driver(rig->sim), "shareable:on"));
     EXPECT_STR_EQ("shareable:on", configuration());
     setenv("MEND_CONF", before, 1);
-    hooks_close(&rig);
 }

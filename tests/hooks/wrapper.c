@@ -4,11 +4,11 @@
 #include "tests/hooks/hook.h"
 #include "tests/support/test.h"
 
-enum { MIB = 1 << 20, BLOCK = 10000, LOGGED = 8 };
+enum { BLOCK = 10000, LOGGED = 8 };
 
 /* Wraps what was there. */
 typedef struct wrapper {
-    mend_allocator inner;
+    hooks_below below;
     int allocs;
     int frees;
     size_t sizes[LOGGED];        /* of allocations */
@@ -31,7 +31,7 @@ static int wrapper_alloc(void *ctx, void **pointer, size_t size, mend_stream str
         return w->answer;
     }
     w->live_blocks++;
-    return w->inner.handler.alloc(w->inner.handler.ctx, pointer, size, stream);
+    return hooks_below_alloc(ctx, pointer, size, stream);
 }
 
 static int wrapper_free(void *ctx, void *pointer, size_t size, mend_stream stream)
@@ -44,7 +44,7 @@ static int wrapper_free(void *ctx, void *pointer, size_t size, mend_stream strea
         return w->answer;
     }
     w->live_blocks--;
-    return w->inner.handler.free(w->inner.handler.ctx, pointer, size, stream);
+    return hooks_below_free(ctx, pointer, size, stream);
 }
 
 static void wrapper_end(void *ctx)
@@ -55,13 +55,14 @@ static void wrapper_end(void *ctx)
 
 static void put_wrapper(hooks_rig *rig, wrapper *w)
 {
-    mend_allocator allocator = MEND_ALLOCATOR_INIT;
-    *w = (wrapper){.inner = MEND_ALLOCATOR_INIT, .most_blocks = UINT64_MAX, .answer = 2};
-    ASSERT_RESULT(MEND_OK, rig->f->mend_get_allocator(0, &w->inner));
-    allocator.handler = (mend_device_handler){
-        .ctx = w, .alloc = wrapper_alloc, .free = wrapper_free, .name = "wrapper"};
+    *w = (wrapper){.most_blocks = UINT64_MAX, .answer = 2};
+    mend_allocator allocator = hooks_below_allocator(rig, &w->below);
+    allocator.handler.alloc = wrapper_alloc;
+    allocator.handler.free = wrapper_free;
+    allocator.block_info = NULL;
+    allocator.record_stream = NULL;
     allocator.retired = wrapper_end;
-    ASSERT_RESULT(MEND_OK, rig->f->mend_set_allocator(0, &allocator));
+    HOOKS_OK(mend_set_allocator(0, &allocator));
 }
 
 /* Runs a test over every hook, each on a device of its own. */
@@ -152,7 +153,7 @@ MEND_TEST(wrapper, one_that_fails_makes_each_hook_say_so)
 static void replace(hooks_rig *rig, const hook *h, wrapper *w)
 {
     void *block = h->alloc(rig, BLOCK, NULL);
-    EXPECT_RESULT(MEND_OK, rig->f->mend_set_allocator(0, NULL));
+    HOOKS_OK(mend_set_allocator(0, NULL));
     void *own = h->alloc(rig, BLOCK, NULL);
     h->free(rig, own, BLOCK, NULL);
     EXPECT_INT_EQ(0, w->frees);

@@ -19,44 +19,25 @@ cmake --build "$work/build"
 DESTDIR=$work/stage cmake --install "$work/build"
 
 (cd "$work/stage" && find . -type f -o -type l) | sort >"$work/installed"
-sort >"$work/expected" <<END
-./usr/include/mend/mend.h
-./usr/include/mend/mend.hpp
-./usr/include/mend/mend_cuda.hpp
-./usr/include/mend/mend_devices.h
-./usr/include/mend/mend_groups.h
-./usr/include/mend/mend_hooks.h
-./usr/include/mend/mend_host.h
-./usr/include/mend/mend_range.h
-./usr/include/mend/mend_range.hpp
-./usr/include/mend/mend_results.h
-./usr/include/mend/mend_share.h
-./usr/include/mend/mend_sim.h
-./usr/include/mend/mend_sleep.h
-./usr/include/mend/mend_sleep.hpp
-./usr/include/mend/mend_stats.h
-./usr/include/mend/mend_types.h
-./usr/include/mend/mend_views.h
-./usr/$libdir/libmend.a
-./usr/$libdir/libmend.so
-./usr/$libdir/libmend.so.${MEND_VERSION%%.*}
-./usr/$libdir/libmend.so.$MEND_VERSION
-./usr/$libdir/libmend_hooks.so
-./usr/$libdir/libmend_hooks.so.${MEND_VERSION%%.*}
-./usr/$libdir/libmend_hooks.so.$MEND_VERSION
-./usr/$libdir/libmend_sim.a
-./usr/$libdir/libmend_sim.so
-./usr/$libdir/libmend_sim.so.${MEND_VERSION%%.*}
-./usr/$libdir/libmend_sim.so.$MEND_VERSION
-./usr/$libdir/cmake/mend/mend-config-version.cmake
-./usr/$libdir/cmake/mend/mend-config.cmake
-./usr/$libdir/cmake/mend/mend-targets-release.cmake
-./usr/$libdir/cmake/mend/mend-targets.cmake
-./usr/$libdir/pkgconfig/mend.pc
-./usr/$libdir/pkgconfig/mend_hooks.pc
-./usr/$libdir/pkgconfig/mend_sim.pc
-./usr/share/doc/mend/LICENSE
-END
+{
+    for header in mend.h mend.hpp mend_cuda.hpp mend_devices.h mend_groups.h mend_hooks.h \
+        mend_host.h mend_range.h mend_range.hpp mend_results.h mend_share.h mend_sim.h \
+        mend_sleep.h mend_sleep.hpp mend_stats.h mend_types.h mend_views.h; do
+        echo "./usr/include/mend/$header"
+    done
+    for library in mend mend_hooks mend_sim; do
+        for suffix in "" ".${MEND_VERSION%%.*}" ".$MEND_VERSION"; do
+            echo "./usr/$libdir/lib$library.so$suffix"
+        done
+        echo "./usr/$libdir/pkgconfig/$library.pc"
+    done
+    for file in libmend.a libmend_sim.a cmake/mend/mend-config-version.cmake \
+        cmake/mend/mend-config.cmake cmake/mend/mend-targets-release.cmake \
+        cmake/mend/mend-targets.cmake; do
+        echo "./usr/$libdir/$file"
+    done
+    echo ./usr/share/doc/mend/LICENSE
+} | sort >"$work/expected"
 diff "$work/expected" "$work/installed"
 
 here=$(dirname "$0")

@@ -7,14 +7,14 @@ import unittest
 from pathlib import Path
 
 import torch_test
-from support import FAKES, SOURCE, TREE, ProgramTest
+from support import FAKES, SOURCE, TREE, ProgramTest, add_entry_point
 
 
 def entry_points():
-    """The section of pyproject.toml, as an installed package has it."""
+    """Those that pyproject.toml declares, as an installed package has them."""
     text = (SOURCE / "pyproject.toml").read_text(encoding="utf-8")
     section = text.split('[project.entry-points."torch.backends"]\n')[1].split("\n\n")[0]
-    return "[torch.backends]\n" + section.replace('"', "") + "\n"
+    return section.replace('"', "")
 
 
 class Autoload(ProgramTest):
@@ -27,15 +27,9 @@ class Autoload(ProgramTest):
 
     @classmethod
     def setUpClass(cls):
-        cls.site = Path(tempfile.mkdtemp())
-        info = cls.site / "mend-0.1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mend\nVersion: 0.1.0\n")
-        (info / "entry_points.txt").write_text(entry_points())
-
-    @classmethod
-    def tearDownClass(cls):
-        shutil.rmtree(cls.site)
+        cls.site = tempfile.mkdtemp()
+        cls.addClassCleanup(shutil.rmtree, cls.site)
+        add_entry_point(cls.site, entry_points())
 
     def succeeds(self, program, says=None, stderr="", tree=TREE, **variables):
         path = f"{self.site}:{tree}:{FAKES}"

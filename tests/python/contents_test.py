@@ -5,13 +5,12 @@ import ast
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-from support import SOURCE, TREE
+from support import SOURCE, TREE, readelf, start
 
 PACKAGE = SOURCE / "api/python/mend"
 
@@ -58,18 +57,12 @@ class Contents(unittest.TestCase):
                 "maps = open('/proc/self/maps').read()\n"
                 f"assert {str(TREE)!r} not in maps\nprint(mend.library_version())"
             )
-            done = subprocess.run(
-                [sys.executable, "-c", program],
-                env={**os.environ, "PYTHONPATH": str(moved)},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            done = start("-c", program, PYTHONPATH=str(moved))
             self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_libraries_have_no_path_of_the_build(self):
         for path in (TREE / "mend/lib").iterdir():
-            self.assertNotIn(b"/build/", _dynamic_strings(path), path)
+            self.assertNotIn("/build/", readelf("--string-dump=.dynstr", path), path)
 
     def test_libraries_are_linked_without_a_path_of_the_build(self):
         """The linker's own mark of a library (its build id) is made with the search path that it
@@ -78,26 +71,7 @@ class Contents(unittest.TestCase):
         libraries = list((build / "api").rglob("libmend*.so.*.*.*"))
         self.assertGreaterEqual(len(libraries), 3)
         for path in libraries:
-            self.assertFalse(str(build).encode() in _dynamic_strings(path), path)
-
-
-def _dynamic_strings(path):
-    """The section .dynstr of a library, which holds its search path."""
-    data = path.read_bytes()
-    start = int.from_bytes(data[40:48], "little")
-    count, names = (int.from_bytes(data[i : i + 2], "little") for i in (60, 62))
-    sections = [data[start + 64 * i : start + 64 * (i + 1)] for i in range(count)]
-
-    def span(section):
-        offset, size = (int.from_bytes(section[i : i + 8], "little") for i in (24, 32))
-        return data[offset : offset + size]
-
-    all_names = span(sections[names])
-    for section in sections:
-        at = int.from_bytes(section[:4], "little")
-        if all_names[at:].split(b"\0")[0] == b".dynstr":
-            return span(section)
-    raise AssertionError(f"{path} has no .dynstr")
+            self.assertNotIn(str(build), readelf("--string-dump=.dynstr", path), path)
 
 
 class Style(unittest.TestCase):

@@ -14,16 +14,14 @@ from support import GIB, MIB, SOURCE, ProgramTest, SimulatedTest
 
 class Core(SimulatedTest):
     def test_memory_comes_and_goes(self):
+        self.assertEqual(_devices.alloc(0, 0, 0), 0)  # no block
+        self.assertEqual(mend.stats()["live_blocks"], 0)
         address = _devices.alloc(0, 1000, 0)
         self.assertEqual(mend.stats()["live_bytes"], 1024)
         self.assertEqual(mend.stats()["requested_bytes"], 1000)
         _devices.free(0, address, 1000, 0)
         self.assertEqual(mend.stats()["live_blocks"], 0)
         self.assertEqual(mend.stats()["allocated_bytes"], 1024)
-
-    def test_size_0_is_no_block(self):
-        self.assertEqual(_devices.alloc(0, 0, 0), 0)
-        self.assertEqual(mend.stats()["live_blocks"], 0)
 
     def test_out_of_memory_carries_the_report(self):
         with self.assertRaises(mend.OutOfMemoryError) as caught:
@@ -94,11 +92,10 @@ class Core(SimulatedTest):
         self.device.advance(2000)  # judged now: the range must still be mapped
         self.assertEqual(self.device.violations, 0)
 
-    def test_the_device_judges(self):
+    def test_a_second_device_under_the_same_pools_is_refused(self):
         address = _devices.alloc(0, MIB, 0)
-        other = mend.simulate  # a second device under the same pools is refused
         with self.assertRaises(mend.Error):
-            other(GIB)
+            mend.simulate(GIB)
         _devices.free(0, address, MIB, 0)
 
     def test_calls_let_go_of_the_interpreter(self):
@@ -119,60 +116,46 @@ class Core(SimulatedTest):
 
 
 class Mistakes(SimulatedTest):
-    def test_devices_have_the_names_programs_give_them(self):
+    def test_devices_and_streams_are_those_that_programs_name(self):
         class Device:  # as torch.device
             type, index = "cuda", 0
 
-        for device in ("cuda:0", "cuda", Device(), 0):
-            self.assertEqual(mend.stats(device)["live_blocks"], 0)
-            mend.trim(device)
-        for device, kind in (("cpu", ValueError), (None, TypeError), (1.5, TypeError)):
-            with self.assertRaisesRegex(kind, "a device is a number"):
-                mend.stats(device)
-        with self.assertRaisesRegex(mend.Error, "MEND_ERROR_NO_DEVICE"):
-            mend.stats("cuda:7")
-
-    def test_amounts_are_whole_numbers_from_0_on(self):
-        with self.assertRaisesRegex(ValueError, "limit_bytes is -5; it takes 0 or more"):
-            mend.set_limit(-5)
-        with self.assertRaisesRegex(ValueError, "keep_bytes is -1"):
-            mend.trim(0, -1)
-        with self.assertRaisesRegex(TypeError, "limit_bytes is a whole number, not '1GiB'"):
-            mend.set_limit("1GiB")
-        with self.assertRaisesRegex(ValueError, "memory_bytes is -1; it takes 1 or more"):
-            mend.simulate(-1)
-        with self.assertRaisesRegex(ValueError, "device_count is 0"):
-            mend.simulate(GIB, device_count=0)
-        self.assertEqual(mend.stats()["limit_bytes"], GIB)
-
-    def test_a_number_too_large_names_no_other_device(self):
-        for device in (2**32, -(2**40)):
-            with self.assertRaisesRegex(ValueError, f"there is no device {device}"):
-                mend.stats(device)
-
-    def test_streams_are_numbers_or_those_of_frameworks(self):
         class OfTorch:
             cuda_stream = 0
 
         class OfCuPy:
             ptr = 0
 
+        for device in ("cuda:0", "cuda", Device(), 0):
+            self.assertEqual(mend.stats(device)["live_blocks"], 0)
+            mend.trim(device)
         for stream in (0, OfTorch(), OfCuPy()):
             self.assertGreater(mend.room(0, stream)["now_bytes"], 0)
-        with self.assertRaisesRegex(TypeError, "a stream is its number or a framework's, not 'x'"):
-            mend.room(0, "x")
-        with self.assertRaisesRegex(ValueError, "there is no stream -1"):
-            self.device.launch(-1, 0, 1)
 
-    def test_the_simulated_device_says_what_is_wrong(self):
-        with self.assertRaisesRegex(mend.Error, "mend_sim_fail answered MEND_ERROR_INVALID"):
-            self.device.fail("nonsense")
-        with self.assertRaisesRegex(TypeError, "given by its name, not 3"):
-            self.device.fail(3)
-        with self.assertRaisesRegex(ValueError, "count is -1"):
-            self.device.fail("create", count=-1)
-        with self.assertRaisesRegex(ValueError, "address is -1"):
-            self.device.launch(0, -1, 1)
+    def test_mistakes_are_named(self):
+        for kind, words, call in (
+            (ValueError, "a device is a number", lambda: mend.stats("cpu")),
+            (TypeError, "a device is a number", lambda: mend.stats(None)),
+            (TypeError, "a device is a number", lambda: mend.stats(1.5)),
+            (mend.Error, "MEND_ERROR_NO_DEVICE", lambda: mend.stats("cuda:7")),
+            # A number too large names no other device.
+            (ValueError, f"there is no device {2**32}", lambda: mend.stats(2**32)),
+            (ValueError, f"there is no device -{2**40}", lambda: mend.stats(-(2**40))),
+            (ValueError, "limit_bytes is -5; it takes 0 or more", lambda: mend.set_limit(-5)),
+            (ValueError, "keep_bytes is -1", lambda: mend.trim(0, -1)),
+            (TypeError, "limit_bytes is a whole number, not '1G'", lambda: mend.set_limit("1G")),
+            (ValueError, "memory_bytes is -1; it takes 1 or more", lambda: mend.simulate(-1)),
+            (ValueError, "device_count is 0", lambda: mend.simulate(GIB, device_count=0)),
+            (TypeError, "its number or a framework's, not 's'", lambda: mend.room(0, "s")),
+            (ValueError, "there is no stream -1", lambda: self.device.launch(-1, 0, 1)),
+            (ValueError, "address is -1", lambda: self.device.launch(0, -1, 1)),
+            (mend.Error, "_fail answered MEND_ERROR_INVALID", lambda: self.device.fail("no")),
+            (TypeError, "given by its name, not 3", lambda: self.device.fail(3)),
+            (ValueError, "count is -1", lambda: self.device.fail("create", count=-1)),
+        ):
+            with self.subTest(words), self.assertRaisesRegex(kind, words):
+                call()
+        self.assertEqual(mend.stats()["limit_bytes"], GIB)
 
     def test_errors_have_the_name_programs_know(self):
         self.assertEqual(repr(mend.Error), "<class 'mend.Error'>")
@@ -251,10 +234,7 @@ class Import(ProgramTest):
                 import mend
                 with mend.simulate():
                     mend.stats()
-                try:
-                    mend.stats()
-                except mend.Error as error:
-                    print(error.name)
+                print(error_of(mend.stats).name)
                 """,
                 says=["MEND_ERROR_NO_DRIVER"],
                 LD_LIBRARY_PATH=folder,

@@ -1,13 +1,12 @@
 """mend.cupy over a stand-in for CuPy, which copies what CuPy keeps, calls and does not check."""
 
 import gc
-import threading
 import unittest
 
 import cupy
 import mend
 import mend.cupy
-from support import GIB, MIB, SimulatedTest
+from support import GIB, MIB, SimulatedTest, at_once
 
 
 class ObjectLevel(SimulatedTest):
@@ -22,16 +21,24 @@ class ObjectLevel(SimulatedTest):
         super().tearDown()
 
     def test_an_array_is_a_block(self):
-        array = cupy.empty(1000)
+        array, empty = cupy.empty(1000), cupy.empty(0)
         self.assertEqual(mend.stats()["requested_bytes"], 1000)
         self.assertNotEqual(array.data.ptr, 0)
+        self.assertEqual(empty.data.ptr, 0)
         del array
         self.assertEqual(mend.stats()["live_blocks"], 0)
 
-    def test_an_empty_array_is_none(self):
-        array = cupy.empty(0)
-        self.assertEqual(array.data.ptr, 0)
-        self.assertEqual(mend.stats()["live_blocks"], 0)
+    def write(self, stream, array, tag, finish_ns):
+        self.device.launch(stream.ptr, array.data.ptr, 4 * MIB, finish_ns, kind=1, tag=tag)
+
+    def use_after(self, stream, tag):
+        """All the memory there is, written by this stream at once; and whether it stays so."""
+        with stream:
+            theirs = cupy.empty(4 * MIB)
+        self.write(stream, theirs, tag, finish_ns=1)
+        self.device.advance(5000)
+        self.device.launch(stream.ptr, theirs.data.ptr, 4 * MIB, kind=2, tag=tag)
+        self.device.advance(5000)
 
     def test_memory_goes_round_in_the_order_of_its_stream(self):
         """There is room for one array. It is freed while its stream is busy: another stream gets
@@ -40,37 +47,21 @@ class ObjectLevel(SimulatedTest):
         mend.set_limit(6 * MIB)
         with ours:
             array = cupy.empty(4 * MIB)
-        self.device.launch(ours.ptr, array.data.ptr, 4 * MIB, finish_ns=1000, kind=1, tag=1)
+        self.write(ours, array, 1, finish_ns=1000)
         del array  # under another current stream than its own
-        with others:
-            theirs = cupy.empty(4 * MIB)
-        self.device.launch(others.ptr, theirs.data.ptr, 4 * MIB, finish_ns=1, kind=1, tag=2)
-        self.device.advance(5000)
-        self.device.launch(others.ptr, theirs.data.ptr, 4 * MIB, kind=2, tag=2)
-        self.device.advance(5000)
-
-    def use_after(self, stream, tag):
-        """All the memory there is, written by this stream at once; and whether it stays so."""
-        with stream:
-            theirs = cupy.empty(4 * MIB)
-        self.device.launch(stream.ptr, theirs.data.ptr, 4 * MIB, finish_ns=1, kind=1, tag=tag)
-        self.device.advance(5000)
-        self.device.launch(stream.ptr, theirs.data.ptr, 4 * MIB, kind=2, tag=tag)
-        self.device.advance(5000)
+        self.use_after(others, 2)
 
     def test_the_per_thread_stream_is_that_of_the_thread_that_allocated(self):
         """Another thread frees the array: its stream of the same handle is not behind the work."""
         arrays = []
 
         def work():
-            with cupy.cuda.Stream(2):
+            with cupy.cuda.Stream(2) as stream:
                 arrays.append(cupy.empty(4 * MIB))
-            self.device.launch(2, arrays[0].data.ptr, 4 * MIB, finish_ns=1000, kind=1, tag=1)
+            self.write(stream, arrays[0], 1, finish_ns=1000)
 
         mend.set_limit(6 * MIB)
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
+        at_once(work, 1)
         arrays.clear()
         self.use_after(cupy.cuda.Stream(2), 2)
 
@@ -99,7 +90,7 @@ class ObjectLevel(SimulatedTest):
             with Stream(device.stream()):
                 cupy.empty(1000)
         self.assertGreater(len(ended), 0)
-        device.launch(stream.ptr, array.data.ptr, 4 * MIB, finish_ns=1000, kind=1, tag=1)
+        self.write(stream, array, 1, finish_ns=1000)
         handle = stream.ptr
         del array, stream
         self.assertEqual(ended[-1], handle)
@@ -150,11 +141,7 @@ class ObjectLevel(SimulatedTest):
             except Exception as error:
                 errors.append(error)
 
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(work, 4)
         shared.clear()
         self.assertEqual(errors, [])
         self.assertEqual(mend.stats()["live_blocks"], 0)
@@ -183,14 +170,9 @@ class Pooled(SimulatedTest):
         self.assertEqual(mend.stats()["live_blocks"], 0)
 
     def test_null_makes_cupy_empty_its_pool_and_try_again(self):
-        array = cupy.empty(600 * MIB)
-        del array
-        array = cupy.empty(700 * MIB)
+        del cupy.empty(600 * MIB).data
+        self.assertNotEqual(cupy.empty(700 * MIB).data.ptr, 0)
         self.assertEqual(self.pool.retries, 1)
-        self.assertNotEqual(array.data.ptr, 0)
-        del array
-
-    def test_out_of_memory_is_cupys(self):
         with self.assertRaises(cupy.cuda.memory.OutOfMemoryError):
             cupy.empty(2 * GIB)
 

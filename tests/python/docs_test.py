@@ -5,13 +5,12 @@ messages and settings is what the code says."""
 
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-from support import FAKES, SOURCE, environment, run
+from support import FAKES, SOURCE, add_entry_point, environment, finished, run
 
 PAGES = SOURCE / "docs/frameworks"
 BLOCK = re.compile(r"<!-- this runs -->\n```(\w+)\n(.*?)```", re.S)
@@ -72,26 +71,11 @@ class Pages(unittest.TestCase):
                 continue
             with self.subTest(name), tempfile.TemporaryDirectory() as folder:
                 (Path(folder) / "program.py").write_text(PROGRAMS[page], encoding="utf-8")
-                site = _site_with_entry_point(folder)
+                add_entry_point(f"{folder}/site")
                 variables = environment(**CLASS)
-                variables["PYTHONPATH"] = f"{site}:{variables['PYTHONPATH']}"
-                done = subprocess.run(
-                    ["sh", "-ec", text],
-                    cwd=folder,
-                    env=variables,
-                    capture_output=True,
-                    text=True,
-                    check=False,
-                )
+                variables["PYTHONPATH"] = f"{folder}/site:{variables['PYTHONPATH']}"
+                done = finished(["sh", "-ec", text], variables, folder)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
-
-
-def _site_with_entry_point(folder):
-    info = Path(folder) / "site/mend-0.1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mend\nVersion: 0.1.0\n")
-    (info / "entry_points.txt").write_text("[torch.backends]\nmend = mend.torch:_autoload\n")
-    return info.parent
 
 
 class Words(unittest.TestCase):

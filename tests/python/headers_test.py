@@ -4,11 +4,9 @@ runtime, which include some of its compiler's (crt/). Mend has what they need of
 import os
 import shlex
 import subprocess
-import tempfile
 import unittest
-from pathlib import Path
 
-from support import TREE
+from support import TREE, FolderTest, finished
 
 # As cuda_runtime_api.h and vector_types.h use the headers that are not there.
 RUNTIME = """
@@ -26,11 +24,9 @@ static_assert(alignof(float4) == 16, "the ABI of vectors");
 CLASS = "#include <cuda_runtime_api.h>\nint two();\nint two() { return one() + one(); }\n"
 
 
-class Headers(unittest.TestCase):
+class Headers(FolderTest):
     def setUp(self):
-        holder = tempfile.TemporaryDirectory()
-        self.addCleanup(holder.cleanup)
-        self.folder = Path(holder.name)
+        super().setUp()
         (self.folder / "cuda").mkdir()
         (self.folder / "cuda" / "cuda_runtime_api.h").write_text(RUNTIME)
         sources = TREE / "mend/torch/source"
@@ -52,7 +48,7 @@ class Headers(unittest.TestCase):
         make = _build.command(
             compiler, (2, 8), self.folder / "class.so", [], cuda, [], stubs, source=source
         )
-        return subprocess.run(make, capture_output=True, text=True, check=False)
+        return finished(make)
 
     def test_the_class_needs_no_toolkit(self):
         done = self.compile()

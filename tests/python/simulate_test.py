@@ -2,15 +2,13 @@
 same name."""
 
 import os
-import tempfile
 import textwrap
 import unittest
-from pathlib import Path
 
-from support import GIB, MIB, run, start
+from support import GIB, HELPERS, MIB, FolderTest, run, start
 
 # What a program of CUDA's runtime calls, by ctypes.
-PRELUDE = """
+PRELUDE = f"""{HELPERS}
 import ctypes, os, sys
 runtime = ctypes.CDLL(None)
 runtime.cudaGetErrorName.restype = ctypes.c_char_p
@@ -32,12 +30,7 @@ def sizes():
 """
 
 
-class Simulate(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
+class Simulate(FolderTest):
     def start(self, *arguments, **variables):
         return start("-m", "mend.simulate", *arguments, folder=self.folder, **variables)
 
@@ -90,12 +83,7 @@ class Simulate(unittest.TestCase):
         self.succeeds(
             """
             kept = malloc(900 << 20)
-            try:
-                malloc(200 << 20)
-            except RuntimeError as error:
-                assert str(error) == "cudaErrorMemoryAllocation", error
-            else:
-                raise SystemExit("there was room")
+            assert str(error_of(malloc, 200 << 20)) == "cudaErrorMemoryAllocation"
             assert sizes()[0] < 200 << 20
             """,
             "--memory=1GiB",
@@ -109,12 +97,8 @@ class Simulate(unittest.TestCase):
             pointer = malloc(4096)
             call("cudaFree", pointer)
             for _ in range(2):
-                try:
-                    call("cudaMemset", pointer, 1, ctypes.c_size_t(4096))
-                except RuntimeError as error:
-                    assert str(error) == "cudaErrorIllegalAddress", error
-                else:
-                    raise SystemExit("it went well")
+                error = error_of(call, "cudaMemset", pointer, 1, ctypes.c_size_t(4096))
+                assert str(error) == "cudaErrorIllegalAddress", error
             assert "is not mapped" in mend.simulate().first_violation
             """
         )
@@ -140,10 +124,7 @@ class Simulate(unittest.TestCase):
             if "again" not in sys.argv:
                 os.environ["MEND_SIMULATE_MEMORY"] = "4x"
                 os.execv(sys.executable, [sys.executable, *sys.argv, "again"])
-            try:
-                sizes()
-            except RuntimeError as error:
-                print(error)
+            print(error_of(sizes))
             """
         )
         self.assertEqual(done.stdout, "cudaErrorInitializationError\n")
@@ -168,11 +149,7 @@ class Simulate(unittest.TestCase):
             sizes()
             child = os.fork()
             if child == 0:
-                try:
-                    sizes()
-                except RuntimeError as error:
-                    os._exit(0 if str(error) == "cudaErrorInitializationError" else 1)
-                os._exit(2)
+                os._exit(str(error_of(sizes)) != "cudaErrorInitializationError")
             assert os.waitpid(child, 0)[1] == 0
             """
         )
@@ -187,7 +164,8 @@ class Simulate(unittest.TestCase):
             reading, writing = os.pipe()
             child = os.fork()
             if child == 0:
-                os.read(reading, 1)  # the parent has written
+                os.close(writing)
+                os.read(reading, 1)  # the parent has written, or has failed
             block = ctypes.c_void_p(_devices.alloc(0, 1 << 20, 0))
             back = ctypes.create_string_buffer(4)
             text = ctypes.create_string_buffer(b"his." if child == 0 else b"mine", 4)
@@ -231,12 +209,8 @@ class Simulate(unittest.TestCase):
             import mend
             assert mend.simulate(1 << 30, device_count=2, has_bytes=True).violations == 0
             for asked in ({"memory_bytes": 1}, {"device_count": 1}, {"has_bytes": False}):
-                try:
-                    mend.simulate(**asked)
-                except mend.Error as error:
-                    assert "say so to python -m mend.simulate" in str(error), error
-                else:
-                    raise SystemExit(asked)
+                error = str(error_of(mend.simulate, **asked))
+                assert "say so to python -m mend.simulate" in error, error
             """,
             "--memory=1GiB",
             "--devices=2",

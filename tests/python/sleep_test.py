@@ -4,12 +4,11 @@ contents, what the reports say, and errors by name."""
 import ctypes
 import os
 import tempfile
-import threading
 import unittest
 
 import mend
 from mend import _devices, _library, _sleep, _structures
-from support import MIB, SimulatedTest
+from support import MIB, SimulatedTest, at_once
 
 # What chunks hold in this pool; a block of this size has its chunks for itself.
 BLOCK = 32 * MIB
@@ -81,9 +80,7 @@ class Sleep(SimulatedTest):
                 self.assertEqual(tag(), 0)
             self.assertEqual(tag(), a)
             others = []
-            thread = threading.Thread(target=lambda: others.append(tag()))
-            thread.start()
-            thread.join()
+            at_once(lambda: others.append(tag()), 1)
             self.assertEqual(others, [0])
         self.assertEqual(tag(), 0)
 

@@ -80,12 +80,8 @@ class Structures(unittest.TestCase):
         self.assertIn("MEND_ERROR_PINNED", _structures.results())
 
     def test_what_the_headers_do_not_have_is_refused(self):
-        with self.assertRaises(ImportError):
-            _structures.structure("mend_nothing")
-        with self.assertRaises(ImportError):
-            _structures.rows_of("MEND_NOTHING")
-        with self.assertRaises(ImportError):
-            _structures.numbers_of("mend_nothing")
+        for find in (_structures.structure, _structures.rows_of, _structures.numbers_of):
+            self.assertRaises(ImportError, find, "mend_nothing")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,9 @@ import gc
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
+import threading
 import unittest
 from pathlib import Path
 
@@ -15,6 +17,16 @@ SOURCE = Path(os.environ["MEND_SOURCE"])
 
 MIB = 1 << 20
 GIB = 1 << 30
+
+# What programs have besides what they import.
+HELPERS = """
+def error_of(call, *arguments, **named):
+    try:
+        call(*arguments, **named)
+    except Exception as error:
+        return error
+    raise SystemExit(f"{call} went well")
+"""
 
 
 def environment(**others):
@@ -28,19 +40,48 @@ def environment(**others):
 
 def run(program, **variables):
     """Runs a program in its own process. Returns the finished process."""
-    return start("-c", textwrap.dedent(program), **variables)
+    return start("-c", HELPERS + textwrap.dedent(program), **variables)
 
 
 def start(*arguments, folder=None, **variables):
     """Runs Python with arguments. One that hangs is ended by ctest, with the test."""
+    return finished([sys.executable, *arguments], environment(**variables), folder)
+
+
+def finished(command, variables=None, folder=None):
     return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env=environment(**variables),
-        capture_output=True,
-        text=True,
-        check=False,
+        command, env=variables, cwd=folder, capture_output=True, text=True, check=False
     )
+
+
+def add_entry_point(site, section="mend = mend.torch:_autoload"):
+    """An installed package in the folder `site`, whose entry point PyTorch looks for."""
+    info = Path(site) / "mend-0.1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mend\nVersion: 0.1.0\n")
+    (info / "entry_points.txt").write_text(f"[torch.backends]\n{section}\n")
+
+
+class FolderTest(unittest.TestCase):
+    """Tests that write files, each into a folder of its own."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name).resolve()
+
+
+def at_once(work, count):
+    """Runs work() in so many threads, to the end of all."""
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def readelf(option, path):
+    return subprocess.check_output(["readelf", "--wide", option, path], text=True)
 
 
 class ProgramTest(unittest.TestCase):

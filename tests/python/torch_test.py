@@ -4,27 +4,20 @@ made and installed. What the class does is tried under PyTorch itself (real/).""
 import os
 import shutil
 import stat
-import subprocess
 import sys
 import tempfile
 import textwrap
 import unittest
 from pathlib import Path
 
-from support import FAKES, TREE, ProgramTest, environment
+from support import FAKES, TREE, ProgramTest, at_once, start
 
 PRELUDE = "import mend, torch\nimport mend.torch\ndevice = mend.simulate(1 << 30)\n"
 ENABLE = PRELUDE + "mend.torch.enable()\n"
 COMPILER = f"{sys.executable} {FAKES}/compiler.py"
 INSTALLED = ["installed for 0 devices"]
 
-WHY = """
-try:
-    mend.torch.enable()
-except RuntimeError as error:
-    print(error)
-assert not mend.torch.is_enabled()
-"""
+WHY = "print(error_of(mend.torch.enable))\nassert not mend.torch.is_enabled()\n"
 
 
 class ClassTest(ProgramTest):
@@ -148,18 +141,9 @@ class Making(ClassTest):
         self.assertNotEqual(path.stat().st_ino, before)
 
     def test_processes_that_come_at_once_do_no_harm(self):
-        children = [
-            subprocess.Popen(
-                [sys.executable, "-c", ENABLE],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=environment(**self.variables()),
-            )
-            for _ in range(3)
-        ]
-        said = [child.communicate()[1] for child in children]
-        self.assertEqual(said, [b""] * 3)
-        self.assertEqual([child.returncode for child in children], [0] * 3)
+        done = []
+        at_once(lambda: done.append(start("-c", ENABLE, **self.variables())), 3)
+        self.assertEqual([(child.returncode, child.stderr) for child in done], [(0, "")] * 3)
         self.assertEqual(len(self.kept()), 1)
 
     def test_reasons_why_it_cannot_be_made(self):
@@ -170,13 +154,7 @@ class Making(ClassTest):
             "from pathlib import Path\nfrom mend.torch import _build\n"
             "_build.cuda_headers_of(Path('/nowhere/torch'))\n"
         )
-        done = subprocess.run(
-            [sys.executable, "-c", no_headers],
-            env=environment(CUDA_HOME=None, CUDA_PATH=None),
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+        done = start("-c", no_headers, CUDA_HOME=None, CUDA_PATH=None)
         if not Path("/usr/local/cuda/include/cuda_runtime_api.h").exists():
             self.assertIn("the headers of CUDA's runtime are not there", done.stderr)
         self.assertEqual(self.kept(), [])

@@ -9,22 +9,16 @@ import re
 import shlex
 import subprocess
 import sys
-import tempfile
 import unittest
 import zipfile
 from pathlib import Path
 
-from support import SOURCE, TREE
+from support import SOURCE, TREE, FolderTest, finished, readelf
 
 INFO = "libmend-0.1.0.dist-info"
 MACHINE = os.environ["MEND_TEST_MACHINE"]
 EMULATOR = os.environ["MEND_TEST_EMULATOR"].split(";") if os.environ["MEND_TEST_EMULATOR"] else []
 CC = shlex.split(os.environ["CC"])
-
-
-def readelf(option, path):
-    command = ["readelf", "--wide", option, path]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def is_library(path):
@@ -44,24 +38,11 @@ def make(folder, target, *options, more=(), **variables):
             wheel.write(path, f"mend/lib/{path.name}")
         wheel.writestr(f"{INFO}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-linux_x86_64\n")
         wheel.writestr(f"{INFO}/METADATA", "Name: libmend\nVersion: 0.1.0\n")
-    return subprocess.run(
-        [
-            *(sys.executable, SOURCE / "cmake/wheel.py", "--machine", MACHINE),
-            *(*options, raw, Path(folder) / target),
-        ],
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, SOURCE / "cmake/wheel.py", "--machine", MACHINE, *options]
+    return finished([*command, raw, Path(folder) / target], {**os.environ, **variables})
 
 
-class Wheel(unittest.TestCase):
-    def setUp(self):
-        holder = tempfile.TemporaryDirectory()
-        self.addCleanup(holder.cleanup)
-        self.folder = Path(holder.name)
-
+class Wheel(FolderTest):
     def made(self, target="one", *options, **variables):
         done = make(self.folder, target, *options, **variables)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -92,6 +73,26 @@ class Wheel(unittest.TestCase):
         source.write_text("void thing(void); void ask(void); void ask(void) { thing(); }\n")
         subprocess.run([*link, source, provided, "-o", asking], check=True)
         return asking
+
+    def compiler(self, library):
+        """The options of a compiler that gives a library that was compiled before."""
+        path = self.folder / "compiler"
+        path.write_text(
+            "#!/bin/bash\n"
+            f'echo "$*" >>"{self.folder}/commands"\n'
+            "while (($#)); do [[ $1 != -o ]] || target=$2; shift; done\n"
+            f'cp "{library}" "$target"\n'
+        )
+        path.chmod(0o755)
+        return ["--compiler", path]
+
+    def headers(self, version, abi):
+        """The option of the headers of a PyTorch."""
+        folder = self.folder / "headers" / version.rpartition(".")[0]
+        folder.mkdir(parents=True)
+        about = f'{{"version": "{version}", "cxx11_abi": {abi}}}'
+        (folder / "release.json").write_text(about)
+        return ["--headers", folder]
 
     def test_two_are_the_same_bytes(self):
         wheels = [self.made(target, SOURCE_DATE_EPOCH="1700000000") for target in ("one", "two")]
@@ -169,48 +170,23 @@ class Wheel(unittest.TestCase):
         subprocess.run([*EMULATOR, program, *libraries], check=True, stdout=subprocess.DEVNULL)
 
     def test_it_holds_a_class_for_each_pytorch_with_the_usual_abi(self):
-        """The compiler is a stand-in, which gives a library that was compiled before."""
-        compiler = self.folder / "compiler"
-        library = Path(os.environ["MEND_TEST_FAKES"]) / "libclass.so"
-        compiler.write_text(
-            "#!/bin/bash\n"
-            f'echo "$*" >>"{self.folder}/commands"\n'
-            'while (($#)); do [[ $1 != -o ]] || target=$2; shift; done\n'
-            f'cp "{library}" "$target"\n'
-        )
-        compiler.chmod(0o755)
-        headers = self.folder / "headers"
-        options = ["--compiler", compiler]
-        for minor, abi in (("2.5", 0), ("2.8", 1), ("2.99", 1)):
-            (headers / minor).mkdir(parents=True)
-            about = f'{{"version": "{minor}.1", "cxx11_abi": {abi}}}'
-            (headers / minor / "release.json").write_text(about)
-            options += ["--headers", headers / minor]
+        options = self.compiler(Path(os.environ["MEND_TEST_FAKES"]) / "libclass.so")
+        for version, abi in (("2.5.1", 0), ("2.8.1", 1), ("2.99.1", 1)):
+            options += self.headers(version, abi)
         with zipfile.ZipFile(self.made("one", *options)) as made:
             names = [name for name in made.namelist() if "prebuilt" in name]
         self.assertEqual(names, ["mend/torch/prebuilt/mend_torch_2_8.so"])
         command = (self.folder / "commands").read_text().splitlines()[-1]
         self.assertIn("-DMEND_TORCH=208", command)
-        self.assertIn(f"-isystem {headers.resolve()}/2.8/include", command)
+        self.assertIn(f"-isystem {self.folder}/headers/2.8/include", command)
         self.assertIn("-rpath,$ORIGIN/../../lib", command)
 
     def test_a_class_may_need_pytorch_and_nothing_else_may(self):
         """As in wheels of PyTorch's extensions, its libraries do not count for the tag."""
         asking = self.needs("libc10.so", "C10_1")
-        compiler = self.folder / "compiler"
-        compiler.write_text(
-            "#!/bin/bash\n"
-            'while (($#)); do [[ $1 != -o ]] || target=$2; shift; done\n'
-            f'cp "{asking}" "$target"\n'
-        )
-        compiler.chmod(0o755)
-        headers = self.folder / "2.8"
-        headers.mkdir()
-        (headers / "release.json").write_text('{"version": "2.8.0", "cxx11_abi": 1}')
         plain = self.made("plain")
-        self.assertEqual(
-            self.made("one", "--headers", headers, "--compiler", compiler).name, plain.name
-        )
+        one = self.made("one", *self.headers("2.8.0", 1), *self.compiler(asking))
+        self.assertEqual(one.name, plain.name)
         (self.folder / "one" / plain.name).unlink()
         (self.folder / "one").rmdir()
         words = self.refused(more=[asking])

@@ -9,17 +9,10 @@ import mend
 import mend.cupy
 from cupy.cuda import memory
 from mend import _library
+from simulated import SimulatedTest
 
-MIB = 1 << 20
 
-
-class Real(unittest.TestCase):
-    def setUp(self):
-        self.device = mend.simulate(1 << 30)
-
-    def tearDown(self):
-        self.device.close()
-
+class Real(SimulatedTest):
     def test_both_modes_are_taken(self):
         for mode in ("object", "pooled"):
             mend.cupy.enable(mode)

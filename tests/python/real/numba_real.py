@@ -10,6 +10,7 @@ os.environ["NUMBA_CUDA_MEMORY_MANAGER"] = "mend.numba"
 
 from numba import cuda  # noqa: E402
 from numba.cuda.cudadrv import driver  # noqa: E402
+from simulated import SimulatedTest  # noqa: E402
 
 
 class Context:
@@ -17,17 +18,14 @@ class Context:
         id = 0
 
 
-class Real(unittest.TestCase):
+class Real(SimulatedTest):
     def setUp(self):
-        self.device = mend.simulate(1 << 30)
+        super().setUp()
         self.context = Context()
         driver._memory_manager = None
         driver._ensure_memory_manager()
         self.manager = driver._memory_manager(context=self.context)
         self.manager.initialize()
-
-    def tearDown(self):
-        self.device.close()
 
     def test_the_environment_turns_it_on(self):
         self.assertEqual(type(self.manager).__module__, "mend.numba")

@@ -55,6 +55,8 @@ def _compiled(folder):
 
 
 class Probed(Programs):
+    before = PROBED
+
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()

@@ -10,7 +10,7 @@ from pathlib import Path
 import children
 
 BEGIN = """
-import gc, torch
+import gc, threading, torch
 import mend, mend.torch
 device = mend.simulate(1 << 30)
 MIB = 1 << 20
@@ -19,12 +19,31 @@ VERSION = tuple(map(int, torch.__version__.split(".")[:2]))
 def empty(size):
     return torch.empty(size, dtype=torch.uint8, device="cuda")
 
-def message_of(call):
+def error_of(call, kind=RuntimeError):
     try:
         call()
-    except RuntimeError as error:
-        return str(error)
+    except kind as error:
+        return error
     raise AssertionError("it did not fail")
+
+def message_of(call):
+    return str(error_of(call))
+
+def at_once(*works):  # each in a thread, to the end of all
+    threads = [threading.Thread(target=work) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+def blocks_of(segments=None, in_pools=False, key=None):  # those that live, or a figure of each
+    return [
+        block if key is None else block[key]
+        for segment in (torch.cuda.memory_snapshot() if segments is None else segments)
+        for block in segment["blocks"]
+        if block["state"] == "active_allocated"
+        and (not in_pools or segment["segment_pool_id"] != (0, 0))
+    ]
 
 def fraction():  # None: this version does not tell it
     tell = getattr(torch.cuda, "get_per_process_memory_fraction", None)
@@ -34,41 +53,57 @@ ENABLED = BEGIN + "mend.torch.enable()\n"
 NATIVE = BEGIN + "torch.cuda.init()\n"
 
 
+def add_entry_point(site):
+    """So that PyTorch finds Mend in the folder `site`, where MEND_TORCH asks for it."""
+    info = Path(site) / "libmend-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: libmend\nVersion: 0.1.0\n")
+    entry = "[torch.backends]\nmend = mend.torch:_autoload\n"
+    (info / "entry_points.txt").write_text(entry)
+
+
 EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
 
 
 class Programs(unittest.TestCase):
+    # What a program begins with.
+    before = ENABLED
+
     def prints_what_is_documented(self, name):
         """An example of the documents, run as its first lines say."""
-        kept = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
-        done = subprocess.run(
-            [sys.executable, "-m", "mend.simulate", "--memory=1GiB", EXAMPLES / f"{name}.py"],
-            env=kept,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stdout, (EXAMPLES / f"{name}.txt").read_text(encoding="utf-8"))
+        printed = self.simulates("--memory=1GiB", str(EXAMPLES / f"{name}.py"))
+        self.assertEqual(printed, (EXAMPLES / f"{name}.txt").read_text(encoding="utf-8"))
 
-    def succeeds(self, program, before=ENABLED, **variables):
+    def simulates(self, *arguments, **variables):
+        """What a program prints by `python -m mend.simulate`, alone."""
+        kept = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
+        return self.ends_well(["-m", "mend.simulate", *arguments], {**kept, **variables})
+
+    def ends_well(self, arguments, variables):
+        command = [sys.executable, *arguments]
+        done = subprocess.run(
+            command, env=variables, capture_output=True, text=True, check=False
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def succeeds(self, program, before=None, **variables):
         """In a process of its own, which has imported PyTorch already."""
+        text = (self.before if before is None else before) + textwrap.dedent(program)
 
         def work():
             os.environ.update(variables)
-            exec(before + textwrap.dedent(program), {"__name__": "__main__"})
+            exec(text, {"__name__": "__main__"})
 
         done = children.run(work)
         self.assertEqual((done.status, done.is_late), (0, False), done.log)
         return done.output
 
+    def runs(self, program, **others):
+        """And breaks no rule of the device."""
+        program += "\n            assert device.violations == 0, device.first_violation"
+        return self.succeeds(program, **others)
+
     def succeeds_from_the_start(self, program, before=BEGIN, **variables):
         """In a new interpreter, which imports PyTorch."""
-        done = subprocess.run(
-            [sys.executable, "-c", before + textwrap.dedent(program)],
-            env={**os.environ, **variables},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.ends_well(["-c", before + textwrap.dedent(program)], {**os.environ, **variables})

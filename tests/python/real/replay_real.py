@@ -59,18 +59,6 @@ UNLIMITED_BYTES = 1 << 40
 GRANULE_BYTES = 512
 
 
-class Work(ctypes.Structure):
-    """mend_sim_work: a touch of a range until `finish_ns`."""
-
-    _fields_ = (
-        ("kind", ctypes.c_int),
-        ("address", ctypes.c_uint64),
-        ("size_bytes", ctypes.c_uint64),
-        ("tag", ctypes.c_uint64),
-        ("finish_ns", ctypes.c_uint64),
-    )
-
-
 class Row(typing.NamedTuple):
     is_alloc: bool
     block: str
@@ -151,25 +139,24 @@ def replay(recording, policy, fraction):
     {"failed_at_event": ..., "peak_reserved_bytes": ...} and what rule of the driver was broken
     first."""
     import mend.torch
-    from mend import _library, _standin
 
     if policy == "mend:torch":
         mend.torch.enable()
     torch.cuda.init()
     if fraction < 1:
         torch.cuda.set_per_process_memory_fraction(fraction)
-    simulation = _library.load("mend_sim")
-    simulation.mend_sim_now_ns.restype = ctypes.c_uint64
-    simulation.mend_sim_first_violation.restype = ctypes.c_char_p
-    device = ctypes.c_void_p(_standin.device())
+    device = mend.simulate()
+    device._library.mend_sim_now_ns.restype = ctypes.c_uint64
+
+    def now_ns():
+        return device._library.mend_sim_now_ns(device._sim)
+
     streams = {"0": torch.cuda.default_stream()}
     blocks = {}
     failed_at = None
-    start_ns = simulation.mend_sim_now_ns(device)
+    start_ns = now_ns()
     for event, row in enumerate(recording.rows):
-        now_ns = simulation.mend_sim_now_ns(device) - start_ns
-        left_ns = TICK_NS - now_ns % TICK_NS  # a wait on the host ends at a tick
-        simulation.mend_sim_advance(device, ctypes.c_uint64(left_ns))
+        device.advance(TICK_NS - (now_ns() - start_ns) % TICK_NS)  # a wait on the host ends at one
         if row.is_alloc and row.size == 0 or not row.is_alloc and row.block not in blocks:
             continue  # no allocator is called for a block of 0 bytes
         if row.stream not in streams:
@@ -186,16 +173,13 @@ def replay(recording, policy, fraction):
             block = blocks.pop(row.block)
             if isinstance(block, SharedBlock):
                 block.hand_to(stream)
-            finish_ns = simulation.mend_sim_now_ns(device) + LAG_ROWS * TICK_NS
-            work = Work(0, block.address, granules(block.size), 0, finish_ns)
-            handle = ctypes.c_void_p(stream.cuda_stream)
-            if simulation.mend_sim_launch(device, handle, ctypes.byref(work)):
-                raise RuntimeError("the work that used a block could not be queued")
+            finish_ns = now_ns() + LAG_ROWS * TICK_NS
+            device.launch(stream.cuda_stream, block.address, granules(block.size), finish_ns)
             block.free(stream)
     return {
         "failed_at_event": failed_at,
         "peak_reserved_bytes": torch.cuda.max_memory_reserved(),
-        "violation": simulation.mend_sim_first_violation(device).decode(),
+        "violation": device.first_violation,
     }
 
 

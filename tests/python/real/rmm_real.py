@@ -6,6 +6,7 @@ import mend
 import mend.rmm
 import rmm
 from rmm.pylibrmm.stream import Stream
+from simulated import SimulatedTest
 
 
 class ForeignStream:
@@ -18,13 +19,7 @@ class ForeignStream:
         return (0, self.handle)
 
 
-class Real(unittest.TestCase):
-    def setUp(self):
-        self.device = mend.simulate(1 << 30)
-
-    def tearDown(self):
-        self.device.close()
-
+class Real(SimulatedTest):
     def test_memory_comes_and_goes_in_stream_order(self):
         resource = mend.rmm.resource(0)
         stream = Stream(ForeignStream(self.device.stream()))

@@ -24,7 +24,6 @@ def ends():
     assert committed() == 0, committed()
     return device.ledger()
 """
-BEFORE = ENABLED + GROWING
 
 RACE = """
 side, third = torch.cuda.Stream(), torch.cuda.Stream()
@@ -51,10 +50,7 @@ LATE = 10 ** 8
 
 
 class Growing(Programs):
-    def runs(self, program, before=BEFORE, **variables):
-        """And breaks no rule of the device."""
-        program += "\n            assert device.violations == 0, device.first_violation"
-        return self.succeeds(program, before=before, **variables)
+    before = ENABLED + GROWING
 
     # ---- its length ------------------------------------------------------------------------------
 
@@ -105,16 +101,13 @@ class Growing(Programs):
             grown = GrowingTensor(4 << 30, dtype=torch.uint8, page_bytes=16 * MIB)
             for _ in range(3):
                 grown.grow(800 * MIB)
-                text = message_of(lambda: empty(700 * MIB))
+                message_of(lambda: empty(700 * MIB))
                 grown.shrink(790 * MIB)
                 assert committed() == 16 * MIB
                 activations = empty(700 * MIB)
-                try:
-                    grown.grow(800 * MIB)
-                    raise AssertionError("there was room")
-                except torch.OutOfMemoryError as error:
-                    assert isinstance(error, mend.OutOfMemoryError)
-                    assert error.name == "MEND_ERROR_OUT_OF_MEMORY", error
+                error = error_of(lambda: grown.grow(800 * MIB), torch.OutOfMemoryError)
+                assert isinstance(error, mend.OutOfMemoryError)
+                assert error.name == "MEND_ERROR_OUT_OF_MEMORY", error
                 assert len(grown) == 10 * MIB and committed() == 16 * MIB
                 del activations
                 grown.grow(800 * MIB)  # the same call, later
@@ -196,8 +189,7 @@ class Growing(Programs):
             for i in range(200):
                 made.append(GrowingTensor(1 << 34, dtype=torch.uint8).grow(i * 100_000))
                 if len(made) > 5:
-                    thread = threading.Thread(target=made.pop, args=(i % 5,))
-                    thread.start(), thread.join()
+                    at_once(lambda: made.pop(i % 5))
             made.clear()
             after = ends()
             for name in ("reservations", "address_bytes", "chunks", "mappings"):
@@ -232,7 +224,7 @@ with torch.cuda.stream({shrinks}):
     grown.resize(0)
 print(errors_after({shrinks}) > 0)
 """
-                said = self.succeeds(program, before=BEFORE + RACE)
+                said = self.succeeds(program, before=self.before + RACE)
                 self.assertEqual(said.split(), [str(bool(expected))])
 
     def test_the_end_waits_for_each_stream_that_used_it(self):
@@ -243,7 +235,7 @@ print(errors_after({shrinks}) > 0)
         ):
             with self.subTest(used):
                 program = f"{used}\ndel grown\ngc.collect()\nprint(errors_after(main) > 0)\n"
-                said = self.succeeds(program, before=BEFORE + RACE)
+                said = self.succeeds(program, before=self.before + RACE)
                 self.assertEqual(said.split(), [str(expected)])
 
     def test_graphs_use_it_while_it_grows(self):
@@ -254,11 +246,7 @@ print(errors_after({shrinks}) > 0)
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
                 tensor.copy_(x)
-                try:
-                    grown.grow(10 * MIB)
-                    raise AssertionError("it grew in a capture")
-                except mend.Error as error:
-                    assert error.name == "MEND_ERROR_CAPTURING", error
+                assert error_of(lambda: grown.grow(10 * MIB)).name == "MEND_ERROR_CAPTURING"
             assert len(grown) == MIB
             more = grown.grow(10 * MIB)
             x.copy_(torch.full((MIB,), 7, dtype=torch.uint8))
@@ -314,12 +302,8 @@ print(errors_after({shrinks}) > 0)
             grown.grow(1000)
             mend.torch.sleep()
             with torch.cuda.stream(side):
-                try:
-                    grown.grow(1000)  # on a page that sleeps, which this stream does not know
-                except mend.Error as error:
-                    assert error.name == "MEND_ERROR_ASLEEP", error
-                else:
-                    raise AssertionError("a sleeping page was declared")
+                # On a page that sleeps, which this stream does not know.
+                assert error_of(lambda: grown.grow(1000)).name == "MEND_ERROR_ASLEEP"
                 assert len(grown) == 1000
                 grown.resize(0)  # nothing uses it
                 grown.grow(1000).copy_(numbers(1000))
@@ -347,21 +331,14 @@ print(errors_after({shrinks}) > 0)
 
     def test_what_cannot_be_says_so(self):
         self.runs("""
-            def error_of(call, kind):
-                try:
-                    call()
-                except kind as error:
-                    return str(error)
-                raise AssertionError("it did not fail")
-
             for wrong in (0, (0, 5), (5, 0), -1, 1 << 62):
                 error_of(lambda: GrowingTensor(wrong), ValueError)
             for wrong in ("5", 1.5, (2.0,)):
                 error_of(lambda: GrowingTensor(wrong), TypeError)
-            assert "2^46" in error_of(lambda: GrowingTensor(1 << 50), mend.Error)
-            assert "page" in error_of(lambda: GrowingTensor(5, page_bytes=1000), mend.Error)
+            assert "2^46" in message_of(lambda: GrowingTensor(1 << 50))
+            assert "page" in message_of(lambda: GrowingTensor(5, page_bytes=1000))
             grown = GrowingTensor(10 * MIB, dtype=torch.uint8)
-            text = error_of(lambda: grown.grow(11 * MIB), ValueError)
+            text = str(error_of(lambda: grown.grow(11 * MIB), ValueError))
             assert "the length would be 11534336; it is 0 to 10485760" in text, text
             grown.grow(10 * MIB)
             error_of(lambda: grown.shrink(11 * MIB), ValueError)

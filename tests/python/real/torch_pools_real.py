@@ -34,9 +34,11 @@ def allowed(mib):
 
 
 class Pools(Probed):
+    before = PROBED + POOLS
+
     def is_as_native(self, program):
-        ours = self.succeeds(program, before=PROBED + POOLS)
-        self.assertEqual(ours, self.succeeds(program, before=NATIVE + PROBE + POOLS))
+        natively = self.succeeds(program, before=NATIVE + PROBE + POOLS)
+        self.assertEqual(self.succeeds(program), natively)
 
     # ---- the memory fraction ---------------------------------------------------------------------
 
@@ -78,8 +80,7 @@ class Pools(Probed):
 
     def test_free_memory_of_mends_makes_room_for_a_pool(self):
         """Natively a pool that is in use gets none of what the cache has."""
-        self.succeeds(
-            """
+        self.succeeds("""
             pool = pool_of_own()
             empty(900 * MIB)
             assert fits(200, pool)  # the device has 1 GiB
@@ -92,13 +93,10 @@ class Pools(Probed):
             assert fits(100, pool)
             assert mend.stats()["reserved_bytes"] <= 156 * MIB
             assert torch.cuda.memory_reserved() <= 256 * MIB
-            """,
-            before=PROBED + POOLS,
-        )
+            """)
 
     def test_out_of_memory_tells_of_the_whole_fraction(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             allowed(256)
             inside = empty_in(pool_of_own(), 100)
             told = []
@@ -109,13 +107,10 @@ class Pools(Probed):
             mend.set_limit(200 * MIB)  # the program's own limit, which such pools do not lower
             empty_in(pool_of_own(), 20)
             assert mend.stats()["limit_bytes"] == 200 * MIB
-            """,
-            before=PROBED + POOLS,
-        )
+            """)
 
     def test_an_allocator_of_the_programs_that_asks_mend_is_counted_once(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             from mend import _library
             path = str(_library.path_of("mend_torch"))
             own = torch.cuda.memory.CUDAPluggableAllocator(
@@ -128,9 +123,7 @@ class Pools(Probed):
             del inside, pool
             gc.collect()
             assert fits(250)
-            """,
-            before=PROBED + POOLS,
-        )
+            """)
 
     def test_an_allocator_that_throws_leaves_nothing_counted(self):
         self.is_as_native("""
@@ -151,8 +144,7 @@ class Pools(Probed):
             """)
 
     def test_threads_stay_within_a_fraction(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             allowed(256)
             wrong = []
 
@@ -169,18 +161,12 @@ class Pools(Probed):
 
             # They do not end while one is in use: an assertion of PyTorch's, before 2.15.
             pools = [pool_of_own() for _ in range(4)]
-            threads = [threading.Thread(target=work, args=each) for each in enumerate(pools)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+            at_once(*(lambda each=each: work(*each) for each in enumerate(pools)))
             assert not wrong, wrong
-            del pools, threads
+            del pools
             gc.collect()
             assert fits(250) and not fits(260)
-            """,
-            before=PROBED + POOLS,
-        )
+            """)
 
     # ---- use_on_oom ------------------------------------------------------------------------------
 
@@ -252,8 +238,7 @@ class Pools(Probed):
 
     def test_a_marked_pool_that_another_thread_uses_is_left_alone(self):
         """Natively the request fails with "already recording to mempool_id"."""
-        self.succeeds(
-            """
+        self.succeeds("""
             allowed(256)
             pool = pool_of_own(use_on_oom=True)
             empty_in(pool, 200)
@@ -274,13 +259,10 @@ class Pools(Probed):
             del pool
             gc.collect()
             assert fits(250)
-            """,
-            before=PROBED + POOLS,
-        )
+            """)
 
     def test_marked_pools_come_and_go_while_threads_use_them(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             allowed(256)
             torch.cuda.memory._record_memory_history()  # stacks, for which threads run Python
             held = pool_of_own()
@@ -307,9 +289,7 @@ class Pools(Probed):
             gc.collect()
             torch.cuda.empty_cache()
             assert torch.cuda.memory_reserved() == 0 and fits(250)
-            """,
-            before=PROBED + POOLS,
-        )
+            """)
 
     def test_the_memory_of_a_graph_serves_others_if_its_pool_is_marked(self):
         self.is_as_native("""

@@ -6,8 +6,6 @@ import unittest
 from probes import PROBED, Probed
 from programs import BEGIN
 
-NATIVE_LATER = BEGIN  # not initialized yet
-
 WARNED = """
 import warnings
 
@@ -24,11 +22,12 @@ def configure(text):
 
 
 class Rare(Probed):
+    before = PROBED + WARNED
+
     # ---- addresses and room ----------------------------------------------------------------------
 
     def test_an_allocation_at_an_address(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             tensor = empty(4 * MIB)
             address = tensor.data_ptr()
             del tensor
@@ -45,13 +44,10 @@ class Rare(Probed):
                 probe.probe_drop(address + MIB)
                 assert torch.cuda.memory_allocated() == 0
                 probe.probe_drop(address + MIB)
-            """,
-            before=PROBED,
-        )
+            """)
 
     def test_an_allocation_at_an_address_in_the_pool_of_a_graph(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
                 tensor = empty(4 * MIB)
@@ -62,23 +58,14 @@ class Rare(Probed):
             # Outside of the pool its free memory is nobody's.
             if probe.probe_is_new():
                 assert "OUT_OF_ADDRESSES" in allocate_at(MIB, address + MIB)
-                live = [
-                    block["address"]
-                    for segment in torch.cuda.memory_snapshot()
-                    for block in segment["blocks"]
-                    if segment["segment_pool_id"] != (0, 0)
-                    and block["state"] == "active_allocated"
-                ]
+                live = blocks_of(in_pools=True, key="address")
                 assert live == [address], live
                 probe.probe_drop(address)
-            """,
-            before=PROBED,
-        )
+            """)
 
     def test_the_largest_block_is_what_an_allocation_gets(self):
         """As cuDNN's search asks for it (cacheInfo)."""
-        self.succeeds(
-            """
+        self.succeeds("""
             kept = [empty(size * MIB) for size in (100, 3, 200, 5, 300)]
             del kept[2], kept[0]
             for _ in range(2):
@@ -89,16 +76,13 @@ class Rare(Probed):
                 message_of(lambda: empty(largest + 512))
                 torch.cuda.set_per_process_memory_fraction(0.8)
             assert largest < 600 * MIB, largest
-            """,
-            before=PROBED,
-        )
+            """)
 
     # ---- trackers --------------------------------------------------------------------------------
 
     def test_a_tracker_hears_of_a_pool_and_its_memory_is_pinned(self):
         """As NCCL registers buffers of a MemPool."""
-        self.succeeds(
-            """
+        self.succeeds("""
             probe.probe_track()
             outside = empty(MIB)
             assert heard() == []
@@ -128,14 +112,11 @@ class Rare(Probed):
             assert mend.stats()["pinned_bytes"] == 0
             torch.cuda.empty_cache()
             assert torch.cuda.memory_reserved() <= 16 * MIB
-            """,
-            before=PROBED,
-        )
+            """)
 
     def test_what_a_tracker_hears_does_not_overlap(self):
         """NCCL refuses an address that it has, and does not find one that it has not heard of."""
-        self.succeeds(
-            """
+        self.succeeds("""
             import random
             probe.probe_track()
             random.seed(1)
@@ -188,9 +169,7 @@ class Rare(Probed):
                     assert what == "ended" and segments.pop(address) == size
                 assert segments == {}, segments
                 assert mend.stats()["pinned_bytes"] == 0
-            """,
-            before=PROBED,
-        )
+            """)
 
     # ---- memory that cannot be shared ------------------------------------------------------------
 
@@ -234,105 +213,89 @@ class Rare(Probed):
             torch.cuda.empty_cache()
             empty(256 * MIB)
             for wrong in (-0.1, 1.1):
-                try:
-                    torch.cuda.set_per_process_memory_fraction(wrong)
-                except (ValueError, RuntimeError):
-                    continue
-                raise AssertionError(wrong)
+                set_fraction = torch.cuda.set_per_process_memory_fraction
+                error_of(lambda: set_fraction(wrong), (ValueError, RuntimeError))
             """)
 
     def test_a_rejection_is_observed(self):
         """Of a request above the fraction, where the program asks for that setting."""
-        self.succeeds(
-            WARNED
-            + """
-if probe.probe_is_new():
-    probe.probe_observe_rejections()
-    oom = []
-    torch._C._cuda_attach_out_of_memory_observer(lambda *event: oom.append(event))
-    torch.cuda.set_per_process_memory_fraction(0.25)
-    kept = empty(100 * MIB)
-    assert "Tried to allocate 300.00 MiB" in message_of(lambda: empty(300 * MIB))
-    assert heard() == [] and len(oom) == 1, oom
-    assert warned(lambda: configure("throw_on_cudamalloc_oom:True")) == []
-    text = message_of(lambda: empty(300 * MIB))
-    assert "preemptively rejected" in text and str(300 * MIB) in text, text
-    events = heard()
-    assert events == [("rejected", 0, 300 * MIB, 100 * MIB, 256 * MIB)], events
-    assert torch.cuda.memory_stats()["num_oom_rejections"] == 1
-    assert torch.cuda.memory_allocated() == 100 * MIB
-    torch.cuda.reset_accumulated_memory_stats()
-    assert torch.cuda.memory_stats()["num_oom_rejections"] == 0
-    torch.cuda.set_per_process_memory_fraction(1.0)
-    assert "Tried to allocate 2.00 GiB" in message_of(lambda: empty(2 << 30))
-    assert heard() == []
-""",
-            before=PROBED,
-        )
+        self.succeeds("""
+            if probe.probe_is_new():
+                probe.probe_observe_rejections()
+                oom = []
+                torch._C._cuda_attach_out_of_memory_observer(lambda *event: oom.append(event))
+                torch.cuda.set_per_process_memory_fraction(0.25)
+                kept = empty(100 * MIB)
+                assert "Tried to allocate 300.00 MiB" in message_of(lambda: empty(300 * MIB))
+                assert heard() == [] and len(oom) == 1, oom
+                assert warned(lambda: configure("throw_on_cudamalloc_oom:True")) == []
+                text = message_of(lambda: empty(300 * MIB))
+                assert "preemptively rejected" in text and str(300 * MIB) in text, text
+                events = heard()
+                assert events == [("rejected", 0, 300 * MIB, 100 * MIB, 256 * MIB)], events
+                assert torch.cuda.memory_stats()["num_oom_rejections"] == 1
+                assert torch.cuda.memory_allocated() == 100 * MIB
+                torch.cuda.reset_accumulated_memory_stats()
+                assert torch.cuda.memory_stats()["num_oom_rejections"] == 0
+                torch.cuda.set_per_process_memory_fraction(1.0)
+                assert "Tried to allocate 2.00 GiB" in message_of(lambda: empty(2 << 30))
+                assert heard() == []
+            """)
 
     # ---- settings --------------------------------------------------------------------------------
 
     def test_settings_without_effect_are_named_once(self):
-        self.succeeds(
-            WARNED
-            + """
-empty(1)
-assert warned(lambda: configure("roundup_power2_divisions:4")) == []
-assert warned(torch.cuda.memory_stats) == []
-before = torch.cuda.memory_allocated()
-other = empty(5 * MIB + 1)
-assert torch.cuda.memory_allocated() - before == 6 * MIB
-configure("max_split_size_mb:100,garbage_collection_threshold:0.6")
-(text,) = warned(torch.cuda.memory_stats)
-names = "the program has set max_split_size_mb, garbage_collection_threshold, which has no effect"
-assert names in text and "MEND_CONF" in text, text
-configure("max_split_size_mb:200,garbage_collection_threshold:0.5")
-assert warned(torch.cuda.empty_cache) == []
-configure("expandable_segments:False")
-(text,) = warned(torch.cuda.empty_cache)
-assert "expandable_segments" in text and "max_split" not in text, text
-configure("max_split_size_mb:300")
-(text,) = warned(lambda: message_of(lambda: empty(2 << 30)))
-assert "max_split_size_mb" in text, text
-"""
-        )
+        self.succeeds("""
+            empty(1)
+            assert warned(lambda: configure("roundup_power2_divisions:4")) == []
+            assert warned(torch.cuda.memory_stats) == []
+            configure("max_split_size_mb:100,garbage_collection_threshold:0.6")
+            (text,) = warned(torch.cuda.memory_stats)
+            names = "set max_split_size_mb, garbage_collection_threshold, which has no effect"
+            assert names in text and "MEND_CONF" in text, text
+            configure("max_split_size_mb:200,garbage_collection_threshold:0.5")
+            assert warned(torch.cuda.empty_cache) == []
+            configure("expandable_segments:False")
+            (text,) = warned(torch.cuda.empty_cache)
+            assert "expandable_segments" in text and "max_split" not in text, text
+            configure("max_split_size_mb:300")
+            (text,) = warned(lambda: message_of(lambda: empty(2 << 30)))
+            assert "max_split_size_mb" in text, text
+            """)
 
     def test_settings_of_the_environment_are_named_at_enable_alone(self):
         self.succeeds_from_the_start(
-            WARNED
-            + """
-(text,) = warned(mend.torch.enable)
-assert "max_split_size_mb in PYTORCH_CUDA_ALLOC_CONF has no effect" in text, text
-assert warned(lambda: empty(1)) == []
-assert warned(torch.cuda.empty_cache) == []
-""",
+            """
+            (text,) = warned(mend.torch.enable)
+            assert "max_split_size_mb in PYTORCH_CUDA_ALLOC_CONF has no effect" in text, text
+            assert warned(lambda: empty(1)) == []
+            assert warned(torch.cuda.empty_cache) == []
+            """,
+            before=BEGIN + WARNED,
             PYTORCH_CUDA_ALLOC_CONF="max_split_size_mb:100",
         )
 
     def test_a_fraction_in_the_settings(self):
         """Read at the first use of a device, as PyTorch's own allocator does (from 2.10)."""
-        tried = (
-            WARNED
-            + """
-def fits(mib):
-    try:
-        return empty(mib * MIB) is not None
-    except torch.OutOfMemoryError:
-        return False
+        tried = """
+            def fits(mib):
+                try:
+                    return empty(mib * MIB) is not None
+                except torch.OutOfMemoryError:
+                    return False
 
-is_there = VERSION >= (2, 10)
-if is_there and WHEN == "before":
-    configure("per_process_memory_fraction:0.25")
-empty(1)
-if is_there and WHEN == "after":
-    configure("per_process_memory_fraction:0.25")
-print(fits(300), fits(200), fraction())
-"""
-        )
+            is_there = VERSION >= (2, 10)
+            if is_there and WHEN == "before":
+                configure("per_process_memory_fraction:0.25")
+            empty(1)
+            if is_there and WHEN == "after":
+                configure("per_process_memory_fraction:0.25")
+            print(fits(300), fits(200), fraction())
+        """
         for when in ("before", "after"):
-            program = f"WHEN = {when!r}\n" + tried
-            ours = self.succeeds(program)
-            self.assertEqual(ours, self.succeeds(program, before=NATIVE_LATER))
+            program = tried.replace("WHEN", repr(when))
+            natively = self.succeeds(program, before=BEGIN + WARNED)
+            self.assertEqual(self.succeeds(program), natively)
 
     # ---- what people read ------------------------------------------------------------------------
 

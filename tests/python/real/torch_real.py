@@ -2,7 +2,6 @@
 simulated device. Run by real.py, by way of `python -m mend.simulate`, so nothing is computed."""
 
 import os
-import subprocess
 import sys
 import tempfile
 import textwrap
@@ -10,7 +9,7 @@ import unittest
 from pathlib import Path
 
 import torch  # imported once: each test runs in a process forked from this one
-from programs import NATIVE, Programs
+from programs import NATIVE, Programs, add_entry_point
 
 SHARING = """
 import torch, mend, mend.torch
@@ -50,17 +49,6 @@ class Real(Programs):
             assert mend.stats()["live_blocks"] == 0
             """)
 
-    def test_out_of_memory(self):
-        self.succeeds("""
-            for _ in range(2):
-                try:
-                    empty(2 << 30)
-                except torch.OutOfMemoryError as error:
-                    assert str(error).startswith("CUDA out of memory. "), error
-                    assert "Tried to allocate 2.00 GiB. GPU 0 has" in str(error), error
-                assert empty(MIB).data_ptr() != 0
-            """)
-
     def test_out_of_memory_is_told_and_tried_again(self):
         """Observers hear of it without a lock; programs that shrink their batch go on."""
         self.succeeds("""
@@ -68,16 +56,14 @@ class Real(Programs):
             torch._C._cuda_attach_out_of_memory_observer(
                 lambda *event: heard.append((event, torch.cuda.memory_allocated()))
             )
-            size = 4 << 30
-            while True:
-                try:
-                    tensor = empty(size)
-                    break
-                except torch.OutOfMemoryError as error:
-                    assert "is allocated by PyTorch, and" in str(error), error
-                    assert " Mend: " in str(error), error
-                size //= 2
-            assert size == 1 << 30, size
+            for size in (4 << 30, 2 << 30):
+                text = str(error_of(lambda: empty(size), torch.OutOfMemoryError))
+                assert text.startswith("CUDA out of memory. Tried to allocate "), text
+                assert f" {size >> 30}.00 GiB. GPU 0 has" in text, text
+                assert "is allocated by PyTorch, and" in text and " Mend: " in text, text
+                assert empty(MIB).data_ptr() != 0
+            torch.cuda.empty_cache()
+            tensor = empty(1 << 30)
             assert [event[1] for event, _ in heard] == [4 << 30, 2 << 30], heard
             assert torch.cuda.memory_stats()["num_ooms"] == 2
             for many in (1 << 60, 1 << 61):
@@ -189,21 +175,10 @@ class Real(Programs):
                 for name in ("allocated", "requested")
             )
             assert (rounded, requested) == (6 * MIB, 5 * MIB + 1), (rounded, requested)
-            sizes = [
-                block["requested_size"]
-                for segment in torch.cuda.memory_snapshot()
-                for block in segment["blocks"]
-            ]
+            sizes = blocks_of(key="requested_size")
             assert 5 * MIB + 1 in sizes, sizes
             del other
             assert torch.cuda.memory_stats()["requested_bytes.all.current"] == MIB
-            """)
-
-    def test_the_largest_block_is_known(self):
-        """As cuDNN's search for the fastest algorithm asks for it."""
-        self.succeeds("""
-            torch.backends.cudnn.benchmark = True
-            assert torch.backends.cudnn.benchmark
             """)
 
     # ---- graphs and pools ------------------------------------------------------------------------
@@ -222,12 +197,7 @@ class Real(Programs):
             assert not {tensor.data_ptr() for tensor in others} & set(addresses)
             graph.replay()
             torch.cuda.synchronize()
-            live = [
-                block["address"]
-                for segment in torch.cuda.memory_snapshot()
-                for block in segment["blocks"]
-                if segment["segment_pool_id"] != (0, 0) and block["state"] == "active_allocated"
-            ]
+            live = blocks_of(in_pools=True, key="address")
             assert live == [addresses[1]], (live, addresses)
             del graph, outer, others
             gc.collect()
@@ -253,14 +223,12 @@ class Real(Programs):
 
     def test_an_abandoned_capture(self):
         self.succeeds("""
+            import contextlib
             for _ in range(3):
                 graph = torch.cuda.CUDAGraph()
-                try:
-                    with torch.cuda.graph(graph):
-                        kept = empty(MIB)
-                        raise ValueError
-                except ValueError:
-                    pass
+                with contextlib.suppress(ValueError), torch.cuda.graph(graph):
+                    kept = empty(MIB)
+                    raise ValueError
                 del graph
                 gc.collect()
             tensor = empty(500 * MIB)
@@ -338,19 +306,10 @@ class Real(Programs):
             assert actions[0] == "segment_map", actions
             frames = str(snapshot["device_traces"][0][actions.index("alloc")]["frames"])
             assert "named_function" in frames, frames
-            (block,) = [
-                block
-                for segment in snapshot["segments"]
-                for block in segment["blocks"]
-                if block["state"] == "active_allocated"
-            ]
+            (block,) = blocks_of(snapshot["segments"])
             assert block["address"] == kept.data_ptr() and "named_function" in str(block["frames"])
             total = sum(segment["total_size"] for segment in snapshot["segments"])
             assert total == torch.cuda.memory_reserved(), total
-            from torch.cuda import _memory_viz
-            for picture in (_memory_viz.trace_plot, _memory_viz.segment_plot):
-                assert len(picture(snapshot)) > 1000
-            assert "Device 0" in _memory_viz.trace(snapshot)
             torch.cuda.memory._record_memory_history(enabled=None)
             assert not torch.cuda.memory._snapshot()["device_traces"][0]
             """)
@@ -396,28 +355,16 @@ class Real(Programs):
             for index in range(2):
                 assert torch.cuda.memory_allocated(index) == 1024
         """
-        done = subprocess.run(
-            [sys.executable, "-m", "mend.simulate", "--devices", "2", "-c"]
-            + ["import torch, mend.torch\n" + textwrap.dedent(program)],
-            capture_output=True,
-            text=True,
-            check=False,
+        self.simulates(
+            "--devices", "2", "-c", "import torch, mend.torch\n" + textwrap.dedent(program)
         )
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def sends_a_tensor_by(self, kind, *options, **variables):
         with tempfile.TemporaryDirectory() as folder:
             program = Path(folder) / "program.py"
-            program.write_text(textwrap.dedent(SHARING))
-            done = subprocess.run(
-                [sys.executable, "-m", "mend.simulate", *options, str(program)],
-                capture_output=True,
-                text=True,
-                check=False,
-                env={**os.environ, **variables},
-            )
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertEqual(done.stdout.split(), ["True", "0", kind], done.stdout)
+            program.write_text(SHARING)
+            printed = self.simulates(*options, str(program), **variables)
+        self.assertEqual(printed.split(), ["True", "0", kind])
 
     def test_tensors_go_to_other_processes(self):
         self.sends_a_tensor_by("m", "--fabric")
@@ -437,10 +384,7 @@ class Real(Programs):
                 tensor = empty(3 * MIB)
                 with mend.torch.pool() as same:
                     assert same is pool
-                try:
-                    empty(2 << 30)
-                except torch.OutOfMemoryError as error:
-                    assert "Tried to allocate 2.00 GiB" in str(error)
+                assert "Tried to allocate 2.00 GiB" in message_of(lambda: empty(2 << 30))
                 again = empty(3 * MIB)
             assert mend.stats()["live_bytes"] == 20 * MIB
             assert torch.cuda.memory_allocated() == 6 * MIB
@@ -469,11 +413,7 @@ class Real(Programs):
 
     def test_the_entry_point(self):
         with tempfile.TemporaryDirectory() as site:
-            info = Path(site) / "mend-0.1.0.dist-info"
-            info.mkdir()
-            (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mend\nVersion: 0.1.0\n")
-            entry = "[torch.backends]\nmend = mend.torch:_autoload\n"
-            (info / "entry_points.txt").write_text(entry)
+            add_entry_point(site)
             path = f"{site}{os.pathsep}{os.environ['PYTHONPATH']}"
             self.succeeds_from_the_start(
                 "assert mend.torch.is_enabled(); empty(1)", MEND_TORCH="1", PYTHONPATH=path

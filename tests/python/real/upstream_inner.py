@@ -30,22 +30,16 @@ FOREIGN_BYTES = 512 << 20  # what a context takes of a real GPU
 # ---- in the process of a test --------------------------------------------------------------------
 
 
-class Device:
-    """What the simulated device says of the program's use of it."""
+def simulated_device():
+    """What says how the program used it; a part of each device is a context's, as of a real GPU."""
+    import mend
+    from mend import _standin
 
-    def __init__(self):
-        from mend import _library, _standin
-
-        self.library = _library.load("mend_sim")
-        self.library.mend_sim_first_violation.restype = ctypes.c_char_p
-        self.device = ctypes.c_void_p(_standin.device())
-        for index in range(_standin.device_count()):
-            self.library.mend_sim_set_foreign_bytes(
-                self.device, index, ctypes.c_uint64(FOREIGN_BYTES)
-            )
-
-    def first_violation(self):
-        return (self.library.mend_sim_first_violation(self.device) or b"").decode()
+    device = mend.simulate()
+    for index in range(_standin.device_count()):
+        foreign_bytes = ctypes.c_uint64(FOREIGN_BYTES)
+        device._library.mend_sim_set_foreign_bytes(device._sim, index, foreign_bytes)
+    return device
 
 
 def load(options, code):
@@ -114,13 +108,13 @@ def last_error_of(text):
 
 
 def run_test(options, code, name):
-    device = Device()
+    device = simulated_device()
     module = load(options, code)
     case, method = name.split(".")
     result = unittest.TestResult()
     with computed_by_host(options) as values:
         unittest.TestSuite([getattr(module, case)(method)]).run(result)
-    answer = {"status": "pass", "message": "", "violation": device.first_violation()[:300]}
+    answer = {"status": "pass", "message": "", "violation": device.first_violation[:300]}
     bad = result.errors + result.failures
     if bad:
         answer["status"] = "error" if result.errors else "fail"

@@ -21,6 +21,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from programs import add_entry_point
+
 HERE = Path(__file__).resolve().parent
 ALLOCATORS = ("native", "expandable", "mend")
 MEMORY = "8GiB"
@@ -58,15 +60,6 @@ def environment(options, allocator, scratch):
         "OMP_NUM_THREADS": "1",  # the operators are small: threads would wait for each other
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-
-
-def add_entry_point(scratch):
-    """So that PyTorch finds Mend in the processes that tests start."""
-    info = Path(scratch) / "libmend-0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: libmend\nVersion: 0\n")
-    entry = "[torch.backends]\nmend = mend.torch:_autoload\n"
-    (info / "entry_points.txt").write_text(entry)
 
 
 def run(options, allocator, scratch, *arguments):
