@@ -8,7 +8,7 @@
 #define MEND_TESTS_SUPPORT_HAND_HEAP_H
 
 #include "layout/layout.h"
-#include "tests/support/rig.h"
+#include "tests/support/kit.h"
 
 #define HAND_PAGE  (64 * MEND_KIB)
 #define HAND_START MEND_GIB
@@ -35,7 +35,7 @@ void hand_open_as(hand_heap *h, const char *text);
 
 /* A case with a heap that is laid out so. */
 #define HAND_TEST(suite, name, text)                                                               \
-    RIG_TEST(suite, name, hand_heap, h, (hand_open_as(h, text), true), hand_close(h))
+    KIT_CASE(suite, name, hand_heap, h, (hand_open_as(h, text), true), hand_close(h))
 
 /* The spans and the runs are these, as the texts below. */
 #define hand_expect(h, spans, runs)                                                                \

@@ -20,13 +20,15 @@ typedef struct kit_line {
 #define KIT_LINE ((kit_line){__FILE__, __LINE__})
 
 /*
- * A case in a world of its own, `w`, as kit_open_default or an expression opens it, and kit_close
- * closes it (the last one: that ends the pool itself, or loses it); or in a rig of a type, `r`,
- * that has such a world `w`, or none.
+ * A case in a world of its own, `w`, as kit_open_default or an expression opens it, or as
+ * kit_open_set does, and kit_close closes it (the last one: that ends the pool itself, or loses
+ * it); or in a rig of a type, `r`, that has such a world `w`, or none. A file names its own rig in
+ * a macro of its own.
  */
 #define KIT_TEST(suite, name) KIT_TEST_IN(suite, name, kit_open_default(w))
 #define KIT_TEST_IN(suite, name, opening)                                                          \
     KIT_CASE(suite, name, mend_world, w, opening, kit_close(w))
+#define KIT_SET_TEST(suite, name, ...) KIT_TEST_IN(suite, name, kit_open_set(w, __VA_ARGS__))
 #define KIT_LAST_TEST(suite, name, opening)                                                        \
     KIT_CASE(suite, name, mend_world, w, opening, mend_sim_destroy(w->sim))
 #define KIT_BARE_TEST(suite, name, type, opening, closing)                                         \

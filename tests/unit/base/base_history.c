@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/rig.h"
+#include "tests/support/kit.h"
 
 enum { MOST = 16 };
 
@@ -57,48 +57,6 @@ static void clear(ring *r)
     free(mend_history_exchange(&r->history, NULL, 0));
 }
 
-#define RING_TEST(suite, name, capacity)                                                           \
-    RIG_TEST(suite, name, ring, r, open_ring(r, capacity), clear(r))
-
-RING_TEST(base_history, is_off_until_it_has_room, 0)
-{
-    put(&r->history, 1, 5);
-    put(NULL, 1, 5);
-    EXPECT_U64_EQ(0, r->clock);
-    expect_events(&r->history, &r->cursor, 1, 0);
-}
-
-RING_TEST(base_history, readers_have_their_own_places, 8)
-{
-    uint64_t second = 0;
-    put(&r->history, 1, 3);
-    expect_events(&r->history, &r->cursor, 1, 3);
-    put(&r->history, 4, 2);
-    expect_events(&r->history, &r->cursor, 4, 2);
-    expect_events(&r->history, &second, 1, 5);
-    expect_events(&r->history, &r->cursor, 6, 0);
-    EXPECT_U64_EQ(0, mend_history_lost(&r->history));
-}
-
-RING_TEST(base_history, a_reader_takes_as_many_as_it_has_room_for, 8)
-{
-    mend_history_event events[2];
-    put(&r->history, 1, 5);
-    EXPECT_U64_EQ(2, mend_history_copy(&r->history, &r->cursor, events, sizeof(*events), 2));
-    EXPECT_U64_EQ(3, r->cursor);
-    EXPECT_U64_EQ(0, mend_history_copy(&r->history, &r->cursor, NULL, sizeof(*events), 0));
-    expect_events(&r->history, &r->cursor, 3, 3);
-}
-
-RING_TEST(base_history, what_is_overwritten_is_a_gap, 4)
-{
-    put(&r->history, 1, 2);
-    expect_events(&r->history, &r->cursor, 1, 2);
-    put(&r->history, 3, 7);
-    expect_events(&r->history, &r->cursor, 6, 4);
-    EXPECT_U64_EQ(5, mend_history_lost(&r->history));
-}
-
 MEND_TEST(base_history, another_capacity_keeps_the_newest)
 {
     static const uint64_t capacities[] = {1, 3, 5, 7, 12};
@@ -114,18 +72,6 @@ MEND_TEST(base_history, another_capacity_keeps_the_newest)
         expect_events(&r.history, &r.cursor, 9, 1);
         clear(&r);
     }
-}
-
-RING_TEST(base_history, numbers_go_on_over_a_stop, 4)
-{
-    put(&r->history, 1, 3);
-    clear(r);
-    EXPECT_U64_EQ(3, mend_history_lost(&r->history));
-    expect_events(&r->history, &r->cursor, 4, 0);
-    r->cursor = 2;
-    free(mend_history_exchange(&r->history, mend_history_make(4), 4));
-    put(&r->history, 4, 2);
-    expect_events(&r->history, &r->cursor, 4, 2);
 }
 
 MEND_TEST(base_history, more_than_there_can_be_is_refused)

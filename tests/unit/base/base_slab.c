@@ -6,7 +6,7 @@
 
 #include "base/align.h"
 #include "tests/support/host_memory.h"
-#include "tests/support/rig.h"
+#include "tests/support/kit.h"
 
 enum { OBJECT_BYTES = 40, MOST = 400, STEPS = 4000 };
 
@@ -21,30 +21,8 @@ static bool all_bytes_are(const unsigned char *object, unsigned char value)
 }
 
 #define SLAB_TEST(suite, name, object_bytes)                                                       \
-    RIG_TEST(suite, name, mend_slab, slab, (mend_slab_init(slab, object_bytes), true),             \
+    KIT_CASE(suite, name, mend_slab, slab, (mend_slab_init(slab, object_bytes), true),             \
              mend_slab_clear(slab))
-
-SLAB_TEST(base_slab, gives_what_was_reserved_without_asking_the_host, OBJECT_BYTES)
-{
-    ASSERT_TRUE(mend_slab_reserve(slab, MOST));
-    EXPECT_TRUE(slab->free_count >= MOST);
-    mend_test_watch_host_memory(true);
-    mend_test_fail_host_memory_after(0, UINT64_MAX);
-    void *objects[MOST];
-    for (size_t i = 0; i < MOST; i++) {
-        objects[i] = mend_slab_take(slab);
-    }
-    bool kept = mend_slab_reserve(slab, slab->free_count);
-    mend_test_heal_host_memory();
-    mend_test_watch_host_memory(false);
-    EXPECT_TRUE(kept);
-    EXPECT_U64_EQ(0, mend_test_failed_host_allocations());
-    EXPECT_U64_EQ(MOST, slab->used_count);
-    for (size_t i = 0; i < MOST; i++) {
-        mend_slab_give(slab, objects[i]);
-    }
-    EXPECT_U64_EQ(0, slab->used_count);
-}
 
 SLAB_TEST(base_slab, is_unchanged_when_the_host_has_no_memory, OBJECT_BYTES)
 {
@@ -86,16 +64,6 @@ MEND_TEST(base_slab, objects_share_no_byte)
     mend_slab_clear(&slab);
     EXPECT_U64_EQ(0, slab.free_count);
     EXPECT_U64_EQ(0, slab.used_count);
-}
-
-SLAB_TEST(base_slab, holds_objects_smaller_than_a_pointer, 1)
-{
-    ASSERT_TRUE(mend_slab_reserve(slab, 2));
-    char *a = mend_slab_take(slab);
-    char *b = mend_slab_take(slab);
-    EXPECT_TRUE(a != b);
-    mend_slab_give(slab, a);
-    mend_slab_give(slab, b);
 }
 
 SLAB_TEST(base_slab, what_is_promised_is_left_when_others_took_theirs, 32)

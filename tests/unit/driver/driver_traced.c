@@ -24,7 +24,7 @@ static void close_world(traced_world *w)
 }
 
 #define TRACED_TEST(suite, name)                                                                   \
-    RIG_TEST(suite, name, traced_world, w, open_world(w), close_world(w))
+    KIT_CASE(suite, name, traced_world, w, open_world(w), close_world(w))
 
 static mend_driver_counters counters_of(traced_world *w)
 {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "driver/forward.h"
-#include "tests/support/rig.h"
+#include "tests/support/kit.h"
 
 /* An inner driver that answers what the test says, and notes each call and whether the lock was
  * free then. */
@@ -131,7 +131,7 @@ static void recorder_close(recorder *r)
 }
 
 #define UNLOCKING_TEST(suite, name)                                                                \
-    RIG_TEST(suite, name, recorder, r, recorder_open(r), recorder_close(r))
+    KIT_CASE(suite, name, recorder, r, recorder_open(r), recorder_close(r))
 
 UNLOCKING_TEST(heap_unlocking, long_calls_let_go_of_the_lock_and_others_keep_it)
 {

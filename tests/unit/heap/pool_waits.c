@@ -116,20 +116,6 @@ WAITING_TEST(pool_waits, a_stream_that_is_captured_is_not_made_to_wait)
     EXPECT_OK(mend_sim_end_capture(w->sim, captured, NULL));
 }
 
-/* A handle that comes back without mend_forget_stream is taken for a stream of other work. */
-WAITING_TEST(pool_waits, a_stream_destroyed_without_a_word_still_protects_its_memory)
-{
-    mend_stream gone = kit_stream(w);
-    kit_leave_in_flight(w, BLOCK_BYTES, gone, 1000, gone);
-    EXPECT_OK(mend_sim_stream_destroy(w->sim, gone));
-    mend_stream later = kit_stream(w);
-    if (later == gone) {
-        kit_alloc_used(w, BLOCK_BYTES, NULL, 10);
-    }
-    EXPECT_TRUE(later == gone);
-    kit_end_stream(w, later);
-}
-
 WAITING_TEST(pool_waits, trim_holds_what_was_freed_without_a_stream)
 {
     mend_stream stream = S(2);

@@ -4,21 +4,6 @@
 #define HOST_RIG_TEST(suite, name)                                                                 \
     KIT_RIG_TEST(suite, name, host_rig, host_rig_open(r), host_rig_close(r))
 
-HOST_TEST(pool_host, a_block_goes_to_the_host_when_the_device_is_full)
-{
-    kit_expect_none(w, 3 * MEND_MIB, S(0), "");
-    host_rig_overflow(r, 3 * MEND_MIB);
-    EXPECT_TRUE(host_rig_is_on_host(r, r->there));
-    EXPECT_INT_EQ(0, host_rig_count_on_host(r));
-    mend_stats stats = mend_world_stats(w);
-    EXPECT_FIELDS(stats, placed_on_host, 1, host_bytes, 3 * MEND_MIB);
-    EXPECT_FIELDS(stats, host_live_bytes, 3 * MEND_MIB, reserved_bytes, HOST_DEVICE);
-    EXPECT_U64_EQ(HOST_DEVICE + 3 * MEND_MIB, stats.live_bytes);
-    EXPECT_LEDGER(w, host_chunk_bytes, 3 * MEND_MIB);
-    kit_release(w, r->there, 3 * MEND_MIB, S(0));
-    r->there = NULL;
-}
-
 HOST_RIG_TEST(pool_host, memory_of_the_device_comes_first)
 {
     mend_set_host_allowed(1);
@@ -57,21 +42,6 @@ HOST_TEST(pool_host, each_block_has_memory_of_its_own)
     }
 }
 
-HOST_TEST(pool_host, memory_stays_while_the_gpu_uses_it)
-{
-    host_rig_overflow(r, MEND_MIB);
-    kit_use(w, S(0), r->there, MEND_MIB, 5000000);
-    kit_free(w, r->there, S(0));
-    r->there = NULL;
-    EXPECT_STATS(w, host_bytes, MEND_MIB, host_live_bytes, 0);
-    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, NULL));
-    EXPECT_LEDGER(w, host_chunk_bytes, MEND_MIB);
-    EXPECT_TRUE(mend_world_check(w));
-    mend_sim_advance(w->sim, 10000000);
-    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, NULL));
-    EXPECT_LEDGER(w, host_chunk_bytes, 0);
-}
-
 HOST_TEST(pool_host, the_limit_of_the_host_holds)
 {
     void *there[2];
@@ -87,18 +57,6 @@ HOST_TEST(pool_host, the_limit_of_the_host_holds)
     mend_set_host_allowed(0);
     kit_release(w, there[0], HOST_LIMIT - 2 * MEND_MIB, S(0));
     kit_release(w, there[1], 2 * MEND_MIB, S(0));
-}
-
-HOST_TEST(pool_host, other_streams_use_the_block)
-{
-    host_rig_overflow(r, MEND_MIB);
-    mend_sim_advance(w->sim, 1000000);
-    kit_verify_until(w, S(1), r->there, MEND_MIB, 9000000);
-    EXPECT_OK(mend_record_stream(w->pool, r->there, S(1)));
-    kit_free(w, r->there, S(0));
-    r->there = NULL;
-    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, NULL));
-    EXPECT_LEDGER(w, host_chunk_bytes, MEND_MIB);
 }
 
 HOST_TEST(pool_host, a_pinned_block_is_in_place)
@@ -120,17 +78,6 @@ HOST_TEST(pool_host, a_pinned_block_is_in_place)
     r->there = NULL;
     kit_expect_none(w, HOST_DEVICE, S(0), ""); /* a search ends what is left */
     EXPECT_STATS(w, host_bytes, 0);
-}
-
-KIT_RIG_TEST(pool_host, the_pool_ends_with_blocks_there, host_rig, host_rig_open(r), (void)0)
-{
-    host_rig_fill(r);
-    host_rig_overflow(r, MEND_MIB);
-    mend_sim_advance(w->sim, 1000000);
-    EXPECT_OK(mend_pool_destroy(w->pool));
-    EXPECT_LEDGER(w, host_chunks, 0, mappings, 0);
-    EXPECT_STR_EQ("", mend_sim_first_violation(w->sim));
-    mend_sim_destroy(w->sim);
 }
 
 HOST_TEST(pool_host, groups_and_captures_stay_on_the_device)

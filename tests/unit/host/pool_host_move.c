@@ -48,19 +48,6 @@ HOST_TEST(pool_host_move, what_overflowed_comes_back_when_there_is_room)
     r->there = NULL;
 }
 
-/* Room that blocks left behind serves others, also in the middle of larger ones. */
-HOST_TEST(pool_host_move, the_device_has_room_for_others_meanwhile)
-{
-    EXPECT_OK(mend_move_to_host(w->pool, &one, 1, NULL));
-    void *large = kit_alloc_written(w, 4 * HOST_BLOCK, S(1));
-    EXPECT_TRUE(!host_rig_is_on_host(r, large));
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_move_to_device(w->pool, NULL, 0, NULL));
-    EXPECT_INT_EQ(4, host_rig_count_on_host(r));
-    kit_release(w, large, 4 * HOST_BLOCK, S(1));
-    EXPECT_OK(mend_move_to_device(w->pool, NULL, 0, NULL));
-    EXPECT_INT_EQ(0, host_rig_count_on_host(r));
-}
-
 HOST_RIG_TEST(pool_host_move, blocks_that_share_a_chunk_move_together, host_rig_open(r))
 {
     void *pair[2];
@@ -84,19 +71,6 @@ HOST_RIG_TEST(pool_host_move, blocks_that_share_a_chunk_move_together, host_rig_
     EXPECT_STATS(w, reserved_bytes, MEND_MIB);
     kit_release(w, again, MEND_MIB / 4, S(0));
     kit_release(w, pair[1], MEND_MIB / 4, S(0));
-}
-
-HOST_TEST(pool_host_move, a_graph_replays_from_the_host)
-{
-    kit_begin_capture(w, S(0));
-    kit_write(w, S(0), r->blocks[0], HOST_BLOCK);
-    mend_sim_graph *graph = kit_end_capture(w, S(0));
-    EXPECT_OK(mend_move_to_host(w->pool, NULL, 0, NULL));
-    EXPECT_INT_EQ(HOST_BLOCKS, host_rig_count_on_host(r));
-    kit_launch_graph(w, graph, S(0));
-    EXPECT_OK(mend_move_to_device(w->pool, NULL, 0, NULL));
-    kit_launch_graph(w, graph, S(0));
-    mend_sim_graph_destroy(w->sim, graph);
 }
 
 HOST_TEST(pool_host_move, the_limit_of_the_host_bounds_a_move)
@@ -125,18 +99,6 @@ HOST_TEST(pool_host_move, sleep_and_moves_pass_by_each_other)
     kit_verify(w, S(0), r->blocks[0], HOST_BLOCK);
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     EXPECT_INT_EQ(4, host_rig_count_on_host(r));
-}
-
-HOST_TEST(pool_host_move, a_hundred_round_trips_leave_nothing)
-{
-    mend_sim_ledger before = mend_world_ledger(w);
-    for (int i = 0; i < 100; i++) {
-        EXPECT_OK(mend_move_to_host(w->pool, i % 2 == 0 ? &one : NULL, i % 2 == 0, NULL));
-        EXPECT_OK(mend_move_to_device(w->pool, NULL, 0, NULL));
-    }
-    mend_sim_ledger after = mend_world_ledger(w);
-    EXPECT_FIELDS(after, chunks, before.chunks, handles, before.handles, mappings, before.mappings);
-    EXPECT_FIELDS(after, address_bytes, before.address_bytes, host_chunks, 0);
 }
 
 HOST_TEST(pool_host_move, the_limit_of_the_device_holds)

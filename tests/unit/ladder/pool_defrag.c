@@ -6,7 +6,6 @@
 #include "pool/pool.h"
 #include "tests/support/held.h"
 #include "tests/support/kit.h"
-#include "tests/support/rig.h"
 
 #define CHUNK MEND_MIB
 #define BLOCK (128 * MEND_KIB)
@@ -89,62 +88,9 @@ static mend_defrag_report defrag(rig *r, const mend_defrag_limits *limits)
 }
 
 #define DEFRAG_TEST(suite, name)                                                                   \
-    RIG_TEST(suite, name, rig, r, open_rig(r, 64 * MEND_MIB, 0), close_rig(r))
+    KIT_CASE(suite, name, rig, r, open_rig(r, 64 * MEND_MIB, 0), close_rig(r))
 #define THIN_TEST(suite, name, memory_bytes)                                                       \
-    RIG_TEST(suite, name, rig, r, open_thin(r, memory_bytes), close_rig(r))
-
-THIN_TEST(pool_defrag, addresses_and_bytes_stay_and_chunks_become_free, 64 * MEND_MIB)
-{
-    mend_stats before = mend_world_stats(&r->w);
-    EXPECT_U64_EQ(0, before.free_empty_bytes);
-    mend_defrag_report report = defrag(r, NULL);
-    mend_stats after = mend_world_stats(&r->w);
-    EXPECT_INT_EQ(MEND_DEFRAG_DONE, report.stop);
-    EXPECT_U64_EQ(CHUNKS, report.compactions);
-    EXPECT_U64_EQ(CHUNKS * BLOCK, report.copied_bytes);
-    EXPECT_U64_EQ(CHUNKS * (CHUNK - BLOCK), report.gained_bytes);
-    EXPECT_U64_EQ(after.free_empty_bytes, report.free_empty_bytes);
-    EXPECT_U64_EQ(before.live_bytes, after.live_bytes);
-    EXPECT_U64_EQ(before.live_blocks, after.live_blocks);
-    EXPECT_U64_EQ(after.free_bytes, after.free_empty_bytes);
-    EXPECT_U64_EQ(report.compactions, after.compactions);
-    EXPECT_U64_EQ(report.copied_bytes, after.copied_bytes);
-    EXPECT_U64_EQ(0, after.unmapped_blocks);
-    /* A second pass finds nothing to do. */
-    report = defrag(r, NULL);
-    EXPECT_U64_EQ(0, report.compactions + report.gained_bytes);
-    EXPECT_U64_EQ(1, report.driver_calls); /* the wait for the context */
-}
-
-THIN_TEST(pool_defrag, what_is_gained_serves_a_request_or_is_given_back, 5 * MEND_MIB)
-{
-    uint64_t released_bytes = 1;
-    kit_expect_none(&r->w, 4 * MEND_MIB, r->stream, "");
-    EXPECT_RESULT(MEND_OK, mend_trim(r->w.pool, 0, &released_bytes));
-    EXPECT_U64_EQ(0, released_bytes);
-    (void)defrag(r, NULL);
-    give(r, take(r, 4 * MEND_MIB + 512 * MEND_KIB), 4 * MEND_MIB + 512 * MEND_KIB);
-    EXPECT_RESULT(MEND_OK, mend_trim_wait(r->w.pool, 0, &released_bytes));
-    EXPECT_U64_EQ(5 * MEND_MIB - CHUNKS * BLOCK, released_bytes);
-}
-
-DEFRAG_TEST(pool_defrag, a_block_across_two_chunks_stays_whole)
-{
-    const uint64_t size = 500 * MEND_KIB;
-    give(r, take(r, 2 * CHUNK), 2 * CHUNK);
-    char *before = take(r, CHUNK - 300 * MEND_KIB);
-    void *across = take(r, size);
-    void *behind = take(r, CHUNK - 200 * MEND_KIB);
-    EXPECT_PTR_EQ(before + CHUNK - 300 * MEND_KIB, across);
-    give(r, before, CHUNK - 300 * MEND_KIB);
-    give(r, behind, CHUNK - 200 * MEND_KIB);
-    mend_defrag_report report = defrag(r, NULL);
-    EXPECT_U64_EQ(2, report.compactions);
-    EXPECT_U64_EQ(size, report.copied_bytes);
-    give(r, across, size);
-    mend_world_check(&r->w);
-    take(r, 2 * CHUNK);
-}
+    KIT_CASE(suite, name, rig, r, open_thin(r, memory_bytes), close_rig(r))
 
 DEFRAG_TEST(pool_defrag, the_cheapest_gain_comes_first)
 {
@@ -199,30 +145,6 @@ THIN_TEST(pool_defrag, limits_are_kept, 64 * MEND_MIB)
     EXPECT_U64_EQ(1, report.compactions);
 }
 
-THIN_TEST(pool_defrag, without_free_memory_nothing_moves, CHUNKS *CHUNK)
-{
-    mend_defrag_report report = defrag(r, NULL);
-    EXPECT_INT_EQ(MEND_DEFRAG_NO_ROOM, report.stop);
-    EXPECT_U64_EQ(0, report.compactions);
-}
-
-/* An empty chunk that is too large for what is to be copied is given back, and remade. */
-RIG_TEST(pool_defrag, at_the_limit_free_chunks_make_room_for_smaller_ones, rig, r,
-         open_rig(r, (CHUNKS + 1) * CHUNK, 0), close_rig(r))
-{
-    fill(r, CHUNKS + 1);
-    for (int i = CHUNKS * BLOCKS_OF_CHUNK; i < (CHUNKS + 1) * BLOCKS_OF_CHUNK; i++) {
-        drop(r, i);
-    }
-    r->count = CHUNKS * BLOCKS_OF_CHUNK;
-    thin_out(r);
-    EXPECT_U64_EQ(CHUNK, mend_world_stats(&r->w).free_empty_bytes);
-    mend_defrag_report report = defrag(r, NULL);
-    EXPECT_INT_EQ(MEND_DEFRAG_DONE, report.stop);
-    EXPECT_U64_EQ(CHUNKS, report.compactions);
-    EXPECT_TRUE(mend_world_ledger(&r->w).peak_chunk_bytes <= (CHUNKS + 1) * CHUNK);
-}
-
 /* Once the free memory of a chunk belongs to a group, and once its live block. */
 MEND_TEST(pool_defrag, memory_of_graphs_stays_where_it_is)
 {
@@ -253,26 +175,6 @@ THIN_TEST(pool_defrag, work_in_flight_is_waited_for, 64 * MEND_MIB)
     kit_verify_until(&r->w, r->stream, r->blocks[3], BLOCK, mend_sim_now_ns(r->w.sim) + 5000);
     EXPECT_U64_EQ(CHUNKS, defrag(r, NULL).compactions);
     EXPECT_U64_EQ(0, mend_world_ledger(&r->w).pending_work);
-}
-
-DEFRAG_TEST(pool_defrag, small_chunks_move_too)
-{
-    const uint64_t size = 16 * MEND_KIB;
-    void *small[64];
-    for (int i = 0; i < 64; i++) {
-        small[i] = take(r, size);
-    }
-    for (int i = 0; i < 64; i++) {
-        if (i % 16 != 5) {
-            give(r, small[i], size);
-            small[i] = NULL;
-        }
-    }
-    mend_defrag_report report = defrag(r, NULL);
-    EXPECT_U64_EQ(4, report.compactions);
-    EXPECT_U64_EQ(4 * size, report.copied_bytes);
-    EXPECT_U64_EQ(4 * (256 - 64) * MEND_KIB, report.gained_bytes);
-    kit_release_row(&r->w, small, 64, size, r->stream);
 }
 
 /* ---- others meanwhile ---- */
@@ -348,7 +250,7 @@ static mend_defrag_report defrag_halves(rig *r, const char *call, int first)
 }
 
 #define HALVES_TEST(suite, name)                                                                   \
-    RIG_TEST(suite, name, rig, r, open_rig(r, (CHUNKS + 1) * CHUNK, 0), close_rig(r))
+    KIT_CASE(suite, name, rig, r, open_rig(r, (CHUNKS + 1) * CHUNK, 0), close_rig(r))
 
 /* Room for the first compaction is made by unmapping the free chunk: then its block is gone. */
 HALVES_TEST(pool_defrag_meanwhile,
@@ -391,20 +293,7 @@ static bool open_full(rig *r, int compact_when_full)
     return is_open;
 }
 
-#define QUIET_TEST(suite, name) RIG_TEST(suite, name, rig, r, open_full(r, 1), close_rig(r))
-
-MEND_TEST(pool_quiet, a_request_is_served_that_would_have_failed)
-{
-    for (int quiet = 0; quiet <= 1; quiet++) {
-        rig r;
-        void *block = NULL;
-        ASSERT_TRUE(open_full(&r, quiet));
-        EXPECT_RESULT(quiet ? MEND_OK : MEND_ERROR_OUT_OF_MEMORY, try(&r, 8 * CHUNK, &block));
-        EXPECT_INT_EQ(quiet, mend_world_stats(&r.w).compactions > 0);
-        kit_release_row(&r.w, &block, 1, 8 * CHUNK, r.stream);
-        close_rig(&r);
-    }
-}
+#define QUIET_TEST(suite, name) KIT_CASE(suite, name, rig, r, open_full(r, 1), close_rig(r))
 
 /* A request for two chunks has no more chunks freed than it needs, and a hopeless one none. */
 QUIET_TEST(pool_quiet, no_more_is_copied_than_the_request_needs)
@@ -419,32 +308,13 @@ QUIET_TEST(pool_quiet, no_more_is_copied_than_the_request_needs)
     give(r, block, 2 * CHUNK);
 }
 
-RIG_TEST(pool_quiet, the_whole_device_can_be_used, rig, r, open_rig(r, 16 * CHUNK, 1), close_rig(r))
+KIT_CASE(pool_quiet, the_whole_device_can_be_used, rig, r, open_rig(r, 16 * CHUNK, 1), close_rig(r))
 {
     give(r, take(r, 16 * CHUNK), 16 * CHUNK);
     while (r->count < MOST_BLOCKS && try(r, BLOCK, &r->blocks[r->count]) == MEND_OK) {
         r->count++;
     }
     EXPECT_INT_EQ(16 * BLOCKS_OF_CHUNK, r->count);
-}
-
-QUIET_TEST(pool_quiet, many_rounds_keep_every_byte)
-{
-    mend_test_random random;
-    mend_test_random_init(&random, mend_test_seed());
-    void *large[16] = {NULL};
-    uint64_t sizes[16] = {0};
-    for (int i = 0; i < 300 && !mend_test_has_failed(); i++) {
-        uint64_t k = mend_test_random_below(&random, 16);
-        kit_release_row(&r->w, &large[k], 1, sizes[k], r->stream);
-        sizes[k] = 512 * (1 + mend_test_random_below(&random, 4 * CHUNK / 512));
-        mend_result result = try(r, sizes[k], &large[k]);
-        EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY);
-    }
-    EXPECT_TRUE(mend_world_stats(&r->w).compactions > 0);
-    for (int k = 0; k < 16; k++) {
-        kit_release_row(&r->w, &large[k], 1, sizes[k], r->stream);
-    }
 }
 
 /* While a graph is captured nothing moves, and the request ends as without compactions. */

@@ -9,7 +9,6 @@
 #include "mend/mend_sleep.h"
 #include "pool/pool.h"
 #include "tests/support/kit.h"
-#include "tests/support/rig.h"
 
 #define QUARTER (256 * MEND_KIB)
 
@@ -105,9 +104,9 @@ static bool open_aliased(scene *s, int devices, int shareable)
     return is_open;
 }
 
-#define HOLES_TEST(suite, name) RIG_TEST(suite, name, scene, s, open_holes(s), kit_close(&s->w))
+#define HOLES_TEST(suite, name) KIT_CASE(suite, name, scene, s, open_holes(s), kit_close(&s->w))
 #define ALIAS_TEST(suite, name, ...)                                                               \
-    RIG_TEST(suite, name, scene, s, open_aliased(s, __VA_ARGS__), kit_close(&s->w))
+    KIT_CASE(suite, name, scene, s, open_aliased(s, __VA_ARGS__), kit_close(&s->w))
 
 /* Writes all other blocks, and compares this one: no granule is in two of them. */
 static void expect_alone(scene *s, const char *block, uint64_t size_bytes)
@@ -189,15 +188,6 @@ HOLES_TEST(pool_ends, a_block_is_aligned)
     EXPECT_U64_EQ(0, (uintptr_t)block % MEND_GIB);
     EXPECT_U64_EQ(2, stats(s).placed_by_alias);
     EXPECT_U64_EQ(512, stats(s).lent_bytes);
-}
-
-ALIAS_TEST(pool_ends, the_next_step_finds_the_place_without_a_driver_call, 1, 0)
-{
-    give(s, s->block);
-    uint64_t maps = mend_world_ledger(&s->w).mappings;
-    EXPECT_PTR_EQ(s->block, take(s, 2 * QUARTER));
-    EXPECT_U64_EQ(maps, mend_world_ledger(&s->w).mappings);
-    EXPECT_U64_EQ(1, stats(s).placed_by_alias);
 }
 
 /* What was freed through the alias is free at the chunk, and the mapping goes behind its fence. */
@@ -290,20 +280,6 @@ ALIAS_TEST(pool_ends, a_chunk_with_an_alias_stays, 1, 0)
     EXPECT_U64_EQ(2 * MEND_MIB, released_bytes);
 }
 
-HOLES_TEST(pool_ends, room_is_what_a_request_gets)
-{
-    give(s, s->fourth);
-    EXPECT_U64_EQ(6 * QUARTER, room_of(s).now_bytes);
-    kit_expect_none(&s->w, 6 * QUARTER + 512, s->stream, "");
-    expect_alone(s, take(s, 6 * QUARTER), 0);
-}
-
-/* With blocks in aliases, as in the other cases, and with aliases that nothing uses. */
-ALIAS_TEST(pool_ends, a_pool_ends_with_aliases, 1, 0)
-{
-    give(s, s->block);
-}
-
 /* A device on which nobody has seen it work. */
 HOLES_TEST(pool_ends, are_left_alone_where_aliases_may_not_be_used_at_once)
 {
@@ -311,20 +287,6 @@ HOLES_TEST(pool_ends, are_left_alone_where_aliases_may_not_be_used_at_once)
     kit_expect_none(&s->w, 2 * QUARTER, s->stream, "");
     EXPECT_U64_EQ(0, stats(s).aliases);
     EXPECT_U64_EQ(QUARTER, room_of(s).now_bytes);
-}
-
-/* There a run that can grow counts all the same. */
-RIG_TEST(pool_ends, a_run_that_grows_is_room_without_aliases, mend_world, w,
-         kit_open_with(w, 8 * MEND_MIB, NULL), kit_close(w))
-{
-    mend_room room = MEND_ROOM_INIT;
-    w->pool->heap.device.aliases_at_once = false;
-    kit_free(w, kit_alloc(w, 4 * QUARTER, w->streams[0]), w->streams[0]);
-    kit_alloc(w, 3 * QUARTER, w->streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_get_room(w->pool, w->streams[0], &room));
-    EXPECT_U64_EQ(29 * QUARTER, room.now_bytes);
-    kit_alloc(w, 29 * QUARTER, w->streams[0]);
-    EXPECT_U64_EQ(1, mend_world_stats(w).placed_by_extension);
 }
 
 ALIAS_TEST(pool_ends, what_is_lent_is_no_block, 1, 0)

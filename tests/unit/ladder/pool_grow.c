@@ -12,7 +12,6 @@
 #include "pool/pool.h"
 #include "tests/support/held.h"
 #include "tests/support/kit.h"
-#include "tests/support/rig.h"
 #include "users/group.h"
 
 /* A world, and a thread in it that asks for a block. */
@@ -53,7 +52,7 @@ static mend_world *prepare(rig *r)
 
 /* A case whose world is prepared by an expression. */
 #define GROW_TEST(suite, name, setting)                                                            \
-    RIG_TEST(suite, name, rig, r, ((void)prepare(r), (void)(setting), kit_open(&r->w)),            \
+    KIT_CASE(suite, name, rig, r, ((void)prepare(r), (void)(setting), kit_open(&r->w)),            \
              kit_close(&r->w))
 
 /* The driver takes its 50 ms for set_access, and longer; nobody else notices. */
@@ -81,42 +80,6 @@ GROW_TEST(pool_grow, others_allocate_from_the_cache_while_one_sits_in_an_access_
     EXPECT_U64_EQ(stats.reserved_bytes, stats.live_bytes + stats.free_bytes);
     EXPECT_TRUE(stats.peak_reserved_bytes >= stats.reserved_bytes);
     end(r, MEND_OK);
-}
-
-/* Each block in the middle of a run costs the pool two records; what the thread that waits for the
- * GPU will need must still be there, however many others took. */
-MEND_TEST(pool_grow, records_are_left_for_who_waits_for_the_gpu)
-{
-    for (int taken = 0; taken < 70; taken++) {
-        rig r;
-        mend_world *w = prepare(&r);
-        w->pool_config.limit_bytes = 12 * MEND_MIB;
-        w->placement.small_request_bytes = 512;
-        w->pool_config.allow_stream_waits = -1;
-        ASSERT_TRUE(kit_open(w));
-        void *cache = kit_alloc(w, 8 * MEND_MIB, NULL);
-        kit_leave_in_flight(w, 4 * MEND_MIB, w->streams[1], 1000000000, w->streams[1]);
-        kit_free(w, cache, NULL);
-        kit_alloc(w, 6 * MEND_MIB, NULL);
-        ASSERT_TRUE(begin(&r, 1, 3 * MEND_MIB, 2 * MEND_MIB));
-        EXPECT_STR_EQ("event_synchronize", r.held.call);
-        for (int i = 0; i < taken; i++) {
-            kit_alloc_aligned(w, 12288, 16384, NULL);
-        }
-        end(&r, MEND_OK);
-        kit_close(w);
-    }
-}
-
-/* The driver has no memory until the GPU is done; that is no failure of the call. */
-GROW_TEST(pool_grow, what_was_worked_around_is_not_the_last_error,
-          (r->w.sim_config.memory_bytes = 16 * MEND_MIB, r->w.pool_config.allow_stream_waits = -1))
-{
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_alloc(r->w.pool, 0, NULL, &r->pointer));
-    kit_free(&r->w, kit_alloc(&r->w, 5 * MEND_MIB, NULL), MEND_NO_STREAM);
-    kit_fail(&r->w, "create", 0, UINT64_MAX, 0);
-    kit_alloc(&r->w, 5 * MEND_MIB, NULL);
-    kit_expect_error(MEND_ERROR_INVALID_ARGUMENT);
 }
 
 static void *allocate_in_thread(void *argument)

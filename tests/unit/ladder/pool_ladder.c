@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "tests/support/kit.h"
-#include "tests/support/rig.h"
 
 /* A device of 8 MiB, two streams, and the driver's calls that make room, in order: "create map". */
 typedef struct scene {
@@ -69,64 +68,7 @@ static void release(scene *s, void *pointer, uint64_t size_bytes, int stream, ui
 }
 
 #define LADDER_TEST(suite, name, ...)                                                              \
-    RIG_TEST(suite, name, scene, s, open_scene(s, __VA_ARGS__), close_scene(s))
-
-LADDER_TEST(pool_ladder, climbs_from_the_cheapest_rung_to_the_dearest, 0, 0)
-{
-    void *first = allocate(s, 2 * MEND_MIB, 0, "create map set_access ");
-    void *second = allocate(s, 2 * MEND_MIB, 0, "create map set_access ");
-    release(s, first, 2 * MEND_MIB, 0, 1000);
-    /* A run of the same stream, though work is under way. */
-    first = allocate(s, 2 * MEND_MIB, 0, "");
-    release(s, first, 2 * MEND_MIB, 0, 2000);
-    /* The run grows in place by new chunks, for the same stream: nothing is waited for. */
-    void *third = allocate(s, 3 * MEND_MIB, 0, "create map set_access ");
-    EXPECT_U64_EQ(5 * MEND_MIB, mend_world_stats(&s->w).reserved_bytes);
-    EXPECT_U64_EQ(1, mend_world_stats(&s->w).placed_by_extension);
-    release(s, third, 3 * MEND_MIB, 0, 3000);
-    /* Another stream creates while the limit allows it, and does not wait. */
-    void *fourth = allocate(s, 3 * MEND_MIB, 1, "create map set_access ");
-    EXPECT_U64_EQ(8 * MEND_MIB, mend_world_stats(&s->w).reserved_bytes);
-    EXPECT_U64_EQ(0, mend_world_stats(&s->w).stream_waits);
-    /* Then it takes what the first freed, behind a wait on the device. */
-    void *fifth = allocate(s, 3 * MEND_MIB, 1, "stream_wait ");
-    kit_expect_waits(&s->w, 1, 0);
-    release(s, second, 2 * MEND_MIB, 0, 4000);
-    release(s, fourth, 3 * MEND_MIB, 1, 4000);
-    release(s, fifth, 3 * MEND_MIB, 1, 4000);
-    mend_sim_advance(s->w.sim, 10000);
-    /* All is idle: empty chunks are joined, from wherever they are. */
-    void *all = allocate(s, 8 * MEND_MIB, 1, "map set_access ");
-    EXPECT_TRUE(mend_world_stats(&s->w).chunks_moved > 0);
-    EXPECT_TRUE(mend_world_stats(&s->w).retired_bytes > 0);
-    release(s, all, 8 * MEND_MIB, 1, 20000);
-    /* Retired mappings go before chunks are mapped elsewhere, but not those still in use. */
-    forget_calls(s);
-    kit_alloc_aligned(&s->w, MEND_MIB, 64 * MEND_GIB, s->w.streams[1]);
-    EXPECT_STR_EQ("unmap map set_access ", s->calls);
-    EXPECT_U64_EQ(4 * MEND_MIB, mend_world_stats(&s->w).retired_bytes);
-    EXPECT_U64_EQ(0, mend_world_stats(&s->w).host_waits);
-}
-
-LADDER_TEST(pool_ladder, the_host_waits_only_as_far_as_needed, 4 * MEND_MIB, -1)
-{
-    void *blocks[4];
-    for (int i = 0; i < 4; i++) {
-        blocks[i] = NULL;
-        blocks[i] = kit_alloc(&s->w, MEND_MIB, s->w.streams[0]);
-    }
-    for (int i = 0; i < 4; i++) {
-        release(s, blocks[i], MEND_MIB, 0, 1000 * (uint64_t)(i + 1));
-        /* Trimming records a fence for what was freed, one for each block. */
-        EXPECT_RESULT(MEND_OK, mend_trim(s->w.pool, 4 * MEND_MIB, NULL));
-    }
-    EXPECT_TRUE(allocate(s, MEND_MIB, 1, "event_synchronize ") != NULL);
-    EXPECT_U64_EQ(1, mend_world_stats(&s->w).host_waits);
-    EXPECT_U64_EQ(1000, mend_sim_now_ns(s->w.sim));
-    EXPECT_TRUE(allocate(s, 2 * MEND_MIB, 1, "event_synchronize map set_access ") != NULL);
-    EXPECT_U64_EQ(3, mend_world_stats(&s->w).host_waits);
-    EXPECT_U64_EQ(3000, mend_sim_now_ns(s->w.sim));
-}
+    KIT_CASE(suite, name, scene, s, open_scene(s, __VA_ARGS__), close_scene(s))
 
 static int come_by(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
 {

@@ -8,7 +8,6 @@
 #include "base/process.h"
 #include "ladder/report.h"
 #include "tests/support/kit.h"
-#include "tests/support/rig.h"
 
 /* A device of 8 MiB, chunks of 1 MiB, and two streams. */
 typedef struct scene {
@@ -31,7 +30,7 @@ static bool open_scene(scene *s, uint64_t limit_bytes, int stream_waits)
 }
 
 #define REPORT_TEST(suite, name, limit_bytes)                                                      \
-    RIG_TEST(suite, name, scene, s, open_scene(s, limit_bytes, 0), kit_close(&s->w))
+    KIT_CASE(suite, name, scene, s, open_scene(s, limit_bytes, 0), kit_close(&s->w))
 
 static void *take(scene *s, uint64_t size_bytes)
 {
@@ -119,62 +118,6 @@ REPORT_TEST(pool_report, is_written_for_people, 4 * MEND_MIB)
     EXPECT_TRUE(error.shortfall == NULL);
 }
 
-/* Digits that are left out are not: with the limit of the words the request is served. */
-MEND_TEST(pool_report, a_limit_in_words_is_enough)
-{
-    mend_shortfall shortfall = {.requested_bytes = 1, .sufficient_limit = MEND_GIB + 1};
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_publish(mend_report_fail(&shortfall, "")));
-    kit_expect_words("Raise the limit to 1.01 GiB or more");
-}
-
-REPORT_TEST(pool_report, names_a_limit_that_would_do, 4 * MEND_MIB)
-{
-    take(s, 2 * MEND_MIB);
-    void *freed = take(s, MEND_MIB);
-    take(s, MEND_MIB);
-    give(s, freed);
-    expect_refused(s, 3 * MEND_MIB, "");
-    expect_fit(s, 3 * MEND_MIB, s->stream);
-    uint64_t limit = s->shortfall.sufficient_limit;
-    EXPECT_U64_EQ(6 * MEND_MIB, limit);
-    EXPECT_RESULT(MEND_OK, mend_set_limit(s->w.pool, limit - 64 * MEND_KIB));
-    expect_refused(s, 3 * MEND_MIB, "");
-    EXPECT_RESULT(MEND_OK, mend_set_limit(s->w.pool, limit));
-    take(s, 3 * MEND_MIB);
-}
-
-REPORT_TEST(pool_report, names_no_limit_where_the_device_has_not_the_memory, 4 * MEND_MIB)
-{
-    void *live = take(s, 4 * MEND_MIB);
-    mend_sim_set_foreign_bytes(s->w.sim, 0, 3 * MEND_MIB);
-    expect_refused(s, 2 * MEND_MIB, "1.00 MiB is free and 3.00 MiB held by others.");
-    EXPECT_U64_EQ(3 * MEND_MIB, s->shortfall.device_others_bytes);
-    expect_refused(s, 2 * MEND_MIB, "Free memory: nothing else would help.");
-    give(s, live);
-    take(s, 2 * MEND_MIB);
-    expect_refused(s, 5 * MEND_MIB, "above the limit, and the GPU has no memory left");
-}
-
-REPORT_TEST(pool_report, tells_when_others_hold_the_device, 0)
-{
-    take(s, 2 * MEND_MIB);
-    mend_sim_set_foreign_bytes(s->w.sim, 0, 5 * MEND_MIB);
-    expect_refused(s, 3 * MEND_MIB, "Others hold memory of the GPU");
-    EXPECT_U64_EQ(5 * MEND_MIB, s->shortfall.device_others_bytes);
-    mend_sim_set_foreign_bytes(s->w.sim, 0, 0);
-    take(s, 3 * MEND_MIB);
-}
-
-/* The request is above all memory, so the driver was asked for none. */
-REPORT_TEST(pool_report, would_fit_what_others_leave, 0)
-{
-    take(s, 2 * MEND_MIB);
-    mend_sim_set_foreign_bytes(s->w.sim, 0, 3 * MEND_MIB);
-    expect_refused(s, 64 * MEND_MIB, "");
-    EXPECT_U64_EQ(3 * MEND_MIB, s->shortfall.fitting_bytes);
-    take(s, 3 * MEND_MIB);
-}
-
 /* The free end of a partly used chunk and empty chunks behind it make one block. */
 REPORT_TEST(pool_report, would_fit_what_extends_the_end_of_a_partly_used_chunk, 4 * MEND_MIB)
 {
@@ -188,7 +131,7 @@ REPORT_TEST(pool_report, would_fit_what_extends_the_end_of_a_partly_used_chunk, 
 
 /* The host did not wait, because that would not have helped this request; it helps a smaller one.
  */
-RIG_TEST(pool_report, would_fit_what_the_gpu_still_uses, scene, s, open_scene(s, 4 * MEND_MIB, -1),
+KIT_CASE(pool_report, would_fit_what_the_gpu_still_uses, scene, s, open_scene(s, 4 * MEND_MIB, -1),
          kit_close(&s->w))
 {
     kit_alloc(&s->w, 512, s->other);
@@ -229,28 +172,6 @@ REPORT_TEST(pool_report, names_the_block_that_holds_the_emptiest_chunk, 0)
     expect_fit(s, MEND_MIB, s->stream);
     give(s, (void *)(uintptr_t)s->shortfall.holder_address);
     take(s, MEND_MIB);
-}
-
-/* Memory in use by a captured stream; and memory freed without one, beside a captured one. */
-MEND_TEST(pool_report, tells_what_waits_for_a_capture)
-{
-    for (int is_unknown = 0; is_unknown < 2; is_unknown++) {
-        scene s;
-        ASSERT_TRUE(open_scene(&s, 4 * MEND_MIB, 0));
-        const mend_stream captured = is_unknown ? s.other : s.stream;
-        void *block = take(&s, 3 * MEND_MIB);
-        kit_alloc(&s.w, MEND_MIB, s.other);
-        kit_free(&s.w, block, is_unknown ? MEND_NO_STREAM : s.stream);
-        EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(s.w.sim, captured, MEND_SIM_CAPTURE_RELAXED));
-        expect_refused_on(&s, 2 * MEND_MIB, s.other, "Ending the capture in progress would help");
-        kit_expect_words(is_unknown ? "free 3.00 MiB (3.00 MiB freed without a stream)"
-                                    : "free 3.00 MiB (3.00 MiB in use by the GPU)");
-        EXPECT_U64_EQ(3 * MEND_MIB, is_unknown ? s.shortfall.waiting_context_bytes
-                                               : s.shortfall.waiting_stream_bytes);
-        EXPECT_RESULT(MEND_OK, mend_sim_end_capture(s.w.sim, captured, NULL));
-        kit_alloc(&s.w, 2 * MEND_MIB, s.other);
-        kit_close(&s.w);
-    }
 }
 
 REPORT_TEST(pool_report, tells_what_is_held_for_groups, 4 * MEND_MIB)

@@ -1,7 +1,6 @@
 /* How much can be had: a request of the answer is served without a wait of the host, and one of 512
  * bytes more is not. */
 #include "tests/support/kit.h"
-#include "tests/support/rig.h"
 
 static mend_room room_for(mend_world *w, mend_stream stream)
 {
@@ -33,7 +32,7 @@ static uint64_t expect_exact(mend_world *w, mend_stream stream)
 
 #define ROOM_TEST(suite, name) ROOM_OF_TEST(suite, name, 16 * MEND_MIB, NULL)
 #define ROOM_OF_TEST(suite, name, ...)                                                             \
-    RIG_TEST(suite, name, mend_world, w, kit_open_with(w, __VA_ARGS__), kit_close(w))
+    KIT_CASE(suite, name, mend_world, w, kit_open_with(w, __VA_ARGS__), kit_close(w))
 
 /* What others hold of the device is nobody's room, and asking teaches the pool nothing. */
 ROOM_TEST(pool_room, knows_what_the_limit_and_the_device_have)
@@ -153,33 +152,14 @@ static void leave_a_chunk_that_is_too_large(mend_world *w)
     kit_free(w, blocks[0], stream);
 }
 
-WORLD_TEST(pool_room, counts_a_chunk_that_would_be_remade,
-           (w->placement.chunk_bytes = 64 * PAGE, w->placement.low_pressure_percent = 100,
-            w->pool_config.limit_bytes = 256 * PAGE, w->pool_config.reserve_bytes = 257 * PAGE))
+KIT_SET_TEST(pool_room, counts_a_chunk_that_would_be_remade,
+             (w->placement.chunk_bytes = 64 * PAGE, w->placement.low_pressure_percent = 100,
+              w->pool_config.limit_bytes = 256 * PAGE, w->pool_config.reserve_bytes = 257 * PAGE))
 {
     leave_a_chunk_that_is_too_large(w);
     EXPECT_U64_EQ(0, mend_world_stats(w).chunks_remade);
     EXPECT_U64_EQ((64 + 33) * PAGE, expect_exact(w, w->streams[0]));
     EXPECT_U64_EQ(1, mend_world_stats(w).chunks_remade);
-}
-
-ROOM_OF_TEST(pool_room, nobody_is_asked_for_what_could_be_had, MEND_MIB, forbid_stream_waits)
-{
-    int calls = 0;
-    void *busy[2];
-    busy[0] = kit_alloc(w, MEND_MIB / 4, w->streams[1]);
-    void *idle = kit_alloc(w, MEND_MIB / 2, w->streams[0]);
-    busy[1] = kit_alloc(w, MEND_MIB / 4, w->streams[1]);
-    for (int i = 0; i < 2; i++) {
-        kit_use(w, w->streams[1], busy[i], MEND_MIB / 4, 1000);
-        kit_free(w, busy[i], w->streams[1]);
-    }
-    kit_free(w, idle, w->streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(w->pool, kit_count_pressure, &calls));
-    EXPECT_U64_EQ(MEND_MIB / 2, room_for(w, w->streams[0]).now_bytes);
-    EXPECT_TRUE(is_served_at_once(w, MEND_MIB / 2, w->streams[0]));
-    EXPECT_INT_EQ(0, calls);
-    EXPECT_RESULT(MEND_OK, mend_remove_pressure_callback(w->pool, kit_count_pressure, &calls));
 }
 
 /* Nothing of what is asked is carried out, and mistakes have their errors. */

@@ -3,7 +3,6 @@
  * callbacks; then it grows all the same.
  */
 #include "tests/support/kit.h"
-#include "tests/support/rig.h"
 
 enum { CACHED = 4 };
 
@@ -68,19 +67,7 @@ static void expect_figures(scene *s, uint64_t reserved_bytes, uint64_t passed)
 }
 
 #define SOFT_LIMIT_TEST(suite, name)                                                               \
-    RIG_TEST(suite, name, scene, s, open_scene(s), kit_close(&s->w))
-
-SOFT_LIMIT_TEST(pool_soft_limit, callbacks_keep_the_pool_below_it)
-{
-    s->frees = 2;
-    fill_cache(s);
-    EXPECT_INT_EQ(0, s->calls);
-    kit_alloc(&s->w, 2 * MEND_MIB, NULL);
-    EXPECT_INT_EQ(1, s->calls);
-    EXPECT_U64_EQ(2 * MEND_MIB, s->missing_bytes);
-    EXPECT_U64_EQ(4 * MEND_MIB, mend_world_stats(&s->w).soft_limit_bytes);
-    expect_figures(s, 4 * MEND_MIB, 0);
-}
+    KIT_CASE(suite, name, scene, s, open_scene(s), kit_close(&s->w))
 
 SOFT_LIMIT_TEST(pool_soft_limit, the_pool_grows_above_it_if_nothing_helps)
 {
@@ -128,15 +115,6 @@ SOFT_LIMIT_TEST(pool_soft_limit, only_growth_is_counted)
     kit_alloc(&s->w, 8 * MEND_MIB, MEND_NO_STREAM);
     EXPECT_U64_EQ(1, mend_world_stats(&s->w).host_waits);
     expect_figures(s, 16 * MEND_MIB, 2);
-}
-
-SOFT_LIMIT_TEST(pool_soft_limit, the_limit_holds_above_it)
-{
-    fill_cache(s);
-    kit_expect_none(&s->w, 13 * MEND_MIB, NULL, "");
-    EXPECT_INT_EQ(2, s->calls);
-    EXPECT_U64_EQ(MEND_MIB, s->missing_bytes); /* of the limit */
-    EXPECT_U64_EQ(4 * MEND_MIB, mend_world_stats(&s->w).reserved_bytes);
 }
 
 SOFT_LIMIT_TEST(pool_soft_limit, is_set_and_ended_at_any_time)

@@ -1,7 +1,6 @@
 /* A trim that waits for the GPU: for what is empty, for the oldest work first, and no further
  * than is needed; and never where a capture forbids it. */
 #include "tests/support/kit.h"
-#include "tests/support/rig.h"
 
 static const uint64_t block_bytes = 5 * MEND_MIB;
 
@@ -21,7 +20,7 @@ static uint64_t trim_wait(mend_world *w, uint64_t keep_bytes)
 }
 
 #define TRIM_WAIT_TEST(suite, name, ...)                                                           \
-    RIG_TEST(suite, name, mend_world, w, kit_open_with(w, __VA_ARGS__), kit_close(w))
+    KIT_CASE(suite, name, mend_world, w, kit_open_with(w, __VA_ARGS__), kit_close(w))
 
 /* The idle path of an engine: the last request is over for the host, and not for the GPU. */
 TRIM_WAIT_TEST(pool_trim_wait, gives_back_what_was_freed_a_moment_ago, 32 * MEND_MIB, NULL)

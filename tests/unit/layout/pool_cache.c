@@ -4,7 +4,6 @@
 #include "pool/pool.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
-#include "tests/support/rig.h"
 
 enum { LARGE = 256 << 10, OTHER = 320 << 10, SMALL = 4 << 10 };
 
@@ -48,7 +47,7 @@ static bool open_rig(rig *r)
     return open_row(r);
 }
 
-#define CACHE_TEST(suite, name) RIG_TEST(suite, name, rig, r, open_rig(r), kit_close(&r->w))
+#define CACHE_TEST(suite, name) KIT_CASE(suite, name, rig, r, open_rig(r), kit_close(&r->w))
 
 static uint64_t cached(const rig *r)
 {
@@ -72,86 +71,10 @@ static void drop(rig *r, int block, uint64_t cached_then)
     expect_cached(r, cached_then);
 }
 
-static void expect_again(rig *r, int block, uint64_t hits_then)
-{
-    EXPECT_PTR_EQ(r->row[block], take(r, LARGE));
-    EXPECT_U64_EQ(hits_then, hits(r));
-}
-
 /* Work of the row's stream on one of its blocks, which does not end soon. */
 static void use_for_long(rig *r, int block)
 {
     kit_launch(&r->w, r->stream, MEND_SIM_WORK_WRITE, r->row[block], LARGE, 0, UINT64_C(1) << 40);
-}
-
-CACHE_TEST(pool_cache, gives_a_block_back_as_it_is)
-{
-    mend_stats before = mend_world_stats(&r->w);
-    mend_sim_ledger calls = mend_world_ledger(&r->w);
-    drop(r, 1, 1);
-    mend_stats between = mend_world_stats(&r->w);
-    EXPECT_U64_EQ(LARGE, between.cached_bytes);
-    EXPECT_U64_EQ(before.live_bytes - LARGE, between.live_bytes);
-    EXPECT_U64_EQ(before.free_bytes + LARGE, between.free_bytes);
-    mend_world_check(&r->w);
-    EXPECT_PTR_EQ(r->row[1], take(r, LARGE - 100));
-    mend_block_info info = MEND_BLOCK_INFO_INIT;
-    EXPECT_RESULT(MEND_OK, mend_get_block_info(r->w.pool, r->row[1], &info));
-    EXPECT_U64_EQ(LARGE - 100, info.requested_bytes);
-    mend_stats after = mend_world_stats(&r->w);
-    EXPECT_U64_EQ(0, after.cached_blocks + after.cached_bytes);
-    EXPECT_U64_EQ(before.cache_hits + 1, after.cache_hits);
-    EXPECT_U64_EQ(before.placed_in_run + 1, after.placed_in_run);
-    EXPECT_U64_EQ(before.live_bytes, after.live_bytes);
-    EXPECT_U64_EQ(before.requested_bytes - 100, after.requested_bytes);
-    EXPECT_U64_EQ(calls.driver_time_ns, mend_world_ledger(&r->w).driver_time_ns);
-}
-
-/* The lowest of equal ones; a hole of just the size is better than the start of a run, cached or
- * not. */
-CACHE_TEST(pool_cache, leaves_a_better_place_to_the_search)
-{
-    drop(r, 0, 1);
-    drop(r, 2, 2);
-    expect_again(r, 0, 1);
-    expect_again(r, 2, 2);
-    drop(r, 1, 1);
-    EXPECT_RESULT(MEND_OK, mend_trim(r->w.pool, UINT64_MAX, NULL)); /* the hole is in a run now */
-    expect_cached(r, 0);
-    drop(r, 3, 1); /* begins the run behind it */
-    expect_again(r, 1, 2);
-    expect_again(r, 3, 2);
-    drop(r, 3, 1); /* now it is the best */
-    expect_again(r, 3, 3);
-    drop(r, 3, 1);
-    drop(r, 0, 2);
-    EXPECT_PTR_EQ(r->row[0], take(r, LARGE));
-    EXPECT_PTR_EQ(r->row[3], take(r, LARGE));
-}
-
-/* Where free memory lies on its left a search would begin there; one on the right is a part of the
- * run then. */
-MEND_TEST(pool_cache, keeps_nothing_that_begins_no_run)
-{
-    for (int first = 0; first < 2; first++) {
-        rig r;
-        ASSERT_TRUE(open_rig(&r));
-        drop(&r, first, 1);
-        drop(&r, 1 - first, first == 0 ? 0 : 1);
-        expect_again(&r, 0, first == 0 ? 0 : 1);
-        kit_close(&r.w);
-    }
-}
-
-CACHE_TEST(pool_cache, serves_no_stream_that_a_group_takes)
-{
-    use_for_long(r, 1);
-    mend_group *group = kit_begin_group(&r->w, r->stream);
-    drop(r, 1, 1);                            /* no block of the group */
-    EXPECT_TRUE(take(r, LARGE) != r->row[1]); /* what the graph uses is its own */
-    EXPECT_U64_EQ(0, hits(r));
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, r->stream));
 }
 
 CACHE_TEST(pool_cache, serves_one_size_on_one_stream)
@@ -193,21 +116,6 @@ CACHE_TEST(pool_cache, a_cached_block_is_free)
     expect_cached(r, 1);
 }
 
-CACHE_TEST(pool_cache, what_waits_for_more_than_its_stream_is_not_kept)
-{
-    EXPECT_RESULT(MEND_OK, mend_record_stream(r->w.pool, r->row[1], r->other));
-    drop(r, 1, 0);
-    kit_free(&r->w, r->row[2], MEND_NO_STREAM);
-    expect_cached(r, 0);
-    mend_group *group = kit_begin_group(&r->w, r->stream);
-    void *of_group = take(r, OTHER);
-    take(r, LARGE);
-    kit_free(&r->w, of_group, r->stream);
-    expect_cached(r, 0);
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
-    EXPECT_U64_EQ(0, hits(r));
-}
-
 /* A block freed on another stream than it was allocated for is that stream's, if the memory waits
  * for nothing else. */
 CACHE_TEST(pool_cache, belongs_to_the_stream_of_the_free)
@@ -217,35 +125,6 @@ CACHE_TEST(pool_cache, belongs_to_the_stream_of_the_free)
     EXPECT_PTR_EQ(r->row[1], kit_alloc(&r->w, LARGE, r->other));
     EXPECT_U64_EQ(1, hits(r));
     drop(r, 1, 0); /* and behind that one's work, which `stream` does not know of */
-}
-
-CACHE_TEST(pool_cache, is_flushed_by_a_thread_that_makes_room)
-{
-    mend_group *group = NULL;
-    EXPECT_RESULT(MEND_OK, mend_group_create(r->w.pool, &group));
-#define EXPECT_FLUSHED(call, cached_then)                                                          \
-    drop(r, 1, 1);                                                                                 \
-    EXPECT_RESULT(MEND_OK, call);                                                                  \
-    expect_cached(r, cached_then);                                                                 \
-    mend_world_check(&r->w);                                                                       \
-    expect_again(r, 1, 0);
-    EXPECT_FLUSHED(mend_trim(r->w.pool, 0, NULL), 0);
-    EXPECT_FLUSHED(mend_set_limit(r->w.pool, 0), 0);
-    EXPECT_FLUSHED(mend_forget_stream(r->w.pool, r->other), 0);
-    EXPECT_FLUSHED(mend_group_release(group, r->stream), 0);
-    /* A request that needs more than is mapped, and is kept itself. */
-    EXPECT_FLUSHED((kit_free(&r->w, take(r, 4 << 20), r->stream), MEND_OK), 1);
-#undef EXPECT_FLUSHED
-}
-
-CACHE_TEST(pool_cache, is_not_flushed_by_a_thread_that_only_looks)
-{
-    take(r, SMALL);
-    drop(r, 1, 1);
-    EXPECT_RESULT(MEND_OK, mend_audit(r->w.pool));
-    EXPECT_RESULT(MEND_OK, mend_reset_peak_stats(r->w.pool));
-    take(r, SMALL); /* of the other zone, where there is room */
-    expect_cached(r, 1);
 }
 
 static void *leave_room(rig *r, uint64_t size_bytes)
@@ -258,19 +137,6 @@ static void *leave_room(rig *r, uint64_t size_bytes)
     return room;
 }
 
-CACHE_TEST(pool_cache, gives_way_to_a_search_that_could_use_it)
-{
-    void *room = leave_room(r, OTHER);
-    drop(r, 1, 1);
-    EXPECT_PTR_EQ(room, take(r, OTHER));
-    expect_cached(r, 1);
-    expect_again(r, 1, 1);
-    drop(r, 1, 1);
-    EXPECT_PTR_EQ(r->row[1], take(r, LARGE / 2));
-    expect_cached(r, 0);
-    EXPECT_U64_EQ(1, hits(r));
-}
-
 /* The run that a cached block will begin counts, not the block: memory behind it is free, too. */
 CACHE_TEST(pool_cache, gives_way_with_the_run_behind_it)
 {
@@ -279,19 +145,6 @@ CACHE_TEST(pool_cache, gives_way_with_the_run_behind_it)
     drop(r, 1, 1); /* puts the other one into a run, which it will begin */
     EXPECT_PTR_EQ(r->row[1], take(r, OTHER));
     expect_cached(r, 0);
-}
-
-CACHE_TEST(pool_cache, is_part_of_what_an_explanation_finds_usable)
-{
-    mend_explanation after;
-    mend_explanation flushed;
-    drop(r, ROW - 1, 1);
-    EXPECT_RESULT(MEND_OK, mend_pool_explain(r->w.pool, r->stream, &after));
-    expect_cached(r, 1);
-    mend_trim(r->w.pool, UINT64_MAX, NULL);
-    EXPECT_RESULT(MEND_OK, mend_pool_explain(r->w.pool, r->stream, &flushed));
-    EXPECT_U64_EQ(flushed.usable_bytes, after.usable_bytes);
-    EXPECT_TRUE(after.usable_bytes >= LARGE);
 }
 
 CACHE_TEST(pool_cache, holds_so_many_of_a_zone)
@@ -304,20 +157,6 @@ CACHE_TEST(pool_cache, holds_so_many_of_a_zone)
     for (int i = 0; i < COUNT - 2; i += 2) {
         kit_free(&r->w, blocks[i], r->stream);
         expect_cached(r, i / 2 < MEND_CACHE_SPANS ? (uint64_t)i / 2 + 1 : 1);
-    }
-}
-
-MEND_TEST(pool_cache, can_be_off)
-{
-    for (int vanish = 0; vanish < 2; vanish++) {
-        rig r;
-        mend_world *w = prepare(&r);
-        w->pool_config.front_cache = vanish ? 0 : -1;
-        w->pool_config.streams_may_vanish = vanish;
-        ASSERT_TRUE(open_row(&r));
-        drop(&r, 1, 0);
-        expect_again(&r, 1, 0);
-        kit_close(&r.w);
     }
 }
 
@@ -343,7 +182,7 @@ CACHE_TEST(pool_cache, a_free_without_host_memory_is_a_free)
 
 /* The request says where it belongs, not what it is rounded up to: the bound is not a multiple of a
  * granule. */
-RIG_TEST(pool_cache, a_small_request_is_served_in_its_own_zone, rig, r,
+KIT_CASE(pool_cache, a_small_request_is_served_in_its_own_zone, rig, r,
          (prepare(r)->placement.small_request_bytes = LARGE - 12, open_row(r)), kit_close(&r->w))
 {
     void *small = take(r, LARGE - 12);

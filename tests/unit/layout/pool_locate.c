@@ -174,27 +174,3 @@ MEND_TEST(pool_locate, wrong_pointers_among_a_million_blocks_cost_no_walk_over_t
     free(blocks);
     kit_close(&w);
 }
-
-/* One run of very many spans, for neighbours were freed on different streams. */
-MEND_TEST(pool_locate, free_spans_in_one_run_are_not_walked)
-{
-    mend_world w;
-    void **blocks = malloc(IN_ONE_RUN * sizeof(*blocks));
-    ASSERT_TRUE(open_many(&w, blocks, IN_ONE_RUN));
-    for (int s = 0; s < 2; s++) { /* a stream with nothing open would be the only one */
-        kit_free(&w, kit_alloc(&w, 512, w.streams[s]), w.streams[s]);
-    }
-    for (size_t i = 0; i < IN_ONE_RUN - 1; i++) {
-        kit_free(&w, blocks[i], w.streams[i % 2]);
-    }
-    for (size_t i = 0; i < IN_ONE_RUN - 1; i++) {
-        EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(w.pool, blocks[i], NULL));
-    }
-    uint64_t base = 0;
-    for (int k = 0; k < IN_ONE_RUN; k++) {
-        EXPECT_RESULT(MEND_OK, ask(w.pool, (uint64_t)(uintptr_t)blocks[IN_ONE_RUN - 1] + 1, &base));
-    }
-    mend_world_check(&w);
-    free(blocks);
-    kit_close(&w);
-}

@@ -13,7 +13,6 @@
 #include "physical/stream.h"
 #include "pool/pool.h"
 #include "tests/support/kit.h"
-#include "tests/support/rig.h"
 
 /* For retirement, chunks of 1 MiB side by side, the first three of them empty and behind them a
  * live one; for a trim, empty chunks of 1, 2 and 4 MiB, each mapped by itself. */
@@ -92,39 +91,7 @@ static void flush(rig *r)
 }
 
 #define RETIRE_TEST(suite, name, ...)                                                              \
-    RIG_TEST(suite, name, rig, r, open_row(r, __VA_ARGS__), close_rig(r))
-
-RETIRE_TEST(move_retire, a_mapping_holds_its_chunk_until_it_is_unmapped, 0)
-{
-    mend_sim_advance(r->w.sim, BUSY_NS);
-    mend_chunk *chunk = retire(r, 0);
-    EXPECT_TRUE(mend_retire_holds(r->heap, chunk->handle) != NULL);
-    EXPECT_U64_EQ(MEND_MIB, r->heap->retire.bytes);
-    uint64_t taken_bytes = r->heap->space.taken_bytes;
-    flush(r);
-    EXPECT_TRUE(mend_retire_holds(r->heap, chunk->handle) == NULL);
-    EXPECT_U64_EQ(0, r->heap->retire.bytes);
-    EXPECT_U64_EQ(taken_bytes - MEND_MIB, r->heap->space.taken_bytes);
-}
-
-MEND_TEST(move_retire, neighbours_go_by_one_call)
-{
-    static const struct {
-        int retired[EMPTY], count, unmaps;
-    } rows[] = {{{0, 1, 2}, 3, 1}, {{2, 1, 0}, 3, 1}, {{0, 2}, 2, 2}, {{1}, 1, 1}};
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        rig r;
-        ASSERT_TRUE(open_row(&r, 0));
-        mend_sim_advance(r.w.sim, BUSY_NS);
-        for (int j = 0; j < rows[i].count; j++) {
-            retire(&r, rows[i].retired[j]);
-        }
-        flush(&r);
-        EXPECT_INT_EQ(rows[i].unmaps, r.unmaps);
-        EXPECT_U64_EQ(0, r.heap->retire.bytes);
-        close_rig(&r);
-    }
-}
+    KIT_CASE(suite, name, rig, r, open_row(r, __VA_ARGS__), close_rig(r))
 
 RETIRE_TEST(move_retire, what_work_in_flight_may_use_stays_mapped, BUSY_NS)
 {
@@ -149,21 +116,6 @@ RETIRE_TEST(move_retire, nothing_is_unmapped_while_a_stream_is_captured, 0)
     mend_sim_graph_destroy(r->w.sim, kit_end_capture(&r->w, r->w.streams[0]));
     flush(r);
     EXPECT_INT_EQ(1, r->unmaps);
-}
-
-RETIRE_TEST(move_retire, what_the_driver_refuses_stays_and_is_tried_again, 0)
-{
-    mend_sim_advance(r->w.sim, BUSY_NS);
-    retire(r, 0);
-    uint64_t failures = r->heap->counters.driver_failures;
-    kit_fail(&r->w, "unmap", 0, 1, 999);
-    flush(r);
-    EXPECT_INT_EQ(999, r->heap->retire.refused);
-    EXPECT_U64_EQ(failures + 1, r->heap->counters.driver_failures);
-    EXPECT_U64_EQ(MEND_MIB, r->heap->retire.bytes);
-    flush(r);
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r->heap->retire.refused);
-    EXPECT_U64_EQ(0, r->heap->retire.bytes);
 }
 
 /* ---- trims ---- */
@@ -232,23 +184,7 @@ MEND_TEST(move_trim, the_largest_goes_first_until_no_more_is_kept)
     }
 }
 
-MEND_TEST(move_trim, one_is_the_smallest_that_is_large_enough)
-{
-    static const struct {
-        uint64_t least_bytes, released_mib;
-    } rows[] = {{1, 1}, {MEND_MIB, 1}, {MEND_MIB + 1, 2}, {4 * MEND_MIB, 4}, {5 * MEND_MIB, 0}};
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        rig r;
-        bool released;
-        ASSERT_TRUE(open_apart(&r, 0));
-        EXPECT_RESULT(MEND_OK, trim_one(&r, rows[i].least_bytes, &released));
-        EXPECT_INT_EQ(rows[i].released_mib > 0, released);
-        EXPECT_U64_EQ((7 - rows[i].released_mib) * MEND_MIB, r.heap->chunks.reserved_bytes);
-        close_rig(&r);
-    }
-}
-
-#define TRIM_TEST(suite, name) RIG_TEST(suite, name, rig, r, open_apart(r, 0), close_rig(r))
+#define TRIM_TEST(suite, name) KIT_CASE(suite, name, rig, r, open_apart(r, 0), close_rig(r))
 
 TRIM_TEST(move_trim, one_that_the_driver_keeps_stays_as_free_memory)
 {
@@ -258,16 +194,6 @@ TRIM_TEST(move_trim, one_that_the_driver_keeps_stays_as_free_memory)
     EXPECT_FALSE(released);
     EXPECT_U64_EQ(7 * MEND_MIB, r->heap->chunks.reserved_bytes);
     EXPECT_U64_EQ(7 * MEND_MIB, r->heap->chunks.empty_bytes);
-}
-
-/* The memory stays, mapped nowhere, and so does nothing of the addresses. */
-TRIM_TEST(move_trim, addresses_go_and_memory_stays)
-{
-    EXPECT_TRUE(mend_trim_addresses(r->heap, MEND_STREAM_UNKNOWN));
-    EXPECT_U64_EQ(7 * MEND_MIB, r->heap->chunks.unmapped_bytes);
-    EXPECT_U64_EQ(0, mend_heap_mappings(r->heap));
-    EXPECT_U64_EQ(0, r->heap->space.address_bytes);
-    EXPECT_FALSE(mend_trim_addresses(r->heap, MEND_STREAM_UNKNOWN)); /* there are none left */
 }
 
 TRIM_TEST(move_trim, nothing_is_unmapped_while_a_stream_is_captured)

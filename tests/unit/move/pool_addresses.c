@@ -1,7 +1,6 @@
 /* A device whose addresses are short: what was given up comes back before a request fails. */
 #include "driver/driver.h"
 #include "tests/support/kit.h"
-#include "tests/support/rig.h"
 
 /* So few addresses that chunks which move leave none behind before their fences. */
 static bool open_short(mend_world *w, uint64_t address_bytes)
@@ -61,31 +60,7 @@ MEND_TEST(pool_addresses, those_of_moved_chunks_are_waited_for)
 }
 
 #define ADDRESSES_TEST(suite, name, ...)                                                           \
-    RIG_TEST(suite, name, mend_world, w, open_short(w, __VA_ARGS__), kit_close(w))
-
-/* A request no reservation can hold names what is missing, and changes nothing. */
-ADDRESSES_TEST(pool_addresses, too_few_of_them_are_named, 3 * MEND_MIB)
-{
-    void *block = NULL;
-    mend_error error = MEND_ERROR_INIT;
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_ADDRESSES,
-                  mend_alloc(w->pool, 4 * MEND_MIB, w->streams[0], &block));
-    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
-    EXPECT_STR_EQ("cuMemAddressReserve", error.driver_call);
-    EXPECT_U64_EQ(0, mend_world_stats(w).reserved_bytes);
-    EXPECT_U64_EQ(0, mend_world_stats(w).address_bytes);
-    block = kit_alloc_used(w, MEND_MIB, w->streams[0], 1000);
-}
-
-/* A reservation of the small zone, used no more, makes place for a large block. */
-ADDRESSES_TEST(pool_addresses, what_another_zone_left_is_given_back, 6 * MEND_MIB)
-{
-    void *small = kit_alloc(w, 512, w->streams[0]);
-    kit_free(w, small, w->streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_trim(w->pool, 0, NULL));
-    EXPECT_TRUE(mend_world_stats(w).address_bytes > 0);
-    kit_alloc_used(w, 4 * MEND_MIB, w->streams[0], 1000);
-}
+    KIT_CASE(suite, name, mend_world, w, open_short(w, __VA_ARGS__), kit_close(w))
 
 /* What went back to the driver made place for addresses that the call could not use either. */
 ADDRESSES_TEST(pool_addresses, a_failed_call_keeps_none_of_its_second_reservation, 6 * MEND_MIB)

@@ -6,7 +6,6 @@
 
 #include "driver/driver.h"
 #include "tests/support/kit.h"
-#include "tests/support/rig.h"
 
 enum { DEVICE_MIB = 16, OTHERS_MIB = 6, ATTAINABLE_MIB = DEVICE_MIB - OTHERS_MIB };
 
@@ -75,7 +74,7 @@ static bool open_taught(scene *s)
     return true;
 }
 
-#define ATTAINABLE_TEST(suite, name) RIG_TEST(suite, name, scene, s, open_taught(s), close_scene(s))
+#define ATTAINABLE_TEST(suite, name) KIT_CASE(suite, name, scene, s, open_taught(s), close_scene(s))
 
 ATTAINABLE_TEST(pool_attainable, is_not_asked_for_memory_that_it_lacks)
 {
@@ -135,18 +134,7 @@ ATTAINABLE_TEST(pool_attainable, is_asked_again_after_a_while)
     EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
 }
 
-ATTAINABLE_TEST(pool_attainable, is_forgotten_by_a_trim)
-{
-    EXPECT_RESULT(MEND_OK, mend_trim(s->w.pool, 0, NULL));
-    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
-    request(s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
-    EXPECT_TRUE(s->creates > 0);
-    EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(s));
-    EXPECT_RESULT(MEND_OK, mend_trim_wait(s->w.pool, 0, NULL));
-    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
-}
-
-#define FRESH_TEST(suite, name) RIG_TEST(suite, name, scene, s, open_scene(s), close_scene(s))
+#define FRESH_TEST(suite, name) KIT_CASE(suite, name, scene, s, open_scene(s), close_scene(s))
 
 FRESH_TEST(pool_attainable, is_not_known_where_the_driver_does_not_say)
 {

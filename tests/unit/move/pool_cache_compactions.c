@@ -3,7 +3,6 @@
 #include "pool/pool.h"
 #include "tests/support/held.h"
 #include "tests/support/kit.h"
-#include "tests/support/rig.h"
 
 #define CHUNK MEND_MIB
 #define BLOCK (128 * MEND_KIB)
@@ -69,88 +68,7 @@ static void defrag_without_restoring(rig *r, uint64_t clusters)
     mend_world_check(&r->w);
 }
 
-#define CACHE_COMPACTIONS_TEST(suite, name) RIG_TEST(suite, name, rig, r, open_rig(r), close_rig(r))
-
-CACHE_COMPACTIONS_TEST(pool_cache_compactions, what_was_cached_in_a_chunk_is_gained)
-{
-    free_every_second(r);
-    EXPECT_U64_EQ(BLOCKS / 2, cached(r));
-    mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
-    EXPECT_RESULT(MEND_OK, mend_defrag(r->w.pool, NULL, &report));
-    EXPECT_U64_EQ(CHUNKS, report.compactions);
-    EXPECT_U64_EQ(BLOCKS / 2 * BLOCK, report.gained_bytes);
-    EXPECT_U64_EQ(0, cached(r));
-    mend_world_check(&r->w);
-    for (int i = 1; i < BLOCKS; i += 2) {
-        alloc(r, i);
-    }
-    EXPECT_U64_EQ(0, mend_world_stats(&r->w).cache_hits);
-}
-
-/* A block that moved is cached where it is, in the chunk that took the place of its old one. */
-CACHE_COMPACTIONS_TEST(pool_cache_compactions, a_block_that_moved_is_cached_again)
-{
-    for (int i = 1; i < BLOCKS; i++) {
-        release(r, i);
-    }
-    EXPECT_RESULT(MEND_OK, mend_defrag(r->w.pool, NULL, NULL));
-    EXPECT_U64_EQ(1, mend_world_stats(&r->w).compactions);
-    void *pointer = release(r, 0);
-    EXPECT_U64_EQ(1, cached(r));
-    mend_world_check(&r->w);
-    alloc(r, 0);
-    EXPECT_PTR_EQ(pointer, r->blocks[0]);
-    EXPECT_U64_EQ(1, mend_world_stats(&r->w).cache_hits);
-}
-
-/* A block that reaches into the compacted chunk begins in the chunk before it, as it did. */
-CACHE_COMPACTIONS_TEST(pool_cache_compactions, a_block_that_moved_in_part_begins_where_it_did)
-{
-    void *pointer = release(r, BLOCKS_OF_CHUNK - 1);
-    release(r, BLOCKS_OF_CHUNK);
-    EXPECT_PTR_EQ(pointer, kit_alloc(&r->w, 2 * BLOCK, r->w.streams[0]));
-    for (int i = BLOCKS_OF_CHUNK + 1; i < BLOCKS; i++) {
-        release(r, i);
-    }
-    EXPECT_RESULT(MEND_OK, mend_defrag(r->w.pool, NULL, NULL));
-    EXPECT_U64_EQ(1, mend_world_stats(&r->w).compactions);
-    mend_world_check(&r->w);
-    kit_free(&r->w, pointer, r->w.streams[0]);
-    EXPECT_U64_EQ(1, cached(r));
-    mend_world_check(&r->w);
-    EXPECT_PTR_EQ(pointer, kit_alloc(&r->w, 2 * BLOCK, r->w.streams[0]));
-    kit_free(&r->w, pointer, r->w.streams[0]);
-}
-
-static void defrag_all(void *argument)
-{
-    rig *r = argument;
-    EXPECT_RESULT(MEND_OK, mend_defrag(r->w.pool, NULL, NULL));
-}
-
-/* Inside whatever call: another thread frees blocks and asks for some of their size. */
-MEND_TEST(pool_cache_compactions, nothing_is_cached_while_chunks_are_compacted)
-{
-    bool is_inside = true;
-    for (uint64_t position = 1; is_inside && !mend_test_has_failed(); position++) {
-        rig r;
-        mend_held held;
-        ASSERT_TRUE(open_rig(&r));
-        free_every_second(&r);
-        is_inside = mend_held_begin(&held, r.w.sim, position, defrag_all, &r);
-        for (int i = 0; is_inside && i < BLOCKS; i += BLOCKS_OF_CHUNK) {
-            release(&r, i + 2);
-            release(&r, i + 4);
-            EXPECT_U64_EQ(0, cached(&r));
-            r.blocks[i + 4] = kit_alloc(&r.w, BLOCK, r.w.streams[0]);
-        }
-        mend_held_end(&held);
-        for (int i = 0; is_inside && i < BLOCKS; i += BLOCKS_OF_CHUNK) {
-            kit_write(&r.w, r.w.streams[0], r.blocks[i + 4], BLOCK);
-        }
-        close_rig(&r);
-    }
-}
+#define CACHE_COMPACTIONS_TEST(suite, name) KIT_CASE(suite, name, rig, r, open_rig(r), close_rig(r))
 
 /* It goes to nobody before it is mapped again. */
 CACHE_COMPACTIONS_TEST(pool_cache_compactions, what_misses_its_mapping_is_not_cached)

@@ -2,7 +2,6 @@
  * the memory are enough. */
 #include "driver/driver.h"
 #include "tests/support/kit.h"
-#include "tests/support/rig.h"
 
 /* As a program has them that sets nothing. */
 static bool open_default(mend_world *w, uint64_t memory_bytes, uint64_t address_bytes)
@@ -43,22 +42,6 @@ MEND_TEST(pool_few_addresses, each_zone_has_what_it_needs)
         kit_alloc(&w, memory_bytes - mend_world_stats(&w).reserved_bytes, NULL);
         kit_close(&w);
     }
-}
-
-/* Blocks of 1 MiB all over the addresses are freed: their chunks are moved into one block, for
- * which there is no place but where they lie. */
-WORLD_TEST(pool_few_addresses, free_chunks_give_up_their_addresses,
-           (w->sim_config.address_bytes = 66 * MEND_MIB, /* with the page behind the reservation */
-            w->pool_config.reserve_bytes = 0))
-{
-    void *blocks[64];
-    for (int i = 0; i < 64; i++) {
-        blocks[i] = kit_alloc(w, MEND_MIB, NULL);
-    }
-    for (int i = 0; i < 64; i++) {
-        kit_free(w, blocks[i], NULL);
-    }
-    kit_alloc(w, 64 * MEND_MIB, NULL);
 }
 
 /* A second pool of the device takes all there is, and has nothing left in it when the first one

@@ -1,6 +1,5 @@
 /* Chunks that move: what waits for streams goes on waiting, at the new place as at the old. */
 #include "tests/support/kit.h"
-#include "tests/support/rig.h"
 
 /* Blocks of one chunk each, side by side. */
 static void allocate_row(mend_world *w, mend_stream stream, void **blocks, uint64_t count)
@@ -20,7 +19,7 @@ static void refresh(mend_world *w)
 }
 
 #define MOVES_TEST(suite, name, ...)                                                               \
-    RIG_TEST(suite, name, mend_world, w, kit_open_allowing(w, __VA_ARGS__), kit_close(w))
+    KIT_CASE(suite, name, mend_world, w, kit_open_allowing(w, __VA_ARGS__), kit_close(w))
 
 MOVES_TEST(pool_moves, what_is_left_of_a_moved_chunk_waits_for_its_user, 16 * MEND_MIB, -1)
 {
@@ -76,15 +75,6 @@ MEND_TEST(pool_moves, a_run_that_grows_is_waited_for)
         EXPECT_U64_EQ(1, mend_world_stats(&w).placed_by_extension);
         kit_close(&w);
     }
-}
-
-MOVES_TEST(pool_moves, a_run_can_grow_where_a_chunk_behind_it_has_left, 16 * MEND_MIB, 0)
-{
-    kit_free(w, kit_alloc(w, 3 * MEND_MIB, w->streams[0]), w->streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_trim(w->pool, 2 * MEND_MIB, NULL));
-    mend_world_check(w);
-    (void)kit_alloc(w, 3 * MEND_MIB, w->streams[0]);
-    EXPECT_U64_EQ(1, mend_world_stats(w).placed_by_extension);
 }
 
 MOVES_TEST(pool_moves, a_plan_that_fails_gives_back_what_it_had_claimed, 16 * MEND_MIB, 0)

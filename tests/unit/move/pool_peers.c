@@ -5,7 +5,6 @@
 #include "driver/driver.h"
 #include "mend/mend_share.h"
 #include "tests/support/kit.h"
-#include "tests/support/rig.h"
 
 /* Three devices, a pool on the first, a stream on the second. */
 typedef struct scene {
@@ -53,7 +52,7 @@ static void close_scene(scene *s)
 
 /* A case whose scene is prepared by an expression. */
 #define PEERS_TEST(suite, name, setting)                                                           \
-    RIG_TEST(suite, name, scene, s, (prepare(s), (void)(setting), open_scene(s)), close_scene(s))
+    KIT_CASE(suite, name, scene, s, (prepare(s), (void)(setting), open_scene(s)), close_scene(s))
 
 static void *take(scene *s, uint64_t size_bytes)
 {

@@ -4,7 +4,6 @@
 #include "pool/pool.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
-#include "tests/support/rig.h"
 
 #define CHUNK MEND_MIB
 #define PAGE  (64 * MEND_KIB)
@@ -84,7 +83,7 @@ static void expect_restored(rig *r)
     EXPECT_INT_EQ(0, is_unmapped(r, 5));
 }
 
-#define RESTORE_TEST(suite, name) RIG_TEST(suite, name, rig, r, open_rig(r, MEND_GIB), close_rig(r))
+#define RESTORE_TEST(suite, name) KIT_CASE(suite, name, rig, r, open_rig(r, MEND_GIB), close_rig(r))
 
 /* By the next pass, by an allocation that makes room, or by a trim; or the pool ends without. */
 MEND_TEST(pool_restore, a_block_that_misses_its_mapping_is_named_and_comes_back)

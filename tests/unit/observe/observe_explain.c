@@ -66,38 +66,6 @@ static mend_explanation explain(mend_world *w, int stream)
     return explain_for(w, S(stream));
 }
 
-KIT_TEST_IN(observe_explain, a_pool_without_memory_wastes_nothing, open_scene(w))
-{
-    mend_explanation e = explain(w, 0);
-    EXPECT_FIELDS(e, reserved_bytes, 0, emptiest_count, 0);
-}
-
-KIT_TEST_IN(observe_explain, tells_edges_from_holes, open_scene(w))
-{
-    void *blocks[4];
-    kit_alloc_row(w, blocks, 4, 256 * MEND_KIB, S(0));
-    mend_explanation e = explain(w, 0);
-    EXPECT_U64_EQ(0, mend_explanation_free_bytes(&e));
-    kit_free(w, blocks[0], S(0));
-    kit_free(w, blocks[2], S(0));
-    e = explain(w, 0);
-    EXPECT_U64_EQ(256 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_OWN]);
-    EXPECT_U64_EQ(256 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_HOLE][MEND_FREE_OWN]);
-    EXPECT_U64_EQ(256 * MEND_KIB, e.usable_bytes);
-    EXPECT_U64_EQ(1, e.by_holder_count[LARGE][1].chunks);
-    EXPECT_U64_EQ(0, e.reached_into[LARGE].chunks);
-    kit_free(w, blocks[3], S(0));
-    e = explain(w, 0);
-    EXPECT_U64_EQ(768 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_OWN]);
-    EXPECT_U64_EQ(0, e.free_bytes[LARGE][MEND_FREE_HOLE][MEND_FREE_OWN]);
-    EXPECT_U64_EQ(512 * MEND_KIB, e.usable_bytes);
-    EXPECT_U64_EQ(1, e.by_holder_count[LARGE][0].chunks);
-    kit_free(w, blocks[1], S(0));
-    e = explain(w, 0);
-    EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_EMPTY][MEND_FREE_OWN]);
-    EXPECT_U64_EQ(0, e.emptiest_count);
-}
-
 static bool is_not_explained(void *pool)
 {
     mend_explanation e;
@@ -171,35 +139,6 @@ KIT_TEST_IN(observe_explain, sees_blocks_that_reach_into_a_chunk, open_scene(w))
     EXPECT_U64_EQ(896 * MEND_KIB, e.emptiest[0].free_bytes);
 }
 
-KIT_TEST_IN(observe_explain, the_holder_has_most_bytes_in_the_chunk, open_scene(w))
-{
-    kit_alloc(w, 64 * MEND_KIB, S(0));
-    void *most = kit_alloc(w, 512 * MEND_KIB, S(0));
-    kit_alloc(w, 128 * MEND_KIB, S(0));
-    mend_explanation e = explain(w, 0);
-    ASSERT_U64_EQ(1, e.emptiest_count);
-    EXPECT_FIELDS(e.emptiest[0], holder_address, (uintptr_t)most, holders, 3);
-    EXPECT_U64_EQ(1, e.by_holder_count[LARGE][2].chunks);
-}
-
-MEND_TEST(observe_explain, counts_chunks_by_the_number_of_their_holders)
-{
-    enum { MOST_HOLDERS = 6 };
-    static const int classes[MOST_HOLDERS + 1] = {0, 0, 1, 2, 2, 3, 3};
-    for (int holders = 1; holders <= MOST_HOLDERS; holders++) {
-        mend_world w;
-        ASSERT_TRUE(open_scene(&w));
-        for (int i = 0; i < holders; i++) {
-            kit_alloc(&w, 64 * MEND_KIB, w.streams[0]);
-        }
-        mend_explanation e = explain(&w, 0);
-        for (int i = 0; i < MEND_EXPLAIN_HOLDER_COUNTS; i++) {
-            EXPECT_U64_EQ(i == classes[holders], e.by_holder_count[LARGE][i].chunks);
-        }
-        kit_close(&w);
-    }
-}
-
 KIT_TEST_IN(observe_explain, lists_the_emptiest_chunks_the_emptiest_first, open_scene(w))
 {
     enum { CHUNKS = 12 };
@@ -217,21 +156,6 @@ KIT_TEST_IN(observe_explain, lists_the_emptiest_chunks_the_emptiest_first, open_
         EXPECT_U64_EQ((2 + i) * 32 * MEND_KIB, e.emptiest[i].holder_bytes);
     }
     EXPECT_U64_EQ(CHUNKS, e.by_holder_count[LARGE][0].chunks);
-}
-
-KIT_TEST_IN(observe_explain, counts_small_blocks_where_they_lie, open_scene(w))
-{
-    kit_alloc(w, 480 * MEND_KIB, S(0));
-    kit_alloc(w, 480 * MEND_KIB, S(0));
-    kit_alloc(w, 4 * MEND_KIB, S(0)); /* into the rest of the chunk */
-    mend_explanation e = explain(w, 0);
-    EXPECT_FIELDS(e, lent_bytes, 4 * MEND_KIB, reserved_bytes, MEND_MIB);
-    for (int i = 0; i < 3; i++) {
-        kit_alloc(w, 32 * MEND_KIB, S(0));
-    }
-    e = explain(w, 0);
-    EXPECT_U64_EQ(36 * MEND_KIB, e.lent_bytes);
-    EXPECT_U64_EQ(192 * MEND_KIB, mend_explanation_partial_bytes(&e, SMALL));
 }
 
 /* The device takes nothing back: chunks that were made for nothing stay, mapped nowhere. */

@@ -116,30 +116,6 @@ KIT_TEST_IN(pool_statistics, zones_and_sums_are_those_of_a_naive_count,
     }
 }
 
-/* What is reserved, by zone, and all that was ever taken. */
-KIT_TEST(pool_statistics, reserved_memory_lies_in_zones)
-{
-    void *small = kit_alloc(w, 1000, NULL);
-    void *large = kit_alloc(w, 3 * MEND_MIB, NULL);
-    mend_stats stats = mend_world_stats(w);
-    uint64_t large_bytes = stats.reserved_bytes - stats.small_reserved_bytes;
-    EXPECT_FIELDS(stats, device_bytes, 64 * MEND_MIB, small_reserved_bytes, 256 * MEND_KIB);
-    EXPECT_FIELDS(stats, small_chunks, 1, created_bytes, stats.reserved_bytes);
-    EXPECT_U64_EQ(stats.chunks, stats.peak_chunks);
-    kit_free(w, large, NULL);
-    kit_free(w, small, NULL);
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
-    mend_stats after = mend_world_stats(w);
-    EXPECT_FIELDS(after, reserved_bytes, 0, small_chunks, 0, created_bytes, stats.created_bytes);
-    EXPECT_U64_EQ(stats.chunks, after.peak_chunks);
-    EXPECT_U64_EQ(stats.small_reserved_bytes, after.peak_small_reserved_bytes);
-    EXPECT_U64_EQ(large_bytes, after.peak_large_reserved_bytes);
-    EXPECT_OK(mend_reset_peak_stats(w->pool));
-    after = mend_world_stats(w);
-    EXPECT_FIELDS(after, peak_chunks, 0, peak_small_reserved_bytes, 0);
-    EXPECT_U64_EQ(0, after.peak_large_reserved_bytes);
-}
-
 KIT_EACH(pool_statistics, what_was_undone_was_never_created, int, i, 2, kit_open_default(w))
 {
     static const char *const calls[] = {"map", "set_access"};

@@ -9,7 +9,7 @@
 enum { GROUP = 1 };
 
 #define FENCE_TEST(suite, name)                                                                    \
-    RIG_TEST(suite, name, stream_rig, r, stream_rig_open(r), stream_rig_close(r))
+    KIT_CASE(suite, name, stream_rig, r, stream_rig_open(r), stream_rig_close(r))
 
 static mend_stamp work_and_free(stream_rig *r, uint64_t duration_ns)
 {

@@ -55,7 +55,7 @@ static void wait_for_context(stream_rig *r)
 }
 
 #define RECORD_TEST(suite, name)                                                                   \
-    RIG_TEST(suite, name, stream_rig, r, stream_rig_open(r), stream_rig_close(r))
+    KIT_CASE(suite, name, stream_rig, r, stream_rig_open(r), stream_rig_close(r))
 
 /* Fences stay in the order of their epochs, and the later one serves for both. */
 RECORD_TEST(physical_record, one_recorded_while_another_is_comes_to_the_same)

@@ -109,7 +109,7 @@ MEND_TEST(physical_slots, each_stream_is_found_in_its_slot_among_many)
 }
 
 #define SLOTS_TEST(suite, name)                                                                    \
-    RIG_TEST(suite, name, stream_rig, r, stream_rig_open_unmet(r, true), stream_rig_close(r))
+    KIT_CASE(suite, name, stream_rig, r, stream_rig_open_unmet(r, true), stream_rig_close(r))
 
 /* What keeps a slot where slots are collected; a stream that is not kept is met again. */
 SLOTS_TEST(physical_slots, one_that_is_of_use_is_kept)

@@ -32,7 +32,7 @@ static mend_reach reach_of(stream_rig *r, uint32_t stream)
 }
 
 #define STREAM_TEST(suite, name, ...)                                                              \
-    RIG_TEST(suite, name, stream_rig, r, stream_rig_open_unmet(r, __VA_ARGS__), stream_rig_close(r))
+    KIT_CASE(suite, name, stream_rig, r, stream_rig_open_unmet(r, __VA_ARGS__), stream_rig_close(r))
 
 STREAM_TEST(physical_stream, one_met_in_a_capture_is_learned_after_it, false)
 {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "tests/support/rig.h"
+#include "tests/support/kit.h"
 #include "tests/support/test.h"
 
 enum { STREAMS = 4, OPEN_EPOCH = 10 };
@@ -41,7 +41,7 @@ static mend_waits waits_of(rig *r, mend_stamp first, mend_stamp second)
     return waits;
 }
 
-#define WAITS_TEST(suite, name) RIG_TEST(suite, name, rig, r, (open_rig(r), true), close_rig(r))
+#define WAITS_TEST(suite, name) KIT_CASE(suite, name, rig, r, (open_rig(r), true), close_rig(r))
 
 WAITS_TEST(physical_waits, keep_the_later_stamp_of_each_stream)
 {
@@ -82,43 +82,4 @@ WAITS_TEST(physical_waits, every_stamp_must_be_ready)
     mend_waits_add(r->room, &waits, (mend_stamp){1, MEND_STREAM_UNKNOWN});
     EXPECT_FALSE(mend_waits_are_ready(r->room.streams, &waits, 3, true));
     mend_waits_clear(r->room, &waits);
-}
-
-WAITS_TEST(physical_waits, hold_for_the_reasons_of_all_stamps)
-{
-    r->states[3].group = 1;
-    mend_waits none = {0};
-    mend_waits waits = waits_of(r, (mend_stamp){5, 1}, (mend_stamp){OPEN_EPOCH, 2});
-    EXPECT_INT_EQ(0, mend_waits_blocked_by(&r->streams, &none, MEND_STREAM_UNKNOWN));
-    EXPECT_INT_EQ(MEND_BLOCKED_BY_STREAMS, mend_waits_blocked_by(&r->streams, &waits, 1));
-    r->states[2].passed_epoch = OPEN_EPOCH;
-    EXPECT_INT_EQ(0, mend_waits_blocked_by(&r->streams, &waits, 1));
-    EXPECT_INT_EQ(MEND_BLOCKED_BY_STREAMS,
-                  mend_waits_blocked_by(&r->streams, &waits, MEND_STREAM_UNKNOWN));
-    mend_waits_add(r->room, &waits, (mend_stamp){1, MEND_STREAM_UNKNOWN});
-    EXPECT_INT_EQ(MEND_BLOCKED_UNTIL_WAIT, mend_waits_blocked_by(&r->streams, &waits, 1));
-    mend_waits_add(r->room, &waits, (mend_stamp){1, 3});
-    EXPECT_INT_EQ(MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT | MEND_BLOCKED_BY_GROUPS,
-                  mend_waits_blocked_by(&r->streams, &waits, 2));
-    mend_waits_clear(r->room, &waits);
-}
-
-WAITS_TEST(physical_waits, join_only_what_waits_for_the_same_stream)
-{
-    mend_waits idle = {0};
-    mend_waits first = {.first = {5, 1}};
-    mend_waits later = {.first = {8, 1}};
-    mend_waits second = {.first = {5, 2}};
-    mend_waits both = waits_of(r, (mend_stamp){5, 1}, (mend_stamp){5, 2});
-    EXPECT_TRUE(mend_waits_can_join(r->room, &idle, &idle));
-    EXPECT_TRUE(mend_waits_can_join(r->room, &first, &later));
-    EXPECT_FALSE(mend_waits_can_join(r->room, &first, &second));
-    EXPECT_FALSE(mend_waits_can_join(r->room, &first, &both));
-    EXPECT_FALSE(mend_waits_can_join(r->room, &both, &first));
-    EXPECT_FALSE(mend_waits_can_join(r->room, &idle, &first));
-    r->streams.count = 2; /* one stream: nobody to whom it would make a difference */
-    r->states[MEND_STREAM_UNKNOWN].open = false;
-    EXPECT_TRUE(mend_waits_can_join(r->room, &idle, &first));
-    EXPECT_TRUE(mend_waits_can_join(r->room, &first, &idle));
-    mend_waits_clear(r->room, &both);
 }

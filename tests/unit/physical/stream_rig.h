@@ -6,7 +6,7 @@
 #include "mend/mend_sim.h"
 #include "physical/fence.h"
 #include "physical/record.h"
-#include "tests/support/rig.h"
+#include "tests/support/kit.h"
 
 enum { SHORT_NS = 100, LONG_NS = 1000 };
 

@@ -52,14 +52,6 @@ MEND_TEST(policy_tightness, each_level_has_its_chunks_and_its_pressure)
     }
 }
 
-MEND_TEST(policy_tightness, none_means_the_middle_one)
-{
-    mend_heap none = heap_of(0, 80 * MEND_GIB);
-    mend_heap middle = heap_of(3, 80 * MEND_GIB);
-    EXPECT_INT_EQ(0,
-                  memcmp(&middle.config.placement, &none.config.placement, sizeof(mend_placement)));
-}
-
 MEND_TEST(policy_tightness, small_requests_are_at_most_half_of_a_small_chunk)
 {
     EXPECT_U64_EQ(MEND_MIB, heap_of(3, 80 * MEND_GIB).config.placement.small_request_bytes);

@@ -5,7 +5,6 @@
  */
 #include "tests/support/held.h"
 #include "tests/support/kit.h"
-#include "tests/support/rig.h"
 
 #define PAGE (64 * MEND_KIB)
 
@@ -62,7 +61,7 @@ static bool open_critical(full_program *f)
 }
 
 #define CRITICAL_TEST(suite, name)                                                                 \
-    RIG_TEST(suite, name, full_program, f, open_critical(f), kit_close(&f->w))
+    KIT_CASE(suite, name, full_program, f, open_critical(f), kit_close(&f->w))
 
 static void release(full_program *f, int block)
 {
@@ -79,53 +78,12 @@ static uint64_t remade(full_program *f)
     return mend_world_stats(&f->w).chunks_remade;
 }
 
-/* Of which chunks a request is made: how many pages stay empty, what is moved, and by how many
- * pages less is reserved after a chunk was remade. */
-MEND_TEST(pool_critical_pressure, a_block_is_made_of_chunks_of_the_right_size)
-{
-    static const struct {
-        bool is_critical;
-        unsigned released; /* a bit for each block */
-        uint64_t pages, empty_pages, moves, remade, pages_less;
-    } rows[] = {
-        {true, 1 << LARGE | 1 << SMALLER | 1 << LEAST, 48, 64, 1, 0, 0},
-        {false, 1 << LARGE | 1 << SMALLER | 1 << LEAST, 48, 48, 0, 0, 0}, /* one is broken */
-        {true, 1 << LARGE, 63, 0, 0, 0, 0}, /* a page is no reason to call the driver, */
-        {true, 1 << LARGE, 62, 0, 0, 1, 2}, /* two are */
-        {true, 1 << LARGE, 16, 0, 0, 1, 48},
-        {true, 1 << LARGE | 1 << MIDDLE, 40, 64, 0, 1, 8}, /* the smallest that gives room */
-        {true, 1 << LARGE | 1 << LEAST, 24, 0, 0, 1, 56},  /* the block is made of the least */
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        full_program f;
-        ASSERT_TRUE(rows[i].is_critical ? open_critical(&f) : open_filled(&f));
-        for (int k = 0; k < BLOCKS; k++) {
-            if ((rows[i].released >> k & 1) != 0) {
-                release(&f, k);
-            }
-        }
-        request(&f, rows[i].pages);
-        mend_stats stats = mend_world_stats(&f.w);
-        EXPECT_U64_EQ(rows[i].empty_pages * PAGE, stats.free_empty_bytes);
-        EXPECT_U64_EQ(rows[i].moves, stats.chunks_moved);
-        EXPECT_U64_EQ(rows[i].remade, stats.chunks_remade);
-        EXPECT_U64_EQ(rows[i].remade, stats.chunks_released);
-        EXPECT_U64_EQ(BLOCKS + rows[i].remade, stats.chunks_created);
-        EXPECT_U64_EQ((LIMIT_PAGES - rows[i].pages_less) * PAGE, stats.reserved_bytes);
-        if (rows[i].pages_less == 48) { /* what is left of the limit can still be had */
-            request(&f, 48);
-            EXPECT_U64_EQ(1, remade(&f));
-        }
-        kit_close(&f.w);
-    }
-}
-
 /* All chunks that are free and all that may be created do not hold it, but for half a page that is
  * free behind a block. Chunks are exact. */
-WORLD_TEST(pool_critical_pressure, a_smaller_run_may_need_less,
-           (w->placement.chunk_bytes = 64 * PAGE, w->placement.small_chunk_bytes = PAGE,
-            w->placement.low_pressure_percent = 100,
-            w->pool_config.limit_bytes = LIMIT_PAGES / 2 * PAGE))
+KIT_SET_TEST(pool_critical_pressure, a_smaller_run_may_need_less,
+             (w->placement.chunk_bytes = 64 * PAGE, w->placement.small_chunk_bytes = PAGE,
+              w->placement.low_pressure_percent = 100,
+              w->pool_config.limit_bytes = LIMIT_PAGES / 2 * PAGE))
 {
     void *whole = kit_alloc(w, 32 * PAGE, w->streams[0]);
     kit_alloc(w, 63 * PAGE + PAGE / 2, w->streams[0]);
@@ -134,14 +92,6 @@ WORLD_TEST(pool_critical_pressure, a_smaller_run_may_need_less,
     kit_alloc(w, 64 * PAGE + PAGE / 4, w->streams[0]);
     EXPECT_U64_EQ(1, mend_world_stats(w).chunks_moved);
     EXPECT_U64_EQ(0, mend_world_stats(w).placed_by_alias); /* which would serve it otherwise */
-}
-
-/* Memory of the asking stream's own: its fence is recorded for this. */
-CRITICAL_TEST(pool_critical_pressure, what_the_stream_freed_itself_is_remade)
-{
-    kit_free(&f->w, f->blocks[LARGE], f->asking);
-    request(f, 16);
-    EXPECT_U64_EQ(1, remade(f));
 }
 
 CRITICAL_TEST(pool_critical_pressure, a_chunk_in_flight_is_broken_behind_a_wait)
@@ -206,41 +156,6 @@ MEND_TEST(pool_critical_pressure, a_driver_that_refuses_loses_nothing)
     }
 }
 
-static uint64_t empty_and_room(full_program *f)
-{
-    mend_stats stats = mend_world_stats(&f->w);
-    return stats.free_empty_bytes + mend_align_down(stats.limit_bytes - stats.reserved_bytes, PAGE);
-}
-
-/* Blocks of any size come and go; at any time all that is empty, and what the limit leaves,
- * can be had as one block. */
-CRITICAL_TEST(pool_critical_pressure, all_empty_chunks_can_be_had_in_one)
-{
-    enum { ROUNDS = 300, MANY = 40 };
-    mend_test_random random;
-    void *blocks[MANY] = {NULL};
-    mend_test_random_init(&random, mend_test_seed());
-    for (int i = 0; i < BLOCKS; i++) {
-        release(f, i);
-    }
-    for (int i = 0; i < ROUNDS && !mend_test_has_failed(); i++) {
-        void **block = &blocks[mend_test_random_below(&random, MANY)];
-        uint64_t size = PAGE + 512 * mend_test_random_below(&random, 24 * PAGE / 512);
-        mend_stream stream = f->w.streams[mend_test_random_below(&random, 2)];
-        if (*block != NULL) {
-            kit_free(&f->w, *block, stream);
-            *block = NULL;
-        } else if (mend_alloc(f->w.pool, size, stream, block) != MEND_OK) {
-            EXPECT_TRUE(size > empty_and_room(f));
-        }
-        uint64_t all_bytes = empty_and_room(f);
-        if (i % 4 == 0 && all_bytes > 0) {
-            kit_free(&f->w, kit_alloc(&f->w, all_bytes, stream), stream);
-        }
-    }
-    EXPECT_TRUE(mend_test_has_failed() || remade(f) > 0);
-}
-
 /* ---- remade: a pool that uses all of its 64 MiB ---- */
 
 static bool open_full(full_program *f, uint64_t chunk_bytes, int compact_when_full)
@@ -264,7 +179,7 @@ static bool open_row(full_program *f, int compact_when_full)
 }
 
 #define ROW_TEST(suite, name)                                                                      \
-    RIG_TEST(suite, name, full_program, f, open_row(f, 0), kit_close(&f->w))
+    KIT_CASE(suite, name, full_program, f, open_row(f, 0), kit_close(&f->w))
 
 ROW_TEST(pool_remake, a_request_that_is_refused_leaves_the_free_chunks)
 {
@@ -281,17 +196,8 @@ ROW_TEST(pool_remake, a_request_that_is_refused_leaves_the_free_chunks)
     EXPECT_U64_EQ(1, remade(f));
 }
 
-/* The limit lies so far below that room for less than the chunk would not do. */
-ROW_TEST(pool_remake, a_chunk_that_brings_no_room_is_not_given_back)
-{
-    ASSERT_RESULT(MEND_OK, mend_set_limit(f->w.pool, 32 * MEND_MIB));
-    release(f, 10);
-    request(f, 8);
-    EXPECT_U64_EQ(0, remade(f));
-}
-
 /* Above the room that compactions are to have, likewise. */
-RIG_TEST(pool_remake, room_kept_for_compactions_is_none_for_a_remade_chunk, full_program, f,
+KIT_CASE(pool_remake, room_kept_for_compactions_is_none_for_a_remade_chunk, full_program, f,
          open_row(f, 1), kit_close(&f->w))
 {
     release(f, 10);
@@ -300,7 +206,7 @@ RIG_TEST(pool_remake, room_kept_for_compactions_is_none_for_a_remade_chunk, full
 }
 
 /* The run that is grown begins with memory of another stream, which the block does not take. */
-RIG_TEST(pool_remake, a_block_waits_for_nothing_that_lies_before_it_in_its_run, full_program, f,
+KIT_CASE(pool_remake, a_block_waits_for_nothing_that_lies_before_it_in_its_run, full_program, f,
          open_full(f, MEND_MIB, 0), kit_close(&f->w))
 {
     fill(f, 7 * MEND_MIB, 1);

@@ -7,13 +7,6 @@ static void *at(void *pointer, int64_t offset)
     return (char *)pointer + offset;
 }
 
-KIT_TEST(pool_api, a_pool_takes_no_memory_before_it_is_asked)
-{
-    EXPECT_STATS(w, reserved_bytes, 0);
-    EXPECT_LEDGER(w, chunks, 0);
-    EXPECT_STATS(w, limit_bytes, 64 * MEND_MIB);
-}
-
 KIT_TEST(pool_api, alloc_rounds_to_the_granule_and_counts)
 {
     void *first = kit_alloc(w, 1, NULL);
@@ -45,20 +38,6 @@ KIT_TEST(pool_api, alignments_are_kept)
     void *pointer;
     EXPECT_INVALID(mend_alloc_aligned(w->pool, 700, 3, NULL, &pointer));
     EXPECT_INVALID(mend_alloc_aligned(w->pool, 700, 0, NULL, &pointer));
-}
-
-KIT_TEST(pool_api, free_chunks_join_into_any_request)
-{
-    /* Every other block of one chunk each is freed: 30 MiB lie free, and no hole is above 1 MiB. */
-    void *blocks[60];
-    kit_alloc_row(w, blocks, 60, MEND_MIB, NULL);
-    for (int i = 0; i < 60; i += 2) {
-        kit_free(w, blocks[i], NULL);
-    }
-    kit_alloc(w, 34 * MEND_MIB, NULL);
-    mend_stats stats = mend_world_stats(w);
-    EXPECT_FIELDS(stats, reserved_bytes, 64 * MEND_MIB, free_bytes, 0);
-    EXPECT_TRUE(stats.chunks_moved >= 29);
 }
 
 KIT_TEST(pool_api, steady_state_calls_no_driver)
@@ -113,20 +92,4 @@ KIT_LAST_TEST(pool_api, a_broken_context_is_reported_and_destroy_still_frees, ki
     EXPECT_ERROR(DEVICE_LOST, mend_alloc(w->pool, 512, NULL, &pointer));
     EXPECT_ERROR(DEVICE_LOST, mend_free(w->pool, pointer, NULL));
     EXPECT_ERROR(DRIVER, mend_pool_destroy(w->pool));
-}
-
-KIT_TEST(pool_api, a_hopeless_request_waits_for_nothing)
-{
-    mend_stream streams[2];
-    void *blocks[2];
-    for (int i = 0; i < 2; i++) {
-        ASSERT_RESULT(MEND_OK, mend_sim_stream_create(w->sim, &streams[i]));
-        blocks[i] = kit_alloc(w, MEND_MIB, streams[i]);
-    }
-    kit_free(w, blocks[0], streams[0]);
-    kit_expect_none(w, 64 * MEND_MIB, streams[1], "Free memory: nothing else would help.");
-    EXPECT_STATS(w, host_waits, 0);
-    EXPECT_OK(mend_set_limit(w->pool, 2 * MEND_MIB));
-    kit_expect_none(w, 2 * MEND_MIB, streams[1],
-                    "Raise the limit to 3.00 MiB or more, or free memory.");
 }

@@ -70,17 +70,6 @@ KIT_TEST_IN(pool_collect, memory_that_was_used_meanwhile_stays, open_world(w, id
     EXPECT_U64_EQ(MEND_MIB, collect(w));
 }
 
-KIT_TEST_IN(pool_collect, the_gpu_is_not_waited_for, open_world(w, idle_after_10_ms))
-{
-    kit_leave_in_flight(w, MEND_MIB, S(0), 100 * UINT64_C(1000000), S(0));
-    collect(w);
-    pass(w, 20);
-    EXPECT_U64_EQ(0, collect(w));
-    EXPECT_STATS(w, host_waits, 0);
-    pass(w, 100);
-    EXPECT_U64_EQ(MEND_MIB, collect(w));
-}
-
 KIT_TEST_IN(pool_collect, nothing_to_give_back_costs_no_driver_call,
             open_world(w, idle_after_10_ms))
 {

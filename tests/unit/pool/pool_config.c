@@ -47,23 +47,6 @@ KIT_TEST_IN(pool_config, the_environment_fills_what_the_program_left_open, open_
     kit_expect_none(w, 512, NULL, "");
 }
 
-KIT_TEST(pool_config, a_bad_environment_is_refused_in_words)
-{
-    static const struct {
-        const char *text;
-        const char *words;
-    } rows[] = {{"limit:5MB", "5MB"}, {"lmit:5MiB", "lmit"}, {"audit:3", "audit"}, {",", ""}};
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        mend_pool *pool = NULL;
-        char *saved = set_environment(rows[i].text);
-        EXPECT_INVALID(mend_world_create_pool(w, &pool));
-        restore_environment(saved);
-        EXPECT_PTR_EQ(NULL, pool);
-        kit_expect_words("MEND_CONF");
-        kit_expect_words(rows[i].words);
-    }
-}
-
 static uint64_t limit_of_pool(const mend_pool_config *config)
 {
     mend_stats stats = MEND_STATS_INIT;

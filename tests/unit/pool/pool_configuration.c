@@ -307,17 +307,3 @@ MEND_TEST(pool_configuration, random_texts_are_read_or_refused)
     }
     EXPECT_TRUE(accepted > 0);
 }
-
-MEND_TEST(pool_configuration, comes_from_the_environment)
-{
-    const char *outside = getenv("MEND_CONF");
-    char *saved = outside != NULL ? strdup(outside) : NULL;
-    setenv("MEND_CONF", "limit:3GiB", 1);
-    EXPECT_U64_EQ(3 * MEND_GIB, read_ok(mend_process_configuration()).limit_bytes);
-    unsetenv("MEND_CONF");
-    EXPECT_PTR_EQ(NULL, mend_process_configuration());
-    if (saved != NULL) {
-        setenv("MEND_CONF", saved, 1);
-        free(saved);
-    }
-}

@@ -179,25 +179,6 @@ KIT_TEST(pool_corners, the_pauses_before_it_is_asked_again_grow)
     EXPECT_U64_EQ(8000000, mend_sim_now_ns(w->sim));
 }
 
-KIT_TEST(pool_corners, counters_and_peaks_tell_what_happened)
-{
-    void *blocks[3];
-    kit_fail(w, "set_access", 0, 1, 999);
-    EXPECT_ERROR(DRIVER, mend_alloc(w->pool, 3 * MEND_MIB, NULL, &blocks[0]));
-    EXPECT_STATS(w, chunks_created, 0, chunks_released, 0, peak_reserved_bytes, 0);
-    EXPECT_STATS(w, driver_failures, 1);
-    kit_alloc_row(w, blocks, 3, 3 * MEND_MIB, NULL);
-    kit_free_row(w, blocks, 3, NULL);
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
-    mend_stats stats = mend_world_stats(w);
-    EXPECT_FIELDS(stats, peak_live_blocks, 3, peak_reserved_bytes, 9 * MEND_MIB, chunks_created, 9);
-    EXPECT_FIELDS(stats, chunks_released, 9, peak_mappings, 9);
-    /* Addresses are kept: the next request reserves none. */
-    EXPECT_TRUE(stats.address_bytes > 0);
-    blocks[0] = kit_alloc(w, 3 * MEND_MIB, NULL);
-    EXPECT_STATS(w, address_bytes, stats.address_bytes);
-}
-
 KIT_TEST(pool_corners, a_hopeless_request_does_not_wait_for_work_in_flight)
 {
     mend_stream busy = kit_stream(w);

@@ -113,15 +113,6 @@ KIT_EACH(pool_group_calls, default_streams_are_known_by_all_their_names, int, i,
     EXPECT_OK(mend_group_release(group, used[i]));
 }
 
-WORLD_TEST(pool_group_calls, a_block_of_no_group_is_freed_as_ever)
-{
-    void *block = kit_alloc(w, 5 * MEND_MIB, S(0));
-    mend_group *group = kit_begin_group(w, S(0));
-    kit_free(w, block, S(0));
-    EXPECT_PTR_EQ(block, kit_alloc(w, 5 * MEND_MIB, S(1)));
-    EXPECT_OK(mend_group_end(group));
-}
-
 KIT_EACH(pool_group_calls, a_recorded_user_holds_a_block_of_a_group, int, inside, 2,
          kit_open_with(w, 64 * MEND_MIB, NULL))
 {
@@ -139,17 +130,6 @@ KIT_EACH(pool_group_calls, a_recorded_user_holds_a_block_of_a_group, int, inside
     void *all = kit_alloc(w, 64 * MEND_MIB, stream);
     EXPECT_TRUE(all != NULL);
     EXPECT_STATS(w, host_waits, 0);
-}
-
-KIT_TEST_IN(pool_group_calls, groups_end_with_their_pool, kit_open_with(w, 64 * MEND_MIB, NULL))
-{
-    kit_begin_group(w, S(0));
-    mend_group *ended = kit_begin_group(w, MEND_EVERY_STREAM);
-    kit_alloc(w, MEND_MIB, S(0));
-    kit_alloc(w, MEND_MIB, S(1));
-    kit_free(w, kit_alloc(w, MEND_MIB, S(1)), S(1));
-    EXPECT_OK(mend_group_end(ended));
-    EXPECT_STATS(w, groups, 2);
 }
 
 static bool is_refused_in_a_child(void *argument)

@@ -72,44 +72,6 @@ static void expect_kinds(rig *r, const mend_event_kind *kinds, size_t count)
 
 #define RIG_TEST(suite, name, opening) KIT_RIG_TEST(suite, name, rig, opening, close_rig(r))
 
-RIG_TEST(pool_history, a_block_comes_behind_its_memory_and_goes_before_it, open_rig(r))
-{
-    void *block = kit_alloc(w, QUARTER - 100, r->stream);
-    kit_free(w, block, S(1));
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
-    EXPECT_KINDS(r, MEND_EVENT_CREATE, MEND_EVENT_MAP, MEND_EVENT_ALLOC, MEND_EVENT_FREE,
-                 MEND_EVENT_UNMAP, MEND_EVENT_RELEASE, MEND_EVENT_TRIM);
-    for (int i = 0; i < 7; i++) {
-        bool is_of_block = r->events[i].kind == MEND_EVENT_ALLOC || //
-                           r->events[i].kind == MEND_EVENT_FREE;
-        EXPECT_U64_EQ((uint64_t)i + 1, r->events[i].sequence);
-        EXPECT_U64_EQ(is_of_block ? QUARTER : MEND_MIB, r->events[i].size_bytes);
-        EXPECT_U64_EQ(is_of_block ? QUARTER - 100 : 0, r->events[i].requested_bytes);
-        EXPECT_TRUE(r->events[i].group == NULL);
-        EXPECT_INT_EQ(0, r->events[i].is_for_graphs);
-    }
-    for (int i = 1; i < 5; i++) {
-        EXPECT_PTR_EQ(block, r->events[i].address);
-    }
-    EXPECT_PTR_EQ(r->stream, r->events[2].stream);
-    EXPECT_PTR_EQ(S(1), r->events[3].stream);
-    EXPECT_PTR_EQ(MEND_NO_STREAM, r->events[1].stream);
-}
-
-RIG_TEST(pool_history, every_pair_of_the_steady_state_is_told, open_rig(r))
-{
-    void *before = kit_alloc(w, QUARTER, r->stream);
-    read(r);
-    for (int i = 0; i < 5; i++) {
-        kit_free(w, before, r->stream);
-        EXPECT_PTR_EQ(before, kit_alloc(w, QUARTER, r->stream));
-        EXPECT_KINDS(r, MEND_EVENT_FREE, MEND_EVENT_ALLOC);
-    }
-    kit_free(w, before, MEND_NO_STREAM);
-    EXPECT_KINDS(r, MEND_EVENT_FREE);
-    EXPECT_PTR_EQ(MEND_NO_STREAM, r->events[0].stream);
-}
-
 /* While it is off the front cache keeps blocks, which the history names when it begins. */
 KIT_RIG_TEST(pool_history, the_front_cache_pauses_while_it_is_on, rig, open_rig(r),
              kit_close(&r->w))
@@ -134,20 +96,6 @@ KIT_RIG_TEST(pool_history, the_front_cache_pauses_while_it_is_on, rig, open_rig(
     kit_free(w, block, r->stream);
     EXPECT_STATS(w, cached_blocks, 1);
     mend_follower_end(&r->follower);
-}
-
-RIG_TEST(pool_history, moved_chunks_leave_and_come, open_rig_of(r, 4 * MEND_MIB, ROOM))
-{
-    void *blocks[4];
-    kit_alloc_row(w, blocks, 4, MEND_MIB, r->stream);
-    kit_free(w, blocks[0], r->stream);
-    kit_free(w, blocks[2], r->stream);
-    follow(r);
-    kit_alloc(w, 2 * MEND_MIB, r->stream);
-    uint64_t moved = mend_world_stats(w).chunks_moved;
-    EXPECT_TRUE(moved > 0);
-    follow(r);
-    EXPECT_TRUE(r->follower.seen[MEND_EVENT_UNMAP] >= moved);
 }
 
 /* What a refused plan has claimed comes back, and what it has created goes. */
@@ -244,24 +192,6 @@ static void *alloc_tagged(rig *r, mend_group *group, uint64_t tag)
     return block;
 }
 
-RIG_TEST(pool_history, blocks_have_their_tags, open_rig(r))
-{
-    void *block = alloc_tagged(r, NULL, 77);
-    mend_region regions[2];
-    size_t count = 0;
-    EXPECT_OK(mend_get_regions(w->pool, regions, sizeof(*regions), 2, &count));
-    EXPECT_U64_EQ(77, regions[0].tag);
-    EXPECT_U64_EQ(0, regions[1].tag);
-    kit_free(w, block, r->stream);
-    EXPECT_PTR_EQ(block, kit_alloc(w, QUARTER, r->stream));
-    EXPECT_KINDS(r, MEND_EVENT_CREATE, MEND_EVENT_MAP, MEND_EVENT_ALLOC, MEND_EVENT_FREE,
-                 MEND_EVENT_ALLOC);
-    EXPECT_U64_EQ(0, r->events[1].tag);
-    EXPECT_U64_EQ(77, r->events[2].tag);
-    EXPECT_U64_EQ(77, r->events[3].tag);
-    EXPECT_U64_EQ(0, r->events[4].tag);
-}
-
 RIG_TEST(pool_history, restorations_of_a_group_are_told, open_rig_of(r, 4 * MEND_MIB, ROOM))
 {
     enum { BLOCKS = 4 };
@@ -286,18 +216,6 @@ RIG_TEST(pool_history, restorations_of_a_group_are_told, open_rig_of(r, 4 * MEND
     EXPECT_U64_EQ(BLOCKS + 1, r->follower.seen[MEND_EVENT_FREE]);
     EXPECT_OK(mend_group_set_blocks(group, NULL, 0));
     EXPECT_OK(mend_group_release(group, r->stream));
-}
-
-KIT_TEST_IN(pool_history, off_it_tells_nothing, kit_open_with(w, 4 * MEND_MIB, NULL))
-{
-    mend_history_event event = {.kind = -1};
-    kit_alloc(w, QUARTER, NULL);
-    uint64_t cursor = 0;
-    size_t count = 7;
-    EXPECT_OK(mend_history_read(w->pool, &cursor, &event, sizeof(event), 1, &count));
-    EXPECT_U64_EQ(0, count);
-    EXPECT_INT_EQ(-1, event.kind);
-    EXPECT_STATS(w, history_events, 0);
 }
 
 RIG_TEST(pool_history, a_small_ring_loses_the_oldest_and_says_so, open_rig_of(r, 4 * MEND_MIB, 4))

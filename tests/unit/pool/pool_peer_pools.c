@@ -72,33 +72,6 @@ static void leave_idle(mend_pool *pool, uint64_t mib)
 #define FAMILY_TEST(suite, name, opening)                                                          \
     KIT_RIG_TEST(suite, name, family, opening, close_family(r))
 
-FAMILY_TEST(pool_peer_pools, one_gives_what_the_other_lacks_and_keeps_the_rest, open_family(r, 2))
-{
-    leave_idle(r->pools[1], 6);
-    kit_alloc(w, 5 * MEND_MIB, NULL);
-    expect_reserved(r, (uint64_t[MOST]){5, 3}, 1);
-    EXPECT_U64_EQ(0, kit_stats(r->pools[0]).host_waits);
-}
-
-FAMILY_TEST(pool_peer_pools, each_is_asked_only_for_what_is_still_missing, open_family(r, 3))
-{
-    leave_idle(r->pools[1], 3);
-    leave_idle(r->pools[2], 4);
-    void *block = kit_alloc(w, 5 * MEND_MIB, NULL);
-    expect_reserved(r, (uint64_t[MOST]){5, 0, 3}, 2);
-    kit_free(w, block, NULL);
-    kit_alloc_from(r->pools[2], 4 * MEND_MIB, NULL); /* and back */
-    expect_reserved(r, (uint64_t[MOST]){4, 0, 4}, 2);
-}
-
-FAMILY_TEST(pool_peer_pools, what_the_pool_has_itself_is_used_first, open_family(r, 2))
-{
-    leave_idle(r->pools[0], 2);
-    leave_idle(r->pools[1], 6);
-    kit_alloc(w, 3 * MEND_MIB, NULL);
-    expect_reserved(r, (uint64_t[MOST]){3, 5}, 1);
-}
-
 FAMILY_TEST(pool_peer_pools, what_is_live_or_in_flight_stays, open_family(r, 2))
 {
     mend_stream stream = S(0);
@@ -112,14 +85,6 @@ FAMILY_TEST(pool_peer_pools, what_is_live_or_in_flight_stays, open_family(r, 2))
     kit_alloc(w, 3 * MEND_MIB, NULL);
     EXPECT_U64_EQ(5 * MEND_MIB, reserved(r->pools[1]));
     EXPECT_OK(mend_forget_stream(r->pools[1], stream));
-}
-
-FAMILY_TEST(pool_peer_pools, are_left_alone_where_the_limit_is_what_lacks, open_family(r, 2))
-{
-    leave_idle(r->pools[1], 6);
-    EXPECT_OK(mend_set_limit(r->pools[0], 2 * MEND_MIB));
-    expect_none(r->pools[0], 3 * MEND_MIB);
-    expect_reserved(r, (uint64_t[MOST]){0, 6}, 0);
 }
 
 MEND_TEST(pool_peer_pools, on_another_device_or_behind_another_driver_are_left_alone)

@@ -36,18 +36,6 @@ static bool open_plain(mend_world *w, uint64_t limit_bytes)
     return mend_world_open(w);
 }
 
-PLAIN_TEST(pool_plain, blocks_are_had_and_freed, 0)
-{
-    unsigned char *a = kit_alloc(w, 3 * MEND_MIB, NULL);
-    unsigned char *b = kit_alloc(w, 700, NULL);
-    memset(a, 1, 3 * MEND_MIB);
-    memset(b, 2, 700);
-    EXPECT_INT_EQ(1, a[3 * MEND_MIB - 1]);
-    expect_sound(w);
-    kit_free(w, a, NULL);
-    kit_free(w, b, NULL);
-}
-
 PLAIN_TEST(pool_plain, memory_goes_back, 0)
 {
     kit_free(w, kit_alloc(w, 9 * MEND_MIB, NULL), NULL);
@@ -70,15 +58,6 @@ PLAIN_TEST(pool_plain, the_limit_holds_for_what_the_driver_gave, 8 * MEND_MIB)
     kit_free_row(w, blocks, count, NULL);
     EXPECT_OK(mend_set_limit(w->pool, 12 * MEND_MIB));
     kit_alloc(w, 11 * MEND_MIB, NULL);
-}
-
-PLAIN_TEST(pool_plain, neighbouring_blocks_join, 8 * MEND_MIB)
-{
-    void *blocks[6];
-    kit_free(w, kit_alloc(w, 6 * MEND_MIB, NULL), NULL);
-    kit_alloc_row(w, blocks, 6, MEND_MIB, NULL);
-    kit_free_row(w, blocks, 6, NULL);
-    kit_alloc(w, 6 * MEND_MIB, NULL);
 }
 
 PLAIN_TEST(pool_plain, what_needs_virtual_memory_is_refused_or_does_nothing, 0)

@@ -3,99 +3,6 @@
 #include "mend/mend_share.h"
 #include "tests/unit/pool/pages.h"
 
-KIT_TEST_IN(pool_range, has_addresses_and_no_memory,
-            kit_open_set(w, w->sim_config.content = MEND_SIM_CONTENT_NONE))
-{
-    mend_range *range = create(w, MEND_TIB + 1, PAGE);
-    mend_range_info info = info_of(range);
-    EXPECT_TRUE(info.base != NULL);
-    EXPECT_FIELDS(info, size_bytes, MEND_TIB + PAGE, page_bytes, PAGE, committed_bytes, 0);
-    EXPECT_FIELDS(info, mapped_bytes, 0, tag, 7);
-    EXPECT_PTR_EQ(w->pool, info.pool);
-    mend_stats stats = mend_world_stats(w);
-    EXPECT_FIELDS(stats, ranges, 1, reserved_bytes, 0);
-    EXPECT_U64_EQ(MEND_TIB + PAGE + w->info.granularity_bytes, stats.range_address_bytes);
-    EXPECT_TRUE(mend_world_check(w));
-    EXPECT_OK(mend_range_destroy(range, NULL));
-    EXPECT_STATS(w, range_address_bytes, 0, ranges, 0);
-    EXPECT_OK(mend_range_create(w->pool, 1, NULL, &range)); /* of the device's pages */
-    info = info_of(range);
-    EXPECT_FIELDS(info, page_bytes, w->info.granularity_bytes, size_bytes, info.page_bytes);
-    EXPECT_OK(mend_range_destroy(range, NULL));
-}
-
-KIT_TEST(pool_range, grows_at_its_address_and_keeps_the_contents)
-{
-    mend_range *range = create(w, 4 * MEND_GIB, PAGE);
-    void *base = at(range, 0);
-    expect_commit(range, 0, PAGE, S(0));
-    kit_write(w, S(0), base, PAGE);
-    for (uint64_t pages = 2; pages <= 16; pages++) {
-        expect_commit(range, 0, pages * PAGE, S(0));
-        EXPECT_PTR_EQ(base, at(range, 0));
-        EXPECT_U64_EQ(pages * PAGE, info_of(range).committed_bytes);
-        EXPECT_STATS(w, range_bytes, pages * PAGE, live_bytes, pages * PAGE);
-        EXPECT_TRUE(mend_world_check(w));
-    }
-    use(w, range, PAGE, 15 * PAGE, S(0));
-    kit_verify(w, S(0), base, PAGE);
-    expect_commit(range, 2 * MEND_GIB, PAGE, S(0));
-    use(w, range, 2 * MEND_GIB, PAGE, S(0));
-    EXPECT_STATS(w, pages_committed, 17, live_blocks, 0);
-    EXPECT_OK(mend_range_destroy(range, S(0)));
-    EXPECT_STATS(w, pages_decommitted, 17, live_bytes, 0);
-}
-
-RANGE_TEST(pool_range, the_same_pages_come_back_without_the_driver, 0)
-{
-    expect_commit(range, 0, 8 * PAGE, S(0));
-    use(w, range, 0, 8 * PAGE, S(0));
-    uint64_t creations = mend_world_stats(w).chunks_created;
-    EXPECT_TRUE(mend_world_check(w));
-    expect_decommit(range, 2 * PAGE, 3 * PAGE, S(0));
-    EXPECT_FIELDS(info_of(range), committed_bytes, 5 * PAGE, mapped_bytes, 8 * PAGE);
-    EXPECT_STATS(w, range_free_bytes, 3 * PAGE);
-    expect_decommit(range, 0, 8 * PAGE, S(0)); /* of which some are decommitted */
-    uint64_t calls = calls_of(w);
-    expect_commit(range, 0, 8 * PAGE, S(0));
-    EXPECT_TRUE(calls_of(w) - calls <= 1); /* whether the stream is captured */
-    use(w, range, 0, 8 * PAGE, S(0));
-    EXPECT_STATS(w, chunks_created, creations);
-}
-
-RANGE_TEST(pool_range, what_a_range_decommits_serves_blocks_and_the_reverse, 8 * MEND_MIB)
-{
-    for (int round = 0; round < 4; round++) {
-        expect_commit(range, 0, 7 * MEND_MIB, S(0));
-        use(w, range, 0, 7 * MEND_MIB, S(0));
-        expect_decommit(range, 0, 7 * MEND_MIB, S(0));
-        void *block = kit_alloc_used(w, 7 * MEND_MIB, S(0), 100);
-        EXPECT_TRUE(mend_world_check(w));
-        kit_free(w, block, S(0));
-        mend_sim_advance(w->sim, 1000000);
-    }
-    EXPECT_STATS(w, out_of_memory, 0);
-    EXPECT_TRUE(mend_world_stats(w).chunks_moved > 0);
-    EXPECT_TRUE(mend_world_stats(w).peak_reserved_bytes <= 8 * MEND_MIB);
-}
-
-KIT_TEST_IN(pool_range, two_ranges_pass_memory_to_each_other,
-            kit_open_set(w, w->pool_config.limit_bytes = 4 * MEND_MIB))
-{
-    mend_range *first = create(w, MEND_GIB, PAGE);
-    mend_range *second = create(w, MEND_GIB, 2 * PAGE);
-    expect_commit(first, 0, 4 * MEND_MIB, S(0));
-    use(w, first, 0, 4 * MEND_MIB, S(0));
-    expect_decommit(first, PAGE, 2 * PAGE, S(0));
-    expect_commit(second, 0, 2 * PAGE, S(0));
-    use(w, second, 0, 2 * PAGE, S(0));
-    EXPECT_STATS(w, chunks_moved, 2, chunks_released, 0);
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_range_commit(first, PAGE, PAGE, S(0)));
-    EXPECT_TRUE(mend_world_check(w));
-    EXPECT_OK(mend_range_destroy(first, S(0)));
-    EXPECT_OK(mend_range_destroy(second, S(0)));
-}
-
 RANGE_TEST(pool_range, large_free_chunks_become_pages, 4 * MEND_MIB)
 {
     kit_free(w, kit_alloc(w, 4 * MEND_MIB, S(0)), S(0));
@@ -247,18 +154,6 @@ KIT_TEST(pool_range, the_history_has_commits_and_decommits)
     ASSERT_TRUE(count >= 2);
     expect_event(&events[0], MEND_EVENT_DECOMMIT, base, 2 * PAGE, MEND_NO_STREAM);
     expect_event(&events[1], MEND_EVENT_DECOMMIT, (char *)base + 3 * PAGE, PAGE, MEND_NO_STREAM);
-}
-
-RANGE_TEST(pool_range, out_of_memory_names_the_pages_that_would_fit, 6 * PAGE)
-{
-    expect_commit(range, 0, 2 * PAGE, S(0));
-    EXPECT_REFUSAL(OUT_OF_MEMORY, "A request of 1.00 MiB would fit",
-                   mend_range_commit(range, 0, 8 * PAGE, S(0)));
-    mend_error error = MEND_ERROR_INIT;
-    mend_last_error(&error);
-    ASSERT_TRUE(error.shortfall != NULL);
-    EXPECT_U64_EQ(4 * PAGE, error.shortfall->fitting_bytes);
-    expect_commit(range, 2 * PAGE, 4 * PAGE, S(0));
 }
 
 KIT_TEST_IN(pool_range, pages_are_no_blocks, kit_open_set(w, w->pool_config.shareable = 1))

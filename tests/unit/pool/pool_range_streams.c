@@ -93,19 +93,3 @@ RANGE_TEST(pool_range_streams, a_pinned_page_stays_mapped, 8 * PAGE)
     use(w, range, 0, PAGE, S(0));
     EXPECT_OK(mend_unpin(w->pool, at(range, 0), PAGE));
 }
-
-KIT_TEST(pool_range_streams, a_pool_ends_with_its_ranges)
-{
-    mend_range *range = create(w, MEND_GIB, PAGE);
-    expect_commit(range, 0, 4 * PAGE, S(0));
-    mend_range *closed = create(w, MEND_GIB, PAGE);
-    expect_commit(closed, 0, PAGE, S(0));
-    kit_use(w, S(0), at(closed, 0), PAGE, 50000);
-    EXPECT_OK(mend_range_destroy(closed, S(0)));
-    char line[MEND_REMAINS_BYTES]; /* what a destruction of the pool warns of */
-    EXPECT_TRUE(mend_observe_remains(&w->pool->heap, line));
-    EXPECT_STR_EQ("1 ranges, 1.00 MiB committed", line);
-    kit_alloc(w, 512, S(0));
-    EXPECT_TRUE(mend_observe_remains(&w->pool->heap, line));
-    EXPECT_TRUE(strstr(line, "1.00 MiB committed, and 1 blocks alive") == line + 10);
-}

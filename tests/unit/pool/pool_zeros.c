@@ -52,20 +52,6 @@ ZEROS_TEST(pool_zeros, all_pages_share_one_chunk, 0)
     EXPECT_OK(mend_range_destroy(larger, NULL));
 }
 
-ZEROS_TEST(pool_zeros, costs_a_mapping_for_each_page, 0)
-{
-    EXPECT_OK(map_zeros(range, 0, 2));
-    mend_sim_ledger before = mend_world_ledger(w);
-    EXPECT_OK(map_zeros(range, 0, PAGES));
-    mend_sim_ledger after = mend_world_ledger(w);
-    EXPECT_U64_EQ(PAGES - 2, after.mappings - before.mappings);
-    EXPECT_U64_EQ(before.chunks, after.chunks);
-    EXPECT_U64_EQ(0, mend_world_stats(w).host_waits - 1); /* the one for the chunk */
-    const uint64_t calls = calls_of(w);
-    EXPECT_OK(map_zeros(range, 0, PAGES));
-    EXPECT_TRUE(calls_of(w) - calls <= 4); /* the context, and the mode of captures */
-}
-
 KIT_LAST_TEST(pool_zeros, cannot_be_written, kit_open_default(w))
 {
     mend_range *range = create(w, PAGES * PAGE, PAGE);
@@ -236,22 +222,6 @@ KIT_TEST_IN(pool_zeros, what_a_destroyed_range_leaves_waits_for_a_capture_of_ano
     EXPECT_OK(mend_pool_destroy(other));
 }
 
-KIT_TEST_IN(pool_zeros, a_peer_pool_gives_free_memory_first,
-            kit_open_set(w, w->sim_config.memory_bytes = 8 * PAGE))
-{
-    mend_pool *other = NULL;
-    void *block = NULL;
-    ASSERT_RESULT(MEND_OK, mend_pool_create(&w->pool_config, &other));
-    mend_range *range = create(w, PAGES * PAGE, PAGE);
-    kit_free(w, kit_alloc(w, 4 * PAGE, S(0)), S(0));
-    EXPECT_OK(map_zeros(range, 0, 4));
-    EXPECT_OK(mend_range_destroy(range, S(0)));
-    EXPECT_OK(mend_alloc(other, 6 * PAGE, S(0), &block));
-    EXPECT_STATS(w, zero_chunk_bytes, PAGE);
-    EXPECT_OK(mend_free(other, block, S(0)));
-    EXPECT_OK(mend_pool_destroy(other));
-}
-
 ZEROS_TEST(pool_zeros, what_a_destroyed_range_leaves_serves_a_wake, 0)
 {
     mend_range *zeros = create(w, PAGES * PAGE, PAGE);
@@ -277,19 +247,6 @@ ZEROS_TEST(pool_zeros, others_have_left_meanwhile, 8 * PAGE)
     EXPECT_OK(map_zeros(range, 8, 4));
 }
 
-ZEROS_TEST(pool_zeros, the_advice_counts_the_chunk, 0)
-{
-    mend_error error = MEND_ERROR_INIT;
-    EXPECT_OK(mend_set_limit(w->pool, 4 * PAGE));
-    EXPECT_OK(map_zeros(range, 8, 2));
-    expect_commit(range, 0, 3 * PAGE, S(0));
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_range_commit(range, 3 * PAGE, PAGE, S(0)));
-    EXPECT_OK(mend_last_error(&error));
-    EXPECT_U64_EQ(5 * PAGE, error.shortfall->sufficient_limit);
-    EXPECT_OK(mend_set_limit(w->pool, 5 * PAGE));
-    expect_commit(range, 3 * PAGE, PAGE, S(0));
-}
-
 ZEROS_TEST(pool_zeros, every_misuse_has_its_error, 0)
 {
     EXPECT_INVALID(mend_range_map_zeros(NULL, 0, PAGE));
@@ -306,11 +263,4 @@ ZEROS_TEST(pool_zeros, every_misuse_has_its_error, 0)
     EXPECT_U64_EQ(0, info_of(range).zero_bytes);
     EXPECT_OK(mend_unpin(w->pool, at(range, 0), PAGE));
     EXPECT_OK(map_zeros(range, 0, 2));
-}
-
-/* The host has waited for the fill when the call returns: a kernel may read the pages at once. */
-ZEROS_TEST(pool_zeros, are_there_when_the_call_returns, 0)
-{
-    EXPECT_OK(map_zeros(range, 0, PAGES));
-    EXPECT_LEDGER(w, pending_work, 0);
 }

@@ -4,7 +4,7 @@
 #include "driver/traced.h"
 #include "tests/unit/sim/sim_fixture.h"
 
-#define EXPECT_INVALID(call) EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, call)
+#define EXPECT_REFUSED(call) EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, call)
 
 static const mend_stream none = (mend_stream)(uintptr_t)0x77;
 
@@ -32,10 +32,10 @@ MEND_TEST(sim_arguments, configurations_out_of_bounds_are_refused)
 #undef BAD
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        EXPECT_INVALID(mend_sim_create(&bad[i], &sim));
+        EXPECT_REFUSED(mend_sim_create(&bad[i], &sim));
     }
-    EXPECT_INVALID(mend_sim_create(NULL, &sim));
-    EXPECT_INVALID(mend_sim_create(&valid, NULL));
+    EXPECT_REFUSED(mend_sim_create(NULL, &sim));
+    EXPECT_REFUSED(mend_sim_create(&valid, NULL));
     EXPECT_PTR_EQ(NULL, sim);
     mend_sim_destroy(NULL);
 }
@@ -47,17 +47,17 @@ MEND_TEST(sim_arguments, nothing_is_asked_of_no_device)
     mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH};
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
     mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
-    EXPECT_INVALID(mend_sim_stream_create(NULL, &stream));
-    EXPECT_INVALID(mend_sim_stream_create_blocking(NULL, &stream));
-    EXPECT_INVALID(mend_sim_stream_create_on(NULL, 0, &stream));
-    EXPECT_INVALID(mend_sim_stream_destroy(NULL, NULL));
-    EXPECT_INVALID(mend_sim_launch(NULL, NULL, &work));
-    EXPECT_INVALID(mend_sim_stream_wait(NULL, NULL, NULL));
-    EXPECT_INVALID(mend_sim_begin_capture(NULL, NULL, MEND_SIM_CAPTURE_GLOBAL));
-    EXPECT_INVALID(mend_sim_end_capture(NULL, NULL, &graph));
-    EXPECT_INVALID(mend_sim_graph_launch(NULL, NULL, NULL, 0));
-    EXPECT_INVALID(mend_sim_fail(NULL, &fault));
-    EXPECT_INVALID(mend_sim_get_ledger(NULL, &ledger));
+    EXPECT_REFUSED(mend_sim_stream_create(NULL, &stream));
+    EXPECT_REFUSED(mend_sim_stream_create_blocking(NULL, &stream));
+    EXPECT_REFUSED(mend_sim_stream_create_on(NULL, 0, &stream));
+    EXPECT_REFUSED(mend_sim_stream_destroy(NULL, NULL));
+    EXPECT_REFUSED(mend_sim_launch(NULL, NULL, &work));
+    EXPECT_REFUSED(mend_sim_stream_wait(NULL, NULL, NULL));
+    EXPECT_REFUSED(mend_sim_begin_capture(NULL, NULL, MEND_SIM_CAPTURE_GLOBAL));
+    EXPECT_REFUSED(mend_sim_end_capture(NULL, NULL, &graph));
+    EXPECT_REFUSED(mend_sim_graph_launch(NULL, NULL, NULL, 0));
+    EXPECT_REFUSED(mend_sim_fail(NULL, &fault));
+    EXPECT_REFUSED(mend_sim_get_ledger(NULL, &ledger));
     mend_sim_graph_destroy(NULL, NULL);
     mend_traced_driver_destroy(NULL);
 }
@@ -68,26 +68,26 @@ SIM_TEST(sim_arguments, what_does_not_exist_is_refused)
     mend_sim_ledger ledger = {0};
     mend_sim_graph *graph = NULL;
     mend_stream stream = NULL;
-    EXPECT_INVALID(mend_sim_stream_create(f->sim, NULL));
-    EXPECT_INVALID(mend_sim_stream_create_on(f->sim, 0, NULL));
-    EXPECT_INVALID(mend_sim_stream_create_on(f->sim, -1, &stream));
-    EXPECT_INVALID(mend_sim_stream_create_on(f->sim, 64, &stream));
-    EXPECT_INVALID(mend_sim_stream_destroy(f->sim, none));
-    EXPECT_INVALID(mend_sim_stream_destroy(f->sim, NULL));
-    EXPECT_INVALID(mend_sim_launch(f->sim, NULL, NULL));
-    EXPECT_INVALID(mend_sim_launch(f->sim, NULL, &work));
+    EXPECT_REFUSED(mend_sim_stream_create(f->sim, NULL));
+    EXPECT_REFUSED(mend_sim_stream_create_on(f->sim, 0, NULL));
+    EXPECT_REFUSED(mend_sim_stream_create_on(f->sim, -1, &stream));
+    EXPECT_REFUSED(mend_sim_stream_create_on(f->sim, 64, &stream));
+    EXPECT_REFUSED(mend_sim_stream_destroy(f->sim, none));
+    EXPECT_REFUSED(mend_sim_stream_destroy(f->sim, NULL));
+    EXPECT_REFUSED(mend_sim_launch(f->sim, NULL, NULL));
+    EXPECT_REFUSED(mend_sim_launch(f->sim, NULL, &work));
     work.kind = MEND_SIM_WORK_TOUCH;
-    EXPECT_INVALID(mend_sim_launch(f->sim, none, &work));
-    EXPECT_INVALID(mend_sim_stream_wait(f->sim, none, NULL));
-    EXPECT_INVALID(mend_sim_stream_wait(f->sim, NULL, none));
-    EXPECT_INVALID(mend_sim_begin_capture(f->sim, none, MEND_SIM_CAPTURE_GLOBAL));
-    EXPECT_INVALID(mend_sim_begin_capture(f->sim, f->stream, (mend_sim_capture_mode)3));
-    EXPECT_INVALID(mend_sim_end_capture(f->sim, none, &graph));
-    EXPECT_INVALID(mend_sim_graph_launch(f->sim, NULL, f->stream, 0));
+    EXPECT_REFUSED(mend_sim_launch(f->sim, none, &work));
+    EXPECT_REFUSED(mend_sim_stream_wait(f->sim, none, NULL));
+    EXPECT_REFUSED(mend_sim_stream_wait(f->sim, NULL, none));
+    EXPECT_REFUSED(mend_sim_begin_capture(f->sim, none, MEND_SIM_CAPTURE_GLOBAL));
+    EXPECT_REFUSED(mend_sim_begin_capture(f->sim, f->stream, (mend_sim_capture_mode)3));
+    EXPECT_REFUSED(mend_sim_end_capture(f->sim, none, &graph));
+    EXPECT_REFUSED(mend_sim_graph_launch(f->sim, NULL, f->stream, 0));
     mend_sim_graph_destroy(f->sim, NULL);
-    EXPECT_INVALID(mend_sim_fail(f->sim, NULL));
-    EXPECT_INVALID(mend_sim_get_ledger(f->sim, NULL));
-    EXPECT_INVALID(mend_sim_get_ledger(f->sim, &ledger));
+    EXPECT_REFUSED(mend_sim_fail(f->sim, NULL));
+    EXPECT_REFUSED(mend_sim_get_ledger(f->sim, NULL));
+    EXPECT_REFUSED(mend_sim_get_ledger(f->sim, &ledger));
     mend_sim_set_foreign_bytes(f->sim, -1, f->page);
     mend_sim_set_foreign_bytes(f->sim, 1, f->page);
 }
@@ -101,7 +101,7 @@ SIM_TEST(sim_arguments, faults_of_no_call_are_refused)
         {.struct_size = sizeof(mend_sim_fault), .call = "event_destroy"},
     };
     for (size_t i = 0; i < sizeof(none_of_them) / sizeof(none_of_them[0]); i++) {
-        EXPECT_INVALID(mend_sim_fail(f->sim, &none_of_them[i]));
+        EXPECT_REFUSED(mend_sim_fail(f->sim, &none_of_them[i]));
     }
 }
 

@@ -10,22 +10,6 @@ static mend_capture_state state_of(sim_fixture *f, mend_stream stream)
     return info.capture;
 }
 
-SIM_TEST(sim_capture, captured_work_does_not_run)
-{
-    uint64_t address = sim_fixture_map(f, f->page, f->page);
-    sim_fixture_begin_capture(f, f->stream);
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
-                  mend_sim_begin_capture(f->sim, f->stream, MEND_SIM_CAPTURE_GLOBAL));
-    EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, state_of(f, f->stream));
-    sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, address, 512, 0, 1000);
-    EXPECT_U64_EQ(0, sim_fixture_ledger(f).pending_work);
-    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f->sim, f->stream, NULL));
-    EXPECT_INT_EQ(MEND_CAPTURE_NONE, state_of(f, f->stream));
-    PASS(stream_query, f->stream);
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_end_capture(f->sim, f->stream, NULL));
-    EXPECT_U64_EQ(0, f->heard);
-}
-
 SIM_TEST(sim_capture, asking_a_captured_stream_spoils_it)
 {
     mend_sim_graph *graph = NULL;

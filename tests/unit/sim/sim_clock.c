@@ -8,84 +8,6 @@ static void touch(sim_fixture *f, mend_stream stream, uint64_t finish_ns)
     sim_fixture_work(f, stream, MEND_SIM_WORK_TOUCH, 0, 0, 0, finish_ns);
 }
 
-SIM_TEST(sim_clock, does_not_advance_by_itself)
-{
-    (void)sim_fixture_map(f, f->page, f->page);
-    touch(f, f->stream, 100);
-    EXPECT_U64_EQ(0, mend_sim_now_ns(f->sim));
-    ANSWER(NOT_READY, stream_query, f->stream);
-    mend_sim_advance(f->sim, 99);
-    ANSWER(NOT_READY, stream_query, f->stream);
-    mend_sim_advance(f->sim, 1);
-    PASS(stream_query, f->stream);
-    EXPECT_U64_EQ(100, f->driver->clock_ns(f->driver));
-}
-
-SIM_TEST(sim_clock, work_of_a_stream_completes_in_order)
-{
-    mend_event event = sim_fixture_event(f);
-    touch(f, f->stream, 500);
-    touch(f, f->stream, 100);
-    PASS(event_record, event, f->stream);
-    EXPECT_U64_EQ(2, sim_fixture_ledger(f).pending_work);
-    mend_sim_advance(f->sim, 499);
-    EXPECT_U64_EQ(2, sim_fixture_ledger(f).pending_work);
-    ANSWER(NOT_READY, event_query, event);
-    mend_sim_advance(f->sim, 1);
-    EXPECT_U64_EQ(0, sim_fixture_ledger(f).pending_work);
-    PASS(event_query, event);
-}
-
-SIM_TEST(sim_clock, a_kernel_takes_its_time_after_its_predecessor)
-{
-    sim_fixture_spin(f, f->stream, 300);
-    sim_fixture_spin(f, f->stream, 300);
-    PASS(stream_synchronize, f->stream);
-    EXPECT_U64_EQ(600, mend_sim_now_ns(f->sim));
-}
-
-SIM_TEST(sim_clock, a_waiting_stream_starts_when_the_event_is_reached)
-{
-    mend_stream other = sim_fixture_stream(f);
-    mend_event event = sim_fixture_event(f);
-    touch(f, f->stream, 1000);
-    PASS(event_record, event, f->stream);
-    touch(f, f->stream, 5000);
-    PASS(stream_wait, other, event);
-    sim_fixture_spin(f, other, 300);
-    PASS(stream_synchronize, other);
-    EXPECT_U64_EQ(1300, mend_sim_now_ns(f->sim));
-}
-
-SIM_TEST(sim_clock, host_waits_jump_to_what_they_wait_for_and_no_further)
-{
-    mend_stream other = sim_fixture_stream(f);
-    mend_event event = sim_fixture_event(f);
-    touch(f, f->stream, 100);
-    PASS(event_record, event, f->stream);
-    touch(f, f->stream, 200);
-    touch(f, other, 300);
-    PASS(event_synchronize, event);
-    EXPECT_U64_EQ(100, mend_sim_now_ns(f->sim));
-    PASS(stream_synchronize, f->stream);
-    EXPECT_U64_EQ(200, mend_sim_now_ns(f->sim));
-    PASS(context_synchronize);
-    EXPECT_U64_EQ(300, mend_sim_now_ns(f->sim));
-    PASS(context_synchronize);
-    EXPECT_U64_EQ(300, mend_sim_now_ns(f->sim));
-    EXPECT_U64_EQ(4, sim_fixture_ledger(f).host_syncs);
-}
-
-SIM_TEST(sim_clock, plain_free_waits_for_the_device)
-{
-    uint64_t address = 0;
-    PASS(plain_alloc, 100, &address);
-    touch(f, f->stream, 100);
-    PASS(plain_free, address);
-    EXPECT_U64_EQ(100, mend_sim_now_ns(f->sim));
-    EXPECT_U64_EQ(1, sim_fixture_ledger(f).host_syncs);
-}
-
 SIM_TEST(sim_clock, events_may_be_reported_late)
 {
     mend_stream other = sim_fixture_stream(f);
@@ -142,20 +64,6 @@ SIM_TEST_AS(sim_clock, what_was_waited_for_is_not_cleaned_twice, .memory_bytes =
     EXPECT_U64_EQ(12000, mend_sim_now_ns(f->sim));
 }
 
-MEND_TEST(sim_clock, the_reference_list_is_frozen)
-{
-    mend_sim_prices p;
-    mend_sim_reference_prices(&p);
-    const uint64_t expected[] = {20000, 40000, 1500,   12000, 3000,   8000,  12000,
-                                 500,   300,   200000, 0,     200000, 50000, 40000};
-    const uint64_t is[] = {p.reserve.call_ns,     p.create.call_ns,        p.create.mib_ns,
-                           p.set_access.call_ns,  p.set_access.mapping_ns, p.unmap.call_ns,
-                           p.unmap.mapping_ns,    p.release.mib_ns,        p.plain_alloc.mib_ns,
-                           p.synchronize.call_ns, p.scrub.mib_ns,          p.host_alloc.mib_ns,
-                           p.host_free.mib_ns,    p.host_copy.mib_ns};
-    EXPECT_INT_EQ(0, memcmp(expected, is, sizeof(is)));
-}
-
 /* The per-mapping list is the reference but for three calls. */
 MEND_TEST(sim_clock, lists_have_names_and_others_are_refused)
 {
@@ -193,35 +101,6 @@ static uint64_t run_priced_life(sim_fixture *f)
     PASS(stream_synchronize, f->stream);
     return 20000 + 2 * (40000 + 750) + 2 * 2000 + 2 * (20000 + 250) + (12000 + 2 * 3000) +
            (8000 + 2 * 12000) + 200000;
-}
-
-SIM_TEST(sim_clock, calls_have_prices_and_refused_ones_have_none)
-{
-    uint64_t expected = run_priced_life(f);
-    EXPECT_U64_EQ(expected, sim_fixture_ledger(f).driver_time_ns);
-    EXPECT_U64_EQ(0, sim_fixture_ledger(f).compared_time_ns); /* there is no second list */
-    EXPECT_U64_EQ(0, mend_sim_now_ns(f->sim));
-    EXPECT_U64_EQ(1, f->heard);
-}
-
-SIM_TEST(sim_clock, a_query_costs_the_same_whatever_it_answers)
-{
-    mend_event event = sim_fixture_event(f);
-    touch(f, f->stream, 100);
-    PASS(event_record, event, f->stream);
-    ANSWER(NOT_READY, event_query, event);
-    mend_sim_advance(f->sim, 100);
-    PASS(event_query, event);
-    EXPECT_U64_EQ(3 * 1000, sim_fixture_ledger(f).driver_time_ns);
-}
-
-SIM_TEST_AS(sim_clock, another_list_can_be_given,
-            .prices = &(mend_sim_prices){.create = {.call_ns = 7, .mib_ns = 3},
-                                         .synchronize = {.call_ns = 11}})
-{
-    sim_fixture_chunk(f, 5 * MEND_MIB / 2);
-    PASS(context_synchronize);
-    EXPECT_U64_EQ(7 + 7 + 11, sim_fixture_ledger(f).driver_time_ns);
 }
 
 /* The second list counts the same calls, and leaves the first and the clock alone. */
@@ -285,24 +164,4 @@ MEND_TEST(sim_clock, a_full_queue_keeps_the_host)
         EXPECT_U64_EQ(2, sim_fixture_ledger(&f).queue_waits);
         sim_fixture_close(&f);
     }
-}
-
-/* In the order of its stream; and what waits for a stream waits for its copies and fills. */
-MEND_TEST(sim_clock, copies_and_fills_take_the_time_that_the_device_gives_them)
-{
-    sim_fixture f;
-    mend_sim_config config = MEND_SIM_CONFIG_INIT;
-    config.copy_ns = 300;
-    if (!sim_fixture_open(&f, &config)) {
-        return;
-    }
-    uint64_t range = sim_fixture_map(&f, f.page, f.page);
-    EXPECT_OK(f.driver->fill(f.driver, range, 1, f.page, f.stream));
-    EXPECT_OK(f.driver->copy(f.driver, range, range + 512, 512, f.stream));
-    EXPECT_U64_EQ(2, sim_fixture_ledger(&f).pending_work);
-    EXPECT_STATUS(MEND_DRIVER_NOT_READY, f.driver->stream_query(f.driver, f.stream));
-    EXPECT_OK(f.driver->stream_synchronize(f.driver, f.stream));
-    EXPECT_U64_EQ(600, mend_sim_now_ns(f.sim));
-    EXPECT_U64_EQ(0, sim_fixture_ledger(&f).pending_work);
-    sim_fixture_close(&f);
 }

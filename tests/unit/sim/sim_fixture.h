@@ -5,7 +5,7 @@
 #include "base/align.h"
 #include "driver/driver.h"
 #include "mend/mend_sim.h"
-#include "tests/support/rig.h"
+#include "tests/support/kit.h"
 
 typedef struct sim_fixture {
     mend_sim *sim;
@@ -55,9 +55,9 @@ bool sim_fixture_heard(const sim_fixture *f, const char *words);
 
 /* A case with a device `f`; and one where fields of its config are set. */
 #define SIM_TEST(suite, name)                                                                      \
-    RIG_TEST(suite, name, sim_fixture, f, sim_fixture_open(f, NULL), sim_fixture_close(f))
+    KIT_CASE(suite, name, sim_fixture, f, sim_fixture_open(f, NULL), sim_fixture_close(f))
 #define SIM_TEST_AS(suite, name, ...)                                                              \
-    RIG_TEST(suite, name, sim_fixture, f, sim_fixture_open(f, SIM_CONFIG(__VA_ARGS__)),            \
+    KIT_CASE(suite, name, sim_fixture, f, sim_fixture_open(f, SIM_CONFIG(__VA_ARGS__)),            \
              sim_fixture_close(f))
 #define SIM_CONFIG(...) (&(mend_sim_config){.struct_size = sizeof(mend_sim_config), __VA_ARGS__})
 
@@ -68,7 +68,7 @@ bool sim_fixture_heard(const sim_fixture *f, const char *words);
         MEND_TEST_CHECK(sim_is == sim_expected, (void)0, "%s\n  is       %s\n  expected %s",       \
                         #call, mend_status_name(sim_is), mend_status_name(sim_expected));          \
     } while (0)
-#define EXPECT_OK(call) EXPECT_STATUS(MEND_DRIVER_OK, call)
+#define EXPECT_PASS(call) EXPECT_STATUS(MEND_DRIVER_OK, call)
 
 /* One explanation more than before, with these words. */
 #define EXPECT_HEARD(f, count, words)                                                              \
@@ -79,7 +79,7 @@ bool sim_fixture_heard(const sim_fixture *f, const char *words);
     } while (0)
 
 /* A call of the driver of `f` that answers OK, or this. */
-#define PASS(member, ...) EXPECT_OK(f->driver->member(f->driver, ##__VA_ARGS__))
+#define PASS(member, ...) EXPECT_PASS(f->driver->member(f->driver, ##__VA_ARGS__))
 #define ANSWER(status, member, ...)                                                                \
     EXPECT_STATUS(MEND_DRIVER_##status, f->driver->member(f->driver, ##__VA_ARGS__))
 

@@ -14,34 +14,6 @@ static void expect_busy(sim_fixture *f, mend_stream stream)
     ANSWER(NOT_READY, stream_query, stream);
 }
 
-SIM_TEST(sim_legacy, waits_for_blocking_streams)
-{
-    mend_stream blocking = make_blocking(f);
-    sim_fixture_spin(f, blocking, 100);
-    sim_fixture_spin(f, NULL, 10);
-    mend_sim_advance(f->sim, 109);
-    expect_busy(f, NULL);
-    PASS(stream_query, f->stream);
-    mend_sim_advance(f->sim, 1);
-    PASS(stream_query, NULL);
-}
-
-SIM_TEST(sim_legacy, blocking_streams_wait_for_it)
-{
-    mend_stream blocking = make_blocking(f);
-    sim_fixture_spin(f, NULL, 100);
-    sim_fixture_spin(f, blocking, 10);
-    sim_fixture_spin(f, MEND_STREAM_PER_THREAD, 20);
-    sim_fixture_spin(f, f->stream, 30);
-    mend_sim_advance(f->sim, 109);
-    expect_busy(f, blocking);
-    expect_busy(f, MEND_STREAM_PER_THREAD);
-    PASS(stream_query, f->stream);
-    mend_sim_advance(f->sim, 11);
-    PASS(stream_query, blocking);
-    PASS(stream_query, MEND_STREAM_PER_THREAD);
-}
-
 /* A mark on the legacy stream is between what blocking streams did before and do after. */
 SIM_TEST(sim_legacy, an_event_on_it_covers_blocking_streams)
 {
@@ -58,15 +30,6 @@ SIM_TEST(sim_legacy, an_event_on_it_covers_blocking_streams)
     expect_busy(f, second);
     PASS(stream_synchronize, second);
     EXPECT_U64_EQ(110, mend_sim_now_ns(f->sim));
-}
-
-SIM_TEST(sim_legacy, waits_for_a_blocking_stream_that_was_destroyed)
-{
-    mend_stream blocking = make_blocking(f);
-    sim_fixture_spin(f, blocking, 100);
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(f->sim, blocking));
-    PASS(stream_synchronize, NULL);
-    EXPECT_U64_EQ(100, mend_sim_now_ns(f->sim));
 }
 
 SIM_TEST(sim_legacy, looks_captured_while_a_blocking_stream_is)

@@ -51,19 +51,19 @@ SIM_TEST(sim_questions, bad_arguments_change_nothing)
     mend_sim_place place = {.device = 5};
     mend_stream stream = NULL;
     uint64_t time_ns = 7;
-#define EXPECT_INVALID(call) EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, call)
-    EXPECT_INVALID(mend_sim_look_up(NULL, 0, 1, 1, &place));
-    EXPECT_INVALID(mend_sim_look_up(f->sim, 0, 1, 1, NULL));
-    EXPECT_INVALID(mend_sim_look_up(f->sim, 1, 1, 1, &place));
-    EXPECT_INVALID(mend_sim_look_up(f->sim, -1, 1, 1, &place));
-    EXPECT_INVALID(mend_sim_look_up(f->sim, 0, 1, 0, &place));
-    EXPECT_INVALID(mend_sim_look_up(f->sim, 0, UINT64_MAX, 2, &place));
-    EXPECT_INVALID(mend_sim_event_time(NULL, &place, &time_ns));
-    EXPECT_INVALID(mend_sim_event_time(f->sim, &place, &time_ns));
-    EXPECT_INVALID(mend_sim_event_time(f->sim, &place, NULL));
-    EXPECT_INVALID(mend_sim_stream_create_blocking_on(NULL, 0, &stream));
-    EXPECT_INVALID(mend_sim_stream_create_blocking_on(f->sim, 1, &stream));
-    EXPECT_INVALID(mend_sim_stream_create_blocking_on(f->sim, 0, NULL));
+#define EXPECT_REFUSED(call) EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, call)
+    EXPECT_REFUSED(mend_sim_look_up(NULL, 0, 1, 1, &place));
+    EXPECT_REFUSED(mend_sim_look_up(f->sim, 0, 1, 1, NULL));
+    EXPECT_REFUSED(mend_sim_look_up(f->sim, 1, 1, 1, &place));
+    EXPECT_REFUSED(mend_sim_look_up(f->sim, -1, 1, 1, &place));
+    EXPECT_REFUSED(mend_sim_look_up(f->sim, 0, 1, 0, &place));
+    EXPECT_REFUSED(mend_sim_look_up(f->sim, 0, UINT64_MAX, 2, &place));
+    EXPECT_REFUSED(mend_sim_event_time(NULL, &place, &time_ns));
+    EXPECT_REFUSED(mend_sim_event_time(f->sim, &place, &time_ns));
+    EXPECT_REFUSED(mend_sim_event_time(f->sim, &place, NULL));
+    EXPECT_REFUSED(mend_sim_stream_create_blocking_on(NULL, 0, &stream));
+    EXPECT_REFUSED(mend_sim_stream_create_blocking_on(f->sim, 1, &stream));
+    EXPECT_REFUSED(mend_sim_stream_create_blocking_on(f->sim, 0, NULL));
     EXPECT_INT_EQ(5, place.device);
     EXPECT_U64_EQ(7, time_ns);
     EXPECT_PTR_EQ(NULL, stream);

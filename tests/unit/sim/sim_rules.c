@@ -5,7 +5,7 @@
 #include "tests/unit/sim/sim_fixture.h"
 
 #define RULES_TEST(suite, name)                                                                    \
-    RIG_TEST(suite, name, sim_fixture, f, sim_fixture_open(f, NULL), close_empty(f))
+    KIT_CASE(suite, name, sim_fixture, f, sim_fixture_open(f, NULL), close_empty(f))
 #define REFUSED(member, words, ...) BREACH(INVALID_VALUE, words, member, __VA_ARGS__)
 
 static const int device_zero = 0;

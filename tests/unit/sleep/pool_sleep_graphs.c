@@ -3,31 +3,6 @@
 
 static const uint64_t size_bytes = 3 * MEND_MIB;
 
-/* A graph of a group whose block the capture allocates and frees: the memory is kept for it. */
-KIT_TEST(pool_sleep_graphs, memory_kept_for_a_group_sleeps_and_wakes)
-{
-    mend_group *group = kit_begin_captured_group(w, S(0));
-    kit_leave_in_flight(w, size_bytes, S(0), 10, S(0));
-    void *held = kit_alloc_used(w, size_bytes, S(0), 10);
-    mend_sim_graph *graph = kit_end_captured_group(w, S(0), group);
-    kit_launch_graph(w, graph, S(0));
-    void *plain = kit_alloc_written(w, size_bytes, S(1));
-    uint64_t reserved = mend_world_stats(w).reserved_bytes;
-    for (int i = 0; i < 3; i++) {
-        EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-        EXPECT_STATS(w, reserved_bytes, 0);
-        EXPECT_TRUE(mend_world_check(w));
-        EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-        EXPECT_TRUE(mend_world_check(w));
-        kit_launch_graph(w, graph, S(0));
-    }
-    EXPECT_TRUE(mend_world_stats(w).reserved_bytes <= reserved);
-    kit_release(w, plain, size_bytes, S(1));
-    mend_sim_graph_destroy(w->sim, graph);
-    kit_free(w, held, S(0));
-    EXPECT_OK(mend_group_release(group, S(0)));
-}
-
 /* What was kept of the block goes with it, though a graph may need the memory around it; the rest
  * goes with the graph. */
 KIT_TEST(pool_sleep_graphs, contents_go_with_the_last_block_and_the_rest_with_the_group)

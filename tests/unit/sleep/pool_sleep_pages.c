@@ -44,44 +44,6 @@ static void commit_and_write(sleep_rig *r, int page)
 #define SLEEP_RIG_TEST(suite, name, opening)                                                       \
     KIT_RIG_TEST(suite, name, sleep_rig, opening, sleep_rig_close(r))
 
-SLEEP_RIG_TEST(pool_sleep_pages, memory_goes_back_and_every_byte_comes_back, open_pages(r))
-{
-    mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
-    EXPECT_OK(mend_sleep(w->pool, NULL, &report));
-    EXPECT_U64_EQ(SLEEP_PAGES * SLEEP_PAGE, report.host_bytes);
-    EXPECT_FIELDS(report, asleep_bytes, SLEEP_PAGES * SLEEP_PAGE, stayed_bytes, 0);
-    EXPECT_LEDGER(w, chunk_bytes, 0, mappings, 0);
-    const mend_range_info info = info_of(r->range);
-    EXPECT_U64_EQ(SLEEP_PAGES * SLEEP_PAGE, info.committed_bytes);
-    EXPECT_FIELDS(info, asleep_bytes, SLEEP_PAGES * SLEEP_PAGE, mapped_bytes, 0);
-    const mend_stats stats = mend_world_stats(w);
-    EXPECT_U64_EQ(SLEEP_PAGES * SLEEP_PAGE, stats.range_bytes);
-    EXPECT_FIELDS(stats, asleep_live_bytes, SLEEP_PAGES * SLEEP_PAGE, range_free_bytes, 0);
-    EXPECT_U64_EQ(0, stats.reserved_bytes);
-    EXPECT_TRUE(mend_world_check(w));
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_FIELDS(info_of(r->range), asleep_bytes, 0, mapped_bytes, SLEEP_PAGES * SLEEP_PAGE);
-}
-
-SLEEP_RIG_TEST(pool_sleep_pages, regions_name_what_sleeps,
-               sleep_rig_open(r) && sleep_rig_add_pages(r))
-{
-    size_t count;
-    uint64_t asleep_bytes[2] = {0};
-    sleep_rig_sleep(r, 1, MEND_KEEP_HOST);
-    mend_region *regions = mend_regions_of(w->pool, &count);
-    for (size_t i = 0; i < count; i++) {
-        bool is_page = regions[i].kind == MEND_REGION_PAGE;
-        asleep_bytes[is_page] += regions[i].is_asleep ? regions[i].size_bytes : 0;
-        EXPECT_TRUE(!regions[i].is_asleep || is_page || regions[i].kind == MEND_REGION_LIVE);
-        EXPECT_INT_EQ(0, regions[i].is_unmapped);
-    }
-    free(regions);
-    EXPECT_U64_EQ(SLEEP_BLOCKS / 2 * SLEEP_BLOCK, asleep_bytes[0]);
-    EXPECT_U64_EQ(SLEEP_PAGES / 2 * SLEEP_PAGE, asleep_bytes[1]);
-    EXPECT_STATS(w, unmapped_blocks, 0);
-}
-
 static uint64_t tag_of(sleep_rig *r, mend_range *range)
 {
     mend_block_info info = MEND_BLOCK_INFO_INIT;
@@ -125,20 +87,6 @@ SLEEP_RIG_TEST(pool_sleep_pages, each_tag_wakes_by_itself,
     EXPECT_U64_EQ(SLEEP_PAGES / 2 * SLEEP_PAGE, info_of(r->range).asleep_bytes);
 }
 
-SLEEP_RIG_TEST(pool_sleep_pages, a_commit_of_sleeping_pages_changes_nothing, open_pages(r))
-{
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    EXPECT_OK(commit(r, 0, SLEEP_PAGES));
-    EXPECT_LEDGER(w, chunk_bytes, 0);
-    EXPECT_OK(commit(r, 0, SLEEP_PAGES + 2)); /* two more, which are awake */
-    EXPECT_U64_EQ(SLEEP_PAGES * SLEEP_PAGE, info_of(r->range).asleep_bytes);
-    EXPECT_U64_EQ(2 * SLEEP_PAGE, info_of(r->range).mapped_bytes);
-    sleep_rig_write_page(r, SLEEP_PAGES);
-    EXPECT_TRUE(mend_world_check(w));
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    sleep_rig_verify_page(r, SLEEP_PAGES);
-}
-
 /* What is kept of the page goes, and its addresses are free for a new commit. */
 SLEEP_RIG_TEST(pool_sleep_pages, pages_are_decommitted_and_committed_again_meanwhile, open_pages(r))
 {
@@ -171,15 +119,6 @@ SLEEP_RIG_TEST(pool_sleep_pages, what_needs_a_sleeping_page_is_refused_by_name, 
     EXPECT_OK(mend_range_record_stream(r->range, SLEEP_PAGES * SLEEP_PAGE, SLEEP_PAGE,
                                        S(1))); /* there is none */
     EXPECT_ERROR(ASLEEP, mend_pin(w->pool, r->pages + SLEEP_PAGE, SLEEP_PAGE));
-}
-
-SLEEP_RIG_TEST(pool_sleep_pages, a_range_is_destroyed_asleep, open_pages(r))
-{
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    EXPECT_OK(mend_range_destroy(r->range, S(0)));
-    r->range = NULL;
-    EXPECT_STATS(w, asleep_bytes, 0, range_address_bytes, 0);
-    EXPECT_LEDGER(w, host_allocations, 0);
 }
 
 /* The addresses go with the memory, when the driver takes it back. */

@@ -74,31 +74,6 @@ static void verify_second_tag(mixed *m)
 
 #define MIXED_TEST(suite, name) KIT_RIG_TEST(suite, name, mixed, open_mixed(r), close_mixed(r))
 
-MIXED_TEST(pool_sleep_split, all_pages_sleep_that_hold_nothing_else)
-{
-    mend_sleep_report report;
-    const mend_stats before = mend_world_stats(w);
-    EXPECT_OK(put_first_tag(r, MEND_KEEP_HOST, &report));
-    EXPECT_INT_EQ(PARTS / 2, count_asleep(r));
-    EXPECT_U64_EQ(PARTS * PART, report.copied_bytes);
-    EXPECT_U64_EQ(PARTS / 2 * PART, report.host_bytes + report.shared_bytes);
-    EXPECT_U64_EQ(report.shared_bytes, report.stayed_bytes);
-    EXPECT_TRUE(report.shared_bytes < PARTS / 2 * PAGE);
-    EXPECT_U64_EQ(0, report.asleep_bytes % PAGE);
-    EXPECT_TRUE(report.asleep_bytes >= PARTS / 2 * PAGE);
-    const mend_stats asleep = mend_world_stats(w);
-    EXPECT_FIELDS(asleep, live_bytes, before.live_bytes, asleep_live_bytes, report.host_bytes);
-    EXPECT_U64_EQ(1, asleep.sleeps);
-    EXPECT_TRUE(asleep.reserved_bytes <= MEND_MIB - report.asleep_bytes);
-    EXPECT_TRUE(mend_world_check(w));
-    verify_second_tag(r);
-    mend_wake_report woken = MEND_WAKE_REPORT_INIT;
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, &woken));
-    EXPECT_U64_EQ(report.asleep_bytes, woken.woken_bytes);
-    EXPECT_OK(put_first_tag(r, MEND_KEEP_HOST, &report));
-    EXPECT_U64_EQ(0, report.copied_bytes); /* it is split already */
-}
-
 MIXED_TEST(pool_sleep_split, contents_are_kept_in_a_file_or_dropped)
 {
     mend_sleep_report report;
@@ -218,32 +193,6 @@ MIXED_TEST(pool_sleep_split, a_refused_chunk_does_not_keep_the_others)
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     kit_release_row(w, more, 2, MEND_MIB / 2, S(0));
     kit_release(w, rest, PAGE, S(0));
-}
-
-MIXED_TEST(pool_sleep_split, a_pin_leaves_the_chunk_as_it_is)
-{
-    mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
-    EXPECT_OK(mend_pin(w->pool, r->parts[1], PART));
-    EXPECT_ERROR(PINNED, put_first_tag(r, MEND_KEEP_HOST, &report));
-    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(1, MEND_KEEP_HOST, .skip_pinned = 1), &report));
-    EXPECT_FIELDS(report, pinned_bytes, PARTS / 2 * PART, copied_bytes, 0);
-    EXPECT_INT_EQ(0, count_asleep(r));
-    EXPECT_OK(mend_unpin(w->pool, r->parts[1], PART));
-}
-
-MIXED_TEST(pool_sleep_split, graphs_use_what_was_split)
-{
-    mend_sleep_report report;
-    kit_begin_capture(w, S(0));
-    for (int i = 0; i < PARTS; i++) {
-        kit_launch(w, S(0), MEND_SIM_WORK_VERIFY, r->parts[i], PART, (uintptr_t)r->parts[i], 0);
-    }
-    mend_sim_graph *graph = kit_end_capture(w, S(0));
-    EXPECT_OK(put_first_tag(r, MEND_KEEP_HOST, &report));
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    kit_launch_graph(w, graph, S(0));
-    mend_sim_advance(w->sim, 1000000);
-    mend_sim_graph_destroy(w->sim, graph);
 }
 
 /* Memory that a graph uses and no block has stays awake: the graph may run while others sleep. */

@@ -55,19 +55,6 @@ static void expect_blocks(mend_group *group, const mend_group_block *expected, s
 #define WORLD_TEST(suite, name)    KIT_TEST_IN(suite, name, kit_open_with(w, 8 * MEND_MIB, NULL))
 #define WORLD_64_TEST(suite, name) KIT_TEST_IN(suite, name, kit_open_with(w, 64 * MEND_MIB, NULL))
 
-WORLD_TEST(pool_group_blocks, a_named_group_need_not_be_begun)
-{
-    mend_group *group = create_group(w);
-    void *first = alloc_in(w, 5 * MEND_MIB, S(0), group);
-    free_in(group, first, S(0));
-    kit_expect_none(w, 5 * MEND_MIB, S(0), "Releasing groups");
-    EXPECT_PTR_EQ(first, alloc_in(w, 5 * MEND_MIB, S(0), group));
-    kit_free(w, first, S(0));
-    kit_expect_none(w, 5 * MEND_MIB, S(0), "Releasing groups");
-    EXPECT_OK(mend_group_release(group, S(0)));
-    kit_alloc_used(w, 5 * MEND_MIB, S(1), 10);
-}
-
 WORLD_TEST(pool_group_blocks, the_group_keeps_a_block_of_no_group_that_its_graph_uses)
 {
     mend_group *group = create_group(w);
