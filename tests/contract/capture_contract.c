@@ -5,7 +5,7 @@
 static mend_stream_info info_of(contract *c, mend_stream stream)
 {
     mend_stream_info info = {0};
-    EXPECT_OK(c->driver->stream_get_info(c->driver, stream, &info));
+    PASS(stream_get_info, stream, &info);
     return info;
 }
 
@@ -26,7 +26,7 @@ CONTRACT_TEST(contract_capture, a_captured_stream_says_so)
         EXPECT_INT_EQ(MEND_CAPTURE_NONE, info_of(c, c->stream).capture);
         EXPECT_U64_EQ(0, info_of(c, c->stream).capture_id);
     }
-    EXPECT_OK(c->driver->stream_destroy(c->driver, other));
+    PASS(stream_destroy, other);
 }
 
 CONTRACT_TEST(contract_capture, captured_work_runs_at_each_launch_of_its_graph)
@@ -43,7 +43,7 @@ CONTRACT_TEST(contract_capture, captured_work_runs_at_each_launch_of_its_graph)
         EXPECT_U64_EQ(0, contract_mismatches(c, address, c->page, 2));
         contract_write(c, c->stream, address, c->page, 3, 0);
     }
-    EXPECT_OK(c->driver->stream_synchronize(c->driver, c->stream));
+    PASS(stream_synchronize, c->stream);
     program_destroy_graph(c, &graph);
     contract_drop(c, address, c->page, c->page);
 }
@@ -58,7 +58,7 @@ CONTRACT_TEST(contract_capture, asking_a_captured_stream_spoils_the_capture)
         EXPECT_INT_EQ(MEND_CAPTURE_INVALIDATED, info_of(c, c->stream).capture);
         EXPECT_U64_EQ(0, info_of(c, c->stream).capture_id);
         program_end_spoilt_capture(c, c->stream);
-        EXPECT_OK(c->driver->stream_query(c->driver, c->stream));
+        PASS(stream_query, c->stream);
     }
 }
 
@@ -67,25 +67,24 @@ CONTRACT_TEST(contract_capture, an_event_of_a_capture_cannot_be_asked)
 {
     mend_event event = contract_event(c);
     program_begin_capture(c, c->stream, MEND_CAPTURE_MODE_RELAXED);
-    EXPECT_OK(c->driver->event_record(c->driver, event, c->stream));
+    PASS(event_record, event, c->stream);
     program_graph graph = program_end_capture(c, c->stream);
     program_destroy_graph(c, &graph);
-    EXPECT_REFUSED(c, MEND_DRIVER_CAPTURED_EVENT, c->driver->event_query(c->driver, event));
-    EXPECT_OK(c->driver->event_record(c->driver, event, c->stream));
-    EXPECT_OK(c->driver->event_synchronize(c->driver, event));
-    EXPECT_OK(c->driver->event_destroy(c->driver, event));
+    REFUSE(MEND_DRIVER_CAPTURED_EVENT, event_query, event);
+    PASS(event_record, event, c->stream);
+    PASS(event_synchronize, event);
+    PASS(event_destroy, event);
 }
 
 /* Whether such a wait spoils the capture, or is refused and harms nothing, is written nowhere. */
 CONTRACT_TEST(contract_capture_observed, nothing_outside_is_waited_for)
 {
     mend_event event = contract_event(c);
-    EXPECT_OK(c->driver->event_record(c->driver, event, c->stream));
+    PASS(event_record, event, c->stream);
     program_begin_capture(c, c->stream, MEND_CAPTURE_MODE_RELAXED);
-    EXPECT_REFUSED(c, MEND_DRIVER_CAPTURE_ISOLATION,
-                   c->driver->stream_wait(c->driver, c->stream, event));
+    REFUSE(MEND_DRIVER_CAPTURE_ISOLATION, stream_wait, c->stream, event);
     program_end_spoilt_capture(c, c->stream);
-    EXPECT_OK(c->driver->event_destroy(c->driver, event));
+    PASS(event_destroy, event);
 }
 
 /* Nor whether both captures are spoilt, or the waiting one alone. */
@@ -93,23 +92,22 @@ CONTRACT_TEST(contract_capture_observed, two_captures_do_not_merge)
 {
     mend_stream other = NULL;
     mend_event event = contract_event(c);
-    EXPECT_OK(c->driver->stream_create(c->driver, &other));
+    PASS(stream_create, &other);
     program_begin_capture(c, c->stream, MEND_CAPTURE_MODE_RELAXED);
     program_begin_capture(c, other, MEND_CAPTURE_MODE_RELAXED);
-    EXPECT_OK(c->driver->event_record(c->driver, event, c->stream));
-    EXPECT_REFUSED(c, MEND_DRIVER_CAPTURE_MERGE, c->driver->stream_wait(c->driver, other, event));
+    PASS(event_record, event, c->stream);
+    REFUSE(MEND_DRIVER_CAPTURE_MERGE, stream_wait, other, event);
     program_end_spoilt_capture(c, other);
     program_end_spoilt_capture(c, c->stream);
-    EXPECT_OK(c->driver->stream_destroy(c->driver, other));
-    EXPECT_OK(c->driver->event_destroy(c->driver, event));
+    PASS(stream_destroy, other);
+    PASS(event_destroy, event);
 }
 
 CONTRACT_TEST(contract_capture, plain_memory_is_not_made_beside_a_global_one)
 {
     uint64_t address = 0;
     program_begin_capture(c, c->stream, MEND_CAPTURE_MODE_GLOBAL);
-    EXPECT_REFUSED(c, MEND_DRIVER_CAPTURE_UNSUPPORTED,
-                   c->driver->plain_alloc(c->driver, c->page, &address));
+    REFUSE(MEND_DRIVER_CAPTURE_UNSUPPORTED, plain_alloc, c->page, &address);
     program_end_spoilt_capture(c, c->stream);
 }
 
@@ -174,37 +172,43 @@ CONTRACT_TEST(contract_capture, memory_grows_in_a_relaxed_thread)
     mend_capture_mode mode = MEND_CAPTURE_MODE_RELAXED;
     mend_event event = contract_event(c);
     program_begin_capture(c, c->stream, MEND_CAPTURE_MODE_GLOBAL);
-    EXPECT_OK(c->driver->exchange_capture_mode(c->driver, &mode));
+    PASS(exchange_capture_mode, &mode);
     uint64_t address = contract_reserve(c, c->page);
     mend_chunk_handle chunk = contract_create(c, c->page);
-    EXPECT_OK(c->driver->map(c->driver, address, c->page, 0, chunk));
+    PASS(map, address, c->page, 0, chunk);
     contract_allow(c, address, c->page);
-    EXPECT_OK(c->driver->event_query(c->driver, event));
+    PASS(event_query, event);
     /* What was made meanwhile and not used may go again. */
-    EXPECT_OK(c->driver->unmap(c->driver, address, c->page));
-    EXPECT_OK(c->driver->release(c->driver, chunk));
-    EXPECT_OK(c->driver->exchange_capture_mode(c->driver, &mode));
+    PASS(unmap, address, c->page);
+    PASS(release, chunk);
+    PASS(exchange_capture_mode, &mode);
     EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, info_of(c, c->stream).capture);
     program_graph graph = program_end_capture(c, c->stream);
     program_destroy_graph(c, &graph);
-    EXPECT_OK(c->driver->address_free(c->driver, address, c->page));
-    EXPECT_OK(c->driver->event_destroy(c->driver, event));
+    PASS(address_free, address, c->page);
+    PASS(event_destroy, event);
 }
 
 CONTRACT_TEST(contract_capture, the_legacy_stream_is_out_of_use_beside_a_blocking_one)
 {
+    const uint64_t legacy_id = info_of(c, NULL).id;
     mend_stream blocking = program_make_blocking_stream(c);
     program_begin_capture(c, blocking, MEND_CAPTURE_MODE_RELAXED);
-    EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, info_of(c, NULL).capture);
-    EXPECT_U64_EQ(0, info_of(c, NULL).capture_id);
-    EXPECT_PTR_EQ(c->info.context, info_of(c, NULL).context);
+    for (int named = 0; named < 2; named++) {
+        const mend_stream_info legacy = info_of(c, named ? MEND_STREAM_LEGACY : NULL);
+        EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, legacy.capture);
+        EXPECT_U64_EQ(0, legacy.capture_id);
+        EXPECT_U64_EQ(legacy_id, legacy.id);
+        EXPECT_PTR_EQ(c->info.context, legacy.context);
+    }
     EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, info_of(c, blocking).capture);
+    EXPECT_TRUE(info_of(c, blocking).capture_id != 0);
     EXPECT_INT_EQ(MEND_CAPTURE_NONE, info_of(c, c->stream).capture);
-    EXPECT_REFUSED(c, MEND_DRIVER_CAPTURE_IMPLICIT, c->driver->stream_query(c->driver, NULL));
+    REFUSE(MEND_DRIVER_CAPTURE_IMPLICIT, stream_query, NULL);
     EXPECT_INT_EQ(MEND_CAPTURE_INVALIDATED, info_of(c, blocking).capture);
     program_end_spoilt_capture(c, blocking);
     EXPECT_INT_EQ(MEND_CAPTURE_NONE, info_of(c, NULL).capture);
-    EXPECT_OK(c->driver->stream_destroy(c->driver, blocking));
+    PASS(stream_destroy, blocking);
 }
 
 CONTRACT_TEST(contract_capture, the_legacy_stream_and_a_blocking_one_take_turns)
@@ -212,11 +216,11 @@ CONTRACT_TEST(contract_capture, the_legacy_stream_and_a_blocking_one_take_turns)
     mend_stream blocking = program_make_blocking_stream(c);
     contract_spin(c, blocking, CONTRACT_LONG_NS / 4);
     contract_spin(c, NULL, 1000);
-    EXPECT_OK(c->driver->stream_synchronize(c->driver, NULL));
-    EXPECT_OK(c->driver->stream_query(c->driver, blocking));
+    PASS(stream_synchronize, NULL);
+    PASS(stream_query, blocking);
     contract_spin(c, NULL, CONTRACT_LONG_NS / 4);
     contract_spin(c, blocking, 1000);
-    EXPECT_OK(c->driver->stream_synchronize(c->driver, blocking));
-    EXPECT_OK(c->driver->stream_query(c->driver, NULL));
-    EXPECT_OK(c->driver->stream_destroy(c->driver, blocking));
+    PASS(stream_synchronize, blocking);
+    PASS(stream_query, NULL);
+    PASS(stream_destroy, blocking);
 }

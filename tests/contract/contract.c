@@ -38,8 +38,8 @@ bool contract_begin(contract *c)
         return false;
     }
     c->page = c->info.granularity_bytes;
-    EXPECT_OK(c->driver->context_push(c->driver, c->info.context));
-    EXPECT_OK(c->driver->stream_create(c->driver, &c->stream));
+    PASS(context_push, c->info.context);
+    PASS(stream_create, &c->stream);
     return true;
 }
 
@@ -65,10 +65,10 @@ static void expect_nothing_left(contract *c)
 
 void contract_end(contract *c)
 {
-    EXPECT_OK(c->driver->context_synchronize(c->driver));
-    EXPECT_OK(c->driver->stream_destroy(c->driver, c->stream));
-    EXPECT_OK(c->driver->context_pop(c->driver));
-    EXPECT_OK(c->driver->device_close(c->driver, 0));
+    PASS(context_synchronize);
+    PASS(stream_destroy, c->stream);
+    PASS(context_pop);
+    PASS(device_close, 0);
     if (c->sim != NULL) {
         expect_nothing_left(c);
         mend_sim_destroy(c->sim);
@@ -78,7 +78,7 @@ void contract_end(contract *c)
 uint64_t contract_reserve(contract *c, uint64_t size_bytes)
 {
     uint64_t address = 0;
-    EXPECT_OK(c->driver->reserve(c->driver, size_bytes, 0, 0, &address));
+    PASS(reserve, size_bytes, 0, 0, &address);
     return address;
 }
 
@@ -86,50 +86,49 @@ mend_chunk_handle contract_create(contract *c, uint64_t size_bytes)
 {
     const mend_chunk_properties properties = {0};
     mend_chunk_handle handle = 0;
-    EXPECT_OK(c->driver->create(c->driver, size_bytes, &properties, &handle));
+    PASS(create, size_bytes, &properties, &handle);
     return handle;
 }
 
 mend_event contract_event(contract *c)
 {
     mend_event event = NULL;
-    EXPECT_OK(c->driver->event_create(c->driver, &event));
+    PASS(event_create, &event);
     return event;
 }
 
 mend_stream contract_stream(contract *c)
 {
     mend_stream stream = NULL;
-    EXPECT_OK(c->driver->stream_create(c->driver, &stream));
+    PASS(stream_create, &stream);
     return stream;
 }
 
 void contract_allow(contract *c, uint64_t address, uint64_t size_bytes)
 {
     const int device = 0;
-    EXPECT_OK(
-        c->driver->set_access(c->driver, address, size_bytes, &device, 1, MEND_ACCESS_READ_WRITE));
+    PASS(set_access, address, size_bytes, &device, 1, MEND_ACCESS_READ_WRITE);
 }
 
 void contract_map_new(contract *c, uint64_t address, uint64_t size_bytes)
 {
     mend_chunk_handle handle = contract_create(c, size_bytes);
-    EXPECT_OK(c->driver->map(c->driver, address, size_bytes, 0, handle));
+    PASS(map, address, size_bytes, 0, handle);
     contract_allow(c, address, size_bytes);
-    EXPECT_OK(c->driver->release(c->driver, handle));
+    PASS(release, handle);
 }
 
 void contract_drop(contract *c, uint64_t address, uint64_t mapped_bytes, uint64_t reserved_bytes)
 {
-    EXPECT_OK(c->driver->unmap(c->driver, address, mapped_bytes));
-    EXPECT_OK(c->driver->address_free(c->driver, address, reserved_bytes));
+    PASS(unmap, address, mapped_bytes);
+    PASS(address_free, address, reserved_bytes);
 }
 
 uint64_t contract_free_bytes(contract *c)
 {
     uint64_t free_bytes = 0;
     uint64_t total_bytes = 0;
-    EXPECT_OK(c->driver->memory_info(c->driver, &free_bytes, &total_bytes));
+    PASS(memory_info, &free_bytes, &total_bytes);
     return free_bytes;
 }
 
@@ -154,21 +153,21 @@ void contract_write(contract *c, mend_stream stream, uint64_t address, uint64_t 
         .stride_bytes = KERNEL_GRANULE_BYTES,
         .granule_count = size_bytes / KERNEL_GRANULE_BYTES,
     };
-    EXPECT_OK(c->driver->launch(c->driver, stream, &kernel));
+    PASS(launch, stream, &kernel);
 }
 
 void contract_spin(contract *c, mend_stream stream, uint64_t duration_ns)
 {
     const mend_kernel kernel = {.kind = MEND_KERNEL_SPIN, .duration_ns = duration_ns};
-    EXPECT_OK(c->driver->launch(c->driver, stream, &kernel));
+    PASS(launch, stream, &kernel);
 }
 
 uint64_t contract_mismatches(contract *c, uint64_t address, uint64_t size_bytes, uint32_t value)
 {
     uint64_t counter = 0;
     uint64_t count = UINT64_MAX;
-    EXPECT_OK(c->driver->plain_alloc(c->driver, sizeof(count), &counter));
-    EXPECT_OK(c->driver->fill(c->driver, counter, 0, sizeof(count), c->stream));
+    PASS(plain_alloc, sizeof(count), &counter);
+    PASS(fill, counter, 0, sizeof(count), c->stream);
     const mend_kernel kernel = {
         .kind = MEND_KERNEL_VERIFY,
         .value = value,
@@ -178,10 +177,9 @@ uint64_t contract_mismatches(contract *c, uint64_t address, uint64_t size_bytes,
         .granule_count = size_bytes / KERNEL_GRANULE_BYTES,
         .mismatches = counter,
     };
-    EXPECT_OK(c->driver->launch(c->driver, c->stream, &kernel));
-    EXPECT_OK(
-        c->driver->copy(c->driver, (uint64_t)(uintptr_t)&count, counter, sizeof(count), c->stream));
-    EXPECT_OK(c->driver->stream_synchronize(c->driver, c->stream));
-    EXPECT_OK(c->driver->plain_free(c->driver, counter));
+    PASS(launch, c->stream, &kernel);
+    PASS(copy, (uint64_t)(uintptr_t)&count, counter, sizeof(count), c->stream);
+    PASS(stream_synchronize, c->stream);
+    PASS(plain_free, counter);
     return count;
 }

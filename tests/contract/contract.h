@@ -91,4 +91,10 @@ uint64_t contract_mismatches(contract *c, uint64_t address, uint64_t size_bytes,
         (c)->refused++;                                                                            \
     } while (0)
 
+/* A call of the table of the contract `c`: it succeeds, answers so, or is refused so. */
+#define CALL(member, ...)           c->driver->member(c->driver, ##__VA_ARGS__)
+#define PASS(member, ...)           EXPECT_OK(CALL(member, ##__VA_ARGS__))
+#define ANSWER(status, member, ...) EXPECT_STATUS(status, CALL(member, ##__VA_ARGS__))
+#define REFUSE(status, member, ...) EXPECT_REFUSED(c, status, CALL(member, ##__VA_ARGS__))
+
 #endif

@@ -15,13 +15,13 @@ CONTRACT_TEST(contract_host, copies_go_there_and_back)
     void *kept = NULL;
     ASSERT_TRUE(c->driver->host_alloc(c->driver, c->page, &kept) == MEND_DRIVER_OK);
     contract_write(c, c->stream, address, c->page, 9, CONTRACT_LONG_NS / 8);
-    EXPECT_OK(c->driver->copy(c->driver, address_of(kept), address, c->page, c->stream));
+    PASS(copy, address_of(kept), address, c->page, c->stream);
     contract_write(c, c->stream, address, c->page, 10, 0);
-    EXPECT_OK(c->driver->copy(c->driver, address + c->page, address_of(kept), c->page, c->stream));
+    PASS(copy, address + c->page, address_of(kept), c->page, c->stream);
     EXPECT_U64_EQ(0, contract_mismatches(c, address + c->page, c->page, 9));
     EXPECT_U64_EQ(0, contract_mismatches(c, address, c->page, 10));
     EXPECT_INT_EQ(9, *(const uint32_t *)kept);
-    EXPECT_OK(c->driver->host_free(c->driver, kept));
+    PASS(host_free, kept);
     contract_drop(c, address, 2 * c->page, 2 * c->page);
 }
 
@@ -32,12 +32,12 @@ CONTRACT_TEST(contract_host, a_copy_to_it_does_not_keep_the_host)
     void *kept = NULL;
     ASSERT_TRUE(c->driver->host_alloc(c->driver, 512, &kept) == MEND_DRIVER_OK);
     contract_write(c, c->stream, address, 512, 3, CONTRACT_LONG_NS);
-    EXPECT_OK(c->driver->copy(c->driver, address_of(kept), address, 512, c->stream));
-    EXPECT_OK(c->driver->copy(c->driver, address, address_of(kept), 512, c->stream));
-    EXPECT_STATUS(MEND_DRIVER_NOT_READY, c->driver->stream_query(c->driver, c->stream));
-    EXPECT_OK(c->driver->stream_synchronize(c->driver, c->stream));
+    PASS(copy, address_of(kept), address, 512, c->stream);
+    PASS(copy, address, address_of(kept), 512, c->stream);
+    ANSWER(MEND_DRIVER_NOT_READY, stream_query, c->stream);
+    PASS(stream_synchronize, c->stream);
     EXPECT_INT_EQ(3, *(const uint32_t *)kept);
-    EXPECT_OK(c->driver->host_free(c->driver, kept));
+    PASS(host_free, kept);
     contract_drop(c, address, c->page, c->page);
 }
 
@@ -47,8 +47,8 @@ CONTRACT_TEST(contract_host, it_takes_nothing_of_the_device)
     uint64_t before = contract_free_bytes(c);
     ASSERT_TRUE(c->driver->host_alloc(c->driver, 16 * c->page, &kept) == MEND_DRIVER_OK);
     contract_expect_free(c, before);
-    EXPECT_OK(c->driver->host_free(c->driver, kept));
+    PASS(host_free, kept);
     void *untouched = &before;
-    EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE, c->driver->host_alloc(c->driver, 0, &untouched));
+    ANSWER(MEND_DRIVER_INVALID_VALUE, host_alloc, 0, &untouched);
     EXPECT_TRUE(untouched == &before);
 }

@@ -7,20 +7,14 @@ CONTRACT_TEST(contract_mapping_observed, a_chunk_is_mapped_whole)
     uint64_t size = 4 * c->page;
     uint64_t address = contract_reserve(c, 2 * size);
     mend_chunk_handle handle = contract_create(c, size);
-    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
-                   c->driver->map(c->driver, address, 2 * size, 0, handle));
-    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
-                   c->driver->map(c->driver, address, size, c->page, handle));
-    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
-                   c->driver->map(c->driver, address + c->page / 2, size, 0, handle));
-    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
-                   c->driver->map(c->driver, address, size + 4096, 0, handle));
-    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
-                   c->driver->map(c->driver, address, c->page, 0, handle));
-    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
-                   c->driver->map(c->driver, address, c->page, c->page, handle));
-    EXPECT_OK(c->driver->map(c->driver, address, size, 0, handle));
-    EXPECT_OK(c->driver->release(c->driver, handle));
+    REFUSE(MEND_DRIVER_INVALID_VALUE, map, address, 2 * size, 0, handle);
+    REFUSE(MEND_DRIVER_INVALID_VALUE, map, address, size, c->page, handle);
+    REFUSE(MEND_DRIVER_INVALID_VALUE, map, address + c->page / 2, size, 0, handle);
+    REFUSE(MEND_DRIVER_INVALID_VALUE, map, address, size + 4096, 0, handle);
+    REFUSE(MEND_DRIVER_INVALID_VALUE, map, address, c->page, 0, handle);
+    REFUSE(MEND_DRIVER_INVALID_VALUE, map, address, c->page, c->page, handle);
+    PASS(map, address, size, 0, handle);
+    PASS(release, handle);
     contract_drop(c, address, size, 2 * size);
 }
 
@@ -29,12 +23,10 @@ CONTRACT_TEST(contract_mapping, lies_in_a_reservation)
     uint64_t size = 2 * c->page;
     uint64_t address = contract_reserve(c, size);
     mend_chunk_handle handle = contract_create(c, size);
-    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
-                   c->driver->map(c->driver, address + c->page, size, 0, handle));
-    EXPECT_OK(c->driver->address_free(c->driver, address, size));
-    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
-                   c->driver->map(c->driver, address, size, 0, handle));
-    EXPECT_OK(c->driver->release(c->driver, handle));
+    REFUSE(MEND_DRIVER_INVALID_VALUE, map, address + c->page, size, 0, handle);
+    PASS(address_free, address, size);
+    REFUSE(MEND_DRIVER_INVALID_VALUE, map, address, size, 0, handle);
+    PASS(release, handle);
 }
 
 CONTRACT_TEST(contract_mapping, lies_over_no_other)
@@ -44,16 +36,13 @@ CONTRACT_TEST(contract_mapping, lies_over_no_other)
     mend_chunk_handle handle = contract_create(c, size);
     contract_map_new(c, address + size, size);
     contract_write(c, c->stream, address + size, size, 0x11, 0);
-    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
-                   c->driver->map(c->driver, address + size, size, 0, handle));
-    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
-                   c->driver->map(c->driver, address + c->page, size, 0, handle));
-    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
-                   c->driver->map(c->driver, address + 2 * size - c->page, size, 0, handle));
+    REFUSE(MEND_DRIVER_INVALID_VALUE, map, address + size, size, 0, handle);
+    REFUSE(MEND_DRIVER_INVALID_VALUE, map, address + c->page, size, 0, handle);
+    REFUSE(MEND_DRIVER_INVALID_VALUE, map, address + 2 * size - c->page, size, 0, handle);
     EXPECT_U64_EQ(0, contract_mismatches(c, address + size, size, 0x11));
-    EXPECT_OK(c->driver->release(c->driver, handle));
-    EXPECT_OK(c->driver->unmap(c->driver, address + size, size));
-    EXPECT_OK(c->driver->address_free(c->driver, address, 3 * size));
+    PASS(release, handle);
+    PASS(unmap, address + size, size);
+    PASS(address_free, address, 3 * size);
 }
 
 /* Two chunks in the place of one, with a hole between them, as a compaction leaves it. */
@@ -62,15 +51,15 @@ CONTRACT_TEST(contract_mapping, another_chunk_takes_the_place)
     uint64_t address = contract_reserve(c, 4 * c->page);
     contract_map_new(c, address, 4 * c->page);
     contract_write(c, c->stream, address, 4 * c->page, 0x31, 0);
-    EXPECT_OK(c->driver->stream_synchronize(c->driver, c->stream));
-    EXPECT_OK(c->driver->unmap(c->driver, address, 4 * c->page));
+    PASS(stream_synchronize, c->stream);
+    PASS(unmap, address, 4 * c->page);
     contract_map_new(c, address, c->page);
     contract_map_new(c, address + 2 * c->page, 2 * c->page);
     contract_write(c, c->stream, address, c->page, 0x32, 0);
     contract_write(c, c->stream, address + 2 * c->page, 2 * c->page, 0x33, 0);
     EXPECT_U64_EQ(0, contract_mismatches(c, address, c->page, 0x32));
     EXPECT_U64_EQ(0, contract_mismatches(c, address + 2 * c->page, 2 * c->page, 0x33));
-    EXPECT_OK(c->driver->unmap(c->driver, address + 2 * c->page, 2 * c->page));
+    PASS(unmap, address + 2 * c->page, 2 * c->page);
     contract_drop(c, address, c->page, 4 * c->page);
 }
 
@@ -80,7 +69,7 @@ CONTRACT_TEST(contract_mapping, one_unmap_spans_adjacent_mappings)
     contract_map_new(c, address, c->page);
     contract_map_new(c, address + c->page, 2 * c->page);
     contract_map_new(c, address + 3 * c->page, 3 * c->page);
-    EXPECT_OK(c->driver->unmap(c->driver, address, 3 * c->page));
+    PASS(unmap, address, 3 * c->page);
     contract_map_new(c, address, 3 * c->page);
     contract_drop(c, address, 6 * c->page, 6 * c->page);
 }
@@ -92,18 +81,16 @@ CONTRACT_TEST(contract_mapping, unmap_crosses_no_hole)
     contract_map_new(c, address + 4 * c->page, 2 * c->page);
     contract_write(c, c->stream, address, 2 * c->page, 1, 0);
     contract_write(c, c->stream, address + 4 * c->page, 2 * c->page, 2, 0);
-    EXPECT_OK(c->driver->stream_synchronize(c->driver, c->stream));
-    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE, c->driver->unmap(c->driver, address, 6 * c->page));
-    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
-                   c->driver->unmap(c->driver, address + 2 * c->page, 2 * c->page));
-    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
-                   c->driver->unmap(c->driver, address + 2 * c->page, 4 * c->page));
+    PASS(stream_synchronize, c->stream);
+    REFUSE(MEND_DRIVER_INVALID_VALUE, unmap, address, 6 * c->page);
+    REFUSE(MEND_DRIVER_INVALID_VALUE, unmap, address + 2 * c->page, 2 * c->page);
+    REFUSE(MEND_DRIVER_INVALID_VALUE, unmap, address + 2 * c->page, 4 * c->page);
     /* Nothing was unmapped by the calls refused. */
     EXPECT_U64_EQ(0, contract_mismatches(c, address, 2 * c->page, 1));
     EXPECT_U64_EQ(0, contract_mismatches(c, address + 4 * c->page, 2 * c->page, 2));
-    EXPECT_OK(c->driver->unmap(c->driver, address, 2 * c->page));
-    EXPECT_OK(c->driver->unmap(c->driver, address + 4 * c->page, 2 * c->page));
-    EXPECT_OK(c->driver->address_free(c->driver, address, 6 * c->page));
+    PASS(unmap, address, 2 * c->page);
+    PASS(unmap, address + 4 * c->page, 2 * c->page);
+    PASS(address_free, address, 6 * c->page);
 }
 
 CONTRACT_TEST(contract_mapping, unmap_takes_whole_mappings)
@@ -113,12 +100,10 @@ CONTRACT_TEST(contract_mapping, unmap_takes_whole_mappings)
     contract_map_new(c, address, size);
     contract_map_new(c, address + size, size);
     contract_write(c, c->stream, address, 2 * size, 3, 0);
-    EXPECT_OK(c->driver->stream_synchronize(c->driver, c->stream));
-    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE, c->driver->unmap(c->driver, address, c->page));
-    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
-                   c->driver->unmap(c->driver, address + c->page, size - c->page));
-    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
-                   c->driver->unmap(c->driver, address, size + c->page));
+    PASS(stream_synchronize, c->stream);
+    REFUSE(MEND_DRIVER_INVALID_VALUE, unmap, address, c->page);
+    REFUSE(MEND_DRIVER_INVALID_VALUE, unmap, address + c->page, size - c->page);
+    REFUSE(MEND_DRIVER_INVALID_VALUE, unmap, address, size + c->page);
     EXPECT_U64_EQ(0, contract_mismatches(c, address, 2 * size, 3));
     contract_drop(c, address, 2 * size, 2 * size);
 }
@@ -128,8 +113,8 @@ CONTRACT_TEST(contract_mapping, access_spans_mappings)
     uint64_t address = contract_reserve(c, 6 * c->page);
     for (uint64_t i = 0; i < 3; i++) {
         mend_chunk_handle handle = contract_create(c, 2 * c->page);
-        EXPECT_OK(c->driver->map(c->driver, address + i * 2 * c->page, 2 * c->page, 0, handle));
-        EXPECT_OK(c->driver->release(c->driver, handle));
+        PASS(map, address + i * 2 * c->page, 2 * c->page, 0, handle);
+        PASS(release, handle);
     }
     contract_allow(c, address, 6 * c->page);
     contract_write(c, c->stream, address, 6 * c->page, 0x77, 0);
@@ -146,15 +131,15 @@ CONTRACT_TEST(contract_mapping, access_may_be_for_reading_alone)
     const int device = 0;
     const uint64_t address = contract_reserve(c, 3 * c->page);
     const mend_chunk_handle handle = contract_create(c, c->page);
-    EXPECT_OK(c->driver->map(c->driver, address, c->page, 0, handle));
+    PASS(map, address, c->page, 0, handle);
     contract_allow(c, address, c->page);
     contract_write(c, c->stream, address, c->page, 0x79, 0);
     EXPECT_U64_EQ(0, contract_mismatches(c, address, c->page, 0x79));
     for (uint64_t i = 1; i < 3; i++) {
-        EXPECT_OK(c->driver->map(c->driver, address + i * c->page, c->page, 0, handle));
+        PASS(map, address + i * c->page, c->page, 0, handle);
     }
-    EXPECT_OK(c->driver->release(c->driver, handle));
-    EXPECT_OK(c->driver->set_access(c->driver, address, 3 * c->page, &device, 1, MEND_ACCESS_READ));
+    PASS(release, handle);
+    PASS(set_access, address, 3 * c->page, &device, 1, MEND_ACCESS_READ);
     EXPECT_U64_EQ(0, contract_mismatches(c, address, 3 * c->page, 0x79));
     contract_allow(c, address, c->page);
     contract_write(c, c->stream, address, c->page, 0x7a, 0);
@@ -181,18 +166,15 @@ CONTRACT_TEST(contract_mapping, access_needs_a_range_that_is_all_mapped)
     uint64_t address = contract_reserve(c, 6 * c->page);
     contract_map_new(c, address, 2 * c->page);
     contract_map_new(c, address + 4 * c->page, 2 * c->page);
-    EXPECT_REFUSED(
-        c, MEND_DRIVER_INVALID_VALUE,
-        c->driver->set_access(c->driver, address, 6 * c->page, &device, 1, MEND_ACCESS_READ_WRITE));
-    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
-                   c->driver->set_access(c->driver, address + 2 * c->page, 2 * c->page, &device, 1,
-                                         MEND_ACCESS_READ_WRITE));
-    EXPECT_OK(c->driver->unmap(c->driver, address, 2 * c->page));
-    EXPECT_REFUSED(
-        c, MEND_DRIVER_INVALID_VALUE,
-        c->driver->set_access(c->driver, address, 2 * c->page, &device, 1, MEND_ACCESS_READ_WRITE));
-    EXPECT_OK(c->driver->unmap(c->driver, address + 4 * c->page, 2 * c->page));
-    EXPECT_OK(c->driver->address_free(c->driver, address, 6 * c->page));
+    REFUSE(MEND_DRIVER_INVALID_VALUE, set_access, address, 6 * c->page, &device, 1,
+           MEND_ACCESS_READ_WRITE);
+    REFUSE(MEND_DRIVER_INVALID_VALUE, set_access, address + 2 * c->page, 2 * c->page, &device, 1,
+           MEND_ACCESS_READ_WRITE);
+    PASS(unmap, address, 2 * c->page);
+    REFUSE(MEND_DRIVER_INVALID_VALUE, set_access, address, 2 * c->page, &device, 1,
+           MEND_ACCESS_READ_WRITE);
+    PASS(unmap, address + 4 * c->page, 2 * c->page);
+    PASS(address_free, address, 6 * c->page);
 }
 
 CONTRACT_TEST(contract_mapping, aliases_agree_between_operations)
@@ -203,8 +185,8 @@ CONTRACT_TEST(contract_mapping, aliases_agree_between_operations)
     uint64_t size = 2 * c->page;
     uint64_t address = contract_reserve(c, 2 * size);
     mend_chunk_handle handle = contract_create(c, size);
-    EXPECT_OK(c->driver->map(c->driver, address, size, 0, handle));
-    EXPECT_OK(c->driver->map(c->driver, address + size, size, 0, handle));
+    PASS(map, address, size, 0, handle);
+    PASS(map, address + size, size, 0, handle);
     contract_allow(c, address, 2 * size);
     for (uint32_t round = 1; round <= 4; round++) {
         bool forth = round % 2 == 0;
@@ -214,11 +196,11 @@ CONTRACT_TEST(contract_mapping, aliases_agree_between_operations)
         EXPECT_U64_EQ(0, contract_mismatches(c, read, size, round));
     }
     /* Unmapping one leaves the other. */
-    EXPECT_OK(c->driver->unmap(c->driver, address, size));
+    PASS(unmap, address, size);
     EXPECT_U64_EQ(0, contract_mismatches(c, address + size, size, 4));
-    EXPECT_OK(c->driver->unmap(c->driver, address + size, size));
-    EXPECT_OK(c->driver->release(c->driver, handle));
-    EXPECT_OK(c->driver->address_free(c->driver, address, 2 * size));
+    PASS(unmap, address + size, size);
+    PASS(release, handle);
+    PASS(address_free, address, 2 * size);
 }
 
 CONTRACT_TEST(contract_mapping, chunks_from_anywhere_make_one_range)
@@ -230,16 +212,16 @@ CONTRACT_TEST(contract_mapping, chunks_from_anywhere_make_one_range)
     for (uint64_t i = 0; i < PIECES; i++) {
         uint64_t place = scattered + 2 * i * c->page;
         handle[i] = contract_create(c, c->page);
-        EXPECT_OK(c->driver->map(c->driver, place, c->page, 0, handle[i]));
+        PASS(map, place, c->page, 0, handle[i]);
         contract_allow(c, place, c->page);
         contract_write(c, c->stream, place, c->page, 100 + (uint32_t)i, 0);
     }
-    EXPECT_OK(c->driver->stream_synchronize(c->driver, c->stream));
+    PASS(stream_synchronize, c->stream);
     for (uint64_t i = 0; i < PIECES; i++) {
         uint64_t place = whole + (PIECES - 1 - i) * c->page;
-        EXPECT_OK(c->driver->unmap(c->driver, scattered + 2 * i * c->page, c->page));
-        EXPECT_OK(c->driver->map(c->driver, place, c->page, 0, handle[i]));
-        EXPECT_OK(c->driver->release(c->driver, handle[i]));
+        PASS(unmap, scattered + 2 * i * c->page, c->page);
+        PASS(map, place, c->page, 0, handle[i]);
+        PASS(release, handle[i]);
     }
     contract_allow(c, whole, PIECES * c->page);
     for (uint64_t i = 0; i < PIECES; i++) {
@@ -249,7 +231,7 @@ CONTRACT_TEST(contract_mapping, chunks_from_anywhere_make_one_range)
     contract_write(c, c->stream, whole, PIECES * c->page, 9, 0);
     EXPECT_U64_EQ(0, contract_mismatches(c, whole, PIECES * c->page, 9));
     contract_drop(c, whole, PIECES * c->page, PIECES * c->page);
-    EXPECT_OK(c->driver->address_free(c->driver, scattered, 2 * PIECES * c->page));
+    PASS(address_free, scattered, 2 * PIECES * c->page);
 }
 
 CONTRACT_TEST(contract_mapping, map_and_unmap_elsewhere_leave_running_work_alone)
@@ -260,7 +242,7 @@ CONTRACT_TEST(contract_mapping, map_and_unmap_elsewhere_leave_running_work_alone
     contract_write(c, c->stream, address, size, 0xAA, CONTRACT_LONG_NS / 10);
     for (int round = 0; round < 8; round++) {
         contract_map_new(c, address + size, size);
-        EXPECT_OK(c->driver->unmap(c->driver, address + size, size));
+        PASS(unmap, address + size, size);
     }
     EXPECT_U64_EQ(0, contract_mismatches(c, address, size, 0xAA));
     contract_drop(c, address, size, 2 * size);

@@ -7,58 +7,58 @@
 CONTRACT_TEST(contract_stream, an_event_never_recorded_is_complete)
 {
     mend_event event = contract_event(c);
-    EXPECT_OK(c->driver->event_query(c->driver, event));
-    EXPECT_OK(c->driver->event_synchronize(c->driver, event));
-    EXPECT_OK(c->driver->stream_wait(c->driver, c->stream, event));
-    EXPECT_OK(c->driver->stream_query(c->driver, c->stream));
-    EXPECT_OK(c->driver->event_destroy(c->driver, event));
+    PASS(event_query, event);
+    PASS(event_synchronize, event);
+    PASS(stream_wait, c->stream, event);
+    PASS(stream_query, c->stream);
+    PASS(event_destroy, event);
 }
 
 CONTRACT_TEST(contract_stream, an_event_completes_with_the_work_before_it)
 {
     mend_event event = contract_event(c);
     contract_spin(c, c->stream, CONTRACT_LONG_NS);
-    EXPECT_OK(c->driver->event_record(c->driver, event, c->stream));
-    EXPECT_STATUS(MEND_DRIVER_NOT_READY, c->driver->event_query(c->driver, event));
-    EXPECT_STATUS(MEND_DRIVER_NOT_READY, c->driver->stream_query(c->driver, c->stream));
-    EXPECT_OK(c->driver->event_synchronize(c->driver, event));
-    EXPECT_OK(c->driver->event_query(c->driver, event));
-    EXPECT_OK(c->driver->stream_query(c->driver, c->stream));
-    EXPECT_OK(c->driver->event_destroy(c->driver, event));
+    PASS(event_record, event, c->stream);
+    ANSWER(MEND_DRIVER_NOT_READY, event_query, event);
+    ANSWER(MEND_DRIVER_NOT_READY, stream_query, c->stream);
+    PASS(event_synchronize, event);
+    PASS(event_query, event);
+    PASS(stream_query, c->stream);
+    PASS(event_destroy, event);
 }
 
 CONTRACT_TEST(contract_stream, an_event_does_not_cover_later_work)
 {
     mend_event event = contract_event(c);
-    EXPECT_OK(c->driver->event_record(c->driver, event, c->stream));
+    PASS(event_record, event, c->stream);
     contract_spin(c, c->stream, CONTRACT_LONG_NS);
-    EXPECT_OK(c->driver->event_synchronize(c->driver, event));
-    EXPECT_OK(c->driver->event_query(c->driver, event));
-    EXPECT_STATUS(MEND_DRIVER_NOT_READY, c->driver->stream_query(c->driver, c->stream));
-    EXPECT_OK(c->driver->stream_synchronize(c->driver, c->stream));
-    EXPECT_OK(c->driver->event_destroy(c->driver, event));
+    PASS(event_synchronize, event);
+    PASS(event_query, event);
+    ANSWER(MEND_DRIVER_NOT_READY, stream_query, c->stream);
+    PASS(stream_synchronize, c->stream);
+    PASS(event_destroy, event);
 }
 
 CONTRACT_TEST(contract_stream, recording_again_moves_the_mark)
 {
     mend_event event = contract_event(c);
-    EXPECT_OK(c->driver->event_record(c->driver, event, c->stream));
+    PASS(event_record, event, c->stream);
     contract_spin(c, c->stream, CONTRACT_LONG_NS);
-    EXPECT_OK(c->driver->event_record(c->driver, event, c->stream));
-    EXPECT_STATUS(MEND_DRIVER_NOT_READY, c->driver->event_query(c->driver, event));
-    EXPECT_OK(c->driver->event_synchronize(c->driver, event));
-    EXPECT_OK(c->driver->stream_query(c->driver, c->stream));
-    EXPECT_OK(c->driver->event_destroy(c->driver, event));
+    PASS(event_record, event, c->stream);
+    ANSWER(MEND_DRIVER_NOT_READY, event_query, event);
+    PASS(event_synchronize, event);
+    PASS(stream_query, c->stream);
+    PASS(event_destroy, event);
 }
 
 CONTRACT_TEST(contract_stream, streams_run_beside_each_other)
 {
     mend_stream other = contract_stream(c);
     contract_spin(c, c->stream, CONTRACT_LONG_NS);
-    EXPECT_OK(c->driver->stream_synchronize(c->driver, other));
-    EXPECT_OK(c->driver->stream_query(c->driver, other));
-    EXPECT_STATUS(MEND_DRIVER_NOT_READY, c->driver->stream_query(c->driver, c->stream));
-    EXPECT_OK(c->driver->stream_destroy(c->driver, other));
+    PASS(stream_synchronize, other);
+    PASS(stream_query, other);
+    ANSWER(MEND_DRIVER_NOT_READY, stream_query, c->stream);
+    PASS(stream_destroy, other);
 }
 
 CONTRACT_TEST(contract_stream, a_stream_waits_for_an_event_of_another)
@@ -68,16 +68,16 @@ CONTRACT_TEST(contract_stream, a_stream_waits_for_an_event_of_another)
     mend_stream writer = contract_stream(c);
     mend_event written = contract_event(c);
     contract_write(c, c->stream, address, c->page, 1, 0);
-    EXPECT_OK(c->driver->stream_synchronize(c->driver, c->stream));
+    PASS(stream_synchronize, c->stream);
     contract_spin(c, writer, CONTRACT_LONG_NS / 4);
     contract_write(c, writer, address, c->page, 2, 0);
-    EXPECT_OK(c->driver->event_record(c->driver, written, writer));
-    EXPECT_OK(c->driver->stream_wait(c->driver, c->stream, written));
-    EXPECT_STATUS(MEND_DRIVER_NOT_READY, c->driver->event_query(c->driver, written));
+    PASS(event_record, written, writer);
+    PASS(stream_wait, c->stream, written);
+    ANSWER(MEND_DRIVER_NOT_READY, event_query, written);
     /* The mark is taken at the call: the event may go. */
-    EXPECT_OK(c->driver->event_destroy(c->driver, written));
+    PASS(event_destroy, written);
     EXPECT_U64_EQ(0, contract_mismatches(c, address, c->page, 2));
-    EXPECT_OK(c->driver->stream_destroy(c->driver, writer));
+    PASS(stream_destroy, writer);
     contract_drop(c, address, c->page, c->page);
 }
 
@@ -86,20 +86,20 @@ CONTRACT_TEST(contract_stream, the_context_waits_for_all_its_streams)
     mend_stream other = contract_stream(c);
     contract_spin(c, c->stream, CONTRACT_LONG_NS / 4);
     contract_spin(c, other, CONTRACT_LONG_NS / 8);
-    EXPECT_OK(c->driver->context_synchronize(c->driver));
-    EXPECT_OK(c->driver->stream_query(c->driver, c->stream));
-    EXPECT_OK(c->driver->stream_query(c->driver, other));
-    EXPECT_OK(c->driver->stream_destroy(c->driver, other));
+    PASS(context_synchronize);
+    PASS(stream_query, c->stream);
+    PASS(stream_query, other);
+    PASS(stream_destroy, other);
 }
 
 /* Documents say that cuMemFree may wait: a driver that frees later need not. */
 CONTRACT_TEST(contract_stream_observed, freeing_plain_memory_waits_for_the_device)
 {
     uint64_t address = 0;
-    EXPECT_OK(c->driver->plain_alloc(c->driver, c->page, &address));
+    PASS(plain_alloc, c->page, &address);
     contract_write(c, c->stream, address, c->page, 1, CONTRACT_LONG_NS / 4);
-    EXPECT_OK(c->driver->plain_free(c->driver, address));
-    EXPECT_OK(c->driver->stream_query(c->driver, c->stream));
+    PASS(plain_free, address);
+    PASS(stream_query, c->stream);
 }
 
 CONTRACT_TEST(contract_stream, a_destroyed_stream_finishes_its_work)
@@ -108,8 +108,8 @@ CONTRACT_TEST(contract_stream, a_destroyed_stream_finishes_its_work)
     contract_map_new(c, address, c->page);
     mend_stream gone = contract_stream(c);
     contract_write(c, gone, address, c->page, 6, CONTRACT_LONG_NS / 4);
-    EXPECT_OK(c->driver->stream_destroy(c->driver, gone));
-    EXPECT_OK(c->driver->context_synchronize(c->driver));
+    PASS(stream_destroy, gone);
+    PASS(context_synchronize);
     EXPECT_U64_EQ(0, contract_mismatches(c, address, c->page, 6));
     contract_drop(c, address, c->page, c->page);
 }
@@ -121,7 +121,7 @@ CONTRACT_TEST(contract_stream, ids_are_never_used_again)
     for (int i = 0; i < ROUNDS; i++) {
         mend_stream stream = contract_stream(c);
         mend_stream_info info = {0};
-        EXPECT_OK(c->driver->stream_get_info(c->driver, stream, &info));
+        PASS(stream_get_info, stream, &info);
         EXPECT_PTR_EQ(c->info.context, info.context);
         EXPECT_INT_EQ(MEND_CAPTURE_NONE, info.capture);
         EXPECT_U64_EQ(0, info.capture_id);
@@ -129,7 +129,7 @@ CONTRACT_TEST(contract_stream, ids_are_never_used_again)
             EXPECT_TRUE(info.id != seen[j]);
         }
         seen[i] = info.id;
-        EXPECT_OK(c->driver->stream_destroy(c->driver, stream));
+        PASS(stream_destroy, stream);
     }
 }
 
@@ -137,6 +137,7 @@ typedef struct thread_stream {
     contract *c;
     uint64_t legacy_id;
     uint64_t own_id;
+    mend_context own_context;
 } thread_stream;
 
 static void *ask_ids(void *argument)
@@ -149,22 +150,27 @@ static void *ask_ids(void *argument)
     asked->legacy_id = info.id;
     EXPECT_OK(driver->stream_get_info(driver, MEND_STREAM_PER_THREAD, &info));
     asked->own_id = info.id;
+    asked->own_context = info.context;
     EXPECT_OK(driver->context_pop(driver));
     return NULL;
 }
 
 CONTRACT_TEST(contract_stream, default_streams_are_one_a_process_and_one_a_thread)
 {
-    thread_stream here = {c, 0, 0};
-    thread_stream there = {c, 0, 0};
+    thread_stream here = {.c = c};
+    thread_stream there = {.c = c};
     mend_stream_info null_info = {0};
+    mend_stream_info made = {0};
     ask_ids(&here);
     mend_test_run_thread(ask_ids, &there);
-    EXPECT_OK(c->driver->stream_get_info(c->driver, NULL, &null_info));
+    PASS(stream_get_info, NULL, &null_info);
     EXPECT_U64_EQ(here.legacy_id, null_info.id);
     EXPECT_U64_EQ(here.legacy_id, there.legacy_id);
     EXPECT_TRUE(here.own_id != there.own_id);
     EXPECT_TRUE(here.own_id != here.legacy_id);
+    EXPECT_PTR_EQ(c->info.context, here.own_context);
+    PASS(stream_get_info, c->stream, &made);
+    EXPECT_TRUE(made.id != here.legacy_id && made.id != here.own_id);
 }
 
 CONTRACT_TEST(contract_stream, copies_and_fills_keep_stream_order)
@@ -180,12 +186,12 @@ CONTRACT_TEST(contract_stream, copies_and_fills_keep_stream_order)
     }
     /* Across the seam of two chunks, then back to the host in pieces. */
     uint64_t seam = address + c->page - COUNT / 2;
-    EXPECT_OK(c->driver->fill(c->driver, address, 0x5A, 2 * c->page, c->stream));
-    EXPECT_OK(c->driver->copy(c->driver, seam, (uint64_t)(uintptr_t)sent, COUNT, c->stream));
-    EXPECT_OK(c->driver->copy(c->driver, address, seam, COUNT, c->stream));
-    EXPECT_OK(c->driver->fill(c->driver, seam, 0x5A, COUNT, c->stream));
-    EXPECT_OK(c->driver->copy(c->driver, (uint64_t)(uintptr_t)received, address, COUNT, c->stream));
-    EXPECT_OK(c->driver->stream_synchronize(c->driver, c->stream));
+    PASS(fill, address, 0x5A, 2 * c->page, c->stream);
+    PASS(copy, seam, (uint64_t)(uintptr_t)sent, COUNT, c->stream);
+    PASS(copy, address, seam, COUNT, c->stream);
+    PASS(fill, seam, 0x5A, COUNT, c->stream);
+    PASS(copy, (uint64_t)(uintptr_t)received, address, COUNT, c->stream);
+    PASS(stream_synchronize, c->stream);
     EXPECT_TRUE(memcmp(sent, received, COUNT) == 0);
     EXPECT_U64_EQ(
         0, contract_mismatches(c, address + COUNT, 2 * c->page - COUNT, UINT32_C(0x5A5A5A5A)));

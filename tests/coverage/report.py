@@ -135,23 +135,27 @@ def unreached_in(lines, root):
 
 
 def parse_reasons(text):
-    """Reasons hold for what follows them: `file PATH`, `why TEXT` (goes on in indented lines), then
-    `code FUNCTION: LINE` for each line of the source, as it is there."""
-    reasons, path, why = {}, None, None
+    """Reasons hold for what follows them: `file PATH`, `why TEXT`, or `why NAME` of a `reason NAME
+    TEXT` before (a text goes on in indented lines), then `code FUNCTION: LINE` for each line of the
+    source, as it is there."""
+    reasons, named, path, why = {}, {}, None, None
     for number, line in enumerate(text.split("\n"), 1):
         word, _, rest = line.partition(" ")
         rest = rest.strip()
         if not line.strip() or line.startswith("#"):
             continue
         if word == "" and why is not None:
-            why += " " + rest
+            why.append(rest)
         elif word == "file":
             path, why = rest, None
+        elif word == "reason":
+            name, _, rest = rest.partition(" ")
+            why = named[name] = [rest]
         elif word == "why":
-            why = rest
+            why = named.get(rest, [rest])
         elif word == "code" and path and why:
             function, _, code = rest.partition(": ")
-            reasons[(path, function, code)] = why
+            reasons[(path, function, code)] = " ".join(why)
         else:
             raise SystemExit(f"unreached.txt:{number}: cannot be read: {line}")
     return reasons
@@ -219,7 +223,7 @@ def test_itself():
         {"file": "/usr/include/stdio.h", "lines": []}]}, "/r")
     assert list(lines) == [("vmm/a/b.c", "f", 3)]
     one = Unreached(("vmm/a/b.c", "f", 3), lines[("vmm/a/b.c", "f", 3)], "if (x) {")
-    reasons = parse_reasons("# c\nfile vmm/a/b.c\nwhy it\n    cannot\n"
+    reasons = parse_reasons("# c\nreason r it\n    cannot\nfile vmm/a/b.c\nwhy r\n"
                             "code f: if (x) {\ncode g: y\n")
     assert give_reasons([one], reasons) == [("vmm/a/b.c", "g", "y")]
     assert (one.never, one.all, one.reason) == (1, 2, "it cannot")

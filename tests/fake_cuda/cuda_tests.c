@@ -319,38 +319,6 @@ FAKE_TEST(kernels_are_loaded_once_and_unloaded_with_the_device)
     EXPECT_OK(cuda->device_close(cuda, 0));
 }
 
-FAKE_TEST(a_chunk_passes_through_a_file_descriptor)
-{
-    mend_chunk_properties shared = {.share_types = MEND_SHARE_FILE_DESCRIPTOR};
-    mend_chunk_handle chunk = 0;
-    mend_chunk_handle imported = 0;
-    int descriptor = -1;
-    ASSERT_OK(cuda->device_open(cuda, 0, &info));
-    ASSERT_OK(cuda->create(cuda, info.granularity_bytes, &shared, &chunk));
-    ASSERT_OK(cuda->export_handle(cuda, chunk, MEND_SHARE_FILE_DESCRIPTOR, &descriptor));
-    EXPECT_OK(cuda->import_handle(cuda, &descriptor, MEND_SHARE_FILE_DESCRIPTOR, &imported));
-    close(descriptor);
-    EXPECT_OK(cuda->release(cuda, imported));
-    EXPECT_OK(cuda->release(cuda, chunk));
-    EXPECT_OK(cuda->device_close(cuda, 0));
-}
-
-FAKE_TEST(a_chunk_passes_through_a_fabric_handle)
-{
-    mend_chunk_properties shared = {.share_types = MEND_SHARE_FILE_DESCRIPTOR | MEND_SHARE_FABRIC};
-    mend_chunk_handle chunk = 0;
-    mend_chunk_handle imported = 0;
-    unsigned char fabric[MEND_FABRIC_HANDLE_BYTES];
-    ASSERT_OK(cuda->device_open(cuda, 0, &info));
-    ASSERT_TRUE(info.share_fabric);
-    ASSERT_OK(cuda->create(cuda, info.granularity_bytes, &shared, &chunk));
-    ASSERT_OK(cuda->export_handle(cuda, chunk, MEND_SHARE_FABRIC, fabric));
-    EXPECT_OK(cuda->import_handle(cuda, fabric, MEND_SHARE_FABRIC, &imported));
-    EXPECT_OK(cuda->release(cuda, imported));
-    EXPECT_OK(cuda->release(cuda, chunk));
-    EXPECT_OK(cuda->device_close(cuda, 0));
-}
-
 /* What a user does who names no driver. */
 FAKE_TEST(a_pool_runs_on_it_by_default)
 {

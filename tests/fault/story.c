@@ -5,58 +5,6 @@
 #include "driver/driver.h"
 #include "tests/support/test.h"
 
-#define KIB(n) ((n)*MEND_KIB)
-
-static const operation room_operations[] = {
-    {ALLOC, 0, 0, KIB(900)},  {ALLOC, 1, 0, KIB(700)},  {ALLOC, 2, 0, KIB(3000)},
-    {FREE, 0, 0, 0},          {ALLOC, 3, 0, KIB(1900)}, {FREE, 2, 0, 0},
-    {ALLOC, 4, 0, KIB(5000)}, {ALLOC, 5, 0, 700},       {ALLOC, 6, 0, KIB(30)},
-    {FREE, 4, 0, 0},          {WAIT, 0, 0, 0},          {ALLOC, 7, 0, KIB(6000)},
-    {FREE, 1, 0, 0},          {ALLOC, 8, 0, KIB(9000)}, {FREE, 7, 0, 0},
-    {FREE, 8, 0, 0},          {TRIM, 0, 0, KIB(2048)},  {WAIT, 0, 0, 0},
-    {TRIM, 0, 0, 0},          {ALLOC, 9, 0, KIB(4000)}, {LIMIT, 0, 0, KIB(4096)},
-};
-
-static const operation stream_operations[] = {
-    {LIMIT, 0, 0, KIB(8192)}, {ALLOC, 0, 0, KIB(3000)}, {ALLOC, 1, 1, KIB(3000)},
-    {SHARE, 0, 1, 0},         {FREE, 0, 0, 0},          {ALLOC, 2, 1, KIB(4000)},
-    {FREE_ANYWHERE, 1, 0, 0}, {ALLOC, 3, 0, KIB(3500)}, {FREE, 2, 1, 0},
-    {FORGET, 0, 1, 0},        {WAIT, 0, 0, 0},          {ALLOC, 4, 0, KIB(4000)},
-    {FREE, 3, 0, 0},          {FREE, 4, 0, 0},          {WAIT, 0, 0, 0},
-    {TRIM, 0, 0, 0},
-};
-
-static const operation range_operations[] = {
-    {RANGE, 2, 0, KIB(8192)},
-    {LIMIT, 0, 0, KIB(8192)},
-    {COMMIT, 0, 0, KIB(1024)},
-    {COMMIT, 16, 1, KIB(2048)},
-    {SHARE_PAGES, 0, 1, 0},
-    {DECOMMIT, 0, 0, 0},
-    {COMMIT, 0, 0, KIB(1024)},
-    {ALLOC, 100, 0, KIB(5000)},
-    {DECOMMIT, 16, 1, 0},
-    {ALLOC, 101, 1, KIB(2000)},
-    {FREE, 100, 0, 0},
-    {COMMIT, 64, 0, KIB(4096)},
-    {WAIT, 0, 0, 0},
-    {FREE, 101, 1, 0},
-    {COMMIT, 16, 0, KIB(2048)},
-    {DECOMMIT, 64, 0, 0},
-    {ZEROS, 64, 0, KIB(2048)},
-    {COMMIT, 64, 0, KIB(1024)},
-    {FORGET, 0, 1, 0},
-    {RANGE_END, 0, 0, 0},
-    {WAIT, 0, 0, 0},
-    {TRIM, 0, 0, 0},
-};
-
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-
-const story story_of_room = {"room", room_operations, COUNT_OF(room_operations)};
-const story story_of_ranges = {"ranges", range_operations, COUNT_OF(range_operations)};
-const story story_of_streams = {"streams", stream_operations, COUNT_OF(stream_operations)};
-
 void story_begin(story_run *run)
 {
     run->streams[STORY_PER_THREAD] = MEND_STREAM_PER_THREAD;
@@ -357,7 +305,7 @@ void story_use(story_run *run, const operation *op)
         block->stream = op->stream;
         occupy(run, block, MEND_SIM_WORK_WRITE, op->stream, 0);
         block->readable_ns = run->busy_until_ns[op->stream];
-        occupy(run, block, MEND_SIM_WORK_VERIFY, op->stream, run->use_ns);
+        occupy(run, block, MEND_SIM_WORK_VERIFY, op->stream, 0);
     } else if (op->action == USE) {
         occupy(run, block, MEND_SIM_WORK_VERIFY, op->stream, 500);
     } else if (op->action == FOREIGN) {
@@ -376,26 +324,4 @@ void story_read_all(story_run *run)
             launch(run, block, MEND_SIM_WORK_VERIFY, run->reader, 0);
         }
     }
-}
-
-void story_expect_unchanged(const mend_stats *before, const mend_stats *after)
-{
-    EXPECT_U64_EQ(before->live_bytes, after->live_bytes);
-    EXPECT_U64_EQ(before->requested_bytes, after->requested_bytes);
-    EXPECT_U64_EQ(before->live_blocks, after->live_blocks);
-    EXPECT_U64_EQ(before->peak_live_bytes, after->peak_live_bytes);
-    EXPECT_U64_EQ(before->allocations, after->allocations);
-    EXPECT_U64_EQ(before->frees, after->frees);
-    EXPECT_U64_EQ(before->ranges, after->ranges);
-    EXPECT_U64_EQ(before->range_bytes, after->range_bytes);
-    EXPECT_U64_EQ(before->pages_committed, after->pages_committed);
-    EXPECT_U64_EQ(before->pages_decommitted, after->pages_decommitted);
-}
-
-void story_expect_explained(mend_result result)
-{
-    mend_error error = MEND_ERROR_INIT;
-    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
-    EXPECT_RESULT(result, error.result);
-    EXPECT_TRUE(error.message[0] != '\0');
 }

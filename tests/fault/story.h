@@ -71,22 +71,6 @@ typedef struct operation {
                        others; HISTORY: events */
 } operation;
 
-typedef struct story {
-    const char *name;
-    const operation *operations;
-    size_t count;
-} story;
-
-/* One request is covered by an extension with moved chunks, one by a fresh place, one by creation
- * at the limit. */
-extern const story story_of_room;
-
-/* Pages are committed from new and from freed memory, and serve blocks. */
-extern const story story_of_ranges;
-
-/* Memory crosses from one stream to the other, behind fences and waits. */
-extern const story story_of_streams;
-
 typedef struct slot {
     void *pointer;
     uint64_t bytes;
@@ -111,7 +95,6 @@ typedef struct story_run {
     uint64_t busy_until_ns[STORY_STREAMS];
     slot slots[STORY_SLOTS];
     uint64_t next_tag;
-    uint64_t use_ns;         /* how long the GPU reads a new block; USE reads longer */
     uint64_t released_bytes; /* by the last TRIM that succeeded, or what ROOM said last */
 } story_run;
 
@@ -126,9 +109,5 @@ void story_use(story_run *run, const operation *op);
 /* Reads every live block now, but those whose first write is still to come, since their stream is
  * busy. What is wrong, the device counts. WAIT before where a stream waits for another. */
 void story_read_all(story_run *run);
-
-/* What a failed operation must not have changed; and that mend_last_error tells of it. */
-void story_expect_unchanged(const mend_stats *before, const mend_stats *after);
-void story_expect_explained(mend_result result);
 
 #endif

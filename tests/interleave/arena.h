@@ -91,7 +91,11 @@ void arena_skip(arena *a);
 void arena_stream_waits(arena *a, int stream, int other);
 
 bool arena_open_pool(arena *a, int pool);
-void arena_do_with_block(arena *a, const program_op *op);
+void arena_alloc(arena *a, const program_op *op);
+void arena_free(arena *a, const program_op *op);
+void arena_share(arena *a, const program_op *op);
+void arena_forget(arena *a, const program_op *op);
+void arena_replace_stream(arena *a, const program_op *op);
 void arena_do(arena *a, const program_op *op);
 void arena_do_all(arena *a, const program_list *list);
 

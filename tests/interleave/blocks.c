@@ -91,7 +91,7 @@ void arena_stream_waits(arena *a, int stream, int other)
 /* ---- blocks -------------------------------------------------------------------------------------
  */
 
-static void alloc(arena *a, const program_op *op)
+void arena_alloc(arena *a, const program_op *op)
 {
     arena_slot *slot = &a->slots[op->slot];
     if (slot->pointer != NULL || slot->is_busy || a->is_closed || a->pools[op->pool].pool == NULL ||
@@ -162,8 +162,9 @@ static void tell_of_stream(arena *a, const arena_slot *slot)
 }
 
 /* A block that could not be freed stays as it was. */
-static void free_block(arena *a, const program_op *op, int stream)
+void arena_free(arena *a, const program_op *op)
 {
+    const int stream = op->kind == PROGRAM_FREE_ELSEWHERE ? op->stream : a->slots[op->slot].stream;
     arena_slot *slot = enter_slot(a, op->slot, stream);
     if (slot == NULL) {
         return;
@@ -181,7 +182,7 @@ static void free_block(arena *a, const program_op *op, int stream)
     leave_slot(a, slot, stream);
 }
 
-static void share(arena *a, const program_op *op)
+void arena_share(arena *a, const program_op *op)
 {
     arena_slot *slot = enter_slot(a, op->slot, op->stream);
     if (slot == NULL) {
@@ -200,7 +201,7 @@ static void share(arena *a, const program_op *op)
 /* ---- streams ------------------------------------------------------------------------------------
  */
 
-static void forget(arena *a, const program_op *op)
+void arena_forget(arena *a, const program_op *op)
 {
     if (a->pools[op->pool].pool == NULL || !arena_enter_stream(a, op->stream)) {
         arena_skip(a);
@@ -249,7 +250,7 @@ static bool is_any_pool_going(const arena *a)
 }
 
 /* Nobody names it meanwhile. A pool made meanwhile has never seen it. */
-static void replace_stream(arena *a, const program_op *op)
+void arena_replace_stream(arena *a, const program_op *op)
 {
     arena_stream *stream = &a->streams[op->stream];
     int heir = (op->stream + 1) % PROGRAM_STREAMS;
@@ -266,29 +267,4 @@ static void replace_stream(arena *a, const program_op *op)
         arena_expect(a, "stream_create", mend_sim_stream_create(a->sim, &stream->handle), false);
     }
     stream->is_going = false;
-}
-
-void arena_do_with_block(arena *a, const program_op *op)
-{
-    switch (op->kind) {
-    case PROGRAM_ALLOC:
-        alloc(a, op);
-        break;
-    case PROGRAM_FREE:
-    case PROGRAM_FREE_ANYWHEN:
-        free_block(a, op, a->slots[op->slot].stream);
-        break;
-    case PROGRAM_FREE_ELSEWHERE:
-        free_block(a, op, op->stream);
-        break;
-    case PROGRAM_SHARE:
-        share(a, op);
-        break;
-    case PROGRAM_FORGET:
-        forget(a, op);
-        break;
-    default:
-        replace_stream(a, op);
-        break;
-    }
 }

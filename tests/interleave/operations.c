@@ -213,13 +213,21 @@ static void destroy_pool(arena *a, const program_op *op)
 /* ---- the rest -----------------------------------------------------------------------------------
  */
 
-static void room(arena *a, const program_op *op)
-{
-    mend_pool *pool = arena_enter_pool(a, op->pool);
-    if (pool == NULL) {
-        arena_skip(a);
-        return;
+/* An operation on a pool, where that is there. */
+#define IN_A_POOL(name)                                                                            \
+    static void name(arena *a, const program_op *op)                                               \
+    {                                                                                              \
+        mend_pool *pool = arena_enter_pool(a, op->pool);                                           \
+        if (pool == NULL) {                                                                        \
+            arena_skip(a);                                                                         \
+        } else {                                                                                   \
+            name##_in(a, pool, op);                                                                \
+            arena_leave_pool(a, op->pool);                                                         \
+        }                                                                                          \
     }
+
+static void room_in(arena *a, mend_pool *pool, const program_op *op)
+{
     if (op->kind == PROGRAM_DEFRAG) {
         a->quiet_calls++;
         arena_expect(a, "defrag", mend_defrag(pool, NULL, NULL), false);
@@ -238,16 +246,11 @@ static void room(arena *a, const program_op *op)
             arena_find(a, "mend_audit: %s", error.message);
         }
     }
-    arena_leave_pool(a, op->pool);
 }
+IN_A_POOL(room)
 
-static void look(arena *a, const program_op *op)
+static void look_in(arena *a, mend_pool *pool, const program_op *op)
 {
-    mend_pool *pool = arena_enter_pool(a, op->pool);
-    if (pool == NULL) {
-        arena_skip(a);
-        return;
-    }
     mend_stats stats = MEND_STATS_INIT;
     arena_expect(a, "get_stats", mend_get_stats(pool, &stats), false);
     if (stats.live_bytes + stats.free_bytes != stats.reserved_bytes) {
@@ -264,17 +267,12 @@ static void look(arena *a, const program_op *op)
         slot->is_busy = false;
     }
     arena_expect(a, "reset_peak_stats", mend_reset_peak_stats(pool), false);
-    arena_leave_pool(a, op->pool);
 }
+IN_A_POOL(look)
 
 /* Begins or ends a history, and reads what there is. Blocks come and go meanwhile. */
-static void tell(arena *a, const program_op *op)
+static void tell_in(arena *a, mend_pool *pool, const program_op *op)
 {
-    mend_pool *pool = arena_enter_pool(a, op->pool);
-    if (pool == NULL) {
-        arena_skip(a);
-        return;
-    }
     enum { EVENTS = 16 };
     mend_history_event events[EVENTS];
     mend_region regions[EVENTS];
@@ -301,17 +299,12 @@ static void tell(arena *a, const program_op *op)
             arena_find(a, "get_regions: two overlap");
         }
     }
-    arena_leave_pool(a, op->pool);
 }
+IN_A_POOL(tell)
 
 /* Between the two calls other threads compact, trim and move what is not pinned. */
-static void pin(arena *a, const program_op *op)
+static void pin_in(arena *a, mend_pool *pool, const program_op *op)
 {
-    mend_pool *pool = arena_enter_pool(a, op->pool);
-    if (pool == NULL) {
-        arena_skip(a);
-        return;
-    }
     arena_slot *slot = &a->slots[op->slot];
     if (slot->pointer != NULL && !slot->is_busy && slot->pool == op->pool) {
         slot->is_busy = true;
@@ -328,8 +321,8 @@ static void pin(arena *a, const program_op *op)
         }
         slot->is_busy = false;
     }
-    arena_leave_pool(a, op->pool);
 }
+IN_A_POOL(pin)
 
 static mend_result alloc_named(mend_pool *pool, mend_group *group, mend_stream stream,
                                uint64_t bytes, void **block)
@@ -376,13 +369,8 @@ static void restore_blocks(arena *a, mend_pool *pool, mend_group *group, const p
     arena_expect(a, "set_blocks to none", mend_group_set_blocks(group, NULL, 0), false);
 }
 
-static void restore(arena *a, const program_op *op)
+static void restore_in(arena *a, mend_pool *pool, const program_op *op)
 {
-    mend_pool *pool = arena_enter_pool(a, op->pool);
-    if (pool == NULL) {
-        arena_skip(a);
-        return;
-    }
     mend_group *group = NULL;
     if (arena_enter_stream(a, op->stream)) {
         a->restorations++;
@@ -396,8 +384,8 @@ static void restore(arena *a, const program_op *op)
         a->restorations--;
         arena_leave_stream(a, op->stream);
     }
-    arena_leave_pool(a, op->pool);
 }
+IN_A_POOL(restore)
 
 static void fail_calls(arena *a, const program_op *op)
 {
@@ -421,64 +409,19 @@ static void break_context(arena *a, const program_op *op)
     mend_sim_fail(a->sim, &fault);
 }
 
+static void advance(arena *a, const program_op *op)
+{
+    mend_sim_advance(a->sim, op->bytes);
+}
+
 void arena_do(arena *a, const program_op *op)
 {
-    switch (op->kind) {
-    case PROGRAM_ALLOC:
-    case PROGRAM_FREE:
-    case PROGRAM_FREE_ANYWHEN:
-    case PROGRAM_FREE_ELSEWHERE:
-    case PROGRAM_SHARE:
-    case PROGRAM_FORGET:
-    case PROGRAM_REPLACE_STREAM:
-        arena_do_with_block(a, op);
-        break;
-    case PROGRAM_GROUP_BEGIN:
-        begin_group(a, op);
-        break;
-    case PROGRAM_GROUP_END:
-        end_group(a, op);
-        break;
-    case PROGRAM_GROUP_RELEASE:
-        release_group(a, op);
-        break;
-    case PROGRAM_ADD_CALLBACK:
-        add_callback(a, op);
-        break;
-    case PROGRAM_REMOVE_CALLBACK:
-        remove_callback(a, op);
-        break;
-    case PROGRAM_POOL_CREATE:
-        create_pool(a, op);
-        break;
-    case PROGRAM_POOL_DESTROY:
-        destroy_pool(a, op);
-        break;
-    case PROGRAM_FAIL:
-        fail_calls(a, op);
-        break;
-    case PROGRAM_BREAK:
-        break_context(a, op);
-        break;
-    case PROGRAM_ADVANCE:
-        mend_sim_advance(a->sim, op->bytes);
-        break;
-    case PROGRAM_PIN:
-        pin(a, op);
-        break;
-    case PROGRAM_RESTORE:
-        restore(a, op);
-        break;
-    case PROGRAM_LOOK:
-        look(a, op);
-        break;
-    case PROGRAM_TELL:
-        tell(a, op);
-        break;
-    default:
-        room(a, op);
-        break;
-    }
+    static void (*const actions[PROGRAM_KIND_COUNT])(arena *, const program_op *) = {
+#define X(kind, name, act) [PROGRAM_##kind] = act,
+        PROGRAM_KINDS(X)
+#undef X
+    };
+    actions[op->kind](a, op);
 }
 
 void arena_do_all(arena *a, const program_list *list)

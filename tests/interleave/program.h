@@ -23,36 +23,40 @@ enum {
     PROGRAM_FINDING_BYTES = 512
 };
 
-/* X(kind, name, which numbers it uses). A slot holds at most one block, for any thread to take. */
+/* X(kind, name, the function of operations.c or blocks.c; which numbers it uses). A slot holds at
+ * most one block, for any thread to take. */
 #define PROGRAM_KINDS(X)                                                                           \
-    X(ALLOC, "alloc")                   /* pool, slot, stream, bytes; its memory is written */     \
-    X(FREE, "free")                     /* slot; verified, and freed on its stream */              \
-    X(FREE_ELSEWHERE, "free_elsewhere") /* slot, stream: which waits for the block's first */      \
-    X(FREE_ANYWHEN, "free_anywhen")     /* slot: freed without a stream */                         \
-    X(SHARE, "share")                   /* slot, stream: declared, and verified there */           \
-    X(TRIM, "trim")                     /* pool, bytes; an odd number of them: and waits */        \
-    X(SET_LIMIT, "set_limit")           /* pool, bytes */                                          \
-    X(FORGET, "forget")                 /* pool, stream */                                         \
-    X(REPLACE_STREAM, "replace_stream") /* stream: forgotten, destroyed, another made */           \
-    X(GROUP_BEGIN, "group_begin")       /* group, pool, stream; made if need be */                 \
-    X(GROUP_END, "group_end")           /* group */                                                \
-    X(GROUP_RELEASE, "group_release")   /* group, stream, or none where bytes is even */           \
-    X(ADD_CALLBACK, "add_callback")     /* callback; on the first pool */                          \
-    X(REMOVE_CALLBACK, "remove_callback")                                                          \
-    X(POOL_CREATE, "pool_create")   /* pool, not the first */                                      \
-    X(POOL_DESTROY, "pool_destroy") /* pool, not the first */                                      \
-    X(FAIL, "fail")                 /* bytes: which call, after how many, how often */             \
-    X(BREAK, "break")               /* bytes: after how many calls the context is lost */          \
-    X(ADVANCE, "advance")           /* bytes: nanoseconds */                                       \
-    X(AUDIT, "audit")               /* pool */                                                     \
-    X(LOOK, "look")                 /* pool, slot: all that can be asked */                        \
-    X(DEFRAG, "defrag")             /* pool, where calls are quiet points */                       \
-    X(PIN, "pin")                   /* slot: pinned, a pause, unpinned */                          \
-    X(RESTORE, "restore")           /* pool, stream, bytes: blocks of a group, freed, restored */  \
-    X(TELL, "tell")                 /* pool, bytes: its history begins or ends, and is read */
+    X(ALLOC, "alloc", arena_alloc) /* pool, slot, stream, bytes; its memory is written */          \
+    X(FREE, "free", arena_free)    /* slot; verified, and freed on its stream */                   \
+    X(FREE_ELSEWHERE, "free_elsewhere",                                                            \
+      arena_free) /* slot, stream: which waits for the block's first */                            \
+    X(FREE_ANYWHEN, "free_anywhen", arena_free) /* slot: freed without a stream */                 \
+    X(SHARE, "share", arena_share)              /* slot, stream: declared, and verified there */   \
+    X(TRIM, "trim", room)             /* pool, bytes; an odd number of them: and waits */          \
+    X(SET_LIMIT, "set_limit", room)   /* pool, bytes */                                            \
+    X(FORGET, "forget", arena_forget) /* pool, stream */                                           \
+    X(REPLACE_STREAM, "replace_stream",                                                            \
+      arena_replace_stream)                    /* stream: forgotten, destroyed, another made */    \
+    X(GROUP_BEGIN, "group_begin", begin_group) /* group, pool, stream; made if need be */          \
+    X(GROUP_END, "group_end", end_group)       /* group */                                         \
+    X(GROUP_RELEASE, "group_release",                                                              \
+      release_group)                              /* group, stream, or none where bytes is even */ \
+    X(ADD_CALLBACK, "add_callback", add_callback) /* callback; on the first pool */                \
+    X(REMOVE_CALLBACK, "remove_callback", remove_callback)                                         \
+    X(POOL_CREATE, "pool_create", create_pool)    /* pool, not the first */                        \
+    X(POOL_DESTROY, "pool_destroy", destroy_pool) /* pool, not the first */                        \
+    X(FAIL, "fail", fail_calls)      /* bytes: which call, after how many, how often */            \
+    X(BREAK, "break", break_context) /* bytes: after how many calls the context is lost */         \
+    X(ADVANCE, "advance", advance)   /* bytes: nanoseconds */                                      \
+    X(AUDIT, "audit", room)          /* pool */                                                    \
+    X(LOOK, "look", look)            /* pool, slot: all that can be asked */                       \
+    X(DEFRAG, "defrag", room)        /* pool, where calls are quiet points */                      \
+    X(PIN, "pin", pin)               /* slot: pinned, a pause, unpinned */                         \
+    X(RESTORE, "restore", restore)   /* pool, stream, bytes: blocks of a group, freed, restored */ \
+    X(TELL, "tell", tell)            /* pool, bytes: its history begins or ends, and is read */
 
 typedef enum program_kind {
-#define X(kind, name) PROGRAM_##kind,
+#define X(kind, name, act) PROGRAM_##kind,
     PROGRAM_KINDS(X)
 #undef X
         PROGRAM_KIND_COUNT

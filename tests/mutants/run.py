@@ -48,9 +48,12 @@ class Programs:
         environment = {**os.environ, "MEND_MUTANT": mutant or ""}
         if mutant is None:
             environment.pop("MEND_MUTANT")
-        if program == "fake_cuda":
+        if program.startswith("fake_"):
             environment["LD_LIBRARY_PATH"] = os.path.join(self.tests, "fake_cuda", "new")
             environment["MEND_FAKE_CUDA"] = "new"
+        if program == "fake_contract":  # as on a GPU, through driver/cuda.c
+            environment["MEND_TEST_DEVICE"] = "cuda"
+            program = "contract"
 
         def limit():
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -11,7 +11,7 @@ FROM      tokens that stand in the function once, or the second time: FROM #2. `
           arguments
 TO        what is there when the mutant is awake; (nothing)
 TEST      what must fail: SUITE.CASE of the program unit, any case of a suite: SUITE.*, or
-          PROGRAM SUITE.CASE
+          PROGRAM SUITE.CASE; fake_contract is the program contract over the fake driver
 """
 import glob
 import os

@@ -58,35 +58,21 @@ static void play(const char *program, const char *name)
     EXPECT_INT_EQ(0, WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
 }
 
-#define X(name)                                                                                    \
-    MEND_TEST(process_fork, name)                                                                  \
+#define SCENE_TEST(suite, program, name)                                                           \
+    MEND_TEST(suite, name)                                                                         \
     {                                                                                              \
-        play(LINKED_PROGRAM, #name);                                                               \
+        play(program, #name);                                                                      \
     }
+#define X(name) SCENE_TEST(process_fork, LINKED_PROGRAM, name)
 FORK_SCENES(X)
 #undef X
-
-#define X(name)                                                                                    \
-    MEND_TEST(process_share, name)                                                                 \
-    {                                                                                              \
-        play(LINKED_PROGRAM, #name);                                                               \
-    }
+#define X(name) SCENE_TEST(process_share, LINKED_PROGRAM, name)
 SHARE_SCENES(X)
 #undef X
-
-#define X(name)                                                                                    \
-    MEND_TEST(process_exit, name)                                                                  \
-    {                                                                                              \
-        play(LINKED_PROGRAM, #name);                                                               \
-    }
+#define X(name) SCENE_TEST(process_exit, LINKED_PROGRAM, name)
 EXIT_SCENES(X)
 STOP_SCENES(X)
 #undef X
-
-#define X(name)                                                                                    \
-    MEND_TEST(process_load, name)                                                                  \
-    {                                                                                              \
-        play(LOADED_PROGRAM, #name);                                                               \
-    }
+#define X(name) SCENE_TEST(process_load, LOADED_PROGRAM, name)
 LOADED_SCENES(X)
 #undef X

@@ -18,6 +18,10 @@ typedef struct side {
     mend_pool *pool;
 } side;
 
+/* How a block is shared: by a token and a file descriptor, or by a description and fabric handles.
+ */
+typedef enum way { BY_FILE, BY_FABRIC } way;
+
 /* The other process, and two pipes to talk to it. */
 typedef struct other {
     pid_t process;
@@ -84,7 +88,7 @@ static void hear_done(const other *from)
 }
 
 /* Begins another process, which plays `body` and ends. */
-static other begin(void (*body)(const other *))
+static other begin(void (*body)(const other *, way), way by)
 {
     int there[2];
     int back[2];
@@ -95,7 +99,7 @@ static other begin(void (*body)(const other *))
         alarm(HUNG_AFTER_S);
         close(there[1]);
         close(back[0]);
-        body(&(const other){getppid(), there[0], back[1]});
+        body(&(const other){getppid(), there[0], back[1]}, by);
         _exit(0);
     }
     close(there[0]);
@@ -129,20 +133,44 @@ static void check_filled(const unsigned char *bytes, int value)
     CHECK(memcmp(bytes, bytes + 1, SIZE_BYTES - 1) == 0);
 }
 
-static mend_export_token export_of(const side *s, const void *block)
-{
+/* What names a block in another process. */
+typedef struct name {
     mend_export_token token;
-    CHECK(mend_export(s->pool, block, &token, NULL) == MEND_OK);
-    return token;
+    size_t size;
+    unsigned char description[4096];
+} name;
+
+static name export_of(const side *s, way by, const void *block)
+{
+    name n = {.size = 0};
+    CHECK((by == BY_FILE ? mend_export(s->pool, block, &n.token, NULL)
+                         : mend_export_fabric(s->pool, block, n.description, sizeof(n.description),
+                                              &n.size, NULL)) == MEND_OK);
+    CHECK(n.size <= sizeof(n.description));
+    return n;
 }
 
-static unsigned char *import_of(const side *s, const mend_export_token *token)
+static mend_result try_import(const side *s, way by, const name *n, void **block,
+                              uint64_t *size_bytes)
+{
+    return by == BY_FILE ? mend_import(s->pool, &n->token, block, size_bytes)
+                         : mend_import_fabric(s->pool, n->description, n->size, block, size_bytes);
+}
+
+static unsigned char *import_of(const side *s, way by, const name *n)
 {
     void *block = NULL;
     uint64_t size_bytes = 0;
-    CHECK(mend_import(s->pool, token, &block, &size_bytes) == MEND_OK);
+    CHECK(try_import(s, by, n, &block, &size_bytes) == MEND_OK);
     CHECK(size_bytes == SIZE_BYTES);
     return block;
+}
+
+static void expect_unreachable(const side *s, way by, const name *n)
+{
+    void *none = NULL;
+    CHECK(try_import(s, by, n, &none, NULL) == MEND_ERROR_UNREACHABLE);
+    CHECK(none == NULL);
 }
 
 static int entries_of(const char *folder)
@@ -157,12 +185,12 @@ static int entries_of(const char *folder)
     return count;
 }
 
+/* The thread that serves importers closes a connection behind the importer's own end of it. */
 static int open_files(void)
 {
     return entries_of("/proc/self/fd");
 }
 
-/* The thread that serves importers closes a connection behind the importer's own end of it. */
 static void await_open_files(int count)
 {
     while (open_files() != count) {
@@ -172,12 +200,12 @@ static void await_open_files(int count)
 
 /* ---- both live ------------------------------------------------------------------------------- */
 
-static void import_and_answer(const other *exporter)
+static void import_and_answer(const other *exporter, way by)
 {
     side s = open_side();
-    mend_export_token token;
-    hear(exporter, &token, sizeof(token));
-    unsigned char *theirs = import_of(&s, &token);
+    name n;
+    hear(exporter, &n, sizeof(n));
+    unsigned char *theirs = import_of(&s, by, &n);
     check_filled(theirs, FROM_EXPORTER);
     memset(theirs, FROM_IMPORTER, SIZE_BYTES);
     say_done(exporter);
@@ -186,13 +214,16 @@ static void import_and_answer(const other *exporter)
     close_side(&s);
 }
 
-void scene_processes_exchange_bytes(void)
+/* By fabric handles no thread serves importers. */
+static void exchange_bytes(way by)
 {
-    other importer = begin(import_and_answer);
+    other importer = begin(import_and_answer, by);
     side s = open_side();
     unsigned char *ours = alloc_filled(&s, FROM_EXPORTER);
-    mend_export_token token = export_of(&s, ours);
-    say(&importer, &token, sizeof(token));
+    const int threads = entries_of("/proc/self/task");
+    name n = export_of(&s, by, ours);
+    CHECK(by == BY_FILE || entries_of("/proc/self/task") == threads);
+    say(&importer, &n, sizeof(n));
     hear_done(&importer);
     check_filled(ours, FROM_IMPORTER);
     say_done(&importer);
@@ -204,197 +235,101 @@ void scene_processes_exchange_bytes(void)
 /* ---- one is killed --------------------------------------------------------------------------- */
 
 /* Exports two blocks, and waits for its end. */
-static void export_and_wait(const other *importer)
+static void export_and_wait(const other *importer, way by)
 {
     side s = open_side();
     for (int value = 1; value <= 2; value++) {
-        mend_export_token token = export_of(&s, alloc_filled(&s, value));
-        say(importer, &token, sizeof(token));
+        name n = export_of(&s, by, alloc_filled(&s, value));
+        say(importer, &n, sizeof(n));
     }
     hear_done(importer);
 }
 
-void scene_the_exporter_is_killed(void)
+static void kill_the_exporter(way by)
 {
-    other exporter = begin(export_and_wait);
+    other exporter = begin(export_and_wait, by);
     side s = open_side();
-    mend_export_token tokens[2];
-    hear(&exporter, &tokens[0], sizeof(tokens[0]));
-    hear(&exporter, &tokens[1], sizeof(tokens[1]));
+    name n[2];
+    hear(&exporter, &n[0], sizeof(n[0]));
+    hear(&exporter, &n[1], sizeof(n[1]));
     int files = open_files();
-    unsigned char *theirs = import_of(&s, &tokens[0]);
+    unsigned char *theirs = import_of(&s, by, &n[0]);
     await_end(&exporter, true);
     check_filled(theirs, 1);
     memset(theirs, 7, SIZE_BYTES);
     check_filled(theirs, 7);
-    void *none = NULL;
-    CHECK(mend_import(s.pool, &tokens[1], &none, NULL) == MEND_ERROR_UNREACHABLE);
-    CHECK(none == NULL);
+    expect_unreachable(&s, by, &n[1]);
     CHECK(mend_import_close(s.pool, theirs, MEND_NO_STREAM) == MEND_OK);
-    CHECK(open_files() == files - 2); /* without the pipes */
+    CHECK(by == BY_FABRIC || open_files() == files - 2); /* without the pipes */
     close_side(&s);
 }
 
-static void import_and_wait(const other *exporter)
+static void import_and_wait(const other *exporter, way by)
 {
     side s = open_side();
-    mend_export_token token;
-    hear(exporter, &token, sizeof(token));
-    check_filled(import_of(&s, &token), FROM_EXPORTER);
+    name n;
+    hear(exporter, &n, sizeof(n));
+    check_filled(import_of(&s, by, &n), FROM_EXPORTER);
     say_done(exporter);
     hear_done(exporter);
 }
 
-void scene_the_importer_is_killed(void)
+/* What it imported by fabric handles it holds to its end. */
+static void kill_the_importer(way by)
 {
-    other importer = begin(import_and_wait);
+    other importer = begin(import_and_wait, by);
     side s = open_side();
     unsigned char *ours = alloc_filled(&s, FROM_EXPORTER);
-    mend_export_token token = export_of(&s, ours);
+    name n = export_of(&s, by, ours);
     int files = open_files();
-    say(&importer, &token, sizeof(token));
-    hear_done(&importer);
-    await_end(&importer, true);
-    check_filled(ours, FROM_EXPORTER);
-    await_open_files(files - 2); /* without the pipes */
     uint64_t released_bytes = 0;
-    CHECK(mend_free(s.pool, ours, NULL) == MEND_OK);
-    CHECK(mend_trim(s.pool, 0, &released_bytes) == MEND_OK);
-    CHECK(released_bytes >= SIZE_BYTES);
-    CHECK(ledger_of(&s).chunks == 0);
-    close_side(&s);
-}
-
-/* ---- by fabric handles ----------------------------------------------------------------------- */
-
-enum { MOST_DESCRIPTION = 4096 };
-
-typedef struct description {
-    size_t size;
-    unsigned char bytes[MOST_DESCRIPTION];
-} description;
-
-static description describe(const side *s, const void *block)
-{
-    description d = {.size = 0};
-    CHECK(mend_export_fabric(s->pool, block, d.bytes, sizeof(d.bytes), &d.size, NULL) == MEND_OK);
-    CHECK(d.size <= sizeof(d.bytes));
-    return d;
-}
-
-static unsigned char *import_described(const side *s, const description *d)
-{
-    void *block = NULL;
-    uint64_t size_bytes = 0;
-    CHECK(mend_import_fabric(s->pool, d->bytes, d->size, &block, &size_bytes) == MEND_OK);
-    CHECK(size_bytes == SIZE_BYTES);
-    return block;
-}
-
-static void import_described_and_answer(const other *exporter)
-{
-    side s = open_side();
-    description d;
-    hear(exporter, &d, sizeof(d));
-    unsigned char *theirs = import_described(&s, &d);
-    check_filled(theirs, FROM_EXPORTER);
-    memset(theirs, FROM_IMPORTER, SIZE_BYTES);
-    say_done(exporter);
-    hear_done(exporter);
-    CHECK(mend_import_close(s.pool, theirs, MEND_NO_STREAM) == MEND_OK);
-    close_side(&s);
-}
-
-/* No thread serves importers. */
-void scene_processes_exchange_bytes_by_fabric(void)
-{
-    other importer = begin(import_described_and_answer);
-    side s = open_side();
-    unsigned char *ours = alloc_filled(&s, FROM_EXPORTER);
-    const int threads = entries_of("/proc/self/task");
-    description d = describe(&s, ours);
-    CHECK(entries_of("/proc/self/task") == threads);
-    say(&importer, &d, sizeof(d));
+    say(&importer, &n, sizeof(n));
     hear_done(&importer);
-    check_filled(ours, FROM_IMPORTER);
-    say_done(&importer);
-    await_end(&importer, false);
-    CHECK(mend_free(s.pool, ours, NULL) == MEND_OK);
-    close_side(&s);
-}
-
-static void describe_and_wait(const other *importer)
-{
-    side s = open_side();
-    for (int value = 1; value <= 2; value++) {
-        description d = describe(&s, alloc_filled(&s, value));
-        say(importer, &d, sizeof(d));
+    if (by == BY_FILE) {
+        await_end(&importer, true);
+        check_filled(ours, FROM_EXPORTER);
+        await_open_files(files - 2); /* without the pipes */
     }
-    hear_done(importer);
-}
-
-void scene_the_exporter_by_fabric_is_killed(void)
-{
-    other exporter = begin(describe_and_wait);
-    side s = open_side();
-    description d[2];
-    hear(&exporter, &d[0], sizeof(d[0]));
-    hear(&exporter, &d[1], sizeof(d[1]));
-    unsigned char *theirs = import_described(&s, &d[0]);
-    await_end(&exporter, true);
-    check_filled(theirs, 1);
-    memset(theirs, 7, SIZE_BYTES);
-    check_filled(theirs, 7);
-    void *none = NULL;
-    CHECK(mend_import_fabric(s.pool, d[1].bytes, d[1].size, &none, NULL) == MEND_ERROR_UNREACHABLE);
-    CHECK(none == NULL);
-    CHECK(mend_import_close(s.pool, theirs, MEND_NO_STREAM) == MEND_OK);
-    close_side(&s);
-}
-
-static void import_described_and_wait(const other *exporter)
-{
-    side s = open_side();
-    description d;
-    hear(exporter, &d, sizeof(d));
-    check_filled(import_described(&s, &d), FROM_EXPORTER);
-    say_done(exporter);
-    hear_done(exporter);
-}
-
-void scene_the_importer_by_fabric_is_killed(void)
-{
-    other importer = begin(import_described_and_wait);
-    side s = open_side();
-    unsigned char *ours = alloc_filled(&s, FROM_EXPORTER);
-    description d = describe(&s, ours);
-    say(&importer, &d, sizeof(d));
-    hear_done(&importer);
-    uint64_t released_bytes = 0;
     CHECK(mend_free(s.pool, ours, NULL) == MEND_OK);
     CHECK(mend_trim(s.pool, 0, &released_bytes) == MEND_OK);
     CHECK(released_bytes >= SIZE_BYTES);
-    CHECK(ledger_of(&s).chunks > 0); /* the importer has them */
-    await_end(&importer, true);
+    if (by == BY_FABRIC) {
+        CHECK(ledger_of(&s).chunks > 0);
+        await_end(&importer, true);
+    }
     CHECK(ledger_of(&s).chunks == 0);
     close_side(&s);
 }
+
+#define BOTH_WAYS(first, by_fabric, play)                                                          \
+    void scene_##first(void)                                                                       \
+    {                                                                                              \
+        play(BY_FILE);                                                                             \
+    }                                                                                              \
+    void scene_##by_fabric(void)                                                                   \
+    {                                                                                              \
+        play(BY_FABRIC);                                                                           \
+    }
+BOTH_WAYS(processes_exchange_bytes, processes_exchange_bytes_by_fabric, exchange_bytes)
+BOTH_WAYS(the_exporter_is_killed, the_exporter_by_fabric_is_killed, kill_the_exporter)
+BOTH_WAYS(the_importer_is_killed, the_importer_by_fabric_is_killed, kill_the_importer)
 
 /* ---- fork ------------------------------------------------------------------------------------ */
 
-static void wait_for_the_end(const other *parent)
+static void wait_for_the_end(const other *parent, way by)
 {
+    (void)by;
     char done;
     CHECK(read(parent->hears, &done, 1) <= 1);
 }
 
 /* Has a child that outlives it, and that inherited everything. */
-static void export_with_a_child(const other *importer)
+static void export_with_a_child(const other *importer, way by)
 {
     side s = open_side();
-    mend_export_token token = export_of(&s, alloc_filled(&s, FROM_EXPORTER));
-    other child = begin(wait_for_the_end);
-    say(importer, &token, sizeof(token));
+    name n = export_of(&s, by, alloc_filled(&s, FROM_EXPORTER));
+    other child = begin(wait_for_the_end, by);
+    say(importer, &n, sizeof(n));
     say(importer, &child.process, sizeof(child.process));
     hear_done(importer);
 }
@@ -402,17 +337,16 @@ static void export_with_a_child(const other *importer)
 /* The child holds no socket on which an importer would wait. */
 void scene_a_child_of_the_exporter_serves_nobody(void)
 {
-    other exporter = begin(export_with_a_child);
+    other exporter = begin(export_with_a_child, BY_FILE);
     side s = open_side();
-    mend_export_token token;
+    name n;
     pid_t child;
-    void *none = NULL;
-    hear(&exporter, &token, sizeof(token));
+    hear(&exporter, &n, sizeof(n));
     hear(&exporter, &child, sizeof(child));
     CHECK(kill(exporter.process, SIGKILL) == 0);
     int status = 0;
     CHECK(waitpid(exporter.process, &status, 0) == exporter.process);
-    CHECK(mend_import(s.pool, &token, &none, NULL) == MEND_ERROR_UNREACHABLE);
+    expect_unreachable(&s, BY_FILE, &n);
     (void)kill(child, SIGKILL);
     close_side(&s);
 }
@@ -420,12 +354,12 @@ void scene_a_child_of_the_exporter_serves_nobody(void)
 static side inherited;
 static unsigned char *inherited_block;
 
-static void export_its_own(const other *parent)
+static void export_its_own(const other *parent, way by)
 {
     mend_export_token token;
     CHECK(mend_export(inherited.pool, inherited_block, &token, NULL) == MEND_ERROR_FORKED);
-    import_and_answer(parent);
-    export_and_wait(parent);
+    import_and_answer(parent, by);
+    export_and_wait(parent, by);
 }
 
 /* A child of an exporter imports from it, and exports. */
@@ -433,16 +367,16 @@ void scene_a_child_shares_with_its_parent(void)
 {
     inherited = open_side();
     inherited_block = alloc_filled(&inherited, FROM_EXPORTER);
-    mend_export_token token = export_of(&inherited, inherited_block);
-    other child = begin(export_its_own);
-    say(&child, &token, sizeof(token));
+    name n = export_of(&inherited, BY_FILE, inherited_block);
+    other child = begin(export_its_own, BY_FILE);
+    say(&child, &n, sizeof(n));
     hear_done(&child);
     check_filled(inherited_block, FROM_IMPORTER);
     say_done(&child);
-    mend_export_token theirs[2];
+    name theirs[2];
     hear(&child, &theirs[0], sizeof(theirs[0]));
     hear(&child, &theirs[1], sizeof(theirs[1]));
-    unsigned char *imported = import_of(&inherited, &theirs[1]);
+    unsigned char *imported = import_of(&inherited, BY_FILE, &theirs[1]);
     check_filled(imported, 2);
     say_done(&child);
     await_end(&child, false);
@@ -456,5 +390,5 @@ void scene_a_child_shares_with_its_parent(void)
 void scene_exits_with_exports(void)
 {
     inherited = open_side();
-    (void)export_of(&inherited, alloc_filled(&inherited, FROM_EXPORTER));
+    (void)export_of(&inherited, BY_FILE, alloc_filled(&inherited, FROM_EXPORTER));
 }

@@ -1,13 +1,13 @@
 /*
- * Arguments that no call takes: each call of the interface, with what is missing, too large, or of
- * an impossible size. The answer has a name, and nothing changes. And pools whose settings come as
- * a text of the environment: they are the same pools.
+ * Arguments that no call takes, amid all that a trial does: calls with what is missing, too large,
+ * or of an impossible size, but those that the table of pool_misuse has. The answer has a name, and
+ * nothing changes. And pools whose settings come as a text of the environment: they are the same
+ * pools.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "mend/mend_views.h"
 #include "pool/pool.h"
 #include "tests/sim/arguments.h"
 
@@ -21,9 +21,6 @@ static void refuse_blocks(trial *t, mend_pool *pool, mend_stream stream)
 {
     void *block = t;
     mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
-    REFUSED(mend_alloc(NULL, 512, stream, &block));
-    REFUSED(mend_alloc(pool, 512, stream, NULL));
-    REFUSED(mend_alloc_aligned(pool, 512, UINT64_C(1) << 41, stream, &block));
     REFUSED(mend_alloc_with(NULL, 512, stream, &options, &block));
     REFUSED(mend_alloc_with(pool, 512, stream, NULL, &block));
     REFUSED(mend_alloc_with(pool, 512, stream, &options, NULL));
@@ -34,17 +31,6 @@ static void refuse_blocks(trial *t, mend_pool *pool, mend_stream stream)
     trial_expect(t, "a block at an address", MEND_ERROR_OUT_OF_ADDRESSES,
                  t->captures > 0 ? MEND_ERROR_OUT_OF_ADDRESSES
                                  : mend_alloc_with(pool, 512, stream, &options, &block));
-    REFUSED(mend_free(NULL, t, stream));
-    REFUSED(mend_free(pool, t, MEND_EVERY_STREAM));
-    REFUSED(mend_get_block_info(NULL, t, &(mend_block_info)MEND_BLOCK_INFO_INIT));
-    REFUSED(mend_get_block_info(pool, NULL, &(mend_block_info)MEND_BLOCK_INFO_INIT));
-    REFUSED(mend_get_block_info(pool, t, NULL));
-    REFUSED(mend_get_block_info(pool, t, &CUT(mend_block_info)));
-    REFUSED(mend_record_stream(NULL, t, stream));
-    REFUSED(mend_record_stream(pool, NULL, stream));
-    REFUSED(mend_forget_stream(NULL, stream));
-    REFUSED(mend_forget_stream(pool, MEND_NO_STREAM));
-    REFUSED(mend_forget_stream(pool, MEND_EVERY_STREAM));
     REFUSED(mend_pin(NULL, t, 512));
     REFUSED(mend_pin(pool, t, 0));
     REFUSED(mend_unpin(NULL, t, 512));
@@ -55,25 +41,11 @@ static void refuse_blocks(trial *t, mend_pool *pool, mend_stream stream)
 
 static void refuse_memory(trial *t, mend_pool *pool, mend_stream stream)
 {
-    REFUSED(mend_trim(NULL, 0, NULL));
     REFUSED(mend_trim_wait(NULL, 0, NULL));
     REFUSED(mend_collect(NULL, NULL));
-    REFUSED(mend_set_limit(NULL, 0));
-    REFUSED(mend_set_soft_limit(NULL, 0));
     REFUSED(mend_get_room(NULL, stream, &(mend_room)MEND_ROOM_INIT));
     REFUSED(mend_get_room(pool, stream, NULL));
     REFUSED(mend_get_room(pool, stream, &CUT(mend_room)));
-    REFUSED(mend_add_pressure_callback(NULL, NULL, t));
-    REFUSED(mend_add_pressure_callback(pool, NULL, t));
-    REFUSED(mend_remove_pressure_callback(NULL, NULL, t));
-    REFUSED(mend_defrag(NULL, NULL, NULL));
-    REFUSED(mend_defrag(pool, &CUT(mend_defrag_limits), NULL));
-    REFUSED(mend_defrag(pool, NULL, &CUT(mend_defrag_report)));
-    REFUSED(mend_get_stats(NULL, &(mend_stats)MEND_STATS_INIT));
-    REFUSED(mend_get_stats(pool, NULL));
-    REFUSED(mend_get_stats(pool, &CUT(mend_stats)));
-    REFUSED(mend_reset_peak_stats(NULL));
-    REFUSED(mend_audit(NULL));
     REFUSED(mend_enable_peer(NULL, 0));
     REFUSED(mend_enable_peer(pool, -1));
     REFUSED(mend_enable_peer(pool, 63));
@@ -82,16 +54,10 @@ static void refuse_memory(trial *t, mend_pool *pool, mend_stream stream)
 
 static void refuse_groups_and_shares(trial *t, mend_pool *pool, mend_stream stream)
 {
-    mend_group *group = NULL;
     mend_export_token token = {{0}};
     uint64_t bytes = 0;
     size_t size = 0;
     void *block = t;
-    REFUSED(mend_group_create(NULL, &group));
-    REFUSED(mend_group_create(pool, NULL));
-    REFUSED(mend_group_begin(NULL, stream));
-    REFUSED(mend_group_end(NULL));
-    REFUSED(mend_group_release(NULL, stream));
     REFUSED(mend_group_free(NULL, t, stream));
     REFUSED(mend_group_get_blocks(NULL, NULL, 0, &size));
     REFUSED(mend_group_set_blocks(NULL, NULL, 0));
@@ -128,8 +94,6 @@ static void refuse_ranges(trial *t, mend_pool *pool, mend_stream stream)
 
 static void refuse_sleep_and_views(trial *t, mend_pool *pool)
 {
-    size_t count = 0;
-    uint64_t cursor = 0;
     REFUSED(mend_sleep(NULL, NULL, NULL));
     REFUSED(mend_sleep(pool, &CUT(mend_sleep_options), NULL));
     REFUSED(mend_wake(NULL, NULL, 0, NULL));
@@ -138,40 +102,21 @@ static void refuse_sleep_and_views(trial *t, mend_pool *pool)
     REFUSED(mend_move_to_device(pool, NULL, 1, NULL));
     REFUSED(mend_move_to_device(pool, NULL, 0, &CUT(mend_move_report)));
     REFUSED(mend_quiesce(NULL, NULL));
-    REFUSED(mend_get_regions(NULL, NULL, sizeof(mend_region), 0, &count));
-    REFUSED(mend_get_regions(pool, NULL, sizeof(mend_region), 0, NULL));
-    REFUSED(mend_get_regions(pool, NULL, 1, 0, &count));
-    REFUSED(mend_history_start(NULL, 0));
-    REFUSED(mend_history_read(NULL, &cursor, NULL, sizeof(mend_history_event), 0, &count));
-    REFUSED(mend_history_read(pool, NULL, NULL, sizeof(mend_history_event), 0, &count));
-    REFUSED(mend_history_read(pool, &cursor, NULL, 1, 0, &count));
 }
 
-/* Fields of a configuration that are impossible; and a collector of nothing. */
+/* Fields of a configuration that are impossible, beside those of pool_misuse; and a collector of
+ * nothing. */
 #define WRONG_FIELDS(X)                                                                            \
-    X(struct_size, 1)                                                                              \
-    X(device, -1)                                                                                  \
-    X(allow_stream_waits, 2)                                                                       \
-    X(allow_stream_waits, -2)                                                                      \
-    X(front_cache, 2)                                                                              \
-    X(front_cache, -2)                                                                             \
     X(capture_checks, 2)                                                                           \
     X(capture_checks, -2)                                                                          \
     X(rdma, 2)                                                                                     \
     X(rdma, -2)                                                                                    \
-    X(streams_may_vanish, -1)                                                                      \
-    X(knows_all_streams, 2)                                                                        \
-    X(compact_when_full, 2)                                                                        \
     X(shareable, -1)                                                                               \
     X(shareable, 3)                                                                                \
-    X(tightness, -1)                                                                               \
-    X(tightness, 6)                                                                                \
     X(limit_percent, -1)                                                                           \
     X(limit_percent, 101)                                                                          \
     X(log_level, -1)                                                                               \
     X(log_level, 99)                                                                               \
-    X(audit_level, -1)                                                                             \
-    X(audit_level, 3)                                                                              \
     X(collector, 2)                                                                                \
     X(collector, 1)                                                                                \
     X(idle_ms, UINT64_MAX)                                                                         \
@@ -182,7 +127,6 @@ static void refuse_pools(trial *t)
     mend_pool *pool = NULL;
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
     config.driver = t->traced;
-    REFUSED(mend_pool_create(&config, NULL));
 #define X(field, value)                                                                            \
     {                                                                                              \
         mend_pool_config wrong = config;                                                           \

@@ -38,24 +38,25 @@ uint64_t trial_sleep_tag(const trial_call *call)
     return may_have_none && op->amount % 4 == 3 ? 0 : 1 + number % TAGS;
 }
 
-bool trial_call_sleep(trial_call *call, mend_pool *pool)
+/* What the thread says before the call. In the midst of it callbacks only free. */
+void trial_mark_call(const trial_call *call)
 {
+    const operation *op = call->trial->op;
+    mend_set_host_allowed(op->kind == OP_ALLOC && op->slot % 4 == 0);
     if (call->kind == CALL_ALLOC || call->kind == CALL_COMMIT || call->kind == CALL_RANGE_CREATE) {
-        mend_set_sleep_tag(trial_sleep_tag(call)); /* in the midst of it callbacks only free */
+        mend_set_sleep_tag(trial_sleep_tag(call));
     }
-    if (call->kind == CALL_SLEEP) {
-        mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
-        options.rules = call->rules;
-        options.rule_count = call->count;
-        options.others = call->mode;
-        options.skip_pinned = call->waits;
-        options.directory = directory();
-        call->slept = (mend_sleep_report)MEND_SLEEP_REPORT_INIT;
-        call->result = mend_sleep(pool, &options, &call->slept);
-    } else if (call->kind == CALL_WAKE) {
-        call->result = mend_wake(pool, &call->rules[0].tag, call->count, NULL);
-    }
-    return call->kind == CALL_SLEEP || call->kind == CALL_WAKE;
+}
+
+mend_result trial_call_sleep(trial_call *call, mend_pool *pool)
+{
+    mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
+    options.rules = call->rules;
+    options.rule_count = call->count;
+    options.others = call->mode;
+    options.skip_pinned = call->waits;
+    options.directory = directory();
+    return mend_sleep(pool, &options, &call->slept);
 }
 
 static bool any_sleeps(const trial *t, int pool)
@@ -287,6 +288,7 @@ static bool put_to_sleep(trial *t, const operation *op)
 {
     static const int keeps[] = {MEND_KEEP_HOST, MEND_KEEP_FILE, MEND_KEEP_NOTHING, MEND_KEEP_AWAKE};
     trial_call call = {.kind = CALL_SLEEP,
+                       .slept = MEND_SLEEP_REPORT_INIT,
                        .pool = op->slot % t->pool_count,
                        .count = op->size % (TAGS + 1),
                        .mode = op->alignment % 5,

@@ -20,7 +20,8 @@ typedef enum asleep_figure {
 } asleep_figure;
 uint64_t trial_asleep(const trial_pool *pool, asleep_figure figure);
 uint64_t trial_sleep_tag(const trial_call *call);
-bool trial_call_sleep(trial_call *call, mend_pool *pool); /* false: it is of another kind */
+void trial_mark_call(const trial_call *call);
+mend_result trial_call_sleep(trial_call *call, mend_pool *pool);
 bool trial_may_answer_asleep(const trial *t, const trial_call *call);
 bool trial_sleeps(const trial *t, int pool);         /* anything does */
 bool trial_lacks_mappings(const trial *t, int pool); /* that the driver refused to restore */

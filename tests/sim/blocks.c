@@ -54,22 +54,24 @@ static bool overlaps_any(const trial *t, uint64_t address, uint64_t size_bytes)
 
 static void count_alloc_in_zone(trial_zone *zone, const trial_block *block)
 {
-    zone->live_blocks++;
+    if (block->range == 0) {
+        zone->live_blocks++;
+        zone->requested_bytes += block->requested_bytes;
+        zone->allocations++;
+        zone->allocated_bytes += block->size_bytes;
+        zone->allocated_requested_bytes += block->requested_bytes;
+    }
     zone->live_bytes += block->size_bytes;
-    zone->requested_bytes += block->requested_bytes;
-    zone->allocations++;
-    zone->allocated_bytes += block->size_bytes;
-    zone->allocated_requested_bytes += block->requested_bytes;
     zone->peak_live_blocks = mend_max_u64(zone->peak_live_blocks, zone->live_blocks);
     zone->peak_live_bytes = mend_max_u64(zone->peak_live_bytes, zone->live_bytes);
     zone->peak_requested_bytes = mend_max_u64(zone->peak_requested_bytes, zone->requested_bytes);
 }
 
+/* Pages are in no zone, and their bytes live. */
 void trial_count_alloc(trial *t, const trial_block *block)
 {
     trial_pool *pool = &t->pools[block->pool];
-    pool->live_bytes += block->size_bytes;
-    pool->peak_live_bytes = mend_max_u64(pool->peak_live_bytes, pool->live_bytes);
+    count_alloc_in_zone(&pool->zones[ALL_ZONES], block);
     if (block->range != 0) {
         pool->range_bytes += block->size_bytes;
         pool->peak_range_bytes = mend_max_u64(pool->peak_range_bytes, pool->range_bytes);
@@ -77,13 +79,6 @@ void trial_count_alloc(trial *t, const trial_block *block)
         return;
     }
     count_alloc_in_zone(&pool->zones[block->zone], block);
-    pool->requested_bytes += block->requested_bytes;
-    pool->live_blocks++;
-    pool->allocations++;
-    pool->allocated_bytes += block->size_bytes;
-    pool->allocated_requested_bytes += block->requested_bytes;
-    pool->peak_requested_bytes = mend_max_u64(pool->peak_requested_bytes, pool->requested_bytes);
-    pool->peak_live_blocks = mend_max_u64(pool->peak_live_blocks, pool->live_blocks);
 }
 
 /* Hooks that get no stream ask for memory that any may use. The pool hears of its streams only
@@ -154,8 +149,9 @@ static mend_result take_block(trial *t, const operation *op, trial_call *call)
     return MEND_OK;
 }
 
-bool trial_alloc(trial *t, const operation *op, int pool)
+bool trial_alloc(trial *t, const operation *op)
 {
+    const int pool = op->kind == OP_SIBLING_ALLOC;
     if (t->blocks[op->slot % TRIAL_BLOCKS].live || pool >= t->pool_count) {
         return false;
     }
@@ -230,7 +226,7 @@ static void ask_for_what_fits(trial *t, const operation *op, const trial_call *r
 bool trial_ask_room(trial *t, const operation *op)
 {
     trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
-    trial_call ask = {.kind = CALL_ROOM};
+    trial_call ask = {.kind = CALL_ROOM, .room = MEND_ROOM_INIT};
     if (block->live || call_for(t, op, &ask) != MEND_OK || ask.faulty) {
         return !block->live;
     }
@@ -256,22 +252,24 @@ bool trial_ask_room(trial *t, const operation *op)
     return true;
 }
 
+static void count_free_in_zone(trial_zone *zone, const trial_block *block)
+{
+    zone->live_bytes -= block->size_bytes;
+    zone->live_blocks -= block->range == 0;
+    zone->requested_bytes -= block->range == 0 ? block->requested_bytes : 0;
+}
+
 void trial_end_block(trial *t, trial_block *block)
 {
     trial_pool *pool = &t->pools[block->pool];
     block->live = false;
-    pool->live_bytes -= block->size_bytes;
+    count_free_in_zone(&pool->zones[ALL_ZONES], block);
     if (block->range != 0) {
         pool->range_bytes -= block->size_bytes;
         pool->pages_decommitted++;
         return;
     }
-    trial_zone *zone = &pool->zones[block->zone];
-    zone->live_blocks--;
-    zone->live_bytes -= block->size_bytes;
-    zone->requested_bytes -= block->requested_bytes;
-    pool->requested_bytes -= block->requested_bytes;
-    pool->live_blocks--;
+    count_free_in_zone(&pool->zones[block->zone], block);
     pool->frees++;
 }
 

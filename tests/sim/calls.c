@@ -22,54 +22,34 @@ int trial_thread_of(const trial *t, int stream, uint8_t wish)
     return own != ANY_THREAD ? own : wish % t->turns.count;
 }
 
-static void call_directly(trial_call *call, mend_pool *pool)
+static mend_result trial_call_alloc(trial_call *call, mend_pool *pool)
+{
+    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
+    options.address = call->wanted;
+    return call->group != NULL ? trial_call_in_group(call, pool)
+           : call->wanted != NULL
+               ? mend_alloc_with(pool, call->size_bytes, call->stream, &options, &call->pointer)
+               : mend_alloc_aligned(pool, call->size_bytes, call->alignment_bytes, call->stream,
+                                    &call->pointer);
+}
+
+static mend_result trial_call_free(trial_call *call, mend_pool *pool)
+{
+    return call->group != NULL ? trial_call_in_group(call, pool)
+           : call->by_pointer  ? trial_free_by_pointer(call, pool)
+                               : mend_free(pool, call->pointer, call->stream);
+}
+
+static mend_result call_directly(trial_call *call, mend_pool *pool)
 {
     switch (call->kind) {
-    case CALL_ALLOC:
-        if (call->wanted != NULL) {
-            mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
-            options.address = call->wanted;
-            call->result =
-                mend_alloc_with(pool, call->size_bytes, call->stream, &options, &call->pointer);
-            break;
-        }
-        call->result = mend_alloc_aligned(pool, call->size_bytes, call->alignment_bytes,
-                                          call->stream, &call->pointer);
-        break;
-    case CALL_FREE:
-        call->result = call->by_pointer ? trial_free_by_pointer(call, pool)
-                                        : mend_free(pool, call->pointer, call->stream);
-        break;
-    case CALL_RECORD:
-        call->result = mend_record_stream(pool, call->pointer, call->stream);
-        break;
-    case CALL_FORGET:
-        call->result = mend_forget_stream(pool, call->stream);
-        break;
-    case CALL_TRIM:
-        call->result = trial_call_trim(call, pool);
-        break;
-    case CALL_ROOM:
-        call->room = (mend_room)MEND_ROOM_INIT;
-        call->result = mend_get_room(pool, call->stream, &call->room);
-        break;
-    case CALL_SET_LIMIT:
-        call->result = mend_set_limit(pool, call->size_bytes);
-        break;
-    case CALL_DEFRAG:
-        call->pass = (mend_defrag_report)MEND_DEFRAG_REPORT_INIT;
-        call->result = mend_defrag(pool, &call->limits, &call->pass);
-        break;
-    case CALL_PIN:
-    case CALL_UNPIN:
-        call->result =
-            (call->kind == CALL_PIN ? mend_pin : mend_unpin)(pool, call->pointer, call->size_bytes);
-        break;
-    case CALL_HISTORY:
-        call->result = mend_history_start(pool, call->size_bytes);
-        break;
+#define X(kind, made)                                                                              \
+    case CALL_##kind:                                                                              \
+        return made;
+        TRIAL_POOL_CALLS(X)
+#undef X
     default:
-        break;
+        return MEND_OK;
     }
 }
 
@@ -79,10 +59,9 @@ static void call_pool(trial_call *call, mend_pool *pool)
     mend_test_call begun;
     mend_fail(MEND_ERROR_INVARIANT, "there was call %d to come", (int)call->kind);
     mend_test_begin_call(&begun);
-    if (!trial_call_host(call, pool) && !trial_call_sleep(call, pool) &&
-        !trial_call_group(call, pool) && !trial_call_range(call) && !trial_call_share(call, pool) &&
-        !trial_hooks_take(call)) {
-        call_directly(call, pool);
+    trial_mark_call(call);
+    if (call->group != NULL || !trial_hooks_take(call)) {
+        call->result = call_directly(call, pool);
     }
     call->remains = mend_test_remains_of_call(&begun, call->result);
     if (call->result != MEND_OK) {

@@ -7,7 +7,7 @@
 #define LLU(value) ((unsigned long long)(value))
 
 /* An allocation or a free that names its group. */
-static mend_result call_in_group(trial_call *call, mend_pool *pool)
+mend_result trial_call_in_group(trial_call *call, mend_pool *pool)
 {
     if (call->kind == CALL_FREE) {
         return mend_group_free(call->group, call->pointer, call->stream);
@@ -17,39 +17,6 @@ static mend_result call_in_group(trial_call *call, mend_pool *pool)
     options.alignment_bytes = call->alignment_bytes;
     options.tag = call->size_bytes;
     return mend_alloc_with(pool, call->size_bytes, call->stream, &options, &call->pointer);
-}
-
-bool trial_call_group(trial_call *call, mend_pool *pool)
-{
-    switch (call->kind) {
-    case CALL_ALLOC:
-    case CALL_FREE:
-        if (call->group == NULL) {
-            return false;
-        }
-        call->result = call_in_group(call, pool);
-        return true;
-    case CALL_GROUP_LIST:
-        call->result = mend_group_get_blocks(call->group, call->blocks, TRIAL_BLOCKS, &call->count);
-        return true;
-    case CALL_GROUP_RESTORE:
-        call->result = mend_group_set_blocks(call->group, call->blocks, call->count);
-        return true;
-    case CALL_GROUP_CREATE:
-        call->result = mend_group_create(pool, &call->group);
-        return true;
-    case CALL_GROUP_BEGIN:
-        call->result = mend_group_begin(call->group, call->stream);
-        return true;
-    case CALL_GROUP_END:
-        call->result = mend_group_end(call->group);
-        return true;
-    case CALL_GROUP_RELEASE:
-        call->result = mend_group_release(call->group, call->stream);
-        return true;
-    default:
-        return false;
-    }
 }
 
 /* A block of the model at an address of the first pool; NULL: none. */

@@ -146,7 +146,6 @@ static bool open_pools(trial *t)
     pool_config.allow_stream_waits = config->no_stream_waits ? -1 : 0;
     pool_config.streams_may_vanish = config->vanish != 0;
     pool_config.knows_all_streams = config->knows_all != 0;
-    pool_config.audit_level = (int)config->audit_level;
     pool_config.shareable = config->fabric != 0 ? MEND_SHAREABLE_FABRIC : config->plain == 0;
     pool_config.compact_when_full = config->quiet != 0;
     pool_config.tightness = (int)config->tightness;
@@ -229,17 +228,15 @@ trial *trial_begin(const trial_config *config, trial_outcome *outcome)
 
 /* ---- its steps ------------------------------------------------------------------------------- */
 
-static bool reset_peaks(trial *t)
+static bool trial_reset_peaks(trial *t, const operation *op)
 {
+    (void)op;
     for (int i = 0; i < t->pool_count; i++) {
         trial_pool *pool = &t->pools[i];
         trial_claim(t, TRIAL_RESULT, mend_reset_peak_stats(pool->pool) == MEND_OK,
                     "mend_reset_peak_stats");
-        pool->peak_live_bytes = pool->live_bytes;
-        pool->peak_live_blocks = pool->live_blocks;
-        pool->peak_requested_bytes = pool->requested_bytes;
         pool->peak_range_bytes = pool->range_bytes;
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < TRIAL_ZONES; k++) {
             trial_zone *zone = &pool->zones[k];
             zone->peak_live_bytes = zone->live_bytes;
             zone->peak_live_blocks = zone->live_blocks;
@@ -250,85 +247,22 @@ static bool reset_peaks(trial *t)
     return true;
 }
 
-static bool take_other(trial *t, const operation *op)
+static bool trial_use_block(trial *t, const operation *op)
 {
-    return trial_is_of_ranges(op)                        ? trial_range_operation(t, op)
-           : op->kind == OP_MEMBER                       ? trial_change_member(t, op)
-           : trial_shares(op)                            ? trial_share_memory(t, op)
-           : op->kind >= OP_TO_HOST                      ? trial_move_blocks(t, op)
-           : op->kind == OP_SLEEP || op->kind == OP_WAKE ? trial_sleep_operation(t, op)
-                                                         : trial_disturb(t, op);
+    return trial_use(t, op, op->kind == OP_WRITE);
 }
 
-static bool take(trial *t, const operation *op)
+static bool trial_await_all(trial *t, const operation *op)
 {
-    switch (op->kind) {
-    case OP_ALLOC:
-    case OP_SIBLING_ALLOC:
-        return trial_alloc(t, op, op->kind == OP_SIBLING_ALLOC);
-    case OP_WRITE:
-    case OP_VERIFY:
-        return trial_use(t, op, op->kind == OP_WRITE);
-    case OP_SHARE:
-        return trial_share(t, op);
-    case OP_MOVE:
-        return trial_move(t, op);
-    case OP_RECORD:
-        return trial_record(t, op);
-    case OP_FREE:
-        return trial_free(t, op);
-    case OP_MISTAKE:
-        return trial_mistake(t, op);
-    case OP_INFO:
-        return trial_info(t, op);
-    case OP_RESET_PEAKS:
-        return reset_peaks(t);
-    case OP_SYNCHRONIZE:
-        return trial_synchronize(t);
-    case OP_TRIM:
-        return trial_trim(t, op);
-    case OP_DEFRAG:
-        return trial_defrag(t, op);
-    case OP_SET_ALLOCATOR:
-        return trial_set_allocator(t, op);
-    case OP_ROOM:
-        return trial_ask_room(t, op);
-    case OP_PIN:
-        return trial_pin(t, op);
-    case OP_UNPIN:
-        return trial_unpin(t, op);
-    case OP_ALLOC_IN:
-        return trial_alloc_in(t, op);
-    case OP_CHECKPOINT:
-        return trial_checkpoint_group(t, op);
-    case OP_RESTORE:
-        return trial_restore_group(t, op);
-    case OP_HISTORY:
-        return trial_set_history(t, op);
-    case OP_SET_LIMIT:
-        return trial_set_limit(t, op);
-    case OP_FORGET:
-        return trial_forget(t, op);
-    case OP_REPLACE_STREAM:
-        return trial_replace_stream(t, op);
-    case OP_REPLACE_THREAD:
-        return trial_replace_thread(t, op);
-    case OP_GROUP_CREATE:
-    case OP_GROUP_BEGIN:
-    case OP_GROUP_END:
-    case OP_GROUP_RELEASE:
-        return trial_group_operation(t, op);
-    case OP_CAPTURE_BEGIN:
-    case OP_CAPTURE_END:
-    case OP_CAPTURE_SPOIL:
-        return trial_capture_operation(t, op);
-    case OP_GRAPH_LAUNCH:
-    case OP_GRAPH_DESTROY:
-        return trial_graph_operation(t, op);
-    default:
-        return take_other(t, op);
-    }
+    (void)op;
+    return trial_synchronize(t);
 }
+
+static bool (*const takes[OP_COUNT])(trial *t, const operation *op) = {
+#define X(kind, take, meaning) [OP_##kind] = trial_##take,
+    OPERATION_KINDS(X)
+#undef X
+};
 
 /* What was planted for one call is over, so that the calls after it are judged in full. */
 static void end_disturbance(trial *t)
@@ -369,7 +303,7 @@ void trial_step(trial *t, const operation *op)
     t->op = &known;
     t->has_called = false;
     t->may_unmap = false;
-    bool is_done = take(t, &known);
+    bool is_done = takes[known.kind](t, &known);
     for (int i = 0; i < t->pool_count; i++) {
         trial_judge_locks(t, i);
     }

@@ -41,7 +41,6 @@
     X(threads, 1, "threads that take turns")                                                       \
     X(thread_streams, 0, "and each uses the stream of its own")                                    \
     X(peer_pool, 0, "there is a second pool on the device")                                        \
-    X(audit_level, 0, "of the pool's config")                                                      \
     X(sin, 0, "the program lets streams use a block without an event between them")                \
     X(quiet, 0, "allocations are quiet points")                                                    \
     X(tightness, 0, "of the pool's config")                                                        \

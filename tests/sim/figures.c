@@ -74,25 +74,19 @@ static uint64_t captures_with_blocks(const look *l)
     return (uint64_t)__builtin_popcount(groups);
 }
 
-static uint64_t unmapped_of(const look *l)
-{
-    uint64_t blocks = 0;
-    for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        const trial_block *block = &l->t->blocks[i];
-        blocks += block->live && block->unmapped && l->pool == &l->t->pools[block->pool];
+/* Live blocks of the pool that are so. */
+#define COUNT_BLOCKS(name, is_so)                                                                  \
+    static uint64_t name(const look *l)                                                            \
+    {                                                                                              \
+        uint64_t blocks = 0;                                                                       \
+        for (int i = 0; i < TRIAL_BLOCKS; i++) {                                                   \
+            const trial_block *block = &l->t->blocks[i];                                           \
+            blocks += block->live && (is_so) && l->pool == &l->t->pools[block->pool];              \
+        }                                                                                          \
+        return blocks;                                                                             \
     }
-    return blocks;
-}
-
-static uint64_t exported_of(const look *l)
-{
-    uint64_t blocks = 0;
-    for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        const trial_block *block = &l->t->blocks[i];
-        blocks += block->live && block->is_exported && l->pool == &l->t->pools[block->pool];
-    }
-    return blocks;
-}
+COUNT_BLOCKS(unmapped_of, block->unmapped)
+COUNT_BLOCKS(exported_of, block->is_exported)
 
 static uint64_t imports_of(const look *l)
 {
@@ -136,6 +130,7 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define IS(field)              (l->is->field)
 #define WAS(field)             (l->was->field)
 #define MODEL(field)           (l->is->field == l->pool->field)
+#define ALL(field)             (l->is->field == l->pool->zones[ALL_ZONES].field)
 #define ZONE(zone, field)      (l->is->zone##_##field == l->zone->field)
 #define ZONE_PEAK(zone, field) (l->is->peak_##zone##_##field == l->zone->peak_##field)
 #define GROWS(field, most)     trial_is_between(l->was->field, l->is->field, l->was->field + (most))
@@ -149,10 +144,10 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 /* ---- one pool: whether a figure is right ------------------------------------------------------
  */
 
-#define RULE_live_bytes      MODEL(live_bytes)
-#define RULE_requested_bytes MODEL(requested_bytes)
-#define RULE_live_blocks     MODEL(live_blocks)
-#define RULE_allocations     MODEL(allocations)
+#define RULE_live_bytes      ALL(live_bytes)
+#define RULE_requested_bytes ALL(requested_bytes)
+#define RULE_live_blocks     ALL(live_blocks)
+#define RULE_allocations     ALL(allocations)
 #define RULE_frees           MODEL(frees)
 #define RULE_out_of_memory   MODEL(out_of_memory)
 #define RULE_pressure_calls  MODEL(pressure_calls)
@@ -169,11 +164,11 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
      (l->is->attainable_bytes + mend_min_u64(IS(zero_chunk_bytes), IS(limit_bytes)) ==             \
           l->is->limit_bytes ||                                                                    \
       l->t->was_refused))
-#define RULE_allocated_bytes                 MODEL(allocated_bytes)
-#define RULE_allocated_requested_bytes       MODEL(allocated_requested_bytes)
-#define RULE_peak_live_bytes                 MODEL(peak_live_bytes)
-#define RULE_peak_live_blocks                MODEL(peak_live_blocks)
-#define RULE_peak_requested_bytes            MODEL(peak_requested_bytes)
+#define RULE_allocated_bytes                 ALL(allocated_bytes)
+#define RULE_allocated_requested_bytes       ALL(allocated_requested_bytes)
+#define RULE_peak_live_bytes                 ALL(peak_live_bytes)
+#define RULE_peak_live_blocks                ALL(peak_live_blocks)
+#define RULE_peak_requested_bytes            ALL(peak_requested_bytes)
 #define RULE_groups                          (l->is->groups == groups_of(l))
 #define RULE_unmapped_blocks                 (l->is->unmapped_blocks == unmapped_of(l))
 #define RULE_device_bytes                    (l->is->device_bytes == l->t->device_bytes)

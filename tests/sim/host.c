@@ -28,21 +28,6 @@ void trial_open_host(const trial *t, mend_sim_config *device)
     device->host_chunk_bytes = trial_has_host(t) ? trial_host_bytes(t) + t->page_bytes : 0;
 }
 
-bool trial_call_host(trial_call *call, mend_pool *pool)
-{
-    const operation *op = call->trial->op;
-    mend_set_host_allowed(op->kind == OP_ALLOC && op->slot % 4 == 0);
-    if (call->kind == CALL_MOVE_TO_HOST) {
-        call->result = mend_move_to_host(pool, &call->rules[0].tag, call->count, &call->moved);
-    } else if (call->kind == CALL_MOVE_TO_DEVICE) {
-        call->result = mend_move_to_device(pool, &call->rules[0].tag, call->count, &call->moved);
-    }
-    if (call->kind == CALL_QUIESCE) {
-        call->result = mend_quiesce(pool, NULL);
-    }
-    return trial_moves(call);
-}
-
 bool trial_is_on_host(const trial *t, const trial_block *block)
 {
     mend_block_info info = MEND_BLOCK_INFO_INIT;

@@ -8,10 +8,6 @@
 void trial_open_host(const trial *t, mend_sim_config *device);
 uint64_t trial_host_bytes(const trial *t);
 
-/* Before each call of a pool: whether a block that it allocates may be on the host. Makes a move;
- * false: the call is of another kind. */
-bool trial_call_host(trial_call *call, mend_pool *pool);
-
 static inline bool trial_moves(const trial_call *call)
 {
     return call->kind == CALL_MOVE_TO_HOST || call->kind == CALL_MOVE_TO_DEVICE ||

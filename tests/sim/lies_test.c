@@ -56,37 +56,6 @@ static mend_status info_of_one_stream(const mend_driver *driver, mend_stream str
     return status;
 }
 
-static void events_have_passed(mend_driver *driver)
-{
-    driver->event_query = nothing_for_event;
-}
-
-static void events_are_waited_for(mend_driver *driver)
-{
-    driver->event_synchronize = nothing_for_event;
-}
-
-static void the_context_is_waited_for(mend_driver *driver)
-{
-    driver->context_synchronize = nothing_for_context;
-}
-
-static void stream_waits_are_queued(mend_driver *driver)
-{
-    driver->stream_wait = no_wait;
-}
-
-static void events_are_recorded(mend_driver *driver)
-{
-    driver->event_record = no_record;
-}
-
-static void threads_share_a_stream(mend_driver *driver)
-{
-    get_info = driver->stream_get_info;
-    driver->stream_get_info = info_of_one_stream;
-}
-
 /* Within so many seeds, in which threads have streams of their own. Without the lie all is
  * well. What it leads to may end the process. */
 static void expect_seen(void (*told)(mend_driver *driver))
@@ -109,14 +78,19 @@ static void expect_seen(void (*told)(mend_driver *driver))
     EXPECT_INT_EQ(TRIAL_HOLDS, outcome.verdict);
 }
 
-#define X(name)                                                                                    \
+#define LIE(name, ...)                                                                             \
+    static void name(mend_driver *driver)                                                          \
+    {                                                                                              \
+        __VA_ARGS__;                                                                               \
+    }                                                                                              \
     MEND_TEST(sim_lies, name)                                                                      \
     {                                                                                              \
         expect_seen(name);                                                                         \
     }
-X(events_have_passed)
-X(events_are_waited_for)
-X(the_context_is_waited_for)
-X(stream_waits_are_queued)
-X(events_are_recorded)
-X(threads_share_a_stream)
+LIE(events_have_passed, driver->event_query = nothing_for_event)
+LIE(events_are_waited_for, driver->event_synchronize = nothing_for_event)
+LIE(the_context_is_waited_for, driver->context_synchronize = nothing_for_context)
+LIE(stream_waits_are_queued, driver->stream_wait = no_wait)
+LIE(events_are_recorded, driver->event_record = no_record)
+LIE(threads_share_a_stream, get_info = driver->stream_get_info,
+    driver->stream_get_info = info_of_one_stream)

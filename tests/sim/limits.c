@@ -71,8 +71,10 @@ static void judge_pass(trial *t, const trial_call *call, const mend_stats *befor
 
 bool trial_defrag(trial *t, const operation *op)
 {
-    trial_call call = {
-        .kind = CALL_DEFRAG, .pool = op->slot % t->pool_count, .limits = MEND_DEFRAG_LIMITS_INIT};
+    trial_call call = {.kind = CALL_DEFRAG,
+                       .pool = op->slot % t->pool_count,
+                       .limits = MEND_DEFRAG_LIMITS_INIT,
+                       .pass = MEND_DEFRAG_REPORT_INIT};
     call.limits.copied_bytes = t->page_bytes * (op->amount % 8);
     call.limits.driver_calls = op->size % 4 == 1 ? 10 + op->size / 4u : 0;
     call.limits.duration_ns = op->size % 4 == 2;
@@ -88,7 +90,8 @@ bool trial_defrag(trial *t, const operation *op)
 static uint64_t limit_of(const trial *t, const operation *op, int pool)
 {
     uint64_t part_bytes = t->device_bytes / 256;
-    uint64_t above_bytes = t->pools[pool].live_bytes + part_bytes * (op->amount % 32);
+    uint64_t above_bytes =
+        t->pools[pool].zones[ALL_ZONES].live_bytes + part_bytes * (op->amount % 32);
     return op->size % 2 == 0 ? part_bytes * op->amount : mend_min_u64(above_bytes, t->device_bytes);
 }
 

@@ -129,7 +129,8 @@ typedef struct trial_callback {
     uint8_t amount;
 } trial_callback;
 
-/* What the model counts of one zone. */
+/* What the model counts of one zone, and of all blocks. */
+enum { ALL_ZONES = 2, TRIAL_ZONES = 3 };
 typedef struct trial_zone {
     uint64_t live_blocks;
     uint64_t live_bytes;

@@ -1,7 +1,7 @@
 #include "tests/sim/operations.h"
 
 static const char *const names[OP_COUNT] = {
-#define X(kind, meaning) #kind,
+#define X(kind, take, meaning) #kind,
     OPERATION_KINDS(X)
 #undef X
 };

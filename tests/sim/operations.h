@@ -10,117 +10,134 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* X(kind, what it does with its fields) */
+/* X(kind, the function trial_... that does it, what it does with its fields) */
 #define OPERATION_KINDS(X)                                                                         \
-    X(ALLOC,                                                                                       \
+    X(ALLOC, alloc,                                                                                \
       "a block of `size` and `alignment` in `slot`, on `stream`; amount 1: and writes it; 8 "      \
       "more: where the last block in `slot` was")                                                  \
-    X(SIBLING_ALLOC, "the same in the second pool of the device")                                  \
-    X(WRITE, "work on the home stream writes the block, for `amount`")                             \
-    X(VERIFY, "work on the home stream compares the block, for `amount`")                          \
-    X(SHARE, "another stream reads the block; amount: 0 declared before, 1 after, 2 not at all")   \
-    X(MOVE, "another stream waits for the home stream of the block, and is its home from now on")  \
-    X(RECORD, "declares a stream that does not use the block")                                     \
-    X(FREE,                                                                                        \
+    X(SIBLING_ALLOC, alloc, "the same in the second pool of the device")                           \
+    X(WRITE, use_block, "work on the home stream writes the block, for `amount`")                  \
+    X(VERIFY, use_block, "work on the home stream compares the block, for `amount`")               \
+    X(SHARE, share,                                                                                \
+      "another stream reads the block; amount: 0 declared before, 1 after, 2 not at all")          \
+    X(MOVE, move,                                                                                  \
+      "another stream waits for the home stream of the block, and is its home from now on")        \
+    X(RECORD, record, "declares a stream that does not use the block")                             \
+    X(FREE, free,                                                                                  \
       "frees the block; amount: 0 to 3 at home, 4 elsewhere, 5 on no stream, 6 after a "           \
       "wait of the host; 8 more: and once more; 32 more: after a last look, by work in flight; "   \
       "64 more: in its group, or in group `size`")                                                 \
-    X(MISTAKE, "a call that must fail, number `amount` / 3; an amount of 0 modulo 3: many that "   \
-               "lack arguments")                                                                   \
-    X(INFO, "asks for the block at `slot`, `amount` 256ths inside")                                \
-    X(RESET_PEAKS, "resets peak statistics")                                                       \
-    X(ADVANCE, "the clock runs on by `amount`")                                                    \
-    X(SYNCHRONIZE, "the host waits for all work")                                                  \
-    X(TRIM, "gives back to `amount` 256ths of the device; an odd slot: the second pool; a "        \
-            "stream of 3 modulo 4: and waits for what it needs; of 2: collects instead")           \
-    X(SET_LIMIT, "sets the limit to `amount` 256ths of the device; an odd size: to `amount` "      \
-                 "modulo 32 of them more than lives; an odd slot: the second pool; a thread of "   \
-                 "3: the soft limit")                                                              \
-    X(FORGET, "the pool forgets a stream that is used on")                                         \
-    X(REPLACE_STREAM, "a stream is forgotten and destroyed, and another made; amount 1: where "    \
-                      "streams may vanish, it does")                                               \
-    X(REPLACE_THREAD, "a thread ends with its stream, and another begins")                         \
-    X(GROUP_CREATE, "a group, in `slot`")                                                          \
-    X(GROUP_BEGIN, "the group takes `stream`; amount 1: every stream")                             \
-    X(GROUP_END, "the group takes nothing more")                                                   \
-    X(GROUP_RELEASE, "the group ends on `stream`; amount 1: on no stream")                         \
-    X(CAPTURE_BEGIN, "captures `stream` in the mode `amount`")                                     \
-    X(CAPTURE_END, "ends the capture of `stream`: a graph in `slot`")                              \
-    X(CAPTURE_SPOIL, "does what spoils the capture of `stream`")                                   \
-    X(GRAPH_LAUNCH, "launches the graph in `slot` on `stream`, for `amount`")                      \
-    X(GRAPH_DESTROY, "destroys the graph in `slot`")                                               \
-    X(ADD_CALLBACK, "a pressure callback, which frees up to `amount` blocks from `slot` on")       \
-    X(REMOVE_CALLBACK, "removes it")                                                               \
-    X(FOREIGN, "another process holds `amount` 256ths of the device")                              \
-    X(AMBUSH, "in the next call number `size` of the driver: what `amount` says")                  \
-    X(FAULT,                                                                                       \
+    X(MISTAKE, mistake,                                                                            \
+      "a call that must fail, number `amount` / 3; an amount of 0 modulo 3: many that "            \
+      "lack arguments")                                                                            \
+    X(INFO, info, "asks for the block at `slot`, `amount` 256ths inside")                          \
+    X(RESET_PEAKS, reset_peaks, "resets peak statistics")                                          \
+    X(ADVANCE, disturb, "the clock runs on by `amount`")                                           \
+    X(SYNCHRONIZE, await_all, "the host waits for all work")                                       \
+    X(TRIM, trim,                                                                                  \
+      "gives back to `amount` 256ths of the device; an odd slot: the second pool; a "              \
+      "stream of 3 modulo 4: and waits for what it needs; of 2: collects instead")                 \
+    X(SET_LIMIT, set_limit,                                                                        \
+      "sets the limit to `amount` 256ths of the device; an odd size: to `amount` "                 \
+      "modulo 32 of them more than lives; an odd slot: the second pool; a thread of "              \
+      "3: the soft limit")                                                                         \
+    X(FORGET, forget, "the pool forgets a stream that is used on")                                 \
+    X(REPLACE_STREAM, replace_stream,                                                              \
+      "a stream is forgotten and destroyed, and another made; amount 1: where "                    \
+      "streams may vanish, it does")                                                               \
+    X(REPLACE_THREAD, replace_thread, "a thread ends with its stream, and another begins")         \
+    X(GROUP_CREATE, group_operation, "a group, in `slot`")                                         \
+    X(GROUP_BEGIN, group_operation, "the group takes `stream`; amount 1: every stream")            \
+    X(GROUP_END, group_operation, "the group takes nothing more")                                  \
+    X(GROUP_RELEASE, group_operation, "the group ends on `stream`; amount 1: on no stream")        \
+    X(CAPTURE_BEGIN, capture_operation, "captures `stream` in the mode `amount`")                  \
+    X(CAPTURE_END, capture_operation, "ends the capture of `stream`: a graph in `slot`")           \
+    X(CAPTURE_SPOIL, capture_operation, "does what spoils the capture of `stream`")                \
+    X(GRAPH_LAUNCH, graph_operation, "launches the graph in `slot` on `stream`, for `amount`")     \
+    X(GRAPH_DESTROY, graph_operation, "destroys the graph in `slot`")                              \
+    X(ADD_CALLBACK, disturb,                                                                       \
+      "a pressure callback, which frees up to `amount` blocks from `slot` on")                     \
+    X(REMOVE_CALLBACK, disturb, "removes it")                                                      \
+    X(FOREIGN, disturb, "another process holds `amount` 256ths of the device")                     \
+    X(AMBUSH, disturb, "in the next call number `size` of the driver: what `amount` says")         \
+    X(FAULT, disturb,                                                                              \
       "call number `size` fails, after `alignment` calls, `amount` times, as `thread` says")       \
-    X(CLEAR_FAULTS, "no call fails any more")                                                      \
-    X(LATE_EVENTS, "events are reported `amount` late")                                            \
-    X(FAIL_MALLOC, "in the next call of the pool `amount` allocations fail, after `slot`")         \
-    X(LOSE_DEVICE, "the context breaks after `amount` calls")                                      \
-    X(SHUT_DOWN, "the driver shuts down")                                                          \
-    X(FORK, "a child finds that the pool is not its own")                                          \
-    X(DEFRAG,                                                                                      \
+    X(CLEAR_FAULTS, disturb, "no call fails any more")                                             \
+    X(LATE_EVENTS, disturb, "events are reported `amount` late")                                   \
+    X(FAIL_MALLOC, disturb,                                                                        \
+      "in the next call of the pool `amount` allocations fail, after `slot`")                      \
+    X(LOSE_DEVICE, disturb, "the context breaks after `amount` calls")                             \
+    X(SHUT_DOWN, disturb, "the driver shuts down")                                                 \
+    X(FORK, disturb, "a child finds that the pool is not its own")                                 \
+    X(DEFRAG, defrag,                                                                              \
       "compactions, copying at most `amount` modulo 8 pages (0: no bound); an odd slot: the "      \
       "second pool")                                                                               \
-    X(SET_ALLOCATOR, "below the hooks: Mend's own, or one that wraps it, as `amount` says; where " \
-                     "`size` says so it lets only a few blocks live")                              \
-    X(ROOM,                                                                                        \
+    X(SET_ALLOCATOR, set_allocator,                                                                \
+      "below the hooks: Mend's own, or one that wraps it, as `amount` says; where "                \
+      "`size` says so it lets only a few blocks live")                                             \
+    X(ROOM, ask_room,                                                                              \
       "asks how much could be had on `stream`, and for a block in `slot` of just so much; an "     \
       "odd amount: of 512 bytes more")                                                             \
-    X(PIN, "pins the block in `slot`; a size of 1 to 3 modulo 4: so many pages from it on")        \
-    X(UNPIN, "undoes the pin number `slot`")                                                       \
-    X(ALLOC_IN, "a block in `slot` that names its group, number `amount` / 4; 1: and writes it")   \
-    X(CHECKPOINT, "lists the blocks of the group in `slot`")                                       \
-    X(RESTORE, "restores the group in `slot` as it was listed")                                    \
-    X(HISTORY,                                                                                     \
+    X(PIN, pin, "pins the block in `slot`; a size of 1 to 3 modulo 4: so many pages from it on")   \
+    X(UNPIN, unpin, "undoes the pin number `slot`")                                                \
+    X(ALLOC_IN, alloc_in,                                                                          \
+      "a block in `slot` that names its group, number `amount` / 4; 1: and writes it")             \
+    X(CHECKPOINT, checkpoint_group, "lists the blocks of the group in `slot`")                     \
+    X(RESTORE, restore_group, "restores the group in `slot` as it was listed")                     \
+    X(HISTORY, set_history,                                                                        \
       "begins the history of pool `slot` with a ring of `size` events, which grows by the power "  \
       "of two `amount`; a size of 0 modulo 4: ends it")                                            \
-    X(EXPORT, "exports the block in `slot`, by a pointer `size` modulo 8 granules inside")         \
-    X(IMPORT,                                                                                      \
+    X(EXPORT, share_memory,                                                                        \
+      "exports the block in `slot`, by a pointer `size` modulo 8 granules inside")                 \
+    X(IMPORT, share_memory,                                                                        \
       "imports the first exported block from `slot` on; an odd size: into the second pool")        \
-    X(CLOSE,                                                                                       \
+    X(CLOSE, share_memory,                                                                         \
       "closes the first import from `slot` on, on the stream that used it last; an odd amount: "   \
       "on none")                                                                                   \
-    X(EXPORT_BY_FABRIC,                                                                            \
+    X(EXPORT_BY_FABRIC, share_memory,                                                              \
       "exports the block in `slot` by fabric handles, by a pointer `size` modulo 8 granules "      \
       "inside; an odd amount: asks for the size of the description first")                         \
-    X(IMPORT_BY_FABRIC,                                                                            \
+    X(IMPORT_BY_FABRIC, share_memory,                                                              \
       "imports by the newest description, if its block is live; an odd size: into the second "     \
       "pool")                                                                                      \
-    X(SLEEP,                                                                                       \
+    X(SLEEP, sleep_operation,                                                                      \
       "puts blocks to sleep: by `size` modulo 4 rules, of what is kept as `amount` says, the "     \
       "others as `alignment` says; an odd stream: skips what is pinned; an odd slot: of the "      \
       "second pool")                                                                               \
-    X(WAKE, "wakes what sleeps; an odd amount: of tag `size`; an odd slot: of the second pool")    \
-    X(RANGE_CREATE,                                                                                \
+    X(WAKE, sleep_operation,                                                                       \
+      "wakes what sleeps; an odd amount: of tag `size`; an odd slot: of the second pool")          \
+    X(RANGE_CREATE, range_operation,                                                               \
       "a growable range in `slot`, of `amount` modulo 40 pages more than one, with pages as "      \
       "`size` says; an odd alignment: in the second pool")                                         \
-    X(COMMIT,                                                                                      \
+    X(COMMIT, range_operation,                                                                     \
       "commits `alignment` pages more than one of the range in `slot`, from page `size` on, for "  \
       "`stream`; amount 1: and writes them; 15 modulo 16: for no stream")                          \
-    X(DECOMMIT,                                                                                    \
+    X(DECOMMIT, range_operation,                                                                   \
       "decommits such pages on `stream`; amount 5 modulo 8: on none; 32 more: after a last look, " \
       "by work in flight; 64 more: after one of the next stream, which is declared")               \
-    X(ZEROS, "lets such pages read as zeros, where they are not committed, and looks at some on "  \
-             "`stream`; amount 1: by work in flight")                                              \
-    X(RANGE_DESTROY, "destroys the range in `slot` on `stream`; amount: as DECOMMIT")              \
-    X(RANGE_MISTAKE, "calls about the range in `slot` that must fail; an even amount: during a "   \
-                     "capture")                                                                    \
-    X(MEMBER,                                                                                      \
+    X(ZEROS, map_zeros,                                                                            \
+      "lets such pages read as zeros, where they are not committed, and looks at some on "         \
+      "`stream`; amount 1: by work in flight")                                                     \
+    X(RANGE_DESTROY, range_operation,                                                              \
+      "destroys the range in `slot` on `stream`; amount: as DECOMMIT")                             \
+    X(RANGE_MISTAKE, range_mistake,                                                                \
+      "calls about the range in `slot` that must fail; an even amount: during a "                  \
+      "capture")                                                                                   \
+    X(MEMBER, change_member,                                                                       \
       "another process holds `amount` 256ths of the limit that the pools share by a file; an odd " \
       "slot: it dies before that")                                                                 \
-    X(TO_HOST,                                                                                     \
+    X(TO_HOST, move_blocks,                                                                        \
       "moves blocks to the host; an odd amount: those of tag `size`; an odd slot: of the second "  \
       "pool")                                                                                      \
-    X(TO_DEVICE, "moves them back, by the same fields")                                            \
-    X(QUIESCE, "prepares the pool for a checkpoint; if it is alone, the process is checkpointed, " \
-               "and restored")                                                                     \
-    X(USE_IMPORT, "work on `stream` reads the first import from `slot` on, for `amount`")
+    X(TO_DEVICE, move_blocks, "moves them back, by the same fields")                               \
+    X(QUIESCE, move_blocks,                                                                        \
+      "prepares the pool for a checkpoint; if it is alone, the process is checkpointed, "          \
+      "and restored")                                                                              \
+    X(USE_IMPORT, share_memory,                                                                    \
+      "work on `stream` reads the first import from `slot` on, for `amount`")
 
 typedef enum operation_kind {
-#define X(kind, meaning) OP_##kind,
+#define X(kind, take, meaning) OP_##kind,
     OPERATION_KINDS(X)
 #undef X
         OP_COUNT

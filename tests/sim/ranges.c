@@ -11,42 +11,12 @@ enum { RANGE_TAG = 2 };
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
-static mend_result create(trial_call *call)
+mend_result trial_call_range_create(trial_call *call, mend_pool *pool)
 {
     mend_range_options options = MEND_RANGE_OPTIONS_INIT;
     options.page_bytes = call->page_bytes;
     options.tag = RANGE_TAG;
-    return mend_range_create(call->trial->pools[call->pool].pool, call->size_bytes, &options,
-                             &call->range);
-}
-
-bool trial_call_range(trial_call *call)
-{
-    switch (call->kind) {
-    case CALL_RANGE_CREATE:
-        call->result = create(call);
-        return true;
-    case CALL_COMMIT:
-        call->result =
-            mend_range_commit(call->range, call->offset_bytes, call->size_bytes, call->stream);
-        return true;
-    case CALL_DECOMMIT:
-        call->result =
-            mend_range_decommit(call->range, call->offset_bytes, call->size_bytes, call->stream);
-        return true;
-    case CALL_RECORD_PAGES:
-        call->result = mend_range_record_stream(call->range, call->offset_bytes, call->size_bytes,
-                                                call->stream);
-        return true;
-    case CALL_ZEROS:
-        call->result = mend_range_map_zeros(call->range, call->offset_bytes, call->size_bytes);
-        return true;
-    case CALL_RANGE_DESTROY:
-        call->result = mend_range_destroy(call->range, call->stream);
-        return true;
-    default:
-        return false;
-    }
+    return mend_range_create(pool, call->size_bytes, &options, &call->range);
 }
 
 /* An old mapping at the pages stays while the pool knows of a capture. */
@@ -435,11 +405,6 @@ void trial_end_ranges(trial *t)
     }
 }
 
-bool trial_is_of_ranges(const operation *op)
-{
-    return op->kind >= OP_RANGE_CREATE && op->kind <= OP_RANGE_MISTAKE;
-}
-
 bool trial_range_operation(trial *t, const operation *op)
 {
     switch (op->kind) {
@@ -449,12 +414,8 @@ bool trial_range_operation(trial *t, const operation *op)
         return commit(t, op);
     case OP_DECOMMIT:
         return decommit(t, op);
-    case OP_ZEROS:
-        return trial_map_zeros(t, op);
-    case OP_RANGE_DESTROY:
-        return destroy_range(t, op);
     default:
-        return trial_range_mistake(t, op);
+        return destroy_range(t, op);
     }
 }
 

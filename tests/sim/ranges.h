@@ -6,11 +6,9 @@
 #include "tests/sim/trial.h"
 
 /* The operations of ranges. */
-bool trial_is_of_ranges(const operation *op);
 bool trial_range_operation(trial *t, const operation *op);
 
-/* Makes a call of ranges; false: it is of another kind. */
-bool trial_call_range(trial_call *call);
+mend_result trial_call_range_create(trial_call *call, mend_pool *pool);
 
 /* Such a call may answer so, though nothing was planted; `holds_capture`: the pool may know of one.
  */

@@ -257,13 +257,6 @@ static bool close_one(trial *t, const operation *op)
     return import != NULL && close_import(t, import, op->amount % 2 == 1, op->thread);
 }
 
-bool trial_shares(const operation *op)
-{
-    return op->kind == OP_EXPORT || op->kind == OP_IMPORT || op->kind == OP_CLOSE ||
-           op->kind == OP_USE_IMPORT || op->kind == OP_EXPORT_BY_FABRIC ||
-           op->kind == OP_IMPORT_BY_FABRIC;
-}
-
 bool trial_is_import(const trial_call *call)
 {
     return call->kind == CALL_IMPORT || call->kind == CALL_IMPORT_BY_FABRIC;
@@ -294,31 +287,6 @@ bool trial_share_memory(trial *t, const operation *op)
         return use_import(t, op);
     default:
         return close_one(t, op);
-    }
-}
-
-bool trial_call_share(trial_call *call, mend_pool *pool)
-{
-    switch (call->kind) {
-    case CALL_EXPORT:
-        call->result = mend_export(pool, call->pointer, &call->token, &call->size_bytes);
-        return true;
-    case CALL_IMPORT:
-        call->result = mend_import(pool, &call->token, &call->pointer, &call->size_bytes);
-        return true;
-    case CALL_EXPORT_BY_FABRIC:
-        call->result = mend_export_fabric(pool, call->pointer, call->described->bytes, call->count,
-                                          &call->described->size_bytes, &call->size_bytes);
-        return true;
-    case CALL_IMPORT_BY_FABRIC:
-        call->result = mend_import_fabric(pool, call->described->bytes, call->described->size_bytes,
-                                          &call->pointer, &call->size_bytes);
-        return true;
-    case CALL_CLOSE:
-        call->result = mend_import_close(pool, call->pointer, call->stream);
-        return true;
-    default:
-        return false;
     }
 }
 

@@ -102,30 +102,3 @@ MEND_TEST(simulation, every_wrong_figure_is_seen)
 #undef X
     trial_end(t);
 }
-
-/* An operation made of any bytes is executed or skipped. */
-MEND_TEST(simulation, any_bytes_are_operations)
-{
-    static trial_outcome outcome;
-    mend_test_random random;
-    mend_test_random_init(&random, mend_test_seed());
-    trial_config config = trial_config_default;
-    config.streams = 2;
-    trial *t = trial_begin(&config, &outcome);
-    ASSERT_TRUE(t != NULL);
-    for (int i = 0; i < 2000; i++) {
-        uint8_t bytes[OPERATION_FIELDS];
-        for (int k = 0; k < OPERATION_FIELDS; k++) {
-            bytes[k] = (uint8_t)mend_test_random_next(&random);
-        }
-        operation op = operation_decode(bytes);
-        if (op.kind != OP_SHUT_DOWN && op.kind != OP_LOSE_DEVICE) {
-            trial_step(t, &op);
-        }
-    }
-    trial_end(t);
-    if (outcome.verdict != TRIAL_HOLDS) {
-        mend_test_fail(__FILE__, __LINE__, "%s at step %zu: %s",
-                       trial_verdict_name(outcome.verdict), outcome.step, outcome.finding);
-    }
-}

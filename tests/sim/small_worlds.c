@@ -3,83 +3,49 @@
 
 #include "tests/sim/script.h"
 
-typedef struct small_world {
+/* Eight operations, as script.h reads them. Sizes: 0x63 is a page, 0x67 two, 0x6b three; 0xe7 half
+ * of the device; 5 is 600 bytes. */
+static const struct {
     const char *name;
+    const char *place;
+    const char *letters;
+} worlds[SMALL_WORLDS] = {
+    {"extensions_and_moves", "",
+     "ALLOC size 0x67 amount 1 / ALLOC slot 1 size 0x63 amount 1 / ALLOC slot 2 size 0xe7 amount 1 "
+     "/ ALLOC slot 3 size 5 amount 1 / FREE / FREE slot 1 / FREE slot 2 / FREE slot 3"},
+    {"streams_and_fences", ", streams 2",
+     "ALLOC size 0xe7 amount 1 / ALLOC slot 1 stream 1 size 0xe9 amount 1 / SHARE stream 1 / FREE "
+     "/ "
+     "FREE slot 1 amount 5 / FREE stream 1 amount 4 / REPLACE_STREAM stream 1 / ADVANCE amount 4"},
+    {"groups_and_captures", ", streams 2",
+     "GROUP_CREATE / GROUP_BEGIN / CAPTURE_BEGIN / ALLOC size 0x67 amount 1 / FREE / CAPTURE_END / "
+     "ALLOC slot 1 stream 1 size 0xe9 amount 1 / GRAPH_LAUNCH stream 1 amount 2"},
+    {"trims_and_limits", ", peer_pool 1",
+     "ALLOC size 0x67 amount 1 / ALLOC slot 1 size 0xe7 amount 1 / SIBLING_ALLOC slot 2 size 0xe7 "
+     "amount 1 / FREE / FREE slot 1 / FREE slot 2 / TRIM / SET_LIMIT amount 128"},
+    {"compactions", ", quiet 1",
+     "ALLOC size 0x63 amount 1 / ALLOC slot 1 size 0x63 amount 1 / ALLOC slot 2 size 0xe7 amount 1 "
+     "/ ALLOC slot 3 size 5 amount 1 / FREE / FREE slot 1 / FREE slot 2 / DEFRAG"},
+};
+
+typedef struct small_world {
     trial_config config;
     operation letters[SMALL_WORLD_LETTERS];
 } small_world;
-
-#define PLACE                                                                                      \
-    .page_kib = 4, .device_pages = 8, .chunk_pages = 2, .small_chunk_pages = 1,                    \
-    .small_request_granules = 2, .reserve_devices = 2, .content = 1
-
-/* Sizes: 0x63 is a page, 0x67 two, 0x6b three; 0xe7 half of the device; 5 is 600 bytes. */
-static const small_world worlds[SMALL_WORLDS] = {
-    {"extensions and moves",
-     {PLACE, .streams = 1, .threads = 1},
-     {{.kind = OP_ALLOC, .slot = 0, .size = 0x67, .amount = 1},
-      {.kind = OP_ALLOC, .slot = 1, .size = 0x63, .amount = 1},
-      {.kind = OP_ALLOC, .slot = 2, .size = 0xe7, .amount = 1},
-      {.kind = OP_ALLOC, .slot = 3, .size = 5, .amount = 1},
-      {.kind = OP_FREE, .slot = 0},
-      {.kind = OP_FREE, .slot = 1},
-      {.kind = OP_FREE, .slot = 2},
-      {.kind = OP_FREE, .slot = 3}}},
-    {"streams and fences",
-     {PLACE, .streams = 2, .threads = 1},
-     {{.kind = OP_ALLOC, .slot = 0, .stream = 0, .size = 0xe7, .amount = 1},
-      {.kind = OP_ALLOC, .slot = 1, .stream = 1, .size = 0xe9, .amount = 1},
-      {.kind = OP_SHARE, .slot = 0, .stream = 1, .amount = 0},
-      {.kind = OP_FREE, .slot = 0},
-      {.kind = OP_FREE, .slot = 1, .amount = 5},
-      {.kind = OP_FREE, .slot = 0, .stream = 1, .amount = 4},
-      {.kind = OP_REPLACE_STREAM, .stream = 1},
-      {.kind = OP_ADVANCE, .amount = 4}}},
-    {"groups and captures",
-     {PLACE, .streams = 2, .threads = 1},
-     {{.kind = OP_GROUP_CREATE},
-      {.kind = OP_GROUP_BEGIN, .stream = 0},
-      {.kind = OP_CAPTURE_BEGIN, .stream = 0},
-      {.kind = OP_ALLOC, .slot = 0, .stream = 0, .size = 0x67, .amount = 1},
-      {.kind = OP_FREE, .slot = 0},
-      {.kind = OP_CAPTURE_END, .stream = 0},
-      {.kind = OP_ALLOC, .slot = 1, .stream = 1, .size = 0xe9, .amount = 1},
-      {.kind = OP_GRAPH_LAUNCH, .stream = 1, .amount = 2}}},
-    {"trims and limits",
-     {PLACE, .streams = 1, .threads = 1, .peer_pool = 1},
-     {{.kind = OP_ALLOC, .slot = 0, .size = 0x67, .amount = 1},
-      {.kind = OP_ALLOC, .slot = 1, .size = 0xe7, .amount = 1},
-      {.kind = OP_SIBLING_ALLOC, .slot = 2, .size = 0xe7, .amount = 1},
-      {.kind = OP_FREE, .slot = 0},
-      {.kind = OP_FREE, .slot = 1},
-      {.kind = OP_FREE, .slot = 2},
-      {.kind = OP_TRIM},
-      {.kind = OP_SET_LIMIT, .amount = 128}}},
-    {"compactions",
-     {PLACE, .streams = 1, .threads = 1, .quiet = 1},
-     {{.kind = OP_ALLOC, .slot = 0, .size = 0x63, .amount = 1},
-      {.kind = OP_ALLOC, .slot = 1, .size = 0x63, .amount = 1},
-      {.kind = OP_ALLOC, .slot = 2, .size = 0xe7, .amount = 1},
-      {.kind = OP_ALLOC, .slot = 3, .size = 5, .amount = 1},
-      {.kind = OP_FREE, .slot = 0},
-      {.kind = OP_FREE, .slot = 1},
-      {.kind = OP_FREE, .slot = 2},
-      {.kind = OP_DEFRAG}}},
-};
 
 const char *small_world_name(int world)
 {
     return worlds[world].name;
 }
 
-const trial_config *small_world_config(int world)
+static bool read_world(int number, small_world *world)
 {
-    return &worlds[world].config;
-}
-
-const operation *small_world_letters(int world)
-{
-    return worlds[world].letters;
+    char place[160];
+    snprintf(place, sizeof(place),
+             "device_pages 8, chunk_pages 2, small_request_granules 2, reserve_devices 2%s",
+             worlds[number].place);
+    return trial_read_script(place, worlds[number].letters, &world->config, world->letters,
+                             SMALL_WORLD_LETTERS) == SMALL_WORLD_LETTERS;
 }
 
 /* ---- sets of states, lists of sequences ------------------------------------------------------ */
@@ -194,14 +160,15 @@ static bool deepen(const small_world *world, size_t length, const sequences *sho
 
 void small_world_search(int number, int depth, small_world_report *report)
 {
-    const small_world *world = &worlds[number];
+    small_world world;
     hash_set states = {0};
     sequences frontier = {0};
     *report = (small_world_report){0};
-    bool goes_on = append(&frontier, 0) && add_state(&states, run(world, 0, 0, report));
+    bool goes_on = read_world(number, &world) && append(&frontier, 0) &&
+                   add_state(&states, run(&world, 0, 0, report));
     for (int length = 0; length < depth && goes_on; length++) {
         sequences longer = {0};
-        goes_on = deepen(world, (size_t)length, &frontier, &longer, &states, report);
+        goes_on = deepen(&world, (size_t)length, &frontier, &longer, &states, report);
         free(frontier.items);
         frontier = longer;
         report->depth += goes_on;
@@ -212,15 +179,16 @@ void small_world_search(int number, int depth, small_world_report *report)
     free(states.items);
 }
 
-void small_world_print(FILE *out, int world, const small_world_report *report)
+void small_world_print(FILE *out, int number, const small_world_report *report)
 {
+    small_world world;
     fprintf(out, "%-22s %8llu states, %8llu sequences run, all of up to %d operations%s\n",
-            small_world_name(world), (unsigned long long)report->states,
+            small_world_name(number), (unsigned long long)report->states,
             (unsigned long long)report->sequences, report->depth,
             report->is_complete ? "" : " (something was found)");
-    if (report->outcome.verdict != TRIAL_HOLDS) {
+    if (report->outcome.verdict != TRIAL_HOLDS && read_world(number, &world)) {
         fprintf(out, "%s at step %zu: %s\n", trial_verdict_name(report->outcome.verdict),
                 report->outcome.step, report->outcome.finding);
-        trial_print(out, "found", small_world_config(world), report->ops, report->count);
+        trial_print(out, "found", &world.config, report->ops, report->count);
     }
 }

@@ -28,8 +28,6 @@ typedef struct small_world_report {
 } small_world_report;
 
 const char *small_world_name(int world);
-const trial_config *small_world_config(int world);
-const operation *small_world_letters(int world);
 
 /* Up to `depth` operations, at most SMALL_WORLD_DEEPEST. Ends at the first finding. */
 void small_world_search(int world, int depth, small_world_report *report);

@@ -46,30 +46,23 @@ static void print_faults(FILE *out, const trial_tally *tally)
             LLU(tally->captures_spoilt));
 }
 
-static void print_ways(FILE *out, const mend_stats *stats)
+/* Of the first pools, at their ends: only sums of events matter. */
+static void print_figures(FILE *out, const mend_stats *stats)
 {
-    fprintf(out,
-            "\nthe first pools placed %llu requests in runs (%llu of them from the front cache), "
-            "%llu by\n"
-            "extension, %llu at a new address, %llu by an alias;\n",
-            LLU(stats->placed_in_run), LLU(stats->cache_hits), LLU(stats->placed_by_extension),
-            LLU(stats->placed_at_new_address), LLU(stats->placed_by_alias));
-    fprintf(out, "moved %llu chunks, created %llu, released %llu; made %llu stream waits and\n",
-            LLU(stats->chunks_moved), LLU(stats->chunks_created), LLU(stats->chunks_released),
-            LLU(stats->stream_waits));
-    fprintf(out, "%llu host waits; called %llu callbacks; ran out of memory %llu times;\n",
-            LLU(stats->host_waits), LLU(stats->pressure_calls), LLU(stats->out_of_memory));
-    fprintf(out, "compacted %llu chunks, and copied %llu bytes for that; remade %llu chunks;\n",
-            LLU(stats->compactions), LLU(stats->copied_bytes), LLU(stats->chunks_remade));
-    fprintf(out, "created memory instead of moving chunks for %llu requests\n",
-            LLU(stats->moves_avoided));
+    fprintf(out, "\n%-40s %12s\n", "figures of the first pools", "sum");
+#define X(field, unit, meaning)                                                                    \
+    if (stats->field != 0) {                                                                       \
+        fprintf(out, "%-40s %12llu\n", #field, LLU(stats->field));                                 \
+    }
+    MEND_STATS(X)
+#undef X
 }
 
 void soak_print(FILE *out, const soak_report *report)
 {
     print_operations(out, &report->tally);
     print_faults(out, &report->tally);
-    print_ways(out, &report->tally.stats);
+    print_figures(out, &report->tally.stats);
     fprintf(out, "\n%llu seeds, %llu steps, %llu findings\n", LLU(report->seeds),
             LLU(report->tally.steps), LLU(report->finding_count));
 }

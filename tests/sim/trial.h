@@ -17,24 +17,15 @@
 
 typedef struct trial_pool {
     mend_pool *pool;
-    mend_stats is;       /* at the last look, see figures.c */
-    mend_stats was;      /* at the one before */
-    bool has_unmapped;   /* chunks that are mapped nowhere, or miss their mapping */
-    uint64_t live_bytes; /* from here on: the model */
-    uint64_t requested_bytes;
-    uint64_t live_blocks;
-    uint64_t peak_live_bytes;
-    uint64_t peak_live_blocks;
-    uint64_t peak_requested_bytes;
-    uint64_t allocations;
-    uint64_t allocated_bytes;
-    uint64_t allocated_requested_bytes;
-    uint64_t frees;
+    mend_stats is;     /* at the last look, see figures.c */
+    mend_stats was;    /* at the one before */
+    bool has_unmapped; /* chunks that are mapped nowhere, or miss their mapping */
+    uint64_t frees;    /* from here on: the model */
     uint64_t out_of_memory;
     uint64_t pressure_calls;
     uint64_t collected_bytes;
     bool fails_to_collect; /* a collection has failed */
-    trial_zone zones[2];
+    trial_zone zones[TRIAL_ZONES];
     uint64_t limit_bytes;
     uint64_t soft_limit_bytes;
     bool lost; /* a call found the context broken; from then on all do */
@@ -71,42 +62,54 @@ typedef struct trial_seen {
     bool is_sure; /* nothing that was to be undone is left */
 } trial_seen;
 
+/* X(kind, the call of a pool): in terms of a trial_call `call` and its pool. */
+#define TRIAL_POOL_CALLS(X)                                                                        \
+    X(ALLOC, trial_call_alloc(call, pool))                                                         \
+    X(FREE, trial_call_free(call, pool))                                                           \
+    X(RECORD, mend_record_stream(pool, call->pointer, call->stream))                               \
+    X(FORGET, mend_forget_stream(pool, call->stream))                                              \
+    X(TRIM, trial_call_trim(call, pool))                                                           \
+    X(ROOM, mend_get_room(pool, call->stream, &call->room))                                        \
+    X(SET_LIMIT, mend_set_limit(pool, call->size_bytes))                                           \
+    X(DEFRAG, mend_defrag(pool, &call->limits, &call->pass))                                       \
+    X(PIN, mend_pin(pool, call->pointer, call->size_bytes))                                        \
+    X(UNPIN, mend_unpin(pool, call->pointer, call->size_bytes))                                    \
+    X(EXPORT, mend_export(pool, call->pointer, &call->token, &call->size_bytes))                   \
+    X(IMPORT, mend_import(pool, &call->token, &call->pointer, &call->size_bytes))                  \
+    X(EXPORT_BY_FABRIC,                                                                            \
+      mend_export_fabric(pool, call->pointer, call->described->bytes, call->count,                 \
+                         &call->described->size_bytes, &call->size_bytes))                         \
+    X(IMPORT_BY_FABRIC,                                                                            \
+      mend_import_fabric(pool, call->described->bytes, call->described->size_bytes,                \
+                         &call->pointer, &call->size_bytes))                                       \
+    X(CLOSE, mend_import_close(pool, call->pointer, call->stream))                                 \
+    X(GROUP_LIST, mend_group_get_blocks(call->group, call->blocks, TRIAL_BLOCKS, &call->count))    \
+    X(GROUP_RESTORE, mend_group_set_blocks(call->group, call->blocks, call->count))                \
+    X(HISTORY, mend_history_start(pool, call->size_bytes))                                         \
+    X(SLEEP, trial_call_sleep(call, pool))                                                         \
+    X(WAKE, mend_wake(pool, &call->rules[0].tag, call->count, NULL))                               \
+    X(MOVE_TO_HOST, mend_move_to_host(pool, &call->rules[0].tag, call->count, &call->moved))       \
+    X(MOVE_TO_DEVICE, mend_move_to_device(pool, &call->rules[0].tag, call->count, &call->moved))   \
+    X(QUIESCE, mend_quiesce(pool, NULL))                                                           \
+    X(GROUP_CREATE, mend_group_create(pool, &call->group))                                         \
+    X(GROUP_BEGIN, mend_group_begin(call->group, call->stream))                                    \
+    X(GROUP_END, mend_group_end(call->group))                                                      \
+    X(GROUP_RELEASE, mend_group_release(call->group, call->stream))                                \
+    X(RANGE_CREATE, trial_call_range_create(call, pool))                                           \
+    X(COMMIT, mend_range_commit(call->range, call->offset_bytes, call->size_bytes, call->stream))  \
+    X(DECOMMIT,                                                                                    \
+      mend_range_decommit(call->range, call->offset_bytes, call->size_bytes, call->stream))        \
+    X(RECORD_PAGES,                                                                                \
+      mend_range_record_stream(call->range, call->offset_bytes, call->size_bytes, call->stream))   \
+    X(ZEROS, mend_range_map_zeros(call->range, call->offset_bytes, call->size_bytes))              \
+    X(RANGE_DESTROY, mend_range_destroy(call->range, call->stream))
+
 typedef enum trial_call_kind {
     CALL_NONE,
-    CALL_ALLOC,
-    CALL_FREE,
-    CALL_RECORD,
-    CALL_FORGET,
-    CALL_TRIM,
-    CALL_ROOM,
-    CALL_SET_LIMIT,
-    CALL_DEFRAG,
-    CALL_PIN,
-    CALL_UNPIN,
-    CALL_EXPORT,
-    CALL_IMPORT,
-    CALL_EXPORT_BY_FABRIC,
-    CALL_IMPORT_BY_FABRIC,
-    CALL_CLOSE,
-    CALL_GROUP_LIST,
-    CALL_GROUP_RESTORE,
-    CALL_HISTORY,
-    CALL_SLEEP,
-    CALL_WAKE,
-    CALL_MOVE_TO_HOST,
-    CALL_MOVE_TO_DEVICE,
-    CALL_QUIESCE,
-    CALL_GROUP_CREATE,
-    CALL_GROUP_BEGIN,
-    CALL_GROUP_END,
-    CALL_GROUP_RELEASE,
-    CALL_RANGE_CREATE,
-    CALL_COMMIT,
-    CALL_DECOMMIT,
-    CALL_RECORD_PAGES,
-    CALL_ZEROS,
-    CALL_RANGE_DESTROY,
-    CALL_LAUNCH, /* the device's, from here on */
+#define X(kind, made) CALL_##kind,
+    TRIAL_POOL_CALLS(X)
+#undef X
+        CALL_LAUNCH, /* the device's, from here on */
     CALL_LAUNCH_GRAPH,
     CALL_ORDER,
     CALL_MARK,
@@ -353,7 +356,7 @@ bool trial_is_open(const trial *t, int stream);
 
 /* blocks.c, use.c */
 bool trial_ask_room(trial *t, const operation *op);
-bool trial_alloc(trial *t, const operation *op, int pool);
+bool trial_alloc(trial *t, const operation *op);
 bool trial_free(trial *t, const operation *op);
 bool trial_mistake(trial *t, const operation *op);
 bool trial_info(trial *t, const operation *op);
@@ -362,7 +365,7 @@ bool trial_trim(trial *t, const operation *op);
 bool trial_defrag(trial *t, const operation *op);
 bool trial_set_limit(trial *t, const operation *op);
 mend_result trial_call_trim(trial_call *call, mend_pool *pool);
-bool trial_call_group(trial_call *call, mend_pool *pool); /* false: it is of another kind */
+mend_result trial_call_in_group(trial_call *call, mend_pool *pool);
 bool trial_alloc_in(trial *t, const operation *op);
 bool trial_checkpoint_group(trial *t, const operation *op);
 bool trial_restore_group(trial *t, const operation *op);
@@ -375,7 +378,6 @@ void trial_end_pins(trial *t);
 
 /* ---- shares.c: exports, and imports into the pools of the process ---------------------------- */
 
-bool trial_shares(const operation *op); /* is one of this file's */
 bool trial_share_memory(trial *t, const operation *op);
 
 bool trial_is_import(const trial_call *call);
@@ -383,8 +385,6 @@ bool trial_is_import(const trial_call *call);
 /* Whether MEND_ERROR_NOT_SUPPORTED is right. */
 bool trial_may_lack_fabric(const trial *t, const trial_call *call);
 
-/* Makes a call of this file; false: it is none. */
-bool trial_call_share(trial_call *call, mend_pool *pool);
 void trial_end_shares(trial *t);
 bool trial_imports_leave_stream(trial *t, int stream, int heir);
 void trial_forget_shares(trial *t); /* the pools end, and all of theirs with them */
@@ -450,7 +450,6 @@ void trial_map_again(trial *t);
 
 /* disturb.c */
 bool trial_disturb(trial *t, const operation *op);
-void trial_watch(trial *t);
 void trial_set_foreign(trial *t, uint64_t bytes);
 uint64_t trial_duration(const trial *t, uint8_t code);
 

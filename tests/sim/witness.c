@@ -4,17 +4,16 @@
  * but in a commit: it may give back what it created for one gap to fill another. Peaks of the pools
  * are never above those of the device.
  */
-#include "driver/forward.h"
 #include "tests/sim/rations.h"
 
 static trial *trial_of(const mend_driver *driver)
 {
-    return ((trial_witness *)driver->state)->trial;
+    return MEND_CONTAINER_OF(driver->state, trial_witness, unwatched)->trial;
 }
 
 static const mend_driver *inner_of(const mend_driver *driver)
 {
-    return &((trial_witness *)driver->state)->unwatched.table;
+    return &((mend_unwatched_driver *)driver->state)->table;
 }
 
 static void note_most(trial *t)
@@ -137,46 +136,12 @@ static mend_status witness_stream_get_info(const mend_driver *driver, mend_strea
     return status;
 }
 
-/* The other calls need nobody to look: they go straight to the table behind. */
-#define X(member, call_bytes, parameters, arguments)                                               \
-    static mend_status pass_##member parameters                                                    \
-    {                                                                                              \
-        const mend_driver *inner = inner_of(driver);                                               \
-        return inner->member arguments;                                                            \
-    }
-MEND_DRIVER_SIGNATURES(X)
-#undef X
-
-static uint64_t pass_clock_ns(const mend_driver *driver)
-{
-    return inner_of(driver)->clock_ns(inner_of(driver));
-}
-
-static void pass_pause(const mend_driver *driver, uint64_t duration_ns)
-{
-    inner_of(driver)->pause(inner_of(driver), duration_ns);
-}
-
-static const char *pass_status_name(const mend_driver *driver, mend_status status)
-{
-    return inner_of(driver)->status_name(inner_of(driver), status);
-}
-
 void trial_witness_init(trial *t)
 {
     trial_witness *w = &t->witness;
     mend_unwatched_driver_init(&w->unwatched, t->device);
     w->trial = t;
-    w->table = (mend_driver){
-#define X(member, call_bytes, parameters, arguments) .member = pass_##member,
-        MEND_DRIVER_SIGNATURES(X)
-#undef X
-            .clock_ns = pass_clock_ns,
-        .pause = pass_pause,
-        .status_name = pass_status_name,
-        .name = t->device->name,
-        .state = w,
-    };
+    w->table = w->unwatched.table; /* the other calls need nobody to look */
     w->table.create = witness_create;
     w->table.release = witness_release;
     w->table.map = witness_map;

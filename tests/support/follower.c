@@ -18,208 +18,173 @@ static uint64_t address_of(const void *pointer)
 /* ---- sorted rows ------------------------------------------------------------------------------
  */
 
-/* Makes room for one more element at `at`. */
-static bool open_gap(void *row, size_t *count, size_t at, size_t element_bytes)
+static bool insert(follower_row *row, size_t at, follower_range range)
 {
-    char *grown = realloc(*(void **)row, (*count + 1) * element_bytes);
-    if (grown == NULL) {
-        return false;
+    follower_range *grown = realloc(row->list, (row->count + 1) * sizeof(*grown));
+    if (grown != NULL) {
+        memmove(grown + at + 1, grown + at, (row->count - at) * sizeof(*grown));
+        grown[at] = range;
+        row->list = grown;
+        row->count++;
     }
-    memmove(grown + (at + 1) * element_bytes, grown + at * element_bytes,
-            (*count - at) * element_bytes);
-    *(void **)row = grown;
-    ++*count;
-    return true;
+    return grown != NULL;
 }
 
-static void close_gap(void *row, size_t *count, size_t at, size_t element_bytes)
+static void drop(follower_row *row, size_t at)
 {
-    --*count;
-    memmove((char *)row + at * element_bytes, (char *)row + (at + 1) * element_bytes,
-            (*count - at) * element_bytes);
+    row->count--;
+    memmove(row->list + at, row->list + at + 1, (row->count - at) * sizeof(*row->list));
 }
 
-/* The first block, or stretch, that does not end before the address. */
-static size_t block_from(const mend_follower *f, uint64_t address)
+static uint64_t end_of(const follower_range *range)
+{
+    return range->address + range->size_bytes;
+}
+
+/* The first one that does not end before the address. */
+static size_t from(const follower_row *row, uint64_t address)
 {
     size_t at = 0;
-    while (at < f->live_count && f->live[at].address + f->live[at].size_bytes <= address) {
-        at++;
-    }
-    return at;
-}
-
-static size_t range_from(const follower_row *row, uint64_t address)
-{
-    size_t at = 0;
-    while (at < row->count && row->list[at].address + row->list[at].size_bytes <= address) {
+    while (at < row->count && end_of(&row->list[at]) <= address) {
         at++;
     }
     return at;
 }
 
 /* Whether all of it is in the row. */
-static bool is_in(const follower_row *row, uint64_t address, uint64_t size_bytes)
+static bool is_in(const follower_row *row, follower_range range)
 {
-    size_t at = range_from(row, address);
-    return at < row->count && row->list[at].address <= address &&
-           address + size_bytes <= row->list[at].address + row->list[at].size_bytes;
+    size_t at = from(row, range.address);
+    return at < row->count && row->list[at].address <= range.address &&
+           end_of(&range) <= end_of(&row->list[at]);
 }
 
 /* Whether any of it is. */
-static bool meets(const follower_row *row, uint64_t address, uint64_t size_bytes)
+static bool meets(const follower_row *row, follower_range range)
 {
-    size_t at = range_from(row, address);
-    return at < row->count && row->list[at].address < address + size_bytes;
-}
-
-static bool is_mapped(const mend_follower *f, uint64_t address, uint64_t size_bytes)
-{
-    return is_in(&f->mapped, address, size_bytes);
-}
-
-static bool lives_in(const mend_follower *f, uint64_t address, uint64_t size_bytes)
-{
-    size_t at = block_from(f, address);
-    return at < f->live_count && f->live[at].address < address + size_bytes;
+    size_t at = from(row, range.address);
+    return at < row->count && row->list[at].address < end_of(&range);
 }
 
 /* ---- what happened ----------------------------------------------------------------------------
  */
 
 /* Adds what the row has nothing of, and joins neighbours. False if malloc fails. */
-static bool add_range(follower_row *row, uint64_t address, uint64_t size_bytes)
+static bool add_range(follower_row *row, follower_range range)
 {
-    size_t at = range_from(row, address);
-    if (at > 0 && row->list[at - 1].address + row->list[at - 1].size_bytes == address) {
-        at--;
-        row->list[at].size_bytes += size_bytes;
-    } else if (open_gap(&row->list, &row->count, at, sizeof(*row->list))) {
-        row->list[at] = (follower_range){address, size_bytes};
-    } else {
+    size_t at = from(row, range.address);
+    if (at > 0 && end_of(&row->list[at - 1]) == range.address) {
+        row->list[--at].size_bytes += range.size_bytes;
+    } else if (!insert(row, at, (follower_range){range.address, range.size_bytes, 0, 0})) {
         return false;
     }
-    if (at + 1 < row->count && row->list[at + 1].address == address + size_bytes) {
+    if (at + 1 < row->count && row->list[at + 1].address == end_of(&row->list[at])) {
         row->list[at].size_bytes += row->list[at + 1].size_bytes;
-        close_gap(row->list, &row->count, at + 1, sizeof(*row->list));
+        drop(row, at + 1);
     }
     return true;
 }
 
 /* Takes out what is in the row. False if malloc fails. */
-static bool remove_range(follower_row *row, uint64_t address, uint64_t size_bytes)
+static bool remove_range(follower_row *row, follower_range range)
 {
-    size_t at = range_from(row, address);
-    const follower_range range = row->list[at];
-    const uint64_t before_bytes = address - range.address;
-    const uint64_t behind_bytes = range.size_bytes - before_bytes - size_bytes;
-    if (before_bytes > 0 && behind_bytes > 0) {
-        if (!open_gap(&row->list, &row->count, at, sizeof(*row->list))) {
-            return false;
-        }
-        row->list[at + 1] = (follower_range){address + size_bytes, behind_bytes};
-        row->list[at].size_bytes = before_bytes;
-    } else if (before_bytes > 0) {
-        row->list[at].size_bytes = before_bytes;
-    } else if (behind_bytes > 0) {
-        row->list[at] = (follower_range){address + size_bytes, behind_bytes};
-    } else {
-        close_gap(row->list, &row->count, at, sizeof(*row->list));
+    size_t at = from(row, range.address);
+    const uint64_t end = end_of(&row->list[at]);
+    row->list[at].size_bytes = range.address - row->list[at].address;
+    if (end > end_of(&range) &&
+        !insert(row, at + 1, (follower_range){end_of(&range), end - end_of(&range), 0, 0})) {
+        return false;
+    }
+    if (row->list[at].size_bytes == 0) {
+        drop(row, at);
     }
     return true;
 }
 
 /* Each returns what is wrong, or NULL. */
-static const char *add_mapping(mend_follower *f, uint64_t address, uint64_t size_bytes)
+static const char *add_mapping(mend_follower *f, follower_range range)
 {
-    if (meets(&f->mapped, address, size_bytes)) {
+    if (meets(&f->mapped, range)) {
         return "is mapped where something is mapped";
     }
-    return add_range(&f->mapped, address, size_bytes) ? NULL : "no host memory";
+    return add_range(&f->mapped, range) ? NULL : "no host memory";
 }
 
-static const char *remove_mapping(mend_follower *f, uint64_t address, uint64_t size_bytes)
+static const char *remove_mapping(mend_follower *f, follower_range range)
 {
-    if (!is_mapped(f, address, size_bytes)) {
+    if (!is_in(&f->mapped, range)) {
         return "is unmapped and was not mapped";
     }
-    if (lives_in(f, address, size_bytes) || meets(&f->pages, address, size_bytes)) {
+    if (meets(&f->live, range) || meets(&f->pages, range)) {
         return "is unmapped below a block or a page";
     }
-    return remove_range(&f->mapped, address, size_bytes) ? NULL : "no host memory";
+    return remove_range(&f->mapped, range) ? NULL : "no host memory";
 }
 
-static const char *add_pages(mend_follower *f, uint64_t address, uint64_t size_bytes)
+static const char *add_pages(mend_follower *f, follower_range range)
 {
-    if (!is_mapped(f, address, size_bytes)) {
+    if (!is_in(&f->mapped, range)) {
         return "is committed where nothing is mapped";
     }
-    if (lives_in(f, address, size_bytes) || meets(&f->pages, address, size_bytes)) {
+    if (meets(&f->live, range) || meets(&f->pages, range)) {
         return "is committed over a block or a page";
     }
-    return add_range(&f->pages, address, size_bytes) ? NULL : "no host memory";
+    return add_range(&f->pages, range) ? NULL : "no host memory";
 }
 
-static const char *remove_pages(mend_follower *f, uint64_t address, uint64_t size_bytes)
+static const char *remove_pages(mend_follower *f, follower_range range)
 {
-    if (!is_in(&f->pages, address, size_bytes)) {
+    if (!is_in(&f->pages, range)) {
         return "is decommitted and was not committed";
     }
-    return remove_range(&f->pages, address, size_bytes) ? NULL : "no host memory";
+    return remove_range(&f->pages, range) ? NULL : "no host memory";
 }
 
-static const char *add_block(mend_follower *f, const follower_block *block)
+static const char *add_block(mend_follower *f, follower_range block)
 {
-    if (!is_mapped(f, block->address, block->size_bytes)) {
+    if (!is_in(&f->mapped, block)) {
         return "is allocated where nothing is mapped";
     }
-    if (lives_in(f, block->address, block->size_bytes)) {
+    if (meets(&f->live, block)) {
         return "is allocated over a block";
     }
-    if (block->requested_bytes == 0 || block->requested_bytes > block->size_bytes) {
+    if (block.requested_bytes == 0 || block.requested_bytes > block.size_bytes) {
         return "has a wrong size";
     }
-    size_t at = block_from(f, block->address);
-    if (!open_gap(&f->live, &f->live_count, at, sizeof(*f->live))) {
-        return "no host memory";
-    }
-    f->live[at] = *block;
-    return NULL;
+    return insert(&f->live, from(&f->live, block.address), block) ? NULL : "no host memory";
 }
 
-static const char *remove_block(mend_follower *f, const follower_block *block)
+static const char *remove_block(mend_follower *f, follower_range block)
 {
-    size_t at = block_from(f, block->address);
-    if (at == f->live_count || f->live[at].address != block->address ||
-        f->live[at].size_bytes != block->size_bytes ||
-        f->live[at].requested_bytes != block->requested_bytes || f->live[at].tag != block->tag) {
+    size_t at = from(&f->live, block.address);
+    if (at == f->live.count || memcmp(&f->live.list[at], &block, sizeof(block)) != 0) {
         return "is freed and was not allocated so";
     }
-    close_gap(f->live, &f->live_count, at, sizeof(*f->live));
+    drop(&f->live, at);
     return NULL;
 }
 
 static const char *apply(mend_follower *f, const mend_history_event *event)
 {
-    const uint64_t address = address_of(event->address);
-    const follower_block block = {address, event->size_bytes, event->requested_bytes, event->tag};
+    const follower_range range = {address_of(event->address), event->size_bytes,
+                                  event->requested_bytes, event->tag};
     if (event->kind <= 0 || event->kind >= MEND_EVENT_KINDS) {
         return "has a kind that is none";
     }
     f->seen[event->kind]++;
     switch (event->kind) {
     case MEND_EVENT_ALLOC:
-        return add_block(f, &block);
+        return add_block(f, range);
     case MEND_EVENT_FREE:
-        return remove_block(f, &block);
+        return remove_block(f, range);
     case MEND_EVENT_MAP:
-        return add_mapping(f, address, event->size_bytes);
+        return add_mapping(f, range);
     case MEND_EVENT_UNMAP:
-        return remove_mapping(f, address, event->size_bytes);
+        return remove_mapping(f, range);
     case MEND_EVENT_COMMIT:
-        return add_pages(f, address, event->size_bytes);
+        return add_pages(f, range);
     case MEND_EVENT_DECOMMIT:
-        return remove_pages(f, address, event->size_bytes);
+        return remove_pages(f, range);
     case MEND_EVENT_CREATE:
         f->reserved_bytes += event->size_bytes;
         return NULL;
@@ -227,7 +192,7 @@ static const char *apply(mend_follower *f, const mend_history_event *event)
         f->reserved_bytes -= event->size_bytes;
         return NULL;
     case MEND_EVENT_COMPACT:
-        return is_mapped(f, address, event->size_bytes) ? NULL : "is compacted and not mapped";
+        return is_in(&f->mapped, range) ? NULL : "is compacted and not mapped";
     default:
         return NULL;
     }
@@ -247,11 +212,11 @@ static bool look(mend_follower *f, mend_pool *pool)
     f->reserved_bytes = stats.reserved_bytes + stats.zero_chunk_bytes;
     for (size_t i = 0; i < count && is_known; i++) {
         const mend_region *at = &regions[i];
-        const uint64_t address = address_of(at->address);
-        const follower_block block = {address, at->size_bytes, at->requested_bytes, at->tag};
-        is_known = add_mapping(f, address, at->size_bytes) == NULL &&
-                   (at->kind != MEND_REGION_LIVE || add_block(f, &block) == NULL) &&
-                   (at->kind != MEND_REGION_PAGE || add_pages(f, address, at->size_bytes) == NULL);
+        const follower_range range = {address_of(at->address), at->size_bytes, at->requested_bytes,
+                                      at->tag};
+        is_known = add_mapping(f, range) == NULL &&
+                   (at->kind != MEND_REGION_LIVE || add_block(f, range) == NULL) &&
+                   (at->kind != MEND_REGION_PAGE || add_pages(f, range) == NULL);
     }
     free(regions);
     return is_known;
@@ -269,13 +234,11 @@ static void skip(mend_follower *f)
 
 static void forget(mend_follower *f)
 {
-    free(f->live);
-    free(f->mapped.list);
-    free(f->pages.list);
-    f->live = NULL;
-    f->mapped = (follower_row){0};
-    f->pages = (follower_row){0};
-    f->live_count = 0;
+    follower_row *const rows[] = {&f->live, &f->mapped, &f->pages};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        free(rows[i]->list);
+        *rows[i] = (follower_row){0};
+    }
 }
 
 bool mend_follower_begin(mend_follower *f, mend_pool *pool)
@@ -294,11 +257,8 @@ void mend_follower_end(mend_follower *f)
 
 static bool are_equal(const follower_row *a, const follower_row *b)
 {
-    bool same = a->count == b->count;
-    for (size_t i = 0; i < a->count && same; i++) {
-        same = memcmp(&a->list[i], &b->list[i], sizeof(a->list[i])) == 0;
-    }
-    return same;
+    return a->count == b->count &&
+           (a->count == 0 || memcmp(a->list, b->list, a->count * sizeof(*a->list)) == 0);
 }
 
 static const char *differs(const mend_follower *f, const mend_follower *is)
@@ -306,11 +266,7 @@ static const char *differs(const mend_follower *f, const mend_follower *is)
     if (f->reserved_bytes != is->reserved_bytes) {
         return "chunks were created or released without an event";
     }
-    bool same = f->live_count == is->live_count;
-    for (size_t i = 0; i < f->live_count && same; i++) {
-        same = memcmp(&f->live[i], &is->live[i], sizeof(f->live[i])) == 0;
-    }
-    if (!same) {
+    if (!are_equal(&f->live, &is->live)) {
         return "other blocks live than the events say";
     }
     if (!are_equal(&f->pages, &is->pages)) {

@@ -13,16 +13,12 @@
 extern "C" {
 #endif
 
-typedef struct follower_block {
+/* A block; or a stretch of others, without the last two. */
+typedef struct follower_range {
     uint64_t address;
     uint64_t size_bytes;
     uint64_t requested_bytes;
     uint64_t tag;
-} follower_block;
-
-typedef struct follower_range {
-    uint64_t address;
-    uint64_t size_bytes;
 } follower_range;
 
 /* By address. */
@@ -34,10 +30,9 @@ typedef struct follower_row {
 typedef struct mend_follower {
     mend_pool *pool; /* NULL: not begun */
     uint64_t cursor;
-    uint64_t time_ns;        /* of the last event */
-    uint64_t reserved_bytes; /* by chunks that were created and released */
-    follower_block *live;    /* by address */
-    size_t live_count;
+    uint64_t time_ns;                /* of the last event */
+    uint64_t reserved_bytes;         /* by chunks that were created and released */
+    follower_row live;               /* blocks */
     follower_row mapped;             /* none touch */
     follower_row pages;              /* committed ones of ranges; the same */
     uint64_t seen[MEND_EVENT_KINDS]; /* events of each kind */

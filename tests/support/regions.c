@@ -66,7 +66,6 @@ mend_region_sums mend_regions_sum(const mend_region *regions, size_t count)
         sums.pinned_free_bytes += !is_live && at->is_pinned ? at->size_bytes : 0;
         sums.unmapped_blocks += is_live && at->is_unmapped;
         sums.asleep_bytes += at->is_asleep ? at->size_bytes : 0;
-        sums.unmapped_free_bytes += !is_live && at->is_unmapped ? at->size_bytes : 0;
     }
     return sums;
 }

@@ -27,7 +27,6 @@ typedef struct mend_region_sums {
     uint64_t pinned_free_bytes;
     uint64_t unmapped_blocks;
     uint64_t asleep_bytes; /* of blocks: also if a part of them is awake */
-    uint64_t unmapped_free_bytes;
 } mend_region_sums;
 mend_region_sums mend_regions_sum(const mend_region *regions, size_t count);
 

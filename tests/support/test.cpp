@@ -66,11 +66,6 @@ std::string format_message(const char *format, va_list arguments)
     return message;
 }
 
-bool skips_are_allowed()
-{
-    return std::getenv("MEND_TEST_ALLOW_SKIP") != nullptr;
-}
-
 } // namespace
 
 extern "C" void mend_test_register(const char *suite, const char *name, const char *file, int line,
@@ -86,19 +81,6 @@ extern "C" void mend_test_fail(const char *file, int line, const char *format, .
     std::string message = format_message(format, arguments);
     va_end(arguments);
     ADD_FAILURE_AT(file, line) << message;
-}
-
-extern "C" void mend_test_skip(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    std::string message = format_message(format, arguments);
-    va_end(arguments);
-    if (!skips_are_allowed()) {
-        ADD_FAILURE() << "a skip is a failure here: " << message;
-        return;
-    }
-    GTEST_SKIP() << message;
 }
 
 extern "C" bool mend_test_has_failed(void)

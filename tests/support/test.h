@@ -35,10 +35,6 @@ void mend_test_register(const char *suite, const char *name, const char *file, i
 __attribute__((format(printf, 3, 4))) void mend_test_fail(const char *file, int line,
                                                           const char *format, ...);
 
-/* Ends the running test as skipped, with a reason. Counts as a failure unless the binary was made
- * for the label `gpu`: see docs/testing.md. */
-__attribute__((format(printf, 1, 2))) void mend_test_skip(const char *format, ...);
-
 /* The running test has recorded a failure. */
 bool mend_test_has_failed(void);
 
