@@ -135,6 +135,7 @@ static int make_machine(simulate_machine *machine)
     }
     config.device_count = machine->device_count;
     config.content = MEND_SIM_CONTENT_BYTES;
+    config.fresh_is_zero = 1; /* kernels compute nothing: programs go on best with zeros */
     config.queue_entries = QUEUE_ENTRIES;
     config.fabric = simulate_has_fabric() ? MEND_SIM_FABRIC_WORKS : MEND_SIM_FABRIC_NONE;
     if (mend_sim_create(&config, &machine->sim) != MEND_OK) {

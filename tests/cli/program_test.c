@@ -187,7 +187,7 @@ MEND_TEST(program, slips_are_named)
         {"--threads 2 --timeline /nowhere/at/all.tsv %", "only with one thread"},
     };
     for (size_t i = 0; i < sizeof(slips) / sizeof(*slips); i++) {
-        char arguments[256];
+        char arguments[512];
         snprintf(arguments, sizeof(arguments), "replay %s", slips[i][0]);
         expect_run(2, arguments, "", slips[i][1]);
     }
@@ -204,7 +204,7 @@ MEND_TEST(program, content_is_checked_when_asked)
  * opened by one call: for 18 us by `reference`, 64 by `per-mapping`. */
 static void expect_costs(const char *option, const char *parts)
 {
-    char arguments[256];
+    char arguments[512];
     snprintf(arguments, sizeof(arguments), "replay --json --policy %s %%", option);
     expect_run_on(TRACE_HEAD "0,0,allocate,1,31457280,0\n", 0, arguments, parts, "");
 }

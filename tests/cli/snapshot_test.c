@@ -173,7 +173,7 @@ MEND_TEST(snapshot, a_list_in_itself_is_refused)
 
 MEND_TEST(snapshot, nesting_has_a_limit)
 {
-    static char bytes[200000];
+    static char bytes[200002];
     for (int opening = 0; opening < 3; opening++) {
         const char letter = "[(]"[opening];
         size_t size = 0;

@@ -27,8 +27,8 @@ bool find_both(void)
     }
     memcpy(&find, &function, sizeof(find));
     fake = find();
-    fake->switches =
-        (fake_cuda_switches){.virtual_memory_claimed = true, .everything_claimed = true};
+    fake->switches = (fake_cuda_switches){
+        .virtual_memory_claimed = true, .everything_claimed = true, .host_chunks_claimed = 1};
     mend_cuda_of(cuda)->probed[0].is_known = false; /* each test begins as a process does */
     return true;
 }

@@ -101,7 +101,7 @@ static bool open_device(trial *t)
     t->device_bytes = t->page_bytes * config->device_pages;
     sim_config.memory_bytes = t->device_bytes;
     sim_config.page_bytes = t->page_bytes;
-    sim_config.device_count = config->foreign ? 2 : 1;
+    sim_config.device_count = config->foreign || config->joins ? 2 : 1;
     sim_config.address_bytes = t->device_bytes * config->address_devices;
     sim_config.content = config->content ? MEND_SIM_CONTENT_BYTES : MEND_SIM_CONTENT_NONE;
     sim_config.prices_advance_clock = config->prices != 0;
@@ -292,6 +292,18 @@ static void note_spoilt_captures(trial *t)
     t->outcome->tally.captures_spoilt++;
 }
 
+/* Once, beside the work of the first device: none of it may suffer. */
+static void let_other_device_join(trial *t)
+{
+    if (t->config.joins == 0 || t->step < t->config.joins || t->has_joined || trial_is_faulty(t)) {
+        return;
+    }
+    t->has_joined = true;
+    for (int i = 0; i < t->pool_count; i++) {
+        trial_expect(t, "mend_enable_peer", MEND_OK, mend_enable_peer(t->pools[i].pool, 1));
+    }
+}
+
 void trial_step(trial *t, const operation *op)
 {
     if (t->outcome->verdict != TRIAL_HOLDS) {
@@ -303,6 +315,7 @@ void trial_step(trial *t, const operation *op)
     t->op = &known;
     t->has_called = false;
     t->may_unmap = false;
+    let_other_device_join(t);
     bool is_done = takes[known.kind](t, &known);
     for (int i = 0; i < t->pool_count; i++) {
         trial_judge_locks(t, i);

@@ -36,6 +36,7 @@
       "a bit for each of them that is of a green context, and none of the blocking ones")          \
     X(foreign, 0, "a bit for each of them that is of another device, and neither of these")        \
     X(neighbour, 0, "the pools and that device meet by a pool there; 0: they name it; 2: later")   \
+    X(joins, 0, "after so many operations another device may use the memory, too; 0: never")       \
     X(queue, 0, "operations that a stream can hold; 0: any number")                                \
     X(legacy, 0, "the legacy stream is used")                                                      \
     X(threads, 1, "threads that take turns")                                                       \
@@ -55,6 +56,7 @@
     X(sudden, 0, "in the end the pools go with their blocks, under work in flight")                \
     X(plain, 0, "the device has no virtual memory")                                                \
     X(host_percent, 0, "memory of the host for blocks, of the device's; 0: none")                  \
+    X(host_refuses, 0, "at times the driver makes no memory of the host")                          \
     X(file_percent, 0, "the pools share this limit, of the device, by a file; 0: there is none")
 
 typedef struct trial_config {

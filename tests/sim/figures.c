@@ -234,7 +234,7 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
     (l->is->free_small_bytes == mend_explanation_partial_bytes(l->why, MEND_ZONE_SMALL))
 #define RULE_captures                                                                              \
     (IS(captures) >= captures_with_blocks(l) && IS(captures) <= l->t->last_capture)
-#define RULE_peer_devices (IS(peer_devices) == (l->t->config.foreign ? 1 : 0))
+#define RULE_peer_devices (IS(peer_devices) == (l->t->config.foreign || l->t->has_joined ? 1 : 0))
 /* What a capture freed in a chunk without its mapping is in no run: it is counted as unmapped. */
 #define RULE_group_bytes                                                                           \
     (IS(group_bytes) <= held_for_groups(l->why) &&                                                 \

@@ -110,6 +110,11 @@ void trial_draw_host(trial_random *places, size_t count, trial_config *config, o
                                  .amount = (uint8_t)(numbers >> 48)};
         }
     }
+    config->host_refuses = own != 0 && trial_random_below(&random, 3) == 0;
+    const bool may_join = !config->plain && !config->foreign;
+    config->joins = may_join && trial_random_below(&random, 6) == 0
+                        ? 1 + trial_random_below(&random, (uint32_t)count + 1)
+                        : 0;
 }
 
 /* Operations that belong together and by chance seldom follow each other. The slot, the streams,

@@ -102,6 +102,18 @@ static bool quiesce(trial *t, const operation *op)
     return call.result == MEND_OK;
 }
 
+/* The driver makes no memory of the host for a while, in spite of what the device says: that is a
+ * lack of memory as any other, and no fault that excuses anything else. */
+static void refuse(trial *t, const operation *op)
+{
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = "create_on_host";
+    fault.status = op->amount % 4 < 2 ? MEND_DRIVER_NOT_SUPPORTED : MEND_DRIVER_NOT_PERMITTED;
+    fault.after_calls = op->amount / 8 % 4;
+    fault.count = 1 + op->amount / 32;
+    trial_claim(t, TRIAL_RESULT, mend_sim_fail(t->sim, &fault) == MEND_OK, "a fault");
+}
+
 bool trial_move_blocks(trial *t, const operation *op)
 {
     if (op->kind == OP_QUIESCE) {
@@ -109,6 +121,9 @@ bool trial_move_blocks(trial *t, const operation *op)
     }
     if (!trial_has_host(t)) {
         return false;
+    }
+    if (t->config.host_refuses != 0 && op->amount % 8 < 4) {
+        refuse(t, op);
     }
     trial_call call = {.kind = op->kind == OP_TO_HOST ? CALL_MOVE_TO_HOST : CALL_MOVE_TO_DEVICE,
                        .pool = op->slot % t->pool_count,

@@ -133,6 +133,7 @@ struct trial {
     mend_context context;
     mend_context other_context; /* of the other device; NULL: there is none */
     mend_pool *neighbour;       /* a pool there, or NULL */
+    bool has_joined;            /* the device of config.joins */
     trial_witness witness;
     mend_driver *traced; /* the pools' way: traced, then the witness, then the device */
     uint64_t page_bytes;

@@ -46,9 +46,16 @@ mend_cu_chunk_properties mend_cuda_host_chunk_properties(const mend_cu_functions
         .location = {MEND_CU_LOCATION_HOST_NODE, node > 0 ? node : 0}}; /* -1: no such nodes */
 }
 
-/* Drivers before CUDA 12.2 refuse the location. */
-static uint64_t host_page_of(const mend_cu_functions *functions, int device)
+/* What the driver claims: 0 if it makes no memory there. Drivers before CUDA 12.2 refuse the
+ * location, and those before 12.9 do not know the attribute. */
+static uint64_t host_page_of(const mend_cu_functions *functions, int device, mend_cu_device ordinal)
 {
+    int has_memory = 0;
+    if (functions->cuDeviceGetAttribute(&has_memory, MEND_CU_HAS_HOST_MEMORY, ordinal) ==
+            MEND_DRIVER_OK &&
+        has_memory == 0) {
+        return 0;
+    }
     mend_cu_chunk_properties wanted = mend_cuda_host_chunk_properties(functions, device);
     size_t bytes = 0;
     mend_status status =
@@ -77,7 +84,7 @@ static mend_status describe(const mend_cuda *cuda, int number, mend_cu_device de
     info->peers = peers_of(functions, device);
     info->multicast = attribute(functions, MEND_CU_HAS_MULTICAST, device) != 0;
     info->virtual_memory = attribute(functions, MEND_CU_HAS_VIRTUAL_MEMORY, device) != 0;
-    info->host_page_bytes = info->virtual_memory ? host_page_of(functions, number) : 0;
+    info->host_page_bytes = info->virtual_memory ? host_page_of(functions, number, device) : 0;
     info->share_file_descriptor = attribute(functions, MEND_CU_HAS_FILE_DESCRIPTOR, device) != 0;
     info->share_fabric = attribute(functions, MEND_CU_HAS_FABRIC, device) != 0;
     info->rdma = attribute(functions, MEND_CU_HAS_RDMA, device) != 0;
@@ -135,6 +142,7 @@ static bool recall_probe(mend_cuda *cuda, int device, mend_device_info *info)
         info->share_file_descriptor = probed.found.share_file_descriptor;
         info->share_fabric = probed.found.share_fabric;
         info->rdma = probed.found.rdma;
+        info->host_page_bytes = probed.found.host_page_bytes;
     }
     return probed.is_known;
 }

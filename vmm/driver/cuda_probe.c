@@ -1,7 +1,7 @@
 /*
  * What the memory of a device can do, found out by doing it: on some devices the attributes say yes
  * and the calls fail. A probe uses two pages of addresses, and creates one page of memory at a
- * time.
+ * time, in the end one of the host.
  */
 #include <assert.h>
 #include <string.h>
@@ -92,14 +92,20 @@ static void release_chunk(memory_probe *probe)
     }
 }
 
+static void give_addresses_back(memory_probe *probe)
+{
+    if (probe->address != 0) {
+        probe->driver->address_free(probe->driver, probe->address, 2 * probe->page_bytes);
+        probe->address = 0;
+    }
+}
+
 static void clean_up(memory_probe *probe)
 {
     const mend_driver *driver = probe->driver;
     unmap_pages(probe);
     release_chunk(probe);
-    if (probe->address != 0) {
-        driver->address_free(driver, probe->address, 2 * probe->page_bytes);
-    }
+    give_addresses_back(probe);
     if (probe->stream != NULL) {
         driver->stream_destroy(driver, probe->stream);
     }
@@ -265,6 +271,51 @@ static mend_status probe_properties(memory_probe *probe, const char *what, int s
     return status;
 }
 
+/* The smallest chunk of the host is used as a page of the device was; the probe holds no more than
+ * its stream. */
+static mend_status try_host(memory_probe *probe, uint64_t bytes)
+{
+    const mend_driver *driver = probe->driver;
+    const mend_chunk_properties properties = {.device = probe->device, .on_host = true};
+    probe->page_bytes = bytes;
+    mend_status status = driver->reserve(driver, 2 * bytes, 0, 0, &probe->address);
+    if (status == MEND_DRIVER_OK) {
+        status = driver->create(driver, bytes, &properties, &probe->chunk);
+    }
+    if (status == MEND_DRIVER_OK) {
+        status = map_page(probe, 0);
+    }
+    return status == MEND_DRIVER_OK ? pass_bytes(probe, 0, 0, 0xc3) : status;
+}
+
+/* A host that is short of memory now may have some later: whoever asks then is told. */
+static mend_status probe_host(memory_probe *probe, mend_device_info *info)
+{
+    bool works = false;
+    if (info->host_page_bytes == 0) {
+        return MEND_DRIVER_OK; /* the driver does not even claim it */
+    }
+    const uint64_t page_bytes = probe->page_bytes;
+    give_addresses_back(probe);
+    mend_status tried = try_host(probe, mend_align_up(info->host_page_bytes, page_bytes));
+    mend_status status = conclude(probe, "memory of the host", tried, &works);
+    unmap_pages(probe);
+    release_chunk(probe);
+    give_addresses_back(probe);
+    probe->page_bytes = page_bytes;
+    if (!works && !is_lack_of_memory(tried)) {
+        info->host_page_bytes = 0;
+    }
+    return status;
+}
+
+/* Nothing that needs chunks works without them. */
+static void drop_claims(mend_device_info *info)
+{
+    info->share_file_descriptor = info->share_fabric = info->rdma = false;
+    info->host_page_bytes = 0;
+}
+
 static mend_status probe_all(memory_probe *probe, mend_device_info *info)
 {
     mend_status status =
@@ -278,7 +329,7 @@ static mend_status probe_all(memory_probe *probe, mend_device_info *info)
     unmap_pages(probe);
     release_chunk(probe);
     if (status != MEND_DRIVER_OK || !info->virtual_memory) {
-        info->share_file_descriptor = info->share_fabric = info->rdma = false;
+        drop_claims(info);
         return status;
     }
     status = probe_properties(probe, "sharing by file descriptor", MEND_SHARE_FILE_DESCRIPTOR,
@@ -292,7 +343,7 @@ static mend_status probe_all(memory_probe *probe, mend_device_info *info)
         status =
             probe_properties(probe, "RDMA", MEND_SHARE_NONE, MEND_SHARE_NONE, true, &info->rdma);
     }
-    return status;
+    return status == MEND_DRIVER_OK ? probe_host(probe, info) : status;
 }
 
 mend_status mend_cuda_probe_memory(const mend_driver *driver, int device, mend_device_info *info,
@@ -312,7 +363,7 @@ mend_status mend_cuda_probe_memory(const mend_driver *driver, int device, mend_d
     memory_probe probe = {
         .driver = driver, .device_name = info->name, .device = device, .page_bytes = page_bytes};
     if (status != MEND_DRIVER_OK || !info->virtual_memory) {
-        info->share_file_descriptor = info->share_fabric = info->rdma = false;
+        drop_claims(info);
         status = status != MEND_DRIVER_OK ? status : MEND_DRIVER_NOT_SUPPORTED;
         *is_final = false;
         return conclude(&probe, "virtual memory", status, &info->virtual_memory);

@@ -92,7 +92,7 @@ typedef struct mend_device_info {
     uint64_t granularity_bytes; /* the page: sizes of chunks, addresses of mappings */
     uint64_t recommended_bytes; /* the driver's recommended granularity */
     uint64_t host_page_bytes;   /* sizes of chunks on the host are multiples of it; 0: the driver
-                                 * makes none */
+                                 * makes none (probed) */
     int driver_version;         /* 1000 * major + 10 * minor, as CUDA counts; 0: simulated */
     int compute_major;
     int compute_minor;
@@ -276,9 +276,10 @@ struct mend_driver {
 
     /* ---- chunks ------------------------------------------------------------------------------ */
 
-    /* Creates physical memory of `size` bytes (a multiple of the page). OUT_OF_MEMORY if the
-     * device, or the host, has not enough; then nothing is left behind. On the host it costs as
-     * host_alloc, because it pins the memory. */
+    /* Creates physical memory of `size` bytes (a multiple of the page), whose contents are
+     * undefined. OUT_OF_MEMORY if the device, or the host, has not enough; NOT_SUPPORTED or
+     * NOT_PERMITTED if the driver makes no such memory; then nothing is left behind. On the host it
+     * costs as host_alloc, because it pins the memory. */
     mend_status (*create)(const mend_driver *, uint64_t size_bytes,
                           const mend_chunk_properties *properties, mend_chunk_handle *handle);
 
@@ -299,10 +300,11 @@ struct mend_driver {
     mend_status (*unmap)(const mend_driver *, uint64_t address, uint64_t size_bytes);
 
     /* Makes a range of complete mappings, inside one reservation, readable, or readable and
-     * writable, for `device_count` devices, whatever it was for them before. Work that writes where
-     * it may only read loses its context. The most expensive call: it may block for milliseconds
-     * and may wait for other driver work. NOT_READY means a lack of memory: try again, then treat
-     * it as OUT_OF_MEMORY. */
+     * writable, for `device_count` devices, whatever it was for them before. The driver unmaps the
+     * range from each of them first: access is given again only where none of their work runs.
+     * Work that writes where it may only read loses its context. The most expensive call: it may
+     * block for milliseconds and may wait for other driver work. NOT_READY means a lack of memory:
+     * try again, then treat it as OUT_OF_MEMORY. */
     mend_status (*set_access)(const mend_driver *, uint64_t address, uint64_t size_bytes,
                               const int *devices, int device_count, mend_access access);
 

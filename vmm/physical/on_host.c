@@ -3,6 +3,14 @@
 #include <assert.h>
 #include <string.h>
 
+/* A driver that makes no memory of the host, or not for this process, has none of it. */
+static mend_status lack_of(mend_status status)
+{
+    return status == MEND_DRIVER_NOT_PERMITTED || status == MEND_DRIVER_NOT_SUPPORTED
+               ? MEND_DRIVER_OUT_OF_MEMORY
+               : status;
+}
+
 mend_status mend_chunk_create_on_host(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk)
 {
     const mend_driver *driver = chunks->driver;
@@ -12,7 +20,7 @@ mend_status mend_chunk_create_on_host(mend_chunks *chunks, uint64_t size_bytes, 
     assert(size_bytes % MEND_GRANULE_BYTES == 0);
     mend_status status = driver->create(driver, size_bytes, &properties, &handle);
     if (status != MEND_DRIVER_OK) {
-        return status;
+        return lack_of(status);
     }
     mend_chunk *made = mend_slab_take(&chunks->slab);
     made->handle = handle;

@@ -16,7 +16,7 @@
 #include "physical/asleep.h"
 
 /* Creates a spare chunk on the host. The caller reserved a node of the slab. Calls the driver; on
- * failure nothing changed. */
+ * failure nothing changed. OUT_OF_MEMORY also where the driver creates none there. */
 mend_status mend_chunk_create_on_host(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk);
 
 /* Releases a spare chunk. Calls the driver; on failure nothing changed. */

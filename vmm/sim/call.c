@@ -1,4 +1,5 @@
 /* What every call of the table does first and last. */
+#include "sim/faults.h"
 #include "sim/shares.h"
 
 #include <assert.h>

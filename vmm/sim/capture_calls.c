@@ -3,6 +3,7 @@
 
 #include "base/align.h"
 #include "sim/captures.h"
+#include "sim/faults.h"
 
 /* ---- begin and end --------------------------------------------------------------------------- */
 

@@ -6,10 +6,8 @@
 #include <sys/mman.h>
 
 #include "base/align.h"
-#include "sim/content.h"
+#include "sim/fresh.h"
 #include "sim/scrub.h"
-
-enum { GARBAGE = 0xdb }; /* what others leave in the memory */
 
 typedef bool (*chunk_visitor)(mend_sim *sim, mend_sim_chunk *chunk,
                               const mend_sim_mapping *mapping);
@@ -67,6 +65,7 @@ static bool save(mend_sim *sim, mend_sim_chunk *chunk, const mend_sim_mapping *m
         return true;
     }
     chunk->image = malloc((size_t)chunk->size_bytes);
+    mend_sim_fresh_fill_chunk(sim, chunk);
     return chunk->image != NULL && move_bytes(sim, chunk, mapping, chunk->image, true);
 }
 
@@ -74,7 +73,7 @@ static bool overwrite(mend_sim *sim, mend_sim_chunk *chunk, const mend_sim_mappi
 {
     void *garbage = malloc((size_t)chunk->size_bytes);
     if (garbage != NULL) { /* else the memory looks untouched, which is possible, too */
-        memset(garbage, GARBAGE, (size_t)chunk->size_bytes);
+        memset(garbage, MEND_SIM_POISON, (size_t)chunk->size_bytes);
         move_bytes(sim, chunk, mapping, garbage, false);
         free(garbage);
     }

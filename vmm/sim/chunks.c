@@ -8,6 +8,7 @@
 #include "base/align.h"
 #include "sim/captures.h"
 #include "sim/content.h"
+#include "sim/faults.h"
 #include "sim/scrub.h"
 
 /* Handles are never reused, so that a stale handle is always noticed. */
@@ -190,6 +191,9 @@ mend_status mend_sim_create_chunk(mend_sim *sim, uint64_t size_bytes,
                                   mend_chunk_handle *handle)
 {
     mend_status status = check_properties(sim, size_bytes, properties);
+    if (status == MEND_DRIVER_OK && properties->on_host) {
+        status = mend_sim_fault_answer_on_host(sim, size_bytes);
+    }
     if (status != MEND_DRIVER_OK) {
         return status;
     }

@@ -4,6 +4,7 @@
 #include "base/align.h"
 #include "sim/captures.h"
 #include "sim/content.h"
+#include "sim/fresh.h"
 #include "sim/state.h"
 
 #define ITEM_OF(node) MEND_CONTAINER_OF(node, mend_sim_item, by_completion)
@@ -17,6 +18,7 @@ static void complete(mend_sim *sim, mend_sim_item *item)
     } else if (item->kind == MEND_SIM_ITEM_ASYNC_FREE) {
         mend_sim_plain_drop(sim, mend_sim_mapping_at(sim, item->value));
     } else {
+        mend_sim_fresh_fill_for(sim, item);
         mend_sim_content_run(sim, item);
     }
     mend_sim_item_drop(sim, item);

@@ -1,10 +1,13 @@
-/* Faults: calls that fail because a test wants them to. */
+#include "sim/faults.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/struct_size.h"
-#include "sim/state.h"
+
+/* The creation of memory of the host: not a call of the table. */
+enum { ON_HOST = MEND_DRIVER_CALL_COUNT };
 
 /* Whether a call can fail. Calls that cannot get no fault and are not counted. */
 bool mend_sim_call_can_fail(mend_driver_call call)
@@ -29,6 +32,9 @@ static int call_of(const char *name)
 {
     if (name == NULL) {
         return -1;
+    }
+    if (strcmp(name, "create_on_host") == 0) {
+        return ON_HOST;
     }
     for (int i = 0; i < MEND_DRIVER_CALL_COUNT; i++) {
         mend_driver_call call = (mend_driver_call)i;
@@ -81,13 +87,12 @@ static void drop_fault(mend_sim_standing_fault **at)
     free(gone);
 }
 
-mend_status mend_sim_fault_answer(mend_sim *sim, mend_driver_call call, uint64_t size_bytes)
+static mend_status answer(mend_sim *sim, int call, uint64_t size_bytes)
 {
     assert(mend_mutex_is_held(&sim->mutex));
-    assert(mend_sim_call_can_fail(call));
     for (mend_sim_standing_fault **at = &sim->faults; *at != NULL; at = &(*at)->next) {
         mend_sim_fault *rule = &(*at)->rule;
-        bool matches = ((*at)->call < 0 || (*at)->call == (int)call) &&
+        bool matches = ((*at)->call == call || ((*at)->call < 0 && call != ON_HOST)) &&
                        (rule->above_bytes == 0 || size_bytes > rule->above_bytes);
         if (!matches) {
             continue;
@@ -108,6 +113,17 @@ mend_status mend_sim_fault_answer(mend_sim *sim, mend_driver_call call, uint64_t
         return status;
     }
     return MEND_DRIVER_OK;
+}
+
+mend_status mend_sim_fault_answer(mend_sim *sim, mend_driver_call call, uint64_t size_bytes)
+{
+    assert(mend_sim_call_can_fail(call));
+    return answer(sim, (int)call, size_bytes);
+}
+
+mend_status mend_sim_fault_answer_on_host(mend_sim *sim, uint64_t size_bytes)
+{
+    return answer(sim, ON_HOST, size_bytes);
 }
 
 /* The calls that still work with a broken context. */

@@ -3,6 +3,7 @@
 
 #include "base/align.h"
 #include "sim/captures.h"
+#include "sim/faults.h"
 
 #define NODE_OF(at) MEND_CONTAINER_OF(at, mend_sim_node, link)
 

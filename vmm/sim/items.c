@@ -81,3 +81,14 @@ bool mend_sim_item_touches(const mend_sim_item *item, uint64_t address, uint64_t
                     overlaps(item->mismatches, sizeof(uint64_t), address, size);
     return in_source || in_count || granules_touch(item, address, size);
 }
+
+void mend_sim_items_mark_hole(mend_sim *sim, uint64_t address, uint64_t size, uint64_t devices)
+{
+    for (mend_tree_node *at = mend_tree_first(&sim->items); at != NULL; at = mend_tree_next(at)) {
+        mend_sim_item *item = ITEM_OF(at);
+        if (item->start_ns <= sim->now_ns && (devices >> item->device & 1) != 0 &&
+            mend_sim_item_touches(item, address, size)) {
+            item->hole = address;
+        }
+    }
+}

@@ -98,6 +98,19 @@ static mend_status judge_granules(mend_sim *sim, const mend_sim_item *item)
     return status;
 }
 
+static mend_status judge_hole(mend_sim *sim, const mend_sim_item *item)
+{
+    if (item->hole == 0) {
+        return MEND_DRIVER_OK;
+    }
+    return mend_sim_refuse(sim, MEND_DRIVER_ILLEGAL_ADDRESS,
+                           "%s on stream %" PRIu64 ", from %" PRIu64 " ns to %" PRIu64
+                           " ns, touches the mapping at 0x%" PRIx64
+                           ", to which access was given again while the work ran",
+                           kind_name(item->kind), item->stream_id, item->start_ns,
+                           item->complete_ns, item->hole);
+}
+
 mend_status mend_sim_judge(mend_sim *sim, const mend_sim_item *item)
 {
     assert(item->device >= 0);
@@ -106,7 +119,10 @@ mend_status mend_sim_judge(mend_sim *sim, const mend_sim_item *item)
     if (item->kind == MEND_SIM_ITEM_SPIN || item->kind == MEND_SIM_ITEM_ASYNC_FREE) {
         return MEND_DRIVER_OK;
     }
-    mend_status status = MEND_DRIVER_OK;
+    mend_status status = judge_hole(sim, item);
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
     if (item->kind != MEND_SIM_ITEM_COPY || item->host == NULL) {
         status = judge_granules(sim, item);
     }

@@ -287,6 +287,9 @@ mend_status mend_sim_set_access(mend_sim *sim, uint64_t address, uint64_t size_b
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
     for (uint64_t left = sim->bill_mappings; left > 0; left--) {
+        if (mapping->access_devices != 0) {
+            mend_sim_items_mark_hole(sim, mapping->address, mapping->size_bytes, mask);
+        }
         mend_sim_mapping_allow(sim, mapping, mask, access);
         mend_tree_node *next = mend_tree_next(&mapping->by_address);
         mapping = next != NULL ? MAPPING_OF(next) : NULL;

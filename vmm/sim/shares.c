@@ -9,6 +9,7 @@
 
 #include "sim/fabric.h"
 #include "sim/foreign.h"
+#include "sim/fresh.h"
 
 /*
  * File descriptors are here in full, fabric.c has the other way. An exported descriptor holds the
@@ -112,6 +113,7 @@ mend_status mend_sim_export(mend_sim *sim, mend_chunk_handle handle, int share_t
                                " is not a handle of a chunk created for share type %d",
                                handle, share_type);
     }
+    mend_sim_fresh_fill_chunk(sim, chunk);
     return share_type == MEND_SHARE_FABRIC ? mend_sim_fabric_export(sim, chunk, out)
                                            : export_file(sim, chunk, out);
 }

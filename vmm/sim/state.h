@@ -139,6 +139,7 @@ typedef struct mend_sim_item {
     uint64_t granule_count;
     uint64_t value;          /* tag, word or byte */
     uint64_t mismatches;     /* VERIFY_WORDS: address of the counter */
+    uint64_t hole;           /* where access was given again while it ran; 0: nowhere */
     uint64_t source;         /* COPY: device address; 0: the host is the source */
     void *staged;            /* COPY from the host: a copy of the bytes, owned */
     void *host;              /* COPY to the host: destination */
@@ -193,7 +194,7 @@ typedef struct mend_sim_watch {
 /* A fault that is set; see mend_sim_fault. */
 typedef struct mend_sim_standing_fault {
     struct mend_sim_standing_fault *next;
-    int call; /* -1: any */
+    int call; /* -1: any; MEND_DRIVER_CALL_COUNT: create, of memory of the host */
     mend_sim_fault rule;
 } mend_sim_standing_fault;
 
@@ -444,6 +445,10 @@ void mend_sim_item_add(mend_sim *sim, const mend_sim_stream *stream, const mend_
 /* Whether the item reads or writes a byte of the range. */
 bool mend_sim_item_touches(const mend_sim_item *item, uint64_t address, uint64_t size);
 
+/* Access to a mapping is given again, and the driver unmaps it first: running work of these devices
+ * that uses it sees a hole, and is judged so at its completion. */
+void mend_sim_items_mark_hole(mend_sim *, uint64_t address, uint64_t size, uint64_t devices);
+
 /* Advances the clock to `until_ns` (if it is not later already), and completes the due work. */
 void mend_sim_run_until(mend_sim *sim, uint64_t until_ns);
 
@@ -474,7 +479,7 @@ mend_status mend_sim_fill(mend_sim *sim, uint64_t address, uint8_t value, uint64
 /* Judges the accesses of an item at its completion. ILLEGAL_ADDRESS, with an explanation. */
 mend_status mend_sim_judge(mend_sim *sim, const mend_sim_item *item);
 
-/* ---- prices.c, faults.c ---------------------------------------------------------------------- */
+/* ---- prices.c -------------------------------------------------------------------------------- */
 
 /* NULL: the reference list, and no second list. */
 void mend_sim_prices_apply(mend_sim *sim, const mend_sim_prices *prices,
@@ -482,19 +487,5 @@ void mend_sim_prices_apply(mend_sim *sim, const mend_sim_prices *prices,
 
 /* Adds the price of the current call to ledger and clock; of a failed call only its wait. */
 void mend_sim_charge(mend_sim *sim, bool did_its_work);
-
-/* The answer of the first fault that matches; OK: no fault matches. */
-mend_status mend_sim_fault_answer(mend_sim *sim, mend_driver_call call, uint64_t size_bytes);
-bool mend_sim_call_can_fail(mend_driver_call call);
-
-/* Why calls of this kind fail: the device is stopped or broken. OK: they work. */
-mend_status mend_sim_out_of_order(const mend_sim *sim, mend_driver_call call);
-
-/* A device got memory back: ends the faults that last until then. */
-void mend_sim_faults_released(mend_sim *sim);
-void mend_sim_faults_drop_all(mend_sim *sim);
-
-/* The name of a call's table member ("set_access"). */
-const char *mend_sim_call_member(mend_driver_call call);
 
 #endif

@@ -3,6 +3,7 @@
  * calls. It is called without a lock of the device.
  */
 #include "sim/watch.h"
+#include "sim/faults.h"
 #include "sim/state.h"
 
 void mend_sim_set_call_observer(mend_sim *sim, mend_sim_call_observer observer, void *context)

@@ -8,6 +8,7 @@
 #include "base/align.h"
 #include "sim/captures.h"
 #include "sim/content.h"
+#include "sim/faults.h"
 #include "sim/host.h"
 #include "sim/state.h"
 

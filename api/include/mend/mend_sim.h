@@ -130,11 +130,14 @@ typedef struct mend_sim_config {
                                 * memory of all devices */
     uint64_t copy_ns;          /* how long each copy and each fill takes on its stream; 0: no time,
                                 * so that a missing wait behind them shows nowhere */
+    int fresh_is_zero;         /* with real bytes: work that reads chunks which nothing has written
+                                * finds, 1: zeros; 0: bytes of 0xdb, because no driver promises
+                                * zeros */
 } mend_sim_config;
 #define MEND_SIM_CONFIG_INIT                                                                       \
     {                                                                                              \
         sizeof(mend_sim_config), 0, 0, 0, MEND_SIM_CONTENT_NONE, 0, 0, NULL, NULL, NULL, 0, NULL,  \
-            0, 0, 0, MEND_SIM_FABRIC_NONE, 0, 0, 0, 0, 0                                           \
+            0, 0, 0, MEND_SIM_FABRIC_NONE, 0, 0, 0, 0, 0, 0                                        \
     }
 
 /* Creates a device, which the caller owns until mend_sim_destroy. MEND_OK;
@@ -312,9 +315,9 @@ MEND_API mend_result mend_sim_restore(mend_sim *sim);
 /* A rule that makes calls fail, once or several times. */
 typedef struct mend_sim_fault {
     size_t struct_size;
-    const char *call;     /* the table's member ("map", "set_access"); NULL: any call that can
-                           * fail: all except context_pop, device_close, stream_destroy and
-                           * event_destroy */
+    const char *call;     /* the table's member ("map", "set_access"), or "create_on_host": create
+                           * of memory of the host; NULL: any call that can fail: all except
+                           * context_pop, device_close, stream_destroy and event_destroy */
     int status;           /* the driver's code to return; 0: CUDA_ERROR_OUT_OF_MEMORY */
     uint64_t after_calls; /* matching calls that succeed first */
     uint64_t count;       /* matching calls that then fail; UINT64_MAX: all; 0: 1, or all with

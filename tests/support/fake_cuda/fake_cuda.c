@@ -26,6 +26,7 @@ static void create_fake(void)
     fake.driver = mend_sim_driver(fake.sim);
     fake.switches.virtual_memory_claimed = true;
     fake.switches.everything_claimed = true;
+    fake.switches.host_chunks_claimed = -1;
     fake.switches.mappings_forget = getenv("MEND_FAKE_CUDA_FORGETS") != NULL;
     if (fake.driver->device_open(fake.driver, 0, &fake_info) == MEND_DRIVER_OK) {
         fake.driver->device_close(fake.driver, 0);
@@ -127,6 +128,9 @@ mend_status cuDeviceGetAttribute(int *value, mend_cu_attribute attribute, mend_c
     case MEND_CU_HOST_NODE:
         *value = switches->host_node;
         return MEND_DRIVER_OK;
+    case MEND_CU_HAS_HOST_MEMORY:
+        *value = switches->host_chunks_claimed;
+        return *value < 0 ? MEND_DRIVER_INVALID_VALUE : MEND_DRIVER_OK;
     default:
         return MEND_DRIVER_INVALID_VALUE;
     }
@@ -256,6 +260,9 @@ mend_status cuMemCreate(mend_cu_chunk *chunk, size_t bytes,
     }
     if ((wanted.share_types & MEND_SHARE_FABRIC) != 0 && switches->fabric_is_refused) {
         return MEND_DRIVER_NOT_PERMITTED;
+    }
+    if (on_host && switches->host_chunk_refusal != MEND_DRIVER_OK) {
+        return switches->host_chunk_refusal;
     }
     mend_chunk_handle handle = 0;
     mend_status status = inner()->create(inner(), bytes, &wanted, &handle);

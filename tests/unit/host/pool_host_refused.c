@@ -48,13 +48,18 @@ HOST_TEST(pool_host_refused, a_capture)
     mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
 }
 
+/* Whether it has none now, or the driver makes none there in spite of what it says of itself. */
 HOST_TEST(pool_host_refused, the_host_has_no_memory)
 {
-    kit_fail(w, "create", 0, UINT64_MAX, MEND_DRIVER_OUT_OF_MEMORY);
-    mend_set_host_allowed(1);
-    kit_expect_none(w, MEND_MIB, NULL, "");
-    mend_set_host_allowed(0);
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_move_to_host(w->pool, NULL, 0, NULL));
-    mend_sim_clear_faults(w->sim);
-    EXPECT_INT_EQ(0, host_rig_count_on_host(r));
+    static const mend_status statuses[] = {MEND_DRIVER_OUT_OF_MEMORY, MEND_DRIVER_NOT_SUPPORTED,
+                                           MEND_DRIVER_NOT_PERMITTED};
+    for (size_t i = 0; i < sizeof(statuses) / sizeof(*statuses); i++) {
+        kit_fail(w, "create_on_host", 0, UINT64_MAX, statuses[i]);
+        mend_set_host_allowed(1);
+        kit_expect_none(w, MEND_MIB, NULL, "");
+        mend_set_host_allowed(0);
+        EXPECT_ERROR(OUT_OF_MEMORY, mend_move_to_host(w->pool, NULL, 0, NULL));
+        mend_sim_clear_faults(w->sim);
+        EXPECT_INT_EQ(0, host_rig_count_on_host(r));
+    }
 }

@@ -165,13 +165,13 @@ static mend_result trim_one(rig *r, uint64_t least_bytes, bool *released)
 MEND_TEST(move_trim, the_largest_goes_first_until_no_more_is_kept)
 {
     static const struct {
-        unsigned exported;
         uint64_t keep_mib;
-        bool to_create;
         uint64_t released_mib;
-    } rows[] = {{0, 7, true, 0}, {0, 6, true, 4}, {0, 3, true, 4}, {0, 2, true, 6},
-                {0, 1, true, 6}, {0, 0, true, 7}, {4, 0, true, 3}, {3, 0, true, 4},
-                {7, 0, true, 0}, {4, 0, false, 7}};
+        unsigned exported;
+        bool to_create;
+    } rows[] = {{7, 0, 0, true}, {6, 4, 0, true}, {3, 4, 0, true}, {2, 6, 0, true},
+                {1, 6, 0, true}, {0, 7, 0, true}, {0, 3, 4, true}, {0, 4, 3, true},
+                {0, 0, 7, true}, {0, 7, 4, false}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         rig r;
         ASSERT_TRUE(open_apart(&r, rows[i].exported));

@@ -87,6 +87,19 @@ PEERS_TEST(pool_peers, a_device_with_a_pool_may_use_the_memory_of_others, 0)
     EXPECT_TRUE(can_use(s, take(s, 5 * MEND_MIB), 5 * MEND_MIB));
 }
 
+/* It names the new device alone: access that is given again is a hole for running work. */
+PEERS_TEST(pool_peers, a_device_comes_beside_work_of_others, 0)
+{
+    mend_world *w = &s->w;
+    void *block = take(s, 3 * MEND_MIB);
+    kit_launch(w, w->streams[0], MEND_SIM_WORK_TOUCH, block, 3 * MEND_MIB, 0,
+               mend_sim_now_ns(w->sim) + 1000);
+    ASSERT_RESULT(MEND_OK, open_other(s));
+    EXPECT_U64_EQ(1, peers_of(w->pool));
+    mend_sim_advance(w->sim, 1000);
+    EXPECT_U64_EQ(0, mend_world_ledger(w).violations);
+}
+
 PEERS_TEST(pool_peers, moved_memory_stays_in_their_reach,
            s->w.sim_config.memory_bytes = 8 * MEND_MIB)
 {

@@ -141,6 +141,69 @@ CONTENT_TEST(a_released_chunk_leaves_no_bytes)
     EXPECT_U64_EQ(f->page / 512, sim_fixture_ledger(f).content_errors);
 }
 
+/* A word that lies in the middle of a page of the host. */
+static uint32_t word_of(sim_fixture *f, uint64_t address)
+{
+    uint32_t word = 0;
+    PASS(copy, (uint64_t)(uintptr_t)&word, address + 2048, sizeof(word), f->stream);
+    return word;
+}
+
+/* The pages that the file of the device's memory takes of the host. */
+static long host_pages(const sim_fixture *f)
+{
+    struct stat file = {.st_blocks = 0};
+    fstat(f->sim->devices[0].memory_file, &file);
+    return file.st_blocks / 8;
+}
+
+/* Fresh memory, what is left of it beside writes of every kind, and dropped memory. */
+CONTENT_TEST(what_nothing_has_written_is_poison)
+{
+    enum { POISON = (int)0xdbdbdbdb };
+    const uint64_t address = sim_fixture_map(f, 16 * f->page, 16 * f->page);
+    mend_kernel kernel = sim_kernel(MEND_KERNEL_WRITE, address, 512, 8192, 2);
+    kernel.value = 7;
+    PASS(launch, f->stream, &kernel); /* the first and the third page of the host */
+    PASS(fill, address + 3 * 4096, 1, 512, f->stream);
+    PASS(copy, address + 4 * 4096, address, 512, f->stream);
+    sim_fixture_work(f, f->stream, MEND_SIM_WORK_WRITE, address + 5 * 4096, 512, 7, 0);
+    for (uint64_t page = 0; page < 8; page++) {
+        EXPECT_INT_EQ(POISON, (int)word_of(f, address + page * 4096));
+    }
+    EXPECT_INT_EQ(8, host_pages(f)); /* nothing else costs memory */
+    PASS(fill, address, 0, 16 * f->page, f->stream);
+    EXPECT_INT_EQ(0, (int)word_of(f, address));
+    PASS(unmap, address, 16 * f->page);
+    sim_fixture_map_at(f, address, sim_fixture_chunk(f, f->page));
+    EXPECT_INT_EQ(POISON, (int)word_of(f, address));
+}
+
+/* Before others see it: importers, and who saves the memory of the process. */
+CONTENT_TEST(exported_and_saved_memory_is_poison_throughout)
+{
+    const mend_chunk_properties shared = {.share_types = MEND_SHARE_FILE_DESCRIPTOR};
+    const uint64_t address = sim_fixture_map(f, f->page, 2 * f->page);
+    EXPECT_RESULT(MEND_OK, mend_sim_checkpoint(f->sim, NULL));
+    EXPECT_RESULT(MEND_OK, mend_sim_restore(f->sim));
+    EXPECT_INT_EQ((int)0xdbdbdbdb, (int)word_of(f, address));
+    mend_chunk_handle handle = 0;
+    int descriptor = -1;
+    const long before = host_pages(f);
+    PASS(create, f->page, &shared, &handle);
+    EXPECT_INT_EQ(before, host_pages(f));
+    PASS(export_handle, handle, MEND_SHARE_FILE_DESCRIPTOR, &descriptor);
+    EXPECT_INT_EQ(before + (long)(f->page / 4096), host_pages(f));
+    close(descriptor);
+    PASS(release, handle);
+}
+
+SIM_TEST_AS(sim_content, fresh_memory_is_zero_on_request, .content = MEND_SIM_CONTENT_BYTES,
+            .fresh_is_zero = 1)
+{
+    EXPECT_INT_EQ(0, (int)word_of(f, sim_fixture_map(f, f->page, f->page)));
+}
+
 CONTENT_TEST(released_memory_goes_back_to_the_host)
 {
     struct stat file;

@@ -135,6 +135,48 @@ MEND_TEST(sim_judge, memory_that_may_only_be_read)
     }
 }
 
+/* The same access or another, it is no matter. */
+MEND_TEST(sim_judge, access_that_is_given_again_is_a_hole_for_work_that_runs)
+{
+    const int device = 0;
+    for (int write = 0; write < 2; write++) {
+        sim_fixture rig;
+        sim_fixture *f = &rig;
+        ASSERT_TRUE(sim_fixture_open(f, NULL));
+        const uint64_t address = sim_fixture_map(f, 2 * f->page, 2 * f->page);
+        const uint64_t other = sim_fixture_map(f, f->page, f->page);
+        sim_fixture_allow(f, address, 2 * f->page); /* before the work */
+        sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, address + f->page, 512, 0, LATER_NS);
+        sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, other, 512, 0, 2 * LATER_NS);
+        sim_fixture_allow(f, other, f->page); /* its work begins later */
+        mend_sim_advance(f->sim, 2 * LATER_NS);
+        PASS(stream_synchronize, f->stream);
+        sim_fixture_allow(f, address, 2 * f->page); /* after it */
+        EXPECT_U64_EQ(0, f->heard);
+        const uint64_t end_ns = mend_sim_now_ns(f->sim) + LATER_NS;
+        sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, address + f->page, 512, 0, end_ns);
+        PASS(set_access, address, 2 * f->page, &device, 1,
+             write ? MEND_ACCESS_READ_WRITE : MEND_ACCESS_READ);
+        EXPECT_U64_EQ(0, f->heard);
+        mend_sim_advance(f->sim, LATER_NS);
+        EXPECT_HEARD(f, 1, "access was given again while the work ran");
+        ANSWER(ILLEGAL_ADDRESS, stream_query, f->stream);
+        sim_fixture_close(f);
+    }
+}
+
+/* Each device has page tables of its own. */
+SIM_TEST_AS(sim_judge, another_device_gets_access_beside_work, .device_count = 2)
+{
+    const int second = 1;
+    const uint64_t address = sim_fixture_map(f, f->page, f->page);
+    sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, address, 512, 0, LATER_NS);
+    PASS(set_access, address, f->page, &second, 1, MEND_ACCESS_READ_WRITE);
+    mend_sim_advance(f->sim, LATER_NS);
+    PASS(stream_query, f->stream);
+    EXPECT_U64_EQ(0, f->heard);
+}
+
 SIM_TEST_AS(sim_judge, access_is_given_where_the_memory_can_be_reached, .device_count = 4,
             .peer_group = 2)
 {

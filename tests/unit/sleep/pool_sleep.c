@@ -1,4 +1,5 @@
 /* Sleep and wake: memory goes back to the device, addresses stay, and every byte is what it was. */
+#include "driver/driver.h"
 #include "tests/unit/sleep/sleep_rig.h"
 
 SLEEP_TEST(pool_sleep, contents_are_kept_in_a_file)
@@ -20,6 +21,34 @@ SLEEP_TEST(pool_sleep, contents_are_kept_in_a_file)
     EXPECT_OK(mend_wake(w->pool, NULL, 0, &woken));
     EXPECT_U64_EQ(report.file_bytes, woken.file_bytes);
     EXPECT_STATS(w, kept_file_bytes, 0);
+}
+
+/* The first word of a block, as the device reads it. */
+static int read_word(mend_world *w, const void *block)
+{
+    const mend_driver *driver = w->driver;
+    int word = 0;
+    EXPECT_INT_EQ(0, driver->context_push(driver, w->info.context));
+    EXPECT_INT_EQ(0, driver->copy(driver, (uintptr_t)&word, (uintptr_t)block, sizeof(word), NULL));
+    EXPECT_INT_EQ(0, driver->context_pop(driver));
+    return word;
+}
+
+SLEEP_TEST(pool_sleep, what_is_dropped_takes_no_memory_of_the_host)
+{
+    const mend_sleep_rule rules[] = {{1, MEND_KEEP_HOST}, {2, MEND_KEEP_NOTHING}};
+    mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
+    EXPECT_OK(mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .rules = rules, .rule_count = 2),
+                         &report));
+    EXPECT_U64_EQ(SLEEP_BLOCKS / 2 * SLEEP_BLOCK, report.host_bytes);
+    EXPECT_U64_EQ(SLEEP_BLOCKS / 2 * SLEEP_BLOCK, report.dropped_bytes);
+    EXPECT_STATS(w, dropped_bytes, report.dropped_bytes);
+    EXPECT_LEDGER(w, chunk_bytes, 0);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    for (int i = 1; i < SLEEP_BLOCKS; i += 2) {                     /* undefined now, and usable */
+        EXPECT_INT_EQ((int)0xdbdbdbdb, read_word(w, r->blocks[i])); /* the device's poison */
+        kit_write(w, NULL, r->blocks[i], SLEEP_BLOCK);
+    }
 }
 
 KIT_TEST(pool_sleep, parts_of_chunks_are_freed_asleep)

@@ -1,0 +1,116 @@
+#include "sim/fresh.h"
+
+#include <assert.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/align.h"
+
+enum { HOST_PAGE_BYTES = 4096 };
+
+static bool write_poison(int file, uint64_t at, uint64_t end)
+{
+    const size_t size = (size_t)(end - at);
+    void *there = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)at);
+    if (there == MAP_FAILED) {
+        return false;
+    }
+    memset(there, MEND_SIM_POISON, size);
+    munmap(there, size);
+    return true;
+}
+
+/* Fills the holes of a part of a file. If the system maps no more, they stay. */
+static void fill_holes(int file, uint64_t at, uint64_t end)
+{
+    while (at < end) {
+        off_t hole = lseek(file, (off_t)at, SEEK_HOLE);
+        if (hole < 0 || (uint64_t)hole >= end) {
+            return;
+        }
+        off_t data = lseek(file, hole, SEEK_DATA); /* -1: none behind it */
+        at = data < 0 ? end : mend_min_u64((uint64_t)data, end);
+        if (!write_poison(file, (uint64_t)hole, at)) {
+            return;
+        }
+    }
+}
+
+static void fill_chunk(mend_sim *sim, const mend_sim_chunk *chunk, uint64_t from, uint64_t to)
+{
+    assert(from <= to);
+    assert(to <= chunk->size_bytes);
+    if (!chunk->plain && !chunk->foreign && to > from) {
+        fill_holes(sim->devices[chunk->device].memory_file,
+                   chunk->file_offset + mend_align_down(from, HOST_PAGE_BYTES),
+                   chunk->file_offset + mend_align_up(to, HOST_PAGE_BYTES));
+    }
+}
+
+static bool is_poison(const mend_sim *sim)
+{
+    return sim->config.content == MEND_SIM_CONTENT_BYTES && sim->config.fresh_is_zero == 0;
+}
+
+void mend_sim_fresh_fill_chunk(mend_sim *sim, const mend_sim_chunk *chunk)
+{
+    if (is_poison(sim)) {
+        fill_chunk(sim, chunk, 0, chunk->size_bytes);
+    }
+}
+
+/* All of the range is mapped. */
+static void fill(mend_sim *sim, uint64_t address, uint64_t size)
+{
+    const uint64_t end = address + size;
+    for (uint64_t at = address; at < end;) {
+        const mend_sim_mapping *mapping = mend_sim_mapping_at(sim, at);
+        assert(mapping != NULL);
+        const uint64_t to = mend_min_u64(end, mapping->address + mapping->size_bytes);
+        fill_chunk(sim, mapping->chunk, at - mapping->address, to - mapping->address);
+        at = to;
+    }
+}
+
+/* Before all of the range is written: only its first and last page keep anything. */
+static void fill_edges(mend_sim *sim, uint64_t address, uint64_t size)
+{
+    if (size > 0) {
+        fill(sim, address, 1);
+        fill(sim, address + (size - 1), 1);
+    }
+}
+
+static void fill_granules(mend_sim *sim, const mend_sim_item *item)
+{
+    for (uint64_t i = 0; i < item->granule_count; i++) {
+        fill(sim, item->address + i * item->stride_bytes, item->granule_bytes);
+    }
+}
+
+void mend_sim_fresh_fill_for(mend_sim *sim, const mend_sim_item *item)
+{
+    if (!is_poison(sim)) {
+        return;
+    }
+    const bool is_written = item->kind == MEND_SIM_ITEM_FILL ||
+                            (item->kind == MEND_SIM_ITEM_COPY && item->host == NULL);
+    const bool is_touched =
+        item->kind == MEND_SIM_ITEM_WRITE_TAG || item->kind == MEND_SIM_ITEM_VERIFY_TAG ||
+        item->kind == MEND_SIM_ITEM_WRITE_WORDS || item->kind == MEND_SIM_ITEM_VERIFY_WORDS;
+    const bool is_dense = item->granule_count <= 1 || item->stride_bytes == item->granule_bytes;
+    if (is_written) {
+        fill_edges(sim, item->address, item->granule_bytes);
+    } else if (is_touched && is_dense) {
+        fill(sim, item->address, item->granule_count * item->granule_bytes);
+    } else if (is_touched) {
+        fill_granules(sim, item);
+    }
+    if (item->source != 0) {
+        fill(sim, item->source, item->granule_bytes);
+    }
+    if (item->kind == MEND_SIM_ITEM_VERIFY_WORDS) {
+        fill(sim, item->mismatches, sizeof(uint64_t));
+    }
+}
