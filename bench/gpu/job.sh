@@ -54,7 +54,7 @@ fi
 
 deadline=$((SECONDS + seconds))
 # A driver without persistence starts the GPU anew for each process, which takes seconds, unless
-# somebody holds its device open.
+# a process holds its device open.
 for device in /dev/nvidia[0-9]*; do
     # shellcheck disable=SC2034
     [[ ! -c $device ]] || exec {held}<"$device" || true

@@ -151,57 +151,6 @@ class SearchNearAGuess(unittest.TestCase):
         self.assertLessEqual(len(tried), 8)
 
 
-class Fit(unittest.TestCase):
-    """bench/torch/fit.py over a program that is made up: sizes up to 40 run, under Mend up to 80;
-    one allocator has no such backend, and one dies."""
-
-    program = """
-import json, os, sys, time
-name = os.environ["MEND_BENCH_ALLOCATOR"]
-for line in sys.stdin:
-    limit, workload, size = json.loads(line)[:3]
-    if name == "async":
-        print("no such backend", file=sys.stderr)
-        status = 1
-    elif name == "expandable":
-        sys.exit("died")
-    else:
-        most = 80 if name == "mend" else 40
-        row = {"knob": "x", "completed": int(size.split("=")[1]) <= most}
-        print("noise\\n" + json.dumps(row))
-        status = 0
-    print(json.dumps({"status": status, "timed_out": False}), flush=True)
-"""
-
-    def test_each_row_is_kept_and_what_fails_stops_alone(self):
-        with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "one.py").write_text(self.program.replace("\\\\", "\\"))
-            rows = Path(folder) / "rows.jsonl"
-            argv, here = sys.argv, fit.HERE
-            sys.argv = ["fit.py", f"--json={rows}", "--workloads=vision"]
-            sys.argv += ["--allocators=native,mend,async,expandable", "--finest=0"]
-            fit.HERE = Path(folder)
-            try:
-                with contextlib.redirect_stdout(io.StringIO()) as out:
-                    status = fit.main()
-            finally:
-                sys.argv, fit.HERE = argv, here
-            rows = [json.loads(line) for line in rows.read_text().splitlines()]
-        self.assertEqual(status, 1)
-        (largest,) = [row["largest"] for row in rows if row["what"] == "largest"]
-        self.assertEqual(largest, {"native": 40, "mend": 80, "async": 0, "expandable": 0})
-        errors = {row["allocator"]: row["error"] for row in rows if "error" in row}
-        self.assertIn("no such backend", errors["async"])
-        self.assertIn("died", errors["expandable"])
-        shared = [row for row in rows if row["what"] == "at a shared size"]
-        sizes = [(row["allocator"], row["size"]) for row in shared]
-        self.assertEqual(sizes, [("native", 36), ("mend", 36)])
-        own = [row for row in rows if row["what"] == "at its largest"]
-        sizes = [(row["allocator"], row["size"]) for row in own]
-        self.assertEqual(sizes, [("native", 40), ("mend", 80)])
-        self.assertIn("vision at its largest (80) under mend", out.getvalue())
-
-
 class Figures(unittest.TestCase):
     def test_percentiles(self):
         values = list(range(1, 101))

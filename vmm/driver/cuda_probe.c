@@ -288,7 +288,7 @@ static mend_status try_host(memory_probe *probe, uint64_t bytes)
     return status == MEND_DRIVER_OK ? pass_bytes(probe, 0, 0, 0xc3) : status;
 }
 
-/* A host that is short of memory now may have some later: whoever asks then is told. */
+/* A host that is short of memory now may have some later: a later request finds out. */
 static mend_status probe_host(memory_probe *probe, mend_device_info *info)
 {
     bool works = false;

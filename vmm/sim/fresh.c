@@ -7,7 +7,11 @@
 
 #include "base/align.h"
 
-enum { HOST_PAGE_BYTES = 4096 };
+/* Of the host: files are mapped by whole ones, of 4 KiB or, on some 64-bit Arm, 64 KiB. */
+static uint64_t host_page_bytes(void)
+{
+    return (uint64_t)sysconf(_SC_PAGESIZE);
+}
 
 static bool write_poison(int file, uint64_t at, uint64_t end)
 {
@@ -43,8 +47,8 @@ static void fill_chunk(mend_sim *sim, const mend_sim_chunk *chunk, uint64_t from
     assert(to <= chunk->size_bytes);
     if (!chunk->plain && !chunk->foreign && to > from) {
         fill_holes(sim->devices[chunk->device].memory_file,
-                   chunk->file_offset + mend_align_down(from, HOST_PAGE_BYTES),
-                   chunk->file_offset + mend_align_up(to, HOST_PAGE_BYTES));
+                   chunk->file_offset + mend_align_down(from, host_page_bytes()),
+                   chunk->file_offset + mend_align_up(to, host_page_bytes()));
     }
 }
 

@@ -1,5 +1,5 @@
 /*
- * Fresh memory: what nothing has written holds poison, so that whoever takes it for zeros is found.
+ * Fresh memory: what nothing has written holds poison, so that work that expects zeros is found.
  * The bytes of chunks lie in a sparse file, in which untouched pages are holes. Work that is about
  * to read a hole, or to write a part of one, fills it first; so memory that nobody touches costs
  * none. The host's own accesses to device addresses fill nothing: a page that they touch first has

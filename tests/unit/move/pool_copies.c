@@ -13,7 +13,7 @@ typedef struct copies_rig {
     void *blocks[BLOCKS]; /* NULL: freed */
 } copies_rig;
 
-/* Partly used chunks, in a world where copies end when somebody waits. */
+/* Partly used chunks, in a world where copies end when the host waits. */
 static bool open_rig(copies_rig *r)
 {
     mend_world *w = &r->w;
@@ -190,4 +190,13 @@ COPIES_TEST(of_several_copies_the_later_are_refused)
     EXPECT_OK(mend_trim(w->pool, 0, NULL));
     EXPECT_TRUE(mend_world_ledger(w).pending_work > 0);
     expect_nothing_left(w);
+}
+
+/* Nothing is to be trimmed, and yet the wait is made: for pinned memory that copies write to. */
+COPIES_TEST(memory_of_the_host_goes_though_no_chunk_does)
+{
+    fail(w, put_to_sleep);
+    EXPECT_TRUE(mend_world_ledger(w).host_allocations > 0);
+    EXPECT_OK(mend_trim_wait(w->pool, UINT64_MAX, NULL));
+    EXPECT_LEDGER(w, host_allocations, 0);
 }
