@@ -4,10 +4,10 @@
     bench/report.py --mend build/release/api/cli/mend [--rows rows.json] TRACE|WORKLOAD...
 
 One table for each figure, a row for each workload and a column for each allocator, with the target
-and whether Mend meets it; then each allocator's geometric mean and worst; or, with --compact, three
-tables of Mend beside PyTorch's two allocators. All on the simulated device; driver time by both
-built-in price lists, `reference` and `per-mapping`. With --rows, runs are kept in that file and not
-made again; --again NAME,... makes those of some allocators again.
+and whether Mend meets it; then each allocator's geometric mean and worst; or, with --compact, one
+table of Mend beside PyTorch's two allocators. All on the simulated device; bench/times.py has the
+tables of driver time. With --rows, runs are kept in that file and not made again; --again NAME,...
+makes those of some allocators again.
 """
 import argparse
 import concurrent.futures
@@ -140,7 +140,7 @@ def target_of(figure, name, policy, streams, runs):
         return (1.020, 1.003 if policy == "mend:quiet" else 1.005)
     if figure == "reserved":
         return (1.04 if streams <= 1 else 1.07, 1.01)
-    if figure in ("time", "mapping_time"):
+    if figure == "time":
         caching = value_of(figure, name, "caching", runs)
         return (0.75, min(0.75, caching) if caching is not None else 0.75)
     if figure == "calls":
@@ -149,12 +149,6 @@ def target_of(figure, name, policy, streams, runs):
 
 
 # ---- figures -------------------------------------------------------------------------------------
-
-def time_of(figure, row):
-    """Microseconds of the driver in a run, by the price list of the figure."""
-    assert (row["costs"], row["compared_costs"]) == ("reference", "per-mapping"), row
-    return row["compared_time_us" if figure.startswith("mapping_") else "driver_time_us"]
-
 
 def value_of(figure, name, policy, runs):
     """A number; None: out of memory, or no such run."""
@@ -166,30 +160,27 @@ def value_of(figure, name, policy, runs):
         return rows["fit"]["fit_factor"]
     if figure == "reserved":
         return unlimited["peak_reserved_bytes"] / unlimited["peak_live_bytes"]
-    if figure in ("time", "mapping_time"):
+    if figure == "time":
         expandable = runs.get((name, "expandable"))
         if expandable is None or policy in WITHOUT_PRICE:
             return None
-        return time_of(figure, unlimited) / time_of(figure, expandable["unlimited"])
+        theirs = expandable["unlimited"]["driver_time_by_list_us"]
+        ours = unlimited["driver_time_by_list_us"]
+        return max(ours[prices] / theirs[prices] for prices in theirs)
     if figure == "calls":
         return sum(unlimited["driver_calls_second_half"][call] for call in MEMORY_CALLS)
-    row = rows["1.02x" if figure == "waits" else "1.05x"]
-    if not row["completed"]:
-        return None
-    return row["host_syncs"] if figure == "waits" else time_of(figure, row) / 1000
+    return rows["1.02x"]["host_syncs"] if rows["1.02x"]["completed"] else None
 
 
 # Figure: heading, how a value is written, what None means, whether means make sense.
 FIGURES = {
     "fit": ("Fit factor", "{:.3f}", "none", True),
     "reserved": ("Peak reserved over peak live, unlimited", "{:.3f}", "-", True),
-    "time": ("Driver time, unlimited, relative to expandable", "{:.2f}", "-", True),
-    "mapping_time": ("The same by the list per-mapping", "{:.2f}", "-", True),
+    "time": ("Driver time, unlimited, relative to expandable, by the least favourable price list",
+             "{:.2f}", "-", True),
     "calls": ("Calls that create, map, unmap, give access, allocate or free: second half, "
               "unlimited", "{:d}", "-", False),
     "waits": ("Host waits at 1.02x", "{:d}", "OOM", False),
-    "time_near_limit": ("Driver milliseconds at 1.05x", "{:.0f}", "OOM", False),
-    "mapping_time_near_limit": ("The same by the list per-mapping", "{:.0f}", "OOM", False),
 }
 
 
@@ -254,31 +245,21 @@ def print_summary(title, names, runs, policies):
 
 COMPACT = ("mend", "caching", "expandable")
 COMPACT_FIGURES = {"fit": "fit factor", "reserved": "reserved / live",
-                   "time": "driver time / expandable's", "mapping_time": "... `per-mapping`",
-                   "calls": "calls in the second half", "waits": "host waits at 1.02x",
-                   "time_near_limit": "driver ms at 1.05x",
-                   "mapping_time_near_limit": "... `per-mapping`"}
+                   "calls": "calls in the second half", "waits": "host waits at 1.02x"}
 # What a target that is not met is called.
-MISSED = {**COMPACT_FIGURES, "mapping_time": "driver time by `per-mapping`"}
+MISSED = {**COMPACT_FIGURES, "time": "driver time"}
 
 
 def compact_cell(figure, name, runs):
     _, form, nothing, _ = FIGURES[figure]
-    values = [value_of(figure, name, policy, runs) for policy in COMPACT
-              if not (figure in ("time", "mapping_time") and policy == "expandable")]
+    values = [value_of(figure, name, policy, runs) for policy in COMPACT]
     return " / ".join(nothing if value is None else form.format(value) for value in values)
 
 
 def missed(name, streams, runs):
     """The figures in which Mend, without copies, does not reach its target."""
-    return [MISSED[figure] for figure in COMPACT_FIGURES
+    return [MISSED[figure] for figure in MISSED
             if "**no**" in verdict(figure, name, streams, runs, ["mend"])[1]]
-
-
-# The tables: a title, and the figures that are its columns.
-COMPACT_TABLES = (("Memory", ("fit", "reserved")),
-                  ("Driver time, with memory without limit", ("time", "mapping_time", "calls")),
-                  ("Near the limit", ("waits", "time_near_limit", "mapping_time_near_limit")))
 
 
 def fits(policy, names, runs):
@@ -292,28 +273,24 @@ def fits(policy, names, runs):
     return cells
 
 
-def compact_rows(figures, names, streams, runs, policies):
-    """One table's columns, by their headings, a value for each workload."""
+def compact_rows(names, streams, runs, policies):
+    """The columns, by their headings, a value for each workload."""
     columns = {"workload": names}
-    for figure in figures:
+    for figure in COMPACT_FIGURES:
         columns[COMPACT_FIGURES[figure]] = [compact_cell(figure, name, runs) for name in names]
         if figure == "fit":
             columns |= {f"`{policy}`": fits(policy, names, runs)
                         for policy in ("mend:quiet", *WITH_SETTINGS) if policy in policies}
-    if figures == COMPACT_TABLES[-1][1]:
-        columns["not met"] = [", ".join(missed(name, streams[name], runs)) for name in names]
+    columns["not met"] = [", ".join(missed(name, streams[name], runs)) for name in names]
     return columns
 
 
 def print_compact(names, streams, runs, policies):
-    for title, figures in COMPACT_TABLES:
-        columns = compact_rows(figures, names, streams, runs, policies)
-        print(f"**{title}**\n")
-        print("|", " | ".join(columns), "|")
-        print("|---" * len(columns) + "|")
-        for cells in zip(*columns.values()):
-            print("|", " | ".join(cells), "|")
-        print()
+    columns = compact_rows(names, streams, runs, policies)
+    print("|", " | ".join(columns), "|")
+    print("|---" * len(columns) + "|")
+    for cells in zip(*columns.values()):
+        print("|", " | ".join(cells), "|")
 
 
 def main():
@@ -325,7 +302,7 @@ def main():
     parser.add_argument("--again", metavar="POLICY,...", help="do not use those of these")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--compact", action="store_true",
-                        help="three tables; each cell: mend / caching / expandable")
+                        help="one table; each cell: mend / caching / expandable")
     parser.add_argument("workloads", nargs="+", metavar="TRACE|WORKLOAD")
     arguments = parser.parse_args()
     policies = [policy for policy in arguments.policies.split(",")

@@ -130,7 +130,7 @@ def rmm_workloads():
 def measure_rmm(program, device, policies):
     capacity = "unlimited" if device == "cuda" else "80GiB"
     keys = ["trace", "policy", "device", "completed", "events", "peak_live_bytes",
-            "peak_reserved_bytes", "driver_time_us", "host_syncs", "alloc_ns", "free_ns"]
+            "peak_reserved_bytes", "host_syncs", "alloc_ns", "free_ns"]
     return [{key: row[key] for key in keys}
             for row in replay_rows(program, device, policies, capacity, rmm_workloads())]
 
@@ -281,10 +281,9 @@ def rmm_table(rows):
         body.append([rmm_name(trace)] + [
             cell((None if row is None else value(row) for row in done), form)
             for value, form in ((host_ms, "{:.1f}"),
-                                (lambda row: row["driver_time_us"] / 1e3, "{:.1f}"),
                                 (lambda row: row["peak_reserved_bytes"] / (1 << 30), "{:.1f}"))])
     return f"Each cell: {' / '.join(names)}.\n\n" + table(
-        ["benchmark", "host ms a run", "driver ms a run", "GiB reserved"], body)
+        ["benchmark", "host ms a run", "GiB reserved"], body)
 
 
 TABLES = {"pair": ("Cached pairs", pair_table), "threads": ("Threads", threads_table),

@@ -4,7 +4,7 @@
     bench/ablate/ablate.py --mend build/ablate/bench/ablate/mend-ablated [--half tune|judge]
         [--only MECHANISM ...] [--together A,B] [--results FILE.jsonl] [--document docs/ablation.md]
 
-Every workload of bench/workloads.txt is replayed at five capacities, under both price lists, once
+Every workload of bench/workloads.txt is replayed at five capacities, under all price lists, once
 with all mechanisms and once without each. The results are kept in FILE.jsonl and used again by the
 same program, so that a run that was stopped goes on. docs/ablation.md explains the columns.
 """
@@ -26,7 +26,7 @@ CAPACITIES = ("unlimited", "80GiB", "1.05x", "1.02x")
 FIT_STEP = 0.002  # of the peak of live bytes: that of `mend replay --capacity fit`
 LIMIT_S = 900
 KEPT = ("completed", "peak_live_bytes", "peak_reserved_bytes", "fit_capacity_bytes", "fit_factor",
-        "host_syncs", "driver_time_us", "compared_time_us", "driver_calls_second_half")
+        "host_syncs", "driver_time_by_list_us", "driver_calls_second_half")
 
 
 class Program:

@@ -25,10 +25,11 @@ class Effect:
                             for _, on, off in pairs for at in range(FIT))
         self.times = {}
         for at in range(FIT):
-            for price in ("driver_time_us", "compared_time_us"):
-                self.times[at, price] = mean_of_logs(
-                    [off[at][price] / on[at][price] for _, on, off in pairs
-                     if on[at]["completed"] and off[at]["completed"] and on[at][price] > 0])
+            both = [(on[at]["driver_time_by_list_us"], off[at]["driver_time_by_list_us"])
+                    for _, on, off in pairs if on[at]["completed"] and off[at]["completed"]]
+            lists = both[0][0] if both else ["none"]
+            self.times[at] = [mean_of_logs([off[prices] / on[prices] for on, off in both
+                                            if on[prices] > 0]) for prices in lists]
         self.reserved = mean_of_logs([off[UNLIMITED]["peak_reserved_bytes"] /
                                       on[UNLIMITED]["peak_reserved_bytes"] for _, on, off in pairs])
         self.calls = sum(later_calls(off[UNLIMITED]) - later_calls(on[UNLIMITED])
@@ -59,9 +60,8 @@ def percent(ratio):
 
 
 def times(effect, at):
-    first, second = (percent(effect.times[at, price])
-                     for price in ("driver_time_us", "compared_time_us"))
-    return first if first == second else f"{first}, {second}"
+    ends = (percent(end(effect.times[at])) for end in (min, max))
+    return ", ".join(dict.fromkeys(ends))
 
 
 def table(known, names, rows):

@@ -104,6 +104,15 @@ void mend_replay_print_json(FILE *out, const mend_replay_row *row)
     print_number_if(json, "compared_time_us", simulated, result->compared_time_us);
     print_number_if(json, "compared_time_second_half_us", simulated,
                     result->compared_time_second_half_us);
+    if (simulated) {
+        mend_json_begin_object(json, "driver_time_by_list_us");
+        for (size_t i = 0; i < MEND_REPLAY_LISTS; i++) {
+            mend_json_number(json, mend_replay_lists[i], result->time_us.us[i], 3);
+        }
+        mend_json_end_object(json);
+    } else {
+        mend_json_null(json, "driver_time_by_list_us");
+    }
     print_calls(json, "driver_calls", &result->calls);
     print_calls(json, "driver_calls_second_half", &result->calls_second_half);
     print_latency(json, "alloc_ns", &result->alloc_ns);

@@ -63,10 +63,6 @@ static mend_result create_sim(mend_replay_rig *rig, const mend_trace *trace)
     config.memory_bytes = memory_bytes + rig->others_bytes;
     config.content = has_content ? MEND_SIM_CONTENT_BYTES : MEND_SIM_CONTENT_NONE;
     config.prices = rig->options->prices;
-    mend_sim_prices compared;
-    if (mend_sim_prices_named(mend_replay_compared_costs(rig->options), &compared) == MEND_OK) {
-        config.compared_prices = &compared;
-    }
     if (!has_content) {
         /* A replay is not about addresses: there are enough for every stream to reserve its own. */
         uint64_t reservations_bytes = 4 * (trace->stream_count + 1) * config.memory_bytes;
@@ -229,19 +225,26 @@ void mend_replay_rig_tick(mend_replay_rig *rig)
     }
 }
 
-/* The cost of all calls so far, by both price lists; 0 on a real device. */
+/* The cost of all calls so far, by the chosen price list and by each; 0 on a real device. */
 typedef struct rig_prices {
     uint64_t time_ns;
-    uint64_t compared_ns;
+    uint64_t by_list_ns[MEND_REPLAY_LISTS];
 } rig_prices;
 
 static rig_prices priced(const mend_replay_rig *rig)
 {
-    mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
+    rig_prices prices = {0};
     if (rig->sim != NULL) {
+        mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
         mend_sim_get_ledger(rig->sim, &ledger);
+        prices.time_ns = ledger.driver_time_ns;
+        for (size_t i = 0; i < MEND_REPLAY_LISTS; i++) {
+            mend_sim_prices list;
+            mend_sim_prices_named(mend_replay_lists[i], &list);
+            prices.by_list_ns[i] = mend_sim_time_by(rig->sim, &list);
+        }
     }
-    return (rig_prices){ledger.driver_time_ns, ledger.compared_time_ns};
+    return prices;
 }
 
 /* Makes `later` wait for the work queued on `earlier`, as a program that passes a block between
@@ -262,7 +265,9 @@ static mend_result order_streams(mend_replay_rig *rig, uint16_t earlier, uint16_
     inner->event_destroy(inner, event);
     rig_prices after = priced(rig);
     atomic_fetch_add(&rig->own_time_ns, after.time_ns - before.time_ns);
-    atomic_fetch_add(&rig->own_compared_ns, after.compared_ns - before.compared_ns);
+    for (size_t i = 0; i < MEND_REPLAY_LISTS; i++) {
+        atomic_fetch_add(&rig->own_by_list_ns[i], after.by_list_ns[i] - before.by_list_ns[i]);
+    }
     return check(status, "cuStreamWaitEvent");
 }
 
@@ -362,8 +367,11 @@ void mend_replay_rig_read(mend_replay_rig *rig, mend_replay_traffic *traffic)
         .host_syncs = counters.host_syncs,
         .creates_refused = call[MEND_CALL_create].failures,
         .time_us = (double)time_ns / 1000,
-        .compared_us = (double)(prices.compared_ns - atomic_load(&rig->own_compared_ns)) / 1000,
     };
+    for (size_t i = 0; i < MEND_REPLAY_LISTS; i++) {
+        uint64_t own_ns = atomic_load(&rig->own_by_list_ns[i]);
+        traffic->by_list.us[i] = (double)(prices.by_list_ns[i] - own_ns) / 1000;
+    }
 }
 
 void mend_replay_rig_read_costs(mend_replay_rig *rig, mend_replay_costs *costs)

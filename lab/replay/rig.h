@@ -32,7 +32,7 @@ typedef struct mend_replay_rig {
     mend_replay_load load;        /* if asked for */
     mend_replay_ballast ballast;  /* if asked for */
     _Atomic uint64_t own_time_ns; /* prices of the rig's own calls */
-    _Atomic uint64_t own_compared_ns;
+    _Atomic uint64_t own_by_list_ns[MEND_REPLAY_LISTS];
 } mend_replay_rig;
 
 /* Driver calls of the policy up to now. */
@@ -41,7 +41,7 @@ typedef struct mend_replay_traffic {
     uint64_t host_syncs;
     uint64_t creates_refused;
     double time_us;
-    double compared_us; /* by the second price list; 0 on a real device */
+    mend_replay_by_list by_list; /* by each built-in price list; 0 on a real device */
 } mend_replay_traffic;
 
 /* `capacity_bytes` 0: unlimited. Fails as the device does; then there is nothing to close. The

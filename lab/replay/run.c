@@ -5,11 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const mend_replay_lists[MEND_REPLAY_LISTS] = {"reference", "per-mapping",
+                                                          "kvcached-light", "kvcached-a100"};
+
+size_t mend_replay_compared_list(const mend_replay_options *options)
+{
+    bool is_chosen =
+        options->costs_name != NULL && strcmp(options->costs_name, mend_replay_lists[1]) == 0;
+    return is_chosen ? 0 : 1;
+}
+
 const char *mend_replay_compared_costs(const mend_replay_options *options)
 {
-    static const char per_mapping[] = "per-mapping";
-    bool is_chosen = options->costs_name != NULL && strcmp(options->costs_name, per_mapping) == 0;
-    return is_chosen ? "reference" : per_mapping;
+    return mend_replay_lists[mend_replay_compared_list(options)];
 }
 
 void mend_replay_result_clear(mend_replay_result *result)

@@ -92,7 +92,14 @@ typedef struct mend_replay_sample {
     uint64_t reserved_bytes;
 } mend_replay_sample;
 
-enum { MEND_REPLAY_PROBLEM_BYTES = 512 };
+enum { MEND_REPLAY_PROBLEM_BYTES = 512, MEND_REPLAY_LISTS = 4 };
+
+/* The built-in price lists. No policy knows a price: one run has the times of all. */
+extern const char *const mend_replay_lists[MEND_REPLAY_LISTS];
+
+typedef struct mend_replay_by_list {
+    double us[MEND_REPLAY_LISTS];
+} mend_replay_by_list;
 
 typedef struct mend_replay_result {
     bool completed;
@@ -113,7 +120,8 @@ typedef struct mend_replay_result {
     uint64_t creates_refused;
     double driver_time_us;
     double driver_time_second_half_us;
-    double compared_time_us; /* the same by mend_replay_compared_costs; simulated device only */
+    mend_replay_by_list time_us; /* the same by each built-in list; simulated device only */
+    double compared_time_us;     /* of these, that of mend_replay_compared_costs */
     double compared_time_second_half_us;
     mend_replay_calls calls;
     mend_replay_calls calls_second_half;
@@ -133,8 +141,9 @@ typedef struct mend_replay_result {
     char problem[MEND_REPLAY_PROBLEM_BYTES];
 } mend_replay_result;
 
-/* The second built-in price list by which driver time is computed: "per-mapping", or "reference" if
- * the options name "per-mapping". */
+/* The built-in price list, of mend_replay_lists, that tables show beside the chosen one:
+ * "per-mapping", or "reference" if the options name "per-mapping". */
+size_t mend_replay_compared_list(const mend_replay_options *options);
 const char *mend_replay_compared_costs(const mend_replay_options *options);
 
 /* Frees what a result owns. */

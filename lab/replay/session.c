@@ -357,9 +357,11 @@ static void take_figures(replay_session *session)
     result->creates_refused = traffic.creates_refused;
     result->driver_time_us = traffic.time_us;
     result->driver_time_second_half_us = traffic.time_us - session->traffic_at_half.time_us;
-    result->compared_time_us = traffic.compared_us;
+    size_t compared = mend_replay_compared_list(session->options);
+    result->time_us = traffic.by_list;
+    result->compared_time_us = traffic.by_list.us[compared];
     result->compared_time_second_half_us =
-        traffic.compared_us - session->traffic_at_half.compared_us;
+        result->compared_time_us - session->traffic_at_half.by_list.us[compared];
     result->calls = traffic.calls;
     result->calls_second_half = traffic.calls;
     subtract_calls(&result->calls_second_half, &session->traffic_at_half.calls);

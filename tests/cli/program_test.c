@@ -209,16 +209,19 @@ static void expect_costs(const char *option, const char *parts)
     expect_run_on(TRACE_HEAD "0,0,allocate,1,31457280,0\n", 0, arguments, parts, "");
 }
 
-MEND_TEST(program, driver_time_is_given_by_two_lists)
+MEND_TEST(program, driver_time_is_given_by_every_list)
 {
     static const char by_default[] =
         "'costs': 'reference',...'compared_costs': 'per-mapping',...'driver_time_us': 192.000,..."
-        "'compared_time_us': 238.000,...'compared_time_second_half_us': 238.000,";
+        "'compared_time_us': 238.000,...'compared_time_second_half_us': 238.000,..."
+        "'kvcached-light': 77.900,...'kvcached-a100': 489.900";
     expect_costs("expandable", by_default);
     expect_costs("expandable --costs reference", by_default);
     expect_costs("expandable --costs per-mapping",
                  "'costs': 'per-mapping',...'compared_costs': 'reference',..."
                  "'driver_time_us': 238.000,...'compared_time_us': 192.000,");
+    expect_costs("expandable --costs kvcached-light",
+                 "'driver_time_us': 77.900,...'reference': 192.000");
     expect_run(0, "replay %", "price lists reference (with the second half) and per-mapping", "");
     fixture_file costs = fixture_write_text(".txt", "plain_alloc 2000 0 0\n");
     char option[300];

@@ -90,6 +90,20 @@ FAKE_TEST(what_is_refused_is_dropped_with_a_log_line)
     EXPECT_FALSE(info.share_file_descriptor); /* one pool has pages of one size */
 }
 
+/* As on WSL: the driver claims RDMA, creates memory for it, and lets nobody access it. */
+FAKE_TEST(what_cannot_be_accessed_is_dropped)
+{
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = "set_access";
+    fault.status = 999;
+    fault.after_calls = 4; /* aliases, a file descriptor, a fabric handle */
+    ASSERT_RESULT(MEND_OK, mend_sim_fail(fake->sim, &fault));
+    EXPECT_OK(probe());
+    EXPECT_TRUE(info.virtual_memory && info.share_file_descriptor && info.share_fabric);
+    EXPECT_FALSE(info.rdma);
+    expect_nothing_left();
+}
+
 FAKE_TEST(a_device_says_which_others_reach_its_memory)
 {
     fake->switches.more_devices = 3;
@@ -108,13 +122,14 @@ FAKE_TEST(a_device_says_whether_its_memory_is_the_hosts)
     EXPECT_TRUE(info.integrated);
 }
 
-/* The last call of this kind that a probe makes fails: it is about memory of the host. */
+/* The last call of this kind that a probe makes fails: it is about memory of the host. Pages are
+ * mapped before for the plain try, its alias, the two ways to share and RDMA: five in all. */
 static mend_result fail_on_host(const char *call, mend_status status)
 {
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
     fault.call = call;
     fault.status = status;
-    fault.after_calls = strcmp(call, "reserve") == 0 ? 1 : strcmp(call, "fill") == 0 ? 515 : 2;
+    fault.after_calls = strcmp(call, "reserve") == 0 ? 1 : strcmp(call, "fill") == 0 ? 515 : 5;
     return mend_sim_fail(fake->sim, &fault);
 }
 

@@ -228,7 +228,8 @@ static mend_status try_at_once(memory_probe *probe)
     return status == MEND_DRIVER_OK ? read_granules(probe, 1) : status;
 }
 
-/* Creates a page with special properties; exports it as `share_type`, if that is not NONE. */
+/* Creates a page with special properties and accesses it, which some drivers refuse only then (RDMA
+ * on WSL, pytorch#192330); exports it as `share_type`, if that is not NONE. */
 static mend_status try_properties(memory_probe *probe, const mend_chunk_properties *properties,
                                   int share_type)
 {
@@ -242,6 +243,9 @@ static mend_status try_properties(memory_probe *probe, const mend_chunk_properti
     }
     if (status == MEND_DRIVER_OK) {
         status = driver->create(driver, probe->page_bytes, properties, &probe->chunk);
+    }
+    if (status == MEND_DRIVER_OK) {
+        status = map_page(probe, 0);
     }
     if (status == MEND_DRIVER_OK && share_type != MEND_SHARE_NONE) {
         union {
@@ -267,6 +271,7 @@ static mend_status probe_properties(memory_probe *probe, const char *what, int s
     }
     mend_status status =
         conclude(probe, what, try_properties(probe, &properties, share_type), works);
+    unmap_pages(probe);
     release_chunk(probe);
     return status;
 }

@@ -261,8 +261,10 @@ static const char *advice_in_words(const mend_heap *heap, const mend_request *re
     }
     if (heap->shortage.refused_bytes > 0) {
         return heap->shortage.device_free_bytes < heap->shortage.refused_bytes
-                   ? "Others hold memory of the GPU: stop them, or free memory here."
-                   : "The driver refuses memory that it counts as free: free memory, or try again.";
+                   ? "Others hold memory of the GPU, or a limit of this process does (MPS): stop "
+                     "them, or free memory here."
+                   : "The driver refuses memory that it counts as free: free memory, try again, or "
+                     "raise the limit of this process (MPS).";
     }
     if (request->size_bytes > heap->config.limit_bytes) {
         return "The request is above the limit, and the GPU has no memory left to raise it.";

@@ -40,12 +40,42 @@ static void fill_per_mapping(mend_sim_prices *prices)
     prices->unmap = (mend_sim_price){.call_ns = 3000, .mapping_ns = 22000};
 }
 
+/* What kvcached's bench_vmm measured for 2 MiB (docs/formats/costs.md): on a GPU where calls were
+ * cheap, and on an A100. A plain allocation is the sum of create, map and set_access. */
+static void fill_kvcached_light(mend_sim_prices *prices)
+{
+    mend_sim_reference_prices(prices);
+    prices->reserve = (mend_sim_price){.call_ns = 9000};
+    prices->create = (mend_sim_price){.call_ns = 7600};
+    prices->release = (mend_sim_price){.call_ns = 7600};
+    prices->map = (mend_sim_price){.call_ns = 1050};
+    prices->unmap = (mend_sim_price){.mapping_ns = 11500};
+    prices->set_access = (mend_sim_price){.mapping_ns = 20800};
+    prices->plain_alloc = (mend_sim_price){.call_ns = 30000};
+}
+
+static void fill_kvcached_a100(mend_sim_prices *prices)
+{
+    mend_sim_reference_prices(prices);
+    prices->reserve = (mend_sim_price){.call_ns = 19000};
+    prices->create = (mend_sim_price){.call_ns = 193000};
+    prices->release = (mend_sim_price){.call_ns = 23000};
+    prices->map = (mend_sim_price){.call_ns = 1450};
+    prices->unmap = (mend_sim_price){.mapping_ns = 25600};
+    prices->set_access = (mend_sim_price){.mapping_ns = 36000};
+    prices->plain_alloc = (mend_sim_price){.call_ns = 230000};
+    prices->plain_free = (mend_sim_price){.call_ns = 150000};
+}
+
 mend_result mend_sim_prices_named(const char *name, mend_sim_prices *prices)
 {
     static const struct {
         const char *name;
         void (*fill)(mend_sim_prices *prices);
-    } lists[] = {{"reference", mend_sim_reference_prices}, {"per-mapping", fill_per_mapping}};
+    } lists[] = {{"reference", mend_sim_reference_prices},
+                 {"per-mapping", fill_per_mapping},
+                 {"kvcached-light", fill_kvcached_light},
+                 {"kvcached-a100", fill_kvcached_a100}};
     for (size_t i = 0; i < sizeof(lists) / sizeof(*lists) && name != NULL && prices != NULL; i++) {
         if (strcmp(lists[i].name, name) == 0) {
             lists[i].fill(prices);
@@ -66,15 +96,11 @@ static void fill_by_call(mend_sim_price by_call[MEND_SIM_PRICE_ROWS], const mend
     by_call[MEND_CALL_event_synchronize] = prices->synchronize;
 }
 
-void mend_sim_prices_apply(mend_sim *sim, const mend_sim_prices *prices,
-                           const mend_sim_prices *compared)
+void mend_sim_prices_apply(mend_sim *sim, const mend_sim_prices *prices)
 {
     mend_sim_prices reference;
     mend_sim_reference_prices(&reference);
     fill_by_call(sim->price, prices != NULL ? prices : &reference);
-    if (compared != NULL) {
-        fill_by_call(sim->compared_price, compared);
-    }
 }
 
 typedef unsigned __int128 wide;
@@ -87,11 +113,11 @@ static uint64_t sum_to_the_end(uint64_t time_ns, wide more_ns)
     return sum < UINT64_MAX ? (uint64_t)sum : UINT64_MAX;
 }
 
-/* The cost of the current call by a price list. */
-static wide cost_of(const mend_sim *sim, const mend_sim_price *price)
+/* By a price list. */
+static wide cost_of(const uint64_t work[3], const mend_sim_price *price)
 {
-    return (wide)sim->bill_bytes * price->mib_ns / MEND_MIB + price->call_ns +
-           (wide)sim->bill_mappings * price->mapping_ns;
+    return (wide)work[0] * price->call_ns + (wide)work[1] * price->mapping_ns +
+           (wide)work[2] * price->mib_ns / MEND_MIB;
 }
 
 void mend_sim_charge(mend_sim *sim, bool did_its_work)
@@ -100,15 +126,30 @@ void mend_sim_charge(mend_sim *sim, bool did_its_work)
     assert(sim->bill_row < MEND_SIM_PRICE_ROWS);
     mend_sim_ledger *ledger = &sim->ledger;
     wide cost = sim->bill_scrub_ns;
-    wide compared = 0;
     if (did_its_work) {
-        cost += cost_of(sim, &sim->price[sim->bill_row]);
-        compared = cost_of(sim, &sim->compared_price[sim->bill_row]);
+        uint64_t work[3] = {1, sim->bill_mappings, sim->bill_bytes};
+        cost += cost_of(work, &sim->price[sim->bill_row]);
+        for (size_t i = 0; i < 3; i++) {
+            uint64_t *sum = &sim->charged[sim->bill_row][i];
+            *sum = sum_to_the_end(*sum, work[i]);
+        }
     }
     ledger->scrub_wait_ns += sim->bill_scrub_ns;
     ledger->driver_time_ns = sum_to_the_end(ledger->driver_time_ns, cost);
-    ledger->compared_time_ns = sum_to_the_end(ledger->compared_time_ns, compared);
     if (sim->config.prices_advance_clock && cost != 0) {
         mend_sim_run_until(sim, sum_to_the_end(sim->now_ns, cost));
     }
+}
+
+uint64_t mend_sim_time_by(mend_sim *sim, const mend_sim_prices *prices)
+{
+    mend_sim_price by_call[MEND_SIM_PRICE_ROWS] = {{0}};
+    uint64_t time_ns = 0;
+    fill_by_call(by_call, prices);
+    mend_mutex_lock(&sim->mutex);
+    for (size_t row = 0; row < MEND_SIM_PRICE_ROWS; row++) {
+        time_ns = sum_to_the_end(time_ns, cost_of(sim->charged[row], &by_call[row]));
+    }
+    mend_mutex_unlock(&sim->mutex);
+    return time_ns;
 }

@@ -110,8 +110,7 @@ mend_result mend_sim_create(const mend_sim_config *config, mend_sim **sim)
     }
     made->config = filled;
     made->config.prices = NULL;
-    made->config.compared_prices = NULL;
-    mend_sim_prices_apply(made, filled.prices, filled.compared_prices);
+    mend_sim_prices_apply(made, filled.prices);
     init_state(made);
     if (mend_sim_content_open(made) != MEND_DRIVER_OK ||
         mend_sim_space_init(made) != MEND_DRIVER_OK) {

@@ -204,9 +204,9 @@ enum { MEND_CALL_scrub = MEND_DRIVER_CALL_COUNT, MEND_CALL_host_copy, MEND_SIM_P
 struct mend_sim {
     mend_driver table;
     mend_mutex mutex;
-    mend_sim_config config;                             /* with defaults filled in */
-    mend_sim_price price[MEND_SIM_PRICE_ROWS];          /* by call, and two that are no calls */
-    mend_sim_price compared_price[MEND_SIM_PRICE_ROWS]; /* the same for the second list */
+    mend_sim_config config;                    /* with defaults filled in */
+    mend_sim_price price[MEND_SIM_PRICE_ROWS]; /* by call, and two that are no calls */
+    uint64_t charged[MEND_SIM_PRICE_ROWS][3];  /* by them: calls, mappings and bytes */
 
     mend_sim_device devices[MEND_SIM_MOST_DEVICES];
     uint64_t space_base; /* first address of the device */
@@ -481,9 +481,8 @@ mend_status mend_sim_judge(mend_sim *sim, const mend_sim_item *item);
 
 /* ---- prices.c -------------------------------------------------------------------------------- */
 
-/* NULL: the reference list, and no second list. */
-void mend_sim_prices_apply(mend_sim *sim, const mend_sim_prices *prices,
-                           const mend_sim_prices *compared);
+/* NULL: the reference list. */
+void mend_sim_prices_apply(mend_sim *sim, const mend_sim_prices *prices);
 
 /* Adds the price of the current call to ledger and clock; of a failed call only its wait. */
 void mend_sim_charge(mend_sim *sim, bool did_its_work);

@@ -182,15 +182,19 @@ static mend_result refused(mend_heap *heap, mend_driver_call call, mend_status s
 static mend_result take_host(mend_heap *heap, uint64_t size_bytes, void **pointer)
 {
     mend_status status = heap->driver->host_alloc(heap->driver, size_bytes, pointer);
-    if (status != MEND_DRIVER_OUT_OF_MEMORY) {
+    bool is_unsupported = status == MEND_DRIVER_NOT_SUPPORTED;
+    if (status != MEND_DRIVER_OUT_OF_MEMORY && !is_unsupported) {
         return refused(heap, MEND_CALL_host_alloc, status);
     }
     heap->counters.driver_failures++;
-    return mend_driver_failure(MEND_ERROR_OUT_OF_HOST_MEMORY,
-                               mend_driver_call_name(MEND_CALL_host_alloc), status,
-                               heap->driver->status_name(heap->driver, status),
-                               "the host has no %llu bytes of pinned memory to keep what sleeps",
-                               (unsigned long long)size_bytes);
+    return mend_driver_failure(
+        is_unsupported ? MEND_ERROR_NOT_SUPPORTED : MEND_ERROR_OUT_OF_HOST_MEMORY,
+        mend_driver_call_name(MEND_CALL_host_alloc), status,
+        heap->driver->status_name(heap->driver, status),
+        is_unsupported ? "the driver gives no pinned memory, as may be under confidential "
+                         "computing: what sleeps cannot keep its contents (%llu bytes)"
+                       : "the host has no %llu bytes of pinned memory to keep what sleeps",
+        (unsigned long long)size_bytes);
 }
 
 mend_result mend_keeper_begin(mend_keeper *keeper, mend_heap *heap, bool has_files,

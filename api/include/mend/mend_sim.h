@@ -74,9 +74,9 @@ typedef struct mend_sim_prices {
 /* The fixed list "reference" (docs/formats/costs.md): figures of public measurements. */
 MEND_API void mend_sim_reference_prices(mend_sim_prices *prices);
 
-/* A built-in list by its name: "reference", or "per-mapping", in which set_access and unmap cost
- * time for each mapping (docs/formats/costs.md). Any thread, no driver call. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT: NULL, or no such list; *prices is untouched. */
+/* A built-in list by its name: "reference", "per-mapping", "kvcached-light" or "kvcached-a100"
+ * (docs/formats/costs.md). Any thread, no driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT: NULL,
+ * or no such list; *prices is untouched. */
 MEND_API mend_result mend_sim_prices_named(const char *name, mend_sim_prices *prices);
 
 /* Whether the memory has bytes. */
@@ -114,15 +114,13 @@ typedef struct mend_sim_config {
     void *violation_context;                 /* passed to on_violation */
     int identity_in_capture; /* 1: a thread in a capture mode that allows unsafe calls may ask for
                               * the identity of a captured stream; 0: no thread may */
-    const mend_sim_prices *compared_prices; /* copied; NULL: none. A second list, by which the
-                                             * ledger prices the same calls */
-    int peer_group;         /* devices reach each other's memory in groups of this many, by number;
-                             * 0: all do; 1: none does */
-    int is_integrated;      /* 1: the devices use the host's memory */
-    int has_rdma;           /* 1: chunks can be created for RDMA */
-    mend_sim_fabric fabric; /* whether memory can be shared by fabric handles */
-    uint64_t queue_entries; /* operations that a stream's queue holds: a call that queues one more
-                             * waits until the oldest is done. 0: no limit */
+    int peer_group;          /* devices reach each other's memory in groups of this many, by number;
+                              * 0: all do; 1: none does */
+    int is_integrated;       /* 1: the devices use the host's memory */
+    int has_rdma;            /* 1: chunks can be created for RDMA */
+    mend_sim_fabric fabric;  /* whether memory can be shared by fabric handles */
+    uint64_t queue_entries;  /* operations that a stream's queue holds: a call that queues one more
+                              * waits until the oldest is done. 0: no limit */
     int has_no_virtual_memory; /* 1: chunks cannot be created, as where a container or an old driver
                                 * refuses them: only plain allocations work */
     int has_no_host_chunks;    /* 1: chunks cannot be created on the host, as before CUDA 12.2 */
@@ -136,8 +134,8 @@ typedef struct mend_sim_config {
 } mend_sim_config;
 #define MEND_SIM_CONFIG_INIT                                                                       \
     {                                                                                              \
-        sizeof(mend_sim_config), 0, 0, 0, MEND_SIM_CONTENT_NONE, 0, 0, NULL, NULL, NULL, 0, NULL,  \
-            0, 0, 0, MEND_SIM_FABRIC_NONE, 0, 0, 0, 0, 0, 0                                        \
+        sizeof(mend_sim_config), 0, 0, 0, MEND_SIM_CONTENT_NONE, 0, 0, NULL, NULL, NULL, 0, 0, 0,  \
+            0, MEND_SIM_FABRIC_NONE, 0, 0, 0, 0, 0, 0                                              \
     }
 
 /* Creates a device, which the caller owns until mend_sim_destroy. MEND_OK;
@@ -384,7 +382,6 @@ typedef struct mend_sim_ledger {
     uint64_t captured_records; /* events recorded on captured streams: legal, but an allocator
                                 * should not do it, because a stream that waits for one joins the
                                 * capture */
-    uint64_t compared_time_ns; /* sum of the prices of all calls by compared_prices */
     uint64_t rdma_chunks;      /* of chunks: created for RDMA */
     uint64_t scrub_wait_ns;    /* of driver_time_ns: waits of creations for clean memory */
     uint64_t queue_waits;      /* calls that waited for space in a stream's queue */
@@ -397,11 +394,14 @@ typedef struct mend_sim_ledger {
 #define MEND_SIM_LEDGER_INIT                                                                       \
     {                                                                                              \
         sizeof(mend_sim_ledger), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-            0, 0, 0, 0, 0, 0, 0, 0                                                                 \
+            0, 0, 0, 0, 0, 0, 0                                                                    \
     }
 
 /* Fills *ledger with one consistent snapshot. MEND_OK; MEND_ERROR_INVALID_ARGUMENT. */
 MEND_API mend_result mend_sim_get_ledger(mend_sim *sim, mend_sim_ledger *ledger);
+
+/* What the calls of driver_time_ns cost by another list, without waits for clean memory. */
+MEND_API uint64_t mend_sim_time_by(mend_sim *sim, const mend_sim_prices *prices);
 
 /* The explanation of the first violation, "" if there is none; valid as long as the device. */
 MEND_API const char *mend_sim_first_violation(mend_sim *sim);

@@ -109,7 +109,7 @@ typedef struct mend_sleep_report {
  * stream of their own; what is written to a file is written while the next part is copied.
  *
  * MEND_OK, also if no block is to sleep; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NOT_SUPPORTED (no
- * virtual memory); MEND_ERROR_ASLEEP (all blocks that are to sleep are asleep already);
+ * virtual memory, or no pinned memory); MEND_ERROR_ASLEEP (all that is to sleep is asleep already);
  * MEND_ERROR_CAPTURING (a stream is being captured); MEND_ERROR_PINNED (a block that is to sleep is
  * in a chunk with a pin or an export); MEND_ERROR_OUT_OF_HOST_MEMORY (no memory for the contents);
  * MEND_ERROR_SYSTEM (the file could not be made or written); MEND_ERROR_DRIVER;

@@ -145,7 +145,9 @@ KIT_CASE(pool_report, would_fit_what_the_gpu_still_uses, scene, s, open_scene(s,
 REPORT_TEST(pool_report, tells_what_the_driver_or_the_program_has_to_give, 0)
 {
     kit_fail(&s->w, "create", 0, UINT64_MAX, 0);
-    expect_refused(s, 3 * MEND_MIB, "The driver refuses memory that it counts as free");
+    expect_refused(s, 3 * MEND_MIB,
+                   "The driver refuses memory that it counts as free: free memory, try again, or "
+                   "raise the limit of this process (MPS).");
     EXPECT_U64_EQ(0, s->shortfall.holder_address); /* there is none */
     mend_sim_clear_faults(s->w.sim);
     void *live = take(s, 5 * MEND_MIB);

@@ -91,6 +91,14 @@ SLEEP_TEST(pool_sleep_refused, pinned_memory_is_named_or_skipped)
     EXPECT_OK(mend_unpin(w->pool, r->blocks[0], 512));
 }
 
+/* As may be under confidential computing. */
+SLEEP_TEST(pool_sleep_refused, a_driver_without_pinned_memory_is_named)
+{
+    kit_fail(w, "host_alloc", 0, UINT64_MAX, MEND_DRIVER_NOT_SUPPORTED);
+    EXPECT_REFUSAL(NOT_SUPPORTED, "gives no pinned memory", mend_sleep(w->pool, NULL, NULL));
+    expect_awake(r);
+}
+
 KIT_SETTING(make_shareable, w->pool_config.shareable = 1);
 
 KIT_TEST_IN(pool_sleep_refused, exported_memory_is_named_until_it_is_freed,
