@@ -103,6 +103,7 @@ static mend_replay_cause cause_of(mend_driver_call call)
         return MEND_CAUSE_addresses;
     case MEND_CALL_event_create:
     case MEND_CALL_event_record:
+    case MEND_CALL_context_record:
     case MEND_CALL_event_query:
     case MEND_CALL_event_destroy:
     case MEND_CALL_stream_wait:

@@ -357,7 +357,8 @@ void mend_replay_rig_read(mend_replay_rig *rig, mend_replay_traffic *traffic)
                 .malloc_calls =
                     call[MEND_CALL_plain_alloc].calls + call[MEND_CALL_async_alloc].calls,
                 .free_calls = call[MEND_CALL_plain_free].calls + call[MEND_CALL_async_free].calls,
-                .event_record_calls = call[MEND_CALL_event_record].calls,
+                .event_record_calls =
+                    call[MEND_CALL_event_record].calls + call[MEND_CALL_context_record].calls,
                 .event_query_calls = call[MEND_CALL_event_query].calls,
                 .stream_wait_calls = call[MEND_CALL_stream_wait].calls,
                 .synchronize_calls = call[MEND_CALL_context_synchronize].calls +

@@ -103,6 +103,24 @@ CONTRACT_TEST(contract_capture_observed, two_captures_do_not_merge)
     PASS(event_destroy, event);
 }
 
+/* As a wait for the context, even if nothing forbids unsafe calls. */
+CONTRACT_TEST(contract_capture, an_event_of_the_context_spoils_a_capture)
+{
+    mend_event event = contract_event(c);
+    mend_status before = c->driver->context_record(c->driver, event);
+    if (before != MEND_DRIVER_NOT_SUPPORTED) {
+        EXPECT_OK(before);
+        program_begin_capture(c, c->stream, MEND_CAPTURE_MODE_RELAXED);
+        EXPECT_REFUSED(c, MEND_DRIVER_CAPTURE_UNSUPPORTED,
+                       c->driver->context_record(c->driver, event));
+        EXPECT_INT_EQ(MEND_CAPTURE_INVALIDATED, info_of(c, c->stream).capture);
+        program_end_spoilt_capture(c, c->stream);
+        EXPECT_OK(c->driver->context_record(c->driver, event));
+        EXPECT_OK(c->driver->event_synchronize(c->driver, event));
+    }
+    EXPECT_OK(c->driver->event_destroy(c->driver, event));
+}
+
 CONTRACT_TEST(contract_capture, plain_memory_is_not_made_beside_a_global_one)
 {
     uint64_t address = 0;

@@ -92,6 +92,63 @@ CONTRACT_TEST(contract_stream, the_context_waits_for_all_its_streams)
     PASS(stream_destroy, other);
 }
 
+/* Since CUDA 12.5. */
+static bool has_context_events(contract *c)
+{
+    mend_event event = contract_event(c);
+    mend_status status = c->driver->context_record(c->driver, event);
+    EXPECT_TRUE(status == MEND_DRIVER_OK || status == MEND_DRIVER_NOT_SUPPORTED);
+    EXPECT_OK(c->driver->event_destroy(c->driver, event));
+    return status == MEND_DRIVER_OK;
+}
+
+CONTRACT_TEST(contract_stream, an_event_of_the_context_covers_all_its_streams)
+{
+    mend_event event = contract_event(c);
+    mend_stream other = contract_stream(c);
+    if (has_context_events(c)) {
+        contract_spin(c, c->stream, CONTRACT_LONG_NS / 4);
+        contract_spin(c, other, CONTRACT_LONG_NS / 8);
+        EXPECT_OK(c->driver->context_record(c->driver, event));
+        EXPECT_STATUS(MEND_DRIVER_NOT_READY, c->driver->event_query(c->driver, event));
+        EXPECT_OK(c->driver->event_synchronize(c->driver, event));
+        EXPECT_OK(c->driver->event_query(c->driver, event));
+        EXPECT_OK(c->driver->stream_query(c->driver, c->stream));
+        EXPECT_OK(c->driver->stream_query(c->driver, other));
+    }
+    EXPECT_OK(c->driver->stream_destroy(c->driver, other));
+    EXPECT_OK(c->driver->event_destroy(c->driver, event));
+}
+
+CONTRACT_TEST(contract_stream, an_event_of_the_context_covers_no_later_work)
+{
+    mend_event event = contract_event(c);
+    if (has_context_events(c)) {
+        EXPECT_OK(c->driver->context_record(c->driver, event));
+        contract_spin(c, c->stream, CONTRACT_LONG_NS);
+        EXPECT_OK(c->driver->event_synchronize(c->driver, event));
+        EXPECT_STATUS(MEND_DRIVER_NOT_READY, c->driver->stream_query(c->driver, c->stream));
+        EXPECT_OK(c->driver->stream_synchronize(c->driver, c->stream));
+    }
+    EXPECT_OK(c->driver->event_destroy(c->driver, event));
+}
+
+CONTRACT_TEST(contract_stream, a_stream_waits_for_an_event_of_the_context)
+{
+    mend_event event = contract_event(c);
+    mend_stream other = contract_stream(c);
+    if (has_context_events(c)) {
+        contract_spin(c, other, CONTRACT_LONG_NS / 4);
+        EXPECT_OK(c->driver->context_record(c->driver, event));
+        EXPECT_OK(c->driver->stream_wait(c->driver, c->stream, event));
+        EXPECT_STATUS(MEND_DRIVER_NOT_READY, c->driver->stream_query(c->driver, c->stream));
+        EXPECT_OK(c->driver->stream_synchronize(c->driver, c->stream));
+        EXPECT_OK(c->driver->stream_query(c->driver, other));
+    }
+    EXPECT_OK(c->driver->stream_destroy(c->driver, other));
+    EXPECT_OK(c->driver->event_destroy(c->driver, event));
+}
+
 /* Documents say that cuMemFree may wait: a driver that frees later need not. */
 CONTRACT_TEST(contract_stream_observed, freeing_plain_memory_waits_for_the_device)
 {

@@ -187,6 +187,7 @@ class Sleep(SimulatedTest):
         self.assertTrue(all(_sleep.is_asleep(block) for block in blocks))
         for block in other:
             self.free(block)
+        self.device.fail("context_record", count=9, status=801)  # not supported: the host waits
         self.device.fail("context_synchronize", count=9)
         with self.assertRaises(mend.OutOfMemoryError) as caught:
             mend.wake()

@@ -111,6 +111,7 @@ static bool open_device(trial *t)
     trial_open_host(t, &sim_config);
     sim_config.fabric = (mend_sim_fabric)config->fabric;
     sim_config.has_no_virtual_memory = config->plain != 0;
+    sim_config.has_no_context_events = config->no_context_fences == 1;
     sim_config.on_violation = note_violation;
     sim_config.violation_context = t;
     mend_result result = mend_sim_create(&sim_config, &t->sim);
@@ -144,6 +145,7 @@ static bool open_pools(trial *t)
     pool_config.host_bytes = trial_host_bytes(t);
     pool_config.soft_limit_bytes = t->device_bytes * config->soft_limit_percent / 100;
     pool_config.allow_stream_waits = config->no_stream_waits ? -1 : 0;
+    pool_config.allow_context_fences = config->no_context_fences == 2 ? -1 : 0;
     pool_config.streams_may_vanish = config->vanish != 0;
     pool_config.knows_all_streams = config->knows_all != 0;
     pool_config.shareable = config->fabric != 0 ? MEND_SHAREABLE_FABRIC : config->plain == 0;
@@ -157,6 +159,7 @@ static bool open_pools(trial *t)
         .chunk_bytes = t->page_bytes * config->chunk_pages,
         .small_chunk_bytes = t->page_bytes * config->small_chunk_pages,
         .small_request_bytes = (uint64_t)config->small_request_granules * 512,
+        .unfenced_bytes = t->page_bytes * config->unfenced_pages,
         .low_pressure_percent = config->low_pressure_percent,
     };
     int wanted = config->peer_pool ? 2 : 1;

@@ -47,6 +47,8 @@ static void draw_config(trial_random *r, trial_config *config)
     config->tightness = PICK(&more, 0, 0, 1, 2, 3, 4, 5);
     config->soft_limit_percent = PICK(&more, 0, 0, 0, 5, 30, 60, 90);
     config->idle_ns = PICK(&more, 0, 1, 100, 10000);
+    config->unfenced_pages = PICK(&more, 0, 1, 1, 4);
+    config->no_context_fences = PICK(&more, 0, 0, 0, 1, 2);
     if (config->streams + config->legacy == 0 && !config->thread_streams) {
         config->streams = 1;
     }

@@ -265,6 +265,25 @@ HOLDS(sim_regressions, no_chunk_is_made_again_while_the_device_lacks_memory,
 HOLDS(sim_regressions, no_chunk_becomes_pages_while_the_device_lacks_memory, "keep_free_percent 10",
       "ALLOC slot 5 size 130 / RANGE_CREATE / FREE slot 5 / FOREIGN amount 236 / COMMIT")
 
+HOLDS(sim_regressions, a_sleep_whose_failure_is_worked_around_keeps_its_own_answer, "",
+      "GROUP_CREATE slot 7 / ALLOC_IN amount 208 / FAULT size 17 alignment 5 amount 3 / SLEEP")
+
+/* The host waited for the context, for a request above the limit. */
+HOLDS(sim_regressions, no_wait_for_what_cannot_be_served,
+      "threads 3, thread_streams 1, unfenced_pages 1, no_context_fences 1",
+      "ADD_CALLBACK / ALLOC size 130 / SET_LIMIT size 1 / FREE / ALLOC stream 2 size 136 / ALLOC "
+      "slot 1 size 165")
+
+/* The room to be had at once was behind a wait for the context. */
+HOLDS(sim_regressions, room_behind_a_wait_that_is_owed_is_not_there_at_once,
+      "unfenced_pages 1, no_context_fences 1",
+      "ALLOC slot 15 size 146 / FREE slot 15 amount 5 / ROOM")
+
+/* A look went on in a run whose memory had been taken since. */
+HOLDS(sim_regressions, a_look_into_a_run_ends_when_it_changes, "file_percent 73",
+      "ALLOC / ROOM slot 1 / ALLOC slot 1 size 226 / GROUP_CREATE slot 32 / ALLOC_IN slot 2 size "
+      "29 amount 80 / TRIM")
+
 HOLDS(sim_plain, what_needs_virtual_memory_is_refused_by_name,
       "plain 1, page_kib 64, device_pages 256, streams 2",
       "ALLOC amount 1 / SLEEP / RANGE_CREATE / EXPORT / VERIFY")

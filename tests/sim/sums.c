@@ -32,6 +32,7 @@ trial_seen trial_look_at_driver(const trial *t, const mend_driver_counters *now)
                        .copies = NEW(copy),
                        .copied_bytes = BYTES(copy),
                        .stream_waits = NEW(stream_wait),
+                       .context_fences = NEW(context_record),
                        .least_host_waits = NEW(event_synchronize),
                        .most_host_waits = NEW(event_synchronize) + NEW(context_synchronize),
                        .least_failures = REFUSED(create) + REFUSED(unmap) + REFUSED(release)};
@@ -93,6 +94,7 @@ void trial_judge_sums(trial *t)
     judge_sum(t, "chunks_released", seen->is_sure ? seen->released : 0, SUM(chunks_released),
               seen->released);
     judge_sum(t, "stream_waits", seen->stream_waits, SUM(stream_waits), seen->stream_waits);
+    judge_sum(t, "context_fences", seen->context_fences, SUM(context_fences), seen->context_fences);
     judge_sum(t, "host_waits", host_waits, SUM(host_waits), seen->most_host_waits);
     judge_sum(t, "driver_failures", seen->least_failures, SUM(driver_failures),
               trial_is_rationed(t) ? UINT32_MAX : seen->failures);

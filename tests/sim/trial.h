@@ -55,6 +55,7 @@ typedef struct trial_seen {
     uint64_t copies;
     uint64_t copied_bytes;
     uint64_t stream_waits;
+    uint64_t context_fences;
     uint64_t least_host_waits;
     uint64_t most_host_waits;
     uint64_t least_failures; /* of calls whose failure is always counted */

@@ -13,6 +13,9 @@ void mend_test_place(mend_pool *pool, const mend_test_sizes *wanted)
     if (wanted->small_request_bytes != 0) {
         placement->small_request_bytes = wanted->small_request_bytes;
     }
+    if (wanted->unfenced_bytes != 0) {
+        placement->unfenced_bytes = wanted->unfenced_bytes;
+    }
     if (wanted->low_pressure_percent != 0) {
         placement->low_pressure_percent = wanted->low_pressure_percent;
     }

@@ -4,10 +4,11 @@
 
 #include "mend/mend.h"
 
-/* 0 in the first two: as the pool has it; in the others: a chunk by the limit. */
+/* 0 in the first three: as the pool has it; in the others: a chunk by the limit. */
 typedef struct mend_test_sizes {
     uint64_t low_pressure_percent; /* as in mend_placement (layout/state.h) */
     uint64_t small_request_bytes;
+    uint64_t unfenced_bytes;
     uint64_t chunk_bytes;
     uint64_t small_chunk_bytes;
 } mend_test_sizes;

@@ -1,6 +1,7 @@
 #include "base/process.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -28,6 +29,11 @@ static mend_mutex member_mutex = PROCESS_MUTEX_INITIALIZER;
 static mend_condition visit_ended = MEND_CONDITION_INITIALIZER;
 static mend_list members = {&members, &members}; /* in order of their numbers */
 static uint64_t last_number;
+
+static mend_mutex begun_mutex = SHARE_MUTEX_INITIALIZER;
+static mend_condition unsafe_call_ended = MEND_CONDITION_INITIALIZER;
+static unsigned begun_count; /* groups of all pools */
+static bool is_in_unsafe_call;
 
 static mend_process_devices devices = {.mutex = PROCESS_MUTEX_INITIALIZER};
 
@@ -96,6 +102,10 @@ static void start_anew(void)
     member_mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
     visit_ended = (mend_condition)MEND_CONDITION_INITIALIZER;
     mend_list_init(&members);
+    begun_mutex = (mend_mutex)SHARE_MUTEX_INITIALIZER;
+    unsafe_call_ended = (mend_condition)MEND_CONDITION_INITIALIZER;
+    begun_count = 0;
+    is_in_unsafe_call = false;
     devices.mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
     memset(devices.override, 0, sizeof(devices.override));
     atomic_store_explicit(&devices.override_count, 0, memory_order_relaxed);
@@ -191,6 +201,51 @@ void mend_process_drop_pool(int device, const mend_pool *pool)
         atomic_store(&devices.device[device].pool, NULL);
     }
     mend_mutex_unlock(&devices.mutex);
+}
+
+/* ---- captures that the program announced -----------------------------------------------------
+ */
+
+void mend_process_note_begun(bool is_begun)
+{
+    mend_mutex_lock(&begun_mutex);
+    begun_count += is_begun ? 1u : UINT_MAX;
+    mend_mutex_unlock(&begun_mutex);
+}
+
+bool mend_process_has_begun(void)
+{
+    mend_mutex_lock(&begun_mutex);
+    const bool any = begun_count > 0;
+    mend_mutex_unlock(&begun_mutex);
+    return any;
+}
+
+bool mend_process_begin_unsafe_call(void)
+{
+    mend_mutex_lock(&begun_mutex);
+    const bool may_call = begun_count == 0 && !is_in_unsafe_call;
+    is_in_unsafe_call |= may_call;
+    mend_mutex_unlock(&begun_mutex);
+    return may_call;
+}
+
+void mend_process_end_unsafe_call(void)
+{
+    mend_mutex_lock(&begun_mutex);
+    assert(is_in_unsafe_call);
+    is_in_unsafe_call = false;
+    mend_condition_wake_all(&unsafe_call_ended);
+    mend_mutex_unlock(&begun_mutex);
+}
+
+void mend_process_await_unsafe_call(void)
+{
+    mend_mutex_lock(&begun_mutex);
+    while (is_in_unsafe_call) {
+        mend_condition_wait(&unsafe_call_ended, &begun_mutex);
+    }
+    mend_mutex_unlock(&begun_mutex);
 }
 
 /* ---- exports --------------------------------------------------------------------------------- */

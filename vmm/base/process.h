@@ -92,6 +92,24 @@ mend_process_devices *mend_process_get_devices(void);
  * on. */
 void mend_process_drop_pool(int device, const mend_pool *pool);
 
+/* ---- captures that the program announced -------------------------------------------------------
+ *
+ * What would spoil a capture of any stream of a context is not done while a group of any pool is
+ * begun, because only that pool knows of its capture.
+ */
+
+/* A group of a pool was begun, or is so no longer. */
+void mend_process_note_begun(bool is_begun);
+bool mend_process_has_begun(void);
+
+/* Around a driver call that would spoil captures. False: not now, because a group is begun, or
+ * another such call is in progress. Leaves nothing to undo then. */
+bool mend_process_begin_unsafe_call(void);
+void mend_process_end_unsafe_call(void);
+
+/* Waits for such a call that began before a group was. The caller holds no lock. */
+void mend_process_await_unsafe_call(void);
+
 /* ---- exports --------------------------------------------------------------------------------- */
 
 /* A chunk that importers may have: a file descriptor of the driver's. */

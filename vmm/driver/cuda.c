@@ -272,6 +272,20 @@ static mend_status cuda_event_record(const mend_driver *driver, mend_event event
     return mend_cuda_functions(driver)->cuEventRecord(event, stream);
 }
 
+static mend_status cuda_context_record(const mend_driver *driver, mend_event event)
+{
+    const mend_cu_functions *functions = mend_cuda_functions(driver);
+    mend_context current = NULL;
+    if (functions->cuCtxRecordEvent == NULL) {
+        return MEND_DRIVER_NOT_SUPPORTED;
+    }
+    mend_status status = functions->cuCtxGetCurrent(&current);
+    if (status == MEND_DRIVER_OK && current == NULL) {
+        return MEND_DRIVER_INVALID_CONTEXT;
+    }
+    return status == MEND_DRIVER_OK ? functions->cuCtxRecordEvent(current, event) : status;
+}
+
 static mend_status cuda_event_query(const mend_driver *driver, mend_event event)
 {
     return mend_cuda_functions(driver)->cuEventQuery(event);
@@ -354,6 +368,7 @@ static const mend_driver cuda_table = {
     .capture_keep = mend_cuda_capture_keep,
     .event_create = cuda_event_create,
     .event_record = cuda_event_record,
+    .context_record = cuda_context_record,
     .event_query = cuda_event_query,
     .event_synchronize = cuda_event_synchronize,
     .event_destroy = cuda_event_destroy,

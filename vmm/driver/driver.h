@@ -217,6 +217,7 @@ static inline bool mend_kernel_is_sound(const mend_kernel *kernel)
     X(capture_keep, "cuGraphRetainUserObject")                                                     \
     X(event_create, "cuEventCreate")                                                               \
     X(event_record, "cuEventRecord")                                                               \
+    X(context_record, "cuCtxRecordEvent")                                                          \
     X(event_query, "cuEventQuery")                                                                 \
     X(event_synchronize, "cuEventSynchronize")                                                     \
     X(event_destroy, "cuEventDestroy")
@@ -387,6 +388,13 @@ struct mend_driver {
      * is recorded elsewhere, and a stream that waits for it joins the capture. May block while the
      * stream's queue is full; so may stream_wait. */
     mend_status (*event_record)(const mend_driver *, mend_event event, mend_stream stream);
+
+    /* The event marks all work queued so far in the current context, and in its green contexts if
+     * it is a primary one; the host does not wait. The event is of the same context:
+     * INVALID_HANDLE otherwise. While a stream of the context is captured it is refused
+     * (CAPTURE_UNSUPPORTED), whatever the thread's capture mode, and the capture is invalidated:
+     * the rule of context_synchronize. NOT_SUPPORTED: the driver is older than CUDA 12.5. */
+    mend_status (*context_record)(const mend_driver *, mend_event event);
     mend_status (*event_query)(const mend_driver *, mend_event event);
     mend_status (*event_synchronize)(const mend_driver *, mend_event event);
     mend_status (*event_destroy)(const mend_driver *, mend_event event);

@@ -90,6 +90,7 @@
     X(event_create, 0, (const mend_driver *driver, mend_event *event), (inner, event))             \
     X(event_record, 0, (const mend_driver *driver, mend_event event, mend_stream stream),          \
       (inner, event, stream))                                                                      \
+    X(context_record, 0, (const mend_driver *driver, mend_event event), (inner, event))            \
     X(event_query, 0, (const mend_driver *driver, mend_event event), (inner, event))               \
     X(event_synchronize, 0, (const mend_driver *driver, mend_event event), (inner, event))         \
     X(event_destroy, 0, (const mend_driver *driver, mend_event event), (inner, event))

@@ -21,6 +21,7 @@ static bool may_take_long(mend_driver_call call)
     case MEND_CALL_map:
     case MEND_CALL_unmap:
     case MEND_CALL_set_access:
+    case MEND_CALL_context_record:
     case MEND_CALL_event_record: /* these two may wait for space in the stream's queue */
     case MEND_CALL_stream_wait:
         return true;

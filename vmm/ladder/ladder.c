@@ -51,25 +51,9 @@ typedef struct climb {
 
 /* ---- with the grow lock: what the pool does by itself ---------------------------------------- */
 
-typedef mend_outcome (*a_try)(mend_heap *, const mend_request *, mend_span **);
-
-/* Tries memory of other streams: the request's stream waits for its last use there. */
-static mend_outcome behind_device_waits(climb *c, a_try try_place)
+static mend_outcome behind_device_waits(climb *c, mend_place_try *try_place)
 {
-    bool may_wait;
-    mend_result result = mend_ladder_may_wait_behind(c->heap, c->request, &may_wait);
-    if (result != MEND_OK || !may_wait) {
-        return result != MEND_OK ? MEND_FAILED : MEND_NOTHING;
-    }
-    mend_request behind = *c->request;
-    behind.behind_wait = true;
-    /* Each wait is queued without the `state` lock, so the search begins again; no wait is queued
-     * twice. */
-    mend_outcome outcome;
-    do {
-        outcome = try_place(c->heap, &behind, &c->span);
-    } while (outcome == MEND_AGAIN);
-    return outcome;
+    return mend_ladder_behind_device_waits(c->heap, c->request, try_place, &c->span);
 }
 
 /* The try that follows each rung. `asks_streams`: also memory that other streams freed, if it is
@@ -82,6 +66,9 @@ static mend_outcome place(climb *c, bool asks_streams)
     bool gave_addresses = false;
     if (asks_streams && mend_ladder_refresh(heap, c->request) != MEND_OK) {
         return MEND_FAILED;
+    }
+    if (asks_streams && mend_ladder_owes_much(heap, c->request)) {
+        outcome = mend_ladder_place_without_growth(heap, c->request, &c->span);
     }
     for (bool goes_on = true; outcome == MEND_NOTHING && goes_on; goes_on = gave_addresses) {
         heap->shortage.no_addresses = MEND_DRIVER_OK;

@@ -243,6 +243,7 @@ static mend_outcome place_in_zone(mend_heap *heap, const mend_request *request, 
     assert(!request->may_break);
     mend_outcome outcome = place_by_rules(heap, request, span);
     bool is_critical = outcome == MEND_NOTHING && request->zone == MEND_ZONE_LARGE &&
+                       !request->creates_nothing &&
                        mend_budget_pressure(heap) == MEND_PRESSURE_CRITICAL;
     if (is_critical) { /* only breaking an empty chunk would help: first tries to give one back and
                         * create another */

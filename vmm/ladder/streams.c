@@ -1,33 +1,112 @@
 #include "ladder/streams.h"
 
+#include "base/align.h"
+#include "base/process.h"
+#include "ladder/place.h"
 #include "move/retire.h"
 #include "physical/fence.h"
 #include "physical/record.h"
+#include "policy/constants.h"
 
-/* Records fences for frees of other streams, so that a later poll can find them passed, and
- * polls. */
-static mend_result refresh_fences(mend_heap *heap, const mend_request *request)
+/* Whether more than so many bytes were freed that no stream's own fence covers: without a stream,
+ * or on streams out of reach. Not more than what is free counts, because a stream may use again
+ * what it freed. With `covered` those count, too, that the context's event covers already. */
+static bool has_unfenced(const mend_heap *heap, uint32_t asking, bool covered, uint64_t most_bytes)
+{
+    const mend_streams *streams = &heap->streams;
+    const bool is_recorded = covered && streams->context_event != NULL;
+    uint64_t bytes = 0;
+    if (heap->chunks.reserved_bytes <= most_bytes ||
+        heap->chunks.reserved_bytes - most_bytes <= mend_heap_awake_bytes(heap)) {
+        return false;
+    }
+    for (uint32_t i = MEND_STREAM_UNKNOWN; i < streams->count; i++) {
+        const mend_stream_state *state = &streams->items[i];
+        if (state->group == 0 && (i != asking || i == MEND_STREAM_UNKNOWN)) {
+            bytes += state->open ? state->open_bytes : 0;
+            bytes += is_recorded && state->was_open && state->awaited_epoch > state->passed_epoch
+                         ? state->awaited_bytes
+                         : 0;
+        }
+    }
+    return bytes > most_bytes;
+}
+
+/* Twice as much after each capture that this cost. A request of large blocks waits no more often
+ * than small ones for as many bytes. */
+static uint64_t unfenced_allowed(const mend_heap *heap, uint64_t size_bytes)
+{
+    enum { MOST_DOUBLINGS = 16 };
+    if (!heap->config.allow_context_fences) {
+        return UINT64_MAX;
+    }
+    const uint32_t doublings = heap->streams.hidden_captures < MOST_DOUBLINGS
+                                   ? heap->streams.hidden_captures
+                                   : MOST_DOUBLINGS;
+    const uint64_t blocks = 2 * mend_min_u64(size_bytes, heap->config.limit_bytes);
+    const uint64_t least = mend_max_u64(heap->config.placement.unfenced_bytes, blocks);
+    return mend_max_u64(least, heap->counters.live_bytes / UNFENCED_OF_LIVE) << doublings;
+}
+
+/* Records the event of the context for what only that covers, if it is much. */
+static mend_result close_unfenced(mend_heap *heap, uint32_t asking, uint64_t allowed_bytes)
+{
+    mend_streams *streams = &heap->streams;
+    bool recorded = false;
+    if (streams->context_event != NULL) { /* one at a time */
+        mend_streams_poll(streams);
+    }
+    return streams->context_event == NULL && mend_streams_can_record_context(streams) &&
+                   has_unfenced(heap, asking, false, allowed_bytes)
+               ? mend_streams_record_context(streams, asking, &recorded)
+               : MEND_OK;
+}
+
+/* Records fences for frees of other streams than `except`, so that a poll can find them passed. */
+static mend_result close_others(mend_heap *heap, uint32_t except, uint64_t allowed_bytes)
 {
     mend_streams *streams = &heap->streams;
     if (!mend_streams_are_several(streams)) {
         return MEND_OK;
     }
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
-        if (i != request->stream) {
+        if (i != except) {
             mend_result result = mend_streams_close_epoch(streams, i);
             if (result != MEND_OK) {
                 return result;
             }
         }
     }
-    mend_streams_poll(streams);
-    return MEND_OK;
+    return close_unfenced(heap, except, allowed_bytes);
+}
+
+mend_result mend_ladder_close_all(mend_heap *heap)
+{
+    return close_others(heap, MEND_STREAM_UNKNOWN, unfenced_allowed(heap, 0));
+}
+
+bool mend_ladder_owes_much(const mend_heap *heap, const mend_request *request)
+{
+    const uint64_t allowed_bytes = unfenced_allowed(heap, request->size_bytes);
+    return mend_streams_are_several(&heap->streams) &&
+           allowed_bytes <= UINT64_MAX / WAIT_OF_UNFENCED &&
+           has_unfenced(heap, request->stream, true, allowed_bytes * WAIT_OF_UNFENCED);
+}
+
+bool mend_ladder_waits_on_host(const mend_heap *heap, const mend_request *request)
+{
+    return request->stream == MEND_STREAM_UNKNOWN || request->group != 0 ||
+           !heap->config.allow_stream_waits || !mend_streams_can_record_context(&heap->streams);
 }
 
 mend_result mend_ladder_refresh(mend_heap *heap, const mend_request *request)
 {
     mend_retire_flush(heap, request->stream);
-    return refresh_fences(heap, request);
+    mend_result result = close_others(heap, request->stream, unfenced_allowed(heap, 0));
+    if (result == MEND_OK && mend_streams_are_several(&heap->streams)) {
+        mend_streams_poll(&heap->streams);
+    }
+    return result;
 }
 
 /* False for a group, because its graphs may be launched on any stream; and for a request without a
@@ -44,4 +123,41 @@ mend_result mend_ladder_may_wait_behind(mend_heap *heap, const mend_request *req
     mend_result result = mend_streams_reach(&heap->streams, request->stream, &reach);
     *may_wait = result == MEND_OK && reach == MEND_REACH_OPEN;
     return result;
+}
+
+mend_outcome mend_ladder_behind_device_waits(mend_heap *heap, const mend_request *request,
+                                             mend_place_try *try_place, mend_span **span)
+{
+    bool may_wait;
+    mend_result result = mend_ladder_may_wait_behind(heap, request, &may_wait);
+    if (result != MEND_OK || !may_wait) {
+        return result != MEND_OK ? MEND_FAILED : MEND_NOTHING;
+    }
+    mend_request behind = *request;
+    behind.behind_wait = true;
+    /* Each wait is queued without the `state` lock, so the search begins again; no wait is queued
+     * twice. */
+    mend_outcome outcome;
+    do {
+        outcome = try_place(heap, &behind, span);
+    } while (outcome == MEND_AGAIN);
+    return outcome;
+}
+
+mend_outcome mend_ladder_place_without_growth(mend_heap *heap, const mend_request *request,
+                                              mend_span **span)
+{
+    mend_request free_only = *request;
+    free_only.creates_nothing = true;
+    const bool is_block = request->range == NULL;
+    mend_outcome outcome = is_block ? mend_place(heap, &free_only, span) : MEND_NOTHING;
+    if (outcome == MEND_NOTHING && is_block) {
+        outcome = mend_ladder_behind_device_waits(heap, &free_only, mend_place, span);
+    }
+    if (outcome == MEND_NOTHING && mend_ladder_waits_on_host(heap, request) &&
+        !mend_process_has_begun()) {
+        mend_result result = mend_streams_wait_unfenced(&heap->streams, request->stream);
+        outcome = result == MEND_OK || result == MEND_ERROR_CAPTURING ? MEND_NOTHING : MEND_FAILED;
+    }
+    return outcome;
 }

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "base/error.h"
+#include "ladder/streams.h"
 #include "layout/layout.h"
 #include "move/attainable.h"
 #include "move/host.h"
@@ -32,7 +33,13 @@ static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t *relea
     mend_capture_groups_collect(heap);
     settle_imports(heap);
     mend_ranges_settle(heap, MEND_STREAM_UNKNOWN);
-    mend_result result = mend_trim_to(heap, keep_bytes, false, released_bytes);
+    mend_result result = heap->chunks.reserved_bytes > keep_bytes && heap->chunks.empty_bytes > 0
+                             ? mend_ladder_close_all(heap)
+                             : MEND_OK;
+    if (result != MEND_OK) {
+        return result;
+    }
+    result = mend_trim_to(heap, keep_bytes, false, released_bytes);
     mend_zeros_settle(heap, false); /* free memory may have been in their way */
     return result;
 }
@@ -199,7 +206,11 @@ mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t ow
     if (result != MEND_OK) {
         return result;
     }
-    if (unused_ns > 0) {
+    const bool wants_any = unused_ns > 0 || owed_bytes > 0 || above_soft_limit(heap) > 0;
+    if (wants_any && heap->chunks.empty_bytes > 0) {
+        result = mend_ladder_close_all(heap);
+    }
+    if (result == MEND_OK && unused_ns > 0) {
         result = mend_trim_unused(heap, unused_ns, released_bytes);
     }
     uint64_t left = owed_bytes > *released_bytes ? owed_bytes - *released_bytes : 0;

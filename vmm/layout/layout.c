@@ -296,6 +296,7 @@ void mend_layout_tidy(mend_heap *heap, mend_run *run)
         }
     }
     run->first->run = run;
+    heap->zones[run->first->zone].walk_run = NULL; /* its span may be joined with the next */
 }
 
 /* ---- the changes ----------------------------------------------------------------------------- */

@@ -1,6 +1,32 @@
 #include "layout/ready.h"
 
 #include <assert.h>
+
+/* The span of the run with this address. One search looks at many places of a run, so it goes on
+ * from where it was, and tidies the run once. */
+static mend_span *walk_to(mend_heap *heap, mend_run *run, uint64_t address)
+{
+    mend_zone *zone = &heap->zones[run->first->zone];
+    if (zone->walk_run != run || zone->walk_changes != zone->changes ||
+        zone->walk_passes != heap->streams.passes) {
+        mend_layout_tidy(heap, run);
+        zone->walk_run = run;
+        zone->walk_changes = zone->changes;
+        zone->walk_passes = heap->streams.passes;
+        zone->walk_span = address - run->address > run->size_bytes / 2 ? run->last : run->first;
+    }
+    mend_span *span = zone->walk_span;
+    while (span->address > address) {
+        span = span->previous;
+    }
+    while (mend_span_end(span) <= address) {
+        span = span->next;
+    }
+    assert(span->address >= run->address && mend_span_end(span) <= mend_run_end(run));
+    zone->walk_span = span;
+    return span;
+}
+
 bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
                           uint32_t stream, bool behind_wait)
 {
@@ -15,13 +41,15 @@ bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address, uint
         mend_waits_settle(room, &run->first->waits);
         return mend_waits_are_ready(room.streams, &run->first->waits, stream, behind_wait);
     }
-    mend_layout_tidy(heap, run);
-    for (mend_span *span = run->first;; span = span->next) {
+    if (address == mend_run_end(run)) { /* nothing is asked about */
+        assert(size_bytes == 0);
+        return true;
+    }
+    for (mend_span *span = walk_to(heap, run, address);; span = span->next) {
         if (span->address >= address + size_bytes) {
             return true;
         }
-        if (mend_span_end(span) > address &&
-            !mend_waits_are_ready(room.streams, &span->waits, stream, behind_wait)) {
+        if (!mend_waits_are_ready(room.streams, &span->waits, stream, behind_wait)) {
             return false;
         }
         if (span == run->last) {

@@ -13,8 +13,7 @@
  *  - a mapped chunk without live bytes lies in exactly one run, after its cached spans are put
  *    back; or it is frozen, and all of it is claimed: in no run, out of reach of every other
  *    thread. A claimed span lies inside its frozen chunk. A block may lie in several frozen chunks;
- *    all but one of them sleep (physical/asleep.h) or are on the host (physical/on_host.h), except
- *    while a sleep begins;
+ *    all but one sleep (physical/asleep.h) or are on the host, except while a sleep begins;
  *  - the pointer map has exactly the blocks and the cached spans: all that is live or cached, but
  *    not what is lent, and no page of a range;
  *  - a lent span is the part of exactly one alias of its chunk (physical/alias.h), with the same
@@ -112,9 +111,12 @@ typedef struct mend_zone {
     mend_tree runs_by_address;
     mend_sizes runs_by_size;
     mend_tree runs_by_growth;
-    mend_tree segment_ends; /* the last span of each segment, by address */
-    uint64_t free_bytes;    /* bytes of free spans, cached ones included */
-    uint64_t changes;       /* number of changes of runs_by_size */
+    mend_tree segment_ends;   /* the last span of each segment, by address */
+    uint64_t free_bytes;      /* bytes of free spans, cached ones included */
+    uint64_t changes;         /* number of changes of runs_by_size */
+    const mend_run *walk_run; /* where the last look into a run ended, or NULL */
+    mend_span *walk_span;     /* with the numbers of zone and streams then: */
+    uint64_t walk_changes, walk_passes;
     mend_cache cache;
 } mend_zone;
 
@@ -224,13 +226,13 @@ typedef struct mend_allowed {
     int count;
 } mend_allowed;
 
-/* How the policy weighs driver calls against memory: what a tightness means to the policy,
- * and sizes that tests alone set. */
+/* How the policy weighs driver calls against memory; the sizes of chunks are set by tests alone. */
 typedef struct mend_placement {
     uint64_t low_pressure_percent; /* pressure is low while more of the limit is not reserved */
     uint64_t chunks_of_limit;      /* a usual chunk is near this part of the limit ... */
     uint64_t largest_chunk_bytes;  /* ... up to this size */
     uint64_t small_request_bytes;  /* requests up to this size use the small zone */
+    uint64_t unfenced_bytes;       /* so much may be freed without a stream and not known idle */
     uint64_t chunk_bytes;          /* usual size of a chunk of the large zone; 0: by the limit */
     uint64_t small_chunk_bytes;    /* the same for the small zone; 0: by the limit */
 } mend_placement;
@@ -238,6 +240,7 @@ typedef struct mend_placement {
 typedef struct mend_heap_config {
     int device;
     bool allow_stream_waits;
+    bool allow_context_fences;
     bool streams_may_vanish;
     bool knows_all_streams;
     bool front_cache;
@@ -423,6 +426,7 @@ typedef struct mend_request {
     uint32_t stream;       /* index; MEND_STREAM_UNKNOWN: any stream may use the block */
     uint32_t group;        /* the group that the block will belong to; 0: none */
     int zone;              /* MEND_ZONE_... */
+    bool creates_nothing;  /* only what is there already may serve it */
     bool behind_wait;      /* it may get memory of other streams, behind a wait on the device */
     bool may_break;        /* it may break empty chunks although pressure is critical */
     bool may_use_host;     /* at last it may get memory of the host */

@@ -57,7 +57,7 @@ bool mend_audit_waits(mend_audit_walk *a, const mend_waits *waits, uint64_t addr
 static bool streams_are_right(const mend_audit_walk *a)
 {
     const mend_streams *streams = &a->heap->streams;
-    uint64_t events = streams->idle_event_count;
+    uint64_t events = streams->idle_event_count + (streams->context_event != NULL);
     for (uint32_t i = 0; i < streams->count; i++) {
         const mend_stream_state *state = &streams->items[i];
         uint64_t epoch = state->passed_epoch;
@@ -68,7 +68,8 @@ static bool streams_are_right(const mend_audit_walk *a)
             }
             epoch = state->fences[k].epoch;
         }
-        if (state->open_epoch <= epoch || state->awaited_epoch != 0) {
+        if (state->open_epoch <= epoch ||
+            (state->awaited_epoch != 0 && streams->context_event == NULL)) {
             return mend_audit_broken(a, "stream %u: epoch %llu is open and has a fence", i,
                                      MEND_AUDIT_HEX(epoch));
         }

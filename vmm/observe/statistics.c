@@ -149,6 +149,7 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     stats->chunks_released = heap->chunks.released;
     stats->stream_waits = heap->streams.stream_waits;
     stats->host_waits = heap->streams.host_waits;
+    stats->context_fences = heap->streams.context_fences;
     stats->cached_blocks = (uint64_t)small->cache.count + large->cache.count;
     stats->cached_bytes = mend_cache_bytes(heap);
     stats->history_events = heap->history.next - 1;

@@ -153,6 +153,21 @@ mend_result mend_streams_find_capture_at_end(mend_streams *streams, bool *is_cap
     return result;
 }
 
+mend_result mend_streams_identify(mend_streams *streams, uint32_t group)
+{
+    mend_result result = MEND_OK;
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count && result == MEND_OK; i++) {
+        const mend_stream_state *state = &streams->items[i];
+        mend_reach reach;
+        if (state->group == group && state->id == 0 && state->known && !streams->verify) {
+            result = mend_streams_reach(streams, i, &reach);
+        }
+        state = &streams->items[i];
+        streams->has_strangers |= state->group == group && state->id == 0 && !state->is_free_slot;
+    }
+    return result;
+}
+
 void mend_streams_watch_no_more(mend_streams *streams, mend_stream handle)
 {
     mend_list *end = &streams->watches;

@@ -13,10 +13,11 @@
  *
  * The third rule can go wrong: if a program destroys such a stream without mend_forget_stream, and
  * did not set streams_may_vanish, the driver reads a stream that no longer exists. The pool learns
- * of any other capture only when the driver refuses a wait for the context, which invalidates the
- * capture. That wait is the last step before out of memory, and only for memory that no event
- * covers. Unmapping harms no capture: the pool unmaps only idle memory, which no capture has
- * recorded.
+ * of any other capture only when the driver refuses an event of the context, or a wait for it,
+ * which invalidates the capture. The wait is the last step before out of memory, and only for
+ * memory that no event covers. The event comes before growth, where much was freed without a
+ * stream; after a refusal not before twice as much was. Unmapping harms no
+ * capture: the pool unmaps only idle memory, which no capture has recorded.
  *
  * Guarded by the heap's `state` lock. All calls but the last one reach the driver, with a current
  * context.
@@ -45,6 +46,11 @@ mend_result mend_streams_find_capture(mend_streams *streams, uint32_t asking, bo
 /* The same when the pool is destroyed, perhaps after its streams: of the known streams it asks only
  * those that were seen captured. */
 mend_result mend_streams_find_capture_at_end(mend_streams *streams, bool *is_captured);
+
+/* Before a group is released without a stream: asks which device a stream belongs to that was met
+ * in its capture, so that waits cover its work. Calls the driver. MEND_ERROR_DRIVER,
+ * MEND_ERROR_DEVICE_LOST. */
+mend_result mend_streams_identify(mend_streams *streams, uint32_t group);
 
 /* The stream will be destroyed: ends all watches of it. Does not call the driver. */
 void mend_streams_watch_no_more(mend_streams *streams, mend_stream handle);

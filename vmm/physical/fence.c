@@ -5,6 +5,7 @@
 
 #include "base/align.h"
 #include "base/error.h"
+#include "base/process.h"
 #include "physical/foreign.h"
 #include "physical/record.h"
 #include "physical/slots.h"
@@ -18,6 +19,7 @@ static mend_result no_host_memory(void)
 static void pass_fences(mend_streams *streams, mend_stream_state *state, size_t count)
 {
     assert(count <= state->fence_count);
+    streams->passes++;
     for (size_t i = 0; i < count; i++) {
         assert(state->fences[i].epoch > state->passed_epoch);
         state->passed_epoch = state->fences[i].epoch;
@@ -42,9 +44,151 @@ static void drop_fence(mend_streams *streams, mend_stream_state *state, size_t a
     state->open = state->open || at == state->fence_count;
 }
 
+/* Whether a wait for the context makes frees of this stream idle. It does not for a group: its
+ * graphs may be launched again. */
+static bool context_covers(const mend_stream_state *state)
+{
+    return state->group == 0;
+}
+
+/* From here on frees belong to a new epoch of each stream. A slot that is free awaits nothing: the
+ * stream that comes to have it meanwhile may pass epochs of its own. */
+static void begin_context_wait(mend_streams *streams)
+{
+    for (uint32_t i = 0; i < streams->count; i++) {
+        mend_stream_state *state = &streams->items[i];
+        state->awaited_epoch = 0;
+        if (context_covers(state) && !state->is_free_slot) {
+            state->awaited_epoch = state->open ? state->open_epoch++ : state->open_epoch - 1;
+            state->was_open = state->open;
+            state->awaited_bytes = state->open_bytes;
+            state->open = false;
+            state->open_bytes = 0;
+        }
+    }
+}
+
+/* If the wait succeeded, all earlier frees have passed; otherwise they wait as before. Streams that
+ * were registered during the wait have no awaited epoch. */
+static void end_context_wait(mend_streams *streams, bool passed)
+{
+    streams->passes++;
+    for (uint32_t i = 0; i < streams->count; i++) {
+        mend_stream_state *state = &streams->items[i];
+        const bool is_later = state->awaited_epoch > state->passed_epoch; /* than its own fences */
+        if (state->awaited_epoch != 0 && passed && is_later) {
+            size_t covered = 0; /* a fence recorded during the wait is not covered */
+            while (covered < state->fence_count &&
+                   state->fences[covered].epoch <= state->awaited_epoch) {
+                covered++;
+            }
+            assert(state->awaited_epoch < state->open_epoch);
+            pass_fences(streams, state, covered);
+            state->passed_epoch = state->awaited_epoch;
+        } else if (state->awaited_epoch != 0 && !passed) {
+            state->open = state->open || state->was_open;
+            state->open_bytes += state->was_open ? state->awaited_bytes : 0;
+        }
+        state->awaited_epoch = 0;
+    }
+}
+
+/* ---- the event of the context ----------------------------------------------------------------
+ *
+ * There is at most one: it covers what was freed on every stream before it was recorded, also
+ * without a stream, and the host need not wait for it. What is freed later waits for the next one.
+ */
+
+/* The event covers nothing any more: it has passed, or something else will cover the frees. */
+static void end_context_event(mend_streams *streams, bool passed)
+{
+    assert(streams->context_event != NULL);
+    mend_streams_keep_event(streams, streams->context_event, streams->context);
+    streams->context_event = NULL;
+    end_context_wait(streams, passed);
+}
+
+static bool poll_context(mend_streams *streams)
+{
+    const bool has_passed =
+        streams->context_event != NULL &&
+        streams->driver->event_query(streams->driver, streams->context_event) == MEND_DRIVER_OK;
+    if (has_passed) {
+        end_context_event(streams, true);
+    }
+    return has_passed;
+}
+
+static bool is_of_capture(mend_status status)
+{
+    return status == MEND_DRIVER_CAPTURE_UNSUPPORTED || status == MEND_DRIVER_CAPTURE_INVALIDATED;
+}
+
+bool mend_streams_can_record_context(const mend_streams *streams)
+{
+    return !streams->lacks_context_events && streams->foreign_devices == 0 &&
+           !streams->has_strangers;
+}
+
+mend_result mend_streams_record_context(mend_streams *streams, uint32_t asking, bool *recorded)
+{
+    assert(asking < streams->count);
+    assert(streams->context_event == NULL);
+    bool is_captured = false;
+    mend_event event = NULL;
+    *recorded = false;
+    if (!mend_streams_can_record_context(streams)) {
+        return MEND_OK;
+    }
+    mend_result result = mend_streams_find_capture(streams, asking, &is_captured);
+    if (result == MEND_OK && !is_captured) {
+        result = mend_streams_take_event(streams, streams->context, &event);
+    }
+    if (result != MEND_OK || is_captured) {
+        return result;
+    }
+    if (!mend_process_begin_unsafe_call()) {
+        mend_streams_keep_event(streams, event, streams->context);
+        return MEND_OK;
+    }
+    begin_context_wait(streams);
+    /* The call releases `state`. Frees made meanwhile belong to later epochs, and nobody takes the
+     * memory of the closed ones, because no event covers it yet. */
+    mend_status status = streams->driver->context_record(streams->driver, event);
+    mend_process_end_unsafe_call();
+    if (status == MEND_DRIVER_OK) {
+        streams->context_event = event;
+        streams->context_fences++;
+        *recorded = true;
+        return MEND_OK;
+    }
+    end_context_wait(streams, false);
+    mend_streams_keep_event(streams, event, streams->context);
+    streams->lacks_context_events |= status == MEND_DRIVER_NOT_SUPPORTED;
+    streams->hidden_captures += status != MEND_DRIVER_NOT_SUPPORTED; /* or what it is */
+    return mend_status_is_fatal(status)
+               ? mend_streams_driver_failed(streams, MEND_CALL_context_record, status)
+               : MEND_OK;
+}
+
+/* The host waits for what the event covers, not for work queued later. */
+static mend_result synchronize_context_event(mend_streams *streams)
+{
+    assert(streams->context_event != NULL);
+    mend_status status =
+        streams->driver->event_synchronize(streams->driver, streams->context_event);
+    if (status != MEND_DRIVER_OK) {
+        return mend_streams_driver_failed(streams, MEND_CALL_event_synchronize, status);
+    }
+    streams->host_waits++;
+    mend_history_note(streams->history, MEND_EVENT_HOST_WAIT, 0, 0);
+    end_context_event(streams, true);
+    return MEND_OK;
+}
+
 bool mend_streams_poll(mend_streams *streams)
 {
-    bool any = false;
+    bool any = poll_context(streams);
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
         mend_stream_state *state = &streams->items[i];
         size_t passed = 0;
@@ -68,15 +212,36 @@ bool mend_streams_poll(mend_streams *streams)
     return any;
 }
 
-/* The first fence that covers the epoch; the caller knows that there is one. */
-static const mend_fence *covering_fence(const mend_stream_state *state, uint64_t epoch)
+/* The first fence that covers the epoch, else the context's event; the caller knows that there is
+ * one. */
+static mend_fence covering_fence(const mend_streams *streams, const mend_stream_state *state,
+                                 uint64_t epoch)
 {
     size_t at = 0;
+    if (state->fence_count == 0 || state->fences[state->fence_count - 1].epoch < epoch) {
+        assert(streams->context_event != NULL);
+        assert(epoch <= state->awaited_epoch);
+        return (mend_fence){state->awaited_epoch, streams->context_event, streams->context};
+    }
     while (at + 1 < state->fence_count && state->fences[at].epoch < epoch) {
         at++;
     }
     assert(state->fences[at].epoch >= epoch);
-    return &state->fences[at];
+    return state->fences[at];
+}
+
+/* A stream that waits for the context's event waits for all that this covers. */
+static void note_waited(mend_streams *streams, uint32_t waiter, uint32_t freed_on, mend_fence fence)
+{
+    mend_stream_state *state = &streams->items[waiter];
+    const bool covers_all = fence.event == streams->context_event;
+    for (uint32_t i = covers_all ? 0 : freed_on; i <= freed_on || covers_all; i++) {
+        if (i >= state->waited_capacity || i >= streams->count) {
+            break;
+        }
+        state->waited_epochs[i] = mend_max_u64(
+            state->waited_epochs[i], covers_all ? streams->items[i].awaited_epoch : fence.epoch);
+    }
 }
 
 mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_stamp stamp)
@@ -95,65 +260,18 @@ mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_
     }
     /* The call releases `state`. The fence may move in its array meanwhile, but it stays: only a
      * thread that holds `grow` removes fences. */
-    const mend_fence fence = *covering_fence(freed_on, stamp.epoch);
+    const mend_fence fence = covering_fence(streams, freed_on, stamp.epoch);
     state->calls++;
     mend_status status = streams->driver->stream_wait(streams->driver, state->handle, fence.event);
     mend_streams_end_call(streams, waiter);
     if (status != MEND_DRIVER_OK) {
         return mend_streams_driver_failed(streams, MEND_CALL_stream_wait, status);
     }
-    assert(stamp.stream < streams->items[waiter].waited_capacity);
-    uint64_t *waited = &streams->items[waiter].waited_epochs[stamp.stream];
-    *waited = mend_max_u64(*waited, fence.epoch);
+    note_waited(streams, waiter, stamp.stream, fence);
     streams->stream_waits++;
     mend_history_note_stream(streams->history, MEND_EVENT_STREAM_WAIT, 0,
                              streams->items[waiter].handle);
     return MEND_LOOK_AGAIN;
-}
-
-/* Whether a wait for the context makes frees of this stream idle. It does not for a group: its
- * graphs may be launched again. */
-static bool context_covers(const mend_stream_state *state)
-{
-    return state->group == 0;
-}
-
-/* From here on frees belong to a new epoch of each stream. A slot that is free awaits nothing: the
- * stream that comes to have it meanwhile may pass epochs of its own. */
-static void begin_context_wait(mend_streams *streams)
-{
-    for (uint32_t i = 0; i < streams->count; i++) {
-        mend_stream_state *state = &streams->items[i];
-        state->awaited_epoch = 0;
-        if (context_covers(state) && !state->is_free_slot) {
-            state->awaited_epoch = state->open ? state->open_epoch++ : state->open_epoch - 1;
-            state->was_open = state->open;
-            state->open = false;
-        }
-    }
-}
-
-/* If the wait succeeded, all earlier frees have passed; otherwise they wait as before. Streams that
- * were registered during the wait have no awaited epoch. */
-static void end_context_wait(mend_streams *streams, bool passed)
-{
-    for (uint32_t i = 0; i < streams->count; i++) {
-        mend_stream_state *state = &streams->items[i];
-        if (state->awaited_epoch != 0 && passed) {
-            size_t covered = 0; /* a fence recorded during the wait is not covered */
-            while (covered < state->fence_count &&
-                   state->fences[covered].epoch <= state->awaited_epoch) {
-                covered++;
-            }
-            assert(state->awaited_epoch >= state->passed_epoch);
-            assert(state->awaited_epoch < state->open_epoch);
-            pass_fences(streams, state, covered);
-            state->passed_epoch = state->awaited_epoch;
-        } else if (state->awaited_epoch != 0) {
-            state->open = state->open || state->was_open;
-        }
-        state->awaited_epoch = 0;
-    }
 }
 
 mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
@@ -167,6 +285,9 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
                                                 "a stream is being captured: the pool cannot wait "
                                                 "for the context");
     }
+    if (streams->context_event != NULL) { /* this wait covers more */
+        end_context_event(streams, false);
+    }
     begin_context_wait(streams);
     uint64_t waits = 0;
     mend_driver_call call = MEND_CALL_context_synchronize;
@@ -176,7 +297,8 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
     for (uint64_t i = 0; i < waits; i++) {
         mend_history_note(streams->history, MEND_EVENT_HOST_WAIT, 0, 0);
     }
-    if (status == MEND_DRIVER_CAPTURE_UNSUPPORTED || status == MEND_DRIVER_CAPTURE_INVALIDATED) {
+    if (is_of_capture(status)) {
+        streams->hidden_captures++;
         return mend_driver_failure(MEND_ERROR_CAPTURING, "cuCtxSynchronize", status,
                                    streams->driver->status_name(streams->driver, status),
                                    "a stream that the pool does not know is being captured");
@@ -227,6 +349,14 @@ static bool is_open_and_due(const mend_stream_state *state)
     return state->open && state->open_epoch <= state->due_epoch;
 }
 
+/* Whether the event of the context is what frees that are due wait for. */
+static bool is_behind_context(const mend_streams *streams, const mend_stream_state *state)
+{
+    return streams->context_event != NULL && state->passed_epoch < state->awaited_epoch &&
+           state->passed_epoch < state->due_epoch &&
+           (state->fence_count == 0 || state->fences[0].epoch > state->due_epoch);
+}
+
 /* Finds the stream with the oldest work in flight. Streams share no clock, so this is a guess:
  * the stream with the most fences. UNKNOWN if there is none. *left is true if some frees have no
  * fence. */
@@ -234,7 +364,8 @@ static mend_result find_oldest(mend_streams *streams, uint32_t except, uint32_t 
 {
     size_t longest = 0;
     *oldest = MEND_STREAM_UNKNOWN;
-    *left = is_open_and_due(&streams->items[MEND_STREAM_UNKNOWN]);
+    *left = is_open_and_due(&streams->items[MEND_STREAM_UNKNOWN]) ||
+            is_behind_context(streams, &streams->items[MEND_STREAM_UNKNOWN]);
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
         const mend_stream_state *state = &streams->items[i];
         if (i == except) {
@@ -249,7 +380,7 @@ static mend_result find_oldest(mend_streams *streams, uint32_t except, uint32_t 
         /* An epoch whose event is being recorded has no fence yet, unless a wait for the context
          * covered it. */
         bool is_recorded = state->recordings > 0 && state->passed_epoch < state->due_epoch;
-        bool is_left = is_open_and_due(state) || is_recorded;
+        bool is_left = is_open_and_due(state) || is_recorded || is_behind_context(streams, state);
         *left = *left || (is_left && context_covers(state));
         if (state->fence_count > longest && state->fences[0].epoch <= state->due_epoch) {
             longest = state->fence_count;
@@ -257,6 +388,19 @@ static mend_result find_oldest(mend_streams *streams, uint32_t except, uint32_t 
         }
     }
     return MEND_OK;
+}
+
+mend_result mend_streams_wait_unfenced(mend_streams *streams, uint32_t asking)
+{
+    bool recorded = streams->context_event != NULL;
+    mend_result result = recorded || streams->hidden_captures > 0
+                             ? MEND_OK
+                             : mend_streams_record_context(streams, asking, &recorded);
+    if (result != MEND_OK) {
+        return result;
+    }
+    return recorded ? synchronize_context_event(streams)
+                    : mend_streams_wait_context(streams, asking);
 }
 
 mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t asking, bool with_asking,
@@ -271,7 +415,7 @@ mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t asking, boo
         return result;
     }
     if (oldest == MEND_STREAM_UNKNOWN) {
-        result = mend_streams_wait_context(streams, asking);
+        result = mend_streams_wait_unfenced(streams, asking);
         *waited = result == MEND_OK;
         return result;
     }

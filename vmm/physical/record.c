@@ -34,7 +34,7 @@ static bool is_used_again(const mend_streams *streams, mend_context context)
     return context == streams->context;
 }
 
-static mend_result take_event(mend_streams *streams, mend_context context, mend_event *event)
+mend_result mend_streams_take_event(mend_streams *streams, mend_context context, mend_event *event)
 {
     if (is_used_again(streams, context) && streams->idle_event_count > 0) {
         assert(streams->idle_event_count <= streams->events_held);
@@ -172,7 +172,7 @@ static mend_result record_event(mend_streams *streams, uint32_t stream, uint32_t
     }
     mend_event event;
     mend_context context = streams->items[recorder].context;
-    mend_result result = take_event(streams, context, &event);
+    mend_result result = mend_streams_take_event(streams, context, &event);
     if (result != MEND_OK) {
         return result;
     }

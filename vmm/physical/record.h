@@ -10,6 +10,10 @@
 
 #include "physical/stream.h"
 
+/* An event of the context, kept or new. MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
+ * MEND_ERROR_DEVICE_LOST. */
+mend_result mend_streams_take_event(mend_streams *streams, mend_context context, mend_event *event);
+
 /* Keeps an event for reuse; destroys it if it is of a green context. */
 void mend_streams_keep_event(mend_streams *streams, mend_event event, mend_context context);
 

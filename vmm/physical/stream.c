@@ -45,6 +45,10 @@ mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call)
         free(state->fences);
         free(state->waited_epochs);
     }
+    if (streams->context_event != NULL) {
+        mend_status status = driver->event_destroy(driver, streams->context_event);
+        first = first != MEND_DRIVER_OK ? first : status;
+    }
     for (size_t k = 0; k < streams->idle_event_count; k++) {
         mend_status status = driver->event_destroy(driver, streams->idle_events[k]);
         first = first != MEND_DRIVER_OK ? first : status;
@@ -268,7 +272,8 @@ bool mend_stamp_has_fence(const mend_streams *streams, mend_stamp stamp)
 {
     assert(stamp.stream < streams->count);
     const mend_stream_state *state = &streams->items[stamp.stream];
-    return state->fence_count > 0 && stamp.epoch <= state->fences[state->fence_count - 1].epoch;
+    return (state->fence_count > 0 && stamp.epoch <= state->fences[state->fence_count - 1].epoch) ||
+           (streams->context_event != NULL && stamp.epoch <= state->awaited_epoch);
 }
 
 uint32_t mend_streams_lookup_captured(const mend_streams *streams, mend_stream handle)
@@ -296,6 +301,7 @@ void mend_streams_leave_groups(mend_streams *streams, mend_stream handle, uint64
 void mend_streams_end_group(mend_streams *streams, uint32_t group)
 {
     assert(group != 0);
+    streams->passes++;
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
         mend_stream_state *state = &streams->items[i];
         if (state->group == group) {

@@ -71,6 +71,13 @@ static inline bool mend_streams_are_several(const mend_streams *streams)
            unknown->awaited_epoch != 0 || (streams->count == 2 && streams->items[1].group != 0);
 }
 
+/* Whether memory that was freed without a stream is not known to be idle. */
+static inline bool mend_streams_have_unfenced(const mend_streams *streams)
+{
+    const mend_stream_state *unknown = &streams->items[MEND_STREAM_UNKNOWN];
+    return unknown->open || unknown->awaited_epoch != 0;
+}
+
 /* The stamp for bytes that are freed now. Cannot fail; does not call the driver. */
 static inline mend_stamp mend_streams_stamp(mend_streams *streams, uint32_t stream,
                                             uint64_t size_bytes)
@@ -98,8 +105,12 @@ static inline mend_stamp mend_streams_last_stamp(const mend_streams *streams, ui
 static inline mend_stamp mend_streams_stamp_use(mend_streams *streams, uint32_t stream,
                                                 uint64_t size_bytes)
 {
-    return streams->items[stream].has_ended ? mend_streams_last_stamp(streams, stream)
-                                            : mend_streams_stamp(streams, stream, size_bytes);
+    mend_stream_state *state = &streams->items[stream];
+    if (!state->has_ended) {
+        return mend_streams_stamp(streams, stream, size_bytes);
+    }
+    state->open_bytes += state->open ? size_bytes : 0;
+    return mend_streams_last_stamp(streams, stream);
 }
 
 /* Whether the work before the stamp is known to be done. */

@@ -64,8 +64,10 @@ typedef struct mend_stream_state {
     uint64_t first_epoch;  /* the open epoch when the slot was made */
     uint32_t recordings;   /* closed epochs whose fences are not yet in `fences` */
     uint32_t calls;        /* calls in progress, without the `state` lock, that use the stream */
-    uint64_t awaited_epoch; /* the epoch that the current wait for the context covers; 0: none */
+    uint64_t awaited_epoch; /* the epoch that the current wait for the context covers, of the host
+                             * or by context_event; 0: none */
     bool was_open;          /* value of `open` when that wait began */
+    uint64_t awaited_bytes; /* value of `open_bytes` then */
     mend_fence *fences;     /* not yet passed, oldest first; there is room for `recordings` more */
     size_t fence_count;
     size_t fence_capacity;
@@ -105,11 +107,19 @@ typedef struct mend_streams {
     mend_event *idle_events;
     size_t idle_event_count;
     size_t idle_event_capacity;
+    uint64_t passes;           /* number of times that stamps may have passed */
     uint64_t events_held;      /* created and not destroyed yet */
+    mend_event context_event;  /* covers the awaited epoch of each stream; NULL: none is recorded */
+    bool lacks_context_events; /* the driver is too old for them */
+    bool has_strangers;        /* a stream was met in its capture and never identified: its work may
+                                * be another device's */
+    uint32_t hidden_captures;  /* such events that the driver refused, and waits that an unknown
+                                * capture refused, which is lost: the pool tries less often */
     mend_condition call_ended; /* `calls` of some stream fell to 0 */
     uint32_t call_waiters;     /* threads that wait for call_ended */
     uint64_t stream_waits;
     uint64_t host_waits;
+    uint64_t context_fences;
     mend_history *history; /* NULL: none */
 } mend_streams;
 

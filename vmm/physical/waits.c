@@ -153,5 +153,10 @@ bool mend_waits_can_join(mend_wait_env room, const mend_waits *a, const mend_wai
     if (a_idle != b_idle) {
         return !mend_streams_are_several(room.streams);
     }
-    return a_idle || a->first.stream == b->first.stream;
+    if (a_idle || a->first.stream != b->first.stream) {
+        return a_idle;
+    }
+    /* The stream itself may use either at once; nobody else can use the earlier one once it waits
+     * for the later one, and memory that was freed without a stream has no stream of its own. */
+    return a->first.stream != MEND_STREAM_UNKNOWN || a->first.epoch == b->first.epoch;
 }

@@ -74,6 +74,9 @@ enum { PAGES_OF_CHUNK = 8 };
  * of frees after a request that had to make room: so the steady state makes no driver call. */
 enum { SEARCH_TRIES = 24 };
 
+/* Spans of a run that are looked at for a place between its ends. */
+enum { SPANS_OF_STRETCH = 64 };
+
 /* If a block ends with a page, at most this part of a page may stay free before the block. */
 enum { GAPS_OF_PAGE = 8 };
 
@@ -87,6 +90,19 @@ enum { HEADROOM_PERCENT = 4 };
  * long as 2 to 9 moves. With half of this constant a recording reserves 1.45 of its peak, not 1.26.
  */
 enum { MOVES_OF_CREATION = 16 };
+
+/* ---- what only the context covers ---------------------------------------------------------------
+ */
+
+/* Bytes, and part of the live ones. Before the pool grows, it asks for what was freed without a
+ * stream, or on streams out of reach, if that is more than either. With the first, programs that
+ * free little so never need the context's event. */
+#define UNFENCED_BYTES (32 * MEND_MIB)
+enum { UNFENCED_OF_LIVE = 8 };
+
+/* Multiples of that. A request that cannot wait on the device makes the host wait, once that much
+ * waits: growth would end only with the device's memory. */
+enum { WAIT_OF_UNFENCED = 2 };
 
 /* ---- fences of frees ----------------------------------------------------------------------------
  */

@@ -14,6 +14,31 @@ static bool is_ready(mend_heap *heap, const mend_request *request, mend_run *run
                                 request->behind_wait);
 }
 
+/* Whether the run has a stretch that is ready and large enough, and where; looks at so many spans
+ * at most, from the end: what lies between waiting ends is mostly near that one, because it is used
+ * from its start. */
+static bool find_stretch(mend_heap *heap, const mend_request *request, mend_run *run,
+                         uint64_t most_spans, uint64_t *address)
+{
+    mend_wait_env room = mend_heap_wait_env(heap);
+    uint64_t end = mend_run_end(run);
+    mend_layout_tidy(heap, run);
+    for (const mend_span *span = run->last; most_spans-- > 0; span = span->previous) {
+        if (!mend_waits_are_ready(room.streams, &span->waits, request->stream,
+                                  request->behind_wait)) {
+            end = span->address;
+        }
+        *address = mend_align_up(span->address, request->alignment_bytes);
+        if (*address < end && end - *address >= request->size_bytes) {
+            return true;
+        }
+        if (span == run->first) {
+            return false;
+        }
+    }
+    return false;
+}
+
 /* The smallest run that fits, at its start; or at its end, if other streams used the start. */
 static mend_fit best_fit(mend_heap *heap, const mend_request *request, const mend_zone *zone,
                          uint64_t largest_bytes)
@@ -29,6 +54,25 @@ static mend_fit best_fit(mend_heap *heap, const mend_request *request, const men
             mend_align_down(mend_run_end(run) - request->size_bytes, request->alignment_bytes);
         if (run->first != run->last && is_ready(heap, request, run, end)) {
             return (mend_fit){run, end};
+        }
+        run = mend_sizes_next(&zone->runs_by_size, run);
+    }
+    return (mend_fit){0};
+}
+
+/* A run of several spans may be ready between its ends: when the memory that was freed at both
+ * waits for the context. A place there is better than memory that is created. Not for memory that
+ * waits for streams: a place behind a wait keeps runs in one piece. */
+static mend_fit fit_between(mend_heap *heap, const mend_request *request, const mend_zone *zone,
+                            uint64_t largest_bytes)
+{
+    mend_run *run = mend_sizes_at_least(&zone->runs_by_size, request->size_bytes);
+    for (int tries = 0; run != NULL && tries < SEARCH_TRIES && run->size_bytes <= largest_bytes;
+         tries++) {
+        uint64_t address;
+        if (run->first != run->last &&
+            find_stretch(heap, request, run, SPANS_OF_STRETCH, &address)) {
+            return (mend_fit){run, address};
         }
         run = mend_sizes_next(&zone->runs_by_size, run);
     }
@@ -113,30 +157,11 @@ mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone_nu
             return fit;
         }
     }
-    return best_fit(heap, request, zone, largest_bytes);
-}
-
-/* Whether the run has a stretch that is ready and large enough, and where. */
-static bool find_stretch(mend_heap *heap, const mend_request *request, mend_run *run,
-                         uint64_t *address)
-{
-    mend_wait_env room = mend_heap_wait_env(heap);
-    uint64_t start = run->address;
-    mend_layout_tidy(heap, run);
-    for (const mend_span *span = run->first;; span = span->next) {
-        uint64_t end = mend_span_end(span);
-        if (!mend_waits_are_ready(room.streams, &span->waits, request->stream,
-                                  request->behind_wait)) {
-            start = end;
-        }
-        *address = mend_align_up(start, request->alignment_bytes);
-        if (*address < end && end - *address >= request->size_bytes) {
-            return true;
-        }
-        if (span == run->last) {
-            return false;
-        }
-    }
+    mend_fit fit = best_fit(heap, request, zone, largest_bytes);
+    const bool may_hold = mend_streams_have_unfenced(&heap->streams) || heap->groups.count > 0;
+    return fit.run == NULL && !request->behind_wait && may_hold
+               ? fit_between(heap, request, zone, largest_bytes)
+               : fit;
 }
 
 mend_fit mend_fit_find_anywhere(mend_heap *heap, const mend_request *request, int zone_number)
@@ -145,7 +170,7 @@ mend_fit mend_fit_find_anywhere(mend_heap *heap, const mend_request *request, in
     mend_run *run = mend_sizes_at_least(&zone->runs_by_size, request->size_bytes);
     for (; run != NULL; run = mend_sizes_next(&zone->runs_by_size, run)) {
         uint64_t address;
-        if (find_stretch(heap, request, run, &address)) {
+        if (find_stretch(heap, request, run, UINT64_MAX, &address)) {
             return (mend_fit){run, address};
         }
     }

@@ -27,6 +27,9 @@ static bool plan_creation(mend_heap *heap, const mend_request *request, mend_pla
     uint64_t room = mend_budget_room_bytes(heap);
     uint64_t page = mend_budget_page(heap, request);
     assert(missing_bytes > 0);
+    if (request->creates_nothing) {
+        return false;
+    }
     if (rules.exact || mend_align_up(missing_bytes, page) > room) {
         page = heap->device.granularity_bytes;
     }

@@ -26,5 +26,6 @@ void mend_tightness_apply(mend_heap *heap, int tightness)
     int level = tightness != 0 ? tightness : DEFAULT_TIGHTNESS;
     assert(level >= 1 && level <= MEND_TIGHTNESS_LEVELS);
     heap->config.placement = levels[level - 1];
+    heap->config.placement.unfenced_bytes = UNFENCED_BYTES;
     heap->config.placement.small_request_bytes = small_request_of(heap);
 }

@@ -42,6 +42,9 @@
     X(stream_waits, allow_stream_waits, ON, "on",                                                  \
       "one stream may be made to wait for another on the device; off for kernels that spin on "    \
       "each other")                                                                                \
+    X(context_fences, allow_context_fences, ON, "on",                                              \
+      "before it grows, Mend may wait for the whole context; off if the program captures on "      \
+      "streams that Mend never sees")                                                              \
     X(streams_may_vanish, streams_may_vanish, OFF, "off",                                          \
       "the program destroys streams without mend_forget_stream; costs a question to the driver "   \
       "at each call")                                                                              \

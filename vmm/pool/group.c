@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "heap/checkpoint.h"
 #include "pool/enter.h"
 #include "pool/pool.h"
@@ -50,7 +51,12 @@ mend_result mend_group_begin(mend_group *group, mend_stream stream)
     if (group == NULL || stream == MEND_NO_STREAM) {
         return mend_pool_invalid("mend_group_begin: group is NULL, or MEND_NO_STREAM");
     }
-    return set_begun(group, stream, true, "mend_group_begin: the group is already begun");
+    mend_result result =
+        set_begun(group, stream, true, "mend_group_begin: the group is already begun");
+    if (result == MEND_OK) {
+        mend_process_await_unsafe_call(); /* the program may begin its capture now */
+    }
+    return result;
 }
 
 mend_result mend_group_end(mend_group *group)

@@ -53,17 +53,22 @@ static mend_result check_config(const mend_pool_config *config)
     if (config->device < 0) {
         return mend_pool_invalid("mend_pool_config.device is negative");
     }
-    if (config->allow_stream_waits < -1 || config->allow_stream_waits > 1) {
-        return mend_pool_invalid("mend_pool_config.allow_stream_waits is not -1, 0 or 1");
-    }
-    if (config->front_cache < -1 || config->front_cache > 1) {
-        return mend_pool_invalid("mend_pool_config.front_cache is not -1, 0 or 1");
-    }
-    if (config->capture_checks < -1 || config->capture_checks > 1) {
-        return mend_pool_invalid("mend_pool_config.capture_checks is not -1, 0 or 1");
-    }
-    if (config->rdma < -1 || config->rdma > 1) {
-        return mend_pool_invalid("mend_pool_config.rdma is not -1, 0 or 1");
+    const struct {
+        int value;
+        const char *message;
+    } switches[] = {
+#define SWITCH(field) {config->field, "mend_pool_config." #field " is not -1, 0 or 1"}
+        SWITCH(allow_stream_waits),
+        SWITCH(allow_context_fences),
+        SWITCH(front_cache),
+        SWITCH(capture_checks),
+        SWITCH(rdma),
+#undef SWITCH
+    };
+    for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
+        if (switches[i].value < -1 || switches[i].value > 1) {
+            return mend_pool_invalid(switches[i].message);
+        }
     }
     if (!is_flag(config->streams_may_vanish) || !is_flag(config->knows_all_streams) ||
         !is_flag(config->compact_when_full)) {
@@ -234,6 +239,7 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
     return (mend_heap_config){
         .device = config->device,
         .allow_stream_waits = config->allow_stream_waits >= 0,
+        .allow_context_fences = config->allow_context_fences >= 0,
         .streams_may_vanish = config->streams_may_vanish == 1,
         .knows_all_streams = config->knows_all_streams == 1,
         .front_cache = config->front_cache >= 0,
@@ -442,6 +448,9 @@ static void free_groups(mend_list *groups)
     while (!mend_list_is_empty(groups)) {
         mend_group *group = MEND_CONTAINER_OF(groups->next, mend_group, link);
         mend_list_remove(&group->link);
+        if (group->is_begun) {
+            mend_process_note_begun(false);
+        }
         mend_capture_group_free(group);
     }
 }

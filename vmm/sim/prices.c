@@ -92,6 +92,7 @@ static void fill_by_call(mend_sim_price by_call[MEND_SIM_PRICE_ROWS], const mend
 #define X(call) by_call[MEND_CALL_##call] = prices->call;
     MEND_SIM_PRICED_CALLS(X)
 #undef X
+    by_call[MEND_CALL_context_record] = prices->event_record;
     by_call[MEND_CALL_stream_synchronize] = prices->synchronize;
     by_call[MEND_CALL_event_synchronize] = prices->synchronize;
 }

@@ -425,6 +425,7 @@ mend_status mend_sim_stream_wait_mark(mend_sim *sim, mend_sim_stream *stream,
 mend_status mend_sim_stream_wait_event(mend_sim *sim, mend_stream handle, mend_event event);
 mend_status mend_sim_stream_info(mend_sim *sim, mend_stream handle, mend_stream_info *info);
 mend_status mend_sim_context_wait_host(mend_sim *sim);
+mend_status mend_sim_context_record(mend_sim *sim, mend_event handle);
 mend_status mend_sim_event_make(mend_sim *sim, mend_event *handle);
 mend_status mend_sim_event_record(mend_sim *sim, mend_event handle, mend_stream stream);
 mend_status mend_sim_event_query(mend_sim *sim, mend_event handle);

@@ -333,6 +333,34 @@ mend_status mend_sim_event_record(mend_sim *sim, mend_event handle, mend_stream 
     return mend_sim_event_mark(sim, event, stream);
 }
 
+/* The device's streams together: those of its green contexts are part of them. */
+mend_status mend_sim_context_record(mend_sim *sim, mend_event handle)
+{
+    int context = 0;
+    mend_sim_event *event = NULL;
+    mend_status status = sim->config.has_no_context_events != 0
+                             ? MEND_DRIVER_NOT_SUPPORTED
+                             : mend_sim_event_find(sim, handle, &event);
+    if (status == MEND_DRIVER_OK) {
+        status = mend_sim_current_context(sim, &context);
+    }
+    if (status == MEND_DRIVER_OK) {
+        status = mend_sim_capture_forbids_device(sim, mend_sim_device_of(context));
+    }
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    if (event->context != context) {
+        return mend_sim_refuse(
+            sim, MEND_DRIVER_INVALID_HANDLE, "context_record: an event of context %p in context %p",
+            (void *)mend_sim_context_of(event->context), (void *)mend_sim_context_of(context));
+    }
+    event->capture_id = 0;
+    event->tip = NULL;
+    event->ready_ns = mend_max_u64(sim->now_ns, sim->devices[mend_sim_device_of(context)].tail_ns);
+    return MEND_DRIVER_OK;
+}
+
 /* When the host learns that the event is complete. */
 static uint64_t heard_ns(const mend_sim *sim, const mend_sim_event *event)
 {

@@ -260,6 +260,11 @@ static mend_status table_event_record(const mend_driver *driver, mend_event even
     CALL(event_record, 0, mend_sim_event_record(sim, event, stream));
 }
 
+static mend_status table_context_record(const mend_driver *driver, mend_event event)
+{
+    CALL(context_record, 0, mend_sim_context_record(sim, event));
+}
+
 static mend_status table_event_query(const mend_driver *driver, mend_event event)
 {
     CALL(event_query, 0, mend_sim_event_query(sim, event));

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "move/scope.h"
+#include "physical/capture.h"
 #include "physical/record.h"
 #include "users/users.h"
 
@@ -97,6 +98,7 @@ void mend_group_set_begun(mend_heap *heap, mend_group *group, mend_stream stream
     mend_list_remove(&group->watch.link);
     atomic_fetch_add_explicit(&heap->groups.begun_count, is_begun ? 1u : UINT_MAX,
                               memory_order_relaxed);
+    mend_process_note_begun(is_begun);
     group->is_begun = is_begun;
     group->watch.handle = stream;
     if (is_begun) {
@@ -124,6 +126,18 @@ static mend_result close_on(mend_heap *heap, const mend_group *group, mend_strea
     return result;
 }
 
+/* Only a wait for the context makes the memory idle. */
+static mend_result close_on_none(mend_heap *heap, const mend_group *group)
+{
+    mend_scope scope;
+    mend_result result = mend_scope_open(heap, &scope);
+    if (result == MEND_OK) {
+        result = mend_streams_identify(&heap->streams, group->number);
+        mend_scope_close(heap, &scope);
+    }
+    return result;
+}
+
 mend_result mend_group_leave(mend_heap *heap, mend_group *group, mend_stream stream)
 {
     assert(mend_mutex_is_held(&heap->grow));
@@ -135,7 +149,8 @@ mend_result mend_group_leave(mend_heap *heap, mend_group *group, mend_stream str
             mend_streams_stamp(streams, i, 0); /* for blocks that are still live */
         }
     }
-    mend_result result = stream == MEND_NO_STREAM ? MEND_OK : close_on(heap, group, stream);
+    mend_result result =
+        stream == MEND_NO_STREAM ? close_on_none(heap, group) : close_on(heap, group, stream);
     if (result != MEND_OK) {
         return result;
     }

@@ -101,18 +101,19 @@ typedef struct mend_pool_config {
                                 * less is free. The driver is asked before each creation. 0: none */
     uint64_t idle_ms; /* mend_collect gives back memory that no block has used for this long, by the
                        * driver's clock (a simulated device has one of its own). 0: none */
-    const char *limit_file; /* path of a file by which pools of several processes share one limit:
-                             * together they hold no more than limit_bytes, which all must name
-                             * alike. Created if it does not exist; on a local file system. Read
-                             * during creation only. NULL: none */
-    int collector;          /* 1: a thread of the library calls mend_collect; needs idle_ms,
-                             * keep_free_bytes, limit_file or soft_limit_bytes. 0: off */
-    uint64_t host_bytes;    /* most memory of the host for blocks, see mend_host.h. 0: none */
+    const char *limit_file;   /* path of a file by which pools of several processes share one limit:
+                               * together they hold no more than limit_bytes, which all must name
+                               * alike. Created if it does not exist; on a local file system. Read
+                               * during creation only. NULL: none */
+    int collector;            /* 1: a thread of the library calls mend_collect; needs idle_ms,
+                               * keep_free_bytes, limit_file or soft_limit_bytes. 0: off */
+    uint64_t host_bytes;      /* most memory of the host for blocks, see mend_host.h. 0: none */
+    int allow_context_fences; /* 0: default, on. -1: off, for unseen captures: docs/tuning.md */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
         sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,   \
-            NULL, 0, 0                                                                             \
+            NULL, 0, 0, 0                                                                          \
     }
 
 /*
@@ -135,8 +136,7 @@ MEND_API mend_result mend_pool_create(const mend_pool_config *config, mend_pool 
  * memory. Blocks that are still live go too; the log warns of them. NULL succeeds. No other call on
  * the pool or its groups may be in progress or follow. MEND_OK; MEND_ERROR_CAPTURING (a capture
  * forbids the wait; the pool is unchanged, destroy it after the capture); MEND_ERROR_DRIVER (the
- * driver refused something; the pool and its host memory are gone, and memory that work may still
- * use stays with the driver).
+ * driver refused something; the pool is gone, and memory that work may use stays with the driver).
  */
 MEND_API mend_result mend_pool_destroy(mend_pool *pool);
 

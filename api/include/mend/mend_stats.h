@@ -51,6 +51,7 @@
     X(chunks_released, "1", "physical allocations released")                                       \
     X(stream_waits, "1", "times a stream was made to wait for another on the device")              \
     X(host_waits, "1", "times the host waited for the GPU")                                        \
+    X(context_fences, "1", "events recorded for all work of the context")                          \
     X(pressure_calls, "1", "pressure callbacks called")                                            \
     X(peer_pool_trims, "1",                                                                        \
       "times other pools of the device were asked to give memory back, also in vain")              \

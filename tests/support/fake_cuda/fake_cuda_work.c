@@ -159,11 +159,10 @@ mend_status cuStreamGetGreenCtx(mend_stream stream, mend_cu_green_context *green
     return status;
 }
 
-/* On the legacy stream: enough for who asks what the call costs and whether captures suffer. */
+/* Of the current context: nobody asks for another one. */
 mend_status cuCtxRecordEvent(mend_context context, mend_event event)
 {
-    return context == NULL ? MEND_DRIVER_INVALID_CONTEXT
-                           : inner()->event_record(inner(), event, MEND_STREAM_LEGACY);
+    return context == NULL ? MEND_DRIVER_INVALID_CONTEXT : inner()->context_record(inner(), event);
 }
 
 /* The pool gives memory back at once: it holds what is taken since its record was reset. */

@@ -1,5 +1,7 @@
 /* Blocks for whatever stream: made only of memory that nothing uses any more. */
 #include "tests/support/kit.h"
+#include "tests/support/place.h"
+#include "tests/support/threads.h"
 
 /* Of a device of 8 MiB, so that it is in the way of every other. */
 enum { BLOCK_BYTES = 5 << 20, LONG_NS = 1000, SHORT_NS = 10 };
@@ -73,7 +75,242 @@ KIT_TEST_IN(pool_no_stream, a_group_neither_gives_nor_takes, kit_open_with(w, 8 
     void *block = kit_alloc(w, BLOCK_BYTES, S(0));
     kit_free(w, block, S(0));
     kit_expect_none(w, BLOCK_BYTES, MEND_NO_STREAM, "");
-    block = kit_alloc(w, MEND_MIB, MEND_NO_STREAM);
+    kit_alloc(w, MEND_MIB, MEND_NO_STREAM);
     kit_end_group(group, S(0));
     kit_alloc(w, BLOCK_BYTES, MEND_NO_STREAM);
+}
+
+/* ---- what the context's event finds idle ------------------------------------------------------
+ */
+
+#define NO_STREAM_TEST(name)                                                                       \
+    KIT_TEST_IN(pool_no_stream, name, kit_open_with(w, 4096 * MEND_MIB, NULL))
+
+/* Allocates and frees so many blocks, one by one. */
+static void alloc_and_free(mend_world *w, int count, uint64_t size_bytes)
+{
+    for (int i = 0; i < count; i++) {
+        kit_free(w, kit_alloc(w, size_bytes, MEND_NO_STREAM), MEND_NO_STREAM);
+    }
+}
+
+static void expect_reserved(mend_world *w, uint64_t most_bytes, uint64_t most_waits)
+{
+    EXPECT_TRUE(mend_world_stats(w).peak_reserved_bytes <= most_bytes);
+    EXPECT_TRUE(mend_world_stats(w).host_waits <= most_waits);
+}
+
+NO_STREAM_TEST(a_loop_of_small_blocks_uses_the_whole_chunk)
+{
+    alloc_and_free(w, 1024, 1024);
+    expect_reserved(w, MEND_MIB, 0);
+}
+
+NO_STREAM_TEST(a_loop_of_large_blocks_reserves_little)
+{
+    alloc_and_free(w, 1000, BLOCK_BYTES);
+    expect_reserved(w, 64 * MEND_MIB, 0);
+    EXPECT_TRUE(mend_world_stats(w).context_fences > 0);
+}
+
+KIT_TEST_IN(pool_no_stream, without_such_events_the_host_waits_now_and_then,
+            kit_open_set(w, w->sim_config.memory_bytes = 4096 * MEND_MIB,
+                         w->sim_config.has_no_context_events = 1))
+{
+    alloc_and_free(w, 1000, BLOCK_BYTES);
+    expect_reserved(w, 96 * MEND_MIB, 1000 * 5 / 64);
+    EXPECT_STATS(w, context_fences, 0);
+}
+
+KIT_TEST_IN(pool_no_stream, a_program_may_forbid_both_until_the_memory_is_full,
+            kit_open_set(w, w->sim_config.memory_bytes = 256 * MEND_MIB,
+                         w->pool_config.allow_context_fences = -1))
+{
+    alloc_and_free(w, 51, BLOCK_BYTES);
+    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_STATS(w, context_fences, 0, host_waits, 0, reserved_bytes, 255 * MEND_MIB);
+    alloc_and_free(w, 1, BLOCK_BYTES);
+    expect_reserved(w, 256 * MEND_MIB, 1);
+}
+
+NO_STREAM_TEST(a_request_that_cannot_be_served_waits_for_nothing)
+{
+    void *pointer = NULL;
+    kit_fail(w, "context_record", 0, UINT64_MAX, MEND_DRIVER_NOT_SUPPORTED);
+    alloc_and_free(w, 13, BLOCK_BYTES);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
+                  mend_alloc(w->pool, 8192 * MEND_MIB, MEND_NO_STREAM, &pointer));
+    EXPECT_STATS(w, host_waits, 0);
+    mend_room room = MEND_ROOM_INIT;
+    EXPECT_OK(mend_get_room(w->pool, MEND_NO_STREAM, &room));
+    EXPECT_U64_EQ(0, room.now_bytes); /* the next one makes the host wait */
+    EXPECT_TRUE(room.after_waiting_bytes > 4000 * MEND_MIB);
+}
+
+KIT_TEST_IN(pool_no_stream, a_stream_waits_on_the_device_for_what_was_freed_without_one,
+            kit_open_with(w, 64 * MEND_MIB, NULL))
+{
+    enum { LARGE = 40 << 20 };
+    void *block = kit_alloc(w, LARGE, S(0));
+    kit_launch(w, S(0), MEND_SIM_WORK_WRITE, block, LARGE, 1, mend_sim_now_ns(w->sim) + LONG_NS);
+    kit_free(w, block, MEND_NO_STREAM);
+    block = kit_alloc(w, LARGE, S(1));
+    kit_expect_waits(w, 1, 0);
+    kit_launch(w, S(1), MEND_SIM_WORK_WRITE, block, LARGE, 2, 0);
+    kit_launch(w, S(1), MEND_SIM_WORK_VERIFY, block, LARGE, 2,
+               mend_sim_now_ns(w->sim) + 2 * LONG_NS);
+}
+
+/* The pool cannot know of the captures, and harms one; it waits for twice as much before it may
+ * harm another one. */
+NO_STREAM_TEST(hidden_captures_are_met_ever_less_often)
+{
+    enum { BLOCKS = 8 }; /* more than what it tries at, at first; less than twice as much */
+    mend_sim_graph *graph = NULL;
+    w->violations_meant = 1;
+    for (int i = 0; i < 2; i++) {
+        EXPECT_OK(mend_sim_begin_capture(w->sim, S(1), MEND_SIM_CAPTURE_RELAXED));
+        alloc_and_free(w, i == 0 ? BLOCKS : BLOCKS / 2, BLOCK_BYTES);
+        EXPECT_RESULT(i == 0 ? MEND_ERROR_DRIVER : MEND_OK,
+                      mend_sim_end_capture(w->sim, S(1), &graph));
+    }
+    mend_sim_graph_destroy(w->sim, graph);
+    alloc_and_free(w, 2 * BLOCKS, BLOCK_BYTES);
+    expect_reserved(w, 96 * MEND_MIB, 0);
+}
+
+NO_STREAM_TEST(a_known_capture_is_left_alone)
+{
+    mend_sim_graph *graph = NULL;
+    kit_alloc(w, 512, S(1));
+    EXPECT_OK(mend_sim_begin_capture(w->sim, S(1), MEND_SIM_CAPTURE_RELAXED));
+    kit_alloc(w, 512, S(1));
+    alloc_and_free(w, 100, BLOCK_BYTES);
+    EXPECT_OK(mend_sim_end_capture(w->sim, S(1), &graph));
+    mend_sim_graph_destroy(w->sim, graph);
+    alloc_and_free(w, 100, BLOCK_BYTES);
+    EXPECT_STATS(w, host_waits, 0);
+}
+
+/* The first of two neighbours is idle when the event passes that was recorded before the other was
+ * freed. */
+KIT_TEST_IN(pool_no_stream, a_later_free_beside_it_keeps_nothing_waiting,
+            kit_open_with(w, 12 * MEND_MIB, NULL))
+{
+    mend_test_place(w->pool, &(mend_test_sizes){.unfenced_bytes = MEND_MIB});
+    kit_free(w, kit_alloc(w, 2 * BLOCK_BYTES, S(0)), S(0));
+    void *first = kit_alloc(w, BLOCK_BYTES, MEND_NO_STREAM);
+    void *second = kit_alloc(w, BLOCK_BYTES, MEND_NO_STREAM);
+    EXPECT_PTR_EQ((char *)first + BLOCK_BYTES, second);
+    write_late(w, S(0), first);
+    kit_free(w, first, MEND_NO_STREAM);
+    EXPECT_OK(mend_trim(w->pool, 0, NULL)); /* records the event */
+    kit_free(w, second, MEND_NO_STREAM);
+    mend_sim_advance(w->sim, 2 * LONG_NS);
+    launch(w, S(0), MEND_SIM_WORK_TOUCH, second, 0, LONG_NS);
+    kit_alloc(w, BLOCK_BYTES, MEND_NO_STREAM);
+    EXPECT_STATS(w, host_waits, 0);
+}
+
+/* A program that frees without a stream, behind a GPU that is late: reserves little, and nobody
+ * waits on the host. */
+NO_STREAM_TEST(a_loop_on_one_stream_behind_a_late_gpu_reserves_little)
+{
+    enum { TURNS = 400, LATE_NS = 20 * LONG_NS };
+    for (int i = 0; i < TURNS; i++) {
+        void *block = kit_alloc(w, BLOCK_BYTES, S(0));
+        kit_launch(w, S(0), MEND_SIM_WORK_TOUCH, block, BLOCK_BYTES, 0,
+                   mend_sim_now_ns(w->sim) + LATE_NS);
+        kit_free(w, block, MEND_NO_STREAM);
+        mend_sim_advance(w->sim, LONG_NS);
+    }
+    expect_reserved(w, 128 * MEND_MIB, 0);
+}
+
+/* The per-thread stream of a thread that goes on: other threads cannot record on it. */
+static void *use_own_stream_again_and_again(void *argument)
+{
+    mend_world *w = argument;
+    for (int i = 0; i < 500; i++) {
+        void *block = kit_alloc(w, 512 << 10, KIT_PER_THREAD);
+        kit_use(w, KIT_PER_THREAD, block, 512 << 10, LONG_NS);
+        kit_free(w, block, KIT_PER_THREAD);
+    }
+    return NULL;
+}
+
+/* A stream uses again what it frees, so little lies there, however often it does. */
+KIT_TEST_IN(pool_no_stream, what_a_stream_frees_again_and_again_is_not_waited_for,
+            kit_open_set(w, w->sim_config.memory_bytes = 4096 * MEND_MIB,
+                         w->pool_config.allow_stream_waits = -1))
+{
+    kit_alloc(w, 128 * MEND_MIB, S(0));
+    mend_test_run_thread(use_own_stream_again_and_again, w);
+    kit_alloc(w, 16 * MEND_MIB, S(0));
+    EXPECT_STATS(w, host_waits, 0);
+}
+
+/* Only growth makes the host wait: what is ready serves first. */
+KIT_TEST_IN(pool_no_stream, ready_chunks_are_moved_before_the_host_waits,
+            kit_open_set(w, w->sim_config.memory_bytes = 4096 * MEND_MIB,
+                         w->sim_config.has_no_context_events = 1,
+                         w->pool_config.allow_stream_waits = -1))
+{
+    void *blocks[8];
+    for (int i = 0; i < 8; i++) {
+        blocks[i] = kit_alloc(w, 64 * MEND_MIB, S(0));
+    }
+    void *unnamed = kit_alloc(w, 512 * MEND_MIB, S(0));
+    for (int i = 0; i < 8; i += 2) {
+        kit_free(w, blocks[i], S(0));
+    }
+    kit_free(w, unnamed, MEND_NO_STREAM);
+    kit_alloc(w, 96 * MEND_MIB, S(0));
+    EXPECT_STATS(w, host_waits, 0);
+}
+
+/* Of another pool, which alone knows of it; or of this one, of a stream that nothing was freed on.
+ */
+KIT_EACH(pool_no_stream, a_capture_that_any_pool_was_told_of_is_left_alone, int, is_of_other, 2,
+         kit_open_with(w, 4096 * MEND_MIB, NULL))
+{
+    mend_pool *other = NULL;
+    mend_group *group = NULL;
+    mend_sim_graph *graph = NULL;
+    EXPECT_OK(mend_pool_create(&w->pool_config, &other));
+    EXPECT_OK(mend_group_create(is_of_other ? other : w->pool, &group));
+    EXPECT_OK(mend_group_begin(group, S(1)));
+    EXPECT_OK(mend_sim_begin_capture(w->sim, S(1), MEND_SIM_CAPTURE_RELAXED));
+    alloc_and_free(w, 100, BLOCK_BYTES);
+    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_STATS(w, context_fences, 0, host_waits, 0);
+    EXPECT_OK(mend_sim_end_capture(w->sim, S(1), &graph));
+    mend_sim_graph_destroy(w->sim, graph);
+    EXPECT_OK(mend_group_end(group));
+    alloc_and_free(w, 100, BLOCK_BYTES);
+    EXPECT_TRUE(mend_world_stats(w).context_fences > 0);
+    EXPECT_OK(mend_group_release(group, S(1)));
+    EXPECT_OK(mend_pool_destroy(other));
+}
+
+/* No request needs the event. */
+NO_STREAM_TEST(a_driver_that_refuses_the_event_fails_no_request)
+{
+    kit_fail(w, "context_record", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    alloc_and_free(w, 100, BLOCK_BYTES);
+    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    mend_room room = MEND_ROOM_INIT;
+    EXPECT_OK(mend_get_room(w->pool, MEND_NO_STREAM, &room));
+    EXPECT_STATS(w, context_fences, 0);
+}
+
+/* What each freed stays its own, between the ends of the run that all others use. */
+NO_STREAM_TEST(groups_of_small_blocks_share_chunks)
+{
+    for (int i = 0; i < 200; i++) {
+        mend_group *group = kit_begin_group(w, S(0));
+        kit_free(w, kit_alloc(w, 1024, S(0)), S(0));
+        kit_end_group(group, S(0));
+    }
+    expect_reserved(w, MEND_MIB, 0);
 }

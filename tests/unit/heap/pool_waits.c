@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tests/support/kit.h"
+#include "tests/support/place.h"
 #include "tests/support/threads.h"
 
 enum { BLOCK_BYTES = 5 << 20 };
@@ -119,11 +120,13 @@ WAITING_TEST(pool_waits, a_stream_that_is_captured_is_not_made_to_wait)
 WAITING_TEST(pool_waits, trim_holds_what_was_freed_without_a_stream)
 {
     mend_stream stream = S(2);
+    mend_test_place(w->pool, &(mend_test_sizes){.unfenced_bytes = MEND_MIB});
     kit_leave_in_flight(w, BLOCK_BYTES, stream, 1000, MEND_NO_STREAM);
     EXPECT_OK(mend_trim(w->pool, 0, NULL));
-    EXPECT_STATS(w, reserved_bytes, BLOCK_BYTES, retired_bytes, 0);
-    kit_alloc_used(w, BLOCK_BYTES, NULL, 10);
-    EXPECT_STATS(w, host_waits, 1);
+    EXPECT_STATS(w, reserved_bytes, BLOCK_BYTES, retired_bytes, 0, context_fences, 1);
+    kit_alloc_used(w, BLOCK_BYTES, NULL,
+                   10); /* behind the context's event, which the trim recorded */
+    EXPECT_STATS(w, host_waits, 0, stream_waits, 1);
 }
 
 /* What the pool's other users do while one of them waits for the GPU. */

@@ -154,6 +154,7 @@ GROW_TEST(pool_grow, a_stream_that_comes_during_a_failed_wait_is_taken_for_no_ot
     EXPECT_PTR_EQ(gone, come);
     EXPECT_RESULT(MEND_OK, mend_forget_stream(r->w.pool, come));
 
+    kit_fail(&r->w, "context_record", 0, UINT64_MAX, MEND_DRIVER_NOT_SUPPORTED);
     kit_fail(&r->w, "context_synchronize", 0, UINT64_MAX, 999);
     uint64_t position = 1;
     while (begin(r, position, BLOCK, 512) && strcmp(r->held.call, "context_synchronize") != 0) {
@@ -179,6 +180,7 @@ GROW_TEST(pool_grow, what_a_wait_for_the_context_is_to_free_is_not_free_before,
     void *freed = kit_alloc(&r->w, 8 * MEND_MIB, NULL);
     kit_launch(&r->w, r->w.streams[1], MEND_SIM_WORK_TOUCH, freed, 8 * MEND_MIB, 0, 1000000000);
     kit_free(&r->w, freed, MEND_NO_STREAM);
+    kit_fail(&r->w, "context_record", 0, UINT64_MAX, MEND_DRIVER_NOT_SUPPORTED);
     ASSERT_TRUE(begin(r, 1, 8 * MEND_MIB, 512));
     EXPECT_STR_EQ("context_synchronize", r->held.call);
     mend_heap_lock(heap);

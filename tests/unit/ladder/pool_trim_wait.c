@@ -113,6 +113,7 @@ TRIM_WAIT_TEST(pool_trim_wait, a_capture_that_is_unknown_forbids_to_wait_for_the
                32 * MEND_MIB, NULL)
 {
     kit_leave_in_flight(w, block_bytes, w->streams[1], 1000, MEND_NO_STREAM);
+    kit_fail(w, "context_record", 0, 0, MEND_DRIVER_CAPTURE_UNSUPPORTED);
     kit_fail(w, "context_synchronize", 0, 0, MEND_DRIVER_CAPTURE_UNSUPPORTED);
     uint64_t released_bytes = 77;
     EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_trim_wait(w->pool, 0, &released_bytes));

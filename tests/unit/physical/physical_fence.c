@@ -204,6 +204,87 @@ FENCE_TEST(physical_fence, a_group_that_ends_in_a_free_place_while_the_host_wait
     expect_passed(r, freed_meanwhile, true);
 }
 
+/* A short fence of its own passes while the context's event waits for another stream. */
+FENCE_TEST(physical_fence, an_event_of_the_context_takes_nothing_back)
+{
+    bool recorded = false;
+    (void)stream_rig_work_and_free(r, r->second, LONG_NS);
+    mend_stamp early = work_and_free(r, SHORT_NS);
+    EXPECT_RESULT(MEND_OK, mend_streams_record_context(&r->streams, r->second, &recorded));
+    EXPECT_TRUE(recorded);
+    mend_stamp late = work_and_close(r, SHORT_NS);
+    mend_sim_advance(r->sim, LONG_NS / 2);
+    EXPECT_TRUE(mend_streams_poll(&r->streams));
+    expect_passed(r, late, true);
+    mend_sim_advance(r->sim, LONG_NS);
+    EXPECT_TRUE(mend_streams_poll(&r->streams));
+    EXPECT_TRUE(r->streams.context_event == NULL);
+    expect_passed(r, early, true);
+    expect_passed(r, late, true);
+}
+
+/* A wait for the context replaces the event; if it fails, what both covered is open again. */
+FENCE_TEST(physical_fence, a_wait_that_fails_leaves_nothing_uncovered)
+{
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    bool recorded = false;
+    fault.call = "context_synchronize";
+    fault.status = MEND_DRIVER_UNKNOWN;
+    mend_stamp freed = mend_streams_stamp(&r->streams, MEND_STREAM_UNKNOWN, 1);
+    EXPECT_RESULT(MEND_OK, mend_streams_record_context(&r->streams, r->second, &recorded));
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(r->sim, &fault));
+    EXPECT_RESULT(MEND_ERROR_DRIVER,
+                  mend_publish(mend_streams_wait_context(&r->streams, r->second)));
+    EXPECT_FALSE(mend_streams_poll(&r->streams));
+    expect_passed(r, freed, false);
+    EXPECT_RESULT(MEND_OK, mend_streams_record_context(&r->streams, r->second, &recorded));
+    EXPECT_TRUE(mend_streams_poll(&r->streams));
+    expect_passed(r, freed, true);
+}
+
+static mend_status free_and_record(const mend_driver *driver, mend_event event)
+{
+    (void)driver;
+    mend_status status = freeing->device->context_record(freeing->device, event);
+    freed_meanwhile = mend_streams_stamp(&freeing->streams, MEND_STREAM_UNKNOWN, 1);
+    return status;
+}
+
+/* Another thread frees while the call is on its way; and a stream that waits for the event waits
+ * for no more than that covers. */
+FENCE_TEST(physical_fence, what_is_freed_while_the_event_is_recorded_is_not_covered)
+{
+    bool recorded = false;
+    mend_stamp on_first = work_and_free(r, LONG_NS);
+    mend_stamp before = mend_streams_stamp(&r->streams, MEND_STREAM_UNKNOWN, 1);
+    freeing = r;
+    r->driver.context_record = free_and_record;
+    EXPECT_RESULT(MEND_OK, mend_streams_record_context(&r->streams, r->second, &recorded));
+    EXPECT_RESULT(MEND_LOOK_AGAIN, mend_streams_make_wait(&r->streams, r->second, before));
+    EXPECT_TRUE(mend_stamp_is_ready(&r->streams, before, r->second));
+    EXPECT_TRUE(mend_stamp_is_ready(&r->streams, on_first, r->second)); /* by the same event */
+    EXPECT_FALSE(mend_stamp_is_ready(&r->streams, freed_meanwhile, r->second));
+    mend_sim_advance(r->sim, 2 * LONG_NS);
+    EXPECT_TRUE(mend_streams_poll(&r->streams));
+    expect_passed(r, before, true);
+    expect_passed(r, freed_meanwhile, false);
+}
+
+/* The later fence of the same stream is not due. */
+FENCE_TEST(physical_fence, the_host_waits_for_the_event_though_a_later_fence_is_there)
+{
+    bool recorded = false;
+    mend_stamp early = work_and_free(r, SHORT_NS);
+    EXPECT_RESULT(MEND_OK, mend_streams_record_context(&r->streams, r->second, &recorded));
+    mend_streams_begin_chosen_waits(&r->streams);
+    mend_streams_make_due(&r->streams, early);
+    mend_stamp late = work_and_close(r, LONG_NS);
+    expect_wait(r, true);
+    expect_passed(r, early, true);
+    expect_passed(r, late, false);
+    expect_wait(r, false); /* nothing else is due */
+}
+
 FENCE_TEST(physical_fence, a_new_stream_in_a_forgotten_place_has_waited_for_nobody)
 {
     mend_stamp freed = work_and_close(r, LONG_NS);

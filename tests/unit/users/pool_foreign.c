@@ -324,3 +324,31 @@ MEND_TEST(pool_foreign, a_refused_call_never_makes_memory_idle)
         }
     }
 }
+
+/* A stream that the pool meets in its capture cannot be identified there; when its group is
+ * released, it can. The graph runs on the other device meanwhile. */
+MEND_TEST(pool_foreign, the_graph_of_a_stream_that_was_met_in_its_capture_is_waited_for)
+{
+    scene s;
+    mend_group *group = NULL;
+    mend_sim_graph *graph = NULL;
+    ASSERT_TRUE(open_scene(&s, NULL));
+    mend_world *w = &s.w;
+    EXPECT_OK(mend_group_create(w->pool, &group));
+    EXPECT_OK(mend_group_begin(group, s.foreign));
+    EXPECT_OK(mend_sim_begin_capture(w->sim, s.foreign, MEND_SIM_CAPTURE_RELAXED));
+    void *block = kit_alloc(w, block_bytes, s.foreign);
+    kit_launch(w, s.foreign, MEND_SIM_WORK_WRITE, block, block_bytes, 1, 0);
+    kit_launch(w, s.foreign, MEND_SIM_WORK_VERIFY, block, block_bytes, 1, 0);
+    kit_free(w, block, s.foreign);
+    EXPECT_OK(mend_sim_end_capture(w->sim, s.foreign, &graph));
+    EXPECT_OK(mend_group_end(group));
+    EXPECT_OK(mend_sim_graph_launch(w->sim, graph, s.foreign, LONG));
+    mend_sim_graph_destroy(w->sim, graph);
+    EXPECT_OK(mend_group_release(group, MEND_NO_STREAM));
+    void *next = kit_alloc(w, block_bytes, S(0)); /* waits on the host, for both contexts */
+    kit_launch(w, S(0), MEND_SIM_WORK_WRITE, next, block_bytes, 2, 0);
+    kit_launch(w, S(0), MEND_SIM_WORK_VERIFY, next, block_bytes, 2, 0);
+    EXPECT_STATS(w, context_fences, 0, host_waits, 2);
+    close_scene(&s);
+}
