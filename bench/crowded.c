@@ -1,34 +1,41 @@
 /*
- * One operation on a pool with so many live blocks, for bench/crowded.py, which counts its
+ * One operation on a pool with so many of one thing, for bench/crowded.py, which counts its
  * instructions under callgrind: only what runs inside mend_counted is counted.
  *
- *     mend_crowded --list | OPERATION BLOCKS
+ *     mend_crowded --list | OPERATION NUMBER
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/align.h"
 #include "lab/workloads/population.h"
-#include "speed/library.h"
+#include "mend/mend.h"
+#include "mend/mend_range.h"
+#include "mend/mend_share.h"
+#include "mend/mend_sim.h"
+#include "mend/mend_sleep.h"
 
 enum { STREAMS = 2, SMALLEST_BYTES = 512, LARGEST_BYTES = 2048 };
+#define PAGE (2 * MEND_MIB) /* of the simulated device */
 
 typedef struct crowd {
-    speed_library library;
     mend_sim *sim;
     mend_pool *pool;
     mend_stream streams[STREAMS];
-    void **blocks;
     size_t count;
-    size_t at; /* the block that the operation is about */
+    void **blocks;
+    mend_range **ranges; /* for operations on one range: the first one */
+    size_t at;           /* the block, range or page that the operation is about */
     mend_random random;
 } crowd;
 
 typedef struct operation {
     const char *name;
     size_t times;
-    bool looks_at_all; /* by its nature: it is counted for each block */
+    bool looks_at_all;      /* by its nature: it is counted for each */
+    void (*fill)(crowd *c); /* the pool */
     void (*before)(crowd *c);
     void (*work)(crowd *c);
     void (*after)(crowd *c);
@@ -42,18 +49,29 @@ static void require(bool condition, const char *what)
     }
 }
 
+static void *alloc_bytes(const crowd *c, uint64_t size_bytes, mend_stream stream)
+{
+    void *block = NULL;
+    require(mend_alloc(c->pool, size_bytes, stream, &block) == MEND_OK, "an allocation");
+    return block;
+}
+
+static void free_on(const crowd *c, void *block, mend_stream stream)
+{
+    require(mend_free(c->pool, block, stream) == MEND_OK, "a free");
+}
+
+/* ---- live blocks ----------------------------------------------------------------------------- */
+
 static void take(crowd *c)
 {
     uint64_t size_bytes = mend_random_between(&c->random, SMALLEST_BYTES, LARGEST_BYTES);
-    mend_result result =
-        c->library.mend_alloc(c->pool, size_bytes, c->streams[0], &c->blocks[c->at]);
-    require(result == MEND_OK, "an allocation");
+    c->blocks[c->at] = alloc_bytes(c, size_bytes, c->streams[0]);
 }
 
 static void give(crowd *c)
 {
-    mend_result result = c->library.mend_free(c->pool, c->blocks[c->at], c->streams[0]);
-    require(result == MEND_OK, "a free");
+    free_on(c, c->blocks[c->at], c->streams[0]);
 }
 
 static void replace(crowd *c)
@@ -62,44 +80,265 @@ static void replace(crowd *c)
     take(c);
 }
 
+static void fill_blocks(crowd *c)
+{
+    for (c->at = 0; c->at < c->count; c->at++) {
+        take(c);
+    }
+    for (size_t i = 0; i < c->count; i++) { /* some in another place, and holes between them */
+        c->at = mend_random_below(&c->random, c->count);
+        replace(c);
+    }
+}
+
 static void ask_inside(crowd *c)
 {
     mend_block_info info = MEND_BLOCK_INFO_INIT;
     const char *inside = (const char *)c->blocks[c->at] + 1;
-    require(c->library.mend_get_block_info(c->pool, inside, &info) == MEND_OK &&
-                info.base == c->blocks[c->at],
+    require(mend_get_block_info(c->pool, inside, &info) == MEND_OK && info.base == c->blocks[c->at],
             "a question about the inside of a block");
 }
 
 static void free_again(crowd *c)
 {
-    mend_result result = c->library.mend_free(c->pool, c->blocks[c->at], c->streams[0]);
+    mend_result result = mend_free(c->pool, c->blocks[c->at], c->streams[0]);
     require(result == MEND_ERROR_DOUBLE_FREE, "finding a double free");
 }
 
 static void use_on_the_other(crowd *c)
 {
-    mend_result result = c->library.mend_record_stream(c->pool, c->blocks[c->at], c->streams[1]);
+    mend_result result = mend_record_stream(c->pool, c->blocks[c->at], c->streams[1]);
     require(result == MEND_OK, "mend_record_stream");
 }
 
 static void forget(crowd *c)
 {
-    require(c->library.mend_forget_stream(c->pool, c->streams[1]) == MEND_OK, "mend_forget_stream");
+    require(mend_forget_stream(c->pool, c->streams[1]) == MEND_OK, "mend_forget_stream");
 }
 
 static void audit(crowd *c)
 {
-    require(c->library.mend_audit(c->pool) == MEND_OK, "mend_audit");
+    require(mend_audit(c->pool) == MEND_OK, "mend_audit");
 }
 
+/* ---- a chunk of another size: it is created and given back ----------------------------------- */
+
+static void grow_and_trim(crowd *c)
+{
+    uint64_t released_bytes;
+    free_on(c, alloc_bytes(c, 3 * PAGE, c->streams[0]), c->streams[0]);
+    require(mend_trim(c->pool, 0, &released_bytes) == MEND_OK, "mend_trim");
+}
+
+/* ---- ranges ---------------------------------------------------------------------------------- */
+
+static mend_range *create_range(const crowd *c, uint64_t size_bytes)
+{
+    mend_range *range = NULL;
+    require(mend_range_create(c->pool, size_bytes, NULL, &range) == MEND_OK, "mend_range_create");
+    return range;
+}
+
+static void commit(const crowd *c, mend_range *range, size_t page, size_t count)
+{
+    mend_result result = mend_range_commit(range, page * PAGE, count * PAGE, c->streams[0]);
+    require(result == MEND_OK, "mend_range_commit");
+}
+
+static void decommit(const crowd *c, mend_range *range, size_t page, size_t count)
+{
+    mend_result result = mend_range_decommit(range, page * PAGE, count * PAGE, c->streams[0]);
+    require(result == MEND_OK, "mend_range_decommit");
+}
+
+static void destroy(const crowd *c, mend_range *range)
+{
+    require(mend_range_destroy(range, c->streams[0]) == MEND_OK, "mend_range_destroy");
+}
+
+static void make_range(crowd *c)
+{
+    c->ranges[c->at] = create_range(c, PAGE);
+    commit(c, c->ranges[c->at], 0, 1);
+}
+
+static void end_range(crowd *c)
+{
+    destroy(c, c->ranges[c->at]);
+}
+
+static void replace_range(crowd *c)
+{
+    end_range(c);
+    make_range(c);
+}
+
+static void fill_ranges(crowd *c)
+{
+    for (c->at = 0; c->at < c->count; c->at++) {
+        make_range(c);
+    }
+}
+
+/* One more, which is destroyed while work uses it. */
+static void fill_ranges_and_destroy_one(crowd *c)
+{
+    mend_range_info info = MEND_RANGE_INFO_INIT;
+    fill_ranges(c);
+    mend_range *one = create_range(c, PAGE);
+    commit(c, one, 0, 1);
+    require(mend_range_get_info(one, &info) == MEND_OK, "mend_range_get_info");
+    const mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
+                                .address = (uint64_t)(uintptr_t)info.base,
+                                .size_bytes = PAGE,
+                                .finish_ns = UINT64_MAX / 2};
+    require(mend_sim_launch(c->sim, c->streams[1], &work) == MEND_OK, "mend_sim_launch");
+    require(mend_range_destroy(one, c->streams[1]) == MEND_OK, "mend_range_destroy");
+}
+
+/* ---- pages of one range ---------------------------------------------------------------------- */
+
+static void fill_pages(crowd *c)
+{
+    c->ranges[0] = create_range(c, c->count * PAGE);
+    commit(c, c->ranges[0], 0, c->count);
+}
+
+/* Every second page is free memory. */
+static void fill_holes(crowd *c)
+{
+    fill_pages(c);
+    for (size_t i = 0; i < c->count; i += 2) {
+        decommit(c, c->ranges[0], i, 1);
+    }
+}
+
+static void fill_streams_and_pages(crowd *c);
+
+static void ask_range(crowd *c)
+{
+    mend_range_info info = MEND_RANGE_INFO_INIT;
+    require(mend_range_get_info(c->ranges[0], &info) == MEND_OK, "mend_range_get_info");
+}
+
+static void replace_page(crowd *c)
+{
+    decommit(c, c->ranges[0], c->at, 1);
+    commit(c, c->ranges[0], c->at, 1);
+}
+
+static void replace_pages(crowd *c)
+{
+    decommit(c, c->ranges[0], 0, c->count);
+    commit(c, c->ranges[0], 0, c->count);
+}
+
+static void take_a_hole(crowd *c)
+{
+    (void)alloc_bytes(c, PAGE, c->streams[0]);
+}
+
+/* ---- sleepers -------------------------------------------------------------------------------- */
+
+/* Pages of a range, each of which is a chunk. */
+static void fill_sleepers(crowd *c)
+{
+    mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
+    options.others = MEND_KEEP_NOTHING;
+    fill_pages(c);
+    require(mend_sleep(c->pool, &options, NULL) == MEND_OK, "mend_sleep");
+}
+
+static void free_page(crowd *c)
+{
+    decommit(c, c->ranges[0], c->at, 1);
+}
+
+/* ---- streams, threads, exports --------------------------------------------------------------- */
+
+static void pair_on(const crowd *c, mend_stream stream)
+{
+    free_on(c, alloc_bytes(c, SMALLEST_BYTES, stream), stream);
+}
+
+static void fill_streams(crowd *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        mend_stream stream;
+        require(mend_sim_stream_create(c->sim, &stream) == MEND_OK, "mend_sim_stream_create");
+        pair_on(c, stream);
+    }
+}
+
+static void fill_streams_and_pages(crowd *c)
+{
+    fill_streams(c);
+    fill_pages(c);
+}
+
+static void *use_a_thread(void *context)
+{
+    const crowd *c = context;
+    pair_on(c, c->streams[0]);
+    return NULL;
+}
+
+static void fill_threads(crowd *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        pthread_t thread;
+        require(pthread_create(&thread, NULL, use_a_thread, c) == 0, "pthread_create");
+        require(pthread_join(thread, NULL) == 0, "pthread_join");
+    }
+}
+
+static void pair(crowd *c)
+{
+    pair_on(c, c->streams[0]);
+}
+
+static void export(crowd *c)
+{
+    mend_export_token token;
+    require(mend_export(c->pool, c->blocks[c->at], &token, NULL) == MEND_OK, "mend_export");
+}
+
+static void fill_exports(crowd *c)
+{
+    fill_blocks(c);
+    for (c->at = 0; c->at < c->count; c->at++) {
+        export(c);
+    }
+}
+
+/* The free ends the export. */
+static void replace_export(crowd *c)
+{
+    replace(c);
+    export(c);
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
 static const operation operations[] = {
-    {"alloc", 200, false, give, take, NULL},
-    {"free", 200, false, NULL, give, take},
-    {"interior_query", 200, false, NULL, ask_inside, NULL},
-    {"double_free", 200, false, give, free_again, take},
-    {"forget_stream", 200, false, use_on_the_other, forget, replace},
-    {"audit_of_each_block", 1, true, NULL, audit, NULL},
+    {"alloc", 200, false, fill_blocks, give, take, NULL},
+    {"free", 200, false, fill_blocks, NULL, give, take},
+    {"interior_query", 200, false, fill_blocks, NULL, ask_inside, NULL},
+    {"double_free", 200, false, fill_blocks, give, free_again, take},
+    {"forget_stream", 200, false, fill_blocks, use_on_the_other, forget, replace},
+    {"audit_of_each_block", 1, true, fill_blocks, NULL, audit, NULL},
+    {"range_beside_ranges", 50, false, fill_ranges, NULL, replace_range, NULL},
+    {"grow_and_trim_beside_a_destroyed_range", 50, false, fill_ranges_and_destroy_one, NULL,
+     grow_and_trim, NULL},
+    {"info_of_a_range_of_pages", 50, false, fill_pages, NULL, ask_range, NULL},
+    {"page_beside_pages", 50, false, fill_pages, NULL, replace_page, NULL},
+    {"alloc_from_holes_between_pages", 50, false, fill_holes, NULL, take_a_hole, NULL},
+    {"each_page_beside_streams", 1, true, fill_streams_and_pages, NULL, replace_pages, NULL},
+    {"grow_and_trim_beside_sleepers", 50, false, fill_sleepers, NULL, grow_and_trim, NULL},
+    {"free_beside_sleepers", 50, false, fill_sleepers, NULL, free_page, NULL},
+    {"pair_beside_streams", 200, false, fill_streams, NULL, pair, NULL},
+    {"pair_beside_threads", 200, false, fill_threads, NULL, pair, NULL},
+    {"export_beside_exports", 50, false, fill_exports, NULL, replace_export, NULL},
 };
 enum { OPERATIONS = sizeof(operations) / sizeof(*operations) };
 
@@ -116,46 +355,53 @@ __attribute__((noinline)) void mend_counted(void (*work)(crowd *c), crowd *c)
 static void open_crowd(crowd *c, size_t count)
 {
     *c = (crowd){.count = count, .random = {.state = 7}};
-    require(speed_library_open(NULL, &c->library), "loading the libraries");
     mend_sim_config sim_config = MEND_SIM_CONFIG_INIT;
-    require(c->library.mend_sim_create(&sim_config, &c->sim) == MEND_OK, "mend_sim_create");
+    require(mend_sim_create(&sim_config, &c->sim) == MEND_OK, "mend_sim_create");
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
-    config.driver = c->library.mend_sim_driver(c->sim);
-    require(c->library.mend_pool_create(&config, &c->pool) == MEND_OK, "mend_pool_create");
+    config.driver = mend_sim_driver(c->sim);
+    config.shareable = 1;
+    require(mend_pool_create(&config, &c->pool) == MEND_OK, "mend_pool_create");
     for (size_t i = 0; i < STREAMS; i++) {
-        require(c->library.mend_sim_stream_create(c->sim, &c->streams[i]) == MEND_OK,
+        require(mend_sim_stream_create(c->sim, &c->streams[i]) == MEND_OK,
                 "mend_sim_stream_create");
     }
     c->blocks = calloc(count, sizeof(void *));
-    require(c->blocks != NULL, "malloc");
-    for (c->at = 0; c->at < count; c->at++) {
-        take(c);
+    c->ranges = calloc(count, sizeof(mend_range *));
+    require(c->blocks != NULL && c->ranges != NULL, "malloc");
+}
+
+static void do_one(const operation *one, crowd *c, bool counted)
+{
+    c->at = mend_random_below(&c->random, c->count);
+    if (one->before != NULL) {
+        one->before(c);
     }
-    for (size_t i = 0; i < count; i++) { /* some in another place, and holes between them */
-        c->at = mend_random_below(&c->random, count);
-        replace(c);
+    if (counted) {
+        mend_counted(one->work, c);
+    } else {
+        one->work(c);
+    }
+    if (one->after != NULL) {
+        one->after(c);
     }
 }
 
-/* The figure is for one of so many. */
+/* The figure is for one of so many. The first time it also makes nodes, and the linker finds
+ * functions. */
 static void run(const operation *one, size_t count)
 {
     crowd c;
     open_crowd(&c, count);
+    one->fill(&c);
+    do_one(one, &c, false);
     for (size_t i = 0; i < one->times; i++) {
-        c.at = mend_random_below(&c.random, count);
-        if (one->before != NULL) {
-            one->before(&c);
-        }
-        mend_counted(one->work, &c);
-        if (one->after != NULL) {
-            one->after(&c);
-        }
+        do_one(one, &c, true);
     }
     printf("%zu\n", one->looks_at_all ? one->times * count : one->times);
-    c.library.mend_pool_destroy(c.pool);
-    c.library.mend_sim_destroy(c.sim);
+    mend_pool_destroy(c.pool);
+    mend_sim_destroy(c.sim);
     free(c.blocks);
+    free(c.ranges);
 }
 
 int main(int argc, char **argv)
@@ -171,7 +417,7 @@ int main(int argc, char **argv)
         }
     }
     if (!lists) {
-        fprintf(stderr, "usage: mend_crowded --list | OPERATION BLOCKS\n");
+        fprintf(stderr, "usage: mend_crowded --list | OPERATION NUMBER\n");
     }
     return lists ? 0 : 2;
 }

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Counts the instructions of calls on pools with ever more live blocks: no call looks at all.
+"""Counts the instructions of calls on pools with ever more of one thing: no call looks at all.
 
-    bench/crowded.py --build build/bench                        1,000, 100,000 and 1,000,000 blocks
-    bench/crowded.py --build build/bench --most 3 1000 20000    1 when any grows more than threefold
+    bench/crowded.py --build build/bench                         1,000, 100,000 and 1,000,000
+    bench/crowded.py --build build/bench --most 1.25 2000 4000   1 when any grows more than so
+    bench/crowded.py --build build/bench --only alloc,free       these operations alone
 
 Instructions are those of Mend and the C library for one operation, as bench/counts.py counts them;
-those of the audit, which looks at all by its nature, are for one block. Needs valgrind. A million
-blocks take some minutes.
+those of what looks at all by its nature are for one block or page. Things are live blocks, and
+where the name of an operation says so ranges, pages, sleeping blocks, streams, threads or exported
+blocks; of ranges and pages a simulated device holds 40,000. Needs valgrind. A million take some
+minutes.
 """
 import argparse
 import os
@@ -19,16 +22,16 @@ from concurrent.futures import ThreadPoolExecutor
 import counts
 
 
-def measure(program, operation, blocks):
-    """Instructions of one operation among so many blocks."""
+def measure(program, operation, number):
+    """Instructions of one operation among so many."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out")
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}",
                    "--collect-atstart=no", "--toggle-collect=mend_counted",
-                   program, operation, str(blocks)]
+                   program, operation, str(number)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            sys.exit(f"{operation} among {blocks}: exit status {done.returncode}\n{done.stderr}")
+            sys.exit(f"{operation} among {number}: exit status {done.returncode}\n{done.stderr}")
         with open(out, encoding="utf-8") as file:
             total, simulated = counts.parse(file.read())
     if total == 0:
@@ -42,7 +45,7 @@ def ratio(figures):
 
 
 def markdown(sizes, rows):
-    head = ["operation"] + [f"{size:,} blocks" for size in sizes] + ["last / first"]
+    head = ["operation"] + [f"{size:,}" for size in sizes] + ["last / first"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for operation, figures in rows.items():
         cells = [f"{figure:,.0f}" for figure in figures] + [f"{ratio(figures):.2f}"]
@@ -54,15 +57,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", required=True, help="the folder of an optimised build")
     parser.add_argument("--most", type=float, help="how many times the first the last may be")
+    parser.add_argument("--only", help="names of operations; all without it")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("sizes", nargs="*", type=int, default=[1000, 100000, 1000000],
-                        help="live blocks, rising")
+                        help="how many, rising")
     options = parser.parse_args()
     if shutil.which("valgrind") is None:
         sys.exit("counts need valgrind")
     program = os.path.join(options.build, "bench", "mend_crowded")
     listing = subprocess.run([program, "--list"], check=True, capture_output=True, text=True)
-    operations = listing.stdout.split()
+    operations = options.only.split(",") if options.only else listing.stdout.split()
     with ThreadPoolExecutor(options.jobs) as pool:
         figures = {operation: [pool.submit(measure, program, operation, size)
                                for size in options.sizes] for operation in operations}

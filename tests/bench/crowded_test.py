@@ -17,7 +17,7 @@ class Table(unittest.TestCase):
     def test_a_row_for_each_operation(self):
         table = crowded.markdown([1000, 1000000], {"free": [339.6, 679.2]})
         self.assertEqual(table.splitlines(), [
-            "| operation | 1,000 blocks | 1,000,000 blocks | last / first |", "|---|---|---|---|",
+            "| operation | 1,000 | 1,000,000 | last / first |", "|---|---|---|---|",
             "| free | 340 | 679 | 2.00 |"])
 
 

@@ -177,7 +177,7 @@ static bool sums_are_right(const look *l, const mend_region_sums *sums)
                  stats.mapped_bytes - stats.retired_bytes - stats.imported_bytes -
                      stats.zero_bytes + chunks->lost_bytes - mend_regions_aliased(l->pool)) &&
            equal(l, "bytes of the small zone", sums->small_bytes,
-                 stats.small_reserved_bytes + mend_chunks_away_in(chunks, MEND_ZONE_SMALL)) &&
+                 stats.small_reserved_bytes + chunks->away_in[MEND_ZONE_SMALL]) &&
            claim(l, sums->asleep_bytes >= stats.asleep_bytes, "bytes asleep", sums->asleep_bytes,
                  stats.asleep_bytes) &&
            claim(l, sums->idle_bytes + chunks->asleep_bytes - chunks->away_bytes >= idle_bytes,

@@ -18,6 +18,15 @@ static int compare_address(const mend_tree_node *a, const mend_tree_node *b)
     return (first > second) - (first < second);
 }
 
+static int compare_size(const mend_tree_node *a, const mend_tree_node *b)
+{
+    const mend_gap *first = MEND_CONTAINER_OF(a, mend_gap, by_size);
+    const mend_gap *second = MEND_CONTAINER_OF(b, mend_gap, by_size);
+    return first->size_bytes != second->size_bytes
+               ? (first->size_bytes > second->size_bytes) - (first->size_bytes < second->size_bytes)
+               : (first->address > second->address) - (first->address < second->address);
+}
+
 static int compare_reservations(const mend_tree_node *a, const mend_tree_node *b)
 {
     uint64_t first = MEND_CONTAINER_OF(a, mend_reservation, by_address)->address;
@@ -37,6 +46,7 @@ void mend_space_init(mend_space *space, const mend_driver *driver, uint64_t page
                           .refused_bytes = UINT64_MAX,
                           .growth_bytes = mend_align_up(growth_bytes, page_bytes)};
     mend_tree_init(&space->gaps, compare_address);
+    mend_tree_init(&space->gaps_by_size, compare_size);
     mend_tree_init(&space->reservations_by_address, compare_reservations);
     mend_list_init(&space->reservations);
     mend_slab_init(&space->gap_slab, sizeof(mend_gap));
@@ -63,6 +73,7 @@ void mend_space_abandon(mend_space *space)
     mend_list_init(&space->reservations);
     mend_tree_init(&space->reservations_by_address, compare_reservations);
     mend_tree_init(&space->gaps, compare_address);
+    mend_tree_init(&space->gaps_by_size, compare_size);
 }
 
 bool mend_space_reserve_nodes(mend_space *space, size_t count)
@@ -105,13 +116,25 @@ static void add_gap(mend_space *space, mend_reservation *reservation, uint64_t a
     gap->size_bytes = size_bytes;
     gap->reservation = reservation;
     mend_tree_insert(&space->gaps, &gap->by_address);
+    mend_tree_insert_by(&space->gaps_by_size, &gap->by_size, compare_size);
 }
 
 static void drop_gap(mend_space *space, mend_gap *gap)
 {
     assert(gap != NULL);
     mend_tree_remove(&space->gaps, &gap->by_address);
+    mend_tree_remove(&space->gaps_by_size, &gap->by_size);
     mend_slab_give(&space->gap_slab, gap);
+}
+
+/* Its other bounds, which leave it between the same neighbours. */
+static void set_gap(mend_space *space, mend_gap *gap, uint64_t address, uint64_t size_bytes)
+{
+    assert(size_bytes > 0);
+    mend_tree_remove(&space->gaps_by_size, &gap->by_size);
+    gap->address = address;
+    gap->size_bytes = size_bytes;
+    mend_tree_insert_by(&space->gaps_by_size, &gap->by_size, compare_size);
 }
 
 void mend_space_take(mend_space *space, uint64_t address, uint64_t size_bytes)
@@ -127,13 +150,16 @@ void mend_space_take(mend_space *space, uint64_t address, uint64_t size_bytes)
     space->taken_bytes += size_bytes;
     assert(reservation->taken_bytes < reservation->size_bytes);
     assert(space->taken_bytes < space->address_bytes);
+    const uint64_t rest_bytes = end - address - size_bytes;
     if (address > gap->address) {
-        gap->size_bytes = address - gap->address;
+        set_gap(space, gap, gap->address, address - gap->address);
+        if (rest_bytes > 0) {
+            add_gap(space, reservation, address + size_bytes, rest_bytes);
+        }
+    } else if (rest_bytes > 0) {
+        set_gap(space, gap, address + size_bytes, rest_bytes);
     } else {
         drop_gap(space, gap);
-    }
-    if (address + size_bytes < end) {
-        add_gap(space, reservation, address + size_bytes, end - address - size_bytes);
     }
 }
 
@@ -159,14 +185,18 @@ void mend_space_give(mend_space *space, uint64_t address, uint64_t size_bytes)
                                      : GAP_OF(mend_tree_first(&space->gaps));
     assert(before == NULL || before->address + before->size_bytes <= address);
     assert(after == NULL || address + size_bytes <= after->address);
-    if (after != NULL && after->address == address + size_bytes &&
-        after->reservation == reservation) {
-        size_bytes += after->size_bytes;
-        drop_gap(space, after);
-    }
-    if (before != NULL && before->address + before->size_bytes == address &&
-        before->reservation == reservation) {
-        before->size_bytes += size_bytes;
+    const bool joins_after = after != NULL && after->address == address + size_bytes &&
+                             after->reservation == reservation;
+    const bool joins_before = before != NULL && before->address + before->size_bytes == address &&
+                              before->reservation == reservation;
+    size_bytes += joins_after ? after->size_bytes : 0;
+    if (joins_before) {
+        set_gap(space, before, before->address, before->size_bytes + size_bytes);
+        if (joins_after) {
+            drop_gap(space, after);
+        }
+    } else if (joins_after) {
+        set_gap(space, after, address, size_bytes);
     } else {
         add_gap(space, reservation, address, size_bytes);
     }
@@ -196,23 +226,32 @@ static mend_status reserve(mend_space *space, int zone, uint64_t size_bytes,
     return MEND_DRIVER_OK;
 }
 
+/* The smallest gap of this size or more. */
+static mend_tree_node *first_of_size(const mend_space *space, uint64_t size_bytes)
+{
+    mend_gap key = {.size_bytes = size_bytes};
+    return mend_tree_at_or_after(&space->gaps_by_size, &key.by_size);
+}
+
 /* The lowest gap of the zone that holds the size, room to grow behind it, and room to grow for the
- * segment that ends where the gap begins. False if there is none. */
+ * segment that ends where the gap begins. False if there is none. Few gaps are so large. */
 static bool find_roomy(const mend_space *space, int zone, uint64_t size_bytes,
                        uint64_t alignment_bytes, uint64_t *address)
 {
     uint64_t growth = mend_max_u64(space->growth_bytes, size_bytes);
-    for (mend_tree_node *at = mend_tree_first(&space->gaps); at != NULL; at = mend_tree_next(at)) {
-        const mend_gap *gap = MEND_CONTAINER_OF(at, mend_gap, by_address);
+    uint64_t lowest = UINT64_MAX;
+    for (mend_tree_node *at = first_of_size(space, size_bytes + growth); at != NULL;
+         at = mend_tree_next(at)) {
+        const mend_gap *gap = MEND_CONTAINER_OF(at, mend_gap, by_size);
         uint64_t lead = gap->address == gap->reservation->address ? 0 : growth;
         uint64_t start = mend_align_up(gap->address + lead, alignment_bytes);
-        if (gap->reservation->zone == zone &&
+        if (gap->reservation->zone == zone && start < lowest &&
             start - gap->address + size_bytes + growth <= gap->size_bytes) {
-            *address = start;
-            return true;
+            lowest = start;
         }
     }
-    return false;
+    *address = lowest != UINT64_MAX ? lowest : *address;
+    return lowest != UINT64_MAX;
 }
 
 /* The beginning of the smallest gap that holds the size, so that larger gaps stay complete. False
@@ -221,16 +260,16 @@ static bool find_tight(const mend_space *space, uint64_t size_bytes, uint64_t al
                        uint64_t *address)
 {
     assert(mend_is_power_of_two(alignment_bytes));
-    uint64_t least_bytes = UINT64_MAX;
-    for (mend_tree_node *at = mend_tree_first(&space->gaps); at != NULL; at = mend_tree_next(at)) {
-        const mend_gap *gap = MEND_CONTAINER_OF(at, mend_gap, by_address);
+    for (mend_tree_node *at = first_of_size(space, size_bytes); at != NULL;
+         at = mend_tree_next(at)) {
+        const mend_gap *gap = MEND_CONTAINER_OF(at, mend_gap, by_size);
         uint64_t start = mend_align_up(gap->address, alignment_bytes);
-        if (gap->size_bytes < least_bytes && start - gap->address + size_bytes <= gap->size_bytes) {
+        if (start - gap->address + size_bytes <= gap->size_bytes) {
             *address = start;
-            least_bytes = gap->size_bytes;
+            return true;
         }
     }
-    return least_bytes != UINT64_MAX;
+    return false;
 }
 
 /* Whether the driver refused the current ask_bytes, and no addresses were freed since. */

@@ -23,6 +23,7 @@
 
 typedef struct mend_gap {
     mend_tree_node by_address;
+    mend_tree_node by_size; /* and by address among those of one size */
     uint64_t address;
     uint64_t size_bytes;
     struct mend_reservation *reservation;
@@ -47,6 +48,7 @@ typedef struct mend_space {
     uint64_t refused_bytes; /* the smallest size refused since addresses were last freed */
     uint64_t growth_bytes;  /* bytes left free behind a new place, for it to grow */
     mend_tree gaps;         /* by address */
+    mend_tree gaps_by_size; /* the same ones: a search looks at none that is too small */
     mend_tree reservations_by_address;
     mend_list reservations; /* oldest first */
     size_t reservation_count;

@@ -397,7 +397,8 @@ uint32_t mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users us
 mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_block_users users)
 {
     const bool may_sleep = heap->chunks.frozen_count > 0;
-    if (!mend_layout_reserve(heap, may_sleep ? mend_layout_count_chunks(heap, span) : 0)) {
+    if (!mend_layout_reserve_free(heap, span,
+                                  may_sleep ? mend_layout_count_chunks(heap, span) : 0)) {
         return no_host_memory();
     }
     const bool has_users = span->waits.others != NULL;

@@ -151,15 +151,6 @@ static void record_fences_of_users(mend_heap *heap, uint64_t of_users_before)
     }
 }
 
-/* A page over frozen chunks is cut at their edges. */
-static size_t count_to_free(const mend_heap *heap, const mend_range *range, uint64_t from,
-                            uint64_t end)
-{
-    const size_t chunks =
-        heap->chunks.frozen_count > 0 ? mend_range_count_chunks(heap, range, from, end) : 0;
-    return count_committed(range, from, end) + chunks;
-}
-
 /* Without the end of chunks that slept. */
 static mend_result decommit(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
                             mend_stream stream)
@@ -173,13 +164,14 @@ static mend_result decommit(mend_heap *heap, mend_range *range, uint64_t from, u
             return result;
         }
     }
-    if (!mend_range_reserve_nodes(heap, count_to_free(heap, range, from, end))) {
+    const bool by_all = heap->config.knows_all_streams && users.first == MEND_STREAM_UNKNOWN;
+    if (!mend_range_reserve_decommit(heap, range, from, end, by_all)) {
         return no_host_memory();
     }
     const uint64_t of_users_before = heap->frees.of_users;
     mend_page_stretch stretch = {.kind = MEND_EVENT_DECOMMIT, .stream = stream};
     bool any = false;
-    for (uint64_t at = from; at < end; at += range->page_bytes) {
+    for (uint64_t at = from; at < end && range->committed_bytes > 0; at += range->page_bytes) {
         const size_t page = mend_range_page_of(range, at);
         mend_span *span = range->pages[page];
         if (span != NULL) {

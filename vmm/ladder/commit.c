@@ -30,11 +30,10 @@ static mend_run *run_of(const mend_heap *heap, const mend_range *range, uint64_t
 }
 
 /* Whether each missing page is mapped, and its memory ready for the stream. */
-static bool are_ready(mend_heap *heap, const mend_request *request, size_t *missing)
+static bool are_ready(mend_heap *heap, const mend_request *request)
 {
     const mend_range *range = request->range;
     const uint64_t page_bytes = range->page_bytes;
-    *missing = 0;
     for (uint64_t at = request->at; at < request->end; at += page_bytes) {
         if (range->pages[mend_range_page_of(range, at)] != NULL) {
             continue;
@@ -44,7 +43,6 @@ static bool are_ready(mend_heap *heap, const mend_request *request, size_t *miss
                                                  request->behind_wait)) {
             return false;
         }
-        ++*missing;
     }
     return true;
 }
@@ -71,8 +69,7 @@ mend_outcome mend_commit_mapped(mend_heap *heap, const mend_request *request)
 {
     assert(mend_mutex_is_held(&heap->state));
     mend_range *range = request->range;
-    size_t missing;
-    if (!are_ready(heap, request, &missing)) {
+    if (!are_ready(heap, request)) {
         return MEND_NOTHING;
     }
     if (request->behind_wait) {
@@ -81,7 +78,7 @@ mend_outcome mend_commit_mapped(mend_heap *heap, const mend_request *request)
             return outcome;
         }
     }
-    if (!mend_range_reserve_nodes(heap, missing)) {
+    if (!mend_range_reserve_commit(heap, range, request->at, request->end)) {
         return mend_outcome_without_host_memory();
     }
     mend_page_stretch stretch = {.kind = MEND_EVENT_COMMIT, .stream = request->handle};
@@ -187,9 +184,7 @@ mend_outcome mend_commit(mend_heap *heap, const mend_request *request)
     assert(mend_mutex_is_held(&heap->grow));
     mend_outcome outcome = MEND_PLACED;
     uint64_t from = request->at;
-    const uint64_t missing_bytes =
-        mend_range_missing_bytes(request->range, request->at, request->end);
-    if (!mend_range_reserve_nodes(heap, (size_t)(missing_bytes / request->range->page_bytes))) {
+    if (!mend_range_reserve_commit(heap, request->range, request->at, request->end)) {
         return mend_outcome_without_host_memory(); /* before anything is mapped */
     }
     mend_budget_note_use(heap);

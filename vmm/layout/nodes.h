@@ -37,6 +37,16 @@ static inline bool mend_layout_reserve(mend_heap *heap, size_t chunk_count)
            mend_slab_reserve(&heap->nodes.waits, nodes.waits);
 }
 
+/* Reserves nodes to free a span that lies in so many chunks, each of which may be frozen; 0: none
+ * is. */
+bool mend_layout_reserve_parts(mend_heap *heap, const mend_span *span, size_t chunk_count);
+static inline bool mend_layout_reserve_free(mend_heap *heap, const mend_span *span,
+                                            size_t chunk_count)
+{
+    return chunk_count <= 1 ? mend_layout_reserve(heap, chunk_count)
+                            : mend_layout_reserve_parts(heap, span, chunk_count);
+}
+
 /* Reserves nodes for `change_count` changes: each a take or a free of a block, or an attach and a
  * detach of a chunk with copies of its waits. */
 bool mend_layout_reserve_changes(mend_heap *heap, size_t change_count);

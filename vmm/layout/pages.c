@@ -4,17 +4,66 @@
 
 #include "base/thread.h"
 #include "layout/layout.h"
+#include "layout/ready.h"
 #include "layout/zeros.h"
 
-/* Each page may be cut out of the middle of a run, which leaves two parts with the waits that the
- * run had; freed, it has a stamp for each stream at most. */
-bool mend_range_reserve_nodes(mend_heap *heap, size_t page_count)
+static bool reserve(mend_heap *heap, const mend_layout_promise *nodes)
 {
     assert(mend_mutex_is_held(&heap->state));
-    const size_t streams = heap->streams.count + 1;
-    return mend_slab_reserve(&heap->nodes.spans, 2 * page_count + 2) &&
-           mend_slab_reserve(&heap->nodes.runs, page_count + 2) &&
-           mend_slab_reserve(&heap->nodes.waits, (2 * page_count + 2) * streams);
+    return mend_slab_reserve(&heap->nodes.spans, nodes->spans) &&
+           mend_slab_reserve(&heap->nodes.runs, nodes->runs) &&
+           mend_slab_reserve(&heap->nodes.waits, nodes->waits);
+}
+
+/* Each page is cut off the rest of its run. The first one of neighbours is cut out of the middle,
+ * which leaves a run before it. Pages that are not mapped yet have no waits. */
+bool mend_range_reserve_commit(mend_heap *heap, const mend_range *range, uint64_t from,
+                               uint64_t end)
+{
+    const uint64_t page_bytes = range->page_bytes;
+    mend_run *run = NULL;
+    mend_layout_promise nodes = {0};
+    uint64_t behind = 0;
+    for (uint64_t at = from; at < end; at += page_bytes) {
+        if (range->pages[mend_range_page_of(range, at)] != NULL) {
+            continue;
+        }
+        if (run == NULL || at - run->address >= run->size_bytes) {
+            run = mend_layout_run_at(&heap->zones[MEND_ZONE_RANGE], at);
+        }
+        if (run != NULL && mend_run_end(run) - at >= page_bytes) {
+            nodes.waits += mend_layout_count_waits(heap, run, at, at + page_bytes);
+        }
+        nodes.spans += at == behind ? 1 : 2;
+        nodes.runs += at != behind;
+        behind = at + page_bytes;
+    }
+    return reserve(heap, &nodes);
+}
+
+/* Each page keeps its span, and neighbours are one run; over frozen chunks it is cut at their
+ * edges. It has the stamp of what its memory waited for, and if it is freed without a stream, one
+ * for each. */
+bool mend_range_reserve_decommit(mend_heap *heap, const mend_range *range, uint64_t from,
+                                 uint64_t end, bool by_all)
+{
+    const size_t all = by_all ? heap->streams.count : 0;
+    const bool any_frozen = heap->chunks.frozen_count > 0;
+    mend_layout_promise nodes = {0};
+    uint64_t behind = 0;
+    for (uint64_t at = from; at < end && range->committed_bytes > 0; at += range->page_bytes) {
+        const mend_span *span = range->pages[mend_range_page_of(range, at)];
+        if (span == NULL) {
+            continue;
+        }
+        const size_t parts = any_frozen ? mend_layout_count_chunks(heap, span) : 1;
+        const size_t waits = mend_waits_count_others(&span->waits) + 1 + all;
+        nodes.waits += any_frozen ? (1 + 2 * parts) * waits : all + (span->waits.first.epoch != 0);
+        nodes.spans += any_frozen ? 2 * parts : 0;
+        nodes.runs += any_frozen ? parts + 2 : at != behind;
+        behind = at + range->page_bytes;
+    }
+    return reserve(heap, &nodes);
 }
 
 void mend_range_note_last(mend_heap *heap, const mend_range *range, mend_page_stretch *stretch)

@@ -7,9 +7,13 @@
 
 #include "layout/range.h"
 
-/* Reserves nodes to commit, or to decommit, this many pages; where chunks are frozen, to decommit
- * pages and chunks of this number in all. False if malloc fails. */
-bool mend_range_reserve_nodes(mend_heap *heap, size_t page_count);
+/* Reserves nodes to commit the pages of a stretch that are not committed, as far as they are mapped
+ * now, and to decommit those that are; `by_all`: for every stream. O(pages, and what their memory
+ * waits for). False if malloc fails. */
+bool mend_range_reserve_commit(mend_heap *heap, const mend_range *range, uint64_t from,
+                               uint64_t end);
+bool mend_range_reserve_decommit(mend_heap *heap, const mend_range *range, uint64_t from,
+                                 uint64_t end, bool by_all);
 
 /* Neighbouring pages of one range that are committed, or decommitted, together: the history has one
  * event for all of them. Begin with the kind and the stream alone. */

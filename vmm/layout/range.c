@@ -5,6 +5,14 @@
 #define RANGE_OF(node) MEND_CONTAINER_OR_NULL(node, mend_range, by_address)
 #define CHUNK_OF(node) MEND_CONTAINER_OR_NULL(node, mend_chunk, by_address)
 
+/* Ranges have sums of the chunks that are mapped in them. */
+static mend_chunk_sums *sums_at(mend_chunks *chunks, int zone, uint64_t address)
+{
+    const mend_heap *heap = MEND_CONTAINER_OF(chunks, mend_heap, chunks);
+    mend_range *range = zone == MEND_ZONE_RANGE ? mend_range_at(heap, address) : NULL;
+    return range != NULL ? &range->sums : NULL;
+}
+
 static int compare_address(const mend_tree_node *a, const mend_tree_node *b)
 {
     uint64_t first = MEND_CONTAINER_OF(a, mend_range, by_address)->address;
@@ -15,6 +23,41 @@ static int compare_address(const mend_tree_node *a, const mend_tree_node *b)
 void mend_ranges_init_tree(mend_heap *heap)
 {
     mend_tree_init(&heap->ranges.by_address, compare_address);
+    mend_list_init(&heap->ranges.to_settle);
+    heap->chunks.sums_at = sums_at;
+}
+
+void mend_range_note_settling(mend_heap *heap, mend_range *range)
+{
+    const bool is_in = !mend_list_is_empty(&range->to_settle);
+    const bool belongs = range->is_closed || range->zeros_unsettled > 0;
+    if (belongs && !is_in) {
+        mend_list_append(&heap->ranges.to_settle, &range->to_settle);
+    } else if (is_in && !belongs) {
+        mend_list_remove(&range->to_settle);
+    }
+}
+
+size_t mend_range_count_to_settle(const mend_heap *heap)
+{
+    size_t count = 0;
+    const mend_list *head = &heap->ranges.to_settle;
+    for (const mend_list *at = head->next; at != head; at = at->next) {
+        count++;
+    }
+    return count;
+}
+
+mend_range *mend_range_next_to_settle(mend_heap *heap)
+{
+    mend_list *head = &heap->ranges.to_settle;
+    if (mend_list_is_empty(head)) {
+        return NULL;
+    }
+    mend_list *first = head->next;
+    mend_list_remove(first);
+    mend_list_append(head, first);
+    return MEND_CONTAINER_OF(first, mend_range, to_settle);
 }
 
 static bool begins_behind(const mend_tree_node *node, const void *key)
@@ -54,40 +97,6 @@ static const mend_chunk *chunk_from(const mend_heap *heap, uint64_t address)
                          : CHUNK_OF(mend_tree_at_or_after(&heap->chunks.mapped, &key.by_address));
 }
 
-uint64_t mend_range_mapped_bytes(const mend_heap *heap, const mend_range *range)
-{
-    uint64_t bytes = 0;
-    const mend_chunk *chunk = chunk_from(heap, range->address);
-    for (; chunk != NULL && chunk->address < mend_range_end(range);
-         chunk = mend_chunk_next(chunk)) {
-        bytes += mend_chunk_sleeps(chunk) ? 0 : chunk->size_bytes;
-    }
-    return bytes;
-}
-
-uint64_t mend_range_asleep_bytes(const mend_heap *heap, const mend_range *range)
-{
-    uint64_t bytes = 0;
-    const bool any = heap->chunks.asleep_live_bytes > 0;
-    const mend_chunk *chunk = any ? chunk_from(heap, range->address) : NULL;
-    for (; chunk != NULL && chunk->address < mend_range_end(range);
-         chunk = mend_chunk_next(chunk)) {
-        bytes += mend_chunk_sleeps(chunk) ? chunk->live_bytes : 0;
-    }
-    return bytes;
-}
-
-size_t mend_range_count_chunks(const mend_heap *heap, const mend_range *range, uint64_t from,
-                               uint64_t end)
-{
-    size_t count = 0;
-    const mend_chunk *chunk = chunk_from(heap, from);
-    for (; chunk != NULL && chunk->address < end; chunk = mend_chunk_next(chunk)) {
-        count += range->pages[mend_range_page_of(range, chunk->address)] != NULL;
-    }
-    return count;
-}
-
 const mend_chunk *mend_range_find_frozen(const mend_heap *heap, const mend_range *range,
                                          uint64_t from, uint64_t end)
 {
@@ -101,7 +110,8 @@ const mend_chunk *mend_range_find_frozen(const mend_heap *heap, const mend_range
 
 bool mend_range_is_pinned(const mend_heap *heap, const mend_range *range)
 {
-    const mend_chunk *chunk = chunk_from(heap, range->address);
+    const mend_chunk *chunk =
+        heap->chunks.pinned_bytes > 0 ? chunk_from(heap, range->address) : NULL;
     while (chunk != NULL && chunk->address < mend_range_end(range) && chunk->pins == 0) {
         chunk = mend_chunk_next(chunk);
     }

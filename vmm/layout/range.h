@@ -12,7 +12,8 @@
  *  - a chunk there may sleep (physical/asleep.h), and is never on the host. A page sleeps as far as
  *    its chunks do, and stays committed. Decommitted, a sleeping chunk is claimed, and in the way
  *    of a commit, until it is collected; then nothing is mapped at its addresses;
- *  - a closed range has no committed pages, and something is mapped in it.
+ *  - a closed range has no committed pages, and something is mapped in it;
+ *  - the list of those to settle has the closed ranges, and those with unsettled zeros.
  *
  * Guarded by the heap's `state` lock.
  */
@@ -24,11 +25,13 @@
 
 struct mend_range {
     mend_tree_node by_address;
+    mend_list to_settle;    /* in the list of that name; else alone */
     struct mend_pool *pool; /* for the calls of mend_range.h */
     uint64_t address;
     uint64_t size_bytes; /* a multiple of page_bytes */
     uint64_t page_bytes;
     uint64_t committed_bytes;
+    mend_chunk_sums sums; /* of its chunks: committed pages, and free memory */
     uint64_t tag;
     uint64_t sleep_tag; /* of pages that are committed without one of the thread; 0: none */
     bool is_closed;
@@ -40,6 +43,15 @@ struct mend_range {
 };
 
 void mend_ranges_init_tree(mend_heap *heap);
+
+/* Call after a range was closed, or its unsettled zeros have changed. */
+void mend_range_note_settling(mend_heap *heap, mend_range *range);
+
+/* Ranges to settle: their number; and in turns, the first one, which is the last one from now on.
+ * NULL: none. A pass takes as many as there are at its beginning: a commit of another thread may
+ * settle one while `state` is released. */
+size_t mend_range_count_to_settle(const mend_heap *heap);
+mend_range *mend_range_next_to_settle(mend_heap *heap);
 
 /* The range that contains an address; NULL: none. */
 mend_range *mend_range_at(const mend_heap *heap, uint64_t address);
@@ -73,15 +85,6 @@ static inline uint64_t mend_range_page_start(const mend_range *range, size_t pag
 
 /* Bytes from `from` to `end`, both at pages, that are not committed. */
 uint64_t mend_range_missing_bytes(const mend_range *range, uint64_t from, uint64_t end);
-
-/* Mapped bytes of a range, committed or free; and bytes of committed pages that sleep. O(chunks of
- * the range). */
-uint64_t mend_range_mapped_bytes(const mend_heap *heap, const mend_range *range);
-uint64_t mend_range_asleep_bytes(const mend_heap *heap, const mend_range *range);
-
-/* The number of chunks of committed pages from `from` to `end`. */
-size_t mend_range_count_chunks(const mend_heap *heap, const mend_range *range, uint64_t from,
-                               uint64_t end);
 
 /* The first frozen chunk from `from` to `end` that belongs to no committed page; NULL: none. O(1)
  * while nothing is frozen. */

@@ -2,6 +2,9 @@
 
 #include <assert.h>
 
+/* Of the waits of what is cut out of a run: two at the edges, and the waits of the whole, twice. */
+enum { COPIES_OF_WAITS = 4 };
+
 /* The span of the run with this address. One search looks at many places of a run, so it goes on
  * from where it was, and tidies the run once. */
 static mend_span *walk_to(mend_heap *heap, mend_run *run, uint64_t address)
@@ -80,4 +83,16 @@ mend_result mend_layout_make_ready(mend_heap *heap, mend_run *run, uint64_t addr
             return MEND_OK;
         }
     }
+}
+
+size_t mend_layout_count_waits(mend_heap *heap, mend_run *run, uint64_t from, uint64_t end)
+{
+    assert(from >= run->address && from < end && end <= mend_run_end(run));
+    const mend_span *span = run->first == run->last ? run->first : walk_to(heap, run, from);
+    size_t count = mend_waits_count_others(&span->waits);
+    while (mend_span_end(span) < end) {
+        span = span->next;
+        count += 1 + mend_waits_count_others(&span->waits);
+    }
+    return COPIES_OF_WAITS * count;
 }

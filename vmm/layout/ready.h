@@ -14,4 +14,9 @@ bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address, uint
 mend_result mend_layout_make_ready(mend_heap *heap, mend_run *run, uint64_t address,
                                    uint64_t size_bytes, uint32_t stream);
 
+/* The most nodes of waits that it takes to cut a stretch out of its run and to put it elsewhere, if
+ * nothing changes before. None in the usual case, where each span has one stamp; a change that
+ * touches much counts them, because mend_layout_nodes_for has one for each chunk and stream. */
+size_t mend_layout_count_waits(mend_heap *heap, mend_run *run, uint64_t from, uint64_t end);
+
 #endif

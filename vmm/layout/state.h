@@ -56,7 +56,7 @@ enum {
     MEND_ZONE_LARGE = 1,
     MEND_ZONES_OF_BLOCKS = 2,
     MEND_ZONE_RANGE = 2,
-    MEND_ZONE_COUNT = 3
+    MEND_ZONE_COUNT = MEND_CHUNK_ZONES
 };
 static_assert(MEND_ZONES_OF_BLOCKS == 2,
               "a figure of all blocks is that of the small and the large zone");
@@ -335,16 +335,16 @@ typedef struct mend_exports {
 typedef struct mend_imports {
     mend_tree by_address;
     mend_tree by_name;
-    uint64_t bytes;    /* mapped for them */
-    uint64_t mappings; /* their number */
-    mend_list
-        unreleased; /* imports with handles that the driver did not take back; closed or not */
+    uint64_t bytes;       /* mapped for them */
+    uint64_t mappings;    /* their number */
+    mend_list unreleased; /* with handles that the driver did not take back; closed or not */
 } mend_imports;
 
 /* Growable ranges (layout/range.h). Read under `state`, written under both locks. */
 typedef struct mend_ranges {
     mend_tree by_address; /* all that have addresses, closed ones too */
     uint64_t closed;      /* of these, destroyed, but with memory that is still mapped there */
+    mend_list to_settle;  /* closed ones, and those with unsettled zeros */
     mend_space space;     /* their addresses: one reservation each */
     struct mend_chunk_of_zeros *zeros; /* one for each size of pages in use (layout/zeros.h) */
     uint64_t zeros_chunks;             /* their number */

@@ -21,6 +21,7 @@ void mend_zeros_set(mend_heap *heap, mend_range *range, size_t page, unsigned bi
     const uint64_t is_now = is_unsettled(range, bits);
     range->zeros_unsettled += is_now - was_unsettled;
     ranges->zeros_unsettled += is_now - was_unsettled;
+    mend_range_note_settling(heap, range);
     ranges->zeros_mapped += is_mapped - was_mapped;
     ranges->zeros_mapped_bytes += (is_mapped - was_mapped) * range->page_bytes;
 }

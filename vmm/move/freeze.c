@@ -1,5 +1,6 @@
 #include "move/freeze.h"
 
+#include "layout/ready.h"
 #include "move/remap.h"
 
 /* A claimed span may be split at the edges of its chunk, and becomes a run when the chunk thaws. */
@@ -9,6 +10,23 @@ mend_layout_promise mend_freeze_nodes(const mend_heap *heap, size_t chunks, size
     nodes.spans += 2 * chunks;
     nodes.runs += spans + 2 * chunks;
     return nodes;
+}
+
+size_t mend_freeze_waits(mend_heap *heap, const mend_chunk *chunk)
+{
+    size_t count = 0;
+    const uint64_t end = chunk->address + chunk->size_bytes;
+    const mend_zone *zone = &heap->zones[chunk->zone];
+    for (uint64_t at = chunk->address; at < end;) {
+        mend_run *run = mend_layout_run_from(zone, at);
+        if (run == NULL || run->address >= end) {
+            break;
+        }
+        const uint64_t from = mend_max_u64(at, run->address);
+        at = mend_min_u64(mend_run_end(run), end);
+        count += mend_layout_count_waits(heap, run, from, at);
+    }
+    return count;
 }
 
 static const mend_span *span_in_run(const mend_run *run, uint64_t address)

@@ -10,6 +10,9 @@
 /* The nodes to freeze chunks with this many spans in all, and to thaw them. */
 mend_layout_promise mend_freeze_nodes(const mend_heap *heap, size_t chunks, size_t spans);
 
+/* Of waits, those to freeze a chunk as it is now. */
+size_t mend_freeze_waits(mend_heap *heap, const mend_chunk *chunk);
+
 /* Claims the free memory of a mapped chunk, span by span: each goes on waiting for what it waits
  * for. The nodes were promised. */
 void mend_freeze_chunk(mend_heap *heap, mend_chunk *chunk);

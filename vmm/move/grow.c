@@ -38,6 +38,22 @@ static mend_result no_host_memory(void)
     return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed while making room");
 }
 
+/* Of waits, only chunks that are mapped have any: they are claimed before anything changes. */
+static mend_layout_promise count_nodes(const transaction *t, size_t chunks, size_t ends)
+{
+    mend_layout_promise nodes = mend_layout_nodes_for(t->heap, chunks);
+    nodes.waits = mend_layout_nodes_for(t->heap, 1 + 2 * ends).waits;
+    for (size_t i = 0; i < t->plan->picks.count; i++) {
+        const mend_chunk *at = t->plan->picks.chunks[i];
+        if (at->address != 0) {
+            mend_run *run = mend_layout_run_at(&t->heap->zones[at->zone], at->address);
+            nodes.waits +=
+                mend_layout_count_waits(t->heap, run, at->address, at->address + at->size_bytes);
+        }
+    }
+    return nodes;
+}
+
 /* Nodes of the layout are promised, because other threads take nodes during driver calls. Only a
  * thread that holds the grow lock uses the others. */
 static bool reserve_nodes(transaction *t)
@@ -46,7 +62,8 @@ static bool reserve_nodes(transaction *t)
     size_t ends = mend_plan_end_count(t->plan);
     size_t created = mend_plan_create_count(t->plan);
     size_t chunks = t->plan->picks.count + created + 2 * ends; /* an end leaves a run, and enters */
-    t->has_nodes = mend_layout_promise_nodes(heap, chunks, &t->nodes);
+    t->nodes = count_nodes(t, chunks, ends);
+    t->has_nodes = mend_layout_promise_these(heap, &t->nodes);
     return t->has_nodes && mend_retire_reserve(heap, chunks) &&
            mend_slab_reserve(&heap->chunks.slab, created + ends) &&
            mend_space_reserve_nodes(t->space, 1);

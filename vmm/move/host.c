@@ -205,19 +205,6 @@ static bool can_end(const mend_chunk *chunk)
            chunk->missing == MEND_MISSING_NOTHING;
 }
 
-/* The first mapped chunk behind the address that can end; NULL: none. */
-static mend_chunk *next_to_end(mend_heap *heap, uint64_t behind)
-{
-    mend_chunk key = {.address = behind + 1};
-    mend_tree_node *at = heap->chunks.host_count > 0
-                             ? mend_tree_at_or_after(&heap->chunks.mapped, &key.by_address)
-                             : NULL;
-    while (at != NULL && !can_end(CHUNK_OF(at, by_address))) {
-        at = mend_tree_next(at);
-    }
-    return CHUNK_OF(at, by_address);
-}
-
 /* Asks the driver once more to take spare chunks back, unless they are still mapped somewhere. */
 static void release_spares(mend_heap *heap)
 {
@@ -239,9 +226,13 @@ void mend_host_collect(mend_heap *heap)
     assert(mend_mutex_is_held(&heap->state));
     heap->chunks.left_on_host = 0;
     release_spares(heap);
-    uint64_t behind = 0;
-    for (mend_chunk *chunk; (chunk = next_to_end(heap, behind)) != NULL;) {
-        behind = chunk->address;
+    const mend_list *ring = &heap->chunks.left; /* which only this thread takes chunks out of */
+    for (mend_list *at = ring->next, *next; at != ring; at = next) {
+        mend_chunk *chunk = CHUNK_OF(at, left);
+        next = at->next;
+        if (!can_end(chunk)) {
+            continue;
+        }
         mend_layout_promise nodes;
         if (!mend_retire_reserve(heap, 1) || !mend_layout_promise_nodes(heap, 1, &nodes)) {
             heap->chunks.left_on_host++; /* a later collection goes on */

@@ -22,6 +22,7 @@ static void drop(mend_heap *heap, mend_range *range)
 {
     mend_tree_remove(&heap->ranges.by_address, &range->by_address);
     heap->ranges.closed -= range->is_closed;
+    mend_list_remove(&range->to_settle);
     free(range->zeros);
     free(range);
 }
@@ -91,6 +92,7 @@ mend_result mend_ranges_create(mend_heap *heap, uint64_t size_bytes, uint64_t pa
     }
     made->size_bytes = size_bytes;
     made->page_bytes = page_bytes;
+    mend_list_init(&made->to_settle);
     mend_result result = place_in_scope(heap, made);
     if (result != MEND_OK) {
         free(made);
@@ -108,20 +110,16 @@ void mend_ranges_close(mend_heap *heap, mend_range *range)
     range->is_closed = true;
     mend_zeros_close(heap, range);
     heap->ranges.closed++;
+    mend_range_note_settling(heap, range);
 }
 
 void mend_ranges_settle(mend_heap *heap, uint32_t asking)
 {
     assert(mend_mutex_is_held(&heap->grow));
     mend_zeros_settle(heap, false);
-    if (heap->ranges.closed == 0) {
-        return;
-    }
-    mend_tree_node *next;
-    for (mend_tree_node *at = mend_tree_first(&heap->ranges.by_address); at != NULL; at = next) {
-        mend_range *range = RANGE_OF(at);
-        next = mend_tree_next(at);
-        if (!range->is_closed) {
+    for (size_t left = mend_range_count_to_settle(heap); left > 0; left--) {
+        mend_range *range = mend_range_next_to_settle(heap);
+        if (range == NULL || !range->is_closed) {
             continue;
         }
         (void)mend_trim_between(heap, range->address, mend_range_end(range), asking);

@@ -88,7 +88,7 @@ void mend_step_note_peaks(mend_heap *heap)
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
         mend_zone_counters *zone = &counters->zone[i];
         zone->peak_reserved_bytes =
-            mend_max_u64(zone->peak_reserved_bytes, zone->live_bytes + heap->zones[i].free_bytes -
-                                                        mend_chunks_away_in(&heap->chunks, i));
+            mend_max_u64(zone->peak_reserved_bytes,
+                         zone->live_bytes + heap->zones[i].free_bytes - heap->chunks.away_in[i]);
     }
 }

@@ -300,10 +300,8 @@ static bool restore(mend_heap *heap, mend_range *range, size_t page, bool may_wa
 
 void mend_zeros_settle(mend_heap *heap, bool may_wait)
 {
-    const mend_tree_node *at =
-        heap->ranges.zeros_unsettled > 0 ? mend_tree_first(&heap->ranges.by_address) : NULL;
-    for (; at != NULL; at = mend_tree_next(at)) {
-        mend_range *range = RANGE_OF(at);
+    size_t left = heap->ranges.zeros_unsettled > 0 ? mend_range_count_to_settle(heap) : 0;
+    for (mend_range *range; left > 0 && (range = mend_range_next_to_settle(heap)) != NULL; left--) {
         const size_t pages = (size_t)(range->size_bytes / range->page_bytes);
         bool goes_on = range->zeros_unsettled > 0 && !range->is_closed;
         if (goes_on) {
@@ -352,17 +350,18 @@ bool mend_zeros_end(mend_heap *heap, mend_range *range)
 bool mend_zeros_end_closed(mend_heap *heap, uint32_t stream)
 {
     bool any = false;
-    const mend_tree_node *first =
-        heap->ranges.closed > 0 ? mend_tree_first(&heap->ranges.by_address) : NULL;
-    for (const mend_tree_node *at = first; at != NULL; at = mend_tree_next(at)) {
-        any = any || (RANGE_OF(at)->is_closed && RANGE_OF(at)->zeros_mapped > 0);
+    const mend_list *head = &heap->ranges.to_settle;
+    for (const mend_list *at = head->next; at != head && !any; at = at->next) {
+        const mend_range *range = MEND_CONTAINER_OF(at, mend_range, to_settle);
+        any = range->is_closed && range->zeros_mapped > 0;
     }
     if (!any || mend_streams_wait_context(&heap->streams, stream) != MEND_OK) {
         return false;
     }
-    for (const mend_tree_node *at = first; at != NULL; at = mend_tree_next(at)) {
-        if (RANGE_OF(at)->is_closed) {
-            (void)mend_zeros_end(heap, RANGE_OF(at));
+    size_t left = mend_range_count_to_settle(heap);
+    for (mend_range *range; left > 0 && (range = mend_range_next_to_settle(heap)) != NULL; left--) {
+        if (range->is_closed) {
+            (void)mend_zeros_end(heap, range);
         }
     }
     return true;

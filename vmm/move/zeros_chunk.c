@@ -22,7 +22,7 @@ mend_chunk_of_zeros *mend_zeros_find_chunk(const mend_heap *heap, uint64_t page_
     return chunk;
 }
 
-#define RANGE_OF(node) MEND_CONTAINER_OF(node, mend_range, by_address)
+#define RANGE_OF(node) MEND_CONTAINER_OF(node, mend_range, to_settle)
 
 /* Whether the range waits for a chunk that there is not. It has no extra pages then, but lost ones.
  */
@@ -35,8 +35,8 @@ static bool is_owed_chunk(const mend_heap *heap, const mend_range *range)
 static bool is_counted(const mend_heap *heap, const mend_range *range)
 {
     bool is_same = false;
-    const mend_tree_node *at = mend_tree_first(&heap->ranges.by_address);
-    for (; at != &range->by_address && !is_same; at = mend_tree_next(at)) {
+    const mend_list *at = heap->ranges.to_settle.next;
+    for (; at != &range->to_settle && !is_same; at = at->next) {
         is_same =
             RANGE_OF(at)->zeros_unsettled > 0 && RANGE_OF(at)->page_bytes == range->page_bytes;
     }
@@ -46,9 +46,8 @@ static bool is_counted(const mend_heap *heap, const mend_range *range)
 uint64_t mend_zeros_owed_bytes(const mend_heap *heap)
 {
     uint64_t bytes = 0;
-    const mend_tree_node *at =
-        heap->ranges.zeros_unsettled > 0 ? mend_tree_first(&heap->ranges.by_address) : NULL;
-    for (; at != NULL; at = mend_tree_next(at)) {
+    const mend_list *head = &heap->ranges.to_settle;
+    for (const mend_list *at = head->next; at != head; at = at->next) {
         const mend_range *range = RANGE_OF(at);
         bytes += is_owed_chunk(heap, range) && !is_counted(heap, range) ? range->page_bytes : 0;
     }

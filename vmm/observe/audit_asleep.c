@@ -13,6 +13,8 @@ typedef struct sums {
     uint64_t away_bytes;
     uint64_t host_bytes;
     uint64_t file_bytes;
+    uint64_t away_in[MEND_ZONE_COUNT]; /* also on the host */
+    uint64_t left;                     /* also on the host */
 } sums;
 
 /* The pieces lie in the chunk, one behind the other, and fill what is kept. */
@@ -52,6 +54,34 @@ static bool chunk_is_right(const mend_audit_walk *a, const mend_chunk *chunk)
                              MEND_AUDIT_HEX(chunk->address));
 }
 
+/* What sleeps or is on the host is counted by zone, and is in the ring of what is left if it has no
+ * live bytes. */
+static bool count_aside(const mend_audit_walk *a, const mend_chunk *chunk, sums *s)
+{
+    const bool is_left = mend_chunk_is_set_aside(chunk) && chunk->live_bytes == 0;
+    const bool is_away = chunk->missing == MEND_MISSING_MEMORY || chunk->on_host;
+    s->left += is_left;
+    s->away_in[chunk->zone] += is_away ? chunk->size_bytes : 0;
+    return is_left != mend_list_is_empty(&chunk->left) ||
+           mend_audit_broken(a, "the chunk 0x%llx is not in the ring of what is left",
+                             MEND_AUDIT_HEX(chunk->address));
+}
+
+static bool counts_aside_are_right(const mend_audit_walk *a, const sums *s)
+{
+    const mend_chunks *chunks = &a->heap->chunks;
+    uint64_t left = 0;
+    for (const mend_list *at = chunks->left.next; at != &chunks->left && left <= s->left;
+         at = at->next) {
+        left++;
+    }
+    bool is_right = left == s->left;
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        is_right = is_right && s->away_in[zone] == chunks->away_in[zone];
+    }
+    return is_right || mend_audit_broken(a, "the counts of what is set aside are wrong");
+}
+
 bool mend_audit_asleep(const mend_audit_walk *a)
 {
     const mend_chunks *chunks = &a->heap->chunks;
@@ -61,6 +91,9 @@ bool mend_audit_asleep(const mend_audit_walk *a)
          at = mend_tree_next(at)) {
         const mend_chunk *chunk = CHUNK_OF(at);
         bool is_away = chunk->missing == MEND_MISSING_MEMORY;
+        if (!count_aside(a, chunk, &s)) {
+            return false;
+        }
         if (!mend_chunk_sleeps(chunk)) {
             if (is_away || chunk->missing == MEND_MISSING_CONTENTS) {
                 return mend_audit_broken(a, "the chunk 0x%llx lacks memory, and does not sleep",
@@ -79,9 +112,10 @@ bool mend_audit_asleep(const mend_audit_walk *a)
             return false;
         }
     }
-    return (s.chunks == chunks->asleep_count && s.bytes == chunks->asleep_bytes &&
-            s.live_bytes == chunks->asleep_live_bytes && s.away == chunks->away_count &&
-            s.away_bytes == chunks->away_bytes && s.host_bytes == keeping->host_bytes &&
-            s.file_bytes == keeping->file_bytes) ||
-           mend_audit_broken(a, "the counts of what sleeps are wrong");
+    return counts_aside_are_right(a, &s) &&
+           ((s.chunks == chunks->asleep_count && s.bytes == chunks->asleep_bytes &&
+             s.live_bytes == chunks->asleep_live_bytes && s.away == chunks->away_count &&
+             s.away_bytes == chunks->away_bytes && s.host_bytes == keeping->host_bytes &&
+             s.file_bytes == keeping->file_bytes) ||
+            mend_audit_broken(a, "the counts of what sleeps are wrong"));
 }

@@ -203,7 +203,9 @@ bool mend_audit_space(const mend_audit_walk *a, const mend_space *space)
             return false;
         }
     }
-    if (!mend_tree_is_valid(&space->gaps) || !mend_tree_is_valid(&space->reservations_by_address)) {
+    if (!mend_tree_is_valid(&space->gaps) || !mend_tree_is_valid(&space->gaps_by_size) ||
+        space->gaps_by_size.count != space->gaps.count ||
+        !mend_tree_is_valid(&space->reservations_by_address)) {
         return mend_audit_broken(a, "a tree of addresses is out of order");
     }
     if (address_bytes != space->address_bytes || taken_bytes != space->taken_bytes ||

@@ -121,8 +121,45 @@ static bool chunk_is_right(const mend_audit_walk *a, const mend_chunk *chunk)
                    chunk->live_bytes == live_bytes && !mend_chunk_is_alias(chunk) &&
                    chunk->aliases == 0 && !chunk->on_host;
     }
+    is_right = is_right && chunk->sums == (is_there ? &range->sums : NULL);
     return is_right || mend_audit_broken(a, "the chunk 0x%llx does not fit its page of a range",
                                          MEND_AUDIT_HEX(chunk->address));
+}
+
+/* The sums of each range are those of its chunks, which are neighbours in the tree. What no range
+ * with chunks has, none has. */
+static bool sums_are_right(const mend_audit_walk *a, uint64_t bytes_of_ranges)
+{
+    uint64_t all_bytes = 0;
+    const mend_tree_node *at = mend_tree_first(&a->heap->chunks.mapped);
+    while (at != NULL) {
+        const mend_chunk_sums *sums = CHUNK_OF(at)->sums;
+        mend_chunk_sums found = {0};
+        for (; at != NULL && CHUNK_OF(at)->sums == sums; at = mend_tree_next(at)) {
+            const bool sleeps = mend_chunk_sleeps(CHUNK_OF(at));
+            found.mapped_bytes += sleeps ? 0 : CHUNK_OF(at)->size_bytes;
+            found.asleep_live_bytes += sleeps ? CHUNK_OF(at)->live_bytes : 0;
+        }
+        if (sums != NULL && (found.mapped_bytes != sums->mapped_bytes ||
+                             found.asleep_live_bytes != sums->asleep_live_bytes)) {
+            return mend_audit_broken(a, "the mapped bytes of a range are wrong");
+        }
+        all_bytes += sums != NULL ? found.mapped_bytes + found.asleep_live_bytes : 0;
+    }
+    return all_bytes == bytes_of_ranges ||
+           mend_audit_broken(a, "a range without chunks has mapped bytes");
+}
+
+/* The list of those to settle has just these: each of it belongs there, and it has as many. */
+static bool to_settle_is_right(const mend_audit_walk *a, size_t expected)
+{
+    const mend_list *end = &a->heap->ranges.to_settle;
+    size_t count = 0;
+    for (const mend_list *at = end->next; at != end && count <= expected; at = at->next) {
+        const mend_range *range = MEND_CONTAINER_OF(at, mend_range, to_settle);
+        count += range->is_closed || range->zeros_unsettled > 0 ? 1 : expected + 1;
+    }
+    return count == expected || mend_audit_broken(a, "the list of ranges to settle is wrong");
 }
 
 bool mend_audit_ranges(const mend_audit_walk *a)
@@ -130,16 +167,20 @@ bool mend_audit_ranges(const mend_audit_walk *a)
     const mend_ranges *ranges = &a->heap->ranges;
     uint64_t pages = 0;
     uint64_t closed = 0;
+    size_t to_settle = 0;
+    uint64_t bytes = 0;
     zeros_found zeros = {0};
     const mend_tree_node *at = mend_tree_first(&ranges->by_address);
     for (; at != NULL; at = mend_tree_next(at)) {
         closed += RANGE_OF(at)->is_closed;
+        to_settle += RANGE_OF(at)->is_closed || RANGE_OF(at)->zeros_unsettled > 0;
+        bytes += RANGE_OF(at)->sums.mapped_bytes + RANGE_OF(at)->sums.asleep_live_bytes;
         if (!pages_are_right(a, RANGE_OF(at), &pages) ||
             !zeros_are_right(a, RANGE_OF(at), &zeros)) {
             return false;
         }
     }
-    if (!chunks_of_zeros_are_right(a, &zeros)) {
+    if (!chunks_of_zeros_are_right(a, &zeros) || !to_settle_is_right(a, to_settle)) {
         return false;
     }
     const mend_list *end = &ranges->space.reservations;
@@ -153,6 +194,9 @@ bool mend_audit_ranges(const mend_audit_walk *a)
         if (!chunk_is_right(a, CHUNK_OF(at))) {
             return false;
         }
+    }
+    if (!sums_are_right(a, bytes)) {
+        return false;
     }
     return (mend_tree_is_valid(&ranges->by_address) &&
             ranges->by_address.count == ranges->space.reservation_count &&

@@ -159,7 +159,7 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
 static uint64_t reserved_in(const mend_heap *heap, int zone)
 {
     return heap->counters.zone[zone].live_bytes + heap->zones[zone].free_bytes -
-           mend_chunks_away_in(&heap->chunks, zone);
+           heap->chunks.away_in[zone];
 }
 
 static uint64_t chunks_in(const mend_heap *heap, int zone)

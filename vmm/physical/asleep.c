@@ -12,6 +12,7 @@ void mend_chunk_fall_asleep(mend_chunks *chunks, mend_chunk *chunk, struct mend_
     chunks->asleep_bytes += chunk->size_bytes;
     chunks->asleep_live_bytes += chunk->live_bytes;
     chunks->left_asleep += chunk->live_bytes == 0;
+    mend_chunk_note_left(chunks, chunk);
     mend_history_note(chunks->history, MEND_EVENT_SLEEP, chunk->address, chunk->size_bytes);
 }
 
@@ -60,7 +61,7 @@ mend_status mend_chunk_take_memory(mend_chunks *chunks, mend_chunk *chunk)
 }
 
 /* It is not counted among the sleeping ones any more. */
-static void leave_asleep(mend_chunks *chunks, const mend_chunk *chunk)
+static void leave_asleep(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(chunks->asleep_count > 0);
     assert(chunks->asleep_bytes >= chunk->size_bytes);
@@ -68,6 +69,7 @@ static void leave_asleep(mend_chunks *chunks, const mend_chunk *chunk)
     chunks->asleep_count--;
     chunks->asleep_bytes -= chunk->size_bytes;
     chunks->asleep_live_bytes -= chunk->live_bytes;
+    mend_list_remove(&chunk->left);
 }
 
 void mend_chunk_wake_up(mend_chunks *chunks, mend_chunk *chunk)
@@ -100,17 +102,9 @@ void mend_chunk_note_freed_asleep(mend_chunks *chunks, mend_chunk *chunk, uint64
     assert(chunks->asleep_live_bytes >= size_bytes);
     chunks->asleep_live_bytes -= size_bytes;
     chunks->left_asleep += chunk->live_bytes == 0;
-}
-
-uint64_t mend_chunks_away_in(const mend_chunks *chunks, int zone)
-{
-    uint64_t bytes = 0;
-    bool any = chunks->away_count > 0 || chunks->host_count > 0;
-    const mend_tree_node *at = any ? mend_tree_first(&chunks->mapped) : NULL;
-    for (; at != NULL; at = mend_tree_next(at)) {
-        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
-        bool is_away = chunk->missing == MEND_MISSING_MEMORY || chunk->on_host;
-        bytes += is_away && chunk->zone == zone ? chunk->size_bytes : 0;
+    mend_chunk_note_left(chunks, chunk);
+    if (chunk->sums != NULL) {
+        assert(chunk->sums->asleep_live_bytes >= size_bytes);
+        chunk->sums->asleep_live_bytes -= size_bytes;
     }
-    return bytes;
 }

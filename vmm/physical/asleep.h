@@ -33,8 +33,4 @@ void mend_chunk_end_asleep(mend_chunks *chunks, mend_chunk *chunk);
 /* A part of a sleeping chunk was freed; its live bytes are counted already. */
 void mend_chunk_note_freed_asleep(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
 
-/* Bytes of chunks without memory of the device in a zone: asleep, or on the host. O(chunks) while
- * there are any. */
-uint64_t mend_chunks_away_in(const mend_chunks *chunks, int zone);
-
 #endif

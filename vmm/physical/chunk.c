@@ -39,6 +39,7 @@ void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
     mend_tree_init(&chunks->mapped, compare_address);
     mend_tree_init(&chunks->empty, compare_size);
     mend_list_init(&chunks->newly_empty);
+    mend_list_init(&chunks->left);
     mend_tree_init(&chunks->all, compare_number);
     mend_slab_init(&chunks->slab, sizeof(mend_chunk));
 }
@@ -124,6 +125,7 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_chu
     made->size_bytes = size_bytes;
     made->number = chunks->next_number++;
     mend_list_init(&made->newly);
+    mend_list_init(&made->left);
     mend_tree_insert(&chunks->all, &made->by_number);
     chunks->reserved_bytes += size_bytes;
     mend_chunk_enter_empty(chunks, made);
@@ -188,6 +190,7 @@ static void enter_mapped(mend_chunks *chunks, mend_chunk *chunk)
         chunks->host_spare_bytes -= chunk->size_bytes;
         chunks->host_count++;
         chunks->host_bytes += chunk->size_bytes;
+        chunks->away_in[chunk->zone] += chunk->size_bytes;
     } else if (!mend_chunk_is_alias(chunk)) {
         assert(chunks->unmapped_bytes >= chunk->size_bytes);
         chunks->unmapped_bytes -= chunk->size_bytes;
@@ -206,10 +209,27 @@ static void leave_mapped(mend_chunks *chunks, mend_chunk *chunk)
     if (chunk->on_host) {
         chunks->host_count--;
         chunks->host_bytes -= chunk->size_bytes;
+        chunks->away_in[chunk->zone] -= chunk->size_bytes;
         chunks->host_spares++;
         chunks->host_spare_bytes += chunk->size_bytes;
     } else {
         chunks->unmapped_bytes += has_memory ? chunk->size_bytes : 0;
+    }
+}
+
+void mend_chunk_count_in_sums(const mend_chunk *chunk, bool begins)
+{
+    const uint64_t mapped_bytes = mend_chunk_sleeps(chunk) ? 0 : chunk->size_bytes;
+    const uint64_t asleep_bytes = mend_chunk_sleeps(chunk) ? chunk->live_bytes : 0;
+    mend_chunk_sums *sums = chunk->sums;
+    if (sums != NULL && begins) {
+        sums->mapped_bytes += mapped_bytes;
+        sums->asleep_live_bytes += asleep_bytes;
+    } else if (sums != NULL) {
+        assert(sums->mapped_bytes >= mapped_bytes);
+        assert(sums->asleep_live_bytes >= asleep_bytes);
+        sums->mapped_bytes -= mapped_bytes;
+        sums->asleep_live_bytes -= asleep_bytes;
     }
 }
 
@@ -222,11 +242,15 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
     assert(address % MEND_GRANULE_BYTES == 0);
     if (chunk->address != 0) {
         leave_mapped(chunks, chunk);
+        mend_chunk_count_in_sums(chunk, false);
+        chunk->sums = NULL;
     }
     chunk->address = address;
     chunk->zone = zone;
     if (address != 0) {
         enter_mapped(chunks, chunk);
+        chunk->sums = chunks->sums_at != NULL ? chunks->sums_at(chunks, zone, address) : NULL;
+        mend_chunk_count_in_sums(chunk, true);
     }
 }
 
@@ -357,17 +381,21 @@ static void count_missing(mend_chunks *chunks, const mend_chunk *chunk, bool beg
     uint32_t is_missing = mend_chunk_misses_mapping(chunk);
     uint32_t is_unmapped = !mend_chunk_has_mapping(chunk);
     uint64_t lost_bytes = is_unmapped ? chunk->size_bytes : 0;
+    uint64_t away_bytes = chunk->missing == MEND_MISSING_MEMORY ? chunk->size_bytes : 0;
     if (begins) {
         chunks->missing_count += is_missing;
         chunks->unmapped_count += is_unmapped;
         chunks->lost_bytes += lost_bytes;
+        chunks->away_in[chunk->zone] += away_bytes;
     } else {
         assert(chunks->missing_count >= is_missing);
         assert(chunks->unmapped_count >= is_unmapped);
         assert(chunks->lost_bytes >= lost_bytes);
+        assert(chunks->away_in[chunk->zone] >= away_bytes);
         chunks->missing_count -= is_missing;
         chunks->unmapped_count -= is_unmapped;
         chunks->lost_bytes -= lost_bytes;
+        chunks->away_in[chunk->zone] -= away_bytes;
     }
 }
 
@@ -387,8 +415,10 @@ void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, struct mend_kep
     assert(chunk->is_frozen);
     assert((kept == NULL) == (missing == MEND_MISSING_NOTHING));
     count_missing(chunks, chunk, false);
+    mend_chunk_count_in_sums(chunk, false);
     chunk->kept = kept;
     chunk->missing = missing;
+    mend_chunk_count_in_sums(chunk, true);
     count_missing(chunks, chunk, true);
 }
 

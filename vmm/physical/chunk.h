@@ -42,11 +42,21 @@ typedef enum mend_export_way {
     MEND_EXPORT_WAYS
 } mend_export_way;
 
+/* Zones of addresses, which the layout names. */
+enum { MEND_CHUNK_ZONES = 3 };
+
+/* What is mapped in one area of addresses, which the layout names. */
+typedef struct mend_chunk_sums {
+    uint64_t mapped_bytes;      /* of chunks that do not sleep */
+    uint64_t asleep_live_bytes; /* of live blocks in those that do */
+} mend_chunk_sums;
+
 typedef struct mend_chunk {
     mend_tree_node by_address; /* in `mapped`, while address is not 0 */
     struct mend_chunk *next;   /* the next chunk by address in `mapped`; NULL for the last */
     mend_tree_node by_size;    /* in `empty`, while mend_chunk_is_empty, unless it is in ... */
     mend_list newly;           /* ... `newly_empty`; else alone */
+    mend_list left;            /* in the ring of that name; else alone */
     mend_tree_node by_number;  /* in `all` */
     mend_chunk_handle handle;  /* none while it misses its memory */
     uint64_t size_bytes;
@@ -61,9 +71,10 @@ typedef struct mend_chunk {
     struct mend_span *lent;             /* an alias: its part, at the chunk's own address */
     uint64_t exports[MEND_EXPORT_WAYS]; /* blocks in it that are exported so; each block pins it */
     int share_types;                    /* of its creation */
-    int file;        /* the chunk for other processes; only while there are exports by file */
-    uint64_t number; /* rises with each creation */
-    int zone;        /* of its address */
+    int file;              /* the chunk for other processes; only while there are exports by file */
+    uint64_t number;       /* rises with each creation */
+    int zone;              /* of its address */
+    mend_chunk_sums *sums; /* of the area that it is mapped in; NULL: none */
     uint64_t idle_since_ns; /* empty: when a collection saw it empty first, by the driver's clock;
                              * 0: none has since it became empty */
 
@@ -95,7 +106,9 @@ typedef struct mend_chunks {
     mend_tree empty;       /* empty chunks, by (size, number), but for those of ... */
     mend_list newly_empty; /* ... this ring: since the last search for an empty chunk. Most are in
                             * use again before the next one, so that the hot path changes no tree */
+    mend_list left;        /* without live bytes, and asleep or mapped on the host */
     mend_tree all;         /* by number */
+    mend_chunk_sums *(*sums_at)(struct mend_chunks *chunks, int zone, uint64_t address);
     mend_slab slab;
     uint64_t reserved_bytes;
     uint64_t empty_bytes;
@@ -113,15 +126,17 @@ typedef struct mend_chunks {
     uint64_t lost_bytes;        /* bytes of those without mapping */
     uint64_t asleep_bytes;      /* bytes of sleeping chunks */
     uint64_t asleep_live_bytes; /* of these, of live blocks */
-    uint32_t left_asleep;       /* sleeping chunks that lost their last block since the last
-                                 * collection */
-    uint32_t host_count;        /* mapped chunks on the host: frozen, and not asleep */
-    uint64_t host_bytes;        /* their bytes; not in reserved_bytes */
-    uint64_t host_live_bytes;   /* of these, of live blocks */
-    uint32_t host_spares;       /* chunks on the host that are not mapped */
-    uint64_t host_spare_bytes;  /* their bytes */
-    uint32_t left_on_host;      /* chunks on the host that lost their last block since the last
-                                 * collection */
+    uint64_t away_in[MEND_CHUNK_ZONES]; /* bytes without memory of the device, of each zone: asleep,
+                                         * or mapped on the host */
+    uint32_t left_asleep;               /* sleeping chunks that lost their last block since the last
+                                         * collection */
+    uint32_t host_count;                /* mapped chunks on the host: frozen, and not asleep */
+    uint64_t host_bytes;                /* their bytes; not in reserved_bytes */
+    uint64_t host_live_bytes;           /* of these, of live blocks */
+    uint32_t host_spares;               /* chunks on the host that are not mapped */
+    uint64_t host_spare_bytes;          /* their bytes */
+    uint32_t left_on_host; /* chunks on the host that lost their last block since the last
+                            * collection */
     uint64_t next_number;
     uint64_t created;
     uint64_t created_bytes;
@@ -159,6 +174,9 @@ mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk);
 /* Sets the address of a chunk (0: none), and updates the index. */
 void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, uint64_t address);
 
+/* Counts a chunk in the sums of its area, and ends that: around a change of its size. */
+void mend_chunk_count_in_sums(const mend_chunk *chunk, bool begins);
+
 /* Freezes a chunk, and ends that. */
 void mend_chunk_freeze(mend_chunks *chunks, mend_chunk *chunk);
 void mend_chunk_thaw(mend_chunks *chunks, mend_chunk *chunk);
@@ -183,6 +201,16 @@ void mend_chunk_end_export(mend_chunks *chunks, mend_chunk *chunk, mend_export_w
 static inline bool mend_chunk_is_exported(const mend_chunk *chunk)
 {
     return chunk->exports[MEND_EXPORT_BY_FILE] + chunk->exports[MEND_EXPORT_BY_FABRIC] > 0;
+}
+
+/* Puts a chunk that sleeps, or is on the host, in the ring of those without live bytes, if it has
+ * none. */
+static inline void mend_chunk_note_left(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(mend_list_is_empty(&chunk->left));
+    if (chunk->live_bytes == 0) {
+        mend_list_append(&chunks->left, &chunk->left);
+    }
 }
 
 /* Notes what a frozen chunk lacks at its address. */

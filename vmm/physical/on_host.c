@@ -29,6 +29,7 @@ mend_status mend_chunk_create_on_host(mend_chunks *chunks, uint64_t size_bytes, 
     made->on_host = true;
     made->holds = mend_chunk_holds(made);
     mend_list_init(&made->newly);
+    mend_list_init(&made->left);
     mend_tree_insert(&chunks->all, &made->by_number);
     chunks->host_spares++;
     chunks->host_spare_bytes += size_bytes;
@@ -70,7 +71,9 @@ static void go_to_host(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *other
     chunks->host_count++;
     chunks->host_bytes += chunk->size_bytes;
     chunks->host_live_bytes += chunk->live_bytes;
+    chunks->away_in[chunk->zone] += chunk->size_bytes;
     chunks->left_on_host += chunk->live_bytes == 0;
+    mend_chunk_note_left(chunks, chunk);
     chunks->unmapped_bytes += other->size_bytes;
     mend_chunk_enter_empty(chunks, other);
 }
@@ -91,6 +94,8 @@ static void go_to_device(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *oth
     chunks->host_count--;
     chunks->host_bytes -= chunk->size_bytes;
     chunks->host_live_bytes -= chunk->live_bytes;
+    chunks->away_in[chunk->zone] -= chunk->size_bytes;
+    mend_list_remove(&chunk->left);
 }
 
 static void exchange_sizes(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *other)
@@ -101,7 +106,9 @@ static void exchange_sizes(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *o
     assert(size_bytes > other->size_bytes);
     mend_chunk_leave_empty(chunks, other);
     chunks->unmapped_bytes += size_bytes - other->size_bytes;
+    mend_chunk_count_in_sums(chunk, false);
     chunk->size_bytes = other->size_bytes;
+    mend_chunk_count_in_sums(chunk, true);
     other->size_bytes = size_bytes;
     mend_chunk_enter_empty(chunks, other);
 }
@@ -140,13 +147,13 @@ void mend_chunk_note_taken_on_host(mend_chunks *chunks, uint64_t size_bytes)
     assert(chunks->host_live_bytes <= chunks->host_bytes);
 }
 
-void mend_chunk_note_freed_on_host(mend_chunks *chunks, const mend_chunk *chunk,
-                                   uint64_t size_bytes)
+void mend_chunk_note_freed_on_host(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)
 {
     assert(chunk->on_host);
     assert(chunks->host_live_bytes >= size_bytes);
     chunks->host_live_bytes -= size_bytes;
     chunks->left_on_host += chunk->live_bytes == 0;
+    mend_chunk_note_left(chunks, chunk);
 }
 
 void mend_chunk_end_on_host(mend_chunks *chunks, mend_chunk *chunk)
@@ -154,6 +161,7 @@ void mend_chunk_end_on_host(mend_chunks *chunks, mend_chunk *chunk)
     assert(chunk->on_host && chunk->is_frozen);
     assert(chunk->live_bytes == 0 && chunk->pins == 0);
     assert(chunk->missing == MEND_MISSING_NOTHING);
+    mend_list_remove(&chunk->left);
     mend_chunk_set_address(chunks, chunk, chunk->zone, 0); /* it is spare now */
     assert(chunks->frozen_count > 0);
     chunks->frozen_count--;

@@ -31,8 +31,7 @@ void mend_chunk_exchange(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *oth
 void mend_chunk_note_taken_on_host(mend_chunks *chunks, uint64_t size_bytes);
 
 /* A part of a chunk on the host was freed; its live bytes are counted already. */
-void mend_chunk_note_freed_on_host(mend_chunks *chunks, const mend_chunk *chunk,
-                                   uint64_t size_bytes);
+void mend_chunk_note_freed_on_host(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
 
 /* The same of a chunk that sleeps or is on the host. */
 static inline void mend_chunk_note_freed_aside(mend_chunks *chunks, mend_chunk *chunk,

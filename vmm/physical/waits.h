@@ -26,6 +26,16 @@ typedef struct mend_wait_env {
     mend_slab *nodes;
 } mend_wait_env;
 
+/* The number of nodes. */
+static inline size_t mend_waits_count_others(const mend_waits *waits)
+{
+    size_t count = 0;
+    for (const mend_wait *at = waits->others; at != NULL; at = at->next) {
+        count++;
+    }
+    return count;
+}
+
 /* Adds a stamp, unless it has passed or a later stamp of its stream is there. Needs one node. */
 void mend_waits_add_other(mend_wait_env room, mend_waits *waits, mend_stamp stamp);
 static inline void mend_waits_add(mend_wait_env room, mend_waits *waits, mend_stamp stamp)

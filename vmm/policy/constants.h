@@ -49,6 +49,11 @@ enum { UNSPARING_OF_LIMIT = 2 };
  * memory is believed, until this much was allocated: longer than a step of a program. */
 enum { LIMITS_OF_WINDOW = 4 };
 
+/* Chunks of one size of which those in the smallest runs are taken, beside as many as are needed: a
+ * pool has a few hundred chunks, and one of ranges may have a million, which no request looks at.
+ */
+enum { CHUNKS_COMPARED = 512 };
+
 /* ---- sizes of chunks ----------------------------------------------------------------------------
  */
 

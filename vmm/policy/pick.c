@@ -5,6 +5,7 @@
 
 #include "layout/ready.h"
 #include "policy/budget.h"
+#include "policy/constants.h"
 
 static bool is_ready(mend_heap *heap, const mend_chunk *chunk, const mend_request *request)
 {
@@ -95,20 +96,35 @@ static int compare_candidates(const void *first, const void *second)
                                                   : ascending(b->chunk->number, a->chunk->number);
 }
 
-static size_t count_size(mend_heap *heap, uint64_t size_bytes)
+/* Up to `most`. */
+static size_t count_size(mend_heap *heap, uint64_t size_bytes, uint64_t most)
 {
     size_t count = 0;
     mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, size_bytes, 0);
-    for (; at != NULL && at->size_bytes == size_bytes; at = mend_chunk_empty_next(at)) {
+    for (; at != NULL && at->size_bytes == size_bytes && count < most;
+         at = mend_chunk_empty_next(at)) {
         count++;
     }
     return count;
 }
 
+/* From a chunk on, in the order of the set. */
+static uint64_t pick_from(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                          mend_chunk *at, uint64_t need_bytes)
+{
+    const uint64_t size_bytes = at != NULL ? at->size_bytes : 0;
+    for (; at != NULL && at->size_bytes == size_bytes && size_bytes <= need_bytes;
+         at = mend_chunk_empty_next(at)) {
+        need_bytes -= try_pick(heap, request, plan, at) ? size_bytes : 0;
+    }
+    return need_bytes;
+}
+
+/* Among many chunks of the size, the oldest ones are compared, a few more than are needed. */
 static uint64_t pick_by_run(mend_heap *heap, const mend_request *request, mend_plan *plan,
                             uint64_t size_bytes, uint64_t need_bytes)
 {
-    size_t count = count_size(heap, size_bytes);
+    size_t count = count_size(heap, size_bytes, need_bytes / size_bytes + CHUNKS_COMPARED);
     assert(count > 0); /* the caller knows that there is one */
     candidate *candidates = calloc(count, sizeof(*candidates));
     if (candidates == NULL) {
@@ -127,18 +143,16 @@ static uint64_t pick_by_run(mend_heap *heap, const mend_request *request, mend_p
         need_bytes -= try_pick(heap, request, plan, candidates[i].chunk) ? size_bytes : 0;
     }
     free(candidates);
-    return need_bytes;
+    return at != NULL && at->size_bytes == size_bytes
+               ? pick_from(heap, request, plan, at, need_bytes)
+               : need_bytes;
 }
 
 static uint64_t pick_oldest(mend_heap *heap, const mend_request *request, mend_plan *plan,
                             uint64_t size_bytes, uint64_t need_bytes)
 {
-    mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, size_bytes, 0);
-    for (; at != NULL && at->size_bytes == size_bytes && size_bytes <= need_bytes;
-         at = mend_chunk_empty_next(at)) {
-        need_bytes -= try_pick(heap, request, plan, at) ? size_bytes : 0;
-    }
-    return need_bytes;
+    mend_chunk *first = mend_chunk_empty_at_least(&heap->chunks, size_bytes, 0);
+    return pick_from(heap, request, plan, first, need_bytes);
 }
 
 /* ---- for a need ---------------------------------------------------------------------------------

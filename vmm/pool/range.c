@@ -106,10 +106,10 @@ mend_result mend_range_get_info(mend_range *range, mend_range_info *info)
         .size_bytes = range->size_bytes,
         .page_bytes = range->page_bytes,
         .committed_bytes = range->committed_bytes,
-        .mapped_bytes = mend_range_mapped_bytes(&pool->heap, range),
+        .mapped_bytes = range->sums.mapped_bytes,
         .tag = range->tag,
         .pool = pool,
-        .asleep_bytes = mend_range_asleep_bytes(&pool->heap, range),
+        .asleep_bytes = range->sums.asleep_live_bytes,
         .zero_bytes = range->zeros_mapped * range->page_bytes,
     };
     mend_heap_unlock(&pool->heap);

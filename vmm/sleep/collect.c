@@ -13,7 +13,7 @@
 #include "sleep/keep.h"
 #include "sleep/settle.h"
 
-#define CHUNK_OF(node) MEND_CONTAINER_OF(node, mend_chunk, by_address)
+#define CHUNK_OF(node) MEND_CONTAINER_OF(node, mend_chunk, left)
 
 /* Whether a captured graph may use its memory again. */
 static bool is_for_graphs(mend_heap *heap, const mend_chunk *chunk)
@@ -44,36 +44,36 @@ static void end_chunk(mend_heap *heap, mend_chunk *chunk)
     mend_keep_drop(heap, kept); /* releases `state` */
 }
 
-/* The first chunk behind the address that can end; NULL: none. */
-static mend_chunk *next_to_end(mend_heap *heap, uint64_t behind)
+/* Whether it can end now. What is kept of one that stays for graphs goes. */
+static bool may_end(mend_heap *heap, mend_chunk *chunk)
 {
-    mend_chunk key = {.address = behind + 1};
-    mend_tree_node *at = mend_tree_at_or_after(&heap->chunks.mapped, &key.by_address);
-    for (; at != NULL; at = mend_tree_next(at)) {
-        mend_chunk *chunk = CHUNK_OF(at);
-        bool is_left = mend_chunk_sleeps(chunk) && chunk->live_bytes == 0 &&
-                       chunk->missing == MEND_MISSING_MEMORY;
-        if (is_left && !is_for_graphs(heap, chunk)) {
-            mend_space *space = mend_heap_space_at(heap, chunk->address);
-            return mend_space_reserve_nodes(space, 1) ? chunk : NULL;
-        }
-        if (is_left && chunk->kept->piece_count > 0) {
-            mend_keep_empty(heap, chunk->kept); /* releases `state`, not the grow lock */
-        }
+    if (!mend_chunk_sleeps(chunk) || chunk->missing != MEND_MISSING_MEMORY) {
+        return false;
     }
-    return NULL;
+    const bool is_to_stay = is_for_graphs(heap, chunk);
+    if (is_to_stay && chunk->kept->piece_count > 0) {
+        mend_keep_empty(heap, chunk->kept); /* releases `state`, not the grow lock */
+    }
+    return !is_to_stay;
 }
 
+/* Nobody else takes a chunk out of the ring without the grow lock. */
 void mend_sleep_collect(mend_heap *heap)
 {
     assert(mend_mutex_is_held(&heap->grow));
     assert(mend_mutex_is_held(&heap->state));
     heap->chunks.left_asleep = 0;
-    mend_chunk *chunk = heap->chunks.asleep_count > 0 ? next_to_end(heap, 0) : NULL;
-    while (chunk != NULL) {
-        uint64_t address = chunk->address;
-        end_chunk(heap, chunk);
-        chunk = next_to_end(heap, address);
+    mend_list *ring = &heap->chunks.left;
+    for (mend_list *at = heap->chunks.asleep_count > 0 ? ring->next : ring, *next; at != ring;
+         at = next) {
+        mend_chunk *chunk = CHUNK_OF(at);
+        next = at->next;
+        if (may_end(heap, chunk)) {
+            if (!mend_space_reserve_nodes(mend_heap_space_at(heap, chunk->address), 1)) {
+                return;
+            }
+            end_chunk(heap, chunk);
+        }
     }
 }
 
@@ -106,7 +106,7 @@ void mend_sleep_clear(mend_heap *heap)
     mend_tree_node *at =
         heap->chunks.asleep_count > 0 ? mend_tree_first(&heap->chunks.mapped) : NULL;
     for (; at != NULL; at = mend_tree_next(at)) {
-        mend_keep_drop(heap, CHUNK_OF(at)->kept);
+        mend_keep_drop(heap, MEND_CONTAINER_OF(at, mend_chunk, by_address)->kept);
     }
     mend_keep_free_refused(heap);
     mend_keep_abandon_refused(heap);

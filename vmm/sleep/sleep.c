@@ -51,9 +51,14 @@ static mend_result check(const sleeping *s)
     return MEND_OK;
 }
 
+/* The chunks freeze before anything changes: what their free memory waits for is known. */
 static bool promise_nodes(sleeping *s)
 {
     s->nodes = mend_freeze_nodes(s->heap, s->selection.count, s->selection.spans);
+    s->nodes.waits = mend_layout_nodes_for(s->heap, 1).waits;
+    for (size_t i = 0; i < s->selection.count; i++) {
+        s->nodes.waits += mend_freeze_waits(s->heap, s->selection.sleepers[i].chunk);
+    }
     return mend_layout_promise_these(s->heap, &s->nodes);
 }
 

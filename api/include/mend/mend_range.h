@@ -68,7 +68,7 @@ MEND_API mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes,
                                        const mend_range_options *options, mend_range **range);
 
 /* Where the range is, and how much of it has memory. No driver call. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_FORKED. */
+ * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_FORKED. The cost is the same for any number of pages. */
 MEND_API mend_result mend_range_get_info(mend_range *range, mend_range_info *info);
 
 /*

@@ -18,6 +18,12 @@ KIT_TEST(observe_audit_ranges, finds_what_is_wrong_with_a_range)
 
     EXPECT_FOUND(range->committed_bytes, 2 * PAGE, "the committed bytes of the range");
     EXPECT_FOUND(range->is_closed, true, "the committed bytes of the range");
+    EXPECT_FOUND(range->sums.mapped_bytes, PAGE, "the mapped bytes of a range");
+    EXPECT_FOUND(range->sums.asleep_live_bytes, PAGE, "the mapped bytes of a range");
+    EXPECT_FOUND(committed->sums, NULL, "does not fit its page");
+    EXPECT_FOUND(heap->ranges.to_settle.next, &range->to_settle, "the list of ranges to settle");
+    EXPECT_FOUND(heap->chunks.away_in[MEND_ZONE_RANGE], PAGE, "what is set aside");
+    EXPECT_FOUND(heap->chunks.left.next, &committed->left, "what is set aside");
     EXPECT_FOUND(range->pages[2], range->pages[3], "pointer map disagree");
     EXPECT_FOUND(range->pages[2], NULL, "pointer map disagree");
     EXPECT_FOUND(range->pages[7], range->pages[3], "page 7 of the range");

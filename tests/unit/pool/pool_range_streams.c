@@ -1,6 +1,7 @@
 /* Growable ranges on several streams, and their end. */
 #include <string.h>
 
+#include "mend/mend_sleep.h"
 #include "observe/remains.h"
 #include "pool/pool.h"
 #include "tests/unit/pool/pages.h"
@@ -92,4 +93,53 @@ RANGE_TEST(pool_range_streams, a_pinned_page_stays_mapped, 8 * PAGE)
     expect_commit(range, 0, PAGE, S(0));
     use(w, range, 0, PAGE, S(0));
     EXPECT_OK(mend_unpin(w->pool, at(range, 0), PAGE));
+}
+
+/* Where nothing waits for several streams, a page needs no node for each. */
+KIT_TEST_IN(pool_range_streams, pages_and_streams_need_no_nodes_for_each_pair,
+            kit_open_set(w, w->pool_config.limit_bytes = 34 * MEND_MIB))
+{
+    enum { STREAMS = 256, PAGES = 512 };
+    const uint64_t page_bytes = 64 * MEND_KIB;
+    const uint64_t all_bytes = PAGES * page_bytes;
+    mend_range *range = create(w, all_bytes, page_bytes);
+    for (size_t i = 0; i < STREAMS; i++) {
+        mend_stream stream;
+        EXPECT_OK(mend_sim_stream_create(w->sim, &stream));
+        kit_free(w, kit_alloc(w, 512, stream), stream);
+    }
+    expect_commit(range, 0, all_bytes, S(0));
+    expect_decommit(range, 0, all_bytes, S(0));
+    kit_free(w, kit_alloc(w, 32 * MEND_MIB, S(0)), S(0)); /* moves their chunks */
+    expect_commit(range, 0, all_bytes, S(0));             /* and back */
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    EXPECT_TRUE(mend_world_check(w));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    const mend_slab *nodes = &w->pool->heap.nodes.waits;
+    EXPECT_TRUE(nodes->used_count + nodes->free_count < 32 * STREAMS);
+    EXPECT_OK(mend_range_destroy(range, S(0)));
+}
+
+/* A block that many streams read is one span; in a range each of its chunks has all its waits. */
+KIT_TEST_IN(pool_range_streams, chunks_take_along_what_many_streams_do,
+            kit_open_set(w, w->pool_config.limit_bytes = 17 * MEND_MIB))
+{
+    enum { STREAMS = 60 };
+    const uint64_t size_bytes = 16 * MEND_MIB;
+    mend_range *range = create(w, size_bytes, MEND_MIB);
+    void *block = kit_alloc(w, size_bytes, S(0));
+    kit_write(w, S(0), block, size_bytes);
+    for (size_t i = 0; i < STREAMS; i++) {
+        mend_stream stream;
+        EXPECT_OK(mend_sim_stream_create(w->sim, &stream));
+        EXPECT_OK(mend_sim_stream_wait(w->sim, stream, S(0)));
+        kit_verify_until(w, stream, block, MEND_KIB, mend_sim_now_ns(w->sim) + 900000);
+        EXPECT_OK(mend_record_stream(w->pool, block, stream));
+    }
+    kit_free(w, block, S(0));
+    expect_commit(range, 0, size_bytes, S(1));
+    kit_use(w, S(1), at(range, 0), size_bytes, 10);
+    EXPECT_TRUE(mend_world_stats(w).stream_waits >= STREAMS);
+    EXPECT_TRUE(mend_world_check(w));
+    EXPECT_OK(mend_range_destroy(range, S(1)));
 }
