@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Driver time by every built-in price list: the tables between marks "times: NAME" of documents.
+"""Driver time by every built-in price list, and what streams that nobody names cost: the tables
+between marks "times: NAME" of documents.
 
     bench/times.py --mend build/release/api/cli/mend [--rows FILE] [DOCUMENT...]
 
@@ -32,6 +33,11 @@ ELEVEN = ("bert-large-varlen detector-varboxes fsdp-llama-2stream gpt2-medium-pr
           "resnet50-multires sdxl-serve-mixed").split()
 TIGHTNESSES = [f"mend tightness:{level}" for level in (1, 2, 3, 4, 5)]
 SETTINGS = ["mend", "mend:quiet", "caching", "caching:split128", "caching:gc80"]
+# Mend as it is told less and less of streams, with an event of the context and without.
+STREAMS = ["mend", "mend:no-stream", "mend:no-stream --no-context-events", "mend --tasks 500",
+           "mend --tasks 500 --no-context-events"]
+# What is kept of a replay beside the times.
+FIGURES = ("host_syncs", "peak_reserved_bytes", "peak_live_bytes")
 
 
 def is_generated(name):
@@ -39,7 +45,8 @@ def is_generated(name):
 
 
 class Runs:
-    """Rows of `mend replay`, made when they are first asked for. A policy may name a MEND_CONF."""
+    """Rows of `mend replay`, made when they are first asked for. A policy may name options of the
+    command, or a MEND_CONF."""
 
     def __init__(self, program, path):
         self.program, self.path, self.known = program, path, {}
@@ -51,14 +58,17 @@ class Runs:
         name, policy = key
         policy, _, settings = policy.partition(" ")
         where = name if is_generated(name) else os.path.join(HERE, "traces", name + ".csv.gz")
-        environment = dict(os.environ, **({"MEND_CONF": settings} if settings else {}))
+        options = settings.split() if settings.startswith("--") else []
+        conf = {"MEND_CONF": settings} if settings and not options else {}
+        environment = dict(os.environ, **conf)
         done = subprocess.run([self.program, "replay", "--json", "--policy", policy, "--capacity",
-                               ",".join(CAPACITIES), where],
+                               ",".join(CAPACITIES), *options, where],
                               capture_output=True, text=True, check=False, env=environment)
         rows = [json.loads(line) for line in done.stdout.splitlines()]
         if done.returncode not in (0, 1) or len(rows) != len(CAPACITIES):
             raise SystemExit(f"{name}, {policy}: {done.stderr}")
-        return [row["driver_time_by_list_us"] if row["completed"] else None for row in rows]
+        return [row["driver_time_by_list_us"] | {name: row.get(name) for name in FIGURES}
+                if row["completed"] else None for row in rows]
 
     def make(self, names, policies):
         missing = [(name, policy) for name in names for policy in policies
@@ -71,7 +81,7 @@ class Runs:
                         file.write(json.dumps([*key, rows]) + "\n")
 
     def time(self, name, policy, capacity, prices):
-        """Microseconds; None: out of memory."""
+        """Microseconds, or one of FIGURES; None: out of memory."""
         times = self.known[name, policy][CAPACITIES.index(capacity)]
         return times and times[prices]
 
@@ -174,6 +184,32 @@ def policies_table(policies):
     return make
 
 
+def streams_table(runs, workloads):
+    """A row for each recording; each cell: as STREAMS."""
+    names = [name for name, _ in workloads if not is_generated(name)]
+    runs.make(names, ["expandable", *STREAMS])
+
+    def cell(form, of):
+        values = [of(policy) for policy in STREAMS]
+        return " / ".join("OOM" if value is None else form.format(value) for value in values)
+
+    rows = []
+    for name in sorted(names):
+        def reserved(policy):
+            return (runs.time(name, policy, "80GiB", "peak_reserved_bytes") /
+                    runs.time(name, policy, "80GiB", "peak_live_bytes"))
+
+        def ratio(policy):
+            return (runs.time(name, policy, "80GiB", "reference") /
+                    runs.time(name, "expandable", "80GiB", "reference"))
+
+        rows.append([name, cell("{:.2f}", reserved), cell("{:.2f}", ratio),
+                     *(cell("{:,}", lambda policy: runs.time(name, policy, capacity, "host_syncs"))
+                       for capacity in ("80GiB", "1.05x"))])
+    return speed_report.table(["recording", "reserved / live", "driver time / expandable",
+                               "host waits", "host waits at 1.05x"], rows)
+
+
 def rmm_table(runs, _):
     names = speed_report.rmm_workloads()
     runs.make(names, speed_report.MODELS)
@@ -188,7 +224,7 @@ def rmm_table(runs, _):
 TABLES = {"recordings": groups_table("recordings", False), "eleven": eleven_table,
           "generated": groups_table("generated workloads", True),
           "workloads": workloads_table, "tightness": policies_table(TIGHTNESSES),
-          "settings": policies_table(SETTINGS), "rmm": rmm_table}
+          "settings": policies_table(SETTINGS), "streams": streams_table, "rmm": rmm_table}
 MARKED = re.compile(r"(<!-- times: (\w+); bench/times\.py writes from here -->\n).*?"
                     r"(<!-- times: to here -->)", re.S)
 

@@ -52,7 +52,7 @@ PAGES = (
      "The default pool of each device, allocators in its place, and the functions that frameworks"
      " call.",
      (("mend_devices", ("default pools", "other allocators under the hooks", "calls for hooks")),
-      ("mend_hooks", ("hooks in stream order", "cuStateVec, cuTensorNet, cuDSS", "CuPy",
+      ("mend_hooks", ("hooks in stream order", "cuStateVec, cuTensorNet, cuDSS",
                       "ONNX Runtime")),
       ("mend_torch", ("PyTorch: a MemPool over Mend", "PyTorch: blocks",
                       "PyTorch: its memory pools", "PyTorch: memory in total",

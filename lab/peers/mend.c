@@ -43,6 +43,20 @@ static mend_result declare_and_free(mend_peer *peer, uint64_t address, mend_stre
     return result == MEND_OK ? mend_free(pool_of(peer), pointer, block.stream) : result;
 }
 
+/* As ONNX Runtime and Numba call Mend: without a stream. */
+static mend_result alloc_without_stream(mend_peer *peer, uint64_t size_bytes, mend_stream stream,
+                                        uint64_t *address)
+{
+    (void)stream;
+    return adapter_alloc(peer, size_bytes, MEND_NO_STREAM, address);
+}
+
+static mend_result free_without_stream(mend_peer *peer, uint64_t address, mend_stream stream)
+{
+    (void)stream;
+    return adapter_free(peer, address, MEND_NO_STREAM);
+}
+
 static void adapter_get_usage(mend_peer *peer, mend_peer_usage *usage)
 {
     mend_stats stats = MEND_STATS_INIT;
@@ -73,6 +87,8 @@ static const mend_peer_operations adapter_operations = {adapter_alloc, adapter_f
                                                         adapter_get_usage, adapter_destroy};
 static const mend_peer_operations torch_operations = {adapter_alloc, declare_and_free,
                                                       adapter_get_usage, adapter_destroy};
+static const mend_peer_operations streamless_operations = {
+    alloc_without_stream, free_without_stream, adapter_get_usage, adapter_destroy};
 
 static mend_result create(const mend_peer_config *config, const mend_peer_operations *operations,
                           bool is_quiet, mend_peer **peer)
@@ -110,4 +126,9 @@ mend_result mend_peer_create_mend_quiet(const mend_peer_config *config, mend_pee
 mend_result mend_peer_create_mend_torch(const mend_peer_config *config, mend_peer **peer)
 {
     return create(config, &torch_operations, false, peer);
+}
+
+mend_result mend_peer_create_mend_streamless(const mend_peer_config *config, mend_peer **peer)
+{
+    return create(config, &streamless_operations, false, peer);
 }

@@ -11,6 +11,8 @@ const mend_peer_policy mend_peer_policies[] = {
      mend_peer_create_mend_quiet},
     {"mend:torch", "Mend as PyTorch calls it: a block is freed on its own stream", false, false,
      mend_peer_create_mend_torch},
+    {"mend:no-stream", "Mend as ONNX Runtime and Numba call it: without a stream", false, false,
+     mend_peer_create_mend_streamless},
     {"caching", "model of PyTorch's native caching allocator", false, true,
      mend_peer_create_caching},
     {"caching:split128", "the same with max_split_size_mb:128", false, true,

@@ -36,6 +36,11 @@ const char mend_replay_usage[] =
     "  --ballast                on the GPU, take all memory above the capacity, so that it is the\n"
     "                           driver that refuses, and give no policy a limit\n"
     "  --threads N              replay with N threads\n"
+    "  --tasks N                replay N rows at a time in a thread of their own, on its "
+    "per-thread\n"
+    "                           stream; it ends without a word to the policy\n"
+    "  --no-context-events      the simulated device has no event of a whole context, as before\n"
+    "                           CUDA 12.5\n"
     "  --seed N                 seed of workloads that name none\n"
     "  --explain                show where memory is that is reserved and not live, and what the\n"
     "                           driver's time was for\n"
@@ -211,6 +216,8 @@ enum {
     OPTION_BALLAST,
     OPTION_SCALE,
     OPTION_THREADS,
+    OPTION_TASKS,
+    OPTION_NO_CONTEXT_EVENTS,
     OPTION_SEED,
     OPTION_EXPLAIN,
     OPTION_JSON,
@@ -231,6 +238,8 @@ static const struct option long_options[] = {
     {"ballast", no_argument, NULL, OPTION_BALLAST},
     {"scale", required_argument, NULL, OPTION_SCALE},
     {"threads", required_argument, NULL, OPTION_THREADS},
+    {"tasks", required_argument, NULL, OPTION_TASKS},
+    {"no-context-events", no_argument, NULL, OPTION_NO_CONTEXT_EVENTS},
     {"seed", required_argument, NULL, OPTION_SEED},
     {"explain", no_argument, NULL, OPTION_EXPLAIN},
     {"json", no_argument, NULL, OPTION_JSON},
@@ -243,12 +252,19 @@ static bool read_numeric(int option, const char *text, mend_replay_arguments *ar
 {
     uint64_t threads;
     uint64_t percent;
+    uint64_t rows;
     switch (option) {
     case OPTION_OTHERS:
         if (!read_count(text, 99, &percent)) {
             return fail("not a percentage below 100:", text);
         }
         arguments->options.others_percent = (unsigned)percent;
+        return true;
+    case OPTION_TASKS:
+        if (!read_count(text, UINT64_C(1000000000), &rows) || rows == 0) {
+            return fail("not a number of rows:", text);
+        }
+        arguments->options.task_events = rows;
         return true;
     case OPTION_LAG:
         return read_count(text, UINT64_C(1000000000), &arguments->options.lag_events) ||
@@ -298,6 +314,9 @@ static bool read_option(int option, char *text, mend_replay_arguments *arguments
     case OPTION_LOAD:
         arguments->options.has_load = true;
         return true;
+    case OPTION_NO_CONTEXT_EVENTS:
+        arguments->options.lacks_context_events = true;
+        return true;
     case OPTION_EXPLAIN:
         arguments->options.explain = true;
         return true;
@@ -327,6 +346,12 @@ static bool fits_together(const mend_replay_arguments *arguments)
     }
     if (arguments->timeline != NULL && arguments->options.threads > 1) {
         return fail("only with one thread:", "--timeline");
+    }
+    if (arguments->options.task_events > 0 && arguments->options.threads > 1) {
+        return fail("only with one thread at a time:", "--tasks");
+    }
+    if (arguments->options.device == MEND_REPLAY_CUDA && arguments->options.lacks_context_events) {
+        return fail("only with --device sim:", "--no-context-events");
     }
     if (arguments->options.device == MEND_REPLAY_CUDA && arguments->options.prices != NULL) {
         return fail("only with --device sim:", "--costs");

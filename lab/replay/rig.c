@@ -63,6 +63,7 @@ static mend_result create_sim(mend_replay_rig *rig, const mend_trace *trace)
     config.memory_bytes = memory_bytes + rig->others_bytes;
     config.content = has_content ? MEND_SIM_CONTENT_BYTES : MEND_SIM_CONTENT_NONE;
     config.prices = rig->options->prices;
+    config.has_no_context_events = rig->options->lacks_context_events;
     if (!has_content) {
         /* A replay is not about addresses: there are enough for every stream to reserve its own. */
         uint64_t reservations_bytes = 4 * (trace->stream_count + 1) * config.memory_bytes;
@@ -99,7 +100,9 @@ static mend_result create_streams(mend_replay_rig *rig, const mend_trace *trace)
     }
     while (rig->stream_count < trace->stream_count) {
         size_t index = rig->stream_count;
-        if (trace->stream_names[index] != 0) {
+        if (rig->options->task_events > 0) {
+            rig->streams[index] = MEND_STREAM_PER_THREAD;
+        } else if (trace->stream_names[index] != 0) {
             mend_status status = rig->inner->stream_create(rig->inner, &rig->streams[index]);
             if (status != MEND_DRIVER_OK) {
                 return check(status, "cuStreamCreate");
@@ -126,8 +129,11 @@ static mend_result create_counter(mend_replay_rig *rig)
 
 static void destroy_streams(mend_replay_rig *rig)
 {
+    if (rig->baton != NULL) {
+        rig->inner->event_destroy(rig->inner, rig->baton);
+    }
     for (size_t i = 0; i < rig->stream_count; i++) {
-        if (rig->streams[i] != NULL) {
+        if (rig->streams[i] != NULL && rig->streams[i] != MEND_STREAM_PER_THREAD) {
             rig->inner->stream_destroy(rig->inner, rig->streams[i]);
         }
     }
@@ -247,8 +253,42 @@ static rig_prices priced(const mend_replay_rig *rig)
     return prices;
 }
 
+/* What was called since is the program's cost, not the policy's. */
+static void leave_out(mend_replay_rig *rig, const rig_prices *before)
+{
+    rig_prices after = priced(rig);
+    atomic_fetch_add(&rig->own_time_ns, after.time_ns - before->time_ns);
+    for (size_t i = 0; i < MEND_REPLAY_LISTS; i++) {
+        atomic_fetch_add(&rig->own_by_list_ns[i], after.by_list_ns[i] - before->by_list_ns[i]);
+    }
+}
+
+mend_result mend_replay_rig_follow(mend_replay_rig *rig)
+{
+    const mend_driver *inner = rig->inner;
+    rig_prices before = priced(rig);
+    mend_status status = rig->baton != NULL
+                             ? inner->stream_wait(inner, MEND_STREAM_PER_THREAD, rig->baton)
+                             : MEND_DRIVER_OK;
+    leave_out(rig, &before);
+    return check(status, "cuStreamWaitEvent");
+}
+
+mend_result mend_replay_rig_pass_on(mend_replay_rig *rig)
+{
+    const mend_driver *inner = rig->inner;
+    rig_prices before = priced(rig);
+    mend_status status =
+        rig->baton == NULL ? inner->event_create(inner, &rig->baton) : MEND_DRIVER_OK;
+    if (status == MEND_DRIVER_OK) {
+        status = inner->event_record(inner, rig->baton, MEND_STREAM_PER_THREAD);
+    }
+    leave_out(rig, &before);
+    return check(status, "cuEventRecord");
+}
+
 /* Makes `later` wait for the work queued on `earlier`, as a program that passes a block between
- * streams does. That cost is the program's, not the policy's. */
+ * streams does. */
 static mend_result order_streams(mend_replay_rig *rig, uint16_t earlier, uint16_t later)
 {
     const mend_driver *inner = rig->inner;
@@ -263,11 +303,7 @@ static mend_result order_streams(mend_replay_rig *rig, uint16_t earlier, uint16_
         status = inner->stream_wait(inner, rig->streams[later], event);
     }
     inner->event_destroy(inner, event);
-    rig_prices after = priced(rig);
-    atomic_fetch_add(&rig->own_time_ns, after.time_ns - before.time_ns);
-    for (size_t i = 0; i < MEND_REPLAY_LISTS; i++) {
-        atomic_fetch_add(&rig->own_by_list_ns[i], after.by_list_ns[i] - before.by_list_ns[i]);
-    }
+    leave_out(rig, &before);
     return check(status, "cuStreamWaitEvent");
 }
 

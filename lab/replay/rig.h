@@ -26,8 +26,9 @@ typedef struct mend_replay_rig {
     uint64_t capacity_bytes; /* rounded up to a page; 0: unlimited */
     uint64_t others_bytes;   /* memory held by others, in addition to the capacity */
     uint64_t limit_bytes;    /* the sum of both; 0: unlimited */
-    mend_stream *streams;    /* by index of the trace */
+    mend_stream *streams;    /* by index of the trace; with task_events all per-thread ones */
     size_t stream_count;
+    mend_event baton;             /* behind the rows of the thread before; NULL: there was none */
     uint64_t counter_address;     /* count of differences found, on a real device */
     mend_replay_load load;        /* if asked for */
     mend_replay_ballast ballast;  /* if asked for */
@@ -55,6 +56,11 @@ void mend_replay_rig_leave(mend_replay_rig *rig);
 
 /* Called after each row. */
 void mend_replay_rig_tick(mend_replay_rig *rig);
+
+/* Makes the calling thread's per-thread stream wait for that of the thread that passed on last, if
+ * any; and lets the next one wait for it. */
+mend_result mend_replay_rig_follow(mend_replay_rig *rig);
+mend_result mend_replay_rig_pass_on(mend_replay_rig *rig);
 
 /* A block in use: its address, and a number that no other block has. */
 typedef struct mend_replay_use {

@@ -41,10 +41,13 @@ typedef struct mend_replay_options {
     bool has_load;                 /* on a GPU: another kernel streams through memory */
     bool has_ballast; /* on a GPU: the device is filled down to the capacity, which is the driver's
                        * own limit then, for every policy */
-    unsigned threads; /* threads that replay; 0 and 1: only the caller */
-    bool explain;     /* explain memory and time; one thread, simulated device */
-    mend_replay_peaks peaks;       /* set by mend_replay_run: the moments to explain */
-    size_t sample_limit;           /* most samples over time to keep; 0: none */
+    bool lacks_context_events; /* the simulated device has no event of a whole context */
+    unsigned threads;          /* threads that replay; 0 and 1: only the caller */
+    size_t task_events;        /* so many rows at a time in a thread of their own, see tasks.h; 0:
+                                * all in the caller's */
+    bool explain;              /* explain memory and time; one thread, simulated device */
+    mend_replay_peaks peaks;   /* set by mend_replay_run: the moments to explain */
+    size_t sample_limit;       /* most samples over time to keep; 0: none */
     mend_replay_progress progress; /* may be NULL */
     void *progress_context;
 } mend_replay_options;

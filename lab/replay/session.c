@@ -7,7 +7,7 @@
 #include "base/align.h"
 #include "base/error.h"
 #include "lab/replay/explain.h"
-#include "lab/replay/rig.h"
+#include "lab/replay/tasks.h"
 #include "lab/support/histogram.h"
 
 typedef struct replay_session {
@@ -49,8 +49,7 @@ static uint64_t host_ns(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-/* ---- how a run ends early
- * ---------------------------------------------------------------------- */
+/* ---- how a run ends early -------------------------------------------------------------------- */
 
 static void stop_at(replay_session *session, size_t event)
 {
@@ -153,8 +152,7 @@ static bool replay_event(replay_worker *worker, size_t index)
                : replay_free(worker, index, event->stream, &session->uses[event->block]);
 }
 
-/* ---- what is observed while it runs
- * ------------------------------------------------------------ */
+/* ---- what is observed while it runs ---------------------------------------------------------- */
 
 static void take_sample(replay_session *session, uint64_t event)
 {
@@ -210,20 +208,20 @@ static unsigned owner_of(const replay_session *session, const mend_trace_event *
     return session->block_threads[event->block] % session->threads;
 }
 
-static void replay_alone(replay_worker *worker)
+static bool replay_row(void *context, size_t i)
 {
+    replay_worker *worker = context;
     replay_session *session = worker->session;
-    size_t count = session->trace->event_count;
-    for (size_t i = 0; i < count; i++) {
-        begin_event(session, i);
-        if (!replay_event(worker, i)) {
-            break;
-        }
-        look(session, i);
-        if (session->sample_every != 0 && (i % session->sample_every == 0 || i + 1 == count)) {
-            take_sample(session, i);
-        }
+    begin_event(session, i);
+    if (!replay_event(worker, i)) {
+        return false;
     }
+    look(session, i);
+    if (session->sample_every != 0 &&
+        (i % session->sample_every == 0 || i + 1 == session->trace->event_count)) {
+        take_sample(session, i);
+    }
+    return true;
 }
 
 /* ---- threads --------------------------------------------------------------------------------- */
@@ -312,10 +310,11 @@ static mend_result replay_all(replay_session *session)
         return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the replay");
     }
     alone->session = session;
-    replay_alone(alone);
+    mend_result result =
+        mend_replay_rows(&session->rig, session->trace->event_count, replay_row, alone);
     merge_times(session, alone);
     free(alone);
-    return MEND_OK;
+    return result;
 }
 
 static mend_replay_latency latency_of(const mend_histogram *histogram)

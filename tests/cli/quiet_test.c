@@ -1,5 +1,6 @@
 /* The other policies of Mend. mend:quiet completes where mend runs out of memory, says what it
- * copied, and breaks no rule of the driver; mend:torch frees a block on its own stream. */
+ * copied, and breaks no rule of the driver; mend:torch frees a block on its own stream,
+ * mend:no-stream on none. And threads that end. */
 #include "lab/replay/replay.h"
 #include "tests/cli/fixture.h"
 #include "tests/support/test.h"
@@ -32,4 +33,40 @@ MEND_TEST(torch, a_block_is_freed_on_its_own_stream_behind_the_work_of_others)
     static const char steps[] = "1+20M 2+20M -2 -1@1 3+20M@1";
     fixture_replays(steps, "mend", "40MiB", "content_errors=0 completed=1 stream_wait=0");
     fixture_replays(steps, "mend:torch", "40MiB", "content_errors=0 completed=1 stream_wait=1");
+}
+
+/* The second block is another stream's, behind work on the first that is in flight. */
+MEND_TEST(no_stream, memory_in_flight_is_waited_for)
+{
+    static const char steps[] = "1+20M -1 2+20M@1 -2@1 3+20M";
+    fixture_replays(steps, "mend", "30MiB", "content_errors=0 completed=1 host_syncs=0");
+    fixture_replays(steps, "mend:no-stream", "30MiB", "content_errors=0 completed=1 host_syncs=2");
+}
+
+MEND_TEST(no_stream, an_event_of_the_context_saves_waits)
+{
+    mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
+    static const char steps[] = "1+40M -1 2+40M -2 3+40M -3";
+    options.lag_events = 0;
+    fixture_replays_by(&options, steps, "mend:no-stream", "50MiB",
+                       "completed=1 host_syncs=0 event_record=2");
+    options.lacks_context_events = true; /* it asks once */
+    fixture_replays_by(&options, steps, "mend:no-stream", "50MiB",
+                       "completed=1 host_syncs=2 event_record=1");
+}
+
+/* Each thread has a stream of its own by the same name: what one freed is not ready for the next
+ * one, and nobody else can record an event there. Once that has cost a wait, the pool records one
+ * at each free. */
+MEND_TEST(tasks, memory_of_threads_that_ended_is_reused_behind_the_context)
+{
+    mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
+    static const char steps[] = "1+40M -1 2+40M -2 3+40M -3 4+40M";
+    fixture_replays(steps, "mend", "50MiB", "content_errors=0 completed=1 event_record=0");
+    options.task_events = 2;
+    fixture_replays_by(&options, steps, "mend", "50MiB",
+                       "content_errors=0 completed=1 host_syncs=0 event_record=3 stream_wait=3");
+    options.lacks_context_events = true;
+    fixture_replays_by(&options, steps, "mend", "50MiB",
+                       "content_errors=0 completed=1 host_syncs=1 event_record=3");
 }

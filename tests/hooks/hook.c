@@ -63,21 +63,24 @@ static void handler_free(hooks_rig *rig, void *pointer, size_t size, mend_stream
     (void)handler.device_free(handler.ctx, pointer, size, stream);
 }
 
-/* ---- CuPy and ONNX Runtime ------------------------------------------------------------------- */
+/* ---- ONNX Runtime, with user_compute_stream and without -------------------------------------- */
 
-static void *cupy_alloc(hooks_rig *rig, size_t size, mend_stream stream)
+static mend_ort_functions ort_functions(hooks_rig *rig, mend_stream stream)
 {
-    void *(*malloc_function)(void *, size_t, int) = rig->f->mend_cupy_malloc;
-    (void)stream;
-    return malloc_function((void *)(uintptr_t)1, size, 0);
+    mend_ort_functions functions = {0};
+    HOOKS_OK(mend_ort_functions_for(stream, &functions));
+    return functions;
 }
 
-static void cupy_free(hooks_rig *rig, void *pointer, size_t size, mend_stream stream)
+static void *computing_alloc(hooks_rig *rig, size_t size, mend_stream stream)
 {
-    void (*free_function)(void *, void *, int) = rig->f->mend_cupy_free;
+    return ort_functions(rig, stream).alloc(size);
+}
+
+static void computing_free(hooks_rig *rig, void *pointer, size_t size, mend_stream stream)
+{
     (void)size;
-    (void)stream;
-    free_function((void *)(uintptr_t)1, pointer, 0);
+    ort_functions(rig, stream).free(pointer);
 }
 
 static void *ort_alloc(hooks_rig *rig, size_t size, mend_stream stream)
@@ -99,7 +102,7 @@ const hook hooks[HOOKS] = {
     {"PyTorch's MemPool", true, true, pool_alloc, torch_free},
     {"foreign functions", true, true, plain_alloc, plain_free},
     {"cuStateVec's handler", true, true, handler_alloc, handler_free},
-    {"CuPy", false, false, cupy_alloc, cupy_free},
+    {"ONNX Runtime with a stream", true, false, computing_alloc, computing_free},
     {"ONNX Runtime", false, false, ort_alloc, ort_free},
 };
 

@@ -1,6 +1,7 @@
 /* The hooks in plain C: what each makes of its framework's words. */
 #include "driver/driver.h"
 #include "tests/hooks/hook.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 #include "tests/support/threads.h"
 
@@ -164,19 +165,97 @@ HOOKS_TEST(plain_hooks, onnx_runtime_is_served_on_its_current_device, MIB)
     EXPECT_PTR_EQ(NULL, rig->f->mend_ort_alloc(2 * MIB));
     uint64_t failures = rig->f->mend_hook_failures();
     rig->f->mend_ort_free(on_first);
-    rig->f->mend_cupy_free(NULL, on_first, 0);
-    EXPECT_U64_EQ(failures + 2, rig->f->mend_hook_failures());
+    EXPECT_U64_EQ(failures + 1, rig->f->mend_hook_failures());
 }
 
-/* What was freed without a stream goes back to the driver when the device's work is known to be
- * done. */
-HOOKS_TEST(plain_hooks, an_empty_cache_holds_what_is_in_use_and_in_flight, MIB)
+/* Those of a stream are the same whenever they are asked for, and no other stream's. */
+HOOKS_TEST(plain_hooks, a_stream_of_onnx_runtime_has_functions_of_its_own, MIB)
 {
-    void *kept = rig->f->mend_ort_alloc(64 * KIB);
-    void *freed = NULL;
-    EXPECT_INT_EQ(MEND_OK, rig->f->mend_hook_alloc(0, 256 * KIB, rig->streams[0], &freed));
+    mend_ort_functions first;
+    mend_ort_functions again;
+    mend_ort_functions other;
+    HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_ort_functions_for(NULL, NULL));
+    HOOKS_OK(mend_ort_functions_for(rig->streams[0], &first));
+    HOOKS_OK(mend_ort_functions_for(rig->streams[1], &other));
+    HOOKS_OK(mend_ort_functions_for(rig->streams[0], &again));
+    EXPECT_TRUE(first.alloc == again.alloc && first.free == again.free);
+    EXPECT_TRUE(first.alloc != other.alloc && first.free != other.free);
+    void *block = first.alloc(600 * KIB); /* two do not fit */
+    hooks_launch(rig, rig->streams[0], MEND_SIM_WORK_TOUCH, block, 600 * KIB, 0, LONG_NS);
+    first.free(block);
+    block = first.alloc(600 * KIB);
+    EXPECT_U64_EQ(0, hooks_stats(rig).host_waits);
+    first.free(block);
+}
+
+/* In a process of its own: the others keep theirs. */
+static bool uses_streams_up(void *context)
+{
+    hooks_rig *rig = context;
+    mend_ort_functions functions = {0};
+    for (uintptr_t i = 0; i <= MEND_ORT_STREAMS; i++) {
+        rig->f->mend_ort_functions_for(MEND_STREAM_OF(0x1000 + i), &functions);
+    }
+    return functions.alloc == rig->f->mend_ort_alloc && functions.free == rig->f->mend_ort_free;
+}
+
+/* Neither has a handle that is another stream in each thread, nor one stream too many. */
+HOOKS_TEST(plain_hooks, else_its_memory_has_no_stream, MIB)
+{
+    const mend_stream none[] = {MEND_NO_STREAM, MEND_STREAM_OF(2)};
+    mend_ort_functions functions;
+    for (size_t i = 0; i < 2; i++) {
+        HOOKS_OK(mend_ort_functions_for(none[i], &functions));
+        EXPECT_TRUE(functions.alloc == rig->f->mend_ort_alloc);
+        EXPECT_TRUE(functions.free == rig->f->mend_ort_free);
+    }
+    EXPECT_TRUE(mend_test_holds_in_a_child(uses_streams_up, rig));
+}
+
+/* What was freed without a stream goes back to the driver: an event tells that the device is idle,
+ * or a wait does. */
+static void empty_cache(bool has_events, bool is_busy)
+{
+    hooks_rig rig;
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    ASSERT_TRUE(hooks_open(&rig, MIB));
+    fault.call = "context_record";
+    fault.count = UINT64_MAX;
+    fault.status = MEND_DRIVER_NOT_SUPPORTED;
+    if (!has_events) {
+        EXPECT_RESULT(MEND_OK, mend_sim_fail(rig.sim, &fault));
+    }
+    void *kept = rig.f->mend_ort_alloc(64 * KIB);
+    void *freed = rig.f->mend_ort_alloc(256 * KIB);
+    if (is_busy) {
+        hooks_write_long(&rig, 0, freed, 256 * KIB);
+    }
+    rig.f->mend_ort_free(freed);
+    rig.f->mend_ort_empty_cache();
+    EXPECT_U64_EQ(64 * KIB, hooks_stats(&rig).reserved_bytes);
+    EXPECT_U64_EQ(is_busy || !has_events, hooks_stats(&rig).host_waits);
+    EXPECT_TRUE(hooks_device_is_well(&rig));
+    rig.f->mend_ort_free(kept);
+    hooks_close(&rig);
+}
+
+MEND_TEST(plain_hooks, an_empty_cache_holds_what_is_in_use)
+{
+    for (int i = 0; i < 4; i++) {
+        empty_cache(i % 2 == 0, i / 2 == 0);
+    }
+}
+
+HOOKS_TEST(plain_hooks, nor_does_it_disturb_a_capture, MIB)
+{
+    mend_sim_graph *graph = NULL;
+    void *freed = rig->f->mend_ort_alloc(256 * KIB);
+    uint64_t failures = rig->f->mend_hook_failures();
     EXPECT_INT_EQ(MEND_OK, rig->f->mend_hook_free(0, freed, 256 * KIB, rig->streams[0]));
+    EXPECT_RESULT(MEND_OK,
+                  mend_sim_begin_capture(rig->sim, rig->streams[0], MEND_SIM_CAPTURE_RELAXED));
     rig->f->mend_ort_empty_cache();
-    EXPECT_U64_EQ(64 * KIB, hooks_stats(rig).reserved_bytes);
-    rig->f->mend_ort_free(kept);
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(rig->sim, rig->streams[0], &graph));
+    EXPECT_U64_EQ(failures, rig->f->mend_hook_failures());
+    mend_sim_graph_destroy(rig->sim, graph);
 }

@@ -76,11 +76,10 @@
     X(hooks, mend_hook_record_stream)                                                              \
     X(hooks, mend_hook_trim)                                                                       \
     X(hooks, mend_hook_handler)                                                                    \
-    X(hooks, mend_cupy_malloc)                                                                     \
-    X(hooks, mend_cupy_free)                                                                       \
     X(hooks, mend_ort_alloc)                                                                       \
     X(hooks, mend_ort_free)                                                                        \
     X(hooks, mend_ort_empty_cache)                                                                 \
+    X(hooks, mend_ort_functions_for)                                                               \
     X(hooks, mend_hook_failures)
 
 typedef struct hooks_functions {

@@ -2,6 +2,7 @@
  * the others have come to. */
 #include <stdarg.h>
 
+#include "driver/driver.h"
 #include "tests/interleave/arena.h"
 
 enum { WORK_NS = 40 };
@@ -106,7 +107,9 @@ void arena_alloc(arena *a, const program_op *op)
     mend_pool *pool = arena_enter_pool(a, op->pool);
     void *pointer = NULL;
     a->quiet_calls += a->program->is_quiet;
-    mend_result result = mend_alloc(pool, op->bytes, a->streams[op->stream].handle, &pointer);
+    mend_stream handle =
+        op->kind == PROGRAM_ALLOC_ANYWHERE ? MEND_NO_STREAM : a->streams[op->stream].handle;
+    mend_result result = mend_alloc(pool, op->bytes, handle, &pointer);
     a->quiet_calls -= a->program->is_quiet;
     if (result == MEND_OK) {
         uint64_t tag = a->quiet_calls > 0 ? 0 : ++a->last_tag;
@@ -172,6 +175,11 @@ void arena_free(arena *a, const program_op *op)
     launch(a, slot, slot->stream, MEND_SIM_WORK_VERIFY);
     arena_stream_waits(a, stream, slot->stream);
     mend_stream handle = a->streams[stream].handle;
+    if (op->kind == PROGRAM_FREE_BY_THREAD) {
+        arena_expect(a, "stream_wait", mend_sim_stream_wait(a->sim, MEND_STREAM_PER_THREAD, handle),
+                     false);
+        handle = MEND_STREAM_PER_THREAD;
+    }
     if (op->kind == PROGRAM_FREE_ANYWHEN) {
         tell_of_stream(a, slot);
         handle = MEND_NO_STREAM;

@@ -159,6 +159,7 @@ bool arena_open_pool(arena *a, int pool)
     if (result == MEND_OK) {
         mend_test_place(created, &(mend_test_sizes){.chunk_bytes = ARENA_CHUNK_BYTES,
                                                     .small_chunk_bytes = ARENA_PAGE_BYTES,
+                                                    .unfenced_bytes = p->unfenced_bytes,
                                                     .small_request_bytes = 8 * MEND_KIB});
     }
     arena_expect(a, "pool_create", result, false);
@@ -323,6 +324,13 @@ static void pin_in(arena *a, mend_pool *pool, const program_op *op)
     }
 }
 IN_A_POOL(pin)
+
+static void forget_own_in(arena *a, mend_pool *pool, const program_op *op)
+{
+    (void)op;
+    arena_expect(a, "forget", mend_forget_stream(pool, MEND_STREAM_PER_THREAD), false);
+}
+IN_A_POOL(forget_own)
 
 static mend_result alloc_named(mend_pool *pool, mend_group *group, mend_stream stream,
                                uint64_t bytes, void **block)

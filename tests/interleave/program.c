@@ -74,6 +74,7 @@ static bool open_world(arena *a)
     config.memory_bytes = a->program->memory_bytes;
     config.page_bytes = ARENA_PAGE_BYTES;
     config.content = MEND_SIM_CONTENT_BYTES;
+    config.has_no_context_events = a->program->lacks_events;
     if (mend_sim_create(&config, &a->sim) != MEND_OK) {
         arena_find(a, "no device could be made");
         return false;
@@ -138,8 +139,9 @@ static void print_list(FILE *out, const char *title, int number, const program_l
 
 void program_print(FILE *out, const program *p)
 {
-    fprintf(out, "%d pools, %llu bytes of memory, limit %llu%s%s%s%s\n", p->pools,
+    fprintf(out, "%d pools, %llu bytes of memory, limit %llu, unfenced %llu%s%s%s%s%s\n", p->pools,
             (unsigned long long)p->memory_bytes, (unsigned long long)p->limit_bytes,
+            (unsigned long long)p->unfenced_bytes, p->lacks_events ? ", no context events" : "",
             p->may_vanish ? ", streams may vanish" : "", p->knows_all ? ", knows all streams" : "",
             p->may_not_wait ? ", no waits" : "", p->is_quiet ? ", quiet" : "");
     print_list(out, "before", 0, &p->before);

@@ -53,7 +53,11 @@ enum {
     X(DEFRAG, "defrag", room)        /* pool, where calls are quiet points */                      \
     X(PIN, "pin", pin)               /* slot: pinned, a pause, unpinned */                         \
     X(RESTORE, "restore", restore)   /* pool, stream, bytes: blocks of a group, freed, restored */ \
-    X(TELL, "tell", tell)            /* pool, bytes: its history begins or ends, and is read */
+    X(TELL, "tell", tell)            /* pool, bytes: its history begins or ends, and is read */    \
+    X(ALLOC_ANYWHERE, "alloc_anywhere", arena_alloc) /* as alloc, without a stream */              \
+    X(FREE_BY_THREAD, "free_by_thread",                                                            \
+      arena_free) /* slot: on the stream of the thread, which ends with it */                      \
+    X(FORGET_OWN, "forget_own", forget_own) /* pool: that stream */
 
 typedef enum program_kind {
 #define X(kind, name, act) PROGRAM_##kind,
@@ -81,10 +85,12 @@ typedef struct program {
     int threads;
     int pools; /* there from the beginning */
     uint64_t memory_bytes;
-    uint64_t limit_bytes; /* of each pool; 0: the device's */
-    bool may_vanish;      /* streams_may_vanish */
-    bool knows_all;       /* knows_all_streams */
-    bool may_not_wait;    /* allow_stream_waits off */
+    uint64_t limit_bytes;    /* of each pool; 0: the device's */
+    bool may_vanish;         /* streams_may_vanish */
+    bool knows_all;          /* knows_all_streams */
+    bool may_not_wait;       /* allow_stream_waits off */
+    bool lacks_events;       /* the driver has none of the whole context */
+    uint64_t unfenced_bytes; /* as in mend_placement (layout/state.h); 0: as the pool has it */
     bool is_quiet; /* compact_when_full: nothing is launched while calls that compaction are made */
     program_list before; /* run alone, before the threads begin */
     program_list work[SCHEDULE_THREADS];

@@ -68,6 +68,23 @@ static const mixture scenes[] = {
       [PROGRAM_GROUP_BEGIN] = 1, [PROGRAM_GROUP_END] = 1, [PROGRAM_GROUP_RELEASE] = 1},
      1,
      true},
+    {"without_streams",
+     0,
+     {[PROGRAM_ALLOC] = 12,
+      [PROGRAM_ALLOC_ANYWHERE] = 12,
+      [PROGRAM_FREE] = 3,
+      [PROGRAM_FREE_ANYWHEN] = 8,
+      [PROGRAM_FREE_BY_THREAD] = 8,
+      [PROGRAM_FORGET_OWN] = 1,
+      [PROGRAM_SHARE] = 3,
+      [PROGRAM_ADVANCE] = 3,
+      [PROGRAM_TRIM] = 3,
+      [PROGRAM_FORGET] = 1,
+      [PROGRAM_REPLACE_STREAM] = 1,
+      [PROGRAM_LOOK] = 1,
+      [PROGRAM_AUDIT] = 1},
+     1,
+     false},
     {"histories",
      0,
      {BLOCKS, [PROGRAM_TELL] = 6, [PROGRAM_TRIM] = 2, [PROGRAM_DEFRAG] = 1, [PROGRAM_PIN] = 1},
@@ -123,6 +140,7 @@ static uint64_t draw_number(mend_test_random *random, const program *p, program_
 {
     switch (kind) {
     case PROGRAM_ALLOC:
+    case PROGRAM_ALLOC_ANYWHERE:
     case PROGRAM_RESTORE:
         return draw_block_bytes(random, p, is_short);
     case PROGRAM_TRIM:
@@ -218,6 +236,10 @@ void scene_draw(int scene_number, uint64_t seed, program *p, schedule_plan *plan
     p->knows_all = one_in(&random, 3);
     p->may_not_wait = one_in(&random, 5);
     p->is_quiet = s->weights[PROGRAM_DEFRAG] > 0;
+    if (s->weights[PROGRAM_ALLOC_ANYWHERE] > 0) {
+        p->lacks_events = one_in(&random, 2);
+        p->unfenced_bytes = (uint64_t)(1 + below(&random, 4)) * 64 * MEND_KIB;
+    }
     draw_list(&random, s, p, below(&random, 8), &p->before);
     for (int i = 0; i < p->threads; i++) {
         draw_list(&random, s, p, LEAST_OPS + below(&random, PROGRAM_OPS - LEAST_OPS + 1),

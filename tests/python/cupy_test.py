@@ -9,9 +9,25 @@ import mend.cupy
 from support import GIB, MIB, SimulatedTest, at_once
 
 
-class ObjectLevel(SimulatedTest):
+class WorkTest(SimulatedTest):
+    """Tests with work that may come late."""
+
     has_bytes = True
 
+    def write(self, stream, array, tag, finish_ns):
+        self.device.launch(stream.ptr, array.data.ptr, 4 * MIB, finish_ns, kind=1, tag=tag)
+
+    def use_after(self, stream, tag):
+        """All the memory there is, written by this stream at once; and whether it stays so."""
+        with stream:
+            theirs = cupy.empty(4 * MIB)
+        self.write(stream, theirs, tag, finish_ns=1)
+        self.device.advance(5000)
+        self.device.launch(stream.ptr, theirs.data.ptr, 4 * MIB, kind=2, tag=tag)
+        self.device.advance(5000)
+
+
+class ObjectLevel(WorkTest):
     def setUp(self):
         super().setUp()
         mend.cupy.enable()
@@ -27,18 +43,6 @@ class ObjectLevel(SimulatedTest):
         self.assertEqual(empty.data.ptr, 0)
         del array
         self.assertEqual(mend.stats()["live_blocks"], 0)
-
-    def write(self, stream, array, tag, finish_ns):
-        self.device.launch(stream.ptr, array.data.ptr, 4 * MIB, finish_ns, kind=1, tag=tag)
-
-    def use_after(self, stream, tag):
-        """All the memory there is, written by this stream at once; and whether it stays so."""
-        with stream:
-            theirs = cupy.empty(4 * MIB)
-        self.write(stream, theirs, tag, finish_ns=1)
-        self.device.advance(5000)
-        self.device.launch(stream.ptr, theirs.data.ptr, 4 * MIB, kind=2, tag=tag)
-        self.device.advance(5000)
 
     def test_memory_goes_round_in_the_order_of_its_stream(self):
         """There is room for one array. It is freed while its stream is busy: another stream gets
@@ -153,7 +157,7 @@ class ObjectLevel(SimulatedTest):
         self.device = mend.simulate(GIB)
 
 
-class Pooled(SimulatedTest):
+class Pooled(WorkTest):
     def setUp(self):
         super().setUp()
         mend.cupy.enable(mode="pooled")
@@ -176,18 +180,28 @@ class Pooled(SimulatedTest):
         with self.assertRaises(cupy.cuda.memory.OutOfMemoryError):
             cupy.empty(2 * GIB)
 
-    def test_without_our_look_null_would_be_an_array(self):
-        """What the pool would do over CuPy's own allocator of C functions."""
-        from mend import _library
+    def segment_in_flight(self, stream):
+        """CuPy's pool has no more room than for it, and gives it back while the stream writes."""
+        mend.set_limit(6 * MIB)
+        with stream:
+            array = cupy.empty(4 * MIB)
+        self.write(stream, array, 1, finish_ns=1000)
+        del array
+        self.pool.free_all_blocks()
 
-        library = _library.load("mend_hooks")
-        source = cupy.cuda.memory.CFunctionAllocator(
-            0,
-            _library.address_of(library, "mend_cupy_malloc"),
-            _library.address_of(library, "mend_cupy_free"),
-            None,
-        )
-        self.assertEqual(source.malloc(2 * GIB).ptr, 0)
+    def test_a_segment_goes_round_in_the_order_of_its_stream(self):
+        """Which is the one of its arena, whatever is current when it goes."""
+        stream = cupy.cuda.Stream(self.device.stream())
+        self.segment_in_flight(stream)
+        with stream:
+            again = cupy.empty(4 * MIB)
+        self.write(stream, again, 2, finish_ns=2000)
+        self.assertEqual((mend.stats()["host_waits"], mend.stats()["streams"]), (0, 1))
+
+    def test_another_stream_gets_it_behind_its_work(self):
+        ours, others = (cupy.cuda.Stream(self.device.stream()) for _ in range(2))
+        self.segment_in_flight(ours)
+        self.use_after(others, 2)
 
 
 class Modes(unittest.TestCase):

@@ -51,6 +51,40 @@ class Rmm(SimulatedTest):
 
 
 class OnnxRuntime(SimulatedTest):
+    has_bytes = True
+
+    def session_in_flight(self, **options):
+        """There is room for one model. It ends while a kernel that writes to it is queued."""
+        mend.set_limit(6 * MIB)
+        session = onnxruntime.InferenceSession([4 * MIB], mend.onnxruntime.providers(**options))
+        stream = session.stream or self.device.stream()
+        self.device.launch(stream, session._blocks[0], 4 * MIB, 1000, kind=1, tag=1)
+        block = session._blocks.pop()
+        session._free(block)
+        return session, block
+
+    def test_a_stream_that_is_named_has_its_memory_again_at_once(self):
+        stream = self.device.stream()
+        for named in (stream, type("Stream", (), {"cuda_stream": stream})()):
+            session, block = self.session_in_flight(user_compute_stream=named)
+            self.assertEqual(session.stream, stream)
+            again = session.alloc(4 * MIB)
+            self.assertEqual((again, mend.stats()["host_waits"]), (block, 0))
+            session._free(again)
+
+    def test_another_session_gets_it_behind_its_work(self):
+        for options in ({}, {"user_compute_stream": self.device.stream()}):
+            self.session_in_flight(**options)
+            other = self.device.stream()
+            session = onnxruntime.InferenceSession(
+                [4 * MIB], mend.onnxruntime.providers(user_compute_stream=other)
+            )
+            self.device.launch(other, session._blocks[0], 4 * MIB, 1, kind=1, tag=2)
+            self.device.advance(5000)
+            self.device.launch(other, session._blocks[0], 4 * MIB, kind=2, tag=2)
+            self.device.advance(5000)
+            session.close()
+
     def test_a_session_lives_in_our_memory(self):
         session = onnxruntime.InferenceSession([MIB, 5 * MIB], mend.onnxruntime.providers())
         self.assertEqual(mend.stats()["live_blocks"], 2)
@@ -133,6 +167,32 @@ class Numba(ProgramTest):
             assert device.violations == 0
             """,
             **self.on,
+        )
+
+    def test_the_only_stream_of_a_program_has_its_memory_again_at_once(self):
+        self.succeeds("""
+            import mend.numba
+            mend.set_limit(6 << 20)
+            own = device.stream()
+            for stream, number in ((cuda.default_stream(), 0), (cuda.Stream(own), own), (own, own)):
+                mend.numba.enable(stream=stream)
+                context = cuda.Context()
+                for _ in range(2):
+                    array = context.memalloc(4 << 20)
+                    device.launch(number, array.device_pointer, 4 << 20, finish_ns=1000)
+                    del array
+                assert mend.stats()["host_waits"] == 0
+            """)
+
+    def test_a_stream_of_each_thread_is_not_the_only_one(self):
+        program = """
+            import mend.numba
+            error = error_of(mend.numba.enable, stream={})
+            assert isinstance(error, ValueError) and str(error).startswith("mend.numba:")
+            """
+        self.succeeds(program.format("2"))
+        self.succeeds(
+            program.format("cuda.default_stream()"), NUMBA_CUDA_PER_THREAD_DEFAULT_STREAM="1"
         )
 
     def test_out_of_memory_is_numbas_after_one_more_try(self):

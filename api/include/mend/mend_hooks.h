@@ -28,21 +28,39 @@ MEND_API int mend_hook_trim(int device, size_t keep);
  * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NO_DEVICE. */
 MEND_API mend_result mend_hook_handler(int device, mend_device_handler *handler);
 
-/* ---- CuPy ------------------------------------------------------------------------------------ */
-
-/* For cupy.cuda.memory.CFunctionAllocator, with any `param`. CuPy names no stream: a block is idle
- * when it is returned, and after a free its memory is reused only when all work of the device is
- * done. NULL if memory cannot be allocated; CuPy itself does not check for that. */
-MEND_API void *mend_cupy_malloc(void *param, size_t size, int device);
-MEND_API void mend_cupy_free(void *param, void *pointer, int device);
-
 /* ---- ONNX Runtime ---------------------------------------------------------------------------- */
 
-/* For the provider options gpu_external_alloc, gpu_external_free and gpu_external_empty_cache, on
- * the current device. No stream is named: as with CuPy. NULL if memory cannot be allocated. */
+/*
+ * For the provider options gpu_external_alloc, gpu_external_free and gpu_external_empty_cache, on
+ * the current device. No stream is named: a block is idle when it is returned, and after a free its
+ * memory is reused only when all work of the device is done. NULL if memory cannot be allocated.
+ * empty_cache gives all free memory back, and waits for the GPU if that releases more; during a
+ * capture only what is idle.
+ */
 MEND_API void *mend_ort_alloc(size_t size);
 MEND_API void mend_ort_free(void *pointer);
 MEND_API void mend_ort_empty_cache(void);
+
+/* Most streams of a process for which there are such functions. */
+#define MEND_ORT_STREAMS 16
+
+/* In the place of the first two, for the provider option user_compute_stream. */
+typedef struct mend_ort_functions {
+    void *(*alloc)(size_t size);
+    void (*free)(void *pointer);
+} mend_ort_functions;
+
+/*
+ * Fills *functions with those that allocate and free in the order of `stream`, on the current
+ * device, for sessions that compute on it. All their work on the memory must be ordered by that
+ * stream: with a non-blocking one create sessions while it is idle, because their weights are
+ * copied on the default stream. Before you destroy the stream, end the sessions and call
+ * mend_device_forget_stream. One call for each session; the functions live as long as the process.
+ *
+ * For MEND_NO_STREAM, the per-thread stream, and more streams than MEND_ORT_STREAMS they are
+ * mend_ort_alloc and mend_ort_free. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (NULL).
+ */
+MEND_API mend_result mend_ort_functions_for(mend_stream stream, mend_ort_functions *functions);
 
 /* Number of failures that could not be returned; each was logged as a warning. */
 MEND_API uint64_t mend_hook_failures(void);

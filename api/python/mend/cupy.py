@@ -5,8 +5,8 @@
 
 In the mode "object" every array is a block of Mend, allocated and freed in the order of the stream
 that was CuPy's current one when the array was created. In the mode "pooled" CuPy keeps its own
-pool, and only the pool's segments are blocks of Mend: its statistics and hooks work, but free
-memory between its arrays stays its own.
+pool, and only the pool's segments are blocks of Mend, each in the order of the stream whose arrays
+it holds: CuPy's statistics and hooks work, but free memory between its arrays stays its own.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from . import _devices, _library
 from ._cupy_streams import Streams
 from ._errors import OutOfMemoryError
 
-_kept: list[object] = []
 _here = threading.local()
+
+# cudaErrorMemoryAllocation: CuPy's pool then gives back what it can, and tries again.
+_OUT_OF_MEMORY = 2
 
 # The handle of the per-thread default stream: another stream in each thread.
 _PER_THREAD = 2
@@ -29,17 +31,19 @@ def enable(mode: str = "object") -> None:
     that CuPy holds already stays where it is, and is freed where it came from."""
     import cupy
 
-    if mode == "object":
-        _library.load("mend")
-        cupy.cuda.set_allocator(_object_allocator(cupy))
-    elif mode == "pooled":
-        cupy.cuda.set_allocator(cupy.cuda.MemoryPool(_segment_allocator(cupy)).malloc)
-    else:
+    if mode not in ("object", "pooled"):
         raise ValueError(f'mend.cupy: the mode is "object" or "pooled", not {mode!r}')
+    _library.load("mend")
+    if mode == "object":
+        cupy.cuda.set_allocator(_allocator(cupy, _error_of_arrays))
+    else:
+        pool = cupy.cuda.MemoryPool(_allocator(cupy, _error_of_segments))
+        cupy.cuda.set_allocator(pool.malloc)
 
 
 class _Block:
-    """A block, and the stream it is freed on. CuPy drops its reference with the last array."""
+    """A block, and the stream it is freed on. CuPy drops its reference with the last array, or with
+    the segment."""
 
     def __init__(self, device: int, size: int, stream) -> None:
         self.address = 0  # __del__ runs even if the allocation fails
@@ -68,7 +72,16 @@ def _this_thread() -> object:
     return _here.thread
 
 
-def _object_allocator(cupy):
+def _error_of_arrays(cupy, device: int, size: int):
+    return cupy.cuda.memory.OutOfMemoryError(size, _devices.stats(device)["live_bytes"])
+
+
+def _error_of_segments(cupy, device: int, size: int):
+    return cupy.cuda.runtime.CUDARuntimeError(_OUT_OF_MEMORY)
+
+
+def _allocator(cupy, error_of):
+    """What gives CuPy blocks in the order of its current stream, or an error that it knows."""
     memory = cupy.cuda.memory
     streams = Streams(getattr(cupy.cuda, "ExternalStream", ()))
 
@@ -80,28 +93,7 @@ def _object_allocator(cupy):
             stream = streams.holder(device, cupy.cuda.get_current_stream())
             block = _Block(device, size, stream)
         except OutOfMemoryError as error:
-            live = _devices.stats(device)["live_bytes"]
-            raise memory.OutOfMemoryError(size, live) from error
+            raise error_of(cupy, device, size) from error
         return memory.MemoryPointer(memory.UnownedMemory(block.address, size, block, device), 0)
-
-    return allocate
-
-
-def _segment_allocator(cupy):
-    library = _library.load("mend_hooks")
-    source = cupy.cuda.memory.CFunctionAllocator(
-        0,
-        _library.address_of(library, "mend_cupy_malloc"),
-        _library.address_of(library, "mend_cupy_free"),
-        library,
-    )
-    _kept.append(source)
-    out_of_memory = 2  # cudaErrorMemoryAllocation: CuPy then empties its pool and tries again
-
-    def allocate(size: int):
-        segment = source.malloc(size)
-        if size and not segment.ptr:
-            raise cupy.cuda.runtime.CUDARuntimeError(out_of_memory)
-        return segment
 
     return allocate

@@ -3,13 +3,15 @@
     NUMBA_CUDA_MEMORY_MANAGER=mend.numba python program.py
 
 or, before a context is created, `mend.numba.enable()`. Numba names no stream when it allocates or
-frees: a block is idle for every stream when it is returned, and after a free its memory is reused
-only when all work of the device is done.
+frees, and has no current one: a block is idle for every stream when it is returned, and after a
+free its memory is reused only when all work of the device that came before is done. A program that
+uses one stream alone says so: `mend.numba.enable(stream=cuda.default_stream())`.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 import weakref
 
 from numba import cuda
@@ -20,9 +22,14 @@ from ._errors import OutOfMemoryError
 
 _CUDA_ERROR_OUT_OF_MEMORY = 2
 
+# The handle of the per-thread default stream.
+_PER_THREAD = 2
+
 
 class MendNumbaManager(cuda.HostOnlyCUDAMemoryManager):
     """External memory management for one context. Host memory stays Numba's."""
+
+    stream = _devices.NO_STREAM  # of all blocks
 
     def initialize(self) -> None:
         """Nothing to do: a pool is created at first use."""
@@ -31,14 +38,14 @@ class MendNumbaManager(cuda.HostOnlyCUDAMemoryManager):
         """Allocates a block. It is freed when its MemoryPointer ends, in any thread."""
         device = self.context.device.id
         try:
-            address = self._attempt_allocation(lambda: _devices.alloc(device, size))
+            address = self._attempt_allocation(lambda: _devices.alloc(device, size, self.stream))
         except OutOfMemoryError as error:
             raise driver.CudaAPIError(_CUDA_ERROR_OUT_OF_MEMORY, str(error)) from error
         # The finalizer may run when the interpreter ends, so it gets what it needs now.
-        free = _devices.function("mend_device_free")
+        free, stream = _devices.function("mend_device_free"), self.stream
 
         def give_back() -> None:
-            free(device, address, size, _devices.NO_STREAM)
+            free(device, address, size, stream)
 
         pointer = ctypes.c_void_p(address)
         return cuda.MemoryPointer(weakref.proxy(self.context), pointer, size, finalizer=give_back)
@@ -75,6 +82,20 @@ class MendNumbaManager(cuda.HostOnlyCUDAMemoryManager):
 _numba_memory_manager = MendNumbaManager
 
 
-def enable() -> None:
-    """Contexts created from now on allocate from Mend; existing ones keep their allocator."""
-    cuda.set_memory_manager(MendNumbaManager)
+def enable(stream: object = None) -> None:
+    """Contexts created from now on allocate from Mend; existing ones keep their allocator. `stream`
+    is the only one that the program uses, a stream of Numba's or its number. Raises ValueError for
+    one that is another stream in each thread."""
+    manager = MendNumbaManager
+    if stream is not None:
+        # A stream of Numba's has its handle as a number, or as a pointer of ctypes.
+        handle = getattr(stream, "handle", stream)
+        number = _devices.stream_of(getattr(handle, "value", handle) or 0)
+        if number == _PER_THREAD or (number == 0 and _default_is_per_thread()):
+            raise ValueError("mend.numba: a stream of each thread is not one stream")
+        manager = type("MendNumbaManager", (MendNumbaManager,), {"stream": number})
+    cuda.set_memory_manager(manager)
+
+
+def _default_is_per_thread() -> bool:
+    return os.environ.get("NUMBA_CUDA_PER_THREAD_DEFAULT_STREAM", "0") not in ("", "0")

@@ -3,30 +3,39 @@
     import mend.onnxruntime
     session = onnxruntime.InferenceSession(model, providers=mend.onnxruntime.providers())
 
-ONNX Runtime calls C functions whose addresses are options of its CUDA provider. It names neither
-device nor stream: the device is the current one, and freed memory is reused only when all work of
-the device is done. It has no cache above these functions.
+ONNX Runtime calls C functions whose addresses are options of its CUDA provider, and tells them
+neither device nor stream. The device is the current one. If a session computes on a stream of the
+program's, `providers(user_compute_stream=stream)` tells both, and the session's memory goes round
+in the order of that stream. Otherwise freed memory is reused only when all work of the device that
+came before is done. ONNX Runtime has no cache above these functions.
 """
 
 from __future__ import annotations
 
-from . import _library
+import ctypes
 
-_FUNCTIONS = {
-    "gpu_external_alloc": "mend_ort_alloc",
-    "gpu_external_free": "mend_ort_free",
-    "gpu_external_empty_cache": "mend_ort_empty_cache",
-}
+from . import _devices, _library, _structures
+from ._errors import check
 
 
-def provider_options(**others: object) -> dict[str, str]:
-    """Options of the CUDAExecutionProvider, all as text: the addresses, and `others`."""
+def provider_options(user_compute_stream: object = None, **others: object) -> dict[str, str]:
+    """Options of the CUDAExecutionProvider, all as text: the addresses, the stream if the session
+    has one (its number, or PyTorch's or CuPy's), and `others`."""
     library = _library.load("mend_hooks")
+    stream = _devices.NO_STREAM
+    if user_compute_stream is not None:
+        stream = _devices.stream_of(user_compute_stream)
+        others["user_compute_stream"] = stream
+    functions = _structures.made("mend_ort_functions")
+    found = library.mend_ort_functions_for
+    found.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    check(found(stream, ctypes.byref(functions)))
     addresses = {
-        option: str(_library.address_of(library, function))
-        for option, function in _FUNCTIONS.items()
+        "gpu_external_alloc": functions.alloc,
+        "gpu_external_free": functions.free,
+        "gpu_external_empty_cache": _library.address_of(library, "mend_ort_empty_cache"),
     }
-    return {**{name: str(value) for name, value in others.items()}, **addresses}
+    return {name: str(value) for name, value in {**others, **addresses}.items()}
 
 
 def providers(**others: object) -> list[object]:

@@ -1,5 +1,6 @@
 """A stand-in for ONNX Runtime: takes the options of its CUDA provider as it does, as text, and
-calls what they name: without a device, a stream, or the size of what it frees."""
+calls what they name: without a device, a stream, or the size of what it frees. It computes on
+user_compute_stream, or on a stream of its own, of which nobody hears."""
 
 import ctypes
 
@@ -9,6 +10,7 @@ class InferenceSession:
         options = dict(p for p in providers if isinstance(p, tuple))["CUDAExecutionProvider"]
         if not all(isinstance(value, str) for value in options.values()):
             raise ValueError("options of a provider are text")
+        self.stream = int(options.get("user_compute_stream", "0"))
         p = ctypes.c_void_p
         self._alloc = ctypes.CFUNCTYPE(p, ctypes.c_size_t)(int(options["gpu_external_alloc"]))
         self._free = ctypes.CFUNCTYPE(None, p)(int(options["gpu_external_free"]))

@@ -8,7 +8,6 @@ import cupy
 import mend
 import mend.cupy
 from cupy.cuda import memory
-from mend import _library
 from simulated import SimulatedTest
 
 
@@ -37,15 +36,6 @@ class Real(SimulatedTest):
     def test_errors_are_the_ones_cupy_knows(self):
         self.assertEqual(cupy.cuda.runtime.CUDARuntimeError(2).status, 2)
         self.assertIn("1,000", str(memory.OutOfMemoryError(1000, 500)))
-
-    def test_the_functions_are_taken(self):
-        library = _library.load("mend_hooks")
-        memory.CFunctionAllocator(
-            0,
-            _library.address_of(library, "mend_cupy_malloc"),
-            _library.address_of(library, "mend_cupy_free"),
-            library,
-        )
 
 
 if __name__ == "__main__":

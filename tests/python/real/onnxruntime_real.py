@@ -9,13 +9,15 @@ from onnxruntime.capi import onnxruntime_inference_collection as collection
 
 class Real(unittest.TestCase):
     def test_the_options_are_read_as_they_are_given(self):
+        given = {"device_id": 0, "user_compute_stream": 4096}
         names, options = collection.check_and_normalize_provider_args(
-            mend.onnxruntime.providers(device_id=0),
+            mend.onnxruntime.providers(**given),
             None,
             ["CUDAExecutionProvider", "CPUExecutionProvider"],
         )
         self.assertEqual(list(names), ["CUDAExecutionProvider", "CPUExecutionProvider"])
-        self.assertEqual(options[0], mend.onnxruntime.provider_options(device_id=0))
+        self.assertEqual(options[0], mend.onnxruntime.provider_options(**given))
+        self.assertEqual(options[0]["user_compute_stream"], "4096")
         self.assertTrue(
             all(
                 int(options[0][f"gpu_external_{what}"]) for what in ("alloc", "free", "empty_cache")

@@ -70,6 +70,27 @@ KIT_TEST_IN(pool_collect, memory_that_was_used_meanwhile_stays, open_world(w, id
     EXPECT_U64_EQ(MEND_MIB, collect(w));
 }
 
+/* An event of the context finds it idle. Without such events nobody waits for the collection: the
+ * memory goes back when a wait for something else has found it idle. */
+KIT_EACH(pool_collect, memory_that_was_freed_without_a_stream_goes_back_too, int, has_events, 2,
+         open_world(w, idle_after_10_ms))
+{
+    if (!has_events) {
+        kit_fail(w, "context_record", 0, UINT64_MAX, MEND_DRIVER_NOT_SUPPORTED);
+    }
+    void *block = kit_alloc(w, 3 * MEND_MIB, S(0));
+    kit_launch(w, S(0), MEND_SIM_WORK_TOUCH, block, 3 * MEND_MIB, 0, 1000);
+    kit_free(w, block, MEND_NO_STREAM);
+    EXPECT_U64_EQ(0, collect(w)); /* in flight */
+    pass(w, 1);
+    EXPECT_U64_EQ(0, collect(w)); /* sees it idle first */
+    pass(w, 10);
+    EXPECT_U64_EQ(has_events ? 3 * MEND_MIB : 0, collect(w));
+    EXPECT_STATS(w, host_waits, 0);
+    EXPECT_OK(mend_trim_wait(w->pool, 0, NULL));
+    EXPECT_STATS(w, host_waits, has_events ? 0 : 1, reserved_bytes, 0);
+}
+
 KIT_TEST_IN(pool_collect, nothing_to_give_back_costs_no_driver_call,
             open_world(w, idle_after_10_ms))
 {

@@ -1,6 +1,4 @@
-"""cupy.cuda.memory: no allocator of it looks whether it was given NULL."""
-
-import ctypes
+"""cupy.cuda.memory."""
 
 from . import runtime
 from .device import get_device_id
@@ -26,30 +24,6 @@ class UnownedMemory:
 class MemoryPointer:
     def __init__(self, mem, offset):
         self.mem, self.ptr = mem, mem.ptr + offset
-
-
-class _CMemory:
-    def __init__(self, allocator, size, device_id):
-        self.size, self.device_id, self._allocator = size, device_id, allocator
-        self.ptr = allocator._malloc(allocator._param, size, device_id) or 0 if size else 0
-
-    def __del__(self):
-        if self.ptr:
-            self._allocator._free(self._allocator._param, self.ptr, self.device_id)
-
-
-class CFunctionAllocator:
-    """Calls C with the device, and without a stream; free without the size."""
-
-    def __init__(self, param, malloc_func, free_func, owner):
-        p, s, i = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
-        self._param, self._owner = param, owner
-        # With the interpreter's lock held, as in CuPy.
-        self._malloc = ctypes.PYFUNCTYPE(p, p, s, i)(malloc_func)
-        self._free = ctypes.PYFUNCTYPE(None, p, p, i)(free_func)
-
-    def malloc(self, size):
-        return MemoryPointer(_CMemory(self, size, get_device_id()), 0)
 
 
 class _Pooled:

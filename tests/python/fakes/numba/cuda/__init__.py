@@ -1,5 +1,6 @@
 """numba.cuda: what external memory managers derive from and answer with, and who asks them."""
 
+import ctypes
 import importlib
 import os
 
@@ -14,6 +15,15 @@ from .cudadrv.driver import (  # noqa: F401
 
 class _Device:
     id = 0
+
+
+class Stream:
+    def __init__(self, number):
+        self.handle = ctypes.c_void_p(number)
+
+
+def default_stream():
+    return Stream(0)
 
 
 class Context:
