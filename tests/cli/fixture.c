@@ -139,6 +139,7 @@ mend_trace *fixture_steps(const char *at)
 /* A figure by its name; NAN: there is none. */
 static double figure(const mend_replay_result *r, const char *name, size_t length)
 {
+    const uint64_t per_mille = r->peak_reserved_bytes * 1000 / r->peak_live_bytes;
     const struct {
         const char *name;
         double value;
@@ -154,7 +155,7 @@ static double figure(const mend_replay_result *r, const char *name, size_t lengt
         {"events", (double)r->events},
         {"peak_live", (double)r->peak_live_bytes},
         {"peak_reserved", (double)r->peak_reserved_bytes},
-        {"per_mille", (double)(r->peak_reserved_bytes * 1000 / r->peak_live_bytes)},
+        {"per_mille", (double)per_mille},
         {"fitted", r->fitted},
         {"fit_capacity", (double)r->fit_capacity_bytes},
         {"fit_factor", r->fit_factor},

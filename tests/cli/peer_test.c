@@ -181,7 +181,7 @@ static const char *play_step(const peer_scene *scene, uint64_t blocks[128], cons
                         whole);
         return at;
     }
-    char kind = strchr("-*>", *at) != NULL ? *at++ : '+';
+    const int kind = strchr("-*>", *at) != NULL ? *at++ : '+';
     uint64_t *block = &blocks[(unsigned char)*at % 128];
     uint64_t size_bytes = at[0] != 0 && at[1] == '+' ? (at += 2, fixture_size(&at)) : 0;
     at += size_bytes == 0 && kind != '>';
@@ -201,7 +201,7 @@ static const char *play_step(const peer_scene *scene, uint64_t blocks[128], cons
         bool is_refused = *at == '?';
         EXPECT_RESULT(is_refused ? MEND_ERROR_OUT_OF_MEMORY : MEND_OK,
                       peer->alloc(scene->peer, size_bytes, stream, &address));
-        char judged = *at != 0 && strchr("=!", *at) != NULL ? *at++ : 0;
+        const int judged = *at != 0 && strchr("=!", *at) != NULL ? *at++ : 0;
         uint64_t place = judged != 0 ? blocks[(unsigned char)*at++ % 128] : address;
         place += judged != 0 && *at == '+' ? (at++, fixture_size(&at)) : 0;
         MEND_TEST_CHECK((address == place) == (judged != '!'), (void)0, "it lies wrong: %s", whole);

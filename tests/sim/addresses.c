@@ -9,8 +9,9 @@
 
 #define LLU(value) ((unsigned long long)(value))
 
-/* A pool may map more than a request needs: what is free in chunks that are too large for it. */
-static uint64_t largest_chunk(const mend_heap *heap)
+/* A pool may map more than a request needs: the chunks in whose free ends it begins and ends
+ * (vmm/policy/ends.h). */
+static uint64_t most_unneeded(const mend_heap *heap)
 {
     uint64_t largest = heap->device.granularity_bytes;
     for (mend_tree_node *at = mend_tree_first(&heap->chunks.all); at != NULL;
@@ -18,7 +19,7 @@ static uint64_t largest_chunk(const mend_heap *heap)
         const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_number);
         largest = mend_max_u64(largest, chunk->size_bytes);
     }
-    return largest;
+    return 2 * largest;
 }
 
 /* The first import in a range, which stays where it is; `end` if there is none, and then *behind
@@ -77,7 +78,7 @@ static bool has_stretch(const mend_heap *heap, const mend_reservation *reservati
 void trial_judge_addresses(trial *t, const trial_call *call)
 {
     const mend_heap *heap = &t->pools[call->pool].pool->heap;
-    uint64_t size_bytes = call->size_bytes + largest_chunk(heap);
+    uint64_t size_bytes = call->size_bytes + most_unneeded(heap);
     const mend_list *head = &heap->space.reservations;
     bool has_any = false;
     for (const mend_list *at = head->next; at != head; at = at->next) {

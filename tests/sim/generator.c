@@ -438,4 +438,5 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     trial_draw_plain(&places, config);
     trial_draw_host(&places, count, config, ops);
     trial_draw_scenes(&places, count, config, ops);
+    trial_draw_wide_range(&places, count, config, ops);
 }

@@ -176,3 +176,17 @@ void trial_draw_scenes(trial_random *places, size_t count, trial_config *config,
         }
     }
 }
+
+/* Few addresses, of which a range has more than half until the end, where a block of all memory
+ * must find some. Of its own numbers. */
+void trial_draw_wide_range(trial_random *places, size_t count, trial_config *config, operation *ops)
+{
+    trial_random random = {trial_random_next(places)};
+    const bool is_drawn = trial_random_below(&random, 2) == 0;
+    if (is_drawn && config->address_devices == 3 && count > 2) {
+        config->reserve_devices = 1;
+        ops[0] = (operation){.kind = OP_ALLOC};
+        ops[1] = (operation){.kind = OP_RANGE_CREATE, .slot = 2, .size = 7, .amount = 8};
+        ops[2] = (operation){.kind = OP_COMMIT, .slot = 2};
+    }
+}

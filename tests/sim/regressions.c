@@ -284,6 +284,13 @@ HOLDS(sim_regressions, a_look_into_a_run_ends_when_it_changes, "file_percent 73"
       "ALLOC / ROOM slot 1 / ALLOC slot 1 size 226 / GROUP_CREATE slot 32 / ALLOC_IN slot 2 size "
       "29 amount 80 / TRIM")
 
+/* The start and the end of one exported chunk are free: its memory is mapped twice to join them, so
+ * that the block needs the addresses of two chunks. */
+HOLDS(sim_regressions, a_block_of_two_ends_needs_the_addresses_of_two_chunks,
+      "device_pages 16, chunk_pages 8, limit_percent 50, address_devices 3",
+      "ALLOC slot 29 size 20 / FREE slot 29 / ALLOC slot 18 / ALLOC size 192 / EXPORT / FREE slot "
+      "18 / IMPORT / ROOM slot 1")
+
 HOLDS(sim_plain, what_needs_virtual_memory_is_refused_by_name,
       "plain 1, page_kib 64, device_pages 256, streams 2",
       "ALLOC amount 1 / SLEEP / RANGE_CREATE / EXPORT / VERIFY")

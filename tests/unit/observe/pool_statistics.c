@@ -133,7 +133,7 @@ KIT_TEST(pool_statistics, a_fence_that_a_flush_cannot_record_is_counted)
 {
     void *block = kit_alloc(w, MEND_MIB, NULL);
     kit_free(w, block, NULL);
-    block = kit_alloc_aligned(w, MEND_MIB, MEND_GIB, NULL);
+    kit_alloc_aligned(w, MEND_MIB, MEND_GIB, NULL);
     EXPECT_STATS(w, retired_bytes, MEND_MIB);
     kit_fail(w, "event_record", 0, 1, MEND_DRIVER_UNKNOWN);
     uint64_t before = mend_world_stats(w).driver_failures;

@@ -70,12 +70,12 @@ WAITS_TEST(physical_waits, every_stamp_must_be_ready)
     EXPECT_FALSE(mend_waits_are_ready(r->room.streams, &waits, 1, false));
     EXPECT_FALSE(mend_waits_are_ready(r->room.streams, &waits, 2, false));
     /* An epoch with a fence can be waited for, an open one has none yet. */
-    mend_fence first_fence = {.epoch = 6};
+    static mend_fence first_fence = {.epoch = 6};
     r->states[1].fences = &first_fence;
     r->states[1].fence_count = 1;
     EXPECT_TRUE(mend_waits_are_ready(r->room.streams, &waits, 2, true));
     EXPECT_FALSE(mend_waits_are_ready(r->room.streams, &waits, 3, true));
-    mend_fence second_fence = {.epoch = OPEN_EPOCH};
+    static mend_fence second_fence = {.epoch = OPEN_EPOCH};
     r->states[2].fences = &second_fence;
     r->states[2].fence_count = 1;
     EXPECT_TRUE(mend_waits_are_ready(r->room.streams, &waits, 3, true));

@@ -187,7 +187,7 @@ KIT_TEST(pool_corners, a_hopeless_request_does_not_wait_for_work_in_flight)
     kit_free(w, pointer, busy);
     kit_expect_none(w, 65 * MEND_MIB, NULL, "");
     EXPECT_STATS(w, host_waits, 0);
-    pointer = kit_alloc(w, 64 * MEND_MIB, NULL);
+    kit_alloc(w, 64 * MEND_MIB, NULL);
 }
 
 KIT_LAST_TEST(pool_corners, destroy_waits_for_work_in_flight, kit_open_default(w))

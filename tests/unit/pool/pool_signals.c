@@ -58,7 +58,7 @@ static int check_threads(void)
     struct dirent *at;
     int count = 0;
     while (tasks != NULL && (at = readdir(tasks)) != NULL) {
-        if (at->d_name[0] == '.' || atol(at->d_name) == (long)getpid()) {
+        if (at->d_name[0] == '.' || strtol(at->d_name, NULL, 10) == (long)getpid()) {
             continue;
         }
         count++;

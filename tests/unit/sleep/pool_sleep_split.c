@@ -195,6 +195,66 @@ MIXED_TEST(pool_sleep_split, a_refused_chunk_does_not_keep_the_others)
     kit_release(w, rest, PAGE, S(0));
 }
 
+/* The chunk is split by then: a sleep fails only where the device is lost, or a mapping. */
+MIXED_TEST(pool_sleep_split, parts_that_cannot_sleep_stay_without_a_failure)
+{
+    mend_sleep_report report;
+    kit_fail(w, "unmap", 2, 1, MEND_DRIVER_UNKNOWN); /* scratch, chunk, a part that is to sleep */
+    EXPECT_OK(put_first_tag(r, MEND_KEEP_HOST, &report));
+    EXPECT_TRUE(report.copied_bytes > 0);
+    EXPECT_FIELDS(report, shared_bytes, PARTS / 2 * PART, asleep_bytes, 0);
+    EXPECT_INT_EQ(0, count_asleep(r));
+    EXPECT_TRUE(mend_world_check(w));
+    EXPECT_OK(put_first_tag(r, MEND_KEEP_HOST, &report));
+    EXPECT_INT_EQ(PARTS / 2, count_asleep(r));
+}
+
+typedef struct freeing {
+    mend_world *w;
+    void *block; /* NULL: freed */
+} freeing;
+
+static void free_in_a_wait(void *context, const char *call, int is_after)
+{
+    freeing *f = context;
+    if (is_after == 0 && f->block != NULL && strcmp(call, "stream_synchronize") == 0) {
+        kit_free(f->w, f->block, f->w->streams[0]);
+        f->block = NULL;
+    }
+}
+
+/* One chunk is split. The copies of the other run on, because the driver refused the waits behind
+ * them, when its only block that stays awake is freed: all of it could sleep now. */
+MEND_TEST(pool_sleep_split, what_copies_of_a_refused_split_read_stays_mapped)
+{
+    mixed m;
+    void *more[2];
+    mend_sleep_report report;
+    ASSERT_TRUE(kit_open_set(&m.w, m.w.sim_config.copy_ns = 1000000) && fill(&m));
+    void *rest = kit_alloc_written(&m.w, PAGE, m.w.streams[0]); /* the chunk is full now */
+    for (int i = 0; i < 2; i++) {
+        mend_set_sleep_tag(1 + (uint64_t)i);
+        more[i] = kit_alloc_written(&m.w, MEND_MIB / 2, m.w.streams[0]);
+    }
+    mend_set_sleep_tag(0);
+    freeing f = {&m.w, more[1]};
+    kit_fail(&m.w, "context_synchronize", 2, 1, MEND_DRIVER_UNKNOWN); /* the first two: at the
+                                                                       * beginning, and one split */
+    kit_fail(&m.w, "stream_synchronize", 0, 1, MEND_DRIVER_UNKNOWN);
+    mend_sim_set_call_observer(m.w.sim, free_in_a_wait, &f);
+    EXPECT_OK(put_first_tag(&m, MEND_KEEP_NOTHING, &report));
+    mend_sim_set_call_observer(m.w.sim, NULL, NULL);
+    EXPECT_TRUE(f.block == NULL && mend_world_ledger(&m.w).pending_work > 0);
+    EXPECT_TRUE(report.copied_bytes > 0);
+    EXPECT_U64_EQ(0, report.asleep_bytes);
+    EXPECT_STR_EQ("", mend_sim_first_violation(m.w.sim));
+    mend_sim_advance(m.w.sim, 100000000);
+    EXPECT_OK(mend_trim_wait(m.w.pool, 0, NULL));
+    kit_release(&m.w, more[0], MEND_MIB / 2, m.w.streams[0]);
+    kit_release(&m.w, rest, PAGE, m.w.streams[0]);
+    close_mixed(&m);
+}
+
 /* Memory that a graph uses and no block has stays awake: the graph may run while others sleep. */
 MEND_TEST(pool_sleep_split, memory_of_graphs_stays_awake)
 {
