@@ -1,10 +1,5 @@
 /* Blocks for PyTorch. While no pool of PyTorch's takes requests or keeps memory, each call goes
  * straight to the calls for hooks. */
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "hooks/failures.h"
 #include "torch/heaps.h"
 #include "torch/pools.h"
@@ -26,30 +21,10 @@ static mend_result alloc_in(mend_torch_pool *pool, int device, uint64_t size_byt
                              : result;
 }
 
-/* mend.torch.enable() asks for memory that can be shared, which some devices do not have. False:
- * nobody asks for it. */
-static bool ask_for_no_sharing(void)
-{
-    static const char on[] = "shareable:on";
-    char text[1024];
-    const char *conf = getenv("MEND_CONF");
-    const char *at = conf != NULL ? strstr(conf, on) : NULL;
-    if (at == NULL) {
-        return false;
-    }
-    int length = snprintf(text, sizeof(text), "%.*sshareable:off%s", (int)(at - conf), conf,
-                          at + strlen(on));
-    return length > 0 && (size_t)length < sizeof(text) && setenv("MEND_CONF", text, 1) == 0;
-}
-
 mend_result mend_torch_use_device(int device)
 {
     mend_pool *heap;
-    mend_result result = mend_torch_heap(device, &heap);
-    if (result == MEND_ERROR_NOT_SUPPORTED && ask_for_no_sharing()) {
-        result = mend_torch_heap(device, &heap);
-    }
-    return result;
+    return mend_torch_heap(device, &heap);
 }
 
 mend_result mend_torch_block_alloc(int device, uint64_t size_bytes, mend_stream stream,

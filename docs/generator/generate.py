@@ -333,7 +333,7 @@ KINDS = {
     "LEVEL": "`0`, `1` or `2`",
     "TIGHTNESS": "1 to 5",
     "LOG": "`debug`, `info` or `warning`",
-    "SHARING": "`off`, `on` or `fabric`",
+    "SHARING": "`off`, `on`, `fabric` or `auto`",
     "PEERS": "`auto`, `none`, or numbers joined by `+`",
 }
 KEYS = re.compile(r"(?<=<!-- keys: made by `./run docs` from vmm/pool/configuration.h -->\n)"

@@ -5,6 +5,7 @@ import ctypes
 import os
 import tempfile
 import unittest
+import warnings
 
 import mend
 from mend import _devices, _library, _sleep, _structures
@@ -123,7 +124,8 @@ class Sleep(SimulatedTest):
     def test_tags_alone_are_kept_on_the_host(self):
         first, second, third = self.block("a", 1), self.block(2, 2), self.block("c", 3)
         self.assertEqual(mend.sleep("a").host_bytes, BLOCK)
-        self.assertEqual(mend.sleep([2, "nobody's"]).host_bytes, BLOCK)
+        with self.assertWarns(RuntimeWarning):
+            self.assertEqual(mend.sleep([2, "nobody's"]).host_bytes, BLOCK)
         self.assertEqual([_sleep.is_asleep(b) for b in (first, second, third)], [True, True, False])
 
     def test_others(self):
@@ -142,6 +144,33 @@ class Sleep(SimulatedTest):
         self.assertEqual(self.held(), held)
         self.assertEqual(mend.sleep().released_bytes, held)
         self.assertEqual(self.held(), 0)
+
+    def test_what_was_dropped_says_so(self):
+        kept, dropped = self.block("a", 1), self.block("b", 2)
+        mend.sleep({"a": "host", "b": "nothing"})
+        mend.wake()
+        self.assertEqual([_sleep.contents_dropped(b) for b in (kept, dropped)], [False, True])
+        mend.sleep()
+        self.assertFalse(_sleep.contents_dropped(dropped))
+
+    def test_tags_that_nothing_has_are_named(self):
+        self.block("weights", 1)
+        with self.assertWarnsRegex(RuntimeWarning, "nothing has the sleep tag 'wieghts'; is it"):
+            report = mend.sleep({"wieghts": "host", "weights": "host"})
+        self.assertEqual((report.matched_bytes, report.unmatched_tags), (BLOCK, 1))
+        self.assertEqual(report.unmatched_tag, mend.tag_number("wieghts"))
+        with self.assertWarnsRegex(RuntimeWarning, "the sleep tag 7, nor 1 more of its tags") as it:
+            report = mend.wake([7, "x"])
+        self.assertEqual(it.filename, __file__)
+        self.assertEqual((report.matched_bytes, report.unmatched_tags), (0, 2))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertEqual(mend.wake("weights").matched_bytes, BLOCK)
+            self.assertEqual(mend.sleep("weights").matched_bytes, BLOCK)
+            mend.wake()
+            mend.sleep(["weights", "x"], _needs_all=False)  # as for a level of mend.torch.sleep
+        with self.assertWarnsRegex(RuntimeWarning, "nothing has the sleep tag 'x'"):
+            mend.sleep("x", _needs_all=False)
 
     def test_reports_have_the_figures_of_the_library(self):
         for kind, name in (

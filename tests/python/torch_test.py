@@ -79,6 +79,15 @@ class Enabling(ClassTest):
         )
         self.enable(PYTORCH_CUDA_ALLOC_CONF="pinned_use_background_threads:True")
 
+    def test_memory_can_be_shared_unless_the_program_says_something(self):
+        for conf, then in (
+            ("", "shareable:auto"),
+            ("shareable:off", "shareable:off"),
+            ("audit:0,shareable:fabric", "audit:0,shareable:fabric"),
+            ("limit_file:/shareable", "limit_file:/shareable,shareable:auto"),
+        ):
+            self.enable(f"import os; assert os.environ['MEND_CONF'] == {then!r}", MEND_CONF=conf)
+
 
 class Making(ClassTest):
     def test_the_command_names_what_the_class_needs(self):

@@ -112,7 +112,7 @@ static void refuse_sleep_and_views(trial *t, mend_pool *pool)
     X(rdma, 2)                                                                                     \
     X(rdma, -2)                                                                                    \
     X(shareable, -1)                                                                               \
-    X(shareable, 3)                                                                                \
+    X(shareable, 4)                                                                                \
     X(limit_percent, -1)                                                                           \
     X(limit_percent, 101)                                                                          \
     X(log_level, -1)                                                                               \

@@ -126,15 +126,21 @@ uint64_t trial_asleep(const trial_pool *pool, asleep_figure figure)
 }
 
 /* What the pool says of a block: it is asked only where it may sleep. */
-static bool is_asleep(trial *t, const trial_block *block, uint64_t *tag)
+static mend_block_info ask(trial *t, const trial_block *block)
 {
     mend_block_info info = MEND_BLOCK_INFO_INIT;
     const void *pointer = (const void *)(uintptr_t)block->address;
     mend_result result = mend_get_block_info(t->pools[block->pool].pool, pointer, &info);
     trial_claim(t, TRIAL_MODEL, result == MEND_OK, "mend_get_block_info: %s",
                 mend_result_name(result));
+    return info;
+}
+
+static bool is_asleep(trial *t, const trial_block *block, uint64_t *tag)
+{
+    const mend_block_info info = ask(t, block);
     *tag = info.sleep_tag;
-    return result == MEND_OK && info.is_asleep != 0;
+    return info.is_asleep != 0;
 }
 
 static int keep_of(const trial_call *call, uint64_t tag)
@@ -156,11 +162,28 @@ static bool may_have_slept(const trial *t, const trial_call *call)
     return call->kind == CALL_SLEEP && (call->result == MEND_OK || is_spoilt);
 }
 
-static bool was_dropped(const trial *t, const trial_call *call, const trial_block *block,
-                        uint64_t tag)
+/* A sleep alone has a block say that its contents were dropped, and a sleep that keeps all of it
+ * ends that. A block that says nothing has them, and is compared. */
+static void note_dropped(trial *t, const trial_call *call, trial_block *block)
 {
-    return call != NULL && may_have_slept(t, call) && call->pool == block->pool &&
-           keep_of(call, tag) == MEND_KEEP_NOTHING;
+    const mend_block_info info = ask(t, block);
+    const bool says = info.contents_dropped != 0;
+    const int keep =
+        call != NULL && may_have_slept(t, call) && call->pool == block->pool && info.is_asleep != 0
+            ? keep_of(call, info.sleep_tag)
+            : MEND_KEEP_AWAKE;
+    const bool drops = keep == MEND_KEEP_NOTHING;
+    trial_claim(t, TRIAL_MODEL,
+                says == block->dropped || (keep != MEND_KEEP_AWAKE && says == drops),
+                "the block at 0x%llx %s without a reason", LLU(block->address),
+                says ? "says that it was dropped" : "forgets that it was dropped");
+    trial_claim(t, TRIAL_MODEL, !drops || block->asleep || says,
+                "the block at 0x%llx fell asleep, and does not say that it was dropped",
+                LLU(block->address));
+    if (drops && says) {
+        block->written = false; /* perhaps that of a part that was awake */
+    }
+    block->dropped = says;
 }
 
 /* After a call of sleep or wake; `call` NULL: after anything else. Only such a call changes what
@@ -172,10 +195,10 @@ static void note(trial *t, const trial_call *call)
         bool may_sleep = block->live && (block->asleep || any_sleeps(t, block->pool));
         uint64_t tag = 0;
         bool was_asleep = block->asleep;
-        block->asleep = may_sleep && is_asleep(t, block, &tag);
-        if (block->asleep && was_dropped(t, call, block, tag)) {
-            block->written = false; /* perhaps that of a part that was awake */
+        if (may_sleep) {
+            note_dropped(t, call, block);
         }
+        block->asleep = may_sleep && is_asleep(t, block, &tag);
         if (!block->live || block->asleep == was_asleep) {
             continue;
         }
@@ -261,6 +284,45 @@ static void claim_split(trial *t, const trial_call *call, bool had_exported)
     }
 }
 
+/* What the report should say that matched, of the blocks of the model before the call. */
+typedef struct matching {
+    uint64_t bytes;
+    uint64_t unmatched_tags;
+    bool knows_all; /* the pool has no other blocks */
+} matching;
+
+static matching match(trial *t, const trial_call *call)
+{
+    matching m = {.unmatched_tags = call->count};
+    uint64_t known_bytes = 0;
+    bool has[TAGS] = {false};
+    for (int i = 0; i < TRIAL_BLOCKS; i++) {
+        const trial_block *block = &t->blocks[i];
+        if (block->live && block->pool == call->pool) {
+            const uint64_t tag = ask(t, block).sleep_tag;
+            known_bytes += block->size_bytes;
+            m.bytes += keep_of(call, tag) != MEND_KEEP_AWAKE ? block->size_bytes : 0;
+            if (tag >= 1 && tag <= call->count && !has[tag - 1]) {
+                has[tag - 1] = true;
+                m.unmatched_tags--;
+            }
+        }
+    }
+    m.knows_all = known_bytes == trial_stats(t, call->pool).live_bytes;
+    return m;
+}
+
+static void judge_matches(trial *t, const trial_call *call, const matching *m)
+{
+    const mend_sleep_report *said = &call->slept;
+    bool is_right = said->matched_bytes >= m->bytes && said->unmatched_tags <= m->unmatched_tags;
+    is_right = is_right && (!m->knows_all || (said->matched_bytes == m->bytes &&
+                                              said->unmatched_tags == m->unmatched_tags));
+    trial_claim(t, TRIAL_MODEL, call->result != MEND_OK || is_right,
+                "a sleep says that %llu bytes match, and %llu tags do not",
+                LLU(said->matched_bytes), LLU(said->unmatched_tags));
+}
+
 static void judge_sleep(trial *t, const trial_call *call, bool had_exported)
 {
     trial_pool *pool = &t->pools[call->pool];
@@ -298,7 +360,9 @@ static bool put_to_sleep(trial *t, const operation *op)
     }
     t->had_sleep = true;
     const bool had_exported = trial_any_was_exported(t, call.pool);
+    const matching m = match(t, &call);
     trial_call_pool(t, op->thread % t->turns.count, &call);
+    judge_matches(t, &call, &m);
     judge_sleep(t, &call, had_exported);
     note(t, &call);
     return true;

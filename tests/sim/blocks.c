@@ -448,7 +448,8 @@ bool trial_info(trial *t, const operation *op)
                     info.requested_bytes == block->requested_bytes &&
                     info.usable_bytes == block->size_bytes && info.stream == block->allocated_on &&
                     info.pool == pool && (info.is_unmapped != 0) == block->unmapped &&
-                    (info.is_asleep != 0) == block->asleep,
+                    (info.is_asleep != 0) == block->asleep &&
+                    (info.contents_dropped != 0) == block->dropped,
                 "the pool describes a block otherwise than it was asked for: %s",
                 mend_result_name(result));
     return true;

@@ -88,6 +88,7 @@ typedef struct trial_block {
     bool written;
     bool unmapped;       /* a compaction could not map it again: it is not used, and may be freed */
     bool asleep;         /* it, or a part of it: it is not used, and may be freed */
+    bool dropped;        /* by a sleep, and none has kept it since */
     bool frozen;         /* a reader is gone that nobody can wait for: not written again */
     uint32_t readers;    /* a bit for each stream */
     uint32_t declared;   /* of the readers, those the pool was given */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -64,4 +65,12 @@ bool mend_test_files_are(int count)
         (void)poll(NULL, 0, 1);
     }
     return mend_test_open_files() == count;
+}
+
+void mend_test_limit_file_size(uint64_t bytes)
+{
+    struct rlimit limit;
+    (void)getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
+    (void)setrlimit(RLIMIT_FSIZE, &limit);
 }

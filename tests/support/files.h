@@ -3,11 +3,16 @@
 #define MEND_TESTS_SUPPORT_FILES_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 int mend_test_open_files(void);
 
 /* Whether just so many files are open, once other threads have closed what they were about to
  * close. */
 bool mend_test_files_are(int count);
+
+/* How long the files may be that this process writes (RLIMIT_FSIZE); UINT64_MAX: as long as the
+ * system lets them be. */
+void mend_test_limit_file_size(uint64_t bytes);
 
 #endif

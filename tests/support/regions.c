@@ -109,7 +109,8 @@ static bool block_is_right(const look *l, const mend_region *at)
                     info.base == at->address && info.usable_bytes == at->size_bytes &&
                     info.requested_bytes == at->requested_bytes && info.stream == at->stream &&
                     info.is_unmapped == at->is_unmapped && info.is_asleep == at->is_asleep &&
-                    info.is_on_host == at->is_on_host;
+                    info.is_on_host == at->is_on_host &&
+                    info.contents_dropped == at->contents_dropped;
     return claim(l, is_block, "this is another block", (uint64_t)(uintptr_t)at->address, 0) &&
            claim(l, at->group == NULL || at->is_for_graphs, "the group of a block", 0, 0);
 }

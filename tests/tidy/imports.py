@@ -25,6 +25,7 @@ BOTH = {
              "pthread_mutex_unlock pthread_cond_init pthread_cond_destroy pthread_cond_wait "
              "pthread_cond_broadcast pthread_self pthread_equal __tls_get_addr",
     "to hear of a fork, and to close there what was exported": "__register_atfork close",
+    "limits of the process, asked before they end it": "getrlimit getrlimit64",
     "MEND_CONF, but in a set-user-ID program": "secure_getenv",
 }
 OF_ITS_OWN = {
@@ -67,7 +68,6 @@ PLUG_INS = {
                                                    "pthread_mutex_unlock",
         "sizes that PyTorch's settings round up, by address": "tsearch tfind tdelete",
         "settings of PyTorch's": "memcpy strcspn strncmp strspn",
-        "a device that cannot share: MEND_CONF no longer asks for it": "getenv setenv",
     },
 }
 ASSERTIONS = {"assertions of debug builds": "__assert_fail"}

@@ -58,7 +58,7 @@ MAY_CALL = {
     "socketpair": re.compile(r"vmm/sim/\w+\.c$"),
     # Chunks that pass to other processes; the first export opens the socket.
     "getrandom": re.compile(r"vmm/share/server\.c$"),
-    "socket": re.compile(r"vmm/(?:share/\w+|sim/fabric)\.c$"),
+    "socket": re.compile(r"vmm/(?:base/allowance|share/\w+|sim/fabric)\.c$"),
     "bind": re.compile(r"vmm/(?:share/server|sim/fabric)\.c$"),
     "connect": re.compile(r"vmm/(?:share/fetch|sim/fabric)\.c$"),
     "open": re.compile(r"vmm/(?:sim/fabric|sleep/file|share/limit_file)\.c$"),

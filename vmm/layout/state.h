@@ -74,11 +74,11 @@ typedef struct mend_span {
     uint64_t first_at;    /* cached: zone->changes when mend_cache_comes_first was last true */
     int zone;
     bool live;
-    bool cached;          /* free, in the zone's front cache */
-    bool of_group;        /* live: the block belongs to a group; the oldest node of `waits` is its
-                           * mark */
-    bool is_exported;     /* live: other processes can import the block */
-    bool lent;            /* live: no block, but memory in use at an alias of its chunk */
+    bool contents_dropped; /* live: a sleep dropped contents, and none since has kept all of it */
+    bool cached;           /* free, in the zone's front cache */
+    bool of_group;    /* live: the block is of a group; the oldest node of `waits` is its mark */
+    bool is_exported; /* live: other processes can import the block */
+    bool lent;        /* live: no block, but memory in use at an alias of its chunk */
     uint16_t cache_index; /* cached: index in the cache's list */
 
     mend_waits waits;         /* free: what must pass before it is idle. Live: what its memory still

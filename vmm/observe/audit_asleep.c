@@ -1,4 +1,5 @@
 /* The audit of sleeping chunks: each is held by nothing, and what is kept of them is counted. */
+#include "layout/locate.h"
 #include "move/retire.h"
 #include "observe/audit_parts.h"
 #include "sleep/keep.h"
@@ -39,6 +40,20 @@ static bool pieces_are_right(const mend_chunk *chunk)
            (file_bytes > 0) == (kept->file != NULL);
 }
 
+/* Of what lies in the chunk. */
+static bool lost_contents_are_known(const mend_audit_walk *a, const mend_chunk *chunk)
+{
+    const uint64_t end = chunk->address + chunk->size_bytes;
+    for (const mend_span *span = mend_heap_span_at(a->heap, chunk->address);
+         span != NULL && span->address < end; span = span->next) {
+        if (span->live && !span->contents_dropped && !mend_keep_has_part(chunk, span)) {
+            return mend_audit_broken(a, "the block 0x%llx does not know that a sleep dropped it",
+                                     MEND_AUDIT_HEX(span->address));
+        }
+    }
+    return true;
+}
+
 static bool chunk_is_right(const mend_audit_walk *a, const mend_chunk *chunk)
 {
     bool has_memory = chunk->missing != MEND_MISSING_MEMORY;
@@ -49,9 +64,11 @@ static bool chunk_is_right(const mend_audit_walk *a, const mend_chunk *chunk)
         return mend_audit_broken(a, "the chunk 0x%llx sleeps, and is in use",
                                  MEND_AUDIT_HEX(chunk->address));
     }
-    return pieces_are_right(chunk) ||
-           mend_audit_broken(a, "what is kept of the chunk 0x%llx is wrong",
-                             MEND_AUDIT_HEX(chunk->address));
+    if (!pieces_are_right(chunk)) {
+        return mend_audit_broken(a, "what is kept of the chunk 0x%llx is wrong",
+                                 MEND_AUDIT_HEX(chunk->address));
+    }
+    return lost_contents_are_known(a, chunk);
 }
 
 /* What sleeps or is on the host is counted by zone, and is in the ring of what is left if it has no

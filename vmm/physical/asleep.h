@@ -5,6 +5,7 @@
  *  - it has `kept`, the description of its contents, and lacks something (`missing`). Between calls
  *    that is its memory, or as much as a refusal of the driver has left: whatever it has is a part
  *    of reserved_bytes, and the next wake goes on from there;
+ *  - each of its blocks of which not all bytes here are kept says so (contents_dropped);
  *  - no pin, export or alias holds it, and no retired mapping maps its memory;
  *  - without live bytes it is collected: its record, its addresses and its contents go, unless its
  *    free memory is kept for captured graphs, which know the address.

@@ -181,7 +181,8 @@ static mend_block_info describe(mend_pool *pool, const mend_span *span)
                              .group = mend_group_of(&pool->heap, span),
                              .sleep_tag = span->sleep_tag,
                              .is_asleep = mend_layout_sleeps(&pool->heap, span),
-                             .is_on_host = mend_layout_is_on_host(&pool->heap, span)};
+                             .is_on_host = mend_layout_is_on_host(&pool->heap, span),
+                             .contents_dropped = span->contents_dropped};
 }
 
 /* Frees a block that was described, with an order that was asked for without the lock. */

@@ -66,7 +66,7 @@ static const char *const kind_takes[] = {
     [KIND_LEVEL] = "0, 1 or 2",
     [KIND_TIGHTNESS] = "1 to 5",
     [KIND_LOG] = "debug, info or warning",
-    [KIND_SHARING] = "off, on or fabric",
+    [KIND_SHARING] = "off, on, fabric or auto",
     [KIND_PEERS] = "auto, none, or numbers of devices up to 62 joined by + (0+2)",
     [KIND_COUNT] = "a whole number from 1 to 10^9",
     [KIND_PATH] = "a path that begins with /, of at most 255 characters",
@@ -235,7 +235,9 @@ static bool read_value(configuration_kind kind, slice value, int64_t *read)
                                        : 0;
         return *read != 0;
     case KIND_SHARING:
-        *read = is(value, "fabric") ? MEND_SHAREABLE_FABRIC : is(value, "on");
+        *read = is(value, "fabric") ? MEND_SHAREABLE_FABRIC
+                : is(value, "auto") ? MEND_SHAREABLE_AUTO
+                                    : is(value, "on");
         return *read != 0 || is(value, "off");
     case KIND_PEERS:
         return read_peers(value, read);

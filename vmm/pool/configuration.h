@@ -17,7 +17,7 @@
  * OFF      a switch that is off by default: on is 1, off is 0
  * LEVEL    0, 1 or 2
  * TIGHTNESS  1 to 5
- * SHARING  off is 0, on is 1, fabric is 2
+ * SHARING  off is 0, on is 1, fabric is 2, auto is 3
  * PEERS    auto, none, or numbers of devices joined by + (0+2)
  * LOG      debug, info or warning
  */
@@ -70,7 +70,8 @@
       "or a list of their numbers")                                                                \
     X(shareable, shareable, SHARING, "off",                                                        \
       "other processes can import what a pool exports, and PyTorch can send tensors to them; the " \
-      "device must support it. fabric: also by fabric handles, where the device has them")         \
+      "device must support it, but for auto, which is off where it does not. fabric: also by "     \
+      "fabric handles, where the device has them")                                                 \
     X(audit, audit_level, LEVEL, "0",                                                              \
       "debug builds of the library only: what is checked after each call that changed a pool; 1 "  \
       "the sums, 2 every invariant")                                                               \

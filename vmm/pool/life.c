@@ -75,8 +75,8 @@ static mend_result check_config(const mend_pool_config *config)
         return mend_pool_invalid("mend_pool_config.streams_may_vanish, knows_all_streams or "
                                  "compact_when_full is not 0 or 1");
     }
-    if (config->shareable < 0 || config->shareable > MEND_SHAREABLE_FABRIC) {
-        return mend_pool_invalid("mend_pool_config.shareable is not 0, 1 or 2");
+    if (config->shareable < 0 || config->shareable > MEND_SHAREABLE_AUTO) {
+        return mend_pool_invalid("mend_pool_config.shareable is not 0 to 3");
     }
     if (config->tightness < 0 || config->tightness > MEND_TIGHTNESS_LEVELS) {
         return mend_pool_invalid("mend_pool_config.tightness is not 0 to 5");
@@ -260,7 +260,8 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
 static mend_result check_sharing(const mend_pool_config *config, const mend_device_info *info)
 {
     const bool takes_fabric = config->shareable == MEND_SHAREABLE_FABRIC;
-    return config->shareable == 0 || share_types_of(config, info) != MEND_SHARE_NONE
+    return config->shareable == 0 || config->shareable == MEND_SHAREABLE_AUTO ||
+                   share_types_of(config, info) != MEND_SHARE_NONE
                ? MEND_OK
                : mend_fail(MEND_ERROR_NOT_SUPPORTED,
                            "mend_pool_config.shareable is %d, but device %d (%s) cannot share "

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allowance.h"
 #include "base/error.h"
 #include "layout/locate.h"
 #include "layout/range.h"
@@ -149,6 +150,8 @@ static const char *words_of(mend_result result)
     case MEND_ERROR_NOT_SUPPORTED:
         return "this process may not use the exporter's memory: the device has no fabric handles, "
                "or the two have not the same IMEX channel";
+    case MEND_ERROR_SYSTEM:
+        return "the process has too many open files: raise the limit (ulimit -n)";
     case MEND_ERROR_UNREACHABLE:
         return "the process that exported the memory has ended, or gave it back";
     default:
@@ -169,7 +172,12 @@ static mend_result take_chunk(fetching *f, const void *shared, int share_type, u
     }
     f->refused = f->driver->import_handle(f->driver, shared, share_type, &chunk->handle);
     if (f->refused != MEND_DRIVER_OK) {
-        const mend_result result = meaning_of(f->refused, share_type);
+        uint64_t limit;
+        const mend_result meaning = meaning_of(f->refused, share_type);
+        const bool lacks_files = meaning == MEND_ERROR_DRIVER &&
+                                 share_type == MEND_SHARE_FILE_DESCRIPTOR &&
+                                 mend_lacks_files(&limit);
+        const mend_result result = lacks_files ? MEND_ERROR_SYSTEM : meaning;
         return mend_driver_failure(result, mend_driver_call_name(MEND_CALL_import_handle),
                                    f->refused, f->driver->status_name(f->driver, f->refused), "%s",
                                    words_of(result));

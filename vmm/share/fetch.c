@@ -145,18 +145,18 @@ static mend_result receive(const conversation *talk, batch *got)
             return is_late(talk);
         }
     }
-    if (length == 0) {
-        return unreachable(talk, "freed the memory, or ended the connection");
-    }
-    collect_files(&message, got);
+    collect_files(&message, got); /* an empty message may bring some, too */
     bool is_cut = (message.msg_flags & MSG_CTRUNC) != 0;
-    if (is_cut || length != (ssize_t)sizeof(got->reply) || got->reply.mark != MEND_SHARE_MARK ||
-        got->reply.count != got->count) {
-        close_files(got);
-        return is_cut ? refused_by_system("file descriptors", EMFILE)
-                      : unreachable(talk, "answers with another version of the library");
+    if (!is_cut && length == (ssize_t)sizeof(got->reply) && got->reply.mark == MEND_SHARE_MARK &&
+        got->reply.count == got->count) {
+        return MEND_OK;
     }
-    return MEND_OK;
+    close_files(got);
+    if (is_cut) {
+        return refused_by_system("file descriptors", EMFILE);
+    }
+    return unreachable(talk, length == 0 ? "freed the memory, or ended the connection"
+                                         : "answers with another version of the library");
 }
 
 static bool is_sound(const mend_fetched *all)

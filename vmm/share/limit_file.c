@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/align.h"
+#include "base/allowance.h"
 #include "base/error.h"
 
 /* It changes with every change of the structures below. */
@@ -64,7 +65,8 @@ static bool read_content(int file, file_content *content)
 
 static bool write_content(int file, const file_content *content)
 {
-    return pwrite(file, content, sizeof(*content), 0) == (ssize_t)sizeof(*content);
+    return mend_may_be_file_size(sizeof(*content)) &&
+           pwrite(file, content, sizeof(*content), 0) == (ssize_t)sizeof(*content);
 }
 
 /* Whether the slot has no living owner; then the caller holds its lock. */
@@ -233,8 +235,8 @@ uint64_t mend_limit_file_offered_by_others(mend_limit_slot *slot)
 
 static mend_result refused_by_system(const char *path, const char *what)
 {
-    return mend_failure(MEND_ERROR_SYSTEM, "the limit file %.200s %s (errno %d)", path, what,
-                        errno);
+    return mend_failure(MEND_ERROR_SYSTEM, "the limit file %.200s %s: %s", path, what,
+                        strerror(errno));
 }
 
 static mend_result is_no_limit_file(const char *path)

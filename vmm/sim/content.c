@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/align.h"
+#include "base/allowance.h"
 #include "sim/content.h"
 #include "sim/state.h"
 
@@ -117,7 +118,8 @@ bool mend_sim_content_take(mend_sim *sim, mend_sim_chunk *chunk)
     assert(!chunk->plain);
     mend_sim_device *device = &sim->devices[chunk->device];
     uint64_t end = device->file_bytes + chunk->size_bytes;
-    if (end > INT64_MAX || !has_file(device) || ftruncate(device->memory_file, (off_t)end) != 0) {
+    if (end > INT64_MAX || !has_file(device) || !mend_may_be_file_size(end) ||
+        ftruncate(device->memory_file, (off_t)end) != 0) {
         return false;
     }
     chunk->file_offset = device->file_bytes;

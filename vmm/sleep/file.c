@@ -8,12 +8,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/allowance.h"
 #include "base/error.h"
 #include "move/locks.h"
 
 static mend_result refused(const char *what, int error)
 {
-    return mend_failure(MEND_ERROR_SYSTEM, "%s for contents that sleep: %s", what, strerror(error));
+    return mend_failure(MEND_ERROR_SYSTEM, "%s for contents that sleep: %s%s", what,
+                        strerror(error),
+                        error == EFBIG ? " (the process's limit of file sizes, ulimit -f)" : "");
 }
 
 /* Where the file system has no files without a name, one that loses its name at once. */
@@ -71,8 +74,10 @@ void mend_sleep_file_leave(mend_kept_file *file)
 /* A file system that cannot take space ahead says that it is full while it is written. */
 mend_result mend_sleep_file_extend(mend_kept_file *file, uint64_t size_bytes)
 {
-    int error = 0;
-    while (fallocate(file->descriptor, 0, (off_t)file->size_bytes, (off_t)size_bytes) != 0) {
+    const bool fits = mend_may_be_file_size(file->size_bytes + size_bytes);
+    int error = fits ? 0 : EFBIG;
+    while (fits &&
+           fallocate(file->descriptor, 0, (off_t)file->size_bytes, (off_t)size_bytes) != 0) {
         error = errno;
         if (error != EINTR) {
             break;
@@ -80,7 +85,7 @@ mend_result mend_sleep_file_extend(mend_kept_file *file, uint64_t size_bytes)
         error = 0;
     }
     if (error != 0 && error != EOPNOTSUPP && error != ENOSYS) {
-        return refused("the file system has no space", error);
+        return refused(fits ? "the file system has no space" : "a file cannot be so long", error);
     }
     file->size_bytes += size_bytes;
     return MEND_OK;
@@ -89,7 +94,7 @@ mend_result mend_sleep_file_extend(mend_kept_file *file, uint64_t size_bytes)
 mend_result mend_sleep_file_write(mend_heap *heap, const mend_kept_file *file, const void *bytes,
                                   uint64_t size_bytes, uint64_t at)
 {
-    int error = 0;
+    int error = mend_may_be_file_size(at + size_bytes) ? 0 : EFBIG;
     mend_heap_unlock(heap);
     for (uint64_t done = 0; done < size_bytes && error == 0;) {
         ssize_t written = pwrite(file->descriptor, (const char *)bytes + done,

@@ -156,6 +156,30 @@ void mend_keep_empty(mend_heap *heap, mend_kept *kept)
     kept->host = NULL;
 }
 
+bool mend_keep_has_part(const mend_chunk *chunk, const mend_span *span)
+{
+    const uint64_t chunk_end = chunk->address + chunk->size_bytes;
+    const uint64_t from = mend_max_u64(span->address, chunk->address) - chunk->address;
+    const uint64_t end = mend_min_u64(mend_span_end(span), chunk_end) - chunk->address;
+    bool has = false;
+    for (size_t i = 0; i < chunk->kept->piece_count && !has; i++) {
+        const mend_kept_piece *piece = &chunk->kept->pieces[i];
+        has = piece->offset_bytes <= from && end <= piece->offset_bytes + piece->size_bytes;
+    }
+    return has;
+}
+
+bool mend_keep_has_all(const mend_span *span)
+{
+    bool has = true;
+    for (const mend_chunk *chunk = span->chunk;
+         chunk != NULL && chunk->address < mend_span_end(span) && has;
+         chunk = mend_chunk_next(chunk)) {
+        has = mend_chunk_sleeps(chunk) && mend_keep_has_part(chunk, span);
+    }
+    return has;
+}
+
 void mend_keep_count(mend_heap *heap, const mend_kept *kept)
 {
     heap->keeping.host_bytes += kept->host_bytes;

@@ -58,6 +58,11 @@ void mend_keep_empty(mend_heap *heap, mend_kept *kept);
 /* The records at the end of the heap: what the driver still refuses stays with it. */
 void mend_keep_abandon_refused(mend_heap *heap);
 
+/* Whether all of the block sleeps, and every byte of it is kept; and of its part in a sleeping
+ * chunk. If not, its contents are dropped, and the block says so until a sleep keeps all of it. */
+bool mend_keep_has_all(const mend_span *span);
+bool mend_keep_has_part(const mend_chunk *chunk, const mend_span *span);
+
 /* Counts it as kept, or not any more. */
 void mend_keep_count(mend_heap *heap, const mend_kept *kept);
 void mend_keep_uncount(mend_heap *heap, const mend_kept *kept);

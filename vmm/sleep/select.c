@@ -21,6 +21,83 @@ bool mend_is_tagged(const mend_span *span, const uint64_t *tags, size_t tag_coun
     return is;
 }
 
+/* ---- what a call names ----------------------------------------------------------------------- */
+
+/* Shows all blocks to `look`, by address, until that is true. */
+static bool look_at_blocks(const mend_heap *heap, bool (*look)(void *context, const mend_span *),
+                           void *context)
+{
+    bool is_found = false;
+    for (const mend_tree_node *at = mend_tree_first(&heap->chunks.mapped); at != NULL && !is_found;
+         at = mend_tree_next(at)) {
+        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        const uint64_t end = chunk->address + chunk->size_bytes;
+        const mend_span *span = mend_heap_span_at(heap, chunk->address);
+        for (; span != NULL && span->address < end && !is_found; span = span->next) {
+            bool begins_here = span->address >= chunk->address;
+            is_found = begins_here && span->live && !span->lent && look(context, span);
+        }
+    }
+    return is_found;
+}
+
+static bool has_tag(void *context, const mend_span *span)
+{
+    return span->sleep_tag == *(const uint64_t *)context;
+}
+
+static void note_tag(const mend_heap *heap, uint64_t tag, mend_match *match)
+{
+    if (!look_at_blocks(heap, has_tag, &tag)) {
+        match->unmatched_tag = match->unmatched_tags == 0 ? tag : match->unmatched_tag;
+        match->unmatched_tags++;
+    }
+}
+
+typedef struct naming {
+    const mend_sleep_options *options; /* NULL: the tags count */
+    const uint64_t *tags;
+    size_t tag_count;
+    uint64_t bytes;
+} naming;
+
+static bool add_if_named(void *context, const mend_span *span)
+{
+    naming *n = context;
+    const bool is_named = n->options != NULL ? mend_keep_of(n->options, span) != MEND_KEEP_AWAKE
+                                             : mend_is_tagged(span, n->tags, n->tag_count);
+    n->bytes += is_named ? span->size_bytes : 0;
+    return false;
+}
+
+mend_match mend_match_rules(const mend_heap *heap, const mend_sleep_options *options)
+{
+    mend_match match = {0};
+    naming n = {.options = options};
+    for (size_t i = 0; i < options->rule_count; i++) {
+        note_tag(heap, options->rules[i].tag, &match);
+    }
+    (void)look_at_blocks(heap, add_if_named, &n);
+    match.bytes = n.bytes;
+    return match;
+}
+
+mend_match mend_match_tags(const mend_heap *heap, const uint64_t *tags, size_t tag_count)
+{
+    mend_match match = {.bytes = heap->counters.live_bytes};
+    naming n = {.tags = tags, .tag_count = tag_count};
+    for (size_t i = 0; i < tag_count; i++) {
+        note_tag(heap, tags[i], &match);
+    }
+    if (tag_count > 0) {
+        (void)look_at_blocks(heap, add_if_named, &n);
+        match.bytes = n.bytes;
+    }
+    return match;
+}
+
+/* ---- which chunks ---------------------------------------------------------------------------- */
+
 /* What a chunk holds, in bytes of blocks. */
 typedef struct contents {
     const mend_span *first;

@@ -32,6 +32,17 @@ typedef struct mend_selection {
 /* Whether the block has one of these sleep tags. */
 bool mend_is_tagged(const mend_span *span, const uint64_t *tags, size_t tag_count);
 
+/* What a call names: bytes of blocks, and tags that no block has, with the first of them. */
+typedef struct mend_match {
+    uint64_t bytes;
+    uint64_t unmatched_tags;
+    uint64_t unmatched_tag;
+} mend_match;
+
+/* What is to sleep, asleep or awake; and what has one of these tags, or all if there are none. */
+mend_match mend_match_rules(const mend_heap *heap, const mend_sleep_options *options);
+mend_match mend_match_tags(const mend_heap *heap, const uint64_t *tags, size_t tag_count);
+
 /* Finds them. MEND_ERROR_OUT_OF_HOST_MEMORY: nothing is selected. */
 mend_result mend_select_to_sleep(mend_heap *heap, const mend_sleep_options *options,
                                  mend_selection *selection);

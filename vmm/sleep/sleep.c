@@ -132,6 +132,17 @@ static mend_result undo(sleeping *s, size_t unmapped, mend_result result)
 
 /* ---- what cannot fail ------------------------------------------------------------------------ */
 
+/* The blocks of a chunk say what became of their contents, once all chunks of the call sleep. */
+static void note_contents(const sleeping *s, const mend_chunk *chunk)
+{
+    const uint64_t end = chunk->address + chunk->size_bytes;
+    for (mend_span *span = mend_heap_span_at(s->heap, chunk->address);
+         span != NULL && span->address < end; span = span->next) {
+        const bool drops = span->live && mend_keep_of(s->options, span) == MEND_KEEP_NOTHING;
+        span->contents_dropped = drops || (span->contents_dropped && !mend_keep_has_all(span));
+    }
+}
+
 /* The chunks sleep. Memory that the driver does not take back now is given back by a later call. */
 static void fall_asleep(sleeping *s, mend_sleep_report *report)
 {
@@ -148,6 +159,7 @@ static void fall_asleep(sleeping *s, mend_sleep_report *report)
     }
     for (size_t i = 0; i < s->selection.count; i++) {
         mend_chunk *chunk = s->selection.sleepers[i].chunk;
+        note_contents(s, chunk);
         bool is_shared = chunk->was_exported;
         if (mend_chunk_give_memory(chunks, chunk) == MEND_DRIVER_OK) {
             s->lingering_bytes += is_shared ? chunk->size_bytes : 0;
@@ -221,6 +233,10 @@ static mend_result put_shared(sleeping *s, mend_sleep_report *report)
 
 static mend_result put(sleeping *s, mend_sleep_report *report)
 {
+    const mend_match match = mend_match_rules(s->heap, s->options);
+    report->matched_bytes = match.bytes;
+    report->unmatched_tags = match.unmatched_tags;
+    report->unmatched_tag = match.unmatched_tag;
     mend_result result = put_selected(s, report);
     if (result == MEND_OK) {
         result = put_shared(s, report);

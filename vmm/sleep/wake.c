@@ -288,6 +288,10 @@ mend_result mend_sleep_wake(mend_heap *heap, const uint64_t *tags, size_t tag_co
 {
     mend_scope scope;
     waking w = {.heap = heap};
+    const mend_match match = mend_match_tags(heap, tags, tag_count);
+    report->matched_bytes = match.bytes;
+    report->unmatched_tags = match.unmatched_tags;
+    report->unmatched_tag = match.unmatched_tag;
     if (heap->chunks.asleep_count == 0) {
         return MEND_OK;
     }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allowance.h"
 #include "base/error.h"
 #include "layout/locate.h"
 #include "move/scope.h"
@@ -83,6 +84,25 @@ static void end_in_chunks(mend_heap *heap, const exported *export, mend_export_w
     }
 }
 
+/* A driver calls it "out of memory" when a process has too many open files. */
+static mend_result refused_chunk(mend_heap *heap, const exported *export, mend_export_way way,
+                                 mend_status status)
+{
+    const mend_result result = mend_driver_refused(heap, MEND_CALL_export_handle, status);
+    uint64_t limit;
+    if (way != MEND_EXPORT_BY_FILE || result == MEND_ERROR_DEVICE_LOST ||
+        !mend_lacks_files(&limit)) {
+        return result;
+    }
+    return mend_driver_failure(
+        MEND_ERROR_SYSTEM, mend_driver_call_name(MEND_CALL_export_handle), status,
+        heap->driver->status_name(heap->driver, status),
+        "mend_export: the process has too many open files (at most %llu); an exported chunk keeps "
+        "one open, and the block has %zu chunks: raise the limit (ulimit -n), export fewer blocks, "
+        "or have larger chunks (mend_pool_config.tightness)",
+        (unsigned long long)limit, export->count);
+}
+
 /* Has a file or fabric handle made for each chunk that has none. */
 static mend_result export_chunks(mend_heap *heap, const exported *export, mend_export_way way)
 {
@@ -90,8 +110,9 @@ static mend_result export_chunks(mend_heap *heap, const exported *export, mend_e
     for (size_t i = 0; i < export->count; i++) {
         mend_status status = mend_chunk_export(&heap->chunks, mend_chunk_memory(at), way);
         if (status != MEND_DRIVER_OK) {
+            const mend_result result = refused_chunk(heap, export, way, status);
             end_in_chunks(heap, export, way, i);
-            return mend_driver_refused(heap, MEND_CALL_export_handle, status);
+            return result;
         }
         at = mend_chunk_next(at);
     }
@@ -140,7 +161,7 @@ static mend_result cannot_export(const mend_heap *heap, mend_export_way way)
     return mend_failure(MEND_ERROR_NOT_SUPPORTED,
                         types == MEND_SHARE_NONE
                             ? "the pool's memory cannot leave the process: create the pool with "
-                              "mend_pool_config.shareable"
+                              "mend_pool_config.shareable, on a device that can"
                             : "the device cannot share memory by file descriptors: use "
                               "mend_export_fabric");
 }

@@ -92,7 +92,7 @@ typedef struct mend_pool_config {
                          * expensive */
     int shareable;      /* 1: other processes can import the memory, by file descriptors
                          * (mend_share.h). 2: also by fabric handles, if the device has them; the
-                         * log warns if the driver then refuses them. 0: off */
+                         * log warns if the driver then refuses them. 3: 1 or else 0. 0: off */
     uint64_t soft_limit_bytes; /* above this much physical memory the pool grows only after it has
                                 * tried what needs no growth and called the pressure callbacks: see
                                 * mend_set_soft_limit. 0: none */
@@ -229,18 +229,18 @@ typedef struct mend_block_info {
     uint64_t usable_bytes;    /* bytes that may be used, from base */
     mend_stream stream;       /* the stream it was allocated for */
     mend_pool *pool;          /* the pool it belongs to */
-    int is_unmapped;          /* 1: a compaction could not map it again, and it cannot be used now;
-                               * see mend_defrag */
+    int is_unmapped;          /* 1: it lost its mapping, and cannot be used: see mend_defrag */
     uint64_t tag;             /* of mend_alloc_options; 0: none */
     mend_group *group;        /* the group it belongs to; NULL: none, or the graph of a capture
                                * outside of groups */
     uint64_t sleep_tag;       /* the number by which it sleeps and wakes (mend_sleep.h); 0: none */
-    int is_asleep;  /* 1: it sleeps, or a part of it, and cannot be used before mend_wake */
-    int is_on_host; /* 1: its memory, or a part of it, is the host's (mend_host.h) */
+    int is_asleep;        /* 1: it sleeps, or a part of it, and cannot be used before mend_wake */
+    int is_on_host;       /* 1: its memory, or a part of it, is the host's (mend_host.h) */
+    int contents_dropped; /* 1: a sleep dropped contents of it: see mend_keep */
 } mend_block_info;
 #define MEND_BLOCK_INFO_INIT                                                                       \
     {                                                                                              \
-        sizeof(mend_block_info), NULL, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0, 0                       \
+        sizeof(mend_block_info), NULL, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0, 0, 0                    \
     }
 
 /* Describes the live block that contains `pointer`, at its start or inside. No driver call.

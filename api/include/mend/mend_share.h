@@ -39,8 +39,9 @@ typedef struct mend_export_token {
  * MEND_ERROR_INVALID_ARGUMENT (pool, pointer or token is NULL); MEND_ERROR_NOT_SUPPORTED (the pool
  * is not shareable); MEND_ERROR_FOREIGN_POINTER (of another pool, or in a range: pages are not
  * exported); MEND_ERROR_DOUBLE_FREE (the memory is free); MEND_ERROR_ASLEEP (it sleeps);
- * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_SYSTEM (no socket or thread); MEND_ERROR_DRIVER (it
- * gives no file descriptor; the process may have too many open files); MEND_ERROR_DEVICE_LOST. On
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_SYSTEM (no socket, thread or file descriptor: the
+ * process has too many open files); MEND_ERROR_DRIVER (it gives no file descriptor for another
+ * reason); MEND_ERROR_DEVICE_LOST. On
  * failure nothing is exported that was not before.
  */
 MEND_API mend_result mend_export(mend_pool *pool, const void *pointer, mend_export_token *token,

@@ -22,7 +22,9 @@ extern "C" {
  */
 MEND_API uint64_t mend_set_sleep_tag(uint64_t tag);
 
-/* What happens to the contents of a block that sleeps. */
+/* What happens to the contents of a block that sleeps. A block whose contents were dropped, or a
+ * part of them, says so from then on, asleep and awake (mend_block_info.contents_dropped), until it
+ * is freed, or a later sleep keeps all of it: Mend does not see what is written. */
 typedef enum mend_keep {
     MEND_KEEP_DEFAULT = 0, /* see mend_sleep_options.others */
     MEND_KEEP_HOST = 1,    /* kept in pinned memory of the host */
@@ -75,10 +77,14 @@ typedef struct mend_sleep_report {
     uint64_t mapped_bytes;   /* in chunks that are mapped at a second address: for an alias, or for
                               * captured graphs */
     uint64_t copied_bytes;   /* copied on the device, to split chunks */
+    uint64_t matched_bytes;  /* of blocks that were to sleep: they sleep now, stayed awake, or slept
+                              * before. 0: the options name nothing that there is */
+    uint64_t unmatched_tags; /* rules with a tag that no block has */
+    uint64_t unmatched_tag;  /* the tag of the first of them; see unmatched_tags */
 } mend_sleep_report;
 #define MEND_SLEEP_REPORT_INIT                                                                     \
     {                                                                                              \
-        sizeof(mend_sleep_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                    \
+        sizeof(mend_sleep_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                           \
     }
 
 /*
@@ -108,15 +114,17 @@ typedef struct mend_sleep_report {
  * mend_wake none that touches what sleeps. Other threads may allocate and free. The copies run on a
  * stream of their own; what is written to a file is written while the next part is copied.
  *
- * MEND_OK, also if no block is to sleep; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NOT_SUPPORTED (no
- * virtual memory, or no pinned memory); MEND_ERROR_ASLEEP (all that is to sleep is asleep already);
- * MEND_ERROR_CAPTURING (a stream is being captured); MEND_ERROR_PINNED (a block that is to sleep is
- * in a chunk with a pin or an export); MEND_ERROR_OUT_OF_HOST_MEMORY (no memory for the contents);
- * MEND_ERROR_SYSTEM (the file could not be made or written); MEND_ERROR_DRIVER;
- * MEND_ERROR_DEVICE_LOST. After an error no block has changed; what sleeps without any block may be
- * gone. One exception, as for mend_defrag: if the driver unmaps a chunk, refuses the next one, and
- * then refuses to map the first again, its blocks are unusable until a later call maps them. So it
- * may be with a chunk that is split, and when the device is lost then: what slept before sleeps.
+ * MEND_OK, also if no block is to sleep, as after a typo in a tag: the report says so;
+ * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NOT_SUPPORTED (no virtual memory, or no pinned memory);
+ * MEND_ERROR_ASLEEP (all that is to sleep is asleep already); MEND_ERROR_CAPTURING (a stream is
+ * being captured); MEND_ERROR_PINNED (a block that is to sleep is in a chunk with a pin or an
+ * export); MEND_ERROR_OUT_OF_HOST_MEMORY (no memory for the contents); MEND_ERROR_SYSTEM (the file
+ * could not be made or written; also beyond the process's limit of file sizes, which raises no
+ * signal); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error no block has changed; what
+ * sleeps without any block may be gone. One exception, as for mend_defrag: if the driver unmaps a
+ * chunk, refuses the next one, and then refuses to map the first again, its blocks are unusable
+ * until a later call maps them. So it may be with a chunk that is split, and when the device is
+ * lost then: what slept before sleeps.
  */
 MEND_API mend_result mend_sleep(mend_pool *pool, const mend_sleep_options *options,
                                 mend_sleep_report *report);
@@ -124,13 +132,16 @@ MEND_API mend_result mend_sleep(mend_pool *pool, const mend_sleep_options *optio
 /* What a wake did. */
 typedef struct mend_wake_report {
     size_t struct_size;
-    uint64_t woken_bytes; /* physical memory taken from the device again */
-    uint64_t host_bytes;  /* contents copied back from pinned memory of the host */
-    uint64_t file_bytes;  /* contents read back from files */
+    uint64_t woken_bytes;    /* physical memory taken from the device again */
+    uint64_t host_bytes;     /* contents copied back from pinned memory of the host */
+    uint64_t file_bytes;     /* contents read back from files */
+    uint64_t matched_bytes;  /* of blocks with one of the tags, or of all, asleep or awake */
+    uint64_t unmatched_tags; /* tags that no block has */
+    uint64_t unmatched_tag;  /* the first of them; see unmatched_tags */
 } mend_wake_report;
 #define MEND_WAKE_REPORT_INIT                                                                      \
     {                                                                                              \
-        sizeof(mend_wake_report), 0, 0, 0                                                          \
+        sizeof(mend_wake_report), 0, 0, 0, 0, 0, 0                                                 \
     }
 
 /*
@@ -145,10 +156,11 @@ typedef struct mend_wake_report {
  * whose copies may still run, first for all work of the context, which a capture forbids
  * (MEND_ERROR_CAPTURING). Other threads may allocate and free.
  *
- * MEND_OK, also if nothing sleeps; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_MEMORY
- * (mend_last_error says how many bytes are lacking); MEND_ERROR_OUT_OF_HOST_MEMORY;
- * MEND_ERROR_SYSTEM (the file could not be read); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After
- * an error everything sleeps as before: the pool can be used, and woken again.
+ * MEND_OK, also if nothing sleeps, or has such a tag: the report says so;
+ * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_MEMORY (mend_last_error says how many bytes are
+ * lacking); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_SYSTEM (the file could not be read);
+ * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error everything sleeps as before: the pool
+ * can be used, and woken again.
  */
 MEND_API mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag_count,
                                mend_wake_report *report);

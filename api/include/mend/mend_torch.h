@@ -37,9 +37,8 @@ typedef struct mend_torch_pool_id {
     uint64_t second;
 } mend_torch_pool_id;
 
-/* Call it before the first allocation on a device: blocks are then known to be of that device. If
- * MEND_CONF asks for memory that can be shared with other processes (`shareable:on`) and the device
- * cannot, that setting becomes `off` in the environment. Results as mend_pool_for_device. */
+/* Call it before the first allocation on a device: blocks are then known to be of that device.
+ * Results as mend_pool_for_device. */
 MEND_API mend_result mend_torch_use_device(int device);
 
 /* A block, as PyTorch sees it. */

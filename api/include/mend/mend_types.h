@@ -44,6 +44,9 @@ typedef struct CUstream_st *mend_stream;
  * them. */
 #define MEND_SHAREABLE_FABRIC 2
 
+/* For mend_pool_config.shareable: by file descriptors if the device can; otherwise not at all. */
+#define MEND_SHAREABLE_AUTO 3
+
 /* For mend_pool_config.peers: no other device may use the pool's memory. */
 #define MEND_PEERS_NONE (1ull << 63)
 

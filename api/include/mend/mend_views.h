@@ -47,6 +47,7 @@ typedef struct mend_region {
     int is_asleep;            /* 1: it sleeps (of a block: a part of it); see mend_sleep */
     int is_on_host;           /* 1: its memory is the host's (of a block: a part of it); see
                                * mend_move_to_host */
+    int contents_dropped;     /* of a block: 1: a sleep dropped contents of it: see mend_keep */
 } mend_region;
 
 /*

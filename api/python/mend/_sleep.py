@@ -13,6 +13,7 @@ from typing import NamedTuple, Union
 
 from . import _devices, _library, _structures
 from ._errors import OUT_OF_MEMORY, Error, check, error_of
+from ._warning import warn_user
 
 Tag = Union[str, int]
 Tags = Union[Tag, Iterable[Tag]]
@@ -36,6 +37,9 @@ class SleepReport(NamedTuple):
     pinned_bytes: int
     mapped_bytes: int
     copied_bytes: int
+    matched_bytes: int
+    unmatched_tags: int
+    unmatched_tag: int
 
 
 class WakeReport(NamedTuple):
@@ -44,6 +48,9 @@ class WakeReport(NamedTuple):
     woken_bytes: int
     host_bytes: int
     file_bytes: int
+    matched_bytes: int
+    unmatched_tags: int
+    unmatched_tag: int
 
 
 def tag_number(tag: Tag) -> int:
@@ -82,6 +89,7 @@ def sleep(
     keep_free: bool = False,
     directory: str | os.PathLike | None = None,
     device: object = 0,
+    _needs_all: bool = True,
 ) -> SleepReport:
     """Gives the physical memory of blocks back to the device; their addresses stay, and what is
     kept of them is there again after wake(). Nothing may use them until then, and no work may use
@@ -94,8 +102,9 @@ def sleep(
     `skip_pinned` pinned memory stays awake; otherwise it is an error. With `keep_free` free memory
     of the pool is not given back.
 
-    Raises mend.Error, and then no block has changed; its `name` says why: "MEND_ERROR_ASLEEP",
-    "MEND_ERROR_CAPTURING", "MEND_ERROR_PINNED", ..."""
+    Warns (RuntimeWarning) of a tag that nothing has: it may be misspelt, and memory that it was to
+    give back stays. Raises mend.Error, and then no block has changed; its `name` says why:
+    "MEND_ERROR_ASLEEP", "MEND_ERROR_CAPTURING", "MEND_ERROR_PINNED", ..."""
     keeps = _keeps_of(tags)
     rules = (_structures.structure("mend_sleep_rule") * len(keeps))(
         *((tag_number(tag), _keep_of(keep)) for tag, keep in keeps.items())
@@ -112,6 +121,8 @@ def sleep(
     report = _structures.made("mend_sleep_report")
     call = _devices.function("mend_sleep")
     check(call(_devices.pool(device), ctypes.byref(options), ctypes.byref(report)))
+    if _needs_all or report.matched_bytes == 0:
+        _warn_of_unmatched("sleep", keeps, report)
     return SleepReport(**_structures.figures_of(report))
 
 
@@ -119,10 +130,12 @@ def wake(tags: Tags | None = None, *, device: object = 0) -> WakeReport:
     """Wakes what has one of these tags, or all that sleeps: physical memory is mapped at the same
     addresses again, and what was kept is there when the call returns. All wake, or none. If there
     is no room, it waits for the GPU, gives all free memory of the pool back, and tries once more.
+    Warns (RuntimeWarning) of a tag that nothing has.
 
     Raises mend.OutOfMemoryError if there is no room, or mend.Error; then everything sleeps as
     before, and can be woken later."""
-    numbers = [] if tags is None else [tag_number(tag) for tag in _several(tags)]
+    names = [] if tags is None else _several(tags)
+    numbers = [tag_number(tag) for tag in names]
     report = _structures.made("mend_wake_report")
     if tags is None or numbers:  # no tags are all of them for mend_wake
         array = (ctypes.c_uint64 * len(numbers))(*numbers)
@@ -136,6 +149,7 @@ def wake(tags: Tags | None = None, *, device: object = 0) -> WakeReport:
                 raise failure from None
             result = _devices.function("mend_wake")(*arguments)
         check(result)
+        _warn_of_unmatched("wake", names, report)
     return WakeReport(**_structures.figures_of(report))
 
 
@@ -144,6 +158,22 @@ def is_asleep(address: int) -> bool:
     info = _structures.made("mend_block_info")
     check(_devices.function("mend_device_block_info")(-1, address, ctypes.byref(info)))
     return bool(info.is_asleep)
+
+
+def contents_dropped(address: int) -> bool:
+    """Whether a sleep dropped contents of the block at an address ("nothing"), and none since has
+    kept all of it. Raises mend.Error if no block of Mend's is there."""
+    info = _structures.made("mend_block_info")
+    check(_devices.function("mend_device_block_info")(-1, address, ctypes.byref(info)))
+    return bool(info.contents_dropped)
+
+
+def _warn_of_unmatched(call: str, names: Iterable[Tag], report: ctypes.Structure) -> None:
+    count = report.unmatched_tags
+    if count > 0:
+        name = next(name for name in names if tag_number(name) == report.unmatched_tag)
+        others = f", nor {count - 1} more of its tags" if count > 1 else ""
+        warn_user(f"mend.{call}: nothing has the sleep tag {name!r}{others}; is it misspelt?")
 
 
 def _set_tag(number: int) -> int:

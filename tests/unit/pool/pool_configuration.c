@@ -159,7 +159,8 @@ MEND_TEST(pool_configuration, levels_are_small_numbers_or_names)
     EXPECT_INT_EQ(0, read_ok("shareable:off").shareable);
     EXPECT_INT_EQ(1, read_ok("shareable:on").shareable);
     EXPECT_INT_EQ(MEND_SHAREABLE_FABRIC, read_ok("shareable:fabric").shareable);
-    EXPECT_REFUSED("shareable:2", "shareable", "\"2\"", "off, on or fabric");
+    EXPECT_INT_EQ(MEND_SHAREABLE_AUTO, read_ok("shareable:auto").shareable);
+    EXPECT_REFUSED("shareable:2", "shareable", "\"2\"", "off, on, fabric or auto");
     EXPECT_INT_EQ(1, read_ok("tightness:1").tightness);
     EXPECT_INT_EQ(5, read_ok("tightness:5").tightness);
     EXPECT_REFUSED("tightness:0", "tightness", "\"0\"", "1 to 5");

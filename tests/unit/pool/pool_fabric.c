@@ -109,6 +109,6 @@ FABRIC_TEST(pool_fabric, misuse_has_its_errors)
     config.driver = r->from.driver;
     config.shareable = -1;
     EXPECT_INVALID(mend_pool_create(&config, &pool));
-    config.shareable = 3;
+    config.shareable = MEND_SHAREABLE_AUTO + 1;
     EXPECT_INVALID(mend_pool_create(&config, &pool));
 }

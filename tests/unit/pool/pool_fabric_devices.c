@@ -113,6 +113,26 @@ KIT_TEST_IN(pool_fabric_devices, a_device_without_file_descriptors_exports_by_fa
     EXPECT_PTR_EQ(NULL, pool);
 }
 
+/* MEND_CONF=shareable:auto, for programs that run on any device. */
+KIT_TEST_IN(pool_fabric_devices, sharing_where_the_device_can,
+            share_open(w, MEND_SHAREABLE_AUTO, MEND_SIM_FABRIC_WORKS))
+{
+    mend_driver driver;
+    mend_pool *pool = NULL;
+    mend_export_token token;
+    unsigned char bytes[MOST_DESCRIPTION];
+    size_t size = 0;
+    void *block = kit_alloc(w, CHUNK, S(0));
+    EXPECT_OK(mend_export(w->pool, block, &token, NULL));
+    EXPECT_ERROR(NOT_SUPPORTED,
+                 mend_export_fabric(w->pool, block, bytes, sizeof(bytes), &size, NULL));
+    has_fabric = true;
+    ASSERT_RESULT(MEND_OK, open_without_files_on(w, MEND_SHAREABLE_AUTO, &driver, &pool));
+    EXPECT_OK(mend_alloc(pool, CHUNK, S(0), &block));
+    EXPECT_REFUSAL(NOT_SUPPORTED, "on a device that can", mend_export(pool, block, &token, NULL));
+    EXPECT_OK(mend_pool_destroy(pool));
+}
+
 /* The one way that it claims is refused: it has memory, which cannot leave the process. */
 KIT_TEST_IN(pool_fabric_devices, a_device_that_refuses_its_only_way_has_memory_all_the_same,
             share_open(w, 0, MEND_SIM_FABRIC_REFUSED))

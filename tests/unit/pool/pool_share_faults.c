@@ -166,6 +166,12 @@ static void allow_files(rlim_t count)
     EXPECT_INT_EQ(0, setrlimit(RLIMIT_NOFILE, &limit));
 }
 
+static void expect_lack_of_files(mend_result result)
+{
+    EXPECT_INT_EQ(MEND_ERROR_SYSTEM, result);
+    kit_expect_words("too many open files");
+}
+
 /* In a child, whose limit nobody else has: with each number of files left. */
 static bool runs_out_of_files(void *context)
 {
@@ -183,9 +189,10 @@ static bool runs_out_of_files(void *context)
         allow_files((rlim_t)lowest + left);
         result = mend_import(to.pool, token, &pointer, NULL);
         allow_files(1024);
-        failures += result != MEND_OK;
-        EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_SYSTEM ||
-                    result == MEND_ERROR_DRIVER);
+        if (result != MEND_OK) {
+            failures++;
+            expect_lack_of_files(result);
+        }
         if (result == MEND_OK) {
             EXPECT_OK(mend_import_close(to.pool, pointer, MEND_NO_STREAM));
         }
@@ -214,20 +221,20 @@ static bool exports_without_files(KIT_UNUSED void *context)
     void *block = kit_alloc(&w, 2 * CHUNK, w.streams[0]);
     const int lowest = dup(STDERR_FILENO);
     close(lowest);
-    unsigned of_system = 0;
-    unsigned of_driver = 0;
+    unsigned failures = 0;
     bool is_right = true;
     for (rlim_t left = 0; left < 16 && result != MEND_OK; left++) {
         allow_files((rlim_t)lowest + left);
         result = mend_export(w.pool, block, &token, NULL);
         allow_files(1024);
-        of_system += result == MEND_ERROR_SYSTEM;
-        of_driver += result == MEND_ERROR_DRIVER;
+        if (result != MEND_OK) {
+            failures++;
+            expect_lack_of_files(result);
+        }
         is_right = is_right && mend_world_check(&w);
     }
     kit_close(&w);
-    return is_right && result == MEND_OK && of_system == 1 && of_driver > 0 &&
-           !mend_test_has_failed();
+    return is_right && result == MEND_OK && failures > 2 && !mend_test_has_failed();
 }
 
 MEND_TEST(pool_share_faults, an_exporter_without_file_descriptors_says_so)

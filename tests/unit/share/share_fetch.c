@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/support/files.h"
 #include "tests/support/kit.h"
 #include "tests/support/patience.h"
 
@@ -185,10 +186,12 @@ EXPORTER_TEST(share_fetch, nobody_waits_for_an_exporter_that_lets_nobody_in, ope
     }
 }
 
-/* One that spoils the good answer by a statement about the exporter `e` or its `reply`. */
+/* And leaves no file here. One that spoils the good answer by a statement about the exporter `e` or
+ * its `reply`. */
 #define EXPECT_REFUSED(...)                                                                        \
     do {                                                                                           \
         exporter e;                                                                                \
+        const int files = mend_test_open_files();                                                  \
         mend_share_reply *reply = &e.answers[0].reply;                                             \
         ASSERT_TRUE(open_exporter(&e, 4));                                                         \
         e.answers[0] = good_answer();                                                              \
@@ -197,11 +200,13 @@ EXPORTER_TEST(share_fetch, nobody_waits_for_an_exporter_that_lets_nobody_in, ope
         (void)reply;                                                                               \
         EXPECT_INT_EQ(MEND_ERROR_UNREACHABLE, fetch_answered(&e, &(taken){.answer = MEND_OK}));    \
         close_exporter(&e);                                                                        \
+        EXPECT_TRUE(mend_test_files_are(files));                                                   \
     } while (0)
 
 MEND_TEST(share_fetch, wrong_answers_are_refused)
 {
     EXPECT_REFUSED(e.answers[0].length -= 8);
+    EXPECT_REFUSED(e.answers[0].length = 0, e.answers[0].files = MEND_SHARE_BATCH);
     EXPECT_REFUSED(reply->mark++);
     EXPECT_REFUSED(e.answers[0].files = 1);
     EXPECT_REFUSED(e.answers[0].files = 0, reply->count = 0);

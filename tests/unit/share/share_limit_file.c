@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "share/limit_file.h"
+#include "tests/support/files.h"
 #include "tests/support/kit.h"
 
 enum { LIMIT = 1000, MOST_SLOTS = 63 };
@@ -183,6 +184,25 @@ SCENE_TEST(share_limit_file, other_files_are_refused_and_stay)
     EXPECT_INT_EQ(MEND_ERROR_SYSTEM, mend_limit_file_open("/", LIMIT, &slot));
     EXPECT_INT_EQ(MEND_ERROR_SYSTEM, mend_limit_file_open("/no/such/folder/file", LIMIT, &slot));
     EXPECT_INT_EQ(MEND_ERROR_INVALID_ARGUMENT, mend_limit_file_open("/dev/null", LIMIT, &slot));
+}
+
+/* The system would end the process by a signal. */
+SCENE_TEST(share_limit_file, a_limit_of_file_sizes_is_an_error)
+{
+    mend_limit_slot slot = {.file = -7};
+    close_scene(r);
+    for (uint64_t bytes = 0; bytes < 64; bytes += 32) {
+        mend_test_limit_file_size(bytes);
+        mend_result result = mend_limit_file_open(r->path, LIMIT, &slot);
+        mend_test_limit_file_size(UINT64_MAX);
+        EXPECT_INT_EQ(MEND_ERROR_SYSTEM, result);
+        EXPECT_INT_EQ(-7, slot.file);
+    }
+    r->a = join(r);
+    mend_test_limit_file_size(0);
+    EXPECT_TRUE(mend_limit_file_claim(&r->a, 600)); /* unshared from now on */
+    mend_test_limit_file_size(UINT64_MAX);
+    EXPECT_TRUE(r->a.is_broken);
 }
 
 SCENE_TEST(share_limit_file, a_damaged_file_grants_all)

@@ -1,5 +1,6 @@
 /* What guards memory that processes share: whom an exporter serves, and what the dead leave. */
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -9,10 +10,10 @@
 
 #include "share/limit_file.h"
 #include "share/wire.h"
-#include "tests/support/kit.h"
+#include "tests/unit/pool/share_rig.h"
 
 /* In the place of the C library's: a test may be somebody else for a moment. */
-static uid_t pretended;
+static atomic_uint pretended;
 
 uid_t geteuid(void)
 {
@@ -29,6 +30,37 @@ MEND_TEST(survivors_share, another_user_is_not_served)
     pretended = 0;
     close(ends[0]);
     close(ends[1]);
+}
+
+/* Without the process's own check it would get the chunks. */
+SHARED_TEST(survivors_share, an_exporter_lets_no_other_user_in, false)
+{
+    mend_token_content content;
+    mend_share_reply reply;
+    struct sockaddr_un address;
+    EXPECT_TRUE(mend_token_read(&r->ticket.token, &content));
+    const mend_share_request request = {MEND_SHARE_MARK, content.key, content.number};
+    const socklen_t length = mend_share_address(content.name, &address);
+    for (uid_t other = 0; other < 2; other++) {
+        int visitor = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        pretended = other;
+        ASSERT_TRUE(connect(visitor, (const struct sockaddr *)&address, length) == 0);
+        (void)send(visitor, &request, sizeof(request), MSG_NOSIGNAL);
+        const ssize_t received = recv(visitor, &reply, sizeof(reply), 0);
+        pretended = 0;
+        EXPECT_INT_EQ(other == 0, received == (ssize_t)sizeof(reply));
+        close(visitor);
+    }
+}
+
+SHARED_TEST(survivors_share, nothing_is_imported_from_another_user, false)
+{
+    void *pointer = NULL;
+    pretended = 1;
+    EXPECT_REFUSAL(UNREACHABLE, "runs as another user",
+                   mend_import(r->to.pool, &r->ticket.token, &pointer, NULL));
+    pretended = 0;
+    EXPECT_PTR_EQ(NULL, pointer);
 }
 
 /* The newcomer takes the slot of an owner that died, and nothing that was claimed there. */

@@ -1,5 +1,6 @@
 /* What a sleep and a wake refuse, by name, and that nothing has changed then. */
 #include "mend/mend_share.h"
+#include "tests/support/files.h"
 #include "tests/unit/sleep/sleep_rig.h"
 
 static void expect_awake(sleep_rig *r)
@@ -66,6 +67,58 @@ KIT_TEST(pool_sleep_refused, a_pool_without_blocks_has_nothing_to_sleep)
     EXPECT_STATS(w, sleeps, 0);
 }
 
+/* A tag that is misspelt names nothing, and the call succeeds. */
+SLEEP_TEST(pool_sleep_refused, tags_that_no_block_has_are_in_the_report)
+{
+    const uint64_t half = SLEEP_BLOCKS / 2 * SLEEP_BLOCK;
+    const mend_sleep_rule rules[] = {
+        {7, MEND_KEEP_HOST}, {1, MEND_KEEP_HOST}, {9, MEND_KEEP_AWAKE}};
+    mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
+    mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
+    mend_wake_report woken = MEND_WAKE_REPORT_INIT;
+    options.rules = rules;
+    options.rule_count = 1;
+    EXPECT_OK(mend_sleep(w->pool, &options, &report));
+    EXPECT_FIELDS(report, matched_bytes, 0, unmatched_tags, 1, unmatched_tag, 7);
+    expect_awake(r);
+    EXPECT_OK(mend_wake(w->pool, &rules[0].tag, 1, &woken));
+    EXPECT_FIELDS(woken, matched_bytes, 0, unmatched_tags, 1, unmatched_tag, 7);
+    options.rule_count = 3;
+    EXPECT_OK(mend_sleep(w->pool, &options, &report));
+    EXPECT_FIELDS(report, matched_bytes, half, unmatched_tags, 2, unmatched_tag, 7);
+    options.others = MEND_KEEP_HOST; /* half of these sleep */
+    EXPECT_OK(mend_sleep(w->pool, &options, &report));
+    EXPECT_FIELDS(report, matched_bytes, 2 * half, asleep_bytes, half, unmatched_tags, 2);
+    const uint64_t tags[] = {2, 8, 1};
+    EXPECT_OK(mend_wake(w->pool, tags, 2, &woken));
+    EXPECT_FIELDS(woken, matched_bytes, half, unmatched_tags, 1, unmatched_tag, 8);
+    EXPECT_OK(mend_wake(w->pool, &tags[2], 1, &woken));
+    EXPECT_FIELDS(woken, matched_bytes, half, woken_bytes, half, unmatched_tags, 0);
+    EXPECT_OK(mend_wake(w->pool, tags, 1, &woken)); /* they are awake */
+    EXPECT_FIELDS(woken, matched_bytes, half, woken_bytes, 0, unmatched_tags, 0);
+    EXPECT_OK(mend_sleep(w->pool, NULL, &report));
+    EXPECT_FIELDS(report, matched_bytes, 2 * half, unmatched_tags, 0, unmatched_tag, 0);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, &woken));
+    EXPECT_FIELDS(woken, matched_bytes, 2 * half, unmatched_tags, 0);
+}
+
+/* A block in several chunks, and a committed page, are counted once. */
+SLEEP_TEST(pool_sleep_refused, what_matched_is_counted_once)
+{
+    mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
+    ASSERT_TRUE(sleep_rig_add_pages(r));
+    mend_set_sleep_tag(5);
+    void *block = kit_alloc_written(w, 3 * SLEEP_BLOCK, NULL);
+    mend_set_sleep_tag(0);
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(5, MEND_KEEP_HOST, ), &report));
+    EXPECT_FIELDS(report, matched_bytes, 3 * SLEEP_BLOCK);
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(2, MEND_KEEP_HOST, ), &report));
+    EXPECT_FIELDS(report, matched_bytes,
+                  SLEEP_BLOCKS / 2 * SLEEP_BLOCK + SLEEP_PAGES / 2 * SLEEP_PAGE);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_release(w, block, 3 * SLEEP_BLOCK, NULL);
+}
+
 SLEEP_TEST(pool_sleep_refused, nothing_sleeps_during_a_capture)
 {
     kit_begin_capture(w, S(1));
@@ -97,6 +150,23 @@ SLEEP_TEST(pool_sleep_refused, a_driver_without_pinned_memory_is_named)
     kit_fail(w, "host_alloc", 0, UINT64_MAX, MEND_DRIVER_NOT_SUPPORTED);
     EXPECT_REFUSAL(NOT_SUPPORTED, "gives no pinned memory", mend_sleep(w->pool, NULL, NULL));
     expect_awake(r);
+}
+
+/* The system would end the process by a signal. */
+SLEEP_TEST(pool_sleep_refused, a_limit_of_file_sizes_is_named)
+{
+    const mend_sleep_options options = *KIT_OPTIONS(mend_sleep_options, .others = MEND_KEEP_FILE,
+                                                    .directory = sleep_rig_directory());
+    const uint64_t limits[] = {0, SLEEP_BLOCK / 2, SLEEP_BLOCKS * SLEEP_BLOCK - 1};
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        mend_test_limit_file_size(limits[i]);
+        EXPECT_REFUSAL(SYSTEM, "ulimit -f", mend_sleep(w->pool, &options, NULL));
+        mend_test_limit_file_size(UINT64_MAX);
+        expect_awake(r);
+    }
+    mend_test_limit_file_size(SLEEP_BLOCKS * SLEEP_BLOCK);
+    EXPECT_OK(mend_sleep(w->pool, &options, NULL));
+    mend_test_limit_file_size(UINT64_MAX);
 }
 
 KIT_SETTING(make_shareable, w->pool_config.shareable = 1);

@@ -24,10 +24,11 @@ import threading
 from ._growing import GrowingTensor
 from ._pool import mem_pool, pool
 from ._settings import make_shareable, warn_of_settings
-from ._sleep import is_asleep, move_to_tag, sleep, sleep_tag, wake
+from ._sleep import contents_dropped, is_asleep, move_to_tag, sleep, sleep_tag, wake
 
 __all__ = [
     "GrowingTensor",
+    "contents_dropped",
     "enable",
     "is_asleep",
     "is_enabled",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-import sys
-import warnings
 
 from .. import _library
+from .._warning import warn_user
 
 _NAMES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 
@@ -34,22 +33,8 @@ def warn_of_settings() -> None:
 
 
 def make_shareable() -> None:
-    """Lets tensors be sent to other processes, unless MEND_CONF says something of that. It is read
-    when a pool is created, and by child processes."""
+    """Lets tensors be sent to other processes, where the device can share memory, unless MEND_CONF
+    says something of that. It is read when a pool is created, and by child processes."""
     conf = os.environ.get("MEND_CONF", "")
-    if "shareable" not in conf:
-        os.environ["MEND_CONF"] = f"{conf},shareable:on" if conf else "shareable:on"
-
-
-def warn_user(message: str) -> None:
-    """A RuntimeWarning for the line of the program that called, not for one of Mend or of PyTorch's
-    import machinery."""
-    level, frame = 1, sys._getframe()
-    while frame is not None and _is_inside(frame.f_code.co_filename):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, RuntimeWarning, stacklevel=level)
-
-
-def _is_inside(path: str) -> bool:
-    folders = f"{os.sep}mend{os.sep}", f"{os.sep}torch{os.sep}"
-    return path.startswith("<frozen") or any(folder in path for folder in folders)
+    if "shareable" not in (item.partition(":")[0] for item in conf.split(",")):
+        os.environ["MEND_CONF"] = f"{conf},shareable:auto" if conf else "shareable:auto"

@@ -58,6 +58,7 @@ def sleep(
             keep_free=keep_free,
             directory=directory,
             device=_device(device),
+            _needs_all=level is None,
         )
 
 
@@ -73,6 +74,13 @@ def is_asleep(tensor) -> bool:
     """Whether any memory of a tensor's block sleeps. Raises mend.Error if it is no memory of
     Mend's."""
     return tensor.numel() > 0 and _sleep.is_asleep(tensor.data_ptr())
+
+
+def contents_dropped(tensor) -> bool:
+    """Whether a sleep dropped contents of a tensor's block ("nothing", or a level of sleep()), and
+    none since has kept all of it: so it says after its contents were loaded again, too. Raises
+    mend.Error if it is no memory of Mend's."""
+    return tensor.numel() > 0 and _sleep.contents_dropped(tensor.data_ptr())
 
 
 def move_to_tag(of: object, tag: Tag | None) -> int:

@@ -1,0 +1,108 @@
+/* A block says that a sleep dropped its contents, until a sleep keeps all of it. */
+#include "tests/unit/sleep/sleep_rig.h"
+
+static bool is_dropped(mend_world *w, const void *memory)
+{
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    EXPECT_TRUE(mend_world_check(w));
+    EXPECT_OK(mend_get_block_info(w->pool, memory, &info));
+    return info.contents_dropped != 0;
+}
+
+SLEEP_TEST(pool_sleep_dropped, a_block_says_so_asleep_and_awake)
+{
+    sleep_rig_sleep(r, 2, MEND_KEEP_NOTHING);
+    sleep_rig_sleep(r, 1, MEND_KEEP_HOST);
+    EXPECT_TRUE(is_dropped(w, r->blocks[1]));
+    EXPECT_FALSE(is_dropped(w, r->blocks[0]));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    for (int i = 1; i < SLEEP_BLOCKS; i += 2) {
+        kit_write(w, NULL, r->blocks[i], SLEEP_BLOCK); /* which the pool does not see */
+        EXPECT_TRUE(is_dropped(w, r->blocks[i]));
+        EXPECT_FALSE(is_dropped(w, r->blocks[i - 1]));
+    }
+    sleep_rig_sleep(r, 1, MEND_KEEP_HOST);
+    EXPECT_TRUE(is_dropped(w, r->blocks[1]));
+    sleep_rig_sleep(r, 2, MEND_KEEP_HOST);
+    EXPECT_FALSE(is_dropped(w, r->blocks[1]));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_FALSE(is_dropped(w, r->blocks[1]));
+}
+
+SLEEP_TEST(pool_sleep_dropped, the_next_block_there_does_not)
+{
+    sleep_rig_sleep(r, 2, MEND_KEEP_NOTHING);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    for (int i = 1; i < SLEEP_BLOCKS; i += 2) {
+        void *dropped = r->blocks[i];
+        kit_free(w, dropped, NULL);
+        mend_set_sleep_tag(2);
+        r->blocks[i] = kit_alloc_written(w, SLEEP_BLOCK, NULL);
+        mend_set_sleep_tag(0);
+        EXPECT_PTR_EQ(dropped, r->blocks[i]);
+        EXPECT_FALSE(is_dropped(w, r->blocks[i]));
+    }
+}
+
+/* A failed sleep drops nothing. */
+SLEEP_TEST(pool_sleep_dropped, nothing_is_dropped_by_a_sleep_that_fails)
+{
+    kit_fail(w, "unmap", 1, 1, MEND_DRIVER_UNKNOWN);
+    EXPECT_ERROR(DRIVER, mend_sleep(w->pool, SLEEP_TAG(2, MEND_KEEP_NOTHING, ), NULL));
+    mend_sim_clear_faults(w->sim);
+    for (int i = 0; i < SLEEP_BLOCKS; i++) {
+        EXPECT_FALSE(is_dropped(w, r->blocks[i]));
+    }
+}
+
+SLEEP_TEST(pool_sleep_dropped, a_page_says_so_until_its_decommit)
+{
+    ASSERT_TRUE(sleep_rig_add_pages(r));
+    sleep_rig_sleep(r, 2, MEND_KEEP_NOTHING);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_FALSE(is_dropped(w, r->pages));
+    EXPECT_TRUE(is_dropped(w, r->pages + SLEEP_PAGE));
+    EXPECT_TRUE(is_dropped(w, r->pages + 3 * SLEEP_PAGE));
+    mend_set_sleep_tag(2);
+    EXPECT_OK(mend_range_decommit(r->range, SLEEP_PAGE, SLEEP_PAGE, NULL));
+    EXPECT_OK(mend_range_commit(r->range, SLEEP_PAGE, SLEEP_PAGE, NULL));
+    mend_set_sleep_tag(0);
+    EXPECT_FALSE(is_dropped(w, r->pages + SLEEP_PAGE));
+    sleep_rig_write_page(r, 1);
+    sleep_rig_write_page(r, 3);
+    for (int i = 1; i < SLEEP_BLOCKS; i += 2) {
+        kit_write(w, NULL, r->blocks[i], SLEEP_BLOCK);
+    }
+}
+
+/* A block in two chunks, of which the first is pinned at times. */
+static void put(mend_world *w, int keep)
+{
+    EXPECT_OK(mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .others = keep, .skip_pinned = 1),
+                         NULL));
+}
+
+KIT_SETTING(small_chunks, w->placement.chunk_bytes = MEND_MIB);
+
+KIT_TEST_IN(pool_sleep_dropped, a_part_that_was_dropped_is_enough,
+            kit_open_with(w, 16 * MEND_MIB, small_chunks))
+{
+    char *block = kit_alloc_written(w, 2 * MEND_MIB, NULL);
+    EXPECT_STATS(w, chunks, 2);
+    EXPECT_OK(mend_pin(w->pool, block, 512));
+    put(w, MEND_KEEP_NOTHING);
+    EXPECT_TRUE(is_dropped(w, block));
+    EXPECT_OK(mend_unpin(w->pool, block, 512));
+    put(w, MEND_KEEP_HOST); /* the other chunk, beside that which was dropped */
+    EXPECT_TRUE(is_dropped(w, block));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_write(w, NULL, block, 2 * MEND_MIB);
+    EXPECT_OK(mend_pin(w->pool, block, 512));
+    put(w, MEND_KEEP_HOST); /* only one of them */
+    EXPECT_TRUE(is_dropped(w, block));
+    EXPECT_OK(mend_unpin(w->pool, block, 512));
+    put(w, MEND_KEEP_HOST);
+    EXPECT_FALSE(is_dropped(w, block));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_release(w, block, 2 * MEND_MIB, NULL);
+}
