@@ -11,7 +11,7 @@
 
 #include "mend/mend.h"
 
-enum { MEND_MESSAGE_BYTES = 768 };
+enum { MEND_MESSAGE_BYTES = 1024 };
 
 typedef struct mend_thread_error {
     mend_result result;

@@ -51,10 +51,26 @@ static mend_span *first_of_segment(const mend_tree_node *end)
     return span;
 }
 
-/* Calls `see` for each live block of the group, in no order. */
+/* Whether a block was ever allocated in the group: that enters a stream of it. */
+static bool was_used(const mend_heap *heap, uint32_t group)
+{
+    const mend_streams *streams = &heap->streams;
+    for (uint32_t i = MEND_STREAM_UNKNOWN; i < streams->count; i++) {
+        if (streams->items[i].group == group) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Calls `see` for each live block of the group, in no order. Reads all blocks of the pool, but only
+ * if the group may have some. */
 static void visit(const mend_heap *heap, uint32_t group,
                   void (*see)(const mend_span *span, void *context), void *context)
 {
+    if (!was_used(heap, group)) {
+        return;
+    }
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         const mend_tree *ends = &heap->zones[zone].segment_ends;
         for (const mend_tree_node *end = mend_tree_first(ends); end != NULL;

@@ -226,7 +226,7 @@ static void note_shortage(climb *c)
     if (c->waits_on_host && (c->lacks_addresses || is_held) && c->heap->device.virtual_memory) {
         mend_report_out_of_addresses(c->heap, c->request);
     } else if (c->waits_on_host) {
-        mend_report_out_of_memory(c->heap, c->request,
+        mend_report_out_of_memory(c->heap, c->request, c->is_captured,
                                   mend_largest_instead(c->heap, c->request, c->is_captured));
     }
     if (c->waits_on_host) {

@@ -221,13 +221,14 @@ uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *re
 }
 
 /* A limit under which the request would have succeeded; 0: none. Often the lowest, but free ends of
- * partly used chunks are not counted. */
+ * partly used chunks are not counted; nor is free memory that was there and did not serve. */
 static uint64_t sufficient_limit(const mend_heap *heap, const mend_request *request)
 {
-    uint64_t empty_bytes = look_past(heap, request, 0).empty_bytes;
-    if (empty_bytes >= request->size_bytes) {
+    if (heap->shortage.refused_bytes > 0) {
         return 0;
     }
+    uint64_t empty_bytes =
+        would_fit_without(heap, request, 0) ? 0 : look_past(heap, request, 0).empty_bytes;
     uint64_t missing_bytes =
         mend_align_up(request->size_bytes - empty_bytes, heap->device.granularity_bytes);
     uint64_t limit_bytes = heap->chunks.reserved_bytes + heap->ranges.zeros_bytes + missing_bytes;
@@ -236,28 +237,56 @@ static uint64_t sufficient_limit(const mend_heap *heap, const mend_request *requ
     return is_possible ? limit_bytes : 0;
 }
 
-static const char *advice_in_words(const mend_heap *heap, const mend_request *request)
+/* What the program can undo, the safest first. */
+enum { WAITS = MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT, SENTENCES_BYTES = 288 };
+static const struct remedy {
+    unsigned holds;
+    const char *sentence;
+} remedies[] = {
+    {BLOCKED_BY_PINS,
+     "Undoing pins (mend_unpin) would help: free memory that is pinned cannot move."},
+    {WAITS, "Ending the capture in progress would help: then the pool can wait for freed memory."},
+    {MEND_BLOCKED_BY_GROUPS, "Releasing groups whose graphs are no longer launched would help"},
+    {WAITS | MEND_BLOCKED_BY_GROUPS,
+     "Ending the capture in progress and releasing groups would help."},
+};
+enum { REMEDIES = sizeof(remedies) / sizeof(remedies[0]) };
+
+typedef struct sentences {
+    char text[SENTENCES_BYTES];
+} sentences;
+
+/* Each remedy that is enough alone; of both together only if neither is. None if the memory would
+ * have fitted as it is: then no hold is to blame. */
+static sentences remedies_in_words(const mend_heap *heap, const mend_request *request,
+                                   bool is_captured)
+{
+    sentences all = {.text = ""};
+    size_t used = 0;
+    unsigned helped = 0;
+    const bool is_to_blame = !would_fit_without(heap, request, 0);
+    for (int i = 0; is_to_blame && i < REMEDIES; i++) {
+        const unsigned holds = remedies[i].holds;
+        const bool is_open = (holds & helped) == 0 && (is_captured || (holds & WAITS) == 0);
+        if (is_open && would_fit_without(heap, request, holds)) {
+            helped |= holds;
+            const bool is_of_groups = holds == MEND_BLOCKED_BY_GROUPS;
+            const char *end =
+                heap->groups.capture_count == 0 ? "." : ", or destroying such graphs.";
+            used += (size_t)snprintf(all.text + used, sizeof(all.text) - used, "%s%s%s",
+                                     used > 0 ? " " : "", remedies[i].sentence,
+                                     is_of_groups ? end : "");
+            assert(used < sizeof(all.text));
+        }
+    }
+    return all;
+}
+
+/* What is left to say where neither a limit nor a remedy helps. */
+static const char *last_words(const mend_heap *heap, const mend_request *request)
 {
     if (request->size_bytes > heap->device.total_bytes) {
         return "The GPU is smaller than the request.";
-    }
-    if (would_fit_without(heap, request, MEND_BLOCKED_BY_GROUPS)) {
-        return heap->groups.capture_count == 0
-                   ? "Releasing groups whose graphs are no longer launched would help."
-                   : "Releasing groups whose graphs are no longer launched would help, or "
-                     "destroying such graphs.";
-    }
-    if (would_fit_without(heap, request, MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT)) {
-        return "Ending the capture in progress would help: then the pool can wait for freed "
-               "memory.";
-    }
-    if (would_fit_without(heap, request,
-                          MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT |
-                              MEND_BLOCKED_BY_GROUPS)) {
-        return "Ending the capture in progress and releasing groups would help.";
-    }
-    if (would_fit_without(heap, request, BLOCKED_BY_PINS)) {
-        return "Undoing pins (mend_unpin) would help: free memory that is pinned cannot move.";
     }
     if (heap->shortage.refused_bytes > 0) {
         return heap->shortage.device_free_bytes < heap->shortage.refused_bytes
@@ -273,16 +302,6 @@ static const char *advice_in_words(const mend_heap *heap, const mend_request *re
                ? "Free memory: nothing else would help."
                : "The free memory is beside live blocks: free some of them, or call mend_defrag "
                  "at a quiet point.";
-}
-
-/* A limit that would be enough, if nothing else blocks the request; or 0. */
-static uint64_t limit_that_helps(const mend_heap *heap, const mend_request *request)
-{
-    bool is_limited = heap->shortage.refused_bytes == 0 &&
-                      !would_fit_without(heap, request,
-                                         MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT |
-                                             MEND_BLOCKED_BY_GROUPS | BLOCKED_BY_PINS);
-    return is_limited ? sufficient_limit(heap, request) : 0;
 }
 
 /* ---- the report ---------------------------------------------------------------------------------
@@ -311,6 +330,14 @@ static bool add_amount(sentence *s, const char *before, uint64_t bytes, const ch
     return bytes > 0;
 }
 
+/* The same, rounded up. */
+static void add_amount_above(sentence *s, const char *before, uint64_t bytes, const char *behind)
+{
+    if (bytes > 0) {
+        add(s, "%s%s%s", before, mend_words_amount_above(bytes).text, behind);
+    }
+}
+
 /* Begins with what was requested and what would help. */
 static void add_advice(sentence *s, const mend_shortfall *f, const char *advice,
                        const mend_range *range)
@@ -320,12 +347,8 @@ static void add_advice(sentence *s, const mend_shortfall *f, const char *advice,
         add(s, " in the range 0x%llx", (unsigned long long)range->address);
     }
     add(s, ".");
-    if (f->sufficient_limit > 0) {
-        add(s, " Raise the limit to %s or more, or free memory.",
-            mend_words_amount_above(f->sufficient_limit).text);
-    } else {
-        add(s, " %s", advice);
-    }
+    add_amount_above(s, " Raise the limit to ", f->sufficient_limit, " or more, or free memory.");
+    add(s, "%s%s", advice[0] != '\0' ? " " : "", advice);
     add_amount(s, " A request of ", f->fitting_bytes, " would fit.");
 }
 
@@ -373,14 +396,14 @@ mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice
 }
 
 mend_result mend_report_out_of_memory(const mend_heap *heap, const mend_request *request,
-                                      uint64_t fitting_bytes)
+                                      bool is_captured, uint64_t fitting_bytes)
 {
     uint64_t empty_bytes = heap->chunks.empty_bytes;
     mend_shortfall shortfall = {
         .requested_bytes = request->requested_bytes,
         .fitting_bytes = fitting_bytes,
         .limit_bytes = heap->config.limit_bytes,
-        .sufficient_limit = limit_that_helps(heap, request),
+        .sufficient_limit = sufficient_limit(heap, request),
         .reserved_bytes = heap->chunks.reserved_bytes,
         .live_bytes = mend_heap_awake_bytes(heap),
         .free_empty_bytes = empty_bytes,
@@ -397,7 +420,9 @@ mend_result mend_report_out_of_memory(const mend_heap *heap, const mend_request 
         shortfall.holder_address = holder->address;
         shortfall.holder_bytes = holder->size_bytes;
     }
-    return fail(&shortfall, advice_in_words(heap, request), request->range);
+    const sentences all = remedies_in_words(heap, request, is_captured);
+    const bool is_advised = all.text[0] != '\0' || shortfall.sufficient_limit > 0;
+    return fail(&shortfall, is_advised ? all.text : last_words(heap, request), request->range);
 }
 
 /* Pages of a range that old mappings keep. */

@@ -20,17 +20,17 @@ uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *re
 uint64_t mend_report_pages_that_fit(const mend_heap *heap, const mend_request *request);
 
 /* Notes the report as the failure, from heap->shortage and the heap; `fitting_bytes`: the largest
- * request that would have succeeded. The caller holds both locks; no driver call.
- * MEND_ERROR_OUT_OF_MEMORY. */
+ * request that would have succeeded; `is_captured`: a capture in progress forbids waits. The caller
+ * holds both locks; no driver call. MEND_ERROR_OUT_OF_MEMORY. */
 mend_result mend_report_out_of_memory(const mend_heap *heap, const mend_request *request,
-                                      uint64_t fitting_bytes);
+                                      bool is_captured, uint64_t fitting_bytes);
 
 /* The same if there was memory, but no addresses to map it: those of a range may be in use by old
  * mappings. MEND_ERROR_OUT_OF_ADDRESSES. */
 mend_result mend_report_out_of_addresses(const mend_heap *heap, const mend_request *request);
 
 /* Notes the text as the failure, never cut off whatever the numbers, with the shortfall. `advice`
- * is used if no limit would help. MEND_ERROR_OUT_OF_MEMORY. */
+ * follows the limit that would help; it may be "". MEND_ERROR_OUT_OF_MEMORY. */
 mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -36,6 +37,7 @@ static_assert(sizeof(fabric_handle) == MEND_FABRIC_HANDLE_BYTES, "a handle has 6
 void mend_sim_fabric_init(mend_sim *sim)
 {
     mend_list_init(&sim->fabric_exports);
+    sim->fabric_bell = -1;
 }
 
 /* ---- the socket of an export ----------------------------------------------------------------- */
@@ -89,8 +91,39 @@ static void take_in(mend_sim *sim, mend_sim_chunk *chunk)
     }
 }
 
+/* One question for all sockets: the sweep runs in each call of the driver. */
+static bool has_rung(const mend_sim *sim)
+{
+    struct epoll_event event;
+    return sim->fabric_bell < 0 || epoll_wait(sim->fabric_bell, &event, 1, 0) != 0;
+}
+
+static void end_bell(mend_sim *sim)
+{
+    if (sim->fabric_bell >= 0) {
+        close(sim->fabric_bell);
+        sim->fabric_bell = -1;
+    }
+}
+
+/* A bell hears all sockets, or there is none: it is made before the first. */
+static void hear(mend_sim *sim, int listener)
+{
+    if (sim->fabric_bell < 0 && mend_list_is_empty(&sim->fabric_exports)) {
+        sim->fabric_bell = epoll_create1(EPOLL_CLOEXEC);
+    }
+    struct epoll_event event = {.events = EPOLLIN};
+    if (sim->fabric_bell >= 0 &&
+        epoll_ctl(sim->fabric_bell, EPOLL_CTL_ADD, listener, &event) != 0) {
+        end_bell(sim);
+    }
+}
+
 void mend_sim_fabric_sweep(mend_sim *sim)
 {
+    if (mend_list_is_empty(&sim->fabric_exports) || !has_rung(sim)) {
+        return;
+    }
     for (mend_list *at = sim->fabric_exports.next; at != &sim->fabric_exports; at = at->next) {
         take_in(sim, MEND_CONTAINER_OF(at, mend_sim_chunk, by_fabric));
     }
@@ -98,6 +131,7 @@ void mend_sim_fabric_sweep(mend_sim *sim)
 
 void mend_sim_fabric_clear(mend_sim *sim)
 {
+    end_bell(sim);
     while (!mend_list_is_empty(&sim->fabric_exports)) {
         mend_sim_chunk *chunk =
             MEND_CONTAINER_OF(sim->fabric_exports.next, mend_sim_chunk, by_fabric);
@@ -158,6 +192,7 @@ mend_status mend_sim_fabric_export(mend_sim *sim, mend_sim_chunk *chunk, void *o
         sim->last_share_id = origin.id;
         chunk->fabric_id = origin.id;
         chunk->listener = listener;
+        hear(sim, listener);
         mend_list_append(&sim->fabric_exports, &chunk->by_fabric);
     }
     origin.id = chunk->fabric_id;

@@ -220,6 +220,7 @@ struct mend_sim {
     uint64_t last_handle;
     mend_list shares;         /* holders of chunks: exported files that are open, and importers */
     mend_list fabric_exports; /* of chunks that have a fabric handle */
+    int fabric_bell;          /* an epoll of their sockets: has anybody connected; -1: not known */
     uint64_t last_share_id;
     mend_list foreign_chunks;
 

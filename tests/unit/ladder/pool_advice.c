@@ -1,0 +1,197 @@
+/* Each sentence of advice in a report of out of memory is true: who follows it gets the memory; and
+ * nothing is advised that would not help. One row a sentence. */
+#include <mend/mend_range.h>
+#include <string.h>
+
+#include "tests/support/kit.h"
+
+/* A device of 8 MiB, a pool of 4 MiB, chunks of 1 MiB. */
+typedef struct scene {
+    mend_world w;
+    void *blocks[4];
+    mend_group *group;
+    mend_group *captured; /* its capture is in progress */
+    mend_range *range;
+    mend_shortfall shortfall;
+} scene;
+
+static bool open_scene(scene *s)
+{
+    *s = (scene){.group = NULL};
+    mend_world_init(&s->w);
+    s->w.sim_config.memory_bytes = 8 * MEND_MIB;
+    s->w.pool_config.limit_bytes = 4 * MEND_MIB;
+    s->w.pool_config.allow_stream_waits = -1;
+    return kit_open(&s->w);
+}
+
+static void take_row(scene *s)
+{
+    for (int i = 0; i < 4; i++) {
+        s->blocks[i] = kit_alloc(&s->w, MEND_MIB, s->w.streams[0]);
+    }
+}
+
+static void give(scene *s, int number)
+{
+    kit_free(&s->w, s->blocks[number], s->w.streams[0]);
+}
+
+static void raise_limit(scene *s)
+{
+    EXPECT_OK(mend_set_limit(s->w.pool, s->shortfall.sufficient_limit));
+}
+
+static void fill(scene *s)
+{
+    take_row(s);
+}
+
+static void pin_between(scene *s)
+{
+    take_row(s);
+    EXPECT_OK(mend_pin(s->w.pool, s->blocks[0], MEND_MIB));
+    EXPECT_OK(mend_pin(s->w.pool, s->blocks[2], MEND_MIB));
+    give(s, 0);
+    give(s, 2);
+}
+
+static void unpin(scene *s)
+{
+    EXPECT_OK(mend_unpin(s->w.pool, s->blocks[0], MEND_MIB));
+    EXPECT_OK(mend_unpin(s->w.pool, s->blocks[2], MEND_MIB));
+}
+
+static void keep(scene *s, uint64_t size_bytes)
+{
+    s->group = kit_begin_group(&s->w, s->w.streams[0]);
+    kit_free(&s->w, kit_alloc(&s->w, size_bytes, s->w.streams[0]), s->w.streams[0]);
+    EXPECT_OK(mend_group_end(s->group));
+}
+
+static void keep_for_group(scene *s)
+{
+    keep(s, 3 * MEND_MIB);
+}
+
+static void release(scene *s)
+{
+    EXPECT_OK(mend_group_release(s->group, s->w.streams[0]));
+}
+
+/* Only a wait for the context would free it. */
+static void free_and_capture(scene *s, uint64_t size_bytes)
+{
+    kit_leave_in_flight(&s->w, size_bytes, s->w.streams[1], 1000, MEND_NO_STREAM);
+    s->captured = kit_begin_captured_group(&s->w, s->w.streams[2]);
+}
+
+static void free_in_capture(scene *s)
+{
+    free_and_capture(s, 3 * MEND_MIB);
+}
+
+static void end_capture(scene *s)
+{
+    mend_sim_graph_destroy(s->w.sim, kit_end_capture(&s->w, s->w.streams[2]));
+    EXPECT_OK(mend_group_end(s->captured));
+    s->captured = NULL;
+}
+
+static void keep_and_capture(scene *s)
+{
+    keep(s, 2 * MEND_MIB);
+    free_and_capture(s, 2 * MEND_MIB);
+}
+
+static void end_and_release(scene *s)
+{
+    end_capture(s);
+    release(s);
+}
+
+static void take_device(scene *s)
+{
+    take_row(s);
+    EXPECT_OK(mend_set_limit(s->w.pool, 0));
+    for (int i = 0; i < 4; i++) {
+        kit_alloc(&s->w, MEND_MIB, s->w.streams[0]);
+    }
+}
+
+static void free_two(scene *s)
+{
+    give(s, 0);
+    give(s, 1);
+}
+
+/* The limit is below what the pool holds: half of that is empty, and is not made again as pages. */
+static void lower_limit(scene *s)
+{
+    EXPECT_OK(mend_range_create(s->w.pool, 4 * MEND_MIB, NULL, &s->range));
+    kit_alloc(&s->w, 2 * MEND_MIB, s->w.streams[1]);
+    kit_leave_in_flight(&s->w, 2 * MEND_MIB, s->w.streams[0], 1000000000, s->w.streams[0]);
+    EXPECT_OK(mend_set_limit(s->w.pool, MEND_MIB));
+    mend_sim_advance(s->w.sim, 2000000000);
+}
+
+typedef struct row {
+    const char *name;
+    void (*prepare)(scene *s);
+    uint64_t size_bytes;
+    const char *words;  /* what is advised */
+    const char *absent; /* what would not help */
+    void (*follow)(scene *s);
+} row;
+
+static const row rows[] = {
+    {"limit", fill, MEND_MIB, "Raise the limit to 5.00 MiB or more", "would help", raise_limit},
+    {"limit, pins", pin_between, 2 * MEND_MIB, "Raise the limit to 6.00 MiB", "groups",
+     raise_limit},
+    {"pins", pin_between, 2 * MEND_MIB, "Undoing pins (mend_unpin) would help", "groups", unpin},
+    {"limit, groups", keep_for_group, 2 * MEND_MIB, "Raise the limit to ", "pins", raise_limit},
+    {"groups", keep_for_group, 2 * MEND_MIB, "Releasing groups whose graphs are no longer", "pins",
+     release},
+    {"limit, capture", free_in_capture, 2 * MEND_MIB, "Raise the limit to ", "groups", raise_limit},
+    {"capture", free_in_capture, 2 * MEND_MIB, "Ending the capture in progress would help",
+     "groups", end_capture},
+    {"capture and groups", keep_and_capture, 3 * MEND_MIB,
+     "Ending the capture in progress and releasing groups would help", "pins", end_and_release},
+    {"free", take_device, 2 * MEND_MIB, "Free memory: nothing else would help.", "Raise", free_two},
+    {"commit", lower_limit, MEND_MIB, "Raise the limit to ", "groups", raise_limit},
+};
+enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
+
+static mend_result ask(scene *s, uint64_t size_bytes)
+{
+    void *block = NULL;
+    return s->range != NULL ? mend_range_commit(s->range, 0, size_bytes, s->w.streams[0])
+                            : mend_alloc(s->w.pool, size_bytes, s->w.streams[0], &block);
+}
+
+KIT_RIG_EACH(pool_advice, helps_who_follows_it, int, number, ROWS, scene, s, open_scene(s),
+             kit_close(&s->w))
+{
+    const row *r = &rows[number];
+    mend_error error = MEND_ERROR_INIT;
+    r->prepare(s);
+    EXPECT_ERROR(OUT_OF_MEMORY, ask(s, r->size_bytes));
+    EXPECT_OK(mend_last_error(&error));
+    ASSERT_TRUE(error.shortfall != NULL);
+    s->shortfall = *error.shortfall;
+    if (strstr(error.message, r->words) == NULL || strstr(error.message, r->absent) != NULL) {
+        EXPECT_STR_EQ(r->name, error.message);
+    }
+    r->follow(s);
+    mend_result result = ask(s, r->size_bytes);
+    if (result != MEND_OK) {
+        mend_last_error(&error);
+        EXPECT_STR_EQ(r->name, error.message);
+    }
+    if (s->captured != NULL) {
+        end_capture(s);
+    }
+    if (s->range != NULL) {
+        EXPECT_OK(mend_range_destroy(s->range, s->w.streams[0]));
+    }
+}
