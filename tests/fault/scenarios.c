@@ -136,7 +136,7 @@ const scenario scenarios[] = {
     {"out_of_memory_at_once", {ALLOC, 1, 0, CHUNKS(2)}, .device_bytes = KIB(512),
      .way = {.result = MEND_ERROR_OUT_OF_MEMORY}, STEPS({ALLOC, 0, 0, CHUNKS(7)})},
     {"out_of_memory_after_all_waits", {ALLOC, 7, 1, CHUNKS(1)},
-     .way = {.result = MEND_ERROR_OUT_OF_MEMORY, .host_waits = 2, .events = 1},
+     .way = {.result = MEND_ERROR_OUT_OF_MEMORY, .host_waits = 1, .events = 1},
      STEPS({ALLOC, 0, 0, KIB(30)}, {ALLOC, 1, 0, KIB(30)}, {ALLOC, 2, 0, KIB(30)},
            {ALLOC, 3, 0, KIB(30)}, {ALLOC, 4, 0, KIB(30)}, {ALLOC, 5, 0, KIB(30)},
            {ALLOC, 6, 1, 700}, {USE, 0, 0, 0}, {FREE, 0, 0, 0}, {FREE, 2, 0, 0},

@@ -318,7 +318,7 @@ static void judge_matches(trial *t, const trial_call *call, const matching *m)
     bool is_right = said->matched_bytes >= m->bytes && said->unmatched_tags <= m->unmatched_tags;
     is_right = is_right && (!m->knows_all || (said->matched_bytes == m->bytes &&
                                               said->unmatched_tags == m->unmatched_tags));
-    trial_claim(t, TRIAL_MODEL, call->result != MEND_OK || is_right,
+    trial_claim(t, TRIAL_MODEL, call->result != MEND_OK || t->disturbed || is_right,
                 "a sleep says that %llu bytes match, and %llu tags do not",
                 LLU(said->matched_bytes), LLU(said->unmatched_tags));
 }

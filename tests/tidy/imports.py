@@ -56,7 +56,8 @@ OF_ITS_OWN = {
             "socketpair write recv poll",
         "chunks for simulated devices of other processes": "sendmsg recvmsg fcntl fcntl64 getpid",
         "a socket for each chunk with a fabric handle, and the exporter's file of bytes":
-            "socket bind listen accept4 connect open open64 __errno_location",
+            "socket bind listen accept4 connect open open64 __errno_location "
+            "epoll_create1 epoll_ctl epoll_wait",
     },
 }
 # Plug-ins ask libmend for all that Mend does.

@@ -19,9 +19,9 @@ static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_cap
                         mend_room *room)
 {
     mend_question q = {.heap = heap, .is_captured = is_captured};
-    q.in_runs_only = mend_ladder_owes_much(heap, asking) &&
-                     mend_ladder_waits_on_host(heap, asking) &&
-                     (!is_captured || heap->streams.context_event != NULL);
+    q.creates_nothing = mend_ladder_owes_much(heap, asking) &&
+                        mend_ladder_waits_on_host(heap, asking) &&
+                        (!is_captured || heap->streams.context_event != NULL);
     mend_room found = *room;
     mend_shortage shortage = heap->shortage;
     mend_attainable attainable = heap->budget.attainable;
@@ -32,7 +32,7 @@ static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_cap
     found.group_bytes = mend_ladder_group_bytes(heap);
     found.pinned_bytes = mend_chunks_kept_by_pins(&heap->chunks);
     found.now_bytes = mend_largest_up_to(&q, asking, mend_largest_thinkable(heap));
-    q.in_runs_only = false;
+    q.creates_nothing = false;
     heap->streams.looks_ahead = !is_captured;
     mend_request waiting = *asking;
     waiting.behind_wait = true;

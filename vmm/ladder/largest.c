@@ -67,16 +67,14 @@ static bool finds_ends(mend_question *q, const mend_request *request)
 static bool finds_place(mend_question *q, const mend_request *request)
 {
     mend_heap *heap = q->heap;
-    bool looks_anywhere = !q->in_runs_only && (!request->behind_wait || heap->streams.looks_ahead);
+    bool looks_anywhere =
+        !q->creates_nothing && (!request->behind_wait || heap->streams.looks_ahead);
     for (int zone = request->zone; zone < MEND_ZONES_OF_BLOCKS; zone++) {
         mend_fit fit = looks_anywhere ? mend_fit_find_anywhere(heap, request, zone)
                                       : mend_fit_find(heap, request, zone, UINT64_MAX);
         if (fit.run != NULL) {
             return true;
         }
-    }
-    if (q->in_runs_only) {
-        return false;
     }
     for (int i = 0; i < WAYS; i++) {
         bool is_open = request->zone == MEND_ZONE_LARGE || !ways[i].may_extend;
@@ -85,7 +83,7 @@ static bool finds_place(mend_question *q, const mend_request *request)
             return true;
         }
     }
-    return finds_remade(q, request) || finds_ends(q, request);
+    return !q->creates_nothing && (finds_remade(q, request) || finds_ends(q, request));
 }
 
 static bool would_succeed_in(mend_question *q, const mend_request *asking, uint64_t size_bytes,
@@ -94,7 +92,8 @@ static bool would_succeed_in(mend_question *q, const mend_request *asking, uint6
     mend_request request = *asking;
     request.size_bytes = size_bytes;
     request.requested_bytes = size_bytes;
-    request.may_break = !q->in_runs_only;
+    request.may_break = !q->creates_nothing;
+    request.creates_nothing = q->creates_nothing;
     request.zone = zone;
     request.behind_wait = q->heap->streams.looks_ahead;
     if (finds_place(q, &request)) {

@@ -9,7 +9,7 @@
 typedef struct mend_question {
     mend_heap *heap;
     bool is_captured;       /* the pool knows of a capture: nothing can be unmapped */
-    bool in_runs_only;      /* anything else would make the host wait first */
+    bool creates_nothing;   /* creation would make the host wait first */
     bool lacks_host_memory; /* the answer failed because malloc failed */
     mend_ends ends[2];      /* while it looks: for requests without a device wait, and with one */
 } mend_question;

@@ -3,6 +3,7 @@
 #include "base/align.h"
 #include "base/process.h"
 #include "ladder/place.h"
+#include "ladder/report.h"
 #include "move/retire.h"
 #include "physical/fence.h"
 #include "physical/record.h"
@@ -32,9 +33,8 @@ static bool has_unfenced(const mend_heap *heap, uint32_t asking, bool covered, u
     return bytes > most_bytes;
 }
 
-/* Twice as much after each capture that this cost. A request of large blocks waits no more often
- * than small ones for as many bytes. */
-static uint64_t unfenced_allowed(const mend_heap *heap, uint64_t size_bytes)
+/* Twice as much after each capture that this cost. */
+static uint64_t unfenced_allowed(const mend_heap *heap)
 {
     enum { MOST_DOUBLINGS = 16 };
     if (!heap->config.allow_context_fences) {
@@ -43,9 +43,9 @@ static uint64_t unfenced_allowed(const mend_heap *heap, uint64_t size_bytes)
     const uint32_t doublings = heap->streams.hidden_captures < MOST_DOUBLINGS
                                    ? heap->streams.hidden_captures
                                    : MOST_DOUBLINGS;
-    const uint64_t blocks = 2 * mend_min_u64(size_bytes, heap->config.limit_bytes);
-    const uint64_t least = mend_max_u64(heap->config.placement.unfenced_bytes, blocks);
-    return mend_max_u64(least, heap->counters.live_bytes / UNFENCED_OF_LIVE) << doublings;
+    return mend_max_u64(heap->config.placement.unfenced_bytes,
+                        heap->counters.live_bytes / UNFENCED_OF_LIVE)
+           << doublings;
 }
 
 /* Records the event of the context for what only that covers, if it is much. */
@@ -82,12 +82,12 @@ static mend_result close_others(mend_heap *heap, uint32_t except, uint64_t allow
 
 mend_result mend_ladder_close_all(mend_heap *heap)
 {
-    return close_others(heap, MEND_STREAM_UNKNOWN, unfenced_allowed(heap, 0));
+    return close_others(heap, MEND_STREAM_UNKNOWN, unfenced_allowed(heap));
 }
 
 bool mend_ladder_owes_much(const mend_heap *heap, const mend_request *request)
 {
-    const uint64_t allowed_bytes = unfenced_allowed(heap, request->size_bytes);
+    const uint64_t allowed_bytes = unfenced_allowed(heap);
     return mend_streams_are_several(&heap->streams) &&
            allowed_bytes <= UINT64_MAX / WAIT_OF_UNFENCED &&
            has_unfenced(heap, request->stream, true, allowed_bytes * WAIT_OF_UNFENCED);
@@ -102,7 +102,7 @@ bool mend_ladder_waits_on_host(const mend_heap *heap, const mend_request *reques
 mend_result mend_ladder_refresh(mend_heap *heap, const mend_request *request)
 {
     mend_retire_flush(heap, request->stream);
-    mend_result result = close_others(heap, request->stream, unfenced_allowed(heap, 0));
+    mend_result result = close_others(heap, request->stream, unfenced_allowed(heap));
     if (result == MEND_OK && mend_streams_are_several(&heap->streams)) {
         mend_streams_poll(&heap->streams);
     }
@@ -155,7 +155,7 @@ mend_outcome mend_ladder_place_without_growth(mend_heap *heap, const mend_reques
         outcome = mend_ladder_behind_device_waits(heap, &free_only, mend_place, span);
     }
     if (outcome == MEND_NOTHING && mend_ladder_waits_on_host(heap, request) &&
-        !mend_process_has_begun()) {
+        !mend_report_is_hopeless(heap, request) && !mend_process_has_begun()) {
         mend_result result = mend_streams_wait_unfenced(&heap->streams, request->stream);
         outcome = result == MEND_OK || result == MEND_ERROR_CAPTURING ? MEND_NOTHING : MEND_FAILED;
     }

@@ -30,7 +30,8 @@ mend_outcome mend_ladder_behind_device_waits(mend_heap *heap, const mend_request
                                              mend_place_try *try_place, mend_span **span);
 
 /* For a request that owes much: places it in what there is, behind waits on the device. If the host
- * must wait instead, it waits, unless a capture forbids it, and nothing is placed yet. */
+ * must wait instead, it waits, unless a capture forbids it or the request cannot be served, and
+ * nothing is placed yet. */
 mend_outcome mend_ladder_place_without_growth(mend_heap *heap, const mend_request *request,
                                               mend_span **span);
 

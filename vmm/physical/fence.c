@@ -399,6 +399,9 @@ mend_result mend_streams_wait_unfenced(mend_streams *streams, uint32_t asking)
     if (result != MEND_OK) {
         return result;
     }
+    if (recorded && poll_context(streams)) {
+        return MEND_OK; /* the GPU was idle */
+    }
     return recorded ? synchronize_context_event(streams)
                     : mend_streams_wait_context(streams, asking);
 }

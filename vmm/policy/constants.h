@@ -105,9 +105,9 @@ enum { MOVES_OF_CREATION = 16 };
 #define UNFENCED_BYTES (32 * MEND_MIB)
 enum { UNFENCED_OF_LIVE = 8 };
 
-/* Multiples of that. A request that cannot wait on the device makes the host wait, once that much
- * waits: growth would end only with the device's memory. */
-enum { WAIT_OF_UNFENCED = 2 };
+/* Multiples of that. Once that much waits, a request waits for it on the device before the pool
+ * grows, or makes the host wait: growth would end only with the device's memory. */
+enum { WAIT_OF_UNFENCED = 4 };
 
 /* ---- fences of frees ----------------------------------------------------------------------------
  */

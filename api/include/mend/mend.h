@@ -160,7 +160,7 @@ MEND_API mend_result mend_pool_destroy(mend_pool *pool);
  * Cost: asks the driver whether a created or per-thread stream is captured (see groups;
  * capture_checks), which never waits. Calls the driver otherwise only for a stream that it does not
  * know, and if no free memory fits. The host waits for the GPU only if the alternative is out of
- * memory.
+ * memory, or growth without end for what was freed without a stream: allow_context_fences.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (size 0 or above 2^60, pool or pointer NULL,
  * MEND_EVERY_STREAM); MEND_ERROR_OUT_OF_MEMORY; MEND_ERROR_OUT_OF_HOST_MEMORY;

@@ -118,7 +118,7 @@ KIT_TEST_IN(pool_no_stream, without_such_events_the_host_waits_now_and_then,
                          w->sim_config.has_no_context_events = 1))
 {
     alloc_and_free(w, 1000, BLOCK_BYTES);
-    expect_reserved(w, 96 * MEND_MIB, 1000 * 5 / 64);
+    expect_reserved(w, 160 * MEND_MIB, 1000 * 5 / 128);
     EXPECT_STATS(w, context_fences, 0);
 }
 
@@ -137,7 +137,7 @@ NO_STREAM_TEST(a_request_that_cannot_be_served_waits_for_nothing)
 {
     void *pointer = NULL;
     kit_fail(w, "context_record", 0, UINT64_MAX, MEND_DRIVER_NOT_SUPPORTED);
-    alloc_and_free(w, 13, BLOCK_BYTES);
+    alloc_and_free(w, 26, BLOCK_BYTES);
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
                   mend_alloc(w->pool, 8192 * MEND_MIB, MEND_NO_STREAM, &pointer));
     EXPECT_STATS(w, host_waits, 0);
@@ -224,7 +224,7 @@ NO_STREAM_TEST(a_loop_on_one_stream_behind_a_late_gpu_reserves_little)
         kit_free(w, block, MEND_NO_STREAM);
         mend_sim_advance(w->sim, LONG_NS);
     }
-    expect_reserved(w, 128 * MEND_MIB, 0);
+    expect_reserved(w, 160 * MEND_MIB, 0);
 }
 
 /* The per-thread stream of a thread that goes on: other threads cannot record on it. */

@@ -123,7 +123,7 @@ WAITING_TEST(pool_waits, trim_holds_what_was_freed_without_a_stream)
     mend_test_place(w->pool, &(mend_test_sizes){.unfenced_bytes = MEND_MIB});
     kit_leave_in_flight(w, BLOCK_BYTES, stream, 1000, MEND_NO_STREAM);
     EXPECT_OK(mend_trim(w->pool, 0, NULL));
-    EXPECT_STATS(w, reserved_bytes, BLOCK_BYTES, retired_bytes, 0);
+    EXPECT_STATS(w, reserved_bytes, BLOCK_BYTES, retired_bytes, 0, context_fences, 1);
     kit_alloc_used(w, BLOCK_BYTES, NULL,
                    10); /* behind the context's event, which the trim recorded */
     EXPECT_STATS(w, host_waits, 0, stream_waits, 1);

@@ -75,6 +75,7 @@ KIT_TEST_IN(pool_collect, memory_that_was_used_meanwhile_stays, open_world(w, id
 KIT_EACH(pool_collect, memory_that_was_freed_without_a_stream_goes_back_too, int, has_events, 2,
          open_world(w, idle_after_10_ms))
 {
+    mend_test_place(w->pool, &(mend_test_sizes){.unfenced_bytes = MEND_MIB});
     if (!has_events) {
         kit_fail(w, "context_record", 0, UINT64_MAX, MEND_DRIVER_NOT_SUPPORTED);
     }
