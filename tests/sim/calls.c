@@ -83,7 +83,9 @@ void trial_perform(void *argument)
         mend_test_fail_host_memory_after(t->malloc_after, t->malloc_count);
         mend_test_watch_host_memory(true);
     }
+    trial *outer = trial_may_wait(t);
     call_pool(call, t->pools[call->pool].pool);
+    trial_may_wait(outer);
     if (arms) {
         mend_test_watch_host_memory(false);
         mend_test_heal_host_memory();

@@ -298,7 +298,8 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 /* What a ration refuses, the driver is not asked. */
 #define RULE_driver_failures                                                                       \
     GROWS(driver_failures, DONE(failures) + (trial_is_rationed(l->t) ? UINT32_MAX : 0))
-#define RULE_peer_pool_trims GROWS(peer_pool_trims, l->t->pool_count > 1 ? UINT32_MAX : 0)
+#define RULE_peer_pool_trims                                                                       \
+    GROWS(peer_pool_trims, l->t->pool_count > 1 || trial_is_rationed(l->t) ? UINT32_MAX : 0)
 
 /* What sleeps, chunk by chunk; a sleeping chunk may have kept its memory. */
 #define RULE_asleep_bytes (IS(asleep_bytes) == asleep_in(l, ASLEEP_SIZE))

@@ -64,6 +64,7 @@ void trial_draw_rations(trial_random *places, size_t count, trial_config *config
         if (numbers % 32 == 0 && config->file_percent > 0) {
             ops[i] = (operation){.kind = OP_MEMBER,
                                  .slot = (uint8_t)((numbers >> 8) % 8 == 0),
+                                 .size = (numbers >> 24) % 2 == 0 ? (uint8_t)(numbers >> 32) : 0,
                                  .amount = (uint8_t)(numbers >> 16)};
         } else if (numbers % 32 == 1) {
             ops[i] = (operation){.kind = OP_TRIM, .slot = (uint8_t)(numbers >> 8), .stream = 2};

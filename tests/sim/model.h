@@ -173,6 +173,8 @@ typedef struct trial_range {
 typedef struct trial_ration {
     char path[96];        /* empty: there is no file */
     uint64_t limit_bytes; /* of the file */
+    uint64_t
+        idle_bytes; /* of the member's, that it gives back while others wait; 0: it never does */
     mend_limit_slot member;
 } trial_ration;
 

@@ -96,7 +96,8 @@ uint64_t trial_ration_room(trial *t)
     const uint64_t held_bytes =
         t->foreign_bytes + ledger.chunk_bytes + ledger.plain_bytes + keep_free_bytes(t);
     const uint64_t on_device = t->device_bytes > held_bytes ? t->device_bytes - held_bytes : 0;
-    return has_file(t) ? mend_min_u64(on_device, room_in_file(t)) : on_device;
+    return has_file(t) ? mend_min_u64(on_device, room_in_file(t) + t->ration.idle_bytes)
+                       : on_device;
 }
 
 /* What a process had that died is free for the others, who find out by themselves. */
@@ -104,7 +105,52 @@ static bool die(trial *t)
 {
     close(t->ration.member.file);
     t->ration.member = (mend_limit_slot){0};
+    t->ration.idle_bytes = 0;
     return join(t);
+}
+
+/* The part that the operation says is idle, and goes back while others wait. */
+static void offer_part(trial *t, const operation *op)
+{
+    mend_limit_slot *member = &t->ration.member;
+    t->ration.idle_bytes = member->claimed_bytes / 256 * op->size;
+    mend_limit_file_offer(member, t->ration.idle_bytes, op->size > 0, member->answered);
+}
+
+/* The other process runs while a thread waits, and only then. */
+static __thread trial *waits_in;
+
+trial *trial_may_wait(trial *t)
+{
+    trial *before = waits_in;
+    waits_in = t;
+    return before;
+}
+
+static void collect_member(trial *t)
+{
+    trial_ration *r = &t->ration;
+    uint64_t newest;
+    const uint64_t given_bytes =
+        mend_min_u64(mend_limit_file_wanted_by_others(&r->member, &newest), r->idle_bytes);
+    r->idle_bytes -= given_bytes;
+    mend_limit_file_give(&r->member, given_bytes);
+    mend_limit_file_offer(&r->member, r->idle_bytes, r->member.gives_back, newest);
+}
+
+/* The linker's names: a thread that waits looks at this clock, which stands still in a trial. */
+uint64_t __real_mend_share_now_ms(void);
+uint64_t __wrap_mend_share_now_ms(void);
+
+uint64_t __wrap_mend_share_now_ms(void)
+{
+    if (waits_in == NULL) {
+        return __real_mend_share_now_ms();
+    }
+    if (has_file(waits_in)) {
+        collect_member(waits_in);
+    }
+    return 1;
 }
 
 bool trial_change_member(trial *t, const operation *op)
@@ -125,6 +171,7 @@ bool trial_change_member(trial *t, const operation *op)
                     LLU(wanted_bytes - had_bytes), is_claimed ? "claimed" : "refused",
                     LLU(room_bytes));
     }
+    offer_part(t, op);
     return true;
 }
 
@@ -132,6 +179,7 @@ void trial_end_member(trial *t)
 {
     if (has_file(t)) {
         mend_limit_file_give(&t->ration.member, t->ration.member.claimed_bytes);
+        t->ration.idle_bytes = 0;
     }
 }
 

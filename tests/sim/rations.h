@@ -17,7 +17,10 @@ uint64_t trial_ration_room(trial *t);
 /* Less of the device is free than the pools should keep. */
 bool trial_owes(trial *t);
 
-/* The other process takes or gives; it may die before. */
+/* The other process takes or gives; it may die before. It may have idle memory then, which goes
+ * back while a call waits that the thread begins behind trial_may_wait. Returns what was set
+ * before. */
+trial *trial_may_wait(trial *t);
 bool trial_change_member(trial *t, const operation *op);
 
 /* After a creation; and after a step. */

@@ -257,6 +257,10 @@ HOLDS(sim_rations, a_shared_limit_holds_for_all, "device_pages 16, file_percent 
       "slot 1 amount 0 / FAULT size 6 / ALLOC slot 4 size 0xe1 / ALLOC slot 4 size 0xe1 / "
       "SIBLING_ALLOC slot 5 size 0xe1")
 
+/* What the other process has idle counts as room, though it gives it back only to who waits. */
+HOLDS(sim_rations, a_pool_waits_for_what_another_process_has_idle,
+      "device_pages 16, file_percent 100", "MEMBER size 2 amount 193 / ALLOC size 203")
+
 /* A chunk was given back to be made again in the right size, and the device lacked too much. */
 HOLDS(sim_regressions, no_chunk_is_made_again_while_the_device_lacks_memory,
       "device_pages 16, keep_free_percent 30",

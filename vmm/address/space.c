@@ -345,8 +345,11 @@ static mend_status place_scarce(mend_space *space, int zone, uint64_t size_bytes
     if (find_tight(space, size_bytes, alignment_bytes, address)) {
         return MEND_DRIVER_OK;
     }
-    uint64_t least_bytes = mend_align_up(size_bytes + space->page_bytes, MEND_PLAIN_STEP_BYTES);
-    uint64_t bytes = mend_max_u64(space->reserve_bytes, least_bytes);
+    /* The driver allocates the alignment in place of the last page, in whole steps. */
+    uint64_t room_bytes = alignment_bytes - space->page_bytes;
+    uint64_t least_bytes = mend_align_up(size_bytes + alignment_bytes, MEND_PLAIN_STEP_BYTES);
+    uint64_t bytes = mend_max_u64(space->reserve_bytes, least_bytes) - room_bytes;
+    least_bytes -= room_bytes;
     mend_status status = reserve(space, zone, bytes, alignment_bytes);
     if (status != MEND_DRIVER_OK && bytes > least_bytes && !mend_status_is_fatal(status)) {
         status = reserve(space, zone, least_bytes, alignment_bytes);

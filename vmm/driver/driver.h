@@ -421,4 +421,8 @@ const char *mend_status_name(mend_status status);
  * driver has shut down. */
 bool mend_status_is_fatal(mend_status status);
 
+/* Whether a question about one stream failed because the handle means none that the driver can use.
+ * A driver that reads what a wrong handle points to may answer anything, or end the process. */
+bool mend_status_is_of_stream(mend_status status);
+
 #endif

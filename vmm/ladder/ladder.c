@@ -45,7 +45,7 @@ typedef struct climb {
     bool peers_were_asked;     /* for memory that the device lacked */
     bool lacks_addresses;      /* the last search found memory, but no addresses */
     bool is_captured;          /* a capture forbids waits, as far as the pool can ask */
-    uint64_t lacking_bytes;    /* what the device lacked in the last search; 0: nothing */
+    mend_need need;            /* what the device lacked in the last search; 0 bytes: nothing */
     mend_thread_error *answer; /* why the last complete search found nothing */
 } climb;
 
@@ -218,10 +218,11 @@ static void note_shortage(climb *c)
 {
     const mend_shortage *shortage = &c->heap->shortage;
     c->lacks_addresses = c->waits_on_host && shortage->no_addresses != MEND_DRIVER_OK;
-    c->lacking_bytes = mend_report_lacking_bytes(shortage);
-    if (c->waits_on_host || c->lacking_bytes > 0) {
+    c->need = (mend_need){mend_report_lacking_bytes(shortage), shortage->refused_bytes, false};
+    if (c->waits_on_host || c->need.bytes > 0) {
         look_for_capture(c);
     }
+    c->need.may_wait = !c->is_captured;
     const bool is_held = shortage->pages_are_held && !mend_report_is_hopeless(c->heap, c->request);
     if (c->waits_on_host && (c->lacks_addresses || is_held) && c->heap->device.virtual_memory) {
         mend_report_out_of_addresses(c->heap, c->request);
@@ -348,9 +349,8 @@ static mend_outcome after_peer_pools(climb *c)
     mend_outcome outcome = MEND_NOTHING;
     uint64_t cursor = 0;
     bool gave = false;
-    while (outcome == MEND_NOTHING && c->lacking_bytes > 0 &&
-           helpers->ask_peer_pool(helpers->pool, (mend_need){c->lacking_bytes, !c->is_captured},
-                                  &cursor, &gave)) {
+    while (outcome == MEND_NOTHING && c->need.bytes > 0 &&
+           helpers->ask_peer_pool(helpers->pool, c->need, &cursor, &gave)) {
         outcome = gave ? try_again(c) : MEND_NOTHING;
     }
     return outcome;
@@ -384,7 +384,7 @@ static uint64_t wanted_at_last(const climb *c)
     if (c->lacks_addresses) {
         return UINT64_MAX;
     }
-    return c->peers_were_asked ? 0 : c->lacking_bytes;
+    return c->peers_were_asked ? 0 : c->need.bytes;
 }
 
 /* What other threads did that may leave room: frees, and creations, which may be too large. */
@@ -405,8 +405,8 @@ static mend_outcome to_the_end(climb *c)
     while (outcome == MEND_NOTHING && is_asked && wanted_at_last(c) > 0) {
         bool gave = false;
         const uint64_t changes = changes_of(c->heap);
-        const mend_need need = {wanted_at_last(c), !c->is_captured};
-        is_asked = helpers->ask_peer_pool(helpers->pool, need, &cursor, &gave);
+        c->need.bytes = wanted_at_last(c);
+        is_asked = helpers->ask_peer_pool(helpers->pool, c->need, &cursor, &gave);
         if (gave || changes_of(c->heap) != changes) {
             outcome = helpers->try_behind_callbacks(helpers->pool, try_again, c);
         }
@@ -439,7 +439,7 @@ __attribute__((noinline)) static mend_result climb_on(mend_heap *heap, mend_requ
     bool is_helped = outcome == MEND_NOTHING && has_helpers(&c);
     if (is_helped) {
         outcome = make_room(&c); /* without a host wait */
-        c.peers_were_asked = outcome == MEND_NOTHING && c.lacking_bytes > 0;
+        c.peers_were_asked = outcome == MEND_NOTHING && c.need.bytes > 0;
     }
     if (outcome == MEND_NOTHING && is_helped) {
         outcome = after_peer_pools(&c);

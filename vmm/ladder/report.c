@@ -289,6 +289,10 @@ static const char *last_words(const mend_heap *heap, const mend_request *request
         return "The GPU is smaller than the request.";
     }
     if (heap->shortage.refused_bytes > 0) {
+        if (!heap->device.virtual_memory) {
+            return "Free memory: on a device without virtual memory, free memory of several "
+                   "allocations cannot be joined.";
+        }
         return heap->shortage.device_free_bytes < heap->shortage.refused_bytes
                    ? "Others hold memory of the GPU, or a limit of this process does (MPS): stop "
                      "them, or free memory here."

@@ -16,9 +16,11 @@ mend_result mend_ladder_trim_wait(mend_heap *heap, uint64_t keep_bytes, uint64_t
 
 /* What a pool asks another pool of the device for. */
 typedef struct mend_need {
-    uint64_t bytes; /* about as many; UINT64_MAX: all, for addresses */
-    bool may_wait;  /* for the context: no capture that the asking pool knows forbids it. The asked
-                     * pool may not know the stream of that capture */
+    uint64_t bytes;       /* about as many; UINT64_MAX: all, for addresses */
+    uint64_t whole_bytes; /* what must be free for the request: `bytes` of it are lacking, or were
+                           * when it was refused */
+    bool may_wait; /* for the context: no capture that the asking pool knows forbids it. The asked
+                    * pool may not know the stream of that capture */
 } mend_need;
 
 /* For another pool of the device: gives memory, and all empty reservations. Zeros of destroyed

@@ -55,11 +55,13 @@ static mend_result place(mend_heap *heap, mend_range *range)
     }
     if (status == MEND_DRIVER_OUT_OF_MEMORY) {
         mend_driver_refused(heap, MEND_CALL_reserve, status); /* counts it */
-        return mend_driver_failure(MEND_ERROR_OUT_OF_ADDRESSES,
-                                   mend_driver_call_name(MEND_CALL_reserve), status,
-                                   heap->driver->status_name(heap->driver, status),
-                                   "no addresses are left for a range of %llu bytes",
-                                   (unsigned long long)range->size_bytes);
+        return mend_driver_failure(
+            MEND_ERROR_OUT_OF_ADDRESSES, mend_driver_call_name(MEND_CALL_reserve), status,
+            heap->driver->status_name(heap->driver, status),
+            "no addresses are left for a range of %llu bytes; the pool's "
+            "blocks lie in %llu: create ranges before blocks, or set a "
+            "smaller reserve_bytes",
+            (unsigned long long)range->size_bytes, (unsigned long long)heap->space.address_bytes);
     }
     return status == MEND_DRIVER_OK ? MEND_OK
                                     : mend_driver_refused(heap, MEND_CALL_reserve, status);

@@ -148,7 +148,7 @@ static bool may_make_again(mend_heap *heap)
     uint64_t owed_bytes = 0;
     if (heap->config.ration != NULL) {
         mend_mutex_unlock(&heap->state); /* it asks the driver */
-        owed_bytes = mend_ration_owed_bytes(heap->config.ration);
+        owed_bytes = mend_ration_ask_owed(heap->config.ration).bytes;
         mend_mutex_lock(&heap->state);
     }
     return owed_bytes == 0;

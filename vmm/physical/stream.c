@@ -169,13 +169,6 @@ static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t 
     return is_found;
 }
 
-/* The handle is not valid. */
-static bool is_of_handle(mend_status status)
-{
-    return status == MEND_DRIVER_INVALID_VALUE || status == MEND_DRIVER_INVALID_HANDLE ||
-           status == MEND_DRIVER_NOT_SUPPORTED;
-}
-
 /* A capture began between two questions to the driver. */
 static bool is_of_capture(mend_status status)
 {
@@ -185,7 +178,7 @@ static bool is_of_capture(mend_status status)
 static mend_result result_of_asking(mend_status status)
 {
     assert(status != MEND_DRIVER_OK);
-    if (is_of_handle(status)) {
+    if (mend_status_is_of_stream(status)) {
         return MEND_ERROR_UNKNOWN_STREAM;
     }
     return is_of_capture(status) ? MEND_ERROR_CAPTURING : MEND_ERROR_DRIVER;

@@ -20,13 +20,13 @@ enum { PERIOD_WITH_FILE_MS = 10, SHORTEST_MS = 10, USUAL_MS = 250, PERIODS_OF_ID
 static_assert(PERIOD_WITH_FILE_MS * 4 <= MEND_RATION_PATIENCE_MS, "others wait long enough");
 
 /* What the pool owes to others. The driver needs a context; without one it owes nothing. */
-static uint64_t owed_bytes(mend_pool *pool)
+static mend_ration_owed ask_owed(mend_pool *pool)
 {
     const mend_driver *driver = pool->driver;
-    uint64_t owed = 0;
+    mend_ration_owed owed = {0};
     if (mend_ration_is_on(&pool->ration) &&
         driver->context_push(driver, pool->heap.device.context) == MEND_DRIVER_OK) {
-        owed = mend_ration_owed_bytes(&pool->ration);
+        owed = mend_ration_ask_owed(&pool->ration);
         driver->context_pop(driver);
     }
     return owed;
@@ -41,17 +41,17 @@ mend_result mend_collect(mend_pool *pool, uint64_t *released_bytes)
     if (result != MEND_OK) {
         return result;
     }
-    uint64_t owed = owed_bytes(pool);
+    const mend_ration_owed owed = ask_owed(pool);
     result = mend_pool_enter_all(pool);
     if (result != MEND_OK) {
         return result;
     }
     uint64_t bytes = 0;
     mend_sleep_collect_all(&pool->heap);
-    result = mend_ladder_collect(&pool->heap, pool->idle_ns, owed, &bytes);
+    result = mend_ladder_collect(&pool->heap, pool->idle_ns, owed.bytes, &bytes);
     uint64_t empty_bytes = pool->heap.chunks.empty_bytes;
     result = mend_pool_leave_all(pool, result);
-    mend_ration_offer(&pool->ration, empty_bytes, pool->collector.runs);
+    mend_ration_offer(&pool->ration, empty_bytes, pool->collector.runs, owed.newest);
     if (result == MEND_OK && released_bytes != NULL) {
         *released_bytes = bytes;
     }
@@ -63,12 +63,16 @@ static void *collect(void *context)
     mend_pool *pool = context;
     struct pollfd bell = {.fd = pool->collector.bell, .events = POLLIN};
     mend_result result = MEND_OK;
+    int rung = 0;
     while (result != MEND_ERROR_DEVICE_LOST && result != MEND_ERROR_FORKED) {
-        int rung = poll(&bell, 1, pool->collector.period_ms);
+        rung = poll(&bell, 1, pool->collector.period_ms);
         if (rung > 0) {
             break;
         }
         result = mend_collect(pool, NULL);
+    }
+    if (rung <= 0) {
+        mend_ration_offer(&pool->ration, 0, false, 0); /* others need not wait for it any more */
     }
     return NULL;
 }
@@ -106,9 +110,11 @@ mend_result mend_collector_start(mend_pool *pool)
                             errno);
     }
     collector->runs = true; /* the thread reads it */
+    mend_ration_offer(&pool->ration, 0, true, 0);
     mend_share_hold_library();
     if (!start_thread(pool)) {
         collector->runs = false;
+        mend_ration_offer(&pool->ration, 0, false, 0);
         close(collector->bell);
         return mend_failure(MEND_ERROR_SYSTEM, "the system started no thread for the collector");
     }

@@ -56,13 +56,6 @@ static mend_status ask_own(const mend_driver *driver, mend_context context, uint
     return status;
 }
 
-/* The handle is not valid. */
-static bool is_of_handle(mend_status status)
-{
-    return status == MEND_DRIVER_INVALID_VALUE || status == MEND_DRIVER_INVALID_HANDLE ||
-           status == MEND_DRIVER_NOT_SUPPORTED;
-}
-
 mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_driver_call call,
                                    mend_status status)
 {
@@ -81,7 +74,8 @@ mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_dri
     if (result != MEND_OK) {
         return result;
     }
-    bool is_unknown = call == MEND_CALL_stream_get_capture && is_of_handle(status);
+    bool is_unknown = call == MEND_CALL_stream_get_capture && stream != MEND_STREAM_PER_THREAD &&
+                      mend_status_is_of_stream(status);
     result = is_unknown ? MEND_ERROR_UNKNOWN_STREAM : MEND_ERROR_DRIVER;
     return mend_fail_driver(
         mend_status_is_fatal(status) ? MEND_ERROR_DEVICE_LOST : result, mend_driver_call_name(call),

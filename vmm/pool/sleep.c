@@ -137,7 +137,7 @@ static mend_outcome try_to_wake(void *context)
     mend_heap_unlock(heap);
     mend_heap_lock_all(heap);
     w->result = mend_heap_lost_by(heap) == MEND_DRIVER_OK
-                    ? mend_sleep_wake(heap, w->tags, w->tag_count, &w->report, &w->lacking.bytes)
+                    ? mend_sleep_wake(heap, w->tags, w->tag_count, &w->report, &w->lacking)
                     : mend_pool_check_context(w->pool);
     w->answer = *mend_process_failure();
     w->lacking.may_wait = w->result == MEND_ERROR_OUT_OF_MEMORY && !is_captured(heap);

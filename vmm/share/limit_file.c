@@ -12,21 +12,23 @@
 #include "base/error.h"
 
 /* It changes with every change of the structures below. */
-#define MARK UINT64_C(0x316d696c646e656d)
+#define MARK UINT64_C(0x326d696c646e656d)
 enum { SLOTS = 63 };
 
 typedef struct slot_content {
     uint64_t claimed_bytes;
     uint64_t wanted_bytes;
-    uint64_t idle_bytes;
+    uint64_t idle_bytes; /* at its last collection */
     uint64_t gives_back;
+    uint64_t answered; /* the newest want that its last collection knew */
 } slot_content;
 
 /* In the numbers of this machine: the file is for processes of one machine. */
 typedef struct file_content {
     uint64_t mark;
     uint64_t limit_bytes;
-    uint64_t unused[2];
+    uint64_t wants; /* so many were there: the number of the newest */
+    uint64_t unused;
     slot_content slots[SLOTS];
 } file_content;
 
@@ -129,7 +131,8 @@ static void end(mend_limit_slot *slot, file_content *content)
     content->slots[slot->number] = (slot_content){.claimed_bytes = slot->claimed_bytes,
                                                   .wanted_bytes = slot->wanted_bytes,
                                                   .idle_bytes = slot->idle_bytes,
-                                                  .gives_back = slot->gives_back};
+                                                  .gives_back = slot->gives_back,
+                                                  .answered = slot->answered};
     slot->is_broken = !write_content(slot->file, content);
     set_lock(slot->file, F_UNLCK, BYTE_OF_CONTENT, false);
 }
@@ -161,13 +164,18 @@ void mend_limit_file_give(mend_limit_slot *slot, uint64_t bytes)
     }
 }
 
-void mend_limit_file_want(mend_limit_slot *slot, uint64_t bytes)
+uint64_t mend_limit_file_want(mend_limit_slot *slot, uint64_t bytes)
 {
     file_content content;
+    uint64_t want = 0;
+    bytes = mend_min_u64(bytes, slot->limit_bytes);
     if (slot->wanted_bytes != bytes && begin(slot, &content)) {
+        content.wants += bytes > slot->wanted_bytes;
+        want = content.wants;
         slot->wanted_bytes = bytes;
         end(slot, &content);
     }
+    return want;
 }
 
 uint64_t mend_limit_file_room(mend_limit_slot *slot)
@@ -182,53 +190,71 @@ uint64_t mend_limit_file_room(mend_limit_slot *slot)
     return room;
 }
 
-void mend_limit_file_offer(mend_limit_slot *slot, uint64_t idle_bytes, bool gives_back)
+/* What the slot may still give back. Before its collections know the want: all that it has. */
+static uint64_t offered_in(const slot_content *slot, uint64_t want)
+{
+    uint64_t idle_bytes = slot->answered >= want ? slot->idle_bytes : UINT64_MAX;
+    return slot->gives_back != 0 ? mend_min_u64(idle_bytes, slot->claimed_bytes) : 0;
+}
+
+mend_limit_view mend_limit_file_look(mend_limit_slot *slot, uint64_t want)
 {
     file_content content;
-    bool is_new = slot->idle_bytes != idle_bytes || slot->gives_back != gives_back;
+    mend_limit_view view = {.room_bytes = UINT64_MAX};
+    if (!begin(slot, &content)) {
+        return view;
+    }
+    bury_dead(slot->file, slot->number, &content);
+    view.room_bytes = room_in(&content);
+    for (int i = 0; i < SLOTS; i++) {
+        view.offered_bytes += i != slot->number ? offered_in(&content.slots[i], want) : 0;
+    }
+    end(slot, &content);
+    return view;
+}
+
+void mend_limit_file_offer(mend_limit_slot *slot, uint64_t idle_bytes, bool gives_back,
+                           uint64_t answered)
+{
+    file_content content;
+    bool is_new = slot->idle_bytes != idle_bytes || slot->gives_back != gives_back ||
+                  slot->answered != answered;
     if (is_new && begin(slot, &content)) {
         slot->idle_bytes = idle_bytes;
         slot->gives_back = gives_back;
+        slot->answered = answered;
         end(slot, &content);
     }
 }
 
-/* The caller is asked often, and mostly nobody waits: then the file is read once, without a
- * lock. */
-uint64_t mend_limit_file_wanted_by_others(mend_limit_slot *slot)
+static uint64_t wanted_in(const file_content *content, int own)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < SLOTS; i++) {
+        bytes += i != own ? content->slots[i].wanted_bytes : 0;
+    }
+    return bytes;
+}
+
+/* The caller is asked often, and mostly nobody waits: then the file is read once, without a lock.
+ * What is read so may be half written; it counts only if it is as it was. */
+uint64_t mend_limit_file_wanted_by_others(mend_limit_slot *slot, uint64_t *newest)
 {
     file_content content;
-    uint64_t wanted = 0;
-    if (!slot->is_broken && read_content(slot->file, &content)) {
-        for (int i = 0; i < SLOTS; i++) {
-            wanted += i != slot->number ? content.slots[i].wanted_bytes : 0;
-        }
+    *newest = slot->answered;
+    if (slot->is_broken || (read_content(slot->file, &content) && content.wants == *newest &&
+                            wanted_in(&content, slot->number) == 0)) {
+        return 0;
     }
-    if (wanted == 0 || !begin(slot, &content)) {
+    if (!begin(slot, &content)) {
         return 0;
     }
     bury_dead(slot->file, slot->number, &content);
+    *newest = content.wants;
     uint64_t room = room_in(&content);
-    wanted = 0;
-    for (int i = 0; i < SLOTS; i++) {
-        wanted += i != slot->number ? content.slots[i].wanted_bytes : 0;
-    }
+    uint64_t wanted = wanted_in(&content, slot->number);
     end(slot, &content);
     return wanted > room ? wanted - room : 0;
-}
-
-uint64_t mend_limit_file_offered_by_others(mend_limit_slot *slot)
-{
-    file_content content;
-    uint64_t bytes = 0;
-    if (!slot->is_broken && read_content(slot->file, &content)) {
-        for (int i = 0; i < SLOTS; i++) {
-            const slot_content *other = &content.slots[i];
-            uint64_t offered = mend_min_u64(other->idle_bytes, other->claimed_bytes);
-            bytes += i != slot->number && other->gives_back != 0 ? offered : 0;
-        }
-    }
-    return bytes;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */

@@ -148,51 +148,58 @@ void mend_ration_close(mend_ration *ration)
     mend_mutex_destroy(&ration->mutex);
 }
 
-uint64_t mend_ration_owed_bytes(mend_ration *ration)
+mend_ration_owed mend_ration_ask_owed(mend_ration *ration)
 {
     uint64_t free_bytes = 0;
     uint64_t total_bytes = 0;
-    uint64_t owed = 0;
+    mend_ration_owed owed = {0};
     if (ration->keep_free_bytes > 0 &&
         free_bytes_of(ration, &free_bytes, &total_bytes) == MEND_DRIVER_OK &&
         free_bytes < ration->keep_free_bytes) {
-        owed = ration->keep_free_bytes - free_bytes;
+        owed.bytes = ration->keep_free_bytes - free_bytes;
     }
     if (ration->has_file) {
         mend_mutex_lock(&ration->mutex);
-        owed = mend_max_u64(owed, mend_limit_file_wanted_by_others(&ration->slot));
+        mend_raise_u64(&owed.bytes, mend_limit_file_wanted_by_others(&ration->slot, &owed.newest));
         mend_mutex_unlock(&ration->mutex);
     }
     return owed;
 }
 
-void mend_ration_offer(mend_ration *ration, uint64_t idle_bytes, bool gives_back)
+void mend_ration_offer(mend_ration *ration, uint64_t idle_bytes, bool gives_back, uint64_t answered)
 {
     if (ration->has_file) {
         mend_mutex_lock(&ration->mutex);
-        mend_limit_file_offer(&ration->slot, idle_bytes, gives_back);
+        mend_limit_file_offer(&ration->slot, idle_bytes, gives_back, answered);
         mend_mutex_unlock(&ration->mutex);
     }
 }
 
-bool mend_ration_wait(mend_ration *ration, uint64_t more_bytes)
+bool mend_ration_wait(mend_ration *ration, uint64_t room_bytes, uint64_t *end_ms)
 {
-    const uint64_t end_ms = mend_share_now_ms() + MEND_RATION_PATIENCE_MS;
-    uint64_t wanted = 0;
+    if (!ration->has_file) {
+        return false;
+    }
+    bool may_go = *end_ms == 0;
     bool has_room = false;
-    bool goes_on = ration->has_file;
+    bool goes_on = true;
+    *end_ms = may_go ? mend_share_now_ms() + MEND_RATION_PATIENCE_MS : *end_ms;
+    mend_mutex_lock(&ration->mutex);
+    ration->wanted_bytes += room_bytes;
+    const uint64_t want = mend_limit_file_want(&ration->slot, ration->wanted_bytes);
     while (goes_on) {
-        mend_mutex_lock(&ration->mutex);
-        uint64_t room = mend_limit_file_room(&ration->slot);
-        wanted = wanted == 0 ? room + mend_min_u64(more_bytes, UINT64_MAX - room) : wanted;
-        has_room = room >= wanted;
-        goes_on = !has_room && mend_share_now_ms() < end_ms &&
-                  mend_limit_file_offered_by_others(&ration->slot) > 0;
-        mend_limit_file_want(&ration->slot, goes_on ? wanted : 0);
-        mend_mutex_unlock(&ration->mutex);
+        const mend_limit_view view = mend_limit_file_look(&ration->slot, want);
+        has_room = view.room_bytes >= room_bytes;
+        goes_on = !has_room && view.offered_bytes > 0 && mend_share_now_ms() < *end_ms;
         if (goes_on) {
+            mend_mutex_unlock(&ration->mutex);
             (void)poll(NULL, 0, LOOK_MS); /* other processes run by the real clock */
+            mend_mutex_lock(&ration->mutex);
+            may_go = true;
         }
     }
-    return has_room;
+    ration->wanted_bytes -= room_bytes;
+    mend_limit_file_want(&ration->slot, ration->wanted_bytes);
+    mend_mutex_unlock(&ration->mutex);
+    return has_room && may_go;
 }

@@ -19,6 +19,7 @@ typedef struct mend_ration {
     bool has_file;            /* constant */
     mend_mutex mutex;         /* guards the rest; never held while the inner table runs */
     mend_limit_slot slot;
+    uint64_t wanted_bytes;  /* by all threads that wait */
     mend_pointer_map sizes; /* from a chunk's handle to its bytes */
 } mend_ration;
 
@@ -38,14 +39,25 @@ static inline bool mend_ration_is_on(const mend_ration *ration)
 
 /* How much the pool should give back for others: what the device lacks to `keep_free_bytes`, or
  * what other processes wait for; the larger. Needs a current context. */
-uint64_t mend_ration_owed_bytes(mend_ration *ration);
+typedef struct mend_ration_owed {
+    uint64_t bytes;
+    uint64_t newest; /* the number of the newest want among them */
+} mend_ration_owed;
+mend_ration_owed mend_ration_ask_owed(mend_ration *ration);
 
-/* Says what the pool could give back, and whether a thread collects it. */
-void mend_ration_offer(mend_ration *ration, uint64_t idle_bytes, bool gives_back);
+/* Says what the pool could give back after a collection that knew the wants up to `answered`, and
+ * whether a thread collects it. */
+void mend_ration_offer(mend_ration *ration, uint64_t idle_bytes, bool gives_back,
+                       uint64_t answered);
 
-/* Waits until the shared limit has room for so much more than now, at most
- * MEND_RATION_PATIENCE_MS, and only while other processes offer any. Whether there is. */
+/*
+ * Waits until the shared limit has room for so much, at most MEND_RATION_PATIENCE_MS, and only
+ * while other processes may give any back: until each that collects has answered, then while one
+ * has idle memory. *end_ms is 0 at first, and the same for a request that others were quicker to
+ * use the room of: it waits for the rest of the time. False also if such a request need not wait,
+ * because it is not this limit that it lacks.
+ */
 enum { MEND_RATION_PATIENCE_MS = 200 };
-bool mend_ration_wait(mend_ration *ration, uint64_t more_bytes);
+bool mend_ration_wait(mend_ration *ration, uint64_t room_bytes, uint64_t *end_ms);
 
 #endif

@@ -43,7 +43,9 @@ static mend_result check(const mend_heap *heap)
             return mend_failure(
                 MEND_ERROR_PINNED,
                 "mend_quiesce: memory at 0x%llx was created to be shared, and holds "
-                "pages of a range; decommit them first",
+                "pages of a range; put them to sleep (mend_sleep keeps what is in them), or "
+                "decommit them "
+                "first",
                 (unsigned long long)at->address);
         }
         const bool is_mapped_twice = at->aliases > 0 || mend_retire_holds(heap, at->handle) != NULL;
@@ -53,7 +55,8 @@ static mend_result check(const mend_heap *heap)
                 "mend_quiesce: the chunk at 0x%llx was created to be shared, and is "
                 "%s",
                 (unsigned long long)at->address,
-                is_mapped_twice ? "mapped at a second address" : "pinned");
+                is_mapped_twice ? "mapped at a second address"
+                                : "pinned; undo its pins (mend_unpin) first");
         }
     }
     return MEND_OK;

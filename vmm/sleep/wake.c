@@ -284,7 +284,7 @@ static mend_result perform(waking *w, mend_wake_report *report)
 }
 
 mend_result mend_sleep_wake(mend_heap *heap, const uint64_t *tags, size_t tag_count,
-                            mend_wake_report *report, uint64_t *lacking_bytes)
+                            mend_wake_report *report, mend_need *need)
 {
     mend_scope scope;
     waking w = {.heap = heap};
@@ -311,6 +311,7 @@ mend_result mend_sleep_wake(mend_heap *heap, const uint64_t *tags, size_t tag_co
     }
     free(w.chunks);
     mend_scope_close(heap, &scope);
-    *lacking_bytes = w.lacking_bytes;
+    need->bytes = w.lacking_bytes;
+    need->whole_bytes = mend_max_u64(w.needed_bytes, w.lacking_bytes);
     return result;
 }

@@ -165,10 +165,10 @@ MEND_API mend_result mend_pool_destroy(mend_pool *pool);
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (size 0 or above 2^60, pool or pointer NULL,
  * MEND_EVERY_STREAM); MEND_ERROR_OUT_OF_MEMORY; MEND_ERROR_OUT_OF_HOST_MEMORY;
  * MEND_ERROR_OUT_OF_ADDRESSES; MEND_ERROR_UNKNOWN_STREAM (the stream's context is neither a
- * device's primary one nor a green one, or the driver does not know the stream);
- * MEND_ERROR_CAPTURING (streams may vanish and this stream's capture was invalidated: it cannot be
- * identified before that capture has ended); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
- */
+ * device's primary one nor a green one, or the driver does not know the stream; the handle of a
+ * destroyed one may end the process); MEND_ERROR_CAPTURING (streams may vanish and this stream's
+ * capture was invalidated: it cannot be identified before that has ended); MEND_ERROR_DRIVER;
+ * MEND_ERROR_DEVICE_LOST. */
 MEND_API mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
                                 void **pointer);
 

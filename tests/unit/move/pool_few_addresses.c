@@ -1,6 +1,7 @@
 /* Devices with few addresses for their memory: no zone keeps what another needs, and three times
  * the memory are enough. */
 #include "driver/driver.h"
+#include "mend/mend_range.h"
 #include "tests/support/kit.h"
 
 /* As a program has them that sets nothing. */
@@ -40,6 +41,45 @@ MEND_TEST(pool_few_addresses, each_zone_has_what_it_needs)
             EXPECT_U64_EQ(4 * memory_bytes, mend_world_stats(&w).address_bytes);
         }
         kit_alloc(&w, memory_bytes - mend_world_stats(&w).reserved_bytes, NULL);
+        kit_close(&w);
+    }
+}
+
+/* A small block and a large one lie in reservations of all addresses but a few. The message names
+ * what helps, and it does: ranges that come first, or reservations that are smaller. */
+MEND_TEST(pool_few_addresses, a_range_that_finds_none_is_told_what_helps)
+{
+    enum { NEITHER, RANGES_FIRST, SMALLER_RESERVATIONS, WAYS };
+    for (int way = NEITHER; way < WAYS; way++) {
+        mend_world w;
+        mend_range *ranges[6] = {NULL};
+        int made = 0;
+        mend_world_init(&w);
+        w.sim_config.memory_bytes = 96 * MEND_MIB;
+        w.sim_config.address_bytes = 256 * MEND_MIB;
+        w.sim_config.content = MEND_SIM_CONTENT_NONE;
+        w.pool_config.reserve_bytes = way == SMALLER_RESERVATIONS ? 16 * MEND_MIB : 0;
+        ASSERT_TRUE(kit_open(&w));
+        for (int step = 0; step < 2; step++) {
+            if ((step == 0) == (way == RANGES_FIRST)) {
+                while (made < 6 &&
+                       mend_range_create(w.pool, 24 * MEND_MIB, NULL, &ranges[made]) == MEND_OK) {
+                    made++;
+                }
+            } else {
+                kit_alloc(&w, 4096, NULL);
+                kit_alloc(&w, 8 * MEND_MIB, NULL);
+            }
+        }
+        if (way == NEITHER) {
+            EXPECT_TRUE(made < 6);
+            kit_expect_words("create ranges before blocks, or set a smaller reserve_bytes");
+        } else {
+            EXPECT_INT_EQ(6, made);
+        }
+        for (int i = 0; i < made; i++) {
+            EXPECT_OK(mend_range_destroy(ranges[i], NULL));
+        }
         kit_close(&w);
     }
 }

@@ -1,9 +1,13 @@
 /* Living with others: what mend_collect gives back, what stays free, and a limit that is shared. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "pool/pool.h"
 #include "tests/support/kit.h"
 #include "tests/support/place.h"
 
@@ -180,7 +184,8 @@ MEND_TEST(pool_collect, two_pools_hold_no_more_than_the_limit_they_share)
     unlink(shared_path);
 }
 
-/* What one pool has free goes to the other, though the program of the first does nothing. */
+/* What one pool has free goes to the other, though the program of the first does nothing; also if
+ * it was freed a moment ago. */
 MEND_TEST(pool_collect, a_pool_waits_for_what_the_thread_of_another_gives_back)
 {
     mend_world a;
@@ -189,12 +194,147 @@ MEND_TEST(pool_collect, a_pool_waits_for_what_the_thread_of_another_gives_back)
     ASSERT_TRUE(open_world(&a, share_and_collect));
     ASSERT_TRUE(open_world(&b, share_8_mib));
     kit_free(&a, kit_alloc(&a, 6 * MEND_MIB, NULL), NULL);
-    collect(&a); /* says what it has */
     kit_alloc(&b, 7 * MEND_MIB, NULL);
     EXPECT_TRUE(reserved(&a) <= MEND_MIB);
     EXPECT_STATS(&b, out_of_memory, 0);
     kit_close(&a);
     kit_close(&b);
+    unlink(shared_path);
+}
+
+/* ---- a pool that waits for another ---------------------------------------------------------- */
+
+/* Two pools of a limit of 8 MiB: one holds two blocks of 3 MiB and gives back, the other asks for 4
+ * MiB in a thread. A third may take what is there before it does. */
+typedef struct hand_over {
+    mend_world giver;
+    mend_world asker;
+    mend_limit_slot thief;
+    uint64_t to_steal;
+    void *blocks[2];
+    uint64_t newest;
+    pthread_t thread;
+    atomic_bool is_over;
+    mend_result result;
+} hand_over;
+
+/* At the first call of the driver after the wait. */
+static void steal(void *context, KIT_UNUSED const char *call, KIT_UNUSED int is_after)
+{
+    hand_over *h = context;
+    if (h->to_steal > 0 && mend_limit_file_room(&h->thief) >= 4 * MEND_MIB) {
+        EXPECT_TRUE(mend_limit_file_claim(&h->thief, h->to_steal));
+        h->to_steal = 0;
+    }
+}
+
+static bool open_hand_over(hand_over *h)
+{
+    *h = (hand_over){.to_steal = 0};
+    name_file();
+    if (!open_world(&h->giver, share_8_mib) || !open_world(&h->asker, share_8_mib)) {
+        return false;
+    }
+    EXPECT_OK(mend_limit_file_open(shared_path, 8 * MEND_MIB, &h->thief));
+    kit_alloc_row(&h->giver, h->blocks, 2, 3 * MEND_MIB, NULL);
+    mend_ration_offer(&h->giver.pool->ration, 0, true, 0); /* the test is its collector */
+    mend_sim_set_call_observer(h->asker.sim, steal, h);
+    return !mend_test_has_failed();
+}
+
+static void close_hand_over(hand_over *h)
+{
+    mend_sim_set_call_observer(h->asker.sim, NULL, NULL);
+    mend_limit_file_close(&h->thief);
+    kit_close(&h->giver);
+    kit_close(&h->asker);
+    unlink(shared_path);
+}
+
+static void *ask_for_4_mib(void *argument)
+{
+    hand_over *h = argument;
+    void *pointer = NULL;
+    h->result = mend_alloc(h->asker.pool, 4 * MEND_MIB, NULL, &pointer);
+    atomic_store(&h->is_over, true);
+    return NULL;
+}
+
+/* When the other waits, and not before, a block of the giver becomes idle. */
+static void give_when_asked(hand_over *h, void *block)
+{
+    mend_ration_owed owed = {.newest = h->newest};
+    while (owed.newest == h->newest && !atomic_load(&h->is_over)) {
+        owed = mend_ration_ask_owed(&h->giver.pool->ration);
+        sched_yield();
+    }
+    h->newest = owed.newest;
+    kit_free(&h->giver, block, NULL);
+    collect(&h->giver);
+    mend_ration_offer(&h->giver.pool->ration, 0, true, 0);
+}
+
+#define HAND_OVER_TEST(name)                                                                       \
+    KIT_BARE_TEST(pool_collect, name, hand_over, open_hand_over(r), close_hand_over(r))
+
+HAND_OVER_TEST(a_pool_waits_for_what_becomes_idle_after_it_was_refused)
+{
+    pthread_create(&r->thread, NULL, ask_for_4_mib, r);
+    give_when_asked(r, r->blocks[0]);
+    pthread_join(r->thread, NULL);
+    EXPECT_RESULT(MEND_OK, r->result);
+    EXPECT_U64_EQ(8 * MEND_MIB, reserved(&r->giver) + reserved(&r->asker));
+}
+
+HAND_OVER_TEST(a_pool_waits_on_when_another_was_quicker)
+{
+    r->to_steal = 3 * MEND_MIB;
+    pthread_create(&r->thread, NULL, ask_for_4_mib, r);
+    give_when_asked(r, r->blocks[0]);
+    give_when_asked(r, r->blocks[1]);
+    pthread_join(r->thread, NULL);
+    EXPECT_RESULT(MEND_OK, r->result);
+    EXPECT_U64_EQ(MEND_MIB, reserved(&r->giver));
+}
+
+/* A call of the driver stands for the moment between the refusal and the look at what is free. */
+static void give_at_memory_info(void *context, const char *call, int is_after)
+{
+    hand_over *h = context;
+    if (h->thief.claimed_bytes > 0 && !is_after && strcmp(call, "memory_info") == 0) {
+        mend_limit_file_give(&h->thief, h->thief.claimed_bytes);
+    }
+}
+
+HAND_OVER_TEST(room_that_comes_after_the_refusal_is_used)
+{
+    kit_free(&r->giver, r->blocks[0], NULL);
+    kit_expect_trim(&r->giver, 0, 3 * MEND_MIB);
+    EXPECT_TRUE(mend_limit_file_claim(&r->thief, 5 * MEND_MIB));
+    mend_sim_set_call_observer(r->asker.sim, give_at_memory_info, r);
+    ask_for_4_mib(r);
+    EXPECT_RESULT(MEND_OK, r->result);
+    EXPECT_U64_EQ(0, r->thief.claimed_bytes);
+}
+
+/* It has not looked yet, so it may give all; once its device is lost, nothing. */
+KIT_LAST_TEST(pool_collect, nobody_waits_for_a_collector_that_has_ended,
+              (name_file(), open_world(w, share_and_collect)))
+{
+    mend_limit_slot other;
+    void *pointer;
+    kit_alloc(w, 3 * MEND_MIB, NULL);
+    EXPECT_OK(mend_limit_file_open(shared_path, 8 * MEND_MIB, &other));
+    EXPECT_U64_EQ(3 * MEND_MIB, mend_limit_file_look(&other, UINT64_MAX).offered_bytes);
+    kit_break(w, "create");
+    EXPECT_ERROR(DEVICE_LOST, mend_alloc(w->pool, 4 * MEND_MIB, NULL, &pointer));
+    for (int ms = 0;
+         ms < HUNG_AFTER_MS && mend_limit_file_look(&other, UINT64_MAX).offered_bytes > 0; ms++) {
+        usleep(1000);
+    }
+    EXPECT_U64_EQ(0, mend_limit_file_look(&other, UINT64_MAX).offered_bytes);
+    EXPECT_ERROR(DRIVER, mend_pool_destroy(w->pool));
+    mend_limit_file_close(&other);
     unlink(shared_path);
 }
 

@@ -60,6 +60,22 @@ PLAIN_TEST(pool_plain, the_limit_holds_for_what_the_driver_gave, 8 * MEND_MIB)
     kit_alloc(w, 11 * MEND_MIB, NULL);
 }
 
+/* Room for the alignment is part of the step that the driver allocates anyhow. */
+PLAIN_TEST(pool_plain, aligned_blocks_take_no_more_steps, 0)
+{
+    for (uint64_t alignment = 512; alignment <= 256 * MEND_KIB; alignment *= 2) {
+        void *none = NULL;
+        void *blocks[8];
+        for (int i = 0; i < 8; i++) {
+            blocks[i] = kit_alloc_aligned(w, 1778111, alignment, NULL);
+        }
+        EXPECT_REFUSAL(OUT_OF_MEMORY, "free memory of several allocations cannot be joined",
+                       mend_alloc(w->pool, 1778111, NULL, &none));
+        kit_free_row(w, blocks, 8, NULL);
+        EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    }
+}
+
 PLAIN_TEST(pool_plain, what_needs_virtual_memory_is_refused_or_does_nothing, 0)
 {
     mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;

@@ -55,6 +55,12 @@ static void close_scene(scene *s)
 
 #define SCENE_TEST(suite, name) KIT_BARE_TEST(suite, name, scene, open_scene(r), close_scene(r))
 
+static uint64_t wanted_by_others(mend_limit_slot *slot)
+{
+    uint64_t newest;
+    return mend_limit_file_wanted_by_others(slot, &newest);
+}
+
 SCENE_TEST(share_limit_file, claims_of_all_slots_stay_within_the_limit)
 {
     EXPECT_TRUE(r->a.number != r->b.number);
@@ -76,26 +82,46 @@ SCENE_TEST(share_limit_file, what_a_slot_wants_is_counted_beyond_the_room)
 {
     EXPECT_TRUE(mend_limit_file_claim(&r->a, 900));
     mend_limit_file_want(&r->b, 250);
-    EXPECT_U64_EQ(150, mend_limit_file_wanted_by_others(&r->a));
-    EXPECT_U64_EQ(0, mend_limit_file_wanted_by_others(&r->b)); /* its own */
+    EXPECT_U64_EQ(150, wanted_by_others(&r->a));
+    EXPECT_U64_EQ(0, wanted_by_others(&r->b)); /* its own */
     mend_limit_file_give(&r->a, 100);
-    EXPECT_U64_EQ(50, mend_limit_file_wanted_by_others(&r->a));
+    EXPECT_U64_EQ(50, wanted_by_others(&r->a));
     mend_limit_file_want(&r->b, 0);
-    EXPECT_U64_EQ(0, mend_limit_file_wanted_by_others(&r->a));
+    EXPECT_U64_EQ(0, wanted_by_others(&r->a));
 }
 
 SCENE_TEST(share_limit_file, only_those_that_give_back_offer)
 {
     EXPECT_TRUE(mend_limit_file_claim(&r->a, 300));
-    mend_limit_file_offer(&r->a, 200, false);
-    EXPECT_U64_EQ(0, mend_limit_file_offered_by_others(&r->b));
-    mend_limit_file_offer(&r->a, 200, true);
-    EXPECT_U64_EQ(200, mend_limit_file_offered_by_others(&r->b));
-    EXPECT_U64_EQ(0, mend_limit_file_offered_by_others(&r->a));
+    mend_limit_file_offer(&r->a, 200, false, 0);
+    EXPECT_U64_EQ(0, mend_limit_file_look(&r->b, 0).offered_bytes);
+    mend_limit_file_offer(&r->a, 200, true, 0);
+    EXPECT_U64_EQ(200, mend_limit_file_look(&r->b, 0).offered_bytes);
+    EXPECT_U64_EQ(0, mend_limit_file_look(&r->a, 0).offered_bytes);
     mend_limit_file_give(&r->a, 250);
-    EXPECT_U64_EQ(50, mend_limit_file_offered_by_others(&r->b)); /* what it still has */
+    EXPECT_U64_EQ(50, mend_limit_file_look(&r->b, 0).offered_bytes); /* what it still has */
     leave(&r->a);
-    EXPECT_U64_EQ(0, mend_limit_file_offered_by_others(&r->b));
+    EXPECT_U64_EQ(0, mend_limit_file_look(&r->b, 0).offered_bytes);
+}
+
+/* Until it has answered a want, it may give all that it has. */
+SCENE_TEST(share_limit_file, an_offer_is_as_old_as_the_newest_want_it_answers)
+{
+    uint64_t newest = 0;
+    EXPECT_TRUE(mend_limit_file_claim(&r->a, 900));
+    mend_limit_file_offer(&r->a, 20, true, 0);
+    const uint64_t want = mend_limit_file_want(&r->b, 250);
+    EXPECT_U64_EQ(900, mend_limit_file_look(&r->b, want).offered_bytes);
+    EXPECT_U64_EQ(150, mend_limit_file_wanted_by_others(&r->a, &newest));
+    EXPECT_U64_EQ(want, newest);
+    mend_limit_file_offer(&r->a, 20, true, newest);
+    EXPECT_U64_EQ(20, mend_limit_file_look(&r->b, want).offered_bytes);
+    EXPECT_U64_EQ(100, mend_limit_file_look(&r->b, want).room_bytes);
+    EXPECT_U64_EQ(want + 1, mend_limit_file_want(&r->b, 251)); /* more: it is asked anew */
+    EXPECT_U64_EQ(want + 1, mend_limit_file_want(&r->b, 5));
+    mend_limit_file_want(&r->b, UINT64_MAX); /* nobody can give more than the limit */
+    EXPECT_U64_EQ(LIMIT - 100, wanted_by_others(&r->a));
+    EXPECT_U64_EQ(900, mend_limit_file_look(&r->b, want + 2).offered_bytes);
 }
 
 /* Runs in a child: claims, and dies. */
@@ -127,7 +153,7 @@ SCENE_TEST(share_limit_file, the_claim_of_a_dead_owner_ends)
     EXPECT_TRUE(mend_limit_file_claim(&r->a, 300));
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
-    EXPECT_U64_EQ(0, mend_limit_file_wanted_by_others(&r->a));
+    EXPECT_U64_EQ(0, wanted_by_others(&r->a));
     EXPECT_TRUE(mend_limit_file_claim(&r->a, 700));
     EXPECT_U64_EQ(0, mend_limit_file_room(&r->a));
     r->b = join(r); /* the dead slot is free again */
@@ -214,7 +240,7 @@ SCENE_TEST(share_limit_file, a_damaged_file_grants_all)
     EXPECT_U64_EQ(5 * LIMIT + 100, r->a.claimed_bytes);
     mend_limit_file_give(&r->a, 5 * LIMIT);
     EXPECT_U64_EQ(UINT64_MAX, mend_limit_file_room(&r->a));
-    EXPECT_U64_EQ(0, mend_limit_file_wanted_by_others(&r->a));
+    EXPECT_U64_EQ(0, wanted_by_others(&r->a));
     leave(&r->a);
     struct stat about;
     EXPECT_TRUE(stat(r->path, &about) == 0 && about.st_size == 10); /* it is not written any more */

@@ -1,40 +1,144 @@
-/* A pool's share of a limit: what it waits for, as others hear of it. */
+/* A pool's share of a limit: what it waits for, as others hear of it, and how long it waits. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "share/ration.h"
 #include "tests/support/kit.h"
 
-enum { LIMIT = 1000 };
+enum { LIMIT = 1000, HELD = 900 };
 
-/* Whether a wait for so much has room, beside a ration that holds 900 of 1000 bytes. Whatever it
- * ends in, nobody gives memory back for it any more. */
-static bool waits_and_wants_nothing(uint64_t more_bytes)
-{
+/* One that holds 900 of 1000 bytes, and says that it gives back; and one that may wait for 300, in
+ * up to two threads. */
+typedef struct wait {
+    mend_ration *of;
+    pthread_t thread;
+    atomic_bool is_over;
+    bool has_room;
+} wait;
+
+typedef struct scene {
     char path[64];
     mend_world w;
-    mend_ration first;
-    mend_ration second;
-    snprintf(path, sizeof(path), "/tmp/mend-ration-%ld", (long)getpid());
-    unlink(path);
-    if (!kit_open_default(&w)) {
+    mend_ration giver;
+    mend_ration waiter;
+    wait waits[2];
+} scene;
+
+static bool open_scene(scene *s)
+{
+    *s = (scene){.waits = {{.of = &s->waiter}, {.of = &s->waiter}}};
+    snprintf(s->path, sizeof(s->path), "/tmp/mend-ration-%ld", (long)getpid());
+    unlink(s->path);
+    if (!kit_open_default(&s->w)) {
         return false;
     }
-    EXPECT_RESULT(MEND_OK, mend_ration_open(&first, w.driver, 0, path, LIMIT));
-    EXPECT_RESULT(MEND_OK, mend_ration_open(&second, w.driver, 0, path, LIMIT));
-    EXPECT_TRUE(mend_limit_file_claim(&first.slot, 900));
-    bool has_room = mend_ration_wait(&second, more_bytes);
-    EXPECT_U64_EQ(0, mend_limit_file_wanted_by_others(&first.slot));
-    mend_ration_close(&second);
-    mend_ration_close(&first);
-    unlink(path);
-    kit_close(&w);
-    return has_room;
+    EXPECT_OK(mend_ration_open(&s->giver, s->w.driver, 0, s->path, LIMIT));
+    EXPECT_OK(mend_ration_open(&s->waiter, s->w.driver, 0, s->path, LIMIT));
+    EXPECT_TRUE(mend_limit_file_claim(&s->giver.slot, HELD));
+    mend_ration_offer(&s->giver, 0, true, 0); /* as a collector does that begins */
+    return !mend_test_has_failed();
 }
 
-/* Nobody offers any, so it ends at once. */
-MEND_TEST(share_ration, who_waits_no_more_wants_nothing)
+/* However a wait ends, nobody gives memory back for it any more. */
+static void close_scene(scene *s)
 {
-    EXPECT_FALSE(waits_and_wants_nothing(200));
-    EXPECT_TRUE(waits_and_wants_nothing(0));
+    uint64_t newest;
+    EXPECT_U64_EQ(0, mend_limit_file_wanted_by_others(&s->giver.slot, &newest));
+    mend_ration_close(&s->waiter);
+    mend_ration_close(&s->giver);
+    unlink(s->path);
+    kit_close(&s->w);
+}
+
+#define SCENE_TEST(suite, name) KIT_BARE_TEST(suite, name, scene, open_scene(r), close_scene(r))
+
+static void *wait_for_300(void *argument)
+{
+    wait *self = argument;
+    uint64_t end_ms = 0;
+    self->has_room = mend_ration_wait(self->of, 300, &end_ms);
+    atomic_store(&self->is_over, true);
+    return NULL;
+}
+
+/* Begins a wait, and returns when the giver has heard of it: with what it owes then. */
+static mend_ration_owed begin_wait(scene *s, int number)
+{
+    wait *begun = &s->waits[number];
+    const mend_ration_owed before = mend_ration_ask_owed(&s->giver);
+    mend_ration_owed owed = before;
+    pthread_create(&begun->thread, NULL, wait_for_300, begun);
+    while (owed.bytes == before.bytes && !atomic_load(&begun->is_over)) {
+        owed = mend_ration_ask_owed(&s->giver);
+        sched_yield();
+    }
+    return owed;
+}
+
+static bool end_wait(scene *s, int number)
+{
+    pthread_join(s->waits[number].thread, NULL);
+    return s->waits[number].has_room;
+}
+
+SCENE_TEST(share_ration, a_wait_begins_though_nothing_was_idle_when_the_other_last_looked)
+{
+    const mend_ration_owed owed = begin_wait(r, 0);
+    EXPECT_U64_EQ(200, owed.bytes);
+    mend_limit_file_give(&r->giver.slot, owed.bytes); /* what became idle since */
+    mend_ration_offer(&r->giver, 0, true, owed.newest);
+    EXPECT_TRUE(end_wait(r, 0));
+}
+
+SCENE_TEST(share_ration, an_answer_without_idle_memory_ends_the_wait)
+{
+    const mend_ration_owed owed = begin_wait(r, 0);
+    mend_ration_offer(&r->giver, 0, true, owed.newest);
+    EXPECT_FALSE(end_wait(r, 0));
+}
+
+/* A collection that began before the want says nothing about it; nor does one that ends later. */
+SCENE_TEST(share_ration, an_answer_to_an_earlier_want_does_not)
+{
+    const mend_ration_owed owed = begin_wait(r, 0);
+    mend_ration_offer(&r->giver, 100, true, owed.newest - 1);
+    mend_ration_offer(&r->giver, 0, true, owed.newest - 1);
+    EXPECT_U64_EQ(200, mend_ration_ask_owed(&r->giver).bytes);
+    mend_ration_offer(&r->giver, 100, true, owed.newest); /* the GPU uses it */
+    EXPECT_U64_EQ(200, mend_ration_ask_owed(&r->giver).bytes);
+    mend_limit_file_give(&r->giver.slot, 200);
+    EXPECT_TRUE(end_wait(r, 0));
+}
+
+SCENE_TEST(share_ration, nobody_waits_for_one_whose_collector_has_ended)
+{
+    begin_wait(r, 0);
+    mend_ration_offer(&r->giver, 0, false, 0);
+    EXPECT_FALSE(end_wait(r, 0));
+    uint64_t end_ms = 0;
+    mend_ration_offer(&r->giver, 500, false, 0);
+    EXPECT_FALSE(mend_ration_wait(&r->waiter, 300, &end_ms));
+}
+
+/* The other gave memory back between the refusal and the wait. */
+SCENE_TEST(share_ration, room_that_came_before_the_wait_is_room)
+{
+    uint64_t end_ms = 0;
+    EXPECT_TRUE(mend_ration_wait(&r->waiter, 100, &end_ms));
+    EXPECT_FALSE(mend_ration_wait(&r->waiter, 100, &end_ms)); /* it was there all the time */
+}
+
+/* Two threads of a pool want different amounts, and neither hides what the other wants. */
+SCENE_TEST(share_ration, threads_that_wait_want_the_sum)
+{
+    const mend_ration_owed first = begin_wait(r, 0);
+    const mend_ration_owed both = begin_wait(r, 1);
+    EXPECT_U64_EQ(500, both.bytes);
+    EXPECT_TRUE(both.newest > first.newest);
+    mend_limit_file_give(&r->giver.slot, 200);
+    EXPECT_TRUE(end_wait(r, 0));
+    EXPECT_TRUE(end_wait(r, 1));
 }

@@ -110,7 +110,15 @@ KIT_RIG_EACH(pool_quiesce, pages_of_ranges_are_private_or_named, int, is_shareab
     kit_write(&r->w, r->w.streams[0], info.base, 2 * MEND_MIB);
     EXPECT_RESULT(is_shareable ? MEND_ERROR_PINNED : MEND_OK, mend_quiesce(r->w.pool, NULL));
     if (is_shareable) {
-        kit_expect_words("holds pages of a range; decommit them first");
+        kit_expect_words("pages of a range; put them to sleep (mend_sleep keeps what is in them), "
+                         "or decommit them first");
+        const mend_sleep_rule keep = {0, MEND_KEEP_HOST}; /* both help; this keeps the bytes */
+        EXPECT_OK(mend_sleep(
+            r->w.pool, KIT_OPTIONS(mend_sleep_options, .rules = &keep, .rule_count = 1), NULL));
+        EXPECT_OK(mend_quiesce(r->w.pool, NULL));
+        checkpoint_and_restore(r);
+        EXPECT_OK(mend_wake(r->w.pool, NULL, 0, NULL));
+        kit_verify(&r->w, r->w.streams[0], info.base, 2 * MEND_MIB);
     } else {
         checkpoint_and_restore(r);
         kit_verify(&r->w, r->w.streams[0], info.base, 2 * MEND_MIB);
