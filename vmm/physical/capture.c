@@ -153,18 +153,32 @@ mend_result mend_streams_find_capture_at_end(mend_streams *streams, bool *is_cap
     return result;
 }
 
+/* Whether it was met in its capture, where nobody can tell which device it belongs to. */
+static bool is_stranger(const mend_stream_state *state, uint32_t group)
+{
+    return state->group == group && state->id == 0 && !state->is_free_slot;
+}
+
+bool mend_streams_has_strangers(const mend_streams *streams, uint32_t group)
+{
+    uint32_t at = MEND_STREAM_UNKNOWN + 1;
+    while (at < streams->count && !is_stranger(&streams->items[at], group)) {
+        at++;
+    }
+    return at < streams->count;
+}
+
 mend_result mend_streams_identify(mend_streams *streams, uint32_t group)
 {
     mend_result result = MEND_OK;
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count && result == MEND_OK; i++) {
-        const mend_stream_state *state = &streams->items[i];
         mend_reach reach;
-        if (state->group == group && state->id == 0 && state->known && !streams->verify) {
+        const mend_stream_state *state = &streams->items[i];
+        if (is_stranger(state, group) && state->known && !streams->verify) {
             result = mend_streams_reach(streams, i, &reach);
         }
-        state = &streams->items[i];
-        streams->has_strangers |= state->group == group && state->id == 0 && !state->is_free_slot;
     }
+    streams->has_strangers |= result == MEND_OK && mend_streams_has_strangers(streams, group);
     return result;
 }
 

@@ -47,9 +47,13 @@ mend_result mend_streams_find_capture(mend_streams *streams, uint32_t asking, bo
  * those that were seen captured. */
 mend_result mend_streams_find_capture_at_end(mend_streams *streams, bool *is_captured);
 
-/* Before a group is released without a stream: asks which device a stream belongs to that was met
- * in its capture, so that waits cover its work. Calls the driver. MEND_ERROR_DRIVER,
- * MEND_ERROR_DEVICE_LOST. */
+/* Whether the group has streams that were met in their captures, and never identified since. Does
+ * not call the driver. */
+bool mend_streams_has_strangers(const mend_streams *streams, uint32_t group);
+
+/* Before such a group is released without a stream: asks which devices they belong to, so that
+ * waits cover their work. Of streams that vanished nobody can tell: no event of the context is
+ * recorded any more, because it might not cover them. Errors as mend_streams_reach. */
 mend_result mend_streams_identify(mend_streams *streams, uint32_t group);
 
 /* The stream will be destroyed: ends all watches of it. Does not call the driver. */

@@ -126,10 +126,14 @@ static mend_result close_on(mend_heap *heap, const mend_group *group, mend_strea
     return result;
 }
 
-/* Only a wait for the context makes the memory idle. */
+/* Only a wait for the context makes the memory idle, and for those of other devices whose streams
+ * used it: asks about those that were met in their captures. */
 static mend_result close_on_none(mend_heap *heap, const mend_group *group)
 {
     mend_scope scope;
+    if (!mend_streams_has_strangers(&heap->streams, group->number)) {
+        return MEND_OK;
+    }
     mend_result result = mend_scope_open(heap, &scope);
     if (result == MEND_OK) {
         result = mend_streams_identify(&heap->streams, group->number);
