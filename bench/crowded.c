@@ -12,6 +12,7 @@
 #include "base/align.h"
 #include "lab/workloads/population.h"
 #include "mend/mend.h"
+#include "mend/mend_groups.h"
 #include "mend/mend_range.h"
 #include "mend/mend_share.h"
 #include "mend/mend_sim.h"
@@ -26,6 +27,7 @@ typedef struct crowd {
     mend_stream streams[STREAMS];
     size_t count;
     void **blocks;
+    mend_group *group;
     mend_range **ranges; /* for operations on one range: the first one */
     size_t at;           /* the block, range or page that the operation is about */
     mend_random random;
@@ -238,6 +240,47 @@ static void take_a_hole(crowd *c)
     (void)alloc_bytes(c, PAGE, c->streams[0]);
 }
 
+/* ---- out of memory ----------------------------------------------------------------------------
+ */
+
+static void fill_holes_to_the_limit(crowd *c)
+{
+    mend_stats stats = MEND_STATS_INIT;
+    fill_holes(c);
+    require(mend_get_stats(c->pool, &stats) == MEND_OK, "mend_get_stats");
+    require(mend_set_limit(c->pool, stats.reserved_bytes) == MEND_OK, "mend_set_limit");
+}
+
+/* For one page more than is free. */
+static void be_refused(crowd *c)
+{
+    void *block = NULL;
+    mend_result result =
+        mend_alloc(c->pool, ((c->count + 1) / 2 + 1) * PAGE, c->streams[0], &block);
+    require(result == MEND_ERROR_OUT_OF_MEMORY, "a refusal");
+}
+
+static void destroy_pages(crowd *c)
+{
+    destroy(c, c->ranges[0]);
+}
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+static void fill_blocks_and_a_group(crowd *c)
+{
+    fill_blocks(c);
+    require(mend_group_create(c->pool, &c->group) == MEND_OK, "mend_group_create");
+    require(mend_group_begin(c->group, c->streams[0]) == MEND_OK, "mend_group_begin");
+    free_on(c, alloc_bytes(c, SMALLEST_BYTES, c->streams[0]), c->streams[0]);
+    require(mend_group_end(c->group) == MEND_OK, "mend_group_end");
+}
+
+static void restore_nothing(crowd *c)
+{
+    require(mend_group_set_blocks(c->group, NULL, 0) == MEND_OK, "mend_group_set_blocks");
+}
+
 /* ---- sleepers -------------------------------------------------------------------------------- */
 
 /* Pages of a range, each of which is a chunk. */
@@ -333,7 +376,11 @@ static const operation operations[] = {
     {"info_of_a_range_of_pages", 50, false, fill_pages, NULL, ask_range, NULL},
     {"page_beside_pages", 50, false, fill_pages, NULL, replace_page, NULL},
     {"alloc_from_holes_between_pages", 50, false, fill_holes, NULL, take_a_hole, NULL},
+    {"refusal_beside_each_page", 1, true, fill_holes_to_the_limit, NULL, be_refused, NULL},
     {"each_page_beside_streams", 1, true, fill_streams_and_pages, NULL, replace_pages, NULL},
+    {"destruction_of_each_page", 1, true, fill_pages, NULL, destroy_pages, fill_pages},
+    {"group_of_nothing_beside_blocks", 50, false, fill_blocks_and_a_group, NULL, restore_nothing,
+     NULL},
     {"grow_and_trim_beside_sleepers", 50, false, fill_sleepers, NULL, grow_and_trim, NULL},
     {"free_beside_sleepers", 50, false, fill_sleepers, NULL, free_page, NULL},
     {"pair_beside_streams", 200, false, fill_streams, NULL, pair, NULL},

@@ -138,6 +138,11 @@ def files_of(tree):
     return [path for path in files if path.parent.name != "__pycache__"]
 
 
+def is_binary(path):
+    """Whether it is a library or the program."""
+    return ".so" in path.suffixes or path.parent.name == "bin"
+
+
 def record_of(tree, record):
     """The list of files with their hashes that belongs into a wheel."""
     lines = []
@@ -154,8 +159,7 @@ def pack(tree, target):
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as wheel:
         for path in files_of(tree):
             info = zipfile.ZipInfo(str(path.relative_to(tree)), date)
-            is_library = path.suffix == ".so" or ".so." in path.name
-            info.external_attr = (0o100755 if is_library else 0o100644) << 16
+            info.external_attr = (0o100755 if is_binary(path) else 0o100644) << 16
             info.compress_type = zipfile.ZIP_DEFLATED
             wheel.writestr(info, path.read_bytes(), compresslevel=9)
 
@@ -167,7 +171,7 @@ def finish(wheel, target_folder, headers, compiler, machine):
             made.extractall(tree)
         if headers:
             add_classes(tree, headers, compiler)
-        libraries = [path for path in files_of(tree) if ".so" in path.name]
+        libraries = list(filter(is_binary, files_of(tree)))
         tag = platform_of(libraries, machine)
         for name in LINKED:
             (tree / "mend" / "lib" / f"lib{name}.so").write_text(f"INPUT(lib{name}.so.0)\n")

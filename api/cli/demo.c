@@ -11,58 +11,77 @@
 
 enum { STATUS_COMPLETED = 0, STATUS_OUT_OF_MEMORY = 1, STATUS_BAD_INPUT = 2, STATUS_BROKEN = 3 };
 
-static const char usage[] =
-    "usage: mend demo [--device auto|sim|cuda] [--traces DIR] [-o PAGE]\n\n"
-    "Runs recorded workloads on a device with barely more memory than they need, through\n"
-    "models of PyTorch's allocators and through Mend; prints a table and writes a page.\n\n"
-    "  --device     auto (default): the GPU where there is one with room, else simulated\n"
-    "  --traces DIR where the recordings are (default: those that came with this program)\n"
-    "  -o PAGE      the page to write (mend-demo.html)\n\n"
-    "Exit status: 0 Mend completed every workload, 1 it ran out of memory, 2 bad usage or\n"
-    "input, or an output cannot be written, 3 a rule of the driver was broken.\n";
+enum { OPTION_DEVICE, OPTION_TRACES, OPTION_OUTPUT, OPTION_HELP };
+
+static const mend_option options_of_demo[] = {
+    [OPTION_DEVICE] = {"device", "auto|sim|cuda",
+                       "auto (default): the GPU where there is one with room, else simulated",
+                       NULL},
+    [OPTION_TRACES] = {"traces", "DIR",
+                       "where the recordings are (default: those that came with this program)",
+                       NULL},
+    [OPTION_OUTPUT] = {"o", "FILE", "the page to write (mend-demo.html)", NULL},
+    [OPTION_HELP] = MEND_OPTION_HELP,
+    {NULL, NULL, NULL, NULL},
+};
+
+const mend_command mend_demo_command = {
+    .name = "demo",
+    .what = "run a one-minute demonstration and write an HTML page",
+    .arguments = "",
+    .about = "Runs recorded workloads on a device with barely more memory than they need, through "
+             "models of PyTorch's allocators and through Mend; prints a table and writes a page.",
+    .options = options_of_demo,
+    .status = "Exit status: 0 Mend completed every workload, 1 it ran out of memory, 2 bad usage "
+              "or input, or an output cannot be written, 3 a rule of the driver was broken.",
+};
 
 typedef struct demo_options {
     mend_demo_device device;
     char folder[PATH_MAX]; /* "": search for it */
     const char *page_path;
+    bool help;
 } demo_options;
 
-static bool read_device(const char *text, mend_demo_device *device)
+static bool read_option(int option, const char *value, demo_options *options)
 {
-    static const struct {
-        const char *name;
-        mend_demo_device device;
-    } devices[] = {{"auto", MEND_DEMO_AUTO}, {"sim", MEND_DEMO_SIM}, {"cuda", MEND_DEMO_CUDA}};
-    for (size_t i = 0; i < sizeof(devices) / sizeof(*devices); i++) {
-        if (strcmp(text, devices[i].name) == 0) {
-            *device = devices[i].device;
-            return true;
+    int length;
+    switch (option) {
+    case OPTION_DEVICE:
+        options->device = strcmp(value, "sim") == 0    ? MEND_DEMO_SIM
+                          : strcmp(value, "cuda") == 0 ? MEND_DEMO_CUDA
+                                                       : MEND_DEMO_AUTO;
+        return true;
+    case OPTION_TRACES:
+        length = snprintf(options->folder, sizeof(options->folder), "%s", value);
+        if (length <= 0 || (size_t)length >= sizeof(options->folder)) {
+            fputs("mend demo: --traces: the path is empty or too long\n", stderr);
+            return false;
         }
+        return true;
+    case OPTION_OUTPUT:
+        options->page_path = value;
+        return true;
+    case OPTION_HELP:
+        options->help = true;
+        return true;
+    default:
+        return false;
     }
-    return false;
 }
 
 static bool read_options(int argc, char **argv, demo_options *options)
 {
     *options = (demo_options){.page_path = "mend-demo.html"};
-    for (int i = 1; i < argc; i += 2) {
-        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-        bool is_good = false;
-        if (value != NULL && strcmp(argv[i], "--device") == 0) {
-            is_good = read_device(value, &options->device);
-        } else if (value != NULL && strcmp(argv[i], "--traces") == 0) {
-            int length = snprintf(options->folder, sizeof(options->folder), "%s", value);
-            is_good = length > 0 && (size_t)length < sizeof(options->folder);
-        } else if (value != NULL && strcmp(argv[i], "-o") == 0) {
-            options->page_path = value;
-            is_good = true;
-        }
-        if (!is_good) {
-            fprintf(stderr, "mend demo: %s: unknown, or its value is missing or bad\n", argv[i]);
+    mend_command_start();
+    char *value;
+    for (int option;
+         (option = mend_command_next(&mend_demo_command, argc, argv, &value)) != MEND_OPTION_END;) {
+        if (!read_option(option, value, options)) {
             return false;
         }
     }
-    return true;
+    return mend_command_has_none(&mend_demo_command, argc, argv);
 }
 
 static int tell_failure(void)
@@ -125,14 +144,13 @@ static int show(const demo_options *options, mend_output *page, mend_demo_report
 
 int mend_cli_demo(int argc, char **argv)
 {
-    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        fputs(usage, stdout);
-        return STATUS_COMPLETED;
-    }
     demo_options options;
     if (!read_options(argc, argv, &options)) {
-        fputs(usage, stderr);
         return STATUS_BAD_INPUT;
+    }
+    if (options.help) {
+        mend_command_help(&mend_demo_command, stdout);
+        return STATUS_COMPLETED;
     }
     if (options.folder[0] == '\0' &&
         !mend_demo_find_traces(options.folder, sizeof(options.folder))) {

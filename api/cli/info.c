@@ -24,23 +24,37 @@ typedef struct info_options {
     const char *json_path;
     mend_output costs; /* open until the end */
     mend_output json;
+    bool help;
 } info_options;
 
-static int usage(FILE *out, int status)
-{
-    fprintf(out,
-            "usage: mend info [--device sim|cuda[:N]] [--prices [--seconds N] [-o FILE]\n"
-            "                 [--json FILE]]\n"
-            "  --device    the device to look at (default: the GPU, else the simulated one)\n"
-            "  --prices    measure what the driver's calls cost, and try what is not documented\n"
-            "  --seconds N measure for about that long at most, with fewer repetitions (60)\n"
-            "  -o FILE     write a price list for `mend replay --costs`\n"
-            "  --json FILE write every measurement\n"
-            "\n"
-            "Exit status: 0; 1 a measurement failed; 2 bad usage, there is no such device, or an\n"
-            "output cannot be written.\n");
-    return status;
-}
+enum { OPTION_DEVICE, OPTION_PRICES, OPTION_SECONDS, OPTION_OUTPUT, OPTION_JSON, OPTION_HELP };
+
+static const mend_option options_of_info[] = {
+    [OPTION_DEVICE] = {"device", "sim|cuda[:N]",
+                       "the device to look at (default: the GPU, else the simulated one)", NULL},
+    [OPTION_PRICES] = {"prices", NULL,
+                       "measure what the driver's calls cost, and try what is not documented",
+                       NULL},
+    [OPTION_SECONDS] = {"seconds", "N",
+                        "with --prices: measure for about that long at most, with fewer "
+                        "repetitions (60)",
+                        NULL},
+    [OPTION_OUTPUT] = {"o", "FILE", "with --prices: write a price list for mend replay --costs",
+                       NULL},
+    [OPTION_JSON] = {"json", "FILE", "with --prices: write every measurement", NULL},
+    [OPTION_HELP] = MEND_OPTION_HELP,
+    {NULL, NULL, NULL, NULL},
+};
+
+const mend_command mend_info_command = {
+    .name = "info",
+    .what = "show the device and measure what driver calls cost",
+    .arguments = "",
+    .about = "Shows the device, what it can do, and what the driver's calls cost on it.",
+    .options = options_of_info,
+    .status = "Exit status: 0; 1 a measurement failed; 2 bad usage, there is no such device, or an "
+              "output cannot be written.",
+};
 
 static bool parse_device(const char *text, info_options *options)
 {
@@ -66,31 +80,49 @@ static bool parse_seconds(const char *text, uint64_t *seconds)
     return true;
 }
 
+static bool refuse(const char *option, const char *text, const char *possible)
+{
+    fprintf(stderr, "mend info: %s: no \"%s\"; there are: %s\n", option, text, possible);
+    return false;
+}
+
+static bool parse_option(int option, const char *value, info_options *options)
+{
+    switch (option) {
+    case OPTION_DEVICE:
+        return parse_device(value, options) ||
+               refuse("--device", value, "sim, cuda, cuda:N with N from 0 to 1023");
+    case OPTION_PRICES:
+        options->prices = true;
+        return true;
+    case OPTION_SECONDS:
+        return parse_seconds(value, &options->seconds) || refuse("--seconds", value, "1 to 86400");
+    case OPTION_OUTPUT:
+        options->costs_path = value;
+        return true;
+    case OPTION_JSON:
+        options->json_path = value;
+        return true;
+    case OPTION_HELP:
+        options->help = true;
+        return true;
+    default:
+        return false;
+    }
+}
+
 static bool parse_options(int argc, char **argv, info_options *options)
 {
-    for (int i = 1; i < argc; i++) {
-        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (strcmp(argv[i], "--prices") == 0) {
-            options->prices = true;
-            continue;
-        }
-        bool known = value != NULL;
-        if (known && strcmp(argv[i], "--device") == 0) {
-            known = parse_device(value, options);
-        } else if (known && strcmp(argv[i], "--seconds") == 0) {
-            known = parse_seconds(value, &options->seconds);
-        } else if (known && strcmp(argv[i], "-o") == 0) {
-            options->costs_path = value;
-        } else if (known && strcmp(argv[i], "--json") == 0) {
-            options->json_path = value;
-        } else {
-            known = false;
-        }
-        if (!known) {
-            fprintf(stderr, "mend info: %s: unknown, or its value is missing or bad\n", argv[i]);
+    mend_command_start();
+    char *value;
+    for (int option;
+         (option = mend_command_next(&mend_info_command, argc, argv, &value)) != MEND_OPTION_END;) {
+        if (!parse_option(option, value, options)) {
             return false;
         }
-        i++;
+    }
+    if (options->help || !mend_command_has_none(&mend_info_command, argc, argv)) {
+        return options->help;
     }
     bool asks_for_prices =
         options->costs_path != NULL || options->json_path != NULL || options->seconds != 0;
@@ -275,11 +307,12 @@ static int show_what_there_is(info_options *options)
 int mend_cli_info(int argc, char **argv)
 {
     info_options options = {0};
-    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        return usage(stdout, 0);
-    }
     if (!parse_options(argc, argv, &options)) {
-        return usage(stderr, 2);
+        return MEND_STATUS_BAD_OUTPUT;
+    }
+    if (options.help) {
+        mend_command_help(&mend_info_command, stdout);
+        return 0;
     }
     if (!mend_output_open(&options.costs, "info", options.costs_path)) {
         return MEND_STATUS_BAD_OUTPUT;

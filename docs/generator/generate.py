@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes docs/api.md and the pages in docs/api from the public headers, and the table in
-docs/configuration.md from the keys of MEND_CONF. With --check it writes nothing, and fails if one
-of them is out of date.
+"""Makes docs/api.md and the pages in docs/api from the public headers, docs/messages.md from the
+sources, and the table in docs/configuration.md from the keys of MEND_CONF. With --check it writes
+nothing, and fails if one of them is out of date.
 
 Usage: generate.py [--check]
 """
@@ -11,6 +11,7 @@ import re
 import sys
 import textwrap
 
+import messages
 from header import entry_of, members_of, paragraphs_of, read_header
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -46,7 +47,7 @@ PAGES = (
      (("mend_range", ("ranges",)),)),
     ("diagnosis", "Errors, statistics and log", "Why a call failed, and what a pool does.",
      (("mend_results", ("results",)), ("mend", ("observe",)), ("mend_stats", ("statistics",)),
-      ("mend_views", ("regions", "history")),
+      ("mend_views", ("regions", "scopes", "history")),
       ("mend_types", ("log",)))),
     ("devices-and-hooks", "Devices and hooks",
      "The default pool of each device, allocators in its place, and the functions that frameworks"
@@ -294,6 +295,7 @@ def page_of(name, title, about, parts, openings, sections):
                            for line in contents]
 
 
+MADE_OF_SOURCES = "<!-- Made by `./run docs` from the sources and troubleshooting.md. -->"
 MADE = "<!-- Made by `./run docs` from api/include/mend; change the comments there. -->"
 
 
@@ -366,6 +368,7 @@ def main():
         return 1
     with open(os.path.join(ROOT, CONFIGURATION), encoding="utf-8") as file:
         documents[CONFIGURATION] = configuration_document(file.read())
+    documents["docs/messages.md"] = messages.document(ROOT, MADE_OF_SOURCES)
     for name, wanted in documents.items():
         path = os.path.join(ROOT, name)
         current = ""

@@ -5,54 +5,114 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/align.h"
 #include "lab/peers/peer.h"
 #include "lab/peers/policies.h"
 #include "lab/support/costs.h"
 
-enum { LIST_SHOWN = 256 }; /* most characters of a wrong list in a message */
+enum { LIST_SHOWN = 256 };                  /* most characters of a wrong list in a message */
+#define LEAST_CAPACITY_BYTES (2 * MEND_MIB) /* a page: less is a unit that was forgotten */
 
-const char mend_replay_usage[] =
-    "usage: mend replay [options] TRACE|WORKLOAD...\n"
-    "\n"
-    "Runs recorded or generated allocations through allocators, and prints the result.\n"
-    "TRACE is a log of RMM or a memory snapshot of PyTorch (pickle or JSON), plain or .gz;\n"
-    "WORKLOAD is stress:NAME?parameter=value&...\n"
-    "\n"
-    "  --device sim|cuda        a simulated device (default), or the GPU\n"
-    "  --policy NAME[,...]      mend (default), caching, expandable, rmm-pool, rmm-arena, gmlake;\n"
-    "                           with cuda also cuda-malloc, cuda-malloc-async\n"
-    "  --capacity SIZE[,...]    the device's memory: bytes, 16GiB, 1.05x (of what is live at\n"
-    "                           the peak), unlimited (default), fit (the least that is enough)\n"
-    "  --lag N                  rows after a free until the GPU is done with the block (64)\n"
-    "  --costs NAME|FILE        prices of driver calls: reference (default), per-mapping,\n"
-    "                           kvcached-light, kvcached-a100, or a file\n"
-    "  --others PERCENT         percent of the device that others hold, besides the capacity (0)\n"
-    "  --timeline FILE          write live and reserved memory over time there\n"
-    "  --content none|check|sample\n"
-    "                           check: write every block and compare it before it is freed;\n"
-    "                           sample, on the GPU: only one piece of 512 B in each 64 KiB\n"
-    "  --scale F|fit            divide all sizes by F, or so that the peak fits the GPU\n"
-    "  --load                   on the GPU, run a kernel that streams through memory as well\n"
-    "  --ballast                on the GPU, take all memory above the capacity, so that it is the\n"
-    "                           driver that refuses, and give no policy a limit\n"
-    "  --threads N              replay with N threads\n"
-    "  --tasks N                replay N rows at a time in a thread of their own, on its "
-    "per-thread\n"
-    "                           stream; it ends without a word to the policy\n"
-    "  --no-context-events      the simulated device has no event of a whole context, as before\n"
-    "                           CUDA 12.5\n"
-    "  --seed N                 seed of workloads that name none\n"
-    "  --explain                show where memory is that is reserved and not live, and what the\n"
-    "                           driver's time was for\n"
-    "  --json                   one JSON object a line\n"
-    "  --list                   print the workloads\n"
-    "\n"
-    "Columns: reserved, most memory held; x live, over the peak of live memory; driver ms, the\n"
-    "sum of prices; 2nd half, that of the second half of the events; alloc p50, median host time\n"
-    "of an allocation.\n"
-    "\n"
-    "Exit status: 0 all completed, 1 some ran out of memory, 2 bad usage or input, or an\n"
-    "output cannot be written, 3 wrong content or a rule of the driver broken.\n";
+enum {
+    OPTION_DEVICE,
+    OPTION_POLICY,
+    OPTION_CAPACITY,
+    OPTION_LAG,
+    OPTION_COSTS,
+    OPTION_OTHERS,
+    OPTION_TIMELINE,
+    OPTION_CONTENT,
+    OPTION_SCALE,
+    OPTION_LOAD,
+    OPTION_BALLAST,
+    OPTION_THREADS,
+    OPTION_TASKS,
+    OPTION_NO_CONTEXT_EVENTS,
+    OPTION_SEED,
+    OPTION_EXPLAIN,
+    OPTION_JSON,
+    OPTION_LIST,
+    OPTION_HELP
+};
+
+static const char *policy_at(size_t index)
+{
+    return mend_peer_policies[index].name;
+}
+
+static const mend_option options[] = {
+    [OPTION_DEVICE] = {"device", "sim|cuda", "a simulated device (default), or the GPU", NULL},
+    [OPTION_POLICY] = {"policy", "NAME[,...]",
+                       "who allocates: mend (default), or others of the list below", policy_at},
+    [OPTION_CAPACITY] = {"capacity", "SIZE[,...]",
+                         "the device's memory: bytes, or a number with KiB, MiB, GiB or TiB; 1.05x "
+                         "(of what is live at the peak); unlimited (default); fit (the least that "
+                         "is enough)",
+                         NULL},
+    [OPTION_LAG] = {"lag", "N", "rows after a free until the GPU is done with the block (64)",
+                    NULL},
+    [OPTION_COSTS] = {"costs", "reference|per-mapping|kvcached-light|kvcached-a100|FILE",
+                      "prices of driver calls: reference (default), another list, or a file", NULL},
+    [OPTION_OTHERS] = {"others", "PERCENT",
+                       "percent of the device that others hold, besides the capacity (0)", NULL},
+    [OPTION_TIMELINE] = {"timeline", "FILE", "write live and reserved memory over time there",
+                         NULL},
+    [OPTION_CONTENT] = {"content", "none|check|sample",
+                        "check: write every block and compare it before it is freed; sample, on "
+                        "the GPU: only one piece of 512 B in each 64 KiB",
+                        NULL},
+    [OPTION_SCALE] = {"scale", "F|fit", "divide all sizes by F, or so that the peak fits the GPU",
+                      NULL},
+    [OPTION_LOAD] = {"load", NULL, "on the GPU, run a kernel that streams through memory as well",
+                     NULL},
+    [OPTION_BALLAST] = {"ballast", NULL,
+                        "on the GPU, take all memory above the capacity, so that it is the driver "
+                        "that refuses, and give no policy a limit",
+                        NULL},
+    [OPTION_THREADS] = {"threads", "N", "replay with N threads", NULL},
+    [OPTION_TASKS] = {"tasks", "N",
+                      "replay N rows at a time in a thread of their own, on its per-thread stream; "
+                      "it ends without a word to the policy",
+                      NULL},
+    [OPTION_NO_CONTEXT_EVENTS] = {"no-context-events", NULL,
+                                  "the simulated device has no event of a whole context, as before "
+                                  "CUDA 12.5",
+                                  NULL},
+    [OPTION_SEED] = {"seed", "N", "seed of workloads that name none", NULL},
+    [OPTION_EXPLAIN] = {"explain", NULL,
+                        "show where memory is that is reserved and not live, and what the driver's "
+                        "time was for",
+                        NULL},
+    [OPTION_JSON] = {"json", NULL, "one JSON object a line", NULL},
+    [OPTION_LIST] = {"list", NULL, "print the workloads", NULL},
+    [OPTION_HELP] = MEND_OPTION_HELP,
+    {NULL, NULL, NULL, NULL},
+};
+
+static void print_policies(FILE *out)
+{
+    fputs("Columns: reserved, most memory held; x live, over the peak of live memory; driver ms,\n"
+          "the sum of prices; 2nd half, that of the second half of the events; alloc p50, median\n"
+          "host time of an allocation.\n\nPolicies:\n",
+          out);
+    for (const mend_peer_policy *policy = mend_peer_policies; policy->name != NULL; policy++) {
+        fprintf(out, "  %-22s %s%s\n", policy->name, policy->what,
+                policy->is_real ? "; with --device cuda" : "");
+    }
+}
+
+const mend_command mend_replay_command = {
+    .name = "replay",
+    .what = "run recorded allocations through allocators",
+    .arguments = "TRACE|WORKLOAD...",
+    .about = "Runs recorded or generated allocations through allocators, and prints the result. "
+             "TRACE is a log of RMM or a memory snapshot of PyTorch (pickle or JSON), plain or "
+             ".gz; WORKLOAD is stress:NAME?parameter=value&...",
+    .options = options,
+    .more = print_policies,
+    .status = "Exit status: 0 all completed, 1 some ran out of memory, 2 bad usage or input, or an "
+              "output cannot be written, 3 wrong content or a rule of the driver broken.",
+};
 
 static bool fail(const char *reason, const char *text)
 {
@@ -100,7 +160,12 @@ static char *next_item(char **rest, const char *list, bool *is_good)
 static bool read_policy(const char *name, mend_replay_arguments *arguments)
 {
     if (mend_peer_find_policy(name) == NULL) {
-        return fail("no such policy:", name);
+        fprintf(stderr, "mend replay: no such policy: \"%s\"; there are", name);
+        for (const mend_peer_policy *policy = mend_peer_policies; policy->name != NULL; policy++) {
+            fprintf(stderr, " %s", policy->name);
+        }
+        fputs("\n", stderr);
+        return false;
     }
     for (size_t i = 0; i < arguments->policy_count; i++) {
         if (strcmp(arguments->policies[i], name) == 0) {
@@ -147,7 +212,10 @@ static bool read_capacity(const char *text, const mend_replay_arguments *argumen
         return fail(reason, text);
     }
     if (!mend_parse_capacity(text, capacity)) {
-        return fail("not a capacity:", text);
+        return fail("not a capacity (10GiB, 1.05x, unlimited, fit):", text);
+    }
+    if (capacity->kind == MEND_CAPACITY_BYTES && capacity->bytes < LEAST_CAPACITY_BYTES) {
+        return fail("less than a page of 2 MiB; did you forget the unit?", text);
     }
     for (size_t i = 0; i < arguments->capacity_count; i++) {
         if (is_same_capacity(&arguments->capacities[i], capacity)) {
@@ -177,13 +245,6 @@ static bool read_capacities(char *list, mend_replay_arguments *arguments)
     return true;
 }
 
-/* Reads one of two words. */
-static bool read_word(const char *text, const char *first, const char *second, bool *is_second)
-{
-    *is_second = strcmp(text, second) == 0;
-    return *is_second || strcmp(text, first) == 0 || fail("unknown word", text);
-}
-
 static bool read_costs(const char *path, mend_replay_arguments *arguments)
 {
     if (mend_sim_prices_named(path, &arguments->prices) == MEND_OK) {
@@ -202,51 +263,6 @@ static bool read_costs(const char *path, mend_replay_arguments *arguments)
     arguments->costs = path;
     return true;
 }
-
-enum {
-    OPTION_DEVICE = 256,
-    OPTION_POLICY,
-    OPTION_CAPACITY,
-    OPTION_LAG,
-    OPTION_COSTS,
-    OPTION_OTHERS,
-    OPTION_TIMELINE,
-    OPTION_CONTENT,
-    OPTION_LOAD,
-    OPTION_BALLAST,
-    OPTION_SCALE,
-    OPTION_THREADS,
-    OPTION_TASKS,
-    OPTION_NO_CONTEXT_EVENTS,
-    OPTION_SEED,
-    OPTION_EXPLAIN,
-    OPTION_JSON,
-    OPTION_LIST,
-    OPTION_HELP
-};
-
-static const struct option long_options[] = {
-    {"device", required_argument, NULL, OPTION_DEVICE},
-    {"policy", required_argument, NULL, OPTION_POLICY},
-    {"capacity", required_argument, NULL, OPTION_CAPACITY},
-    {"lag", required_argument, NULL, OPTION_LAG},
-    {"costs", required_argument, NULL, OPTION_COSTS},
-    {"others", required_argument, NULL, OPTION_OTHERS},
-    {"timeline", required_argument, NULL, OPTION_TIMELINE},
-    {"content", required_argument, NULL, OPTION_CONTENT},
-    {"load", no_argument, NULL, OPTION_LOAD},
-    {"ballast", no_argument, NULL, OPTION_BALLAST},
-    {"scale", required_argument, NULL, OPTION_SCALE},
-    {"threads", required_argument, NULL, OPTION_THREADS},
-    {"tasks", required_argument, NULL, OPTION_TASKS},
-    {"no-context-events", no_argument, NULL, OPTION_NO_CONTEXT_EVENTS},
-    {"seed", required_argument, NULL, OPTION_SEED},
-    {"explain", no_argument, NULL, OPTION_EXPLAIN},
-    {"json", no_argument, NULL, OPTION_JSON},
-    {"list", no_argument, NULL, OPTION_LIST},
-    {"help", no_argument, NULL, OPTION_HELP},
-    {NULL, 0, NULL, 0},
-};
 
 static bool read_numeric(int option, const char *text, mend_replay_arguments *arguments)
 {
@@ -274,7 +290,7 @@ static bool read_numeric(int option, const char *text, mend_replay_arguments *ar
     case OPTION_SCALE:
         arguments->scale_fits = strcmp(text, "fit") == 0;
         return arguments->scale_fits || read_scale(text, &arguments->scale) ||
-               fail("not a scale:", text);
+               fail("not a scale (a number above 0, fit):", text);
     default:
         if (!read_count(text, 1024, &threads) || threads == 0) {
             return fail("not a number of threads:", text);
@@ -286,13 +302,9 @@ static bool read_numeric(int option, const char *text, mend_replay_arguments *ar
 
 static bool read_option(int option, char *text, mend_replay_arguments *arguments)
 {
-    bool is_second;
     switch (option) {
     case OPTION_DEVICE:
-        if (!read_word(text, "sim", "cuda", &is_second)) {
-            return false;
-        }
-        arguments->options.device = is_second ? MEND_REPLAY_CUDA : MEND_REPLAY_SIM;
+        arguments->options.device = strcmp(text, "cuda") == 0 ? MEND_REPLAY_CUDA : MEND_REPLAY_SIM;
         return true;
     case OPTION_POLICY:
         return read_policies(text, arguments);
@@ -305,9 +317,8 @@ static bool read_option(int option, char *text, mend_replay_arguments *arguments
         return true;
     case OPTION_CONTENT:
         arguments->options.sample_content = strcmp(text, "sample") == 0;
-        arguments->options.check_content = arguments->options.sample_content;
-        return arguments->options.sample_content ||
-               read_word(text, "none", "check", &arguments->options.check_content);
+        arguments->options.check_content = strcmp(text, "none") != 0;
+        return true;
     case OPTION_BALLAST:
         arguments->options.has_ballast = true;
         return true;
@@ -329,8 +340,7 @@ static bool read_option(int option, char *text, mend_replay_arguments *arguments
     case OPTION_HELP:
         arguments->help = true;
         return true;
-    case '?':
-        fprintf(stderr, "see mend replay --help\n");
+    case MEND_OPTION_BAD:
         return false;
     default:
         return read_numeric(option, text, arguments);
@@ -378,7 +388,8 @@ static bool fits_together(const mend_replay_arguments *arguments)
         return fail("only with one thread:", "--explain");
     }
     if (arguments->input_count == 0 && !arguments->list && !arguments->help) {
-        fprintf(stderr, "mend replay: no trace and no workload\n%s", mend_replay_usage);
+        fputs("mend replay: no trace and no workload; see mend replay --help\n", stderr);
+        mend_command_usage(&mend_replay_command, stderr);
         return false;
     }
     return true;
@@ -395,13 +406,11 @@ bool mend_replay_arguments_read(int argc, char **argv, mend_replay_arguments *ar
         .capacity_count = 1,
         .scale = 1,
     };
-    optind = 0;
-    for (;;) {
-        int option = getopt_long(argc, argv, "h", long_options, NULL);
-        if (option == -1) {
-            break;
-        }
-        if (!read_option(option == 'h' ? OPTION_HELP : option, optarg, arguments)) {
+    mend_command_start();
+    char *value;
+    for (int option; (option = mend_command_next(&mend_replay_command, argc, argv, &value)) !=
+                     MEND_OPTION_END;) {
+        if (!read_option(option, value, arguments)) {
             return false;
         }
     }

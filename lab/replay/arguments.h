@@ -3,6 +3,7 @@
 #define MEND_LAB_REPLAY_ARGUMENTS_H
 
 #include "lab/replay/replay.h"
+#include "lab/support/command.h"
 
 enum { MEND_REPLAY_MAX_LIST = 64 };
 
@@ -25,10 +26,10 @@ typedef struct mend_replay_arguments {
     bool help;
 } mend_replay_arguments;
 
+extern const mend_command mend_replay_command;
+
 /* argv[0] is "replay". Modifies the strings, which must outlive *arguments. Prints the reason to
  * standard error and returns false if they are wrong. */
 bool mend_replay_arguments_read(int argc, char **argv, mend_replay_arguments *arguments);
-
-extern const char mend_replay_usage[];
 
 #endif

@@ -199,7 +199,7 @@ int mend_cli_replay(int argc, char **argv)
         return STATUS_BAD_INPUT;
     }
     if (arguments.help) {
-        fputs(mend_replay_usage, stdout);
+        mend_command_help(&mend_replay_command, stdout);
         return STATUS_COMPLETED;
     }
     if (arguments.list) {

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/error.h"
 #include "lab/support/lines.h"
 #include "lab/trace/rmm.h"
 #include "lab/trace/snapshot.h"
@@ -9,7 +10,7 @@
 /* Windows begins text files with it. */
 static const char byte_order_mark[] = "\xef\xbb\xbf";
 
-static mend_result read_log(mend_line_source *source, mend_trace **trace)
+static mend_result read_log(mend_line_source *source, mend_trace_detail *detail, mend_trace **trace)
 {
     mend_result result = mend_line_source_next(source);
     if (result != MEND_OK) {
@@ -23,10 +24,15 @@ static mend_result read_log(mend_line_source *source, mend_trace **trace)
                                              "a log whose first line is "
                                              "Thread,Time,Action,Pointer,Size,Stream");
     }
-    return mend_trace_read_rmm_log(source, trace);
+    return mend_trace_read_rmm_log(source, detail, trace);
 }
 
 mend_result mend_trace_read(const char *path, mend_trace **trace)
+{
+    return mend_trace_read_with(path, NULL, trace);
+}
+
+mend_result mend_trace_read_with(const char *path, mend_trace_detail *detail, mend_trace **trace)
 {
     mend_line_source source;
     mend_byte_source *bytes = &source.bytes;
@@ -43,9 +49,14 @@ mend_result mend_trace_read(const char *path, mend_trace **trace)
         bool has_mark =
             bytes->end >= mark_bytes && memcmp(bytes->buffer, byte_order_mark, mark_bytes) == 0;
         bytes->start += has_mark ? mark_bytes : 0;
-        result = mend_trace_is_snapshot(bytes) ? mend_trace_read_snapshot(bytes, trace)
-                                               : read_log(&source, trace);
+        result = mend_trace_is_snapshot(bytes) ? mend_trace_read_snapshot(bytes, detail, trace)
+                                               : read_log(&source, detail, trace);
     }
     mend_line_source_close(&source);
+    if (result == MEND_OK && detail != NULL && detail->lacks_memory) {
+        mend_trace_destroy(*trace);
+        *trace = NULL;
+        result = mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %s", path);
+    }
     return result;
 }

@@ -111,6 +111,7 @@ static mend_result judge_builder(const mend_line_source *source, const mend_trac
 
 typedef struct log_event {
     bool is_alloc;
+    bool is_refusal; /* an allocation that failed: no event, and only its size is valid */
     uint64_t pointer;
     uint64_t size_bytes;
     mend_trace_actor actor;
@@ -133,6 +134,7 @@ static mend_result read_event(const mend_line_source *source, log_row *row, log_
                               bool *is_event)
 {
     *is_event = false;
+    event->is_refusal = false;
     if (source->line[strspn(source->line, " \t")] == 0) {
         return MEND_OK;
     }
@@ -142,6 +144,7 @@ static mend_result read_event(const mend_line_source *source, log_row *row, log_
     }
     const char *action = row->fields[COLUMN_ACTION];
     if (strcmp(action, "allocate failure") == 0) {
+        event->is_refusal = parse_number(row->fields[COLUMN_SIZE], &event->size_bytes);
         return MEND_OK;
     }
     event->is_alloc = strcmp(action, "allocate") == 0;
@@ -172,7 +175,8 @@ static mend_result read_event(const mend_line_source *source, log_row *row, log_
 }
 
 static mend_result take_alloc(const mend_line_source *source, mend_trace_builder *builder,
-                              live_blocks *live, const log_row *row, const log_event *event)
+                              mend_trace_detail *detail, live_blocks *live, const log_row *row,
+                              const log_event *event)
 {
     uint64_t key = mend_trace_key(builder, event->pointer);
     uintptr_t older = (uintptr_t)mend_pointer_map_find(&live->newest, key);
@@ -191,6 +195,9 @@ static mend_result take_alloc(const mend_line_source *source, mend_trace_builder
     }
     if (result == MEND_OK) {
         mend_pointer_map_insert(&live->newest, key, (void *)((uintptr_t)block + 1));
+    }
+    if (result == MEND_OK && detail != NULL) {
+        mend_trace_detail_add_place(detail, (mend_trace_place){.address = event->pointer});
     }
     return result;
 }
@@ -215,7 +222,7 @@ static mend_result take_free(const mend_line_source *source, mend_trace_builder 
 
 /* Reads rows up to the end, or to a last one that was cut off while it was written. */
 static mend_result read_rows(mend_line_source *source, mend_trace_builder *builder,
-                             live_blocks *live)
+                             mend_trace_detail *detail, live_blocks *live)
 {
     log_row row;
     log_event event;
@@ -232,8 +239,14 @@ static mend_result read_rows(mend_line_source *source, mend_trace_builder *build
                      (unsigned long long)source->line_number);
             return MEND_OK;
         }
+        if (result == MEND_OK && detail != NULL && event.is_refusal) {
+            mend_trace_refusal refusal = {.event = builder->trace->event_count,
+                                          .size_bytes = event.size_bytes,
+                                          .free_bytes = UINT64_MAX};
+            mend_trace_detail_add_refusal(detail, refusal);
+        }
         if (result == MEND_OK && is_event) {
-            result = event.is_alloc ? take_alloc(source, builder, live, &row, &event)
+            result = event.is_alloc ? take_alloc(source, builder, detail, live, &row, &event)
                                     : take_free(source, builder, live, &row, &event);
         }
         if (result != MEND_OK) {
@@ -242,7 +255,8 @@ static mend_result read_rows(mend_line_source *source, mend_trace_builder *build
     }
 }
 
-mend_result mend_trace_read_rmm_log(mend_line_source *source, mend_trace **trace)
+mend_result mend_trace_read_rmm_log(mend_line_source *source, mend_trace_detail *detail,
+                                    mend_trace **trace)
 {
     mend_trace_builder builder;
     mend_trace_builder_init(&builder, source->bytes.path);
@@ -251,7 +265,7 @@ mend_result mend_trace_read_rmm_log(mend_line_source *source, mend_trace **trace
     mend_pointer_map_init(&live.older);
     mend_result result = builder.failure;
     if (result == MEND_OK) {
-        result = read_rows(source, &builder, &live);
+        result = read_rows(source, &builder, detail, &live);
     }
     if (result == MEND_OK && builder.trace->event_count == 0) {
         result = mend_line_source_fail(source, "the trace has no events");

@@ -7,12 +7,13 @@
 #define MEND_LAB_TRACE_RMM_H
 
 #include "lab/support/lines.h"
-#include "lab/trace/trace.h"
+#include "lab/trace/detail.h"
 
 /* Whether the source's line is the first one of such a log. */
 bool mend_trace_is_rmm_log(const mend_line_source *source);
 
-/* Reads what follows that line. Errors as mend_trace_read. */
-mend_result mend_trace_read_rmm_log(mend_line_source *source, mend_trace **trace);
+/* Reads what follows that line. `detail`: as mend_trace_read_with. Errors as mend_trace_read. */
+mend_result mend_trace_read_rmm_log(mend_line_source *source, mend_trace_detail *detail,
+                                    mend_trace **trace);
 
 #endif

@@ -8,10 +8,16 @@
 #include "lab/support/json_read.h"
 #include "lab/support/pickle.h"
 #include "lab/support/values.h"
+#include "lab/trace/before.h"
 #include "lab/trace/builder.h"
+#include "lab/trace/stacks.h"
 
 typedef struct snapshot_reader {
     const char *path;
+    mend_trace_detail *detail; /* NULL: only the requests are wanted */
+    mend_pointer_map pending;  /* keys of addresses whose free was asked for and is not completed */
+    uint64_t pending_bytes;
+    mend_pointer_map by_stack; /* from the hash of a stack to its holder + 1 */
     mend_trace_builder builder;
     mend_pointer_map live; /* from the key of an address to its block + 1 */
     size_t device;
@@ -65,8 +71,49 @@ static mend_result take_free(snapshot_reader *reader, uint64_t key, mend_trace_a
         reader->unknown_frees++;
         return MEND_OK;
     }
-    mend_trace_builder_free(&reader->builder, (uint32_t)((uintptr_t)found - 1), actor);
+    uint32_t block = (uint32_t)((uintptr_t)found - 1);
+    if (mend_pointer_map_remove(&reader->pending, key) != NULL) {
+        reader->pending_bytes -= reader->builder.block_sizes[block];
+    }
+    mend_trace_builder_free(&reader->builder, block, actor);
     return judge_builder(reader);
+}
+
+/* Files share the frames of a stack, not the list: so the frames in it are the key. */
+static uint64_t stack_key(const snapshot_reader *reader, mend_value frames)
+{
+    uint64_t hash = reader->builder.salt;
+    for (size_t i = 0; i < mend_value_count(frames); i++) {
+        hash = (hash ^ (uintptr_t)frames.items->values[i].items) * UINT64_C(0x9E3779B97F4A7C15);
+        hash ^= hash >> 29;
+    }
+    return hash | 1;
+}
+
+static uint32_t holder_of(snapshot_reader *reader, mend_value frames)
+{
+    uint64_t key = stack_key(reader, frames);
+    uintptr_t known = (uintptr_t)mend_pointer_map_find(&reader->by_stack, key);
+    if (known != 0) {
+        return (uint32_t)(known - 1);
+    }
+    char label[MEND_TRACE_LABEL_BYTES];
+    mend_trace_name_stack(frames, label, sizeof(label));
+    uint32_t holder = mend_trace_detail_holder(reader->detail, label);
+    if (mend_pointer_map_reserve(&reader->by_stack)) {
+        mend_pointer_map_insert(&reader->by_stack, key, (void *)((uintptr_t)holder + 1));
+    }
+    return holder;
+}
+
+static void add_place(snapshot_reader *reader, uint64_t address, mend_value frames)
+{
+    if (reader->detail != NULL && reader->builder.failure == MEND_OK) {
+        reader->detail->has_stacks = reader->detail->has_stacks || mend_value_count(frames) > 0;
+        mend_trace_detail_add_place(
+            reader->detail,
+            (mend_trace_place){.address = address, .holder = holder_of(reader, frames)});
+    }
 }
 
 static mend_result take_alloc(snapshot_reader *reader, uint64_t key, uint64_t size_bytes,
@@ -87,6 +134,65 @@ static mend_result take_alloc(snapshot_reader *reader, uint64_t key, uint64_t si
     return judge_builder(reader);
 }
 
+static uint64_t number_of(mend_value event, const char *key, uint64_t otherwise)
+{
+    mend_value value = mend_value_of(event, key);
+    return value.kind == MEND_VALUE_NUMBER ? value.number : otherwise;
+}
+
+static void note_segment(const snapshot_reader *reader, mend_value event, bool is_taken)
+{
+    mend_trace_segment segment = {.event = reader->builder.trace->event_count,
+                                  .address = number_of(event, "addr", 0),
+                                  .size_bytes = number_of(event, "size", 0),
+                                  .stream = number_of(event, "stream", 0),
+                                  .is_taken = is_taken};
+    mend_trace_detail_add_segment(reader->detail, segment);
+}
+
+static void note_refusal(const snapshot_reader *reader, mend_value event)
+{
+    mend_trace_refusal refusal = {.event = reader->builder.trace->event_count,
+                                  .segments = reader->detail->segment_count,
+                                  .size_bytes = number_of(event, "size", 0),
+                                  .free_bytes = number_of(event, "device_free", UINT64_MAX),
+                                  .pending_bytes = reader->pending_bytes,
+                                  .stream = number_of(event, "stream", 0)};
+    mend_trace_detail_add_refusal(reader->detail, refusal);
+}
+
+/* Of a live block. */
+static void note_request(snapshot_reader *reader, mend_value event)
+{
+    uint64_t address = number_of(event, "addr", UINT64_MAX);
+    uint64_t key = address == UINT64_MAX ? 0 : mend_trace_key(&reader->builder, address);
+    uintptr_t block = key == 0 ? 0 : (uintptr_t)mend_pointer_map_find(&reader->live, key);
+    if (block != 0 && mend_pointer_map_find(&reader->pending, key) == NULL &&
+        mend_pointer_map_reserve(&reader->pending)) {
+        mend_pointer_map_insert(&reader->pending, key, reader);
+        reader->pending_bytes += reader->builder.block_sizes[block - 1];
+        if (block <= reader->detail->place_count) {
+            reader->detail->places[block - 1].asked_behind =
+                (uint32_t)(reader->builder.trace->event_count + reader->detail->segment_count +
+                           reader->detail->refusal_count);
+        }
+    }
+}
+
+/* What the allocator did, and what it refused. */
+static void note_event(snapshot_reader *reader, const char *action, mend_value event)
+{
+    if (strcmp(action, "free_requested") == 0) {
+        note_request(reader, event);
+    } else if (strcmp(action, "oom") == 0) {
+        note_refusal(reader, event);
+    } else if (strcmp(action, "segment_alloc") == 0 || strcmp(action, "segment_map") == 0) {
+        note_segment(reader, event, true);
+    } else if (strcmp(action, "segment_free") == 0 || strcmp(action, "segment_unmap") == 0) {
+        note_segment(reader, event, false);
+    }
+}
+
 /* A block is free for others when its free is completed: then no stream uses it any more. */
 static mend_result take_event(snapshot_reader *reader, mend_value event)
 {
@@ -100,6 +206,9 @@ static mend_result take_event(snapshot_reader *reader, mend_value event)
         bool is_segments = strncmp(action.text, "segment_", strlen("segment_")) == 0;
         reader->segment_events += is_segments;
         reader->other_events += !is_request && !is_segments;
+        if (reader->detail != NULL) {
+            note_event(reader, action.text, event);
+        }
         return MEND_OK;
     }
     mend_value address = mend_value_of(event, "addr");
@@ -115,18 +224,65 @@ static mend_result take_event(snapshot_reader *reader, mend_value event)
     }
     mend_trace_actor actor = {.stream = stream.number};
     uint64_t key = mend_trace_key(&reader->builder, address.number);
-    return is_alloc ? take_alloc(reader, key, size.number, actor) : take_free(reader, key, actor);
+    if (!is_alloc) {
+        return take_free(reader, key, actor);
+    }
+    mend_result result = take_alloc(reader, key, size.number, actor);
+    add_place(reader, address.number, mend_value_of(event, "frames"));
+    return result;
+}
+
+/* ---- before the first event ------------------------------------------------------------------ */
+
+static bool take_old(void *context, const mend_trace_old_block *block)
+{
+    snapshot_reader *reader = context;
+    if (block->address == UINT64_MAX || block->stream == UINT64_MAX) {
+        return true; /* refused as an event, or none */
+    }
+    uint64_t key = mend_trace_key(&reader->builder, block->address);
+    mend_trace_actor actor = {.stream = block->stream};
+    if (take_alloc(reader, key, block->size_bytes, actor) != MEND_OK) {
+        return false;
+    }
+    if (mend_value_count(block->frames) > 0) {
+        add_place(reader, block->address, block->frames);
+    } else {
+        uint32_t holder = mend_trace_detail_holder(reader->detail, "from before the recording");
+        mend_trace_detail_add_place(
+            reader->detail, (mend_trace_place){.address = block->address, .holder = holder});
+    }
+    return true;
+}
+
+static mend_result take_before(snapshot_reader *reader, mend_value snapshot, mend_value events)
+{
+    mend_trace_detail *detail = reader->detail;
+    mend_value settings = mend_value_of(snapshot, "allocator_settings");
+    mend_value expandable = mend_value_of(settings, "expandable_segments");
+    detail->is_snapshot = true;
+    detail->is_expandable = expandable.kind == MEND_VALUE_NUMBER && expandable.number == 1;
+    detail->salt = reader->builder.salt;
+    mend_trace_add_held_before(snapshot, reader->device, events, detail);
+    if (!mend_trace_find_old_blocks(snapshot, reader->device, events, reader->builder.salt,
+                                    take_old, reader)) {
+        return reader->builder.failure != MEND_OK ? judge_builder(reader)
+                                                  : MEND_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    detail->before_events = reader->builder.trace->event_count;
+    return MEND_OK;
 }
 
 static void write_note(const snapshot_reader *reader, mend_trace *trace)
 {
+    bool has_detail = reader->detail != NULL; /* then these are not skipped */
     const struct {
         size_t count;
         const char *what;
     } reasons[] = {
         {reader->unknown_frees, "skipped frees of blocks from before the recording"},
-        {reader->segment_events, "skipped events of segments"},
-        {reader->other_events, "skipped other events"},
+        {has_detail ? 0 : reader->segment_events, "skipped events of segments"},
+        {has_detail ? 0 : reader->other_events, "skipped other events"},
         {reader->other_devices, "skipped events of other devices"},
         {reader->missing_frees, "added frees that were not recorded"},
     };
@@ -162,6 +318,9 @@ static mend_result take_snapshot(snapshot_reader *reader, mend_value snapshot, m
     mend_value devices = mend_value_of(snapshot, "device_traces");
     mend_value events = choose_device(reader, devices);
     mend_result result = reader->builder.failure;
+    if (result == MEND_OK && reader->detail != NULL) {
+        result = take_before(reader, snapshot, events);
+    }
     for (; result == MEND_OK && reader->event < mend_value_count(events); reader->event++) {
         result = take_event(reader, events.items->values[reader->event]);
     }
@@ -178,19 +337,43 @@ static mend_result take_snapshot(snapshot_reader *reader, mend_value snapshot, m
     return result;
 }
 
-mend_result mend_trace_read_snapshot(mend_byte_source *source, mend_trace **trace)
+mend_result mend_trace_read_snapshot(mend_byte_source *source, mend_trace_detail *detail,
+                                     mend_trace **trace)
 {
     static const char *const keys[] = {"device_traces", "action", "addr", "size", "stream", NULL};
+    static const char *const all_keys[] = {"device_traces",
+                                           "action",
+                                           "addr",
+                                           "size",
+                                           "stream",
+                                           "frames",
+                                           "filename",
+                                           "line",
+                                           "name",
+                                           "device_free",
+                                           "segments",
+                                           "address",
+                                           "total_size",
+                                           "blocks",
+                                           "state",
+                                           "device",
+                                           "allocator_settings",
+                                           "expandable_segments",
+                                           NULL};
     mend_value_store store;
-    mend_value_store_init(&store, keys);
+    mend_value_store_init(&store, detail != NULL ? all_keys : keys);
     mend_result result = mend_is_pickle(first_word(source)) ? mend_pickle_read(source, &store)
                                                             : mend_json_read(source, &store);
     if (result == MEND_OK) {
-        snapshot_reader reader = {.path = source->path};
+        snapshot_reader reader = {.path = source->path, .detail = detail};
         mend_trace_builder_init(&reader.builder, source->path);
         mend_pointer_map_init(&reader.live);
+        mend_pointer_map_init(&reader.pending);
+        mend_pointer_map_init(&reader.by_stack);
         result = take_snapshot(&reader, store.stack[0], trace);
         mend_pointer_map_clear(&reader.live);
+        mend_pointer_map_clear(&reader.pending);
+        mend_pointer_map_clear(&reader.by_stack);
         mend_trace_builder_clear(&reader.builder);
     }
     mend_value_store_clear(&store);

@@ -6,12 +6,13 @@
 #define MEND_LAB_TRACE_SNAPSHOT_H
 
 #include "lab/support/bytes.h"
-#include "lab/trace/trace.h"
+#include "lab/trace/detail.h"
 
 /* Whether a file that begins with what is in the source's buffer may be one. */
 bool mend_trace_is_snapshot(const mend_byte_source *source);
 
-/* Reads all of the source. Errors as mend_trace_read. */
-mend_result mend_trace_read_snapshot(mend_byte_source *source, mend_trace **trace);
+/* Reads all of the source. `detail`: as mend_trace_read_with. Errors as mend_trace_read. */
+mend_result mend_trace_read_snapshot(mend_byte_source *source, mend_trace_detail *detail,
+                                     mend_trace **trace);
 
 #endif

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/commands.h"
+#include "lab/peers/policies.h"
 #include "tests/cli/fixture.h"
 #include "tests/cli/program.h"
 #include "tests/support/test.h"
@@ -71,7 +73,72 @@ MEND_TEST(program, knows_its_commands)
     expect_run(2, "", "", NULL);
     expect_run(2, "fly", "", NULL);
     expect_run(0, "replay --list", "stress:checkerboard\n", "");
-    EXPECT_TRUE(strstr(expect_run(0, "replay --help", NULL, "").out, "usage: mend replay") != NULL);
+    expect_run(2, "version now", "", "no option 'now'; there are: --help");
+    expect_run(2, "completion fish", "", "no shell 'fish'; there are: bash, zsh");
+}
+
+/* The text holds the name of an option after `before`, where its command is told: between `start`
+ * and `end`. `dash` is how the text writes one. */
+static void expect_option(const char *text, const char *start, const char *end, const char *before,
+                          const char *dash, const mend_option *option)
+{
+    char written[128];
+    snprintf(written, sizeof(written), "%s%s%s", before, dash, option->name[1] == 0 ? "" : dash);
+    for (const char *at = option->name; *at != 0; at++) {
+        const char letter[] = {*at, 0};
+        strcat(written, *at == '-' ? dash : letter);
+    }
+    const char *section = strstr(text, start);
+    MEND_TEST_CHECK(section != NULL, return, "no %s", start);
+    const char *found = strstr(section, written);
+    const char *next = strstr(section + 1, end);
+    MEND_TEST_CHECK(found != NULL && next != NULL && found < next, return, "no %s in %s", written,
+                    start);
+}
+
+MEND_TEST(program, help_manual_and_completions_name_every_option)
+{
+    const ended_run manual = expect_run(0, "manual", ".TH MEND 1 ", "");
+    const ended_run zsh = expect_run(0, "completion zsh", "#compdef mend\n", "");
+    for (size_t i = 0; mend_commands[i] != NULL; i++) {
+        const mend_command *command = mend_commands[i];
+        char arguments[256];
+        snprintf(arguments, sizeof(arguments), "%s --help", command->name);
+        const ended_run help = expect_run(0, arguments, "usage: mend ", "");
+        /* bash itself completes. */
+        snprintf(arguments, sizeof(arguments),
+                 "completion bash | bash -c 'source /dev/stdin; COMP_LINE=\"mend %s -\"; "
+                 "COMP_POINT=${#COMP_LINE}; _mend; echo \" ${COMPREPLY[*]} \"'",
+                 command->name);
+        const ended_run bash = expect_run(0, arguments, NULL, "");
+        char section[64];
+        char branch[64];
+        snprintf(section, sizeof(section), ".SS \"mend %s ", command->name);
+        snprintf(branch, sizeof(branch), "\n    %s)\n", command->name);
+        for (const mend_option *option = command->options; option->name != NULL; option++) {
+            expect_option(help.out, "usage", "\nExit status", "\n  ", "-", option);
+            expect_option(manual.out, section, "\nExit status", "\n.B ", "\\-", option);
+            expect_option(zsh.out, branch, " ;;\n", "            '", "-", option);
+            expect_option(bash.out, " ", "\n", " ", "-", option);
+        }
+    }
+}
+
+MEND_TEST(program, completions_and_help_name_every_policy)
+{
+    const ended_run help = expect_run(0, "replay --help", NULL, "");
+    const ended_run bash = expect_run(
+        0,
+        "completion bash | bash -c 'source /dev/stdin; COMP_LINE=\"mend replay --policy \"; "
+        "COMP_POINT=${#COMP_LINE}; _mend; echo \" ${COMPREPLY[*]} \"; COMP_LINE+=mend:q; "
+        "COMP_POINT=${#COMP_LINE}; _mend; echo \"${COMPREPLY[*]}\"'",
+        "\nquiet\n", "");
+    for (const mend_peer_policy *policy = mend_peer_policies; policy->name != NULL; policy++) {
+        EXPECT_TRUE(strstr(help.out, policy->name) != NULL);
+        char word[64];
+        snprintf(word, sizeof(word), " %s ", policy->name);
+        EXPECT_TRUE(strstr(bash.out, word) != NULL);
+    }
 }
 
 MEND_TEST(program, explains_in_tables)
@@ -150,12 +217,13 @@ MEND_TEST(program, slips_are_named)
         {"", "usage: mend replay"},
         {"/no/such/file.csv", "/no/such/file.csv"},
         {"stress:chess", "chess"},
-        {"--policy magic %", "magic"},
+        {"--policy magic %", "no such policy: 'magic'; there are mend mend:quiet "},
         {"--policy , %", "an empty item"},
         {"--policy cuda-malloc %", "cuda-malloc"},
-        {"--capacity 12XB %", "12XB"},
+        {"--capacity 12XB %", "(10GiB, 1.05x, unlimited, fit): '12XB'"},
+        {"--capacity 10 %", "less than a page of 2 MiB; did you forget the unit? '10'"},
         {"--capacity 0 %", "\"0\""},
-        {"--device tpu %", "tpu"},
+        {"--device tpu %", "--device: no 'tpu'; there are: sim, cuda"},
         {"--lag -1 %", "-1"},
         {"--lag x %", "\"x\""},
         {"--threads 0 %", "\"0\""},
@@ -164,12 +232,13 @@ MEND_TEST(program, slips_are_named)
         {"--device cuda --no-context-events %", "only with --device sim: '--no-context-events'"},
         {"--others 100 %", "100"},
         {"--others x %", "\"x\""},
-        {"--scale 0 %", "\"0\""},
+        {"--scale 0 %", "(a number above 0, fit): '0'"},
         {"--scale nan %", "nan"},
-        {"--content maybe %", "maybe"},
+        {"--content maybe %", "there are: none, check, sample"},
         {"--costs /no/such/file %", "/no/such/file"},
-        {"--unknown %", "--unknown"},
-        {"--seed", "--seed"},
+        {"--unknown %", "no option '--unknown'; there are: --device --policy "},
+        {"--json=1 %", "no value belongs to '--json=1'"},
+        {"--seed", "a value is missing after '--seed'"},
         {"--explain --threads 2 %", "only with one thread: '--explain'"},
         {"--explain --device cuda %", "only with --device sim: '--explain'"},
         {"--capacity 1.05 %", "a size in bytes has no fraction; did you mean 1.05x? '1.05'"},

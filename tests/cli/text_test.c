@@ -1,11 +1,13 @@
-/* Small texts: sizes and capacities, price lists, JSON, and the histogram behind the percentiles.
- */
+/* Small texts: sizes and capacities, price lists, JSON, columns of numbers, and the histogram
+ * behind the percentiles. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "lab/support/capacity.h"
+#include "lab/support/columns.h"
 #include "lab/support/costs.h"
 #include "lab/support/histogram.h"
 #include "lab/support/json.h"
@@ -158,6 +160,70 @@ MEND_TEST(json, text_is_always_utf_8)
     char *bad = json_text(write_no_unicode);
     EXPECT_STR_EQ("\"\\ufffd \\ufffd\\ufffd \\ufffd\\ufffd\\ufffd \\ufffd\\ufffd\"", bad);
     free(bad);
+}
+
+/* What a column writes, unpacked as a page does it. */
+static size_t unpack(const mend_column *column, uint64_t *values)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    EXPECT_TRUE(mend_column_write(column, out));
+    fclose(out);
+    uint8_t packed[4096];
+    size_t packed_count = 0;
+    uint32_t bits = 0;
+    EXPECT_TRUE(length % 4 == 0 && length < sizeof(packed));
+    for (size_t i = 0; i < length && text[i] != '='; i++) {
+        bits = bits << 6 | (uint32_t)(strchr(digits, text[i]) - digits);
+        if (i % 4 != 0) {
+            packed[packed_count++] = (uint8_t)(bits >> (6 - 2 * (i % 4)));
+        }
+    }
+    free(text);
+    uint8_t bytes[4096];
+    uLongf size = sizeof(bytes);
+    EXPECT_U64_EQ(Z_OK, (uint64_t)uncompress(bytes, &size, packed, packed_count));
+    size_t count = 0;
+    unsigned shift = 0;
+    values[0] = 0;
+    for (size_t i = 0; i < size; i++) {
+        values[count] |= (uint64_t)(bytes[i] & 127) << shift;
+        shift = bytes[i] < 128 ? 0 : shift + 7;
+        if (shift == 0) {
+            values[++count] = 0;
+        }
+    }
+    return count;
+}
+
+MEND_TEST(columns, hold_what_was_added)
+{
+    static const uint64_t numbers[] = {
+        0, 1, 127, 128, 300, 5, UINT64_C(1) << 40, UINT64_MAX, UINT64_C(1) << 63, 0, 7, 6};
+    enum { COUNT = sizeof(numbers) / sizeof(*numbers) };
+    uint64_t values[64];
+    for (size_t length = 0; length <= COUNT; length++) {
+        mend_column plain = {0};
+        mend_column changes = {0};
+        for (size_t i = 0; i < length; i++) {
+            mend_column_add(&plain, numbers[i]);
+            mend_column_add_change(&changes, numbers[i]);
+        }
+        EXPECT_U64_EQ(length, unpack(&plain, values));
+        EXPECT_TRUE(memcmp(numbers, values, length * sizeof(*numbers)) == 0);
+        EXPECT_U64_EQ(length, unpack(&changes, values));
+        uint64_t last = 0;
+        for (size_t i = 0; i < length; i++) {
+            last += values[i] % 2 == 0 ? values[i] / 2 : ~(values[i] / 2);
+            EXPECT_U64_EQ(numbers[i], last);
+        }
+        mend_column_clear(&plain);
+        mend_column_clear(&changes);
+    }
+    mend_column lost = {.lacks_memory = true};
+    EXPECT_TRUE(!mend_column_write(&lost, stderr));
 }
 
 MEND_TEST(histogram, quantiles_are_within_four_percent)

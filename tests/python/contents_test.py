@@ -27,6 +27,9 @@ class Contents(unittest.TestCase):
         sources = SOURCE / "api/torch"
         expected |= {f"mend/torch/source/{path.name}" for path in sources.glob("*.[ch]pp")}
         expected |= {f"mend/torch/source/crt/{path.name}" for path in sources.glob("crt/*")}
+        expected.add("mend/bin/mend")
+        for name in ("detector-varboxes", "fsdp-llama-2stream"):  # what `mend demo` runs
+            expected.add(f"mend/share/mend/traces/{name}.csv.gz")
         installed = files_under(TREE)
         libraries = {name for name in installed if name.startswith("mend/lib/")}
         self.assertEqual(installed - libraries, expected)
@@ -59,6 +62,28 @@ class Contents(unittest.TestCase):
             )
             done = start("-c", program, PYTHONPATH=str(moved))
             self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_python_runs_the_program(self):
+        done = start("-m", "mend", "report", "--no-such-option")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn('mend report: no option "--no-such-option"; there are: --', done.stderr)
+        project = (SOURCE / "pyproject.toml").read_text(encoding="utf-8")
+        self.assertIn('[project.scripts]\nmend = "mend.__main__:main"\n', project)
+
+    def test_without_the_program_that_is_said(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(PACKAGE, Path(folder) / "mend")
+            done = start("-m", "mend", "demo", PYTHONPATH=folder)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("bin/mend: No such file or directory", done.stderr)
+
+    def test_the_demonstration_finds_its_recordings(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = Path(folder) / "link"
+            page.symlink_to(TREE / "mend/share/mend/traces/detector-varboxes.csv.gz")
+            done = start("-m", "mend", "demo", "-o", str(page))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("is read and would be written over", done.stderr)
 
     def test_libraries_have_no_path_of_the_build(self):
         for path in (TREE / "mend/lib").iterdir():

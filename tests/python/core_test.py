@@ -1,6 +1,7 @@
 """The package itself: figures, errors, the simulated device, and what headers say of them."""
 
 import ctypes
+import re
 import sys
 import tempfile
 import threading
@@ -8,7 +9,7 @@ import unittest
 from pathlib import Path
 
 import mend
-from mend import _devices, _library
+from mend import _devices, _errors, _library
 from support import GIB, MIB, SOURCE, ProgramTest, SimulatedTest
 
 
@@ -42,6 +43,8 @@ class Core(SimulatedTest):
             _devices.alloc(0, MIB, 0)
         self.assertEqual(caught.exception.driver_status, 999)
         self.assertEqual(caught.exception.driver_call, "cuMemCreate")
+        self.assertIn("cuMemCreate", str(caught.exception))
+        self.assertIn("CUDA_ERROR_UNKNOWN", str(caught.exception))
         self.device.clear_faults()
         _devices.free(0, _devices.alloc(0, MIB, 0), MIB, 0)
 
@@ -149,13 +152,34 @@ class Mistakes(SimulatedTest):
             (TypeError, "its number or a framework's, not 's'", lambda: mend.room(0, "s")),
             (ValueError, "there is no stream -1", lambda: self.device.launch(-1, 0, 1)),
             (ValueError, "address is -1", lambda: self.device.launch(0, -1, 1)),
-            (mend.Error, "_fail answered MEND_ERROR_INVALID", lambda: self.device.fail("no")),
+            (mend.Error, "^SimulatedDevice.fail: .*no call", lambda: self.device.fail("no")),
             (TypeError, "given by its name, not 3", lambda: self.device.fail(3)),
             (ValueError, "count is -1", lambda: self.device.fail("create", count=-1)),
         ):
             with self.subTest(words), self.assertRaisesRegex(kind, words):
                 call()
         self.assertEqual(mend.stats()["limit_bytes"], GIB)
+
+    def test_messages_name_what_python_has(self):
+        """Options of a pool are those of MEND_CONF: the table of docs/configuration.md has both
+        names."""
+        words = _errors.in_words_of_python
+        page = (SOURCE / "docs/configuration.md").read_text(encoding="utf-8")
+        rows = re.findall(r"^\| `(\w+)` \|.*\| `(\w+)` \|[^|]*\|$", page, re.M)
+        self.assertGreaterEqual(len(rows), 20)
+        for key, field in rows:
+            self.assertEqual(words(f"see mend_pool_config.{field}."), f"see {key} of MEND_CONF.")
+        for said, expected in (
+            ("with mend_pool_config.shareable = 2,", "with shareable:fabric of MEND_CONF,"),
+            ("mend_range_options.page_bytes is 7", "page_bytes is 7"),
+            ("mend_sleep_options.directory is NULL", "directory is None"),
+            ("mend_trim_wait; or mend_trim", r"mend.trim\(wait=True\); or mend.trim$"),
+            ("mend_range_map_zeros: pinned", "^GrowingTensor.map_zeros: pinned"),
+        ):
+            self.assertRegex(words(said), expected)
+        no_folder = ': directory is None: "file" needs one'
+        with self.assertRaisesRegex(mend.Error, no_folder):
+            mend.sleep(others="file")
 
     def test_errors_have_the_name_programs_know(self):
         self.assertEqual(repr(mend.Error), "<class 'mend.Error'>")

@@ -32,10 +32,12 @@ def make(folder, target, *options, more=(), **variables):
     raw = Path(folder) / "libmend-0.1.0-py3-none-linux_x86_64.whl"
     with zipfile.ZipFile(raw, "w") as wheel:
         for path in sorted(TREE.rglob("*")):
-            if path.is_file() and not re.search(r"\.so\.\d+\.\d+\.\d+$", path.name):
+            # The program of a test build needs zlib, which that of a wheel holds.
+            is_left_out = re.search(r"\.so\.\d+\.\d+\.\d+$|/bin/mend$", str(path))
+            if path.is_file() and not is_left_out:
                 wheel.write(path, path.relative_to(TREE))
         for path in more:
-            wheel.write(path, f"mend/lib/{path.name}")
+            wheel.write(path, f"mend/{'lib' if '.so' in path.suffixes else 'bin'}/{path.name}")
         wheel.writestr(f"{INFO}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-linux_x86_64\n")
         wheel.writestr(f"{INFO}/METADATA", "Name: libmend\nVersion: 0.1.0\n")
     command = [sys.executable, SOURCE / "cmake/wheel.py", "--machine", MACHINE, *options]
@@ -159,6 +161,18 @@ class Wheel(FolderTest):
         command += ["-L", package / "lib", "-lmend", f"-Wl,-rpath,{package / 'lib'}"]
         subprocess.run([*command, "-o", program], check=True)
         subprocess.run([*EMULATOR, program], check=True)
+
+    def test_its_program_is_looked_at_and_may_be_run(self):
+        program = self.needs("libz.so.1", "V_1").rename(self.folder / "mend")
+        words = self.refused(more=[program])
+        self.assertIn("mend needs libz.so.1, which not every system has", words)
+        program = self.needs("libc.so.6", "GLIBC_2.98").rename(program)
+        wheel = self.made("one", more=[program])
+        self.assertIn(f"-manylinux_2_98_{MACHINE}", wheel.name)
+        with zipfile.ZipFile(wheel) as made:
+            modes = {info.filename: info.external_attr >> 16 for info in made.infolist()}
+        self.assertEqual(modes["mend/bin/mend"], 0o100755)
+        self.assertEqual(modes["mend/__init__.py"], 0o100644)
 
     def test_its_libraries_load_and_allocate(self):
         """A program opens them by name, as Python does, and allocates on a simulated device."""

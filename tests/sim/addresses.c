@@ -38,6 +38,30 @@ static uint64_t next_import(const mend_heap *heap, uint64_t from, uint64_t end, 
     return end;
 }
 
+/* The same for what was lent to ranges, which stay where they are. */
+static uint64_t next_lent(const mend_heap *heap, uint64_t from, uint64_t end, uint64_t *behind)
+{
+    const mend_list *head = &heap->ranges.space.reservations;
+    uint64_t lowest = end;
+    for (const mend_list *at = head->next; at != head; at = at->next) {
+        const mend_reservation *range = MEND_CONTAINER_OF(at, mend_reservation, link);
+        const uint64_t start = range->address - heap->space.page_bytes;
+        const uint64_t range_end = range->address + range->size_bytes;
+        if (range->is_borrowed && start < lowest && range_end > from) {
+            lowest = mend_max_u64(start, from);
+            *behind = range_end;
+        }
+    }
+    return lowest;
+}
+
+/* Blocks, imports and what was lent. */
+static uint64_t next_fixed(const mend_heap *heap, uint64_t from, uint64_t end, uint64_t *behind)
+{
+    const uint64_t import = next_import(heap, from, end, behind);
+    return next_lent(heap, from, import, behind);
+}
+
 /* The first address that is pinned, from one on; `end` where nothing is. *behind is where that
  * ends. */
 static uint64_t next_pinned(const mend_heap *heap, uint64_t from, uint64_t end, uint64_t *behind)
@@ -51,11 +75,11 @@ static uint64_t next_pinned(const mend_heap *heap, uint64_t from, uint64_t end, 
         }
         if (!mend_chunk_is_empty(chunk)) {
             *behind = chunk->address + chunk->size_bytes;
-            return next_import(heap, from, chunk->address, behind);
+            return next_fixed(heap, from, chunk->address, behind);
         }
     }
     *behind = end;
-    return next_import(heap, from, end, behind);
+    return next_fixed(heap, from, end, behind);
 }
 
 /* A stretch of the reservation that nothing pins holds so many bytes, aligned. */
@@ -73,6 +97,20 @@ static bool has_stretch(const mend_heap *heap, const mend_reservation *reservati
         from = behind;
     }
     return false;
+}
+
+/* A range waits for nothing, but what is idle gives way: no gap is left that holds it between two
+ * pages. */
+void trial_judge_range_addresses(trial *t, const trial_call *call)
+{
+    const mend_space *space = &t->pools[call->pool].pool->heap.space;
+    const mend_tree_node *last = mend_tree_last(&space->gaps_by_size);
+    const uint64_t largest =
+        last != NULL ? MEND_CONTAINER_OF(last, mend_gap, by_size)->size_bytes : 0;
+    const uint64_t pages = mend_align_up(call->size_bytes, call->page_bytes) / call->page_bytes;
+    trial_claim(t, TRIAL_REFUSED, largest < pages * call->page_bytes + 2 * space->page_bytes,
+                "no addresses for a range of %llu bytes, though a gap of %llu is free",
+                LLU(call->size_bytes), LLU(largest));
 }
 
 void trial_judge_addresses(trial *t, const trial_call *call)

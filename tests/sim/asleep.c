@@ -38,6 +38,22 @@ uint64_t trial_sleep_tag(const trial_call *call)
     return may_have_none && op->amount % 4 == 3 ? 0 : 1 + number % TAGS;
 }
 
+/* One of five paths, some inside others, or none. A thread that fails to name one is in the one
+ * around it. */
+static void enter_scope(const operation *op)
+{
+    static const char *const paths[][2] = {{"a"},      {"a", "b"}, {"b"},
+                                           {"b", "a"}, {"b", "b"}, {NULL}};
+    const char *const *path = paths[(op->slot + op->size) % (sizeof(paths) / sizeof(*paths))];
+    const mend_thread_marks *own = mend_process_own_marks();
+    while (own->depth + own->failed_scopes > 0) {
+        mend_scope_pop();
+    }
+    for (int i = 0; i < 2 && path[i] != NULL; i++) {
+        mend_scope_push(path[i], op->stream % 4 == 0 ? MEND_SCOPE_OF_ALL_THREADS : 0);
+    }
+}
+
 /* What the thread says before the call. In the midst of it callbacks only free. */
 void trial_mark_call(const trial_call *call)
 {
@@ -46,6 +62,7 @@ void trial_mark_call(const trial_call *call)
     if (call->kind == CALL_ALLOC || call->kind == CALL_COMMIT || call->kind == CALL_RANGE_CREATE) {
         mend_set_sleep_tag(trial_sleep_tag(call));
     }
+    enter_scope(op);
 }
 
 mend_result trial_call_sleep(trial_call *call, mend_pool *pool)

@@ -111,6 +111,14 @@ int trial_zone_at(const trial *t, int pool, uint64_t address)
     return span != NULL ? span->zone : MEND_ZONE_LARGE;
 }
 
+uint32_t trial_scope_at(const trial *t, int pool, uint64_t address)
+{
+    const mend_heap *heap = &t->pools[pool].pool->heap;
+    const mend_span *span = mend_pointer_map_find(&heap->blocks, address);
+    span = span != NULL ? span : mend_heap_span_at(heap, address); /* a page */
+    return span != NULL ? span->scope : 0;
+}
+
 /* A block in a free slot, by a call that has its size, its alignment and its pool. */
 static mend_result take_block(trial *t, const operation *op, trial_call *call)
 {
@@ -136,6 +144,8 @@ static mend_result take_block(trial *t, const operation *op, trial_call *call)
                            .allocated_on = call->stream,
                            .home = call->at,
                            .zone = trial_zone_at(t, call->pool, address),
+                           .scope = trial_scope_at(t, call->pool, address),
+                           .in_one_chunk = call->in_one_chunk,
                            .sleep_tag = tag != 0 ? tag : call->size_bytes,
                            .group = may_be_of_group ? trial_group_taking(t, call->stream) : NOBODY};
     if (call->group != NULL) {
@@ -165,6 +175,7 @@ bool trial_alloc(trial *t, const operation *op)
         call.alignment_bytes = 512;
         call.size_bytes = op->size % 2 == 0 ? former->requested_bytes : call.size_bytes;
     }
+    call.in_one_chunk = (op->amount & 16) != 0 && call.wanted == NULL && !t->config.hooks;
     if (take_block(t, op, &call) == MEND_OK && (op->amount & 1)) {
         trial_use(t, op, true);
     }
@@ -201,21 +212,18 @@ static bool changes_room(trial *t, int pool, uint64_t calls_before)
     return t->has_soft_limit && trial_stats(t, pool).pressure_calls > calls_before;
 }
 
-/* Requests what the report says would fit, or 512 bytes more. */
+/* Requests what the report says would fit. */
 static void ask_for_what_fits(trial *t, const operation *op, const trial_call *refused)
 {
-    bool is_more = op->amount & 4;
-    trial_call call = {.kind = CALL_ALLOC,
-                       .size_bytes = refused->fitting_bytes + (is_more ? 512 : 0),
-                       .alignment_bytes = 512};
+    trial_call call = {
+        .kind = CALL_ALLOC, .size_bytes = refused->fitting_bytes, .alignment_bytes = 512};
     if (call.size_bytes == 0) {
         return;
     }
-    uint64_t before = efforts(t, 0);
     uint64_t calls_before = trial_stats(t, 0).pressure_calls;
     mend_result result = take_block(t, op, &call);
     if (!call.faulty && !changes_room(t, 0, calls_before)) {
-        trial_judge_report(t, refused, &call, efforts(t, 0) > before);
+        trial_judge_report(t, refused, &call);
     }
     if (result == MEND_OK) {
         trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
@@ -235,13 +243,16 @@ bool trial_ask_room(trial *t, const operation *op)
                        .size_bytes = ask.room.now_bytes + (is_more ? 512 : 0),
                        .alignment_bytes = 512};
     uint64_t before = efforts(t, 0);
+    uint64_t fences_before = trial_stats(t, 0).context_fences;
     uint64_t calls_before = trial_stats(t, 0).pressure_calls;
     if (call.size_bytes == 0) {
         return true;
     }
     mend_result result = take_block(t, op, &call);
     if (!call.faulty && !changes_room(t, 0, calls_before)) {
-        bool has_waited = efforts(t, 0) > before;
+        /* An idle GPU is seen just before the host would wait. */
+        bool would_wait = is_more && trial_stats(t, 0).context_fences > fences_before;
+        bool has_waited = efforts(t, 0) > before || would_wait;
         trial_judge_room(t, &ask, &call, result == MEND_OK && !has_waited);
     }
     if (result == MEND_OK) {
@@ -440,6 +451,8 @@ bool trial_info(trial *t, const operation *op)
     const int device = op->stream % 4 == 0 ? 0 : MEND_ALL_DEVICES;
     mend_result result = by_hooks ? mend_device_block_info(device, inside, &info)
                                   : mend_get_block_info(pool, inside, &info);
+    trial_claim(t, TRIAL_MODEL, info.scope == block->scope, "a block's scope is %u, and was %u",
+                info.scope, block->scope);
     trial_claim(t, TRIAL_MODEL, block->sleep_tag == 0 || info.sleep_tag == block->sleep_tag,
                 "a block has the sleep tag %llu, and was to have %llu", LLU(info.sleep_tag),
                 LLU(block->sleep_tag));

@@ -26,8 +26,10 @@ static mend_result trial_call_alloc(trial_call *call, mend_pool *pool)
 {
     mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
     options.address = call->wanted;
+    options.in_one_chunk = call->in_one_chunk;
+    options.alignment_bytes = call->in_one_chunk ? call->alignment_bytes : 0;
     return call->group != NULL ? trial_call_in_group(call, pool)
-           : call->wanted != NULL
+           : call->wanted != NULL || call->in_one_chunk
                ? mend_alloc_with(pool, call->size_bytes, call->stream, &options, &call->pointer)
                : mend_alloc_aligned(pool, call->size_bytes, call->alignment_bytes, call->stream,
                                     &call->pointer);
@@ -125,6 +127,12 @@ static bool lacks_memory_or_addresses(const trial *t)
     return t->faults_stand || t->config.address_devices != 0;
 }
 
+/* A wake waits for the context after a call whose copies may still run. */
+static bool waits_for_copies(const trial *t, const trial_call *call)
+{
+    return call->kind == CALL_WAKE && t->pools[call->pool].pool->heap.retire.copies.epoch != 0;
+}
+
 /* Answers that only something planted explains. */
 static bool may_answer_when_faulty(const trial *t, const trial_call *call)
 {
@@ -160,8 +168,9 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
             (call->kind >= CALL_COMMIT && call->kind <= CALL_RANGE_DESTROY)) {
             return names_a_spoilt_capture(t, call);
         }
-        return (call->kind == CALL_DEFRAG || call->kind == CALL_CLOSE || call->kind == CALL_SLEEP ||
-                trial_moves(call) || (call->kind == CALL_TRIM && call->waits)) &&
+        return (call->kind == CALL_DEFRAG || waits_for_copies(t, call) ||
+                call->kind == CALL_CLOSE || call->kind == CALL_SLEEP || trial_moves(call) ||
+                (call->kind == CALL_TRIM && call->waits)) &&
                may_know_a_capture(t);
     default:
         return trial_may_answer_asleep(t, call);

@@ -153,7 +153,8 @@ static void follow(trial *t, int number)
                                    .home = stream_of(t, listed->stream),
                                    .used = true,
                                    .group = number,
-                                   .zone = trial_zone_at(t, 0, address)};
+                                   .zone = trial_zone_at(t, 0, address),
+                                   .scope = trial_scope_at(t, 0, address)};
             trial_count_alloc(t, block);
         }
     }

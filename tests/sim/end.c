@@ -2,6 +2,7 @@
  * The end of a trial. All that stood in the way goes: faults, captures, groups, other processes,
  * the user's own blocks. Then whatever fits must succeed, and after destroy nothing is left.
  */
+#include "pool/pool.h"
 #include "tests/sim/asleep.h"
 #include "tests/sim/host.h"
 #include "tests/sim/ranges.h"
@@ -99,6 +100,20 @@ static void fill(trial *t, int pool)
     }
 }
 
+/* Whether something was freed that only a wait for the context covers: without a stream, or on the
+ * own stream of a thread. What importers kept was no part of the large block, so that the block may
+ * not have waited for it. */
+static bool has_unfenced(const trial *t, int pool)
+{
+    const mend_streams *streams = &t->pools[pool].pool->heap.streams;
+    bool any = false;
+    for (uint32_t i = MEND_STREAM_UNKNOWN; i < streams->count; i++) {
+        const mend_stream_state *state = &streams->items[i];
+        any |= state->open && (i == MEND_STREAM_UNKNOWN || state->handle == MEND_STREAM_PER_THREAD);
+    }
+    return any;
+}
+
 static void prove_alive(trial *t)
 {
     mend_sim_advance(t->sim, FAR_NS);
@@ -113,7 +128,7 @@ static void prove_alive(trial *t)
     for (int i = 0; i < t->pool_count && t->outcome->verdict == TRIAL_HOLDS; i++) {
         /* Memory of the host was in nobody's way, so nothing has waited for its last work yet; and
          * zeros that a pool gave up for another one were enough for that. */
-        mend_result result = trial_has_host(t) || t->had_any_zeros
+        mend_result result = trial_has_host(t) || t->had_any_zeros || has_unfenced(t, i)
                                  ? mend_trim_wait(t->pools[i].pool, 0, NULL)
                                  : mend_trim(t->pools[i].pool, 0, NULL);
         mend_stats stats = trial_stats(t, i);

@@ -98,13 +98,13 @@ static uint64_t imports_of(const look *l)
     return imports;
 }
 
-/* The chunks of all pins and exports hold at least the largest of them. */
+/* The chunks of all pins, exports and blocks in one chunk hold at least the largest of them. */
 static uint64_t largest_pin(const look *l)
 {
     uint64_t largest_bytes = 0;
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
         const trial_block *block = &l->t->blocks[i];
-        bool is_here = block->live && block->is_exported && l->pool == &l->t->pools[block->pool];
+        bool is_here = trial_pins_its_chunks(block) && l->pool == &l->t->pools[block->pool];
         largest_bytes = is_here ? mend_max_u64(largest_bytes, block->size_bytes) : largest_bytes;
     }
     for (int i = 0; i < TRIAL_PINS; i++) {

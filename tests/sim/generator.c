@@ -238,6 +238,17 @@ static void draw_pins(trial_random *places, size_t count, operation *ops)
     }
 }
 
+/* Some blocks are to lie in one chunk. Of its own numbers, as draw_hooks. */
+static void draw_in_one_chunk(uint64_t seed, size_t count, operation *ops)
+{
+    trial_random random = {seed ^ 0x26};
+    const bool has_them = trial_random_below(&random, 4) == 0;
+    for (size_t i = 0; i < count && has_them; i++) {
+        const bool is_request = ops[i].kind == OP_ALLOC || ops[i].kind == OP_SIBLING_ALLOC;
+        ops[i].amount |= is_request && trial_random_below(&random, 4) == 0 ? 16 : 0;
+    }
+}
+
 /* Exports and imports. Of its own numbers, as draw_hooks. */
 static void draw_shares(trial_random *places, size_t count, operation *ops)
 {
@@ -439,4 +450,5 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     trial_draw_host(&places, count, config, ops);
     trial_draw_scenes(&places, count, config, ops);
     trial_draw_wide_range(&places, count, config, ops);
+    draw_in_one_chunk(seed, count, ops);
 }

@@ -1,6 +1,7 @@
 /*
  * Granules: a chunk may be mapped at two addresses, and each of its granules belongs to one block
- * at most, whatever its mappings. What lies where is known from the driver's calls alone.
+ * at most, whatever its mappings; and a block may have to lie in one chunk. What lies where is
+ * known from the driver's calls alone.
  */
 #include <stdlib.h>
 
@@ -88,8 +89,22 @@ static size_t add_block(trial *t, const trial_block *block, stretch *list, size_
     return count;
 }
 
+/* A block that was to be in one chunk is, by the driver's calls. */
+static void judge_in_one_chunk(trial *t, const trial_block *block)
+{
+    const trial_mapping *map = map_at(&t->witness, block->address);
+    trial_claim(t, TRIAL_RULE,
+                map != NULL && block->size_bytes <= map->address + map->size_bytes - block->address,
+                "the block at 0x%llx does not lie in one chunk", LLU(block->address));
+}
+
 void trial_judge_granules(trial *t)
 {
+    for (int i = 0; i < TRIAL_BLOCKS && !t->witness.lost_maps && !t->stopped; i++) {
+        if (t->blocks[i].live && t->blocks[i].in_one_chunk) {
+            judge_in_one_chunk(t, &t->blocks[i]);
+        }
+    }
     stretch list[WITNESS_MAPS];
     size_t count = 0;
     if (t->witness.doubles == 0 || t->witness.lost_maps || t->stopped) {

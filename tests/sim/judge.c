@@ -201,21 +201,13 @@ static bool memory_is_uncertain(const trial *t, const mend_stats *stats)
            t->foreign_bytes != 0 || stats->attainable_bytes < stats->limit_bytes;
 }
 
-/* Behind waits a little more may be served than was said: of many free ends the planner tries only
- * some, and work that ends changes which. */
-void trial_judge_report(trial *t, const trial_call *refused, const trial_call *call,
-                        bool has_waited)
+/* A larger request may be served, too: the report makes few plans. */
+void trial_judge_report(trial *t, const trial_call *refused, const trial_call *call)
 {
     mend_stats stats = trial_stats(t, call->pool);
-    bool is_exact = t->config.prices == 0 && t->config.queue == 0 && !t->config.quiet &&
-                    !has_waited && refused->stream != MEND_NO_STREAM;
-    bool is_served = call->result == MEND_OK;
-    bool fits = call->size_bytes <= refused->fitting_bytes;
-    trial_claim(t, TRIAL_REFUSED,
-                (fits ? is_served : !is_served || !is_exact) || memory_is_uncertain(t, &stats),
-                "%llu bytes were refused, %llu would fit, was said, and %llu were %s",
-                LLU(refused->size_bytes), LLU(refused->fitting_bytes), LLU(call->size_bytes),
-                is_served ? "had" : "refused");
+    trial_claim(t, TRIAL_REFUSED, call->result == MEND_OK || memory_is_uncertain(t, &stats),
+                "%llu bytes were refused, %llu would fit, was said, and %llu were refused",
+                LLU(refused->size_bytes), LLU(refused->fitting_bytes), LLU(call->size_bytes));
 }
 
 /* Where addresses are few the answer speaks of memory alone; where others hold memory, what the
@@ -247,18 +239,37 @@ void trial_judge_trim(trial *t, const trial_call *call)
                 LLU(stats.reserved_bytes), LLU(stats.free_empty_bytes), LLU(call->size_bytes));
 }
 
+/* Empty chunks above the limit serve where they are; a larger one cannot be made of them. */
+static uint64_t room_for_one_chunk(trial *t, int pool)
+{
+    const mend_stats stats = trial_stats(t, pool);
+    const mend_heap *heap = &t->pools[pool].pool->heap;
+    const uint64_t limit_bytes = heap->config.limit_bytes;
+    const uint64_t kept_bytes =
+        stats.reserved_bytes - stats.free_empty_bytes + heap->ranges.zeros_bytes;
+    return limit_bytes > kept_bytes
+               ? mend_align_down(limit_bytes - kept_bytes, heap->device.granularity_bytes)
+               : 0;
+}
+
 void trial_judge_refusal(trial *t, const trial_call *call)
 {
     if (t->config.plain) {
         trial_judge_plain_refusal(t, call);
         return;
     }
+    const bool may_owe = t->config.keep_free_percent != 0 || t->config.file_percent != 0;
+    if (call->in_one_chunk && (may_owe || trial_any_was_exported(t, call->pool))) {
+        return; /* what a small chunk gives back may be others' then */
+    }
+    uint64_t most = call->in_one_chunk ? room_for_one_chunk(t, call->pool) : UINT64_MAX;
     uint64_t after = trial_room(t, call->pool);
     uint64_t size_bytes = call->kind == CALL_COMMIT ? trial_needed(t, call) : call->size_bytes;
     if (call->kind == CALL_COMMIT && (call->made_no_pages || !trial_can_make_pages(t, call))) {
         return;
     }
-    trial_claim(t, TRIAL_REFUSED, size_bytes > mend_max_u64(call->room_bytes, after),
+    trial_claim(t, TRIAL_REFUSED,
+                size_bytes > mend_min_u64(most, mend_max_u64(call->room_bytes, after)),
                 "%llu bytes were refused; empty, or to be created, were %llu before and are "
                 "%llu",
                 LLU(size_bytes), LLU(call->room_bytes), LLU(after));

@@ -82,6 +82,7 @@ typedef struct trial_block {
     uint64_t requested_bytes;
     uint64_t tag;
     uint64_t sleep_tag;       /* 0: not known */
+    uint32_t scope;           /* as the pool said at first */
     mend_stream allocated_on; /* as the pool knows it */
     int home;
     bool used;
@@ -98,12 +99,18 @@ typedef struct trial_block {
     uint64_t written_in; /* capture of the last write, or 0 */
     uint64_t launches;   /* of the group, at the last write outside captures */
     bool is_exported;    /* in any way */
-    uint64_t export_id;  /* unlike its address unique for ever */
-    bool has_token;      /* by file */
+    bool in_one_chunk;
+    uint64_t export_id;      /* unlike its address unique for ever */
+    bool has_token;          /* by file */
     mend_export_token token; /* of that export */
     uint64_t described_hash; /* of the description; 0: it is not exported by fabric handles */
     int range; /* 0: it is a block; else a committed page of the range of this number, from 1 */
 } trial_block;
+
+static inline bool trial_pins_its_chunks(const trial_block *block)
+{
+    return block->live && (block->is_exported || block->in_one_chunk);
+}
 
 typedef struct trial_group {
     mend_group *group; /* NULL: none */

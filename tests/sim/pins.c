@@ -63,7 +63,7 @@ bool trial_holds_chunks(const trial *t, int pool)
         holds |= t->pins[i].size_bytes != 0 && t->pins[i].pool == pool;
     }
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        holds |= t->blocks[i].live && t->blocks[i].is_exported && t->blocks[i].pool == pool;
+        holds |= trial_pins_its_chunks(&t->blocks[i]) && t->blocks[i].pool == pool;
     }
     return holds;
 }

@@ -12,8 +12,9 @@
 
 bool trial_needs_virtual_memory(const trial *t, const trial_call *call)
 {
-    return t->config.plain != 0 && (call->kind == CALL_SLEEP || call->kind == CALL_WAKE ||
-                                    call->kind == CALL_EXPORT || call->kind == CALL_RANGE_CREATE);
+    return t->config.plain != 0 &&
+           (call->kind == CALL_SLEEP || call->kind == CALL_WAKE || call->kind == CALL_EXPORT ||
+            call->kind == CALL_RANGE_CREATE || (call->kind == CALL_ALLOC && call->in_one_chunk));
 }
 
 /* The driver gave what the pools count, and that is within their limits, unless a limit fell. */

@@ -67,7 +67,11 @@ static bool create_range(trial *t, const operation *op)
                        .pool = op->alignment % t->pool_count,
                        .page_bytes = page_bytes_of(t, op->size)};
     call.size_bytes = call.page_bytes * (1 + op->amount % 40u) - op->alignment % 2;
-    if (trial_call_pool(t, op->thread % t->turns.count, &call) != MEND_OK) {
+    const mend_result made = trial_call_pool(t, op->thread % t->turns.count, &call);
+    if (made == MEND_ERROR_OUT_OF_ADDRESSES) {
+        trial_judge_range_addresses(t, &call);
+    }
+    if (made != MEND_OK) {
         return true;
     }
     const uint64_t tag = trial_sleep_tag(&call);
@@ -158,6 +162,7 @@ static void enter_pages(trial *t, const trial_range *range, const trial_call *ca
                                   .home = call->at,
                                   .group = NOBODY,
                                   .sleep_tag = tag != 0 ? tag : range->sleep_tag,
+                                  .scope = trial_scope_at(t, call->pool, address),
                                   .range = 1 + (int)(range - t->ranges)};
             trial_count_alloc(t, page);
             t->ranges[page->range - 1].zeros &=

@@ -247,11 +247,23 @@ static uint64_t idle_bytes(trial *t, int pool)
     return bytes;
 }
 
+/* Memory of pools that they have released and importers still map. */
+static uint64_t kept_by_importers(trial *t)
+{
+    uint64_t reserved_bytes = 0;
+    for (int i = 0; i < t->pool_count; i++) {
+        reserved_bytes += trial_stats(t, i).reserved_bytes;
+    }
+    const uint64_t chunk_bytes = trial_ledger(t).chunk_bytes;
+    return chunk_bytes > reserved_bytes ? chunk_bytes - reserved_bytes : 0;
+}
+
 /* Where calls take time, work may end during the call. While less of the device is free than the
- * pool should keep, nothing idle is left in it. */
+ * pool should keep, nothing idle is left in it; but it gives no more for what importers keep. */
 void trial_judge_collection(trial *t, int pool)
 {
-    const uint64_t held_bytes = trial_ledger(t).chunk_bytes + t->foreign_bytes + keep_free_bytes(t);
+    const uint64_t held_bytes =
+        trial_ledger(t).chunk_bytes + t->foreign_bytes + keep_free_bytes(t) - kept_by_importers(t);
     trial_claim(t, TRIAL_LIVENESS,
                 t->config.prices != 0 || held_bytes <= t->device_bytes ||
                     idle_bytes(t, pool) == 0 || trial_holds_memory_for_graphs(t),

@@ -295,9 +295,62 @@ HOLDS(sim_regressions, a_block_of_two_ends_needs_the_addresses_of_two_chunks,
       "ALLOC slot 29 size 20 / FREE slot 29 / ALLOC slot 18 / ALLOC size 192 / EXPORT / FREE slot "
       "18 / IMPORT / ROOM slot 1")
 
+/* Free ends and moved chunks needed more addresses than were free, while the run they came from
+ * waited for its own stream: a search in between had forgotten that addresses were short. */
+HOLDS(sim_regressions, a_search_for_memory_does_not_forget_that_addresses_are_short,
+      "device_pages 16, chunk_pages 1, vanish 1, prices 1, address_devices 3",
+      "ALLOC slot 1 size 20 / ALLOC slot 5 size 35 / ALLOC slot 2 / ALLOC amount 3 / ROOM slot 3 / "
+      "FREE slot 5 amount 107 / FREE / ROOM")
+
+/* Freed memory of a group had lost its mapping, and was said to be used by others. */
+HOLDS(sim_regressions, a_restoration_maps_again_what_a_quiesce_could_not, "",
+      "ALLOC size 199 / GROUP_CREATE slot 4 / GROUP_BEGIN slot 7 / ALLOC slot 5 / CHECKPOINT slot "
+      "7 / FREE slot 5 / FAULT size 10 alignment 5 amount 3 / QUIESCE / RESTORE slot 4")
+
+/* The request found the GPU idle before it waited, so more was had than was said: as promised. */
+HOLDS(sim_regressions, an_idle_device_gives_more_than_can_be_had_for_sure, "",
+      "ALLOC slot 29 / FREE slot 29 amount 5 / ROOM amount 1")
+
+/* The pool gave back what the device lacked, and its own import kept it. */
+HOLDS(sim_rations, a_collection_gives_no_more_for_what_importers_keep, "keep_free_percent 60",
+      "ALLOC slot 27 size 221 / EXPORT slot 27 / IMPORT / ADD_CALLBACK / FOREIGN amount 47 / ALLOC "
+      "/ TRIM stream 2")
+
+/* Copies of a sleep that failed may still run, and a capture forbids to wait for them. */
+HOLDS(sim_regressions, a_wake_behind_copies_of_a_failed_sleep_waits_for_the_capture,
+      "thread_streams 1",
+      "ALLOC / SLEEP / ALLOC slot 1 / FAULT size 17 alignment 5 amount 2 / SLEEP / CAPTURE_BEGIN "
+      "stream 1 / WAKE")
+
+/* A page that a thread freed on its own stream, beside an import that kept another. */
+HOLDS(sim_regressions, what_a_thread_freed_on_its_own_stream_waits_for_the_context,
+      "threads 3, thread_streams 1, peer_pool 1",
+      "ALLOC / ALLOC slot 248 / EXPORT slot 248 / ALLOC slot 1 stream 2 / IMPORT size 5 / IMPORT / "
+      "USE_IMPORT slot 5 / CLOSE / FREE slot 8 / SLEEP")
+
+HOLDS(sim_regressions, small_chunks_in_use_are_waited_for_to_make_one,
+      "device_pages 32, chunk_pages 0, limit_percent 50",
+      "ALLOC / ROOM slot 1 / ALLOC slot 1 amount 1 / ALLOC slot 2 size 43 amount 16")
+
+/* The limit had room for the block, and not for the pages of its chunk. */
+HOLDS(sim_regressions, one_chunk_is_whole_pages_of_the_limit, "small_request_granules 64",
+      "FAIL_MALLOC / ROOM slot 5 / ALLOC slot 25 size 81 / SET_LIMIT size 1 / FREE slot 25 / ALLOC "
+      "size 81 amount 16")
+
+HOLDS(sim_regressions, zeros_are_a_part_of_the_limit_for_one_chunk, "",
+      "RANGE_CREATE slot 1 / ZEROS slot 1 / ALLOC size 222 / SET_LIMIT size 1 / FREE / ALLOC size "
+      "222 amount 16")
+
+/* Small chunks that others may still hold are not made into a larger one. */
+HOLDS(
+    sim_regressions, exported_chunks_become_no_larger_one, "chunk_pages 2",
+    "ADD_CALLBACK amount 1 / ALLOC / RANGE_CREATE slot 2 size 3 amount 13 / ALLOC slot 1 size 51 / "
+    "COMMIT slot 2 alignment 5 / COMMIT slot 2 size 48 alignment 4 / FREE slot 37 / ALLOC slot 2 / "
+    "ALLOC slot 7 size 231 / EXPORT slot 7 / ALLOC size 108 amount 16")
+
 HOLDS(sim_plain, what_needs_virtual_memory_is_refused_by_name,
       "plain 1, page_kib 64, device_pages 256, streams 2",
-      "ALLOC amount 1 / SLEEP / RANGE_CREATE / EXPORT / VERIFY")
+      "ALLOC amount 1 / SLEEP / RANGE_CREATE / EXPORT / ALLOC slot 1 amount 16 / VERIFY")
 
 HOLDS(sim_plain, blocks_pass_between_streams_and_memory_goes_back,
       "plain 1, page_kib 64, device_pages 256, streams 2",

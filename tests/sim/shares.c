@@ -306,7 +306,7 @@ void trial_forget_shares(trial *t)
         t->imports[i] = (trial_imported){0};
     }
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        t->blocks[i].is_exported = t->blocks[i].has_token = false;
+        t->blocks[i].is_exported = t->blocks[i].has_token = t->blocks[i].in_one_chunk = false;
         t->blocks[i].described_hash = 0;
     }
 }

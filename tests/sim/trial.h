@@ -266,6 +266,7 @@ typedef struct trial_call {
     uint64_t size_bytes;
     uint64_t alignment_bytes;
     void *wanted; /* of an allocation: the address; NULL: any */
+    bool in_one_chunk;
     mend_group *group;
     mend_group_block *blocks; /* of CALL_GROUP_LIST and CALL_GROUP_RESTORE */
     size_t count;
@@ -312,10 +313,11 @@ void trial_read_failure(trial_call *call);
 
 /* What the report of a refusal said would fit, and whether that, or more, was served then;
  * `helped`: by others than the pool. */
-void trial_judge_report(trial *t, const trial_call *refused, const trial_call *call, bool helped);
+void trial_judge_report(trial *t, const trial_call *refused, const trial_call *call);
 
 /* The same for lack of addresses. */
 void trial_judge_addresses(trial *t, const trial_call *call);
+void trial_judge_range_addresses(trial *t, const trial_call *call);
 
 /* Captures, or groups, keep free memory from everybody else. */
 bool trial_holds_memory_for_graphs(trial *t);
@@ -411,6 +413,7 @@ bool trial_captures_are_known(const trial *t);
 void trial_count_alloc(trial *t, const trial_block *block); /* the model's side of an allocation */
 void trial_end_block(trial *t, trial_block *block);         /* and of a free */
 int trial_zone_at(const trial *t, int pool, uint64_t address);
+uint32_t trial_scope_at(const trial *t, int pool, uint64_t address);
 bool trial_free_here(trial *t, int thread, bool is_inside, trial_block *block);
 bool trial_join_readers(trial *t, trial_block *block, bool declared_too);
 bool trial_is_in_capture(const trial *t, const trial_block *block);

@@ -107,9 +107,10 @@ static mend_status witness_unmap(const mend_driver *driver, uint64_t address, ui
     }
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
         const trial_block *block = &t->blocks[i];
-        bool meets = block->live && block->is_exported && block->address < address + size_bytes &&
+        bool meets = trial_pins_its_chunks(block) && block->address < address + size_bytes &&
                      address < block->address + block->size_bytes;
-        trial_claim(t, TRIAL_RULE, !meets, "an exported block is unmapped");
+        trial_claim(t, TRIAL_RULE, !meets,
+                    "a block that is exported, or in one chunk, is unmapped");
     }
     for (int i = 0; i < TRIAL_IMPORTS; i++) {
         uint64_t at = (uint64_t)(uintptr_t)t->imports[i].pointer;

@@ -42,7 +42,8 @@ OF_ITS_OWN = {
         "names and keys of exports that nobody guesses": "getrandom",
         "a file without a name, for contents that sleep, where the program says":
             "open open64 mkostemp mkostemp64 unlink fallocate fallocate64 pread pread64 pwrite "
-            "pwrite64 strerror",
+            "pwrite64",
+        "the words of the system in messages, and what a message says already": "strerror strstr",
         "the file of a limit that processes share, where the program names one":
             "fcntl fcntl64 fstat fstat64 __fxstat __fxstat64",
         "the thread that collects, and the bell that ends it": "eventfd eventfd_write pthread_join",

@@ -26,7 +26,8 @@ ROOMS["mend"] = set()
 # The laboratory and what is made with it may include the library, and of each other:
 IN_LAB = {"support": [], "trace": ["support"], "workloads": ["support", "trace"],
           "peers": ["support"], "measure": ["support"],
-          "replay": ["support", "trace", "workloads", "peers"]}
+          "replay": ["support", "trace", "workloads", "peers"],
+          "report": ["support", "trace", "workloads", "peers", "replay"]}
 for _room, _others in IN_LAB.items():
     ROOMS["lab/" + _room] = {"lab/" + other for other in [_room, *_others]} | set(LADDER_OF_ROOMS)
 ROOMS["cli"] = {"cli"} | {"lab/" + room for room in IN_LAB} | set(LADDER_OF_ROOMS)
@@ -77,6 +78,7 @@ STATIC_STATE = {
     "vmm/base/generation.c": "the number by which a child of fork is known",
     "vmm/base/process.c": "the one holder of process-wide state",
     "vmm/base/thread.c": "the one holder of what belongs to a thread",
+    "vmm/sim/violation.c": "why the simulated device refused the last call of the thread",
     "vmm/sim/contexts.c": "a thread's number, by which simulated contexts are current",
 }
 
@@ -302,22 +304,7 @@ def samples_that_failed():
     unproven = [r.__name__ for r in RULES if not any(s[0] is r and s[3] for s in SAMPLES)]
     if unproven:
         print("rules without a sample they flag:", ", ".join(unproven))
-    documents = {"tests/a.c": "T(a_b, c_d)", "a.md": "`a_b.c_d`, `a_b.*`\n`a_b.d_e`\n`b_c.*`"}
-    if [finding[1] for finding in tests_that_are_gone(documents)] != [2, 3]:
-        print("tests_that_are_gone does not flag lines 2 and 3")
-        failed += 1
     return failed + len(unproven) + structure.samples_that_failed(code_of, room_of, ROOMS)
-
-
-def tests_that_are_gone(texts):
-    """Tests that documents name, SUITE_OF_WORDS.case, and that no file of the tests has."""
-    words = {word for path, text in texts.items() if path.startswith("tests/")
-             for word in re.findall(r"\w+", text)}
-    for path, text in texts.items():
-        for number, line in enumerate(text.split("\n") if path.endswith(".md") else [], 1):
-            for suite, case in re.findall(r"`(?!mend_)([a-z]+_\w+)\.(\w+_\w+|\*)`", line):
-                if suite not in words or (case != "*" and case not in words):
-                    yield path, number, f"there is no test {suite}.{case}"
 
 
 def files_under(root):
@@ -343,7 +330,6 @@ def main():
         findings += [(path, *finding) for rule in RULES for finding in rule(path, texts[path])]
     tree = structure.Tree(texts, code_of, room_of, ROOMS)
     findings += structure.findings_in(tree, EXEMPT)
-    findings += tests_that_are_gone(texts)
     for path, number, message in findings:
         print(f"{path}:{number}: {message}")
     print(f"{len(SAMPLES) + len(structure.SAMPLES)} samples, {len(texts)} files, "

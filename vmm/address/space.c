@@ -53,13 +53,19 @@ void mend_space_init(mend_space *space, const mend_driver *driver, uint64_t page
     mend_slab_init(&space->reservation_slab, sizeof(mend_reservation));
 }
 
+static mend_status free_addresses(const mend_space *space, const mend_reservation *reservation)
+{
+    return reservation->is_borrowed
+               ? MEND_DRIVER_OK
+               : space->driver->address_free(space->driver, reservation->address,
+                                             reservation->size_bytes);
+}
+
 mend_status mend_space_clear(mend_space *space)
 {
     mend_status first = MEND_DRIVER_OK;
     for (mend_list *at = space->reservations.next; at != &space->reservations; at = at->next) {
-        mend_reservation *reservation = RESERVATION_OF(at);
-        mend_status status = space->driver->address_free(space->driver, reservation->address,
-                                                         reservation->size_bytes);
+        mend_status status = free_addresses(space, RESERVATION_OF(at));
         first = first != MEND_DRIVER_OK ? first : status;
     }
     mend_space_abandon(space);
@@ -202,6 +208,18 @@ void mend_space_give(mend_space *space, uint64_t address, uint64_t size_bytes)
     }
 }
 
+static void enter(mend_space *space, mend_reservation made)
+{
+    mend_reservation *reservation = mend_slab_take(&space->reservation_slab);
+    *reservation = made;
+    mend_tree_insert(&space->reservations_by_address, &reservation->by_address);
+    mend_list_append(&space->reservations, &reservation->link);
+    space->address_bytes += made.size_bytes;
+    space->borrowed_bytes += made.is_borrowed ? made.size_bytes : 0;
+    space->reservation_count++;
+    add_gap(space, reservation, made.address, made.size_bytes - space->page_bytes);
+}
+
 static mend_status reserve(mend_space *space, int zone, uint64_t size_bytes,
                            uint64_t alignment_bytes)
 {
@@ -214,15 +232,7 @@ static mend_status reserve(mend_space *space, int zone, uint64_t size_bytes,
         space->refused_bytes = mend_min_u64(space->refused_bytes, size_bytes);
         return status;
     }
-    mend_reservation *reservation = mend_slab_take(&space->reservation_slab);
-    reservation->zone = zone;
-    reservation->address = address;
-    reservation->size_bytes = size_bytes;
-    mend_tree_insert(&space->reservations_by_address, &reservation->by_address);
-    mend_list_append(&space->reservations, &reservation->link);
-    space->address_bytes += size_bytes;
-    space->reservation_count++;
-    add_gap(space, reservation, address, size_bytes - space->page_bytes);
+    enter(space, (mend_reservation){.zone = zone, .address = address, .size_bytes = size_bytes});
     return MEND_DRIVER_OK;
 }
 
@@ -378,12 +388,24 @@ mend_status mend_space_place(mend_space *space, int zone, uint64_t size_bytes,
     return place_tight(space, zone, size_bytes, alignment_bytes, address);
 }
 
+static void return_borrowed(mend_space *space, const mend_reservation *reservation)
+{
+    const uint64_t all_bytes = space->page_bytes + reservation->size_bytes;
+    assert(space->lender->lent_bytes >= all_bytes);
+    space->borrowed_bytes -= reservation->size_bytes;
+    space->lender->lent_bytes -= all_bytes;
+    mend_space_give(space->lender, reservation->address - space->page_bytes, all_bytes);
+}
+
 static void free_reservation(mend_space *space, mend_reservation *reservation)
 {
     if (reservation->taken_bytes != 0 ||
-        space->driver->address_free(space->driver, reservation->address, reservation->size_bytes) !=
-            MEND_DRIVER_OK) {
+        (reservation->is_borrowed && !mend_space_reserve_nodes(space->lender, 1)) ||
+        free_addresses(space, reservation) != MEND_DRIVER_OK) {
         return;
+    }
+    if (reservation->is_borrowed) {
+        return_borrowed(space, reservation);
     }
     assert(space->reservation_count > 0);
     assert(mend_space_room_at(space, reservation->address) ==
@@ -443,12 +465,36 @@ mend_status mend_space_own(mend_space *space, uint64_t size_bytes, uint64_t *add
     return status;
 }
 
+bool mend_space_borrow(mend_space *space, uint64_t size_bytes, uint64_t *address)
+{
+    mend_space *lender = space->lender;
+    const uint64_t page = space->page_bytes;
+    const uint64_t bytes = mend_align_up(size_bytes, page) + page;
+    const mend_tree_node *at = first_of_size(lender, page + bytes);
+    if (at == NULL) {
+        return false;
+    }
+    const mend_gap *gap = MEND_CONTAINER_OF(at, mend_gap, by_size);
+    *address = gap->address + gap->size_bytes - bytes;
+    mend_space_take(lender, *address - page, page + bytes);
+    lender->lent_bytes += page + bytes;
+    enter(space, (mend_reservation){.address = *address, .size_bytes = bytes, .is_borrowed = true});
+    return true;
+}
+
+uint64_t mend_space_lent_at(const mend_space *borrower, uint64_t address)
+{
+    const uint64_t behind = address + borrower->page_bytes;
+    const mend_reservation *found = reservation_of(borrower, behind);
+    const bool is_lent = found != NULL && found->is_borrowed && found->address == behind;
+    return is_lent ? borrower->page_bytes + found->size_bytes : 0;
+}
+
 bool mend_space_disown(mend_space *space, uint64_t address)
 {
     mend_reservation *reservation = reservation_of(space, address);
     const size_t count = space->reservation_count;
-    assert(reservation != NULL);
-    assert(reservation->address == address);
+    assert(reservation != NULL && reservation->address == address);
     free_reservation(space, reservation);
     return space->reservation_count < count;
 }

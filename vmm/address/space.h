@@ -8,8 +8,10 @@
  * smallest gap that holds it, and the space reserves no more than needed. So no zone keeps
  * addresses that another zone needs. Invariants, checked by the audit:
  * - each byte of a reservation except its last page is in a gap or taken: by a mapped chunk, or by
- *   a retired mapping, or an import;
- * - a reservation counts its taken bytes. One without taken bytes may be freed.
+ *   a retired mapping, or an import, or lent to the space of the ranges;
+ * - a reservation counts its taken bytes. One without taken bytes may be freed;
+ * - lent bytes are taken: a reservation of the borrower lies there, with a page in front of it and
+ *   one at its end that nobody uses. The stretches that are borrowed are those that were lent.
  *
  * Guarded by the pool's `state` lock. mend_space_place calls the driver when addresses run out.
  */
@@ -36,6 +38,7 @@ typedef struct mend_reservation {
     uint64_t address;
     uint64_t size_bytes;
     uint64_t taken_bytes; /* bytes in no gap, without the last page */
+    bool is_borrowed;     /* part of a reservation of the lender, which the driver knows */
 } mend_reservation;
 
 typedef struct mend_space {
@@ -56,6 +59,10 @@ typedef struct mend_space {
     mend_slab reservation_slab;
     uint64_t address_bytes; /* in all reservations */
     uint64_t taken_bytes;
+    struct mend_space
+        *lender;             /* lends addresses when the driver has none left. Constant; or NULL */
+    uint64_t borrowed_bytes; /* of address_bytes, those of the lender */
+    uint64_t lent_bytes;     /* of taken_bytes */
 } mend_space;
 
 void mend_space_init(mend_space *space, const mend_driver *driver, uint64_t page_bytes,
@@ -79,7 +86,15 @@ bool mend_space_reserve_nodes(mend_space *space, size_t count);
  */
 mend_status mend_space_own(mend_space *space, uint64_t size_bytes, uint64_t *address);
 
-/* Frees the reservation that begins at the address, if nothing of it is taken. False: it stays. */
+/* The same, of a gap of the lender: the end of the smallest that holds it, so that what lies before
+ * can grow. No driver call. False: no gap does. */
+bool mend_space_borrow(mend_space *space, uint64_t size_bytes, uint64_t *address);
+
+/* The number of bytes that were lent from the address on; 0: nothing that was lent begins there. */
+uint64_t mend_space_lent_at(const mend_space *borrower, uint64_t address);
+
+/* Frees the reservation that begins at the address, or returns it, if nothing of it is taken.
+ * False: it stays. */
 bool mend_space_disown(mend_space *space, uint64_t address);
 
 /* Number of unmapped bytes from `address` on; the gap may begin before it. */

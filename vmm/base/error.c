@@ -23,6 +23,17 @@ static void write_message(mend_thread_error *error, const char *format, va_list 
     }
 }
 
+/* Whoever reads the message alone learns what the driver said, and to which call. */
+static void add_driver(mend_thread_error *error, const char *call, const char *status_name)
+{
+    if (strstr(error->message, status_name) == NULL) {
+        bool is_named = *call == '\0' || strstr(error->message, call) != NULL;
+        size_t length = strlen(error->message);
+        snprintf(error->message + length, sizeof(error->message) - length, " (%s%s%s)",
+                 is_named ? "" : call, is_named ? "" : ": ", status_name);
+    }
+}
+
 static mend_result note(mend_result result, const char *call, int status, const char *status_name,
                         const char *format, va_list arguments)
 {
@@ -30,6 +41,9 @@ static mend_result note(mend_result result, const char *call, int status, const 
     assert((call == NULL) == (status_name == NULL));
     mend_thread_error *failure = mend_process_failure();
     write_message(failure, format, arguments);
+    if (call != NULL) {
+        add_driver(failure, call, status_name);
+    }
     failure->result = result;
     failure->driver_status = status;
     failure->driver_name = status_name;

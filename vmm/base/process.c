@@ -47,6 +47,8 @@ static int compare_numbers(const mend_tree_node *a, const mend_tree_node *b)
 static mend_process_shares shares = {.mutex = SHARE_MUTEX_INITIALIZER,
                                      .published = {.compare = compare_numbers}};
 
+static mend_process_scopes scopes = {.mutex = LOG_MUTEX_INITIALIZER};
+
 /* ---- fork ------------------------------------------------------------------------------------ */
 
 /*
@@ -110,6 +112,7 @@ static void start_anew(void)
     memset(devices.override, 0, sizeof(devices.override));
     atomic_store_explicit(&devices.override_count, 0, memory_order_relaxed);
     mend_pointer_map_init(&devices.blocks);
+    scopes.mutex = (mend_mutex)LOG_MUTEX_INITIALIZER;
 }
 
 /* Two threads may both register the handler, which does no harm. A lock here could be held during a
@@ -253,6 +256,11 @@ void mend_process_await_unsafe_call(void)
 mend_process_shares *mend_process_get_shares(void)
 {
     return &shares;
+}
+
+mend_process_scopes *mend_process_get_scopes(void)
+{
+    return &scopes;
 }
 
 /* ---- log and driver -------------------------------------------------------------------------- */

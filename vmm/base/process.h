@@ -1,12 +1,14 @@
 /*
  * All state that belongs to the process and not to a pool: the log's sink, the CUDA driver once it
  * is loaded, the list of pools (the members), the default pool and override of each device, what
- * the process exports to others, the environment. State of a thread is in thread.h. Nothing else in
- * the library has a mutable variable of static lifetime, or reads the environment.
+ * the process exports to others, the names of scopes, the environment. State of a thread is in
+ * thread.h. Nothing else in the library has a mutable variable of static lifetime, or reads the
+ * environment.
  *
  * A child of fork starts empty: no members, no log sink, no driver, no last errors, no exports
- * (their files are closed there), and all locks free, whatever other threads of the parent did at
- * the fork. A member that the child inherits must check for itself: see mend_process_generation.
+ * (their files are closed there), only the names of scopes, and all locks free, whatever other
+ * threads of the parent did at the fork. A member that the child inherits must check for itself:
+ * see mend_process_generation.
  */
 #ifndef MEND_BASE_PROCESS_H
 #define MEND_BASE_PROCESS_H
@@ -153,6 +155,29 @@ typedef struct mend_process_shares {
 } mend_process_shares;
 
 mend_process_shares *mend_process_get_shares(void);
+
+/* ---- scopes ---------------------------------------------------------------------------------- */
+
+enum { MEND_SCOPES_MOST = 65535, MEND_SCOPE_NAME_BYTES = 64 };
+
+typedef struct mend_scope_entry {
+    char name[MEND_SCOPE_NAME_BYTES];
+    uint32_t around; /* number of the scope around it; 0: none */
+    uint32_t next;   /* in its bucket of names; 0: the last */
+} mend_scope_entry;
+
+enum { MEND_SCOPE_BUCKETS = 1024, MEND_SCOPE_PIECE = 256, MEND_SCOPE_PIECES = 257 };
+
+/* The names of scopes (base/scopes.h). The mutex guards the buckets and the making of entries;
+ * entries up to the count stay as they are. */
+typedef struct mend_process_scopes {
+    mend_mutex mutex;
+    uint32_t buckets[MEND_SCOPE_BUCKETS]; /* the number of the newest in each; 0: none */
+    _Atomic(uint32_t) count;
+    mend_scope_entry *pieces[MEND_SCOPE_PIECES]; /* entries by number; NULL: not made yet */
+} mend_process_scopes;
+
+mend_process_scopes *mend_process_get_scopes(void);
 
 /* ---- log and driver -------------------------------------------------------------------------- */
 

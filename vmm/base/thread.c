@@ -14,10 +14,11 @@ typedef struct thread_state {
 static _Thread_local thread_state this_thread;
 static _Thread_local unsigned pressing_depth;
 static _Thread_local unsigned driver_depth;
-static _Thread_local uint64_t sleep_tag;
+static _Thread_local mend_thread_marks marks;
 static _Thread_local bool host_is_allowed;
 
-atomic_bool mend_process_has_sleep_tags;
+atomic_bool mend_process_are_marks_set;
+_Atomic(uint32_t) mend_process_common_scope;
 
 /* Reset on the first use in a child of fork, not in the fork handler: a thread's first access to
  * its variables may allocate. */
@@ -66,9 +67,9 @@ unsigned *mend_process_callback_depth(void)
     return &pressing_depth;
 }
 
-uint64_t *mend_process_own_sleep_tag(void)
+mend_thread_marks *mend_process_own_marks(void)
 {
-    return &sleep_tag;
+    return &marks;
 }
 
 bool *mend_process_host_is_allowed(void)

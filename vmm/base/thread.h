@@ -44,15 +44,37 @@ unsigned *mend_process_held_ranks(void);
  * count in the child. */
 unsigned *mend_process_callback_depth(void);
 
-/* The number that the calling thread gives to the blocks that it allocates; 0: none. Most programs
- * never set one, and then nobody reads it. */
-extern atomic_bool mend_process_has_sleep_tags __attribute__((visibility("hidden")));
-uint64_t *mend_process_own_sleep_tag(void);
-static inline uint64_t mend_process_sleep_tag(void)
+/* What the calling thread marks the blocks with that it allocates. */
+typedef struct mend_thread_marks {
+    uint64_t sleep_tag;     /* 0: none */
+    uint32_t scope;         /* number of the scope that the thread is in (base/scopes.h); 0: none */
+    uint32_t depth;         /* scopes that it is inside of */
+    uint32_t shares_from;   /* depth from which on its scope is the common one; 0: it is not */
+    uint32_t failed_scopes; /* scopes begun since one could not be named */
+} mend_thread_marks;
+
+/* Whether a thread of the process ever set any. Most programs do not, and nobody reads them then.
+ */
+extern atomic_bool mend_process_are_marks_set __attribute__((visibility("hidden")));
+static inline bool mend_process_has_marks(void)
 {
-    return atomic_load_explicit(&mend_process_has_sleep_tags, memory_order_relaxed)
-               ? *mend_process_own_sleep_tag()
-               : 0;
+    return atomic_load_explicit(&mend_process_are_marks_set, memory_order_relaxed);
+}
+
+/* The thread's own, to change them. */
+mend_thread_marks *mend_process_own_marks(void);
+
+/* The scope of threads that are in none of their own; 0: none. */
+extern _Atomic(uint32_t) mend_process_common_scope __attribute__((visibility("hidden")));
+
+/* What to mark a block with now. */
+static inline mend_thread_marks mend_process_marks(void)
+{
+    mend_thread_marks marks = *mend_process_own_marks();
+    if (marks.scope == 0) {
+        marks.scope = atomic_load_explicit(&mend_process_common_scope, memory_order_acquire);
+    }
+    return marks;
 }
 
 /* Whether blocks that the calling thread allocates may be on the host. */

@@ -22,13 +22,13 @@
 #include "users/capture_group.h"
 #include "users/export.h"
 #include "users/group.h"
+#include "users/pin.h"
 #include "users/requester.h"
 #include "users/users.h"
 
-static const uint64_t largest_alignment_bytes = UINT64_C(1) << 40;
-
 static mend_result check_size(uint64_t size_bytes, uint64_t alignment_bytes)
 {
+    const uint64_t largest_alignment_bytes = UINT64_C(1) << 40;
     if (size_bytes == 0 || size_bytes > MEND_LARGEST_REQUEST_BYTES) {
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
                             "a block of %llu bytes is not possible; sizes are 1 to 2^60 bytes",
@@ -134,23 +134,23 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
                             "MEND_EVERY_STREAM is for mend_group_begin");
     }
+    /* A chunk is aligned to a page, so a larger alignment goes to the large zone. */
+    const bool is_small = size_bytes <= heap->config.placement.small_request_bytes &&
+                          terms->alignment_bytes <= heap->device.granularity_bytes;
     mend_request request = {
         .size_bytes = mend_align_up(size_bytes, MEND_GRANULE_BYTES),
         .alignment_bytes = mend_max_u64(terms->alignment_bytes, MEND_GRANULE_BYTES),
         .requested_bytes = size_bytes,
         .handle = order.stream,
         .capture = order.capture,
-        .zone = size_bytes <= heap->config.placement.small_request_bytes ? MEND_ZONE_SMALL
-                                                                         : MEND_ZONE_LARGE,
+        .zone = is_small ? MEND_ZONE_SMALL : MEND_ZONE_LARGE,
         .owner = terms->group,
-        .may_use_host = heap->config.host_limit_bytes != 0 && *mend_process_host_is_allowed(),
+        .may_use_host = heap->config.host_limit_bytes != 0 && !terms->in_one_chunk &&
+                        *mend_process_host_is_allowed(),
+        .in_one_chunk = terms->in_one_chunk,
         .at = terms->at,
         .tag = terms->tag,
     };
-    /* A chunk is aligned to a page, so a larger alignment goes to the large zone. */
-    if (request.alignment_bytes > heap->device.granularity_bytes) {
-        request.zone = MEND_ZONE_LARGE;
-    }
     mend_span *span = NULL;
     result = request.at != 0 ? place_at(heap, &request, &span)
                              : mend_ladder_climb(heap, &request, helpers, &span);
@@ -311,7 +311,7 @@ static inline void record_fence_at_free(mend_heap *heap, uint32_t stream)
     }
 }
 
-/* The users of a block that is used inside a group, and perhaps outside as well. */
+/* The users of a block used inside a group, and perhaps outside as well. */
 static mend_result find_users_in(mend_heap *heap, uint32_t group, bool is_own, mend_order order,
                                  mend_block_users *users)
 {
@@ -380,6 +380,7 @@ uint32_t mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users us
     if (span->is_exported) {
         mend_exports_end(heap, span);
     }
+    mend_pins_end_in_one_chunk(heap, span);
     mend_cache_flush_beside(heap, span);
     mend_pointer_map_remove(&heap->blocks, span->address);
     mend_block_count_free(heap, span);
@@ -397,8 +398,8 @@ uint32_t mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users us
 mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_block_users users)
 {
     const bool may_sleep = heap->chunks.frozen_count > 0;
-    if (!mend_layout_reserve_free(heap, span,
-                                  may_sleep ? mend_layout_count_chunks(heap, span) : 0)) {
+    const size_t chunks = may_sleep ? mend_layout_count_chunks(heap, span) : 0;
+    if (!mend_layout_reserve_free(heap, span, chunks)) {
         return no_host_memory();
     }
     const bool has_users = span->waits.others != NULL;
@@ -486,8 +487,7 @@ mend_result mend_heap_free_in_group(mend_heap *heap, uint64_t address, mend_orde
     return result == MEND_OK ? mend_block_free_into_runs(heap, span, users) : result;
 }
 
-/* ---- for pages of ranges (heap/range.c) -------------------------------------------------------
- */
+/* ---- for pages of ranges (heap/range.c) ------------------------------------------------------ */
 
 uint32_t mend_block_stamp(mend_heap *heap, mend_span *span, uint32_t freed_on)
 {

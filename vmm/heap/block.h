@@ -71,7 +71,8 @@ static inline void mend_block_count_alloc(mend_heap *heap, mend_span *span,
     span->requested_bytes = requested_bytes;
     span->stream = stream;
     span->tag = 0;
-    span->sleep_tag = mend_process_sleep_tag();
+    span->sleep_tag = 0;
+    span->scope = 0;
     zone->allocations++;
     zone->allocated_bytes += span->size_bytes;
     zone->allocated_requested_bytes += requested_bytes;
@@ -84,6 +85,15 @@ static inline void mend_block_count_alloc(mend_heap *heap, mend_span *span,
     mend_raise_u64(&counters->peak_live_blocks, mend_heap_live_blocks(heap));
     mend_raise_u64(&counters->peak_live_bytes, counters->live_bytes);
     mend_raise_u64(&counters->peak_requested_bytes, MEND_HEAP_SUM(heap, requested_bytes));
+    if (mend_process_has_marks()) {
+        const mend_thread_marks marks = mend_process_marks();
+        span->sleep_tag = marks.sleep_tag;
+        span->scope = marks.scope;
+        if (span->scope != 0) {
+            mend_scopes_count_alloc(&heap->scopes, &span->scope, span->size_bytes,
+                                    counters->live_bytes, heap->chunks.reserved_bytes);
+        }
+    }
 }
 
 static inline void mend_block_count_free(mend_heap *heap, const mend_span *span)
@@ -97,6 +107,9 @@ static inline void mend_block_count_free(mend_heap *heap, const mend_span *span)
     zone->live_bytes -= span->size_bytes;
     zone->requested_bytes -= span->requested_bytes;
     heap->counters.live_bytes -= span->size_bytes;
+    if (span->scope != 0) {
+        mend_scopes_count_free(&heap->scopes, span->scope, span->size_bytes);
+    }
 }
 
 #endif

@@ -7,6 +7,7 @@
 #include "heap/block.h"
 #include "layout/cache.h"
 #include "layout/layout.h"
+#include "move/remap.h"
 #include "move/retire.h"
 #include "users/group.h"
 #include "users/users.h"
@@ -37,10 +38,10 @@ typedef struct restoration {
     size_t live_count;
     way_back *ways_back;
     size_t way_back_count;
+    mend_result remapped; /* not OK: chunks of the pool still lack their mapping */
 } restoration;
 
-/* ---- the blocks of a group ---------------------------------------------------------------------
- */
+/* ---- the blocks of a group ------------------------------------------------------------------- */
 
 static mend_span *first_of_segment(const mend_tree_node *end)
 {
@@ -51,12 +52,12 @@ static mend_span *first_of_segment(const mend_tree_node *end)
     return span;
 }
 
-/* Whether a block was ever allocated in the group: that enters a stream of it. */
-static bool was_used(const mend_heap *heap, uint32_t group)
+/* Whether the group may have live blocks: the mark of each counts as a user on a stream of it. */
+static bool has_blocks(const mend_heap *heap, uint32_t group)
 {
     const mend_streams *streams = &heap->streams;
     for (uint32_t i = MEND_STREAM_UNKNOWN; i < streams->count; i++) {
-        if (streams->items[i].group == group) {
+        if (streams->items[i].group == group && streams->items[i].users > 0) {
             return true;
         }
     }
@@ -68,7 +69,7 @@ static bool was_used(const mend_heap *heap, uint32_t group)
 static void visit(const mend_heap *heap, uint32_t group,
                   void (*see)(const mend_span *span, void *context), void *context)
 {
-    if (!was_used(heap, group)) {
+    if (!has_blocks(heap, group)) {
         return;
     }
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
@@ -121,19 +122,23 @@ void mend_heap_list_group(mend_heap *heap, uint32_t group, mend_group_block *blo
     }
 }
 
-/* ---- the checks before a restoration ------------------------------------------------------------
- */
+/* ---- the checks before a restoration --------------------------------------------------------- */
 
 static mend_result no_host_memory(void)
 {
     return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the blocks of a group");
 }
 
+static mend_result cannot(mend_result result, const target *t, const char *why)
+{
+    return mend_failure(result, "the block of %llu bytes at 0x%llx cannot be restored: %s",
+                        (unsigned long long)t->block.size_bytes, (unsigned long long)t->address,
+                        why);
+}
+
 static mend_result wrong_block(const target *t, const char *why)
 {
-    return mend_failure(
-        MEND_ERROR_INVALID_ARGUMENT, "the block of %llu bytes at 0x%llx cannot be restored: %s",
-        (unsigned long long)t->block.size_bytes, (unsigned long long)t->address, why);
+    return cannot(MEND_ERROR_INVALID_ARGUMENT, t, why);
 }
 
 static int compare_targets(const void *first, const void *second)
@@ -230,8 +235,12 @@ static bool is_usable(const restoration *r, const mend_span *span, uint32_t stre
             mend_waits_are_ready(&r->heap->streams, &span->waits, stream, false));
 }
 
-static mend_result unusable(const target *t, const mend_span *span)
+static mend_result unusable(const restoration *r, const target *t, const mend_span *span)
 {
+    const mend_chunk *frozen = mend_layout_frozen_under(r->heap, span);
+    if (!span->live && frozen != NULL && mend_chunk_misses_mapping(frozen)) {
+        return cannot(r->remapped, t, "its memory could not be mapped again yet");
+    }
     return wrong_block(t, span->live ? "another block lies there"
                                      : "work outside of the group may use its memory");
 }
@@ -276,7 +285,7 @@ static mend_result plan_way_back(restoration *r, const target *t, mend_retired *
     const mend_span *span = mend_heap_span_at(r->heap, chunk->address);
     for (; span != NULL && span->address < chunk->address + chunk->size_bytes; span = span->next) {
         if (!is_usable(r, span, t->stream)) {
-            return unusable(t, span);
+            return unusable(r, t, span);
         }
     }
     r->ways_back[r->way_back_count++] = (way_back){retired, chunk};
@@ -318,7 +327,7 @@ static mend_result check_memory(const restoration *r, const target *t)
             continue;
         }
         if (!is_usable(r, span, t->stream)) {
-            return unusable(t, span);
+            return unusable(r, t, span);
         }
         if (goes_back_elsewhere(r, chunk, NULL)) {
             return wrong_block(t, "its memory was at another address");
@@ -448,12 +457,11 @@ static void apply(restoration *r)
 static mend_result restore(restoration *r, const mend_group_block *blocks)
 {
     mend_result result = read_targets(r, blocks);
-    if (result == MEND_OK) {
-        result = find_streams(r);
-    }
+    result = result == MEND_OK ? find_streams(r) : result;
     if (result != MEND_OK) {
         return result;
     }
+    r->remapped = mend_remap_in_scope(r->heap);
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         mend_cache_flush(r->heap, zone);
     }

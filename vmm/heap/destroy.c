@@ -206,6 +206,7 @@ static void free_host_memory(mend_heap *heap)
     mend_slab_clear(&heap->retire.nodes);
     mend_pins_clear(heap);
     free(mend_history_exchange(&heap->history, NULL, 0));
+    free(heap->scopes.of);
     assert(heap->streams.items == NULL);
     mend_mutex_destroy(&heap->state);
     mend_mutex_destroy(&heap->grow);

@@ -122,7 +122,7 @@ static inline bool keep(mend_heap *heap, mend_span *span, uint32_t freed_on)
 {
     mend_cache *cache = &heap->zones[span->zone].cache;
     if (heap->caching.closings > 0 || span->waits.others != NULL || span->is_exported ||
-        !mend_stamp_is_ready(&heap->streams, span->waits.first, freed_on) ||
+        span->in_one_chunk || !mend_stamp_is_ready(&heap->streams, span->waits.first, freed_on) ||
         !lies_well(heap, span)) {
         return false;
     }
@@ -134,7 +134,7 @@ static inline bool keep(mend_heap *heap, mend_span *span, uint32_t freed_on)
     span->waits.first = mend_streams_stamp(&heap->streams, freed_on, span->size_bytes);
     mend_layout_let_go(heap, span);
     span->cached = true;
-    span->cache_index = (uint16_t)cache->count;
+    span->cache_index = (uint8_t)cache->count;
     cache->spans[cache->count++] = span;
     return true;
 }

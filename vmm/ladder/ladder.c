@@ -29,6 +29,7 @@
 #include "policy/budget.h"
 #include "policy/constants.h"
 #include "users/capture_group.h"
+#include "users/pin.h"
 #include "users/requester.h"
 
 /* The most searches of one request: threads that keep allocating and freeing must not delay its
@@ -110,15 +111,16 @@ static mend_outcome behind_host_waits(climb *c)
     mend_outcome outcome = any ? place(c, false) : MEND_NOTHING;
     bool waited = heap->retire.foreign_bytes > 0 || !mend_report_is_hopeless(heap, c->request);
     bool has_graphs = waited && heap->groups.capture_count > 0;
+    bool waits_for_own = c->request->range != NULL || c->request->in_one_chunk;
     mend_streams_begin_host_waits(&heap->streams);
     assert(c->waits_on_host);
     while (outcome == MEND_NOTHING && waited) {
         /* Memory of the request's own stream needs no wait; addresses that it may still use do, and
-         * chunks that are to be given back as pages. */
-        bool lacks_addresses =
-            heap->shortage.no_addresses != MEND_DRIVER_OK || c->request->range != NULL;
+         * chunks that are to be given back as pages, or for a larger one. A search forgets that
+         * addresses were short. */
+        waits_for_own |= heap->shortage.no_addresses != MEND_DRIVER_OK;
         mend_result result = mend_capture_groups_wait_oldest(heap, c->request->stream,
-                                                             lacks_addresses, &has_graphs, &waited);
+                                                             waits_for_own, &has_graphs, &waited);
         if (result != MEND_OK && result != MEND_ERROR_CAPTURING) {
             return MEND_FAILED;
         }
@@ -278,7 +280,7 @@ static bool another_thread_grows(mend_heap *heap)
 static mend_outcome beside_another_grower(climb *c)
 {
     bool keeps_empty = mend_budget_waste_allowed(c->heap, c->request) != UINT64_MAX;
-    if (!keeps_empty || !another_thread_grows(c->heap)) {
+    if (!keeps_empty || c->request->in_one_chunk || !another_thread_grows(c->heap)) {
         return MEND_NOTHING;
     }
     mend_request breaking = *c->request;
@@ -307,6 +309,9 @@ static mend_outcome with_grow_lock(climb *c, mend_outcome (*make)(climb *c))
     if (outcome == MEND_NOTHING) {
         outcome = make(c);
     }
+    if (outcome == MEND_PLACED && c->request->in_one_chunk) {
+        mend_pins_keep_in_one_chunk(heap, c->span);
+    }
     mend_heap_unlock_grow(heap);
     mend_pointer_map_end_promise(&heap->blocks);
     return outcome;
@@ -323,14 +328,16 @@ static mend_outcome place_on_host(climb *c)
     return mend_host_place(c->heap, c->request, &c->span);
 }
 
-/* Tries free mapped memory, which needs no grow lock. */
+/* Tries free mapped memory, which needs no grow lock; but the pin of a block in one chunk does. */
 static mend_outcome place_mapped(mend_heap *heap, mend_request *request, mend_span **span)
 {
     if (mend_requester_find(heap, request) != MEND_OK) {
         return MEND_FAILED;
     }
-    return mend_pointer_map_reserve(&heap->blocks) ? mend_place_mapped(heap, request, span)
-                                                   : mend_outcome_without_host_memory();
+    if (!mend_pointer_map_reserve(&heap->blocks)) {
+        return mend_outcome_without_host_memory();
+    }
+    return request->in_one_chunk ? MEND_NOTHING : mend_place_mapped(heap, request, span);
 }
 
 /* Memory was given back, or may have been. */

@@ -3,8 +3,12 @@
 #include <assert.h>
 
 #include "ladder/report.h"
+#include "layout/range.h"
+#include "layout/run.h"
 #include "move/trim.h"
+#include "move/zeros_chunk.h"
 #include "policy/budget.h"
+#include "policy/constants.h"
 #include "policy/fit.h"
 #include "policy/planner.h"
 
@@ -153,24 +157,118 @@ static void count_what_the_device_has(mend_heap *heap)
     }
 }
 
+enum { MOST_PLANS = 2 };
+
+/* Whether a plan that creates no more than it lacks finds a place. */
+static bool can_be_joined(mend_question *q, const mend_request *refused, uint64_t size_bytes)
+{
+    mend_request request = *refused;
+    request.size_bytes = size_bytes;
+    request.requested_bytes = size_bytes;
+    request.zone = MEND_ZONE_LARGE;
+    request.may_break = true;
+    request.behind_wait = true;
+    return finds_plan(q, &request, ways[EXTEND_AND_CREATE]);
+}
+
+/* Most bytes, beside whole chunks, of a run that could be continued; of the longest few. */
+static uint64_t end_bytes(const mend_heap *heap, const mend_request *refused)
+{
+    uint64_t most_bytes = 0;
+    const mend_run *run =
+        mend_layout_growing_below(&heap->zones[MEND_ZONE_LARGE], refused->size_bytes);
+    for (int tries = 0; run != NULL && tries < SEARCH_TRIES; tries++) {
+        mend_raise_u64(&most_bytes, run->size_bytes % heap->device.granularity_bytes);
+        run = mend_layout_growing_smaller(run);
+    }
+    return most_bytes;
+}
+
+/*
+ * Two plans at most, because many programs go on after a refusal and make the same request again:
+ * all empty chunks with what can be created, behind a free end; the same without that. What lies in
+ * one run needs no plan.
+ */
+static uint64_t find_instead(mend_question *q, const mend_request *refused)
+{
+    const mend_heap *heap = q->heap;
+    const mend_usable usable = mend_report_usable(heap, refused, !q->is_captured);
+    const uint64_t most_bytes = refused->size_bytes - MEND_GRANULE_BYTES;
+    const uint64_t longest_bytes = mend_min_u64(usable.longest_bytes, most_bytes);
+    const uint64_t created_bytes =
+        mend_align_down(mend_budget_room_bytes(heap), heap->device.granularity_bytes);
+    const uint64_t joined_bytes = usable.empty_bytes + created_bytes;
+    const uint64_t sizes[MOST_PLANS] = {joined_bytes + end_bytes(heap, refused), joined_bytes};
+    for (int i = 0; i < MOST_PLANS; i++) {
+        const uint64_t bytes = mend_min_u64(sizes[i], most_bytes);
+        const bool is_new = i == 0 || sizes[i] < mend_min_u64(sizes[i - 1], most_bytes);
+        if (bytes > longest_bytes && is_new && can_be_joined(q, refused, bytes)) {
+            return bytes;
+        }
+    }
+    return longest_bytes;
+}
+
+/* Empty chunks that others may hold, which cannot be made again in the size of a page. */
+static uint64_t exported_bytes(const mend_heap *heap)
+{
+    uint64_t bytes = 0;
+    const mend_tree_node *at = mend_tree_first(&heap->chunks.all);
+    for (; at != NULL; at = mend_tree_next(at)) {
+        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_number);
+        bytes += chunk->was_exported && chunk->live_bytes == 0 ? chunk->size_bytes : 0;
+    }
+    return bytes;
+}
+
+/* What can be created for pages: what the device was seen to have, under the limit. What it refused
+ * and counts as free it does not have. */
+static uint64_t pages_to_make(const mend_heap *heap)
+{
+    const mend_shortage *shortage = &heap->shortage;
+    const uint64_t free_bytes =
+        shortage->device_is_asked ? shortage->device_free_bytes : UINT64_MAX;
+    const bool is_strange = shortage->refused_bytes > 0 && shortage->refused_bytes <= free_bytes;
+    const uint64_t allowed_bytes = mend_budget_limit_of_chunks(heap) - heap->chunks.reserved_bytes;
+    return is_strange ? 0
+                      : mend_align_down(mend_min_u64(allowed_bytes, free_bytes),
+                                        heap->device.granularity_bytes);
+}
+
+/* Of a commit that was refused: the bytes of fewer pages that would have found memory, with waits
+ * of the host, and without unmapping in a capture; 0: none, or not known. */
+static uint64_t pages_that_fit(const mend_heap *heap, const mend_request *request, bool is_captured)
+{
+    if (heap->chunks.reserved_bytes > mend_budget_limit_of_chunks(heap)) {
+        return 0; /* chunks that are no pages are not made again */
+    }
+    const uint64_t empty_bytes = is_captured ? heap->chunks.unmapped_bytes
+                                             : mend_report_usable(heap, request, true).empty_bytes;
+    const uint64_t lost_bytes = mend_min_u64(exported_bytes(heap), empty_bytes);
+    const uint64_t usable_bytes = empty_bytes - lost_bytes + pages_to_make(heap);
+    const uint64_t owed_bytes = mend_min_u64(mend_zeros_owed_bytes(heap), usable_bytes);
+    const uint64_t bytes = mend_align_down(usable_bytes - owed_bytes, request->range->page_bytes);
+    return bytes < request->size_bytes ? bytes : 0;
+}
+
 uint64_t mend_largest_instead(mend_heap *heap, const mend_request *refused, bool is_captured)
 {
     mend_question q = {.heap = heap, .is_captured = is_captured};
     if (refused->range != NULL) {
-        return is_captured ? 0 : mend_report_pages_that_fit(heap, refused);
+        return pages_that_fit(heap, refused, is_captured);
     }
-    mend_request waiting = *refused;
-    mend_attainable attainable = heap->budget.attainable;
-    bool spends_last_room = heap->budget.spends_last_room;
+    const mend_attainable attainable = heap->budget.attainable;
+    const bool spends_last_room = heap->budget.spends_last_room;
     assert(!heap->streams.looks_ahead);
     count_what_the_device_has(heap);
-    waiting.behind_wait = true;
     heap->streams.looks_ahead = !is_captured;
     heap->budget.spends_last_room = heap->chunks.missing_count == 0;
-    uint64_t most_bytes = mend_min_u64(mend_largest_thinkable(heap), refused->size_bytes - 1);
-    uint64_t fitting_bytes = mend_largest_up_to(&q, &waiting, most_bytes);
+    const uint64_t plans_before = heap->budget.plans;
+    const uint64_t fitting_bytes = find_instead(&q, refused);
+    assert(heap->budget.plans - plans_before <= MOST_PLANS);
+    (void)plans_before;
     heap->budget.spends_last_room = spends_last_room;
     heap->streams.looks_ahead = false;
     heap->budget.attainable = attainable;
-    return q.lacks_host_memory ? 0 : fitting_bytes;
+    return fitting_bytes;
 }

@@ -22,9 +22,10 @@ uint64_t mend_largest_thinkable(const mend_heap *heap);
  * does. The caller holds both locks; no driver call. */
 uint64_t mend_largest_up_to(mend_question *q, const mend_request *asking, uint64_t most_bytes);
 
-/* The largest request like the refused one that would have succeeded instead, with waits of the
- * host and without compactions; 0: none, or malloc failed. It counts what heap->shortage says of
- * the device. The caller holds both locks; no driver call. */
+/* A size below the refused one that would have succeeded instead, with waits of the host and
+ * without compactions: the largest that at most two plans find, so often and not always the
+ * largest; 0: none. It counts what heap->shortage says of the device. The caller holds both locks;
+ * no driver call. */
 uint64_t mend_largest_instead(mend_heap *heap, const mend_request *refused, bool is_captured);
 
 #endif

@@ -257,10 +257,46 @@ static mend_outcome place_in_zone(mend_heap *heap, const mend_request *request, 
     return outcome;
 }
 
+/* ---- in one chunk -------------------------------------------------------------------------------
+ */
+
+/* The most plans for one request: the driver may refuse the first one, and the next one may lack
+ * room under what the device can give. */
+enum { PLANS = 3 };
+
+/* Empty chunks that are all too small cannot be joined: they are given back, so that a larger one
+ * can be created. */
+static mend_outcome place_in_one_chunk(mend_heap *heap, const mend_request *request,
+                                       mend_span **span)
+{
+    mend_budget_note_use(heap);
+    mend_outcome outcome = mend_place_mapped(heap, request, span);
+    bool goes_on = true;
+    for (int tries = 0; tries < PLANS && goes_on && outcome == MEND_NOTHING; tries++) {
+        mend_plan plan;
+        mend_result result = MEND_OK;
+        const bool is_found = mend_plan_find_one(heap, request, tries > 0, &plan);
+        goes_on = is_found;
+        if (!is_found && !plan.lacks_host_memory) {
+            result = mend_trim_for(heap, request->stream, &plan, &goes_on);
+            heap->counters.chunks_remade += goes_on;
+        }
+        if (result != MEND_OK) {
+            mend_plan_clear(&plan);
+            return MEND_FAILED;
+        }
+        outcome = carry_out(heap, request, is_found, &plan, span);
+    }
+    return outcome;
+}
+
 mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span **span)
 {
     if (request->range != NULL) {
         return mend_commit(heap, request);
+    }
+    if (request->in_one_chunk) {
+        return place_in_one_chunk(heap, request, span);
     }
     mend_outcome outcome = place_in_zone(heap, request, span);
     if (outcome == MEND_NOTHING && request->zone == MEND_ZONE_SMALL) {

@@ -10,7 +10,6 @@
 #include "layout/layout.h"
 #include "layout/range.h"
 #include "move/attainable.h"
-#include "move/zeros_chunk.h"
 #include "policy/budget.h"
 
 #define RUN_OF(node) MEND_CONTAINER_OF(node, mend_run, by_address)
@@ -20,8 +19,7 @@ static unsigned holds_of(const mend_heap *heap, const mend_request *request, con
     return mend_waits_blocked_by(&heap->streams, &span->waits, request->stream);
 }
 
-/* ---- what is free, and why it does not serve
- * -------------------------------------------------- */
+/* ---- what is free, and why it does not serve ------------------------------------------------ */
 
 static void count_holds(const mend_heap *heap, const mend_request *request,
                         mend_shortfall *short_of)
@@ -45,28 +43,31 @@ static void count_holds(const mend_heap *heap, const mend_request *request,
 }
 
 /* One more of what keeps memory from a request: that its chunk is pinned, and cannot move. */
-enum { BLOCKED_BY_PINS = 8 };
-static_assert((BLOCKED_BY_PINS &
-               (MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT | MEND_BLOCKED_BY_GROUPS)) == 0,
-              "a bit of its own");
+enum { BLOCKED_BY_PINS = 8, WAITS = MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT };
+static_assert((BLOCKED_BY_PINS & (WAITS | MEND_BLOCKED_BY_GROUPS)) == 0, "a bit of its own");
 
-/* Bytes of a run's empty chunks that the request could use, apart from `holds`. */
+/* Bytes of a run's empty chunks that the request could use, apart from `holds`. Adds what blocks
+ * the others to *blocked. */
 static uint64_t empty_bytes_of(const mend_heap *heap, const mend_request *request,
-                               const mend_run *run, unsigned holds)
+                               const mend_run *run, unsigned holds, unsigned *blocked)
 {
     uint64_t bytes = 0;
     const mend_span *span = run->first;
     const mend_chunk *chunk = mend_chunk_at(&heap->chunks, run->address);
     for (; chunk != NULL && chunk->address < mend_run_end(run); chunk = mend_chunk_next(chunk)) {
-        bool is_usable = mend_chunk_is_empty(chunk) ||
-                         ((holds & BLOCKED_BY_PINS) != 0 && mend_chunk_is_kept_by_pins(chunk));
+        const bool is_pinned = mend_chunk_is_kept_by_pins(chunk);
+        bool is_usable =
+            mend_chunk_is_empty(chunk) || ((holds & BLOCKED_BY_PINS) != 0 && is_pinned);
+        *blocked |= is_pinned ? BLOCKED_BY_PINS : 0;
         uint64_t end = chunk->address + chunk->size_bytes;
         while (is_usable && mend_span_end(span) <= chunk->address) {
             span = span->next;
         }
         for (const mend_span *in = span; is_usable && in != NULL && in->address < end;
              in = in->next) {
-            is_usable = (holds_of(heap, request, in) & ~holds) == 0;
+            const unsigned left = holds_of(heap, request, in) & ~holds;
+            *blocked |= left;
+            is_usable = left == 0;
         }
         bytes += is_usable ? chunk->size_bytes : 0;
     }
@@ -74,15 +75,17 @@ static uint64_t empty_bytes_of(const mend_heap *heap, const mend_request *reques
 }
 
 /* The longest stretch of a run that the request could use, apart from `holds`, from where a block
- * may begin. */
+ * may begin. Adds what ends a stretch to *blocked. */
 static uint64_t longest_in_run(const mend_heap *heap, const mend_request *request,
-                               const mend_run *run, unsigned holds)
+                               const mend_run *run, unsigned holds, unsigned *blocked)
 {
     uint64_t longest_bytes = 0;
     uint64_t start = mend_align_up(run->address, request->alignment_bytes);
     for (const mend_span *span = run->first;; span = span->next) {
         uint64_t end = mend_span_end(span);
-        if ((holds_of(heap, request, span) & ~holds) != 0) {
+        const unsigned left = holds_of(heap, request, span) & ~holds;
+        *blocked |= left;
+        if (left != 0) {
             start = mend_align_up(end, request->alignment_bytes);
         } else if (end > start) {
             longest_bytes = mend_max_u64(longest_bytes, end - start);
@@ -93,28 +96,35 @@ static uint64_t longest_in_run(const mend_heap *heap, const mend_request *reques
     }
 }
 
-/* Free memory that the request could use, apart from `holds`. */
-typedef struct usable {
-    uint64_t empty_bytes;   /* bytes of empty chunks, which can be joined */
-    uint64_t longest_bytes; /* the longest stretch in one run, in a zone that the request may use */
-} usable;
-
-static usable look_past(const mend_heap *heap, const mend_request *request, unsigned holds)
+static mend_usable look_past(const mend_heap *heap, const mend_request *request, unsigned holds)
 {
-    usable found = {.empty_bytes = heap->chunks.unmapped_bytes};
+    mend_usable found = {.empty_bytes = heap->chunks.unmapped_bytes};
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         const mend_tree_node *at = mend_tree_first(&heap->zones[zone].runs_by_address);
-        bool may_lie_here = zone >= request->zone && zone < MEND_ZONES_OF_BLOCKS; /* a small one: in
-                                                                                   both */
+        /* A small one: in both. */
+        bool may_lie_here = zone >= request->zone && zone < MEND_ZONES_OF_BLOCKS;
         for (; at != NULL; at = mend_tree_next(at)) {
-            found.empty_bytes += empty_bytes_of(heap, request, RUN_OF(at), holds);
+            found.empty_bytes += empty_bytes_of(heap, request, RUN_OF(at), holds, &found.blocked);
             if (may_lie_here) {
                 mend_raise_u64(&found.longest_bytes,
-                               longest_in_run(heap, request, RUN_OF(at), holds));
+                               longest_in_run(heap, request, RUN_OF(at), holds, &found.blocked));
             }
         }
     }
     return found;
+}
+
+/* The same, if `as_is` is known without holds: most often nothing of them blocks anything. */
+static mend_usable look_again(const mend_heap *heap, const mend_request *request,
+                              const mend_usable *as_is, unsigned holds)
+{
+    return (as_is->blocked & holds) == 0 ? *as_is : look_past(heap, request, holds);
+}
+
+mend_usable mend_report_usable(const mend_heap *heap, const mend_request *request, bool waits)
+{
+    const mend_usable as_is = look_past(heap, request, 0);
+    return waits ? look_again(heap, request, &as_is, WAITS) : as_is;
 }
 
 /* The partly used chunk with most free bytes, and a block in it. Not one that lends a part. */
@@ -142,8 +152,7 @@ static const mend_span *emptiest_holder(const mend_heap *heap, uint64_t *free_mo
     return span;
 }
 
-/* ---- what would help ----------------------------------------------------------------------------
- */
+/* ---- what would help ------------------------------------------------------------------------- */
 
 bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request)
 {
@@ -161,47 +170,11 @@ static uint64_t creatable_bytes(const mend_heap *heap)
                    : mend_align_down(limit_bytes - reserved_bytes, heap->device.granularity_bytes);
 }
 
-/* The largest request that would succeed if `holds` blocked nothing. */
-static uint64_t fitting_without(const mend_heap *heap, const mend_request *request, unsigned holds)
+/* Whether the request would succeed with so much to use. */
+static bool would_fit(const mend_heap *heap, const mend_request *request, mend_usable usable)
 {
-    usable found = look_past(heap, request, holds);
-    return mend_max_u64(found.longest_bytes, found.empty_bytes + creatable_bytes(heap));
-}
-
-/* Empty chunks that others may hold, which cannot be made again in the size of a page. */
-static uint64_t exported_bytes(const mend_heap *heap)
-{
-    uint64_t bytes = 0;
-    const mend_tree_node *at = mend_tree_first(&heap->chunks.all);
-    for (; at != NULL; at = mend_tree_next(at)) {
-        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_number);
-        bytes += chunk->was_exported && chunk->live_bytes == 0 ? chunk->size_bytes : 0;
-    }
-    return bytes;
-}
-
-uint64_t mend_report_pages_that_fit(const mend_heap *heap, const mend_request *request)
-{
-    if (heap->chunks.reserved_bytes > mend_budget_limit_of_chunks(heap)) {
-        return 0; /* chunks that are no pages are not made again */
-    }
-    const unsigned waited = MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT;
-    const uint64_t empty_bytes = look_past(heap, request, waited).empty_bytes;
-    const uint64_t lost_bytes = mend_min_u64(exported_bytes(heap), empty_bytes);
-    uint64_t made_bytes = creatable_bytes(heap);
-    if (heap->shortage.device_is_asked) {
-        made_bytes = mend_min_u64(made_bytes, mend_align_down(heap->shortage.device_free_bytes,
-                                                              heap->device.granularity_bytes));
-    }
-    const uint64_t usable_bytes = empty_bytes - lost_bytes + made_bytes;
-    const uint64_t owed_bytes = mend_min_u64(mend_zeros_owed_bytes(heap), usable_bytes);
-    const uint64_t bytes = mend_align_down(usable_bytes - owed_bytes, request->range->page_bytes);
-    return bytes < request->size_bytes ? bytes : 0;
-}
-
-static bool would_fit_without(const mend_heap *heap, const mend_request *request, unsigned holds)
-{
-    return fitting_without(heap, request, holds) >= request->size_bytes;
+    return mend_max_u64(usable.longest_bytes, usable.empty_bytes + creatable_bytes(heap)) >=
+           request->size_bytes;
 }
 
 uint64_t mend_report_lacking_bytes(const mend_shortage *shortage)
@@ -222,13 +195,13 @@ uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *re
 
 /* A limit under which the request would have succeeded; 0: none. Often the lowest, but free ends of
  * partly used chunks are not counted; nor is free memory that was there and did not serve. */
-static uint64_t sufficient_limit(const mend_heap *heap, const mend_request *request)
+static uint64_t sufficient_limit(const mend_heap *heap, const mend_request *request,
+                                 const mend_usable *as_is)
 {
     if (heap->shortage.refused_bytes > 0) {
         return 0;
     }
-    uint64_t empty_bytes =
-        would_fit_without(heap, request, 0) ? 0 : look_past(heap, request, 0).empty_bytes;
+    const uint64_t empty_bytes = would_fit(heap, request, *as_is) ? 0 : as_is->empty_bytes;
     uint64_t missing_bytes =
         mend_align_up(request->size_bytes - empty_bytes, heap->device.granularity_bytes);
     uint64_t limit_bytes = heap->chunks.reserved_bytes + heap->ranges.zeros_bytes + missing_bytes;
@@ -237,18 +210,26 @@ static uint64_t sufficient_limit(const mend_heap *heap, const mend_request *requ
     return is_possible ? limit_bytes : 0;
 }
 
-/* What the program can undo, the safest first. */
-enum { WAITS = MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT, SENTENCES_BYTES = 288 };
+/* What the program can undo, the safest first. What holds memory for graphs are groups, captures
+ * outside of groups, or both. */
+enum { SENTENCES_BYTES = 288, KEEPERS = 3 };
 static const struct remedy {
     unsigned holds;
-    const char *sentence;
+    const char *sentences[KEEPERS];
 } remedies[] = {
     {BLOCKED_BY_PINS,
-     "Undoing pins (mend_unpin) would help: free memory that is pinned cannot move."},
-    {WAITS, "Ending the capture in progress would help: then the pool can wait for freed memory."},
-    {MEND_BLOCKED_BY_GROUPS, "Releasing groups whose graphs are no longer launched would help"},
+     {"Undoing pins (mend_unpin) would help: free memory that is pinned cannot move."}},
+    {WAITS,
+     {"Ending the capture in progress would help: then the pool can wait for freed memory."}},
+    {MEND_BLOCKED_BY_GROUPS,
+     {"Releasing groups whose graphs are no longer launched would help.",
+      "Destroying graphs that are no longer launched would help.",
+      "Releasing groups whose graphs are no longer launched would help, and destroying such "
+      "graphs."}},
     {WAITS | MEND_BLOCKED_BY_GROUPS,
-     "Ending the capture in progress and releasing groups would help."},
+     {"Ending the capture in progress and releasing groups would help.",
+      "Ending the capture in progress and destroying its graph would help.",
+      "Ending the capture in progress, releasing groups and destroying graphs would help."}},
 };
 enum { REMEDIES = sizeof(remedies) / sizeof(remedies[0]) };
 
@@ -256,26 +237,45 @@ typedef struct sentences {
     char text[SENTENCES_BYTES];
 } sentences;
 
+static const char *sentence_of(const mend_heap *heap, const struct remedy *remedy)
+{
+    const uint32_t captures = heap->groups.capture_count;
+    const bool has_graphs = (remedy->holds & MEND_BLOCKED_BY_GROUPS) != 0 && captures > 0;
+    return remedy->sentences[has_graphs ? 1 + (heap->groups.count > captures) : 0];
+}
+
+/* Whether the program can undo the holds now. While a capture is in progress its memory may be
+ * among what is held for graphs, and for a range nothing is unmapped. */
+static bool can_be_undone(const mend_request *request, unsigned holds, bool is_captured)
+{
+    return is_captured ? holds != MEND_BLOCKED_BY_GROUPS &&
+                             (holds != BLOCKED_BY_PINS || request->range == NULL)
+                       : (holds & WAITS) == 0;
+}
+
 /* Each remedy that is enough alone; of both together only if neither is. None if the memory would
- * have fitted as it is: then no hold is to blame. */
+ * have fitted as it is: then no hold is to blame. Who requests in a capture asks from outside once
+ * it has ended: what it freed is then held for the graph. */
 static sentences remedies_in_words(const mend_heap *heap, const mend_request *request,
-                                   bool is_captured)
+                                   const mend_usable *as_is, bool is_captured)
 {
     sentences all = {.text = ""};
     size_t used = 0;
     unsigned helped = 0;
-    const bool is_to_blame = !would_fit_without(heap, request, 0);
+    const bool is_to_blame = !would_fit(heap, request, *as_is);
+    mend_request later = *request;
+    mend_usable usable = *as_is;
+    if (is_to_blame && (request->group & MEND_GROUP_OF_CAPTURE) != 0) {
+        later.stream = MEND_STREAM_UNKNOWN;
+        usable = look_past(heap, &later, 0);
+    }
     for (int i = 0; is_to_blame && i < REMEDIES; i++) {
         const unsigned holds = remedies[i].holds;
-        const bool is_open = (holds & helped) == 0 && (is_captured || (holds & WAITS) == 0);
-        if (is_open && would_fit_without(heap, request, holds)) {
+        const bool is_open = (holds & helped) == 0 && can_be_undone(request, holds, is_captured);
+        if (is_open && would_fit(heap, request, look_again(heap, &later, &usable, holds))) {
             helped |= holds;
-            const bool is_of_groups = holds == MEND_BLOCKED_BY_GROUPS;
-            const char *end =
-                heap->groups.capture_count == 0 ? "." : ", or destroying such graphs.";
-            used += (size_t)snprintf(all.text + used, sizeof(all.text) - used, "%s%s%s",
-                                     used > 0 ? " " : "", remedies[i].sentence,
-                                     is_of_groups ? end : "");
+            used += (size_t)snprintf(all.text + used, sizeof(all.text) - used, "%s%s",
+                                     used > 0 ? " " : "", sentence_of(heap, &remedies[i]));
             assert(used < sizeof(all.text));
         }
     }
@@ -308,8 +308,7 @@ static const char *last_words(const mend_heap *heap, const mend_request *request
                  "at a quiet point.";
 }
 
-/* ---- the report ---------------------------------------------------------------------------------
- */
+/* ---- the report ------------------------------------------------------------------------------ */
 
 typedef struct sentence {
     char text[MEND_MESSAGE_BYTES];
@@ -378,8 +377,11 @@ static void add_pool(sentence *s, const mend_shortfall *f)
     add(s, ".");
 }
 
+/* The scopes with most memory, if the program names any. They are cut off before the rest is. */
+enum { SCOPES_BYTES = 200 };
+
 static mend_result fail(const mend_shortfall *shortfall, const char *advice,
-                        const mend_range *range)
+                        const mend_range *range, const char *scopes)
 {
     sentence s = {.used = 0};
     add_advice(&s, shortfall, advice, range);
@@ -388,6 +390,9 @@ static mend_result fail(const mend_shortfall *shortfall, const char *advice,
         mend_words_amount(shortfall->device_free_bytes).text);
     add_amount(&s, " and ", shortfall->device_others_bytes, " held by others");
     add(&s, ".");
+    if (scopes[0] != '\0') {
+        add(&s, " In use by scope: %s.", scopes);
+    }
     mend_result result = mend_failure(MEND_ERROR_OUT_OF_MEMORY, "%s", s.text);
     mend_process_failure()->shortfall = *shortfall;
     mend_process_failure()->shortfall.struct_size = sizeof(*shortfall);
@@ -396,18 +401,19 @@ static mend_result fail(const mend_shortfall *shortfall, const char *advice,
 
 mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice)
 {
-    return fail(shortfall, advice, NULL);
+    return fail(shortfall, advice, NULL, "");
 }
 
 mend_result mend_report_out_of_memory(const mend_heap *heap, const mend_request *request,
                                       bool is_captured, uint64_t fitting_bytes)
 {
-    uint64_t empty_bytes = heap->chunks.empty_bytes;
+    const uint64_t empty_bytes = heap->chunks.empty_bytes;
+    const mend_usable as_is = look_past(heap, request, 0);
     mend_shortfall shortfall = {
         .requested_bytes = request->requested_bytes,
         .fitting_bytes = fitting_bytes,
         .limit_bytes = heap->config.limit_bytes,
-        .sufficient_limit = sufficient_limit(heap, request),
+        .sufficient_limit = sufficient_limit(heap, request, &as_is),
         .reserved_bytes = heap->chunks.reserved_bytes,
         .live_bytes = mend_heap_awake_bytes(heap),
         .free_empty_bytes = empty_bytes,
@@ -424,9 +430,12 @@ mend_result mend_report_out_of_memory(const mend_heap *heap, const mend_request 
         shortfall.holder_address = holder->address;
         shortfall.holder_bytes = holder->size_bytes;
     }
-    const sentences all = remedies_in_words(heap, request, is_captured);
+    const sentences all = remedies_in_words(heap, request, &as_is, is_captured);
     const bool is_advised = all.text[0] != '\0' || shortfall.sufficient_limit > 0;
-    return fail(&shortfall, is_advised ? all.text : last_words(heap, request), request->range);
+    char scopes[SCOPES_BYTES] = "";
+    mend_scopes_describe(&heap->scopes, scopes, sizeof(scopes));
+    return fail(&shortfall, is_advised ? all.text : last_words(heap, request), request->range,
+                scopes);
 }
 
 /* Pages of a range that old mappings keep. */

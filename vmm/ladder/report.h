@@ -4,6 +4,17 @@
 
 #include "layout/state.h"
 
+/* Free memory that a request could use. */
+typedef struct mend_usable {
+    uint64_t empty_bytes;   /* bytes of empty chunks, which can be joined */
+    uint64_t longest_bytes; /* the longest stretch in one run, in a zone that the request may use */
+    unsigned blocked;       /* what keeps the rest of the free memory from it */
+} mend_usable;
+
+/* What the request could use now, or after waits for the GPU. The caller holds `state`; no driver
+ * call. O(runs + chunks). */
+mend_usable mend_report_usable(const mend_heap *heap, const mend_request *request, bool waits);
+
 /* Whether the request would not fit even if all free memory were joined. */
 bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request);
 
@@ -15,13 +26,9 @@ uint64_t mend_report_lacking_bytes(const mend_shortage *shortage);
  * room to create, would be enough. At least a page. The caller holds `state`; no driver call. */
 uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *request);
 
-/* Of a commit that was refused: the bytes of fewer pages that would have found memory, with waits
- * of the host; 0: none, or not known. A driver scope is open. */
-uint64_t mend_report_pages_that_fit(const mend_heap *heap, const mend_request *request);
-
-/* Notes the report as the failure, from heap->shortage and the heap; `fitting_bytes`: the largest
- * request that would have succeeded; `is_captured`: a capture in progress forbids waits. The caller
- * holds both locks; no driver call. MEND_ERROR_OUT_OF_MEMORY. */
+/* Notes the report as the failure, from heap->shortage and the heap; `fitting_bytes`: a
+ * request of this size would have succeeded; `is_captured`: a capture in progress forbids waits.
+ * The caller holds both locks; no driver call. MEND_ERROR_OUT_OF_MEMORY. */
 mend_result mend_report_out_of_memory(const mend_heap *heap, const mend_request *request,
                                       bool is_captured, uint64_t fitting_bytes);
 

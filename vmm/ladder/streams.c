@@ -5,17 +5,38 @@
 #include "ladder/place.h"
 #include "ladder/report.h"
 #include "move/retire.h"
+#include "move/scope.h"
 #include "physical/fence.h"
 #include "physical/record.h"
 #include "policy/constants.h"
 
+/* Bytes freed behind events of the context that have not passed, as far as is known. */
+static uint64_t behind_context(const mend_streams *streams, const mend_stream_state *state)
+{
+    uint64_t bytes = 0;
+    for (uint32_t k = 0; k < streams->context_event_count; k++) {
+        const mend_awaited *awaited = &state->awaited[k];
+        bytes += awaited->epoch > state->passed_epoch ? awaited->bytes : 0;
+    }
+    return bytes;
+}
+
+static uint64_t behind_fences(const mend_stream_state *state)
+{
+    uint64_t bytes = 0;
+    for (size_t k = 0; k < state->fence_count; k++) {
+        bytes += state->fences[k].bytes;
+    }
+    return bytes;
+}
+
 /* Whether more than so many bytes were freed that no stream's own fence covers: without a stream,
  * or on streams out of reach. Not more than what is free counts, because a stream may use again
- * what it freed. With `covered` those count, too, that the context's event covers already. */
+ * what it freed. With `covered` those count, too, that events of the context cover already; and for
+ * a request without a stream those behind fences, which no stream can wait for in its place. */
 static bool has_unfenced(const mend_heap *heap, uint32_t asking, bool covered, uint64_t most_bytes)
 {
     const mend_streams *streams = &heap->streams;
-    const bool is_recorded = covered && streams->context_event != NULL;
     uint64_t bytes = 0;
     if (heap->chunks.reserved_bytes <= most_bytes ||
         heap->chunks.reserved_bytes - most_bytes <= mend_heap_awake_bytes(heap)) {
@@ -25,9 +46,8 @@ static bool has_unfenced(const mend_heap *heap, uint32_t asking, bool covered, u
         const mend_stream_state *state = &streams->items[i];
         if (state->group == 0 && (i != asking || i == MEND_STREAM_UNKNOWN)) {
             bytes += state->open ? state->open_bytes : 0;
-            bytes += is_recorded && state->was_open && state->awaited_epoch > state->passed_epoch
-                         ? state->awaited_bytes
-                         : 0;
+            bytes += covered ? behind_context(streams, state) : 0;
+            bytes += covered && asking == MEND_STREAM_UNKNOWN ? behind_fences(state) : 0;
         }
     }
     return bytes > most_bytes;
@@ -53,13 +73,27 @@ static mend_result close_unfenced(mend_heap *heap, uint32_t asking, uint64_t all
 {
     mend_streams *streams = &heap->streams;
     bool recorded = false;
-    if (streams->context_event != NULL) { /* one at a time */
-        mend_streams_poll(streams);
-    }
-    return streams->context_event == NULL && mend_streams_can_record_context(streams) &&
+    return mend_streams_can_record_context(streams) &&
                    has_unfenced(heap, asking, false, allowed_bytes)
                ? mend_streams_record_context(streams, asking, &recorded)
                : MEND_OK;
+}
+
+void mend_ladder_close_before_group(mend_heap *heap)
+{
+    const uint64_t allowed_bytes = unfenced_allowed(heap);
+    mend_scope scope;
+    /* A thread that makes room records what it needs, and may be inside a driver call. */
+    if (!mend_streams_are_several(&heap->streams) ||
+        !has_unfenced(heap, MEND_STREAM_UNKNOWN, false, allowed_bytes) ||
+        !mend_mutex_try_lock(&heap->grow)) {
+        return;
+    }
+    if (mend_scope_open(heap, &scope) == MEND_OK) {
+        (void)close_unfenced(heap, MEND_STREAM_UNKNOWN, allowed_bytes);
+        mend_scope_close(heap, &scope);
+    }
+    mend_mutex_unlock(&heap->grow);
 }
 
 /* Records fences for frees of other streams than `except`, so that a poll can find them passed. */
@@ -144,6 +178,23 @@ mend_outcome mend_ladder_behind_device_waits(mend_heap *heap, const mend_request
     return outcome;
 }
 
+/* For a request without a stream the oldest work first, until little is left. For others no fence
+ * of a stream, which their stream may wait for on the device. */
+static mend_result wait_while_much(mend_heap *heap, const mend_request *request)
+{
+    mend_streams *streams = &heap->streams;
+    if (request->stream != MEND_STREAM_UNKNOWN) {
+        return mend_streams_wait_unfenced(streams, request->stream);
+    }
+    mend_result result = MEND_OK;
+    bool waited = true;
+    mend_streams_begin_host_waits(streams);
+    while (result == MEND_OK && waited && mend_ladder_owes_much(heap, request)) {
+        result = mend_streams_wait_oldest(streams, MEND_STREAM_UNKNOWN, false, &waited);
+    }
+    return result;
+}
+
 mend_outcome mend_ladder_place_without_growth(mend_heap *heap, const mend_request *request,
                                               mend_span **span)
 {
@@ -156,7 +207,7 @@ mend_outcome mend_ladder_place_without_growth(mend_heap *heap, const mend_reques
     }
     if (outcome == MEND_NOTHING && mend_ladder_waits_on_host(heap, request) &&
         !mend_report_is_hopeless(heap, request) && !mend_process_has_begun()) {
-        mend_result result = mend_streams_wait_unfenced(&heap->streams, request->stream);
+        mend_result result = wait_while_much(heap, request);
         outcome = result == MEND_OK || result == MEND_ERROR_CAPTURING ? MEND_NOTHING : MEND_FAILED;
     }
     return outcome;

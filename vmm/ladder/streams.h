@@ -12,6 +12,11 @@ mend_result mend_ladder_refresh(mend_heap *heap, const mend_request *request);
  * The next poll finds what has passed. */
 mend_result mend_ladder_close_all(mend_heap *heap);
 
+/* Before a group is begun, while which no event of the context may be recorded: records it for what
+ * was freed without a stream, if that is much. No request needs it, so nothing fails. The caller
+ * holds `state` alone, which a driver call releases. */
+void mend_ladder_close_before_group(mend_heap *heap);
+
 /* Whether growth would only put off a wait that must come: so much is not idle that nothing but the
  * context's event, or a wait of the host, can cover it. */
 bool mend_ladder_owes_much(const mend_heap *heap, const mend_request *request);

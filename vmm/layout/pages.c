@@ -100,8 +100,9 @@ void mend_range_take_page(mend_heap *heap, mend_range *range, size_t page, mend_
     span->requested_bytes = range->page_bytes;
     span->stream = stream;
     span->tag = range->tag;
-    span->sleep_tag = mend_process_sleep_tag();
-    span->sleep_tag = span->sleep_tag != 0 ? span->sleep_tag : range->sleep_tag;
+    const mend_thread_marks marks = mend_process_marks();
+    span->sleep_tag = marks.sleep_tag != 0 ? marks.sleep_tag : range->sleep_tag;
+    span->scope = marks.scope;
     mend_zeros_note_commit(heap, range, page);
     range->pages[page] = span;
     range->committed_bytes += range->page_bytes;
@@ -115,6 +116,10 @@ void mend_range_take_page(mend_heap *heap, mend_range *range, size_t page, mend_
     mend_raise_u64(&zone->peak_live_bytes, zone->live_bytes);
     mend_raise_u64(&zone->peak_requested_bytes, zone->requested_bytes);
     mend_raise_u64(&heap->counters.peak_live_bytes, heap->counters.live_bytes);
+    if (span->scope != 0) {
+        mend_scopes_count_alloc(&heap->scopes, &span->scope, span->size_bytes,
+                                heap->counters.live_bytes, heap->chunks.reserved_bytes);
+    }
 }
 
 void mend_range_free_page(mend_heap *heap, mend_range *range, size_t page)
@@ -130,5 +135,8 @@ void mend_range_free_page(mend_heap *heap, mend_range *range, size_t page)
     zone->live_bytes -= range->page_bytes;
     zone->requested_bytes -= range->page_bytes;
     heap->counters.live_bytes -= range->page_bytes;
+    if (span->scope != 0) {
+        mend_scopes_count_free(&heap->scopes, span->scope, span->size_bytes);
+    }
     mend_layout_free(heap, span);
 }

@@ -4,8 +4,8 @@
  * compactions treat it as a block. A decommitted page is free memory of that zone: its chunks are
  * in the set of empty ones, and any request may move them elsewhere. Until then the page is still
  * mapped, and is committed again without a driver call. Invariants, checked by the audit:
- *  - each range has one reservation of `ranges.space`, and nothing else is mapped there. A range is
- *    closed, or the program has it;
+ *  - each range has one reservation of `ranges.space`, which may be borrowed from the addresses of
+ *    blocks, and nothing else is mapped there. A range is closed, or the program has it;
  *  - a chunk of the zone lies inside one page of one range;
  *  - the live spans of the zone are exactly the committed pages, each of one page, which the page
  *    table of its range names. So a chunk there is live as a whole, or empty;
@@ -64,6 +64,12 @@ static inline mend_space *mend_heap_space_at(mend_heap *heap, uint64_t address)
 {
     bool is_in_range = heap->ranges.by_address.count > 0 && mend_range_at(heap, address) != NULL;
     return is_in_range ? &heap->ranges.space : &heap->space;
+}
+
+/* Addresses at which something is mapped. */
+static inline uint64_t mend_heap_taken_bytes(const mend_heap *heap)
+{
+    return heap->space.taken_bytes - heap->space.lent_bytes + heap->ranges.space.taken_bytes;
 }
 
 static inline uint64_t mend_range_end(const mend_range *range)

@@ -16,6 +16,7 @@
  *    all but one sleep (physical/asleep.h) or are on the host, except while a sleep begins;
  *  - the pointer map has exactly the blocks and the cached spans: all that is live or cached, but
  *    not what is lent, and no page of a range;
+ *  - a block in_one_chunk crosses no edge of a chunk, and is one of the pins of its chunk;
  *  - a lent span is the part of exactly one alias of its chunk (physical/alias.h), with the same
  *    distance from the start of the chunk in both mappings; so no granule is free or live twice;
  *  - a user of a live block is a node without an epoch, which names the slot of the stream. A slot
@@ -45,6 +46,7 @@
 #include "base/pointer_map.h"
 #include "base/process.h"
 #include "driver/unlocking.h"
+#include "layout/scopes.h"
 #include "layout/sizes.h"
 #include "physical/chunk.h"
 #include "physical/waits.h"
@@ -76,10 +78,12 @@ typedef struct mend_span {
     bool live;
     bool contents_dropped; /* live: a sleep dropped contents, and none since has kept all of it */
     bool cached;           /* free, in the zone's front cache */
-    bool of_group;    /* live: the block is of a group; the oldest node of `waits` is its mark */
-    bool is_exported; /* live: other processes can import the block */
-    bool lent;        /* live: no block, but memory in use at an alias of its chunk */
-    uint16_t cache_index; /* cached: index in the cache's list */
+    bool of_group;       /* live: the block is of a group; the oldest node of `waits` is its mark */
+    bool is_exported;    /* live: other processes can import the block */
+    bool lent;           /* live: no block, but memory in use at an alias of its chunk */
+    bool in_one_chunk;   /* live: the block pins its one chunk */
+    uint8_t cache_index; /* cached: index in the cache's list */
+    uint32_t scope;      /* live: number of the scope it was allocated in (layout/scopes.h) */
 
     mend_waits waits;         /* free: what must pass before it is idle. Live: what its memory still
                                * waited for when it was taken, and the users declared by
@@ -95,10 +99,9 @@ static_assert(sizeof(void *) != 8 ||
                   offsetof(mend_span, by_end) <= (size_t)2 * MEND_CACHE_LINE_BYTES,
               "what a call looks at of a span is in two cache lines");
 
-/* A request looks at all cached spans of its zone, and flushes them if none fits: so there are
- * few. */
+/* Few: a request looks at all cached spans of its zone, and flushes them if none fits. */
 enum { MEND_CACHE_SPANS = 32 };
-static_assert(MEND_CACHE_SPANS <= UINT16_MAX + 1, "a span knows its index in two bytes");
+static_assert(MEND_CACHE_SPANS <= UINT8_MAX + 1, "a span knows its index in a byte");
 
 /* Some of the spans freed last: see layout/cache.h. */
 typedef struct mend_cache {
@@ -184,17 +187,14 @@ typedef struct mend_heap_counters {
 
 /* What blocked the last request that found no room. */
 typedef struct mend_shortage {
-    uint64_t refused_bytes;     /* smallest creation, allowed by the limit, that the driver refused
-                                 * for lack of memory; 0: none */
+    uint64_t refused_bytes;     /* least creation in the limit that lacked memory; 0: none */
     uint64_t device_free_bytes; /* free bytes of the device after that refusal; 0: the driver did
                                  * not say */
     uint64_t others_bytes;      /* bytes of the device that are neither free nor this pool's */
     bool device_is_asked;       /* whether this search has asked the device */
-    bool wait_is_refused;     /* a capture refused this search a host wait, perhaps of a stream that
-                               * the pool cannot ask */
-    mend_status no_addresses; /* the driver's refusal of addresses, when there was memory; or
-                               * OK */
-    bool pages_are_held;      /* old mappings that work may use are in the way of a commit */
+    bool wait_is_refused;       /* a capture refused this search a host wait */
+    mend_status no_addresses;   /* the driver's refusal of addresses, where memory was; or OK */
+    bool pages_are_held;        /* old mappings that work may use are in the way of a commit */
 } mend_shortage;
 
 /* The most memory that the pool can hold, by what the device last reported. */
@@ -280,13 +280,14 @@ typedef struct mend_retiring {
     mend_stamp copies;   /* of copies and fills whose end could not be waited for */
 } mend_retiring;
 
-/* State of the policy. Read under `state`, written under both locks. */
+/* The policy's. Read under `state`, written under both locks. */
 typedef struct mend_budget {
     mend_attainable attainable;
     mend_usage_peaks peaks;
     mend_headroom headroom;
     bool spends_last_room; /* creation may use the room that is kept for compactions */
     bool keeps_soft_limit; /* this search creates nothing beyond the soft limit */
+    uint64_t plans;        /* that were looked for, ever: what makes a miss expensive */
 } mend_budget;
 
 /* Whether the front cache may be used. Guarded by `state`. */
@@ -295,7 +296,7 @@ typedef struct mend_caching {
     bool keeps_empty_chunks; /* a search spares them; valid while the cache is open */
 } mend_caching;
 
-/* State that frees leave for later frees. Guarded by `state`. */
+/* What frees leave for later frees. Guarded by `state`. */
 typedef struct mend_frees {
     uint32_t early_fences_left; /* fences that frees may still record early */
     uint64_t of_users;          /* number of freed blocks that other streams used */
@@ -317,8 +318,7 @@ typedef struct mend_pins {
     mend_slab nodes;
 } mend_pins;
 
-/* What is kept of sleeping chunks; the room `sleep` uses it. Read under `state`, written under both
- * locks. */
+/* What is kept of sleeping chunks; the room `sleep` uses it. As the retired mappings. */
 typedef struct mend_keeping {
     uint64_t host_bytes;       /* in pinned memory of the host */
     uint64_t file_bytes;       /* in files */
@@ -330,8 +330,7 @@ typedef struct mend_exports {
     mend_tree by_address;
 } mend_exports;
 
-/* Blocks of other processes; the room `move` uses it. Read under `state`, written under both
- * locks. */
+/* Blocks of other processes; the room `move` uses it. As the retired mappings. */
 typedef struct mend_imports {
     mend_tree by_address;
     mend_tree by_name;
@@ -340,7 +339,7 @@ typedef struct mend_imports {
     mend_list unreleased; /* with handles that the driver did not take back; closed or not */
 } mend_imports;
 
-/* Growable ranges (layout/range.h). Read under `state`, written under both locks. */
+/* Growable ranges (layout/range.h). As the retired mappings. */
 typedef struct mend_ranges {
     mend_tree by_address; /* all that have addresses, closed ones too */
     uint64_t closed;      /* of these, destroyed, but with memory that is still mapped there */
@@ -355,8 +354,7 @@ typedef struct mend_ranges {
 } mend_ranges;
 
 typedef struct mend_heap {
-    mend_mutex grow;  /* see the top of this file */
-    mend_mutex state; /* see the top of this file */
+    mend_mutex grow, state; /* see the top of this file */
 
     /* Constant after creation, except the limits (written under both locks). */
     mend_heap_config config;
@@ -376,6 +374,7 @@ typedef struct mend_heap {
     mend_pins pins;
     mend_exports exports;
     mend_heap_counters counters;
+    mend_scope_table scopes;
     mend_history history; /* while it is on, the front cache is closed */
 
     /* For making room. Read under `state`, written under both locks. */
@@ -405,8 +404,7 @@ typedef struct mend_order {
 } mend_order;
 
 #define MEND_LARGEST_REQUEST_BYTES (UINT64_C(1) << 60)
-static_assert(MEND_LARGEST_REQUEST_BYTES % MEND_GRANULE_BYTES == 0,
-              "the largest request is not rounded up");
+static_assert(MEND_LARGEST_REQUEST_BYTES % MEND_GRANULE_BYTES == 0, "it is not rounded up");
 
 /* What a caller may ask for besides a size and a stream. */
 typedef struct mend_terms {
@@ -414,6 +412,7 @@ typedef struct mend_terms {
     uint32_t group; /* number of the group that the block belongs to; 0: the pool decides */
     uint64_t at;    /* the block's address; 0: any */
     uint64_t tag;   /* the program's number for the block; 0: none */
+    bool in_one_chunk;
 } mend_terms;
 
 /* A request, as the rooms pass it on. */
@@ -430,6 +429,7 @@ typedef struct mend_request {
     bool behind_wait;      /* it may get memory of other streams, behind a wait on the device */
     bool may_break;        /* it may break empty chunks although pressure is critical */
     bool may_use_host;     /* at last it may get memory of the host */
+    bool in_one_chunk;     /* the block may not cross the edge of a chunk */
     bool keeps_soft_limit; /* its present searches create nothing beyond the soft limit */
     uint32_t owner;        /* the group that the caller named; 0: none */
     uint64_t at;           /* the address that the caller named; 0: any */

@@ -16,6 +16,7 @@ void mend_ranges_init(mend_heap *heap)
     mend_ranges_init_tree(heap);
     mend_space_init(&heap->ranges.space, heap->driver, heap->device.granularity_bytes,
                     heap->device.granularity_bytes, 0);
+    heap->ranges.space.lender = &heap->space;
 }
 
 static void drop(mend_heap *heap, mend_range *range)
@@ -41,17 +42,27 @@ static mend_result no_host_memory(void)
     return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a range");
 }
 
-/* If the driver has no addresses left, those of the pool that nothing uses go back first. */
+/* If the driver has no addresses left, those of the pool that nothing uses go back first, or are
+ * borrowed; then those of idle chunks, which any address serves. */
 static mend_result place(mend_heap *heap, mend_range *range)
 {
+    enum { AT_ONCE, WITHOUT_EMPTY, WITHOUT_IDLE, WAYS };
     mend_space *space = &heap->ranges.space;
-    mend_status status = mend_space_own(space, range->size_bytes, &range->address);
-    if (status == MEND_DRIVER_OUT_OF_MEMORY) {
-        mend_space_trim(&heap->space, 0);
+    mend_status status = MEND_DRIVER_OUT_OF_MEMORY;
+    for (int way = AT_ONCE; way < WAYS && status == MEND_DRIVER_OUT_OF_MEMORY; way++) {
+        if (way == WITHOUT_EMPTY) {
+            mend_space_trim(&heap->space, 0);
+        } else if (way == WITHOUT_IDLE) {
+            mend_trim_addresses(heap, MEND_STREAM_UNKNOWN);
+        }
         if (!mend_space_reserve_nodes(space, 1)) {
             return no_host_memory();
         }
         status = mend_space_own(space, range->size_bytes, &range->address);
+        if (status == MEND_DRIVER_OUT_OF_MEMORY && way != AT_ONCE &&
+            mend_space_borrow(space, range->size_bytes, &range->address)) {
+            status = MEND_DRIVER_OK;
+        }
     }
     if (status == MEND_DRIVER_OUT_OF_MEMORY) {
         mend_driver_refused(heap, MEND_CALL_reserve, status); /* counts it */
@@ -75,8 +86,7 @@ static mend_result place_in_scope(mend_heap *heap, mend_range *range)
         return result;
     }
     mend_ranges_settle(heap, MEND_STREAM_UNKNOWN);
-    result =
-        mend_space_reserve_nodes(&heap->ranges.space, 1) ? place(heap, range) : no_host_memory();
+    result = place(heap, range);
     mend_scope_close(heap, &scope);
     return result;
 }

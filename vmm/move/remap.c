@@ -98,6 +98,17 @@ mend_result mend_remap(mend_heap *heap)
     return result;
 }
 
+mend_result mend_remap_in_scope(mend_heap *heap)
+{
+    mend_scope scope;
+    mend_result result = heap->chunks.missing_count > 0 ? mend_scope_open(heap, &scope) : MEND_OK;
+    if (result == MEND_OK && heap->chunks.missing_count > 0) {
+        result = mend_remap(heap);
+        mend_scope_close(heap, &scope);
+    }
+    return result;
+}
+
 void mend_remap_try(mend_heap *heap)
 {
     if (heap->chunks.missing_count > 0) {

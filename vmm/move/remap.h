@@ -14,6 +14,9 @@
  * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
 mend_result mend_remap(mend_heap *heap);
 
+/* The same, without a scope open; opens one if anything is missing. */
+mend_result mend_remap_in_scope(mend_heap *heap);
+
 /* The same, called by other calls, which do not fail if it fails. */
 void mend_remap_try(mend_heap *heap);
 

@@ -83,6 +83,24 @@ static bool counts_are_right(const mend_audit_walk *a)
            mend_audit_broken(a, "the counts of live blocks are wrong");
 }
 
+/* A scope has the bytes of its own spans and of the scopes inside it. */
+static bool scopes_are_right(const mend_audit_walk *a)
+{
+    const mend_scope_table *scopes = &a->heap->scopes;
+    uint64_t own_bytes = 0;
+    uint64_t own_blocks = 0;
+    uint64_t live_bytes = 0;
+    for (uint32_t i = 1; i < scopes->capacity; i++) {
+        const mend_scope_figures *of = &scopes->of[i];
+        own_bytes += mend_audit_weight_of(i) * of->own_bytes;
+        own_blocks += mend_audit_weight_of(i) * of->own_blocks;
+        live_bytes += mend_audit_weight_of(i) * (of->live_bytes - of->own_bytes) -
+                      mend_audit_weight_of(of->around) * of->live_bytes;
+    }
+    return (own_bytes == a->scope_bytes && own_blocks == a->scope_blocks && live_bytes == 0) ||
+           mend_audit_broken(a, "the counts of scopes are wrong");
+}
+
 bool mend_observe_audit_sums(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_BYTES])
 {
     mend_audit_walk a = {
@@ -118,7 +136,7 @@ bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_B
         !mend_audit_streams(&a) || !nodes_are_right(&a) ||
         !nodes_of_addresses_are_right(&a, &heap->space) ||
         !nodes_of_addresses_are_right(&a, &heap->ranges.space) || !nothing_is_claimed(&a) ||
-        !groups_are_right(&a) || !counts_are_right(&a)) {
+        !groups_are_right(&a) || !counts_are_right(&a) || !scopes_are_right(&a)) {
         return false;
     }
     if (heap->caching.closings == 0 &&

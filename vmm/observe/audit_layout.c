@@ -114,6 +114,11 @@ static bool span_is_right(mend_audit_walk *a, const mend_span *span, int zone)
         return mend_audit_broken(a, "span 0x%llx is free and exported",
                                  MEND_AUDIT_HEX(span->address));
     }
+    if (span->in_one_chunk &&
+        (!span->live || !mend_span_is_in_one_chunk(span) || span->chunk->pins == 0)) {
+        return mend_audit_broken(a, "span 0x%llx is not in one pinned chunk",
+                                 MEND_AUDIT_HEX(span->address));
+    }
     a->exported += span->is_exported;
     if (!claim_is_right(a, span)) {
         return false;
@@ -135,6 +140,8 @@ static bool span_is_right(mend_audit_walk *a, const mend_span *span, int zone)
         a->live[span->zone].blocks++;
         a->live[span->zone].bytes += span->size_bytes;
         a->live[span->zone].requested_bytes += span->requested_bytes;
+        a->scope_bytes += mend_audit_weight_of(span->scope) * span->size_bytes;
+        a->scope_blocks += mend_audit_weight_of(span->scope);
     }
     a->spans++;
     return true;

@@ -138,11 +138,16 @@ static uint64_t import_at(const mend_heap *heap, uint64_t address)
     return import != NULL && import->mapped_at == address ? import->all_bytes : 0;
 }
 
-/* The size of what begins at an address: a gap, a mapped chunk, a retired mapping, a page of
- * zeros or an import; 0: nothing begins there. */
+/* The size of what begins at an address: what was lent, a gap, a mapped chunk, a retired mapping, a
+ * page of zeros or an import; 0: nothing begins there. */
 static uint64_t piece_at(const mend_heap *heap, const mend_space *space, uint64_t address)
 {
     uint64_t size_bytes = mend_space_room_at(space, address);
+    const uint64_t lent_bytes =
+        space == heap->ranges.space.lender ? mend_space_lent_at(&heap->ranges.space, address) : 0;
+    if (lent_bytes > 0) { /* what is there is the borrower's */
+        return size_bytes == 0 ? lent_bytes : 0;
+    }
     mend_chunk chunk_key = {.address = address};
     mend_tree_node *at = mend_tree_at_or_after(&heap->chunks.mapped, &chunk_key.by_address);
     if (at != NULL && mend_chunk_mapping_address(CHUNK_OF(at)) == address) {
@@ -191,6 +196,8 @@ bool mend_audit_space(const mend_audit_walk *a, const mend_space *space)
 {
     uint64_t address_bytes = 0;
     uint64_t taken_bytes = 0;
+    uint64_t borrowed_bytes = 0;
+    uint64_t lent_bytes = 0;
     size_t gaps = 0;
     size_t count = 0;
     const mend_list *head = &space->reservations;
@@ -198,6 +205,8 @@ bool mend_audit_space(const mend_audit_walk *a, const mend_space *space)
         const mend_reservation *reservation = RESERVATION_OF(at);
         address_bytes += reservation->size_bytes;
         taken_bytes += reservation->taken_bytes;
+        borrowed_bytes += reservation->is_borrowed ? reservation->size_bytes : 0;
+        lent_bytes += reservation->is_borrowed ? space->page_bytes + reservation->size_bytes : 0;
         count++;
         if (!reservation_is_right(a, space, reservation, &gaps)) {
             return false;
@@ -210,6 +219,8 @@ bool mend_audit_space(const mend_audit_walk *a, const mend_space *space)
     }
     if (address_bytes != space->address_bytes || taken_bytes != space->taken_bytes ||
         gaps != space->gaps.count || count != space->reservation_count ||
+        borrowed_bytes != space->borrowed_bytes ||
+        (space->lender != NULL && lent_bytes != space->lender->lent_bytes) ||
         count != space->reservations_by_address.count) {
         return mend_audit_broken(a, "the counts of addresses are wrong");
     }

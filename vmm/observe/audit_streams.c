@@ -57,10 +57,11 @@ bool mend_audit_waits(mend_audit_walk *a, const mend_waits *waits, uint64_t addr
 static bool streams_are_right(const mend_audit_walk *a)
 {
     const mend_streams *streams = &a->heap->streams;
-    uint64_t events = streams->idle_event_count + (streams->context_event != NULL);
+    uint64_t events = streams->idle_event_count + mend_streams_context_events(streams);
     for (uint32_t i = 0; i < streams->count; i++) {
         const mend_stream_state *state = &streams->items[i];
         uint64_t epoch = state->passed_epoch;
+        uint64_t before = 0;
         for (size_t k = 0; k < state->fence_count; k++) {
             if (state->fences[k].epoch <= epoch) {
                 return mend_audit_broken(a, "stream %u: the fence of epoch %llu is out of order", i,
@@ -68,8 +69,16 @@ static bool streams_are_right(const mend_audit_walk *a)
             }
             epoch = state->fences[k].epoch;
         }
-        if (state->open_epoch <= epoch ||
-            (state->awaited_epoch != 0 && streams->context_event == NULL)) {
+        for (uint32_t k = 0; k <= MEND_CONTEXT_EVENTS; k++) {
+            const uint64_t awaited = state->awaited[k].epoch;
+            if (awaited != 0 && (k >= streams->context_event_count || awaited < before)) {
+                return mend_audit_broken(a, "stream %u: the context's event %u covers epoch %llu",
+                                         i, k, MEND_AUDIT_HEX(awaited));
+            }
+            before = awaited;
+            epoch = mend_max_u64(epoch, awaited);
+        }
+        if (state->open_epoch <= epoch) {
             return mend_audit_broken(a, "stream %u: epoch %llu is open and has a fence", i,
                                      MEND_AUDIT_HEX(epoch));
         }

@@ -59,5 +59,9 @@ bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES])
                          i > 0 ? "," : "", (unsigned long long)largest[i]->address, size.text);
         assert(used < MEND_REMAINS_BYTES);
     }
+    char scopes[MEND_REMAINS_BYTES / 2];
+    if (mend_scopes_describe(&heap->scopes, scopes, sizeof(scopes)) > 0) {
+        snprintf(line + used, MEND_REMAINS_BYTES - (size_t)used, "; by scope: %s", scopes);
+    }
     return true;
 }

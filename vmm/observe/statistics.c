@@ -100,9 +100,9 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->attainable_bytes = mend_budget_hard_limit(heap);
     stats->group_bytes = mend_ladder_group_bytes(heap);
     stats->device_bytes = heap->device.total_bytes;
-    stats->address_bytes = heap->space.address_bytes + heap->ranges.space.address_bytes;
-    stats->mapped_bytes =
-        heap->space.taken_bytes + heap->ranges.space.taken_bytes - chunks->lost_bytes;
+    stats->address_bytes = heap->space.address_bytes + heap->ranges.space.address_bytes -
+                           heap->ranges.space.borrowed_bytes;
+    stats->mapped_bytes = mend_heap_taken_bytes(heap) - chunks->lost_bytes;
     stats->retired_bytes = heap->retire.bytes;
     stats->asleep_bytes = chunks->asleep_bytes;
     stats->asleep_live_bytes = chunks->asleep_live_bytes;
@@ -115,7 +115,7 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     assert(stats->requested_bytes <= stats->live_bytes);
     assert(stats->free_partial_bytes <= large_bytes + range_bytes);
     assert(stats->free_small_bytes <= small_bytes);
-    assert(heap->space.taken_bytes + heap->ranges.space.taken_bytes >= chunks->lost_bytes);
+    assert(mend_heap_taken_bytes(heap) >= chunks->lost_bytes);
 }
 
 /* The counters of the heap; a request that the front cache served was placed in a run, too. */
@@ -274,4 +274,5 @@ void mend_observe_reset_peaks(mend_heap *heap)
         zone->peak_requested_bytes = zone->requested_bytes;
         zone->peak_reserved_bytes = reserved_in(heap, i);
     }
+    mend_scopes_reset_peaks(&heap->scopes);
 }

@@ -29,7 +29,7 @@ mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reac
         *reach = MEND_REACH_GONE;
     } else {
         *reach = info.capture == MEND_CAPTURE_NONE ? MEND_REACH_OPEN : MEND_REACH_CAPTURED;
-        state->seen_captured = *reach == MEND_REACH_CAPTURED;
+        mend_stream_see(state, &info);
     }
     return MEND_OK;
 }
@@ -75,18 +75,6 @@ static mend_result ask_watched(mend_streams *streams, bool *any_stream, bool *is
     return result;
 }
 
-/* Whether the stream surely exists. If no frees wait for a fence, the program may have destroyed it
- * without mend_forget_stream. */
-static bool is_still_there(const mend_stream_state *state)
-{
-    return state->seen_captured || state->open;
-}
-
-static bool was_captured(const mend_stream_state *state)
-{
-    return state->seen_captured;
-}
-
 /* Whether the pool serves a capture of this stream, and has not learned of its end. */
 static bool is_served(const mend_stream_state *state)
 {
@@ -94,28 +82,40 @@ static bool is_served(const mend_stream_state *state)
 }
 
 /* Whether this is the legacy stream. It has been asked already, and its capture does not outlive
- * that of a blocking stream. */
+ * that of a blocking stream. Nor need a per-thread stream be asked, which is a blocking one. */
 static bool is_legacy(const mend_stream_state *state)
 {
     return state->handle == NULL;
 }
 
-/* Asks `asking`, and the known streams for which `can_be_asked` is true. If streams may vanish it
- * asks no other stream: one that was seen captured counts as captured until a call names it again,
- * or until its graph ends. */
-static mend_result ask_known(mend_streams *streams, uint32_t asking, bool any_stream,
-                             bool (*can_be_asked)(const mend_stream_state *), bool *is_captured)
+/* Whether the answers so far say that the stream is captured, where nobody may ask about it: until
+ * a call names it again, or its graph ends. */
+static bool counts_as_captured(const mend_stream_state *state, bool any_stream)
+{
+    return state->known && state->seen_captured && !is_legacy(state) &&
+           (any_stream || state->group == 0 || is_served(state));
+}
+
+/* Whether the driver is asked about a known stream. At the end of the pool only about one that was
+ * seen captured: the program may have destroyed the others. */
+static bool may_be_captured(const mend_stream_state *state, bool any_stream, bool at_end)
+{
+    const bool is_default = is_legacy(state) || state->handle == MEND_STREAM_PER_THREAD;
+    return state->known &&
+           (any_stream || state->seen_captured || (state->group == 0 && !at_end && !is_default));
+}
+
+/* Asks `asking`, and the other known streams. If streams may vanish, no other one is asked. */
+static mend_result ask_known(mend_streams *streams, uint32_t asking, bool any_stream, bool at_end,
+                             bool *is_captured)
 {
     mend_result result = MEND_OK;
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1;
          i < streams->count && result == MEND_OK && !*is_captured; i++) {
         const mend_stream_state *state = &streams->items[i];
-        bool is_used = any_stream || (state->group == 0 && can_be_asked(state)) ||
-                       (state->seen_captured && !streams->verify);
         if (i != asking && streams->verify) {
-            *is_captured = (is_used || is_served(state)) && state->known && state->seen_captured &&
-                           !is_legacy(state);
-        } else if (i == asking || (state->known && is_used)) {
+            *is_captured = counts_as_captured(state, any_stream);
+        } else if (i == asking || may_be_captured(state, any_stream, at_end)) {
             mend_reach reach = MEND_REACH_GONE;
             result = mend_streams_reach(streams, i, &reach);
             *is_captured = reach == MEND_REACH_CAPTURED;
@@ -134,7 +134,7 @@ mend_result mend_streams_find_capture(mend_streams *streams, uint32_t asking, bo
         result = ask_watched(streams, &any_stream, is_captured);
     }
     if (result == MEND_OK && !*is_captured) {
-        result = ask_known(streams, asking, any_stream, is_still_there, is_captured);
+        result = ask_known(streams, asking, any_stream, false, is_captured);
     }
     return result;
 }
@@ -148,9 +148,18 @@ mend_result mend_streams_find_capture_at_end(mend_streams *streams, bool *is_cap
         result = ask_watched(streams, &any_stream, is_captured);
     }
     if (result == MEND_OK && !*is_captured && !streams->verify) {
-        result = ask_known(streams, MEND_STREAM_UNKNOWN, false, was_captured, is_captured);
+        result = ask_known(streams, MEND_STREAM_UNKNOWN, false, true, is_captured);
     }
     return result;
+}
+
+void mend_streams_end_capture(mend_streams *streams, uint64_t capture)
+{
+    assert(capture != 0);
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
+        mend_stream_state *state = &streams->items[i];
+        state->seen_captured = state->seen_captured && state->seen_capture != capture;
+    }
 }
 
 /* Whether it was met in its capture, where nobody can tell which device it belongs to. */
@@ -168,6 +177,13 @@ bool mend_streams_has_strangers(const mend_streams *streams, uint32_t group)
     return at < streams->count;
 }
 
+/* Whether a stream can be another device's: not if there is no other. */
+static bool has_other_devices(const mend_streams *streams)
+{
+    int count = 0;
+    return streams->driver->device_count(streams->driver, &count) != MEND_DRIVER_OK || count > 1;
+}
+
 mend_result mend_streams_identify(mend_streams *streams, uint32_t group)
 {
     mend_result result = MEND_OK;
@@ -178,7 +194,8 @@ mend_result mend_streams_identify(mend_streams *streams, uint32_t group)
             result = mend_streams_reach(streams, i, &reach);
         }
     }
-    streams->has_strangers |= result == MEND_OK && mend_streams_has_strangers(streams, group);
+    streams->has_strangers |= result == MEND_OK && mend_streams_has_strangers(streams, group) &&
+                              has_other_devices(streams);
     return result;
 }
 

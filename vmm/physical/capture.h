@@ -7,8 +7,7 @@
  *  - blocking streams, per-thread streams included: the legacy stream of their device is then
  *    unusable;
  *  - watched streams: those of groups that are begun;
- *  - the stream that a call names, streams with frees that have no fence yet, and streams that were
- *    captured when last asked. The pool does not ask about others, because they may be destroyed.
+ *  - known streams: those that a call named outside of groups, and did not forget.
  *    If streams may vanish (`verify`), it asks only about the stream that a call names.
  *
  * The third rule can go wrong: if a program destroys such a stream without mend_forget_stream, and
@@ -47,13 +46,19 @@ mend_result mend_streams_find_capture(mend_streams *streams, uint32_t asking, bo
  * those that were seen captured. */
 mend_result mend_streams_find_capture_at_end(mend_streams *streams, bool *is_captured);
 
+/* The graph of the capture has ended, and so has the capture of every stream that was seen in it.
+ * Does not call the driver. */
+void mend_streams_end_capture(mend_streams *streams, uint64_t capture);
+
 /* Whether the group has streams that were met in their captures, and never identified since. Does
  * not call the driver. */
 bool mend_streams_has_strangers(const mend_streams *streams, uint32_t group);
 
 /* Before such a group is released without a stream: asks which devices they belong to, so that
- * waits cover their work. Of streams that vanished nobody can tell: no event of the context is
- * recorded any more, because it might not cover them. Errors as mend_streams_reach. */
+ * waits cover their work. Of streams that vanished nobody can tell. If there are other
+ * devices, no event of the context is recorded any more, because it might not cover them; nor does
+ * a wait for the context, so the program releases such a group on a stream. Errors as
+ * mend_streams_reach. */
 mend_result mend_streams_identify(mend_streams *streams, uint32_t group);
 
 /* The stream will be destroyed: ends all watches of it. Does not call the driver. */

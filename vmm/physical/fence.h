@@ -14,7 +14,7 @@
 #ifndef MEND_PHYSICAL_FENCE_H
 #define MEND_PHYSICAL_FENCE_H
 
-#include "physical/capture.h"
+#include "physical/context.h"
 
 /* Queries the oldest events of each stream. True if any has passed. */
 bool mend_streams_poll(mend_streams *streams);
@@ -45,25 +45,6 @@ void mend_streams_make_due(mend_streams *streams, mend_stamp stamp);
  */
 mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t asking, bool with_asking,
                                      bool *waited);
-
-/* Whether the driver can record an event for all work of the context; not if streams of other
- * devices use the memory. Does not call the driver. */
-bool mend_streams_can_record_context(const mend_streams *streams);
-
-/* Records such an event, if none is recorded, the driver can, and no capture that the pool knows of
- * forbids it. It covers all frees made so far, with a stream or without. Errors as
- * mend_streams_close_epoch. */
-mend_result mend_streams_record_context(mend_streams *streams, uint32_t asking, bool *recorded);
-
-/* The host waits for that event, which is recorded if there is none; or else for the context.
- * Errors as mend_streams_wait_context. */
-mend_result mend_streams_wait_unfenced(mend_streams *streams, uint32_t asking);
-
-/* The host waits for all work of the pool's context, and of the contexts of other devices whose
- * streams use the memory (physical/foreign.h): all earlier frees are then idle. `asking` is the
- * stream that needs memory. MEND_ERROR_CAPTURING: a capture forbids it; MEND_ERROR_DRIVER,
- * MEND_ERROR_DEVICE_LOST. */
-mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking);
 
 /* Records the open epoch and forgets the stream. Errors as mend_streams_close_epoch,
  * MEND_ERROR_CAPTURING: nothing changed then. Before the program may destroy the stream, wait for

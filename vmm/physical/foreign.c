@@ -150,6 +150,19 @@ mend_status mend_foreign_synchronize(const mend_streams *streams, uint64_t *wait
     return status;
 }
 
+mend_status mend_foreign_record(const mend_streams *streams, int device, mend_event event,
+                                mend_driver_call *call)
+{
+    assert(is_open(streams, device));
+    mend_status status = enter(streams, streams->foreign[device], call);
+    if (status == MEND_DRIVER_OK) {
+        *call = MEND_CALL_context_record;
+        status = streams->driver->context_record(streams->driver, event);
+        leave(streams);
+    }
+    return status;
+}
+
 mend_status mend_foreign_close(mend_streams *streams)
 {
     mend_status first = MEND_DRIVER_OK;

@@ -4,8 +4,9 @@
  * waits for the event waits across devices.
  *
  * A wait for the pool's own context does not cover such streams. So once there is a stream of
- * another device, memory without an event waits for several contexts: the pool's own, and those of
- * the devices whose streams the pool has seen. The pool keeps these devices open until it ends.
+ * another device, memory without an event of its stream waits for several contexts: the pool's own,
+ * and those of the devices whose streams the pool has seen. The pool keeps these devices open until
+ * it ends.
  *
  * Guarded by the heap's `state` lock. All calls reach the driver, with the pool's context current.
  */
@@ -30,6 +31,11 @@ mend_status mend_foreign_find_capture(const mend_streams *streams, bool *is_capt
  * *waits: number of contexts waited for, also if a later one fails. */
 mend_status mend_foreign_synchronize(const mend_streams *streams, uint64_t *waits,
                                      mend_driver_call *call);
+
+/* Records an event of the device's context for all work queued there. Releases `state`
+ * meanwhile. */
+mend_status mend_foreign_record(const mend_streams *streams, int device, mend_event event,
+                                mend_driver_call *call);
 
 /* Closes the other devices. Goes on after a refusal, and returns the first failure. */
 mend_status mend_foreign_close(mend_streams *streams);

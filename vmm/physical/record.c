@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "physical/capture.h"
@@ -91,7 +92,7 @@ static void reopen_epoch(mend_stream_state *state, uint64_t epoch, uint64_t byte
     assert(state->recordings > 0);
     assert(epoch < state->open_epoch);
     bool is_as_before = !state->open && state->open_epoch == epoch + 1 &&
-                        state->passed_epoch < epoch && state->awaited_epoch < epoch;
+                        state->passed_epoch < epoch && mend_stream_awaited_epoch(state) < epoch;
     state->open_epoch -= is_as_before ? 1 : 0;
     state->open = true;
     state->open_bytes += bytes;
@@ -111,10 +112,29 @@ static void add_fence(mend_streams *streams, mend_stream_state *state, mend_fenc
         (state->fence_count > 0 && fence.epoch <= state->fences[state->fence_count - 1].epoch);
     if (is_covered) {
         mend_streams_keep_event(streams, fence.event, fence.context);
+        if (state->fence_count > 0 && fence.epoch > state->passed_epoch) {
+            state->fences[state->fence_count - 1].bytes += fence.bytes;
+        }
     } else {
         assert(state->fence_count < state->fence_capacity);
         state->fences[state->fence_count++] = fence;
     }
+}
+
+void mend_streams_pass_fences(mend_streams *streams, mend_stream_state *state, size_t count)
+{
+    assert(count <= state->fence_count);
+    streams->passes++;
+    for (size_t i = 0; i < count; i++) {
+        assert(state->fences[i].epoch > state->passed_epoch);
+        state->passed_epoch = state->fences[i].epoch;
+        mend_streams_keep_event(streams, state->fences[i].event, state->fences[i].context);
+    }
+    if (count == 0) {
+        return;
+    }
+    state->fence_count -= count;
+    memmove(state->fences, state->fences + count, state->fence_count * sizeof(mend_fence));
 }
 
 void mend_streams_end_call(mend_streams *streams, uint32_t stream)
@@ -182,7 +202,7 @@ static mend_result record_event(mend_streams *streams, uint32_t stream, uint32_t
     bool is_outside = false;
     result = record(streams, event, recorder, &is_outside);
     if (result == MEND_OK && is_outside) {
-        *fence = (mend_fence){epoch, event, context};
+        *fence = (mend_fence){epoch, bytes, event, context};
         return MEND_OK;
     }
     reopen_epoch(&streams->items[stream], epoch, bytes);
@@ -288,7 +308,7 @@ static mend_result record_for_group(mend_streams *streams, uint32_t stream, uint
 /* The group continues, so none of its memory may become idle: reopens the epoch. */
 static void take_back(mend_streams *streams, uint32_t stream, mend_fence fence)
 {
-    reopen_epoch(&streams->items[stream], fence.epoch, 0);
+    reopen_epoch(&streams->items[stream], fence.epoch, fence.bytes);
     mend_streams_keep_event(streams, fence.event, fence.context);
 }
 

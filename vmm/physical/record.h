@@ -31,6 +31,10 @@ mend_result mend_streams_close_epoch(mend_streams *streams, uint32_t stream);
  * changed. */
 mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint32_t recorder);
 
+/* Removes the first `count` fences of the stream, which have passed. Calls the driver only for
+ * events of green contexts. */
+void mend_streams_pass_fences(mend_streams *streams, mend_stream_state *state, size_t count);
+
 /* Ends a call that uses the stream and was counted in its `calls`. */
 void mend_streams_end_call(mend_streams *streams, uint32_t stream);
 

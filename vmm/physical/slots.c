@@ -101,7 +101,7 @@ static bool grow(mend_streams *streams)
 static bool is_of_no_use(const mend_stream_state *state)
 {
     return state->group == 0 && !state->open && state->fence_count == 0 &&
-           state->awaited_epoch == 0 && state->recordings == 0 && state->calls == 0 &&
+           mend_stream_awaited_epoch(state) == 0 && state->recordings == 0 && state->calls == 0 &&
            state->users == 0;
 }
 
@@ -179,7 +179,7 @@ mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend
     state->first_epoch = state->open_epoch;
     state->known = true;
     state->was_found = true;
-    state->seen_captured = info->capture != MEND_CAPTURE_NONE;
+    mend_stream_see(state, info);
     state->serves_capture = false;
     if (slot != MEND_STREAM_UNKNOWN) {
         enter(streams, slot);

@@ -31,6 +31,18 @@ mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
     return mend_slots_add(streams, MEND_NO_STREAM, &none, 0, &unknown);
 }
 
+static mend_status destroy_context_event(const mend_driver *driver, const mend_context_event *event)
+{
+    mend_status first = driver->event_destroy(driver, event->own);
+    for (int i = 0; i < MEND_DEVICE_LIMIT; i++) {
+        mend_status status = event->others[i] != NULL
+                                 ? driver->event_destroy(driver, event->others[i])
+                                 : MEND_DRIVER_OK;
+        first = first != MEND_DRIVER_OK ? first : status;
+    }
+    return first;
+}
+
 mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call)
 {
     mend_status first = MEND_DRIVER_OK;
@@ -45,8 +57,8 @@ mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call)
         free(state->fences);
         free(state->waited_epochs);
     }
-    if (streams->context_event != NULL) {
-        mend_status status = driver->event_destroy(driver, streams->context_event);
+    for (uint32_t k = 0; k < streams->context_event_count; k++) {
+        mend_status status = destroy_context_event(driver, &streams->context_events[k]);
         first = first != MEND_DRIVER_OK ? first : status;
     }
     for (size_t k = 0; k < streams->idle_event_count; k++) {
@@ -153,7 +165,7 @@ static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t 
             continue;
         }
         if (is_same(state, info)) {
-            state->seen_captured = info->capture != MEND_CAPTURE_NONE;
+            mend_stream_see(state, info);
             state->was_found = true;
             if (state->group == group) {
                 *index = i;
@@ -194,9 +206,11 @@ static mend_result ask(mend_streams *streams, mend_stream handle, mend_stream_in
         return mend_streams_driver_failed(streams, MEND_CALL_stream_get_info, status);
     }
     if (status != MEND_DRIVER_OK) {
-        return mend_driver_failure(result_of_asking(status), call, status,
-                                   driver->status_name(driver, status),
-                                   "the driver cannot identify the stream %p", (void *)handle);
+        return mend_driver_failure(
+            result_of_asking(status), call, status, driver->status_name(driver, status),
+            "the driver cannot identify the stream %p: it was destroyed, or is of "
+            "another process or context",
+            (void *)handle);
     }
     bool is_admitted = true;
     mend_driver_call refused = MEND_CALL_stream_get_info;
@@ -265,8 +279,9 @@ bool mend_stamp_has_fence(const mend_streams *streams, mend_stamp stamp)
 {
     assert(stamp.stream < streams->count);
     const mend_stream_state *state = &streams->items[stamp.stream];
+    const uint32_t events = streams->context_event_count;
     return (state->fence_count > 0 && stamp.epoch <= state->fences[state->fence_count - 1].epoch) ||
-           (streams->context_event != NULL && stamp.epoch <= state->awaited_epoch);
+           (events > 0 && stamp.epoch <= state->awaited[events - 1].epoch);
 }
 
 uint32_t mend_streams_lookup_captured(const mend_streams *streams, mend_stream handle)

@@ -68,14 +68,32 @@ static inline bool mend_streams_are_several(const mend_streams *streams)
 {
     const mend_stream_state *unknown = &streams->items[MEND_STREAM_UNKNOWN];
     return streams->count > 2 || streams->serves_any || unknown->open ||
-           unknown->awaited_epoch != 0 || (streams->count == 2 && streams->items[1].group != 0);
+           unknown->awaited[0].epoch != 0 || (streams->count == 2 && streams->items[1].group != 0);
 }
 
 /* Whether memory that was freed without a stream is not known to be idle. */
 static inline bool mend_streams_have_unfenced(const mend_streams *streams)
 {
     const mend_stream_state *unknown = &streams->items[MEND_STREAM_UNKNOWN];
-    return unknown->open || unknown->awaited_epoch != 0;
+    return unknown->open || unknown->awaited[0].epoch != 0;
+}
+
+/* The number of events that cover the context, in all contexts. */
+static inline uint64_t mend_streams_context_events(const mend_streams *streams)
+{
+    uint64_t count = streams->context_event_count;
+    for (uint32_t k = 0; k < streams->context_event_count; k++) {
+        for (int i = 0; i < MEND_DEVICE_LIMIT; i++) {
+            count += streams->context_events[k].others[i] != NULL;
+        }
+    }
+    return count;
+}
+
+/* Whether memory is requested without a stream, or was freed so and is not known to be idle. */
+static inline bool mend_streams_lack_names(const mend_streams *streams)
+{
+    return streams->serves_any || mend_streams_have_unfenced(streams);
 }
 
 /* The stamp for bytes that are freed now. Cannot fail; does not call the driver. */

@@ -30,9 +30,28 @@ typedef struct mend_stamp {
 
 typedef struct mend_fence {
     uint64_t epoch;
+    uint64_t bytes; /* freed in the epochs that it alone covers */
     mend_event event;
     mend_context context; /* of the event, and of the stream it was recorded on */
 } mend_fence;
+
+/* The most events of the context that wait at a time. A later one covers what an earlier one does,
+ * so once there are as many, the last one gives way to the next. */
+enum { MEND_CONTEXT_EVENTS = 4 };
+
+/* One event of the pool's context, and one of each other device's whose streams use the memory: all
+ * must pass. */
+typedef struct mend_context_event {
+    mend_event own;
+    mend_event others[MEND_DEVICE_LIMIT]; /* by device; NULL: none */
+} mend_context_event;
+
+/* What an event of the context, or a wait for it, covers of a stream. */
+typedef struct mend_awaited {
+    uint64_t epoch; /* the last one; 0: none */
+    uint64_t bytes; /* freed in epochs that it alone covers; 0 if it closed none */
+    bool was_open;  /* value of `open` when it began */
+} mend_awaited;
 
 typedef struct mend_stream_state {
     mend_stream handle;
@@ -56,6 +75,7 @@ typedef struct mend_stream_state {
     bool is_free_slot;     /* free for a new stream */
     bool was_found;        /* looked up since the last collection */
     bool seen_captured;    /* the driver's last answer */
+    uint64_t seen_capture; /* if so: the capture; 0: one that was invalidated */
     bool open;             /* the open epoch has frees, which no fence covers */
     uint64_t open_bytes;   /* bytes freed in the open epoch */
     uint64_t open_epoch;   /* from 1 */
@@ -64,11 +84,9 @@ typedef struct mend_stream_state {
     uint64_t first_epoch;  /* the open epoch when the slot was made */
     uint32_t recordings;   /* closed epochs whose fences are not yet in `fences` */
     uint32_t calls;        /* calls in progress, without the `state` lock, that use the stream */
-    uint64_t awaited_epoch; /* the epoch that the current wait for the context covers, of the host
-                             * or by context_event; 0: none */
-    bool was_open;          /* value of `open` when that wait began */
-    uint64_t awaited_bytes; /* value of `open_bytes` then */
-    mend_fence *fences;     /* not yet passed, oldest first; there is room for `recordings` more */
+    mend_awaited awaited[MEND_CONTEXT_EVENTS + 1]; /* by each of context_events, and by the one
+                                                    * that is made now, or the current wait */
+    mend_fence *fences; /* not yet passed, oldest first; there is room for `recordings` more */
     size_t fence_count;
     size_t fence_capacity;
     uint64_t *waited_epochs; /* by stream index: the epoch that this stream waits for on the
@@ -107,9 +125,10 @@ typedef struct mend_streams {
     mend_event *idle_events;
     size_t idle_event_count;
     size_t idle_event_capacity;
-    uint64_t passes;           /* number of times that stamps may have passed */
-    uint64_t events_held;      /* created and not destroyed yet */
-    mend_event context_event;  /* covers the awaited epoch of each stream; NULL: none is recorded */
+    uint64_t passes;      /* number of times that stamps may have passed */
+    uint64_t events_held; /* created and not destroyed yet */
+    mend_context_event context_events[MEND_CONTEXT_EVENTS]; /* recorded, oldest first: `awaited` */
+    uint32_t context_event_count;
     bool lacks_context_events; /* the driver is too old for them */
     bool has_strangers;        /* a stream was met in its capture and never identified: its work may
                                 * be another device's */
@@ -122,6 +141,23 @@ typedef struct mend_streams {
     uint64_t context_fences;
     mend_history *history; /* NULL: none */
 } mend_streams;
+
+/* The last epoch that an event of the context covers, or the current wait for it; 0: none. */
+static inline uint64_t mend_stream_awaited_epoch(const mend_stream_state *state)
+{
+    uint64_t epoch = 0;
+    for (int k = 0; k <= MEND_CONTEXT_EVENTS; k++) {
+        epoch = state->awaited[k].epoch > epoch ? state->awaited[k].epoch : epoch;
+    }
+    return epoch;
+}
+
+/* Notes the driver's answer about a capture. */
+static inline void mend_stream_see(mend_stream_state *state, const mend_stream_info *info)
+{
+    state->seen_captured = info->capture != MEND_CAPTURE_NONE;
+    state->seen_capture = info->capture_id;
+}
 
 /* Clears the last lookup, because a stream is no longer known. */
 static inline void mend_streams_look_up_anew(mend_streams *streams)

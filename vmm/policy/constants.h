@@ -96,6 +96,10 @@ enum { HEADROOM_PERCENT = 4 };
  */
 enum { MOVES_OF_CREATION = 16 };
 
+/* Part of the peak of live bytes: the most that moves pay for where memory has no stream. Without
+ * this bound a recording reserves 6.12 times what is live. */
+enum { PAID_OF_LIVE = 4 };
+
 /* ---- what only the context covers ---------------------------------------------------------------
  */
 

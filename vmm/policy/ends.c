@@ -12,7 +12,8 @@
 
 bool mend_ends_are_open(const mend_heap *heap, const mend_request *request)
 {
-    return heap->device.aliases_at_once && request->zone == MEND_ZONE_LARGE;
+    return heap->device.aliases_at_once && request->zone == MEND_ZONE_LARGE &&
+           !request->in_one_chunk;
 }
 
 /* ---- the ends that there are --------------------------------------------------------------------
@@ -253,6 +254,7 @@ bool mend_ends_find(mend_heap *heap, const mend_request *request, const mend_end
                     mend_plan *plan)
 {
     assert(mend_ends_are_open(heap, request));
+    heap->budget.plans++;
     mend_request last = *request;
     last.may_break = true; /* otherwise a plan might leave an empty chunk alone, and lend instead */
     *plan = (mend_plan){0};

@@ -39,6 +39,34 @@ static bool find_stretch(mend_heap *heap, const mend_request *request, mend_run 
     return false;
 }
 
+/* The first place of a run that is ready and crosses no edge of a chunk; looks at so many spans and
+ * chunks at most. */
+static bool find_in_one_chunk(mend_heap *heap, const mend_request *request, mend_run *run,
+                              uint64_t most_steps, uint64_t *address)
+{
+    mend_layout_tidy(heap, run);
+    const mend_span *span = run->first;
+    const mend_chunk *chunk = mend_run_chunk_at(heap, run, run->address);
+    while (most_steps-- > 0) {
+        const uint64_t chunk_end = chunk->address + chunk->size_bytes;
+        *address =
+            mend_align_up(mend_max_u64(span->address, chunk->address), request->alignment_bytes);
+        if (*address < chunk_end && chunk_end - *address >= request->size_bytes &&
+            is_ready(heap, request, run, *address)) {
+            return true;
+        }
+        if (mend_span_end(span) > chunk_end) {
+            chunk = mend_chunk_next(chunk);
+            assert(chunk != NULL); /* the run goes on */
+        } else if (span == run->last) {
+            return false;
+        } else {
+            span = span->next;
+        }
+    }
+    return false;
+}
+
 /* The smallest run that fits, at its start; or at its end, if other streams used the start. */
 static mend_fit best_fit(mend_heap *heap, const mend_request *request, const mend_zone *zone,
                          uint64_t largest_bytes)
@@ -62,19 +90,27 @@ static mend_fit best_fit(mend_heap *heap, const mend_request *request, const men
 
 /* A run of several spans may be ready between its ends: when the memory that was freed at both
  * waits for the context. A place there is better than memory that is created. Not for memory that
- * waits for streams: a place behind a wait keeps runs in one piece. */
+ * waits for streams: a place behind a wait keeps runs in one piece. While there is room also in the
+ * largest run: the smallest may be many, and all wait. A block that must lie in one chunk has
+ * places only between the ends. */
 static mend_fit fit_between(mend_heap *heap, const mend_request *request, const mend_zone *zone,
                             uint64_t largest_bytes)
 {
     mend_run *run = mend_sizes_at_least(&zone->runs_by_size, request->size_bytes);
-    for (int tries = 0; run != NULL && tries < SEARCH_TRIES && run->size_bytes <= largest_bytes;
-         tries++) {
+    mend_run *last =
+        run != NULL && mend_budget_is_roomy(heap) ? mend_sizes_last(&zone->runs_by_size) : NULL;
+    for (int tries = 0; run != NULL && run->size_bytes <= largest_bytes; tries++) {
         uint64_t address;
-        if (run->first != run->last &&
-            find_stretch(heap, request, run, SPANS_OF_STRETCH, &address)) {
+        const bool is_there =
+            request->in_one_chunk
+                ? find_in_one_chunk(heap, request, run, SPANS_OF_STRETCH, &address)
+                : run->first != run->last &&
+                      find_stretch(heap, request, run, SPANS_OF_STRETCH, &address);
+        if (is_there) {
             return (mend_fit){run, address};
         }
-        run = mend_sizes_next(&zone->runs_by_size, run);
+        run = tries + 1 < SEARCH_TRIES ? mend_sizes_next(&zone->runs_by_size, run)
+                                       : (run != last && tries < SEARCH_TRIES ? last : NULL);
     }
     return (mend_fit){0};
 }
@@ -150,6 +186,9 @@ mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone_nu
     const mend_zone *zone = &heap->zones[zone_number];
     assert(request->size_bytes % MEND_GRANULE_BYTES == 0);
     assert(mend_is_power_of_two(request->alignment_bytes));
+    if (request->in_one_chunk) {
+        return fit_between(heap, request, zone, largest_bytes);
+    }
     if (request->zone == MEND_ZONE_LARGE && mend_budget_spares_empty(heap)) {
         uint64_t allowed_bytes = mend_budget_waste_allowed(heap, request);
         mend_fit fit = keep_empty_fit(heap, request, zone, allowed_bytes);
@@ -158,7 +197,8 @@ mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone_nu
         }
     }
     mend_fit fit = best_fit(heap, request, zone, largest_bytes);
-    const bool may_hold = mend_streams_have_unfenced(&heap->streams) || heap->groups.count > 0;
+    const bool may_hold = mend_streams_have_unfenced(&heap->streams) || heap->groups.count > 0 ||
+                          (request->stream == MEND_STREAM_UNKNOWN && mend_budget_is_roomy(heap));
     return fit.run == NULL && !request->behind_wait && may_hold
                ? fit_between(heap, request, zone, largest_bytes)
                : fit;
@@ -170,7 +210,8 @@ mend_fit mend_fit_find_anywhere(mend_heap *heap, const mend_request *request, in
     mend_run *run = mend_sizes_at_least(&zone->runs_by_size, request->size_bytes);
     for (; run != NULL; run = mend_sizes_next(&zone->runs_by_size, run)) {
         uint64_t address;
-        if (find_stretch(heap, request, run, UINT64_MAX, &address)) {
+        if (request->in_one_chunk ? find_in_one_chunk(heap, request, run, UINT64_MAX, &address)
+                                  : find_stretch(heap, request, run, UINT64_MAX, &address)) {
             return (mend_fit){run, address};
         }
     }

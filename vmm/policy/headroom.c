@@ -26,11 +26,16 @@ void mend_headroom_note_move(mend_heap *heap)
     heap->budget.headroom.moves++;
 }
 
-/* What may be created beyond the headroom, because moves have cost as much already. */
+/* What may be created beyond the headroom, because moves have cost as much already. Not without
+ * bound where memory has no stream: it is idle late and in pieces, so moves come with each request,
+ * whatever is created. */
 static uint64_t paid_bytes(const mend_heap *heap)
 {
     uint64_t usual = mend_budget_usual_chunk(heap, MEND_ZONE_LARGE);
-    return heap->budget.headroom.moves * (usual / MOVES_OF_CREATION);
+    uint64_t paid = heap->budget.headroom.moves * (usual / MOVES_OF_CREATION);
+    return mend_streams_lack_names(&heap->streams)
+               ? mend_min_u64(paid, heap->budget.headroom.most_live_bytes / PAID_OF_LIVE)
+               : paid;
 }
 
 /* The last part of the limit is for requests that lack memory. */

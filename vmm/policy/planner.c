@@ -212,6 +212,7 @@ bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rule
                     mend_plan *plan)
 {
     *plan = (mend_plan){0};
+    heap->budget.plans++;
     /* Small blocks begin in chunks of their own. */
     assert(!rules.may_extend || request->zone == MEND_ZONE_LARGE);
     if (rules.may_extend && (plan_closing(heap, request, rules, plan) ||
@@ -240,9 +241,25 @@ bool mend_plan_find_small(mend_heap *heap, const mend_request *request, uint64_t
     return mend_pick_one(heap, request, plan, largest_bytes) && !plan->lacks_host_memory;
 }
 
+bool mend_plan_find_one(mend_heap *heap, const mend_request *request, bool exact, mend_plan *plan)
+{
+    const mend_plan_rules rules = {.may_create = true, .exact = exact};
+    if (mend_plan_find_small(heap, request, UINT64_MAX, plan)) {
+        return true;
+    }
+    if (plan->lacks_host_memory ||
+        !plan_creation(heap, request, rules, request->size_bytes, plan)) {
+        return false;
+    }
+    plan->create_unit_bytes = plan->create_bytes;
+    plan->create_tail_bytes = 0;
+    return true;
+}
+
 bool mend_plan_create_only(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                            mend_plan *plan)
 {
     *plan = (mend_plan){0};
+    heap->budget.plans++;
     return plan_creation(heap, request, rules, request->size_bytes, plan);
 }

@@ -24,6 +24,10 @@ bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rule
 bool mend_plan_find_small(mend_heap *heap, const mend_request *request, uint64_t largest_bytes,
                           mend_plan *plan);
 
+/* The same for a block that must lie in one chunk: the smallest empty chunk that holds it, whatever
+ * its size, or a new one. `exact`: the new one is no larger than needed. */
+bool mend_plan_find_one(mend_heap *heap, const mend_request *request, bool exact, mend_plan *plan);
+
 /* The same: only a new chunk, if the limit allows it. */
 bool mend_plan_create_only(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                            mend_plan *plan);

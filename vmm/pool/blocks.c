@@ -119,10 +119,18 @@ static mend_result read_options(const mend_pool *pool, mend_stream stream,
         return mend_pool_invalid(
             "mend_alloc_options.address is not aligned to alignment_bytes and 512");
     }
+    if (options.in_one_chunk && at != 0) {
+        return mend_pool_invalid("mend_alloc_options: in_one_chunk does not go with an address");
+    }
+    if (options.in_one_chunk && !pool->heap.device.virtual_memory) {
+        return mend_fail(MEND_ERROR_NOT_SUPPORTED,
+                         "in_one_chunk: a device without virtual memory has no chunks");
+    }
     *terms = (mend_terms){.alignment_bytes = alignment,
                           .group = options.group != NULL ? options.group->number : 0,
                           .at = at,
-                          .tag = options.tag};
+                          .tag = options.tag,
+                          .in_one_chunk = options.in_one_chunk != 0};
     return MEND_OK;
 }
 
@@ -182,7 +190,8 @@ static mend_block_info describe(mend_pool *pool, const mend_span *span)
                              .sleep_tag = span->sleep_tag,
                              .is_asleep = mend_layout_sleeps(&pool->heap, span),
                              .is_on_host = mend_layout_is_on_host(&pool->heap, span),
-                             .contents_dropped = span->contents_dropped};
+                             .contents_dropped = span->contents_dropped,
+                             .scope = span->scope};
 }
 
 /* Frees a block that was described, with an order that was asked for without the lock. */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -106,8 +107,8 @@ mend_result mend_collector_start(mend_pool *pool)
     collector->period_ms = period_of(pool);
     collector->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (collector->bell < 0) {
-        return mend_failure(MEND_ERROR_SYSTEM, "no file for the collector's thread (errno %d)",
-                            errno);
+        return mend_failure(MEND_ERROR_SYSTEM, "no file for the collector's thread: %s",
+                            strerror(errno));
     }
     collector->runs = true; /* the thread reads it */
     mend_ration_offer(&pool->ration, 0, true, 0);

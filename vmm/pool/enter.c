@@ -80,7 +80,8 @@ mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_dri
     return mend_fail_driver(
         mend_status_is_fatal(status) ? MEND_ERROR_DEVICE_LOST : result, mend_driver_call_name(call),
         status, driver->status_name(driver, status),
-        "the driver cannot say whether the stream %p is captured", (void *)stream);
+        "the driver cannot say whether the stream %p is captured: it may have been destroyed",
+        (void *)stream);
 }
 
 mend_result mend_pool_ask_own_capture(mend_pool *pool, uint64_t *capture)

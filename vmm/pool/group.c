@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "heap/checkpoint.h"
+#include "ladder/streams.h"
 #include "pool/enter.h"
 #include "pool/pool.h"
 #include "sleep/collect.h"
@@ -38,6 +39,9 @@ static mend_result set_begun(mend_group *group, mend_stream stream, bool is_begu
     mend_result result = mend_pool_enter(pool);
     if (result != MEND_OK) {
         return result;
+    }
+    if (is_begun) {
+        mend_ladder_close_before_group(&pool->heap);
     }
     if (group->is_begun == is_begun) {
         return mend_pool_leave(pool, mend_pool_invalid(mistake));

@@ -79,8 +79,8 @@ mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes, const mend_r
     if (result == MEND_OK) {
         (*range)->pool = pool;
         (*range)->tag = options.tag;
-        (*range)->sleep_tag = mend_process_sleep_tag();
-        (*range)->sleep_tag = (*range)->sleep_tag != 0 ? (*range)->sleep_tag : options.tag;
+        const uint64_t sleep_tag = mend_process_marks().sleep_tag;
+        (*range)->sleep_tag = sleep_tag != 0 ? sleep_tag : options.tag;
     }
     return mend_pool_leave_all(pool, result);
 }

@@ -17,11 +17,11 @@
 
 uint64_t mend_set_sleep_tag(uint64_t tag)
 {
-    uint64_t *own = mend_process_own_sleep_tag();
-    uint64_t before = *own;
-    *own = tag;
+    mend_thread_marks *own = mend_process_own_marks();
+    uint64_t before = own->sleep_tag;
+    own->sleep_tag = tag;
     if (tag != 0) {
-        atomic_store_explicit(&mend_process_has_sleep_tags, true, memory_order_relaxed);
+        atomic_store_explicit(&mend_process_are_marks_set, true, memory_order_relaxed);
     }
     return before;
 }

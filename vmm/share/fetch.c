@@ -30,8 +30,9 @@ static mend_result unreachable(const conversation *talk, const char *what)
 
 static mend_result refused_by_system(const char *what, int reason)
 {
-    return mend_failure(MEND_ERROR_SYSTEM, "an import got no %s from the system (errno %d)%s", what,
-                        reason, reason == EMFILE ? ": the process has too many open files" : "");
+    return mend_failure(MEND_ERROR_SYSTEM, "an import got no %s from the system: %s", what,
+                        reason == EMFILE ? "the process has too many open files"
+                                         : strerror(reason));
 }
 
 static mend_result is_late(const conversation *talk)

@@ -128,8 +128,9 @@ static bool begin(mend_limit_slot *slot, file_content *content)
 
 static void end(mend_limit_slot *slot, file_content *content)
 {
+    const uint64_t wanted_bytes = mend_min_u64(slot->wanted_bytes, slot->limit_bytes);
     content->slots[slot->number] = (slot_content){.claimed_bytes = slot->claimed_bytes,
-                                                  .wanted_bytes = slot->wanted_bytes,
+                                                  .wanted_bytes = wanted_bytes,
                                                   .idle_bytes = slot->idle_bytes,
                                                   .gives_back = slot->gives_back,
                                                   .answered = slot->answered};
@@ -168,7 +169,6 @@ uint64_t mend_limit_file_want(mend_limit_slot *slot, uint64_t bytes)
 {
     file_content content;
     uint64_t want = 0;
-    bytes = mend_min_u64(bytes, slot->limit_bytes);
     if (slot->wanted_bytes != bytes && begin(slot, &content)) {
         content.wants += bytes > slot->wanted_bytes;
         want = content.wants;

@@ -28,7 +28,7 @@ typedef struct mend_limit_slot {
     int number;
     uint64_t limit_bytes;
     uint64_t claimed_bytes;
-    uint64_t wanted_bytes;
+    uint64_t wanted_bytes; /* may be more than the limit */
     uint64_t idle_bytes;
     uint64_t answered;
     bool gives_back;
@@ -49,8 +49,8 @@ void mend_limit_file_close(mend_limit_slot *slot);
 bool mend_limit_file_claim(mend_limit_slot *slot, uint64_t bytes);
 void mend_limit_file_give(mend_limit_slot *slot, uint64_t bytes);
 
-/* Says how much the slot waits for; 0: for nothing. Returns the number of the want, which is new if
- * it is for more than before; 0: all slots know it. */
+/* Says how much the slot waits for; 0: for nothing. Others hear of the limit at most. Returns the
+ * number of the want, which is new if it is for more than before; 0: all slots know it. */
 uint64_t mend_limit_file_want(mend_limit_slot *slot, uint64_t bytes);
 
 /* What the limit leaves to claim. */

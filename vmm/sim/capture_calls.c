@@ -45,12 +45,14 @@ static mend_sim_stream *find(mend_sim *sim, mend_stream handle)
 mend_result mend_sim_begin_capture(mend_sim *sim, mend_stream handle, mend_sim_capture_mode mode)
 {
     if (sim == NULL || (unsigned)mode > MEND_SIM_CAPTURE_RELAXED) {
-        return MEND_ERROR_INVALID_ARGUMENT;
+        return mend_sim_invalid("mend_sim_begin_capture: sim is NULL, or there is no such mode");
     }
     mend_mutex_lock(&sim->mutex);
     mend_sim_stream *stream = find(sim, handle);
     bool possible = stream != NULL && stream->capture == NULL;
-    mend_result result = possible ? begin(sim, stream, mode) : MEND_ERROR_INVALID_ARGUMENT;
+    mend_result result = possible ? begin(sim, stream, mode)
+                                  : mend_sim_invalid("mend_sim_begin_capture: no stream that was "
+                                                     "created, or it is being captured");
     mend_mutex_unlock(&sim->mutex);
     return result;
 }
@@ -91,9 +93,10 @@ static bool may_end(mend_sim *sim, const mend_sim_stream *stream)
 mend_result mend_sim_end_capture(mend_sim *sim, mend_stream handle, mend_sim_graph **graph)
 {
     if (sim == NULL) {
-        return MEND_ERROR_INVALID_ARGUMENT;
+        return mend_sim_invalid("mend_sim_end_capture: sim is NULL");
     }
-    mend_result result = MEND_ERROR_INVALID_ARGUMENT;
+    mend_result result = mend_sim_invalid(
+        "mend_sim_end_capture: no capture began on the stream, or in another thread");
     mend_mutex_lock(&sim->mutex);
     mend_sim_stream *stream = find(sim, handle);
     if (may_end(sim, stream)) {
@@ -114,7 +117,7 @@ mend_result mend_sim_end_capture(mend_sim *sim, mend_stream handle, mend_sim_gra
 mend_result mend_sim_stream_wait(mend_sim *sim, mend_stream stream, mend_stream other)
 {
     if (sim == NULL) {
-        return MEND_ERROR_INVALID_ARGUMENT;
+        return mend_sim_invalid("mend_sim_stream_wait: sim is NULL");
     }
     mend_sim_stream *waiting = NULL;
     mend_sim_stream *awaited = NULL;

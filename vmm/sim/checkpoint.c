@@ -130,10 +130,11 @@ static mend_result save_all(mend_sim *sim)
 mend_result mend_sim_checkpoint(mend_sim *sim, const char **reason)
 {
     if (sim == NULL) {
-        return MEND_ERROR_INVALID_ARGUMENT;
+        return mend_sim_invalid("mend_sim_checkpoint: sim is NULL");
     }
     mend_mutex_lock(&sim->mutex);
-    mend_result result = sim->checkpointed ? MEND_ERROR_INVALID_ARGUMENT : MEND_OK;
+    mend_result result =
+        sim->checkpointed ? mend_sim_invalid("mend_sim_checkpoint: there is one") : MEND_OK;
     const char *why = result == MEND_OK ? reason_against(sim) : NULL;
     if (why != NULL) {
         result = MEND_ERROR_NOT_SUPPORTED;
@@ -150,10 +151,11 @@ mend_result mend_sim_checkpoint(mend_sim *sim, const char **reason)
 mend_result mend_sim_restore(mend_sim *sim)
 {
     if (sim == NULL) {
-        return MEND_ERROR_INVALID_ARGUMENT;
+        return mend_sim_invalid("mend_sim_restore: sim is NULL");
     }
     mend_mutex_lock(&sim->mutex);
-    mend_result result = sim->checkpointed ? MEND_OK : MEND_ERROR_INVALID_ARGUMENT;
+    mend_result result =
+        sim->checkpointed ? MEND_OK : mend_sim_invalid("mend_sim_restore: no checkpoint");
     for (int i = 0; i < sim->config.device_count && result == MEND_OK; i++) {
         bool is_free = sim->devices[i].checkpointed_bytes <= mend_sim_free_bytes(sim, i);
         result = is_free ? MEND_OK : MEND_ERROR_OUT_OF_MEMORY;

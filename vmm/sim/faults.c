@@ -50,12 +50,13 @@ mend_result mend_sim_fail(mend_sim *sim, const mend_sim_fault *fault)
     mend_sim_fault rule = MEND_SIM_FAULT_INIT;
     if (sim == NULL || fault == NULL || !MEND_STRUCT_IS_WHOLE(fault) ||
         fault->struct_size > sizeof(rule)) {
-        return MEND_ERROR_INVALID_ARGUMENT;
+        return mend_sim_invalid("mend_sim_fail: sim or fault is NULL, or its struct_size is wrong");
     }
     memcpy(&rule, fault, fault->struct_size);
     int call = call_of(rule.call);
     if (call < -1) {
-        return MEND_ERROR_INVALID_ARGUMENT;
+        return mend_sim_invalid(
+            "mend_sim_fail: no call of that name can fail: it is a member of mend_driver");
     }
     mend_sim_standing_fault *standing = malloc(sizeof(*standing));
     if (standing == NULL) {

@@ -57,7 +57,7 @@ mend_result mend_sim_graph_launch(mend_sim *sim, mend_sim_graph *graph, mend_str
                                   uint64_t finish_ns)
 {
     if (sim == NULL || graph == NULL) {
-        return MEND_ERROR_INVALID_ARGUMENT;
+        return mend_sim_invalid("mend_sim_graph_launch: sim or graph is NULL");
     }
     mend_mutex_lock(&sim->mutex);
     sim->call = MEND_CALL_launch;

@@ -4,6 +4,7 @@
 
 #include "base/align.h"
 #include "sim/scrub.h"
+#include "sim/state.h"
 
 void mend_sim_reference_prices(mend_sim_prices *prices)
 {
@@ -82,7 +83,8 @@ mend_result mend_sim_prices_named(const char *name, mend_sim_prices *prices)
             return MEND_OK;
         }
     }
-    return MEND_ERROR_INVALID_ARGUMENT;
+    return mend_sim_invalid("mend_sim_prices_named: there are reference, per-mapping, "
+                            "kvcached-light and kvcached-a100");
 }
 
 static void fill_by_call(mend_sim_price by_call[MEND_SIM_PRICE_ROWS], const mend_sim_prices *prices)

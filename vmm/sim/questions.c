@@ -5,7 +5,7 @@
 mend_result mend_sim_event_time(mend_sim *sim, void *handle, uint64_t *time_ns)
 {
     if (sim == NULL || time_ns == NULL) {
-        return MEND_ERROR_INVALID_ARGUMENT;
+        return mend_sim_invalid("mend_sim_event_time: sim or time_ns is NULL");
     }
     mend_mutex_lock(&sim->mutex);
     const mend_sim_event *event = mend_sim_handles_find(&sim->event_handles, (uintptr_t)handle);
@@ -14,7 +14,9 @@ mend_result mend_sim_event_time(mend_sim *sim, void *handle, uint64_t *time_ns)
         *time_ns = event->ready_ns;
     }
     mend_mutex_unlock(&sim->mutex);
-    return is_known ? MEND_OK : MEND_ERROR_INVALID_ARGUMENT;
+    return is_known ? MEND_OK
+                    : mend_sim_invalid("mend_sim_event_time: no event that was recorded outside "
+                                       "of a capture");
 }
 
 /* Whether the device may access every address of the range. */
@@ -36,7 +38,8 @@ mend_result mend_sim_look_up(mend_sim *sim, int device, uint64_t address, uint64
 {
     if (sim == NULL || place == NULL || device < 0 || device >= sim->config.device_count ||
         size_bytes == 0 || size_bytes > UINT64_MAX - address) {
-        return MEND_ERROR_INVALID_ARGUMENT;
+        return mend_sim_invalid(
+            "mend_sim_look_up: sim or place is NULL, no such device, or an empty range");
     }
     mend_mutex_lock(&sim->mutex);
     const mend_sim_mapping *mapping = mend_sim_mapping_at(sim, address);

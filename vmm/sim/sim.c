@@ -48,15 +48,22 @@ static mend_result fill_defaults(mend_sim_config *config)
     uint64_t least_page = config->content == MEND_SIM_CONTENT_BYTES
                               ? (uint64_t)sysconf(_SC_PAGESIZE)
                               : MEND_GRANULE_BYTES;
-    bool valid = mend_is_power_of_two(config->page_bytes) && config->page_bytes >= least_page &&
-                 config->page_bytes <= MOST_BYTES && config->memory_bytes <= MOST_BYTES &&
-                 config->address_bytes <= MOST_BYTES && config->queue_entries <= MOST_ENTRIES &&
-                 config->address_bytes >= config->page_bytes && config->device_count > 0 &&
-                 config->device_count <= MEND_SIM_MOST_DEVICES &&
-                 (unsigned)config->content <= MEND_SIM_CONTENT_BYTES &&
-                 (unsigned)config->fabric <= MEND_SIM_FABRIC_REFUSED && config->peer_group >= 0;
-    if (!valid) {
-        return MEND_ERROR_INVALID_ARGUMENT;
+    if (!mend_is_power_of_two(config->page_bytes) || config->page_bytes < least_page ||
+        config->page_bytes > MOST_BYTES) {
+        return mend_sim_invalid("mend_sim_config.page_bytes is no power of two, or is below 64 KiB "
+                                "or, with contents, a page of the host");
+    }
+    if (config->memory_bytes > MOST_BYTES || config->address_bytes > MOST_BYTES ||
+        config->address_bytes < config->page_bytes || config->queue_entries > MOST_ENTRIES) {
+        return mend_sim_invalid("mend_sim_config: memory_bytes, address_bytes or queue_entries is "
+                                "too large, or no page fits the addresses");
+    }
+    if (config->device_count < 1 || config->device_count > MEND_SIM_MOST_DEVICES) {
+        return mend_sim_invalid("mend_sim_config.device_count is not 1 to 16");
+    }
+    if ((unsigned)config->content > MEND_SIM_CONTENT_BYTES ||
+        (unsigned)config->fabric > MEND_SIM_FABRIC_REFUSED || config->peer_group < 0) {
+        return mend_sim_invalid("mend_sim_config: no such content, fabric or peer_group");
     }
     config->memory_bytes = mend_align_up(config->memory_bytes, config->page_bytes);
     if (config->host_chunk_bytes == 0) {
@@ -97,7 +104,8 @@ mend_result mend_sim_create(const mend_sim_config *config, mend_sim **sim)
     mend_sim_config filled = MEND_SIM_CONFIG_INIT;
     if (config == NULL || sim == NULL || !MEND_STRUCT_IS_WHOLE(config) ||
         config->struct_size > sizeof(filled)) {
-        return MEND_ERROR_INVALID_ARGUMENT;
+        return mend_sim_invalid("mend_sim_create: config or sim is NULL, or struct_size is wrong: "
+                                "begin with MEND_SIM_CONFIG_INIT");
     }
     memcpy(&filled, config, config->struct_size);
     mend_result result = fill_defaults(&filled);
@@ -163,7 +171,7 @@ static mend_result make_stream(mend_sim *sim, int context, mend_sim_stream_kind 
                                mend_stream *stream)
 {
     if (sim == NULL || stream == NULL) {
-        return MEND_ERROR_INVALID_ARGUMENT;
+        return mend_sim_invalid("mend_sim_stream_create: sim or stream is NULL");
     }
     mend_mutex_lock(&sim->mutex);
     mend_sim_stream *made = mend_sim_stream_make(sim, context, kind);
@@ -182,7 +190,7 @@ mend_result mend_sim_stream_create(mend_sim *sim, mend_stream *stream)
 mend_result mend_sim_stream_create_on(mend_sim *sim, int device, mend_stream *stream)
 {
     return sim == NULL || device < 0 || device >= sim->config.device_count
-               ? MEND_ERROR_INVALID_ARGUMENT
+               ? mend_sim_invalid("mend_sim_stream_create: sim is NULL, or there is no such device")
                : make_stream(sim, device, MEND_SIM_STREAM_NON_BLOCKING, stream);
 }
 
@@ -194,14 +202,14 @@ mend_result mend_sim_stream_create_blocking(mend_sim *sim, mend_stream *stream)
 mend_result mend_sim_stream_create_blocking_on(mend_sim *sim, int device, mend_stream *stream)
 {
     return sim == NULL || device < 0 || device >= sim->config.device_count
-               ? MEND_ERROR_INVALID_ARGUMENT
+               ? mend_sim_invalid("mend_sim_stream_create: sim is NULL, or there is no such device")
                : make_stream(sim, device, MEND_SIM_STREAM_BLOCKING, stream);
 }
 
 mend_result mend_sim_stream_create_green(mend_sim *sim, int green, mend_stream *stream)
 {
     return green < 1 || green > MEND_SIM_MOST_GREEN
-               ? MEND_ERROR_INVALID_ARGUMENT
+               ? mend_sim_invalid("mend_sim_stream_create: green is not 1 to 7")
                : make_stream(sim, green * MEND_SIM_MOST_DEVICES, MEND_SIM_STREAM_NON_BLOCKING,
                              stream);
 }
@@ -209,7 +217,7 @@ mend_result mend_sim_stream_create_green(mend_sim *sim, int green, mend_stream *
 mend_result mend_sim_stream_destroy(mend_sim *sim, mend_stream stream)
 {
     if (sim == NULL) {
-        return MEND_ERROR_INVALID_ARGUMENT;
+        return mend_sim_invalid("mend_sim_stream_destroy: sim is NULL");
     }
     mend_mutex_lock(&sim->mutex);
     sim->call = MEND_CALL_stream_destroy;
@@ -252,7 +260,8 @@ void mend_sim_set_event_delay(mend_sim *sim, uint64_t delay_ns)
 mend_result mend_sim_get_ledger(mend_sim *sim, mend_sim_ledger *ledger)
 {
     if (sim == NULL || ledger == NULL || !MEND_STRUCT_IS_WHOLE(ledger)) {
-        return MEND_ERROR_INVALID_ARGUMENT;
+        return mend_sim_invalid(
+            "mend_sim_get_ledger: sim or ledger is NULL, or its struct_size is wrong");
     }
     size_t given = ledger->struct_size;
     mend_mutex_lock(&sim->mutex);

@@ -261,6 +261,9 @@ struct mend_sim {
 
 /* ---- violation.c, call.c --------------------------------------------------------------------- */
 
+/* Keeps the message for the thread (mend_sim_last_message); returns MEND_ERROR_INVALID_ARGUMENT. */
+mend_result mend_sim_invalid(const char *message);
+
 /* Records a violation with its explanation, and returns `status`. */
 __attribute__((format(printf, 3, 4))) mend_status mend_sim_refuse(mend_sim *sim, mend_status status,
                                                                   const char *format, ...);

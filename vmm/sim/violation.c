@@ -6,6 +6,20 @@
 
 #include "sim/state.h"
 
+/* Of the thread: calls of several may fail at a time. */
+static _Thread_local char last_message[MEND_SIM_EXPLANATION_BYTES];
+
+mend_result mend_sim_invalid(const char *message)
+{
+    snprintf(last_message, sizeof(last_message), "%s", message);
+    return MEND_ERROR_INVALID_ARGUMENT;
+}
+
+const char *mend_sim_last_message(void)
+{
+    return last_message;
+}
+
 mend_status mend_sim_refuse(mend_sim *sim, mend_status status, const char *format, ...)
 {
     assert(mend_mutex_is_held(&sim->mutex));
@@ -14,6 +28,7 @@ mend_status mend_sim_refuse(mend_sim *sim, mend_status status, const char *forma
     va_start(arguments, format);
     vsnprintf(explanation, sizeof(explanation), format, arguments);
     va_end(arguments);
+    mend_sim_invalid(explanation);
     if (sim->ledger.violations++ == 0) {
         memcpy(sim->first_violation, explanation, sizeof(explanation));
     }

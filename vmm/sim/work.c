@@ -106,7 +106,8 @@ mend_result mend_sim_launch(mend_sim *sim, mend_stream stream, const mend_sim_wo
     static_assert(sizeof(kinds) / sizeof(*kinds) == MEND_SIM_WORK_VERIFY + 1,
                   "each kind of work has its item");
     if (sim == NULL || work == NULL || (unsigned)work->kind > MEND_SIM_WORK_VERIFY) {
-        return MEND_ERROR_INVALID_ARGUMENT;
+        return mend_sim_invalid(
+            "mend_sim_launch: sim or work is NULL, or there is no such kind of work");
     }
     mend_mutex_lock(&sim->mutex);
     sim->call = MEND_CALL_launch;

@@ -55,8 +55,10 @@ static mend_result check(const mend_heap *heap)
                 "mend_quiesce: the chunk at 0x%llx was created to be shared, and is "
                 "%s",
                 (unsigned long long)at->address,
-                is_mapped_twice ? "mapped at a second address"
-                                : "pinned; undo its pins (mend_unpin) first");
+                is_mapped_twice
+                    ? "mapped at a second address"
+                    : "pinned; undo its pins (mend_unpin), or free its blocks in_one_chunk, "
+                      "first");
         }
     }
     return MEND_OK;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "move/scope.h"
+#include "physical/capture.h"
 #include "physical/fence.h"
 
 #define GROUP_OF(at) MEND_CONTAINER_OF(at, mend_group, link)
@@ -116,6 +117,7 @@ void mend_capture_groups_collect_all(mend_heap *heap)
         if (group->end != NULL && atomic_load(&group->end->has_come)) {
             assert(heap->groups.capture_count > 0);
             assert(!group->is_begun);
+            mend_streams_end_capture(&heap->streams, group->capture);
             mend_streams_end_group(&heap->streams, group->number);
             mend_streams_release_group(&heap->streams, group->number);
             mend_group_drop(heap, group);

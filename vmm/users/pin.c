@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "base/error.h"
+#include "layout/layout.h"
 #include "users/awake.h"
 
 typedef struct pinned_range {
@@ -121,9 +122,41 @@ mend_result mend_pins_remove(mend_heap *heap, uint64_t address, uint64_t size_by
     return MEND_OK;
 }
 
+void mend_pins_keep_in_one_chunk(mend_heap *heap, mend_span *span)
+{
+    assert(mend_mutex_is_held(&heap->grow));
+    assert(span->live);
+    assert(mend_span_is_in_one_chunk(span));
+    span->in_one_chunk = true;
+    mend_chunk_pin(&heap->chunks, span->chunk);
+}
+
+void mend_pins_end_in_one_chunk(mend_heap *heap, mend_span *span)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    if (span->in_one_chunk) {
+        assert(mend_span_is_in_one_chunk(span));
+        span->in_one_chunk = false;
+        mend_chunk_unpin(&heap->chunks, span->chunk);
+    }
+}
+
+/* Not looked for in a chunk without pins: the audit of spans finds a block in one chunk that does
+ * not pin it. */
+static uint64_t blocks_at(const mend_heap *heap, const mend_chunk *chunk)
+{
+    uint64_t blocks = 0;
+    const bool may_hold = chunk->address != 0 && chunk->pins > 0;
+    const mend_span *span = may_hold ? mend_heap_span_at(heap, chunk->address) : NULL;
+    for (; span != NULL && span->address < chunk->address + chunk->size_bytes; span = span->next) {
+        blocks += span->in_one_chunk && span->chunk == chunk;
+    }
+    return blocks;
+}
+
 static uint64_t pins_at(const mend_heap *heap, const mend_chunk *chunk)
 {
-    uint64_t pins = 0;
+    uint64_t pins = blocks_at(heap, chunk);
     const uint64_t end = chunk->address + chunk->size_bytes;
     for (const mend_tree_node *at = mend_tree_first(&heap->pins.ranges); at != NULL;
          at = mend_tree_next(at)) {

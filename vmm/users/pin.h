@@ -4,8 +4,9 @@
  * address and its physical memory, with live blocks or without.
  *
  * Pins of the program and those of exported blocks are kept apart, so that neither undoes a pin of
- * the other. The caller holds `state`, and for mend_pins_add `grow` too: then no chunk is claimed
- * or frozen. No driver call.
+ * the other. A block that must lie in one chunk is a pin, too, and needs no other record. The
+ * caller holds `state`, and for mend_pins_add `grow` too: then no chunk is claimed or frozen. No
+ * driver call.
  */
 #ifndef MEND_USERS_PIN_H
 #define MEND_USERS_PIN_H
@@ -29,7 +30,12 @@ mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes
 mend_result mend_pins_remove(mend_heap *heap, uint64_t address, uint64_t size_bytes,
                              mend_pin_owner owner);
 
-/* The number of pins that cover a byte of the chunk. O(pins). */
+/* Pins the chunk of a block that has just been placed in it, under `grow`, until the block is
+ * freed; and ends that, if it is so. */
+void mend_pins_keep_in_one_chunk(mend_heap *heap, mend_span *span);
+void mend_pins_end_in_one_chunk(mend_heap *heap, mend_span *span);
+
+/* The number of pins that cover a byte of the chunk. O(pins + blocks in the chunk). */
 uint64_t mend_pins_of(const mend_heap *heap, const mend_chunk *chunk);
 
 #endif

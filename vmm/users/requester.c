@@ -22,6 +22,7 @@ mend_result mend_requester_find_stream(mend_heap *heap, mend_order order, uint32
         assert(state->group == group);
         if (is_unwatched(heap, order, group)) {
             state->seen_captured = true;
+            state->seen_capture = order.capture;
             state->serves_capture = true;
         }
         mend_group_watch_again(heap, order.stream);

@@ -13,8 +13,7 @@
  *
  * Waiting. One thread of a pool at a time makes room or gives memory back: allocations that no free
  * memory serves, trim, limit, forget, release, destroy and audit. Such a call may wait for another
- * thread, which may wait for the GPU. "Never waits" in a comment is about what the call itself
- * does.
+ * thread, which may wait for the GPU. "Never waits" in a comment is about the call itself.
  *
  * Structs that may grow begin with `size_t struct_size`, which their MEND_..._INIT macro sets. A
  * struct_size of 0, or one that ends inside a member, is MEND_ERROR_INVALID_ARGUMENT; 0 in any
@@ -165,10 +164,10 @@ MEND_API mend_result mend_pool_destroy(mend_pool *pool);
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (size 0 or above 2^60, pool or pointer NULL,
  * MEND_EVERY_STREAM); MEND_ERROR_OUT_OF_MEMORY; MEND_ERROR_OUT_OF_HOST_MEMORY;
  * MEND_ERROR_OUT_OF_ADDRESSES; MEND_ERROR_UNKNOWN_STREAM (the stream's context is neither a
- * device's primary one nor a green one, or the driver does not know the stream; the handle of a
- * destroyed one may end the process); MEND_ERROR_CAPTURING (streams may vanish and this stream's
- * capture was invalidated: it cannot be identified before that has ended); MEND_ERROR_DRIVER;
- * MEND_ERROR_DEVICE_LOST. */
+ * device's primary one nor a green one, or the driver calls the handle invalid; asked about a
+ * destroyed stream it may also answer anything else, MEND_ERROR_DRIVER, or end the process);
+ * MEND_ERROR_CAPTURING (streams may vanish and this stream's capture was invalidated: it cannot be
+ * identified before that has ended); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. */
 MEND_API mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
                                 void **pointer);
 
@@ -184,21 +183,23 @@ typedef struct mend_alloc_options {
     uint64_t alignment_bytes; /* as for mend_alloc_aligned; 0: 512 */
     mend_group *group; /* the block belongs to this group of the pool, whether it is begun or not.
                         * NULL: to the group that is begun on the stream, if any */
-    uint64_t tag;      /* the program's own number for the block: mend_get_block_info reports it. 0:
-                        * none */
+    uint64_t tag;      /* the program's own number for the block; 0: none */
     void *address;     /* the block begins there: its memory must be mapped, free, and usable on the
                         * stream (in the group) at once. NULL: anywhere */
+    int in_one_chunk;  /* 1: the block lies in one physical allocation, and pins it (mend_pin) */
 } mend_alloc_options;
 #define MEND_ALLOC_OPTIONS_INIT                                                                    \
     {                                                                                              \
-        sizeof(mend_alloc_options), 0, NULL, 0, NULL                                               \
+        sizeof(mend_alloc_options), 0, NULL, 0, NULL, 0                                            \
     }
 
 /*
  * As mend_alloc, with options; the front cache is not used. With an address the pool makes no room:
  * it takes the memory there, or fails with MEND_ERROR_OUT_OF_ADDRESSES, and calls the driver only
- * for a stream that it does not know. Results as mend_alloc; MEND_ERROR_INVALID_ARGUMENT also for a
- * group of another pool, a group with MEND_NO_STREAM, and an address that is not aligned.
+ * for a stream that it does not know. A block in one chunk takes the locks of a thread that makes
+ * room, and never memory of the host. Results as mend_alloc; MEND_ERROR_INVALID_ARGUMENT also for a
+ * group of another pool, a group with MEND_NO_STREAM, an address that is not aligned or with
+ * in_one_chunk; MEND_ERROR_NOT_SUPPORTED (in_one_chunk on a device without virtual memory).
  */
 MEND_API mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
                                      const mend_alloc_options *options, void **pointer);
@@ -231,16 +232,16 @@ typedef struct mend_block_info {
     mend_pool *pool;          /* the pool it belongs to */
     int is_unmapped;          /* 1: it lost its mapping, and cannot be used: see mend_defrag */
     uint64_t tag;             /* of mend_alloc_options; 0: none */
-    mend_group *group;        /* the group it belongs to; NULL: none, or the graph of a capture
-                               * outside of groups */
+    mend_group *group;        /* its group; NULL: none, or a graph of a capture outside of groups */
     uint64_t sleep_tag;       /* the number by which it sleeps and wakes (mend_sleep.h); 0: none */
     int is_asleep;        /* 1: it sleeps, or a part of it, and cannot be used before mend_wake */
     int is_on_host;       /* 1: its memory, or a part of it, is the host's (mend_host.h) */
     int contents_dropped; /* 1: a sleep dropped contents of it: see mend_keep */
+    uint32_t scope;       /* number of the scope it was allocated in (mend_scope_push); 0: none */
 } mend_block_info;
 #define MEND_BLOCK_INFO_INIT                                                                       \
     {                                                                                              \
-        sizeof(mend_block_info), NULL, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0, 0, 0                    \
+        sizeof(mend_block_info), NULL, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, 0                 \
     }
 
 /* Describes the live block that contains `pointer`, at its start or inside. No driver call.
@@ -333,8 +334,8 @@ MEND_API mend_result mend_collect(mend_pool *pool, uint64_t *released_bytes);
 /* How much memory could be allocated from a pool. */
 typedef struct mend_room {
     size_t struct_size;
-    uint64_t now_bytes;           /* the largest request that the pool can serve without a host
-                                   * wait; with a stream, 512 bytes more would wait or fail */
+    uint64_t now_bytes;           /* the largest request that needs no host wait; with a stream,
+                                   * 512 bytes more would fail, or wait if the GPU is busy */
     uint64_t after_waiting_bytes; /* at least this much after the host has waited for the GPU, as
                                    * mend_alloc does before it runs out of memory */
     uint64_t group_bytes;         /* free, but kept for graphs; not in the two fields above, unless
@@ -482,8 +483,7 @@ MEND_API mend_result mend_unpin(mend_pool *pool, const void *pointer, uint64_t s
  * MEND_ERROR_INVALID_ARGUMENT. */
 MEND_API mend_result mend_get_stats(mend_pool *pool, mend_stats *stats);
 
-/* Sets every peak_... to its current value. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
- */
+/* Sets each peak_... to its current value. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT. */
 MEND_API mend_result mend_reset_peak_stats(mend_pool *pool);
 
 /*

@@ -207,7 +207,7 @@ class pool_ref
         return block(pool_, data, size_bytes, stream);
     }
 
-    /* The same with an alignment, a group, a tag or an address. */
+    /* The same with an alignment, a group, a tag, an address or in one chunk. */
     [[nodiscard]] block alloc(std::uint64_t size_bytes, mend_stream stream,
                               const mend_alloc_options &options) const
     {

@@ -42,8 +42,9 @@ MEND_API mend_result mend_group_create(mend_pool *pool, mend_group **group);
  * mend_group_end the pool asks the driver whether the stream is captured before it waits for the
  * context: until then the stream must exist, or be forgotten (mend_forget_stream). With
  * MEND_EVERY_STREAM it can ask about the streams that it knows: a non-blocking stream that no call
- * has named is not among them. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (begun already,
- * or MEND_NO_STREAM); MEND_ERROR_DEVICE_LOST. */
+ * has named is not among them. Calls the driver only if much was freed without a stream: no event
+ * of the context can be recorded while the group is begun (allow_context_fences). MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (begun already, or MEND_NO_STREAM); MEND_ERROR_DEVICE_LOST. */
 MEND_API mend_result mend_group_begin(mend_group *group, mend_stream stream);
 
 /* Later allocations do not belong to the group; its memory stays. No driver call. MEND_OK;
@@ -99,13 +100,15 @@ MEND_API mend_result mend_group_get_blocks(mend_group *group, mend_group_block *
  * moved since, and that is now pinned or exported, cannot go back. The caller guarantees that
  * work which still uses the memory of freed blocks is ordered before the next use of the restored
  * ones, and that no other thread allocates or frees blocks of the group meanwhile. Calls the driver
- * only for a stream that the pool does not know. Never waits for the GPU.
+ * only for a stream that the pool does not know, and to map again what a compaction could not.
+ * Never waits for the GPU.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (blocks overlap, a size or an address is not possible, the
  * memory of a block is in use outside of the group, or elsewhere; mend_last_error says which block
  * and why); MEND_ERROR_ASLEEP (memory of the pool sleeps); MEND_ERROR_UNKNOWN_STREAM;
- * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING (as mend_alloc); MEND_ERROR_DRIVER;
- * MEND_ERROR_DEVICE_LOST. After an error the group is unchanged.
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING (as mend_alloc); MEND_ERROR_DRIVER (also: it
+ * still does not map the memory of a block again); MEND_ERROR_DEVICE_LOST. After an error the group
+ * is unchanged.
  */
 MEND_API mend_result mend_group_set_blocks(mend_group *group, const mend_group_block *blocks,
                                            size_t count);

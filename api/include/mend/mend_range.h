@@ -59,11 +59,13 @@ typedef struct mend_range_info {
         sizeof(mend_range_info), NULL, 0, 0, 0, 0, 0, NULL, 0, 0                                   \
     }
 
-/* Reserves addresses for `size_bytes`, rounded up to a page; no memory. `options` may be NULL.
- * Calls the driver. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a NULL; the size is 0 or above 2^46; the
- * page is no multiple of the device's, or so small that there are more than 2^26 of them);
- * MEND_ERROR_NOT_SUPPORTED (no virtual memory); MEND_ERROR_OUT_OF_ADDRESSES;
- * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. */
+/* Reserves addresses for `size_bytes`, rounded up to a page; no memory. `options` may be NULL. If
+ * the driver has no more, the range lies among the addresses that blocks do not use; idle memory
+ * is unmapped for that, and nothing waits for the GPU. Calls the driver. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (a NULL; the size is 0 or above 2^46; the page is no multiple of the
+ * device's, or so small that there are more than 2^26 of them); MEND_ERROR_NOT_SUPPORTED (no
+ * virtual memory); MEND_ERROR_OUT_OF_ADDRESSES; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER;
+ * MEND_ERROR_DEVICE_LOST. */
 MEND_API mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes,
                                        const mend_range_options *options, mend_range **range);
 
@@ -99,7 +101,10 @@ MEND_API mend_result mend_range_commit(mend_range *range, uint64_t offset_bytes,
  * Lets those of the pages that are not committed read as zeros, for kernels that read holes of a
  * sparse table, or a little beyond what is committed. Behind all of them is one chunk of zeros, of
  * the size of a page, which all ranges of the pool with pages of this size share; it takes that
- * much of the limit. Devices may only read there: work that writes loses its context.
+ * much of the limit. For its chunk idle memory of this pool goes back, but nobody else is asked: no
+ * callback, no peer pool, and no process of the limit file; after MEND_ERROR_OUT_OF_MEMORY the
+ * program may free memory and try again. Devices may only read there: work that writes loses its
+ * context.
  *
  * A page reads as zeros until it is committed, when its contents are undefined as those of any
  * other page, or the range is destroyed. After a decommit, call this again.

@@ -12,7 +12,7 @@
  *     pool_config.driver = mend_sim_driver(sim);
  *
  * All calls are thread-safe except create and destroy of the same device. They do not set the error
- * that mend_last_error returns.
+ * that mend_last_error returns: mend_sim_last_message says why one failed.
  */
 #ifndef MEND_MEND_SIM_H
 #define MEND_MEND_SIM_H
@@ -403,6 +403,11 @@ MEND_API mend_result mend_sim_get_ledger(mend_sim *sim, mend_sim_ledger *ledger)
 
 /* What the calls of driver_time_ns cost by another list, without waits for clean memory. */
 MEND_API uint64_t mend_sim_time_by(mend_sim *sim, const mend_sim_prices *prices);
+
+/* Why the last call of this thread answered MEND_ERROR_INVALID_ARGUMENT, or which rule of the
+ * driver it broke since; "" before. Never NULL; the thread's next failure writes over it. No lock.
+ */
+MEND_API const char *mend_sim_last_message(void);
 
 /* The explanation of the first violation, "" if there is none; valid as long as the device. */
 MEND_API const char *mend_sim_first_violation(mend_sim *sim);

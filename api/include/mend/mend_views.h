@@ -1,5 +1,5 @@
-/* What a pool shows of itself: its memory, region by region, and what happened to it. mend.h
- * includes this file. */
+/* What a pool shows of itself: its memory, region by region, who holds it, and what happened to it.
+ * mend.h includes this file. */
 #ifndef MEND_MEND_VIEWS_H
 #define MEND_MEND_VIEWS_H
 
@@ -48,6 +48,8 @@ typedef struct mend_region {
     int is_on_host;           /* 1: its memory is the host's (of a block: a part of it); see
                                * mend_move_to_host */
     int contents_dropped;     /* of a block: 1: a sleep dropped contents of it: see mend_keep */
+    uint32_t scope;           /* of a block or page: number of the scope that it was allocated in
+                               * (mend_scope_info); 0: none */
 } mend_region;
 
 /*
@@ -65,6 +67,63 @@ typedef struct mend_region {
  */
 MEND_API mend_result mend_get_regions(mend_pool *pool, mend_region *regions, size_t region_bytes,
                                       size_t capacity, size_t *count);
+
+/* ---- scopes ---------------------------------------------------------------------------------- */
+
+/* For mend_scope_push. */
+enum {
+    /* What threads allocate that are in no scope of their own counts for this scope, and for those
+     * that the thread begins inside it, until its pop: for frameworks that run a part of a step in
+     * threads of theirs, as PyTorch its backward pass. If several threads do so, the last call of
+     * one of them applies. */
+    MEND_SCOPE_OF_ALL_THREADS = 1
+};
+
+/*
+ * Begins a scope of the calling thread, inside the one that it is in: until mend_scope_pop the
+ * blocks and pages that it allocates, in any pool, count for this path of names, as "step" and
+ * "forward" in it. The same path is the same scope, in every thread. `name` is copied; of a longer
+ * one the first 63 bytes count. `flags`: 0 or MEND_SCOPE_OF_ALL_THREADS.
+ *
+ * Each push needs one pop, a failed one too: what is allocated between them counts for the scope
+ * around. May be called before there is a pool. Takes a lock of the process for a look into a table
+ * of names; an allocation or a free costs one addition for each scope around it, and outside of all
+ * scopes nothing. No driver call. A child of fork keeps the scopes.
+ *
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (`name` is NULL or ""; other flags);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY (or the process has 65,535 paths).
+ */
+MEND_API mend_result mend_scope_push(const char *name, unsigned flags);
+
+/* Ends the innermost scope of the calling thread. MEND_OK; MEND_ERROR_INVALID_ARGUMENT: it is in
+ * none. */
+MEND_API mend_result mend_scope_pop(void);
+
+/* What was allocated in one pool in a scope and in the scopes inside it. Bytes of blocks are
+ * rounded up to 512, as live_bytes of mend_stats. Fields may be added at the end. */
+typedef struct mend_scope_info {
+    const char *name;             /* its last name; valid as long as the process */
+    uint32_t number;              /* its number in the process, from 1 */
+    uint32_t around;              /* the number of the scope around it; 0: none */
+    uint64_t live_bytes;          /* now, by whichever thread they are freed */
+    uint64_t own_live_bytes;      /* of these, not in the scopes inside it */
+    uint64_t own_live_blocks;     /* their number */
+    uint64_t peak_live_bytes;     /* most live_bytes: see mend_reset_peak_stats */
+    uint64_t allocations;         /* blocks and pages, ever */
+    uint64_t pool_peak_bytes;     /* most live bytes of the whole pool just after an allocation in
+                                   * it, since mend_reset_peak_stats */
+    uint64_t pool_reserved_bytes; /* most reserved_bytes of the pool at such a moment */
+} mend_scope_info;
+
+/*
+ * Lists the scopes in which something was allocated in the pool, by their numbers: a scope comes
+ * before those inside it. Blocks that were allocated outside of all scopes are in none. Array and
+ * `capacity` as of mend_get_regions, with sizeof(mend_scope_info). Holds the lock that allocations
+ * need for a time proportional to the number of scopes; no driver call. Results as
+ * mend_get_regions.
+ */
+MEND_API mend_result mend_get_scopes(mend_pool *pool, mend_scope_info *scopes, size_t scope_bytes,
+                                     size_t capacity, size_t *count);
 
 /* ---- history --------------------------------------------------------------------------------- */
 

@@ -2,8 +2,8 @@
 
 The hooks are separate modules: `mend.torch`, `mend.cupy`, `mend.numba`, `mend.rmm`,
 `mend.onnxruntime`, and `mend.handler` for cuQuantum and cuDSS. This module has what they share: the
-statistics of a device's pool, sleep and wake, errors, and a simulated device for tests without a
-GPU.
+statistics of a device's pool, scopes, sleep and wake, errors, and a simulated device for tests
+without a GPU.
 
 Importing it loads no library and calls no driver.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from ._devices import current_device, reset_peak_stats, room, set_limit, stats, trim
 from ._errors import Error, OutOfMemoryError
+from ._scopes import Scope, scope, scopes
 from ._simulation import SimulatedDevice, simulate
 from ._sleep import SleepReport, WakeReport, sleep, sleep_tag, tag_number, wake
 from ._version import __version__, library_version
@@ -19,6 +20,7 @@ from ._version import __version__, library_version
 __all__ = [
     "Error",
     "OutOfMemoryError",
+    "Scope",
     "SimulatedDevice",
     "SleepReport",
     "WakeReport",
@@ -27,6 +29,8 @@ __all__ = [
     "library_version",
     "reset_peak_stats",
     "room",
+    "scope",
+    "scopes",
     "set_limit",
     "simulate",
     "sleep",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 
 from . import _library, _structures
 
@@ -44,6 +45,42 @@ def _text(value: bytes | None) -> str:
     return (value or b"").decode("utf-8", "replace")
 
 
+# What Python calls the functions that messages of the library name.
+_FUNCTIONS = {
+    "mend_sleep": "mend.sleep",
+    "mend_wake": "mend.wake",
+    "mend_trim": "mend.trim",
+    "mend_trim_wait": "mend.trim(wait=True)",
+    "mend_get_room": "mend.room",
+    "mend_set_limit": "mend.set_limit",
+    "mend_scope_push": "mend.scope",
+    "mend_get_scopes": "mend.scopes",
+    "mend_range_create": "GrowingTensor",
+    "mend_range_commit": "GrowingTensor.commit",
+    "mend_range_decommit": "GrowingTensor.decommit",
+    "mend_range_map_zeros": "GrowingTensor.map_zeros",
+    "mend_range_record_stream": "GrowingTensor.record_stream",
+}
+# Values of an option that MEND_CONF writes otherwise.
+_VALUES = {"shareable = 2": "shareable:fabric"}
+
+
+def in_words_of_python(message: str) -> str:
+    """A message of the library with the names that Python has for functions and options: a pool is
+    configured by MEND_CONF."""
+    for value, key in _VALUES.items():
+        message = message.replace(f"mend_pool_config.{value}", f"{key} of MEND_CONF")
+    message = re.sub(r"\bmend_(?:range|sleep)_options\.|\bmend_sleep_rule\.", "", message)
+    message = re.sub(
+        r"\bmend_pool_config\.(?:allow_)?(\w+?)(?:_bytes|_level|_percent)?\b",
+        r"\1 of MEND_CONF",
+        message,
+    )
+    message = re.sub(r"\bMEND_KEEP_(\w+)", lambda keep: f'"{keep[1].lower()}"', message)
+    message = message.replace(" is NULL", " is None")
+    return re.sub(r"\bmend_\w+", lambda name: _FUNCTIONS.get(name[0], name[0]), message)
+
+
 def name_of(result: int) -> str:
     """The name of a mend_result: "MEND_ERROR_OUT_OF_MEMORY"."""
     library = _library.load("mend")
@@ -61,7 +98,7 @@ def error_of(result: int) -> Error:
     if last.result != result:  # the allocator of the program failed, without a message
         return kind(name, result, name)
     return kind(
-        f"{name}: {_text(last.message)}",
+        f"{name}: {in_words_of_python(_text(last.message))}",
         result,
         name,
         last.driver_status,

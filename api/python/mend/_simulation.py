@@ -56,7 +56,10 @@ class SimulatedDevice:
         library = self._library if name == "create" else self._open()
         result = getattr(library, f"mend_sim_{name}")(*arguments)
         if result != 0:
-            raise Error(f"mend: mend_sim_{name} answered {name_of(result)}", result)
+            what = "mend.simulate" if name == "create" else f"SimulatedDevice.{name}"
+            library.mend_sim_last_message.restype = ctypes.c_char_p
+            why = library.mend_sim_last_message().decode() if result == 1 else ""
+            raise Error(f"{what}: {name_of(result)}{why and ': '}{why}", result)
 
     def _serve_default_pools(self) -> None:
         config = _structures.made(

@@ -14,6 +14,7 @@ from . import _library
 _PLAIN = {
     "int": ctypes.c_int,
     "size_t": ctypes.c_size_t,
+    "uint32_t": ctypes.c_uint32,
     "uint64_t": ctypes.c_uint64,
     "int64_t": ctypes.c_int64,
     "unsigned char": ctypes.c_ubyte,

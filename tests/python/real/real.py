@@ -83,6 +83,7 @@ def commands_of(framework):
     for name in ("torch", "torch_rare", "torch_pools", "torch_sleep", "torch_growing"):
         yield ["-m", "mend.simulate", "--memory=1GiB", str(HERE / f"{name}_real.py")]
     yield ["-m", "mend.simulate", str(HERE / "replay_real.py")]
+    yield [str(HERE / "held_real.py")]
 
 
 def read_arguments():

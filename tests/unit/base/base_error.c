@@ -39,7 +39,10 @@ MEND_TEST(base_error, keeps_the_last_failure)
     EXPECT_INT_EQ(2, error.driver_status);
     EXPECT_STR_EQ("cuMemMap", error.driver_call);
     EXPECT_STR_EQ("CUDA_ERROR_OUT_OF_MEMORY", error.driver_name);
-    EXPECT_STR_EQ("mapping a chunk", error.message);
+    EXPECT_STR_EQ("mapping a chunk (cuMemMap: CUDA_ERROR_OUT_OF_MEMORY)", error.message);
+    /* What the text says already is not said twice. */
+    mend_fail_driver(MEND_ERROR_DRIVER, "cuMemMap", 1, "UNKNOWN", "cuMemMap failed");
+    EXPECT_STR_EQ("cuMemMap failed (UNKNOWN)", last_error().message);
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
                   mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%d is too many", 7));
     error = last_error();
@@ -59,7 +62,7 @@ MEND_TEST(base_error, what_is_noted_is_the_last_error_once_it_is_published)
     EXPECT_STR_EQ("a failure", mend_process_error()->message);
     EXPECT_INT_EQ(MEND_ERROR_DRIVER, mend_publish(MEND_ERROR_DRIVER));
     EXPECT_INT_EQ(MEND_ERROR_DRIVER, mend_process_error()->result);
-    EXPECT_STR_EQ("worked around", mend_process_error()->message);
+    EXPECT_STR_EQ("worked around (cuMemMap: INVALID_VALUE)", mend_process_error()->message);
     EXPECT_STR_EQ("cuMemMap", mend_process_error()->driver_call);
 }
 

@@ -227,6 +227,75 @@ NO_STREAM_TEST(a_loop_on_one_stream_behind_a_late_gpu_reserves_little)
     expect_reserved(w, 160 * MEND_MIB, 0);
 }
 
+/* A stream that waits for work of another one, again and again, waits on the device. */
+NO_STREAM_TEST(long_work_elsewhere_neither_grows_the_pool_nor_stops_the_host)
+{
+    void *long_used = kit_alloc(w, MEND_MIB, S(1));
+    kit_use(w, S(1), long_used, MEND_MIB, 1000 * LONG_NS);
+    for (int i = 0; i < 200; i++) {
+        void *block = kit_alloc(w, BLOCK_BYTES, S(0));
+        kit_use(w, S(0), block, BLOCK_BYTES, SHORT_NS);
+        kit_free(w, block, MEND_NO_STREAM);
+        mend_sim_advance(w->sim, LONG_NS);
+    }
+    expect_reserved(w, 256 * MEND_MIB, 0);
+    kit_free(w, long_used, S(1));
+}
+
+/* Requests without a stream, whose frees have one. */
+NO_STREAM_TEST(behind_a_late_gpu_the_host_waits_also_for_frees_of_streams)
+{
+    for (int i = 0; i < 400; i++) {
+        void *block = kit_alloc(w, BLOCK_BYTES, MEND_NO_STREAM);
+        kit_use(w, S(i % 2), block, BLOCK_BYTES, 100 * LONG_NS);
+        kit_free(w, block, S(i % 2));
+        mend_sim_advance(w->sim, LONG_NS);
+    }
+    EXPECT_TRUE(mend_world_stats(w).peak_reserved_bytes <= 256 * MEND_MIB);
+}
+
+/* Groups are begun all the time, and their blocks freed in between; a release that the driver
+ * refuses loses nothing. */
+KIT_EACH(pool_no_stream, what_groups_leave_is_covered_before_the_next_begins, int, is_refused, 2,
+         kit_open_with(w, 4096 * MEND_MIB, NULL))
+{
+    for (int i = 0; i < 20; i++) {
+        mend_group *group = kit_begin_group(w, MEND_EVERY_STREAM);
+        void *outlives = kit_alloc(w, (is_refused ? 1 : 40) * MEND_MIB, S(0));
+        void *freed = kit_alloc(w, (is_refused ? 40 : 1) * MEND_MIB, S(0));
+        void *small = kit_alloc(w, 4096, S(1));
+        kit_free(w, freed, S(0));
+        kit_free(w, small, S(1));
+        EXPECT_OK(mend_group_end(group));
+        if (is_refused) {
+            kit_fail(w, "event_record", 1, 1, MEND_DRIVER_UNKNOWN);
+            EXPECT_ERROR(DRIVER, mend_group_release(group, S(0)));
+            mend_sim_clear_faults(w->sim);
+        }
+        EXPECT_OK(mend_group_release(group, MEND_NO_STREAM));
+        kit_free(w, outlives, S(0));
+        mend_sim_advance(w->sim, LONG_NS);
+    }
+    expect_reserved(w, 256 * MEND_MIB, 0);
+}
+
+/* The pieces that small blocks leave all wait; the chunk behind them has room. */
+NO_STREAM_TEST(pieces_that_wait_keep_no_small_request_from_room)
+{
+    enum { PIECES = 32 };
+    void *blocks[2 * PIECES];
+    for (int i = 0; i < 2 * PIECES; i++) {
+        blocks[i] = kit_alloc(w, 512, S(0));
+    }
+    const uint64_t reserved = mend_world_stats(w).reserved_bytes;
+    for (int i = 0; i < 2 * PIECES; i += 2) {
+        kit_free(w, blocks[i], MEND_NO_STREAM);
+    }
+    kit_free(w, kit_alloc(w, 1024, MEND_NO_STREAM), MEND_NO_STREAM); /* the start waits too */
+    kit_free(w, kit_alloc(w, 512, MEND_NO_STREAM), MEND_NO_STREAM);
+    EXPECT_STATS(w, reserved_bytes, reserved);
+}
+
 /* The per-thread stream of a thread that goes on: other threads cannot record on it. */
 static void *use_own_stream_again_and_again(void *argument)
 {

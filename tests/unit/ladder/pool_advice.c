@@ -11,6 +11,7 @@ typedef struct scene {
     void *blocks[4];
     mend_group *group;
     mend_group *captured; /* its capture is in progress */
+    mend_sim_graph *graph;
     mend_range *range;
     mend_shortfall shortfall;
 } scene;
@@ -98,6 +99,51 @@ static void end_capture(scene *s)
     s->captured = NULL;
 }
 
+/* What was used before the capture is freed in it, outside of groups: the same stream does not get
+ * it either. */
+static void free_what_was_used_before(scene *s)
+{
+    take_row(s);
+    kit_begin_capture(&s->w, s->w.streams[0]);
+    give(s, 0);
+    give(s, 1);
+    give(s, 2);
+}
+
+static void free_beside_a_group(scene *s)
+{
+    keep(s, MEND_MIB);
+    for (int i = 1; i < 4; i++) {
+        s->blocks[i] = kit_alloc(&s->w, MEND_MIB, s->w.streams[0]);
+    }
+    kit_begin_capture(&s->w, s->w.streams[0]);
+    give(s, 1);
+    give(s, 2);
+}
+
+static void end_and_destroy(scene *s)
+{
+    mend_sim_graph_destroy(s->w.sim, kit_end_capture(&s->w, s->w.streams[0]));
+}
+
+static void undo_all(scene *s)
+{
+    end_and_destroy(s);
+    release(s);
+}
+
+/* The graph is still there. */
+static void capture_and_end(scene *s)
+{
+    free_what_was_used_before(s);
+    s->graph = kit_end_capture(&s->w, s->w.streams[0]);
+}
+
+static void destroy_graph(scene *s)
+{
+    mend_sim_graph_destroy(s->w.sim, s->graph);
+}
+
 static void keep_and_capture(scene *s)
 {
     keep(s, 2 * MEND_MIB);
@@ -157,6 +203,14 @@ static const row rows[] = {
      "groups", end_capture},
     {"capture and groups", keep_and_capture, 3 * MEND_MIB,
      "Ending the capture in progress and releasing groups would help", "pins", end_and_release},
+    {"capture and graph", free_what_was_used_before, 2 * MEND_MIB,
+     "Ending the capture in progress and destroying its graph would help", "wait for freed",
+     end_and_destroy},
+    {"capture, graph and groups", free_beside_a_group, 3 * MEND_MIB,
+     "Ending the capture in progress, releasing groups and destroying graphs would help", "wait",
+     undo_all},
+    {"graph", capture_and_end, 2 * MEND_MIB, "Destroying graphs that are no longer launched would",
+     "roups", destroy_graph},
     {"free", take_device, 2 * MEND_MIB, "Free memory: nothing else would help.", "Raise", free_two},
     {"commit", lower_limit, MEND_MIB, "Raise the limit to ", "groups", raise_limit},
 };

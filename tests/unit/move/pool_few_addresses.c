@@ -45,43 +45,61 @@ MEND_TEST(pool_few_addresses, each_zone_has_what_it_needs)
     }
 }
 
-/* A small block and a large one lie in reservations of all addresses but a few. The message names
- * what helps, and it does: ranges that come first, or reservations that are smaller. */
-MEND_TEST(pool_few_addresses, a_range_that_finds_none_is_told_what_helps)
+/* A small block and a large one lie in reservations of all addresses but a few: ranges borrow what
+ * the blocks do not need, and return it. The message names what else helps, and it does: ranges
+ * that come first, or reservations that are smaller. */
+MEND_TEST(pool_few_addresses, ranges_borrow_those_of_blocks)
 {
-    enum { NEITHER, RANGES_FIRST, SMALLER_RESERVATIONS, WAYS };
-    for (int way = NEITHER; way < WAYS; way++) {
+    enum { BLOCKS_FIRST, RANGES_FIRST, SMALLER_RESERVATIONS, WAYS };
+    for (int way = BLOCKS_FIRST; way < WAYS; way++) {
         mend_world w;
         mend_range *ranges[6] = {NULL};
-        int made = 0;
+        mend_range *large = NULL;
         mend_world_init(&w);
         w.sim_config.memory_bytes = 96 * MEND_MIB;
         w.sim_config.address_bytes = 256 * MEND_MIB;
-        w.sim_config.content = MEND_SIM_CONTENT_NONE;
         w.pool_config.reserve_bytes = way == SMALLER_RESERVATIONS ? 16 * MEND_MIB : 0;
         ASSERT_TRUE(kit_open(&w));
         for (int step = 0; step < 2; step++) {
             if ((step == 0) == (way == RANGES_FIRST)) {
-                while (made < 6 &&
-                       mend_range_create(w.pool, 24 * MEND_MIB, NULL, &ranges[made]) == MEND_OK) {
-                    made++;
+                for (int i = 0; i < 6; i++) {
+                    EXPECT_OK(mend_range_create(w.pool, 24 * MEND_MIB, NULL, &ranges[i]));
+                    EXPECT_OK(mend_range_commit(ranges[i], 0, 8 * MEND_MIB, NULL));
                 }
             } else {
                 kit_alloc(&w, 4096, NULL);
                 kit_alloc(&w, 8 * MEND_MIB, NULL);
             }
         }
-        if (way == NEITHER) {
-            EXPECT_TRUE(made < 6);
-            kit_expect_words("create ranges before blocks, or set a smaller reserve_bytes");
-        } else {
-            EXPECT_INT_EQ(6, made);
-        }
-        for (int i = 0; i < made; i++) {
+        EXPECT_TRUE(mend_world_check(&w));
+        EXPECT_ERROR(OUT_OF_ADDRESSES, mend_range_create(w.pool, 200 * MEND_MIB, NULL, &large));
+        kit_expect_words("create ranges before blocks, or set a smaller reserve_bytes");
+        for (int i = 0; i < 6; i++) {
+            EXPECT_OK(mend_range_decommit(ranges[i], 0, 8 * MEND_MIB, NULL));
             EXPECT_OK(mend_range_destroy(ranges[i], NULL));
         }
+        EXPECT_TRUE(mend_world_check(&w));
+        kit_alloc(&w, 64 * MEND_MIB, NULL);
         kit_close(&w);
     }
+}
+
+/* Blocks that were freed lie in all addresses: their idle chunks are unmapped for a range. */
+MEND_TEST(pool_few_addresses, a_range_finds_those_of_idle_chunks)
+{
+    mend_world w;
+    mend_range *range = NULL;
+    mend_world_init(&w);
+    w.sim_config.memory_bytes = 96 * MEND_MIB;
+    w.sim_config.address_bytes = 128 * MEND_MIB;
+    ASSERT_TRUE(kit_open(&w));
+    kit_alloc(&w, 4096, NULL);
+    kit_free(&w, kit_alloc(&w, 80 * MEND_MIB, NULL), NULL);
+    EXPECT_OK(mend_range_create(w.pool, 64 * MEND_MIB, NULL, &range));
+    EXPECT_OK(mend_range_commit(range, 0, 64 * MEND_MIB, NULL));
+    EXPECT_TRUE(mend_world_check(&w));
+    EXPECT_OK(mend_range_destroy(range, NULL));
+    kit_close(&w);
 }
 
 /* A second pool of the device takes all there is, and has nothing left in it when the first one

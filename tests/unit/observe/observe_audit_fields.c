@@ -208,7 +208,7 @@ RIG_TEST(observe_audit_fields, of_waits_and_streams)
     EXPECT_FOUND(state->known, false,
                  "waits for an epoch that cannot pass"); /* whatever declared it */
     freed->waits.others = NULL;
-    EXPECT_FOUND(state->awaited_epoch, 1, "is open and has a fence");
+    EXPECT_FOUND(state->awaited[0].epoch, 1, "the context's event 0 covers epoch");
     mend_fence *own = state->fences;
     mend_fence passed = {.epoch = 0};
     state->fences = &passed;

@@ -218,28 +218,62 @@ FENCE_TEST(physical_fence, an_event_of_the_context_takes_nothing_back)
     expect_passed(r, late, true);
     mend_sim_advance(r->sim, LONG_NS);
     EXPECT_TRUE(mend_streams_poll(&r->streams));
-    EXPECT_TRUE(r->streams.context_event == NULL);
+    EXPECT_U64_EQ(0, r->streams.context_event_count);
     expect_passed(r, early, true);
     expect_passed(r, late, true);
 }
 
-/* A wait for the context replaces the event; if it fails, what both covered is open again. */
+/* A wait for the context that fails takes nothing from an event; what was freed since is open. */
 FENCE_TEST(physical_fence, a_wait_that_fails_leaves_nothing_uncovered)
 {
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
     bool recorded = false;
     fault.call = "context_synchronize";
     fault.status = MEND_DRIVER_UNKNOWN;
-    mend_stamp freed = mend_streams_stamp(&r->streams, MEND_STREAM_UNKNOWN, 1);
+    mend_stamp early = mend_streams_stamp(&r->streams, MEND_STREAM_UNKNOWN, 1);
     EXPECT_RESULT(MEND_OK, mend_streams_record_context(&r->streams, r->second, &recorded));
+    mend_stamp freed = mend_streams_stamp(&r->streams, MEND_STREAM_UNKNOWN, 1);
     EXPECT_RESULT(MEND_OK, mend_sim_fail(r->sim, &fault));
     EXPECT_RESULT(MEND_ERROR_DRIVER,
                   mend_publish(mend_streams_wait_context(&r->streams, r->second)));
-    EXPECT_FALSE(mend_streams_poll(&r->streams));
+    expect_passed(r, early, false);
+    EXPECT_TRUE(mend_streams_poll(&r->streams));
+    expect_passed(r, early, true);
     expect_passed(r, freed, false);
+    EXPECT_U64_EQ(1, r->streams.items[MEND_STREAM_UNKNOWN].open_bytes);
     EXPECT_RESULT(MEND_OK, mend_streams_record_context(&r->streams, r->second, &recorded));
     EXPECT_TRUE(mend_streams_poll(&r->streams));
     expect_passed(r, freed, true);
+}
+
+/* Each passes when its own work is done; the last place is that of the newest. */
+FENCE_TEST(physical_fence, events_of_the_context_wait_side_by_side)
+{
+    enum { FREES = MEND_CONTEXT_EVENTS + 2 };
+    bool recorded = false;
+    mend_stamp freed[FREES];
+    for (int i = 0; i < FREES; i++) {
+        (void)stream_rig_work_and_free(r, r->first, SHORT_NS);
+        freed[i] = mend_streams_stamp(&r->streams, MEND_STREAM_UNKNOWN, 1);
+        EXPECT_RESULT(MEND_OK, mend_streams_record_context(&r->streams, r->second, &recorded));
+    }
+    EXPECT_U64_EQ(MEND_CONTEXT_EVENTS, r->streams.context_event_count);
+    const mend_awaited *last =
+        &r->streams.items[MEND_STREAM_UNKNOWN].awaited[MEND_CONTEXT_EVENTS - 1];
+    EXPECT_U64_EQ(FREES - MEND_CONTEXT_EVENTS + 1, last->bytes);
+    EXPECT_RESULT(MEND_LOOK_AGAIN, mend_streams_make_wait(&r->streams, r->second, freed[1]));
+    EXPECT_TRUE(mend_stamp_is_ready(&r->streams, freed[0], r->second));
+    EXPECT_FALSE(mend_stamp_is_ready(&r->streams, freed[2], r->second));
+    for (int i = 0; i < FREES; i++) {
+        mend_sim_advance(r->sim, SHORT_NS);
+        const bool has_own = i < MEND_CONTEXT_EVENTS - 1 || i == FREES - 1;
+        EXPECT_INT_EQ(has_own, mend_streams_poll(&r->streams));
+        expect_passed(r, freed[i], has_own);
+    }
+    EXPECT_U64_EQ(0, r->streams.context_event_count);
+    for (int i = 0; i < FREES; i++) {
+        expect_passed(r, freed[i], true);
+    }
 }
 
 static mend_status free_and_record(const mend_driver *driver, mend_event event)

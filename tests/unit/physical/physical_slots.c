@@ -129,7 +129,7 @@ SLOTS_TEST(physical_slots, one_that_is_of_use_is_kept)
     EXPECT_KEPT(users, 1);
     EXPECT_KEPT(calls, 1);
     EXPECT_KEPT(recordings, 1);
-    EXPECT_KEPT(awaited_epoch, 1);
+    EXPECT_KEPT(awaited[0].epoch, 1);
     EXPECT_KEPT(group, 1);
     EXPECT_KEPT(seen_captured, true);
     EXPECT_KEPT(was_found, true);

@@ -96,3 +96,25 @@ MEND_TEST(policy_budget, follows_the_limit_and_what_the_device_can_give)
     heap.budget.attainable.bytes = PERCENT(200); /* the limit holds all the same */
     EXPECT_U64_EQ(PERCENT(40), mend_budget_room_bytes(&heap));
 }
+
+/* It is idle in pieces, so that moves come with each request, whatever is created. */
+MEND_TEST(policy_budget, moves_pay_for_little_where_memory_has_no_stream)
+{
+    mend_stream_state unknown = {0};
+    mend_heap heap = heap_with_limit(100 * MEND_GIB);
+    heap.streams.items = &unknown;
+    heap.streams.count = 1;
+    use_live(&heap, 10 * MEND_GIB);
+    mend_headroom_note_request(&heap, 0);
+    EXPECT_FALSE(mend_headroom_allows(&heap, 2 * MEND_GIB));
+    for (int i = 0; i < 1000; i++) {
+        mend_headroom_note_move(&heap);
+    }
+    EXPECT_TRUE(mend_headroom_allows(&heap, 4 * MEND_GIB));
+    for (int is_requested = 0; is_requested < 2; is_requested++) {
+        unknown.open = !is_requested;
+        heap.streams.serves_any = is_requested;
+        EXPECT_FALSE(mend_headroom_allows(&heap, 4 * MEND_GIB));
+        EXPECT_TRUE(mend_headroom_allows(&heap, 2 * MEND_GIB));
+    }
+}

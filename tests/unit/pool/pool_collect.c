@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "mend/mend_range.h"
 #include "pool/pool.h"
 #include "tests/support/kit.h"
 #include "tests/support/place.h"
@@ -297,6 +298,19 @@ HAND_OVER_TEST(a_pool_waits_on_when_another_was_quicker)
     EXPECT_U64_EQ(MEND_MIB, reserved(&r->giver));
 }
 
+/* The page of zeros is out of memory at once, and the giver never hears of it. */
+HAND_OVER_TEST(zeros_of_a_range_ask_no_other_pool)
+{
+    mend_range *range = NULL;
+    const mend_range_options options = {.struct_size = sizeof(options), .page_bytes = MEND_MIB};
+    EXPECT_OK(mend_range_create(r->asker.pool, 4 * MEND_MIB, &options, &range));
+    kit_free(&r->giver, r->blocks[0], NULL);
+    EXPECT_TRUE(mend_limit_file_claim(&r->thief, 2 * MEND_MIB));
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_range_map_zeros(range, 0, MEND_MIB));
+    EXPECT_U64_EQ(0, mend_ration_ask_owed(&r->giver.pool->ration).newest);
+    EXPECT_OK(mend_range_destroy(range, NULL));
+}
+
 /* A call of the driver stands for the moment between the refusal and the look at what is free. */
 static void give_at_memory_info(void *context, const char *call, int is_after)
 {
@@ -317,6 +331,23 @@ HAND_OVER_TEST(room_that_comes_after_the_refusal_is_used)
     EXPECT_U64_EQ(0, r->thief.claimed_bytes);
 }
 
+/* Others wait for it: it may be idle soon. */
+KIT_TEST_IN(pool_collect, what_the_gpu_still_uses_is_offered,
+            (name_file(), open_world(w, share_and_collect)))
+{
+    mend_limit_slot other;
+    void *block = kit_alloc(w, 3 * MEND_MIB, S(0));
+    EXPECT_OK(mend_limit_file_open(shared_path, 8 * MEND_MIB, &other));
+    kit_launch(w, S(0), MEND_SIM_WORK_TOUCH, block, 3 * MEND_MIB, 0, 1000);
+    EXPECT_U64_EQ(0, collect(w));
+    EXPECT_U64_EQ(0, mend_limit_file_look(&other, 0).offered_bytes); /* it lives */
+    kit_free(w, block, S(0));
+    EXPECT_U64_EQ(0, collect(w));
+    EXPECT_U64_EQ(3 * MEND_MIB, mend_limit_file_look(&other, 0).offered_bytes);
+    mend_limit_file_close(&other);
+    unlink(shared_path);
+}
+
 /* It has not looked yet, so it may give all; once its device is lost, nothing. */
 KIT_LAST_TEST(pool_collect, nobody_waits_for_a_collector_that_has_ended,
               (name_file(), open_world(w, share_and_collect)))
@@ -328,10 +359,9 @@ KIT_LAST_TEST(pool_collect, nobody_waits_for_a_collector_that_has_ended,
     EXPECT_U64_EQ(3 * MEND_MIB, mend_limit_file_look(&other, UINT64_MAX).offered_bytes);
     kit_break(w, "create");
     EXPECT_ERROR(DEVICE_LOST, mend_alloc(w->pool, 4 * MEND_MIB, NULL, &pointer));
-    for (int ms = 0;
-         ms < HUNG_AFTER_MS && mend_limit_file_look(&other, UINT64_MAX).offered_bytes > 0; ms++) {
-        usleep(1000);
-    }
+    pthread_join(w->pool->collector.thread, NULL); /* nobody rings: it finds out by itself */
+    close(w->pool->collector.bell);
+    w->pool->collector.runs = false;
     EXPECT_U64_EQ(0, mend_limit_file_look(&other, UINT64_MAX).offered_bytes);
     EXPECT_ERROR(DRIVER, mend_pool_destroy(w->pool));
     mend_limit_file_close(&other);

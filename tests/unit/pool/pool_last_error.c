@@ -150,7 +150,9 @@ KIT_LAST_TEST(pool_last_error, a_destroy_that_fails_says_why_whatever_the_log_ca
     EXPECT_ERROR(DRIVER, mend_pool_destroy(w->pool));
     mend_log_set_sink(NULL, NULL);
     EXPECT_OK(mend_last_error(&error));
-    EXPECT_STR_EQ("the driver refused to take back what the pool held", error.message);
+    EXPECT_STR_EQ("the driver refused to take back what the pool held "
+                  "(cuMemRelease: CUDA_ERROR_UNKNOWN)",
+                  error.message);
 }
 
 static void fail_meanwhile(KIT_UNUSED void *context, KIT_UNUSED const char *call,

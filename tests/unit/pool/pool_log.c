@@ -87,12 +87,18 @@ MEND_TEST(pool_log, tells_what_lives_when_a_pool_is_destroyed)
     void *blocks[5];
     static const uint64_t sizes[] = {MEND_MIB, 5 * MEND_MIB, 512, 3 * MEND_MIB, 2 * MEND_MIB};
     for (int i = 0; i < 5; i++) {
+        static const char *const scopes[] = {"step", "forward", "backward", "step", "step"};
+        mend_scope_push("a", 0);
+        mend_scope_push(scopes[i], 0);
         blocks[i] = kit_alloc(&w, sizes[i], NULL);
+        mend_scope_pop();
+        mend_scope_pop();
     }
-    char expected[256];
+    char expected[512];
     snprintf(expected, sizeof(expected),
              "the pool on device 0 was destroyed with 5 blocks alive, 11.00 MiB; the largest: "
-             "%p (5.00 MiB), %p (3.00 MiB), %p (2.00 MiB)",
+             "%p (5.00 MiB), %p (3.00 MiB), %p (2.00 MiB); by scope: a/step 6.00 MiB in 3 blocks, "
+             "a/forward 5.00 MiB in 1 block, a/backward 512 bytes in 1 block",
              blocks[1], blocks[3], blocks[4]);
     heard.count = 0;
     mend_log_set_sink(hear, NULL);

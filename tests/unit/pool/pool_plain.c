@@ -94,6 +94,9 @@ PLAIN_TEST(pool_plain, what_needs_virtual_memory_is_refused_or_does_nothing, 0)
     mend_pool *shareable = NULL;
     EXPECT_ERROR(NOT_SUPPORTED, mend_range_create(w->pool, MEND_GIB, NULL, &range));
     EXPECT_ERROR(NOT_SUPPORTED, mend_sleep(w->pool, NULL, NULL));
+    EXPECT_ERROR(NOT_SUPPORTED,
+                 mend_alloc_with(w->pool, 512, NULL,
+                                 KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1), &blocks[0]));
     w->pool_config.shareable = 1;
     EXPECT_ERROR(NOT_SUPPORTED, mend_pool_create(&w->pool_config, &shareable));
 }

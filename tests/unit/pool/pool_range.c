@@ -1,6 +1,7 @@
 /* Growable ranges: where their memory comes from and goes, and every misuse by its own error. */
 
 #include "mend/mend_share.h"
+#include "pool/pool.h"
 #include "tests/unit/pool/pages.h"
 
 RANGE_TEST(pool_range, large_free_chunks_become_pages, 4 * MEND_MIB)
@@ -28,6 +29,20 @@ RANGE_TEST(pool_range, a_commit_takes_nothing_from_its_own_pages, 6 * PAGE)
     use(w, range, 0, 4 * PAGE, S(0));
     EXPECT_STATS(w, chunks_moved, 2);
     kit_free(w, others, S(0));
+}
+
+/* Once one object is left that nobody else is promised, a page out of the middle needs a second. */
+RANGE_TEST(pool_range, a_commit_out_of_the_middle_takes_what_it_has_reserved, 0)
+{
+    mend_slab *spans = &w->pool->heap.nodes.spans;
+    expect_commit(range, 0, 8 * PAGE, S(0));
+    expect_decommit(range, 0, 8 * PAGE, S(0));
+    ASSERT_TRUE(spans->free_count > spans->promised_count);
+    const size_t withheld = spans->free_count - spans->promised_count - 1;
+    EXPECT_TRUE(mend_slab_promise(spans, withheld));
+    expect_commit(range, 3 * PAGE, PAGE, S(0));
+    EXPECT_TRUE(spans->free_count >= spans->promised_count);
+    mend_slab_end_promise(spans, withheld);
 }
 
 RANGE_TEST(pool_range, trim_gives_decommitted_memory_to_the_device, 0)

@@ -119,9 +119,28 @@ SCENE_TEST(share_limit_file, an_offer_is_as_old_as_the_newest_want_it_answers)
     EXPECT_U64_EQ(100, mend_limit_file_look(&r->b, want).room_bytes);
     EXPECT_U64_EQ(want + 1, mend_limit_file_want(&r->b, 251)); /* more: it is asked anew */
     EXPECT_U64_EQ(want + 1, mend_limit_file_want(&r->b, 5));
-    mend_limit_file_want(&r->b, UINT64_MAX); /* nobody can give more than the limit */
-    EXPECT_U64_EQ(LIMIT - 100, wanted_by_others(&r->a));
-    EXPECT_U64_EQ(900, mend_limit_file_look(&r->b, want + 2).offered_bytes);
+    EXPECT_U64_EQ(want + 2, mend_limit_file_want(&r->b, LIMIT));
+    EXPECT_U64_EQ(want + 3, mend_limit_file_want(&r->b, UINT64_MAX));
+    EXPECT_U64_EQ(LIMIT - 100, wanted_by_others(&r->a)); /* nobody can give more than the limit */
+    EXPECT_U64_EQ(900, mend_limit_file_look(&r->b, want + 3).offered_bytes);
+}
+
+/* A closed file ends the lock, as the death of its process does. */
+SCENE_TEST(share_limit_file, the_dead_neither_want_nor_offer)
+{
+    EXPECT_TRUE(mend_limit_file_claim(&r->a, 300));
+    mend_limit_file_want(&r->b, 800); /* without a claim */
+    EXPECT_U64_EQ(100, wanted_by_others(&r->a));
+    close(r->b.file);
+    EXPECT_U64_EQ(0, wanted_by_others(&r->a));
+    r->b = join(r);
+    EXPECT_TRUE(mend_limit_file_claim(&r->b, 600));
+    mend_limit_file_offer(&r->b, 200, true, 0);
+    close(r->b.file);
+    r->b.file = -1;
+    const mend_limit_view view = mend_limit_file_look(&r->a, 0);
+    EXPECT_U64_EQ(700, view.room_bytes);
+    EXPECT_U64_EQ(0, view.offered_bytes);
 }
 
 /* Runs in a child: claims, and dies. */

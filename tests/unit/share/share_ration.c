@@ -10,12 +10,14 @@
 
 enum { LIMIT = 1000, HELD = 900 };
 
-/* One that holds 900 of 1000 bytes, and says that it gives back; and one that may wait for 300, in
- * up to two threads. */
+/* One that holds 900 of 1000 bytes, and says that it gives back; and one that may wait, in up to
+ * two threads, for 300 if not said otherwise. */
 typedef struct wait {
     mend_ration *of;
+    uint64_t bytes;
     pthread_t thread;
     atomic_bool is_over;
+    uint64_t end_ms; /* 0: the first wait of the request */
     bool has_room;
 } wait;
 
@@ -29,7 +31,7 @@ typedef struct scene {
 
 static bool open_scene(scene *s)
 {
-    *s = (scene){.waits = {{.of = &s->waiter}, {.of = &s->waiter}}};
+    *s = (scene){.waits = {{.of = &s->waiter, .bytes = 300}, {.of = &s->waiter, .bytes = 300}}};
     snprintf(s->path, sizeof(s->path), "/tmp/mend-ration-%ld", (long)getpid());
     unlink(s->path);
     if (!kit_open_default(&s->w)) {
@@ -55,11 +57,10 @@ static void close_scene(scene *s)
 
 #define SCENE_TEST(suite, name) KIT_BARE_TEST(suite, name, scene, open_scene(r), close_scene(r))
 
-static void *wait_for_300(void *argument)
+static void *wait_for_room(void *argument)
 {
     wait *self = argument;
-    uint64_t end_ms = 0;
-    self->has_room = mend_ration_wait(self->of, 300, &end_ms);
+    self->has_room = mend_ration_wait(self->of, self->bytes, &self->end_ms);
     atomic_store(&self->is_over, true);
     return NULL;
 }
@@ -70,8 +71,8 @@ static mend_ration_owed begin_wait(scene *s, int number)
     wait *begun = &s->waits[number];
     const mend_ration_owed before = mend_ration_ask_owed(&s->giver);
     mend_ration_owed owed = before;
-    pthread_create(&begun->thread, NULL, wait_for_300, begun);
-    while (owed.bytes == before.bytes && !atomic_load(&begun->is_over)) {
+    pthread_create(&begun->thread, NULL, wait_for_room, begun);
+    while (owed.newest == before.newest && !atomic_load(&begun->is_over)) {
         owed = mend_ration_ask_owed(&s->giver);
         sched_yield();
     }
@@ -131,6 +132,18 @@ SCENE_TEST(share_ration, room_that_came_before_the_wait_is_room)
     EXPECT_FALSE(mend_ration_wait(&r->waiter, 100, &end_ms)); /* it was there all the time */
 }
 
+/* Others took the room of an earlier wait. The waiter holds its lock until it sleeps, so it has
+ * looked when the lock is free. */
+SCENE_TEST(share_ration, a_request_waits_again_when_others_were_quicker)
+{
+    r->waits[0].end_ms = UINT64_MAX;
+    const mend_ration_owed owed = begin_wait(r, 0);
+    mend_mutex_lock(&r->waiter.mutex);
+    mend_limit_file_give(&r->giver.slot, owed.bytes);
+    mend_mutex_unlock(&r->waiter.mutex);
+    EXPECT_TRUE(end_wait(r, 0));
+}
+
 /* Two threads of a pool want different amounts, and neither hides what the other wants. */
 SCENE_TEST(share_ration, threads_that_wait_want_the_sum)
 {
@@ -141,4 +154,19 @@ SCENE_TEST(share_ration, threads_that_wait_want_the_sum)
     mend_limit_file_give(&r->giver.slot, 200);
     EXPECT_TRUE(end_wait(r, 0));
     EXPECT_TRUE(end_wait(r, 1));
+}
+
+/* Nobody can give more than the limit, and the second want is asked anew all the same. */
+SCENE_TEST(share_ration, a_wait_for_the_whole_limit_hides_no_other)
+{
+    r->waits[0].bytes = LIMIT;
+    const mend_ration_owed first = begin_wait(r, 0);
+    const mend_ration_owed both = begin_wait(r, 1);
+    EXPECT_U64_EQ(LIMIT - 100, first.bytes);
+    EXPECT_U64_EQ(LIMIT - 100, both.bytes);
+    EXPECT_TRUE(both.newest > first.newest);
+    mend_limit_file_give(&r->giver.slot, 500);
+    EXPECT_TRUE(end_wait(r, 1));
+    mend_ration_offer(&r->giver, 0, true, both.newest);
+    EXPECT_FALSE(end_wait(r, 0));
 }

@@ -1,10 +1,17 @@
 /* What the simulated device is asked for, and refuses: bad arguments. */
+#include <string.h>
 #include <unistd.h>
 
 #include "driver/traced.h"
 #include "tests/unit/sim/sim_fixture.h"
 
-#define EXPECT_REFUSED(call) EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, call)
+/* With a message of its own. */
+#define EXPECT_REFUSED(call)                                                                       \
+    do {                                                                                           \
+        mend_sim_event_time(NULL, NULL, NULL);                                                     \
+        EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, call);                                          \
+        EXPECT_TRUE(strstr(mend_sim_last_message(), "event_time") == NULL);                        \
+    } while (0)
 
 static const mend_stream none = (mend_stream)(uintptr_t)0x77;
 
@@ -88,6 +95,10 @@ SIM_TEST(sim_arguments, what_does_not_exist_is_refused)
     EXPECT_REFUSED(mend_sim_fail(f->sim, NULL));
     EXPECT_REFUSED(mend_sim_get_ledger(f->sim, NULL));
     EXPECT_REFUSED(mend_sim_get_ledger(f->sim, &ledger));
+    EXPECT_REFUSED(mend_sim_restore(f->sim));
+    mend_sim_prices prices;
+    EXPECT_REFUSED(mend_sim_prices_named("free", &prices));
+    EXPECT_TRUE(strstr(mend_sim_last_message(), "kvcached-light") != NULL);
     mend_sim_set_foreign_bytes(f->sim, -1, f->page);
     mend_sim_set_foreign_bytes(f->sim, 1, f->page);
 }

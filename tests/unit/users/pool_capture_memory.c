@@ -42,8 +42,8 @@ static mend_sim_graph *capture_use(mend_world *w, const order *o)
 static void use_the_rest(mend_world *w, mend_sim_graph *graph)
 {
     void *rest = kit_alloc(w, 8 * MEND_MIB - block_bytes, S(1));
-    kit_expect_none(w, block_bytes, S(1), "destroying such graphs");
-    kit_expect_none(w, block_bytes, S(0), "destroying such graphs");
+    kit_expect_none(w, block_bytes, S(1), "Destroying graphs");
+    kit_expect_none(w, block_bytes, S(0), "Destroying graphs");
     for (int i = 0; i < 3; i++) {
         kit_launch_graph(w, graph, S(2));
         kit_use(w, S(1), rest, 8 * MEND_MIB - block_bytes, 100);

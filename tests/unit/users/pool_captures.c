@@ -118,6 +118,7 @@ WORLD_TEST(pool_captures, unmapping_idle_memory_harms_none)
     void *kept = kit_alloc(w, 512, S(0));
     kit_leave_in_flight(w, block_bytes, S(1), 1000, S(1));
     mend_sim_advance(w->sim, 10000);
+    EXPECT_OK(mend_forget_stream(w->pool, S(0))); /* so that nobody knows of the capture */
     kit_begin_capture(w, S(0));
     kit_free(w, kit_alloc_aligned(w, 7 * MEND_MIB, MEND_GIB, S(1)), S(1));
     EXPECT_OK(mend_trim(w->pool, 0, NULL));
@@ -176,7 +177,7 @@ WORLD_TEST(pool_captures, memory_freed_on_a_captured_stream_comes_back_after_its
     void *block = kit_alloc_used(w, block_bytes, S(0), 1000);
     kit_begin_capture(w, S(0));
     kit_free(w, block, S(0));
-    kit_expect_none(w, block_bytes, S(1), "Ending the capture in progress and releasing");
+    kit_expect_none(w, block_bytes, S(1), "Ending the capture in progress and destroying");
     EXPECT_ERROR(CAPTURING, mend_forget_stream(w->pool, S(0)));
     EXPECT_STATS(w, captures, 1);
     end_whole(w, S(0), NULL);
@@ -270,6 +271,7 @@ WORLD_TEST(pool_captures, a_pool_is_not_destroyed_under_one)
 }
 
 KIT_SETTING(check_nothing, w->pool_config.capture_checks = -1);
+KIT_SETTING(fence_no_context, w->pool_config.allow_context_fences = -1);
 
 /* No group watches the stream, and nothing is left to wait for on it. The pool has learnt of it
  * by the request that it made itself; also where only the request's own waits ask. */
@@ -285,6 +287,21 @@ KIT_EACH(pool_captures, one_that_was_seen_is_heeded_by_requests_of_others, int, 
     EXPECT_STATS(w, host_waits, 0);
     end_whole(w, S(0), NULL);
     EXPECT_TRUE(kit_alloc(w, block_bytes, S(1)) != NULL);
+}
+
+/* Also where nothing is left to wait for on the stream, and no call names it during the capture. */
+KIT_EACH(pool_captures, of_a_stream_that_a_call_named_before_is_noticed, int, fences, 2,
+         kit_open_with(w, 8 * MEND_MIB, fences ? NULL : fence_no_context))
+{
+    kit_free(w, kit_alloc(w, 512, S(0)), S(0));
+    kit_alloc(w, 5 * MEND_MIB, S(1));
+    kit_leave_in_flight(w, block_bytes, S(1), 1000, MEND_NO_STREAM);
+    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    kit_begin_capture(w, S(0));
+    kit_expect_none(w, block_bytes, S(1), "Ending the capture");
+    EXPECT_ERROR(CAPTURING, mend_trim_wait(w->pool, 0, NULL));
+    end_whole(w, S(0), NULL);
+    kit_alloc(w, block_bytes, S(1));
 }
 
 /* A destruction that the capture refuses changes nothing: others can ask the pool for memory. */

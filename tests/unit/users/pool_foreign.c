@@ -1,6 +1,7 @@
 /* Blocks used on streams of another device, which may use the pool's memory: all that ends with a
  * stream of the pool's own device ends well with one of these. The bytes are judged. */
 #include "tests/support/kit.h"
+#include "tests/support/place.h"
 
 static const uint64_t block_bytes = 5 * MEND_MIB;
 
@@ -79,6 +80,8 @@ static void take_over(scene *s)
 
 KIT_SETTING(may_vanish, w->pool_config.streams_may_vanish = 1);
 KIT_SETTING(waits_on_the_host, w->pool_config.allow_stream_waits = -1);
+KIT_SETTING(no_context_events, w->sim_config.has_no_context_events = 1);
+KIT_SETTING(may_vanish_and_none, may_vanish(w), no_context_events(w));
 KIT_SETTING(both, may_vanish(w), waits_on_the_host(w));
 KIT_SETTING(knows_all, w->pool_config.knows_all_streams = 1);
 
@@ -129,9 +132,10 @@ SCENE_TEST(pool_foreign, a_stream_there_may_vanish, open_scene(r, may_vanish))
 }
 
 /* The handle means another stream before the block is freed: no event can be recorded any more. */
-SCENE_TEST(pool_foreign, what_no_event_covers_waits_for_the_context_there,
-           open_scene(r, may_vanish))
+KIT_RIG_EACH(pool_foreign, what_no_event_covers_waits_for_the_context_there, int, has_events, 2,
+             scene, r, open_scene(r, has_events ? may_vanish : may_vanish_and_none), close_scene(r))
 {
+    mend_world *w = &r->w;
     void *block = use_there(r);
     void *small = kit_alloc(w, 512, S(0));
     mend_stream gone = r->foreign;
@@ -141,21 +145,25 @@ SCENE_TEST(pool_foreign, what_no_event_covers_waits_for_the_context_there,
     declare(r, small, r->foreign);
     kit_free(w, block, S(0));
     take_over(r);
-    kit_expect_waits(w, 0, 2); /* both contexts */
+    kit_expect_waits(w, 0, 2); /* both contexts, or events of them */
 }
 
+/* Behind an event of both contexts, on the device. */
 SCENE_TEST(pool_foreign, what_was_freed_without_a_stream_waits_for_the_context_there,
            open_scene(r, NULL))
 {
+    mend_test_place(w->pool, &(mend_test_sizes){.unfenced_bytes = MEND_MIB});
     void *block = kit_alloc(w, block_bytes, S(0));
     kit_free(w, kit_alloc(w, 512, r->foreign), r->foreign);
     kit_use(w, r->foreign, block, block_bytes, LONG);
     kit_free(w, block, MEND_NO_STREAM);
     take_over(r);
+    kit_expect_waits(w, 2, 0);
 }
 
 /* What was waited for all the same is counted. */
-SCENE_TEST(pool_foreign, a_wait_that_is_refused_there_makes_nothing_idle, open_scene(r, NULL))
+SCENE_TEST(pool_foreign, a_wait_that_is_refused_there_makes_nothing_idle,
+           open_scene(r, no_context_events))
 {
     void *block = NULL;
     kit_free(w, use_there(r), MEND_NO_STREAM);
@@ -326,15 +334,14 @@ MEND_TEST(pool_foreign, a_refused_call_never_makes_memory_idle)
 }
 
 /* A stream that the pool meets in its capture cannot be identified there; when its group is
- * released, it can. The graph runs on the other device meanwhile. If the driver does not tell, the
- * group stays.
- */
-MEND_TEST(pool_foreign, the_graph_of_a_stream_that_was_met_in_its_capture_is_waited_for)
+ * released, it can; where streams may vanish the group is released on a stream. The graph runs on
+ * the other device meanwhile. If the driver does not tell, the group stays. */
+static void wait_for_graph(bool on_stream, void (*configure)(mend_world *))
 {
     scene s;
     mend_group *group = NULL;
     mend_sim_graph *graph = NULL;
-    ASSERT_TRUE(open_scene(&s, NULL));
+    ASSERT_TRUE(open_scene(&s, configure));
     mend_world *w = &s.w;
     EXPECT_OK(mend_group_create(w->pool, &group));
     EXPECT_OK(mend_group_begin(group, s.foreign));
@@ -348,12 +355,23 @@ MEND_TEST(pool_foreign, the_graph_of_a_stream_that_was_met_in_its_capture_is_wai
     EXPECT_OK(mend_sim_graph_launch(w->sim, graph, s.foreign, LONG));
     mend_sim_graph_destroy(w->sim, graph);
     kit_fail(w, "stream_get_info", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
-    EXPECT_ERROR(DRIVER, mend_group_release(group, MEND_NO_STREAM));
+    EXPECT_ERROR(DRIVER, mend_group_release(group, on_stream ? s.foreign : MEND_NO_STREAM));
     mend_sim_clear_faults(w->sim);
-    EXPECT_OK(mend_group_release(group, MEND_NO_STREAM));
-    void *next = kit_alloc(w, block_bytes, S(0)); /* waits on the host, for both contexts */
+    EXPECT_OK(mend_group_release(group, on_stream ? s.foreign : MEND_NO_STREAM));
+    void *next = kit_alloc(w, block_bytes, S(0)); /* waits for events of both contexts */
     kit_launch(w, S(0), MEND_SIM_WORK_WRITE, next, block_bytes, 2, 0);
     kit_launch(w, S(0), MEND_SIM_WORK_VERIFY, next, block_bytes, 2, 0);
-    EXPECT_STATS(w, context_fences, 0, host_waits, 2);
+    if (on_stream) {
+        kit_expect_waits(w, 1, 0);
+    } else {
+        EXPECT_STATS(w, context_fences, 2, host_waits, 2);
+    }
     close_scene(&s);
+}
+
+MEND_TEST(pool_foreign, the_graph_of_a_stream_that_was_met_in_its_capture_is_waited_for)
+{
+    wait_for_graph(false, NULL);
+    wait_for_graph(true, NULL);
+    wait_for_graph(true, may_vanish);
 }

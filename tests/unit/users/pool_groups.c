@@ -41,7 +41,7 @@ WORLD_TEST(pool_groups, another_stream_of_the_group_does_not_get_it)
     EXPECT_OK(mend_sim_stream_wait(w->sim, S(1), S(0)));
     void *block = kit_leave_in_flight(w, block_bytes, S(0), 1000, S(0));
     void *other = kit_alloc(w, 3 * MEND_MIB, S(1));
-    kit_expect_none(w, block_bytes, S(1), "Releasing groups");
+    kit_expect_none(w, block_bytes, S(1), "Ending the capture in progress and releasing");
     kit_use(w, S(1), other, 3 * MEND_MIB, 10);
     EXPECT_PTR_EQ(block, kit_alloc(w, block_bytes, S(0)));
     EXPECT_OK(mend_sim_stream_wait(w->sim, S(0), S(1)));

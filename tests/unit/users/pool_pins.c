@@ -1,4 +1,5 @@
 /* mend_pin: pinned memory keeps its address and its chunk, whatever is asked of the pool. */
+#include "mend/mend_sleep.h"
 #include "observe/explain.h"
 #include "pool/pool.h"
 #include "tests/support/kit.h"
@@ -160,6 +161,91 @@ RIG_TEST(pool_pins, only_what_was_pinned_is_unpinned)
     EXPECT_STATS(w, pinned_bytes, CHUNK);
     EXPECT_OK(mend_unpin(w->pool, r->blocks[0], 1024));
     EXPECT_INVALID(mend_unpin(w->pool, r->blocks[0], 1024));
+    release_all(r);
+}
+
+/* ---- blocks in one chunk ----------------------------------------------------------------------
+ */
+
+static void *in_one_chunk(mend_world *w, uint64_t size_bytes, uint64_t alignment_bytes)
+{
+    void *block = NULL;
+    const mend_alloc_options *options =
+        KIT_OPTIONS(mend_alloc_options, .alignment_bytes = alignment_bytes, .in_one_chunk = 1);
+    EXPECT_OK(mend_alloc_with(w->pool, size_bytes, S(0), options, &block));
+    return block;
+}
+
+/* By its chunks: that in which the block begins holds it, and nothing moves that. */
+static void expect_in_one_chunk(const mend_world *w, const void *block, uint64_t size_bytes)
+{
+    const uint64_t address = (uint64_t)(uintptr_t)block;
+    const mend_chunk *chunk = mend_chunk_at(&w->pool->heap.chunks, address);
+    EXPECT_TRUE(chunk != NULL && address + size_bytes <= chunk->address + chunk->size_bytes);
+    EXPECT_TRUE(chunk != NULL && chunk->pins == 1);
+}
+
+/* Free ends of neighbours, and small empty chunks, hold it only together. */
+KIT_TEST_IN(pool_pins, a_block_in_one_chunk_crosses_no_edge,
+            kit_open_with(w, CHUNKS *CHUNK, use_small_chunks))
+{
+    void *first = kit_alloc(w, CHUNK / 2, S(0));
+    void *others[4];
+    kit_alloc_row(w, others, 4, CHUNK, S(0));
+    kit_free(w, others[0], S(0));
+    char *across = in_one_chunk(w, CHUNK * 3 / 4, 512);
+    char *half = in_one_chunk(w, CHUNK / 2, 512);
+    expect_in_one_chunk(w, half, CHUNK / 2);
+    expect_in_one_chunk(w, across, CHUNK * 3 / 4);
+    kit_free(w, first, S(0));
+    kit_free(w, half, S(0));
+    kit_free(w, across, S(0));
+    for (int i = 1; i < 4; i++) {
+        kit_free(w, others[i], S(0));
+    }
+    EXPECT_STATS(w, pinned_bytes, 0);
+    char *large = in_one_chunk(w, CHUNKS * CHUNK, 512); /* gives all chunks back for one */
+    expect_in_one_chunk(w, large, CHUNKS * CHUNK);
+    EXPECT_STATS(w, chunks, 1);
+    kit_free(w, large, S(0));
+    kit_expect_trim(w, 0, CHUNKS * CHUNK);
+}
+
+KIT_TEST_IN(pool_pins, a_block_in_one_chunk_stays_so,
+            kit_open_with(w, CHUNKS *CHUNK, use_small_chunks))
+{
+    mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
+    kit_free(w, kit_alloc(w, CHUNK, S(0)), S(0));
+    char *block = in_one_chunk(w, CHUNK / 4, 4096);
+    kit_write(w, S(0), block, CHUNK / 4);
+    EXPECT_OK(mend_defrag(w->pool, NULL, &report));
+    EXPECT_U64_EQ(0, report.compactions);
+    EXPECT_ERROR(PINNED, mend_sleep(w->pool, NULL, NULL));
+    expect_in_one_chunk(w, block, CHUNK / 4);
+    kit_verify(w, S(0), block, CHUNK / 4);
+    kit_free(w, block, S(0));
+    EXPECT_STATS(w, pinned_bytes, 0);
+}
+
+/* The free memory would do for a block over several chunks. */
+RIG_TEST(pool_pins, a_block_in_one_chunk_is_refused_where_no_chunk_can_hold_it)
+{
+    void *block = NULL;
+    const mend_alloc_options *options = KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1);
+    const mend_alloc_options *there =
+        KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1, .address = r->blocks[0]);
+    EXPECT_INVALID(mend_alloc_with(w->pool, 512, r->stream, there, &block));
+    const void *pinned = r->blocks[1];
+    EXPECT_OK(mend_pin(w->pool, pinned, 512));
+    release(r, 1);
+    EXPECT_OK(mend_set_limit(w->pool, mend_world_stats(w).reserved_bytes));
+    EXPECT_OK(mend_alloc_with(w->pool, 512, r->stream, options, &block)); /* in a large chunk */
+    kit_free(w, block, r->stream);
+    release(r, 2);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc_with(w->pool, 2 * CHUNK, r->stream, options, &block));
+    EXPECT_OK(mend_alloc_with(w->pool, CHUNK, r->stream, options, &block));
+    kit_free(w, block, r->stream);
+    EXPECT_OK(mend_unpin(w->pool, pinned, 512));
     release_all(r);
 }
 

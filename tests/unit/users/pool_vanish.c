@@ -95,27 +95,42 @@ MAY_VANISH_TEST(pool_vanish, a_fence_that_the_driver_refused_is_made_up_for)
 }
 
 /* Freed on a captured stream: no fence can be recorded before the stream is named again. */
-KIT_EACH(pool_vanish, memory_freed_in_a_capture_comes_back_when_the_stream_is_named_again, int, i,
-         4, kit_open_with(w, 8 * MEND_MIB, may_vanish))
+KIT_EACH(pool_vanish, memory_freed_in_a_capture_comes_back_when_its_graph_is_destroyed, int, i, 4,
+         kit_open_with(w, 8 * MEND_MIB, may_vanish))
 {
     const bool named_again = i / 2, vanishes = i % 2;
     void *block = kit_alloc_used(w, block_bytes, S(0), 1000);
     kit_begin_capture(w, S(0));
     kit_free(w, block, S(0));
     kit_expect_none(w, block_bytes, S(1), "");
-    mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
+    mend_sim_graph *graph = kit_end_capture(w, S(0));
     if (vanishes) {
         vanish(w, 0);
     }
+    /* It may be captured still, and the pool cannot ask. */
+    kit_expect_none(w, block_bytes, S(1), "");
+    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    mend_sim_graph_destroy(w->sim, graph);
     if (named_again) {
         kit_alloc(w, 512, S(0));
-        take_over(w, S(1));
-        expect_waits(w, vanishes ? 0 : 1, vanishes ? 1 : 0);
-    } else {
-        /* It may be captured still, and the pool cannot ask. */
-        kit_expect_none(w, block_bytes, S(1), "");
-        EXPECT_OK(mend_trim(w->pool, 0, NULL));
     }
+    take_over(w, S(1));
+    expect_waits(w, named_again && !vanishes ? 1 : 0, named_again && !vanishes ? 0 : 1);
+}
+
+/* What ended is the capture before it, of which its memory was. */
+MAY_VANISH_TEST(pool_vanish, a_capture_is_not_taken_for_the_one_before_it)
+{
+    kit_leave_in_flight(w, block_bytes, S(1), 1000, MEND_NO_STREAM);
+    kit_begin_capture(w, S(0));
+    kit_free(w, kit_alloc(w, 512, S(0)), S(0));
+    mend_sim_graph *graph = kit_end_capture(w, S(0));
+    kit_begin_capture(w, S(0));
+    kit_free(w, kit_alloc(w, 512, S(0)), S(0));
+    mend_sim_graph_destroy(w->sim, graph);
+    kit_expect_none(w, block_bytes, S(1), "");
+    mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
+    take_over(w, S(1));
 }
 
 MAY_VANISH_TEST(pool_vanish, a_group_works_where_streams_end_without_a_word)
@@ -132,6 +147,20 @@ MAY_VANISH_TEST(pool_vanish, a_group_works_where_streams_end_without_a_word)
     take_over(w, S(2));
     expect_waits(w, 1, 0);
     EXPECT_OK(mend_sim_stream_create(w->sim, &S(1)));
+    mend_sim_graph_destroy(w->sim, graph);
+}
+
+/* With one device it cannot be of another one, though nobody can be asked who it was. */
+MAY_VANISH_TEST(pool_vanish, an_event_of_the_context_covers_a_stream_that_was_met_in_its_capture)
+{
+    mend_group *group = kit_begin_captured_group(w, S(0));
+    (void)kit_leave_in_flight(w, block_bytes, S(0), 1000, S(0));
+    mend_sim_graph *graph = kit_end_captured_group(w, S(0), group);
+    vanish(w, 0);
+    kit_launch_graph(w, graph, S(1));
+    EXPECT_OK(mend_group_release(group, MEND_NO_STREAM));
+    take_over(w, S(2));
+    EXPECT_STATS(w, context_fences, 1, host_waits, 1);
     mend_sim_graph_destroy(w->sim, graph);
 }
 

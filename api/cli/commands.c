@@ -1,0 +1,173 @@
+#include "cli/commands.h"
+
+#include <assert.h>
+#include <getopt.h>
+#include <string.h>
+
+#include "cli/completion.h"
+#include "cli/demo.h"
+#include "cli/info.h"
+#include "cli/manual.h"
+#include "lab/replay/arguments.h"
+#include "lab/replay/command.h"
+#include "lab/report/command.h"
+#include "mend/mend.h"
+
+enum { STATUS_BAD_USAGE = 2 };
+
+static const mend_option only_help[] = {MEND_OPTION_HELP, {NULL, NULL, NULL, NULL}};
+
+static void print_usage(FILE *out)
+{
+    fputs("usage: mend COMMAND [options]\n\n", out);
+    for (size_t i = 0; mend_commands[i] != NULL; i++) {
+        fprintf(out, "  %-10s %s\n", mend_commands[i]->name, mend_commands[i]->what);
+    }
+    fputs("\nmend COMMAND --help explains a command.\n", out);
+}
+
+/* Reads the command line of one that has no option but --help. 0: nothing was asked; 1: help, which
+ * is printed; -1: wrong. */
+static int read_only_help(const mend_command *command, int argc, char **argv)
+{
+    mend_command_start();
+    char *value;
+    int option = mend_command_next(command, argc, argv, &value);
+    if (option == 0) {
+        mend_command_help(command, stdout);
+        return 1;
+    }
+    return option == MEND_OPTION_END ? 0 : -1;
+}
+
+/* ---- commands -------------------------------------------------------------------------------- */
+
+static const char status_of_prints[] = "Exit status: 0; 2 bad usage, or not all was written.";
+
+static const mend_command completion_command = {
+    .name = "completion",
+    .what = "print what completes command lines in a shell",
+    .arguments = "bash|zsh",
+    .about = "Prints what completes command lines of mend. For bash: source <(mend completion "
+             "bash). For zsh: mend completion zsh >_mend in a folder of $fpath.",
+    .options = only_help,
+    .status = status_of_prints,
+};
+static const mend_command manual_command = {
+    .name = "manual",
+    .what = "print the manual page, for man",
+    .arguments = "",
+    .about = "Prints the manual page: mend manual | man -l -",
+    .options = only_help,
+    .status = status_of_prints,
+};
+static const mend_command version_command = {
+    .name = "version",
+    .what = "print the version",
+    .arguments = "",
+    .about = "Prints the version.",
+    .options = only_help,
+    .status = status_of_prints,
+};
+static const mend_command help_command = {
+    .name = "help",
+    .what = "print this",
+    .arguments = "",
+    .about = "Prints the commands.",
+    .options = only_help,
+    .status = status_of_prints,
+};
+
+const mend_command *const mend_commands[] = {
+    &mend_demo_command,   &mend_info_command,  &mend_replay_command,
+    &mend_report_command, &completion_command, &manual_command,
+    &version_command,     &help_command,       NULL,
+};
+
+/* The exit status of a command that prints one thing. */
+static int print_with(const mend_command *command, void (*print)(FILE *out), int argc, char **argv)
+{
+    int asked = read_only_help(command, argc, argv);
+    if (asked < 0 || (asked == 0 && !mend_command_has_none(command, argc, argv))) {
+        return STATUS_BAD_USAGE;
+    }
+    if (asked == 0) {
+        print(stdout);
+    }
+    return 0;
+}
+
+static void write_version(FILE *out)
+{
+    int version = mend_version();
+    fprintf(out, "mend %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
+}
+
+static int print_version(int argc, char **argv)
+{
+    return print_with(&version_command, write_version, argc, argv);
+}
+
+static int print_help(int argc, char **argv)
+{
+    return print_with(&help_command, print_usage, argc, argv);
+}
+
+static void write_manual(FILE *out)
+{
+    mend_manual_write(out, mend_commands);
+}
+
+static int print_manual(int argc, char **argv)
+{
+    return print_with(&manual_command, write_manual, argc, argv);
+}
+
+static int print_completion(int argc, char **argv)
+{
+    int asked = read_only_help(&completion_command, argc, argv);
+    if (asked != 0) {
+        return asked > 0 ? 0 : STATUS_BAD_USAGE;
+    }
+    const char *shell = argc - optind == 1 ? argv[optind] : "";
+    if (strcmp(shell, "bash") == 0) {
+        mend_completion_bash(stdout, mend_commands);
+        return 0;
+    }
+    if (strcmp(shell, "zsh") == 0) {
+        mend_completion_zsh(stdout, mend_commands);
+        return 0;
+    }
+    fprintf(stderr, "mend completion: no shell \"%s\"; there are: bash, zsh\n", shell);
+    return STATUS_BAD_USAGE;
+}
+
+/* In the order of the commands. */
+static int (*const runs[])(int argc, char **argv) = {
+    mend_cli_demo,    mend_cli_info, mend_cli_replay, mend_cli_report,
+    print_completion, print_manual,  print_version,   print_help,
+};
+static_assert(sizeof(runs) / sizeof(*runs) + 1 == sizeof(mend_commands) / sizeof(*mend_commands),
+              "each command runs");
+
+int mend_commands_run(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_usage(stderr);
+        return STATUS_BAD_USAGE;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        name = "help";
+    } else if (strcmp(name, "--version") == 0) {
+        name = "version";
+    }
+    for (size_t i = 0; mend_commands[i] != NULL; i++) {
+        if (strcmp(name, mend_commands[i]->name) == 0) {
+            return runs[i](argc - 1, argv + 1);
+        }
+    }
+    fprintf(stderr, "mend: no command \"%s\"\n", name);
+    print_usage(stderr);
+    return STATUS_BAD_USAGE;
+}

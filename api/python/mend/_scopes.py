@@ -1,0 +1,72 @@
+"""Scopes: names for what a program does, and what was allocated in each (docs/scopes.md)."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from . import _devices, _library, _structures
+from ._errors import check
+
+_OF_ALL_THREADS = 1
+
+
+class Scope(NamedTuple):
+    """What was allocated in a scope and in those inside it, in bytes: the figures of
+    mend_scope_info."""
+
+    path: str  # its names from the outermost, as "step/forward"
+    live_bytes: int
+    own_live_bytes: int
+    own_live_blocks: int
+    peak_live_bytes: int
+    allocations: int
+    pool_peak_bytes: int
+    pool_reserved_bytes: int
+
+
+@contextlib.contextmanager
+def scope(name: str, *, all_threads: bool = False) -> Iterator[None]:
+    """What this thread allocates inside the `with` counts for a scope, inside the one around it;
+    scopes() tells how much. A function can be decorated with it. With `all_threads` that holds for
+    threads without a scope of their own, too: PyTorch computes gradients in threads of its own."""
+    if not name:
+        raise ValueError("mend.scope: the name is empty")
+    call = _function("mend_scope_push")
+    call.argtypes = [ctypes.c_char_p, ctypes.c_uint]
+    result = call(name.encode(), _OF_ALL_THREADS if all_threads else 0)
+    try:
+        check(result)
+        yield
+    finally:
+        _function("mend_scope_pop")()
+
+
+def scopes(device: object = 0) -> list[Scope]:
+    """The scopes in which something was allocated in the device's default pool, each before those
+    inside it. The sum of own_live_bytes and of what was allocated outside of scopes is live_bytes
+    of stats()."""
+    kind = _structures.structure("mend_scope_info")
+    pool = _devices.pool(device)
+    call = _function("mend_get_scopes")
+    call.argtypes = [ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_size_t] * 2, ctypes.c_void_p]
+    count, infos = ctypes.c_size_t(64), (kind * 0)()
+    while count.value > len(infos):
+        infos = (kind * count.value)()
+        check(call(pool, infos, ctypes.sizeof(kind), len(infos), ctypes.byref(count)))
+    paths: dict[int, str] = {}
+    found = []
+    for info in infos[: count.value]:
+        name = info.name.decode(errors="replace")
+        paths[info.number] = f"{paths[info.around]}/{name}" if info.around else name
+        figures = [getattr(info, field) for field in Scope._fields[1:]]
+        found.append(Scope(paths[info.number], *figures))
+    return found
+
+
+def _function(name: str) -> ctypes._CFuncPtr:
+    call = getattr(_library.load("mend"), name)
+    call.restype = ctypes.c_int
+    return call

@@ -1,0 +1,82 @@
+"""docs/messages.md: every message of a failure in the sources, by the result that it explains, with
+what to do of docs/troubleshooting.md."""
+import glob
+import os
+import re
+
+CALL = re.compile(r"\b(?:mend_fail|mend_failure|mend_fail_driver|mend_driver_failure|"
+                  r"mend_pool_invalid)\(")
+LITERALS = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s*(?:PRI\w+\s*)?"(?:[^"\\]|\\.)*")*')
+LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
+VALUE = re.compile(r"%[-+ #0]*[\d.*]*(?:hh|h|ll|l|z|j)?[a-zA-Z]")
+RESULT = re.compile(r"X\((MEND_ERROR_\w+), \d+, \"([^\"]*)\"\)")
+ROW = re.compile(r"^\| (.*?) \| .* \| (.*?) \|$", re.M)
+# Whose messages users see.
+FOLDERS = ("vmm", "api/hooks")
+ABOUT = """\
+Of each failure of the library: the result, what it means, its messages and what to do; what
+stands for … differs each time. A call of the driver that failed is named behind the message, with
+the driver's code. Where nothing is to do, the message says it.
+[Troubleshooting](troubleshooting.md) explains more, and symptoms without a message."""
+SHORTEST = 12  # less is a part that is put in
+
+
+def call_at(text, start):
+    """The text of a call up to its closing parenthesis."""
+    depth, at = 1, start
+    while depth:
+        literal = LITERAL.match(text, at)
+        if literal:
+            at = literal.end()
+            continue
+        depth += {"(": 1, ")": -1}.get(text[at], 0)
+        at += 1
+    return text[start:at]
+
+
+def messages_of(text):
+    """(result, message) of each call in a source; values are written as dots."""
+    for found in CALL.finditer(text):
+        call = call_at(text, found.end())
+        results = re.findall(r"MEND_ERROR_\w+", LITERALS.sub("", call))
+        if found[0] == "mend_pool_invalid(":
+            results = ["MEND_ERROR_INVALID_ARGUMENT"]
+        for literals in LITERALS.findall(call):
+            message = VALUE.sub("…", "".join(LITERAL.findall(literals))).replace("%%", "%")
+            if len(message) >= SHORTEST and not message.startswith("cu"):
+                for result in dict.fromkeys(results) or ["MEND_ERROR_DRIVER"]:
+                    yield result, message
+
+
+def cures_in(page):
+    """[(text of a message, what to do)] of the tables of the page on troubles."""
+    for quoted, cure in ROW.findall(page):
+        for text in re.findall(r"`([^`]+)`", quoted):
+            if " " in text and len(text) >= SHORTEST:
+                yield text, re.sub(r"\]\((?!http)", "](", cure)
+
+
+def document(root, head):
+    """The page. `head` is the note of how it is made."""
+    def read(path):
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            return file.read()
+
+    cures = list(cures_in(read("docs/troubleshooting.md")))
+    by_result = {}
+    for folder in FOLDERS:
+        for path in sorted(glob.glob(os.path.join(root, folder, "**/*.c"), recursive=True)):
+            if "/vmm/sim/" not in path:
+                for result, message in messages_of(read(os.path.relpath(path, root))):
+                    by_result.setdefault(result, {})[message] = None
+    parts = ["# Messages", head, ABOUT]
+    for result, meaning in RESULT.findall(read("api/include/mend/mend_results.h")):
+        if result not in by_result:
+            continue
+        rows = ["| message | what to do |", "|---|---|"]
+        for message in sorted(by_result[result], key=str.lower):
+            cure = next((cure for text, cure in cures if text in message), "")
+            shown = message.replace('\\"', '"').replace("|", "\\|")
+            rows.append(f"| {shown} | {cure} |")
+        parts += [f"## {result}", meaning[0].upper() + meaning[1:] + ".", "\n".join(rows)]
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,251 @@
+#include "lab/report/advice.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/align.h"
+#include "lab/report/others.h"
+#include "lab/report/words.h"
+
+#define SIZE(bytes)  mend_word_size(bytes).text
+#define COUNT(count) mend_word_count(count).text
+
+enum { LETTERS = 8 };
+
+char mend_report_letter(const mend_report *report, size_t holder)
+{
+    for (size_t i = 0; i < LETTERS && i < report->holder_count; i++) {
+        if (report->order[i] == holder) {
+            return (char)('A' + i);
+        }
+    }
+    return '.';
+}
+
+const char *mend_report_source(const mend_report *report)
+{
+    if (!report->detail.is_snapshot) {
+        return "log of allocations";
+    }
+    return report->detail.is_expandable ? "PyTorch snapshot, expandable segments"
+                                        : "PyTorch snapshot, caching allocator";
+}
+
+/* ---- the verdict ------------------------------------------------------------------------------
+ */
+
+static void judge_failure(const mend_report *report, char *text, size_t size)
+{
+    const mend_report_memory *memory = &report->memory;
+    uint64_t asked = report->failure.size_bytes;
+    uint64_t free_bytes = memory->whole_bytes + memory->beside_bytes;
+    if (report->knows_gaps && free_bytes >= asked && memory->longest_bytes < asked) {
+        snprintf(text, size,
+                 "Out of memory by fragmentation: %s asked for, %s free of what was in use before, "
+                 "the longest piece %s",
+                 SIZE(asked), SIZE(free_bytes), SIZE(memory->longest_bytes));
+    } else if (!report->knows_held) {
+        bool had_room = report->live_bytes + asked <= report->peak_bytes;
+        snprintf(text, size, "Out of memory%s: %s asked for with %s in use%s",
+                 had_room ? ", by fragmentation or by others" : "", SIZE(asked),
+                 SIZE(report->live_bytes), had_room ? ", where there was room before for " : "");
+        if (had_room) {
+            size_t length = strlen(text);
+            snprintf(text + length, size - length, "%s", SIZE(report->peak_bytes));
+        }
+    } else if (free_bytes >= asked && memory->longest_bytes < asked) {
+        bool is_by_streams = free_bytes - memory->others_bytes < asked;
+        snprintf(text, size, "Out of memory by %s: %s asked for, %s free, the longest piece %s",
+                 is_by_streams ? "memory of other streams" : "fragmentation", SIZE(asked),
+                 SIZE(free_bytes), SIZE(memory->longest_bytes));
+    } else if (free_bytes < asked) {
+        snprintf(text, size, "Out of memory: %s asked for, %s free of the %s that is held",
+                 SIZE(asked), SIZE(free_bytes), SIZE(memory->held_bytes));
+    } else {
+        snprintf(
+            text, size,
+            "Out of memory: %s asked for; a piece of %s is free, but of another pool of PyTorch",
+            SIZE(asked), SIZE(memory->longest_bytes));
+    }
+}
+
+static void judge_growth(const mend_report *report, char *text, size_t size)
+{
+    uint64_t leaked_bytes = 0;
+    uint64_t grown_bytes = 0;
+    for (size_t h = 0; h < report->holder_count; h++) {
+        const mend_report_holder *holder = &report->holders[h];
+        leaked_bytes += holder->trend == MEND_TREND_LEAKS ? holder->growth_bytes : 0;
+        grown_bytes += holder->trend == MEND_TREND_GROWS ? holder->growth_bytes : 0;
+    }
+    if (leaked_bytes > 0) {
+        snprintf(text, size, "; %s grew and never came back", SIZE(leaked_bytes));
+    } else if (grown_bytes > 0) {
+        snprintf(text, size, "; %s more is in use at the end than at the start", SIZE(grown_bytes));
+    } else if (report->grows_as_whole) {
+        snprintf(text, size, "; all together grew by %s, and no %s that explains it",
+                 SIZE(report->whole_growth_bytes), report->detail.is_snapshot ? "line" : "size");
+    }
+}
+
+void mend_report_judge(const mend_report *report, char *verdict, size_t size)
+{
+    char outcome[256] = "";
+    char failures[64] = "";
+    char growth[128] = "";
+    if (report->has_failed) {
+        judge_failure(report, outcome, sizeof(outcome));
+    } else {
+        char held[64] = "";
+        if (report->knows_held) {
+            snprintf(held, sizeof(held), ", %s held", SIZE(report->peak_held_bytes));
+        }
+        snprintf(outcome, sizeof(outcome), "No request failed: at most %s in use%s",
+                 SIZE(report->peak_bytes), held);
+    }
+    if (report->failures > 1) {
+        snprintf(failures, sizeof(failures), "; it is the last of %s failures",
+                 COUNT(report->failures));
+    }
+    judge_growth(report, growth, sizeof(growth));
+    snprintf(verdict, size, "%s%s%s.", outcome, failures, growth);
+}
+
+/* ---- advice -----------------------------------------------------------------------------------
+ */
+
+typedef struct advice_list {
+    const mend_report *report;
+    mend_advice *items;
+    size_t count;
+} advice_list;
+
+/* A place for advice that saves so much, behind what saves as much; NULL: it is not among the best.
+ */
+static mend_advice *place_for(advice_list *list, uint64_t saved_bytes)
+{
+    size_t at = list->count;
+    while (at > 0 && list->items[at - 1].saved_bytes < saved_bytes) {
+        at--;
+    }
+    if (at == MEND_ADVICE_MOST) {
+        return NULL;
+    }
+    list->count += list->count < MEND_ADVICE_MOST;
+    memmove(&list->items[at + 1], &list->items[at], (list->count - 1 - at) * sizeof(*list->items));
+    list->items[at] = (mend_advice){.saved_bytes = saved_bytes};
+    return &list->items[at];
+}
+
+static void advise_growth(advice_list *list, size_t number)
+{
+    const mend_report *report = list->report;
+    const mend_report_holder *holder = &report->holders[number];
+    uint64_t saved_bytes = report->peak_bytes - holder->without_bytes;
+    mend_advice *advice = place_for(list, saved_bytes);
+    if (advice == NULL) {
+        return;
+    }
+    snprintf(advice->what, sizeof(advice->what), "Stop the growth of %c \"%s\"",
+             mend_report_letter(report, number), holder->name);
+    char kept[128] = "";
+    if (holder->kept_free_bytes > 0) {
+        snprintf(kept, sizeof(kept), "; it also keeps %s of free memory in place, in %s segments",
+                 SIZE(holder->kept_free_bytes), COUNT(holder->kept_segments));
+    }
+    snprintf(advice->evidence, sizeof(advice->evidence),
+             "without it the peak of what is in use is %s instead of %s; %s%s",
+             SIZE(holder->without_bytes), SIZE(report->peak_bytes),
+             holder->trend == MEND_TREND_LEAKS ? "its old blocks are still there"
+                                               : "its blocks are replaced by larger ones",
+             kept);
+}
+
+static const char *how_to(const char *policy)
+{
+    return strcmp(policy, "expandable") == 0
+               ? "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+           : strcmp(policy, "mend") == 0 ? "Use Mend (mend.torch.enable() in PyTorch)"
+                                         : "Use PyTorch's default allocator";
+}
+
+static const mend_report_other *most_needy(const mend_report *report)
+{
+    const mend_report_other *most = NULL;
+    for (size_t i = 0; i < report->other_count; i++) {
+        const mend_report_other *other = &report->others[i];
+        if (other->is_known && (most == NULL || other->needs_bytes > most->needs_bytes)) {
+            most = other;
+        }
+    }
+    return most;
+}
+
+/* Differences below a hundredth are within the search's steps. */
+static void advise_allocator(advice_list *list, const mend_report_other *other)
+{
+    const mend_report *report = list->report;
+    const mend_report_other *base = mend_report_recorded(report);
+    bool is_usual = strcmp(other->policy, "mend") == 0 ||
+                    strcmp(other->policy, "expandable") == 0 ||
+                    strcmp(other->policy, "caching") == 0;
+    base = base == NULL && !report->detail.is_snapshot ? most_needy(report) : base;
+    if (base == NULL || !is_usual || !other->is_known ||
+        other->needs_bytes + base->needs_bytes / 100 > base->needs_bytes) {
+        return;
+    }
+    mend_advice *advice = place_for(list, base->needs_bytes - other->needs_bytes);
+    if (advice != NULL) {
+        snprintf(advice->what, sizeof(advice->what), "%s", how_to(other->policy));
+        char waits[128] = "";
+        if (other->waits != base->waits) {
+            snprintf(waits, sizeof(waits), "; there the host waits %s times instead of %s",
+                     COUNT(other->waits), COUNT(base->waits));
+        }
+        snprintf(advice->evidence, sizeof(advice->evidence),
+                 "the same requests need %s instead of %s with %s%s", SIZE(other->needs_bytes),
+                 SIZE(base->needs_bytes), base->name, waits);
+    }
+}
+
+static void advise_largest(advice_list *list)
+{
+    const mend_report *report = list->report;
+    size_t largest = 0;
+    for (size_t h = 1; h < report->holder_count; h++) {
+        if (report->holders[h].peak_bytes > report->holders[largest].peak_bytes) {
+            largest = h;
+        }
+    }
+    const mend_report_holder *holder = &report->holders[largest];
+    if (report->holder_count == 0 || holder->trend != MEND_TREND_STEADY ||
+        holder->peak_bytes == 0) {
+        return;
+    }
+    mend_advice *advice = place_for(list, 0);
+    if (advice != NULL) {
+        snprintf(advice->what, sizeof(advice->what), "Look at %c \"%s\" first",
+                 mend_report_letter(report, largest), holder->name);
+        snprintf(advice->evidence, sizeof(advice->evidence),
+                 "it has %s of the peak (%s); each tenth of it that goes saves %s",
+                 SIZE(holder->peak_bytes),
+                 mend_word_percent(holder->peak_bytes, report->peak_bytes).text,
+                 SIZE(holder->peak_bytes / 10));
+    }
+}
+
+size_t mend_report_advise(const mend_report *report, mend_advice *advice)
+{
+    advice_list list = {.report = report, .items = advice};
+    for (size_t h = 0; h < report->holder_count; h++) {
+        if (report->holders[h].growth_bytes > 0 &&
+            report->holders[h].without_bytes < report->peak_bytes) {
+            advise_growth(&list, h);
+        }
+    }
+    for (size_t i = 0; i < report->other_count; i++) {
+        advise_allocator(&list, &report->others[i]);
+    }
+    advise_largest(&list);
+    return list.count;
+}

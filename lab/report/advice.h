@@ -1,0 +1,27 @@
+/* What a report says in words: the verdict, and which single change helps most. */
+#ifndef MEND_LAB_REPORT_ADVICE_H
+#define MEND_LAB_REPORT_ADVICE_H
+
+#include "lab/report/model.h"
+
+enum { MEND_ADVICE_MOST = 4, MEND_VERDICT_BYTES = 512 };
+
+typedef struct mend_advice {
+    uint64_t saved_bytes; /* of the memory that the device must have; 0: not known */
+    char what[256];
+    char evidence[512];
+} mend_advice;
+
+/* What kind of file it is. */
+const char *mend_report_source(const mend_report *report);
+
+/* One sentence. */
+void mend_report_judge(const mend_report *report, char *verdict, size_t size);
+
+/* At most MEND_ADVICE_MOST, the one that saves most first. Returns how many. */
+size_t mend_report_advise(const mend_report *report, mend_advice *advice);
+
+/* The letter of a holder in tables: A is the first; a dot for those beyond H. */
+char mend_report_letter(const mend_report *report, size_t holder);
+
+#endif

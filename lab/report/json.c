@@ -1,0 +1,142 @@
+#include "lab/report/json.h"
+
+#include "lab/report/advice.h"
+#include "lab/support/json.h"
+
+static const char *const trends[MEND_TREND_COUNT] = {"steady", "grows", "leaks"};
+
+static void write_failure(mend_json *json, const mend_report *report)
+{
+    if (!report->has_failed) {
+        mend_json_null(json, "failure");
+        return;
+    }
+    mend_json_begin_object(json, "failure");
+    mend_json_integer(json, "event", report->failure.event);
+    mend_json_integer(json, "size_bytes", report->failure.size_bytes);
+    mend_json_integer(json, "failures", report->failures);
+    mend_json_end_object(json);
+}
+
+static void write_memory(mend_json *json, const mend_report *report)
+{
+    const mend_report_memory *memory = &report->memory;
+    if (!report->knows_held && !report->knows_gaps) {
+        mend_json_null(json, "memory");
+        return;
+    }
+    mend_json_begin_object(json, "memory");
+    mend_json_bool(json, "is_what_was_used", report->knows_gaps);
+    mend_json_integer(json, "held_bytes", memory->held_bytes);
+    mend_json_integer(json, "whole_segments_bytes", memory->whole_bytes);
+    mend_json_integer(json, "beside_blocks_bytes", memory->beside_bytes);
+    mend_json_integer(json, "other_streams_bytes", memory->others_bytes);
+    mend_json_integer(json, "pending_bytes", report->failure.pending_bytes);
+    mend_json_integer(json, "longest_piece_bytes", memory->longest_bytes);
+    mend_json_integer(json, "pieces", memory->pieces);
+    mend_json_end_object(json);
+}
+
+static void write_holders(mend_json *json, const mend_report *report)
+{
+    mend_json_begin_array(json, "holders");
+    for (size_t i = 0; i < report->holder_count; i++) {
+        const mend_report_holder *holder = &report->holders[report->order[i]];
+        if (holder->bytes == 0 && holder->peak_bytes == 0 && holder->growth_bytes == 0) {
+            continue;
+        }
+        mend_json_begin_object(json, NULL);
+        mend_json_string(json, "name", holder->name);
+        mend_json_integer(json, "live_bytes", holder->bytes);
+        mend_json_integer(json, "blocks", holder->blocks);
+        mend_json_integer(json, "oldest_event", holder->oldest_event);
+        mend_json_integer(json, "at_peak_bytes", holder->peak_bytes);
+        mend_json_integer(json, "keeps_free_bytes", holder->kept_free_bytes);
+        mend_json_string(json, "trend", trends[holder->trend]);
+        mend_json_integer(json, "growth_bytes", holder->growth_bytes);
+        if (holder->growth_bytes > 0) {
+            mend_json_integer(json, "peak_without_bytes", holder->without_bytes);
+        }
+        mend_json_end_object(json);
+    }
+    mend_json_end_array(json);
+}
+
+static void write_advice(mend_json *json, const mend_report *report)
+{
+    mend_advice advice[MEND_ADVICE_MOST];
+    size_t count = mend_report_advise(report, advice);
+    mend_json_begin_array(json, "advice");
+    for (size_t i = 0; i < count; i++) {
+        mend_json_begin_object(json, NULL);
+        mend_json_integer(json, "saved_bytes", advice[i].saved_bytes);
+        mend_json_string(json, "what", advice[i].what);
+        mend_json_string(json, "evidence", advice[i].evidence);
+        mend_json_end_object(json);
+    }
+    mend_json_end_array(json);
+}
+
+static void write_others(mend_json *json, const mend_report *report)
+{
+    mend_json_begin_array(json, "others");
+    for (size_t i = 0; i < report->other_count; i++) {
+        const mend_report_other *other = &report->others[i];
+        mend_json_begin_object(json, NULL);
+        mend_json_string(json, "policy", other->policy);
+        mend_json_bool(json, "simulated", other->is_known);
+        if (other->is_known) {
+            mend_json_integer(json, "needs_bytes", other->needs_bytes);
+            mend_json_bool(json, "is_least", other->is_close);
+            mend_json_integer(json, "host_waits", other->waits);
+            mend_json_number(json, "driver_ms", other->driver_ms, 3);
+        }
+        if (other->knows_here) {
+            mend_json_bool(json, "completes_at_capacity", other->completes_here);
+        }
+        mend_json_end_object(json);
+    }
+    mend_json_end_array(json);
+}
+
+static void write_figures(mend_json *json, const mend_report *report)
+{
+    char verdict[MEND_VERDICT_BYTES];
+    mend_report_judge(report, verdict, sizeof(verdict));
+    mend_json_string(json, "file", report->trace->name);
+    mend_json_string(json, "verdict", verdict);
+    mend_json_integer(json, "events", report->trace->event_count);
+    mend_json_integer(json, "blocks", report->trace->block_count);
+    mend_json_integer(json, "events_before_recording", report->detail.before_events);
+    mend_json_integer(json, "capacity_bytes", report->capacity_bytes);
+    mend_json_integer(json, "peak_live_bytes", report->peak_bytes);
+    mend_json_integer(json, "peak_event", report->peak_event);
+    mend_json_integer(json, "peak_held_bytes", report->peak_held_bytes);
+    mend_json_integer(json, "moment_events", report->moment_events);
+    mend_json_integer(json, "live_bytes", report->live_bytes);
+    mend_json_integer(json, "suspects", report->suspects);
+    mend_json_integer(json, "growth_bytes", report->growth_bytes);
+    mend_json_bool(json, "grows_as_whole", report->grows_as_whole);
+    mend_json_integer(json, "peak_without_growth_bytes", report->without_bytes);
+}
+
+void mend_report_print_json(FILE *out, const mend_report *report, const mend_report *against)
+{
+    mend_json json = {.out = out};
+    mend_json_begin_object(&json, NULL);
+    write_figures(&json, report);
+    write_failure(&json, report);
+    write_memory(&json, report);
+    write_advice(&json, report);
+    write_holders(&json, report);
+    write_others(&json, report);
+    if (against != NULL) {
+        mend_json_begin_object(&json, "against");
+        write_figures(&json, against);
+        write_failure(&json, against);
+        write_holders(&json, against);
+        mend_json_end_object(&json);
+    }
+    mend_json_end_object(&json);
+    fputc('\n', out);
+}

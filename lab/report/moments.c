@@ -1,0 +1,148 @@
+/* The moments of a run: its peak, its last failure, the end of its work; and who has what then. */
+#include "lab/report/moments.h"
+
+#include <stdlib.h>
+
+#include "base/align.h"
+#include "base/error.h"
+
+/* The peak, and the highest live memory of equal parts of the run. */
+static void find_peak(mend_report *report)
+{
+    const mend_trace *trace = report->trace;
+    uint64_t live_bytes = 0;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const mend_trace_event *event = &trace->events[i];
+        uint64_t bytes = mend_report_bytes(event);
+        size_t column = i * MEND_REPORT_COLUMNS / trace->event_count;
+        uint64_t *highest = &report->highest[column];
+        *highest = mend_max_u64(*highest, live_bytes);
+        live_bytes = event->is_alloc ? live_bytes + bytes : live_bytes - bytes;
+        *highest = mend_max_u64(*highest, live_bytes);
+        if (live_bytes > report->peak_bytes) {
+            report->peak_bytes = live_bytes;
+            report->peak_event = i;
+        }
+    }
+}
+
+/* A program that ends frees all it has: what comes after the last allocation with half of the peak
+ * live is no part of its work. */
+static uint64_t find_end(const mend_report *report)
+{
+    const mend_trace *trace = report->trace;
+    uint64_t live_bytes = 0;
+    uint64_t end = trace->event_count;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const mend_trace_event *event = &trace->events[i];
+        uint64_t bytes = mend_report_bytes(event);
+        live_bytes = event->is_alloc ? live_bytes + bytes : live_bytes - bytes;
+        bool is_work = event->is_alloc && live_bytes >= report->peak_bytes - live_bytes;
+        end = is_work ? i + 1 : end;
+    }
+    return end;
+}
+
+/* The highest sum of what the allocator held, and the device's size as the last failure shows it.
+ */
+static void find_held(mend_report *report)
+{
+    const mend_trace_detail *detail = &report->detail;
+    uint64_t held_bytes = 0;
+    report->knows_held = detail->segment_count > 0;
+    for (size_t i = 0; i <= detail->segment_count; i++) {
+        const mend_trace_refusal *failure = &report->failure;
+        if (report->has_failed && failure->segments == i && report->capacity_bytes == 0 &&
+            failure->free_bytes != UINT64_MAX && report->knows_held) {
+            report->capacity_bytes = held_bytes + failure->free_bytes;
+        }
+        if (i == detail->segment_count) {
+            break;
+        }
+        const mend_trace_segment *segment = &detail->segments[i];
+        bool is_from_before = segment->is_taken && segment->event == 0 && detail->before_events > 0;
+        if (segment->is_taken) {
+            held_bytes += segment->size_bytes;
+            report->taken += !is_from_before;
+        } else {
+            held_bytes -= mend_min_u64(held_bytes, segment->size_bytes);
+            report->given++;
+        }
+        report->peak_held_bytes = mend_max_u64(report->peak_held_bytes, held_bytes);
+    }
+}
+
+typedef struct ranked_holder {
+    uint64_t bytes;
+    uint32_t number;
+} ranked_holder;
+
+static int by_bytes(const void *a, const void *b)
+{
+    const ranked_holder *one = a;
+    const ranked_holder *other = b;
+    if (one->bytes != other->bytes) {
+        return one->bytes > other->bytes ? -1 : 1;
+    }
+    return (one->number > other->number) - (one->number < other->number);
+}
+
+static mend_result rank(mend_report *report)
+{
+    report->order = calloc(report->holder_count + 1, sizeof(uint32_t));
+    ranked_holder *ranked = calloc(report->holder_count + 1, sizeof(*ranked));
+    if (report->order == NULL || ranked == NULL) {
+        free(ranked);
+        return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the report");
+    }
+    for (size_t i = 0; i < report->holder_count; i++) {
+        ranked[i] = (ranked_holder){report->holders[i].bytes, (uint32_t)i};
+    }
+    qsort(ranked, report->holder_count, sizeof(*ranked), by_bytes);
+    for (size_t i = 0; i < report->holder_count; i++) {
+        report->order[i] = ranked[i].number;
+    }
+    free(ranked);
+    return MEND_OK;
+}
+
+static void sum_up(mend_report *report)
+{
+    const mend_trace *trace = report->trace;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const mend_trace_event *event = &trace->events[i];
+        if (!event->is_alloc) {
+            continue;
+        }
+        uint64_t bytes = mend_report_bytes(event);
+        uint32_t died = report->died[event->block];
+        mend_report_holder *holder = &report->holders[report->holder_of[event->block]];
+        if (i <= report->peak_event && died > report->peak_event) {
+            holder->peak_bytes += bytes;
+        }
+        if (i < report->moment_events && died >= report->moment_events) {
+            holder->oldest_event = holder->blocks == 0 ? i : holder->oldest_event;
+            holder->bytes += bytes;
+            holder->blocks++;
+            report->live_bytes += bytes;
+        }
+    }
+}
+
+mend_result mend_report_find_moments(mend_report *report)
+{
+    const mend_trace_detail *detail = &report->detail;
+    find_peak(report);
+    report->failures = detail->refusal_count;
+    report->has_failed = detail->refusal_count > 0;
+    report->end_events = find_end(report);
+    report->moment_events = report->peak_event + 1;
+    if (report->has_failed) {
+        report->failure = detail->refusals[detail->refusal_count - 1];
+        report->end_events = report->failure.event;
+        report->moment_events = report->failure.event;
+    }
+    find_held(report);
+    sum_up(report);
+    return rank(report);
+}

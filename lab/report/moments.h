@@ -1,0 +1,11 @@
+/* The moments of a run. */
+#ifndef MEND_LAB_REPORT_MOMENTS_H
+#define MEND_LAB_REPORT_MOMENTS_H
+
+#include "lab/report/model.h"
+
+/* Peak, failure, end and the moment that is reported; then what each holder has at these. Holders
+ * are found. MEND_ERROR_OUT_OF_HOST_MEMORY. */
+mend_result mend_report_find_moments(mend_report *report);
+
+#endif

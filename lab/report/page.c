@@ -1,0 +1,205 @@
+#include "lab/report/page.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/align.h"
+#include "base/error.h"
+#include "lab/report/advice.h"
+#include "lab/report/page_files.h"
+#include "lab/report/page_model.h"
+#include "lab/report/rows.h"
+#include "lab/report/words.h"
+
+#define SIZE(bytes)  mend_word_size(bytes).text
+#define COUNT(count) mend_word_count(count).text
+
+typedef struct page_writer {
+    FILE *out;
+    const mend_report *report;
+    const mend_rows *rows;
+    bool lacks_memory;
+} page_writer;
+
+static void write_text(FILE *out, const char *text)
+{
+    for (; *text != 0; text++) {
+        switch (*text) {
+        case '&':
+            fputs("&amp;", out);
+            break;
+        case '<':
+            fputs("&lt;", out);
+            break;
+        case '>':
+            fputs("&gt;", out);
+            break;
+        case '"':
+            fputs("&quot;", out);
+            break;
+        default:
+            putc(*text, out);
+        }
+    }
+}
+
+static void write_title(page_writer *page)
+{
+    char name[256];
+    mend_trace_short_name(page->report->trace, name, sizeof(name));
+    write_text(page->out, name);
+}
+
+static void write_source(page_writer *page)
+{
+    const mend_report *report = page->report;
+    fprintf(page->out, "%s · %s events, %s blocks", mend_report_source(report),
+            COUNT(report->trace->event_count), COUNT(report->trace->block_count));
+    if (report->capacity_bytes > 0) {
+        fprintf(page->out, " · device %s", SIZE(report->capacity_bytes));
+    }
+}
+
+static void write_verdict(page_writer *page)
+{
+    char verdict[MEND_VERDICT_BYTES];
+    mend_report_judge(page->report, verdict, sizeof(verdict));
+    write_text(page->out, verdict);
+}
+
+static void write_tile(page_writer *page, const char *kind, const char *name, const char *value,
+                       const char *below)
+{
+    fprintf(page->out, "<div class=\"tile %s\"><span>%s</span><b>%s</b><i>%s</i></div>\n", kind,
+            name, value, below);
+}
+
+static void write_tiles(page_writer *page)
+{
+    const mend_report *report = page->report;
+    char text[128];
+    snprintf(text, sizeof(text), "event %s of %s", COUNT(report->moment_events),
+             COUNT(report->trace->event_count));
+    write_tile(page, report->has_failed ? "bad" : "good", "outcome",
+               report->has_failed ? "out of memory" : "no request failed",
+               report->has_failed ? text : "in what was recorded");
+    snprintf(text, sizeof(text), "at event %s", COUNT(report->peak_event));
+    write_tile(page, "", "most in use", SIZE(report->peak_bytes), text);
+    if (report->knows_held) {
+        snprintf(text, sizeof(text), "%.3f times the most in use",
+                 (double)report->peak_held_bytes / (double)mend_max_u64(report->peak_bytes, 1));
+        write_tile(page, "", "most held", SIZE(report->peak_held_bytes), text);
+        snprintf(text, sizeof(text), "given back %s times", COUNT(report->given));
+        write_tile(page, "", "memory taken", COUNT(report->taken), text);
+    }
+    bool grows = report->suspects > 0 || report->grows_as_whole;
+    snprintf(text, sizeof(text), "%s in all",
+             SIZE(report->grows_as_whole ? report->whole_growth_bytes : report->growth_bytes));
+    write_tile(page, grows ? "bad" : "good", "holders that grow", COUNT(report->suspects),
+               report->grows_as_whole ? "but all memory in use grows"
+               : grows                ? text
+                                      : "nothing keeps growing");
+}
+
+static void write_tips(page_writer *page)
+{
+    mend_advice advice[MEND_ADVICE_MOST];
+    size_t count = mend_report_advise(page->report, advice);
+    for (size_t i = 0; i < count; i++) {
+        fputs("<li><b>", page->out);
+        write_text(page->out, advice[i].what);
+        fputs("</b>", page->out);
+        if (advice[i].saved_bytes > 0) {
+            fprintf(page->out, " <em>−%s</em>", SIZE(advice[i].saved_bytes));
+        }
+        fputs("<br><span>", page->out);
+        write_text(page->out, advice[i].evidence);
+        fputs("</span></li>\n", page->out);
+    }
+    if (count == 0) {
+        fputs("<li>Nothing stands out: the memory that is held is in use.</li>\n", page->out);
+    }
+}
+
+static void write_style(page_writer *page)
+{
+    fputs((const char *)mend_report_style, page->out);
+}
+
+static void write_script(page_writer *page)
+{
+    fputs((const char *)mend_report_script, page->out);
+}
+
+/* JSON has `<` in texts alone; escaped, none of them ends the element that it is in. */
+static void write_model(page_writer *page)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *json = open_memstream(&text, &size);
+    if (json == NULL) {
+        page->lacks_memory = true;
+        return;
+    }
+    mend_report_write_model(json, page->report, page->rows);
+    page->lacks_memory |= fclose(json) != 0 || text == NULL;
+    for (size_t i = 0; i < size && text != NULL; i++) {
+        if (text[i] == '<') {
+            fputs("\\u003c", page->out);
+        } else {
+            putc(text[i], page->out);
+        }
+    }
+    free(text);
+}
+
+static void write_data(page_writer *page)
+{
+    const char *comma = "{";
+#define X(name)                                                                                    \
+    fprintf(page->out, "%s\"" #name "\":\"", comma);                                               \
+    page->lacks_memory |= !mend_column_write(&page->rows->name, page->out);                        \
+    fputs("\"", page->out);                                                                        \
+    comma = ",\n";
+    MEND_ROW_COLUMNS(X)
+#undef X
+    fputs("}", page->out);
+}
+
+static const struct {
+    const char *name;
+    void (*write)(page_writer *page);
+} parts[] = {
+    {"TITLE", write_title}, {"SOURCE", write_source}, {"VERDICT", write_verdict},
+    {"TILES", write_tiles}, {"TIPS", write_tips},     {"STYLE", write_style},
+    {"MODEL", write_model}, {"DATA", write_data},     {"SCRIPT", write_script},
+};
+
+static void write_part(page_writer *page, const char *name, size_t length)
+{
+    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+        if (strlen(parts[i].name) == length && strncmp(parts[i].name, name, length) == 0) {
+            parts[i].write(page);
+        }
+    }
+}
+
+mend_result mend_report_write_page(FILE *out, const mend_report *report)
+{
+    mend_rows rows;
+    mend_result result = mend_rows_make(report, &rows);
+    page_writer page = {.out = out, .report = report, .rows = &rows};
+    const char *at = (const char *)mend_report_html;
+    for (const char *part; result == MEND_OK && (part = strstr(at, "{{")) != NULL;) {
+        fwrite(at, 1, (size_t)(part - at), out);
+        size_t length = strcspn(part + 2, "}");
+        write_part(&page, part + 2, length);
+        at = part + 2 + length + 2;
+    }
+    fputs(at, out);
+    mend_rows_clear(&rows);
+    return result == MEND_OK && page.lacks_memory
+               ? mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the page")
+               : result;
+}

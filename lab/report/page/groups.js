@@ -1,0 +1,101 @@
+/* Blocks in up to eight groups and the rest, each with a letter beside its colour. */
+const OTHERS = 8, HELD = 9, STEP = 4096, PART = 64;
+const MIB = 1048576 / UNIT;
+const SIZES = [[1, 'up to 1 MiB'], [4, '1 to 4 MiB'], [16, '4 to 16 MiB'], [64, '16 to 64 MiB'], [256, '64 to 256 MiB'],
+  [1024, '256 MiB to 1 GiB'], [Infinity, 'over 1 GiB']];
+const LIVES = [[.5, 'over half of the run'], [.1, '10 to 50 % of the run'], [.01, '1 to 10 %'], [.001, '0.1 to 1 %'], [-1, 'shorter']];
+const DIMS = [[M.names_lines ? 'line' : 'exact size', 'holder']];
+if (M.streams.length > 1) DIMS.push(['stream', 'stream']);
+DIMS.push([M.names_lines ? 'size' : 'size class', 'size'], ['lifetime', 'life']);
+const LETTERS = 'ABCDEFGH·';
+const RAMP = ['#7a7cc9', '#4a94d0', '#35b3a7', '#6cc26d', '#b9d24f', '#f0c43a', '#e8893b', '#d36b4f', '#a9adb3'];
+const root = document.documentElement;
+const letterOf = new Uint8Array(M.holders.length).fill(OTHERS);
+M.letters.forEach((h, i) => { letterOf[h] = i; });
+let C = {};                                      // colours
+let dim = 0, focus = -1;                         // one holder alone; -1: all
+let group, names = [], groupOfHolder;
+let before;                                      // sums of the groups and of what is held, before each STEP rows
+let parts;                                       // of each PART rows, what a column of pixels shows
+
+function readColors() {
+  const style = getComputedStyle(root);
+  for (const name of ['paper', 'card', 'ink', 'soft', 'line', 'faint', 'bad', 'accent', 'free', 'hatch', 'empty'])
+    C[name] = style.getPropertyValue('--' + name).trim();
+  C.of = isRamp() ? RAMP : [0, 1, 2, 3, 4, 5, 6, 7, 8].map(g => style.getPropertyValue('--g' + g).trim());
+  C.taken = style.getPropertyValue('--g0').trim();
+  C.given = style.getPropertyValue('--g5').trim();
+}
+const isRamp = () => focus < 0 && (DIMS[dim][1] === 'size' || DIMS[dim][1] === 'life');
+/* Black or white, whichever can be read on a colour. */
+function inkOn(color) {
+  const part = i => {
+    const v = parseInt(color.slice(i, i + 2), 16) / 255;
+    return v <= .04045 ? v / 12.92 : Math.pow((v + .055) / 1.055, 2.4);
+  };
+  const light = .2126 * part(1) + .7152 * part(3) + .0722 * part(5);
+  return 1.05 / (light + .05) > (light + .05) / .0555 ? '#fff' : '#111';
+}
+const swatch = g => g < 0 ? '<i class="sw" style="border:1px solid var(--soft)"></i>'
+  : `<i class="sw" style="background:${C.of[g]};color:${inkOn(C.of[g])};font-style:normal">${LETTERS[g]}</i>`;
+const plain = color => `<i class="sw" style="background:${color}"></i>`;
+
+function groupsBy(what) {
+  if (focus >= 0) {
+    const own = letterOf[focus] < OTHERS ? letterOf[focus] : 0;
+    names[own] = M.holders[focus].name;
+    names[OTHERS] = 'all others';
+    return b => B.holder[b] === focus ? own : OTHERS;
+  }
+  if (what === 'holder') {
+    names = M.letters.map(h => M.holders[h].name);
+    if (M.holders.length > OTHERS) names[OTHERS] = num(M.holders.length - OTHERS) + ' others';
+    return b => letterOf[B.holder[b]];
+  }
+  if (what === 'stream') {
+    names = M.streams.slice(0, OTHERS).map(streamName);
+    if (M.streams.length > OTHERS) names[OTHERS] = 'other streams';
+    return b => Math.min(OTHERS, B.stream[b]);
+  }
+  if (what === 'size') {
+    names = SIZES.map(s => s[1]);
+    return b => SIZES.findIndex(s => B.size[b] <= s[0] * MIB);
+  }
+  names = ['never freed', ...LIVES.map(l => l[1])];
+  return b => B.f[b] === NEVER ? 0 : 1 + LIVES.findIndex(l => (B.f[b] - B.a[b]) / N > l[0]);
+}
+function regroup() {
+  names = [];
+  const of = groupsBy(DIMS[dim][1]);
+  group = new Uint8Array(M.blocks);
+  groupOfHolder = new Int8Array(M.holders.length).fill(-1);
+  for (let b = 0; b < M.blocks; b++) {
+    const g = group[b] = of(b), h = B.holder[b];
+    groupOfHolder[h] = groupOfHolder[h] === -1 || groupOfHolder[h] === g ? g : -2;
+  }
+  before = new Float64Array((Math.ceil(N / STEP) + 1) * (HELD + 1));
+  const sum = new Float64Array(HELD + 1);
+  for (let i = 0; i < N; i++) {
+    if (i % STEP === 0) before.set(sum, i / STEP * (HELD + 1));
+    apply(sum, i);
+  }
+  parts = columnsOfRows(0, N - 1, Math.ceil(N / PART), 1 / PART);
+  readColors();
+  drawKeys();
+}
+function apply(sum, i) {
+  const k = kind[i], b = arg[i];
+  if (k === ALLOC) sum[group[b]] += B.size[b];
+  else if (k === FREE) sum[group[b]] -= B.size[b];
+  sum[HELD] += grow[i];
+}
+function drawKeys() {
+  const out = [];
+  for (let g = 0; g <= OTHERS; g++) {
+    if (names[g] === undefined) continue;
+    const alone = DIMS[dim][1] === 'holder' && focus < 0 && g < OTHERS;
+    out.push(`<button ${alone ? `data-h="${M.letters[g]}" title="Show this one alone"` : 'disabled'}>${swatch(g)}<span>${esc(names[g])}</span></button>`);
+  }
+  if (focus >= 0) out.push('<button data-h="-1">✕ show all</button>');
+  $('keys').innerHTML = out.join('');
+}

@@ -1,0 +1,235 @@
+#include "lab/report/text.h"
+
+#include <string.h>
+
+#include "base/align.h"
+#include "lab/report/advice.h"
+#include "lab/report/others.h"
+#include "lab/report/words.h"
+
+enum { SHOWN_HOLDERS = 5, SHOWN_ADVICE = 3, NAME_COLUMNS = 44 };
+
+#define SIZE(bytes)  mend_word_size(bytes).text
+#define COUNT(count) mend_word_count(count).text
+
+static void print_head(FILE *out, const mend_report *report)
+{
+    char name[256];
+    char line[512];
+    char device[64] = "";
+    mend_trace_short_name(report->trace, name, sizeof(name));
+    if (report->capacity_bytes > 0) {
+        snprintf(device, sizeof(device), ", device %s", SIZE(report->capacity_bytes));
+    }
+    snprintf(line, sizeof(line), "%.40s: %s, %s events, %s blocks%s", name,
+             mend_report_source(report), COUNT(report->trace->event_count),
+             COUNT(report->trace->block_count), device);
+    mend_words_wrap(out, line, 0, 1);
+}
+
+static void print_verdict(FILE *out, const mend_report *report)
+{
+    char verdict[MEND_VERDICT_BYTES];
+    mend_report_judge(report, verdict, sizeof(verdict));
+    mend_words_wrap(out, verdict, 0, 2);
+}
+
+static void print_curve(FILE *out, const mend_report *report)
+{
+    static const char *const bars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    fputs("live  ", out);
+    for (size_t i = 0; i < MEND_REPORT_COLUMNS; i++) {
+        double share = (double)report->highest[i] / (double)mend_max_u64(report->peak_bytes, 1);
+        size_t bar = (size_t)(share * 8);
+        fputs(bars[mend_min_u64(bar, 7)], out);
+    }
+    fprintf(out, "  peak %s, event %s\n", SIZE(report->peak_bytes), COUNT(report->peak_event));
+    if (report->knows_held) {
+        char line[256];
+        snprintf(line, sizeof(line),
+                 "held  %s at most, %.3f of the peak in use; memory was taken %s times, given back "
+                 "%s times",
+                 SIZE(report->peak_held_bytes),
+                 (double)report->peak_held_bytes / (double)mend_max_u64(report->peak_bytes, 1),
+                 COUNT(report->taken), COUNT(report->given));
+        mend_words_wrap(out, line, 0, 1);
+    }
+}
+
+static void print_advice(FILE *out, const mend_report *report)
+{
+    mend_advice advice[MEND_ADVICE_MOST];
+    size_t count = mend_report_advise(report, advice);
+    if (count == 0) {
+        return;
+    }
+    fputs("\nWhat helps most\n", out);
+    for (size_t i = 0; i < count && i < SHOWN_ADVICE; i++) {
+        char line[512];
+        char saved[48] = "";
+        if (advice[i].saved_bytes > 0) {
+            snprintf(saved, sizeof(saved), ": -%s", SIZE(advice[i].saved_bytes));
+        }
+        snprintf(line, sizeof(line), "%zu. %.90s%s", i + 1, advice[i].what, saved);
+        mend_words_wrap(out, line, 2, 1);
+        mend_words_wrap(out, advice[i].evidence, 5, 2);
+    }
+}
+
+static void print_growth(FILE *out, const mend_report_holder *holder)
+{
+    static const char *const words[] = {"steady", "grows", "LEAK?"};
+    if (holder->trend == MEND_TREND_STEADY) {
+        fprintf(out, "  %s\n", words[MEND_TREND_STEADY]);
+    } else {
+        fprintf(out, "  +%s %s\n", SIZE(holder->growth_bytes), words[holder->trend]);
+    }
+}
+
+static void print_holder(FILE *out, const mend_report *report, size_t number)
+{
+    const mend_report_holder *holder = &report->holders[number];
+    fprintf(out, "  %c ", mend_report_letter(report, number));
+    mend_words_cut(out, holder->name, NAME_COLUMNS, 1);
+    fprintf(out, " %10s %6s %7s %10s", SIZE(holder->bytes),
+            mend_word_percent(holder->bytes, report->live_bytes).text, COUNT(holder->blocks),
+            holder->blocks == 0 ? "" : COUNT(report->moment_events - holder->oldest_event));
+    print_growth(out, holder);
+}
+
+/* The largest ones; and the suspect that grew most, if it is not among them. */
+static void print_holders(FILE *out, const mend_report *report)
+{
+    char title[96];
+    bool shows_suspect = report->suspects == 0;
+    size_t suspect = 0;
+    for (size_t h = 0; h < report->holder_count; h++) {
+        if (report->holders[h].growth_bytes > report->holders[suspect].growth_bytes) {
+            suspect = h;
+        }
+    }
+    snprintf(title, sizeof(title), "Who holds it at the %s (event %s)",
+             report->has_failed ? "failure" : "peak", COUNT(report->moment_events));
+    fputc('\n', out);
+    mend_words_cut(out, title, NAME_COLUMNS + 4, 1);
+    fprintf(out, " %10s %6s %7s %10s  %s\n", "now", "share", "blocks", "oldest", "growth");
+    for (size_t i = 0; i < report->holder_count && i < SHOWN_HOLDERS; i++) {
+        size_t number = report->order[i];
+        bool is_last = i + 1 == SHOWN_HOLDERS;
+        number = is_last && !shows_suspect ? suspect : number;
+        shows_suspect = shows_suspect || number == suspect;
+        if (report->holders[number].bytes > 0) {
+            print_holder(out, report, number);
+        }
+    }
+}
+
+/* Who keeps most of the free memory in place. */
+static void print_keeper(FILE *out, const mend_report *report)
+{
+    size_t keeper = 0;
+    for (size_t h = 0; h < report->holder_count; h++) {
+        if (report->holders[h].kept_free_bytes > report->holders[keeper].kept_free_bytes) {
+            keeper = h;
+        }
+    }
+    const mend_report_holder *holder = &report->holders[keeper];
+    if (report->holder_count > 0 && holder->kept_free_bytes > 0) {
+        char line[512];
+        snprintf(line, sizeof(line), "%s of that beside blocks of %c \"%s\", in %s segments",
+                 SIZE(holder->kept_free_bytes), mend_report_letter(report, keeper), holder->name,
+                 COUNT(holder->kept_segments));
+        mend_words_wrap(out, line, 0, 1);
+    }
+}
+
+static void print_free(FILE *out, const mend_report *report)
+{
+    const mend_report_memory *memory = &report->memory;
+    if (report->knows_gaps) {
+        fprintf(out,
+                "Free between and beside blocks, of what was in use before: %s; longest piece %s "
+                "of %s\n",
+                SIZE(memory->whole_bytes + memory->beside_bytes), SIZE(memory->longest_bytes),
+                COUNT(memory->pieces));
+    }
+    if (!report->knows_held) {
+        return;
+    }
+    char line[512];
+    char others[64] = "";
+    char pending[64] = "";
+    if (memory->others_bytes > 0) {
+        snprintf(others, sizeof(others), ", %s of it of other streams", SIZE(memory->others_bytes));
+    }
+    if (report->failure.pending_bytes > 0) {
+        snprintf(pending, sizeof(pending), "; %s more waits for streams",
+                 SIZE(report->failure.pending_bytes));
+    }
+    snprintf(line, sizeof(line),
+             "Free then: %s in whole segments, %s beside live blocks%s; longest piece %s of %s%s",
+             SIZE(memory->whole_bytes), SIZE(memory->beside_bytes), others,
+             SIZE(memory->longest_bytes), COUNT(memory->pieces), pending);
+    mend_words_wrap(out, line, 0, 2);
+    print_keeper(out, report);
+}
+
+static void print_other(FILE *out, const mend_report *report, const mend_report_other *other)
+{
+    char needs[128] = "    not simulated: too long";
+    char here[96] = "";
+    char line[256];
+    if (other->is_known) {
+        snprintf(needs, sizeof(needs), "%3s%10s %9s host waits %10.1f ms driver",
+                 other->is_close ? "" : "<=", SIZE(other->needs_bytes), COUNT(other->waits),
+                 other->driver_ms);
+    }
+    if (other->knows_here && other->completes_here) {
+        snprintf(here, sizeof(here), "   in %s: completes", SIZE(report->capacity_bytes));
+    } else if (other->knows_here) {
+        snprintf(here, sizeof(here), "   in %s: fails at %u %%", SIZE(report->capacity_bytes),
+                 other->here_percent);
+    }
+    snprintf(line, sizeof(line), "%-20s %s%s", other->name, needs, here);
+    mend_words_wrap(out, line, 2, 1);
+}
+
+static void print_others(FILE *out, const mend_report *report)
+{
+    if (report->other_count == 0) {
+        return;
+    }
+    bool is_any_known = false;
+    for (size_t i = 0; i < report->other_count; i++) {
+        is_any_known = is_any_known || report->others[i].is_known;
+    }
+    if (!is_any_known) {
+        fputs("What the same requests need was not simulated: see --what-if\n", out);
+        return;
+    }
+    fputs("What the same requests need\n", out);
+    for (size_t i = 0; i < report->other_count; i++) {
+        print_other(out, report, &report->others[i]);
+    }
+}
+
+void mend_report_print(FILE *out, const mend_report *report)
+{
+    print_head(out, report);
+    print_verdict(out, report);
+    print_curve(out, report);
+    print_advice(out, report);
+    print_holders(out, report);
+    print_free(out, report);
+    print_others(out, report);
+}
+
+void mend_report_print_others(FILE *out, const mend_report *report)
+{
+    print_head(out, report);
+    print_verdict(out, report);
+    print_curve(out, report);
+    print_others(out, report);
+    fprintf(out, "Simulated: %s events. The peak in use is %s: no allocator needs less.\n",
+            COUNT(report->simulated_events), SIZE(report->peak_bytes));
+}

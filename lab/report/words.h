@@ -1,0 +1,31 @@
+/* Sizes, counts and names as a report writes them. */
+#ifndef MEND_LAB_REPORT_WORDS_H
+#define MEND_LAB_REPORT_WORDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+typedef struct mend_word {
+    char text[32];
+} mend_word;
+
+/* "1.11 GiB", "245 MiB": three digits. */
+mend_word mend_word_size(uint64_t bytes);
+/* The same with its sign: "+2.75 GiB", "-764 MiB", "0 B". */
+mend_word mend_word_change(uint64_t before, uint64_t after);
+/* "37,413" */
+mend_word mend_word_count(uint64_t count);
+mend_word mend_word_percent(uint64_t part, uint64_t whole);
+
+/* Prints at most `columns` characters, and blanks up to them if `fills`. What is no character that
+ * a terminal prints becomes `?`; where characters are left out, the last one is `~`. */
+void mend_words_cut(FILE *out, const char *text, size_t columns, int fills);
+
+enum { MEND_WORDS_WIDTH = 110 };
+
+/* Prints lines of at most MEND_WORDS_WIDTH characters, broken at blanks, each behind so many
+ * blanks. What has no room in `most_lines` is cut. Returns how many lines. */
+size_t mend_words_wrap(FILE *out, const char *text, size_t indent, size_t most_lines);
+
+#endif

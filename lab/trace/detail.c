@@ -1,0 +1,110 @@
+#include "lab/trace/detail.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void mend_trace_detail_init(mend_trace_detail *detail)
+{
+    *detail = (mend_trace_detail){0};
+    mend_pointer_map_init(&detail->by_label);
+}
+
+void mend_trace_detail_clear(mend_trace_detail *detail)
+{
+    for (size_t i = 0; i < detail->holder_count; i++) {
+        free(detail->holders[i]);
+    }
+    free(detail->holders);
+    free(detail->places);
+    free(detail->segments);
+    free(detail->refusals);
+    mend_pointer_map_clear(&detail->by_label);
+    mend_trace_detail_init(detail);
+}
+
+/* Room for one more object in an array that doubles. Without memory the room stays as it is. */
+static void *with_room(mend_trace_detail *detail, void *array, size_t count, size_t *room,
+                       size_t object_bytes)
+{
+    if (count < *room) {
+        return array;
+    }
+    size_t larger = *room == 0 ? 64 : *room * 2;
+    void *grown = reallocarray(array, larger, object_bytes);
+    if (grown == NULL) {
+        detail->lacks_memory = true;
+        return array;
+    }
+    *room = larger;
+    return grown;
+}
+
+static uint64_t hash_of(const mend_trace_detail *detail, const char *text)
+{
+    uint64_t hash = UINT64_C(14695981039346656037) ^ detail->salt;
+    for (; *text != 0; text++) {
+        hash = (hash ^ (unsigned char)*text) * UINT64_C(1099511628211);
+    }
+    return hash << 9 | 512; /* the map spreads addresses, whose lowest bits are 0 */
+}
+
+/* Adds a name that is not there yet. */
+static uint32_t add_holder(mend_trace_detail *detail, uint64_t key, const char *label)
+{
+    detail->holders = with_room(detail, detail->holders, detail->holder_count, &detail->holder_room,
+                                sizeof(char *));
+    char *copy = strdup(label);
+    if (copy == NULL || !mend_pointer_map_reserve(&detail->by_label) || detail->lacks_memory) {
+        free(copy);
+        detail->lacks_memory = true;
+        return 0;
+    }
+    detail->holders[detail->holder_count++] = copy;
+    mend_pointer_map_insert(&detail->by_label, key, (void *)(uintptr_t)detail->holder_count);
+    return (uint32_t)(detail->holder_count - 1);
+}
+
+uint32_t mend_trace_detail_holder(mend_trace_detail *detail, const char *label)
+{
+    uint64_t key = hash_of(detail, label);
+    uintptr_t known;
+    while ((known = (uintptr_t)mend_pointer_map_find(&detail->by_label, key)) != 0 &&
+           strcmp(detail->holders[known - 1], label) != 0) {
+        key += 512;
+    }
+    if (known != 0) {
+        return (uint32_t)(known - 1);
+    }
+    if (detail->holder_count == MEND_TRACE_MAX_HOLDERS) {
+        return MEND_TRACE_MAX_HOLDERS - 1;
+    }
+    bool is_last = detail->holder_count == MEND_TRACE_MAX_HOLDERS - 1;
+    return add_holder(detail, key, is_last ? "(lines beyond the first 65,535)" : label);
+}
+
+void mend_trace_detail_add_place(mend_trace_detail *detail, mend_trace_place place)
+{
+    detail->places =
+        with_room(detail, detail->places, detail->place_count, &detail->place_room, sizeof(place));
+    if (!detail->lacks_memory) {
+        detail->places[detail->place_count++] = place;
+    }
+}
+
+void mend_trace_detail_add_segment(mend_trace_detail *detail, mend_trace_segment segment)
+{
+    detail->segments = with_room(detail, detail->segments, detail->segment_count,
+                                 &detail->segment_room, sizeof(segment));
+    if (!detail->lacks_memory) {
+        detail->segments[detail->segment_count++] = segment;
+    }
+}
+
+void mend_trace_detail_add_refusal(mend_trace_detail *detail, mend_trace_refusal refusal)
+{
+    detail->refusals = with_room(detail, detail->refusals, detail->refusal_count,
+                                 &detail->refusal_room, sizeof(refusal));
+    if (!detail->lacks_memory) {
+        detail->refusals[detail->refusal_count++] = refusal;
+    }
+}

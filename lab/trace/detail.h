@@ -1,0 +1,74 @@
+/*
+ * What a file says beside the requests: who asked, where blocks lie, what memory the allocator
+ * held, and what it refused. `mend report` reads it; a replay needs none of it.
+ */
+#ifndef MEND_LAB_TRACE_DETAIL_H
+#define MEND_LAB_TRACE_DETAIL_H
+
+#include "base/pointer_map.h"
+#include "lab/trace/trace.h"
+
+/* Holders beyond this are one, the last: it bounds what tables of them need. */
+enum { MEND_TRACE_MAX_HOLDERS = 65536, MEND_TRACE_LABEL_BYTES = 160 };
+
+/* Memory that the allocator took from the driver, or gave back. */
+typedef struct mend_trace_segment {
+    uint64_t event; /* events of the trace before it */
+    uint64_t address;
+    uint64_t size_bytes;
+    uint64_t stream; /* as the file names it */
+    bool is_taken;
+} mend_trace_segment;
+
+/* A request that failed. */
+typedef struct mend_trace_refusal {
+    uint64_t event;    /* events of the trace before it */
+    uint64_t segments; /* entries of `segments` before it */
+    uint64_t size_bytes;
+    uint64_t free_bytes;    /* of the device, not held by the allocator; UINT64_MAX: unknown */
+    uint64_t pending_bytes; /* of blocks that are freed, and wait for other streams */
+    uint64_t stream;        /* as the file names it */
+} mend_trace_refusal;
+
+/* Who asked for a block, and where it lies. */
+typedef struct mend_trace_place {
+    uint64_t address;
+    uint32_t holder; /* index */
+    uint32_t
+        asked_behind; /* events, segments and refusals before its free was asked for; 0: none */
+} mend_trace_place;
+
+typedef struct mend_trace_detail {
+    bool is_snapshot;     /* of PyTorch; otherwise only `refusals` and addresses are valid */
+    bool is_expandable;   /* by its settings: adjacent segments serve one request */
+    bool has_stacks;      /* a block came with one */
+    size_t before_events; /* the first ones: blocks from before the recording */
+    char **holders;       /* texts that name who asked: a line of the program */
+    size_t holder_count;
+    size_t holder_room;
+    mend_trace_place *places; /* by block */
+    size_t place_count;
+    size_t place_room;
+    mend_trace_segment *segments;
+    size_t segment_count;
+    size_t segment_room;
+    mend_trace_refusal *refusals;
+    size_t refusal_count;
+    size_t refusal_room;
+    mend_pointer_map by_label; /* from the hash of a text to its holder + 1 */
+    uint64_t salt;             /* of the hash: unknown to the author of a file */
+    bool lacks_memory;         /* malloc failed: the detail is not whole */
+} mend_trace_detail;
+
+void mend_trace_detail_init(mend_trace_detail *detail);
+void mend_trace_detail_clear(mend_trace_detail *detail);
+
+/* The number of the holder that has this name. */
+uint32_t mend_trace_detail_holder(mend_trace_detail *detail, const char *label);
+
+/* Called for each block, in the order of their numbers. */
+void mend_trace_detail_add_place(mend_trace_detail *detail, mend_trace_place place);
+void mend_trace_detail_add_segment(mend_trace_detail *detail, mend_trace_segment segment);
+void mend_trace_detail_add_refusal(mend_trace_detail *detail, mend_trace_refusal refusal);
+
+#endif

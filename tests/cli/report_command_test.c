@@ -1,0 +1,385 @@
+/* `mend report` from outside: its words, its limits, its exit status, and files that are none. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lab/report/report.h"
+#include "lab/report/text.h"
+#include "lab/report/words.h"
+#include "tests/cli/program.h"
+#include "tests/cli/report_program.h"
+#include "tests/support/test.h"
+
+/* Runs `mend report ARGUMENTS FILE`. */
+static ended_run report_on(const char *arguments, const fixture_file *file)
+{
+    char whole[1024];
+    snprintf(whole, sizeof(whole), "report %s '%s'", arguments, file->path);
+    return run(whole);
+}
+
+/* Each of these follows the one before it. */
+static void expect_words(const char *text, const char *const *words)
+{
+    const char *at = text;
+    for (; *words != NULL; words++) {
+        const char *found = strstr(at, *words);
+        MEND_TEST_CHECK(found != NULL, return, "\"%s\" is not in:\n%s", *words, text);
+        at = found + strlen(*words);
+    }
+}
+
+/* At most 30 lines of 110 characters, and none that a terminal would obey. */
+static void expect_page(const char *what, const char *text)
+{
+    size_t lines = 0;
+    size_t columns = 0;
+    for (; *text != 0; text++) {
+        unsigned char byte = (unsigned char)*text;
+        MEND_TEST_CHECK(byte >= 0x20 || byte == '\n', return, "%s: byte %u", what, byte);
+        columns = byte == '\n' ? 0 : columns + ((byte & 0xc0) != 0x80);
+        lines += byte == '\n';
+        MEND_TEST_CHECK(columns <= MEND_WORDS_WIDTH, return, "%s: line %zu is too long", what,
+                        lines + 1);
+    }
+    MEND_TEST_CHECK(lines > 0 && lines <= MEND_TEXT_LINES, return, "%s: %zu lines", what, lines);
+}
+
+MEND_TEST(report_command, tells_a_leak_and_its_line)
+{
+    fixture_file file = program_named("leaks and fails", false);
+    ended_run outcome = report_on("", &file);
+    EXPECT_STATUS(1, outcome);
+    EXPECT_STR_EQ("", outcome.err);
+    static const char *const words[] = {
+        "PyTorch snapshot, caching allocator, 541 events, 301 blocks",
+        "Out of memory, by fragmentation or by others: 64.0 MiB asked for with 280 MiB in use",
+        "144 MiB grew and never came back.",
+        "peak 405 MiB",
+        "What helps most",
+        "1. Stop the growth of A \"train.py:20 > call (m.py:7)\": -",
+        "Who holds it at the failure",
+        "A train.py:20 > call (m.py:7)",
+        "LEAK?",
+        "B train.py:5 ",
+        "steady",
+        "What the same requests need",
+        "Mend ",
+        "PyTorch expandable",
+        NULL};
+    expect_words(outcome.out, words);
+    fixture_remove(&file);
+}
+
+/* PyTorch 2.8 wrote them, over a simulated device of 220 MiB: the whole run, and its last 150
+ * events. */
+MEND_TEST(report_command, reads_what_pytorch_writes)
+{
+    static const char *const whole[] = {
+        "486 events, 252 blocks, device 220 MiB",
+        "Out of memory by fragmentation: 20.0 MiB asked for, 50.2 MiB free, the longest piece 10.4",
+        "peak 192 MiB",
+        "Stop the growth of B \"small.py:11 step\": -54.7 MiB",
+        "+46.9 MiB LEAK?",
+        "small.py:9 step > forward (linear.py:125)",
+        "23.3 MiB of that beside blocks of B",
+        "in 220 MiB: completes",
+        "PyTorch caching",
+        "in 220 MiB: fails at 98 %",
+        NULL};
+    static const char *const last[] = {"118 events", "20.0 MiB asked for, 49.2 MiB free",
+                                       "held  220 MiB", "from before the recording", NULL};
+    ended_run outcome = run("report " MEND_CORPUS_DIR "/report/torch-2.8-leak.gz");
+    EXPECT_STATUS(1, outcome);
+    expect_words(outcome.out, whole);
+    outcome = run("report --no-what-if " MEND_CORPUS_DIR "/report/torch-2.8-last-events.gz");
+    EXPECT_STATUS(1, outcome);
+    expect_words(outcome.out, last);
+}
+
+/* The example of docs/report.md is what the program prints. */
+MEND_TEST(report_command, the_document_shows_what_it_prints)
+{
+    static char document[1 << 16];
+    read_all(MEND_CORPUS_DIR "/../../../docs/report.md", document, sizeof(document));
+    ended_run outcome = run("report " MEND_CORPUS_DIR "/report/torch-2.8-leak.gz");
+    MEND_TEST_CHECK(strstr(document, outcome.out) != NULL, (void)0, "docs/report.md lacks:\n%s",
+                    outcome.out);
+}
+
+MEND_TEST(report_command, a_good_run_has_status_0_and_a_log_says_sizes)
+{
+    fixture_file file = program_named("steady", true);
+    ended_run outcome = report_on("--no-what-if --capacity 1GiB", &file);
+    EXPECT_STATUS(0, outcome);
+    static const char *const words[] = {"log of allocations", "device 1.00 GiB",
+                                        "No request failed: at most 228 MiB in use.",
+                                        "blocks of 32.00 MiB", NULL};
+    expect_words(outcome.out, words);
+    EXPECT_TRUE(strstr(outcome.out, "need") == NULL);
+    fixture_remove(&file);
+}
+
+static const char *const programs[] = {"steady", "leaks and fails", "short", "accumulates",
+                                       "grows"};
+enum { PROGRAMS = sizeof(programs) / sizeof(*programs) };
+
+MEND_TEST(report_command, every_report_is_a_page)
+{
+    for (size_t i = 0; i < 2 * PROGRAMS; i++) {
+        fixture_file file = program_named(programs[i / 2], i % 2 == 1);
+        ended_run outcome = report_on(i < 4 ? "--what-if --capacity 300MiB" : "", &file);
+        EXPECT_TRUE(outcome.status == 0 || outcome.status == 1);
+        expect_page(programs[i / 2], outcome.out);
+        fixture_remove(&file);
+    }
+}
+
+/* Its words are there before any script; no text ends an element; in a browser: tests/page. */
+MEND_TEST(report_command, a_page_says_it_in_words_first)
+{
+    fixture_file file = program_named("leaks and fails", false);
+    fixture_file page = fixture_write_text(".html", "before");
+    char options[600];
+    snprintf(options, sizeof(options), "--no-what-if -o '%s'", page.path);
+    ended_run outcome = report_on(options, &file);
+    EXPECT_STATUS(1, outcome);
+    EXPECT_STR_EQ("", outcome.err);
+    expect_page("beside a page", outcome.out);
+    static char text[1 << 18];
+    read_all(page.path, text, sizeof(text));
+    static const char *const words[] = {
+        "<h1>Out of memory, by fragmentation or by others: 64.0 MiB asked for",
+        "<b>405 MiB</b><i>at event",
+        "Stop the growth of A &quot;train.py:20 &gt; call (m.py:7)&quot;",
+        "<script type=\"application/json\" id=\"model\">{\"rows\": 542, \"blocks\": 301",
+        "\"name\": \"train.py:5 > call (m.py:7)\"",
+        "\"trend\": \"leaks\"",
+        "id=\"data\">{\"kind\":\"eJ",
+        "'use strict';",
+        "</html>",
+        NULL};
+    expect_words(text, words);
+    EXPECT_TRUE(strstr(text, "http") == NULL && strstr(text, "{{") == NULL);
+    /* What cannot be made leaves the file as it was. */
+    snprintf(options, sizeof(options), "--no-what-if -o '%s'", file.path);
+    EXPECT_STATUS(2, report_on(options, &file));
+    snprintf(options, sizeof(options), "-o '%s' --against /nowhere", page.path);
+    EXPECT_STATUS(2, report_on(options, &file));
+    fixture_file empty = fixture_write_text(".csv", "");
+    snprintf(options, sizeof(options), "-o '%s'", page.path);
+    EXPECT_STATUS(2, report_on(options, &empty));
+    static char again[sizeof(text)];
+    read_all(page.path, again, sizeof(again));
+    EXPECT_STR_EQ(text, again);
+    EXPECT_STATUS(1, report_on("--no-what-if", &file));
+    fixture_remove(&empty);
+    fixture_remove(&page);
+    fixture_remove(&file);
+}
+
+MEND_TEST(report_command, against_says_what_changed)
+{
+    fixture_file before = program_named("steady", false);
+    fixture_file after = program_named("leaks", false);
+    char options[512];
+    snprintf(options, sizeof(options), "--against '%s'", before.path);
+    ended_run outcome = report_on(options, &after);
+    EXPECT_STATUS(1, outcome);
+    expect_page("against", outcome.out);
+    static const char *const words[] = {"What changed", "most in use", "228 MiB",       "405 MiB",
+                                        "+177 MiB",     "At the peak", "train.py:20 >", "0 B",
+                                        "+177 MiB",     NULL};
+    expect_words(outcome.out, words);
+    snprintf(options, sizeof(options), "--against '%s'", after.path);
+    outcome = report_on(options, &before);
+    EXPECT_STATUS(0, outcome);
+    EXPECT_TRUE(strstr(outcome.out, "-177 MiB") != NULL);
+    snprintf(options, sizeof(options), "--against '%s'", before.path);
+    outcome = report_on(options, &before);
+    EXPECT_TRUE(strstr(outcome.out, "nobody holds more or less") != NULL);
+    fixture_remove(&before);
+    fixture_remove(&after);
+}
+
+MEND_TEST(report_command, json_is_one_object_with_all_of_it)
+{
+    fixture_file file = program_named("leaks and fails", false);
+    ended_run outcome = report_on("--json", &file);
+    EXPECT_STATUS(1, outcome);
+    static const char *const words[] = {"{\"file\": ",
+                                        "\"verdict\": \"Out of memory",
+                                        "\"suspects\": 1",
+                                        "\"failure\": {\"event\": 541, \"size_bytes\": 67108864",
+                                        "\"memory\": null",
+                                        "\"advice\": [{\"saved_bytes\": ",
+                                        "\"holders\": [{",
+                                        "\"trend\": \"leaks\"",
+                                        "\"peak_without_bytes\"",
+                                        "\"others\": [{\"policy\": \"mend\", \"simulated\": true",
+                                        "}\n",
+                                        NULL};
+    expect_words(outcome.out, words);
+    EXPECT_TRUE(strchr(outcome.out, '\n') == strrchr(outcome.out, '\n'));
+    char command[1024];
+    snprintf(command, sizeof(command),
+             "'%s' report --json '%s' --against '%s' | python3 -c 'import json, sys; "
+             "r = json.load(sys.stdin); assert r[\"against\"][\"suspects\"] == 1'",
+             MEND_PROGRAM, file.path, file.path);
+    EXPECT_U64_EQ(0, (uint64_t)system(command));
+    fixture_remove(&file);
+}
+
+MEND_TEST(report_command, wrong_usage_and_files_have_status_2_and_a_reason)
+{
+    fixture_file file = program_named("steady", true);
+    fixture_file empty = fixture_write_text(".csv", "");
+    fixture_file none = fixture_write_text(".json", "{\"device_traces\": [[]], \"segments\": []}");
+    char missing[512];
+    snprintf(missing, sizeof(missing), "--against '%s'", empty.path);
+    const struct {
+        const char *options;
+        const fixture_file *file;
+        const char *reason;
+    } cases[] = {
+        {"--json=1", &file, "see mend report --help"},
+        {"--magic", &file, "see mend report --help"},
+        {"--capacity 0", &file, "not a size (bytes, or a number with KiB, MiB, GiB or TiB): \"0\""},
+        {"--what-if --no-what-if", &file, "only one of --what-if and --no-what-if"},
+        {"--what-if --against x", &file, "only one of --what-if and --against"},
+        {"x", &file, "more than one file"},
+        {"--against /nowhere/at/all", &file, "/nowhere/at/all"},
+        {missing, &file, "the file is empty"},
+        {"", &empty, "the file is empty"},
+        {"", &none, "the snapshot has no allocations"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        ended_run outcome = report_on(cases[i].options, cases[i].file);
+        EXPECT_STATUS(2, outcome);
+        EXPECT_STR_EQ("", outcome.out);
+        MEND_TEST_CHECK(strstr(outcome.err, cases[i].reason) != NULL, (void)0, "%s: %s",
+                        cases[i].reason, outcome.err);
+    }
+    expect_run(2, "report", "", "mend report: no file; see mend report --help");
+    expect_run(0, "report --help", "usage: mend report...--against...Exit status", "");
+    fixture_remove(&file);
+    fixture_remove(&empty);
+    fixture_remove(&none);
+}
+
+/* One event; a block of no bytes; a log that ends within a row; only blocks from before. */
+MEND_TEST(report_command, the_smallest_files_have_a_report)
+{
+    static const struct {
+        const char *ending;
+        const char *text;
+        const char *words;
+    } cases[] = {
+        {".csv", TRACE_HEAD "0,0,allocate,1,512,0\n", "at most 512 B in use"},
+        {".csv", TRACE_HEAD "0,0,allocate,1,0,0\n", "at most 0 B in use"},
+        {".csv", TRACE_HEAD "0,0,allocate,1,512,0\n0,0,free,1,51", "at most 512 B in use"},
+        {".csv", TRACE_HEAD "0,0,allocate failure,0,4096,0\n0,0,allocate,1,512,0\n",
+         "Out of memory: 4.00 KiB asked for with 0 B in use"},
+        {".json",
+         "{\"device_traces\": [], \"segments\": [{\"address\": 4096, \"total_size\": 2048, "
+         "\"blocks\": [{\"size\": 1024, \"state\": \"active_allocated\"}]}]}",
+         "at most 1.00 KiB in use, 2.00 KiB held"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        fixture_file file = fixture_write_text(cases[i].ending, cases[i].text);
+        ended_run outcome = report_on("", &file);
+        EXPECT_TRUE(outcome.status == 0 || outcome.status == 1);
+        expect_page(cases[i].words, outcome.out);
+        MEND_TEST_CHECK(strstr(outcome.out, cases[i].words) != NULL, (void)0, "%s: %s%s",
+                        cases[i].words, outcome.out, outcome.err);
+        fixture_remove(&file);
+    }
+}
+
+MEND_TEST(report_command, names_of_files_do_nothing_to_the_terminal)
+{
+    static const char text[] =
+        "{\"device_traces\": [[{\"action\": \"alloc\", \"addr\": 512, \"size\": 512, \"stream\": "
+        "0, "
+        "\"frames\": [{\"filename\": \"/\\u001b[2J\\u009b\xff\xc2\x9b.py\", \"line\": 1, \"name\": "
+        "\"%s%n a name that is long beyond all that anybody would ever call a function in "
+        "Python\"}]"
+        "}]]}";
+    fixture_file file = fixture_write(".json", text, sizeof(text) - 1);
+    ended_run outcome = report_on("", &file);
+    EXPECT_STATUS(0, outcome);
+    expect_page("names", outcome.out);
+    EXPECT_TRUE(strstr(outcome.out, "\x9b") == NULL && strstr(outcome.out, "?[2J") != NULL);
+    fixture_remove(&file);
+}
+
+/* A snapshot that is damaged is refused, or what is left of it has a report; sanitizers watch. */
+MEND_TEST(report_command, survives_damage_of_any_kind)
+{
+    mend_test_random random;
+    mend_test_random_init(&random, mend_test_seed());
+    static char good[1 << 17];
+    fixture_file file = program_named("leaks and fails", false);
+    read_all(file.path, good, sizeof(good));
+    fixture_remove(&file);
+    size_t size = strlen(good);
+    ASSERT_TRUE(size > 1000 && size + 1 < sizeof(good));
+    for (int round = 0; round < 60; round++) {
+        static char damaged[sizeof(good)];
+        memcpy(damaged, good, size + 1);
+        for (uint64_t n = 1 + mend_test_random_below(&random, 30); n > 0; n--) {
+            uint64_t at = mend_test_random_below(&random, size);
+            damaged[at] = good[mend_test_random_below(&random, size)];
+        }
+        size_t cut = round % 3 == 0 ? (size_t)mend_test_random_below(&random, size) : size;
+        file = fixture_write(".json", damaged, cut);
+        mend_report *report = NULL;
+        mend_result result = mend_report_create(file.path, 0, &report);
+        EXPECT_TRUE((result == MEND_OK) == (report != NULL));
+        fixture_remove(&file);
+        if (report != NULL) {
+            char *text = NULL;
+            size_t length = 0;
+            FILE *out = open_memstream(&text, &length);
+            mend_report_print(out, report);
+            fclose(out);
+            expect_page("damaged", text);
+            free(text);
+        }
+        mend_report_destroy(report);
+    }
+}
+
+MEND_TEST(report_words, are_short_and_cut_at_characters)
+{
+    static const struct {
+        uint64_t bytes;
+        const char *text;
+    } sizes[] = {{0, "0 B"},
+                 {999, "999 B"},
+                 {1000, "0.98 KiB"},
+                 {1536, "1.50 KiB"},
+                 {UINT64_C(256901120), "245 MiB"},
+                 {UINT64_C(10) << 30, "10.0 GiB"},
+                 {UINT64_MAX, "16777216 TiB"}};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        EXPECT_STR_EQ(sizes[i].text, mend_word_size(sizes[i].bytes).text);
+    }
+    EXPECT_STR_EQ("-1.00 KiB", mend_word_change(2048, 1024).text);
+    EXPECT_STR_EQ("0 B", mend_word_change(7, 7).text);
+    EXPECT_STR_EQ("1,234,567", mend_word_count(1234567).text);
+    EXPECT_STR_EQ("0 %", mend_word_percent(7, 0).text);
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    mend_words_cut(out, "\xc3\xa9t\xc3\xa9 \x01", 5, 1);
+    mend_words_cut(out, "\xc3\xa9t\xc3\xa9s", 3, 1);
+    mend_words_cut(out, "ab", 4, 1);
+    EXPECT_U64_EQ(2, mend_words_wrap(out, "one two", 106, 9));
+    EXPECT_U64_EQ(1, mend_words_wrap(out, "one two", 106, 1));
+    fclose(out);
+    char expected[512];
+    snprintf(expected, sizeof(expected),
+             "\xc3\xa9t\xc3\xa9 ?\xc3\xa9t~ab  %106sone\n%106stwo\n%106sone~\n", "", "", "");
+    EXPECT_STR_EQ(expected, text);
+    free(text);
+}

@@ -1,0 +1,474 @@
+/* What a report says: who grows, where free memory is, what came before the recording, what other
+ * allocators need; and that no file makes it say too much. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/align.h"
+#include "lab/report/advice.h"
+#include "lab/report/others.h"
+#include "lab/report/report.h"
+#include "lab/report/rows.h"
+#include "lab/report/text.h"
+#include "lab/report/words.h"
+#include "lab/support/stretches.h"
+#include "tests/cli/program.h"
+#include "tests/cli/report_program.h"
+#include "tests/support/test.h"
+
+static mend_report *report_of(fixture_file file)
+{
+    mend_report *report = NULL;
+    mend_result result = mend_report_create(file.path, 0, &report);
+    fixture_remove(&file);
+    mend_error error = MEND_ERROR_INIT;
+    mend_last_error(&error);
+    MEND_TEST_CHECK(result == MEND_OK, (void)0, "%s", error.message);
+    return report;
+}
+
+static const mend_report_holder *holder_of(const mend_report *report, const char *name)
+{
+    for (size_t i = 0; i < report->holder_count; i++) {
+        if (strstr(report->holders[i].name, name) != NULL) {
+            return &report->holders[i];
+        }
+    }
+    return NULL;
+}
+
+/* ---- who grows --------------------------------------------------------------------------------
+ */
+
+static const struct {
+    const char *program;
+    const char *line; /* NULL: no suspect */
+    const char *size; /* the same in a log, which has sizes alone */
+    mend_report_trend trend;
+    bool whole_log; /* in a log only all together grows */
+} suspects[] = {
+    {"steady", NULL, NULL, MEND_TREND_STEADY, false},
+    {"accumulates", NULL, NULL, MEND_TREND_STEADY, false},
+    {"fills up", NULL, NULL, MEND_TREND_STEADY, false},
+    {"fills up late", NULL, NULL, MEND_TREND_STEADY, false},
+    {"leaks a little", NULL, NULL, MEND_TREND_STEADY, false},
+    {"second model", NULL, NULL, MEND_TREND_STEADY, false},
+    {"short", NULL, NULL, MEND_TREND_STEADY, false},
+    {"leaks", "train.py:20", "3.00 MiB", MEND_TREND_LEAKS, false},
+    {"leaks slowly", "train.py:20", "3.00 MiB", MEND_TREND_LEAKS, false},
+    {"leaks and fails", "train.py:20", "3.00 MiB", MEND_TREND_LEAKS, false},
+    {"leaks, fails, goes on", "train.py:20", "3.00 MiB", MEND_TREND_LEAKS, false},
+    {"leaks and ends", "train.py:20", "3.00 MiB", MEND_TREND_LEAKS, false},
+    {"grows", "train.py:30", NULL, MEND_TREND_GROWS, true},
+};
+enum { SUSPECTS = sizeof(suspects) / sizeof(*suspects) };
+
+MEND_TEST(report, suspects_are_what_grows_and_does_not_come_back)
+{
+    for (size_t i = 0; i < 2 * SUSPECTS; i++) {
+        bool is_log = i >= SUSPECTS;
+        size_t k = i % SUSPECTS;
+        const char *name = is_log ? suspects[k].size : suspects[k].line;
+        mend_report *report = report_of(program_named(suspects[k].program, is_log));
+        ASSERT_TRUE(report != NULL);
+        MEND_TEST_CHECK(report->suspects == (name != NULL), (void)0, "%s, log %d: %zu suspects",
+                        suspects[k].program, is_log, (size_t)report->suspects);
+        MEND_TEST_CHECK(report->grows_as_whole == (is_log && suspects[k].whole_log), (void)0,
+                        "%s, log %d: as a whole", suspects[k].program, is_log);
+        const mend_report_holder *holder = name == NULL ? NULL : holder_of(report, name);
+        MEND_TEST_CHECK(name == NULL || (holder != NULL && holder->trend == suspects[k].trend),
+                        (void)0, "%s, log %d: %s", suspects[k].program, is_log, name);
+        bool finds = name != NULL || report->grows_as_whole || report->has_failed;
+        EXPECT_TRUE(mend_report_has_findings(report) == finds);
+        mend_report_destroy(report);
+    }
+}
+
+/* The program without the line is known: it is the steady one. */
+MEND_TEST(report, predicts_the_peak_without_the_leak)
+{
+    mend_report *leak = report_of(program_named("leaks and fails", false));
+    mend_report *steady = report_of(program_named("steady", false));
+    ASSERT_TRUE(leak != NULL && steady != NULL);
+    EXPECT_U64_EQ(228 * MIB, steady->peak_bytes);
+    EXPECT_U64_EQ(steady->peak_bytes, steady->without_bytes);
+    EXPECT_U64_EQ((100 + 4 * 32 + 59 * 3) * MIB, leak->peak_bytes);
+    uint64_t predicted = holder_of(leak, "train.py:20")->without_bytes;
+    EXPECT_U64_EQ(predicted, leak->without_bytes);
+    EXPECT_TRUE(predicted + 6 * MIB >= steady->peak_bytes &&
+                predicted <= steady->peak_bytes + 6 * MIB);
+    mend_report_destroy(leak);
+    mend_report_destroy(steady);
+}
+
+/* The largest sums stand for themselves; 300 of the smallest sizes are above 512 KiB. */
+MEND_TEST(report, a_log_of_many_sizes_has_holders_for_the_rest)
+{
+    program p;
+    program_begin(&p, true);
+    for (uint64_t i = 0; i < 1024; i++) {
+        program_alloc(&p, 0, 2 * MIB + i * 512);
+    }
+    for (uint64_t i = 0; i < 300; i++) {
+        program_alloc(&p, 0, MIB / 2 + 512 + i * 512);
+    }
+    for (int i = 0; i < 600; i++) { /* their sum is neither the largest nor the smallest */
+        program_alloc(&p, 0, 700);
+    }
+    mend_report *report = report_of(program_end(&p, ""));
+    ASSERT_TRUE(report != NULL);
+    EXPECT_U64_EQ(1026, report->holder_count);
+    EXPECT_U64_EQ(300, holder_of(report, "other blocks up to 1.00 MiB")->blocks);
+    EXPECT_U64_EQ(600, holder_of(report, "other blocks up to 1.00 KiB")->blocks);
+    EXPECT_U64_EQ(2 * MIB + 512, holder_of(report, "blocks of 2.00 MiB (2,097,664 B)")->bytes);
+    mend_report_destroy(report);
+}
+
+/* Each kind of answer, of real programs. */
+MEND_TEST(report, recordings_grow_or_do_not)
+{
+    static const struct {
+        const char *name;
+        uint64_t suspects;
+        bool as_whole;
+    } cases[] = {{"opt-rl-phases", 0, false},      /* phases, of which the first is smaller */
+                 {"accumulate-lengths", 0, false}, /* gradients are filled and emptied */
+                 {"gaussian-splats", 0, true},     /* each table is replaced by a larger one */
+                 {"moe-serve-4bit", 1, false}};    /* ever more blocks of 64 MiB stay */
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char path[512];
+        mend_report *report = NULL;
+        snprintf(path, sizeof(path), "%s/%s.csv.gz", MEND_TRACES_DIR, cases[i].name);
+        ASSERT_RESULT(MEND_OK, mend_report_create(path, 0, &report));
+        MEND_TEST_CHECK(report->suspects == cases[i].suspects &&
+                            report->grows_as_whole == cases[i].as_whole,
+                        (void)0, "%s: %zu suspects", cases[i].name, (size_t)report->suspects);
+        mend_report_destroy(report);
+    }
+}
+
+/* ---- where free memory is ---------------------------------------------------------------------
+ */
+
+static void expect_memory(const mend_report *report, uint64_t held, uint64_t whole, uint64_t beside,
+                          uint64_t longest, uint64_t pieces)
+{
+    EXPECT_U64_EQ(held * MIB, report->memory.held_bytes);
+    EXPECT_U64_EQ(whole * MIB, report->memory.whole_bytes);
+    EXPECT_U64_EQ(beside * MIB, report->memory.beside_bytes);
+    EXPECT_U64_EQ(longest * MIB, report->memory.longest_bytes);
+    EXPECT_U64_EQ(pieces, report->memory.pieces);
+}
+
+/* Three segments of 20 MiB side by side: one block of 4 MiB in the middle of the first, one of 2
+ * MiB at the end of the second, none in the third. A further one far away comes after the failure.
+ */
+static mend_report *report_of_pieces(const char *state)
+{
+    program p;
+    program_begin(&p, false);
+    for (uint64_t i = 0; i < 3; i++) {
+        program_segment(&p, "segment_alloc", (100 + 20 * i) * MIB, 20 * MIB);
+    }
+    program_alloc_at(&p, 108 * MIB, 11, 4 * MIB);
+    program_alloc_at(&p, 138 * MIB, 12, 2 * MIB);
+    program_alloc_at(&p, 145 * MIB, 12, 2 * MIB);
+    program_free(&p, 145 * MIB, 2 * MIB);
+    program_refuse(&p, 42 * MIB, 8 * MIB);
+    program_segment(&p, "segment_alloc", 900 * MIB, 20 * MIB);
+    program_alloc_at(&p, 900 * MIB, 13, 20 * MIB);
+    return report_of(program_end(&p, state));
+}
+
+MEND_TEST(report, free_memory_is_whole_beside_blocks_and_in_pieces)
+{
+    mend_report *report = report_of_pieces("");
+    ASSERT_TRUE(report != NULL);
+    expect_memory(report, 60, 20, 34, 20, 4);
+    EXPECT_U64_EQ(68 * MIB, report->capacity_bytes);
+    EXPECT_U64_EQ(80 * MIB, report->peak_held_bytes);
+    EXPECT_U64_EQ(4 * MIB + 2 * MIB, report->live_bytes);
+    EXPECT_U64_EQ(16 * MIB, holder_of(report, "train.py:11")->kept_free_bytes);
+    EXPECT_U64_EQ(18 * MIB, holder_of(report, "train.py:12")->kept_free_bytes);
+    EXPECT_U64_EQ(1, holder_of(report, "train.py:12")->kept_segments);
+    EXPECT_U64_EQ(0, holder_of(report, "train.py:13")->bytes);
+    mend_report_destroy(report);
+}
+
+MEND_TEST(report, expandable_segments_join)
+{
+    mend_report *report =
+        report_of_pieces(", \"allocator_settings\": {\"expandable_segments\": true}");
+    ASSERT_TRUE(report != NULL);
+    expect_memory(report, 60, 20, 34, 26, 3);
+    mend_report_destroy(report);
+}
+
+/* A log of real addresses shows the gaps; numbers of blocks are none. */
+MEND_TEST(report, a_log_with_addresses_knows_the_gaps_between_blocks)
+{
+    for (int has_addresses = 0; has_addresses < 2; has_addresses++) {
+        program p;
+        uint64_t unit = has_addresses == 1 ? 2 * MIB : 1;
+        program_begin(&p, true);
+        for (uint64_t i = 100; i < 108; i++) {
+            program_alloc_at(&p, i * unit, 0, 2 * MIB);
+        }
+        for (uint64_t i = 101; i < 107; i += i == 102 ? 2u : 1u) {
+            program_free(&p, i * unit, 2 * MIB);
+        }
+        program_refuse(&p, 8 * MIB, 0);
+        mend_report *report = report_of(program_end(&p, ""));
+        ASSERT_TRUE(report != NULL);
+        EXPECT_TRUE(report->knows_gaps == (has_addresses == 1) && !report->knows_held);
+        char verdict[MEND_VERDICT_BYTES];
+        mend_report_judge(report, verdict, sizeof(verdict));
+        EXPECT_TRUE((strstr(verdict, "10.0 MiB free of what was in use before, the longest piece "
+                                     "6.00 MiB") != NULL) == (has_addresses == 1));
+        mend_report_destroy(report);
+    }
+}
+
+/* One begins in a segment and ends in the next, as with expandable segments. */
+MEND_TEST(report, a_block_may_lie_in_two_segments)
+{
+    program p;
+    program_begin(&p, false);
+    program_segment(&p, "segment_map", 100 * MIB, 2 * MIB);
+    program_segment(&p, "segment_map", 102 * MIB, 2 * MIB);
+    program_alloc_at(&p, 101 * MIB, 11, 2 * MIB);
+    mend_report *report =
+        report_of(program_end(&p, ", \"allocator_settings\": {\"expandable_segments\": true}"));
+    ASSERT_TRUE(report != NULL);
+    expect_memory(report, 4, 0, 2, 1, 2);
+    mend_report_destroy(report);
+}
+
+/* Two segments of 20 MiB: the free one is of stream 5, in the other a block waits for a stream. */
+MEND_TEST(report, free_memory_of_other_streams_and_what_waits_is_told_apart)
+{
+    fixture_file file = fixture_write_text(
+        ".json",
+        "{\"device_traces\": [["
+        "{\"action\": \"segment_alloc\", \"addr\": 20971520, \"size\": 20971520, \"stream\": 0},"
+        "{\"action\": \"segment_alloc\", \"addr\": 41943040, \"size\": 20971520, \"stream\": 5},"
+        "{\"action\": \"alloc\", \"addr\": 20971520, \"size\": 4194304, \"stream\": 0},"
+        "{\"action\": \"free_requested\", \"addr\": 20971520, \"size\": 4194304, \"stream\": 0},"
+        "{\"action\": \"oom\", \"size\": 18874368, \"device_free\": 0, \"stream\": 0}]]}");
+    mend_report *report = report_of(file);
+    ASSERT_TRUE(report != NULL);
+    expect_memory(report, 40, 20, 16, 16, 2);
+    EXPECT_U64_EQ(20 * MIB, report->memory.others_bytes);
+    EXPECT_U64_EQ(4 * MIB, report->failure.pending_bytes);
+    mend_rows rows;
+    ASSERT_TRUE(mend_rows_make(report, &rows) == MEND_OK);
+    EXPECT_U64_EQ(4, rows.count);
+    EXPECT_U64_EQ(3, rows.moment); /* the failure; the block before it waits from there on */
+    EXPECT_TRUE(rows.wait.count == 1 && rows.wait.bytes[0] == 1);
+    mend_rows_clear(&rows);
+    char verdict[MEND_VERDICT_BYTES];
+    mend_report_judge(report, verdict, sizeof(verdict));
+    EXPECT_TRUE(strstr(verdict, "by memory of other streams: 18.0 MiB asked for, 36.0 MiB") !=
+                NULL);
+    mend_report_destroy(report);
+}
+
+/* ---- what came before -------------------------------------------------------------------------
+ */
+
+enum { CELLS = 40, EVENTS = 300 };
+
+/* A program over cells of 2 MiB, each a segment that comes and goes and holds a block or none. */
+typedef struct cells {
+    enum { NOT_HELD, FREE, LIVE } at[CELLS];
+} cells;
+
+static void act(cells *state, program *p, mend_test_random *random)
+{
+    uint64_t i = mend_test_random_below(random, CELLS);
+    uint64_t address = (1000 + 2 * i) * MIB;
+    bool writes = p != NULL;
+    switch (state->at[i]) {
+    case NOT_HELD:
+        state->at[i] = FREE;
+        if (writes) {
+            program_segment(p, i % 2 == 0 ? "segment_alloc" : "segment_map", address, 2 * MIB);
+        }
+        return;
+    case FREE:
+        state->at[i] = mend_test_random_below(random, 3) == 0 ? NOT_HELD : LIVE;
+        if (writes && state->at[i] == LIVE) {
+            program_alloc_at(p, address + MIB, 40 + (unsigned)i % 3, MIB);
+        } else if (writes) {
+            program_segment(p, i % 2 == 0 ? "segment_free" : "segment_unmap", address, 2 * MIB);
+        }
+        return;
+    default:
+        state->at[i] = FREE;
+        if (writes) {
+            program_free(p, address + MIB, MIB);
+        }
+    }
+}
+
+/* What the snapshot says at its end. */
+static void write_state(const cells *state, char *text, size_t size)
+{
+    size_t length = (size_t)snprintf(text, size, ", \"segments\": [");
+    bool is_first = true;
+    for (uint64_t i = 0; i < CELLS; i++) {
+        if (state->at[i] == NOT_HELD) {
+            continue;
+        }
+        const char *word = state->at[i] == LIVE ? "active_allocated" : "inactive";
+        length += (size_t)snprintf(
+            text + length, size - length,
+            "%s{\"address\": %llu, \"total_size\": 2097152, \"stream\": 0, \"device\": 0, "
+            "\"blocks\": [{\"size\": 1048576, \"state\": \"inactive\"}, {\"size\": 1048576, "
+            "\"state\": \"%s\"}]}",
+            is_first ? "" : ", ", (unsigned long long)((1000 + 2 * i) * MIB), word);
+        is_first = false;
+    }
+    snprintf(text + length, size - length, "]");
+}
+
+/* The program without its first `unseen` events; its state at the end is known. */
+static mend_report *recorded_from(size_t unseen)
+{
+    static char text[1 << 16];
+    mend_test_random random;
+    cells state = {0};
+    program p;
+    mend_test_random_init(&random, mend_test_seed());
+    program_begin(&p, false);
+    for (size_t i = 0; i < EVENTS; i++) {
+        act(&state, i < unseen ? NULL : &p, &random);
+    }
+    program_refuse(&p, 4 * MIB, 0);
+    write_state(&state, text, sizeof(text));
+    return report_of(program_end(&p, text));
+}
+
+/* PyTorch keeps the last events only. */
+MEND_TEST(report, the_state_does_not_depend_on_where_the_recording_begins)
+{
+    mend_report *whole = recorded_from(0);
+    ASSERT_TRUE(whole != NULL && whole->memory.held_bytes > 0 && whole->live_bytes > 0);
+    EXPECT_U64_EQ(0, whole->detail.before_events);
+    for (size_t unseen = 1; unseen < EVENTS; unseen += 23) {
+        mend_report *part = recorded_from(unseen);
+        ASSERT_TRUE(part != NULL);
+        EXPECT_U64_EQ(whole->live_bytes, part->live_bytes);
+        EXPECT_U64_EQ(whole->capacity_bytes, part->capacity_bytes);
+        EXPECT_TRUE(memcmp(&whole->memory, &part->memory, sizeof(part->memory)) == 0);
+        const mend_report_holder *old = holder_of(part, "from before");
+        EXPECT_TRUE(unseen < 200 || (old != NULL && old->bytes > 0));
+        mend_report_destroy(part);
+    }
+    mend_report_destroy(whole);
+}
+
+/* ---- other allocators -------------------------------------------------------------------------
+ */
+
+/* A search that halves finds what one that tries each step does, within its step. */
+MEND_TEST(report, others_need_what_replay_says)
+{
+    mend_report *report = NULL;
+    ASSERT_RESULT(MEND_OK,
+                  mend_report_create(MEND_TRACES_DIR "/gpt2-medium-pretrain.csv.gz", 0, &report));
+    /* Runs that fail on the way set the last error. */
+    ASSERT_TRUE(mend_report_find_others(report, false, MEND_REPORT_BUDGET) == MEND_OK);
+    EXPECT_U64_EQ(3, report->other_count);
+    for (size_t i = 0; i < report->other_count; i++) {
+        const mend_report_other *other = &report->others[i];
+        EXPECT_TRUE(other->is_known && other->is_close);
+        mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
+        mend_replay_result fit = fixture_replay(report->trace, other->policy, "fit", &options);
+        uint64_t step = report->trace->peak_live_bytes / 100;
+        MEND_TEST_CHECK(fit.fit_capacity_bytes <= other->needs_bytes + step &&
+                            other->needs_bytes <= fit.fit_capacity_bytes + step,
+                        (void)0, "%s: %llu, by replay %llu", other->policy,
+                        (unsigned long long)other->needs_bytes,
+                        (unsigned long long)fit.fit_capacity_bytes);
+        mend_replay_result_clear(&fit);
+    }
+    mend_report_destroy(report);
+}
+
+MEND_TEST(report, what_is_too_long_is_not_simulated)
+{
+    mend_report *report = report_of(program_named("steady", true));
+    ASSERT_TRUE(report != NULL);
+    uint64_t events = report->trace->event_count;
+    ASSERT_RESULT(MEND_OK, mend_report_find_others(report, false, 6 * events - 3));
+    for (size_t i = 0; i < report->other_count; i++) {
+        EXPECT_FALSE(report->others[i].is_known);
+    }
+    EXPECT_U64_EQ(0, report->simulated_events);
+    ASSERT_TRUE(mend_report_find_others(report, true, MEND_REPORT_MORE_BUDGET) == MEND_OK);
+    EXPECT_TRUE(report->other_count > 3 && report->others[8].is_known);
+    mend_report_destroy(report);
+}
+
+/* A request that failed is one of those that others must serve, even if the program went on. */
+MEND_TEST(report, others_must_serve_the_request_that_failed)
+{
+    program p;
+    program_begin(&p, true);
+    program_alloc(&p, 0, 10 * MIB);
+    program_refuse(&p, 500 * MIB, 0);
+    program_alloc(&p, 0, 10 * MIB);
+    mend_report *report = report_of(program_end(&p, ""));
+    ASSERT_TRUE(report != NULL);
+    ASSERT_TRUE(mend_report_find_others(report, false, MEND_REPORT_BUDGET) == MEND_OK);
+    EXPECT_TRUE(report->others[0].is_known && report->others[0].needs_bytes >= 510 * MIB);
+    EXPECT_U64_EQ(20 * MIB, report->peak_bytes);
+    mend_report_destroy(report);
+}
+
+/* ---- stretches --------------------------------------------------------------------------------
+ */
+
+MEND_TEST(stretches, are_what_a_map_of_bytes_says)
+{
+    enum { BYTES = 64 };
+    mend_test_random random;
+    mend_test_random_init(&random, mend_test_seed());
+    mend_stretches set;
+    mend_stretches_init(&set);
+    int owner[BYTES + 1] = {0}; /* which addition a byte is of; 0: none */
+    for (int round = 1; round < 3000; round++) {
+        uint64_t from = mend_test_random_below(&random, BYTES);
+        uint64_t size = mend_test_random_below(&random, BYTES - from + 1);
+        bool adds = mend_test_random_below(&random, 2) == 0;
+        if (adds) {
+            mend_stretches_add(&set, from, size, (uint64_t)round);
+        } else {
+            mend_stretches_remove(&set, from, size);
+        }
+        for (uint64_t i = from; i < from + size; i++) {
+            owner[i] = adds ? round : 0;
+        }
+        uint64_t at = 0;
+        uint64_t bytes = 0;
+        for (mend_stretch *s = mend_stretches_first(&set); s != NULL; s = mend_stretches_next(s)) {
+            for (; at < s->address; at++) {
+                ASSERT_TRUE(owner[at] == 0);
+            }
+            for (; at < s->address + s->size_bytes; at++) {
+                ASSERT_TRUE(owner[at] != 0 && (uint64_t)owner[at] == s->owner);
+            }
+            bytes += s->size_bytes;
+        }
+        for (; at < BYTES; at++) {
+            ASSERT_TRUE(owner[at] == 0);
+        }
+        ASSERT_TRUE(bytes == set.bytes && mend_tree_is_valid(&set.tree));
+    }
+    uint64_t bytes = set.bytes;
+    mend_stretches_add(&set, UINT64_MAX - 3, 4, 0); /* passes the last address */
+    mend_stretches_add(&set, 1, 0, 0);
+    EXPECT_U64_EQ(bytes, set.bytes);
+    mend_stretches_clear(&set);
+    EXPECT_U64_EQ(0, set.bytes);
+}

@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""page_test.py PROGRAM [--picture PNG] [--measure]: the pages of `mend report -o` in headless
+Chromium without names. `--picture` keeps the first screen of a recording of PyTorch; `--measure`
+tells how large a page of a million events is, and how fast.
+"""
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+import browser
+import recording
+import state
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+CORPUS = os.path.join(ROOT, "tests", "fuzz", "corpus", "report")
+MOMENTS = 40
+
+KEYS = [("Home", 0), ("p", 0), ("ArrowLeft", 0), ("ArrowRight", 0), ("ArrowLeft", 8),
+        ("End", 0), ("[", 0), ("p", 0), ("+", 0), ("-", 0), ("g", 0), ("Home", 0), ("End", 0)]
+
+
+def make(program, file, page, *options):
+    run = subprocess.run([program, "report", *options, "-o", page, file], capture_output=True,
+                         text=True, check=False)
+    assert run.returncode in (0, 1) and not run.stderr, (file, run.returncode, run.stderr)
+    return run.stdout
+
+
+def open_page(tab, page, width, theme):
+    tab.open(page, width, theme)
+    with open(os.path.join(ROOT, "tests", "page", "probe.js"), encoding="utf-8") as probe:
+        tab.value(probe.read() + "; 0")
+
+
+def check_states(tab, page, seed):
+    file = state.File(page)
+    many = file.model["rows"]
+    rows = sorted({file.model["moment"], 0, many - 1} |
+                  set(random.Random(seed).sample(range(many), min(MOMENTS, many))))
+    shown = dict(zip(rows, tab.value(f"probe.states({json.dumps(rows)})")))
+    for row, expected in file.states(set(rows)).items():
+        if not file.model["knows_held"] and not file.model["knows_used"]:
+            expected = {name: expected[name] for name in ("live", "waiting", "holders")}
+        for name, value in expected.items():
+            assert shown[row][name] == value, (page, row, name, shown[row][name], value)
+    return len(rows)
+
+
+def check_curve(tab, page):
+    """The line and the stack, against the same rows; a column has the highest of what it shows."""
+    file = state.File(page)
+    rows = [i * file.model["rows"] // 300 for i in range(min(file.model["rows"], 300))]
+    states = file.states({row for row in rows} | {row - 1 for row in rows})
+    by_rows, by_parts = tab.value("probe.wide()")
+    assert by_rows == by_parts, (page, by_rows, by_parts)
+    for row, (top, held) in zip(rows, tab.value(f"probe.curve({rows})")):
+        before, after = states.get(row - 1, {"live": 0, "held": 0}), states[row]
+        assert top == max(before["live"], after["live"]), (page, row, top)
+        if file.model["knows_held"]:
+            assert held == max(before["held"], after["held"]), (page, row, held)
+
+
+def check_report(tab, page, told):
+    """What the program tells of the moment is what the page shows."""
+    if not told["memory"] or told["memory"]["is_what_was_used"]:
+        return
+    shown = tab.value("probe.states([M.moment])")[0]
+    for name, value in (("live", told["live_bytes"]), ("held", told["memory"]["held_bytes"]),
+                        ("whole", told["memory"]["whole_segments_bytes"]),
+                        ("beside", told["memory"]["beside_blocks_bytes"]),
+                        ("others", told["memory"]["other_streams_bytes"])):
+        assert shown[name] * 512 == value, (page, name, shown[name], value)
+    if told["failure"]:
+        for name, value in (("waiting", told["memory"]["pending_bytes"]),
+                            ("longest", told["memory"]["longest_piece_bytes"])):
+            assert shown[name] * 512 == value, (page, name, shown[name], value)
+    assert shown["pieces"] == told["memory"]["pieces"], (page, shown, told["memory"])
+
+
+def press(tab, key, modifiers):
+    for kind in ("keyDown", "keyUp"):
+        tab.call("Input.dispatchKeyEvent", type=kind, key=key, modifiers=modifiers)
+    tab.value("probe.drawn()")
+
+
+def drag(tab, element, start, end):
+    box = tab.value(f"probe.box('{element}')")
+    for kind, part in (("mousePressed", start), ("mouseMoved", end), ("mouseReleased", end)):
+        tab.call("Input.dispatchMouseEvent", type=kind, x=box[0] + part * box[2],
+                 y=box[1] + box[3] / 2, button="left", buttons=1, clickCount=1)
+    tab.value("probe.drawn()")
+
+
+def check_hands(tab, page):
+    def expect_change(what, act):
+        before = tab.value("probe.view()")
+        act()
+        assert tab.value("probe.view()") != before, (page, what, "changes nothing")
+
+    has_calls = tab.value("kind.some(k => k > FREE)")
+    for key, modifiers in KEYS:
+        if key in "[]" and not has_calls:
+            continue
+        expect_change(key, lambda: press(tab, key, modifiers))
+    press(tab, "0", 0)
+    expect_change("chart", lambda: drag(tab, "chart", .3, .6))
+    expect_change("strip", lambda: drag(tab, "strip", .4, .7))
+    expect_change("strip again", lambda: drag(tab, "strip", .55, .5))
+    expect_change("holder", lambda: tab.value("document.querySelector('#who tbody tr').click()"))
+    expect_change("Escape", lambda: press(tab, "Escape", 0))
+    expect_change("sort", lambda: tab.value("document.querySelector('#who [data-k=grew]').click()"))
+    expect_change("theme", lambda: tab.value("$('theme').click()"))
+    if tab.value("hasMap"):
+        tab.value("go(M.moment)")
+        expect_change("map", lambda: tab.value("probe.clickLargestBlock()"))
+
+
+def check_width(tab, page, width):
+    wide = tab.value("document.documentElement.scrollWidth")
+    assert wide <= width, (page, f"{wide} pixels wide of {width}")
+
+
+def write_log(path, has_addresses):
+    """Blocks with addresses, or with numbers."""
+    chance = random.Random(5)
+    live = []
+    with open(path, "w", encoding="ascii") as out:
+        out.write("Thread,Time,Action,Pointer,Size,Stream\n")
+        for i in range(2000):
+            if live and chance.random() < .45:
+                place, size = live.pop(chance.randrange(len(live)))
+                out.write(f"0,0,free,{place},{size},0\n")
+                continue
+            size = 512 * chance.randint(1, 4000)
+            slots = {place for place, _ in live}
+            place = next(p for p in range(1, 5000) if p not in slots and p << 22 not in slots)
+            place = place << 22 if has_addresses else i + 1
+            live.append((place, size))
+            out.write(f"0,0,allocate,{place},{size},0\n")
+
+
+def files(folder):
+    for seed in range(4):
+        path = os.path.join(folder, f"made-up-{seed}.json")
+        recording.write(path, seed, 2500)
+        yield path
+    for has_addresses in (False, True):
+        path = os.path.join(folder, f"log-{has_addresses}.csv")
+        write_log(path, has_addresses)
+        yield path
+    path = os.path.join(folder, "one.csv")
+    with open(path, "w", encoding="ascii") as out:
+        out.write("Thread,Time,Action,Pointer,Size,Stream\n0,0,allocate,1,512,0\n")
+    yield path
+    yield os.path.join(CORPUS, "torch-2.8-leak.gz")
+    yield os.path.join(CORPUS, "torch-2.8-last-events.gz")
+
+
+def check(program, folder, tab):
+    moments = pages = 0
+    for path in files(folder):
+        page = os.path.join(folder, "page.html")
+        told = json.loads(make(program, path, page, "--json", "--no-what-if"))
+        for width, theme in ((1440, "light"), (390, "dark")):
+            open_page(tab, page, width, theme)
+            check_width(tab, path, width)
+            moments += check_states(tab, page, pages)
+            check_report(tab, path, told)
+            assert tab.value("root.dataset.theme") == theme
+            if told["events"] > 1:
+                check_curve(tab, page)
+                check_hands(tab, path)
+            check_width(tab, path, width)
+            assert not tab.complaints, (path, tab.complaints)
+            pages += 1
+    print(f"{pages} pages, {moments} moments: as they are worked out again")
+
+
+def measure(program, folder, tab):
+    path, page = os.path.join(folder, "large.json"), os.path.join(folder, "large.html")
+    recording.write_long(path, 1 << 20)
+    make(program, path, page)
+    open_page(tab, page, 1440, "light")
+    events = tab.value("events[N - 1] + 1")
+    print(f"{events:,} events: {os.path.getsize(page):,} bytes, "
+          f"{os.path.getsize(page) * 100000 // events:,} each 100,000")
+    paint = tab.value("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    print(f"first paint {paint:.0f} ms; milliseconds:", tab.value("perf"))
+    print("frames a second:", tab.value("probe.frames()"))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("--picture")
+    parser.add_argument("--measure", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, browser.Browser(folder) as tab:
+        if options.measure:
+            measure(options.program, folder, tab)
+        elif options.picture:
+            page = os.path.join(folder, "page.html")
+            make(options.program, os.path.join(CORPUS, "torch-2.8-leak.gz"), page)
+            tab.open(page, 1440, "light")
+            tab.picture(options.picture, 1440, 1560, .6)
+        else:
+            check(options.program, folder, tab)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+/* What page_test.py asks a page; its names are those of the page's script. */
+var probe = {
+  states: rows => rows.map(row => {
+    const s = stateAt(row), holders = new Map();
+    for (const b of s.live) holders.set(B.holder[b], (holders.get(B.holder[b]) || 0) + B.size[b]);
+    return {live: s.liveBytes, held: s.total, whole: s.whole, beside: s.beside, others: s.others,
+      waiting: s.waiting, longest: s.longest, pieces: s.pieces,
+      holders: [...holders].sort((p, q) => p[0] - q[0])};
+  }),
+  curve: rows => rows.map(row => {
+    const c = columns(row, row, 1);
+    return [c.top[0], c.held[0]];
+  }),
+  /* The columns of a wide view are as high as its rows; its parts are not off by more than one. */
+  wide: () => {
+    const rows = columnsOfRows(0, N - 1, 3, 3 / N), sums = columnsOfParts(0, N - 1, 3, 3 / N);
+    const highest = c => [Math.max(...c.top), Math.max(...c.held), ...['taken', 'given', 'failed'].map(k => c[k].reduce((p, q) => p + q, 0))];
+    return [highest(rows), highest(sums)];
+  },
+  view: () => [moment, left, right, dim, focus, picked, root.dataset.theme, sortBy].join('/'),
+  drawn: () => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done))),
+  box: id => {
+    $(id).scrollIntoView({block: 'center'});
+    const box = $(id).getBoundingClientRect();
+    return [box.left, box.top, box.width, box.height];
+  },
+  clickLargestBlock: () => probe.drawn().then(() => {
+    const box = $('map').getBoundingClientRect();
+    const hit = shape.hits.reduce((p, q) => q[1] > p[1] ? q : p), row = Math.floor(hit[0] / shape.rowUnits);
+    const x = Math.min(hit[0] + hit[1] / 2, (row + 1) * shape.rowUnits - 1) - row * shape.rowUnits;
+    $('map').dispatchEvent(new MouseEvent('click', {clientX: box.left + x * shape.scale,
+      clientY: box.top + row * shape.pitch + 3}));
+  }),
+  frames: async () => {
+    const many = 40, times = {}, last = N - 1;
+    const acts = {'moments': i => go(N * i / many), 'views': i => view(last * i / (2 * many), last - last * i / (2 * many))};
+    go(M.moment);
+    for (const [name, act] of Object.entries(acts)) {
+      const began = performance.now();
+      for (let i = 0; i < many; i++) {
+        act(i);
+        await new Promise(requestAnimationFrame);
+      }
+      times[name] = Math.round(1000 * many / (performance.now() - began));
+    }
+    return times;
+  },
+};

@@ -1,0 +1,65 @@
+"""mend.scope and mend.scopes over the simulated device."""
+
+import threading
+import unittest
+
+import mend
+from mend import _devices
+from support import MIB, SimulatedTest
+
+
+class Scopes(SimulatedTest):
+    def setUp(self):
+        super().setUp()
+        self.blocks = []
+
+    def tearDown(self):
+        for address in self.blocks:
+            _devices.free(0, address, MIB)
+        super().tearDown()
+
+    def block(self):
+        self.blocks.append(_devices.alloc(0, MIB))
+
+    def of(self, path):
+        return next(scope for scope in mend.scopes() if scope.path == path)
+
+    def test_a_scope_has_what_was_allocated_in_it_and_inside_it(self):
+        with mend.scope("step"):
+            self.block()
+            with mend.scope("forward"):
+                self.block()
+        self.block()
+        self.assertEqual(self.of("step").live_bytes, 2 * MIB)
+        self.assertEqual(self.of("step").own_live_bytes, MIB)
+        self.assertEqual(self.of("step/forward").own_live_blocks, 1)
+        self.assertEqual(self.of("step/forward").pool_peak_bytes, 2 * MIB)
+
+    def test_other_threads_are_in_it_if_it_says_so(self):
+        for all_threads in (False, True):
+            with mend.scope(f"all {all_threads}", all_threads=all_threads):
+                self.block()
+                thread = threading.Thread(target=self.block)
+                thread.start()
+                thread.join()
+        self.assertEqual(self.of("all False").allocations, 1)
+        self.assertEqual(self.of("all True").allocations, 2)
+
+    def test_a_function_can_be_decorated_and_an_exception_ends_a_scope(self):
+        @mend.scope("decorated")
+        def fails():
+            self.block()
+            raise KeyError
+
+        with self.assertRaises(KeyError):
+            fails()
+        self.block()
+        self.assertEqual(self.of("decorated").live_bytes, MIB)
+
+    def test_a_name_is_needed(self):
+        with self.assertRaises(ValueError), mend.scope(""):
+            pass
+
+
+if __name__ == "__main__":
+    unittest.main()

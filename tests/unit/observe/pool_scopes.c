@@ -1,0 +1,250 @@
+/* Scopes: what is allocated in them counts for a path of names, in every thread. */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "mend/mend_range.h"
+#include "pool/pool.h"
+#include "tests/support/child.h"
+#include "tests/support/host_memory.h"
+#include "tests/support/kit.h"
+#include "tests/unit/observe/found.h"
+
+enum { MOST = 32 };
+
+/* The scope whose path ends with these two names; none: all zeros. */
+static mend_scope_info scope_of(mend_world *w, const char *around, const char *name)
+{
+    mend_scope_info infos[MOST];
+    size_t count = 0;
+    EXPECT_OK(mend_get_scopes(w->pool, infos, sizeof(*infos), MOST, &count));
+    for (size_t i = 0; i < count && i < MOST; i++) {
+        const char *outer = "";
+        for (size_t j = 0; j < i; j++) {
+            outer = infos[j].number == infos[i].around ? infos[j].name : outer;
+        }
+        if (strcmp(infos[i].name, name) == 0 && strcmp(outer, around) == 0) {
+            return infos[i];
+        }
+    }
+    return (mend_scope_info){0};
+}
+
+KIT_TEST(pool_scopes, a_scope_has_what_was_allocated_in_it_and_inside_it)
+{
+    EXPECT_OK(mend_scope_push("step", 0));
+    void *first = kit_alloc(w, 100, NULL);
+    EXPECT_OK(mend_scope_push("forward", 0));
+    void *second = kit_alloc(w, MEND_MIB, NULL);
+    EXPECT_OK(mend_scope_pop());
+    EXPECT_OK(mend_scope_pop());
+    void *outside = kit_alloc(w, 3 * MEND_MIB, NULL);
+    mend_scope_info step = scope_of(w, "", "step");
+    mend_scope_info forward = scope_of(w, "step", "forward");
+    EXPECT_FIELDS(step, live_bytes, MEND_MIB + 512, own_live_bytes, 512, own_live_blocks, 1,
+                  peak_live_bytes, MEND_MIB + 512, allocations, 2, around, 0);
+    EXPECT_FIELDS(forward, live_bytes, MEND_MIB, own_live_bytes, MEND_MIB, own_live_blocks, 1,
+                  around, step.number, pool_peak_bytes, MEND_MIB + 512);
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    EXPECT_OK(mend_get_block_info(w->pool, second, &info));
+    EXPECT_U64_EQ(forward.number, info.scope);
+    EXPECT_OK(mend_get_block_info(w->pool, outside, &info));
+    EXPECT_U64_EQ(0, info.scope);
+    kit_free(w, second, NULL);
+    kit_free(w, first, NULL);
+    step = scope_of(w, "", "step");
+    EXPECT_FIELDS(step, live_bytes, 0, own_live_bytes, 0, own_live_blocks, 0, peak_live_bytes,
+                  MEND_MIB + 512, allocations, 2);
+    EXPECT_OK(mend_reset_peak_stats(w->pool));
+    EXPECT_FIELDS(scope_of(w, "", "step"), peak_live_bytes, 0, pool_peak_bytes, 0);
+    EXPECT_OK(mend_scope_push("step", 0)); /* the same again, by a block from the front cache */
+    kit_alloc(w, MEND_MIB, NULL);
+    EXPECT_OK(mend_scope_pop());
+    EXPECT_FIELDS(scope_of(w, "", "step"), number, step.number, own_live_bytes, MEND_MIB,
+                  pool_peak_bytes, 4 * MEND_MIB, allocations, 3);
+}
+
+KIT_TEST(pool_scopes, pages_of_ranges_count)
+{
+    mend_range *range = NULL;
+    mend_range_info info = MEND_RANGE_INFO_INIT;
+    EXPECT_OK(mend_range_create(w->pool, 64 * MEND_MIB, NULL, &range));
+    EXPECT_OK(mend_range_get_info(range, &info));
+    EXPECT_OK(mend_scope_push("cache", 0));
+    EXPECT_OK(mend_range_commit(range, 0, 2 * info.page_bytes, NULL));
+    EXPECT_OK(mend_scope_pop());
+    EXPECT_FIELDS(scope_of(w, "", "cache"), own_live_bytes, 2 * info.page_bytes, own_live_blocks,
+                  2);
+    EXPECT_OK(mend_range_decommit(range, 0, info.page_bytes, NULL));
+    EXPECT_FIELDS(scope_of(w, "", "cache"), live_bytes, info.page_bytes, own_live_blocks, 1);
+    EXPECT_OK(mend_range_destroy(range, NULL));
+    EXPECT_FIELDS(scope_of(w, "", "cache"), live_bytes, 0, peak_live_bytes, 2 * info.page_bytes);
+}
+
+KIT_TEST(pool_scopes, the_audit_counts_them_anew)
+{
+    const mend_heap *heap = &w->pool->heap;
+    EXPECT_OK(mend_scope_push("a", 0));
+    EXPECT_OK(mend_scope_push("b", 0));
+    kit_alloc(w, 512, NULL);
+    EXPECT_OK(mend_scope_pop());
+    EXPECT_OK(mend_scope_pop());
+    mend_scope_figures *inside = &heap->scopes.of[scope_of(w, "a", "b").number];
+    EXPECT_FOUND(inside->own_bytes, 1024, "scopes");
+    EXPECT_FOUND(inside->own_blocks, 2, "scopes");
+    EXPECT_FOUND(inside->live_bytes, 1024, "scopes");
+    EXPECT_FOUND(heap->scopes.of[inside->around].live_bytes, 0, "scopes");
+}
+
+KIT_TEST(pool_scopes, each_push_needs_one_pop)
+{
+    char longest[200];
+    memset(longest, 'x', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = '\0';
+    EXPECT_ERROR(INVALID_ARGUMENT, mend_scope_pop());
+    EXPECT_OK(mend_scope_push("a", 0));
+    EXPECT_ERROR(INVALID_ARGUMENT, mend_scope_push("", 0)); /* and all in it counts for "a" */
+    EXPECT_ERROR(INVALID_ARGUMENT, mend_scope_push("b", 2));
+    EXPECT_OK(mend_scope_push("b", 0));
+    kit_alloc(w, 512, NULL);
+    for (int i = 0; i < 3; i++) {
+        EXPECT_OK(mend_scope_pop());
+    }
+    EXPECT_OK(mend_scope_push(longest, 0));
+    kit_alloc(w, 1024, NULL);
+    EXPECT_OK(mend_scope_pop());
+    EXPECT_OK(mend_scope_pop());
+    EXPECT_ERROR(INVALID_ARGUMENT, mend_scope_pop());
+    longest[63] = '\0';
+    EXPECT_FIELDS(scope_of(w, "", "a"), own_live_bytes, 512, live_bytes, 1536);
+    EXPECT_FIELDS(scope_of(w, "a", longest), own_live_bytes, 1024);
+    EXPECT_U64_EQ(0, scope_of(w, "a", "b").number);
+}
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+typedef struct other_thread {
+    mend_world *w;
+    const char *scope; /* NULL: none of its own */
+    void *block;
+} other_thread;
+
+static void *allocate(void *context)
+{
+    other_thread *other = context;
+    if (other->scope != NULL) {
+        EXPECT_OK(mend_scope_push(other->scope, 0));
+    }
+    other->block = kit_alloc(other->w, MEND_MIB, NULL);
+    if (other->scope != NULL) {
+        EXPECT_OK(mend_scope_pop());
+    }
+    return NULL;
+}
+
+static void *in_other_thread(mend_world *w, const char *scope)
+{
+    other_thread other = {w, scope, NULL};
+    pthread_t thread;
+    EXPECT_TRUE(pthread_create(&thread, NULL, allocate, &other) == 0);
+    EXPECT_TRUE(pthread_join(thread, NULL) == 0);
+    return other.block;
+}
+
+/* Of the scope, of the one that its thread begins inside it, and of what was outside. */
+KIT_TEST(pool_scopes, threads_without_a_scope_may_have_that_of_another)
+{
+    EXPECT_OK(mend_scope_push("alone", 0));
+    in_other_thread(w, NULL);
+    EXPECT_OK(mend_scope_push("step", MEND_SCOPE_OF_ALL_THREADS));
+    void *freed_here = in_other_thread(w, NULL);
+    in_other_thread(w, "own");
+    EXPECT_OK(mend_scope_push("backward", 0));
+    in_other_thread(w, NULL);
+    EXPECT_OK(mend_scope_pop());
+    in_other_thread(w, NULL);
+    EXPECT_OK(mend_scope_pop());
+    in_other_thread(w, NULL); /* "alone" is of its own thread again */
+    kit_free(w, freed_here, NULL);
+    EXPECT_OK(mend_scope_pop());
+    EXPECT_FIELDS(scope_of(w, "", "alone"), own_live_blocks, 0, live_bytes, 2 * MEND_MIB,
+                  allocations, 3);
+    EXPECT_FIELDS(scope_of(w, "alone", "step"), own_live_blocks, 1, live_bytes, 2 * MEND_MIB);
+    EXPECT_FIELDS(scope_of(w, "step", "backward"), own_live_blocks, 1);
+    EXPECT_FIELDS(scope_of(w, "", "own"), own_live_blocks, 1);
+}
+
+KIT_TEST_IN(pool_scopes, out_of_memory_names_the_largest, kit_open_with(w, 8 * MEND_MIB, NULL))
+{
+    void *block = NULL;
+    mend_error error = MEND_ERROR_INIT;
+    EXPECT_OK(mend_scope_push("weights", 0));
+    kit_alloc(w, 3 * MEND_MIB, NULL);
+    EXPECT_OK(mend_scope_push("embedding", 0));
+    kit_alloc(w, 4 * MEND_MIB, NULL);
+    EXPECT_OK(mend_scope_pop());
+    EXPECT_OK(mend_scope_pop());
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 4 * MEND_MIB, NULL, &block));
+    EXPECT_OK(mend_last_error(&error));
+    EXPECT_TRUE(strstr(error.message, " In use by scope: weights/embedding 4.00 MiB in 1 block, "
+                                      "weights 3.00 MiB in 1 block.") != NULL);
+}
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+KIT_TEST(pool_scopes, a_list_with_too_little_room_is_not_written)
+{
+    mend_scope_info infos[2] = {{.number = 77}};
+    size_t count = 0;
+    EXPECT_OK(mend_scope_push("a", 0));
+    EXPECT_OK(mend_scope_push("b", 0));
+    kit_alloc(w, 512, NULL);
+    EXPECT_OK(mend_scope_pop());
+    EXPECT_OK(mend_scope_pop());
+    EXPECT_OK(mend_get_scopes(w->pool, infos, sizeof(*infos), 1, &count));
+    EXPECT_U64_EQ(2, count);
+    EXPECT_U64_EQ(77, infos[0].number);
+    EXPECT_OK(mend_get_scopes(w->pool, NULL, sizeof(*infos), 0, &count));
+    EXPECT_U64_EQ(2, count);
+    EXPECT_ERROR(INVALID_ARGUMENT, mend_get_scopes(w->pool, NULL, sizeof(*infos), 1, &count));
+    EXPECT_ERROR(INVALID_ARGUMENT, mend_get_scopes(w->pool, infos, 3, 2, &count));
+    EXPECT_ERROR(INVALID_ARGUMENT, mend_get_scopes(NULL, infos, sizeof(*infos), 2, &count));
+}
+
+/* The pool makes room for its figures with the first block; the names are there before. */
+KIT_TEST(pool_scopes, want_of_host_memory_counts_a_block_for_the_scope_around)
+{
+    void *block = kit_alloc(w, 512, NULL); /* all else that a block of this size needs is there */
+    kit_free(w, block, NULL);
+    EXPECT_OK(mend_scope_push("a", 0));
+    EXPECT_OK(mend_test_starve(0, UINT64_MAX, mend_alloc(w->pool, 512, NULL, &block)));
+    EXPECT_TRUE(mend_test_failed_host_allocations() > 0);
+    EXPECT_OK(mend_scope_pop());
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    EXPECT_OK(mend_get_block_info(w->pool, block, &info));
+    EXPECT_U64_EQ(0, info.scope);
+    kit_free(w, block, NULL);
+    EXPECT_U64_EQ(0, scope_of(w, "", "a").number);
+}
+
+/* 65,535 paths at most, which the process has for ever. Those that have a number keep it. */
+static bool paths_end(void *unused)
+{
+    (void)unused;
+    char name[16];
+    mend_result result = mend_scope_push("many", 0);
+    uint32_t named = 0;
+    while (result == MEND_OK) {
+        snprintf(name, sizeof(name), "%u", named++);
+        result = mend_scope_push(name, 0);
+        mend_scope_pop();
+    }
+    return result == MEND_ERROR_OUT_OF_HOST_MEMORY && named > 60000 && named <= 65535 &&
+           mend_scope_push("59999", 0) == MEND_OK && mend_scope_pop() == MEND_OK &&
+           mend_scope_pop() == MEND_OK && mend_scope_pop() == MEND_ERROR_INVALID_ARGUMENT;
+}
+
+MEND_TEST(pool_scopes, more_paths_than_there_are_numbers_are_refused)
+{
+    EXPECT_TRUE(mend_test_holds_in_a_child(paths_end, NULL));
+}

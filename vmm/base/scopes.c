@@ -1,0 +1,83 @@
+#include "base/scopes.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static_assert((uint64_t)MEND_SCOPE_PIECES * MEND_SCOPE_PIECE > MEND_SCOPES_MOST,
+              "each number has its place");
+
+static uint32_t bucket_of(uint32_t around, const char *name)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ around;
+    for (const char *at = name; *at != '\0'; at++) {
+        hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+    }
+    return (uint32_t)(hash >> 32) % MEND_SCOPE_BUCKETS;
+}
+
+const mend_scope_entry *mend_scopes_entry(uint32_t number)
+{
+    const mend_process_scopes *scopes = mend_process_get_scopes();
+    assert(number > 0);
+    assert(number <= mend_scopes_count());
+    return &scopes->pieces[number / MEND_SCOPE_PIECE][number % MEND_SCOPE_PIECE];
+}
+
+uint32_t mend_scopes_count(void)
+{
+    return atomic_load_explicit(&mend_process_get_scopes()->count, memory_order_acquire);
+}
+
+/* The caller holds the mutex. */
+static uint32_t find(const mend_process_scopes *scopes, uint32_t bucket, uint32_t around,
+                     const char *name)
+{
+    for (uint32_t at = scopes->buckets[bucket]; at != 0; at = mend_scopes_entry(at)->next) {
+        const mend_scope_entry *entry = mend_scopes_entry(at);
+        if (entry->around == around && strcmp(entry->name, name) == 0) {
+            return at;
+        }
+    }
+    return 0;
+}
+
+/*
+ * The caller holds the mutex. The count is written when the entry is whole, and the bucket last: a
+ * child of a fork in between has the number without its name in the bucket, and names it again.
+ */
+static uint32_t make_entry(mend_process_scopes *scopes, uint32_t bucket, uint32_t around,
+                           const char *name)
+{
+    const uint32_t number = mend_scopes_count() + 1;
+    if (number > MEND_SCOPES_MOST) {
+        return 0;
+    }
+    mend_scope_entry **piece = &scopes->pieces[number / MEND_SCOPE_PIECE];
+    if (*piece == NULL) {
+        *piece = calloc(MEND_SCOPE_PIECE, sizeof(**piece));
+    }
+    if (*piece == NULL) {
+        return 0;
+    }
+    mend_scope_entry *entry = &(*piece)[number % MEND_SCOPE_PIECE];
+    *entry = (mend_scope_entry){.around = around, .next = scopes->buckets[bucket]};
+    snprintf(entry->name, sizeof(entry->name), "%s", name);
+    atomic_store_explicit(&scopes->count, number, memory_order_release);
+    scopes->buckets[bucket] = number;
+    return number;
+}
+
+uint32_t mend_scopes_number(uint32_t around, const char *name)
+{
+    mend_process_scopes *scopes = mend_process_get_scopes();
+    const uint32_t bucket = bucket_of(around, name);
+    mend_mutex_lock(&scopes->mutex);
+    uint32_t number = find(scopes, bucket, around, name);
+    if (number == 0) {
+        number = make_entry(scopes, bucket, around, name);
+    }
+    mend_mutex_unlock(&scopes->mutex);
+    return number;
+}

@@ -1,0 +1,316 @@
+#include "physical/context.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/process.h"
+#include "physical/foreign.h"
+#include "physical/record.h"
+
+bool mend_context_covers(const mend_stream_state *state)
+{
+    return state->group == 0;
+}
+
+/* From here on frees belong to a new epoch of each stream. A slot that is free awaits nothing: the
+ * stream that comes to have it meanwhile may pass epochs of its own. One such wait begins at a
+ * time: it has the place behind those of the events. */
+static void begin_context_wait(mend_streams *streams)
+{
+    for (uint32_t i = 0; i < streams->count; i++) {
+        mend_stream_state *state = &streams->items[i];
+        mend_awaited *awaited = &state->awaited[streams->context_event_count];
+        *awaited = (mend_awaited){0};
+        if (mend_context_covers(state) && !state->is_free_slot) {
+            awaited->epoch = state->open ? state->open_epoch++ : state->open_epoch - 1;
+            awaited->was_open = state->open;
+            awaited->bytes = state->open_bytes;
+            state->open = false;
+            state->open_bytes = 0;
+        }
+    }
+}
+
+/* It failed, and what it closed waits as before. Streams that were registered meanwhile have no
+ * awaited epoch. */
+static void undo_context_wait(mend_streams *streams)
+{
+    for (uint32_t i = 0; i < streams->count; i++) {
+        mend_stream_state *state = &streams->items[i];
+        mend_awaited *awaited = &state->awaited[streams->context_event_count];
+        state->open = state->open || awaited->was_open;
+        state->open_bytes += awaited->was_open ? awaited->bytes : 0;
+        *awaited = (mend_awaited){0};
+    }
+}
+
+/* All that waited for the first `count` has passed: for events, and for the wait behind them. */
+static void pass_awaited(mend_streams *streams, uint32_t count)
+{
+    assert(count > 0 && count <= MEND_CONTEXT_EVENTS + 1);
+    streams->passes++;
+    for (uint32_t i = 0; i < streams->count; i++) {
+        mend_stream_state *state = &streams->items[i];
+        const uint64_t epoch = state->awaited[count - 1].epoch;
+        if (epoch > state->passed_epoch) { /* later than its own fences */
+            size_t covered = 0;            /* a fence recorded during the wait is not covered */
+            while (covered < state->fence_count && state->fences[covered].epoch <= epoch) {
+                covered++;
+            }
+            assert(epoch < state->open_epoch);
+            mend_streams_pass_fences(streams, state, covered);
+            state->passed_epoch = epoch;
+        }
+        const uint32_t left = MEND_CONTEXT_EVENTS + 1 - count;
+        memmove(state->awaited, state->awaited + count, left * sizeof(mend_awaited));
+        memset(state->awaited + left, 0, count * sizeof(mend_awaited));
+    }
+}
+
+/* ---- events of the context -------------------------------------------------------------------
+ *
+ * Each covers what was freed on every stream before it was recorded, also without a stream, and the
+ * host need not wait for it. What is freed later waits for the next one.
+ */
+
+static void keep_events(mend_streams *streams, const mend_context_event *made)
+{
+    if (made->own != NULL) {
+        mend_streams_keep_event(streams, made->own, streams->context);
+    }
+    for (int i = 0; i < MEND_DEVICE_LIMIT; i++) {
+        if (made->others[i] != NULL) {
+            mend_streams_keep_event(streams, made->others[i], streams->foreign[i]);
+        }
+    }
+}
+
+static bool is_open(const mend_streams *streams, int device)
+{
+    return (streams->foreign_devices >> device & 1) != 0;
+}
+
+/* Makes the events of one of all contexts; keeps none if it fails. */
+static mend_result take_events(mend_streams *streams, mend_context_event *made)
+{
+    mend_result result = mend_streams_take_event(streams, streams->context, &made->own);
+    for (int i = 0; i < MEND_DEVICE_LIMIT && result == MEND_OK; i++) {
+        if (is_open(streams, i)) {
+            result = mend_streams_take_event(streams, streams->foreign[i], &made->others[i]);
+        }
+    }
+    if (result != MEND_OK) {
+        keep_events(streams, made);
+    }
+    return result;
+}
+
+/* *is_whole is false if a stream of one more device was seen meanwhile. */
+static mend_status record_events(mend_streams *streams, const mend_context_event *made,
+                                 mend_driver_call *call, bool *is_whole)
+{
+    *call = MEND_CALL_context_record;
+    mend_status status = streams->driver->context_record(streams->driver, made->own);
+    *is_whole = status == MEND_DRIVER_OK;
+    streams->context_fences += status == MEND_DRIVER_OK;
+    for (int i = 0; i < MEND_DEVICE_LIMIT && status == MEND_DRIVER_OK; i++) {
+        if (made->others[i] != NULL) {
+            status = mend_foreign_record(streams, i, made->others[i], call);
+            streams->context_fences += status == MEND_DRIVER_OK;
+        }
+        *is_whole = *is_whole && is_open(streams, i) == (made->others[i] != NULL);
+    }
+    return status;
+}
+
+/* The first `count` events have passed: also those before an event that has. */
+static void pass_context_events(mend_streams *streams, uint32_t count)
+{
+    assert(count <= streams->context_event_count);
+    for (uint32_t k = 0; k < count; k++) {
+        keep_events(streams, &streams->context_events[k]);
+    }
+    streams->context_event_count -= count;
+    memmove(streams->context_events, streams->context_events + count,
+            streams->context_event_count * sizeof(mend_context_event));
+}
+
+/* The event counts from now on. If there are too many, it takes the place of the last one, whose
+ * frees it covers too. */
+static void add_context_event(mend_streams *streams, const mend_context_event *made)
+{
+    uint32_t at = streams->context_event_count;
+    const bool replaces = at == MEND_CONTEXT_EVENTS;
+    if (replaces) {
+        keep_events(streams, &streams->context_events[--at]);
+    }
+    for (uint32_t i = 0; replaces && i < streams->count; i++) {
+        mend_awaited *awaited = streams->items[i].awaited;
+        awaited[at + 1].bytes += awaited[at].bytes;
+        awaited[at] = awaited[at + 1];
+        awaited[at + 1] = (mend_awaited){0};
+    }
+    streams->context_events[at] = *made;
+    streams->context_event_count = at + 1;
+}
+
+static bool has_passed(const mend_streams *streams, const mend_context_event *event)
+{
+    const mend_driver *driver = streams->driver;
+    bool passed = driver->event_query(driver, event->own) == MEND_DRIVER_OK;
+    for (int i = 0; i < MEND_DEVICE_LIMIT && passed; i++) {
+        passed = event->others[i] == NULL ||
+                 driver->event_query(driver, event->others[i]) == MEND_DRIVER_OK;
+    }
+    return passed;
+}
+
+bool mend_context_poll(mend_streams *streams)
+{
+    uint32_t passed = 0;
+    while (passed < streams->context_event_count &&
+           has_passed(streams, &streams->context_events[passed])) {
+        passed++;
+    }
+    if (passed > 0) {
+        pass_context_events(streams, passed);
+        pass_awaited(streams, passed);
+    }
+    return passed > 0;
+}
+
+static bool is_of_capture(mend_status status)
+{
+    return status == MEND_DRIVER_CAPTURE_UNSUPPORTED || status == MEND_DRIVER_CAPTURE_INVALIDATED;
+}
+
+bool mend_streams_can_record_context(const mend_streams *streams)
+{
+    return !streams->lacks_context_events && !streams->has_strangers;
+}
+
+mend_result mend_streams_record_context(mend_streams *streams, uint32_t asking, bool *recorded)
+{
+    assert(asking < streams->count);
+    bool is_captured = false;
+    mend_context_event made = {0};
+    *recorded = false;
+    if (!mend_streams_can_record_context(streams)) {
+        return MEND_OK;
+    }
+    mend_result result = mend_streams_find_capture(streams, asking, &is_captured);
+    if (result == MEND_OK && !is_captured) {
+        result = take_events(streams, &made);
+    }
+    if (result != MEND_OK || is_captured) {
+        return result;
+    }
+    if (!mend_process_begin_unsafe_call()) {
+        keep_events(streams, &made);
+        return MEND_OK;
+    }
+    begin_context_wait(streams);
+    /* Each call releases `state`. Frees made meanwhile belong to later epochs, and nobody takes the
+     * memory of the closed ones, because no event covers it yet. */
+    mend_driver_call call;
+    mend_status status = record_events(streams, &made, &call, recorded);
+    mend_process_end_unsafe_call();
+    if (*recorded && status == MEND_DRIVER_OK) {
+        add_context_event(streams, &made);
+        return MEND_OK;
+    }
+    *recorded = false;
+    undo_context_wait(streams);
+    keep_events(streams, &made);
+    streams->lacks_context_events |= status == MEND_DRIVER_NOT_SUPPORTED;
+    streams->hidden_captures += status != MEND_DRIVER_OK && status != MEND_DRIVER_NOT_SUPPORTED;
+    return mend_status_is_fatal(status) ? mend_streams_driver_failed(streams, call, status)
+                                        : MEND_OK;
+}
+
+static void note_host_wait(mend_streams *streams, mend_status status)
+{
+    if (status == MEND_DRIVER_OK) {
+        streams->host_waits++;
+        mend_history_note(streams->history, MEND_EVENT_HOST_WAIT, 0, 0);
+    }
+}
+
+/* The host waits for what the oldest event covers, not for work queued later. */
+static mend_result synchronize_context_event(mend_streams *streams)
+{
+    assert(streams->context_event_count > 0);
+    const mend_driver *driver = streams->driver;
+    const mend_context_event *oldest = &streams->context_events[0]; /* stays while `grow` is held */
+    mend_status status = driver->event_synchronize(driver, oldest->own);
+    note_host_wait(streams, status);
+    for (int i = 0; i < MEND_DEVICE_LIMIT && status == MEND_DRIVER_OK; i++) {
+        if (oldest->others[i] != NULL) {
+            status = driver->event_synchronize(driver, oldest->others[i]);
+            note_host_wait(streams, status);
+        }
+    }
+    if (status != MEND_DRIVER_OK) {
+        return mend_streams_driver_failed(streams, MEND_CALL_event_synchronize, status);
+    }
+    pass_context_events(streams, 1);
+    pass_awaited(streams, 1);
+    return MEND_OK;
+}
+
+mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
+{
+    assert(asking < streams->count);
+    bool is_captured = false;
+    mend_result result = mend_streams_find_capture(streams, asking, &is_captured);
+    if (result != MEND_OK || is_captured) {
+        return result != MEND_OK ? result
+                                 : mend_failure(MEND_ERROR_CAPTURING,
+                                                "a stream is being captured: the pool cannot wait "
+                                                "for the context");
+    }
+    begin_context_wait(streams);
+    uint64_t waits = 0;
+    mend_driver_call call = MEND_CALL_context_synchronize;
+    mend_status status = mend_foreign_synchronize(streams, &waits, &call);
+    if (status == MEND_DRIVER_OK) { /* and so have the events */
+        const uint32_t events = streams->context_event_count;
+        pass_context_events(streams, events);
+        pass_awaited(streams, events + 1);
+    } else {
+        undo_context_wait(streams);
+    }
+    streams->host_waits += waits;
+    for (uint64_t i = 0; i < waits; i++) {
+        mend_history_note(streams->history, MEND_EVENT_HOST_WAIT, 0, 0);
+    }
+    if (is_of_capture(status)) {
+        streams->hidden_captures++;
+        return mend_driver_failure(
+            MEND_ERROR_CAPTURING, "cuCtxSynchronize", status,
+            streams->driver->status_name(streams->driver, status),
+            "a stream that the pool does not know is being captured: end the "
+            "capture, and call again");
+    }
+    if (status != MEND_DRIVER_OK) {
+        return mend_streams_driver_failed(streams, call, status);
+    }
+    return MEND_OK;
+}
+
+mend_result mend_streams_wait_unfenced(mend_streams *streams, uint32_t asking)
+{
+    bool recorded = streams->context_event_count > 0;
+    mend_result result = recorded || streams->hidden_captures > 0
+                             ? MEND_OK
+                             : mend_streams_record_context(streams, asking, &recorded);
+    if (result != MEND_OK) {
+        return result;
+    }
+    if (recorded && mend_context_poll(streams)) {
+        return MEND_OK; /* the GPU was idle */
+    }
+    return recorded ? synchronize_context_event(streams)
+                    : mend_streams_wait_context(streams, asking);
+}

@@ -1,0 +1,122 @@
+/* The calls of scopes (mend_views.h). */
+#include "base/scopes.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/struct_size.h"
+#include "pool/enter.h"
+
+/* The thread's scope is another now: so is that of threads without one, if it shares its own. */
+static void enter(mend_thread_marks *own, uint32_t number)
+{
+    own->scope = number;
+    if (own->shares_from != 0) {
+        atomic_store_explicit(&mend_process_common_scope, number, memory_order_release);
+    }
+    atomic_store_explicit(&mend_process_are_marks_set, true, memory_order_relaxed);
+}
+
+mend_result mend_scope_push(const char *name, unsigned flags)
+{
+    mend_thread_marks *own = mend_process_own_marks();
+    mend_result result = MEND_OK;
+    uint32_t number = 0;
+    if (name == NULL || name[0] == '\0' || flags > MEND_SCOPE_OF_ALL_THREADS) {
+        result = mend_pool_invalid("mend_scope_push: name is NULL or empty, or flags are unknown");
+    } else if (own->failed_scopes == 0) {
+        if (mend_process_prepare() == MEND_OK) {
+            number = mend_scopes_number(own->scope, name);
+        }
+        if (number == 0) {
+            result = mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no memory for the name of a scope");
+        }
+    }
+    if (number == 0) {
+        own->failed_scopes++;
+        return result;
+    }
+    own->depth++;
+    if (flags == MEND_SCOPE_OF_ALL_THREADS && own->shares_from == 0) {
+        own->shares_from = own->depth;
+    }
+    enter(own, number);
+    return MEND_OK;
+}
+
+mend_result mend_scope_pop(void)
+{
+    mend_thread_marks *own = mend_process_own_marks();
+    if (own->failed_scopes > 0) {
+        own->failed_scopes--;
+        return MEND_OK;
+    }
+    if (own->scope == 0) {
+        return mend_pool_invalid("mend_scope_pop: the thread is in no scope");
+    }
+    const uint32_t around = mend_scopes_entry(own->scope)->around;
+    if (own->shares_from == own->depth) {
+        enter(own, 0);
+        own->shares_from = 0;
+    }
+    own->depth--;
+    enter(own, around);
+    return MEND_OK;
+}
+
+static mend_scope_info describe(const mend_heap *heap, uint32_t number)
+{
+    const mend_scope_figures *figures = &heap->scopes.of[number];
+    return (mend_scope_info){.name = mend_scopes_entry(number)->name,
+                             .number = number,
+                             .around = figures->around,
+                             .live_bytes = figures->live_bytes,
+                             .own_live_bytes = figures->own_bytes,
+                             .own_live_blocks = figures->own_blocks,
+                             .peak_live_bytes = figures->peak_live_bytes,
+                             .allocations = figures->allocations,
+                             .pool_peak_bytes = figures->pool_peak_bytes,
+                             .pool_reserved_bytes = figures->pool_reserved_bytes};
+}
+
+/* Writes as many as there is room for. Returns their number. */
+static size_t list(const mend_heap *heap, mend_scope_info *scopes, size_t scope_bytes,
+                   size_t capacity)
+{
+    size_t count = 0;
+    for (uint32_t number = 1; number < heap->scopes.capacity; number++) {
+        if (heap->scopes.of[number].allocations == 0) {
+            continue;
+        }
+        if (count < capacity) {
+            const mend_scope_info info = describe(heap, number);
+            char *to = (char *)scopes + count * scope_bytes;
+            memset(to, 0, scope_bytes); /* the caller may know more fields */
+            memcpy(to, &info, mend_min_u64(scope_bytes, sizeof(info)));
+        }
+        count++;
+    }
+    return count;
+}
+
+mend_result mend_get_scopes(mend_pool *pool, mend_scope_info *scopes, size_t scope_bytes,
+                            size_t capacity, size_t *count)
+{
+    if (pool == NULL || count == NULL || (scopes == NULL && capacity > 0)) {
+        return mend_pool_invalid("mend_get_scopes: pool, scopes or count is NULL");
+    }
+    if (!mend_struct_size_is_whole(scope_bytes, sizeof(void *))) {
+        return mend_pool_invalid("mend_get_scopes: pass sizeof(mend_scope_info) as scope_bytes");
+    }
+    mend_result result = mend_pool_check_process(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_heap_lock(&pool->heap);
+    *count = list(&pool->heap, NULL, scope_bytes, 0);
+    if (*count <= capacity) {
+        list(&pool->heap, scopes, scope_bytes, capacity);
+    }
+    mend_heap_unlock(&pool->heap);
+    return MEND_OK;
+}
