@@ -147,7 +147,7 @@ static int (*const runs[])(int argc, char **argv) = {
     mend_cli_demo,    mend_cli_info, mend_cli_replay, mend_cli_report,
     print_completion, print_manual,  print_version,   print_help,
 };
-static_assert(sizeof(runs) / sizeof(*runs) + 1 == sizeof(mend_commands) / sizeof(*mend_commands),
+static_assert(sizeof(runs) + sizeof(*runs) == sizeof(mend_commands), /* pointers, and a NULL */
               "each command runs");
 
 int mend_commands_run(int argc, char **argv)

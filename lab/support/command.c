@@ -107,12 +107,15 @@ int mend_command_next(const mend_command *command, int argc, char **argv, char *
 {
     struct option longs[MOST_OPTIONS] = {{0}};
     char shorts[2 * MOST_OPTIONS + 4] = ":h";
+    size_t short_count = strlen(shorts);
     size_t long_count = 0;
     for (int i = 0; command->options[i].name != NULL && long_count < MOST_OPTIONS - 1; i++) {
         const mend_option *option = &command->options[i];
         if (is_short(option)) {
-            strcat(shorts, option->name);
-            strcat(shorts, option->value != NULL ? ":" : "");
+            shorts[short_count++] = option->name[0];
+            if (option->value != NULL) {
+                shorts[short_count++] = ':';
+            }
         } else {
             longs[long_count++] =
                 (struct option){option->name, option->value != NULL, NULL, 256 + i};
