@@ -304,8 +304,8 @@ static const char *last_words(const mend_heap *heap, const mend_request *request
     }
     return mend_report_is_hopeless(heap, request)
                ? "Free memory: nothing else would help."
-               : "The free memory is beside live blocks: free some of them, or call mend_defrag "
-                 "at a quiet point.";
+               : "The free memory is beside live blocks: free some of them. mend_defrag at a quiet "
+                 "point may join what it can move.";
 }
 
 /* ---- the report ------------------------------------------------------------------------------ */
@@ -341,16 +341,20 @@ static void add_amount_above(sentence *s, const char *before, uint64_t bytes, co
     }
 }
 
-/* Begins with what was requested and what would help. */
+/* Begins with what was requested and what would help: for a request above the limit no free memory
+ * is enough. */
 static void add_advice(sentence *s, const mend_shortfall *f, const char *advice,
                        const mend_range *range)
 {
+    const bool is_above =
+        f->requested_bytes > f->limit_bytes && f->reserved_bytes <= f->limit_bytes;
     add(s, "out of memory: %s requested", mend_words_amount(f->requested_bytes).text);
     if (range != NULL) {
         add(s, " in the range 0x%llx", (unsigned long long)range->address);
     }
     add(s, ".");
-    add_amount_above(s, " Raise the limit to ", f->sufficient_limit, " or more, or free memory.");
+    add_amount_above(s, " Raise the limit to ", f->sufficient_limit,
+                     is_above ? " or more." : " or more, or free memory.");
     add(s, "%s%s", advice[0] != '\0' ? " " : "", advice);
     add_amount(s, " A request of ", f->fitting_bytes, " would fit.");
 }

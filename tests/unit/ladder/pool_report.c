@@ -115,6 +115,7 @@ REPORT_TEST(pool_report, is_written_for_people, 4 * MEND_MIB)
         "out of memory: 3.00 MiB requested. Raise the limit to 5.00 MiB or more, or free "
         "memory. A request of 2.00 MiB would fit. The limit is 4.00 MiB; in use 2.00 MiB. "
         "The GPU has 8.00 MiB, of which 6.00 MiB is free.");
+    expect_refused(s, 5 * MEND_MIB, "5.00 MiB requested. Raise the limit to 7.00 MiB or more. A ");
     EXPECT_RESULT(MEND_OK, mend_set_limit(s->w.pool, MEND_MIB));
     expect_refused(s, 3 * MEND_MIB,
                    "The limit is 1.00 MiB, the pool holds 1.00 MiB more than that");
