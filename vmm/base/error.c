@@ -23,7 +23,7 @@ static void write_message(mend_thread_error *error, const char *format, va_list 
     }
 }
 
-/* Whoever reads the message alone learns what the driver said, and to which call. */
+/* The message alone tells what the driver said, and to which call. */
 static void add_driver(mend_thread_error *error, const char *call, const char *status_name)
 {
     if (strstr(error->message, status_name) == NULL) {

@@ -113,6 +113,8 @@ static void start_anew(void)
     atomic_store_explicit(&devices.override_count, 0, memory_order_relaxed);
     mend_pointer_map_init(&devices.blocks);
     scopes.mutex = (mend_mutex)LOG_MUTEX_INITIALIZER;
+    /* The thread that shared it may not exist here, and would never end it. */
+    atomic_store_explicit(&mend_process_common_scope, 0, memory_order_relaxed);
 }
 
 /* Two threads may both register the handler, which does no harm. A lock here could be held during a

@@ -88,7 +88,8 @@ enum {
  * Each push needs one pop, a failed one too: what is allocated between them counts for the scope
  * around. May be called before there is a pool. Takes a lock of the process for a look into a table
  * of names; an allocation or a free costs one addition for each scope around it, and outside of all
- * scopes nothing. No driver call. A child of fork keeps the scopes.
+ * scopes nothing. No driver call. A child of fork keeps the scopes,
+ * but no scope of all threads.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (`name` is NULL or ""; other flags);
  * MEND_ERROR_OUT_OF_HOST_MEMORY (or the process has 65,535 paths).

@@ -1,5 +1,6 @@
 /* Scopes: what is allocated in them counts for a path of names, in every thread. */
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -149,6 +150,46 @@ static void *in_other_thread(mend_world *w, const char *scope)
     EXPECT_TRUE(pthread_create(&thread, NULL, allocate, &other) == 0);
     EXPECT_TRUE(pthread_join(thread, NULL) == 0);
     return other.block;
+}
+
+/* ---- fork ------------------------------------------------------------------------------------ */
+
+typedef struct sharing_thread {
+    sem_t shares, may_end;
+} sharing_thread;
+
+static void *share(void *context)
+{
+    sharing_thread *self = context;
+    EXPECT_OK(mend_scope_push("shared", MEND_SCOPE_OF_ALL_THREADS));
+    sem_post(&self->shares);
+    sem_wait(&self->may_end);
+    EXPECT_OK(mend_scope_pop());
+    return NULL;
+}
+
+static bool is_in_no_scope(void *unused)
+{
+    (void)unused;
+    return mend_process_marks().scope == 0;
+}
+
+/* Nobody could end it there. */
+MEND_TEST(pool_scopes, a_child_of_fork_has_no_scope_of_a_thread_that_it_has_not)
+{
+    sharing_thread other;
+    pthread_t thread;
+    sem_init(&other.shares, 0, 0);
+    sem_init(&other.may_end, 0, 0);
+    EXPECT_TRUE(pthread_create(&thread, NULL, share, &other) == 0);
+    sem_wait(&other.shares);
+    EXPECT_FALSE(is_in_no_scope(NULL));
+    EXPECT_TRUE(mend_test_holds_in_a_child(is_in_no_scope, NULL));
+    sem_post(&other.may_end);
+    pthread_join(thread, NULL);
+    EXPECT_TRUE(is_in_no_scope(NULL));
+    sem_destroy(&other.shares);
+    sem_destroy(&other.may_end);
 }
 
 /* Of the scope, of the one that its thread begins inside it, and of what was outside. */
