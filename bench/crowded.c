@@ -18,7 +18,7 @@
 #include "mend/mend_sim.h"
 #include "mend/mend_sleep.h"
 
-enum { STREAMS = 2, SMALLEST_BYTES = 512, LARGEST_BYTES = 2048 };
+enum { STREAMS = 2, SMALLEST_BYTES = 512, LARGEST_BYTES = 2048, GROUP_BYTES = 8192 };
 #define PAGE (2 * MEND_MIB) /* of the simulated device */
 
 typedef struct crowd {
@@ -215,8 +215,6 @@ static void fill_holes(crowd *c)
     }
 }
 
-static void fill_streams_and_pages(crowd *c);
-
 static void ask_range(crowd *c)
 {
     mend_range_info info = MEND_RANGE_INFO_INIT;
@@ -240,8 +238,7 @@ static void take_a_hole(crowd *c)
     (void)alloc_bytes(c, PAGE, c->streams[0]);
 }
 
-/* ---- out of memory ----------------------------------------------------------------------------
- */
+/* ---- out of memory ------------------------------------------------------------------------ */
 
 static void fill_holes_to_the_limit(crowd *c)
 {
@@ -267,13 +264,42 @@ static void destroy_pages(crowd *c)
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
+/* Each holds a block's free memory for its graphs. */
+static void make_group(crowd *c)
+{
+    require(mend_group_create(c->pool, &c->group) == MEND_OK, "mend_group_create");
+    require(mend_group_begin(c->group, c->streams[0]) == MEND_OK, "mend_group_begin");
+    free_on(c, alloc_bytes(c, GROUP_BYTES, c->streams[0]), c->streams[0]);
+    require(mend_group_end(c->group) == MEND_OK, "mend_group_end");
+}
+
 static void fill_blocks_and_a_group(crowd *c)
 {
     fill_blocks(c);
-    require(mend_group_create(c->pool, &c->group) == MEND_OK, "mend_group_create");
-    require(mend_group_begin(c->group, c->streams[0]) == MEND_OK, "mend_group_begin");
-    free_on(c, alloc_bytes(c, SMALLEST_BYTES, c->streams[0]), c->streams[0]);
-    require(mend_group_end(c->group) == MEND_OK, "mend_group_end");
+    make_group(c);
+}
+
+static void fill_groups(crowd *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        make_group(c);
+    }
+}
+
+/* The graphs live on, and each keeps a block's memory. */
+static void fill_graphs(crowd *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        mend_sim_graph *graph = NULL;
+        (void)mend_sim_begin_capture(c->sim, c->streams[1], MEND_SIM_CAPTURE_RELAXED);
+        free_on(c, alloc_bytes(c, GROUP_BYTES, c->streams[1]), c->streams[1]);
+        require(mend_sim_end_capture(c->sim, c->streams[1], &graph) == MEND_OK, "a capture");
+    }
+}
+
+static void release_group(crowd *c)
+{
+    require(mend_group_release(c->group, c->streams[0]) == MEND_OK, "mend_group_release");
 }
 
 static void restore_nothing(crowd *c)
@@ -381,6 +407,10 @@ static const operation operations[] = {
     {"destruction_of_each_page", 1, true, fill_pages, NULL, destroy_pages, fill_pages},
     {"group_of_nothing_beside_blocks", 50, false, fill_blocks_and_a_group, NULL, restore_nothing,
      NULL},
+    {"group_beside_groups", 50, false, fill_groups, NULL, make_group, release_group},
+    {"release_beside_groups", 50, false, fill_groups, make_group, release_group, NULL},
+    {"grow_beside_groups", 50, false, fill_groups, NULL, grow_and_trim, NULL},
+    {"grow_beside_graphs", 50, false, fill_graphs, NULL, grow_and_trim, NULL},
     {"grow_and_trim_beside_sleepers", 50, false, fill_sleepers, NULL, grow_and_trim, NULL},
     {"free_beside_sleepers", 50, false, fill_sleepers, NULL, free_page, NULL},
     {"pair_beside_streams", 200, false, fill_streams, NULL, pair, NULL},

@@ -35,7 +35,7 @@ PAGES = (
      "Let other processes import blocks, and other devices use a pool. [In plain"
      " words](sharing.md).",
      (("mend_share", ("memory shared with other processes", "fabric handles",
-                      "the end of an import", "other devices")),)),
+                      "the exporter of an import", "the end of an import", "other devices")),)),
     ("sleep", "Sleep and wake", "Give the physical memory of live blocks back for a while. [In"
      " plain words](sleep.md).",
      (("mend_sleep", ("sleep and wake", "checkpoints of the process")),)),
@@ -225,7 +225,8 @@ TASKS = (
                                      "mend_group_release", "mend_group_free")),
     ("restore the blocks of a graph", ("mend_group_get_blocks", "mend_group_set_blocks")),
     ("grow and shrink at one address", ("mend_range_create", "mend_range_commit",
-                                        "mend_range_decommit", "mend_range_destroy")),
+                                        "mend_range_commit_all", "mend_range_decommit",
+                                        "mend_range_destroy")),
     ("compact", ("mend_defrag",)),
     ("record what a pool does", ("mend_history_start", "mend_history_read", "mend_history_event")),
     ("observe", ("mend_get_stats", "mend_get_regions", "mend_get_block_info", "mend_log_set_sink",

@@ -15,10 +15,13 @@ static void find_peak(mend_report *report)
         const mend_trace_event *event = &trace->events[i];
         uint64_t bytes = mend_report_bytes(event);
         size_t column = i * MEND_REPORT_COLUMNS / trace->event_count;
-        uint64_t *highest = &report->highest[column];
-        *highest = mend_max_u64(*highest, live_bytes);
+        const size_t next = (i + 1) * MEND_REPORT_COLUMNS / trace->event_count;
+        uint64_t *highest = report->highest;
+        highest[column] = mend_max_u64(highest[column], live_bytes);
         live_bytes = event->is_alloc ? live_bytes + bytes : live_bytes - bytes;
-        *highest = mend_max_u64(*highest, live_bytes);
+        do { /* of few events each has several columns */
+            highest[column] = mend_max_u64(highest[column], live_bytes);
+        } while (++column < next);
         if (live_bytes > report->peak_bytes) {
             report->peak_bytes = live_bytes;
             report->peak_event = i;

@@ -136,13 +136,16 @@ static size_t leave_out(const mend_value_store *store, mend_value *pairs, size_t
     return left;
 }
 
-/* The values may be in a list now; `depth` becomes that of a list that holds them. */
-static void hold(const mend_value *values, size_t count, uint32_t *depth)
+/* The values are in this list from now on. Weights are far from an overflow: none that is held is
+ * above the limit, and memory limits the count. */
+static void hold(const mend_value *values, size_t count, mend_value_items *in)
 {
+    in->weight += count;
     for (size_t i = 0; i < count; i++) {
         if (values[i].kind == MEND_VALUE_LIST || values[i].kind == MEND_VALUE_DICT) {
             values[i].items->is_held = true;
-            *depth = (uint32_t)mend_max_u64(*depth, values[i].items->depth + 1);
+            in->depth = (uint32_t)mend_max_u64(in->depth, values[i].items->depth + 1);
+            in->weight += values[i].items->weight;
         }
     }
 }
@@ -182,13 +185,16 @@ bool mend_value_move(mend_value_store *store, mend_value into, size_t from)
         return true;
     }
     mend_value_items *items = into.items;
-    hold(moved, count, &items->depth);
+    hold(moved, count, items);
     /* A list that holds itself, at any depth, would be changed when it is in another one. */
     if (items->is_held) {
         return fail(store, "a list that changes after it was put into another one, or into itself");
     }
     if (items->depth > MEND_VALUE_DEPTH) {
         return fail(store, "lists are nested too deep");
+    }
+    if (items->weight > MEND_VALUE_MOST_WEIGHT) {
+        return fail(store, "its lists are in one another too often");
     }
     if (!make_room(store, items, count)) {
         return false;

@@ -16,6 +16,11 @@
 /* The most host memory of a store. */
 #define MEND_VALUE_STORE_BYTES (UINT64_C(1) << 32)
 
+/* The most values that a walk through all lists meets. Values may be shared: without a limit few
+ * bytes describe more of them than anybody can walk through. Snapshots that fit into the host
+ * memory have fewer. */
+#define MEND_VALUE_MOST_WEIGHT (UINT64_C(1) << 32)
+
 enum {
     MEND_VALUE_DEPTH = 64,
     MEND_VALUE_TEXT_BYTES = 4096 /* longer texts are cut */
@@ -43,8 +48,9 @@ typedef struct mend_value_items {
     mend_value *values; /* of a dictionary: a key, its value, the next key, and so on */
     size_t count;
     size_t room;
-    uint32_t depth; /* 1: holds no list */
-    bool is_held;   /* is in another one, and changes no more */
+    uint64_t weight; /* values in it and in all that it holds, each as often as it is held */
+    uint32_t depth;  /* 1: holds no list */
+    bool is_held;    /* is in another one, and changes no more */
 } mend_value_items;
 
 typedef struct mend_value_store {

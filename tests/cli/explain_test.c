@@ -106,19 +106,6 @@ MEND_TEST(explain, causes_add_up_on_every_stress_workload)
     }
 }
 
-MEND_TEST(explain, causes_add_up_on_the_recordings)
-{
-    static const char *const names[] = {"detector-varboxes", "fsdp-llama-2stream",
-                                        "gpt2-medium-pretrain", "opt-rl-phases"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-        mend_trace *trace = fixture_recording(names[i]);
-        ASSERT_TRUE(trace != NULL);
-        expect_exact_at(trace, "1.05x", true);
-        expect_exact_at(trace, "0.9x", false);
-        mend_trace_destroy(trace);
-    }
-}
-
 MEND_TEST(explain, looking_changes_nothing)
 {
     mend_trace *trace = fixture_workload("stress:many-streams");
@@ -167,37 +154,6 @@ MEND_TEST(explain, tells_events_and_ages_of_holders)
         EXPECT_TRUE(holder->is_freed == (holder->allocated_at == 0));
         EXPECT_U64_EQ(holder->is_freed ? 6 : 0, holder->freed_at);
     }
-    mend_replay_result_clear(&result);
-    mend_trace_destroy(trace);
-}
-
-MEND_TEST(explain, models_tell_of_time_alone)
-{
-    mend_trace *trace = fixture_workload("stress:staircase");
-    mend_replay_options options = explaining();
-    mend_replay_result result = fixture_replay(trace, "expandable", "unlimited", &options);
-    ASSERT_TRUE(result.explanation != NULL);
-    EXPECT_FALSE(result.explanation->knows_memory);
-    expect_exact_costs(&result.explanation->costs, &result.calls, result.driver_time_us);
-    EXPECT_TRUE(result.explanation->costs.by_cause[MEND_CAUSE_growing].time_ns > 0);
-    EXPECT_U64_EQ(0, result.explanation->costs.by_cause[MEND_CAUSE_moving].calls);
-    mend_replay_result_clear(&result);
-    result = fixture_replay(trace, "caching", "1.05x", &options);
-    const mend_replay_cost *costs = result.explanation->costs.by_cause;
-    EXPECT_U64_EQ(result.calls.malloc_calls, costs[MEND_CAUSE_growing].calls);
-    EXPECT_U64_EQ(result.calls.free_calls, costs[MEND_CAUSE_giving_back].calls);
-    EXPECT_TRUE(result.calls.free_calls > 0);
-    mend_replay_result_clear(&result);
-    mend_trace_destroy(trace);
-}
-
-MEND_TEST(explain, the_row_of_a_fit_is_explained)
-{
-    mend_trace *trace = fixture_workload("stress:random-mix?allocations=200");
-    mend_replay_options options = explaining();
-    mend_replay_result result = fixture_replay(trace, "mend", "fit", &options);
-    EXPECT_TRUE(result.fitted);
-    expect_exact(&result);
     mend_replay_result_clear(&result);
     mend_trace_destroy(trace);
 }
@@ -354,22 +310,4 @@ BENCH_TEST(sorts_all_other_calls)
     mend_causes_driver_get(b->driver, &costs);
     EXPECT_U64_EQ(2, costs.by_cause[MEND_CAUSE_asking].calls);
     EXPECT_U64_EQ(20000, costs.by_cause[MEND_CAUSE_addresses].time_ns);
-}
-
-/* Each request is served in one way; other policies count none. */
-MEND_TEST(explain, a_replay_says_how_requests_were_served)
-{
-    mend_trace *trace = fixture_workload("stress:random-mix?live=512MiB");
-    mend_replay_options options = (mend_replay_options)MEND_REPLAY_OPTIONS_INIT;
-    mend_replay_result result = fixture_replay(trace, "mend", "1.05x", &options);
-    EXPECT_TRUE(result.completed);
-    EXPECT_TRUE(result.placed.in_run > 0 && result.placed.by_extension > 0 &&
-                result.placed.at_new_address > 0);
-    EXPECT_U64_EQ(result.alloc_ns.calls, result.placed.in_run + result.placed.by_extension +
-                                             result.placed.at_new_address + result.placed.by_alias);
-    mend_replay_result_clear(&result);
-    result = fixture_replay(trace, "expandable", "2x", &options);
-    EXPECT_U64_EQ(0, result.placed.in_run + result.placed.at_new_address);
-    mend_replay_result_clear(&result);
-    mend_trace_destroy(trace);
 }

@@ -134,24 +134,6 @@ MEND_TEST(info_prices, any_list_is_found_again)
     expect_found(&prices);
 }
 
-INFO_TEST(info_prices, every_call_is_measured_alone_batched_and_next_to_a_kernel)
-{
-    static const mend_driver_call mapped[] = {MEND_CALL_set_access, MEND_CALL_unmap};
-    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_measure(&world->bench, stderr));
-    for (size_t i = 0; i < 2; i++) {
-        unsigned counts[2][2] = {{0}}; /* alone and batched; idle and beside a kernel */
-        for (unsigned j = 0; j < world->bench.series_count; j++) {
-            const mend_measure_series *series = &world->bench.series[j];
-            if (series->call == mapped[i]) {
-                EXPECT_TRUE(series->sample_count >= 10);
-                counts[series->mappings > 1][series->busy]++;
-            }
-        }
-        EXPECT_TRUE(counts[0][0] == 6 && counts[0][1] == 6);
-        EXPECT_TRUE(counts[1][0] == 4 && counts[1][1] == 4);
-    }
-}
-
 static uint64_t samples(const mend_measure_bench *bench, mend_driver_call call)
 {
     uint64_t count = 0;

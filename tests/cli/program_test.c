@@ -179,12 +179,6 @@ MEND_TEST(program, replays_to_json_by_the_contract)
                 "'p999': ...'max': ...'free_ns': {...'mappings_peak': 0,...'content_errors': null");
 }
 
-MEND_TEST(program, out_of_memory_is_status_1)
-{
-    expect_json(1, 2, "replay --json --policy caching,mend --capacity 40MiB %",
-                "'completed': false,...'failed_at_event': 1,...'free_ns': null,");
-}
-
 MEND_TEST(program, rows_come_by_trace_policy_and_capacity)
 {
     expect_json(0, 8,
@@ -319,26 +313,4 @@ MEND_TEST(program, seed_and_scale_and_threads_are_heard)
     EXPECT_STR_EQ(peaks[0], peaks[1]);
     EXPECT_TRUE(strcmp(peaks[0], peaks[2]) != 0);
     expect_run(0, "replay --json --scale 10 --threads 2 %", "'peak_live_bytes': 6291456,", "");
-}
-
-MEND_TEST(program, tables_are_for_people)
-{
-    expect_run(0, "replay --policy mend,caching %", "4 events, peak live 60.00 MiB...completes",
-               "");
-}
-
-MEND_TEST(program, a_timeline_goes_to_its_file)
-{
-    fixture_file file = fixture_write_text(".tsv", "");
-    char arguments[1024];
-    snprintf(arguments, sizeof(arguments), "replay --policy mend,caching --timeline %s %%",
-             file.path);
-    expect_run(0, arguments, NULL, "");
-    char text[4096];
-    read_all(file.path, text, sizeof(text));
-    static const char head[] =
-        "policy\tcapacity_bytes\tevent\tlive_bytes\treserved_bytes\ttrace\nmend\t\t0\t31457280\t";
-    EXPECT_TRUE(strncmp(text, head, strlen(head)) == 0);
-    EXPECT_TRUE(strstr(text, "\ncaching\t\t3\t0\t62914560\t") != NULL);
-    fixture_remove(&file);
 }

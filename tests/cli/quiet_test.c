@@ -21,38 +21,12 @@ MEND_TEST(quiet, completes_by_copying_where_mend_runs_out_of_memory)
     }
 }
 
-MEND_TEST(quiet, copies_nothing_while_there_is_memory)
-{
-    fixture_replays("stress:checkerboard?live=2GiB", "mend:quiet", "2x",
-                    "bytes_copied=0 host_syncs=0");
-}
-
 /* A block is freed on another stream, which asks for its memory while its own stream works. */
 MEND_TEST(torch, a_block_is_freed_on_its_own_stream_behind_the_work_of_others)
 {
     static const char steps[] = "1+20M 2+20M -2 -1@1 3+20M@1";
     fixture_replays(steps, "mend", "40MiB", "content_errors=0 completed=1 stream_wait=0");
     fixture_replays(steps, "mend:torch", "40MiB", "content_errors=0 completed=1 stream_wait=1");
-}
-
-/* The second block is another stream's, behind work on the first that is in flight. */
-MEND_TEST(no_stream, memory_in_flight_is_waited_for)
-{
-    static const char steps[] = "1+20M -1 2+20M@1 -2@1 3+20M";
-    fixture_replays(steps, "mend", "30MiB", "content_errors=0 completed=1 host_syncs=0");
-    fixture_replays(steps, "mend:no-stream", "30MiB", "content_errors=0 completed=1 host_syncs=2");
-}
-
-MEND_TEST(no_stream, an_event_of_the_context_saves_waits)
-{
-    mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
-    static const char steps[] = "1+40M -1 2+40M -2 3+40M -3";
-    options.lag_events = 0;
-    fixture_replays_by(&options, steps, "mend:no-stream", "50MiB",
-                       "completed=1 host_syncs=0 event_record=2");
-    options.lacks_context_events = true; /* it asks once */
-    fixture_replays_by(&options, steps, "mend:no-stream", "50MiB",
-                       "completed=1 host_syncs=2 event_record=1");
 }
 
 /* Each thread has a stream of its own by the same name: what one freed is not ready for the next

@@ -27,11 +27,6 @@ MEND_TEST(replay, counts_calls_prices_and_peaks)
                     "host_syncs=0 content_checked=0");
 }
 
-MEND_TEST(replay, the_second_half_begins_with_the_event_in_the_middle)
-{
-    fixture_replays("1+30M 2+30M 3+30M 4+30M", "caching", "unlimited", "malloc=4 malloc/2=2");
-}
-
 MEND_TEST(replay, a_run_ends_at_the_first_allocation_that_fails)
 {
     /* One succeeds; the other fails, and fails again after all that is cached was given back. */
@@ -160,15 +155,6 @@ MEND_TEST(replay, fit_is_what_a_scan_of_the_whole_grid_finds)
     compare_fit("stress:checkerboard?live=512MiB", "expandable");
     compare_fit("stress:many-streams?live=512MiB&streams=4&turns=8", "caching");
     compare_fit("stress:many-streams?live=512MiB&streams=4&turns=8", "expandable");
-}
-
-/* A small trace on a device of large pages: every point of the grid is the same device. */
-MEND_TEST(replay, fit_of_a_small_trace_takes_no_more_runs_than_there_are_pages)
-{
-    static const char *const policies[] = {"mend", "caching", "expandable"};
-    for (size_t i = 0; i < 3; i++) {
-        fixture_replays("1+512 -1", policies[i], "fit", "fitted=1 fit_factor=1 fit_capacity=2M");
-    }
 }
 
 MEND_TEST(replay, nothing_live_has_no_fit)
@@ -368,13 +354,4 @@ MEND_TEST(replay, the_models_do_on_recordings_what_they_should)
     fixture_replays("fsdp-llama-2stream", "caching", "unlimited", "malloc=155 per_mille=1124");
     fixture_replays("gpt2-medium-pretrain", "expandable", "unlimited",
                     "create=1428 map=1428 set_access=323 reserve=2 mappings_peak=1428");
-}
-
-MEND_TEST(replay, mend_completes_the_recordings_without_host_waits)
-{
-    static const char *const names[] = {"gpt2-medium-pretrain", "detector-varboxes",
-                                        "fsdp-llama-2stream"};
-    for (size_t i = 0; i < 3; i++) {
-        fixture_replays(names[i], "mend", "1.1x", "completed=1 host_syncs=0 bytes_copied=0");
-    }
 }

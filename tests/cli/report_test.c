@@ -159,50 +159,6 @@ static void expect_memory(const mend_report *report, uint64_t held, uint64_t who
     EXPECT_U64_EQ(pieces, report->memory.pieces);
 }
 
-/* Three segments of 20 MiB side by side: one block of 4 MiB in the middle of the first, one of 2
- * MiB at the end of the second, none in the third. A further one far away comes after the failure.
- */
-static mend_report *report_of_pieces(const char *state)
-{
-    program p;
-    program_begin(&p, false);
-    for (uint64_t i = 0; i < 3; i++) {
-        program_segment(&p, "segment_alloc", (100 + 20 * i) * MIB, 20 * MIB);
-    }
-    program_alloc_at(&p, 108 * MIB, 11, 4 * MIB);
-    program_alloc_at(&p, 138 * MIB, 12, 2 * MIB);
-    program_alloc_at(&p, 145 * MIB, 12, 2 * MIB);
-    program_free(&p, 145 * MIB, 2 * MIB);
-    program_refuse(&p, 42 * MIB, 8 * MIB);
-    program_segment(&p, "segment_alloc", 900 * MIB, 20 * MIB);
-    program_alloc_at(&p, 900 * MIB, 13, 20 * MIB);
-    return report_of(program_end(&p, state));
-}
-
-MEND_TEST(report, free_memory_is_whole_beside_blocks_and_in_pieces)
-{
-    mend_report *report = report_of_pieces("");
-    ASSERT_TRUE(report != NULL);
-    expect_memory(report, 60, 20, 34, 20, 4);
-    EXPECT_U64_EQ(68 * MIB, report->capacity_bytes);
-    EXPECT_U64_EQ(80 * MIB, report->peak_held_bytes);
-    EXPECT_U64_EQ(4 * MIB + 2 * MIB, report->live_bytes);
-    EXPECT_U64_EQ(16 * MIB, holder_of(report, "train.py:11")->kept_free_bytes);
-    EXPECT_U64_EQ(18 * MIB, holder_of(report, "train.py:12")->kept_free_bytes);
-    EXPECT_U64_EQ(1, holder_of(report, "train.py:12")->kept_segments);
-    EXPECT_U64_EQ(0, holder_of(report, "train.py:13")->bytes);
-    mend_report_destroy(report);
-}
-
-MEND_TEST(report, expandable_segments_join)
-{
-    mend_report *report =
-        report_of_pieces(", \"allocator_settings\": {\"expandable_segments\": true}");
-    ASSERT_TRUE(report != NULL);
-    expect_memory(report, 60, 20, 34, 26, 3);
-    mend_report_destroy(report);
-}
-
 /* A log of real addresses shows the gaps; numbers of blocks are none. */
 MEND_TEST(report, a_log_with_addresses_knows_the_gaps_between_blocks)
 {

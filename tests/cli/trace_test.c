@@ -43,17 +43,6 @@ MEND_TEST(trace, failures_are_no_events)
     mend_trace_destroy(trace);
 }
 
-MEND_TEST(trace, a_pointer_names_a_new_block_after_its_free)
-{
-    mend_trace *trace = fixture_steps("0+512 -0 0+4096 -0");
-    ASSERT_TRUE(trace != NULL);
-    EXPECT_U64_EQ(2, trace->block_count);
-    EXPECT_U64_EQ(1, trace->events[3].block);
-    EXPECT_U64_EQ(4096, trace->events[3].size_bytes);
-    EXPECT_U64_EQ(4096, trace->peak_live_bytes);
-    mend_trace_destroy(trace);
-}
-
 /* A program that ends by force leaves its last row unfinished. */
 MEND_TEST(trace, a_last_row_that_is_cut_off_is_skipped_and_named)
 {
@@ -142,21 +131,6 @@ MEND_TEST(trace, a_byte_order_mark_does_not_count)
     mend_trace *trace = fixture_trace("\xef\xbb\xbf" TRACE_HEAD "0,0,allocate,1,512,0\n");
     ASSERT_TRUE(trace != NULL);
     mend_trace_destroy(trace);
-}
-
-MEND_TEST(trace, reads_gzip_like_plain_text)
-{
-    fixture_file file =
-        fixture_write_gzip(".csv.gz", TRACE_HEAD "0,0,allocate,1,513,0\n0,0,free,1,513,0\n");
-    mend_trace *trace = NULL;
-    ASSERT_RESULT(MEND_OK, mend_trace_read(file.path, &trace));
-    EXPECT_U64_EQ(2, trace->event_count);
-    EXPECT_U64_EQ(1024, trace->peak_live_bytes);
-    char name[256];
-    mend_trace_short_name(trace, name, sizeof(name));
-    EXPECT_TRUE(strncmp(name, "mend-test-", 10) == 0 && strstr(name, ".csv") == NULL);
-    mend_trace_destroy(trace);
-    fixture_remove(&file);
 }
 
 MEND_TEST(trace, refuses_bad_lines_with_line_and_reason)

@@ -44,7 +44,12 @@ TEST_F(range_owner, throws_and_leaves_all_as_it_was)
     range.commit(0, 2 * MIB, stream);
     EXPECT_THROW(range.commit(0, 18 * MIB, stream), mend::out_of_memory);
     EXPECT_THROW(range.commit(1, 2 * MIB, stream), mend::error);
-    EXPECT_EQ(2 * MIB, range.committed_bytes());
+    mend::range other(pool, 64 * MIB);
+    EXPECT_THROW(mend::commit_all({range.part(0, 8 * MIB), other.part(0, 10 * MIB)}, stream),
+                 mend::out_of_memory);
+    EXPECT_EQ(2 * MIB, range.committed_bytes() + other.committed_bytes());
+    mend::commit_all({range.part(0, 8 * MIB), other.part(0, 8 * MIB)}, stream);
+    EXPECT_EQ(16 * MIB, range.committed_bytes() + other.committed_bytes());
     EXPECT_THROW(mend::range(pool, 0), mend::error);
 }
 

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "mend/mend_range.h"
 #include "mend/mend_share.h"
 #include "tests/process/linked_scenes.h"
 
@@ -173,6 +174,15 @@ static void expect_unreachable(const side *s, way by, const name *n)
     CHECK(none == NULL);
 }
 
+/* Who imported by fabric handles cannot ask. */
+static void expect_state(const side *s, way by, const void *import, mend_import_state expected)
+{
+    mend_import_state state = 0;
+    const mend_result result = mend_import_get_state(s->pool, import, &state);
+    CHECK(result == (by == BY_FILE ? MEND_OK : MEND_ERROR_NOT_SUPPORTED));
+    CHECK(by == BY_FABRIC || state == expected);
+}
+
 static int entries_of(const char *folder)
 {
     int count = 0;
@@ -214,12 +224,28 @@ static void import_and_answer(const other *exporter, way by)
     close_side(&s);
 }
 
+/* Pages of a range, which are one export. */
+static unsigned char *commit_filled(const side *s, mend_range **range, int value)
+{
+    mend_export_token token;
+    mend_range_info info = MEND_RANGE_INFO_INIT;
+    CHECK(mend_range_create(s->pool, 4 * SIZE_BYTES, NULL, range) == MEND_OK);
+    CHECK(mend_range_commit(*range, SIZE_BYTES, SIZE_BYTES, NULL) == MEND_OK);
+    CHECK(mend_range_get_info(*range, &info) == MEND_OK);
+    unsigned char *pages = (unsigned char *)info.base + SIZE_BYTES;
+    memset(pages, value, SIZE_BYTES);
+    CHECK(mend_export_pages(s->pool, pages, SIZE_BYTES, &token, NULL) == MEND_OK);
+    return pages;
+}
+
 /* By fabric handles no thread serves importers. */
-static void exchange_bytes(way by)
+static void exchange(way by, bool of_pages)
 {
     other importer = begin(import_and_answer, by);
     side s = open_side();
-    unsigned char *ours = alloc_filled(&s, FROM_EXPORTER);
+    mend_range *range = NULL;
+    unsigned char *ours =
+        of_pages ? commit_filled(&s, &range, FROM_EXPORTER) : alloc_filled(&s, FROM_EXPORTER);
     const int threads = entries_of("/proc/self/task");
     name n = export_of(&s, by, ours);
     CHECK(by == BY_FILE || entries_of("/proc/self/task") == threads);
@@ -228,8 +254,14 @@ static void exchange_bytes(way by)
     check_filled(ours, FROM_IMPORTER);
     say_done(&importer);
     await_end(&importer, false);
-    CHECK(mend_free(s.pool, ours, NULL) == MEND_OK);
+    CHECK((of_pages ? mend_range_destroy(range, NULL) : mend_free(s.pool, ours, NULL)) == MEND_OK);
     close_side(&s);
+}
+
+static void exchange_bytes(way by)
+{
+    exchange(by, false);
+    exchange(by, true);
 }
 
 /* ---- one is killed --------------------------------------------------------------------------- */
@@ -254,7 +286,9 @@ static void kill_the_exporter(way by)
     hear(&exporter, &n[1], sizeof(n[1]));
     int files = open_files();
     unsigned char *theirs = import_of(&s, by, &n[0]);
+    expect_state(&s, by, theirs, MEND_IMPORT_EXPORTED);
     await_end(&exporter, true);
+    expect_state(&s, by, theirs, MEND_IMPORT_ORPHANED);
     check_filled(theirs, 1);
     memset(theirs, 7, SIZE_BYTES);
     check_filled(theirs, 7);
@@ -343,9 +377,12 @@ void scene_a_child_of_the_exporter_serves_nobody(void)
     pid_t child;
     hear(&exporter, &n, sizeof(n));
     hear(&exporter, &child, sizeof(child));
+    unsigned char *theirs = import_of(&s, BY_FILE, &n);
     CHECK(kill(exporter.process, SIGKILL) == 0);
     int status = 0;
     CHECK(waitpid(exporter.process, &status, 0) == exporter.process);
+    expect_state(&s, BY_FILE, theirs, MEND_IMPORT_ORPHANED);
+    CHECK(mend_import_close(s.pool, theirs, MEND_NO_STREAM) == MEND_OK);
     expect_unreachable(&s, BY_FILE, &n);
     (void)kill(child, SIGKILL);
     close_side(&s);

@@ -90,6 +90,26 @@ class Autoload(ProgramTest):
             MEND_TORCH="1",
         )
 
+    def test_torch_memory_saver_is_mends(self):
+        """Whether its import leads to that of torch, or comes later. The package that is installed
+        would hook an allocator that nobody calls, and lends its parts alone."""
+        package = Path(self.site) / "torch_memory_saver"
+        package.mkdir()
+        self.addCleanup(shutil.rmtree, package)
+        (package / "__init__.py").write_text("import torch\nanswers = True\n")
+        (package / "part.py").write_text("")
+        found = """
+            import torch_memory_saver as found
+            from torch_memory_saver import part
+            print(hasattr(found, "answers"), found.__name__, hasattr(found, "torch_memory_saver"))
+        """
+        for self.prelude in ("import torch\n", ""):
+            said = self.succeeds(found, MEND_TORCH="1")
+            self.assertEqual(said.splitlines()[-1], "False mend.torch.memory_saver True")
+            for variables in ({"MEND_TORCH_MEMORY_SAVER": "0", "MEND_TORCH": "1"}, {}):
+                said = self.succeeds(found, **variables)
+                self.assertEqual(said.splitlines()[-1], "True torch_memory_saver False")
+
     def test_children_turn_it_on_for_themselves(self):
         """Spawned ones import torch again; forked ones keep what was set, and allocate in pools of
         their own."""

@@ -142,6 +142,12 @@ class Sleep(SimulatedTest):
         held = self.held()
         mend.sleep(keep_free=True)
         self.assertEqual(self.held(), held)
+        block = self.block("a", 1)
+        held = self.held()
+        mend.sleep(keep_free="all")
+        self.assertEqual(self.held(), held)
+        self.assertTrue(_sleep.is_asleep(block))
+        self.assertEqual(mend.wake().reused_bytes, held)
         self.assertEqual(mend.sleep().released_bytes, held)
         self.assertEqual(self.held(), 0)
 

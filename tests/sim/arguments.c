@@ -86,6 +86,7 @@ static void refuse_ranges(trial *t, mend_pool *pool, mend_stream stream)
     REFUSED(mend_range_create(pool, 512, &CUT(mend_range_options), &range));
     REFUSED(mend_range_get_info(NULL, &(mend_range_info)MEND_RANGE_INFO_INIT));
     REFUSED(mend_range_commit(NULL, 0, 512, stream));
+    REFUSED(mend_range_commit_all(NULL, 1, stream));
     REFUSED(mend_range_map_zeros(NULL, 0, 512));
     REFUSED(mend_range_decommit(NULL, 0, 512, stream));
     REFUSED(mend_range_record_stream(NULL, 0, 512, stream));

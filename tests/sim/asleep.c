@@ -7,10 +7,11 @@
  */
 #include <stdlib.h>
 
+#include "layout/locate.h"
 #include "mend/mend_sleep.h"
 #include "move/retire.h"
 #include "pool/pool.h"
-#include "sleep/keep.h"
+#include "sleep/select.h"
 #include "tests/sim/asleep.h"
 #include "tests/sim/host.h"
 #include "tests/sim/ranges.h"
@@ -65,6 +66,12 @@ void trial_mark_call(const trial_call *call)
     enter_scope(op);
 }
 
+static int keep_of_graphs(const trial *t)
+{
+    static const int keeps[] = {0, 0, MEND_KEEP_NOTHING, MEND_KEEP_AWAKE};
+    return keeps[(t->op->amount >> 6) % 4];
+}
+
 mend_result trial_call_sleep(trial_call *call, mend_pool *pool)
 {
     mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
@@ -72,11 +79,13 @@ mend_result trial_call_sleep(trial_call *call, mend_pool *pool)
     options.rule_count = call->count;
     options.others = call->mode;
     options.skip_pinned = call->waits;
+    options.keep_free = call->trial->op->stream / 2 % 3;
+    options.graphs = keep_of_graphs(call->trial);
     options.directory = directory();
     return mend_sleep(pool, &options, &call->slept);
 }
 
-static bool any_sleeps(const trial *t, int pool)
+bool trial_sleeps(const trial *t, int pool)
 {
     return t->pools[pool].pool->heap.chunks.asleep_count > 0;
 }
@@ -85,7 +94,7 @@ bool trial_may_answer_asleep(const trial *t, const trial_call *call)
 {
     switch (call->result) {
     case MEND_ERROR_ASLEEP:
-        return any_sleeps(t, call->pool) &&
+        return trial_sleeps(t, call->pool) &&
                (call->kind == CALL_SLEEP || call->kind == CALL_PIN || call->kind == CALL_EXPORT ||
                 call->kind == CALL_EXPORT_BY_FABRIC || call->kind == CALL_GROUP_RESTORE);
     case MEND_ERROR_PINNED:
@@ -103,11 +112,6 @@ bool trial_may_remap(const trial *t, const trial_call *call)
 }
 
 /* ---- what sleeps ----------------------------------------------------------------------------- */
-
-bool trial_sleeps(const trial *t, int pool)
-{
-    return any_sleeps(t, pool);
-}
 
 /* A graph may use free memory of such a chunk, too. */
 bool trial_lacks_mappings(const trial *t, int pool)
@@ -209,7 +213,7 @@ static void note(trial *t, const trial_call *call)
 {
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
         trial_block *block = &t->blocks[i];
-        bool may_sleep = block->live && (block->asleep || any_sleeps(t, block->pool));
+        bool may_sleep = block->live && (block->asleep || trial_sleeps(t, block->pool));
         uint64_t tag = 0;
         bool was_asleep = block->asleep;
         if (may_sleep) {
@@ -237,6 +241,58 @@ static void note(trial *t, const trial_call *call)
 void trial_note_asleep(trial *t)
 {
     note(t, NULL);
+}
+
+/* ---- memory of graphs ------------------------------------------------------------------------ */
+
+/* Whether free memory that is kept for graphs, of a tag, is to stay awake. */
+static bool graphs_stay(const trial *t, const trial_call *call, uint64_t tag)
+{
+    const int graphs = keep_of_graphs(t);
+    bool any = call->mode == MEND_KEEP_AWAKE || (call->mode == 0 && call->count > 0);
+    for (size_t i = 0; i < call->count; i++) {
+        if (call->rules[i].tag == tag) {
+            return call->rules[i].keep == MEND_KEEP_AWAKE;
+        }
+        any = any || call->rules[i].keep == MEND_KEEP_AWAKE;
+    }
+    return graphs != 0 ? graphs == MEND_KEEP_AWAKE : any;
+}
+
+/* Such memory in sleeping chunks of a pool, in bytes: all of it, or by a call what is to stay. */
+static uint64_t graphs_asleep(const trial *t, int pool, const trial_call *call)
+{
+    const mend_heap *heap = &t->pools[pool].pool->heap;
+    uint64_t bytes = 0;
+    const mend_tree_node *at = trial_sleeps(t, pool) ? mend_tree_first(&heap->chunks.mapped) : NULL;
+    for (; at != NULL; at = mend_tree_next(at)) {
+        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        const uint64_t end = chunk->address + chunk->size_bytes;
+        const mend_span *span =
+            mend_chunk_sleeps(chunk) ? mend_heap_span_at(heap, chunk->address) : NULL;
+        for (; span != NULL && span->address < end; span = span->next) {
+            bool counts = mend_is_for_graphs(heap, span) &&
+                          (call == NULL || (graphs_stay(t, call, span->sleep_tag) &&
+                                            !(span->sleep_tag == 0 && chunk->kept->has_rule)));
+            bytes += counts ? span->size_bytes : 0;
+        }
+    }
+    return bytes;
+}
+
+bool trial_graph_sleeps(const trial *t, const trial_graph *graph)
+{
+    bool sleeps = false;
+    for (int i = 0; i < t->pool_count; i++) {
+        sleeps = sleeps || graphs_asleep(t, i, NULL) > 0 ||
+                 (trial_sleeps(t, i) && graph->page_uses.count > 0);
+    }
+    for (int i = 0; i < TRIAL_BLOCKS; i++) {
+        const trial_block *block = &t->blocks[i];
+        sleeps = sleeps || (block->live && block->asleep && block->group != NOBODY &&
+                            (graph->groups & trial_bit(block->group)) != 0);
+    }
+    return sleeps;
 }
 
 /* ---- splits ---------------------------------------------------------------------------------- */
@@ -325,7 +381,8 @@ static matching match(trial *t, const trial_call *call)
             }
         }
     }
-    m.knows_all = known_bytes == trial_stats(t, call->pool).live_bytes;
+    m.knows_all =
+        known_bytes == trial_stats(t, call->pool).live_bytes && !trial_holds_memory_for_graphs(t);
     return m;
 }
 
@@ -378,7 +435,10 @@ static bool put_to_sleep(trial *t, const operation *op)
     t->had_sleep = true;
     const bool had_exported = trial_any_was_exported(t, call.pool);
     const matching m = match(t, &call);
+    const uint64_t before = graphs_asleep(t, call.pool, &call);
     trial_call_pool(t, op->thread % t->turns.count, &call);
+    trial_claim(t, TRIAL_MODEL, t->disturbed || graphs_asleep(t, call.pool, &call) <= before,
+                "memory of graphs sleeps that was to stay awake");
     judge_matches(t, &call, &m);
     judge_sleep(t, &call, had_exported);
     note(t, &call);
@@ -409,7 +469,7 @@ bool trial_sleep_operation(trial *t, const operation *op)
     }
     const uint64_t tag = 1 + op->size % TAGS;
     int pool = op->slot % t->pool_count;
-    if (!any_sleeps(t, pool)) {
+    if (!trial_sleeps(t, pool)) {
         return false;
     }
     mend_result result =
@@ -421,7 +481,7 @@ bool trial_sleep_operation(trial *t, const operation *op)
 void trial_wake_all(trial *t)
 {
     for (int i = 0; i < t->pool_count; i++) {
-        if (any_sleeps(t, i) && !t->stopped && !t->may_be_lost) {
+        if (trial_sleeps(t, i) && !t->stopped && !t->may_be_lost) {
             trial_witness_call(t);
             mend_set_limit(t->pools[i].pool, 0);
             t->pools[i].limit_bytes = t->device_bytes;

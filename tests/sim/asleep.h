@@ -25,7 +25,8 @@ mend_result trial_call_sleep(trial_call *call, mend_pool *pool);
 bool trial_may_answer_asleep(const trial *t, const trial_call *call);
 bool trial_sleeps(const trial *t, int pool);         /* anything does */
 bool trial_lacks_mappings(const trial *t, int pool); /* that the driver refused to restore */
-bool trial_may_remap(const trial *t, const trial_call *call); /* unmap blocks, and map them */
+bool trial_graph_sleeps(const trial *t, const trial_graph *graph); /* memory that it may use does */
+bool trial_may_remap(const trial *t, const trial_call *call);      /* unmap blocks, and map them */
 bool trial_sleep_operation(trial *t, const operation *op);
 void trial_note_asleep(trial *t);
 void trial_wake_all(trial *t);

@@ -273,6 +273,7 @@ static void count_free_in_zone(trial_zone *zone, const trial_block *block)
 void trial_end_block(trial *t, trial_block *block)
 {
     trial_pool *pool = &t->pools[block->pool];
+    trial_end_export(t, block);
     block->live = false;
     count_free_in_zone(&pool->zones[ALL_ZONES], block);
     if (block->range != 0) {

@@ -86,7 +86,7 @@ static uint64_t captures_with_blocks(const look *l)
         return blocks;                                                                             \
     }
 COUNT_BLOCKS(unmapped_of, block->unmapped)
-COUNT_BLOCKS(exported_of, block->is_exported)
+COUNT_BLOCKS(exported_of, block->is_exported && block->exported_at == block->address)
 
 static uint64_t imports_of(const look *l)
 {

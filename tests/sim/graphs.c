@@ -306,9 +306,8 @@ static bool launch_graph(trial *t, const operation *op)
 {
     const trial_graph *graph = &t->graphs[op->slot % TRIAL_GRAPHS];
     int stream = op->stream % t->stream_count;
-    if (graph->graph == NULL || !trial_is_open(t, stream) || trial_sleeps(t, 0) ||
-        trial_lacks_mappings(t, 0) || (t->pool_count > 1 && trial_sleeps(t, 1)) ||
-        !trial_lead_pages(t, &graph->page_uses, stream)) {
+    if (graph->graph == NULL || !trial_is_open(t, stream) || trial_graph_sleeps(t, graph) ||
+        trial_lacks_mappings(t, 0) || !trial_lead_pages(t, &graph->page_uses, stream)) {
         return false;
     }
     for (int i = 0; i < TRIAL_ALL_GROUPS; i++) {

@@ -98,7 +98,9 @@ typedef struct trial_block {
     int zone;            /* where it lies */
     uint64_t written_in; /* capture of the last write, or 0 */
     uint64_t launches;   /* of the group, at the last write outside captures */
-    bool is_exported;    /* in any way */
+    bool is_exported;    /* in any way, with all between the next two */
+    uint64_t exported_at;
+    uint64_t exported_bytes;
     bool in_one_chunk;
     uint64_t export_id;      /* unlike its address unique for ever */
     bool has_token;          /* by file */
@@ -201,6 +203,7 @@ typedef struct trial_imported {
     int pool;
     int last_stream;    /* behind which all use of it is; NOBODY: it was never used */
     uint64_t export_id; /* of its block */
+    bool by_fabric;
 } trial_imported;
 
 #endif

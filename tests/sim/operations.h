@@ -88,7 +88,8 @@
       "begins the history of pool `slot` with a ring of `size` events, which grows by the power "  \
       "of two `amount`; a size of 0 modulo 4: ends it")                                            \
     X(EXPORT, share_memory,                                                                        \
-      "exports the block in `slot`, by a pointer `size` modulo 8 granules inside")                 \
+      "exports the block in `slot`, by a pointer `size` modulo 8 granules inside; an odd "         \
+      "alignment: of a page, with up to `alignment` / 2 modulo 4 of those behind it")              \
     X(IMPORT, share_memory,                                                                        \
       "imports the first exported block from `slot` on; an odd size: into the second pool")        \
     X(CLOSE, share_memory,                                                                         \
@@ -111,7 +112,8 @@
       "`size` says; an odd alignment: in the second pool")                                         \
     X(COMMIT, range_operation,                                                                     \
       "commits `alignment` pages more than one of the range in `slot`, from page `size` on, for "  \
-      "`stream`; amount 1: and writes them; 15 modulo 16: for no stream")                          \
+      "`stream`; amount 1: and writes them; 15 modulo 16: for no stream; 64 more: and those of "   \
+      "the next range of the pool, in one step")                                                   \
     X(DECOMMIT, range_operation,                                                                   \
       "decommits such pages on `stream`; amount 5 modulo 8: on none; 32 more: after a last look, " \
       "by work in flight; 64 more: after one of the next stream, which is declared")               \

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/align.h"
 #include "driver/traced.h"
@@ -183,6 +184,7 @@ typedef struct run {
     uint64_t refused;
     uint64_t allocations;
     uint64_t limit_bytes;
+    uint64_t trail; /* a hash of all addresses and calls of the driver so far */
     bool is_right;
 } run;
 
@@ -194,7 +196,7 @@ static void claim(run *r, bool holds, const char *what)
     }
 }
 
-static bool open_run(run *r)
+static bool open_run(run *r, const placement_recording *recording)
 {
     const traits *is = r->program->is;
     const uint64_t page_bytes = UINT64_C(2) << 20;
@@ -215,6 +217,8 @@ static bool open_run(run *r)
         r->is_right = r->is_right && mend_sim_stream_create(r->sim, &r->streams[i]) == MEND_OK;
     }
     r->is_right = r->is_right && mend_pool_create(&config, &r->pool) == MEND_OK;
+    r->is_right = r->is_right && (recording == NULL || recording->events == 0 ||
+                                  mend_history_start(r->pool, recording->events) == MEND_OK);
     return r->is_right;
 }
 
@@ -229,6 +233,23 @@ static void use(run *r, const request *q)
     claim(r, mend_sim_launch(r->sim, r->streams[q->stream], &work) == MEND_OK, "no work");
 }
 
+static void note(run *r, uint64_t number)
+{
+    r->trail = (r->trail ^ number) * UINT64_C(0x9E3779B97F4A7C15);
+    r->trail ^= r->trail >> 29;
+}
+
+/* Where the block lies, and which calls of the driver there were. */
+static void leave_trail(run *r, const void *block)
+{
+    mend_driver_counters counters;
+    note(r, (uintptr_t)block);
+    mend_traced_driver_get(r->traced, &counters);
+    for (int i = 0; i < MEND_DRIVER_CALL_COUNT; i++) {
+        note(r, counters.call[i].calls);
+    }
+}
+
 static void serve(run *r, const request *q)
 {
     void **block = &r->blocks[q->slot];
@@ -236,6 +257,7 @@ static void serve(run *r, const request *q)
     if (q->size_bytes == 0) {
         claim(r, mend_free(r->pool, *block, r->streams[r->homes[q->slot]]) == MEND_OK, "a free");
         *block = NULL;
+        leave_trail(r, NULL);
         return;
     }
     const mend_result result = mend_alloc_aligned(r->pool, q->size_bytes, q->alignment_bytes,
@@ -247,6 +269,7 @@ static void serve(run *r, const request *q)
     if (result == MEND_OK && r->program->is->streams > 1) {
         use(r, q);
     }
+    leave_trail(r, *block);
 }
 
 /* Calls that a program whose requests repeat makes no more. */
@@ -370,26 +393,45 @@ static void close_run(run *r)
     mend_sim_destroy(r->sim);
 }
 
+/* Runs one program, adds what it needs, and leaves its trail. */
+static bool run_program(placement_kind kind, uint64_t seed, const placement_recording *recording,
+                        placement_figures *sum, uint64_t *trail)
+{
+    program p = {.is = &all_traits[kind]};
+    run r = {.program = &p};
+    bool all = write_program(&p, seed) && open_run(&r, recording);
+    for (uint32_t phase = 0; phase < p.is->phases && all; phase++) {
+        run_phase(&r, phase);
+        do_between(&r, phase);
+    }
+    if (all) {
+        add(&r, sum);
+    }
+    all = all && r.is_right;
+    *trail = r.trail;
+    close_run(&r);
+    free(p.requests);
+    free(p.ends);
+    return all;
+}
+
+bool placement_is_the_same(placement_kind kind, uint64_t seed, const placement_recording *recording)
+{
+    placement_figures sums[2] = {{{0}}};
+    uint64_t trails[2];
+    return run_program(kind, seed, NULL, &sums[0], &trails[0]) &&
+           run_program(kind, seed, recording, &sums[1], &trails[1]) &&
+           memcmp(&sums[0], &sums[1], sizeof(sums[0])) == 0 && trails[0] == trails[1];
+}
+
 bool placement_run(placement_kind kind, uint64_t first_seed, uint64_t seeds,
                    placement_figures *figures)
 {
     bool all = true;
     *figures = (placement_figures){0};
     for (uint64_t seed = first_seed; seed < first_seed + seeds && all; seed++) {
-        program p = {.is = &all_traits[kind]};
-        run r = {.program = &p};
-        all = write_program(&p, seed) && open_run(&r);
-        for (uint32_t phase = 0; phase < p.is->phases && all; phase++) {
-            run_phase(&r, phase);
-            do_between(&r, phase);
-        }
-        if (all) {
-            add(&r, figures);
-        }
-        all = all && r.is_right;
-        close_run(&r);
-        free(p.requests);
-        free(p.ends);
+        uint64_t trail;
+        all = run_program(kind, seed, NULL, figures, &trail);
     }
     for (int i = 0; i < PLACEMENT_FIGURE_COUNT; i++) {
         figures->of[i] /= seeds;

@@ -71,4 +71,14 @@ typedef struct placement_figures {
 bool placement_run(placement_kind kind, uint64_t first_seed, uint64_t seeds,
                    placement_figures *figures);
 
+/* What is written down of a run. */
+typedef struct placement_recording {
+    uint64_t events; /* in the ring of the history; 0: it is off */
+} placement_recording;
+
+/* Whether a program runs in the same way while that is written down: the same addresses, the same
+ * calls of the driver at each request, the same figures. */
+bool placement_is_the_same(placement_kind kind, uint64_t seed,
+                           const placement_recording *recording);
+
 #endif

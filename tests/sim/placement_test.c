@@ -71,3 +71,14 @@ MEND_TEST(simulation, placement_is_as_good_as_it_was)
     }
     EXPECT_TRUE(all);
 }
+
+/* Who looks changes nothing. */
+MEND_TEST(simulation, placement_is_the_same_while_it_is_recorded)
+{
+    for (int kind = 0; kind < PLACEMENT_KIND_COUNT; kind++) {
+        for (uint64_t seed = 1; seed <= 3; seed++) {
+            const placement_recording recording = {.events = 64 * seed};
+            EXPECT_TRUE(placement_is_the_same((placement_kind)kind, seed, &recording));
+        }
+    }
+}

@@ -103,27 +103,7 @@ trial_block *trial_page_at(trial *t, uint64_t address)
     return NULL;
 }
 
-/* ---- commits --------------------------------------------------------------------------------- */
-
-/* From the last slot on: most operations use the first ones. */
-static trial_block *free_slot(trial *t)
-{
-    for (int i = TRIAL_BLOCKS - 1; i >= 0; i--) {
-        if (!t->blocks[i].live) {
-            return &t->blocks[i];
-        }
-    }
-    return NULL;
-}
-
-static uint64_t free_slots(const trial *t)
-{
-    uint64_t count = 0;
-    for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        count += !t->blocks[i].live;
-    }
-    return count;
-}
+/* ---- pages ---------------------------------------------------------------------------------- */
 
 void trial_name_pages(const trial_range *range, const operation *op, trial_call *call)
 {
@@ -135,45 +115,8 @@ void trial_name_pages(const trial_range *range, const operation *op, trial_call 
     call->size_bytes = mend_min_u64(1 + op->alignment, pages - first) * range->page_bytes;
 }
 
-static uint64_t missing_bytes(trial *t, const trial_range *range, const trial_call *call)
-{
-    uint64_t bytes = 0;
-    for (uint64_t at = 0; at < call->size_bytes; at += range->page_bytes) {
-        const uint64_t address = range->base + call->offset_bytes + at;
-        bytes += trial_page_at(t, address) == NULL ? range->page_bytes : 0;
-    }
-    return bytes;
-}
-
-/* Contents of pages that were committed before stay. */
-static void enter_pages(trial *t, const trial_range *range, const trial_call *call)
-{
-    const uint64_t tag = trial_sleep_tag(call);
-    for (uint64_t at = 0; at < call->size_bytes; at += range->page_bytes) {
-        const uint64_t address = range->base + call->offset_bytes + at;
-        trial_block *page = trial_page_at(t, address) == NULL ? free_slot(t) : NULL;
-        if (page != NULL) {
-            *page = (trial_block){.live = true,
-                                  .pool = call->pool,
-                                  .address = address,
-                                  .size_bytes = range->page_bytes,
-                                  .requested_bytes = range->page_bytes,
-                                  .allocated_on = call->stream,
-                                  .home = call->at,
-                                  .group = NOBODY,
-                                  .sleep_tag = tag != 0 ? tag : range->sleep_tag,
-                                  .scope = trial_scope_at(t, call->pool, address),
-                                  .range = 1 + (int)(range - t->ranges)};
-            trial_count_alloc(t, page);
-            t->ranges[page->range - 1].zeros &=
-                ~(UINT64_C(1) << (address - range->base) / range->page_bytes);
-        }
-    }
-}
-
-/* Writes or compares, page by page. */
-static void use_pages(trial *t, const trial_range *range, const trial_call *call,
-                      const operation *op, bool writes)
+void trial_use_pages(trial *t, const trial_range *range, const trial_call *call,
+                     const operation *op, bool writes)
 {
     for (uint64_t at = 0; at < call->size_bytes; at += range->page_bytes) {
         const trial_block *page = trial_page_at(t, range->base + call->offset_bytes + at);
@@ -183,102 +126,6 @@ static void use_pages(trial *t, const trial_range *range, const trial_call *call
             trial_use(t, &use, writes);
         }
     }
-}
-
-/* The pool hears of streams that use the pages later only, if at all. */
-static bool may_name_no_stream(const trial *t)
-{
-    bool may = !t->config.knows_all && t->captures == 0;
-    for (int i = 0; i < TRIAL_GROUPS; i++) {
-        may = may && (t->groups[i].group == NULL || !t->groups[i].begun);
-    }
-    return may;
-}
-
-uint64_t trial_needed(trial *t, const trial_call *call)
-{
-    uint64_t bytes = 0;
-    for (int i = 0; i < TRIAL_RANGES; i++) {
-        const trial_range *range = &t->ranges[i];
-        bytes += range->range == call->range ? missing_bytes(t, range, call) : 0;
-    }
-    return mend_max_u64(bytes, call->needed_bytes);
-}
-
-bool trial_any_was_exported(const trial *t, int pool)
-{
-    const mend_tree_node *at = mend_tree_first(&t->pools[pool].pool->heap.chunks.all);
-    bool any = false;
-    for (; at != NULL; at = mend_tree_next(at)) {
-        any |= MEND_CONTAINER_OF(at, mend_chunk, by_number)->was_exported;
-    }
-    return any;
-}
-
-bool trial_can_make_pages(trial *t, const trial_call *call)
-{
-    const mend_stats stats = trial_stats(t, call->pool);
-    return stats.reserved_bytes + stats.zero_chunk_bytes <= stats.limit_bytes &&
-           !trial_holds_memory_for_graphs(t) && !trial_any_was_exported(t, call->pool) &&
-           !trial_owes(t);
-}
-
-/* Of the same pages the first ones, as many as the report says would fit. Callbacks may have
- * changed what there is. */
-static void commit_what_fits(trial *t, const operation *op, const trial_range *range,
-                             const trial_call *refused)
-{
-    trial_call call = {.kind = CALL_COMMIT,
-                       .at = refused->at,
-                       .pool = refused->pool,
-                       .range = refused->range,
-                       .offset_bytes = refused->offset_bytes,
-                       .stream = refused->stream};
-    const uint64_t calls_before = trial_stats(t, call.pool).pressure_calls;
-    while (call.size_bytes < refused->size_bytes &&
-           (call.size_bytes == 0 || missing_bytes(t, range, &call) < refused->fitting_bytes)) {
-        call.size_bytes += range->page_bytes;
-    }
-    call.needed_bytes = missing_bytes(t, range, &call);
-    if (call.needed_bytes != refused->fitting_bytes || call.needed_bytes == 0) {
-        return;
-    }
-    const mend_result result = trial_call_pool(t, trial_thread_of(t, call.at, op->thread), &call);
-    trial_claim(t, TRIAL_REFUSED,
-                result == MEND_OK || call.faulty || !trial_can_make_pages(t, &call) ||
-                    t->foreign_bytes != 0 || trial_is_rationed(t) ||
-                    trial_stats(t, call.pool).pressure_calls > calls_before,
-                "%llu bytes of pages would fit, was said, and are refused",
-                LLU(refused->fitting_bytes));
-    if (result == MEND_OK) {
-        enter_pages(t, range, &call);
-    }
-}
-
-static bool commit(trial *t, const operation *op)
-{
-    const trial_range *range = trial_range_of(t, op);
-    const int stream = op->stream % t->stream_count;
-    trial_call call = {.kind = CALL_COMMIT, .at = stream};
-    if (range == NULL || !trial_is_open(t, stream)) {
-        return false;
-    }
-    trial_name_pages(range, op, &call);
-    call.needed_bytes = missing_bytes(t, range, &call);
-    if (call.needed_bytes / range->page_bytes > free_slots(t)) {
-        return false;
-    }
-    call.stream = op->amount % 16 == 15 && may_name_no_stream(t)
-                      ? MEND_NO_STREAM
-                      : trial_handle(t, stream, op->amount & 2);
-    const mend_result result = trial_call_pool(t, trial_thread_of(t, stream, op->thread), &call);
-    if (result == MEND_OK) {
-        enter_pages(t, range, &call);
-        use_pages(t, range, &call, op, op->amount & 1);
-    } else if (result == MEND_ERROR_OUT_OF_MEMORY && !call.faulty && (op->amount & 4) != 0) {
-        commit_what_fits(t, op, range, &call);
-    }
-    return true;
 }
 
 /* ---- decommits ------------------------------------------------------------------------------- */
@@ -339,7 +186,7 @@ static bool decommit(trial *t, const operation *op)
         return false;
     }
     if ((op->amount & 32) != 0) {
-        use_pages(t, range, &call, op, false);
+        trial_use_pages(t, range, &call, op, false);
     }
     call.stream = op->amount % 8 == 5 ? MEND_NO_STREAM : trial_handle(t, stream, op->amount & 16);
     if (trial_call_pool(t, trial_thread_of(t, stream, op->thread), &call) == MEND_OK) {
@@ -375,7 +222,7 @@ static bool destroy(trial *t, trial_range *range, int stream, const operation *o
         return false;
     }
     if ((op->amount & 32) != 0) {
-        use_pages(t, range, &call, op, false);
+        trial_use_pages(t, range, &call, op, false);
     }
     call.stream = op->amount % 8 == 5 ? MEND_NO_STREAM : trial_handle(t, stream, false);
     if (trial_range_is_pinned(t, range)) {
@@ -416,7 +263,7 @@ bool trial_range_operation(trial *t, const operation *op)
     case OP_RANGE_CREATE:
         return create_range(t, op);
     case OP_COMMIT:
-        return commit(t, op);
+        return trial_commit(t, op);
     case OP_DECOMMIT:
         return decommit(t, op);
     default:

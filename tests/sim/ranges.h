@@ -10,6 +10,10 @@ bool trial_range_operation(trial *t, const operation *op);
 
 mend_result trial_call_range_create(trial_call *call, mend_pool *pool);
 
+/* commits.c: a commit, as an operation and as a call. */
+bool trial_commit(trial *t, const operation *op);
+mend_result trial_call_commit(const trial_call *call);
+
 /* Such a call may answer so, though nothing was planted; `holds_capture`: the pool may know of one.
  */
 bool trial_may_answer_range(const trial *t, const trial_call *call, bool holds_capture);
@@ -40,6 +44,9 @@ void trial_note_pages(trial *t, const trial_page_uses *uses);
 /* The range that an operation names, NULL: there is none; and its pages. */
 trial_range *trial_range_of(trial *t, const operation *op);
 void trial_name_pages(const trial_range *range, const operation *op, trial_call *call);
+/* Writes or compares, page by page. */
+void trial_use_pages(trial *t, const trial_range *range, const trial_call *call,
+                     const operation *op, bool writes);
 bool trial_range_is_pinned(const trial *t, const trial_range *range);
 
 /* zeros.c: pages that read as zeros. */

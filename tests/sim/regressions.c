@@ -163,6 +163,15 @@ HOLDS(sim_ranges, decommitted_memory_is_used_behind_its_work, "device_pages 16, 
       "RANGE_CREATE size 4 amount 3 / COMMIT alignment 3 amount 1 / DECOMMIT alignment 3 amount "
       "32 / ALLOC stream 1 size 0xef amount 1 / VERIFY")
 
+/* An export ends with its range, or with the first of its pages; one that meets another is refused.
+ */
+HOLDS(
+    sim_ranges, exports_of_pages_end_with_them, "",
+    "RANGE_CREATE slot 2 size 0 amount 9 / COMMIT slot 2 alignment 8 amount 1 / EXPORT slot 45 / "
+    "EXPORT slot 46 alignment 5 / EXPORT slot 44 alignment 5 / IMPORT / USE_IMPORT / DECOMMIT slot "
+    "2 size 1 / USE_IMPORT / EXPORT slot 41 alignment 3 / RANGE_DESTROY slot 2 / USE_IMPORT / "
+    "CLOSE")
+
 /* The same behind the work of streams that were recorded for the pages. */
 HOLDS(sim_ranges, decommitted_memory_is_used_behind_recorded_streams, "device_pages 16, streams 2",
       "RANGE_CREATE size 4 amount 3 / COMMIT alignment 3 amount 1 / SHARE slot 47 stream 1 / "
@@ -357,3 +366,24 @@ HOLDS(sim_plain, blocks_pass_between_streams_and_memory_goes_back,
       "ALLOC size 0xe7 amount 1 / ALLOC slot 1 size 0xeb / FREE amount 32 / ALLOC slot 1 stream "
       "1 size 0xe7 amount 1 / VERIFY slot 1 / FREE slot 1 amount 32 / TRIM / ALLOC size 0xeb "
       "amount 1 / DEFRAG / VERIFY")
+
+/* Seed 21390: a callback freed what a plan counted on, and others were not asked for the rest. */
+HOLDS(sim_regressions, others_are_asked_again_for_more,
+      "device_pages 32, chunk_pages 16, quiet 1, file_percent 73",
+      "ADD_CALLBACK / GROUP_CREATE / MEMBER amount 94 / ROOM / GROUP_CREATE slot 8 / MEMBER size "
+      "10 amount 155 / SLEEP / ALLOC_IN slot 1 size 47 amount 80 / ALLOC_IN size 162")
+
+/* Seed 5190: a trim in a capture met a driver that refused what came after it. */
+HOLDS(
+    sim_regressions, a_trim_answers_with_its_own_failure,
+    "device_pages 16, chunk_pages 16, foreign 1, legacy 1, peer_pool 1, soft_limit_percent 60, "
+    "host_percent 200",
+    "ALLOC / ROOM slot 1 / CAPTURE_BEGIN / FAULT amount 6 / FREE / ALLOC stream 1 size 20 / FAULT "
+    "size 37 alignment 21 / RANGE_CREATE slot 2 alignment 1 / ALLOC slot 1 size 180 / ALLOC slot "
+    "1 size 160 / TO_DEVICE / RANGE_DESTROY slot 2 stream 1 amount 5 / TO_DEVICE / TO_HOST / TRIM "
+    "stream 3")
+
+/* Seed 443: what graphs keep of two tags was joined, and one of them slept. */
+HOLDS(sim_regressions, memory_of_graphs_is_joined_by_tag, "soft_limit_percent 60",
+      "ADD_CALLBACK / GROUP_CREATE slot 1 / GROUP_BEGIN slot 1 / ALLOC size 233 / ALLOC slot 1 / "
+      "FREE slot 1 amount 5 / SLEEP size 1")

@@ -7,34 +7,122 @@
 
 #include "move/import.h"
 #include "pool/pool.h"
-#include "tests/sim/trial.h"
+#include "tests/sim/ranges.h"
 
-static void note_export(trial *t, trial_block *block)
+/* By file; `count` bytes of pages, or 0: what a pointer names. */
+mend_result trial_call_export(trial_call *call, mend_pool *pool)
 {
-    block->export_id = block->is_exported ? block->export_id : ++t->last_export;
-    block->is_exported = true;
+    return call->count == 0 ? mend_export(pool, call->pointer, &call->token, &call->size_bytes)
+                            : mend_export_pages(pool, call->pointer, call->count, &call->token,
+                                                &call->size_bytes);
+}
+
+/* The next block or page of the export from a slot on; NULL: no further one. */
+static trial_block *next_of(trial *t, uint64_t export_id, int slot)
+{
+    for (; slot < TRIAL_BLOCKS; slot++) {
+        trial_block *block = &t->blocks[slot];
+        if (block->live && block->is_exported && block->export_id == export_id) {
+            return block;
+        }
+    }
+    return NULL;
+}
+
+#define ALL_OF(export, id)                                                                         \
+    trial_block *export = next_of(t, id, 0);                                                       \
+    export != NULL;                                                                                \
+    export = next_of(t, id, (int)(export - t->blocks) + 1)
+
+void trial_end_export(trial *t, const trial_block *block)
+{
+    if (block->is_exported) {
+        for (ALL_OF(part, block->export_id)) {
+            part->is_exported = part->has_token = false;
+            part->described_hash = 0;
+        }
+    }
+}
+
+/* Of a block, or of so many bytes of pages from it on. */
+static void note_export(trial *t, trial_block *first, uint64_t size_bytes)
+{
+    if (first->is_exported) {
+        return;
+    }
+    const uint64_t id = ++t->last_export;
+    for (uint64_t at = first->address; at < first->address + size_bytes;) {
+        trial_block *part = at == first->address ? first : trial_page_at(t, at);
+        part->is_exported = true;
+        part->export_id = id;
+        part->exported_at = first->address;
+        part->exported_bytes = size_bytes;
+        at += part->size_bytes;
+    }
+}
+
+/* A pointer into the block, or page. */
+static uint64_t inside_of(const trial_block *block, const operation *op)
+{
+    return mend_min_u64(op->size % 8 * UINT64_C(512), block->size_bytes - 1);
+}
+
+/* How many bytes of committed pages follow, up to a few pages; 0 of a block: it has no others. */
+static uint64_t pages_from(trial *t, const trial_block *block, const operation *op)
+{
+    uint64_t bytes = block->range != 0 && op->alignment % 2 == 1 ? block->size_bytes : 0;
+    for (int i = 0; i < op->alignment / 2 % 4 && bytes > 0; i++) {
+        const trial_block *next = trial_page_at(t, block->address + bytes);
+        if (next == NULL || next->range != block->range) {
+            break;
+        }
+        bytes += next->size_bytes;
+    }
+    return bytes;
+}
+
+/* Whether the pages are in no export, or all in one. */
+static bool is_one_export(trial *t, const trial_block *first, uint64_t size_bytes)
+{
+    for (uint64_t at = 0; at < size_bytes; at += first->size_bytes) {
+        const trial_block *page = trial_page_at(t, first->address + at);
+        if (page->is_exported != first->is_exported ||
+            (page->is_exported && page->export_id != first->export_id)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static bool export_block(trial *t, const operation *op)
 {
     trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
-    if (!block->live || block->range != 0) {
+    if (!block->live) {
         return false;
     }
-    uint64_t inside_bytes = mend_min_u64(op->size % 8 * UINT64_C(512), block->size_bytes - 1);
+    const uint64_t inside_bytes = inside_of(block, op);
+    const uint64_t page_bytes = pages_from(t, block, op);
     trial_call call = {.kind = CALL_EXPORT,
                        .pool = block->pool,
-                       .pointer = (void *)(uintptr_t)(block->address + inside_bytes)};
+                       .pointer = (void *)(uintptr_t)(block->address + inside_bytes),
+                       .count = page_bytes > 0 ? page_bytes - inside_bytes : 0};
+    if (page_bytes > 0 && !is_one_export(t, block, page_bytes)) {
+        call.expected = MEND_ERROR_INVALID_ARGUMENT;
+    }
     if (trial_call_pool(t, op->thread % t->turns.count, &call) == MEND_OK) {
-        bool is_same = memcmp(&call.token, &block->token, sizeof(call.token)) == 0;
-        trial_claim(t, TRIAL_MODEL, call.size_bytes == inside_bytes,
+        note_export(t, block, mend_max_u64(page_bytes, block->size_bytes));
+        trial_claim(t, TRIAL_MODEL,
+                    call.size_bytes == block->address - block->exported_at + inside_bytes,
                     "a pointer %llu bytes inside a block is exported as %llu inside",
                     (unsigned long long)inside_bytes, (unsigned long long)call.size_bytes);
-        trial_claim(t, TRIAL_MODEL, !block->has_token || is_same,
+        trial_claim(t, TRIAL_MODEL,
+                    !block->has_token ||
+                        memcmp(&call.token, &block->token, sizeof(call.token)) == 0,
                     "a block has another token than before");
-        note_export(t, block);
-        block->has_token = true;
-        block->token = call.token;
+        for (ALL_OF(part, block->export_id)) {
+            part->has_token = true;
+            part->token = call.token;
+        }
     }
     return true;
 }
@@ -55,10 +143,11 @@ static bool describe_block(trial *t, const operation *op)
     trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
     trial_described d = {.slot = op->slot % TRIAL_BLOCKS};
     const bool asks = op->amount % 2 == 1;
-    if (!block->live || block->range != 0) {
+    if (!block->live) {
         return false;
     }
-    uint64_t inside_bytes = mend_min_u64(op->size % 8 * UINT64_C(512), block->size_bytes - 1);
+    const uint64_t inside_bytes = inside_of(block, op);
+    const uint64_t before_bytes = block->is_exported ? block->address - block->exported_at : 0;
     trial_call call = {.kind = CALL_EXPORT_BY_FABRIC,
                        .pool = block->pool,
                        .pointer = (void *)(uintptr_t)(block->address + inside_bytes),
@@ -67,7 +156,7 @@ static bool describe_block(trial *t, const operation *op)
     if (trial_call_pool(t, op->thread % t->turns.count, &call) != MEND_OK) {
         return true;
     }
-    trial_claim(t, TRIAL_MODEL, call.size_bytes == inside_bytes,
+    trial_claim(t, TRIAL_MODEL, call.size_bytes == before_bytes + inside_bytes,
                 "a pointer %llu bytes inside a block is described as %llu inside",
                 (unsigned long long)inside_bytes, (unsigned long long)call.size_bytes);
     trial_claim(t, TRIAL_MODEL, d.size_bytes > 64 && (d.size_bytes - 64) % 72 == 0,
@@ -78,8 +167,10 @@ static bool describe_block(trial *t, const operation *op)
                     "a block has another description than before");
         trial_claim(t, TRIAL_MODEL, block->described_hash == d.hash || d.hash != t->described.hash,
                     "two blocks have one description");
-        note_export(t, block);
-        block->described_hash = d.hash;
+        note_export(t, block, block->size_bytes);
+        for (ALL_OF(part, block->export_id)) {
+            part->described_hash = d.hash;
+        }
         t->described = d;
     }
     return true;
@@ -111,15 +202,16 @@ static void note_import(trial *t, const trial_block *block, const trial_call *ca
 {
     trial_imported *import = place_of(t, call->pool, call->pointer);
     import = import != NULL ? import : place_of(t, 0, NULL);
-    trial_claim(t, TRIAL_MODEL, call->size_bytes == block->size_bytes,
-                "an import has %llu bytes, the block %llu", (unsigned long long)call->size_bytes,
-                (unsigned long long)block->size_bytes);
+    trial_claim(t, TRIAL_MODEL, call->size_bytes == block->exported_bytes,
+                "an import has %llu bytes, the export %llu", (unsigned long long)call->size_bytes,
+                (unsigned long long)block->exported_bytes);
     *import = (trial_imported){.pointer = call->pointer,
                                .size_bytes = call->size_bytes,
                                .uses = import->uses + 1,
                                .pool = call->pool,
                                .last_stream = import->uses > 0 ? import->last_stream : NOBODY,
-                               .export_id = block->export_id};
+                               .export_id = block->export_id,
+                               .by_fabric = call->kind == CALL_IMPORT_BY_FABRIC};
 }
 
 static bool import_block(trial *t, const operation *op)
@@ -201,12 +293,31 @@ static trial_block *known_block(trial *t, const trial_imported *import, int stre
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
         trial_block *block = &t->blocks[i];
         if (block->live && block->is_exported && block->export_id == import->export_id) {
-            bool is_known = block->written && block->group == NOBODY && block->home == stream &&
-                            !block->asleep && !block->unmapped;
+            bool is_known = block->exported_bytes == block->size_bytes && block->written &&
+                            block->group == NOBODY && block->home == stream && !block->asleep &&
+                            !block->unmapped;
             return is_known ? block : NULL;
         }
     }
     return NULL;
+}
+
+/* The exporter is asked, which is this process: whether the block lives. */
+static void ask_for_state(trial *t, const trial_imported *import)
+{
+    bool lives = false;
+    mend_import_state state = 0;
+    for (int i = 0; i < TRIAL_BLOCKS; i++) {
+        const trial_block *block = &t->blocks[i];
+        lives |= block->live && block->has_token && block->export_id == import->export_id;
+    }
+    trial_expect(t, "a question for the state of an import",
+                 import->by_fabric ? MEND_ERROR_NOT_SUPPORTED : MEND_OK,
+                 mend_import_get_state(t->pools[import->pool].pool, import->pointer, &state));
+    trial_claim(t, TRIAL_MODEL,
+                import->by_fabric || state == (lives ? MEND_IMPORT_EXPORTED : MEND_IMPORT_FREED),
+                "an import is in state %d, and its block %s", (int)state,
+                lives ? "lives" : "is freed");
 }
 
 /* Its memory is that of the block. */
@@ -216,6 +327,9 @@ static bool use_import(trial *t, const operation *op)
     const int stream = op->stream % t->stream_count;
     if (import == NULL || !trial_is_open(t, stream) || !follow(t, import, stream)) {
         return false;
+    }
+    if (!t->may_be_lost) {
+        ask_for_state(t, import);
     }
     trial_block *block = known_block(t, import, stream);
     trial_call call = {

@@ -75,7 +75,7 @@ typedef struct trial_seen {
     X(DEFRAG, mend_defrag(pool, &call->limits, &call->pass))                                       \
     X(PIN, mend_pin(pool, call->pointer, call->size_bytes))                                        \
     X(UNPIN, mend_unpin(pool, call->pointer, call->size_bytes))                                    \
-    X(EXPORT, mend_export(pool, call->pointer, &call->token, &call->size_bytes))                   \
+    X(EXPORT, trial_call_export(call, pool))                                                       \
     X(IMPORT, mend_import(pool, &call->token, &call->pointer, &call->size_bytes))                  \
     X(EXPORT_BY_FABRIC,                                                                            \
       mend_export_fabric(pool, call->pointer, call->described->bytes, call->count,                 \
@@ -97,7 +97,7 @@ typedef struct trial_seen {
     X(GROUP_END, mend_group_end(call->group))                                                      \
     X(GROUP_RELEASE, mend_group_release(call->group, call->stream))                                \
     X(RANGE_CREATE, trial_call_range_create(call, pool))                                           \
-    X(COMMIT, mend_range_commit(call->range, call->offset_bytes, call->size_bytes, call->stream))  \
+    X(COMMIT, trial_call_commit(call))                                                             \
     X(DECOMMIT,                                                                                    \
       mend_range_decommit(call->range, call->offset_bytes, call->size_bytes, call->stream))        \
     X(RECORD_PAGES,                                                                                \
@@ -279,6 +279,7 @@ typedef struct trial_call {
     mend_defrag_report pass;
     mend_range *range; /* of the calls of ranges; size_bytes at offset_bytes */
     uint64_t offset_bytes;
+    mend_range_part second; /* of CALL_COMMIT: in the same step; range NULL: none */
     uint64_t page_bytes;
     uint64_t needed_bytes; /* of CALL_COMMIT: pages that are not committed yet */
     mend_result expected;  /* not MEND_OK: what the call must answer, if nothing goes wrong */
@@ -390,6 +391,10 @@ bool trial_is_import(const trial_call *call);
 bool trial_may_lack_fabric(const trial *t, const trial_call *call);
 
 void trial_end_shares(trial *t);
+mend_result trial_call_export(trial_call *call, mend_pool *pool);
+
+/* The export of a block, or of a page with others, ends with it. */
+void trial_end_export(trial *t, const trial_block *block);
 bool trial_imports_leave_stream(trial *t, int stream, int heir);
 void trial_forget_shares(trial *t); /* the pools end, and all of theirs with them */
 

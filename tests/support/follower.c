@@ -101,7 +101,48 @@ static bool remove_range(follower_row *row, follower_range range)
     return true;
 }
 
+/* What was known of chunks there is known no more. */
+static bool forget_chunks(mend_follower *f, follower_range range)
+{
+    follower_row *row = &f->chunks;
+    for (size_t at = from(row, range.address);
+         at < row->count && row->list[at].address < end_of(&range);) {
+        const follower_range was = row->list[at];
+        drop(row, at);
+        if (was.address < range.address &&
+            !insert(row, at++,
+                    (follower_range){was.address, range.address - was.address, 0, was.tag})) {
+            return false;
+        }
+        if (end_of(&was) > end_of(&range)) {
+            return insert(
+                row, at,
+                (follower_range){end_of(&range), end_of(&was) - end_of(&range), 0, was.tag});
+        }
+    }
+    return true;
+}
+
 /* Each returns what is wrong, or NULL. */
+static const char *check_chunk(const mend_follower *f, uint64_t address, uint64_t chunk)
+{
+    const size_t at = from(&f->chunks, address);
+    const bool is_known = at < f->chunks.count && f->chunks.list[at].address <= address;
+    return is_known && f->chunks.list[at].tag != chunk ? "is in another chunk than was mapped there"
+                                                       : NULL;
+}
+
+static const char *add_chunk(mend_follower *f, follower_range range, uint64_t chunk)
+{
+    range = (follower_range){range.address, range.size_bytes, 0, chunk};
+    if (chunk == 0) {
+        return "is mapped and has no chunk";
+    }
+    return forget_chunks(f, range) && insert(&f->chunks, from(&f->chunks, range.address), range)
+               ? NULL
+               : "no host memory";
+}
+
 static const char *add_mapping(mend_follower *f, follower_range range)
 {
     if (meets(&f->mapped, range)) {
@@ -172,15 +213,20 @@ static const char *apply(mend_follower *f, const mend_history_event *event)
         return "has a kind that is none";
     }
     f->seen[event->kind]++;
+    const char *what = NULL;
     switch (event->kind) {
     case MEND_EVENT_ALLOC:
-        return add_block(f, range);
+        what = check_chunk(f, range.address, event->chunk);
+        return what == NULL ? add_block(f, range) : what;
     case MEND_EVENT_FREE:
-        return remove_block(f, range);
+        what = check_chunk(f, range.address, event->chunk);
+        return what == NULL ? remove_block(f, range) : what;
     case MEND_EVENT_MAP:
-        return add_mapping(f, range);
+        what = add_chunk(f, range, event->chunk);
+        return what == NULL ? add_mapping(f, range) : what;
     case MEND_EVENT_UNMAP:
-        return remove_mapping(f, range);
+        what = check_chunk(f, range.address, event->chunk);
+        return what == NULL && forget_chunks(f, range) ? remove_mapping(f, range) : what;
     case MEND_EVENT_COMMIT:
         return add_pages(f, range);
     case MEND_EVENT_DECOMMIT:
@@ -191,6 +237,9 @@ static const char *apply(mend_follower *f, const mend_history_event *event)
     case MEND_EVENT_RELEASE:
         f->reserved_bytes -= event->size_bytes;
         return NULL;
+    case MEND_EVENT_EXCHANGE:
+        what = is_in(&f->mapped, range) ? NULL : "gets another chunk and is not mapped";
+        return what == NULL ? add_chunk(f, range, event->chunk) : what;
     case MEND_EVENT_COMPACT:
         return is_in(&f->mapped, range) ? NULL : "is compacted and not mapped";
     default:
@@ -234,7 +283,7 @@ static void skip(mend_follower *f)
 
 static void forget(mend_follower *f)
 {
-    follower_row *const rows[] = {&f->live, &f->mapped, &f->pages};
+    follower_row *const rows[] = {&f->live, &f->mapped, &f->chunks, &f->pages};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         free(rows[i]->list);
         *rows[i] = (follower_row){0};

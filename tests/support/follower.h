@@ -34,6 +34,7 @@ typedef struct mend_follower {
     uint64_t reserved_bytes;         /* by chunks that were created and released */
     follower_row live;               /* blocks */
     follower_row mapped;             /* none touch */
+    follower_row chunks;             /* what is known of chunks, by the events: `tag` is a number */
     follower_row pages;              /* committed ones of ranges; the same */
     uint64_t seen[MEND_EVENT_KINDS]; /* events of each kind */
     uint64_t lost;                   /* events that were gone before they were read */

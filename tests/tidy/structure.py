@@ -2,8 +2,9 @@
 x.c and x.h are one.
 
  - no ring: no file needs, through others, what needs it; it needs what it includes and calls;
- - one face: what x.h declares is defined in x.c; a header without a source of its own may be the
-   face of several files of its folder; public headers are open to the library;
+ - one face: what x.h declares is defined in x.c, or, in a header that is the face of its folder,
+   what stands below "---- y.c ----" in y.c; a header without a source of its own may declare what
+   any file of its folder defines; public headers are open to the library;
  - no view of what is above: nothing in a room names a file or a function of a room it may not
    include, in comments neither.
 
@@ -21,6 +22,7 @@ NO_FUNCTION = r"^(?!static\b|typedef\b|return\b|else\b|#|\s)"
 DEFINITION = re.compile(NO_FUNCTION + r"[^\n;{}]*?\b(\w+)" + PARAMETERS + r"\s*\n\{", re.M)
 DECLARATION = re.compile(NO_FUNCTION + r"[^\n;{}=]*?\b(\w+)" + PARAMETERS
                          + r"\s*(?:__attribute__\(\(.*?\)\))?;", re.M)
+SECTION = re.compile(r"^/\* -+ (\w+\.c(?:, \w+\.c)*) -", re.M)
 CITED_FILE = re.compile(r"\b((?:lab/)?[a-z_]+)/\w+\.[ch]\b")
 
 
@@ -80,9 +82,20 @@ def rings(edges):
     return found
 
 
+def sections(tree, path):
+    """(position, sources) of each part of a header that is the face of several files."""
+    folder = path.rpartition("/")[0]
+    for match in SECTION.finditer(tree.texts[path]) if path.endswith(".h") else ():
+        yield match.start(), {f"{folder}/{name}" for name in match.group(1).split(", ")}
+
+
 def needs(tree, path):
-    """Paths that a file includes or a function of which it calls, with the lines where it does."""
-    yield from tree.includes(path)
+    """Paths that a file includes or a function of which it calls, with the lines where it does. The
+    face of its own folder tells nothing."""
+    folder = path.rpartition("/")[0]
+    for target, line in tree.includes(path):
+        if target.rpartition("/")[0] != folder or not any(sections(tree, target)):
+            yield target, line
     for match in re.finditer(r"\b\w+", tree.codes[path]) if path.endswith(".c") else ():
         if match.group(0) in tree.definers:
             yield tree.definers[match.group(0)], line_of(tree.codes[path], match.start())
@@ -105,12 +118,14 @@ def check_faces(tree):
     for path, code in tree.codes.items():
         if not path.endswith(".h") or path.startswith(PUBLIC):
             continue
-        folder, own = path.rpartition("/")[0], stem_of(path) + ".c"
+        folder = path.rpartition("/")[0]
+        parts = [(0, {stem_of(path) + ".c"}), *sections(tree, path)]
         for match in DECLARATION.finditer(code):
+            own = max((part for part in parts if part[0] <= match.start()), key=lambda p: p[0])[1]
             definer = tree.definers.get(match.group(1))
-            if definer is None or definer == own:
+            if definer is None or definer in own:
                 continue
-            if own in tree.texts or definer.rpartition("/")[0] != folder:
+            if own & tree.texts.keys() or definer.rpartition("/")[0] != folder:
                 yield path, line_of(code, match.start(1)), stem_of(path), \
                     f"declares {match.group(1)}, which is defined in {definer}"
 
@@ -155,6 +170,14 @@ SAMPLES = [
                    "vmm/base/a.c": "int mend_a(void)\n{\n}\n",
                    "vmm/base/b.c": "int mend_b(int x, int (*f)(int))\n{\n}\n"},
      [("vmm/base/a.h", 3)]),
+    (check_rings, {"vmm/base/base.h": "/* ---- b.c ---- */\nvoid mend_b(void);\n",
+                   "vmm/base/b.c": '#include "base/base.h"\nvoid mend_b(void)\n{\n}\n',
+                   "vmm/base/base.c": '#include "base/base.h"\nvoid f(void)\n{\n mend_b();\n}\n'},
+     []),
+    (check_faces, {"vmm/base/a.h": "int mend_a(void);\n/* ---- b.c ---- */\nint mend_b(void);\n"
+                                   "int mend_c(void);\n",
+                   "vmm/base/a.c": "int mend_a(void)\n{\n}\nint mend_c(void)\n{\n}\n",
+                   "vmm/base/b.c": "int mend_b(void)\n{\n}\n"}, [("vmm/base/a.h", 4)]),
     (check_faces, {"vmm/base/face.h": "int mend_a(void);\nint mend_b(void);\n",
                    "vmm/base/a.c": "int mend_a(void)\n{\n}\n",
                    "vmm/driver/b.c": "int mend_b(void)\n{\n}\n"}, [("vmm/base/face.h", 2)]),

@@ -52,6 +52,14 @@ void mend_history_put(mend_history *history, mend_history_event event)
     history->held += history->held < history->capacity;
 }
 
+void mend_history_put_step(mend_history *history, mend_history_event event)
+{
+    event.cause = event.cause != MEND_CAUSE_NONE ? event.cause : (int)history->cause;
+    event.duration_ns = history->slow_ns;
+    history->slow_ns = 0;
+    mend_history_put(history, event);
+}
+
 size_t mend_history_copy(const mend_history *history, uint64_t *cursor, void *events,
                          size_t event_bytes, size_t capacity)
 {

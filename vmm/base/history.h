@@ -13,12 +13,20 @@
 
 typedef struct mend_history {
     mend_history_event *events;
-    uint64_t capacity; /* events; 0: off */
+    uint64_t capacity; /* events; 0: no ring */
     uint64_t held;     /* events in the ring */
     uint64_t next;     /* number of the next event, from 1 */
     uint64_t (*clock_ns)(const void *clock);
     const void *clock;
+    uint64_t slow_ns;       /* of slow calls of the driver since the last event that tells them */
+    mend_event_cause cause; /* of the call that has the right to make room */
 } mend_history;
+
+/* How a request was served, for its event. */
+typedef struct mend_service {
+    mend_event_cause cause;
+    uint64_t duration_ns;
+} mend_service;
 
 /* Off; keeps `clock` for the time of each event. */
 void mend_history_init(mend_history *history, uint64_t (*clock_ns)(const void *clock),
@@ -40,27 +48,49 @@ static inline bool mend_history_is_on(const mend_history *history)
 /* Adds an event; sets its number and time. The history is on. */
 void mend_history_put(mend_history *history, mend_history_event event);
 
-/* Adds an event without an owner, if the history is on. NULL: there is no history. */
+/* Sets its cause and duration, too: those of the call that has the right to make room. */
+void mend_history_put_step(mend_history *history, mend_history_event event);
+
+/* Adds a step without an owner, in a chunk or in none, if the history is on. NULL: there is no
+ * history. */
 static inline void mend_history_note(mend_history *history, mend_event_kind kind, uint64_t address,
-                                     uint64_t size_bytes)
+                                     uint64_t size_bytes, uint64_t chunk)
 {
     if (mend_history_is_on(history)) {
-        mend_history_put(history, (mend_history_event){.kind = (int)kind,
-                                                       .address = (void *)(uintptr_t)address,
-                                                       .size_bytes = size_bytes,
-                                                       .stream = MEND_NO_STREAM});
+        mend_history_put_step(history, (mend_history_event){.kind = (int)kind,
+                                                            .address = (void *)(uintptr_t)address,
+                                                            .size_bytes = size_bytes,
+                                                            .stream = MEND_NO_STREAM,
+                                                            .chunk = chunk});
     }
 }
 
 /* The same, of a stream. */
 static inline void mend_history_note_stream(mend_history *history, mend_event_kind kind,
-                                            uint64_t size_bytes, mend_stream stream)
+                                            mend_stream stream)
 {
     if (mend_history_is_on(history)) {
-        mend_history_put(
-            history,
-            (mend_history_event){.kind = (int)kind, .size_bytes = size_bytes, .stream = stream});
+        mend_history_put_step(history, (mend_history_event){.kind = (int)kind, .stream = stream});
     }
+}
+
+/* Names the call that has the right to make room, unless one around it is named. */
+static inline void mend_history_begin_call(mend_history *history, mend_event_cause cause)
+{
+    history->cause = history->cause == MEND_CAUSE_NONE ? cause : history->cause;
+}
+
+/* The time, while the history is on; and how long it is since, while it was on and still is. */
+#define MEND_HISTORY_NO_TIME UINT64_MAX
+static inline uint64_t mend_history_now_ns(const mend_history *history)
+{
+    return mend_history_is_on(history) ? history->clock_ns(history->clock) : MEND_HISTORY_NO_TIME;
+}
+static inline uint64_t mend_history_since_ns(const mend_history *history, uint64_t then_ns)
+{
+    return then_ns != MEND_HISTORY_NO_TIME && mend_history_is_on(history)
+               ? history->clock_ns(history->clock) - then_ns
+               : 0;
 }
 
 /* Writes up to `capacity` events from *cursor on, each `event_bytes` behind the one before, moves

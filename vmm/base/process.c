@@ -211,6 +211,18 @@ void mend_process_drop_pool(int device, const mend_pool *pool)
 /* ---- captures that the program announced -----------------------------------------------------
  */
 
+static atomic_uint graph_ends;
+
+void mend_process_note_graph_end(void)
+{
+    atomic_fetch_add(&graph_ends, 1u);
+}
+
+unsigned mend_process_graph_ends(void)
+{
+    return atomic_load(&graph_ends);
+}
+
 void mend_process_note_begun(bool is_begun)
 {
     mend_mutex_lock(&begun_mutex);

@@ -102,6 +102,11 @@ void mend_process_drop_pool(int device, const mend_pool *pool);
 
 /* A group of a pool was begun, or is so no longer. */
 void mend_process_note_begun(bool is_begun);
+
+/* Ends of graphs that drivers have reported: a pool looks at its groups only if there are new ones.
+ * The first takes no lock, because it is called inside the driver. */
+void mend_process_note_graph_end(void);
+unsigned mend_process_graph_ends(void);
 bool mend_process_has_begun(void);
 
 /* Around a driver call that would spoil captures. False: not now, because a group is begun, or
@@ -135,6 +140,7 @@ typedef struct mend_share_visitor {
     bool is_here;
     int socket;
     uint64_t number; /* of the export that it asks for; 0: it has not asked yet */
+    bool asks;       /* whether there is the export; it wants no chunks */
     size_t sent;     /* chunks sent */
     uint64_t since_ms;
 } mend_share_visitor;

@@ -72,11 +72,15 @@ static uint32_t make_entry(mend_process_scopes *scopes, uint32_t bucket, uint32_
 uint32_t mend_scopes_number(uint32_t around, const char *name)
 {
     mend_process_scopes *scopes = mend_process_get_scopes();
-    const uint32_t bucket = bucket_of(around, name);
+    char kept[MEND_SCOPE_NAME_BYTES]; /* what counts of a long name */
+    const size_t length = strnlen(name, sizeof(kept) - 1);
+    memcpy(kept, name, length);
+    kept[length] = '\0';
+    const uint32_t bucket = bucket_of(around, kept);
     mend_mutex_lock(&scopes->mutex);
-    uint32_t number = find(scopes, bucket, around, name);
+    uint32_t number = find(scopes, bucket, around, kept);
     if (number == 0) {
-        number = make_entry(scopes, bucket, around, name);
+        number = make_entry(scopes, bucket, around, kept);
     }
     mend_mutex_unlock(&scopes->mutex);
     return number;

@@ -51,6 +51,7 @@ typedef struct mend_thread_marks {
     uint32_t depth;         /* scopes that it is inside of */
     uint32_t shares_from;   /* depth from which on its scope is the common one; 0: it is not */
     uint32_t failed_scopes; /* scopes begun since one could not be named */
+    uint64_t shares_in;     /* the process (base/generation.h) in which it began to share */
 } mend_thread_marks;
 
 /* Whether a thread of the process ever set any. Most programs do not, and nobody reads them then.

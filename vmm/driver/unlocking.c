@@ -39,19 +39,29 @@ mend_status mend_unlocking_remember(mend_unlocking *unlocking, mend_status statu
     return status;
 }
 
-static inline void begin(mend_unlocking *unlocking, bool lets_go)
+/* Returns the time, if a history wants to know how long the call takes. */
+static inline uint64_t begin(mend_unlocking *unlocking, bool lets_go)
 {
     assert(mend_mutex_is_held(unlocking->lock));
     ++*mend_process_driver_depth();
-    if (lets_go) {
-        mend_mutex_unlock(unlocking->lock);
+    if (!lets_go) {
+        return MEND_HISTORY_NO_TIME;
     }
+    const uint64_t began_ns = mend_history_now_ns(unlocking->history);
+    mend_mutex_unlock(unlocking->lock);
+    return began_ns;
 }
 
-static inline void end(mend_unlocking *unlocking, bool lets_go)
+static inline void end(mend_unlocking *unlocking, bool lets_go, uint64_t began_ns)
 {
     if (lets_go) {
+        const mend_driver *inner = unlocking->inner;
+        const bool is_timed = began_ns != MEND_HISTORY_NO_TIME;
+        const uint64_t took_ns = is_timed ? inner->clock_ns(inner) - began_ns : 0;
         mend_mutex_lock(unlocking->lock);
+        if (is_timed) {
+            unlocking->history->slow_ns += took_ns;
+        }
     }
     assert(*mend_process_driver_depth() > 0);
     --*mend_process_driver_depth();
@@ -63,9 +73,9 @@ static inline void end(mend_unlocking *unlocking, bool lets_go)
         mend_unlocking *unlocking = driver->state;                                                 \
         const mend_driver *inner = unlocking->inner;                                               \
         const bool lets_go = may_take_long(MEND_CALL_##member);                                    \
-        begin(unlocking, lets_go);                                                                 \
+        const uint64_t began_ns = begin(unlocking, lets_go);                                       \
         mend_status status = inner->member arguments;                                              \
-        end(unlocking, lets_go);                                                                   \
+        end(unlocking, lets_go, began_ns);                                                         \
         return mend_unlocking_remember(unlocking, status);                                         \
     }
 MEND_DRIVER_SIGNATURES(X)

@@ -9,6 +9,7 @@
 #ifndef MEND_DRIVER_UNLOCKING_H
 #define MEND_DRIVER_UNLOCKING_H
 
+#include "base/history.h"
 #include "base/mutex.h"
 #include "driver/driver.h"
 
@@ -16,7 +17,8 @@ typedef struct mend_unlocking {
     mend_driver table; /* its `state` is this structure, which must not move */
     const mend_driver *inner;
     mend_mutex *lock;
-    mend_status lost; /* the first status that is fatal (mend_status_is_fatal), or OK */
+    mend_history *history; /* gets the time of calls that release the lock; NULL: none */
+    mend_status lost;      /* the first status that is fatal (mend_status_is_fatal), or OK */
 } mend_unlocking;
 
 /* Remembers a fatal status of a driver call made without the table; returns `status`. The caller

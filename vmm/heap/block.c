@@ -7,6 +7,7 @@
 #include <assert.h>
 
 #include "base/error.h"
+#include "heap/events.h"
 #include "heap/heap.h"
 #include "ladder/ladder.h"
 #include "layout/cache.h"
@@ -15,6 +16,7 @@
 #include "layout/ready.h"
 #include "move/scope.h"
 #include "physical/fence.h"
+#include "physical/slots.h"
 #include "policy/budget.h"
 #include "policy/constants.h"
 #include "sleep/collect.h"
@@ -48,25 +50,6 @@ static mend_result no_host_memory(void)
     return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the pool's own records");
 }
 
-/* Adds an event of a block, while the history is on. */
-static void note_block(mend_heap *heap, mend_event_kind kind, const mend_span *span,
-                       mend_stream stream)
-{
-    if (!mend_history_is_on(&heap->history)) {
-        return;
-    }
-    const uint32_t group = mend_group_number_of(heap, span);
-    mend_history_put(&heap->history,
-                     (mend_history_event){.kind = (int)kind,
-                                          .is_for_graphs = group != 0,
-                                          .address = (void *)(uintptr_t)span->address,
-                                          .size_bytes = span->size_bytes,
-                                          .stream = stream,
-                                          .group = mend_group_numbered(heap, group),
-                                          .tag = span->tag,
-                                          .requested_bytes = span->requested_bytes});
-}
-
 /* The stream on which a block is freed. */
 static mend_stream handle_of(const mend_heap *heap, mend_block_users users)
 {
@@ -91,7 +74,9 @@ void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span
     mend_block_count_alloc(heap, span, request->requested_bytes, request->handle);
     span->tag = request->tag;
     span->sleep_tag = span->sleep_tag != 0 ? span->sleep_tag : request->tag;
-    note_block(heap, MEND_EVENT_ALLOC, span, request->handle);
+    if (mend_history_is_on(&heap->history)) {
+        mend_events_alloc(heap, span, request->service);
+    }
 }
 
 /* Takes the memory at the request's address, if all of it is free and ready. */
@@ -156,8 +141,9 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
                              : mend_ladder_climb(heap, &request, helpers, &span);
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
         heap->counters.out_of_memory++;
-        mend_history_note_stream(&heap->history, MEND_EVENT_OUT_OF_MEMORY, request.size_bytes,
-                                 request.handle);
+        if (mend_history_is_on(&heap->history)) {
+            mend_events_refuse(heap, request.size_bytes, request.handle);
+        }
     }
     if (result == MEND_OK) {
         mend_block_hand_out(heap, &request, span);
@@ -202,13 +188,11 @@ static inline mend_result find_block(const mend_heap *heap, uint64_t address, me
 static void stamp_all(mend_heap *heap, mend_span *span)
 {
     mend_streams *streams = &heap->streams;
-    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
-        if (streams->items[i].group == 0) {
-            mend_waits_add(mend_heap_wait_env(heap), &span->waits,
-                           streams->items[i].known
-                               ? mend_streams_stamp(streams, i, span->size_bytes)
-                               : mend_streams_last_stamp(streams, i));
-        }
+    for (uint32_t i = mend_slots_first_of(streams, 0); i != MEND_STREAM_UNKNOWN;
+         i = mend_slots_next_of(streams, i)) {
+        mend_waits_add(mend_heap_wait_env(heap), &span->waits,
+                       streams->items[i].known ? mend_streams_stamp(streams, i, span->size_bytes)
+                                               : mend_streams_last_stamp(streams, i));
     }
 }
 
@@ -384,7 +368,9 @@ uint32_t mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users us
     mend_cache_flush_beside(heap, span);
     mend_pointer_map_remove(&heap->blocks, span->address);
     mend_block_count_free(heap, span);
-    note_block(heap, MEND_EVENT_FREE, span, handle_of(heap, users));
+    if (mend_history_is_on(&heap->history)) {
+        mend_events_free(heap, span, handle_of(heap, users));
+    }
     const uint32_t last_user = stamp_users(heap, span, users.first);
     if (users.second != MEND_STREAM_UNKNOWN) {
         mend_waits_add(mend_heap_wait_env(heap), &span->waits,

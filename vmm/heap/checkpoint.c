@@ -9,6 +9,7 @@
 #include "layout/layout.h"
 #include "move/remap.h"
 #include "move/retire.h"
+#include "physical/slots.h"
 #include "users/group.h"
 #include "users/users.h"
 
@@ -56,12 +57,11 @@ static mend_span *first_of_segment(const mend_tree_node *end)
 static bool has_blocks(const mend_heap *heap, uint32_t group)
 {
     const mend_streams *streams = &heap->streams;
-    for (uint32_t i = MEND_STREAM_UNKNOWN; i < streams->count; i++) {
-        if (streams->items[i].group == group && streams->items[i].users > 0) {
-            return true;
-        }
+    uint32_t at = mend_slots_first_of(streams, group);
+    while (at != MEND_STREAM_UNKNOWN && streams->items[at].users == 0) {
+        at = mend_slots_next_of(streams, at);
     }
-    return false;
+    return at != MEND_STREAM_UNKNOWN;
 }
 
 /* Calls `see` for each live block of the group, in no order. Reads all blocks of the pool, but only
@@ -421,8 +421,7 @@ static void take(restoration *r, const target *t)
     for (int zone = 0; zone < MEND_ZONES_OF_BLOCKS && run == NULL; zone++) {
         run = mend_layout_run_at(&heap->zones[zone], t->address);
     }
-    assert(run != NULL);
-    assert(mend_run_end(run) - t->address >= t->size_bytes);
+    assert(run != NULL && mend_run_end(run) - t->address >= t->size_bytes);
     const mend_request request = {.size_bytes = t->size_bytes,
                                   .alignment_bytes = MEND_GRANULE_BYTES,
                                   .requested_bytes = t->block.size_bytes,
@@ -430,8 +429,11 @@ static void take(restoration *r, const target *t)
                                   .stream = t->stream,
                                   .group = r->group,
                                   .tag = t->block.tag};
+    const uint64_t sleep_tag = mend_heap_span_at(heap, t->address)->sleep_tag;
+    mend_span *span = mend_layout_take(heap, run, t->address, t->size_bytes);
     heap->counters.placed_in_run++;
-    mend_block_hand_out(heap, &request, mend_layout_take(heap, run, t->address, t->size_bytes));
+    mend_block_hand_out(heap, &request, span);
+    span->sleep_tag = sleep_tag != 0 ? sleep_tag : span->sleep_tag; /* it is the block again */
 }
 
 static void apply(restoration *r)
@@ -481,8 +483,7 @@ static mend_result restore(restoration *r, const mend_group_block *blocks)
 mend_result mend_heap_restore_group(mend_heap *heap, uint32_t group, const mend_group_block *blocks,
                                     size_t count)
 {
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(mend_mutex_is_held(&heap->state));
+    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
     assert(group != 0);
     if (heap->chunks.asleep_count > 0) {
         return mend_failure(

@@ -7,6 +7,7 @@
 #include <assert.h>
 
 #include "heap/block.h"
+#include "heap/events.h"
 #include "heap/heap.h"
 #include "layout/cache.h"
 #include "layout/layout.h"
@@ -89,11 +90,13 @@ uint64_t mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_
         would_be_kept_empty(heap, span)) {
         return 0;
     }
-    assert(!mend_history_is_on(&heap->history)); /* the cache is closed and empty then */
     mend_cache_remove(&zone->cache, span);
     mend_layout_take_again(heap, span);
     heap->counters.cache_hits++;
     mend_block_count_alloc(heap, span, requested_bytes, handle);
+    if (mend_history_is_on(&heap->history)) {
+        mend_events_alloc(heap, span, (mend_service){MEND_CAUSE_HIT, 0});
+    }
     return span->address;
 }
 
@@ -130,7 +133,6 @@ static inline bool keep(mend_heap *heap, mend_span *span, uint32_t freed_on)
         return false;
     }
     assert(cache->count < cache->promised);
-    assert(!mend_history_is_on(&heap->history));
     span->waits.first = mend_streams_stamp(&heap->streams, freed_on, span->size_bytes);
     mend_layout_let_go(heap, span);
     span->cached = true;
@@ -149,6 +151,9 @@ static inline mend_result free_block(mend_heap *heap, mend_span *span, uint32_t 
                                          (mend_block_users){freed_on, MEND_STREAM_UNKNOWN});
     }
     mend_block_count_free(heap, span);
+    if (mend_history_is_on(&heap->history)) {
+        mend_events_free(heap, span, heap->streams.items[freed_on].handle);
+    }
     if (mend_block_wants_early_fence(heap)) {
         mend_block_record_early_fence(heap, freed_on);
     }

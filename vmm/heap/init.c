@@ -72,6 +72,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     mend_chunks_init(&heap->chunks, heap->driver, &properties);
     mend_access_init(heap);
     mend_history_init(&heap->history, clock_ns, heap->driver);
+    heap->unlocking.history = &heap->history;
     heap->chunks.history = &heap->history;
     heap->streams.history = &heap->history;
     uint64_t reserve_bytes = reserve_bytes_of(heap);

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "heap/block.h"
+#include "heap/events.h"
 #include "ladder/ladder.h"
 #include "layout/pages.h"
 #include "move/locks.h"
@@ -14,6 +15,7 @@
 #include "move/zeros.h"
 #include "sleep/collect.h"
 #include "users/awake.h"
+#include "users/export.h"
 #include "users/users.h"
 
 static mend_result no_host_memory(void)
@@ -53,15 +55,29 @@ static mend_result collect_pages(mend_heap *heap, const mend_range *range, uint6
     return left != NULL ? not_given_back(heap, left) : MEND_OK;
 }
 
-/* The same before a commit. Waits for a sleep that has just begun. */
-static mend_result make_way(mend_heap *heap, const mend_range *range, uint64_t from, uint64_t end)
+static bool any_frozen(const mend_heap *heap, const mend_parts *pages)
 {
-    if (mend_range_find_frozen(heap, range, from, end) == NULL) {
+    bool any = false;
+    for (size_t i = 0; i < pages->count && !any; i++) {
+        const mend_part *part = &pages->items[i];
+        any = mend_range_find_frozen(heap, part->range, part->from, part->end) != NULL;
+    }
+    return any;
+}
+
+/* The same before a commit. Waits for a sleep that has just begun. */
+static mend_result make_way(mend_heap *heap, const mend_parts *pages)
+{
+    if (!any_frozen(heap, pages)) {
         return MEND_OK;
     }
     mend_heap_unlock(heap);
     mend_heap_lock_all(heap);
-    mend_result result = collect_pages(heap, range, from, end);
+    mend_result result = MEND_OK;
+    for (size_t i = 0; i < pages->count && result == MEND_OK; i++) {
+        const mend_part *part = &pages->items[i];
+        result = collect_pages(heap, part->range, part->from, part->end);
+    }
     mend_heap_unlock_grow(heap);
     return result;
 }
@@ -81,13 +97,12 @@ static void restore_zeros(mend_heap *heap)
     *mend_process_failure() = why;
 }
 
-mend_result mend_heap_commit(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
-                             mend_stream stream, const mend_helpers *helpers)
+mend_result mend_heap_commit(mend_heap *heap, const mend_parts *pages, mend_stream stream,
+                             const mend_helpers *helpers)
 {
     assert(mend_mutex_is_held(&heap->state));
-    assert(!range->is_closed);
-    mend_result result = make_way(heap, range, from, end);
-    const uint64_t missing_bytes = mend_range_missing_bytes(range, from, end);
+    mend_result result = make_way(heap, pages);
+    const uint64_t missing_bytes = mend_parts_missing_bytes(pages);
     if (result != MEND_OK || missing_bytes == 0) {
         return result;
     }
@@ -97,15 +112,15 @@ mend_result mend_heap_commit(mend_heap *heap, mend_range *range, uint64_t from, 
         .requested_bytes = missing_bytes,
         .handle = stream,
         .zone = MEND_ZONE_RANGE,
-        .at = from,
-        .tag = range->tag,
-        .range = range,
-        .end = end,
+        .pages = pages,
     };
-    result = mend_ladder_commit(heap, &request, helpers);
+    mend_span *none = NULL;
+    result = mend_ladder_climb(heap, &request, helpers, &none);
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
         heap->counters.out_of_memory++;
-        mend_history_note_stream(&heap->history, MEND_EVENT_OUT_OF_MEMORY, missing_bytes, stream);
+        if (mend_history_is_on(&heap->history)) {
+            mend_events_refuse(heap, missing_bytes, stream);
+        }
     }
     if (result != MEND_OK && heap->ranges.zeros_unsettled > 0) {
         restore_zeros(heap);
@@ -175,6 +190,9 @@ static mend_result decommit(mend_heap *heap, mend_range *range, uint64_t from, u
         const size_t page = mend_range_page_of(range, at);
         mend_span *span = range->pages[page];
         if (span != NULL) {
+            if (span->is_exported) {
+                mend_exports_end(heap, span);
+            }
             mend_block_stamp(heap, span, users.first);
             mend_range_free_page(heap, range, page);
             mend_range_note_page(heap, range, &stretch, at);

@@ -8,10 +8,10 @@
 #include "heap/heap.h"
 #include "layout/range.h"
 
-/* Commits the pages. The caller holds `state`, which may be released in between. Errors as
- * mend_ladder_climb; then no page is committed that was not. */
-mend_result mend_heap_commit(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
-                             mend_stream stream, const mend_helpers *helpers);
+/* Commits the pages, in one step under `state`. The caller holds it; it may be released before.
+ * Errors as mend_ladder_climb; then no page is committed that was not. */
+mend_result mend_heap_commit(mend_heap *heap, const mend_parts *pages, mend_stream stream,
+                             const mend_helpers *helpers);
 
 /* Lets the pages that are not committed read as zeros. Under both locks. Errors as
  * mend_zeros_map. */

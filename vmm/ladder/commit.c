@@ -30,11 +30,11 @@ static mend_run *run_of(const mend_heap *heap, const mend_range *range, uint64_t
 }
 
 /* Whether each missing page is mapped, and its memory ready for the stream. */
-static bool are_ready(mend_heap *heap, const mend_request *request)
+static bool are_ready(mend_heap *heap, const mend_request *request, const mend_part *part)
 {
-    const mend_range *range = request->range;
+    const mend_range *range = part->range;
     const uint64_t page_bytes = range->page_bytes;
-    for (uint64_t at = request->at; at < request->end; at += page_bytes) {
+    for (uint64_t at = part->from; at < part->end; at += page_bytes) {
         if (range->pages[mend_range_page_of(range, at)] != NULL) {
             continue;
         }
@@ -49,10 +49,11 @@ static bool are_ready(mend_heap *heap, const mend_request *request)
 
 /* Makes the stream wait for the last use of the pages' memory. Releases `state` if it queues a
  * wait, and says AGAIN then. */
-static mend_outcome order_stream(mend_heap *heap, const mend_request *request)
+static mend_outcome order_stream(mend_heap *heap, const mend_request *request,
+                                 const mend_part *part)
 {
-    const mend_range *range = request->range;
-    for (uint64_t at = request->at; at < request->end; at += range->page_bytes) {
+    const mend_range *range = part->range;
+    for (uint64_t at = part->from; at < part->end; at += range->page_bytes) {
         if (range->pages[mend_range_page_of(range, at)] != NULL) {
             continue;
         }
@@ -65,24 +66,11 @@ static mend_outcome order_stream(mend_heap *heap, const mend_request *request)
     return MEND_PLACED;
 }
 
-mend_outcome mend_commit_mapped(mend_heap *heap, const mend_request *request)
+static void take_pages(mend_heap *heap, const mend_request *request, const mend_part *part)
 {
-    assert(mend_mutex_is_held(&heap->state));
-    mend_range *range = request->range;
-    if (!are_ready(heap, request)) {
-        return MEND_NOTHING;
-    }
-    if (request->behind_wait) {
-        mend_outcome outcome = order_stream(heap, request);
-        if (outcome != MEND_PLACED) {
-            return outcome;
-        }
-    }
-    if (!mend_range_reserve_commit(heap, range, request->at, request->end)) {
-        return mend_outcome_without_host_memory();
-    }
+    mend_range *range = part->range;
     mend_page_stretch stretch = {.kind = MEND_EVENT_COMMIT, .stream = request->handle};
-    for (uint64_t at = request->at; at < request->end; at += range->page_bytes) {
+    for (uint64_t at = part->from; at < part->end; at += range->page_bytes) {
         const size_t page = mend_range_page_of(range, at);
         if (range->pages[page] == NULL) {
             mend_range_take_page(heap, range, page, request->handle);
@@ -90,6 +78,30 @@ mend_outcome mend_commit_mapped(mend_heap *heap, const mend_request *request)
         }
     }
     mend_range_note_last(heap, range, &stretch);
+}
+
+mend_outcome mend_commit_mapped(mend_heap *heap, const mend_request *request)
+{
+    const mend_part *parts = request->pages->items;
+    const size_t count = request->pages->count;
+    assert(mend_mutex_is_held(&heap->state));
+    for (size_t i = 0; i < count; i++) {
+        if (!are_ready(heap, request, &parts[i])) {
+            return MEND_NOTHING;
+        }
+    }
+    for (size_t i = 0; request->behind_wait && i < count; i++) {
+        mend_outcome outcome = order_stream(heap, request, &parts[i]);
+        if (outcome != MEND_PLACED) {
+            return outcome;
+        }
+    }
+    if (!mend_range_reserve_commit(heap, request->pages)) {
+        return mend_outcome_without_host_memory();
+    }
+    for (size_t i = 0; i < count; i++) {
+        take_pages(heap, request, &parts[i]);
+    }
     return MEND_PLACED;
 }
 
@@ -102,11 +114,11 @@ static bool has_addresses_for(const mend_heap *heap, mend_range_gap gap)
 }
 
 /* Whether no old mapping is left in any gap. */
-static bool has_addresses(const mend_heap *heap, const mend_request *request)
+static bool has_addresses(const mend_heap *heap, const mend_part *part)
 {
-    uint64_t from = request->at;
+    uint64_t from = part->from;
     for (;;) {
-        mend_range_gap gap = mend_range_next_gap(heap, request->range, from, request->end);
+        mend_range_gap gap = mend_range_next_gap(heap, part->range, from, part->end);
         if (gap.size_bytes == 0) {
             return true;
         }
@@ -141,7 +153,8 @@ static mend_outcome carry_out(mend_heap *heap, const mend_request *request, bool
 
 /* Maps the gap, or the beginning of it. An attempt that the driver did not let undo leaves a
  * mapping there: then there is no other one. */
-static mend_outcome fill_gap(mend_heap *heap, const mend_request *request, mend_range_gap gap)
+static mend_outcome fill_gap(mend_heap *heap, const mend_request *request, const mend_range *range,
+                             mend_range_gap gap)
 {
     mend_outcome outcome = MEND_NOTHING;
     bool goes_on = true;
@@ -149,56 +162,68 @@ static mend_outcome fill_gap(mend_heap *heap, const mend_request *request, mend_
          tries < PLANS && goes_on && outcome == MEND_NOTHING && has_addresses_for(heap, gap);
          tries++) {
         mend_plan plan;
-        bool is_found = mend_plan_find_fixed(heap, request, gap, &plan);
+        bool is_found = mend_plan_find_fixed(heap, request, range, gap, &plan);
         outcome = carry_out(heap, request, is_found, &plan, &goes_on);
         mend_plan_clear(&plan);
     }
     return outcome;
 }
 
+static mend_outcome fill_gaps(mend_heap *heap, const mend_request *request, const mend_part *part)
+{
+    mend_range_gap gap = mend_range_next_gap(heap, part->range, part->from, part->end);
+    mend_outcome outcome = MEND_PLACED;
+    while (outcome == MEND_PLACED && gap.size_bytes > 0) {
+        outcome = fill_gap(heap, request, part->range, gap);
+        gap = mend_range_next_gap(heap, part->range, gap.address, part->end);
+    }
+    return outcome;
+}
+
 /* Whether the gaps can be mapped. If the driver refused to unmap, or to tell of captures, it is
  * asked once more. */
-static mend_outcome clear_gaps(mend_heap *heap, const mend_request *request)
+static mend_outcome clear_gaps(mend_heap *heap, const mend_request *request, const mend_part *part)
 {
     bool is_captured = false;
-    mend_result left =
-        mend_zeros_leave(heap, request->range, request->at, request->end, request->stream);
+    mend_result left = mend_zeros_leave(heap, part->range, part->from, part->end, request->stream);
     if (left != MEND_OK) {
         return left == MEND_ERROR_CAPTURING ? MEND_NOTHING : MEND_FAILED;
     }
-    if (has_addresses(heap, request)) {
+    if (has_addresses(heap, part)) {
         return MEND_PLACED;
     }
     if (mend_streams_find_capture(&heap->streams, request->stream, &is_captured) != MEND_OK) {
         return MEND_FAILED;
     }
     mend_retire_flush(heap, request->stream);
-    if (has_addresses(heap, request)) {
+    if (has_addresses(heap, part)) {
         return MEND_PLACED;
     }
     return heap->retire.lacked_nodes ? mend_outcome_without_host_memory() : MEND_NOTHING;
 }
 
+/* All gaps are cleared before the first is filled: what cannot be had costs no memory. */
 mend_outcome mend_commit(mend_heap *heap, const mend_request *request)
 {
+    const mend_part *parts = request->pages->items;
+    const size_t count = request->pages->count;
     assert(mend_mutex_is_held(&heap->grow));
     mend_outcome outcome = MEND_PLACED;
-    uint64_t from = request->at;
-    if (!mend_range_reserve_commit(heap, request->range, request->at, request->end)) {
+    if (!mend_range_reserve_commit(heap, request->pages)) {
         return mend_outcome_without_host_memory(); /* before anything is mapped */
     }
     mend_budget_note_use(heap);
-    outcome = clear_gaps(heap, request);
-    heap->shortage.pages_are_held = outcome == MEND_NOTHING;
-    while (outcome == MEND_PLACED) {
-        mend_range_gap gap = mend_range_next_gap(heap, request->range, from, request->end);
-        if (gap.size_bytes == 0) {
-            outcome = mend_commit_mapped(heap, request);
-            mend_zeros_settle(heap, false); /* the last page of zeros may be gone */
-            return outcome;
-        }
-        outcome = fill_gap(heap, request, gap);
-        from = gap.address;
+    heap->shortage.held = NULL;
+    for (size_t i = 0; i < count && outcome == MEND_PLACED; i++) {
+        outcome = clear_gaps(heap, request, &parts[i]);
+        heap->shortage.held = outcome == MEND_NOTHING ? parts[i].range : NULL;
+    }
+    for (size_t i = 0; i < count && outcome == MEND_PLACED; i++) {
+        outcome = fill_gaps(heap, request, &parts[i]);
+    }
+    if (outcome == MEND_PLACED) {
+        outcome = mend_commit_mapped(heap, request);
+        mend_zeros_settle(heap, false); /* the last page of zeros may be gone */
     }
     return outcome;
 }

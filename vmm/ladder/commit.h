@@ -1,8 +1,8 @@
 /*
- * One try to commit pages of a range, with the memory there is: where it is still mapped, from
+ * One try to commit pages of ranges, with the memory there is: where it is still mapped, from
  * empty chunks that are moved, by creation. The ladder makes more memory free (ladder/ladder.h).
  *
- * The request has a range. What a try maps and cannot commit stays free memory, which a later try
+ * The request has pages. What a try maps and cannot commit stays free memory, which a later try
  * finds; no page is committed before all are.
  */
 #ifndef MEND_LADDER_COMMIT_H

@@ -75,6 +75,44 @@ mend_result mend_compact_begin_for(mend_heap *heap, const mend_request *request,
     return result;
 }
 
+/* What all compactions gain that fit into so much room. */
+static uint64_t gained_within(mend_heap *heap, uint64_t room_bytes)
+{
+    uint64_t bytes = 0;
+    mend_tree_node *at = mend_tree_first(&heap->chunks.mapped);
+    for (; at != NULL; at = mend_tree_next(at)) {
+        mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        mend_compact_size size = {0};
+        if (mend_victims_may_gain(heap, chunk)) {
+            mend_victims_measure(heap, chunk, NULL, &size);
+        }
+        bytes += size.used_bytes <= room_bytes ? size.gained_bytes : 0;
+    }
+    return bytes;
+}
+
+bool mend_defrag_would_serve(mend_heap *heap, const mend_request *request, uint64_t empty_bytes)
+{
+    const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
+    const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
+    if (!heap->device.virtual_memory || request->group != 0 || heap->chunks.missing_count > 0 ||
+        limit_bytes < reserved_bytes) {
+        return false;
+    }
+    const uint64_t now_bytes =
+        empty_bytes + mend_align_down(limit_bytes - reserved_bytes, heap->device.granularity_bytes);
+    uint64_t gained_bytes = 0;
+    uint64_t before_bytes;
+    assert(!heap->streams.looks_ahead);
+    heap->streams.looks_ahead = true;
+    do {
+        before_bytes = gained_bytes;
+        gained_bytes = gained_within(heap, now_bytes + before_bytes);
+    } while (gained_bytes > before_bytes && now_bytes + gained_bytes < request->size_bytes);
+    heap->streams.looks_ahead = false;
+    return now_bytes + gained_bytes >= request->size_bytes;
+}
+
 static uint64_t elapsed_ns(const mend_compact_pass *pass)
 {
     const mend_driver *driver = pass->heap->driver;
@@ -132,6 +170,7 @@ static mend_result compact_all(mend_compact_pass *pass, uint64_t gained_bytes)
 mend_result mend_ladder_defrag(mend_heap *heap, const mend_defrag_limits *limits,
                                mend_defrag_report *report)
 {
+    mend_history_begin_call(&heap->history, MEND_CAUSE_DEFRAG);
     mend_scope scope;
     if (!heap->device.virtual_memory) { /* what one gained could not be used anywhere else */
         report->stop = MEND_DEFRAG_DONE;

@@ -34,6 +34,11 @@ mend_result mend_compact_next(mend_compact_pass *pass, uint64_t need_bytes, bool
  * from chunks that compactions have made empty. */
 void mend_compact_keep_room(mend_heap *heap);
 
+/* Whether mend_defrag would join enough for the request, once the GPU is done: `empty_bytes` of
+ * empty chunks are there besides. Each compaction leaves more room than it needs, so their order
+ * does not matter. No driver call; O(chunks + spans), a few times. */
+bool mend_defrag_would_serve(mend_heap *heap, const mend_request *request, uint64_t empty_bytes);
+
 /* As mend_defrag. */
 mend_result mend_ladder_defrag(mend_heap *heap, const mend_defrag_limits *limits,
                                mend_defrag_report *report);

@@ -10,6 +10,7 @@
 #include "ladder/largest.h"
 #include "ladder/place.h"
 #include "ladder/report.h"
+#include "ladder/steps.h"
 #include "ladder/streams.h"
 #include "ladder/trim.h"
 #include "layout/layout.h"
@@ -43,7 +44,7 @@ typedef struct climb {
     const mend_helpers *helpers;
     mend_span *span;
     bool waits_on_host;        /* this search may make the host wait for the GPU, and compact */
-    bool peers_were_asked;     /* for memory that the device lacked */
+    uint64_t asked_bytes;      /* for which peer pools were asked, as the device lacked them */
     bool lacks_addresses;      /* the last search found memory, but no addresses */
     bool is_captured;          /* a capture forbids waits, as far as the pool can ask */
     mend_need need;            /* what the device lacked in the last search; 0 bytes: nothing */
@@ -95,9 +96,10 @@ static mend_outcome continue_ends(climb *c, bool asks_streams)
         return MEND_FAILED;
     }
     mend_outcome outcome = any ? place(c, asks_streams) : MEND_NOTHING;
-    if (outcome == MEND_NOTHING) {
-        outcome = mend_continue_ends(c->heap, c->request, &c->span);
+    if (outcome != MEND_NOTHING || mend_report_is_hopeless(c->heap, c->request)) {
+        return outcome;
     }
+    outcome = mend_continue_ends(c->heap, c->request, &c->span);
     return outcome == MEND_NOTHING && asks_streams ? behind_device_waits(c, mend_continue_ends)
                                                    : outcome;
 }
@@ -111,7 +113,7 @@ static mend_outcome behind_host_waits(climb *c)
     mend_outcome outcome = any ? place(c, false) : MEND_NOTHING;
     bool waited = heap->retire.foreign_bytes > 0 || !mend_report_is_hopeless(heap, c->request);
     bool has_graphs = waited && heap->groups.capture_count > 0;
-    bool waits_for_own = c->request->range != NULL || c->request->in_one_chunk;
+    bool waits_for_own = c->request->pages != NULL || c->request->in_one_chunk;
     mend_streams_begin_host_waits(&heap->streams);
     assert(c->waits_on_host);
     while (outcome == MEND_NOTHING && waited) {
@@ -178,34 +180,6 @@ static mend_outcome behind_compactions(climb *c)
     return outcome;
 }
 
-/* Everything that the pool does by itself, in order; both locks are held, and a scope is open. */
-static mend_outcome search_once(climb *c)
-{
-    mend_heap *heap = c->heap;
-    heap->shortage = (mend_shortage){0};
-    mend_attainable_begin_search(heap);
-    mend_remap_try(heap);
-    mend_host_collect_left(heap);
-    mend_outcome outcome = place(c, true);
-    if (outcome == MEND_NOTHING && mend_attainable_has_grown(heap)) {
-        outcome = place(c, true); /* others have freed device memory since the driver was asked */
-    }
-    if (outcome == MEND_NOTHING && !c->request->keeps_soft_limit) {
-        outcome = continue_ends(c, true);
-    }
-    if (outcome == MEND_NOTHING && c->waits_on_host) {
-        outcome = behind_host_waits(c);
-        outcome = outcome == MEND_NOTHING ? continue_ends(c, false) : outcome;
-    }
-    if (outcome == MEND_NOTHING && c->waits_on_host && heap->config.compact_when_full) {
-        outcome = behind_compactions(c);
-    }
-    if (outcome == MEND_NOTHING && (c->waits_on_host || heap->shortage.refused_bytes > 0)) {
-        mend_attainable_look(heap);
-    }
-    return outcome;
-}
-
 /* If the driver cannot say whether a capture forbids waits, one does. */
 static void look_for_capture(climb *c)
 {
@@ -225,7 +199,7 @@ static void note_shortage(climb *c)
         look_for_capture(c);
     }
     c->need.may_wait = !c->is_captured;
-    const bool is_held = shortage->pages_are_held && !mend_report_is_hopeless(c->heap, c->request);
+    const bool is_held = shortage->held != NULL && !mend_report_is_hopeless(c->heap, c->request);
     if (c->waits_on_host && (c->lacks_addresses || is_held) && c->heap->device.virtual_memory) {
         mend_report_out_of_addresses(c->heap, c->request);
     } else if (c->waits_on_host) {
@@ -237,7 +211,8 @@ static void note_shortage(climb *c)
     }
 }
 
-/* Searches, and again if other threads freed memory meanwhile, which may be what is missing. */
+/* Everything that the pool does by itself, in order; and again if other threads freed memory
+ * meanwhile, which may be what is missing. Both locks are held. */
 static mend_outcome search(climb *c)
 {
     mend_heap *heap = c->heap;
@@ -253,7 +228,28 @@ static mend_outcome search(climb *c)
     heap->budget.keeps_soft_limit = c->request->keeps_soft_limit;
     do {
         frees_before = mend_heap_frees(heap);
-        outcome = search_once(c);
+        heap->shortage = (mend_shortage){0};
+        mend_attainable_begin_search(heap);
+        mend_remap_try(heap);
+        mend_host_collect_left(heap);
+        outcome = place(c, true);
+        if (outcome == MEND_NOTHING && mend_attainable_has_grown(heap)) {
+            outcome = place(c, true); /* others have freed device memory since the driver was
+                                       * asked */
+        }
+        if (outcome == MEND_NOTHING && !c->request->keeps_soft_limit) {
+            outcome = continue_ends(c, true);
+        }
+        if (outcome == MEND_NOTHING && c->waits_on_host) {
+            outcome = behind_host_waits(c);
+            outcome = outcome == MEND_NOTHING ? continue_ends(c, false) : outcome;
+        }
+        if (outcome == MEND_NOTHING && c->waits_on_host && heap->config.compact_when_full) {
+            outcome = behind_compactions(c);
+        }
+        if (outcome == MEND_NOTHING && (c->waits_on_host || heap->shortage.refused_bytes > 0)) {
+            mend_attainable_look(heap);
+        }
     } while (outcome == MEND_NOTHING && mend_heap_frees(heap) != frees_before &&
              ++searches < SEARCHES);
     heap->budget.keeps_soft_limit = false;
@@ -288,39 +284,51 @@ static mend_outcome beside_another_grower(climb *c)
     return mend_place_mapped(c->heap, &breaking, &c->span);
 }
 
-static mend_outcome in_mapped(climb *c)
+/* Free mapped memory, which needs no grow lock; but the pin of a block in one chunk does. */
+static inline mend_outcome in_mapped(mend_heap *heap, mend_request *request, bool holds_grow,
+                                     mend_span **span)
 {
-    return c->request->range != NULL ? mend_commit_mapped(c->heap, c->request)
-                                     : mend_place_mapped(c->heap, c->request, &c->span);
+    if (mend_requester_find(heap, request) != MEND_OK) {
+        return MEND_FAILED;
+    }
+    if (request->pages != NULL) {
+        return mend_commit_mapped(heap, request);
+    }
+    if (request->in_one_chunk && !holds_grow) {
+        return MEND_NOTHING;
+    }
+    return holds_grow || mend_pointer_map_reserve(&heap->blocks)
+               ? mend_place_mapped(heap, request, span)
+               : mend_outcome_without_host_memory();
 }
 
-/* While this thread waits for the lock, a stream may be forgotten, a group released, room be made.
- */
-static mend_outcome with_grow_lock(climb *c, mend_outcome (*make)(climb *c))
+/* Takes the grow lock for what makes room. While this thread waits for it, a stream may be
+ * forgotten, a group released, room be made. */
+static mend_outcome make_room(climb *c, mend_outcome (*make)(climb *c))
 {
     mend_heap *heap = c->heap;
+    mend_outcome outcome = beside_another_grower(c);
+    if (outcome != MEND_NOTHING) {
+        return outcome;
+    }
     if (!mend_pointer_map_promise(&heap->blocks)) {
         return mend_outcome_without_host_memory();
     }
+    const uint64_t began_ns = mend_steps_come(heap);
     mend_heap_unlock(heap);
     mend_heap_lock_all(heap);
-    mend_outcome outcome =
-        mend_requester_find(heap, c->request) == MEND_OK ? in_mapped(c) : MEND_FAILED;
+    const mend_steps steps = mend_steps_begin(heap, began_ns);
+    outcome = in_mapped(heap, c->request, true, &c->span);
     if (outcome == MEND_NOTHING) {
         outcome = make(c);
     }
     if (outcome == MEND_PLACED && c->request->in_one_chunk) {
         mend_pins_keep_in_one_chunk(heap, c->span);
     }
+    mend_steps_end(heap, &steps, c->request);
     mend_heap_unlock_grow(heap);
     mend_pointer_map_end_promise(&heap->blocks);
     return outcome;
-}
-
-static mend_outcome make_room(climb *c)
-{
-    mend_outcome outcome = beside_another_grower(c);
-    return outcome == MEND_NOTHING ? with_grow_lock(c, search) : outcome;
 }
 
 static mend_outcome place_on_host(climb *c)
@@ -328,25 +336,12 @@ static mend_outcome place_on_host(climb *c)
     return mend_host_place(c->heap, c->request, &c->span);
 }
 
-/* Tries free mapped memory, which needs no grow lock; but the pin of a block in one chunk does. */
-static mend_outcome place_mapped(mend_heap *heap, mend_request *request, mend_span **span)
-{
-    if (mend_requester_find(heap, request) != MEND_OK) {
-        return MEND_FAILED;
-    }
-    if (!mend_pointer_map_reserve(&heap->blocks)) {
-        return mend_outcome_without_host_memory();
-    }
-    return request->in_one_chunk ? MEND_NOTHING : mend_place_mapped(heap, request, span);
-}
-
 /* Memory was given back, or may have been. */
 static mend_outcome try_again(void *context)
 {
     climb *c = context;
-    mend_outcome outcome =
-        c->request->range != NULL ? MEND_NOTHING : place_mapped(c->heap, c->request, &c->span);
-    return outcome == MEND_NOTHING ? make_room(c) : outcome;
+    mend_outcome outcome = in_mapped(c->heap, c->request, false, &c->span);
+    return outcome == MEND_NOTHING ? make_room(c, search) : outcome;
 }
 
 /* Peer pools give back what the device lacks, one by one; not if the limit blocks the request. */
@@ -365,7 +360,7 @@ static mend_outcome after_peer_pools(climb *c)
 
 static mend_outcome after_callbacks(climb *c)
 {
-    return c->helpers->has_callbacks(c->helpers->pool) && !c->heap->shortage.pages_are_held
+    return c->helpers->has_callbacks(c->helpers->pool) && c->heap->shortage.held == NULL
                ? c->helpers->call_back(c->helpers->pool, c->request, try_again, c)
                : MEND_NOTHING;
 }
@@ -375,7 +370,7 @@ static mend_outcome within_soft_limit(climb *c)
 {
     assert(!c->waits_on_host);
     c->request->keeps_soft_limit = true;
-    mend_outcome outcome = make_room(c);
+    mend_outcome outcome = make_room(c, search);
     if (outcome == MEND_NOTHING) {
         outcome = after_callbacks(c);
     }
@@ -384,14 +379,14 @@ static mend_outcome within_soft_limit(climb *c)
 }
 
 /* What peer pools must give after the last search. If it lacked only addresses: all that they do
- * not use. Memory, only if this search was the first that the device refused, because it may use
- * what is kept for compactions. 0: peer pools cannot help. */
+ * not use. Memory, only if the device refused more than in the search before, because this one may
+ * use what is kept for compactions. 0: peer pools cannot help. */
 static uint64_t wanted_at_last(const climb *c)
 {
     if (c->lacks_addresses) {
         return UINT64_MAX;
     }
-    return c->peers_were_asked ? 0 : c->need.bytes;
+    return c->need.whole_bytes > c->asked_bytes ? c->need.bytes : 0;
 }
 
 /* What other threads did that may leave room: frees, and creations, which may be too large. */
@@ -430,11 +425,13 @@ static bool has_helpers(const climb *c)
            c->heap->config.limit_bytes > c->heap->chunks.reserved_bytes;
 }
 
-/* All rungs but the first, which had this outcome. */
-__attribute__((noinline)) static mend_result climb_on(mend_heap *heap, mend_request *request,
-                                                      const mend_helpers *helpers,
-                                                      mend_outcome outcome, mend_span **span)
+mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, const mend_helpers *helpers,
+                              mend_span **span)
 {
+    mend_outcome outcome = in_mapped(heap, request, false, span);
+    if (outcome == MEND_PLACED) {
+        return MEND_OK;
+    }
     mend_thread_error answer; /* large, so it is written only if needed */
     climb c = {.heap = heap, .request = request, .helpers = helpers, .answer = &answer};
     bool keeps_soft_limit = outcome == MEND_NOTHING && mend_budget_has_soft_limit(heap);
@@ -445,8 +442,8 @@ __attribute__((noinline)) static mend_result climb_on(mend_heap *heap, mend_requ
     uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     bool is_helped = outcome == MEND_NOTHING && has_helpers(&c);
     if (is_helped) {
-        outcome = make_room(&c); /* without a host wait */
-        c.peers_were_asked = outcome == MEND_NOTHING && c.need.bytes > 0;
+        outcome = make_room(&c, search); /* without a host wait */
+        c.asked_bytes = outcome == MEND_NOTHING ? c.need.whole_bytes : 0;
     }
     if (outcome == MEND_NOTHING && is_helped) {
         outcome = after_peer_pools(&c);
@@ -458,10 +455,10 @@ __attribute__((noinline)) static mend_result climb_on(mend_heap *heap, mend_requ
         outcome = to_the_end(&c);
     }
     if (outcome == MEND_NOTHING && request->may_use_host) {
-        outcome = with_grow_lock(&c, place_on_host);
+        outcome = make_room(&c, place_on_host);
     }
     if (outcome == MEND_PLACED) {
-        assert(request->range != NULL || c.span->size_bytes == request->size_bytes);
+        assert(request->pages != NULL || c.span->size_bytes == request->size_bytes);
         heap->counters.soft_limit_passed +=
             keeps_soft_limit && heap->chunks.reserved_bytes > reserved_bytes &&
             heap->chunks.reserved_bytes > heap->config.soft_limit_bytes;
@@ -473,22 +470,4 @@ __attribute__((noinline)) static mend_result climb_on(mend_heap *heap, mend_requ
         *mend_process_failure() = *c.answer;
     }
     return mend_process_failure()->result;
-}
-
-mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, const mend_helpers *helpers,
-                              mend_span **span)
-{
-    mend_outcome outcome = place_mapped(heap, request, span);
-    assert(outcome != MEND_PLACED || (*span)->size_bytes == request->size_bytes);
-    return outcome == MEND_PLACED ? MEND_OK : climb_on(heap, request, helpers, outcome, span);
-}
-
-mend_result mend_ladder_commit(mend_heap *heap, mend_request *request, const mend_helpers *helpers)
-{
-    mend_span *none = NULL;
-    assert(request->range != NULL);
-    mend_outcome outcome = mend_requester_find(heap, request) == MEND_OK
-                               ? mend_commit_mapped(heap, request)
-                               : MEND_FAILED;
-    return outcome == MEND_PLACED ? MEND_OK : climb_on(heap, request, helpers, outcome, &none);
 }

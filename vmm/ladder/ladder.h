@@ -34,16 +34,13 @@ typedef struct mend_helpers {
     mend_outcome (*try_behind_callbacks)(void *pool, mend_try_again try_again, void *climb);
 } mend_helpers;
 
-/* Places the request. The caller holds `state`, which is released if no free mapped memory fits;
- * the pointer map has room for the block. Fills in the stream and the group of the request.
- * MEND_ERROR_OUT_OF_MEMORY (with a report), MEND_ERROR_OUT_OF_ADDRESSES,
+/* Places the request, or commits the pages of a range (layout/range.h); then *span is NULL. The
+ * caller holds `state`, which is released if no free mapped memory fits; the pointer map has room
+ * for the block. Fills in the stream and the group of the request. On failure no page is committed
+ * that was not. MEND_ERROR_OUT_OF_MEMORY (with a report), MEND_ERROR_OUT_OF_ADDRESSES,
  * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_CAPTURING,
  * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
 mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, const mend_helpers *helpers,
                               mend_span **span);
-
-/* The same for a request to commit pages of a range (layout/range.h). On failure no page is
- * committed that was not. */
-mend_result mend_ladder_commit(mend_heap *heap, mend_request *request, const mend_helpers *helpers);
 
 #endif

@@ -192,12 +192,16 @@ static uint64_t end_bytes(const mend_heap *heap, const mend_request *refused)
 static uint64_t find_instead(mend_question *q, const mend_request *refused)
 {
     const mend_heap *heap = q->heap;
-    const mend_usable usable = mend_report_usable(heap, refused, !q->is_captured);
+    const mend_usable usable = mend_report_usable(heap, refused, q->is_captured);
     const uint64_t most_bytes = refused->size_bytes - MEND_GRANULE_BYTES;
     const uint64_t longest_bytes = mend_min_u64(usable.longest_bytes, most_bytes);
     const uint64_t created_bytes =
         mend_align_down(mend_budget_room_bytes(heap), heap->device.granularity_bytes);
     const uint64_t joined_bytes = usable.empty_bytes + created_bytes;
+    if (refused->in_one_chunk) { /* empty chunks are given back for one, but not in a capture */
+        const uint64_t one_bytes = q->is_captured ? created_bytes : joined_bytes;
+        return mend_max_u64(longest_bytes, mend_min_u64(one_bytes, most_bytes));
+    }
     const uint64_t sizes[MOST_PLANS] = {joined_bytes + end_bytes(heap, refused), joined_bytes};
     for (int i = 0; i < MOST_PLANS; i++) {
         const uint64_t bytes = mend_min_u64(sizes[i], most_bytes);
@@ -207,18 +211,6 @@ static uint64_t find_instead(mend_question *q, const mend_request *refused)
         }
     }
     return longest_bytes;
-}
-
-/* Empty chunks that others may hold, which cannot be made again in the size of a page. */
-static uint64_t exported_bytes(const mend_heap *heap)
-{
-    uint64_t bytes = 0;
-    const mend_tree_node *at = mend_tree_first(&heap->chunks.all);
-    for (; at != NULL; at = mend_tree_next(at)) {
-        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_number);
-        bytes += chunk->was_exported && chunk->live_bytes == 0 ? chunk->size_bytes : 0;
-    }
-    return bytes;
 }
 
 /* What can be created for pages: what the device was seen to have, under the limit. What it refused
@@ -235,26 +227,37 @@ static uint64_t pages_to_make(const mend_heap *heap)
                                         heap->device.granularity_bytes);
 }
 
+/* The size of all pages of a request; 0: they differ. */
+static uint64_t page_of_all(const mend_parts *pages)
+{
+    const uint64_t page_bytes = pages->items[0].range->page_bytes;
+    for (size_t i = 1; i < pages->count; i++) {
+        if (pages->items[i].range->page_bytes != page_bytes) {
+            return 0;
+        }
+    }
+    return page_bytes;
+}
+
 /* Of a commit that was refused: the bytes of fewer pages that would have found memory, with waits
  * of the host, and without unmapping in a capture; 0: none, or not known. */
 static uint64_t pages_that_fit(const mend_heap *heap, const mend_request *request, bool is_captured)
 {
-    if (heap->chunks.reserved_bytes > mend_budget_limit_of_chunks(heap)) {
+    const uint64_t page_bytes = page_of_all(request->pages);
+    if (page_bytes == 0 || heap->chunks.reserved_bytes > mend_budget_limit_of_chunks(heap)) {
         return 0; /* chunks that are no pages are not made again */
     }
-    const uint64_t empty_bytes = is_captured ? heap->chunks.unmapped_bytes
-                                             : mend_report_usable(heap, request, true).empty_bytes;
-    const uint64_t lost_bytes = mend_min_u64(exported_bytes(heap), empty_bytes);
-    const uint64_t usable_bytes = empty_bytes - lost_bytes + pages_to_make(heap);
+    const uint64_t usable_bytes =
+        mend_report_usable(heap, request, is_captured).empty_bytes + pages_to_make(heap);
     const uint64_t owed_bytes = mend_min_u64(mend_zeros_owed_bytes(heap), usable_bytes);
-    const uint64_t bytes = mend_align_down(usable_bytes - owed_bytes, request->range->page_bytes);
+    const uint64_t bytes = mend_align_down(usable_bytes - owed_bytes, page_bytes);
     return bytes < request->size_bytes ? bytes : 0;
 }
 
 uint64_t mend_largest_instead(mend_heap *heap, const mend_request *refused, bool is_captured)
 {
     mend_question q = {.heap = heap, .is_captured = is_captured};
-    if (refused->range != NULL) {
+    if (refused->pages != NULL) {
         return pages_that_fit(heap, refused, is_captured);
     }
     const mend_attainable attainable = heap->budget.attainable;

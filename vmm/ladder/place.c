@@ -17,13 +17,11 @@
 
 static const mend_plan_rules use_what_is_free = {.may_extend = true, .may_move = true};
 static const mend_plan_rules create_without_moves = {.may_extend = true, .may_create = true};
-static const mend_plan_rules extend_and_create = {
-    .may_extend = true, .may_create = true, .may_move = true};
 static const mend_plan_rules create_elsewhere = {.may_create = true, .may_move = true};
-static const mend_plan_rules extend_and_create_exactly = {
-    .may_extend = true, .may_create = true, .may_move = true, .exact = true};
 static const mend_plan_rules create_elsewhere_exactly = {
     .may_create = true, .may_move = true, .exact = true};
+static const mend_plan_rules extend_and_create_exactly = {
+    .may_extend = true, .may_create = true, .may_move = true, .exact = true};
 
 /* ---- in mapped memory ---------------------------------------------------------------------------
  */
@@ -99,14 +97,6 @@ static mend_outcome carry_out(mend_heap *heap, const mend_request *request, bool
     return outcome;
 }
 
-static mend_outcome try_plan(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
-                             mend_span **span)
-{
-    mend_plan plan;
-    bool is_found = mend_plan_find(heap, request, rules, &plan);
-    return carry_out(heap, request, is_found, &plan, span);
-}
-
 /* Plans to create memory instead of moving chunks, if that is worth it. */
 static bool plan_to_avoid_moves(mend_heap *heap, const mend_request *request, mend_plan *plan)
 {
@@ -149,23 +139,14 @@ static mend_outcome use_empty_chunks(mend_heap *heap, const mend_request *reques
     }
     mend_plan_clear(&moves); /* other threads may use its chunks while the driver creates */
     mend_outcome outcome = create_to_avoid_moves(heap, request, &instead, span);
-    return outcome == MEND_NOTHING ? try_plan(heap, request, use_what_is_free, span) : outcome;
+    if (outcome == MEND_NOTHING) {
+        is_found = mend_plan_find(heap, request, use_what_is_free, &moves);
+        outcome = carry_out(heap, request, is_found, &moves, span);
+    }
+    return outcome;
 }
 
-/* The ways of a large request, the cheapest first. */
-static mend_outcome place_large(mend_heap *heap, const mend_request *request, mend_span **span)
-{
-    mend_outcome outcome = use_empty_chunks(heap, request, span);
-    if (outcome == MEND_NOTHING) {
-        outcome = try_plan(heap, request, extend_and_create, span);
-    }
-    if (outcome == MEND_NOTHING) {
-        outcome = try_plan(heap, request, extend_and_create_exactly, span);
-    }
-    return outcome == MEND_NOTHING ? try_plan(heap, request, create_elsewhere_exactly, span)
-                                   : outcome;
-}
-
+/* An empty small chunk, a new one, any run of the large zone. */
 static mend_outcome use_small_chunk(mend_heap *heap, const mend_request *request, mend_span **span)
 {
     mend_plan plan;
@@ -173,45 +154,41 @@ static mend_outcome use_small_chunk(mend_heap *heap, const mend_request *request
     uint64_t largest =
         mend_max_u64(usual, mend_align_up(request->size_bytes, heap->device.granularity_bytes));
     bool is_found = mend_plan_find_small(heap, request, largest, &plan);
-    return carry_out(heap, request, is_found, &plan, span);
-}
-
-static mend_outcome create_small(mend_heap *heap, const mend_request *request,
-                                 mend_plan_rules rules, mend_span **span)
-{
-    mend_plan plan;
-    bool is_found = mend_plan_create_only(heap, request, rules, &plan);
-    return carry_out(heap, request, is_found, &plan, span);
-}
-
-/* The ways of a small request: an empty small chunk, a new one, any run of the large zone, any
- * empty chunks. */
-static mend_outcome place_small(mend_heap *heap, const mend_request *request, mend_span **span)
-{
-    mend_outcome outcome = use_small_chunk(heap, request, span);
-    if (outcome == MEND_NOTHING) {
-        outcome = create_small(heap, request, create_elsewhere, span);
+    mend_outcome outcome = carry_out(heap, request, is_found, &plan, span);
+    for (int exact = 0; outcome == MEND_NOTHING && exact <= 1; exact++) {
+        const mend_plan_rules rules = exact ? create_elsewhere_exactly : create_elsewhere;
+        is_found = mend_plan_create_only(heap, request, rules, &plan);
+        outcome = carry_out(heap, request, is_found, &plan, span);
     }
-    if (outcome == MEND_NOTHING) {
-        outcome = create_small(heap, request, create_elsewhere_exactly, span);
-    }
-    if (outcome == MEND_NOTHING) {
-        outcome = take_fit(heap, request, MEND_ZONE_LARGE, UINT64_MAX, span);
-    }
-    return outcome == MEND_NOTHING ? try_plan(heap, request, create_elsewhere_exactly, span)
+    return outcome == MEND_NOTHING ? take_fit(heap, request, MEND_ZONE_LARGE, UINT64_MAX, span)
                                    : outcome;
 }
 
-/* Tries mapped memory, then plans. */
+/* Tries mapped memory, then plans, the cheapest first; a small request uses whole empty chunks at
+ * last. */
 static mend_outcome place_by_rules(mend_heap *heap, const mend_request *request, mend_span **span)
 {
+    static const mend_plan_rules ways[] = {
+        {.may_extend = true, .may_create = true, .may_move = true},
+        {.may_extend = true, .may_create = true, .may_move = true, .exact = true},
+        {.may_create = true, .may_move = true, .exact = true},
+    };
+    enum { WAYS = sizeof(ways) / sizeof(*ways) };
+    const bool is_small = request->zone == MEND_ZONE_SMALL;
     mend_budget_note_use(heap);
     mend_outcome outcome = mend_place_mapped(heap, request, span);
-    if (outcome != MEND_NOTHING) {
-        return outcome;
+    if (outcome == MEND_NOTHING) {
+        outcome =
+            is_small ? use_small_chunk(heap, request, span) : use_empty_chunks(heap, request, span);
     }
-    return request->zone == MEND_ZONE_SMALL ? place_small(heap, request, span)
-                                            : place_large(heap, request, span);
+    bool goes_on = true;
+    for (int i = is_small ? WAYS - 1 : 0; i < WAYS && goes_on && outcome == MEND_NOTHING; i++) {
+        mend_plan plan;
+        bool is_found = mend_plan_find(heap, request, ways[i], &plan);
+        outcome = carry_out(heap, request, is_found, &plan, span);
+        goes_on = is_found || !ways[i].exact; /* no other plan lacks less than an exact one */
+    }
+    return outcome;
 }
 
 /* ---- while pressure is critical -----------------------------------------------------------------
@@ -237,32 +214,12 @@ static mend_outcome remake_chunk(mend_heap *heap, const mend_request *request, m
     return remade ? place_by_rules(heap, request, span) : MEND_NOTHING;
 }
 
-/* The places of the request's zone, and while pressure is critical what empty chunks make. */
-static mend_outcome place_in_zone(mend_heap *heap, const mend_request *request, mend_span **span)
-{
-    assert(!request->may_break);
-    mend_outcome outcome = place_by_rules(heap, request, span);
-    bool is_critical = outcome == MEND_NOTHING && request->zone == MEND_ZONE_LARGE &&
-                       !request->creates_nothing &&
-                       mend_budget_pressure(heap) == MEND_PRESSURE_CRITICAL;
-    if (is_critical) { /* only breaking an empty chunk would help: first tries to give one back and
-                        * create another */
-        outcome = remake_chunk(heap, request, span);
-    }
-    if (is_critical && outcome == MEND_NOTHING) {
-        mend_request breaking = *request;
-        breaking.may_break = true;
-        outcome = place_by_rules(heap, &breaking, span);
-    }
-    return outcome;
-}
-
 /* ---- in one chunk -------------------------------------------------------------------------------
  */
 
-/* The most plans for one request: the driver may refuse the first one, and the next one may lack
- * room under what the device can give. */
-enum { PLANS = 3 };
+/* The most plans for one request: one may lack room under the limit, the driver may refuse the next
+ * one, the third may lack room under what the device can give, and the last one is carried out. */
+enum { PLANS = 4 };
 
 /* Empty chunks that are all too small cannot be joined: they are given back, so that a larger one
  * can be created. */
@@ -290,19 +247,33 @@ static mend_outcome place_in_one_chunk(mend_heap *heap, const mend_request *requ
     return outcome;
 }
 
+/* ---- by all ways --------------------------------------------------------------------------------
+ */
+
 mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span **span)
 {
-    if (request->range != NULL) {
+    mend_outcome outcome = MEND_NOTHING;
+    mend_request now = *request;
+    assert(!request->may_break);
+    if (request->pages != NULL) {
         return mend_commit(heap, request);
     }
     if (request->in_one_chunk) {
         return place_in_one_chunk(heap, request, span);
     }
-    mend_outcome outcome = place_in_zone(heap, request, span);
-    if (outcome == MEND_NOTHING && request->zone == MEND_ZONE_SMALL) {
-        mend_request large = *request;
-        large.zone = MEND_ZONE_LARGE;
-        outcome = place_in_zone(heap, &large, span);
+    for (; outcome == MEND_NOTHING && now.zone < MEND_ZONES_OF_BLOCKS; now.zone++) {
+        outcome = place_by_rules(heap, &now, span);
+        bool is_critical = outcome == MEND_NOTHING && now.zone == MEND_ZONE_LARGE &&
+                           !now.creates_nothing &&
+                           mend_budget_pressure(heap) == MEND_PRESSURE_CRITICAL;
+        if (is_critical) { /* only breaking an empty chunk would help: first tries to give one
+                            * back and create another */
+            outcome = remake_chunk(heap, &now, span);
+        }
+        if (is_critical && outcome == MEND_NOTHING) {
+            now.may_break = true;
+            outcome = place_by_rules(heap, &now, span);
+        }
     }
     return outcome;
 }

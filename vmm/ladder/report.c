@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "base/words.h"
+#include "ladder/defrag.h"
 #include "layout/layout.h"
 #include "layout/range.h"
 #include "move/attainable.h"
@@ -56,8 +57,7 @@ static uint64_t empty_bytes_of(const mend_heap *heap, const mend_request *reques
     const mend_chunk *chunk = mend_chunk_at(&heap->chunks, run->address);
     for (; chunk != NULL && chunk->address < mend_run_end(run); chunk = mend_chunk_next(chunk)) {
         const bool is_pinned = mend_chunk_is_kept_by_pins(chunk);
-        bool is_usable =
-            mend_chunk_is_empty(chunk) || ((holds & BLOCKED_BY_PINS) != 0 && is_pinned);
+        bool is_usable = mend_chunk_is_empty(chunk) || (is_pinned && (holds & BLOCKED_BY_PINS));
         *blocked |= is_pinned ? BLOCKED_BY_PINS : 0;
         uint64_t end = chunk->address + chunk->size_bytes;
         while (is_usable && mend_span_end(span) <= chunk->address) {
@@ -75,18 +75,28 @@ static uint64_t empty_bytes_of(const mend_heap *heap, const mend_request *reques
 }
 
 /* The longest stretch of a run that the request could use, apart from `holds`, from where a block
- * may begin. Adds what ends a stretch to *blocked. */
+ * may begin; for a block in one chunk it ends with the chunk. Adds what ends a stretch to
+ * *blocked. */
 static uint64_t longest_in_run(const mend_heap *heap, const mend_request *request,
                                const mend_run *run, unsigned holds, unsigned *blocked)
 {
     uint64_t longest_bytes = 0;
     uint64_t start = mend_align_up(run->address, request->alignment_bytes);
+    const mend_chunk *chunk =
+        request->in_one_chunk ? mend_chunk_at(&heap->chunks, run->address) : NULL;
     for (const mend_span *span = run->first;; span = span->next) {
         uint64_t end = mend_span_end(span);
         const unsigned left = holds_of(heap, request, span) & ~holds;
         *blocked |= left;
+        for (; chunk != NULL && chunk->address + chunk->size_bytes < end;
+             chunk = mend_chunk_next(chunk)) {
+            const uint64_t edge = chunk->address + chunk->size_bytes;
+            longest_bytes = left == 0 && edge > start ? mend_max_u64(longest_bytes, edge - start)
+                                                      : longest_bytes;
+            mend_raise_u64(&start, mend_align_up(edge, request->alignment_bytes));
+        }
         if (left != 0) {
-            start = mend_align_up(end, request->alignment_bytes);
+            mend_raise_u64(&start, mend_align_up(end, request->alignment_bytes));
         } else if (end > start) {
             longest_bytes = mend_max_u64(longest_bytes, end - start);
         }
@@ -94,6 +104,19 @@ static uint64_t longest_in_run(const mend_heap *heap, const mend_request *reques
             return longest_bytes;
         }
     }
+}
+
+/* The part of these bytes of empty chunks that can be made again in the size of a page: others may
+ * hold what was exported. */
+static uint64_t pages_of_empty(const mend_heap *heap, uint64_t empty_bytes)
+{
+    uint64_t bytes = 0;
+    const mend_tree_node *at = mend_tree_first(&heap->chunks.all);
+    for (; at != NULL; at = mend_tree_next(at)) {
+        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_number);
+        bytes += chunk->was_exported && chunk->live_bytes == 0 ? chunk->size_bytes : 0;
+    }
+    return empty_bytes - mend_min_u64(bytes, empty_bytes);
 }
 
 static mend_usable look_past(const mend_heap *heap, const mend_request *request, unsigned holds)
@@ -111,7 +134,20 @@ static mend_usable look_past(const mend_heap *heap, const mend_request *request,
             }
         }
     }
+    if (request->pages != NULL) {
+        found.empty_bytes = pages_of_empty(heap, found.empty_bytes);
+    }
     return found;
+}
+
+/* As it is. For a range nothing is unmapped in a capture. */
+static mend_usable look(const mend_heap *heap, const mend_request *request, bool is_captured)
+{
+    if (request->pages == NULL || !is_captured) {
+        return look_past(heap, request, 0);
+    }
+    return (mend_usable){.empty_bytes = pages_of_empty(heap, heap->chunks.unmapped_bytes),
+                         .blocked = WAITS | MEND_BLOCKED_BY_GROUPS};
 }
 
 /* The same, if `as_is` is known without holds: most often nothing of them blocks anything. */
@@ -121,10 +157,10 @@ static mend_usable look_again(const mend_heap *heap, const mend_request *request
     return (as_is->blocked & holds) == 0 ? *as_is : look_past(heap, request, holds);
 }
 
-mend_usable mend_report_usable(const mend_heap *heap, const mend_request *request, bool waits)
+mend_usable mend_report_usable(const mend_heap *heap, const mend_request *request, bool is_captured)
 {
-    const mend_usable as_is = look_past(heap, request, 0);
-    return waits ? look_again(heap, request, &as_is, WAITS) : as_is;
+    const mend_usable as_is = look(heap, request, is_captured);
+    return is_captured ? as_is : look_again(heap, request, &as_is, WAITS);
 }
 
 /* The partly used chunk with most free bytes, and a block in it. Not one that lends a part. */
@@ -196,12 +232,14 @@ uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *re
 /* A limit under which the request would have succeeded; 0: none. Often the lowest, but free ends of
  * partly used chunks are not counted; nor is free memory that was there and did not serve. */
 static uint64_t sufficient_limit(const mend_heap *heap, const mend_request *request,
-                                 const mend_usable *as_is)
+                                 const mend_usable *as_is, bool is_captured)
 {
+    const bool joins = !request->in_one_chunk || !is_captured; /* or gives back */
     if (heap->shortage.refused_bytes > 0) {
         return 0;
     }
-    const uint64_t empty_bytes = would_fit(heap, request, *as_is) ? 0 : as_is->empty_bytes;
+    const uint64_t empty_bytes =
+        joins && !would_fit(heap, request, *as_is) ? as_is->empty_bytes : 0;
     uint64_t missing_bytes =
         mend_align_up(request->size_bytes - empty_bytes, heap->device.granularity_bytes);
     uint64_t limit_bytes = heap->chunks.reserved_bytes + heap->ranges.zeros_bytes + missing_bytes;
@@ -249,7 +287,7 @@ static const char *sentence_of(const mend_heap *heap, const struct remedy *remed
 static bool can_be_undone(const mend_request *request, unsigned holds, bool is_captured)
 {
     return is_captured ? holds != MEND_BLOCKED_BY_GROUPS &&
-                             (holds != BLOCKED_BY_PINS || request->range == NULL)
+                             (holds != BLOCKED_BY_PINS || request->pages == NULL)
                        : (holds & WAITS) == 0;
 }
 
@@ -267,7 +305,7 @@ static sentences remedies_in_words(const mend_heap *heap, const mend_request *re
     mend_usable usable = *as_is;
     if (is_to_blame && (request->group & MEND_GROUP_OF_CAPTURE) != 0) {
         later.stream = MEND_STREAM_UNKNOWN;
-        usable = look_past(heap, &later, 0);
+        usable = look(heap, &later, is_captured);
     }
     for (int i = 0; is_to_blame && i < REMEDIES; i++) {
         const unsigned holds = remedies[i].holds;
@@ -283,7 +321,7 @@ static sentences remedies_in_words(const mend_heap *heap, const mend_request *re
 }
 
 /* What is left to say where neither a limit nor a remedy helps. */
-static const char *last_words(const mend_heap *heap, const mend_request *request)
+static const char *last_words(mend_heap *heap, const mend_request *request, bool is_captured)
 {
     if (request->size_bytes > heap->device.total_bytes) {
         return "The GPU is smaller than the request.";
@@ -302,10 +340,14 @@ static const char *last_words(const mend_heap *heap, const mend_request *request
     if (request->size_bytes > heap->config.limit_bytes) {
         return "The request is above the limit, and the GPU has no memory left to raise it.";
     }
-    return mend_report_is_hopeless(heap, request)
-               ? "Free memory: nothing else would help."
-               : "The free memory is beside live blocks: free some of them. mend_defrag at a quiet "
-                 "point may join what it can move.";
+    if (mend_report_is_hopeless(heap, request)) {
+        return "Free memory: nothing else would help.";
+    }
+    const uint64_t empty_bytes = mend_report_usable(heap, request, false).empty_bytes;
+    return !is_captured && mend_defrag_would_serve(heap, request, empty_bytes)
+               ? "The free memory is beside live blocks: free some of them, or let mend_defrag "
+                 "join it at a quiet point."
+               : "The free memory is beside live blocks: free some of them.";
 }
 
 /* ---- the report ------------------------------------------------------------------------------ */
@@ -341,16 +383,28 @@ static void add_amount_above(sentence *s, const char *before, uint64_t bytes, co
     }
 }
 
-/* Begins with what was requested and what would help: for a request above the limit no free memory
- * is enough. */
+static size_t count_ranges(const mend_parts *pages)
+{
+    size_t count = 1;
+    for (size_t i = 1; i < pages->count; i++) {
+        count += pages->items[i].range != pages->items[i - 1].range;
+    }
+    return count;
+}
+
+/* Begins with what was requested and would help: not freeing, for a request above the limit. */
 static void add_advice(sentence *s, const mend_shortfall *f, const char *advice,
-                       const mend_range *range)
+                       const mend_parts *pages)
 {
     const bool is_above =
         f->requested_bytes > f->limit_bytes && f->reserved_bytes <= f->limit_bytes;
     add(s, "out of memory: %s requested", mend_words_amount(f->requested_bytes).text);
-    if (range != NULL) {
-        add(s, " in the range 0x%llx", (unsigned long long)range->address);
+    if (pages != NULL) {
+        const size_t others = count_ranges(pages) - 1;
+        add(s, " in the range 0x%llx", (unsigned long long)pages->items[0].range->address);
+        if (others > 0) {
+            add(s, " and %zu more", others);
+        }
     }
     add(s, ".");
     add_amount_above(s, " Raise the limit to ", f->sufficient_limit,
@@ -385,10 +439,10 @@ static void add_pool(sentence *s, const mend_shortfall *f)
 enum { SCOPES_BYTES = 200 };
 
 static mend_result fail(const mend_shortfall *shortfall, const char *advice,
-                        const mend_range *range, const char *scopes)
+                        const mend_parts *pages, const char *scopes)
 {
     sentence s = {.used = 0};
-    add_advice(&s, shortfall, advice, range);
+    add_advice(&s, shortfall, advice, pages);
     add_pool(&s, shortfall);
     add(&s, " The GPU has %s, of which %s is free", mend_words_amount(shortfall->device_bytes).text,
         mend_words_amount(shortfall->device_free_bytes).text);
@@ -408,16 +462,16 @@ mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice
     return fail(shortfall, advice, NULL, "");
 }
 
-mend_result mend_report_out_of_memory(const mend_heap *heap, const mend_request *request,
+mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *request,
                                       bool is_captured, uint64_t fitting_bytes)
 {
     const uint64_t empty_bytes = heap->chunks.empty_bytes;
-    const mend_usable as_is = look_past(heap, request, 0);
+    const mend_usable as_is = look(heap, request, is_captured);
     mend_shortfall shortfall = {
         .requested_bytes = request->requested_bytes,
         .fitting_bytes = fitting_bytes,
         .limit_bytes = heap->config.limit_bytes,
-        .sufficient_limit = sufficient_limit(heap, request, &as_is),
+        .sufficient_limit = sufficient_limit(heap, request, &as_is, is_captured),
         .reserved_bytes = heap->chunks.reserved_bytes,
         .live_bytes = mend_heap_awake_bytes(heap),
         .free_empty_bytes = empty_bytes,
@@ -438,8 +492,8 @@ mend_result mend_report_out_of_memory(const mend_heap *heap, const mend_request 
     const bool is_advised = all.text[0] != '\0' || shortfall.sufficient_limit > 0;
     char scopes[SCOPES_BYTES] = "";
     mend_scopes_describe(&heap->scopes, scopes, sizeof(scopes));
-    return fail(&shortfall, is_advised ? all.text : last_words(heap, request), request->range,
-                scopes);
+    return fail(&shortfall, is_advised ? all.text : last_words(heap, request, is_captured),
+                request->pages, scopes);
 }
 
 /* Pages of a range that old mappings keep. */
@@ -461,8 +515,8 @@ static mend_result pages_are_held(const mend_heap *heap, const mend_range *range
 mend_result mend_report_out_of_addresses(const mend_heap *heap, const mend_request *request)
 {
     mend_status status = heap->shortage.no_addresses;
-    return heap->shortage.pages_are_held
-               ? pages_are_held(heap, request->range)
+    return heap->shortage.held != NULL
+               ? pages_are_held(heap, heap->shortage.held)
                : mend_driver_failure(MEND_ERROR_OUT_OF_ADDRESSES,
                                      mend_driver_call_name(MEND_CALL_reserve), status,
                                      heap->driver->status_name(heap->driver, status),

@@ -11,9 +11,10 @@ typedef struct mend_usable {
     unsigned blocked;       /* what keeps the rest of the free memory from it */
 } mend_usable;
 
-/* What the request could use now, or after waits for the GPU. The caller holds `state`; no driver
- * call. O(runs + chunks). */
-mend_usable mend_report_usable(const mend_heap *heap, const mend_request *request, bool waits);
+/* What the request could use: after waits for the GPU, or in a capture, which forbids them. The
+ * caller holds `state`; no driver call. O(runs + chunks). */
+mend_usable mend_report_usable(const mend_heap *heap, const mend_request *request,
+                               bool is_captured);
 
 /* Whether the request would not fit even if all free memory were joined. */
 bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request);
@@ -29,7 +30,7 @@ uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *re
 /* Notes the report as the failure, from heap->shortage and the heap; `fitting_bytes`: a
  * request of this size would have succeeded; `is_captured`: a capture in progress forbids waits.
  * The caller holds both locks; no driver call. MEND_ERROR_OUT_OF_MEMORY. */
-mend_result mend_report_out_of_memory(const mend_heap *heap, const mend_request *request,
+mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *request,
                                       bool is_captured, uint64_t fitting_bytes);
 
 /* The same if there was memory, but no addresses to map it: those of a range may be in use by old

@@ -8,6 +8,7 @@
 #include "move/scope.h"
 #include "physical/fence.h"
 #include "physical/record.h"
+#include "physical/slots.h"
 #include "policy/constants.h"
 
 /* Bytes freed behind events of the context that have not passed, as far as is known. */
@@ -42,14 +43,16 @@ static bool has_unfenced(const mend_heap *heap, uint32_t asking, bool covered, u
         heap->chunks.reserved_bytes - most_bytes <= mend_heap_awake_bytes(heap)) {
         return false;
     }
-    for (uint32_t i = MEND_STREAM_UNKNOWN; i < streams->count; i++) {
+    uint32_t i = MEND_STREAM_UNKNOWN;
+    do {
         const mend_stream_state *state = &streams->items[i];
-        if (state->group == 0 && (i != asking || i == MEND_STREAM_UNKNOWN)) {
+        if (i != asking || i == MEND_STREAM_UNKNOWN) {
             bytes += state->open ? state->open_bytes : 0;
             bytes += covered ? behind_context(streams, state) : 0;
             bytes += covered && asking == MEND_STREAM_UNKNOWN ? behind_fences(state) : 0;
         }
-    }
+        i = mend_slots_next_of(streams, i);
+    } while (i != MEND_STREAM_UNKNOWN);
     return bytes > most_bytes;
 }
 
@@ -103,7 +106,8 @@ static mend_result close_others(mend_heap *heap, uint32_t except, uint64_t allow
     if (!mend_streams_are_several(streams)) {
         return MEND_OK;
     }
-    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
+    for (uint32_t i = mend_slots_first_of(streams, 0); i != MEND_STREAM_UNKNOWN;
+         i = mend_slots_next_of(streams, i)) {
         if (i != except) {
             mend_result result = mend_streams_close_epoch(streams, i);
             if (result != MEND_OK) {
@@ -200,7 +204,7 @@ mend_outcome mend_ladder_place_without_growth(mend_heap *heap, const mend_reques
 {
     mend_request free_only = *request;
     free_only.creates_nothing = true;
-    const bool is_block = request->range == NULL;
+    const bool is_block = request->pages == NULL;
     mend_outcome outcome = is_block ? mend_place(heap, &free_only, span) : MEND_NOTHING;
     if (outcome == MEND_NOTHING && is_block) {
         outcome = mend_ladder_behind_device_waits(heap, &free_only, mend_place, span);

@@ -40,7 +40,9 @@ static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t *relea
         return result;
     }
     result = mend_trim_to(heap, keep_bytes, false, released_bytes);
+    const mend_thread_error noted = *mend_process_failure();
     mend_zeros_settle(heap, false); /* free memory may have been in their way */
+    *mend_process_failure() = noted;
     return result;
 }
 
@@ -128,12 +130,13 @@ static mend_result wait_and_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t 
 static void note_trim(mend_heap *heap, mend_result result, uint64_t released_bytes)
 {
     if (result == MEND_OK) {
-        mend_history_note(&heap->history, MEND_EVENT_TRIM, 0, released_bytes);
+        mend_history_note(&heap->history, MEND_EVENT_TRIM, 0, released_bytes, 0);
     }
 }
 
 mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
 {
+    mend_history_begin_call(&heap->history, MEND_CAUSE_TRIM);
     mend_scope scope;
     mend_result result = mend_scope_open(heap, &scope);
     mend_attainable_forget(heap);
@@ -173,6 +176,7 @@ static mend_result wait_for_others(mend_heap *heap)
 
 mend_result mend_ladder_trim_wait(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
 {
+    mend_history_begin_call(&heap->history, MEND_CAUSE_TRIM);
     mend_scope scope;
     mend_result result = mend_scope_open(heap, &scope);
     mend_attainable_forget(heap);
@@ -200,6 +204,7 @@ static uint64_t above_soft_limit(const mend_heap *heap)
 mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t owed_bytes,
                                 uint64_t *released_bytes)
 {
+    mend_history_begin_call(&heap->history, MEND_CAUSE_COLLECTION);
     mend_scope scope;
     mend_result result = mend_scope_open(heap, &scope);
     *released_bytes = 0;
@@ -231,6 +236,7 @@ mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t ow
 
 bool mend_ladder_give_back(mend_heap *heap, mend_need need)
 {
+    mend_history_begin_call(&heap->history, MEND_CAUSE_PEER);
     uint64_t released_bytes = 0;
     uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     uint64_t address_bytes = heap->space.address_bytes;
@@ -249,10 +255,11 @@ bool mend_ladder_give_back(mend_heap *heap, mend_need need)
 
 mend_result mend_ladder_set_limit(mend_heap *heap, uint64_t limit_bytes)
 {
+    mend_history_begin_call(&heap->history, MEND_CAUSE_LIMIT);
     uint64_t total_bytes = heap->device.total_bytes;
     heap->config.limit_bytes = limit_bytes == 0 ? heap->config.default_limit_bytes
                                                 : mend_min_u64(limit_bytes, total_bytes);
-    mend_history_note(&heap->history, MEND_EVENT_LIMIT, 0, heap->config.limit_bytes);
+    mend_history_note(&heap->history, MEND_EVENT_LIMIT, 0, heap->config.limit_bytes, 0);
     uint64_t released_bytes = 0;
     return heap->chunks.reserved_bytes > mend_budget_limit_of_chunks(heap)
                ? mend_ladder_trim(heap, mend_budget_limit_of_chunks(heap), &released_bytes)

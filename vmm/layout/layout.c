@@ -107,8 +107,7 @@ static void link_spans(mend_span *left, mend_span *right)
 static mend_span *split_left(mend_heap *heap, mend_span *span, uint64_t at)
 {
     assert(!span->live);
-    assert(at > span->address);
-    assert(at < mend_span_end(span));
+    assert(at > span->address && at < mend_span_end(span));
     assert(at % MEND_GRANULE_BYTES == 0);
     mend_span *left = mend_slab_take(&heap->nodes.spans);
     left->address = span->address;
@@ -116,6 +115,7 @@ static mend_span *split_left(mend_heap *heap, mend_span *span, uint64_t at)
     left->zone = span->zone;
     left->chunk = span->chunk;
     left->run = span->run;
+    left->sleep_tag = span->sleep_tag;
     mend_waits_add_all(mend_heap_wait_env(heap), &left->waits, &span->waits);
     link_spans(span->previous, left);
     link_spans(left, span);
@@ -130,12 +130,12 @@ mend_span *mend_layout_split_right(mend_heap *heap, mend_span *span, uint64_t at
 {
     assert(!span->live);
     assert(span->run == NULL);
-    assert(at > span->address);
-    assert(at < mend_span_end(span));
+    assert(at > span->address && at < mend_span_end(span));
     mend_span *right = mend_slab_take(&heap->nodes.spans);
     right->address = at;
     right->size_bytes = mend_span_end(span) - at;
     right->zone = span->zone;
+    right->sleep_tag = span->sleep_tag;
     right->chunk = mend_span_chunk_at(heap, span, at);
     mend_waits_add_all(mend_heap_wait_env(heap), &right->waits, &span->waits);
     if (span->next == NULL) { /* another span is the last of the segment now */
@@ -149,6 +149,16 @@ mend_span *mend_layout_split_right(mend_heap *heap, mend_span *span, uint64_t at
     return right;
 }
 
+/* Spans that wait for the same. What graphs keep sleeps by the tag that was there last, so that
+ * memory of two tags stays two spans. */
+static bool can_join(mend_wait_env room, const mend_span *left, const mend_span *right)
+{
+    return mend_waits_can_join(room, &left->waits, &right->waits) &&
+           (left->sleep_tag == right->sleep_tag ||
+            (mend_waits_blocked_by(room.streams, &left->waits, MEND_STREAM_UNKNOWN) &
+             MEND_BLOCKED_BY_GROUPS) == 0);
+}
+
 /* Joins the span before `span` into `span`. The result waits for what either waited for. */
 static void join_left(mend_heap *heap, mend_span *span)
 {
@@ -160,6 +170,7 @@ static void join_left(mend_heap *heap, mend_span *span)
     mend_waits_add_all(room, &span->waits, &left->waits);
     mend_waits_clear(room, &left->waits);
     span->chunk = left->chunk;
+    span->sleep_tag = span->sleep_tag == left->sleep_tag ? span->sleep_tag : 0;
     span->address = left->address;
     span->size_bytes += left->size_bytes;
     link_spans(left->previous, span);
@@ -177,13 +188,14 @@ static mend_span *carve(mend_heap *heap, mend_run *run, uint64_t address, uint64
     uint64_t end = address + size_bytes;
     uint64_t run_end = mend_run_end(run);
     mend_zone *zone = &heap->zones[run->first->zone];
-    assert(size_bytes > 0);
-    assert(address >= run->address);
-    assert(end <= run_end);
+    assert(size_bytes > 0 && address >= run->address && end <= run_end);
     assert((address | size_bytes) % MEND_GRANULE_BYTES == 0);
     leave_sizes(zone, run);
 
-    mend_span *span = run->first;
+    mend_span *span = address - run->address > run->size_bytes / 2 ? run->last : run->first;
+    while (span->address > address) {
+        span = span->previous;
+    }
     while (mend_span_end(span) <= address) {
         span = span->next;
     }
@@ -225,8 +237,7 @@ static mend_span *carve(mend_heap *heap, mend_run *run, uint64_t address, uint64
         drop_run(heap, zone, run);
     }
     span->run = NULL;
-    assert(span->address == address);
-    assert(span->size_bytes == size_bytes);
+    assert(span->address == address && span->size_bytes == size_bytes);
     return span;
 }
 
@@ -239,8 +250,7 @@ static bool is_in_run(const mend_span *span)
 /* Joins a free span that is in no run with its free neighbours, to one run. */
 static void join_runs(mend_heap *heap, mend_span *span)
 {
-    assert(!span->live);
-    assert(!span->cached);
+    assert(!span->live && !span->cached);
     assert(span->run == NULL);
     mend_wait_env room = mend_heap_wait_env(heap);
     mend_zone *zone = &heap->zones[span->zone];
@@ -256,11 +266,11 @@ static void join_runs(mend_heap *heap, mend_span *span)
     if (right_run != NULL) {
         leave_sizes(zone, right_run);
     }
-    if (left != NULL && mend_waits_can_join(room, &left->waits, &span->waits)) {
+    if (left != NULL && can_join(room, left, span)) {
         first = first == left ? span : first;
         join_left(heap, span);
     }
-    if (right != NULL && mend_waits_can_join(room, &span->waits, &right->waits)) {
+    if (right != NULL && can_join(room, span, right)) {
         first = first == span ? right : first;
         join_left(heap, right);
     }
@@ -281,22 +291,26 @@ static void join_runs(mend_heap *heap, mend_span *span)
     enter_sizes(zone, run);
 }
 
-void mend_layout_tidy(mend_heap *heap, mend_run *run)
+void mend_layout_tidy(mend_heap *heap, mend_run *run, bool from_end, uint64_t most_spans)
 {
     assert(mend_mutex_is_held(&heap->state));
     assert(run->first->previous == NULL || run->first->previous->run != run);
     mend_wait_env room = mend_heap_wait_env(heap);
-    mend_waits_settle(room, &run->first->waits);
-    for (mend_span *span = run->first, *next; span != run->last; span = next) {
-        next = span->next;
-        mend_waits_settle(room, &next->waits);
-        if (mend_waits_can_join(room, &span->waits, &next->waits)) {
-            run->first = run->first == span ? next : run->first;
-            join_left(heap, next);
+    mend_span *span = from_end ? run->last : run->first;
+    mend_waits_settle(room, &span->waits);
+    while (span != (from_end ? run->first : run->last) && most_spans-- > 0) {
+        mend_span *right = from_end ? span : span->next;
+        mend_span *left = right->previous;
+        span = from_end ? left : right;
+        mend_waits_settle(room, &span->waits);
+        if (can_join(room, left, right)) {
+            run->first = run->first == left ? right : run->first;
+            join_left(heap, right);
+            heap->zones[right->zone].walk_run = NULL; /* its span may be gone */
+            span = right;
         }
     }
     run->first->run = run;
-    heap->zones[run->first->zone].walk_run = NULL; /* its span may be joined with the next */
 }
 
 /* ---- the changes ----------------------------------------------------------------------------- */
@@ -330,10 +344,7 @@ void mend_layout_subtract_live_parts(mend_heap *heap, const mend_span *span)
 
 mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes)
 {
-    assert(mend_mutex_is_held(&heap->state));
-    mend_waits waits = {0};
-    mend_span *span = carve(heap, run, address, size_bytes, &waits);
-    span->waits = waits;
+    mend_span *span = mend_layout_claim_part(heap, run, address, size_bytes);
     mend_layout_take_again(heap, span);
     return span;
 }
@@ -382,7 +393,7 @@ void mend_layout_free(mend_heap *heap, mend_span *span)
         join_runs(heap, span);
         return;
     }
-    uint64_t held_end = held->address + held->size_bytes;
+    const uint64_t held_end = held->address + held->size_bytes;
     if (span->address < held->address) {
         free_parts(heap, split_left(heap, span, held->address));
     }
@@ -429,11 +440,11 @@ void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone_number, uin
 {
     mend_zone *zone = &heap->zones[zone_number];
     assert(mend_mutex_is_held(&heap->state));
-    assert(zone_number >= 0);
-    assert(zone_number < MEND_ZONE_COUNT);
+    assert(zone_number >= 0 && zone_number < MEND_ZONE_COUNT);
     assert(address != 0);
     mend_chunk_set_address(&heap->chunks, chunk, zone_number, address);
-    mend_history_note(&heap->history, MEND_EVENT_MAP, address, chunk->size_bytes);
+    mend_history_note(&heap->history, MEND_EVENT_MAP, address, chunk->size_bytes,
+                      mend_chunk_memory(chunk)->number);
     mend_span *span = mend_slab_take(&heap->nodes.spans);
     span->address = address;
     span->size_bytes = chunk->size_bytes;
@@ -461,14 +472,14 @@ void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone_number, uin
 void mend_layout_cut(mend_heap *heap, mend_span *span)
 {
     assert(mend_mutex_is_held(&heap->state));
-    assert(!span->live);
-    assert(!span->cached);
+    assert(!span->live && !span->cached);
     assert(span->run == NULL);
     mend_zone *zone = &heap->zones[span->zone];
     assert(zone->free_bytes >= span->size_bytes);
     mend_span *before = span->previous;
     zone->free_bytes -= span->size_bytes;
-    mend_history_note(&heap->history, MEND_EVENT_UNMAP, span->address, span->size_bytes);
+    mend_history_note(&heap->history, MEND_EVENT_UNMAP, span->address, span->size_bytes,
+                      mend_chunk_memory(span->chunk)->number);
     if (span->next != NULL) {
         span->next->previous = NULL;
     } else {

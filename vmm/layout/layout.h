@@ -45,8 +45,9 @@ void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t a
  * *waits. */
 void mend_layout_detach(mend_heap *heap, mend_chunk *chunk, mend_waits *waits);
 
-/* Joins neighbouring spans of a run whose waits are equal or have passed. */
-void mend_layout_tidy(mend_heap *heap, mend_run *run);
+/* Joins neighbouring spans of a run whose waits are equal or have passed; looks at so many, from
+ * its start on, or back from its end. */
+void mend_layout_tidy(mend_heap *heap, mend_run *run, bool from_end, uint64_t most_spans);
 
 /* The chunk at an address of a span: one of the first few of the span, or by search. */
 static inline mend_chunk *mend_span_chunk_at(const mend_heap *heap, const mend_span *span,

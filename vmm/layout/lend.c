@@ -27,7 +27,8 @@ void mend_layout_lend(mend_heap *heap, mend_chunk *chunk, mend_span *span, uint6
     span->waits = (mend_waits){0};
     mend_layout_take_again(heap, span);
     span->lent = true;
-    mend_history_note(&heap->history, MEND_EVENT_UNMAP, span->address, span->size_bytes);
+    mend_history_note(&heap->history, MEND_EVENT_UNMAP, span->address, span->size_bytes,
+                      chunk->number);
     mend_chunk *alias =
         mend_chunk_make_alias(&heap->chunks, chunk, mapping_address, span->size_bytes);
     alias->lent = span;
@@ -60,7 +61,8 @@ void mend_layout_take_back(mend_heap *heap, mend_chunk *alias, mend_waits *waits
     mend_layout_detach(heap, alias, waits);
     mend_chunk_drop_alias(&heap->chunks, alias);
     span->lent = false;
-    mend_history_note(&heap->history, MEND_EVENT_MAP, span->address, span->size_bytes);
+    mend_history_note(&heap->history, MEND_EVENT_MAP, span->address, span->size_bytes,
+                      chunk->number);
     mend_waits_add_all(mend_heap_wait_env(heap), &span->waits, waits);
     mend_layout_let_go(heap, span);
     mend_layout_end_claim(heap, span);

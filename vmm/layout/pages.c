@@ -17,14 +17,13 @@ static bool reserve(mend_heap *heap, const mend_layout_promise *nodes)
 
 /* Each page is cut off the rest of its run. The first one of neighbours is cut out of the middle,
  * which leaves a run before it. Pages that are not mapped yet have no waits. */
-bool mend_range_reserve_commit(mend_heap *heap, const mend_range *range, uint64_t from,
-                               uint64_t end)
+static void count_commit(mend_heap *heap, const mend_part *part, mend_layout_promise *nodes)
 {
+    const mend_range *range = part->range;
     const uint64_t page_bytes = range->page_bytes;
     mend_run *run = NULL;
-    mend_layout_promise nodes = {0};
     uint64_t behind = 0;
-    for (uint64_t at = from; at < end; at += page_bytes) {
+    for (uint64_t at = part->from; at < part->end; at += page_bytes) {
         if (range->pages[mend_range_page_of(range, at)] != NULL) {
             continue;
         }
@@ -32,11 +31,19 @@ bool mend_range_reserve_commit(mend_heap *heap, const mend_range *range, uint64_
             run = mend_layout_run_at(&heap->zones[MEND_ZONE_RANGE], at);
         }
         if (run != NULL && mend_run_end(run) - at >= page_bytes) {
-            nodes.waits += mend_layout_count_waits(heap, run, at, at + page_bytes);
+            nodes->waits += mend_layout_count_waits(heap, run, at, at + page_bytes);
         }
-        nodes.spans += at == behind ? 1 : 2;
-        nodes.runs += at != behind;
+        nodes->spans += at == behind ? 1 : 2;
+        nodes->runs += at != behind;
         behind = at + page_bytes;
+    }
+}
+
+bool mend_range_reserve_commit(mend_heap *heap, const mend_parts *parts)
+{
+    mend_layout_promise nodes = {0};
+    for (size_t i = 0; i < parts->count; i++) {
+        count_commit(heap, &parts->items[i], &nodes);
     }
     return reserve(heap, &nodes);
 }
@@ -69,12 +76,12 @@ bool mend_range_reserve_decommit(mend_heap *heap, const mend_range *range, uint6
 void mend_range_note_last(mend_heap *heap, const mend_range *range, mend_page_stretch *stretch)
 {
     if (stretch->end > stretch->from && mend_history_is_on(&heap->history)) {
-        mend_history_put(&heap->history,
-                         (mend_history_event){.kind = (int)stretch->kind,
-                                              .address = (void *)(uintptr_t)stretch->from,
-                                              .size_bytes = stretch->end - stretch->from,
-                                              .stream = stretch->stream,
-                                              .tag = range->tag});
+        mend_history_put_step(&heap->history,
+                              (mend_history_event){.kind = (int)stretch->kind,
+                                                   .address = (void *)(uintptr_t)stretch->from,
+                                                   .size_bytes = stretch->end - stretch->from,
+                                                   .stream = stretch->stream,
+                                                   .tag = range->tag});
     }
     stretch->from = stretch->end;
 }

@@ -7,11 +7,10 @@
 
 #include "layout/range.h"
 
-/* Reserves nodes to commit the pages of a stretch that are not committed, as far as they are mapped
+/* Reserves nodes to commit those of the pages that are not committed, as far as they are mapped
  * now, and to decommit those that are; `by_all`: for every stream. O(pages, and what their memory
  * waits for). False if malloc fails. */
-bool mend_range_reserve_commit(mend_heap *heap, const mend_range *range, uint64_t from,
-                               uint64_t end);
+bool mend_range_reserve_commit(mend_heap *heap, const mend_parts *parts);
 bool mend_range_reserve_decommit(mend_heap *heap, const mend_range *range, uint64_t from,
                                  uint64_t end, bool by_all);
 

@@ -88,6 +88,32 @@ uint64_t mend_range_missing_bytes(const mend_range *range, uint64_t from, uint64
     return bytes;
 }
 
+uint64_t mend_parts_missing_bytes(const mend_parts *parts)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < parts->count; i++) {
+        const mend_part *part = &parts->items[i];
+        bytes += mend_range_missing_bytes(part->range, part->from, part->end);
+    }
+    return bytes;
+}
+
+bool mend_parts_contain(const mend_parts *parts, uint64_t address)
+{
+    size_t first = 0;
+    size_t end = parts->count;
+    while (end - first > 1) {
+        const size_t middle = first + (end - first) / 2;
+        if (parts->items[middle].from <= address) {
+            first = middle;
+        } else {
+            end = middle;
+        }
+    }
+    const mend_part *part = &parts->items[first];
+    return address >= part->from && address < part->end;
+}
+
 /* The first chunk at or behind an address; NULL: none. */
 static const mend_chunk *chunk_from(const mend_heap *heap, uint64_t address)
 {
@@ -108,11 +134,19 @@ const mend_chunk *mend_range_find_frozen(const mend_heap *heap, const mend_range
     return chunk != NULL && chunk->address < end ? chunk : NULL;
 }
 
+/* A page is in one export at most, and a chunk in one page. */
+static uint64_t pins_of_export(const mend_range *range, const mend_chunk *chunk)
+{
+    const mend_span *page = range->pages[mend_range_page_of(range, chunk->address)];
+    return page != NULL && page->is_exported ? 1 : 0;
+}
+
 bool mend_range_is_pinned(const mend_heap *heap, const mend_range *range)
 {
     const mend_chunk *chunk =
         heap->chunks.pinned_bytes > 0 ? chunk_from(heap, range->address) : NULL;
-    while (chunk != NULL && chunk->address < mend_range_end(range) && chunk->pins == 0) {
+    while (chunk != NULL && chunk->address < mend_range_end(range) &&
+           chunk->pins == pins_of_export(range, chunk)) {
         chunk = mend_chunk_next(chunk);
     }
     return chunk != NULL && chunk->address < mend_range_end(range);

@@ -89,6 +89,25 @@ static inline uint64_t mend_range_page_start(const mend_range *range, size_t pag
     return range->address + page * range->page_bytes;
 }
 
+/* Pages of one range: the addresses from `from` to `end`, both at pages. */
+typedef struct mend_part {
+    mend_range *range;
+    uint64_t from;
+    uint64_t end;
+} mend_part;
+
+/* The pages of one request, in the order of their addresses; no part meets another. */
+typedef struct mend_parts {
+    const mend_part *items;
+    size_t count; /* at least 1 */
+} mend_parts;
+
+/* Whether an address is in one of the parts. O(log parts). */
+bool mend_parts_contain(const mend_parts *parts, uint64_t address);
+
+/* Bytes of the parts that are not committed. */
+uint64_t mend_parts_missing_bytes(const mend_parts *parts);
+
 /* Bytes from `from` to `end`, both at pages, that are not committed. */
 uint64_t mend_range_missing_bytes(const mend_range *range, uint64_t from, uint64_t end);
 
@@ -97,7 +116,7 @@ uint64_t mend_range_missing_bytes(const mend_range *range, uint64_t from, uint64
 const mend_chunk *mend_range_find_frozen(const mend_heap *heap, const mend_range *range,
                                          uint64_t from, uint64_t end);
 
-/* Whether a chunk below the range is pinned. */
+/* Whether a chunk below the range is pinned, for more than the export of its page. */
 bool mend_range_is_pinned(const mend_heap *heap, const mend_range *range);
 
 /* A stretch of the range that nothing is mapped at and no committed page covers. */

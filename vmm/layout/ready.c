@@ -5,6 +5,10 @@
 /* Of the waits of what is cut out of a run: two at the edges, and the waits of the whole, twice. */
 enum { COPIES_OF_WAITS = 4 };
 
+/* Spans that are tidied at an end of a run, where most questions are about: the middle is tidied by
+ * who walks there. */
+enum { TIDIED_AT_ENDS = 64 };
+
 /* The span of the run with this address. One search looks at many places of a run, so it goes on
  * from where it was, and tidies the run once. */
 static mend_span *walk_to(mend_heap *heap, mend_run *run, uint64_t address)
@@ -12,7 +16,7 @@ static mend_span *walk_to(mend_heap *heap, mend_run *run, uint64_t address)
     mend_zone *zone = &heap->zones[run->first->zone];
     if (zone->walk_run != run || zone->walk_changes != zone->changes ||
         zone->walk_passes != heap->streams.passes) {
-        mend_layout_tidy(heap, run);
+        mend_layout_tidy(heap, run, false, UINT64_MAX);
         zone->walk_run = run;
         zone->walk_changes = zone->changes;
         zone->walk_passes = heap->streams.passes;
@@ -30,35 +34,80 @@ static mend_span *walk_to(mend_heap *heap, mend_run *run, uint64_t address)
     return span;
 }
 
-bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
-                          uint32_t stream, bool behind_wait)
+/* The first span of a stretch, without a walk where that begins or ends the run. The outermost one
+ * instead if the stream may not use that, which most often tells of the whole. */
+static mend_span *find_span(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
+                            uint32_t stream, bool behind_wait)
+{
+    const bool is_start = address == run->address;
+    if (!is_start && address + size_bytes < mend_run_end(run)) {
+        return walk_to(heap, run, address);
+    }
+    mend_span *outermost = is_start ? run->first : run->last;
+    if (!mend_waits_are_ready(&heap->streams, &outermost->waits, stream, behind_wait)) {
+        return outermost;
+    }
+    mend_layout_tidy(heap, run, !is_start, TIDIED_AT_ENDS);
+    mend_span *span = is_start ? run->first : run->last;
+    while (span->address > address) {
+        span = span->previous;
+    }
+    return span;
+}
+
+/* A span of the stretch that the stream may not use; NULL: it may use all. */
+static const mend_span *find_blocked(mend_heap *heap, mend_run *run, uint64_t address,
+                                     uint64_t size_bytes, uint32_t stream, bool behind_wait)
 {
     assert(mend_mutex_is_held(&heap->state));
     assert(address >= run->address);
     assert(address + size_bytes <= mend_run_end(run));
     if (!mend_streams_are_several(&heap->streams) && stream != MEND_STREAM_UNKNOWN) {
-        return true;
-    }
-    mend_wait_env room = mend_heap_wait_env(heap);
-    if (run->first == run->last) { /* the usual case */
-        mend_waits_settle(room, &run->first->waits);
-        return mend_waits_are_ready(room.streams, &run->first->waits, stream, behind_wait);
+        return NULL;
     }
     if (address == mend_run_end(run)) { /* nothing is asked about */
         assert(size_bytes == 0);
+        return NULL;
+    }
+    if (run->first == run->last) { /* the usual case */
+        mend_waits_settle(mend_heap_wait_env(heap), &run->first->waits);
+    }
+    const mend_span *span = run->first == run->last
+                                ? run->first
+                                : find_span(heap, run, address, size_bytes, stream, behind_wait);
+    while (mend_waits_are_ready(&heap->streams, &span->waits, stream, behind_wait)) {
+        if (span == run->last || span->next->address >= address + size_bytes) {
+            return NULL;
+        }
+        span = span->next;
+    }
+    return span;
+}
+
+bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
+                          uint32_t stream, bool behind_wait)
+{
+    return find_blocked(heap, run, address, size_bytes, stream, behind_wait) == NULL;
+}
+
+bool mend_layout_chunk_is_ready(mend_heap *heap, mend_chunk *chunk, uint32_t stream,
+                                bool behind_wait)
+{
+    const mend_streams *streams = &heap->streams;
+    assert(mend_chunk_is_empty(chunk));
+    if (chunk->address == 0) {
         return true;
     }
-    for (mend_span *span = walk_to(heap, run, address);; span = span->next) {
-        if (span->address >= address + size_bytes) {
-            return true;
-        }
-        if (!mend_waits_are_ready(room.streams, &span->waits, stream, behind_wait)) {
-            return false;
-        }
-        if (span == run->last) {
-            return true;
-        }
+    if (!mend_waits_stamp_is_ready(streams, chunk->held_by, stream, behind_wait)) {
+        return false;
     }
+    mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], chunk->address);
+    const mend_span *blocked =
+        find_blocked(heap, run, chunk->address, chunk->size_bytes, stream, behind_wait);
+    if (blocked != NULL) {
+        chunk->held_by = mend_waits_first_blocking(streams, &blocked->waits, stream, behind_wait);
+    }
+    return blocked == NULL;
 }
 
 mend_result mend_layout_make_ready(mend_heap *heap, mend_run *run, uint64_t address,

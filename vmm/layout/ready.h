@@ -9,6 +9,11 @@
 bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
                           uint32_t stream, bool behind_wait);
 
+/* The same for an empty chunk; what is not mapped is ready. Remembers a stamp that holds it, so
+ * that no search looks into the run again before that has passed. */
+bool mend_layout_chunk_is_ready(mend_heap *heap, mend_chunk *chunk, uint32_t stream,
+                                bool behind_wait);
+
 /* Makes the stream wait, on the device, for each stamp of the range that is not ready. Calls the
  * driver. */
 mend_result mend_layout_make_ready(mend_heap *heap, mend_run *run, uint64_t address,

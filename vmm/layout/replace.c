@@ -52,6 +52,8 @@ void mend_layout_replace(mend_heap *heap, mend_chunk *chunk, mend_chunk *const o
     for (size_t i = 1; i < count; i++) {
         mend_chunk_set_address(chunks, others[i], chunk->zone, address);
         mend_chunk_freeze(chunks, others[i]);
+        mend_history_note(&heap->history, MEND_EVENT_EXCHANGE, address, others[i]->size_bytes,
+                          others[i]->number);
         address += others[i]->size_bytes;
     }
     assert(address == end);

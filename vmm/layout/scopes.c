@@ -9,7 +9,7 @@
 #include "base/scopes.h"
 #include "base/words.h"
 
-enum { FIRST_CAPACITY = 64, SHOWN = 3 };
+enum { FIRST_CAPACITY = 64, SHOWN = 3, SHOWN_NAMES = 8 };
 
 /* Makes a place for each number up to this one. */
 static bool make_place(mend_scope_table *table, uint32_t number)
@@ -83,15 +83,21 @@ __attribute__((format(printf, 4, 5))) static size_t put(char *text, size_t text_
     return mend_min_u64(used + (size_t)length, text_bytes - 1);
 }
 
-/* The names from the outermost scope to this one. */
+/* The names from the outermost scope to this one. Of a deep path the innermost: a program that
+ * forgets pops has 65,535 of them. */
 static size_t put_path(char *text, size_t text_bytes, size_t used, uint32_t number)
 {
-    const mend_scope_entry *entry = mend_scopes_entry(number);
-    if (entry->around != 0) {
-        used = put_path(text, text_bytes, used, entry->around);
-        used = put(text, text_bytes, used, "/");
+    uint32_t path[SHOWN_NAMES];
+    size_t count = 0;
+    for (; number != 0 && count < SHOWN_NAMES; number = mend_scopes_entry(number)->around) {
+        path[count++] = number;
     }
-    return put(text, text_bytes, used, "%s", entry->name);
+    used = put(text, text_bytes, used, "%s", number != 0 ? ".../" : "");
+    while (count-- > 0) {
+        const char *name = mend_scopes_entry(path[count])->name;
+        used = put(text, text_bytes, used, "%s%s", name, count > 0 ? "/" : "");
+    }
+    return used;
 }
 
 size_t mend_scopes_describe(const mend_scope_table *table, char *text, size_t text_bytes)

@@ -79,7 +79,7 @@ typedef struct mend_span {
     bool contents_dropped; /* live: a sleep dropped contents, and none since has kept all of it */
     bool cached;           /* free, in the zone's front cache */
     bool of_group;       /* live: the block is of a group; the oldest node of `waits` is its mark */
-    bool is_exported;    /* live: other processes can import the block */
+    bool is_exported;    /* live: other processes can import the block, or the page */
     bool lent;           /* live: no block, but memory in use at an alias of its chunk */
     bool in_one_chunk;   /* live: the block pins its one chunk */
     uint8_t cache_index; /* cached: index in the cache's list */
@@ -91,8 +91,8 @@ typedef struct mend_span {
     uint64_t requested_bytes; /* live: the size that the program asked for */
     mend_stream stream;       /* live: the stream it was allocated for */
     uint64_t tag;             /* live: the program's number for it; 0: none */
-    uint64_t sleep_tag;       /* live: the number by which it sleeps; 0: none */
-    mend_tree_node by_end;    /* in the zone's segment_ends, while `next` is NULL */
+    uint64_t sleep_tag; /* the number by which it sleeps; 0: none. Free: that of the last block */
+    mend_tree_node by_end; /* in the zone's segment_ends, while `next` is NULL */
 } mend_span;
 
 static_assert(sizeof(void *) != 8 ||
@@ -187,14 +187,15 @@ typedef struct mend_heap_counters {
 
 /* What blocked the last request that found no room. */
 typedef struct mend_shortage {
-    uint64_t refused_bytes;     /* least creation in the limit that lacked memory; 0: none */
-    uint64_t device_free_bytes; /* free bytes of the device after that refusal; 0: the driver did
-                                 * not say */
-    uint64_t others_bytes;      /* bytes of the device that are neither free nor this pool's */
-    bool device_is_asked;       /* whether this search has asked the device */
-    bool wait_is_refused;       /* a capture refused this search a host wait */
-    mend_status no_addresses;   /* the driver's refusal of addresses, where memory was; or OK */
-    bool pages_are_held;        /* old mappings that work may use are in the way of a commit */
+    uint64_t refused_bytes;        /* least creation in the limit that lacked memory; 0: none */
+    uint64_t device_free_bytes;    /* free bytes of the device after that refusal; 0: the driver did
+                                    * not say */
+    uint64_t others_bytes;         /* bytes of the device that are neither free nor this pool's */
+    bool device_is_asked;          /* whether this search has asked the device */
+    bool wait_is_refused;          /* a capture refused this search a host wait */
+    mend_status no_addresses;      /* the driver's refusal of addresses, where memory was; or OK */
+    const struct mend_range *held; /* old mappings that work may use are in the way of a commit to
+                                    * it; NULL: none */
 } mend_shortage;
 
 /* The most memory that the pool can hold, by what the device last reported. */
@@ -305,10 +306,10 @@ typedef struct mend_frees {
 /* Groups of the program and groups of captures; the room `users` uses it. Guarded by `state`. */
 typedef struct mend_groups {
     mend_list list;
-    uint32_t count;
-    atomic_uint begun_count; /* begun groups; also read without the lock */
-    uint32_t capture_count;  /* groups of captures */
-    uint32_t last_number;    /* number of the newest group */
+    uint32_t count, capture_count; /* all; of these, groups of captures */
+    atomic_uint begun_count;       /* begun groups; also read without the lock */
+    unsigned ends_seen;            /* ends of graphs in the process when they were last collected */
+    uint32_t last_number;          /* number of the newest group */
 } mend_groups;
 
 /* Pinned ranges; the room `users` uses it. Guarded by `state`; a pin is added under both locks, so
@@ -375,7 +376,7 @@ typedef struct mend_heap {
     mend_exports exports;
     mend_heap_counters counters;
     mend_scope_table scopes;
-    mend_history history; /* while it is on, the front cache is closed */
+    mend_history history;
 
     /* For making room. Read under `state`, written under both locks. */
     mend_space space; /* the addresses of the zones of blocks */
@@ -396,8 +397,7 @@ typedef enum mend_outcome {
     MEND_AGAIN   /* a stream wait was queued, with the lock released: what was found may be gone */
 } mend_outcome;
 
-/* The order in which a program uses memory: that of a stream, and of the capture that records the
- * stream's work. */
+/* The order of a program's use: of a stream, and of the capture that records the stream's work. */
 typedef struct mend_order {
     mend_stream stream;
     uint64_t capture; /* id of the capture; 0: none */
@@ -434,9 +434,9 @@ typedef struct mend_request {
     uint32_t owner;        /* the group that the caller named; 0: none */
     uint64_t at;           /* the address that the caller named; 0: any */
     uint64_t tag;
-    struct mend_range *range; /* not a block: the pages from `at` to `end` are to be committed,
-                               * of which size_bytes are not. NULL: a block */
-    uint64_t end;
+    const struct mend_parts *pages; /* not a block: they are to be committed, and size_bytes of
+                                     * them are not. NULL: a block */
+    mend_service service;           /* how it was placed, while the history is on */
 } mend_request;
 
 /* The sum of a counter over both zones of blocks. */

@@ -73,12 +73,8 @@ static mend_chunk *find_fitting(compaction *s, size_t cluster)
     uint64_t size_bytes = s->clusters[cluster].size_bytes;
     mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, size_bytes, 0);
     for (; at != NULL && at->size_bytes == size_bytes; at = mend_chunk_empty_next(at)) {
-        mend_run *run =
-            at->address != 0 ? mend_layout_run_at(&heap->zones[at->zone], at->address) : NULL;
-        assert(mend_chunk_is_empty(at));
         if (!is_taken(s, cluster, at) &&
-            (run == NULL || mend_layout_is_ready(heap, run, at->address, size_bytes,
-                                                 MEND_STREAM_UNKNOWN, false))) {
+            mend_layout_chunk_is_ready(heap, at, MEND_STREAM_UNKNOWN, false)) {
             return at;
         }
     }
@@ -376,7 +372,8 @@ static void exchange(compaction *s)
     int zone = s->chunk->zone;
     uint64_t end = s->chunk->address + s->chunk->size_bytes;
     assert(s->chunk->is_frozen);
-    mend_history_note(&heap->history, MEND_EVENT_COMPACT, s->chunk->address, s->chunk->size_bytes);
+    mend_history_note(&heap->history, MEND_EVENT_COMPACT, s->chunk->address, s->chunk->size_bytes,
+                      s->chunk->number);
     mend_chunk_set_address(chunks, s->chunk, zone, 0);
     for (size_t i = 0; i < s->size.clusters; i++) {
         mend_cluster *cluster = &s->clusters[i];
@@ -392,6 +389,8 @@ static void exchange(compaction *s)
             heap->counters.chunks_moved++;
         }
         mend_chunk_set_address(chunks, chunk, zone, cluster->address);
+        mend_history_note(&heap->history, MEND_EVENT_EXCHANGE, chunk->address, chunk->size_bytes,
+                          chunk->number);
         if (live_bytes > 0) {
             mend_chunk_add_live(chunks, chunk, live_bytes);
         }

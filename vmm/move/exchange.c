@@ -56,15 +56,24 @@ static bool reserve_nodes(exchange *x)
 
 /* ---- what can fail --------------------------------------------------------------------------- */
 
+/* Memory that cannot be shared with other processes. */
+static mend_status create_private(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk)
+{
+    const int share_types = chunks->properties.share_types;
+    chunks->properties.share_types = 0; /* nobody else creates meanwhile */
+    mend_status status = mend_chunk_create(chunks, size_bytes, chunk);
+    chunks->properties.share_types = share_types;
+    return status;
+}
+
 static mend_result create_part(const exchange *x, part *one)
 {
     mend_chunks *chunks = &x->heap->chunks;
     const uint64_t bytes = one->size_bytes;
-    mend_status status = x->kind == MEND_EXCHANGE_TO_HOST
-                             ? mend_chunk_create_on_host(chunks, bytes, &one->other)
-                         : x->kind == MEND_EXCHANGE_TO_PRIVATE
-                             ? mend_chunk_create_private(chunks, bytes, &one->other)
-                             : mend_chunk_create(chunks, bytes, &one->other);
+    mend_status status =
+        x->kind == MEND_EXCHANGE_TO_HOST ? mend_chunk_create_on_host(chunks, bytes, &one->other)
+        : x->kind == MEND_EXCHANGE_TO_PRIVATE ? create_private(chunks, bytes, &one->other)
+                                              : mend_chunk_create(chunks, bytes, &one->other);
     mend_result result = refused(x, MEND_CALL_create, status);
     if (result == MEND_ERROR_OUT_OF_MEMORY && x->kind != MEND_EXCHANGE_TO_HOST) {
         mend_attainable_note_refusal(x->heap);

@@ -129,7 +129,7 @@ static mend_outcome place(mend_heap *heap, const mend_request *request, mend_spa
     const size_t reservations_before = heap->space.reservation_count;
     assert(mend_mutex_is_held(&heap->grow));
     assert(mend_mutex_is_held(&heap->state));
-    assert(request->range == NULL);
+    assert(request->pages == NULL);
     const uint64_t bytes = mend_host_chunk_bytes(heap, request->size_bytes);
     if (bytes == 0 || !make_room(heap, bytes, request->stream)) {
         return MEND_NOTHING;

@@ -15,25 +15,24 @@
 #include "move/scope.h"
 #include "physical/fence.h"
 #include "physical/record.h"
+#include "physical/slots.h"
 #include "policy/headroom.h"
 #include "share/ration.h"
 
-static bool can_withdraw(mend_heap *heap, const mend_chunk *chunk, bool may_unmap)
+static bool can_withdraw(mend_heap *heap, mend_chunk *chunk, bool may_unmap)
 {
-    assert(mend_chunk_is_empty(chunk));
-    if (chunk->address == 0 || !may_unmap) {
-        return chunk->address == 0;
-    }
-    mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], chunk->address);
-    return mend_layout_is_ready(heap, run, chunk->address, chunk->size_bytes, MEND_STREAM_UNKNOWN,
-                                heap->streams.looks_ahead);
+    return chunk->address == 0 ||
+           (may_unmap && mend_layout_chunk_is_ready(heap, chunk, MEND_STREAM_UNKNOWN,
+                                                    heap->streams.looks_ahead));
 }
 
 /* Records and polls the fences of all streams, to find out what is idle. */
 static mend_result refresh_fences(mend_heap *heap)
 {
-    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < heap->streams.count; i++) {
-        mend_result result = mend_streams_close_epoch(&heap->streams, i);
+    mend_streams *streams = &heap->streams;
+    for (uint32_t i = mend_slots_first_of(streams, 0); i != MEND_STREAM_UNKNOWN;
+         i = mend_slots_next_of(streams, i)) {
+        mend_result result = mend_streams_close_epoch(streams, i);
         if (result != MEND_OK) {
             return result;
         }
@@ -68,7 +67,7 @@ typedef struct choice {
     bool to_create; /* not those that others may hold: no chunk can be created from their memory */
 } choice;
 
-static bool is_chosen(mend_heap *heap, const mend_chunk *chunk, const choice *which)
+static bool is_chosen(mend_heap *heap, mend_chunk *chunk, const choice *which)
 {
     bool is_unused = which->idle_until_ns == 0 ||
                      (chunk->idle_since_ns != 0 && chunk->idle_since_ns <= which->idle_until_ns);
@@ -156,10 +155,10 @@ static bool may_make_again(mend_heap *heap)
 
 /* Whether the chunk is idle, and no part of the plan. Not one that others may hold: another chunk
  * could not be created from its memory. */
-static bool may_give(mend_heap *heap, mend_plan *plan, const mend_chunk *at, bool may_unmap)
+static bool may_give(mend_heap *heap, mend_plan *plan, mend_chunk *at, bool may_unmap)
 {
     bool is_kept =
-        mend_plan_uses(plan, at) || !can_withdraw(heap, at, may_unmap) || at->was_exported;
+        at->was_exported || !can_withdraw(heap, at, may_unmap) || mend_plan_uses(plan, at);
     return !is_kept;
 }
 
@@ -294,6 +293,57 @@ mend_result mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint
     }
     mend_retire_flush(heap, asking);
     return result;
+}
+
+/* Whether the chunk could be what the driver would create now. */
+static bool is_as_created(const mend_heap *heap, const mend_chunk *chunk)
+{
+    const int share_types = heap->chunks.properties.share_types;
+    return (chunk->share_types & share_types) == share_types;
+}
+
+/* Until malloc fails. */
+static void withdraw_matches(mend_heap *heap, mend_trim_match *matches, size_t count,
+                             bool may_unmap)
+{
+    mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, 0, 0);
+    for (size_t i = 0; i < count && at != NULL;) {
+        mend_chunk *next = mend_chunk_empty_next(at);
+        const uint64_t size_bytes = matches[i].chunk->size_bytes;
+        if (at->size_bytes > size_bytes) {
+            i++;
+            continue;
+        }
+        if (at->size_bytes == size_bytes && is_as_created(heap, at) &&
+            can_withdraw(heap, at, may_unmap)) {
+            if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
+                return;
+            }
+            withdraw(heap, at);
+            matches[i++].found = at;
+        }
+        at = next;
+    }
+}
+
+mend_result mend_trim_match_sizes(mend_heap *heap, mend_trim_match *matches, size_t count)
+{
+    bool is_captured = false;
+    if (count == 0 || heap->chunks.empty_bytes < matches[0].chunk->size_bytes) {
+        return MEND_OK; /* without a driver call */
+    }
+    mend_result result = refresh_fences(heap);
+    if (result == MEND_OK) {
+        result = mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured);
+    }
+    withdraw_matches(heap, matches, count, result == MEND_OK && !is_captured);
+    mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
+    for (size_t i = 0; i < count; i++) {
+        bool is_mapped =
+            matches[i].found != NULL && mend_retire_holds(heap, matches[i].found->handle) != NULL;
+        matches[i].found = is_mapped ? NULL : matches[i].found;
+    }
+    return unless_lost(heap, result); /* a flush that loses the context notes no failure */
 }
 
 bool mend_trim_addresses(mend_heap *heap, uint32_t asking)

@@ -32,6 +32,21 @@ mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, boo
  * only some are unmapped. */
 mend_result mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint32_t asking);
 
+/* A chunk that lacks memory, and one that has it. */
+typedef struct mend_trim_match {
+    mend_chunk *chunk;
+    mend_chunk *found; /* unmapped, empty and of the same size; NULL: none */
+} mend_trim_match;
+
+/*
+ * Unmaps an idle empty chunk for each of these chunks, which ascend by size, as far as there are
+ * such, but none that can be shared less than what the pool would create. What it found is free
+ * memory still, and the caller's while it holds the grow lock. During a capture it finds only what
+ * is not mapped. Calls the driver; what it refuses is not found, and it fails only if the context
+ * is lost.
+ */
+mend_result mend_trim_match_sizes(mend_heap *heap, mend_trim_match *matches, size_t count);
+
 /* Whether mend_trim_one would find a chunk to give back. `may_unmap`: also one that is mapped.
  * Takes idle what is known to be. No driver call. */
 bool mend_trim_finds_one(mend_heap *heap, mend_plan *plan, bool may_unmap);

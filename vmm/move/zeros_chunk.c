@@ -133,7 +133,7 @@ static void count_release(mend_heap *heap, const mend_chunk_of_zeros *chunk)
     heap->chunks.created -= chunk->is_new;
     heap->chunks.created_bytes -= chunk->is_new ? chunk->size_bytes : 0;
     heap->chunks.released += !chunk->is_new;
-    mend_history_note(&heap->history, MEND_EVENT_RELEASE, 0, chunk->size_bytes);
+    mend_history_note(&heap->history, MEND_EVENT_RELEASE, 0, chunk->size_bytes, 0);
     mend_attainable_forget(heap);
 }
 
@@ -181,7 +181,7 @@ mend_result mend_zeros_find_or_create(mend_heap *heap, uint64_t page_bytes,
     heap->ranges.zeros_chunks++;
     heap->chunks.created++;
     heap->chunks.created_bytes += made->size_bytes;
-    mend_history_note(&heap->history, MEND_EVENT_CREATE, 0, made->size_bytes);
+    mend_history_note(&heap->history, MEND_EVENT_CREATE, 0, made->size_bytes, 0);
     *chunk = made;
     return MEND_OK;
 }

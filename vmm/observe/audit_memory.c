@@ -26,10 +26,22 @@ static const mend_span *last_span_of(const mend_audit_walk *a, const mend_chunk 
                                                         : mend_heap_span_at(a->heap, end - 1);
 }
 
+/* Whether the memory still waits for what holds the chunk. */
+static bool is_held(mend_stamp held_by, const mend_span *span)
+{
+    const mend_wait first = {span->waits.first, span->waits.others};
+    const mend_wait *at = &first;
+    while (at != NULL && (at->stamp.stream != held_by.stream || at->stamp.epoch < held_by.epoch)) {
+        at = at->next;
+    }
+    return at != NULL;
+}
+
 static bool chunk_is_right(const mend_audit_walk *a, const mend_chunk *chunk,
                            const mend_span **lowest)
 {
     uint64_t live_bytes = 0;
+    bool held = mend_stamp_has_passed(&a->heap->streams, chunk->held_by);
     uint64_t end = chunk->address + chunk->size_bytes;
     const mend_span *span = last_span_of(a, chunk, *lowest);
     if (span == NULL) {
@@ -39,7 +51,12 @@ static bool chunk_is_right(const mend_audit_walk *a, const mend_chunk *chunk,
         uint64_t from = mend_max_u64(span->address, chunk->address);
         uint64_t to = mend_min_u64(mend_span_end(span), end);
         live_bytes += span->live ? to - from : 0;
+        held = held || is_held(chunk->held_by, span);
         *lowest = span;
+    }
+    if (!held) {
+        return mend_audit_broken(a, "nothing in the chunk 0x%llx waits for what holds it",
+                                 MEND_AUDIT_HEX(chunk->address));
     }
     if (live_bytes != chunk->live_bytes) {
         return mend_audit_broken(a, "chunk 0x%llx: %llu bytes are live, %llu are counted",

@@ -2,9 +2,11 @@
  * finding. */
 #include <assert.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 
 #include "observe/audit_parts.h"
+#include "physical/slots.h"
 
 bool mend_audit_broken(const mend_audit_walk *a, const char *format, ...)
 {
@@ -91,6 +93,68 @@ static bool streams_are_right(const mend_audit_walk *a)
     return events == streams->events_held || mend_audit_broken(a, "the counts of events are wrong");
 }
 
+static const mend_slot_link *link_of(const mend_streams *streams, size_t link, uint32_t slot)
+{
+    return (const mend_slot_link *)((const char *)&streams->items[slot] + link);
+}
+
+static bool is_listed(const mend_streams *streams, uint32_t at, size_t link, uint32_t slot)
+{
+    for (uint32_t k = 0; at != MEND_STREAM_UNKNOWN && at != slot && k < streams->count; k++) {
+        at = link_of(streams, link, at)->next;
+    }
+    return at == slot;
+}
+
+static bool is_outside(const mend_stream_state *state)
+{
+    return state->group == 0 && !state->is_free_slot;
+}
+
+static bool is_captured(const mend_stream_state *state)
+{
+    return state->seen_captured;
+}
+
+/* Whether the list that [MEND_STREAM_UNKNOWN] begins and ends has all slots that belong there, and
+ * no other. */
+static bool has_all(const mend_streams *streams, size_t link,
+                    bool (*belongs)(const mend_stream_state *state))
+{
+    uint32_t count = 0;
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
+        count += belongs(&streams->items[i]);
+    }
+    uint32_t at = MEND_STREAM_UNKNOWN;
+    for (uint32_t k = 0, next; k < count; k++, at = next) {
+        next = link_of(streams, link, at)->next;
+        if (next == MEND_STREAM_UNKNOWN || link_of(streams, link, next)->previous != at ||
+            !belongs(&streams->items[next])) {
+            return false;
+        }
+    }
+    return link_of(streams, link, at)->next == MEND_STREAM_UNKNOWN &&
+           link_of(streams, link, MEND_STREAM_UNKNOWN)->previous == at;
+}
+
+/* Each slot is in the lists where it is looked for. */
+static bool lists_are_right(const mend_audit_walk *a)
+{
+    const mend_streams *streams = &a->heap->streams;
+    bool are_right = has_all(streams, offsetof(mend_stream_state, in_group), is_outside) &&
+                     has_all(streams, offsetof(mend_stream_state, in_captures), is_captured);
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count && are_right; i++) {
+        const mend_stream_state *state = &streams->items[i];
+        const uint64_t key = mend_slots_key(state->handle, state->thread, state->group);
+        are_right =
+            (!state->known || is_listed(streams, *mend_slots_head(streams, MEND_SLOTS_OF_PAIR, key),
+                                        offsetof(mend_stream_state, by_pair), i)) &&
+            (state->group == 0 || is_listed(streams, mend_slots_first_of(streams, state->group),
+                                            offsetof(mend_stream_state, in_group), i));
+    }
+    return are_right || mend_audit_broken(a, "the lists of streams' slots are wrong");
+}
+
 /* Each stream's count of users equals the nodes that name it. */
 static bool users_are_right(const mend_audit_walk *a)
 {
@@ -105,5 +169,5 @@ static bool users_are_right(const mend_audit_walk *a)
 
 bool mend_audit_streams(const mend_audit_walk *a)
 {
-    return streams_are_right(a) && users_are_right(a);
+    return streams_are_right(a) && lists_are_right(a) && users_are_right(a);
 }

@@ -8,6 +8,7 @@
 #include "layout/range.h"
 #include "move/attainable.h"
 #include "physical/asleep.h"
+#include "physical/slots.h"
 
 /* Bytes of empty chunks in a zone; the zone's other free bytes are in partly used chunks. */
 static uint64_t empty_bytes_in(const mend_heap *heap, int zone)
@@ -138,8 +139,9 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     stats->aliases = heap->chunks.alias_count;
     stats->mappings = mend_heap_mappings(heap);
     stats->unmapped_blocks = unmapped_blocks(heap);
-    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < heap->streams.count; i++) {
-        stats->streams += heap->streams.items[i].known && heap->streams.items[i].group == 0;
+    for (uint32_t i = mend_slots_first_of(&heap->streams, 0); i != MEND_STREAM_UNKNOWN;
+         i = mend_slots_next_of(&heap->streams, i)) {
+        stats->streams += heap->streams.items[i].known;
     }
     stats->groups = heap->groups.count - heap->groups.capture_count;
     stats->captures = heap->groups.capture_count;

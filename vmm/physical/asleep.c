@@ -1,6 +1,7 @@
 #include "physical/asleep.h"
 
 #include <assert.h>
+#include <string.h>
 
 void mend_chunk_fall_asleep(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept)
 {
@@ -13,7 +14,18 @@ void mend_chunk_fall_asleep(mend_chunks *chunks, mend_chunk *chunk, struct mend_
     chunks->asleep_live_bytes += chunk->live_bytes;
     chunks->left_asleep += chunk->live_bytes == 0;
     mend_chunk_note_left(chunks, chunk);
-    mend_history_note(chunks->history, MEND_EVENT_SLEEP, chunk->address, chunk->size_bytes);
+    mend_history_note(chunks->history, MEND_EVENT_SLEEP, chunk->address, chunk->size_bytes,
+                      chunk->number);
+}
+
+static void lose_memory(mend_chunks *chunks, mend_chunk *chunk)
+{
+    mend_chunk_set_missing(chunks, chunk, MEND_MISSING_MEMORY);
+    chunk->handle = 0;
+    chunk->was_exported = false;
+    chunk->has_fabric = false;
+    chunks->away_count++;
+    chunks->away_bytes += chunk->size_bytes;
 }
 
 mend_status mend_chunk_give_memory(mend_chunks *chunks, mend_chunk *chunk)
@@ -26,16 +38,22 @@ mend_status mend_chunk_give_memory(mend_chunks *chunks, mend_chunk *chunk)
         return status;
     }
     assert(chunks->reserved_bytes >= chunk->size_bytes);
-    mend_chunk_set_missing(chunks, chunk, MEND_MISSING_MEMORY);
-    chunk->handle = 0;
-    chunk->was_exported = false;
-    chunk->has_fabric = false;
-    chunks->away_count++;
-    chunks->away_bytes += chunk->size_bytes;
+    lose_memory(chunks, chunk);
     chunks->reserved_bytes -= chunk->size_bytes;
     chunks->released++;
-    mend_history_note(chunks->history, MEND_EVENT_RELEASE, 0, chunk->size_bytes);
+    mend_history_note(chunks->history, MEND_EVENT_RELEASE, 0, chunk->size_bytes, chunk->number);
     return MEND_DRIVER_OK;
+}
+
+/* It is not counted among those without memory any more. */
+static void have_memory(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_handle handle)
+{
+    assert(chunks->away_count > 0);
+    assert(chunks->away_bytes >= chunk->size_bytes);
+    mend_chunk_set_missing(chunks, chunk, MEND_MISSING_MAPPING);
+    chunk->handle = handle;
+    chunks->away_count--;
+    chunks->away_bytes -= chunk->size_bytes;
 }
 
 mend_status mend_chunk_take_memory(mend_chunks *chunks, mend_chunk *chunk)
@@ -46,18 +64,40 @@ mend_status mend_chunk_take_memory(mend_chunks *chunks, mend_chunk *chunk)
     if (status != MEND_DRIVER_OK) {
         return status;
     }
-    mend_chunk_set_missing(chunks, chunk, MEND_MISSING_MAPPING);
-    chunk->handle = handle;
+    have_memory(chunks, chunk, handle);
     chunk->share_types = chunks->properties.share_types;
-    assert(chunks->away_count > 0);
-    assert(chunks->away_bytes >= chunk->size_bytes);
-    chunks->away_count--;
-    chunks->away_bytes -= chunk->size_bytes;
     chunks->reserved_bytes += chunk->size_bytes;
     chunks->created++;
     chunks->created_bytes += chunk->size_bytes;
-    mend_history_note(chunks->history, MEND_EVENT_CREATE, 0, chunk->size_bytes);
+    mend_history_note(chunks->history, MEND_EVENT_CREATE, 0, chunk->size_bytes, chunk->number);
     return MEND_DRIVER_OK;
+}
+
+static void move_shares(mend_chunk *to, const mend_chunk *from)
+{
+    to->share_types = from->share_types;
+    to->was_exported = from->was_exported;
+    to->has_fabric = from->has_fabric;
+    memcpy(to->fabric, from->fabric, sizeof(to->fabric));
+}
+
+void mend_chunk_leave_memory(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(mend_chunk_sleeps(chunk));
+    assert(chunk->missing == MEND_MISSING_MAPPING);
+    assert(!mend_chunk_is_exported(chunk));
+    move_shares(mend_chunk_begin_empty(chunks, chunk->handle, chunk->size_bytes), chunk);
+    lose_memory(chunks, chunk);
+}
+
+void mend_chunk_take_over(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *empty)
+{
+    assert(chunk->missing == MEND_MISSING_MEMORY);
+    assert(empty->address == 0 && empty->claimed_address == 0 && mend_chunk_is_empty(empty));
+    assert(empty->size_bytes == chunk->size_bytes);
+    have_memory(chunks, chunk, empty->handle);
+    move_shares(chunk, empty);
+    mend_chunk_end_empty(chunks, empty);
 }
 
 /* It is not counted among the sleeping ones any more. */
@@ -78,7 +118,8 @@ void mend_chunk_wake_up(mend_chunks *chunks, mend_chunk *chunk)
     assert(chunk->missing == MEND_MISSING_CONTENTS);
     leave_asleep(chunks, chunk);
     mend_chunk_set_kept(chunks, chunk, NULL, MEND_MISSING_NOTHING);
-    mend_history_note(chunks->history, MEND_EVENT_WAKE, chunk->address, chunk->size_bytes);
+    mend_history_note(chunks->history, MEND_EVENT_WAKE, chunk->address, chunk->size_bytes,
+                      chunk->number);
 }
 
 void mend_chunk_end_asleep(mend_chunks *chunks, mend_chunk *chunk)

@@ -25,6 +25,12 @@ void mend_chunk_fall_asleep(mend_chunks *chunks, mend_chunk *chunk, struct mend_
 mend_status mend_chunk_give_memory(mend_chunks *chunks, mend_chunk *chunk);
 mend_status mend_chunk_take_memory(mend_chunks *chunks, mend_chunk *chunk);
 
+/* The memory of a sleeping, unmapped chunk becomes an empty chunk, mapped nowhere; that of such a
+ * chunk, of the same size, becomes the sleeping one's. No driver call; the caller reserved a node
+ * of the slab for the first. */
+void mend_chunk_leave_memory(mend_chunks *chunks, mend_chunk *chunk);
+void mend_chunk_take_over(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *empty);
+
 /* A sleeping chunk that has all it had before is an ordinary frozen chunk again. */
 void mend_chunk_wake_up(mend_chunks *chunks, mend_chunk *chunk);
 

@@ -4,6 +4,7 @@
 
 #include "base/align.h"
 #include "physical/foreign.h"
+#include "physical/slots.h"
 
 mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reach *reach)
 {
@@ -29,7 +30,7 @@ mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reac
         *reach = MEND_REACH_GONE;
     } else {
         *reach = info.capture == MEND_CAPTURE_NONE ? MEND_REACH_OPEN : MEND_REACH_CAPTURED;
-        mend_stream_see(state, &info);
+        mend_slots_see(streams, stream, info.capture != MEND_CAPTURE_NONE, info.capture_id);
     }
     return MEND_OK;
 }
@@ -105,20 +106,44 @@ static bool may_be_captured(const mend_stream_state *state, bool any_stream, boo
            (any_stream || state->seen_captured || (state->group == 0 && !at_end && !is_default));
 }
 
-/* Asks `asking`, and the other known streams. If streams may vanish, no other one is asked. */
+/* Asks the stream if it is `asking`, or known. If streams may vanish, no other one is asked. */
+static mend_result ask_slot(mend_streams *streams, uint32_t slot, uint32_t asking, bool any_stream,
+                            bool at_end, bool *is_captured)
+{
+    const mend_stream_state *state = &streams->items[slot];
+    mend_result result = MEND_OK;
+    if (slot != asking && streams->verify) {
+        *is_captured = counts_as_captured(state, any_stream);
+    } else if (slot == asking || may_be_captured(state, any_stream, at_end)) {
+        mend_reach reach = MEND_REACH_GONE;
+        result = mend_streams_reach(streams, slot, &reach);
+        *is_captured = reach == MEND_REACH_CAPTURED;
+    }
+    return result;
+}
+
+/* Asks those outside of groups; of groups `asking`, and what was seen captured, or all. */
 static mend_result ask_known(mend_streams *streams, uint32_t asking, bool any_stream, bool at_end,
                              bool *is_captured)
 {
     mend_result result = MEND_OK;
+    for (uint32_t i = mend_slots_first_of(streams, 0);
+         i != MEND_STREAM_UNKNOWN && result == MEND_OK && !*is_captured;
+         i = mend_slots_next_of(streams, i)) {
+        result = ask_slot(streams, i, asking, any_stream, at_end, is_captured);
+    }
+    if (streams->items[asking].group != 0 && result == MEND_OK && !*is_captured) {
+        result = ask_slot(streams, asking, asking, any_stream, at_end, is_captured);
+    }
+    for (uint32_t i = mend_slots_next_captured(streams, MEND_STREAM_UNKNOWN), next;
+         i != MEND_STREAM_UNKNOWN && result == MEND_OK && !*is_captured; i = next) {
+        next = mend_slots_next_captured(streams, i);
+        result = ask_slot(streams, i, asking, any_stream, at_end, is_captured);
+    }
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1;
-         i < streams->count && result == MEND_OK && !*is_captured; i++) {
-        const mend_stream_state *state = &streams->items[i];
-        if (i != asking && streams->verify) {
-            *is_captured = counts_as_captured(state, any_stream);
-        } else if (i == asking || may_be_captured(state, any_stream, at_end)) {
-            mend_reach reach = MEND_REACH_GONE;
-            result = mend_streams_reach(streams, i, &reach);
-            *is_captured = reach == MEND_REACH_CAPTURED;
+         any_stream && i < streams->count && result == MEND_OK && !*is_captured; i++) {
+        if (streams->items[i].group != 0) {
+            result = ask_slot(streams, i, asking, any_stream, at_end, is_captured);
         }
     }
     return result;
@@ -156,46 +181,41 @@ mend_result mend_streams_find_capture_at_end(mend_streams *streams, bool *is_cap
 void mend_streams_end_capture(mend_streams *streams, uint64_t capture)
 {
     assert(capture != 0);
-    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
-        mend_stream_state *state = &streams->items[i];
-        state->seen_captured = state->seen_captured && state->seen_capture != capture;
+    for (uint32_t i = mend_slots_next_captured(streams, MEND_STREAM_UNKNOWN), next;
+         i != MEND_STREAM_UNKNOWN; i = next) {
+        next = mend_slots_next_captured(streams, i);
+        if (streams->items[i].seen_capture == capture) {
+            mend_slots_see(streams, i, false, capture);
+        }
     }
 }
 
 /* Whether it was met in its capture, where nobody can tell which device it belongs to. */
-static bool is_stranger(const mend_stream_state *state, uint32_t group)
+static bool is_stranger(const mend_stream_state *state)
 {
-    return state->group == group && state->id == 0 && !state->is_free_slot;
+    return state->id == 0;
 }
 
 bool mend_streams_has_strangers(const mend_streams *streams, uint32_t group)
 {
-    uint32_t at = MEND_STREAM_UNKNOWN + 1;
-    while (at < streams->count && !is_stranger(&streams->items[at], group)) {
-        at++;
+    uint32_t at = mend_slots_first_of(streams, group);
+    while (at != MEND_STREAM_UNKNOWN && !is_stranger(&streams->items[at])) {
+        at = mend_slots_next_of(streams, at);
     }
-    return at < streams->count;
-}
-
-/* Whether a stream can be another device's: not if there is no other. */
-static bool has_other_devices(const mend_streams *streams)
-{
-    int count = 0;
-    return streams->driver->device_count(streams->driver, &count) != MEND_DRIVER_OK || count > 1;
+    return at != MEND_STREAM_UNKNOWN;
 }
 
 mend_result mend_streams_identify(mend_streams *streams, uint32_t group)
 {
     mend_result result = MEND_OK;
-    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count && result == MEND_OK; i++) {
+    for (uint32_t i = mend_slots_first_of(streams, group);
+         i != MEND_STREAM_UNKNOWN && result == MEND_OK; i = mend_slots_next_of(streams, i)) {
         mend_reach reach;
         const mend_stream_state *state = &streams->items[i];
-        if (is_stranger(state, group) && state->known && !streams->verify) {
+        if (is_stranger(state) && state->known && !streams->verify) {
             result = mend_streams_reach(streams, i, &reach);
         }
     }
-    streams->has_strangers |= result == MEND_OK && mend_streams_has_strangers(streams, group) &&
-                              has_other_devices(streams);
     return result;
 }
 

@@ -55,9 +55,7 @@ void mend_streams_end_capture(mend_streams *streams, uint64_t capture);
 bool mend_streams_has_strangers(const mend_streams *streams, uint32_t group);
 
 /* Before such a group is released without a stream: asks which devices they belong to, so that
- * waits cover their work. Of streams that vanished nobody can tell. If there are other
- * devices, no event of the context is recorded any more, because it might not cover them; nor does
- * a wait for the context, so the program releases such a group on a stream. Errors as
+ * waits cover their work. Of streams that vanished, or may have, nobody can tell. Errors as
  * mend_streams_reach. */
 mend_result mend_streams_identify(mend_streams *streams, uint32_t group);
 

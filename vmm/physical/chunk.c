@@ -70,6 +70,7 @@ void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk)
     }
     chunks->empty_bytes -= chunk->size_bytes;
     chunk->idle_since_ns = 0;
+    chunk->held_by = (mend_stamp){0};
 }
 
 uint64_t mend_chunks_kept_by_pins(const mend_chunks *chunks)
@@ -119,31 +120,28 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_chu
     if (status != MEND_DRIVER_OK) {
         return status;
     }
+    chunks->reserved_bytes += size_bytes;
+    chunks->created++;
+    chunks->created_bytes += size_bytes;
+    *chunk = mend_chunk_begin_empty(chunks, handle, size_bytes);
+    mend_history_note(chunks->history, MEND_EVENT_CREATE, 0, size_bytes, (*chunk)->number);
+    (*chunk)->share_types = chunks->properties.share_types;
+    return MEND_DRIVER_OK;
+}
+
+mend_chunk *mend_chunk_begin_empty(mend_chunks *chunks, mend_chunk_handle handle,
+                                   uint64_t size_bytes)
+{
     mend_chunk *made = mend_slab_take(&chunks->slab);
     made->handle = handle;
-    made->share_types = chunks->properties.share_types;
     made->size_bytes = size_bytes;
     made->number = chunks->next_number++;
     mend_list_init(&made->newly);
     mend_list_init(&made->left);
     mend_tree_insert(&chunks->all, &made->by_number);
-    chunks->reserved_bytes += size_bytes;
     mend_chunk_enter_empty(chunks, made);
     chunks->unmapped_bytes += size_bytes;
-    chunks->created++;
-    chunks->created_bytes += size_bytes;
-    mend_history_note(chunks->history, MEND_EVENT_CREATE, 0, size_bytes);
-    *chunk = made;
-    return MEND_DRIVER_OK;
-}
-
-mend_status mend_chunk_create_private(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk)
-{
-    const int share_types = chunks->properties.share_types;
-    chunks->properties.share_types = 0; /* nobody else creates meanwhile */
-    mend_status status = mend_chunk_create(chunks, size_bytes, chunk);
-    chunks->properties.share_types = share_types;
-    return status;
+    return made;
 }
 
 mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk)
@@ -152,21 +150,27 @@ mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk)
     assert(chunk->claimed_address == 0);
     assert(mend_chunk_is_empty(chunk));
     assert(!mend_chunk_is_exported(chunk));
+    assert(chunks->reserved_bytes >= chunks->unmapped_bytes);
     mend_status status = chunks->driver->release(chunks->driver, chunk->handle);
     if (status != MEND_DRIVER_OK) {
         return status;
     }
-    mend_chunk_leave_empty(chunks, chunk);
-    mend_tree_remove(&chunks->all, &chunk->by_number);
-    assert(chunks->unmapped_bytes >= chunk->size_bytes);
-    assert(chunks->reserved_bytes >= chunks->unmapped_bytes);
-    chunks->unmapped_bytes -= chunk->size_bytes;
     chunks->reserved_bytes -= chunk->size_bytes;
     chunks->released++;
-    mend_history_note(chunks->history, MEND_EVENT_RELEASE, 0, chunk->size_bytes);
+    mend_history_note(chunks->history, MEND_EVENT_RELEASE, 0, chunk->size_bytes, chunk->number);
     assert(chunks->released <= chunks->created);
-    mend_slab_give(&chunks->slab, chunk);
+    mend_chunk_end_empty(chunks, chunk);
     return MEND_DRIVER_OK;
+}
+
+void mend_chunk_end_empty(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(chunk->address == 0);
+    assert(chunks->unmapped_bytes >= chunk->size_bytes);
+    mend_chunk_leave_empty(chunks, chunk);
+    mend_tree_remove(&chunks->all, &chunk->by_number);
+    chunks->unmapped_bytes -= chunk->size_bytes;
+    mend_slab_give(&chunks->slab, chunk);
 }
 
 static mend_chunk *mapped_before(const mend_chunk *chunk)

@@ -77,6 +77,8 @@ typedef struct mend_chunk {
     mend_chunk_sums *sums; /* of the area that it is mapped in; NULL: none */
     uint64_t idle_since_ns; /* empty: when a collection saw it empty first, by the driver's clock;
                              * 0: none has since it became empty */
+    mend_stamp held_by;     /* empty: a stamp of its memory for which that was not ready when it was
+                             * last asked about; epoch 0: none since it became empty */
 
     struct mend_chunk *next_claimed; /* list of the transaction that claimed it */
 
@@ -161,15 +163,18 @@ bool mend_chunks_are_in_order(const mend_chunks *chunks);
  * later ones are created without. */
 mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk);
 
-/* The same, for memory that cannot be shared with other processes. */
-mend_status mend_chunk_create_private(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk);
-
 /* Asks the driver for the memory of a chunk as it makes them now: one step of mend_chunk_create. */
 mend_status mend_chunk_ask_memory(mend_chunks *chunks, uint64_t size_bytes,
                                   mend_chunk_handle *handle);
 
 /* Releases a chunk that is not mapped. Calls the driver; on failure nothing changed. */
 mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk);
+
+/* The record of an empty chunk that is not mapped: made for memory that is there, with a node that
+ * the caller reserved, and ended without it. */
+mend_chunk *mend_chunk_begin_empty(mend_chunks *chunks, mend_chunk_handle handle,
+                                   uint64_t size_bytes);
+void mend_chunk_end_empty(mend_chunks *chunks, mend_chunk *chunk);
 
 /* Sets the address of a chunk (0: none), and updates the index. */
 void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, uint64_t address);

@@ -7,42 +7,40 @@
 #include "base/process.h"
 #include "physical/foreign.h"
 #include "physical/record.h"
+#include "physical/slots.h"
 
-bool mend_context_covers(const mend_stream_state *state)
-{
-    return state->group == 0;
-}
-
-/* From here on frees belong to a new epoch of each stream. A slot that is free awaits nothing: the
- * stream that comes to have it meanwhile may pass epochs of its own. One such wait begins at a
- * time: it has the place behind those of the events. */
+/* From here on frees belong to a new epoch of each stream. A slot that is free, or a group's,
+ * awaits nothing: the stream that comes to have it meanwhile may pass epochs of its own. One such
+ * wait begins at a time: it has the place behind those of the events. */
 static void begin_context_wait(mend_streams *streams)
 {
-    for (uint32_t i = 0; i < streams->count; i++) {
+    uint32_t i = MEND_STREAM_UNKNOWN;
+    do {
         mend_stream_state *state = &streams->items[i];
-        mend_awaited *awaited = &state->awaited[streams->context_event_count];
-        *awaited = (mend_awaited){0};
-        if (mend_context_covers(state) && !state->is_free_slot) {
-            awaited->epoch = state->open ? state->open_epoch++ : state->open_epoch - 1;
-            awaited->was_open = state->open;
-            awaited->bytes = state->open_bytes;
-            state->open = false;
-            state->open_bytes = 0;
-        }
-    }
+        state->awaited[streams->context_event_count] = (mend_awaited){
+            .epoch = state->open ? state->open_epoch++ : state->open_epoch - 1,
+            .was_open = state->open,
+            .bytes = state->open_bytes,
+        };
+        state->open = false;
+        state->open_bytes = 0;
+        i = mend_slots_next_of(streams, i);
+    } while (i != MEND_STREAM_UNKNOWN);
 }
 
 /* It failed, and what it closed waits as before. Streams that were registered meanwhile have no
  * awaited epoch. */
 static void undo_context_wait(mend_streams *streams)
 {
-    for (uint32_t i = 0; i < streams->count; i++) {
+    uint32_t i = MEND_STREAM_UNKNOWN;
+    do {
         mend_stream_state *state = &streams->items[i];
         mend_awaited *awaited = &state->awaited[streams->context_event_count];
         state->open = state->open || awaited->was_open;
         state->open_bytes += awaited->was_open ? awaited->bytes : 0;
         *awaited = (mend_awaited){0};
-    }
+        i = mend_slots_next_of(streams, i);
+    } while (i != MEND_STREAM_UNKNOWN);
 }
 
 /* All that waited for the first `count` has passed: for events, and for the wait behind them. */
@@ -50,7 +48,8 @@ static void pass_awaited(mend_streams *streams, uint32_t count)
 {
     assert(count > 0 && count <= MEND_CONTEXT_EVENTS + 1);
     streams->passes++;
-    for (uint32_t i = 0; i < streams->count; i++) {
+    uint32_t i = MEND_STREAM_UNKNOWN;
+    do {
         mend_stream_state *state = &streams->items[i];
         const uint64_t epoch = state->awaited[count - 1].epoch;
         if (epoch > state->passed_epoch) { /* later than its own fences */
@@ -65,7 +64,8 @@ static void pass_awaited(mend_streams *streams, uint32_t count)
         const uint32_t left = MEND_CONTEXT_EVENTS + 1 - count;
         memmove(state->awaited, state->awaited + count, left * sizeof(mend_awaited));
         memset(state->awaited + left, 0, count * sizeof(mend_awaited));
-    }
+        i = mend_slots_next_of(streams, i);
+    } while (i != MEND_STREAM_UNKNOWN);
 }
 
 /* ---- events of the context -------------------------------------------------------------------
@@ -145,12 +145,16 @@ static void add_context_event(mend_streams *streams, const mend_context_event *m
     if (replaces) {
         keep_events(streams, &streams->context_events[--at]);
     }
-    for (uint32_t i = 0; replaces && i < streams->count; i++) {
+    uint32_t i = MEND_STREAM_UNKNOWN;
+    do {
         mend_awaited *awaited = streams->items[i].awaited;
-        awaited[at + 1].bytes += awaited[at].bytes;
-        awaited[at] = awaited[at + 1];
-        awaited[at + 1] = (mend_awaited){0};
-    }
+        if (replaces) {
+            awaited[at + 1].bytes += awaited[at].bytes;
+            awaited[at] = awaited[at + 1];
+            awaited[at + 1] = (mend_awaited){0};
+        }
+        i = mend_slots_next_of(streams, i);
+    } while (replaces && i != MEND_STREAM_UNKNOWN);
     streams->context_events[at] = *made;
     streams->context_event_count = at + 1;
 }
@@ -187,7 +191,7 @@ static bool is_of_capture(mend_status status)
 
 bool mend_streams_can_record_context(const mend_streams *streams)
 {
-    return !streams->lacks_context_events && !streams->has_strangers;
+    return !streams->lacks_context_events;
 }
 
 mend_result mend_streams_record_context(mend_streams *streams, uint32_t asking, bool *recorded)
@@ -233,7 +237,7 @@ static void note_host_wait(mend_streams *streams, mend_status status)
 {
     if (status == MEND_DRIVER_OK) {
         streams->host_waits++;
-        mend_history_note(streams->history, MEND_EVENT_HOST_WAIT, 0, 0);
+        mend_history_note(streams->history, MEND_EVENT_HOST_WAIT, 0, 0, 0);
     }
 }
 
@@ -283,7 +287,7 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
     }
     streams->host_waits += waits;
     for (uint64_t i = 0; i < waits; i++) {
-        mend_history_note(streams->history, MEND_EVENT_HOST_WAIT, 0, 0);
+        mend_history_note(streams->history, MEND_EVENT_HOST_WAIT, 0, 0, 0);
     }
     if (is_of_capture(status)) {
         streams->hidden_captures++;

@@ -2,7 +2,7 @@
  * What only the whole context covers: memory that was freed without a stream, or on streams out of
  * reach. An event of the context covers all that was freed on every stream before it was recorded,
  * and streams wait for it on the device. Several may wait at a time. Or the host waits for the
- * context.
+ * context. Neither covers what a group freed: its graphs may be launched again.
  *
  * Guarded by the heap's `state` lock; all calls need the `grow` lock too, and reach the driver,
  * unless their comment says otherwise. As in physical/fence.h, calls release `state` meanwhile.
@@ -12,15 +12,10 @@
 
 #include "physical/capture.h"
 
-/* Whether a wait for the context makes frees of this stream idle. It does not for a group: its
- * graphs may be launched again. Does not call the driver. */
-bool mend_context_covers(const mend_stream_state *state);
-
 /* Queries the events, the oldest first. True if any has passed. */
 bool mend_context_poll(mend_streams *streams);
 
-/* Whether the driver can record an event for all work of the context; not if streams of other
- * devices use the memory. Does not call the driver. */
+/* Whether the driver can record an event for all work of the context. Does not call the driver. */
 bool mend_streams_can_record_context(const mend_streams *streams);
 
 /* Records such an event, if the driver can, and no capture that the pool knows of forbids it. It

@@ -32,7 +32,8 @@ static void drop_fence(mend_streams *streams, mend_stream_state *state, size_t a
 bool mend_streams_poll(mend_streams *streams)
 {
     bool any = mend_context_poll(streams);
-    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
+    for (uint32_t i = mend_slots_first_of(streams, 0); i != MEND_STREAM_UNKNOWN;
+         i = mend_slots_next_of(streams, i)) {
         mend_stream_state *state = &streams->items[i];
         size_t passed = 0;
         while (passed < state->fence_count) {
@@ -119,13 +120,14 @@ static void note_waited(mend_streams *streams, uint32_t waiter, uint32_t freed_o
     mend_stream_state *state = &streams->items[waiter];
     const uint32_t k = event_of(streams, fence);
     const bool covers_all = k < streams->context_event_count;
-    for (uint32_t i = covers_all ? 0 : freed_on; i <= freed_on || covers_all; i++) {
-        if (i >= state->waited_capacity || i >= streams->count) {
-            break;
+    uint32_t i = covers_all ? MEND_STREAM_UNKNOWN : freed_on;
+    do {
+        const uint64_t epoch = covers_all ? streams->items[i].awaited[k].epoch : fence.epoch;
+        if (i < state->waited_capacity) {
+            mend_raise_u64(&state->waited_epochs[i], epoch);
         }
-        state->waited_epochs[i] = mend_max_u64(
-            state->waited_epochs[i], covers_all ? streams->items[i].awaited[k].epoch : fence.epoch);
-    }
+        i = covers_all ? mend_slots_next_of(streams, i) : MEND_STREAM_UNKNOWN;
+    } while (i != MEND_STREAM_UNKNOWN);
 }
 
 mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_stamp stamp)
@@ -152,7 +154,7 @@ mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_
         return mend_streams_driver_failed(streams, MEND_CALL_stream_wait, status);
     }
     note_waited(streams, waiter, stamp.stream, fence);
-    mend_history_note_stream(streams->history, MEND_EVENT_STREAM_WAIT, 0,
+    mend_history_note_stream(streams->history, MEND_EVENT_STREAM_WAIT,
                              streams->items[waiter].handle);
     return MEND_LOOK_AGAIN;
 }
@@ -165,17 +167,20 @@ static uint64_t last_epoch(const mend_stream_state *state)
 
 void mend_streams_begin_host_waits(mend_streams *streams)
 {
-    for (uint32_t i = 0; i < streams->count; i++) {
-        mend_stream_state *state = &streams->items[i];
-        state->due_epoch = last_epoch(state);
-    }
+    uint32_t i = MEND_STREAM_UNKNOWN;
+    do {
+        streams->items[i].due_epoch = last_epoch(&streams->items[i]);
+        i = mend_slots_next_of(streams, i);
+    } while (i != MEND_STREAM_UNKNOWN);
 }
 
 void mend_streams_begin_chosen_waits(mend_streams *streams)
 {
-    for (uint32_t i = 0; i < streams->count; i++) {
+    uint32_t i = MEND_STREAM_UNKNOWN;
+    do {
         streams->items[i].due_epoch = 0;
-    }
+        i = mend_slots_next_of(streams, i);
+    } while (i != MEND_STREAM_UNKNOWN);
 }
 
 void mend_streams_make_due(mend_streams *streams, mend_stamp stamp)
@@ -215,7 +220,8 @@ static mend_result find_oldest(mend_streams *streams, uint32_t except, uint32_t 
     *oldest = MEND_STREAM_UNKNOWN;
     *left = is_open_and_due(&streams->items[MEND_STREAM_UNKNOWN]) ||
             is_behind_context(streams, &streams->items[MEND_STREAM_UNKNOWN]);
-    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
+    for (uint32_t i = mend_slots_first_of(streams, 0); i != MEND_STREAM_UNKNOWN;
+         i = mend_slots_next_of(streams, i)) {
         const mend_stream_state *state = &streams->items[i];
         if (i == except) {
             continue;
@@ -229,8 +235,7 @@ static mend_result find_oldest(mend_streams *streams, uint32_t except, uint32_t 
         /* An epoch whose event is being recorded has no fence yet, unless a wait for the context
          * covered it. */
         bool is_recorded = state->recordings > 0 && state->passed_epoch < state->due_epoch;
-        bool is_left = is_open_and_due(state) || is_recorded || is_behind_context(streams, state);
-        *left = *left || (is_left && mend_context_covers(state));
+        *left = *left || is_open_and_due(state) || is_recorded || is_behind_context(streams, state);
         if (state->fence_count > longest && state->fences[0].epoch <= state->due_epoch) {
             longest = state->fence_count;
             *oldest = i;
@@ -267,7 +272,7 @@ mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t asking, boo
     }
     *waited = true;
     streams->host_waits++;
-    mend_history_note(streams->history, MEND_EVENT_HOST_WAIT, 0, 0);
+    mend_history_note(streams->history, MEND_EVENT_HOST_WAIT, 0, 0, 0);
     assert(streams->items[oldest].fences[0].event == event);
     mend_streams_pass_fences(streams, &streams->items[oldest], 1);
     return MEND_OK;

@@ -96,6 +96,14 @@ mend_status mend_foreign_admit(mend_streams *streams, const mend_stream_info *in
     return hold(streams, device, info, is_admitted);
 }
 
+mend_status mend_foreign_admit_device(mend_streams *streams, int device)
+{
+    const mend_stream_info unknown = {0};
+    bool is_admitted = false;
+    return is_open(streams, device) ? MEND_DRIVER_OK
+                                    : hold(streams, device, &unknown, &is_admitted);
+}
+
 static mend_status ask_legacy(const mend_streams *streams, mend_context context, bool *is_captured,
                               mend_driver_call *call)
 {

@@ -22,6 +22,9 @@
 mend_status mend_foreign_admit(mend_streams *streams, const mend_stream_info *info,
                                bool *is_admitted, mend_driver_call *call);
 
+/* The same for a device whose streams the driver does not identify. Errors of device_open. */
+mend_status mend_foreign_admit_device(mend_streams *streams, int device);
+
 /* Whether the legacy stream of one of the other contexts is unusable, because a blocking stream
  * there is captured. Returns the result of stream_get_info or context_push. */
 mend_status mend_foreign_find_capture(const mend_streams *streams, bool *is_captured,

@@ -305,6 +305,11 @@ static mend_result record_for_group(mend_streams *streams, uint32_t stream, uint
                : result;
 }
 
+typedef struct fence_of_group {
+    uint32_t stream;
+    mend_fence fence;
+} fence_of_group;
+
 /* The group continues, so none of its memory may become idle: reopens the epoch. */
 static void take_back(mend_streams *streams, uint32_t stream, mend_fence fence)
 {
@@ -316,26 +321,33 @@ mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint
 {
     assert(group != 0);
     mend_result result = check_recorder(streams, recorder);
-    const uint32_t count = streams->count; /* streams registered later do not belong to the group */
-    mend_fence *fences = result == MEND_OK ? calloc(count, sizeof(*fences)) : NULL;
-    if (result == MEND_OK && fences == NULL) {
+    size_t count = 0; /* streams registered later do not belong to the group */
+    for (uint32_t i = mend_slots_first_of(streams, group); i != MEND_STREAM_UNKNOWN;
+         i = mend_slots_next_of(streams, i)) {
+        count++;
+    }
+    fence_of_group *made = result == MEND_OK ? calloc(count + 1, sizeof(*made)) : NULL;
+    if (result == MEND_OK && made == NULL) {
         result = no_host_memory();
     }
-    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < count && result == MEND_OK; i++) {
-        const mend_stream_state *state = &streams->items[i];
-        if (state->group == group && state->open) {
-            result = record_for_group(streams, i, recorder, &fences[i]);
+    for (uint32_t i = mend_slots_first_of(streams, group), k = 0; made != NULL && k < count;
+         i = mend_slots_next_of(streams, i), k++) {
+        made[k].stream = i;
+    }
+    for (size_t k = 0; k < count && result == MEND_OK; k++) {
+        if (streams->items[made[k].stream].open) {
+            result = record_for_group(streams, made[k].stream, recorder, &made[k].fence);
         }
     }
     /* Publishes the fences only after all were recorded, because any thread may wait for a
      * published one. */
-    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; fences != NULL && i < count; i++) {
-        if (fences[i].event != NULL && result == MEND_OK) {
-            add_fence(streams, &streams->items[i], fences[i]);
-        } else if (fences[i].event != NULL) {
-            take_back(streams, i, fences[i]);
+    for (size_t k = 0; made != NULL && k < count; k++) {
+        if (made[k].fence.event != NULL && result == MEND_OK) {
+            add_fence(streams, &streams->items[made[k].stream], made[k].fence);
+        } else if (made[k].fence.event != NULL) {
+            take_back(streams, made[k].stream, made[k].fence);
         }
     }
-    free(fences);
+    free(made);
     return result;
 }

@@ -17,14 +17,14 @@ uint64_t mend_slots_thread_of(mend_stream handle)
     return handle == MEND_STREAM_PER_THREAD ? mend_process_thread_number() : 0;
 }
 
-/* The slot, or the first one behind it in its chain, that has the handle and the thread. */
+/* The slot, or the first one behind it in its list, that has the handle and the thread. */
 static uint32_t skip_others(const mend_streams *streams, uint32_t slot, mend_stream handle,
                             uint64_t thread)
 {
     assert(slot < streams->count);
     while (slot != MEND_STREAM_UNKNOWN &&
            (streams->items[slot].handle != handle || streams->items[slot].thread != thread)) {
-        slot = streams->items[slot].next;
+        slot = streams->items[slot].by_handle.next;
     }
     return slot;
 }
@@ -33,7 +33,9 @@ uint32_t mend_slots_first(const mend_streams *streams, mend_stream handle)
 {
     mend_stream plain = mend_slots_handle(handle);
     uint64_t thread = mend_slots_thread_of(plain);
-    return skip_others(streams, *mend_slots_bucket(streams, plain, thread), plain, thread);
+    const uint64_t key = mend_slots_key(plain, thread, 0);
+    return skip_others(streams, *mend_slots_head(streams, MEND_SLOTS_OF_HANDLE, key), plain,
+                       thread);
 }
 
 uint32_t mend_slots_next(const mend_streams *streams, uint32_t slot)
@@ -41,39 +43,107 @@ uint32_t mend_slots_next(const mend_streams *streams, uint32_t slot)
     assert(slot != MEND_STREAM_UNKNOWN);
     assert(streams->items[slot].known);
     const mend_stream_state *state = &streams->items[slot];
-    return skip_others(streams, state->next, state->handle, state->thread);
+    return skip_others(streams, state->by_handle.next, state->handle, state->thread);
 }
 
-static void enter(mend_streams *streams, uint32_t slot)
+static mend_slot_link *link_of(mend_streams *streams, mend_slot_list list, uint32_t slot)
+{
+    mend_stream_state *state = &streams->items[slot];
+    return list == MEND_SLOTS_OF_HANDLE ? &state->by_handle
+           : list == MEND_SLOTS_OF_PAIR ? &state->by_pair
+                                        : &state->in_group;
+}
+
+static void enter(mend_streams *streams, mend_slot_list list, uint64_t key, uint32_t slot)
 {
     assert(slot != MEND_STREAM_UNKNOWN);
     assert(slot < streams->count);
-    assert(streams->items[slot].known);
-    mend_stream_state *state = &streams->items[slot];
-    uint32_t *bucket = mend_slots_bucket(streams, state->handle, state->thread);
-    state->next = *bucket;
-    *bucket = slot;
-}
-
-static void leave(mend_streams *streams, uint32_t slot)
-{
-    const mend_stream_state *state = &streams->items[slot];
-    uint32_t *link = mend_slots_bucket(streams, state->handle, state->thread);
-    while (*link != slot) {
-        assert(*link != MEND_STREAM_UNKNOWN);
-        link = &streams->items[*link].next;
+    uint32_t *head = mend_slots_head(streams, list, key);
+    *link_of(streams, list, slot) = (mend_slot_link){.next = *head};
+    if (*head != MEND_STREAM_UNKNOWN) {
+        link_of(streams, list, *head)->previous = slot;
     }
-    *link = state->next;
+    *head = slot;
 }
 
-/* Room for one more slot, and as many buckets as slots. */
+static void leave(mend_streams *streams, mend_slot_list list, uint64_t key, uint32_t slot)
+{
+    uint32_t *head = mend_slots_head(streams, list, key);
+    const mend_slot_link link = *link_of(streams, list, slot);
+    assert((*head == slot) == (link.previous == MEND_STREAM_UNKNOWN));
+    if (*head == slot) {
+        *head = link.next;
+    } else {
+        link_of(streams, list, link.previous)->next = link.next;
+    }
+    if (link.next != MEND_STREAM_UNKNOWN) {
+        link_of(streams, list, link.next)->previous = link.previous;
+    }
+}
+
+static uint64_t key_of_handle(const mend_stream_state *state)
+{
+    return mend_slots_key(state->handle, state->thread, 0);
+}
+
+static uint64_t key_of_pair(const mend_stream_state *state)
+{
+    return mend_slots_key(state->handle, state->thread, state->group);
+}
+
+/* Puts the slot at the end of those outside of all groups. */
+static void append_to_none(mend_streams *streams, uint32_t slot)
+{
+    mend_slot_link *ring = &streams->items[MEND_STREAM_UNKNOWN].in_group;
+    assert(streams->items[slot].group == 0);
+    streams->items[slot].in_group = (mend_slot_link){.previous = ring->previous};
+    streams->items[ring->previous].in_group.next = slot;
+    ring->previous = slot;
+}
+
+static void leave_none(mend_streams *streams, uint32_t slot)
+{
+    const mend_slot_link link = streams->items[slot].in_group;
+    streams->items[link.previous].in_group.next = link.next;
+    streams->items[link.next].in_group.previous = link.previous;
+}
+
+void mend_slots_leave_group(mend_streams *streams, uint32_t slot)
+{
+    mend_stream_state *state = &streams->items[slot];
+    assert(state->group != 0);
+    assert(!state->known);
+    leave(streams, MEND_SLOTS_OF_GROUP, state->group, slot);
+    state->group = 0;
+    append_to_none(streams, slot);
+}
+
+void mend_slots_see(mend_streams *streams, uint32_t slot, bool captured, uint64_t capture)
+{
+    mend_stream_state *state = &streams->items[slot];
+    const mend_slot_link link = state->in_captures;
+    assert(slot != MEND_STREAM_UNKNOWN || !captured);
+    if (state->seen_captured && !captured) {
+        streams->items[link.previous].in_captures.next = link.next;
+        streams->items[link.next].in_captures.previous = link.previous;
+    } else if (captured && !state->seen_captured) {
+        mend_slot_link *ring = &streams->items[MEND_STREAM_UNKNOWN].in_captures;
+        state->in_captures = (mend_slot_link){.next = ring->next};
+        streams->items[ring->next].in_captures.previous = slot;
+        ring->next = slot;
+    }
+    state->seen_captured = captured;
+    state->seen_capture = capture;
+}
+
+/* Room for one more slot, and as many heads of each list as slots. */
 static bool grow(mend_streams *streams)
 {
     if (streams->count < streams->capacity) {
         return true;
     }
     uint32_t bucket_count = streams->bucket_count > 0 ? streams->bucket_count * 2 : FIRST_BUCKETS;
-    uint32_t *buckets = calloc(bucket_count, sizeof(*buckets));
+    uint32_t *buckets = calloc((size_t)bucket_count * MEND_SLOT_LISTS, sizeof(*buckets));
     size_t capacity = streams->capacity;
     if (buckets == NULL ||
         !mend_streams_grow(&streams->items, &capacity, (size_t)streams->count + 1,
@@ -88,8 +158,13 @@ static bool grow(mend_streams *streams)
     streams->buckets = buckets;
     streams->bucket_count = bucket_count;
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
-        if (streams->items[i].known) {
-            enter(streams, i);
+        const mend_stream_state *state = &streams->items[i];
+        if (state->known) {
+            enter(streams, MEND_SLOTS_OF_HANDLE, key_of_handle(state), i);
+            enter(streams, MEND_SLOTS_OF_PAIR, key_of_pair(state), i);
+        }
+        if (state->group != 0) {
+            enter(streams, MEND_SLOTS_OF_GROUP, state->group, i);
         }
     }
     return true;
@@ -118,8 +193,9 @@ static void keep(mend_streams *streams, uint32_t slot)
     state->waited_capacity = 0;
     state->has_ended = false;
     state->freed_by = 0;
+    leave_none(streams, slot);
     state->is_free_slot = true;
-    state->next = streams->first_free_slot;
+    state->by_pair.next = streams->first_free_slot;
     streams->first_free_slot = slot;
 }
 
@@ -151,7 +227,7 @@ static bool take_free_slot(mend_streams *streams, uint32_t *slot)
         return false;
     }
     assert(streams->items[*slot].is_free_slot);
-    streams->first_free_slot = streams->items[*slot].next;
+    streams->first_free_slot = streams->items[*slot].by_pair.next;
     return true;
 }
 
@@ -179,10 +255,16 @@ mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend
     state->first_epoch = state->open_epoch;
     state->known = true;
     state->was_found = true;
-    mend_stream_see(state, info);
+    mend_slots_see(streams, slot, info->capture != MEND_CAPTURE_NONE, info->capture_id);
     state->serves_capture = false;
     if (slot != MEND_STREAM_UNKNOWN) {
-        enter(streams, slot);
+        enter(streams, MEND_SLOTS_OF_HANDLE, key_of_handle(state), slot);
+        enter(streams, MEND_SLOTS_OF_PAIR, key_of_pair(state), slot);
+    }
+    if (group != 0) {
+        enter(streams, MEND_SLOTS_OF_GROUP, group, slot);
+    } else if (slot != MEND_STREAM_UNKNOWN) {
+        append_to_none(streams, slot);
     }
     *index = slot;
     return MEND_OK;
@@ -194,9 +276,11 @@ void mend_slots_lose(mend_streams *streams, uint32_t slot)
     assert(slot < streams->count);
     mend_stream_state *state = &streams->items[slot];
     if (state->known) {
-        leave(streams, slot);
+        leave(streams, MEND_SLOTS_OF_HANDLE, key_of_handle(state), slot);
+        leave(streams, MEND_SLOTS_OF_PAIR, key_of_pair(state), slot);
         mend_streams_look_up_anew(streams);
     }
+    mend_slots_see(streams, slot, false, state->seen_capture);
     state->known = false;
     state->is_double = false;
     state->handle = NULL;

@@ -82,9 +82,10 @@ uint32_t mend_streams_lookup_other(mend_streams *streams, mend_stream handle, ui
 {
     const mend_stream plain = mend_slots_handle(handle);
     const mend_stream_state *items = streams->items;
-    uint32_t at = *mend_slots_bucket(streams, plain, 0);
+    const uint64_t key = mend_slots_key(plain, 0, group);
+    uint32_t at = *mend_slots_head(streams, MEND_SLOTS_OF_PAIR, key);
     while (at != MEND_STREAM_UNKNOWN && (items[at].handle != plain || items[at].group != group)) {
-        at = items[at].next;
+        at = items[at].by_pair.next;
     }
     assert(at < streams->count);
     assert(at == MEND_STREAM_UNKNOWN || items[at].known);
@@ -161,11 +162,11 @@ static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t 
             state->id = first->id;
             state->context = first->context;
             state->is_double = true;
-            state->seen_captured = false;
+            mend_slots_see(streams, i, false, state->seen_capture);
             continue;
         }
         if (is_same(state, info)) {
-            mend_stream_see(state, info);
+            mend_slots_see(streams, i, info->capture != MEND_CAPTURE_NONE, info->capture_id);
             state->was_found = true;
             if (state->group == group) {
                 *index = i;
@@ -175,7 +176,7 @@ static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t 
                    is_past(state, info)) {
             abandon(streams, i);
         } else if (handle != MEND_STREAM_PER_THREAD && is_of_ended_capture(state, info)) {
-            state->seen_captured = false;
+            mend_slots_see(streams, i, false, state->seen_capture);
         }
     }
     return is_found;
@@ -297,11 +298,10 @@ uint32_t mend_streams_lookup_captured(const mend_streams *streams, mend_stream h
 void mend_streams_leave_groups(mend_streams *streams, mend_stream handle, uint64_t id)
 {
     for (uint32_t i = mend_slots_first(streams, handle), next; i != MEND_STREAM_UNKNOWN; i = next) {
-        mend_stream_state *state = &streams->items[i];
+        const mend_stream_state *state = &streams->items[i];
         next = mend_slots_next(streams, i);
         if (state->group != 0 && (id == 0 || state->id == 0 || state->id == id)) {
             mend_slots_lose(streams, i);
-            state->seen_captured = false;
         }
     }
 }
@@ -310,26 +310,24 @@ void mend_streams_end_group(mend_streams *streams, uint32_t group)
 {
     assert(group != 0);
     streams->passes++;
-    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
+    for (uint32_t i = mend_slots_first_of(streams, group); i != MEND_STREAM_UNKNOWN;
+         i = mend_slots_next_of(streams, i)) {
         mend_stream_state *state = &streams->items[i];
-        if (state->group == group) {
-            assert(state->fence_count == 0);
-            state->passed_epoch = state->open_epoch++;
-            state->open = false;
-            state->open_bytes = 0;
-        }
+        assert(state->fence_count == 0);
+        state->passed_epoch = state->open_epoch++;
+        state->open = false;
+        state->open_bytes = 0;
     }
 }
 
 void mend_streams_release_group(mend_streams *streams, uint32_t group)
 {
     assert(group != 0);
-    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
-        mend_stream_state *state = &streams->items[i];
-        if (state->group == group) {
-            mend_slots_lose(streams, i);
-            state->group = 0;
-            state->has_ended = true;
-        }
+    for (uint32_t i = mend_slots_first_of(streams, group), next; i != MEND_STREAM_UNKNOWN;
+         i = next) {
+        next = mend_slots_next_of(streams, i);
+        mend_slots_lose(streams, i);
+        mend_slots_leave_group(streams, i);
+        streams->items[i].has_ended = true;
     }
 }

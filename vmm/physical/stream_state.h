@@ -53,25 +53,34 @@ typedef struct mend_awaited {
     bool was_open;  /* value of `open` when it began */
 } mend_awaited;
 
+/* A slot's place in a list of slots; index 0 ends it. */
+typedef struct mend_slot_link {
+    uint32_t next;
+    uint32_t previous;
+} mend_slot_link;
+
 typedef struct mend_stream_state {
     mend_stream handle;
-    uint64_t thread;       /* number of the thread whose per-thread stream it is; 0: another
-                            * stream */
-    uint64_t id;           /* unique, unlike the handle; 0: not known yet, because the stream was
-                            * captured each time that the driver was asked */
-    uint64_t capture_id;   /* if id is 0: the capture in which the stream was first seen */
-    bool is_double;        /* an older slot has the same stream */
-    bool serves_capture;   /* of a group that a call named on a captured stream: no watch tells when
-                            * that capture ends */
-    uint64_t freed_by;     /* number of the last freed block that this stream used */
-    uint32_t freed_next;   /* the next user of that block; or UNKNOWN */
-    uint64_t users;        /* nodes of live blocks that name the slot; not reused before it is 0 */
-    bool has_ended;        /* forgotten, or its group was released: it gets no more stamps */
-    mend_context context;  /* of the stream and of its events; known with the id */
-    uint32_t group;        /* its group, plus MEND_GROUP_OF_CAPTURE if a capture made the group; 0:
-                            * none */
-    bool known;            /* false: forgotten; the slot waits for its fences */
-    uint32_t next;         /* next slot in the chain, or next free slot: see slots.h */
+    uint64_t thread;      /* number of the thread whose per-thread stream it is; 0: another
+                           * stream */
+    uint64_t id;          /* unique, unlike the handle; 0: not known yet, because the stream was
+                           * captured each time that the driver was asked */
+    uint64_t capture_id;  /* if id is 0: the capture in which the stream was first seen */
+    bool is_double;       /* an older slot has the same stream */
+    bool serves_capture;  /* of a group that a call named on a captured stream: no watch tells when
+                           * that capture ends */
+    uint64_t freed_by;    /* number of the last freed block that this stream used */
+    uint32_t freed_next;  /* the next user of that block; or UNKNOWN */
+    uint64_t users;       /* nodes of live blocks that name the slot; not reused before it is 0 */
+    bool has_ended;       /* forgotten, or its group was released: it gets no more stamps */
+    mend_context context; /* of the stream and of its events; known with the id */
+    uint32_t group;       /* its group, plus MEND_GROUP_OF_CAPTURE if a capture made the group; 0:
+                           * none */
+    bool known;           /* false: forgotten; the slot waits for its fences */
+    mend_slot_link by_handle; /* the lists that the slot is in: see slots.h */
+    mend_slot_link by_pair;   /* next: the next free slot, too */
+    mend_slot_link in_group;
+    mend_slot_link in_captures;
     bool is_free_slot;     /* free for a new stream */
     bool was_found;        /* looked up since the last collection */
     bool seen_captured;    /* the driver's last answer */
@@ -115,8 +124,8 @@ typedef struct mend_streams {
     mend_stream_state *items; /* [MEND_STREAM_UNKNOWN] is for memory freed without a stream */
     uint32_t count;
     uint32_t capacity;
-    uint32_t *buckets; /* heads of the chains of known slots: see slots.h */
-    uint32_t bucket_count;
+    uint32_t *buckets;        /* heads of the lists of slots: see slots.h */
+    uint32_t bucket_count;    /* of each kind */
     uint32_t first_free_slot; /* index, or UNKNOWN */
     uint32_t collect_at;      /* number of slots at which to collect */
     bool wants_collection;
@@ -130,8 +139,6 @@ typedef struct mend_streams {
     mend_context_event context_events[MEND_CONTEXT_EVENTS]; /* recorded, oldest first: `awaited` */
     uint32_t context_event_count;
     bool lacks_context_events; /* the driver is too old for them */
-    bool has_strangers;        /* a stream was met in its capture and never identified: its work may
-                                * be another device's */
     uint32_t hidden_captures;  /* such events that the driver refused, and waits that an unknown
                                 * capture refused, which is lost: the pool tries less often */
     mend_condition call_ended; /* `calls` of some stream fell to 0 */
@@ -150,13 +157,6 @@ static inline uint64_t mend_stream_awaited_epoch(const mend_stream_state *state)
         epoch = state->awaited[k].epoch > epoch ? state->awaited[k].epoch : epoch;
     }
     return epoch;
-}
-
-/* Notes the driver's answer about a capture. */
-static inline void mend_stream_see(mend_stream_state *state, const mend_stream_info *info)
-{
-    state->seen_captured = info->capture != MEND_CAPTURE_NONE;
-    state->seen_capture = info->capture_id;
 }
 
 /* Clears the last lookup, because a stream is no longer known. */

@@ -63,22 +63,28 @@ bool mend_waits_settle_several(mend_wait_env room, mend_waits *waits)
     return waits->first.epoch == 0;
 }
 
-static bool stamp_is_ready(const mend_streams *streams, mend_stamp stamp, uint32_t stream,
-                           bool behind_wait)
-{
-    return stamp.epoch == 0 || mend_stamp_is_ready(streams, stamp, stream) ||
-           (behind_wait && mend_stamp_can_be_awaited(streams, stamp));
-}
-
 bool mend_waits_others_are_ready(const mend_streams *streams, const mend_waits *waits,
                                  uint32_t stream, bool behind_wait)
 {
     for (const mend_wait *at = waits->others; at != NULL; at = at->next) {
-        if (!stamp_is_ready(streams, at->stamp, stream, behind_wait)) {
+        if (!mend_waits_stamp_is_ready(streams, at->stamp, stream, behind_wait)) {
             return false;
         }
     }
     return true;
+}
+
+mend_stamp mend_waits_first_blocking(const mend_streams *streams, const mend_waits *waits,
+                                     uint32_t stream, bool behind_wait)
+{
+    mend_stamp stamp = waits->first;
+    for (const mend_wait *at = waits->others;
+         at != NULL && mend_waits_stamp_is_ready(streams, stamp, stream, behind_wait);
+         at = at->next) {
+        stamp = at->stamp;
+    }
+    assert(!mend_waits_stamp_is_ready(streams, stamp, stream, behind_wait));
+    return stamp;
 }
 
 static unsigned hold_of_stamp(const mend_streams *streams, mend_stamp stamp, uint32_t stream)

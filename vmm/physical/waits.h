@@ -82,15 +82,23 @@ static inline bool mend_waits_settle(mend_wait_env room, mend_waits *waits)
  * device. */
 bool mend_waits_others_are_ready(const mend_streams *streams, const mend_waits *waits,
                                  uint32_t stream, bool behind_wait);
+static inline bool mend_waits_stamp_is_ready(const mend_streams *streams, mend_stamp stamp,
+                                             uint32_t stream, bool behind_wait)
+{
+    return stamp.epoch == 0 || mend_stamp_is_ready(streams, stamp, stream) ||
+           (behind_wait && mend_stamp_can_be_awaited(streams, stamp));
+}
 static inline bool mend_waits_are_ready(const mend_streams *streams, const mend_waits *waits,
                                         uint32_t stream, bool behind_wait)
 {
-    mend_stamp first = waits->first;
-    bool is_ready = first.epoch == 0 || mend_stamp_is_ready(streams, first, stream) ||
-                    (behind_wait && mend_stamp_can_be_awaited(streams, first));
-    return is_ready && (waits->others == NULL ||
-                        mend_waits_others_are_ready(streams, waits, stream, behind_wait));
+    return mend_waits_stamp_is_ready(streams, waits->first, stream, behind_wait) &&
+           (waits->others == NULL ||
+            mend_waits_others_are_ready(streams, waits, stream, behind_wait));
 }
+
+/* One of the stamps that are not ready. */
+mend_stamp mend_waits_first_blocking(const mend_streams *streams, const mend_waits *waits,
+                                     uint32_t stream, bool behind_wait);
 
 /* What keeps free memory from a stream: bits, several may be set. */
 enum {

@@ -22,7 +22,7 @@ static bool find_stretch(mend_heap *heap, const mend_request *request, mend_run 
 {
     mend_wait_env room = mend_heap_wait_env(heap);
     uint64_t end = mend_run_end(run);
-    mend_layout_tidy(heap, run);
+    mend_layout_tidy(heap, run, true, most_spans);
     for (const mend_span *span = run->last; most_spans-- > 0; span = span->previous) {
         if (!mend_waits_are_ready(room.streams, &span->waits, request->stream,
                                   request->behind_wait)) {
@@ -44,7 +44,7 @@ static bool find_stretch(mend_heap *heap, const mend_request *request, mend_run 
 static bool find_in_one_chunk(mend_heap *heap, const mend_request *request, mend_run *run,
                               uint64_t most_steps, uint64_t *address)
 {
-    mend_layout_tidy(heap, run);
+    mend_layout_tidy(heap, run, false, most_steps);
     const mend_span *span = run->first;
     const mend_chunk *chunk = mend_run_chunk_at(heap, run, run->address);
     while (most_steps-- > 0) {

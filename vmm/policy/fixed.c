@@ -73,9 +73,8 @@ static bool gather_size(mend_heap *heap, const mend_request *request, const mend
 }
 
 static bool gather(mend_heap *heap, const mend_request *request, const mend_plan *plan,
-                   uint64_t gap_bytes, offer *all)
+                   uint64_t page_bytes, uint64_t gap_bytes, offer *all)
 {
-    const uint64_t page_bytes = request->range->page_bytes;
     mend_chunk *largest = mend_chunk_empty_at_most(&heap->chunks, page_bytes, UINT64_MAX);
     while (largest != NULL) {
         const uint64_t size_bytes = largest->size_bytes;
@@ -141,19 +140,17 @@ static bool may_create(mend_heap *heap, mend_plan *plan)
     return false;
 }
 
-bool mend_plan_find_fixed(mend_heap *heap, const mend_request *request, mend_range_gap gap,
-                          mend_plan *plan)
+bool mend_plan_find_fixed(mend_heap *heap, const mend_request *request, const mend_range *range,
+                          mend_range_gap gap, mend_plan *plan)
 {
     assert(gap.size_bytes > 0);
-    assert(gap.address >= request->at);
-    assert(gap.address + gap.size_bytes <= request->end);
-    *plan = (mend_plan){.fixed_address = gap.address,
-                        .base_address = request->at,
-                        .base_bytes = request->end - request->at};
+    assert(mend_parts_contain(request->pages, gap.address));
+    assert(mend_parts_contain(request->pages, gap.address + gap.size_bytes - 1));
+    *plan = (mend_plan){.fixed_address = gap.address, .pages = request->pages};
     offer all = {.chunks = NULL};
-    if (gather(heap, request, plan, gap.size_bytes, &all)) {
-        fill(plan, request->range, gap, &all);
-        plan->create_unit_bytes = request->range->page_bytes;
+    if (gather(heap, request, plan, range->page_bytes, gap.size_bytes, &all)) {
+        fill(plan, range, gap, &all);
+        plan->create_unit_bytes = range->page_bytes;
     } else {
         plan->lacks_host_memory = true;
     }

@@ -10,9 +10,9 @@
 #include "policy/plan.h"
 
 /* Finds a plan for the gap, or for as much of its beginning as one plan can have. Uses nothing that
- * is mapped between `at` and `end` of the request. False: as mend_plan_find. The caller ends it
+ * is mapped at any page of the request. False: as mend_plan_find. The caller ends it
  * with mend_plan_clear in every case. Called with memory missing, it asks no driver. */
-bool mend_plan_find_fixed(mend_heap *heap, const mend_request *request, mend_range_gap gap,
-                          mend_plan *plan);
+bool mend_plan_find_fixed(mend_heap *heap, const mend_request *request, const mend_range *range,
+                          mend_range_gap gap, mend_plan *plan);
 
 #endif

@@ -7,14 +7,10 @@
 #include "policy/budget.h"
 #include "policy/constants.h"
 
-static bool is_ready(mend_heap *heap, const mend_chunk *chunk, const mend_request *request)
+static bool is_ready(mend_heap *heap, mend_chunk *chunk, const mend_request *request)
 {
-    if (chunk->address == 0 || !mend_streams_are_several(&heap->streams)) {
-        return true; /* unmapped chunks are idle */
-    }
-    mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], chunk->address);
-    return mend_layout_is_ready(heap, run, chunk->address, chunk->size_bytes, request->stream,
-                                request->behind_wait);
+    return !mend_streams_are_several(&heap->streams) ||
+           mend_layout_chunk_is_ready(heap, chunk, request->stream, request->behind_wait);
 }
 
 /* ---- the list of a plan -------------------------------------------------------------------------
@@ -54,7 +50,7 @@ static void pick(mend_plan *plan, mend_chunk *chunk)
 }
 
 static bool may_pick(mend_heap *heap, const mend_request *request, const mend_plan *plan,
-                     const mend_chunk *chunk)
+                     mend_chunk *chunk)
 {
     return !mend_plan_is_in_base(plan, chunk) && is_ready(heap, chunk, request);
 }
@@ -165,7 +161,7 @@ static bool pick_cover(mend_heap *heap, const mend_request *request, mend_plan *
     uint64_t allowed_bytes = mend_budget_waste_allowed(heap, request);
     assert(need_bytes > 0);
     mend_chunk *cover = mend_chunk_empty_at_least(&heap->chunks, need_bytes, 0);
-    while (cover != NULL && (mend_plan_uses(plan, cover) || !is_ready(heap, cover, request))) {
+    while (cover != NULL && (!is_ready(heap, cover, request) || mend_plan_uses(plan, cover))) {
         cover = mend_chunk_empty_next(cover);
     }
     bool covers = cover != NULL && cover->size_bytes - need_bytes <= allowed_bytes;
@@ -211,7 +207,7 @@ bool mend_pick_one(mend_heap *heap, const mend_request *request, mend_plan *plan
  */
 
 bool mend_pick_may(mend_heap *heap, const mend_request *request, const mend_plan *plan,
-                   const mend_chunk *chunk)
+                   mend_chunk *chunk)
 {
     return may_pick(heap, request, plan, chunk);
 }

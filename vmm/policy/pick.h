@@ -19,7 +19,7 @@ bool mend_pick_one(mend_heap *heap, const mend_request *request, mend_plan *plan
 /* Whether the plan may use an empty chunk: the request's stream may, and it is not in the base. And
  * adds one; plan->lacks_host_memory says if malloc failed. */
 bool mend_pick_may(mend_heap *heap, const mend_request *request, const mend_plan *plan,
-                   const mend_chunk *chunk);
+                   mend_chunk *chunk);
 void mend_pick_add(mend_plan *plan, mend_chunk *chunk);
 
 #endif

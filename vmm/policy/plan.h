@@ -7,6 +7,7 @@
 #define MEND_POLICY_PLAN_H
 
 #include "layout/layout.h"
+#include "layout/range.h"
 
 /* Chunks in the order in which they are mapped. */
 typedef struct mend_picks {
@@ -29,6 +30,8 @@ typedef struct mend_plan {
     mend_run *base; /* the run to extend; NULL: use a new address */
     uint64_t base_address;
     uint64_t base_bytes;
+    const struct mend_parts
+        *pages;             /* what the request commits: memory there stays. NULL: a block */
     uint64_t start;         /* with a base: where the block begins in it */
     uint64_t fixed_address; /* where the chunks are mapped, in a range: free memory there, and no
                              * block is taken. 0: behind the base, or at a new address */
@@ -49,10 +52,12 @@ typedef struct mend_plan {
 /* Frees the host memory of a plan and empties it. Does nothing for an empty plan. */
 void mend_plan_clear(mend_plan *plan);
 
-/* Whether the chunk lies in the plan's base. */
+/* Whether the chunk lies in the plan's base, or among its pages. */
 static inline bool mend_plan_is_in_base(const mend_plan *plan, const mend_chunk *chunk)
 {
-    return chunk->address != 0 && chunk->address - plan->base_address < plan->base_bytes;
+    return chunk->address != 0 &&
+           (plan->pages != NULL ? mend_parts_contain(plan->pages, chunk->address)
+                                : chunk->address - plan->base_address < plan->base_bytes);
 }
 
 /* Whether the plan uses the chunk: it picked it, or extends the run that the chunk is in. */

@@ -54,11 +54,24 @@ static bool plan_creation(mend_heap *heap, const mend_request *request, mend_pla
     return true;
 }
 
-/* Chooses chunks and creations for the missing bytes: behind a base, or for the complete
- * request. */
+/* Whether all empty chunks, and all room under the limit, would be enough. A plan looks at each
+ * empty chunk; this does not. */
+static bool may_be_enough(const mend_heap *heap, const mend_request *request, mend_plan_rules rules,
+                          uint64_t need_bytes)
+{
+    uint64_t free_bytes = rules.may_move ? heap->chunks.empty_bytes : 0;
+    return need_bytes <= free_bytes || (rules.may_create && !request->creates_nothing &&
+                                        need_bytes - free_bytes <= mend_budget_room_bytes(heap));
+}
+
+/* Chooses chunks and creations for the missing bytes: behind a base, or for the complete request.
+ * If that fails and creation is exact, the plan says what it lacks. */
 static bool fill_plan(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                       uint64_t need_bytes, mend_plan *plan)
 {
+    if (!rules.exact && !may_be_enough(heap, request, rules, need_bytes)) {
+        return false;
+    }
     uint64_t missing =
         rules.may_move ? mend_pick_chunks(heap, request, plan, need_bytes) : need_bytes;
     bool is_filled = missing == 0 || plan_creation(heap, request, rules, missing, plan);
@@ -160,6 +173,27 @@ static growth plan_growth(mend_heap *heap, const mend_request *request, mend_pla
                : GROWTH_LACKS_ADDRESSES;
 }
 
+/* Whether a plan to extend this run may lack less than that: it lacks least with all empty chunks
+ * outside the run. */
+static bool may_lack_less(const mend_heap *heap, const base_candidate *place,
+                          uint64_t lacking_bytes)
+{
+    const mend_run *run = place->run;
+    uint64_t free_bytes = heap->chunks.empty_bytes;
+    for (const mend_chunk *at = run->first->chunk; at != NULL && at->address < mend_run_end(run);
+         at = mend_chunk_next(at)) {
+        bool is_inside = at->address >= run->address && mend_chunk_is_empty(at);
+        free_bytes -= is_inside ? at->size_bytes : 0;
+    }
+    if (place->need_bytes <= free_bytes) {
+        return true;
+    }
+    uint64_t create_bytes =
+        mend_align_up(place->need_bytes - free_bytes, heap->device.granularity_bytes);
+    return create_bytes <= mend_budget_room_bytes(heap) ||
+           mend_budget_lacking_bytes(heap, create_bytes) < lacking_bytes;
+}
+
 /* Plans to extend the first run below the request's size that can grow. False if memory is missing,
  * or if no run has room for the chunks.
  *
@@ -175,16 +209,15 @@ static bool plan_growing_smaller(mend_heap *heap, const mend_request *request,
     base_candidate place = find_base(heap, request, run, &tries);
     growth found = GROWTH_LACKS_ADDRESSES;
     while (place.run != NULL) {
-        found = plan_growth(heap, request, rules, &place, plan);
-        /* Looks at no further run: that would join its spans. */
-        if (found == GROWTH_FITS) {
-            break;
-        }
-        if (found == GROWTH_LACKS_MEMORY && !rules.exact) {
-            break;
-        }
-        if (found == GROWTH_LACKS_MEMORY && plan->lacking_bytes < least.lacking_bytes) {
-            take_over(&least, plan);
+        if (least.base == NULL || may_lack_less(heap, &place, least.lacking_bytes)) {
+            found = plan_growth(heap, request, rules, &place, plan);
+            /* Looks at no further run: that would join its spans. */
+            if (found == GROWTH_FITS || (found == GROWTH_LACKS_MEMORY && !rules.exact)) {
+                break;
+            }
+            if (found == GROWTH_LACKS_MEMORY && plan->lacking_bytes < least.lacking_bytes) {
+                take_over(&least, plan);
+            }
         }
         run = mend_layout_growing_smaller(place.run);
         place = find_base(heap, request, run, &tries);
@@ -205,7 +238,8 @@ static bool plan_closing(mend_heap *heap, const mend_request *request, mend_plan
         return false;
     }
     base_candidate closing = find_closing_base(heap, request);
-    return closing.run != NULL && plan_growth(heap, request, rules, &closing, plan) == GROWTH_FITS;
+    return closing.run != NULL && may_be_enough(heap, request, rules, closing.need_bytes) &&
+           plan_growth(heap, request, rules, &closing, plan) == GROWTH_FITS;
 }
 
 bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rules rules,

@@ -19,14 +19,17 @@ static bool belongs_to_group(const mend_heap *heap, const mend_span *span)
     return false;
 }
 
-/* Free memory of a group is not idle before the group's release. */
+/* Free memory of a group is not idle before the group's release; of others while work may use it,
+ * which who looks ahead can wait for. */
 bool mend_victims_may_move(mend_heap *heap, const mend_chunk *chunk)
 {
-    mend_wait_env room = mend_heap_wait_env(heap);
+    const mend_streams *streams = &heap->streams;
     uint64_t end = chunk->address + chunk->size_bytes;
     mend_span *span = mend_layout_first_span(heap, chunk);
     for (; span != NULL && span->address < end; span = span->next) {
-        if (span->live ? belongs_to_group(heap, span) : !mend_waits_settle(room, &span->waits)) {
+        if (span->live ? belongs_to_group(heap, span)
+                       : !mend_waits_are_ready(streams, &span->waits, MEND_STREAM_UNKNOWN,
+                                               streams->looks_ahead)) {
             return false;
         }
     }

@@ -14,30 +14,30 @@
 #define ENTRY_OF(at) MEND_CONTAINER_OF(at, mend_callback_entry, link)
 #define RUN_OF(at)   MEND_CONTAINER_OF(at, mend_callback_run, link)
 
-void mend_callbacks_init(mend_pressure *pressure)
+void mend_callbacks_init(mend_callbacks *callbacks)
 {
-    *pressure = (mend_pressure){0};
-    mend_list_init(&pressure->entries);
-    mend_list_init(&pressure->rounds);
-    mend_condition_init(&pressure->changed);
+    *callbacks = (mend_callbacks){0};
+    mend_list_init(&callbacks->entries);
+    mend_list_init(&callbacks->rounds);
+    mend_condition_init(&callbacks->changed);
 }
 
-void mend_callbacks_destroy(mend_pressure *pressure)
+void mend_callbacks_destroy(mend_callbacks *callbacks)
 {
-    while (!mend_list_is_empty(&pressure->entries)) {
-        mend_callback_entry *entry = ENTRY_OF(pressure->entries.next);
+    while (!mend_list_is_empty(&callbacks->entries)) {
+        mend_callback_entry *entry = ENTRY_OF(callbacks->entries.next);
         mend_list_remove(&entry->link);
         free(entry);
     }
-    mend_condition_destroy(&pressure->changed);
+    mend_condition_destroy(&callbacks->changed);
 }
 
 /* ---- callbacks ------------------------------------------------------------------------------- */
 
-static mend_callback_entry *find(const mend_pressure *pressure, mend_pressure_callback callback,
+static mend_callback_entry *find(const mend_callbacks *callbacks, mend_pressure_callback callback,
                                  const void *context)
 {
-    const mend_list *end = &pressure->entries;
+    const mend_list *end = &callbacks->entries;
     for (mend_list *at = end->next; at != end; at = at->next) {
         mend_callback_entry *entry = ENTRY_OF(at);
         if (!entry->is_removed && entry->callback == callback && entry->context == context) {
@@ -65,10 +65,10 @@ mend_result mend_add_pressure_callback(mend_pool *pool, mend_pressure_callback c
     *entry = (mend_callback_entry){.callback = callback, .context = context};
     mend_list_init(&entry->runs);
     mend_heap_lock(&pool->heap);
-    bool is_new = find(&pool->pressure, callback, context) == NULL;
+    bool is_new = find(&pool->callbacks, callback, context) == NULL;
     if (is_new) {
-        entry->number = ++pool->pressure.last_entry;
-        mend_list_append(&pool->pressure.entries, &entry->link);
+        entry->number = ++pool->callbacks.last_entry;
+        mend_list_append(&pool->callbacks.entries, &entry->link);
     }
     mend_heap_unlock(&pool->heap);
     if (!is_new) {
@@ -108,15 +108,15 @@ mend_result mend_remove_pressure_callback(mend_pool *pool, mend_pressure_callbac
     if (result != MEND_OK) {
         return result;
     }
-    mend_pressure *pressure = &pool->pressure;
+    mend_callbacks *callbacks = &pool->callbacks;
     mend_heap_lock(&pool->heap);
-    mend_callback_entry *entry = find(pressure, callback, context);
+    mend_callback_entry *entry = find(callbacks, callback, context);
     if (entry != NULL) {
         mend_callback_run remover = {.thread = pthread_self()};
         entry->is_removed = true;
         mend_list_append(&entry->runs, &remover.link); /* keeps the entry while this thread waits */
         while (others_run(entry)) {
-            mend_condition_wait(&pressure->changed, &pool->heap.state);
+            mend_condition_wait(&callbacks->changed, &pool->heap.state);
         }
         mend_list_remove(&remover.link);
         drop_if_done(entry);
@@ -132,7 +132,7 @@ static bool has_callbacks(void *context)
 {
     mend_pool *pool = context;
     bool is_in_callback = *mend_process_callback_depth() > 0; /* the calling thread, on any pool */
-    return !is_in_callback && !mend_list_is_empty(&pool->pressure.entries);
+    return !is_in_callback && !mend_list_is_empty(&pool->callbacks.entries);
 }
 
 /* The cursor once all pools of the process were asked; above it: until when the request waits for
@@ -160,7 +160,7 @@ static bool ask_peer_pool(void *context, mend_need need, uint64_t *cursor, bool 
         is_asked = *gave = ask_other_processes(pool, need, cursor);
     }
     mend_heap_lock(&pool->heap);
-    pool->pressure.peer_pool_trims += is_asked;
+    pool->callbacks.peer_pool_trims += is_asked;
     return is_asked;
 }
 
@@ -200,7 +200,7 @@ static uint64_t missing_bytes_of(mend_heap *heap, const mend_request *request)
 static bool call_one(mend_pool *pool, const mend_request *request, const mend_callback_entry *entry)
 {
     uint64_t missing_bytes = missing_bytes_of(&pool->heap, request);
-    pool->pressure.calls++;
+    pool->callbacks.calls++;
     mend_heap_unlock(&pool->heap);
     ++*mend_process_callback_depth();
     assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
@@ -216,14 +216,14 @@ static mend_outcome call_back(void *context, const mend_request *request, mend_t
                               void *climb)
 {
     mend_pool *pool = context;
-    mend_pressure *pressure = &pool->pressure;
+    mend_callbacks *callbacks = &pool->callbacks;
     mend_outcome outcome = MEND_NOTHING;
     assert(mend_mutex_is_held(&pool->heap.state));
-    mend_callback_round round = {.number = ++pressure->last_round};
-    uint64_t last_entry = pressure->last_entry;
-    mend_list_append(&pressure->rounds, &round.link);
-    mend_list *at = pressure->entries.next;
-    while (at != &pressure->entries && ENTRY_OF(at)->number <= last_entry &&
+    mend_callback_round round = {.number = ++callbacks->last_round};
+    uint64_t last_entry = callbacks->last_entry;
+    mend_list_append(&callbacks->rounds, &round.link);
+    mend_list *at = callbacks->entries.next;
+    while (at != &callbacks->entries && ENTRY_OF(at)->number <= last_entry &&
            outcome == MEND_NOTHING) {
         mend_callback_entry *entry = ENTRY_OF(at);
         mend_callback_run own = {.thread = pthread_self()};
@@ -238,18 +238,18 @@ static mend_outcome call_back(void *context, const mend_request *request, mend_t
         at = at->next;
         mend_list_remove(&own.link);
         drop_if_done(entry);
-        mend_condition_wake_all(&pressure->changed);
+        mend_condition_wake_all(&callbacks->changed);
     }
     mend_list_remove(&round.link);
-    mend_condition_wake_all(&pressure->changed);
+    mend_condition_wake_all(&callbacks->changed);
     return outcome;
 }
 
 /* The rounds in progress with a number up to last_round. */
-static uint64_t count_rounds(const mend_pressure *pressure, uint64_t last_round)
+static uint64_t count_rounds(const mend_callbacks *callbacks, uint64_t last_round)
 {
     uint64_t count = 0;
-    const mend_list *end = &pressure->rounds;
+    const mend_list *end = &callbacks->rounds;
     for (const mend_list *at = end->next;
          at != end && MEND_CONTAINER_OF(at, mend_callback_round, link)->number <= last_round;
          at = at->next) {
@@ -264,17 +264,17 @@ static uint64_t count_rounds(const mend_pressure *pressure, uint64_t last_round)
 static mend_outcome try_behind_callbacks(void *context, mend_try_again try_again, void *climb)
 {
     mend_pool *pool = context;
-    mend_pressure *pressure = &pool->pressure;
+    mend_callbacks *callbacks = &pool->callbacks;
     assert(mend_mutex_is_held(&pool->heap.state));
-    uint64_t last_round = *mend_process_callback_depth() > 0 ? 0 : pressure->last_round;
+    uint64_t last_round = *mend_process_callback_depth() > 0 ? 0 : callbacks->last_round;
     uint64_t before;
     mend_outcome outcome;
     do {
-        before = count_rounds(pressure, last_round);
+        before = count_rounds(callbacks, last_round);
         outcome = try_again(climb);
         while (outcome == MEND_NOTHING && before > 0 &&
-               count_rounds(pressure, last_round) == before) {
-            mend_condition_wait(&pressure->changed, &pool->heap.state);
+               count_rounds(callbacks, last_round) == before) {
+            mend_condition_wait(&callbacks->changed, &pool->heap.state);
         }
     } while (outcome == MEND_NOTHING && before > 0);
     return outcome;

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "base/struct_size.h"
-#include "layout/cache.h"
 #include "mend/mend_views.h"
 #include "observe/regions.h"
 #include "pool/enter.h"
@@ -42,22 +41,6 @@ mend_result mend_get_regions(mend_pool *pool, mend_region *regions, size_t regio
     return MEND_OK;
 }
 
-/* While the history is on the front cache is closed: each call takes the way that adds events, and
- * the usual calls have nothing to ask. Returns the events before. */
-static mend_history_event *exchange(mend_heap *heap, mend_history_event *events, uint64_t capacity)
-{
-    assert(mend_mutex_is_held(&heap->grow));
-    const bool was_on = mend_history_is_on(&heap->history);
-    mend_history_event *before = mend_history_exchange(&heap->history, events, capacity);
-    if (capacity > 0 && !was_on) {
-        mend_cache_close(heap);
-    }
-    if (capacity == 0 && was_on) {
-        mend_cache_open(heap, heap->caching.keeps_empty_chunks);
-    }
-    return before;
-}
-
 mend_result mend_history_start(mend_pool *pool, uint64_t capacity_events)
 {
     if (pool == NULL) {
@@ -73,10 +56,10 @@ mend_result mend_history_start(mend_pool *pool, uint64_t capacity_events)
                          "malloc failed for a history of %llu events",
                          (unsigned long long)capacity_events);
     }
-    result = mend_pool_enter_all(pool);
+    result = mend_pool_enter(pool);
     if (result == MEND_OK) {
-        events = exchange(&pool->heap, events, capacity_events);
-        result = mend_pool_leave_all(pool, MEND_OK);
+        events = mend_history_exchange(&pool->heap.history, events, capacity_events);
+        result = mend_pool_leave(pool, MEND_OK);
     }
     free(events);
     return result;

@@ -367,7 +367,7 @@ static mend_result join_process(mend_pool *pool, bool starts_collector)
         mend_process_leave(&pool->member);
         mend_heap_destroy(&pool->heap);
         close_drivers(pool);
-        mend_callbacks_destroy(&pool->pressure);
+        mend_callbacks_destroy(&pool->callbacks);
     }
     return result;
 }
@@ -387,7 +387,7 @@ static mend_result fill_pool(mend_pool *pool, const mend_pool_config *config)
         config->driver->device_close(config->driver, config->device);
         return result;
     }
-    mend_callbacks_init(&pool->pressure);
+    mend_callbacks_init(&pool->callbacks);
     pool->meets_peers = config->peers == 0;
     pool->driver = config->driver;
     pool->device = config->device;
@@ -485,7 +485,7 @@ mend_result mend_pool_destroy(mend_pool *pool)
     }
     mend_process_drop_pool(pool->device, pool);
     free_groups(&pool->heap.groups.list);
-    mend_callbacks_destroy(&pool->pressure);
+    mend_callbacks_destroy(&pool->callbacks);
     close_drivers(pool);
     free(pool);
     if (has_blocks) {

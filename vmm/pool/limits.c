@@ -168,8 +168,8 @@ mend_result mend_get_stats(mend_pool *pool, mend_stats *stats)
     mend_stats all = {.struct_size = struct_size};
     mend_heap_lock(&pool->heap);
     mend_observe_statistics(&pool->heap, &all);
-    all.pressure_calls = pool->pressure.calls;
-    all.peer_pool_trims = pool->pressure.peer_pool_trims;
+    all.pressure_calls = pool->callbacks.calls;
+    all.peer_pool_trims = pool->callbacks.peer_pool_trims;
     mend_heap_unlock(&pool->heap);
     memcpy(stats, &all, mend_min_u64(struct_size, sizeof(all)));
     return MEND_OK;

@@ -21,7 +21,7 @@ struct mend_pool {
     int device;
     uint64_t generation;        /* of the process that created it */
     mend_process_member member; /* in the process's list of pools */
-    mend_pressure pressure;
+    mend_callbacks callbacks;
     mend_plain plain;          /* below the heap, if the device has no virtual memory: */
     bool is_plain;             /* constant */
     mend_ration ration;        /* between the heap and the driver, if mend_ration_is_on */

@@ -31,7 +31,7 @@ typedef struct mend_callback_entry {
 } mend_callback_entry;
 
 /* Guarded by the `state` lock of the pool's heap. */
-typedef struct mend_pressure {
+typedef struct mend_callbacks {
     mend_list entries;      /* in the order of adding */
     mend_list rounds;       /* rounds in progress, in the order of beginning */
     mend_condition changed; /* a run or a round ended */
@@ -39,6 +39,6 @@ typedef struct mend_pressure {
     uint64_t last_round;
     uint64_t calls;
     uint64_t peer_pool_trims;
-} mend_pressure;
+} mend_callbacks;
 
 #endif

@@ -2,6 +2,7 @@
 #include "mend/mend_range.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -155,25 +156,90 @@ static mend_result check_capture(mend_pool *pool, const char *call, mend_stream 
                : result;
 }
 
+static mend_result commit(mend_pool *pool, const char *call, const mend_parts *pages,
+                          mend_stream stream)
+{
+    mend_result result = check_capture(pool, call, stream);
+    if (result == MEND_OK) {
+        result = mend_pool_take(pool);
+    }
+    if (result != MEND_OK) {
+        return result;
+    }
+    const mend_helpers helpers = mend_pool_helpers(pool);
+    return mend_pool_leave(pool, mend_heap_commit(&pool->heap, pages, stream, &helpers));
+}
+
+static mend_part part_of(mend_range *range, uint64_t offset_bytes, uint64_t size_bytes)
+{
+    const uint64_t from = range->address + offset_bytes;
+    return (mend_part){range, from, from + size_bytes};
+}
+
 mend_result mend_range_commit(mend_range *range, uint64_t offset_bytes, uint64_t size_bytes,
                               mend_stream stream)
 {
     const char *call = "mend_range_commit";
     mend_result result = check_pages(call, range, offset_bytes, size_bytes, stream);
-    if (result == MEND_OK) {
-        result = check_capture(range->pool, call, stream);
-    }
-    if (result == MEND_OK) {
-        result = mend_pool_take(range->pool);
-    }
     if (result != MEND_OK) {
         return result;
     }
-    mend_pool *pool = range->pool;
-    const mend_helpers helpers = mend_pool_helpers(pool);
-    const uint64_t from = range->address + offset_bytes;
-    return mend_pool_leave(
-        pool, mend_heap_commit(&pool->heap, range, from, from + size_bytes, stream, &helpers));
+    const mend_part part = part_of(range, offset_bytes, size_bytes);
+    return commit(range->pool, call, &(mend_parts){&part, 1}, stream);
+}
+
+static int compare_parts(const void *first, const void *second)
+{
+    const mend_part *a = first;
+    const mend_part *b = second;
+    return (a->from > b->from) - (a->from < b->from);
+}
+
+/* Sorts the parts, and joins those of one range that meet. Returns how many are left. */
+static size_t join_parts(mend_part *parts, size_t count)
+{
+    size_t left = 1;
+    qsort(parts, count, sizeof(*parts), compare_parts);
+    for (size_t i = 1; i < count; i++) {
+        mend_part *last = &parts[left - 1];
+        if (parts[i].range == last->range && parts[i].from <= last->end) {
+            last->end = mend_max_u64(last->end, parts[i].end);
+        } else {
+            parts[left++] = parts[i];
+        }
+    }
+    return left;
+}
+
+mend_result mend_range_commit_all(const mend_range_part *given, size_t part_count,
+                                  mend_stream stream)
+{
+    const char *call = "mend_range_commit_all";
+    if (given == NULL && part_count > 0) {
+        return mend_pool_invalid("mend_range_commit_all: parts is NULL");
+    }
+    mend_result result = MEND_OK;
+    for (size_t i = 0; i < part_count && result == MEND_OK; i++) {
+        result =
+            check_pages(call, given[i].range, given[i].offset_bytes, given[i].size_bytes, stream);
+        if (result == MEND_OK && given[i].range->pool != given[0].range->pool) {
+            result = mend_pool_invalid("mend_range_commit_all: the ranges are of several pools");
+        }
+    }
+    if (result != MEND_OK || part_count == 0) {
+        return result;
+    }
+    mend_part *parts = calloc(part_count, sizeof(*parts));
+    if (parts == NULL) {
+        return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for parts of ranges");
+    }
+    for (size_t i = 0; i < part_count; i++) {
+        parts[i] = part_of(given[i].range, given[i].offset_bytes, given[i].size_bytes);
+    }
+    const mend_parts pages = {parts, join_parts(parts, part_count)};
+    result = commit(given[0].range->pool, call, &pages, stream);
+    free(parts);
+    return result;
 }
 
 mend_result mend_range_map_zeros(mend_range *range, uint64_t offset_bytes, uint64_t size_bytes)

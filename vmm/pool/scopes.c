@@ -4,14 +4,21 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/generation.h"
 #include "base/struct_size.h"
 #include "pool/enter.h"
+
+/* A child of fork shares nothing that began in its parent. */
+static bool shares(const mend_thread_marks *own)
+{
+    return own->shares_from != 0 && own->shares_in == mend_process_generation();
+}
 
 /* The thread's scope is another now: so is that of threads without one, if it shares its own. */
 static void enter(mend_thread_marks *own, uint32_t number)
 {
     own->scope = number;
-    if (own->shares_from != 0) {
+    if (shares(own)) {
         atomic_store_explicit(&mend_process_common_scope, number, memory_order_release);
     }
     atomic_store_explicit(&mend_process_are_marks_set, true, memory_order_relaxed);
@@ -37,8 +44,9 @@ mend_result mend_scope_push(const char *name, unsigned flags)
         return result;
     }
     own->depth++;
-    if (flags == MEND_SCOPE_OF_ALL_THREADS && own->shares_from == 0) {
+    if (flags == MEND_SCOPE_OF_ALL_THREADS && !shares(own)) {
         own->shares_from = own->depth;
+        own->shares_in = mend_process_generation();
     }
     enter(own, number);
     return MEND_OK;
@@ -55,7 +63,7 @@ mend_result mend_scope_pop(void)
         return mend_pool_invalid("mend_scope_pop: the thread is in no scope");
     }
     const uint32_t around = mend_scopes_entry(own->scope)->around;
-    if (own->shares_from == own->depth) {
+    if (shares(own) && own->shares_from == own->depth) {
         enter(own, 0);
         own->shares_from = 0;
     }

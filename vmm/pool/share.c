@@ -1,12 +1,10 @@
-/* The calls that share memory with other processes. */
+/* The calls for memory of other processes. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/allowance.h"
 #include "base/error.h"
-#include "layout/locate.h"
-#include "layout/range.h"
 #include "move/import.h"
 #include "move/scope.h"
 #include "physical/fence.h"
@@ -14,84 +12,7 @@
 #include "pool/pool.h"
 #include "share/description.h"
 #include "share/fetch.h"
-#include "users/export.h"
 #include "users/users.h"
-
-/* ---- export ---------------------------------------------------------------------------------- */
-
-static mend_result find_block(mend_pool *pool, const void *pointer, mend_span **span)
-{
-    const uint64_t address = (uint64_t)(uintptr_t)pointer;
-    if (mend_chunk_at(&pool->heap.chunks, address) == NULL) {
-        return mend_failure(MEND_ERROR_FOREIGN_POINTER, "%p is not memory of this pool", pointer);
-    }
-    if (mend_range_at(&pool->heap, address) != NULL) {
-        return mend_failure(MEND_ERROR_FOREIGN_POINTER,
-                            "%p lies in a range: pages are not exported, blocks are", pointer);
-    }
-    *span = mend_heap_block_at(&pool->heap, address);
-    return *span != NULL ? MEND_OK
-                         : mend_failure(MEND_ERROR_DOUBLE_FREE, "%p lies in free memory", pointer);
-}
-
-mend_result mend_export(mend_pool *pool, const void *pointer, mend_export_token *token,
-                        uint64_t *offset_bytes)
-{
-    if (pool == NULL || pointer == NULL || token == NULL) {
-        return mend_pool_invalid("mend_export: pool, pointer or token is NULL");
-    }
-    mend_result result = mend_pool_enter_all(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
-    mend_span *span = NULL;
-    result = find_block(pool, pointer, &span);
-    if (result == MEND_OK) {
-        result = mend_exports_add(&pool->heap, span, token);
-    }
-    if (result == MEND_OK && offset_bytes != NULL) {
-        *offset_bytes = (uint64_t)(uintptr_t)pointer - span->address;
-    }
-    return mend_pool_leave_all(pool, result);
-}
-
-/* The block, and the size of its description; exports it if that fits. */
-static mend_result describe(mend_pool *pool, const void *pointer, void *description,
-                            size_t capacity_bytes, size_t *size_bytes, uint64_t *offset_bytes)
-{
-    mend_span *span = NULL;
-    mend_result result = find_block(pool, pointer, &span);
-    if (result != MEND_OK) {
-        return result;
-    }
-    size_t needed_bytes = mend_exports_description_size(&pool->heap, span);
-    if (needed_bytes <= capacity_bytes) {
-        result = mend_exports_describe(&pool->heap, span, description);
-    }
-    if (result == MEND_OK) {
-        *size_bytes = needed_bytes;
-    }
-    if (result == MEND_OK && offset_bytes != NULL) {
-        *offset_bytes = (uint64_t)(uintptr_t)pointer - span->address;
-    }
-    return result;
-}
-
-mend_result mend_export_fabric(mend_pool *pool, const void *pointer, void *description,
-                               size_t capacity_bytes, size_t *size_bytes, uint64_t *offset_bytes)
-{
-    if (pool == NULL || pointer == NULL || size_bytes == NULL ||
-        (description == NULL && capacity_bytes > 0)) {
-        return mend_pool_invalid(
-            "mend_export_fabric: pool, pointer, description or size_bytes is NULL");
-    }
-    mend_result result = mend_pool_enter_all(pool);
-    if (result == MEND_OK) {
-        result = describe(pool, pointer, description, capacity_bytes, size_bytes, offset_bytes);
-        result = mend_pool_leave_all(pool, result);
-    }
-    return result;
-}
 
 /* ---- import ---------------------------------------------------------------------------------- */
 
@@ -240,6 +161,11 @@ static mend_result fetch_described(fetching *f, const void *description,
     return result;
 }
 
+static mend_result no_import(const void *pointer)
+{
+    return mend_failure(MEND_ERROR_FOREIGN_POINTER, "%p is not what an import returned", pointer);
+}
+
 static void use(mend_imported *import, void **pointer, uint64_t *size_bytes)
 {
     *pointer = (void *)(uintptr_t)import->address;
@@ -354,6 +280,49 @@ mend_result mend_import_fabric(mend_pool *pool, const void *description, size_t 
     return finish(pool, &f, result, pointer, size_bytes);
 }
 
+/* ---- state ----------------------------------------------------------------------------------- */
+
+/* What the import is known by, copied: the exporter is asked without a lock. */
+static mend_result find_name(mend_pool *pool, const void *pointer, mend_import_name *name)
+{
+    mend_result result = mend_pool_enter_all(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    const mend_imported *import =
+        mend_imports_find_address(&pool->heap, (uint64_t)(uintptr_t)pointer);
+    if (import == NULL) {
+        result = no_import(pointer);
+    } else {
+        *name = import->name;
+    }
+    return mend_pool_leave_all(pool, result);
+}
+
+mend_result mend_import_get_state(mend_pool *pool, const void *pointer, mend_import_state *state)
+{
+    if (pool == NULL || pointer == NULL || state == NULL) {
+        return mend_pool_invalid("mend_import_get_state: pool, pointer or state is NULL");
+    }
+    mend_import_name name = {.number = 0};
+    mend_token_content content;
+    mend_result result = find_name(pool, pointer, &name);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_export_token token;
+    memcpy(token.bytes, name.bytes, sizeof(token.bytes));
+    if (name.number != 0 || !mend_token_read(&token, &content)) {
+        return mend_fail(MEND_ERROR_NOT_SUPPORTED,
+                         "mend_import_get_state: %p was imported by fabric handles: its exporter "
+                         "has no socket to ask",
+                         pointer);
+    }
+    result = mend_share_ask(&content, MEND_SHARE_PATIENCE_MS, state);
+    mend_publish(result);
+    return result;
+}
+
 /* ---- close ----------------------------------------------------------------------------------- */
 
 /* The stamp behind which the mapping is idle. Without a stream the host waits, and the mapping is
@@ -415,8 +384,7 @@ mend_result mend_import_close(mend_pool *pool, void *pointer, mend_stream stream
     mend_heap *heap = &pool->heap;
     mend_imported *import = mend_imports_find_address(heap, (uint64_t)(uintptr_t)pointer);
     if (import == NULL) {
-        result =
-            mend_failure(MEND_ERROR_FOREIGN_POINTER, "%p is not what an import returned", pointer);
+        result = no_import(pointer);
     } else {
         result = import->uses > 1 ? mend_imports_close(heap, import, (mend_stamp){0}, 0)
                                   : close_last(heap, import, order);

@@ -13,6 +13,7 @@
 #include "pool/callbacks.h"
 #include "pool/enter.h"
 #include "sleep/quiesce.h"
+#include "sleep/read.h"
 #include "sleep/wake.h"
 
 uint64_t mend_set_sleep_tag(uint64_t tag)
@@ -39,8 +40,16 @@ static mend_result check_options(const mend_sleep_options *options)
     if (!is_keep(options->others)) {
         return mend_pool_invalid("mend_sleep_options.others is not a mend_keep");
     }
-    if ((options->skip_pinned & ~1) != 0 || (options->keep_free & ~1) != 0) {
-        return mend_pool_invalid("mend_sleep_options.skip_pinned or keep_free is not 0 or 1");
+    if ((options->skip_pinned & ~1) != 0) {
+        return mend_pool_invalid("mend_sleep_options.skip_pinned is not 0 or 1");
+    }
+    if (options->keep_free < 0 || options->keep_free > 2) {
+        return mend_pool_invalid("mend_sleep_options.keep_free is not 0 to 2");
+    }
+    if (options->graphs != MEND_KEEP_DEFAULT && options->graphs != MEND_KEEP_NOTHING &&
+        options->graphs != MEND_KEEP_AWAKE) {
+        return mend_pool_invalid("mend_sleep_options.graphs is not 0, MEND_KEEP_NOTHING or "
+                                 "MEND_KEEP_AWAKE: no graph reads such memory before it writes");
     }
     if (options->rule_count > 0 && options->rules == NULL) {
         return mend_pool_invalid("mend_sleep_options.rules is NULL");
@@ -195,6 +204,19 @@ mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag_count,
         memcpy(report, &w.report, mend_min_u64(report->struct_size, sizeof(w.report)));
     }
     return mend_pool_leave(pool, w.result);
+}
+
+mend_result mend_read_kept(mend_pool *pool, const void *address, uint64_t size_bytes, void *host)
+{
+    if (pool == NULL || host == NULL) {
+        return mend_pool_invalid("mend_read_kept: pool or host is NULL");
+    }
+    mend_result result = mend_pool_enter_all(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    result = mend_sleep_read(&pool->heap, (uint64_t)(uintptr_t)address, size_bytes, host);
+    return mend_pool_leave_all(pool, result);
 }
 
 /* ---- checkpoints of the process -------------------------------------------------------------- */

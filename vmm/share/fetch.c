@@ -20,12 +20,20 @@ typedef struct conversation {
     const mend_token_content *token;
     int socket;
     uint64_t end_ms; /* when the patience ends */
+    bool has_ended;  /* nobody listens for the exporter */
+    bool is_cut;     /* the exporter ended the connection */
 } conversation;
 
 static mend_result unreachable(const conversation *talk, const char *what)
 {
     return mend_failure(MEND_ERROR_UNREACHABLE, "process %llu, which exported the memory, %s",
                         (unsigned long long)talk->token->process, what);
+}
+
+static mend_result cut(conversation *talk, const char *what)
+{
+    talk->is_cut = true;
+    return unreachable(talk, what);
 }
 
 static mend_result refused_by_system(const char *what, int reason)
@@ -65,6 +73,7 @@ static mend_result dial(conversation *talk)
     }
     while (connect(talk->socket, (const struct sockaddr *)&address, length) != 0) {
         if (errno == ECONNREFUSED || errno == ENOENT) {
+            talk->has_ended = true;
             return unreachable(talk, "has ended, or is not in the same network namespace");
         }
         if (errno != EAGAIN && errno != EINTR) {
@@ -79,13 +88,14 @@ static mend_result dial(conversation *talk)
                                                     : unreachable(talk, "runs as another user");
 }
 
-static mend_result ask(const conversation *talk)
+static mend_result ask(conversation *talk, bool asks)
 {
-    const mend_share_request request = {MEND_SHARE_MARK, talk->token->key, talk->token->number};
+    const mend_share_request request = {MEND_SHARE_MARK, talk->token->key, talk->token->number,
+                                        asks};
     while (send(talk->socket, &request, sizeof(request), MSG_NOSIGNAL) !=
            (ssize_t)sizeof(request)) {
         if (errno != EAGAIN && errno != EINTR) {
-            return unreachable(talk, "ended the connection");
+            return cut(talk, "ended the connection");
         }
         if (!await_socket(talk, POLLOUT)) {
             return is_late(talk);
@@ -129,7 +139,7 @@ static void collect_files(struct msghdr *message, batch *got)
 }
 
 /* Receives one message. On success the files are the caller's. */
-static mend_result receive(const conversation *talk, batch *got)
+static mend_result receive(conversation *talk, batch *got)
 {
     received_files control;
     struct iovec content = {&got->reply, sizeof(got->reply)};
@@ -140,7 +150,7 @@ static mend_result receive(const conversation *talk, batch *got)
     ssize_t length;
     while ((length = recvmsg(talk->socket, &message, MSG_CMSG_CLOEXEC)) < 0) {
         if (errno != EAGAIN && errno != EINTR) {
-            return unreachable(talk, "ended the connection");
+            return cut(talk, "ended the connection");
         }
         if (!await_socket(talk, POLLIN)) {
             return is_late(talk);
@@ -156,8 +166,8 @@ static mend_result receive(const conversation *talk, batch *got)
     if (is_cut) {
         return refused_by_system("file descriptors", EMFILE);
     }
-    return unreachable(talk, length == 0 ? "freed the memory, or ended the connection"
-                                         : "answers with another version of the library");
+    return length == 0 ? cut(talk, "freed the memory, or ended the connection")
+                       : unreachable(talk, "answers with another version of the library");
 }
 
 static bool is_sound(const mend_fetched *all)
@@ -188,7 +198,7 @@ static mend_result pass_on(const conversation *talk, const batch *got, const men
     return result;
 }
 
-static mend_result take_all(const conversation *talk, const mend_share_taker *taker)
+static mend_result take_all(conversation *talk, const mend_share_taker *taker)
 {
     mend_fetched all = {0};
     uint64_t taken = 0;
@@ -223,19 +233,63 @@ static mend_result take_all(const conversation *talk, const mend_share_taker *ta
                : result;
 }
 
+static void hang_up(conversation *talk)
+{
+    if (talk->socket >= 0) {
+        close(talk->socket);
+        talk->socket = -1;
+    }
+}
+
 mend_result mend_share_fetch(const mend_token_content *token, uint64_t patience_ms,
                              const mend_share_taker *taker)
 {
     conversation talk = {.token = token, .socket = -1, .end_ms = mend_share_now_ms() + patience_ms};
     mend_result result = dial(&talk);
     if (result == MEND_OK) {
-        result = ask(&talk);
+        result = ask(&talk, false);
     }
     if (result == MEND_OK) {
         result = take_all(&talk, taker);
     }
-    if (talk.socket >= 0) {
-        close(talk.socket);
+    hang_up(&talk);
+    return result;
+}
+
+static mend_result hear_state(conversation *talk, mend_import_state *state)
+{
+    batch got;
+    mend_result result = receive(talk, &got);
+    if (result == MEND_OK) {
+        close_files(&got);
+        *state = got.reply.all_count > 0 ? MEND_IMPORT_EXPORTED : MEND_IMPORT_FREED;
+    }
+    return result;
+}
+
+/* Who ends amid the conversation, or has too many visitors, is asked again. */
+mend_result mend_share_ask(const mend_token_content *token, uint64_t patience_ms,
+                           mend_import_state *state)
+{
+    conversation talk = {.token = token, .socket = -1, .end_ms = mend_share_now_ms() + patience_ms};
+    mend_result result;
+    do {
+        if (talk.is_cut) {
+            (void)poll(NULL, 0, TRY_AGAIN_MS);
+        }
+        talk.is_cut = false;
+        result = dial(&talk);
+        if (result == MEND_OK) {
+            result = ask(&talk, true);
+        }
+        if (result == MEND_OK) {
+            result = hear_state(&talk, state);
+        }
+        hang_up(&talk);
+    } while (talk.is_cut && mend_share_now_ms() < talk.end_ms);
+    if (talk.has_ended) {
+        *state = MEND_IMPORT_ORPHANED;
+        result = MEND_OK;
     }
     return result;
 }

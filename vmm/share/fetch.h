@@ -32,4 +32,9 @@ typedef struct mend_share_taker {
 mend_result mend_share_fetch(const mend_token_content *token, uint64_t patience_ms,
                              const mend_share_taker *taker);
 
+/* Asks whether the exporter lives, and exports this still. As above; fetches nothing.
+ * MEND_ERROR_UNREACHABLE: it does not answer, or is of another user; MEND_ERROR_SYSTEM. */
+mend_result mend_share_ask(const mend_token_content *token, uint64_t patience_ms,
+                           mend_import_state *state);
+
 #endif

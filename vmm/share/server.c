@@ -50,6 +50,7 @@ static bool hear(const mend_process_shares *shares, mend_share_visitor *visitor)
         return false;
     }
     visitor->number = request.number;
+    visitor->asks = request.asks != 0;
     return true;
 }
 
@@ -90,7 +91,9 @@ static bool send_some(const mend_published *export, mend_share_visitor *visitor)
     files_to_send files;
     struct iovec content = {&reply, sizeof(reply)};
     struct msghdr message = {.msg_iov = &content, .msg_iovlen = 1};
-    if (export != NULL) {
+    if (visitor->asks) {
+        reply.all_count = export != NULL ? export->count : 0;
+    } else if (export != NULL) {
         prepare(export, visitor->sent, &reply, &files);
         message.msg_control = files.bytes;
         message.msg_controllen = CMSG_SPACE(sizeof(int) * reply.count);
@@ -119,9 +122,9 @@ static void attend(mend_process_shares *shares, mend_share_visitor *visitor, uin
         return;
     }
     const mend_published *export = find(shares, visitor->number);
-    if (export == NULL) {
+    if (export == NULL || visitor->asks) {
         if (visitor->sent == 0) {
-            (void)send_some(NULL, visitor);
+            (void)send_some(export, visitor);
         }
         if (visitor->is_here) {
             dismiss(visitor);

@@ -16,7 +16,7 @@
 #include "mend/mend_share.h"
 
 /* It changes with every change of the structures below. */
-#define MEND_SHARE_MARK UINT64_C(0x31446e656d45584d)
+#define MEND_SHARE_MARK UINT64_C(0x32446e656d45584d)
 
 /* The content of a mend_export_token. */
 typedef struct mend_token_content {
@@ -36,6 +36,8 @@ typedef struct mend_share_request {
     uint64_t mark;
     uint64_t key;
     uint64_t number;
+    uint64_t
+        asks; /* not 0: the answer is one message without chunks, of which only all_count counts */
 } mend_share_request;
 
 /* The answer: one message after the other, until all chunks are sent. Files of `count` chunks come

@@ -10,7 +10,7 @@
 #include "move/retire.h"
 #include "move/scope.h"
 #include "physical/asleep.h"
-#include "sleep/keep.h"
+#include "sleep/select.h"
 #include "sleep/settle.h"
 
 #define CHUNK_OF(node) MEND_CONTAINER_OF(node, mend_chunk, left)
@@ -19,13 +19,13 @@
 static bool is_for_graphs(mend_heap *heap, const mend_chunk *chunk)
 {
     uint64_t end = chunk->address + chunk->size_bytes;
-    unsigned holds = 0;
+    bool any = false;
     for (const mend_span *span = mend_heap_span_at(heap, chunk->address);
          span != NULL && span->address < end; span = span->next) {
         assert(!span->live);
-        holds |= mend_waits_blocked_by(&heap->streams, &span->waits, MEND_STREAM_UNKNOWN);
+        any = any || mend_is_for_graphs(heap, span);
     }
-    return (holds & MEND_BLOCKED_BY_GROUPS) != 0;
+    return any;
 }
 
 static void end_chunk(mend_heap *heap, mend_chunk *chunk)
@@ -80,6 +80,7 @@ void mend_sleep_collect(mend_heap *heap)
 void mend_sleep_collect_all(mend_heap *heap)
 {
     mend_scope scope;
+    const mend_thread_error noted = *mend_process_failure();
     bool any = heap->chunks.asleep_count > 0 || heap->keeping.refused != NULL ||
                heap->chunks.host_count > 0 || heap->chunks.host_spares > 0;
     if (any && mend_scope_open(heap, &scope) == MEND_OK) {
@@ -90,6 +91,7 @@ void mend_sleep_collect_all(mend_heap *heap)
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
         mend_scope_close(heap, &scope);
     }
+    *mend_process_failure() = noted; /* of the call that collects */
 }
 
 void mend_sleep_collect_now(mend_heap *heap)

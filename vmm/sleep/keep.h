@@ -35,6 +35,7 @@ typedef struct mend_kept {
     uint64_t host_bytes;
     uint64_t file_bytes;
     uint64_t dropped_bytes;
+    bool has_rule; /* memory of graphs in it sleeps by its tag, and wakes by it */
     size_t piece_count;
     mend_kept_piece pieces[];
 } mend_kept;

@@ -89,6 +89,7 @@ static mend_result make_private(mend_heap *heap, mend_quiesce_report *report)
 
 mend_result mend_heap_quiesce(mend_heap *heap, mend_quiesce_report *report)
 {
+    mend_history_begin_call(&heap->history, MEND_CAUSE_SLEEP);
     mend_scope scope;
     mend_result result = mend_scope_open(heap, &scope);
     if (result != MEND_OK) {

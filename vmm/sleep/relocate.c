@@ -158,6 +158,7 @@ static mend_result conclude(const relocation *r)
 mend_result mend_relocate(mend_heap *heap, mend_exchange_kind kind, const uint64_t *tags,
                           size_t tag_count, mend_move_report *report)
 {
+    mend_history_begin_call(&heap->history, MEND_CAUSE_SLEEP);
     mend_scope scope;
     const relocation r = {heap, kind, tags, tag_count, report};
     mend_result result = mend_scope_open(heap, &scope);

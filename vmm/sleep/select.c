@@ -21,9 +21,50 @@ bool mend_is_tagged(const mend_span *span, const uint64_t *tags, size_t tag_coun
     return is;
 }
 
+/* ---- memory of graphs ------------------------------------------------------------------------ */
+
+bool mend_is_for_graphs(const mend_heap *heap, const mend_span *span)
+{
+    return !span->live &&
+           (mend_waits_blocked_by(&heap->streams, &span->waits, MEND_STREAM_UNKNOWN) &
+            MEND_BLOCKED_BY_GROUPS) != 0;
+}
+
+/* Whether no rule lets a block stay awake. */
+static bool all_sleep(const mend_sleep_options *options)
+{
+    bool all = options->others != MEND_KEEP_AWAKE &&
+               (options->others != MEND_KEEP_DEFAULT || options->rule_count == 0);
+    for (size_t i = 0; i < options->rule_count; i++) {
+        all = all && options->rules[i].keep != MEND_KEEP_AWAKE;
+    }
+    return all;
+}
+
+/* The rule for its tag; NULL: none, or it has no tag. */
+static const mend_sleep_rule *rule_of(const mend_sleep_options *options, const mend_span *span)
+{
+    for (size_t i = 0; i < options->rule_count && span->sleep_tag != 0; i++) {
+        if (options->rules[i].tag == span->sleep_tag) {
+            return &options->rules[i];
+        }
+    }
+    return NULL;
+}
+
+bool mend_graphs_sleep(const mend_sleep_options *options, const mend_span *span)
+{
+    const mend_sleep_rule *rule = rule_of(options, span);
+    if (rule != NULL) {
+        return rule->keep != MEND_KEEP_AWAKE;
+    }
+    return options->graphs != MEND_KEEP_DEFAULT ? options->graphs != MEND_KEEP_AWAKE
+                                                : all_sleep(options);
+}
+
 /* ---- what a call names ----------------------------------------------------------------------- */
 
-/* Shows all blocks to `look`, by address, until that is true. */
+/* Shows all blocks, and memory of graphs, to `look`, by address, until that is true. */
 static bool look_at_blocks(const mend_heap *heap, bool (*look)(void *context, const mend_span *),
                            void *context)
 {
@@ -35,7 +76,8 @@ static bool look_at_blocks(const mend_heap *heap, bool (*look)(void *context, co
         const mend_span *span = mend_heap_span_at(heap, chunk->address);
         for (; span != NULL && span->address < end && !is_found; span = span->next) {
             bool begins_here = span->address >= chunk->address;
-            is_found = begins_here && span->live && !span->lent && look(context, span);
+            bool counts = span->live ? !span->lent : mend_is_for_graphs(heap, span);
+            is_found = begins_here && counts && look(context, span);
         }
     }
     return is_found;
@@ -64,8 +106,10 @@ typedef struct naming {
 static bool add_if_named(void *context, const mend_span *span)
 {
     naming *n = context;
-    const bool is_named = n->options != NULL ? mend_keep_of(n->options, span) != MEND_KEEP_AWAKE
-                                             : mend_is_tagged(span, n->tags, n->tag_count);
+    const bool sleeps =
+        n->options != NULL && (span->live ? mend_keep_of(n->options, span) != MEND_KEEP_AWAKE
+                                          : mend_graphs_sleep(n->options, span));
+    const bool is_named = sleeps || mend_is_tagged(span, n->tags, n->tag_count);
     n->bytes += is_named ? span->size_bytes : 0;
     return false;
 }
@@ -104,7 +148,9 @@ typedef struct contents {
     size_t spans;
     uint64_t to_sleep_bytes;
     uint64_t to_stay_bytes;
-    bool is_for_graphs; /* free memory in it is kept for captured graphs */
+    uint64_t graphs_bytes; /* free, kept for captured graphs, and to sleep; what of it is to stay
+                            * counts as blocks do */
+    bool has_rule;         /* some of graphs_bytes sleeps by a rule for its tag */
 } contents;
 
 static contents look_into(const mend_heap *heap, const mend_sleep_options *options,
@@ -118,9 +164,11 @@ static contents look_into(const mend_heap *heap, const mend_sleep_options *optio
         uint64_t bytes = mend_min_u64(mend_span_end(span), end) - from;
         found.spans++;
         if (!span->live) {
-            unsigned holds =
-                mend_waits_blocked_by(&heap->streams, &span->waits, MEND_STREAM_UNKNOWN);
-            found.is_for_graphs = found.is_for_graphs || (holds & MEND_BLOCKED_BY_GROUPS) != 0;
+            if (mend_is_for_graphs(heap, span)) {
+                *(mend_graphs_sleep(options, span) ? &found.graphs_bytes : &found.to_stay_bytes) +=
+                    bytes;
+                found.has_rule = found.has_rule || rule_of(options, span) != NULL;
+            }
         } else if (span->lent || mend_keep_of(options, span) == MEND_KEEP_AWAKE) {
             found.to_stay_bytes += bytes;
         } else {
@@ -128,17 +176,6 @@ static contents look_into(const mend_heap *heap, const mend_sleep_options *optio
         }
     }
     return found;
-}
-
-/* Whether no rule lets a block stay awake. */
-static bool all_sleep(const mend_sleep_options *options)
-{
-    bool all = options->others != MEND_KEEP_AWAKE &&
-               (options->others != MEND_KEEP_DEFAULT || options->rule_count == 0);
-    for (size_t i = 0; i < options->rule_count; i++) {
-        all = all && options->rules[i].keep != MEND_KEEP_AWAKE;
-    }
-    return all;
 }
 
 /* Whether the memory of the chunk can be given back; otherwise counts why not. */
@@ -168,7 +205,8 @@ bool mend_is_shared(const mend_heap *heap, const mend_sleep_options *options,
                     const mend_chunk *chunk)
 {
     mend_selection none = {0};
-    const contents held = look_into(heap, options, chunk);
+    contents held = look_into(heap, options, chunk);
+    held.to_sleep_bytes += held.graphs_bytes;
     return !chunk->is_frozen && held.to_sleep_bytes > 0 && !can_sleep(heap, chunk, &held, &none) &&
            none.shared_bytes > 0;
 }
@@ -180,6 +218,7 @@ static bool add(mend_selection *selection, const mend_sleep_options *options, me
     if (kept == NULL) {
         return false;
     }
+    kept->has_rule = held->has_rule;
     selection->sleepers[selection->count++] = (mend_sleeper){chunk, kept};
     selection->spans += held->spans;
     selection->bytes += chunk->size_bytes;
@@ -196,7 +235,7 @@ static bool select_chunk(const mend_heap *heap, const mend_sleep_options *option
         selection->asleep_bytes += held.to_sleep_bytes;
         return true;
     }
-    bool is_asked = held.to_sleep_bytes > 0 || (held.is_for_graphs && all_sleep(options));
+    bool is_asked = held.to_sleep_bytes > 0 || held.graphs_bytes > 0;
     if (!is_asked || chunk->is_frozen || !can_sleep(heap, chunk, &held, selection)) {
         return true;
     }

@@ -1,6 +1,6 @@
 /*
- * Which chunks sleep: those in which every block is to sleep, and, if every block of the pool is to
- * sleep, those without blocks whose memory is kept for captured graphs. A committed page of a range
+ * Which chunks sleep: those in which every block is to sleep, and so is free memory that is kept
+ * for captured graphs, by the tag of the block that was there last. A committed page of a range
  * counts as a block.
  *
  * The caller holds both locks. No driver call.
@@ -31,6 +31,10 @@ typedef struct mend_selection {
 
 /* Whether the block has one of these sleep tags. */
 bool mend_is_tagged(const mend_span *span, const uint64_t *tags, size_t tag_count);
+
+/* Whether it is free memory that is kept for captured graphs, and whether that is to sleep. */
+bool mend_is_for_graphs(const mend_heap *heap, const mend_span *span);
+bool mend_graphs_sleep(const mend_sleep_options *options, const mend_span *span);
 
 /* What a call names: bytes of blocks, and tags that no block has, with the first of them. */
 typedef struct mend_match {

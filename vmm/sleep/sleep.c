@@ -16,6 +16,9 @@
 #include "sleep/select.h"
 #include "sleep/split.h"
 
+/* mend_sleep_options.keep_free: what sleeps leaves its memory to the pool. */
+enum { KEEPS_ALL = 2 };
+
 typedef struct sleeping {
     mend_heap *heap;
     const mend_sleep_options *options;
@@ -54,12 +57,26 @@ static mend_result check(const sleeping *s)
 /* The chunks freeze before anything changes: what their free memory waits for is known. */
 static bool promise_nodes(sleeping *s)
 {
+    mend_slab *chunks = &s->heap->chunks.slab; /* their memory may become free chunks */
     s->nodes = mend_freeze_nodes(s->heap, s->selection.count, s->selection.spans);
     s->nodes.waits = mend_layout_nodes_for(s->heap, 1).waits;
     for (size_t i = 0; i < s->selection.count; i++) {
         s->nodes.waits += mend_freeze_waits(s->heap, s->selection.sleepers[i].chunk);
     }
-    return mend_layout_promise_these(s->heap, &s->nodes);
+    if (!mend_slab_promise(chunks, s->selection.count)) {
+        return false;
+    }
+    bool has_all = mend_layout_promise_these(s->heap, &s->nodes);
+    if (!has_all) {
+        mend_slab_end_promise(chunks, s->selection.count);
+    }
+    return has_all;
+}
+
+static void end_promise(sleeping *s)
+{
+    mend_layout_end_promise(s->heap, &s->nodes);
+    mend_slab_end_promise(&s->heap->chunks.slab, s->selection.count);
 }
 
 /* ---- what can fail --------------------------------------------------------------------------- */
@@ -160,6 +177,10 @@ static void fall_asleep(sleeping *s, mend_sleep_report *report)
     for (size_t i = 0; i < s->selection.count; i++) {
         mend_chunk *chunk = s->selection.sleepers[i].chunk;
         note_contents(s, chunk);
+        if (s->options->keep_free == KEEPS_ALL) {
+            mend_chunk_leave_memory(chunks, chunk);
+            continue;
+        }
         bool is_shared = chunk->was_exported;
         if (mend_chunk_give_memory(chunks, chunk) == MEND_DRIVER_OK) {
             s->lingering_bytes += is_shared ? chunk->size_bytes : 0;
@@ -201,7 +222,7 @@ static mend_result put_selected(sleeping *s, mend_sleep_report *report)
     if (result == MEND_OK && s->selection.count > 0) {
         if (promise_nodes(s)) {
             result = perform(s, report);
-            mend_layout_end_promise(s->heap, &s->nodes);
+            end_promise(s);
         } else {
             result = no_host_memory();
         }
@@ -248,6 +269,7 @@ static mend_result put(sleeping *s, mend_sleep_report *report)
 mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
                            mend_sleep_report *report)
 {
+    mend_history_begin_call(&heap->history, MEND_CAUSE_SLEEP);
     mend_scope scope;
     sleeping s = {.heap = heap, .options = options};
     const mend_chunks *chunks = &heap->chunks;

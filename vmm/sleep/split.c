@@ -9,15 +9,17 @@
 /* What a page of a chunk holds, as bits. */
 enum { TO_SLEEP = 1, TO_STAY = 2 };
 
-/* Free memory that is kept for captured graphs stays, as these may run while others sleep. */
+/* Free memory that is kept for captured graphs which may run while others sleep stays. */
 static unsigned char fate_of(const mend_heap *heap, const mend_sleep_options *options,
                              const mend_span *span)
 {
     if (span->live) {
         return mend_keep_of(options, span) == MEND_KEEP_AWAKE ? TO_STAY : TO_SLEEP;
     }
-    unsigned holds = mend_waits_blocked_by(&heap->streams, &span->waits, MEND_STREAM_UNKNOWN);
-    return (holds & MEND_BLOCKED_BY_GROUPS) != 0 ? TO_STAY : 0;
+    if (!mend_is_for_graphs(heap, span)) {
+        return 0;
+    }
+    return mend_graphs_sleep(options, span) ? TO_SLEEP : TO_STAY;
 }
 
 /* Notes the bits of each span at its pages. */

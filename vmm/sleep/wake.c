@@ -23,7 +23,7 @@
 /* Chunks are handled in order of addresses; `missing` says how far each one is. */
 typedef struct waker {
     mend_chunk *chunk;
-    bool is_taken; /* its memory was taken by this call */
+    bool is_taken; /* its memory was created by this call */
 } waker;
 
 typedef struct waking {
@@ -32,6 +32,7 @@ typedef struct waking {
     size_t count;
     size_t spans; /* in these chunks */
     uint64_t needed_bytes;
+    uint64_t reused_bytes; /* of these, free memory that the pool held */
     bool has_files;
     uint64_t lacking_bytes;
 } waking;
@@ -47,11 +48,13 @@ static mend_result no_host_memory(void)
 static void look_at(waking *w, mend_chunk *chunk, const uint64_t *tags, size_t tag_count)
 {
     uint64_t end = chunk->address + chunk->size_bytes;
-    bool wakes = tag_count == 0 || chunk->live_bytes == 0;
+    bool wakes = tag_count == 0 || (chunk->live_bytes == 0 && !chunk->kept->has_rule);
     size_t spans = 0;
     for (const mend_span *span = mend_heap_span_at(w->heap, chunk->address);
          span != NULL && span->address < end; span = span->next) {
-        wakes = wakes || (span->live && mend_is_tagged(span, tags, tag_count));
+        const bool is_for_graphs = mend_is_for_graphs(w->heap, span);
+        wakes = wakes || ((span->live || is_for_graphs) && mend_is_tagged(span, tags, tag_count)) ||
+                (is_for_graphs && span->sleep_tag == 0 && chunk->live_bytes == 0); /* joined */
         spans++;
     }
     if (wakes) {
@@ -91,22 +94,57 @@ static mend_result no_room(waking *w, uint64_t lacking_bytes, const char *who)
                         (unsigned long long)lacking_bytes);
 }
 
+static int compare_sizes(const void *a, const void *b)
+{
+    const uint64_t first = ((const mend_trim_match *)a)->chunk->size_bytes;
+    const uint64_t second = ((const mend_trim_match *)b)->chunk->size_bytes;
+    return (first > second) - (first < second);
+}
+
+/* Free chunks of the pool become the memory of chunks of their size: that takes no creation, and
+ * the device keeps what it has for others. */
+static mend_result reuse_memory(waking *w)
+{
+    mend_chunks *chunks = &w->heap->chunks;
+    mend_trim_match *matches = calloc(w->count, sizeof(matches[0]));
+    size_t count = 0;
+    if (matches == NULL) {
+        return no_host_memory();
+    }
+    for (size_t i = 0; i < w->count; i++) {
+        if (w->chunks[i].chunk->missing == MEND_MISSING_MEMORY) {
+            matches[count++].chunk = w->chunks[i].chunk;
+        }
+    }
+    qsort(matches, count, sizeof(matches[0]), compare_sizes);
+    mend_result result = mend_trim_match_sizes(w->heap, matches, count);
+    for (size_t i = 0; i < count && result == MEND_OK; i++) {
+        if (matches[i].found != NULL) {
+            w->reused_bytes += matches[i].chunk->size_bytes;
+            mend_chunk_take_over(chunks, matches[i].chunk, matches[i].found);
+        }
+    }
+    free(matches);
+    return result;
+}
+
 /* Gives back empty chunks until the limit has room. */
 static mend_result make_room_under_limit(waking *w)
 {
     mend_heap *heap = w->heap;
     uint64_t limit = mend_budget_limit_of_chunks(heap);
+    const uint64_t create_bytes = w->needed_bytes - w->reused_bytes;
     uint64_t released_bytes;
-    if (heap->chunks.reserved_bytes + w->needed_bytes > limit &&
+    if (heap->chunks.reserved_bytes + create_bytes > limit &&
         mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN)) {
         limit = mend_budget_limit_of_chunks(heap);
     }
-    const uint64_t most = limit > w->needed_bytes ? limit - w->needed_bytes : 0;
+    const uint64_t most = limit > create_bytes ? limit - create_bytes : 0;
     if (heap->chunks.reserved_bytes > most) {
         mend_trim_to(heap, most, true,
                      &released_bytes); /* what it could not give back is lacking */
     }
-    uint64_t wanted = heap->chunks.reserved_bytes + w->needed_bytes;
+    uint64_t wanted = heap->chunks.reserved_bytes + create_bytes;
     return wanted <= limit ? MEND_OK : no_room(w, wanted - limit, "the limit");
 }
 
@@ -124,11 +162,12 @@ static mend_result refused_by_device(waking *w, uint64_t left_bytes)
     return no_room(w, left_bytes - free_bytes, "the device");
 }
 
-/* Takes memory for all chunks. If the device refuses, the pool's empty chunks go back once. */
+/* Takes memory for all chunks that lack it. If the device refuses, the pool's empty chunks go back
+ * once. */
 static mend_result take_memory(waking *w)
 {
     mend_heap *heap = w->heap;
-    uint64_t left_bytes = w->needed_bytes;
+    uint64_t left_bytes = w->needed_bytes - w->reused_bytes;
     bool is_trimmed = false;
     for (size_t i = 0; i < w->count;) {
         mend_chunk *chunk = w->chunks[i].chunk;
@@ -219,6 +258,7 @@ static void wake_up(waking *w, mend_wake_report *report)
 {
     mend_heap *heap = w->heap;
     report->woken_bytes = w->needed_bytes;
+    report->reused_bytes = w->reused_bytes;
     for (size_t i = 0; i < w->count; i++) {
         mend_chunk *chunk = w->chunks[i].chunk;
         mend_kept *kept = chunk->kept;
@@ -257,7 +297,10 @@ static mend_result perform(waking *w, mend_wake_report *report)
     if (!mend_slab_promise(&heap->nodes.runs, w->spans)) {
         return no_host_memory();
     }
-    mend_result result = make_room_under_limit(w);
+    mend_result result = reuse_memory(w);
+    if (result == MEND_OK) {
+        result = make_room_under_limit(w);
+    }
     if (result == MEND_OK) {
         result = take_memory(w);
     }
@@ -286,6 +329,7 @@ static mend_result perform(waking *w, mend_wake_report *report)
 mend_result mend_sleep_wake(mend_heap *heap, const uint64_t *tags, size_t tag_count,
                             mend_wake_report *report, mend_need *need)
 {
+    mend_history_begin_call(&heap->history, MEND_CAUSE_SLEEP);
     mend_scope scope;
     waking w = {.heap = heap};
     const mend_match match = mend_match_tags(heap, tags, tag_count);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "move/scope.h"
 #include "physical/capture.h"
 #include "physical/fence.h"
@@ -31,6 +32,7 @@ static void hear(void *context)
 {
     mend_capture_end *end = context;
     atomic_store(&end->has_come, true);
+    mend_process_note_graph_end();
     leave(end);
 }
 
@@ -96,7 +98,7 @@ mend_result mend_capture_group_find(mend_heap *heap, mend_order order, uint32_t 
     assert(order.capture != 0);
     mend_group *found = NULL;
     mend_list *end = &heap->groups.list;
-    for (mend_list *at = end->next; at != end && found == NULL; at = at->next) {
+    for (mend_list *at = end->previous; at != end && found == NULL; at = at->previous) {
         found = GROUP_OF(at)->capture == order.capture ? GROUP_OF(at) : NULL;
     }
     mend_result result = found != NULL ? MEND_OK : make(heap, order, &found);
@@ -111,6 +113,11 @@ void mend_capture_groups_collect_all(mend_heap *heap)
 {
     assert(mend_mutex_is_held(&heap->state));
     mend_list *end = &heap->groups.list;
+    const unsigned heard = mend_process_graph_ends();
+    if (heard == heap->groups.ends_seen) {
+        return;
+    }
+    heap->groups.ends_seen = heard;
     for (mend_list *at = end->next, *next; at != end; at = next) {
         next = at->next;
         mend_group *group = GROUP_OF(at);

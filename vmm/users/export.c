@@ -15,9 +15,7 @@
 
 typedef struct exported {
     mend_tree_node by_address;
-    mend_span *span; /* the block */
-    uint64_t address;
-    uint64_t size_bytes;
+    mend_extent what;
     bool is_in[MEND_EXPORT_WAYS]; /* the ways in which it is exported: one at least */
     uint64_t fabric_number;       /* of the export by fabric handles */
     size_t count;                 /* chunks */
@@ -29,8 +27,8 @@ typedef struct exported {
 
 static int compare_addresses(const mend_tree_node *first, const mend_tree_node *second)
 {
-    uint64_t a = MEND_CONTAINER_OF(first, exported, by_address)->address;
-    uint64_t b = MEND_CONTAINER_OF(second, exported, by_address)->address;
+    uint64_t a = MEND_CONTAINER_OF(first, exported, by_address)->what.address;
+    uint64_t b = MEND_CONTAINER_OF(second, exported, by_address)->what.address;
     return (a > b) - (a < b);
 }
 
@@ -39,33 +37,53 @@ void mend_exports_init(mend_heap *heap)
     mend_tree_init(&heap->exports.by_address, compare_addresses);
 }
 
-static exported *find(const mend_heap *heap, const mend_span *span)
+static uint64_t end_of(const mend_extent *what)
 {
-    exported key = {.address = span->address};
-    exported *found = EXPORT_OF(mend_tree_at_or_after(&heap->exports.by_address, &key.by_address));
-    assert(found != NULL);
-    assert(found->span == span);
-    return found;
+    return what->address + what->size_bytes;
 }
 
-static size_t count_chunks(const mend_heap *heap, const mend_span *span)
+static bool begins_behind(const mend_tree_node *node, const void *key)
+{
+    return MEND_CONTAINER_OF(node, exported, by_address)->what.address > *(const uint64_t *)key;
+}
+
+/* The export of what lies at an address; NULL: it is not exported. */
+static exported *find(const mend_heap *heap, uint64_t address)
+{
+    exported *found =
+        EXPORT_OF(mend_tree_last_to(&heap->exports.by_address, &address, begins_behind));
+    return found != NULL && address < end_of(&found->what) ? found : NULL;
+}
+
+/* Marks the block, or each page. */
+static void mark(const mend_extent *what, bool is_exported)
+{
+    if (what->range == NULL) {
+        what->span->is_exported = is_exported;
+        return;
+    }
+    const mend_range *range = what->range;
+    for (uint64_t at = what->address; at < end_of(what); at += range->page_bytes) {
+        range->pages[mend_range_page_of(range, at)]->is_exported = is_exported;
+    }
+}
+
+static size_t count_chunks(const mend_heap *heap, const mend_extent *what)
 {
     size_t count = 0;
-    for (const mend_chunk *at = mend_chunk_at(&heap->chunks, span->address);
-         at != NULL && at->address < mend_span_end(span); at = mend_chunk_next(at)) {
+    for (const mend_chunk *at = mend_chunk_at(&heap->chunks, what->address);
+         at != NULL && at->address < end_of(what); at = mend_chunk_next(at)) {
         count++;
     }
     return count;
 }
 
-static exported *make(const mend_heap *heap, mend_span *span)
+static exported *make(const mend_heap *heap, const mend_extent *what)
 {
-    const size_t count = count_chunks(heap, span);
+    const size_t count = count_chunks(heap, what);
     exported *export = calloc(1, sizeof(*export) + count * sizeof(export->by_file[0]));
     if (export != NULL) {
-        export->span = span;
-        export->address = span->address;
-        export->size_bytes = span->size_bytes;
+        export->what = *what;
         export->count = count;
     }
     return export;
@@ -75,7 +93,7 @@ static exported *make(const mend_heap *heap, mend_span *span)
 static void end_in_chunks(mend_heap *heap, const exported *export, mend_export_way way,
                           size_t count)
 {
-    mend_chunk *at = mend_chunk_at(&heap->chunks, export->address);
+    mend_chunk *at = mend_chunk_at(&heap->chunks, export->what.address);
     for (size_t i = 0; i < count; i++) {
         assert(at != NULL);
         mend_chunk *next = mend_chunk_next(at);
@@ -106,7 +124,7 @@ static mend_result refused_chunk(mend_heap *heap, const exported *export, mend_e
 /* Has a file or fabric handle made for each chunk that has none. */
 static mend_result export_chunks(mend_heap *heap, const exported *export, mend_export_way way)
 {
-    mend_chunk *at = mend_chunk_at(&heap->chunks, export->address);
+    mend_chunk *at = mend_chunk_at(&heap->chunks, export->what.address);
     for (size_t i = 0; i < export->count; i++) {
         mend_status status = mend_chunk_export(&heap->chunks, mend_chunk_memory(at), way);
         if (status != MEND_DRIVER_OK) {
@@ -125,7 +143,7 @@ static mend_result export_and_pin(mend_heap *heap, const exported *export, mend_
 {
     mend_scope scope;
     mend_result result =
-        mend_users_check_awake(heap, export->address, export->size_bytes, "mend_export");
+        mend_users_check_awake(heap, export->what.address, export->what.size_bytes, "mend_export");
     if (result == MEND_OK) {
         result = mend_scope_open(heap, &scope);
     }
@@ -134,7 +152,8 @@ static mend_result export_and_pin(mend_heap *heap, const exported *export, mend_
     }
     result = export_chunks(heap, export, way);
     if (result == MEND_OK && is_first) {
-        result = mend_pins_add(heap, export->address, export->size_bytes, MEND_PIN_OF_EXPORT);
+        result =
+            mend_pins_add(heap, export->what.address, export->what.size_bytes, MEND_PIN_OF_EXPORT);
         if (result != MEND_OK) {
             end_in_chunks(heap, export, way, export->count);
         }
@@ -167,10 +186,10 @@ static mend_result cannot_export(const mend_heap *heap, mend_export_way way)
 }
 
 /* Whether all chunks that hold the block were created for this way. */
-static bool can_export(const mend_heap *heap, const mend_span *span, mend_export_way way)
+static bool can_export(const mend_heap *heap, const mend_extent *what, mend_export_way way)
 {
-    const mend_chunk *at = mend_chunk_at(&heap->chunks, span->address);
-    for (; at != NULL && at->address < mend_span_end(span); at = mend_chunk_next(at)) {
+    const mend_chunk *at = mend_chunk_at(&heap->chunks, what->address);
+    for (; at != NULL && at->address < end_of(what); at = mend_chunk_next(at)) {
         if (!mend_chunk_can_export(mend_chunk_memory(at), way)) {
             return false;
         }
@@ -180,10 +199,10 @@ static bool can_export(const mend_heap *heap, const mend_span *span, mend_export
 
 /* Whether memory that holds the block was made private in a pool whose chunks can be shared; a pool
  * whose driver refused that has no such chunks. */
-static bool is_private(const mend_heap *heap, const mend_span *span)
+static bool is_private(const mend_heap *heap, const mend_extent *what)
 {
-    const mend_chunk *at = mend_chunk_at(&heap->chunks, span->address);
-    for (; at != NULL && at->address < mend_span_end(span); at = mend_chunk_next(at)) {
+    const mend_chunk *at = mend_chunk_at(&heap->chunks, what->address);
+    for (; at != NULL && at->address < end_of(what); at = mend_chunk_next(at)) {
         if (mend_chunk_memory(at)->share_types == MEND_SHARE_NONE) {
             return heap->chunks.properties.share_types != MEND_SHARE_NONE;
         }
@@ -191,19 +210,19 @@ static bool is_private(const mend_heap *heap, const mend_span *span)
     return false;
 }
 
-static mend_result check_way(const mend_heap *heap, const mend_span *span, mend_export_way way)
+static mend_result check_way(const mend_heap *heap, const mend_extent *what, mend_export_way way)
 {
-    if (mend_layout_is_on_host(heap, span)) {
+    if (what->range == NULL && mend_layout_is_on_host(heap, what->span)) {
         return mend_failure(MEND_ERROR_NOT_SUPPORTED,
                             "mend_export: the memory at 0x%llx is on the host, and cannot be "
                             "shared; call mend_move_to_device first",
-                            (unsigned long long)span->address);
+                            (unsigned long long)what->address);
     }
-    if (!can_export(heap, span, way)) {
-        return is_private(heap, span)
+    if (!can_export(heap, what, way)) {
+        return is_private(heap, what)
                    ? mend_failure(MEND_ERROR_NOT_SUPPORTED,
                                   "mend_export: mend_quiesce has made the memory at 0x%llx private",
-                                  (unsigned long long)span->address)
+                                  (unsigned long long)what->address)
                    : cannot_export(heap, way);
     }
     return way == MEND_EXPORT_BY_FILE ? mend_share_open() : MEND_OK;
@@ -211,10 +230,10 @@ static mend_result check_way(const mend_heap *heap, const mend_span *span, mend_
 
 static void publish(const mend_heap *heap, exported *export)
 {
-    const mend_chunk *at = mend_chunk_at(&heap->chunks, export->address);
+    const mend_chunk *at = mend_chunk_at(&heap->chunks, export->what.address);
     export->published =
-        (mend_published){.offset_bytes = export->address - mend_chunk_mapping_address(at),
-                         .size_bytes = export->size_bytes,
+        (mend_published){.offset_bytes = export->what.address - mend_chunk_mapping_address(at),
+                         .size_bytes = export->what.size_bytes,
                          .chunks = export->by_file,
                          .count = export->count};
     for (size_t i = 0; i < export->count; i++) {
@@ -225,10 +244,12 @@ static void publish(const mend_heap *heap, exported *export)
     mend_share_publish(&export->published);
 }
 
-static mend_result add(mend_heap *heap, mend_span *span, mend_export_way way, exported **added)
+/* In a further way if *added is the export already. */
+static mend_result add(mend_heap *heap, const mend_extent *what, mend_export_way way,
+                       exported **added)
 {
-    const bool is_first = !span->is_exported;
-    exported *export = is_first ? make(heap, span) : find(heap, span);
+    const bool is_first = *added == NULL;
+    exported *export = is_first ? make(heap, what) : *added;
     if (export == NULL) {
         return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for an export");
     }
@@ -241,7 +262,7 @@ static mend_result add(mend_heap *heap, mend_span *span, mend_export_way way, ex
     }
     if (is_first) {
         mend_tree_insert(&heap->exports.by_address, &export->by_address);
-        span->is_exported = true;
+        mark(what, true);
     }
     export->is_in[way] = true;
     if (way == MEND_EXPORT_BY_FILE) {
@@ -253,45 +274,52 @@ static mend_result add(mend_heap *heap, mend_span *span, mend_export_way way, ex
     return MEND_OK;
 }
 
-/* The export of a block in a way, a new one if there is none. */
-static mend_result find_or_add(mend_heap *heap, mend_span *span, mend_export_way way,
+/* The export in a way, a new one if there is none. */
+static mend_result find_or_add(mend_heap *heap, const mend_extent *what, mend_export_way way,
                                exported **export)
 {
     assert(mend_mutex_is_held(&heap->grow));
     assert(mend_mutex_is_held(&heap->state));
-    assert(span->live);
-    *export = span->is_exported ? find(heap, span) : NULL;
+    *export = find(heap, what->address);
     if (*export != NULL && (*export)->is_in[way]) {
         return MEND_OK;
     }
-    mend_result result = check_way(heap, span, way);
-    return result == MEND_OK ? add(heap, span, way, export) : result;
+    mend_result result = check_way(heap, what, way);
+    return result == MEND_OK ? add(heap, what, way, export) : result;
 }
 
-mend_result mend_exports_add(mend_heap *heap, mend_span *span, mend_export_token *token)
+bool mend_exports_find(const mend_heap *heap, uint64_t address, mend_extent *found)
+{
+    const exported *export = find(heap, address);
+    if (export != NULL) {
+        *found = export->what;
+    }
+    return export != NULL;
+}
+
+mend_result mend_exports_add(mend_heap *heap, const mend_extent *what, mend_export_token *token)
 {
     exported *export;
-    mend_result result = find_or_add(heap, span, MEND_EXPORT_BY_FILE, &export);
+    mend_result result = find_or_add(heap, what, MEND_EXPORT_BY_FILE, &export);
     if (result == MEND_OK) {
         mend_share_write_token(&export->published, token);
     }
     return result;
 }
 
-size_t mend_exports_description_size(const mend_heap *heap, const mend_span *span)
+size_t mend_exports_description_size(const mend_heap *heap, const mend_extent *what)
 {
     assert(mend_mutex_is_held(&heap->state));
-    assert(span->live);
-    return mend_description_size(count_chunks(heap, span));
+    return mend_description_size(count_chunks(heap, what));
 }
 
 static void describe(const mend_heap *heap, const exported *export, void *description)
 {
-    const mend_chunk *at = mend_chunk_at(&heap->chunks, export->address);
+    const mend_chunk *at = mend_chunk_at(&heap->chunks, export->what.address);
     mend_description head = {.number = export->fabric_number,
                              .count = export->count,
-                             .offset_bytes = export->address - mend_chunk_mapping_address(at),
-                             .size_bytes = export->size_bytes};
+                             .offset_bytes = export->what.address - mend_chunk_mapping_address(at),
+                             .size_bytes = export->what.size_bytes};
     for (size_t i = 0; i < export->count; i++) {
         const mend_chunk *memory = mend_chunk_memory(at);
         mend_described_chunk chunk = {.size_bytes = memory->size_bytes};
@@ -304,10 +332,10 @@ static void describe(const mend_heap *heap, const exported *export, void *descri
     mend_description_write_head(description, &head);
 }
 
-mend_result mend_exports_describe(mend_heap *heap, mend_span *span, void *description)
+mend_result mend_exports_describe(mend_heap *heap, const mend_extent *what, void *description)
 {
     exported *export;
-    mend_result result = find_or_add(heap, span, MEND_EXPORT_BY_FABRIC, &export);
+    mend_result result = find_or_add(heap, what, MEND_EXPORT_BY_FABRIC, &export);
     if (result == MEND_OK) {
         describe(heap, export, description);
     }
@@ -320,7 +348,7 @@ static void end(mend_heap *heap, exported *export)
         mend_share_withdraw(&export->published);
     }
     mend_result unpinned =
-        mend_pins_remove(heap, export->address, export->size_bytes, MEND_PIN_OF_EXPORT);
+        mend_pins_remove(heap, export->what.address, export->what.size_bytes, MEND_PIN_OF_EXPORT);
     assert(unpinned == MEND_OK);
     (void)unpinned;
     for (mend_export_way way = 0; way < MEND_EXPORT_WAYS; way++) {
@@ -329,15 +357,15 @@ static void end(mend_heap *heap, exported *export)
         }
     }
     mend_tree_remove(&heap->exports.by_address, &export->by_address);
-    export->span->is_exported = false;
+    mark(&export->what, false);
     free(export);
 }
 
-void mend_exports_end(mend_heap *heap, mend_span *span)
+void mend_exports_end(mend_heap *heap, const mend_span *span)
 {
     assert(mend_mutex_is_held(&heap->state));
-    assert(span->live);
-    end(heap, find(heap, span));
+    assert(span->live && span->is_exported);
+    end(heap, find(heap, span->address));
 }
 
 void mend_exports_clear(mend_heap *heap)
@@ -357,8 +385,8 @@ static uint64_t exports_at(const mend_heap *heap, const mend_chunk *chunk, mend_
     for (const mend_tree_node *at = mend_tree_first(&heap->exports.by_address); at != NULL;
          at = mend_tree_next(at)) {
         const exported *export = MEND_CONTAINER_OF(at, exported, by_address);
-        count += chunk->address != 0 && export->is_in[way] && export->address < end &&
-                 chunk->address < export->address + export->size_bytes;
+        count += chunk->address != 0 && export->is_in[way] && export->what.address < end &&
+                 chunk->address < export->what.address + export->what.size_bytes;
     }
     return count;
 }
@@ -379,7 +407,7 @@ static bool names_its_chunks(const mend_heap *heap, const exported *export)
 {
     const bool is_by_file = export->is_in[MEND_EXPORT_BY_FILE];
     const bool is_by_fabric = export->is_in[MEND_EXPORT_BY_FABRIC];
-    const mend_chunk *at = mend_chunk_at(&heap->chunks, export->address);
+    const mend_chunk *at = mend_chunk_at(&heap->chunks, export->what.address);
     for (size_t i = 0; i < export->count; i++) {
         const mend_shared_chunk *file = &export->by_file[i];
         const mend_chunk *memory = at != NULL ? mend_chunk_memory(at) : NULL;
@@ -392,20 +420,42 @@ static bool names_its_chunks(const mend_heap *heap, const exported *export)
     }
     return (is_by_file || is_by_fabric) && is_by_fabric == (export->fabric_number != 0) &&
            export->published.count == (is_by_file ? export->count : 0) &&
-           export->count == count_chunks(heap, export->span);
+           export->count == count_chunks(heap, &export->what);
 }
 
-bool mend_exports_are_right(const mend_heap *heap, uint64_t marked_blocks)
+/* The spans that are marked for it: the block, or each page; 0: one is not. */
+static uint64_t count_marked(const mend_extent *what)
 {
+    uint64_t count = 0;
+    if (what->range == NULL) {
+        const mend_span *span = what->span;
+        return span->live && span->is_exported && span->address == what->address &&
+               span->size_bytes == what->size_bytes;
+    }
+    const mend_range *range = what->range;
+    for (uint64_t at = what->address; at < end_of(what); at += range->page_bytes) {
+        const mend_span *page = range->pages[mend_range_page_of(range, at)];
+        if (page == NULL || !page->is_exported) {
+            return 0;
+        }
+        count++;
+    }
+    return count;
+}
+
+bool mend_exports_are_right(const mend_heap *heap, uint64_t marked)
+{
+    uint64_t end = 0;
     for (const mend_tree_node *at = mend_tree_first(&heap->exports.by_address); at != NULL;
          at = mend_tree_next(at)) {
         const exported *export = MEND_CONTAINER_OF(at, exported, by_address);
-        const mend_span *span = export->span;
-        if (!span->live || !span->is_exported || span->address != export->address ||
-            span->size_bytes != export->size_bytes || !names_its_chunks(heap, export)) {
+        const uint64_t count = count_marked(&export->what);
+        if (count == 0 || count > marked || export->what.address < end ||
+            !names_its_chunks(heap, export)) {
             return false;
         }
+        marked -= count;
+        end = end_of(&export->what);
     }
-    return mend_tree_is_valid(&heap->exports.by_address) &&
-           marked_blocks == heap->exports.by_address.count;
+    return mend_tree_is_valid(&heap->exports.by_address) && marked == 0;
 }

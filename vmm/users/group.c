@@ -4,7 +4,9 @@
 
 #include "move/scope.h"
 #include "physical/capture.h"
+#include "physical/foreign.h"
 #include "physical/record.h"
+#include "physical/slots.h"
 #include "users/users.h"
 
 #define GROUP_OF(at) MEND_CONTAINER_OF(at, mend_group, link)
@@ -126,6 +128,22 @@ static mend_result close_on(mend_heap *heap, const mend_group *group, mend_strea
     return result;
 }
 
+/* A stream that was met in its capture and cannot be identified is of a device that may access the
+ * memory: from now on waits cover all of those. */
+static mend_result cover_all_devices(mend_heap *heap)
+{
+    mend_status status = MEND_DRIVER_OK;
+    for (int i = 0; i < heap->allowed.count && status == MEND_DRIVER_OK; i++) {
+        const int device = heap->allowed.devices[i];
+        if (device != heap->config.device) {
+            status = mend_foreign_admit_device(&heap->streams, device);
+        }
+    }
+    return status == MEND_DRIVER_OK
+               ? MEND_OK
+               : mend_streams_driver_failed(&heap->streams, MEND_CALL_device_open, status);
+}
+
 /* Only a wait for the context makes the memory idle, and for those of other devices whose streams
  * used it: asks about those that were met in their captures. */
 static mend_result close_on_none(mend_heap *heap, const mend_group *group)
@@ -137,6 +155,9 @@ static mend_result close_on_none(mend_heap *heap, const mend_group *group)
     mend_result result = mend_scope_open(heap, &scope);
     if (result == MEND_OK) {
         result = mend_streams_identify(&heap->streams, group->number);
+        if (result == MEND_OK && mend_streams_has_strangers(&heap->streams, group->number)) {
+            result = cover_all_devices(heap);
+        }
         mend_scope_close(heap, &scope);
     }
     return result;
@@ -148,10 +169,9 @@ mend_result mend_group_leave(mend_heap *heap, mend_group *group, mend_stream str
     assert(mend_mutex_is_held(&heap->state));
     assert(!group->is_begun);
     mend_streams *streams = &heap->streams;
-    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
-        if (streams->items[i].group == group->number) {
-            mend_streams_stamp(streams, i, 0); /* for blocks that are still live */
-        }
+    for (uint32_t i = mend_slots_first_of(streams, group->number); i != MEND_STREAM_UNKNOWN;
+         i = mend_slots_next_of(streams, i)) {
+        mend_streams_stamp(streams, i, 0); /* for blocks that are still live */
     }
     mend_result result =
         stream == MEND_NO_STREAM ? close_on_none(heap, group) : close_on(heap, group, stream);
@@ -168,9 +188,9 @@ void mend_group_drop(mend_heap *heap, mend_group *group)
     assert(heap->groups.count > heap->groups.capture_count || group->capture != 0);
     assert(heap->groups.count > 0);
     if (mend_history_is_on(&heap->history) && group->capture == 0) {
-        mend_history_put(&heap->history, (mend_history_event){.kind = MEND_EVENT_GROUP_RELEASE,
-                                                              .stream = MEND_NO_STREAM,
-                                                              .group = group});
+        mend_history_put_step(&heap->history, (mend_history_event){.kind = MEND_EVENT_GROUP_RELEASE,
+                                                                   .stream = MEND_NO_STREAM,
+                                                                   .group = group});
     }
     mend_list_remove(&group->link);
     heap->groups.count--;

@@ -95,7 +95,7 @@ mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes
     for (; chunk != NULL && chunk->address < end; chunk = mend_chunk_next(chunk)) {
         mend_chunk_pin(&heap->chunks, chunk);
     }
-    mend_history_note(&heap->history, MEND_EVENT_PIN, address, size_bytes);
+    mend_history_note(&heap->history, MEND_EVENT_PIN, address, size_bytes, 0);
     return MEND_OK;
 }
 
@@ -114,7 +114,7 @@ mend_result mend_pins_remove(mend_heap *heap, uint64_t address, uint64_t size_by
     for (; chunk != NULL && chunk->address < address + size_bytes; chunk = mend_chunk_next(chunk)) {
         mend_chunk_unpin(&heap->chunks, chunk);
     }
-    mend_history_note(&heap->history, MEND_EVENT_UNPIN, address, size_bytes);
+    mend_history_note(&heap->history, MEND_EVENT_UNPIN, address, size_bytes, 0);
     if (--range->count == 0) {
         mend_tree_remove(&heap->pins.ranges, &range->by_address);
         mend_slab_give(&heap->pins.nodes, range);

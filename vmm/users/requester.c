@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "physical/slots.h"
 #include "users/capture_group.h"
 #include "users/users.h"
 
@@ -21,8 +22,7 @@ mend_result mend_requester_find_stream(mend_heap *heap, mend_order order, uint32
         mend_stream_state *state = &heap->streams.items[*index];
         assert(state->group == group);
         if (is_unwatched(heap, order, group)) {
-            state->seen_captured = true;
-            state->seen_capture = order.capture;
+            mend_slots_see(&heap->streams, *index, true, order.capture);
             state->serves_capture = true;
         }
         mend_group_watch_again(heap, order.stream);
@@ -57,7 +57,7 @@ mend_result mend_requester_find(mend_heap *heap, mend_request *request)
     }
     mend_order order = {request->handle, request->capture};
     mend_result result = MEND_OK;
-    if (request->range != NULL) { /* its pages belong to no group */
+    if (request->pages != NULL) { /* its pages belong to no group */
         request->group = 0;
         return mend_users_find_stream(heap, request->handle, 0, &request->stream);
     }

@@ -97,6 +97,28 @@ MEND_API mend_result mend_range_get_info(mend_range *range, mend_range_info *inf
 MEND_API mend_result mend_range_commit(mend_range *range, uint64_t offset_bytes,
                                        uint64_t size_bytes, mend_stream stream);
 
+/* Pages of a range: `size_bytes` from `offset_bytes` on. */
+typedef struct mend_range_part {
+    mend_range *range;
+    uint64_t offset_bytes;
+    uint64_t size_bytes;
+} mend_range_part;
+
+/*
+ * Commits the pages of `part_count` parts in one step, as mend_range_commit those of one: all of
+ * them, or none that was not committed. No other thread finds some of them committed and some not.
+ * Memory for all is found together, so parts do not take each other's. The ranges are of one pool;
+ * several parts may be of one range, in any order, and overlap. `parts` is the caller's; it may be
+ * NULL if part_count is 0, and then nothing happens.
+ *
+ * The cost is that of a commit of each part, and a sort of the parts. Results as mend_range_commit;
+ * MEND_ERROR_INVALID_ARGUMENT also if the ranges are of several pools. A report of out of memory
+ * names the range of the lowest address, and how many others there are; it says how many bytes of
+ * pages would fit if all pages have one size.
+ */
+MEND_API mend_result mend_range_commit_all(const mend_range_part *parts, size_t part_count,
+                                           mend_stream stream);
+
 /*
  * Lets those of the pages that are not committed read as zeros, for kernels that read holes of a
  * sparse table, or a little beyond what is committed. Behind all of them is one chunk of zeros, of

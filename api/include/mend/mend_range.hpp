@@ -7,6 +7,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <iterator>
 #include <utility>
 
 #include "mend/mend.hpp"
@@ -75,6 +77,11 @@ class range
     {
         check(mend_range_commit(range_, offset_bytes, size_bytes, stream));
     }
+    /* Pages of this range, for commit_all. */
+    mend_range_part part(std::uint64_t offset_bytes, std::uint64_t size_bytes) const noexcept
+    {
+        return {range_, offset_bytes, size_bytes};
+    }
     void map_zeros(std::uint64_t offset_bytes, std::uint64_t size_bytes) const
     {
         check(mend_range_map_zeros(range_, offset_bytes, size_bytes));
@@ -104,6 +111,14 @@ class range
     std::uint64_t size_bytes_ = 0;
     std::uint64_t page_bytes_ = 0;
 };
+
+/* Commits the parts, of several ranges of one pool, in one step: all of them, or it throws and no
+ * page is committed that was not. A vector, an array or a list of parts. */
+template <class Parts = std::initializer_list<mend_range_part>>
+void commit_all(const Parts &parts, mend_stream stream)
+{
+    check(mend_range_commit_all(std::data(parts), std::size(parts), stream));
+}
 
 } // namespace mend
 

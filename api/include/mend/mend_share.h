@@ -13,7 +13,7 @@ extern "C" {
 
 /* ---- memory shared with other processes ------------------------------------------------------ */
 
-/* Names an exported block for other processes of the same machine and user. The program sends its
+/* Names exported memory for other processes of the same machine and user. The program sends its
  * bytes to them in any way. They mean nothing to the program, but two tokens of one export are
  * equal byte for byte, and those of two exports never are. */
 #define MEND_EXPORT_TOKEN_BYTES 64
@@ -37,8 +37,8 @@ typedef struct mend_export_token {
  *
  * Calls the driver for each chunk that no export has yet; never waits for the GPU. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT (pool, pointer or token is NULL); MEND_ERROR_NOT_SUPPORTED (the pool
- * is not shareable); MEND_ERROR_FOREIGN_POINTER (of another pool, or in a range: pages are not
- * exported); MEND_ERROR_DOUBLE_FREE (the memory is free); MEND_ERROR_ASLEEP (it sleeps);
+ * is not shareable); MEND_ERROR_FOREIGN_POINTER (of another pool); MEND_ERROR_DOUBLE_FREE (the
+ * memory is free, or a page that is not committed); MEND_ERROR_ASLEEP (it sleeps);
  * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_SYSTEM (no socket, thread or file descriptor: the
  * process has too many open files); MEND_ERROR_DRIVER (it gives no file descriptor for another
  * reason); MEND_ERROR_DEVICE_LOST. On
@@ -46,6 +46,25 @@ typedef struct mend_export_token {
  */
 MEND_API mend_result mend_export(mend_pool *pool, const void *pointer, mend_export_token *token,
                                  uint64_t *offset_bytes);
+
+/*
+ * As mend_export, of the committed pages of a range (mend_range.h) that hold the `size_bytes` from
+ * `pointer` on. They are one export, until the first of them is decommitted: then it ends for all,
+ * as that of a block ends when it is freed. The importer has them one behind the other. Until then
+ * they are as if pinned, except that the range may be destroyed, which decommits them.
+ *
+ * A page is in one export. Where the pages are all in one already, that is meant: the token is the
+ * same, and *offset_bytes says where they are in it. mend_export and mend_export_fabric take a
+ * pointer into a page, too: they name the export that the page is in, and without one export the
+ * page alone. To describe many pages by fabric handles, export them by this call first.
+ *
+ * Results as mend_export. MEND_ERROR_INVALID_ARGUMENT also if size_bytes is 0, the bytes are not
+ * all in one range, or some of the pages are in an export that has not all of them;
+ * MEND_ERROR_DOUBLE_FREE if one is not committed; MEND_ERROR_FOREIGN_POINTER if `pointer` is in no
+ * range of the pool.
+ */
+MEND_API mend_result mend_export_pages(mend_pool *pool, const void *pointer, uint64_t size_bytes,
+                                       mend_export_token *token, uint64_t *offset_bytes);
 
 /*
  * Maps the block that a token names for the pool's device and its peer devices. *pointer is the
@@ -118,6 +137,33 @@ MEND_API mend_result mend_export_fabric(mend_pool *pool, const void *pointer, vo
 MEND_API mend_result mend_import_fabric(mend_pool *pool, const void *description,
                                         size_t description_bytes, void **pointer,
                                         uint64_t *size_bytes);
+
+/* ---- the exporter of an import --------------------------------------------------------------- */
+
+/* What has become of the memory at its exporter. */
+typedef enum mend_import_state {
+    MEND_IMPORT_EXPORTED = 1, /* the exporter lives, and has not freed the memory */
+    MEND_IMPORT_FREED = 2,    /* it lives, and has freed it: its pool may use it for anything */
+    MEND_IMPORT_ORPHANED =
+        3, /* it has ended, and nobody else uses the memory but other importers */
+} mend_import_state;
+
+/*
+ * Whether the exporter of an import still lives, and exports the memory: for a process that keeps
+ * what others lend it, and wants to find and close what is of the dead. `pointer` is what
+ * mend_import returned. In each state the memory is mapped and valid until it is closed. EXPORTED
+ * and FREED may be over when the call returns; ORPHANED stays. A child of the exporter does not
+ * count as the exporter.
+ *
+ * Asks the exporter by its socket, for at most ten seconds, without a lock of the pool; opens a
+ * file descriptor meanwhile. Usually takes some ten microseconds. No driver call. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (a NULL); MEND_ERROR_FOREIGN_POINTER (the pool has no such import);
+ * MEND_ERROR_NOT_SUPPORTED (imported by fabric handles: nobody can be asked);
+ * MEND_ERROR_UNREACHABLE (it does not answer in time: it may be stopped); MEND_ERROR_SYSTEM (no
+ * socket); MEND_ERROR_DEVICE_LOST. On failure *state is as it was.
+ */
+MEND_API mend_result mend_import_get_state(mend_pool *pool, const void *pointer,
+                                           mend_import_state *state);
 
 /* ---- the end of an import -------------------------------------------------------------------- */
 

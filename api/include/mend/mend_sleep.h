@@ -44,19 +44,24 @@ typedef struct mend_sleep_options {
     size_t struct_size;
     const mend_sleep_rule *rules; /* borrowed; of two for one tag the first counts */
     size_t rule_count;
-    int others;            /* a mend_keep for the blocks that no rule names; 0: MEND_KEEP_HOST if
-                            * there are no rules, else MEND_KEEP_AWAKE */
-    int skip_pinned;       /* 1: pinned and exported memory stays awake, and the report counts it;
-                            * 0: it is an error */
-    int keep_free;         /* 1: free memory of the pool is not given back. 0: it is, as by
-                            * mend_trim */
+    int others;      /* a mend_keep for the blocks that no rule names; 0: MEND_KEEP_HOST if
+                      * there are no rules, else MEND_KEEP_AWAKE */
+    int skip_pinned; /* 1: pinned and exported memory stays awake, and the report counts it;
+                      * 0: it is an error */
+    int keep_free;   /* 0: free memory of the pool is given back, as by mend_trim. 1: it is not.
+                      * 2: nor that of what sleeps, which becomes free memory of the pool: for
+                      * work of this process, which takes it without a creation, as a wake
+                      * does */
     const char *directory; /* where MEND_KEEP_FILE makes its file; needed if a rule or `others` says
                             * so, even if no block is kept there. The file has no name there, so a
                             * crash leaves nothing */
+    int graphs;            /* for free memory that captured graphs use, and whose last block had no
+                            * sleep tag that a rule names. MEND_KEEP_NOTHING: it sleeps;
+                            * MEND_KEEP_AWAKE: it stays; 0: it sleeps if all blocks do */
 } mend_sleep_options;
 #define MEND_SLEEP_OPTIONS_INIT                                                                    \
     {                                                                                              \
-        sizeof(mend_sleep_options), NULL, 0, MEND_KEEP_DEFAULT, 0, 0, NULL                         \
+        sizeof(mend_sleep_options), NULL, 0, 0, 0, 0, NULL, 0                                      \
     }
 
 /* What a sleep did. */
@@ -77,9 +82,9 @@ typedef struct mend_sleep_report {
     uint64_t mapped_bytes;   /* in chunks that are mapped at a second address: for an alias, or for
                               * captured graphs */
     uint64_t copied_bytes;   /* copied on the device, to split chunks */
-    uint64_t matched_bytes;  /* of blocks that were to sleep: they sleep now, stayed awake, or slept
-                              * before. 0: the options name nothing that there is */
-    uint64_t unmatched_tags; /* rules with a tag that no block has */
+    uint64_t matched_bytes;  /* of blocks and memory of graphs that were to sleep: they sleep now,
+                              * stayed awake, or slept before. 0: the options name nothing */
+    uint64_t unmatched_tags; /* rules with a tag that none of these has */
     uint64_t unmatched_tag;  /* the tag of the first of them; see unmatched_tags */
 } mend_sleep_report;
 #define MEND_SLEEP_REPORT_INIT                                                                     \
@@ -91,9 +96,11 @@ typedef struct mend_sleep_report {
  * Puts live blocks to sleep: what their options say is kept, their physical memory goes back to the
  * device, and their addresses stay theirs. `options` NULL: all blocks, kept in pinned memory of the
  * host. Committed pages of ranges (mend_range.h) sleep as blocks, and all that is said of blocks
- * here holds for them. Blocks of groups sleep too, and if every block sleeps, also the free memory
- * that is kept for graphs. Graphs captured before can be launched after mend_wake. Blocks of other
- * processes (mend_import) stay as they are.
+ * here holds for them. Blocks of groups sleep too. Free memory that is kept for graphs has the
+ * sleep tag of the block that was there last, and sleeps, without its contents, by a rule for that
+ * tag; without one see mend_sleep_options.graphs. Graphs captured before can be launched after
+ * mend_wake, and not while their memory sleeps. Blocks of other processes (mend_import) stay as
+ * they are.
  *
  * Memory goes back in complete chunks, which may hold several blocks; a block sleeps as far as its
  * chunks do. A chunk in which a block stays awake is split at pages of the device: it gets new
@@ -132,29 +139,34 @@ MEND_API mend_result mend_sleep(mend_pool *pool, const mend_sleep_options *optio
 /* What a wake did. */
 typedef struct mend_wake_report {
     size_t struct_size;
-    uint64_t woken_bytes;    /* physical memory taken from the device again */
+    uint64_t woken_bytes;    /* physical memory that the chunks have again */
     uint64_t host_bytes;     /* contents copied back from pinned memory of the host */
     uint64_t file_bytes;     /* contents read back from files */
-    uint64_t matched_bytes;  /* of blocks with one of the tags, or of all, asleep or awake */
-    uint64_t unmatched_tags; /* tags that no block has */
+    uint64_t matched_bytes;  /* of blocks, and memory of graphs, with one of the tags, or of all
+                              * blocks, asleep or awake */
+    uint64_t unmatched_tags; /* tags that none of these has */
     uint64_t unmatched_tag;  /* the first of them; see unmatched_tags */
+    uint64_t reused_bytes; /* of woken_bytes: free memory that the pool held. The rest is taken from
+                            * the device */
 } mend_wake_report;
 #define MEND_WAKE_REPORT_INIT                                                                      \
     {                                                                                              \
-        sizeof(mend_wake_report), 0, 0, 0, 0, 0, 0                                                 \
+        sizeof(mend_wake_report), 0, 0, 0, 0, 0, 0, 0                                              \
     }
 
 /*
- * Wakes every chunk that holds a block with one of these sleep tags, with all its blocks;
- * `tag_count` 0: all chunks. Memory without blocks that is kept for graphs wakes with each call.
- * `report` may be NULL. What was kept is there again when the call returns, byte for byte; the
- * memory and the files that kept it are freed.
+ * Wakes every chunk that holds a block, or memory of graphs, with one of these sleep tags, with all
+ * its blocks; `tag_count` 0: all chunks. Memory without blocks that is kept for graphs, and did not
+ * sleep by a rule for its tag, wakes with each call. `report` may be NULL. What was kept is there
+ * again when the call returns, byte for byte; the memory and the files that kept it are freed.
  *
- * All wake, or none. If the limit or the device has no room, the pool makes some as a request does,
- * without moving what is live: it gives back its own free memory, then asks peer pools of the
- * device and the pressure callbacks. Waits for the copies only; but after a call that failed, and
- * whose copies may still run, first for all work of the context, which a capture forbids
- * (MEND_ERROR_CAPTURING). Other threads may allocate and free.
+ * All wake, or none. Idle free chunks of the pool that have the size of those that wake are mapped
+ * there; only what lacks then is taken from the device, which keeps the rest for others
+ * (mend_pool_config.keep_free_bytes). If the limit or the device has no room, the pool makes some
+ * as a request does, without moving what is live: it gives back its own free memory, then asks peer
+ * pools of the device and the pressure callbacks. Waits for the copies only; but after a call that
+ * failed, and whose copies may still run, first for all work of the context, which a capture
+ * forbids (MEND_ERROR_CAPTURING). Other threads may allocate and free.
  *
  * MEND_OK, also if nothing sleeps, or has such a tag: the report says so;
  * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_MEMORY (mend_last_error says how many bytes are
@@ -164,6 +176,17 @@ typedef struct mend_wake_report {
  */
 MEND_API mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag_count,
                                mend_wake_report *report);
+
+/*
+ * Copies what is kept of sleeping memory to memory of the host, `host`, of `size_bytes` or more; it
+ * sleeps on. `address` may be within a block, or of pages of a range. A wake of it waits meanwhile,
+ * other threads may allocate and free. No driver call.
+ *
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a part of it does not sleep, or was not kept:
+ * mend_last_error says where); MEND_ERROR_SYSTEM (the file could not be read; *host is undefined).
+ */
+MEND_API mend_result mend_read_kept(mend_pool *pool, const void *address, uint64_t size_bytes,
+                                    void *host);
 
 /* ---- checkpoints of the process -------------------------------------------------------------- */
 

@@ -89,7 +89,7 @@
     X(peer_devices, "1", "other devices that may use the pool's memory")                           \
     X(captures, "1", "captures outside of groups whose memory is kept for their graphs")           \
     X(pinned_bytes, "B", "of reserved_bytes, in chunks with a pin or an export")                   \
-    X(exported_blocks, "1", "live blocks that other processes can import")                         \
+    X(exported_blocks, "1", "exports: live blocks, and pages of ranges, for other processes")      \
     X(exported_bytes, "B", "of reserved_bytes, in chunks with such a block")                       \
     X(imports, "1", "blocks of other processes that are mapped")                                   \
     X(imported_bytes, "B", "of mapped_bytes, in chunks of other processes")                        \

@@ -149,8 +149,35 @@ typedef enum mend_event_kind {
     MEND_EVENT_WAKE = 17,          /* a sleeping chunk is usable again */
     MEND_EVENT_COMMIT = 18,        /* pages of a range were committed, for `stream` */
     MEND_EVENT_DECOMMIT = 19,      /* pages of a range were decommitted, on `stream` */
+    MEND_EVENT_EXCHANGE = 20,      /* what is mapped at these addresses is in another chunk now */
     MEND_EVENT_KINDS
 } mend_event_kind;
+
+/* Why an event happened. Of ALLOC: the dearest step that made room for it, in the order of these
+ * numbers; of OUT_OF_MEMORY: what refused the memory; of others but FREE: the call that they are a
+ * part of. Later versions may add causes. */
+typedef enum mend_event_cause {
+    MEND_CAUSE_NONE = 0,            /* a call that is not named here */
+    MEND_CAUSE_HIT = 1,             /* the front cache had a block of this size */
+    MEND_CAUSE_RUN = 2,             /* free memory that was mapped */
+    MEND_CAUSE_ALIAS = 3,           /* free ends of chunks were mapped to continue other memory */
+    MEND_CAUSE_MOVED = 4,           /* idle chunks were mapped elsewhere */
+    MEND_CAUSE_CREATED = 5,         /* chunks were created */
+    MEND_CAUSE_STREAM_WAITED = 6,   /* a stream waits for another on the GPU */
+    MEND_CAUSE_HOST_WAITED = 7,     /* the host waited for the GPU */
+    MEND_CAUSE_COMPACTED = 8,       /* live blocks were copied */
+    MEND_CAUSE_ON_HOST = 9,         /* the memory is the host's */
+    MEND_CAUSE_LIMIT_REFUSED = 10,  /* the limit, or what holds the memory below it */
+    MEND_CAUSE_DEVICE_REFUSED = 11, /* the driver, which had no memory */
+    MEND_CAUSE_REQUEST = 12,        /* an allocation, or a commit of pages */
+    MEND_CAUSE_TRIM = 13,           /* mend_trim */
+    MEND_CAUSE_LIMIT = 14,          /* mend_set_limit */
+    MEND_CAUSE_COLLECTION = 15,     /* mend_collect, or the collector's thread */
+    MEND_CAUSE_PEER = 16,           /* another pool asked for memory */
+    MEND_CAUSE_DEFRAG = 17,         /* mend_defrag */
+    MEND_CAUSE_SLEEP = 18,          /* mend_sleep and mend_wake, and moves to the host and back */
+    MEND_CAUSES
+} mend_event_cause;
 
 /* One event of a pool. A field that its kind does not mention is 0, and `stream` MEND_NO_STREAM.
  * Fields may be added at the end. */
@@ -167,15 +194,23 @@ typedef struct mend_history_event {
     uint64_t tag;             /* of a block: the tag that it was allocated with; of pages: the
                                * tag of their range */
     uint64_t requested_bytes; /* of a block: the size asked for */
+    uint64_t chunk;           /* of memory: the number of its chunk in the pool, which the chunk
+                               * keeps when it moves, and which no other gets; of a block: of the
+                               * chunk in which it begins. 0: none, or several */
+    uint64_t duration_ns;     /* of ALLOC: how long it took to make room for it, with waits for
+                               * threads that make room, too; 0: there was room. Of others but
+                               * FREE: how long slow calls of the driver took since the last event
+                               * that says so */
+    uint32_t scope;           /* of a block: the number of the scope that it was allocated in */
+    int cause;                /* a mend_event_cause */
 } mend_history_event;
 
 /*
- * Keeps the last `capacity_events` events of the pool from now on, in host memory (72 bytes each).
+ * Keeps the last `capacity_events` events of the pool from now on, in host memory (96 bytes each).
  * 0 stops that and frees the memory. Called again with another capacity, it keeps the newest events
- * that fit. Sequence numbers go on over stops and starts. Off, the history costs nothing; on, each
- * event reads the clock, and the pool keeps no freed blocks for the next request of the same size
- * (mend_pool_config.front_cache), so that calls take longer; blocks come to lie where they would
- * without it. Waits for a thread that makes room; no driver call. MEND_OK;
+ * that fit. Sequence numbers go on over stops and starts. Each event reads the clock. What the pool
+ * does is the same with and without it: the same addresses, and the same calls of the driver. It
+ * makes none itself. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST (what was kept
  * can still be read). After an error nothing has changed.
  */

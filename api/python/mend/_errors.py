@@ -49,6 +49,7 @@ def _text(value: bytes | None) -> str:
 _FUNCTIONS = {
     "mend_sleep": "mend.sleep",
     "mend_wake": "mend.wake",
+    "mend_read_kept": "get_cpu_backup",
     "mend_trim": "mend.trim",
     "mend_trim_wait": "mend.trim(wait=True)",
     "mend_get_room": "mend.room",
@@ -56,7 +57,7 @@ _FUNCTIONS = {
     "mend_scope_push": "mend.scope",
     "mend_get_scopes": "mend.scopes",
     "mend_range_create": "GrowingTensor",
-    "mend_range_commit": "GrowingTensor.commit",
+    "mend_range_commit_all": "GrowingTensor.commit",
     "mend_range_decommit": "GrowingTensor.decommit",
     "mend_range_map_zeros": "GrowingTensor.map_zeros",
     "mend_range_record_stream": "GrowingTensor.record_stream",

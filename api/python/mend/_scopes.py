@@ -1,4 +1,4 @@
-"""Scopes: names for what a program does, and what was allocated in each (docs/scopes.md)."""
+"""Scopes: names for what a program does, and what was allocated in each (docs/history.md)."""
 
 from __future__ import annotations
 

@@ -51,6 +51,7 @@ class WakeReport(NamedTuple):
     matched_bytes: int
     unmatched_tags: int
     unmatched_tag: int
+    reused_bytes: int
 
 
 def tag_number(tag: Tag) -> int:
@@ -86,8 +87,9 @@ def sleep(
     *,
     others: str | None = None,
     skip_pinned: bool = False,
-    keep_free: bool = False,
+    keep_free: bool | str = False,
     directory: str | os.PathLike | None = None,
+    graphs: str | None = None,
     device: object = 0,
     _needs_all: bool = True,
 ) -> SleepReport:
@@ -100,27 +102,24 @@ def sleep(
     (they do not sleep). Tags alone are kept on the host. `others` is for the blocks that are not
     named; without it they stay awake, and if no tags are given, are kept on the host. With
     `skip_pinned` pinned memory stays awake; otherwise it is an error. With `keep_free` free memory
-    of the pool is not given back.
+    of the pool is not given back; with "all" nor that of what sleeps, which other work of this
+    process, and the next wake, then take without the driver. Free memory that captured graphs use
+    sleeps by the tag of the block that was there last; `graphs` is for what no tag given names:
+    "nothing" (it sleeps) or "awake".
 
     Warns (RuntimeWarning) of a tag that nothing has: it may be misspelt, and memory that it was to
     give back stays. Raises mend.Error, and then no block has changed; its `name` says why:
     "MEND_ERROR_ASLEEP", "MEND_ERROR_CAPTURING", "MEND_ERROR_PINNED", ..."""
     keeps = _keeps_of(tags)
-    rules = (_structures.structure("mend_sleep_rule") * len(keeps))(
-        *((tag_number(tag), _keep_of(keep)) for tag, keep in keeps.items())
-    )
-    options = _structures.made(
-        "mend_sleep_options",
-        rules=ctypes.addressof(rules) if keeps else None,
-        rule_count=len(rules),
-        others=_keep_of(others or ("host" if tags is None else "awake")),
+    report = put(
+        {tag_number(tag): keep for tag, keep in keeps.items()},
+        others or ("host" if tags is None else "awake"),
+        device,
         skip_pinned=int(skip_pinned),
-        keep_free=int(keep_free),
+        keep_free=2 if keep_free == "all" else int(keep_free),
         directory=None if directory is None else os.fsencode(directory),
+        graphs=0 if graphs is None else _keep_of(graphs),
     )
-    report = _structures.made("mend_sleep_report")
-    call = _devices.function("mend_sleep")
-    check(call(_devices.pool(device), ctypes.byref(options), ctypes.byref(report)))
     if _needs_all or report.matched_bytes == 0:
         _warn_of_unmatched("sleep", keeps, report)
     return SleepReport(**_structures.figures_of(report))
@@ -138,19 +137,47 @@ def wake(tags: Tags | None = None, *, device: object = 0) -> WakeReport:
     numbers = [tag_number(tag) for tag in names]
     report = _structures.made("mend_wake_report")
     if tags is None or numbers:  # no tags are all of them for mend_wake
-        array = (ctypes.c_uint64 * len(numbers))(*numbers)
-        arguments = _devices.pool(device), array, len(numbers), ctypes.byref(report)
-        result = _devices.function("mend_wake")(*arguments)
-        if result == OUT_OF_MEMORY:  # memory that was freed, and that work still uses, is room too
-            failure = error_of(result)
-            try:
-                _devices.trim(device, wait=True)
-            except Error:
-                raise failure from None
-            result = _devices.function("mend_wake")(*arguments)
-        check(result)
+        take_back(numbers, device, report)
         _warn_of_unmatched("wake", names, report)
     return WakeReport(**_structures.figures_of(report))
+
+
+def put(keeps: Mapping[int, str], others: str, device: object, **options: object):
+    """mend_sleep with a rule for each number; returns its report. Raises mend.Error."""
+    rules = (_structures.structure("mend_sleep_rule") * len(keeps))(
+        *((number, _keep_of(keep)) for number, keep in keeps.items())
+    )
+    made = _structures.made(
+        "mend_sleep_options",
+        rules=ctypes.addressof(rules) if keeps else None,
+        rule_count=len(rules),
+        others=_keep_of(others),
+        **options,
+    )
+    report = _structures.made("mend_sleep_report")
+    call = _devices.function("mend_sleep")
+    check(call(_devices.pool(device), ctypes.byref(made), ctypes.byref(report)))
+    return report
+
+
+def take_back(numbers: list[int], device: object, report: ctypes.Structure) -> None:
+    """mend_wake of these numbers; if there is no room, once more when the GPU has come to rest."""
+    array = (ctypes.c_uint64 * len(numbers))(*numbers)
+    arguments = _devices.pool(device), array, len(numbers), ctypes.byref(report)
+    result = _devices.function("mend_wake")(*arguments)
+    if result == OUT_OF_MEMORY:  # memory that was freed, and that work still uses, is room too
+        failure = error_of(result)
+        try:
+            _devices.trim(device, wait=True)
+        except Error:
+            raise failure from None
+        result = _devices.function("mend_wake")(*arguments)
+    check(result)
+
+
+def read_kept(address: int, size_bytes: int, host: int, device: object) -> None:
+    """Copies what is kept of sleeping memory to an address of the host. Raises mend.Error."""
+    check(_devices.function("mend_read_kept")(_devices.pool(device), address, size_bytes, host))
 
 
 def is_asleep(address: int) -> bool:
@@ -158,6 +185,13 @@ def is_asleep(address: int) -> bool:
     info = _structures.made("mend_block_info")
     check(_devices.function("mend_device_block_info")(-1, address, ctypes.byref(info)))
     return bool(info.is_asleep)
+
+
+def tag_of(address: int) -> int:
+    """The sleep tag of the block at an address. Raises mend.Error if no block of Mend is there."""
+    info = _structures.made("mend_block_info")
+    check(_devices.function("mend_device_block_info")(-1, address, ctypes.byref(info)))
+    return info.sleep_tag
 
 
 def contents_dropped(address: int) -> bool:

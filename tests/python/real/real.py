@@ -80,8 +80,8 @@ def commands_of(framework):
     if framework != "torch":
         yield [own]
         return
-    for name in ("torch", "torch_rare", "torch_pools", "torch_sleep", "torch_growing"):
-        yield ["-m", "mend.simulate", "--memory=1GiB", str(HERE / f"{name}_real.py")]
+    for name in ("", "_rare", "_pools", "_sleep", "_saver", "_growing"):
+        yield ["-m", "mend.simulate", "--memory=1GiB", str(HERE / f"torch{name}_real.py")]
     yield ["-m", "mend.simulate", str(HERE / "replay_real.py")]
     yield [str(HERE / "held_real.py")]
 

@@ -81,6 +81,27 @@ class Growing(Programs):
             assert "GrowingTensor([0, 4] of 1073741824" in repr(grown), repr(grown)
             """)
 
+    def test_several_grow_in_one_step(self):
+        self.runs("""
+            keys, values = (GrowingTensor(4 << 30, dtype=torch.uint8) for _ in range(2))
+            mend.set_limit(mend.stats()["reserved_bytes"] + 600 * MIB)
+            ours = numbers(8).view(torch.uint8)
+            keys.grow(100 * MIB)[:64].copy_(ours)
+            for counts in (400 * MIB, [501 * MIB, 0]):
+                error = error_of(lambda: mend.torch.grow_all([keys, values], counts),
+                                 torch.OutOfMemoryError)
+                assert len(keys) == committed() == 100 * MIB and len(values) == 0, error
+            longer = mend.torch.grow_all([keys, values], [200 * MIB, 250 * MIB])
+            assert [len(tensor) for tensor in longer] == [300 * MIB, 250 * MIB]
+            assert longer[0] is keys.tensor and torch.equal(longer[0][:64].cpu(), ours)
+            with torch.cuda.stream(torch.cuda.Stream()):
+                mend.torch.grow_all((keys, values), MIB)
+            assert mend.torch.grow_all([], 1) == []
+            for wrong in ([keys, keys], 1), ([keys], [1, 2]), ([keys], -1), ([keys], 4 << 30):
+                error_of(lambda: mend.torch.grow_all(*wrong), ValueError)
+            assert len(keys) == 301 * MIB
+            """)
+
     def test_a_tensor_of_it_is_copied_and_saved_with_its_own_size(self):
         self.runs("""
             grown = GrowingTensor(1 << 40, dtype=torch.int64)

@@ -16,7 +16,7 @@ static uint64_t tick(const void *clock)
 static void put(mend_history *history, uint64_t first, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
-        mend_history_note(history, MEND_EVENT_MAP, first + i, 512);
+        mend_history_note(history, MEND_EVENT_MAP, first + i, 512, i);
     }
 }
 

@@ -44,22 +44,6 @@ static void expect_same(const world *w)
     }
 }
 
-/* Zero is no empty place. */
-MEND_TEST(base_pointer_map, finds_nothing_while_empty)
-{
-    mend_pointer_map map;
-    mend_pointer_map_init(&map);
-    for (int reserved = 0; reserved < 2; reserved++) {
-        for (uint64_t key = 0; key <= 512; key += 512) {
-            EXPECT_PTR_EQ(NULL, mend_pointer_map_find(&map, key));
-            EXPECT_PTR_EQ(NULL, mend_pointer_map_remove(&map, key));
-        }
-        EXPECT_U64_EQ(0, map.count);
-        ASSERT_TRUE(mend_pointer_map_reserve(&map));
-    }
-    mend_pointer_map_clear(&map);
-}
-
 MEND_TEST(base_pointer_map, answers_as_an_array_does)
 {
     static world w;

@@ -77,27 +77,3 @@ SLAB_TEST(base_slab, what_is_promised_is_left_when_others_took_theirs, 32)
     EXPECT_TRUE(slab->free_count >= 4);
     mend_slab_end_promise(slab, 4);
 }
-
-/* Objects that were never taken when the slab grows stay its own. */
-MEND_TEST(base_slab, loses_no_object_when_it_grows)
-{
-    mend_slab slab;
-    unsigned char *objects[MOST];
-    mend_slab_init(&slab, OBJECT_BYTES);
-    ASSERT_TRUE(mend_slab_reserve(&slab, 1));
-    mend_slab_give(&slab, mend_slab_take(&slab));
-    const size_t before = slab.free_count;
-    ASSERT_TRUE(before > 1 && before < MOST / 4);
-    ASSERT_TRUE(mend_slab_reserve(&slab, before + 1));
-    EXPECT_U64_EQ(2 * before, slab.free_count);
-    const size_t count = slab.free_count;
-    for (size_t i = 0; i < count; i++) {
-        objects[i] = mend_slab_take(&slab);
-        memset(objects[i], (int)i, OBJECT_BYTES);
-    }
-    for (size_t i = 0; i < count; i++) {
-        EXPECT_TRUE(all_bytes_are(objects[i], (unsigned char)i));
-    }
-    EXPECT_U64_EQ(0, slab.free_count);
-    mend_slab_clear(&slab);
-}

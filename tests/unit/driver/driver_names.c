@@ -1,16 +1,6 @@
 /* Calls and results of the driver have the names people know from its documentation. */
-#include <string.h>
-
 #include "driver/driver.h"
 #include "tests/support/test.h"
-
-MEND_TEST(driver_names, every_call_has_one)
-{
-#define X(member, name) EXPECT_STR_EQ(name, mend_driver_call_name(MEND_CALL_##member));
-    MEND_DRIVER_CALLS(X)
-#undef X
-    EXPECT_STR_EQ("", mend_driver_call_name(MEND_DRIVER_CALL_COUNT));
-}
 
 MEND_TEST(driver_names, every_status_has_one_and_others_are_unknown)
 {

@@ -37,36 +37,6 @@ KIT_EACH(pool_no_stream, memory_of_the_only_stream_known_is_waited_for, int, is_
     kit_free(w, block, MEND_NO_STREAM);
 }
 
-KIT_TEST_IN(pool_no_stream, nobody_waits_while_there_is_other_memory,
-            kit_open_with(w, 8 * MEND_MIB, NULL))
-{
-    void *block = kit_alloc(w, BLOCK_BYTES, S(0));
-    launch(w, S(0), MEND_SIM_WORK_TOUCH, block, 0, LONG_NS);
-    kit_free(w, block, S(0));
-    kit_alloc(w, MEND_MIB, MEND_NO_STREAM);
-    EXPECT_STATS(w, host_waits, 0);
-}
-
-KIT_TEST_IN(pool_no_stream, work_that_is_done_is_seen_without_waiting,
-            kit_open_with(w, 8 * MEND_MIB, NULL))
-{
-    void *block = kit_alloc(w, BLOCK_BYTES, S(0));
-    write_late(w, S(0), block);
-    kit_free(w, block, S(0));
-    mend_sim_advance(w->sim, 2 * LONG_NS);
-    block = kit_alloc(w, BLOCK_BYTES, MEND_NO_STREAM);
-    EXPECT_STATS(w, host_waits, 0);
-    own(w, S(1), block);
-}
-
-KIT_TEST_IN(pool_no_stream, a_block_tells_that_it_is_for_any, kit_open_with(w, 8 * MEND_MIB, NULL))
-{
-    void *block = kit_alloc(w, BLOCK_BYTES, MEND_NO_STREAM);
-    mend_block_info info = kit_info(w, block);
-    EXPECT_PTR_EQ(MEND_NO_STREAM, info.stream);
-    EXPECT_STATS(w, streams, 0);
-}
-
 /* What a group keeps for its graphs is nobody's, and a group of every stream takes no block that
  * any stream may use. */
 KIT_TEST_IN(pool_no_stream, a_group_neither_gives_nor_takes, kit_open_with(w, 8 * MEND_MIB, NULL))
@@ -98,12 +68,6 @@ static void expect_reserved(mend_world *w, uint64_t most_bytes, uint64_t most_wa
 {
     EXPECT_TRUE(mend_world_stats(w).peak_reserved_bytes <= most_bytes);
     EXPECT_TRUE(mend_world_stats(w).host_waits <= most_waits);
-}
-
-NO_STREAM_TEST(a_loop_of_small_blocks_uses_the_whole_chunk)
-{
-    alloc_and_free(w, 1024, 1024);
-    expect_reserved(w, MEND_MIB, 0);
 }
 
 NO_STREAM_TEST(a_loop_of_large_blocks_reserves_little)
@@ -371,15 +335,4 @@ NO_STREAM_TEST(a_driver_that_refuses_the_event_fails_no_request)
     mend_room room = MEND_ROOM_INIT;
     EXPECT_OK(mend_get_room(w->pool, MEND_NO_STREAM, &room));
     EXPECT_STATS(w, context_fences, 0);
-}
-
-/* What each freed stays its own, between the ends of the run that all others use. */
-NO_STREAM_TEST(groups_of_small_blocks_share_chunks)
-{
-    for (int i = 0; i < 200; i++) {
-        mend_group *group = kit_begin_group(w, S(0));
-        kit_free(w, kit_alloc(w, 1024, S(0)), S(0));
-        kit_end_group(group, S(0));
-    }
-    expect_reserved(w, MEND_MIB, 0);
 }

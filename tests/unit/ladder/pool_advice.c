@@ -181,6 +181,56 @@ static void lower_limit(scene *s)
     mend_sim_advance(s->w.sim, 2000000000);
 }
 
+/* An empty chunk, which is not unmapped for pages while the capture is in progress. */
+static void empty_in_capture(scene *s)
+{
+    EXPECT_OK(mend_range_create(s->w.pool, 4 * MEND_MIB, NULL, &s->range));
+    take_row(s);
+    give(s, 0);
+    s->captured = kit_begin_captured_group(&s->w, s->w.streams[2]);
+}
+
+/* All of the device, in quarters of chunks: of each the middle is free, and of one all if
+ * `has_room`. */
+static void free_middles(scene *s, bool has_room)
+{
+    enum { CHUNKS = 8, QUARTERS = 4 * CHUNKS };
+    void *chunks[CHUNKS];
+    void *quarters[QUARTERS];
+    EXPECT_OK(mend_set_limit(s->w.pool, 0));
+    for (int i = 0; i < CHUNKS; i++) {
+        chunks[i] = kit_alloc(&s->w, MEND_MIB, s->w.streams[0]);
+    }
+    for (int i = 0; i < QUARTERS; i++) {
+        if (i % 4 == 0) {
+            kit_free(&s->w, chunks[i / 4], s->w.streams[0]);
+        }
+        quarters[i] = kit_alloc(&s->w, MEND_MIB / 4, s->w.streams[0]);
+    }
+    s->blocks[0] = quarters[11];
+    s->blocks[1] = quarters[12];
+    for (int i = 0; i < QUARTERS; i++) {
+        if (i % 4 == 1 || i % 4 == 2 || (has_room && i < 4)) {
+            kit_free(&s->w, quarters[i], s->w.streams[0]);
+        }
+    }
+}
+
+static void free_all_middles(scene *s)
+{
+    free_middles(s, false);
+}
+
+static void free_middles_and_one(scene *s)
+{
+    free_middles(s, true);
+}
+
+static void defrag(scene *s)
+{
+    EXPECT_OK(mend_defrag(s->w.pool, NULL, NULL));
+}
+
 typedef struct row {
     const char *name;
     void (*prepare)(scene *s);
@@ -212,7 +262,15 @@ static const row rows[] = {
     {"graph", capture_and_end, 2 * MEND_MIB, "Destroying graphs that are no longer launched would",
      "roups", destroy_graph},
     {"free", take_device, 2 * MEND_MIB, "Free memory: nothing else would help.", "Raise", free_two},
+    {"free beside", free_all_middles, 5 * MEND_MIB / 4, "beside live blocks: free some of them.",
+     "mend_defrag", free_two},
+    {"defrag", free_middles_and_one, 2 * MEND_MIB, "or let mend_defrag join it at a quiet point.",
+     "Raise", defrag},
     {"commit", lower_limit, MEND_MIB, "Raise the limit to ", "groups", raise_limit},
+    {"commit, capture", empty_in_capture, 2 * MEND_MIB, "Raise the limit to 6.00 MiB", "groups",
+     raise_limit},
+    {"commit after capture", empty_in_capture, MEND_MIB,
+     "Ending the capture in progress would help", "groups", end_capture},
 };
 enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 

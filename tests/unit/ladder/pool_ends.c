@@ -173,23 +173,6 @@ ALIAS_TEST(pool_ends, what_lies_at_two_addresses_stays_awake, 1, 0)
     expect_alone(s, s->block, 2 * QUARTER);
 }
 
-HOLES_TEST(pool_ends, a_block_is_aligned)
-{
-    const uint64_t size_bytes = 4 * QUARTER + 512;
-    give(s, s->fourth);
-    char *block = kit_alloc_aligned(&s->w, size_bytes, 128 * MEND_KIB, s->stream);
-    EXPECT_U64_EQ(0, (uintptr_t)block % (128 * MEND_KIB));
-    kit_write(&s->w, s->stream, block, size_bytes);
-    kit_verify(&s->w, s->stream, block, size_bytes);
-    EXPECT_U64_EQ(1, stats(s).placed_by_alias);
-    give(s, block);
-    /* No run of the size begins where this is aligned: it begins in a chunk moved there. */
-    block = kit_alloc_aligned(&s->w, size_bytes, MEND_GIB, s->stream);
-    EXPECT_U64_EQ(0, (uintptr_t)block % MEND_GIB);
-    EXPECT_U64_EQ(2, stats(s).placed_by_alias);
-    EXPECT_U64_EQ(512, stats(s).lent_bytes);
-}
-
 /* What was freed through the alias is free at the chunk, and the mapping goes behind its fence. */
 ALIAS_TEST(pool_ends, an_alias_without_blocks_ends_when_room_is_short, 1, 0)
 {

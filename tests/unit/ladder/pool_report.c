@@ -124,46 +124,6 @@ REPORT_TEST(pool_report, is_written_for_people, 4 * MEND_MIB)
     EXPECT_TRUE(error.shortfall == NULL);
 }
 
-/* However many pieces there are: two are of the report, which the heap asserts, the others of the
- * rungs before it. */
-static void expect_few_plans(scene *s, uint64_t most_plans)
-{
-    void *blocks[60];
-    for (int i = 0; i < 60; i++) {
-        blocks[i] = take(s, 120 * MEND_KIB);
-    }
-    for (int i = 0; i < 60; i += 2) {
-        give(s, blocks[i]);
-    }
-    expect_refused(s, 6 * MEND_MIB, "");
-    const uint64_t before = s->w.pool->heap.budget.plans;
-    expect_refused(s, 6 * MEND_MIB, "");
-    EXPECT_U64_EQ(before + most_plans, s->w.pool->heap.budget.plans);
-    expect_fit(s, 6 * MEND_MIB, s->stream);
-}
-
-REPORT_TEST(pool_report, of_a_refusal_looks_for_few_plans, 0)
-{
-    expect_few_plans(s, 12);
-}
-
-KIT_CASE(pool_report, of_a_refusal_looks_for_few_plans_when_it_compacts, scene, s,
-         open_scene_that(s, 0, 0, 1), kit_close(&s->w))
-{
-    expect_few_plans(s, 17);
-}
-
-/* The free end of a partly used chunk and empty chunks behind it make one block. */
-REPORT_TEST(pool_report, would_fit_what_extends_the_end_of_a_partly_used_chunk, 4 * MEND_MIB)
-{
-    void *freed = take(s, 2 * MEND_MIB);
-    take(s, 2 * MEND_MIB - 40 * MEND_KIB);
-    give(s, freed);
-    expect_refused(s, 3 * MEND_MIB, "");
-    EXPECT_U64_EQ(2 * MEND_MIB + 40 * MEND_KIB, s->shortfall.fitting_bytes);
-    expect_fit(s, 3 * MEND_MIB, s->stream);
-}
-
 /* The host did not wait, because that would not have helped this request; it helps a smaller one.
  */
 KIT_CASE(pool_report, would_fit_what_the_gpu_still_uses, scene, s, open_scene(s, 4 * MEND_MIB, -1),
@@ -214,59 +174,4 @@ REPORT_TEST(pool_report, tells_what_the_driver_or_the_program_has_to_give, 0)
     give(s, live);
     take(s, 4 * MEND_MIB);
     expect_refused(s, 8 * MEND_MIB + 1, "The GPU is smaller than the request.");
-}
-
-REPORT_TEST(pool_report, names_the_block_that_holds_the_emptiest_chunk, 0)
-{
-    void *blocks[16];
-    give(s, take(s, 8 * MEND_MIB)); /* makes chunks of the usual size */
-    for (int i = 0; i < 16; i++) {
-        blocks[i] = take(s, 512 * MEND_KIB);
-    }
-    for (int i = 0; i < 16; i += 2) {
-        give(s, blocks[i]);
-    }
-    expect_refused(s, MEND_MIB, "The free memory is beside live blocks: free some of them");
-    expect_refused(s, MEND_MIB, "free 4.00 MiB (4.00 MiB beside live blocks)");
-    EXPECT_U64_EQ(512 * MEND_KIB, s->shortfall.emptiest_bytes);
-    EXPECT_U64_EQ(512 * MEND_KIB, s->shortfall.holder_bytes);
-    expect_fit(s, MEND_MIB, s->stream);
-    give(s, (void *)(uintptr_t)s->shortfall.holder_address);
-    take(s, MEND_MIB);
-}
-
-REPORT_TEST(pool_report, tells_what_is_held_for_groups, 4 * MEND_MIB)
-{
-    mend_group *group = kit_begin_group(&s->w, s->stream);
-    give(s, take(s, 3 * MEND_MIB));
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
-    expect_refused(s, 2 * MEND_MIB, "Releasing groups whose graphs are no longer launched would");
-    EXPECT_U64_EQ(3 * MEND_MIB, s->shortfall.group_bytes);
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, s->stream));
-    take(s, 2 * MEND_MIB);
-}
-
-REPORT_TEST(pool_report, tells_what_is_pinned, 4 * MEND_MIB)
-{
-    void *blocks[4];
-    for (int i = 0; i < 4; i++) {
-        blocks[i] = take(s, MEND_MIB);
-        EXPECT_RESULT(MEND_OK, i < 3 ? mend_pin(s->w.pool, blocks[i], MEND_MIB) : MEND_OK);
-    }
-    give(s, blocks[0]);
-    give(s, blocks[2]);
-    expect_refused(s, 2 * MEND_MIB, "Undoing pins (mend_unpin) would help");
-    kit_expect_words("free 2.00 MiB (2.00 MiB pinned)");
-    EXPECT_U64_EQ(2 * MEND_MIB, s->shortfall.pinned_bytes); /* not that of the live block */
-    EXPECT_U64_EQ(2 * MEND_MIB, s->shortfall.free_partial_bytes);
-    EXPECT_U64_EQ(6 * MEND_MIB, s->shortfall.sufficient_limit); /* helps too */
-    mend_room room = MEND_ROOM_INIT;
-    EXPECT_RESULT(MEND_OK, mend_get_room(s->w.pool, s->stream, &room));
-    EXPECT_U64_EQ(2 * MEND_MIB, room.pinned_bytes);
-    EXPECT_U64_EQ(MEND_MIB, room.now_bytes);
-    EXPECT_RESULT(MEND_OK, mend_unpin(s->w.pool, blocks[0], MEND_MIB));
-    give(s, take(s, 2 * MEND_MIB));
-    expect_refused(s, 3 * MEND_MIB, ""); /* pins are not to blame */
-    EXPECT_U64_EQ(MEND_MIB, s->shortfall.pinned_bytes);
-    EXPECT_TRUE(s->shortfall.sufficient_limit > 0);
 }

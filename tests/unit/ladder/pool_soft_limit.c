@@ -81,30 +81,6 @@ SOFT_LIMIT_TEST(pool_soft_limit, the_pool_grows_above_it_if_nothing_helps)
     expect_figures(s, 6 * MEND_MIB, 2);
 }
 
-/* With room to grow the pool would create memory rather than move two chunks. */
-SOFT_LIMIT_TEST(pool_soft_limit, empty_chunks_are_moved_before_the_pool_grows_above_it)
-{
-    fill_cache(s);
-    drop(s, 0);
-    drop(s, 2);
-    kit_alloc(&s->w, 2 * MEND_MIB, NULL);
-    EXPECT_U64_EQ(1, mend_world_stats(&s->w).placed_by_extension +
-                         mend_world_stats(&s->w).placed_at_new_address - CACHED);
-    expect_figures(s, 4 * MEND_MIB, 0);
-}
-
-SOFT_LIMIT_TEST(pool_soft_limit, the_host_does_not_wait_to_stay_below_it)
-{
-    fill_cache(s);
-    mend_stream busy = s->w.streams[0];
-    void *used = kit_alloc_used(&s->w, 4 * MEND_MIB, busy, 1000000);
-    kit_free(&s->w, used, busy);
-    expect_figures(s, 8 * MEND_MIB, 1);
-    kit_alloc(&s->w, 4 * MEND_MIB, MEND_NO_STREAM); /* for any stream: behind a host wait, or new */
-    EXPECT_U64_EQ(0, mend_world_stats(&s->w).host_waits);
-    expect_figures(s, 12 * MEND_MIB, 2);
-}
-
 SOFT_LIMIT_TEST(pool_soft_limit, only_growth_is_counted)
 {
     mend_stream busy = s->w.streams[0];

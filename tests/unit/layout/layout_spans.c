@@ -32,7 +32,7 @@ static void play(hand_heap *h, const char *text)
             hand_free(h, page, (uint32_t)pages);
         } else {
             hand_pass(h, (uint32_t)page);
-            mend_layout_tidy(&h->heap, run_at(h, 0));
+            mend_layout_tidy(&h->heap, run_at(h, 0), page % 2 == 0, UINT64_MAX);
         }
     }
 }

@@ -127,26 +127,6 @@ CACHE_TEST(pool_cache, belongs_to_the_stream_of_the_free)
     drop(r, 1, 0); /* and behind that one's work, which `stream` does not know of */
 }
 
-static void *leave_room(rig *r, uint64_t size_bytes)
-{
-    void *room = take(r, size_bytes);
-    take(r, LARGE);
-    kit_free(&r->w, room, r->stream);
-    EXPECT_RESULT(MEND_OK, mend_set_limit(r->w.pool, 0)); /* puts all that is cached into runs */
-    expect_cached(r, 0);
-    return room;
-}
-
-/* The run that a cached block will begin counts, not the block: memory behind it is free, too. */
-CACHE_TEST(pool_cache, gives_way_with_the_run_behind_it)
-{
-    leave_room(r, 3 * LARGE);
-    drop(r, 2, 1);
-    drop(r, 1, 1); /* puts the other one into a run, which it will begin */
-    EXPECT_PTR_EQ(r->row[1], take(r, OTHER));
-    expect_cached(r, 0);
-}
-
 CACHE_TEST(pool_cache, holds_so_many_of_a_zone)
 {
     enum { COUNT = MEND_CACHE_SPANS * 2 + 4 };
@@ -178,48 +158,4 @@ CACHE_TEST(pool_cache, a_free_without_host_memory_is_a_free)
     runs->promised_count -= spare;
     expect_cached(r, 1);
     kit_free(&r->w, r->row[3], r->stream); /* it was as before */
-}
-
-/* The request says where it belongs, not what it is rounded up to: the bound is not a multiple of a
- * granule. */
-KIT_CASE(pool_cache, a_small_request_is_served_in_its_own_zone, rig, r,
-         (prepare(r)->placement.small_request_bytes = LARGE - 12, open_row(r)), kit_close(&r->w))
-{
-    void *small = take(r, LARGE - 12);
-    EXPECT_U64_EQ(LARGE, mend_world_stats(&r->w).small_live_bytes);
-    drop(r, 1, 1);
-    kit_free(&r->w, small, r->stream);
-    expect_cached(r, 2);
-    EXPECT_PTR_EQ(small, take(r, LARGE - 12));
-    EXPECT_U64_EQ(1, hits(r));
-}
-
-/* Runs that a search would look at before, and that another stream's work holds: so many are passed
- * over, and no more, for that would take as long as a search. */
-MEND_TEST(pool_cache, passes_over_a_few_runs_that_others_hold)
-{
-    enum { MOST = 9 };
-    for (int runs = MOST - 1; runs <= MOST; runs++) {
-        rig r;
-        void *held[MOST];
-        ASSERT_TRUE(open_rig(&r));
-        for (int i = 0; i < MOST; i++) {
-            held[i] = kit_alloc(&r.w, LARGE, r.other);
-            kit_alloc(&r.w, OTHER, r.other);
-        }
-        void *block = take(&r, LARGE);
-        take(&r, OTHER);
-        kit_launch(&r.w, r.other, MEND_SIM_WORK_WRITE, held[0], LARGE, 0, UINT64_C(1) << 40);
-        for (int i = 0; i < runs; i++) {
-            EXPECT_TRUE((char *)held[i] < (char *)block);
-            kit_free(&r.w, held[i], r.other);
-        }
-        EXPECT_RESULT(MEND_OK, mend_set_limit(r.w.pool, 0));
-        kit_free(&r.w, block, r.stream);
-        expect_cached(&r, 1);
-        uint64_t before = hits(&r);
-        take(&r, LARGE);
-        EXPECT_U64_EQ(before + (runs < MOST), hits(&r));
-        kit_close(&r.w);
-    }
 }

@@ -1,6 +1,5 @@
 /* Pointers that are not the start of a block: each is distinguished from the others, while blocks
- * come and go, while the driver is busy, and among a million blocks. */
-#include <stdlib.h>
+ * come and go and while the driver is busy. */
 #include <string.h>
 
 #include "tests/support/kit.h"
@@ -117,60 +116,4 @@ MEND_TEST(pool_locate, any_address_is_that_of_its_block_or_of_none)
     mend_sim_set_call_observer(r.w.sim, NULL, NULL);
     mend_world_check(&r.w);
     kit_close(&r.w);
-}
-
-/* ---- among a million --------------------------------------------------------------------------
- */
-
-enum { MANY = 1000000, IN_ONE_RUN = 200000, QUERIES = 100000 };
-
-/* Blocks of 512 B to 60 KiB, as they come: in thousands of small chunks. */
-static uint64_t size_of(size_t i)
-{
-    return 512 + i * 7919 % (60 * MEND_KIB);
-}
-
-static bool open_many(mend_world *w, void **blocks, size_t count)
-{
-    mend_world_init(w);
-    w->sim_config.memory_bytes = 80 * MEND_GIB;
-    w->sim_config.page_bytes = 2 * MEND_MIB;
-    w->sim_config.content = MEND_SIM_CONTENT_NONE;
-    w->pool_config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
-    if (blocks == NULL || !kit_open(w)) {
-        return false;
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (mend_alloc(w->pool, size_of(i), NULL, &blocks[i]) != MEND_OK) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Hundreds of thousands of such calls: by a walk over all blocks they would take an hour. */
-MEND_TEST(pool_locate, wrong_pointers_among_a_million_blocks_cost_no_walk_over_them)
-{
-    mend_world w;
-    void **blocks = malloc(MANY * sizeof(*blocks));
-    mend_test_random random;
-    mend_test_random_init(&random, mend_test_seed());
-    ASSERT_TRUE(open_many(&w, blocks, MANY));
-    for (int k = 0; k < QUERIES; k++) {
-        size_t i = mend_test_random_below(&random, MANY);
-        block of = {(uint64_t)(uintptr_t)blocks[i], size_of(i)};
-        uint64_t offset = 1 + mend_test_random_below(&random, of.size_bytes - 1);
-        expect_inside(w.pool, &of, offset);
-        EXPECT_RESULT(MEND_ERROR_INTERIOR_POINTER,
-                      mend_free(w.pool, (char *)blocks[i] + offset, NULL));
-    }
-    for (size_t i = 0; i < MANY; i += MANY / QUERIES) {
-        kit_free(&w, blocks[i], NULL);
-    }
-    for (size_t i = 0; i < MANY; i += MANY / QUERIES) {
-        EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(w.pool, blocks[i], NULL));
-    }
-    mend_world_check(&w); /* with an audit */
-    free(blocks);
-    kit_close(&w);
 }

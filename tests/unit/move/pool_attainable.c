@@ -145,17 +145,3 @@ FRESH_TEST(pool_attainable, is_not_known_where_the_driver_does_not_say)
     EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
     mend_sim_clear_faults(s->w.sim);
 }
-
-FRESH_TEST(pool_attainable, lets_peer_pools_give_though_nothing_is_refused_any_more)
-{
-    mend_pool *peer_pool = NULL;
-    ASSERT_RESULT(MEND_OK, mend_world_create_pool(&s->w, &peer_pool));
-    request(s, MEND_OK, 6 * MEND_MIB);
-    void *idle = kit_alloc_from(peer_pool, 2 * MEND_MIB, NULL);
-    request(s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
-    EXPECT_RESULT(MEND_OK, mend_free(peer_pool, idle, NULL));
-    s->creates = 0;
-    request(s, MEND_OK, 4 * MEND_MIB);
-    EXPECT_U64_EQ(1, mend_world_stats(&s->w).peer_pool_trims - 1); /* the first gave nothing */
-    EXPECT_RESULT(MEND_OK, mend_pool_destroy(peer_pool));
-}

@@ -51,13 +51,15 @@ KIT_TEST(pool_scopes, a_scope_has_what_was_allocated_in_it_and_inside_it)
     EXPECT_U64_EQ(forward.number, info.scope);
     EXPECT_OK(mend_get_block_info(w->pool, outside, &info));
     EXPECT_U64_EQ(0, info.scope);
+    EXPECT_OK(mend_reset_peak_stats(w->pool)); /* what lives inside it is its peak, too */
     kit_free(w, second, NULL);
     kit_free(w, first, NULL);
     step = scope_of(w, "", "step");
     EXPECT_FIELDS(step, live_bytes, 0, own_live_bytes, 0, own_live_blocks, 0, peak_live_bytes,
                   MEND_MIB + 512, allocations, 2);
     EXPECT_OK(mend_reset_peak_stats(w->pool));
-    EXPECT_FIELDS(scope_of(w, "", "step"), peak_live_bytes, 0, pool_peak_bytes, 0);
+    EXPECT_FIELDS(scope_of(w, "", "step"), peak_live_bytes, 0, pool_peak_bytes, 0,
+                  pool_reserved_bytes, 0);
     EXPECT_OK(mend_scope_push("step", 0)); /* the same again, by a block from the front cache */
     kit_alloc(w, MEND_MIB, NULL);
     EXPECT_OK(mend_scope_pop());
@@ -111,14 +113,16 @@ KIT_TEST(pool_scopes, each_push_needs_one_pop)
     for (int i = 0; i < 3; i++) {
         EXPECT_OK(mend_scope_pop());
     }
-    EXPECT_OK(mend_scope_push(longest, 0));
-    kit_alloc(w, 1024, NULL);
-    EXPECT_OK(mend_scope_pop());
+    for (int i = 0; i < 2; i++) { /* what is cut off of a name makes no other scope */
+        EXPECT_OK(mend_scope_push(longest, 0));
+        kit_alloc(w, 1024, NULL);
+        EXPECT_OK(mend_scope_pop());
+    }
     EXPECT_OK(mend_scope_pop());
     EXPECT_ERROR(INVALID_ARGUMENT, mend_scope_pop());
     longest[63] = '\0';
-    EXPECT_FIELDS(scope_of(w, "", "a"), own_live_bytes, 512, live_bytes, 1536);
-    EXPECT_FIELDS(scope_of(w, "a", longest), own_live_bytes, 1024);
+    EXPECT_FIELDS(scope_of(w, "", "a"), own_live_bytes, 512, live_bytes, 2560);
+    EXPECT_FIELDS(scope_of(w, "a", longest), own_live_bytes, 2048);
     EXPECT_U64_EQ(0, scope_of(w, "a", "b").number);
 }
 
@@ -192,6 +196,28 @@ MEND_TEST(pool_scopes, a_child_of_fork_has_no_scope_of_a_thread_that_it_has_not)
     sem_destroy(&other.may_end);
 }
 
+/* The thread itself has its scopes, and shares one that it begins. */
+static bool shares_only_its_own(void *unused)
+{
+    (void)unused;
+    bool is_right = mend_scope_push("inside", 0) == MEND_OK && mend_process_common_scope == 0 &&
+                    mend_scope_push("mine", MEND_SCOPE_OF_ALL_THREADS) == MEND_OK &&
+                    mend_process_common_scope != 0;
+    for (int i = 0; i < 3; i++) {
+        is_right = is_right && mend_scope_pop() == MEND_OK && mend_process_common_scope == 0;
+    }
+    return is_right;
+}
+
+MEND_TEST(pool_scopes, a_child_of_fork_does_not_share_what_its_parent_began)
+{
+    EXPECT_OK(mend_scope_push("shared", MEND_SCOPE_OF_ALL_THREADS));
+    EXPECT_TRUE(mend_test_holds_in_a_child(shares_only_its_own, NULL));
+    EXPECT_FALSE(mend_process_common_scope == 0);
+    EXPECT_OK(mend_scope_pop());
+    EXPECT_TRUE(mend_process_common_scope == 0);
+}
+
 /* Of the scope, of the one that its thread begins inside it, and of what was outside. */
 KIT_TEST(pool_scopes, threads_without_a_scope_may_have_that_of_another)
 {
@@ -202,6 +228,8 @@ KIT_TEST(pool_scopes, threads_without_a_scope_may_have_that_of_another)
     in_other_thread(w, "own");
     EXPECT_OK(mend_scope_push("backward", 0));
     in_other_thread(w, NULL);
+    EXPECT_OK(mend_scope_pop());
+    EXPECT_OK(mend_scope_push("twice", MEND_SCOPE_OF_ALL_THREADS));
     EXPECT_OK(mend_scope_pop());
     in_other_thread(w, NULL);
     EXPECT_OK(mend_scope_pop());
@@ -225,10 +253,18 @@ KIT_TEST_IN(pool_scopes, out_of_memory_names_the_largest, kit_open_with(w, 8 * M
     kit_alloc(w, 4 * MEND_MIB, NULL);
     EXPECT_OK(mend_scope_pop());
     EXPECT_OK(mend_scope_pop());
+    for (int i = 0; i < 9; i++) { /* a path so deep is cut */
+        EXPECT_OK(mend_scope_push("in", 0));
+    }
+    kit_alloc(w, 512, NULL);
+    for (int i = 0; i < 9; i++) {
+        EXPECT_OK(mend_scope_pop());
+    }
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 4 * MEND_MIB, NULL, &block));
     EXPECT_OK(mend_last_error(&error));
     EXPECT_TRUE(strstr(error.message, " In use by scope: weights/embedding 4.00 MiB in 1 block, "
-                                      "weights 3.00 MiB in 1 block.") != NULL);
+                                      "weights 3.00 MiB in 1 block, .../in/in/in/in/in/in/in/in "
+                                      "512 bytes in 1 block.") != NULL);
 }
 
 /* ---- limits ---------------------------------------------------------------------------------- */

@@ -276,6 +276,20 @@ FENCE_TEST(physical_fence, events_of_the_context_wait_side_by_side)
     }
 }
 
+FENCE_TEST(physical_fence, the_host_waits_for_the_oldest_event_and_no_more)
+{
+    bool recorded = false;
+    mend_stamp freed[2];
+    for (int i = 0; i < 2; i++) {
+        (void)stream_rig_work_and_free(r, r->first, SHORT_NS);
+        freed[i] = mend_streams_stamp(&r->streams, MEND_STREAM_UNKNOWN, 1);
+        EXPECT_RESULT(MEND_OK, mend_streams_record_context(&r->streams, r->second, &recorded));
+    }
+    EXPECT_RESULT(MEND_OK, mend_streams_wait_unfenced(&r->streams, r->second));
+    expect_passed(r, freed[0], true);
+    expect_passed(r, freed[1], false);
+}
+
 static mend_status free_and_record(const mend_driver *driver, mend_event event)
 {
     (void)driver;

@@ -1,10 +1,8 @@
-/* What each tightness means for the sizes of chunks and for the pressure; and what a pool does. */
+/* What each tightness means for the sizes of chunks and for the pressure. */
 #include "policy/tightness.h"
 
-#include <string.h>
-
 #include "policy/budget.h"
-#include "tests/support/kit.h"
+#include "tests/support/test.h"
 
 enum { LEVELS = MEND_TIGHTNESS_LEVELS };
 
@@ -50,49 +48,4 @@ MEND_TEST(policy_tightness, each_level_has_its_chunks_and_its_pressure)
         heap.chunks.reserved_bytes++;
         EXPECT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
     }
-}
-
-MEND_TEST(policy_tightness, small_requests_are_at_most_half_of_a_small_chunk)
-{
-    EXPECT_U64_EQ(MEND_MIB, heap_of(3, 80 * MEND_GIB).config.placement.small_request_bytes);
-    EXPECT_U64_EQ(MEND_MIB, heap_of(5, 80 * MEND_GIB).config.placement.small_request_bytes);
-    EXPECT_U64_EQ(MEND_MIB, heap_of(3, 8 * MEND_MIB).config.placement.small_request_bytes);
-    mend_heap tiny = {.config = {.limit_bytes = 4096}};
-    tiny.device.granularity_bytes = 512;
-    mend_tightness_apply(&tiny, 0);
-    EXPECT_U64_EQ(MEND_GRANULE_BYTES, tiny.config.placement.small_request_bytes);
-}
-
-/* What a pool of 16 GiB has created for 40 blocks of 17 MiB. */
-static mend_stats stats_of(int tightness)
-{
-    mend_world w;
-    mend_stats stats = {0};
-    mend_world_init(&w);
-    w.sim_config.memory_bytes = 16 * MEND_GIB;
-    w.sim_config.page_bytes = 2 * MEND_MIB;
-    w.sim_config.content = MEND_SIM_CONTENT_NONE;
-    w.pool_config.tightness = tightness;
-    w.pool_config.reserve_bytes = 64 * MEND_GIB;
-    w.placement = (mend_test_sizes){0};
-    if (kit_open(&w)) {
-        for (int i = 0; i < 40; i++) {
-            kit_alloc(&w, 17 * MEND_MIB, NULL);
-        }
-        stats = mend_world_stats(&w);
-        kit_close(&w);
-    }
-    return stats;
-}
-
-MEND_TEST(policy_tightness, a_tighter_pool_creates_more_chunks_and_reserves_less)
-{
-    mend_stats loose = stats_of(1);
-    mend_stats usual = stats_of(3);
-    mend_stats tight = stats_of(5);
-    EXPECT_TRUE(loose.chunks_created < usual.chunks_created);
-    EXPECT_TRUE(usual.chunks_created < tight.chunks_created);
-    EXPECT_TRUE(loose.reserved_bytes >= usual.reserved_bytes);
-    EXPECT_TRUE(usual.reserved_bytes >= tight.reserved_bytes);
-    EXPECT_U64_EQ(680 * MEND_MIB, tight.reserved_bytes);
 }

@@ -94,16 +94,6 @@ KIT_SET_TEST(pool_critical_pressure, a_smaller_run_may_need_less,
     EXPECT_U64_EQ(0, mend_world_stats(w).placed_by_alias); /* which would serve it otherwise */
 }
 
-CRITICAL_TEST(pool_critical_pressure, a_chunk_in_flight_is_broken_behind_a_wait)
-{
-    kit_use(&f->w, f->owner, f->blocks[LARGE], PAGE, 1000);
-    release(f, LARGE);
-    EXPECT_PTR_EQ(f->blocks[LARGE], request(f, 16));
-    EXPECT_U64_EQ(0, mend_world_stats(&f->w).free_empty_bytes);
-    EXPECT_U64_EQ(0, remade(f));
-    EXPECT_U64_EQ(1, mend_world_stats(&f->w).stream_waits);
-}
-
 CRITICAL_TEST(pool_critical_pressure, nothing_is_remade_beside_a_capture)
 {
     mend_stream captured = f->w.streams[2];
@@ -180,30 +170,6 @@ static bool open_row(full_program *f, int compact_when_full)
 
 #define ROW_TEST(suite, name)                                                                      \
     KIT_CASE(suite, name, full_program, f, open_row(f, 0), kit_close(&f->w))
-
-ROW_TEST(pool_remake, a_request_that_is_refused_leaves_the_free_chunks)
-{
-    for (int i = 10; i <= 30; i += 10) {
-        release(f, i);
-    }
-    kit_expect_none(&f->w, 3 * MEND_MIB + PAGE, f->asking, "");
-    for (int i = 0; i < 3; i++) { /* nor do windows end in which is seen what is in use */
-        kit_expect_none(&f->w, MEND_GIB, f->asking, "");
-    }
-    EXPECT_U64_EQ(64 * MEND_MIB, mend_world_stats(&f->w).reserved_bytes);
-    EXPECT_U64_EQ(0, remade(f));
-    request(f, 8);
-    EXPECT_U64_EQ(1, remade(f));
-}
-
-/* Above the room that compactions are to have, likewise. */
-KIT_CASE(pool_remake, room_kept_for_compactions_is_none_for_a_remade_chunk, full_program, f,
-         open_row(f, 1), kit_close(&f->w))
-{
-    release(f, 10);
-    request(f, 8);
-    EXPECT_U64_EQ(0, remade(f));
-}
 
 /* The run that is grown begins with memory of another stream, which the block does not take. */
 KIT_CASE(pool_remake, a_block_waits_for_nothing_that_lies_before_it_in_its_run, full_program, f,

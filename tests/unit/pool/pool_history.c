@@ -72,30 +72,60 @@ static void expect_kinds(rig *r, const mend_event_kind *kinds, size_t count)
 
 #define RIG_TEST(suite, name, opening) KIT_RIG_TEST(suite, name, rig, opening, close_rig(r))
 
-/* While it is off the front cache keeps blocks, which the history names when it begins. */
-KIT_RIG_TEST(pool_history, the_front_cache_pauses_while_it_is_on, rig, open_rig(r),
-             kit_close(&r->w))
+/* The front cache keeps blocks while the history is on, and gives them back. */
+RIG_TEST(pool_history, the_front_cache_goes_on_and_its_blocks_are_told, open_rig(r))
 {
-    EXPECT_OK(mend_history_start(w->pool, 0));
     void *block = kit_alloc(w, QUARTER, r->stream);
     kit_free(w, block, r->stream);
-    EXPECT_STATS(w, cached_blocks, 1);
-    uint64_t events = mend_world_stats(w).history_events;
-    EXPECT_OK(mend_history_start(w->pool, ROOM));
     EXPECT_OK(mend_history_start(w->pool, 2 * ROOM));
-    EXPECT_STATS(w, cached_blocks, 0);
-    EXPECT_TRUE(mend_follower_begin(&r->follower, w->pool));
+    EXPECT_STATS(w, cached_blocks, 1, cache_hits, 0);
+    read(r);
     EXPECT_PTR_EQ(block, kit_alloc(w, QUARTER, r->stream));
-    kit_free(w, block, r->stream);
-    EXPECT_STATS(w, cached_blocks, 0, history_events, events + 2);
-    follow(r);
-    EXPECT_TRUE(mend_world_check(w));
-    EXPECT_OK(mend_history_start(w->pool, 0));
-    EXPECT_OK(mend_history_start(w->pool, 0));
-    EXPECT_PTR_EQ(block, kit_alloc(w, QUARTER, r->stream));
+    EXPECT_STATS(w, cached_blocks, 0, cache_hits, 1);
     kit_free(w, block, r->stream);
     EXPECT_STATS(w, cached_blocks, 1);
-    mend_follower_end(&r->follower);
+    EXPECT_KINDS(r, MEND_EVENT_ALLOC, MEND_EVENT_FREE);
+    EXPECT_FIELDS(r->events[0], cause, MEND_CAUSE_HIT, size_bytes, QUARTER, duration_ns, 0);
+    EXPECT_PTR_EQ(r->stream, r->events[1].stream);
+}
+
+static bool open_priced_rig(rig *r)
+{
+    *r = (rig){.stream = NULL};
+    if (!kit_open_set(&r->w, r->w.sim_config.prices_advance_clock = 1)) {
+        return false;
+    }
+    r->stream = r->w.streams[0];
+    EXPECT_OK(mend_history_start(r->w.pool, ROOM));
+    return mend_follower_begin(&r->follower, r->w.pool);
+}
+
+/* Each step of a request says why, in which chunk, and how long it took; the block how it was
+ * served, and in which scope. */
+RIG_TEST(pool_history, steps_have_a_cause_a_chunk_and_a_duration, open_priced_rig(r))
+{
+    EXPECT_OK(mend_scope_push("step", 0));
+    void *block = kit_alloc(w, QUARTER, r->stream);
+    EXPECT_OK(mend_scope_pop());
+    kit_free(w, block, r->stream);
+    EXPECT_KINDS(r, MEND_EVENT_CREATE, MEND_EVENT_MAP, MEND_EVENT_ALLOC, MEND_EVENT_FREE);
+    const mend_history_event *created = &r->events[0];
+    const mend_history_event *mapped = &r->events[1];
+    EXPECT_FIELDS(*created, cause, MEND_CAUSE_REQUEST, chunk, 1, scope, 0);
+    EXPECT_FIELDS(*mapped, cause, MEND_CAUSE_REQUEST, chunk, 1);
+    EXPECT_FIELDS(r->events[2], cause, MEND_CAUSE_CREATED, chunk, 1, scope, 1);
+    EXPECT_FIELDS(r->events[3], cause, MEND_CAUSE_NONE, chunk, 1, scope, 1, duration_ns, 0);
+    EXPECT_TRUE(created->duration_ns > 0);
+    EXPECT_TRUE(mapped->duration_ns > 0);
+    EXPECT_TRUE(r->events[2].duration_ns >= created->duration_ns + mapped->duration_ns);
+    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    const size_t count = read(r);
+    EXPECT_TRUE(count >= 3);
+    EXPECT_FIELDS(r->events[count - 2], kind, MEND_EVENT_RELEASE, cause, MEND_CAUSE_TRIM, chunk, 1);
+    EXPECT_TRUE(r->events[count - 2].duration_ns > 0);
+    kit_alloc(w, QUARTER, r->stream);
+    EXPECT_U64_EQ(3, read(r));
+    EXPECT_FIELDS(r->events[0], kind, MEND_EVENT_CREATE, chunk, 2, cause, MEND_CAUSE_REQUEST);
 }
 
 /* What a refused plan has claimed comes back, and what it has created goes. */
@@ -132,6 +162,7 @@ RIG_TEST(pool_history, compaction_names_the_chunk_and_the_holes_it_leaves,
     EXPECT_U64_EQ(1, report.compactions);
     follow(r);
     EXPECT_U64_EQ(1, r->follower.seen[MEND_EVENT_COMPACT]);
+    EXPECT_U64_EQ(2, r->follower.seen[MEND_EVENT_EXCHANGE]);
     EXPECT_TRUE(r->follower.seen[MEND_EVENT_UNMAP] >= 3);
 }
 
@@ -146,7 +177,7 @@ RIG_TEST(pool_history, waits_limits_and_refusals_are_told, open_rig_of(r, 4 * ME
     read(r);
     kit_expect_none(w, 3 * MEND_MIB + 1, S(2), "");
     EXPECT_KINDS(r, MEND_EVENT_OUT_OF_MEMORY);
-    EXPECT_U64_EQ(3 * MEND_MIB + 512, r->events[0].size_bytes);
+    EXPECT_FIELDS(r->events[0], size_bytes, 3 * MEND_MIB + 512, cause, MEND_CAUSE_LIMIT_REFUSED);
     EXPECT_PTR_EQ(S(2), r->events[0].stream);
     EXPECT_OK(mend_set_limit(w->pool, 5 * MEND_MIB / 2));
     size_t count = read(r);

@@ -1,5 +1,5 @@
-/* What the log tells of a pool: out of memory, waits of the host, a limit below what is held,
- * blocks that live at the end; to a sink, or to standard error where a config asks for it. */
+/* What the log tells of a pool: blocks that live at the end; to a sink, or to standard error where
+ * a config asks for it. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,17 +25,6 @@ static void hear(KIT_UNUSED void *context, mend_log_level level, const char *lin
     EXPECT_INVALID(mend_trim(NULL, 0, NULL));
 }
 
-static bool open_heard(mend_world *w)
-{
-    heard.count = 0;
-    mend_world_init(w);
-    w->sim_config.memory_bytes = 8 * MEND_MIB;
-    w->pool_config.allow_stream_waits = -1;
-    bool is_open = kit_open(w);
-    mend_log_set_sink(hear, NULL);
-    return is_open;
-}
-
 static void expect_heard(mend_log_level level, const char *words)
 {
     for (int i = 0; i < heard.count; i++) {
@@ -45,39 +34,6 @@ static void expect_heard(mend_log_level level, const char *words)
     }
     mend_test_fail(__FILE__, __LINE__, "of %d lines none says \"%s\"; the last: %s", heard.count,
                    words, heard.count > 0 ? heard.line[heard.count - 1] : "");
-}
-
-KIT_TEST_IN(pool_log, tells_of_out_of_memory_and_leaves_the_error, open_heard(w))
-{
-    mend_error error = MEND_ERROR_INIT;
-    kit_expect_none(w, 9 * MEND_MIB, S(0), "");
-    expect_heard(MEND_LOG_WARNING, "device 0: out of memory: 9.00 MiB requested.");
-    EXPECT_OK(mend_last_error(&error));
-    EXPECT_ERROR(OUT_OF_MEMORY, error.result);
-    EXPECT_TRUE(error.shortfall != NULL);
-    mend_log_set_sink(NULL, NULL);
-}
-
-KIT_TEST_IN(pool_log, tells_when_the_host_has_waited, open_heard(w))
-{
-    void *block = kit_alloc(w, 6 * MEND_MIB, S(0));
-    kit_launch(w, S(0), MEND_SIM_WORK_TOUCH, block, 512, 0, 1000);
-    kit_free(w, block, S(0));
-    EXPECT_INT_EQ(0, heard.count); /* nothing that happens all the time */
-    kit_alloc(w, 6 * MEND_MIB, S(1));
-    expect_heard(MEND_LOG_INFO, "6.00 MiB on device 0: the host waited for the GPU 1 times");
-    mend_log_set_sink(NULL, NULL);
-}
-
-KIT_TEST_IN(pool_log, tells_of_a_limit_below_what_is_held, open_heard(w))
-{
-    kit_alloc(w, 3 * MEND_MIB, S(0));
-    EXPECT_OK(mend_set_limit(w->pool, 3 * MEND_MIB));
-    EXPECT_INT_EQ(0, heard.count);
-    EXPECT_OK(mend_set_limit(w->pool, MEND_MIB));
-    expect_heard(MEND_LOG_WARNING,
-                 "the limit of 1.00 MiB is below the 3.00 MiB that the pool holds");
-    mend_log_set_sink(NULL, NULL);
 }
 
 MEND_TEST(pool_log, tells_what_lives_when_a_pool_is_destroyed)

@@ -101,26 +101,6 @@ PLAIN_TEST(pool_plain, what_needs_virtual_memory_is_refused_or_does_nothing, 0)
     EXPECT_ERROR(NOT_SUPPORTED, mend_pool_create(&w->pool_config, &shareable));
 }
 
-static char warned[256];
-
-static void keep_warning(KIT_UNUSED void *context, mend_log_level level, const char *line)
-{
-    if (level == MEND_LOG_WARNING) {
-        strncat(warned, line, sizeof(warned) - strlen(warned) - 1);
-    }
-}
-
-MEND_TEST(pool_plain, the_log_says_so_once_for_each_pool)
-{
-    mend_world w;
-    warned[0] = 0;
-    mend_log_set_sink(keep_warning, NULL);
-    ASSERT_TRUE(open_plain(&w, 0));
-    mend_log_set_sink(NULL, NULL);
-    close_plain(&w);
-    EXPECT_TRUE(strstr(warned, "no virtual memory management") != NULL);
-}
-
 PLAIN_TEST(pool_plain, nothing_is_left_of_an_allocation_that_is_refused, 0)
 {
     void *pointer = NULL;

@@ -1,6 +1,5 @@
 /* Growable ranges: where their memory comes from and goes, and every misuse by its own error. */
 
-#include "mend/mend_share.h"
 #include "pool/pool.h"
 #include "tests/unit/pool/pages.h"
 
@@ -43,6 +42,47 @@ RANGE_TEST(pool_range, a_commit_out_of_the_middle_takes_what_it_has_reserved, 0)
     expect_commit(range, 3 * PAGE, PAGE, S(0));
     EXPECT_TRUE(spans->free_count >= spans->promised_count);
     mend_slab_end_promise(spans, withheld);
+}
+
+/* The last page is missing: a second try finds what the first one mapped. */
+RANGE_TEST(pool_range, several_ranges_are_committed_all_or_none, 6 * PAGE)
+{
+    mend_range *large = create(w, MEND_GIB, 2 * PAGE);
+    expect_commit(range, PAGE, PAGE, S(0));
+    use(w, range, PAGE, PAGE, S(0));
+    const mend_range_part parts[] = {{range, 0, 3 * PAGE}, {large, 4 * PAGE, 4 * PAGE}};
+    EXPECT_REFUSAL(OUT_OF_MEMORY, " and 1 more. Raise the limit to 1.75 MiB",
+                   mend_range_commit_all(parts, 2, S(0)));
+    EXPECT_U64_EQ(PAGE, info_of(range).committed_bytes);
+    EXPECT_U64_EQ(0, info_of(large).committed_bytes);
+    EXPECT_STATS(w, out_of_memory, 1);
+    EXPECT_OK(mend_set_limit(w->pool, 7 * PAGE));
+    EXPECT_OK(mend_range_commit_all(parts, 2, S(0)));
+    use(w, range, 0, 3 * PAGE, S(0));
+    use(w, large, 4 * PAGE, 4 * PAGE, S(0));
+    EXPECT_OK(mend_range_destroy(large, S(0)));
+}
+
+/* Where one part lies mapped, its memory does not go to the other, in either order. */
+RANGE_TEST(pool_range, parts_of_a_commit_take_nothing_from_each_other, 6 * PAGE)
+{
+    mend_range *other = create(w, MEND_GIB, PAGE);
+    const mend_range_part parts[] = {
+        {other, 0, 3 * PAGE}, {range, 2 * PAGE, PAGE}, {range, 0, 2 * PAGE}, {range, 0, PAGE}};
+    for (int i = 0; i < 2; i++) {
+        mend_range *first = i == 0 ? range : other;
+        expect_commit(first, 0, 3 * PAGE, S(0));
+        expect_decommit(first, 0, 3 * PAGE, S(0));
+        EXPECT_OK(mend_range_commit_all(parts, 4, S(0)));
+        EXPECT_STATS(w, chunks_moved, 0);
+        EXPECT_STATS(w, reserved_bytes, 6 * PAGE);
+        EXPECT_U64_EQ(3 * PAGE, info_of(range).committed_bytes);
+        expect_decommit(range, 0, 3 * PAGE, S(0));
+        expect_decommit(other, 0, 3 * PAGE, S(0));
+        mend_sim_advance(w->sim, 1000);
+        kit_expect_trim(w, 0, 6 * PAGE);
+    }
+    EXPECT_OK(mend_range_destroy(other, S(0)));
 }
 
 RANGE_TEST(pool_range, trim_gives_decommitted_memory_to_the_device, 0)
@@ -107,26 +147,47 @@ KIT_TEST(pool_range, create_refuses_by_name)
     EXPECT_OK(mend_range_destroy(NULL, NULL));
 }
 
+/* Commits nothing of the first part either if the second is refused. */
+static mend_result commit_behind_a_good_part(mend_range *range, uint64_t offset_bytes,
+                                             uint64_t size_bytes, mend_stream stream)
+{
+    const mend_range_part parts[] = {{range, 4 * PAGE, PAGE}, {range, offset_bytes, size_bytes}};
+    return mend_range_commit_all(parts, 2, stream);
+}
+
 typedef mend_result (*page_call)(mend_range *, uint64_t, uint64_t, mend_stream);
+static const page_call page_calls[] = {mend_range_commit, mend_range_decommit,
+                                       mend_range_record_stream, commit_behind_a_good_part};
+enum { PAGE_CALLS = sizeof(page_calls) / sizeof(page_calls[0]) };
 
 KIT_TEST(pool_range, calls_about_pages_refuse_by_name)
 {
     mend_range *range = create(w, 8 * PAGE, PAGE);
     expect_commit(range, 0, PAGE, S(0));
-    const page_call calls[] = {mend_range_commit, mend_range_decommit, mend_range_record_stream};
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < PAGE_CALLS; i++) {
         mend_stream stream = S(0);
-        EXPECT_INVALID(calls[i](NULL, 0, PAGE, stream));
-        EXPECT_INVALID(calls[i](range, 0, 0, stream));
+        EXPECT_INVALID(page_calls[i](NULL, 0, PAGE, stream));
+        EXPECT_INVALID(page_calls[i](range, 0, 0, stream));
         EXPECT_REFUSAL(INVALID_ARGUMENT, "are not in the range",
-                       calls[i](range, 0, 9 * PAGE, stream));
-        EXPECT_INVALID(calls[i](range, 8 * PAGE, PAGE, stream));
-        EXPECT_INVALID(calls[i](range, ~UINT64_C(0), PAGE, stream));
+                       page_calls[i](range, 0, 9 * PAGE, stream));
+        EXPECT_INVALID(page_calls[i](range, 8 * PAGE, PAGE, stream));
+        EXPECT_INVALID(page_calls[i](range, ~UINT64_C(0), PAGE, stream));
         EXPECT_REFUSAL(INVALID_ARGUMENT, "no multiple of the page",
-                       calls[i](range, 512, PAGE, stream));
-        EXPECT_INVALID(calls[i](range, 0, PAGE / 2, stream));
-        EXPECT_INVALID(calls[i](range, 0, PAGE, MEND_EVERY_STREAM));
+                       page_calls[i](range, 512, PAGE, stream));
+        EXPECT_INVALID(page_calls[i](range, 0, PAGE / 2, stream));
+        EXPECT_INVALID(page_calls[i](range, 0, PAGE, MEND_EVERY_STREAM));
     }
+    EXPECT_U64_EQ(PAGE, info_of(range).committed_bytes);
+    EXPECT_INVALID(mend_range_commit_all(NULL, 1, S(0)));
+    EXPECT_OK(mend_range_commit_all(NULL, 0, S(0)));
+    mend_pool *pool = NULL;
+    mend_range *theirs = NULL;
+    ASSERT_RESULT(MEND_OK, mend_pool_create(&w->pool_config, &pool));
+    EXPECT_OK(mend_range_create(pool, PAGE, NULL, &theirs));
+    const mend_range_part parts[] = {{range, 4 * PAGE, PAGE}, {theirs, 0, PAGE}};
+    EXPECT_REFUSAL(INVALID_ARGUMENT, "several pools", mend_range_commit_all(parts, 2, S(0)));
+    EXPECT_OK(mend_range_destroy(theirs, S(0)));
+    EXPECT_OK(mend_pool_destroy(pool));
     EXPECT_INVALID(mend_range_record_stream(range, 0, PAGE, MEND_NO_STREAM));
     EXPECT_INVALID(mend_range_destroy(range, MEND_EVERY_STREAM));
     EXPECT_INVALID(mend_range_get_info(range, NULL));
@@ -171,16 +232,10 @@ KIT_TEST(pool_range, the_history_has_commits_and_decommits)
     expect_event(&events[1], MEND_EVENT_DECOMMIT, (char *)base + 3 * PAGE, PAGE, MEND_NO_STREAM);
 }
 
-KIT_TEST_IN(pool_range, pages_are_no_blocks, kit_open_set(w, w->pool_config.shareable = 1))
+KIT_TEST(pool_range, pages_are_no_blocks)
 {
-    mend_export_token token;
-    size_t size_bytes = 0;
     mend_range *range = create(w, 8 * PAGE, PAGE);
     expect_commit(range, 0, 2 * PAGE, S(0));
-    EXPECT_REFUSAL(FOREIGN_POINTER, "in a range",
-                   mend_export(w->pool, at(range, 512), &token, NULL));
-    EXPECT_ERROR(FOREIGN_POINTER,
-                 mend_export_fabric(w->pool, at(range, 0), NULL, 0, &size_bytes, NULL));
     EXPECT_REFUSAL(FOREIGN_POINTER, "mend_range.h", mend_free(w->pool, at(range, 0), S(0)));
     EXPECT_ERROR(FOREIGN_POINTER, mend_free(w->pool, at(range, 512), S(0)));
     EXPECT_ERROR(FOREIGN_POINTER, mend_record_stream(w->pool, at(range, PAGE), S(1)));
@@ -196,9 +251,8 @@ RANGE_TEST(pool_range, a_captured_stream_neither_commits_nor_decommits, 0)
 {
     expect_commit(range, 0, PAGE, S(0));
     kit_begin_capture(w, S(1));
-    const page_call calls[] = {mend_range_commit, mend_range_decommit, mend_range_record_stream};
-    for (int i = 0; i < 3; i++) {
-        EXPECT_REFUSAL(CAPTURING, "before the capture", calls[i](range, 0, 2 * PAGE, S(1)));
+    for (int i = 0; i < PAGE_CALLS; i++) {
+        EXPECT_REFUSAL(CAPTURING, "before the capture", page_calls[i](range, 0, 2 * PAGE, S(1)));
     }
     EXPECT_ERROR(CAPTURING, mend_range_destroy(range, S(1)));
     expect_commit(range, PAGE, PAGE, S(0)); /* another stream may */

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "mend/mend_range.h"
 #include "share/wire.h"
 #include "tests/support/child.h"
 #include "tests/support/files.h"
@@ -73,6 +74,93 @@ SHARE_TEST(pool_share, a_block_has_one_token_as_long_as_it_lives)
     EXPECT_FALSE(share_are_equal(&first, &again));
 }
 
+/* Pages of two chunks each. */
+static mend_range *range_of(mend_world *w, uint64_t pages)
+{
+    mend_range *range = NULL;
+    mend_range_options options = MEND_RANGE_OPTIONS_INIT;
+    options.page_bytes = 2 * CHUNK;
+    EXPECT_OK(mend_range_create(w->pool, 8 * options.page_bytes, &options, &range));
+    EXPECT_OK(mend_range_commit(range, 0, pages * options.page_bytes, w->streams[0]));
+    return range;
+}
+
+static unsigned char *base_of(mend_range *range)
+{
+    mend_range_info info = MEND_RANGE_INFO_INIT;
+    EXPECT_OK(mend_range_get_info(range, &info));
+    return info.base;
+}
+
+SHARE_TEST(pool_share, a_page_is_exported_as_a_block)
+{
+    uint64_t offset_bytes = 0;
+    uint64_t size_bytes = 0;
+    mend_range *range = range_of(from, 2);
+    unsigned char *ours = base_of(range) + 2 * CHUNK;
+    share_ticket t = share_export(r, ours + 4096);
+    EXPECT_STATS(from, exported_blocks, 1, exported_bytes, 2 * CHUNK, pinned_bytes, 2 * CHUNK);
+    unsigned char *theirs = share_import(to, &t);
+    memset(ours, 7, 2 * CHUNK);
+    EXPECT_TRUE(memcmp(ours, theirs, 2 * CHUNK) == 0);
+    EXPECT_OK(mend_range_decommit(range, 0, 4 * CHUNK, from->streams[0]));
+    EXPECT_STATS(from, exported_blocks, 0, exported_bytes, 0, pinned_bytes, 0);
+    EXPECT_ERROR(DOUBLE_FREE, share_try_export(from->pool, ours, &t));
+    EXPECT_OK(mend_range_destroy(range, from->streams[0]));
+    EXPECT_OK(mend_trim_wait(from->pool, 0, &size_bytes));
+    EXPECT_INT_EQ(7, theirs[2 * CHUNK - 1]); /* the importer's now */
+    share_close(to, theirs);
+    range = range_of(from, 1);
+    EXPECT_OK(mend_export_pages(from->pool, base_of(range) + 1, 1, &t.token, &offset_bytes));
+    EXPECT_U64_EQ(1, offset_bytes);
+    EXPECT_OK(mend_pin(from->pool, base_of(range), 1));
+    EXPECT_INVALID(mend_range_destroy(range, from->streams[0]));
+    EXPECT_OK(mend_unpin(from->pool, base_of(range), 1));
+    EXPECT_OK(mend_range_destroy(range, from->streams[0]));
+    EXPECT_STATS(from, exported_blocks, 0, pinned_bytes, 0);
+}
+
+SHARE_TEST(pool_share, pages_are_one_export_until_the_first_is_decommitted)
+{
+    enum { PAGE = 2 * CHUNK };
+    mend_export_token token;
+    mend_export_token again;
+    uint64_t offset_bytes = 0;
+    uint64_t size_bytes = 0;
+    unsigned char *theirs = NULL;
+    mend_pool *pool = from->pool;
+    mend_range *range = range_of(from, 5);
+    unsigned char *ours = base_of(range);
+    EXPECT_OK(mend_export_pages(pool, ours + PAGE + 512, 2 * PAGE, &token, &offset_bytes));
+    EXPECT_U64_EQ(512, offset_bytes);
+    EXPECT_STATS(from, exported_blocks, 1, exported_bytes, 3 * PAGE);
+    EXPECT_OK(mend_export_pages(pool, ours + 2 * PAGE, PAGE, &again, &offset_bytes));
+    EXPECT_U64_EQ(PAGE, offset_bytes);
+    EXPECT_TRUE(memcmp(&token, &again, sizeof(token)) == 0);
+    EXPECT_REFUSAL(INVALID_ARGUMENT, "a page is in one export",
+                   mend_export_pages(pool, ours, 2 * PAGE, &again, NULL));
+    EXPECT_INVALID(mend_export_pages(pool, ours + 3 * PAGE, 2 * PAGE, &again, NULL));
+    EXPECT_REFUSAL(DOUBLE_FREE, "not committed",
+                   mend_export_pages(pool, ours + 4 * PAGE, 2 * PAGE, &again, NULL));
+    EXPECT_INVALID(mend_export_pages(pool, ours, 9 * PAGE, &again, NULL));
+    EXPECT_INVALID(mend_export_pages(pool, ours, 0, &again, NULL));
+    void *block = kit_alloc(from, 4096, from->streams[0]);
+    EXPECT_ERROR(FOREIGN_POINTER, mend_export_pages(pool, block, 1, &again, NULL));
+    kit_free(from, block, from->streams[0]);
+    r->ticket = share_export(r, ours + 3 * PAGE); /* the same, in this way too */
+    EXPECT_OK(
+        mend_import(r->by_fabric ? r->from.pool : to->pool, &token, (void **)&theirs, &size_bytes));
+    EXPECT_U64_EQ(3 * PAGE, size_bytes);
+    memset(ours, 7, 5 * PAGE);
+    EXPECT_TRUE(memcmp(ours + PAGE, theirs, size_bytes) == 0);
+    share_close(r->by_fabric ? &r->from : to, theirs);
+    EXPECT_OK(mend_range_decommit(range, 3 * PAGE, PAGE, from->streams[0]));
+    EXPECT_STATS(from, exported_blocks, 0, exported_bytes, 0, pinned_bytes, 0);
+    EXPECT_OK(mend_export_pages(pool, ours, 3 * PAGE, &again, NULL));
+    EXPECT_TRUE(memcmp(&token, &again, sizeof(token)) != 0);
+    EXPECT_OK(mend_range_destroy(range, from->streams[0]));
+}
+
 SHARE_TEST(pool_share, imports_of_one_token_are_one_mapping)
 {
     share_ticket t = share_export(r, kit_alloc(from, 2 * CHUNK, from->streams[0]));
@@ -89,6 +177,15 @@ SHARE_TEST(pool_share, imports_of_one_token_are_one_mapping)
     EXPECT_ERROR(FOREIGN_POINTER, mend_import_close(to->pool, theirs, MEND_NO_STREAM));
 }
 
+/* What is imported by fabric handles has nobody who could be asked. */
+static void expect_state(const share_rig *r, const void *import, mend_import_state expected)
+{
+    mend_import_state state = 0;
+    const mend_result result = mend_import_get_state(r->to.pool, import, &state);
+    EXPECT_RESULT(r->by_fabric ? MEND_ERROR_NOT_SUPPORTED : MEND_OK, result);
+    EXPECT_INT_EQ(r->by_fabric ? 0 : (int)expected, (int)state);
+}
+
 MEND_TEST(pool_share, an_import_outlives_the_block_and_the_exporter)
 {
     for (int by_fabric = 0; by_fabric < 2; by_fabric++) {
@@ -96,7 +193,9 @@ MEND_TEST(pool_share, an_import_outlives_the_block_and_the_exporter)
         void *none = NULL;
         ASSERT_TRUE(share_rig_open(&r, by_fabric) && share_rig_fill(&r));
         unsigned char *theirs = share_import(&r.to, &r.ticket);
+        expect_state(&r, theirs, MEND_IMPORT_EXPORTED);
         kit_free(&r.from, r.block, r.from.streams[0]);
+        expect_state(&r, theirs, MEND_IMPORT_FREED);
         EXPECT_OK(mend_trim_wait(r.from.pool, 0, NULL));
         EXPECT_STATS(&r.from, reserved_bytes, 0);
         EXPECT_TRUE(mend_world_ledger(&r.from).chunks > 0); /* the importer holds them */
@@ -308,6 +407,11 @@ SHARE_TEST(pool_share, misuse_has_its_errors)
     EXPECT_INVALID(mend_import(pool, NULL, &pointer, NULL));
     EXPECT_INVALID(mend_import(pool, &token, NULL, NULL));
     EXPECT_INVALID(mend_import(pool, &token, &pointer, NULL));
+    mend_import_state state = 0;
+    EXPECT_INVALID(mend_import_get_state(NULL, block, &state));
+    EXPECT_INVALID(mend_import_get_state(pool, NULL, &state));
+    EXPECT_INVALID(mend_import_get_state(pool, block, NULL));
+    EXPECT_ERROR(FOREIGN_POINTER, mend_import_get_state(pool, block, &state));
     EXPECT_INVALID(mend_import_close(NULL, block, NULL));
     EXPECT_INVALID(mend_import_close(pool, NULL, NULL));
     EXPECT_INVALID(mend_import_close(pool, block, MEND_EVERY_STREAM));

@@ -25,6 +25,7 @@ typedef struct exporter {
     answer answers[MOST_MESSAGES];
     int count;
     int file;
+    bool ends; /* with its first visitor */
     pthread_t thread;
 } exporter;
 
@@ -80,6 +81,9 @@ static void expect_patience_to_end(const exporter *e)
 {
     taken t = {.answer = MEND_OK};
     mend_test_let_patience_end(true);
+    mend_import_state state = 0;
+    EXPECT_INT_EQ(MEND_ERROR_UNREACHABLE, mend_share_ask(&e->token, SOON_MS, &state));
+    EXPECT_INT_EQ(0, (int)state);
     EXPECT_INT_EQ(MEND_ERROR_UNREACHABLE, fetch(e, SOON_MS, &t));
     mend_test_let_patience_end(false);
     EXPECT_TRUE(strstr(mend_process_failure()->message, "does not answer in time") != NULL);
@@ -114,6 +118,9 @@ static void *answer_one(void *context)
         for (int i = 0; i < e->count; i++) {
             send_answer(e, to, &e->answers[i]);
         }
+    }
+    if (e->ends) {
+        shutdown(e->listener, SHUT_RDWR);
     }
     close(to);
     return NULL;
@@ -163,6 +170,18 @@ EXPORTER_TEST(share_fetch, a_taker_may_refuse, open_exporter(r, 4))
     r->count = 1;
     EXPECT_INT_EQ(MEND_ERROR_OUT_OF_HOST_MEMORY, fetch_answered(r, &t));
     EXPECT_U64_EQ(0, t.count);
+}
+
+/* It hangs up without an answer, as one does that ends; there is another one behind it, or none. */
+EXPORTER_TEST(share_fetch, who_ends_amid_the_answer_has_ended, open_exporter(r, 4))
+{
+    mend_import_state state = 0;
+    r->count = 0;
+    r->ends = true;
+    ASSERT_TRUE(pthread_create(&r->thread, NULL, answer_one, r) == 0);
+    EXPECT_INT_EQ(MEND_OK, mend_share_ask(&r->token, LATE_MS, &state));
+    EXPECT_INT_EQ(MEND_IMPORT_ORPHANED, (int)state);
+    pthread_join(r->thread, NULL);
 }
 
 EXPORTER_TEST(share_fetch, nobody_waits_for_an_exporter_that_does_not_answer, open_exporter(r, 4))

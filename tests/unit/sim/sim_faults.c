@@ -13,17 +13,6 @@ static mend_status create(sim_fixture *f, uint64_t size_bytes, mend_chunk_handle
     return f->driver->create(f->driver, size_bytes, &properties, handle);
 }
 
-SIM_TEST(sim_faults, one_call_fails_and_does_nothing)
-{
-    mend_chunk_handle handle = 0;
-    FAIL(.call = "create");
-    EXPECT_STATUS(MEND_DRIVER_OUT_OF_MEMORY, create(f, f->page, &handle));
-    EXPECT_U64_EQ(0, handle);
-    EXPECT_U64_EQ(0, sim_fixture_ledger(f).chunks);
-    EXPECT_PASS(create(f, f->page, &handle));
-    EXPECT_U64_EQ(0, f->heard);
-}
-
 SIM_TEST(sim_faults, position_count_and_status_are_chosen)
 {
     mend_chunk_handle handle = 0;
@@ -34,18 +23,6 @@ SIM_TEST(sim_faults, position_count_and_status_are_chosen)
     EXPECT_STATUS(MEND_DRIVER_NOT_READY, create(f, f->page, &handle));
     EXPECT_STATUS(MEND_DRIVER_NOT_READY, create(f, f->page, &handle));
     EXPECT_PASS(create(f, f->page, &handle));
-}
-
-SIM_TEST(sim_faults, any_call_can_be_meant)
-{
-    uint64_t address = 0;
-    uint64_t before = mend_sim_call_count(f->sim);
-    FAIL(.status = MEND_DRIVER_UNKNOWN, .after_calls = 1);
-    PASS(reserve, f->page, 0, 0, &address);
-    PASS(context_pop); /* cannot fail and is not counted */
-    ANSWER(UNKNOWN, address_free, address, f->page);
-    PASS(address_free, address, f->page);
-    EXPECT_U64_EQ(before + 3, mend_sim_call_count(f->sim));
 }
 
 SIM_TEST(sim_faults, only_large_calls)
@@ -84,16 +61,6 @@ SIM_TEST(sim_faults, a_sticky_one_breaks_the_context)
     PASS(context_pop);
     PASS(device_close, 0);
     EXPECT_U64_EQ(1, sim_fixture_ledger(f).mappings);
-}
-
-SIM_TEST(sim_faults, the_first_that_matches_answers)
-{
-    mend_chunk_handle handle = 0;
-    FAIL(.call = "create", .status = MEND_DRIVER_UNKNOWN);
-    FAIL(.status = MEND_DRIVER_NOT_SUPPORTED);
-    EXPECT_STATUS(MEND_DRIVER_UNKNOWN, create(f, f->page, &handle));
-    EXPECT_STATUS(MEND_DRIVER_NOT_SUPPORTED, create(f, f->page, &handle));
-    EXPECT_PASS(create(f, f->page, &handle));
 }
 
 SIM_TEST(sim_faults, every_call_that_can_fail_fails_on_demand)

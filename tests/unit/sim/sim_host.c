@@ -62,25 +62,3 @@ SIM_TEST(sim_host, a_copy_beyond_its_end_is_one_of_unpinned_memory)
     PASS(stream_synchronize, f->stream);
     PASS(host_free, made);
 }
-
-static const mend_sim_prices prices = {.copy = {.call_ns = 3, .mib_ns = 8},
-                                       .host_copy = {.call_ns = 10, .mib_ns = 100},
-                                       .host_alloc = {.call_ns = 1000},
-                                       .host_free = {.mib_ns = 70}};
-
-SIM_TEST_AS(sim_host, copies_over_the_link_have_their_own_price, .prices = &prices)
-{
-    uint64_t address = sim_fixture_map(f, 4 * MEND_MIB, 4 * MEND_MIB);
-    void *made = NULL;
-    uint64_t before = sim_fixture_ledger(f).driver_time_ns;
-    PASS(host_alloc, 2 * MEND_MIB, &made);
-    EXPECT_U64_EQ(1000, sim_fixture_ledger(f).driver_time_ns - before);
-    PASS(copy, address_of(made), address, MEND_MIB, f->stream);
-    PASS(copy, address, address_of(made), 2 * MEND_MIB, f->stream);
-    EXPECT_U64_EQ(1320, sim_fixture_ledger(f).driver_time_ns - before);
-    PASS(copy, address, address + 2 * MEND_MIB, MEND_MIB, f->stream);
-    EXPECT_U64_EQ(1331, sim_fixture_ledger(f).driver_time_ns - before);
-    PASS(stream_synchronize, f->stream);
-    PASS(host_free, made);
-    EXPECT_U64_EQ(1471, sim_fixture_ledger(f).driver_time_ns - before);
-}

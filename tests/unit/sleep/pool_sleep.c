@@ -1,5 +1,7 @@
 /* Sleep and wake: memory goes back to the device, addresses stay, and every byte is what it was. */
 #include "driver/driver.h"
+#include <string.h>
+
 #include "tests/unit/sleep/sleep_rig.h"
 
 SLEEP_TEST(pool_sleep, contents_are_kept_in_a_file)
@@ -97,6 +99,61 @@ SLEEP_TEST(pool_sleep, free_memory_goes_back_unless_it_is_to_stay)
     options.keep_free = 0;
     EXPECT_OK(mend_sleep(w->pool, &options, NULL));
     EXPECT_STATS(w, free_empty_bytes, 0);
+}
+
+/* Work of the same process takes it, and a wake takes it back: the driver creates nothing. */
+SLEEP_TEST(pool_sleep, memory_of_sleepers_can_stay_in_the_pool)
+{
+    const mend_stats before = mend_world_stats(w);
+    void *row[SLEEP_BLOCKS];
+    for (int i = 0; i < 3; i++) {
+        mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
+        EXPECT_OK(mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .keep_free = 2), &report));
+        EXPECT_FIELDS(report, released_bytes, 0, asleep_bytes, SLEEP_BLOCKS * SLEEP_BLOCK);
+        EXPECT_STATS(w, reserved_bytes, before.reserved_bytes, free_empty_bytes,
+                     SLEEP_BLOCKS * SLEEP_BLOCK);
+        kit_alloc_written_row(w, row, SLEEP_BLOCKS, SLEEP_BLOCK, S(0));
+        kit_release_row(w, row, SLEEP_BLOCKS, SLEEP_BLOCK, S(0));
+        EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    }
+    EXPECT_STATS(w, chunks_created, before.chunks_created, chunks_released, before.chunks_released);
+}
+
+/* A block of several chunks, kept in either way, and one that is dropped. */
+KIT_TEST(pool_sleep, what_is_kept_is_read_while_it_sleeps)
+{
+    enum { SIZE = 5 * 512 * 1024, PART = 70000 };
+    static unsigned char before[SIZE];
+    static unsigned char read[SIZE];
+    const mend_sleep_rule rules[] = {
+        {1, MEND_KEEP_HOST}, {2, MEND_KEEP_FILE}, {3, MEND_KEEP_NOTHING}};
+    char *blocks[4];
+    for (uint64_t i = 0; i < 4; i++) {
+        mend_set_sleep_tag((i + 1) % 4);
+        blocks[i] = kit_alloc_written(w, SIZE, S(0));
+    }
+    mend_set_sleep_tag(0);
+    EXPECT_OK(mend_sleep(
+        w->pool, KIT_OPTIONS(mend_sleep_options, .rules = &rules[2], .rule_count = 1), NULL));
+    for (int i = 0; i < 2; i++) {
+        memcpy(before, blocks[i], SIZE);
+        EXPECT_OK(mend_sleep(w->pool,
+                             KIT_OPTIONS(mend_sleep_options, .rules = &rules[i], .rule_count = 1,
+                                         .directory = sleep_rig_directory()),
+                             NULL));
+        EXPECT_OK(mend_read_kept(w->pool, blocks[i], SIZE, read));
+        EXPECT_TRUE(memcmp(before, read, SIZE) == 0);
+        EXPECT_OK(mend_read_kept(w->pool, blocks[i] + SIZE - PART, PART, read));
+        EXPECT_TRUE(memcmp(before + SIZE - PART, read, PART) == 0);
+    }
+    EXPECT_REFUSAL(INVALID_ARGUMENT, "was not kept", mend_read_kept(w->pool, blocks[2], 1, read));
+    EXPECT_REFUSAL(INVALID_ARGUMENT, "does not sleep", mend_read_kept(w->pool, blocks[3], 1, read));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_INVALID(mend_read_kept(w->pool, blocks[0], 1, read));
+    EXPECT_INVALID(mend_read_kept(w->pool, blocks[0], 1, NULL));
+    EXPECT_INVALID(mend_read_kept(NULL, blocks[0], 1, read));
+    kit_release(w, blocks[0], SIZE, S(0));
+    kit_release(w, blocks[1], SIZE, S(0));
 }
 
 KIT_TEST(pool_sleep, the_history_tells_of_each_chunk)

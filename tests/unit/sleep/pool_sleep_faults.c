@@ -5,21 +5,31 @@
 
 static const char calls_of_sleep[] =
     "context_push exchange_capture_mode context_synchronize host_alloc host_free "
-    "stream_create copy stream_synchronize unmap release";
+    "stream_create copy stream_synchronize unmap";
 static const char calls_of_wake[] =
     "context_push exchange_capture_mode create map set_access host_alloc host_free "
-    "stream_create copy stream_synchronize";
+    "stream_create copy stream_synchronize unmap";
 enum { BOTH = SLEEP_BLOCKS + SLEEP_PAGES };
 
 typedef mend_result (*operation)(sleep_rig *r);
 
-static mend_result sleep_both_ways(sleep_rig *r)
+static mend_result sleep_and_keep(sleep_rig *r, int keep_free)
 {
     const mend_sleep_rule rules[] = {{1, MEND_KEEP_HOST}, {2, MEND_KEEP_FILE}};
     return mend_sleep(r->w.pool,
                       KIT_OPTIONS(mend_sleep_options, .rules = rules, .rule_count = 2,
-                                  .directory = sleep_rig_directory()),
+                                  .keep_free = keep_free, .directory = sleep_rig_directory()),
                       NULL);
+}
+
+static mend_result sleep_both_ways(sleep_rig *r)
+{
+    return sleep_and_keep(r, 0);
+}
+
+static mend_result sleep_into_the_pool(sleep_rig *r)
+{
+    return sleep_and_keep(r, 2);
 }
 
 static mend_result wake_all(sleep_rig *r)
@@ -52,8 +62,11 @@ static bool fail_once(const kit_fault *f, const void *context)
     if (!sleep_rig_open(&r) || !sleep_rig_add_pages(&r)) {
         return false;
     }
-    if (t->wakes) {
+    if (t->wakes) { /* some of it finds free chunks of its size */
         EXPECT_OK(sleep_both_ways(&r));
+        void *free_row[SLEEP_BLOCKS / 2];
+        kit_alloc_row(&r.w, free_row, SLEEP_BLOCKS / 2, SLEEP_BLOCK, r.w.streams[0]);
+        kit_free_row(&r.w, free_row, SLEEP_BLOCKS / 2, r.w.streams[0]);
     }
     kit_fail(&r.w, f->call, f->after_calls, f->count, f->status);
     mend_stats before = mend_world_stats(&r.w);
@@ -88,6 +101,8 @@ static void fail_everywhere(const trial *t, const char *calls)
 MEND_TEST(pool_sleep_faults, a_sleep_is_undone_at_every_driver_call)
 {
     fail_everywhere(&(trial){sleep_both_ways, false}, calls_of_sleep);
+    fail_everywhere(&(trial){sleep_both_ways, false}, "release");
+    fail_everywhere(&(trial){sleep_into_the_pool, false}, calls_of_sleep);
 }
 
 MEND_TEST(pool_sleep_faults, a_wake_is_undone_at_every_driver_call)

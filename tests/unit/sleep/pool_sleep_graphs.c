@@ -3,6 +3,17 @@
 
 static const uint64_t size_bytes = 3 * MEND_MIB;
 
+/* A graph of memory that is free after the capture, which has this sleep tag. */
+static mend_sim_graph *capture_with(mend_world *w, uint64_t tag)
+{
+    mend_set_sleep_tag(tag);
+    kit_begin_capture(w, S(0));
+    kit_leave_in_flight(w, size_bytes, S(0), 10, S(0));
+    mend_sim_graph *graph = kit_end_capture(w, S(0));
+    mend_set_sleep_tag(0);
+    return graph;
+}
+
 /* What was kept of the block goes with it, though a graph may need the memory around it; the rest
  * goes with the graph. */
 KIT_TEST(pool_sleep_graphs, contents_go_with_the_last_block_and_the_rest_with_the_group)
@@ -28,13 +39,11 @@ KIT_TEST(pool_sleep_graphs, contents_go_with_the_last_block_and_the_rest_with_th
 
 KIT_TEST(pool_sleep_graphs, a_capture_outside_of_groups_keeps_its_memory_too)
 {
-    kit_begin_capture(w, S(0));
-    kit_leave_in_flight(w, size_bytes, S(0), 10, S(0));
-    mend_sim_graph *graph = kit_end_capture(w, S(0));
+    mend_sim_graph *graph = capture_with(w, 5);
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
     EXPECT_STATS(w, reserved_bytes, 0);
     EXPECT_TRUE(mend_world_stats(w).asleep_bytes >= size_bytes);
-    const uint64_t any = 77; /* it wakes with each call */
+    const uint64_t any = 77; /* no rule named it: it wakes with each call */
     EXPECT_OK(mend_wake(w->pool, &any, 1, NULL));
     kit_launch_graph(w, graph, S(1));
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
@@ -45,9 +54,7 @@ KIT_TEST(pool_sleep_graphs, a_capture_outside_of_groups_keeps_its_memory_too)
 
 KIT_TEST(pool_sleep_graphs, a_sleep_of_a_tag_leaves_it)
 {
-    kit_begin_capture(w, S(0));
-    kit_leave_in_flight(w, size_bytes, S(0), 10, S(0));
-    mend_sim_graph *graph = kit_end_capture(w, S(0));
+    mend_sim_graph *graph = capture_with(w, 0);
     mend_set_sleep_tag(5);
     void *block = kit_alloc_written(w, size_bytes, S(0));
     mend_set_sleep_tag(0);
@@ -57,6 +64,107 @@ KIT_TEST(pool_sleep_graphs, a_sleep_of_a_tag_leaves_it)
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     kit_release(w, block, size_bytes, S(0));
     mend_sim_graph_destroy(w->sim, graph);
+}
+
+KIT_TEST(pool_sleep_graphs, it_sleeps_by_the_tag_of_the_capture)
+{
+    mend_sim_graph *first = capture_with(w, 5);
+    mend_sim_graph *other = capture_with(w, 6);
+    void *block = kit_alloc_written(w, size_bytes, S(0));
+    const mend_stats before = mend_world_stats(w);
+    mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(5, MEND_KEEP_HOST, ), &report));
+    EXPECT_FIELDS(report, released_bytes, size_bytes, host_bytes, 0, unmatched_tags, 0,
+                  matched_bytes, size_bytes);
+    EXPECT_STATS(w, asleep_bytes, size_bytes, reserved_bytes, before.reserved_bytes - size_bytes);
+    kit_launch_graph(w, other, S(1));
+    mend_sim_graph *second =
+        capture_with(w, 5); /* in other memory, while that of the first sleeps */
+    kit_launch_graph(w, second, S(1));
+    const uint64_t tags[] = {6, 5};
+    EXPECT_OK(mend_wake(w->pool, tags, 1, NULL));
+    EXPECT_STATS(w, asleep_bytes, size_bytes);
+    EXPECT_OK(mend_wake(w->pool, tags, 2, NULL));
+    EXPECT_STATS(w, asleep_bytes, 0);
+    kit_launch_graph(w, first, S(1));
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(5, MEND_KEEP_NOTHING, ), NULL));
+    mend_sim_graph_destroy(w->sim, first); /* and so it ends asleep */
+    mend_sim_graph_destroy(w->sim, second);
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(7, MEND_KEEP_NOTHING, ), NULL));
+    EXPECT_STATS(w, asleep_bytes, 0);
+    kit_launch_graph(w, other, S(1));
+    kit_release(w, block, size_bytes, S(0));
+    mend_sim_graph_destroy(w->sim, other);
+}
+
+KIT_TEST(pool_sleep_graphs, without_a_tag_the_options_say_whether_it_sleeps)
+{
+    mend_sim_graph *graph = capture_with(w, 0);
+    mend_set_sleep_tag(5);
+    void *block = kit_alloc_written(w, size_bytes, S(0));
+    mend_set_sleep_tag(0);
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(5, MEND_KEEP_HOST, .graphs = MEND_KEEP_NOTHING), NULL));
+    EXPECT_STATS(w, asleep_bytes, 2 * size_bytes, kept_host_bytes, size_bytes);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_OK(
+        mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .graphs = MEND_KEEP_AWAKE), NULL));
+    EXPECT_STATS(w, asleep_bytes, size_bytes);
+    kit_launch_graph(w, graph, S(1));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_launch_graph(w, graph, S(1));
+    kit_release(w, block, size_bytes, S(0));
+    mend_sim_graph_destroy(w->sim, graph);
+}
+
+/* Free memory of the graph lies in the chunk of the block, which is split between the two. */
+KIT_TEST(pool_sleep_graphs, it_stays_awake_beside_blocks_that_sleep)
+{
+    mend_group *group = kit_begin_captured_group(w, S(0));
+    mend_set_sleep_tag(5);
+    void *block = kit_alloc(w, 256 * MEND_KIB, S(0));
+    mend_set_sleep_tag(0);
+    kit_leave_in_flight(w, 256 * MEND_KIB, S(0), 10, S(0));
+    mend_sim_graph *graph = kit_end_captured_group(w, S(0), group);
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(5, MEND_KEEP_HOST, ), NULL));
+    EXPECT_TRUE(mend_world_stats(w).asleep_live_bytes > 0);
+    kit_launch_graph(w, graph, S(0));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_free(w, block, S(0));
+    mend_sim_graph_destroy(w->sim, graph);
+    EXPECT_OK(mend_group_release(group, S(0)));
+}
+
+/* Joined, it has no tag, and stays. */
+KIT_TEST(pool_sleep_graphs, one_tag_of_joined_memory_does_not_sleep)
+{
+    void *blocks[2];
+    kit_begin_capture(w, S(0));
+    for (int i = 0; i < 2; i++) {
+        mend_set_sleep_tag(5 + (uint64_t)i);
+        blocks[i] = kit_alloc_used(w, 256 * MEND_KIB, S(0), 10);
+    }
+    mend_set_sleep_tag(0);
+    kit_free_row(w, blocks, 2, S(0));
+    mend_sim_graph *graph = kit_end_capture(w, S(0));
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(5, MEND_KEEP_HOST, ), NULL));
+    EXPECT_STATS(w, asleep_bytes, 0);
+    kit_launch_graph(w, graph, S(1));
+    mend_sim_graph_destroy(w->sim, graph);
+}
+
+/* What sleeps is not mapped: a launch is a fault, as on a device. */
+MEND_TEST(pool_sleep_graphs, a_launch_of_a_sleeping_graph_is_a_violation)
+{
+    mend_world world;
+    mend_world *w = &world;
+    mend_world_init(w);
+    ASSERT_TRUE(kit_open_default(w));
+    mend_sim_graph *graph = capture_with(w, 5);
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(5, MEND_KEEP_NOTHING, ), NULL));
+    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_sim_graph_launch(w->sim, graph, S(1), 0));
+    EXPECT_LEDGER(w, violations, 1);
+    EXPECT_ERROR(DRIVER, mend_pool_destroy(w->pool));
+    mend_sim_destroy(w->sim);
 }
 
 SLEEP_TEST(pool_sleep_graphs, a_wake_during_a_capture_does_not_harm_it)

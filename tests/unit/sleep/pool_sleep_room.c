@@ -61,6 +61,47 @@ SLEEP_TEST(pool_sleep_room, a_peer_pool_gives_what_it_has)
     EXPECT_OK(mend_pool_destroy(peer));
 }
 
+/* All that waking takes is there already, but for one chunk. */
+SLEEP_TEST(pool_sleep_room, free_chunks_of_the_pool_are_mapped_where_memory_wakes)
+{
+    mend_wake_report woken = MEND_WAKE_REPORT_INIT;
+    void *row[SLEEP_BLOCKS - 1];
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    kit_alloc_row(w, row, SLEEP_BLOCKS - 1, SLEEP_BLOCK, S(0));
+    kit_free_row(w, row, SLEEP_BLOCKS - 1, S(0));
+    const mend_stats before = mend_world_stats(w);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, &woken));
+    EXPECT_FIELDS(woken, woken_bytes, SLEEP_BLOCKS * SLEEP_BLOCK, reused_bytes,
+                  (SLEEP_BLOCKS - 1) * SLEEP_BLOCK);
+    EXPECT_STATS(w, chunks_created, before.chunks_created + 1, chunks_released,
+                 before.chunks_released, reserved_bytes, SLEEP_BLOCKS * SLEEP_BLOCK);
+}
+
+/* Others have what is left of the device: nothing is created, and so nothing is lacking. */
+SLEEP_TEST(pool_sleep_room, a_wake_without_a_creation_leaves_the_device_to_others)
+{
+    void *row[SLEEP_BLOCKS];
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    kit_alloc_row(w, row, SLEEP_BLOCKS, SLEEP_BLOCK, S(0));
+    kit_free_row(w, row, SLEEP_BLOCKS, S(0));
+    const uint64_t held_bytes = mend_world_ledger(w).chunk_bytes;
+    mend_sim_set_foreign_bytes(w->sim, 0, w->sim_config.memory_bytes - held_bytes);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_LEDGER(w, chunk_bytes, held_bytes);
+}
+
+/* Work still runs on them: the driver may not unmap them, and others are created. */
+SLEEP_TEST(pool_sleep_room, free_chunks_in_use_stay_where_they_are)
+{
+    mend_wake_report woken = MEND_WAKE_REPORT_INIT;
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    void *block = kit_alloc(w, SLEEP_BLOCK, S(0));
+    kit_use(w, S(0), block, SLEEP_BLOCK, 1000);
+    kit_free(w, block, S(0));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, &woken));
+    EXPECT_FIELDS(woken, woken_bytes, SLEEP_BLOCKS * SLEEP_BLOCK, reused_bytes, 0);
+}
+
 typedef struct giver {
     mend_world *w;
     void *block;

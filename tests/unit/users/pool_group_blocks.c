@@ -1,6 +1,7 @@
 /* Blocks of a named group, at named addresses; a group's blocks as a whole, restored. */
 #include <string.h>
 
+#include "mend/mend_sleep.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
 
@@ -190,7 +191,9 @@ WORLD_64_TEST(pool_group_blocks, a_checkpoint_is_restored_at_its_addresses)
     mend_group_block checkpoint[MOST_BLOCKS];
     void *kept = alloc_in(w, MEND_MIB, S(0), group);
     void *temporary = alloc_in(w, 3 * MEND_MIB, S(0), group);
+    mend_set_sleep_tag(5);
     void *output = alloc_in(w, 700, S(1), group);
+    mend_set_sleep_tag(0);
     kit_use(w, S(0), kept, MEND_MIB, 10);
     free_in(group, temporary, S(0));
     size_t count = list(group, checkpoint);
@@ -203,7 +206,7 @@ WORLD_64_TEST(pool_group_blocks, a_checkpoint_is_restored_at_its_addresses)
     mend_block_info info = MEND_BLOCK_INFO_INIT;
     EXPECT_ERROR(DOUBLE_FREE, mend_get_block_info(w->pool, later, &info));
     EXPECT_OK(mend_get_block_info(w->pool, output, &info));
-    EXPECT_U64_EQ(700, info.requested_bytes);
+    EXPECT_FIELDS(info, requested_bytes, 700, sleep_tag, 5);
     EXPECT_OK(mend_audit(w->pool));
     kit_use(w, S(0), kept, MEND_MIB, 10); /* its bytes are those from before */
     kit_use(w, S(0), beside, 512, 10);

@@ -211,6 +211,21 @@ KIT_TEST_IN(pool_pins, a_block_in_one_chunk_crosses_no_edge,
     kit_expect_trim(w, 0, CHUNKS * CHUNK);
 }
 
+/* Others hold a little of the device, which the pool does not know: the limit lacks room, the
+ * driver refuses, and what it can give lacks room. */
+KIT_TEST_IN(pool_pins, a_block_in_one_chunk_is_made_beside_memory_of_others,
+            kit_open_with(w, CHUNKS *CHUNK, use_small_chunks))
+{
+    void *blocks[CHUNKS - 3];
+    mend_sim_set_foreign_bytes(w->sim, 0, 512);
+    kit_alloc_row(w, blocks, CHUNKS - 3, CHUNK, S(0));
+    for (int i = 0; i < CHUNKS - 3; i++) {
+        kit_use(w, S(0), blocks[i], CHUNK, 1000);
+        kit_free(w, blocks[i], S(0));
+    }
+    expect_in_one_chunk(w, in_one_chunk(w, (CHUNKS - 2) * CHUNK, 512), (CHUNKS - 2) * CHUNK);
+}
+
 KIT_TEST_IN(pool_pins, a_block_in_one_chunk_stays_so,
             kit_open_with(w, CHUNKS *CHUNK, use_small_chunks))
 {
@@ -246,6 +261,37 @@ RIG_TEST(pool_pins, a_block_in_one_chunk_is_refused_where_no_chunk_can_hold_it)
     EXPECT_OK(mend_alloc_with(w->pool, CHUNK, r->stream, options, &block));
     kit_free(w, block, r->stream);
     EXPECT_OK(mend_unpin(w->pool, pinned, 512));
+    pinned = kit_alloc(w, 2 * CHUNK, r->stream); /* two neighbours, which stay */
+    EXPECT_OK(mend_pin(w->pool, pinned, 2 * CHUNK));
+    kit_free(w, (void *)(uintptr_t)pinned, r->stream);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc_with(w->pool, 2 * CHUNK, r->stream, options, &block));
+    mend_error error = MEND_ERROR_INIT;
+    EXPECT_OK(mend_last_error(&error));
+    EXPECT_U64_EQ(CHUNK, error.shortfall->fitting_bytes); /* in one chunk, too */
+    EXPECT_OK(mend_unpin(w->pool, pinned, 2 * CHUNK));
+    release_all(r);
+}
+
+/* Then empty chunks are not given back for a larger one. */
+RIG_TEST(pool_pins, a_capture_keeps_chunks_from_a_block_in_one_chunk)
+{
+    void *block = NULL;
+    mend_error error = MEND_ERROR_INIT;
+    const mend_alloc_options *options = KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1);
+    for (int i = 1; i < 6; i++) {
+        kit_free(w, r->blocks[i], S(1));
+        r->blocks[i] = NULL;
+    }
+    EXPECT_OK(mend_set_limit(w->pool, (CHUNKS - 3) * CHUNK)); /* gives three of them back */
+    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(w->sim, r->stream, MEND_SIM_CAPTURE_RELAXED));
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc_with(w->pool, 3 * CHUNK, S(1), options, &block));
+    EXPECT_OK(mend_last_error(&error));
+    EXPECT_U64_EQ(CHUNK, error.shortfall->fitting_bytes);
+    EXPECT_U64_EQ(CHUNKS * CHUNK, error.shortfall->sufficient_limit);
+    EXPECT_OK(mend_set_limit(w->pool, CHUNKS * CHUNK));
+    EXPECT_OK(mend_alloc_with(w->pool, 3 * CHUNK, S(1), options, &block));
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(w->sim, r->stream, NULL));
+    kit_free(w, block, S(1));
     release_all(r);
 }
 

@@ -21,7 +21,8 @@ import os
 import sys
 import threading
 
-from ._growing import GrowingTensor
+from . import _stand_ins
+from ._growing import GrowingTensor, grow_all
 from ._pool import mem_pool, pool
 from ._settings import make_shareable, warn_of_settings
 from ._sleep import contents_dropped, is_asleep, move_to_tag, sleep, sleep_tag, wake
@@ -30,6 +31,7 @@ __all__ = [
     "GrowingTensor",
     "contents_dropped",
     "enable",
+    "grow_all",
     "is_asleep",
     "is_enabled",
     "mem_pool",
@@ -95,5 +97,6 @@ def _autoload() -> None:
         if wish != "1":
             raise RuntimeError(f"MEND_TORCH is {wish!r}; it takes 1 or 0")
         enable()
+        _stand_ins.install()
     except Exception as error:  # an exception would make `import torch` fail
         print(f"mend: PyTorch keeps its own allocator: {error}", file=sys.stderr)

@@ -104,9 +104,7 @@ class GrowingTensor:
 
     def resize(self, length: int):
         """Makes it so long, as grow or shrink."""
-        length = operator.index(length)
-        if not 0 <= length <= self.capacity:
-            raise ValueError(f"mend: the length would be {length}; it is 0 to {self.capacity}")
+        length = self._checked(length)
         tensor = self._part(length)
         if length > self._length:
             self.commit(self._length, length)
@@ -116,19 +114,17 @@ class GrowingTensor:
         self._length, self._tensor = length, tensor
         return tensor
 
+    def _checked(self, length: int) -> int:
+        length = operator.index(length)
+        if not 0 <= length <= self.capacity:
+            raise ValueError(f"mend: the length would be {length}; it is 0 to {self.capacity}")
+        return length
+
     # ---- pages -----------------------------------------------------------------------------------
 
     def commit(self, first: int, end: int) -> None:
         """Commits the pages that hold any of `full[first:end]`."""
-        begin, size = self._pages(first, end, is_inside=False)
-        if size:
-            is_other = self._now() != self._stream
-            if is_other:  # a page that is there and sleeps cannot be declared: nothing has changed
-                self._call("mend_range_record_stream", begin, size, self._now())
-            with as_pytorch():
-                self._call("mend_range_commit", begin, size, self._now())
-            if is_other:  # at its end the memory waits for both
-                self._call("mend_range_record_stream", begin, size, self._now())
+        _commit([(self, *self._pages(first, end, is_inside=False))])
 
     def decommit(self, first: int, end: int) -> None:
         """Decommits the pages that hold nothing outside of `full[first:end]`, of which the end of
@@ -211,6 +207,49 @@ class GrowingTensor:
 
     def _call(self, name: str, *arguments: int) -> None:
         check(_devices.function(name)(self._range, *arguments))
+
+
+def grow_all(tensors: Sequence[GrowingTensor], count: int | Sequence[int]) -> list:
+    """Makes growing tensors of one device longer in one step, and returns their tensors: all of
+    them, or none, and then nothing has changed. `count` is for each, or one for each."""
+    tensors = list(tensors)
+    counts = [count] * len(tensors) if hasattr(count, "__index__") else list(count)
+    if len(counts) != len(tensors) or len({id(tensor) for tensor in tensors}) != len(tensors):
+        raise ValueError("mend: grow_all takes each tensor once, and one count or as many")
+    if len({tensor._device for tensor in tensors}) > 1:
+        raise ValueError("mend: the tensors of grow_all are on several devices")
+    lengths = [
+        tensor._checked(len(tensor) + _devices.amount_of("count", more))
+        for tensor, more in zip(tensors, counts)
+    ]
+    longer = [tensor._part(length) for tensor, length in zip(tensors, lengths)]
+    _commit(
+        [
+            (tensor, *tensor._pages(len(tensor), length, is_inside=False))
+            for tensor, length in zip(tensors, lengths)
+        ]
+    )
+    for tensor, length, made in zip(tensors, lengths, longer):
+        tensor._length, tensor._tensor = length, made
+    return longer
+
+
+def _commit(stretches: list[tuple[GrowingTensor, int, int]]) -> None:
+    """Commits pages of tensors of one device in one step: of each from a byte on, so many."""
+    stretches = [stretch for stretch in stretches if stretch[2]]
+    others = [stretch for stretch in stretches if stretch[0]._now() != stretch[0]._stream]
+    part = _structures.structure("mend_range_part")
+    parts = (part * len(stretches))(
+        *((tensor._range.value, begin, size) for tensor, begin, size in stretches)
+    )
+    for tensor, begin, size in others:  # where a page sleeps this fails: nothing has changed
+        tensor._call("mend_range_record_stream", begin, size, tensor._now())
+    if stretches:
+        with as_pytorch():
+            commit = _devices.function("mend_range_commit_all")
+            check(commit(parts, len(parts), stretches[0][0]._now()))
+    for tensor, begin, size in others:  # at its end the memory waits for both
+        tensor._call("mend_range_record_stream", begin, size, tensor._now())
 
 
 def _function(name: str, *types: type):

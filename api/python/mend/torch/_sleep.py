@@ -36,8 +36,9 @@ def sleep(
     level: int | None = None,
     others: str | None = None,
     skip_pinned: bool = False,
-    keep_free: bool = False,
+    keep_free: bool | str = False,
     directory: str | os.PathLike | None = None,
+    graphs: str | None = None,
     device: object | None = None,
 ) -> SleepReport:
     """mend.sleep for the current device, or another. In the place of tags it takes a `level`, as
@@ -57,6 +58,7 @@ def sleep(
             skip_pinned=skip_pinned,
             keep_free=keep_free,
             directory=directory,
+            graphs=graphs,
             device=_device(device),
             _needs_all=level is None,
         )
