@@ -11,7 +11,7 @@
 #include "lab/replay/rig.h"
 #include "lab/replay/run.h"
 #include "lab/trace/trace.h"
-#include "observe/explain.h"
+#include "observe/observe.h"
 
 /* A block that keeps a chunk in use, in events of the trace. */
 typedef struct mend_replay_holder {

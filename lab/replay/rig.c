@@ -7,7 +7,7 @@
 #include "base/align.h"
 #include "base/error.h"
 #include "driver/cuda.h"
-#include "driver/traced.h"
+#include "driver/forward.h"
 
 /* ---- the device ------------------------------------------------------------------------------ */
 

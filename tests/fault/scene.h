@@ -2,7 +2,7 @@
 #ifndef MEND_TESTS_FAULT_SCENE_H
 #define MEND_TESTS_FAULT_SCENE_H
 
-#include "driver/traced.h"
+#include "driver/forward.h"
 #include "tests/fault/scenario.h"
 #include "tests/support/host_memory.h"
 

@@ -3,7 +3,7 @@
  * words, or sound. An odd first byte stands for an exporter that errs but knows the form: mark,
  * size and check are put right, so that the numbers in between are looked at.
  */
-#include "share/description.h"
+#include "share/share.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,11 +7,11 @@
  */
 #include <stdlib.h>
 
-#include "layout/locate.h"
+#include "layout/layout.h"
 #include "mend/mend_sleep.h"
-#include "move/retire.h"
+#include "move/move.h"
 #include "pool/pool.h"
-#include "sleep/select.h"
+#include "sleep/sleep.h"
 #include "tests/sim/asleep.h"
 #include "tests/sim/host.h"
 #include "tests/sim/ranges.h"

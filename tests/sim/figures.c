@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "layout/zeros.h"
+#include "layout/ranges.h"
 #include "pool/pool.h"
 #include "tests/sim/asleep.h"
 #include "tests/sim/figures.h"

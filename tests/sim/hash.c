@@ -3,7 +3,7 @@
 #include "layout/layout.h"
 #include "pool/pool.h"
 #include "tests/sim/trial.h"
-#include "users/group.h"
+#include "users/users.h"
 
 typedef struct hasher {
     const trial *t;

@@ -2,7 +2,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "pool/enter.h"
 #include "pool/pool.h"
 #include "tests/sim/ranges.h"
 #include "tests/sim/rations.h"

@@ -14,7 +14,7 @@
 #include "mend/mend_range.h"
 #include "mend/mend_share.h"
 #include "mend/mend_sim.h"
-#include "share/limit_file.h"
+#include "share/share.h"
 
 enum {
     TRIAL_BLOCKS = 48,

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "move/import.h"
+#include "move/move.h"
 #include "pool/pool.h"
 #include "tests/sim/ranges.h"
 

@@ -3,7 +3,7 @@
  * not committed since. A page that the pool has made readable is read by work in flight, which
  * commits must wait for, and by a look at its bytes; one that it could not map again must say so.
  */
-#include "layout/zeros.h"
+#include "layout/ranges.h"
 #include "pool/pool.h"
 #include "tests/sim/ranges.h"
 #include "tests/sim/rations.h"

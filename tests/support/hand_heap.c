@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy/tightness.h"
+#include "policy/policy.h"
 #include "tests/support/test.h"
 
 enum { NODES = 256 };

@@ -2,7 +2,7 @@
 
 #include <stdatomic.h>
 
-#include "share/wire.h"
+#include "share/share.h"
 
 static atomic_bool clock_runs;
 

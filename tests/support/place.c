@@ -1,6 +1,6 @@
 #include "tests/support/place.h"
 
-#include "move/locks.h"
+#include "move/move.h"
 #include "pool/pool.h"
 
 void mend_test_place(mend_pool *pool, const mend_test_sizes *wanted)

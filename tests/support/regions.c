@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "observe/explain.h"
-#include "physical/asleep.h"
+#include "observe/observe.h"
+#include "physical/chunk.h"
 #include "pool/pool.h"
 
 #define LLU(value) ((unsigned long long)(value))

@@ -1,7 +1,6 @@
 #include "tests/support/world.h"
 
 #include "base/align.h"
-#include "pool/enter.h"
 #include "pool/pool.h"
 #include "tests/support/place.h"
 #include "tests/support/regions.h"

@@ -3,7 +3,7 @@
 #include <assert.h>
 
 #include "base/align.h"
-#include "driver/plain.h"
+#include "driver/forward.h"
 
 #define GAP_OF(node)         MEND_CONTAINER_OR_NULL(node, mend_gap, by_address)
 #define RESERVATION_OF(node) MEND_CONTAINER_OF(node, mend_reservation, link)

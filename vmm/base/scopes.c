@@ -73,7 +73,8 @@ uint32_t mend_scopes_number(uint32_t around, const char *name)
 {
     mend_process_scopes *scopes = mend_process_get_scopes();
     char kept[MEND_SCOPE_NAME_BYTES]; /* what counts of a long name */
-    const size_t length = strnlen(name, sizeof(kept) - 1);
+    const char *end = memchr(name, 0, sizeof(kept) - 1);
+    const size_t length = end != NULL ? (size_t)(end - name) : sizeof(kept) - 1;
     memcpy(kept, name, length);
     kept[length] = '\0';
     const uint32_t bucket = bucket_of(around, kept);

@@ -8,7 +8,7 @@
 #include "base/process.h"
 #include "base/struct_size.h"
 #include "devices/devices.h"
-#include "pool/enter.h"
+#include "pool/pool.h"
 
 /* The pool for a call in the usual process: one device, its pool exists, and there are no
  * overrides. NULL: another case. */

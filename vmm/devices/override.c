@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/struct_size.h"
 #include "devices/devices.h"
-#include "pool/enter.h"
+#include "pool/pool.h"
 
 /* ---- life ------------------------------------------------------------------------------------ */
 

@@ -1,3 +1,4 @@
+/* The calls of the table by name, and what a status means. */
 #include "driver/driver.h"
 
 const char *mend_driver_call_name(mend_driver_call call)

@@ -8,7 +8,11 @@
 
 #include <assert.h>
 
+#include "base/history.h"
+#include "base/mutex.h"
+#include "base/pointer_map.h"
 #include "driver/driver.h"
+
 /* clang-format off */
 #define MEND_DRIVER_SIGNATURES(X)                                                                  \
     X(device_count, 0, (const mend_driver *driver, int *count), (inner, count))                    \
@@ -100,5 +104,99 @@
 static_assert(0 MEND_DRIVER_SIGNATURES(MEND_DRIVER_ROW) == MEND_DRIVER_CALL_COUNT,
               "each call has a row");
 #undef MEND_DRIVER_ROW
+
+/* ---- passing.c ------------------------------------------------------------------------------- */
+
+/* The first member of the decorator, which must not move: `state` of the table is its address. */
+typedef struct mend_passing {
+    mend_driver table;
+    const mend_driver *inner;
+} mend_passing;
+
+void mend_passing_init(mend_passing *passing, const mend_driver *inner);
+
+/* ---- unlocking.c ----------------------------------------------------------------------------- */
+
+/*
+ * The heap's way to the driver: a decorator of the table that releases a lock around the calls that
+ * may take long, so that other threads go on allocating from free memory meanwhile.
+ *
+ * The caller of every function holds the lock. After a call that may take long, everything that the
+ * lock guards may have changed.
+ */
+
+typedef struct mend_unlocking {
+    mend_driver table; /* its `state` is this structure, which must not move */
+    const mend_driver *inner;
+    mend_mutex *lock;
+    mend_history *history; /* gets the time of calls that release the lock; NULL: none */
+    mend_status lost;      /* the first status that is fatal (mend_status_is_fatal), or OK */
+} mend_unlocking;
+
+/* Remembers a fatal status of a driver call made without the table; returns `status`. The caller
+ * holds the lock. */
+mend_status mend_unlocking_remember(mend_unlocking *unlocking, mend_status status);
+
+/* Both are borrowed. These calls release the lock: create, release, map, unmap, set_access,
+ * reserve, address_free, memory_info, the calls that wait for the GPU, and those that may wait for
+ * space in a stream's queue (event_record, stream_wait). All others keep it. */
+void mend_unlocking_init(mend_unlocking *unlocking, const mend_driver *inner, mend_mutex *lock);
+
+/* ---- traced.c -------------------------------------------------------------------------------- */
+
+/* A decorator that counts, measures and times the calls of a driver. */
+
+typedef struct mend_call_counter {
+    uint64_t calls;
+    uint64_t failures; /* calls that did not return OK; a query's NOT_READY is not counted */
+    uint64_t bytes;    /* of successful calls that have a size */
+    uint64_t total_ns; /* by the inner table's clock */
+    uint64_t max_ns;
+} mend_call_counter;
+
+typedef struct mend_driver_counters {
+    mend_call_counter call[MEND_DRIVER_CALL_COUNT];
+    uint64_t host_syncs; /* calls in which the host waits for the GPU, plain_free included */
+} mend_driver_counters;
+
+/* `inner` is borrowed and must outlive the decorator. Thread-safe: the counters are copied under a
+ * lock. MEND_ERROR_OUT_OF_HOST_MEMORY. */
+mend_result mend_traced_driver_create(const mend_driver *inner, mend_driver **traced);
+void mend_traced_driver_get(const mend_driver *traced, mend_driver_counters *counters);
+void mend_traced_driver_destroy(mend_driver *traced);
+
+/* ---- plain.c --------------------------------------------------------------------------------- */
+
+/*
+ * A reservation has its memory from the start. A chunk is a number alone, and to map it is to say
+ * which part of a reservation counts as used: no driver call, and no bytes move. So the bytes at an
+ * address stay whatever is unmapped and mapped there, and memory that is free in one reservation
+ * cannot continue another. Memory is not shared with other processes or devices, and has no second
+ * address.
+ */
+
+/* Drivers allocate plain memory in steps of this, whatever is asked for. */
+#define MEND_PLAIN_STEP_BYTES (UINT64_C(2) << 20)
+
+typedef struct mend_plain {
+    mend_passing pass;       /* first; this structure must not move */
+    mend_mutex mutex;        /* guards the rest; never held while the inner table runs */
+    mend_pointer_map ranges; /* from a reservation's address to what it was made of */
+    mend_pointer_map sizes;  /* from a chunk's handle to its bytes */
+    uint64_t range_bytes;    /* allocated for all reservations */
+    uint64_t chunk_bytes;    /* of all chunks */
+    uint64_t limit_bytes;    /* for range_bytes */
+    uint64_t last_handle;
+} mend_plain;
+
+/* `limit_bytes`: most bytes to allocate. */
+void mend_plain_init(mend_plain *plain, const mend_driver *inner, uint64_t limit_bytes);
+void mend_plain_set_limit(mend_plain *plain, uint64_t limit_bytes);
+
+/* All reservations are freed, or stay with the driver. */
+void mend_plain_end(mend_plain *plain);
+
+/* Says of an open device what this driver can do for it. */
+void mend_plain_describe(mend_device_info *info);
 
 #endif

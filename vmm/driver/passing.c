@@ -1,5 +1,7 @@
-#include "driver/passing.h"
-
+/*
+ * What a decorator of the table begins with: all calls pass on to an inner table. The decorator
+ * then puts its own functions in the place of some.
+ */
 #include "driver/forward.h"
 
 #define X(member, call_bytes, parameters, arguments)                                               \

@@ -1,4 +1,8 @@
-#include "driver/plain.h"
+/*
+ * A driver without virtual memory management: a decorator that makes reservations of plain
+ * allocations, so that a heap works over them as over addresses that are scarce.
+ */
+#include "driver/forward.h"
 
 #include <assert.h>
 #include <stdlib.h>

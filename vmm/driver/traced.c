@@ -1,12 +1,11 @@
 /* Counts and times every call on its way to the inner table. */
-#include "driver/traced.h"
+#include "driver/forward.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "base/mutex.h"
-#include "driver/forward.h"
 
 typedef struct traced_driver {
     mend_driver table; /* its `state` is this structure */

@@ -1,9 +1,13 @@
-#include "driver/unlocking.h"
+/*
+ * The heap's way to the driver: a decorator of the table that releases a lock around the calls that
+ * may take long, so that other threads go on allocating from free memory meanwhile. It also
+ * remembers a status after which the context is lost.
+ */
+#include "driver/forward.h"
 
 #include <assert.h>
 
 #include "base/thread.h"
-#include "driver/forward.h"
 
 static bool may_take_long(mend_driver_call call)
 {

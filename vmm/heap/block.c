@@ -2,30 +2,20 @@
  * Blocks: allocation, free, the streams that use a block, and the errors for pointers that are not
  * blocks.
  */
-#include "heap/block.h"
+#include "heap/heap.h"
 
 #include <assert.h>
 
 #include "base/error.h"
-#include "heap/events.h"
-#include "heap/heap.h"
 #include "ladder/ladder.h"
-#include "layout/cache.h"
 #include "layout/layout.h"
-#include "layout/range.h"
-#include "layout/ready.h"
-#include "move/scope.h"
-#include "physical/fence.h"
-#include "physical/slots.h"
-#include "policy/budget.h"
+#include "layout/ranges.h"
+#include "move/driver_scope.h"
+#include "physical/stream.h"
+#include "physical/waits.h"
 #include "policy/constants.h"
-#include "sleep/collect.h"
-#include "users/awake.h"
-#include "users/capture_group.h"
-#include "users/export.h"
-#include "users/group.h"
-#include "users/pin.h"
-#include "users/requester.h"
+#include "policy/policy.h"
+#include "sleep/sleep.h"
 #include "users/users.h"
 
 static mend_result check_size(uint64_t size_bytes, uint64_t alignment_bytes)
@@ -198,10 +188,10 @@ static void stamp_all(mend_heap *heap, mend_span *span)
 
 void mend_block_record_fence(mend_heap *heap, uint32_t stream)
 {
-    mend_scope scope;
-    if (mend_scope_open(heap, &scope) == MEND_OK) {
+    mend_driver_scope scope;
+    if (mend_driver_scope_open(heap, &scope) == MEND_OK) {
         mend_users_record_fence(heap, stream);
-        mend_scope_close(heap, &scope);
+        mend_driver_scope_close(heap, &scope);
     }
 }
 

@@ -9,15 +9,13 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "heap/heap.h"
-#include "layout/zeros.h"
-#include "move/import.h"
-#include "move/range.h"
-#include "move/scope.h"
-#include "physical/fence.h"
-#include "physical/foreign.h"
-#include "sleep/collect.h"
-#include "users/export.h"
-#include "users/pin.h"
+#include "layout/ranges.h"
+#include "move/driver_scope.h"
+#include "move/move.h"
+#include "move/ranges.h"
+#include "physical/waits.h"
+#include "sleep/sleep.h"
+#include "users/users.h"
 
 /* A refused call is tried once more, because there is no later time to try. */
 enum { TRIES = 2 };
@@ -157,11 +155,11 @@ static mend_result wait_for_work(mend_heap *heap, refusal *waited)
                : MEND_OK;
 }
 
-static bool open_scope(mend_heap *heap, mend_scope *scope)
+static bool open_scope(mend_heap *heap, mend_driver_scope *scope)
 {
     bool is_open = false;
     for (int tries = 0; tries < TRIES && !is_open; tries++) {
-        is_open = mend_scope_open(heap, scope) == MEND_OK;
+        is_open = mend_driver_scope_open(heap, scope) == MEND_OK;
     }
     return is_open;
 }
@@ -222,20 +220,20 @@ static bool has_mappings(const mend_heap *heap)
 /* Waits, then gives everything back. MEND_ERROR_CAPTURING: nothing changed. */
 static mend_result end(mend_heap *heap, refusal *first)
 {
-    mend_scope scope;
+    mend_driver_scope scope;
     bool is_open = open_scope(heap, &scope);
     refusal waited = {.status = MEND_DRIVER_OK};
     if (!is_open) {
         waited = (refusal){scope.call, scope.status};
     }
     if (is_open && has_mappings(heap) && wait_for_work(heap, &waited) != MEND_OK) {
-        mend_scope_close(heap, &scope);
+        mend_driver_scope_close(heap, &scope);
         return MEND_ERROR_CAPTURING;
     }
     note(first, waited.call, waited.status);
     give_back(heap, waited.status == MEND_DRIVER_OK || mend_status_is_fatal(waited.status), first);
     if (is_open) {
-        mend_scope_close(heap, &scope);
+        mend_driver_scope_close(heap, &scope);
     }
     return MEND_OK;
 }

@@ -1,8 +1,12 @@
-#include "heap/events.h"
+/*
+ * What the history tells of requests: a block that was allocated or freed, a request that was
+ * refused. The usual calls ask only whether it is on.
+ */
+#include "heap/heap.h"
 
 #include <assert.h>
 
-#include "users/group.h"
+#include "users/users.h"
 
 static mend_history_event event_of(const mend_heap *heap, mend_event_kind kind,
                                    const mend_span *span, mend_stream stream)

@@ -6,10 +6,7 @@
  */
 #include <assert.h>
 
-#include "heap/block.h"
-#include "heap/events.h"
 #include "heap/heap.h"
-#include "layout/cache.h"
 #include "layout/layout.h"
 #include "users/users.h"
 

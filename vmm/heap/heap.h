@@ -5,8 +5,14 @@
 #ifndef MEND_HEAP_HEAP_H
 #define MEND_HEAP_HEAP_H
 
+#include <assert.h>
+
+#include "base/thread.h"
 #include "ladder/ladder.h"
-#include "move/locks.h"
+#include "layout/ranges.h"
+#include "layout/state.h"
+#include "mend/mend.h"
+#include "move/move.h"
 
 /*
  * On failure nothing stays. The caller opened `device`, and closes it after mend_heap_destroy. The
@@ -41,5 +47,173 @@ mend_result mend_heap_free_found(mend_heap *heap, mend_span *span, mend_order or
 mend_result mend_heap_free_in_group(mend_heap *heap, uint64_t address, mend_order order,
                                     uint32_t group);
 mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_order order);
+
+/* ---- block.c --------------------------------------------------------------------------------- */
+
+/*
+ * Blocks: what the fast calls (heap/fast.c) share with the full ones (heap/block.c).
+ *
+ * Guarded by the heap's `state` lock.
+ */
+
+/* The streams that a use of a block counts for. `first` is the stream, inside a group or outside
+ * all. If a capture records the use, `second` is the stream outside all groups, because its earlier
+ * work may still use the block. */
+typedef struct mend_block_users {
+    uint32_t first;
+    uint32_t second; /* MEND_STREAM_UNKNOWN: none */
+} mend_block_users;
+
+/* Finds the block at an address, and the streams whose use ends with a free in this order. May
+ * release `state`. Errors as mend_free. */
+mend_result mend_block_find_to_free(mend_heap *heap, uint64_t address, mend_order order,
+                                    mend_span **span, mend_block_users *users);
+
+/* Makes memory that was taken for a request a block. Needs a node of waits and room in the pointer
+ * map. */
+void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span *span);
+
+/* Frees a block; no fence is recorded. The caller reserved nodes (mend_layout_reserve). Returns the
+ * first of the chain of its other users. */
+uint32_t mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users users);
+
+/* Turns the declared users of a live span into stamps of now, and adds that of the stream that it
+ * is freed on. The caller reserved nodes. Returns the first of the chain of users. */
+uint32_t mend_block_stamp(mend_heap *heap, mend_span *span, uint32_t freed_on);
+
+/* Adds a user to a live span; it is stamped when the span is freed. Idempotent.
+ * MEND_ERROR_OUT_OF_HOST_MEMORY. */
+mend_result mend_block_add_user(mend_heap *heap, mend_span *span, uint32_t user);
+
+/* The result of finding the users of what is freed, which fails only where a free may fail. */
+mend_result mend_block_excuse(const mend_heap *heap, mend_result result, mend_block_users *users);
+
+/* Records a fence for frees; and, if it is of use, for a free on the stream. Calls the driver, and
+ * releases `state` in between; if the driver refuses, the free still succeeds. */
+void mend_block_record_fence(mend_heap *heap, uint32_t stream);
+void mend_block_record_fence_at_free(mend_heap *heap, uint32_t stream);
+
+/* Frees a block that the cache cannot keep. MEND_ERROR_OUT_OF_HOST_MEMORY: the block is still
+ * live. */
+mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_block_users users);
+
+/* Whether other streams are likely to request what is freed on one stream. */
+static inline bool mend_block_wants_early_fence(const mend_heap *heap)
+{
+    return heap->frees.early_fences_left > 0 && mend_streams_are_several(&heap->streams);
+}
+
+/* Records a fence if enough bytes were freed on the stream. Calls the driver. */
+void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on);
+
+static inline void mend_block_count_alloc(mend_heap *heap, mend_span *span,
+                                          uint64_t requested_bytes, mend_stream stream)
+{
+    mend_heap_counters *counters = &heap->counters;
+    mend_zone_counters *zone = &counters->zone[span->zone];
+    assert(span->live);
+    assert(requested_bytes > 0);
+    assert(requested_bytes <= span->size_bytes);
+    span->requested_bytes = requested_bytes;
+    span->stream = stream;
+    span->tag = 0;
+    span->sleep_tag = 0;
+    span->scope = 0;
+    zone->allocations++;
+    zone->allocated_bytes += span->size_bytes;
+    zone->allocated_requested_bytes += requested_bytes;
+    zone->live_bytes += span->size_bytes;
+    zone->requested_bytes += requested_bytes;
+    mend_raise_u64(&zone->peak_live_blocks, zone->allocations - zone->frees);
+    mend_raise_u64(&zone->peak_live_bytes, zone->live_bytes);
+    mend_raise_u64(&zone->peak_requested_bytes, zone->requested_bytes);
+    counters->live_bytes += span->size_bytes;
+    mend_raise_u64(&counters->peak_live_blocks, mend_heap_live_blocks(heap));
+    mend_raise_u64(&counters->peak_live_bytes, counters->live_bytes);
+    mend_raise_u64(&counters->peak_requested_bytes, MEND_HEAP_SUM(heap, requested_bytes));
+    if (mend_process_has_marks()) {
+        const mend_thread_marks marks = mend_process_marks();
+        span->sleep_tag = marks.sleep_tag;
+        span->scope = marks.scope;
+        if (span->scope != 0) {
+            mend_scopes_count_alloc(&heap->scopes, &span->scope, span->size_bytes,
+                                    counters->live_bytes, heap->chunks.reserved_bytes);
+        }
+    }
+}
+
+static inline void mend_block_count_free(mend_heap *heap, const mend_span *span)
+{
+    mend_zone_counters *zone = &heap->counters.zone[span->zone];
+    assert(zone->allocations > zone->frees);
+    assert(zone->live_bytes >= span->size_bytes);
+    assert(zone->requested_bytes >= span->requested_bytes);
+    assert(heap->counters.live_bytes >= zone->live_bytes);
+    zone->frees++;
+    zone->live_bytes -= span->size_bytes;
+    zone->requested_bytes -= span->requested_bytes;
+    heap->counters.live_bytes -= span->size_bytes;
+    if (span->scope != 0) {
+        mend_scopes_count_free(&heap->scopes, span->scope, span->size_bytes);
+    }
+}
+
+/* ---- events.c -------------------------------------------------------------------------------- */
+
+/* Guarded by the heap's `state` lock; the history is on. */
+
+/* The block is live, and counted. */
+void mend_events_alloc(mend_heap *heap, const mend_span *span, mend_service service);
+
+/* The block was freed in the order of a stream, or MEND_NO_STREAM. Its span says what it was. */
+void mend_events_free(mend_heap *heap, const mend_span *span, mend_stream stream);
+
+/* A request for so many bytes found no room. */
+void mend_events_refuse(mend_heap *heap, uint64_t size_bytes, mend_stream stream);
+
+/* ---- group_blocks.c -------------------------------------------------------------------------- */
+
+/*
+ * It works because of an invariant: memory that was freed in a group stays mapped and stays with
+ * the group, until the group is released. A request of the group may move a chunk that the group
+ * has freed; then the old mapping retires, and is still there.
+ */
+
+/* Lists the group's live blocks, by address. *count is their number; if it is above `capacity`,
+ * `blocks` is untouched. Under `state`. No driver call. */
+void mend_heap_list_group(mend_heap *heap, uint32_t group, mend_group_block *blocks,
+                          size_t capacity, size_t *count);
+
+/* Makes these the live blocks of the group; see mend_group_set_blocks, and its errors. Under both
+ * locks; may call the driver, to identify a stream. */
+mend_result mend_heap_restore_group(mend_heap *heap, uint32_t group, const mend_group_block *blocks,
+                                    size_t count);
+
+/* ---- range.c --------------------------------------------------------------------------------- */
+
+/* Commits the pages, in one step under `state`. The caller holds it; it may be released before.
+ * Errors as mend_ladder_climb; then no page is committed that was not. */
+mend_result mend_heap_commit(mend_heap *heap, const mend_parts *pages, mend_stream stream,
+                             const mend_helpers *helpers);
+
+/* Lets the pages that are not committed read as zeros. Under both locks. Errors as
+ * mend_zeros_map. */
+mend_result mend_heap_map_zeros(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end);
+
+/* Makes the committed ones among the pages free memory, after the work queued so far on the stream
+ * and on those that were recorded. As above. Errors as mend_free, or
+ * MEND_ERROR_OUT_OF_HOST_MEMORY: nothing changed. */
+mend_result mend_heap_decommit(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
+                               mend_stream stream);
+
+/* Declares that a stream uses the committed ones among the pages. As above; errors as
+ * mend_record_stream. */
+mend_result mend_heap_record_range(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
+                                   mend_stream stream);
+
+/* Decommits all pages, and closes the range, which the caller must not use any more. Under both
+ * locks. MEND_ERROR_INVALID_ARGUMENT (a page is pinned), or as mend_heap_decommit: nothing
+ * changed. */
+mend_result mend_heap_destroy_range(mend_heap *heap, mend_range *range, mend_stream stream);
 
 #endif

@@ -3,17 +3,12 @@
 
 #include <assert.h>
 
-#include "driver/plain.h"
-#include "layout/cache.h"
+#include "driver/forward.h"
 #include "layout/layout.h"
-#include "move/access.h"
-#include "move/import.h"
-#include "move/range.h"
-#include "move/retire.h"
-#include "policy/budget.h"
-#include "policy/tightness.h"
-#include "users/export.h"
-#include "users/pin.h"
+#include "move/move.h"
+#include "move/ranges.h"
+#include "policy/policy.h"
+#include "users/users.h"
 
 /* A zone reserves addresses for twice the device's memory by one call (for what can be mapped,
  * growth and retired mappings), but at most this much. Larger reservations save driver calls, but a

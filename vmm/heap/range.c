@@ -1,21 +1,19 @@
-#include "heap/range.h"
+/*
+ * The calls of mend_range.h, without checks of the arguments. `from` and `end` are addresses at
+ * pages of the range.
+ */
+#include "heap/heap.h"
 
 #include <assert.h>
 
 #include "base/error.h"
 #include "base/process.h"
-#include "heap/block.h"
-#include "heap/events.h"
 #include "ladder/ladder.h"
-#include "layout/pages.h"
-#include "move/locks.h"
-#include "move/range.h"
-#include "move/remap.h"
-#include "move/scope.h"
-#include "move/zeros.h"
-#include "sleep/collect.h"
-#include "users/awake.h"
-#include "users/export.h"
+#include "layout/ranges.h"
+#include "move/driver_scope.h"
+#include "move/move.h"
+#include "move/ranges.h"
+#include "sleep/sleep.h"
 #include "users/users.h"
 
 static mend_result no_host_memory(void)
@@ -46,10 +44,10 @@ static mend_result collect_pages(mend_heap *heap, const mend_range *range, uint6
         return MEND_OK;
     }
     mend_sleep_collect_all(heap);
-    mend_scope scope;
-    if (heap->chunks.missing_count > 0 && mend_scope_open(heap, &scope) == MEND_OK) {
+    mend_driver_scope scope;
+    if (heap->chunks.missing_count > 0 && mend_driver_scope_open(heap, &scope) == MEND_OK) {
         mend_remap_try(heap);
-        mend_scope_close(heap, &scope);
+        mend_driver_scope_close(heap, &scope);
     }
     const mend_chunk *left = mend_range_find_frozen(heap, range, from, end);
     return left != NULL ? not_given_back(heap, left) : MEND_OK;
@@ -85,13 +83,14 @@ static mend_result make_way(mend_heap *heap, const mend_parts *pages)
 /* Pages that read as zeros before a commit that failed do so again. */
 static void restore_zeros(mend_heap *heap)
 {
-    mend_scope scope;
+    mend_driver_scope scope;
     const mend_thread_error why = *mend_process_failure();
     mend_heap_unlock(heap);
     mend_heap_lock_all(heap);
-    if (mend_heap_lost_by(heap) == MEND_DRIVER_OK && mend_scope_open(heap, &scope) == MEND_OK) {
+    if (mend_heap_lost_by(heap) == MEND_DRIVER_OK &&
+        mend_driver_scope_open(heap, &scope) == MEND_OK) {
         mend_zeros_settle(heap, true);
-        mend_scope_close(heap, &scope);
+        mend_driver_scope_close(heap, &scope);
     }
     mend_heap_unlock_grow(heap);
     *mend_process_failure() = why;
@@ -130,19 +129,19 @@ mend_result mend_heap_commit(mend_heap *heap, const mend_parts *pages, mend_stre
 
 mend_result mend_heap_map_zeros(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end)
 {
-    mend_scope scope;
+    mend_driver_scope scope;
     assert(mend_mutex_is_held(&heap->grow));
     assert(!range->is_closed);
     mend_result result = collect_pages(heap, range, from, end);
     if (result == MEND_OK) {
-        result = mend_scope_open(heap, &scope);
+        result = mend_driver_scope_open(heap, &scope);
     }
     if (result != MEND_OK) {
         return result;
     }
     mend_ranges_settle(heap, MEND_STREAM_UNKNOWN);
     result = mend_zeros_map(heap, range, from, end);
-    mend_scope_close(heap, &scope);
+    mend_driver_scope_close(heap, &scope);
     return result;
 }
 
@@ -266,7 +265,7 @@ static mend_result check_pins(const mend_heap *heap, const mend_range *range)
 
 mend_result mend_heap_destroy_range(mend_heap *heap, mend_range *range, mend_stream stream)
 {
-    mend_scope scope;
+    mend_driver_scope scope;
     assert(mend_mutex_is_held(&heap->grow));
     mend_result result = check_pins(heap, range);
     if (result == MEND_OK) {
@@ -277,9 +276,9 @@ mend_result mend_heap_destroy_range(mend_heap *heap, mend_range *range, mend_str
     }
     mend_ranges_close(heap, range);
     mend_sleep_collect_all(heap);
-    if (mend_scope_open(heap, &scope) == MEND_OK) {
+    if (mend_driver_scope_open(heap, &scope) == MEND_OK) {
         mend_ranges_settle(heap, MEND_STREAM_UNKNOWN);
-        mend_scope_close(heap, &scope);
+        mend_driver_scope_close(heap, &scope);
     }
     return MEND_OK;
 }

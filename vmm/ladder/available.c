@@ -1,18 +1,15 @@
-#include "ladder/available.h"
+/*
+ * How much could be allocated now: the largest request that would succeed, and what else a program
+ * must know to plan with it.
+ */
+#include "ladder/ladder.h"
 
 #include "base/error.h"
-#include "ladder/largest.h"
-#include "ladder/streams.h"
-#include "move/attainable.h"
-#include "move/dissolve.h"
-#include "move/remap.h"
-#include "move/scope.h"
-#include "physical/capture.h"
-#include "physical/fence.h"
-#include "physical/record.h"
-#include "policy/budget.h"
-#include "users/capture_group.h"
-#include "users/requester.h"
+#include "move/driver_scope.h"
+#include "move/move.h"
+#include "physical/waits.h"
+#include "policy/policy.h"
+#include "users/users.h"
 
 /* Restores what asking would change, so that later requests do not depend on who has asked. */
 static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_captured,
@@ -93,15 +90,15 @@ mend_result mend_ladder_get_room(mend_heap *heap, mend_order order, mend_room *r
     if (order.stream != MEND_NO_STREAM) { /* it would count as a request */
         result = mend_requester_find(heap, &asking);
     }
-    mend_scope scope;
-    result = result == MEND_OK ? mend_scope_open(heap, &scope) : result;
+    mend_driver_scope scope;
+    result = result == MEND_OK ? mend_driver_scope_open(heap, &scope) : result;
     if (result == MEND_OK) {
         mend_capture_groups_collect(heap);
         mend_remap_try(heap); /* as a request does before it makes room */
         bool any;
         result = mend_dissolve_aliases(heap, &any);
         result = result == MEND_OK ? look(heap, &asking, room) : result;
-        mend_scope_close(heap, &scope);
+        mend_driver_scope_close(heap, &scope);
     }
     return result;
 }

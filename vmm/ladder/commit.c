@@ -1,18 +1,17 @@
-#include "ladder/commit.h"
+/*
+ * One try to commit pages of ranges, with the memory there is: where it is still mapped, from empty
+ * chunks that are moved, by creation. The ladder makes more memory free (ladder/ladder.h).
+ */
+#include "ladder/ladder.h"
 
 #include <assert.h>
 
 #include "layout/layout.h"
-#include "layout/pages.h"
-#include "layout/ready.h"
-#include "move/grow.h"
-#include "move/outcome.h"
-#include "move/retire.h"
-#include "move/trim.h"
-#include "move/zeros.h"
-#include "physical/capture.h"
-#include "policy/budget.h"
-#include "policy/fixed.h"
+#include "layout/ranges.h"
+#include "move/move.h"
+#include "move/ranges.h"
+#include "physical/waits.h"
+#include "policy/policy.h"
 
 /* The most plans for one gap: the driver may refuse the first one, the next one may lack room under
  * what the device can give, and the last one has it. */

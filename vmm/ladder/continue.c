@@ -1,10 +1,11 @@
-#include "ladder/continue.h"
+/*
+ * The rung of continued ends: what no other plan serves begins or ends in free memory of partly
+ * used chunks (policy/policy.h).
+ */
+#include "ladder/ladder.h"
 
-#include "move/grow.h"
-#include "move/outcome.h"
-#include "move/trim.h"
-#include "policy/budget.h"
-#include "policy/ends.h"
+#include "move/move.h"
+#include "policy/policy.h"
 
 static mend_outcome try_once(mend_heap *heap, const mend_request *request, mend_span **span)
 {

@@ -1,17 +1,17 @@
-#include "ladder/defrag.h"
+/*
+ * A pass of compactions: for a program that calls mend_defrag, or for a request that found no room
+ * in a pool whose program declared its allocations quiet points.
+ */
+#include "ladder/ladder.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "move/attainable.h"
-#include "move/compact.h"
-#include "move/dissolve.h"
-#include "move/remap.h"
-#include "move/scope.h"
-#include "move/trim.h"
-#include "physical/fence.h"
-#include "users/capture_group.h"
+#include "move/driver_scope.h"
+#include "move/move.h"
+#include "physical/waits.h"
+#include "users/users.h"
 
 mend_result mend_compact_begin(mend_heap *heap, uint32_t asking, const mend_compact_limits *limits,
                                mend_compact_pass *pass)
@@ -171,13 +171,13 @@ mend_result mend_ladder_defrag(mend_heap *heap, const mend_defrag_limits *limits
                                mend_defrag_report *report)
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_DEFRAG);
-    mend_scope scope;
+    mend_driver_scope scope;
     if (!heap->device.virtual_memory) { /* what one gained could not be used anywhere else */
         report->stop = MEND_DEFRAG_DONE;
         report->free_empty_bytes = heap->chunks.empty_bytes;
         return MEND_OK;
     }
-    mend_result result = mend_scope_open(heap, &scope);
+    mend_result result = mend_driver_scope_open(heap, &scope);
     if (result != MEND_OK) {
         return result;
     }
@@ -188,7 +188,7 @@ mend_result mend_ladder_defrag(mend_heap *heap, const mend_defrag_limits *limits
         result = compact_all(&pass, limits->gained_bytes);
     }
     mend_compact_end(&pass);
-    mend_scope_close(heap, &scope);
+    mend_driver_scope_close(heap, &scope);
     if (result == MEND_OK) {
         report->stop = pass.stop;
         report->gained_bytes = pass.gained_bytes;

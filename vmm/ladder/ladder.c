@@ -1,37 +1,18 @@
+/* All rungs of the ladder, from the cheapest to the most expensive. */
 #include "ladder/ladder.h"
 
 #include <assert.h>
 
 #include "base/error.h"
 #include "base/process.h"
-#include "ladder/commit.h"
-#include "ladder/continue.h"
-#include "ladder/defrag.h"
-#include "ladder/largest.h"
-#include "ladder/place.h"
-#include "ladder/report.h"
-#include "ladder/steps.h"
-#include "ladder/streams.h"
-#include "ladder/trim.h"
 #include "layout/layout.h"
-#include "move/attainable.h"
-#include "move/dissolve.h"
-#include "move/host.h"
-#include "move/locks.h"
-#include "move/outcome.h"
-#include "move/remap.h"
-#include "move/retire.h"
-#include "move/scope.h"
-#include "move/trim.h"
-#include "move/zeros.h"
-#include "physical/capture.h"
-#include "physical/fence.h"
-#include "physical/record.h"
-#include "policy/budget.h"
+#include "move/driver_scope.h"
+#include "move/move.h"
+#include "move/ranges.h"
+#include "physical/waits.h"
 #include "policy/constants.h"
-#include "users/capture_group.h"
-#include "users/pin.h"
-#include "users/requester.h"
+#include "policy/policy.h"
+#include "users/users.h"
 
 /* The most searches of one request: threads that keep allocating and freeing must not delay its
  * answer for ever. */
@@ -216,9 +197,9 @@ static void note_shortage(climb *c)
 static mend_outcome search(climb *c)
 {
     mend_heap *heap = c->heap;
-    mend_scope scope;
+    mend_driver_scope scope;
     heap->frees.early_fences_left = SEARCH_TRIES;
-    if (mend_scope_open(heap, &scope) != MEND_OK) {
+    if (mend_driver_scope_open(heap, &scope) != MEND_OK) {
         return MEND_FAILED;
     }
     int searches = 0;
@@ -256,7 +237,7 @@ static mend_outcome search(climb *c)
     if (outcome == MEND_NOTHING) {
         note_shortage(c);
     }
-    mend_scope_close(heap, &scope);
+    mend_driver_scope_close(heap, &scope);
     return outcome;
 }
 

@@ -8,7 +8,47 @@
 #ifndef MEND_LADDER_LADDER_H
 #define MEND_LADDER_LADDER_H
 
-#include "ladder/trim.h"
+#include "layout/state.h"
+#include "mend/mend.h"
+#include "policy/policy.h"
+
+/* ---- trim.c ---------------------------------------------------------------------------------- */
+
+/* The caller holds both locks; no driver scope is open. Errors as the calls of mend.h. */
+
+/* As mend_trim. */
+mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes);
+
+/* As mend_trim_wait. */
+mend_result mend_ladder_trim_wait(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes);
+
+/* What a pool asks another pool of the device for. */
+typedef struct mend_need {
+    uint64_t bytes;       /* about as many; UINT64_MAX: all, for addresses */
+    uint64_t whole_bytes; /* what must be free for the request: `bytes` of it are lacking, or were
+                           * when it was refused */
+    bool may_wait; /* for the context: no capture that the asking pool knows forbids it. The asked
+                    * pool may not know the stream of that capture */
+} mend_need;
+
+/* For another pool of the device: gives memory, and all empty reservations. Zeros of destroyed
+ * ranges, which take a wait, only if the rest is not enough. True if anything went back. */
+bool mend_ladder_give_back(mend_heap *heap, mend_need need);
+
+/* Gives back addresses that nothing needs: those of destroyed ranges, and the pool's own. True if
+ * any went back. A driver scope is open. */
+bool mend_ladder_trim_addresses(mend_heap *heap, uint32_t asking);
+
+/* As mend_set_limit. */
+mend_result mend_ladder_set_limit(mend_heap *heap, uint64_t limit_bytes);
+
+/* Gives back for others what nothing needs now: chunks unused for `unused_ns` (0: none), then idle
+ * ones until `owed_bytes` are given and the pool is below its soft limit. Waits for nothing. The
+ * caller holds both locks. Errors as mend_trim; *released_bytes is right even then. */
+mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t owed_bytes,
+                                uint64_t *released_bytes);
+
+/* ---- ladder.c -------------------------------------------------------------------------------- */
 
 /* Tries to place the request again. The caller holds `state`. */
 typedef mend_outcome (*mend_try_again)(void *climb);
@@ -34,7 +74,7 @@ typedef struct mend_helpers {
     mend_outcome (*try_behind_callbacks)(void *pool, mend_try_again try_again, void *climb);
 } mend_helpers;
 
-/* Places the request, or commits the pages of a range (layout/range.h); then *span is NULL. The
+/* Places the request, or commits the pages of a range (layout/ranges.h); then *span is NULL. The
  * caller holds `state`, which is released if no free mapped memory fits; the pointer map has room
  * for the block. Fills in the stream and the group of the request. On failure no page is committed
  * that was not. MEND_ERROR_OUT_OF_MEMORY (with a report), MEND_ERROR_OUT_OF_ADDRESSES,
@@ -42,5 +82,220 @@ typedef struct mend_helpers {
  * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
 mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, const mend_helpers *helpers,
                               mend_span **span);
+
+/* ---- available.c ----------------------------------------------------------------------------- */
+
+/* Fills all fields except struct_size, as an allocation on the stream would find the heap. The
+ * caller holds both locks; calls the driver. MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM),
+ * MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
+ * MEND_ERROR_DEVICE_LOST: *room is untouched. */
+mend_result mend_ladder_get_room(mend_heap *heap, mend_order order, mend_room *room);
+
+/* Free memory that captured graphs may still use. The caller holds `state`. */
+uint64_t mend_ladder_group_bytes(const mend_heap *heap);
+
+/* ---- commit.c -------------------------------------------------------------------------------- */
+
+/*
+ * The request has pages. What a try maps and cannot commit stays free memory, which a later try
+ * finds; no page is committed before all are.
+ */
+
+/* Commits the pages if all of them are mapped, and the stream may use their memory. No driver call
+ * unless behind_wait. The caller holds `state`. PLACED, NOTHING, FAILED; with behind_wait also
+ * AGAIN. */
+mend_outcome mend_commit_mapped(mend_heap *heap, const mend_request *request);
+
+/* Maps what is missing, then the same. NOTHING: heap->shortage says what was missing. Calls the
+ * driver: the caller holds both locks, and a driver scope is open. */
+mend_outcome mend_commit(mend_heap *heap, const mend_request *request);
+
+/* ---- continue.c ------------------------------------------------------------------------------ */
+
+/* The caller holds both locks, a driver scope is open, and `state` is released in between. */
+
+/* One try; memory of other streams only as far as the request allows. PLACED, NOTHING, FAILED; with
+ * behind_wait also AGAIN. Calls the driver. */
+mend_outcome mend_continue_ends(mend_heap *heap, const mend_request *request, mend_span **span);
+
+/* ---- defrag.c -------------------------------------------------------------------------------- */
+
+/* The caller holds both locks; a driver scope is open, except for mend_ladder_defrag. */
+
+/*
+ * Waits for the context (`asking` is the stream of the current call), tries to map what is missing,
+ * and lists candidates. The caller calls mend_compact_end afterwards, whatever the result.
+ * MEND_ERROR_CAPTURING: the pool knows of a capture; MEND_ERROR_OUT_OF_HOST_MEMORY,
+ * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST.
+ */
+mend_result mend_compact_begin(mend_heap *heap, uint32_t asking, const mend_compact_limits *limits,
+                               mend_compact_pass *pass);
+void mend_compact_end(mend_compact_pass *pass);
+
+/* The same for a request that found no room. *may_help is false if the request would find no room
+ * even after all compactions, or if none is possible now. */
+mend_result mend_compact_begin_for(mend_heap *heap, const mend_request *request,
+                                   mend_compact_pass *pass, bool *may_help);
+
+/* One compaction: of the candidate that copies least for each gained byte; at most `need_bytes` of
+ * the gain count. *compacted is false if no candidate is left within the limits. Errors as
+ * mend_compact_begin: then the heap is as before this compaction, or blocks lack their mappings. */
+mend_result mend_compact_next(mend_compact_pass *pass, uint64_t need_bytes, bool *compacted);
+
+/* Creates again, as far as possible, the room that requests leave free (mend_budget_kept_bytes),
+ * from chunks that compactions have made empty. */
+void mend_compact_keep_room(mend_heap *heap);
+
+/* Whether mend_defrag would join enough for the request, once the GPU is done: `empty_bytes` of
+ * empty chunks are there besides. Each compaction leaves more room than it needs, so their order
+ * does not matter. No driver call; O(chunks + spans), a few times. */
+bool mend_defrag_would_serve(mend_heap *heap, const mend_request *request, uint64_t empty_bytes);
+
+/* As mend_defrag. */
+mend_result mend_ladder_defrag(mend_heap *heap, const mend_defrag_limits *limits,
+                               mend_defrag_report *report);
+
+/* ---- largest.c ------------------------------------------------------------------------------- */
+
+/* What is asked, and what kept the answer from being complete. */
+typedef struct mend_question {
+    mend_heap *heap;
+    bool is_captured;       /* the pool knows of a capture: nothing can be unmapped */
+    bool creates_nothing;   /* creation would make the host wait first */
+    bool lacks_host_memory; /* the answer failed because malloc failed */
+    mend_ends ends[2];      /* while it looks: for requests without a device wait, and with one */
+} mend_question;
+
+/* The bytes that are free or can be created: no request above this can succeed. The caller holds
+ * `state`. */
+uint64_t mend_largest_thinkable(const mend_heap *heap);
+
+/* The size of the largest request like `asking` that finds a place, up to `most_bytes`; 0: none
+ * does. The caller holds both locks; no driver call. */
+uint64_t mend_largest_up_to(mend_question *q, const mend_request *asking, uint64_t most_bytes);
+
+/* A size below the refused one that would have succeeded instead, with waits of the host and
+ * without compactions: the largest that at most two plans find, so often and not always the
+ * largest; 0: none. It counts what heap->shortage says of the device. The caller holds both locks;
+ * no driver call. */
+uint64_t mend_largest_instead(mend_heap *heap, const mend_request *refused, bool is_captured);
+
+/* ---- place.c --------------------------------------------------------------------------------- */
+
+/*
+ * The caller holds `state`. If the driver may be called, the caller holds both locks, a driver
+ * scope is open, and `state` is released in between.
+ */
+
+/* Best fit among the free runs that the stream may use now. No driver call unless behind_wait.
+ * PLACED, NOTHING, FAILED; with behind_wait also AGAIN. */
+mend_outcome mend_place_mapped(mend_heap *heap, const mend_request *request, mend_span **span);
+
+/* Tries all ways, the cheapest first; memory of other streams only as far as the request allows.
+ * NOTHING: heap->shortage says what was missing. Calls the driver. */
+mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span **span);
+
+/* Takes the first stretch of any run that holds the request, also beside memory that the stream may
+ * not use: looks at every free span. No driver call. */
+mend_outcome mend_place_in_stretch(mend_heap *heap, const mend_request *request, mend_span **span);
+
+/* ---- report.c -------------------------------------------------------------------------------- */
+
+/* Free memory that a request could use. */
+typedef struct mend_usable {
+    uint64_t empty_bytes;   /* bytes of empty chunks, which can be joined */
+    uint64_t longest_bytes; /* the longest stretch in one run, in a zone that the request may use */
+    unsigned blocked;       /* what keeps the rest of the free memory from it */
+} mend_usable;
+
+/* What the request could use: after waits for the GPU, or in a capture, which forbids them. The
+ * caller holds `state`; no driver call. O(runs + chunks). */
+mend_usable mend_report_usable(const mend_heap *heap, const mend_request *request,
+                               bool is_captured);
+
+/* Whether the request would not fit even if all free memory were joined. */
+bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request);
+
+/* How much memory the device lacks for what it refused; all of it, if the driver refuses although
+ * it counts enough as free. */
+uint64_t mend_report_lacking_bytes(const mend_shortage *shortage);
+
+/* How many bytes the request lacks: this much more in free chunks that its stream may use, or in
+ * room to create, would be enough. At least a page. The caller holds `state`; no driver call. */
+uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *request);
+
+/* Notes the report as the failure, from heap->shortage and the heap; `fitting_bytes`: a
+ * request of this size would have succeeded; `is_captured`: a capture in progress forbids waits.
+ * The caller holds both locks; no driver call. MEND_ERROR_OUT_OF_MEMORY. */
+mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *request,
+                                      bool is_captured, uint64_t fitting_bytes);
+
+/* The same if there was memory, but no addresses to map it: those of a range may be in use by old
+ * mappings. MEND_ERROR_OUT_OF_ADDRESSES. */
+mend_result mend_report_out_of_addresses(const mend_heap *heap, const mend_request *request);
+
+/* Notes the text as the failure, never cut off whatever the numbers, with the shortfall. `advice`
+ * follows the limit that would help; it may be "". MEND_ERROR_OUT_OF_MEMORY. */
+mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice);
+
+/* ---- steps.c --------------------------------------------------------------------------------- */
+
+/*
+ * What a request made the pool do while it had the right to make room: the dearest of its steps,
+ * and how long it took with the wait for the lock.
+ */
+
+/* The figures by which steps are told, and when the request came to the lock. */
+typedef struct mend_steps {
+    uint64_t began_ns; /* or MEND_HISTORY_NO_TIME */
+    uint64_t created, moved, aliases, stream_waits, host_waits, compactions, on_host;
+} mend_steps;
+
+/* Before the lock is taken; the caller holds `state`. */
+uint64_t mend_steps_come(const mend_heap *heap);
+
+/* With both locks, before the first step. */
+mend_steps mend_steps_begin(mend_heap *heap, uint64_t began_ns);
+
+/* With both locks, after the last step: says in the request how it was served. */
+void mend_steps_end(const mend_heap *heap, const mend_steps *before, mend_request *request);
+
+/* ---- streams.c ------------------------------------------------------------------------------- */
+
+/* Unmaps retired mappings, records and polls fences, as every climb that makes room does. The
+ * caller holds both locks, and a driver scope is open. */
+mend_result mend_ladder_refresh(mend_heap *heap, const mend_request *request);
+
+/* Before memory is given back: records fences of all streams, and for what was freed without one.
+ * The next poll finds what has passed. */
+mend_result mend_ladder_close_all(mend_heap *heap);
+
+/* Before a group is begun, while which no event of the context may be recorded: records it for what
+ * was freed without a stream, if that is much. No request needs it, so nothing fails. The caller
+ * holds `state` alone, which a driver call releases. */
+void mend_ladder_close_before_group(mend_heap *heap);
+
+/* Whether growth would only put off a wait that must come: so much is not idle that nothing but the
+ * context's event, or a wait of the host, can cover it. */
+bool mend_ladder_owes_much(const mend_heap *heap, const mend_request *request);
+
+/* Whether the host makes that wait: the request has no stream that can wait on the device. */
+bool mend_ladder_waits_on_host(const mend_heap *heap, const mend_request *request);
+
+/* Whether the request's stream may be made to wait for others, on the device. Calls the driver. */
+mend_result mend_ladder_may_wait_behind(mend_heap *heap, const mend_request *request,
+                                        bool *may_wait);
+
+/* Makes the request's stream wait for others, on the device, and tries memory that they freed;
+ * NOTHING if it must not wait. Calls the driver. */
+typedef mend_outcome mend_place_try(mend_heap *heap, const mend_request *request, mend_span **span);
+mend_outcome mend_ladder_behind_device_waits(mend_heap *heap, const mend_request *request,
+                                             mend_place_try *try_place, mend_span **span);
+
+/* For a request that owes much: places it in what there is, behind waits on the device. If the host
+ * must wait instead, it waits, unless a capture forbids it or the request cannot be served, and
+ * nothing is placed yet. */
+mend_outcome mend_ladder_place_without_growth(mend_heap *heap, const mend_request *request,
+                                              mend_span **span);
 
 #endif

@@ -1,16 +1,17 @@
-#include "ladder/largest.h"
+/*
+ * The largest request that would succeed: asks the planner for one size after the other, and
+ * carries nothing out.
+ */
+#include "ladder/ladder.h"
 
 #include <assert.h>
 
-#include "ladder/report.h"
-#include "layout/range.h"
-#include "layout/run.h"
-#include "move/trim.h"
-#include "move/zeros_chunk.h"
-#include "policy/budget.h"
+#include "layout/layout.h"
+#include "layout/ranges.h"
+#include "move/move.h"
+#include "move/ranges.h"
 #include "policy/constants.h"
-#include "policy/fit.h"
-#include "policy/planner.h"
+#include "policy/policy.h"
 
 /* The plans that create no more than the request lacks: if these fail, all others fail too. */
 static const mend_plan_rules ways[] = {

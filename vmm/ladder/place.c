@@ -1,19 +1,16 @@
-#include "ladder/place.h"
+/*
+ * One try to place a request with the memory there is: in a mapped run, in empty chunks that are
+ * moved, in chunks that are created. The ladder makes more memory free (ladder/ladder.h).
+ */
+#include "ladder/ladder.h"
 
 #include <assert.h>
 
 #include "base/error.h"
-#include "ladder/commit.h"
-#include "layout/cache.h"
-#include "layout/ready.h"
-#include "move/grow.h"
-#include "move/outcome.h"
-#include "move/trim.h"
-#include "policy/budget.h"
+#include "layout/layout.h"
+#include "move/move.h"
 #include "policy/constants.h"
-#include "policy/fit.h"
-#include "policy/headroom.h"
-#include "policy/planner.h"
+#include "policy/policy.h"
 
 static const mend_plan_rules use_what_is_free = {.may_extend = true, .may_move = true};
 static const mend_plan_rules create_without_moves = {.may_extend = true, .may_create = true};

@@ -1,4 +1,5 @@
-#include "ladder/report.h"
+/* The report of an allocation that found no room: where the memory is, and what would help. */
+#include "ladder/ladder.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -7,11 +8,10 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "base/words.h"
-#include "ladder/defrag.h"
 #include "layout/layout.h"
-#include "layout/range.h"
-#include "move/attainable.h"
-#include "policy/budget.h"
+#include "layout/ranges.h"
+#include "move/move.h"
+#include "policy/policy.h"
 
 #define RUN_OF(node) MEND_CONTAINER_OF(node, mend_run, by_address)
 

@@ -1,4 +1,9 @@
-#include "ladder/steps.h"
+/*
+ * What a request made the pool do while it had the right to make room: the dearest of its steps,
+ * and how long it took with the wait for the lock. For the history; nothing is asked while that is
+ * off.
+ */
+#include "ladder/ladder.h"
 
 static mend_steps steps_of(const mend_heap *heap, uint64_t began_ns)
 {

@@ -1,14 +1,12 @@
-#include "ladder/streams.h"
+/* Memory that other streams freed: what a climb asks the driver before it can be used. */
+#include "ladder/ladder.h"
 
 #include "base/align.h"
 #include "base/process.h"
-#include "ladder/place.h"
-#include "ladder/report.h"
-#include "move/retire.h"
-#include "move/scope.h"
-#include "physical/fence.h"
-#include "physical/record.h"
-#include "physical/slots.h"
+#include "move/driver_scope.h"
+#include "move/move.h"
+#include "physical/stream.h"
+#include "physical/waits.h"
 #include "policy/constants.h"
 
 /* Bytes freed behind events of the context that have not passed, as far as is known. */
@@ -85,16 +83,16 @@ static mend_result close_unfenced(mend_heap *heap, uint32_t asking, uint64_t all
 void mend_ladder_close_before_group(mend_heap *heap)
 {
     const uint64_t allowed_bytes = unfenced_allowed(heap);
-    mend_scope scope;
+    mend_driver_scope scope;
     /* A thread that makes room records what it needs, and may be inside a driver call. */
     if (!mend_streams_are_several(&heap->streams) ||
         !has_unfenced(heap, MEND_STREAM_UNKNOWN, false, allowed_bytes) ||
         !mend_mutex_try_lock(&heap->grow)) {
         return;
     }
-    if (mend_scope_open(heap, &scope) == MEND_OK) {
+    if (mend_driver_scope_open(heap, &scope) == MEND_OK) {
         (void)close_unfenced(heap, MEND_STREAM_UNKNOWN, allowed_bytes);
-        mend_scope_close(heap, &scope);
+        mend_driver_scope_close(heap, &scope);
     }
     mend_mutex_unlock(&heap->grow);
 }

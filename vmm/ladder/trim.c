@@ -1,29 +1,24 @@
-#include "ladder/trim.h"
+/* Giving memory back: at once, after host waits, to a peer pool, or because of a lower limit. */
+#include "ladder/ladder.h"
 
 #include <assert.h>
 
 #include "base/error.h"
-#include "ladder/streams.h"
 #include "layout/layout.h"
-#include "move/attainable.h"
-#include "move/host.h"
-#include "move/import.h"
-#include "move/range.h"
-#include "move/retire.h"
-#include "move/scope.h"
-#include "move/trim.h"
-#include "move/zeros.h"
-#include "physical/fence.h"
-#include "users/capture_group.h"
+#include "move/driver_scope.h"
+#include "move/move.h"
+#include "move/ranges.h"
+#include "physical/waits.h"
+#include "users/users.h"
 
 /* What an import could not release is the exporter's memory. */
 static void settle_imports(mend_heap *heap)
 {
-    mend_scope scope;
+    mend_driver_scope scope;
     if (!mend_list_is_empty(&heap->imports.unreleased) &&
-        mend_scope_open(heap, &scope) == MEND_OK) {
+        mend_driver_scope_open(heap, &scope) == MEND_OK) {
         mend_imports_settle(heap);
-        mend_scope_close(heap, &scope);
+        mend_driver_scope_close(heap, &scope);
     }
 }
 
@@ -137,12 +132,12 @@ static void note_trim(mend_heap *heap, mend_result result, uint64_t released_byt
 mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_TRIM);
-    mend_scope scope;
-    mend_result result = mend_scope_open(heap, &scope);
+    mend_driver_scope scope;
+    mend_result result = mend_driver_scope_open(heap, &scope);
     mend_attainable_forget(heap);
     if (result == MEND_OK) {
         result = trim_to(heap, keep_bytes, released_bytes);
-        mend_scope_close(heap, &scope);
+        mend_driver_scope_close(heap, &scope);
     }
     note_trim(heap, result, *released_bytes);
     return result;
@@ -177,8 +172,8 @@ static mend_result wait_for_others(mend_heap *heap)
 mend_result mend_ladder_trim_wait(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_TRIM);
-    mend_scope scope;
-    mend_result result = mend_scope_open(heap, &scope);
+    mend_driver_scope scope;
+    mend_result result = mend_driver_scope_open(heap, &scope);
     mend_attainable_forget(heap);
     if (result != MEND_OK) {
         return result;
@@ -190,7 +185,7 @@ mend_result mend_ladder_trim_wait(mend_heap *heap, uint64_t keep_bytes, uint64_t
     if (result == MEND_OK && has_others(heap)) {
         result = wait_for_others(heap);
     }
-    mend_scope_close(heap, &scope);
+    mend_driver_scope_close(heap, &scope);
     note_trim(heap, result, *released_bytes);
     return result;
 }
@@ -205,8 +200,8 @@ mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t ow
                                 uint64_t *released_bytes)
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_COLLECTION);
-    mend_scope scope;
-    mend_result result = mend_scope_open(heap, &scope);
+    mend_driver_scope scope;
+    mend_result result = mend_driver_scope_open(heap, &scope);
     *released_bytes = 0;
     if (result != MEND_OK) {
         return result;
@@ -226,7 +221,7 @@ mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t ow
         result = mend_trim_to(heap, reserved > left ? reserved - left : 0, false, &bytes);
         *released_bytes += bytes;
     }
-    mend_scope_close(heap, &scope);
+    mend_driver_scope_close(heap, &scope);
     heap->counters.collected_bytes += *released_bytes;
     if (*released_bytes > 0) {
         note_trim(heap, result, *released_bytes);
@@ -240,15 +235,15 @@ bool mend_ladder_give_back(mend_heap *heap, mend_need need)
     uint64_t released_bytes = 0;
     uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     uint64_t address_bytes = heap->space.address_bytes;
-    mend_scope scope;
+    mend_driver_scope scope;
     bool any = false;
     mend_ladder_trim(heap, reserved_bytes - mend_min_u64(need.bytes, reserved_bytes),
                      &released_bytes);
-    if (mend_scope_open(heap, &scope) == MEND_OK) {
+    if (mend_driver_scope_open(heap, &scope) == MEND_OK) {
         any = need.may_wait && released_bytes < need.bytes &&
               mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
         mend_space_trim(&heap->space, 0); /* including the oldest */
-        mend_scope_close(heap, &scope);
+        mend_driver_scope_close(heap, &scope);
     }
     return any || released_bytes > 0 || heap->space.address_bytes < address_bytes;
 }

@@ -1,8 +1,9 @@
+/* Changes of spans and runs: taken, freed, claimed, split and joined. */
 #include "layout/layout.h"
 
 #include <assert.h>
 
-#include "physical/on_host.h"
+#include "physical/chunk.h"
 
 #define RUN_OF(node, member)  MEND_CONTAINER_OR_NULL(node, mend_run, member)
 #define SPAN_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_span, member)
@@ -170,7 +171,6 @@ static void join_left(mend_heap *heap, mend_span *span)
     mend_waits_add_all(room, &span->waits, &left->waits);
     mend_waits_clear(room, &left->waits);
     span->chunk = left->chunk;
-    span->sleep_tag = span->sleep_tag == left->sleep_tag ? span->sleep_tag : 0;
     span->address = left->address;
     span->size_bytes += left->size_bytes;
     link_spans(left->previous, span);
@@ -440,7 +440,8 @@ void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone_number, uin
 {
     mend_zone *zone = &heap->zones[zone_number];
     assert(mend_mutex_is_held(&heap->state));
-    assert(zone_number >= 0 && zone_number < MEND_ZONE_COUNT);
+    assert(zone_number >= 0);
+    assert(zone_number < MEND_ZONE_COUNT);
     assert(address != 0);
     mend_chunk_set_address(&heap->chunks, chunk, zone_number, address);
     mend_history_note(&heap->history, MEND_EVENT_MAP, address, chunk->size_bytes,

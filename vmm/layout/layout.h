@@ -7,8 +7,119 @@
 
 #include <assert.h>
 
-#include "layout/locate.h"
-#include "layout/nodes.h"
+#include "layout/state.h"
+
+/* ---- run.c ----------------------------------------------------------------------------------- */
+
+static inline uint64_t mend_span_end(const mend_span *span)
+{
+    return span->address + span->size_bytes;
+}
+
+static inline uint64_t mend_run_end(const mend_run *run)
+{
+    return run->address + run->size_bytes;
+}
+
+/* Runs with unmapped addresses behind them: the largest one below a size, and the next smaller
+ * one. */
+mend_run *mend_layout_growing_below(const mend_zone *zone, uint64_t size_bytes);
+mend_run *mend_layout_growing_smaller(const mend_run *run);
+
+/* The run that contains the address, or NULL. And the same or, if there is none, the next run
+ * behind the address. */
+mend_run *mend_layout_run_at(const mend_zone *zone, uint64_t address);
+mend_run *mend_layout_run_from(const mend_zone *zone, uint64_t address);
+
+/* ---- locate.c -------------------------------------------------------------------------------- */
+
+/*
+ * From an address to the span that contains it, and from a span to the chunks below it. Read-only.
+ */
+
+/* The live block that contains the address; NULL if the address is free or not mapped. The number
+ * of steps depends on the spans of one chunk, not on the blocks of the pool (layout/locate.c). */
+mend_span *mend_heap_block_at(const mend_heap *heap, uint64_t address);
+
+/* The span that contains the address, live or free; NULL if the address is not mapped. As many
+ * steps as above, and more inside a run: one for each of its spans. */
+mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address);
+
+/* The first span that overlaps a mapped chunk. The chunk has free memory in a run. */
+mend_span *mend_layout_first_span(const mend_heap *heap, const mend_chunk *chunk);
+
+/* A frozen chunk below a span, or NULL: the one of a compaction, otherwise the first one. No two
+ * chunks of a compaction touch or lie below one block. */
+const mend_chunk *mend_layout_find_frozen(const mend_heap *heap, const mend_span *span);
+static inline const mend_chunk *mend_layout_frozen_under(const mend_heap *heap,
+                                                         const mend_span *span)
+{
+    return heap->chunks.frozen_count > 0 ? mend_layout_find_frozen(heap, span) : NULL;
+}
+
+/* Whether a chunk below the span lacks its mapping or access, since a compaction could not map it
+ * again. */
+bool mend_layout_misses_mapping(const mend_heap *heap, const mend_span *span);
+
+/* Whether a chunk below the span sleeps, or is on the host; and how many chunks there are below it.
+ */
+bool mend_layout_sleeps(const mend_heap *heap, const mend_span *span);
+bool mend_layout_is_on_host(const mend_heap *heap, const mend_span *span);
+size_t mend_layout_count_chunks(const mend_heap *heap, const mend_span *span);
+
+/* ---- nodes.c --------------------------------------------------------------------------------- */
+
+/* Guarded by the heap's `state` lock. */
+
+typedef struct mend_layout_promise {
+    size_t spans;
+    size_t runs;
+    size_t waits;
+} mend_layout_promise;
+
+/* The most nodes that one take needs, plus an attach and a detach of this many chunks. */
+static inline mend_layout_promise mend_layout_nodes_for(const mend_heap *heap, size_t chunk_count)
+{
+    size_t splits = 2 + 2 * chunk_count;
+    size_t waits = mend_streams_are_several(&heap->streams)
+                       ? (splits + 2 + 2 * chunk_count) * heap->streams.count
+                       : heap->streams.count;
+    waits++; /* the mark of a block of a group */
+    return (mend_layout_promise){
+        .spans = splits + chunk_count, .runs = 2 + 2 * chunk_count, .waits = waits};
+}
+
+/* Reserves these. False if malloc fails. */
+static inline bool mend_layout_reserve(mend_heap *heap, size_t chunk_count)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    mend_layout_promise nodes = mend_layout_nodes_for(heap, chunk_count);
+    return mend_slab_reserve(&heap->nodes.spans, nodes.spans) &&
+           mend_slab_reserve(&heap->nodes.runs, nodes.runs) &&
+           mend_slab_reserve(&heap->nodes.waits, nodes.waits);
+}
+
+/* Reserves nodes to free a span that lies in so many chunks, each of which may be frozen; 0: none
+ * is. */
+bool mend_layout_reserve_parts(mend_heap *heap, const mend_span *span, size_t chunk_count);
+static inline bool mend_layout_reserve_free(mend_heap *heap, const mend_span *span,
+                                            size_t chunk_count)
+{
+    return chunk_count <= 1 ? mend_layout_reserve(heap, chunk_count)
+                            : mend_layout_reserve_parts(heap, span, chunk_count);
+}
+
+/* Reserves nodes for `change_count` changes: each a take or a free of a block, or an attach and a
+ * detach of a chunk with copies of its waits. */
+bool mend_layout_reserve_changes(mend_heap *heap, size_t change_count);
+
+/* The same, for a caller that lets others change the heap before it uses the nodes: they stay
+ * promised to it until mend_layout_end_promise. */
+bool mend_layout_promise_nodes(mend_heap *heap, size_t chunk_count, mend_layout_promise *promise);
+bool mend_layout_promise_these(mend_heap *heap, const mend_layout_promise *promise);
+void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise);
+
+/* ---- layout.c -------------------------------------------------------------------------------- */
 
 void mend_layout_init_zone(mend_zone *zone);
 
@@ -112,5 +223,133 @@ static inline void mend_layout_let_go(mend_heap *heap, mend_span *span)
         mend_layout_subtract_live_parts(heap, span);
     }
 }
+
+/* ---- cache.c --------------------------------------------------------------------------------- */
+
+/*
+ * The cache returns the block that a search among the runs would find, at the same address. So it
+ * changes little but the time of a call. (One difference, with several streams: free memory beside
+ * such a block is known to be idle earlier, because it is not joined with the block and stamped
+ * again.)
+ *  - a cached span is free memory in no run, still in the pointer map. The run that it will begin
+ *    consists of the span and the free memory on its right; on its left is a live span or nothing;
+ *  - the cache returns it only if no run that holds the request comes before that run in order of
+ *    (size, address). Near the limit it also must not break an empty chunk, because a search would
+ *    spare that chunk;
+ *  - a search of a zone for some size first puts back what will begin a run of that size or more:
+ *    then all memory that could serve it is in runs, as if nothing were cached.
+ *
+ * The cache keeps only memory that waits for nothing but the stream it was freed on. The thread
+ * that makes room closes the cache meanwhile, which flushes it. Each cached span has a promised
+ * node for its run, so a flush cannot fail. A promise stays after its span has left, until the next
+ * flush: a steady state makes no promises.
+ *
+ * Guarded by the heap's `state` lock.
+ */
+
+/* Puts all cached spans of a zone back into runs; the second one, only those that will begin a run
+ * of `size_bytes` or more; the third one, only the neighbours of a span that will become free. */
+void mend_cache_flush(mend_heap *heap, int zone);
+void mend_cache_flush_from(mend_heap *heap, int zone, uint64_t size_bytes);
+void mend_cache_flush_beside(mend_heap *heap, const mend_span *span);
+
+/* While the cache is closed it is empty. Closings nest. `keeps_empty_chunks`: until the next
+ * closing, the cache returns no span that would break an empty chunk. */
+void mend_cache_close(mend_heap *heap);
+void mend_cache_open(mend_heap *heap, bool keeps_empty_chunks);
+
+/* Bytes of all cached spans; part of the zones' free_bytes. */
+uint64_t mend_cache_bytes(const mend_heap *heap);
+
+/* ---- for the calls that use the cache -------------------------------------------------------- */
+
+/* Puts a cached span back into runs, where it may be joined with another. */
+void mend_cache_put_back(mend_heap *heap, mend_span *span);
+
+/* Promises the node of a run for one more span, and flushes a full cache first. The caller has used
+ * all earlier promises. False if malloc fails. */
+bool mend_cache_make_room(mend_heap *heap, mend_cache *cache, int zone);
+
+/* Whether no run that could serve a request of the span's size on the stream comes before the run
+ * that the span will begin. span->first_at remembers a yes; it is valid until the runs change. */
+bool mend_cache_comes_first(mend_heap *heap, const mend_zone *zone, mend_span *span,
+                            uint32_t stream);
+
+/* Removes a span from the list. */
+static inline void mend_cache_remove(mend_cache *cache, mend_span *span)
+{
+    assert(span->cached);
+    assert(cache->count > 0);
+    assert(cache->spans[span->cache_index] == span);
+    mend_span *last = cache->spans[--cache->count];
+    cache->spans[span->cache_index] = last;
+    last->cache_index = span->cache_index;
+    span->cached = false;
+}
+
+/* The run on the right of a cached span; NULL if there is none. */
+static inline mend_run *mend_cache_run_behind(const mend_span *span)
+{
+    return span->next != NULL && !span->next->live ? span->next->run : NULL;
+}
+
+/* The size of the run that a cached span will begin. */
+static inline uint64_t mend_cache_run_bytes(const mend_span *span)
+{
+    const mend_run *behind = mend_cache_run_behind(span);
+    return span->size_bytes + (behind != NULL ? behind->size_bytes : 0);
+}
+
+/* ---- lend.c ---------------------------------------------------------------------------------- */
+
+/* Takes free memory of a chunk, at the chunk's end or start, out of reach of other threads, and
+ * holds the chunk; and puts it back. */
+mend_span *mend_layout_claim_end(mend_heap *heap, mend_chunk *chunk, uint64_t address,
+                                 uint64_t size_bytes);
+void mend_layout_end_claim_of_end(mend_heap *heap, mend_chunk *chunk, mend_span *span);
+
+/* Lends a claimed part to an alias of its chunk, which is mapped once more at `mapping_address`.
+ * There it is free memory, with what it waits for. */
+void mend_layout_lend(mend_heap *heap, mend_chunk *chunk, mend_span *span,
+                      uint64_t mapping_address);
+
+/* Whether nothing needs the alias: no block, pin or captured graph. */
+bool mend_layout_is_alias_unused(const mend_heap *heap, const mend_chunk *alias);
+
+/* Ends an unused alias: its part is free memory of the chunk again, and waits for what used it.
+ * Adds that to *waits, for the mapping. */
+void mend_layout_take_back(mend_heap *heap, mend_chunk *alias, mend_waits *waits);
+
+/* ---- ready.c --------------------------------------------------------------------------------- */
+
+/* Whether all of [address, address + size) of a run is ready for the stream; for
+ * MEND_STREAM_UNKNOWN: is idle. Joins spans of the run that have become idle. */
+bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
+                          uint32_t stream, bool behind_wait);
+
+/* The same for an empty chunk; what is not mapped is ready. Remembers a stamp that holds it, so
+ * that no search looks into the run again before that has passed. */
+bool mend_layout_chunk_is_ready(mend_heap *heap, mend_chunk *chunk, uint32_t stream,
+                                bool behind_wait);
+
+/* Makes the stream wait, on the device, for each stamp of the range that is not ready. Calls the
+ * driver. */
+mend_result mend_layout_make_ready(mend_heap *heap, mend_run *run, uint64_t address,
+                                   uint64_t size_bytes, uint32_t stream);
+
+/* The most nodes of waits that it takes to cut a stretch out of its run and to put it elsewhere, if
+ * nothing changes before. None in the usual case, where each span has one stamp; a change that
+ * touches much counts them, because mend_layout_nodes_for has one for each chunk and stream. */
+size_t mend_layout_count_waits(mend_heap *heap, mend_run *run, uint64_t from, uint64_t end);
+
+/* ---- replace.c ------------------------------------------------------------------------------- */
+
+/* Nothing here fails or calls the driver; the caller promised the nodes. */
+
+/* Gives a frozen chunk, which lacks nothing, the memory of others[0], and that one the old memory.
+ * If there are several, all of the device, the chunk ends where others[0] did, and the next ones
+ * follow at its addresses, frozen; each claimed span lies in one of them afterwards. */
+void mend_layout_replace(mend_heap *heap, mend_chunk *chunk, mend_chunk *const others[],
+                         size_t count);
 
 #endif

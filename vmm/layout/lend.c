@@ -1,8 +1,13 @@
-#include "layout/lend.h"
+/*
+ * A part of a chunk is lent to an alias of it (physical/chunk.h): a span at the chunk's own address
+ * that counts as live, but is no block, and the same bytes as free memory at the alias. Nothing
+ * here fails or calls the driver; callers reserve the nodes.
+ */
+#include "layout/layout.h"
 
 #include <assert.h>
 
-#include "physical/alias.h"
+#include "physical/chunk.h"
 
 mend_span *mend_layout_claim_end(mend_heap *heap, mend_chunk *chunk, uint64_t address,
                                  uint64_t size_bytes)

@@ -3,11 +3,11 @@
  * address is found from its neighbourhood: the number of steps depends on the spans of one chunk
  * and on the chunks that one block covers, never on the number of blocks in the pool.
  */
-#include "layout/locate.h"
+#include "layout/layout.h"
 
 #include <assert.h>
 
-#include "layout/range.h"
+#include "layout/ranges.h"
 
 #define CHUNK_OF(node) MEND_CONTAINER_OR_NULL(node, mend_chunk, by_address)
 

@@ -1,4 +1,8 @@
-#include "layout/nodes.h"
+/*
+ * Nodes for changes of the layout: all that a change may need is there before it begins, so that no
+ * change can fail.
+ */
+#include "layout/layout.h"
 
 #include <assert.h>
 

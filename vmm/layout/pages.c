@@ -1,11 +1,13 @@
-#include "layout/pages.h"
+/*
+ * Changes of committed pages (layout/ranges.h). Nothing here calls the driver; after the nodes are
+ * reserved nothing fails.
+ */
+#include "layout/ranges.h"
 
 #include <assert.h>
 
 #include "base/thread.h"
 #include "layout/layout.h"
-#include "layout/ready.h"
-#include "layout/zeros.h"
 
 static bool reserve(mend_heap *heap, const mend_layout_promise *nodes)
 {

@@ -1,4 +1,21 @@
-#include "layout/range.h"
+/*
+ * Growable ranges: addresses that stay, and memory that comes and goes below them, in pages. A
+ * committed page is a live span of the zone MEND_ZONE_RANGE, so that waits, streams, pins and
+ * compactions treat it as a block. A decommitted page is free memory of that zone: its chunks are
+ * in the set of empty ones, and any request may move them elsewhere. Until then the page is still
+ * mapped, and is committed again without a driver call. Invariants, checked by the audit:
+ *  - each range has one reservation of `ranges.space`, which may be borrowed from the addresses of
+ *    blocks, and nothing else is mapped there. A range is closed, or the program has it;
+ *  - a chunk of the zone lies inside one page of one range;
+ *  - the live spans of the zone are exactly the committed pages, each of one page, which the page
+ *    table of its range names. So a chunk there is live as a whole, or empty;
+ *  - a chunk there may sleep (physical/chunk.h), and is never on the host. A page sleeps as far as
+ *    its chunks do, and stays committed. Decommitted, a sleeping chunk is claimed, and in the way
+ *    of a commit, until it is collected; then nothing is mapped at its addresses;
+ *  - a closed range has no committed pages, and something is mapped in it;
+ *  - the list of those to settle has the closed ranges, and those with unsettled zeros.
+ */
+#include "layout/ranges.h"
 
 #include <assert.h>
 

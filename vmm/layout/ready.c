@@ -1,4 +1,5 @@
-#include "layout/ready.h"
+/* Whether a stream may use free memory, and how to make it so. */
+#include "layout/layout.h"
 
 #include <assert.h>
 

@@ -1,9 +1,12 @@
-#include "layout/replace.h"
+/*
+ * The records of a chunk whose memory was exchanged: it has other memory, or becomes several
+ * chunks. Nothing here fails or calls the driver; the caller promised the nodes.
+ */
+#include "layout/layout.h"
 
 #include <assert.h>
 
-#include "layout/layout.h"
-#include "physical/on_host.h"
+#include "physical/chunk.h"
 
 /* Adds the bytes of a block to the live bytes of the new chunks below it. */
 static void add_live(mend_heap *heap, const mend_span *span, uint64_t from, uint64_t end)

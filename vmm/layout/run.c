@@ -1,4 +1,8 @@
-#include "layout/run.h"
+/*
+ * Searches among the runs of a zone by growth and by address; layout/sizes.h has those by size.
+ * Read-only.
+ */
+#include "layout/layout.h"
 
 #include <assert.h>
 #define RUN_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_run, member)

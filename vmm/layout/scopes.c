@@ -1,3 +1,4 @@
+/* What a heap counts for each scope. */
 #include "layout/scopes.h"
 
 #include <assert.h>

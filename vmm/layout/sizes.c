@@ -1,3 +1,4 @@
+/* Free runs found by their size, and inserted and removed as they change. */
 #include "layout/sizes.h"
 
 #include <assert.h>

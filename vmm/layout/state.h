@@ -1,10 +1,10 @@
 /*
  * What a heap knows: segments of mapped addresses, tiled by spans that are live (blocks) or free,
  * and the free runs that neighbouring free spans form across chunk boundaries. A few of the spans
- * freed last are cached (layout/cache.h): free, and in no run yet.
+ * freed last are cached (layout/layout.h): free, and in no run yet.
  *
  * Two zones keep small and large requests apart; small ones have small chunks. A third one has the
- * committed pages of growable ranges, which are live spans, too (layout/range.h). Invariants, all
+ * committed pages of growable ranges, which are live spans, too (layout/ranges.h). Invariants, all
  * checked by the audit (mend_audit):
  *  - the spans of a segment tile it without a hole; a span never crosses an unmapped address;
  *  - neighbouring free spans belong to one run, and a run is maximal, apart from cached spans; a
@@ -13,11 +13,11 @@
  *  - a mapped chunk without live bytes lies in exactly one run, after its cached spans are put
  *    back; or it is frozen, and all of it is claimed: in no run, out of reach of every other
  *    thread. A claimed span lies inside its frozen chunk. A block may lie in several frozen chunks;
- *    all but one sleep (physical/asleep.h) or are on the host, except while a sleep begins;
+ *    all but one sleep (physical/chunk.h) or are on the host, except while a sleep begins;
  *  - the pointer map has exactly the blocks and the cached spans: all that is live or cached, but
  *    not what is lent, and no page of a range;
  *  - a block in_one_chunk crosses no edge of a chunk, and is one of the pins of its chunk;
- *  - a lent span is the part of exactly one alias of its chunk (physical/alias.h), with the same
+ *  - a lent span is the part of exactly one alias of its chunk (physical/chunk.h), with the same
  *    distance from the start of the chunk in both mappings; so no granule is free or live twice;
  *  - a user of a live block is a node without an epoch, which names the slot of the stream. A slot
  *    counts the nodes that name it, and is not reused before the count is 0. So forgetting a stream
@@ -26,7 +26,7 @@
  * Two locks. `state` guards everything here and in the rooms below. `grow` is the right to make
  * room and to give it back: to plan, create, map, unmap, release, and to record and wait for
  * fences. The thread that holds `grow` holds `state` too, but releases it during driver calls that
- * may take long (driver/unlocking.h). Meanwhile other threads take blocks from free runs, free
+ * may take long (driver/forward.h). Meanwhile other threads take blocks from free runs, free
  * blocks and register streams. Before such a call the thread claims what it works on, so that no
  * other thread finds it.
  */
@@ -45,14 +45,14 @@
 #include "base/mutex.h"
 #include "base/pointer_map.h"
 #include "base/process.h"
-#include "driver/unlocking.h"
+#include "driver/forward.h"
 #include "layout/scopes.h"
 #include "layout/sizes.h"
 #include "physical/chunk.h"
 #include "physical/waits.h"
 
 /* The first two are the zones of blocks; the third one has what is mapped in ranges
- * (layout/range.h), and no request for a block is placed there. */
+ * (layout/ranges.h), and no request for a block is placed there. */
 enum {
     MEND_ZONE_SMALL = 0,
     MEND_ZONE_LARGE = 1,
@@ -103,7 +103,7 @@ static_assert(sizeof(void *) != 8 ||
 enum { MEND_CACHE_SPANS = 32 };
 static_assert(MEND_CACHE_SPANS <= UINT8_MAX + 1, "a span knows its index in a byte");
 
-/* Some of the spans freed last: see layout/cache.h. */
+/* Some of the spans freed last: see layout/layout.h. */
 typedef struct mend_cache {
     mend_span *spans[MEND_CACHE_SPANS]; /* in no order */
     uint32_t count;
@@ -340,13 +340,13 @@ typedef struct mend_imports {
     mend_list unreleased; /* with handles that the driver did not take back; closed or not */
 } mend_imports;
 
-/* Growable ranges (layout/range.h). As the retired mappings. */
+/* Growable ranges (layout/ranges.h). As the retired mappings. */
 typedef struct mend_ranges {
     mend_tree by_address; /* all that have addresses, closed ones too */
     uint64_t closed;      /* of these, destroyed, but with memory that is still mapped there */
     mend_list to_settle;  /* closed ones, and those with unsettled zeros */
     mend_space space;     /* their addresses: one reservation each */
-    struct mend_chunk_of_zeros *zeros; /* one for each size of pages in use (layout/zeros.h) */
+    struct mend_chunk_of_zeros *zeros; /* one for each size of pages in use (layout/ranges.h) */
     uint64_t zeros_chunks;             /* their number */
     uint64_t zeros_bytes;              /* of these; not in reserved_bytes */
     uint64_t zeros_mapped;             /* mappings of these, in all ranges */

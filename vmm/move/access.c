@@ -1,11 +1,15 @@
-#include "move/access.h"
+/*
+ * Peer devices: the other devices that may access a pool's memory. cudaDeviceEnablePeerAccess does
+ * not affect mapped memory: each mapping names the devices that may access it, and work of any
+ * other device loses its context. So a pool names its own device and, once the process has a pool
+ * on another device that can reach the memory, that device too.
+ */
+#include "move/move.h"
 
 #include <assert.h>
 
-#include "move/import.h"
-#include "move/scope.h"
-#include "move/steps.h"
-#include "move/zeros.h"
+#include "move/driver_scope.h"
+#include "move/ranges.h"
 
 static void append(mend_heap *heap, int device)
 {
@@ -97,11 +101,11 @@ static mend_result allow_imports(mend_heap *heap, int device)
 
 mend_result mend_access_add(mend_heap *heap, int device)
 {
-    mend_scope scope;
+    mend_driver_scope scope;
     if (mend_access_includes(heap, device)) {
         return MEND_OK;
     }
-    mend_result result = mend_scope_open(heap, &scope);
+    mend_result result = mend_driver_scope_open(heap, &scope);
     if (result != MEND_OK) {
         return result;
     }
@@ -115,6 +119,6 @@ mend_result mend_access_add(mend_heap *heap, int device)
     if (result == MEND_OK) {
         append(heap, device);
     }
-    mend_scope_close(heap, &scope);
+    mend_driver_scope_close(heap, &scope);
     return result;
 }

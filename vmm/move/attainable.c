@@ -1,4 +1,8 @@
-#include "move/attainable.h"
+/*
+ * How much of the limit the device can give. A limit may be the complete device, which no pool can
+ * get: contexts, other pools and other programs hold a part, and that part changes.
+ */
+#include "move/move.h"
 #include "policy/constants.h"
 
 void mend_attainable_forget(mend_heap *heap)

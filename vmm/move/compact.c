@@ -4,19 +4,14 @@
  * unmapped and the new chunks replace it in the layout, without their mappings; these are made
  * last.
  */
-#include "move/compact.h"
+#include "move/move.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "layout/ready.h"
-#include "move/attainable.h"
-#include "move/remap.h"
-#include "move/retire.h"
-#include "move/scope.h"
-#include "move/steps.h"
-#include "move/trim.h"
+#include "layout/layout.h"
+#include "move/driver_scope.h"
 
 typedef struct compaction {
     mend_compact_pass *pass;

@@ -1,10 +1,13 @@
-#include "move/dissolve.h"
+/*
+ * The end of aliases (physical/chunk.h) that nothing uses: their memory is free at the chunk's own
+ * address again, and their mappings retire. A layout change: calls no driver.
+ */
+#include "move/move.h"
 
 #include <assert.h>
 
 #include "base/error.h"
-#include "layout/lend.h"
-#include "move/retire.h"
+#include "layout/layout.h"
 
 static void dissolve(mend_heap *heap, mend_chunk *alias)
 {

@@ -1,17 +1,23 @@
-#include "move/exchange.h"
+/*
+ * Other memory behind a live chunk, at the same address: memory of the host for that of the device,
+ * and back; or several chunks for one, which is how a chunk is split, because the driver cannot do
+ * that. A transaction: all steps that can fail come first, while the chunk keeps its mapping: other
+ * memory is created, mapped at a scratch address, and the contents are copied. Then the chunk is
+ * unmapped, the other memory is mapped at its address, and only if the driver does that the chunk
+ * gets it, or becomes several. If the driver refuses, the chunk is mapped to its old memory again;
+ * if it refuses that, too, the chunk lacks its mapping, and later calls try again (move/move.h).
+ * What it does not unmap on that way back stays: then the chunk has the other memory, and what is
+ * not mapped of it lacks its mapping.
+ */
+#include "move/move.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "layout/replace.h"
-#include "move/attainable.h"
-#include "move/freeze.h"
-#include "move/remap.h"
-#include "move/retire.h"
-#include "move/scope.h"
-#include "move/steps.h"
-#include "physical/on_host.h"
+#include "layout/layout.h"
+#include "move/driver_scope.h"
+#include "physical/chunk.h"
 
 /* One of the chunks that the chunk becomes. */
 typedef struct part {

@@ -1,7 +1,10 @@
-#include "move/freeze.h"
+/*
+ * Freezing a chunk: no thread takes memory in it any more, and what is freed in it becomes claimed.
+ * The caller holds both locks. A layout change: calls no driver.
+ */
+#include "move/move.h"
 
-#include "layout/ready.h"
-#include "move/remap.h"
+#include "layout/layout.h"
 
 /* A claimed span may be split at the edges of its chunk, and becomes a run when the chunk thaws. */
 mend_layout_promise mend_freeze_nodes(const mend_heap *heap, size_t chunks, size_t spans)

@@ -1,16 +1,15 @@
-#include "move/grow.h"
+/*
+ * Carries out a plan: the one transaction in which chunks are created, moved and mapped. All steps
+ * that can fail come first; after a failure everything is undone and the heap is unchanged.
+ */
+#include "move/move.h"
 
 #include <assert.h>
 
 #include "base/error.h"
-#include "layout/lend.h"
-#include "layout/ready.h"
-#include "move/attainable.h"
-#include "move/outcome.h"
-#include "move/retire.h"
-#include "move/scope.h"
-#include "move/steps.h"
-#include "policy/headroom.h"
+#include "layout/layout.h"
+#include "move/driver_scope.h"
+#include "policy/policy.h"
 
 /* What the transaction has done so far, to be undone if a later step fails. */
 typedef struct transaction {

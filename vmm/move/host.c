@@ -1,15 +1,15 @@
-#include "move/host.h"
+/*
+ * Blocks on the host: a block that finds no memory of the device gets a chunk of its own there
+ * (physical/chunk.h), if the program has allowed it; and the end of such chunks.
+ */
+#include "move/move.h"
 
 #include <assert.h>
 
 #include "base/error.h"
-#include "move/freeze.h"
-#include "move/outcome.h"
-#include "move/retire.h"
-#include "move/scope.h"
-#include "move/steps.h"
-#include "physical/fence.h"
-#include "physical/on_host.h"
+#include "move/driver_scope.h"
+#include "physical/chunk.h"
+#include "physical/waits.h"
 
 #define CHUNK_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_chunk, member)
 
@@ -157,15 +157,15 @@ static mend_outcome place(mend_heap *heap, const mend_request *request, mend_spa
 
 mend_outcome mend_host_place(mend_heap *heap, const mend_request *request, mend_span **span)
 {
-    mend_scope scope;
+    mend_driver_scope scope;
     if (request->group != 0) {
         return MEND_NOTHING; /* captured graphs rely on memory that stays with them */
     }
-    if (mend_scope_open(heap, &scope) != MEND_OK) {
+    if (mend_driver_scope_open(heap, &scope) != MEND_OK) {
         return MEND_FAILED;
     }
     mend_outcome outcome = place(heap, request, span);
-    mend_scope_close(heap, &scope);
+    mend_driver_scope_close(heap, &scope);
     return outcome;
 }
 

@@ -1,13 +1,22 @@
-#include "move/import.h"
+/*
+ * Imports: blocks of other processes, mapped among the pool's own addresses. An import takes
+ * addresses for the chunks that hold the block, and nothing else. It has mappings but no handles:
+ * the driver keeps the memory as long as it is mapped. It is no chunk of the pool: nothing of it is
+ * moved, given to requests or counted as reserved. A handle that the driver does not take back is
+ * offered again later, so that the exporter's memory does not stay in use for it. Invariants,
+ * checked by the audit:
+ * - the mappings of an import follow each other, and take their addresses;
+ * - an import is in both trees, and is used at least once; only one that is closed is in none;
+ * - just the imports with a handle are in the list of unreleased ones.
+ */
+#include "move/move.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "move/retire.h"
-#include "move/scope.h"
-#include "move/steps.h"
+#include "move/driver_scope.h"
 
 #define BY_ADDRESS(node) MEND_CONTAINER_OR_NULL(node, mend_imported, by_address)
 #define BY_NAME(node)    MEND_CONTAINER_OR_NULL(node, mend_imported, by_name)
@@ -207,12 +216,12 @@ void mend_imports_settle(mend_heap *heap)
 
 void mend_imports_discard(mend_heap *heap, mend_imported *import)
 {
-    mend_scope scope;
-    bool is_open = mend_scope_open(heap, &scope) == MEND_OK;
+    mend_driver_scope scope;
+    bool is_open = mend_driver_scope_open(heap, &scope) == MEND_OK;
     assert(import->uses == 0);
     release_or_keep(heap, import);
     if (is_open) {
-        mend_scope_close(heap, &scope);
+        mend_driver_scope_close(heap, &scope);
     }
     if (!import->is_unreleased) {
         free(import);
@@ -258,14 +267,14 @@ static mend_result map_in_scope(mend_heap *heap, mend_imported *import)
 
 mend_result mend_imports_map(mend_heap *heap, mend_imported *import)
 {
-    mend_scope scope;
+    mend_driver_scope scope;
     assert(mend_mutex_is_held(&heap->grow));
     assert(mend_mutex_is_held(&heap->state));
     assert(import->count > 0);
-    mend_result result = mend_scope_open(heap, &scope);
+    mend_result result = mend_driver_scope_open(heap, &scope);
     if (result == MEND_OK) {
         result = map_in_scope(heap, import);
-        mend_scope_close(heap, &scope);
+        mend_driver_scope_close(heap, &scope);
     }
     return result;
 }

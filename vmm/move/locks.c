@@ -1,7 +1,12 @@
-#include "move/locks.h"
+/*
+ * The locks of a heap: `state` alone for calls that free mapped memory serves; both, to make room
+ * and to give it back. layout/state.h says what each guards. While a thread holds both to change
+ * something, the front cache is closed, and so empty.
+ */
+#include "move/move.h"
 
-#include "layout/cache.h"
-#include "policy/budget.h"
+#include "layout/layout.h"
+#include "policy/policy.h"
 
 void mend_heap_lock_all(mend_heap *heap)
 {

@@ -1,13 +1,16 @@
-#include "move/range.h"
+/*
+ * The addresses of growable ranges: reserved when a range is created, and freed when nothing is
+ * mapped there any more. A range that the program has destroyed is closed: its memory is free, and
+ * leaves when it is idle. Until then requests may move its chunks away.
+ */
+#include "move/ranges.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "move/scope.h"
-#include "move/trim.h"
-#include "move/zeros.h"
-#include "move/zeros_chunk.h"
+#include "move/driver_scope.h"
+#include "move/move.h"
 
 #define RANGE_OF(node) MEND_CONTAINER_OR_NULL(node, mend_range, by_address)
 
@@ -80,14 +83,14 @@ static mend_result place(mend_heap *heap, mend_range *range)
 
 static mend_result place_in_scope(mend_heap *heap, mend_range *range)
 {
-    mend_scope scope;
-    mend_result result = mend_scope_open(heap, &scope);
+    mend_driver_scope scope;
+    mend_result result = mend_driver_scope_open(heap, &scope);
     if (result != MEND_OK) {
         return result;
     }
     mend_ranges_settle(heap, MEND_STREAM_UNKNOWN);
     result = place(heap, range);
-    mend_scope_close(heap, &scope);
+    mend_driver_scope_close(heap, &scope);
     return result;
 }
 

@@ -1,10 +1,14 @@
-#include "move/remap.h"
+/*
+ * What a compaction could not map again. If the driver refuses a mapping or access after the old
+ * mapping is gone, the new chunk has the bytes and stays frozen at its address. Its blocks are live
+ * but cannot be used until a later call succeeds.
+ */
+#include "move/move.h"
 
 #include <assert.h>
 
 #include "base/error.h"
-#include "move/scope.h"
-#include "move/steps.h"
+#include "move/driver_scope.h"
 
 void mend_remap_end_claims(mend_heap *heap, mend_span *first, uint64_t end)
 {
@@ -100,11 +104,12 @@ mend_result mend_remap(mend_heap *heap)
 
 mend_result mend_remap_in_scope(mend_heap *heap)
 {
-    mend_scope scope;
-    mend_result result = heap->chunks.missing_count > 0 ? mend_scope_open(heap, &scope) : MEND_OK;
+    mend_driver_scope scope;
+    mend_result result =
+        heap->chunks.missing_count > 0 ? mend_driver_scope_open(heap, &scope) : MEND_OK;
     if (result == MEND_OK && heap->chunks.missing_count > 0) {
         result = mend_remap(heap);
-        mend_scope_close(heap, &scope);
+        mend_driver_scope_close(heap, &scope);
     }
     return result;
 }

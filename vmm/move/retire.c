@@ -1,13 +1,17 @@
-#include "move/retire.h"
+/*
+ * Retired mappings: the old address of a moved chunk, still mapped because work in flight may use
+ * it. It is unmapped, in batches of neighbours, when that work has passed its fences; only then can
+ * its addresses be used again. Chunks that go back to the driver retire too, and so do mappings of
+ * other processes' chunks.
+ */
+#include "move/move.h"
 
 #include <assert.h>
 
 #include "layout/layout.h"
-#include "layout/range.h"
-#include "move/attainable.h"
-#include "move/scope.h"
-#include "move/steps.h"
-#include "physical/fence.h"
+#include "layout/ranges.h"
+#include "move/driver_scope.h"
+#include "physical/waits.h"
 
 #define RETIRED_OF(node) MEND_CONTAINER_OR_NULL(node, mend_retired, by_address)
 

@@ -1,8 +1,12 @@
-#include "move/steps.h"
+/*
+ * Steps that the transactions share (grow.c, compact.c): making a chunk usable at an address,
+ * undoing a creation, and the peaks.
+ */
+#include "move/move.h"
 
 #include <assert.h>
 
-#include "physical/asleep.h"
+#include "physical/chunk.h"
 
 /* How many times a call is repeated after NOT_READY, a lack of memory that some drivers overcome by
  * themselves: after longer and longer pauses, without the lock. */

@@ -2,22 +2,17 @@
  * Giving memory back: idle empty chunks go back to the driver, the largest first, and so do empty
  * reservations.
  */
-#include "move/trim.h"
+#include "move/move.h"
 
 #include <assert.h>
 
 #include "base/error.h"
-#include "layout/ready.h"
-#include "move/attainable.h"
-#include "move/dissolve.h"
-#include "move/remap.h"
-#include "move/retire.h"
-#include "move/scope.h"
-#include "physical/fence.h"
-#include "physical/record.h"
-#include "physical/slots.h"
-#include "policy/headroom.h"
-#include "share/ration.h"
+#include "layout/layout.h"
+#include "move/driver_scope.h"
+#include "physical/stream.h"
+#include "physical/waits.h"
+#include "policy/policy.h"
+#include "share/share.h"
 
 static bool can_withdraw(mend_heap *heap, mend_chunk *chunk, bool may_unmap)
 {

@@ -1,16 +1,19 @@
-#include "move/zeros.h"
+/*
+ * Maps the chunk of zeros behind pages of ranges, and unmaps it (layout/ranges.h). The driver
+ * unmaps nothing that work may use, and the pool does not know which work reads zeros: so the host
+ * waits for the context before it unmaps them, but for those of a destroyed range, which go when
+ * that is so anyway.
+ */
+#include "move/ranges.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "base/process.h"
-#include "move/retire.h"
-#include "move/scope.h"
-#include "move/steps.h"
-#include "move/trim.h"
-#include "move/zeros_chunk.h"
-#include "physical/fence.h"
+#include "move/driver_scope.h"
+#include "move/move.h"
+#include "physical/waits.h"
 
 #define RANGE_OF(node) MEND_CONTAINER_OF(node, mend_range, by_address)
 

@@ -1,12 +1,15 @@
-#include "move/zeros_chunk.h"
+/*
+ * The chunks of zeros of a heap: created in the limit for pages of a size, and released when
+ * nothing maps them any more (layout/ranges.h).
+ */
+#include "move/ranges.h"
 
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "base/process.h"
-#include "move/attainable.h"
-#include "move/scope.h"
-#include "move/trim.h"
+#include "move/driver_scope.h"
+#include "move/move.h"
 
 static mend_result no_host_memory(void)
 {

@@ -1,9 +1,9 @@
-#include "observe/audit.h"
+/* The audit: checks every invariant of the heap from scratch against the records of all rooms. */
+#include "observe/observe.h"
 
 #include "observe/audit_parts.h"
-#include "policy/budget.h"
-#include "users/export.h"
-#include "users/group.h"
+#include "policy/policy.h"
+#include "users/users.h"
 
 #define IN_CACHES(heap, figure)                                                                    \
     ((heap)->zones[MEND_ZONE_SMALL].cache.figure + (heap)->zones[MEND_ZONE_LARGE].cache.figure)

@@ -1,7 +1,7 @@
 /* The audit of aliases: each is one part of one chunk, which is lent to it alone. */
-#include "layout/locate.h"
+#include "layout/layout.h"
 #include "observe/audit_parts.h"
-#include "users/pin.h"
+#include "users/users.h"
 
 #define CHUNK_OF(node) MEND_CONTAINER_OF(node, mend_chunk, by_address)
 

@@ -1,8 +1,8 @@
 /* The audit of sleeping chunks: each is held by nothing, and what is kept of them is counted. */
-#include "layout/locate.h"
-#include "move/retire.h"
+#include "layout/layout.h"
+#include "move/move.h"
 #include "observe/audit_parts.h"
-#include "sleep/keep.h"
+#include "sleep/sleep.h"
 
 #define CHUNK_OF(node) MEND_CONTAINER_OF(node, mend_chunk, by_address)
 

@@ -1,9 +1,8 @@
 /* The audit of the layout: spans, runs and the front cache of a zone. */
 #include <assert.h>
 
-#include "layout/cache.h"
 #include "layout/layout.h"
-#include "layout/range.h"
+#include "layout/ranges.h"
 #include "observe/audit_parts.h"
 
 #define SEGMENT_OF(node) MEND_CONTAINER_OF(node, mend_span, by_end)

@@ -1,10 +1,9 @@
 /* The audit of memory: chunks, retired mappings, and the use of every address of a zone. */
 #include "layout/layout.h"
-#include "layout/zeros.h"
-#include "move/import.h"
+#include "layout/ranges.h"
+#include "move/move.h"
 #include "observe/audit_parts.h"
-#include "users/export.h"
-#include "users/pin.h"
+#include "users/users.h"
 
 #define CHUNK_OF(node)       MEND_CONTAINER_OF(node, mend_chunk, by_address)
 #define RETIRED_OF(node)     MEND_CONTAINER_OF(node, mend_retired, by_address)

@@ -1,6 +1,5 @@
-/* The audit of growable ranges: the invariants of layout/range.h and layout/zeros.h. */
-#include "layout/range.h"
-#include "layout/zeros.h"
+/* The audit of growable ranges: the invariants of layout/ranges.h. */
+#include "layout/ranges.h"
 #include "observe/audit_parts.h"
 
 #define RANGE_OF(node)       MEND_CONTAINER_OF(node, mend_range, by_address)

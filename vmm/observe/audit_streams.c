@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "observe/audit_parts.h"
-#include "physical/slots.h"
+#include "physical/stream.h"
 
 bool mend_audit_broken(const mend_audit_walk *a, const char *format, ...)
 {

@@ -1,4 +1,8 @@
-#include "observe/explain.h"
+/*
+ * Where reserved memory is that is not live: every such byte once, by zone, by its place in its
+ * chunk, and by what keeps it from a stream. And which blocks keep partly used chunks in place.
+ */
+#include "observe/observe.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,10 +1,14 @@
-#include "observe/regions.h"
+/*
+ * The walk over all mapped memory of a heap, by address: live blocks, and free memory cut where one
+ * of its properties changes. mend_views.h has what a region says.
+ */
+#include "observe/observe.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "layout/layout.h"
-#include "users/group.h"
+#include "users/users.h"
 
 #define SEGMENT_OF(node) MEND_CONTAINER_OR_NULL(node, mend_span, by_end)
 

@@ -1,4 +1,5 @@
-#include "observe/remains.h"
+/* The ranges and blocks that are still there when a pool is destroyed, in words for the log. */
+#include "observe/observe.h"
 
 #include <assert.h>
 #include <stdio.h>

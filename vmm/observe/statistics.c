@@ -1,14 +1,14 @@
-#include "observe/statistics.h"
+/* Fills mend_stats from the heap. */
+#include "observe/observe.h"
 
 #include <assert.h>
 
-#include "ladder/available.h"
-#include "layout/cache.h"
+#include "ladder/ladder.h"
 #include "layout/layout.h"
-#include "layout/range.h"
-#include "move/attainable.h"
-#include "physical/asleep.h"
-#include "physical/slots.h"
+#include "layout/ranges.h"
+#include "move/move.h"
+#include "physical/chunk.h"
+#include "physical/stream.h"
 
 /* Bytes of empty chunks in a zone; the zone's other free bytes are in partly used chunks. */
 static uint64_t empty_bytes_in(const mend_heap *heap, int zone)

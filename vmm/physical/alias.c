@@ -1,4 +1,9 @@
-#include "physical/alias.h"
+/*
+ * Aliases: one chunk, mapped a second time, so that a free part of it serves at another address.
+ * The part is at the chunk's end or start, and continues other memory there. Each granule of the
+ * chunk is used through one of its mappings only.
+ */
+#include "physical/chunk.h"
 
 #include <assert.h>
 

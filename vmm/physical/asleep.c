@@ -1,4 +1,16 @@
-#include "physical/asleep.h"
+/*
+ * Sleeping chunks. A sleeping chunk keeps its address, its place in the layout and its live blocks;
+ * its memory goes back to the driver. Invariants, checked by the audit:
+ *  - it is frozen, so its free memory is claimed, and what is freed in it becomes claimed;
+ *  - it has `kept`, the description of its contents, and lacks something (`missing`). Between calls
+ *    that is its memory, or as much as a refusal of the driver has left: whatever it has is a part
+ *    of reserved_bytes, and the next wake goes on from there;
+ *  - each of its blocks of which not all bytes here are kept says so (contents_dropped);
+ *  - no pin, export or alias holds it, and no retired mapping maps its memory;
+ *  - without live bytes it is collected: its record, its addresses and its contents go, unless its
+ *    free memory is kept for captured graphs, which know the address.
+ */
+#include "physical/chunk.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,10 +1,14 @@
-#include "physical/capture.h"
+/*
+ * Captures: which streams may be used. While a stream is captured, the pool must not record on it,
+ * wait on it or query it: that would invalidate the capture or become part of its graph. A wait for
+ * the context would invalidate it too. Asking whether the stream is captured is always safe.
+ */
+#include "physical/waits.h"
 
 #include <assert.h>
 
 #include "base/align.h"
-#include "physical/foreign.h"
-#include "physical/slots.h"
+#include "physical/stream.h"
 
 mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reach *reach)
 {

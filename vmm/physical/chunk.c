@@ -1,3 +1,4 @@
+/* Chunks: created, released, entered and found. */
 #include "physical/chunk.h"
 
 #include <assert.h>

@@ -3,12 +3,12 @@
  * at all. Empty chunks are in a set by size, and may be moved from there to any address. A
  * transaction that moves a chunk claims it first: then no other room knows its address.
  *
- * A chunk may have aliases (physical/alias.h): further mappings, through which a part of it serves
+ * A chunk may have aliases (physical/chunk.h): further mappings, through which a part of it serves
  * at another address. An alias is a mend_chunk too, in `mapped` alone; its address and size are
  * those of that part.
  *
- * A sleeping chunk keeps its address, and has given its memory back: see physical/asleep.h. A chunk
- * on the host has memory of the host: see physical/on_host.h.
+ * A sleeping chunk keeps its address, and has given its memory back: see physical/chunk.h. A chunk
+ * on the host has memory of the host: see physical/chunk.h.
  *
  * Guarded by the heap's `state` lock.
  */
@@ -221,7 +221,7 @@ static inline void mend_chunk_note_left(mend_chunks *chunks, mend_chunk *chunk)
 /* Notes what a frozen chunk lacks at its address. */
 void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_missing missing);
 
-/* The same, and begins or ends that it sleeps; for physical/asleep.h. */
+/* The same, and begins or ends that it sleeps; for physical/chunk.h. */
 void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept,
                          mend_chunk_missing missing);
 
@@ -344,5 +344,92 @@ mend_chunk *mend_chunk_empty_next(const mend_chunk *chunk);
 /* Notes the time, above 0, in all empty chunks that have none. Whether one has been idle since
  * `until_ns` or before. */
 bool mend_chunks_note_idle(mend_chunks *chunks, uint64_t now_ns, uint64_t until_ns);
+
+/* ---- alias.c --------------------------------------------------------------------------------- */
+
+/*
+ * An alias is a node in `mapped` with the address and the size of its part. The rest of its mapping
+ * takes addresses, and belongs to nothing. It is in no other list, and its bytes are those of its
+ * chunk: they are reserved once. While a chunk has an alias, or a transaction makes one, it is
+ * held: never empty, so it keeps its mapping; and no compaction chooses it.
+ *
+ * Guarded by the heap's `state` lock.
+ */
+
+/* Holds a mapped chunk that will have an alias; and ends that. */
+void mend_chunk_hold_for_alias(mend_chunks *chunks, mend_chunk *chunk);
+void mend_chunk_end_hold_for_alias(mend_chunks *chunks, mend_chunk *chunk);
+
+/* An alias, not mapped yet, for a part of a held chunk that is mapped once more at
+ * `mapping_address`. The caller reserved a node of the slab. */
+mend_chunk *mend_chunk_make_alias(mend_chunks *chunks, mend_chunk *chunk, uint64_t mapping_address,
+                                  uint64_t size_bytes);
+
+/* The end of an alias that is not mapped any more. The chunk stays held. */
+void mend_chunk_drop_alias(mend_chunks *chunks, mend_chunk *alias);
+
+/* ---- asleep.c -------------------------------------------------------------------------------- */
+
+/* Guarded by the heap's `state` lock; changed under both. */
+
+/* A frozen chunk, which is not mapped any more, sleeps from now on; it still has its memory. */
+void mend_chunk_fall_asleep(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept);
+
+/* Gives the memory of a sleeping, unmapped chunk back, and takes new memory for it. Call the
+ * driver; on failure nothing changed. */
+mend_status mend_chunk_give_memory(mend_chunks *chunks, mend_chunk *chunk);
+mend_status mend_chunk_take_memory(mend_chunks *chunks, mend_chunk *chunk);
+
+/* The memory of a sleeping, unmapped chunk becomes an empty chunk, mapped nowhere; that of such a
+ * chunk, of the same size, becomes the sleeping one's. No driver call; the caller reserved a node
+ * of the slab for the first. */
+void mend_chunk_leave_memory(mend_chunks *chunks, mend_chunk *chunk);
+void mend_chunk_take_over(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *empty);
+
+/* A sleeping chunk that has all it had before is an ordinary frozen chunk again. */
+void mend_chunk_wake_up(mend_chunks *chunks, mend_chunk *chunk);
+
+/* The end of a sleeping chunk without memory and live blocks, which left the layout. */
+void mend_chunk_end_asleep(mend_chunks *chunks, mend_chunk *chunk);
+
+/* A part of a sleeping chunk was freed; its live bytes are counted already. */
+void mend_chunk_note_freed_asleep(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
+
+/* ---- on_host.c ------------------------------------------------------------------------------- */
+
+/* Guarded by the heap's `state` lock; changed under both. */
+
+/* Creates a spare chunk on the host. The caller reserved a node of the slab. Calls the driver; on
+ * failure nothing changed. OUT_OF_MEMORY also where the driver creates none there. */
+mend_status mend_chunk_create_on_host(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk);
+
+/* Releases a spare chunk. Calls the driver; on failure nothing changed. */
+mend_status mend_chunk_release_on_host(mend_chunks *chunks, mend_chunk *chunk);
+
+/* A frozen chunk with an address, and one without, exchange their memory. If both are of the
+ * device, and the first one has no live bytes, it may be the larger one: then its end is another.
+ */
+void mend_chunk_exchange(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *other);
+
+/* A part of a chunk on the host was taken; its live bytes are counted already. */
+void mend_chunk_note_taken_on_host(mend_chunks *chunks, uint64_t size_bytes);
+
+/* A part of a chunk on the host was freed; its live bytes are counted already. */
+void mend_chunk_note_freed_on_host(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
+
+/* The same of a chunk that sleeps or is on the host. */
+static inline void mend_chunk_note_freed_aside(mend_chunks *chunks, mend_chunk *chunk,
+                                               uint64_t size_bytes)
+{
+    if (chunk->on_host) {
+        mend_chunk_note_freed_on_host(chunks, chunk, size_bytes);
+    } else {
+        mend_chunk_note_freed_asleep(chunks, chunk, size_bytes);
+    }
+}
+
+/* The end of a mapped chunk on the host without live bytes, whose handle was released and which
+ * left the layout: its mapping keeps the memory until it is unmapped. */
+void mend_chunk_end_on_host(mend_chunks *chunks, mend_chunk *chunk);
 
 #endif

@@ -1,13 +1,17 @@
-#include "physical/context.h"
+/*
+ * What only the whole context covers: memory that was freed without a stream, or on streams out of
+ * reach. An event of the context covers all that was freed on every stream before it was recorded,
+ * and streams wait for it on the device. Several may wait at a time. Or the host waits for the
+ * context. Neither covers what a group freed: its graphs may be launched again.
+ */
+#include "physical/waits.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/process.h"
-#include "physical/foreign.h"
-#include "physical/record.h"
-#include "physical/slots.h"
+#include "physical/stream.h"
 
 /* From here on frees belong to a new epoch of each stream. A slot that is free, or a group's,
  * awaits nothing: the stream that comes to have it meanwhile may pass epochs of its own. One such

@@ -1,4 +1,8 @@
-#include "physical/fence.h"
+/*
+ * Fences: waits for the events that were recorded behind frees (physical/waits.h), by streams on
+ * the device and by the host.
+ */
+#include "physical/waits.h"
 
 #include <assert.h>
 #include <string.h>
@@ -6,9 +10,7 @@
 #include "base/align.h"
 #include "base/error.h"
 #include "base/process.h"
-#include "physical/foreign.h"
-#include "physical/record.h"
-#include "physical/slots.h"
+#include "physical/stream.h"
 
 static mend_result no_host_memory(void)
 {

@@ -1,4 +1,9 @@
-#include "physical/foreign.h"
+/*
+ * Streams of other devices. Work of another device may use the pool's memory, so the pool serves
+ * its streams like its own: it records an event in the context of the stream, and a stream that
+ * waits for the event waits across devices.
+ */
+#include "physical/waits.h"
 
 #include <assert.h>
 #include <limits.h>

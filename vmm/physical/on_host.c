@@ -1,4 +1,14 @@
-#include "physical/on_host.h"
+/*
+ * Chunks on the host: their memory is the host's, and the device uses it over the link. Invariants,
+ * checked by the audit:
+ *  - one that is mapped is frozen, so its free memory is claimed, and what is freed in it becomes
+ *    claimed: nothing but the blocks that live there uses memory of the host;
+ *  - its blocks are in use as all others; it may be pinned, and is never exported;
+ *  - it is in no sum of the device's memory (reserved_bytes), and never among the empty chunks;
+ *  - without live bytes it is collected;
+ *  - one that is not mapped is spare: the driver refused to take its memory back.
+ */
+#include "physical/chunk.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,12 +1,16 @@
-#include "physical/record.h"
+/*
+ * Events: created, kept for reuse, and recorded behind frees, but only when the pool needs to know.
+ * event_record runs without the `state` lock, because it blocks while the stream's queue is full:
+ * streams and frees may have changed afterwards.
+ */
+#include "physical/waits.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "physical/capture.h"
-#include "physical/slots.h"
+#include "physical/stream.h"
 
 static mend_result no_host_memory(void)
 {

@@ -1,4 +1,9 @@
-#include "physical/slots.h"
+/*
+ * The slots of streams: found by the handle and the group in O(1), and reused. A slot stays with
+ * its stream while a stamp of it has not passed, a block names it, or a call uses it. After that,
+ * its stamps have passed, so they mean idle memory whichever stream gets the slot.
+ */
+#include "physical/stream.h"
 
 #include <assert.h>
 #include <stdlib.h>

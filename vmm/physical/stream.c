@@ -1,11 +1,11 @@
+/* Streams as a pool knows them: looked up, learned and left. */
 #include "physical/stream.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "physical/foreign.h"
-#include "physical/slots.h"
+#include "physical/waits.h"
 
 mend_result mend_streams_driver_failed(mend_streams *streams, mend_driver_call call,
                                        mend_status status)

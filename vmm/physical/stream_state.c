@@ -1,4 +1,8 @@
-#include "physical/stream_state.h"
+/*
+ * The state of each stream, and of all: the records that the files of this room work on.
+ * physical/stream.h explains epochs, stamps and groups.
+ */
+#include "physical/stream.h"
 
 #include <assert.h>
 #include <stdlib.h>

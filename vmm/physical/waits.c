@@ -1,9 +1,7 @@
+/* What freed memory waits for: stamps gathered, compared and passed. */
 #include "physical/waits.h"
 
 #include <assert.h>
-
-#include "physical/fence.h"
-#include "physical/record.h"
 
 static void keep_later(mend_stamp *stamp, mend_stamp other)
 {

@@ -139,4 +139,218 @@ static inline void mend_waits_clear(mend_wait_env room, mend_waits *waits)
     waits->first = (mend_stamp){0};
 }
 
+/* ---- capture.c ------------------------------------------------------------------------------- */
+
+/*
+ * No driver call lists all captures. The pool finds the captures of
+ *  - blocking streams, per-thread streams included: the legacy stream of their device is then
+ *    unusable;
+ *  - watched streams: those of groups that are begun;
+ *  - known streams: those that a call named outside of groups, and did not forget.
+ *    If streams may vanish (`verify`), it asks only about the stream that a call names.
+ *
+ * The third rule can go wrong: if a program destroys such a stream without mend_forget_stream, and
+ * did not set streams_may_vanish, the driver reads a stream that no longer exists. The pool learns
+ * of any other capture only when the driver refuses an event of the context, or a wait for it,
+ * which invalidates the capture. The wait is the last step before out of memory, and only for
+ * memory that no event covers. The event comes before growth, where much was freed without a
+ * stream; after a refusal not before twice as much was. Unmapping harms no capture: the pool unmaps
+ * only idle memory, which no capture has recorded.
+ *
+ * Guarded by the heap's `state` lock. All calls but the last one reach the driver, with a current
+ * context.
+ */
+
+/* Whether the pool can record events and queue waits on a stream. */
+typedef enum mend_reach {
+    MEND_REACH_OPEN,
+    MEND_REACH_CAPTURED, /* work queued now would become part of a graph */
+    MEND_REACH_GONE      /* the handle means another stream (the per-thread stream of another
+                          * thread, or the stream was destroyed without mend_forget_stream), or the
+                          * stream was forgotten */
+} mend_reach;
+
+/* Asks the driver. MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reach *reach);
+
+/* Whether any stream is being captured, as far as the pool can know. `asking` is the stream that
+ * the current call names (MEND_STREAM_UNKNOWN: none). Errors as mend_streams_reach. */
+mend_result mend_streams_find_capture(mend_streams *streams, uint32_t asking, bool *is_captured);
+
+/* The same when the pool is destroyed, perhaps after its streams: of the known streams it asks only
+ * those that were seen captured. */
+mend_result mend_streams_find_capture_at_end(mend_streams *streams, bool *is_captured);
+
+/* The graph of the capture has ended, and so has the capture of every stream that was seen in it.
+ * Does not call the driver. */
+void mend_streams_end_capture(mend_streams *streams, uint64_t capture);
+
+/* Whether the group has streams that were met in their captures, and never identified since. Does
+ * not call the driver. */
+bool mend_streams_has_strangers(const mend_streams *streams, uint32_t group);
+
+/* Before such a group is released without a stream: asks which devices they belong to, so that
+ * waits cover their work. Of streams that vanished, or may have, nobody can tell. Errors as
+ * mend_streams_reach. */
+mend_result mend_streams_identify(mend_streams *streams, uint32_t group);
+
+/* The stream will be destroyed: ends all watches of it. Does not call the driver. */
+void mend_streams_watch_no_more(mend_streams *streams, mend_stream handle);
+
+/* ---- context.c ------------------------------------------------------------------------------- */
+
+/*
+ * Guarded by the heap's `state` lock; all calls need the `grow` lock too, and reach the driver,
+ * unless their comment says otherwise. As in physical/waits.h, calls release `state` meanwhile.
+ */
+
+/* Queries the events, the oldest first. True if any has passed. */
+bool mend_context_poll(mend_streams *streams);
+
+/* Whether the driver can record an event for all work of the context. Does not call the driver. */
+bool mend_streams_can_record_context(const mend_streams *streams);
+
+/* Records such an event, if the driver can, and no capture that the pool knows of forbids it. It
+ * covers all frees made so far, with a stream or without. Errors as mend_streams_close_epoch. */
+mend_result mend_streams_record_context(mend_streams *streams, uint32_t asking, bool *recorded);
+
+/* The host waits for the oldest such event, which is recorded if there is none; or else for the
+ * context. If the event has passed already, the host does not wait.
+ * Errors as mend_streams_wait_context. */
+mend_result mend_streams_wait_unfenced(mend_streams *streams, uint32_t asking);
+
+/* The host waits for all work of the pool's context, and of the contexts of other devices whose
+ * streams use the memory (physical/waits.h): all earlier frees are then idle. `asking` is the
+ * stream that needs memory. MEND_ERROR_CAPTURING: a capture forbids it; MEND_ERROR_DRIVER,
+ * MEND_ERROR_DEVICE_LOST. */
+mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking);
+
+/* ---- fence.c --------------------------------------------------------------------------------- */
+
+/*
+ * While a stream is captured (physical/waits.h) the pool records nothing on it, queues no wait
+ * there, and does not wait for the context: memory that was freed on it stays unavailable until the
+ * capture has ended.
+ *
+ * Guarded by the heap's `state` lock. Poll and wait need the `grow` lock too: calls in which the
+ * host waits release `state` meanwhile. So do event_record and stream_wait, which block while the
+ * stream's queue is full. Afterwards streams and frees may have changed. All calls reach the
+ * driver, unless their comment says otherwise.
+ */
+
+/* Queries the oldest events of each stream. True if any has passed. */
+bool mend_streams_poll(mend_streams *streams);
+
+/* `state` was released: what the caller found before may be gone. An internal result, never
+ * returned to the program. */
+#define MEND_LOOK_AGAIN ((mend_result)-1)
+
+/* Makes `waiter` wait, on the device, for a stamp that has a fence. MEND_OK: it already waits for
+ * it; MEND_LOOK_AGAIN: the wait was queued now. Errors as mend_streams_close_epoch. */
+mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_stamp stamp);
+
+/* From here on the host waits only for frees made so far, not for those that other threads make
+ * during the waits: so the waits end. Does not call the driver. */
+void mend_streams_begin_host_waits(mend_streams *streams);
+
+/* The same, but the host waits only for the stamps given to mend_streams_make_due. Neither calls
+ * the driver. */
+void mend_streams_begin_chosen_waits(mend_streams *streams);
+void mend_streams_make_due(mend_streams *streams, mend_stamp stamp);
+
+/*
+ * Closes epochs; then the host waits for the oldest fence of any stream, with or without that of
+ * `asking`, the stream that needs memory. If only memory without a fence is left (freed without a
+ * stream, or on a stream out of reach), the host waits for the context instead. *waited is false if
+ * there was nothing to wait for. Errors as mend_streams_close_epoch; MEND_ERROR_CAPTURING: only a
+ * wait for the context is left, and a capture forbids it.
+ */
+mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t asking, bool with_asking,
+                                     bool *waited);
+
+/* Records the open epoch and forgets the stream. Errors as mend_streams_close_epoch,
+ * MEND_ERROR_CAPTURING: nothing changed then. Before the program may destroy the stream, wait for
+ * calls that use it (mend_streams_await_calls). */
+mend_result mend_streams_forget(mend_streams *streams, uint32_t stream);
+
+/* Waits for calls of other threads that use the stream; releases `lock`, the heap's `state`,
+ * meanwhile. */
+void mend_streams_await_calls(mend_streams *streams, uint32_t stream, mend_mutex *lock);
+
+/* ---- foreign.c ------------------------------------------------------------------------------- */
+
+/*
+ * A wait for the pool's own context does not cover such streams. So once there is a stream of
+ * another device, memory without an event of its stream waits for several contexts: the pool's own,
+ * and those of the devices whose streams the pool has seen. The pool keeps these devices open until
+ * it ends.
+ *
+ * Guarded by the heap's `state` lock. All calls reach the driver, with the pool's context current.
+ */
+
+/* Decides whether the pool serves a stream whose identity is known: it serves streams of the pool's
+ * context, of another device's primary context (which it opens and keeps open), and of green
+ * contexts of these. If the result is not OK, *call is the refused driver call, and nothing
+ * changed. */
+mend_status mend_foreign_admit(mend_streams *streams, const mend_stream_info *info,
+                               bool *is_admitted, mend_driver_call *call);
+
+/* The same for a device whose streams the driver does not identify. Errors of device_open. */
+mend_status mend_foreign_admit_device(mend_streams *streams, int device);
+
+/* Whether the legacy stream of one of the other contexts is unusable, because a blocking stream
+ * there is captured. Returns the result of stream_get_info or context_push. */
+mend_status mend_foreign_find_capture(const mend_streams *streams, bool *is_captured,
+                                      mend_driver_call *call);
+
+/* The host waits for all work of the pool's context and of the others. Releases `state` meanwhile.
+ * *waits: number of contexts waited for, also if a later one fails. */
+mend_status mend_foreign_synchronize(const mend_streams *streams, uint64_t *waits,
+                                     mend_driver_call *call);
+
+/* Records an event of the device's context for all work queued there. Releases `state`
+ * meanwhile. */
+mend_status mend_foreign_record(const mend_streams *streams, int device, mend_event event,
+                                mend_driver_call *call);
+
+/* Closes the other devices. Goes on after a refusal, and returns the first failure. */
+mend_status mend_foreign_close(mend_streams *streams);
+
+/* ---- record.c -------------------------------------------------------------------------------- */
+
+/*
+ * event_record runs without the `state` lock, because it blocks while the stream's queue is full:
+ * streams and frees may have changed afterwards.
+ *
+ * Guarded by the heap's `state` lock. All calls reach the driver, except mend_streams_end_call.
+ */
+
+/* An event of the context, kept or new. MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
+ * MEND_ERROR_DEVICE_LOST. */
+mend_result mend_streams_take_event(mend_streams *streams, mend_context context, mend_event *event);
+
+/* Keeps an event for reuse; destroys it if it is of a green context. */
+void mend_streams_keep_event(mend_streams *streams, mend_event event, mend_context context);
+
+/* Records an event for the open epoch of the stream, if the epoch has frees. Does nothing for a
+ * stream out of reach or of a group: that memory waits for the context, or for the release of the
+ * group. MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+mend_result mend_streams_close_named(mend_streams *streams, uint32_t stream);
+
+/* The same for a stream that the current call does not name. Does nothing if streams may vanish:
+ * the stream may not exist any more. */
+mend_result mend_streams_close_epoch(mend_streams *streams, uint32_t stream);
+
+/* Records events on `recorder` that cover the open epochs of a group. Errors as close_epoch;
+ * MEND_ERROR_CAPTURING, MEND_ERROR_UNKNOWN_STREAM: `recorder` is out of reach. On failure nothing
+ * changed. */
+mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint32_t recorder);
+
+/* Removes the first `count` fences of the stream, which have passed. Calls the driver only for
+ * events of green contexts. */
+void mend_streams_pass_fences(mend_streams *streams, mend_stream_state *state, size_t count);
+
+/* Ends a call that uses the stream and was counted in its `calls`. */
+void mend_streams_end_call(mend_streams *streams, uint32_t stream);
+
 #endif

@@ -1,5 +1,9 @@
-#include "policy/budget.h"
+/*
+ * The budget of a pool: the limit, what is left of it, the sizes of chunks, and the pressure. The
+ * pressure decides what counts more: driver time while it is low, bytes near the limit.
+ */
 #include "policy/constants.h"
+#include "policy/policy.h"
 
 #include <assert.h>
 

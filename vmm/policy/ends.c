@@ -1,12 +1,16 @@
-#include "policy/ends.h"
+/*
+ * Continued ends: the last plans without a copy. What is lost when memory runs out are mostly the
+ * free ends of partly used chunks. A plan here continues them: the block begins in the end of one
+ * chunk, or in a run that can grow; then come empty and created chunks; it ends in the start of
+ * another chunk. Both chunks get an alias (physical/chunk.h).
+ */
+#include "policy/policy.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-#include "layout/ready.h"
-#include "policy/budget.h"
+#include "layout/layout.h"
 #include "policy/constants.h"
-#include "policy/pick.h"
 
 #define RUN_OF(node) MEND_CONTAINER_OF(node, mend_run, by_address)
 

@@ -1,11 +1,13 @@
-#include "policy/fit.h"
+/*
+ * Fitting: where a request goes in free mapped memory. While pressure is low: best fit. Near the
+ * limit: among the places that fit, the one that breaks the fewest bytes of empty chunks.
+ */
+#include "policy/policy.h"
 
 #include <assert.h>
 
-#include "layout/ready.h"
-#include "policy/budget.h"
+#include "layout/layout.h"
 #include "policy/constants.h"
-#include "policy/plan.h"
 
 static bool is_ready(mend_heap *heap, const mend_request *request, mend_run *run, uint64_t address)
 {

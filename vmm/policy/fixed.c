@@ -1,10 +1,12 @@
-#include "policy/fixed.h"
+/*
+ * Plans at a fixed address: which empty chunks to map into a gap of a range, and what to create for
+ * the rest. No chunk crosses the border of a page, so that the decommit of a page sets free just
+ * the chunks below it.
+ */
+#include "policy/policy.h"
 
 #include <assert.h>
 #include <stdlib.h>
-
-#include "policy/budget.h"
-#include "policy/pick.h"
 
 /* Usable chunks of one size. */
 typedef struct size_class {

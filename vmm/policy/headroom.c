@@ -1,8 +1,8 @@
-#include "policy/headroom.h"
+/* Headroom: memory that is created for a request although idle chunks could be moved. */
+#include "policy/policy.h"
 
 #include <assert.h>
 
-#include "policy/budget.h"
 #include "policy/constants.h"
 
 void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes)

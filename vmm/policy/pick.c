@@ -1,10 +1,13 @@
-#include "policy/pick.h"
+/*
+ * Picking: which empty chunks a plan takes. Changes only the plan. Allocates host memory; the plan
+ * says if malloc failed.
+ */
+#include "policy/policy.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-#include "layout/ready.h"
-#include "policy/budget.h"
+#include "layout/layout.h"
 #include "policy/constants.h"
 
 static bool is_ready(mend_heap *heap, mend_chunk *chunk, const mend_request *request)

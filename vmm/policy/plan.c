@@ -1,4 +1,9 @@
-#include "policy/plan.h"
+/*
+ * A plan: which free run to extend, which empty chunks to map behind it, and what to create. It is
+ * a value that owns the list of its chunks, so that several plans can exist and be compared. It is
+ * valid while `state` is held.
+ */
+#include "policy/policy.h"
 
 #include <assert.h>
 #include <stdlib.h>

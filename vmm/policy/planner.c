@@ -1,11 +1,13 @@
-#include "policy/planner.h"
+/*
+ * Planning: from a request and the heap to a plan. Changes nothing in the heap, except that idle
+ * free spans are joined (mend_layout_is_ready). Does not call the driver.
+ */
+#include "policy/policy.h"
 
 #include <assert.h>
 
-#include "layout/ready.h"
-#include "policy/budget.h"
+#include "layout/layout.h"
 #include "policy/constants.h"
-#include "policy/pick.h"
 
 static void note_refused(mend_plan *plan, uint64_t create_bytes)
 {

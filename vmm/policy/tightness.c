@@ -1,8 +1,11 @@
-#include "policy/tightness.h"
+/*
+ * What a program's tightness means to the policy: from the fewest driver calls (1) to the least
+ * memory (5).
+ */
+#include "policy/policy.h"
 
 #include <assert.h>
 
-#include "policy/budget.h"
 #include "policy/constants.h"
 
 static const mend_placement levels[MEND_TIGHTNESS_LEVELS] = {

@@ -1,9 +1,11 @@
-#include "policy/victims.h"
+/*
+ * Victims: which partly used chunk a compaction empties. What a chunk costs to copy and what it
+ * gains is computed without the driver. A pass keeps the candidates and its limits.
+ */
+#include "policy/policy.h"
 
 #include <assert.h>
 #include <stdlib.h>
-
-#include "policy/budget.h"
 
 /* Driver calls of a compaction. For each cluster: create, map twice, copy, set_access, and unmap of
  * the scratch mapping and of the old place of its chunk. For all: map, set_access, wait, unmap. */

@@ -7,11 +7,8 @@
 #include "base/struct_size.h"
 #include "base/words.h"
 #include "layout/layout.h"
-#include "pool/callbacks.h"
-#include "pool/enter.h"
 #include "pool/pool.h"
-#include "users/forget.h"
-#include "users/group.h"
+#include "users/users.h"
 
 static bool is_no_stream(mend_stream stream)
 {

@@ -1,15 +1,16 @@
-#include "pool/callbacks.h"
+/*
+ * What a pool tries if it has no room, before the host waits for the GPU: peer pools give back idle
+ * memory, and callbacks of the program free what it can do without. No lock is held meanwhile.
+ */
+#include "pool/pool.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "ladder/report.h"
-#include "move/scope.h"
-#include "pool/enter.h"
-#include "pool/peer_pools.h"
-#include "pool/pool.h"
-#include "users/group.h"
+#include "ladder/ladder.h"
+#include "move/driver_scope.h"
+#include "users/users.h"
 
 #define ENTRY_OF(at) MEND_CONTAINER_OF(at, mend_callback_entry, link)
 #define RUN_OF(at)   MEND_CONTAINER_OF(at, mend_callback_run, link)
@@ -169,10 +170,10 @@ static bool ask_peer_pool(void *context, mend_need need, uint64_t *cursor, bool 
 static void name_loss(mend_pool *pool)
 {
     assert(mend_heap_lost_by(&pool->heap) != MEND_DRIVER_OK);
-    mend_scope scope;
-    mend_result result = mend_scope_open(&pool->heap, &scope);
+    mend_driver_scope scope;
+    mend_result result = mend_driver_scope_open(&pool->heap, &scope);
     if (result == MEND_OK) {
-        mend_scope_close(&pool->heap, &scope);
+        mend_driver_scope_close(&pool->heap, &scope);
     }
     if (result != MEND_ERROR_DEVICE_LOST) {
         mend_pool_check_context(pool);

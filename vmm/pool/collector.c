@@ -1,4 +1,5 @@
-#include "pool/collector.h"
+/* The thread that collects a pool's memory for others: see mend_collect. */
+#include "pool/pool.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -10,11 +11,9 @@
 
 #include "base/align.h"
 #include "base/error.h"
-#include "ladder/trim.h"
-#include "pool/enter.h"
-#include "pool/pool.h"
-#include "share/server.h"
-#include "sleep/collect.h"
+#include "ladder/ladder.h"
+#include "share/share.h"
+#include "sleep/sleep.h"
 
 /* A process that waits for memory of others does so for MEND_RATION_PATIENCE_MS. */
 enum { PERIOD_WITH_FILE_MS = 10, SHORTEST_MS = 10, USUAL_MS = 250, PERIODS_OF_IDLE = 4 };

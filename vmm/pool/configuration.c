@@ -1,3 +1,4 @@
+/* MEND_CONF: its options read into the configuration of a pool. */
 #include "pool/configuration.h"
 
 #include <assert.h>
@@ -7,7 +8,7 @@
 
 #include "base/align.h"
 #include "base/error.h"
-#include "policy/tightness.h"
+#include "policy/policy.h"
 
 #define LARGEST_BYTES   (UINT64_C(1) << 60)
 #define LARGEST_LEVEL   2

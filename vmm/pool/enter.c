@@ -1,4 +1,8 @@
-#include "pool/enter.h"
+/*
+ * The way in and out of each call: the process, the capture of the stream, the locks, a lost
+ * context, and the one place where a failure is published.
+ */
+#include "pool/pool.h"
 
 #include <assert.h>
 

@@ -1,11 +1,10 @@
 /* The calls that let other processes have memory: what a pointer names, and its export. */
-#include "users/export.h"
 #include "base/error.h"
-#include "layout/locate.h"
-#include "layout/range.h"
+#include "layout/layout.h"
+#include "layout/ranges.h"
 #include "mend/mend_share.h"
-#include "pool/enter.h"
 #include "pool/pool.h"
+#include "users/users.h"
 
 static mend_result find_block(mend_pool *pool, uint64_t address, mend_extent *what)
 {

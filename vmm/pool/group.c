@@ -1,16 +1,15 @@
 /* The calls about groups. A group has a pointer to its pool, which outlives it. */
-#include "users/group.h"
+#include "users/users.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "base/process.h"
-#include "heap/checkpoint.h"
-#include "ladder/streams.h"
-#include "pool/enter.h"
+#include "heap/heap.h"
+#include "ladder/ladder.h"
 #include "pool/pool.h"
-#include "sleep/collect.h"
+#include "sleep/sleep.h"
 
 mend_result mend_group_create(mend_pool *pool, mend_group **group)
 {

@@ -6,8 +6,7 @@
 
 #include "base/struct_size.h"
 #include "mend/mend_views.h"
-#include "observe/regions.h"
-#include "pool/enter.h"
+#include "observe/observe.h"
 #include "pool/pool.h"
 
 /* Events that a reader copies before it lets other threads have the lock. */

@@ -5,9 +5,8 @@
 
 #include "base/struct_size.h"
 #include "base/thread.h"
-#include "pool/enter.h"
 #include "pool/pool.h"
-#include "sleep/relocate.h"
+#include "sleep/sleep.h"
 
 int mend_set_host_allowed(int allowed)
 {

@@ -1,8 +1,5 @@
 /* Creation and destruction of a pool, and its configuration. */
-#include "observe/remains.h"
-#include "pool/callbacks.h"
-#include "pool/collector.h"
-#include "pool/enter.h"
+#include "observe/observe.h"
 #include "pool/pool.h"
 
 #include <assert.h>
@@ -13,11 +10,10 @@
 #include "base/log.h"
 #include "base/struct_size.h"
 #include "driver/cuda.h"
-#include "driver/plain.h"
-#include "policy/tightness.h"
+#include "driver/forward.h"
+#include "policy/policy.h"
 #include "pool/configuration.h"
-#include "pool/peer_devices.h"
-#include "users/capture_group.h"
+#include "users/users.h"
 
 /* A larger size in a config is a mistake, and sums of such sizes would overflow. */
 #define LARGEST_CONFIG_BYTES (UINT64_C(1) << 60)

@@ -6,13 +6,10 @@
 #include "base/log.h"
 #include "base/struct_size.h"
 #include "base/words.h"
-#include "ladder/available.h"
-#include "ladder/defrag.h"
-#include "ladder/trim.h"
-#include "observe/statistics.h"
-#include "pool/enter.h"
+#include "ladder/ladder.h"
+#include "observe/observe.h"
 #include "pool/pool.h"
-#include "sleep/collect.h"
+#include "sleep/sleep.h"
 
 static mend_result trim_by(mend_result (*trim)(mend_heap *, uint64_t, uint64_t *), mend_pool *pool,
                            uint64_t keep_bytes, uint64_t *released_bytes)

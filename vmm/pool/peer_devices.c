@@ -1,12 +1,15 @@
-#include "pool/peer_devices.h"
+/*
+ * Pools of one process on devices that can reach each other: each lets the other's device access
+ * its memory, from the moment that the second pool is created.
+ */
+#include "pool/pool.h"
 
 #include <assert.h>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "mend/mend_share.h"
-#include "move/access.h"
-#include "pool/enter.h"
+#include "move/move.h"
 
 mend_result mend_peer_devices_check(const mend_pool_config *config, const mend_device_info *info)
 {

@@ -1,9 +1,12 @@
-#include "pool/peer_pools.h"
+/*
+ * Peer pools: the other pools of a device. They give back idle memory if one of them lacks memory
+ * that the device does not have either.
+ */
+#include "pool/pool.h"
 
 #include <assert.h>
 
-#include "ladder/trim.h"
-#include "pool/enter.h"
+#include "ladder/ladder.h"
 
 /* A peer pool whose context is lost gives nothing; that is no failure of this call. */
 static bool trim(mend_pool *peer_pool, mend_need need)

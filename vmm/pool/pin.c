@@ -1,7 +1,6 @@
 /* The calls that pin memory of a pool. */
-#include "users/pin.h"
+#include "users/users.h"
 
-#include "pool/enter.h"
 #include "pool/pool.h"
 
 static mend_result change(mend_pool *pool, const void *pointer, uint64_t size_bytes,

@@ -2,18 +2,71 @@
 #ifndef MEND_POOL_POOL_H
 #define MEND_POOL_POOL_H
 
+#include <assert.h>
+#include <pthread.h>
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "base/list.h"
+#include "base/mutex.h"
 #include "base/process.h"
-#include "driver/plain.h"
+#include "driver/forward.h"
 #include "heap/heap.h"
+#include "ladder/ladder.h"
 #include "mend/mend.h"
-#include "observe/audit.h"
-#include "observe/explain.h"
-#include "pool/collecting.h"
-#include "pool/pressure.h"
-#include "share/ration.h"
+#include "move/move.h"
+#include "observe/observe.h"
+#include "share/share.h"
+
+/* ---- collecting ------------------------------------------------------------------------------ */
+
+/* What a pool stores about the thread that collects its memory (pool/pool.h). */
+
+/* Written before the thread starts and after it has ended. */
+typedef struct mend_collecting {
+    pthread_t thread;
+    int bell; /* a file of the system: written when the thread is to end */
+    int period_ms;
+    bool runs;
+} mend_collecting;
+
+/* ---- pressure -------------------------------------------------------------------------------- */
+
+/* What a pool stores about its pressure callbacks (pool/pool.h). */
+
+/* One thread's round through the callbacks, on its stack. */
+typedef struct mend_callback_round {
+    mend_list link;
+    uint64_t number;
+} mend_callback_round;
+
+/* One run of a callback, on the stack of the thread that runs it. */
+typedef struct mend_callback_run {
+    mend_list link;
+    pthread_t thread;
+} mend_callback_run;
+
+typedef struct mend_callback_entry {
+    mend_list link;
+    mend_pressure_callback callback;
+    void *context;
+    uint64_t number; /* rises with each entry */
+    mend_list runs;  /* runs in progress; the entry stays in the list until there are none */
+    bool is_removed; /* it is not called any more */
+} mend_callback_entry;
+
+/* Guarded by the `state` lock of the pool's heap. */
+typedef struct mend_callbacks {
+    mend_list entries;      /* in the order of adding */
+    mend_list rounds;       /* rounds in progress, in the order of beginning */
+    mend_condition changed; /* a run or a round ended */
+    uint64_t last_entry;
+    uint64_t last_round;
+    uint64_t calls;
+    uint64_t peer_pool_trims;
+} mend_callbacks;
+
+/* ---- pool ------------------------------------------------------------------------------------ */
 
 struct mend_pool {
     mend_heap heap; /* has the locks of the pool */
@@ -47,8 +100,171 @@ bool mend_pool_holds(mend_pool *pool, const void *pointer);
  */
 mend_result mend_pool_free_untagged(mend_pool *pool, void *pointer, mend_block_info *info);
 
-/* The explanation of observe/explain.h, under both locks, from the view of the stream `asking`; a
+/* The explanation of observe/observe.h, under both locks, from the view of the stream `asking`; a
  * stream that the pool does not know owns nothing. MEND_ERROR_FORKED. */
 mend_result mend_pool_explain(mend_pool *pool, mend_stream asking, mend_explanation *explanation);
+
+/* ---- callbacks.c ----------------------------------------------------------------------------- */
+
+/* No lock is held meanwhile. */
+
+void mend_callbacks_init(mend_callbacks *callbacks);
+void mend_callbacks_destroy(mend_callbacks *callbacks);
+
+/* The functions by which the ladder reaches the pool's callbacks and its peer pools. */
+mend_helpers mend_pool_helpers(mend_pool *pool);
+
+/* ---- collector.c ----------------------------------------------------------------------------- */
+
+/* The thread that collects a pool's memory for others: see mend_collect. */
+
+/* Starts the thread. MEND_ERROR_SYSTEM: the system refused it; nothing is left. */
+mend_result mend_collector_start(mend_pool *pool);
+
+/* Ends the thread, and waits until it has ended. Does nothing if there is none. The caller holds no
+ * lock. */
+void mend_collector_stop(mend_pool *pool);
+
+/* ---- enter.c --------------------------------------------------------------------------------- */
+
+/*
+ * The way in and out of each call: the process, the capture of the stream, the locks, a lost
+ * context, and the one place where a failure is published.
+ */
+
+/* Fails with MEND_ERROR_INVALID_ARGUMENT; `what` is the message. */
+mend_result mend_pool_invalid(const char *what);
+
+/* MEND_OK, or MEND_ERROR_NOT_SUPPORTED if the pool works over plain allocations; `what` needs
+ * virtual memory. No lock. */
+mend_result mend_pool_needs_virtual_memory(const mend_pool *pool, const char *what);
+
+/* Fails with MEND_ERROR_FORKED, for a pool that another process created. Does not touch the
+ * pool. */
+mend_result mend_pool_inherited(void);
+static inline mend_result mend_pool_check_process(const mend_pool *pool)
+{
+    return pool->generation == mend_process_generation() ? MEND_OK : mend_pool_inherited();
+}
+
+/* MEND_ERROR_DEVICE_LOST if the pool's context is lost. The caller holds `state`. */
+mend_result mend_pool_check_context(const mend_pool *pool);
+
+/* The same, and releases the lock. */
+mend_result mend_pool_refuse(mend_pool *pool);
+
+/* Whether the driver must be asked if the stream is captured. Even if the program promises to
+ * capture only in groups, it may free other blocks during such a capture. Of the special streams,
+ * the legacy one cannot be captured; MEND_NO_STREAM names no stream. */
+static inline bool mend_pool_may_be_captured(const mend_pool *pool, mend_stream stream)
+{
+    bool is_asked = pool->heap.config.capture_checks || mend_heap_has_begun_groups(&pool->heap);
+    return is_asked && stream != NULL && stream != MEND_STREAM_LEGACY && stream != MEND_NO_STREAM &&
+           stream != MEND_EVERY_STREAM;
+}
+
+/*
+ * The order in which a call uses memory: that of the stream, and of the capture that records the
+ * stream's work. Checks the process, and asks the driver without a lock, so that no other thread
+ * waits for the answer. After the driver has shut down there is no capture. MEND_ERROR_FORKED,
+ * MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST.
+ */
+mend_result mend_pool_ask_own_capture(mend_pool *pool, uint64_t *capture);
+mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_driver_call call,
+                                   mend_status status);
+static inline mend_result mend_pool_find_order(mend_pool *pool, mend_stream stream,
+                                               mend_order *order)
+{
+    *order = (mend_order){.stream = stream};
+    mend_result result = mend_pool_check_process(pool);
+    if (result != MEND_OK || !mend_pool_may_be_captured(pool, stream)) {
+        return result;
+    }
+    if (stream == MEND_STREAM_PER_THREAD) {
+        return mend_pool_ask_own_capture(pool, &order->capture);
+    }
+    const mend_driver *driver = pool->driver;
+    mend_status status = driver->stream_get_capture(driver, stream, &order->capture);
+    return status == MEND_DRIVER_OK
+               ? MEND_OK
+               : mend_pool_miss_capture(pool, stream, MEND_CALL_stream_get_capture, status);
+}
+
+/* Takes the `state` lock. The caller has checked the process. MEND_ERROR_DEVICE_LOST: the lock is
+ * not taken. */
+static inline mend_result mend_pool_take(mend_pool *pool)
+{
+    assert(mend_process_generation() == pool->generation);
+    mend_heap_lock(&pool->heap);
+    return mend_heap_lost_by(&pool->heap) == MEND_DRIVER_OK ? MEND_OK : mend_pool_refuse(pool);
+}
+
+/* The same with the lock taken already, but succeeds after the driver has shut down: frees work
+ * while a process ends. */
+static inline mend_result mend_pool_check_to_free(mend_pool *pool)
+{
+    mend_status lost = mend_heap_lost_by(&pool->heap);
+    return lost == MEND_DRIVER_OK || lost == MEND_DRIVER_DEINITIALIZED ? MEND_OK
+                                                                       : mend_pool_refuse(pool);
+}
+static inline mend_result mend_pool_take_to_free(mend_pool *pool)
+{
+    assert(mend_process_generation() == pool->generation);
+    mend_heap_lock(&pool->heap);
+    return mend_pool_check_to_free(pool);
+}
+
+/* Checks the process, then takes the `state` lock; mend_pool_enter_all takes both locks, to make
+ * room. MEND_ERROR_FORKED, MEND_ERROR_DEVICE_LOST: no lock is taken. */
+static inline mend_result mend_pool_enter(mend_pool *pool)
+{
+    mend_result result = mend_pool_check_process(pool);
+    return result == MEND_OK ? mend_pool_take(pool) : result;
+}
+mend_result mend_pool_enter_all(mend_pool *pool);
+
+/* In debug builds: runs the audit if the config asks for it. */
+#ifdef NDEBUG
+static inline void mend_pool_audit_after_call(mend_pool *pool)
+{
+    (void)pool;
+}
+#else
+void mend_pool_audit_after_call(mend_pool *pool);
+#endif
+
+/* Releases the lock, then runs the audit if one is asked for. Publishes a failure, and returns
+ * `result`. */
+static inline mend_result mend_pool_leave(mend_pool *pool, mend_result result)
+{
+    assert(mend_mutex_is_held(&pool->heap.state));
+    mend_heap_unlock(&pool->heap);
+    mend_publish(result); /* before the audit, which may log */
+    mend_pool_audit_after_call(pool);
+    return result;
+}
+mend_result mend_pool_leave_all(mend_pool *pool, mend_result result);
+
+/* Runs the audit of observe/observe.h, under both locks. */
+bool mend_pool_audit(mend_pool *pool, char finding[MEND_AUDIT_FINDING_BYTES]);
+
+/* ---- peer_devices.c -------------------------------------------------------------------------- */
+
+/* Checks that each device of mend_pool_config.peers can reach the memory of the pool's device.
+ * MEND_OK; MEND_ERROR_NOT_SUPPORTED: the message names the first that cannot. */
+mend_result mend_peer_devices_check(const mend_pool_config *config, const mend_device_info *info);
+
+/* Gives access between a pool that has just joined the process and the pools of other devices. The
+ * caller holds no lock. MEND_OK; MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_DRIVER,
+ * MEND_ERROR_DEVICE_LOST: memory of one pool could not be made accessible to the other's device. */
+mend_result mend_peer_devices_meet(mend_pool *pool);
+
+/* ---- peer_pools.c ---------------------------------------------------------------------------- */
+
+/* Asks the next peer pool that joined after *cursor (0 at first) to give back what is needed (or
+ * more, because it gives back complete chunks) and addresses that it does not use. *gave: whether
+ * it gave any. False if there is no further peer pool. The caller holds no lock, because the peer
+ * pool may be asking this pool at the same time. */
+bool mend_peer_pools_trim_next(mend_pool *pool, mend_need need, uint64_t *cursor, bool *gave);
 
 #endif

@@ -8,10 +8,8 @@
 #include "base/error.h"
 #include "base/struct_size.h"
 #include "base/thread.h"
-#include "heap/range.h"
-#include "move/range.h"
-#include "pool/callbacks.h"
-#include "pool/enter.h"
+#include "heap/heap.h"
+#include "move/ranges.h"
 #include "pool/pool.h"
 
 #define LARGEST_RANGE_BYTES (UINT64_C(1) << 46)

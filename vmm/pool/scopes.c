@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/generation.h"
 #include "base/struct_size.h"
-#include "pool/enter.h"
+#include "pool/pool.h"
 
 /* A child of fork shares nothing that began in its parent. */
 static bool shares(const mend_thread_marks *own)

@@ -5,13 +5,11 @@
 
 #include "base/allowance.h"
 #include "base/error.h"
-#include "move/import.h"
-#include "move/scope.h"
-#include "physical/fence.h"
-#include "pool/enter.h"
+#include "move/driver_scope.h"
+#include "move/move.h"
+#include "physical/waits.h"
 #include "pool/pool.h"
-#include "share/description.h"
-#include "share/fetch.h"
+#include "share/share.h"
 #include "users/users.h"
 
 /* ---- import ---------------------------------------------------------------------------------- */
@@ -352,8 +350,8 @@ static mend_result find_end(mend_heap *heap, mend_order order, uint64_t all_byte
 
 static mend_result close_last(mend_heap *heap, mend_imported *import, mend_order order)
 {
-    mend_scope scope;
-    mend_result result = mend_scope_open(heap, &scope);
+    mend_driver_scope scope;
+    mend_result result = mend_driver_scope_open(heap, &scope);
     if (result != MEND_OK) {
         return result;
     }
@@ -363,7 +361,7 @@ static mend_result close_last(mend_heap *heap, mend_imported *import, mend_order
     if (result == MEND_OK) {
         result = mend_imports_close(heap, import, stamp, asking);
     }
-    mend_scope_close(heap, &scope);
+    mend_driver_scope_close(heap, &scope);
     return result;
 }
 

@@ -8,13 +8,9 @@
 #include "base/struct_size.h"
 #include "base/thread.h"
 #include "mend/mend_sleep.h"
-#include "move/scope.h"
-#include "physical/capture.h"
-#include "pool/callbacks.h"
-#include "pool/enter.h"
-#include "sleep/quiesce.h"
-#include "sleep/read.h"
-#include "sleep/wake.h"
+#include "move/driver_scope.h"
+#include "physical/waits.h"
+#include "pool/pool.h"
 
 uint64_t mend_set_sleep_tag(uint64_t tag)
 {
@@ -128,12 +124,12 @@ typedef struct waker {
 /* Whether a capture forbids peer pools to wait, as far as this pool can ask. */
 static bool is_captured(mend_heap *heap)
 {
-    mend_scope scope;
+    mend_driver_scope scope;
     bool any = true;
-    if (mend_scope_open(heap, &scope) == MEND_OK) {
+    if (mend_driver_scope_open(heap, &scope) == MEND_OK) {
         mend_result result = mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &any);
         any = any || result != MEND_OK;
-        mend_scope_close(heap, &scope);
+        mend_driver_scope_close(heap, &scope);
     }
     return any;
 }

@@ -1,4 +1,10 @@
-#include "share/description.h"
+/*
+ * The description of an exported block: the fabric handles of its chunks, and what an importer must
+ * know beside them. It says everything, so that no importer asks the exporter: the two may run in
+ * containers that share no socket, or on two machines. Numbers are in the exporter's own order; a
+ * machine of the other order sees a wrong mark. The bytes may lie at any address.
+ */
+#include "share/share.h"
 
 #include <assert.h>
 #include <string.h>

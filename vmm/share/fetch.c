@@ -1,4 +1,5 @@
-#include "share/fetch.h"
+/* The importer's side: asks the exporter that a token names for its chunks. */
+#include "share/share.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,4 +1,5 @@
-#include "share/limit_file.h"
+/* A limit that pools of several processes share, through a small file and without a daemon. */
+#include "share/share.h"
 
 #include <assert.h>
 #include <errno.h>

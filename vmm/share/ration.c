@@ -1,10 +1,16 @@
-#include "share/ration.h"
+/*
+ * What a pool may take of a device that others use too: a decorator of the driver's table. It
+ * leaves a part of the device's memory free, and keeps to a limit that pools of other processes
+ * share (share/share.h). A creation beyond either is refused as if the device had no more
+ * memory, and memory_info answers accordingly: so everything that a pool does when its device is
+ * full works here too.
+ */
+#include "share/share.h"
 
 #include <assert.h>
 #include <poll.h>
 
 #include "base/align.h"
-#include "share/wire.h"
 
 /* How often it looks whether others have given memory back. */
 enum { LOOK_MS = 1 };

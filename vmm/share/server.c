@@ -1,4 +1,5 @@
-#include "share/server.h"
+/* The exporter's side: what the process exports, and the thread that hands it out. */
+#include "share/share.h"
 
 #include <assert.h>
 #include <dlfcn.h>
@@ -13,7 +14,6 @@
 
 #include "base/align.h"
 #include "base/error.h"
-#include "share/wire.h"
 
 /* How often overdue visitors are looked for, and how soon the thread accepts again after the
  * process had no file descriptor left for a visitor. */

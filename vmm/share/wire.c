@@ -1,4 +1,9 @@
-#include "share/wire.h"
+/*
+ * What processes say to each other: the token, which the program carries from the exporter to the
+ * importer, and the messages between the two over a socket. Both run on one machine, so numbers are
+ * in its own order.
+ */
+#include "share/share.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -1,17 +1,16 @@
-#include "sleep/collect.h"
+/*
+ * The end of sleeping chunks that have lost their last block: their addresses, what is kept of them
+ * and their records go. Those whose free memory is kept for captured graphs stay.
+ */
+#include "sleep/sleep.h"
 
 #include <assert.h>
 
-#include "layout/cache.h"
 #include "layout/layout.h"
-#include "layout/range.h"
-#include "move/host.h"
-#include "move/locks.h"
-#include "move/retire.h"
-#include "move/scope.h"
-#include "physical/asleep.h"
-#include "sleep/select.h"
-#include "sleep/settle.h"
+#include "layout/ranges.h"
+#include "move/driver_scope.h"
+#include "move/move.h"
+#include "physical/chunk.h"
 
 #define CHUNK_OF(node) MEND_CONTAINER_OF(node, mend_chunk, left)
 
@@ -79,17 +78,17 @@ void mend_sleep_collect(mend_heap *heap)
 
 void mend_sleep_collect_all(mend_heap *heap)
 {
-    mend_scope scope;
+    mend_driver_scope scope;
     const mend_thread_error noted = *mend_process_failure();
     bool any = heap->chunks.asleep_count > 0 || heap->keeping.refused != NULL ||
                heap->chunks.host_count > 0 || heap->chunks.host_spares > 0;
-    if (any && mend_scope_open(heap, &scope) == MEND_OK) {
+    if (any && mend_driver_scope_open(heap, &scope) == MEND_OK) {
         mend_sleep_settle(heap);
         mend_sleep_collect(heap);
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
         mend_host_collect(heap);
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
-        mend_scope_close(heap, &scope);
+        mend_driver_scope_close(heap, &scope);
     }
     *mend_process_failure() = noted; /* of the call that collects */
 }

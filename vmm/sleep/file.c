@@ -1,4 +1,8 @@
-#include "sleep/file.h"
+/*
+ * Files for contents that sleep: without a name, so that they end with the process. Reading and
+ * writing release `state`.
+ */
+#include "sleep/sleep.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -10,7 +14,7 @@
 
 #include "base/allowance.h"
 #include "base/error.h"
-#include "move/locks.h"
+#include "move/move.h"
 
 static mend_result refused(const char *what, int error)
 {

@@ -1,12 +1,13 @@
-#include "sleep/keep.h"
+/* What is kept of sleeping chunks: which bytes, where, and their way there and back. */
+#include "sleep/sleep.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "layout/layout.h"
-#include "move/scope.h"
-#include "move/steps.h"
+#include "move/driver_scope.h"
+#include "move/move.h"
 
 /* ---- what is kept ---------------------------------------------------------------------------- */
 

@@ -1,11 +1,9 @@
-#include "sleep/quiesce.h"
+/* A pool that holds no memory which other processes can know: for a checkpoint of the process. */
+#include "sleep/sleep.h"
 
 #include "base/error.h"
-#include "move/retire.h"
-#include "move/scope.h"
-#include "move/trim.h"
-#include "sleep/quiet.h"
-#include "sleep/relocate.h"
+#include "move/driver_scope.h"
+#include "move/move.h"
 
 /* Memory that other processes can know, or might. */
 static bool is_shareable(const mend_chunk *chunk)
@@ -90,8 +88,8 @@ static mend_result make_private(mend_heap *heap, mend_quiesce_report *report)
 mend_result mend_heap_quiesce(mend_heap *heap, mend_quiesce_report *report)
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_SLEEP);
-    mend_scope scope;
-    mend_result result = mend_scope_open(heap, &scope);
+    mend_driver_scope scope;
+    mend_result result = mend_driver_scope_open(heap, &scope);
     if (result != MEND_OK) {
         return result;
     }
@@ -110,6 +108,6 @@ mend_result mend_heap_quiesce(mend_heap *heap, mend_quiesce_report *report)
         report->released_bytes += bytes;
     }
     report->reserved_bytes = heap->chunks.reserved_bytes;
-    mend_scope_close(heap, &scope);
+    mend_driver_scope_close(heap, &scope);
     return result;
 }

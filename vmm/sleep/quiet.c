@@ -1,14 +1,13 @@
-#include "sleep/quiet.h"
+/*
+ * A quiet point: all work of the context is done, and the program launches none until the call
+ * ends. Sleeps and moves of memory begin with it.
+ */
+#include "sleep/sleep.h"
 
-#include "move/dissolve.h"
-#include "move/host.h"
-#include "move/remap.h"
-#include "move/retire.h"
-#include "move/zeros.h"
-#include "physical/fence.h"
-#include "sleep/collect.h"
-#include "sleep/settle.h"
-#include "users/capture_group.h"
+#include "move/move.h"
+#include "move/ranges.h"
+#include "physical/waits.h"
+#include "users/users.h"
 
 mend_result mend_quiet_begin(mend_heap *heap)
 {

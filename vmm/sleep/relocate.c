@@ -1,15 +1,12 @@
-#include "sleep/relocate.h"
+/* Moves of live blocks between the device and the host, chunk by chunk (move/move.h). */
+#include "sleep/sleep.h"
 
 #include <assert.h>
 
 #include "base/error.h"
-#include "move/host.h"
-#include "move/retire.h"
-#include "move/scope.h"
-#include "move/trim.h"
-#include "policy/budget.h"
-#include "sleep/quiet.h"
-#include "sleep/select.h"
+#include "move/driver_scope.h"
+#include "move/move.h"
+#include "policy/policy.h"
 
 typedef struct relocation {
     mend_heap *heap;
@@ -159,9 +156,9 @@ mend_result mend_relocate(mend_heap *heap, mend_exchange_kind kind, const uint64
                           size_t tag_count, mend_move_report *report)
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_SLEEP);
-    mend_scope scope;
+    mend_driver_scope scope;
     const relocation r = {heap, kind, tags, tag_count, report};
-    mend_result result = mend_scope_open(heap, &scope);
+    mend_result result = mend_driver_scope_open(heap, &scope);
     if (result != MEND_OK) {
         return result;
     }
@@ -173,6 +170,6 @@ mend_result mend_relocate(mend_heap *heap, mend_exchange_kind kind, const uint64
         mend_host_collect(heap); /* blocks that other threads freed meanwhile */
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
     }
-    mend_scope_close(heap, &scope);
+    mend_driver_scope_close(heap, &scope);
     return result == MEND_OK ? conclude(&r) : result;
 }

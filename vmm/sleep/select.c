@@ -1,11 +1,16 @@
-#include "sleep/select.h"
+/*
+ * Which chunks sleep: those in which every block is to sleep, and so is free memory that is kept
+ * for captured graphs, by the tag of the block that was there last. A committed page of a range
+ * counts as a block.
+ */
+#include "sleep/sleep.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "layout/layout.h"
-#include "move/retire.h"
+#include "move/move.h"
 
 static mend_result no_host_memory(void)
 {

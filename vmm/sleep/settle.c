@@ -1,8 +1,11 @@
-#include "sleep/settle.h"
+/*
+ * Sleeping chunks that still have memory: because a wake failed, or the driver refused to take it
+ * back.
+ */
+#include "sleep/sleep.h"
 
-#include "move/steps.h"
-#include "physical/asleep.h"
-#include "sleep/keep.h"
+#include "move/move.h"
+#include "physical/chunk.h"
 
 static void settle(mend_heap *heap, mend_chunk *chunk)
 {

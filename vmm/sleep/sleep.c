@@ -1,20 +1,13 @@
+/* A sleep, as a transaction: memory is copied or dropped, unmapped, and given back. */
 #include "sleep/sleep.h"
 
 #include <assert.h>
 
 #include "base/error.h"
 #include "layout/layout.h"
-#include "move/freeze.h"
-#include "move/remap.h"
-#include "move/retire.h"
-#include "move/scope.h"
-#include "move/steps.h"
-#include "move/trim.h"
-#include "physical/asleep.h"
-#include "sleep/collect.h"
-#include "sleep/quiet.h"
-#include "sleep/select.h"
-#include "sleep/split.h"
+#include "move/driver_scope.h"
+#include "move/move.h"
+#include "physical/chunk.h"
 
 /* mend_sleep_options.keep_free: what sleeps leaves its memory to the pool. */
 enum { KEEPS_ALL = 2 };
@@ -270,11 +263,11 @@ mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
                            mend_sleep_report *report)
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_SLEEP);
-    mend_scope scope;
+    mend_driver_scope scope;
     sleeping s = {.heap = heap, .options = options};
     const mend_chunks *chunks = &heap->chunks;
     const uint64_t reserved_bytes = chunks->reserved_bytes;
-    mend_result result = mend_scope_open(heap, &scope);
+    mend_result result = mend_driver_scope_open(heap, &scope);
     if (result != MEND_OK) {
         return result;
     }
@@ -289,6 +282,6 @@ mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
     const uint64_t given_bytes =
         reserved_bytes - mend_min_u64(chunks->reserved_bytes, reserved_bytes);
     report->released_bytes = given_bytes - mend_min_u64(s.lingering_bytes, given_bytes);
-    mend_scope_close(heap, &scope);
+    mend_driver_scope_close(heap, &scope);
     return result;
 }

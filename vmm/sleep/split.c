@@ -1,10 +1,13 @@
-#include "sleep/split.h"
+/*
+ * Chunks that hold blocks which are to sleep beside blocks which stay awake: split at pages, so
+ * that the first can sleep. Each becomes chunks that hold nothing of what stays awake, and chunks
+ * between, all with their contents (move/move.h). Best effort: a chunk for whose copy there is
+ * no room, or that the driver refuses to split, stays as it is.
+ */
+#include "sleep/sleep.h"
 
 #include <assert.h>
 #include <stdlib.h>
-
-#include "sleep/relocate.h"
-#include "sleep/select.h"
 
 /* What a page of a chunk holds, as bits. */
 enum { TO_SLEEP = 1, TO_STAY = 2 };

@@ -1,4 +1,8 @@
-#include "sleep/wake.h"
+/*
+ * Waking, as a transaction: it takes all memory, maps it, and copies the contents back, before any
+ * chunk is usable; if that fails, all of it is given back.
+ */
+#include "sleep/sleep.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -6,19 +10,12 @@
 #include "base/error.h"
 #include "base/words.h"
 #include "layout/layout.h"
-#include "move/attainable.h"
-#include "move/remap.h"
-#include "move/scope.h"
-#include "move/steps.h"
-#include "move/trim.h"
-#include "move/zeros.h"
-#include "physical/asleep.h"
-#include "physical/fence.h"
-#include "policy/budget.h"
-#include "sleep/collect.h"
-#include "sleep/keep.h"
-#include "sleep/select.h"
-#include "sleep/settle.h"
+#include "move/driver_scope.h"
+#include "move/move.h"
+#include "move/ranges.h"
+#include "physical/chunk.h"
+#include "physical/waits.h"
+#include "policy/policy.h"
 
 /* Chunks are handled in order of addresses; `missing` says how far each one is. */
 typedef struct waker {
@@ -330,7 +327,7 @@ mend_result mend_sleep_wake(mend_heap *heap, const uint64_t *tags, size_t tag_co
                             mend_wake_report *report, mend_need *need)
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_SLEEP);
-    mend_scope scope;
+    mend_driver_scope scope;
     waking w = {.heap = heap};
     const mend_match match = mend_match_tags(heap, tags, tag_count);
     report->matched_bytes = match.bytes;
@@ -339,7 +336,7 @@ mend_result mend_sleep_wake(mend_heap *heap, const uint64_t *tags, size_t tag_co
     if (heap->chunks.asleep_count == 0) {
         return MEND_OK;
     }
-    mend_result result = mend_scope_open(heap, &scope);
+    mend_result result = mend_driver_scope_open(heap, &scope);
     if (result != MEND_OK) {
         return result;
     }
@@ -354,7 +351,7 @@ mend_result mend_sleep_wake(mend_heap *heap, const uint64_t *tags, size_t tag_co
         result = perform(&w, report);
     }
     free(w.chunks);
-    mend_scope_close(heap, &scope);
+    mend_driver_scope_close(heap, &scope);
     need->bytes = w.lacking_bytes;
     need->whole_bytes = mend_max_u64(w.needed_bytes, w.lacking_bytes);
     return result;

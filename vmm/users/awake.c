@@ -1,4 +1,8 @@
-#include "users/awake.h"
+/*
+ * What sleeps has no memory, so nothing outside of the pool may begin to rely on it. Guarded by
+ * `state`.
+ */
+#include "users/users.h"
 
 #include "base/error.h"
 

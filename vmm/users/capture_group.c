@@ -1,4 +1,10 @@
-#include "users/capture_group.h"
+/*
+ * Groups of captures. A graph uses its memory again at every launch: memory allocated on a captured
+ * stream outside of the program's own groups, or freed or declared there. So the pool makes a group
+ * (users/users.h) for each capture that calls it. No other request gets that memory until the
+ * driver reports that the graph has ended.
+ */
+#include "users/users.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -6,9 +12,8 @@
 
 #include "base/error.h"
 #include "base/process.h"
-#include "move/scope.h"
-#include "physical/capture.h"
-#include "physical/fence.h"
+#include "move/driver_scope.h"
+#include "physical/waits.h"
 
 #define GROUP_OF(at) MEND_CONTAINER_OF(at, mend_group, link)
 
@@ -52,8 +57,8 @@ static mend_result no_host_memory(void)
 /* Asks the driver to report the end of the graph. */
 static mend_result ask_for_end(mend_heap *heap, mend_stream stream, mend_capture_end *end)
 {
-    mend_scope scope;
-    mend_result result = mend_scope_open(heap, &scope);
+    mend_driver_scope scope;
+    mend_result result = mend_driver_scope_open(heap, &scope);
     if (result != MEND_OK) {
         return result;
     }
@@ -61,7 +66,7 @@ static mend_result ask_for_end(mend_heap *heap, mend_stream stream, mend_capture
     if (status != MEND_DRIVER_OK) {
         result = mend_driver_refused(heap, MEND_CALL_capture_keep, status);
     }
-    mend_scope_close(heap, &scope);
+    mend_driver_scope_close(heap, &scope);
     return result;
 }
 

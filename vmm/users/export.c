@@ -1,4 +1,15 @@
-#include "users/export.h"
+/*
+ * Exports: live blocks, and committed pages of a range, that other processes can import, by file,
+ * by fabric handles, or in both ways. Invariants, checked by the audit:
+ * - an export is of one live block, or of committed pages that follow each other, which are marked;
+ *   what is marked has one export;
+ * - the chunks that hold what is exported are pinned once for it, and count it in each of its
+ *   ways;
+ * - a chunk has a file exactly while it counts an export by file, and a fabric handle if it counts
+ *   an export by fabric handles;
+ * - an export by file is published, in the number of its chunks and with their files.
+ */
+#include "users/users.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -6,12 +17,9 @@
 
 #include "base/allowance.h"
 #include "base/error.h"
-#include "layout/locate.h"
-#include "move/scope.h"
-#include "share/description.h"
-#include "share/server.h"
-#include "users/awake.h"
-#include "users/pin.h"
+#include "layout/layout.h"
+#include "move/driver_scope.h"
+#include "share/share.h"
 
 typedef struct exported {
     mend_tree_node by_address;
@@ -141,11 +149,11 @@ static mend_result export_chunks(mend_heap *heap, const exported *export, mend_e
 static mend_result export_and_pin(mend_heap *heap, const exported *export, mend_export_way way,
                                   bool is_first)
 {
-    mend_scope scope;
+    mend_driver_scope scope;
     mend_result result =
         mend_users_check_awake(heap, export->what.address, export->what.size_bytes, "mend_export");
     if (result == MEND_OK) {
-        result = mend_scope_open(heap, &scope);
+        result = mend_driver_scope_open(heap, &scope);
     }
     if (result != MEND_OK) {
         return result;
@@ -158,7 +166,7 @@ static mend_result export_and_pin(mend_heap *heap, const exported *export, mend_
             end_in_chunks(heap, export, way, export->count);
         }
     }
-    mend_scope_close(heap, &scope);
+    mend_driver_scope_close(heap, &scope);
     return result;
 }
 

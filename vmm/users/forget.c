@@ -1,12 +1,13 @@
-#include "users/forget.h"
+/*
+ * Streams that end: the program says so, and the pool does not ask the driver about them any more.
+ */
+#include "users/users.h"
 
 #include <assert.h>
 
 #include "base/error.h"
-#include "move/scope.h"
-#include "physical/capture.h"
-#include "physical/fence.h"
-#include "users/users.h"
+#include "move/driver_scope.h"
+#include "physical/waits.h"
 
 /* A stream that the pool knows only from groups must not be forgotten during its capture either. */
 static mend_result check_captures_of_groups(mend_heap *heap, mend_stream stream)
@@ -15,12 +16,12 @@ static mend_result check_captures_of_groups(mend_heap *heap, mend_stream stream)
     if (index == MEND_STREAM_UNKNOWN) {
         return MEND_OK;
     }
-    mend_scope scope;
+    mend_driver_scope scope;
     mend_reach reach = MEND_REACH_GONE;
-    mend_result result = mend_scope_open(heap, &scope);
+    mend_result result = mend_driver_scope_open(heap, &scope);
     if (result == MEND_OK) {
         result = mend_streams_reach(&heap->streams, index, &reach);
-        mend_scope_close(heap, &scope);
+        mend_driver_scope_close(heap, &scope);
     }
     return result == MEND_OK && reach == MEND_REACH_CAPTURED
                ? mend_failure(MEND_ERROR_CAPTURING, "the stream %p is being captured",
@@ -44,8 +45,8 @@ mend_result mend_users_forget_stream(mend_heap *heap, mend_stream stream)
         }
         return result;
     }
-    mend_scope scope;
-    result = result == MEND_OK ? mend_scope_open(heap, &scope) : result;
+    mend_driver_scope scope;
+    result = result == MEND_OK ? mend_driver_scope_open(heap, &scope) : result;
     if (result != MEND_OK) {
         return result;
     }
@@ -57,7 +58,7 @@ mend_result mend_users_forget_stream(mend_heap *heap, mend_stream stream)
     if (result == MEND_OK) {
         mend_streams_await_calls(&heap->streams, index, &heap->state);
     }
-    mend_scope_close(heap, &scope);
+    mend_driver_scope_close(heap, &scope);
     if (result == MEND_OK) {
         mend_streams_watch_no_more(&heap->streams, stream);
         mend_streams_leave_groups(&heap->streams, stream, id);

@@ -1,13 +1,15 @@
-#include "users/group.h"
+/*
+ * Groups: blocks that belong to captured graphs. While a group is begun, requests on its streams go
+ * to streams of the group (physical/stream.h); no other stream gets memory that is freed there. A
+ * block of a group has a mark among its users, which stays on whatever stream it is freed.
+ */
+#include "users/users.h"
 
 #include <assert.h>
 
-#include "move/scope.h"
-#include "physical/capture.h"
-#include "physical/foreign.h"
-#include "physical/record.h"
-#include "physical/slots.h"
-#include "users/users.h"
+#include "move/driver_scope.h"
+#include "physical/stream.h"
+#include "physical/waits.h"
 
 #define GROUP_OF(at) MEND_CONTAINER_OF(at, mend_group, link)
 
@@ -117,13 +119,13 @@ static mend_result close_on(mend_heap *heap, const mend_group *group, mend_strea
 {
     uint32_t recorder;
     mend_result result = mend_users_find_stream(heap, stream, 0, &recorder);
-    mend_scope scope;
+    mend_driver_scope scope;
     if (result == MEND_OK) {
-        result = mend_scope_open(heap, &scope);
+        result = mend_driver_scope_open(heap, &scope);
     }
     if (result == MEND_OK) {
         result = mend_streams_close_group(&heap->streams, group->number, recorder);
-        mend_scope_close(heap, &scope);
+        mend_driver_scope_close(heap, &scope);
     }
     return result;
 }
@@ -148,17 +150,17 @@ static mend_result cover_all_devices(mend_heap *heap)
  * used it: asks about those that were met in their captures. */
 static mend_result close_on_none(mend_heap *heap, const mend_group *group)
 {
-    mend_scope scope;
+    mend_driver_scope scope;
     if (!mend_streams_has_strangers(&heap->streams, group->number)) {
         return MEND_OK;
     }
-    mend_result result = mend_scope_open(heap, &scope);
+    mend_result result = mend_driver_scope_open(heap, &scope);
     if (result == MEND_OK) {
         result = mend_streams_identify(&heap->streams, group->number);
         if (result == MEND_OK && mend_streams_has_strangers(&heap->streams, group->number)) {
             result = cover_all_devices(heap);
         }
-        mend_scope_close(heap, &scope);
+        mend_driver_scope_close(heap, &scope);
     }
     return result;
 }

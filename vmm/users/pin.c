@@ -1,10 +1,14 @@
-#include "users/pin.h"
+/*
+ * Pins: ranges of addresses whose mappings must stay as they are, because something outside of the
+ * pool knows them: a network card, a collective library, another process. A pinned chunk keeps its
+ * address and its physical memory, with live blocks or without.
+ */
+#include "users/users.h"
 
 #include <assert.h>
 
 #include "base/error.h"
 #include "layout/layout.h"
-#include "users/awake.h"
 
 typedef struct pinned_range {
     mend_tree_node by_address;

@@ -1,10 +1,9 @@
-#include "users/requester.h"
+/* Who requests memory: the stream of a request, and the group that will own the block. */
+#include "users/users.h"
 
 #include <assert.h>
 
-#include "physical/slots.h"
-#include "users/capture_group.h"
-#include "users/users.h"
+#include "physical/stream.h"
 
 /* Whether a capture uses a group of the program that is not begun on the stream: no watch tells
  * when that capture ends. */

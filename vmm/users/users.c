@@ -1,10 +1,11 @@
+/* Streams that use blocks: learned from the driver, and their fences recorded. */
 #include "users/users.h"
 
 #include <assert.h>
 
-#include "move/scope.h"
-#include "physical/record.h"
-#include "physical/slots.h"
+#include "move/driver_scope.h"
+#include "physical/stream.h"
+#include "physical/waits.h"
 
 void mend_users_record_fence(mend_heap *heap, uint32_t stream)
 {
@@ -41,14 +42,14 @@ mend_result mend_users_learn_stream(mend_heap *heap, mend_stream stream, uint32_
     assert(mend_mutex_is_held(&heap->state));
     assert(stream != MEND_NO_STREAM);
     collect_slots(heap);
-    mend_scope scope;
-    mend_result result = mend_scope_open(heap, &scope);
+    mend_driver_scope scope;
+    mend_result result = mend_driver_scope_open(heap, &scope);
     if (result == MEND_OK) {
         result = mend_streams_find(&heap->streams, stream, group, index);
         if (result == MEND_OK && heap->streams.verify) {
             record_found(heap, *index);
         }
-        mend_scope_close(heap, &scope);
+        mend_driver_scope_close(heap, &scope);
     }
     return result;
 }

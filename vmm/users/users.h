@@ -2,7 +2,9 @@
 #ifndef MEND_USERS_USERS_H
 #define MEND_USERS_USERS_H
 
+#include "layout/ranges.h"
 #include "layout/state.h"
+#include "mend/mend_share.h"
 
 /* The stream of a handle, if the handle identifies it and no group can take it; otherwise
  * MEND_STREAM_UNKNOWN. */
@@ -39,5 +41,194 @@ static inline mend_result mend_users_find_stream(mend_heap *heap, mend_stream st
  * If the driver refuses, the fence is recorded when it is needed, or when a call names the stream
  * again; without either, a wait for the context covers it. */
 void mend_users_record_fence(mend_heap *heap, uint32_t stream);
+
+/* ---- awake.c --------------------------------------------------------------------------------- */
+
+/* Guarded by `state`. */
+
+/* The same for a heap in which something sleeps. */
+mend_result mend_users_find_asleep(const mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                                   const char *what);
+
+/* MEND_ERROR_ASLEEP: a chunk of the range sleeps; `what` names the call. */
+static inline mend_result mend_users_check_awake(const mend_heap *heap, uint64_t address,
+                                                 uint64_t size_bytes, const char *what)
+{
+    return heap->chunks.asleep_count == 0 ? MEND_OK
+                                          : mend_users_find_asleep(heap, address, size_bytes, what);
+}
+
+/* ---- group.c --------------------------------------------------------------------------------- */
+
+/* Guarded by the heap's `state` lock. */
+
+struct mend_group {
+    mend_list link;  /* of all groups of the heap; begun ones first, the latest before the others */
+    mend_pool *pool; /* for the calls of mend.h; NULL: a group of a capture */
+    uint32_t number; /* from 1 */
+    bool is_begun;
+    mend_watch watch; /* of its stream, or MEND_EVERY_STREAM; set while it is begun */
+
+    /* Only for a group of a capture: see users/users.h. */
+    uint64_t capture;             /* id; 0: the program's own group */
+    struct mend_capture_end *end; /* set when the graph has ended */
+};
+
+/* The caller allocated the group with malloc. */
+void mend_group_enter(mend_heap *heap, mend_group *group, mend_pool *pool);
+
+/* The number of the group that takes requests on a stream now; 0: none. */
+uint32_t mend_group_taking(const mend_heap *heap, mend_stream stream);
+
+/* Whether the block was allocated in the group. A stream of the group that was only declared for a
+ * block (mend_record_stream) does not make it one of the group. */
+bool mend_group_owns(const mend_heap *heap, uint32_t number, const mend_span *span);
+
+/* The number of the group of a live block; 0: none. */
+uint32_t mend_group_number_of(const mend_heap *heap, const mend_span *span);
+
+/* The program's group with this number; NULL: none, or the group of a capture. */
+mend_group *mend_group_numbered(const mend_heap *heap, uint32_t number);
+
+/* The program's group that a live block belongs to; NULL: none. */
+mend_group *mend_group_of(const mend_heap *heap, const mend_span *span);
+
+/* The caller checked that this changes the state. */
+void mend_group_set_begun(mend_heap *heap, mend_group *group, mend_stream stream, bool is_begun);
+
+/* Removes the group from the list. Its memory was released, or is released with the heap. */
+void mend_group_drop(mend_heap *heap, mend_group *group);
+
+/* The stream is used again: all begun groups of the stream watch it, even if an earlier stream with
+ * this handle was forgotten. */
+void mend_group_watch_again(mend_heap *heap, mend_stream stream);
+
+/* Releases the group's memory, which is idle after the work queued so far on `stream`
+ * (MEND_NO_STREAM: after a wait for the context). The caller then drops the group. Under both
+ * locks; calls the driver. MEND_ERROR_CAPTURING, MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_DRIVER,
+ * MEND_ERROR_DEVICE_LOST, MEND_ERROR_OUT_OF_HOST_MEMORY: the group stays. */
+mend_result mend_group_leave(mend_heap *heap, mend_group *group, mend_stream stream);
+
+/* ---- capture_group.c ------------------------------------------------------------------------- */
+
+/* Guarded by the heap's `state` lock. */
+
+/* The number of a capture's group, which is created if there is none; that calls the driver.
+ * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+mend_result mend_capture_group_find(mend_heap *heap, mend_order order, uint32_t *group);
+
+/* Releases the groups whose graphs have ended. Does not call the driver. */
+void mend_capture_groups_collect_all(mend_heap *heap);
+static inline void mend_capture_groups_collect(mend_heap *heap)
+{
+    if (heap->groups.capture_count > 0) {
+        mend_capture_groups_collect_all(heap);
+    }
+}
+
+/* The host waits as in mend_streams_wait_oldest. If nothing else is left and *has_graphs is set, it
+ * waits once for the context, for launches of graphs that were destroyed: those keep their memory
+ * until they end. Then it collects. */
+mend_result mend_capture_groups_wait_oldest(mend_heap *heap, uint32_t asking, bool with_asking,
+                                            bool *has_graphs, bool *waited);
+
+/* Frees a group of any kind that is in no list. The end of its graph is then ignored. */
+void mend_capture_group_free(mend_group *group);
+
+/* ---- export.c -------------------------------------------------------------------------------- */
+
+/* The caller holds `state`, and to add an export `grow` too. */
+
+/* What is exported: a live block, or committed pages. */
+typedef struct mend_extent {
+    mend_range *range; /* NULL: a block */
+    mend_span *span;   /* the block; of pages NULL */
+    uint64_t address;
+    uint64_t size_bytes;
+} mend_extent;
+
+void mend_exports_init(mend_heap *heap);
+
+/* The export that contains an address. False: there is none. O(log exports). */
+bool mend_exports_find(const mend_heap *heap, uint64_t address, mend_extent *found);
+
+/* Exports by file what is not yet, and writes its token. It has an export as a whole, or none.
+ * Calls the driver; `state` stays held. MEND_ERROR_NOT_SUPPORTED, MEND_ERROR_SYSTEM,
+ * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: nothing changed. */
+mend_result mend_exports_add(mend_heap *heap, const mend_extent *what, mend_export_token *token);
+
+/* The size of the description. O(chunks of the block, or of the pages). */
+size_t mend_exports_description_size(const mend_heap *heap, const mend_extent *what);
+
+/* Exports by fabric handles what is not yet, and writes its description, for which there is room.
+ * As above. Calls the driver; `state` stays held. MEND_ERROR_NOT_SUPPORTED,
+ * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: nothing changed. */
+mend_result mend_exports_describe(mend_heap *heap, const mend_extent *what, void *description);
+
+/* Ends the export of a marked block or page: all ways, and all pages of it. Cannot fail; no driver
+ * call. */
+void mend_exports_end(mend_heap *heap, const mend_span *span);
+
+/* Ends all exports. */
+void mend_exports_clear(mend_heap *heap);
+
+/* The number of exports in a chunk, in a way; and whether just what is marked is exported, given
+ * the number of marked spans. O(exports). */
+uint64_t mend_exports_in(const mend_heap *heap, const mend_chunk *chunk, mend_export_way way);
+bool mend_exports_are_right(const mend_heap *heap, uint64_t marked);
+
+/* ---- forget.c -------------------------------------------------------------------------------- */
+
+/* As mend_forget_stream. The caller holds both locks. */
+mend_result mend_users_forget_stream(mend_heap *heap, mend_stream stream);
+
+/* ---- pin.c ----------------------------------------------------------------------------------- */
+
+/*
+ * Pins of the program and those of exported blocks are kept apart, so that neither undoes a pin of
+ * the other. A block that must lie in one chunk is a pin, too, and needs no other record. The
+ * caller holds `state`, and for mend_pins_add `grow` too: then no chunk is claimed or frozen. No
+ * driver call.
+ */
+
+void mend_pins_init(mend_heap *heap);
+
+/* Frees host memory. */
+void mend_pins_clear(mend_heap *heap);
+
+typedef enum mend_pin_owner { MEND_PIN_OF_PROGRAM = 0, MEND_PIN_OF_EXPORT } mend_pin_owner;
+
+/* Pins all chunks of the range. MEND_ERROR_FOREIGN_POINTER: not all of it is mapped;
+ * MEND_ERROR_ASLEEP: some of it sleeps;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY. On failure nothing changed. */
+mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                          mend_pin_owner owner);
+
+/* Undoes one mend_pins_add of just this range. MEND_ERROR_INVALID_ARGUMENT: there is none. */
+mend_result mend_pins_remove(mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                             mend_pin_owner owner);
+
+/* Pins the chunk of a block that has just been placed in it, under `grow`, until the block is
+ * freed; and ends that, if it is so. */
+void mend_pins_keep_in_one_chunk(mend_heap *heap, mend_span *span);
+void mend_pins_end_in_one_chunk(mend_heap *heap, mend_span *span);
+
+/* The number of pins that cover a byte of the chunk. O(pins + blocks in the chunk). */
+uint64_t mend_pins_of(const mend_heap *heap, const mend_chunk *chunk);
+
+/* ---- requester.c ----------------------------------------------------------------------------- */
+
+/* Registers the stream of a request and finds its group. A request without a stream gets only idle
+ * memory, and belongs to no group. Errors of mend_streams_find. */
+mend_result mend_requester_find(mend_heap *heap, mend_request *request);
+
+/* The stream of an order, in a group (0: none). The groups of the stream watch it from now on.
+ * Errors of mend_streams_find. */
+mend_result mend_requester_find_stream(mend_heap *heap, mend_order order, uint32_t group,
+                                       uint32_t *index);
+
+/* The group for allocations in this order: one that the program has begun, or that of the capture;
+ * 0: none. Errors of mend_capture_group_find. */
+mend_result mend_requester_find_group(mend_heap *heap, mend_order order, uint32_t *group);
 
 #endif

@@ -3,11 +3,10 @@
  * back, the calls that may take long let go of the lock meanwhile, and the first status by which
  * the context is lost is remembered.
  */
-#include "driver/unlocking.h"
+#include "driver/forward.h"
 
 #include <string.h>
 
-#include "driver/forward.h"
 #include "tests/support/kit.h"
 
 /* An inner driver that answers what the test says, and notes each call and whether the lock was

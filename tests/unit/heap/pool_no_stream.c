@@ -226,10 +226,10 @@ KIT_EACH(pool_no_stream, what_groups_leave_is_covered_before_the_next_begins, in
     for (int i = 0; i < 20; i++) {
         mend_group *group = kit_begin_group(w, MEND_EVERY_STREAM);
         void *outlives = kit_alloc(w, (is_refused ? 1 : 40) * MEND_MIB, S(0));
-        void *freed = kit_alloc(w, (is_refused ? 40 : 1) * MEND_MIB, S(0));
-        void *small = kit_alloc(w, 4096, S(1));
-        kit_free(w, freed, S(0));
-        kit_free(w, small, S(1));
+        void *freed = kit_alloc(w, (is_refused ? 40 : 1) * MEND_MIB, S(1));
+        void *small = kit_alloc(w, 4096, S(0));
+        kit_free(w, freed, S(1));
+        kit_free(w, small, S(0));
         EXPECT_OK(mend_group_end(group));
         if (is_refused) {
             kit_fail(w, "event_record", 1, 1, MEND_DRIVER_UNKNOWN);

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "layout/locate.h"
+#include "layout/layout.h"
 #include "mend/mend_share.h"
 #include "mend/mend_sleep.h"
 #include "pool/pool.h"

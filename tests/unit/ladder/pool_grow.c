@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ladder/place.h"
+#include "ladder/ladder.h"
 #include "layout/layout.h"
 #include "pool/pool.h"
 #include "tests/support/held.h"
 #include "tests/support/kit.h"
-#include "users/group.h"
+#include "users/users.h"
 
 /* A world, and a thread in it that asks for a block. */
 typedef struct rig {

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/process.h"
-#include "ladder/report.h"
+#include "ladder/ladder.h"
 #include "pool/pool.h"
 #include "tests/support/kit.h"
 

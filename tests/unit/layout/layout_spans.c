@@ -2,7 +2,7 @@
  * claim make of them. */
 #include <stdlib.h>
 
-#include "layout/ready.h"
+#include "layout/layout.h"
 #include "tests/support/hand_heap.h"
 
 static mend_zone *zone_of(hand_heap *h)

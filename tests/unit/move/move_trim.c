@@ -1,15 +1,14 @@
 /* Retired mappings and memory given back, asked of the heap itself: what is unmapped when, and by
  * how many calls; the largest empty chunks first, the smallest that will do for one request, and
  * addresses without memory. */
-#include "move/retire.h"
-#include "move/trim.h"
+#include "move/move.h"
 
 #include <string.h>
 
 #include "heap/heap.h"
 #include "layout/layout.h"
 #include "mend/mend_share.h"
-#include "move/scope.h"
+#include "move/driver_scope.h"
 #include "physical/stream.h"
 #include "pool/pool.h"
 #include "tests/support/kit.h"
@@ -21,7 +20,7 @@ enum { EMPTY = 3, BUSY_NS = 1000 };
 typedef struct rig {
     mend_world w;
     mend_heap *heap;
-    mend_scope scope;
+    mend_driver_scope scope;
     uint64_t address; /* of the first chunk */
     int unmaps;       /* calls of the driver */
 } rig;
@@ -36,13 +35,13 @@ static void count(void *context, const char *call, int is_after)
 static bool enter(rig *r)
 {
     mend_heap_lock_all(r->heap);
-    EXPECT_RESULT(MEND_OK, mend_scope_open(r->heap, &r->scope));
+    EXPECT_RESULT(MEND_OK, mend_driver_scope_open(r->heap, &r->scope));
     return !mend_test_has_failed();
 }
 
 static void leave(rig *r)
 {
-    mend_scope_close(r->heap, &r->scope);
+    mend_driver_scope_close(r->heap, &r->scope);
     mend_heap_unlock_all(r->heap);
 }
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "observe/audit.h"
+#include "observe/observe.h"
 #include "tests/support/kit.h"
 
 #define expect_finding(heap, words) expect_finding_at(KIT_LINE, heap, words)

@@ -3,7 +3,7 @@
 
 #include "layout/layout.h"
 #include "pool/pool.h"
-#include "users/group.h"
+#include "users/users.h"
 
 enum { LARGE = 300 << 10, SMALL = 4 << 10, BLOCKS = 6 };
 

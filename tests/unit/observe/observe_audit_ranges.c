@@ -1,5 +1,5 @@
 /* The audit of ranges: each field that their invariants speak of is broken by itself. */
-#include "layout/range.h"
+#include "layout/ranges.h"
 #include "pool/pool.h"
 #include "tests/unit/observe/found.h"
 #include "tests/unit/pool/pages.h"

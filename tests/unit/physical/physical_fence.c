@@ -1,8 +1,7 @@
 /* Fences: each wait covers what was freed before it, and nothing else. */
 #include "base/error.h"
-#include "physical/fence.h"
+#include "physical/waits.h"
 
-#include "physical/slots.h"
 #include "physical/stream.h"
 #include "tests/unit/physical/stream_rig.h"
 

@@ -1,5 +1,5 @@
 /* Slots of streams: those that ended cost nothing, however many there have been. */
-#include "physical/slots.h"
+#include "physical/stream.h"
 
 #include <pthread.h>
 

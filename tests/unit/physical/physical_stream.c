@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "physical/stream.h"
 
-#include "physical/capture.h"
+#include "physical/waits.h"
 #include "tests/unit/physical/stream_rig.h"
 
 static void begin(stream_rig *r)

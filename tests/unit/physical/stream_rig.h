@@ -4,8 +4,7 @@
 #define MEND_TESTS_UNIT_PHYSICAL_STREAM_RIG_H
 
 #include "mend/mend_sim.h"
-#include "physical/fence.h"
-#include "physical/record.h"
+#include "physical/waits.h"
 #include "tests/support/kit.h"
 
 enum { SHORT_NS = 100, LONG_NS = 1000 };

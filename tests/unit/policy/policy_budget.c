@@ -1,8 +1,6 @@
 /* How high the pressure is, and how much may be created to avoid moves, by heaps made up by hand.
  */
-#include "policy/budget.h"
-#include "policy/headroom.h"
-#include "policy/tightness.h"
+#include "policy/policy.h"
 
 #include "tests/support/test.h"
 

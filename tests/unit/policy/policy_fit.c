@@ -1,6 +1,6 @@
 /* Where in mapped free memory a request goes, on a heap made by hand. Requests are on the first
  * stream. */
-#include "policy/fit.h"
+#include "policy/policy.h"
 
 #include "tests/support/hand_heap.h"
 

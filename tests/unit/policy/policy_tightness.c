@@ -1,7 +1,6 @@
 /* What each tightness means for the sizes of chunks and for the pressure. */
-#include "policy/tightness.h"
+#include "policy/policy.h"
 
-#include "policy/budget.h"
 #include "tests/support/test.h"
 
 enum { LEVELS = MEND_TIGHTNESS_LEVELS };

@@ -1,7 +1,7 @@
 /* Exports and imports by fabric handles that fail: everything is as before, and the next one
  * works. */
 
-#include "layout/locate.h"
+#include "layout/layout.h"
 #include "pool/pool.h"
 #include "tests/unit/observe/found.h"
 #include "tests/unit/pool/share_rig.h"

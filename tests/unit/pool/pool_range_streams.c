@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "mend/mend_sleep.h"
-#include "observe/remains.h"
+#include "observe/observe.h"
 #include "pool/pool.h"
 #include "tests/unit/pool/pages.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "mend/mend_range.h"
-#include "share/wire.h"
+#include "share/share.h"
 #include "tests/support/child.h"
 #include "tests/support/files.h"
 #include "tests/unit/pool/share_rig.h"

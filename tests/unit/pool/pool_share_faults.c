@@ -4,7 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "share/wire.h"
+#include "share/share.h"
 #include "tests/support/child.h"
 #include "tests/support/files.h"
 #include "tests/unit/pool/share_rig.h"

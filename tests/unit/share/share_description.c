@@ -1,6 +1,6 @@
 /* Descriptions of blocks: what was written is read; whatever is cut, changed or contradicts itself
  * is refused, and no byte behind the end is read. */
-#include "share/description.h"
+#include "share/share.h"
 
 #include <stdlib.h>
 #include <string.h>

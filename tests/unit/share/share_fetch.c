@@ -1,5 +1,5 @@
 /* The importer's side, against exporters that do not do what they should. */
-#include "share/fetch.h"
+#include "share/share.h"
 
 #include <pthread.h>
 #include <string.h>

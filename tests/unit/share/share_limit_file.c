@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "share/limit_file.h"
+#include "share/share.h"
 #include "tests/support/files.h"
 #include "tests/support/kit.h"
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "share/ration.h"
+#include "share/share.h"
 #include "tests/support/kit.h"
 
 enum { LIMIT = 1000, HELD = 900 };

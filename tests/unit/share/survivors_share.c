@@ -8,8 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "share/limit_file.h"
-#include "share/wire.h"
+#include "share/share.h"
 #include "tests/unit/pool/share_rig.h"
 
 /* In the place of the C library's: a test may be somebody else for a moment. */

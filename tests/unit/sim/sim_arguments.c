@@ -2,7 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "driver/traced.h"
+#include "driver/forward.h"
 #include "tests/unit/sim/sim_fixture.h"
 
 /* With a message of its own. */

@@ -1,4 +1,6 @@
-#include "move/scope.h"
+/* The driver scope: the context made current, the capture mode set, and what a failed call means.
+ */
+#include "move/driver_scope.h"
 
 #include "base/error.h"
 
@@ -29,7 +31,7 @@ void mend_driver_work_around(mend_heap *heap, mend_result result)
     heap->counters.driver_failures += is_of_driver;
 }
 
-mend_result mend_scope_open(mend_heap *heap, mend_scope *scope)
+mend_result mend_driver_scope_open(mend_heap *heap, mend_driver_scope *scope)
 {
     const mend_driver *driver = heap->driver;
     scope->call = MEND_CALL_context_push;
@@ -47,7 +49,7 @@ mend_result mend_scope_open(mend_heap *heap, mend_scope *scope)
     return MEND_OK;
 }
 
-void mend_scope_close(mend_heap *heap, mend_scope *scope)
+void mend_driver_scope_close(mend_heap *heap, mend_driver_scope *scope)
 {
     const mend_driver *driver = heap->driver;
     if (driver->exchange_capture_mode(driver, &scope->mode) != MEND_DRIVER_OK) {

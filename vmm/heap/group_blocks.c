@@ -1,16 +1,16 @@
-#include "heap/checkpoint.h"
+/*
+ * The live blocks of a group as a whole: listed, and restored at their addresses. A framework that
+ * records a graph at some point of its execution first makes the group's memory what it was there.
+ */
+#include "heap/heap.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "heap/block.h"
-#include "layout/cache.h"
 #include "layout/layout.h"
-#include "move/remap.h"
-#include "move/retire.h"
-#include "physical/slots.h"
-#include "users/group.h"
+#include "move/move.h"
+#include "physical/stream.h"
 #include "users/users.h"
 
 /* A block to be restored. */

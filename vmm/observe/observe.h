@@ -1,11 +1,38 @@
-/*
- * Where reserved memory is that is not live: every such byte once, by zone, by its place in its
- * chunk, and by what keeps it from a stream. And which blocks keep partly used chunks in place.
- */
-#ifndef MEND_OBSERVE_EXPLAIN_H
-#define MEND_OBSERVE_EXPLAIN_H
+/* Readers of the heap: figures, regions, reasons, and the audit of all invariants. */
+#ifndef MEND_OBSERVE_OBSERVE_H
+#define MEND_OBSERVE_OBSERVE_H
+
+#include <stdbool.h>
 
 #include "layout/state.h"
+#include "mend/mend_views.h"
+
+/* ---- audit.c --------------------------------------------------------------------------------- */
+
+enum { MEND_AUDIT_FINDING_BYTES = 256 };
+
+/*
+ * True if every invariant holds; otherwise `finding` says which one is broken, and where. O(n log
+ * n); allocates nothing and does not call the driver. The caller holds both locks of the heap.
+ *
+ *  - trees and indices are in order and have exactly what they should;
+ *  - spans tile each segment; neighbouring free spans form one maximal run; a free span in no run
+ *    is cached, or claimed and inside one frozen chunk: so a mapped chunk without live bytes lies
+ *    in one run, or is frozen, or has a cached span;
+ *  - a live span is in the pointer map; its bytes lie in mapped chunks, whose live_bytes add up;
+ *  - mapped chunks, retired mappings and gaps do not overlap, and tile every reservation;
+ *  - every wait is for an epoch that has passed, has a fence or is open; fences are in order;
+ *  - nothing freed in a group became idle before the group's release;
+ *  - a sleeping chunk is frozen, held by nothing, and what is kept of it is counted;
+ *  - counters equal what is counted, and no node is lost.
+ */
+bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_BYTES]);
+
+/* Only the sums, in O(1): live and free bytes add up to what is reserved. The caller holds
+ * `state`. */
+bool mend_observe_audit_sums(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_BYTES]);
+
+/* ---- explain.c ------------------------------------------------------------------------------- */
 
 /* The place of a free byte in its chunk. An empty chunk can be mapped at any address. The edges of
  * a partly used chunk may join with the next chunk's; a hole between two live blocks joins with
@@ -87,5 +114,31 @@ uint64_t mend_explanation_partial_bytes(const mend_explanation *explanation, int
 /* The class of a block's size, and the largest size of a class (UINT64_MAX: no bound). */
 size_t mend_explain_class(uint64_t size_bytes);
 uint64_t mend_explain_class_bytes(size_t size_class);
+
+/* ---- regions.c ------------------------------------------------------------------------------- */
+
+/* Writes the regions, up to `capacity` of them, each `region_bytes` behind the one before, and
+ * returns how many there are. The caller holds both locks of the heap. Allocates nothing and does
+ * not call the driver. */
+size_t mend_observe_regions(const mend_heap *heap, void *regions, size_t region_bytes,
+                            size_t capacity);
+
+/* ---- remains.c ------------------------------------------------------------------------------- */
+
+enum { MEND_REMAINS_BYTES = 512 };
+
+/* Writes how many ranges there are and their committed bytes; how many blocks are live, their
+ * bytes, the three largest, and the three scopes with most of them. False, and "": there is none of
+ * both. The caller holds `state`, or no other thread uses the heap. O(n). */
+bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES]);
+
+/* ---- statistics.c ---------------------------------------------------------------------------- */
+
+/* Fills every field except struct_size. O(empty chunks), no driver call; the caller holds
+ * `state`. */
+void mend_observe_statistics(mend_heap *heap, mend_stats *stats);
+
+/* Sets every peak to its current value. */
+void mend_observe_reset_peaks(mend_heap *heap);
 
 #endif

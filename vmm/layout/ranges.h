@@ -1,27 +1,13 @@
-/*
- * Growable ranges: addresses that stay, and memory that comes and goes below them, in pages. A
- * committed page is a live span of the zone MEND_ZONE_RANGE, so that waits, streams, pins and
- * compactions treat it as a block. A decommitted page is free memory of that zone: its chunks are
- * in the set of empty ones, and any request may move them elsewhere. Until then the page is still
- * mapped, and is committed again without a driver call. Invariants, checked by the audit:
- *  - each range has one reservation of `ranges.space`, which may be borrowed from the addresses of
- *    blocks, and nothing else is mapped there. A range is closed, or the program has it;
- *  - a chunk of the zone lies inside one page of one range;
- *  - the live spans of the zone are exactly the committed pages, each of one page, which the page
- *    table of its range names. So a chunk there is live as a whole, or empty;
- *  - a chunk there may sleep (physical/asleep.h), and is never on the host. A page sleeps as far as
- *    its chunks do, and stays committed. Decommitted, a sleeping chunk is claimed, and in the way
- *    of a commit, until it is collected; then nothing is mapped at its addresses;
- *  - a closed range has no committed pages, and something is mapped in it;
- *  - the list of those to settle has the closed ranges, and those with unsettled zeros.
- *
- * Guarded by the heap's `state` lock.
- */
-#ifndef MEND_LAYOUT_RANGE_H
-#define MEND_LAYOUT_RANGE_H
+/* Growable ranges: their pages, and what a page can be. */
+#ifndef MEND_LAYOUT_RANGES_H
+#define MEND_LAYOUT_RANGES_H
 
 #include "layout/state.h"
 #include "mend/mend_range.h"
+
+/* ---- range.c --------------------------------------------------------------------------------- */
+
+/* Guarded by the heap's `state` lock. */
 
 struct mend_range {
     mend_tree_node by_address;
@@ -128,5 +114,85 @@ typedef struct mend_range_gap {
 /* The first one from `from` on, up to `end`. */
 mend_range_gap mend_range_next_gap(const mend_heap *heap, const mend_range *range, uint64_t from,
                                    uint64_t end);
+
+/* ---- pages.c --------------------------------------------------------------------------------- */
+
+/* Reserves nodes to commit those of the pages that are not committed, as far as they are mapped
+ * now, and to decommit those that are; `by_all`: for every stream. O(pages, and what their memory
+ * waits for). False if malloc fails. */
+bool mend_range_reserve_commit(mend_heap *heap, const mend_parts *parts);
+bool mend_range_reserve_decommit(mend_heap *heap, const mend_range *range, uint64_t from,
+                                 uint64_t end, bool by_all);
+
+/* Neighbouring pages of one range that are committed, or decommitted, together: the history has one
+ * event for all of them. Begin with the kind and the stream alone. */
+typedef struct mend_page_stretch {
+    mend_event_kind kind;
+    mend_stream stream;
+    uint64_t from;
+    uint64_t end;
+} mend_page_stretch;
+
+/* The page at `address` is the next one; and there is none any more. */
+void mend_range_note_page(mend_heap *heap, const mend_range *range, mend_page_stretch *stretch,
+                          uint64_t address);
+void mend_range_note_last(mend_heap *heap, const mend_range *range, mend_page_stretch *stretch);
+
+/* Commits a page that is free memory in a run; the span keeps the waits of its memory. */
+void mend_range_take_page(mend_heap *heap, mend_range *range, size_t page, mend_stream stream);
+
+/* Makes a committed page free memory again, which is idle after the waits of its span. */
+void mend_range_free_page(mend_heap *heap, mend_range *range, size_t page);
+
+/* ---- zeros.c --------------------------------------------------------------------------------- */
+
+/* Guarded by the heap's `state` lock; mappings change under both locks. */
+
+/* The chunk of zeros for pages of a size. */
+typedef struct mend_chunk_of_zeros {
+    struct mend_chunk_of_zeros *next;
+    uint64_t size_bytes; /* that of the pages */
+    mend_chunk_handle handle;
+    uint64_t mappings;
+    bool is_filled;
+    bool is_new; /* the present call created it */
+} mend_chunk_of_zeros;
+
+/* Bits of range->zeros[page]. */
+enum {
+    MEND_ZEROS_WANTED = 1, /* the program is to read zeros there */
+    MEND_ZEROS_MAPPED = 2,
+    MEND_ZEROS_READABLE = 4, /* mapped, and the devices may read */
+    MEND_ZEROS_ALL = 7
+};
+
+static inline unsigned mend_zeros_of(const mend_range *range, size_t page)
+{
+    return range->zeros != NULL ? range->zeros[page] : 0;
+}
+
+static inline bool mend_zeros_are_mapped(const mend_range *range, size_t page)
+{
+    return (mend_zeros_of(range, page) & MEND_ZEROS_MAPPED) != 0;
+}
+
+/* Sets the bits of a page, and counts. The range has its table. */
+void mend_zeros_set(mend_heap *heap, mend_range *range, size_t page, unsigned bits);
+
+/* The page at an address is committed from now on: it reads as zeros no more. */
+static inline void mend_zeros_note_commit(mend_heap *heap, mend_range *range, size_t page)
+{
+    assert(!mend_zeros_are_mapped(range, page));
+    if (mend_zeros_of(range, page) != 0) {
+        mend_zeros_set(heap, range, page, 0);
+    }
+}
+
+/* The bytes of the mapping of zeros that begins at an address; 0: none does. */
+uint64_t mend_zeros_mapping_at(const mend_heap *heap, uint64_t address);
+
+/* The first page from `page` on, up to `end`, that has a mapping of zeros; `end`: none has. Then
+ * *count is the number of such pages from there on. */
+size_t mend_zeros_next(const mend_range *range, size_t page, size_t end, size_t *count);
 
 #endif

@@ -1,0 +1,447 @@
+/* Driver calls in transactions: what other rooms call, file by file. */
+#ifndef MEND_MOVE_MOVE_H
+#define MEND_MOVE_MOVE_H
+
+#include "base/error.h"
+#include "layout/layout.h"
+#include "layout/state.h"
+#include "mend/mend_share.h"
+#include "physical/waits.h"
+#include "policy/policy.h"
+
+/* ---- access.c -------------------------------------------------------------------------------- */
+
+/* Access for n devices costs the driver n times as much, so a pool names only devices in use. */
+
+/* Sets the pool's own device and those of the config. */
+void mend_access_init(mend_heap *heap);
+
+/* Whether the device may access the memory. The caller holds `state`. */
+bool mend_access_includes(const mend_heap *heap, int device);
+
+/*
+ * Lets the device access all memory of the pool and what it imported, existing mappings included.
+ * The caller holds both locks. MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST:
+ * some mappings may be accessible, and new ones will not be.
+ */
+mend_result mend_access_add(mend_heap *heap, int device);
+
+/* ---- attainable.c ---------------------------------------------------------------------------- */
+
+/*
+ * While the driver refuses nothing, Mend does not ask. When it refuses a creation, Mend asks how
+ * much is free: the reserved plus the free memory is the *attainable* limit. Room, pressure and
+ * plans use it from then on, so that Mend does not create chunks for a hopeless plan and release
+ * them again. It asks again before a request fails for lack of memory, after a number of allocated
+ * bytes, and after a trim, because others may have freed memory.
+ *
+ * Written under both locks of the heap, read under `state`.
+ */
+
+/* Forgets what the device can give; the limit applies. */
+void mend_attainable_forget(mend_heap *heap);
+
+/* Called after the driver refused a creation: asks it for its free memory, once in a search, and
+ * once more each time that the answer is forgotten. A driver scope is open. */
+void mend_attainable_note_refusal(mend_heap *heap);
+
+/* Asks the driver for its free memory, as after a refusal. A driver scope is open. */
+void mend_attainable_learn(mend_heap *heap);
+
+/* Called when a search begins: asks again if the last answer is old. A driver scope is open. */
+void mend_attainable_begin_search(mend_heap *heap);
+
+/* Called if there is no room, perhaps because of the device: asks again, once in a search. True if
+ * there is more memory now. A driver scope is open. */
+bool mend_attainable_has_grown(mend_heap *heap);
+
+/* Asks the driver for its free memory, and notes it in heap->shortage. A driver scope is open. */
+void mend_attainable_look(mend_heap *heap);
+
+/* ---- compact.c ------------------------------------------------------------------------------- */
+
+/*
+ * A compaction: copies the live memory of a partly used chunk to chunks no larger than needed,
+ * which replace it at the same addresses. The chunk is empty then; pointers and contents stay. All
+ * work of the context is done, and the program has promised not to launch any meanwhile.
+ *
+ * During a compaction the chunk is *frozen*: its free memory is claimed, so that no thread takes
+ * it, and so is memory that is freed in it (mend_layout_free). Afterwards it is free memory like
+ * any other. If the driver refuses to map a new chunk at its address, that chunk stays frozen: it
+ * has the bytes, its blocks cannot be used, and later calls try again (move/remap.h).
+ *
+ * The caller holds both locks, and a driver scope is open; slow driver calls release `state`.
+ */
+
+/* Compacts one chunk, and counts it in the pass. MEND_ERROR_OUT_OF_MEMORY: there is no other memory
+ * to copy to; MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: the heap is
+ * unchanged, or some blocks lack their mappings. */
+mend_result mend_compact_chunk(mend_compact_pass *pass, mend_chunk *chunk);
+
+/* ---- dissolve.c ------------------------------------------------------------------------------ */
+
+/* Ends all aliases without blocks and pins; not those whose memory waits for captured graphs, which
+ * may know the address. *any: there was one. MEND_OK; MEND_ERROR_OUT_OF_HOST_MEMORY: the others
+ * stay. The caller holds both locks. */
+mend_result mend_dissolve_aliases(mend_heap *heap, bool *any);
+
+/* ---- exchange.c ------------------------------------------------------------------------------ */
+
+/*
+ * All work of the context is done, and the program has promised not to launch any meanwhile. The
+ * chunk is frozen during the exchange, and stays so on the host (physical/on_host.h).
+ *
+ * The caller holds both locks, and a driver scope is open; slow driver calls release `state`.
+ */
+
+/* What memory the chunk gets. */
+typedef enum mend_exchange_kind {
+    MEND_EXCHANGE_TO_HOST,
+    MEND_EXCHANGE_TO_DEVICE,
+    MEND_EXCHANGE_TO_PRIVATE /* on the device, and not for other processes */
+} mend_exchange_kind;
+
+typedef struct mend_exchange_order {
+    mend_chunk *chunk;
+    mend_exchange_kind kind;
+    const uint64_t *sizes; /* borrowed: of the chunks that it becomes, in order, each a multiple of
+                            * the device's page; their sum is its own size. Of the device alone.
+                            * NULL: it stays one */
+    size_t count;          /* of the sizes */
+} mend_exchange_order;
+
+/*
+ * Exchanges the memory of a mapped chunk without pins, exports, aliases and retired mappings, which
+ * lacks nothing and does not sleep. *copied_bytes: bytes that were copied. Does not make room, and
+ * looks at no limit. MEND_ERROR_OUT_OF_MEMORY: the host, or the device, has no room;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: the chunk is as before,
+ * or lacks its mapping.
+ */
+mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *order,
+                                 uint64_t *copied_bytes);
+
+/* ---- freeze.c -------------------------------------------------------------------------------- */
+
+/*
+ * Freezing a chunk: no thread takes memory in it any more, and what is freed in it becomes claimed.
+ * The caller holds both locks.
+ */
+
+/* The nodes to freeze chunks with this many spans in all, and to thaw them. */
+mend_layout_promise mend_freeze_nodes(const mend_heap *heap, size_t chunks, size_t spans);
+
+/* Of waits, those to freeze a chunk as it is now. */
+size_t mend_freeze_waits(mend_heap *heap, const mend_chunk *chunk);
+
+/* Claims the free memory of a mapped chunk, span by span: each goes on waiting for what it waits
+ * for. The nodes were promised. */
+void mend_freeze_chunk(mend_heap *heap, mend_chunk *chunk);
+
+/* Ends that, for a chunk that lacks nothing. */
+void mend_thaw_chunk(mend_heap *heap, mend_chunk *chunk);
+
+/* ---- grow.c ---------------------------------------------------------------------------------- */
+
+/* Maps the plan's chunks behind its base or at a new address, and takes the block there; at a fixed
+ * address it takes none, and *span is NULL. Calls the driver; a driver scope is open. PLACED,
+ * FAILED, AGAIN; NOTHING: the driver lacks memory or addresses, as heap->shortage says. */
+mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_plan *plan,
+                       mend_span **span);
+
+/* ---- host.c ---------------------------------------------------------------------------------- */
+
+/* The caller holds both locks; slow driver calls release `state`. */
+
+/* Size of a chunk on the host that holds so many bytes; 0: the pool makes none there. */
+uint64_t mend_host_chunk_bytes(const mend_heap *heap, uint64_t size_bytes);
+
+/* Whether the pool's limit for memory of the host has room for a chunk of this size. */
+bool mend_host_has_room(const mend_heap *heap, uint64_t chunk_bytes);
+
+/* Places a request in a new chunk on the host, in a driver scope of its own. The caller reserved an
+ * entry of the pointer map.
+ * PLACED; NOTHING: there is no room; FAILED. */
+mend_outcome mend_host_place(mend_heap *heap, const mend_request *request, mend_span **span);
+
+/* In an open driver scope: ends chunks that have lost their last block: their mappings retire, and
+ * when the work and the captured graphs that may use them have ended, the host gets its memory
+ * back. What the driver refuses stays. */
+void mend_host_collect(mend_heap *heap);
+
+/* The same if there is such a chunk. */
+static inline void mend_host_collect_left(mend_heap *heap)
+{
+    if (heap->chunks.left_on_host > 0) {
+        mend_host_collect(heap);
+    }
+}
+
+/* ---- import.c -------------------------------------------------------------------------------- */
+
+/* The caller holds both locks. */
+
+typedef struct mend_imported_chunk {
+    mend_chunk_handle handle; /* until it is mapped; 0: none */
+    uint64_t size_bytes;
+} mend_imported_chunk;
+
+/* What an import is known by: the token, or the description's number and its first fabric handle,
+ * which belongs to one process. */
+typedef struct mend_import_name {
+    uint64_t number; /* 0: a token */
+    unsigned char bytes[MEND_EXPORT_TOKEN_BYTES];
+} mend_import_name;
+
+typedef struct mend_imported {
+    mend_tree_node by_address;
+    mend_tree_node by_name;
+    mend_import_name name;
+    uint64_t mapped_at; /* start of the first chunk */
+    uint64_t all_bytes; /* of all chunks */
+    uint64_t address;   /* of the block, inside */
+    uint64_t offset_bytes;
+    uint64_t size_bytes; /* of the block */
+    uint64_t uses;       /* mend_import without mend_import_close; 0: it is closed */
+    mend_list link;      /* in the list of unreleased ones, while is_unreleased */
+    bool is_unreleased;
+    size_t count;
+    mend_imported_chunk chunks[];
+} mend_imported;
+
+void mend_imports_init(mend_heap *heap);
+
+/* Frees host memory. */
+void mend_imports_clear(mend_heap *heap);
+
+/* NULL: there is none. */
+mend_imported *mend_imports_find_named(const mend_heap *heap, const mend_import_name *name);
+mend_imported *mend_imports_find_address(const mend_heap *heap, uint64_t address);
+
+/*
+ * Maps the chunks of an import, whose fields but the addresses are set, adds it to the heap, which
+ * then owns it, and releases the handles. Calls the driver. MEND_ERROR_OUT_OF_ADDRESSES,
+ * MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
+ * MEND_ERROR_DEVICE_LOST: nothing is mapped, and handles and import are the caller's.
+ */
+mend_result mend_imports_map(mend_heap *heap, mend_imported *import);
+
+/* Takes over what was imported and is not needed: releases the handles, and frees the import. Calls
+ * the driver, inside a scope of its own. */
+void mend_imports_discard(mend_heap *heap, mend_imported *import);
+
+/* Offers the driver again what it did not take back. Inside an open scope. */
+void mend_imports_settle(mend_heap *heap);
+
+/* Undoes one use. The last one removes the import and retires its mappings, which are idle after
+ * the stamp; then unmaps what is idle. `asking` is the stream of the current call.
+ * MEND_ERROR_OUT_OF_HOST_MEMORY: nothing changed. Calls the driver, inside an open scope. */
+mend_result mend_imports_close(mend_heap *heap, mend_imported *import, mend_stamp stamp,
+                               uint32_t asking);
+
+/* ---- locks.c --------------------------------------------------------------------------------- */
+
+/*
+ * The locks of a heap: `state` alone for calls that free mapped memory serves; both, to make room
+ * and to give it back. While a thread holds both to change something, the front cache is closed,
+ * and so empty.
+ *
+ * Order: the grow lock comes before `state`.
+ */
+
+static inline void mend_heap_lock(mend_heap *heap)
+{
+    mend_mutex_lock(&heap->state);
+}
+static inline void mend_heap_unlock(mend_heap *heap)
+{
+    mend_mutex_unlock(&heap->state);
+}
+
+/* Takes both locks, to make room or to give it back. */
+void mend_heap_lock_all(mend_heap *heap);
+void mend_heap_unlock_all(mend_heap *heap);
+
+/* Ends that work; the caller keeps `state`. */
+void mend_heap_unlock_grow(mend_heap *heap);
+
+/* Takes both locks, to read everything and change nothing: the front cache stays as it is. */
+void mend_heap_lock_to_read(mend_heap *heap);
+void mend_heap_unlock_after_read(mend_heap *heap);
+
+/* ---- outcome --------------------------------------------------------------------------------- */
+
+/* What the result of a step means for an attempt to place a request. */
+
+/* PLACED: the step succeeded. NOTHING: the driver had no memory for it. */
+static inline mend_outcome mend_outcome_of(mend_result result)
+{
+    if (result == MEND_OK) {
+        return MEND_PLACED;
+    }
+    if (result == MEND_LOOK_AGAIN) {
+        return MEND_AGAIN;
+    }
+    return result == MEND_ERROR_OUT_OF_MEMORY ? MEND_NOTHING : MEND_FAILED;
+}
+
+/* malloc failed. */
+static inline mend_outcome mend_outcome_without_host_memory(void)
+{
+    mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the pool's own records");
+    return MEND_FAILED;
+}
+
+/* ---- remap.c --------------------------------------------------------------------------------- */
+
+/* The caller holds both locks, and a driver scope is open. */
+
+/* Tries again to map everything missing. MEND_OK: nothing is missing any more;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+mend_result mend_remap(mend_heap *heap);
+
+/* The same, without a scope open; opens one if anything is missing. */
+mend_result mend_remap_in_scope(mend_heap *heap);
+
+/* The same, called by other calls, which do not fail if it fails. */
+void mend_remap_try(mend_heap *heap);
+
+/* Asks the driver for what a frozen chunk lacks, and unfreezes the chunk if it lacks nothing any
+ * more and is not on the host. `first` is the first span that overlaps the chunk; runs for its
+ * spans were promised. */
+mend_status mend_remap_chunk(mend_heap *heap, mend_chunk *chunk, mend_span *first,
+                             mend_driver_call *refused);
+
+/* The result if a restore was refused. MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+mend_result mend_remap_failed(mend_heap *heap, mend_driver_call call, mend_status status);
+
+/* Ends the claims of spans from `first` up to `end`, unless a chunk below is still frozen. */
+void mend_remap_end_claims(mend_heap *heap, mend_span *first, uint64_t end);
+
+/* The number of spans from `first` up to the address. */
+size_t mend_remap_count_spans(const mend_span *first, uint64_t end);
+
+/* ---- retire.c -------------------------------------------------------------------------------- */
+
+void mend_retire_init(mend_heap *heap);
+
+/* Reserves nodes for `count` calls of mend_retire_mapping. False if malloc fails. */
+bool mend_retire_reserve(mend_heap *heap, size_t count);
+
+/* Retires a mapping of a chunk, which is still in the zone that the mapping was in; takes over the
+ * nodes of *waits. */
+void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t address,
+                         mend_waits *waits);
+
+/* A scratch mapping of a chunk, which could not be unmapped, retires. But memory of the device that
+ * copies may still write to is free memory there, which nobody gets before they have ended: what
+ * was claimed of the chunk retires instead. The caller reserved nodes for both. */
+void mend_retire_scratch(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t address);
+
+/* The same for a mapping of another process's chunk, which is idle after `stamp`. */
+void mend_retire_foreign(mend_heap *heap, uint64_t address, uint64_t size_bytes, mend_stamp stamp);
+
+/* The same for the present mapping of a chunk on the host that ends, whose handle was released: the
+ * mapping keeps the memory. Takes over the nodes of *waits. */
+void mend_retire_released(mend_heap *heap, const mend_chunk *chunk, mend_waits *waits);
+
+/*
+ * Unmaps retired mappings whose fences have passed. Polls first, and records events for those
+ * without a fence, so that a later call can unmap them. What the driver refuses stays retired, and
+ * counts as a driver failure. Unmaps nothing while the pool knows of a capture (`asking` is the
+ * stream of the current call, or MEND_STREAM_UNKNOWN), or while copies of a failed transaction may
+ * run. Calls the driver.
+ */
+void mend_retire_flush(mend_heap *heap, uint32_t asking);
+
+/* A retired mapping that still maps the chunk; NULL: none. */
+mend_retired *mend_retire_holds(const mend_heap *heap, mend_chunk_handle handle);
+
+/* The retired mapping that contains the address; NULL: none. */
+mend_retired *mend_retire_at(const mend_heap *heap, uint64_t address);
+
+/* The chunk goes back to an old mapping of it, which is still there, and its present mapping
+ * retires. The chunk is empty. The caller reserved nodes of the layout for a chunk. No driver
+ * call. */
+void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk);
+
+/* ---- steps.c --------------------------------------------------------------------------------- */
+
+/* The caller holds both locks, and a driver scope is open; slow driver calls release `state`. */
+
+/* Maps a chunk at an address; and gives access to mapped addresses, for the pool's device and its
+ * peers, or for the named devices. NOT_READY is a lack of memory that may pass: it tries a few more
+ * times with pauses, then reports a lack of memory. */
+mend_status mend_step_map(mend_heap *heap, uint64_t address, const mend_chunk *chunk);
+mend_status mend_step_allow(mend_heap *heap, uint64_t address, uint64_t size_bytes);
+mend_status mend_step_allow_to(mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                               const int *devices, int device_count, mend_access access);
+
+/* Releases an unmapped chunk as if it had not been created. If the driver refuses, the chunk stays
+ * as free memory. */
+void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk);
+
+/* Waits for copies and fills on a stream that a failed transaction may have left running. If the
+ * driver refuses, they may run until a wait for the context, and until then no mapping retires for
+ * good, and no memory is freed that they may use. False: they may run. */
+bool mend_step_end_copies(mend_heap *heap, mend_stream stream);
+bool mend_step_copies_have_ended(const mend_heap *heap);
+
+void mend_step_note_peaks(mend_heap *heap);
+
+/* ---- trim.c ---------------------------------------------------------------------------------- */
+
+/* Giving empty chunks back, for callers with an open driver scope. */
+
+/* Tries to map what is missing, and gives back idle empty chunks until at most `keep_bytes` are
+ * reserved; `to_create`: only chunks from whose memory others can be created. Errors as
+ * mend_trim. */
+mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool to_create,
+                         uint64_t *released_bytes);
+
+/* The same, but only chunks that no block has used for `unused_ns` by the driver's clock, as far as
+ * earlier calls of this function saw. Without such a chunk there is no driver call. */
+mend_result mend_trim_unused(mend_heap *heap, uint64_t unused_ns, uint64_t *released_bytes);
+
+/* Gives back one idle empty chunk that the plan does not use: the smallest one with at least the
+ * bytes that the plan lacks. *released is false if there is none, or if it could not be given back:
+ * it stays as free memory. Calls the driver; fails only if the context is lost. */
+mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, bool *released);
+
+/*
+ * Gives back idle empty chunks that the plan does not use, until there are as many bytes as the
+ * plan lacks: the smallest one that is enough, or several, the largest first. *released is false if
+ * there are not enough, or if not all could be given back. Errors as mend_trim_one, or
+ * MEND_ERROR_OUT_OF_HOST_MEMORY.
+ */
+mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, bool *released);
+
+/* Unmaps idle empty chunks that are mapped between two addresses; then they are mapped nowhere, and
+ * stay free memory. What is not idle, or refused by the driver, stays. Errors as mend_trim_for:
+ * only some are unmapped. */
+mend_result mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint32_t asking);
+
+/* A chunk that lacks memory, and one that has it. */
+typedef struct mend_trim_match {
+    mend_chunk *chunk;
+    mend_chunk *found; /* unmapped, empty and of the same size; NULL: none */
+} mend_trim_match;
+
+/*
+ * Unmaps an idle empty chunk for each of these chunks, which ascend by size, as far as there are
+ * such, but none that can be shared less than what the pool would create. What it found is free
+ * memory still, and the caller's while it holds the grow lock. During a capture it finds only what
+ * is not mapped. Calls the driver; what it refuses is not found, and it fails only if the context
+ * is lost.
+ */
+mend_result mend_trim_match_sizes(mend_heap *heap, mend_trim_match *matches, size_t count);
+
+/* Whether mend_trim_one would find a chunk to give back. `may_unmap`: also one that is mapped.
+ * Takes idle what is known to be. No driver call. */
+bool mend_trim_finds_one(mend_heap *heap, mend_plan *plan, bool may_unmap);
+
+/* Called if addresses are short: unmaps idle empty chunks, which can then be mapped anywhere, and
+ * frees empty reservations. True if any addresses became free. Calls the driver; what it refuses
+ * stays. */
+bool mend_trim_addresses(mend_heap *heap, uint32_t asking);
+
+#endif

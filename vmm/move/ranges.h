@@ -1,0 +1,91 @@
+/* Driver calls for growable ranges: their addresses, and pages that read as zeros. */
+#ifndef MEND_MOVE_RANGES_H
+#define MEND_MOVE_RANGES_H
+
+#include "layout/ranges.h"
+
+/* ---- range.c --------------------------------------------------------------------------------- */
+
+/* The caller holds both locks. */
+
+void mend_ranges_init(mend_heap *heap);
+
+/* Frees host memory. */
+void mend_ranges_clear(mend_heap *heap);
+
+/* Reserves addresses. `size_bytes` is a multiple of `page_bytes`, which is one of the device's
+ * page. Calls the driver. MEND_ERROR_OUT_OF_ADDRESSES, MEND_ERROR_OUT_OF_HOST_MEMORY,
+ * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: nothing changed. */
+mend_result mend_ranges_create(mend_heap *heap, uint64_t size_bytes, uint64_t page_bytes,
+                               mend_range **range);
+
+/* Closes a range without committed pages. No driver call. */
+void mend_ranges_close(mend_heap *heap, mend_range *range);
+
+/* Unmaps idle memory of closed ranges, and frees the addresses of those where nothing is left.
+ * Inside an open scope; what the driver refuses stays. */
+void mend_ranges_settle(mend_heap *heap, uint32_t asking);
+
+/* ---- zeros.c --------------------------------------------------------------------------------- */
+
+/* The caller holds both locks, and a driver scope is open. */
+
+/* Pages from `from` to `end` that are not committed read as zeros. May wait for the context, and
+ * give free memory back for the chunk of zeros. MEND_ERROR_PINNED (free memory with a pin is mapped
+ * there), MEND_ERROR_CAPTURING (it would have to wait), MEND_ERROR_OUT_OF_MEMORY,
+ * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: no page is mapped for
+ * reading that was not. */
+mend_result mend_zeros_map(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end);
+
+/* Unmaps the zeros of pages that are to be committed. Waits for the context if there are any.
+ * `asking`: the stream of the request. What it unmapped before a failure is lost until it is
+ * settled. MEND_ERROR_CAPTURING, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
+ * MEND_ERROR_DEVICE_LOST. */
+mend_result mend_zeros_leave(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
+                             uint32_t asking);
+
+/* Maps what is lost and unmaps what is extra, in all ranges. `may_wait`: for the context, if free
+ * memory lies where zeros were. What cannot be done stays for the next call. */
+void mend_zeros_settle(mend_heap *heap, bool may_wait);
+
+/* A range was closed: nothing of it is to read as zeros. No driver call. */
+void mend_zeros_close(mend_heap *heap, mend_range *range);
+
+/* Unmaps the zeros of a destroyed range, if no work can read them any more; true: none are left. */
+bool mend_zeros_end(mend_heap *heap, mend_range *range);
+
+/* Waits for the context if destroyed ranges have zeros left, and unmaps them; `stream` is that of
+ * the request. True: it has waited. What cannot be done stays for the next call. */
+bool mend_zeros_end_closed(mend_heap *heap, uint32_t stream);
+
+/* Lets another device read all zeros. As mend_step_allow_to. */
+mend_status mend_zeros_allow(mend_heap *heap, int device);
+
+/* ---- zeros_chunk.c --------------------------------------------------------------------------- */
+
+/* The caller holds both locks, and a driver scope is open. */
+
+/* The chunk for pages of this size; NULL: there is none. */
+mend_chunk_of_zeros *mend_zeros_find_chunk(const mend_heap *heap, uint64_t page_bytes);
+
+/* The same, created if there is none, and not filled then. Gives free memory back if the limit or
+ * the device has no room. Calls the driver. MEND_ERROR_OUT_OF_MEMORY,
+ * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: there is no chunk. */
+mend_result mend_zeros_find_or_create(mend_heap *heap, uint64_t page_bytes,
+                                      mend_chunk_of_zeros **chunk);
+
+/* The end of each call that may create or unmap: releases chunks without mappings. What the driver
+ * does not take back now is given back by a later call. */
+void mend_zeros_release_unused(mend_heap *heap);
+
+/* Bytes of chunks of zeros that there are to be again, for pages that have lost their zeros. */
+uint64_t mend_zeros_owed_bytes(const mend_heap *heap);
+
+/* Why memory stayed mapped: what the steps noted that went on in spite of it. MEND_OK: nothing
+ * failed. The caller has set mend_process_failure()->result to MEND_OK before these steps. */
+mend_result mend_zeros_why_not_unmapped(mend_heap *heap);
+
+/* Frees the host memory of a heap that ends. Needs no lock. */
+void mend_zeros_clear(mend_heap *heap);
+
+#endif

@@ -1,0 +1,374 @@
+/* A request and a heap in, a plan out: what other rooms call, file by file. No driver call. */
+#ifndef MEND_POLICY_POLICY_H
+#define MEND_POLICY_POLICY_H
+
+#include "layout/layout.h"
+#include "layout/ranges.h"
+#include "layout/state.h"
+
+/* ---- budget.c -------------------------------------------------------------------------------- */
+
+/*
+ * *Used* bytes are those of partly used chunks: live bytes, and free ones trapped beside them.
+ * Programs repeat what they did, so the largest value of the last two windows counts; a window ends
+ * after a number of allocated bytes.
+ *
+ * Guarded by the heap's `state` lock.
+ */
+
+typedef enum mend_pressure {
+    MEND_PRESSURE_LOW,      /* most of the limit is not reserved: large chunks, few calls */
+    MEND_PRESSURE_HIGH,     /* chunks of exactly the needed size */
+    MEND_PRESSURE_CRITICAL, /* nearly all of the limit was used, or little was left and much
+                             * trapped: empty chunks are broken only if nothing else helps */
+} mend_pressure;
+
+/* Whether the pool has a soft limit that its hard limit is not below. */
+bool mend_budget_has_soft_limit(const mend_heap *heap);
+
+mend_pressure mend_budget_pressure(const mend_heap *heap);
+
+/* Whether at least a quarter of the limit (ROOM_OF_LIMIT) is not reserved. */
+bool mend_budget_is_roomy(const mend_heap *heap);
+
+/* Whether a search spares empty chunks: under critical pressure; and under high pressure, once half
+ * of the limit is reserved (UNSPARING_OF_LIMIT). Before that the comparison of runs is not worth
+ * its time. */
+bool mend_budget_spares_empty(const mend_heap *heap);
+
+/* Updates the peaks of used bytes, for the pressure. The caller makes room: only then it
+ * matters. */
+void mend_budget_note_use(mend_heap *heap);
+
+/* The part of the limit that is not reserved, without what is kept for compactions. */
+uint64_t mend_budget_room_bytes(const mend_heap *heap);
+
+/* How much must be given back before `create_bytes` can be created. The caller knows that there is
+ * not enough room. More than create_bytes if more is reserved than the limit allows now. */
+uint64_t mend_budget_lacking_bytes(const mend_heap *heap, uint64_t create_bytes);
+
+/* The part of the limit that chunks may take: without chunks of zeros. */
+static inline uint64_t mend_budget_limit_of_chunks(const mend_heap *heap)
+{
+    const uint64_t limit = heap->config.limit_bytes;
+    return limit - mend_min_u64(heap->ranges.zeros_bytes, limit);
+}
+
+/* The same, or what the device can give if that is less. */
+static inline uint64_t mend_budget_hard_limit(const mend_heap *heap)
+{
+    uint64_t limit = mend_budget_limit_of_chunks(heap);
+    return heap->budget.attainable.is_known ? mend_min_u64(limit, heap->budget.attainable.bytes)
+                                            : limit;
+}
+
+/* The same, or the soft limit if that is less, while a search keeps to it. */
+static inline uint64_t mend_budget_limit(const mend_heap *heap)
+{
+    uint64_t limit = mend_budget_hard_limit(heap);
+    return heap->budget.keeps_soft_limit ? mend_min_u64(limit, heap->config.soft_limit_bytes)
+                                         : limit;
+}
+
+/* Notes that the device lacks memory to create this much. The smallest of a search counts, because
+ * the plan that needs least is the closest to success. */
+void mend_budget_note_lack(mend_heap *heap, uint64_t create_bytes);
+
+/* Whether the limit allows to create this much, but the device is known to have less. */
+bool mend_budget_lacks_device_memory(const mend_heap *heap, uint64_t create_bytes);
+
+/* Room under the limit that requests leave free if the program allows compactions for them, so that
+ * there is memory to copy to. The last search before out of memory may use it. */
+uint64_t mend_budget_most_kept_bytes(const mend_heap *heap);
+static inline uint64_t mend_budget_kept_bytes(const mend_heap *heap)
+{
+    bool keeps_none = !heap->config.compact_when_full || heap->budget.spends_last_room;
+    return keeps_none ? 0 : mend_budget_most_kept_bytes(heap);
+}
+
+/* How many bytes of an empty chunk a block may leave free if it breaks the chunk. Unlimited unless
+ * pressure is critical. */
+uint64_t mend_budget_waste_allowed(const mend_heap *heap, const mend_request *request);
+
+/* The usual size of a chunk of a zone, by the current limit. */
+uint64_t mend_budget_usual_chunk(const mend_heap *heap, int zone);
+
+/* The size of chunks that one large request has for itself. */
+uint64_t mend_budget_lone_chunk(const mend_heap *heap);
+
+/* Created memory for the request is rounded up to a multiple of this. */
+uint64_t mend_budget_page(const mend_heap *heap, const mend_request *request);
+
+/* ---- plan.c ---------------------------------------------------------------------------------- */
+
+/* Chunks in the order in which they are mapped. */
+typedef struct mend_picks {
+    mend_chunk **chunks;
+    size_t count;
+    size_t capacity;
+    size_t sorted_count; /* length of the sorted copy for mend_plan_uses; 0: none */
+} mend_picks;
+
+/* A free part of a partly used chunk, which an alias of the chunk continues elsewhere. */
+typedef struct mend_end {
+    mend_chunk *chunk; /* NULL: none */
+    uint64_t address;
+    uint64_t size_bytes;
+} mend_end;
+
+typedef struct mend_plan {
+    mend_end tail;  /* the end of a chunk, before all others; only without a base */
+    mend_end head;  /* the start of a chunk, behind all others */
+    mend_run *base; /* the run to extend; NULL: use a new address */
+    uint64_t base_address;
+    uint64_t base_bytes;
+    const struct mend_parts
+        *pages;             /* what the request commits: memory there stays. NULL: a block */
+    uint64_t start;         /* with a base: where the block begins in it */
+    uint64_t fixed_address; /* where the chunks are mapped, in a range: free memory there, and no
+                             * block is taken. 0: behind the base, or at a new address */
+    mend_picks picks;
+    size_t moved_count; /* picked chunks that are mapped */
+    uint64_t picked_bytes;
+    uint64_t create_bytes;      /* bytes to create behind the picked chunks */
+    uint64_t create_unit_bytes; /* size of the created chunks; the last may be smaller */
+    uint64_t create_tail_bytes; /* size of the last created chunk; 0: as the others */
+    uint64_t create_head_bytes; /* size of the first one; 0: as the others */
+    uint64_t lacking_bytes;     /* if there is no plan: bytes to give back first, because of the
+                                 * limit; 0: another reason */
+    uint64_t refused_bytes;     /* smallest creation that the limit allows and the device has no
+                                 * memory for; 0: none */
+    bool lacks_host_memory;     /* there is no plan because malloc failed */
+} mend_plan;
+
+/* Frees the host memory of a plan and empties it. Does nothing for an empty plan. */
+void mend_plan_clear(mend_plan *plan);
+
+/* Whether the chunk lies in the plan's base, or among its pages. */
+static inline bool mend_plan_is_in_base(const mend_plan *plan, const mend_chunk *chunk)
+{
+    return chunk->address != 0 &&
+           (plan->pages != NULL ? mend_parts_contain(plan->pages, chunk->address)
+                                : chunk->address - plan->base_address < plan->base_bytes);
+}
+
+/* Whether the plan uses the chunk: it picked it, or extends the run that the chunk is in. */
+bool mend_plan_uses(mend_plan *plan, const mend_chunk *chunk);
+
+/* Bytes of the addresses that the plan maps; those of a chunk with an end, without one 0. */
+uint64_t mend_plan_mapped_bytes(const mend_plan *plan);
+static inline uint64_t mend_end_mapped_bytes(const mend_end *end)
+{
+    return end->chunk != NULL ? end->chunk->size_bytes : 0;
+}
+
+/* The number of ends. */
+static inline size_t mend_plan_end_count(const mend_plan *plan)
+{
+    return (size_t)(plan->tail.chunk != NULL) + (plan->head.chunk != NULL);
+}
+
+/* The size of the next chunk to create if `left_bytes` of create_bytes are left; and the number of
+ * chunks to create. */
+uint64_t mend_plan_next_chunk(const mend_plan *plan, uint64_t left_bytes);
+size_t mend_plan_create_count(const mend_plan *plan);
+
+/* ---- ends.c ---------------------------------------------------------------------------------- */
+
+/* As the planner it changes nothing, but joins idle spans; does not call the driver. */
+
+/* Whether the device may use one chunk at two addresses, and the request may lie so. */
+bool mend_ends_are_open(const mend_heap *heap, const mend_request *request);
+
+/* The free ends of partly used chunks that a request may have: read once, because many plans ask
+ * for them. Valid while `state` is held; they do not depend on the size of the request. */
+typedef struct mend_ends {
+    struct mend_end *heads; /* by (size, address) */
+    struct mend_end *tails;
+    size_t head_count;
+    size_t tail_count;
+} mend_ends;
+
+/* False if malloc fails. The caller ends it with mend_ends_clear. */
+bool mend_ends_gather(mend_heap *heap, const mend_request *request, mend_ends *ends);
+void mend_ends_clear(mend_ends *ends);
+
+/* Finds a plan with ends for a large request that no other plan serves: with as few bytes of them
+ * as it lacks. False if there is none, or if malloc fails. The caller ends it with mend_plan_clear
+ * in every case. */
+bool mend_ends_find(mend_heap *heap, const mend_request *request, const mend_ends *ends,
+                    mend_plan *plan);
+
+/* ---- fit.c ----------------------------------------------------------------------------------- */
+
+typedef struct mend_fit {
+    mend_run *run; /* NULL: nothing fits */
+    uint64_t address;
+} mend_fit;
+
+/* Searches one zone, among runs not above `largest_bytes` that the request's stream may use.
+ * Changes nothing except that it joins idle spans; no driver call. */
+mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone,
+                       uint64_t largest_bytes);
+
+/* Searches every place of every run; the time is proportional to the number of free spans. For a
+ * request that would otherwise wait or fail. Memory held for graphs does not hide the memory beside
+ * it. */
+mend_fit mend_fit_find_anywhere(mend_heap *heap, const mend_request *request, int zone);
+
+/* ---- fixed.c --------------------------------------------------------------------------------- */
+
+/* Finds a plan for the gap, or for as much of its beginning as one plan can have. Uses nothing that
+ * is mapped at any page of the request. False: as mend_plan_find. The caller ends it
+ * with mend_plan_clear in every case. Called with memory missing, it asks no driver. */
+bool mend_plan_find_fixed(mend_heap *heap, const mend_request *request, const mend_range *range,
+                          mend_range_gap gap, mend_plan *plan);
+
+/* ---- headroom.c ------------------------------------------------------------------------------ */
+
+/*
+ * A program whose sizes never fit the freed memory would move chunks for ever; a little more memory
+ * ends that. So unless pressure is critical, a little more than the peak of live bytes may be
+ * created. While a quarter of the limit is not reserved, each chunk that was moved in this window
+ * pays for a part of a chunk: moves that go on cost a few times what creation costs, not more, and
+ * no single request takes more than was paid for.
+ *
+ * Guarded by the heap's `grow` lock.
+ */
+
+/* Called when a large request needs room: updates the peak of live bytes, and ends the window. */
+void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes);
+
+/* Called for each chunk that was moved. */
+void mend_headroom_note_move(mend_heap *heap);
+
+/* Whether this much may be created to avoid moves. */
+bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes);
+
+/* Called after the driver refused to create it: then it is not asked again in this window. */
+void mend_headroom_note_refusal(mend_heap *heap);
+
+/* Called after a trim: the old peak of live bytes no longer counts. */
+void mend_headroom_forget(mend_heap *heap);
+
+/* ---- pick.c ---------------------------------------------------------------------------------- */
+
+/* Adds chunks for `need_bytes` that the request's stream may use and that are not in the plan's
+ * base: the largest ones not above the need first, then the smallest one that covers the rest.
+ * Called once for a plan. Returns the bytes still missing. */
+uint64_t mend_pick_chunks(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                          uint64_t need_bytes);
+
+/* Adds one chunk that holds the request and is not above `largest_bytes`; false if there is
+ * none. */
+bool mend_pick_one(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                   uint64_t largest_bytes);
+
+/* Whether the plan may use an empty chunk: the request's stream may, and it is not in the base. And
+ * adds one; plan->lacks_host_memory says if malloc failed. */
+bool mend_pick_may(mend_heap *heap, const mend_request *request, const mend_plan *plan,
+                   mend_chunk *chunk);
+void mend_pick_add(mend_plan *plan, mend_chunk *chunk);
+
+/* ---- planner.c ------------------------------------------------------------------------------- */
+
+/* What a plan is allowed to do. */
+typedef struct mend_plan_rules {
+    bool may_extend; /* extend a run */
+    bool may_create; /* create missing memory */
+    bool may_move;   /* use empty chunks, wherever they are mapped */
+    bool exact;      /* create no more than is missing */
+} mend_plan_rules;
+
+/* Finds a plan for the request in its zone. False if these rules allow none, or if malloc fails:
+ * then *plan is the one that lacks least. The caller ends it with mend_plan_clear in every case. */
+bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
+                    mend_plan *plan);
+
+/* The same for a small request: one empty chunk that holds it and is not above `largest_bytes`. */
+bool mend_plan_find_small(mend_heap *heap, const mend_request *request, uint64_t largest_bytes,
+                          mend_plan *plan);
+
+/* The same for a block that must lie in one chunk: the smallest empty chunk that holds it, whatever
+ * its size, or a new one. `exact`: the new one is no larger than needed. */
+bool mend_plan_find_one(mend_heap *heap, const mend_request *request, bool exact, mend_plan *plan);
+
+/* The same: only a new chunk, if the limit allows it. */
+bool mend_plan_create_only(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
+                           mend_plan *plan);
+
+/* ---- tightness.c ----------------------------------------------------------------------------- */
+
+enum { MEND_TIGHTNESS_LEVELS = 5 };
+
+/* Fills the placement of a new heap, whose limit and device are known. 0 means the default. */
+void mend_tightness_apply(mend_heap *heap, int tightness);
+
+/* ---- victims.c ------------------------------------------------------------------------------- */
+
+/* Guarded by the heap's `state` lock. */
+
+/* Neighbouring pages of a chunk with live blocks, and the chunk that will replace them. */
+typedef struct mend_cluster {
+    uint64_t address;
+    uint64_t size_bytes;
+    uint64_t live_address; /* from the first live byte to the end of the last one: the bytes to
+                            * copy */
+    uint64_t live_end;
+    mend_chunk *chunk;
+    bool is_created;  /* the chunk was created for this compaction */
+    mend_span *first; /* first span that overlaps it */
+} mend_cluster;
+
+/* The cost and the gain of a compaction. */
+typedef struct mend_compact_size {
+    size_t clusters;
+    uint64_t used_bytes;   /* bytes of all clusters: memory needed elsewhere */
+    uint64_t copied_bytes; /* bytes to copy */
+    uint64_t gained_bytes; /* bytes of pages without a live byte */
+} mend_compact_size;
+
+/* The limits of a pass; 0: none. */
+typedef struct mend_compact_limits {
+    uint64_t copied_bytes;
+    uint64_t driver_calls;
+    uint64_t duration_ns;
+} mend_compact_limits;
+
+typedef struct mend_compact_candidate {
+    uint64_t number; /* number of the chunk; 0: already tried */
+    mend_compact_size size;
+} mend_compact_candidate;
+
+/* A pass over the heap: the candidates at its beginning, and what has been done. */
+typedef struct mend_compact_pass {
+    mend_heap *heap;
+    mend_compact_limits limits;
+    uint64_t begun_ns;
+    mend_compact_candidate *candidates;
+    size_t candidate_count;
+    uint64_t compactions;
+    uint64_t copied_bytes;
+    uint64_t gained_bytes;
+    uint64_t driver_calls;
+    mend_defrag_stop stop; /* why nothing was chosen the last time */
+} mend_compact_pass;
+
+/* Whether a partly used chunk may move: no graph uses it, and its free memory is idle. */
+bool mend_victims_may_move(mend_heap *heap, const mend_chunk *chunk);
+
+/* Whether the chunk is partly used, may move, and may have a page without live bytes. */
+bool mend_victims_may_gain(mend_heap *heap, const mend_chunk *chunk);
+
+/* Finds the clusters of a partly used chunk. `clusters` has room for all, or is NULL. */
+void mend_victims_measure(const mend_heap *heap, const mend_chunk *chunk, mend_cluster *clusters,
+                          mend_compact_size *size);
+
+/* Lists all chunks from which a compaction would gain a page. False if malloc fails. */
+bool mend_victims_find(mend_compact_pass *pass);
+
+/* Chooses the best chunk within the limits that may still move, `elapsed_ns` after the pass began,
+ * and marks it as tried. NULL: there is none, and pass->stop says why. */
+mend_chunk *mend_victims_choose(mend_compact_pass *pass, uint64_t need_bytes, uint64_t elapsed_ns);
+
+#endif
