@@ -332,8 +332,9 @@ static const char *last_words(mend_heap *heap, const mend_request *request, bool
                    "allocations cannot be joined.";
         }
         return heap->shortage.device_free_bytes < heap->shortage.refused_bytes
-                   ? "Others hold memory of the GPU, or a limit of this process does (MPS): stop "
-                     "them, or free memory here."
+                   ? "Others hold memory of the GPU, or it is kept from this pool "
+                     "(keep_free_bytes, "
+                     "limit_file, MPS): stop them, allow more, or free memory here."
                    : "The driver refuses memory that it counts as free: free memory, try again, or "
                      "raise the limit of this process (MPS).";
     }

@@ -71,9 +71,10 @@ typedef struct mend_shortfall {
     uint64_t holder_bytes;          /* its size */
     uint64_t device_bytes;          /* memory of the device */
     uint64_t device_free_bytes;     /* free memory of the device */
-    uint64_t device_others_bytes;   /* memory of the device that is neither free nor of this pool */
-    uint64_t pinned_bytes; /* of free_partial_bytes, in chunks that only pins keep in place:
-                            * they hold no live block */
+    uint64_t device_others_bytes; /* memory of the device that is neither free nor of this pool: of
+                                   * others, or kept by keep_free_bytes or a limit file */
+    uint64_t pinned_bytes;        /* of free_partial_bytes, in chunks that only pins keep in place:
+                                   * they hold no live block */
 } mend_shortfall;
 
 /* The last failure of a call in this thread. */

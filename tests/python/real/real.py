@@ -20,6 +20,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import programs
+
 HERE = Path(__file__).resolve().parent
 FRAMEWORKS = ("torch", "cupy", "numba", "rmm", "onnxruntime")
 DISTRIBUTIONS = {
@@ -30,14 +32,13 @@ DISTRIBUTIONS = {
     "onnxruntime": ("onnxruntime-gpu", "onnxruntime"),
 }
 
-
 # Of one stream, of two, and with sizes that hurt PyTorch's own allocator most.
 USUAL_RECORDINGS = ("gpt2-medium-pretrain", "fsdp-llama-2stream", "detector-varboxes")
 
 
 def environment(tree, program, recordings, cache, installed):
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MEND_")}
-    path = [str(HERE)] if installed else [str(tree), str(HERE)]
+    path = [str(HERE)] if installed else [str(tree), str(HERE), cache]
     return {
         **kept,
         "PYTHONPATH": os.pathsep.join(path),
@@ -104,6 +105,8 @@ def main():
     there = [name for name in FRAMEWORKS if importlib.util.find_spec(name)]
     failed = []
     with tempfile.TemporaryDirectory() as cache:
+        if not options.installed:
+            programs.add_entry_point(cache)
         variables = environment(
             options.tree, options.program, recordings, cache, options.installed
         )

@@ -82,7 +82,8 @@ ATTAINABLE_TEST(pool_attainable, is_not_asked_for_memory_that_it_lacks)
     EXPECT_U64_EQ(8 * MEND_MIB, mend_world_stats(&s->w).reserved_bytes);
     request(s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
     kit_expect_words(
-        "Others hold memory of the GPU, or a limit of this process does (MPS): stop them");
+        "Others hold memory of the GPU, or it is kept from this pool (keep_free_bytes, limit_file, "
+        "MPS): stop them, allow more");
     EXPECT_U64_EQ(0, s->creates);
     EXPECT_TRUE(s->questions > 0);
     request(s, MEND_OK, 2 * MEND_MIB); /* all there is */
