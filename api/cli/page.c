@@ -1,7 +1,7 @@
 #include "cli/page.h"
 
 #include "cli/page_parts.h"
-#include "cli/page_text.h"
+#include "lab/support/page_text.h"
 
 /* States only what happened: a demo that does not show the point must not claim it. */
 static void write_headline(FILE *out, const mend_demo_report *report)

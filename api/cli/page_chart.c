@@ -5,7 +5,7 @@
  */
 #include "base/align.h"
 #include "cli/page_parts.h"
-#include "cli/page_text.h"
+#include "lab/support/page_text.h"
 
 /* The plot, in units of the drawing. */
 enum {

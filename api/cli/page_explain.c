@@ -1,6 +1,6 @@
 /* The part of the page that explains fragmentation, what Mend does, and what is simulated. */
 #include "cli/page_parts.h"
-#include "cli/page_text.h"
+#include "lab/support/page_text.h"
 
 /* The drawing: cells of memory, some used, and a request of three cells. */
 enum { CELLS = 10, CELL_WIDTH = 34, CELL_HEIGHT = 26, FIRST_X = 10, MEMORY_Y = 92, REQUEST_Y = 26 };

@@ -1,7 +1,7 @@
 /* The table of the page: all figures of all runs. */
 #include "base/align.h"
 #include "cli/page_parts.h"
-#include "cli/page_text.h"
+#include "lab/support/page_text.h"
 
 static void write_result(FILE *out, const mend_replay_result *result)
 {

@@ -11,6 +11,7 @@
 #include "lab/report/page_model.h"
 #include "lab/report/rows.h"
 #include "lab/report/words.h"
+#include "lab/support/page_text.h"
 
 #define SIZE(bytes)  mend_word_size(bytes).text
 #define COUNT(count) mend_word_count(count).text
@@ -22,33 +23,11 @@ typedef struct page_writer {
     bool lacks_memory;
 } page_writer;
 
-static void write_text(FILE *out, const char *text)
-{
-    for (; *text != 0; text++) {
-        switch (*text) {
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '"':
-            fputs("&quot;", out);
-            break;
-        default:
-            putc(*text, out);
-        }
-    }
-}
-
 static void write_title(page_writer *page)
 {
     char name[256];
     mend_trace_short_name(page->report->trace, name, sizeof(name));
-    write_text(page->out, name);
+    mend_page_text(page->out, name);
 }
 
 static void write_source(page_writer *page)
@@ -65,7 +44,7 @@ static void write_verdict(page_writer *page)
 {
     char verdict[MEND_VERDICT_BYTES];
     mend_report_judge(page->report, verdict, sizeof(verdict));
-    write_text(page->out, verdict);
+    mend_page_text(page->out, verdict);
 }
 
 static void write_tile(page_writer *page, const char *kind, const char *name, const char *value,
@@ -108,13 +87,13 @@ static void write_tips(page_writer *page)
     size_t count = mend_report_advise(page->report, advice);
     for (size_t i = 0; i < count; i++) {
         fputs("<li><b>", page->out);
-        write_text(page->out, advice[i].what);
+        mend_page_text(page->out, advice[i].what);
         fputs("</b>", page->out);
         if (advice[i].saved_bytes > 0) {
             fprintf(page->out, " <em>−%s</em>", SIZE(advice[i].saved_bytes));
         }
         fputs("<br><span>", page->out);
-        write_text(page->out, advice[i].evidence);
+        mend_page_text(page->out, advice[i].evidence);
         fputs("</span></li>\n", page->out);
     }
     if (count == 0) {

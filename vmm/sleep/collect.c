@@ -79,10 +79,12 @@ void mend_sleep_collect(mend_heap *heap)
 void mend_sleep_collect_all(mend_heap *heap)
 {
     mend_driver_scope scope;
+    if (heap->chunks.asleep_count == 0 && heap->keeping.refused == NULL &&
+        heap->chunks.host_count == 0 && heap->chunks.host_spares == 0) {
+        return;
+    }
     const mend_thread_error noted = *mend_process_failure();
-    bool any = heap->chunks.asleep_count > 0 || heap->keeping.refused != NULL ||
-               heap->chunks.host_count > 0 || heap->chunks.host_spares > 0;
-    if (any && mend_driver_scope_open(heap, &scope) == MEND_OK) {
+    if (mend_driver_scope_open(heap, &scope) == MEND_OK) {
         mend_sleep_settle(heap);
         mend_sleep_collect(heap);
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);

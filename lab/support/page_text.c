@@ -1,4 +1,4 @@
-#include "cli/page_text.h"
+#include "lab/support/page_text.h"
 
 #include "base/align.h"
 #include "lab/support/capacity.h"

@@ -1,6 +1,6 @@
 /* Text, counts and sizes as HTML. */
-#ifndef MEND_CLI_PAGE_TEXT_H
-#define MEND_CLI_PAGE_TEXT_H
+#ifndef MEND_LAB_SUPPORT_PAGE_TEXT_H
+#define MEND_LAB_SUPPORT_PAGE_TEXT_H
 
 #include <stdint.h>
 #include <stdio.h>
