@@ -153,7 +153,8 @@ typedef enum mend_import_state {
  * what others lend it, and wants to find and close what is of the dead. `pointer` is what
  * mend_import returned. In each state the memory is mapped and valid until it is closed. EXPORTED
  * and FREED may be over when the call returns; ORPHANED stays. A child of the exporter does not
- * count as the exporter.
+ * count as the exporter. A process that has left the exporter's network namespace since the import
+ * is told ORPHANED of a living exporter: nobody listens there.
  *
  * Asks the exporter by its socket, for at most ten seconds, without a lock of the pool; opens a
  * file descriptor meanwhile. Usually takes some ten microseconds. No driver call. MEND_OK;
