@@ -69,8 +69,12 @@ CONTRACT_TEST(contract_capture, an_event_of_a_capture_cannot_be_asked)
     program_begin_capture(c, c->stream, MEND_CAPTURE_MODE_RELAXED);
     PASS(event_record, event, c->stream);
     program_graph graph = program_end_capture(c, c->stream);
+    REFUSE(MEND_DRIVER_CAPTURED_EVENT, event_query, event);
+    REFUSE(MEND_DRIVER_CAPTURED_EVENT, event_synchronize, event);
     program_destroy_graph(c, &graph);
     REFUSE(MEND_DRIVER_CAPTURED_EVENT, event_query, event);
+    REFUSE(MEND_DRIVER_CAPTURED_EVENT, event_synchronize, event);
+    REFUSE(MEND_DRIVER_CAPTURED_EVENT, stream_wait, c->stream, event);
     PASS(event_record, event, c->stream);
     PASS(event_synchronize, event);
     PASS(event_destroy, event);

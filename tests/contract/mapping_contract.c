@@ -7,26 +7,39 @@ CONTRACT_TEST(contract_mapping_observed, a_chunk_is_mapped_whole)
     uint64_t size = 4 * c->page;
     uint64_t address = contract_reserve(c, 2 * size);
     mend_chunk_handle handle = contract_create(c, size);
-    REFUSE(MEND_DRIVER_INVALID_VALUE, map, address, 2 * size, 0, handle);
-    REFUSE(MEND_DRIVER_INVALID_VALUE, map, address, size, c->page, handle);
+    REFUSE(MEND_DRIVER_NOT_SUPPORTED, map, address, 2 * size, 0, handle);
+    REFUSE(MEND_DRIVER_NOT_SUPPORTED, map, address, size, c->page, handle);
     REFUSE(MEND_DRIVER_INVALID_VALUE, map, address + c->page / 2, size, 0, handle);
-    REFUSE(MEND_DRIVER_INVALID_VALUE, map, address, size + 4096, 0, handle);
-    REFUSE(MEND_DRIVER_INVALID_VALUE, map, address, c->page, 0, handle);
-    REFUSE(MEND_DRIVER_INVALID_VALUE, map, address, c->page, c->page, handle);
+    REFUSE(MEND_DRIVER_NOT_SUPPORTED, map, address, size + 4096, 0, handle);
+    REFUSE(MEND_DRIVER_NOT_SUPPORTED, map, address, c->page, 0, handle);
+    REFUSE(MEND_DRIVER_NOT_SUPPORTED, map, address, c->page, c->page, handle);
     PASS(map, address, size, 0, handle);
     PASS(release, handle);
     contract_drop(c, address, size, 2 * size);
 }
 
-CONTRACT_TEST(contract_mapping, lies_in_a_reservation)
+CONTRACT_TEST(contract_mapping, needs_a_reservation)
+{
+    uint64_t address = contract_reserve(c, c->page);
+    mend_chunk_handle handle = contract_create(c, c->page);
+    PASS(address_free, address, c->page);
+    REFUSE(MEND_DRIVER_INVALID_VALUE, map, address, c->page, 0, handle);
+    PASS(release, handle);
+}
+
+/* On an H200 it does, where another reservation begins there. */
+CONTRACT_TEST(contract_mapping_observed, crosses_no_end_of_a_reservation)
 {
     uint64_t size = 2 * c->page;
     uint64_t address = contract_reserve(c, size);
     mend_chunk_handle handle = contract_create(c, size);
-    REFUSE(MEND_DRIVER_INVALID_VALUE, map, address + c->page, size, 0, handle);
-    PASS(address_free, address, size);
-    REFUSE(MEND_DRIVER_INVALID_VALUE, map, address, size, 0, handle);
+    const mend_status answer = CALL(map, address + c->page, size, 0, handle);
+    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE, answer);
+    if (answer == MEND_DRIVER_OK) {
+        PASS(unmap, address + c->page, size);
+    }
     PASS(release, handle);
+    PASS(address_free, address, size);
 }
 
 CONTRACT_TEST(contract_mapping, lies_over_no_other)
@@ -74,7 +87,8 @@ CONTRACT_TEST(contract_mapping, one_unmap_spans_adjacent_mappings)
     contract_drop(c, address, 6 * c->page, 6 * c->page);
 }
 
-CONTRACT_TEST(contract_mapping, unmap_crosses_no_hole)
+/* On an H200 it takes what is mapped on both sides, and the hole alone is accepted as well. */
+CONTRACT_TEST(contract_mapping_observed, unmap_crosses_no_hole)
 {
     uint64_t address = contract_reserve(c, 6 * c->page);
     contract_map_new(c, address, 2 * c->page);
@@ -82,14 +96,15 @@ CONTRACT_TEST(contract_mapping, unmap_crosses_no_hole)
     contract_write(c, c->stream, address, 2 * c->page, 1, 0);
     contract_write(c, c->stream, address + 4 * c->page, 2 * c->page, 2, 0);
     PASS(stream_synchronize, c->stream);
-    REFUSE(MEND_DRIVER_INVALID_VALUE, unmap, address, 6 * c->page);
     REFUSE(MEND_DRIVER_INVALID_VALUE, unmap, address + 2 * c->page, 2 * c->page);
-    REFUSE(MEND_DRIVER_INVALID_VALUE, unmap, address + 2 * c->page, 4 * c->page);
-    /* Nothing was unmapped by the calls refused. */
-    EXPECT_U64_EQ(0, contract_mismatches(c, address, 2 * c->page, 1));
-    EXPECT_U64_EQ(0, contract_mismatches(c, address + 4 * c->page, 2 * c->page, 2));
-    PASS(unmap, address, 2 * c->page);
-    PASS(unmap, address + 4 * c->page, 2 * c->page);
+    const mend_status answer = CALL(unmap, address, 6 * c->page);
+    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE, answer);
+    if (answer != MEND_DRIVER_OK) {
+        EXPECT_U64_EQ(0, contract_mismatches(c, address, 2 * c->page, 1));
+        EXPECT_U64_EQ(0, contract_mismatches(c, address + 4 * c->page, 2 * c->page, 2));
+        PASS(unmap, address, 2 * c->page);
+        PASS(unmap, address + 4 * c->page, 2 * c->page);
+    }
     PASS(address_free, address, 6 * c->page);
 }
 
@@ -160,7 +175,8 @@ CONTRACT_TEST(contract_mapping, access_is_given_in_several_calls)
     contract_drop(c, address, 4 * c->page, 4 * c->page);
 }
 
-CONTRACT_TEST(contract_mapping, access_needs_a_range_that_is_all_mapped)
+/* On an H200 a hole is passed over; what has no mapping at all is refused. */
+CONTRACT_TEST(contract_mapping_observed, access_crosses_no_hole)
 {
     const int device = 0;
     uint64_t address = contract_reserve(c, 6 * c->page);
@@ -168,13 +184,22 @@ CONTRACT_TEST(contract_mapping, access_needs_a_range_that_is_all_mapped)
     contract_map_new(c, address + 4 * c->page, 2 * c->page);
     REFUSE(MEND_DRIVER_INVALID_VALUE, set_access, address, 6 * c->page, &device, 1,
            MEND_ACCESS_READ_WRITE);
-    REFUSE(MEND_DRIVER_INVALID_VALUE, set_access, address + 2 * c->page, 2 * c->page, &device, 1,
+    PASS(unmap, address, 2 * c->page);
+    PASS(unmap, address + 4 * c->page, 2 * c->page);
+    PASS(address_free, address, 6 * c->page);
+}
+
+CONTRACT_TEST(contract_mapping, access_needs_a_mapping)
+{
+    const int device = 0;
+    uint64_t address = contract_reserve(c, 2 * c->page);
+    REFUSE(MEND_DRIVER_INVALID_VALUE, set_access, address, 2 * c->page, &device, 1,
            MEND_ACCESS_READ_WRITE);
+    contract_map_new(c, address, 2 * c->page);
     PASS(unmap, address, 2 * c->page);
     REFUSE(MEND_DRIVER_INVALID_VALUE, set_access, address, 2 * c->page, &device, 1,
            MEND_ACCESS_READ_WRITE);
-    PASS(unmap, address + 4 * c->page, 2 * c->page);
-    PASS(address_free, address, 6 * c->page);
+    PASS(address_free, address, 2 * c->page);
 }
 
 CONTRACT_TEST(contract_mapping, aliases_agree_between_operations)

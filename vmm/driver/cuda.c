@@ -286,14 +286,21 @@ static mend_status cuda_context_record(const mend_driver *driver, mend_event eve
     return status == MEND_DRIVER_OK ? functions->cuCtxRecordEvent(current, event) : status;
 }
 
+/* Of an event that a capture recorded, and whose graph is gone, the driver says INVALID_VALUE (seen
+ * with CUDA 13.0). Nothing else about an event can be invalid here. */
+static mend_status answer_of_event(mend_status status)
+{
+    return status == MEND_DRIVER_INVALID_VALUE ? MEND_DRIVER_CAPTURED_EVENT : status;
+}
+
 static mend_status cuda_event_query(const mend_driver *driver, mend_event event)
 {
-    return mend_cuda_functions(driver)->cuEventQuery(event);
+    return answer_of_event(mend_cuda_functions(driver)->cuEventQuery(event));
 }
 
 static mend_status cuda_event_synchronize(const mend_driver *driver, mend_event event)
 {
-    return mend_cuda_functions(driver)->cuEventSynchronize(event);
+    return answer_of_event(mend_cuda_functions(driver)->cuEventSynchronize(event));
 }
 
 static mend_status cuda_event_destroy(const mend_driver *driver, mend_event event)

@@ -121,11 +121,11 @@ static mend_status check_map(mend_sim *sim, uint64_t address, uint64_t size, uin
         return mend_sim_refuse(sim, invalid, "map: 0x%" PRIx64 " is not a handle", handle);
     }
     if (offset != 0) {
-        return mend_sim_refuse(sim, invalid, "map: the offset must be 0, not %" PRIu64 " bytes",
-                               offset);
+        return mend_sim_refuse(sim, MEND_DRIVER_NOT_SUPPORTED,
+                               "map: the offset must be 0, not %" PRIu64 " bytes", offset);
     }
     if (size != chunk->size_bytes) {
-        return mend_sim_refuse(sim, invalid,
+        return mend_sim_refuse(sim, MEND_DRIVER_NOT_SUPPORTED,
                                "map: %" PRIu64 " bytes asked for, but a chunk is mapped whole: "
                                "0x%" PRIx64 " has %" PRIu64 " bytes",
                                size, handle, chunk->size_bytes);

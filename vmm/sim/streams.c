@@ -181,6 +181,9 @@ mend_status mend_sim_stream_query(mend_sim *sim, mend_stream handle)
     if (status == MEND_DRIVER_OK) {
         status = mend_sim_capture_forbids_stream(sim, stream);
     }
+    if (status == MEND_DRIVER_OK) {
+        status = mend_sim_capture_admits_unsafe(sim);
+    }
     if (status != MEND_DRIVER_OK) {
         return status;
     }

@@ -135,8 +135,23 @@ mend_status cuEventCreate(mend_event *event, unsigned int flags)
 }
 
 FORWARD(cuEventRecord, event_record, (mend_event event, mend_stream stream), event, stream)
-FORWARD(cuEventQuery, event_query, (mend_event event), event)
-FORWARD(cuEventSynchronize, event_synchronize, (mend_event event), event)
+
+/* Of an event of a capture that is over, as CUDA 13.0 answers. */
+static mend_status answer_of_event(mend_status status)
+{
+    return status == MEND_DRIVER_CAPTURED_EVENT ? MEND_DRIVER_INVALID_VALUE : status;
+}
+
+mend_status cuEventQuery(mend_event event)
+{
+    return answer_of_event(inner()->event_query(inner(), event));
+}
+
+mend_status cuEventSynchronize(mend_event event)
+{
+    return answer_of_event(inner()->event_synchronize(inner(), event));
+}
+
 FORWARD(cuEventDestroy, event_destroy, (mend_event event), event)
 
 /* ---- what came with CUDA 12.0 ------------------------------------------------------------ */

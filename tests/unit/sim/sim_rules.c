@@ -88,11 +88,11 @@ RULES_TEST(sim_rules, a_chunk_is_mapped_whole_where_nothing_is_mapped)
     uint64_t page = f->page;
     uint64_t address = make_range(f, &chunk, &large);
     const char *whole = "but a chunk is mapped whole";
-    REFUSED(map, whole, address, page, 0, large);
-    REFUSED(map, whole, address, 2 * page, 0, chunk);
-    REFUSED(map, "the offset must be 0", address, page, page, chunk);
+    BREACH(NOT_SUPPORTED, whole, map, address, page, 0, large);
+    BREACH(NOT_SUPPORTED, whole, map, address, 2 * page, 0, chunk);
+    BREACH(NOT_SUPPORTED, "the offset must be 0", map, address, page, page, chunk);
     REFUSED(map, "is not aligned to the page", address + 512, page, 0, chunk);
-    REFUSED(map, whole, address, 0, 0, chunk);
+    BREACH(NOT_SUPPORTED, whole, map, address, 0, 0, chunk);
     REFUSED(map, "is not a handle", address, page, 0, chunk + 77);
     const char *inside = "does not lie in a reservation";
     REFUSED(map, inside, address + 4 * page, page, 0, chunk);
