@@ -6,8 +6,9 @@ a time: each row is written as soon as there is one, and what does not fit any m
     bench/torch/fit.py --memory 12GiB --seconds 450 --json rows.jsonl
     bench/torch/fit.py --dry-run              # tiny, on the CPU
 
-The largest sizes are searched for under all allocators at once, since they do not depend on speed;
-what is timed has the GPU for itself. Each program is a process of its own.
+The largest sizes are searched for under all allocators and for several workloads at once
+(--at-once, as many as the GPU has memory for), since they do not depend on speed; what is timed has
+the GPU for itself. Each program is a process of its own.
 """
 
 from __future__ import annotations
@@ -114,9 +115,8 @@ class Fit:
         self.end = time.monotonic() + arguments.seconds
         self.lock = threading.Lock()
         self.failed = False
-        more = ["--dry-run"] if arguments.dry_run else []
-        allocators = arguments.allocators.split(",")
-        self.servers = {name: Server(name, arguments.limit, *more) for name in allocators}
+        self.allocators = arguments.allocators.split(",")
+        self.servers: dict[tuple[str, str], Server] = {}
 
     def left(self) -> float:
         return self.end - time.monotonic()
@@ -137,7 +137,7 @@ class Fit:
         def runs(size: int) -> bool:
             if self.left() < 0:
                 return False
-            server = self.servers[allocator]
+            server = self.servers[workload, allocator]
             row = server.run(workload, size, arguments.search_steps, arguments.memory)
             if "error" in self.keep(row, "search"):
                 last = row["error"].strip().splitlines()[-1]
@@ -154,7 +154,7 @@ class Fit:
 
     def timed(self, workload: str, allocator: str, size: int, what: str) -> dict:
         arguments = self.arguments
-        server = self.servers[allocator]
+        server = self.servers[workload, allocator]
         row = self.keep(server.run(workload, size, arguments.steps, arguments.memory), what)
         step = row.get("step_ms", {})
         halves = row.get("step_ms_by_half", [{}, {}])
@@ -168,39 +168,55 @@ class Fit:
         )
         return row
 
-    def measure(self, workload: str) -> None:
-        found: dict[str, int] = {}
-        threads = [
-            threading.Thread(target=self.search, args=(workload, name, found))
-            for name in self.servers
-        ]
+    def largest(self, workloads_of: list[str]) -> dict[str, dict[str, int]]:
+        """The largest size that runs, for each workload under each allocator; 0 where none does."""
+        more = ["--dry-run"] if self.arguments.dry_run else []
+        found: dict[str, dict[str, int]] = {workload: {} for workload in workloads_of}
+        threads = []
+        for workload in workloads_of:
+            for name in self.allocators:
+                self.servers[workload, name] = Server(name, self.arguments.limit, *more)
+                threads.append(
+                    threading.Thread(target=self.search, args=(workload, name, found[workload]))
+                )
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        self.keep({"workload": workload, "largest": found, "seconds_left": self.left()}, "largest")
-        print(f"{workload}: the largest that runs: {found}", flush=True)
-        # A tenth below what all can run: more steps than the search had ask for more at times.
-        unit = workloads.SIZES[workload].smallest
-        largest = {name: size for name, size in found.items() if size}
-        shared = max(min(largest.values(), default=0) * 9 // 10 // unit * unit, unit)
+        for workload, sizes in found.items():
+            row = {"workload": workload, "largest": sizes, "seconds_left": self.left()}
+            self.keep(row, "largest")
+            print(f"{workload}: the largest that runs: {sizes}", flush=True)
+        return found
+
+    def measure(self, workloads_of: list[str]) -> None:
+        found = self.largest(workloads_of)
         for what in ("at a shared size", "at its largest"):
-            for name in (name for name in self.servers if name in largest):
-                size = shared if what == "at a shared size" else largest[name]
-                if self.left() > 0:
-                    self.timed(workload, name, size, what)
+            for workload in workloads_of:
+                # A tenth below what all can run: more steps than the search had ask for more at
+                # times.
+                unit = workloads.SIZES[workload].smallest
+                sizes = {name: size for name, size in found[workload].items() if size}
+                shared = max(min(sizes.values(), default=0) * 9 // 10 // unit * unit, unit)
+                for name in (name for name in self.allocators if name in sizes):
+                    if self.left() > 0:
+                        size = shared if what == "at a shared size" else sizes[name]
+                        self.timed(workload, name, size, what)
+        for workload in workloads_of:
+            for name in self.allocators:
+                self.servers.pop((workload, name)).close()
 
     def run(self) -> int:
         took = 0.0
-        for workload in self.arguments.workloads.split(","):
+        every = self.arguments.workloads.split(",")
+        for first in range(0, len(every), self.arguments.at_once):
+            some = every[first : first + self.arguments.at_once]
             if self.left() < took * 0.7:
-                print(f"{workload}: not begun, {self.left():.0f} s are left", flush=True)
+                print(f"{','.join(some)}: not begun, {self.left():.0f} s are left", flush=True)
                 continue
             begin = time.monotonic()
-            self.measure(workload)
+            self.measure(some)
             took = max(took, time.monotonic() - begin)
-        for server in self.servers.values():
-            server.close()
         return 1 if self.failed else 0
 
 
@@ -209,6 +225,7 @@ def main() -> int:
     parser.add_argument("--workloads", default=ORDER)
     parser.add_argument("--allocators", default="native,expandable,mend")
     parser.add_argument("--memory", type=bytes_of, default=12 << 30, help="for each program")
+    parser.add_argument("--at-once", type=int, default=2, help="workloads, in the search")
     parser.add_argument("--seconds", type=int, default=450, help="for everything")
     parser.add_argument("--steps", type=int, default=48)
     parser.add_argument("--search-steps", type=int, default=16)
