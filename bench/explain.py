@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 
-LISTS = ("reference", "per-mapping")
+LISTS = ("h200", "reference")
 STEP = 0.002  # of the grid on which `fit` searches
 MIB = 1 << 20
 SMALL_HOLDER_BYTES = 16 * MIB

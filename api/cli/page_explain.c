@@ -97,9 +97,10 @@ static void write_caveats(FILE *out, const mend_demo_report *report)
         fputs(
             "<li><b>The device:</b> simulated. It follows the rules of the CUDA driver and "
             "checks that they are kept, but has no memory and runs no kernels.</li>\n"
-            "<li><b>Driver time:</b> sums of fixed prices by two lists, <code>reference</code> and "
-            "<code>per-mapping</code>. Which list is nearer to a real driver is not known, and the "
-            "order of the allocators may depend on it. Nothing was measured on a GPU here.</li>\n",
+            "<li><b>Driver time:</b> sums of fixed prices by two lists, <code>h200</code>, which "
+            "was "
+            "measured on an H200, and <code>reference</code>, which was assumed. The order of the "
+            "allocators may depend on it. This run itself measured nothing on a GPU.</li>\n",
             out);
     }
     fputs("<li><b>The choice:</b> workloads and device sizes were chosen to show a difference. For "

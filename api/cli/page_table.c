@@ -67,13 +67,12 @@ void mend_page_table(FILE *out, const mend_demo_report *report)
             write_run(out, act, a);
         }
     }
-    fputs(
-        "</table>\n</div>\n<p class=\"soft\">Multiples are relative to the most memory that the "
-        "program has in use at once; 1.000\xc3\x97 is the physical limit. Figures of a run that "
-        "failed count up to its end. The smallest device is the size from which on the allocator "
-        "finishes at every larger one, searched for in steps of 0.2&nbsp;%. Driver times of the "
-        "simulated device are sums of prices: by the list "
-        "<code>reference</code>, and by the list <code>per-mapping</code>, in which every mapping "
-        "of a call costs.</p>\n</section>\n",
-        out);
+    fputs("</table>\n</div>\n<p class=\"soft\">Multiples are relative to the most memory that the "
+          "program has in use at once; 1.000\xc3\x97 is the physical limit. Figures of a run that "
+          "failed count up to its end. The smallest device is the size from which on the allocator "
+          "finishes at every larger one, searched for in steps of 0.2&nbsp;%. Driver times of the "
+          "simulated device are sums of prices: by the list "
+          "<code>h200</code>, measured on an H200, and by the list <code>reference</code>, "
+          "which was assumed before.</p>\n</section>\n",
+          out);
 }

@@ -104,6 +104,12 @@ static bool covers_mappings(mend_driver_call call)
     return call == MEND_CALL_set_access || call == MEND_CALL_unmap;
 }
 
+/* Terabytes of addresses cost what a few pages of them do: no line through these may be drawn. */
+static bool has_a_size(mend_driver_call call)
+{
+    return call != MEND_CALL_reserve && call != MEND_CALL_address_free;
+}
+
 /*
  * Fits the medians of an idle device: calls with one mapping give the cost of a MiB; calls with
  * many, less that, give the cost of a mapping. False if the call was not measured.
@@ -119,8 +125,8 @@ static bool fit_price(const mend_measure_bench *bench, mend_driver_call call, me
         const mend_measure_series *series = &bench->series[i];
         if (series->call == call && !series->busy && series->sample_count > 0 &&
             (series->mappings <= 1 || !covers_mappings(call))) {
-            line_add(&by_size, (double)series->size_bytes / (double)MEND_MIB,
-                     (double)mend_measure_median_ns(series));
+            const double mib = (double)series->size_bytes / (double)MEND_MIB;
+            line_add(&by_size, has_a_size(call) ? mib : 0, (double)mend_measure_median_ns(series));
         }
     }
     line_solve(&by_size, &call_ns, &mib_ns);

@@ -59,7 +59,7 @@ static void print_number_if(mend_json *json, const char *key, bool applies, doub
 
 static const char *costs_name(const mend_replay_options *options)
 {
-    return options->costs_name != NULL ? options->costs_name : "reference";
+    return options->costs_name != NULL ? options->costs_name : mend_replay_lists[0];
 }
 
 void mend_replay_print_json(FILE *out, const mend_replay_row *row)

@@ -62,7 +62,9 @@ static mend_result create_sim(mend_replay_rig *rig, const mend_trace *trace)
     rig->others_bytes = others_beside(memory_bytes, rig->options->others_percent);
     config.memory_bytes = memory_bytes + rig->others_bytes;
     config.content = has_content ? MEND_SIM_CONTENT_BYTES : MEND_SIM_CONTENT_NONE;
-    config.prices = rig->options->prices;
+    mend_sim_prices by_default;
+    (void)mend_sim_prices_named(mend_replay_lists[0], &by_default);
+    config.prices = rig->options->prices != NULL ? rig->options->prices : &by_default;
     config.has_no_context_events = rig->options->lacks_context_events;
     if (!has_content) {
         /* A replay is not about addresses: there are enough for every stream to reserve its own. */

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const mend_replay_lists[MEND_REPLAY_LISTS] = {"reference", "per-mapping",
-                                                          "kvcached-light", "kvcached-a100"};
+const char *const mend_replay_lists[MEND_REPLAY_LISTS] = {"h200", "reference", "kvcached-a100"};
 
 size_t mend_replay_compared_list(const mend_replay_options *options)
 {

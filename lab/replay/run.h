@@ -32,8 +32,8 @@ typedef struct mend_replay_peaks {
 typedef struct mend_replay_options {
     mend_replay_device device;
     uint64_t lag_events;           /* rows from a block's free to the end of its last work */
-    const mend_sim_prices *prices; /* NULL: the reference list */
-    const char *costs_name;        /* its name in the result; NULL: "reference" */
+    const mend_sim_prices *prices; /* NULL: the list "h200" */
+    const char *costs_name;        /* its name in the result; NULL: "h200" */
     unsigned others_percent;       /* percent of the simulated device held by others, in addition to
                                     * the capacity; the policy's limit is the complete device */
     bool check_content;            /* write each block at its allocation, compare at its free */
@@ -95,7 +95,7 @@ typedef struct mend_replay_sample {
     uint64_t reserved_bytes;
 } mend_replay_sample;
 
-enum { MEND_REPLAY_PROBLEM_BYTES = 512, MEND_REPLAY_LISTS = 4 };
+enum { MEND_REPLAY_PROBLEM_BYTES = 512, MEND_REPLAY_LISTS = 3 };
 
 /* The built-in price lists. No policy knows a price: one run has the times of all. */
 extern const char *const mend_replay_lists[MEND_REPLAY_LISTS];
@@ -145,7 +145,7 @@ typedef struct mend_replay_result {
 } mend_replay_result;
 
 /* The built-in price list, of mend_replay_lists, that tables show beside the chosen one:
- * "per-mapping", or "reference" if the options name "per-mapping". */
+ * "reference", or "h200" if the options name "reference". */
 size_t mend_replay_compared_list(const mend_replay_options *options);
 const char *mend_replay_compared_costs(const mend_replay_options *options);
 

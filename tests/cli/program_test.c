@@ -168,12 +168,12 @@ MEND_TEST(program, explains_in_json)
 MEND_TEST(program, replays_to_json_by_the_contract)
 {
     expect_json(0, 1, "replay --json --policy caching --capacity 64MiB %",
-                "'policy': 'caching',...'device': 'sim',...'costs': 'reference',..."
+                "'policy': 'caching',...'device': 'sim',...'costs': 'h200',..."
                 "'capacity_bytes': 67108864,...'completed': true,...'failed_at_event': null,..."
                 "'events': 4,...'peak_live_bytes': 62914560,...'peak_reserved_bytes': 62914560,..."
                 "'fit_capacity_bytes': null,...'fit_factor': null,...'host_syncs': 0,..."
                 "'bytes_copied': 0,...'creates_refused': 0,...'placed': {..."
-                "'driver_time_us': 138.000,...'driver_time_second_half_us': 0.000,..."
+                "'driver_time_us': 125.816,...'driver_time_second_half_us': 0.000,..."
                 "'driver_calls': {...'set_access': 0,...'malloc': 2,..."
                 "'driver_calls_second_half': {...'alloc_ns': {...'mean': ...'p50': ...'p99': ..."
                 "'p999': ...'max': ...'free_ns': {...'mappings_peak': 0,...'content_errors': null");
@@ -266,8 +266,8 @@ MEND_TEST(program, content_is_checked_when_asked)
 }
 
 /* A run so short that its prices can be added up by hand: the device is asked for its memory (10
- * us), addresses are reserved (20), two pages of 20 MiB created (70 each) and mapped (2 each), and
- * opened by one call: for 18 us by `reference`, 64 by `per-mapping`. */
+ * us by `reference`, 5.4 by `h200`), addresses are reserved (20; 1.9), two pages of 20 MiB created
+ * (70 each; 8.9) and mapped (2 each; 0.7), and opened by one call (18; 44.9). */
 static void expect_costs(const char *option, const char *parts)
 {
     char arguments[512];
@@ -278,17 +278,17 @@ static void expect_costs(const char *option, const char *parts)
 MEND_TEST(program, driver_time_is_given_by_every_list)
 {
     static const char by_default[] =
-        "'costs': 'reference',...'compared_costs': 'per-mapping',...'driver_time_us': 192.000,..."
-        "'compared_time_us': 238.000,...'compared_time_second_half_us': 238.000,..."
-        "'kvcached-light': 77.900,...'kvcached-a100': 489.900";
+        "'costs': 'h200',...'compared_costs': 'reference',...'driver_time_us': 71.461,..."
+        "'compared_time_us': 192.000,...'compared_time_second_half_us': 192.000,..."
+        "'kvcached-a100': 489.900";
     expect_costs("expandable", by_default);
-    expect_costs("expandable --costs reference", by_default);
-    expect_costs("expandable --costs per-mapping",
-                 "'costs': 'per-mapping',...'compared_costs': 'reference',..."
-                 "'driver_time_us': 238.000,...'compared_time_us': 192.000,");
-    expect_costs("expandable --costs kvcached-light",
-                 "'driver_time_us': 77.900,...'reference': 192.000");
-    expect_run(0, "replay %", "price lists reference (with the second half) and per-mapping", "");
+    expect_costs("expandable --costs h200", by_default);
+    expect_costs("expandable --costs reference",
+                 "'costs': 'reference',...'compared_costs': 'h200',..."
+                 "'driver_time_us': 192.000,...'compared_time_us': 71.461,");
+    expect_costs("expandable --costs kvcached-a100",
+                 "'driver_time_us': 489.900,...'reference': 192.000");
+    expect_run(0, "replay %", "price lists h200 (with the second half) and reference", "");
     fixture_file costs = fixture_write_text(".txt", "plain_alloc 2000 0 0\n");
     char option[300];
     char parts[400];

@@ -23,7 +23,7 @@ MEND_TEST(replay, counts_calls_prices_and_peaks)
 {
     fixture_replays(THREE_BLOCKS, "caching", "unlimited",
                     "completed=1 limited=0 events=5 peak_live=62915072 peak_reserved=92M malloc=3 "
-                    "create=0 malloc/2=1 driver_time=207.6 driver_time/2=69.6 allocs=3 frees=2 "
+                    "create=0 malloc/2=1 driver_time=188.786 driver_time/2=62.97 allocs=3 frees=2 "
                     "host_syncs=0 content_checked=0");
 }
 

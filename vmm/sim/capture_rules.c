@@ -61,11 +61,9 @@ mend_status mend_sim_capture_admits_identity(mend_sim *sim, mend_sim_stream *str
         return MEND_DRIVER_OK;
     }
     captured->capture->spoilt = true;
-    return mend_sim_refuse(sim,
-                           captured == stream ? MEND_DRIVER_CAPTURE_UNSUPPORTED
-                                              : MEND_DRIVER_CAPTURE_IMPLICIT,
-                           "stream %" PRIu64 " is captured: who it is may not be asked",
-                           captured->id);
+    return mend_sim_refuse(
+        sim, captured == stream ? MEND_DRIVER_CAPTURE_UNSUPPORTED : MEND_DRIVER_CAPTURE_IMPLICIT,
+        "stream %" PRIu64 " is captured: who it is may not be asked", captured->id);
 }
 
 mend_status mend_sim_exchange_capture_mode(mend_sim *sim, mend_capture_mode *mode)

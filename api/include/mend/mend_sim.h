@@ -74,9 +74,9 @@ typedef struct mend_sim_prices {
 /* The fixed list "reference" (docs/formats/costs.md): figures of public measurements. */
 MEND_API void mend_sim_reference_prices(mend_sim_prices *prices);
 
-/* A built-in list by its name: "reference", "per-mapping", "kvcached-light" or "kvcached-a100"
- * (docs/formats/costs.md). Any thread, no driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT: NULL,
- * or no such list; *prices is untouched. */
+/* A built-in list by its name: "h200", "reference" or "kvcached-a100" (docs/formats/costs.md). Any
+ * thread, no driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT: NULL, or no such list; *prices is
+ * untouched. */
 MEND_API mend_result mend_sim_prices_named(const char *name, mend_sim_prices *prices);
 
 /* Whether the memory has bytes. */

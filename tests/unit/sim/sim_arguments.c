@@ -98,7 +98,7 @@ SIM_TEST(sim_arguments, what_does_not_exist_is_refused)
     EXPECT_REFUSED(mend_sim_restore(f->sim));
     mend_sim_prices prices;
     EXPECT_REFUSED(mend_sim_prices_named("free", &prices));
-    EXPECT_TRUE(strstr(mend_sim_last_message(), "kvcached-light") != NULL);
+    EXPECT_TRUE(strstr(mend_sim_last_message(), "kvcached-a100") != NULL);
     mend_sim_set_foreign_bytes(f->sim, -1, f->page);
     mend_sim_set_foreign_bytes(f->sim, 1, f->page);
 }

@@ -64,19 +64,14 @@ SIM_TEST_AS(sim_clock, what_was_waited_for_is_not_cleaned_twice, .memory_bytes =
     EXPECT_U64_EQ(12000, mend_sim_now_ns(f->sim));
 }
 
-/* The per-mapping list is the reference but for three calls. */
 MEND_TEST(sim_clock, lists_have_names_and_others_are_refused)
 {
-    static const char *const unknown[] = {"", "Reference", "per-mapping ", "per_mapping", NULL};
+    static const char *const unknown[] = {"", "Reference", "h200 ", "h100", NULL};
     mend_sim_prices p;
     mend_sim_prices expected;
     mend_sim_reference_prices(&expected);
     ASSERT_RESULT(MEND_OK, mend_sim_prices_named("reference", &p));
     EXPECT_INT_EQ(0, memcmp(&p, &expected, sizeof(p)));
-    expected.map = (mend_sim_price){.call_ns = 2000};
-    expected.set_access = (mend_sim_price){.call_ns = 4000, .mapping_ns = 30000};
-    expected.unmap = (mend_sim_price){.call_ns = 3000, .mapping_ns = 22000};
-    ASSERT_RESULT(MEND_OK, mend_sim_prices_named("per-mapping", &p));
     for (size_t i = 0; i < sizeof(unknown) / sizeof(*unknown); i++) {
         EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_prices_named(unknown[i], &p));
     }
@@ -107,13 +102,12 @@ static uint64_t run_priced_life(sim_fixture *f)
 SIM_TEST_AS(sim_clock, calls_are_priced_by_other_lists_afterwards, .prices_advance_clock = 1)
 {
     uint64_t expected = run_priced_life(f);
-    uint64_t access_and_unmap = (12000 + 2 * 3000) + (8000 + 2 * 12000);
     struct {
         const char *list;
         uint64_t time_ns;
     } lists[] = {{"reference", expected},
-                 {"per-mapping", expected - access_and_unmap + 4000 + 2 * 30000 + 3000 + 2 * 22000},
-                 {"kvcached-light", 9000 + 2 * (7600 + 1050 + 7600 + 11500 + 20800) + 200000},
+                 {"h200", 1900 + 2 * (8828 + 3) + 2 * 687 + 2 * (11799 + 123) +
+                              (822 + 2 * 21049 + 50) + (1827 + 2 * 14014 + 16) + 1900 + 1664},
                  {"kvcached-a100", 19000 + 2 * (193000 + 1450 + 23000 + 25600 + 36000) + 200000}};
     for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
         mend_sim_prices prices;
