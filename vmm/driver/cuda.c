@@ -256,9 +256,16 @@ static mend_status cuda_stream_synchronize(const mend_driver *driver, mend_strea
     return mend_cuda_functions(driver)->cuStreamSynchronize(stream);
 }
 
+/* Of an event that a capture recorded, and whose graph is gone, the driver says INVALID_VALUE (seen
+ * with CUDA 13.0). Nothing else can be invalid where this is asked. */
+static mend_status answer_of_event(mend_status status)
+{
+    return status == MEND_DRIVER_INVALID_VALUE ? MEND_DRIVER_CAPTURED_EVENT : status;
+}
+
 static mend_status cuda_stream_wait(const mend_driver *driver, mend_stream stream, mend_event event)
 {
-    return mend_cuda_functions(driver)->cuStreamWaitEvent(stream, event, 0);
+    return answer_of_event(mend_cuda_functions(driver)->cuStreamWaitEvent(stream, event, 0));
 }
 
 static mend_status cuda_event_create(const mend_driver *driver, mend_event *event)
@@ -284,13 +291,6 @@ static mend_status cuda_context_record(const mend_driver *driver, mend_event eve
         return MEND_DRIVER_INVALID_CONTEXT;
     }
     return status == MEND_DRIVER_OK ? functions->cuCtxRecordEvent(current, event) : status;
-}
-
-/* Of an event that a capture recorded, and whose graph is gone, the driver says INVALID_VALUE (seen
- * with CUDA 13.0). Nothing else about an event can be invalid here. */
-static mend_status answer_of_event(mend_status status)
-{
-    return status == MEND_DRIVER_INVALID_VALUE ? MEND_DRIVER_CAPTURED_EVENT : status;
 }
 
 static mend_status cuda_event_query(const mend_driver *driver, mend_event event)

@@ -152,6 +152,16 @@ mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_
     state->calls++;
     mend_status status = queue_wait(streams, state->handle, fence);
     mend_streams_end_call(streams, waiter);
+    if (status == MEND_DRIVER_CAPTURED_EVENT) {
+        mend_stream_state *of_capture = &streams->items[stamp.stream];
+        size_t at = 0;
+        while (at < of_capture->fence_count && of_capture->fences[at].event != fence.event) {
+            at++;
+        }
+        assert(at < of_capture->fence_count); /* an event of the context is of no capture */
+        drop_fence(streams, of_capture, at);
+        return MEND_LOOK_AGAIN;
+    }
     if (status != MEND_DRIVER_OK) {
         return mend_streams_driver_failed(streams, MEND_CALL_stream_wait, status);
     }

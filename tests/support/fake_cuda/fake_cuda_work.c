@@ -94,9 +94,16 @@ FORWARD(cuStreamDestroy, stream_destroy, (mend_stream stream), stream)
 FORWARD(cuStreamQuery, stream_query, (mend_stream stream), stream)
 FORWARD(cuStreamSynchronize, stream_synchronize, (mend_stream stream), stream)
 
+/* Of an event of a capture that is over, as CUDA 13.0 answers. */
+static mend_status answer_of_event(mend_status status)
+{
+    return status == MEND_DRIVER_CAPTURED_EVENT ? MEND_DRIVER_INVALID_VALUE : status;
+}
+
 mend_status cuStreamWaitEvent(mend_stream stream, mend_event event, unsigned int flags)
 {
-    return flags != 0 ? MEND_DRIVER_INVALID_VALUE : inner()->stream_wait(inner(), stream, event);
+    return flags != 0 ? MEND_DRIVER_INVALID_VALUE
+                      : answer_of_event(inner()->stream_wait(inner(), stream, event));
 }
 
 mend_status cuStreamGetCtx(mend_stream stream, mend_context *context)
@@ -135,12 +142,6 @@ mend_status cuEventCreate(mend_event *event, unsigned int flags)
 }
 
 FORWARD(cuEventRecord, event_record, (mend_event event, mend_stream stream), event, stream)
-
-/* Of an event of a capture that is over, as CUDA 13.0 answers. */
-static mend_status answer_of_event(mend_status status)
-{
-    return status == MEND_DRIVER_CAPTURED_EVENT ? MEND_DRIVER_INVALID_VALUE : status;
-}
 
 mend_status cuEventQuery(mend_event event)
 {

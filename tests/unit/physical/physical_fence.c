@@ -360,14 +360,26 @@ static mend_status captured_event(const mend_driver *driver, mend_event event)
     return MEND_DRIVER_CAPTURED_EVENT;
 }
 
+static mend_status no_event_to_wait_for(const mend_driver *driver, mend_stream stream,
+                                        mend_event event)
+{
+    (void)stream;
+    return captured_event(driver, event);
+}
+
 FENCE_TEST(physical_fence, an_event_of_a_capture_covers_nothing)
 {
-    for (int on_host = 0; on_host < 2; on_host++) {
+    enum { POLL, WAIT_ON_HOST, WAIT_ON_DEVICE, WAYS };
+    for (int way = 0; way < WAYS; way++) {
         mend_stamp stamp = work_and_close(r, SHORT_NS);
         mend_sim_advance(r->sim, LONG_NS);
         r->driver.event_query = captured_event;
         r->driver.event_synchronize = captured_event;
-        if (on_host) {
+        r->driver.stream_wait = no_event_to_wait_for;
+        if (way == WAIT_ON_DEVICE) {
+            EXPECT_RESULT(MEND_LOOK_AGAIN, mend_streams_make_wait(&r->streams, r->second, stamp));
+            EXPECT_U64_EQ(0, r->streams.stream_waits);
+        } else if (way == WAIT_ON_HOST) {
             bool waited = false;
             mend_streams_begin_host_waits(&r->streams);
             EXPECT_RESULT(MEND_OK,
@@ -381,6 +393,7 @@ FENCE_TEST(physical_fence, an_event_of_a_capture_covers_nothing)
         EXPECT_TRUE(r->streams.items[r->first].open);
         r->driver.event_query = r->device->event_query;
         r->driver.event_synchronize = r->device->event_synchronize;
+        r->driver.stream_wait = r->device->stream_wait;
         EXPECT_RESULT(MEND_OK, mend_streams_close_epoch(&r->streams, r->first));
         EXPECT_TRUE(mend_streams_poll(&r->streams));
         expect_passed(r, stamp, true);
