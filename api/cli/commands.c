@@ -13,8 +13,6 @@
 #include "lab/report/command.h"
 #include "mend/mend.h"
 
-enum { STATUS_BAD_USAGE = 2 };
-
 static const mend_option only_help[] = {MEND_OPTION_HELP, {NULL, NULL, NULL, NULL}};
 
 static void print_usage(FILE *out)
@@ -24,20 +22,6 @@ static void print_usage(FILE *out)
         fprintf(out, "  %-10s %s\n", mend_commands[i]->name, mend_commands[i]->what);
     }
     fputs("\nmend COMMAND --help explains a command.\n", out);
-}
-
-/* Reads the command line of one that has no option but --help. 0: nothing was asked; 1: help, which
- * is printed; -1: wrong. */
-static int read_only_help(const mend_command *command, int argc, char **argv)
-{
-    mend_command_start();
-    char *value;
-    int option = mend_command_next(command, argc, argv, &value);
-    if (option == 0) {
-        mend_command_help(command, stdout);
-        return 1;
-    }
-    return option == MEND_OPTION_END ? 0 : -1;
 }
 
 /* ---- commands -------------------------------------------------------------------------------- */
@@ -87,14 +71,12 @@ const mend_command *const mend_commands[] = {
 /* The exit status of a command that prints one thing. */
 static int print_with(const mend_command *command, void (*print)(FILE *out), int argc, char **argv)
 {
-    int asked = read_only_help(command, argc, argv);
-    if (asked < 0 || (asked == 0 && !mend_command_has_none(command, argc, argv))) {
-        return STATUS_BAD_USAGE;
-    }
-    if (asked == 0) {
+    int status;
+    if (mend_command_read(command, argc, argv, NULL, NULL, &status)) {
         print(stdout);
+        status = 0;
     }
-    return 0;
+    return status;
 }
 
 static void write_version(FILE *out)
@@ -125,9 +107,9 @@ static int print_manual(int argc, char **argv)
 
 static int print_completion(int argc, char **argv)
 {
-    int asked = read_only_help(&completion_command, argc, argv);
-    if (asked != 0) {
-        return asked > 0 ? 0 : STATUS_BAD_USAGE;
+    int status;
+    if (!mend_command_read(&completion_command, argc, argv, NULL, NULL, &status)) {
+        return status;
     }
     const char *shell = argc - optind == 1 ? argv[optind] : "";
     if (strcmp(shell, "bash") == 0) {
@@ -139,7 +121,7 @@ static int print_completion(int argc, char **argv)
         return 0;
     }
     fprintf(stderr, "mend completion: no shell \"%s\"; there are: bash, zsh\n", shell);
-    return STATUS_BAD_USAGE;
+    return MEND_STATUS_BAD_USAGE;
 }
 
 /* In the order of the commands. */
@@ -154,7 +136,7 @@ int mend_commands_run(int argc, char **argv)
 {
     if (argc < 2) {
         print_usage(stderr);
-        return STATUS_BAD_USAGE;
+        return MEND_STATUS_BAD_USAGE;
     }
     const char *name = argv[1];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
@@ -169,5 +151,5 @@ int mend_commands_run(int argc, char **argv)
     }
     fprintf(stderr, "mend: no command \"%s\"\n", name);
     print_usage(stderr);
-    return STATUS_BAD_USAGE;
+    return MEND_STATUS_BAD_USAGE;
 }

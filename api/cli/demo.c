@@ -1,22 +1,32 @@
 /* The command: options, the runs, the table and the page. */
 #include "cli/demo.h"
 
+#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/align.h"
 #include "cli/demo_run.h"
 #include "cli/page.h"
+#include "lab/support/capacity.h"
 #include "lab/support/output.h"
+#include "lab/workloads/workload.h"
+
+#define LEAST_CAPACITY_BYTES (2 * MEND_MIB) /* a page */
 
 enum { STATUS_COMPLETED = 0, STATUS_OUT_OF_MEMORY = 1, STATUS_BAD_INPUT = 2, STATUS_BROKEN = 3 };
 
-enum { OPTION_DEVICE, OPTION_TRACES, OPTION_OUTPUT, OPTION_HELP };
+enum { OPTION_DEVICE, OPTION_CAPACITY, OPTION_TRACES, OPTION_OUTPUT, OPTION_HELP };
 
 static const mend_option options_of_demo[] = {
     [OPTION_DEVICE] = {"device", "auto|sim|cuda",
                        "auto (default): the GPU where there is one with room, else simulated",
                        NULL},
+    [OPTION_CAPACITY] = {"capacity", "SIZE",
+                         "with a FILE: the memory of its device: bytes, or a number with KiB, MiB, "
+                         "GiB or TiB (default: the smallest that is sold with room for it)",
+                         NULL},
     [OPTION_TRACES] = {"traces", "DIR",
                        "where the recordings are (default: those that came with this program)",
                        NULL},
@@ -28,9 +38,13 @@ static const mend_option options_of_demo[] = {
 const mend_command mend_demo_command = {
     .name = "demo",
     .what = "run a one-minute demonstration and write an HTML page",
-    .arguments = "",
-    .about = "Runs recorded workloads on a device with barely more memory than they need, through "
-             "models of PyTorch's allocators and through Mend; prints a table and writes a page.",
+    .arguments = "[FILE|WORKLOAD]",
+    .about =
+        "Runs recorded workloads on a device with barely more memory than they need, through "
+        "models of PyTorch's allocators and through Mend; prints a table and writes a page. "
+        "With a FILE it does that with a program of yours, on a device that is sold and on one "
+        "with hardly more memory than it uses: a memory snapshot of PyTorch (pickle or JSON), "
+        "a log of RMM or a recording, plain or .gz.",
     .options = options_of_demo,
     .status = "Exit status: 0 Mend completed every workload, 1 it ran out of memory, 2 bad usage "
               "or input, or an output cannot be written, 3 a rule of the driver was broken.",
@@ -40,17 +54,26 @@ typedef struct demo_options {
     mend_demo_device device;
     char folder[PATH_MAX]; /* "": search for it */
     const char *page_path;
-    bool help;
+    const char *own;         /* the user's program; NULL: those of the demo */
+    uint64_t capacity_bytes; /* of its device; 0: not given */
 } demo_options;
 
-static bool read_option(int option, const char *value, demo_options *options)
+static bool take_option(int option, char *value, void *arguments)
 {
+    demo_options *options = arguments;
     int length;
     switch (option) {
     case OPTION_DEVICE:
         options->device = strcmp(value, "sim") == 0    ? MEND_DEMO_SIM
                           : strcmp(value, "cuda") == 0 ? MEND_DEMO_CUDA
                                                        : MEND_DEMO_AUTO;
+        return true;
+    case OPTION_CAPACITY:
+        if (!mend_parse_bytes(value, &options->capacity_bytes) ||
+            options->capacity_bytes < LEAST_CAPACITY_BYTES) {
+            fprintf(stderr, "mend demo: --capacity: not a size of at least 2 MiB: \"%s\"\n", value);
+            return false;
+        }
         return true;
     case OPTION_TRACES:
         length = snprintf(options->folder, sizeof(options->folder), "%s", value);
@@ -62,35 +85,9 @@ static bool read_option(int option, const char *value, demo_options *options)
     case OPTION_OUTPUT:
         options->page_path = value;
         return true;
-    case OPTION_HELP:
-        options->help = true;
-        return true;
     default:
         return false;
     }
-}
-
-static bool read_options(int argc, char **argv, demo_options *options)
-{
-    *options = (demo_options){.page_path = "mend-demo.html"};
-    mend_command_start();
-    char *value;
-    for (int option;
-         (option = mend_command_next(&mend_demo_command, argc, argv, &value)) != MEND_OPTION_END;) {
-        if (!read_option(option, value, options)) {
-            return false;
-        }
-    }
-    return mend_command_has_none(&mend_demo_command, argc, argv);
-}
-
-static int tell_failure(void)
-{
-    mend_error error = MEND_ERROR_INIT;
-    mend_last_error(&error);
-    fprintf(stderr, "mend demo: %s\n",
-            error.message[0] != '\0' ? error.message : mend_result_name(error.result));
-    return STATUS_BAD_INPUT;
 }
 
 /* Prints every broken rule. */
@@ -110,13 +107,37 @@ static bool all_is_well(const mend_demo_report *report)
     return is_well;
 }
 
-/* The page must not overwrite what the demo reads. */
-static bool recordings_are_apart(const char *folder, const mend_output *page)
+static bool take_file(int argc, char **argv, demo_options *options)
 {
+    options->own = optind < argc ? argv[optind] : NULL;
+    if (argc - optind > 1) {
+        fprintf(stderr, "mend demo: more than one file: \"%s\"; see mend demo --help\n",
+                argv[optind + 1]);
+        return false;
+    }
+    if (options->own == NULL && options->capacity_bytes != 0) {
+        fputs("mend demo: --capacity needs a FILE\n", stderr);
+        return false;
+    }
+    if (options->own == NULL && options->folder[0] == '\0' &&
+        !mend_demo_find_traces(options->folder, sizeof(options->folder))) {
+        fputs("mend demo: the recordings were not found; name their folder with --traces\n",
+              stderr);
+        return false;
+    }
+    return true;
+}
+
+/* The page must not overwrite what the demo reads. */
+static bool recordings_are_apart(const demo_options *options, const mend_output *page)
+{
+    if (options->own != NULL) {
+        return mend_workload_is_spec(options->own) || mend_output_is_apart(page, options->own);
+    }
     for (size_t i = 0; i < MEND_DEMO_SCENES; i++) {
         char path[PATH_MAX];
         if (mend_demo_source_is_recording(&mend_demo_scenes[i]) &&
-            mend_demo_recording_path(&mend_demo_scenes[i], folder, path) &&
+            mend_demo_recording_path(&mend_demo_scenes[i], options->folder, path) &&
             !mend_output_is_apart(page, path)) {
             return false;
         }
@@ -126,8 +147,12 @@ static bool recordings_are_apart(const char *folder, const mend_output *page)
 
 static int show(const demo_options *options, mend_output *page, mend_demo_report *report)
 {
-    if (mend_demo_run_all(options->device, options->folder, report) != MEND_OK) {
-        return tell_failure();
+    mend_result result =
+        options->own != NULL
+            ? mend_demo_run_own(options->device, options->own, options->capacity_bytes, report)
+            : mend_demo_run_all(options->device, options->folder, report);
+    if (result != MEND_OK) {
+        return mend_command_fail(&mend_demo_command, "");
     }
     mend_demo_print(stdout, report);
     mend_page_write(page->stream, report);
@@ -144,26 +169,17 @@ static int show(const demo_options *options, mend_output *page, mend_demo_report
 
 int mend_cli_demo(int argc, char **argv)
 {
-    demo_options options;
-    if (!read_options(argc, argv, &options)) {
-        return STATUS_BAD_INPUT;
-    }
-    if (options.help) {
-        mend_command_help(&mend_demo_command, stdout);
-        return STATUS_COMPLETED;
-    }
-    if (options.folder[0] == '\0' &&
-        !mend_demo_find_traces(options.folder, sizeof(options.folder))) {
-        fputs("mend demo: the recordings were not found; name their folder with --traces\n",
-              stderr);
-        return STATUS_BAD_INPUT;
+    demo_options options = {.page_path = "mend-demo.html"};
+    int status;
+    if (!mend_command_read(&mend_demo_command, argc, argv, take_option, &options, &status)) {
+        return status;
     }
     mend_output page;
-    if (!mend_output_open(&page, "demo", options.page_path)) {
+    if (!take_file(argc, argv, &options) || !mend_output_open(&page, "demo", options.page_path)) {
         return STATUS_BAD_INPUT;
     }
-    int status = STATUS_BAD_INPUT;
-    if (recordings_are_apart(options.folder, &page)) {
+    status = STATUS_BAD_INPUT;
+    if (recordings_are_apart(&options, &page)) {
         mend_demo_report report = {0};
         status = show(&options, &page, &report);
         mend_demo_report_clear(&report);

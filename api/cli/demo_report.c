@@ -24,15 +24,6 @@ double mend_demo_reached_percent(const mend_demo_run *run)
     return 100 * (double)reached / (double)mend_max_u64(result->events, 1);
 }
 
-uint64_t mend_demo_calls(const mend_demo_run *run)
-{
-    uint64_t sum = 0;
-#define X(call) sum += run->result.calls.call##_calls;
-    MEND_REPLAY_CALLS(X)
-#undef X
-    return sum;
-}
-
 static void print_head(FILE *out, const mend_demo_act *act)
 {
     char capacity[32];
@@ -80,7 +71,7 @@ static void print_run(FILE *out, const mend_demo_act *act, size_t allocator)
             mend_demo_allocators[allocator].title, outcome,
             (double)result->peak_reserved_bytes / (double)mend_max_u64(act->peak_live_bytes, 1),
             (unsigned long long)result->host_syncs, result->driver_time_us / 1000, compared,
-            (unsigned long long)mend_demo_calls(run), copies, needs);
+            (unsigned long long)mend_replay_sum_calls(&result->calls), copies, needs);
 }
 
 void mend_demo_print(FILE *out, const mend_demo_report *report)
@@ -107,5 +98,6 @@ void mend_demo_report_clear(mend_demo_report *report)
             mend_replay_result_clear(&report->acts[i].runs[a].result);
         }
     }
+    mend_trace_destroy(report->own);
     *report = (mend_demo_report){0};
 }

@@ -38,17 +38,16 @@ typedef struct mend_demo_act {
 typedef struct mend_demo_report {
     mend_demo_act acts[MEND_DEMO_SCENES];
     size_t act_count;
+    mend_trace *own; /* the program of the user that all acts are about; or NULL */
+    mend_demo_scene own_scenes[MEND_DEMO_OWN_SCENES];
     char gpu[128]; /* its name; "" if every act ran on the simulated device */
 } mend_demo_report;
 
-/* The number of workloads that an allocator completed. */
+/* The number of acts that an allocator completed. */
 size_t mend_demo_completed(const mend_demo_report *report, size_t allocator);
 
 /* The percentage of events that a run completed. */
 double mend_demo_reached_percent(const mend_demo_run *run);
-
-/* The number of a run's driver calls. */
-uint64_t mend_demo_calls(const mend_demo_run *run);
 
 /* The table for a terminal. */
 void mend_demo_print(FILE *out, const mend_demo_report *report);

@@ -74,7 +74,9 @@ static mend_result find_fit(const mend_trace *trace, const char *policy, progres
     return outcome;
 }
 
-static mend_result run_one(const mend_trace *trace, mend_demo_act *act, size_t allocator)
+/* `known_fit`: the smallest sufficient size, as an act before found it; 0: search for it. */
+static mend_result run_one(const mend_trace *trace, mend_demo_act *act, size_t allocator,
+                           double known_fit)
 {
     progress_line line = {mend_demo_allocators[allocator].title, isatty(STDERR_FILENO) != 0};
     const char *policy = mend_demo_allocators[allocator].policy;
@@ -91,7 +93,11 @@ static mend_result run_one(const mend_trace *trace, mend_demo_act *act, size_t a
     }
     act->capacity_bytes = run->result.capacity_bytes;
     explain_failure(trace, run);
-    result = find_fit(trace, policy, &line, &run->fit_factor);
+    if (known_fit != 0) {
+        run->fit_factor = known_fit;
+    } else {
+        result = find_fit(trace, policy, &line, &run->fit_factor);
+    }
     tell_outcome(&line, run);
     return result;
 }
@@ -120,44 +126,78 @@ static uint64_t find_gpu(char *name, size_t size)
     return free_bytes;
 }
 
-static mend_result run_act(const mend_demo_scene *scene, const char *folder,
-                           mend_demo_device device, uint64_t gpu_bytes, mend_demo_act *act)
+/* The GPU, or what is told of it when there is none. */
+typedef struct demo_gpu {
+    mend_demo_device device;
+    uint64_t free_bytes;
+    char name[128];
+} demo_gpu;
+
+static demo_gpu choose_device(mend_demo_device device)
 {
-    mend_trace *trace;
-    mend_result result = mend_demo_load(scene, folder, &trace);
-    if (result != MEND_OK) {
-        return result;
-    }
+    demo_gpu chosen = {.device = device};
+    chosen.free_bytes = device == MEND_DEMO_SIM ? 0 : find_gpu(chosen.name, sizeof(chosen.name));
+    return chosen;
+}
+
+static mend_result run_act(const mend_demo_scene *scene, const mend_trace *trace,
+                           const demo_gpu *gpu, mend_demo_report *report)
+{
+    mend_demo_act *act = &report->acts[report->act_count++];
     act->scene = scene;
     act->event_count = trace->event_count;
     act->peak_live_bytes = trace->peak_live_bytes;
     uint64_t needed_bytes = (uint64_t)((double)trace->peak_live_bytes * scene->factor);
-    act->on_gpu = needed_bytes <= gpu_bytes / 100 * USABLE_PERCENT;
+    act->on_gpu = needed_bytes <= gpu->free_bytes / 100 * USABLE_PERCENT;
     fprintf(stderr, "%s, %zu events, on %s\n", scene->title, trace->event_count,
             act->on_gpu ? "the GPU" : "the simulated device");
-    if (device == MEND_DEMO_CUDA && !act->on_gpu) {
+    mend_result result = MEND_OK;
+    if (act->on_gpu) {
+        snprintf(report->gpu, sizeof(report->gpu), "%s", gpu->name);
+    } else if (gpu->device == MEND_DEMO_CUDA) {
         result = mend_fail(MEND_ERROR_NO_DEVICE, "no GPU with %llu bytes of free memory to use",
                            (unsigned long long)needed_bytes);
     }
     for (size_t i = 0; i < MEND_DEMO_ALLOCATORS && result == MEND_OK; i++) {
-        result = run_one(trace, act, i);
+        double known_fit =
+            report->own != NULL && act != report->acts ? report->acts[0].runs[i].fit_factor : 0;
+        result = run_one(trace, act, i, known_fit);
     }
-    mend_trace_destroy(trace);
     return result;
 }
 
 mend_result mend_demo_run_all(mend_demo_device device, const char *folder, mend_demo_report *report)
 {
     *report = (mend_demo_report){0};
-    char gpu[sizeof(report->gpu)] = "";
-    uint64_t gpu_bytes = device == MEND_DEMO_SIM ? 0 : find_gpu(gpu, sizeof(gpu));
+    demo_gpu gpu = choose_device(device);
     mend_result result = MEND_OK;
     for (size_t i = 0; i < MEND_DEMO_SCENES && result == MEND_OK; i++) {
-        mend_demo_act *act = &report->acts[report->act_count++];
-        result = run_act(&mend_demo_scenes[i], folder, device, gpu_bytes, act);
-        if (act->on_gpu) {
-            snprintf(report->gpu, sizeof(report->gpu), "%s", gpu);
+        mend_trace *trace;
+        result = mend_demo_load(&mend_demo_scenes[i], folder, &trace);
+        if (result == MEND_OK) {
+            result = run_act(&mend_demo_scenes[i], trace, &gpu, report);
+            mend_trace_destroy(trace);
         }
+    }
+    return result;
+}
+
+mend_result mend_demo_run_own(mend_demo_device device, const char *source, uint64_t capacity_bytes,
+                              mend_demo_report *report)
+{
+    *report = (mend_demo_report){0};
+    demo_gpu gpu = choose_device(device);
+    mend_demo_scene scene = {.source = source};
+    mend_result result = mend_demo_load(&scene, NULL, &report->own);
+    if (result != MEND_OK) {
+        return result;
+    }
+    if (report->own->note[0] != '\0') {
+        fprintf(stderr, "mend demo: %s: %s\n", source, report->own->note);
+    }
+    mend_demo_own_scenes(report->own, capacity_bytes, report->own_scenes);
+    for (size_t i = 0; i < MEND_DEMO_OWN_SCENES && result == MEND_OK; i++) {
+        result = run_act(&report->own_scenes[i], report->own, &gpu, report);
     }
     return result;
 }

@@ -18,4 +18,8 @@ typedef enum mend_demo_device {
 mend_result mend_demo_run_all(mend_demo_device device, const char *folder,
                               mend_demo_report *report);
 
+/* The same for a user's program: a file of mend_trace_read, or a built-in workload. */
+mend_result mend_demo_run_own(mend_demo_device device, const char *source, uint64_t capacity_bytes,
+                              mend_demo_report *report);
+
 #endif

@@ -5,7 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/align.h"
 #include "base/error.h"
+#include "lab/support/capacity.h"
 #include "lab/trace/read.h"
 #include "lab/workloads/workload.h"
 
@@ -22,6 +24,40 @@ const mend_demo_scene mend_demo_scenes[MEND_DEMO_SCENES] = {
     {"stress:many-streams", "Many streams",
      "A made-up stress test: the demand for memory wanders between twelve streams.", 1.15},
 };
+
+/* Memory of devices that are sold. */
+static const uint64_t sold_gib[] = {4, 6, 8, 12, 16, 24, 32, 40, 48, 80, 96, 141, 180, 192, 288};
+enum { SOLD = sizeof(sold_gib) / sizeof(*sold_gib) };
+
+/* Where allocators differ most: the device has hardly more memory than the program uses. */
+static const double near_limit = 1.05;
+
+void mend_demo_own_scenes(const mend_trace *trace, uint64_t capacity_bytes,
+                          mend_demo_scene scenes[MEND_DEMO_OWN_SCENES])
+{
+    uint64_t device_bytes = capacity_bytes;
+    for (size_t i = 0; i < SOLD && device_bytes < trace->peak_live_bytes; i++) {
+        device_bytes = capacity_bytes == 0 ? sold_gib[i] * MEND_GIB : device_bytes;
+    }
+    device_bytes = device_bytes != 0 ? device_bytes : sold_gib[0] * MEND_GIB;
+    double peak_bytes = (double)mend_max_u64(trace->peak_live_bytes, 1);
+    char name[80];
+    char size[32];
+    mend_trace_short_name(trace, name, sizeof(name));
+    mend_format_bytes(device_bytes, size, sizeof(size));
+    scenes[0] = (mend_demo_scene){
+        .source = trace->name,
+        .what = capacity_bytes != 0
+                    ? "The device that was asked for."
+                    : "The smallest device that is sold with room for it, else the largest.",
+        .factor = (double)device_bytes / peak_bytes};
+    snprintf(scenes[0].title, sizeof(scenes[0].title), "%s on %s", name, size);
+    scenes[1] = (mend_demo_scene){
+        .source = trace->name,
+        .what = "The same program where the device has hardly more memory than it uses.",
+        .factor = near_limit};
+    snprintf(scenes[1].title, sizeof(scenes[1].title), "%s near its limit", name);
+}
 
 static const char *const trace_folders[] = {"bench/traces", "share/mend/traces"};
 enum { TRACE_FOLDERS = sizeof(trace_folders) / sizeof(*trace_folders) };
@@ -68,7 +104,8 @@ bool mend_demo_source_is_recording(const mend_demo_scene *scene)
 
 bool mend_demo_recording_path(const mend_demo_scene *scene, const char *folder, char path[PATH_MAX])
 {
-    int length = snprintf(path, PATH_MAX, "%s/%s", folder, scene->source);
+    int length = snprintf(path, PATH_MAX, "%s%s%s", folder != NULL ? folder : "",
+                          folder != NULL ? "/" : "", scene->source);
     return length > 0 && length < PATH_MAX;
 }
 

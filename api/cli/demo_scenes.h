@@ -1,4 +1,5 @@
-/* The workloads of the demo, and the folder of their recordings. */
+/* The workloads of the demo, the folder of their recordings, and devices for a program of a user.
+ */
 #ifndef MEND_CLI_DEMO_SCENES_H
 #define MEND_CLI_DEMO_SCENES_H
 
@@ -9,14 +10,21 @@
 #include "lab/trace/trace.h"
 
 typedef struct mend_demo_scene {
-    const char *source; /* the file name of a recording, or a built-in workload */
-    const char *title;
+    const char *source; /* the file of a recording, or a built-in workload */
+    char title[128];
     const char *what; /* one sentence that explains it */
     double factor;    /* the device's memory / the peak of live bytes */
 } mend_demo_scene;
 
-enum { MEND_DEMO_SCENES = 3 };
+enum { MEND_DEMO_SCENES = 3, MEND_DEMO_OWN_SCENES = 2 };
 extern const mend_demo_scene mend_demo_scenes[MEND_DEMO_SCENES];
+
+/*
+ * A user's program on two devices that nobody chose for a win: on the smallest that is sold with
+ * room for what it uses, or on one of `capacity_bytes` where that is not 0; and near its limit.
+ */
+void mend_demo_own_scenes(const mend_trace *trace, uint64_t capacity_bytes,
+                          mend_demo_scene scenes[MEND_DEMO_OWN_SCENES]);
 
 /*
  * Finds the folder of the recordings: bench/traces or share/mend/traces, in a folder above the
@@ -27,7 +35,7 @@ bool mend_demo_find_traces(char *folder, size_t size);
 /* Whether the scene is a recording, and not a built-in workload. */
 bool mend_demo_source_is_recording(const mend_demo_scene *scene);
 
-/* The path of a recording. False if it is too long. */
+/* The path of a recording; NULL for `folder`: its file is a path. False if it is too long. */
 bool mend_demo_recording_path(const mend_demo_scene *scene, const char *folder,
                               char path[PATH_MAX]);
 

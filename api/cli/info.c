@@ -24,7 +24,6 @@ typedef struct info_options {
     const char *json_path;
     mend_output costs; /* open until the end */
     mend_output json;
-    bool help;
 } info_options;
 
 enum { OPTION_DEVICE, OPTION_PRICES, OPTION_SECONDS, OPTION_OUTPUT, OPTION_JSON, OPTION_HELP };
@@ -86,8 +85,9 @@ static bool refuse(const char *option, const char *text, const char *possible)
     return false;
 }
 
-static bool parse_option(int option, const char *value, info_options *options)
+static bool take_option(int option, char *value, void *arguments)
 {
+    info_options *options = arguments;
     switch (option) {
     case OPTION_DEVICE:
         return parse_device(value, options) ||
@@ -103,27 +103,13 @@ static bool parse_option(int option, const char *value, info_options *options)
     case OPTION_JSON:
         options->json_path = value;
         return true;
-    case OPTION_HELP:
-        options->help = true;
-        return true;
     default:
         return false;
     }
 }
 
-static bool parse_options(int argc, char **argv, info_options *options)
+static bool fit_together(info_options *options)
 {
-    mend_command_start();
-    char *value;
-    for (int option;
-         (option = mend_command_next(&mend_info_command, argc, argv, &value)) != MEND_OPTION_END;) {
-        if (!parse_option(option, value, options)) {
-            return false;
-        }
-    }
-    if (options->help || !mend_command_has_none(&mend_info_command, argc, argv)) {
-        return options->help;
-    }
     bool asks_for_prices =
         options->costs_path != NULL || options->json_path != NULL || options->seconds != 0;
     if (!options->prices && asks_for_prices) {
@@ -307,17 +293,14 @@ static int show_what_there_is(info_options *options)
 int mend_cli_info(int argc, char **argv)
 {
     info_options options = {0};
-    if (!parse_options(argc, argv, &options)) {
+    int status;
+    if (!mend_command_read(&mend_info_command, argc, argv, take_option, &options, &status)) {
+        return status;
+    }
+    if (!fit_together(&options) || !mend_output_open(&options.costs, "info", options.costs_path)) {
         return MEND_STATUS_BAD_OUTPUT;
     }
-    if (options.help) {
-        mend_command_help(&mend_info_command, stdout);
-        return 0;
-    }
-    if (!mend_output_open(&options.costs, "info", options.costs_path)) {
-        return MEND_STATUS_BAD_OUTPUT;
-    }
-    int status = MEND_STATUS_BAD_OUTPUT;
+    status = MEND_STATUS_BAD_OUTPUT;
     if (mend_output_open(&options.json, "info", options.json_path)) {
         if (mend_outputs_are_apart(&options.costs, &options.json)) {
             status = show_what_there_is(&options);

@@ -12,7 +12,17 @@ static void write_headline(FILE *out, const mend_demo_report *report)
         by_others += a == MEND_DEMO_MEND ? 0 : mend_demo_completed(report, a);
     }
     fputs("<h1>", out);
-    if (by_mend == report->act_count && by_others == 0) {
+    if (report->own != NULL) {
+        char name[128];
+        mend_trace_short_name(report->own, name, sizeof(name));
+        mend_page_text(out, name);
+        fprintf(out, " on %zu devices: it finishes with ", report->act_count);
+        for (size_t a = 0; a < MEND_DEMO_ALLOCATORS; a++) {
+            mend_page_text(out, mend_demo_allocators[a].title);
+            fprintf(out, " on %zu%s", mend_demo_completed(report, a),
+                    a + 1 < MEND_DEMO_ALLOCATORS ? ", " : ".");
+        }
+    } else if (by_mend == report->act_count && by_others == 0) {
         fprintf(
             out,
             "%zu programs near the limit of their memory: Mend finishes all, PyTorch\xe2\x80\x99s "
@@ -47,18 +57,43 @@ static void write_lacking(FILE *out, const mend_demo_act *act, size_t allocator)
     }
 }
 
+/* The least device for a user's program. */
+static void write_least(FILE *out, const mend_demo_act *act, size_t allocator)
+{
+    double fit_factor = act->runs[allocator].fit_factor;
+    fputs("<li>", out);
+    mend_page_text(out, mend_demo_allocators[allocator].title);
+    if (fit_factor == 0) {
+        fputs(": the size that is enough was not searched for.</li>\n", out);
+        return;
+    }
+    fputs(" finishes on every device of at least ", out);
+    mend_page_bytes(out, (uint64_t)((double)act->peak_live_bytes * fit_factor));
+    fprintf(out, ", %.3f times what the program uses.</li>\n", fit_factor);
+}
+
 /* Next to the headline: the sizes of the devices were chosen, and how narrow the choice is. */
 static void write_capacities(FILE *out, const mend_demo_report *report)
 {
-    fputs("<div class=\"card capacities\"><p><b>What the memory sizes mean.</b> Each device has a "
-          "little more memory than the program uses at its peak. The sizes were chosen on the "
-          "simulated device to show a difference: between what Mend needs and what the other two "
-          "need.</p>\n<ul>\n",
-          out);
-    for (size_t i = 0; i < report->act_count; i++) {
+    fputs("<div class=\"card capacities\"><p><b>What the memory sizes mean.</b> ", out);
+    fputs(
+        report->own != NULL
+            ? "One rule gives them for every program: a device with room for it, and one with 5 % "
+              "more memory than it uses at its peak."
+            : "Each device has a little more memory than the program uses at its peak. The sizes "
+              "were chosen on the simulated device to show a difference: between what Mend needs "
+              "and what the other two need.",
+        out);
+    fputs("</p>\n<ul>\n", out);
+    for (size_t a = 0; a < MEND_DEMO_ALLOCATORS && report->own != NULL; a++) {
+        write_least(out, &report->acts[0], a);
+    }
+    for (size_t i = 0; i < report->act_count && report->own == NULL; i++) {
         write_lacking(out, &report->acts[i], MEND_DEMO_BEST_OTHER);
     }
-    fputs("</ul>\n<p>With more memory all three finish.</p></div>\n", out);
+    fputs(report->own != NULL ? "</ul></div>\n"
+                              : "</ul>\n<p>With more memory all three finish.</p></div>\n",
+          out);
 }
 
 static void write_scores(FILE *out, const mend_demo_report *report)
@@ -69,9 +104,9 @@ static void write_scores(FILE *out, const mend_demo_report *report)
         fprintf(out, "<div class=\"card score %s\"><span>",
                 completed == report->act_count ? "good" : "bad");
         mend_page_text(out, mend_demo_allocators[a].title);
-        fprintf(out,
-                "</span><b>%zu of %zu</b><span class=\"soft\">programs finished</span></div>\n",
-                completed, report->act_count);
+        fprintf(out, "</span><b>%zu of %zu</b><span class=\"soft\">%s</span></div>\n", completed,
+                report->act_count,
+                report->own != NULL ? "devices on which it finishes" : "programs finished");
     }
     fputs("</div>\n", out);
 }

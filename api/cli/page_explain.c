@@ -79,11 +79,16 @@ static void write_fragmentation(FILE *out)
 /* How far the figures can be trusted. */
 static void write_caveats(FILE *out, const mend_demo_report *report)
 {
-    fputs("<section>\n<h2>What is real here, and what is not</h2>\n<ul>\n"
-          "<li><b>The workloads:</b> recordings are the allocations and frees of real PyTorch "
-          "code, made without a GPU (sizes and order are PyTorch\xe2\x80\x99s own). A workload "
-          "whose name begins with <code>stress:</code> is made up.</li>\n"
-          "<li><b>Mend:</b> the library itself, called through its public interface.</li>\n"
+    fputs("<section>\n<h2>What is real here, and what is not</h2>\n<ul>\n", out);
+    fputs(
+        report->own != NULL
+            ? "<li><b>The program:</b> the allocations and frees of the file, in their order; a "
+              "program that would react to a lack of memory does not here.</li>\n"
+            : "<li><b>The workloads:</b> recordings are the allocations and frees of real PyTorch "
+              "code, made without a GPU (sizes and order are PyTorch\xe2\x80\x99s own). A "
+              "workload whose name begins with <code>stress:</code> is made up.</li>\n",
+        out);
+    fputs("<li><b>Mend:</b> the library itself, called through its public interface.</li>\n"
           "<li><b>The PyTorch allocators:</b> models of their rules, not PyTorch itself.</li>\n",
           out);
     if (report->gpu[0] != '\0') {
@@ -103,9 +108,14 @@ static void write_caveats(FILE *out, const mend_demo_report *report)
             "allocators may depend on it. This run itself measured nothing on a GPU.</li>\n",
             out);
     }
-    fputs("<li><b>The choice:</b> workloads and device sizes were chosen to show a difference. For "
-          "other workloads another allocator needs as little as Mend, or less. The column "
-          "\xe2\x80\x9csmallest device\xe2\x80\x9d shows how close it is.</li>\n</ul>\n",
+    fputs("<li><b>The choice:</b> ", out);
+    fputs(report->own != NULL
+              ? "the program is yours. "
+              : "workloads and device sizes were chosen to show a difference. For other workloads "
+                "another allocator needs as little as Mend, or less. ",
+          out);
+    fputs("The column \xe2\x80\x9csmallest device\xe2\x80\x9d shows how close it "
+          "is.</li>\n</ul>\n",
           out);
 }
 
@@ -113,12 +123,16 @@ void mend_page_explain(FILE *out, const mend_demo_report *report)
 {
     write_fragmentation(out);
     write_caveats(out, report);
-    fputs("<p>To run it again, or to try your own recording:</p>\n<pre><code>", out);
+    fputs("<p>To run it again, or to try your own recording (<code>mend demo FILE</code> makes "
+          "this page of "
+          "it):</p>\n<pre><code>",
+          out);
     for (size_t i = 0; i < report->act_count; i++) {
         const mend_demo_scene *scene = report->acts[i].scene;
         fprintf(out, "mend replay --policy caching,expandable,mend --capacity %.3fx,fit ",
                 scene->factor);
-        fputs(mend_demo_source_is_recording(scene) ? "bench/traces/" : "", out);
+        fputs(report->own == NULL && mend_demo_source_is_recording(scene) ? "bench/traces/" : "",
+              out);
         mend_page_text(out, scene->source);
         fputc('\n', out);
     }

@@ -36,7 +36,7 @@ static void write_run(FILE *out, const mend_demo_act *act, size_t allocator)
     } else {
         fprintf(out, "%.1f ms</td><td>", result->compared_time_us / 1000);
     }
-    mend_page_count(out, mend_demo_calls(run));
+    mend_page_count(out, mend_replay_sum_calls(&result->calls));
     fputs("</td><td>", out);
     if (result->bytes_copied > 0) {
         mend_page_bytes(out, result->bytes_copied);

@@ -31,9 +31,8 @@ class Settings
                 return;
             }
         }
-        TORCH_WARN(
-            "mend.torch: the program has set ", names,
-            ", which has no effect on memory from Mend; MEND_CONF has (docs/configuration.md)");
+        TORCH_WARN("mend.torch: the program has set ", names,
+                   ", which has no effect on memory from Mend; MEND_CONF has (docs/tuning.md)");
     }
 
   private:

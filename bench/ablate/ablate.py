@@ -2,11 +2,13 @@
 """What each mechanism of the policy is worth: replays with it switched off.
 
     bench/ablate/ablate.py --mend build/ablate/bench/ablate/mend-ablated [--half tune|judge]
-        [--only MECHANISM ...] [--together A,B] [--results FILE.jsonl] [--document docs/ablation.md]
+        [--only MECHANISM ...] [--together A,B] [--results FILE.jsonl]
+        [--document bench/results/ablation.md]
 
 Every workload of bench/workloads.txt is replayed at five capacities, under all price lists, once
 with all mechanisms and once without each. The results are kept in FILE.jsonl and used again by the
-same program, so that a run that was stopped goes on. docs/ablation.md explains the columns.
+same program, so that a run that was stopped goes on. bench/results/ablation.md explains the
+columns.
 """
 import argparse
 import concurrent.futures

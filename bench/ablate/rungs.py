@@ -4,7 +4,7 @@
     bench/ablate/rungs.py --mend build/release/api/cli/mend [--capacity 1.05x,1.02x]
 
 Replays every workload of bench/workloads.txt. A row has the sums over the workloads of one kind
-that complete at that capacity; docs/ablation.md explains the columns.
+that complete at that capacity; bench/results/ablation.md explains the columns.
 """
 import argparse
 import collections

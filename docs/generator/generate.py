@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes docs/api.md and the pages in docs/api from the public headers, docs/messages.md from the
-sources, and the table in docs/configuration.md from the keys of MEND_CONF. With --check it writes
+sources, and the table in docs/tuning.md from the keys of MEND_CONF. With --check it writes
 nothing, and fails if one of them is out of date.
 
 Usage: generate.py [--check]
@@ -22,26 +22,23 @@ COLUMNS = 130
 
 # The pages by use: file in docs/api, title, what it is about, and its sections by header.
 PAGES = (
-    ("pools", "Pools and blocks", "Create a pool, allocate, free, limit and trim it.",
+    ("pools", "Pools, blocks, streams and groups",
+     "Create a pool, allocate, free, limit and trim it; and what a program with several streams or"
+     " captured graphs tells it. [The rules in plain words](streams-and-graphs.md).",
      (("mend", ("lifecycle", "blocks", "memory in total", "pressure callbacks", "compaction",
-                "pins")),
+                "pins", "streams")),
+      ("mend_groups", ("groups: memory of captured graphs", "groups: their blocks")),
       ("mend_types", ("names and types",)))),
-    ("streams-and-graphs", "Streams, groups and graphs",
-     "What a program with several streams or captured graphs tells the pool. [The rules in plain"
-     " words](streams-and-graphs.md).",
-     (("mend", ("streams",)),
-      ("mend_groups", ("groups: memory of captured graphs", "groups: their blocks")))),
     ("sharing", "Memory for other processes and devices",
      "Let other processes import blocks, and other devices use a pool. [In plain"
      " words](sharing.md).",
      (("mend_share", ("memory shared with other processes", "fabric handles",
                       "the exporter of an import", "the end of an import", "other devices")),)),
-    ("sleep", "Sleep and wake", "Give the physical memory of live blocks back for a while. [In"
-     " plain words](sleep.md).",
-     (("mend_sleep", ("sleep and wake", "checkpoints of the process")),)),
-    ("host", "Blocks on the host", "A refuge for blocks when the device is full. [In plain"
-     " words](host.md).",
-     (("mend_host", ("blocks on the host",)),)),
+    ("sleep", "Sleep and wake, and blocks on the host",
+     "Give the physical memory of live blocks back for a while; a refuge for blocks when the device"
+     " is full. [In plain words](sleep.md).",
+     (("mend_sleep", ("sleep and wake", "checkpoints of the process")),
+      ("mend_host", ("blocks on the host",)))),
     ("ranges", "Growable ranges",
      "A fixed address with memory that comes and goes below it. [In plain words](ranges.md).",
      (("mend_range", ("ranges",)),)),
@@ -317,8 +314,8 @@ def api_documents():
                      " [api/include/mend](../api/include/mend), in their words. Programs that"
                      " use them are in the [tutorials](tutorials/README.md) and in"
                      " [examples](examples); [install.md](install.md) explains how to link the"
-                     " libraries, [configuration.md](configuration.md) the options that the"
-                     " environment can set."),
+                     " libraries, [tuning.md](tuning.md#options-by-the-environment) the options"
+                     " that the environment can set."),
              "\n".join(table(("page", "use", "sections"), [])) + "\n" + "\n".join(contents),
              "## By task", tasks_table(link_of), "## Conventions", *blocks_of(openings["mend"]),
              "## All names", ", ".join(link_of[name] for name in sorted(link_of, key=str.lower))]
@@ -343,7 +340,7 @@ KEYS = re.compile(r"(?<=<!-- keys: made by `./run docs` from vmm/pool/configurat
                   r".*?(?=<!-- end of keys -->)", re.S)
 
 
-CONFIGURATION = "docs/configuration.md"
+CONFIGURATION = "docs/tuning.md"
 
 
 def configuration_document(current):
@@ -355,7 +352,7 @@ def configuration_document(current):
         for key, field, kind, default, meaning in rows])
     text, count = KEYS.subn(lambda _: "\n".join(lines) + "\n", current)
     if count != 1:
-        raise ValueError("docs/configuration.md has lost the marks around its table")
+        raise ValueError("docs/tuning.md has lost the marks around its table")
     return text
 
 

@@ -253,9 +253,7 @@ static bool read_costs(const char *path, mend_replay_arguments *arguments)
         return true;
     }
     if (mend_costs_read(path, &arguments->prices) != MEND_OK) {
-        mend_error error = MEND_ERROR_INIT;
-        mend_last_error(&error);
-        fprintf(stderr, "mend replay: %s\n", error.message);
+        mend_command_fail(&mend_replay_command, "");
         return false;
     }
     arguments->options.prices = &arguments->prices;
@@ -300,8 +298,9 @@ static bool read_numeric(int option, const char *text, mend_replay_arguments *ar
     }
 }
 
-static bool read_option(int option, char *text, mend_replay_arguments *arguments)
+static bool take_option(int option, char *text, void *into)
 {
+    mend_replay_arguments *arguments = into;
     switch (option) {
     case OPTION_DEVICE:
         arguments->options.device = strcmp(text, "cuda") == 0 ? MEND_REPLAY_CUDA : MEND_REPLAY_SIM;
@@ -337,11 +336,6 @@ static bool read_option(int option, char *text, mend_replay_arguments *arguments
     case OPTION_LIST:
         arguments->list = true;
         return true;
-    case OPTION_HELP:
-        arguments->help = true;
-        return true;
-    case MEND_OPTION_BAD:
-        return false;
     default:
         return read_numeric(option, text, arguments);
     }
@@ -387,7 +381,7 @@ static bool fits_together(const mend_replay_arguments *arguments)
     if (arguments->options.explain && arguments->options.threads > 1) {
         return fail("only with one thread:", "--explain");
     }
-    if (arguments->input_count == 0 && !arguments->list && !arguments->help) {
+    if (arguments->input_count == 0 && !arguments->list) {
         fputs("mend replay: no trace and no workload; see mend replay --help\n", stderr);
         mend_command_usage(&mend_replay_command, stderr);
         return false;
@@ -395,7 +389,8 @@ static bool fits_together(const mend_replay_arguments *arguments)
     return true;
 }
 
-bool mend_replay_arguments_read(int argc, char **argv, mend_replay_arguments *arguments)
+bool mend_replay_arguments_read(int argc, char **argv, mend_replay_arguments *arguments,
+                                int *status)
 {
     static char default_policy[] = "mend";
     *arguments = (mend_replay_arguments){
@@ -406,15 +401,11 @@ bool mend_replay_arguments_read(int argc, char **argv, mend_replay_arguments *ar
         .capacity_count = 1,
         .scale = 1,
     };
-    mend_command_start();
-    char *value;
-    for (int option; (option = mend_command_next(&mend_replay_command, argc, argv, &value)) !=
-                     MEND_OPTION_END;) {
-        if (!read_option(option, value, arguments)) {
-            return false;
-        }
+    if (!mend_command_read(&mend_replay_command, argc, argv, take_option, arguments, status)) {
+        return false;
     }
     arguments->inputs = argv + optind;
     arguments->input_count = (size_t)(argc - optind);
+    *status = MEND_STATUS_BAD_USAGE;
     return fits_together(arguments);
 }

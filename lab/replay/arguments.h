@@ -23,13 +23,13 @@ typedef struct mend_replay_arguments {
     uint64_t seed;   /* 0: the default of each workload */
     bool json;
     bool list; /* print the workloads and exit */
-    bool help;
 } mend_replay_arguments;
 
 extern const mend_command mend_replay_command;
 
 /* argv[0] is "replay". Modifies the strings, which must outlive *arguments. Prints the reason to
- * standard error and returns false if they are wrong. */
-bool mend_replay_arguments_read(int argc, char **argv, mend_replay_arguments *arguments);
+ * standard error if they are wrong. False: the command ends, with *status, as in command.h. */
+bool mend_replay_arguments_read(int argc, char **argv, mend_replay_arguments *arguments,
+                                int *status);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "lab/replay/arguments.h"
 #include "lab/replay/gpu.h"
+#include "lab/replay/json.h"
 #include "lab/replay/print.h"
 #include "lab/replay/replay.h"
 #include "lab/replay/timeline.h"
@@ -36,15 +37,6 @@ static void end_progress(const progress_line *line)
     if (line->is_terminal) {
         fputs("\r\033[K", stderr);
     }
-}
-
-static int report(const char *what)
-{
-    mend_error error = MEND_ERROR_INIT;
-    mend_last_error(&error);
-    fprintf(stderr, "mend replay: %s%s%s\n", what, *what == 0 ? "" : ": ",
-            error.message[0] != 0 ? error.message : mend_result_name(error.result));
-    return STATUS_BAD_INPUT;
 }
 
 static mend_result load(const mend_replay_arguments *arguments, const char *input,
@@ -103,7 +95,7 @@ static int run_one(const mend_replay_arguments *arguments, const mend_trace *tra
     mend_result outcome = mend_replay_run(trace, policy, capacity, &options, &result);
     end_progress(&line);
     if (outcome != MEND_OK) {
-        return report(policy);
+        return mend_command_fail(&mend_replay_command, policy);
     }
     mend_replay_row row = {trace, policy, &options, &result};
     if (arguments->json) {
@@ -146,7 +138,7 @@ static int run_all(const mend_replay_arguments *arguments, FILE *timeline)
     int status = STATUS_COMPLETED;
     for (size_t i = 0; i < arguments->input_count; i++) {
         if (load(arguments, arguments->inputs[i], &traces[i]) != MEND_OK) {
-            status = report("");
+            status = mend_command_fail(&mend_replay_command, "");
         }
     }
     for (size_t i = 0; i < arguments->input_count; i++) {
@@ -195,12 +187,9 @@ static int run_with_timeline(const mend_replay_arguments *arguments)
 int mend_cli_replay(int argc, char **argv)
 {
     mend_replay_arguments arguments;
-    if (!mend_replay_arguments_read(argc, argv, &arguments)) {
-        return STATUS_BAD_INPUT;
-    }
-    if (arguments.help) {
-        mend_command_help(&mend_replay_command, stdout);
-        return STATUS_COMPLETED;
+    int status;
+    if (!mend_replay_arguments_read(argc, argv, &arguments, &status)) {
+        return status;
     }
     if (arguments.list) {
         mend_workload_list(stdout);

@@ -24,4 +24,12 @@ mend_result mend_replay_run(const mend_trace *trace, const char *policy,
                             const mend_capacity *capacity, const mend_replay_options *options,
                             mend_replay_result *result);
 
+/* A run with its names, for printing. */
+typedef struct mend_replay_row {
+    const mend_trace *trace;
+    const char *policy;
+    const mend_replay_options *options;
+    const mend_replay_result *result;
+} mend_replay_row;
+
 #endif

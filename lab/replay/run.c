@@ -7,16 +7,28 @@
 
 const char *const mend_replay_lists[MEND_REPLAY_LISTS] = {"h200", "reference", "kvcached-a100"};
 
+const char *mend_replay_chosen_costs(const mend_replay_options *options)
+{
+    return options->costs_name != NULL ? options->costs_name : mend_replay_lists[0];
+}
+
 size_t mend_replay_compared_list(const mend_replay_options *options)
 {
-    bool is_chosen =
-        options->costs_name != NULL && strcmp(options->costs_name, mend_replay_lists[1]) == 0;
-    return is_chosen ? 0 : 1;
+    return strcmp(mend_replay_chosen_costs(options), mend_replay_lists[1]) == 0 ? 0 : 1;
 }
 
 const char *mend_replay_compared_costs(const mend_replay_options *options)
 {
     return mend_replay_lists[mend_replay_compared_list(options)];
+}
+
+uint64_t mend_replay_sum_calls(const mend_replay_calls *calls)
+{
+    uint64_t sum = 0;
+#define X(call) sum += calls->call##_calls;
+    MEND_REPLAY_CALLS(X)
+#undef X
+    return sum;
 }
 
 void mend_replay_result_clear(mend_replay_result *result)

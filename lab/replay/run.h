@@ -78,6 +78,9 @@ typedef struct mend_replay_calls {
 #undef X
 } mend_replay_calls;
 
+/* The number of all. */
+uint64_t mend_replay_sum_calls(const mend_replay_calls *calls);
+
 /* Host time of one kind of call, without the prices of the simulated device. */
 typedef struct mend_replay_latency {
     uint64_t calls; /* 0: the other members are not valid */
@@ -143,6 +146,9 @@ typedef struct mend_replay_result {
      * reason than a lack of memory. Then the figures are not valid. */
     char problem[MEND_REPLAY_PROBLEM_BYTES];
 } mend_replay_result;
+
+/* The name of the chosen price list. */
+const char *mend_replay_chosen_costs(const mend_replay_options *options);
 
 /* The built-in price list, of mend_replay_lists, that tables show beside the chosen one:
  * "reference", or "h200" if the options name "reference". */

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "lab/replay/print.h"
+#include "lab/replay/replay.h"
 
 /* The columns' names. */
 void mend_replay_timeline_head(FILE *out);

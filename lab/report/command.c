@@ -23,7 +23,6 @@ typedef struct report_arguments {
     bool what_if;
     bool no_what_if;
     bool json;
-    bool help;
 } report_arguments;
 
 enum {
@@ -71,8 +70,9 @@ static bool fail(const char *reason, const char *text)
     return false;
 }
 
-static bool read_option(int option, const char *text, report_arguments *arguments)
+static bool take_option(int option, char *text, void *into)
 {
+    report_arguments *arguments = into;
     switch (option) {
     case OPTION_AGAINST:
         arguments->against = text;
@@ -93,28 +93,13 @@ static bool read_option(int option, const char *text, report_arguments *argument
     case OPTION_PAGE:
         arguments->page = text;
         return true;
-    case OPTION_HELP:
-        arguments->help = true;
-        return true;
     default:
         return false;
     }
 }
 
-static bool read_arguments(int argc, char **argv, report_arguments *arguments)
+static bool read_file(int argc, char **argv, report_arguments *arguments)
 {
-    *arguments = (report_arguments){0};
-    mend_command_start();
-    char *value;
-    for (int option; (option = mend_command_next(&mend_report_command, argc, argv, &value)) !=
-                     MEND_OPTION_END;) {
-        if (!read_option(option, value, arguments)) {
-            return false;
-        }
-    }
-    if (arguments->help) {
-        return true;
-    }
     if (argc - optind != 1) {
         return fail(argc == optind ? "no file" : "more than one file:",
                     argc == optind ? "" : argv[optind + 1]);
@@ -135,9 +120,7 @@ static bool read_arguments(int argc, char **argv, report_arguments *arguments)
 static bool load(const report_arguments *arguments, const char *file, mend_report **report)
 {
     if (mend_report_create(file, arguments->capacity_bytes, report) != MEND_OK) {
-        mend_error error = MEND_ERROR_INIT;
-        mend_last_error(&error);
-        fprintf(stderr, "mend report: %s\n", error.message);
+        mend_command_fail(&mend_report_command, "");
         return false;
     }
     if ((*report)->trace->note[0] != 0) {
@@ -194,20 +177,17 @@ static int report_on(const report_arguments *arguments, mend_output *page)
 
 int mend_cli_report(int argc, char **argv)
 {
-    report_arguments arguments;
-    if (!read_arguments(argc, argv, &arguments)) {
-        return STATUS_BAD_INPUT;
-    }
-    if (arguments.help) {
-        mend_command_help(&mend_report_command, stdout);
-        return STATUS_GOOD;
+    report_arguments arguments = {0};
+    int status;
+    if (!mend_command_read(&mend_report_command, argc, argv, take_option, &arguments, &status)) {
+        return status;
     }
     mend_output page;
-    if (!mend_output_open(&page, "report", arguments.page)) {
+    if (!read_file(argc, argv, &arguments) || !mend_output_open(&page, "report", arguments.page)) {
         return STATUS_BAD_INPUT;
     }
-    int status = mend_output_is_apart(&page, arguments.file) ? report_on(&arguments, &page)
-                                                             : STATUS_BAD_INPUT;
+    status = mend_output_is_apart(&page, arguments.file) ? report_on(&arguments, &page)
+                                                         : STATUS_BAD_INPUT;
     mend_output_discard(&page);
     return status;
 }

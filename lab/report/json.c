@@ -1,9 +1,34 @@
 #include "lab/report/json.h"
 
 #include "lab/report/advice.h"
+#include "lab/report/others.h"
 #include "lab/support/json.h"
 
 static const char *const trends[MEND_TREND_COUNT] = {"steady", "grows", "leaks"};
+
+/* ---- parts of both --------------------------------------------------------------------------- */
+
+static void write_growth(mend_json *json, const mend_report_holder *holder)
+{
+    mend_json_string(json, "trend", trends[holder->trend]);
+    mend_json_integer(json, "growth_bytes", holder->growth_bytes);
+}
+
+/* An allocator that is not known needs nothing that could be told. */
+static void write_needs(mend_json *json, const mend_report_other *other)
+{
+    if (other->is_known) {
+        mend_json_integer(json, "needs_bytes", other->needs_bytes);
+        mend_json_bool(json, "is_least", other->is_close);
+        mend_json_integer(json, "host_waits", other->waits);
+        mend_json_number(json, "driver_ms", other->driver_ms, 3);
+    }
+    if (other->knows_here) {
+        mend_json_bool(json, "completes_at_capacity", other->completes_here);
+    }
+}
+
+/* ---- for programs ---------------------------------------------------------------------------- */
 
 static void write_failure(mend_json *json, const mend_report *report)
 {
@@ -52,8 +77,7 @@ static void write_holders(mend_json *json, const mend_report *report)
         mend_json_integer(json, "oldest_event", holder->oldest_event);
         mend_json_integer(json, "at_peak_bytes", holder->peak_bytes);
         mend_json_integer(json, "keeps_free_bytes", holder->kept_free_bytes);
-        mend_json_string(json, "trend", trends[holder->trend]);
-        mend_json_integer(json, "growth_bytes", holder->growth_bytes);
+        write_growth(json, holder);
         if (holder->growth_bytes > 0) {
             mend_json_integer(json, "peak_without_bytes", holder->without_bytes);
         }
@@ -85,15 +109,7 @@ static void write_others(mend_json *json, const mend_report *report)
         mend_json_begin_object(json, NULL);
         mend_json_string(json, "policy", other->policy);
         mend_json_bool(json, "simulated", other->is_known);
-        if (other->is_known) {
-            mend_json_integer(json, "needs_bytes", other->needs_bytes);
-            mend_json_bool(json, "is_least", other->is_close);
-            mend_json_integer(json, "host_waits", other->waits);
-            mend_json_number(json, "driver_ms", other->driver_ms, 3);
-        }
-        if (other->knows_here) {
-            mend_json_bool(json, "completes_at_capacity", other->completes_here);
-        }
+        write_needs(json, other);
         mend_json_end_object(json);
     }
     mend_json_end_array(json);
@@ -139,4 +155,66 @@ void mend_report_print_json(FILE *out, const mend_report *report, const mend_rep
     }
     mend_json_end_object(&json);
     fputc('\n', out);
+}
+
+/* ---- for the page ---------------------------------------------------------------------------- */
+
+enum { LETTERS = 8 };
+
+/* In their own order: rows name a holder by its number. Thousands of them do not grow. */
+static void write_page_holders(mend_json *json, const mend_report *report)
+{
+    mend_json_begin_array(json, "holders");
+    for (size_t i = 0; i < report->holder_count; i++) {
+        const mend_report_holder *holder = &report->holders[i];
+        mend_json_begin_object(json, NULL);
+        mend_json_string(json, "name", holder->name);
+        if (holder->growth_bytes > 0) {
+            write_growth(json, holder);
+        }
+        mend_json_end_object(json);
+    }
+    mend_json_end_array(json);
+    mend_json_begin_array(json, "letters");
+    for (size_t i = 0; i < LETTERS && i < report->holder_count; i++) {
+        mend_json_integer(json, NULL, report->order[i]);
+    }
+    mend_json_end_array(json);
+}
+
+static void write_page_others(mend_json *json, const mend_report *report)
+{
+    const mend_report_other *recorded = mend_report_recorded(report);
+    mend_json_begin_array(json, "others");
+    for (size_t i = 0; i < report->other_count; i++) {
+        mend_json_begin_object(json, NULL);
+        mend_json_string(json, "name", report->others[i].name);
+        mend_json_bool(json, "is_this", &report->others[i] == recorded);
+        write_needs(json, &report->others[i]);
+        mend_json_end_object(json);
+    }
+    mend_json_end_array(json);
+}
+
+void mend_report_write_model(FILE *out, const mend_report *report, const mend_rows *rows)
+{
+    mend_json json = {.out = out, .is_in_page = true};
+    mend_json_begin_object(&json, NULL);
+    mend_json_integer(&json, "rows", rows->count);
+    mend_json_integer(&json, "blocks", report->trace->block_count);
+    mend_json_integer(&json, "moment", rows->moment);
+    mend_json_integer(&json, "peak", rows->peak);
+    mend_json_integer(&json, "capacity", report->capacity_bytes);
+    mend_json_bool(&json, "names_lines", report->detail.is_snapshot);
+    mend_json_bool(&json, "knows_held", report->knows_held);
+    mend_json_bool(&json, "knows_used", report->knows_gaps);
+    mend_json_bool(&json, "joins", report->detail.is_expandable || report->knows_gaps);
+    mend_json_begin_array(&json, "streams");
+    for (size_t i = 0; i < report->trace->stream_count; i++) {
+        mend_json_integer(&json, NULL, report->trace->stream_names[i]);
+    }
+    mend_json_end_array(&json);
+    write_page_holders(&json, report);
+    write_page_others(&json, report);
+    mend_json_end_object(&json);
 }

@@ -1,16 +1,16 @@
 #include "lab/report/page.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/align.h"
 #include "base/error.h"
 #include "lab/report/advice.h"
+#include "lab/report/json.h"
 #include "lab/report/page_files.h"
-#include "lab/report/page_model.h"
 #include "lab/report/rows.h"
 #include "lab/report/words.h"
+#include "lab/support/json.h"
 #include "lab/support/page_text.h"
 
 #define SIZE(bytes)  mend_word_size(bytes).text
@@ -111,39 +111,22 @@ static void write_script(page_writer *page)
     fputs((const char *)mend_report_script, page->out);
 }
 
-/* JSON has `<` in texts alone; escaped, none of them ends the element that it is in. */
 static void write_model(page_writer *page)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *json = open_memstream(&text, &size);
-    if (json == NULL) {
-        page->lacks_memory = true;
-        return;
-    }
-    mend_report_write_model(json, page->report, page->rows);
-    page->lacks_memory |= fclose(json) != 0 || text == NULL;
-    for (size_t i = 0; i < size && text != NULL; i++) {
-        if (text[i] == '<') {
-            fputs("\\u003c", page->out);
-        } else {
-            putc(text[i], page->out);
-        }
-    }
-    free(text);
+    mend_report_write_model(page->out, page->report, page->rows);
 }
 
 static void write_data(page_writer *page)
 {
-    const char *comma = "{";
+    mend_json json = {.out = page->out, .is_in_page = true};
+    mend_json_begin_object(&json, NULL);
 #define X(name)                                                                                    \
-    fprintf(page->out, "%s\"" #name "\":\"", comma);                                               \
-    page->lacks_memory |= !mend_column_write(&page->rows->name, page->out);                        \
-    fputs("\"", page->out);                                                                        \
-    comma = ",\n";
+    FILE *const name = mend_json_begin_text(&json, #name);                                         \
+    page->lacks_memory |= !mend_column_write(&page->rows->name, name);                             \
+    mend_json_end_text(&json);
     MEND_ROW_COLUMNS(X)
 #undef X
-    fputs("}", page->out);
+    mend_json_end_object(&json);
 }
 
 static const struct {

@@ -3,6 +3,8 @@
 #include <getopt.h>
 #include <string.h>
 
+#include "mend/mend.h"
+
 enum { COLUMN = 27, WIDTH = 98, MOST_OPTIONS = 32 };
 
 static bool is_short(const mend_option *option)
@@ -73,25 +75,21 @@ static bool is_word(const mend_option *option, const char *text)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-void mend_command_start(void)
-{
-    optind = 0;
-    opterr = 0;
-}
+enum { OPTION_END = -1, OPTION_BAD = -2, OPTION_HELP = -3 };
 
 static int refuse(const mend_command *command, const char *what, const char *text, bool lists)
 {
     fprintf(stderr, "mend %s: %s \"%s\"", command->name, what, text);
     if (!lists) {
         fprintf(stderr, "; see mend %s --help\n", command->name);
-        return MEND_OPTION_BAD;
+        return OPTION_BAD;
     }
     fputs("; there are:", stderr);
     for (const mend_option *option = command->options; option->name != NULL; option++) {
         fprintf(stderr, " %s%s", is_short(option) ? "-" : "--", option->name);
     }
     fprintf(stderr, "\nsee mend %s --help\n", command->name);
-    return MEND_OPTION_BAD;
+    return OPTION_BAD;
 }
 
 static int refuse_word(const mend_command *command, const mend_option *option, const char *text)
@@ -100,10 +98,10 @@ static int refuse_word(const mend_command *command, const mend_option *option, c
             is_short(option) ? "-" : "--", option->name, text);
     mend_option_print_words(option, ", ", stderr);
     fputs("\n", stderr);
-    return MEND_OPTION_BAD;
+    return OPTION_BAD;
 }
 
-int mend_command_next(const mend_command *command, int argc, char **argv, char **value)
+static int next_option(const mend_command *command, int argc, char **argv, char **value)
 {
     struct option longs[MOST_OPTIONS] = {{0}};
     char shorts[2 * MOST_OPTIONS + 4] = ":h";
@@ -124,7 +122,10 @@ int mend_command_next(const mend_command *command, int argc, char **argv, char *
     int found = getopt_long(argc, argv, shorts, longs, NULL);
     *value = optarg;
     if (found == -1) {
-        return MEND_OPTION_END;
+        return OPTION_END;
+    }
+    if (found == 'h') {
+        return OPTION_HELP;
     }
     if (found == ':') {
         return refuse(command, "a value is missing after", argv[optind - 1], false);
@@ -138,22 +139,15 @@ int mend_command_next(const mend_command *command, int argc, char **argv, char *
     for (int i = 0; command->options[i].name != NULL; i++) {
         const mend_option *option = &command->options[i];
         bool is_it = is_short(option) ? found == option->name[0] : found == 256 + i;
-        if (is_it || (found == 'h' && strcmp(option->name, "help") == 0)) {
-            return option->value == NULL || !takes_only_words(option) || is_word(option, optarg)
-                       ? i
-                       : refuse_word(command, option, optarg);
+        if (is_it && option->value != NULL && takes_only_words(option) &&
+            !is_word(option, optarg)) {
+            return refuse_word(command, option, optarg);
+        }
+        if (is_it) {
+            return strcmp(option->name, "help") == 0 ? OPTION_HELP : i;
         }
     }
-    return MEND_OPTION_BAD;
-}
-
-bool mend_command_has_none(const mend_command *command, int argc, char **argv)
-{
-    if (optind >= argc) {
-        return true;
-    }
-    refuse(command, "no option", argv[optind], true);
-    return false;
+    return OPTION_BAD;
 }
 
 /* ---- help ------------------------------------------------------------------------------------ */
@@ -184,7 +178,7 @@ void mend_command_usage(const mend_command *command, FILE *out)
             command->arguments);
 }
 
-void mend_command_help(const mend_command *command, FILE *out)
+static void print_help(const mend_command *command, FILE *out)
 {
     mend_command_usage(command, out);
     fputc('\n', out);
@@ -205,4 +199,38 @@ void mend_command_help(const mend_command *command, FILE *out)
         fputc('\n', out);
         command->more(out);
     }
+}
+
+/* ---- a command line -------------------------------------------------------------------------- */
+
+bool mend_command_read(const mend_command *command, int argc, char **argv, mend_option_taker take,
+                       void *arguments, int *status)
+{
+    *status = MEND_STATUS_BAD_USAGE;
+    optind = 0;
+    opterr = 0;
+    char *value;
+    for (int option; (option = next_option(command, argc, argv, &value)) != OPTION_END;) {
+        if (option == OPTION_HELP) {
+            print_help(command, stdout);
+            *status = 0;
+        }
+        if (option < 0 || !take(option, value, arguments)) {
+            return false;
+        }
+    }
+    if (*command->arguments == '\0' && optind < argc) {
+        refuse(command, "no option", argv[optind], true);
+        return false;
+    }
+    return true;
+}
+
+int mend_command_fail(const mend_command *command, const char *what)
+{
+    mend_error error = MEND_ERROR_INIT;
+    mend_last_error(&error);
+    fprintf(stderr, "mend %s: %s%s%s\n", command->name, what, *what == '\0' ? "" : ": ",
+            error.message[0] != '\0' ? error.message : mend_result_name(error.result));
+    return MEND_STATUS_BAD_USAGE;
 }

@@ -33,22 +33,23 @@ typedef struct mend_command {
         "help", NULL, "print this", NULL                                                           \
     }
 
-enum { MEND_OPTION_END = -1, MEND_OPTION_BAD = -2 };
+enum { MEND_STATUS_BAD_USAGE = 2 };
 
-/* Starts to read a command line. */
-void mend_command_start(void);
+/* Takes an option, by its index, and its value. False after a line on standard error. */
+typedef bool (*mend_option_taker)(int option, char *value, void *arguments);
 
-/* The index of the next option, and its value; MEND_OPTION_END after the last, and arguments begin
- * at `optind`; MEND_OPTION_BAD after a line on standard error that names what is possible. */
-int mend_command_next(const mend_command *command, int argc, char **argv, char **value);
+/*
+ * Reads the options of a command line, each by `take`; then arguments begin at `optind`. False: the
+ * command ends, with *status: 0 after --help, whose text is printed, or MEND_STATUS_BAD_USAGE after
+ * a line on standard error that names what is possible.
+ */
+bool mend_command_read(const mend_command *command, int argc, char **argv, mend_option_taker take,
+                       void *arguments, int *status);
 
-/* False, after a line on standard error, if arguments remain. */
-bool mend_command_has_none(const mend_command *command, int argc, char **argv);
+/* Prints the thread's last failure, after `what` if that is not empty; MEND_STATUS_BAD_USAGE. */
+int mend_command_fail(const mend_command *command, const char *what);
 
-/* What --help prints. */
-void mend_command_help(const mend_command *command, FILE *out);
-
-/* The first line of it. */
+/* The first line of what --help prints. */
 void mend_command_usage(const mend_command *command, FILE *out);
 
 /* An option as it is written: "--device sim|cuda". */

@@ -30,8 +30,9 @@ static size_t character_bytes(const unsigned char *text)
     return 0;
 }
 
-static void write_string(FILE *out, const char *value)
+static void write_string(const mend_json *json, const char *value)
 {
+    FILE *out = json->out;
     const unsigned char *text = (const unsigned char *)value;
     fputc('"', out);
     while (*text != 0) {
@@ -41,7 +42,7 @@ static void write_string(FILE *out, const char *value)
             bytes = 1;
         } else if (*text == '"' || *text == '\\') {
             fprintf(out, "\\%c", *text);
-        } else if (*text < 0x20 || *text == 0x7f) {
+        } else if (*text < 0x20 || *text == 0x7f || (*text == '<' && json->is_in_page)) {
             fprintf(out, "\\u%04x", *text);
         } else {
             fwrite(text, 1, bytes, out);
@@ -57,7 +58,7 @@ static void begin_value(mend_json *json, const char *key)
         fputs(", ", json->out);
     }
     if (key != NULL) {
-        write_string(json->out, key);
+        write_string(json, key);
         fputs(": ", json->out);
     }
     json->needs_comma = true;
@@ -91,14 +92,39 @@ void mend_json_end_array(mend_json *json)
 
 void mend_json_string(mend_json *json, const char *key, const char *value)
 {
+    if (value == NULL) {
+        mend_json_null(json, key);
+        return;
+    }
     begin_value(json, key);
-    write_string(json->out, value);
+    write_string(json, value);
+}
+
+FILE *mend_json_begin_text(mend_json *json, const char *key)
+{
+    begin_value(json, key);
+    fputc('"', json->out);
+    return json->out;
+}
+
+void mend_json_end_text(mend_json *json)
+{
+    fputc('"', json->out);
 }
 
 void mend_json_integer(mend_json *json, const char *key, uint64_t value)
 {
     begin_value(json, key);
     fprintf(json->out, "%" PRIu64, value);
+}
+
+void mend_json_integer_if(mend_json *json, const char *key, bool applies, uint64_t value)
+{
+    if (applies) {
+        mend_json_integer(json, key, value);
+    } else {
+        mend_json_null(json, key);
+    }
 }
 
 /* The program stays in the C locale, so the decimal point is a point. */

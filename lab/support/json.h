@@ -1,4 +1,7 @@
-/* Writes JSON value by value, with commas, quotes and escapes. */
+/*
+ * The one writer of JSON: value by value, with commas, quotes and escapes. What does not apply is
+ * null, so that an object of a kind always has the same keys.
+ */
 #ifndef MEND_LAB_SUPPORT_JSON_H
 #define MEND_LAB_SUPPORT_JSON_H
 
@@ -8,6 +11,7 @@
 
 typedef struct mend_json {
     FILE *out;
+    bool is_in_page; /* within an element of HTML: no text ends it */
     bool needs_comma;
 } mend_json;
 
@@ -17,9 +21,14 @@ void mend_json_end_object(mend_json *json);
 void mend_json_begin_array(mend_json *json, const char *key);
 void mend_json_end_array(mend_json *json);
 
-/* Bytes that are not UTF-8 become U+FFFD. */
+/* Bytes that are not UTF-8 become U+FFFD. NULL for `value`: null. */
 void mend_json_string(mend_json *json, const char *key, const char *value);
+/* A string that the caller writes to the file returned; nothing in it needs an escape. */
+FILE *mend_json_begin_text(mend_json *json, const char *key);
+void mend_json_end_text(mend_json *json);
+
 void mend_json_integer(mend_json *json, const char *key, uint64_t value);
+void mend_json_integer_if(mend_json *json, const char *key, bool applies, uint64_t value);
 /* At most `digits` decimal digits; null if the value is not finite. */
 void mend_json_number(mend_json *json, const char *key, double value, int digits);
 void mend_json_bool(mend_json *json, const char *key, bool value);

@@ -1,4 +1,4 @@
-/* Reads traces from files of all known formats (docs/formats/trace.md). */
+/* Reads traces from files of all known formats (docs/formats/replay.md). */
 #ifndef MEND_LAB_TRACE_READ_H
 #define MEND_LAB_TRACE_READ_H
 

@@ -1,6 +1,6 @@
 /*
  * A trace: the allocations and frees of one program, in order, compact enough for many replays. It
- * comes from a file (docs/formats/trace.md) or a built-in workload.
+ * comes from a file (docs/formats/replay.md) or a built-in workload.
  */
 #ifndef MEND_LAB_TRACE_TRACE_H
 #define MEND_LAB_TRACE_TRACE_H

@@ -1,6 +1,6 @@
 /*
  * Built-in workloads that are hard for allocators, made from a few parameters and a seed. The same
- * text gives the same trace on every machine. docs/formats/trace.md lists them.
+ * text gives the same trace on every machine. docs/formats/replay.md lists them.
  */
 #ifndef MEND_LAB_WORKLOADS_WORKLOAD_H
 #define MEND_LAB_WORKLOADS_WORKLOAD_H

@@ -1,10 +1,12 @@
 /* What the demo shows holds: at its device sizes the models of today's allocators run out of
  * memory, and Mend completes without a wait or a copy. */
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/demo_report.h"
 #include "lab/replay/replay.h"
 #include "tests/cli/fixture.h"
+#include "tests/cli/program.h"
 #include "tests/support/test.h"
 
 static void check_scene(const mend_demo_scene *scene)
@@ -37,4 +39,28 @@ MEND_TEST(demo, mend_alone_completes_every_scene)
     for (int i = 0; i < MEND_DEMO_SCENES; i++) {
         check_scene(&mend_demo_scenes[i]);
     }
+}
+
+/* A program of the user's runs on the device that was asked for, and on one near its limit. */
+MEND_TEST(demo, of_a_file_is_about_that_program)
+{
+    fixture_file page = fixture_write_text(".html", "before");
+    char arguments[1024];
+    snprintf(arguments, sizeof(arguments), "demo --device sim -o '%s' --capacity 40MiB %%",
+             page.path);
+    expect_run(1, arguments, " on 40.00 MiB (/...out of memory at event 1...near its limit...",
+               NULL);
+    snprintf(arguments, sizeof(arguments), "demo --device sim -o '%s' %%", page.path);
+    expect_run(0, arguments, " on 4.00 GiB (/...Mend...completed...near its limit...", NULL);
+    static char text[1 << 17];
+    read_all(page.path, text, sizeof(text));
+    EXPECT_TRUE(strstr(text, " on 2 devices: it finishes with PyTorch caching on ") != NULL);
+    EXPECT_TRUE(strstr(text, ", Mend on 2.</h1>") != NULL);
+    EXPECT_TRUE(strstr(text, "<li>Mend finishes on every device of at least ") != NULL);
+    EXPECT_TRUE(strstr(text, "chosen") == NULL && strstr(text, "bench/traces") == NULL);
+    fixture_remove(&page);
+    expect_run(2, "demo one %", "", "more than one file");
+    expect_run(2, "demo --capacity 1GiB", "", "--capacity needs a FILE");
+    expect_run(2, "demo --capacity 3 %", "", "not a size of at least 2 MiB: '3'");
+    expect_run(2, "demo /nowhere -o /dev/null", "", "mend demo: /nowhere: No such file");
 }

@@ -110,6 +110,8 @@ MEND_TEST(output, an_input_is_never_an_output)
     expect_run(2, arguments, "", "is read and would be written");
     snprintf(arguments, sizeof(arguments), "replay --timeline %s %s", link.path, trace.path);
     expect_run(2, arguments, "", "is read and would be written");
+    snprintf(arguments, sizeof(arguments), "demo -o %s %s", link.path, trace.path);
+    expect_run(2, arguments, "", "is read and would be written");
     snprintf(arguments, sizeof(arguments), "replay --costs %s --timeline %s %s", costs.path,
              costs.path, trace.path);
     expect_run(2, arguments, "", "is read and would be written");

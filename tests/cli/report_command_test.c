@@ -115,7 +115,7 @@ MEND_TEST(report_command, a_page_says_it_in_words_first)
         "<script type=\"application/json\" id=\"model\">{\"rows\": 542, \"blocks\": 301",
         "\"name\": \"train.py:5 > call (m.py:7)\"",
         "\"trend\": \"leaks\"",
-        "id=\"data\">{\"kind\":\"eJ",
+        "id=\"data\">{\"kind\": \"eJ",
         "'use strict';",
         "</html>",
         NULL};

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/align.h"
+#include "lab/replay/json.h"
 #include "lab/replay/print.h"
 #include "lab/support/costs.h"
 #include "lab/trace/read.h"

@@ -59,7 +59,8 @@ static void check_options(char *text)
         }
     }
     static mend_replay_arguments arguments;
-    if (!mend_replay_arguments_read(count, words, &arguments)) {
+    int status;
+    if (!mend_replay_arguments_read(count, words, &arguments, &status)) {
         return;
     }
     FUZZ_CHECK(arguments.policy_count >= 1 && arguments.policy_count <= MEND_REPLAY_MAX_LIST, " ");

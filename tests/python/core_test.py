@@ -161,10 +161,10 @@ class Mistakes(SimulatedTest):
         self.assertEqual(mend.stats()["limit_bytes"], GIB)
 
     def test_messages_name_what_python_has(self):
-        """Options of a pool are those of MEND_CONF: the table of docs/configuration.md has both
+        """Options of a pool are those of MEND_CONF: the table of docs/tuning.md has both
         names."""
         words = _errors.in_words_of_python
-        page = (SOURCE / "docs/configuration.md").read_text(encoding="utf-8")
+        page = (SOURCE / "docs/tuning.md").read_text(encoding="utf-8")
         rows = re.findall(r"^\| `(\w+)` \|.*\| `(\w+)` \|[^|]*\|$", page, re.M)
         self.assertGreaterEqual(len(rows), 20)
         for key, field in rows:

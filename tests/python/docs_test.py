@@ -1,7 +1,7 @@
 """The lines of docs/frameworks that turn a hook on: each block under `<!-- this runs -->` is run
-as it is there, over the stand-ins, and must have made Mend allocate (PyTorch's: must have enabled
-it, because Mend's class needs PyTorch itself). And what the pages say of
-messages and settings is what the code says."""
+as it is in its section, over the stand-ins, and must have made Mend allocate (PyTorch's: must have
+enabled it, because Mend's class needs PyTorch itself). And what the pages say of messages and
+settings is what the code says."""
 
 import os
 import re
@@ -19,35 +19,45 @@ BLOCK = re.compile(r"<!-- this runs -->\n```(\w+)\n(.*?)```", re.S)
 BEFORE = "import mend\ndevice = mend.simulate(1 << 30)\n"
 AFTER = "\nassert mend.stats()['allocations'] > 0\nassert device.violations == 0\n"
 ENABLED = "\nassert mend.torch.is_enabled()\n"
-AFTER_OF = {"pytorch.md 1": ENABLED}
+AFTER_OF = {"PyTorch 1": ENABLED}
 CLASS = {"CXX": f"{sys.executable} {FAKES}/compiler.py", "FAKE_CLASS": str(FAKES / "libclass.so")}
-MORE = {"numba.md": "\nfrom numba import cuda\narray = cuda.Context().memalloc(1000)\n"}
+MORE = {"Numba": "\nfrom numba import cuda\narray = cuda.Context().memalloc(1000)\n"}
 # The programs that shell lines run.
 PROGRAMS = {
-    "pytorch.md": "import torch\nimport mend.torch" + ENABLED,
-    "numba.md": BEFORE + "from numba import cuda\narray = cuda.Context().memalloc(1000)\n" + AFTER,
+    "PyTorch": "import torch\nimport mend.torch" + ENABLED,
+    "Numba": BEFORE + "from numba import cuda\narray = cuda.Context().memalloc(1000)\n" + AFTER,
 }
 
 
+def sections():
+    """The frameworks, one a section, and what they have in common; PyTorch has a page."""
+    yield "PyTorch", (PAGES / "pytorch.md").read_text("utf-8")
+    for part in re.split(r"^## ", (PAGES / "README.md").read_text("utf-8"), flags=re.M):
+        yield part.split("\n", 1)[0], part
+
+
 def blocks():
-    for page in sorted(PAGES.glob("*.md")):
-        for number, (language, text) in enumerate(BLOCK.findall(page.read_text("utf-8")), 1):
-            yield f"{page.name} {number}", page.name, language, text
+    for section, part in sections():
+        for number, (language, text) in enumerate(BLOCK.findall(part), 1):
+            yield f"{section} {number}", section, language, text
 
 
 class Pages(unittest.TestCase):
     def test_every_framework_has_a_block_that_runs(self):
-        with_blocks = {page for _, page, _, _ in blocks()}
-        self.assertEqual(with_blocks, {page.name for page in PAGES.glob("*.md")})
+        index = (PAGES / "README.md").read_text("utf-8")
+        rows = re.findall(r"^\| (.*?) \| .*\]\((?:pytorch\.md|#[\w-]+)\) \|$", index, re.M)
+        self.assertEqual(6, len(rows))
+        with_blocks = {section for _, section, _, _ in blocks()}
+        self.assertEqual([], [row for row in rows if row not in with_blocks])
 
     def test_python(self):
-        for name, page, language, text in blocks():
+        for name, section, language, text in blocks():
             if language != "python":
                 continue
             with self.subTest(name):
-                # A page that makes a device of its own runs alone.
+                # One that makes a device of its own runs alone.
                 alone = "mend.simulate" in text
-                after = MORE.get(page, "") + AFTER_OF.get(name, AFTER)
+                after = MORE.get(section, "") + AFTER_OF.get(name, AFTER)
                 program = text if alone else BEFORE + text + after
                 done = run(program, **CLASS)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -66,11 +76,11 @@ class Pages(unittest.TestCase):
                 self.assertEqual([], [name for name in named if name not in tests])
 
     def test_shell(self):
-        for name, page, language, text in blocks():
+        for name, section, language, text in blocks():
             if language != "sh":
                 continue
             with self.subTest(name), tempfile.TemporaryDirectory() as folder:
-                (Path(folder) / "program.py").write_text(PROGRAMS[page], encoding="utf-8")
+                (Path(folder) / "program.py").write_text(PROGRAMS[section], encoding="utf-8")
                 add_entry_point(f"{folder}/site")
                 variables = environment(**CLASS)
                 variables["PYTHONPATH"] = f"{folder}/site:{variables['PYTHONPATH']}"
@@ -82,7 +92,7 @@ class Words(unittest.TestCase):
     def test_messages_are_quoted_as_they_are(self):
         code = "".join(path.read_text("utf-8") for path in (SOURCE / "api/python").rglob("*.py"))
         code = re.sub(r'"\n\s+f?"', "", code)
-        page = (PAGES / "pytorch.md").read_text("utf-8") + (PAGES / "numba.md").read_text("utf-8")
+        page = "".join(part for _, part in sections())
         quoted = re.findall(r"`(?:RuntimeError|NotImplementedError): (.*?)`", page)
         self.assertGreaterEqual(len(quoted), 4)
         for message in quoted:

@@ -2,7 +2,7 @@
 """What documents name is there: tests, symbols, files, jobs of ./run, presets, labels, options,
 commands and policies. And what they promise of themselves: each row of limits.md and support.md
 names what shows it, each table of figures has a command that prints it, each file of vmm/ is in its
-README, the first page is short, and pictures show what is said of them.
+README, the first page is short, pages are few, and pictures show what is said of them.
 
 Usage: prose.py ROOT
 """
@@ -13,6 +13,7 @@ import re
 import sys
 
 LINES_OF_THE_FIRST_PAGE = 120
+MOST_PAGES = 40  # in docs
 CODE_FOLDERS = ("vmm", "api", "lab", "bench", "tests", "cmake", "docs/examples", "docs/generator")
 CODE_ENDS = (".c", ".h", ".cpp", ".hpp", ".py", ".txt", ".sh", ".in", ".mutants", ".cmake", ".yml")
 CODE_AT_THE_TOP = ("run", "CMakeLists.txt", "CMakePresets.json", "pyproject.toml")
@@ -375,6 +376,9 @@ def main():
     documents = list(files_under(tree.root, ("",), (".md",)))
     found = [f"{name}:{number}: {finding}" for name in documents
              for number, finding in findings_in(tree, name, rooms)]
+    pages = sum(name.startswith("docs/") for name in documents)
+    if pages > MOST_PAGES:
+        found.append(f"docs: {pages} pages, where {MOST_PAGES} are the most")
     print("\n".join([*found, f"{len(documents)} documents, {len(tree.tests.cases)} tests, "
                              f"{len(found)} findings"]))
     return 1 if found or not documents else 0

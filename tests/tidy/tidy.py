@@ -214,9 +214,9 @@ def check_unfinished(path, text):
 
 def check_opening_comment(path, text):
     if is_c(path) and path.startswith(("vmm/", "api/", "lab/")) and not re.match(r"/[/*]", text):
-        # The header says what a source of the same name is about.
-        header = '#include "' + re.sub(r"^(vmm|api)/", "", re.sub(r"\.c$", ".h", path)) + '"'
-        if not (path.endswith(".c") and text.startswith(header)):
+        # Outside the allocator, the header says what a source of the same name is about.
+        header = '#include "' + re.sub(r"^api/", "", re.sub(r"\.c$", ".h", path)) + '"'
+        if path.startswith("vmm/") or not (path.endswith(".c") and text.startswith(header)):
             yield 1, "does not open with a comment that states its one idea"
 
 
@@ -285,7 +285,8 @@ SAMPLES = [
     (check_unfinished, "README.md", "a\n// " + "TO" "DO: b\n", [2]),
     (check_unfinished, "vmm/a.c", "/* a " + "HA" "CK */\nint fixmexx;\n", [1]),
     (check_opening_comment, "vmm/a/a.h", "#ifndef A\n", [1]),
-    (check_opening_comment, "vmm/a/a.c", '#include "a/a.h"\n', []),
+    (check_opening_comment, "vmm/a/a.c", '#include "a/a.h"\n', [1]),
+    (check_opening_comment, "api/a/a.c", '#include "a/a.h"\n', []),
     (check_opening_comment, "vmm/a/a.c", '#include "a/b.h"\n', [1]),
     (check_opening_comment, "api/cli/a.c", "/* Draws. */\n", []),
 ]

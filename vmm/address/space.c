@@ -1,3 +1,7 @@
+/*
+ * Gaps in two trees, by address and by size; reservations, asked of the driver in halves of the
+ * size once it refuses; and loans, where a part of one space is a reservation of another.
+ */
 #include "address/space.h"
 
 #include <assert.h>

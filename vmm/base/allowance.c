@@ -1,3 +1,7 @@
+/*
+ * The system is asked at each call: a program changes its limits while it runs, and opens files.
+ * Whether any are left is seen by opening some.
+ */
 #include "base/allowance.h"
 
 #include <errno.h>

@@ -1,3 +1,7 @@
+/*
+ * Where failures are noted: one note for each thread and depth of driver calls, and how the last
+ * one becomes the thread's error.
+ */
 #include "base/error.h"
 
 #include <assert.h>

@@ -1,3 +1,7 @@
+/*
+ * The place of an event in the ring is its number modulo the capacity; so another capacity moves
+ * what stays.
+ */
 #include "base/history.h"
 
 #include <assert.h>

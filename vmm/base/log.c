@@ -1,3 +1,4 @@
+/* How a line reaches the sink or standard error: as one write, with no lock held. */
 #include "base/log.h"
 
 #include <assert.h>

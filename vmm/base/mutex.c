@@ -1,3 +1,7 @@
+/*
+ * Locks of pthreads. Debug builds count those of each rank that a thread holds, in one number a
+ * thread; other builds count nothing.
+ */
 #include "base/mutex.h"
 
 #include <assert.h>

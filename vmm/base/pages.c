@@ -1,3 +1,4 @@
+/* Only whole large pages are named: a part of one cannot be large. */
 #include "base/pages.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* The variables of the process, each with its lock, and what a fork makes of them in the child. */
 #include "base/process.h"
 
 #include <assert.h>

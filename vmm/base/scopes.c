@@ -1,3 +1,7 @@
+/*
+ * Names are found in a hash table of chains. Entries lie in pieces that never move, so a reader
+ * that has a number needs no lock.
+ */
 #include "base/scopes.h"
 
 #include <assert.h>

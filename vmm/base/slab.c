@@ -1,3 +1,7 @@
+/*
+ * Objects lie in host allocations that grow with the slab, on cache lines of their own where
+ * they are large; the free ones form a list through their first bytes.
+ */
 #include "base/slab.h"
 
 #include <assert.h>

@@ -1,3 +1,7 @@
+/*
+ * The variables of the thread, and how its first use of them in a child of fork finds the
+ * parent's and resets them.
+ */
 #include "base/thread.h"
 
 #include <stdatomic.h>

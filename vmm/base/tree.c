@@ -1,3 +1,7 @@
+/*
+ * Insertion and removal, each with one way up that rebalances. A node keeps its balance in the
+ * two lowest bits of its parent's address.
+ */
 #include "base/tree.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* Digits are found with integers, so that no rounding of floating point shows in a message. */
 #include "base/words.h"
 
 #include <assert.h>

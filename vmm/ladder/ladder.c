@@ -295,10 +295,10 @@ static mend_outcome make_room(climb *c, mend_outcome (*make)(climb *c))
     if (!mend_pointer_map_promise(&heap->blocks)) {
         return mend_outcome_without_host_memory();
     }
-    const uint64_t began_ns = mend_steps_come(heap);
+    const uint64_t began_ns = mend_service_come(heap);
     mend_heap_unlock(heap);
     mend_heap_lock_all(heap);
-    const mend_steps steps = mend_steps_begin(heap, began_ns);
+    const mend_service_mark before = mend_service_begin(heap, began_ns);
     outcome = in_mapped(heap, c->request, true, &c->span);
     if (outcome == MEND_NOTHING) {
         outcome = make(c);
@@ -306,7 +306,7 @@ static mend_outcome make_room(climb *c, mend_outcome (*make)(climb *c))
     if (outcome == MEND_PLACED && c->request->in_one_chunk) {
         mend_pins_keep_in_one_chunk(heap, c->span);
     }
-    mend_steps_end(heap, &steps, c->request);
+    mend_service_end(heap, &before, c->request);
     mend_heap_unlock_grow(heap);
     mend_pointer_map_end_promise(&heap->blocks);
     return outcome;

@@ -238,27 +238,28 @@ mend_result mend_report_out_of_addresses(const mend_heap *heap, const mend_reque
  * follows the limit that would help; it may be "". MEND_ERROR_OUT_OF_MEMORY. */
 mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice);
 
-/* ---- steps.c --------------------------------------------------------------------------------- */
+/* ---- service.c ------------------------------------------------------------------------------- */
 
 /*
- * What a request made the pool do while it had the right to make room: the dearest of its steps,
- * and how long it took with the wait for the lock.
+ * How a request was served while it had the right to make room: by the dearest of what it made the
+ * pool do, and in what time, with the wait for the lock.
  */
 
-/* The figures by which steps are told, and when the request came to the lock. */
-typedef struct mend_steps {
+/* The figures that tell it, as they were before, and when the request came to the lock. */
+typedef struct mend_service_mark {
     uint64_t began_ns; /* or MEND_HISTORY_NO_TIME */
     uint64_t created, moved, aliases, stream_waits, host_waits, compactions, on_host;
-} mend_steps;
+} mend_service_mark;
 
 /* Before the lock is taken; the caller holds `state`. */
-uint64_t mend_steps_come(const mend_heap *heap);
+uint64_t mend_service_come(const mend_heap *heap);
 
-/* With both locks, before the first step. */
-mend_steps mend_steps_begin(mend_heap *heap, uint64_t began_ns);
+/* With both locks, before the first rung. */
+mend_service_mark mend_service_begin(mend_heap *heap, uint64_t began_ns);
 
-/* With both locks, after the last step: says in the request how it was served. */
-void mend_steps_end(const mend_heap *heap, const mend_steps *before, mend_request *request);
+/* With both locks, after the last rung: says it in the request. */
+void mend_service_end(const mend_heap *heap, const mend_service_mark *before,
+                      mend_request *request);
 
 /* ---- streams.c ------------------------------------------------------------------------------- */
 

@@ -9,7 +9,7 @@
 
 /*
  * X(key, field of mend_pool_config, kind of value, default, what it means): every key there is.
- * docs/configuration.md shows this table. The kinds:
+ * docs/tuning.md shows this table. The kinds:
  *
  * BYTES    up to 2^60, alone a whole number; with KiB, MiB, GiB or TiB also a fraction
  * LIMIT    BYTES, or 1% to 100% of the device's memory, which go to limit_percent

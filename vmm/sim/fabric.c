@@ -1,3 +1,7 @@
+/*
+ * The socket of an export, the content of a handle, and the importer's search for the chunk that
+ * a handle names.
+ */
 #include "sim/fabric.h"
 
 #include <assert.h>

@@ -1,3 +1,7 @@
+/*
+ * The faults that tests have made, oldest first: the first that matches a call by its name and
+ * size answers it.
+ */
 #include "sim/faults.h"
 
 #include <assert.h>

@@ -1,3 +1,7 @@
+/*
+ * Chunks of other devices, as an importer knows them; and the holders of this device's chunks,
+ * as the exporter does.
+ */
 #include "sim/foreign.h"
 
 #include <assert.h>

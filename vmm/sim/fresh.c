@@ -1,3 +1,7 @@
+/*
+ * A hole of the file is a page that nothing has written: it gets its poison by a mapping of its
+ * own, page by page of the host.
+ */
 #include "sim/fresh.h"
 
 #include <assert.h>

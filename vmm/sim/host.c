@@ -1,3 +1,7 @@
+/*
+ * Allocations in a tree by address. One that a queued copy still uses cannot be
+ * freed.
+ */
 #include "sim/host.h"
 
 #include <assert.h>

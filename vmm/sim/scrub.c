@@ -1,3 +1,7 @@
+/*
+ * What is dirty is a number that falls with the clock; a creation pays for the time until enough
+ * is clean.
+ */
 #include "sim/scrub.h"
 
 #include <assert.h>

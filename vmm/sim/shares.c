@@ -1,3 +1,10 @@
+/*
+ * File descriptors are here in full, fabric.c has the other way. An exported descriptor holds the
+ * memory until its last copy, in any process, is closed. So it is one end of a pair of sockets, and
+ * the device keeps the other end and sees it hang up. The socket contains what an importer needs to
+ * know, and may be read any number of times; if content is kept, the file with the bytes comes with
+ * it. The importer holds a copy of the descriptor as long as it has a handle or a mapping.
+ */
 #include "sim/shares.h"
 
 #include <assert.h>
@@ -11,13 +18,6 @@
 #include "sim/foreign.h"
 #include "sim/fresh.h"
 
-/*
- * File descriptors are here in full, fabric.c has the other way. An exported descriptor holds the
- * memory until its last copy, in any process, is closed. So it is one end of a pair of sockets, and
- * the device keeps the other end and sees it hang up. The socket contains what an importer needs to
- * know, and may be read any number of times; if content is kept, the file with the bytes comes with
- * it. The importer holds a copy of the descriptor as long as it has a handle or a mapping.
- */
 #define SHARE_MARK UINT64_C(0x6572616873646e65)
 
 void mend_sim_shares_init(mend_sim *sim)

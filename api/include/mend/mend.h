@@ -39,7 +39,7 @@ extern "C" {
 /* ---- lifecycle ------------------------------------------------------------------------------- */
 
 /* The settings of a pool. A field left at 0 is taken from MEND_CONF of the environment, if that
- * names it (docs/configuration.md); otherwise it means the default. */
+ * names it (docs/tuning.md); otherwise it means the default. */
 typedef struct mend_pool_config {
     size_t struct_size;
     int device;                /* ordinal of the device */

@@ -4,7 +4,7 @@
  * slower, and out of memory is slower still. Off by default: a pool takes memory of the host only
  * with mend_pool_config.host_bytes, and only for the blocks that the program chooses.
  *
- * See docs/host.md.
+ * See docs/sleep.md.
  */
 #ifndef MEND_MEND_HOST_H
 #define MEND_MEND_HOST_H

@@ -14,18 +14,18 @@ function heldAt(row) {
   return was;
 }
 function spark(h) {
-  const low = floors.map(f => f[h]), most = Math.max(...low, 1), isBad = M.holders[h].growth > 0;
+  const low = floors.map(f => f[h]), most = Math.max(...low, 1), isBad = M.holders[h].growth_bytes > 0;
   const points = low.map((v, i) => `${(i * 96 / (STRETCHES - 1)).toFixed(1)},${(20.5 - v / most * 18).toFixed(1)}`).join(' ');
   return `<svg class="spark" viewBox="0 0 96 22" aria-hidden="true"><polyline fill="none" stroke="${isBad ? C.bad : C.soft}" stroke-width="${isBad ? 2 : 1.4}" points="${points}"/></svg>`;
 }
 const TRENDS = {leaks: 'leak?', grows: 'grows by changing sizes'};
 function holderRow(h, sums, all) {
   const d = M.holders[h], g = groupOfHolder[h], part = sums.now[h] / (all || 1) * 100, change = sums.now[h] - sums.was[h];
-  const trend = d.growth ? `<span class="leak">${TRENDS[d.trend]} +${bytes(d.growth)}</span>` : '';
+  const trend = d.growth_bytes ? `<span class="leak">${TRENDS[d.trend]} +${bytes(d.growth_bytes)}</span>` : '';
   return `<tr data-h="${h}" class="${h === chosen || h === focus ? 'on' : ''}" tabindex="0"><td class="name">${swatch(g)} ${esc(d.name)}${trend}</td>` +
     `<td>${size(sums.now[h])}</td><td class="opt"><span class="share"><i style="width:${part}%;background:${C.of[g < 0 ? OTHERS : g]}"></i></span>${part.toFixed(0)} %</td>` +
     `<td class="opt">${num(sums.blocks[h])}</td><td class="opt">${sums.oldest[h] === NEVER ? '–' : num(ago(sums.oldest[h]))}</td>` +
-    `<td class="${change > 0 && d.growth ? 'bad' : ''}">${change > 0 ? '+' : ''}${change === 0 ? '0' : size(change)}</td><td class="phone">${spark(h)}</td></tr>`;
+    `<td class="${change > 0 && d.growth_bytes ? 'bad' : ''}">${change > 0 ? '+' : ''}${change === 0 ? '0' : size(change)}</td><td class="phone">${spark(h)}</td></tr>`;
 }
 function drawHolders() {
   const many = M.holders.length;
@@ -41,7 +41,7 @@ function drawHolders() {
   const order = [];
   for (let h = 0; h < many; h++) if (sums.blocks[h] || sums.was[h]) order.push(h);
   const keys = {now: h => -sums.now[h], share: h => -sums.now[h], blocks: h => -sums.blocks[h], old: h => sums.oldest[h],
-    grew: h => sums.was[h] - sums.now[h], trend: h => -(M.holders[h].growth || 0)};
+    grew: h => sums.was[h] - sums.now[h], trend: h => -(M.holders[h].growth_bytes || 0)};
   const key = keys[sortBy], name = h => M.holders[h].name;
   order.sort(key ? (p, q) => key(p) - key(q) : (p, q) => name(p) < name(q) ? -1 : 1);
   $('who').tHead.innerHTML = '<tr>' + HEAD.map(([k, text, on]) =>
@@ -84,18 +84,18 @@ function drawCalls() {
     `<tr><td>${color ? plain(color) + ' ' : ''}${text}</td><td>${num(view[k][0])}</td><td>${size(view[k][1])}</td><td>${num(all[k][0])}</td><td>${size(all[k][1])}</td></tr>`).join('');
 }
 function drawOthers() {
-  const base = M.others.find(o => o.is_this && o.needs), here = M.others.some(o => o.completes !== undefined);
+  const base = M.others.find(o => o.is_this && o.needs_bytes), here = M.others.some(o => o.completes_at_capacity !== undefined);
   if (M.others.length === 0) {
     $('others').innerHTML = '<tr><td>Not simulated (<code>--no-what-if</code>).</td></tr>';
     return;
   }
   const row = o => {
-    const change = base && o.needs ? o.needs - base.needs : 0;
+    const change = base && o.needs_bytes ? o.needs_bytes - base.needs_bytes : 0;
     return `<tr><td>${esc(o.name)}${o === base ? ' <span class="soft">(this)</span>' : ''}</td>` +
-      `<td>${o.needs ? (o.is_least ? '' : '≤ ') + bytes(o.needs) : '?'}</td>` +
+      `<td>${o.needs_bytes ? (o.is_least ? '' : '≤ ') + bytes(o.needs_bytes) : '?'}</td>` +
       `<td class="${change < 0 ? 'good' : change > 0 ? 'bad' : ''}">${change === 0 ? '' : (change > 0 ? '+' : '') + bytes(change)}</td>` +
-      `<td class="opt">${o.needs ? num(o.waits) : ''}</td><td class="opt">${o.needs ? o.driver_ms.toFixed(1) + ' ms' : ''}</td>` +
-      (here ? `<td class="${o.completes ? 'good' : 'bad'}">${o.completes === undefined ? '?' : o.completes ? '✓ fits' : '✕ fails'}</td>` : '') + '</tr>';
+      `<td class="opt">${o.needs_bytes ? num(o.host_waits) : ''}</td><td class="opt">${o.needs_bytes ? o.driver_ms.toFixed(1) + ' ms' : ''}</td>` +
+      (here ? `<td class="${o.completes_at_capacity ? 'good' : 'bad'}">${o.completes_at_capacity === undefined ? '?' : o.completes_at_capacity ? '✓ fits' : '✕ fails'}</td>` : '') + '</tr>';
   };
   $('others').innerHTML = '<tr><th>allocator</th><th>needs</th><th>against this</th><th class="opt">host waits</th><th class="opt">driver</th>' +
     (here ? `<th>on ${bytes(M.capacity)}</th>` : '') + '</tr>' + M.others.map(row).join('');

@@ -133,7 +133,7 @@ function summary() {
   const h = M.holders[keeper[0]];
   return `<b>${size(now.beside)}</b> is free beside live blocks. Most of it, <b>${size(keeper[1][0])}</b>, is in ${num(keeper[1][1])} ` +
     `${M.knows_held ? 'segments' : 'stretches'} that <b>${esc(h.name)}</b> keeps in place` +
-    (h.growth ? ', which also grows: ending that frees both.' : '.') + ' Point at a block.';
+    (h.growth_bytes ? ', which also grows: ending that frees both.' : '.') + ' Point at a block.';
 }
 function pointAt(event) {
   if (!now) return -1;

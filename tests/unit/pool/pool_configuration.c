@@ -268,7 +268,7 @@ MEND_TEST(pool_configuration, other_sizes_are_refused)
                    "up to 2^60, or a number with "
                    "KiB, MiB, GiB or TiB and at most 9 digits behind its point "
                    "(64GiB, 1.5GiB); a size in bytes "
-                   "has no fraction"); /* as docs/configuration.md shows it */
+                   "has no fraction"); /* as docs/tuning.md shows it */
     EXPECT_REFUSED("reserve:1GB", "reserve", "\"1GB\"", "KiB", "MiB", "GiB", "TiB", "2^60");
 }
 

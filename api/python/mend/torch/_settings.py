@@ -28,7 +28,7 @@ def warn_of_settings() -> None:
         if found:
             warn_user(
                 f"mend.torch: {found} in {name} has no effect on memory from Mend;"
-                " MEND_CONF has (docs/configuration.md)"
+                " MEND_CONF has (docs/tuning.md)"
             )
 
 

@@ -1,6 +1,11 @@
-#include "lab/replay/explain_json.h"
+#include "lab/replay/json.h"
+
+#include <math.h>
 
 #include "lab/replay/explain.h"
+#include "lab/support/json.h"
+
+/* ---- the explanation ------------------------------------------------------------------------- */
 
 static const char *const zone_names[MEND_ZONES_OF_BLOCKS] = {"small", "large"};
 static const char *const place_names[MEND_FREE_PLACES] = {"whole", "edge", "hole"};
@@ -27,12 +32,24 @@ static void print_free(mend_json *json, const mend_explanation *state, int zone)
     }
 }
 
-static void print_sum(mend_json *json, const char *key, const mend_partial_sum *sum)
+/* The last class has no bound. */
+static void print_bound(mend_json *json, const char *key, uint64_t bytes)
 {
-    mend_json_begin_object(json, key);
+    mend_json_integer_if(json, key, bytes != UINT64_MAX, bytes);
+}
+
+/* The end of an object. */
+static void print_partial(mend_json *json, const mend_partial_sum *sum)
+{
     mend_json_integer(json, "chunks", sum->chunks);
     mend_json_integer(json, "free_bytes", sum->free_bytes);
     mend_json_end_object(json);
+}
+
+static void print_sum(mend_json *json, const char *key, const mend_partial_sum *sum)
+{
+    mend_json_begin_object(json, key);
+    print_partial(json, sum);
 }
 
 static void print_zone(mend_json *json, const mend_explanation *state, int zone)
@@ -46,14 +63,8 @@ static void print_zone(mend_json *json, const mend_explanation *state, int zone)
             continue;
         }
         mend_json_begin_object(json, NULL);
-        if (mend_explain_class_bytes(i) == UINT64_MAX) {
-            mend_json_null(json, "holder_up_to_bytes");
-        } else {
-            mend_json_integer(json, "holder_up_to_bytes", mend_explain_class_bytes(i));
-        }
-        mend_json_integer(json, "chunks", sum->chunks);
-        mend_json_integer(json, "free_bytes", sum->free_bytes);
-        mend_json_end_object(json);
+        print_bound(json, "holder_up_to_bytes", mend_explain_class_bytes(i));
+        print_partial(json, sum);
     }
     mend_json_end_array(json);
     mend_json_begin_object(json, "partial_by_holders");
@@ -76,11 +87,7 @@ static void print_emptiest(mend_json *json, const mend_partial_chunk *partial,
     mend_json_integer(json, "holder_bytes", partial->holder_bytes);
     mend_json_integer(json, "held_bytes", partial->held_bytes);
     mend_json_integer(json, "allocated_at_event", holder->allocated_at);
-    if (holder->is_freed) {
-        mend_json_integer(json, "freed_at_event", holder->freed_at);
-    } else {
-        mend_json_null(json, "freed_at_event");
-    }
+    mend_json_integer_if(json, "freed_at_event", holder->is_freed, holder->freed_at);
     mend_json_end_object(json);
 }
 
@@ -121,11 +128,7 @@ static void print_sizes(mend_json *json, const mend_replay_costs *costs, size_t 
             continue;
         }
         mend_json_begin_object(json, NULL);
-        if (mend_cause_class_bytes(i) == UINT64_MAX) {
-            mend_json_null(json, "up_to_bytes");
-        } else {
-            mend_json_integer(json, "up_to_bytes", mend_cause_class_bytes(i));
-        }
+        print_bound(json, "up_to_bytes", mend_cause_class_bytes(i));
         mend_json_integer(json, "chunks", costs->by_size[cause][i].chunks);
         mend_json_number(json, "us", (double)costs->by_size[cause][i].time_ns / 1000, 3);
         mend_json_end_object(json);
@@ -148,9 +151,8 @@ static void print_costs(mend_json *json, const char *key, const mend_replay_cost
     mend_json_end_object(json);
 }
 
-void mend_replay_explain_json(mend_json *json, const mend_replay_result *result)
+static void print_explanation(mend_json *json, const mend_replay_explanation *explanation)
 {
-    const mend_replay_explanation *explanation = result->explanation;
     mend_json_begin_object(json, "explain");
     if (explanation->knows_memory) {
         mend_json_begin_object(json, "memory");
@@ -164,4 +166,95 @@ void mend_replay_explain_json(mend_json *json, const mend_replay_result *result)
     print_costs(json, "driver_time", &explanation->costs);
     print_costs(json, "driver_time_second_half", &explanation->costs_second_half);
     mend_json_end_object(json);
+}
+
+/* ---- the run ----------------------------------------------------------------------------------
+ */
+
+static void print_calls(mend_json *json, const char *key, const mend_replay_calls *calls)
+{
+    mend_json_begin_object(json, key);
+#define X(call) mend_json_integer(json, #call, calls->call##_calls);
+    MEND_REPLAY_CALLS(X)
+#undef X
+    mend_json_end_object(json);
+}
+
+static void print_placements(mend_json *json, const mend_peer_placements *placed)
+{
+    mend_json_begin_object(json, "placed");
+#define X(name, counter) mend_json_integer(json, #name, placed->name);
+    MEND_PEER_PLACEMENTS(X)
+#undef X
+    mend_json_end_object(json);
+}
+
+static void print_latency(mend_json *json, const char *key, const mend_replay_latency *latency)
+{
+    if (latency->calls == 0) {
+        mend_json_null(json, key);
+        return;
+    }
+    mend_json_begin_object(json, key);
+    mend_json_integer(json, "mean", latency->mean_ns);
+    mend_json_integer(json, "p50", latency->p50_ns);
+    mend_json_integer(json, "p99", latency->p99_ns);
+    mend_json_integer(json, "p999", latency->p999_ns);
+    mend_json_integer(json, "max", latency->max_ns);
+    mend_json_end_object(json);
+}
+
+void mend_replay_print_json(FILE *out, const mend_replay_row *row)
+{
+    const mend_replay_result *result = row->result;
+    static const double none = NAN;
+    bool simulated = row->options->device == MEND_REPLAY_SIM;
+    mend_json writer = {.out = out};
+    mend_json *json = &writer;
+    mend_json_begin_object(json, NULL);
+    mend_json_string(json, "trace", row->trace->name);
+    mend_json_string(json, "policy", row->policy);
+    mend_json_string(json, "device", simulated ? "sim" : "cuda");
+    mend_json_string(json, "costs", simulated ? mend_replay_chosen_costs(row->options) : NULL);
+    mend_json_string(json, "compared_costs",
+                     simulated ? mend_replay_compared_costs(row->options) : NULL);
+    mend_json_integer_if(json, "capacity_bytes", result->limited, result->capacity_bytes);
+    mend_json_integer_if(json, "ballast_bytes", result->ballast_bytes > 0, result->ballast_bytes);
+    mend_json_bool(json, "completed", result->completed);
+    mend_json_integer_if(json, "failed_at_event", !result->completed, result->failed_at_event);
+    mend_json_integer(json, "events", result->events);
+    mend_json_integer(json, "peak_live_bytes", result->peak_live_bytes);
+    mend_json_integer(json, "peak_reserved_bytes", result->peak_reserved_bytes);
+    mend_json_integer_if(json, "fit_capacity_bytes", result->fitted, result->fit_capacity_bytes);
+    mend_json_number(json, "fit_factor", result->fitted ? result->fit_factor : none, 3);
+    mend_json_integer(json, "host_syncs", result->host_syncs);
+    mend_json_integer(json, "bytes_copied", result->bytes_copied);
+    mend_json_integer(json, "creates_refused", result->creates_refused);
+    print_placements(json, &result->placed);
+    mend_json_number(json, "driver_time_us", result->driver_time_us, 3);
+    mend_json_number(json, "driver_time_second_half_us", result->driver_time_second_half_us, 3);
+    mend_json_number(json, "compared_time_us", simulated ? result->compared_time_us : none, 3);
+    mend_json_number(json, "compared_time_second_half_us",
+                     simulated ? result->compared_time_second_half_us : none, 3);
+    if (simulated) {
+        mend_json_begin_object(json, "driver_time_by_list_us");
+        for (size_t i = 0; i < MEND_REPLAY_LISTS; i++) {
+            mend_json_number(json, mend_replay_lists[i], result->time_us.us[i], 3);
+        }
+        mend_json_end_object(json);
+    } else {
+        mend_json_null(json, "driver_time_by_list_us");
+    }
+    print_calls(json, "driver_calls", &result->calls);
+    print_calls(json, "driver_calls_second_half", &result->calls_second_half);
+    print_latency(json, "alloc_ns", &result->alloc_ns);
+    print_latency(json, "free_ns", &result->free_ns);
+    mend_json_integer_if(json, "mappings_peak", result->counts_mappings, result->mappings_peak);
+    mend_json_integer_if(json, "content_errors", result->content_checked, result->content_errors);
+    if (result->explanation != NULL) {
+        print_explanation(json, result->explanation);
+    }
+    mend_json_end_object(json);
+    fputc('\n', out);
+    fflush(out);
 }
