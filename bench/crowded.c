@@ -233,6 +233,29 @@ static void replace_pages(crowd *c)
     commit(c, c->ranges[0], 0, c->count);
 }
 
+/* Every second page lacks memory: half of it is free elsewhere, and half is created. */
+static void make_gaps(crowd *c)
+{
+    for (size_t i = 0; i < c->count; i += 2) {
+        decommit(c, c->ranges[0], i, 1);
+    }
+    require(mend_trim(c->pool, 0, NULL) == MEND_OK, "mend_trim");
+    commit(c, c->ranges[1], 0, c->count / 4);
+    decommit(c, c->ranges[1], 0, c->count / 4);
+}
+
+static void fill_gaps(crowd *c)
+{
+    fill_pages(c);
+    c->ranges[1] = create_range(c, c->count * PAGE);
+    make_gaps(c);
+}
+
+static void commit_gaps(crowd *c)
+{
+    commit(c, c->ranges[0], 0, c->count);
+}
+
 static void take_a_hole(crowd *c)
 {
     (void)alloc_bytes(c, PAGE, c->streams[0]);
@@ -265,12 +288,17 @@ static void destroy_pages(crowd *c)
 /* ---- groups ---------------------------------------------------------------------------------- */
 
 /* Each holds a block's free memory for its graphs. */
-static void make_group(crowd *c)
+static void make_group_of(crowd *c, uint64_t size_bytes)
 {
     require(mend_group_create(c->pool, &c->group) == MEND_OK, "mend_group_create");
     require(mend_group_begin(c->group, c->streams[0]) == MEND_OK, "mend_group_begin");
-    free_on(c, alloc_bytes(c, GROUP_BYTES, c->streams[0]), c->streams[0]);
+    free_on(c, alloc_bytes(c, size_bytes, c->streams[0]), c->streams[0]);
     require(mend_group_end(c->group) == MEND_OK, "mend_group_end");
+}
+
+static void make_group(crowd *c)
+{
+    make_group_of(c, GROUP_BYTES);
 }
 
 static void fill_blocks_and_a_group(crowd *c)
@@ -283,6 +311,13 @@ static void fill_groups(crowd *c)
 {
     for (size_t i = 0; i < c->count; i++) {
         make_group(c);
+    }
+}
+
+static void fill_groups_of_chunks(crowd *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        make_group_of(c, PAGE);
     }
 }
 
@@ -404,12 +439,14 @@ static const operation operations[] = {
     {"alloc_from_holes_between_pages", 50, false, fill_holes, NULL, take_a_hole, NULL},
     {"refusal_beside_each_page", 1, true, fill_holes_to_the_limit, NULL, be_refused, NULL},
     {"each_page_beside_streams", 1, true, fill_streams_and_pages, NULL, replace_pages, NULL},
+    {"commit_of_each_gap", 1, true, fill_gaps, NULL, commit_gaps, make_gaps},
     {"destruction_of_each_page", 1, true, fill_pages, NULL, destroy_pages, fill_pages},
     {"group_of_nothing_beside_blocks", 50, false, fill_blocks_and_a_group, NULL, restore_nothing,
      NULL},
     {"group_beside_groups", 50, false, fill_groups, NULL, make_group, release_group},
     {"release_beside_groups", 50, false, fill_groups, make_group, release_group, NULL},
     {"grow_beside_groups", 50, false, fill_groups, NULL, grow_and_trim, NULL},
+    {"grow_beside_groups_of_chunks", 50, false, fill_groups_of_chunks, NULL, grow_and_trim, NULL},
     {"grow_beside_graphs", 50, false, fill_graphs, NULL, grow_and_trim, NULL},
     {"grow_and_trim_beside_sleepers", 50, false, fill_sleepers, NULL, grow_and_trim, NULL},
     {"free_beside_sleepers", 50, false, fill_sleepers, NULL, free_page, NULL},

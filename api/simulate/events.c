@@ -138,3 +138,21 @@ SIMULATE_EXPORT int cudaIpcOpenEventHandle(mend_event *event, simulate_ipc_handl
     }
     return cudaEventCreateWithFlags(event, 0);
 }
+
+/* Memory has no such handles: CUDA's has none of virtual memory either. */
+SIMULATE_EXPORT int cudaIpcGetMemHandle(simulate_ipc_handle *handle, void *pointer)
+{
+    return simulate_answer(handle == NULL || pointer == NULL ? CUDA_INVALID_VALUE
+                                                             : CUDA_NOT_SUPPORTED);
+}
+
+SIMULATE_EXPORT int cudaIpcOpenMemHandle(void **pointer, simulate_ipc_handle handle, unsigned flags)
+{
+    (void)handle, (void)flags;
+    return simulate_answer(pointer == NULL ? CUDA_INVALID_VALUE : CUDA_NOT_SUPPORTED);
+}
+
+SIMULATE_EXPORT int cudaIpcCloseMemHandle(void *pointer)
+{
+    return simulate_answer(pointer == NULL ? CUDA_INVALID_VALUE : CUDA_NOT_SUPPORTED);
+}

@@ -22,10 +22,15 @@ char mend_report_letter(const mend_report *report, size_t holder)
     return '.';
 }
 
+const char *mend_report_holder_kind(const mend_report *report)
+{
+    return report->detail.is_snapshot ? "line" : report->detail.holder_count > 0 ? "scope" : "size";
+}
+
 const char *mend_report_source(const mend_report *report)
 {
     if (!report->detail.is_snapshot) {
-        return "log of allocations";
+        return report->detail.is_recording ? "recording of Mend" : "log of allocations";
     }
     return report->detail.is_expandable ? "PyTorch snapshot, expandable segments"
                                         : "PyTorch snapshot, caching allocator";
@@ -84,7 +89,7 @@ static void judge_growth(const mend_report *report, char *text, size_t size)
         snprintf(text, size, "; %s more is in use at the end than at the start", SIZE(grown_bytes));
     } else if (report->grows_as_whole) {
         snprintf(text, size, "; all together grew by %s, and no %s that explains it",
-                 SIZE(report->whole_growth_bytes), report->detail.is_snapshot ? "line" : "size");
+                 SIZE(report->whole_growth_bytes), mend_report_holder_kind(report));
     }
 }
 

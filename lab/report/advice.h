@@ -12,6 +12,9 @@ typedef struct mend_advice {
     char evidence[512];
 } mend_advice;
 
+/* What its holders are: "line", "scope" or "size". */
+const char *mend_report_holder_kind(const mend_report *report);
+
 /* What kind of file it is. */
 const char *mend_report_source(const mend_report *report);
 

@@ -168,7 +168,7 @@ mend_result mend_report_find_free(mend_report *report)
     mend_stretches held;
     mend_stretches_init(&held);
     collect(&search);
-    report->knows_gaps = !report->detail.is_snapshot && has_addresses(&search);
+    report->knows_gaps = !report->knows_held && has_addresses(&search);
     if (report->knows_gaps) {
         hold_what_was_used(report, &held);
     } else {

@@ -157,7 +157,7 @@ static mend_result find_sizes(mend_report *report)
 mend_result mend_report_find_holders(mend_report *report)
 {
     const mend_trace_detail *detail = &report->detail;
-    if (!detail->is_snapshot) {
+    if (detail->holder_count == 0) {
         return find_sizes(report);
     }
     report->holder_count = detail->holder_count;

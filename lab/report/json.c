@@ -205,7 +205,7 @@ void mend_report_write_model(FILE *out, const mend_report *report, const mend_ro
     mend_json_integer(&json, "moment", rows->moment);
     mend_json_integer(&json, "peak", rows->peak);
     mend_json_integer(&json, "capacity", report->capacity_bytes);
-    mend_json_bool(&json, "names_lines", report->detail.is_snapshot);
+    mend_json_string(&json, "holder_kind", mend_report_holder_kind(report));
     mend_json_bool(&json, "knows_held", report->knows_held);
     mend_json_bool(&json, "knows_used", report->knows_gaps);
     mend_json_bool(&json, "joins", report->detail.is_expandable || report->knows_gaps);

@@ -206,10 +206,20 @@ mend_result mend_report_find_others(mend_report *report, bool all, uint64_t budg
     return failure;
 }
 
+/* NULL: a log does not say. */
+static const char *policy_of(const mend_report *report)
+{
+    const mend_trace_detail *detail = &report->detail;
+    return detail->is_recording    ? "mend"
+           : !detail->is_snapshot  ? NULL
+           : detail->is_expandable ? "expandable"
+                                   : "caching";
+}
+
 const mend_report_other *mend_report_recorded(const mend_report *report)
 {
-    const char *policy = report->detail.is_expandable ? "expandable" : "caching";
-    for (size_t i = 0; report->detail.is_snapshot && i < report->other_count; i++) {
+    const char *policy = policy_of(report);
+    for (size_t i = 0; policy != NULL && i < report->other_count; i++) {
         if (strcmp(report->others[i].policy, policy) == 0 && report->others[i].is_known) {
             return &report->others[i];
         }

@@ -62,9 +62,9 @@ mend_result mend_report_create(const char *path, uint64_t capacity_bytes, mend_r
     if (made == NULL) {
         return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the report");
     }
-    made->capacity_bytes = capacity_bytes;
     mend_trace_detail_init(&made->detail);
     mend_result result = mend_trace_read_with(path, &made->detail, &made->trace);
+    made->capacity_bytes = capacity_bytes != 0 ? capacity_bytes : made->detail.capacity_bytes;
     for (size_t i = 0; result == MEND_OK && i < sizeof(steps) / sizeof(*steps); i++) {
         result = steps[i](made);
     }

@@ -39,11 +39,13 @@ typedef struct mend_trace_place {
 } mend_trace_place;
 
 typedef struct mend_trace_detail {
-    bool is_snapshot;     /* of PyTorch; otherwise only `refusals` and addresses are valid */
-    bool is_expandable;   /* by its settings: adjacent segments serve one request */
-    bool has_stacks;      /* a block came with one */
-    size_t before_events; /* the first ones: blocks from before the recording */
-    char **holders;       /* texts that name who asked: a line of the program */
+    bool is_snapshot;        /* of PyTorch */
+    bool is_recording;       /* of Mend. Of neither only `refusals` and addresses are valid */
+    bool is_expandable;      /* adjacent segments serve one request */
+    uint64_t capacity_bytes; /* of the device; 0: the file does not say */
+    bool has_stacks;         /* a block came with one */
+    size_t before_events;    /* the first ones: blocks from before the recording */
+    char **holders; /* texts that name who asked: a line of the program, a scope; or none */
     size_t holder_count;
     size_t holder_room;
     mend_trace_place *places; /* by block */

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "lab/support/lines.h"
+#include "lab/trace/recording.h"
 #include "lab/trace/rmm.h"
 #include "lab/trace/snapshot.h"
 
@@ -20,8 +21,8 @@ static mend_result read_log(mend_line_source *source, mend_trace_detail *detail,
         return mend_line_source_fail(source, "the file is empty");
     }
     if (!mend_trace_is_rmm_log(source)) {
-        return mend_line_source_fail(source, "not a known trace: neither a snapshot of PyTorch nor "
-                                             "a log whose first line is "
+        return mend_line_source_fail(source, "not a known trace: neither a recording of Mend nor a "
+                                             "snapshot of PyTorch nor a log whose first line is "
                                              "Thread,Time,Action,Pointer,Size,Stream");
     }
     return mend_trace_read_rmm_log(source, detail, trace);
@@ -49,8 +50,9 @@ mend_result mend_trace_read_with(const char *path, mend_trace_detail *detail, me
         bool has_mark =
             bytes->end >= mark_bytes && memcmp(bytes->buffer, byte_order_mark, mark_bytes) == 0;
         bytes->start += has_mark ? mark_bytes : 0;
-        result = mend_trace_is_snapshot(bytes) ? mend_trace_read_snapshot(bytes, detail, trace)
-                                               : read_log(&source, detail, trace);
+        result = mend_trace_is_recording(bytes)  ? mend_trace_read_recording(bytes, detail, trace)
+                 : mend_trace_is_snapshot(bytes) ? mend_trace_read_snapshot(bytes, detail, trace)
+                                                 : read_log(&source, detail, trace);
     }
     mend_line_source_close(&source);
     if (result == MEND_OK && detail != NULL && detail->lacks_memory) {

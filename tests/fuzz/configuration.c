@@ -69,6 +69,7 @@ static void try_pool(const mend_pool_config *read)
     FUZZ_CHECK(mend_sim_create(&device, &sim) == MEND_OK, "no device");
     mend_pool_config config = *read;
     config.limit_file = NULL; /* writes no files */
+    config.record = NULL;
     config.driver = mend_sim_driver(sim);
     mend_pool *pool = NULL;
     mend_result result = mend_pool_create(&config, &pool);

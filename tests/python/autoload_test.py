@@ -56,6 +56,34 @@ class Autoload(ProgramTest):
     def test_another_value_is_reported(self):
         self.succeeds(self.off, stderr="MEND_TORCH is 'yes'; it takes 1 or 0", MEND_TORCH="yes")
 
+    def test_plug_ins_of_engines_import_nothing_of_theirs(self):
+        """They change it where it is imported, once: custom all-reduce registers nothing."""
+        inside = "distributed.device_communicators.custom_all_reduce"
+        text = "class CustomAllreduce:\n"
+        text += "    def all_reduce(self, inp, *, registered=False):\n        return registered\n"
+        with tempfile.TemporaryDirectory() as folder:
+            for name in (f"sglang.srt.{inside}", f"vllm.{inside}"):
+                path = Path(folder, *name.split(".")).with_suffix(".py")
+                path.parent.mkdir(parents=True)
+                path.write_text(text, encoding="utf-8")
+            program = f"""
+                import sys
+                sys.path.insert(0, {folder!r})
+                import mend.sglang, mend.vllm
+                for plug_in in 2 * (mend.sglang, mend.vllm):
+                    plug_in.register()
+                assert not {{"sglang", "vllm"}} & set(sys.modules)
+                from sglang.srt.{inside} import CustomAllreduce
+                mend.sglang.register()
+                from vllm.{inside} import CustomAllreduce as Other
+                for kind in (CustomAllreduce, Other):
+                    assert kind().all_reduce(1, registered=True) is IS_REGISTERED
+            """
+            self.succeeds(program.replace("IS_REGISTERED", "False"), MEND_TORCH="1")
+            off = {"MEND_VLLM": "0", "MEND_SGLANG": "0"}
+            self.succeeds(program.replace("IS_REGISTERED", "True"), MEND_TORCH="1", **off)
+            self.succeeds(program.replace("IS_REGISTERED", "True"))
+
     def test_pytorchs_own_switch_goes_first(self):
         self.succeeds(self.off, MEND_TORCH="1", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
 

@@ -56,9 +56,10 @@ class Scopes(SimulatedTest):
         self.block()
         self.assertEqual(self.of("decorated").live_bytes, MIB)
 
-    def test_a_name_is_needed(self):
-        with self.assertRaises(ValueError), mend.scope(""):
-            pass
+    def test_a_name_is_text_that_c_can_have(self):
+        for name, why in (("", "is empty"), ("a\0b", "has a NUL byte"), ("a\udcff", "no UTF-8")):
+            with self.assertRaisesRegex(ValueError, why), mend.scope(name):
+                pass
 
 
 if __name__ == "__main__":

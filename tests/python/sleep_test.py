@@ -67,8 +67,8 @@ class Sleep(SimulatedTest):
 
     def test_tags_nest_and_end_with_an_exception(self):
         def tag():
-            before = _sleep._set_tag(0)
-            _sleep._set_tag(before)
+            before = _sleep.set_tag(0)
+            _sleep.set_tag(before)
             return before
 
         with mend.sleep_tag("a") as a:

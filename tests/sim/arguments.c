@@ -256,7 +256,11 @@ void trial_configure_by_text(mend_pool_config *config)
         say(&to, "limit_file", config->limit_file);
         config->limit_file = NULL;
     }
-    say(&to, "peers", config->peers == 0 ? "auto" : "1");
+    if (config->record != NULL) {
+        say(&to, "record", config->record);
+        config->record = NULL;
+    }
+    say(&to, "peers", config->peers == 0 ? "auto" : config->peers == 2 ? "1" : "1+2");
     config->peers = 0;
     setenv("MEND_CONF", to.bytes, 1);
 }

@@ -82,6 +82,14 @@ mend_result trial_call_sleep(trial_call *call, mend_pool *pool)
     options.keep_free = call->trial->op->stream / 2 % 3;
     options.graphs = keep_of_graphs(call->trial);
     options.directory = directory();
+    if ((call->trial->op->amount >> 8) % 4 == 0) { /* none, some, or all that wakes leave */
+        const uint64_t most[] = {0, 4 * MEND_MIB, UINT64_MAX};
+        const mend_result result =
+            mend_keep_host_memory(pool, most[(call->trial->op->amount >> 10) % 3]);
+        if (result != MEND_OK) {
+            return result;
+        }
+    }
     return mend_sleep(pool, &options, &call->slept);
 }
 

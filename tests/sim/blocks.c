@@ -81,16 +81,16 @@ void trial_count_alloc(trial *t, const trial_block *block)
     count_alloc_in_zone(&pool->zones[block->zone], block);
 }
 
-/* Hooks that get no stream ask for memory that any may use. The pool hears of its streams only
- * later, so that it is no program that tells of all; and captures, for which the streams that are
- * used must be named, are not under way. */
-static bool may_be_for_any(const trial *t)
+/* Hooks that get no stream ask for memory that any may use, and so does who asks for room. The pool
+ * hears of its streams only later, so that it is no program that tells of all; and captures, for
+ * which the streams that are used must be named, are not under way. */
+static bool may_be_for_any(const trial *t, const operation *op)
 {
     bool is_quiet = t->captures == 0;
     for (int i = 0; i < TRIAL_GROUPS; i++) {
         is_quiet = is_quiet && (t->groups[i].group == NULL || !t->groups[i].begun);
     }
-    return t->config.hooks && !t->config.knows_all && is_quiet;
+    return (t->config.hooks || op->kind == OP_ROOM) && !t->config.knows_all && is_quiet;
 }
 
 /* The stream that asks, or none; and the call in its thread. */
@@ -98,7 +98,7 @@ static mend_result call_for(trial *t, const operation *op, trial_call *call)
 {
     int stream = op->stream % t->stream_count;
     bool is_for_any =
-        call->pool == 0 && call->group == NULL && op->thread == 3 && may_be_for_any(t);
+        call->pool == 0 && call->group == NULL && op->thread == 3 && may_be_for_any(t, op);
     call->at = stream;
     call->stream = is_for_any ? MEND_NO_STREAM : trial_handle(t, stream, op->amount & 2);
     return trial_call_pool(t, trial_thread_of(t, stream, op->thread), call);
@@ -239,8 +239,11 @@ bool trial_ask_room(trial *t, const operation *op)
         return !block->live;
     }
     bool is_more = op->amount & 1;
+    bool is_less = !is_more && (op->amount & 4) != 0;
+    uint64_t most_bytes = is_less ? size_of(t, op->size) : UINT64_MAX;
     trial_call call = {.kind = CALL_ALLOC,
-                       .size_bytes = ask.room.now_bytes + (is_more ? 512 : 0),
+                       .size_bytes =
+                           mend_min_u64(ask.room.now_bytes, most_bytes) + (is_more ? 512 : 0),
                        .alignment_bytes = 512};
     uint64_t before = efforts(t, 0);
     uint64_t fences_before = trial_stats(t, 0).context_fences;

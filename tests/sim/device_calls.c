@@ -19,12 +19,12 @@ static mend_result mark(const mend_driver *device, trial_call *call)
     return result_of(status);
 }
 
-/* Waits for both devices. */
+/* Waits for all devices. */
 static mend_result synchronize(const trial *t, const mend_driver *device)
 {
     mend_status status = device->context_synchronize(device);
-    if (status == MEND_DRIVER_OK && t->other_context != NULL) {
-        status = device->context_push(device, t->other_context);
+    for (int i = 0; status == MEND_DRIVER_OK && i < trial_other_devices(&t->config); i++) {
+        status = device->context_push(device, t->other_contexts[i]);
         if (status == MEND_DRIVER_OK) {
             status = device->context_synchronize(device);
             device->context_pop(device);

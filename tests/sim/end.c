@@ -146,6 +146,7 @@ static void destroy_pools(trial *t, bool is_whole)
 {
     trial_forget_shares(t);
     for (int i = 0; i < t->pool_count; i++) {
+        trial_judge_recording(t, i);
         mend_result result = mend_pool_destroy(t->pools[i].pool);
         trial_claim(t, TRIAL_REMAINS,
                     result == MEND_OK || (t->may_be_lost && result == MEND_ERROR_DRIVER),

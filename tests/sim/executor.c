@@ -101,7 +101,7 @@ static bool open_device(trial *t)
     t->device_bytes = t->page_bytes * config->device_pages;
     sim_config.memory_bytes = t->device_bytes;
     sim_config.page_bytes = t->page_bytes;
-    sim_config.device_count = config->foreign || config->joins ? 2 : 1;
+    sim_config.device_count = config->joins ? 2 : 1 + trial_other_devices(config);
     sim_config.address_bytes = t->device_bytes * config->address_devices;
     sim_config.content = config->content ? MEND_SIM_CONTENT_BYTES : MEND_SIM_CONTENT_NONE;
     sim_config.prices_advance_clock = config->prices != 0;
@@ -151,8 +151,10 @@ static bool open_pools(trial *t)
     pool_config.shareable = config->fabric != 0 ? MEND_SHAREABLE_FABRIC : config->plain == 0;
     pool_config.compact_when_full = config->quiet != 0;
     pool_config.tightness = (int)config->tightness;
-    pool_config.peers = config->foreign && config->neighbour == 0 ? 2 : 0;
-    if (!trial_open_ration(t, &pool_config)) {
+    for (int i = 0; config->neighbour == 0 && i < trial_other_devices(config); i++) {
+        pool_config.peers |= UINT64_C(2) << i;
+    }
+    if (!trial_open_ration(t, &pool_config) || !trial_open_recording(t, &pool_config)) {
         return false;
     }
     const mend_test_sizes placement = {
@@ -182,8 +184,9 @@ static bool open_pools(trial *t)
         pool->soft_limit_bytes = t->device_bytes * config->soft_limit_percent / 100;
         pool->limit_bytes = limit_bytes != 0 ? limit_bytes : t->device_bytes;
         t->pool_count++;
-        if (config->foreign && config->neighbour == 2) {
-            trial_expect(t, "mend_enable_peer", MEND_OK, mend_enable_peer(pool->pool, 1));
+        for (int device = 1; config->neighbour == 2 && device <= trial_other_devices(config);
+             device++) {
+            trial_expect(t, "mend_enable_peer", MEND_OK, mend_enable_peer(pool->pool, device));
         }
     }
     bool all = !config->foreign || config->neighbour != 1 || open_neighbour(t, pool_config);
@@ -201,6 +204,7 @@ static void close_world(trial *t)
         mend_traced_driver_destroy(t->traced);
     }
     trial_close_ration(t);
+    trial_close_recording(t);
     if (t->turns.count > 0) {
         turns_close(&t->turns);
     }

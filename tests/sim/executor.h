@@ -35,6 +35,8 @@
     X(green, 0,                                                                                    \
       "a bit for each of them that is of a green context, and none of the blocking ones")          \
     X(foreign, 0, "a bit for each of them that is of another device, and neither of these")        \
+    X(third, 0,                                                                                    \
+      "with those streams and no pool there: a third device, which has every second one")          \
     X(neighbour, 0, "the pools and that device meet by a pool there; 0: they name it; 2: later")   \
     X(joins, 0, "after so many operations another device may use the memory, too; 0: never")       \
     X(queue, 0, "operations that a stream can hold; 0: any number")                                \
@@ -59,7 +61,8 @@
     X(host_refuses, 0, "at times the driver makes no memory of the host")                          \
     X(file_percent, 0, "the pools share this limit, of the device, by a file; 0: there is none")   \
     X(unfenced_pages, 0, "so much may wait for the context before it is asked; 0: 32 MiB")         \
-    X(no_context_fences, 0, "1: the driver has no events of a context. 2: the pools record none")
+    X(no_context_fences, 0, "1: the driver has no events of a context. 2: the pools record none")  \
+    X(record, 0, "what happens in the pools is recorded")
 
 typedef struct trial_config {
 #define X(field, usual, meaning) uint32_t field;

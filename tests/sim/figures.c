@@ -216,8 +216,10 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_imported_bytes ((IS(imported_bytes) > 0) == (imports_of(l) > 0))
 /* The follower has read to the end: see history.c. */
 #define RULE_history_events                                                                        \
-    (l->pool->history_capacity > 0 ? IS(history_events) == l->pool->follower.cursor - 1            \
-                                   : IS(history_events) == WAS(history_events))
+    (l->pool->history_capacity > 0                                                                 \
+         ? IS(history_events) == l->pool->follower.cursor - 1                                      \
+         : IS(history_events) == WAS(history_events) || l->t->config.record != 0)
+#define RULE_record_lost  (IS(record_lost) == 0)
 #define RULE_history_lost (IS(history_events) - IS(history_lost) == l->pool->history_held)
 
 #define RULE_free_bytes                                                                            \
@@ -234,7 +236,8 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
     (l->is->free_small_bytes == mend_explanation_partial_bytes(l->why, MEND_ZONE_SMALL))
 #define RULE_captures                                                                              \
     (IS(captures) >= captures_with_blocks(l) && IS(captures) <= l->t->last_capture)
-#define RULE_peer_devices (IS(peer_devices) == (l->t->config.foreign || l->t->has_joined ? 1 : 0))
+#define RULE_peer_devices                                                                          \
+    (IS(peer_devices) == (l->t->has_joined ? 1U : (unsigned)trial_other_devices(&l->t->config)))
 /* What a capture freed in a chunk without its mapping is in no run: it is counted as unmapped. */
 #define RULE_group_bytes                                                                           \
     (IS(group_bytes) <= held_for_groups(l->why) &&                                                 \
@@ -307,6 +310,8 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
     (IS(asleep_live_bytes) == asleep_in(l, ASLEEP_LIVE) &&                                         \
      l->ranges.asleep_bytes == asleep_in(l, ASLEEP_PAGES_LIVE))
 #define RULE_kept_host_bytes (IS(kept_host_bytes) == asleep_in(l, ASLEEP_HOST))
+#define RULE_copies_host_bytes                                                                     \
+    trial_is_between(0, IS(copies_host_bytes) + IS(kept_host_bytes), l->ledger.host_bytes)
 #define RULE_kept_file_bytes (IS(kept_file_bytes) == asleep_in(l, ASLEEP_FILE))
 #define RULE_sleeps          MODEL(sleeps)
 #define RULE_wakes           MODEL(wakes)

@@ -48,6 +48,7 @@ static void draw_config(trial_random *r, trial_config *config)
     config->soft_limit_percent = PICK(&more, 0, 0, 0, 5, 30, 60, 90);
     config->idle_ns = PICK(&more, 0, 1, 100, 10000);
     config->unfenced_pages = PICK(&more, 0, 1, 1, 4);
+    config->third = config->foreign == 6;
     config->no_context_fences = PICK(&more, 0, 0, 0, 1, 2);
     if (config->streams + config->legacy == 0 && !config->thread_streams) {
         config->streams = 1;
@@ -398,6 +399,7 @@ static void draw_rooms(trial_random *places, size_t count, operation *ops)
             ops[i] = (operation){.kind = OP_ROOM,
                                  .slot = (uint8_t)(numbers >> 8),
                                  .stream = (uint8_t)(numbers >> 16),
+                                 .size = (uint8_t)(numbers >> 40),
                                  .thread = (uint8_t)(numbers >> 24) % 4,
                                  .amount = (uint8_t)(numbers >> 32)};
         }
@@ -451,4 +453,5 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     trial_draw_scenes(&places, count, config, ops);
     trial_draw_wide_range(&places, count, config, ops);
     draw_in_one_chunk(seed, count, ops);
+    trial_draw_recording(&places, count, config, ops);
 }

@@ -191,3 +191,16 @@ void trial_draw_wide_range(trial_random *places, size_t count, trial_config *con
         ops[2] = (operation){.kind = OP_COMMIT, .slot = 2};
     }
 }
+
+/* What happens is recorded. Of its own numbers. */
+void trial_draw_recording(trial_random *places, size_t count, trial_config *config, operation *ops)
+{
+    trial_random random = {trial_random_next(places)};
+    config->record = trial_random_below(&random, 6) == 0;
+    for (size_t i = 0; i < count && config->record != 0; i++) {
+        const uint64_t numbers = trial_random_next(&random);
+        if (numbers % 64 == 0) {
+            ops[i] = (operation){.kind = OP_RECALL, .slot = (uint8_t)(numbers >> 8)};
+        }
+    }
+}

@@ -1,6 +1,13 @@
-/* The history: a follower of each pool, who knows from the events alone what lives and is mapped.
- */
+/* The history: a follower of each pool, who knows from the events alone what lives and is mapped;
+ * and a reader of its recording, who knows what lives from a file. */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "pool/pool.h"
 #include "tests/sim/trial.h"
+#include "tests/support/recording.h"
 
 /* A ring that loses events, or holds all of a few steps. */
 static uint64_t capacity_of(const operation *op)
@@ -38,4 +45,94 @@ void trial_judge_history(trial *t, int number)
     trial_claim(t, TRIAL_MODEL, is_right, "pool %d: %s", number, finding);
     uint64_t happened = pool->follower.cursor - cursor;
     pool->history_held = mend_min_u64(pool->history_held + happened, pool->history_capacity);
+}
+
+/* ---- recordings ------------------------------------------------------------------------------ */
+
+bool trial_open_recording(trial *t, mend_pool_config *config)
+{
+    if (t->config.record == 0) {
+        return true;
+    }
+    const char *directory = getenv("TMPDIR");
+    snprintf(t->recording, sizeof(t->recording), "%s/mend_record_XXXXXX",
+             directory != NULL ? directory : "/tmp");
+    int file = mkstemp(t->recording);
+    config->record = t->recording;
+    return file >= 0 ? close(file) == 0 : trial_claim(t, TRIAL_RESULT, false, "no temporary file");
+}
+
+/* The pools have the path in the order in which they were made. */
+static void path_of(const trial *t, int pool, char path[sizeof(t->recording) + 2])
+{
+    snprintf(path, sizeof(t->recording) + 2, pool == 0 ? "%s" : "%s.%d", t->recording, pool);
+}
+
+void trial_close_recording(trial *t)
+{
+    char path[sizeof(t->recording) + 2];
+    for (int i = 0; t->config.record != 0 && i <= TRIAL_POOLS; i++) {
+        path_of(t, i, path);
+        unlink(path);
+    }
+}
+
+/* Reads all that happened up to now: the recorder may be behind. */
+static void read_on(trial *t, int pool, test_recording *r)
+{
+    char path[sizeof(t->recording) + 2];
+    const mend_history *history = &t->pools[pool].pool->heap.history;
+    path_of(t, pool, path);
+    for (;;) {
+        const bool is_whole = test_recording_read(path, r);
+        const uint64_t last =
+            is_whole && r->events.count > 0 ? r->events.list[r->events.count - 1].sequence : 0;
+        if ((is_whole && last == history->next - 1) || history->recording->lost > 0) {
+            return;
+        }
+        test_recording_clear(r);
+        sched_yield();
+    }
+}
+
+static bool is_recorded(const test_recording *r, const trial_block *block)
+{
+    for (size_t i = 0; i < r->live.count; i++) {
+        const mend_history_event *event = &r->live.list[i];
+        if ((uint64_t)(uintptr_t)event->address == block->address) {
+            return event->size_bytes == block->size_bytes &&
+                   event->requested_bytes == block->requested_bytes && event->scope == block->scope;
+        }
+    }
+    return false;
+}
+
+void trial_judge_recording(trial *t, int pool)
+{
+    if (t->config.record == 0) {
+        return;
+    }
+    test_recording r;
+    uint64_t live = 0;
+    read_on(t, pool, &r);
+    for (int i = 0; i < TRIAL_BLOCKS; i++) {
+        const trial_block *block = &t->blocks[i];
+        if (block->live && block->pool == pool && block->range == 0) {
+            live++;
+            trial_claim(t, TRIAL_MODEL, is_recorded(&r, block),
+                        "the recording of pool %d does not have the block in slot %d", pool, i);
+        }
+    }
+    trial_claim(t, TRIAL_MODEL, r.live.count == live && r.lost == 0 && r.first == 1,
+                "by the recording of pool %d %zu blocks live and not %llu", pool, r.live.count,
+                (unsigned long long)live);
+    test_recording_clear(&r);
+}
+
+bool trial_recall(trial *t, const operation *op)
+{
+    if (t->config.record != 0) {
+        trial_judge_recording(t, op->slot % t->pool_count);
+    }
+    return t->config.record != 0;
 }

@@ -19,6 +19,7 @@
 enum {
     TRIAL_BLOCKS = 48,
     TRIAL_STREAMS = 8,
+    TRIAL_OTHER_DEVICES = 2,
     TRIAL_GROUPS = 3,
     TRIAL_GRAPHS = 4,
     TRIAL_ALL_GROUPS = TRIAL_GROUPS + TRIAL_GRAPHS + TRIAL_STREAMS, /* those of captures, too */
@@ -52,7 +53,7 @@ typedef struct trial_stream {
     bool created;  /* not a default stream */
     bool blocking; /* takes turns with the legacy stream */
     int green;     /* the number of its green context; 0: none */
-    bool foreign;  /* of the other device */
+    int foreign;   /* the number of its device, if that is another; 0: it is the pool's */
     bool captured;
     bool unsure;               /* the pool, which cannot know of it, may have spoilt it */
     bool spoilt;               /* the capture of it */

@@ -136,7 +136,8 @@
       "prepares the pool for a checkpoint; if it is alone, the process is checkpointed, "          \
       "and restored")                                                                              \
     X(USE_IMPORT, share_memory,                                                                    \
-      "work on `stream` reads the first import from `slot` on, for `amount`")
+      "work on `stream` reads the first import from `slot` on, for `amount`")                      \
+    X(RECALL, recall, "what lives by the recording of pool `slot` lives")
 
 typedef enum operation_kind {
 #define X(kind, take, meaning) OP_##kind,

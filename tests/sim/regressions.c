@@ -387,3 +387,38 @@ HOLDS(
 HOLDS(sim_regressions, memory_of_graphs_is_joined_by_tag, "soft_limit_percent 60",
       "ADD_CALLBACK / GROUP_CREATE slot 1 / GROUP_BEGIN slot 1 / ALLOC size 233 / ALLOC slot 1 / "
       "FREE slot 1 amount 5 / SLEEP size 1")
+
+/* Seeds 989, 1577: room for any stream was said before the first request of that kind; and a small
+ * request waited beside an empty chunk that it would have had to break. */
+HOLDS(sim_regressions, room_for_any_stream_counts_what_the_first_request_finds,
+      "peer_pool 1, unfenced_pages 1",
+      "RANGE_CREATE slot 1 alignment 5 / ALLOC alignment 13 / ROOM slot 1 amount 3 / ZEROS slot 1 "
+      "amount 1 / ROOM slot 1 thread 3")
+
+HOLDS(
+    sim_regressions, empty_chunks_are_broken_before_the_host_waits,
+    "chunk_pages 16, streams 4, unfenced_pages 4",
+    "ROOM / ALLOC size 195 / ALLOC slot 2 size 178 / ALLOC slot 8 size 196 / ROOM slot 1 stream 1 "
+    "amount 1 / FREE slot 8 amount 175 / ROOM slot 1 size 23 thread 3 amount 6")
+
+/* Seed 2029: others had given what the first gap lacked, and were not asked for the second. */
+HOLDS(sim_regressions, others_are_asked_for_each_gap_of_a_commit,
+      "device_pages 128, chunk_pages 8, quiet 1, file_percent 50",
+      "ALLOC size 204 / ALLOC slot 1 size 136 / RANGE_CREATE size 5 / MEMBER size 12 amount 109 / "
+      "RANGE_CREATE slot 1 / COMMIT amount 69")
+
+/* Waits for the context cover a third device, too. */
+HOLDS(
+    sim_regressions, streams_of_a_third_device_are_waited_for,
+    "streams 3, foreign 6, third 1, peer_pool 1",
+    "SIBLING_ALLOC / SIBLING_ALLOC slot 1 alignment 12 / SIBLING_ALLOC slot 2 stream 1 amount 3 / "
+    "SLEEP slot 1")
+
+/* Seed 61230: of two chunks the one that another process held was given back for a page of zeros.
+ */
+HOLDS(
+    sim_regressions, zeros_are_made_of_what_nobody_else_holds, "low_pressure_percent 1",
+    "ALLOC size 179 / ALLOC slot 2 size 217 / ALLOC slot 3 size 46 / ALLOC slot 234 size 223 / "
+    "EXPORT slot 234 / IMPORT / ALLOC slot 1 size 142 / RANGE_CREATE slot 188 size 4 amount 2 / "
+    "COMMIT slot 188 size 212 / ALLOC slot 5 size 178 / ALLOC slot 4 size 138 / RANGE_CREATE slot "
+    "1 size 3 amount 2 / COMMIT slot 1 alignment 1 amount 109 / FREE slot 90 / ZEROS slot 1 size 2")

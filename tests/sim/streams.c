@@ -28,7 +28,9 @@ static trial_stream kind_of(const trial_config *config, uint32_t number)
     if (!kind.blocking && (config->green >> number & 1) != 0) {
         kind.green = 1 + (int)number % MEND_SIM_MOST_GREEN;
     }
-    kind.foreign = !kind.blocking && kind.green == 0 && (config->foreign >> number & 1) != 0;
+    if (!kind.blocking && kind.green == 0 && (config->foreign >> number & 1) != 0) {
+        kind.foreign = 1 + (int)number % trial_other_devices(config);
+    }
     return kind;
 }
 
@@ -44,14 +46,19 @@ static bool introduce(trial *t, mend_stream stream)
     return trial_claim(t, TRIAL_RESULT, all, "a stream of another device is not known");
 }
 
+int trial_other_devices(const trial_config *config)
+{
+    return config->foreign == 0 ? 0 : config->third && config->neighbour != 1 ? 2 : 1;
+}
+
 static bool open_devices(trial *t)
 {
     mend_device_info info;
     bool is_open = t->device->device_open(t->device, 0, &info) == MEND_DRIVER_OK;
     t->context = info.context;
-    if (is_open && t->config.foreign) {
-        is_open = t->device->device_open(t->device, 1, &info) == MEND_DRIVER_OK;
-        t->other_context = info.context;
+    for (int i = 0; is_open && i < trial_other_devices(&t->config); i++) {
+        is_open = t->device->device_open(t->device, 1 + i, &info) == MEND_DRIVER_OK;
+        t->other_contexts[i] = info.context;
     }
     return trial_claim(t, TRIAL_RESULT, is_open, "the device cannot be opened");
 }
@@ -91,8 +98,8 @@ void trial_close_streams(trial *t)
         trial_call_device(t, i, &(trial_call){.kind = CALL_LEAVE});
     }
     t->device->device_close(t->device, 0);
-    if (t->config.foreign) {
-        t->device->device_close(t->device, 1);
+    for (int i = 0; i < trial_other_devices(&t->config); i++) {
+        t->device->device_close(t->device, 1 + i);
     }
 }
 

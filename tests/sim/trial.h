@@ -132,9 +132,9 @@ struct trial {
     mend_sim *sim;
     const mend_driver *device; /* the program's own way to it */
     mend_context context;
-    mend_context other_context; /* of the other device; NULL: there is none */
-    mend_pool *neighbour;       /* a pool there, or NULL */
-    bool has_joined;            /* the device of config.joins */
+    mend_context other_contexts[TRIAL_OTHER_DEVICES]; /* from device 1 on; NULL: none */
+    mend_pool *neighbour;                             /* a pool there, or NULL */
+    bool has_joined;                                  /* the device of config.joins */
     trial_witness witness;
     mend_driver *traced; /* the pools' way: traced, then the witness, then the device */
     uint64_t page_bytes;
@@ -152,6 +152,7 @@ struct trial {
     trial_range ranges[TRIAL_RANGES];
     int ending; /* a range that is being destroyed, from 1; 0: none */
     trial_described described;
+    char recording[96]; /* path of the first pool's; empty: none */
     trial_ration ration;
     trial_checkpoint checkpoints[TRIAL_GROUPS];
     uint64_t last_tag;
@@ -378,6 +379,12 @@ bool trial_pin(trial *t, const operation *op);
 bool trial_unpin(trial *t, const operation *op);
 bool trial_set_history(trial *t, const operation *op);
 void trial_judge_history(trial *t, int pool);
+
+/* The recordings of the pools, if the config asks for them: the files, and what lives by them. */
+bool trial_open_recording(trial *t, mend_pool_config *config);
+void trial_close_recording(trial *t);
+void trial_judge_recording(trial *t, int pool);
+bool trial_recall(trial *t, const operation *op);
 bool trial_holds_chunks(const trial *t, int pool);
 void trial_end_pins(trial *t);
 
@@ -425,6 +432,9 @@ bool trial_is_in_capture(const trial *t, const trial_block *block);
 
 /* streams.c */
 bool trial_open_streams(trial *t);
+
+/* The number of devices beside the pool's that have streams. */
+int trial_other_devices(const trial_config *config);
 void trial_close_streams(trial *t);
 bool trial_forget(trial *t, const operation *op);
 bool trial_replace_stream(trial *t, const operation *op);

@@ -56,6 +56,8 @@ enum {
 #define RUNTIME_FUNCTIONS(X)                                                                       \
     X(cudaGetLastError, (void))                                                                    \
     X(cudaPeekAtLastError, (void))                                                                 \
+    X(cudaIpcGetMemHandle, (void *, void *))                                                       \
+    X(cudaIpcCloseMemHandle, (void *))                                                             \
     X(cudaGetDeviceCount, (int *))                                                                 \
     X(cudaGetDevice, (int *))                                                                      \
     X(cudaSetDevice, (int))                                                                        \

@@ -47,6 +47,10 @@ RUNTIME_TEST(simulate_memory, errors_are_the_runtimes_and_are_kept_until_they_ar
     EXPECT_OK(r->cudaGetLastError());
     EXPECT_ERROR(INVALID_VALUE, r->cudaFree((char *)pointer + 512));
     EXPECT_ERROR(INVALID_VALUE, r->cudaMalloc(NULL, 1));
+    char handle[64];
+    EXPECT_ERROR(INVALID_VALUE, r->cudaIpcGetMemHandle(handle, NULL));
+    EXPECT_ERROR(NOT_SUPPORTED, r->cudaIpcGetMemHandle(handle, pointer));
+    EXPECT_ERROR(NOT_SUPPORTED, r->cudaIpcCloseMemHandle(pointer));
     EXPECT_OK(r->cudaFree(pointer));
     EXPECT_STR_EQ("cudaErrorMemoryAllocation", r->cudaGetErrorName(OUT_OF_MEMORY));
     EXPECT_STR_EQ("unrecognized error code", r->cudaGetErrorName(-1));

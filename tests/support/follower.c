@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pool/pool.h"
 #include "tests/support/regions.h"
 
 #define LLU(value) ((unsigned long long)(value))
@@ -132,11 +133,41 @@ static const char *check_chunk(const mend_follower *f, uint64_t address, uint64_
                                                        : NULL;
 }
 
+static bool is_gone(const mend_follower *f, uint64_t chunk)
+{
+    return is_in(&f->gone, (follower_range){.address = chunk, .size_bytes = 1});
+}
+
+/* Numbers rise, and one that is gone comes back only by being created again: then it has the memory
+ * of another chunk. Memory that reads as zeros has no number, and that of the host no creation. */
+static const char *create_chunk(mend_follower *f, uint64_t chunk)
+{
+    if (is_gone(f, chunk)) {
+        drop(&f->gone, from(&f->gone, chunk));
+    }
+    f->newest = chunk > f->newest ? chunk : f->newest;
+    return NULL;
+}
+
+static const char *release_chunk(mend_follower *f, uint64_t chunk)
+{
+    if (is_gone(f, chunk)) {
+        return "is released and is gone already";
+    }
+    return chunk == 0 || insert(&f->gone, from(&f->gone, chunk), (follower_range){chunk, 1, 0, 0})
+               ? NULL
+               : "no host memory";
+}
+
 static const char *add_chunk(mend_follower *f, follower_range range, uint64_t chunk)
 {
     range = (follower_range){range.address, range.size_bytes, 0, chunk};
     if (chunk == 0) {
         return "is mapped and has no chunk";
+    }
+    const bool knows_all = f->pool->heap.config.host_limit_bytes == 0;
+    if (is_gone(f, chunk) || (knows_all && chunk > f->newest)) {
+        return "is mapped in a chunk that does not exist";
     }
     return forget_chunks(f, range) && insert(&f->chunks, from(&f->chunks, range.address), range)
                ? NULL
@@ -233,10 +264,10 @@ static const char *apply(mend_follower *f, const mend_history_event *event)
         return remove_pages(f, range);
     case MEND_EVENT_CREATE:
         f->reserved_bytes += event->size_bytes;
-        return NULL;
+        return create_chunk(f, event->chunk);
     case MEND_EVENT_RELEASE:
         f->reserved_bytes -= event->size_bytes;
-        return NULL;
+        return release_chunk(f, event->chunk);
     case MEND_EVENT_EXCHANGE:
         what = is_in(&f->mapped, range) ? NULL : "gets another chunk and is not mapped";
         return what == NULL ? add_chunk(f, range, event->chunk) : what;
@@ -259,6 +290,7 @@ static bool look(mend_follower *f, mend_pool *pool)
     bool is_known = mend_get_stats(pool, &stats) == MEND_OK && (count == 0 || regions != NULL);
     f->pool = pool;
     f->reserved_bytes = stats.reserved_bytes + stats.zero_chunk_bytes;
+    f->newest = pool->heap.chunks.next_number - 1;
     for (size_t i = 0; i < count && is_known; i++) {
         const mend_region *at = &regions[i];
         const follower_range range = {address_of(at->address), at->size_bytes, at->requested_bytes,
@@ -283,7 +315,7 @@ static void skip(mend_follower *f)
 
 static void forget(mend_follower *f)
 {
-    follower_row *const rows[] = {&f->live, &f->mapped, &f->chunks, &f->pages};
+    follower_row *const rows[] = {&f->live, &f->mapped, &f->chunks, &f->pages, &f->gone};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         free(rows[i]->list);
         *rows[i] = (follower_row){0};

@@ -36,6 +36,8 @@ typedef struct mend_follower {
     follower_row mapped;             /* none touch */
     follower_row chunks;             /* what is known of chunks, by the events: `tag` is a number */
     follower_row pages;              /* committed ones of ranges; the same */
+    follower_row gone;               /* numbers of chunks that were released, as addresses */
+    uint64_t newest;                 /* the largest number of a chunk that ever was */
     uint64_t seen[MEND_EVENT_KINDS]; /* events of each kind */
     uint64_t lost;                   /* events that were gone before they were read */
 } mend_follower;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What a shared library asks of the system is in a table, with what it is for. Nothing there starts
 a program, the only connections are those between an exporter and an importer of memory, and the
-only file is one without a name, in the directory that a program passes to mend_sleep. So nothing in
-the environment or in a configuration can make the library write where the user did not ask.
+only files are those that the user names: of a recording, of a shared limit, and the directory of
+contents that sleep. So nothing else can make the library write where the user did not ask.
 
 Usage: imports.py NM LIBRARY [--assertions]
 """
@@ -26,7 +26,7 @@ BOTH = {
              "pthread_cond_broadcast pthread_self pthread_equal __tls_get_addr",
     "to hear of a fork, and to close there what was exported": "__register_atfork close",
     "limits of the process, asked before they end it": "getrlimit getrlimit64",
-    "MEND_CONF, but in a set-user-ID program": "secure_getenv",
+    "MEND_CONF and MEND_RECORD, but in a set-user-ID program": "secure_getenv",
 }
 OF_ITS_OWN = {
     "libmend": {
@@ -46,7 +46,10 @@ OF_ITS_OWN = {
         "the words of the system in messages, and what a message says already": "strerror strstr",
         "the file of a limit that processes share, where the program names one":
             "fcntl fcntl64 fstat fstat64 __fxstat __fxstat64",
-        "the thread that collects, and the bell that ends it": "eventfd eventfd_write pthread_join",
+        "the threads that collect and record, and the bell that ends them":
+            "eventfd eventfd_read eventfd_write pthread_join",
+        "the file of a recording, where a config, MEND_CONF or MEND_RECORD names one":
+            "flock ftruncate ftruncate64",
         "the thread that serves importers, in code that stays loaded":
             "pthread_create pthread_detach pthread_sigmask sigfillset dladdr",
     },

@@ -21,8 +21,8 @@ OWN = "tests/tidy/prose.py"
 # Where a path that a document names may begin, beside its own folder.
 BASES = ("", "vmm", "api", "api/python", "api/torch", "api/include", "lab", "docs", "tests",
          "bench")
-SOURCES_OF = {"replay": "lab/replay/", "report": "lab/report/", "demo": "api/cli/demo",
-              "info": "api/cli/info"}
+SOURCES_OF = {"replay": "lab/replay/", "report": "lab/report/", "record": "lab/record/",
+              "demo": "api/cli/demo", "info": "api/cli/info"}
 # Of programs that are not ours.
 FOREIGN_OPTIONS = {"--benchmark_filter", "--epochs", "--exclude"}
 # Its figures are facts with a source each, not measurements.

@@ -27,7 +27,8 @@ ROOMS["mend"] = set()
 IN_LAB = {"support": [], "trace": ["support"], "workloads": ["support", "trace"],
           "peers": ["support"], "measure": ["support"],
           "replay": ["support", "trace", "workloads", "peers"],
-          "report": ["support", "trace", "workloads", "peers", "replay"]}
+          "report": ["support", "trace", "workloads", "peers", "replay"],
+          "record": ["support", "trace", "report"]}
 for _room, _others in IN_LAB.items():
     ROOMS["lab/" + _room] = {"lab/" + other for other in [_room, *_others]} | set(LADDER_OF_ROOMS)
 ROOMS["cli"] = {"cli"} | {"lab/" + room for room in IN_LAB} | set(LADDER_OF_ROOMS)
@@ -62,12 +63,12 @@ MAY_CALL = {
     "socket": re.compile(r"vmm/(?:base/allowance|share/\w+|sim/fabric)\.c$"),
     "bind": re.compile(r"vmm/(?:share/server|sim/fabric)\.c$"),
     "connect": re.compile(r"vmm/(?:share/fetch|sim/fabric)\.c$"),
-    "open": re.compile(r"vmm/(?:sim/fabric|sleep/file|share/limit_file)\.c$"),
+    "open": re.compile(r"vmm/(?:pool/recorder|sim/fabric|sleep/file|share/limit_file)\.c$"),
     "send": re.compile(r"vmm/share/fetch\.c$"),
     "sendmsg": re.compile(r"vmm/(?:share/server|sim/shares)\.c$"),
     # Contents that sleep in a file, which has no name.
     "mkostemp": re.compile(r"vmm/sleep/file\.c$"),
-    "pwrite": re.compile(r"vmm/(?:sleep/file|share/limit_file)\.c$"),
+    "pwrite": re.compile(r"vmm/(?:pool/recorder|sleep/file|share/limit_file)\.c$"),
     "unlink": re.compile(r"vmm/sleep/file\.c$"),
     # The log of libmend, where a config or MEND_CONF asks for it: to standard error.
     "write": re.compile(r"vmm/(?:sim/\w+|base/log)\.c$"),

@@ -37,11 +37,18 @@ mend_history_event *mend_history_exchange(mend_history *history, mend_history_ev
     const mend_history before = *history;
     history->events = events;
     history->capacity = capacity;
+    history->is_on = capacity > 0 || history->recording != NULL;
     history->held = mend_min_u64(before.held, capacity);
     for (uint64_t i = history->next - history->held; i < history->next; i++) {
         *place_of(history, i) = *place_of(&before, i);
     }
     return before.events;
+}
+
+void mend_history_record(mend_history *history, mend_event_ring *recording)
+{
+    history->recording = recording;
+    history->is_on = true;
 }
 
 void mend_history_put(mend_history *history, mend_history_event event)
@@ -51,9 +58,14 @@ void mend_history_put(mend_history *history, mend_history_event event)
     assert(event.kind < MEND_EVENT_KINDS);
     event.sequence = history->next;
     event.time_ns = history->clock_ns(history->clock);
-    *place_of(history, event.sequence) = event;
     history->next++;
-    history->held += history->held < history->capacity;
+    if (history->capacity > 0) {
+        *place_of(history, event.sequence) = event;
+        history->held += history->held < history->capacity;
+    }
+    if (history->recording != NULL) {
+        mend_event_ring_put(history->recording, &event);
+    }
 }
 
 void mend_history_put_step(mend_history *history, mend_history_event event)

@@ -1,6 +1,7 @@
 /*
  * The history: a ring of the last events of a pool, which overwrites the oldest. Events have
  * numbers that never come twice, so each reader remembers where it was, and sees what it missed.
+ * A recording gets the same events through a ring of its own.
  *
  * Guarded by the heap's `state` lock.
  */
@@ -9,9 +10,11 @@
 
 #include <stdbool.h>
 
+#include "base/event_ring.h"
 #include "mend/mend_views.h"
 
 typedef struct mend_history {
+    bool is_on; /* there is a ring, or a recording */
     mend_history_event *events;
     uint64_t capacity; /* events; 0: no ring */
     uint64_t held;     /* events in the ring */
@@ -20,6 +23,7 @@ typedef struct mend_history {
     const void *clock;
     uint64_t slow_ns;       /* of slow calls of the driver since the last event that tells them */
     mend_event_cause cause; /* of the call that has the right to make room */
+    mend_event_ring *recording; /* NULL: none */
 } mend_history;
 
 /* How a request was served, for its event. */
@@ -40,9 +44,12 @@ mend_history_event *mend_history_make(uint64_t capacity);
 mend_history_event *mend_history_exchange(mend_history *history, mend_history_event *events,
                                           uint64_t capacity);
 
+/* From now on events go to this ring, too. */
+void mend_history_record(mend_history *history, mend_event_ring *recording);
+
 static inline bool mend_history_is_on(const mend_history *history)
 {
-    return history != NULL && history->capacity > 0;
+    return history != NULL && history->is_on;
 }
 
 /* Adds an event; sets its number and time. The history is on. */

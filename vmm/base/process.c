@@ -325,3 +325,9 @@ const char *mend_process_configuration(void)
 {
     return secure_getenv("MEND_CONF");
 }
+
+const char *mend_process_recording(void)
+{
+    const char *path = secure_getenv("MEND_RECORD");
+    return path != NULL && path[0] != 0 ? path : NULL;
+}

@@ -201,4 +201,7 @@ mend_result mend_process_cuda_driver(mend_result (*load)(const mend_driver **dri
  * its user. Valid until the environment changes. */
 const char *mend_process_configuration(void);
 
+/* The same of MEND_RECORD; NULL also if it is empty. */
+const char *mend_process_recording(void);
+
 #endif

@@ -39,6 +39,7 @@ typedef struct restoration {
     size_t live_count;
     way_back *ways_back;
     size_t way_back_count;
+    size_t most_waits;    /* that one piece of memory has, which changes once */
     mend_result remapped; /* not OK: chunks of the pool still lack their mapping */
 } restoration;
 
@@ -313,11 +314,19 @@ static mend_result plan_ways_back(restoration *r, const target *t)
     return result;
 }
 
+/* What a span waits for, also once it is freed: by its stream, and by one of its group. */
+static size_t span_waits(const mend_span *span)
+{
+    enum { STAMPS_OF_FREE = 2 };
+    return 1 + mend_waits_count_others(&span->waits) + STAMPS_OF_FREE;
+}
+
 /* Whether the mapped memory of the block can be used, and stays where it is. */
-static mend_result check_memory(const restoration *r, const target *t)
+static mend_result check_memory(restoration *r, const target *t)
 {
     const uint64_t end = t->address + t->size_bytes;
     uint64_t at = t->address;
+    size_t waits = 0;
     while (at < end) {
         const mend_chunk *chunk = mend_chunk_at(&r->heap->chunks, at);
         const mend_span *span = chunk != NULL ? mend_heap_span_at(r->heap, at) : NULL;
@@ -332,8 +341,10 @@ static mend_result check_memory(const restoration *r, const target *t)
         if (goes_back_elsewhere(r, chunk, NULL)) {
             return wrong_block(t, "its memory was at another address");
         }
+        waits += span_waits(span);
         at = mend_min_u64(mend_span_end(span), chunk->address + chunk->size_bytes);
     }
+    r->most_waits = waits > r->most_waits ? waits : r->most_waits;
     return MEND_OK;
 }
 
@@ -360,6 +371,8 @@ static mend_result check_targets(restoration *r)
 static void note_live(const mend_span *span, void *context)
 {
     restoration *r = context;
+    const size_t waits = span_waits(span);
+    r->most_waits = waits > r->most_waits ? waits : r->most_waits;
     r->live[r->live_count++] = span->address;
 }
 
@@ -386,6 +399,19 @@ static void end_room_in_map(restoration *r, size_t count)
     }
 }
 
+/* A chunk on its way back has the waits of both mappings; and what is freed without a stream may
+ * wait for all of them. */
+static size_t most_waits(const restoration *r)
+{
+    const mend_streams *streams = &r->heap->streams;
+    bool is_any = r->way_back_count > 0;
+    for (uint32_t i = mend_slots_first_of(streams, r->group); i != MEND_STREAM_UNKNOWN;
+         i = mend_slots_next_of(streams, i)) {
+        is_any = is_any || streams->items[i].has_ended;
+    }
+    return is_any || r->most_waits > streams->count ? streams->count : r->most_waits;
+}
+
 /* All host memory that the changes may need. */
 static mend_result reserve(restoration *r)
 {
@@ -396,7 +422,8 @@ static mend_result reserve(restoration *r)
     end_room_in_map(r, promised);
     bool is_reserved =
         promised == r->target_count &&
-        mend_layout_reserve_changes(r->heap, r->live_count + r->target_count + r->way_back_count);
+        mend_layout_reserve_changes(r->heap, r->live_count + r->target_count + r->way_back_count,
+                                    most_waits(r));
     return is_reserved ? MEND_OK : no_host_memory();
 }
 

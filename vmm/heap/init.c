@@ -8,6 +8,7 @@
 #include "move/move.h"
 #include "move/ranges.h"
 #include "policy/policy.h"
+#include "sleep/sleep.h"
 #include "users/users.h"
 
 /* A zone reserves addresses for twice the device's memory by one call (for what can be mapped,
@@ -84,6 +85,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     mend_retire_init(heap);
     mend_pins_init(heap);
     mend_exports_init(heap);
+    mend_copies_init(heap);
     mend_imports_init(heap);
     mend_list_init(&heap->groups.list);
     mend_slab_init(&heap->nodes.spans, sizeof(mend_span));

@@ -24,8 +24,6 @@ static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_cap
     mend_attainable attainable = heap->budget.attainable;
     mend_attainable_learn(heap);
     found.device_free_bytes = heap->shortage.device_free_bytes;
-    bool served_any = heap->streams.serves_any;
-    heap->streams.serves_any = served_any || asking->stream == MEND_STREAM_UNKNOWN;
     found.group_bytes = mend_ladder_group_bytes(heap);
     found.pinned_bytes = mend_chunks_kept_by_pins(&heap->chunks);
     found.now_bytes = mend_largest_up_to(&q, asking, mend_largest_thinkable(heap));
@@ -36,7 +34,6 @@ static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_cap
     found.after_waiting_bytes = mend_max_u64(
         mend_largest_up_to(&q, &waiting, mend_largest_thinkable(heap)), found.now_bytes);
     heap->streams.looks_ahead = false;
-    heap->streams.serves_any = served_any;
     heap->shortage = shortage;
     heap->budget.attainable = attainable;
     if (q.lacks_host_memory) {
@@ -62,6 +59,9 @@ static mend_result refresh_own(mend_heap *heap, const mend_request *asking)
 static mend_result look(mend_heap *heap, mend_request *asking, mend_room *room)
 {
     bool is_captured = false;
+    heap->streams.asks_any = asking->stream == MEND_STREAM_UNKNOWN;
+    mend_group_show_chunks(heap, asking->group);
+    heap->chunks.parks_none = asking->group != 0;
     mend_result result = mend_ladder_refresh(heap, asking);
     if (result == MEND_OK) {
         result = refresh_own(heap, asking);
@@ -75,6 +75,8 @@ static mend_result look(mend_heap *heap, mend_request *asking, mend_room *room)
     if (result == MEND_OK) {
         result = fill(heap, asking, is_captured, room);
     }
+    heap->streams.asks_any = false;
+    heap->chunks.parks_none = false;
     return result;
 }
 

@@ -153,7 +153,7 @@ static mend_outcome carry_out(mend_heap *heap, const mend_request *request, bool
 /* Maps the gap, or the beginning of it. An attempt that the driver did not let undo leaves a
  * mapping there: then there is no other one. */
 static mend_outcome fill_gap(mend_heap *heap, const mend_request *request, const mend_range *range,
-                             mend_range_gap gap)
+                             mend_range_gap gap, mend_offer *offer)
 {
     mend_outcome outcome = MEND_NOTHING;
     bool goes_on = true;
@@ -161,19 +161,23 @@ static mend_outcome fill_gap(mend_heap *heap, const mend_request *request, const
          tries < PLANS && goes_on && outcome == MEND_NOTHING && has_addresses_for(heap, gap);
          tries++) {
         mend_plan plan;
-        bool is_found = mend_plan_find_fixed(heap, request, range, gap, &plan);
+        bool is_found = mend_plan_find_fixed(heap, request, range, gap, offer, &plan);
         outcome = carry_out(heap, request, is_found, &plan, &goes_on);
         mend_plan_clear(&plan);
+        if (outcome != MEND_PLACED) {
+            mend_offer_clear(offer);
+        }
     }
     return outcome;
 }
 
-static mend_outcome fill_gaps(mend_heap *heap, const mend_request *request, const mend_part *part)
+static mend_outcome fill_gaps(mend_heap *heap, const mend_request *request, const mend_part *part,
+                              mend_offer *offer)
 {
     mend_range_gap gap = mend_range_next_gap(heap, part->range, part->from, part->end);
     mend_outcome outcome = MEND_PLACED;
     while (outcome == MEND_PLACED && gap.size_bytes > 0) {
-        outcome = fill_gap(heap, request, part->range, gap);
+        outcome = fill_gap(heap, request, part->range, gap, offer);
         gap = mend_range_next_gap(heap, part->range, gap.address, part->end);
     }
     return outcome;
@@ -217,9 +221,11 @@ mend_outcome mend_commit(mend_heap *heap, const mend_request *request)
         outcome = clear_gaps(heap, request, &parts[i]);
         heap->shortage.held = outcome == MEND_NOTHING ? parts[i].range : NULL;
     }
+    mend_offer offer = {0};
     for (size_t i = 0; i < count && outcome == MEND_PLACED; i++) {
-        outcome = fill_gaps(heap, request, &parts[i]);
+        outcome = fill_gaps(heap, request, &parts[i], &offer);
     }
+    mend_offer_clear(&offer);
     if (outcome == MEND_PLACED) {
         outcome = mend_commit_mapped(heap, request);
         mend_zeros_settle(heap, false); /* the last page of zeros may be gone */

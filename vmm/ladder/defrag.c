@@ -67,7 +67,8 @@ mend_result mend_compact_begin_for(mend_heap *heap, const mend_request *request,
     if (request->group != 0) {
         return MEND_OK; /* the request belongs to a captured graph */
     }
-    mend_result result = mend_compact_begin(heap, request->stream, &(mend_compact_limits){0}, pass);
+    const mend_compact_limits limits = {.served = mend_victims_sizes_for(request)};
+    mend_result result = mend_compact_begin(heap, request->stream, &limits, pass);
     if (result == MEND_ERROR_CAPTURING) {
         return MEND_OK; /* nothing moves during a capture */
     }
@@ -76,14 +77,14 @@ mend_result mend_compact_begin_for(mend_heap *heap, const mend_request *request,
 }
 
 /* What all compactions gain that fit into so much room. */
-static uint64_t gained_within(mend_heap *heap, uint64_t room_bytes)
+static uint64_t gained_within(mend_heap *heap, mend_served_sizes served, uint64_t room_bytes)
 {
     uint64_t bytes = 0;
     mend_tree_node *at = mend_tree_first(&heap->chunks.mapped);
     for (; at != NULL; at = mend_tree_next(at)) {
         mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
         mend_compact_size size = {0};
-        if (mend_victims_may_gain(heap, chunk)) {
+        if (mend_victims_would_serve(chunk, served) && mend_victims_may_gain(heap, chunk)) {
             mend_victims_measure(heap, chunk, NULL, &size);
         }
         bytes += size.used_bytes <= room_bytes ? size.gained_bytes : 0;
@@ -95,6 +96,7 @@ bool mend_defrag_would_serve(mend_heap *heap, const mend_request *request, uint6
 {
     const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
     const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
+    const mend_served_sizes served = mend_victims_sizes_for(request);
     if (!heap->device.virtual_memory || request->group != 0 || heap->chunks.missing_count > 0 ||
         limit_bytes < reserved_bytes) {
         return false;
@@ -107,7 +109,7 @@ bool mend_defrag_would_serve(mend_heap *heap, const mend_request *request, uint6
     heap->streams.looks_ahead = true;
     do {
         before_bytes = gained_bytes;
-        gained_bytes = gained_within(heap, now_bytes + before_bytes);
+        gained_bytes = gained_within(heap, served, now_bytes + before_bytes);
     } while (gained_bytes > before_bytes && now_bytes + gained_bytes < request->size_bytes);
     heap->streams.looks_ahead = false;
     return now_bytes + gained_bytes >= request->size_bytes;
@@ -182,7 +184,9 @@ mend_result mend_ladder_defrag(mend_heap *heap, const mend_defrag_limits *limits
         return result;
     }
     mend_compact_pass pass;
-    mend_compact_limits bounds = {limits->copied_bytes, limits->driver_calls, limits->duration_ns};
+    mend_compact_limits bounds = {.copied_bytes = limits->copied_bytes,
+                                  .driver_calls = limits->driver_calls,
+                                  .duration_ns = limits->duration_ns};
     result = mend_compact_begin(heap, MEND_STREAM_UNKNOWN, &bounds, &pass);
     if (result == MEND_OK) {
         result = compact_all(&pass, limits->gained_bytes);

@@ -26,6 +26,7 @@ typedef struct climb {
     mend_span *span;
     bool waits_on_host;        /* this search may make the host wait for the GPU, and compact */
     uint64_t asked_bytes;      /* for which peer pools were asked, as the device lacked them */
+    uint64_t created_before;   /* chunks, when they were asked */
     bool lacks_addresses;      /* the last search found memory, but no addresses */
     bool is_captured;          /* a capture forbids waits, as far as the pool can ask */
     mend_need need;            /* what the device lacked in the last search; 0 bytes: nothing */
@@ -301,7 +302,10 @@ static mend_outcome make_room(climb *c, mend_outcome (*make)(climb *c))
     const mend_service_mark before = mend_service_begin(heap, began_ns);
     outcome = in_mapped(heap, c->request, true, &c->span);
     if (outcome == MEND_NOTHING) {
+        mend_group_show_chunks(heap, c->request->group);
+        heap->chunks.parks_none = c->request->group != 0;
         outcome = make(c);
+        heap->chunks.parks_none = false;
     }
     if (outcome == MEND_PLACED && c->request->in_one_chunk) {
         mend_pins_keep_in_one_chunk(heap, c->span);
@@ -361,13 +365,16 @@ static mend_outcome within_soft_limit(climb *c)
 
 /* What peer pools must give after the last search. If it lacked only addresses: all that they do
  * not use. Memory, only if the device refused more than in the search before, because this one may
- * use what is kept for compactions. 0: peer pools cannot help. */
+ * use what is kept for compactions; or if a commit made chunks of what they gave, and lacks some
+ * for another gap. 0: peer pools cannot help. */
 static uint64_t wanted_at_last(const climb *c)
 {
     if (c->lacks_addresses) {
         return UINT64_MAX;
     }
-    return c->need.whole_bytes > c->asked_bytes ? c->need.bytes : 0;
+    const bool has_used_it =
+        c->request->pages != NULL && c->heap->chunks.created > c->created_before;
+    return has_used_it || c->need.whole_bytes > c->asked_bytes ? c->need.bytes : 0;
 }
 
 /* What other threads did that may leave room: frees, and creations, which may be too large. */
@@ -389,6 +396,7 @@ static mend_outcome to_the_end(climb *c)
         bool gave = false;
         const uint64_t changes = changes_of(c->heap);
         c->need.bytes = wanted_at_last(c);
+        c->created_before = c->heap->chunks.created;
         is_asked = helpers->ask_peer_pool(helpers->pool, c->need, &cursor, &gave);
         if (gave || changes_of(c->heap) != changes) {
             outcome = helpers->try_behind_callbacks(helpers->pool, try_again, c);
@@ -425,6 +433,7 @@ mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, const mend
     if (is_helped) {
         outcome = make_room(&c, search); /* without a host wait */
         c.asked_bytes = outcome == MEND_NOTHING ? c.need.whole_bytes : 0;
+        c.created_before = heap->chunks.created;
     }
     if (outcome == MEND_NOTHING && is_helped) {
         outcome = after_peer_pools(&c);

@@ -68,12 +68,12 @@ static bool finds_ends(mend_question *q, const mend_request *request)
 }
 
 /* Asks the planner, but carries nothing out. Behind device waits it looks only at the runs that fit
- * best, as a request does. */
+ * best, as a request does. Where a request creates nothing, it looks anywhere and breaks empty
+ * chunks before the host waits. */
 static bool finds_place(mend_question *q, const mend_request *request)
 {
     mend_heap *heap = q->heap;
-    bool looks_anywhere =
-        !q->creates_nothing && (!request->behind_wait || heap->streams.looks_ahead);
+    bool looks_anywhere = !request->behind_wait || heap->streams.looks_ahead;
     for (int zone = request->zone; zone < MEND_ZONES_OF_BLOCKS; zone++) {
         mend_fit fit = looks_anywhere ? mend_fit_find_anywhere(heap, request, zone)
                                       : mend_fit_find(heap, request, zone, UINT64_MAX);
@@ -97,7 +97,7 @@ static bool would_succeed_in(mend_question *q, const mend_request *asking, uint6
     mend_request request = *asking;
     request.size_bytes = size_bytes;
     request.requested_bytes = size_bytes;
-    request.may_break = !q->creates_nothing;
+    request.may_break = true;
     request.creates_nothing = q->creates_nothing;
     request.zone = zone;
     request.behind_wait = q->heap->streams.looks_ahead;

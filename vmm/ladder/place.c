@@ -120,13 +120,14 @@ static mend_outcome create_to_avoid_moves(mend_heap *heap, const mend_request *r
     return outcome;
 }
 
-/* Moves empty chunks, which are enough; or creates memory to avoid the moves. */
-static mend_outcome use_empty_chunks(mend_heap *heap, const mend_request *request, mend_span **span)
+/* Moves empty chunks, and creates the rest if the rules allow it; or creates memory to avoid the
+ * moves. */
+static mend_outcome use_empty_chunks(mend_heap *heap, const mend_request *request,
+                                     mend_plan_rules rules, mend_span **span)
 {
     mend_plan moves;
     mend_plan instead;
-    mend_headroom_note_request(heap, request->size_bytes);
-    bool is_found = mend_plan_find(heap, request, use_what_is_free, &moves);
+    bool is_found = mend_plan_find(heap, request, rules, &moves);
     bool has_moves = is_found && moves.moved_count > 0;
     if (!has_moves || !plan_to_avoid_moves(heap, request, &instead)) {
         if (has_moves) {
@@ -137,7 +138,7 @@ static mend_outcome use_empty_chunks(mend_heap *heap, const mend_request *reques
     mend_plan_clear(&moves); /* other threads may use its chunks while the driver creates */
     mend_outcome outcome = create_to_avoid_moves(heap, request, &instead, span);
     if (outcome == MEND_NOTHING) {
-        is_found = mend_plan_find(heap, request, use_what_is_free, &moves);
+        is_found = mend_plan_find(heap, request, rules, &moves);
         outcome = carry_out(heap, request, is_found, &moves, span);
     }
     return outcome;
@@ -172,14 +173,20 @@ static mend_outcome place_by_rules(mend_heap *heap, const mend_request *request,
     };
     enum { WAYS = sizeof(ways) / sizeof(*ways) };
     const bool is_small = request->zone == MEND_ZONE_SMALL;
+    int next = is_small ? WAYS - 1 : 0;
     mend_budget_note_use(heap);
     mend_outcome outcome = mend_place_mapped(heap, request, span);
-    if (outcome == MEND_NOTHING) {
-        outcome =
-            is_small ? use_small_chunk(heap, request, span) : use_empty_chunks(heap, request, span);
+    if (outcome == MEND_NOTHING && is_small) {
+        outcome = use_small_chunk(heap, request, span);
+    } else if (outcome == MEND_NOTHING) {
+        mend_headroom_note_request(heap, request->size_bytes);
+        outcome = use_empty_chunks(heap, request, use_what_is_free, span);
+        if (outcome == MEND_NOTHING && mend_budget_is_ample(heap)) {
+            outcome = use_empty_chunks(heap, request, ways[next++], span);
+        }
     }
     bool goes_on = true;
-    for (int i = is_small ? WAYS - 1 : 0; i < WAYS && goes_on && outcome == MEND_NOTHING; i++) {
+    for (int i = next; i < WAYS && goes_on && outcome == MEND_NOTHING; i++) {
         mend_plan plan;
         bool is_found = mend_plan_find(heap, request, ways[i], &plan);
         outcome = carry_out(heap, request, is_found, &plan, span);
@@ -251,7 +258,7 @@ mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span 
 {
     mend_outcome outcome = MEND_NOTHING;
     mend_request now = *request;
-    assert(!request->may_break);
+    assert(!request->may_break || request->creates_nothing);
     if (request->pages != NULL) {
         return mend_commit(heap, request);
     }

@@ -197,6 +197,18 @@ static mend_result wait_while_much(mend_heap *heap, const mend_request *request)
     return result;
 }
 
+/* What costs less than a wait of the host: memory beside such that is in use, and a part of an
+ * empty chunk that others would spare. */
+static mend_outcome place_before_host_wait(mend_heap *heap, const mend_request *free_only,
+                                           mend_span **span)
+{
+    mend_request breaking = *free_only;
+    breaking.zone = MEND_ZONE_LARGE;
+    breaking.may_break = true;
+    mend_outcome outcome = mend_place_in_stretch(heap, free_only, span);
+    return outcome == MEND_NOTHING ? mend_place(heap, &breaking, span) : outcome;
+}
+
 mend_outcome mend_ladder_place_without_growth(mend_heap *heap, const mend_request *request,
                                               mend_span **span)
 {
@@ -207,8 +219,12 @@ mend_outcome mend_ladder_place_without_growth(mend_heap *heap, const mend_reques
     if (outcome == MEND_NOTHING && is_block) {
         outcome = mend_ladder_behind_device_waits(heap, &free_only, mend_place, span);
     }
-    if (outcome == MEND_NOTHING && mend_ladder_waits_on_host(heap, request) &&
-        !mend_report_is_hopeless(heap, request) && !mend_process_has_begun()) {
+    const bool is_waiting = outcome == MEND_NOTHING && mend_ladder_waits_on_host(heap, request);
+    if (is_waiting && is_block) {
+        outcome = place_before_host_wait(heap, &free_only, span);
+    }
+    if (is_waiting && outcome == MEND_NOTHING && !mend_report_is_hopeless(heap, request) &&
+        !mend_process_has_begun()) {
         mend_result result = wait_while_much(heap, request);
         outcome = result == MEND_OK || result == MEND_ERROR_CAPTURING ? MEND_NOTHING : MEND_FAILED;
     }

@@ -110,8 +110,9 @@ static inline bool mend_layout_reserve_free(mend_heap *heap, const mend_span *sp
 }
 
 /* Reserves nodes for `change_count` changes: each a take or a free of a block, or an attach and a
- * detach of a chunk with copies of its waits. */
-bool mend_layout_reserve_changes(mend_heap *heap, size_t change_count);
+ * detach of a chunk with copies of its waits. No memory that one of them changes has more than
+ * `most_waits`. */
+bool mend_layout_reserve_changes(mend_heap *heap, size_t change_count, size_t most_waits);
 
 /* The same, for a caller that lets others change the heap before it uses the nodes: they stay
  * promised to it until mend_layout_end_promise. */
@@ -201,7 +202,7 @@ static inline void mend_layout_take_again(mend_heap *heap, mend_span *span)
     assert(span->run == NULL);
     assert(heap->zones[span->zone].free_bytes >= span->size_bytes);
     span->live = true;
-    span->contents_dropped = false;
+    span->contents_dropped = span->has_copy = false;
     heap->zones[span->zone].free_bytes -= span->size_bytes;
     if (mend_span_is_in_one_chunk(span)) {
         mend_chunk_add_live(&heap->chunks, span->chunk, span->size_bytes);

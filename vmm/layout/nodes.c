@@ -19,11 +19,13 @@ bool mend_layout_reserve_parts(mend_heap *heap, const mend_span *span, size_t ch
            mend_slab_reserve(&heap->nodes.waits, nodes.waits);
 }
 
-bool mend_layout_reserve_changes(mend_heap *heap, size_t change_count)
+bool mend_layout_reserve_changes(mend_heap *heap, size_t change_count, size_t most_waits)
 {
+    enum { COPIES = 10 }; /* at four cuts, of two runs and two sides, and two of a chunk */
     assert(mend_mutex_is_held(&heap->state));
+    assert(most_waits <= heap->streams.count);
     mend_layout_promise nodes = mend_layout_nodes_for(heap, 1);
-    nodes.waits += (size_t)2 * heap->streams.count;
+    nodes.waits = COPIES * most_waits + 1;
     return mend_slab_reserve(&heap->nodes.spans, change_count * nodes.spans) &&
            mend_slab_reserve(&heap->nodes.runs, change_count * nodes.runs) &&
            mend_slab_reserve(&heap->nodes.waits, change_count * nodes.waits);

@@ -91,6 +91,13 @@ bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address, uint
     return find_blocked(heap, run, address, size_bytes, stream, behind_wait) == NULL;
 }
 
+static void note_if_kept(mend_heap *heap, mend_chunk *chunk)
+{
+    if (heap->streams.items[chunk->held_by.stream].group != 0) {
+        mend_chunk_note_kept(&heap->chunks, chunk);
+    }
+}
+
 bool mend_layout_chunk_is_ready(mend_heap *heap, mend_chunk *chunk, uint32_t stream,
                                 bool behind_wait)
 {
@@ -100,13 +107,15 @@ bool mend_layout_chunk_is_ready(mend_heap *heap, mend_chunk *chunk, uint32_t str
         return true;
     }
     if (!mend_waits_stamp_is_ready(streams, chunk->held_by, stream, behind_wait)) {
+        note_if_kept(heap, chunk);
         return false;
     }
     mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], chunk->address);
     const mend_span *blocked =
         find_blocked(heap, run, chunk->address, chunk->size_bytes, stream, behind_wait);
-    if (blocked != NULL) {
+    if (blocked != NULL && !chunk->is_parked) {
         chunk->held_by = mend_waits_first_blocking(streams, &blocked->waits, stream, behind_wait);
+        note_if_kept(heap, chunk);
     }
     return blocked == NULL;
 }

@@ -76,8 +76,9 @@ typedef struct mend_span {
     uint64_t first_at;    /* cached: zone->changes when mend_cache_comes_first was last true */
     int zone;
     bool live;
-    bool contents_dropped; /* live: a sleep dropped contents, and none since has kept all of it */
-    bool cached;           /* free, in the zone's front cache */
+    bool contents_dropped : 1; /* live: a sleep dropped contents, and none since kept all of it */
+    bool has_copy : 1;         /* live: a wake left what was kept of it on the host */
+    bool cached;               /* free, in the zone's front cache */
     bool of_group;       /* live: the block is of a group; the oldest node of `waits` is its mark */
     bool is_exported;    /* live: other processes can import the block, or the page */
     bool lent;           /* live: no block, but memory in use at an alias of its chunk */
@@ -215,10 +216,10 @@ typedef struct mend_usage_peaks {
 
 /* Whether to create memory instead of moving chunks. */
 typedef struct mend_headroom {
-    uint64_t most_live_bytes;
-    uint64_t moves;              /* chunks that were moved in this window */
-    uint64_t window_start_bytes; /* total of allocated bytes when it began */
-    bool was_refused;            /* the driver refused a creation in this window */
+    uint64_t most_live_bytes, largest_bytes; /* largest_bytes: of one large request */
+    uint64_t moves;                          /* chunks that were moved, ever */
+    uint64_t window_start_bytes;             /* total of allocated bytes when it began */
+    bool was_refused;                        /* the driver refused a creation in this window */
 } mend_headroom;
 
 /* The devices that may use the memory: the pool's own first, then its peer devices. */
@@ -264,9 +265,7 @@ typedef struct mend_heap_config {
 
 /* Host memory for the records of the layout. Guarded by `state`. */
 typedef struct mend_nodes {
-    mend_slab spans;
-    mend_slab runs;
-    mend_slab waits;
+    mend_slab spans, runs, waits;
 } mend_nodes;
 
 /* Retired mappings; the room `move` uses it. Read under `state`, written under both locks. */
@@ -321,9 +320,12 @@ typedef struct mend_pins {
 
 /* What is kept of sleeping chunks; the room `sleep` uses it. As the retired mappings. */
 typedef struct mend_keeping {
-    uint64_t host_bytes;       /* in pinned memory of the host */
-    uint64_t file_bytes;       /* in files */
+    uint64_t host_bytes, file_bytes; /* in pinned memory of the host, and in files */
     struct mend_kept *refused; /* list: memory of the host that the driver did not take back yet */
+    mend_tree copies;          /* what wakes left on the host for the next sleep, by address */
+    uint64_t copies_bytes,
+        copies_limit;                /* memory of the host in these, and the most there may be */
+    uint64_t room_bytes, most_bytes; /* of these and what sleeps, and the most of what slept */
 } mend_keeping;
 
 /* Exported blocks; the room `users` uses it. As the pins. */
@@ -333,8 +335,7 @@ typedef struct mend_exports {
 
 /* Blocks of other processes; the room `move` uses it. As the retired mappings. */
 typedef struct mend_imports {
-    mend_tree by_address;
-    mend_tree by_name;
+    mend_tree by_address, by_name;
     uint64_t bytes;       /* mapped for them */
     uint64_t mappings;    /* their number */
     mend_list unreleased; /* with handles that the driver did not take back; closed or not */

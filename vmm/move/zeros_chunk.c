@@ -104,7 +104,8 @@ static mend_result make_room(mend_heap *heap, uint64_t size_bytes)
                      (unsigned long long)size_bytes);
 }
 
-/* Creates the memory; if the device has none, once more after a trim. */
+/* Creates the memory; if the device has none, once more after a trim of chunks that no other
+ * process can hold, and after one of any: another process may have closed what it had. */
 static mend_result create(mend_heap *heap, uint64_t size_bytes, mend_chunk_handle *handle)
 {
     const mend_driver *driver = heap->driver;
@@ -116,14 +117,14 @@ static mend_result create(mend_heap *heap, uint64_t size_bytes, mend_chunk_handl
     }
     const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     mend_status status = driver->create(driver, size_bytes, &properties, handle);
-    uint64_t released_bytes = 0;
-    if (status == MEND_DRIVER_OUT_OF_MEMORY) {
-        mend_trim_to(heap, reserved_bytes - mend_min_u64(size_bytes, reserved_bytes), false,
-                     &released_bytes);
-    }
-    if (released_bytes > 0) {
-        heap->counters.driver_failures++;
-        status = driver->create(driver, size_bytes, &properties, handle);
+    const uint64_t keep_bytes = reserved_bytes - mend_min_u64(size_bytes, reserved_bytes);
+    for (int any = 0; any <= 1 && status == MEND_DRIVER_OUT_OF_MEMORY; any++) {
+        uint64_t released_bytes = 0;
+        mend_trim_to(heap, any ? 0 : keep_bytes, !any, &released_bytes);
+        if (released_bytes > 0) {
+            heap->counters.driver_failures++;
+            status = driver->create(driver, size_bytes, &properties, handle);
+        }
     }
     return status == MEND_DRIVER_OK ? MEND_OK : mend_driver_refused(heap, MEND_CALL_create, status);
 }

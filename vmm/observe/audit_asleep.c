@@ -14,6 +14,7 @@ typedef struct sums {
     uint64_t away_bytes;
     uint64_t host_bytes;
     uint64_t file_bytes;
+    uint64_t room_bytes;
     uint64_t away_in[MEND_ZONE_COUNT]; /* also on the host */
     uint64_t left;                     /* also on the host */
 } sums;
@@ -37,7 +38,27 @@ static bool pieces_are_right(const mend_chunk *chunk)
     }
     return end <= chunk->size_bytes && host_bytes == kept->host_bytes &&
            file_bytes == kept->file_bytes && (host_bytes > 0) == (kept->host != NULL) &&
-           (file_bytes > 0) == (kept->file != NULL);
+           kept->room_bytes >= host_bytes && (host_bytes > 0 || kept->room_bytes == 0) &&
+           (file_bytes > 0) == (kept->file != NULL) && kept->address == chunk->address;
+}
+
+/* What wakes left on the host is counted, and no more than the limit, nor than what ever slept. */
+static bool copies_are_right(const mend_audit_walk *a, uint64_t asleep_room_bytes)
+{
+    const mend_keeping *keeping = &a->heap->keeping;
+    uint64_t bytes = 0;
+    bool is_right = mend_tree_is_valid(&keeping->copies);
+    for (const mend_tree_node *at = is_right ? mend_tree_first(&keeping->copies) : NULL; at != NULL;
+         at = mend_tree_next(at)) {
+        const mend_kept *copy = MEND_CONTAINER_OF(at, mend_kept, by_address);
+        bytes += copy->room_bytes;
+        is_right = is_right && copy->host != NULL && copy->file == NULL &&
+                   copy->room_bytes >= copy->host_bytes;
+    }
+    return (is_right && bytes == keeping->copies_bytes && bytes <= keeping->copies_limit &&
+            bytes + asleep_room_bytes == keeping->room_bytes &&
+            keeping->room_bytes <= keeping->most_bytes) ||
+           mend_audit_broken(a, "the copies that wakes left are wrong");
 }
 
 /* Of what lies in the chunk. */
@@ -125,11 +146,12 @@ bool mend_audit_asleep(const mend_audit_walk *a)
         s.away_bytes += is_away ? chunk->size_bytes : 0;
         s.host_bytes += chunk->kept->host_bytes;
         s.file_bytes += chunk->kept->file_bytes;
+        s.room_bytes += chunk->kept->room_bytes;
         if (!chunk_is_right(a, chunk)) {
             return false;
         }
     }
-    return counts_aside_are_right(a, &s) &&
+    return counts_aside_are_right(a, &s) && copies_are_right(a, s.room_bytes) &&
            ((s.chunks == chunks->asleep_count && s.bytes == chunks->asleep_bytes &&
              s.live_bytes == chunks->asleep_live_bytes && s.away == chunks->away_count &&
              s.away_bytes == chunks->away_bytes && s.host_bytes == keeping->host_bytes &&

@@ -78,6 +78,14 @@ static bool mapped_chunks_are_right(const mend_audit_walk *a)
     return true;
 }
 
+static bool is_kept_by_group(const mend_heap *heap, const mend_chunk *chunk)
+{
+    const mend_stamp stamp = chunk->held_by;
+    return mend_chunk_is_empty(chunk) && chunk->address != 0 && stamp.epoch != 0 &&
+           heap->streams.items[stamp.stream].group != 0 &&
+           !mend_stamp_has_passed(&heap->streams, stamp);
+}
+
 bool mend_audit_chunks(const mend_audit_walk *a)
 {
     const mend_chunks *chunks = &a->heap->chunks;
@@ -103,6 +111,9 @@ bool mend_audit_chunks(const mend_audit_walk *a)
         empty_bytes += mend_chunk_is_empty(chunk) ? chunk->size_bytes : 0;
         whole += mend_chunk_is_empty(chunk);
         newly += !mend_list_is_empty(&chunk->newly);
+        if (chunk->is_parked && !is_kept_by_group(a->heap, chunk)) {
+            return mend_audit_broken(a, "a parked chunk is not kept by a group");
+        }
         held += chunk->is_frozen;
         missing += mend_chunk_misses_mapping(chunk);
         lost_bytes += mend_chunk_has_mapping(chunk) ? 0 : chunk->size_bytes;
@@ -130,7 +141,8 @@ bool mend_audit_chunks(const mend_audit_walk *a)
         return false;
     }
     if (reserved_bytes != chunks->reserved_bytes || empty_bytes != chunks->empty_bytes ||
-        unmapped_bytes != chunks->unmapped_bytes || whole != chunks->empty.count + newly ||
+        unmapped_bytes != chunks->unmapped_bytes ||
+        whole != chunks->empty.count + chunks->parked.count + newly ||
         mapped + chunks->alias_count != chunks->mapped.count || held != chunks->frozen_count ||
         pinned_bytes != chunks->pinned_bytes || exported_bytes != chunks->exported_bytes) {
         return mend_audit_broken(a, "the counts of chunks are wrong");

@@ -111,6 +111,7 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->host_live_bytes = chunks->host_live_bytes;
     stats->kept_host_bytes = heap->keeping.host_bytes;
     stats->kept_file_bytes = heap->keeping.file_bytes;
+    stats->copies_host_bytes = heap->keeping.copies_bytes;
     assert(stats->free_bytes + stats->live_bytes ==
            stats->reserved_bytes + stats->asleep_live_bytes + stats->host_live_bytes);
     assert(stats->requested_bytes <= stats->live_bytes);
@@ -156,6 +157,8 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     stats->cached_bytes = mend_cache_bytes(heap);
     stats->history_events = heap->history.next - 1;
     stats->history_lost = mend_history_lost(&heap->history);
+    const mend_event_ring *recording = heap->history.recording;
+    stats->record_lost = recording != NULL ? atomic_load(&recording->lost) : 0;
 }
 
 static uint64_t reserved_in(const mend_heap *heap, int zone)

@@ -93,13 +93,23 @@ static void move_shares(mend_chunk *to, const mend_chunk *from)
     memcpy(to->fabric, from->fabric, sizeof(to->fabric));
 }
 
+/* For the history memory is a chunk's, whose number it has: one ends, and another begins. */
+static void note_change_of_hands(const mend_chunks *chunks, const mend_chunk *from,
+                                 const mend_chunk *to)
+{
+    mend_history_note(chunks->history, MEND_EVENT_RELEASE, 0, from->size_bytes, from->number);
+    mend_history_note(chunks->history, MEND_EVENT_CREATE, 0, to->size_bytes, to->number);
+}
+
 void mend_chunk_leave_memory(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(mend_chunk_sleeps(chunk));
     assert(chunk->missing == MEND_MISSING_MAPPING);
     assert(!mend_chunk_is_exported(chunk));
-    move_shares(mend_chunk_begin_empty(chunks, chunk->handle, chunk->size_bytes), chunk);
+    mend_chunk *empty = mend_chunk_begin_empty(chunks, chunk->handle, chunk->size_bytes);
+    move_shares(empty, chunk);
     lose_memory(chunks, chunk);
+    note_change_of_hands(chunks, chunk, empty);
 }
 
 void mend_chunk_take_over(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *empty)
@@ -109,6 +119,7 @@ void mend_chunk_take_over(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *em
     assert(empty->size_bytes == chunk->size_bytes);
     have_memory(chunks, chunk, empty->handle);
     move_shares(chunk, empty);
+    note_change_of_hands(chunks, empty, chunk);
     mend_chunk_end_empty(chunks, empty);
 }
 

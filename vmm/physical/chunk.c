@@ -40,6 +40,7 @@ void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
     mend_tree_init(&chunks->mapped, compare_address);
     mend_tree_init(&chunks->empty, compare_size);
     mend_list_init(&chunks->newly_empty);
+    mend_chunks_init_parked(chunks);
     mend_list_init(&chunks->left);
     mend_tree_init(&chunks->all, compare_number);
     mend_slab_init(&chunks->slab, sizeof(mend_chunk));
@@ -64,10 +65,12 @@ void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(mend_chunk_is_empty(chunk));
     assert(chunks->empty_bytes >= chunk->size_bytes);
-    if (mend_list_is_empty(&chunk->newly)) {
-        mend_tree_remove(&chunks->empty, &chunk->by_size);
-    } else {
+    if (!mend_list_is_empty(&chunk->newly)) {
         mend_list_remove(&chunk->newly);
+    } else {
+        mend_tree_remove(chunk->is_parked ? &chunks->parked : &chunks->empty, &chunk->by_size);
+        mend_list_remove(&chunk->noted);
+        chunk->is_parked = false;
     }
     chunks->empty_bytes -= chunk->size_bytes;
     chunk->idle_since_ns = 0;
@@ -138,6 +141,7 @@ mend_chunk *mend_chunk_begin_empty(mend_chunks *chunks, mend_chunk_handle handle
     made->size_bytes = size_bytes;
     made->number = chunks->next_number++;
     mend_list_init(&made->newly);
+    mend_list_init(&made->noted);
     mend_list_init(&made->left);
     mend_tree_insert(&chunks->all, &made->by_number);
     mend_chunk_enter_empty(chunks, made);
@@ -430,7 +434,7 @@ void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, struct mend_kep
 bool mend_chunks_are_in_order(const mend_chunks *chunks)
 {
     bool is_right = mend_tree_is_valid(&chunks->mapped) && mend_tree_is_valid(&chunks->empty) &&
-                    mend_tree_is_valid(&chunks->all);
+                    mend_tree_is_valid(&chunks->parked) && mend_tree_is_valid(&chunks->all);
     const mend_tree_node *at = is_right ? mend_tree_first(&chunks->mapped) : NULL;
     for (; at != NULL && is_right; at = mend_tree_next(at)) {
         is_right = CHUNK_OF(at, by_address)->next == CHUNK_OF(mend_tree_next(at), by_address);
@@ -457,7 +461,7 @@ mend_chunk *mend_chunk_at(const mend_chunks *chunks, uint64_t address)
     return chunk != NULL && address - chunk->address < chunk->size_bytes ? chunk : NULL;
 }
 
-/* Before a search: every empty chunk is in the tree. */
+/* Before a search: every empty chunk is in the tree, but for those that groups keep. */
 static void sort_newly_empty(mend_chunks *chunks)
 {
     while (!mend_list_is_empty(&chunks->newly_empty)) {
@@ -465,6 +469,9 @@ static void sort_newly_empty(mend_chunks *chunks)
         assert(mend_chunk_is_empty(chunk));
         mend_list_remove(&chunk->newly);
         mend_tree_insert_by(&chunks->empty, &chunk->by_size, compare_size);
+    }
+    if (!mend_list_is_empty(&chunks->noted) && !chunks->parks_none) {
+        mend_chunks_park(chunks);
     }
 }
 
@@ -493,6 +500,11 @@ bool mend_chunks_note_idle(mend_chunks *chunks, uint64_t now_ns, uint64_t until_
     assert(now_ns > 0);
     assert(until_ns <= now_ns);
     mend_chunk *at = mend_chunk_empty_at_least(chunks, 0, 0);
+    for (mend_tree_node *one = mend_tree_first(&chunks->parked); one != NULL;
+         one = mend_tree_next(one)) {
+        mend_chunk *parked = CHUNK_OF(one, by_size);
+        parked->idle_since_ns = parked->idle_since_ns != 0 ? parked->idle_since_ns : now_ns;
+    }
     for (; at != NULL; at = mend_chunk_empty_next(at)) {
         at->idle_since_ns = at->idle_since_ns != 0 ? at->idle_since_ns : now_ns;
         any |= at->idle_since_ns <= until_ns;

@@ -56,6 +56,7 @@ typedef struct mend_chunk {
     struct mend_chunk *next;   /* the next chunk by address in `mapped`; NULL for the last */
     mend_tree_node by_size;    /* in `empty`, while mend_chunk_is_empty, unless it is in ... */
     mend_list newly;           /* ... `newly_empty`; else alone */
+    mend_list noted;           /* in the ring of that name; else alone */
     mend_list left;            /* in the ring of that name; else alone */
     mend_tree_node by_number;  /* in `all` */
     mend_chunk_handle handle;  /* none while it misses its memory */
@@ -87,6 +88,7 @@ typedef struct mend_chunk {
     uint64_t claimed_address; /* 0: not claimed */
     mend_waits claimed_waits;
 
+    bool is_parked;         /* by_size is in `parked` */
     bool on_host;           /* its memory is the host's */
     struct mend_kept *kept; /* what is kept of a sleeping chunk; NULL: it does not sleep */
 
@@ -105,9 +107,12 @@ typedef struct mend_chunks {
     const mend_driver *driver;
     mend_chunk_properties properties;
     mend_tree mapped;      /* by address */
-    mend_tree empty;       /* empty chunks, by (size, number), but for those of ... */
+    mend_tree empty;       /* empty chunks, by (size, number), but for `parked`, and those of ... */
     mend_list newly_empty; /* ... this ring: since the last search for an empty chunk. Most are in
                             * use again before the next one, so that the hot path changes no tree */
+    mend_tree parked;      /* by (stream of held_by, number): see parked.c below */
+    mend_list noted;       /* in `empty`, to be parked by the next search */
+    bool parks_none;       /* while a request of a group looks for chunks */
     mend_list left;        /* without live bytes, and asleep or mapped on the host */
     mend_tree all;         /* by number */
     mend_chunk_sums *(*sums_at)(struct mend_chunks *chunks, int zone, uint64_t address);
@@ -344,6 +349,21 @@ mend_chunk *mend_chunk_empty_next(const mend_chunk *chunk);
 /* Notes the time, above 0, in all empty chunks that have none. Whether one has been idle since
  * `until_ns` or before. */
 bool mend_chunks_note_idle(mend_chunks *chunks, uint64_t now_ns, uint64_t until_ns);
+
+/* ---- parked.c -------------------------------------------------------------------------------- */
+
+/* Guarded by the heap's `state` lock. */
+
+void mend_chunks_init_parked(mend_chunks *chunks);
+
+/* The slot of a group keeps an empty chunk: held_by is its stamp. */
+void mend_chunk_note_kept(mend_chunks *chunks, mend_chunk *chunk);
+
+/* Parks what was noted. Begins a search: no other one goes on. */
+void mend_chunks_park(mend_chunks *chunks);
+
+/* Searches meet the chunks that this slot keeps, until one asks for them. O(log n for each). */
+void mend_chunks_show(mend_chunks *chunks, uint32_t stream);
 
 /* ---- alias.c --------------------------------------------------------------------------------- */
 

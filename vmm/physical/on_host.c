@@ -39,6 +39,7 @@ mend_status mend_chunk_create_on_host(mend_chunks *chunks, uint64_t size_bytes, 
     made->on_host = true;
     made->holds = mend_chunk_holds(made);
     mend_list_init(&made->newly);
+    mend_list_init(&made->noted);
     mend_list_init(&made->left);
     mend_tree_insert(&chunks->all, &made->by_number);
     chunks->host_spares++;

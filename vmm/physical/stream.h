@@ -131,6 +131,7 @@ typedef struct mend_streams {
                   * stream at any time, so every lookup asks the driver, and nothing else asks about
                   * the stream */
     bool serves_any;   /* memory was requested for use on any stream, so it matters what is idle */
+    bool asks_any;     /* while the pool computes the room for such a request, under both locks */
     bool looks_ahead;  /* while the pool computes what waits would bring, without driver calls:
                         * stamps that the host could wait for count as awaitable */
     mend_list watches; /* see capture.h */
@@ -233,7 +234,7 @@ static inline uint32_t mend_streams_lookup(mend_streams *streams, mend_stream ha
 static inline bool mend_streams_are_several(const mend_streams *streams)
 {
     const mend_stream_state *unknown = &streams->items[MEND_STREAM_UNKNOWN];
-    return streams->count > 2 || streams->serves_any || unknown->open ||
+    return streams->count > 2 || streams->serves_any || streams->asks_any || unknown->open ||
            unknown->awaited[0].epoch != 0 || (streams->count == 2 && streams->items[1].group != 0);
 }
 

@@ -46,6 +46,11 @@ bool mend_budget_is_roomy(const mend_heap *heap)
     return has_part(heap, ROOM_OF_LIMIT);
 }
 
+bool mend_budget_is_ample(const mend_heap *heap)
+{
+    return has_part(heap, AMPLE_OF_LIMIT);
+}
+
 static bool is_near(const mend_heap *heap, uint64_t used_bytes)
 {
     uint64_t limit = mend_budget_limit(heap);
@@ -77,7 +82,7 @@ bool mend_budget_spares_empty(const mend_heap *heap)
 {
     mend_pressure pressure = mend_budget_pressure(heap);
     return pressure == MEND_PRESSURE_CRITICAL ||
-           (pressure == MEND_PRESSURE_HIGH && !has_part(heap, UNSPARING_OF_LIMIT));
+           (pressure == MEND_PRESSURE_HIGH && !mend_budget_is_ample(heap));
 }
 
 void mend_budget_note_use(mend_heap *heap)
@@ -150,7 +155,7 @@ uint64_t mend_budget_lone_chunk(const mend_heap *heap)
     if (heap->config.placement.chunk_bytes != 0) {
         return usual;
     }
-    return mend_budget_pressure(heap) == MEND_PRESSURE_LOW ? 2 * usual : usual;
+    return mend_budget_is_ample(heap) ? 2 * usual : usual;
 }
 
 /* While pressure is high this is a page of the device or, with a large limit, a part of a usual

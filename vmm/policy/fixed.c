@@ -8,103 +8,93 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Usable chunks of one size. */
-typedef struct size_class {
+struct mend_offered {
     uint64_t size_bytes;
-    size_t next; /* index of the first one that is not used yet */
-    size_t end;
-} size_class;
+    uint64_t from; /* the number of the chunk at which the search goes on */
+};
 
-/* The empty chunks that may go into pages, the largest sizes first. */
-typedef struct offer {
-    mend_chunk **chunks;
-    size_t count;
-    size_t capacity;
-    size_class *classes;
-    size_t class_count;
-} offer;
+enum { FIRST_CAPACITY = 16 };
+#define USED_UP UINT64_MAX
 
-static void clear(offer *all)
+void mend_offer_clear(mend_offer *offer)
 {
-    free(all->chunks);
-    free(all->classes);
+    free(offer->sizes);
+    *offer = (mend_offer){0};
 }
 
-/* Room for one more of each. False if malloc fails. */
-static bool reserve(offer *all)
+/* False if malloc fails. */
+static bool add_size(mend_offer *offer, uint64_t size_bytes)
 {
-    if (all->count < all->capacity) {
-        return true;
-    }
-    const size_t capacity = all->capacity == 0 ? 16 : 2 * all->capacity;
-    mend_chunk **chunks = realloc(all->chunks, capacity * sizeof(mend_chunk *));
-    if (chunks == NULL) {
-        return false;
-    }
-    all->chunks = chunks;
-    size_class *classes = realloc(all->classes, capacity * sizeof(*classes));
-    if (classes == NULL) {
-        return false;
-    }
-    all->classes = classes;
-    all->capacity = capacity;
-    return true;
-}
-
-/* Chunks of one size, at most as many as the gap holds. */
-static bool gather_size(mend_heap *heap, const mend_request *request, const mend_plan *plan,
-                        uint64_t size_bytes, uint64_t gap_bytes, offer *all)
-{
-    const size_t first = all->count;
-    mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, size_bytes, 0);
-    for (; at != NULL && at->size_bytes == size_bytes &&
-           (all->count - first) * size_bytes < gap_bytes;
-         at = mend_chunk_empty_next(at)) {
-        if (!mend_pick_may(heap, request, plan, at)) {
-            continue;
-        }
-        if (!reserve(all)) {
+    if (offer->count == offer->capacity) {
+        const size_t capacity = offer->capacity == 0 ? FIRST_CAPACITY : 2 * offer->capacity;
+        struct mend_offered *sizes = realloc(offer->sizes, capacity * sizeof(*sizes));
+        if (sizes == NULL) {
             return false;
         }
-        all->chunks[all->count++] = at;
+        offer->sizes = sizes;
+        offer->capacity = capacity;
     }
-    if (all->count > first) {
-        all->classes[all->class_count++] = (size_class){size_bytes, first, all->count};
-    }
+    offer->sizes[offer->count++] = (struct mend_offered){size_bytes, 0};
     return true;
 }
 
-static bool gather(mend_heap *heap, const mend_request *request, const mend_plan *plan,
-                   uint64_t page_bytes, uint64_t gap_bytes, offer *all)
+/* All sizes of empty chunks that a page of the request could have, the largest first. */
+static bool gather(mend_heap *heap, const mend_parts *pages, mend_offer *offer)
 {
-    mend_chunk *largest = mend_chunk_empty_at_most(&heap->chunks, page_bytes, UINT64_MAX);
-    while (largest != NULL) {
-        const uint64_t size_bytes = largest->size_bytes;
-        if (!gather_size(heap, request, plan, size_bytes, gap_bytes, all)) {
-            return false;
-        }
-        largest = mend_chunk_empty_at_most(&heap->chunks, size_bytes - 1, UINT64_MAX);
+    uint64_t page_bytes = 0;
+    for (size_t i = 0; i < pages->count; i++) {
+        mend_raise_u64(&page_bytes, pages->items[i].range->page_bytes);
     }
-    return true;
+    const mend_chunk *largest = mend_chunk_empty_at_most(&heap->chunks, page_bytes, UINT64_MAX);
+    for (; largest != NULL && add_size(offer, largest->size_bytes);
+         largest = mend_chunk_empty_at_most(&heap->chunks, largest->size_bytes - 1, UINT64_MAX)) {
+    }
+    offer->is_gathered = largest == NULL;
+    return offer->is_gathered;
+}
+
+/* The next chunk of one size that the plan may use; NULL: none. What is passed over is not looked
+ * at again for later gaps: chunks in the pages of the request, most of which earlier gaps moved
+ * there, and those that are not ready. */
+static mend_chunk *next_of(mend_heap *heap, const mend_request *request, const mend_plan *plan,
+                           struct mend_offered *size)
+{
+    mend_chunk *at = size->from != USED_UP
+                         ? mend_chunk_empty_at_least(&heap->chunks, size->size_bytes, size->from)
+                         : NULL;
+    while (at != NULL && at->size_bytes == size->size_bytes &&
+           !mend_pick_may(heap, request, plan, at)) {
+        at = mend_chunk_empty_next(at);
+    }
+    at = at != NULL && at->size_bytes == size->size_bytes ? at : NULL;
+    size->from = at != NULL ? at->number : USED_UP;
+    return at;
 }
 
 /* Picks chunks for a part of one page, the largest first. Returns the bytes still missing. */
-static uint64_t fill_page(mend_plan *plan, offer *all, uint64_t need_bytes)
+static uint64_t fill_page(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                          mend_offer *offer, uint64_t need_bytes)
 {
-    for (size_t i = 0; i < all->class_count && need_bytes > 0; i++) {
-        size_class *class = &all->classes[i];
-        while (class->next < class->end && class->size_bytes <= need_bytes) {
-            mend_pick_add(plan, all->chunks[class->next++]);
-            need_bytes -= class->size_bytes;
+    for (size_t i = 0; i < offer->count && need_bytes > 0; i++) {
+        struct mend_offered *size = &offer->sizes[i];
+        mend_chunk *at;
+        while (size->size_bytes <= need_bytes &&
+               (at = next_of(heap, request, plan, size)) != NULL) {
+            mend_pick_add(plan, at);
+            size->from = at->number + 1;
+            need_bytes -= size->size_bytes;
         }
     }
     return need_bytes;
 }
 
-static bool is_used_up(const offer *all)
+/* Whether no chunk is left that a page could have. */
+static bool is_used_up(mend_heap *heap, const mend_request *request, const mend_plan *plan,
+                       const mend_range *range, mend_offer *offer)
 {
-    for (size_t i = 0; i < all->class_count; i++) {
-        if (all->classes[i].next < all->classes[i].end) {
+    for (size_t i = 0; i < offer->count; i++) {
+        if (offer->sizes[i].size_bytes <= range->page_bytes &&
+            next_of(heap, request, plan, &offer->sizes[i]) != NULL) {
             return false;
         }
     }
@@ -113,18 +103,19 @@ static bool is_used_up(const offer *all)
 
 /* Chooses chunks page by page. Created chunks come behind all picked ones, so that after a page
  * that needs both the plan may have to end. */
-static void fill(mend_plan *plan, const mend_range *range, mend_range_gap gap, offer *all)
+static void fill(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                 const mend_range *range, mend_range_gap gap, mend_offer *offer)
 {
     uint64_t address = gap.address;
     const uint64_t gap_end = gap.address + gap.size_bytes;
     while (address < gap_end && plan->create_bytes == 0) {
         const size_t page = mend_range_page_of(range, address);
         const uint64_t end = mend_min_u64(mend_range_page_start(range, page + 1), gap_end);
-        plan->create_bytes = fill_page(plan, all, end - address);
+        plan->create_bytes = fill_page(heap, request, plan, offer, end - address);
         address = end;
     }
     plan->create_head_bytes = plan->create_bytes;
-    if (plan->create_bytes > 0 && is_used_up(all)) {
+    if (plan->create_bytes > 0 && is_used_up(heap, request, plan, range, offer)) {
         plan->create_bytes += gap_end - address;
     }
 }
@@ -143,19 +134,17 @@ static bool may_create(mend_heap *heap, mend_plan *plan)
 }
 
 bool mend_plan_find_fixed(mend_heap *heap, const mend_request *request, const mend_range *range,
-                          mend_range_gap gap, mend_plan *plan)
+                          mend_range_gap gap, mend_offer *offer, mend_plan *plan)
 {
     assert(gap.size_bytes > 0);
     assert(mend_parts_contain(request->pages, gap.address));
     assert(mend_parts_contain(request->pages, gap.address + gap.size_bytes - 1));
     *plan = (mend_plan){.fixed_address = gap.address, .pages = request->pages};
-    offer all = {.chunks = NULL};
-    if (gather(heap, request, plan, range->page_bytes, gap.size_bytes, &all)) {
-        fill(plan, range, gap, &all);
+    if (offer->is_gathered || gather(heap, request->pages, offer)) {
+        fill(heap, request, plan, range, gap, offer);
         plan->create_unit_bytes = range->page_bytes;
     } else {
         plan->lacks_host_memory = true;
     }
-    clear(&all);
     return !plan->lacks_host_memory && may_create(heap, plan);
 }

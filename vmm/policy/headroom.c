@@ -12,11 +12,11 @@ void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes)
     uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes);
     assert(allocated >= headroom->window_start_bytes);
     if (live <= heap->config.limit_bytes) { /* a larger request cannot succeed */
-        headroom->most_live_bytes = mend_max_u64(headroom->most_live_bytes, live);
+        mend_raise_u64(&headroom->most_live_bytes, live);
+        mend_raise_u64(&headroom->largest_bytes, size_bytes);
     }
     if ((allocated - headroom->window_start_bytes) / LIMITS_OF_WINDOW >= heap->config.limit_bytes) {
         headroom->window_start_bytes = allocated;
-        headroom->moves = 0;
         headroom->was_refused = false;
     }
 }
@@ -27,15 +27,14 @@ void mend_headroom_note_move(mend_heap *heap)
 }
 
 /* What may be created beyond the headroom, because moves have cost as much already. Not without
- * bound where memory has no stream: it is idle late and in pieces, so moves come with each request,
- * whatever is created. */
+ * bound: where memory is idle late and in pieces, moves come with each request, whatever is
+ * created. */
 static uint64_t paid_bytes(const mend_heap *heap)
 {
+    const mend_headroom *headroom = &heap->budget.headroom;
     uint64_t usual = mend_budget_usual_chunk(heap, MEND_ZONE_LARGE);
-    uint64_t paid = heap->budget.headroom.moves * (usual / MOVES_OF_CREATION);
-    return mend_streams_lack_names(&heap->streams)
-               ? mend_min_u64(paid, heap->budget.headroom.most_live_bytes / PAID_OF_LIVE)
-               : paid;
+    return mend_min_u64(headroom->moves * (usual / MOVES_OF_CREATION),
+                        headroom->most_live_bytes / PAID_OF_LIVE);
 }
 
 /* The last part of the limit is for requests that lack memory. */
@@ -43,6 +42,16 @@ static bool leaves_enough(const mend_heap *heap, uint64_t create_bytes)
 {
     uint64_t kept = mend_budget_limit(heap) / 100 * FULL_PERCENT;
     return mend_budget_room_bytes(heap) >= create_bytes + kept;
+}
+
+/* Moves pay only for what neither growth nor the largest request will need; and not where a program
+ * wants the least memory. */
+static bool may_pay(const mend_heap *heap, uint64_t create_bytes)
+{
+    uint64_t kept = mend_budget_limit(heap) / 100 * SPARE_PERCENT;
+    return heap->config.tightness < MEND_TIGHTNESS_LEVELS &&
+           mend_budget_room_bytes(heap) >=
+               create_bytes + heap->budget.headroom.largest_bytes + kept;
 }
 
 bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes)
@@ -55,7 +64,7 @@ bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes)
         mend_budget_pressure(heap) == MEND_PRESSURE_CRITICAL) {
         return false;
     }
-    uint64_t paid = mend_budget_is_roomy(heap) ? paid_bytes(heap) : 0;
+    uint64_t paid = may_pay(heap, create_bytes) ? paid_bytes(heap) : 0;
     return wanted <= live + live / 100 * HEADROOM_PERCENT + paid;
 }
 

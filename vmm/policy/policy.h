@@ -31,9 +31,11 @@ mend_pressure mend_budget_pressure(const mend_heap *heap);
 /* Whether at least a quarter of the limit (ROOM_OF_LIMIT) is not reserved. */
 bool mend_budget_is_roomy(const mend_heap *heap);
 
+/* Whether at least half of the limit (AMPLE_OF_LIMIT) is not reserved. */
+bool mend_budget_is_ample(const mend_heap *heap);
+
 /* Whether a search spares empty chunks: under critical pressure; and under high pressure, once half
- * of the limit is reserved (UNSPARING_OF_LIMIT). Before that the comparison of runs is not worth
- * its time. */
+ * of the limit is reserved. Before that the comparison of runs is not worth its time. */
 bool mend_budget_spares_empty(const mend_heap *heap);
 
 /* Updates the peaks of used bytes, for the pressure. The caller makes room: only then it
@@ -218,20 +220,33 @@ mend_fit mend_fit_find_anywhere(mend_heap *heap, const mend_request *request, in
 
 /* ---- fixed.c --------------------------------------------------------------------------------- */
 
+/* The sizes of empty chunks, and how far the gaps of one try have looked at the chunks of each. So
+ * all gaps together look at a chunk once. A chunk that becomes empty meanwhile may be missed: the
+ * climb searches again after a free. {0}: nothing is looked at yet. */
+typedef struct mend_offer {
+    struct mend_offered *sizes;
+    size_t count;
+    size_t capacity;
+    bool is_gathered;
+} mend_offer;
+
+/* Frees host memory, and begins again. Call it after a plan that was not carried out. */
+void mend_offer_clear(mend_offer *offer);
+
 /* Finds a plan for the gap, or for as much of its beginning as one plan can have. Uses nothing that
  * is mapped at any page of the request. False: as mend_plan_find. The caller ends it
  * with mend_plan_clear in every case. Called with memory missing, it asks no driver. */
 bool mend_plan_find_fixed(mend_heap *heap, const mend_request *request, const mend_range *range,
-                          mend_range_gap gap, mend_plan *plan);
+                          mend_range_gap gap, mend_offer *offer, mend_plan *plan);
 
 /* ---- headroom.c ------------------------------------------------------------------------------ */
 
 /*
  * A program whose sizes never fit the freed memory would move chunks for ever; a little more memory
  * ends that. So unless pressure is critical, a little more than the peak of live bytes may be
- * created. While a quarter of the limit is not reserved, each chunk that was moved in this window
- * pays for a part of a chunk: moves that go on cost a few times what creation costs, not more, and
- * no single request takes more than was paid for.
+ * created. While the limit has room for the largest request besides, each chunk that was moved pays
+ * for half a chunk: moves that go on cost what creation costs, and no request takes more than was
+ * paid for.
  *
  * Guarded by the heap's `grow` lock.
  */
@@ -328,8 +343,20 @@ typedef struct mend_compact_size {
     uint64_t gained_bytes; /* bytes of pages without a live byte */
 } mend_compact_size;
 
+/* The sizes of empty chunks that serve a request as they are. Others must be given back and created
+ * again, and those that another process may still hold (was_exported) cannot be. */
+typedef struct mend_served_sizes {
+    uint64_t least_bytes;
+    uint64_t most_bytes; /* 0: any */
+} mend_served_sizes;
+
+/* O(parts of the request). And whether a chunk would serve it, once it is empty. */
+mend_served_sizes mend_victims_sizes_for(const mend_request *request);
+bool mend_victims_would_serve(const mend_chunk *chunk, mend_served_sizes served);
+
 /* The limits of a pass; 0: none. */
 typedef struct mend_compact_limits {
+    mend_served_sizes served;
     uint64_t copied_bytes;
     uint64_t driver_calls;
     uint64_t duration_ns;

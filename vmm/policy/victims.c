@@ -94,6 +94,24 @@ bool mend_victims_may_gain(mend_heap *heap, const mend_chunk *chunk)
            mend_victims_may_move(heap, chunk);
 }
 
+mend_served_sizes mend_victims_sizes_for(const mend_request *request)
+{
+    const mend_parts *pages = request->pages;
+    mend_served_sizes served = {.most_bytes = pages != NULL ? 0 : UINT64_MAX};
+    for (size_t i = 0; pages != NULL && i < pages->count; i++) {
+        mend_raise_u64(&served.most_bytes, pages->items[i].range->page_bytes);
+    }
+    served.least_bytes = request->in_one_chunk ? request->size_bytes : 0;
+    return served;
+}
+
+bool mend_victims_would_serve(const mend_chunk *chunk, mend_served_sizes served)
+{
+    const bool is_of_size = chunk->size_bytes >= served.least_bytes &&
+                            (served.most_bytes == 0 || chunk->size_bytes <= served.most_bytes);
+    return is_of_size || !chunk->was_exported;
+}
+
 bool mend_victims_find(mend_compact_pass *pass)
 {
     mend_heap *heap = pass->heap;
@@ -102,7 +120,8 @@ bool mend_victims_find(mend_compact_pass *pass)
     for (; at != NULL; at = mend_tree_next(at)) {
         mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
         mend_compact_size size = {0};
-        if (mend_victims_may_gain(heap, chunk)) {
+        if (mend_victims_would_serve(chunk, pass->limits.served) &&
+            mend_victims_may_gain(heap, chunk)) {
             mend_victims_measure(heap, chunk, NULL, &size);
         }
         if (size.gained_bytes > 0) {

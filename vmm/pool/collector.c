@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -85,20 +84,6 @@ static int period_of(const mend_pool *pool)
     return pool->ration.has_file ? PERIOD_WITH_FILE_MS : (int)period;
 }
 
-/* Signals are for the program's own threads. */
-static bool start_thread(mend_pool *pool)
-{
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) {
-        return false;
-    }
-    bool is_started = pthread_create(&pool->collector.thread, NULL, collect, pool) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return is_started;
-}
-
 mend_result mend_collector_start(mend_pool *pool)
 {
     mend_collecting *collector = &pool->collector;
@@ -111,8 +96,7 @@ mend_result mend_collector_start(mend_pool *pool)
     }
     collector->runs = true; /* the thread reads it */
     mend_ration_offer(&pool->ration, 0, true, 0);
-    mend_share_hold_library();
-    if (!start_thread(pool)) {
+    if (!mend_share_start_thread(&collector->thread, collect, pool)) {
         collector->runs = false;
         mend_ration_offer(&pool->ration, 0, false, 0);
         close(collector->bell);

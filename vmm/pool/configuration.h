@@ -33,6 +33,9 @@
       "file by which processes share the limit, which all name alike")                             \
     X(collector, collector, OFF, "off",                                                            \
       "a thread collects memory for others: see idle_ms, keep_free, limit_file, soft_limit")       \
+    X(record, record, PATH, "none", "file for a recording of what happens: see history.md")        \
+    X(keep, record_bytes, BYTES, "256MiB",                                                         \
+      "most bytes of that file, from 1 MiB on; what is oldest in it goes")                         \
     X(host, host_bytes, BYTES, "none",                                                             \
       "most memory of the host for blocks that the program lets live there when the device is "    \
       "full")                                                                                      \

@@ -21,6 +21,9 @@
 #define LARGEST_IDLE_MS      UINT64_C(1000000000)
 #define NS_OF_MS             UINT64_C(1000000)
 
+#define RECORD_BYTES         (256 * MEND_MIB)
+#define LEAST_RECORD_BYTES   MEND_MIB
+
 static bool is_flag(int value)
 {
     return value == 0 || value == 1;
@@ -93,6 +96,10 @@ static mend_result check_config(const mend_pool_config *config)
     if (config->reserve_bytes > LARGEST_CONFIG_BYTES) {
         return mend_pool_invalid("mend_pool_config.reserve_bytes is above 2^60");
     }
+    if (config->record_bytes > LARGEST_CONFIG_BYTES ||
+        (config->record_bytes != 0 && config->record_bytes < LEAST_RECORD_BYTES)) {
+        return mend_pool_invalid("mend_pool_config.record_bytes is below 1 MiB or above 2^60");
+    }
     return check_neighbours(config);
 }
 
@@ -111,25 +118,41 @@ mend_result mend_pool_copy_config(const mend_pool_config *given, mend_pool_confi
     return MEND_OK;
 }
 
-/* Fills the config from the program's, and from the environment where that has a default; `path`
- * holds what the config names of the latter. */
+/* What a config names of the environment. */
+typedef struct config_paths {
+    char limit_file[MEND_CONFIGURATION_PATH];
+    char record[MEND_CONFIGURATION_PATH];
+} config_paths;
+
+/* Ends a path that is a part of the text, unless the program has `given` one. */
+static void end_path(const char **path, const char *given, char copy[MEND_CONFIGURATION_PATH])
+{
+    if (given == NULL && *path != NULL) {
+        const size_t length = strcspn(*path, ",");
+        assert(length < MEND_CONFIGURATION_PATH);
+        memcpy(copy, *path, length);
+        copy[length] = 0;
+        *path = copy;
+    }
+}
+
+/* Fills the config from the program's, and from the environment where that has a default. */
 static mend_result read_config(const mend_pool_config *given, mend_pool_config *config,
-                               char path[MEND_CONFIGURATION_PATH])
+                               config_paths *paths)
 {
     *config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
     mend_result result = given != NULL ? mend_pool_copy_config(given, config) : MEND_OK;
-    bool names_file = config->limit_file != NULL;
+    const mend_pool_config own = *config;
     if (result == MEND_OK) {
         result = mend_configuration_read(mend_process_configuration(), config);
     }
-    if (result == MEND_OK && !names_file && config->limit_file != NULL) {
-        size_t length = strcspn(config->limit_file, ",");
-        assert(length < MEND_CONFIGURATION_PATH);
-        memcpy(path, config->limit_file, length);
-        path[length] = 0;
-        config->limit_file = path;
+    if (result != MEND_OK) {
+        return result;
     }
-    return result == MEND_OK ? check_config(config) : result;
+    end_path(&config->limit_file, own.limit_file, paths->limit_file);
+    end_path(&config->record, own.record, paths->record);
+    config->record = config->record != NULL ? config->record : mend_process_recording();
+    return check_config(config);
 }
 
 static mend_result open_device(const mend_driver *driver, int device, mend_device_info *info)
@@ -350,20 +373,31 @@ static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
     return result;
 }
 
-/* Makes the pool known to others of the process, and starts its thread. On failure it leaves them
+static uint64_t keep_of(const mend_pool_config *config)
+{
+    return config->record_bytes != 0 ? config->record_bytes : RECORD_BYTES;
+}
+
+/* Makes the pool known to others of the process, and starts its threads. On failure it leaves them
  * again, and its heap is destroyed. */
-static mend_result join_process(mend_pool *pool, bool starts_collector)
+static mend_result join_process(mend_pool *pool, const mend_pool_config *config)
 {
     mend_process_join(&pool->member);
     mend_result result = mend_peer_devices_meet(pool);
-    if (result == MEND_OK && starts_collector) {
+    if (result == MEND_OK && config->collector == 1) {
         result = mend_collector_start(pool);
     }
+    if (result == MEND_OK && config->record != NULL) {
+        result = mend_recorder_start(pool, config->record, keep_of(config));
+    }
     if (result != MEND_OK) {
+        const mend_thread_error why = *mend_process_failure(); /* and not what its end fails at */
+        mend_collector_stop(pool);
         mend_process_leave(&pool->member);
         mend_heap_destroy(&pool->heap);
         close_drivers(pool);
         mend_callbacks_destroy(&pool->callbacks);
+        *mend_process_failure() = why;
     }
     return result;
 }
@@ -390,9 +424,10 @@ static mend_result fill_pool(mend_pool *pool, const mend_pool_config *config)
     pool->audit_level = config->audit_level;
     pool->idle_ns = config->idle_ms * NS_OF_MS;
     pool->collector = (mend_collecting){0};
+    pool->recorder = NULL;
     pool->generation = mend_process_generation();
     pool->member = (mend_process_member){.domain = config->driver, .device = config->device};
-    result = join_process(pool, config->collector == 1);
+    result = join_process(pool, config);
     if (result != MEND_OK) {
         config->driver->device_close(config->driver, config->device);
         return result;
@@ -416,8 +451,8 @@ mend_result mend_pool_create(const mend_pool_config *given, mend_pool **pool)
         return mend_pool_invalid("mend_pool_create: pool is NULL");
     }
     mend_pool_config config;
-    char path[MEND_CONFIGURATION_PATH];
-    mend_result result = read_config(given, &config, path);
+    config_paths paths;
+    mend_result result = read_config(given, &config, &paths);
     if (result == MEND_OK && mend_process_prepare() != MEND_OK) {
         result = no_host_memory();
     }
@@ -473,6 +508,7 @@ mend_result mend_pool_destroy(mend_pool *pool)
         return collects && mend_collector_start(pool) != MEND_OK ? mend_publish(MEND_ERROR_SYSTEM)
                                                                  : result;
     }
+    mend_recorder_stop(pool);
     mend_status status = pool->driver->device_close(pool->driver, pool->device);
     if (result == MEND_OK && status != MEND_DRIVER_OK && status != MEND_DRIVER_DEINITIALIZED) {
         result = mend_fail_driver(MEND_ERROR_DRIVER, mend_driver_call_name(MEND_CALL_device_close),

@@ -75,11 +75,12 @@ struct mend_pool {
     uint64_t generation;        /* of the process that created it */
     mend_process_member member; /* in the process's list of pools */
     mend_callbacks callbacks;
-    mend_plain plain;          /* below the heap, if the device has no virtual memory: */
-    bool is_plain;             /* constant */
-    mend_ration ration;        /* between the heap and the driver, if mend_ration_is_on */
-    uint64_t idle_ns;          /* 0: none */
-    mend_collecting collector; /* the thread, if there is one */
+    mend_plain plain;               /* below the heap, if the device has no virtual memory: */
+    bool is_plain;                  /* constant */
+    mend_ration ration;             /* between the heap and the driver, if mend_ration_is_on */
+    uint64_t idle_ns;               /* 0: none */
+    mend_collecting collector;      /* the thread, if there is one */
+    struct mend_recorder *recorder; /* NULL: nothing is recorded */
     int audit_level;
     bool meets_peers; /* devices with a pool in this process may access its memory */
 };
@@ -124,6 +125,16 @@ mend_result mend_collector_start(mend_pool *pool);
 /* Ends the thread, and waits until it has ended. Does nothing if there is none. The caller holds no
  * lock. */
 void mend_collector_stop(mend_pool *pool);
+
+/* ---- recorder.c ------------------------------------------------------------------------------ */
+
+/* Starts to record, see mend_pool_config.record; the path is copied. MEND_ERROR_SYSTEM: no file, or
+ * no thread; MEND_ERROR_OUT_OF_HOST_MEMORY. Nothing is left then. */
+mend_result mend_recorder_start(mend_pool *pool, const char *path, uint64_t keep_bytes);
+
+/* Ends it, after all events are written. Does nothing if nothing is recorded. No call on the pool
+ * is in progress, and its heap is gone. */
+void mend_recorder_stop(mend_pool *pool);
 
 /* ---- enter.c --------------------------------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
 #include "sleep/sleep.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -212,6 +213,63 @@ mend_result mend_read_kept(mend_pool *pool, const void *address, uint64_t size_b
         return result;
     }
     result = mend_sleep_read(&pool->heap, (uint64_t)(uintptr_t)address, size_bytes, host);
+    return mend_pool_leave_all(pool, result);
+}
+
+mend_result mend_get_sleep_tags(mend_pool *pool, mend_sleep_tag_info *infos, size_t info_bytes,
+                                size_t capacity, size_t *count)
+{
+    if (pool == NULL || count == NULL || (infos == NULL && capacity > 0)) {
+        return mend_pool_invalid("mend_get_sleep_tags: pool, infos or count is NULL");
+    }
+    if (!mend_struct_size_is_whole(info_bytes, sizeof(uint64_t))) {
+        return mend_pool_invalid("mend_get_sleep_tags: pass sizeof(mend_sleep_tag_info) as "
+                                 "info_bytes");
+    }
+    mend_result result = mend_pool_enter_all(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_sleep_tag_info *found = NULL;
+    result = mend_sleep_list_tags(&pool->heap, &found, count);
+    for (size_t i = 0; result == MEND_OK && *count <= capacity && i < *count; i++) {
+        char *to = (char *)infos + i * info_bytes;
+        memset(to, 0, info_bytes); /* the caller may know more fields */
+        memcpy(to, &found[i], mend_min_u64(info_bytes, sizeof(found[i])));
+    }
+    free(found);
+    return mend_pool_leave_all(pool, result);
+}
+
+mend_result mend_find_kept(mend_pool *pool, const void *address, uint64_t size_bytes,
+                           const void **host)
+{
+    if (pool == NULL || host == NULL || size_bytes == 0) {
+        return mend_pool_invalid("mend_find_kept: pool or host is NULL, or the size is 0");
+    }
+    mend_result result = mend_pool_enter_all(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    result = mend_sleep_find(&pool->heap, (uint64_t)(uintptr_t)address, size_bytes, host);
+    return mend_pool_leave_all(pool, result);
+}
+
+mend_result mend_keep_host_memory(mend_pool *pool, uint64_t most_bytes)
+{
+    if (pool == NULL) {
+        return mend_pool_invalid("mend_keep_host_memory: pool is NULL");
+    }
+    mend_result result = mend_pool_enter_all(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_driver_scope scope;
+    result = mend_driver_scope_open(&pool->heap, &scope);
+    if (result == MEND_OK) {
+        mend_copies_limit(&pool->heap, most_bytes);
+        mend_driver_scope_close(&pool->heap, &scope);
+    }
     return mend_pool_leave_all(pool, result);
 }
 

@@ -214,30 +214,27 @@ static void *serve(void *arguments)
     return NULL;
 }
 
-static bool start_thread(mend_process_shares *shares)
-{
-    pthread_t thread;
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) {
-        return false;
-    }
-    bool is_started = pthread_create(&thread, NULL, serve, shares) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (is_started) {
-        pthread_detach(thread);
-    }
-    return is_started;
-}
-
 /* In a program that is linked statically there is nothing to hold. */
-void mend_share_hold_library(void)
+static void hold_library(void)
 {
     Dl_info found;
     if (dladdr((const void *)(uintptr_t)serve, &found) != 0 && found.dli_fname != NULL) {
         (void)dlopen(found.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
     }
+}
+
+bool mend_share_start_thread(pthread_t *thread, void *(*run)(void *), void *context)
+{
+    sigset_t all;
+    sigset_t before;
+    hold_library();
+    sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) {
+        return false;
+    }
+    bool is_started = pthread_create(thread, NULL, run, context) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return is_started;
 }
 
 static bool draw(void *bytes, size_t length)
@@ -274,11 +271,12 @@ static const char *open_all(mend_process_shares *shares)
     if (shares->listener < 0) {
         return "a socket";
     }
-    mend_share_hold_library();
-    if (!start_thread(shares)) {
+    pthread_t thread;
+    if (!mend_share_start_thread(&thread, serve, shares)) {
         close(shares->listener);
         return "a thread";
     }
+    pthread_detach(thread);
     shares->is_open = true;
     return NULL;
 }

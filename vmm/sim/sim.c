@@ -187,11 +187,25 @@ mend_result mend_sim_stream_create(mend_sim *sim, mend_stream *stream)
     return make_stream(sim, 0, MEND_SIM_STREAM_NON_BLOCKING, stream);
 }
 
+/* No program has a stream of a device whose context it did not open: CUDA has none of such streams,
+ * and the first use of one would look like a mistake of the pool. */
+static mend_result make_stream_on(mend_sim *sim, int device, mend_sim_stream_kind kind,
+                                  mend_stream *stream)
+{
+    if (sim == NULL || device < 0 || device >= sim->config.device_count) {
+        return mend_sim_invalid("mend_sim_stream_create: sim is NULL, or there is no such device");
+    }
+    mend_mutex_lock(&sim->mutex);
+    const bool is_open = sim->devices[device].open_count > 0;
+    mend_mutex_unlock(&sim->mutex);
+    return is_open ? make_stream(sim, device, kind, stream)
+                   : mend_sim_invalid("mend_sim_stream_create_on: the device is closed; a pool of "
+                                      "it, or device_open of the driver's table, opens it");
+}
+
 mend_result mend_sim_stream_create_on(mend_sim *sim, int device, mend_stream *stream)
 {
-    return sim == NULL || device < 0 || device >= sim->config.device_count
-               ? mend_sim_invalid("mend_sim_stream_create: sim is NULL, or there is no such device")
-               : make_stream(sim, device, MEND_SIM_STREAM_NON_BLOCKING, stream);
+    return make_stream_on(sim, device, MEND_SIM_STREAM_NON_BLOCKING, stream);
 }
 
 mend_result mend_sim_stream_create_blocking(mend_sim *sim, mend_stream *stream)
@@ -201,9 +215,7 @@ mend_result mend_sim_stream_create_blocking(mend_sim *sim, mend_stream *stream)
 
 mend_result mend_sim_stream_create_blocking_on(mend_sim *sim, int device, mend_stream *stream)
 {
-    return sim == NULL || device < 0 || device >= sim->config.device_count
-               ? mend_sim_invalid("mend_sim_stream_create: sim is NULL, or there is no such device")
-               : make_stream(sim, device, MEND_SIM_STREAM_BLOCKING, stream);
+    return make_stream_on(sim, device, MEND_SIM_STREAM_BLOCKING, stream);
 }
 
 mend_result mend_sim_stream_create_green(mend_sim *sim, int green, mend_stream *stream)

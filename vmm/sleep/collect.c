@@ -111,6 +111,7 @@ void mend_sleep_clear(mend_heap *heap)
     for (; at != NULL; at = mend_tree_next(at)) {
         mend_keep_drop(heap, MEND_CONTAINER_OF(at, mend_chunk, by_address)->kept);
     }
+    mend_copies_clear(heap);
     mend_keep_free_refused(heap);
     mend_keep_abandon_refused(heap);
 }

@@ -73,6 +73,7 @@ mend_kept *mend_keep_plan(const mend_sleep_options *options, const mend_chunk *c
     if (kept == NULL) {
         return NULL;
     }
+    kept->address = chunk->address;
     kept->piece_count = find_pieces(options, chunk, first, kept);
     assert(kept->piece_count == count);
     for (size_t i = 0; i < count; i++) {
@@ -85,66 +86,6 @@ mend_kept *mend_keep_plan(const mend_sleep_options *options, const mend_chunk *c
     return kept;
 }
 
-static bool free_host(mend_heap *heap, void *host)
-{
-    if (host != NULL && !mend_step_copies_have_ended(heap)) {
-        return false;
-    }
-    bool is_freed = host == NULL || heap->driver->host_free(heap->driver, host) == MEND_DRIVER_OK;
-    heap->counters.driver_failures += !is_freed;
-    return is_freed;
-}
-
-static void note_refused(mend_heap *heap, mend_kept *kept)
-{
-    kept->next = heap->keeping.refused;
-    heap->keeping.refused = kept;
-}
-
-void mend_keep_drop(mend_heap *heap, mend_kept *kept)
-{
-    if (kept == NULL) {
-        return;
-    }
-    mend_sleep_file_leave(kept->file);
-    kept->file = NULL;
-    if (free_host(heap, kept->host)) {
-        free(kept);
-    } else {
-        note_refused(heap, kept);
-    }
-}
-
-void mend_keep_free_refused(mend_heap *heap)
-{
-    mend_kept *left = heap->keeping.refused;
-    heap->keeping.refused = NULL;
-    while (left != NULL) {
-        mend_kept *next = left->next;
-        mend_keep_drop(heap, left);
-        left = next;
-    }
-}
-
-void mend_keep_abandon_refused(mend_heap *heap)
-{
-    while (heap->keeping.refused != NULL) {
-        mend_kept *next = heap->keeping.refused->next;
-        free(heap->keeping.refused);
-        heap->keeping.refused = next;
-    }
-}
-
-/* Frees memory of the host. If the driver refuses, and malloc too, it stays with the driver. */
-static void drop_host(mend_heap *heap, void *host)
-{
-    mend_kept *record = free_host(heap, host) ? NULL : calloc(1, sizeof(*record));
-    if (record != NULL) {
-        record->host = host;
-        note_refused(heap, record);
-    }
-}
-
 void mend_keep_empty(mend_heap *heap, mend_kept *kept)
 {
     mend_keep_uncount(heap, kept);
@@ -153,7 +94,9 @@ void mend_keep_empty(mend_heap *heap, mend_kept *kept)
     kept->piece_count = 0;
     mend_sleep_file_leave(kept->file);
     kept->file = NULL;
-    drop_host(heap, kept->host);
+    heap->keeping.room_bytes -= kept->room_bytes;
+    kept->room_bytes = 0;
+    mend_keep_drop_host(heap, kept->host);
     kept->host = NULL;
 }
 
@@ -203,25 +146,6 @@ static mend_result refused(mend_heap *heap, mend_driver_call call, mend_status s
     return status == MEND_DRIVER_OK ? MEND_OK : mend_driver_refused(heap, call, status);
 }
 
-/* Pinned memory of the host. */
-static mend_result take_host(mend_heap *heap, uint64_t size_bytes, void **pointer)
-{
-    mend_status status = heap->driver->host_alloc(heap->driver, size_bytes, pointer);
-    bool is_unsupported = status == MEND_DRIVER_NOT_SUPPORTED;
-    if (status != MEND_DRIVER_OUT_OF_MEMORY && !is_unsupported) {
-        return refused(heap, MEND_CALL_host_alloc, status);
-    }
-    heap->counters.driver_failures++;
-    return mend_driver_failure(
-        is_unsupported ? MEND_ERROR_NOT_SUPPORTED : MEND_ERROR_OUT_OF_HOST_MEMORY,
-        mend_driver_call_name(MEND_CALL_host_alloc), status,
-        heap->driver->status_name(heap->driver, status),
-        is_unsupported ? "the driver gives no pinned memory, as may be under confidential "
-                         "computing: what sleeps cannot keep its contents (%llu bytes)"
-                       : "the host has no %llu bytes of pinned memory to keep what sleeps",
-        (unsigned long long)size_bytes);
-}
-
 mend_result mend_keeper_begin(mend_keeper *keeper, mend_heap *heap, bool has_files,
                               const char *directory)
 {
@@ -231,7 +155,7 @@ mend_result mend_keeper_begin(mend_keeper *keeper, mend_heap *heap, bool has_fil
         result = mend_sleep_file_open(directory, &keeper->file);
     }
     for (int i = 0; i < 2 && has_files && result == MEND_OK; i++) {
-        result = take_host(heap, MEND_KEEP_STAGE_BYTES, &keeper->stages[i]);
+        result = mend_keep_take_host(heap, MEND_KEEP_STAGE_BYTES, &keeper->stages[i]);
     }
     if (result == MEND_OK) {
         mend_status status = heap->driver->stream_create(heap->driver, &keeper->stream);
@@ -258,7 +182,7 @@ void mend_keeper_end(mend_keeper *keeper)
         }
     }
     for (int i = 0; i < 2; i++) {
-        drop_host(keeper->heap, keeper->stages[i]);
+        mend_keep_drop_host(keeper->heap, keeper->stages[i]);
     }
     mend_sleep_file_leave(keeper->file);
 }
@@ -349,9 +273,7 @@ static mend_result take_room(mend_keeper *keeper, mend_kept *kept)
         kept->file = keeper->file;
         kept->file->uses++;
     }
-    return result == MEND_OK && kept->host_bytes > 0
-               ? take_host(keeper->heap, kept->host_bytes, &kept->host)
-               : result;
+    return result == MEND_OK ? mend_keep_take_room(keeper->heap, kept) : result;
 }
 
 mend_result mend_keeper_save(mend_keeper *keeper, const mend_chunk *chunk, mend_kept *kept)

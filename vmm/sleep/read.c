@@ -26,22 +26,51 @@ static const mend_kept_piece *piece_at(const mend_kept *kept, uint64_t offset_by
     return NULL;
 }
 
-/* Copies as much as one piece has; *part_bytes says how much. */
+/* What is kept of the memory at an address: of what sleeps there, or the copy that a wake left. */
+static mend_result find_kept(mend_heap *heap, uint64_t address, const mend_kept **kept)
+{
+    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
+    if (chunk == NULL || mend_chunk_sleeps(chunk)) {
+        *kept = chunk != NULL ? chunk->kept : NULL;
+        return chunk != NULL ? MEND_OK : not_there(address, "is not of the pool");
+    }
+    const mend_span *span = mend_heap_span_at(heap, address);
+    *kept = span != NULL && span->live && span->has_copy ? mend_copy_at(heap, address) : NULL;
+    return *kept != NULL ? MEND_OK : not_there(address, "does not sleep, and has no copy");
+}
+
+/* Finds as much as one piece has; *part_bytes says how much, and `at` where in the host's memory or
+ * the file. */
+static mend_result find_part(mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                             const mend_kept **kept, const mend_kept_piece **piece, uint64_t *at,
+                             uint64_t *part_bytes)
+{
+    mend_result result = find_kept(heap, address, kept);
+    if (result != MEND_OK) {
+        return result;
+    }
+    const uint64_t offset_bytes = address - (*kept)->address;
+    *piece = piece_at(*kept, offset_bytes);
+    if (*piece == NULL || ((*piece)->keep == MEND_KEEP_FILE && (*kept)->file == NULL)) {
+        return not_there(address, "was not kept");
+    }
+    const uint64_t inside = offset_bytes - (*piece)->offset_bytes;
+    *at = (*piece)->at + inside;
+    *part_bytes = mend_min_u64(size_bytes, (*piece)->size_bytes - inside);
+    return MEND_OK;
+}
+
+/* Copies as much as one piece has. */
 static mend_result read_part(mend_heap *heap, uint64_t address, uint64_t size_bytes, void *host,
                              uint64_t *part_bytes)
 {
-    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
-    if (chunk == NULL || !mend_chunk_sleeps(chunk)) {
-        return not_there(address, "does not sleep");
+    const mend_kept *kept;
+    const mend_kept_piece *piece;
+    uint64_t at;
+    mend_result result = find_part(heap, address, size_bytes, &kept, &piece, &at, part_bytes);
+    if (result != MEND_OK) {
+        return result;
     }
-    const mend_kept *kept = chunk->kept;
-    const mend_kept_piece *piece = piece_at(kept, address - chunk->address);
-    if (piece == NULL) {
-        return not_there(address, "was not kept");
-    }
-    const uint64_t inside = address - chunk->address - piece->offset_bytes;
-    const uint64_t at = piece->at + inside;
-    *part_bytes = mend_min_u64(size_bytes, piece->size_bytes - inside);
     if (piece->keep == MEND_KEEP_FILE) {
         return mend_sleep_file_read(heap, kept->file, host, *part_bytes, at);
     }
@@ -49,6 +78,26 @@ static mend_result read_part(mend_heap *heap, uint64_t address, uint64_t size_by
     memcpy(host, (const unsigned char *)kept->host + at, (size_t)*part_bytes);
     mend_heap_lock(heap);
     return MEND_OK;
+}
+
+mend_result mend_sleep_find(mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                            const void **host)
+{
+    const mend_kept *kept;
+    const mend_kept_piece *piece;
+    uint64_t at;
+    uint64_t part_bytes;
+    mend_result result = find_part(heap, address, size_bytes, &kept, &piece, &at, &part_bytes);
+    if (result == MEND_OK && (piece->keep == MEND_KEEP_FILE || part_bytes < size_bytes)) {
+        result = mend_failure(MEND_ERROR_NOT_SUPPORTED,
+                              "mend_find_kept: what is kept of the memory at 0x%llx is %s",
+                              (unsigned long long)address,
+                              piece->keep == MEND_KEEP_FILE ? "in a file" : "in several places");
+    }
+    if (result == MEND_OK) {
+        *host = (const unsigned char *)kept->host + at;
+    }
+    return result;
 }
 
 mend_result mend_sleep_read(mend_heap *heap, uint64_t address, uint64_t size_bytes, void *host)

@@ -69,9 +69,8 @@ bool mend_graphs_sleep(const mend_sleep_options *options, const mend_span *span)
 
 /* ---- what a call names ----------------------------------------------------------------------- */
 
-/* Shows all blocks, and memory of graphs, to `look`, by address, until that is true. */
-static bool look_at_blocks(const mend_heap *heap, bool (*look)(void *context, const mend_span *),
-                           void *context)
+bool mend_look_at_blocks(const mend_heap *heap, bool (*look)(void *context, const mend_span *),
+                         void *context)
 {
     bool is_found = false;
     for (const mend_tree_node *at = mend_tree_first(&heap->chunks.mapped); at != NULL && !is_found;
@@ -95,7 +94,7 @@ static bool has_tag(void *context, const mend_span *span)
 
 static void note_tag(const mend_heap *heap, uint64_t tag, mend_match *match)
 {
-    if (!look_at_blocks(heap, has_tag, &tag)) {
+    if (!mend_look_at_blocks(heap, has_tag, &tag)) {
         match->unmatched_tag = match->unmatched_tags == 0 ? tag : match->unmatched_tag;
         match->unmatched_tags++;
     }
@@ -126,7 +125,7 @@ mend_match mend_match_rules(const mend_heap *heap, const mend_sleep_options *opt
     for (size_t i = 0; i < options->rule_count; i++) {
         note_tag(heap, options->rules[i].tag, &match);
     }
-    (void)look_at_blocks(heap, add_if_named, &n);
+    (void)mend_look_at_blocks(heap, add_if_named, &n);
     match.bytes = n.bytes;
     return match;
 }
@@ -139,7 +138,7 @@ mend_match mend_match_tags(const mend_heap *heap, const uint64_t *tags, size_t t
         note_tag(heap, tags[i], &match);
     }
     if (tag_count > 0) {
-        (void)look_at_blocks(heap, add_if_named, &n);
+        (void)mend_look_at_blocks(heap, add_if_named, &n);
         match.bytes = n.bytes;
     }
     return match;

@@ -80,6 +80,9 @@ static mend_result save(sleeping *s)
     mend_keeper keeper;
     mend_result result = mend_keeper_begin(&keeper, s->heap, selection->has_files,
                                            selection->has_files ? s->options->directory : NULL);
+    for (size_t i = 0; i < selection->count; i++) { /* before others take what is theirs */
+        mend_copies_take_own(s->heap, selection->sleepers[i].kept);
+    }
     for (size_t i = 0; i < selection->count && result == MEND_OK; i++) {
         mend_sleeper *at = &selection->sleepers[i];
         result = mend_keeper_save(&keeper, at->chunk, at->kept);

@@ -43,9 +43,9 @@ mend_result mend_sleep_file_read(mend_heap *heap, const mend_kept_file *file, vo
 /*
  * Only the bytes of blocks are kept, in pieces: a copy costs about as much as copying
  * MEND_KEEP_GAP_BYTES, so blocks with smaller gaps between them are one piece. Each chunk has its
- * own pinned memory of the host, which goes with it. Bytes for files pass through two buffers:
- * while one is written or read, the other one is copied. All chunks of a call share a file without
- * a name, which ends with the last of them.
+ * own pinned memory of the host, which a wake leaves for the next sleep. Bytes for files pass
+ * through two buffers: while one is written or read, the other one is copied. All chunks of a call
+ * share a file without a name, which ends with the last of them.
  *
  * The caller holds both locks, and a driver scope is open; slow driver calls, and the file, release
  * `state`.
@@ -63,8 +63,11 @@ typedef struct mend_kept_piece {
 } mend_kept_piece;
 
 typedef struct mend_kept {
-    struct mend_kept *next; /* in mend_keeping.refused */
-    void *host;             /* NULL: none */
+    struct mend_kept *next;    /* in mend_keeping.refused */
+    mend_tree_node by_address; /* in mend_keeping.copies, once its chunk has woken */
+    uint64_t address;          /* of the chunk */
+    void *host;                /* NULL: none */
+    uint64_t room_bytes;       /* of `host`: host_bytes or more */
     mend_kept_file *file;
     uint64_t host_bytes;
     uint64_t file_bytes;
@@ -81,17 +84,9 @@ int mend_keep_of(const mend_sleep_options *options, const mend_span *span);
 mend_kept *mend_keep_plan(const mend_sleep_options *options, const mend_chunk *chunk,
                           const mend_span *first);
 
-/* Frees what is kept, and its record; NULL does nothing. Calls the driver; if it refuses to free
- * memory of the host, a later call of mend_keep_free_refused tries again. */
-void mend_keep_drop(mend_heap *heap, mend_kept *kept);
-void mend_keep_free_refused(mend_heap *heap);
-
 /* Frees what is kept of a chunk without live blocks; the record stays, and nothing is copied back
  * when the chunk wakes. */
 void mend_keep_empty(mend_heap *heap, mend_kept *kept);
-
-/* The records at the end of the heap: what the driver still refuses stays with it. */
-void mend_keep_abandon_refused(mend_heap *heap);
 
 /* Whether all of the block sleeps, and every byte of it is kept; and of its part in a sleeping
  * chunk. If not, its contents are dropped, and the block says so until a sleep keeps all of it. */
@@ -126,6 +121,54 @@ void mend_keeper_end(mend_keeper *keeper);
 mend_result mend_keeper_save(mend_keeper *keeper, const mend_chunk *chunk, mend_kept *kept);
 mend_result mend_keeper_load(mend_keeper *keeper, const mend_chunk *chunk, const mend_kept *kept);
 mend_result mend_keeper_finish(mend_keeper *keeper);
+
+/* ---- host_memory.c --------------------------------------------------------------------------- */
+
+/*
+ * Pinning memory of the host costs ten times a copy to it, so what a wake has copied back stays
+ * pinned, a copy of what slept, for the next sleep. All pinned memory together, room_bytes, is
+ * never more than what was needed at once, most_bytes: that is what slept, and a quarter at most.
+ *
+ * The caller holds both locks, and a driver scope is open; slow driver calls release `state`.
+ */
+
+/* Frees what is kept, and its record; NULL does nothing. If the driver refuses to free memory of
+ * the host, a later call of mend_keep_free_refused tries again. */
+void mend_keep_drop(mend_heap *heap, mend_kept *kept);
+void mend_keep_free_refused(mend_heap *heap);
+
+/* The records at the end of the heap: what the driver still refuses stays with it. */
+void mend_keep_abandon_refused(mend_heap *heap);
+
+/* Pinned memory of the host, and its end. If the driver refuses that, and malloc too, it stays with
+ * the driver. MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_NOT_SUPPORTED, MEND_ERROR_DRIVER,
+ * MEND_ERROR_DEVICE_LOST. */
+mend_result mend_keep_take_host(mend_heap *heap, uint64_t size_bytes, void **pointer);
+void mend_keep_drop_host(mend_heap *heap, void *host);
+
+/* Memory for what is to be kept on the host: that of a copy which fits, or new memory. Errors as
+ * above. */
+mend_result mend_keep_take_room(mend_heap *heap, mend_kept *kept);
+
+/* The copy of the same chunk becomes its memory, if there is one that fits: to be called for all
+ * chunks of a sleep first. */
+void mend_copies_take_own(mend_heap *heap, mend_kept *kept);
+
+void mend_copies_init(mend_heap *heap);
+
+/* What is kept of a chunk that woke becomes its copy, in place of one before; beyond the limit, and
+ * without memory of the host, it is freed. */
+void mend_copies_leave(mend_heap *heap, mend_kept *kept);
+
+/* Frees all copies. Sets the most that they may take, and frees what is above it. */
+void mend_copies_clear(mend_heap *heap);
+void mend_copies_limit(mend_heap *heap, uint64_t most_bytes);
+
+/* Frees copies of which no block lives any more. Opens a driver scope if there are any copies. */
+void mend_copies_trim(mend_heap *heap);
+
+/* The copy with the next address at or before this one; NULL: none. */
+const mend_kept *mend_copy_at(const mend_heap *heap, uint64_t address);
 
 /* ---- sleep.c --------------------------------------------------------------------------------- */
 
@@ -170,7 +213,9 @@ mend_result mend_quiet_begin(mend_heap *heap);
  * released. No driver call.
  */
 
-/* As mend_read_kept. */
+/* As mend_read_kept, and mend_find_kept. */
+mend_result mend_sleep_find(mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                            const void **host);
 mend_result mend_sleep_read(mend_heap *heap, uint64_t address, uint64_t size_bytes, void *host);
 
 /* ---- relocate.c ------------------------------------------------------------------------------ */
@@ -216,6 +261,10 @@ bool mend_is_tagged(const mend_span *span, const uint64_t *tags, size_t tag_coun
 bool mend_is_for_graphs(const mend_heap *heap, const mend_span *span);
 bool mend_graphs_sleep(const mend_sleep_options *options, const mend_span *span);
 
+/* Shows all blocks, and memory of graphs, to `look`, by address, until that is true. */
+bool mend_look_at_blocks(const mend_heap *heap, bool (*look)(void *context, const mend_span *),
+                         void *context);
+
 /* What a call names: bytes of blocks, and tags that no block has, with the first of them. */
 typedef struct mend_match {
     uint64_t bytes;
@@ -258,6 +307,12 @@ typedef struct mend_splits {
  * MEND_ERROR_DEVICE_LOST; MEND_ERROR_DRIVER: a chunk lacks its mapping. */
 mend_result mend_sleep_split(mend_heap *heap, const mend_sleep_options *options,
                              mend_splits *splits);
+
+/* ---- tags.c ---------------------------------------------------------------------------------- */
+
+/* The sleep tags that blocks and memory of graphs have, by number; `infos` is freed by the caller.
+ * The caller holds both locks. No driver call. MEND_ERROR_OUT_OF_HOST_MEMORY. */
+mend_result mend_sleep_list_tags(const mend_heap *heap, mend_sleep_tag_info **infos, size_t *count);
 
 /* ---- wake.c ---------------------------------------------------------------------------------- */
 

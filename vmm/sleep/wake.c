@@ -251,6 +251,16 @@ static mend_result load(waking *w)
     return result;
 }
 
+/* Blocks of which a copy is on the host say so. */
+static void note_copies(const waking *w, const mend_chunk *chunk, const mend_kept *kept)
+{
+    const uint64_t end = chunk->address + chunk->size_bytes;
+    mend_span *span = kept->host_bytes > 0 ? mend_heap_span_at(w->heap, chunk->address) : NULL;
+    for (; span != NULL && span->address < end; span = span->next) {
+        span->has_copy = span->live;
+    }
+}
+
 static void wake_up(waking *w, mend_wake_report *report)
 {
     mend_heap *heap = w->heap;
@@ -261,12 +271,13 @@ static void wake_up(waking *w, mend_wake_report *report)
         mend_kept *kept = chunk->kept;
         report->host_bytes += kept->host_bytes;
         report->file_bytes += kept->file_bytes;
+        note_copies(w, chunk, kept);
         mend_chunk_wake_up(&heap->chunks, chunk);
         mend_chunk_thaw(&heap->chunks, chunk);
         mend_remap_end_claims(heap, mend_heap_span_at(heap, chunk->address),
                               chunk->address + chunk->size_bytes);
         mend_keep_uncount(heap, kept);
-        mend_keep_drop(heap, kept); /* releases `state`: another thread may use the chunk now */
+        mend_copies_leave(heap, kept); /* releases `state`: another thread may use the chunk now */
     }
     heap->counters.wakes++;
     mend_step_note_peaks(heap);

@@ -180,8 +180,18 @@ mend_result mend_group_leave(mend_heap *heap, mend_group *group, mend_stream str
     if (result != MEND_OK) {
         return result;
     }
+    mend_group_show_chunks(heap, group->number);
     mend_streams_release_group(&heap->streams, group->number);
     return MEND_OK;
+}
+
+void mend_group_show_chunks(mend_heap *heap, uint32_t group)
+{
+    mend_streams *streams = &heap->streams;
+    for (uint32_t i = group != 0 ? mend_slots_first_of(streams, group) : MEND_STREAM_UNKNOWN;
+         i != MEND_STREAM_UNKNOWN; i = mend_slots_next_of(streams, i)) {
+        mend_chunks_show(&heap->chunks, i);
+    }
 }
 
 void mend_group_drop(mend_heap *heap, mend_group *group)

@@ -109,6 +109,10 @@ void mend_group_watch_again(mend_heap *heap, mend_stream stream);
  * MEND_ERROR_DEVICE_LOST, MEND_ERROR_OUT_OF_HOST_MEMORY: the group stays. */
 mend_result mend_group_leave(mend_heap *heap, mend_group *group, mend_stream stream);
 
+/* Searches for empty chunks meet those that the group keeps (physical/parked.c): before it ends,
+ * and before a request of its own. 0: none. Under `state`. */
+void mend_group_show_chunks(mend_heap *heap, uint32_t group);
+
 /* ---- capture_group.c ------------------------------------------------------------------------- */
 
 /* Guarded by the heap's `state` lock. */

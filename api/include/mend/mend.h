@@ -66,24 +66,21 @@ typedef struct mend_pool_config {
     int knows_all_streams;  /* 1: the pool sees every stream that uses its memory, so
                              * MEND_NO_STREAM waits for fences of the known streams and not for
                              * the context. 0: off */
-    int audit_level;        /* only in debug builds of the library: ends the program if an invariant
-                             * is broken. 1: checks the sums after each call that may have changed
-                             * the pool, 2: checks every invariant. 0: off */
+    int audit_level;        /* debug builds only: ends the program if an invariant is broken after a
+                             * call that changed the pool. 1: sums, 2: every invariant. 0: off */
     int front_cache;        /* 0: default, on. -1: off, freed blocks are not kept for the next
                              * request of the same size; calls take longer, nothing else changes */
-    int compact_when_full; /* 1: before an allocation fails, the pool may copy live blocks together,
-                              as mend_defrag does. Set it only if no GPU work is launched while an
-                              allocation is in progress. A little memory under the limit is kept for
-                              the copies, until nothing else is left. 0: off */
-    int limit_percent;     /* 1 to 100: the limit as a percentage of the device's memory, if
-                            * limit_bytes is 0. 0: limit_bytes applies */
-    int log_level;      /* a mend_log_level: if the program set no sink, log lines of the process of
-                         * this level or above go to standard error. 0: nothing is written */
+    int compact_when_full;  /* 1: before an allocation fails, live blocks may be copied together, as
+                               mend_defrag does. Only if no GPU work is launched while an allocation
+                               is in progress. A little memory is kept for the copies. 0: off */
+    int limit_percent;      /* 1 to 100: the limit as a percentage of the device's memory, if
+                             * limit_bytes is 0. 0: limit_bytes applies */
+    int log_level; /* a mend_log_level: without a sink, log lines of the process of this level or
+                    * above go to standard error. 0: nothing is written */
     int capture_checks; /* 0: default, on. -1: only while a group is begun is the driver asked
                          * whether a created stream is captured; for a program that captures only
                          * in groups, or not at all */
-    int rdma;           /* 0: default, on: physical memory can be registered for GPUDirect RDMA, if
-                         * the device supports it. -1: off */
+    int rdma;           /* 0: default, on: memory can be registered for GPUDirect RDMA. -1: off */
     uint64_t peers;     /* other devices that may access the pool's memory. 0: default, those that
                          * can reach it and have a pool of the same driver in this process.
                          * MEND_PEERS_NONE: none. Otherwise bit n: device n, from the start, and no
@@ -100,19 +97,22 @@ typedef struct mend_pool_config {
                                 * less is free. The driver is asked before each creation. 0: none */
     uint64_t idle_ms; /* mend_collect gives back memory that no block has used for this long, by the
                        * driver's clock (a simulated device has one of its own). 0: none */
-    const char *limit_file;   /* path of a file by which pools of several processes share one limit:
-                               * together they hold no more than limit_bytes, which all must name
-                               * alike. Created if it does not exist; on a local file system. Read
-                               * during creation only. NULL: none */
+    const char *limit_file;   /* path of a file by which processes share one limit: together they
+                               * hold no more than limit_bytes, which all name alike. Created if
+                               * missing, on a local disk. Read in creation only. NULL: none */
     int collector;            /* 1: a thread of the library calls mend_collect; needs idle_ms,
                                * keep_free_bytes, limit_file or soft_limit_bytes. 0: off */
     uint64_t host_bytes;      /* most memory of the host for blocks, see mend_host.h. 0: none */
     int allow_context_fences; /* 0: default, on. -1: off, for unseen captures: docs/tuning.md */
+    const char *record;       /* path of a file to which a thread of the library writes all events
+                               * (docs/history.md), with a number behind if it is another pool's.
+                               * NULL: what MEND_RECORD of the environment names, or none */
+    uint64_t record_bytes;    /* most of that file, from 1 MiB on; the oldest goes. 0: 256 MiB */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
         sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,   \
-            NULL, 0, 0, 0                                                                          \
+            NULL, 0, 0, 0, NULL, 0                                                                 \
     }
 
 /*
@@ -120,9 +120,9 @@ typedef struct mend_pool_config {
  * all defaults. Opens the driver and the primary context of the device; takes no physical memory
  * yet. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a field of the config or MEND_CONF is wrong;
  * mend_last_error says which one and what is allowed); MEND_ERROR_NO_DRIVER; MEND_ERROR_NO_DEVICE;
- * MEND_ERROR_NOT_SUPPORTED (a device in `peers` cannot reach the memory, or the device has not what
- * `shareable` or `host_bytes` needs); MEND_ERROR_SYSTEM (the system refuses the limit file or the
- * collector's thread); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER.
+ * MEND_ERROR_NOT_SUPPORTED (a device of `peers` cannot reach the memory, or the device lacks what
+ * `shareable` or `host_bytes` needs); MEND_ERROR_SYSTEM (the system refuses a file or a thread);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER.
  *
  * Where the driver has no virtual memory management the pool works over plain allocations, and a
  * warning of the log says so: free parts of different allocations cannot be joined then, compaction
@@ -334,8 +334,8 @@ MEND_API mend_result mend_collect(mend_pool *pool, uint64_t *released_bytes);
 /* How much memory could be allocated from a pool. */
 typedef struct mend_room {
     size_t struct_size;
-    uint64_t now_bytes;           /* the largest request that needs no host wait; with a stream,
-                                   * 512 bytes more would fail, or wait if the GPU is busy */
+    uint64_t now_bytes;           /* this much, or less, needs no host wait; with a stream, 512
+                                   * bytes more would fail, or wait if the GPU is busy */
     uint64_t after_waiting_bytes; /* at least this much after the host has waited for the GPU, as
                                    * mend_alloc does before it runs out of memory */
     uint64_t group_bytes;         /* free, but kept for graphs; not in the two fields above, unless

@@ -111,8 +111,7 @@ typedef struct mend_range_part {
  * several parts may be of one range, in any order, and overlap. `parts` is the caller's; it may be
  * NULL if part_count is 0, and then nothing happens.
  *
- * The cost is that of a commit of each part, and a sort of the parts; where memory is mapped, also
- * the square of the number of pieces between committed pages. Results as mend_range_commit;
+ * The cost is that of a commit of each part, and a sort of the parts. Results as mend_range_commit;
  * MEND_ERROR_INVALID_ARGUMENT also if the ranges are of several pools. A report of out of memory
  * names the range of the lowest address, and how many others there are; it says how many bytes of
  * pages would fit if all pages have one size.

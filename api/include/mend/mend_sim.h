@@ -174,10 +174,11 @@ MEND_API mend_result mend_sim_stream_create(mend_sim *sim, mend_stream *stream);
 MEND_API mend_result mend_sim_stream_create_blocking(mend_sim *sim, mend_stream *stream);
 MEND_API mend_result mend_sim_stream_destroy(mend_sim *sim, mend_stream stream);
 
-/* As mend_sim_stream_create, on any device. Results as there. */
+/* As mend_sim_stream_create, on any device that is open, by a pool of it or by device_open of the
+ * table. Results as there; MEND_ERROR_INVALID_ARGUMENT also if the device is closed. */
 MEND_API mend_result mend_sim_stream_create_on(mend_sim *sim, int device, mend_stream *stream);
 
-/* As mend_sim_stream_create_blocking, on any device. Results as there. */
+/* As mend_sim_stream_create_blocking, on any open device. Results as mend_sim_stream_create_on. */
 MEND_API mend_result mend_sim_stream_create_blocking_on(mend_sim *sim, int device,
                                                         mend_stream *stream);
 

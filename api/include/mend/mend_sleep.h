@@ -158,7 +158,8 @@ typedef struct mend_wake_report {
  * Wakes every chunk that holds a block, or memory of graphs, with one of these sleep tags, with all
  * its blocks; `tag_count` 0: all chunks. Memory without blocks that is kept for graphs, and did not
  * sleep by a rule for its tag, wakes with each call. `report` may be NULL. What was kept is there
- * again when the call returns, byte for byte; the memory and the files that kept it are freed.
+ * again when the call returns, byte for byte; the files that kept it are freed, and the pinned
+ * memory of the host stays for the next sleep (mend_keep_host_memory).
  *
  * All wake, or none. Idle free chunks of the pool that have the size of those that wake are mapped
  * there; only what lacks then is taken from the device, which keeps the rest for others
@@ -177,16 +178,58 @@ typedef struct mend_wake_report {
 MEND_API mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag_count,
                                mend_wake_report *report);
 
+/* What has one sleep tag. Fields may be added at the end. */
+typedef struct mend_sleep_tag_info {
+    uint64_t tag;               /* 0: what has none */
+    uint64_t live_blocks;       /* blocks, and committed pages of ranges */
+    uint64_t live_bytes;        /* their bytes */
+    uint64_t asleep_live_bytes; /* of these, of blocks that sleep, or a part of them */
+    uint64_t graph_bytes;       /* free memory that is kept for captured graphs, and whose last
+                                 * block had the tag */
+} mend_sleep_tag_info;
+
+/*
+ * Lists how much has which sleep tag, by rising tags: all live_bytes of mend_stats. Array and
+ * `capacity` as of mend_get_regions, with sizeof(mend_sleep_tag_info). The time is proportional to
+ * the number of blocks and chunks, and allocations wait meanwhile; no driver call. Results as
+ * mend_get_regions, and MEND_ERROR_OUT_OF_HOST_MEMORY.
+ */
+MEND_API mend_result mend_get_sleep_tags(mend_pool *pool, mend_sleep_tag_info *infos,
+                                         size_t info_bytes, size_t capacity, size_t *count);
+
+/*
+ * Sets how much pinned memory of the host wakes may leave for the next sleep, and frees what is
+ * above it: 0 none, UINT64_MAX all, as at first. To pin memory takes the driver ten times as long
+ * as to copy to it, so a sleep after the first one is that much faster. With what sleeps it is
+ * never more than 1.25 times what slept on the host at once; mend_trim frees that of blocks which
+ * are gone, and a sleep that finds no other memory of the host all of it
+ * (mend_stats.copies_host_bytes). Freeing calls the driver.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (pool is NULL); MEND_ERROR_FORKED; MEND_ERROR_DRIVER;
+ * MEND_ERROR_DEVICE_LOST.
+ */
+MEND_API mend_result mend_keep_host_memory(mend_pool *pool, uint64_t most_bytes);
+
 /*
  * Copies what is kept of sleeping memory to memory of the host, `host`, of `size_bytes` or more; it
- * sleeps on. `address` may be within a block, or of pages of a range. A wake of it waits meanwhile,
- * other threads may allocate and free. No driver call.
+ * sleeps on. Awake memory that slept on the host can be read too, as it slept last, while its block
+ * lives and the wake left its copy (mend_keep_host_memory). `address` may be within a block, or of
+ * pages of a range. A wake waits meanwhile, other threads may allocate and free. No driver call.
  *
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a part of it does not sleep, or was not kept:
- * mend_last_error says where); MEND_ERROR_SYSTEM (the file could not be read; *host is undefined).
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a part of it does not sleep and has no copy, or was not
+ * kept: mend_last_error says where); MEND_ERROR_SYSTEM (the file could not be read; *host is
+ * undefined).
  */
 MEND_API mend_result mend_read_kept(mend_pool *pool, const void *address, uint64_t size_bytes,
                                     void *host);
+
+/*
+ * Finds it instead: *host is where it lies in pinned memory, and may be read until its block is
+ * freed, sleeps, or wakes without leaving a copy. Results as mend_read_kept, and
+ * MEND_ERROR_NOT_SUPPORTED (it lies in a file, or in several places, as a block over several chunks
+ * does: read it then).
+ */
+MEND_API mend_result mend_find_kept(mend_pool *pool, const void *address, uint64_t size_bytes,
+                                    const void **host);
 
 /* ---- checkpoints of the process -------------------------------------------------------------- */
 
@@ -206,12 +249,12 @@ typedef struct mend_quiesce_report {
 /*
  * Prepares the pool for a checkpoint of the process by another program (cuda-checkpoint, CRIU). It
  * waits for all work of the context, ends mappings that only looked in use, gives all free memory
- * back, and gives blocks in memory that was created to be shared (mend_pool_config.shareable)
- * private memory at the same addresses, one chunk after the other. After it, the pool holds no
- * memory that other processes can know, and its blocks cannot be exported. Call it for each pool,
- * right before the checkpoint: memory that the pool creates later is shareable again. Addresses,
- * contents and captured graphs stay; a sleeping block needs nothing, so a program that sleeps first
- * has little to keep. `report` may be NULL.
+ * back, and the host's that wakes left pinned, and gives blocks in memory that was created to be
+ * shared (mend_pool_config.shareable) private memory at the same addresses, one chunk after the
+ * other. After it, the pool holds no memory that other processes can know, and its blocks cannot be
+ * exported. Call it for each pool, right before the checkpoint: memory that the pool creates later
+ * is shareable again. Addresses, contents and captured graphs stay; a sleeping block needs nothing,
+ * so a program that sleeps first has little to keep. `report` may be NULL.
  *
  * The caller guarantees, as for mend_defrag, that no work is launched during the call that touches
  * memory of the pool. Other threads may allocate and free.

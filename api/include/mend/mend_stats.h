@@ -116,7 +116,9 @@
     X(collected_bytes, "B", "total given back by mend_collect")                                    \
     X(zero_bytes, "B", "of mapped_bytes, pages of ranges that read as zeros")                      \
     X(zero_chunk_bytes, "B",                                                                       \
-      "memory behind all of these, counted in the limit: not in reserved_bytes")
+      "memory behind all of these, counted in the limit: not in reserved_bytes")                   \
+    X(record_lost, "1", "events that the recording of the pool lacks")                             \
+    X(copies_host_bytes, "B", "pinned memory of the host that wakes left for the next sleep")
 
 /* The statistics of a pool. */
 typedef struct mend_stats {

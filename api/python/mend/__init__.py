@@ -14,7 +14,17 @@ from ._devices import current_device, reset_peak_stats, room, set_limit, stats, 
 from ._errors import Error, OutOfMemoryError
 from ._scopes import Scope, scope, scopes
 from ._simulation import SimulatedDevice, simulate
-from ._sleep import SleepReport, WakeReport, sleep, sleep_tag, tag_number, wake
+from ._sleep import (
+    SleepReport,
+    TagUsage,
+    WakeReport,
+    keep_host_memory,
+    sleep,
+    sleep_tag,
+    tag_number,
+    usage_by_tag,
+    wake,
+)
 from ._version import __version__, library_version
 
 __all__ = [
@@ -23,9 +33,11 @@ __all__ = [
     "Scope",
     "SimulatedDevice",
     "SleepReport",
+    "TagUsage",
     "WakeReport",
     "__version__",
     "current_device",
+    "keep_host_memory",
     "library_version",
     "reset_peak_stats",
     "room",
@@ -38,5 +50,6 @@ __all__ = [
     "stats",
     "tag_number",
     "trim",
+    "usage_by_tag",
     "wake",
 ]

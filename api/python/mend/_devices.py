@@ -42,6 +42,9 @@ _PROTOTYPES = {
     "mend_sleep": [_pointer, _pointer, _pointer],
     "mend_wake": [_pointer, _pointer, ctypes.c_size_t, _pointer],
     "mend_read_kept": [_pointer, _pointer, _u64, _pointer],
+    "mend_find_kept": [_pointer, _pointer, _u64, _pointer],
+    "mend_keep_host_memory": [_pointer, _u64],
+    "mend_get_sleep_tags": [_pointer, _pointer, *[ctypes.c_size_t] * 2, _pointer],
 }
 
 

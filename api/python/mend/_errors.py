@@ -62,8 +62,8 @@ _FUNCTIONS = {
     "mend_range_map_zeros": "GrowingTensor.map_zeros",
     "mend_range_record_stream": "GrowingTensor.record_stream",
 }
-# Values of an option that MEND_CONF writes otherwise.
-_VALUES = {"shareable = 2": "shareable:fabric"}
+# What MEND_CONF writes otherwise: options, and values of one.
+_VALUES = {"shareable = 2": "shareable:fabric", "record_bytes": "keep"}
 
 
 def in_words_of_python(message: str) -> str:

@@ -32,16 +32,27 @@ def scope(name: str, *, all_threads: bool = False) -> Iterator[None]:
     """What this thread allocates inside the `with` counts for a scope, inside the one around it;
     scopes() tells how much. A function can be decorated with it. With `all_threads` that holds for
     threads without a scope of their own, too: PyTorch computes gradients in threads of its own."""
-    if not name:
-        raise ValueError("mend.scope: the name is empty")
+    encoded = _encoded(name)
     call = _function("mend_scope_push")
     call.argtypes = [ctypes.c_char_p, ctypes.c_uint]
-    result = call(name.encode(), _OF_ALL_THREADS if all_threads else 0)
+    result = call(encoded, _OF_ALL_THREADS if all_threads else 0)
     try:
         check(result)
         yield
     finally:
         _function("mend_scope_pop")()
+
+
+def _encoded(name: str) -> bytes:
+    try:
+        encoded = name.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"mend.scope: the name is no UTF-8: {name!r}") from error
+    if not encoded:
+        raise ValueError("mend.scope: the name is empty")
+    if b"\0" in encoded:
+        raise ValueError(f"mend.scope: the name has a NUL byte: {name!r}")
+    return encoded
 
 
 def scopes(device: object = 0) -> list[Scope]:

@@ -23,6 +23,9 @@ Keeps = Mapping[Tag, str]
 _FIRST_OF_POOLS = 1 << 62
 _FIRST_OF_NAMES = 1 << 63
 
+# Those that this process has asked for the numbers of.
+_names: dict[int, str] = {}
+
 
 class SleepReport(NamedTuple):
     """What a sleep did, in bytes: the figures of mend_sleep_report."""
@@ -54,12 +57,23 @@ class WakeReport(NamedTuple):
     reused_bytes: int
 
 
+class TagUsage(NamedTuple):
+    """What has one sleep tag: the figures of mend_sleep_tag_info."""
+
+    live_blocks: int
+    live_bytes: int
+    asleep_live_bytes: int
+    graph_bytes: int
+
+
 def tag_number(tag: Tag) -> int:
     """The number that a tag is for mend_set_sleep_tag: a number itself, and of a name always the
     same one, in every process. Raises TypeError or ValueError."""
     if isinstance(tag, str):
         digest = hashlib.sha256(tag.encode()).digest()
-        return int.from_bytes(digest[:8], "little") | _FIRST_OF_NAMES
+        number = int.from_bytes(digest[:8], "little") | _FIRST_OF_NAMES
+        _names[number] = tag
+        return number
     try:
         number = operator.index(tag)
     except TypeError:
@@ -75,11 +89,11 @@ def sleep_tag(tag: Tag | None) -> Iterator[int]:
     are not affected. At its end, by an exception too, the tag before is back. Yields the number of
     the tag. A function can be decorated with it."""
     number = 0 if tag is None else tag_number(tag)
-    before = _set_tag(number)
+    before = set_tag(number)
     try:
         yield number
     finally:
-        _set_tag(before)
+        set_tag(before)
 
 
 def sleep(
@@ -142,6 +156,30 @@ def wake(tags: Tags | None = None, *, device: object = 0) -> WakeReport:
     return WakeReport(**_structures.figures_of(report))
 
 
+def usage_by_tag(device: object = 0) -> dict[Tag | None, TagUsage]:
+    """How much has which sleep tag in the device's default pool: by the name where this process
+    has used it, else by the number; None is what has none."""
+    kind = _structures.structure("mend_sleep_tag_info")
+    call, pool = _devices.function("mend_get_sleep_tags"), _devices.pool(device)
+    count, infos = ctypes.c_size_t(8), (kind * 0)()
+    while count.value > len(infos):
+        infos = (kind * count.value)()
+        check(call(pool, infos, ctypes.sizeof(kind), len(infos), ctypes.byref(count)))
+    return {
+        _names.get(info.tag, info.tag or None): TagUsage(
+            *(getattr(info, field) for field in TagUsage._fields)
+        )
+        for info in infos[: count.value]
+    }
+
+
+def keep_host_memory(most_bytes: int | None = None, *, device: object = 0) -> None:
+    """Sets how much pinned memory of the host wakes may leave for the next sleep, and frees what is
+    above it: 0 none; None all of it, as at first. Raises mend.Error."""
+    most = 2**64 - 1 if most_bytes is None else _devices.amount_of("most_bytes", most_bytes)
+    check(_devices.function("mend_keep_host_memory")(_devices.pool(device), most))
+
+
 def put(keeps: Mapping[int, str], others: str, device: object, **options: object):
     """mend_sleep with a rule for each number; returns its report. Raises mend.Error."""
     rules = (_structures.structure("mend_sleep_rule") * len(keeps))(
@@ -176,8 +214,19 @@ def take_back(numbers: list[int], device: object, report: ctypes.Structure) -> N
 
 
 def read_kept(address: int, size_bytes: int, host: int, device: object) -> None:
-    """Copies what is kept of sleeping memory to an address of the host. Raises mend.Error."""
+    """Copies what is kept of memory to an address of the host. Raises mend.Error."""
     check(_devices.function("mend_read_kept")(_devices.pool(device), address, size_bytes, host))
+
+
+def find_kept(address: int, size_bytes: int, device: object) -> int | None:
+    """Where it lies on the host; None: in a file, or in several places. Raises mend.Error."""
+    host = ctypes.c_void_p()
+    call = _devices.function("mend_find_kept")
+    result = call(_devices.pool(device), address, size_bytes, ctypes.byref(host))
+    if result == _structures.results()["MEND_ERROR_NOT_SUPPORTED"]:
+        return None
+    check(result)
+    return host.value
 
 
 def is_asleep(address: int) -> bool:
@@ -210,7 +259,8 @@ def _warn_of_unmatched(call: str, names: Iterable[Tag], report: ctypes.Structure
         warn_user(f"mend.{call}: nothing has the sleep tag {name!r}{others}; is it misspelt?")
 
 
-def _set_tag(number: int) -> int:
+def set_tag(number: int) -> int:
+    """mend_set_sleep_tag of this thread; returns the one before."""
     call = _library.load("mend").mend_set_sleep_tag
     call.restype, call.argtypes = ctypes.c_uint64, [ctypes.c_uint64]
     return call(number)

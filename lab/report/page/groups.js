@@ -4,9 +4,9 @@ const MIB = 1048576 / UNIT;
 const SIZES = [[1, 'up to 1 MiB'], [4, '1 to 4 MiB'], [16, '4 to 16 MiB'], [64, '16 to 64 MiB'], [256, '64 to 256 MiB'],
   [1024, '256 MiB to 1 GiB'], [Infinity, 'over 1 GiB']];
 const LIVES = [[.5, 'over half of the run'], [.1, '10 to 50 % of the run'], [.01, '1 to 10 %'], [.001, '0.1 to 1 %'], [-1, 'shorter']];
-const DIMS = [[M.names_lines ? 'line' : 'exact size', 'holder']];
+const DIMS = [[M.holder_kind === 'size' ? 'exact size' : M.holder_kind, 'holder']];
 if (M.streams.length > 1) DIMS.push(['stream', 'stream']);
-DIMS.push([M.names_lines ? 'size' : 'size class', 'size'], ['lifetime', 'life']);
+DIMS.push([M.holder_kind === 'size' ? 'size class' : 'size', 'size'], ['lifetime', 'life']);
 const LETTERS = 'ABCDEFGH·';
 const RAMP = ['#7a7cc9', '#4a94d0', '#35b3a7', '#6cc26d', '#b9d24f', '#f0c43a', '#e8893b', '#d36b4f', '#a9adb3'];
 const root = document.documentElement;

@@ -230,7 +230,7 @@ load().then(() => {
   perf.decoded = performance.now() - START;
   right = N - 1;
   moment = M.moment;
-  if (!M.names_lines) dim = DIMS.findIndex(d => d[1] === 'size');
+  if (M.holder_kind === 'size') dim = DIMS.findIndex(d => d[1] === 'size');
   fitToFile();
   handChart();
   handStrip();

@@ -81,7 +81,7 @@ def commands_of(framework):
     if framework != "torch":
         yield [own]
         return
-    for name in ("", "_rare", "_pools", "_sleep", "_saver", "_growing"):
+    for name in ("", "_rare", "_pools", "_sleep", "_saver", "_vllm", "_growing"):
         yield ["-m", "mend.simulate", "--memory=1GiB", str(HERE / f"torch{name}_real.py")]
     yield ["-m", "mend.simulate", str(HERE / "replay_real.py")]
     yield [str(HERE / "held_real.py")]

@@ -133,6 +133,81 @@ class Saver(Programs):
             assert saver.get_cpu_backup(whole) is None
             """)
 
+    def test_backups_are_retained_for_the_next_pause(self):
+        """At one place of the host, until a resume that does not retain, or the tensor ends."""
+        self.runs("""
+            def kept():
+                return mend.stats()["copies_host_bytes"]
+
+            with saver.region("w", enable_cpu_backup=True):
+                weights = filled(2, 4)
+                others = filled(4)
+            saver.pause()
+            saver.resume()
+            assert kept() == 0 and saver.get_cpu_backup(weights) is None
+            saver.retain_cpu_backup = True
+            saver.pause("w")
+            first = saver.get_cpu_backup(weights, zero_copy=True)
+            saver.resume("w")
+            assert kept() == 36 * MIB
+            weights.copy_(filled(0, 4))
+            again = saver.get_cpu_backup(weights, zero_copy=True)
+            assert again.data_ptr() == first.data_ptr() and holds(again, 2)
+            saver.pause("w")
+            third = saver.get_cpu_backup(weights, zero_copy=True)
+            assert third.data_ptr() == first.data_ptr() and holds(third, 0)
+            saver.retain_cpu_backup = False
+            assert not saver._impl._binary_wrapper.cdll.tms_get_retain_cpu_backup()
+            saver.resume("w")
+            assert kept() == 0 and saver.get_cpu_backup(weights) is None and holds(others, 4)
+            saver.retain_cpu_backup = True
+            saver.pause("w")
+            saver.resume("w")
+            del weights, first, again, third
+            gc.collect()
+            torch.cuda.empty_cache()
+            assert kept() == 32 * MIB, kept()
+            with saver.region("w", enable_cpu_backup=True):
+                weights = filled(5)
+            assert saver.get_cpu_backup(weights) is None
+            assert holds(saver.get_cpu_backup(others, zero_copy=True), 4)
+            """)
+
+    def test_private_names_that_programs_use(self):
+        """slime leaves the region around DeepEP's constructor so; others pause by the C names."""
+        self.succeeds_from_the_start(
+            ENABLED
+            + SAVER
+            + """
+assert saver._impl is None
+saver._ensure_initialized()
+library = saver._impl._binary_wrapper.cdll
+assert library.tms_get_interesting_region() and not library.tms_get_enable_cpu_backup()
+assert (library.tms_get_current_tag(), library.tms_get_enable_disk_backup()) == (b"default", True)
+assert library.tms_get_cpu_backup_backend() == b"mmap"
+library.tms_set_interesting_region(False)
+outside = filled(1)
+library.tms_set_interesting_region(True)
+inside = filled(2)
+library.tms_set_current_tag(b"other")
+library.tms_set_enable_disk_backup(False)
+library.tms_set_enable_cpu_backup(True)
+other = filled(3)
+assert library.tms_pause(b"other") == 0 and used_mib() == 64
+assert library.tms_pause(b"default") == 0 and used_mib() == 32 and holds(outside, 1)
+assert library.tms_resume(None) == 0 and holds(inside, 2) and holds(other, 3)
+with saver._impl._with_region_config(tag="t", enable_cpu_backup=False):
+    assert library.tms_get_current_tag() == b"t"
+assert library.tms_get_current_tag() == b"other" and library.cudaHostGetFlags
+torch.cuda.synchronize()
+assert device.violations == 0, device.first_violation
+""",
+            before="",
+            TMS_INIT_ENABLE="1",
+            TMS_INIT_ENABLE_DISK_BACKUP="1",
+            TMS_INIT_CPU_BACKUP_BACKEND="mmap",
+        )
+
     def test_everything_is_in_a_region_from_the_start(self):
         """As TMS_INIT_ENABLE says, with a region inside and without any."""
         self.succeeds_from_the_start(
@@ -176,10 +251,7 @@ assert device.violations == 0, device.first_violation
             ):
                 error_of(call, ValueError)
             error_of(saver.disable().__enter__, AssertionError)
-            with warnings.catch_warnings(record=True) as said:
-                warnings.simplefilter("always")
-                saver.retain_cpu_backup = True
-            assert "ends with the resume" in str(said[0].message) and saver.enabled
+            assert saver.enabled
             saver.memory_margin_bytes = 900 * MIB
             error_of(lambda: filled(1, 200), torch.OutOfMemoryError)
             saver.memory_margin_bytes = 0

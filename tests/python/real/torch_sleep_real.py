@@ -140,7 +140,7 @@ class Sleep(Programs):
                     for i, weight in enumerate(weights):
                         weight.copy_(torch.full_like(weight, i + 1, device="cpu"))
                 wake(["kv_cache"])
-                cache.zero_()
+                cache.copy_(torch.zeros_like(cache, device="cpu"))
                 assert all(holds(weight, i + 1) for i, weight in enumerate(weights))
                 assert holds(cache, 0)
                 assert addresses == [tensor.data_ptr() for tensor in (*weights, cache)]

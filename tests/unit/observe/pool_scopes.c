@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "mend/mend_range.h"
+#include "mend/mend_sleep.h"
 #include "pool/pool.h"
 #include "tests/support/child.h"
 #include "tests/support/host_memory.h"
@@ -74,7 +75,10 @@ KIT_TEST(pool_scopes, pages_of_ranges_count)
     EXPECT_OK(mend_range_create(w->pool, 64 * MEND_MIB, NULL, &range));
     EXPECT_OK(mend_range_get_info(range, &info));
     EXPECT_OK(mend_scope_push("cache", 0));
-    EXPECT_OK(mend_range_commit(range, 0, 2 * info.page_bytes, NULL));
+    EXPECT_OK(mend_range_commit(range, 0, info.page_bytes, NULL));
+    mend_set_sleep_tag(7); /* the thread's other mark is no obstacle */
+    EXPECT_OK(mend_range_commit(range, info.page_bytes, info.page_bytes, NULL));
+    mend_set_sleep_tag(0);
     EXPECT_OK(mend_scope_pop());
     EXPECT_FIELDS(scope_of(w, "", "cache"), own_live_bytes, 2 * info.page_bytes, own_live_blocks,
                   2);

@@ -95,24 +95,35 @@ MEND_TEST(policy_budget, follows_the_limit_and_what_the_device_can_give)
     EXPECT_U64_EQ(PERCENT(40), mend_budget_room_bytes(&heap));
 }
 
-/* It is idle in pieces, so that moves come with each request, whatever is created. */
-MEND_TEST(policy_budget, moves_pay_for_little_where_memory_has_no_stream)
+static mend_heap heap_that_moved(int chunks)
 {
-    mend_stream_state unknown = {0};
     mend_heap heap = heap_with_limit(100 * MEND_GIB);
-    heap.streams.items = &unknown;
-    heap.streams.count = 1;
     use_live(&heap, 10 * MEND_GIB);
     mend_headroom_note_request(&heap, 0);
-    EXPECT_FALSE(mend_headroom_allows(&heap, 2 * MEND_GIB));
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < chunks; i++) {
         mend_headroom_note_move(&heap);
     }
-    EXPECT_TRUE(mend_headroom_allows(&heap, 4 * MEND_GIB));
-    for (int is_requested = 0; is_requested < 2; is_requested++) {
-        unknown.open = !is_requested;
-        heap.streams.serves_any = is_requested;
-        EXPECT_FALSE(mend_headroom_allows(&heap, 4 * MEND_GIB));
-        EXPECT_TRUE(mend_headroom_allows(&heap, 2 * MEND_GIB));
-    }
+    return heap;
+}
+
+/* Usual chunks have 128 MiB here. */
+MEND_TEST(policy_budget, two_moves_pay_for_a_chunk_up_to_half_of_the_peak)
+{
+    mend_heap heap = heap_that_moved(0);
+    EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB));
+    heap = heap_that_moved(16);
+    EXPECT_TRUE(mend_headroom_allows(&heap, MEND_GIB));
+    EXPECT_FALSE(mend_headroom_allows(&heap, 2 * MEND_GIB));
+    heap = heap_that_moved(1000);
+    EXPECT_TRUE(mend_headroom_allows(&heap, 5 * MEND_GIB));
+    EXPECT_FALSE(mend_headroom_allows(&heap, 6 * MEND_GIB));
+}
+
+MEND_TEST(policy_budget, moves_pay_for_nothing_that_the_largest_request_may_need)
+{
+    mend_heap heap = heap_that_moved(1000);
+    heap.config.limit_bytes = 14 * MEND_GIB;
+    EXPECT_TRUE(mend_headroom_allows(&heap, 2 * MEND_GIB));
+    heap.budget.headroom.largest_bytes = 2 * MEND_GIB;
+    EXPECT_FALSE(mend_headroom_allows(&heap, 2 * MEND_GIB));
 }

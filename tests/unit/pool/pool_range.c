@@ -1,14 +1,20 @@
 /* Growable ranges: where their memory comes from and goes, and every misuse by its own error. */
 
+#include "mend/mend_share.h"
 #include "pool/pool.h"
 #include "tests/unit/pool/pages.h"
 
+#define SMALL_PAGE (64 * MEND_KIB) /* of the device */
+
 RANGE_TEST(pool_range, large_free_chunks_become_pages, 4 * MEND_MIB)
 {
-    kit_free(w, kit_alloc(w, 4 * MEND_MIB, S(0)), S(0));
+    expect_commit(range, 8 * MEND_MIB, PAGE, S(0));
+    kit_free(w, kit_alloc(w, 4 * MEND_MIB - PAGE, S(0)), S(0));
+    expect_decommit(range, 8 * MEND_MIB, PAGE, S(0));
     expect_commit(range, 0, 3 * PAGE, S(0));
     use(w, range, 0, 3 * PAGE, S(0));
-    EXPECT_TRUE(mend_world_stats(w).chunks_remade > 0);
+    EXPECT_STATS(w, chunks_remade, 1);
+    EXPECT_STATS(w, reserved_bytes, 15 * PAGE); /* three were given back for two pages */
     expect_commit(range, 0, 4 * MEND_MIB, S(0));
     EXPECT_STATS(w, reserved_bytes, 4 * MEND_MIB);
 }
@@ -61,6 +67,24 @@ RANGE_TEST(pool_range, several_ranges_are_committed_all_or_none, 6 * PAGE)
     use(w, range, 0, 3 * PAGE, S(0));
     use(w, large, 4 * PAGE, 4 * PAGE, S(0));
     EXPECT_OK(mend_range_destroy(large, S(0)));
+}
+
+/* Its room is the other half of what the pool may have; nothing can be made of a chunk that another
+ * process may hold. */
+KIT_SET_TEST(pool_range, commits_empty_no_chunk_that_others_may_hold,
+             (w->pool_config.limit_bytes = 5 * SMALL_PAGE, w->pool_config.shareable = 1,
+              w->pool_config.compact_when_full = 1))
+{
+    mend_export_token token;
+    kit_free(w, kit_alloc(w, 3 * SMALL_PAGE, S(0)), S(0)); /* one chunk */
+    void *exported = kit_alloc(w, SMALL_PAGE, S(0));
+    kit_alloc(w, 2 * SMALL_PAGE, S(0));
+    EXPECT_OK(mend_export(w->pool, exported, &token, NULL));
+    kit_free(w, exported, S(0));
+    mend_range *range = create(w, MEND_GIB, SMALL_PAGE);
+    expect_commit(range, 0, 2 * SMALL_PAGE, S(0));
+    EXPECT_STATS(w, compactions, 0, reserved_bytes, 5 * SMALL_PAGE);
+    EXPECT_OK(mend_range_destroy(range, S(0)));
 }
 
 /* Where one part lies mapped, its memory does not go to the other, in either order. */

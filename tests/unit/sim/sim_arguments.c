@@ -69,6 +69,24 @@ MEND_TEST(sim_arguments, nothing_is_asked_of_no_device)
     mend_traced_driver_destroy(NULL);
 }
 
+MEND_TEST(sim_arguments, a_device_that_nobody_has_opened_has_no_streams)
+{
+    mend_sim_config config = MEND_SIM_CONFIG_INIT;
+    mend_device_info info;
+    mend_stream stream = NULL;
+    mend_sim *sim = NULL;
+    config.device_count = 2;
+    EXPECT_RESULT(MEND_OK, mend_sim_create(&config, &sim));
+    const mend_driver *driver = mend_sim_driver(sim);
+    EXPECT_REFUSED(mend_sim_stream_create_on(sim, 1, &stream));
+    EXPECT_REFUSED(mend_sim_stream_create_blocking_on(sim, 1, &stream));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_open(driver, 1, &info));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create_on(sim, 1, &stream));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(sim, stream));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, 1));
+    mend_sim_destroy(sim);
+}
+
 SIM_TEST(sim_arguments, what_does_not_exist_is_refused)
 {
     mend_sim_work work = {.kind = (mend_sim_work_kind)9};

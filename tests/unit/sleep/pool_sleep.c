@@ -2,6 +2,7 @@
 #include "driver/driver.h"
 #include <string.h>
 
+#include "tests/support/follower.h"
 #include "tests/unit/sleep/sleep_rig.h"
 
 SLEEP_TEST(pool_sleep, contents_are_kept_in_a_file)
@@ -106,6 +107,10 @@ SLEEP_TEST(pool_sleep, memory_of_sleepers_can_stay_in_the_pool)
 {
     const mend_stats before = mend_world_stats(w);
     void *row[SLEEP_BLOCKS];
+    mend_follower follower = {.pool = NULL};
+    char finding[MEND_FOLLOWER_FINDING_BYTES] = "";
+    EXPECT_OK(mend_history_start(w->pool, 1000));
+    EXPECT_TRUE(mend_follower_begin(&follower, w->pool));
     for (int i = 0; i < 3; i++) {
         mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
         EXPECT_OK(mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .keep_free = 2), &report));
@@ -117,6 +122,9 @@ SLEEP_TEST(pool_sleep, memory_of_sleepers_can_stay_in_the_pool)
         EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     }
     EXPECT_STATS(w, chunks_created, before.chunks_created, chunks_released, before.chunks_released);
+    mend_follower_follow(&follower, finding); /* each mapping is of a chunk that the events name */
+    EXPECT_STR_EQ("", finding);
+    mend_follower_end(&follower);
 }
 
 /* A block of several chunks, kept in either way, and one that is dropped. */
@@ -149,11 +157,42 @@ KIT_TEST(pool_sleep, what_is_kept_is_read_while_it_sleeps)
     EXPECT_REFUSAL(INVALID_ARGUMENT, "was not kept", mend_read_kept(w->pool, blocks[2], 1, read));
     EXPECT_REFUSAL(INVALID_ARGUMENT, "does not sleep", mend_read_kept(w->pool, blocks[3], 1, read));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_INVALID(mend_read_kept(w->pool, blocks[0], 1, read));
+    EXPECT_INVALID(mend_read_kept(w->pool, blocks[1], 1, read)); /* the file went */
+    EXPECT_INVALID(mend_read_kept(w->pool, blocks[0] + SIZE, 1, read));
     EXPECT_INVALID(mend_read_kept(w->pool, blocks[0], 1, NULL));
     EXPECT_INVALID(mend_read_kept(NULL, blocks[0], 1, read));
     kit_release(w, blocks[0], SIZE, S(0));
     kit_release(w, blocks[1], SIZE, S(0));
+}
+
+/* Half of the blocks sleep; a graph's memory has the tag that its block had. */
+SLEEP_TEST(pool_sleep, a_list_tells_how_much_has_which_tag)
+{
+    enum { HALF = SLEEP_BLOCKS / 2 };
+    mend_sleep_tag_info infos[4] = {{.tag = 7}};
+    size_t count = 0;
+    void *plain = kit_alloc(w, SLEEP_BLOCK / 2, NULL);
+    sleep_rig_sleep(r, 2, MEND_KEEP_HOST);
+    EXPECT_OK(mend_get_sleep_tags(w->pool, infos, sizeof(infos[0]), 2, &count));
+    EXPECT_U64_EQ(3, count);
+    EXPECT_U64_EQ(7, infos[0].tag); /* untouched */
+    EXPECT_OK(mend_get_sleep_tags(w->pool, infos, sizeof(infos[0]), 4, &count));
+    EXPECT_FIELDS(infos[0], tag, 0, live_blocks, 1, live_bytes, SLEEP_BLOCK / 2);
+    EXPECT_FIELDS(infos[1], tag, 1, live_blocks, HALF, asleep_live_bytes, 0);
+    EXPECT_FIELDS(infos[2], tag, 2, live_bytes, HALF * SLEEP_BLOCK, asleep_live_bytes,
+                  HALF * SLEEP_BLOCK);
+    kit_free(w, plain, NULL);
+    mend_set_sleep_tag(5);
+    kit_begin_capture(w, S(0));
+    kit_leave_in_flight(w, SLEEP_BLOCK, S(0), 10, S(0));
+    mend_sim_graph *graph = kit_end_capture(w, S(0));
+    mend_set_sleep_tag(0);
+    EXPECT_OK(mend_get_sleep_tags(w->pool, infos, sizeof(infos[0]), 4, &count));
+    EXPECT_FIELDS(infos[2], tag, 5, live_bytes, 0, graph_bytes, SLEEP_BLOCK);
+    EXPECT_U64_EQ(3, count);
+    mend_sim_graph_destroy(w->sim, graph);
+    EXPECT_INVALID(mend_get_sleep_tags(w->pool, NULL, sizeof(infos[0]), 1, &count));
+    EXPECT_INVALID(mend_get_sleep_tags(w->pool, infos, 0, 4, &count));
 }
 
 KIT_TEST(pool_sleep, the_history_tells_of_each_chunk)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "mend/mend_sleep.h"
+#include "pool/pool.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
 
@@ -55,6 +56,30 @@ static void expect_blocks(mend_group *group, const mend_group_block *expected, s
 
 #define WORLD_TEST(suite, name)    KIT_TEST_IN(suite, name, kit_open_with(w, 8 * MEND_MIB, NULL))
 #define WORLD_64_TEST(suite, name) KIT_TEST_IN(suite, name, kit_open_with(w, 64 * MEND_MIB, NULL))
+
+/* Nodes are kept for what its blocks wait for, whatever other streams the pool knows. */
+WORLD_64_TEST(pool_group_blocks, a_restoration_reserves_nothing_for_streams_that_it_does_not_meet)
+{
+    enum { STREAMS = 200, BLOCKS = 32 };
+    const mend_slab *waits = &w->pool->heap.nodes.waits;
+    for (int i = 0; i < STREAMS; i++) {
+        mend_stream stream = NULL;
+        EXPECT_OK(mend_sim_stream_create(w->sim, &stream));
+        kit_free(w, kit_alloc(w, 512, stream), stream);
+    }
+    mend_group *group = create_group(w);
+    mend_group_block blocks[MOST_BLOCKS];
+    for (int i = 0; i < BLOCKS; i++) {
+        alloc_in(w, 4096, S(0), group);
+    }
+    EXPECT_U64_EQ(BLOCKS, list(group, blocks));
+    const size_t before = waits->used_count + waits->free_count;
+    EXPECT_OK(mend_group_set_blocks(group, NULL, 0));
+    EXPECT_OK(mend_group_set_blocks(group, blocks, BLOCKS));
+    expect_blocks(group, blocks, BLOCKS);
+    EXPECT_TRUE(waits->used_count + waits->free_count - before < (size_t)BLOCKS * STREAMS);
+    EXPECT_OK(mend_group_release(group, S(0)));
+}
 
 WORLD_TEST(pool_group_blocks, the_group_keeps_a_block_of_no_group_that_its_graph_uses)
 {

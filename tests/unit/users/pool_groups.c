@@ -1,4 +1,5 @@
 /* Memory of captured graphs: who may use it, when it moves, and how it comes back. */
+#include "pool/pool.h"
 #include "tests/support/kit.h"
 
 /* Of a device of 8 MiB, so that two blocks of 5 MiB do not fit. */
@@ -31,6 +32,31 @@ WORLD_TEST(pool_groups, memory_freed_on_a_stream_of_the_group_is_used_again_ther
     EXPECT_STATS(w, host_waits, 0);
     mend_sim_graph_destroy(w->sim, graph);
     EXPECT_OK(mend_group_release(group, S(1)));
+}
+
+/* The searches of others pass over its chunks; its own meet them, and after its end all do. */
+WORLD_TEST(pool_groups, chunks_of_a_group_are_for_its_own_requests_until_it_ends)
+{
+    mend_group *group = kit_begin_group(w, S(0));
+    void *first = kit_alloc(w, 2 * MEND_MIB, S(0));
+    kit_alloc(w, MEND_MIB, S(1));
+    void *second = kit_alloc(w, 2 * MEND_MIB, S(0));
+    kit_alloc(w, 3 * MEND_MIB, S(1));
+    kit_expect_none(w, MEND_MIB, S(1), ""); /* pressure is critical */
+    kit_free(w, first, S(0));
+    kit_free(w, second, S(0));
+    for (int i = 0; i < 2; i++) {
+        kit_expect_none(w, 4 * MEND_MIB, S(1), "");
+        EXPECT_TRUE(w->pool->heap.chunks.parked.count > 0);
+        EXPECT_OK(mend_audit(w->pool));
+        /* From both places; the first one breaks a chunk. */
+        kit_free(w, kit_alloc(w, (7 + (uint64_t)i) * MEND_MIB / 2, S(0)), S(0));
+    }
+    kit_expect_none(w, 4 * MEND_MIB, S(1), "");
+    kit_end_group(group, S(0));
+    EXPECT_U64_EQ(0, w->pool->heap.chunks.parked.count);
+    kit_alloc(w, 4 * MEND_MIB, S(1));
+    EXPECT_OK(mend_audit(w->pool));
 }
 
 /* Two branches of a graph run beside each other. */

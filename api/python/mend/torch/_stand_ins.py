@@ -27,11 +27,12 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def _made(name: str):
-    """Mend's module. Where the other package is installed too, it has that one's parts: programs
-    look beside them for the library that they preload, which does nothing then."""
+    """Mend's module. Where the other package is installed too, it has that one's parts and place:
+    programs look beside it for the library that they preload, which does nothing then."""
     module = importlib.import_module(_NAMES[name])
     other = importlib.machinery.PathFinder.find_spec(name)
     module.__path__ = list((other and other.submodule_search_locations) or [])
+    module.__file__ = (other and other.origin) or module.__file__
     return module
 
 

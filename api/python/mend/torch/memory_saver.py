@@ -6,17 +6,19 @@ tag, one for each tag of regions and way to keep it; pause and resume are sleep 
 every device. There is one kind of hook, so both hook modes mean it.
 
 What differs: what torch_memory_saver ends the process for is an exception here; memory that other
-processes know stays awake, with a warning; a backup is always copied when it is read, and ends with
-the resume.
+processes know stays awake, with a warning; a backup that lies in several places, or in a file, is
+copied when it is read.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import tempfile
 import threading
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from .. import _devices, _sleep, _structures
 from .._errors import Error
@@ -37,6 +39,33 @@ def _is_set(name: str) -> bool:
     return os.environ.get(name, "").lower() in ("1", "true", "yes")
 
 
+class _Config(NamedTuple):
+    """What becomes of what a thread allocates."""
+
+    is_inside: bool
+    tag: str
+    keep: str
+    backend: str  # told, and of no effect: both are pinned memory that a resume frees
+
+    @property
+    def region(self) -> _Region | None:
+        return (self.tag, self.keep) if self.is_inside else None
+
+
+def _keep_by(on_host: bool, on_disk: bool) -> str:
+    if on_host and on_disk:
+        raise AssertionError("enable_cpu_backup and enable_disk_backup are mutually exclusive")
+    return "host" if on_host else "file" if on_disk else "nothing"
+
+
+def _config_from_environment() -> _Config:
+    """TMS_INIT_ENABLE: all that every thread allocates is in a region from the start. Such blocks
+    have no sleep tag of their own: to a sleep they are all the others."""
+    keep = _keep_by(_is_set("TMS_INIT_ENABLE_CPU_BACKUP"), _is_set("TMS_INIT_ENABLE_DISK_BACKUP"))
+    backend = os.environ.get("TMS_INIT_CPU_BACKUP_BACKEND") or "pinned"
+    return _Config(_is_set("TMS_INIT_ENABLE"), _DEFAULT_TAG, keep, backend)
+
+
 class _Process:
     """What all threads share."""
 
@@ -44,20 +73,16 @@ class _Process:
         self.lock = threading.Lock()
         self.regions: set[_Region] = set()  # that were ever entered
         self.paused: dict[int, str] = {}  # what is kept, by sleep tag
-        # With TMS_INIT_ENABLE all that every thread allocates is in a region from the start. Such
-        # blocks have no sleep tag of their own: to a sleep they are all the others.
-        self.first: _Region | None = None
-        if _is_set("TMS_INIT_ENABLE"):
-            keep = "host" if _is_set("TMS_INIT_ENABLE_CPU_BACKUP") else "nothing"
-            self.first = (_DEFAULT_TAG, keep)
+        self.retained: set[int] = set()  # sleep tags with backups that a resume left
+        self.config = _config_from_environment()
+        self.first = self.config.region
+        self.retains = _is_set("TMS_RETAIN_CPU_BACKUP")
         self.directory = os.environ.get("TMS_DISK_BACKUP_DIR") or tempfile.gettempdir()
 
 
 class _Thread(threading.local):
-    """The region that the thread is in; None: in none."""
-
     def __init__(self) -> None:
-        self.region: _Region | None = _process.first
+        self.config = _process.config
 
 
 _process = _Process()
@@ -70,21 +95,30 @@ def _number(region: _Region) -> int:
     return _sleep.tag_number(f"torch_memory_saver {keep} {tag}")
 
 
-@contextlib.contextmanager
-def _within(region: _Region | None) -> Iterator[None]:
-    before, _thread.region = _thread.region, region
-    if region is not None:
+def _enter(config: _Config) -> int:
+    """The thread's allocations are by this from now on; returns the sleep tag before."""
+    _thread.config = config
+    if config.is_inside:
         with _process.lock:
-            _process.regions.add(region)
+            _process.regions.add(config.region)
+    return _sleep.set_tag(_number(config.region) if config.is_inside else _OUTSIDE)
+
+
+@contextlib.contextmanager
+def _within(config: _Config) -> Iterator[None]:
+    before, tag_before = _thread.config, _enter(config)
     try:
-        with _sleep.sleep_tag(_OUTSIDE if region is None else _number(region)):
-            yield
+        yield
     finally:
-        _thread.region = before
+        _thread.config = before
+        _sleep.set_tag(tag_before)
 
 
 class TorchMemorySaver:
     """As torch_memory_saver's class; what differs is said at the top of the module."""
+
+    def __init__(self) -> None:
+        self._impl: _Impl | None = None  # once something was asked of it, as there
 
     @contextlib.contextmanager
     def region(
@@ -100,11 +134,10 @@ class TorchMemorySaver:
             raise ValueError("cpu_backup_backend requires enable_cpu_backup=True")
         if cpu_backup_backend not in (None, *_BACKENDS):
             raise ValueError(f"cpu_backup_backend is {cpu_backup_backend!r}; it takes {_BACKENDS}")
-        if enable_cpu_backup and enable_disk_backup:
-            raise AssertionError("enable_cpu_backup and enable_disk_backup are mutually exclusive")
+        keep = _keep_by(enable_cpu_backup, enable_disk_backup)
         self._ensure_initialized()
-        keep = "host" if enable_cpu_backup else "file" if enable_disk_backup else "nothing"
-        with _within((tag, keep)):
+        backend = cpu_backup_backend or _thread.config.backend
+        with _within(_Config(True, tag, keep, backend)):
             yield
 
     @contextlib.contextmanager
@@ -132,11 +165,11 @@ class TorchMemorySaver:
     def disable(self, dispose_mem_pool_after_use: bool = True) -> Iterator[None]:
         if not dispose_mem_pool_after_use:
             raise AssertionError("Only dispose_mem_pool_after_use=true is supported now")
-        if _thread.region is None:
+        if not _thread.config.is_inside:
             raise AssertionError("disable() should be called only when tms is active")
         import torch
 
-        with _within(None):
+        with _within(_thread.config._replace(is_inside=False)):
             yield
         torch.cuda.empty_cache()  # there a pool of its own goes at the end
 
@@ -178,29 +211,40 @@ class TorchMemorySaver:
             return
         with _process.lock:
             is_all = all(number in numbers for number in _process.paused)
+        retains = _process.retains
         for device in _used_devices():
-            with as_pytorch():  # pools of PyTorch's own have tags that no region knows
+            with as_pytorch(), _backups_stay(retains, device):
+                # pools of PyTorch's own have tags that no region knows
                 wanted = [] if is_all and 0 in numbers else numbers
                 _sleep.take_back(wanted, device, _structures.made("mend_wake_report"))
         with _process.lock:
             for number in numbers:
                 _process.paused.pop(number, None)
+            left = {number for number, keep in keeps.items() if keep == "host" and retains}
+            _process.retained = (_process.retained - keeps.keys()) | left
 
     def get_cpu_backup(self, x, zero_copy: bool = False):
-        """What is kept of a tensor that is paused, as a tensor on the host, always a copy; None if
-        it is not paused, or nothing is kept of it."""
+        """What is kept of a tensor that is paused, or that a resume left, as a tensor on the host;
+        None: nothing is. With `zero_copy` it is the backup itself where that lies in one place, and
+        else a copy as without: a tensor of several chunks, or in a file."""
         import torch
 
         if not (x.is_cuda and x.is_contiguous()):
             raise AssertionError(f"{x.device=} {x.shape=} {x.stride()=}")
         if x.numel() == 0:
             return None
+        number = _sleep.tag_of(x.data_ptr())
         with _process.lock:
-            keep = _process.paused.get(_sleep.tag_of(x.data_ptr()))
-        if keep not in ("host", "file"):
+            keep = _process.paused.get(number)
+            is_retained = keep is None and number in _process.retained
+        if keep not in ("host", "file") and not is_retained:
             return None
-        found = torch.empty_like(x, device="cpu")
-        _read_into(found.view(-1).view(torch.uint8), x.detach().view(-1).view(torch.uint8))
+        found = _found(x) if zero_copy else None
+        if found is None:
+            found = torch.empty_like(x, device="cpu")
+            into, of = (tensor.view(-1).view(torch.uint8) for tensor in (found, x.detach()))
+            if not _has_read(into, of, may_be_awake=not is_retained):
+                return None
         return found
 
     def set_disk_backup_dir(self, path: str) -> None:
@@ -236,17 +280,128 @@ class TorchMemorySaver:
 
     @property
     def retain_cpu_backup(self) -> bool:
-        return False
+        return _process.retains
 
     @retain_cpu_backup.setter
     def retain_cpu_backup(self, value: bool) -> None:
-        if value:
-            warn_user("torch_memory_saver over Mend: a backup ends with the resume")
+        """Whether resumes leave the memory of backups pinned, for the next pause, which is several
+        times as fast then. Without, a resume frees that of all regions."""
+        self._ensure_initialized()
+        _process.retains = bool(value)
 
     def _ensure_initialized(self) -> None:
         from . import enable
 
         enable()
+        self._impl = self._impl or _Impl()
+
+
+class _Library:
+    """The functions of torch_memory_saver's library that programs call by its private names, for
+    the calling thread. Other names are the CUDA runtime's, which that library is linked with."""
+
+    def __getattr__(self, name: str):
+        import torch
+
+        major = (torch.version.cuda or "12").partition(".")[0]
+        return getattr(ctypes.CDLL(f"libcudart.so.{major}"), name)
+
+    def tms_get_interesting_region(self) -> bool:
+        return _thread.config.is_inside
+
+    def tms_set_interesting_region(self, value: bool) -> None:
+        _enter(_thread.config._replace(is_inside=bool(value)))
+
+    def tms_get_current_tag(self) -> bytes:
+        return _thread.config.tag.encode()
+
+    def tms_set_current_tag(self, tag: bytes) -> None:
+        self._change(tag=tag.decode())
+
+    def tms_get_enable_cpu_backup(self) -> bool:
+        return _thread.config.keep == "host"
+
+    def tms_set_enable_cpu_backup(self, value: bool) -> None:
+        self._change(keep=_keep_by(value, value is False and self.tms_get_enable_disk_backup()))
+
+    def tms_get_enable_disk_backup(self) -> bool:
+        return _thread.config.keep == "file"
+
+    def tms_set_enable_disk_backup(self, value: bool) -> None:
+        self._change(keep=_keep_by(value is False and self.tms_get_enable_cpu_backup(), value))
+
+    def tms_get_cpu_backup_backend(self) -> bytes:
+        return _thread.config.backend.encode()
+
+    def tms_set_cpu_backup_backend(self, backend: bytes) -> None:
+        self._change(backend=backend.decode())
+
+    def tms_pause(self, tag: bytes | None) -> int:
+        torch_memory_saver.pause(tag.decode() if tag else None)
+        return 0
+
+    def tms_resume(self, tag: bytes | None) -> int:
+        torch_memory_saver.resume(tag.decode() if tag else None)
+        return 0
+
+    def tms_get_retain_cpu_backup(self) -> bool:
+        return _process.retains
+
+    def tms_set_retain_cpu_backup(self, value: bool) -> None:
+        torch_memory_saver.retain_cpu_backup = value
+
+    def tms_set_disk_backup_dir(self, path: bytes) -> None:
+        torch_memory_saver.set_disk_backup_dir(path.decode())
+
+    def set_memory_margin_bytes(self, value: int) -> None:
+        torch_memory_saver.memory_margin_bytes = value
+
+    @staticmethod
+    def _change(**what: str) -> None:
+        config = _thread.config._replace(**what)
+        if config.is_inside:
+            _enter(config)
+        else:
+            _thread.config = config
+
+
+class _Binary:
+    def __init__(self) -> None:
+        self.cdll = _Library()
+
+    def set_config(
+        self,
+        *,
+        tag: str,
+        interesting_region: bool,
+        enable_cpu_backup: bool,
+        cpu_backup_backend: str | None = None,
+        enable_disk_backup: bool = False,
+    ) -> None:
+        keep = _keep_by(enable_cpu_backup, enable_disk_backup)
+        backend = cpu_backup_backend or _thread.config.backend
+        _enter(_Config(interesting_region, tag, keep, backend))
+
+
+class _Impl:
+    """What programs reach as torch_memory_saver._impl, some only to see whether it is None."""
+
+    def __init__(self) -> None:
+        self._binary_wrapper = _Binary()
+
+    def __getattr__(self, name: str):
+        return getattr(torch_memory_saver, name)
+
+    def _with_region_config(
+        self,
+        tag: str,
+        enable_cpu_backup: bool,
+        cpu_backup_backend: str | None = None,
+        enable_disk_backup: bool = False,
+    ):
+        return torch_memory_saver.region(
+            tag, enable_cpu_backup, enable_disk_backup, cpu_backup_backend
+        )
 
 
 torch_memory_saver = TorchMemorySaver()
@@ -311,17 +466,56 @@ def _pause_on(device: int, keeps: dict[int, str], others: str):
     )
 
 
-def _read_into(found, tensor) -> None:
-    """The bytes of a tensor of a paused region. Pages that blocks outside of regions share are
-    awake."""
-    address, device = tensor.data_ptr(), tensor.device.index
+@contextlib.contextmanager
+def _backups_stay(retains: bool, device: int) -> Iterator[None]:
+    """Whether what wakes inside leaves its memory of the host for the next sleep."""
+    if retains:
+        yield
+        return
+    _sleep.keep_host_memory(0, device=device)
+    try:
+        yield
+    finally:
+        _sleep.keep_host_memory(None, device=device)
+
+
+def _found(x):
+    """The backup itself, if it lies in one place."""
+    import torch
+
+    size, device = x.numel() * x.element_size(), x.device.index
+    try:
+        address = _sleep.find_kept(x.data_ptr(), size, device)
+    except Error as error:
+        if error.name != "MEND_ERROR_INVALID_ARGUMENT":
+            raise
+        return None
+    if address is None:
+        return None
+    memory = (ctypes.c_ubyte * size).from_address(address)
+    return torch.frombuffer(memory, dtype=torch.uint8).view(x.dtype).view(x.shape)
+
+
+def _has_read(into, tensor, may_be_awake: bool) -> bool:
+    """Reads what is kept of a tensor, in one call, or page by page: those that blocks outside of
+    regions share are awake. False: there is no such backup."""
+    address, size, device = tensor.data_ptr(), tensor.numel(), tensor.device.index
+    if _is_read(address, size, into.data_ptr(), device):
+        return True
     at = 0
-    while at < tensor.numel():
-        end = min(tensor.numel(), at + _PAGE_BYTES - (address + at) % _PAGE_BYTES)
-        try:
-            _sleep.read_kept(address + at, end - at, found.data_ptr() + at, device)
-        except Error as error:
-            if error.name != "MEND_ERROR_INVALID_ARGUMENT":
-                raise
-            found[at:end].copy_(tensor[at:end])
+    while at < size and may_be_awake:
+        end = min(size, at + _PAGE_BYTES - (address + at) % _PAGE_BYTES)
+        if not _is_read(address + at, end - at, into.data_ptr() + at, device):
+            into[at:end].copy_(tensor[at:end])
         at = end
+    return may_be_awake
+
+
+def _is_read(address: int, size: int, host: int, device: int) -> bool:
+    try:
+        _sleep.read_kept(address, size, host, device)
+    except Error as error:
+        if error.name != "MEND_ERROR_INVALID_ARGUMENT":
+            raise
+        return False
+    return True

@@ -1,0 +1,237 @@
+#include "lab/record/command.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lab/report/words.h"
+#include "lab/support/capacity.h"
+#include "lab/trace/read.h"
+#include "lab/trace/recording.h"
+
+enum { STATUS_GOOD = 0, STATUS_BAD_INPUT = 2 };
+
+enum { OPTION_CSV, OPTION_FILE, OPTION_KEEP };
+
+static const mend_option options[] = {
+    [OPTION_CSV] = {"csv", NULL, "the allocations and frees as rows of RMM's log", NULL},
+    [OPTION_FILE] = {"o", "FILE", "what the program is recorded to; mend.record if it is not given",
+                     NULL},
+    [OPTION_KEEP] = {"keep", "SIZE", "most bytes of that file, from 1 MiB on; 256 MiB", NULL},
+    MEND_OPTION_HELP,
+    {NULL, NULL, NULL, NULL},
+};
+
+const mend_command mend_record_command = {
+    .name = "record",
+    .what = "record what Mend does in a program, or say what a recording holds",
+    .arguments = "FILE | -- PROGRAM [ARGUMENT...]",
+    .about = "With a FILE, says what that recording holds. mend report, mend replay and mend "
+             "replay --explain read it, too.\n\n"
+             "With a PROGRAM, runs it with MEND_RECORD in its environment, which every pool of "
+             "Mend in it follows: the first writes to the file, others to FILE.1, FILE.2, ...",
+    .options = options,
+    .status = "Exit status: that of the program; for a FILE 0, or 2 bad usage or input.",
+};
+
+typedef struct record_arguments {
+    const char *file; /* NULL: it runs a program */
+    char **program;
+    const char *output;
+    const char *keep;
+    bool csv;
+} record_arguments;
+
+static int fail(const char *reason, const char *text)
+{
+    fprintf(stderr, "mend record: %s%s%s; see mend record --help\n", reason, *text == 0 ? "" : " ",
+            text);
+    return STATUS_BAD_INPUT;
+}
+
+/* ---- a program ------------------------------------------------------------------------------- */
+
+/* Sets a variable to two texts, the first of which may be empty, with this between them. */
+static bool set(const char *name, const char *first, const char *between, const char *second)
+{
+    char *text = NULL;
+    bool is_set = asprintf(&text, "%s%s%s", first, *first == 0 ? "" : between, second) >= 0 &&
+                  setenv(name, text, 1) == 0;
+    free(text);
+    return is_set;
+}
+
+static int run_program(const record_arguments *arguments)
+{
+    char folder[PATH_MAX] = "";
+    char keep[64];
+    const char *settings = getenv("MEND_CONF");
+    const bool is_whole = arguments->output[0] == '/';
+    snprintf(keep, sizeof(keep), "keep:%s", arguments->keep == NULL ? "" : arguments->keep);
+    if ((!is_whole && getcwd(folder, sizeof(folder)) == NULL) ||
+        !set("MEND_RECORD", folder, "/", arguments->output) ||
+        (arguments->keep != NULL &&
+         !set("MEND_CONF", settings == NULL ? "" : settings, ",", keep))) {
+        return fail(strerror(errno), "");
+    }
+    execvp(arguments->program[0], arguments->program);
+    fprintf(stderr, "mend record: %s: %s\n", arguments->program[0], strerror(errno));
+    return STATUS_BAD_INPUT;
+}
+
+/* ---- a recording ----------------------------------------------------------------------------- */
+
+static const char *const kinds[MEND_EVENT_KINDS] = {
+    [MEND_EVENT_ALLOC] = "alloc",
+    [MEND_EVENT_FREE] = "free",
+    [MEND_EVENT_MAP] = "map",
+    [MEND_EVENT_UNMAP] = "unmap",
+    [MEND_EVENT_CREATE] = "create",
+    [MEND_EVENT_RELEASE] = "release",
+    [MEND_EVENT_COMPACT] = "compact",
+    [MEND_EVENT_OUT_OF_MEMORY] = "out of memory",
+    [MEND_EVENT_HOST_WAIT] = "host wait",
+    [MEND_EVENT_STREAM_WAIT] = "stream wait",
+    [MEND_EVENT_TRIM] = "trim",
+    [MEND_EVENT_LIMIT] = "limit",
+    [MEND_EVENT_PIN] = "pin",
+    [MEND_EVENT_UNPIN] = "unpin",
+    [MEND_EVENT_GROUP_RELEASE] = "group release",
+    [MEND_EVENT_SLEEP] = "sleep",
+    [MEND_EVENT_WAKE] = "wake",
+    [MEND_EVENT_COMMIT] = "commit",
+    [MEND_EVENT_DECOMMIT] = "decommit",
+    [MEND_EVENT_EXCHANGE] = "exchange",
+};
+
+#define SIZE(bytes)  mend_word_size(bytes).text
+#define COUNT(count) mend_word_count(count).text
+
+static void print_facts(const char *file, const mend_recording_facts *facts)
+{
+    printf("%s: recording of process %" PRIu64 ", device %" PRIu64 " of %s, limit %s\n", file,
+           facts->run.process, facts->run.device, SIZE(facts->run.memory_bytes),
+           SIZE(facts->run.limit_bytes));
+    printf("%s\n", facts->has_ended ? "whole: the pool was destroyed"
+                                    : "cut: the process ended, or still runs");
+    printf("events %s to %s in %.3f s, %s lost\n", COUNT(facts->first), COUNT(facts->last),
+           (double)(facts->ended_ns - facts->began_ns) / 1e9, COUNT(facts->lost));
+    for (int i = 0; i < MEND_EVENT_KINDS; i++) {
+        if (kinds[i] != NULL && facts->events[i] > 0) {
+            printf("  %-14s %11s\n", kinds[i], COUNT(facts->events[i]));
+        }
+    }
+}
+
+/* Size and number of the blocks that are not freed. */
+static void print_live(const mend_trace *trace, const mend_trace_detail *detail)
+{
+    uint64_t bytes = 0;
+    uint64_t blocks = 0;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const mend_trace_event *event = &trace->events[i];
+        const uint64_t size_bytes = (event->size_bytes + 511) / 512 * 512;
+        blocks += event->is_alloc ? 1 : UINT64_MAX;
+        bytes += event->is_alloc ? size_bytes : 0 - size_bytes;
+    }
+    printf("blocks from before its first event %s; live at its end %s in %s; peak %s\n",
+           COUNT(detail->before_events), SIZE(bytes), COUNT(blocks), SIZE(trace->peak_live_bytes));
+}
+
+static void print_rows(const mend_trace *trace, const mend_trace_detail *detail)
+{
+    size_t refusal = 0;
+    printf("Thread,Time,Action,Pointer,Size,Stream\n");
+    for (size_t i = 0; i <= trace->event_count; i++) {
+        for (; refusal < detail->refusal_count && detail->refusals[refusal].event <= i; refusal++) {
+            printf("0,%zu,allocate failure,0x0,%" PRIu64 ",0x%" PRIx64 "\n", i,
+                   detail->refusals[refusal].size_bytes, detail->refusals[refusal].stream);
+        }
+        if (i < trace->event_count) {
+            const mend_trace_event *event = &trace->events[i];
+            printf("0,%zu,%s,0x%" PRIx64 ",%" PRIu64 ",0x%" PRIx64 "\n", i,
+                   event->is_alloc ? "allocate" : "free", detail->places[event->block].address,
+                   event->size_bytes, trace->stream_names[event->stream]);
+        }
+    }
+}
+
+static int show(const record_arguments *arguments)
+{
+    mend_recording_facts facts;
+    mend_trace *trace = NULL;
+    mend_trace_detail detail;
+    if (mend_recording_look(arguments->file, &facts) != MEND_OK) {
+        return mend_command_fail(&mend_record_command, "");
+    }
+    const bool has_blocks = facts.events[MEND_EVENT_ALLOC] + facts.events[MEND_EVENT_FREE] > 0;
+    int status = STATUS_GOOD;
+    mend_trace_detail_init(&detail);
+    if (!arguments->csv) {
+        print_facts(arguments->file, &facts);
+    }
+    if ((has_blocks || arguments->csv) &&
+        mend_trace_read_with(arguments->file, &detail, &trace) != MEND_OK) {
+        status = mend_command_fail(&mend_record_command, "");
+    } else if (arguments->csv) {
+        print_rows(trace, &detail);
+    } else if (has_blocks) {
+        print_live(trace, &detail);
+    }
+    if (trace != NULL && trace->note[0] != 0) {
+        fprintf(stderr, "mend record: %s: %s\n", arguments->file, trace->note);
+    }
+    mend_trace_destroy(trace);
+    mend_trace_detail_clear(&detail);
+    return status;
+}
+
+/* ---- command line ---------------------------------------------------------------------------- */
+
+static bool take_option(int option, char *value, void *context)
+{
+    record_arguments *arguments = context;
+    uint64_t bytes;
+    switch (option) {
+    case OPTION_CSV:
+        arguments->csv = true;
+        return true;
+    case OPTION_FILE:
+        arguments->output = value;
+        return true;
+    default:
+        arguments->keep = value;
+        if (mend_parse_bytes(value, &bytes) && strlen(value) <= 40) {
+            return true;
+        }
+        fail("not a size (bytes, or a number with KiB, MiB, GiB or TiB):", value);
+        return false;
+    }
+}
+
+int mend_cli_record(int argc, char **argv)
+{
+    record_arguments arguments = {0};
+    int status;
+    if (!mend_command_read(&mend_record_command, argc, argv, take_option, &arguments, &status)) {
+        return status;
+    }
+    if (optind == argc) {
+        return fail("no file and no program", "");
+    }
+    if (strcmp(argv[optind - 1], "--") == 0) {
+        arguments.program = argv + optind;
+        arguments.output = arguments.output != NULL ? arguments.output : "mend.record";
+        return arguments.csv ? fail("--csv is for a FILE", "") : run_program(&arguments);
+    }
+    arguments.file = argv[optind];
+    if (argc - optind != 1 || arguments.output != NULL || arguments.keep != NULL) {
+        return fail("a FILE takes no other argument than --csv; a program comes behind --", "");
+    }
+    return show(&arguments);
+}

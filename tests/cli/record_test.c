@@ -1,0 +1,218 @@
+/* `mend record`, and the other commands on a recording: of a program that ran, and of files written
+ * here, in which the oldest is gone, events are missing, or the end is cut off. */
+#include "base/recording.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lab/report/report.h"
+#include "lab/trace/read.h"
+#include "tests/cli/program.h"
+#include "tests/cli/report_program.h"
+#include "tests/support/test.h"
+
+/* ---- a program that ran ---------------------------------------------------------------------- */
+
+static const char rows[] = TRACE_HEAD "0,0,allocate,0x1,7168,0\n"
+                                      "0,1,allocate,0x2,51200000,0\n"
+                                      "0,2,free,0x1,7168,0\n"
+                                      "0,3,allocate,0x3,51200000,5\n";
+
+/* Of the replayed program the second large block does not fit. */
+MEND_TEST(record, a_program_that_runs_out_of_memory_is_told_from_its_recording)
+{
+    const fixture_file file = fixture_write_text(".record", "");
+    char words[1024];
+    snprintf(words, sizeof(words),
+             "record -o '%s' --keep 2MiB -- '%s' replay --policy mend --capacity 64MiB %%",
+             file.path, MEND_PROGRAM);
+    expect_run_on(rows, 1, words, "mend...out at 75 %", "");
+    snprintf(words, sizeof(words), "record '%s'", file.path);
+    expect_run(0, words,
+               "recording of process ... device 0 of 64.0 MiB, limit 64.0 MiB\n"
+               "whole: the pool was destroyed\n...0 lost\n"
+               "  alloc                    2\n  free                     2\n"
+               "...  out of memory            1\n"
+               "...blocks from before its first event 0; live at its end 0 B in 0; peak 48.8 MiB\n",
+               "");
+    snprintf(words, sizeof(words), "record --csv '%s'", file.path);
+    expect_run(0, words,
+               TRACE_HEAD "0,0,allocate,0x...,7168,0x0\n0,1,allocate,0x...,51200000,0x0\n"
+                          "0,2,free,0x...,7168,0x0\n0,3,allocate failure,0x0,51200000,0x",
+               "");
+    setenv("MEND_RECORD", file.path, 1); /* who reads it does not write over it */
+    snprintf(words, sizeof(words), "replay --policy mend,caching '%s'", file.path);
+    expect_run(0, words, "4 events, peak live 48.83 MiB...completes...completes", "");
+    unsetenv("MEND_RECORD");
+    snprintf(words, sizeof(words), "%s.1", file.path);
+    EXPECT_INT_EQ(0, unlink(words));
+    snprintf(words, sizeof(words), "report '%s'", file.path);
+    expect_run(1, words, "recording of Mend, 4 events, 2 blocks, device 64.0 MiB\nOut of memory",
+               "");
+    fixture_remove(&file);
+}
+
+MEND_TEST(record, wrong_usage_is_refused)
+{
+    expect_run(2, "record", "", "no file and no program");
+    expect_run(2, "record a b", "", "a program comes behind --");
+    expect_run(2, "record --csv -- true", "", "--csv is for a FILE");
+    expect_run(2, "record --keep much -- true", "", "not a size");
+    expect_run(2, "record -- /no/such/program", "", "No such file");
+    expect_run(2, "record %", "", "not a recording of Mend");
+    expect_run(3, "record -- sh -c 'exit 3'", "", "");
+}
+
+/* ---- files written here ---------------------------------------------------------------------- */
+
+static mend_record_block block;
+static char whole[1 << 16];
+static size_t length;
+
+static void begin(mend_record_kind kind)
+{
+    mend_record_begin(&block, kind);
+}
+
+static void end(uint64_t number)
+{
+    const size_t bytes = mend_record_seal(&block, number, 0);
+    memcpy(whole + length, &block, bytes);
+    length += bytes;
+}
+
+/* Block `n` lies at n KiB and has n KiB. */
+static void put(uint64_t sequence, mend_event_kind kind, uint64_t n, uint32_t scope)
+{
+    const mend_history_event event = {.sequence = sequence,
+                                      .kind = (int)kind,
+                                      .address = (void *)(uintptr_t)(n << 10),
+                                      .size_bytes = n << 10,
+                                      .requested_bytes = n << 10,
+                                      .scope = scope};
+    EXPECT_TRUE(mend_record_add_event(&block, &event));
+}
+
+static void put_run(uint64_t number)
+{
+    const mend_record_run about = {.limit_bytes = 7 * MIB};
+    begin(MEND_RECORD_RUN);
+    memcpy(block.content, &about, sizeof(about));
+    block.head.bytes = sizeof(about);
+    end(number);
+}
+
+/* What is read, in short: "+3 -3" allocates and frees the block of 3 KiB. */
+static void expect_trace(const char *steps, size_t before, const char *note)
+{
+    const fixture_file file = fixture_write(".record", whole, length);
+    mend_trace *trace = NULL;
+    mend_trace_detail detail;
+    char found[512] = "";
+    mend_trace_detail_init(&detail);
+    const mend_result result = mend_trace_read_with(file.path, &detail, &trace);
+    for (size_t i = 0; result == MEND_OK && i < trace->event_count; i++) {
+        snprintf(found + strlen(found), sizeof(found) - strlen(found), "%s%c%u", i > 0 ? " " : "",
+                 trace->events[i].is_alloc ? '+' : '-',
+                 (unsigned)(trace->events[i].size_bytes >> 10));
+    }
+    EXPECT_RESULT(MEND_OK, result);
+    EXPECT_STR_EQ(steps, found);
+    EXPECT_U64_EQ(before, detail.before_events);
+    EXPECT_STR_EQ(note, result == MEND_OK ? trace->note : "");
+    mend_trace_destroy(trace);
+    mend_trace_detail_clear(&detail);
+    fixture_remove(&file);
+}
+
+/* The file begins with the newest lap; blocks 1 to 3 are gone, and of block 4 only a free tells. */
+static void write_lap(void)
+{
+    length = 0;
+    put_run(12);
+    begin(MEND_RECORD_SCOPES);
+    block.head.first = 1;
+    EXPECT_TRUE(mend_record_add_scope(&block, 0, "step"));
+    EXPECT_TRUE(mend_record_add_scope(&block, 1, "forward"));
+    end(13);
+    begin(MEND_RECORD_LIVE);
+    put(2, MEND_EVENT_ALLOC, 20, 2);
+    put(51, MEND_EVENT_ALLOC, 60, 1);
+    end(14);
+    begin(MEND_RECORD_EVENTS);
+    put(52, MEND_EVENT_ALLOC, 70, 1);
+    put(53, MEND_EVENT_FREE, 60, 1);
+    end(15);
+    memset(whole + length, 0x5a, 40); /* what was written over */
+    length += 40;
+    begin(MEND_RECORD_EVENTS);
+    put(50, MEND_EVENT_FREE, 40, 0);
+    put(51, MEND_EVENT_ALLOC, 60, 1);
+    end(11);
+}
+
+MEND_TEST(record, blocks_from_before_the_oldest_event_are_known)
+{
+    write_lap();
+    expect_trace("+40 +20 -40 +60 +70 -60", 2, "");
+}
+
+MEND_TEST(record, holders_are_scopes)
+{
+    write_lap();
+    const fixture_file file = fixture_write(".record", whole, length);
+    mend_report *report = NULL;
+    EXPECT_RESULT(MEND_OK, mend_report_create(file.path, 0, &report));
+    EXPECT_U64_EQ(7 * MIB, report->capacity_bytes);
+    ASSERT_U64_EQ(3, report->holder_count);
+    EXPECT_STR_EQ("(outside of scopes)", report->holders[0].name);
+    EXPECT_STR_EQ("step/forward", report->holders[1].name);
+    EXPECT_STR_EQ("step", report->holders[2].name);
+    mend_report_destroy(report);
+    fixture_remove(&file);
+}
+
+/* Behind a gap a free may be of a block whose allocation is lost, and an allocation where one was
+ * before ends that. */
+MEND_TEST(record, lost_events_are_counted_and_nothing_is_made_up)
+{
+    length = 0;
+    put_run(1);
+    begin(MEND_RECORD_EVENTS);
+    put(1, MEND_EVENT_ALLOC, 1, 0);
+    put(2, MEND_EVENT_COMMIT, 9, 0);
+    put(8, MEND_EVENT_FREE, 5, 0);
+    put(9, MEND_EVENT_ALLOC, 1, 0);
+    end(2);
+    expect_trace("+1 -1 +1", 0,
+                 "lost events: 5, frees of blocks that are not known: 1, events of growable "
+                 "ranges: 1");
+}
+
+/* Wherever it was cut, what came before the last whole block is there. */
+MEND_TEST(record, a_cut_file_has_what_is_whole)
+{
+    length = 0;
+    put_run(1);
+    begin(MEND_RECORD_EVENTS);
+    put(1, MEND_EVENT_ALLOC, 1, 0);
+    end(2);
+    const size_t first = length;
+    begin(MEND_RECORD_EVENTS);
+    put(2, MEND_EVENT_ALLOC, 2, 0);
+    end(3);
+    const size_t second = length;
+    for (length = first; length < second; length++) {
+        expect_trace("+1", 0, "");
+    }
+    expect_trace("+1 +2", 0, "");
+    const fixture_file file = fixture_write(".record", whole, first - 1);
+    mend_trace *trace = NULL;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trace_read(file.path, &trace));
+    char words[512];
+    snprintf(words, sizeof(words), "record '%s'", file.path);
+    expect_run(0, words, "cut: the process ended, or still runs\nevents 0 to 0 in 0.000 s", "");
+    fixture_remove(&file);
+}

@@ -1,0 +1,104 @@
+#include "tests/support/recording.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static void add(recorded_events *to, const mend_history_event *event)
+{
+    if ((to->count & (to->count + 1)) == 0) { /* a power of two less one, or none */
+        to->list = reallocarray(to->list, 2 * to->count + 2, sizeof(*event));
+    }
+    to->list[to->count++] = *event;
+}
+
+static void drop(recorded_events *from, const void *address)
+{
+    for (size_t i = 0; i < from->count; i++) {
+        if (from->list[i].address == address) {
+            from->list[i] = from->list[--from->count];
+            return;
+        }
+    }
+}
+
+static void take_events(test_recording *r, mend_record_reader *block)
+{
+    const bool is_list = block->head.kind == MEND_RECORD_LIVE;
+    mend_history_event event;
+    while (mend_record_next_event(block, &event)) {
+        if (!is_list) {
+            add(&r->events, &event);
+        }
+        if (event.kind == MEND_EVENT_ALLOC || event.kind == MEND_EVENT_FREE) {
+            drop(&r->live, event.address);
+        }
+        if (event.kind == MEND_EVENT_ALLOC) {
+            add(&r->live, &event);
+        }
+    }
+}
+
+static void take_block(test_recording *r, mend_record_reader *block)
+{
+    uint32_t around = 0;
+    switch (block->head.kind) {
+    case MEND_RECORD_RUN:
+        memcpy(&r->run, block->at, sizeof(r->run));
+        r->live.count = 0; /* all of them follow */
+        break;
+    case MEND_RECORD_SCOPES:
+        while (mend_record_next_scope(block, &around, r->scope)) {
+        }
+        break;
+    case MEND_RECORD_LIVE:
+    case MEND_RECORD_EVENTS:
+        take_events(r, block);
+        break;
+    default:
+        r->has_ended = true;
+        break;
+    }
+}
+
+static uint8_t *read_file(const char *path, size_t *size)
+{
+    FILE *file = fopen(path, "rb");
+    struct stat about = {0};
+    *size = 0;
+    if (file == NULL || fstat(fileno(file), &about) != 0) {
+        return NULL;
+    }
+    uint8_t *bytes = malloc((size_t)about.st_size + 1);
+    *size = bytes == NULL ? 0 : fread(bytes, 1, (size_t)about.st_size, file);
+    fclose(file);
+    return bytes;
+}
+
+bool test_recording_read(const char *path, test_recording *r)
+{
+    *r = (test_recording){.blocks = 0};
+    size_t size;
+    uint8_t *bytes = read_file(path, &size);
+    mend_record_walk walk;
+    mend_record_reader block;
+    bool all = true;
+    mend_record_walk_begin(&walk, bytes, size);
+    while (mend_record_walk_next(&walk, &block)) {
+        r->first = r->blocks == 0 ? block.head.number : r->first;
+        all = all && block.head.number == r->first + r->blocks;
+        r->blocks++;
+        r->lost = block.head.lost;
+        take_block(r, &block);
+    }
+    free(bytes);
+    return all && r->blocks > 0;
+}
+
+void test_recording_clear(test_recording *r)
+{
+    free(r->events.list);
+    free(r->live.list);
+    *r = (test_recording){.blocks = 0};
+}

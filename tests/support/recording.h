@@ -1,0 +1,30 @@
+/* What a file of a recording says: every event in it, and the blocks that live at its end. */
+#ifndef MEND_TESTS_SUPPORT_RECORDING_H
+#define MEND_TESTS_SUPPORT_RECORDING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/recording.h"
+
+typedef struct recorded_events {
+    mend_history_event *list;
+    size_t count;
+} recorded_events;
+
+typedef struct test_recording {
+    recorded_events events;
+    recorded_events live; /* the ALLOC of each */
+    mend_record_run run;
+    char scope[MEND_SCOPE_NAME_BYTES]; /* the name of the last one that is named */
+    uint64_t blocks;                   /* of the file */
+    uint64_t first;                    /* number of the oldest of them */
+    uint64_t lost;
+    bool has_ended; /* with the pool */
+} test_recording;
+
+/* False if there is no file, or no block in it, or a number is missing. */
+bool test_recording_read(const char *path, test_recording *r);
+void test_recording_clear(test_recording *r);
+
+#endif

@@ -1,0 +1,155 @@
+/* The file of a recording by itself: events and names come back as they were; what is not whole is
+ * not read. And the ring before it. */
+#include "base/recording.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/event_ring.h"
+#include "base/history.h"
+#include "tests/support/kit.h"
+
+static mend_record_block block;
+
+/* Events that have little in common, and steps of numbers that wrap around. */
+static mend_history_event event_of(uint64_t i)
+{
+    const uint64_t wild = i * UINT64_C(0x9E3779B97F4A7C15);
+    return (mend_history_event){
+        .sequence = i + (i > 100 ? 7 : 0),
+        .time_ns = wild >> (i % 64),
+        .kind = 1 + (int)(i % (MEND_EVENT_KINDS - 1)),
+        .is_for_graphs = i % 5 == 0,
+        .address = (void *)(uintptr_t)(i % 3 == 0 ? UINT64_MAX - i : i << 9),
+        .size_bytes = i % 7 == 0 ? wild : 512 * i,
+        .stream = i % 2 == 0 ? MEND_NO_STREAM : NULL,
+        .group = (mend_group *)(uintptr_t)(i % 11 == 0 ? i : 0),
+        .tag = i % 13 == 0 ? UINT64_MAX : 0,
+        .requested_bytes = i,
+        .chunk = i / 2,
+        .duration_ns = i % 17 == 0 ? wild : 0,
+        .scope = (uint32_t)(i % 19),
+        .cause = (int)(i % MEND_CAUSES),
+    };
+}
+
+/* Adds as many as there is room for; the number of the first that has none. */
+static uint64_t fill_block(void)
+{
+    uint64_t i = 1;
+    mend_history_event event = event_of(i);
+    mend_record_begin(&block, MEND_RECORD_EVENTS);
+    while (mend_record_add_event(&block, &event)) {
+        event = event_of(++i);
+    }
+    return i;
+}
+
+MEND_TEST(base_recording, events_come_back_as_they_were)
+{
+    const uint64_t end = fill_block();
+    const size_t bytes = mend_record_seal(&block, 3, 4);
+    mend_record_reader reader;
+    mend_history_event event;
+    EXPECT_TRUE(end > 1000);
+    ASSERT_TRUE(mend_record_open(&reader, (const uint8_t *)&block, bytes));
+    EXPECT_U64_EQ(3, reader.head.number);
+    EXPECT_U64_EQ(4, reader.head.lost);
+    for (uint64_t i = 1; i < end; i++) {
+        const mend_history_event was = event_of(i);
+        ASSERT_TRUE(mend_record_next_event(&reader, &event));
+        ASSERT_TRUE(memcmp(&was, &event, sizeof(event)) == 0);
+    }
+    EXPECT_TRUE(!mend_record_next_event(&reader, &event));
+}
+
+/* Blocks of the usual kind: one after the other, of few sizes. */
+MEND_TEST(base_recording, a_block_holds_four_thousand_usual_events)
+{
+    mend_record_begin(&block, MEND_RECORD_EVENTS);
+    mend_history_event event = {.kind = MEND_EVENT_ALLOC, .cause = MEND_CAUSE_HIT};
+    do {
+        event.sequence++;
+        event.kind = MEND_EVENT_ALLOC + MEND_EVENT_FREE - event.kind;
+        event.time_ns += 1500;
+        event.address = (void *)((uintptr_t)(event.sequence * 7 % 512) << 21);
+        event.size_bytes = event.sequence % 8 << 20;
+        event.requested_bytes = event.size_bytes;
+        event.chunk = event.sequence % 64;
+    } while (mend_record_add_event(&block, &event));
+    EXPECT_U64_EQ(MEND_RECORD_EVENTS_MOST, block.head.count);
+    EXPECT_TRUE(block.head.bytes < 20 * MEND_RECORD_EVENTS_MOST);
+}
+
+/* Every byte counts, and so does the end. */
+MEND_TEST(base_recording, what_is_not_whole_is_not_read)
+{
+    mend_record_begin(&block, MEND_RECORD_EVENTS);
+    const mend_history_event event = event_of(77);
+    EXPECT_TRUE(mend_record_add_event(&block, &event));
+    const size_t bytes = mend_record_seal(&block, 1, 0);
+    uint8_t *whole = (uint8_t *)&block;
+    mend_record_reader reader;
+    for (size_t i = 0; i < bytes; i++) {
+        EXPECT_TRUE(!mend_record_open(&reader, whole, i));
+        whole[i] ^= 0x10;
+        EXPECT_TRUE(!mend_record_open(&reader, whole, bytes));
+        whole[i] ^= 0x10;
+    }
+    EXPECT_TRUE(mend_record_open(&reader, whole, bytes));
+}
+
+MEND_TEST(base_recording, names_of_scopes_come_back)
+{
+    static const char *const names[] = {"step", "", "forward, 12"};
+    char name[MEND_SCOPE_NAME_BYTES];
+    uint32_t around = 0;
+    mend_record_begin(&block, MEND_RECORD_SCOPES);
+    for (uint32_t i = 0; i < 3; i++) {
+        EXPECT_TRUE(mend_record_add_scope(&block, i * 1000, names[i]));
+    }
+    mend_record_reader reader;
+    ASSERT_TRUE(mend_record_open(&reader, (uint8_t *)&block, mend_record_seal(&block, 1, 0)));
+    for (uint32_t i = 0; i < 3; i++) {
+        ASSERT_TRUE(mend_record_next_scope(&reader, &around, name));
+        EXPECT_U64_EQ(i * 1000, around);
+        EXPECT_STR_EQ(names[i], name);
+    }
+    EXPECT_TRUE(!mend_record_next_scope(&reader, &around, name));
+}
+
+static uint64_t tick(const void *clock)
+{
+    return ++*(uint64_t *)(uintptr_t)clock;
+}
+
+/* The history is off; nobody reads while the ring fills. */
+MEND_TEST(base_recording, a_full_ring_loses_events_and_counts_them)
+{
+    enum { BEYOND = 5 };
+    uint64_t now = 0;
+    mend_event_ring ring = {.events = mend_history_make(MEND_EVENT_RING_ROOM),
+                            .bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    mend_history history;
+    mend_history_init(&history, tick, &now);
+    mend_history_record(&history, &ring);
+    for (uint64_t i = 1; i <= MEND_EVENT_RING_ROOM + BEYOND; i++) {
+        mend_history_note(&history, MEND_EVENT_MAP, i, 512, 0);
+    }
+    EXPECT_U64_EQ(BEYOND, ring.lost);
+    eventfd_t rung = 0;
+    EXPECT_INT_EQ(0, eventfd_read(ring.bell, &rung)); /* when it was half full */
+    EXPECT_U64_EQ(1, rung);
+    for (uint64_t i = 1; i <= MEND_EVENT_RING_ROOM; i++) {
+        ASSERT_U64_EQ(i, mend_event_ring_next(&ring)->sequence);
+        mend_event_ring_pass(&ring);
+    }
+    EXPECT_TRUE(mend_event_ring_next(&ring) == NULL);
+    mend_history_note(&history, MEND_EVENT_OUT_OF_MEMORY, 0, 512, 0);
+    EXPECT_INT_EQ(0, eventfd_read(ring.bell, &rung));
+    EXPECT_U64_EQ(MEND_EVENT_RING_ROOM + BEYOND + 1, mend_event_ring_next(&ring)->sequence);
+    EXPECT_U64_EQ(0, mend_history_lost(&history) + 1 - history.next); /* all, of the other ring */
+    close(ring.bell);
+    free(ring.events);
+}

@@ -1,0 +1,291 @@
+/* mend_pool_config.record: what happens in a pool, in a file. */
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "pool/pool.h"
+#include "tests/support/child.h"
+#include "tests/support/files.h"
+#include "tests/support/host_memory.h"
+#include "tests/support/kit.h"
+#include "tests/support/recording.h"
+
+enum { ROOM = 4096 };
+
+static char path[64];
+static char beside[sizeof(path) + 2]; /* where the path is taken */
+
+static bool open_recorded(mend_world *w, uint64_t keep_bytes)
+{
+    return kit_open_set(w, w->pool_config.record = path, w->pool_config.record_bytes = keep_bytes);
+}
+
+/* A pool that ends before its world. */
+static bool open_beside(mend_world *w, uint64_t keep_bytes, mend_pool **pool)
+{
+    if (!kit_open_default(w)) {
+        return false;
+    }
+    w->pool_config.record = path;
+    w->pool_config.record_bytes = keep_bytes;
+    return mend_world_create_pool(w, pool) == MEND_OK;
+}
+
+static void name_file(void)
+{
+    snprintf(path, sizeof(path), "/tmp/mend-record-XXXXXX");
+    close(mkstemp(path));
+    snprintf(beside, sizeof(beside), "%s.1", path);
+}
+
+static void remove_file(void)
+{
+    unlink(path);
+    unlink(beside);
+}
+
+/* No event is lost where the program waits for the recorder now and then. */
+static void let_it_follow(const mend_pool *pool)
+{
+    const mend_event_ring *ring = pool->heap.history.recording;
+    while (ring->written - ring->read > MEND_EVENT_RING_ROOM / 2) {
+        sched_yield();
+    }
+}
+
+MEND_TEST(pool_recording, it_has_the_events_of_the_history)
+{
+    static mend_history_event events[ROOM];
+    mend_world w;
+    mend_pool *pool = NULL;
+    mend_stats stats = MEND_STATS_INIT;
+    test_recording r;
+    uint64_t cursor = 0;
+    size_t count = 0;
+    name_file();
+    ASSERT_TRUE(open_beside(&w, 0, &pool));
+    EXPECT_OK(mend_history_start(pool, ROOM));
+    EXPECT_OK(mend_scope_push("recorded step", 0));
+    void *block = kit_alloc_from(pool, 3 * MEND_MIB, NULL);
+    kit_alloc_from(pool, 1000, NULL);
+    EXPECT_OK(mend_scope_pop());
+    EXPECT_OK(mend_free(pool, block, NULL));
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(pool, MEND_TIB, NULL, &block));
+    EXPECT_OK(mend_trim(pool, 0, NULL));
+    EXPECT_OK(mend_history_read(pool, &cursor, events, sizeof(*events), ROOM, &count));
+    EXPECT_OK(mend_get_stats(pool, &stats));
+    EXPECT_U64_EQ(0, stats.record_lost);
+    EXPECT_OK(mend_pool_destroy(pool));
+    EXPECT_TRUE(test_recording_read(path, &r));
+    EXPECT_TRUE(r.has_ended);
+    EXPECT_U64_EQ((uint64_t)getpid(), r.run.process);
+    EXPECT_STR_EQ("recorded step", r.scope);
+    EXPECT_TRUE(count > 6 && r.events.count >= count); /* the end of the pool has events, too */
+    EXPECT_TRUE(memcmp(events, r.events.list, count * sizeof(*events)) == 0);
+    ASSERT_U64_EQ(1, r.live.count);
+    EXPECT_U64_EQ(1000, r.live.list[0].requested_bytes);
+    test_recording_clear(&r);
+    remove_file();
+    kit_close(&w);
+}
+
+/* The blocks from the beginning are known, long after the events that tell of them are gone. */
+MEND_TEST(pool_recording, a_full_file_keeps_the_newest_and_all_that_lives)
+{
+    enum { LIVE = 50, PAIRS = 200000 };
+    mend_world w;
+    mend_pool *pool = NULL;
+    mend_stats stats = MEND_STATS_INIT;
+    test_recording r;
+    struct stat about = {0};
+    name_file();
+    ASSERT_TRUE(open_beside(&w, MEND_MIB, &pool));
+    for (int i = 0; i < LIVE; i++) {
+        kit_alloc_from(pool, 512, NULL);
+    }
+    for (int i = 0; i < PAIRS; i++) {
+        void *block = NULL;
+        EXPECT_OK(mend_alloc(pool, (uint64_t)(i % 9 + 1) * 512, NULL, &block));
+        EXPECT_OK(mend_free(pool, block, NULL));
+        let_it_follow(pool);
+    }
+    EXPECT_OK(mend_get_stats(pool, &stats));
+    EXPECT_U64_EQ(0, stats.record_lost);
+    const uint64_t last = pool->heap.history.next - 1;
+    EXPECT_OK(mend_pool_destroy(pool));
+    EXPECT_TRUE(test_recording_read(path, &r));
+    EXPECT_TRUE(r.first > 1);
+    EXPECT_TRUE(stat(path, &about) == 0 && (uint64_t)about.st_size <= MEND_MIB);
+    EXPECT_TRUE(r.events.count > 20000 && r.events.list[0].sequence > 1);
+    for (size_t i = 1; i < r.events.count; i++) {
+        ASSERT_U64_EQ(r.events.list[0].sequence + i, r.events.list[i].sequence);
+    }
+    EXPECT_TRUE(r.events.list[r.events.count - 1].sequence >= last);
+    EXPECT_U64_EQ(LIVE, r.live.count);
+    test_recording_clear(&r);
+    remove_file();
+    kit_close(&w);
+}
+
+/* A program that is killed in the middle of its work. */
+static bool work_and_die(void *unused)
+{
+    (void)unused;
+    mend_world w;
+    if (!open_recorded(&w, 0)) {
+        return true;
+    }
+    void *block = kit_alloc(&w, 2048, NULL);
+    kit_alloc(&w, 1024, NULL);
+    kit_free(&w, block, NULL);
+    for (size_t live = 0; live != 1;) {
+        test_recording r;
+        live = test_recording_read(path, &r) && r.events.count > 3 ? r.live.count : 0;
+        test_recording_clear(&r);
+        sched_yield();
+    }
+    return kill(getpid(), SIGKILL) != 0;
+}
+
+MEND_TEST(pool_recording, it_outlives_a_process_that_is_killed)
+{
+    test_recording r;
+    name_file();
+    EXPECT_FALSE(mend_test_holds_in_a_child(work_and_die, NULL));
+    EXPECT_TRUE(test_recording_read(path, &r));
+    EXPECT_FALSE(r.has_ended);
+    EXPECT_U64_EQ(0, r.lost);
+    EXPECT_TRUE(r.run.process != 0 && r.run.process != (uint64_t)getpid());
+    ASSERT_U64_EQ(1, r.live.count);
+    EXPECT_U64_EQ(1024, r.live.list[0].requested_bytes);
+    test_recording_clear(&r);
+    remove_file();
+}
+
+/* A child has the recorder's file, and not its thread. */
+static bool is_refused(void *pool)
+{
+    return mend_pool_destroy(pool) == MEND_ERROR_FORKED;
+}
+
+MEND_TEST(pool_recording, pools_of_one_path_have_files_of_their_own)
+{
+    mend_world w;
+    mend_world other;
+    test_recording r;
+    name_file();
+    ASSERT_TRUE(open_recorded(&w, 0));
+    ASSERT_TRUE(open_recorded(&other, 0));
+    kit_alloc(&other, 512, NULL);
+    EXPECT_TRUE(mend_test_holds_in_a_child(is_refused, w.pool));
+    kit_alloc(&w, 1024, NULL);
+    kit_alloc(&w, 1024, NULL);
+    const char *const paths[] = {path, beside};
+    kit_close(&w);
+    kit_close(&other);
+    for (size_t i = 0; i < 2; i++) {
+        EXPECT_TRUE(test_recording_read(paths[i], &r));
+        EXPECT_TRUE(r.has_ended && r.run.process == (uint64_t)getpid());
+        size_t allocated = 0;
+        for (size_t k = 0; k < r.events.count; k++) {
+            allocated += r.events.list[k].kind == MEND_EVENT_ALLOC;
+        }
+        EXPECT_U64_EQ(2 - i, allocated);
+        test_recording_clear(&r);
+    }
+    EXPECT_TRUE(open_recorded(&w, 0)); /* over what the last one left */
+    kit_close(&w);
+    EXPECT_TRUE(test_recording_read(path, &r) && r.first == 1);
+    test_recording_clear(&r);
+    remove_file();
+}
+
+/* The pool goes on; what could not be written is counted. */
+static bool fill_the_disk(void *unused)
+{
+    (void)unused;
+    mend_world w;
+    mend_stats stats = MEND_STATS_INIT;
+    if (!kit_open_set(&w, w.sim_config.content = MEND_SIM_CONTENT_NONE,
+                      w.pool_config.record = path)) {
+        return false;
+    }
+    mend_test_limit_file_size(sizeof(mend_record_head) + sizeof(mend_record_run));
+    for (int i = 0; i < 100; i++) {
+        kit_alloc(&w, 512, NULL);
+    }
+    do {
+        EXPECT_OK(mend_get_stats(w.pool, &stats));
+        sched_yield();
+    } while (stats.record_lost < 100);
+    kit_close(&w);
+    return true;
+}
+
+MEND_TEST(pool_recording, a_full_disk_costs_events_and_nothing_else)
+{
+    name_file();
+    EXPECT_TRUE(mend_test_holds_in_a_child(fill_the_disk, NULL));
+    remove_file();
+}
+
+MEND_TEST(pool_recording, the_environment_names_the_file)
+{
+    mend_world w;
+    test_recording r;
+    name_file();
+    setenv("MEND_RECORD", path, 1);
+    EXPECT_TRUE(kit_open_default(&w));
+    unsetenv("MEND_RECORD");
+    kit_alloc(&w, 512, NULL);
+    kit_close(&w);
+    EXPECT_TRUE(test_recording_read(path, &r) && r.events.count > 0);
+    test_recording_clear(&r);
+    remove_file();
+}
+
+/* Nothing is left of a pool that was not made. */
+MEND_TEST(pool_recording, a_file_that_cannot_be_is_refused)
+{
+    mend_world w;
+    const int files = mend_test_open_files();
+    static const char *const impossible[] = {"/", "/dev/null", "/tmp/mend-none/of/these"};
+    for (int i = 0; i < 3; i++) {
+        mend_world_init(&w);
+        ASSERT_TRUE(mend_world_open_device(&w));
+        w.pool_config.driver = mend_sim_driver(w.sim);
+        w.pool_config.record = impossible[i];
+        EXPECT_ERROR(SYSTEM, mend_pool_create(&w.pool_config, &w.pool));
+        w.pool_config.record_bytes = MEND_MIB - 1;
+        EXPECT_INVALID(mend_pool_create(&w.pool_config, &w.pool));
+        mend_world_close(&w);
+        EXPECT_TRUE(mend_test_files_are(files));
+    }
+}
+
+/* Whatever host memory is left. */
+MEND_TEST(pool_recording, a_pool_without_host_memory_leaves_no_file_open)
+{
+    mend_world w;
+    const int files = mend_test_open_files();
+    mend_result result = MEND_ERROR_OUT_OF_HOST_MEMORY;
+    name_file();
+    mend_world_init(&w);
+    ASSERT_TRUE(mend_world_open_device(&w));
+    w.pool_config.driver = mend_sim_driver(w.sim);
+    w.pool_config.record = path;
+    const int with_device = mend_test_open_files() - files;
+    for (uint64_t i = 0; result != MEND_OK; i++) {
+        result = mend_test_starve(i, UINT64_MAX, mend_pool_create(&w.pool_config, &w.pool));
+        EXPECT_TRUE(result == MEND_OK || mend_test_files_are(files + with_device));
+    }
+    EXPECT_OK(mend_pool_destroy(w.pool));
+    w.pool = NULL;
+    mend_world_close(&w);
+    EXPECT_TRUE(mend_test_files_are(files));
+    remove_file();
+}

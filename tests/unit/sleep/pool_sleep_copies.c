@@ -1,0 +1,120 @@
+/* Pinned memory of the host that wakes leave for the next sleep. */
+#include <string.h>
+
+#include "tests/unit/sleep/sleep_rig.h"
+
+enum { ALL = SLEEP_BLOCKS * SLEEP_BLOCK };
+
+static void cycle(mend_world *w)
+{
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    EXPECT_STATS(w, copies_host_bytes, 0);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_TRUE(mend_world_check(w));
+}
+
+/* The memory of each chunk is its own again, so what slept can be read after the wake, too. */
+SLEEP_TEST(pool_sleep_copies, the_next_sleep_pins_nothing)
+{
+    static unsigned char read[SLEEP_BLOCK];
+    const void *first;
+    const void *again;
+    cycle(w);
+    EXPECT_STATS(w, copies_host_bytes, ALL, kept_host_bytes, 0);
+    EXPECT_OK(mend_find_kept(w->pool, r->blocks[1], SLEEP_BLOCK, &first));
+    kit_fail(w, "host_alloc", 0, UINT64_MAX, MEND_DRIVER_OUT_OF_MEMORY);
+    for (int i = 0; i < 3; i++) {
+        cycle(w);
+        sleep_rig_sleep(r, 2, MEND_KEEP_HOST); /* a part of them */
+        EXPECT_OK(mend_find_kept(w->pool, r->blocks[1], SLEEP_BLOCK, &again));
+        EXPECT_PTR_EQ(first, again);
+        sleep_rig_sleep(r, 1, MEND_KEEP_NOTHING); /* theirs stays where it is */
+        EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+        for (int at = 0; at < SLEEP_BLOCKS; at += 2) {
+            kit_write(w, S(0), r->blocks[at], SLEEP_BLOCK);
+        }
+    }
+    mend_sim_clear_faults(w->sim);
+    EXPECT_OK(mend_read_kept(w->pool, r->blocks[1], SLEEP_BLOCK, read));
+    EXPECT_TRUE(memcmp(read, r->blocks[1], SLEEP_BLOCK) == 0);
+    EXPECT_TRUE(memcmp(read, first, SLEEP_BLOCK) == 0);
+}
+
+/* A block at the same address is another one; and what its memory was goes by a trim. */
+SLEEP_TEST(pool_sleep_copies, they_are_of_blocks_that_live)
+{
+    const void *found;
+    char byte;
+    cycle(w);
+    EXPECT_REFUSAL(NOT_SUPPORTED, "in several places",
+                   mend_find_kept(w->pool, r->blocks[0], SLEEP_BLOCK + 1, &found));
+    EXPECT_INVALID(mend_find_kept(w->pool, r->blocks[0], 0, &found));
+    EXPECT_INVALID(mend_find_kept(w->pool, r->blocks[0], 1, NULL));
+    void *const address = r->blocks[0];
+    kit_release(w, address, SLEEP_BLOCK, S(0));
+    r->blocks[0] = kit_alloc_written(w, SLEEP_BLOCK, S(0));
+    EXPECT_PTR_EQ(address, r->blocks[0]);
+    EXPECT_REFUSAL(INVALID_ARGUMENT, "has no copy", mend_read_kept(w->pool, address, 1, &byte));
+    EXPECT_OK(mend_read_kept(w->pool, r->blocks[1], 1, &byte));
+    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_STATS(w, copies_host_bytes, ALL - SLEEP_BLOCK);
+    EXPECT_TRUE(mend_world_check(w));
+}
+
+SLEEP_TEST(pool_sleep_copies, a_limit_says_how_much_wakes_leave)
+{
+    char byte;
+    EXPECT_INVALID(mend_keep_host_memory(NULL, 0));
+    EXPECT_OK(mend_keep_host_memory(w->pool, 3 * SLEEP_BLOCK));
+    cycle(w);
+    EXPECT_STATS(w, copies_host_bytes, 3 * SLEEP_BLOCK);
+    EXPECT_OK(mend_keep_host_memory(w->pool, SLEEP_BLOCK + 1));
+    EXPECT_STATS(w, copies_host_bytes, SLEEP_BLOCK);
+    cycle(w);
+    EXPECT_OK(mend_keep_host_memory(w->pool, 0));
+    EXPECT_LEDGER(w, host_allocations, 0);
+    EXPECT_INVALID(mend_read_kept(w->pool, r->blocks[0], 1, &byte));
+    EXPECT_OK(mend_keep_host_memory(w->pool, UINT64_MAX));
+}
+
+/* Blocks of other sizes at other addresses take what fits, and what does not goes first. */
+SLEEP_TEST(pool_sleep_copies, pinned_memory_is_hardly_more_than_what_slept)
+{
+    enum { OTHERS = 3 };
+    static const uint64_t sizes[OTHERS] = {SLEEP_BLOCK * 7 / 8, SLEEP_BLOCK / 4, 2 * SLEEP_BLOCK};
+    for (int i = 0; i < OTHERS; i++) {
+        void *others[OTHERS];
+        cycle(w);
+        EXPECT_TRUE(mend_world_ledger(w).host_bytes <= ALL * 5 / 4);
+        kit_alloc_written_row(w, others, OTHERS, sizes[i], S(0));
+        for (int at = 0; at < SLEEP_BLOCKS; at++) {
+            kit_free(w, r->blocks[at], S(0));
+        }
+        if (i == 0) { /* theirs fits */
+            kit_fail(w, "host_alloc", 0, UINT64_MAX, MEND_DRIVER_OUT_OF_MEMORY);
+        }
+        EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+        mend_sim_clear_faults(w->sim);
+        EXPECT_TRUE(mend_world_ledger(w).host_bytes <= ALL * 5 / 4);
+        EXPECT_TRUE(mend_world_check(w));
+        EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+        kit_release_row(w, others, OTHERS, sizes[i], S(0));
+        for (int at = 0; at < SLEEP_BLOCKS; at++) {
+            r->blocks[at] = kit_alloc_written(w, SLEEP_BLOCK, S(0));
+        }
+    }
+}
+
+/* They are the first to go if the host has no memory for a sleep. */
+SLEEP_TEST(pool_sleep_copies, they_go_where_the_host_lacks_memory)
+{
+    cycle(w);
+    void *other = kit_alloc_written(w, SLEEP_BLOCK / 4, S(0));
+    kit_fail(w, "host_alloc", 0, 1, MEND_DRIVER_OUT_OF_MEMORY);
+    sleep_rig_sleep(r, 1, MEND_KEEP_HOST); /* of copies */
+    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(0, MEND_KEEP_HOST, .others = MEND_KEEP_AWAKE), NULL));
+    EXPECT_STATS(w, copies_host_bytes, 0);
+    EXPECT_TRUE(mend_world_check(w));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_release(w, other, SLEEP_BLOCK / 4, S(0));
+}

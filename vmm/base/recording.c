@@ -1,0 +1,252 @@
+/*
+ * Blocks of a recording: they are filled event by event, and read without trust, since their file
+ * may end or be damaged anywhere.
+ */
+#include "base/recording.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/align.h"
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+/* Seven bits a byte, the lowest first; all but the last byte have the highest bit. */
+enum { NUMBER_BYTES = 10, BITS = 7, MORE = 0x80 };
+
+static uint8_t *put_number(uint8_t *to, uint64_t number)
+{
+    for (; number >= MORE; number >>= BITS) {
+        *to++ = (uint8_t)(number | MORE);
+    }
+    *to++ = (uint8_t)number;
+    return to;
+}
+
+/* 0 where the contents end. */
+static uint64_t take_number(mend_record_reader *reader)
+{
+    uint64_t number = 0;
+    for (unsigned shift = 0; reader->at < reader->end && shift < 64; shift += BITS) {
+        const uint8_t byte = *reader->at++;
+        number |= (uint64_t)(byte & (MORE - 1)) << shift;
+        if (byte < MORE) {
+            break;
+        }
+    }
+    return number;
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+/* X(field, type): in the order of the file. */
+#define FIELDS(X)                                                                                  \
+    X(sequence, uint64_t)                                                                          \
+    X(time_ns, uint64_t)                                                                           \
+    X(kind, int)                                                                                   \
+    X(address, void *)                                                                             \
+    X(size_bytes, uint64_t)                                                                        \
+    X(requested_bytes, uint64_t)                                                                   \
+    X(chunk, uint64_t)                                                                             \
+    X(cause, int)                                                                                  \
+    X(duration_ns, uint64_t)                                                                       \
+    X(stream, mend_stream)                                                                         \
+    X(scope, uint32_t)                                                                             \
+    X(tag, uint64_t)                                                                               \
+    X(group, mend_group *)                                                                         \
+    X(is_for_graphs, int)
+
+enum { FIELD_SEQUENCE = 0 };
+#define ONE(field, type) +1
+static_assert(FIELDS(ONE) == MEND_RECORD_FIELDS, "a row has each field");
+#undef ONE
+
+static mend_record_row row_of(const mend_history_event *event)
+{
+#define PUT(field, type) (uint64_t)(uintptr_t) event->field,
+    return (mend_record_row){{FIELDS(PUT)}};
+#undef PUT
+}
+
+static mend_history_event event_of(const mend_record_row *row)
+{
+    mend_history_event event = {0};
+    size_t at = 0;
+#define TAKE(field, type) event.field = (type)(uintptr_t)row->numbers[at++];
+    FIELDS(TAKE)
+#undef TAKE
+    return event;
+}
+
+/* The number that is expected for a field. */
+static uint64_t expected(const mend_record_row *before, size_t field)
+{
+    return before->numbers[field] + (field == FIELD_SEQUENCE);
+}
+
+bool mend_record_add_event(mend_record_block *block, const mend_history_event *event)
+{
+    enum { MOST_BYTES = (MEND_RECORD_FIELDS + 1) * NUMBER_BYTES };
+    if (block->head.count == MEND_RECORD_EVENTS_MOST ||
+        block->head.bytes + MOST_BYTES > MEND_RECORD_CONTENT_BYTES) {
+        return false;
+    }
+    const mend_record_row row = row_of(event);
+    uint64_t changed = 0; /* a bit for each field that is not as expected */
+    for (size_t i = 0; i < MEND_RECORD_FIELDS; i++) {
+        changed |= (uint64_t)(row.numbers[i] != expected(&block->before, i)) << i;
+    }
+    uint8_t *to = put_number(block->content + block->head.bytes, changed);
+    for (size_t i = 0; i < MEND_RECORD_FIELDS; i++) {
+        if ((changed >> i & 1) != 0) {
+            const uint64_t by = row.numbers[i] - expected(&block->before, i);
+            to = put_number(to, by << 1 ^ (0 - (by >> 63))); /* small numbers below 0 stay small */
+        }
+    }
+    block->head.bytes = (uint32_t)(to - block->content);
+    block->head.count++;
+    block->before = row;
+    return true;
+}
+
+bool mend_record_next_event(mend_record_reader *reader, mend_history_event *event)
+{
+    if (reader->head.count == 0) {
+        return false;
+    }
+    reader->head.count--;
+    const uint64_t changed = take_number(reader);
+    mend_record_row row;
+    for (size_t i = 0; i < MEND_RECORD_FIELDS; i++) {
+        const uint64_t by = (changed >> i & 1) != 0 ? take_number(reader) : 0;
+        row.numbers[i] = expected(&reader->before, i) + (by >> 1 ^ (0 - (by & 1)));
+    }
+    reader->before = row;
+    *event = event_of(&row);
+    return true;
+}
+
+/* ---- scopes ---------------------------------------------------------------------------------- */
+
+bool mend_record_add_scope(mend_record_block *block, uint32_t around, const char *name)
+{
+    const size_t length = strlen(name);
+    assert(length < MEND_SCOPE_NAME_BYTES);
+    if (block->head.bytes + NUMBER_BYTES + MEND_SCOPE_NAME_BYTES > MEND_RECORD_CONTENT_BYTES) {
+        return false;
+    }
+    uint8_t *to = put_number(block->content + block->head.bytes, around);
+    to = put_number(to, length);
+    memcpy(to, name, length);
+    block->head.bytes = (uint32_t)(to + length - block->content);
+    block->head.count++;
+    return true;
+}
+
+bool mend_record_next_scope(mend_record_reader *reader, uint32_t *around,
+                            char name[MEND_SCOPE_NAME_BYTES])
+{
+    if (reader->head.count == 0) {
+        return false;
+    }
+    reader->head.count--;
+    *around = (uint32_t)take_number(reader);
+    const uint64_t length = take_number(reader);
+    if (length >= MEND_SCOPE_NAME_BYTES || length > (size_t)(reader->end - reader->at)) {
+        return false;
+    }
+    memcpy(name, reader->at, length);
+    name[length] = 0;
+    reader->at += length;
+    return true;
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+/* FNV-1a, of eight bytes at a time. */
+static uint64_t sum_of(const mend_record_head *head, const uint8_t *content)
+{
+    uint64_t sum = UINT64_C(0xcbf29ce484222325);
+    uint64_t word;
+    for (size_t i = 0; i < offsetof(mend_record_head, sum) + head->bytes; i += sizeof(word)) {
+        const size_t behind = i - offsetof(mend_record_head, sum);
+        memcpy(&word,
+               i < offsetof(mend_record_head, sum) ? (const uint8_t *)head + i : content + behind,
+               sizeof(word));
+        sum = (sum ^ word) * UINT64_C(0x100000001b3);
+        sum ^= sum >> 32; /* the highest bits count for all */
+    }
+    return sum;
+}
+
+void mend_record_begin(mend_record_block *block, mend_record_kind kind)
+{
+    block->head = (mend_record_head){.mark = MEND_RECORD_MARK, .kind = kind};
+    block->before = (mend_record_row){{0}};
+}
+
+size_t mend_record_seal(mend_record_block *block, uint64_t number, uint64_t lost)
+{
+    while (block->head.bytes % sizeof(uint64_t) != 0) {
+        block->content[block->head.bytes++] = 0;
+    }
+    block->head.number = number;
+    block->head.lost = lost;
+    block->head.sum = sum_of(&block->head, block->content);
+    return sizeof(block->head) + block->head.bytes;
+}
+
+bool mend_record_open(mend_record_reader *reader, const uint8_t *bytes, size_t count)
+{
+    if (count < sizeof(reader->head)) {
+        return false;
+    }
+    *reader = (mend_record_reader){.at = bytes + sizeof(reader->head)};
+    memcpy(&reader->head, bytes, sizeof(reader->head));
+    const mend_record_head *head = &reader->head;
+    const uint64_t room = mend_min_u64(count - sizeof(*head), MEND_RECORD_CONTENT_BYTES);
+    reader->end = reader->at + mend_min_u64(head->bytes, room);
+    return head->mark == MEND_RECORD_MARK && head->bytes % sizeof(uint64_t) == 0 &&
+           head->bytes <= room && head->count <= head->bytes &&
+           head->sum == sum_of(head, reader->at);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* The first whole block from *at on, up to `end`; *at is then behind it. What is left of others is
+ * skipped. */
+static bool find_block(const uint8_t *bytes, size_t end, size_t *at, mend_record_reader *block)
+{
+    while (*at < end && !mend_record_open(block, bytes + *at, end - *at)) {
+        *at += sizeof(uint64_t);
+    }
+    const bool found = *at < end;
+    *at += found ? sizeof(block->head) + block->head.bytes : 0;
+    return found;
+}
+
+void mend_record_walk_begin(mend_record_walk *walk, const uint8_t *bytes, size_t size)
+{
+    uint64_t lowest = UINT64_MAX;
+    mend_record_reader block;
+    *walk = (mend_record_walk){.bytes = bytes, .size = size};
+    for (size_t at = 0; find_block(bytes, size, &at, &block);) {
+        if (block.head.number < lowest) {
+            lowest = block.head.number;
+            walk->first = at - sizeof(block.head) - block.head.bytes;
+        }
+    }
+    walk->at = walk->first;
+}
+
+bool mend_record_walk_next(mend_record_walk *walk, mend_record_reader *block)
+{
+    if (!walk->is_past_end) {
+        if (find_block(walk->bytes, walk->size, &walk->at, block)) {
+            return true;
+        }
+        walk->is_past_end = true;
+        walk->at = 0;
+    }
+    return find_block(walk->bytes, walk->first, &walk->at, block);
+}

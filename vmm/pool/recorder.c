@@ -1,0 +1,312 @@
+/*
+ * The thread that writes what happens in a pool to a file: see mend_pool_config.record. Allocations
+ * leave their events in a ring and never wait for it.
+ *
+ * The file is written in laps. Each begins at its start with all that a reader needs to know if
+ * everything before is gone: what is recorded, the names of scopes, the live blocks. Blocks of
+ * events follow, over the oldest of the lap before.
+ */
+#include "pool/pool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/align.h"
+#include "base/allowance.h"
+#include "base/event_ring.h"
+#include "base/log.h"
+#include "base/recording.h"
+#include "base/scopes.h"
+
+enum { PERIOD_MS = 10, MOST_FILES = 256, SUFFIX_BYTES = 16 };
+
+/* The blocks that the events leave alive. */
+typedef struct live_blocks {
+    mend_pointer_map at; /* from an address to the index of its event + 1 */
+    mend_history_event *events;
+    size_t count;
+    size_t room;
+} live_blocks;
+
+/* Its thread's own, but for what is said of the rest. */
+struct mend_recorder {
+    mend_event_ring ring;
+    atomic_bool ends; /* the thread is to end */
+    pthread_t thread; /* constant, as the next two */
+    mend_record_run run;
+    uint64_t keep_bytes;
+    int file;
+    uint64_t at;     /* where the next block goes */
+    uint64_t number; /* of the last block */
+    uint32_t scopes; /* that are named in this lap */
+    bool has_failed; /* to write; the log knows */
+    live_blocks live;
+    mend_record_block block;
+};
+
+/* ---- live blocks ----------------------------------------------------------------------------- */
+
+static uint64_t key_of(const mend_history_event *event)
+{
+    return (uint64_t)(uintptr_t)event->address;
+}
+
+static void set_index(live_blocks *live, const mend_history_event *event, size_t index)
+{
+    mend_pointer_map_insert(&live->at, key_of(event), (void *)(uintptr_t)(index + 1));
+}
+
+static void forget(live_blocks *live, const mend_history_event *event)
+{
+    const size_t found = (size_t)(uintptr_t)mend_pointer_map_remove(&live->at, key_of(event));
+    if (found == 0) {
+        return;
+    }
+    const mend_history_event last = live->events[--live->count];
+    if (found - 1 < live->count) {
+        mend_pointer_map_remove(&live->at, key_of(&last));
+        set_index(live, &last, found - 1);
+        live->events[found - 1] = last;
+    }
+}
+
+/* Without host memory the block is not in the next list. */
+static void know(live_blocks *live, const mend_history_event *event)
+{
+    if (live->count == live->room) {
+        const size_t room = live->room == 0 ? 1024 : live->room * 2;
+        mend_history_event *grown = realloc(live->events, room * sizeof(*grown));
+        if (grown == NULL) {
+            return;
+        }
+        live->events = grown;
+        live->room = room;
+    }
+    if (mend_pointer_map_reserve(&live->at)) {
+        set_index(live, event, live->count);
+        live->events[live->count++] = *event;
+    }
+}
+
+static void follow(live_blocks *live, const mend_history_event *event)
+{
+    if (event->kind == MEND_EVENT_ALLOC || event->kind == MEND_EVENT_FREE) {
+        forget(live, event);
+    }
+    if (event->kind == MEND_EVENT_ALLOC) {
+        know(live, event);
+    }
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+/* The file of this name, or of the first of NAME.1, NAME.2, ... that no other recorder has. It is
+ * empty. -1: errno says why. */
+static int open_file(const char *name)
+{
+    char path[PATH_MAX];
+    const size_t length = strlen(name);
+    if (length + SUFFIX_BYTES > sizeof(path)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    memcpy(path, name, length + 1);
+    for (int i = 1; i <= MOST_FILES; i++) {
+        int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+        if (file < 0) {
+            return -1;
+        }
+        const bool is_others = flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+        if (!is_others && ftruncate(file, 0) == 0) {
+            return file;
+        }
+        const int reason = errno;
+        close(file);
+        errno = reason;
+        if (!is_others) {
+            return -1;
+        }
+        snprintf(path + length, SUFFIX_BYTES, ".%d", i);
+    }
+    return -1;
+}
+
+/* A block that cannot be written is lost, and the next one is tried again. */
+static void write_block(struct mend_recorder *r)
+{
+    const uint32_t events = r->block.head.kind == MEND_RECORD_EVENTS ? r->block.head.count : 0;
+    const uint64_t lost = atomic_load_explicit(&r->ring.lost, memory_order_relaxed);
+    const size_t bytes = mend_record_seal(&r->block, r->number + 1, lost);
+    if (mend_may_be_file_size(r->at + bytes) &&
+        pwrite(r->file, &r->block, bytes, (off_t)r->at) == (ssize_t)bytes) {
+        r->at += bytes;
+        r->number++;
+        return;
+    }
+    atomic_fetch_add_explicit(&r->ring.lost, events, memory_order_relaxed);
+    if (!r->has_failed) {
+        r->has_failed = true;
+        mend_log(MEND_LOG_WARNING, "the recording of the pool on device %d cannot be written: %s",
+                 (int)r->run.device, strerror(errno));
+    }
+}
+
+/* In blocks that begin before `end`. */
+static void name_scopes(struct mend_recorder *r, uint64_t end)
+{
+    const uint32_t count = mend_scopes_count();
+    while (r->scopes < count && r->at < end) {
+        mend_record_begin(&r->block, MEND_RECORD_SCOPES);
+        r->block.head.first = r->scopes + 1;
+        const mend_scope_entry *entry = mend_scopes_entry(r->scopes + 1);
+        while (mend_record_add_scope(&r->block, entry->around, entry->name) &&
+               ++r->scopes < count) {
+            entry = mend_scopes_entry(r->scopes + 1);
+        }
+        write_block(r);
+    }
+}
+
+static void list_live(struct mend_recorder *r)
+{
+    for (size_t i = 0; i < r->live.count && r->at < r->keep_bytes / 2;) {
+        mend_record_begin(&r->block, MEND_RECORD_LIVE);
+        while (i < r->live.count && mend_record_add_event(&r->block, &r->live.events[i])) {
+            i++;
+        }
+        write_block(r);
+    }
+}
+
+static void begin_lap(struct mend_recorder *r)
+{
+    (void)!ftruncate(r->file, (off_t)r->at); /* what is behind is the oldest */
+    const uint32_t scopes = mend_scopes_count();
+    r->at = 0;
+    r->scopes = 0;
+    r->run.live_blocks = r->live.count;
+    mend_record_begin(&r->block, MEND_RECORD_RUN);
+    r->block.head.bytes = sizeof(r->run);
+    memcpy(r->block.content, &r->run, sizeof(r->run));
+    write_block(r);
+    name_scopes(r, r->keep_bytes / 4);
+    r->scopes = r->scopes < scopes ? scopes : r->scopes; /* of so many some stay without a name */
+    list_live(r);
+}
+
+/* Writes all that is in the ring now. */
+static void write_events(struct mend_recorder *r)
+{
+    const uint64_t end = r->keep_bytes - 2 * sizeof(r->block); /* names and events fit there */
+    const mend_history_event *event = mend_event_ring_next(&r->ring);
+    while (event != NULL) {
+        if (r->at > end) {
+            begin_lap(r);
+        }
+        name_scopes(r, end);
+        mend_record_begin(&r->block, MEND_RECORD_EVENTS);
+        while (event != NULL && mend_record_add_event(&r->block, event)) {
+            follow(&r->live, event);
+            mend_event_ring_pass(&r->ring);
+            event = mend_event_ring_next(&r->ring);
+        }
+        write_block(r);
+    }
+}
+
+static void *write_recording(void *context)
+{
+    struct mend_recorder *r = context;
+    struct pollfd bell = {.fd = r->ring.bell, .events = POLLIN};
+    bool ends = false;
+    begin_lap(r);
+    while (!ends) {
+        eventfd_t rung;
+        (void)poll(&bell, 1, PERIOD_MS);
+        (void)eventfd_read(r->ring.bell, &rung);
+        ends = atomic_load(&r->ends); /* what was put before is written */
+        write_events(r);
+    }
+    mend_record_begin(&r->block, MEND_RECORD_END);
+    write_block(r);
+    return NULL;
+}
+
+/* ---- its life -------------------------------------------------------------------------------- */
+
+static void close_all(struct mend_recorder *r)
+{
+    if (r->file >= 0) {
+        close(r->file);
+    }
+    if (r->ring.bell >= 0) {
+        close(r->ring.bell);
+    }
+    mend_pointer_map_clear(&r->live.at);
+    free(r->live.events);
+    free(r->ring.events);
+    free(r);
+}
+
+static mend_result open_all(struct mend_recorder *r, const char *path)
+{
+    if (r->ring.events == NULL) {
+        return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a recorder");
+    }
+    r->ring.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    r->file = r->ring.bell >= 0 ? open_file(path) : -1;
+    if (r->file < 0) {
+        return mend_failure(MEND_ERROR_SYSTEM, "no recording to %s: %s", path, strerror(errno));
+    }
+    if (!mend_share_start_thread(&r->thread, write_recording, r)) {
+        return mend_failure(MEND_ERROR_SYSTEM, "the system started no thread for the recorder");
+    }
+    return MEND_OK;
+}
+
+mend_result mend_recorder_start(mend_pool *pool, const char *path, uint64_t keep_bytes)
+{
+    struct mend_recorder *r = calloc(1, sizeof(*r));
+    if (r == NULL) {
+        return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a recorder");
+    }
+    r->file = -1;
+    r->ring.bell = -1;
+    r->ring.events = mend_history_make(MEND_EVENT_RING_ROOM);
+    r->keep_bytes = keep_bytes;
+    r->run = (mend_record_run){.process = (uint64_t)getpid(),
+                               .device = (uint64_t)pool->device,
+                               .memory_bytes = pool->heap.device.total_bytes,
+                               .limit_bytes = pool->heap.config.limit_bytes};
+    mend_pointer_map_init(&r->live.at);
+    mend_result result = open_all(r, path);
+    if (result != MEND_OK) {
+        close_all(r);
+        return result;
+    }
+    pool->recorder = r;
+    mend_heap_lock(&pool->heap);
+    mend_history_record(&pool->heap.history, &r->ring);
+    mend_heap_unlock(&pool->heap);
+    return MEND_OK;
+}
+
+void mend_recorder_stop(mend_pool *pool)
+{
+    struct mend_recorder *r = pool->recorder;
+    if (r != NULL) {
+        atomic_store(&r->ends, true);
+        (void)eventfd_write(r->ring.bell, 1);
+        pthread_join(r->thread, NULL);
+        close_all(r);
+        pool->recorder = NULL;
+    }
+}

@@ -1,0 +1,293 @@
+/*
+ * Pinned memory of the host for what is kept. A wake leaves it as a copy of what slept, for the
+ * next sleep, and for mend_read_kept. Invariants, checked by the audit:
+ *  - a copy has memory of the host, and no file; no two have the same address of a chunk;
+ *  - all have at most copies_limit bytes;
+ *  - with what sleeps they have room_bytes, which is at most most_bytes.
+ */
+#include "sleep/sleep.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "layout/layout.h"
+#include "move/driver_scope.h"
+#include "move/move.h"
+
+#define COPY_OF(node) MEND_CONTAINER_OF(node, mend_kept, by_address)
+
+/* ---- freed ----------------------------------------------------------------------------------- */
+
+static bool free_host(mend_heap *heap, void *host)
+{
+    if (host != NULL && !mend_step_copies_have_ended(heap)) {
+        return false;
+    }
+    bool is_freed = host == NULL || heap->driver->host_free(heap->driver, host) == MEND_DRIVER_OK;
+    heap->counters.driver_failures += !is_freed;
+    return is_freed;
+}
+
+static void note_refused(mend_heap *heap, mend_kept *kept)
+{
+    kept->next = heap->keeping.refused;
+    heap->keeping.refused = kept;
+}
+
+void mend_keep_drop(mend_heap *heap, mend_kept *kept)
+{
+    if (kept == NULL) {
+        return;
+    }
+    mend_sleep_file_leave(kept->file);
+    kept->file = NULL;
+    heap->keeping.room_bytes -= kept->room_bytes;
+    kept->room_bytes = 0;
+    if (free_host(heap, kept->host)) {
+        free(kept);
+    } else {
+        note_refused(heap, kept);
+    }
+}
+
+void mend_keep_free_refused(mend_heap *heap)
+{
+    mend_kept *left = heap->keeping.refused;
+    heap->keeping.refused = NULL;
+    while (left != NULL) {
+        mend_kept *next = left->next;
+        mend_keep_drop(heap, left);
+        left = next;
+    }
+}
+
+void mend_keep_abandon_refused(mend_heap *heap)
+{
+    while (heap->keeping.refused != NULL) {
+        mend_kept *next = heap->keeping.refused->next;
+        free(heap->keeping.refused);
+        heap->keeping.refused = next;
+    }
+}
+
+/* Frees memory of the host. If the driver refuses, and malloc too, it stays with the driver. */
+void mend_keep_drop_host(mend_heap *heap, void *host)
+{
+    mend_kept *record = free_host(heap, host) ? NULL : calloc(1, sizeof(*record));
+    if (record != NULL) {
+        record->host = host;
+        note_refused(heap, record);
+    }
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+/* A copy serves what leaves a fifth of it at most. */
+static bool fits(const mend_kept *copy, const mend_kept *kept)
+{
+    return copy->room_bytes >= kept->host_bytes &&
+           copy->room_bytes - kept->host_bytes <= kept->host_bytes / 4;
+}
+
+static int compare_addresses(const mend_tree_node *a, const mend_tree_node *b)
+{
+    const uint64_t first = COPY_OF(a)->address;
+    const uint64_t second = COPY_OF(b)->address;
+    return (first > second) - (first < second);
+}
+
+static bool begins_behind(const mend_tree_node *node, const void *address)
+{
+    return COPY_OF(node)->address > *(const uint64_t *)address;
+}
+
+void mend_copies_init(mend_heap *heap)
+{
+    mend_tree_init(&heap->keeping.copies, compare_addresses);
+    heap->keeping.copies_limit = UINT64_MAX;
+}
+
+static mend_kept *copy_before(const mend_heap *heap, uint64_t address)
+{
+    mend_tree_node *at = mend_tree_last_to(&heap->keeping.copies, &address, begins_behind);
+    return at != NULL ? COPY_OF(at) : NULL;
+}
+
+const mend_kept *mend_copy_at(const mend_heap *heap, uint64_t address)
+{
+    return copy_before(heap, address);
+}
+
+static void remove_copy(mend_heap *heap, mend_kept *copy)
+{
+    mend_tree_remove(&heap->keeping.copies, &copy->by_address);
+    heap->keeping.copies_bytes -= copy->room_bytes;
+}
+
+static void drop_copy(mend_heap *heap, mend_kept *copy)
+{
+    remove_copy(heap, copy);
+    mend_keep_drop(heap, copy);
+}
+
+/* Frees copies until there is no more than this. */
+static void drop_down_to(mend_heap *heap, uint64_t most_bytes)
+{
+    while (heap->keeping.copies_bytes > most_bytes) {
+        drop_copy(heap, COPY_OF(mend_tree_first(&heap->keeping.copies)));
+    }
+}
+
+void mend_copies_leave(mend_heap *heap, mend_kept *kept)
+{
+    mend_keeping *keeping = &heap->keeping;
+    mend_kept *before = kept->host != NULL ? copy_before(heap, kept->address) : NULL;
+    if (before != NULL && before->address == kept->address) {
+        drop_copy(heap, before);
+    }
+    if (kept->host == NULL || keeping->copies_bytes + kept->room_bytes > keeping->copies_limit) {
+        mend_keep_drop(heap, kept);
+        return;
+    }
+    mend_sleep_file_leave(kept->file);
+    kept->file = NULL;
+    mend_tree_insert(&keeping->copies, &kept->by_address);
+    keeping->copies_bytes += kept->room_bytes;
+}
+
+/* The copy's record goes, and its memory is kept for another. */
+static void take_over(mend_heap *heap, mend_kept *kept, mend_kept *copy)
+{
+    remove_copy(heap, copy);
+    kept->host = copy->host;
+    kept->room_bytes = copy->room_bytes;
+    copy->host = NULL;
+    copy->room_bytes = 0;
+    mend_keep_drop(heap, copy);
+}
+
+void mend_copies_take_own(mend_heap *heap, mend_kept *kept)
+{
+    mend_kept *copy = kept->host_bytes > 0 ? copy_before(heap, kept->address) : NULL;
+    if (copy != NULL && copy->address == kept->address && fits(copy, kept)) {
+        take_over(heap, kept, copy);
+    }
+}
+
+/* The best fit of all. */
+static bool take_any(mend_heap *heap, mend_kept *kept)
+{
+    mend_kept *best = NULL;
+    for (mend_tree_node *at = mend_tree_first(&heap->keeping.copies); at != NULL;
+         at = mend_tree_next(at)) {
+        mend_kept *copy = COPY_OF(at);
+        best =
+            fits(copy, kept) && (best == NULL || copy->room_bytes < best->room_bytes) ? copy : best;
+    }
+    if (best != NULL) {
+        take_over(heap, kept, best);
+    }
+    return best != NULL;
+}
+
+/* Frees copies, so that new memory makes all of it no more than was ever needed. */
+static void make_room(mend_heap *heap, uint64_t size_bytes)
+{
+    const mend_keeping *keeping = &heap->keeping;
+    const uint64_t in_use = keeping->room_bytes - keeping->copies_bytes + size_bytes;
+    drop_down_to(heap, keeping->most_bytes > in_use ? keeping->most_bytes - in_use : 0);
+}
+
+static void count_room(mend_heap *heap, mend_kept *kept)
+{
+    mend_keeping *keeping = &heap->keeping;
+    kept->room_bytes = kept->host_bytes;
+    keeping->room_bytes += kept->room_bytes;
+    mend_raise_u64(&keeping->most_bytes, keeping->room_bytes - keeping->copies_bytes);
+    assert(keeping->room_bytes <= keeping->most_bytes);
+}
+
+void mend_copies_clear(mend_heap *heap)
+{
+    drop_down_to(heap, 0);
+}
+
+void mend_copies_limit(mend_heap *heap, uint64_t most_bytes)
+{
+    heap->keeping.copies_limit = most_bytes;
+    drop_down_to(heap, most_bytes);
+}
+
+/* ---- taken ----------------------------------------------------------------------------------- */
+
+mend_result mend_keep_take_host(mend_heap *heap, uint64_t size_bytes, void **pointer)
+{
+    mend_status status = heap->driver->host_alloc(heap->driver, size_bytes, pointer);
+    bool is_unsupported = status == MEND_DRIVER_NOT_SUPPORTED;
+    if (status != MEND_DRIVER_OUT_OF_MEMORY && !is_unsupported) {
+        return status == MEND_DRIVER_OK ? MEND_OK
+                                        : mend_driver_refused(heap, MEND_CALL_host_alloc, status);
+    }
+    heap->counters.driver_failures++;
+    return mend_driver_failure(
+        is_unsupported ? MEND_ERROR_NOT_SUPPORTED : MEND_ERROR_OUT_OF_HOST_MEMORY,
+        mend_driver_call_name(MEND_CALL_host_alloc), status,
+        heap->driver->status_name(heap->driver, status),
+        is_unsupported ? "the driver gives no pinned memory, as may be under confidential "
+                         "computing: what sleeps cannot keep its contents (%llu bytes)"
+                       : "the host has no %llu bytes of pinned memory to keep what sleeps",
+        (unsigned long long)size_bytes);
+}
+
+/* For new memory all copies go if the host has no more. */
+mend_result mend_keep_take_room(mend_heap *heap, mend_kept *kept)
+{
+    if (kept->host_bytes == 0 || kept->host != NULL || take_any(heap, kept)) {
+        return MEND_OK;
+    }
+    make_room(heap, kept->host_bytes);
+    mend_result result = mend_keep_take_host(heap, kept->host_bytes, &kept->host);
+    if (result == MEND_ERROR_OUT_OF_HOST_MEMORY && heap->keeping.copies_bytes > 0) {
+        mend_copies_clear(heap);
+        result = mend_keep_take_host(heap, kept->host_bytes, &kept->host);
+    }
+    if (result == MEND_OK) {
+        count_room(heap, kept);
+    }
+    return result;
+}
+
+/* ---- what is of no use ----------------------------------------------------------------------- */
+
+/* Whether a block lives of which the copy holds bytes. */
+static bool is_of_block(const mend_heap *heap, const mend_kept *copy)
+{
+    bool any = false;
+    for (size_t i = 0; i < copy->piece_count && !any; i++) {
+        const uint64_t begin = copy->address + copy->pieces[i].offset_bytes;
+        const uint64_t end = begin + copy->pieces[i].size_bytes;
+        const mend_span *span =
+            mend_chunk_at(&heap->chunks, begin) != NULL ? mend_heap_span_at(heap, begin) : NULL;
+        for (; span != NULL && span->address < end && !any; span = span->next) {
+            any = span->live && span->has_copy;
+        }
+    }
+    return any;
+}
+
+void mend_copies_trim(mend_heap *heap)
+{
+    mend_driver_scope scope;
+    if (heap->keeping.copies_bytes == 0 || mend_driver_scope_open(heap, &scope) != MEND_OK) {
+        return;
+    }
+    for (mend_tree_node *at = mend_tree_first(&heap->keeping.copies), *next; at != NULL;
+         at = next) {
+        next = mend_tree_next(at);
+        if (!is_of_block(heap, COPY_OF(at))) {
+            drop_copy(heap, COPY_OF(at));
+        }
+    }
+    mend_driver_scope_close(heap, &scope);
+}
