@@ -10,7 +10,6 @@ typedef struct listing {
     mend_sleep_tag_info *infos; /* by tag */
     size_t count;
     size_t capacity;
-    bool lacks_memory;
 } listing;
 
 /* Where the tag is, or belongs. */
@@ -28,14 +27,17 @@ static size_t place_of(const listing *l, uint64_t tag)
 
 static bool has_room(listing *l)
 {
-    if (l->count == l->capacity) {
-        const size_t capacity = l->capacity > 0 ? 2 * l->capacity : 16;
-        mend_sleep_tag_info *infos = realloc(l->infos, capacity * sizeof(infos[0]));
-        l->lacks_memory = infos == NULL;
-        l->infos = infos != NULL ? infos : l->infos;
-        l->capacity = infos != NULL ? capacity : l->capacity;
+    if (l->count < l->capacity) {
+        return true;
     }
-    return !l->lacks_memory;
+    const size_t capacity = l->capacity > 0 ? 2 * l->capacity : 16;
+    mend_sleep_tag_info *infos = realloc(l->infos, capacity * sizeof(infos[0]));
+    if (infos == NULL) {
+        return false;
+    }
+    l->infos = infos;
+    l->capacity = capacity;
+    return true;
 }
 
 /* Adds a block, or memory of graphs. True: malloc failed. */
