@@ -413,12 +413,3 @@ HOLDS(
     "streams 3, foreign 6, third 1, peer_pool 1",
     "SIBLING_ALLOC / SIBLING_ALLOC slot 1 alignment 12 / SIBLING_ALLOC slot 2 stream 1 amount 3 / "
     "SLEEP slot 1")
-
-/* Seed 61230: of two chunks the one that another process held was given back for a page of zeros.
- */
-HOLDS(
-    sim_regressions, zeros_are_made_of_what_nobody_else_holds, "low_pressure_percent 1",
-    "ALLOC size 179 / ALLOC slot 2 size 217 / ALLOC slot 3 size 46 / ALLOC slot 234 size 223 / "
-    "EXPORT slot 234 / IMPORT / ALLOC slot 1 size 142 / RANGE_CREATE slot 188 size 4 amount 2 / "
-    "COMMIT slot 188 size 212 / ALLOC slot 5 size 178 / ALLOC slot 4 size 138 / RANGE_CREATE slot "
-    "1 size 3 amount 2 / COMMIT slot 1 alignment 1 amount 109 / FREE slot 90 / ZEROS slot 1 size 2")

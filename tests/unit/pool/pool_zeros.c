@@ -1,5 +1,6 @@
 /* Pages of ranges that read as zeros: what a program sees there, where the memory is counted, and
  * the way to committed pages and back. */
+#include "mend/mend_share.h"
 #include "mend/mend_sleep.h"
 #include "pool/pool.h"
 #include "tests/unit/pool/zeros.h"
@@ -245,6 +246,25 @@ ZEROS_TEST(pool_zeros, others_have_left_meanwhile, 8 * PAGE)
     EXPECT_ERROR(OUT_OF_MEMORY, map_zeros(range, 8, 4));
     mend_sim_set_foreign_bytes(w->sim, 0, 0);
     EXPECT_OK(map_zeros(range, 8, 4));
+}
+
+/* To give back the larger of two free chunks may bring nothing: another process may hold it. */
+KIT_SET_TEST(pool_zeros, are_made_of_what_no_other_process_holds,
+             (w->placement.low_pressure_percent = 100, w->placement.chunk_bytes = 16 * MEND_MIB,
+              w->pool_config.front_cache = -1, w->pool_config.shareable = 1))
+{
+    mend_export_token token;
+    void *exported = kit_alloc(w, 4 * MEND_MIB, S(0));
+    void *own = kit_alloc(w, 2 * MEND_MIB, S(0));
+    EXPECT_OK(mend_export(w->pool, exported, &token, NULL));
+    kit_free(w, exported, S(0));
+    kit_free(w, own, S(0));
+    EXPECT_STATS(w, reserved_bytes, 6 * MEND_MIB);
+    mend_sim_set_foreign_bytes(w->sim, 0, w->sim_config.memory_bytes - 6 * MEND_MIB);
+    mend_range *range = create(w, PAGES * PAGE, PAGE);
+    EXPECT_OK(map_zeros(range, 0, PAGES));
+    EXPECT_STATS(w, reserved_bytes, 4 * MEND_MIB);
+    end(w, range);
 }
 
 ZEROS_TEST(pool_zeros, every_misuse_has_its_error, 0)
