@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/file.h>
 
+#include "base/align.h"
 #include "base/error.h"
 #include "lab/trace/builder.h"
 
@@ -101,6 +102,7 @@ typedef struct recording_reader {
     uint64_t unknown;  /* frees of blocks that are not known */
     uint64_t pages;    /* events of ranges */
     uint64_t anywhere; /* allocations without a stream */
+    uint64_t listed;   /* blocks that the last lap lists as alive */
 } recording_reader;
 
 static mend_result fail_of_memory(const recording_reader *r)
@@ -182,8 +184,9 @@ static void tell_place(recording_reader *r, const mend_history_event *event)
     mend_trace_place place = {.address = (uint64_t)(uintptr_t)event->address};
     if (r->scopes.count > 0) {
         const char *path = r->scopes.list[event->scope < r->scopes.count ? event->scope : 0];
-        place.holder =
-            mend_trace_detail_holder(r->detail, path[0] != 0 ? path : "(outside of scopes)");
+        const char *nameless =
+            event->scope == 0 ? "(outside of scopes)" : "(scopes whose names are not in the file)";
+        place.holder = mend_trace_detail_holder(r->detail, path[0] != 0 ? path : nameless);
     }
     mend_trace_detail_add_place(r->detail, place);
 }
@@ -262,6 +265,7 @@ static mend_result read_blocks(recording_reader *r, bool is_first)
         const bool is_list = block.head.kind == MEND_RECORD_LIVE;
         if (block.head.kind == MEND_RECORD_RUN && block.head.bytes >= sizeof(r->run)) {
             memcpy(&r->run, block.at, sizeof(r->run));
+            r->listed = 0;
         }
         if (block.head.kind == MEND_RECORD_SCOPES && is_first && !name_scopes(&r->scopes, &block)) {
             result = fail_of_memory(r);
@@ -269,6 +273,7 @@ static mend_result read_blocks(recording_reader *r, bool is_first)
         if (!is_list && block.head.kind != MEND_RECORD_EVENTS) {
             continue;
         }
+        r->listed += is_list ? block.head.count : 0;
         while (result == MEND_OK && mend_record_next_event(&block, &event)) {
             result = is_first ? look_at(r, &event, is_list) : is_list ? MEND_OK : take(r, &event);
         }
@@ -283,6 +288,8 @@ static void write_note(const recording_reader *r)
         uint64_t count;
         const char *what;
     } parts[] = {{r->gaps, "lost events"},
+                 {r->run.live_blocks - mend_min_u64(r->listed, r->run.live_blocks),
+                  "blocks that lived and had no room in the file"},
                  {r->unknown, "frees of blocks that are not known"},
                  {r->pages, "events of growable ranges"},
                  {r->anywhere, "allocations without a stream, taken for the default stream's"}};

@@ -110,6 +110,18 @@ static void follow(live_blocks *live, const mend_history_event *event)
 
 /* The file of this name, or of the first of NAME.1, NAME.2, ... that no other recorder has. It is
  * empty. -1: errno says why. */
+/* A file of another kind is somebody's data: a wrong path must not cost it. */
+static bool may_be_written_over(int file)
+{
+    uint64_t mark = 0;
+    const ssize_t bytes = pread(file, &mark, sizeof(mark), 0);
+    if (bytes > 0 && mark != MEND_RECORD_MARK) {
+        errno = EEXIST;
+        return false;
+    }
+    return true;
+}
+
 static int open_file(const char *name)
 {
     char path[PATH_MAX];
@@ -125,7 +137,7 @@ static int open_file(const char *name)
             return -1;
         }
         const bool is_others = flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-        if (!is_others && ftruncate(file, 0) == 0) {
+        if (!is_others && may_be_written_over(file) && ftruncate(file, 0) == 0) {
             return file;
         }
         const int reason = errno;
@@ -145,6 +157,7 @@ static void write_block(struct mend_recorder *r)
     const uint32_t events = r->block.head.kind == MEND_RECORD_EVENTS ? r->block.head.count : 0;
     const uint64_t lost = atomic_load_explicit(&r->ring.lost, memory_order_relaxed);
     const size_t bytes = mend_record_seal(&r->block, r->number + 1, lost);
+    errno = ENOSPC; /* what a write that takes only a part does not say */
     if (mend_may_be_file_size(r->at + bytes) &&
         pwrite(r->file, &r->block, bytes, (off_t)r->at) == (ssize_t)bytes) {
         r->at += bytes;

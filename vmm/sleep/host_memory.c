@@ -1,7 +1,7 @@
 /*
  * Pinned memory of the host for what is kept. A wake leaves it as a copy of what slept, for the
  * next sleep, and for mend_read_kept. Invariants, checked by the audit:
- *  - a copy has memory of the host, and no file; no two have the same address of a chunk;
+ *  - a copy has memory of the host, and no file; no two hold bytes of one address;
  *  - all have at most copies_limit bytes;
  *  - with what sleeps they have room_bytes, which is at most most_bytes.
  */
@@ -139,12 +139,29 @@ static void drop_down_to(mend_heap *heap, uint64_t most_bytes)
     }
 }
 
-void mend_copies_leave(mend_heap *heap, mend_kept *kept)
+/* Where its last piece ends. */
+static uint64_t end_of(const mend_kept *copy)
+{
+    const mend_kept_piece *last = &copy->pieces[copy->piece_count - 1];
+    return copy->address + last->offset_bytes + last->size_bytes;
+}
+
+/* Drops the copies of what slept there before, also in a larger or in smaller chunks. */
+static void drop_overlapping(mend_heap *heap, uint64_t address, uint64_t size_bytes)
+{
+    const uint64_t last = address + size_bytes - 1;
+    mend_kept *copy = copy_before(heap, last);
+    while (copy != NULL && end_of(copy) > address) {
+        drop_copy(heap, copy);
+        copy = copy_before(heap, last);
+    }
+}
+
+void mend_copies_leave(mend_heap *heap, mend_kept *kept, uint64_t size_bytes)
 {
     mend_keeping *keeping = &heap->keeping;
-    mend_kept *before = kept->host != NULL ? copy_before(heap, kept->address) : NULL;
-    if (before != NULL && before->address == kept->address) {
-        drop_copy(heap, before);
+    if (kept->host != NULL) {
+        drop_overlapping(heap, kept->address, size_bytes);
     }
     if (kept->host == NULL || keeping->copies_bytes + kept->room_bytes > keeping->copies_limit) {
         mend_keep_drop(heap, kept);

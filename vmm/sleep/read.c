@@ -39,6 +39,20 @@ static mend_result find_kept(mend_heap *heap, uint64_t address, const mend_kept 
     return *kept != NULL ? MEND_OK : not_there(address, "does not sleep, and has no copy");
 }
 
+/* How many of these awake bytes are of blocks with a copy: behind a block may be another one that
+ * never slept. */
+static uint64_t copied_bytes(const mend_heap *heap, uint64_t address, uint64_t size_bytes)
+{
+    const uint64_t end = address + size_bytes;
+    uint64_t at = address;
+    const mend_span *span = mend_heap_span_at(heap, address);
+    while (span != NULL && at < end && span->address <= at && span->live && span->has_copy) {
+        at = span->address + span->size_bytes;
+        span = span->next;
+    }
+    return mend_min_u64(at, end) - address;
+}
+
 /* Finds as much as one piece has; *part_bytes says how much, and `at` where in the host's memory or
  * the file. */
 static mend_result find_part(mend_heap *heap, uint64_t address, uint64_t size_bytes,
@@ -57,6 +71,10 @@ static mend_result find_part(mend_heap *heap, uint64_t address, uint64_t size_by
     const uint64_t inside = offset_bytes - (*piece)->offset_bytes;
     *at = (*piece)->at + inside;
     *part_bytes = mend_min_u64(size_bytes, (*piece)->size_bytes - inside);
+    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
+    if (!mend_chunk_sleeps(chunk)) {
+        *part_bytes = copied_bytes(heap, address, *part_bytes);
+    }
     return MEND_OK;
 }
 

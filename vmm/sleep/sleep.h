@@ -156,9 +156,9 @@ void mend_copies_take_own(mend_heap *heap, mend_kept *kept);
 
 void mend_copies_init(mend_heap *heap);
 
-/* What is kept of a chunk that woke becomes its copy, in place of one before; beyond the limit, and
- * without memory of the host, it is freed. */
-void mend_copies_leave(mend_heap *heap, mend_kept *kept);
+/* What is kept of a chunk that woke becomes its copy, in place of those that hold older contents of
+ * these addresses; beyond the limit, and without memory of the host, it is freed. */
+void mend_copies_leave(mend_heap *heap, mend_kept *kept, uint64_t size_bytes);
 
 /* Frees all copies. Sets the most that they may take, and frees what is above it. */
 void mend_copies_clear(mend_heap *heap);

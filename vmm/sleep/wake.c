@@ -251,13 +251,20 @@ static mend_result load(waking *w)
     return result;
 }
 
-/* Blocks of which a copy is on the host say so. */
+/* Blocks of which a copy is on the host say so; others have none of an older sleep, either. */
 static void note_copies(const waking *w, const mend_chunk *chunk, const mend_kept *kept)
 {
     const uint64_t end = chunk->address + chunk->size_bytes;
-    mend_span *span = kept->host_bytes > 0 ? mend_heap_span_at(w->heap, chunk->address) : NULL;
+    const mend_kept_piece *piece = kept->pieces; /* by rising addresses, as the spans */
+    const mend_kept_piece *behind = piece + kept->piece_count;
+    mend_span *span = mend_heap_span_at(w->heap, chunk->address);
     for (; span != NULL && span->address < end; span = span->next) {
-        span->has_copy = span->live;
+        const uint64_t offset = mend_max_u64(span->address, chunk->address) - chunk->address;
+        while (piece < behind && piece->offset_bytes + piece->size_bytes <= offset) {
+            piece++;
+        }
+        const bool is_kept = piece < behind && piece->offset_bytes <= offset;
+        span->has_copy = span->live && is_kept && piece->keep == MEND_KEEP_HOST;
     }
 }
 
@@ -269,6 +276,7 @@ static void wake_up(waking *w, mend_wake_report *report)
     for (size_t i = 0; i < w->count; i++) {
         mend_chunk *chunk = w->chunks[i].chunk;
         mend_kept *kept = chunk->kept;
+        const uint64_t size_bytes = chunk->size_bytes;
         report->host_bytes += kept->host_bytes;
         report->file_bytes += kept->file_bytes;
         note_copies(w, chunk, kept);
@@ -277,7 +285,8 @@ static void wake_up(waking *w, mend_wake_report *report)
         mend_remap_end_claims(heap, mend_heap_span_at(heap, chunk->address),
                               chunk->address + chunk->size_bytes);
         mend_keep_uncount(heap, kept);
-        mend_copies_leave(heap, kept); /* releases `state`: another thread may use the chunk now */
+        /* Releases `state`: another thread may use the chunk now. */
+        mend_copies_leave(heap, kept, size_bytes);
     }
     heap->counters.wakes++;
     mend_step_note_peaks(heap);

@@ -248,13 +248,18 @@ MEND_TEST(pool_recording, the_environment_names_the_file)
     remove_file();
 }
 
-/* Nothing is left of a pool that was not made. */
+/* Nothing is left of a pool that was not made, and a file that is no recording stays as it was. */
 MEND_TEST(pool_recording, a_file_that_cannot_be_is_refused)
 {
     mend_world w;
+    char source[] = "/tmp/mend-source-XXXXXX";
+    const int made = mkstemp(source);
+    ASSERT_TRUE(made >= 0);
+    EXPECT_INT_EQ(6, (int)write(made, "import", 6));
+    close(made);
     const int files = mend_test_open_files();
-    static const char *const impossible[] = {"/", "/dev/null", "/tmp/mend-none/of/these"};
-    for (int i = 0; i < 3; i++) {
+    const char *const impossible[] = {"/", "/dev/null", "/tmp/mend-none/of/these", source};
+    for (int i = 0; i < 4; i++) {
         mend_world_init(&w);
         ASSERT_TRUE(mend_world_open_device(&w));
         w.pool_config.driver = mend_sim_driver(w.sim);
@@ -265,6 +270,10 @@ MEND_TEST(pool_recording, a_file_that_cannot_be_is_refused)
         mend_world_close(&w);
         EXPECT_TRUE(mend_test_files_are(files));
     }
+    struct stat left;
+    EXPECT_INT_EQ(0, stat(source, &left));
+    EXPECT_U64_EQ(6, (uint64_t)left.st_size);
+    unlink(source);
 }
 
 /* Whatever host memory is left. */

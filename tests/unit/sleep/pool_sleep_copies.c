@@ -61,6 +61,48 @@ SLEEP_TEST(pool_sleep_copies, they_are_of_blocks_that_live)
     EXPECT_TRUE(mend_world_check(w));
 }
 
+/* A block that slept last in a file, or without its contents, has no older copy. */
+SLEEP_TEST(pool_sleep_copies, they_are_of_the_last_sleep)
+{
+    static const int keeps[] = {MEND_KEEP_FILE, MEND_KEEP_NOTHING};
+    const void *found;
+    char byte;
+    for (int i = 0; i < 2; i++) {
+        cycle(w);
+        EXPECT_OK(mend_read_kept(w->pool, r->blocks[0], 1, &byte));
+        EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(1, keeps[i], .directory = "/tmp"), NULL));
+        EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+        EXPECT_REFUSAL(INVALID_ARGUMENT, "has no copy",
+                       mend_read_kept(w->pool, r->blocks[0], 1, &byte));
+        EXPECT_INVALID(mend_find_kept(w->pool, r->blocks[0], 1, &found));
+        EXPECT_OK(mend_read_kept(w->pool, r->blocks[1], 1, &byte));
+        for (int at = 0; at < SLEEP_BLOCKS; at += 2) {
+            kit_write(w, S(0), r->blocks[at], SLEEP_BLOCK);
+        }
+    }
+}
+
+/* Behind a block with a copy may lie one that never slept. */
+SLEEP_TEST(pool_sleep_copies, they_end_with_their_blocks)
+{
+    enum { SMALL = 4 << 10 };
+    static unsigned char read[2 * SMALL];
+    void *pair[2];
+    const void *found;
+    kit_alloc_written_row(w, pair, 2, SMALL, S(0));
+    EXPECT_PTR_EQ((char *)pair[0] + SMALL, pair[1]);
+    cycle(w);
+    EXPECT_OK(mend_read_kept(w->pool, pair[0], sizeof(read), read));
+    EXPECT_OK(mend_find_kept(w->pool, pair[0], sizeof(read), &found));
+    kit_release(w, pair[1], SMALL, S(0));
+    void *other = kit_alloc_written(w, SMALL, S(0));
+    EXPECT_PTR_EQ(pair[1], other);
+    EXPECT_INVALID(mend_read_kept(w->pool, pair[0], sizeof(read), read));
+    EXPECT_OK(mend_read_kept(w->pool, pair[0], SMALL, read));
+    kit_release(w, pair[0], SMALL, S(0));
+    kit_release(w, other, SMALL, S(0));
+}
+
 SLEEP_TEST(pool_sleep_copies, a_limit_says_how_much_wakes_leave)
 {
     char byte;

@@ -225,8 +225,9 @@ class TorchMemorySaver:
 
     def get_cpu_backup(self, x, zero_copy: bool = False):
         """What is kept of a tensor that is paused, or that a resume left, as a tensor on the host;
-        None: nothing is. With `zero_copy` it is the backup itself where that lies in one place, and
-        else a copy as without: a tensor of several chunks, or in a file."""
+        None: nothing is. With `zero_copy` it is the backup itself, until the resume, where that
+        lies in one place, and else a copy as without: a tensor of several chunks, in a file, or
+        awake, since the next pause of any tag may take that memory."""
         import torch
 
         if not (x.is_cuda and x.is_contiguous()):
@@ -239,7 +240,7 @@ class TorchMemorySaver:
             is_retained = keep is None and number in _process.retained
         if keep not in ("host", "file") and not is_retained:
             return None
-        found = _found(x) if zero_copy else None
+        found = _found(x) if zero_copy and not is_retained else None
         if found is None:
             found = torch.empty_like(x, device="cpu")
             into, of = (tensor.view(-1).view(torch.uint8) for tensor in (found, x.detach()))
