@@ -84,7 +84,7 @@ static mend_result read_part(mend_heap *heap, uint64_t address, uint64_t size_by
 {
     const mend_kept *kept;
     const mend_kept_piece *piece;
-    uint64_t at;
+    uint64_t at = 0;
     mend_result result = find_part(heap, address, size_bytes, &kept, &piece, &at, part_bytes);
     if (result != MEND_OK) {
         return result;
@@ -103,8 +103,8 @@ mend_result mend_sleep_find(mend_heap *heap, uint64_t address, uint64_t size_byt
 {
     const mend_kept *kept;
     const mend_kept_piece *piece;
-    uint64_t at;
-    uint64_t part_bytes;
+    uint64_t at = 0;
+    uint64_t part_bytes = 0;
     mend_result result = find_part(heap, address, size_bytes, &kept, &piece, &at, &part_bytes);
     if (result == MEND_OK && (piece->keep == MEND_KEEP_FILE || part_bytes < size_bytes)) {
         result = mend_failure(MEND_ERROR_NOT_SUPPORTED,
