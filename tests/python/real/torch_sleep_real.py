@@ -330,7 +330,7 @@ class Sleep(Programs):
                 wake("weights") if cycle % 5 == 0 else None
                 wake()
                 del other
-                if cycle == 10:
+                if cycle == 12:  # it keeps what the last cycle keeps
                     torch.cuda.synchronize()
                     torch.cuda.empty_cache()
                     before = now()
