@@ -1,6 +1,6 @@
 /*
  * The file of a recording (docs/formats/replay.md): blocks, each with a number and a checksum,
- * so that those that are whole can be read wherever they lie and whatever became of the others.
+ * so that a reader finds each whole block, also if others are lost.
  * Events are stored as their differences to the one before.
  */
 #ifndef MEND_BASE_RECORDING_H

@@ -51,7 +51,7 @@ void mend_chunks_park(mend_chunks *chunks)
     }
 }
 
-/* Those that are only noted are looked at anew, too. */
+/* The next search looks at those that are only noted, too. */
 static void forget_noted(mend_chunks *chunks)
 {
     while (!mend_list_is_empty(&chunks->noted)) {

@@ -40,8 +40,7 @@ enum { FULL_PERCENT = 2, NEAR_PERCENT = 10 };
 enum { ROOM_OF_LIMIT = 4 };
 
 /* While this part of the limit is not reserved, calls count more than bytes: a search spares no
- * empty chunk, large requests have larger chunks, and what is created may save moves beside it.
- * With a quarter, recordings need 0.07 % more memory. */
+ * empty chunk, large requests have larger chunks, and what is created may save moves beside it. */
 enum { AMPLE_OF_LIMIT = 2 };
 
 /* Multiples of the limit. Peaks of used bytes count, and what the driver said of the device's free
@@ -90,16 +89,15 @@ enum { GAPS_OF_PAGE = 8 };
 /* Percent of the peak of live bytes. How much more may be reserved to avoid moves. */
 enum { HEADROOM_PERCENT = 4 };
 
-/* Moves that pay for the creation of a usual chunk beyond that. On a GPU a move takes 36 us, and a
- * creation 31 us whatever its size; the created chunk is moved later, too. */
+/* Moves that pay for the creation of a usual chunk beyond that. An H200 moves a chunk in 38 us
+ * and creates one in 31, whatever its size; the created chunk is moved later, too. */
 enum { MOVES_OF_CREATION = 2 };
 
-/* Percent of the limit that moves leave, beside the largest request. With 2 a recording needs 0.4 %
- * more memory. */
+/* Percent of the limit that moves leave, beside the largest request, for growth. */
 enum { SPARE_PERCENT = 5 };
 
-/* Part of the peak of live bytes: the most that moves pay for. Without this bound a recording
- * reserves twice its peak, and one without streams 6.12 times. */
+/* Part of the peak of live bytes: the most that moves pay for. Without this bound a recording that
+ * names no stream reserves 24 times its peak; one that does is the same. */
 enum { PAID_OF_LIVE = 2 };
 
 /* ---- what only the context covers ---------------------------------------------------------------

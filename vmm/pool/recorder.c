@@ -108,9 +108,7 @@ static void follow(live_blocks *live, const mend_history_event *event)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* The file of this name, or of the first of NAME.1, NAME.2, ... that no other recorder has. It is
- * empty. -1: errno says why. */
-/* A file of another kind is somebody's data: a wrong path must not cost it. */
+/* A file that is no recording holds other data, which a wrong path must not cost. */
 static bool may_be_written_over(int file)
 {
     uint64_t mark = 0;
@@ -122,6 +120,8 @@ static bool may_be_written_over(int file)
     return true;
 }
 
+/* The file of this name, or of the first of NAME.1, NAME.2, ... that no other recorder has. It is
+ * empty. -1: errno says why. */
 static int open_file(const char *name)
 {
     char path[PATH_MAX];

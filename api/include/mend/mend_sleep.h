@@ -225,7 +225,7 @@ MEND_API mend_result mend_read_kept(mend_pool *pool, const void *address, uint64
 /*
  * Finds it instead: *host is where it lies in pinned memory, and may be read until its block is
  * freed or wakes; if it is awake, until it is freed, or mend_sleep, mend_keep_host_memory or
- * mend_quiesce is called, which use that memory anew. Results as mend_read_kept, and
+ * mend_quiesce is called, which use that memory again. Results as mend_read_kept, and
  * MEND_ERROR_NOT_SUPPORTED (in a file, or in several places, as a block over several chunks).
  */
 MEND_API mend_result mend_find_kept(mend_pool *pool, const void *address, uint64_t size_bytes,
