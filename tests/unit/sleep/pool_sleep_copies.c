@@ -1,6 +1,10 @@
 /* Pinned memory of the host that wakes leave for the next sleep. */
+#include <stdlib.h>
 #include <string.h>
 
+#include "move/driver_scope.h"
+#include "pool/pool.h"
+#include "sleep/sleep.h"
 #include "tests/unit/sleep/sleep_rig.h"
 
 enum { ALL = SLEEP_BLOCKS * SLEEP_BLOCK };
@@ -80,6 +84,42 @@ SLEEP_TEST(pool_sleep_copies, they_are_of_the_last_sleep)
             kit_write(w, S(0), r->blocks[at], SLEEP_BLOCK);
         }
     }
+}
+
+static mend_kept *kept_of(mend_heap *heap, uint64_t address, uint64_t size_bytes)
+{
+    mend_kept *kept = calloc(1, sizeof(*kept) + sizeof(kept->pieces[0]));
+    *kept = (mend_kept){.address = address, .host_bytes = size_bytes, .piece_count = 1};
+    kept->pieces[0] = (mend_kept_piece){.size_bytes = size_bytes, .keep = MEND_KEEP_HOST};
+    EXPECT_OK(mend_keep_take_room(heap, kept));
+    return kept;
+}
+
+/* Of a larger chunk that slept later, and in whose place a smaller one had slept; and the reverse.
+ */
+SLEEP_TEST(pool_sleep_copies, they_replace_all_that_they_overlap)
+{
+    enum { SIZE = MEND_MIB };
+    const uint64_t address = (uint64_t)(uintptr_t)r->blocks[0];
+    mend_heap *heap = &w->pool->heap;
+    mend_driver_scope scope;
+    mend_heap_lock_all(heap);
+    EXPECT_OK(mend_driver_scope_open(heap, &scope));
+    mend_kept *large = kept_of(heap, address, 2 * SIZE);
+    mend_kept *first = kept_of(heap, address, SIZE);
+    mend_kept *second = kept_of(heap, address + SIZE, SIZE);
+    mend_kept *last = kept_of(heap, address + SIZE, SIZE);
+    mend_copies_leave(heap, first, SIZE);
+    mend_copies_leave(heap, second, SIZE);
+    EXPECT_PTR_EQ(second, mend_copy_at(heap, address + SIZE));
+    mend_copies_leave(heap, large, 2 * SIZE);
+    EXPECT_PTR_EQ(large, mend_copy_at(heap, address + SIZE));
+    mend_copies_leave(heap, last, SIZE);
+    EXPECT_PTR_EQ(last, mend_copy_at(heap, address + SIZE));
+    EXPECT_PTR_EQ(NULL, mend_copy_at(heap, address));
+    mend_copies_clear(heap);
+    mend_driver_scope_close(heap, &scope);
+    mend_heap_unlock_all(heap);
 }
 
 /* Behind a block with a copy may lie one that never slept. */
