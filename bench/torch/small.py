@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Small programs of PyTorch that show one thing each, under the allocator that MEND_BENCH_ALLOCATOR
-names; a line of JSON for each result.
+names; a line of JSON for each result. Exit status 1 after wrong bytes.
 
     MEND_BENCH_ALLOCATOR=mend bench/torch/small.py fuzz --seed 1 --seconds 25 --limit 4GiB
     MEND_BENCH_ALLOCATOR=mend bench/torch/small.py near     # host time of a pair near a limit
@@ -96,6 +96,8 @@ class Program:
             compare(*entry)
         self.place.synchronize()
         self.say(operations=operations, compared_bytes=compared, bad=int(bad), refused=refused)
+        if bad:
+            raise SystemExit("wrong bytes")
 
     def near(self) -> None:
         """500 live blocks of 1 to 64 MiB, one at random replaced: no kernels."""
@@ -212,6 +214,8 @@ class Program:
             names = ("sleep", "others", "wake_weights", "wake_cache")
             right = all(bool((tensor == i).all()) for i, tensor in enumerate(weights))
             self.say(cycle=cycle, seconds=dict(zip(names, steps)), right=right)
+            if not right:
+                raise SystemExit("wrong bytes")
 
 
 def main() -> None:
