@@ -6,6 +6,8 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "driver/cuda.h"
@@ -231,6 +233,48 @@ FAKE_TEST(memory_of_the_host_that_is_refused_later_is_out_of_memory)
     EXPECT_RESULT(MEND_OK, mend_free(pool, first, NULL));
     EXPECT_RESULT(MEND_OK, mend_free(pool, second, NULL));
     EXPECT_RESULT(MEND_OK, mend_pool_destroy(pool));
+}
+
+/* What is large is registered, and else, or if that is refused, it is the driver's own. A driver
+ * that does not let go keeps it; a child of fork does not get it. */
+OPEN_TEST(pinned_memory_is_registered)
+{
+    static const struct {
+        uint64_t size_bytes;
+        mend_status refusal;
+        bool is_registered;
+    } cases[] = {
+        {(UINT64_C(2) << 20) - 1, MEND_DRIVER_OK, false},
+        {UINT64_C(2) << 20, MEND_DRIVER_OK, true},
+        {(UINT64_C(9) << 20) + 1, MEND_DRIVER_OK, true},
+        {(UINT64_C(9) << 20) + 1, MEND_DRIVER_NOT_SUPPORTED, false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        unsigned char *memory = NULL;
+        void *pointer = NULL;
+        unsigned char resident = 0;
+        fake->switches.register_refusal = cases[i].refusal;
+        ASSERT_OK(cuda->host_alloc(cuda, cases[i].size_bytes, &pointer));
+        memory = pointer;
+        EXPECT_U64_EQ(cases[i].is_registered, fake->registered);
+        EXPECT_U64_EQ(!cases[i].is_registered, ledger_of_fake().host_allocations);
+        memory[cases[i].size_bytes - 1] = 1;
+        if (cases[i].is_registered) {
+            const pid_t child = fork();
+            if (child == 0) {
+                _exit(mincore(memory, 4096, &resident) == 0 ? 1 : 0);
+            }
+            int status = -1;
+            EXPECT_INT_EQ(child, waitpid(child, &status, 0));
+            EXPECT_INT_EQ(0, status);
+            fake->switches.register_refusal = MEND_DRIVER_LAUNCH_FAILED;
+            EXPECT_INT_EQ(MEND_DRIVER_LAUNCH_FAILED, cuda->host_free(cuda, pointer));
+            fake->switches.register_refusal = MEND_DRIVER_OK;
+            EXPECT_INT_EQ(1, memory[cases[i].size_bytes - 1]);
+        }
+        EXPECT_OK(cuda->host_free(cuda, pointer));
+        EXPECT_INT_EQ(MEND_DRIVER_INVALID_VALUE, cuda->host_free(cuda, pointer));
+    }
 }
 
 /* Whether the device creates anything when it is opened. */

@@ -62,5 +62,7 @@ void expect_nothing_left(void)
     EXPECT_U64_EQ(0, ledger.events);
     EXPECT_U64_EQ(0, ledger.contexts_open);
     EXPECT_U64_EQ(0, ledger.pending_work);
+    EXPECT_U64_EQ(0, ledger.host_allocations);
+    EXPECT_U64_EQ(0, fake->registered);
     EXPECT_U64_EQ(0, fake->modules);
 }

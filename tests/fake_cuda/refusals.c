@@ -34,7 +34,7 @@ static bool gives_back(const char *name)
                                             "cuMemFree",       "cuMemFreeAsync",
                                             "cuStreamDestroy", "cuEventDestroy",
                                             "cuModuleUnload",  "cuMemAddressFree",
-                                            "cuMemFreeHost"};
+                                            "cuMemFreeHost",   "cuMemHostUnregister"};
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
         if (strcmp(name, functions[i]) == 0) {
             return true;
@@ -64,12 +64,14 @@ static void use(const mend_driver *driver)
         EXPECT_TRUE(is_answer(made[i]));
         EXPECT_TRUE((address[i] != 0) == (made[i] == MEND_DRIVER_OK));
     }
-    void *pinned = NULL;
-    mend_status kept = driver->host_alloc(driver, 512, &pinned);
-    EXPECT_TRUE(is_answer(kept));
-    EXPECT_TRUE((pinned != NULL) == (kept == MEND_DRIVER_OK));
-    if (kept == MEND_DRIVER_OK) {
-        EXPECT_INT_EQ(MEND_DRIVER_OK, driver->host_free(driver, pinned));
+    for (uint64_t size_bytes = 512; size_bytes <= UINT64_C(2) << 20; size_bytes <<= 12) {
+        void *pinned = NULL;
+        mend_status kept = driver->host_alloc(driver, size_bytes, &pinned);
+        EXPECT_TRUE(is_answer(kept));
+        EXPECT_TRUE((pinned != NULL) == (kept == MEND_DRIVER_OK));
+        if (kept == MEND_DRIVER_OK) {
+            EXPECT_INT_EQ(MEND_DRIVER_OK, driver->host_free(driver, pinned));
+        }
     }
     EXPECT_TRUE(is_answer(driver->launch(driver, NULL, &spin)));
     EXPECT_TRUE(is_answer(driver->memory_info(driver, &free_bytes, &total_bytes)));

@@ -63,7 +63,8 @@ MAY_CALL = {
     "socket": re.compile(r"vmm/(?:base/allowance|share/\w+|sim/fabric)\.c$"),
     "bind": re.compile(r"vmm/(?:share/server|sim/fabric)\.c$"),
     "connect": re.compile(r"vmm/(?:share/fetch|sim/fabric)\.c$"),
-    "open": re.compile(r"vmm/(?:pool/recorder|sim/fabric|sleep/file|share/limit_file)\.c$"),
+    "open": re.compile(
+        r"vmm/(?:base/allowance|pool/recorder|sim/fabric|sleep/file|share/limit_file)\.c$"),
     "send": re.compile(r"vmm/share/fetch\.c$"),
     "sendmsg": re.compile(r"vmm/(?:share/server|sim/shares)\.c$"),
     # Contents that sleep in a file, which has no name.

@@ -1,6 +1,6 @@
 /*
  * The table of the CUDA driver: thin functions that convert the table's types to the driver's.
- * Longer ones have files of their own: cuda_load, cuda_device, cuda_probe, cuda_stream,
+ * Longer ones have files of their own: cuda_load, cuda_device, cuda_probe, cuda_host, cuda_stream,
  * cuda_capture and cuda_launch.
  */
 #include "driver/cuda.h"
@@ -207,21 +207,6 @@ static mend_status cuda_async_free(const mend_driver *driver, uint64_t address, 
     return mend_cuda_functions(driver)->cuMemFreeAsync(address, stream);
 }
 
-static mend_status cuda_host_alloc(const mend_driver *driver, uint64_t size_bytes, void **pointer)
-{
-    void *allocated = NULL;
-    mend_status status = mend_cuda_functions(driver)->cuMemHostAlloc(&allocated, size_bytes, 0);
-    if (status == MEND_DRIVER_OK) {
-        *pointer = allocated;
-    }
-    return status;
-}
-
-static mend_status cuda_host_free(const mend_driver *driver, void *pointer)
-{
-    return mend_cuda_functions(driver)->cuMemFreeHost(pointer);
-}
-
 /* ---- work, streams and events ---------------------------------------------------------------- */
 
 static mend_status cuda_copy(const mend_driver *driver, uint64_t destination, uint64_t source,
@@ -360,8 +345,8 @@ static const mend_driver cuda_table = {
     .plain_free = cuda_plain_free,
     .async_alloc = cuda_async_alloc,
     .async_free = cuda_async_free,
-    .host_alloc = cuda_host_alloc,
-    .host_free = cuda_host_free,
+    .host_alloc = mend_cuda_host_alloc,
+    .host_free = mend_cuda_host_free,
     .copy = cuda_copy,
     .fill = cuda_fill,
     .launch = mend_cuda_launch,
@@ -402,6 +387,7 @@ static mend_result load_driver(const mend_driver **driver)
         cuda->driver_version = 0;
     }
     mend_mutex_init(&cuda->mutex, MEND_RANK_DRIVER);
+    mend_cuda_host_init(cuda);
     cuda->table = cuda_table;
     cuda->table.state = cuda;
     *driver = &cuda->table;

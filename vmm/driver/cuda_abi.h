@@ -144,6 +144,8 @@ typedef void (*mend_cu_host_function)(void *); /* CUhostFn */
     X(cuMemFreeAsync, 11020, "", (mend_cu_address address, mend_stream stream))                    \
     X(cuMemHostAlloc, 2020, "", (void **pointer, size_t bytes, unsigned int flags))                \
     X(cuMemFreeHost, 2000, "", (void *pointer))                                                    \
+    X(cuMemHostRegister, 6050, "_v2", (void *pointer, size_t bytes, unsigned int flags))           \
+    X(cuMemHostUnregister, 4000, "", (void *pointer))                                              \
     X(cuMemcpyAsync, 4000, "",                                                                     \
       (mend_cu_address destination, mend_cu_address source, size_t bytes, mend_stream stream))     \
     X(cuMemsetD8Async, 3020, "",                                                                   \

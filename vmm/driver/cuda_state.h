@@ -3,6 +3,7 @@
 #define MEND_DRIVER_CUDA_STATE_H
 
 #include "base/mutex.h"
+#include "base/tree.h"
 #include "driver/cuda_abi.h"
 #include "driver/driver.h"
 
@@ -27,9 +28,10 @@ typedef struct mend_cuda {
     mend_cu_functions functions;
     mend_status init_status; /* result of cuInit; if it failed, every call returns it */
     int driver_version;
-    mend_mutex mutex; /* guards the arrays */
+    mend_mutex mutex; /* guards what follows */
     mend_cuda_device device[MEND_CUDA_DEVICE_LIMIT];
     mend_cuda_probed probed[MEND_CUDA_DEVICE_LIMIT]; /* kept after the device is closed */
+    mend_tree pinned; /* registered memory of the host, by address (cuda_host.c) */
 } mend_cuda;
 
 static inline mend_cuda *mend_cuda_of(const mend_driver *driver)
@@ -66,6 +68,11 @@ mend_status mend_cuda_device_open(const mend_driver *driver, int device, mend_de
 mend_status mend_cuda_device_close(const mend_driver *driver, int device);
 mend_status mend_cuda_stream_get_info(const mend_driver *driver, mend_stream stream,
                                       mend_stream_info *info);
+
+/* cuda_host.c */
+void mend_cuda_host_init(mend_cuda *cuda);
+mend_status mend_cuda_host_alloc(const mend_driver *driver, uint64_t size_bytes, void **pointer);
+mend_status mend_cuda_host_free(const mend_driver *driver, void *pointer);
 
 /* cuda_capture.c */
 mend_status mend_cuda_stream_get_capture(const mend_driver *driver, mend_stream stream,

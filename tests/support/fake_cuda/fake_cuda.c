@@ -355,6 +355,33 @@ mend_status cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags)
 
 FORWARD(cuMemFreeHost, host_free, (void *pointer), pointer)
 
+/* Counted, and no more: to the simulation it is memory of the host like any other. */
+mend_status cuMemHostRegister(void *pointer, size_t bytes, unsigned int flags)
+{
+    fake_cuda *self = fake_cuda_get();
+    if (self->switches.register_refusal != MEND_DRIVER_OK) {
+        return self->switches.register_refusal;
+    }
+    if (flags != 0 || bytes == 0 || (uintptr_t)pointer % 4096 != 0) {
+        return MEND_DRIVER_INVALID_VALUE;
+    }
+    self->registered++;
+    return MEND_DRIVER_OK;
+}
+
+mend_status cuMemHostUnregister(void *pointer)
+{
+    fake_cuda *self = fake_cuda_get();
+    if (self->switches.register_refusal != MEND_DRIVER_OK) {
+        return self->switches.register_refusal;
+    }
+    if (pointer == NULL || self->registered == 0) {
+        return MEND_DRIVER_INVALID_VALUE;
+    }
+    self->registered--;
+    return MEND_DRIVER_OK;
+}
+
 uint64_t fake_cuda_taken_bytes(void)
 {
     uint64_t free_bytes = 0;

@@ -27,6 +27,7 @@ typedef struct fake_cuda_switches {
     bool no_host_chunks;     /* as before CUDA 12.2 */
     int host_chunks_claimed; /* the attribute; -1: it is unknown, as before CUDA 12.9 */
     mend_status host_chunk_refusal; /* of cuMemCreate on the host; 0: as the table does */
+    mend_status register_refusal;   /* of cuMemHostRegister and its end; 0: none */
 } fake_cuda_switches;
 
 typedef struct fake_cuda {
@@ -34,6 +35,7 @@ typedef struct fake_cuda {
     const mend_driver *driver; /* its table */
     fake_cuda_switches switches;
     uint64_t modules;         /* loaded and not unloaded */
+    uint64_t registered;      /* by cuMemHostRegister */
     uint64_t pool_base_bytes; /* taken of the device when the pool's record was reset */
     uint64_t pool_high_bytes; /* the most that was taken after an allocation since */
 } fake_cuda;

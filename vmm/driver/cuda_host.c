@@ -1,0 +1,208 @@
+/*
+ * Pinned memory of the host: pages that several threads write for the first time at once, and that
+ * the driver then registers. cuMemHostAlloc gets the same page by page: 350 us a MiB on an H100's
+ * machine, where this takes a seventh (bench/results/2026-11-26-H100/pin.txt). It remains for small
+ * sizes, and wherever one of the steps here is refused.
+ *
+ * Registered pages differ from the driver's own in three ways:
+ *  - They count for the process and its control group, whose lack of memory kills. They are taken
+ *    only where as much again would be left.
+ *  - A child of fork would share them until one of both writes, and then the parent has another
+ *    page than the device. Children do not get them.
+ *  - They lie at the node of the thread that writes first, not of the one that asks. The mapping is
+ *    bound to the latter's node, as far as it has room.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/align.h"
+#include "base/allowance.h"
+#include "driver/cuda_state.h"
+
+#define HUGE_PAGE_BYTES ((uint64_t)2 << 20)
+#define PAGE_BYTES      4096
+#define MOST_WRITERS    8
+#define PREFERRED_NODE  1 /* MPOL_PREFERRED of linux/mempolicy.h */
+
+/* ---- pages ----------------------------------------------------------------------------------- */
+
+typedef struct writer {
+    pthread_t thread;
+    bool is_started;
+    volatile unsigned char *begin;
+    uint64_t size_bytes;
+} writer;
+
+static void *write_pages(void *context)
+{
+    const writer *own = context;
+    for (uint64_t at = 0; at < own->size_bytes; at += PAGE_BYTES) {
+        own->begin[at] = 0;
+    }
+    return NULL;
+}
+
+/* The calling thread writes the first part, and those that no thread could be started for. */
+static void write_at_once(unsigned char *begin, uint64_t size_bytes)
+{
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    const bool is_known = sched_getaffinity(0, sizeof(allowed), &allowed) == 0;
+    uint64_t count = is_known ? (uint64_t)CPU_COUNT(&allowed) : 1;
+    const uint64_t pages = size_bytes / HUGE_PAGE_BYTES;
+    count = count < MOST_WRITERS ? count : MOST_WRITERS;
+    count = count < pages ? count : pages;
+    const uint64_t part_bytes = mend_align_up(size_bytes / count, HUGE_PAGE_BYTES);
+
+    writer writers[MOST_WRITERS] = {{.is_started = false}};
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    const bool is_masked = pthread_sigmask(SIG_SETMASK, &all, &before) == 0;
+    uint64_t at = 0;
+    for (uint64_t i = 0; at < size_bytes; i++, at += part_bytes) {
+        writer *next = &writers[i];
+        const uint64_t left_bytes = size_bytes - at;
+        next->begin = begin + at;
+        next->size_bytes = left_bytes < part_bytes ? left_bytes : part_bytes;
+        next->is_started =
+            i > 0 && is_masked && pthread_create(&next->thread, NULL, write_pages, next) == 0;
+    }
+    if (is_masked) {
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        if (!writers[i].is_started) {
+            write_pages(&writers[i]);
+        }
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        if (writers[i].is_started) {
+            pthread_join(writers[i].thread, NULL);
+        }
+    }
+}
+
+/* Written pages that begin at a huge page; NULL if the system gives none. */
+static unsigned char *map_pages(uint64_t size_bytes)
+{
+    const uint64_t all_bytes = size_bytes + HUGE_PAGE_BYTES;
+    unsigned char *all =
+        mmap(NULL, all_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (all == MAP_FAILED) {
+        return NULL;
+    }
+    const uint64_t before_bytes = mend_align_up((uintptr_t)all, HUGE_PAGE_BYTES) - (uintptr_t)all;
+    unsigned char *begin = all + before_bytes;
+    if (before_bytes > 0) {
+        munmap(all, before_bytes);
+    }
+    if (before_bytes < HUGE_PAGE_BYTES) {
+        munmap(begin + size_bytes, HUGE_PAGE_BYTES - before_bytes);
+    }
+    if (madvise(begin, size_bytes, MADV_DONTFORK) != 0) {
+        munmap(begin, size_bytes);
+        return NULL;
+    }
+    madvise(begin, size_bytes, MADV_HUGEPAGE); /* a kernel without them gives small ones */
+    unsigned int node = 0;
+    if (syscall(SYS_getcpu, NULL, &node, NULL) == 0 && node < 8 * sizeof(unsigned long)) {
+        const unsigned long nodes = 1UL << node;
+        syscall(SYS_mbind, begin, size_bytes, PREFERRED_NODE, &nodes, 8 * sizeof(nodes) + 1, 0);
+    }
+    write_at_once(begin, size_bytes);
+    return begin;
+}
+
+/* ---- the table's calls ----------------------------------------------------------------------- */
+
+typedef struct pinned {
+    mend_tree_node node;
+    uint64_t address;
+    uint64_t size_bytes;
+} pinned;
+
+static int compare_pinned(const mend_tree_node *a, const mend_tree_node *b)
+{
+    const uint64_t first = MEND_CONTAINER_OF(a, pinned, node)->address;
+    const uint64_t second = MEND_CONTAINER_OF(b, pinned, node)->address;
+    return (first > second) - (first < second);
+}
+
+void mend_cuda_host_init(mend_cuda *cuda)
+{
+    mend_tree_init(&cuda->pinned, compare_pinned);
+}
+
+static bool register_pages(mend_cuda *cuda, uint64_t size_bytes, void **pointer)
+{
+    pinned *made = calloc(1, sizeof(*made));
+    unsigned char *pages = made != NULL ? map_pages(size_bytes) : NULL;
+    if (pages == NULL) {
+        free(made);
+        return false;
+    }
+    if (cuda->functions.cuMemHostRegister(pages, size_bytes, 0) != MEND_DRIVER_OK) {
+        munmap(pages, size_bytes);
+        free(made);
+        return false;
+    }
+    made->address = (uintptr_t)pages;
+    made->size_bytes = size_bytes;
+    mend_mutex_lock(&cuda->mutex);
+    mend_tree_insert(&cuda->pinned, &made->node);
+    mend_mutex_unlock(&cuda->mutex);
+    *pointer = pages;
+    return true;
+}
+
+mend_status mend_cuda_host_alloc(const mend_driver *driver, uint64_t size_bytes, void **pointer)
+{
+    mend_cuda *cuda = mend_cuda_of(driver);
+    const bool is_large = size_bytes >= HUGE_PAGE_BYTES && size_bytes < UINT64_MAX / 4;
+    const uint64_t whole_bytes = is_large ? mend_align_up(size_bytes, HUGE_PAGE_BYTES) : 0;
+    if (is_large && whole_bytes <= mend_host_room_bytes("") / 2 &&
+        register_pages(cuda, whole_bytes, pointer)) {
+        return MEND_DRIVER_OK;
+    }
+    void *allocated = NULL;
+    mend_status status = cuda->functions.cuMemHostAlloc(&allocated, size_bytes, 0);
+    if (status == MEND_DRIVER_OK) {
+        *pointer = allocated;
+    }
+    return status;
+}
+
+/* The driver is asked without the lock: it may take long. What it refuses to give up stays. */
+mend_status mend_cuda_host_free(const mend_driver *driver, void *pointer)
+{
+    mend_cuda *cuda = mend_cuda_of(driver);
+    const pinned key = {.address = (uintptr_t)pointer};
+    mend_mutex_lock(&cuda->mutex);
+    mend_tree_node *node = mend_tree_at_or_after(&cuda->pinned, &key.node);
+    pinned *found = node != NULL ? MEND_CONTAINER_OF(node, pinned, node) : NULL;
+    if (found != NULL && found->address == key.address) {
+        mend_tree_remove(&cuda->pinned, &found->node);
+    } else {
+        found = NULL;
+    }
+    mend_mutex_unlock(&cuda->mutex);
+    if (found == NULL) {
+        return cuda->functions.cuMemFreeHost(pointer);
+    }
+    mend_status status = cuda->functions.cuMemHostUnregister(pointer);
+    if (status == MEND_DRIVER_OK) {
+        munmap(pointer, found->size_bytes);
+        free(found);
+    } else {
+        mend_mutex_lock(&cuda->mutex);
+        mend_tree_insert(&cuda->pinned, &found->node);
+        mend_mutex_unlock(&cuda->mutex);
+    }
+    return status;
+}
