@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # PyTorch's programs under its own allocators and Mend, where MEND_PYTHON (else python3) has a
 # PyTorch that can use this GPU: the race of record_stream, small programs that show one thing each
-# (90 s together), and then what each allocator makes of one limit (MEND_TORCH_MEMORY, else 12GiB),
+# (90 s together), and then what each allocator makes of one limit (MEND_TORCH_MEMORY, else 8GiB),
 # as far as time goes.
 # Usage: torch.sh RESULTS_JSONL SECONDS [--quick]
 set -u
 results=$1 seconds=$2 quick=${3-} began=$SECONDS
 python=${MEND_PYTHON:-python3}
-fixed=(--workloads '' --rounds 100) fit=(--memory "${MEND_TORCH_MEMORY:-12GiB}")
+fixed=(--workloads '' --rounds 100) fit=(--memory "${MEND_TORCH_MEMORY:-8GiB}" --at-once 3)
 [[ $quick != --quick ]] || fixed+=(--rounds 4)
 [[ $quick != --quick ]] || fit+=(--steps 4 --search-steps 2)
 : >"$results"
