@@ -159,6 +159,35 @@ static mend_result take_block(trial *t, const operation *op, trial_call *call)
     return MEND_OK;
 }
 
+/* A request that would fit calls the callbacks too if the pool would grow above its soft limit;
+ * they change what there is, so the answer says nothing of the room before. */
+static bool changes_room(trial *t, int pool, uint64_t calls_before)
+{
+    return t->has_soft_limit && trial_stats(t, pool).pressure_calls > calls_before;
+}
+
+/* Requests what the report says would fit. */
+static void ask_for_what_fits(trial *t, const operation *op, const trial_call *refused)
+{
+    trial_call call = {.kind = CALL_ALLOC,
+                       .pool = refused->pool,
+                       .size_bytes = refused->fitting_bytes,
+                       .alignment_bytes = refused->alignment_bytes,
+                       .in_one_chunk = refused->in_one_chunk};
+    if (call.size_bytes == 0) {
+        return;
+    }
+    uint64_t calls_before = trial_stats(t, call.pool).pressure_calls;
+    mend_result result = take_block(t, op, &call);
+    if (!call.faulty && !changes_room(t, call.pool, calls_before)) {
+        trial_judge_report(t, refused, &call);
+    }
+    if (result == MEND_OK) {
+        trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
+        trial_free_here(t, trial_thread_of(t, block->home, op->thread), false, block);
+    }
+}
+
 bool trial_alloc(trial *t, const operation *op)
 {
     const int pool = op->kind == OP_SIBLING_ALLOC;
@@ -176,8 +205,12 @@ bool trial_alloc(trial *t, const operation *op)
         call.size_bytes = op->size % 2 == 0 ? former->requested_bytes : call.size_bytes;
     }
     call.in_one_chunk = (op->amount & 16) != 0 && call.wanted == NULL && !t->config.hooks;
-    if (take_block(t, op, &call) == MEND_OK && (op->amount & 1)) {
+    const mend_result result = take_block(t, op, &call);
+    if (result == MEND_OK && (op->amount & 1)) {
         trial_use(t, op, true);
+    } else if (result == MEND_ERROR_OUT_OF_MEMORY && !call.faulty && (op->amount & 32) &&
+               call.wanted == NULL) {
+        ask_for_what_fits(t, op, &call);
     }
     return true;
 }
@@ -203,32 +236,6 @@ static uint64_t efforts(trial *t, int pool)
 {
     mend_stats stats = trial_stats(t, pool);
     return stats.host_waits + stats.pressure_calls + stats.peer_pool_trims + stats.compactions;
-}
-
-/* A request that would fit calls the callbacks too if the pool would grow above its soft limit;
- * they change what there is, so the answer says nothing of the room before. */
-static bool changes_room(trial *t, int pool, uint64_t calls_before)
-{
-    return t->has_soft_limit && trial_stats(t, pool).pressure_calls > calls_before;
-}
-
-/* Requests what the report says would fit. */
-static void ask_for_what_fits(trial *t, const operation *op, const trial_call *refused)
-{
-    trial_call call = {
-        .kind = CALL_ALLOC, .size_bytes = refused->fitting_bytes, .alignment_bytes = 512};
-    if (call.size_bytes == 0) {
-        return;
-    }
-    uint64_t calls_before = trial_stats(t, 0).pressure_calls;
-    mend_result result = take_block(t, op, &call);
-    if (!call.faulty && !changes_room(t, 0, calls_before)) {
-        trial_judge_report(t, refused, &call);
-    }
-    if (result == MEND_OK) {
-        trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
-        trial_free_here(t, trial_thread_of(t, block->home, op->thread), false, block);
-    }
 }
 
 bool trial_ask_room(trial *t, const operation *op)

@@ -189,7 +189,7 @@ static void commit_what_fits(trial *t, const operation *op, const trial_call *re
     const mend_result result = trial_call_pool(t, trial_thread_of(t, call.at, op->thread), &call);
     trial_claim(t, TRIAL_REFUSED,
                 result == MEND_OK || call.faulty || !trial_can_make_pages(t, &call) ||
-                    t->foreign_bytes != 0 || trial_is_rationed(t) ||
+                    t->config.file_percent != 0 ||
                     trial_stats(t, call.pool).pressure_calls > calls_before,
                 "%llu bytes of pages would fit, was said, and are refused", LLU(fitting_bytes));
     if (result == MEND_OK) {

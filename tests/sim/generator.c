@@ -250,6 +250,15 @@ static void draw_in_one_chunk(uint64_t seed, size_t count, operation *ops)
     }
 }
 
+/* In half of the seeds each request that is refused follows its report. */
+static void draw_advice(uint64_t seed, size_t count, operation *ops)
+{
+    for (size_t i = 0; i < count && seed % 2 == 0; i++) {
+        const bool is_request = ops[i].kind == OP_ALLOC || ops[i].kind == OP_SIBLING_ALLOC;
+        ops[i].amount |= is_request ? 32 : 0;
+    }
+}
+
 /* Exports and imports. Of its own numbers, as draw_hooks. */
 static void draw_shares(trial_random *places, size_t count, operation *ops)
 {
@@ -453,5 +462,6 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     trial_draw_scenes(&places, count, config, ops);
     trial_draw_wide_range(&places, count, config, ops);
     draw_in_one_chunk(seed, count, ops);
+    draw_advice(seed, count, ops);
     trial_draw_recording(&places, count, config, ops);
 }

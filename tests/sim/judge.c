@@ -200,11 +200,13 @@ static bool memory_is_uncertain(const trial *t, const mend_stats *stats)
            t->foreign_bytes != 0 || stats->attainable_bytes < stats->limit_bytes;
 }
 
-/* A larger request may be served, too: the report makes few plans. */
+/* A larger request may be served, too: the report makes few plans. Where addresses are few it
+ * speaks of memory alone, and of a limit that is shared others may take. */
 void trial_judge_report(trial *t, const trial_call *refused, const trial_call *call)
 {
-    mend_stats stats = trial_stats(t, call->pool);
-    trial_claim(t, TRIAL_REFUSED, call->result == MEND_OK || memory_is_uncertain(t, &stats),
+    const bool is_uncertain =
+        t->config.plain || t->config.address_devices != 0 || t->config.file_percent != 0;
+    trial_claim(t, TRIAL_REFUSED, call->result == MEND_OK || is_uncertain,
                 "%llu bytes were refused, %llu would fit, was said, and %llu were refused",
                 LLU(refused->size_bytes), LLU(refused->fitting_bytes), LLU(call->size_bytes));
 }

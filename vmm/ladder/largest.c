@@ -185,6 +185,19 @@ static uint64_t end_bytes(const mend_heap *heap, const mend_request *refused)
     return most_bytes;
 }
 
+/* The largest chunk that could be created, where empty chunks are given back for it: not in a
+ * capture, nor where others get them. */
+static uint64_t one_chunk_bytes(const mend_question *q, uint64_t empty_bytes)
+{
+    const mend_heap *heap = q->heap;
+    const uint64_t given_bytes = q->is_captured || heap->shortage.owes_others ? 0 : empty_bytes;
+    const uint64_t room_bytes = mend_budget_room_bytes(heap);
+    const uint64_t over_bytes = room_bytes > 0 ? 0 : mend_budget_lacking_bytes(heap, 1) - 1;
+    const uint64_t most_bytes = given_bytes + room_bytes;
+    return mend_align_down(most_bytes - mend_min_u64(over_bytes, most_bytes),
+                           heap->device.granularity_bytes);
+}
+
 /*
  * Two plans at most, because many programs go on after a refusal and make the same request again:
  * all empty chunks with what can be created, behind a free end; the same without that. What lies in
@@ -199,8 +212,8 @@ static uint64_t find_instead(mend_question *q, const mend_request *refused)
     const uint64_t created_bytes =
         mend_align_down(mend_budget_room_bytes(heap), heap->device.granularity_bytes);
     const uint64_t joined_bytes = usable.empty_bytes + created_bytes;
-    if (refused->in_one_chunk) { /* empty chunks are given back for one, but not in a capture */
-        const uint64_t one_bytes = q->is_captured ? created_bytes : joined_bytes;
+    if (refused->in_one_chunk) {
+        const uint64_t one_bytes = one_chunk_bytes(q, usable.empty_bytes);
         return mend_max_u64(longest_bytes, mend_min_u64(one_bytes, most_bytes));
     }
     const uint64_t sizes[MOST_PLANS] = {joined_bytes + end_bytes(heap, refused), joined_bytes};
@@ -245,7 +258,8 @@ static uint64_t page_of_all(const mend_parts *pages)
 static uint64_t pages_that_fit(const mend_heap *heap, const mend_request *request, bool is_captured)
 {
     const uint64_t page_bytes = page_of_all(request->pages);
-    if (page_bytes == 0 || heap->chunks.reserved_bytes > mend_budget_limit_of_chunks(heap)) {
+    if (page_bytes == 0 || heap->shortage.owes_others ||
+        heap->chunks.reserved_bytes > mend_budget_limit_of_chunks(heap)) {
         return 0; /* chunks that are no pages are not made again */
     }
     const uint64_t usable_bytes =

@@ -106,9 +106,9 @@ static uint64_t longest_in_run(const mend_heap *heap, const mend_request *reques
     }
 }
 
-/* The part of these bytes of empty chunks that can be made again in the size of a page: others may
- * hold what was exported. */
-static uint64_t pages_of_empty(const mend_heap *heap, uint64_t empty_bytes)
+/* The part of these bytes of empty chunks that can be made again in the size of a page or of a
+ * block: others may hold what was exported. */
+static uint64_t made_again_of(const mend_heap *heap, uint64_t empty_bytes)
 {
     uint64_t bytes = 0;
     const mend_tree_node *at = mend_tree_first(&heap->chunks.all);
@@ -122,20 +122,22 @@ static uint64_t pages_of_empty(const mend_heap *heap, uint64_t empty_bytes)
 static mend_usable look_past(const mend_heap *heap, const mend_request *request, unsigned holds)
 {
     mend_usable found = {.empty_bytes = heap->chunks.unmapped_bytes};
+    mend_request giver = *request; /* what is given back for one chunk, no stream may use */
+    giver.stream = request->in_one_chunk ? MEND_STREAM_UNKNOWN : request->stream;
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         const mend_tree_node *at = mend_tree_first(&heap->zones[zone].runs_by_address);
         /* A small one: in both. */
         bool may_lie_here = zone >= request->zone && zone < MEND_ZONES_OF_BLOCKS;
         for (; at != NULL; at = mend_tree_next(at)) {
-            found.empty_bytes += empty_bytes_of(heap, request, RUN_OF(at), holds, &found.blocked);
+            found.empty_bytes += empty_bytes_of(heap, &giver, RUN_OF(at), holds, &found.blocked);
             if (may_lie_here) {
                 mend_raise_u64(&found.longest_bytes,
                                longest_in_run(heap, request, RUN_OF(at), holds, &found.blocked));
             }
         }
     }
-    if (request->pages != NULL) {
-        found.empty_bytes = pages_of_empty(heap, found.empty_bytes);
+    if (request->pages != NULL || request->in_one_chunk) {
+        found.empty_bytes = made_again_of(heap, found.empty_bytes);
     }
     return found;
 }
@@ -146,7 +148,7 @@ static mend_usable look(const mend_heap *heap, const mend_request *request, bool
     if (request->pages == NULL || !is_captured) {
         return look_past(heap, request, 0);
     }
-    return (mend_usable){.empty_bytes = pages_of_empty(heap, heap->chunks.unmapped_bytes),
+    return (mend_usable){.empty_bytes = made_again_of(heap, heap->chunks.unmapped_bytes),
                          .blocked = WAITS | MEND_BLOCKED_BY_GROUPS};
 }
 

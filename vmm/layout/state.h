@@ -189,11 +189,11 @@ typedef struct mend_heap_counters {
 /* What blocked the last request that found no room. */
 typedef struct mend_shortage {
     uint64_t refused_bytes;        /* least creation in the limit that lacked memory; 0: none */
-    uint64_t device_free_bytes;    /* free bytes of the device after that refusal; 0: the driver did
-                                    * not say */
+    uint64_t device_free_bytes;    /* free bytes of the device after that refusal; 0: not told */
     uint64_t others_bytes;         /* bytes of the device that are neither free nor this pool's */
     bool device_is_asked;          /* whether this search has asked the device */
     bool wait_is_refused;          /* a capture refused this search a host wait */
+    bool owes_others;              /* what is given back is others': it makes no other chunk */
     mend_status no_addresses;      /* the driver's refusal of addresses, where memory was; or OK */
     const struct mend_range *held; /* old mappings that work may use are in the way of a commit to
                                     * it; NULL: none */

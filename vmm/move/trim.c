@@ -145,6 +145,7 @@ static bool may_make_again(mend_heap *heap)
         owed_bytes = mend_ration_ask_owed(heap->config.ration).bytes;
         mend_mutex_lock(&heap->state);
     }
+    heap->shortage.owes_others = owed_bytes > 0;
     return owed_bytes == 0;
 }
 
@@ -374,6 +375,9 @@ static mend_result trim(mend_heap *heap, choice which, uint64_t *released_bytes)
     result = mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured);
     if (result != MEND_OK) {
         return result;
+    }
+    if (which.to_create && !may_make_again(heap)) {
+        which.keep_bytes = UINT64_MAX;
     }
     mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
     mend_chunk *withdrawn;
