@@ -16,9 +16,9 @@ FOLDERS = ("vmm", "api/hooks")
 ABOUT = """\
 Of each failure of the library: the result, what it means, its messages and what to do; what
 stands for … differs each time. A call of the driver that failed is named behind the message, with
-the driver's code. Where nothing stands beside it, the message says it. [Parts of messages, and lines
-of the log](#parts-of-messages-and-lines-of-the-log) are at the end; symptoms without a message are in
-[troubleshooting](troubleshooting.md)."""
+the driver's code. Where nothing stands beside it, the message says it. [Parts of messages, and
+lines of the log](#parts-of-messages-and-lines-of-the-log) are at the end; symptoms without a
+message are in [troubleshooting](troubleshooting.md)."""
 SHORTEST = 12  # less is a part that is put in
 
 
