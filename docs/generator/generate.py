@@ -293,7 +293,7 @@ def page_of(name, title, about, parts, openings, sections):
                            for line in contents]
 
 
-MADE_OF_SOURCES = "<!-- Made by `./run docs` from the sources and troubleshooting.md. -->"
+MADE_OF_SOURCES = "<!-- Made by `./run docs` from the sources and docs/generator/cures.txt. -->"
 MADE = "<!-- Made by `./run docs` from api/include/mend; change the comments there. -->"
 
 

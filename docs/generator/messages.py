@@ -1,5 +1,5 @@
 """docs/messages.md: every message of a failure in the sources, by the result that it explains, with
-what to do of docs/troubleshooting.md."""
+its cause and cure of cures.txt; and what else that file quotes."""
 import glob
 import os
 import re
@@ -10,14 +10,15 @@ LITERALS = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s*(?:PRI\w+\s*)?"(?:[^"\\]|\\.)*")*
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 VALUE = re.compile(r"%[-+ #0]*[\d.*]*(?:hh|h|ll|l|z|j)?[a-zA-Z]")
 RESULT = re.compile(r"X\((MEND_ERROR_\w+), \d+, \"([^\"]*)\"\)")
-ROW = re.compile(r"^\| (.*?) \| .* \| (.*?) \|$", re.M)
+ROW = re.compile(r"^\| (.*`.*?) \| (.*) \| (.*?) \|$", re.M)
 # Whose messages users see.
 FOLDERS = ("vmm", "api/hooks")
 ABOUT = """\
 Of each failure of the library: the result, what it means, its messages and what to do; what
 stands for … differs each time. A call of the driver that failed is named behind the message, with
-the driver's code. Where nothing is to do, the message says it.
-[Troubleshooting](troubleshooting.md) explains more, and symptoms without a message."""
+the driver's code. Where nothing stands beside it, the message says it. [Parts of messages, and
+lines of the log](#parts-of-messages-and-lines-of-the-log) are at the end; symptoms without a
+message are in [troubleshooting](troubleshooting.md)."""
 SHORTEST = 12  # less is a part that is put in
 
 
@@ -48,12 +49,11 @@ def messages_of(text):
                     yield result, message
 
 
-def cures_in(page):
-    """[(text of a message, what to do)] of the tables of the page on troubles."""
-    for quoted, cure in ROW.findall(page):
-        for text in re.findall(r"`([^`]+)`", quoted):
-            if " " in text and len(text) >= SHORTEST:
-                yield text, re.sub(r"\]\((?!http)", "](", cure)
+def cures_in(text):
+    """[(row, quoted texts that are long enough, cause, cure)] of cures.txt."""
+    return [(row[0], [VALUE.sub("…", quoted) for quoted in re.findall(r"`([^`]+)`", row[1])
+                      if " " in quoted and len(quoted) >= SHORTEST], row[2], row[3])
+            for row in ROW.finditer(text)]
 
 
 def document(root, head):
@@ -62,7 +62,7 @@ def document(root, head):
         with open(os.path.join(root, path), encoding="utf-8") as file:
             return file.read()
 
-    cures = list(cures_in(read("docs/troubleshooting.md")))
+    cures, used = cures_in(read("docs/generator/cures.txt")), set()
     by_result = {}
     for folder in FOLDERS:
         for path in sorted(glob.glob(os.path.join(root, folder, "**/*.c"), recursive=True)):
@@ -73,10 +73,15 @@ def document(root, head):
     for result, meaning in RESULT.findall(read("api/include/mend/mend_results.h")):
         if result not in by_result:
             continue
-        rows = ["| message | what to do |", "|---|---|"]
+        rows = ["| message | cause | what to do |", "|---|---|---|"]
         for message in sorted(by_result[result], key=str.lower):
-            cure = next((cure for text, cure in cures if text in message), "")
+            row, _, cause, cure = next((cure for cure in cures if any(
+                text in message for text in cure[1])), ("", [], "", ""))
+            used.add(row)
             shown = message.replace('\\"', '"').replace("|", "\\|")
-            rows.append(f"| {shown} | {cure} |")
+            rows.append(f"| {shown} | {cause} | {cure} |")
         parts += [f"## {result}", meaning[0].upper() + meaning[1:] + ".", "\n".join(rows)]
+    parts += ["## Parts of messages, and lines of the log",
+              "\n".join(["| part of it | cause | what to do |", "|---|---|---|",
+                         *(row for row, *_ in cures if row not in used)])]
     return "\n\n".join(parts) + "\n"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""docs/troubleshooting.md quotes the library: each text in code font that begins a row of its
-tables is part of a text in the sources.
+"""docs/generator/cures.txt, of which docs/messages.md is made, quotes the library: each text in
+code font that begins a row is part of a text in the sources.
 
 Usage: messages.py ROOT
 """
@@ -23,11 +23,11 @@ def main():
     root = pathlib.Path(sys.argv[1])
     text = "\n".join(sources(root))
     text = re.sub(r'" *\\?\n\s*f?"', "", text)  # a text over several lines is one
-    page = (root / "docs/troubleshooting.md").read_text(encoding="utf-8")
-    quoted = ROW.findall(page)
+    cures = (root / "docs/generator/cures.txt").read_text(encoding="utf-8")
+    quoted = ROW.findall(cures)
     missing = [message for message in quoted if message not in text]
     for message in missing:
-        print(f"docs/troubleshooting.md quotes `{message}`, which no source says")
+        print(f"cures.txt quotes `{message}`, which no source says")
     print(f"{len(quoted)} messages, {len(missing)} not found")
     return 0 if len(quoted) > 20 and not missing else 1
 

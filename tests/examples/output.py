@@ -1,28 +1,60 @@
 #!/usr/bin/env python3
-"""An example prints what its document shows: runs PROGRAM, which must exit with 0 and print what
-the file EXPECTED holds, to the byte.
+"""An example prints what its document shows, to the byte. EXPECTED holds what PROGRAM prints,
+which must exit with 0; or, where it begins with `$ `, a session: bash runs each line behind `$ `,
+with the programs in FOLDERs, beside the bench, docs and tests of the tree at ROOT, and prints the
+lines below it. --write writes what a session prints.
 
-Usage: output.py PROGRAM EXPECTED
+Usage: output.py EXPECTED PROGRAM
+       output.py [--write] EXPECTED ROOT FOLDER...
 """
 import difflib
+import os
 import subprocess
 import sys
+import tempfile
+
+SEEN = ("bench", "docs", "tests")
+
+
+def without_settings():
+    return {name: value for name, value in os.environ.items() if not name.startswith("MEND_")}
+
+
+def session(expected, root, folders):
+    """What the commands of a session print, each below its own line."""
+    environment = without_settings()
+    environment["PATH"] = ":".join([*folders, os.environ["PATH"]])
+    with tempfile.TemporaryDirectory() as here:
+        for name in SEEN:
+            os.symlink(os.path.join(os.path.abspath(root), name), os.path.join(here, name))
+        for line in expected.splitlines():
+            if line.startswith("$ "):
+                done = subprocess.run(["bash", "-c", line[2:]], cwd=here, env=environment,
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                      check=False)
+                yield f"{line}\n{done.stdout}"
 
 
 def main():
-    program, expected_path = sys.argv[1:]
-    done = subprocess.run([program], capture_output=True, text=True, check=False)
+    arguments = [argument for argument in sys.argv[1:] if argument != "--write"]
+    expected_path, program, *folders = arguments
     with open(expected_path, encoding="utf-8") as file:
         expected = file.read()
-    sys.stdout.writelines(
-        difflib.unified_diff(
-            expected.splitlines(True), done.stdout.splitlines(True), expected_path, program
-        )
-    )
-    sys.stdout.write(done.stderr)
-    if done.returncode != 0:
-        print(f"{program} exited with {done.returncode}")
-    return 0 if done.returncode == 0 and done.stdout == expected and not done.stderr else 1
+    errors = ""
+    if expected.startswith("$ "):
+        printed = "".join(session(expected, program, folders))
+    else:
+        done = subprocess.run([program], capture_output=True, text=True, check=False)
+        printed, errors = done.stdout, done.stderr
+        if done.returncode != 0:
+            errors += f"{program} exited with {done.returncode}\n"
+    if len(arguments) < len(sys.argv) - 1:
+        with open(expected_path, "w", encoding="utf-8") as file:
+            file.write(printed)
+    sys.stdout.writelines(difflib.unified_diff(expected.splitlines(True), printed.splitlines(True),
+                                               expected_path, "as it is"))
+    sys.stdout.write(errors)
+    return 0 if printed == expected and not errors else 1
 
 
 if __name__ == "__main__":

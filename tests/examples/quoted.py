@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What documents say of files is true: a block of code under `<!-- FILE -->` is that file, word for
-word, and every relative link leads to a file that exists, and to a heading in it.
+word, or under `<!-- FILE: NAME -->` that function of it with the comment above; and every relative
+link leads to a file that exists, and to a heading in it.
 
 Usage: quoted.py ROOT
 """
@@ -8,7 +9,8 @@ import os
 import re
 import sys
 
-QUOTE = re.compile(r"^<!-- (\S+) -->\n```\w*\n(.*?)^```$", re.M | re.S)
+QUOTE = re.compile(r"^<!-- ([\w./-]+\.\w+)(?:: (\w+))? -->\n```\w*\n(.*?)^```$", re.M | re.S)
+FUNCTION = r"(?:^/\*(?:(?!\*/).)*\*/\n)?^\w[^\n;{{]*\b{}\([^;{{]*\n\{{\n.*?^\}}\n"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s#]*)(?:#([^)\s]*))?\)")
 HEADING = re.compile(r"^#+ (.*)$", re.M)
 
@@ -42,12 +44,18 @@ def anchors(path):
 
 
 def findings_in(root, document, text):
-    for name, quoted in QUOTE.findall(text):
+    for name, function, quoted in QUOTE.findall(text):
         path = os.path.join(root, name)
         if not os.path.isfile(path):
             yield f"quotes {name}, which is not there"
-        elif open(path, encoding="utf-8").read() != quoted:
-            yield f"quotes {name}, but not as it is"
+            continue
+        with open(path, encoding="utf-8") as file:
+            source = file.read()
+        if function:
+            found = re.search(FUNCTION.format(function), source, re.M | re.S)
+            source = found and found[0]
+        if source != quoted:
+            yield f"quotes {name}{function and ': ' + function}, but not as it is"
     for target, anchor in LINK.findall(without_code(text)):
         path = os.path.join(os.path.dirname(document), target) if target else document
         if "://" in target:
