@@ -7,7 +7,15 @@
 #include "simulate/launch.h"
 
 /* cublasStatus_t */
-enum { BLAS_SUCCESS = 0, BLAS_NOT_INITIALIZED = 1, BLAS_ALLOC_FAILED = 3, BLAS_FAILED = 13 };
+enum {
+    BLAS_SUCCESS = 0,
+    BLAS_NOT_INITIALIZED = 1,
+    BLAS_ALLOC_FAILED = 3,
+    BLAS_FAILED = 13,
+    BLAS_NOT_SUPPORTED = 15
+};
+
+enum { BLAS_VERSION = 120804 }; /* 12.8.4 */
 
 typedef struct blas_handle {
     mend_stream stream;
@@ -55,35 +63,33 @@ SIMULATE_EXPORT int cublasDestroy_v2(blas_handle *handle)
 MEMBERS(X)
 #undef X
 
-/* ---- multiplications ------------------------------------------------------------------------- */
+/* ---- computations ---------------------------------------------------------------------------- */
 
-/* X(function): its first argument is the handle; the others do not matter. */
-#define ON_HANDLE(X)                                                                               \
-    X(cublasSgemm_v2)                                                                              \
-    X(cublasDgemm_v2)                                                                              \
-    X(cublasCgemm_v2)                                                                              \
-    X(cublasZgemm_v2)                                                                              \
-    X(cublasHgemm)                                                                                 \
-    X(cublasSgemmEx)                                                                               \
-    X(cublasGemmEx)                                                                                \
-    X(cublasSgemmStridedBatched)                                                                   \
-    X(cublasDgemmStridedBatched)                                                                   \
-    X(cublasCgemmStridedBatched)                                                                   \
-    X(cublasZgemmStridedBatched)                                                                   \
-    X(cublasGemmStridedBatchedEx)                                                                  \
-    X(cublasSgemv_v2)                                                                              \
-    X(cublasDgemv_v2)                                                                              \
-    X(cublasCgemv_v2)                                                                              \
-    X(cublasZgemv_v2)                                                                              \
-    X(cublasSdot_v2)                                                                               \
-    X(cublasDdot_v2)                                                                               \
-    X(cublasDotEx)                                                                                 \
-    X(cublasCdotu_v2)                                                                              \
-    X(cublasCdotc_v2)                                                                              \
-    X(cublasZdotu_v2)                                                                              \
-    X(cublasZdotc_v2)                                                                              \
-    X(cublasStrsm_v2)                                                                              \
-    X(cublasDtrsm_v2)
+/* X(function): its first argument is the handle; the others do not matter. All that programs import
+ * (tests/simulate/imports.txt). */
+#define OF_REAL(X, name)    X(cublasS##name) X(cublasD##name)
+#define OF_COMPLEX(X, name) X(cublasC##name) X(cublasZ##name)
+#define OF_ALL(X, name)     OF_REAL(X, name) OF_COMPLEX(X, name)
+/* clang-format off */
+#define ON_HANDLE(X) \
+    OF_ALL(X, axpy_v2) OF_ALL(X, copy_v2) OF_ALL(X, dgmm) OF_ALL(X, geam) OF_ALL(X, gelsBatched) \
+    OF_ALL(X, gemmBatched) OF_ALL(X, gemmStridedBatched) OF_ALL(X, gemm_v2) OF_ALL(X, gemv_v2) \
+    OF_ALL(X, geqrfBatched) OF_ALL(X, getrfBatched) OF_ALL(X, getriBatched) \
+    OF_ALL(X, getrsBatched) OF_ALL(X, rot_v2) OF_ALL(X, rotg_v2) OF_ALL(X, scal_v2) \
+    OF_ALL(X, swap_v2) OF_ALL(X, symm_v2) OF_ALL(X, symv_v2) OF_ALL(X, syr2_v2) \
+    OF_ALL(X, syr2k_v2) OF_ALL(X, syr_v2) OF_ALL(X, syrk_v2) OF_ALL(X, trmm_v2) \
+    OF_ALL(X, trmv_v2) OF_ALL(X, trsmBatched) OF_ALL(X, trsm_v2) OF_ALL(X, trsv_v2) \
+    OF_REAL(X, asum_v2) OF_REAL(X, dot_v2) OF_REAL(X, ger_v2) OF_REAL(X, nrm2_v2) \
+    OF_REAL(X, rotm_v2) OF_REAL(X, rotmg_v2) OF_REAL(X, sbmv_v2) OF_REAL(X, tpttr) \
+    OF_REAL(X, trttp) OF_COMPLEX(X, dotc_v2) OF_COMPLEX(X, dotu_v2) OF_COMPLEX(X, gerc_v2) \
+    OF_COMPLEX(X, geru_v2) OF_COMPLEX(X, hemm_v2) OF_COMPLEX(X, hemv_v2) OF_COMPLEX(X, her2_v2) \
+    OF_COMPLEX(X, her2k_v2) OF_COMPLEX(X, her_v2) OF_COMPLEX(X, herk_v2) X(cublasCsrot_v2) \
+    X(cublasCsscal_v2) X(cublasDotEx) X(cublasDzasum_v2) X(cublasDznrm2_v2) X(cublasGemmEx) \
+    X(cublasGemmStridedBatchedEx) X(cublasHgemm) X(cublasIcamax_v2) X(cublasIcamin_v2) \
+    X(cublasIdamax_v2) X(cublasIdamin_v2) X(cublasIsamax_v2) X(cublasIsamin_v2) \
+    X(cublasIzamax_v2) X(cublasIzamin_v2) X(cublasScasum_v2) X(cublasScnrm2_v2) X(cublasSgemmEx) \
+    X(cublasZdrot_v2) X(cublasZdscal_v2)
+/* clang-format on */
 
 #define X(function)                                                                                \
     SIMULATE_EXPORT int function(const blas_handle *handle)                                        \
@@ -101,6 +107,7 @@ ON_HANDLE(X)
     X(cublasSetWorkspace_v2)                                                                       \
     X(cublasSetAtomicsMode)                                                                        \
     X(cublasSetEmulationStrategy)                                                                  \
+    X(cublasSetSmCountTarget)                                                                      \
     X(cublasLtMatmulDescSetAttribute)                                                              \
     X(cublasLtMatrixLayoutSetAttribute)                                                            \
     X(cublasLtMatmulPreferenceSetAttribute)
@@ -112,6 +119,36 @@ ON_HANDLE(X)
     }
 WITHOUT_EFFECT(X)
 #undef X
+
+/* X(function): refused. The first four copy without a handle. */
+#define REFUSED(X)                                                                                 \
+    X(cublasSetVectorAsync)                                                                        \
+    X(cublasGetVectorAsync)                                                                        \
+    X(cublasSetMatrixAsync)                                                                        \
+    X(cublasGetMatrixAsync)                                                                        \
+    X(cublasLtMatmulAlgoInit)                                                                      \
+    X(cublasLtMatmulAlgoCheck)                                                                     \
+    X(cublasLtMatmulAlgoConfigGetAttribute)                                                        \
+    X(cublasLtMatmulAlgoConfigSetAttribute)
+
+#define X(function)                                                                                \
+    SIMULATE_EXPORT int function(void)                                                             \
+    {                                                                                              \
+        return BLAS_NOT_SUPPORTED;                                                                 \
+    }
+REFUSED(X)
+#undef X
+
+SIMULATE_EXPORT int cublasGetVersion_v2(const blas_handle *handle, int *version)
+{
+    *version = BLAS_VERSION;
+    return handle != NULL ? BLAS_SUCCESS : BLAS_NOT_INITIALIZED;
+}
+
+SIMULATE_EXPORT size_t cublasLtGetVersion(void)
+{
+    return BLAS_VERSION;
+}
 
 /* ---- cuBLASLt -------------------------------------------------------------------------------- */
 

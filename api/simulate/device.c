@@ -92,10 +92,17 @@ static const struct {
 };
 
 enum { CUDA_12, CUDA_13 };
+enum { NAME_BYTES = 256, UUID_BYTES = 16 };
+static const char device_name[] = "Mend simulated GPU";
+
+static void fill_uuid(char *uuid, int device)
+{
+    const char bytes[UUID_BYTES] = {'m', 'e', 'n', 'd', [15] = (char)(device + 1)};
+    memcpy(uuid, bytes, sizeof(bytes));
+}
 
 static void fill_properties(char *properties, int version, int device, size_t memory_bytes)
 {
-    const char uuid[16] = {'m', 'e', 'n', 'd', [15] = (char)(device + 1)};
     const size_t bytes[] = {SIMULATE_PROPERTIES_BYTES_12, SIMULATE_PROPERTIES_BYTES_13};
     memset(properties, 0, bytes[version]);
     for (size_t i = 0; i < sizeof(properties_of_all) / sizeof(*properties_of_all); i++) {
@@ -104,8 +111,8 @@ static void fill_properties(char *properties, int version, int device, size_t me
             memcpy(properties + one->at[version], &one->value, one->bytes); /* low bytes first */
         }
     }
-    snprintf(properties + own_properties.name[version], 256, "Mend simulated GPU");
-    memcpy(properties + own_properties.uuid[version], uuid, sizeof(uuid));
+    snprintf(properties + own_properties.name[version], NAME_BYTES, "%s", device_name);
+    fill_uuid(properties + own_properties.uuid[version], device);
     memcpy(properties + own_properties.totalGlobalMem[version], &memory_bytes,
            sizeof(memory_bytes));
     memcpy(properties + own_properties.pciBusID[version], &device, sizeof(device));
@@ -174,6 +181,45 @@ SIMULATE_EXPORT int cudaDriverGetVersion(int *version)
     }
     *version = SIMULATE_DRIVER_VERSION;
     return CUDA_SUCCESS;
+}
+
+/* That of the runtime which a program brought is not known here: it may be as new as the driver. */
+SIMULATE_EXPORT int cudaRuntimeGetVersion(int *version)
+{
+    return cudaDriverGetVersion(version);
+}
+
+/* As the driver has them, each alone. */
+SIMULATE_EXPORT int cuDeviceGetName(char *name, int bytes, int device)
+{
+    bool is_sound = name != NULL && bytes > 0;
+    if (!is_sound || device < 0 || device >= simulate_device_count()) {
+        return is_sound ? CUDA_INVALID_DEVICE : CUDA_INVALID_VALUE;
+    }
+    snprintf(name, (size_t)bytes, "%s", device_name);
+    return CUDA_SUCCESS;
+}
+
+SIMULATE_EXPORT int cuDeviceGetUuid_v2(char *uuid, int device)
+{
+    if (uuid == NULL || device < 0 || device >= simulate_device_count()) {
+        return uuid != NULL ? CUDA_INVALID_DEVICE : CUDA_INVALID_VALUE;
+    }
+    fill_uuid(uuid, device);
+    return CUDA_SUCCESS;
+}
+
+SIMULATE_EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int device)
+{
+    const simulate_machine *machine = NULL;
+    int error = bytes == NULL ? CUDA_INVALID_VALUE : simulate_enter(&machine);
+    if (error == CUDA_SUCCESS && (device < 0 || device >= machine->device_count)) {
+        error = CUDA_INVALID_DEVICE;
+    }
+    if (error == CUDA_SUCCESS) {
+        *bytes = machine->memory_bytes;
+    }
+    return error;
 }
 
 SIMULATE_EXPORT int cudaDeviceGetPCIBusId(char *text, int bytes, int device)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "driver/cuda_abi.h"
+#include "simulate/aliases.h"
 #include "simulate/device.h"
 #include "simulate/entry.h"
 #include "simulate/errors.h"
@@ -209,18 +210,6 @@ SIMULATE_EXPORT int cuDeviceGetAttribute(int *value, mend_cu_attribute attribute
     return CUDA_SUCCESS;
 }
 
-SIMULATE_EXPORT int cuGetErrorString(int status, const char **text)
-{
-    *text = simulate_error_text(status);
-    return CUDA_SUCCESS;
-}
-
-SIMULATE_EXPORT int cuGetErrorName(int status, const char **name)
-{
-    *name = simulate_error_name(status);
-    return CUDA_SUCCESS;
-}
-
 /* ---- contexts: each device has its primary one ----------------------------------------------- */
 
 SIMULATE_EXPORT int cuDevicePrimaryCtxGetState(mend_cu_device device, unsigned *flags,
@@ -331,7 +320,8 @@ static int refuse(void)
     return CUDA_NOT_SUPPORTED;
 }
 
-typedef void (*any_entry)(void);
+int cuGetProcAddress_v2(const char *name, void **function, int version, unsigned long long flags,
+                        int *status);
 
 /* X(entry point) */
 #define ENTRIES(X)                                                                                 \
@@ -349,6 +339,9 @@ typedef void (*any_entry)(void);
     X(cuDriverGetVersion)                                                                          \
     X(cuDeviceGetCount)                                                                            \
     X(cuDeviceGet)                                                                                 \
+    X(cuDeviceGetName)                                                                             \
+    X(cuDeviceGetUuid_v2)                                                                          \
+    X(cuDeviceTotalMem_v2)                                                                         \
     X(cuDeviceGetAttribute)                                                                        \
     X(cuGetErrorString)                                                                            \
     X(cuGetErrorName)                                                                              \
@@ -362,43 +355,68 @@ typedef void (*any_entry)(void);
     X(cuModuleUnload)                                                                              \
     X(cuModuleGetFunction)                                                                         \
     X(cuLaunchKernel)                                                                              \
-    X(cuOccupancyMaxActiveBlocksPerMultiprocessor)
+    X(cuOccupancyMaxActiveBlocksPerMultiprocessor)                                                 \
+    X(cuGetProcAddress_v2)
 
-static any_entry find_entry(const char *name)
-{
-    static const struct {
-        const char *name;
-        any_entry entry;
-    } entries[] = {
-#define X(entry) {#entry, (any_entry)entry},
-        ENTRIES(X)
+static const simulate_entry entries[] = {
+#define X(entry) {#entry, (simulate_any)entry},
+    ENTRIES(X)
 #undef X
-    };
-    for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++) {
-        if (strcmp(entries[i].name, name) == 0) {
-            return entries[i].entry;
+        {NULL, NULL},
+};
+
+/* A version of an entry point may be asked for by its number, or by its plain name. */
+static bool is_named(const char *entry, const char *name)
+{
+    size_t length = strlen(name);
+    return strncmp(entry, name, length) == 0 &&
+           (entry[length] == 0 || strcmp(entry + length, "_v2") == 0);
+}
+
+static simulate_any find_entry(const char *name)
+{
+    const simulate_entry *const lists[] = {entries, simulate_aliases};
+    for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
+        for (const simulate_entry *one = lists[i]; one->name != NULL; one++) {
+            if (is_named(one->name, name)) {
+                return one->entry;
+            }
         }
     }
-    return (any_entry)refuse;
+    return (simulate_any)refuse;
 }
 
 /* A program takes all entry points that it knows before it uses one, so what is missing here is
- * found too; it answers cudaErrorNotSupported. */
-SIMULATE_EXPORT int cudaGetDriverEntryPoint(const char *name, void **function,
-                                            unsigned long long flags, int *status)
+ * found too; it answers NOT_SUPPORTED. */
+SIMULATE_EXPORT int cuGetProcAddress_v2(const char *name, void **function, int version,
+                                        unsigned long long flags, int *status)
 {
     enum { FOUND = 0, NOT_FOUND = 1 };
-    (void)flags;
+    (void)version, (void)flags;
     if (name == NULL || function == NULL) {
-        return simulate_answer(CUDA_INVALID_VALUE);
+        return CUDA_INVALID_VALUE;
     }
     bool is_found = strncmp(name, "cu", 2) == 0;
-    any_entry entry = is_found ? find_entry(name) : NULL;
+    simulate_any entry = is_found ? find_entry(name) : NULL;
     memcpy(function, &entry, sizeof(*function));
     if (status != NULL) {
         *status = is_found ? FOUND : NOT_FOUND;
     }
-    return CUDA_SUCCESS;
+    return is_found ? CUDA_SUCCESS : CUDA_NOT_FOUND;
+}
+
+SIMULATE_EXPORT int cuGetProcAddress(const char *name, void **function, int version,
+                                     unsigned long long flags)
+{
+    return cuGetProcAddress_v2(name, function, version, flags, NULL);
+}
+
+/* It tells in `status` alone what it did not find. */
+SIMULATE_EXPORT int cudaGetDriverEntryPoint(const char *name, void **function,
+                                            unsigned long long flags, int *status)
+{
+    int error = cuGetProcAddress_v2(name, function, 0, flags, status);
+    return simulate_answer(error == CUDA_NOT_FOUND ? CUDA_SUCCESS : error);
 }
 
 SIMULATE_EXPORT int cudaGetDriverEntryPointByVersion(const char *name, void **function,

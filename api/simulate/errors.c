@@ -1,64 +1,6 @@
 #include "simulate/errors.h"
 
-#include <stddef.h>
-
 #include "simulate/entry.h"
-
-/* X(code, name in the runtime, words) */
-#define ERRORS(X)                                                                                  \
-    X(CUDA_SUCCESS, cudaSuccess, "no error")                                                       \
-    X(CUDA_INVALID_VALUE, cudaErrorInvalidValue, "invalid argument")                               \
-    X(CUDA_OUT_OF_MEMORY, cudaErrorMemoryAllocation, "out of memory")                              \
-    X(CUDA_NOT_INITIALIZED, cudaErrorInitializationError, "initialization error")                  \
-    X(4, cudaErrorCudartUnloading, "driver shutting down")                                         \
-    X(CUDA_INVALID_DIRECTION, cudaErrorInvalidMemcpyDirection, "invalid copy direction")           \
-    X(CUDA_MISSING_CONFIGURATION, cudaErrorMissingConfiguration, "missing launch configuration")   \
-    X(CUDA_NO_DEVICE, cudaErrorNoDevice, "no CUDA-capable device is detected")                     \
-    X(CUDA_INVALID_DEVICE, cudaErrorInvalidDevice, "invalid device ordinal")                       \
-    X(201, cudaErrorDeviceUninitialized, "invalid device context")                                 \
-    X(CUDA_INVALID_HANDLE, cudaErrorInvalidResourceHandle, "invalid resource handle")              \
-    X(CUDA_ILLEGAL_STATE, cudaErrorIllegalState, "the operation cannot be done in this state")     \
-    X(CUDA_NOT_FOUND, cudaErrorSymbolNotFound, "named symbol not found")                           \
-    X(CUDA_NOT_READY, cudaErrorNotReady, "device not ready")                                       \
-    X(CUDA_ILLEGAL_ADDRESS, cudaErrorIllegalAddress, "an illegal memory access was encountered")   \
-    X(CUDA_PEER_ENABLED, cudaErrorPeerAccessAlreadyEnabled, "peer access is already enabled")      \
-    X(CUDA_PEER_NOT_ENABLED, cudaErrorPeerAccessNotEnabled, "peer access has not been enabled")    \
-    X(CUDA_REGISTERED, cudaErrorHostMemoryAlreadyRegistered,                                       \
-      "part or all of the requested memory range is already mapped")                               \
-    X(CUDA_NOT_REGISTERED, cudaErrorHostMemoryNotRegistered,                                       \
-      "pointer does not correspond to a registered memory region")                                 \
-    X(719, cudaErrorLaunchFailure, "unspecified launch failure")                                   \
-    X(800, cudaErrorNotPermitted, "operation not permitted")                                       \
-    X(CUDA_NOT_SUPPORTED, cudaErrorNotSupported, "operation not supported")                        \
-    X(CUDA_CAPTURE_UNSUPPORTED, cudaErrorStreamCaptureUnsupported,                                 \
-      "operation not permitted when stream is capturing")                                          \
-    X(CUDA_CAPTURE_INVALIDATED, cudaErrorStreamCaptureInvalidated,                                 \
-      "operation failed due to a previous error during capture")                                   \
-    X(902, cudaErrorStreamCaptureMerge,                                                            \
-      "operation would result in a merge of separate capture sequences")                           \
-    X(CUDA_CAPTURE_UNMATCHED, cudaErrorStreamCaptureUnmatched,                                     \
-      "capture was not ended in the same stream as it began")                                      \
-    X(CUDA_CAPTURE_UNJOINED, cudaErrorStreamCaptureUnjoined, "capturing stream has unjoined work") \
-    X(905, cudaErrorStreamCaptureIsolation,                                                        \
-      "dependency created on uncaptured work in another stream")                                   \
-    X(906, cudaErrorStreamCaptureImplicit,                                                         \
-      "operation would make the legacy stream depend on a capturing blocking stream")              \
-    X(907, cudaErrorCapturedEvent,                                                                 \
-      "operation not permitted on an event last recorded in a "                                    \
-      "capturing stream")                                                                          \
-    X(CUDA_CAPTURE_WRONG_THREAD, cudaErrorStreamCaptureWrongThread,                                \
-      "attempt to terminate a thread-local capture sequence from another thread")                  \
-    X(CUDA_UNKNOWN, cudaErrorUnknown, "unknown error")
-
-static const struct {
-    int code;
-    const char *name;
-    const char *text;
-} errors[] = {
-#define X(code, name, text) {code, #name, text},
-    ERRORS(X)
-#undef X
-};
 
 static _Thread_local int last_error;
 
@@ -86,24 +28,21 @@ int simulate_error_of(mend_result result)
     }
 }
 
-const char *simulate_error_name(int error)
+void simulate_restore_error(int error)
 {
-    for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
-        if (errors[i].code == error) {
-            return errors[i].name;
-        }
-    }
-    return "unrecognized error code";
+    last_error = error;
 }
 
-const char *simulate_error_text(int error)
+/* That of a code which no other has. */
+static const simulate_code *code_of(int error)
 {
-    for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
-        if (errors[i].code == error) {
-            return errors[i].text;
+    static const simulate_code unknown = {0, NULL, NULL, "unrecognized error code"};
+    for (const simulate_code *code = simulate_codes; code->text != NULL; code++) {
+        if (code->value == error) {
+            return code;
         }
     }
-    return "unrecognized error code";
+    return &unknown;
 }
 
 SIMULATE_EXPORT int cudaGetLastError(void)
@@ -120,10 +59,25 @@ SIMULATE_EXPORT int cudaPeekAtLastError(void)
 
 SIMULATE_EXPORT const char *cudaGetErrorName(int error)
 {
-    return simulate_error_name(error);
+    const simulate_code *code = code_of(error);
+    return code->runtime_name != NULL ? code->runtime_name : "unrecognized error code";
 }
 
 SIMULATE_EXPORT const char *cudaGetErrorString(int error)
 {
-    return simulate_error_text(error);
+    return code_of(error)->text;
+}
+
+/* Both answer INVALID_VALUE, and NULL, for what is no code of the driver. */
+SIMULATE_EXPORT int cuGetErrorName(int status, const char **name)
+{
+    *name = code_of(status)->driver_name;
+    return *name != NULL ? CUDA_SUCCESS : CUDA_INVALID_VALUE;
+}
+
+SIMULATE_EXPORT int cuGetErrorString(int status, const char **text)
+{
+    const simulate_code *code = code_of(status);
+    *text = code->driver_name != NULL ? code->text : NULL;
+    return *text != NULL ? CUDA_SUCCESS : CUDA_INVALID_VALUE;
 }

@@ -2,6 +2,8 @@
 #ifndef MEND_SIMULATE_ERRORS_H
 #define MEND_SIMULATE_ERRORS_H
 
+#include <stddef.h>
+
 #include "mend/mend_results.h"
 
 /* Remembers an error as the thread's last one, and returns its code of cudaError_t. A status of the
@@ -11,8 +13,21 @@ int simulate_answer(int status);
 /* What the runtime answers where a call of the simulated device about work gave this result. */
 int simulate_error_of(mend_result result);
 
-/* The runtime's name and words for a code; never NULL. */
-const char *simulate_error_name(int error);
-const char *simulate_error_text(int error);
+/* What the thread asks for becomes this again: functions of the driver leave it as it was. */
+void simulate_restore_error(int error);
+
+/* A code, its names and its words; the last one has no words. */
+typedef struct simulate_code {
+    int value;
+    const char *runtime_name;
+    const char *driver_name;
+    const char *text;
+} simulate_code;
+extern const simulate_code simulate_codes[];
+
+/* Entry points, for the files that lead to them. */
+int cudaPeekAtLastError(void);
+int cuGetErrorName(int status, const char **name);
+int cuGetErrorString(int status, const char **text);
 
 #endif

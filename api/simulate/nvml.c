@@ -1,4 +1,4 @@
-/* What PyTorch's expandable segments ask of NVML about the devices' links: a library of its own,
+/* What PyTorch asks of NVML about the devices' links and other programs: a library of its own,
  * found by NVML's name. There are no links and no other programs. */
 #include <string.h>
 
@@ -58,3 +58,31 @@ SIMULATE_EXPORT int nvmlSystemGetCudaDriverVersion_v2(int *version)
     *version = SIMULATE_DRIVER_VERSION;
     return NVML_SUCCESS;
 }
+
+SIMULATE_EXPORT const char *nvmlErrorString(int error)
+{
+    switch (error) {
+    case NVML_SUCCESS:
+        return "The operation was successful";
+    case NVML_NOT_SUPPORTED:
+        return "Not Supported";
+    default:
+        return "Unknown Error";
+    }
+}
+
+/* X(function): asked for by name, and refused. */
+#define REFUSED(X)                                                                                 \
+    X(nvmlDeviceGetCount_v2)                                                                       \
+    X(nvmlDeviceGetHandleByIndex_v2)                                                               \
+    X(nvmlDeviceGetHandleByUUID)                                                                   \
+    X(nvmlDeviceGetUUID)                                                                           \
+    X(nvmlDeviceGetP2PStatus)
+
+#define X(function)                                                                                \
+    SIMULATE_EXPORT int function(void)                                                             \
+    {                                                                                              \
+        return NVML_NOT_SUPPORTED;                                                                 \
+    }
+REFUSED(X)
+#undef X

@@ -16,20 +16,9 @@ static_assert(cuda::mr::async_resource_with<mend::cuda_resource, cuda::mr::devic
 namespace
 {
 
-class cuda_resource : public on_device
+class cuda_resource : public on_pool
 {
   protected:
-    void SetUp() override
-    {
-        on_device::SetUp();
-        pool = std::make_unique<mend::pool>(config);
-    }
-    void TearDown() override
-    {
-        EXPECT_EQ(0u, pool->stats().live_blocks);
-        pool.reset();
-        on_device::TearDown();
-    }
     void expect_block(const void *data, mend_stream expected) const
     {
         mend_block_info info = pool->info(data);
@@ -37,7 +26,6 @@ class cuda_resource : public on_device
         EXPECT_EQ(expected, info.stream);
         EXPECT_EQ(3 * MIB, info.requested_bytes);
     }
-    std::unique_ptr<mend::pool> pool;
 };
 
 TEST_F(cuda_resource, gives_memory_in_the_order_of_the_stream_that_a_call_names)

@@ -3,9 +3,11 @@
 #define MEND_TESTS_CPLUSPLUS_DEVICE_HPP
 
 #include <gtest/gtest.h>
+#include <mend/mend.hpp>
 #include <mend/mend_sim.h>
 
 #include <cstdint>
+#include <memory>
 
 constexpr std::uint64_t MIB = std::uint64_t{1} << 20;
 
@@ -35,6 +37,24 @@ class on_device : public testing::Test
     mend_sim *sim = nullptr;
     mend_stream stream = nullptr;
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
+};
+
+// With a pool on it, which has no block at the end.
+class on_pool : public on_device
+{
+  protected:
+    void SetUp() override
+    {
+        on_device::SetUp();
+        pool = std::make_unique<mend::pool>(config);
+    }
+    void TearDown() override
+    {
+        EXPECT_EQ(0u, pool->stats().live_blocks);
+        pool.reset();
+        on_device::TearDown();
+    }
+    std::unique_ptr<mend::pool> pool;
 };
 
 #endif

@@ -4,6 +4,7 @@
 # Usage: headers.sh INCLUDE_DIR WORK_DIR
 set -eu
 include=$1 work=$2
+vendors=$(dirname "$0")/../cplusplus/vendors # UMF's header, for the one of ours that needs it
 both="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wundef -Wcast-align
     -Wcast-qual -Wformat=2 -Wredundant-decls -Werror"
 c="$both -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wbad-function-cast"
@@ -33,7 +34,8 @@ compiles()
     ! "$compiler" --version | grep -q clang || set -- "$@" -Wno-unknown-warning-option
     for standard in $standards; do
         # shellcheck disable=SC2086 # a pattern
-        "$compiler" -x "$language" -std="$standard" "$@" -I "$include" -fsyntax-only $files
+        "$compiler" -x "$language" -std="$standard" "$@" -I "$include" -isystem "$vendors" \
+            -fsyntax-only $files
     done
 }
 

@@ -120,7 +120,7 @@ class Style(unittest.TestCase):
                 for node in ast.walk(tree)
                 if isinstance(node, ast.ImportFrom) and not node.level and node.module
             }
-            frameworks = {"torch", "cupy", "numba", "rmm"}
+            frameworks = {"torch", "cupy", "numba", "rmm", "cuda"}
             self.assertLessEqual(top - set(sys.stdlib_module_names), frameworks, path)
 
     def test_functions_that_users_call_have_types_and_words(self):

@@ -1,15 +1,18 @@
-"""mend.numba, mend.rmm, mend.onnxruntime and mend.handler over stand-ins."""
+"""mend.numba, mend.rmm, mend.cuda_core, mend.onnxruntime and mend.handler over stand-ins."""
 
 import ctypes
 import gc
 import unittest
+from unittest import mock
 
 import mend
+import mend.cuda_core
 import mend.handler
 import mend.onnxruntime
 import mend.rmm
 import onnxruntime
 import rmm
+from cuda import core
 from cuquantum.bindings import custatevec
 from support import GIB, MIB, ProgramTest, SimulatedTest
 
@@ -47,6 +50,31 @@ class Rmm(SimulatedTest):
         rmm.mr._resources.clear()
         del buffer
         gc.collect()
+        self.assertEqual(mend.stats()["live_blocks"], 0)
+
+
+class CudaCore(SimulatedTest):
+    def test_a_buffer_is_a_block_in_stream_order(self):
+        mend.cuda_core.enable()
+        stream = core.Stream(self.device.stream())
+        buffer = core.Device(0).allocate(1000, stream=stream)
+        address = buffer.handle
+        self.device.launch(stream._handle, address, 1000, finish_ns=1000)
+        del buffer
+        again = core.Device(0).allocate(1000, stream=stream)
+        self.assertEqual((again.handle, mend.stats()["host_waits"]), (address, 0))
+        again.close()
+        self.assertEqual(mend.stats()["live_blocks"], 0)
+
+    def test_what_it_cannot_serve_is_refused_and_leaves_nothing(self):
+        resource = mend.cuda_core.MendResource(0)
+        with self.assertRaisesRegex(mend.OutOfMemoryError, "2.00 GiB requested"):
+            resource.allocate(2 * GIB, stream=core.Stream())
+        with self.assertRaisesRegex(mend.Error, "GraphBuilder"):
+            resource.allocate(MIB, stream=core.GraphBuilder())
+        older = mock.patch.object(core.Buffer, "from_handle", lambda ptr, size, mr: None)
+        with older, self.assertRaisesRegex(mend.Error, "cuda-core 1.2"):
+            resource.allocate(MIB, stream=core.Stream())
         self.assertEqual(mend.stats()["live_blocks"], 0)
 
 

@@ -20,7 +20,8 @@ def names():
 def said_by_compiler(structs):
     """{name: (size, {member: (offset, size)})}"""
     lines = ["#include <cstddef>", "#include <cstdio>"]
-    lines += [f'#include "{path}"' for path in sorted(_library.HEADERS.glob("mend/*.h"))]
+    headers = set(_library.HEADERS.glob("mend/*.h")) - {_library.HEADERS / "mend" / "mend_umf.h"}
+    lines += [f'#include "{path}"' for path in sorted(headers)]  # not the one that needs UMF's
     lines.append("int main() {")
     for name, members in structs.items():
         lines.append(f'std::printf("{name} . %zu 0\\n", sizeof({name}));')

@@ -35,6 +35,7 @@ static void open_runtime(void)
     RUNTIME_FUNCTIONS(X)
 #undef X
     find(the_runtime.cuda, "cudaGetErrorName", &the_runtime.cudaGetErrorName);
+    find(the_runtime.cuda, "cudaGetErrorString", &the_runtime.cudaGetErrorString);
     find(the_runtime.cuda, "__cudaRegisterFunction", &the_runtime.__cudaRegisterFunction);
 }
 

@@ -117,6 +117,9 @@ enum {
     X(__cudaPushCallConfiguration, (dimensions, dimensions, size_t, stream))                       \
     X(__cudaPopCallConfiguration, (dimensions *, dimensions *, size_t *, stream *))                \
     X(cudaGetDriverEntryPoint, (const char *, void **, unsigned long long, int *))                 \
+    X(cuGetProcAddress_v2, (const char *, void **, int, unsigned long long, int *))                \
+    X(cuGetErrorName, (int, const char **))                                                        \
+    X(cuGetErrorString, (int, const char **))                                                      \
     X(cublasCreate_v2, (void **))                                                                  \
     X(cublasSetStream_v2, (void *, stream))                                                        \
     X(cublasDestroy_v2, (void *))                                                                  \
@@ -127,6 +130,7 @@ typedef struct runtime {
     RUNTIME_FUNCTIONS(X)
 #undef X
     const char *(*cudaGetErrorName)(int);
+    const char *(*cudaGetErrorString)(int);
     void (*__cudaRegisterFunction)(void **, const char *, char *, const char *, int, void *, void *,
                                    void *, void *, int *);
     void *cuda; /* the library */

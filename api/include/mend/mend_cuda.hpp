@@ -20,12 +20,12 @@ namespace mend
 
 /* Device memory in the order of the stream that each call names. The calls without a stream use
  * MEND_NO_STREAM: memory that every stream may use at once, and that is free after the next
- * synchronization of the context. Copies are equal; the pool outlives them. Throws as mend_alloc
- * fails; a failed free is logged. */
-class cuda_resource
+ * synchronization of the context. Copies are equal; the pool outlives them. `Alloc` allocates, and
+ * throws as mend_alloc fails; a failed free is logged. */
+template <auto Alloc> class basic_cuda_resource
 {
   public:
-    explicit cuda_resource(pool_ref pool) noexcept : pool_(pool) {}
+    explicit basic_cuda_resource(pool_ref pool) noexcept : pool_(pool) {}
     pool_ref pool() const noexcept { return pool_; }
 
     /* CCCL 3 */
@@ -74,15 +74,15 @@ class cuda_resource
         free(data, MEND_NO_STREAM);
     }
 
-    friend bool operator==(const cuda_resource &a, const cuda_resource &b) noexcept
+    friend bool operator==(const basic_cuda_resource &a, const basic_cuda_resource &b) noexcept
     {
         return a.pool_ == b.pool_;
     }
-    friend bool operator!=(const cuda_resource &a, const cuda_resource &b) noexcept
+    friend bool operator!=(const basic_cuda_resource &a, const basic_cuda_resource &b) noexcept
     {
         return a.pool_ != b.pool_;
     }
-    friend constexpr void get_property(const cuda_resource &,
+    friend constexpr void get_property(const basic_cuda_resource &,
                                        ::cuda::mr::device_accessible) noexcept
     {
     }
@@ -90,7 +90,7 @@ class cuda_resource
   private:
     void *alloc(std::size_t size_bytes, std::size_t alignment_bytes, mend_stream stream) const
     {
-        return detail::alloc(pool_.get(), size_bytes, alignment_bytes, stream);
+        return Alloc(pool_.get(), size_bytes, alignment_bytes, stream);
     }
     void free(void *data, mend_stream stream) const noexcept
     {
@@ -98,6 +98,9 @@ class cuda_resource
     }
     pool_ref pool_;
 };
+
+/* Throws mend::out_of_memory and mend::error. */
+using cuda_resource = basic_cuda_resource<&detail::alloc>;
 
 } // namespace mend
 

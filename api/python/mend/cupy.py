@@ -14,8 +14,8 @@ from __future__ import annotations
 import threading
 
 from . import _devices, _library
-from ._cupy_streams import Streams
 from ._errors import OutOfMemoryError
+from ._streams import Streams
 
 _here = threading.local()
 

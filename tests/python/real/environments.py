@@ -21,8 +21,8 @@ from pathlib import Path
 NOT_NEEDED = re.compile(r"triton$|nvidia-cusolver")
 # By the major version of CUDA that PyTorch wants.
 PEERS = {
-    "12": ("cupy-cuda12x", "numba-cuda[cu12]", "rmm-cu12", "onnxruntime"),
-    "13": ("cupy-cuda13x", "numba-cuda[cu13]", "rmm-cu13", "onnxruntime"),
+    "12": ("cupy-cuda12x", "numba-cuda[cu12]", "rmm-cu12", "onnxruntime", "cuda-core", "umf"),
+    "13": ("cupy-cuda13x", "numba-cuda[cu13]", "rmm-cu13", "onnxruntime", "cuda-core", "umf"),
 }
 TESTS_NEED = ("numpy", "setuptools", "expecttest", "hypothesis", "psutil")
 

@@ -23,13 +23,16 @@ from pathlib import Path
 import programs
 
 HERE = Path(__file__).resolve().parent
-FRAMEWORKS = ("torch", "cupy", "numba", "rmm", "onnxruntime")
+FRAMEWORKS = ("torch", "cupy", "numba", "rmm", "onnxruntime", "cuda_core", "umf", "tensorrt")
 DISTRIBUTIONS = {
     "torch": ("torch",),
     "cupy": ("cupy-cuda13x", "cupy-cuda12x", "cupy"),
     "numba": ("numba-cuda",),
     "rmm": ("rmm-cu13", "rmm-cu12"),
     "onnxruntime": ("onnxruntime-gpu", "onnxruntime"),
+    "cuda_core": ("cuda-core",),
+    "umf": ("umf",),
+    "tensorrt": ("headers of MEND_TENSORRT_INCLUDE",),
 }
 
 # Of one stream, of two, and with sizes that hurt PyTorch's own allocator most.
@@ -37,7 +40,11 @@ USUAL_RECORDINGS = ("gpt2-medium-pretrain", "fsdp-llama-2stream", "detector-varb
 
 
 def environment(tree, program, recordings, cache, installed):
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEND_")}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("MEND_") or name == "MEND_TENSORRT_INCLUDE"
+    }
     path = [str(HERE)] if installed else [str(tree), str(HERE), cache]
     return {
         **kept,
@@ -48,6 +55,15 @@ def environment(tree, program, recordings, cache, installed):
         "MEND_CACHE_DIR": cache,
         "PYTHONDONTWRITEBYTECODE": "1",
     }
+
+
+def is_there(framework):
+    """Whether this interpreter has it; TensorRT's headers are where the environment says."""
+    if framework == "tensorrt":
+        return "MEND_TENSORRT_INCLUDE" in os.environ
+    if framework in ("cuda_core", "umf"):
+        return not title_of(framework).endswith("of an unknown version")
+    return importlib.util.find_spec(framework) is not None
 
 
 def title_of(framework):
@@ -78,6 +94,9 @@ def package_of(variables):
 def commands_of(framework):
     """The tests under a framework, each an interpreter's arguments."""
     own = str(HERE / f"{framework}_real.py")
+    if framework == "cuda_core":
+        yield ["-m", "mend.simulate", "--memory=1GiB", own]
+        return
     if framework != "torch":
         yield [own]
         return
@@ -102,7 +121,7 @@ def read_arguments():
 
 def main():
     options, recordings = read_arguments()
-    there = [name for name in FRAMEWORKS if importlib.util.find_spec(name)]
+    there = [name for name in FRAMEWORKS if is_there(name)]
     failed = []
     with tempfile.TemporaryDirectory() as cache:
         if not options.installed:

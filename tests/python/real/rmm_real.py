@@ -1,7 +1,8 @@
-"""mend.rmm under RMM itself: its resource calls ours, over the simulated device."""
+"""mend.rmm and mend_rmm.hpp under RMM itself: its resource calls ours on a simulated device."""
 
 import unittest
 
+import headers
 import mend
 import mend.rmm
 import rmm
@@ -35,6 +36,18 @@ class Real(SimulatedTest):
     def test_rmm_takes_the_resource(self):
         mend.rmm.enable(device=0)
         self.assertIs(rmm.mr.get_per_device_resource(0), mend.rmm._kept[0])
+
+    def test_its_buffers_and_adaptors_in_c_plus_plus_take_our_resource(self):
+        librmm = headers.SITE / "librmm"
+        include = librmm / "include"
+        printed = headers.passes(
+            self,
+            "rmm",
+            [include, include / "rapids"],
+            [librmm / "lib64" / "librmm.so"],
+            [librmm / "lib64", headers.SITE / "rapids_logger" / "lib64"],
+        )
+        self.assertIn("OK ] rmm_resource.serves_rmm_s_own_buffers_and_adaptors", printed)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,60 @@
+/*
+ * A pool as TensorRT's allocator: IRuntime::setGpuAllocator, IBuilder::setGpuAllocator and
+ * IExecutionContext::setTemporaryStorageAllocator. Needs TensorRT's headers, 10.0 or later.
+ */
+#ifndef MEND_MEND_TENSORRT_HPP
+#define MEND_MEND_TENSORRT_HPP
+
+#include <NvInferRuntime.h>
+
+#include "mend/mend.hpp"
+
+namespace mend
+{
+
+/* Memory in the order of the stream that TensorRT names. It names the null stream for the calls
+ * that have none, so that cannot be told from a use of the default stream: such memory is taken for
+ * every stream, unless the constructor is given another `null_stream`. For a program that runs
+ * TensorRT on the default stream alone that is nullptr, which needs no wait.
+ *
+ * The pool outlives the allocator, and the allocator what TensorRT made with it. Any number of
+ * threads. What fails is nullptr or false, and mend_last_error has the reason; TensorRT reports the
+ * failure by itself. */
+class tensorrt_allocator final : public ::nvinfer1::IGpuAsyncAllocator
+{
+  public:
+    explicit tensorrt_allocator(pool_ref pool, mend_stream null_stream = MEND_NO_STREAM) noexcept
+        : pool_(pool), null_stream_(null_stream)
+    {
+    }
+
+    /* `alignment_bytes`: a power of two, or 0 for any. Size 0 gives nullptr, as TensorRT wants. */
+    void *allocateAsync(std::uint64_t size_bytes, std::uint64_t alignment_bytes,
+                        ::nvinfer1::AllocatorFlags, cudaStream_t stream) noexcept override
+    {
+        void *data = nullptr;
+        if (size_bytes != 0) {
+            (void)mend_alloc_aligned(pool_.get(), size_bytes,
+                                     alignment_bytes != 0 ? alignment_bytes : 1, of(stream), &data);
+        }
+        return data;
+    }
+    bool deallocateAsync(void *memory, cudaStream_t stream) noexcept override
+    {
+        return mend_free(pool_.get(), memory, of(stream)) == MEND_OK;
+    }
+    /* Refused, which TensorRT takes for "allocate, copy and free". */
+    void *reallocate(void *, std::uint64_t, std::uint64_t) noexcept override { return nullptr; }
+
+  private:
+    mend_stream of(cudaStream_t stream) const noexcept
+    {
+        return stream != nullptr ? stream : null_stream_;
+    }
+    pool_ref pool_;
+    mend_stream null_stream_;
+};
+
+} // namespace mend
+
+#endif

@@ -1,0 +1,62 @@
+/*
+ * What programs link to and the stand-in does not do: it says so, instead of leaving the call to
+ * CUDA's own library, which finds no driver. tests/simulate/imports.txt has what programs link to.
+ */
+#include "simulate/entry.h"
+#include "simulate/errors.h"
+
+/* X(function of the runtime) */
+#define OF_RUNTIME(X)                                                                              \
+    X(cudaDeviceGetGraphMemAttribute)                                                              \
+    X(cudaDeviceSetGraphMemAttribute)                                                              \
+    X(cudaGetSymbolAddress)                                                                        \
+    X(cudaGraphAddNode)                                                                            \
+    X(cudaGraphConditionalHandleCreate)                                                            \
+    X(cudaGraphNodeGetDependencies)                                                                \
+    X(cudaKernelSetAttributeForDevice)                                                             \
+    X(cudaLibraryGetGlobal)                                                                        \
+    X(cudaLibraryGetKernel)                                                                        \
+    X(cudaLibraryGetKernelCount)                                                                   \
+    X(cudaLibraryGetManaged)                                                                       \
+    X(cudaLibraryGetUnifiedFunction)                                                               \
+    X(cudaLibraryLoadData)                                                                         \
+    X(cudaLibraryLoadFromFile)                                                                     \
+    X(cudaLibraryUnload)                                                                           \
+    X(cudaMemcpyToSymbol)                                                                          \
+    X(cudaStreamBeginCaptureToGraph)                                                               \
+    X(cudaStreamUpdateCaptureDependencies)
+
+#define X(name)                                                                                    \
+    SIMULATE_EXPORT int name(void)                                                                 \
+    {                                                                                              \
+        return simulate_answer(CUDA_NOT_SUPPORTED);                                                \
+    }
+OF_RUNTIME(X)
+#undef X
+
+/* X(function of the driver) */
+#define OF_DRIVER(X)                                                                               \
+    X(cuCtxGetLimit)                                                                               \
+    X(cuCtxSetLimit)                                                                               \
+    X(cuFuncGetAttribute)                                                                          \
+    X(cuFuncSetAttribute)                                                                          \
+    X(cuFuncSetCacheConfig)                                                                        \
+    X(cuLaunchCooperativeKernel)                                                                   \
+    X(cuLaunchKernelEx)                                                                            \
+    X(cuLinkAddData_v2)                                                                            \
+    X(cuLinkComplete)                                                                              \
+    X(cuLinkCreate_v2)                                                                             \
+    X(cuModuleLoad)                                                                                \
+    X(cuOccupancyMaxActiveClusters)                                                                \
+    X(cuPointerGetAttribute)                                                                       \
+    X(cuPointerGetAttributes)                                                                      \
+    X(cuTensorMapEncodeIm2col)                                                                     \
+    X(cuTensorMapEncodeTiled)
+
+#define X(name)                                                                                    \
+    SIMULATE_EXPORT int name(void)                                                                 \
+    {                                                                                              \
+        return CUDA_NOT_SUPPORTED;                                                                 \
+    }
+OF_DRIVER(X)
+#undef X
