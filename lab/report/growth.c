@@ -12,14 +12,14 @@
 
 #include "base/align.h"
 #include "base/error.h"
+#include "base/growth.h"
 
 enum {
-    STRETCHES = MEND_REPORT_STRETCHES,
-    WARM_UP = MEND_REPORT_WARM_UP,
-    JUDGED = STRETCHES - WARM_UP,
-    LEAST_PER_MILLE = 5, /* of the peak: less growth is not told */
-    /* At the end all suspects together have at most the peak. */
-    MOST_SUSPECTS = 1001 / LEAST_PER_MILLE + 1
+    STRETCHES = MEND_GROWTH_STRETCHES,
+    WARM_UP = MEND_GROWTH_WARM_UP,
+    JUDGED = MEND_GROWTH_JUDGED,
+    /* At the end all suspects together have at most the peak, and each has 0.5 % of it. */
+    MOST_SUSPECTS = 202
 };
 
 typedef struct floor_line {
@@ -84,36 +84,6 @@ static void find_kept(growth_search *search)
     }
 }
 
-/* The growth of a floor; 0 if it is too little, or not that of something that keeps growing: at
- * least half of the steps go up, it never falls by more than a quarter of the growth, and a quarter
- * of the growth is in the second half. */
-static uint64_t judge(const growth_search *search, const floor_line *floors)
-{
-    const uint64_t *least = floors->least + WARM_UP;
-    uint64_t most_bytes = 0;
-    uint64_t fall_bytes = 0;
-    unsigned up = 0;
-    for (size_t i = 0; i < JUDGED; i++) {
-        up += i > 0 && least[i] > least[i - 1];
-        most_bytes = mend_max_u64(most_bytes, least[i]);
-        fall_bytes = mend_max_u64(fall_bytes, most_bytes - least[i]);
-    }
-    uint64_t needed_bytes =
-        mend_max_u64(MEND_MIB, search->report->peak_bytes / 1000 * LEAST_PER_MILLE);
-    bool has_grown = least[JUDGED - 1] > least[0];
-    uint64_t growth_bytes = has_grown ? least[JUDGED - 1] - least[0] : 0;
-    uint64_t half_bytes = least[JUDGED / 2] + growth_bytes / 4;
-    bool keeps_growing =
-        up * 2 >= JUDGED - 1 && fall_bytes <= growth_bytes / 4 && least[JUDGED - 1] >= half_bytes;
-    return growth_bytes >= needed_bytes && keeps_growing ? growth_bytes : 0;
-}
-
-static mend_report_trend trend_of(uint32_t kept)
-{
-    unsigned stretches = (unsigned)__builtin_popcount(kept >> WARM_UP);
-    return stretches * 2 >= JUDGED ? MEND_TREND_LEAKS : MEND_TREND_GROWS;
-}
-
 /* Without its growth a holder stays where its line, drawn back to the start, begins. */
 static double start_of(const floor_line *floors, uint64_t growth_bytes)
 {
@@ -127,16 +97,18 @@ static void find_trends(growth_search *search)
     mend_report *report = search->report;
     for (size_t h = 0; h < search->count; h++) {
         mend_report_holder *holder = &report->holders[h];
-        holder->growth_bytes = judge(search, &search->floors[h]);
+        holder->growth_bytes = mend_growth_judge(search->floors[h].least, report->peak_bytes);
         if (holder->growth_bytes > 0) {
-            holder->trend = trend_of(search->kept[h]);
+            holder->trend =
+                mend_growth_leaks(search->kept[h]) ? MEND_TREND_LEAKS : MEND_TREND_GROWS;
             search->start[h] = start_of(&search->floors[h], holder->growth_bytes);
             assert(report->suspects < MOST_SUSPECTS);
             search->suspects[report->suspects++] = h;
             report->growth_bytes += holder->growth_bytes;
         }
     }
-    report->whole_growth_bytes = judge(search, &search->floors[search->count]);
+    report->whole_growth_bytes =
+        mend_growth_judge(search->floors[search->count].least, report->peak_bytes);
     report->grows_as_whole = report->growth_bytes < report->whole_growth_bytes / 2;
 }
 
@@ -174,7 +146,7 @@ mend_result mend_report_find_growth(mend_report *report)
     size_t count = report->holder_count;
     growth_search search = {.report = report, .count = count, .end = report->end_events};
     report->without_bytes = report->peak_bytes;
-    if (report->end_events < MEND_REPORT_LEAST_EVENTS) {
+    if (report->end_events < MEND_GROWTH_LEAST_EVENTS) {
         return MEND_OK;
     }
     search.floors = calloc(count + 1, sizeof(floor_line));

@@ -9,10 +9,6 @@
 #include "lab/trace/detail.h"
 #include "lab/trace/trace.h"
 
-/* Growth is judged by the least that a holder has in each of these stretches of the run; the first
- * ones, in which programs build up what they keep, are not judged. */
-enum { MEND_REPORT_STRETCHES = 24, MEND_REPORT_WARM_UP = 4, MEND_REPORT_LEAST_EVENTS = 240 };
-
 enum { MEND_REPORT_COLUMNS = 60, MEND_REPORT_MOST_OTHERS = 12 };
 
 typedef enum mend_report_trend {

@@ -62,5 +62,57 @@ class Scopes(SimulatedTest):
                 pass
 
 
+class Views(SimulatedTest):
+    """mend.holders, leaks, report, regions and history: a program that keeps a block a step."""
+
+    def setUp(self):
+        super().setUp()
+        self.kept = []
+        for _ in range(100):
+            with mend.scope("step"):
+                temporary = [_devices.alloc(0, MIB) for _ in range(3)]
+                with mend.scope("cache"):
+                    self.kept.append(_devices.alloc(0, MIB))
+            for address in temporary:
+                _devices.free(0, address, MIB)
+
+    def tearDown(self):
+        for address in self.kept:
+            _devices.free(0, address, MIB)
+        super().tearDown()
+
+    def test_holders_are_summed_and_leaks_are_what_grew(self):
+        (holder,) = mend.holders()
+        self.assertEqual((holder.name, holder.live_bytes), ("step/cache", 100 * MIB))
+        self.assertEqual((holder.live_blocks, holder.oldest), (100, 396))
+        self.assertEqual(mend.leaks(), [holder])
+        self.assertGreater(holder.growth_bytes, 60 * MIB)
+        for address in self.kept[:90]:
+            _devices.free(0, address, MIB)
+        del self.kept[:90]
+        self.assertEqual(mend.leaks(), [])
+
+    def test_a_report_says_it_in_words(self):
+        text = mend.report()
+        self.assertIn("live  100 MiB in 100 blocks, peak 103 MiB", text)
+        self.assertRegex(text, r"step/cache +100 MiB  100 % +100 +396  \+\d+\.?\d* MiB LEAK\?")
+        self.assertLess(max(map(len, text.splitlines())), 111)
+
+    def test_regions_and_history_have_words_and_paths(self):
+        mend.keep_history(1000)
+        with mend.scope("step"):
+            self.kept.append(_devices.alloc(0, MIB))
+        _devices.free(0, self.kept.pop(), MIB)
+        live = [region for region in mend.regions() if region["kind"] == "live"]
+        self.assertEqual(len(live), 100)
+        self.assertEqual({region["scope"] for region in live}, {"step/cache"})
+        events = mend.history()
+        self.assertEqual([event["kind"] for event in events if event["scope"]], ["alloc", "free"])
+        self.assertIn(events[0]["cause"], ("hit", "run", "created"))
+        self.assertEqual(mend.history(after=events[0]["sequence"]), events[1:])
+        self.assertEqual(mend.history(after=events[-1]["sequence"]), [])
+        mend.keep_history(0)
+
+
 if __name__ == "__main__":
     unittest.main()

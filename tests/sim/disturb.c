@@ -245,6 +245,7 @@ static bool child_is_refused(trial *t)
         mend_wake(pool, NULL, 0, NULL),
         mend_quiesce(pool, NULL),
         mend_get_regions(pool, NULL, sizeof(mend_region), 0, &count),
+        mend_get_holders(pool, NULL, sizeof(mend_holder), 0, &count),
         mend_history_start(pool, 0),
         mend_history_read(pool, &number, NULL, sizeof(mend_history_event), 0, &count),
         mend_pool_destroy(pool)};

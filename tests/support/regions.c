@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "layout/holders.h"
 #include "observe/observe.h"
 #include "physical/chunk.h"
 #include "pool/pool.h"
@@ -194,6 +195,41 @@ static bool sums_are_right(const look *l, const mend_region_sums *sums)
                  "pinned bytes", sums->pinned_bytes, stats.pinned_bytes);
 }
 
+/* What a holder has, in the regions. */
+static uint64_t bytes_of(const mend_holder *holder, const mend_region *regions, size_t count)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        const mend_region *at = &regions[i];
+        const bool is_its =
+            is_used(at) && at->scope == holder->scope && at->tag == holder->tag &&
+            (at->scope != 0 || at->tag != 0 || at->size_bytes == holder->block_bytes);
+        bytes += is_its ? at->size_bytes : 0;
+    }
+    return bytes;
+}
+
+/* In a pool of few regions; of very many holders some stand for several. */
+static bool holders_are_right(const look *l, const mend_region *regions, size_t count,
+                              uint64_t live_bytes)
+{
+    static mend_holder holders[MEND_HOLDERS_MOST];
+    size_t found = 0;
+    uint64_t bytes = 0;
+    bool are_right =
+        mend_get_holders(l->pool, holders, sizeof(*holders), MEND_HOLDERS_MOST, &found) == MEND_OK;
+    are_right = claim(l, are_right, "no holders", 0, 0);
+    for (size_t i = 0; i < found && are_right; i++) {
+        const mend_holder *h = &holders[i];
+        bytes += h->live_bytes;
+        are_right =
+            claim(l, i == 0 || h->live_bytes <= h[-1].live_bytes, "holders in no order", i, 0) &&
+            claim(l, h->growth_bytes <= h->live_bytes, "growth", h->growth_bytes, h->live_bytes) &&
+            (count > 200 || equal(l, "a holder's", h->live_bytes, bytes_of(h, regions, count)));
+    }
+    return are_right && equal(l, "bytes of all holders", bytes, live_bytes);
+}
+
 bool mend_regions_are_right(mend_pool *pool, char finding[MEND_REGIONS_FINDING_BYTES])
 {
     const look l = {pool, finding};
@@ -207,7 +243,8 @@ bool mend_regions_are_right(mend_pool *pool, char finding[MEND_REGIONS_FINDING_B
     }
     if (are_right) {
         mend_region_sums sums = mend_regions_sum(regions, count);
-        are_right = sums_are_right(&l, &sums);
+        are_right =
+            sums_are_right(&l, &sums) && holders_are_right(&l, regions, count, sums.live_bytes);
     }
     free(regions);
     return are_right;

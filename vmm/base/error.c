@@ -120,7 +120,11 @@ mend_result mend_last_error(mend_error *error)
     if (error == NULL || !MEND_STRUCT_IS_WHOLE(error)) {
         return MEND_ERROR_INVALID_ARGUMENT; /* the last error stays readable */
     }
-    const mend_thread_error *last = mend_process_error();
+    mend_thread_error *last = mend_process_error();
+    for (int i = 0; i < 4; i++) { /* the note was copied, and its holders with it */
+        const mend_holder **to = i < 3 ? &last->shortfall.holders[i] : &last->shortfall.suspect;
+        *to = last->holders[i].live_blocks > 0 ? &last->holders[i] : NULL;
+    }
     mend_error all = {.struct_size = error->struct_size,
                       .result = last->result,
                       .driver_status = last->driver_status,

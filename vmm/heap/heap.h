@@ -9,6 +9,7 @@
 
 #include "base/thread.h"
 #include "ladder/ladder.h"
+#include "layout/holders.h"
 #include "layout/ranges.h"
 #include "layout/state.h"
 #include "mend/mend.h"
@@ -120,6 +121,7 @@ static inline void mend_block_count_alloc(mend_heap *heap, mend_span *span,
     span->sleep_tag = 0;
     span->scope = 0;
     zone->allocations++;
+    span->born = mend_holders_now(heap);
     zone->allocated_bytes += span->size_bytes;
     zone->allocated_requested_bytes += requested_bytes;
     zone->live_bytes += span->size_bytes;

@@ -4,10 +4,12 @@
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/process.h"
 #include "base/words.h"
+#include "layout/holders.h"
 #include "layout/layout.h"
 #include "layout/ranges.h"
 #include "move/move.h"
@@ -438,11 +440,31 @@ static void add_pool(sentence *s, const mend_shortfall *f)
     add(s, ".");
 }
 
-/* The scopes with most memory, if the program names any. They are cut off before the rest is. */
-enum { SCOPES_BYTES = 200 };
+/* Who holds the memory; cut off before the rest is. */
+typedef struct holders {
+    mend_holder largest[MEND_HOLDERS_SHOWN];
+    mend_holder suspect;
+} holders;
+enum { HOLDERS_BYTES = 400 };
+
+static void add_holders(sentence *s, const holders *h)
+{
+    char text[HOLDERS_BYTES];
+    size_t count = 0;
+    while (count < MEND_HOLDERS_SHOWN && h->largest[count].live_blocks > 0) {
+        count++;
+    }
+    mend_holders_accuse(&h->suspect, text, sizeof(text));
+    if (text[0] != '\0') {
+        add(s, " Grew and never came back: %s.", text);
+    }
+    if (mend_holders_describe(h->largest, count, text, sizeof(text)) > 0) {
+        add(s, " Most is held by: %s.", text);
+    }
+}
 
 static mend_result fail(const mend_shortfall *shortfall, const char *advice,
-                        const mend_parts *pages, const char *scopes)
+                        const mend_parts *pages, const holders *h)
 {
     sentence s = {.used = 0};
     add_advice(&s, shortfall, advice, pages);
@@ -451,18 +473,19 @@ static mend_result fail(const mend_shortfall *shortfall, const char *advice,
         mend_words_amount(shortfall->device_free_bytes).text);
     add_amount(&s, " and ", shortfall->device_others_bytes, " held by others");
     add(&s, ".");
-    if (scopes[0] != '\0') {
-        add(&s, " In use by scope: %s.", scopes);
-    }
+    add_holders(&s, h);
     mend_result result = mend_failure(MEND_ERROR_OUT_OF_MEMORY, "%s", s.text);
-    mend_process_failure()->shortfall = *shortfall;
-    mend_process_failure()->shortfall.struct_size = sizeof(*shortfall);
+    mend_thread_error *failure = mend_process_failure();
+    failure->shortfall = *shortfall;
+    failure->shortfall.struct_size = sizeof(*shortfall);
+    memcpy(failure->holders, h->largest, sizeof(h->largest));
+    failure->holders[MEND_HOLDERS_SHOWN] = h->suspect;
     return result;
 }
 
 mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice)
 {
-    return fail(shortfall, advice, NULL, "");
+    return fail(shortfall, advice, NULL, &(holders){0});
 }
 
 mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *request,
@@ -493,10 +516,11 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
     }
     const sentences all = remedies_in_words(heap, request, &as_is, is_captured);
     const bool is_advised = all.text[0] != '\0' || shortfall.sufficient_limit > 0;
-    char scopes[SCOPES_BYTES] = "";
-    mend_scopes_describe(&heap->scopes, scopes, sizeof(scopes));
+    holders h = {0};
+    size_t total;
+    (void)mend_holders_find(heap, h.largest, MEND_HOLDERS_SHOWN, &h.suspect, &total);
     return fail(&shortfall, is_advised ? all.text : last_words(heap, request, is_captured),
-                request->pages, scopes);
+                request->pages, &h);
 }
 
 /* Pages of a range that old mappings keep. */

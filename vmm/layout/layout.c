@@ -449,7 +449,7 @@ void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone_number, uin
     mend_span *span = mend_slab_take(&heap->nodes.spans);
     span->address = address;
     span->size_bytes = chunk->size_bytes;
-    span->zone = zone_number;
+    span->zone = (uint8_t)zone_number;
     span->chunk = chunk;
     span->waits = *waits;
     *waits = (mend_waits){0};

@@ -7,6 +7,7 @@
 #include <assert.h>
 
 #include "base/thread.h"
+#include "layout/holders.h"
 #include "layout/layout.h"
 
 static bool reserve(mend_heap *heap, const mend_layout_promise *nodes)
@@ -116,6 +117,7 @@ void mend_range_take_page(mend_heap *heap, mend_range *range, size_t page, mend_
     range->pages[page] = span;
     range->committed_bytes += range->page_bytes;
     zone->allocations++;
+    span->born = mend_holders_now(heap);
     zone->allocated_bytes += range->page_bytes;
     zone->allocated_requested_bytes += range->page_bytes;
     zone->live_bytes += range->page_bytes;

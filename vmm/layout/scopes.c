@@ -2,15 +2,12 @@
 #include "layout/scopes.h"
 
 #include <assert.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/align.h"
 #include "base/scopes.h"
-#include "base/words.h"
 
-enum { FIRST_CAPACITY = 64, SHOWN = 3, SHOWN_NAMES = 8 };
+enum { FIRST_CAPACITY = 64 };
 
 /* Makes a place for each number up to this one. */
 static bool make_place(mend_scope_table *table, uint32_t number)
@@ -72,56 +69,4 @@ void mend_scopes_reset_peaks(mend_scope_table *table)
         figures->pool_peak_bytes = 0;
         figures->pool_reserved_bytes = 0;
     }
-}
-
-__attribute__((format(printf, 4, 5))) static size_t put(char *text, size_t text_bytes, size_t used,
-                                                        const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    const int length = vsnprintf(text + used, text_bytes - used, format, arguments);
-    va_end(arguments);
-    return mend_min_u64(used + (size_t)length, text_bytes - 1);
-}
-
-/* The names from the outermost scope to this one. Of a deep path the innermost: a program that
- * forgets pops has 65,535 of them. */
-static size_t put_path(char *text, size_t text_bytes, size_t used, uint32_t number)
-{
-    uint32_t path[SHOWN_NAMES];
-    size_t count = 0;
-    for (; number != 0 && count < SHOWN_NAMES; number = mend_scopes_entry(number)->around) {
-        path[count++] = number;
-    }
-    used = put(text, text_bytes, used, "%s", number != 0 ? ".../" : "");
-    while (count-- > 0) {
-        const char *name = mend_scopes_entry(path[count])->name;
-        used = put(text, text_bytes, used, "%s%s", name, count > 0 ? "/" : "");
-    }
-    return used;
-}
-
-size_t mend_scopes_describe(const mend_scope_table *table, char *text, size_t text_bytes)
-{
-    uint32_t largest[SHOWN] = {0};
-    for (uint32_t number = 1; number < table->capacity; number++) {
-        uint32_t at = number;
-        for (int i = 0; i < SHOWN; i++) { /* the smallest drops out */
-            if (table->of[at].own_bytes > table->of[largest[i]].own_bytes) {
-                const uint32_t smaller = largest[i];
-                largest[i] = at;
-                at = smaller;
-            }
-        }
-    }
-    size_t used = 0;
-    for (int i = 0; i < SHOWN && largest[i] != 0; i++) {
-        const mend_scope_figures *figures = &table->of[largest[i]];
-        used = put(text, text_bytes, used, "%s", i > 0 ? ", " : "");
-        used = put_path(text, text_bytes, used, largest[i]);
-        used = put(text, text_bytes, used, " %s in %llu block%s",
-                   mend_words_amount(figures->own_bytes).text,
-                   (unsigned long long)figures->own_blocks, figures->own_blocks == 1 ? "" : "s");
-    }
-    return used;
 }

@@ -43,9 +43,4 @@ void mend_scopes_count_free(mend_scope_table *table, uint32_t scope, uint64_t si
 /* Sets peaks to what is live now. */
 void mend_scopes_reset_peaks(mend_scope_table *table);
 
-/* The three scopes with most live bytes of their own, in words: "step/forward 3.20 GiB in 12
- * blocks, ..."; of a path of more than eight names ".../" and the innermost. Cut off where `text`
- * ends. Returns its length; 0: nothing lives in a scope. O(scopes). */
-size_t mend_scopes_describe(const mend_scope_table *table, char *text, size_t text_bytes);
-
 #endif

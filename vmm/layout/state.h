@@ -74,16 +74,17 @@ typedef struct mend_span {
                            * claimed or cached */
     mend_chunk *chunk;    /* the one in which the span begins */
     uint64_t first_at;    /* cached: zone->changes when mend_cache_comes_first was last true */
-    int zone;
+    uint8_t zone;
     bool live;
     bool contents_dropped : 1; /* live: a sleep dropped contents, and none since kept all of it */
     bool has_copy : 1;         /* live: a wake left what was kept of it on the host */
+    bool in_one_chunk : 1;     /* live: the block pins its one chunk */
     bool cached;               /* free, in the zone's front cache */
     bool of_group;       /* live: the block is of a group; the oldest node of `waits` is its mark */
     bool is_exported;    /* live: other processes can import the block, or the page */
     bool lent;           /* live: no block, but memory in use at an alias of its chunk */
-    bool in_one_chunk;   /* live: the block pins its one chunk */
     uint8_t cache_index; /* cached: index in the cache's list */
+    float born;          /* live: blocks and pages allocated in the heap until then */
     uint32_t scope;      /* live: number of the scope it was allocated in (layout/scopes.h) */
 
     mend_waits waits;         /* free: what must pass before it is idle. Live: what its memory still

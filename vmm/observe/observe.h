@@ -125,11 +125,11 @@ size_t mend_observe_regions(const mend_heap *heap, void *regions, size_t region_
 
 /* ---- remains.c ------------------------------------------------------------------------------- */
 
-enum { MEND_REMAINS_BYTES = 512 };
+enum { MEND_REMAINS_BYTES = 896 };
 
 /* Writes how many ranges there are and their committed bytes; how many blocks are live, their
- * bytes, the three largest, and the three scopes with most of them. False, and "": there is none of
- * both. The caller holds `state`, or no other thread uses the heap. O(n). */
+ * bytes, the three largest, the three holders with most of them, and what looks like a leak. False,
+ * and "": there is none of both. The caller holds `state`. O(n). */
 bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES]);
 
 /* ---- statistics.c ---------------------------------------------------------------------------- */

@@ -5,8 +5,9 @@
 #include <stdio.h>
 
 #include "base/words.h"
+#include "layout/holders.h"
 
-enum { SHOWN = 3 };
+enum { SHOWN = MEND_HOLDERS_SHOWN };
 
 /* Inserts the span if it is one of the largest; the smallest of the list drops out. */
 static void keep(const mend_span *largest[SHOWN], const mend_span *span)
@@ -60,9 +61,18 @@ bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES])
                          i > 0 ? "," : "", (unsigned long long)largest[i]->address, size.text);
         assert(used < MEND_REMAINS_BYTES);
     }
-    char scopes[MEND_REMAINS_BYTES / 2];
-    if (mend_scopes_describe(&heap->scopes, scopes, sizeof(scopes)) > 0) {
-        snprintf(line + used, MEND_REMAINS_BYTES - (size_t)used, "; by scope: %s", scopes);
+    mend_holder holders[SHOWN] = {0};
+    mend_holder suspect = {0};
+    size_t total = 0;
+    char text[MEND_REMAINS_BYTES / 2];
+    (void)mend_holders_find(heap, holders, SHOWN, &suspect, &total);
+    if (mend_holders_describe(holders, mend_min_u64(total, SHOWN), text, sizeof(text)) > 0) {
+        used += snprintf(line + used, MEND_REMAINS_BYTES - (size_t)used, "; held by: %s", text);
+    }
+    mend_holders_accuse(&suspect, text, sizeof(text));
+    if (text[0] != '\0') {
+        snprintf(line + used, MEND_REMAINS_BYTES - (size_t)used, "; grew and never came back: %s",
+                 text);
     }
     return true;
 }

@@ -500,7 +500,9 @@ mend_result mend_pool_destroy(mend_pool *pool)
     mend_collector_stop(pool);
     mend_process_leave(&pool->member);
     char remains[MEND_REMAINS_BYTES];
+    mend_heap_lock(&pool->heap);
     bool has_blocks = mend_observe_remains(&pool->heap, remains);
+    mend_heap_unlock(&pool->heap);
     int device = pool->device;
     result = mend_publish(mend_heap_destroy(&pool->heap));
     if (result == MEND_ERROR_CAPTURING) {

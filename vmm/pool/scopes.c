@@ -1,11 +1,13 @@
-/* The calls of scopes (mend_views.h). */
+/* The calls of scopes, and of holders, who are named by them (mend_views.h). */
 #include "base/scopes.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/generation.h"
 #include "base/struct_size.h"
+#include "layout/holders.h"
 #include "pool/pool.h"
 
 /* A child of fork shares nothing that began in its parent. */
@@ -126,5 +128,42 @@ mend_result mend_get_scopes(mend_pool *pool, mend_scope_info *scopes, size_t sco
         list(&pool->heap, scopes, scope_bytes, capacity);
     }
     mend_heap_unlock(&pool->heap);
+    return MEND_OK;
+}
+
+/* Sums under the lock, then copies as much of each as the caller knows. */
+mend_result mend_get_holders(mend_pool *pool, mend_holder *holders, size_t holder_bytes,
+                             size_t capacity, size_t *count)
+{
+    if (pool == NULL || count == NULL || (holders == NULL && capacity > 0)) {
+        return mend_pool_invalid("mend_get_holders: pool, holders or count is NULL");
+    }
+    if (!mend_struct_size_is_whole(holder_bytes, sizeof(void *))) {
+        return mend_pool_invalid("mend_get_holders: pass sizeof(mend_holder) as holder_bytes");
+    }
+    mend_result result = mend_pool_check_process(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    size_t room = mend_min_u64(capacity, MEND_HOLDERS_MOST);
+    mend_holder *found = calloc(room + 1, sizeof(*found)); /* the last is the suspect */
+    size_t total = 0;
+    if (found != NULL) {
+        mend_heap_lock(&pool->heap);
+        bool is_found = mend_holders_find(&pool->heap, found, room, &found[room], &total);
+        mend_heap_unlock(&pool->heap);
+        result = is_found ? MEND_OK : MEND_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    if (found == NULL || result != MEND_OK) {
+        free(found);
+        return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the sums of holders");
+    }
+    for (size_t i = 0; i < room && i < total; i++) {
+        char *to = (char *)holders + i * holder_bytes;
+        memset(to, 0, holder_bytes); /* the caller may know more fields */
+        memcpy(to, &found[i], mend_min_u64(holder_bytes, sizeof(*found)));
+    }
+    *count = total;
+    free(found);
     return MEND_OK;
 }

@@ -49,6 +49,23 @@ typedef enum mend_result {
  * call. */
 MEND_API const char *mend_result_name(mend_result result);
 
+/* Who holds memory: the live blocks and committed pages of one scope (mend_views.h) and tag; of
+ * those that have neither, the blocks of one size. Bytes as live_bytes of mend_stats. Fields may be
+ * added at the end. */
+enum { MEND_HOLDER_NAME_BYTES = 104 };
+typedef struct mend_holder {
+    uint32_t scope;        /* its number; 0: none */
+    uint64_t tag;          /* 0: none */
+    uint64_t block_bytes;  /* of blocks without scope and tag: their size, or the largest of several
+                            * sizes; else 0 */
+    uint64_t live_bytes;   /* of all of them */
+    uint64_t live_blocks;  /* their number */
+    uint64_t oldest;       /* allocations of the pool since its oldest block */
+    uint64_t growth_bytes; /* above 0: a suspect. Blocks of most of the time are still there, and
+                            * these are what it grew by */
+    char name[MEND_HOLDER_NAME_BYTES]; /* in words: "step/forward, tag 7", "blocks of 2.00 MiB" */
+} mend_holder;
+
 /* Where the memory is when a request found none, in exact bytes: what the message of
  * MEND_ERROR_OUT_OF_MEMORY says in words. */
 typedef struct mend_shortfall {
@@ -71,10 +88,14 @@ typedef struct mend_shortfall {
     uint64_t holder_bytes;          /* its size */
     uint64_t device_bytes;          /* memory of the device */
     uint64_t device_free_bytes;     /* free memory of the device */
-    uint64_t device_others_bytes; /* memory of the device that is neither free nor of this pool: of
-                                   * others, or kept by keep_free_bytes or a limit file */
-    uint64_t pinned_bytes;        /* of free_partial_bytes, in chunks that only pins keep in place:
-                                   * they hold no live block */
+    uint64_t device_others_bytes;  /* memory of the device that is neither free nor of this pool: of
+                                    * others, or kept by keep_free_bytes or a limit file */
+    uint64_t pinned_bytes;         /* of free_partial_bytes, in chunks that only pins keep in place:
+                                    * they hold no live block */
+    const mend_holder *holders[3]; /* those with most bytes, in falling order; NULL: no more of
+                                    * them, or no host memory to sum them up */
+    const mend_holder *suspect;    /* the one that grew most, of those that look like a leak; NULL:
+                                    * none does */
 } mend_shortfall;
 
 /* The last failure of a call in this thread. */

@@ -126,6 +126,25 @@ typedef struct mend_scope_info {
 MEND_API mend_result mend_get_scopes(mend_pool *pool, mend_scope_info *scopes, size_t scope_bytes,
                                      size_t capacity, size_t *count);
 
+/* ---- holders --------------------------------------------------------------------------------- */
+
+/*
+ * Lists who holds the memory of the pool, in falling order of bytes: see mend_holder. Blocks beyond
+ * 1,024 holders count as blocks of up to a power of two. A holder is a suspect of a leak if it has
+ * kept blocks of at least half of the time: of 24 stretches of equally many allocations, without
+ * the first four and the last, a quarter of the growth in either half, 1 MiB and 0.5 % of the peak
+ * at least; and if at least half of all blocks have been freed, because at first a program builds
+ * up what it keeps.
+ *
+ * Array and `capacity` as of mend_get_regions, with sizeof(mend_holder); but if there are more, the
+ * largest are listed, and *count is the number of all. Holds the lock that allocations need for a
+ * time proportional to the number of live blocks (some 60 instructions each); no driver call.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY (0.3 MiB, for the time of the
+ * call).
+ */
+MEND_API mend_result mend_get_holders(mend_pool *pool, mend_holder *holders, size_t holder_bytes,
+                                      size_t capacity, size_t *count);
+
 /* ---- history --------------------------------------------------------------------------------- */
 
 /* What an event says happened. Later versions may add kinds. */

@@ -2,8 +2,8 @@
 
 The hooks are separate modules: `mend.torch`, `mend.cupy`, `mend.numba`, `mend.rmm`,
 `mend.onnxruntime`, and `mend.handler` for cuQuantum and cuDSS. This module has what they share: the
-statistics of a device's pool, scopes, sleep and wake, errors, and a simulated device for tests
-without a GPU.
+statistics of a device's pool, who holds its memory, scopes, sleep and wake, errors, and a simulated
+device for tests without a GPU.
 
 Importing it loads no library and calls no driver.
 """
@@ -26,9 +26,11 @@ from ._sleep import (
     wake,
 )
 from ._version import __version__, library_version
+from ._views import Holder, history, holders, keep_history, leaks, regions, report
 
 __all__ = [
     "Error",
+    "Holder",
     "OutOfMemoryError",
     "Scope",
     "SimulatedDevice",
@@ -37,8 +39,14 @@ __all__ = [
     "WakeReport",
     "__version__",
     "current_device",
+    "history",
+    "holders",
+    "keep_history",
     "keep_host_memory",
+    "leaks",
     "library_version",
+    "regions",
+    "report",
     "reset_peak_stats",
     "room",
     "scope",

@@ -44,6 +44,11 @@ _PROTOTYPES = {
     "mend_read_kept": [_pointer, _pointer, _u64, _pointer],
     "mend_find_kept": [_pointer, _pointer, _u64, _pointer],
     "mend_keep_host_memory": [_pointer, _u64],
+    "mend_get_scopes": [_pointer, _pointer, *[ctypes.c_size_t] * 2, _pointer],
+    "mend_get_holders": [_pointer, _pointer, *[ctypes.c_size_t] * 2, _pointer],
+    "mend_get_regions": [_pointer, _pointer, *[ctypes.c_size_t] * 2, _pointer],
+    "mend_history_start": [_pointer, _u64],
+    "mend_history_read": [*[_pointer] * 3, *[ctypes.c_size_t] * 2, _pointer],
     "mend_get_sleep_tags": [_pointer, _pointer, *[ctypes.c_size_t] * 2, _pointer],
 }
 
@@ -146,6 +151,17 @@ def pool(device: object) -> ctypes.c_void_p:
     found = _pointer()
     check(function("mend_pool_for_device")(index_of(device), ctypes.byref(found)))
     return found
+
+
+def listed(call: str, name: str, pool: ctypes.c_void_p) -> list[ctypes.Structure]:
+    """What a call lists of a pool that writes elements of a struct, and how many there are."""
+    kind = _structures.structure(name)
+    count, found = ctypes.c_size_t(64), (kind * 0)()
+    while count.value > len(found):
+        found = (kind * count.value)()
+        room = ctypes.sizeof(kind), len(found)
+        check(function(call)(pool, found, *room, ctypes.byref(count)))
+    return list(found[: count.value])
 
 
 def stats(device: object = 0) -> dict[str, int]:

@@ -266,9 +266,11 @@ KIT_TEST_IN(pool_scopes, out_of_memory_names_the_largest, kit_open_with(w, 8 * M
     }
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 4 * MEND_MIB, NULL, &block));
     EXPECT_OK(mend_last_error(&error));
-    EXPECT_TRUE(strstr(error.message, " In use by scope: weights/embedding 4.00 MiB in 1 block, "
-                                      "weights 3.00 MiB in 1 block, .../in/in/in/in/in/in/in/in "
-                                      "512 bytes in 1 block.") != NULL);
+    EXPECT_TRUE(
+        strstr(error.message,
+               " Most is held by: weights/embedding (4.00 MiB in 1 block, 1 allocation old), "
+               "weights (3.00 MiB in 1 block, 2 allocations old), "
+               ".../in/in/in/in/in/in/in/in (512 bytes in 1 block, 0 allocations old).") != NULL);
 }
 
 /* ---- limits ---------------------------------------------------------------------------------- */

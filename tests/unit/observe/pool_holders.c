@@ -1,0 +1,200 @@
+/* Who holds memory: sums by scope, tag and size, and which of them look like a leak. That they are
+ * those of the regions is held against every pool that a test checks (tests/support/regions.c). */
+#include <string.h>
+
+#include "layout/holders.h"
+#include "mend/mend_range.h"
+#include "pool/pool.h"
+#include "tests/support/host_memory.h"
+#include "tests/support/kit.h"
+
+enum { MOST = 8, KIB = 1024 };
+
+/* Fills the list from the pool. Returns how many there are. */
+static size_t list(const mend_world *w, mend_holder holders[MOST])
+{
+    size_t count = 0;
+    memset(holders, 0, MOST * sizeof(*holders));
+    EXPECT_OK(mend_get_holders(w->pool, holders, sizeof(*holders), MOST, &count));
+    return count;
+}
+
+static void *alloc_as(const mend_world *w, const char *scope, uint64_t tag, uint64_t size_bytes)
+{
+    void *block = NULL;
+    const mend_alloc_options *options = KIT_OPTIONS(mend_alloc_options, .tag = tag);
+    EXPECT_OK(scope != NULL ? mend_scope_push(scope, 0) : MEND_OK);
+    EXPECT_OK(mend_alloc_with(w->pool, size_bytes, S(0), options, &block));
+    EXPECT_OK(scope != NULL ? mend_scope_pop() : MEND_OK);
+    return block;
+}
+
+KIT_TEST(pool_holders, blocks_are_summed_by_scope_and_tag_else_by_size)
+{
+    mend_holder h[MOST];
+    mend_range *range = NULL;
+    mend_range_info info = MEND_RANGE_INFO_INIT;
+    EXPECT_U64_EQ(0, list(w, h));
+    for (int i = 0; i < 3; i++) {
+        alloc_as(w, "step", 7, MEND_MIB);
+    }
+    alloc_as(w, "step", 0, 2 * MEND_MIB);
+    alloc_as(w, NULL, 7, 600 * KIB);
+    alloc_as(w, NULL, 0, 300 * KIB - 1);
+    kit_free(w, alloc_as(w, NULL, 7, 100 * KIB), S(0));
+    alloc_as(w, NULL, 0, 300 * KIB);
+    EXPECT_U64_EQ(4, list(w, h));
+    EXPECT_FIELDS(h[0], live_bytes, 3 * MEND_MIB, live_blocks, 3, tag, 7, oldest, 7, block_bytes, 0,
+                  growth_bytes, 0);
+    EXPECT_STR_EQ("step, tag 7", h[0].name);
+    EXPECT_FIELDS(h[1], live_bytes, 2 * MEND_MIB, tag, 0, scope, h[0].scope);
+    EXPECT_STR_EQ("step", h[1].name);
+    EXPECT_FIELDS(h[2], live_bytes, 600 * KIB, scope, 0, tag, 7, oldest, 3);
+    EXPECT_STR_EQ("blocks of 300.00 KiB", h[2 + (h[2].tag == 7)].name);
+    EXPECT_FIELDS(h[3], live_bytes, 600 * KIB, live_blocks, 2, block_bytes, 300 * KIB, oldest, 2);
+    EXPECT_OK(mend_range_create(w->pool, 64 * MEND_MIB, NULL, &range));
+    EXPECT_OK(mend_range_get_info(range, &info));
+    EXPECT_OK(mend_range_commit(range, 0, 4 * info.page_bytes, S(0)));
+    EXPECT_U64_EQ(5, list(w, h));
+    EXPECT_FIELDS(h[4], live_bytes, 4 * info.page_bytes, live_blocks, 4, block_bytes,
+                  info.page_bytes, oldest, 3);
+    EXPECT_OK(mend_range_destroy(range, S(0)));
+}
+
+/* ---- suspects -------------------------------------------------------------------------------- */
+
+/* A step allocates and frees four blocks, and keeps one if `keeps` says so. */
+typedef struct story {
+    const char *name;
+    unsigned steps;
+    unsigned begins, ends; /* the steps in which it keeps a block */
+    unsigned each;         /* ... every so many steps */
+    unsigned cycle;        /* after so many all that is kept is freed; 0: never */
+    bool frees_nothing;    /* the four blocks are kept, too */
+    bool is_suspect;
+} story;
+
+static const story programs[] = {
+    {"leaks", 100, 0, 100, 1, 0, false, true},
+    {"leaks slowly", 200, 0, 200, 3, 0, false, true},
+    {"leaks from the first third on", 120, 30, 120, 1, 0, false, true},
+    {"steady", 100, 0, 0, 1, 0, false, false},
+    {"fills up at first", 100, 0, 12, 1, 0, false, false},
+    {"fills up late", 100, 70, 100, 1, 0, false, false},
+    {"accumulates, and frees all of it", 100, 0, 100, 1, 10, false, false},
+    {"is in its second step", 100, 0, 100, 1, 51, false, false},
+    {"builds up, and has freed nothing", 60, 0, 60, 1, 0, true, false},
+    {"is short", 20, 0, 20, 1, 0, false, false},
+};
+enum { PROGRAMS = sizeof(programs) / sizeof(*programs), KEPT = 512 };
+
+static void run(mend_world *w, const story *p)
+{
+    static void *kept[KEPT];
+    size_t count = 0;
+    for (unsigned step = 0; step < p->steps; step++) {
+        void *blocks[4];
+        for (int i = 0; i < 4; i++) {
+            blocks[i] = alloc_as(w, "temporary", 0, 64 * KIB);
+        }
+        if (step >= p->begins && step < p->ends && step % p->each == 0) {
+            kept[count++] = alloc_as(w, "cache", 0, 128 * KIB);
+        }
+        for (int i = 0; i < 4 && !p->frees_nothing; i++) {
+            kit_free(w, blocks[i], S(0));
+        }
+        if (p->cycle != 0 && step % p->cycle == p->cycle - 1) {
+            kit_free_row(w, kept, count, S(0));
+            count = 0;
+        }
+    }
+}
+
+KIT_EACH(pool_holders, suspects_have_grown_and_never_came_back, size_t, n, PROGRAMS,
+         kit_open_default(w))
+{
+    mend_holder h[MOST];
+    run(w, &programs[n]);
+    const size_t count = list(w, h);
+    uint64_t suspects = 0;
+    for (size_t i = 0; i < count; i++) {
+        suspects += h[i].growth_bytes > 0;
+        EXPECT_TRUE(h[i].growth_bytes == 0 || strcmp(h[i].name, "cache") == 0);
+        EXPECT_TRUE(h[i].growth_bytes <= h[i].live_bytes);
+    }
+    MEND_TEST_CHECK(suspects == programs[n].is_suspect, (void)0, "%s: %d suspects",
+                    programs[n].name, (int)suspects);
+}
+
+/* What failed says it in words and in numbers, and so does the next failure, of its own holders. */
+KIT_TEST_IN(pool_holders, out_of_memory_names_the_largest_and_the_suspect,
+            kit_open_with(w, 16 * MEND_MIB, NULL))
+{
+    void *block = NULL;
+    mend_error error = MEND_ERROR_INIT;
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 17 * MEND_MIB, S(0), &block));
+    EXPECT_OK(mend_last_error(&error));
+    EXPECT_TRUE(error.shortfall->holders[0] == NULL && error.shortfall->suspect == NULL);
+    run(w, &programs[0]);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 12 * MEND_MIB, S(0), &block));
+    EXPECT_OK(mend_last_error(&error));
+    EXPECT_TRUE(strstr(error.message, " Grew and never came back: cache +9.") != NULL);
+    EXPECT_TRUE(strstr(error.message,
+                       " Most is held by: cache (12.50 MiB in 100 blocks, up to 495 ") != NULL);
+    const mend_shortfall *shortfall = error.shortfall;
+    EXPECT_FIELDS(*shortfall->holders[0], live_blocks, 100, live_bytes, 100 * 128 * KIB);
+    EXPECT_U64_EQ(shortfall->holders[0]->growth_bytes, shortfall->suspect->growth_bytes);
+    EXPECT_STR_EQ("cache", shortfall->suspect->name);
+    EXPECT_TRUE(shortfall->holders[1] == NULL);
+    EXPECT_INVALID(mend_alloc(w->pool, 0, S(0), &block));
+    EXPECT_OK(mend_last_error(&error));
+    EXPECT_TRUE(error.shortfall == NULL);
+}
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+/* Tags as numbers of requests: of so many the rest counts by size. */
+KIT_TEST(pool_holders, there_are_at_most_1024_beside_the_classes_of_size)
+{
+    static mend_holder h[MEND_HOLDERS_MOST];
+    size_t count = 0;
+    uint64_t bytes = 0;
+    uint64_t others = 0;
+    for (uint64_t i = 1; i <= 1500; i++) {
+        alloc_as(w, NULL, i, i <= 1024 ? 512 : 3 * KIB);
+    }
+    EXPECT_OK(mend_get_holders(w->pool, h, sizeof(*h), MEND_HOLDERS_MOST, &count));
+    for (size_t i = 0; i < count; i++) {
+        bytes += h[i].live_bytes;
+        others += h[i].tag == 0 ? h[i].live_blocks : 0;
+        EXPECT_TRUE(i == 0 || h[i].live_bytes <= h[i - 1].live_bytes);
+    }
+    EXPECT_U64_EQ(mend_world_stats(w).live_bytes, bytes);
+    EXPECT_U64_EQ(1500 - 1024, others);
+    EXPECT_TRUE(strncmp("other blocks up to ", h[0].name, 19) == 0);
+}
+
+KIT_TEST(pool_holders, a_list_takes_what_there_is_room_for)
+{
+    mend_holder h[MOST] = {{.live_bytes = 1}};
+    size_t count = 77;
+    alloc_as(w, NULL, 1, MEND_MIB);
+    alloc_as(w, NULL, 2, 2 * MEND_MIB);
+    EXPECT_OK(mend_get_holders(w->pool, NULL, sizeof(*h), 0, &count));
+    EXPECT_U64_EQ(2, count);
+    EXPECT_OK(mend_get_holders(w->pool, h, offsetof(mend_holder, live_blocks), 1, &count));
+    EXPECT_FIELDS(h[0], tag, 2, live_bytes, 2 * MEND_MIB, live_blocks, 0);
+    count = 77;
+    EXPECT_ERROR(
+        OUT_OF_HOST_MEMORY,
+        mend_test_starve(0, UINT64_MAX, mend_get_holders(w->pool, h, sizeof(*h), 1, &count)));
+    EXPECT_ERROR(
+        OUT_OF_HOST_MEMORY,
+        mend_test_starve(1, UINT64_MAX, mend_get_holders(w->pool, h, sizeof(*h), 1, &count)));
+    EXPECT_INVALID(mend_get_holders(NULL, h, sizeof(*h), 1, &count));
+    EXPECT_INVALID(mend_get_holders(w->pool, NULL, sizeof(*h), 1, &count));
+    EXPECT_INVALID(mend_get_holders(w->pool, h, sizeof(*h), 1, NULL));
+    EXPECT_INVALID(mend_get_holders(w->pool, h, 3, 1, &count));
+    EXPECT_U64_EQ(77, count);
+    EXPECT_FIELDS(h[0], live_bytes, 2 * MEND_MIB);
+}

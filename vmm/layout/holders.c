@@ -1,0 +1,256 @@
+/*
+ * The sums lie in a table found by hashing. It has room for so many holders; blocks of further ones
+ * count by powers of two of their size, as in `mend report`.
+ *
+ * A leak shows by the births of what lives: the work is divided into stretches of equally many
+ * allocations, and a holder that has kept blocks of most of them has grown without a fall. What it
+ * keeps of all stretches up to one is its line there (base/growth.h).
+ */
+#include "layout/holders.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/growth.h"
+#include "base/scopes.h"
+#include "base/words.h"
+
+enum { SLOTS = 4096, SHOWN_NAMES = 8, PATH_BYTES = 80 };
+static_assert((uint64_t)SLOTS > 2 * MEND_HOLDERS_MOST, "a free slot is near");
+
+typedef struct sum {
+    uint32_t scope;
+    bool is_class; /* of blocks up to `block_bytes`, of holders for which there was no room */
+    uint64_t tag;
+    uint64_t block_bytes;
+    uint64_t bytes, blocks;
+    float oldest;
+    uint64_t growth_bytes;
+    uint64_t kept_bytes[MEND_GROWTH_STRETCHES]; /* by the stretch in which the blocks were born */
+} sum;
+
+typedef struct table {
+    float now;
+    size_t count;
+    sum sums[MEND_HOLDERS_MOST];
+    uint16_t slots[SLOTS]; /* indices of sums, from 1; 0: free */
+} table;
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+static bool is_same(const sum *a, const sum *b)
+{
+    return a->scope == b->scope && a->tag == b->tag && a->block_bytes == b->block_bytes &&
+           a->is_class == b->is_class;
+}
+
+static uint32_t slot_of(const sum *key)
+{
+    uint64_t hash = key->tag ^ key->block_bytes << 20 ^ (uint64_t)key->scope << 1 ^ key->is_class;
+    hash *= UINT64_C(0x9e3779b97f4a7c15);
+    return (uint32_t)(hash >> 52) % SLOTS;
+}
+
+/* The sum of this key, or a free slot for it. */
+static uint16_t *find(table *t, const sum *key)
+{
+    uint32_t slot = slot_of(key);
+    while (t->slots[slot] != 0 && !is_same(&t->sums[t->slots[slot] - 1], key)) {
+        slot = (slot + 1) % SLOTS;
+    }
+    return &t->slots[slot];
+}
+
+static sum *sum_of(table *t, const mend_span *span)
+{
+    sum key = {.scope = span->scope, .tag = span->tag};
+    key.block_bytes = key.scope == 0 && key.tag == 0 ? span->size_bytes : 0;
+    uint16_t *slot = find(t, &key);
+    if (*slot == 0 && t->count >= MEND_HOLDERS_OWN) {
+        const unsigned bits = 64 - (unsigned)__builtin_clzll(span->size_bytes - 1);
+        key = (sum){.is_class = true, .block_bytes = UINT64_C(1) << bits};
+        slot = find(t, &key);
+    }
+    if (*slot == 0) {
+        key.oldest = span->born;
+        t->sums[t->count] = key;
+        *slot = (uint16_t)++t->count;
+    }
+    return &t->sums[*slot - 1];
+}
+
+static void count_block(table *t, const mend_span *span)
+{
+    assert(span->live);
+    sum *s = sum_of(t, span);
+    s->bytes += span->size_bytes;
+    s->blocks++;
+    s->oldest = span->born < s->oldest ? span->born : s->oldest;
+    const int stretch = (int)(span->born / t->now * MEND_GROWTH_STRETCHES);
+    s->kept_bytes[stretch < MEND_GROWTH_STRETCHES ? stretch : MEND_GROWTH_STRETCHES - 1] +=
+        span->size_bytes;
+}
+
+static void count_all(table *t, const mend_heap *heap)
+{
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        const mend_tree *ends = &heap->zones[zone].segment_ends;
+        for (const mend_tree_node *at = mend_tree_first(ends); at != NULL;
+             at = mend_tree_next(at)) {
+            const mend_span *span = MEND_CONTAINER_OF(at, mend_span, by_end);
+            for (; span != NULL; span = span->previous) {
+                if (span->live && !span->lent) {
+                    count_block(t, span);
+                }
+            }
+        }
+    }
+}
+
+/* ---- suspects -------------------------------------------------------------------------------- */
+
+/* Whether there is enough to judge: at first a program builds up what it keeps, so half of its
+ * blocks must have been freed. */
+static bool is_judged(const mend_heap *heap)
+{
+    const uint64_t frees = mend_heap_frees(heap);
+    const uint64_t allocations =
+        MEND_HEAP_SUM(heap, allocations) + heap->counters.zone[MEND_ZONE_RANGE].allocations;
+    return allocations + frees >= MEND_GROWTH_LEAST_EVENTS && frees >= allocations / 2;
+}
+
+/* Blocks of the last stretch are what is in use now. A quarter of the growth is in the first half,
+ * too: what was begun late is a step that is not over. */
+static uint64_t growth_of(const sum *s, uint64_t peak_bytes)
+{
+    uint64_t line[MEND_GROWTH_STRETCHES];
+    uint64_t bytes = 0;
+    for (int i = 0; i < MEND_GROWTH_STRETCHES; i++) {
+        bytes += i < MEND_GROWTH_STRETCHES - 1 ? s->kept_bytes[i] : 0;
+        line[i] = bytes;
+    }
+    const uint64_t growth_bytes = mend_growth_judge(line, peak_bytes);
+    const uint64_t half_bytes = line[MEND_GROWTH_WARM_UP + MEND_GROWTH_JUDGED / 2 - 1];
+    return half_bytes - line[MEND_GROWTH_WARM_UP] >= growth_bytes / 4 ? growth_bytes : 0;
+}
+
+/* ---- the result ------------------------------------------------------------------------------ */
+
+__attribute__((format(printf, 4, 5))) static size_t put(char *text, size_t text_bytes, size_t used,
+                                                        const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(text + used, text_bytes - used, format, arguments);
+    va_end(arguments);
+    return mend_min_u64(used + (size_t)length, text_bytes - 1);
+}
+
+/* The names from the outermost scope to this one. Of a deep path the innermost: a program that
+ * forgets pops has 65,535 of them. */
+static size_t put_path(char *text, size_t text_bytes, uint32_t number)
+{
+    uint32_t path[SHOWN_NAMES];
+    size_t count = 0;
+    for (; number != 0 && count < SHOWN_NAMES; number = mend_scopes_entry(number)->around) {
+        path[count++] = number;
+    }
+    size_t used = put(text, text_bytes, 0, "%s", number != 0 ? ".../" : "");
+    while (count-- > 0) {
+        const char *name = mend_scopes_entry(path[count])->name;
+        used = put(text, text_bytes, used, "%s%s", name, count > 0 ? "/" : "");
+    }
+    return used;
+}
+
+static void name(const sum *s, char text[MEND_HOLDER_NAME_BYTES])
+{
+    if (s->scope == 0 && s->tag == 0) {
+        put(text, MEND_HOLDER_NAME_BYTES, 0, "%s %s",
+            s->is_class ? "other blocks up to" : "blocks of",
+            mend_words_amount(s->block_bytes).text);
+        return;
+    }
+    size_t used = s->scope != 0 ? put_path(text, PATH_BYTES, s->scope) : 0;
+    if (s->tag != 0) {
+        put(text, MEND_HOLDER_NAME_BYTES, used, "%stag %llu", used > 0 ? ", " : "",
+            (unsigned long long)s->tag);
+    }
+}
+
+static mend_holder holder_of(const table *t, const sum *s)
+{
+    mend_holder holder = {.scope = s->scope,
+                          .tag = s->tag,
+                          .block_bytes = s->block_bytes,
+                          .live_bytes = s->bytes,
+                          .live_blocks = s->blocks,
+                          .oldest = s->oldest < t->now ? (uint64_t)(t->now - s->oldest) : 0,
+                          .growth_bytes = s->growth_bytes};
+    name(s, holder.name);
+    return holder;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const sum *one = a;
+    const sum *other = b;
+    return one->bytes != other->bytes
+               ? (one->bytes < other->bytes ? 1 : -1)
+               : (one->oldest > other->oldest) - (one->oldest < other->oldest);
+}
+
+bool mend_holders_find(const mend_heap *heap, mend_holder *largest, size_t capacity,
+                       mend_holder *suspect, size_t *total)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    table *t = calloc(1, sizeof(*t));
+    if (t == NULL) {
+        return false;
+    }
+    t->now = mend_holders_now(heap);
+    count_all(t, heap);
+    const sum *most = NULL;
+    for (size_t i = 0; is_judged(heap) && i < t->count; i++) {
+        t->sums[i].growth_bytes = growth_of(&t->sums[i], heap->counters.peak_live_bytes);
+    }
+    qsort(t->sums, t->count, sizeof(*t->sums), by_bytes);
+    for (size_t i = 0; i < t->count; i++) {
+        const uint64_t growth_bytes = t->sums[i].growth_bytes;
+        most = growth_bytes > (most != NULL ? most->growth_bytes : 0) ? &t->sums[i] : most;
+        if (i < capacity) {
+            largest[i] = holder_of(t, &t->sums[i]);
+        }
+    }
+    *suspect = most != NULL ? holder_of(t, most) : (mend_holder){0};
+    *total = t->count;
+    free(t);
+    return true;
+}
+
+size_t mend_holders_describe(const mend_holder *largest, size_t count, char *text,
+                             size_t text_bytes)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        const mend_holder *h = &largest[i];
+        used = put(text, text_bytes, used, "%s%s (%s in %llu block%s, %s%llu allocation%s old)",
+                   i > 0 ? ", " : "", h->name, mend_words_amount(h->live_bytes).text,
+                   (unsigned long long)h->live_blocks, h->live_blocks == 1 ? "" : "s",
+                   h->live_blocks == 1 ? "" : "up to ", (unsigned long long)h->oldest,
+                   h->oldest == 1 ? "" : "s");
+    }
+    return used;
+}
+
+void mend_holders_accuse(const mend_holder *suspect, char *text, size_t text_bytes)
+{
+    text[0] = '\0';
+    if (suspect->growth_bytes > 0) {
+        put(text, text_bytes, 0, "%s +%s", suspect->name,
+            mend_words_amount(suspect->growth_bytes).text);
+    }
+}

@@ -1,0 +1,42 @@
+/*
+ * Who holds the memory of a heap: its live blocks and pages summed by scope and tag, or by size
+ * where the program gives neither; how old the oldest is, and what looks like a leak. Found by a
+ * walk over all of them when somebody asks: nothing is counted before, but each block has the
+ * number of its birth.
+ *
+ * Guarded by the heap's `state` lock.
+ */
+#ifndef MEND_LAYOUT_HOLDERS_H
+#define MEND_LAYOUT_HOLDERS_H
+
+#include "layout/state.h"
+
+/* How many texts name; how many there can be: those by scope, tag and size, and the classes of
+ * size that the rest counts for. */
+enum { MEND_HOLDERS_SHOWN = 3, MEND_HOLDERS_OWN = 1024, MEND_HOLDERS_MOST = MEND_HOLDERS_OWN + 64 };
+
+/* Blocks and pages that were allocated in the heap: the clock of births. A float keeps 24 bits of
+ * it, so an age is right to a sixteen-millionth of all allocations. */
+static inline float mend_holders_now(const mend_heap *heap)
+{
+    return (float)(int64_t)(MEND_HEAP_SUM(heap, allocations) +
+                            heap->counters.zone[MEND_ZONE_RANGE].allocations);
+}
+
+/*
+ * Writes the holders with most bytes, up to `capacity`, in falling order of bytes; and to `suspect`
+ * the one that grew most, or one of 0 bytes. `total`: how many there are. False: the host has no
+ * memory for the sums, and nothing is written. O(blocks); the caller holds `state`.
+ */
+bool mend_holders_find(const mend_heap *heap, mend_holder *largest, size_t capacity,
+                       mend_holder *suspect, size_t *total);
+
+/* Such a list in words: "step/forward (3.20 GiB in 12 blocks, up to 340 allocations old), ...". Cut
+ * off where `text` ends. Returns its length. */
+size_t mend_holders_describe(const mend_holder *largest, size_t count, char *text,
+                             size_t text_bytes);
+
+/* The suspect in words: "step/cache +1.20 GiB"; or "". */
+void mend_holders_accuse(const mend_holder *suspect, char *text, size_t text_bytes);
+
+#endif
