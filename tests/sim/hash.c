@@ -89,9 +89,8 @@ static void mix_chunks(hasher *h, const mend_heap *heap)
         mix(h, chunk->size_bytes);
         mix(h, chunk->live_bytes * 4 + (uint64_t)chunk->missing);
     }
-    for (mend_tree_node *at = mend_tree_first(&heap->retire.mappings); at != NULL;
-         at = mend_tree_next(at)) {
-        const mend_retired *retired = MEND_CONTAINER_OF(at, mend_retired, by_address);
+    for (const mend_retired *retired = mend_retire_first(heap); retired != NULL;
+         retired = mend_retire_next(retired)) {
         mix_address(h, retired->address);
         mix(h, retired->size_bytes);
         mix_waits(h, &heap->streams, &retired->waits);

@@ -431,14 +431,13 @@ uint64_t trial_lingering_bytes(const trial *t)
     for (int i = 0; i < t->pool_count; i++) {
         const mend_heap *heap = &t->pools[i].pool->heap;
         bytes += heap->imports.bytes;
-        for (mend_tree_node *at = mend_tree_first(&heap->retire.mappings); at != NULL;
-             at = mend_tree_next(at)) {
-            const mend_retired *retired = MEND_CONTAINER_OF(at, mend_retired, by_address);
+        for (const mend_retired *retired = mend_retire_first(heap); retired != NULL;
+             retired = mend_retire_next(retired)) {
             bytes += retired->handle == 0 ? retired->size_bytes : 0;
         }
-        const mend_list *end = &heap->imports.unreleased;
-        for (const mend_list *at = end->next; at != end; at = at->next) {
-            bytes += MEND_CONTAINER_OF(at, const mend_imported, link)->all_bytes;
+        for (const mend_owed *at = mend_owed_from(&heap->chunks.owing, MEND_OWED_HANDLES, 0);
+             at != NULL; at = mend_owed_next(at)) {
+            bytes += MEND_CONTAINER_OF(at, const mend_imported, owed)->all_bytes;
         }
     }
     return bytes;

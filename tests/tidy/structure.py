@@ -5,6 +5,8 @@ x.c and x.h are one.
  - one face: what x.h declares is defined in x.c, or, in a header that is the face of its folder,
    what stands below "---- y.c ----" in y.c; a header without a source of its own may declare what
    any file of its folder defines; public headers are open to the library;
+ - one place that asks the driver again: the functions that do what is owed are called by the
+   settlement and the places that note it; no file but these calls the driver to take back;
  - no view of what is above: nothing in a room names a file or a function of a room it may not
    include, in comments neither.
 
@@ -150,6 +152,35 @@ def check_upper_rooms(tree):
                     f"{room} names {match.group(0)} of {definer}, of a room above it"
 
 
+# What the driver takes back, and who may offer it: a transaction that notes a refusal as owed, or
+# has its memory as a free chunk then, which a trim gives back; and the end of a heap.
+TAKES_BACK = {
+    "unmap": ("move/settle", "move/compact", "move/exchange", "move/grow", "move/host",
+              "move/import", "move/zeros", "sleep/sleep", "heap/destroy"),
+    "release": ("physical/chunk", "physical/asleep", "physical/on_host", "move/settle",
+                "move/zeros_chunk", "heap/destroy"),
+    "host_free": ("move/host_memory",),
+}
+OFFER = re.compile(r"\bdriver->(" + "|".join(TAKES_BACK) + r")\(")
+A_RETRY = re.compile(r"\b(?:mend_list|mend_tree|struct mend_\w+ \*|uint32_t)\s*"
+                     r"(\w*(?:refused|unreleased|owed|leftover|stuck|settle|left_\w+))\s*;")
+
+
+def check_owed(tree):
+    """No list, flag or counter of its own of what the driver did not take back, and no other file
+    that offers it."""
+    for path, code in tree.codes.items():
+        if not path.startswith("vmm/") or path.startswith(("vmm/driver/", "vmm/sim/", "vmm/base/")):
+            continue
+        for match in OFFER.finditer(code):
+            if stem_of(path)[4:] not in TAKES_BACK[match.group(1)]:
+                yield path, line_of(code, match.start()), stem_of(path), \
+                    f"calls {match.group(1)}: what it refuses is owed (physical/owed.h)"
+        for match in A_RETRY.finditer(code) if path.endswith(".h") else ():
+            yield path, line_of(code, match.start(1)), stem_of(path), \
+                f"keeps {match.group(1)} apart from the list of what is owed (physical/owed.h)"
+
+
 # Rule, {path: text}, what it must flag: (path, line).
 SAMPLES = [
     (check_rings, {"vmm/base/a.c": '#include "base/b.h"\n', "vmm/base/a.h": "",
@@ -184,6 +215,11 @@ SAMPLES = [
     (check_faces, {"api/include/mend/mend.h": "MEND_API int mend_a(void);\n",
                    "vmm/base/a.c": "int mend_a(void)\n{\n}\nstatic int mend_b(void)\n{\n}\n",
                    "vmm/base/b.h": "static inline int mend_b(void);\n", "vmm/base/b.c": ""}, []),
+    (check_owed, {"vmm/move/settle.c": "driver->unmap(driver, a, b);\n",
+                  "vmm/ladder/a.c": "\nheap->driver->unmap(heap->driver, a, b);\n",
+                  "vmm/layout/a.h": "mend_list refused;\nuint64_t refused_bytes;\n",
+                  "vmm/sim/a.h": "mend_list refused;\n"},
+     [("vmm/ladder/a.c", 2), ("vmm/layout/a.h", 1)]),
     (check_upper_rooms, {"vmm/base/a.h": "\n/* driver/b.c knows. */\n"}, [("vmm/base/a.h", 2)]),
     (check_upper_rooms, {"vmm/base/a.h": "/* mend_b knows; mend_c is for all. */\n",
                          "vmm/driver/b.c": "int mend_b(void)\n{\n}\nint mend_c(void)\n{\n}\n",
@@ -193,7 +229,7 @@ SAMPLES = [
                          "vmm/base/b.c": "int mend_b(void)\n{\n}\n"}, []),
 ]
 
-RULES = [check_rings, check_faces, check_upper_rooms]
+RULES = [check_rings, check_faces, check_upper_rooms, check_owed]
 
 
 def samples_that_failed(code_of, room_of, rooms):

@@ -64,13 +64,13 @@ MAY_CALL = {
     "bind": re.compile(r"vmm/(?:share/server|sim/fabric)\.c$"),
     "connect": re.compile(r"vmm/(?:share/fetch|sim/fabric)\.c$"),
     "open": re.compile(
-        r"vmm/(?:base/allowance|pool/recorder|sim/fabric|sleep/file|share/limit_file)\.c$"),
+        r"vmm/(?:base/allowance|pool/recorder|sim/fabric|move/file|share/limit_file)\.c$"),
     "send": re.compile(r"vmm/share/fetch\.c$"),
     "sendmsg": re.compile(r"vmm/(?:share/server|sim/shares)\.c$"),
     # Contents that sleep in a file, which has no name.
-    "mkostemp": re.compile(r"vmm/sleep/file\.c$"),
-    "pwrite": re.compile(r"vmm/(?:pool/recorder|sleep/file|share/limit_file)\.c$"),
-    "unlink": re.compile(r"vmm/sleep/file\.c$"),
+    "mkostemp": re.compile(r"vmm/move/file\.c$"),
+    "pwrite": re.compile(r"vmm/(?:pool/recorder|move/file|share/limit_file)\.c$"),
+    "unlink": re.compile(r"vmm/move/file\.c$"),
     # The log of libmend, where a config or MEND_CONF asks for it: to standard error.
     "write": re.compile(r"vmm/(?:sim/\w+|base/log)\.c$"),
 }

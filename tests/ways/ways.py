@@ -26,8 +26,11 @@ def functions_of(program, addresses):
     """{address: (name, file below vmm/)}."""
     tool = subprocess.run(["addr2line", "-f", "-e", program, *addresses], check=True, text=True,
                           capture_output=True).stdout.splitlines()
-    return {address: (name, line.rsplit(":", 1)[0].rsplit("/vmm/", 1)[-1])
-            for address, name, line in zip(addresses, tool[::2], tool[1::2])}
+    found = {address: (name, line.rsplit(":", 1)[0].rsplit("/vmm/", 1)[-1])
+             for address, name, line in zip(addresses, tool[::2], tool[1::2])}
+    # The tool takes a function of a header that comes first in an object for one of its source.
+    headers = {name: path for name, path in found.values() if path.endswith(".h")}
+    return {address: (name, headers.get(name, path)) for address, (name, path) in found.items()}
 
 
 def trace(program):

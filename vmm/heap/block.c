@@ -385,8 +385,8 @@ mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_blo
     if (has_users && heap->config.streams_may_vanish) {
         record_fences_of_users(heap, last_user, freed_by);
     }
-    if (heap->chunks.left_asleep > 0 || heap->chunks.left_on_host > 0) {
-        mend_sleep_collect_now(heap);
+    if (heap->chunks.owing.count[MEND_OWED_END] > 0) {
+        mend_settle_ends(heap);
     }
     return MEND_OK;
 }

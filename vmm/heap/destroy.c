@@ -73,10 +73,8 @@ static void unmap_everything(mend_heap *heap, refusal *first)
         }
         unmap(heap, address, size_bytes, first);
     }
-    for (mend_tree_node *at = mend_tree_first(&heap->retire.mappings); at != NULL;
-         at = mend_tree_next(at)) {
-        mend_retired *retired = MEND_CONTAINER_OF(at, mend_retired, by_address);
-        unmap(heap, retired->address, retired->size_bytes, first);
+    for (mend_retired *at = mend_retire_first(heap); at != NULL; at = mend_retire_next(at)) {
+        unmap(heap, at->address, at->size_bytes, first);
     }
     for (mend_tree_node *at = mend_tree_first(&heap->imports.by_address); at != NULL;
          at = mend_tree_next(at)) {
@@ -100,9 +98,9 @@ static void release(mend_heap *heap, mend_chunk_handle handle, refusal *first)
 
 static void release_imports(mend_heap *heap, refusal *first)
 {
-    const mend_list *end = &heap->imports.unreleased;
-    for (const mend_list *at = end->next; at != end; at = at->next) {
-        const mend_imported *import = MEND_CONTAINER_OF(at, const mend_imported, link);
+    for (const mend_owed *at = mend_owed_from(&heap->chunks.owing, MEND_OWED_HANDLES, 0);
+         at != NULL; at = mend_owed_next(at)) {
+        const mend_imported *import = MEND_CONTAINER_OF(at, const mend_imported, owed);
         for (size_t i = 0; i < import->count; i++) {
             if (import->chunks[i].handle != 0) {
                 release(heap, import->chunks[i].handle, first);
@@ -174,7 +172,7 @@ static void give_back(mend_heap *heap, bool is_idle, refusal *first)
     if (is_idle) {
         heap->retire.copies = (mend_stamp){0};
     }
-    mend_sleep_clear(heap);
+    mend_keep_clear(heap);
     if (is_idle) {
         unmap_everything(heap, &mappings_left);
         note(first, mappings_left.call, mappings_left.status);
@@ -214,7 +212,7 @@ static void free_host_memory(mend_heap *heap)
 static bool has_mappings(const mend_heap *heap)
 {
     return heap->chunks.all.count > 0 || heap->imports.mappings > 0 ||
-           heap->retire.mappings.count > 0 || heap->ranges.zeros != NULL;
+           heap->chunks.owing.count[MEND_OWED_MAPPING] > 0 || heap->ranges.zeros != NULL;
 }
 
 /* Waits, then gives everything back. MEND_ERROR_CAPTURING: nothing changed. */

@@ -350,7 +350,7 @@ static mend_result check_memory(restoration *r, const target *t)
 
 static mend_result check_targets(restoration *r)
 {
-    size_t most_ways = r->heap->retire.mappings.count;
+    size_t most_ways = r->heap->chunks.owing.count[MEND_OWED_MAPPING];
     mend_result result = MEND_OK;
     r->ways_back = most_ways > 0 ? malloc(most_ways * sizeof(*r->ways_back)) : NULL;
     if (most_ways > 0 && r->ways_back == NULL) {
@@ -490,7 +490,7 @@ static mend_result restore(restoration *r, const mend_group_block *blocks)
     if (result != MEND_OK) {
         return result;
     }
-    r->remapped = mend_remap_in_scope(r->heap);
+    r->remapped = mend_settle_in_scope(r->heap, MEND_OWED_RESTORE);
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         mend_cache_flush(r->heap, zone);
     }

@@ -43,12 +43,7 @@ static mend_result collect_pages(mend_heap *heap, const mend_range *range, uint6
     if (mend_range_find_frozen(heap, range, from, end) == NULL) {
         return MEND_OK;
     }
-    mend_sleep_collect_all(heap);
-    mend_driver_scope scope;
-    if (heap->chunks.missing_count > 0 && mend_driver_scope_open(heap, &scope) == MEND_OK) {
-        mend_remap_try(heap);
-        mend_driver_scope_close(heap, &scope);
-    }
+    mend_settle_all(heap);
     const mend_chunk *left = mend_range_find_frozen(heap, range, from, end);
     return left != NULL ? not_given_back(heap, left) : MEND_OK;
 }
@@ -134,7 +129,7 @@ mend_result mend_heap_map_zeros(mend_heap *heap, mend_range *range, uint64_t fro
     assert(!range->is_closed);
     mend_result result = collect_pages(heap, range, from, end);
     if (result == MEND_OK) {
-        result = mend_driver_scope_open(heap, &scope);
+        result = mend_enter(heap, &scope);
     }
     if (result != MEND_OK) {
         return result;
@@ -210,8 +205,8 @@ mend_result mend_heap_decommit(mend_heap *heap, mend_range *range, uint64_t from
                                mend_stream stream)
 {
     mend_result result = decommit(heap, range, from, end, stream);
-    if (heap->chunks.left_asleep > 0) {
-        mend_sleep_collect_now(heap);
+    if (heap->chunks.owing.count[MEND_OWED_END] > 0) {
+        mend_settle_ends(heap);
     }
     return result;
 }
@@ -275,8 +270,7 @@ mend_result mend_heap_destroy_range(mend_heap *heap, mend_range *range, mend_str
         return result;
     }
     mend_ranges_close(heap, range);
-    mend_sleep_collect_all(heap);
-    if (mend_driver_scope_open(heap, &scope) == MEND_OK) {
+    if (mend_enter(heap, &scope) == MEND_OK) {
         mend_ranges_settle(heap, MEND_STREAM_UNKNOWN);
         mend_driver_scope_close(heap, &scope);
     }

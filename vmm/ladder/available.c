@@ -93,10 +93,9 @@ mend_result mend_ladder_get_room(mend_heap *heap, mend_order order, mend_room *r
         result = mend_requester_find(heap, &asking);
     }
     mend_driver_scope scope;
-    result = result == MEND_OK ? mend_driver_scope_open(heap, &scope) : result;
+    result = result == MEND_OK ? mend_enter(heap, &scope) : result;
     if (result == MEND_OK) {
         mend_capture_groups_collect(heap);
-        mend_remap_try(heap); /* as a request does before it makes room */
         bool any;
         result = mend_dissolve_aliases(heap, &any);
         result = result == MEND_OK ? look(heap, &asking, room) : result;

@@ -21,7 +21,7 @@ mend_result mend_compact_begin(mend_heap *heap, uint32_t asking, const mend_comp
     mend_result result = mend_streams_wait_context(&heap->streams, asking);
     mend_capture_groups_collect(heap);
     if (result == MEND_OK) {
-        result = mend_remap(heap);
+        result = mend_settle(heap, MEND_OWED_RESTORE, asking);
     }
     bool any;
     if (result == MEND_OK) {
@@ -179,7 +179,7 @@ mend_result mend_ladder_defrag(mend_heap *heap, const mend_defrag_limits *limits
         report->free_empty_bytes = heap->chunks.empty_bytes;
         return MEND_OK;
     }
-    mend_result result = mend_driver_scope_open(heap, &scope);
+    mend_result result = mend_enter(heap, &scope);
     if (result != MEND_OK) {
         return result;
     }

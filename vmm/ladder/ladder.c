@@ -200,7 +200,7 @@ static mend_outcome search(climb *c)
     mend_heap *heap = c->heap;
     mend_driver_scope scope;
     heap->frees.early_fences_left = SEARCH_TRIES;
-    if (mend_driver_scope_open(heap, &scope) != MEND_OK) {
+    if (mend_enter(heap, &scope) != MEND_OK) {
         return MEND_FAILED;
     }
     int searches = 0;
@@ -212,8 +212,6 @@ static mend_outcome search(climb *c)
         frees_before = mend_heap_frees(heap);
         heap->shortage = (mend_shortage){0};
         mend_attainable_begin_search(heap);
-        mend_remap_try(heap);
-        mend_host_collect_left(heap);
         outcome = place(c, true);
         if (outcome == MEND_NOTHING && mend_attainable_has_grown(heap)) {
             outcome = place(c, true); /* others have freed device memory since the driver was

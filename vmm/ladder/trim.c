@@ -11,22 +11,11 @@
 #include "physical/waits.h"
 #include "users/users.h"
 
-/* What an import could not release is the exporter's memory. */
-static void settle_imports(mend_heap *heap)
-{
-    mend_driver_scope scope;
-    if (!mend_list_is_empty(&heap->imports.unreleased) &&
-        mend_driver_scope_open(heap, &scope) == MEND_OK) {
-        mend_imports_settle(heap);
-        mend_driver_scope_close(heap, &scope);
-    }
-}
-
 /* Also releases groups of captures whose graphs have ended, and addresses of destroyed ranges. */
 static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
 {
     mend_capture_groups_collect(heap);
-    settle_imports(heap);
+    (void)mend_settle(heap, MEND_OWED_GRAPHS, MEND_STREAM_UNKNOWN);
     mend_ranges_settle(heap, MEND_STREAM_UNKNOWN);
     mend_result result = heap->chunks.reserved_bytes > keep_bytes && heap->chunks.empty_bytes > 0
                              ? mend_ladder_close_all(heap)
@@ -133,7 +122,7 @@ mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *rel
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_TRIM);
     mend_driver_scope scope;
-    mend_result result = mend_driver_scope_open(heap, &scope);
+    mend_result result = mend_enter(heap, &scope);
     mend_attainable_forget(heap);
     if (result == MEND_OK) {
         result = trim_to(heap, keep_bytes, released_bytes);
@@ -147,8 +136,7 @@ mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *rel
  * of sleeps, or zeros of destroyed ranges. */
 static bool has_others(const mend_heap *heap)
 {
-    return heap->retire.host_bytes > 0 || heap->chunks.host_spares > 0 ||
-           heap->keeping.refused != NULL ||
+    return heap->retire.host_bytes > 0 || mend_owing_any(&heap->chunks.owing, MEND_OWED_SPARE) ||
            (heap->ranges.closed > 0 && heap->ranges.zeros_mapped > 0);
 }
 
@@ -163,7 +151,7 @@ static mend_result wait_for_others(mend_heap *heap)
     }
     if (result == MEND_OK && !is_captured) {
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
-        mend_host_collect(heap); /* what was still mapped somewhere */
+        (void)mend_settle(heap, MEND_OWED_GRAPHS, MEND_STREAM_UNKNOWN);
         mend_ranges_settle(heap, MEND_STREAM_UNKNOWN);
     }
     return result;
@@ -173,7 +161,7 @@ mend_result mend_ladder_trim_wait(mend_heap *heap, uint64_t keep_bytes, uint64_t
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_TRIM);
     mend_driver_scope scope;
-    mend_result result = mend_driver_scope_open(heap, &scope);
+    mend_result result = mend_enter(heap, &scope);
     mend_attainable_forget(heap);
     if (result != MEND_OK) {
         return result;
@@ -201,7 +189,7 @@ mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t ow
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_COLLECTION);
     mend_driver_scope scope;
-    mend_result result = mend_driver_scope_open(heap, &scope);
+    mend_result result = mend_enter(heap, &scope);
     *released_bytes = 0;
     if (result != MEND_OK) {
         return result;

@@ -13,7 +13,7 @@
  *    its chunks do, and stays committed. Decommitted, a sleeping chunk is claimed, and in the way
  *    of a commit, until it is collected; then nothing is mapped at its addresses;
  *  - a closed range has no committed pages, and something is mapped in it;
- *  - the list of those to settle has the closed ranges, and those with unsettled zeros.
+ *  - what is owed of ranges are the closed ones, and those with unsettled zeros.
  */
 #include "layout/ranges.h"
 
@@ -40,41 +40,22 @@ static int compare_address(const mend_tree_node *a, const mend_tree_node *b)
 void mend_ranges_init_tree(mend_heap *heap)
 {
     mend_tree_init(&heap->ranges.by_address, compare_address);
-    mend_list_init(&heap->ranges.to_settle);
     heap->chunks.sums_at = sums_at;
 }
 
 void mend_range_note_settling(mend_heap *heap, mend_range *range)
 {
-    const bool is_in = !mend_list_is_empty(&range->to_settle);
     const bool belongs = range->is_closed || range->zeros_unsettled > 0;
-    if (belongs && !is_in) {
-        mend_list_append(&heap->ranges.to_settle, &range->to_settle);
-    } else if (is_in && !belongs) {
-        mend_list_remove(&range->to_settle);
-    }
+    mend_owe(&heap->chunks.owing, &range->owed, belongs ? MEND_OWED_RANGE : MEND_OWED_NOTHING,
+             range->address);
 }
 
-size_t mend_range_count_to_settle(const mend_heap *heap)
+mend_range *mend_range_owed_from(const mend_heap *heap, uint64_t address)
 {
-    size_t count = 0;
-    const mend_list *head = &heap->ranges.to_settle;
-    for (const mend_list *at = head->next; at != head; at = at->next) {
-        count++;
-    }
-    return count;
-}
-
-mend_range *mend_range_next_to_settle(mend_heap *heap)
-{
-    mend_list *head = &heap->ranges.to_settle;
-    if (mend_list_is_empty(head)) {
-        return NULL;
-    }
-    mend_list *first = head->next;
-    mend_list_remove(first);
-    mend_list_append(head, first);
-    return MEND_CONTAINER_OF(first, mend_range, to_settle);
+    const mend_owing *owing = &heap->chunks.owing;
+    mend_owed *owed =
+        owing->count[MEND_OWED_RANGE] > 0 ? mend_owed_from(owing, MEND_OWED_RANGE, address) : NULL;
+    return MEND_CONTAINER_OR_NULL(owed, mend_range, owed);
 }
 
 static bool begins_behind(const mend_tree_node *node, const void *key)

@@ -11,7 +11,7 @@
 
 struct mend_range {
     mend_tree_node by_address;
-    mend_list to_settle;    /* in the list of that name; else alone */
+    mend_owed owed;
     struct mend_pool *pool; /* for the calls of mend_range.h */
     uint64_t address;
     uint64_t size_bytes; /* a multiple of page_bytes */
@@ -33,11 +33,9 @@ void mend_ranges_init_tree(mend_heap *heap);
 /* Call after a range was closed, or its unsettled zeros have changed. */
 void mend_range_note_settling(mend_heap *heap, mend_range *range);
 
-/* Ranges to settle: their number; and in turns, the first one, which is the last one from now on.
- * NULL: none. A pass takes as many as there are at its beginning: a commit of another thread may
- * settle one while `state` is released. */
-size_t mend_range_count_to_settle(const mend_heap *heap);
-mend_range *mend_range_next_to_settle(mend_heap *heap);
+/* The first range from an address on that is to be settled; NULL: none. A commit of another thread
+ * may settle one while `state` is released. */
+mend_range *mend_range_owed_from(const mend_heap *heap, uint64_t address);
 
 /* The range that contains an address; NULL: none. */
 mend_range *mend_range_at(const mend_heap *heap, uint64_t address);

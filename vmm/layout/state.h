@@ -127,7 +127,7 @@ typedef struct mend_zone {
 
 /* A mapping that is no longer used; it is unmapped when its fences have passed. */
 typedef struct mend_retired {
-    mend_tree_node by_address;
+    mend_owed owed; /* by address, from its retirement on */
     uint64_t address;
     uint64_t size_bytes;
     mend_chunk_handle handle; /* the chunk that it maps; 0: its handle was released */
@@ -271,7 +271,6 @@ typedef struct mend_nodes {
 
 /* Retired mappings; the room `move` uses it. Read under `state`, written under both locks. */
 typedef struct mend_retiring {
-    mend_tree mappings; /* by address */
     uint64_t bytes;
     uint64_t foreign_bytes; /* of these, imported memory: the device gets it back */
     uint64_t host_bytes;    /* of these, memory of the host: it gets it back */
@@ -322,8 +321,7 @@ typedef struct mend_pins {
 /* What is kept of sleeping chunks; the room `sleep` uses it. As the retired mappings. */
 typedef struct mend_keeping {
     uint64_t host_bytes, file_bytes; /* in pinned memory of the host, and in files */
-    struct mend_kept *refused; /* list: memory of the host that the driver did not take back yet */
-    mend_tree copies;          /* what wakes left on the host for the next sleep, by address */
+    mend_tree copies; /* what wakes left on the host for the next sleep, by address */
     uint64_t copies_bytes,
         copies_limit;                /* memory of the host in these, and the most there may be */
     uint64_t room_bytes, most_bytes; /* of these and what sleeps, and the most of what slept */
@@ -337,16 +335,14 @@ typedef struct mend_exports {
 /* Blocks of other processes; the room `move` uses it. As the retired mappings. */
 typedef struct mend_imports {
     mend_tree by_address, by_name;
-    uint64_t bytes;       /* mapped for them */
-    uint64_t mappings;    /* their number */
-    mend_list unreleased; /* with handles that the driver did not take back; closed or not */
+    uint64_t bytes;    /* mapped for them */
+    uint64_t mappings; /* their number */
 } mend_imports;
 
 /* Growable ranges (layout/ranges.h). As the retired mappings. */
 typedef struct mend_ranges {
     mend_tree by_address; /* all that have addresses, closed ones too */
     uint64_t closed;      /* of these, destroyed, but with memory that is still mapped there */
-    mend_list to_settle;  /* closed ones, and those with unsettled zeros */
     mend_space space;     /* their addresses: one reservation each */
     struct mend_chunk_of_zeros *zeros; /* one for each size of pages in use (layout/ranges.h) */
     uint64_t zeros_chunks;             /* their number */
@@ -478,8 +474,9 @@ static inline uint64_t mend_heap_frees(const mend_heap *heap)
 static inline uint64_t mend_heap_mappings(const mend_heap *heap)
 {
     assert(heap->chunks.unmapped_count <= heap->chunks.mapped.count);
-    return heap->chunks.mapped.count - heap->chunks.unmapped_count + heap->retire.mappings.count +
-           heap->imports.mappings + heap->ranges.zeros_mapped;
+    return heap->chunks.mapped.count - heap->chunks.unmapped_count +
+           heap->chunks.owing.count[MEND_OWED_MAPPING] + heap->imports.mappings +
+           heap->ranges.zeros_mapped;
 }
 
 /* Without the lock this may miss a group that another thread begins at this moment. */

@@ -11,8 +11,6 @@
 #include "physical/chunk.h"
 #include "physical/waits.h"
 
-#define CHUNK_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_chunk, member)
-
 uint64_t mend_host_chunk_bytes(const mend_heap *heap, uint64_t size_bytes)
 {
     if (heap->config.host_limit_bytes == 0 || heap->device.host_page_bytes == 0) {
@@ -98,7 +96,7 @@ static mend_span *enter(const placing *p, const mend_request *request)
     mend_run *run = mend_layout_run_at(&heap->zones[MEND_ZONE_LARGE], p->address);
     mend_span *span = mend_layout_take(heap, run, p->address, request->size_bytes);
     assert(p->chunk->on_host);
-    mend_chunk_note_taken_on_host(&heap->chunks, request->size_bytes);
+    mend_chunk_note_taken_on_host(&heap->chunks, p->chunk, request->size_bytes);
     mend_freeze_chunk(heap, p->chunk);
     heap->counters.placed_on_host++;
     return span;
@@ -114,7 +112,6 @@ static bool reserve_nodes(mend_heap *heap)
  */
 static bool make_room(mend_heap *heap, uint64_t bytes, uint32_t stream)
 {
-    mend_host_collect(heap);
     mend_retire_flush(heap, stream);
     if (!mend_host_has_room(heap, bytes) && heap->retire.host_bytes > 0 &&
         mend_streams_wait_context(&heap->streams, stream) == MEND_OK) {
@@ -161,88 +158,10 @@ mend_outcome mend_host_place(mend_heap *heap, const mend_request *request, mend_
     if (request->group != 0) {
         return MEND_NOTHING; /* captured graphs rely on memory that stays with them */
     }
-    if (mend_driver_scope_open(heap, &scope) != MEND_OK) {
+    if (mend_enter(heap, &scope) != MEND_OK) {
         return MEND_FAILED;
     }
     mend_outcome outcome = place(heap, request, span);
     mend_driver_scope_close(heap, &scope);
     return outcome;
-}
-
-/* ---- the end of chunks ----------------------------------------------------------------------- */
-
-/* What the memory of a chunk without live blocks waits for. */
-static mend_waits waits_of(mend_heap *heap, const mend_chunk *chunk)
-{
-    uint64_t end = chunk->address + chunk->size_bytes;
-    mend_waits waits = {0};
-    for (mend_span *span = mend_heap_span_at(heap, chunk->address);
-         span != NULL && span->address < end; span = span->next) {
-        assert(!span->live);
-        mend_waits_add_all(mend_heap_wait_env(heap), &waits, &span->waits);
-    }
-    return waits;
-}
-
-/* Takes the chunk out of the layout; its mapping retires. */
-static void retire_chunk(mend_heap *heap, mend_chunk *chunk)
-{
-    uint64_t end = chunk->address + chunk->size_bytes;
-    mend_waits waits = waits_of(heap, chunk);
-    mend_span *span = mend_heap_span_at(heap, chunk->address);
-    while (span != NULL && span->address < end) {
-        mend_span *next = span->next;
-        mend_layout_cut(heap, span);
-        span = next;
-    }
-    mend_retire_released(heap, chunk, &waits);
-    mend_chunk_end_on_host(&heap->chunks, chunk);
-}
-
-static bool can_end(const mend_chunk *chunk)
-{
-    return chunk->on_host && chunk->live_bytes == 0 && chunk->pins == 0 &&
-           chunk->missing == MEND_MISSING_NOTHING;
-}
-
-/* Asks the driver once more to take spare chunks back, unless they are still mapped somewhere. */
-static void release_spares(mend_heap *heap)
-{
-    mend_tree_node *at = heap->chunks.host_spares > 0 ? mend_tree_first(&heap->chunks.all) : NULL;
-    while (at != NULL) {
-        mend_chunk *chunk = CHUNK_OF(at, by_number);
-        at = mend_tree_next(at); /* nobody else adds or removes chunks without the grow lock */
-        if (chunk->on_host && chunk->address == 0 && !mend_retire_holds(heap, chunk->handle) &&
-            mend_chunk_release_on_host(&heap->chunks, chunk) != MEND_DRIVER_OK) {
-            heap->counters.driver_failures++;
-        }
-    }
-}
-
-void mend_host_collect(mend_heap *heap)
-{
-    const mend_driver *driver = heap->driver;
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(mend_mutex_is_held(&heap->state));
-    heap->chunks.left_on_host = 0;
-    release_spares(heap);
-    const mend_list *ring = &heap->chunks.left; /* which only this thread takes chunks out of */
-    for (mend_list *at = ring->next, *next; at != ring; at = next) {
-        mend_chunk *chunk = CHUNK_OF(at, left);
-        next = at->next;
-        if (!can_end(chunk)) {
-            continue;
-        }
-        mend_layout_promise nodes;
-        if (!mend_retire_reserve(heap, 1) || !mend_layout_promise_nodes(heap, 1, &nodes)) {
-            heap->chunks.left_on_host++; /* a later collection goes on */
-            return;
-        }
-        if (driver->release(driver, chunk->handle) == MEND_DRIVER_OK) {
-            retire_chunk(heap, chunk);
-        } else {
-            heap->counters.driver_failures++;
-        }
-        mend_layout_end_promise(heap, &nodes);
-    }
 }

@@ -7,7 +7,7 @@
  * checked by the audit:
  * - the mappings of an import follow each other, and take their addresses;
  * - an import is in both trees, and is used at least once; only one that is closed is in none;
- * - just the imports with a handle are in the list of unreleased ones.
+ * - just the imports with a handle owe it.
  */
 #include "move/move.h"
 
@@ -44,7 +44,6 @@ void mend_imports_init(mend_heap *heap)
 {
     mend_tree_init(&heap->imports.by_address, compare_addresses);
     mend_tree_init(&heap->imports.by_name, compare_names);
-    mend_list_init(&heap->imports.unreleased);
 }
 
 static void leave_trees(mend_heap *heap, mend_imported *import)
@@ -60,9 +59,10 @@ static void leave_trees(mend_heap *heap, mend_imported *import)
 void mend_imports_clear(mend_heap *heap)
 {
     mend_tree_node *at;
-    for (mend_list *left; (left = heap->imports.unreleased.next) != &heap->imports.unreleased;) {
-        mend_imported *import = MEND_CONTAINER_OF(left, mend_imported, link);
-        mend_list_remove(left);
+    mend_owing *owing = &heap->chunks.owing;
+    for (mend_owed *owed; (owed = mend_owed_from(owing, MEND_OWED_HANDLES, 0)) != NULL;) {
+        mend_imported *import = MEND_CONTAINER_OF(owed, mend_imported, owed);
+        mend_owe(owing, owed, MEND_OWED_NOTHING, 0);
         if (import->uses == 0) {
             free(import);
         }
@@ -167,64 +167,14 @@ static void unmap_first(mend_heap *heap, const mend_imported *import, size_t cou
     }
 }
 
-/* ---- handles --------------------------------------------------------------------------------- */
-
-/* The mappings keep the memory. False: the driver did not take back all of them. */
-static bool release_handles(mend_heap *heap, mend_imported *import)
-{
-    bool are_released = true;
-    for (size_t i = 0; i < import->count; i++) {
-        mend_imported_chunk *chunk = &import->chunks[i];
-        if (chunk->handle != 0 &&
-            heap->driver->release(heap->driver, chunk->handle) != MEND_DRIVER_OK) {
-            heap->counters.driver_failures++;
-            are_released = false;
-        } else {
-            chunk->handle = 0;
-        }
-    }
-    return are_released;
-}
-
-static void release_or_keep(mend_heap *heap, mend_imported *import)
-{
-    assert(!import->is_unreleased);
-    if (!release_handles(heap, import)) {
-        import->is_unreleased = true;
-        mend_list_append(&heap->imports.unreleased, &import->link);
-    }
-}
-
-void mend_imports_settle(mend_heap *heap)
-{
-    mend_list *next = NULL;
-    assert(mend_mutex_is_held(&heap->grow));
-    for (mend_list *at = heap->imports.unreleased.next; at != &heap->imports.unreleased;
-         at = next) {
-        mend_imported *import = MEND_CONTAINER_OF(at, mend_imported, link);
-        bool are_released = release_handles(heap, import);
-        next = at->next;
-        if (are_released) {
-            mend_list_remove(at);
-            import->is_unreleased = false;
-        }
-        if (are_released && import->uses == 0) {
-            free(import);
-        }
-    }
-}
-
 void mend_imports_discard(mend_heap *heap, mend_imported *import)
 {
     mend_driver_scope scope;
     bool is_open = mend_driver_scope_open(heap, &scope) == MEND_OK;
     assert(import->uses == 0);
-    release_or_keep(heap, import);
+    mend_settle_handles(heap, import);
     if (is_open) {
         mend_driver_scope_close(heap, &scope);
-    }
-    if (!import->is_unreleased) {
-        free(import);
     }
 }
 
@@ -246,7 +196,6 @@ static mend_result map_in_scope(mend_heap *heap, mend_imported *import)
 {
     size_t mapped = 0;
     const size_t reservations_before = heap->space.reservation_count;
-    mend_imports_settle(heap);
     mend_retire_flush(heap, MEND_STREAM_UNKNOWN); /* it may free addresses */
     if (!mend_retire_reserve(heap, import->count) || !mend_space_reserve_nodes(&heap->space, 1)) {
         return no_host_memory();
@@ -257,7 +206,7 @@ static mend_result map_in_scope(mend_heap *heap, mend_imported *import)
     }
     if (result == MEND_OK) {
         enter(heap, import);
-        release_or_keep(heap, import);
+        mend_settle_handles(heap, import);
         return MEND_OK;
     }
     unmap_first(heap, import, mapped);
@@ -271,7 +220,7 @@ mend_result mend_imports_map(mend_heap *heap, mend_imported *import)
     assert(mend_mutex_is_held(&heap->grow));
     assert(mend_mutex_is_held(&heap->state));
     assert(import->count > 0);
-    mend_result result = mend_driver_scope_open(heap, &scope);
+    mend_result result = mend_enter(heap, &scope);
     if (result == MEND_OK) {
         result = map_in_scope(heap, import);
         mend_driver_scope_close(heap, &scope);
@@ -295,10 +244,9 @@ mend_result mend_imports_close(mend_heap *heap, mend_imported *import, mend_stam
     leave_trees(heap, import);
     retire_first(heap, import, import->count, stamp);
     import->uses = 0;
-    if (!import->is_unreleased) {
+    if (import->owed.kind == MEND_OWED_NOTHING) {
         free(import);
     }
-    mend_imports_settle(heap);
     mend_retire_flush(heap, asking);
     return MEND_OK;
 }

@@ -6,6 +6,7 @@
 #include "layout/layout.h"
 #include "layout/state.h"
 #include "mend/mend_share.h"
+#include "move/driver_scope.h"
 #include "physical/waits.h"
 #include "policy/policy.h"
 
@@ -163,19 +164,6 @@ bool mend_host_has_room(const mend_heap *heap, uint64_t chunk_bytes);
  * PLACED; NOTHING: there is no room; FAILED. */
 mend_outcome mend_host_place(mend_heap *heap, const mend_request *request, mend_span **span);
 
-/* In an open driver scope: ends chunks that have lost their last block: their mappings retire, and
- * when the work and the captured graphs that may use them have ended, the host gets its memory
- * back. What the driver refuses stays. */
-void mend_host_collect(mend_heap *heap);
-
-/* The same if there is such a chunk. */
-static inline void mend_host_collect_left(mend_heap *heap)
-{
-    if (heap->chunks.left_on_host > 0) {
-        mend_host_collect(heap);
-    }
-}
-
 /* ---- import.c -------------------------------------------------------------------------------- */
 
 /* The caller holds both locks. */
@@ -202,8 +190,7 @@ typedef struct mend_imported {
     uint64_t offset_bytes;
     uint64_t size_bytes; /* of the block */
     uint64_t uses;       /* mend_import without mend_import_close; 0: it is closed */
-    mend_list link;      /* in the list of unreleased ones, while is_unreleased */
-    bool is_unreleased;
+    mend_owed owed;      /* handles that the driver did not take back */
     size_t count;
     mend_imported_chunk chunks[];
 } mend_imported;
@@ -228,9 +215,6 @@ mend_result mend_imports_map(mend_heap *heap, mend_imported *import);
 /* Takes over what was imported and is not needed: releases the handles, and frees the import. Calls
  * the driver, inside a scope of its own. */
 void mend_imports_discard(mend_heap *heap, mend_imported *import);
-
-/* Offers the driver again what it did not take back. Inside an open scope. */
-void mend_imports_settle(mend_heap *heap);
 
 /* Undoes one use. The last one removes the import and retires its mappings, which are idle after
  * the stamp; then unmaps what is idle. `asking` is the stream of the current call.
@@ -295,16 +279,6 @@ static inline mend_outcome mend_outcome_without_host_memory(void)
 
 /* The caller holds both locks, and a driver scope is open. */
 
-/* Tries again to map everything missing. MEND_OK: nothing is missing any more;
- * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
-mend_result mend_remap(mend_heap *heap);
-
-/* The same, without a scope open; opens one if anything is missing. */
-mend_result mend_remap_in_scope(mend_heap *heap);
-
-/* The same, called by other calls, which do not fail if it fails. */
-void mend_remap_try(mend_heap *heap);
-
 /* Asks the driver for what a frozen chunk lacks, and unfreezes the chunk if it lacks nothing any
  * more and is not on the host. `first` is the first span that overlaps the chunk; runs for its
  * spans were promised. */
@@ -320,7 +294,27 @@ void mend_remap_end_claims(mend_heap *heap, mend_span *first, uint64_t end);
 /* The number of spans from `first` up to the address. */
 size_t mend_remap_count_spans(const mend_span *first, uint64_t end);
 
-/* ---- retire.c -------------------------------------------------------------------------------- */
+/* ---- settle.c -------------------------------------------------------------------------------- */
+
+/* The caller holds both locks; slow driver calls release `state`. Never in a transaction. */
+
+/* The way into a call: opens a driver scope, and settles what is owed. Results as
+ * mend_driver_scope_open. */
+mend_result mend_enter(mend_heap *heap, mend_driver_scope *scope);
+
+/* In an open scope: settles what is owed up to this kind, if there is more than retired mappings.
+ * `asking`: as for mend_retire_flush. The first failure to restore a mapping of live blocks:
+ * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+mend_result mend_settle(mend_heap *heap, mend_owed_kind last, uint32_t asking);
+
+/* The same without a scope; opens one if anything is owed. */
+mend_result mend_settle_in_scope(mend_heap *heap, mend_owed_kind last);
+
+/* The same of all, also of what waited for captured graphs; notes no failure. */
+void mend_settle_all(mend_heap *heap);
+
+/* The same for a thread that holds `state` alone, if no other thread makes room. */
+void mend_settle_ends(mend_heap *heap);
 
 void mend_retire_init(mend_heap *heap);
 
@@ -353,6 +347,10 @@ void mend_retire_released(mend_heap *heap, const mend_chunk *chunk, mend_waits *
  */
 void mend_retire_flush(mend_heap *heap, uint32_t asking);
 
+/* Retired mappings by address: the first one, and the next one; NULL: none. */
+mend_retired *mend_retire_first(const mend_heap *heap);
+mend_retired *mend_retire_next(const mend_retired *retired);
+
 /* A retired mapping that still maps the chunk; NULL: none. */
 mend_retired *mend_retire_holds(const mend_heap *heap, mend_chunk_handle handle);
 
@@ -363,6 +361,10 @@ mend_retired *mend_retire_at(const mend_heap *heap, uint64_t address);
  * retires. The chunk is empty. The caller reserved nodes of the layout for a chunk. No driver
  * call. */
 void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk);
+
+/* Releases the handles of an import, whose mappings keep the memory; those that the driver does not
+ * take back are owed. A closed import ends with its last one. */
+void mend_settle_handles(mend_heap *heap, mend_imported *import);
 
 /* ---- steps.c --------------------------------------------------------------------------------- */
 
@@ -392,7 +394,7 @@ void mend_step_note_peaks(mend_heap *heap);
 
 /* Giving empty chunks back, for callers with an open driver scope. */
 
-/* Tries to map what is missing, and gives back idle empty chunks until at most `keep_bytes` are
+/* Gives back idle empty chunks until at most `keep_bytes` are
  * reserved; `to_create`: only chunks from whose memory others can be created. Errors as
  * mend_trim. */
 mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool to_create,

@@ -26,7 +26,7 @@ static void drop(mend_heap *heap, mend_range *range)
 {
     mend_tree_remove(&heap->ranges.by_address, &range->by_address);
     heap->ranges.closed -= range->is_closed;
-    mend_list_remove(&range->to_settle);
+    mend_owe(&heap->chunks.owing, &range->owed, MEND_OWED_NOTHING, 0);
     free(range->zeros);
     free(range);
 }
@@ -84,7 +84,7 @@ static mend_result place(mend_heap *heap, mend_range *range)
 static mend_result place_in_scope(mend_heap *heap, mend_range *range)
 {
     mend_driver_scope scope;
-    mend_result result = mend_driver_scope_open(heap, &scope);
+    mend_result result = mend_enter(heap, &scope);
     if (result != MEND_OK) {
         return result;
     }
@@ -107,7 +107,6 @@ mend_result mend_ranges_create(mend_heap *heap, uint64_t size_bytes, uint64_t pa
     }
     made->size_bytes = size_bytes;
     made->page_bytes = page_bytes;
-    mend_list_init(&made->to_settle);
     mend_result result = place_in_scope(heap, made);
     if (result != MEND_OK) {
         free(made);
@@ -132,9 +131,10 @@ void mend_ranges_settle(mend_heap *heap, uint32_t asking)
 {
     assert(mend_mutex_is_held(&heap->grow));
     mend_zeros_settle(heap, false);
-    for (size_t left = mend_range_count_to_settle(heap); left > 0; left--) {
-        mend_range *range = mend_range_next_to_settle(heap);
-        if (range == NULL || !range->is_closed) {
+    uint64_t behind = 0;
+    for (mend_range *range; (range = mend_range_owed_from(heap, behind)) != NULL;) {
+        behind = mend_range_end(range);
+        if (!range->is_closed) {
             continue;
         }
         (void)mend_trim_between(heap, range->address, mend_range_end(range), asking);

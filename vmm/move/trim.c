@@ -362,7 +362,6 @@ bool mend_trim_addresses(mend_heap *heap, uint32_t asking)
 /* Gives back the chosen chunks. */
 static mend_result trim(mend_heap *heap, choice which, uint64_t *released_bytes)
 {
-    mend_remap_try(heap); /* the missing memory may be free now */
     bool any;
     mend_result result = mend_dissolve_aliases(heap, &any);
     if (result == MEND_OK) {

@@ -303,8 +303,10 @@ static bool restore(mend_heap *heap, mend_range *range, size_t page, bool may_wa
 
 void mend_zeros_settle(mend_heap *heap, bool may_wait)
 {
-    size_t left = heap->ranges.zeros_unsettled > 0 ? mend_range_count_to_settle(heap) : 0;
-    for (mend_range *range; left > 0 && (range = mend_range_next_to_settle(heap)) != NULL; left--) {
+    uint64_t behind = 0;
+    for (mend_range *range; heap->ranges.zeros_unsettled > 0 &&
+                            (range = mend_range_owed_from(heap, behind)) != NULL;) {
+        behind = mend_range_end(range);
         const size_t pages = (size_t)(range->size_bytes / range->page_bytes);
         bool goes_on = range->zeros_unsettled > 0 && !range->is_closed;
         if (goes_on) {
@@ -352,20 +354,19 @@ bool mend_zeros_end(mend_heap *heap, mend_range *range)
 
 bool mend_zeros_end_closed(mend_heap *heap, uint32_t stream)
 {
-    bool any = false;
-    const mend_list *head = &heap->ranges.to_settle;
-    for (const mend_list *at = head->next; at != head && !any; at = at->next) {
-        const mend_range *range = MEND_CONTAINER_OF(at, mend_range, to_settle);
-        any = range->is_closed && range->zeros_mapped > 0;
+    mend_range *range = mend_range_owed_from(heap, 0);
+    while (range != NULL && (!range->is_closed || range->zeros_mapped == 0)) {
+        range = mend_range_owed_from(heap, range->address + 1);
     }
-    if (!any || mend_streams_wait_context(&heap->streams, stream) != MEND_OK) {
+    if (range == NULL || mend_streams_wait_context(&heap->streams, stream) != MEND_OK) {
         return false;
     }
-    size_t left = mend_range_count_to_settle(heap);
-    for (mend_range *range; left > 0 && (range = mend_range_next_to_settle(heap)) != NULL; left--) {
+    for (range = mend_range_owed_from(heap, 0); range != NULL;) {
+        const uint64_t behind = mend_range_end(range);
         if (range->is_closed) {
             (void)mend_zeros_end(heap, range);
         }
+        range = mend_range_owed_from(heap, behind);
     }
     return true;
 }

@@ -25,8 +25,6 @@ mend_chunk_of_zeros *mend_zeros_find_chunk(const mend_heap *heap, uint64_t page_
     return chunk;
 }
 
-#define RANGE_OF(node) MEND_CONTAINER_OF(node, mend_range, to_settle)
-
 /* Whether the range waits for a chunk that there is not. It has no extra pages then, but lost ones.
  */
 static bool is_owed_chunk(const mend_heap *heap, const mend_range *range)
@@ -37,21 +35,18 @@ static bool is_owed_chunk(const mend_heap *heap, const mend_range *range)
 /* Whether a range before this one waits for the same chunk. */
 static bool is_counted(const mend_heap *heap, const mend_range *range)
 {
-    bool is_same = false;
-    const mend_list *at = heap->ranges.to_settle.next;
-    for (; at != &range->to_settle && !is_same; at = at->next) {
-        is_same =
-            RANGE_OF(at)->zeros_unsettled > 0 && RANGE_OF(at)->page_bytes == range->page_bytes;
+    const mend_range *at = mend_range_owed_from(heap, 0);
+    while (at != range && (at->zeros_unsettled == 0 || at->page_bytes != range->page_bytes)) {
+        at = mend_range_owed_from(heap, at->address + 1);
     }
-    return is_same;
+    return at != range;
 }
 
 uint64_t mend_zeros_owed_bytes(const mend_heap *heap)
 {
     uint64_t bytes = 0;
-    const mend_list *head = &heap->ranges.to_settle;
-    for (const mend_list *at = head->next; at != head; at = at->next) {
-        const mend_range *range = RANGE_OF(at);
+    for (const mend_range *range = mend_range_owed_from(heap, 0); range != NULL;
+         range = mend_range_owed_from(heap, range->address + 1)) {
         bytes += is_owed_chunk(heap, range) && !is_counted(heap, range) ? range->page_bytes : 0;
     }
     return bytes;

@@ -16,7 +16,6 @@ typedef struct sums {
     uint64_t file_bytes;
     uint64_t room_bytes;
     uint64_t away_in[MEND_ZONE_COUNT]; /* also on the host */
-    uint64_t left;                     /* also on the host */
 } sums;
 
 /* The pieces lie in the chunk, one behind the other, and fill what is kept. */
@@ -92,28 +91,29 @@ static bool chunk_is_right(const mend_audit_walk *a, const mend_chunk *chunk)
     return lost_contents_are_known(a, chunk);
 }
 
-/* What sleeps or is on the host is counted by zone, and is in the ring of what is left if it has no
- * live bytes. */
-static bool count_aside(const mend_audit_walk *a, const mend_chunk *chunk, sums *s)
+/* What is owed of chunks is noted; nothing else has these kinds. */
+static bool chunks_owe_what_is_noted(const mend_audit_walk *a)
 {
-    const bool is_left = mend_chunk_is_set_aside(chunk) && chunk->live_bytes == 0;
-    const bool is_away = chunk->missing == MEND_MISSING_MEMORY || chunk->on_host;
-    s->left += is_left;
-    s->away_in[chunk->zone] += is_away ? chunk->size_bytes : 0;
-    return is_left != mend_list_is_empty(&chunk->left) ||
-           mend_audit_broken(a, "the chunk 0x%llx is not in the ring of what is left",
-                             MEND_AUDIT_HEX(chunk->address));
+    const mend_owing *owing = &a->heap->chunks.owing;
+    uint64_t count = 0;
+    bool is_right = true;
+    for (const mend_tree_node *at = mend_tree_first(&a->heap->chunks.all); at != NULL;
+         at = mend_tree_next(at)) {
+        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_number);
+        is_right = is_right && chunk->owed.kind == mend_chunk_owes(chunk);
+        count += chunk->owed.kind != MEND_OWED_NOTHING;
+    }
+    return (is_right && count == (uint64_t)owing->count[MEND_OWED_RESTORE] +
+                                     owing->count[MEND_OWED_END] + owing->count[MEND_OWED_MEMORY] +
+                                     owing->count[MEND_OWED_SPARE] +
+                                     owing->count[MEND_OWED_GRAPHS]) ||
+           mend_audit_broken(a, "what is owed of chunks is not noted");
 }
 
 static bool counts_aside_are_right(const mend_audit_walk *a, const sums *s)
 {
     const mend_chunks *chunks = &a->heap->chunks;
-    uint64_t left = 0;
-    for (const mend_list *at = chunks->left.next; at != &chunks->left && left <= s->left;
-         at = at->next) {
-        left++;
-    }
-    bool is_right = left == s->left;
+    bool is_right = true;
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         is_right = is_right && s->away_in[zone] == chunks->away_in[zone];
     }
@@ -129,9 +129,7 @@ bool mend_audit_asleep(const mend_audit_walk *a)
          at = mend_tree_next(at)) {
         const mend_chunk *chunk = CHUNK_OF(at);
         bool is_away = chunk->missing == MEND_MISSING_MEMORY;
-        if (!count_aside(a, chunk, &s)) {
-            return false;
-        }
+        s.away_in[chunk->zone] += is_away || chunk->on_host ? chunk->size_bytes : 0;
         if (!mend_chunk_sleeps(chunk)) {
             if (is_away || chunk->missing == MEND_MISSING_CONTENTS) {
                 return mend_audit_broken(a, "the chunk 0x%llx lacks memory, and does not sleep",
@@ -151,7 +149,8 @@ bool mend_audit_asleep(const mend_audit_walk *a)
             return false;
         }
     }
-    return counts_aside_are_right(a, &s) && copies_are_right(a, s.room_bytes) &&
+    return chunks_owe_what_is_noted(a) && counts_aside_are_right(a, &s) &&
+           copies_are_right(a, s.room_bytes) &&
            ((s.chunks == chunks->asleep_count && s.bytes == chunks->asleep_bytes &&
              s.live_bytes == chunks->asleep_live_bytes && s.away == chunks->away_count &&
              s.away_bytes == chunks->away_bytes && s.host_bytes == keeping->host_bytes &&

@@ -6,7 +6,6 @@
 #include "users/users.h"
 
 #define CHUNK_OF(node)       MEND_CONTAINER_OF(node, mend_chunk, by_address)
-#define RETIRED_OF(node)     MEND_CONTAINER_OF(node, mend_retired, by_address)
 #define RESERVATION_OF(node) MEND_CONTAINER_OF(node, mend_reservation, link)
 
 /* ---- chunks ---------------------------------------------------------------------------------- */
@@ -181,10 +180,9 @@ static uint64_t piece_at(const mend_heap *heap, const mend_space *space, uint64_
     if (at != NULL && mend_chunk_mapping_address(CHUNK_OF(at)) == address) {
         size_bytes = size_bytes == 0 ? mend_chunk_mapping_bytes(CHUNK_OF(at)) : 0;
     }
-    mend_retired retired_key = {.address = address};
-    at = mend_tree_at_or_after(&heap->retire.mappings, &retired_key.by_address);
-    if (at != NULL && RETIRED_OF(at)->address == address) {
-        size_bytes = size_bytes == 0 ? RETIRED_OF(at)->size_bytes : 0;
+    const mend_retired *retired = mend_retire_at(heap, address);
+    if (retired != NULL && retired->address == address) {
+        size_bytes = size_bytes == 0 ? retired->size_bytes : 0;
     }
     uint64_t zero_bytes = mend_zeros_mapping_at(heap, address);
     if (zero_bytes != 0) {
@@ -259,12 +257,8 @@ bool mend_audit_retired(mend_audit_walk *a)
 {
     const mend_heap *heap = a->heap;
     uint64_t retired_bytes = 0;
-    if (!mend_tree_is_valid(&heap->retire.mappings)) {
-        return mend_audit_broken(a, "the tree of retired mappings is out of order");
-    }
-    for (mend_tree_node *at = mend_tree_first(&heap->retire.mappings); at != NULL;
-         at = mend_tree_next(at)) {
-        const mend_retired *retired = RETIRED_OF(at);
+    for (const mend_retired *retired = mend_retire_first(heap); retired != NULL;
+         retired = mend_retire_next(retired)) {
         retired_bytes += retired->size_bytes;
         if (!mend_audit_waits(a, &retired->waits, retired->address)) {
             return false;
@@ -284,7 +278,7 @@ static bool import_is_right(const mend_audit_walk *a, const mend_imported *impor
         all_bytes += import->chunks[i].size_bytes;
         has_handles = has_handles || import->chunks[i].handle != 0;
     }
-    if (has_handles != import->is_unreleased) {
+    if (has_handles != (import->owed.kind == MEND_OWED_HANDLES)) {
         return mend_audit_broken(a, "an import has handles that are not to be released, or none");
     }
     bool is_right = import->uses > 0 && import->count > 0 && all_bytes == import->all_bytes &&

@@ -149,38 +149,33 @@ static bool sums_are_right(const mend_audit_walk *a, uint64_t bytes_of_ranges)
            mend_audit_broken(a, "a range without chunks has mapped bytes");
 }
 
-/* The list of those to settle has just these: each of it belongs there, and it has as many. */
-static bool to_settle_is_right(const mend_audit_walk *a, size_t expected)
-{
-    const mend_list *end = &a->heap->ranges.to_settle;
-    size_t count = 0;
-    for (const mend_list *at = end->next; at != end && count <= expected; at = at->next) {
-        const mend_range *range = MEND_CONTAINER_OF(at, mend_range, to_settle);
-        count += range->is_closed || range->zeros_unsettled > 0 ? 1 : expected + 1;
-    }
-    return count == expected || mend_audit_broken(a, "the list of ranges to settle is wrong");
-}
-
 bool mend_audit_ranges(const mend_audit_walk *a)
 {
     const mend_ranges *ranges = &a->heap->ranges;
     uint64_t pages = 0;
     uint64_t closed = 0;
-    size_t to_settle = 0;
+    size_t owed = 0;
     uint64_t bytes = 0;
     zeros_found zeros = {0};
     const mend_tree_node *at = mend_tree_first(&ranges->by_address);
     for (; at != NULL; at = mend_tree_next(at)) {
         closed += RANGE_OF(at)->is_closed;
-        to_settle += RANGE_OF(at)->is_closed || RANGE_OF(at)->zeros_unsettled > 0;
+        owed += RANGE_OF(at)->owed.kind == MEND_OWED_RANGE;
         bytes += RANGE_OF(at)->sums.mapped_bytes + RANGE_OF(at)->sums.asleep_live_bytes;
         if (!pages_are_right(a, RANGE_OF(at), &pages) ||
             !zeros_are_right(a, RANGE_OF(at), &zeros)) {
             return false;
         }
+        if ((RANGE_OF(at)->is_closed || RANGE_OF(at)->zeros_unsettled > 0) !=
+            (RANGE_OF(at)->owed.kind == MEND_OWED_RANGE)) {
+            return mend_audit_broken(a, "what is owed of a range is not noted");
+        }
     }
-    if (!chunks_of_zeros_are_right(a, &zeros) || !to_settle_is_right(a, to_settle)) {
+    if (!chunks_of_zeros_are_right(a, &zeros)) {
         return false;
+    }
+    if (owed != a->heap->chunks.owing.count[MEND_OWED_RANGE]) {
+        return mend_audit_broken(a, "what is owed of ranges is wrong");
     }
     const mend_list *end = &ranges->space.reservations;
     for (const mend_list *link = end->next; link != end; link = link->next) {

@@ -262,7 +262,7 @@ void mend_observe_explain(const mend_heap *heap, uint32_t asking, mend_explanati
         .live_bytes = mend_heap_awake_bytes(heap),
         .unmapped_bytes = heap->chunks.unmapped_bytes,
         .lent_bytes = lent_bytes(heap),
-        .retired_mappings = heap->retire.mappings.count,
+        .retired_mappings = heap->chunks.owing.count[MEND_OWED_MAPPING],
         .retired_bytes = heap->retire.bytes,
     };
     chunk_walk walk = {.lowest = NULL};

@@ -44,7 +44,6 @@ mend_chunk *mend_chunk_make_alias(mend_chunks *chunks, mend_chunk *chunk, uint64
     alias->share_types = chunk->share_types;
     mend_list_init(&alias->newly);
     mend_list_init(&alias->noted);
-    mend_list_init(&alias->left);
     chunks->alias_count++;
     chunks->lent_bytes += size_bytes;
     return alias;

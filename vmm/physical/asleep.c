@@ -24,8 +24,6 @@ void mend_chunk_fall_asleep(mend_chunks *chunks, mend_chunk *chunk, struct mend_
     chunks->asleep_count++;
     chunks->asleep_bytes += chunk->size_bytes;
     chunks->asleep_live_bytes += chunk->live_bytes;
-    chunks->left_asleep += chunk->live_bytes == 0;
-    mend_chunk_note_left(chunks, chunk);
     mend_history_note(chunks->history, MEND_EVENT_SLEEP, chunk->address, chunk->size_bytes,
                       chunk->number);
 }
@@ -33,6 +31,9 @@ void mend_chunk_fall_asleep(mend_chunks *chunks, mend_chunk *chunk, struct mend_
 static void lose_memory(mend_chunks *chunks, mend_chunk *chunk)
 {
     mend_chunk_set_missing(chunks, chunk, MEND_MISSING_MEMORY);
+    if (chunk->live_bytes == 0 || chunk->owed.kind != MEND_OWED_NOTHING) {
+        mend_chunk_note_owed(chunks, chunk);
+    }
     chunk->handle = 0;
     chunk->was_exported = false;
     chunk->has_fabric = false;
@@ -47,6 +48,7 @@ mend_status mend_chunk_give_memory(mend_chunks *chunks, mend_chunk *chunk)
     assert(!mend_chunk_is_exported(chunk));
     mend_status status = chunks->driver->release(chunks->driver, chunk->handle);
     if (status != MEND_DRIVER_OK) {
+        mend_chunk_note_owed(chunks, chunk);
         return status;
     }
     assert(chunks->reserved_bytes >= chunk->size_bytes);
@@ -132,7 +134,6 @@ static void leave_asleep(mend_chunks *chunks, mend_chunk *chunk)
     chunks->asleep_count--;
     chunks->asleep_bytes -= chunk->size_bytes;
     chunks->asleep_live_bytes -= chunk->live_bytes;
-    mend_list_remove(&chunk->left);
 }
 
 void mend_chunk_wake_up(mend_chunks *chunks, mend_chunk *chunk)
@@ -165,8 +166,9 @@ void mend_chunk_note_freed_asleep(mend_chunks *chunks, mend_chunk *chunk, uint64
     assert(mend_chunk_sleeps(chunk));
     assert(chunks->asleep_live_bytes >= size_bytes);
     chunks->asleep_live_bytes -= size_bytes;
-    chunks->left_asleep += chunk->live_bytes == 0;
-    mend_chunk_note_left(chunks, chunk);
+    if (chunk->live_bytes == 0) {
+        mend_chunk_note_owed(chunks, chunk);
+    }
     if (chunk->sums != NULL) {
         assert(chunk->sums->asleep_live_bytes >= size_bytes);
         chunk->sums->asleep_live_bytes -= size_bytes;

@@ -5,8 +5,7 @@
 #include <unistd.h>
 
 #define CHUNK_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_chunk, member)
-
-#include "base/align.h"
+#define OWED_OF(at)            MEND_CONTAINER_OR_NULL(at, mend_owed, node)
 
 static int compare_u64(uint64_t a, uint64_t b)
 {
@@ -33,6 +32,14 @@ static int compare_size(const mend_tree_node *a, const mend_tree_node *b)
     return order ? order : compare_u64(first->number, second->number);
 }
 
+static int compare_owed(const mend_tree_node *a, const mend_tree_node *b)
+{
+    const mend_owed *first = OWED_OF(a);
+    const mend_owed *second = OWED_OF(b);
+    int order = (first->kind > second->kind) - (first->kind < second->kind);
+    return order ? order : compare_u64(first->at, second->at);
+}
+
 void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
                       const mend_chunk_properties *properties)
 {
@@ -41,7 +48,7 @@ void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
     mend_tree_init(&chunks->empty, compare_size);
     mend_list_init(&chunks->newly_empty);
     mend_chunks_init_parked(chunks);
-    mend_list_init(&chunks->left);
+    mend_tree_init(&chunks->owing.list, compare_owed);
     mend_tree_init(&chunks->all, compare_number);
     mend_slab_init(&chunks->slab, sizeof(mend_chunk));
 }
@@ -142,7 +149,6 @@ mend_chunk *mend_chunk_begin_empty(mend_chunks *chunks, mend_chunk_handle handle
     made->number = chunks->next_number++;
     mend_list_init(&made->newly);
     mend_list_init(&made->noted);
-    mend_list_init(&made->left);
     mend_tree_insert(&chunks->all, &made->by_number);
     mend_chunk_enter_empty(chunks, made);
     chunks->unmapped_bytes += size_bytes;
@@ -261,6 +267,73 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
         chunk->sums = chunks->sums_at != NULL ? chunks->sums_at(chunks, zone, address) : NULL;
         mend_chunk_count_in_sums(chunk, true);
     }
+    if (chunk->on_host) {
+        mend_chunk_note_owed(chunks, chunk);
+    }
+}
+
+/* ---- what is owed -----------------------------------------------------------------------------
+ */
+
+void mend_owe(mend_owing *owing, mend_owed *owed, mend_owed_kind kind, uint64_t at)
+{
+    if (owed->kind == kind) {
+        assert(kind == MEND_OWED_NOTHING || owed->at == at);
+        return;
+    }
+    if (owed->kind != MEND_OWED_NOTHING) {
+        mend_tree_remove(&owing->list, &owed->node);
+        owing->count[owed->kind]--;
+    }
+    owed->kind = kind;
+    owed->at = at;
+    if (kind != MEND_OWED_NOTHING) {
+        mend_tree_insert(&owing->list, &owed->node);
+        owing->count[kind]++;
+    }
+}
+
+mend_owed *mend_owed_from(const mend_owing *owing, mend_owed_kind kind, uint64_t at)
+{
+    const mend_owed key = {.kind = kind, .at = at};
+    mend_owed *owed =
+        owing->count[kind] > 0 ? OWED_OF(mend_tree_at_or_after(&owing->list, &key.node)) : NULL;
+    return owed != NULL && owed->kind == kind ? owed : NULL;
+}
+
+mend_owed *mend_owed_next(const mend_owed *owed)
+{
+    mend_owed *next = OWED_OF(mend_tree_next(&owed->node));
+    return next != NULL && next->kind == owed->kind ? next : NULL;
+}
+
+bool mend_owing_any(const mend_owing *owing, mend_owed_kind last)
+{
+    uint32_t count = 0;
+    for (int kind = MEND_OWED_RESTORE; owing->list.count > 0 && kind <= (int)last; kind++) {
+        count += kind != MEND_OWED_MAPPING ? owing->count[kind] : 0;
+    }
+    return count > 0;
+}
+
+mend_owed_kind mend_chunk_owes(const mend_chunk *chunk)
+{
+    if (chunk->address == 0) {
+        return chunk->on_host ? MEND_OWED_SPARE : MEND_OWED_NOTHING;
+    }
+    if (mend_chunk_sleeps(chunk) && chunk->missing != MEND_MISSING_MEMORY) {
+        return MEND_OWED_MEMORY;
+    }
+    const bool is_left = mend_chunk_is_set_aside(chunk) && chunk->live_bytes == 0;
+    return mend_chunk_misses_mapping(chunk)       ? MEND_OWED_RESTORE
+           : !is_left || chunk->pins > 0          ? MEND_OWED_NOTHING
+           : chunk->owed.kind == MEND_OWED_GRAPHS ? MEND_OWED_GRAPHS
+                                                  : MEND_OWED_END;
+}
+
+void mend_chunk_note_owed(mend_chunks *chunks, mend_chunk *chunk)
+{
+    mend_owe(&chunks->owing, &chunk->owed, mend_chunk_owes(chunk), chunk->number);
 }
 
 void mend_chunk_freeze(mend_chunks *chunks, mend_chunk *chunk)
@@ -303,6 +376,9 @@ static void pin(mend_chunks *chunks, mend_chunk *chunk)
     chunks->pinned_bytes += is_first ? chunk->size_bytes : 0;
     chunk->pins++;
     chunk->holds++;
+    if (chunk->on_host) {
+        mend_chunk_note_owed(chunks, chunk);
+    }
 }
 
 void mend_chunk_pin(mend_chunks *chunks, mend_chunk *chunk)
@@ -322,7 +398,9 @@ static void unpin(mend_chunks *chunks, mend_chunk *chunk)
     bool was_last = chunk->pins == 0 && !mend_chunk_is_alias(chunk);
     assert(!was_last || chunks->pinned_bytes >= chunk->size_bytes);
     chunks->pinned_bytes -= was_last ? chunk->size_bytes : 0;
-    chunks->left_on_host += was_last && chunk->on_host && chunk->live_bytes == 0;
+    if (chunk->on_host) {
+        mend_chunk_note_owed(chunks, chunk);
+    }
     if (mend_chunk_is_empty(chunk)) {
         mend_chunk_enter_empty(chunks, chunk);
     }
@@ -415,6 +493,9 @@ void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_m
     count_missing(chunks, chunk, false);
     chunk->missing = missing;
     count_missing(chunks, chunk, true);
+    if (!mend_chunk_sleeps(chunk)) { /* what a wake has done so far is a transaction's */
+        mend_chunk_note_owed(chunks, chunk);
+    }
     assert(chunks->unmapped_count <= (uint64_t)chunks->missing_count + chunks->asleep_count);
 }
 
@@ -429,12 +510,16 @@ void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, struct mend_kep
     chunk->missing = missing;
     mend_chunk_count_in_sums(chunk, true);
     count_missing(chunks, chunk, true);
+    if (chunk->owed.kind != MEND_OWED_NOTHING) {
+        mend_chunk_note_owed(chunks, chunk);
+    }
 }
 
 bool mend_chunks_are_in_order(const mend_chunks *chunks)
 {
     bool is_right = mend_tree_is_valid(&chunks->mapped) && mend_tree_is_valid(&chunks->empty) &&
-                    mend_tree_is_valid(&chunks->parked) && mend_tree_is_valid(&chunks->all);
+                    mend_tree_is_valid(&chunks->parked) && mend_tree_is_valid(&chunks->all) &&
+                    mend_tree_is_valid(&chunks->owing.list);
     const mend_tree_node *at = is_right ? mend_tree_first(&chunks->mapped) : NULL;
     for (; at != NULL && is_right; at = mend_tree_next(at)) {
         is_right = CHUNK_OF(at, by_address)->next == CHUNK_OF(mend_tree_next(at), by_address);

@@ -23,6 +23,7 @@
 #include "base/slab.h"
 #include "base/tree.h"
 #include "driver/driver.h"
+#include "physical/owed.h"
 #include "physical/waits.h"
 
 /* What a frozen chunk lacks at its address: because the driver refused to restore it, or because it
@@ -57,7 +58,6 @@ typedef struct mend_chunk {
     mend_tree_node by_size;    /* in `empty`, while mend_chunk_is_empty, unless it is in ... */
     mend_list newly;           /* ... `newly_empty`; else alone */
     mend_list noted;           /* in the ring of that name; else alone */
-    mend_list left;            /* in the ring of that name; else alone */
     mend_tree_node by_number;  /* in `all` */
     mend_chunk_handle handle;  /* none while it misses its memory */
     uint64_t size_bytes;
@@ -78,6 +78,7 @@ typedef struct mend_chunk {
     mend_chunk_sums *sums; /* of the area that it is mapped in; NULL: none */
     uint64_t idle_since_ns; /* empty: when a collection saw it empty first, by the driver's clock;
                              * 0: none has since it became empty */
+    mend_owed owed;         /* see mend_chunk_note_owed */
     mend_stamp held_by;     /* empty: a stamp of its memory for which that was not ready when it was
                              * last asked about; epoch 0: none since it became empty */
 
@@ -113,7 +114,6 @@ typedef struct mend_chunks {
     mend_tree parked;      /* by (stream of held_by, number): see parked.c below */
     mend_list noted;       /* in `empty`, to be parked by the next search */
     bool parks_none;       /* while a request of a group looks for chunks */
-    mend_list left;        /* without live bytes, and asleep or mapped on the host */
     mend_tree all;         /* by number */
     mend_chunk_sums *(*sums_at)(struct mend_chunks *chunks, int zone, uint64_t address);
     mend_slab slab;
@@ -135,15 +135,12 @@ typedef struct mend_chunks {
     uint64_t asleep_live_bytes; /* of these, of live blocks */
     uint64_t away_in[MEND_CHUNK_ZONES]; /* bytes without memory of the device, of each zone: asleep,
                                          * or mapped on the host */
-    uint32_t left_asleep;               /* sleeping chunks that lost their last block since the last
-                                         * collection */
     uint32_t host_count;                /* mapped chunks on the host: frozen, and not asleep */
     uint64_t host_bytes;                /* their bytes; not in reserved_bytes */
     uint64_t host_live_bytes;           /* of these, of live blocks */
     uint32_t host_spares;               /* chunks on the host that are not mapped */
     uint64_t host_spare_bytes;          /* their bytes */
-    uint32_t left_on_host; /* chunks on the host that lost their last block since the last
-                            * collection */
+    mend_owing owing;                   /* of the whole heap */
     uint64_t next_number;
     uint64_t created;
     uint64_t created_bytes;
@@ -213,15 +210,9 @@ static inline bool mend_chunk_is_exported(const mend_chunk *chunk)
     return chunk->exports[MEND_EXPORT_BY_FILE] + chunk->exports[MEND_EXPORT_BY_FABRIC] > 0;
 }
 
-/* Puts a chunk that sleeps, or is on the host, in the ring of those without live bytes, if it has
- * none. */
-static inline void mend_chunk_note_left(mend_chunks *chunks, mend_chunk *chunk)
-{
-    assert(mend_list_is_empty(&chunk->left));
-    if (chunk->live_bytes == 0) {
-        mend_list_append(&chunks->left, &chunk->left);
-    }
-}
+/* What is owed to a chunk or of it, which follows from its state; and notes that. */
+mend_owed_kind mend_chunk_owes(const mend_chunk *chunk);
+void mend_chunk_note_owed(mend_chunks *chunks, mend_chunk *chunk);
 
 /* Notes what a frozen chunk lacks at its address. */
 void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_missing missing);
@@ -432,7 +423,7 @@ mend_status mend_chunk_release_on_host(mend_chunks *chunks, mend_chunk *chunk);
 void mend_chunk_exchange(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *other);
 
 /* A part of a chunk on the host was taken; its live bytes are counted already. */
-void mend_chunk_note_taken_on_host(mend_chunks *chunks, uint64_t size_bytes);
+void mend_chunk_note_taken_on_host(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
 
 /* A part of a chunk on the host was freed; its live bytes are counted already. */
 void mend_chunk_note_freed_on_host(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);

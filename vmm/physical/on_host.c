@@ -40,10 +40,10 @@ mend_status mend_chunk_create_on_host(mend_chunks *chunks, uint64_t size_bytes, 
     made->holds = mend_chunk_holds(made);
     mend_list_init(&made->newly);
     mend_list_init(&made->noted);
-    mend_list_init(&made->left);
     mend_tree_insert(&chunks->all, &made->by_number);
     chunks->host_spares++;
     chunks->host_spare_bytes += size_bytes;
+    mend_chunk_note_owed(chunks, made);
     *chunk = made;
     return MEND_DRIVER_OK;
 }
@@ -54,6 +54,7 @@ static void forget_spare(mend_chunks *chunks, mend_chunk *chunk)
     assert(chunks->host_spare_bytes >= chunk->size_bytes);
     chunks->host_spares--;
     chunks->host_spare_bytes -= chunk->size_bytes;
+    mend_owe(&chunks->owing, &chunk->owed, MEND_OWED_NOTHING, 0);
     mend_tree_remove(&chunks->all, &chunk->by_number);
     mend_slab_give(&chunks->slab, chunk);
 }
@@ -83,8 +84,8 @@ static void go_to_host(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *other
     chunks->host_bytes += chunk->size_bytes;
     chunks->host_live_bytes += chunk->live_bytes;
     chunks->away_in[chunk->zone] += chunk->size_bytes;
-    chunks->left_on_host += chunk->live_bytes == 0;
-    mend_chunk_note_left(chunks, chunk);
+    mend_chunk_note_owed(chunks, chunk);
+    mend_chunk_note_owed(chunks, other);
     chunks->unmapped_bytes += other->size_bytes;
     mend_chunk_enter_empty(chunks, other);
 }
@@ -106,7 +107,8 @@ static void go_to_device(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *oth
     chunks->host_bytes -= chunk->size_bytes;
     chunks->host_live_bytes -= chunk->live_bytes;
     chunks->away_in[chunk->zone] -= chunk->size_bytes;
-    mend_list_remove(&chunk->left);
+    mend_chunk_note_owed(chunks, chunk);
+    mend_chunk_note_owed(chunks, other);
 }
 
 static void exchange_sizes(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *other)
@@ -152,8 +154,9 @@ void mend_chunk_exchange(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *oth
     assert(other->holds == mend_chunk_holds(other));
 }
 
-void mend_chunk_note_taken_on_host(mend_chunks *chunks, uint64_t size_bytes)
+void mend_chunk_note_taken_on_host(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)
 {
+    mend_chunk_note_owed(chunks, chunk);
     chunks->host_live_bytes += size_bytes;
     assert(chunks->host_live_bytes <= chunks->host_bytes);
 }
@@ -163,8 +166,9 @@ void mend_chunk_note_freed_on_host(mend_chunks *chunks, mend_chunk *chunk, uint6
     assert(chunk->on_host);
     assert(chunks->host_live_bytes >= size_bytes);
     chunks->host_live_bytes -= size_bytes;
-    chunks->left_on_host += chunk->live_bytes == 0;
-    mend_chunk_note_left(chunks, chunk);
+    if (chunk->live_bytes == 0) {
+        mend_chunk_note_owed(chunks, chunk);
+    }
 }
 
 void mend_chunk_end_on_host(mend_chunks *chunks, mend_chunk *chunk)
@@ -172,7 +176,6 @@ void mend_chunk_end_on_host(mend_chunks *chunks, mend_chunk *chunk)
     assert(chunk->on_host && chunk->is_frozen);
     assert(chunk->live_bytes == 0 && chunk->pins == 0);
     assert(chunk->missing == MEND_MISSING_NOTHING);
-    mend_list_remove(&chunk->left);
     mend_chunk_set_address(chunks, chunk, chunk->zone, 0); /* it is spare now */
     assert(chunks->frozen_count > 0);
     chunks->frozen_count--;

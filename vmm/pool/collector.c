@@ -46,7 +46,6 @@ mend_result mend_collect(mend_pool *pool, uint64_t *released_bytes)
         return result;
     }
     uint64_t bytes = 0;
-    mend_sleep_collect_all(&pool->heap);
     result = mend_ladder_collect(&pool->heap, pool->idle_ns, owed.bytes, &bytes);
     uint64_t empty_bytes = pool->heap.chunks.empty_bytes;
     result = mend_pool_leave_all(pool, result);

@@ -86,7 +86,7 @@ mend_result mend_group_release(mend_group *group, mend_stream stream)
     if (result == MEND_OK) {
         mend_group_drop(&pool->heap, group);
         free(group);
-        mend_sleep_collect_all(&pool->heap);
+        mend_settle_all(&pool->heap);
     }
     return mend_pool_leave_all(pool, result);
 }

@@ -19,9 +19,7 @@ static mend_result trim_by(mend_result (*trim)(mend_heap *, uint64_t, uint64_t *
         return result;
     }
     uint64_t bytes = 0;
-    mend_sleep_collect_all(&pool->heap);
     result = trim(&pool->heap, keep_bytes, &bytes);
-    mend_sleep_collect_all(&pool->heap); /* what a wait has made idle */
     mend_copies_trim(&pool->heap);
     assert(bytes <= pool->heap.chunks.created_bytes - pool->heap.chunks.reserved_bytes);
     if (result == MEND_OK && released_bytes != NULL) {

@@ -351,7 +351,7 @@ static mend_result find_end(mend_heap *heap, mend_order order, uint64_t all_byte
 static mend_result close_last(mend_heap *heap, mend_imported *import, mend_order order)
 {
     mend_driver_scope scope;
-    mend_result result = mend_driver_scope_open(heap, &scope);
+    mend_result result = mend_enter(heap, &scope);
     if (result != MEND_OK) {
         return result;
     }

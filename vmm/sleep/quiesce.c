@@ -89,7 +89,7 @@ mend_result mend_heap_quiesce(mend_heap *heap, mend_quiesce_report *report)
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_SLEEP);
     mend_driver_scope scope;
-    mend_result result = mend_driver_scope_open(heap, &scope);
+    mend_result result = mend_enter(heap, &scope);
     if (result != MEND_OK) {
         return result;
     }

@@ -14,7 +14,7 @@ mend_result mend_quiet_begin(mend_heap *heap)
     mend_result result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
     mend_capture_groups_collect(heap);
     if (result == MEND_OK) {
-        result = mend_remap(heap);
+        result = mend_settle(heap, MEND_OWED_RESTORE, MEND_STREAM_UNKNOWN);
     }
     bool any;
     if (result == MEND_OK) {
@@ -22,11 +22,8 @@ mend_result mend_quiet_begin(mend_heap *heap)
     }
     if (result == MEND_OK) {
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
-        mend_host_collect(heap);
-        mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
+        (void)mend_settle(heap, MEND_OWED_GRAPHS, MEND_STREAM_UNKNOWN);
         (void)mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
-        mend_sleep_settle(heap);
-        mend_sleep_collect(heap);
     }
     return result;
 }

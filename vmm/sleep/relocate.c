@@ -158,7 +158,7 @@ mend_result mend_relocate(mend_heap *heap, mend_exchange_kind kind, const uint64
     mend_history_begin_call(&heap->history, MEND_CAUSE_SLEEP);
     mend_driver_scope scope;
     const relocation r = {heap, kind, tags, tag_count, report};
-    mend_result result = mend_driver_scope_open(heap, &scope);
+    mend_result result = mend_enter(heap, &scope);
     if (result != MEND_OK) {
         return result;
     }
@@ -167,7 +167,8 @@ mend_result mend_relocate(mend_heap *heap, mend_exchange_kind kind, const uint64
         result = move_all(&r);
     }
     if (result == MEND_OK) {
-        mend_host_collect(heap); /* blocks that other threads freed meanwhile */
+        /* Blocks that other threads freed meanwhile. */
+        (void)mend_settle(heap, MEND_OWED_END, MEND_STREAM_UNKNOWN);
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
     }
     mend_driver_scope_close(heap, &scope);

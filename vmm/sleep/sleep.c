@@ -201,7 +201,8 @@ static mend_result perform(sleeping *s, mend_sleep_report *report)
     }
     s->heap->counters.sleeps += report->asleep_bytes == 0;
     fall_asleep(s, report);
-    mend_sleep_collect(s->heap); /* blocks that other threads freed meanwhile */
+    /* Blocks that other threads freed meanwhile. */
+    (void)mend_settle(s->heap, MEND_OWED_END, MEND_STREAM_UNKNOWN);
     return MEND_OK;
 }
 
@@ -270,7 +271,7 @@ mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
     sleeping s = {.heap = heap, .options = options};
     const mend_chunks *chunks = &heap->chunks;
     const uint64_t reserved_bytes = chunks->reserved_bytes;
-    mend_result result = mend_driver_scope_open(heap, &scope);
+    mend_result result = mend_enter(heap, &scope);
     if (result != MEND_OK) {
         return result;
     }

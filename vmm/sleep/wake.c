@@ -297,7 +297,10 @@ static void wake_up(waking *w, mend_wake_report *report)
 static void undo(waking *w)
 {
     mend_chunks *chunks = &w->heap->chunks;
-    mend_sleep_settle(w->heap);
+    for (size_t i = 0; i < w->count; i++) {
+        mend_chunk_note_owed(chunks, w->chunks[i].chunk);
+    }
+    (void)mend_settle(w->heap, MEND_OWED_MEMORY, MEND_STREAM_UNKNOWN);
     for (size_t i = 0; i < w->count; i++) {
         const mend_chunk *chunk = w->chunks[i].chunk;
         if (w->chunks[i].is_taken && chunk->missing == MEND_MISSING_MEMORY) {
@@ -360,7 +363,7 @@ mend_result mend_sleep_wake(mend_heap *heap, const uint64_t *tags, size_t tag_co
     if (result != MEND_OK) {
         return result;
     }
-    mend_sleep_collect(heap);
+    (void)mend_settle(heap, MEND_OWED_END, MEND_STREAM_UNKNOWN);
     if (!mend_step_copies_have_ended(heap)) { /* a wake that failed may write what is to be used */
         result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
     }

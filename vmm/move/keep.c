@@ -1,5 +1,5 @@
 /* What is kept of sleeping chunks: which bytes, where, and their way there and back. */
-#include "sleep/sleep.h"
+#include "move/keep.h"
 
 #include <assert.h>
 #include <stdlib.h>

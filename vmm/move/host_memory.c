@@ -5,7 +5,7 @@
  *  - all have at most copies_limit bytes;
  *  - with what sleeps they have room_bytes, which is at most most_bytes.
  */
-#include "sleep/sleep.h"
+#include "move/keep.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -31,8 +31,8 @@ static bool free_host(mend_heap *heap, void *host)
 
 static void note_refused(mend_heap *heap, mend_kept *kept)
 {
-    kept->next = heap->keeping.refused;
-    heap->keeping.refused = kept;
+    mend_owing *owing = &heap->chunks.owing;
+    mend_owe(owing, &kept->owed, MEND_OWED_HOST_MEMORY, ++owing->last_number);
 }
 
 void mend_keep_drop(mend_heap *heap, mend_kept *kept)
@@ -51,23 +51,28 @@ void mend_keep_drop(mend_heap *heap, mend_kept *kept)
     }
 }
 
-void mend_keep_free_refused(mend_heap *heap)
+void mend_keep_settle(mend_heap *heap, mend_kept *refused)
 {
-    mend_kept *left = heap->keeping.refused;
-    heap->keeping.refused = NULL;
-    while (left != NULL) {
-        mend_kept *next = left->next;
-        mend_keep_drop(heap, left);
-        left = next;
+    if (free_host(heap, refused->host)) {
+        mend_owe(&heap->chunks.owing, &refused->owed, MEND_OWED_NOTHING, 0);
+        free(refused);
     }
 }
 
-void mend_keep_abandon_refused(mend_heap *heap)
+void mend_keep_clear(mend_heap *heap)
 {
-    while (heap->keeping.refused != NULL) {
-        mend_kept *next = heap->keeping.refused->next;
-        free(heap->keeping.refused);
-        heap->keeping.refused = next;
+    mend_tree_node *at =
+        heap->chunks.asleep_count > 0 ? mend_tree_first(&heap->chunks.mapped) : NULL;
+    for (; at != NULL; at = mend_tree_next(at)) {
+        mend_keep_drop(heap, MEND_CONTAINER_OF(at, mend_chunk, by_address)->kept);
+    }
+    mend_copies_clear(heap);
+    mend_owed *owed;
+    while ((owed = mend_owed_from(&heap->chunks.owing, MEND_OWED_HOST_MEMORY, 0)) != NULL) {
+        mend_kept *kept = MEND_CONTAINER_OF(owed, mend_kept, owed);
+        (void)free_host(heap, kept->host);
+        mend_owe(&heap->chunks.owing, owed, MEND_OWED_NOTHING, 0);
+        free(kept);
     }
 }
 

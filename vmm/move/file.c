@@ -2,7 +2,7 @@
  * Files for contents that sleep: without a name, so that they end with the process. Reading and
  * writing release `state`.
  */
-#include "sleep/sleep.h"
+#include "move/keep.h"
 
 #include <assert.h>
 #include <errno.h>

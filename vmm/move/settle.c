@@ -1,0 +1,500 @@
+/*
+ * Settlements: what is owed (physical/owed.h) is done here and nowhere else. A call that reaches
+ * the driver begins with one (mend_enter); what became possible meanwhile, after a wait or a free,
+ * is done by another. What cannot be done stays, and the next settlement tries again.
+ *
+ * Most of it are retired mappings: the old address of a moved chunk, still mapped because work in
+ * flight may use it. It is unmapped, in batches of neighbours, when that work has passed its
+ * fences; only then can its addresses be used again. Chunks that go back to the driver retire too,
+ * and so do mappings of other processes' chunks.
+ */
+#include "move/move.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/process.h"
+#include "layout/layout.h"
+#include "layout/ranges.h"
+#include "move/driver_scope.h"
+#include "move/keep.h"
+#include "physical/waits.h"
+
+#define CHUNK_OF(at)   MEND_CONTAINER_OF(at, mend_chunk, owed)
+#define RETIRED_OF(at) MEND_CONTAINER_OR_NULL(at, mend_retired, owed)
+
+/* ---- retired mappings ------------------------------------------------------------------------ */
+
+void mend_retire_init(mend_heap *heap)
+{
+    mend_slab_init(&heap->retire.nodes, sizeof(mend_retired));
+}
+
+bool mend_retire_reserve(mend_heap *heap, size_t count)
+{
+    return mend_slab_reserve(&heap->retire.nodes, count);
+}
+
+static void retire(mend_heap *heap, const mend_retired *mapping)
+{
+    mend_retired *retired = mend_slab_take(&heap->retire.nodes);
+    *retired = *mapping;
+    mend_owe(&heap->chunks.owing, &retired->owed, MEND_OWED_MAPPING, retired->address);
+    heap->retire.bytes += mapping->size_bytes;
+}
+
+void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t address,
+                         mend_waits *waits)
+{
+    assert(chunk->address != address); /* the old mapping, not the current one */
+    retire(heap, &(const mend_retired){.address = address,
+                                       .size_bytes = chunk->size_bytes,
+                                       .handle = chunk->handle,
+                                       .zone = chunk->zone,
+                                       .waits = *waits});
+    *waits = (mend_waits){0};
+}
+
+void mend_retire_scratch(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t address)
+{
+    mend_waits waits = {.first = heap->retire.copies};
+    mend_space_take(&heap->space, address, chunk->size_bytes);
+    if (chunk->on_host || mend_step_copies_have_ended(heap)) {
+        waits = (mend_waits){0};
+        mend_retire_mapping(heap, chunk, address, &waits);
+        return;
+    }
+    if (chunk->claimed_address != 0) {
+        mend_retire_mapping(heap, chunk, chunk->claimed_address, &chunk->claimed_waits);
+        chunk->claimed_address = 0;
+    }
+    mend_layout_attach(heap, chunk, zone, address, &waits);
+}
+
+void mend_retire_foreign(mend_heap *heap, uint64_t address, uint64_t size_bytes, mend_stamp stamp)
+{
+    heap->retire.foreign_bytes += size_bytes;
+    retire(heap, &(const mend_retired){.address = address,
+                                       .size_bytes = size_bytes,
+                                       .is_foreign = true,
+                                       .zone = MEND_ZONE_LARGE,
+                                       .waits = {.first = stamp}});
+}
+
+void mend_retire_released(mend_heap *heap, const mend_chunk *chunk, mend_waits *waits)
+{
+    heap->retire.host_bytes += chunk->size_bytes;
+    retire(heap, &(const mend_retired){.address = chunk->address,
+                                       .size_bytes = chunk->size_bytes,
+                                       .zone = chunk->zone,
+                                       .waits = *waits});
+    *waits = (mend_waits){0};
+}
+
+mend_retired *mend_retire_first(const mend_heap *heap)
+{
+    return RETIRED_OF(mend_owed_from(&heap->chunks.owing, MEND_OWED_MAPPING, 0));
+}
+
+static void forget(mend_heap *heap, mend_retired *retired)
+{
+    mend_owe(&heap->chunks.owing, &retired->owed, MEND_OWED_NOTHING, 0);
+    mend_slab_give(&heap->retire.nodes, retired);
+}
+
+mend_retired *mend_retire_next(const mend_retired *retired)
+{
+    return RETIRED_OF(mend_owed_next(&retired->owed));
+}
+
+/* Memory of the host; or the device may have more for the pool, if no other process holds it. */
+static void note_end(mend_heap *heap, const mend_retired *unmapped)
+{
+    if (unmapped->is_foreign) {
+        assert(heap->retire.foreign_bytes >= unmapped->size_bytes);
+        heap->retire.foreign_bytes -= unmapped->size_bytes;
+        mend_attainable_forget(heap);
+    } else if (unmapped->handle == 0) {
+        assert(heap->retire.host_bytes >= unmapped->size_bytes);
+        heap->retire.host_bytes -= unmapped->size_bytes;
+    }
+}
+
+/* Unmaps the neighbours from `first` up to `end` (not included) with one call. What the driver
+ * refuses stays. */
+static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired *end,
+                        uint64_t size_bytes)
+{
+    mend_space *space = mend_heap_space_at(heap, first->address);
+    assert(size_bytes >= first->size_bytes);
+    assert(size_bytes <= heap->retire.bytes);
+    if (!mend_space_reserve_nodes(space, 1)) {
+        heap->retire.lacked_nodes = true;
+        return;
+    }
+    mend_status status = heap->driver->unmap(heap->driver, first->address, size_bytes);
+    if (status != MEND_DRIVER_OK) {
+        heap->counters.driver_failures++;
+        heap->retire.refused = status;
+        return;
+    }
+    mend_space_give(space, first->address, size_bytes);
+    heap->retire.bytes -= size_bytes;
+    while (first != end) {
+        mend_retired *next = mend_retire_next(first);
+        note_end(heap, first);
+        forget(heap, first);
+        first = next;
+    }
+}
+
+/* Records events for stamps that wait for an open epoch. */
+static void close_epochs(mend_heap *heap)
+{
+    mend_wait_env room = mend_heap_wait_env(heap);
+    for (mend_retired *at = mend_retire_first(heap); at != NULL; at = mend_retire_next(at)) {
+        mend_result result = mend_waits_close(room, &at->waits);
+        if (result != MEND_OK) {
+            mend_driver_work_around(heap, result);
+            return; /* a later flush tries again */
+        }
+    }
+}
+
+/* During a capture nothing is unmapped: the graph may be recording the addresses. Nor while copies
+ * may run: they use mappings of free memory and of blocks, freed or not. */
+static bool may_unmap(mend_heap *heap, uint32_t asking)
+{
+    bool is_captured = false;
+    if (!mend_step_copies_have_ended(heap)) {
+        return false;
+    }
+    mend_result result = mend_streams_find_capture(&heap->streams, asking, &is_captured);
+    if (result != MEND_OK) {
+        mend_driver_work_around(heap, result);
+        return false;
+    }
+    return !is_captured;
+}
+
+/* The first idle mapping from `at` on; NULL: none. */
+static mend_retired *find_idle(mend_heap *heap, mend_retired *at)
+{
+    mend_wait_env room = mend_heap_wait_env(heap);
+    while (at != NULL && !mend_waits_settle(room, &at->waits)) {
+        at = mend_retire_next(at);
+    }
+    return at;
+}
+
+static void unmap_idle(mend_heap *heap, uint32_t asking)
+{
+    mend_wait_env room = mend_heap_wait_env(heap);
+    close_epochs(heap);
+    mend_streams_poll(&heap->streams);
+    mend_retired *at = find_idle(heap, mend_retire_first(heap));
+    if (at == NULL || !may_unmap(heap, asking)) {
+        return;
+    }
+    while (at != NULL) {
+        mend_retired *end = mend_retire_next(at);
+        uint64_t size_bytes = at->size_bytes;
+        while (end != NULL && end->address == at->address + size_bytes &&
+               mend_waits_settle(room, &end->waits)) {
+            size_bytes += end->size_bytes;
+            end = mend_retire_next(end);
+        }
+        unmap_batch(heap, at, end, size_bytes);
+        at = find_idle(heap, end);
+    }
+}
+
+void mend_retire_flush(mend_heap *heap, uint32_t asking)
+{
+    heap->retire.refused = MEND_DRIVER_OK;
+    heap->retire.lacked_nodes = false;
+    if (heap->chunks.owing.count[MEND_OWED_MAPPING] > 0) {
+        unmap_idle(heap, asking); /* a refusal is noted in heap->retire.refused */
+    }
+}
+
+mend_retired *mend_retire_holds(const mend_heap *heap, mend_chunk_handle handle)
+{
+    mend_retired *at =
+        heap->chunks.owing.count[MEND_OWED_MAPPING] > 0 ? mend_retire_first(heap) : NULL;
+    while (at != NULL && at->handle != handle) {
+        at = mend_retire_next(at);
+    }
+    return at;
+}
+
+mend_retired *mend_retire_at(const mend_heap *heap, uint64_t address)
+{
+    const mend_owed key = {.kind = MEND_OWED_MAPPING, .at = address};
+    mend_tree_node *node = mend_tree_at_or_before(&heap->chunks.owing.list, &key.node);
+    mend_owed *owed = MEND_CONTAINER_OR_NULL(node, mend_owed, node);
+    mend_retired *retired =
+        owed != NULL && owed->kind == MEND_OWED_MAPPING ? RETIRED_OF(owed) : NULL;
+    return retired != NULL && address - retired->address < retired->size_bytes ? retired : NULL;
+}
+
+void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk)
+{
+    mend_wait_env room = mend_heap_wait_env(heap);
+    const uint64_t present = chunk->address;
+    const uint64_t address = retired->address;
+    const int zone = retired->zone;
+    mend_waits waits = {0};
+    mend_waits of_present = {0};
+    assert(retired->handle == chunk->handle);
+    assert(mend_chunk_is_empty(chunk));
+    assert(present != 0);
+    mend_layout_detach(heap, chunk, &waits);
+    mend_waits_add_all(room, &of_present, &waits);
+    mend_waits_add_all(room, &waits, &retired->waits);
+    mend_waits_clear(room, &retired->waits);
+    forget(heap, retired);
+    heap->retire.bytes -= chunk->size_bytes;
+    mend_retire_mapping(heap, chunk, present, &of_present);
+    mend_layout_attach(heap, chunk, zone, address, &waits);
+}
+
+/* ---- mappings of live blocks ----------------------------------------------------------------- */
+
+/* Each span of the chunk may have been freed meanwhile, and then becomes a run. */
+static mend_result restore(mend_heap *heap, mend_chunk *chunk)
+{
+    mend_span *first = mend_heap_span_at(heap, chunk->address);
+    size_t runs = mend_remap_count_spans(first, chunk->address + chunk->size_bytes);
+    if (!mend_slab_promise(&heap->nodes.runs, runs)) {
+        return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY,
+                            "malloc failed while restoring a mapping");
+    }
+    mend_driver_call refused;
+    mend_status status = mend_remap_chunk(heap, chunk, first, &refused);
+    mend_slab_end_promise(&heap->nodes.runs, runs);
+    return status == MEND_DRIVER_OK ? MEND_OK : mend_remap_failed(heap, refused, status);
+}
+
+/* ---- chunks that have lost their last block -------------------------------------------------- */
+
+/* What the memory of the chunk waits for; *for_graphs: a captured graph may use it again. */
+static mend_waits waits_of(mend_heap *heap, const mend_chunk *chunk, bool *for_graphs)
+{
+    const uint64_t end = chunk->address + chunk->size_bytes;
+    mend_waits waits = {0};
+    unsigned holds = 0;
+    for (const mend_span *span = mend_heap_span_at(heap, chunk->address);
+         span != NULL && span->address < end; span = span->next) {
+        assert(!span->live);
+        holds |= mend_waits_blocked_by(&heap->streams, &span->waits, MEND_STREAM_UNKNOWN);
+        if (chunk->on_host) {
+            mend_waits_add_all(mend_heap_wait_env(heap), &waits, &span->waits);
+        }
+    }
+    *for_graphs = (holds & MEND_BLOCKED_BY_GROUPS) != 0;
+    return waits;
+}
+
+static void cut_out(mend_heap *heap, const mend_chunk *chunk)
+{
+    const uint64_t end = chunk->address + chunk->size_bytes;
+    mend_span *span = mend_heap_span_at(heap, chunk->address);
+    while (span != NULL && span->address < end) {
+        mend_span *next = span->next;
+        mend_layout_cut(heap, span);
+        span = next;
+    }
+}
+
+/* The addresses of a sleeping chunk, what is kept of it and its record go. What a captured graph
+ * may use stays, without contents. */
+static void end_asleep(mend_heap *heap, mend_chunk *chunk)
+{
+    bool is_to_stay;
+    mend_kept *kept = chunk->kept;
+    mend_space *space = mend_heap_space_at(heap, chunk->address);
+    (void)waits_of(heap, chunk, &is_to_stay);
+    if (is_to_stay) {
+        mend_owe(&heap->chunks.owing, &chunk->owed, MEND_OWED_GRAPHS, chunk->number);
+        if (kept->piece_count > 0) {
+            mend_keep_empty(heap, kept); /* releases `state`, not the grow lock */
+        }
+    } else if (mend_space_reserve_nodes(space, 1)) {
+        cut_out(heap, chunk);
+        mend_space_give(space, chunk->address, chunk->size_bytes);
+        mend_chunk_end_asleep(&heap->chunks, chunk);
+        mend_keep_uncount(heap, kept);
+        mend_keep_drop(heap, kept); /* releases `state` */
+    }
+}
+
+/* The mapping of a chunk on the host retires; when the work and the captured graphs that may use it
+ * have ended, the host gets its memory back. */
+static void end_on_host(mend_heap *heap, mend_chunk *chunk)
+{
+    bool is_for_graphs;
+    mend_layout_promise nodes;
+    if (!mend_retire_reserve(heap, 1) || !mend_layout_promise_nodes(heap, 1, &nodes)) {
+        return;
+    }
+    if (heap->driver->release(heap->driver, chunk->handle) == MEND_DRIVER_OK) {
+        mend_waits waits = waits_of(heap, chunk, &is_for_graphs);
+        cut_out(heap, chunk);
+        mend_retire_released(heap, chunk, &waits);
+        mend_chunk_end_on_host(&heap->chunks, chunk);
+    } else {
+        heap->counters.driver_failures++;
+    }
+    mend_layout_end_promise(heap, &nodes);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* A sleeping chunk has memory: a wake failed, or the driver did not take it back. */
+static void give_memory(mend_heap *heap, mend_chunk *chunk)
+{
+    mend_status status = MEND_DRIVER_OK;
+    if (!mend_step_copies_have_ended(heap)) {
+        return; /* those of a wake write to what it woke */
+    }
+    if (mend_chunk_has_mapping(chunk)) {
+        status = heap->driver->unmap(heap->driver, chunk->address, chunk->size_bytes);
+        if (status == MEND_DRIVER_OK) {
+            mend_chunk_set_missing(&heap->chunks, chunk, MEND_MISSING_MAPPING);
+        }
+    }
+    if (status == MEND_DRIVER_OK) {
+        status = mend_chunk_give_memory(&heap->chunks, chunk);
+    }
+    heap->counters.driver_failures += status != MEND_DRIVER_OK;
+    if (status == MEND_DRIVER_OK && chunk->live_bytes == 0) {
+        end_asleep(heap, chunk);
+    }
+}
+
+/* It may still be mapped somewhere. */
+static void release_spare(mend_heap *heap, mend_chunk *chunk)
+{
+    if (mend_retire_holds(heap, chunk->handle) == NULL &&
+        mend_chunk_release_on_host(&heap->chunks, chunk) != MEND_DRIVER_OK) {
+        heap->counters.driver_failures++;
+    }
+}
+
+void mend_settle_handles(mend_heap *heap, mend_imported *import)
+{
+    mend_owing *owing = &heap->chunks.owing;
+    bool are_left = false;
+    for (size_t i = 0; i < import->count; i++) {
+        mend_chunk_handle *handle = &import->chunks[i].handle;
+        if (*handle != 0 && heap->driver->release(heap->driver, *handle) != MEND_DRIVER_OK) {
+            heap->counters.driver_failures++;
+            are_left = true;
+        } else {
+            *handle = 0;
+        }
+    }
+    if (!are_left) {
+        mend_owe(owing, &import->owed, MEND_OWED_NOTHING, 0);
+    } else if (import->owed.kind == MEND_OWED_NOTHING) {
+        mend_owe(owing, &import->owed, MEND_OWED_HANDLES, ++owing->last_number);
+    }
+    if (!are_left && import->uses == 0) {
+        free(import);
+    }
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static mend_result settle_one(mend_heap *heap, mend_owed *owed)
+{
+    switch (owed->kind) {
+    case MEND_OWED_RESTORE:
+        return restore(heap, CHUNK_OF(owed));
+    case MEND_OWED_END:
+    case MEND_OWED_GRAPHS:
+        (CHUNK_OF(owed)->on_host ? end_on_host : end_asleep)(heap, CHUNK_OF(owed));
+        break;
+    case MEND_OWED_HOST_MEMORY:
+        mend_keep_settle(heap, MEND_CONTAINER_OF(owed, mend_kept, owed));
+        break;
+    case MEND_OWED_HANDLES:
+        mend_settle_handles(heap, MEND_CONTAINER_OF(owed, mend_imported, owed));
+        break;
+    case MEND_OWED_MEMORY:
+        give_memory(heap, CHUNK_OF(owed));
+        break;
+    case MEND_OWED_SPARE:
+        release_spare(heap, CHUNK_OF(owed));
+        break;
+    default:
+        assert(false);
+    }
+    return MEND_OK;
+}
+
+mend_result mend_settle(mend_heap *heap, mend_owed_kind last, uint32_t asking)
+{
+    mend_result result = MEND_OK;
+    assert(mend_mutex_is_held(&heap->grow));
+    assert(mend_mutex_is_held(&heap->state));
+    if (!mend_owing_any(&heap->chunks.owing, last)) {
+        return MEND_OK;
+    }
+    for (mend_owed_kind kind = MEND_OWED_RESTORE; kind <= last; kind++) {
+        uint64_t at = 0;
+        if (kind == MEND_OWED_MAPPING) {
+            mend_retire_flush(heap, asking);
+            continue;
+        }
+        for (mend_owed *owed; (owed = mend_owed_from(&heap->chunks.owing, kind, at)) != NULL;) {
+            at = owed->at + 1; /* what is noted meanwhile comes behind */
+            mend_result one = settle_one(heap, owed);
+            result = result == MEND_OK ? one : result;
+        }
+    }
+    return result;
+}
+
+mend_result mend_enter(mend_heap *heap, mend_driver_scope *scope)
+{
+    mend_result result = mend_driver_scope_open(heap, scope);
+    if (result == MEND_OK && mend_owing_any(&heap->chunks.owing, MEND_OWED_SPARE)) {
+        const mend_thread_error noted = *mend_process_failure();
+        (void)mend_settle(heap, MEND_OWED_SPARE, MEND_STREAM_UNKNOWN);
+        *mend_process_failure() = noted; /* of the call, if of any */
+    }
+    return result;
+}
+
+mend_result mend_settle_in_scope(mend_heap *heap, mend_owed_kind last)
+{
+    mend_driver_scope scope;
+    mend_result result = MEND_OK;
+    if (mend_owing_any(&heap->chunks.owing, last)) {
+        result = mend_driver_scope_open(heap, &scope);
+        if (result == MEND_OK) {
+            result = mend_settle(heap, last, MEND_STREAM_UNKNOWN);
+            mend_driver_scope_close(heap, &scope);
+        }
+    }
+    return result;
+}
+
+void mend_settle_all(mend_heap *heap)
+{
+    const mend_thread_error noted = *mend_process_failure();
+    (void)mend_settle_in_scope(heap, MEND_OWED_GRAPHS);
+    *mend_process_failure() = noted;
+}
+
+void mend_settle_ends(mend_heap *heap)
+{
+    if (mend_mutex_try_lock(&heap->grow)) {
+        mend_cache_close(heap);
+        mend_settle_all(heap);
+        mend_heap_unlock_grow(heap);
+    }
+}
