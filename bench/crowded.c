@@ -334,7 +334,7 @@ static void fill_graphs(crowd *c)
 
 static void release_group(crowd *c)
 {
-    require(mend_group_release(c->group, c->streams[0]) == MEND_OK, "mend_group_release");
+    require(mend_group_destroy(c->group, c->streams[0]) == MEND_OK, "mend_group_destroy");
 }
 
 static void restore_nothing(crowd *c)

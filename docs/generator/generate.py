@@ -219,7 +219,7 @@ TASKS = (
     ("give memory back", ("mend_trim", "mend_trim_wait", "mend_set_limit",
                           "mend_set_soft_limit", "mend_collect")),
     ("share memory between graphs", ("mend_group_create", "mend_group_begin", "mend_group_end",
-                                     "mend_group_release", "mend_group_free")),
+                                     "mend_group_destroy", "mend_group_free")),
     ("restore the blocks of a graph", ("mend_group_get_blocks", "mend_group_set_blocks")),
     ("grow and shrink at one address", ("mend_range_create", "mend_range_commit",
                                         "mend_range_commit_all", "mend_range_decommit",

@@ -253,10 +253,10 @@ TEST_F(cplusplus, a_group_keeps_its_memory_until_its_end)
     mend::group second(pool);
     {
         auto scope = second.begin(stream);
-        EXPECT_THROW(second.release(stream), mend::error); // begun
+        EXPECT_THROW(second.destroy(stream), mend::error); // begun
     }
     mend::group moved = std::move(second);
-    moved.release(stream);
+    moved.destroy(stream);
     EXPECT_EQ(nullptr, moved.get());
 }
 

@@ -250,7 +250,7 @@ static void free_all(scene *s)
     }
     if (s->run.group != NULL) {
         (void)mend_group_end(s->run.group); /* it may have ended */
-        EXPECT_RESULT(MEND_OK, mend_group_release(s->run.group, s->run.streams[0]));
+        EXPECT_RESULT(MEND_OK, mend_group_destroy(s->run.group, s->run.streams[0]));
     }
     mend_sim_advance(s->run.world.sim, 1000);
     EXPECT_RESULT(MEND_OK, mend_trim(pool, 0, NULL));
@@ -295,7 +295,7 @@ static void expect_groups_lost(scene *s)
     if (group != NULL) {
         EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_group_begin(group, NULL));
         EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_group_end(group));
-        EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_group_release(group, MEND_NO_STREAM));
+        EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_group_destroy(group, MEND_NO_STREAM));
     }
 }
 

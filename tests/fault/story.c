@@ -66,7 +66,7 @@ static mend_result begin_group(story_run *run, mend_stream stream)
 
 static mend_result release_group(story_run *run, mend_stream stream)
 {
-    mend_result result = mend_group_release(run->group, stream);
+    mend_result result = mend_group_destroy(run->group, stream);
     if (result == MEND_OK) {
         run->group = NULL;
     }

@@ -43,7 +43,7 @@
     X(torch, mend_torch_pool_begin)                                                                \
     X(torch, mend_torch_pool_end)                                                                  \
     X(torch, mend_torch_pool_is_begun)                                                             \
-    X(torch, mend_torch_pool_release)                                                              \
+    X(torch, mend_torch_pool_remove)                                                               \
     X(torch, mend_torch_pool_uses)                                                                 \
     X(torch, mend_torch_pool_group)                                                                \
     X(torch, mend_torch_pool_of_group)                                                             \

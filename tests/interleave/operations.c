@@ -78,7 +78,7 @@ static void release_group(arena *a, const program_op *op)
         arena_stream_waits(a, op->stream, i);
     }
     a->is_closed = a->is_closed || is_behind;
-    mend_result result = mend_group_release(group->group, stream);
+    mend_result result = mend_group_destroy(group->group, stream);
     arena_expect(a, "group_release", result, false);
     group->group = result == MEND_OK ? NULL : group->group;
     a->is_closed = a->is_closed && !is_behind;
@@ -386,7 +386,7 @@ static void restore_in(arena *a, mend_pool *pool, const program_op *op)
         arena_expect(a, "group_create", result, false);
         if (result == MEND_OK) {
             restore_blocks(a, pool, group, op);
-            result = mend_group_release(group, MEND_NO_STREAM);
+            result = mend_group_destroy(group, MEND_NO_STREAM);
             arena_expect(a, "group_release", result, false);
         }
         a->restorations--;

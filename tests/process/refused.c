@@ -73,7 +73,7 @@ static void check_groups(const rig *inherited)
     CHECK(group == NULL);
     REFUSED(mend_group_begin(inherited->group, inherited->streams[0]));
     REFUSED(mend_group_end(inherited->group));
-    REFUSED(mend_group_release(inherited->group, inherited->streams[0]));
+    REFUSED(mend_group_destroy(inherited->group, inherited->streams[0]));
 }
 
 void refused_check(const rig *inherited)

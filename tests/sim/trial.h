@@ -95,7 +95,7 @@ typedef struct trial_seen {
     X(GROUP_CREATE, mend_group_create(pool, &call->group))                                         \
     X(GROUP_BEGIN, mend_group_begin(call->group, call->stream))                                    \
     X(GROUP_END, mend_group_end(call->group))                                                      \
-    X(GROUP_RELEASE, mend_group_release(call->group, call->stream))                                \
+    X(GROUP_RELEASE, mend_group_destroy(call->group, call->stream))                                \
     X(RANGE_CREATE, trial_call_range_create(call, pool))                                           \
     X(COMMIT, trial_call_commit(call))                                                             \
     X(DECOMMIT,                                                                                    \

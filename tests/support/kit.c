@@ -350,7 +350,7 @@ mend_group *kit_group_at(kit_line at, mend_world *w)
 void kit_end_group_at(kit_line at, mend_group *group, mend_stream stream)
 {
     EXPECT_AT(MEND_OK, mend_group_end(group));
-    EXPECT_AT(MEND_OK, mend_group_release(group, stream));
+    EXPECT_AT(MEND_OK, mend_group_destroy(group, stream));
 }
 
 mend_group *kit_begin_group_at(kit_line at, mend_world *w, mend_stream stream)

@@ -316,12 +316,12 @@ class group
     }
     group(const group &) = delete;
     group &operator=(const group &) = delete;
-    /* As release(MEND_NO_STREAM): no graph that uses the memory may be launched again, and the
+    /* As destroy(MEND_NO_STREAM): no graph that uses the memory may be launched again, and the
      * memory is free after the next synchronization of the context. */
     ~group()
     {
         if (group_ != nullptr) {
-            detail::log_failure(mend_group_release(group_, MEND_NO_STREAM));
+            detail::log_failure(mend_group_destroy(group_, MEND_NO_STREAM));
         }
     }
     mend_group *get() const noexcept { return group_; }
@@ -371,9 +371,9 @@ class group
 
     /* Ends the group: every launch of its graphs precedes this point of `stream`. If it throws, the
      * group is unchanged. */
-    void release(mend_stream stream)
+    void destroy(mend_stream stream)
     {
-        check(mend_group_release(group_, stream));
+        check(mend_group_destroy(group_, stream));
         group_ = nullptr;
     }
 

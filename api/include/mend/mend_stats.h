@@ -30,7 +30,7 @@
     X(mappings, "1", "mappings held, retired ones included")                                       \
     X(peak_mappings, "1", "largest mappings")                                                      \
     X(streams, "1", "streams that the pool knows")                                                 \
-    X(groups, "1", "groups created and not released")                                              \
+    X(groups, "1", "groups created and not destroyed")                                             \
     X(allocations, "1", "successful mend_alloc")                                                   \
     X(frees, "1", "successful mend_free of a block")                                               \
     X(out_of_memory, "1", "requests that ended in out of memory")                                  \

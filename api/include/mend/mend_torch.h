@@ -132,8 +132,8 @@ MEND_API int mend_torch_pool_is_begun(int device, mend_torch_pool_id id);
 
 /* Takes a user away. With the last one the pool ends: its memory serves everybody when the work
  * queued so far is done; live blocks stay live. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (there is no
- * such pool); results as mend_group_release: the memory is then released at a later call. */
-MEND_API mend_result mend_torch_pool_release(int device, mend_torch_pool_id id);
+ * such pool); results as mend_group_destroy: the memory is then released at a later call. */
+MEND_API mend_result mend_torch_pool_remove(int device, mend_torch_pool_id id);
 
 /* Marks a pool (MemPool(use_on_oom=True)), or not: its free memory may serve a request that is out
  * of memory. Nothing if there is no such pool. */

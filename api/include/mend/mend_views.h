@@ -144,7 +144,7 @@ typedef enum mend_event_kind {
     MEND_EVENT_LIMIT = 12,         /* a limit was set: its bytes; no address */
     MEND_EVENT_PIN = 13,           /* a range was pinned */
     MEND_EVENT_UNPIN = 14,         /* a pin was undone */
-    MEND_EVENT_GROUP_RELEASE = 15, /* `group` was released: the pointer is no longer valid */
+    MEND_EVENT_GROUP_DESTROY = 15, /* `group` was destroyed: the pointer is no longer valid */
     MEND_EVENT_SLEEP = 16,         /* a chunk with its blocks went to sleep: see mend_sleep */
     MEND_EVENT_WAKE = 17,          /* a sleeping chunk is usable again */
     MEND_EVENT_COMMIT = 18,        /* pages of a range were committed, for `stream` */

@@ -233,10 +233,10 @@ KIT_EACH(pool_no_stream, what_groups_leave_is_covered_before_the_next_begins, in
         EXPECT_OK(mend_group_end(group));
         if (is_refused) {
             kit_fail(w, "event_record", 1, 1, MEND_DRIVER_UNKNOWN);
-            EXPECT_ERROR(DRIVER, mend_group_release(group, S(0)));
+            EXPECT_ERROR(DRIVER, mend_group_destroy(group, S(0)));
             mend_sim_clear_faults(w->sim);
         }
-        EXPECT_OK(mend_group_release(group, MEND_NO_STREAM));
+        EXPECT_OK(mend_group_destroy(group, MEND_NO_STREAM));
         kit_free(w, outlives, S(0));
         mend_sim_advance(w->sim, LONG_NS);
     }
@@ -322,7 +322,7 @@ KIT_EACH(pool_no_stream, a_capture_that_any_pool_was_told_of_is_left_alone, int,
     EXPECT_OK(mend_group_end(group));
     alloc_and_free(w, 100, BLOCK_BYTES);
     EXPECT_TRUE(mend_world_stats(w).context_fences > 0);
-    EXPECT_OK(mend_group_release(group, S(1)));
+    EXPECT_OK(mend_group_destroy(group, S(1)));
     EXPECT_OK(mend_pool_destroy(other));
 }
 

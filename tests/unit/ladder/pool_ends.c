@@ -223,7 +223,7 @@ HOLES_TEST(pool_ends, memory_of_graphs_stays_where_it_is)
     EXPECT_U64_EQ(2, stats(s).aliases);
     EXPECT_TRUE(mend_world_check(&s->w));
     mend_sim_graph_destroy(s->w.sim, graph);
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, s->stream));
+    EXPECT_RESULT(MEND_OK, mend_group_destroy(group, s->stream));
     EXPECT_RESULT(MEND_OK, mend_trim(s->w.pool, 0, NULL));
     EXPECT_U64_EQ(0, stats(s).aliases);
 }

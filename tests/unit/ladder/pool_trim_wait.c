@@ -92,7 +92,7 @@ TRIM_WAIT_TEST(pool_trim_wait, leaves_the_memory_of_groups_without_a_wait, 32 * 
     EXPECT_U64_EQ(MEND_MIB, mend_world_stats(w).free_empty_bytes);
     EXPECT_U64_EQ(0, trim_wait(w, 0));
     kit_expect_waits(w, 0, 0);
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, w->streams[0]));
+    EXPECT_RESULT(MEND_OK, mend_group_destroy(group, w->streams[0]));
     EXPECT_U64_EQ(MEND_MIB, trim_wait(w, 0));
 }
 

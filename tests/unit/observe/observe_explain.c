@@ -115,7 +115,7 @@ KIT_TEST_IN(observe_explain, knows_what_graphs_hold, open_scene(w))
     mend_explanation e = explain(w, 0);
     EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_EMPTY][MEND_FREE_GROUPS]);
     EXPECT_U64_EQ(768 * MEND_KIB, e.usable_bytes);
-    EXPECT_OK(mend_group_release(group, S(0)));
+    EXPECT_OK(mend_group_destroy(group, S(0)));
     settle(w);
     e = explain(w, 0);
     EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_EMPTY][MEND_FREE_IDLE]);

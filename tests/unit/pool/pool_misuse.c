@@ -180,10 +180,10 @@ static bool outputs_are_untouched(const scene *s)
     X(INVALID, mend_group_begin(s->begun, NULL))                                                   \
     X(INVALID, mend_group_end(NULL))                                                               \
     X(INVALID, mend_group_end(s->idle))                                                            \
-    X(INVALID, mend_group_release(NULL, NULL))                                                     \
-    X(INVALID, mend_group_release(s->idle, MEND_EVERY_STREAM))                                     \
-    X(INVALID, mend_group_release(s->begun, NULL))                                                 \
-    X(INVALID, mend_group_release(s->begun, MEND_NO_STREAM))
+    X(INVALID, mend_group_destroy(NULL, NULL))                                                     \
+    X(INVALID, mend_group_destroy(s->idle, MEND_EVERY_STREAM))                                     \
+    X(INVALID, mend_group_destroy(s->begun, NULL))                                                 \
+    X(INVALID, mend_group_destroy(s->begun, MEND_NO_STREAM))
 
 /* X(expected, field, value): mend_pool_create with one field of the config like this. */
 #define CONFIGS(X)                                                                                 \

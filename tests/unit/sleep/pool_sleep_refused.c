@@ -200,7 +200,7 @@ SLEEP_TEST(pool_sleep_refused, calls_that_need_sleeping_memory_are_named)
     EXPECT_ERROR(ASLEEP, mend_group_set_blocks(group, NULL, 0));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     EXPECT_OK(mend_group_set_blocks(group, NULL, 0));
-    EXPECT_OK(mend_group_release(group, S(0)));
+    EXPECT_OK(mend_group_destroy(group, S(0)));
 }
 
 SLEEP_TEST(pool_sleep_refused, compaction_and_trim_pass_by_what_sleeps)

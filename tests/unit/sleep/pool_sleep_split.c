@@ -281,7 +281,7 @@ MEND_TEST(pool_sleep_split, memory_of_graphs_stays_awake)
     kit_launch_graph(&m.w, graph, m.w.streams[0]);
     mend_sim_advance(m.w.sim, 1000000);
     mend_sim_graph_destroy(m.w.sim, graph);
-    EXPECT_OK(mend_group_release(group, m.w.streams[0]));
+    EXPECT_OK(mend_group_destroy(group, m.w.streams[0]));
     close_mixed(&m);
 }
 

@@ -62,7 +62,7 @@ KIT_TEST_IN(pool_capture_edges, a_block_freed_in_a_capture_of_a_group_stays_with
     mend_sim_graph *graph = kit_end_captured_group(w, S(0), group);
     kit_expect_none(w, block_bytes, S(1), "");
     kit_launch_graph(w, graph, S(0));
-    EXPECT_OK(mend_group_release(group, S(0)));
+    EXPECT_OK(mend_group_destroy(group, S(0)));
     EXPECT_TRUE(kit_alloc(w, 8 * MEND_MIB, S(1)) != NULL);
     mend_sim_advance(w->sim, work_ns);
     mend_sim_graph_destroy(w->sim, graph);

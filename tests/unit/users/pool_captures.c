@@ -162,11 +162,11 @@ WORLD_TEST(pool_captures, that_failed_leave_a_group_that_can_be_released)
     kit_use(w, S(1), block, block_bytes, 10);
     kit_free(w, block, S(0));
     EXPECT_OK(mend_group_end(group));
-    EXPECT_ERROR(CAPTURING, mend_group_release(group, S(0)));
-    EXPECT_ERROR(CAPTURING, mend_group_release(group, S(1)));
+    EXPECT_ERROR(CAPTURING, mend_group_destroy(group, S(0)));
+    EXPECT_ERROR(CAPTURING, mend_group_destroy(group, S(1)));
     EXPECT_STATS(w, groups, 1);
     EXPECT_ERROR(DRIVER, mend_sim_end_capture(w->sim, S(0), NULL));
-    EXPECT_OK(mend_group_release(group, S(0)));
+    EXPECT_OK(mend_group_destroy(group, S(0)));
     EXPECT_PTR_EQ(block, kit_alloc(w, block_bytes, S(0)));
 }
 
@@ -203,7 +203,7 @@ WORLD_TEST(pool_captures, two_may_share_a_group)
         kit_launch_graph(w, graphs[0], S(2));
         kit_launch_graph(w, graphs[1], S(2));
     }
-    EXPECT_OK(mend_group_release(group, S(2)));
+    EXPECT_OK(mend_group_destroy(group, S(2)));
     kit_alloc_used(w, block_bytes, S(1), 10);
     mend_sim_graph_destroy(w->sim, graphs[0]);
     mend_sim_graph_destroy(w->sim, graphs[1]);
@@ -221,9 +221,9 @@ WORLD_TEST(pool_captures, the_legacy_stream_is_left_alone_beside_a_blocking_one)
     EXPECT_OK(mend_trim(w->pool, 0, NULL));
     EXPECT_TRUE(kit_alloc(w, 2 * MEND_MIB, NULL) != NULL);
     mend_group *group = kit_group(w);
-    EXPECT_ERROR(CAPTURING, mend_group_release(group, NULL));
+    EXPECT_ERROR(CAPTURING, mend_group_destroy(group, NULL));
     end_whole(w, blocking, NULL);
-    EXPECT_OK(mend_group_release(group, NULL));
+    EXPECT_OK(mend_group_destroy(group, NULL));
     kit_alloc_used(w, block_bytes, S(1), 10);
     EXPECT_STATS(w, stream_waits, 1);
     EXPECT_OK(mend_sim_stream_destroy(w->sim, blocking));

@@ -45,7 +45,7 @@ KIT_EACH(pool_identity, a_stream_met_in_its_capture_works_there_and_afterwards, 
     mend_sim_graph *graph = kit_end_captured_group(w, S(0), group);
     kit_launch_graph(w, graph, S(0));
     mend_world_check(w);
-    EXPECT_OK(mend_group_release(group, S(0)));
+    EXPECT_OK(mend_group_destroy(group, S(0)));
     mend_sim_graph_destroy(w->sim, graph);
     /* It is as any other from here on: another stream waits for it on the device. */
     for (int i = 0; i < 3; i++) {
@@ -215,9 +215,9 @@ WORLD_TEST(pool_identity, a_group_is_not_released_behind_a_graph)
     kit_alloc(w, 512, S(0));
     mend_sim_set_call_observer(w->sim, begin_before_the_record, &b);
     w->captured_records_meant = 1;
-    EXPECT_ERROR(CAPTURING, mend_group_release(group, S(0)));
+    EXPECT_ERROR(CAPTURING, mend_group_destroy(group, S(0)));
     mend_sim_set_call_observer(w->sim, NULL, NULL);
     mend_world_check(w);
     mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
-    EXPECT_OK(mend_group_release(group, S(0)));
+    EXPECT_OK(mend_group_destroy(group, S(0)));
 }

@@ -142,7 +142,7 @@ MAY_VANISH_TEST(pool_vanish, a_group_works_where_streams_end_without_a_word)
     vanish(w, 0);
     kit_launch_graph(w, graph, S(1));
     kit_expect_none(w, block_bytes, S(0), "");
-    EXPECT_OK(mend_group_release(group, S(1)));
+    EXPECT_OK(mend_group_destroy(group, S(1)));
     EXPECT_OK(mend_sim_stream_destroy(w->sim, S(1)));
     take_over(w, S(2));
     expect_waits(w, 1, 0);
@@ -158,7 +158,7 @@ MAY_VANISH_TEST(pool_vanish, an_event_of_the_context_covers_a_stream_that_was_me
     mend_sim_graph *graph = kit_end_captured_group(w, S(0), group);
     vanish(w, 0);
     kit_launch_graph(w, graph, S(1));
-    EXPECT_OK(mend_group_release(group, MEND_NO_STREAM));
+    EXPECT_OK(mend_group_destroy(group, MEND_NO_STREAM));
     take_over(w, S(2));
     EXPECT_STATS(w, context_fences, 1, host_waits, 1);
     mend_sim_graph_destroy(w->sim, graph);
@@ -218,7 +218,7 @@ KNOWS_ALL_TEST(pool_vanish, knowing_every_stream_does_not_free_what_graphs_use)
     kit_leave_in_flight(w, block_bytes, S(0), 1000, MEND_NO_STREAM);
     EXPECT_OK(mend_group_end(group));
     kit_expect_none(w, block_bytes, S(1), "");
-    EXPECT_OK(mend_group_release(group, MEND_NO_STREAM));
+    EXPECT_OK(mend_group_destroy(group, MEND_NO_STREAM));
     take_over(w, S(1));
 }
 
@@ -229,7 +229,7 @@ KNOWS_ALL_TEST(pool_vanish, knowing_every_stream_waits_for_the_launches_of_a_rel
     void *block = kit_leave_in_flight(w, block_bytes, S(0), 1000, MEND_NO_STREAM);
     EXPECT_OK(mend_group_end(group));
     kit_use(w, S(0), block, block_bytes, 1000); /* a launch */
-    EXPECT_OK(mend_group_release(group, S(0)));
+    EXPECT_OK(mend_group_destroy(group, S(0)));
     take_over(w, S(1));
     expect_waits(w, 1, 0);
 }
