@@ -57,7 +57,7 @@ int main(void)
     mend_group *group = NULL;
     void *block = NULL;
     mend_pool *pool = open_pool(&sim);
-    if (pool == NULL || mend_sim_stream_create(sim, &stream) != MEND_OK ||
+    if (pool == NULL || mend_sim_stream_create(sim, NULL, &stream) != MEND_OK ||
         mend_group_create(pool, &group) != MEND_OK ||
         mend_group_begin(group, stream) != MEND_OK) { /* before the capture begins */
         return 1;

@@ -50,8 +50,7 @@ PAGES = (
      "The default pool of each device, allocators in its place, and the functions that frameworks"
      " call.",
      (("mend_devices", ("default pools", "other allocators under the hooks", "calls for hooks")),
-      ("mend_hooks", ("hooks in stream order", "cuStateVec, cuTensorNet, cuDSS",
-                      "ONNX Runtime")),
+      ("mend_hooks", ("cuStateVec, cuTensorNet, cuDSS", "ONNX Runtime")),
       ("mend_torch", ("PyTorch: a MemPool over Mend", "PyTorch: blocks",
                       "PyTorch: its memory pools", "PyTorch: memory in total",
                       "PyTorch: growable tensors")))),
@@ -210,14 +209,14 @@ class Anchors:
 # What a program wants to do, and the calls for it.
 TASKS = (
     ("create and destroy a pool", ("mend_pool_create", "mend_pool_destroy", "mend_pool_config")),
-    ("allocate and free", ("mend_alloc", "mend_alloc_aligned", "mend_alloc_with", "mend_free")),
+    ("allocate and free", ("mend_alloc", "mend_alloc_with", "mend_free")),
     ("use a block on several streams", ("mend_record_stream",)),
     ("destroy a stream", ("mend_forget_stream",)),
     ("know why a call failed", ("mend_last_error", "mend_result", "mend_shortfall")),
     ("know how much fits", ("mend_get_room",)),
     ("free caches before out of memory", ("mend_add_pressure_callback",)),
-    ("give memory back", ("mend_trim", "mend_trim_wait", "mend_set_limit",
-                          "mend_set_soft_limit", "mend_collect")),
+    ("give memory back", ("mend_trim", "mend_set_limit",
+                          "mend_set_soft_limit")),
     ("share memory between graphs", ("mend_group_create", "mend_group_begin", "mend_group_end",
                                      "mend_group_destroy", "mend_group_free")),
     ("restore the blocks of a graph", ("mend_group_get_blocks", "mend_group_set_blocks")),

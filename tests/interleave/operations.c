@@ -234,8 +234,8 @@ static void room_in(arena *a, mend_pool *pool, const program_op *op)
         arena_expect(a, "defrag", mend_defrag(pool, NULL, NULL), false);
         a->quiet_calls--;
     } else if (op->kind == PROGRAM_TRIM) {
-        mend_result result = op->bytes % 2 == 1 ? mend_trim_wait(pool, op->bytes, NULL)
-                                                : mend_trim(pool, op->bytes, NULL);
+        mend_result result = op->bytes % 2 == 1 ? mend_trim(pool, op->bytes, MEND_TRIM_WAIT, NULL)
+                                                : mend_trim(pool, op->bytes, MEND_TRIM_IDLE, NULL);
         arena_expect(a, "trim", result, false);
     } else if (op->kind == PROGRAM_SET_LIMIT) {
         arena_expect(a, "set_limit", mend_set_limit(pool, op->bytes), false);

@@ -117,8 +117,9 @@ inline void *alloc(mend_pool *pool, std::size_t size_bytes, std::size_t alignmen
         throw std::bad_alloc();
     }
     void *data = nullptr;
-    check(
-        mend_alloc_aligned(pool, size_bytes != 0 ? size_bytes : 1, alignment_bytes, stream, &data));
+    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
+    options.alignment_bytes = alignment_bytes;
+    check(mend_alloc_with(pool, size_bytes != 0 ? size_bytes : 1, stream, &options, &data));
     return data;
 }
 
@@ -219,17 +220,10 @@ class pool_ref
     void forget(mend_stream stream) const { check(mend_forget_stream(pool_, stream)); }
     void set_limit(std::uint64_t limit_bytes) const { check(mend_set_limit(pool_, limit_bytes)); }
     /* Gives back free memory above `keep_bytes`; the bytes that the device got. */
-    std::uint64_t trim(std::uint64_t keep_bytes = 0) const
+    std::uint64_t trim(std::uint64_t keep_bytes = 0, mend_trim_mode mode = MEND_TRIM_IDLE) const
     {
         std::uint64_t released_bytes = 0;
-        check(mend_trim(pool_, keep_bytes, &released_bytes));
-        return released_bytes;
-    }
-    /* The same; the host waits for the GPU where that gives back more. */
-    std::uint64_t trim_wait(std::uint64_t keep_bytes = 0) const
-    {
-        std::uint64_t released_bytes = 0;
-        check(mend_trim_wait(pool_, keep_bytes, &released_bytes));
+        check(mend_trim(pool_, keep_bytes, mode, &released_bytes));
         return released_bytes;
     }
 

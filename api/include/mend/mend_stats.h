@@ -113,7 +113,7 @@
     X(pages_decommitted, "1", "pages of ranges decommitted so far")                                \
     X(soft_limit_bytes, "B", "above this the pool grows only if nothing else helps; 0: none")      \
     X(soft_limit_passed, "1", "allocations for which the pool grew above it")                      \
-    X(collected_bytes, "B", "total given back by mend_collect")                                    \
+    X(collected_bytes, "B", "total given back as surplus")                                         \
     X(zero_bytes, "B", "of mapped_bytes, pages of ranges that read as zeros")                      \
     X(zero_chunk_bytes, "B",                                                                       \
       "memory behind all of these, counted in the limit: not in reserved_bytes")                   \

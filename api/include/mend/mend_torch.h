@@ -251,7 +251,7 @@ MEND_API void mend_torch_foreign_remove(int device, uint64_t size_bytes);
 
 /* torch.cuda.empty_cache, for all devices: gives free memory back, and waits for the GPU if free
  * memory is still in use. During a capture it gives back what it can without waiting. Results as
- * mend_trim_wait. */
+ * mend_trim. */
 MEND_API mend_result mend_torch_empty_cache(void);
 
 /* The largest request on a stream that would succeed, with a host wait or without. Results as

@@ -46,7 +46,7 @@ typedef struct mend_region {
                                * and it cannot be used now; see mend_defrag */
     int is_asleep;            /* 1: it sleeps (of a block: a part of it); see mend_sleep */
     int is_on_host;           /* 1: its memory is the host's (of a block: a part of it); see
-                               * mend_move_to_host */
+                               * mend_move */
     int contents_dropped;     /* of a block: 1: a sleep dropped contents of it: see mend_keep */
     uint32_t scope;           /* of a block or page: number of the scope that it was allocated in
                                * (mend_scope_info); 0: none */
@@ -172,7 +172,7 @@ typedef enum mend_event_cause {
     MEND_CAUSE_REQUEST = 12,        /* an allocation, or a commit of pages */
     MEND_CAUSE_TRIM = 13,           /* mend_trim */
     MEND_CAUSE_LIMIT = 14,          /* mend_set_limit */
-    MEND_CAUSE_COLLECTION = 15,     /* mend_collect, or the collector's thread */
+    MEND_CAUSE_COLLECTION = 15,     /* the same with MEND_TRIM_SURPLUS, or the collector */
     MEND_CAUSE_PEER = 16,           /* another pool asked for memory */
     MEND_CAUSE_DEFRAG = 17,         /* mend_defrag */
     MEND_CAUSE_SLEEP = 18,          /* mend_sleep and mend_wake, and moves to the host and back */

@@ -152,7 +152,7 @@ MEND_TEST(pool_defrag, memory_of_graphs_stays_where_it_is)
         rig r;
         ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB, 0));
         give(&r, take(&r, CHUNK), CHUNK);
-        EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, NULL));
+        EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, MEND_TRIM_IDLE, NULL));
         void *block = is_live ? NULL : take(&r, BLOCK);
         mend_group *group = kit_begin_group(&r.w, r.stream);
         if (is_live) {

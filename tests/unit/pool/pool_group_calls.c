@@ -158,9 +158,9 @@ WORLD_TEST(pool_group_calls, a_forgotten_stream_is_watched_by_no_group)
     kit_free(w, kit_alloc(w, MEND_MIB, S(1)), S(1));
     kit_end_stream(w, S(0));
     mend_sim_advance(w->sim, 1000);
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_STATS(w, reserved_bytes, 0);
-    EXPECT_OK(mend_sim_stream_create(w->sim, &S(0)));
+    EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &S(0)));
     for (int i = 0; i < 2; i++) {
         EXPECT_OK(mend_group_end(groups[i]));
         EXPECT_OK(mend_group_destroy(groups[i], MEND_NO_STREAM));

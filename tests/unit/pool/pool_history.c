@@ -118,7 +118,7 @@ RIG_TEST(pool_history, steps_have_a_cause_a_chunk_and_a_duration, open_priced_ri
     EXPECT_TRUE(created->duration_ns > 0);
     EXPECT_TRUE(mapped->duration_ns > 0);
     EXPECT_TRUE(r->events[2].duration_ns >= created->duration_ns + mapped->duration_ns);
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     const size_t count = read(r);
     EXPECT_TRUE(count >= 3);
     EXPECT_FIELDS(r->events[count - 2], kind, MEND_EVENT_RELEASE, cause, MEND_CAUSE_TRIM, chunk, 1);

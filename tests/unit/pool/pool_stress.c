@@ -192,7 +192,7 @@ static void do_something_else(worker *w, mend_pool *pool)
         use_peer_pool(w);
         break;
     case 3:
-        must(s, mend_trim(pool, 1 * MEND_MIB, NULL));
+        must(s, mend_trim(pool, 1 * MEND_MIB, MEND_TRIM_IDLE, NULL));
         break;
     case 4:
         must(s, mend_forget_stream(pool, w->stream));

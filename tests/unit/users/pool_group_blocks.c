@@ -64,7 +64,7 @@ WORLD_64_TEST(pool_group_blocks, a_restoration_reserves_nothing_for_streams_that
     const mend_slab *waits = &w->pool->heap.nodes.waits;
     for (int i = 0; i < STREAMS; i++) {
         mend_stream stream = NULL;
-        EXPECT_OK(mend_sim_stream_create(w->sim, &stream));
+        EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &stream));
         kit_free(w, kit_alloc(w, 512, stream), stream);
     }
     mend_group *group = create_group(w);
@@ -424,7 +424,7 @@ MEND_TEST(pool_group_blocks, any_checkpoint_of_the_past_is_restored)
         EXPECT_OK(mend_group_set_blocks(r.group, NULL, 0));
         EXPECT_OK(mend_group_destroy(r.group, MEND_NO_STREAM));
         mend_sim_advance(r.w.sim, UINT64_C(1) << 30);
-        EXPECT_OK(mend_trim_wait(r.w.pool, 0, NULL));
+        EXPECT_OK(mend_trim(r.w.pool, 0, MEND_TRIM_WAIT, NULL));
         EXPECT_STATS(&r.w, reserved_bytes, 0);
         kit_close(&r.w);
     }

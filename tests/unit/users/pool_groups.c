@@ -155,17 +155,17 @@ WORLD_TEST(pool_groups, old_mappings_stay_until_the_release)
     EXPECT_TRUE(mend_world_stats(w).retired_bytes >= block_bytes);
     for (int i = 0; i < 3; i++) {
         kit_launch_graph(w, graph, S(i));
-        EXPECT_OK(mend_trim(w->pool, 0, NULL));
+        EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
         kit_expect_none(w, MEND_MIB, S(1), "Releasing groups");
         EXPECT_TRUE(mend_world_stats(w).retired_bytes >= block_bytes);
         mend_sim_advance(w->sim, 10000);
     }
     kit_launch_graph(w, graph, S(2));
     EXPECT_OK(mend_group_destroy(group, S(2)));
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_TRUE(mend_world_stats(w).retired_bytes >= block_bytes);
     mend_sim_advance(w->sim, 10000);
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_STATS(w, retired_bytes, 0);
     EXPECT_LEDGER(w, chunk_bytes, 0);
     mend_sim_graph_destroy(w->sim, graph);

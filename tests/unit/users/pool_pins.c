@@ -82,7 +82,7 @@ RIG_TEST(pool_pins, a_trim_leaves_pinned_memory)
     EXPECT_OK(mend_pin(w->pool, pinned, 512));
     release_all(r);
     kit_expect_trim(w, 0, (CHUNKS - 1) * CHUNK);
-    EXPECT_OK(mend_trim_wait(w->pool, 0, &released_bytes));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, &released_bytes));
     EXPECT_U64_EQ(0, released_bytes);
     EXPECT_STATS(w, reserved_bytes, CHUNK, pinned_bytes, CHUNK);
     EXPECT_OK(mend_unpin(w->pool, pinned, 512));

@@ -15,7 +15,7 @@ static void vanish(mend_world *w, int number)
 {
     mend_stream gone = S(number);
     EXPECT_OK(mend_sim_stream_destroy(w->sim, gone));
-    EXPECT_OK(mend_sim_stream_create(w->sim, &S(number)));
+    EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &S(number)));
     EXPECT_PTR_EQ(gone, S(number));
 }
 
@@ -49,10 +49,10 @@ MAY_VANISH_TEST(pool_vanish, nobody_asks_about_a_stream_that_ended)
 {
     kit_leave_in_flight(w, block_bytes, S(0), 1000, S(0));
     EXPECT_OK(mend_sim_stream_destroy(w->sim, S(0)));
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     take_over(w, S(1));
     expect_waits(w, 1, 0);
-    EXPECT_OK(mend_sim_stream_create(w->sim, &S(0)));
+    EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &S(0)));
 }
 
 /* A declared user need only live until the block is freed. */
@@ -65,7 +65,7 @@ MAY_VANISH_TEST(pool_vanish, so_does_memory_that_it_was_declared_to_use)
     EXPECT_OK(mend_sim_stream_destroy(w->sim, S(0)));
     take_over(w, S(1));
     expect_waits(w, 1, 0);
-    EXPECT_OK(mend_sim_stream_create(w->sim, &S(0)));
+    EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &S(0)));
 }
 
 /* Against the rules, which would have it live until then; the context is waited for. */
@@ -109,7 +109,7 @@ KIT_EACH(pool_vanish, memory_freed_in_a_capture_comes_back_when_its_graph_is_des
     }
     /* It may be captured still, and the pool cannot ask. */
     kit_expect_none(w, block_bytes, S(1), "");
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     mend_sim_graph_destroy(w->sim, graph);
     if (named_again) {
         kit_alloc(w, 512, S(0));
@@ -146,7 +146,7 @@ MAY_VANISH_TEST(pool_vanish, a_group_works_where_streams_end_without_a_word)
     EXPECT_OK(mend_sim_stream_destroy(w->sim, S(1)));
     take_over(w, S(2));
     expect_waits(w, 1, 0);
-    EXPECT_OK(mend_sim_stream_create(w->sim, &S(1)));
+    EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &S(1)));
     mend_sim_graph_destroy(w->sim, graph);
 }
 
