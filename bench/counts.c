@@ -144,7 +144,7 @@ static void alloc_all(world *w)
 /* The pool gives back all it has and takes one chunk, half of which stays free. */
 static void leave_half_a_chunk(world *w)
 {
-    require(w->library.mend_trim(w->pool, 0, NULL) == MEND_OK, "a trim");
+    require(w->library.mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL) == MEND_OK, "a trim");
     w->blocks[BLOCKS] = alloc_on(w, 0, 60 * MEND_MIB);
 }
 
@@ -265,7 +265,7 @@ static void open_world(world *w, const count_case *one)
     w->blocks = calloc(BLOCKS + 1, sizeof(void *));
     require(w->blocks != NULL, "malloc");
     for (size_t i = 0; i < STREAMS; i++) {
-        require(w->library.mend_sim_stream_create(w->sim, &w->streams[i]) == MEND_OK,
+        require(w->library.mend_sim_stream_create(w->sim, NULL, &w->streams[i]) == MEND_OK,
                 "mend_sim_stream_create");
     }
     w->size_bytes = one->size_bytes;

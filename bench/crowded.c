@@ -129,7 +129,7 @@ static void grow_and_trim(crowd *c)
 {
     uint64_t released_bytes;
     free_on(c, alloc_bytes(c, 3 * PAGE, c->streams[0]), c->streams[0]);
-    require(mend_trim(c->pool, 0, &released_bytes) == MEND_OK, "mend_trim");
+    require(mend_trim(c->pool, 0, MEND_TRIM_IDLE, &released_bytes) == MEND_OK, "mend_trim");
 }
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
@@ -239,7 +239,7 @@ static void make_gaps(crowd *c)
     for (size_t i = 0; i < c->count; i += 2) {
         decommit(c, c->ranges[0], i, 1);
     }
-    require(mend_trim(c->pool, 0, NULL) == MEND_OK, "mend_trim");
+    require(mend_trim(c->pool, 0, MEND_TRIM_IDLE, NULL) == MEND_OK, "mend_trim");
     commit(c, c->ranges[1], 0, c->count / 4);
     decommit(c, c->ranges[1], 0, c->count / 4);
 }
@@ -334,7 +334,7 @@ static void fill_graphs(crowd *c)
 
 static void release_group(crowd *c)
 {
-    require(mend_group_release(c->group, c->streams[0]) == MEND_OK, "mend_group_release");
+    require(mend_group_destroy(c->group, c->streams[0]) == MEND_OK, "mend_group_destroy");
 }
 
 static void restore_nothing(crowd *c)
@@ -369,7 +369,7 @@ static void fill_streams(crowd *c)
 {
     for (size_t i = 0; i < c->count; i++) {
         mend_stream stream;
-        require(mend_sim_stream_create(c->sim, &stream) == MEND_OK, "mend_sim_stream_create");
+        require(mend_sim_stream_create(c->sim, NULL, &stream) == MEND_OK, "mend_sim_stream_create");
         pair_on(c, stream);
     }
 }
@@ -476,7 +476,7 @@ static void open_crowd(crowd *c, size_t count)
     config.shareable = 1;
     require(mend_pool_create(&config, &c->pool) == MEND_OK, "mend_pool_create");
     for (size_t i = 0; i < STREAMS; i++) {
-        require(mend_sim_stream_create(c->sim, &c->streams[i]) == MEND_OK,
+        require(mend_sim_stream_create(c->sim, NULL, &c->streams[i]) == MEND_OK,
                 "mend_sim_stream_create");
     }
     c->blocks = calloc(count, sizeof(void *));

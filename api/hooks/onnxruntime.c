@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <string.h>
 
 static void *alloc_on(mend_stream stream, size_t size)
 {
@@ -19,20 +20,20 @@ static void free_on(mend_stream stream, void *pointer)
                     "a free of ONNX Runtime");
 }
 
-void *mend_ort_alloc(size_t size)
+static void *alloc_idle(size_t size)
 {
     return alloc_on(MEND_NO_STREAM, size);
 }
 
-void mend_ort_free(void *pointer)
+static void free_idle(void *pointer)
 {
     free_on(MEND_NO_STREAM, pointer);
 }
 
 /* It follows the end of a session. A capture forbids the wait; then what is idle has gone. */
-void mend_ort_empty_cache(void)
+static void empty_cache(void)
 {
-    mend_result result = mend_device_trim_wait(MEND_ALL_DEVICES, 0, NULL);
+    mend_result result = mend_device_trim(MEND_ALL_DEVICES, 0, MEND_TRIM_WAIT, NULL);
     mend_hooks_note(result == MEND_ERROR_CAPTURING ? MEND_OK : result,
                     "empty_cache of ONNX Runtime");
 }
@@ -64,7 +65,7 @@ SLOTS(X)
 #undef X
 
 static const mend_ort_functions functions_of[] = {
-#define X(slot) {alloc_##slot, free_##slot},
+#define X(slot) {sizeof(mend_ort_functions), alloc_##slot, free_##slot, empty_cache},
     SLOTS(X)
 #undef X
 };
@@ -72,21 +73,35 @@ static const mend_ort_functions functions_of[] = {
 _Static_assert(sizeof(functions_of) / sizeof(*functions_of) == MEND_ORT_STREAMS,
                "each slot has its functions");
 
+/* As base/struct_size.h, which plug-ins do not include. */
+static bool is_whole(const mend_ort_functions *functions)
+{
+    return functions->struct_size >= sizeof(size_t) && functions->struct_size % sizeof(size_t) == 0;
+}
+
 mend_result mend_ort_functions_for(mend_stream stream, mend_ort_functions *functions)
 {
     const uintptr_t key = (uintptr_t)stream + 1;
     /* The handle 2 means another stream in each thread. */
     const bool names_one = stream != MEND_NO_STREAM && stream != MEND_STREAM_OF(2);
-    if (functions == NULL) {
+    mend_ort_functions chosen = {sizeof(chosen), alloc_idle, free_idle, empty_cache};
+    if (functions == NULL || !is_whole(functions)) {
         return mend_get_allocator(MEND_ALL_DEVICES, NULL); /* fails, and says what is wrong */
     }
     for (int i = 0; i < MEND_ORT_STREAMS && names_one; i++) {
         uintptr_t found = 0;
         if (atomic_compare_exchange_strong(&slots[i], &found, key) || found == key) {
-            *functions = functions_of[i];
-            return MEND_OK;
+            chosen = functions_of[i];
+            break;
         }
     }
-    *functions = (mend_ort_functions){mend_ort_alloc, mend_ort_free};
+    const size_t size_bytes = functions->struct_size;
+    memcpy(functions, &chosen, size_bytes < sizeof(*functions) ? size_bytes : sizeof(*functions));
+    functions->struct_size = size_bytes;
     return MEND_OK;
+}
+
+uint64_t mend_hook_failures(void)
+{
+    return mend_hooks_failures();
 }

@@ -21,8 +21,10 @@ SIMULATE_EXPORT int cudaStreamCreateWithPriority(mend_stream *stream, unsigned f
     if (error == CUDA_SUCCESS && flags == NON_BLOCKING) {
         error = machine->driver->stream_create(machine->driver, stream);
     } else if (error == CUDA_SUCCESS) {
-        int device = simulate_current();
-        error = mend_sim_stream_create_blocking_on(machine->sim, device, stream) == MEND_OK
+        mend_sim_stream_options options = MEND_SIM_STREAM_OPTIONS_INIT;
+        options.device = simulate_current();
+        options.is_blocking = 1;
+        error = mend_sim_stream_create(machine->sim, &options, stream) == MEND_OK
                     ? CUDA_SUCCESS
                     : CUDA_OUT_OF_MEMORY;
     }

@@ -59,7 +59,7 @@ class Pools : public Totals
         if (mend_torch_pool_uses(device, id_of(id)) == 1) {
             requests_.end_holds(device, id);
         }
-        const mend_result result = mend_torch_pool_release(device, id_of(id));
+        const mend_result result = mend_torch_pool_remove(device, id_of(id));
         // A capture may be under way: the memory is released later.
         TORCH_CHECK(result != MEND_ERROR_INVALID_ARGUMENT, "releasePool: no such pool is in use");
     }

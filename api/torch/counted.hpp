@@ -74,7 +74,7 @@ class Counted final : public Allocator
     static void give_back(DeviceIndex device)
     {
         (void)cudaGetLastError(); // of the allocator's
-        (void)mend_device_trim_wait(device, 0, nullptr);
+        (void)mend_device_trim(device, 0, MEND_TRIM_WAIT, nullptr);
     }
 
     bool is_counted(void *pointer, size_t size, DeviceIndex device)

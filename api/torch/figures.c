@@ -182,7 +182,7 @@ void mend_torch_note_retry(int device)
 mend_result mend_torch_empty_cache(void)
 {
     mend_torch_ranges_settle();
-    mend_result result = mend_device_trim_wait(MEND_ALL_DEVICES, 0, NULL);
+    mend_result result = mend_device_trim(MEND_ALL_DEVICES, 0, MEND_TRIM_WAIT, NULL);
     return result == MEND_ERROR_CAPTURING ? MEND_OK : result;
 }
 

@@ -123,7 +123,8 @@ mend_result mend_torch_foreign_room(int device, uint64_t size_bytes)
     }
     uint64_t keep_bytes = left - size_bytes;
     if (stats.reserved_bytes > keep_bytes) {
-        (void)mend_trim_wait(heap, keep_bytes, NULL); /* what counts is what it still holds */
+        (void)mend_trim(heap, keep_bytes, MEND_TRIM_WAIT,
+                        NULL); /* what counts is what it still holds */
         result = mend_get_stats(heap, &stats);
     }
     bool is_over = result == MEND_OK && stats.reserved_bytes > keep_bytes;

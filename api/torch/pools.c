@@ -72,7 +72,7 @@ static mend_result retire(mend_torch_pool *pool)
 {
     assert(pool->uses == 0 && pool->held == 0);
     if (pool->group != NULL) {
-        mend_result result = mend_group_release(pool->group, MEND_NO_STREAM);
+        mend_result result = mend_group_destroy(pool->group, MEND_NO_STREAM);
         if (result != MEND_OK) {
             return result;
         }
@@ -215,7 +215,7 @@ int mend_torch_pool_is_begun(int device, mend_torch_pool_id id)
     return is_begun;
 }
 
-mend_result mend_torch_pool_release(int device, mend_torch_pool_id id)
+mend_result mend_torch_pool_remove(int device, mend_torch_pool_id id)
 {
     pthread_mutex_lock(&mutex);
     mend_torch_pool *pool = find(device, id);

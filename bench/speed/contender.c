@@ -154,7 +154,7 @@ speed_heap *speed_heap_create(speed_contender contender, size_t lane_count)
     for (size_t i = 0; good && i < lane_count; i++) {
         heap->lanes[i] = heap->face;
         good = heap->sim == NULL || heap->face.library->mend_sim_stream_create(
-                                        heap->sim, &heap->lanes[i].stream) == MEND_OK;
+                                        heap->sim, NULL, &heap->lanes[i].stream) == MEND_OK;
     }
     if (!good) {
         speed_heap_destroy(heap);

@@ -22,8 +22,8 @@ struct device {
         mend_sim_config config = MEND_SIM_CONFIG_INIT;
         config.memory_bytes = 256 * MIB;
         mend::check(mend_sim_create(&config, &sim));
-        mend::check(mend_sim_stream_create(sim, &compute));
-        mend::check(mend_sim_stream_create(sim, &copies));
+        mend::check(mend_sim_stream_create(sim, NULL, &compute));
+        mend::check(mend_sim_stream_create(sim, NULL, &copies));
     }
     ~device() { mend_sim_destroy(sim); }
     void use(const mend::block &block, mend_stream stream) const

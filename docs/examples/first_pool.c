@@ -70,7 +70,7 @@ int main(void)
     for (int i = 1; i < BLOCKS; i += 2) {
         mend_free(pool, blocks[i], NULL);
     }
-    mend_trim(pool, 0, &released_bytes);
+    mend_trim(pool, 0, MEND_TRIM_IDLE, &released_bytes);
     printf("given back: %llu MiB\n", (unsigned long long)(released_bytes / MIB));
 
     mend_pool_destroy(pool);

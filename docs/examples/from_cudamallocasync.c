@@ -49,7 +49,7 @@ static int free_async(void *pointer, mend_pool *pool, mend_stream stream)
 /* cudaMemPoolTrimTo, after a synchronisation of the streams */
 static int trim_to(mend_pool *pool, size_t keep_bytes)
 {
-    return code_of(mend_trim_wait(pool, keep_bytes, NULL));
+    return code_of(mend_trim(pool, keep_bytes, MEND_TRIM_WAIT, NULL));
 }
 
 /* cudaMemPoolAttrReservedMemCurrent */
@@ -75,7 +75,7 @@ int main(void)
     }
     config.driver = mend_sim_driver(sim);
     if (mend_pool_create(&config, &pool) != MEND_OK ||
-        mend_sim_stream_create(sim, &stream) != MEND_OK) {
+        mend_sim_stream_create(sim, NULL, &stream) != MEND_OK) {
         return 1;
     }
     printf("malloc %d, ", malloc_async(&a, 300ull * MIB, pool, stream));

@@ -57,7 +57,7 @@ int main(void)
     mend_group *group = NULL;
     void *block = NULL;
     mend_pool *pool = open_pool(&sim);
-    if (pool == NULL || mend_sim_stream_create(sim, &stream) != MEND_OK ||
+    if (pool == NULL || mend_sim_stream_create(sim, NULL, &stream) != MEND_OK ||
         mend_group_create(pool, &group) != MEND_OK ||
         mend_group_begin(group, stream) != MEND_OK) { /* before the capture begins */
         return 1;
@@ -71,7 +71,7 @@ int main(void)
 
     /* No launch follows: what the group holds comes back after those that were made. */
     mend_sim_graph_destroy(sim, graph);
-    mend_group_release(group, stream);
+    mend_group_destroy(group, stream);
     mend_result released = mend_alloc(pool, 40ull * MIB, stream, &block);
     printf("while the group holds it: %s; released: %s\n", mend_result_name(while_held),
            mend_result_name(released));

@@ -76,7 +76,7 @@ int main(void)
 
     mend_free(pool, activations, NULL);
     mend_move_report moved = MEND_MOVE_REPORT_INIT;
-    mend_result result = mend_move_to_device(pool, NULL, 0, &moved);
+    mend_result result = mend_move(pool, MEND_MOVE_TO_DEVICE, NULL, 0, &moved);
     report(pool, "moved to the device", states);
     printf("%llu MiB copied, %s\n", (unsigned long long)moved.copied_bytes / MIB,
            is_whole(states) ? "every byte is there" : "bytes are lost");

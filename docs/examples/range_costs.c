@@ -29,7 +29,7 @@ static void print(const char *what, uint64_t start_ns)
 static void settle(mend_pool *pool)
 {
     mend_sim_advance(sim, 1000000);
-    mend_trim(pool, UINT64_MAX, NULL);
+    mend_trim(pool, UINT64_MAX, MEND_TRIM_IDLE, NULL);
 }
 
 static void measure(mend_pool *pool, mend_range *range, uint64_t page)
@@ -82,7 +82,7 @@ static int run(const char *list, uint64_t page)
     device.memory_bytes = 16384ull * MIB;
     options.page_bytes = page;
     if (mend_sim_create(&device, &sim) != MEND_OK ||
-        mend_sim_stream_create(sim, &stream) != MEND_OK) {
+        mend_sim_stream_create(sim, NULL, &stream) != MEND_OK) {
         return 1;
     }
     config.driver = mend_sim_driver(sim);

@@ -94,7 +94,7 @@ static int open_engine(engine *e)
     mend_range_info info = MEND_RANGE_INFO_INIT;
     *e = (engine){0};
     if (mend_sim_create(&device, &e->sim) != MEND_OK ||
-        mend_sim_stream_create(e->sim, &e->stream) != MEND_OK) {
+        mend_sim_stream_create(e->sim, NULL, &e->stream) != MEND_OK) {
         return 0;
     }
     mend_pool_config config = MEND_POOL_CONFIG_INIT;

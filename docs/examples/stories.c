@@ -104,8 +104,8 @@ static void streams(int is_cured)
 {
     mend_stream copies = NULL;
     mend_stream compute = NULL;
-    mend_sim_stream_create(gpu, &copies);
-    mend_sim_stream_create(gpu, &compute);
+    mend_sim_stream_create(gpu, NULL, &copies);
+    mend_sim_stream_create(gpu, NULL, &compute);
     for (int i = 0; i < 10; i++) {
         void *batch = get(pool, 160, copies);
         use(batch, copies);
@@ -134,7 +134,7 @@ static void others(int is_cured)
     void *batch = get(pool, 128, NULL);
     printf("the job %s\n", batch != NULL ? "runs" : "does not run");
     mend_free(pool, batch, NULL);
-    mend_trim(pool, 0, NULL);
+    mend_trim(pool, 0, MEND_TRIM_IDLE, NULL);
     if (is_cured) {
         printf("wake: %s\n", mend_result_name(mend_wake(server, NULL, 0, NULL)));
     }
@@ -148,7 +148,7 @@ static void graphs(int is_cured)
     mend_stream stream = NULL;
     mend_group *group = NULL;
     mend_sim_graph *graph = NULL;
-    mend_sim_stream_create(gpu, &stream);
+    mend_sim_stream_create(gpu, NULL, &stream);
     mend_group_create(pool, &group);
     mend_group_begin(group, stream);
     mend_sim_begin_capture(gpu, stream, MEND_SIM_CAPTURE_GLOBAL);
@@ -160,7 +160,7 @@ static void graphs(int is_cured)
     mend_sim_graph_launch(gpu, graph, stream, 0);
     mend_sim_graph_destroy(gpu, graph);
     if (is_cured) {
-        mend_group_release(group, stream);
+        mend_group_destroy(group, stream);
     }
     void *batch = get(pool, 192, stream);
     printf("the larger batch %s\n", batch != NULL ? "fits" : "does not fit");

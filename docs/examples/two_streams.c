@@ -41,8 +41,8 @@ int main(void)
     void *first = NULL;
     void *second = NULL;
     mend_pool *pool = open_pool(&sim);
-    if (pool == NULL || mend_sim_stream_create(sim, &compute) != MEND_OK ||
-        mend_sim_stream_create(sim, &copies) != MEND_OK ||
+    if (pool == NULL || mend_sim_stream_create(sim, NULL, &compute) != MEND_OK ||
+        mend_sim_stream_create(sim, NULL, &copies) != MEND_OK ||
         mend_alloc(pool, 48ull * MIB, compute, &first) != MEND_OK) {
         return 1;
     }

@@ -107,7 +107,7 @@ static void expect_found(const mend_sim_prices *prices)
     info_world world;
     mend_sim_prices expected;
     mend_sim_prices found;
-    mend_sim_reference_prices(&expected);
+    mend_sim_prices_named("reference", &expected);
     ASSERT_TRUE(open_world(&world, prices));
     EXPECT_INT_EQ(MEND_DRIVER_OK, mend_measure(&world.bench, stderr));
     ASSERT_TRUE(read_back(&world.bench, &found));
@@ -120,7 +120,7 @@ MEND_TEST(info_prices, any_list_is_found_again)
     mend_sim_prices prices;
     mend_test_random random;
     expect_found(NULL);
-    mend_sim_reference_prices(&prices);
+    mend_sim_prices_named("reference", &prices);
     mend_test_random_init(&random, mend_test_seed());
     mend_sim_price *mapped[] = {&prices.set_access, &prices.unmap};
     for (size_t i = 0; i < 2; i++) {

@@ -74,7 +74,7 @@ static mend_result read_costs(const char *text, mend_sim_prices *prices)
 MEND_TEST(costs, a_list_replaces_the_whole_reference)
 {
     mend_sim_prices prices;
-    mend_sim_reference_prices(&prices);
+    mend_sim_prices_named("reference", &prices);
     ASSERT_RESULT(MEND_OK, read_costs("# mine\n\ncreate 10 0\t30 # each\r\n  map 7 8 9", &prices));
     EXPECT_U64_EQ(10, prices.create.call_ns);
     EXPECT_U64_EQ(30, prices.create.mib_ns);

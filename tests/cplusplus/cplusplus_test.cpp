@@ -71,7 +71,7 @@ class cplusplus : public on_device
     void SetUp() override
     {
         on_device::SetUp();
-        ASSERT_EQ(MEND_OK, mend_sim_stream_create(sim, &other));
+        ASSERT_EQ(MEND_OK, mend_sim_stream_create(sim, NULL, &other));
         warnings.clear();
         mend_log_set_sink(keep, nullptr);
     }
@@ -253,10 +253,10 @@ TEST_F(cplusplus, a_group_keeps_its_memory_until_its_end)
     mend::group second(pool);
     {
         auto scope = second.begin(stream);
-        EXPECT_THROW(second.release(stream), mend::error); // begun
+        EXPECT_THROW(second.destroy(stream), mend::error); // begun
     }
     mend::group moved = std::move(second);
-    moved.release(stream);
+    moved.destroy(stream);
     EXPECT_EQ(nullptr, moved.get());
 }
 
@@ -374,7 +374,7 @@ TEST_F(cplusplus, a_pool_trims_and_reports)
     EXPECT_EQ(24 * MIB, pool.room(stream).now_bytes);
     block.reset();
     EXPECT_EQ(0u, pool.trim());
-    EXPECT_GE(pool.trim_wait(), 40 * MIB);
+    EXPECT_GE(pool.trim(0, MEND_TRIM_WAIT), 40 * MIB);
     EXPECT_EQ(0u, pool.stats().reserved_bytes);
     pool.set_limit(32 * MIB);
     EXPECT_THROW((void)pool.alloc(40 * MIB, stream), std::bad_alloc);

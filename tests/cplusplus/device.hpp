@@ -22,7 +22,7 @@ class on_device : public testing::Test
     {
         device.content = MEND_SIM_CONTENT_BYTES;
         ASSERT_EQ(MEND_OK, mend_sim_create(&device, &sim));
-        ASSERT_EQ(MEND_OK, mend_sim_stream_create(sim, &stream));
+        ASSERT_EQ(MEND_OK, mend_sim_stream_create(sim, NULL, &stream));
         config.driver = mend_sim_driver(sim);
     }
     void TearDown() override

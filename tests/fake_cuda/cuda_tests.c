@@ -16,6 +16,7 @@
 #include "mend/mend_host.h"
 #include "tests/fake_cuda/found.h"
 #include "tests/support/test.h"
+#include "tests/support/with.h"
 
 FAKE_TEST(a_device_is_described_and_probed)
 {
@@ -225,7 +226,7 @@ FAKE_TEST(memory_of_the_host_that_is_refused_later_is_out_of_memory)
         fake->switches.host_chunk_refusal = refusals[i];
         EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
                       mend_alloc(pool, UINT64_C(800) << 20, NULL, &second));
-        EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_move_to_host(pool, NULL, 0, NULL));
+        EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_move(pool, MEND_MOVE_TO_HOST, NULL, 0, NULL));
     }
     fake->switches.host_chunk_refusal = MEND_DRIVER_OK;
     EXPECT_RESULT(MEND_OK, mend_alloc(pool, UINT64_C(800) << 20, NULL, &second));
@@ -428,7 +429,10 @@ FAKE_TEST(a_device_opens_beside_a_capture)
 {
     mend_stream stream = NULL;
     uint64_t violations = ledger_of_fake().violations;
-    ASSERT_RESULT(MEND_OK, mend_sim_stream_create_blocking(fake->sim, &stream));
+    ASSERT_RESULT(MEND_OK,
+                  mend_sim_stream_create(fake->sim,
+                                         &MEND_TEST_WITH(mend_sim_stream_options, .is_blocking = 1),
+                                         &stream));
     ASSERT_RESULT(MEND_OK, mend_sim_begin_capture(fake->sim, stream, MEND_SIM_CAPTURE_GLOBAL));
     EXPECT_OK(probe());
     EXPECT_TRUE(info.virtual_memory);

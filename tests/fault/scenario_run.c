@@ -250,12 +250,12 @@ static void free_all(scene *s)
     }
     if (s->run.group != NULL) {
         (void)mend_group_end(s->run.group); /* it may have ended */
-        EXPECT_RESULT(MEND_OK, mend_group_release(s->run.group, s->run.streams[0]));
+        EXPECT_RESULT(MEND_OK, mend_group_destroy(s->run.group, s->run.streams[0]));
     }
     mend_sim_advance(s->run.world.sim, 1000);
-    EXPECT_RESULT(MEND_OK, mend_trim(pool, 0, NULL));
+    EXPECT_RESULT(MEND_OK, mend_trim(pool, 0, MEND_TRIM_IDLE, NULL));
     if (mend_world_stats(&s->run.world).zero_bytes > 0) { /* so do zeros of a destroyed range */
-        EXPECT_RESULT(MEND_OK, mend_trim_wait(pool, 0, NULL));
+        EXPECT_RESULT(MEND_OK, mend_trim(pool, 0, MEND_TRIM_WAIT, NULL));
     }
     /* What was freed without a stream waits for the context, which a trim does not wait for. */
     void *pointer;
@@ -295,7 +295,7 @@ static void expect_groups_lost(scene *s)
     if (group != NULL) {
         EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_group_begin(group, NULL));
         EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_group_end(group));
-        EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_group_release(group, MEND_NO_STREAM));
+        EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_group_destroy(group, MEND_NO_STREAM));
     }
 }
 
@@ -312,7 +312,7 @@ static void end_lost(scene *s)
         void *pointer;
         EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_alloc(pool, 600, stream, &pointer));
         EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_alloc(pool, 64 * MEND_KIB, stream, &pointer));
-        EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_trim(pool, 0, NULL));
+        EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_trim(pool, 0, MEND_TRIM_IDLE, NULL));
         EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_set_limit(pool, 64 * MEND_KIB));
         EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_forget_stream(pool, stream));
         if (block != NULL) {

@@ -9,9 +9,9 @@ void story_begin(story_run *run)
 {
     run->streams[STORY_PER_THREAD] = MEND_STREAM_PER_THREAD;
     for (int i = 0; i < STORY_PER_THREAD; i++) {
-        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(run->world.sim, &run->streams[i]));
+        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(run->world.sim, NULL, &run->streams[i]));
     }
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(run->world.sim, &run->reader));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(run->world.sim, NULL, &run->reader));
 }
 
 void story_end(story_run *run)
@@ -44,7 +44,8 @@ static int look_for_memory(void *context, mend_pool *pool, uint64_t needed_bytes
     (void)context;
     (void)needed_bytes;
     const mend_thread_error before = *mend_process_error();
-    (void)mend_trim(pool, UINT64_MAX, NULL); /* which may fail as any call, and says so itself */
+    (void)mend_trim(pool, UINT64_MAX, MEND_TRIM_IDLE,
+                    NULL); /* which may fail as any call, and says so itself */
     *mend_process_error() = before;
     return 0;
 }
@@ -66,7 +67,7 @@ static mend_result begin_group(story_run *run, mend_stream stream)
 
 static mend_result release_group(story_run *run, mend_stream stream)
 {
-    mend_result result = mend_group_release(run->group, stream);
+    mend_result result = mend_group_destroy(run->group, stream);
     if (result == MEND_OK) {
         run->group = NULL;
     }
@@ -216,8 +217,10 @@ mend_result story_call(story_run *run, const operation *op)
     case ALLOC:
         return mend_alloc(pool, op->bytes, run->streams[op->stream], &block->pointer);
     case ALLOC_ALIGNED:
-        return mend_alloc_aligned(pool, op->bytes, STORY_ALIGNMENT_BYTES, run->streams[op->stream],
-                                  &block->pointer);
+        return mend_alloc_with(
+            pool, op->bytes, run->streams[op->stream],
+            &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = STORY_ALIGNMENT_BYTES),
+            &block->pointer);
     case ALLOC_FOR_ANY:
         return mend_alloc(pool, op->bytes, MEND_NO_STREAM, &block->pointer);
     case FREE:
@@ -229,9 +232,9 @@ mend_result story_call(story_run *run, const operation *op)
                    ? MEND_OK
                    : mend_record_stream(pool, block->pointer, run->streams[op->stream]);
     case TRIM:
-        return mend_trim(pool, op->bytes, &run->released_bytes);
+        return mend_trim(pool, op->bytes, MEND_TRIM_IDLE, &run->released_bytes);
     case TRIM_WAIT:
-        return mend_trim_wait(pool, op->bytes, &run->released_bytes);
+        return mend_trim(pool, op->bytes, MEND_TRIM_WAIT, &run->released_bytes);
     case ROOM:
         return ask_room(run, run->streams[op->stream]);
     case DEFRAG:

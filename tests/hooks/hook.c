@@ -19,12 +19,12 @@ static void torch_free(hooks_rig *rig, void *pointer, size_t size, mend_stream s
 static void *plain_alloc(hooks_rig *rig, size_t size, mend_stream stream)
 {
     void *pointer = NULL;
-    return rig->f->mend_hook_alloc(0, size, stream, &pointer) == 0 ? pointer : NULL;
+    return rig->f->mend_device_alloc(0, size, stream, &pointer) == 0 ? pointer : NULL;
 }
 
 static void plain_free(hooks_rig *rig, void *pointer, size_t size, mend_stream stream)
 {
-    (void)rig->f->mend_hook_free(0, pointer, size, stream);
+    (void)rig->f->mend_device_free(0, pointer, size, stream);
 }
 
 /* As the header of cuStateVec declares it. */
@@ -67,7 +67,7 @@ static void handler_free(hooks_rig *rig, void *pointer, size_t size, mend_stream
 
 static mend_ort_functions ort_functions(hooks_rig *rig, mend_stream stream)
 {
-    mend_ort_functions functions = {0};
+    mend_ort_functions functions = MEND_ORT_FUNCTIONS_INIT;
     HOOKS_OK(mend_ort_functions_for(stream, &functions));
     return functions;
 }
@@ -85,17 +85,15 @@ static void computing_free(hooks_rig *rig, void *pointer, size_t size, mend_stre
 
 static void *ort_alloc(hooks_rig *rig, size_t size, mend_stream stream)
 {
-    void *(*alloc_function)(size_t) = rig->f->mend_ort_alloc;
     (void)stream;
-    return alloc_function(size);
+    return ort_functions(rig, MEND_NO_STREAM).alloc(size);
 }
 
 static void ort_free(hooks_rig *rig, void *pointer, size_t size, mend_stream stream)
 {
-    void (*free_function)(void *) = rig->f->mend_ort_free;
     (void)size;
     (void)stream;
-    free_function(pointer);
+    ort_functions(rig, MEND_NO_STREAM).free(pointer);
 }
 
 const hook hooks[HOOKS] = {

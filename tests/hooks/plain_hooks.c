@@ -118,22 +118,6 @@ HOOKS_TEST(plain_hooks, threads_use_them_all_at_once, 256 * KIB)
     EXPECT_TRUE(hooks_device_is_well(rig));
 }
 
-HOOKS_TEST(plain_hooks, foreign_functions_answer_results, MIB)
-{
-    void *pointer = rig;
-    EXPECT_INT_EQ(MEND_OK, rig->f->mend_hook_alloc(0, 0, NULL, &pointer));
-    EXPECT_PTR_EQ(NULL, pointer);
-    EXPECT_INT_EQ(MEND_ERROR_OUT_OF_MEMORY, rig->f->mend_hook_alloc(0, 2 * MIB, NULL, &pointer));
-    EXPECT_INT_EQ(MEND_ERROR_NO_DEVICE, rig->f->mend_hook_alloc(64, 1, NULL, &pointer));
-    EXPECT_INT_EQ(MEND_OK, rig->f->mend_hook_alloc(0, 64 * KIB, NULL, &pointer));
-    EXPECT_INT_EQ(MEND_OK, rig->f->mend_hook_record_stream(0, pointer, rig->streams[0]));
-    EXPECT_INT_EQ(MEND_OK, rig->f->mend_hook_free(0, pointer, 64 * KIB, NULL));
-    EXPECT_INT_EQ(MEND_ERROR_DOUBLE_FREE, rig->f->mend_hook_free(0, pointer, 64 * KIB, NULL));
-    mend_sim_advance(rig->sim, 1);
-    EXPECT_INT_EQ(MEND_OK, rig->f->mend_hook_trim(0, 0));
-    EXPECT_U64_EQ(0, hooks_stats(rig).reserved_bytes);
-}
-
 HOOKS_TEST(plain_hooks, a_handler_is_for_a_device_or_for_the_current_one, MIB)
 {
     mend_device_handler handler;
@@ -151,33 +135,40 @@ HOOKS_TEST(plain_hooks, a_handler_is_for_a_device_or_for_the_current_one, MIB)
     EXPECT_TRUE(handler.alloc(handler.ctx, &pointer, 2 * MIB, NULL) != 0);
 }
 
+static mend_ort_functions functions_of(const hooks_rig *rig, mend_stream stream)
+{
+    mend_ort_functions functions = MEND_ORT_FUNCTIONS_INIT;
+    EXPECT_INT_EQ(MEND_OK, rig->f->mend_ort_functions_for(stream, &functions));
+    return functions;
+}
+
 HOOKS_TEST(plain_hooks, onnx_runtime_is_served_on_its_current_device, MIB)
 {
+    const mend_ort_functions ort = functions_of(rig, MEND_NO_STREAM);
     make_current(rig);
-    void *block = rig->f->mend_ort_alloc(64 * KIB);
+    void *block = ort.alloc(64 * KIB);
     end_current(rig);
     expect_on(rig, 1, block);
-    void *on_first = rig->f->mend_ort_alloc(64 * KIB); /* none is current */
+    void *on_first = ort.alloc(64 * KIB); /* none is current */
     expect_on(rig, 0, on_first);
-    rig->f->mend_ort_free(block);
-    rig->f->mend_ort_free(on_first);
-    rig->f->mend_ort_free(NULL);
-    EXPECT_PTR_EQ(NULL, rig->f->mend_ort_alloc(2 * MIB));
+    ort.free(block);
+    ort.free(on_first);
+    ort.free(NULL);
+    EXPECT_PTR_EQ(NULL, ort.alloc(2 * MIB));
     uint64_t failures = rig->f->mend_hook_failures();
-    rig->f->mend_ort_free(on_first);
+    ort.free(on_first);
     EXPECT_U64_EQ(failures + 1, rig->f->mend_hook_failures());
 }
 
 /* Those of a stream are the same whenever they are asked for, and no other stream's. */
 HOOKS_TEST(plain_hooks, a_stream_of_onnx_runtime_has_functions_of_its_own, MIB)
 {
-    mend_ort_functions first;
-    mend_ort_functions again;
-    mend_ort_functions other;
+    mend_ort_functions cut = {.struct_size = sizeof(cut) - 1};
     HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_ort_functions_for(NULL, NULL));
-    HOOKS_OK(mend_ort_functions_for(rig->streams[0], &first));
-    HOOKS_OK(mend_ort_functions_for(rig->streams[1], &other));
-    HOOKS_OK(mend_ort_functions_for(rig->streams[0], &again));
+    HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_ort_functions_for(NULL, &cut));
+    const mend_ort_functions first = functions_of(rig, rig->streams[0]);
+    const mend_ort_functions other = functions_of(rig, rig->streams[1]);
+    const mend_ort_functions again = functions_of(rig, rig->streams[0]);
     EXPECT_TRUE(first.alloc == again.alloc && first.free == again.free);
     EXPECT_TRUE(first.alloc != other.alloc && first.free != other.free);
     void *block = first.alloc(600 * KIB); /* two do not fit */
@@ -192,23 +183,20 @@ HOOKS_TEST(plain_hooks, a_stream_of_onnx_runtime_has_functions_of_its_own, MIB)
 static bool uses_streams_up(void *context)
 {
     hooks_rig *rig = context;
-    mend_ort_functions functions = {0};
+    const mend_ort_functions idle = functions_of(rig, MEND_NO_STREAM);
+    mend_ort_functions last = MEND_ORT_FUNCTIONS_INIT;
     for (uintptr_t i = 0; i <= MEND_ORT_STREAMS; i++) {
-        rig->f->mend_ort_functions_for(MEND_STREAM_OF(0x1000 + i), &functions);
+        last = functions_of(rig, MEND_STREAM_OF(0x1000 + i));
     }
-    return functions.alloc == rig->f->mend_ort_alloc && functions.free == rig->f->mend_ort_free;
+    return last.alloc == idle.alloc && last.free == idle.free;
 }
 
 /* Neither has a handle that is another stream in each thread, nor one stream too many. */
 HOOKS_TEST(plain_hooks, else_its_memory_has_no_stream, MIB)
 {
-    const mend_stream none[] = {MEND_NO_STREAM, MEND_STREAM_OF(2)};
-    mend_ort_functions functions;
-    for (size_t i = 0; i < 2; i++) {
-        HOOKS_OK(mend_ort_functions_for(none[i], &functions));
-        EXPECT_TRUE(functions.alloc == rig->f->mend_ort_alloc);
-        EXPECT_TRUE(functions.free == rig->f->mend_ort_free);
-    }
+    const mend_ort_functions idle = functions_of(rig, MEND_NO_STREAM);
+    const mend_ort_functions per_thread = functions_of(rig, MEND_STREAM_OF(2));
+    EXPECT_TRUE(per_thread.alloc == idle.alloc && per_thread.free == idle.free);
     EXPECT_TRUE(mend_test_holds_in_a_child(uses_streams_up, rig));
 }
 
@@ -225,17 +213,18 @@ static void empty_cache(bool has_events, bool is_busy)
     if (!has_events) {
         EXPECT_RESULT(MEND_OK, mend_sim_fail(rig.sim, &fault));
     }
-    void *kept = rig.f->mend_ort_alloc(64 * KIB);
-    void *freed = rig.f->mend_ort_alloc(256 * KIB);
+    const mend_ort_functions ort = functions_of(&rig, MEND_NO_STREAM);
+    void *kept = ort.alloc(64 * KIB);
+    void *freed = ort.alloc(256 * KIB);
     if (is_busy) {
         hooks_write_long(&rig, 0, freed, 256 * KIB);
     }
-    rig.f->mend_ort_free(freed);
-    rig.f->mend_ort_empty_cache();
+    ort.free(freed);
+    ort.empty_cache();
     EXPECT_U64_EQ(64 * KIB, hooks_stats(&rig).reserved_bytes);
     EXPECT_U64_EQ(is_busy || !has_events, hooks_stats(&rig).host_waits);
     EXPECT_TRUE(hooks_device_is_well(&rig));
-    rig.f->mend_ort_free(kept);
+    ort.free(kept);
     hooks_close(&rig);
 }
 
@@ -248,13 +237,14 @@ MEND_TEST(plain_hooks, an_empty_cache_holds_what_is_in_use)
 
 HOOKS_TEST(plain_hooks, nor_does_it_disturb_a_capture, MIB)
 {
+    const mend_ort_functions ort = functions_of(rig, MEND_NO_STREAM);
     mend_sim_graph *graph = NULL;
-    void *freed = rig->f->mend_ort_alloc(256 * KIB);
+    void *freed = ort.alloc(256 * KIB);
     uint64_t failures = rig->f->mend_hook_failures();
-    EXPECT_INT_EQ(MEND_OK, rig->f->mend_hook_free(0, freed, 256 * KIB, rig->streams[0]));
+    EXPECT_INT_EQ(MEND_OK, rig->f->mend_device_free(0, freed, 256 * KIB, rig->streams[0]));
     EXPECT_RESULT(MEND_OK,
                   mend_sim_begin_capture(rig->sim, rig->streams[0], MEND_SIM_CAPTURE_RELAXED));
-    rig->f->mend_ort_empty_cache();
+    ort.empty_cache();
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(rig->sim, rig->streams[0], &graph));
     EXPECT_U64_EQ(failures, rig->f->mend_hook_failures());
     mend_sim_graph_destroy(rig->sim, graph);

@@ -54,7 +54,7 @@ bool hooks_open(hooks_rig *rig, uint64_t memory_bytes)
     device.content = MEND_SIM_CONTENT_BYTES;
     EXPECT_RESULT(MEND_OK, mend_sim_create(&device, &rig->sim));
     for (int i = 0; i < HOOKS_STREAMS; i++) {
-        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(rig->sim, &rig->streams[i]));
+        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(rig->sim, NULL, &rig->streams[i]));
     }
     config.driver = mend_sim_driver(rig->sim);
     config.reserve_bytes = 4 * memory_bytes;

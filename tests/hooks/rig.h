@@ -23,6 +23,8 @@
     X(mend, mend_set_limit)                                                                        \
     X(mend, mend_get_stats)                                                                        \
     X(mend, mend_get_block_info)                                                                   \
+    X(mend, mend_device_alloc)                                                                     \
+    X(mend, mend_device_free)                                                                      \
     X(mend, mend_device_record_stream)                                                             \
     X(mend, mend_pin)                                                                              \
     X(mend, mend_unpin)                                                                            \
@@ -43,7 +45,7 @@
     X(torch, mend_torch_pool_begin)                                                                \
     X(torch, mend_torch_pool_end)                                                                  \
     X(torch, mend_torch_pool_is_begun)                                                             \
-    X(torch, mend_torch_pool_release)                                                              \
+    X(torch, mend_torch_pool_remove)                                                               \
     X(torch, mend_torch_pool_uses)                                                                 \
     X(torch, mend_torch_pool_group)                                                                \
     X(torch, mend_torch_pool_of_group)                                                             \
@@ -71,14 +73,7 @@
     X(torch, mend_torch_largest)                                                                   \
     X(torch, mend_torch_lacks_memory)                                                              \
     X(torch, mend_torch_write_out_of_memory)                                                       \
-    X(hooks, mend_hook_alloc)                                                                      \
-    X(hooks, mend_hook_free)                                                                       \
-    X(hooks, mend_hook_record_stream)                                                              \
-    X(hooks, mend_hook_trim)                                                                       \
     X(hooks, mend_hook_handler)                                                                    \
-    X(hooks, mend_ort_alloc)                                                                       \
-    X(hooks, mend_ort_free)                                                                        \
-    X(hooks, mend_ort_empty_cache)                                                                 \
     X(hooks, mend_ort_functions_for)                                                               \
     X(hooks, mend_hook_failures)
 

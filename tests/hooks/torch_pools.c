@@ -63,7 +63,7 @@ static void end(hooks_rig *rig, mend_torch_pool_id id, int users)
 {
     HOOKS_OK(mend_torch_pool_end(0, id));
     for (int i = 0; i < users; i++) {
-        HOOKS_OK(mend_torch_pool_release(0, id));
+        HOOKS_OK(mend_torch_pool_remove(0, id));
     }
 }
 
@@ -84,8 +84,8 @@ HOOKS_TEST(torch_pools, a_pool_takes_what_its_filter_says, MIB)
     give(rig, in);
     give(rig, out);
     give(rig, after);
-    HOOKS_OK(mend_torch_pool_release(0, FIRST));
-    HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_torch_pool_release(0, FIRST));
+    HOOKS_OK(mend_torch_pool_remove(0, FIRST));
+    HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_torch_pool_remove(0, FIRST));
 }
 
 HOOKS_TEST(torch_pools, the_pool_begun_last_is_asked_first, MIB)
@@ -101,8 +101,8 @@ HOOKS_TEST(torch_pools, the_pool_begun_last_is_asked_first, MIB)
     HOOKS_OK(mend_torch_pool_end(0, FIRST));
     give(rig, inner);
     give(rig, outer);
-    HOOKS_OK(mend_torch_pool_release(0, FIRST));
-    HOOKS_OK(mend_torch_pool_release(0, SECOND));
+    HOOKS_OK(mend_torch_pool_remove(0, FIRST));
+    HOOKS_OK(mend_torch_pool_remove(0, SECOND));
 }
 
 /* Graphs use it between two launches. */
@@ -120,9 +120,9 @@ HOOKS_TEST(torch_pools, memory_stays_with_a_pool_of_graphs_until_its_last_user_g
     give(rig, block);
     /* Too little is left for others. */
     EXPECT_PTR_EQ(NULL, rig->f->mend_torch_alloc_or_null(600 * KIB, 0, rig->streams[0]));
-    HOOKS_OK(mend_torch_pool_release(0, FIRST));
+    HOOKS_OK(mend_torch_pool_remove(0, FIRST));
     EXPECT_PTR_EQ(NULL, rig->f->mend_torch_alloc_or_null(600 * KIB, 0, rig->streams[0]));
-    HOOKS_OK(mend_torch_pool_release(0, FIRST));
+    HOOKS_OK(mend_torch_pool_remove(0, FIRST));
     EXPECT_INT_EQ(0, rig->f->mend_torch_pool_uses(0, FIRST));
     void *free_again = alloc(rig, 600 * KIB, rig->streams[0]);
     EXPECT_TRUE(free_again != NULL);
@@ -194,15 +194,15 @@ HOOKS_TEST(torch_pools, pools_are_told_apart_by_both_numbers_and_by_device, MIB)
     EXPECT_INT_EQ(1, rig->f->mend_torch_pool_uses(0, FIRST));
     EXPECT_INT_EQ(0, rig->f->mend_torch_pool_uses(1, FIRST));
     EXPECT_INT_EQ(0, rig->f->mend_torch_pool_uses(0, other));
-    HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_torch_pool_release(0, other));
-    HOOKS_OK(mend_torch_pool_release(0, FIRST));
+    HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_torch_pool_remove(0, other));
+    HOOKS_OK(mend_torch_pool_remove(0, FIRST));
     filter f = filter_for(rig, 0, MEND_TORCH_TAKES);
     HOOKS_OK(mend_torch_pool_begin(1, FIRST, takes, drop, &f));
     HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_torch_pool_end(0, FIRST));
     /* The last user of one that takes requests stays. */
-    HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_torch_pool_release(1, FIRST));
+    HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_torch_pool_remove(1, FIRST));
     HOOKS_OK(mend_torch_pool_end(1, FIRST));
-    HOOKS_OK(mend_torch_pool_release(1, FIRST));
+    HOOKS_OK(mend_torch_pool_remove(1, FIRST));
     HOOKS_ANSWER(MEND_ERROR_NO_DEVICE, mend_torch_pool_begin(64, FIRST, takes, NULL, &f));
     HOOKS_ANSWER(MEND_ERROR_NO_DEVICE, mend_torch_pool_add(-1, FIRST, 0));
 }
@@ -220,7 +220,7 @@ static void release_inside(void *context, mend_log_level level, const char *line
         hooks_rig *rig = releasing;
         releasing = NULL;
         HOOKS_OK(mend_torch_pool_end(0, FIRST));
-        HOOKS_OK(mend_torch_pool_release(0, FIRST));
+        HOOKS_OK(mend_torch_pool_remove(0, FIRST));
         EXPECT_INT_EQ(0, rig->f->mend_torch_pool_uses(0, FIRST));
     }
 }
@@ -240,7 +240,7 @@ HOOKS_TEST(torch_pools, a_pool_that_ends_inside_a_call_goes_with_the_last_call, 
     EXPECT_TRUE(releasing == NULL);
     rig->f->mend_log_set_sink(NULL, NULL);
     EXPECT_U64_EQ(0, hooks_stats(rig).groups);
-    HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_torch_pool_release(0, FIRST));
+    HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_torch_pool_remove(0, FIRST));
 }
 
 /* ---- a block found and freed in one ---------------------------------------------------------- */
@@ -326,11 +326,11 @@ HOOKS_TEST(torch_pools, the_memory_of_a_pool_serves_others_by_its_name, MIB)
     EXPECT_U64_EQ(1, pool_of(rig, pointer).first);
     HOOKS_OK(mend_torch_block_give(pointer, &block));
     EXPECT_PTR_EQ(NULL, rig->f->mend_torch_alloc_or_null(600 * KIB, 0, rig->streams[0]));
-    HOOKS_OK(mend_torch_pool_release(0, FIRST));
-    HOOKS_OK(mend_torch_pool_release(0, FIRST));
+    HOOKS_OK(mend_torch_pool_remove(0, FIRST));
+    HOOKS_OK(mend_torch_pool_remove(0, FIRST));
     EXPECT_U64_EQ(0, rig->f->mend_torch_pools_marked(0, ids, 2));
-    HOOKS_OK(mend_torch_pool_release(0, SECOND));
-    HOOKS_OK(mend_torch_pool_release(1, FIRST));
+    HOOKS_OK(mend_torch_pool_remove(0, SECOND));
+    HOOKS_OK(mend_torch_pool_remove(1, FIRST));
 }
 
 /* An allocator of the program's in the place of Mend's pools, which has one block. */

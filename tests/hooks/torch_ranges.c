@@ -100,7 +100,7 @@ HOOKS_TEST(torch_ranges, what_is_pinned_goes_with_the_cache, MIB)
 HOOKS_TEST(torch_ranges, a_stream_that_has_ended_is_not_needed, MIB)
 {
     mend_stream own;
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(rig->sim, &own));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(rig->sim, NULL, &own));
     mend_range *range = NULL;
     managed *tensor = made(rig, own, &range);
     EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(rig->sim, own));

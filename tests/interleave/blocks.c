@@ -272,7 +272,8 @@ void arena_replace_stream(arena *a, const program_op *op)
     arena_leave_stream(a, heir);
     if (forget_everywhere(a, stream->handle)) {
         arena_expect(a, "stream_destroy", mend_sim_stream_destroy(a->sim, stream->handle), false);
-        arena_expect(a, "stream_create", mend_sim_stream_create(a->sim, &stream->handle), false);
+        arena_expect(a, "stream_create", mend_sim_stream_create(a->sim, NULL, &stream->handle),
+                     false);
     }
     stream->is_going = false;
 }

@@ -131,7 +131,7 @@ static void take_everything(arena *a)
     arena_do(a, &(program_op){.kind = PROGRAM_FREE});
     mend_sim_advance(a->sim, 1000);
     mend_stats stats = MEND_STATS_INIT;
-    mend_trim(pool, 0, NULL);
+    mend_trim(pool, 0, MEND_TRIM_IDLE, NULL);
     mend_get_stats(pool, &stats);
     if (stats.reserved_bytes > 0) {
         arena_find(a, "in the end a trim leaves %llu bytes",

@@ -78,7 +78,7 @@ static void release_group(arena *a, const program_op *op)
         arena_stream_waits(a, op->stream, i);
     }
     a->is_closed = a->is_closed || is_behind;
-    mend_result result = mend_group_release(group->group, stream);
+    mend_result result = mend_group_destroy(group->group, stream);
     arena_expect(a, "group_release", result, false);
     group->group = result == MEND_OK ? NULL : group->group;
     a->is_closed = a->is_closed && !is_behind;
@@ -234,8 +234,8 @@ static void room_in(arena *a, mend_pool *pool, const program_op *op)
         arena_expect(a, "defrag", mend_defrag(pool, NULL, NULL), false);
         a->quiet_calls--;
     } else if (op->kind == PROGRAM_TRIM) {
-        mend_result result = op->bytes % 2 == 1 ? mend_trim_wait(pool, op->bytes, NULL)
-                                                : mend_trim(pool, op->bytes, NULL);
+        mend_result result = op->bytes % 2 == 1 ? mend_trim(pool, op->bytes, MEND_TRIM_WAIT, NULL)
+                                                : mend_trim(pool, op->bytes, MEND_TRIM_IDLE, NULL);
         arena_expect(a, "trim", result, false);
     } else if (op->kind == PROGRAM_SET_LIMIT) {
         arena_expect(a, "set_limit", mend_set_limit(pool, op->bytes), false);
@@ -386,7 +386,7 @@ static void restore_in(arena *a, mend_pool *pool, const program_op *op)
         arena_expect(a, "group_create", result, false);
         if (result == MEND_OK) {
             restore_blocks(a, pool, group, op);
-            result = mend_group_release(group, MEND_NO_STREAM);
+            result = mend_group_destroy(group, MEND_NO_STREAM);
             arena_expect(a, "group_release", result, false);
         }
         a->restorations--;

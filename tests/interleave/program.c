@@ -81,7 +81,7 @@ static bool open_world(arena *a)
     }
     bool is_fine = true;
     for (int i = 0; i < PROGRAM_STREAMS; i++) {
-        is_fine = is_fine && mend_sim_stream_create(a->sim, &a->streams[i].handle) == MEND_OK;
+        is_fine = is_fine && mend_sim_stream_create(a->sim, NULL, &a->streams[i].handle) == MEND_OK;
     }
     for (int i = 0; i < a->program->pools; i++) {
         is_fine = is_fine && arena_open_pool(a, i);

@@ -101,7 +101,7 @@ void scene_stops_and_allocates(void)
     }
     alloc_stopped(4096, NULL); /* a stream the pool has not seen */
     check_stopped();
-    mend_result trimmed = mend_trim(last.pool, 0, NULL);
+    mend_result trimmed = mend_trim(last.pool, 0, MEND_TRIM_IDLE, NULL);
     CHECK(trimmed == MEND_OK || trimmed == MEND_ERROR_DEVICE_LOST);
     CHECK(mend_group_begin(last.group, MEND_EVERY_STREAM) != MEND_ERROR_INVALID_ARGUMENT);
     alloc_stopped(4096, last.streams[0]);
@@ -143,7 +143,7 @@ static void *call_for_ever(void *argument)
         *block = NULL;
         CHECK(is_fine(mend_alloc(last.pool, 512u << (i % 11), self->stream, block)));
         if (i % 100 == 99) {
-            CHECK(is_fine(mend_trim(last.pool, 0, NULL)));
+            CHECK(is_fine(mend_trim(last.pool, 0, MEND_TRIM_IDLE, NULL)));
         }
         if (i % 50 == 49) {
             sem_post(&self->under_way);
@@ -167,7 +167,7 @@ static void start_callers(void)
 {
     open_last();
     for (int i = 0; i < THREADS; i++) {
-        CHECK(mend_sim_stream_create(last.sim, &callers[i].stream) == MEND_OK);
+        CHECK(mend_sim_stream_create(last.sim, NULL, &callers[i].stream) == MEND_OK);
         CHECK(sem_init(&callers[i].under_way, 0, 0) == 0);
         CHECK(pthread_create(&callers[i].thread, NULL, call_for_ever, &callers[i]) == 0);
         CHECK(pthread_detach(callers[i].thread) == 0);

@@ -173,7 +173,7 @@ static void *hammer_the_pool(void *argument)
         *block = NULL;
         CHECK(mend_alloc(parent.pool, 512u << (i % 11), self->stream, block) == MEND_OK);
         if (i % 100 == 99) {
-            CHECK(mend_trim(parent.pool, 0, NULL) == MEND_OK);
+            CHECK(mend_trim(parent.pool, 0, MEND_TRIM_IDLE, NULL) == MEND_OK);
         }
         if (i == 2 * HELD) {
             sem_post(&self->under_way);
@@ -192,7 +192,7 @@ void scene_forks_while_threads_hammer_the_pool(void)
     hammer hammers[THREADS];
     for (int i = 0; i < THREADS; i++) {
         hammers[i].goes_on = &goes_on;
-        CHECK(mend_sim_stream_create(parent.sim, &hammers[i].stream) == MEND_OK);
+        CHECK(mend_sim_stream_create(parent.sim, NULL, &hammers[i].stream) == MEND_OK);
         CHECK(sem_init(&hammers[i].under_way, 0, 0) == 0);
         CHECK(pthread_create(&hammers[i].thread, NULL, hammer_the_pool, &hammers[i]) == 0);
     }
@@ -242,14 +242,14 @@ static void *use_the_pool(void *argument)
     rig_free_blocks(&parent);
     rig_fill(&parent);
     rig_free_blocks(&parent);
-    CHECK(mend_trim(parent.pool, 0, NULL) == MEND_OK);
+    CHECK(mend_trim(parent.pool, 0, MEND_TRIM_IDLE, NULL) == MEND_OK);
     rig_fill(&parent);
     CHECK(mend_forget_stream(parent.pool, parent.streams[1]) == MEND_OK);
     void *pointer = NULL;
     CHECK(mend_alloc(parent.pool, 20 << 20, NULL, &pointer) == MEND_OK);
     CHECK(mend_free(parent.pool, pointer, MEND_NO_STREAM) == MEND_OK);
     CHECK(mend_alloc(parent.pool, UINT64_C(1) << 40, NULL, &pointer) == MEND_ERROR_OUT_OF_MEMORY);
-    CHECK(mend_trim(parent.pool, 0, NULL) == MEND_OK);
+    CHECK(mend_trim(parent.pool, 0, MEND_TRIM_IDLE, NULL) == MEND_OK);
     mend_sim_set_call_observer(parent.sim, NULL, NULL);
     self->has_ended = self->calls_left > 0;
     sem_post(&self->stopped);

@@ -1,4 +1,5 @@
 #include "tests/process/refused.h"
+#include "tests/support/with.h"
 
 #include <string.h>
 
@@ -38,7 +39,9 @@ static void check_blocks(const rig *inherited)
     char mark;
     void *pointer = &mark;
     REFUSED(mend_alloc(pool, 4096, stream, &pointer));
-    REFUSED(mend_alloc_aligned(pool, 4096, 4096, stream, &pointer));
+    REFUSED(mend_alloc_with(pool, 4096, stream,
+                            &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = 4096),
+                            &pointer));
     CHECK(pointer == &mark);
     CHECK(mend_free(pool, NULL, stream) == MEND_OK);
     REFUSED(mend_free(pool, block, stream));
@@ -54,7 +57,7 @@ static void check_blocks(const rig *inherited)
 static void check_pool(mend_pool *pool)
 {
     uint64_t released = 7;
-    REFUSED(mend_trim(pool, 0, &released));
+    REFUSED(mend_trim(pool, 0, MEND_TRIM_IDLE, &released));
     CHECK(released == 7);
     REFUSED(mend_set_limit(pool, 1 << 20));
     REFUSED(mend_add_pressure_callback(pool, release_nothing, NULL));
@@ -73,7 +76,7 @@ static void check_groups(const rig *inherited)
     CHECK(group == NULL);
     REFUSED(mend_group_begin(inherited->group, inherited->streams[0]));
     REFUSED(mend_group_end(inherited->group));
-    REFUSED(mend_group_release(inherited->group, inherited->streams[0]));
+    REFUSED(mend_group_destroy(inherited->group, inherited->streams[0]));
 }
 
 void refused_check(const rig *inherited)

@@ -15,7 +15,7 @@ void rig_open(rig *r)
     pool_config.reserve_bytes = KIB * KIB * KIB;
     CHECK(mend_pool_create(&pool_config, &r->pool) == MEND_OK);
     for (int i = 0; i < RIG_STREAMS; i++) {
-        CHECK(mend_sim_stream_create(r->sim, &r->streams[i]) == MEND_OK);
+        CHECK(mend_sim_stream_create(r->sim, NULL, &r->streams[i]) == MEND_OK);
     }
     CHECK(mend_alloc(r->pool, 512, r->streams[0], &r->kept) == MEND_OK);
     CHECK(mend_group_create(r->pool, &r->group) == MEND_OK);

@@ -325,7 +325,7 @@ static void kill_the_importer(way by)
         await_open_files(files - 2); /* without the pipes */
     }
     CHECK(mend_free(s.pool, ours, NULL) == MEND_OK);
-    CHECK(mend_trim(s.pool, 0, &released_bytes) == MEND_OK);
+    CHECK(mend_trim(s.pool, 0, MEND_TRIM_IDLE, &released_bytes) == MEND_OK);
     CHECK(released_bytes >= SIZE_BYTES);
     if (by == BY_FABRIC) {
         CHECK(ledger_of(&s).chunks > 0);

@@ -173,7 +173,7 @@ class Mistakes(SimulatedTest):
             ("with mend_pool_config.shareable = 2,", "with shareable:fabric of MEND_CONF,"),
             ("mend_range_options.page_bytes is 7", "page_bytes is 7"),
             ("mend_sleep_options.directory is NULL", "directory is None"),
-            ("mend_trim_wait; or mend_trim", r"mend.trim\(wait=True\); or mend.trim$"),
+            ("mend_trim; or mend_get_room", "^mend.trim; or mend.room$"),
             ("mend_range_map_zeros: pinned", "^GrowingTensor.map_zeros: pinned"),
         ):
             self.assertRegex(words(said), expected)

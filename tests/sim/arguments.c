@@ -41,8 +41,8 @@ static void refuse_blocks(trial *t, mend_pool *pool, mend_stream stream)
 
 static void refuse_memory(trial *t, mend_pool *pool, mend_stream stream)
 {
-    REFUSED(mend_trim_wait(NULL, 0, NULL));
-    REFUSED(mend_collect(NULL, NULL));
+    REFUSED(mend_trim(NULL, 0, MEND_TRIM_WAIT, NULL));
+    REFUSED(mend_trim(NULL, 0, MEND_TRIM_SURPLUS, NULL));
     REFUSED(mend_get_room(NULL, stream, &(mend_room)MEND_ROOM_INIT));
     REFUSED(mend_get_room(pool, stream, NULL));
     REFUSED(mend_get_room(pool, stream, &CUT(mend_room)));
@@ -99,9 +99,10 @@ static void refuse_sleep_and_views(trial *t, mend_pool *pool)
     REFUSED(mend_sleep(pool, &CUT(mend_sleep_options), NULL));
     REFUSED(mend_wake(NULL, NULL, 0, NULL));
     REFUSED(mend_wake(pool, NULL, 1, NULL));
-    REFUSED(mend_move_to_host(NULL, NULL, 0, NULL));
-    REFUSED(mend_move_to_device(pool, NULL, 1, NULL));
-    REFUSED(mend_move_to_device(pool, NULL, 0, &CUT(mend_move_report)));
+    REFUSED(mend_move(NULL, MEND_MOVE_TO_HOST, NULL, 0, NULL));
+    REFUSED(mend_move(pool, MEND_MOVE_TO_DEVICE, NULL, 1, NULL));
+    REFUSED(mend_move(pool, (mend_move_target)2, NULL, 0, NULL));
+    REFUSED(mend_move(pool, MEND_MOVE_TO_DEVICE, NULL, 0, &CUT(mend_move_report)));
     REFUSED(mend_quiesce(NULL, NULL));
 }
 
@@ -169,7 +170,7 @@ static void refuse_devices(trial *t, mend_stream stream)
     trial_expect(t, "mend_device_free of nothing", MEND_OK, mend_device_free(0, NULL, 0, stream));
     NO_DEVICE(mend_device_record_stream(-2, t, stream));
     NO_DEVICE(mend_device_forget_stream(-2, stream));
-    NO_DEVICE(mend_device_trim(TOO_LARGE, 0, NULL));
+    NO_DEVICE(mend_device_trim(TOO_LARGE, 0, MEND_TRIM_IDLE, NULL));
     REFUSED(mend_device_free_untagged(NULL, &info, &device));
     REFUSED(mend_device_free_untagged(t, &CUT(mend_block_info), &device));
     REFUSED(mend_device_block_info(0, NULL, &info));

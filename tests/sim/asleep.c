@@ -495,7 +495,7 @@ void trial_wake_all(trial *t)
             t->pools[i].limit_bytes = t->device_bytes;
             for (int k = 0; k < t->pool_count; k++) {
                 trial_witness_call(t);
-                mend_trim_wait(t->pools[k].pool, 0, NULL);
+                mend_trim(t->pools[k].pool, 0, MEND_TRIM_WAIT, NULL);
             }
             mend_result result = wake(t, i, NULL, 0);
             trial_claim(t, TRIAL_LIVENESS, result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY,

@@ -9,6 +9,7 @@
 #include "tests/sim/ranges.h"
 #include "tests/sim/rations.h"
 #include "tests/support/call.h"
+#include "tests/support/with.h"
 
 mend_stream trial_handle(const trial *t, int stream, bool other_name)
 {
@@ -31,8 +32,10 @@ static mend_result trial_call_alloc(trial_call *call, mend_pool *pool)
     return call->group != NULL ? trial_call_in_group(call, pool)
            : call->wanted != NULL || call->in_one_chunk
                ? mend_alloc_with(pool, call->size_bytes, call->stream, &options, &call->pointer)
-               : mend_alloc_aligned(pool, call->size_bytes, call->alignment_bytes, call->stream,
-                                    &call->pointer);
+               : mend_alloc_with(
+                     pool, call->size_bytes, call->stream,
+                     &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = call->alignment_bytes),
+                     &call->pointer);
 }
 
 static mend_result trial_call_free(trial_call *call, mend_pool *pool)

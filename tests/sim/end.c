@@ -76,7 +76,7 @@ static void fill(trial *t, int pool)
 {
     for (int i = 0; i < t->pool_count; i++) {
         if (i != pool) {
-            mend_trim(t->pools[i].pool, 0, NULL);
+            mend_trim(t->pools[i].pool, 0, MEND_TRIM_IDLE, NULL);
         }
     }
     uint64_t own_bytes = trial_stats(t, pool).reserved_bytes;
@@ -129,8 +129,8 @@ static void prove_alive(trial *t)
         /* Memory of the host was in nobody's way, so nothing has waited for its last work yet; and
          * zeros that a pool gave up for another one were enough for that. */
         mend_result result = trial_has_host(t) || t->had_any_zeros || has_unfenced(t, i)
-                                 ? mend_trim_wait(t->pools[i].pool, 0, NULL)
-                                 : mend_trim(t->pools[i].pool, 0, NULL);
+                                 ? mend_trim(t->pools[i].pool, 0, MEND_TRIM_WAIT, NULL)
+                                 : mend_trim(t->pools[i].pool, 0, MEND_TRIM_IDLE, NULL);
         mend_stats stats = trial_stats(t, i);
         trial_claim(t, TRIAL_LIVENESS,
                     result == MEND_OK && stats.reserved_bytes == 0 && stats.retired_bytes == 0 &&

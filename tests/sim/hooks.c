@@ -43,16 +43,11 @@ static int wrapped_record(void *ctx, void *pointer, mend_stream stream)
     return w->inner.record_stream(w->inner.handler.ctx, pointer, stream);
 }
 
-static int wrapped_trim(void *ctx, uint64_t keep_bytes, uint64_t *released_bytes)
+static int wrapped_trim(void *ctx, uint64_t keep_bytes, mend_trim_mode mode,
+                        uint64_t *released_bytes)
 {
     trial_wrapper *w = ctx;
-    return w->inner.trim(w->inner.handler.ctx, keep_bytes, released_bytes);
-}
-
-static int wrapped_trim_wait(void *ctx, uint64_t keep_bytes, uint64_t *released_bytes)
-{
-    trial_wrapper *w = ctx;
-    return w->inner.trim_wait(w->inner.handler.ctx, keep_bytes, released_bytes);
+    return w->inner.trim(w->inner.handler.ctx, keep_bytes, mode, released_bytes);
 }
 
 static int wrapped_info(void *ctx, const void *pointer, mend_block_info *info)
@@ -98,7 +93,6 @@ bool trial_set_allocator(trial *t, const operation *op)
             .ctx = w, .alloc = wrapped_alloc, .free = wrapped_free, .name = "wrapper"};
         allocator.record_stream = wrapped_record;
         allocator.trim = wrapped_trim;
-        allocator.trim_wait = wrapped_trim_wait;
         allocator.block_info = wrapped_info;
         allocator.retired = wrapped_end;
         result = result == MEND_OK ? mend_set_allocator(device, &allocator) : result;
@@ -159,8 +153,8 @@ bool trial_hooks_take(trial_call *call)
         if (call->collects) {
             return false;
         }
-        call->result = call->waits ? mend_device_trim_wait(0, call->size_bytes, NULL)
-                                   : mend_device_trim(0, call->size_bytes, NULL);
+        call->result = call->waits ? mend_device_trim(0, call->size_bytes, MEND_TRIM_WAIT, NULL)
+                                   : mend_device_trim(0, call->size_bytes, MEND_TRIM_IDLE, NULL);
         return true;
     default:
         return false;

@@ -4,9 +4,9 @@
 
 mend_result trial_call_trim(trial_call *call, mend_pool *pool)
 {
-    return call->collects ? mend_collect(pool, &call->released_bytes)
-           : call->waits  ? mend_trim_wait(pool, call->size_bytes, &call->released_bytes)
-                          : mend_trim(pool, call->size_bytes, &call->released_bytes);
+    return call->collects ? mend_trim(pool, 0, MEND_TRIM_SURPLUS, &call->released_bytes)
+           : call->waits  ? mend_trim(pool, call->size_bytes, MEND_TRIM_WAIT, &call->released_bytes)
+                         : mend_trim(pool, call->size_bytes, MEND_TRIM_IDLE, &call->released_bytes);
 }
 
 uint64_t trial_largest_chunk(const trial *t, int pool)

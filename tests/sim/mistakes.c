@@ -2,6 +2,7 @@
  */
 #include "tests/sim/arguments.h"
 #include "tests/sim/ranges.h"
+#include "tests/support/with.h"
 
 void trial_expect(trial *t, const char *what, mend_result expected, mend_result result)
 {
@@ -60,7 +61,9 @@ static void mistake_without_block(trial *t, const operation *op)
         break;
     case 3:
         trial_expect(t, "an absurd alignment", MEND_ERROR_INVALID_ARGUMENT,
-                     mend_alloc_aligned(pool, 512, 3, stream, &pointer));
+                     mend_alloc_with(pool, 512, stream,
+                                     &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = 3),
+                                     &pointer));
         break;
     case 4:
         trial_expect(t, "an allocation on every stream", MEND_ERROR_INVALID_ARGUMENT,

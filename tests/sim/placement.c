@@ -9,6 +9,7 @@
 #include "mend/mend.h"
 #include "mend/mend_sim.h"
 #include "tests/sim/generator.h"
+#include "tests/support/with.h"
 
 enum { BLOCKS = 192, PALETTE = 12, REQUESTS_OF_ROUND = 200, MOST_STREAMS = 3, PART = 10000 };
 enum { WARM_ROUNDS = 12, WAITS_OF_HOST = 100 };
@@ -214,7 +215,8 @@ static bool open_run(run *r, const placement_recording *recording)
     config.limit_bytes = r->limit_bytes;
     config.tightness = is->tightness;
     for (uint32_t i = 0; i < is->streams; i++) {
-        r->is_right = r->is_right && mend_sim_stream_create(r->sim, &r->streams[i]) == MEND_OK;
+        r->is_right =
+            r->is_right && mend_sim_stream_create(r->sim, NULL, &r->streams[i]) == MEND_OK;
     }
     r->is_right = r->is_right && mend_pool_create(&config, &r->pool) == MEND_OK;
     r->is_right = r->is_right && (recording == NULL || recording->events == 0 ||
@@ -260,8 +262,9 @@ static void serve(run *r, const request *q)
         leave_trail(r, NULL);
         return;
     }
-    const mend_result result = mend_alloc_aligned(r->pool, q->size_bytes, q->alignment_bytes,
-                                                  r->streams[q->stream], block);
+    const mend_result result = mend_alloc_with(
+        r->pool, q->size_bytes, r->streams[q->stream],
+        &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = q->alignment_bytes), block);
     claim(r, result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY, "an allocation");
     r->allocations++;
     r->refused += result != MEND_OK;
@@ -320,14 +323,14 @@ static void do_between(run *r, uint32_t phase)
     switch (r->program->is->between) {
     case TRIM:
         claim(r,
-              (phase % 2 == 0 ? mend_trim : mend_trim_wait)(r->pool, keep_bytes, &released_bytes) ==
-                  MEND_OK,
+              mend_trim(r->pool, keep_bytes, phase % 2 == 0 ? MEND_TRIM_IDLE : MEND_TRIM_WAIT,
+                        &released_bytes) == MEND_OK,
               "a trim");
         break;
     case COLLECT:
         claim(r,
               mend_set_soft_limit(r->pool, keep_bytes * 2) == MEND_OK &&
-                  mend_collect(r->pool, &released_bytes) == MEND_OK,
+                  mend_trim(r->pool, 0, MEND_TRIM_SURPLUS, &released_bytes) == MEND_OK,
               "a collection");
         break;
     case DEFRAG:

@@ -89,13 +89,15 @@ typedef struct trial_seen {
     X(HISTORY, mend_history_start(pool, call->size_bytes))                                         \
     X(SLEEP, trial_call_sleep(call, pool))                                                         \
     X(WAKE, mend_wake(pool, &call->rules[0].tag, call->count, NULL))                               \
-    X(MOVE_TO_HOST, mend_move_to_host(pool, &call->rules[0].tag, call->count, &call->moved))       \
-    X(MOVE_TO_DEVICE, mend_move_to_device(pool, &call->rules[0].tag, call->count, &call->moved))   \
+    X(MOVE_TO_HOST,                                                                                \
+      mend_move(pool, MEND_MOVE_TO_HOST, &call->rules[0].tag, call->count, &call->moved))          \
+    X(MOVE_TO_DEVICE,                                                                              \
+      mend_move(pool, MEND_MOVE_TO_DEVICE, &call->rules[0].tag, call->count, &call->moved))        \
     X(QUIESCE, mend_quiesce(pool, NULL))                                                           \
     X(GROUP_CREATE, mend_group_create(pool, &call->group))                                         \
     X(GROUP_BEGIN, mend_group_begin(call->group, call->stream))                                    \
     X(GROUP_END, mend_group_end(call->group))                                                      \
-    X(GROUP_RELEASE, mend_group_release(call->group, call->stream))                                \
+    X(GROUP_RELEASE, mend_group_destroy(call->group, call->stream))                                \
     X(RANGE_CREATE, trial_call_range_create(call, pool))                                           \
     X(COMMIT, trial_call_commit(call))                                                             \
     X(DECOMMIT,                                                                                    \
@@ -290,7 +292,7 @@ typedef struct trial_call {
     mend_stream_info info;
     int mode;
     bool waits;    /* of a trim */
-    bool collects; /* a trim: mend_collect is called instead */
+    bool collects; /* a trim of the surplus alone */
     uint64_t released_bytes;
     bool by_pointer;        /* of a free: the pool gets the pointer alone, and says what it freed */
     bool faulty;            /* something was planted that may make it fail */

@@ -12,7 +12,7 @@ bool kit_open_streams(mend_world *w)
     w->driver = mend_sim_driver(w->sim);
     bool is_open = w->driver->device_open(w->driver, 0, &w->info) == MEND_DRIVER_OK;
     for (int i = 0; i < MEND_WORLD_STREAMS; i++) {
-        is_open = is_open && mend_sim_stream_create(w->sim, &w->streams[i]) == MEND_OK;
+        is_open = is_open && mend_sim_stream_create(w->sim, NULL, &w->streams[i]) == MEND_OK;
     }
     return is_open;
 }
@@ -108,7 +108,10 @@ void *kit_alloc_aligned_at(kit_line at, mend_world *w, uint64_t size_bytes,
                            uint64_t alignment_bytes, mend_stream stream)
 {
     void *block = NULL;
-    EXPECT_AT(MEND_OK, mend_alloc_aligned(w->pool, size_bytes, alignment_bytes, stream, &block));
+    EXPECT_AT(MEND_OK,
+              mend_alloc_with(
+                  w->pool, size_bytes, stream,
+                  &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = alignment_bytes), &block));
     return block;
 }
 
@@ -137,7 +140,7 @@ void kit_free_row_at(kit_line at, mend_world *w, void *const blocks[], size_t co
 void kit_expect_trim_at(kit_line at, mend_world *w, uint64_t keep_bytes, uint64_t released_bytes)
 {
     uint64_t released = UINT64_MAX;
-    EXPECT_AT(MEND_OK, mend_trim(w->pool, keep_bytes, &released));
+    EXPECT_AT(MEND_OK, mend_trim(w->pool, keep_bytes, MEND_TRIM_IDLE, &released));
     MEND_TEST_CHECK_AT(at.file, at.line, released == released_bytes, (void)0,
                        "released %llu bytes, expected %llu", (unsigned long long)released,
                        (unsigned long long)released_bytes);
@@ -160,7 +163,7 @@ mend_pool *kit_pool_at(kit_line at, mend_world *w)
 mend_stream kit_stream_at(kit_line at, mend_world *w)
 {
     mend_stream stream = NULL;
-    EXPECT_AT(MEND_OK, mend_sim_stream_create(w->sim, &stream));
+    EXPECT_AT(MEND_OK, mend_sim_stream_create(w->sim, NULL, &stream));
     return stream;
 }
 
@@ -350,7 +353,7 @@ mend_group *kit_group_at(kit_line at, mend_world *w)
 void kit_end_group_at(kit_line at, mend_group *group, mend_stream stream)
 {
     EXPECT_AT(MEND_OK, mend_group_end(group));
-    EXPECT_AT(MEND_OK, mend_group_release(group, stream));
+    EXPECT_AT(MEND_OK, mend_group_destroy(group, stream));
 }
 
 mend_group *kit_begin_group_at(kit_line at, mend_world *w, mend_stream stream)

@@ -8,6 +8,7 @@
 #include "mend/mend.h"
 #include "mend/mend_sim.h"
 #include "tests/support/place.h"
+#include "tests/support/with.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -29,7 +29,7 @@ mend_result mend_devices_alloc(int device, uint64_t size_bytes, mend_stream stre
 mend_result mend_devices_free(int device, void *pointer, mend_stream stream);
 mend_result mend_devices_record_stream(int device, void *pointer, mend_stream stream);
 mend_result mend_devices_block_info(int device, const void *pointer, mend_block_info *info);
-mend_result mend_devices_trim(int device, bool waits, uint64_t keep_bytes,
+mend_result mend_devices_trim(int device, uint64_t keep_bytes, mend_trim_mode mode,
                               uint64_t *released_bytes);
 
 /* `info` is MEND_BLOCK_INFO_INIT; a failure may leave something in it and in *device. */
@@ -71,7 +71,7 @@ mend_result mend_override_free(mend_override *override, void *pointer, uint64_t 
 mend_result mend_override_record_stream(mend_override *override, void *pointer, mend_stream stream);
 mend_result mend_override_block_info(mend_override *override, const void *pointer,
                                      mend_block_info *info);
-mend_result mend_override_trim(mend_override *override, bool waits, uint64_t keep_bytes,
+mend_result mend_override_trim(mend_override *override, uint64_t keep_bytes, mend_trim_mode mode,
                                uint64_t *released_bytes);
 
 #endif

@@ -177,7 +177,7 @@ mend_result mend_device_block_info(int device, const void *pointer, mend_block_i
 }
 
 /* An override for all devices is called once. */
-static mend_result trim_overrides(int device, bool waits, uint64_t keep_bytes,
+static mend_result trim_overrides(int device, uint64_t keep_bytes, mend_trim_mode mode,
                                   uint64_t *released_bytes)
 {
     assert(*released_bytes == 0);
@@ -192,10 +192,10 @@ static mend_result trim_overrides(int device, bool waits, uint64_t keep_bytes,
         mend_result here = MEND_OK;
         mend_override *override = mend_override_of_device(i);
         if (override == NULL) {
-            here = mend_devices_trim(i, waits, keep_bytes, &bytes);
+            here = mend_devices_trim(i, keep_bytes, mode, &bytes);
         } else {
             if (override != of_all || !is_asked) {
-                here = mend_override_trim(override, waits, keep_bytes, &bytes);
+                here = mend_override_trim(override, keep_bytes, mode, &bytes);
             }
             is_asked = is_asked || override == of_all;
             mend_override_let_go(override);
@@ -209,27 +209,21 @@ static mend_result trim_overrides(int device, bool waits, uint64_t keep_bytes,
     return result;
 }
 
-static mend_result trim(int device, bool waits, uint64_t keep_bytes, uint64_t *released_bytes)
+mend_result mend_device_trim(int device, uint64_t keep_bytes, mend_trim_mode mode,
+                             uint64_t *released_bytes)
 {
     uint64_t bytes = 0;
     mend_result result = mend_devices_check(device, true);
+    if (result == MEND_OK && (unsigned)mode > MEND_TRIM_SURPLUS) {
+        result = mend_pool_invalid("mend_device_trim: mode is no mend_trim_mode");
+    }
     if (result != MEND_OK) {
         return result;
     }
-    result = mend_devices_have_overrides() ? trim_overrides(device, waits, keep_bytes, &bytes)
-                                           : mend_devices_trim(device, waits, keep_bytes, &bytes);
+    result = mend_devices_have_overrides() ? trim_overrides(device, keep_bytes, mode, &bytes)
+                                           : mend_devices_trim(device, keep_bytes, mode, &bytes);
     if (result == MEND_OK && released_bytes != NULL) {
         *released_bytes = bytes;
     }
     return result;
-}
-
-mend_result mend_device_trim(int device, uint64_t keep_bytes, uint64_t *released_bytes)
-{
-    return trim(device, false, keep_bytes, released_bytes);
-}
-
-mend_result mend_device_trim_wait(int device, uint64_t keep_bytes, uint64_t *released_bytes)
-{
-    return trim(device, true, keep_bytes, released_bytes);
 }

@@ -198,14 +198,9 @@ static int own_block_info(void *ctx, const void *pointer, mend_block_info *info)
     return (int)mend_devices_block_info(own_device(ctx), pointer, info);
 }
 
-static int own_trim(void *ctx, uint64_t keep_bytes, uint64_t *released_bytes)
+static int own_trim(void *ctx, uint64_t keep_bytes, mend_trim_mode mode, uint64_t *released_bytes)
 {
-    return (int)mend_devices_trim(own_device(ctx), false, keep_bytes, released_bytes);
-}
-
-static int own_trim_wait(void *ctx, uint64_t keep_bytes, uint64_t *released_bytes)
-{
-    return (int)mend_devices_trim(own_device(ctx), true, keep_bytes, released_bytes);
+    return (int)mend_devices_trim(own_device(ctx), keep_bytes, mode, released_bytes);
 }
 
 mend_result mend_get_allocator(int device, mend_allocator *allocator)
@@ -225,8 +220,7 @@ mend_result mend_get_allocator(int device, mend_allocator *allocator)
                                       .name = "mend"},
                           .record_stream = own_record_stream,
                           .trim = own_trim,
-                          .block_info = own_block_info,
-                          .trim_wait = own_trim_wait};
+                          .block_info = own_block_info};
     mend_process_devices *devices = lock();
     if (devices->override[place_of(device)] != NULL) {
         all = devices->override[place_of(device)]->allocator;
@@ -409,18 +403,15 @@ mend_result mend_override_block_info(mend_override *override, const void *pointe
     return result_of(override, answer, MEND_ERROR_DRIVER, "block_info", &before);
 }
 
-mend_result mend_override_trim(mend_override *override, bool waits, uint64_t keep_bytes,
+mend_result mend_override_trim(mend_override *override, uint64_t keep_bytes, mend_trim_mode mode,
                                uint64_t *released_bytes)
 {
     const mend_allocator *allocator = &override->allocator;
-    bool has_waiting = waits && allocator->trim_wait != NULL;
-    int (*trim)(void *, uint64_t, uint64_t *) =
-        has_waiting ? allocator->trim_wait : allocator->trim;
     *released_bytes = 0;
-    if (trim == NULL) {
+    if (allocator->trim == NULL) {
         return MEND_OK;
     }
     mend_thread_error before = begin_call();
-    int answer = trim(allocator->handler.ctx, keep_bytes, released_bytes);
+    int answer = allocator->trim(allocator->handler.ctx, keep_bytes, mode, released_bytes);
     return result_of(override, answer, MEND_ERROR_DRIVER, "trim", &before);
 }

@@ -258,9 +258,9 @@ mend_result mend_devices_block_info(int device, const void *pointer, mend_block_
     return pool != NULL ? mend_get_block_info(pool, pointer, info) : foreign(pointer);
 }
 
-mend_result mend_devices_trim(int device, bool waits, uint64_t keep_bytes, uint64_t *released_bytes)
+mend_result mend_devices_trim(int device, uint64_t keep_bytes, mend_trim_mode mode,
+                              uint64_t *released_bytes)
 {
-    mend_result (*trim)(mend_pool *, uint64_t, uint64_t *) = waits ? mend_trim_wait : mend_trim;
     int first;
     int end;
     mend_result result = MEND_OK;
@@ -269,7 +269,7 @@ mend_result mend_devices_trim(int device, bool waits, uint64_t keep_bytes, uint6
     for (int i = first; i < end; i++) {
         uint64_t bytes = 0;
         mend_pool *pool = mend_devices_pool(i);
-        mend_result here = pool != NULL ? trim(pool, keep_bytes, &bytes) : MEND_OK;
+        mend_result here = pool != NULL ? mend_trim(pool, keep_bytes, mode, &bytes) : MEND_OK;
         result = result == MEND_OK ? here : result;
         *released_bytes += bytes;
     }

@@ -16,10 +16,10 @@
 
 /* The caller holds both locks; no driver scope is open. Errors as the calls of mend.h. */
 
-/* As mend_trim. */
+/* As mend_trim with MEND_TRIM_IDLE. */
 mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes);
 
-/* As mend_trim_wait. */
+/* With MEND_TRIM_WAIT. */
 mend_result mend_ladder_trim_wait(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes);
 
 /* What a pool asks another pool of the device for. */
@@ -43,10 +43,11 @@ bool mend_ladder_trim_addresses(mend_heap *heap, uint32_t asking);
 mend_result mend_ladder_set_limit(mend_heap *heap, uint64_t limit_bytes);
 
 /* Gives back for others what nothing needs now: chunks unused for `unused_ns` (0: none), then idle
- * ones until `owed_bytes` are given and the pool is below its soft limit. Waits for nothing. The
- * caller holds both locks. Errors as mend_trim; *released_bytes is right even then. */
+ * ones until `owed_bytes` are given and the pool is below its soft limit; `keep_bytes` stay. Waits
+ * for nothing. The caller holds both locks. Errors as mend_trim; *released_bytes is right even
+ * then. */
 mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t owed_bytes,
-                                uint64_t *released_bytes);
+                                uint64_t keep_bytes, uint64_t *released_bytes);
 
 /* ---- ladder.c -------------------------------------------------------------------------------- */
 

@@ -235,8 +235,8 @@ uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *re
 
 /* A limit under which the request would have succeeded; 0: none. Often the lowest, but free ends of
  * partly used chunks are not counted; nor is free memory that was there and did not serve. */
-static uint64_t sufficient_limit(const mend_heap *heap, const mend_request *request,
-                                 const mend_usable *as_is, bool is_captured)
+static uint64_t sufficient_limit_bytes(const mend_heap *heap, const mend_request *request,
+                                       const mend_usable *as_is, bool is_captured)
 {
     const bool joins = !request->in_one_chunk || !is_captured; /* or gives back */
     if (heap->shortage.refused_bytes > 0) {
@@ -412,7 +412,7 @@ static void add_advice(sentence *s, const mend_shortfall *f, const char *advice,
         }
     }
     add(s, ".");
-    add_amount_above(s, " Raise the limit to ", f->sufficient_limit,
+    add_amount_above(s, " Raise the limit to ", f->sufficient_limit_bytes,
                      is_above ? " or more." : " or more, or free memory.");
     add(s, "%s%s", advice[0] != '\0' ? " " : "", advice);
     add_amount(s, " A request of ", f->fitting_bytes, " would fit.");
@@ -497,7 +497,7 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
         .requested_bytes = request->requested_bytes,
         .fitting_bytes = fitting_bytes,
         .limit_bytes = heap->config.limit_bytes,
-        .sufficient_limit = sufficient_limit(heap, request, &as_is, is_captured),
+        .sufficient_limit_bytes = sufficient_limit_bytes(heap, request, &as_is, is_captured),
         .reserved_bytes = heap->chunks.reserved_bytes,
         .live_bytes = mend_heap_awake_bytes(heap),
         .free_empty_bytes = empty_bytes,
@@ -515,7 +515,7 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
         shortfall.holder_bytes = holder->size_bytes;
     }
     const sentences all = remedies_in_words(heap, request, &as_is, is_captured);
-    const bool is_advised = all.text[0] != '\0' || shortfall.sufficient_limit > 0;
+    const bool is_advised = all.text[0] != '\0' || shortfall.sufficient_limit_bytes > 0;
     holders h = {0};
     size_t total;
     (void)mend_holders_find(heap, h.largest, MEND_HOLDERS_SHOWN, &h.suspect, &total);

@@ -185,7 +185,7 @@ static uint64_t above_soft_limit(const mend_heap *heap)
 }
 
 mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t owed_bytes,
-                                uint64_t *released_bytes)
+                                uint64_t keep_bytes, uint64_t *released_bytes)
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_COLLECTION);
     mend_driver_scope scope;
@@ -199,14 +199,15 @@ mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t ow
         result = mend_ladder_close_all(heap);
     }
     if (result == MEND_OK && unused_ns > 0) {
-        result = mend_trim_unused(heap, unused_ns, released_bytes);
+        result = mend_trim_unused(heap, unused_ns, keep_bytes, released_bytes);
     }
     uint64_t left = owed_bytes > *released_bytes ? owed_bytes - *released_bytes : 0;
     left = mend_max_u64(left, above_soft_limit(heap));
     if (result == MEND_OK && left > 0 && heap->chunks.empty_bytes > 0) {
         uint64_t reserved = heap->chunks.reserved_bytes;
         uint64_t bytes = 0;
-        result = mend_trim_to(heap, reserved > left ? reserved - left : 0, false, &bytes);
+        const uint64_t to_bytes = mend_max_u64(keep_bytes, reserved > left ? reserved - left : 0);
+        result = mend_trim_to(heap, to_bytes, false, &bytes);
         *released_bytes += bytes;
     }
     mend_driver_scope_close(heap, &scope);

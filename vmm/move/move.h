@@ -402,7 +402,8 @@ mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool to_create,
 
 /* The same, but only chunks that no block has used for `unused_ns` by the driver's clock, as far as
  * earlier calls of this function saw. Without such a chunk there is no driver call. */
-mend_result mend_trim_unused(mend_heap *heap, uint64_t unused_ns, uint64_t *released_bytes);
+mend_result mend_trim_unused(mend_heap *heap, uint64_t unused_ns, uint64_t keep_bytes,
+                             uint64_t *released_bytes);
 
 /* Gives back one idle empty chunk that the plan does not use: the smallest one with at least the
  * bytes that the plan lacks. *released is false if there is none, or if it could not be given back:

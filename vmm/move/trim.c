@@ -395,7 +395,8 @@ mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool to_create,
     return trim(heap, which, released_bytes);
 }
 
-mend_result mend_trim_unused(mend_heap *heap, uint64_t unused_ns, uint64_t *released_bytes)
+mend_result mend_trim_unused(mend_heap *heap, uint64_t unused_ns, uint64_t keep_bytes,
+                             uint64_t *released_bytes)
 {
     uint64_t now_ns = heap->driver->clock_ns(heap->driver) + 1; /* 0 means none */
     uint64_t until_ns = now_ns > unused_ns ? now_ns - unused_ns : 0;
@@ -404,5 +405,6 @@ mend_result mend_trim_unused(mend_heap *heap, uint64_t unused_ns, uint64_t *rele
     if (!mend_chunks_note_idle(&heap->chunks, now_ns, until_ns)) {
         return MEND_OK;
     }
-    return trim(heap, (choice){.idle_until_ns = until_ns}, released_bytes);
+    return trim(heap, (choice){.keep_bytes = keep_bytes, .idle_until_ns = until_ns},
+                released_bytes);
 }

@@ -1,4 +1,4 @@
-/* The thread that collects a pool's memory for others: see mend_collect. */
+/* The thread that collects a pool's memory for others: see MEND_TRIM_SURPLUS. */
 #include "pool/pool.h"
 
 #include <assert.h>
@@ -31,11 +31,8 @@ static mend_ration_owed ask_owed(mend_pool *pool)
     return owed;
 }
 
-mend_result mend_collect(mend_pool *pool, uint64_t *released_bytes)
+mend_result mend_pool_collect(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes)
 {
-    if (pool == NULL) {
-        return mend_pool_invalid("mend_collect: pool is NULL");
-    }
     mend_result result = mend_pool_check_process(pool);
     if (result != MEND_OK) {
         return result;
@@ -46,7 +43,7 @@ mend_result mend_collect(mend_pool *pool, uint64_t *released_bytes)
         return result;
     }
     uint64_t bytes = 0;
-    result = mend_ladder_collect(&pool->heap, pool->idle_ns, owed.bytes, &bytes);
+    result = mend_ladder_collect(&pool->heap, pool->idle_ns, owed.bytes, keep_bytes, &bytes);
     uint64_t empty_bytes = pool->heap.chunks.empty_bytes;
     result = mend_pool_leave_all(pool, result);
     mend_ration_offer(&pool->ration, empty_bytes, pool->collector.runs, owed.newest);
@@ -67,7 +64,7 @@ static void *collect(void *context)
         if (rung > 0) {
             break;
         }
-        result = mend_collect(pool, NULL);
+        result = mend_pool_collect(pool, 0, NULL);
     }
     if (rung <= 0) {
         mend_ration_offer(&pool->ration, 0, false, 0); /* others need not wait for it any more */

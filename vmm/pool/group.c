@@ -70,10 +70,10 @@ mend_result mend_group_end(mend_group *group)
     return set_begun(group, NULL, false, "mend_group_end: the group was not begun");
 }
 
-mend_result mend_group_release(mend_group *group, mend_stream stream)
+mend_result mend_group_destroy(mend_group *group, mend_stream stream)
 {
     if (group == NULL || stream == MEND_EVERY_STREAM) {
-        return mend_pool_invalid("mend_group_release: group is NULL, or MEND_EVERY_STREAM");
+        return mend_pool_invalid("mend_group_destroy: group is NULL, or MEND_EVERY_STREAM");
     }
     mend_pool *pool = group->pool;
     assert(pool != NULL);
@@ -81,7 +81,7 @@ mend_result mend_group_release(mend_group *group, mend_stream stream)
     if (result != MEND_OK) {
         return result;
     }
-    result = group->is_begun ? mend_pool_invalid("mend_group_release: the group was not ended")
+    result = group->is_begun ? mend_pool_invalid("mend_group_destroy: the group was not ended")
                              : mend_group_leave(&pool->heap, group, stream);
     if (result == MEND_OK) {
         mend_group_drop(&pool->heap, group);

@@ -16,14 +16,12 @@ int mend_set_host_allowed(int allowed)
     return before;
 }
 
-static mend_result move(mend_pool *pool, const char *call, mend_exchange_kind kind,
-                        const uint64_t *tags, size_t tag_count, mend_move_report *report)
+mend_result mend_move(mend_pool *pool, mend_move_target target, const uint64_t *tags,
+                      size_t tag_count, mend_move_report *report)
 {
-    if (pool == NULL || (tags == NULL && tag_count > 0)) {
-        return mend_pool_invalid(pool == NULL ? "mend_move_to_host, mend_move_to_device: pool is "
-                                                "NULL"
-                                              : "mend_move_to_host, mend_move_to_device: tags is "
-                                                "NULL");
+    if (pool == NULL || (tags == NULL && tag_count > 0) || (unsigned)target > MEND_MOVE_TO_HOST) {
+        return mend_pool_invalid(
+            "mend_move: pool or tags is NULL, or target is no mend_move_target");
     }
     if (report != NULL && !MEND_STRUCT_IS_WHOLE(report)) {
         return mend_pool_invalid("mend_move_report.struct_size is wrong: begin with "
@@ -31,29 +29,19 @@ static mend_result move(mend_pool *pool, const char *call, mend_exchange_kind ki
     }
     if (pool->heap.config.host_limit_bytes == 0) {
         return mend_fail(MEND_ERROR_NOT_SUPPORTED,
-                         "%s: the pool has no mend_pool_config.host_bytes", call);
+                         "mend_move: the pool has no mend_pool_config.host_bytes");
     }
     mend_result result = mend_pool_enter_all(pool);
     if (result != MEND_OK) {
         return result;
     }
     mend_move_report all = MEND_MOVE_REPORT_INIT;
-    result = mend_relocate(&pool->heap, kind, tags, tag_count, &all);
+    result = mend_relocate(
+        &pool->heap, target == MEND_MOVE_TO_HOST ? MEND_EXCHANGE_TO_HOST : MEND_EXCHANGE_TO_DEVICE,
+        tags, tag_count, &all);
     if (result == MEND_OK && report != NULL) {
         all.struct_size = report->struct_size;
         memcpy(report, &all, mend_min_u64(report->struct_size, sizeof(all)));
     }
     return mend_pool_leave_all(pool, result);
-}
-
-mend_result mend_move_to_host(mend_pool *pool, const uint64_t *tags, size_t tag_count,
-                              mend_move_report *report)
-{
-    return move(pool, "mend_move_to_host", MEND_EXCHANGE_TO_HOST, tags, tag_count, report);
-}
-
-mend_result mend_move_to_device(mend_pool *pool, const uint64_t *tags, size_t tag_count,
-                                mend_move_report *report)
-{
-    return move(pool, "mend_move_to_device", MEND_EXCHANGE_TO_DEVICE, tags, tag_count, report);
 }

@@ -11,15 +11,14 @@
 #include "pool/pool.h"
 #include "sleep/sleep.h"
 
-static mend_result trim_by(mend_result (*trim)(mend_heap *, uint64_t, uint64_t *), mend_pool *pool,
-                           uint64_t keep_bytes, uint64_t *released_bytes)
+static mend_result trim(mend_pool *pool, uint64_t keep_bytes, bool waits, uint64_t *released_bytes)
 {
     mend_result result = mend_pool_enter_all(pool);
     if (result != MEND_OK) {
         return result;
     }
     uint64_t bytes = 0;
-    result = trim(&pool->heap, keep_bytes, &bytes);
+    result = (waits ? mend_ladder_trim_wait : mend_ladder_trim)(&pool->heap, keep_bytes, &bytes);
     mend_copies_trim(&pool->heap);
     assert(bytes <= pool->heap.chunks.created_bytes - pool->heap.chunks.reserved_bytes);
     if (result == MEND_OK && released_bytes != NULL) {
@@ -28,16 +27,15 @@ static mend_result trim_by(mend_result (*trim)(mend_heap *, uint64_t, uint64_t *
     return mend_pool_leave_all(pool, result);
 }
 
-mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes)
+mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, mend_trim_mode mode,
+                      uint64_t *released_bytes)
 {
-    return pool != NULL ? trim_by(mend_ladder_trim, pool, keep_bytes, released_bytes)
-                        : mend_pool_invalid("mend_trim: pool is NULL");
-}
-
-mend_result mend_trim_wait(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes)
-{
-    return pool != NULL ? trim_by(mend_ladder_trim_wait, pool, keep_bytes, released_bytes)
-                        : mend_pool_invalid("mend_trim_wait: pool is NULL");
+    if (pool == NULL || (unsigned)mode > MEND_TRIM_SURPLUS) {
+        return mend_pool_invalid("mend_trim: pool is NULL, or mode is no mend_trim_mode");
+    }
+    return mode == MEND_TRIM_SURPLUS
+               ? mend_pool_collect(pool, keep_bytes, released_bytes)
+               : trim(pool, keep_bytes, mode == MEND_TRIM_WAIT, released_bytes);
 }
 
 mend_result mend_get_room(mend_pool *pool, mend_stream stream, mend_room *room)

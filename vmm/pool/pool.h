@@ -117,7 +117,10 @@ mend_helpers mend_pool_helpers(mend_pool *pool);
 
 /* ---- collector.c ----------------------------------------------------------------------------- */
 
-/* The thread that collects a pool's memory for others: see mend_collect. */
+/* The thread that collects a pool's memory for others: see MEND_TRIM_SURPLUS. */
+
+/* mend_trim with MEND_TRIM_SURPLUS. */
+mend_result mend_pool_collect(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes);
 
 /* Starts the thread. MEND_ERROR_SYSTEM: the system refused it; nothing is left. */
 mend_result mend_collector_start(mend_pool *pool);

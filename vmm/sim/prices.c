@@ -6,7 +6,7 @@
 #include "sim/scrub.h"
 #include "sim/state.h"
 
-void mend_sim_reference_prices(mend_sim_prices *prices)
+static void fill_reference(mend_sim_prices *prices)
 {
     *prices = (mend_sim_prices){
         .reserve = {.call_ns = 20000},
@@ -63,7 +63,7 @@ static void fill_h200(mend_sim_prices *prices)
  * dearest. A plain allocation is the sum of create, map and set_access. */
 static void fill_kvcached_a100(mend_sim_prices *prices)
 {
-    mend_sim_reference_prices(prices);
+    fill_reference(prices);
     prices->reserve = (mend_sim_price){.call_ns = 19000};
     prices->create = (mend_sim_price){.call_ns = 193000};
     prices->release = (mend_sim_price){.call_ns = 23000};
@@ -79,9 +79,8 @@ mend_result mend_sim_prices_named(const char *name, mend_sim_prices *prices)
     static const struct {
         const char *name;
         void (*fill)(mend_sim_prices *prices);
-    } lists[] = {{"h200", fill_h200},
-                 {"reference", mend_sim_reference_prices},
-                 {"kvcached-a100", fill_kvcached_a100}};
+    } lists[] = {
+        {"h200", fill_h200}, {"reference", fill_reference}, {"kvcached-a100", fill_kvcached_a100}};
     for (size_t i = 0; i < sizeof(lists) / sizeof(*lists) && name != NULL && prices != NULL; i++) {
         if (strcmp(lists[i].name, name) == 0) {
             lists[i].fill(prices);
@@ -106,7 +105,7 @@ static void fill_by_call(mend_sim_price by_call[MEND_SIM_PRICE_ROWS], const mend
 void mend_sim_prices_apply(mend_sim *sim, const mend_sim_prices *prices)
 {
     mend_sim_prices reference;
-    mend_sim_reference_prices(&reference);
+    fill_reference(&reference);
     fill_by_call(sim->price, prices != NULL ? prices : &reference);
 }
 

@@ -167,63 +167,61 @@ const mend_driver *mend_sim_driver(mend_sim *sim)
     return &sim->table;
 }
 
-static mend_result make_stream(mend_sim *sim, int context, mend_sim_stream_kind kind,
-                               mend_stream *stream)
+/* No program has a stream of a device whose context it did not open: CUDA has none of such streams,
+ * and the first use of one would look like a mistake of the pool. Device 0 is that of programs that
+ * make their streams before a pool. */
+static bool is_usable(mend_sim *sim, int device)
 {
+    mend_mutex_lock(&sim->mutex);
+    const bool is_open = device == 0 || sim->devices[device].open_count > 0;
+    mend_mutex_unlock(&sim->mutex);
+    return is_open;
+}
+
+/* NULL: such a stream can be made. Otherwise why not. */
+static const char *refusal_of(mend_sim *sim, const mend_sim_stream_options *options)
+{
+    if (!MEND_STRUCT_IS_WHOLE(options) || options->struct_size > sizeof(*options)) {
+        return "mend_sim_stream_options.struct_size is wrong: begin with "
+               "MEND_SIM_STREAM_OPTIONS_INIT";
+    }
+    if (options->device < 0 || options->device >= sim->config.device_count) {
+        return "mend_sim_stream_create: there is no such device";
+    }
+    if (options->green < 0 || options->green > MEND_SIM_MOST_GREEN ||
+        (options->green > 0 && (options->is_blocking != 0 || options->device != 0))) {
+        return "mend_sim_stream_create: green is not 0 to 7, or of a blocking stream, or not of "
+               "device 0";
+    }
+    return is_usable(sim, options->device)
+               ? NULL
+               : "mend_sim_stream_create: the device is closed; a pool "
+                 "of it, or device_open of the driver's table, opens it";
+}
+
+mend_result mend_sim_stream_create(mend_sim *sim, const mend_sim_stream_options *options,
+                                   mend_stream *stream)
+{
+    const mend_sim_stream_options usual = MEND_SIM_STREAM_OPTIONS_INIT;
+    options = options != NULL ? options : &usual;
     if (sim == NULL || stream == NULL) {
         return mend_sim_invalid("mend_sim_stream_create: sim or stream is NULL");
     }
+    const char *refusal = refusal_of(sim, options);
+    if (refusal != NULL) {
+        return mend_sim_invalid(refusal);
+    }
+    const int context =
+        options->green > 0 ? options->green * MEND_SIM_MOST_DEVICES : options->device;
     mend_mutex_lock(&sim->mutex);
-    mend_sim_stream *made = mend_sim_stream_make(sim, context, kind);
+    mend_sim_stream *made = mend_sim_stream_make(
+        sim, context,
+        options->is_blocking != 0 ? MEND_SIM_STREAM_BLOCKING : MEND_SIM_STREAM_NON_BLOCKING);
     if (made != NULL) {
         *stream = (mend_stream)made->handle;
     }
     mend_mutex_unlock(&sim->mutex);
     return made != NULL ? MEND_OK : MEND_ERROR_OUT_OF_HOST_MEMORY;
-}
-
-mend_result mend_sim_stream_create(mend_sim *sim, mend_stream *stream)
-{
-    return make_stream(sim, 0, MEND_SIM_STREAM_NON_BLOCKING, stream);
-}
-
-/* No program has a stream of a device whose context it did not open: CUDA has none of such streams,
- * and the first use of one would look like a mistake of the pool. */
-static mend_result make_stream_on(mend_sim *sim, int device, mend_sim_stream_kind kind,
-                                  mend_stream *stream)
-{
-    if (sim == NULL || device < 0 || device >= sim->config.device_count) {
-        return mend_sim_invalid("mend_sim_stream_create: sim is NULL, or there is no such device");
-    }
-    mend_mutex_lock(&sim->mutex);
-    const bool is_open = sim->devices[device].open_count > 0;
-    mend_mutex_unlock(&sim->mutex);
-    return is_open ? make_stream(sim, device, kind, stream)
-                   : mend_sim_invalid("mend_sim_stream_create_on: the device is closed; a pool of "
-                                      "it, or device_open of the driver's table, opens it");
-}
-
-mend_result mend_sim_stream_create_on(mend_sim *sim, int device, mend_stream *stream)
-{
-    return make_stream_on(sim, device, MEND_SIM_STREAM_NON_BLOCKING, stream);
-}
-
-mend_result mend_sim_stream_create_blocking(mend_sim *sim, mend_stream *stream)
-{
-    return make_stream(sim, 0, MEND_SIM_STREAM_BLOCKING, stream);
-}
-
-mend_result mend_sim_stream_create_blocking_on(mend_sim *sim, int device, mend_stream *stream)
-{
-    return make_stream_on(sim, device, MEND_SIM_STREAM_BLOCKING, stream);
-}
-
-mend_result mend_sim_stream_create_green(mend_sim *sim, int green, mend_stream *stream)
-{
-    return green < 1 || green > MEND_SIM_MOST_GREEN
-               ? mend_sim_invalid("mend_sim_stream_create: green is not 1 to 7")
-               : make_stream(sim, green * MEND_SIM_MOST_DEVICES, MEND_SIM_STREAM_NON_BLOCKING,
-                             stream);
 }
 
 mend_result mend_sim_stream_destroy(mend_sim *sim, mend_stream stream)

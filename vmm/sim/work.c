@@ -129,6 +129,29 @@ mend_result mend_sim_launch(mend_sim *sim, mend_stream stream, const mend_sim_wo
     return result;
 }
 
+mend_result mend_sim_synchronize(mend_sim *sim, mend_stream handle)
+{
+    mend_sim_stream *stream = NULL;
+    if (sim == NULL) {
+        return mend_sim_invalid("mend_sim_synchronize: sim is NULL");
+    }
+    mend_mutex_lock(&sim->mutex);
+    sim->call = MEND_CALL_stream_synchronize;
+    mend_status status = mend_sim_out_of_order(sim, MEND_CALL_stream_synchronize);
+    if (status == MEND_DRIVER_OK) {
+        status = mend_sim_stream_find_for_user(sim, handle, &stream);
+    }
+    if (status == MEND_DRIVER_OK) {
+        status = mend_sim_capture_forbids_stream(sim, stream);
+    }
+    if (status == MEND_DRIVER_OK) {
+        mend_sim_run_until(sim, mend_sim_stream_tail(sim, stream));
+    }
+    mend_result result = mend_sim_result_for_user(sim, status);
+    mend_mutex_unlock(&sim->mutex);
+    return result;
+}
+
 /* Copies the host's bytes when the call is made, as the driver does for pageable memory. If the
  * copy is recorded in a graph, each launch copies them again. */
 static bool stage(const mend_sim *sim, mend_sim_item *item, uint64_t source, uint64_t size)

@@ -52,7 +52,7 @@ mend_result mend_sleep_read(mend_heap *heap, uint64_t address, uint64_t size_byt
 
 /* The caller holds both locks, and no driver scope is open; slow driver calls release `state`. */
 
-/* As mend_move_to_host and mend_move_to_device; `report` is of full size. */
+/* As mend_move; `report` is of full size. */
 mend_result mend_relocate(mend_heap *heap, mend_exchange_kind kind, const uint64_t *tags,
                           size_t tag_count, mend_move_report *report);
 

@@ -223,7 +223,7 @@ static mend_result check_way(const mend_heap *heap, const mend_extent *what, men
     if (what->range == NULL && mend_layout_is_on_host(heap, what->span)) {
         return mend_failure(MEND_ERROR_NOT_SUPPORTED,
                             "mend_export: the memory at 0x%llx is on the host, and cannot be "
-                            "shared; call mend_move_to_device first",
+                            "shared; move it to the device first (mend_move)",
                             (unsigned long long)what->address);
     }
     if (!can_export(heap, what, way)) {

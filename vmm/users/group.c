@@ -200,7 +200,7 @@ void mend_group_drop(mend_heap *heap, mend_group *group)
     assert(heap->groups.count > heap->groups.capture_count || group->capture != 0);
     assert(heap->groups.count > 0);
     if (mend_history_is_on(&heap->history) && group->capture == 0) {
-        mend_history_put_step(&heap->history, (mend_history_event){.kind = MEND_EVENT_GROUP_RELEASE,
+        mend_history_put_step(&heap->history, (mend_history_event){.kind = MEND_EVENT_GROUP_DESTROY,
                                                                    .stream = MEND_NO_STREAM,
                                                                    .group = group});
     }

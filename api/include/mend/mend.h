@@ -93,14 +93,14 @@ typedef struct mend_pool_config {
                                 * tried what needs no growth and called the pressure callbacks: see
                                 * mend_set_soft_limit. 0: none */
     uint64_t keep_free_bytes;  /* the pool creates nothing that would leave less than this of the
-                                * device's memory free, and mend_collect gives memory back while
+                                * device's memory free, and MEND_TRIM_SURPLUS gives back while
                                 * less is free. The driver is asked before each creation. 0: none */
-    uint64_t idle_ms; /* mend_collect gives back memory that no block has used for this long, by the
+    uint64_t idle_ms; /* MEND_TRIM_SURPLUS gives back what no block has used for this long, by the
                        * driver's clock (a simulated device has one of its own). 0: none */
     const char *limit_file;   /* path of a file by which processes share one limit: together they
                                * hold no more than limit_bytes, which all name alike. Created if
                                * missing, on a local disk. Read in creation only. NULL: none */
-    int collector;            /* 1: a thread of the library calls mend_collect; needs idle_ms,
+    int collector;            /* 1: a thread of the library trims the surplus; needs idle_ms,
                                * keep_free_bytes, limit_file or soft_limit_bytes. 0: off */
     uint64_t host_bytes;      /* most memory of the host for blocks, see mend_host.h. 0: none */
     int allow_context_fences; /* 0: default, on. -1: off, for unseen captures: docs/tuning.md */
@@ -171,16 +171,10 @@ MEND_API mend_result mend_pool_destroy(mend_pool *pool);
 MEND_API mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
                                 void **pointer);
 
-/* The same with an alignment: a power of two up to 2^40; below 512 it means 512. Results as
- * mend_alloc; MEND_ERROR_INVALID_ARGUMENT for other alignments too. */
-MEND_API mend_result mend_alloc_aligned(mend_pool *pool, uint64_t size_bytes,
-                                        uint64_t alignment_bytes, mend_stream stream,
-                                        void **pointer);
-
 /* What a caller may ask of an allocation besides its size and its stream. */
 typedef struct mend_alloc_options {
     size_t struct_size;
-    uint64_t alignment_bytes; /* as for mend_alloc_aligned; 0: 512 */
+    uint64_t alignment_bytes; /* a power of two up to 2^40; below 512 it means 512. 0: 512 */
     mend_group *group; /* the block belongs to this group of the pool, whether it is begun or not.
                         * NULL: to the group that is begun on the stream, if any */
     uint64_t tag;      /* the program's own number for the block; 0: none */
@@ -194,12 +188,13 @@ typedef struct mend_alloc_options {
     }
 
 /*
- * As mend_alloc, with options; the front cache is not used. With an address the pool makes no room:
- * it takes the memory there, or fails with MEND_ERROR_OUT_OF_ADDRESSES, and calls the driver only
- * for a stream that it does not know. A block in one chunk takes the locks of a thread that makes
- * room, and never memory of the host. Results as mend_alloc; MEND_ERROR_INVALID_ARGUMENT also for a
- * group of another pool, a group with MEND_NO_STREAM, an address that is not aligned or with
- * in_one_chunk; MEND_ERROR_NOT_SUPPORTED (in_one_chunk on a device without virtual memory).
+ * As mend_alloc, with options; the front cache serves only what asks for no more than mend_alloc
+ * gives. With an address the pool makes no room: it takes the memory there, or fails with
+ * MEND_ERROR_OUT_OF_ADDRESSES, and calls the driver only for a stream that it does not know. A
+ * block in one chunk takes the locks of a thread that makes room, and never memory of the host.
+ * Results as mend_alloc; MEND_ERROR_INVALID_ARGUMENT also for another alignment, a group of another
+ * pool, a group with MEND_NO_STREAM, an address that is not aligned or with in_one_chunk;
+ * MEND_ERROR_NOT_SUPPORTED (in_one_chunk on a device without virtual memory).
  */
 MEND_API mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
                                      const mend_alloc_options *options, void **pointer);
@@ -280,27 +275,41 @@ MEND_API mend_result mend_forget_stream(mend_pool *pool, mend_stream stream);
 
 /* ---- memory in total ------------------------------------------------------------------------- */
 
-/*
- * Gives empty chunks back to the driver, the largest first, until at most `keep_bytes` stay
- * reserved. Calls the driver, but never waits for the GPU: chunks with work in flight stay, and so
- * do mapped chunks while the pool knows of a capture. *released_bytes (may be NULL) counts bytes
- * that other processes can use now; right after a free it is often 0, because the work still runs:
- * mend_trim_wait waits for it. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY;
- * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. Memory released before an error stays released.
- */
-MEND_API mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes);
+/* Which empty chunks a trim gives back. */
+typedef enum mend_trim_mode {
+    MEND_TRIM_IDLE = 0,   /* those that no work uses. Right after a free that is often none */
+    MEND_TRIM_WAIT = 1,   /* all: the host waits for the work that uses them */
+    MEND_TRIM_SURPLUS = 2 /* the idle ones that the settings of the pool leave to others */
+} mend_trim_mode;
 
 /*
- * As mend_trim; if more than `keep_bytes` stay reserved, the host then waits for the oldest work
- * that empty chunks wait for, releases them, and so on, no longer than needed. It waits for the
- * whole context only if memory was freed without a stream. It does not wait for work that uses only
- * partly used chunks, for memory freed during the call, or for graphs: the memory of groups stays.
- * Meanwhile other threads use free mapped memory; threads that make room or give memory back wait
- * for their turn. Results as mend_trim; MEND_ERROR_CAPTURING (a stream is being captured, so the
- * pool can neither wait nor unmap: trim after the capture). Memory released before an error stays
- * released.
+ * Gives empty chunks back to the driver, the largest first, until at most `keep_bytes` stay
+ * reserved. *released_bytes (may be NULL) counts bytes that other processes can use now.
+ *
+ * MEND_TRIM_IDLE calls the driver, but never waits for the GPU: chunks with work in flight stay,
+ * and so do mapped chunks while the pool knows of a capture.
+ *
+ * MEND_TRIM_WAIT: if more stay reserved, the host then waits for the oldest work that empty chunks
+ * wait for, releases them, and so on, no longer than needed. It waits for the whole context only if
+ * memory was freed without a stream. It does not wait for work that uses only partly used chunks,
+ * for memory freed during the call, or for graphs: the memory of groups stays. Meanwhile other
+ * threads use free mapped memory; threads that make room or give memory back wait for their turn.
+ *
+ * MEND_TRIM_SURPLUS never waits for the GPU. It gives back chunks that no block has used for
+ * mend_pool_config.idle_ms, as far as earlier calls with this mode saw; idle chunks while less of
+ * the device is free than keep_free_bytes, while processes of the same limit_file wait for memory,
+ * and while the pool is above its soft limit. Call it where the program is idle, or at the end of a
+ * step; with mend_pool_config.collector a thread of the library does. Without anything to give back
+ * it costs two locks, with keep_free_bytes or limit_file a question to the driver or to the file,
+ * too.
+ *
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_CAPTURING (MEND_TRIM_WAIT alone: a stream is
+ * being captured, so the pool can neither wait nor unmap: trim after the capture);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. Memory released before
+ * an error stays released.
  */
-MEND_API mend_result mend_trim_wait(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes);
+MEND_API mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, mend_trim_mode mode,
+                               uint64_t *released_bytes);
 
 /* Sets the most physical memory that the pool may hold, in bytes (0: as in mend_pool_config; more
  * than the device has: all of it). The pool does not grow above it, and gives back what it can of
@@ -318,18 +327,6 @@ MEND_API mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes);
  * MEND_ERROR_INVALID_ARGUMENT (pool is NULL); MEND_ERROR_FORKED.
  */
 MEND_API mend_result mend_set_soft_limit(mend_pool *pool, uint64_t soft_limit_bytes);
-
-/*
- * Gives memory back for others, without waiting for the GPU: chunks that no block has used for
- * mend_pool_config.idle_ms, as far as earlier calls of this function saw; idle chunks while less of
- * the device is free than keep_free_bytes, while processes of the same limit_file wait for memory,
- * and while the pool is above its soft limit. Call it where the program is idle, or at the end of a
- * step; with mend_pool_config.collector a thread of the library calls it. Without anything to
- * give back it costs two locks, with keep_free_bytes or limit_file a question to the driver or to
- * the file, too. The bytes are stored in *released_bytes, unless that is NULL. Results as
- * mend_trim.
- */
-MEND_API mend_result mend_collect(mend_pool *pool, uint64_t *released_bytes);
 
 /* How much memory could be allocated from a pool. */
 typedef struct mend_room {

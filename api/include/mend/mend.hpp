@@ -117,8 +117,9 @@ inline void *alloc(mend_pool *pool, std::size_t size_bytes, std::size_t alignmen
         throw std::bad_alloc();
     }
     void *data = nullptr;
-    check(
-        mend_alloc_aligned(pool, size_bytes != 0 ? size_bytes : 1, alignment_bytes, stream, &data));
+    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
+    options.alignment_bytes = alignment_bytes;
+    check(mend_alloc_with(pool, size_bytes != 0 ? size_bytes : 1, stream, &options, &data));
     return data;
 }
 
@@ -219,17 +220,10 @@ class pool_ref
     void forget(mend_stream stream) const { check(mend_forget_stream(pool_, stream)); }
     void set_limit(std::uint64_t limit_bytes) const { check(mend_set_limit(pool_, limit_bytes)); }
     /* Gives back free memory above `keep_bytes`; the bytes that the device got. */
-    std::uint64_t trim(std::uint64_t keep_bytes = 0) const
+    std::uint64_t trim(std::uint64_t keep_bytes = 0, mend_trim_mode mode = MEND_TRIM_IDLE) const
     {
         std::uint64_t released_bytes = 0;
-        check(mend_trim(pool_, keep_bytes, &released_bytes));
-        return released_bytes;
-    }
-    /* The same; the host waits for the GPU where that gives back more. */
-    std::uint64_t trim_wait(std::uint64_t keep_bytes = 0) const
-    {
-        std::uint64_t released_bytes = 0;
-        check(mend_trim_wait(pool_, keep_bytes, &released_bytes));
+        check(mend_trim(pool_, keep_bytes, mode, &released_bytes));
         return released_bytes;
     }
 
@@ -316,12 +310,12 @@ class group
     }
     group(const group &) = delete;
     group &operator=(const group &) = delete;
-    /* As release(MEND_NO_STREAM): no graph that uses the memory may be launched again, and the
+    /* As destroy(MEND_NO_STREAM): no graph that uses the memory may be launched again, and the
      * memory is free after the next synchronization of the context. */
     ~group()
     {
         if (group_ != nullptr) {
-            detail::log_failure(mend_group_release(group_, MEND_NO_STREAM));
+            detail::log_failure(mend_group_destroy(group_, MEND_NO_STREAM));
         }
     }
     mend_group *get() const noexcept { return group_; }
@@ -371,9 +365,9 @@ class group
 
     /* Ends the group: every launch of its graphs precedes this point of `stream`. If it throws, the
      * group is unchanged. */
-    void release(mend_stream stream)
+    void destroy(mend_stream stream)
     {
-        check(mend_group_release(group_, stream));
+        check(mend_group_destroy(group_, stream));
         group_ = nullptr;
     }
 

@@ -72,22 +72,19 @@ typedef struct mend_allocator {
     int (*record_stream)(void *ctx, void *pointer,
                          mend_stream stream); /* `stream` also uses the block, until it is freed.
                                                * NULL: not supported */
-    int (*trim)(void *ctx, uint64_t keep_bytes,
-                uint64_t *released_bytes); /* releases free memory until at most this much is held.
-                                            * NULL: there is nothing to release */
+    int (*trim)(void *ctx, uint64_t keep_bytes, mend_trim_mode mode,
+                uint64_t *released_bytes); /* releases free memory until at most this much is held,
+                                            * as mend_trim. NULL: there is nothing to release */
     int (*block_info)(void *ctx, const void *pointer,
                       mend_block_info *info); /* the block that contains a pointer. NULL: not
                                                * supported */
     void (*retired)(void *ctx); /* called once, as the last function: the allocator has been
                                  * replaced everywhere, no call of it is in progress and none of its
                                  * blocks is left. ctx may be freed. NULL: not called */
-    int (*trim_wait)(void *ctx, uint64_t keep_bytes,
-                     uint64_t *released_bytes); /* as trim, and waits for the GPU if that releases
-                                                 * more. NULL: trim is called */
 } mend_allocator;
 #define MEND_ALLOCATOR_INIT                                                                        \
     {                                                                                              \
-        sizeof(mend_allocator), {NULL, NULL, NULL, {0}}, NULL, NULL, NULL, NULL, NULL              \
+        sizeof(mend_allocator), {NULL, NULL, NULL, {0}}, NULL, NULL, NULL, NULL                    \
     }
 
 /*
@@ -160,11 +157,8 @@ MEND_API mend_result mend_device_block_info(int device, const void *pointer, men
 /* Each device keeps at most this much; *released_bytes (may be NULL) is the sum. A device that was
  * not used has nothing to release. Results as mend_trim: the first failure, after all devices were
  * called. */
-MEND_API mend_result mend_device_trim(int device, uint64_t keep_bytes, uint64_t *released_bytes);
-
-/* The same, but waits for the GPU if that releases more. Results as mend_trim_wait. */
-MEND_API mend_result mend_device_trim_wait(int device, uint64_t keep_bytes,
-                                           uint64_t *released_bytes);
+MEND_API mend_result mend_device_trim(int device, uint64_t keep_bytes, mend_trim_mode mode,
+                                      uint64_t *released_bytes);
 
 /* The device that is current in the thread; 0 if none is. Asks the driver of the default pools
  * (mend_set_default_config), and loads it if necessary. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;

@@ -32,7 +32,7 @@ extern "C" {
  * the capture, so name the stream.
  */
 
-/* Creates a group, which ends with its release, or with the pool. No driver call. MEND_OK;
+/* Creates a group, which ends with mend_group_destroy, or with the pool. No driver call. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST. */
 MEND_API mend_result mend_group_create(mend_pool *pool, mend_group **group);
 
@@ -61,7 +61,7 @@ MEND_API mend_result mend_group_end(mend_group *group);
  * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER;
  * MEND_ERROR_DEVICE_LOST. After an error the group is unchanged.
  */
-MEND_API mend_result mend_group_release(mend_group *group, mend_stream stream);
+MEND_API mend_result mend_group_destroy(mend_group *group, mend_stream stream);
 
 /* ---- groups: their blocks -------------------------------------------------------------------- */
 

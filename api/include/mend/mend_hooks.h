@@ -1,7 +1,8 @@
 /*
- * Hooks in plain C, in libmend_hooks: for CuPy, RMM, Numba, cuStateVec, cuTensorNet, cuDSS and ONNX
- * Runtime. They forward to mend_device_alloc and the other calls for hooks, in any thread. Size 0
- * succeeds with NULL, and freeing NULL does nothing.
+ * Hooks in plain C, in libmend_hooks: for cuStateVec, cuTensorNet, cuDSS and ONNX Runtime. They
+ * forward to mend_device_alloc and the other calls for hooks, in any thread. Size 0 succeeds with
+ * NULL, and freeing NULL does nothing. Foreign-function interfaces, as of CuPy, RMM and Numba, call
+ * mend_device_alloc itself.
  */
 #ifndef MEND_MEND_HOOKS_H
 #define MEND_MEND_HOOKS_H
@@ -12,15 +13,6 @@
 extern "C" {
 #endif
 
-/* ---- hooks in stream order ------------------------------------------------------------------ */
-
-/* For foreign-function interfaces: mend_device_alloc, mend_device_free, mend_device_record_stream
- * and mend_device_trim with plain types. Results as theirs. */
-MEND_API int mend_hook_alloc(int device, size_t size, mend_stream stream, void **pointer);
-MEND_API int mend_hook_free(int device, void *pointer, size_t size, mend_stream stream);
-MEND_API int mend_hook_record_stream(int device, void *pointer, mend_stream stream);
-MEND_API int mend_hook_trim(int device, size_t keep);
-
 /* ---- cuStateVec, cuTensorNet, cuDSS ---------------------------------------------------------- */
 
 /* Fills *handler for custatevecSetDeviceMemHandler and similar calls: for a device, or
@@ -30,35 +22,33 @@ MEND_API mend_result mend_hook_handler(int device, mend_device_handler *handler)
 
 /* ---- ONNX Runtime ---------------------------------------------------------------------------- */
 
-/*
- * For the provider options gpu_external_alloc, gpu_external_free and gpu_external_empty_cache, on
- * the current device. No stream is named: a block is idle when it is returned, and after a free its
- * memory is reused only when all work of the device is done. NULL if memory cannot be allocated.
- * empty_cache gives all free memory back, and waits for the GPU if that releases more; during a
- * capture only what is idle.
- */
-MEND_API void *mend_ort_alloc(size_t size);
-MEND_API void mend_ort_free(void *pointer);
-MEND_API void mend_ort_empty_cache(void);
-
 /* Most streams of a process for which there are such functions. */
 #define MEND_ORT_STREAMS 16
 
-/* In the place of the first two, for the provider option user_compute_stream. */
+/* For the provider options gpu_external_alloc, gpu_external_free and gpu_external_empty_cache. */
 typedef struct mend_ort_functions {
-    void *(*alloc)(size_t size);
+    size_t struct_size;
+    void *(*alloc)(size_t size); /* on the current device; NULL if memory cannot be allocated */
     void (*free)(void *pointer);
+    void (*empty_cache)(void); /* gives all free memory back, and waits for the GPU if that releases
+                                * more; during a capture only what is idle */
 } mend_ort_functions;
+#define MEND_ORT_FUNCTIONS_INIT                                                                    \
+    {                                                                                              \
+        sizeof(mend_ort_functions), NULL, NULL, NULL                                               \
+    }
 
 /*
- * Fills *functions with those that allocate and free in the order of `stream`, on the current
- * device, for sessions that compute on it. All their work on the memory must be ordered by that
- * stream: with a non-blocking one create sessions while it is idle, because their weights are
- * copied on the default stream. Before you destroy the stream, end the sessions and call
- * mend_device_forget_stream. One call for each session; the functions live as long as the process.
+ * Fills *functions with those that allocate and free in the order of `stream` (provider option
+ * user_compute_stream), for sessions that compute on it. All their work on the memory must be
+ * ordered by that stream: with a non-blocking one create sessions while it is idle, because their
+ * weights are copied on the default stream. Before you destroy the stream, end the sessions and
+ * call mend_device_forget_stream. One call for each session; the functions live as long as the
+ * process.
  *
- * For MEND_NO_STREAM, the per-thread stream, and more streams than MEND_ORT_STREAMS they are
- * mend_ort_alloc and mend_ort_free. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (NULL).
+ * For MEND_NO_STREAM, the per-thread stream, and more streams than MEND_ORT_STREAMS no stream is
+ * named: a block is idle when it is returned, and after a free its memory is reused only when all
+ * work of the device is done. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
  */
 MEND_API mend_result mend_ort_functions_for(mend_stream stream, mend_ort_functions *functions);
 

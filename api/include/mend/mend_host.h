@@ -44,6 +44,9 @@ typedef struct mend_move_report {
         sizeof(mend_move_report), 0, 0, 0, 0, 0, 0                                                 \
     }
 
+/* Where mend_move moves to. */
+typedef enum mend_move_target { MEND_MOVE_TO_DEVICE = 0, MEND_MOVE_TO_HOST = 1 } mend_move_target;
+
 /*
  * Moves the memory of live blocks to the host, or back to the device: blocks with one of these
  * sleep tags (mend_set_sleep_tag), or all blocks if `tag_count` is 0. Addresses and contents stay,
@@ -65,10 +68,8 @@ typedef struct mend_move_report {
  * is untouched. One exception, as for mend_defrag: if the driver refuses to map a chunk at its
  * address again, its blocks are unusable until a later call maps it.
  */
-MEND_API mend_result mend_move_to_host(mend_pool *pool, const uint64_t *tags, size_t tag_count,
-                                       mend_move_report *report);
-MEND_API mend_result mend_move_to_device(mend_pool *pool, const uint64_t *tags, size_t tag_count,
-                                         mend_move_report *report);
+MEND_API mend_result mend_move(mend_pool *pool, mend_move_target target, const uint64_t *tags,
+                               size_t tag_count, mend_move_report *report);
 
 #ifdef __cplusplus
 }

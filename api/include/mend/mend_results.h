@@ -69,18 +69,19 @@ typedef struct mend_holder {
 /* Where the memory is when a request found none, in exact bytes: what the message of
  * MEND_ERROR_OUT_OF_MEMORY says in words. */
 typedef struct mend_shortfall {
-    size_t struct_size;            /* set by the library */
-    uint64_t requested_bytes;      /* size of the request */
-    uint64_t fitting_bytes;        /* a request of this size would have succeeded, with waits of the
-                                    * host and without compactions or help of others. Often no
-                                    * larger one would have: mend_get_room tells; 0: none */
-    uint64_t limit_bytes;          /* most physical memory that the pool may hold */
-    uint64_t sufficient_limit;     /* a limit that would be enough, often the lowest; 0: none is */
-    uint64_t reserved_bytes;       /* physical memory that the pool holds */
-    uint64_t live_bytes;           /* bytes of live blocks */
-    uint64_t free_empty_bytes;     /* bytes of empty chunks */
-    uint64_t free_partial_bytes;   /* free bytes of partly used chunks */
-    uint64_t waiting_stream_bytes; /* free bytes that work of streams may still use */
+    size_t struct_size;       /* set by the library */
+    uint64_t requested_bytes; /* size of the request */
+    uint64_t fitting_bytes;   /* a request of this size would have succeeded, with waits of the
+                               * host and without compactions or help of others. Often no
+                               * larger one would have: mend_get_room tells; 0: none */
+    uint64_t limit_bytes;     /* most physical memory that the pool may hold */
+    uint64_t
+        sufficient_limit_bytes;     /* a limit that would be enough, often the lowest; 0: none is */
+    uint64_t reserved_bytes;        /* physical memory that the pool holds */
+    uint64_t live_bytes;            /* bytes of live blocks */
+    uint64_t free_empty_bytes;      /* bytes of empty chunks */
+    uint64_t free_partial_bytes;    /* free bytes of partly used chunks */
+    uint64_t waiting_stream_bytes;  /* free bytes that work of streams may still use */
     uint64_t waiting_context_bytes; /* free bytes that were freed without a stream */
     uint64_t group_bytes;           /* free bytes that are kept for graphs */
     uint64_t emptiest_bytes;        /* free bytes of the emptiest chunk in use */

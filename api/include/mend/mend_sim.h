@@ -71,12 +71,9 @@ typedef struct mend_sim_prices {
 #undef X
 } mend_sim_prices;
 
-/* The fixed list "reference" (docs/formats/costs.md): figures of public measurements. */
-MEND_API void mend_sim_reference_prices(mend_sim_prices *prices);
-
-/* A built-in list by its name: "h200", "reference" or "kvcached-a100" (docs/formats/costs.md). Any
- * thread, no driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT: NULL, or no such list; *prices is
- * untouched. */
+/* A built-in list by its name: "h200", "kvcached-a100" or "reference", the figures of public
+ * measurements (docs/formats/costs.md). Any thread, no driver call. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT: NULL, or no such list; *prices is untouched. */
 MEND_API mend_result mend_sim_prices_named(const char *name, mend_sim_prices *prices);
 
 /* Whether the memory has bytes. */
@@ -166,28 +163,37 @@ MEND_API void mend_sim_set_call_observer(mend_sim *sim, mend_sim_call_observer o
 MEND_API uint64_t mend_sim_now_ns(mend_sim *sim);
 MEND_API void mend_sim_advance(mend_sim *sim, uint64_t duration_ns);
 
-/* Creates a stream of device 0, and destroys one. The first function makes a non-blocking stream,
- * like the table's: it runs concurrently with the legacy stream. A blocking stream and the legacy
- * stream wait for each other's earlier work; so do per-thread streams and the legacy stream.
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY. */
-MEND_API mend_result mend_sim_stream_create(mend_sim *sim, mend_stream *stream);
-MEND_API mend_result mend_sim_stream_create_blocking(mend_sim *sim, mend_stream *stream);
+/* What a stream is. */
+typedef struct mend_sim_stream_options {
+    size_t struct_size;
+    int device;      /* that of the stream; others than 0 must be open, by a pool of it or by
+                      * device_open of the table */
+    int is_blocking; /* 1: it and the legacy stream wait for each other's earlier work, as do
+                      * per-thread streams and the legacy stream. 0: it runs beside that, as the
+                      * table's */
+    int green;       /* 1 to 7: it is of this green context of the device. Their memory is that of
+                      * the device; a wait for the device's primary context includes them; an event
+                      * recorded on such a stream must be of the stream's own context. 0: none */
+} mend_sim_stream_options;
+#define MEND_SIM_STREAM_OPTIONS_INIT                                                               \
+    {                                                                                              \
+        sizeof(mend_sim_stream_options), 0, 0, 0                                                   \
+    }
+enum { MEND_SIM_MOST_GREEN = 7 };
+
+/* Creates a stream; `options` NULL: a non-blocking one of device 0. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY. */
+MEND_API mend_result mend_sim_stream_create(mend_sim *sim, const mend_sim_stream_options *options,
+                                            mend_stream *stream);
+
+/* Destroys a stream. MEND_OK; MEND_ERROR_INVALID_ARGUMENT. */
 MEND_API mend_result mend_sim_stream_destroy(mend_sim *sim, mend_stream stream);
 
-/* As mend_sim_stream_create, on any device that is open, by a pool of it or by device_open of the
- * table. Results as there; MEND_ERROR_INVALID_ARGUMENT also if the device is closed. */
-MEND_API mend_result mend_sim_stream_create_on(mend_sim *sim, int device, mend_stream *stream);
-
-/* As mend_sim_stream_create_blocking, on any open device. Results as mend_sim_stream_create_on. */
-MEND_API mend_result mend_sim_stream_create_blocking_on(mend_sim *sim, int device,
-                                                        mend_stream *stream);
-
-/* Creates a stream of a green context of device 0; there are seven, numbered from 1. Their memory
- * is that of the device; a wait for the device's primary context includes them; an event recorded
- * on such a stream must be of the stream's own context. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
- * MEND_ERROR_OUT_OF_HOST_MEMORY. */
-enum { MEND_SIM_MOST_GREEN = 7 };
-MEND_API mend_result mend_sim_stream_create_green(mend_sim *sim, int green, mend_stream *stream);
+/* Advances the clock until all work that is queued on the stream, and all that it waits for, is
+ * complete: what cuStreamSynchronize does. Allowed where that is: not while the stream is captured,
+ * which invalidates the capture. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (an unknown stream, or a
+ * capture forbids it); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST. */
+MEND_API mend_result mend_sim_synchronize(mend_sim *sim, mend_stream stream);
 
 /* The identity of a stream, as cuStreamGetId, cuStreamGetCtx and cuStreamGetGreenCtx report it. */
 typedef struct mend_sim_identity {

@@ -30,7 +30,7 @@
     X(mappings, "1", "mappings held, retired ones included")                                       \
     X(peak_mappings, "1", "largest mappings")                                                      \
     X(streams, "1", "streams that the pool knows")                                                 \
-    X(groups, "1", "groups created and not released")                                              \
+    X(groups, "1", "groups created and not destroyed")                                             \
     X(allocations, "1", "successful mend_alloc")                                                   \
     X(frees, "1", "successful mend_free of a block")                                               \
     X(out_of_memory, "1", "requests that ended in out of memory")                                  \
@@ -113,7 +113,7 @@
     X(pages_decommitted, "1", "pages of ranges decommitted so far")                                \
     X(soft_limit_bytes, "B", "above this the pool grows only if nothing else helps; 0: none")      \
     X(soft_limit_passed, "1", "allocations for which the pool grew above it")                      \
-    X(collected_bytes, "B", "total given back by mend_collect")                                    \
+    X(collected_bytes, "B", "total given back as surplus")                                         \
     X(zero_bytes, "B", "of mapped_bytes, pages of ranges that read as zeros")                      \
     X(zero_chunk_bytes, "B",                                                                       \
       "memory behind all of these, counted in the limit: not in reserved_bytes")                   \

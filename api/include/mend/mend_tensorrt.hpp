@@ -34,8 +34,7 @@ class tensorrt_allocator final : public ::nvinfer1::IGpuAsyncAllocator
     {
         void *data = nullptr;
         if (size_bytes != 0) {
-            (void)mend_alloc_aligned(pool_.get(), size_bytes,
-                                     alignment_bytes != 0 ? alignment_bytes : 1, of(stream), &data);
+            (void)mend_alloc_with(pool_.get(), size_bytes, of(stream), KIT_OPTIONS(mend_alloc_options, .alignment_bytes = alignment_bytes != 0 ? alignment_bytes : 1), &data);
         }
         return data;
     }

@@ -132,8 +132,8 @@ MEND_API int mend_torch_pool_is_begun(int device, mend_torch_pool_id id);
 
 /* Takes a user away. With the last one the pool ends: its memory serves everybody when the work
  * queued so far is done; live blocks stay live. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (there is no
- * such pool); results as mend_group_release: the memory is then released at a later call. */
-MEND_API mend_result mend_torch_pool_release(int device, mend_torch_pool_id id);
+ * such pool); results as mend_group_destroy: the memory is then released at a later call. */
+MEND_API mend_result mend_torch_pool_remove(int device, mend_torch_pool_id id);
 
 /* Marks a pool (MemPool(use_on_oom=True)), or not: its free memory may serve a request that is out
  * of memory. Nothing if there is no such pool. */
@@ -251,7 +251,7 @@ MEND_API void mend_torch_foreign_remove(int device, uint64_t size_bytes);
 
 /* torch.cuda.empty_cache, for all devices: gives free memory back, and waits for the GPU if free
  * memory is still in use. During a capture it gives back what it can without waiting. Results as
- * mend_trim_wait. */
+ * mend_trim. */
 MEND_API mend_result mend_torch_empty_cache(void);
 
 /* The largest request on a stream that would succeed, with a host wait or without. Results as

@@ -46,7 +46,7 @@ typedef struct mend_region {
                                * and it cannot be used now; see mend_defrag */
     int is_asleep;            /* 1: it sleeps (of a block: a part of it); see mend_sleep */
     int is_on_host;           /* 1: its memory is the host's (of a block: a part of it); see
-                               * mend_move_to_host */
+                               * mend_move */
     int contents_dropped;     /* of a block: 1: a sleep dropped contents of it: see mend_keep */
     uint32_t scope;           /* of a block or page: number of the scope that it was allocated in
                                * (mend_scope_info); 0: none */
@@ -163,7 +163,7 @@ typedef enum mend_event_kind {
     MEND_EVENT_LIMIT = 12,         /* a limit was set: its bytes; no address */
     MEND_EVENT_PIN = 13,           /* a range was pinned */
     MEND_EVENT_UNPIN = 14,         /* a pin was undone */
-    MEND_EVENT_GROUP_RELEASE = 15, /* `group` was released: the pointer is no longer valid */
+    MEND_EVENT_GROUP_DESTROY = 15, /* `group` was destroyed: the pointer is no longer valid */
     MEND_EVENT_SLEEP = 16,         /* a chunk with its blocks went to sleep: see mend_sleep */
     MEND_EVENT_WAKE = 17,          /* a sleeping chunk is usable again */
     MEND_EVENT_COMMIT = 18,        /* pages of a range were committed, for `stream` */
@@ -191,7 +191,7 @@ typedef enum mend_event_cause {
     MEND_CAUSE_REQUEST = 12,        /* an allocation, or a commit of pages */
     MEND_CAUSE_TRIM = 13,           /* mend_trim */
     MEND_CAUSE_LIMIT = 14,          /* mend_set_limit */
-    MEND_CAUSE_COLLECTION = 15,     /* mend_collect, or the collector's thread */
+    MEND_CAUSE_COLLECTION = 15,     /* the same with MEND_TRIM_SURPLUS, or the collector */
     MEND_CAUSE_PEER = 16,           /* another pool asked for memory */
     MEND_CAUSE_DEFRAG = 17,         /* mend_defrag */
     MEND_CAUSE_SLEEP = 18,          /* mend_sleep and mend_wake, and moves to the host and back */

@@ -23,8 +23,7 @@ _PROTOTYPES = {
     "mend_device_free": [_int, _pointer, _u64, _pointer],
     "mend_device_record_stream": [_int, _pointer, _pointer],
     "mend_device_forget_stream": [_int, _pointer],
-    "mend_device_trim": [_int, _u64, ctypes.POINTER(_u64)],
-    "mend_device_trim_wait": [_int, _u64, ctypes.POINTER(_u64)],
+    "mend_device_trim": [_int, _u64, _int, ctypes.POINTER(_u64)],
     "mend_pool_for_device": [_int, ctypes.POINTER(_pointer)],
     "mend_current_device": [ctypes.POINTER(_int)],
     "mend_get_stats": [_pointer, _pointer],
@@ -133,9 +132,9 @@ def trim(device: object = 0, keep_bytes: int = 0, wait: bool = False) -> int:
     work of the GPU still uses stays; with `wait` the host waits for that work. Returns the bytes
     released."""
     released = _u64()
-    name = "mend_device_trim_wait" if wait else "mend_device_trim"
     kept = amount_of("keep_bytes", keep_bytes)
-    check(function(name)(index_of(device), kept, ctypes.byref(released)))
+    mode = 1 if wait else 0  # MEND_TRIM_WAIT, MEND_TRIM_IDLE
+    check(function("mend_device_trim")(index_of(device), kept, mode, ctypes.byref(released)))
     return released.value
 
 

@@ -51,7 +51,6 @@ _FUNCTIONS = {
     "mend_wake": "mend.wake",
     "mend_read_kept": "get_cpu_backup",
     "mend_trim": "mend.trim",
-    "mend_trim_wait": "mend.trim(wait=True)",
     "mend_get_room": "mend.room",
     "mend_set_limit": "mend.set_limit",
     "mend_scope_push": "mend.scope",

@@ -66,11 +66,6 @@ def _open(path: Path) -> ctypes.CDLL:
         raise ImportError(f"mend: {path} cannot be loaded: {error}") from error
 
 
-def address_of(library: ctypes.CDLL, function: str) -> int:
-    """The address of an exported function, for frameworks that take it as a number."""
-    return ctypes.cast(getattr(library, function), ctypes.c_void_p).value or 0
-
-
 def header(name: str) -> str:
     """The text of a header that is shipped with the library."""
     return (HEADERS / "mend" / name).read_text(encoding="utf-8")

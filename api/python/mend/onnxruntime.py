@@ -33,7 +33,7 @@ def provider_options(user_compute_stream: object = None, **others: object) -> di
     addresses = {
         "gpu_external_alloc": functions.alloc,
         "gpu_external_free": functions.free,
-        "gpu_external_empty_cache": _library.address_of(library, "mend_ort_empty_cache"),
+        "gpu_external_empty_cache": functions.empty_cache,
     }
     return {name: str(value) for name, value in {**others, **addresses}.items()}
 

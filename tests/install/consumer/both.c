@@ -28,7 +28,7 @@ static int use_pool(mend_sim *sim, mend_pool *pool)
 
     failures += expect(mend_free(pool, block, NULL) == MEND_OK, "mend_free");
     failures += expect(mend_free(pool, block, NULL) == MEND_ERROR_DOUBLE_FREE, "freeing twice");
-    failures += expect(mend_trim(pool, 0, NULL) == MEND_OK, "mend_trim");
+    failures += expect(mend_trim(pool, 0, MEND_TRIM_IDLE, NULL) == MEND_OK, "mend_trim");
     return failures;
 }
 

@@ -9,7 +9,7 @@ int main(void)
     mend_sim *sim = NULL;
     mend_stream stream = NULL;
     if (mend_sim_create(&config, &sim) != MEND_OK || mend_sim_driver(sim) == NULL ||
-        mend_sim_stream_create(sim, &stream) != MEND_OK ||
+        mend_sim_stream_create(sim, NULL, &stream) != MEND_OK ||
         mend_sim_get_ledger(sim, &ledger) != MEND_OK || ledger.streams != 1 ||
         mend_sim_stream_destroy(sim, stream) != MEND_OK) {
         printf("the simulated device does not work\n");

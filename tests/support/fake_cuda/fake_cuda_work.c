@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "tests/support/fake_cuda/entries.h"
+#include "tests/support/with.h"
 
 /* ---- work -------------------------------------------------------------------------------- */
 
@@ -82,7 +83,9 @@ mend_status cuLaunchKernel(mend_cu_function function, unsigned int grid_x, unsig
 mend_status cuStreamCreate(mend_stream *stream, unsigned int flags)
 {
     if (flags == 0) {
-        return mend_sim_stream_create_blocking(fake_cuda_get()->sim, stream) == MEND_OK
+        return mend_sim_stream_create(fake_cuda_get()->sim,
+                                      &MEND_TEST_WITH(mend_sim_stream_options, .is_blocking = 1),
+                                      stream) == MEND_OK
                    ? MEND_DRIVER_OK
                    : MEND_DRIVER_OUT_OF_MEMORY;
     }

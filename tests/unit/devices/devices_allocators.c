@@ -48,16 +48,19 @@ COUNTED_TEST(devices_allocators, every_call_goes_to_the_one_that_is_set)
     EXPECT_OK(mend_device_block_info(0, block, &info));
     EXPECT_OK(mend_device_block_info(0, (char *)block + 5, &info));
     EXPECT_PTR_EQ(block, info.base);
-    EXPECT_OK(mend_device_trim(0, 11, &released));
+    EXPECT_OK(mend_device_trim(0, 11, MEND_TRIM_IDLE, &released));
     EXPECT_U64_EQ(111, released);
-    EXPECT_OK(mend_device_trim_wait(0, 11, &released));
+    EXPECT_OK(mend_device_trim(0, 11, MEND_TRIM_WAIT, &released));
     EXPECT_U64_EQ(211, released);
-    EXPECT_INT_EQ(1, r->c.trim_waits);
+    EXPECT_OK(mend_device_trim(0, 11, MEND_TRIM_SURPLUS, &released));
+    EXPECT_U64_EQ(311, released);
+    EXPECT_INVALID(mend_device_trim(0, 11, (mend_trim_mode)3, &released));
+    EXPECT_U64_EQ(311, released);
     EXPECT_OK(mend_device_free(0, NULL, 0, NULL));
     counter_give(0, block);
     EXPECT_FIELDS(r->c, allocs, 1, frees, 1, freed_bytes, BLOCK);
     EXPECT_PTR_EQ(block, r->c.freed);
-    EXPECT_FIELDS(r->c, records, 1, infos, 2, trims, 1, retirements, 0);
+    EXPECT_FIELDS(r->c, records, 1, infos, 2, trims, 3, retirements, 0);
     EXPECT_U64_EQ(0, devices_ledger(&r->world).contexts_open); /* no pool was made */
 }
 
@@ -103,7 +106,7 @@ DEVICES_TEST(devices_allocators, one_device_or_all)
     counter_give(1, counter_allocate(1));
     EXPECT_INT_EQ(2, of_all.allocs);
     EXPECT_INT_EQ(1, of_one.allocs);
-    EXPECT_OK(mend_device_trim(MEND_ALL_DEVICES, 0, &released));
+    EXPECT_OK(mend_device_trim(MEND_ALL_DEVICES, 0, MEND_TRIM_IDLE, &released));
     EXPECT_U64_EQ(200, released); /* each once */
     EXPECT_OK(mend_set_allocator(1, NULL));
     EXPECT_INT_EQ(1, of_one.retirements);
@@ -127,7 +130,7 @@ DEVICES_TEST(devices_allocators, other_devices_stay_mends_own)
     EXPECT_OK(mend_device_block_info(MEND_ALL_DEVICES, (char *)others + 5, &info));
     EXPECT_PTR_EQ(others, info.base);
     EXPECT_ERROR(FOREIGN_POINTER, mend_device_block_info(MEND_ALL_DEVICES, r, &info));
-    EXPECT_OK(mend_device_trim(MEND_ALL_DEVICES, 0, NULL));
+    EXPECT_OK(mend_device_trim(MEND_ALL_DEVICES, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_INT_EQ(1, c.trims);
     counter_give(0, own);
     counter_give(1, others);
@@ -196,9 +199,9 @@ static void wrap_own(int device)
                                 .finish_ns = mend_sim_now_ns(world.sim) + 1000};
     EXPECT_OK(mend_sim_launch(world.sim, NULL, &work));
     counter_give(0, block);
-    EXPECT_INT_EQ(MEND_OK, w.inner.trim(w.inner.handler.ctx, 0, &(uint64_t){0}));
+    EXPECT_INT_EQ(MEND_OK, w.inner.trim(w.inner.handler.ctx, 0, MEND_TRIM_IDLE, &(uint64_t){0}));
     EXPECT_TRUE(devices_ledger(&world).chunks > 0);
-    EXPECT_INT_EQ(MEND_OK, w.inner.trim_wait(w.inner.handler.ctx, 0, &(uint64_t){0}));
+    EXPECT_INT_EQ(MEND_OK, w.inner.trim(w.inner.handler.ctx, 0, MEND_TRIM_WAIT, &(uint64_t){0}));
     EXPECT_U64_EQ(0, devices_ledger(&world).chunks);
     devices_close(&world);
 }
@@ -237,7 +240,7 @@ COUNTED_TEST(devices_allocators, answers_become_results_with_a_reason)
         EXPECT_TRUE(strstr(error.message, "counter") != NULL);
         EXPECT_RESULT(rows[i].others, mend_device_record_stream(0, block, NULL));
         EXPECT_RESULT(rows[i].others, mend_device_block_info(0, block, &info));
-        EXPECT_RESULT(rows[i].others, mend_device_trim(0, 0, &released));
+        EXPECT_RESULT(rows[i].others, mend_device_trim(0, 0, MEND_TRIM_IDLE, &released));
         EXPECT_U64_EQ(77, released);
         EXPECT_RESULT(rows[i].others, mend_device_free(0, block, BLOCK, NULL));
     }
@@ -249,19 +252,19 @@ COUNTED_TEST(devices_allocators, every_result_of_mends_comes_through)
 {
 #define X(name, value, meaning)                                                                    \
     r->c.answer = (value);                                                                         \
-    EXPECT_RESULT(name, mend_device_trim(0, 0, NULL));
+    EXPECT_RESULT(name, mend_device_trim(0, 0, MEND_TRIM_IDLE, NULL));
     MEND_RESULTS(X)
 #undef X
 #define X(name, value, meaning) +1
     r->c.answer = 0 MEND_RESULTS(X); /* the number behind the last one */
 #undef X
-    EXPECT_ERROR(DRIVER, mend_device_trim(0, 0, NULL));
+    EXPECT_ERROR(DRIVER, mend_device_trim(0, 0, MEND_TRIM_IDLE, NULL));
 }
 
 COUNTED_TEST(devices_allocators, success_leaves_the_last_error_alone)
 {
     mend_error error = MEND_ERROR_INIT;
-    EXPECT_ERROR(NO_DEVICE, mend_device_trim(64, 0, NULL));
+    EXPECT_ERROR(NO_DEVICE, mend_device_trim(64, 0, MEND_TRIM_IDLE, NULL));
     counter_give(0, counter_allocate(0));
     EXPECT_OK(mend_last_error(&error));
     EXPECT_ERROR(NO_DEVICE, error.result);
@@ -355,7 +358,7 @@ MEND_TEST(devices_allocators, a_shorter_struct_is_an_older_one)
     mend_block_info info = MEND_BLOCK_INFO_INIT;
     EXPECT_ERROR(NOT_SUPPORTED, mend_device_block_info(0, block, &info));
     uint64_t released = 77; /* it holds nothing back that it could give */
-    EXPECT_OK(mend_device_trim(0, 0, &released));
+    EXPECT_OK(mend_device_trim(0, 0, MEND_TRIM_IDLE, &released));
     EXPECT_U64_EQ(0, released);
     mend_allocator found;
     memset(&found, 0x55, sizeof(found));

@@ -32,19 +32,11 @@ static int count_record(void *ctx, KIT_UNUSED void *pointer, KIT_UNUSED mend_str
     return c->answer;
 }
 
-static int count_trim(void *ctx, uint64_t keep_bytes, uint64_t *released_bytes)
+static int count_trim(void *ctx, uint64_t keep_bytes, mend_trim_mode mode, uint64_t *released_bytes)
 {
     counter *c = ctx;
     c->trims++;
-    *released_bytes = 100 + keep_bytes;
-    return c->answer;
-}
-
-static int count_trim_wait(void *ctx, uint64_t keep_bytes, uint64_t *released_bytes)
-{
-    counter *c = ctx;
-    c->trim_waits++;
-    *released_bytes = 200 + keep_bytes;
+    *released_bytes = 100 * (1 + (uint64_t)mode) + keep_bytes;
     return c->answer;
 }
 
@@ -70,7 +62,6 @@ mend_allocator counter_allocator(counter *c, uint64_t first_address)
         .ctx = c, .alloc = counter_alloc, .free = count_free, .name = "counter"};
     allocator.record_stream = count_record;
     allocator.trim = count_trim;
-    allocator.trim_wait = count_trim_wait;
     allocator.block_info = count_info;
     allocator.retired = count_retirement;
     return allocator;

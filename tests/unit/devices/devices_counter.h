@@ -10,7 +10,7 @@
 enum { BLOCK = 1 << 20, LOGGED = 16 };
 
 typedef struct counter {
-    int allocs, frees, records, trims, trim_waits, infos, retirements;
+    int allocs, frees, records, trims, infos, retirements;
     int answer;                         /* of every call */
     uint64_t next;                      /* address */
     bool gives_null, gives_one_address; /* with success */

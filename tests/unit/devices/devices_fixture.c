@@ -12,7 +12,7 @@ bool devices_open(devices_world *world)
     config.device_count = DEVICES;
     config.content = MEND_SIM_CONTENT_BYTES;
     EXPECT_OK(mend_sim_create(&config, &world->sim));
-    EXPECT_OK(mend_sim_stream_create(world->sim, &world->stream));
+    EXPECT_OK(mend_sim_stream_create(world->sim, NULL, &world->stream));
     world->driver = mend_sim_driver(world->sim);
     world->config.driver = world->driver;
     world->config.reserve_bytes = 1 * MEND_GIB;

@@ -98,7 +98,7 @@ DEVICES_TEST(devices_pools, mistakes_have_their_errors)
     EXPECT_ERROR(NO_DEVICE, mend_device_alloc(64, 0, NULL, &pointer));
     EXPECT_ERROR(NO_DEVICE, mend_device_free(-2, NULL, 0, NULL));
     EXPECT_ERROR(NO_DEVICE, mend_device_record_stream(64, r, NULL));
-    EXPECT_ERROR(NO_DEVICE, mend_device_trim(64, 0, NULL));
+    EXPECT_ERROR(NO_DEVICE, mend_device_trim(64, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_INVALID(mend_device_alloc(0, 512, NULL, NULL));
     EXPECT_INVALID(mend_current_device(NULL));
     mend_block_info info = MEND_BLOCK_INFO_INIT;
@@ -123,7 +123,7 @@ DEVICES_TEST(devices_pools, calls_of_a_device_are_those_of_its_pool)
     mend_block_info info = MEND_BLOCK_INFO_INIT;
     uint64_t released = 0;
     EXPECT_ERROR(FOREIGN_POINTER, mend_device_free(1, r, 8, NULL));
-    EXPECT_OK(mend_device_trim(1, 0, &released)); /* makes no pool */
+    EXPECT_OK(mend_device_trim(1, 0, MEND_TRIM_IDLE, &released)); /* makes no pool */
     EXPECT_U64_EQ(0, devices_ledger(r).contexts_open);
     ASSERT_RESULT(MEND_OK, mend_device_alloc(1, 3 * MEND_MIB, NULL, &block));
     EXPECT_OK(mend_device_alloc(1, 0, NULL, &nothing));
@@ -136,7 +136,7 @@ DEVICES_TEST(devices_pools, calls_of_a_device_are_those_of_its_pool)
     EXPECT_OK(mend_device_free(1, NULL, 0, NULL));
     EXPECT_OK(mend_device_free(1, block, 3 * MEND_MIB, NULL));
     EXPECT_ERROR(DOUBLE_FREE, mend_device_free(1, block, 3 * MEND_MIB, NULL));
-    EXPECT_OK(mend_device_trim(1, 0, &released));
+    EXPECT_OK(mend_device_trim(1, 0, MEND_TRIM_IDLE, &released));
     EXPECT_U64_EQ(3 * MEND_MIB, released);
 }
 
@@ -167,7 +167,7 @@ DEVICES_TEST(devices_pools, where_no_device_is_named_it_is_found)
     EXPECT_ERROR(FOREIGN_POINTER, mend_device_free(MEND_ALL_DEVICES, r, 0, NULL));
     EXPECT_ERROR(FOREIGN_POINTER, mend_device_record_stream(MEND_ALL_DEVICES, r, NULL));
     EXPECT_ERROR(FOREIGN_POINTER, mend_device_block_info(MEND_ALL_DEVICES, r, &info));
-    EXPECT_OK(mend_device_trim(MEND_ALL_DEVICES, 0, &released));
+    EXPECT_OK(mend_device_trim(MEND_ALL_DEVICES, 0, MEND_TRIM_IDLE, &released));
     EXPECT_U64_EQ(6 * MEND_MIB, released);
 }
 
@@ -329,7 +329,7 @@ static void fail_to_trim_one(int device)
     } else {
         devices_fail(&world, "unmap", 999);
     }
-    EXPECT_ERROR(DRIVER, mend_device_trim(MEND_ALL_DEVICES, 0, &released));
+    EXPECT_ERROR(DRIVER, mend_device_trim(MEND_ALL_DEVICES, 0, MEND_TRIM_IDLE, &released));
     EXPECT_U64_EQ(77, released);
     EXPECT_U64_EQ(1, devices_ledger(&world).chunks);
     EXPECT_INT_EQ(device >= 0, c.trims);
@@ -372,7 +372,7 @@ static bool is_refused_what_it_inherited(KIT_UNUSED void *argument)
            mend_device_free(0, inherited_block, 512, NULL) == MEND_ERROR_FORKED &&
            mend_device_free(MEND_ALL_DEVICES, inherited_block, 512, NULL) == MEND_ERROR_FORKED &&
            mend_device_block_info(MEND_ALL_DEVICES, inherited_block, &info) == MEND_ERROR_FORKED &&
-           mend_device_trim(MEND_ALL_DEVICES, 0, NULL) == MEND_ERROR_FORKED;
+           mend_device_trim(MEND_ALL_DEVICES, 0, MEND_TRIM_IDLE, NULL) == MEND_ERROR_FORKED;
 }
 
 static bool may_make_its_own(KIT_UNUSED void *argument)

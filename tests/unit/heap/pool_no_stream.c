@@ -91,7 +91,7 @@ KIT_TEST_IN(pool_no_stream, a_program_may_forbid_both_until_the_memory_is_full,
                          w->pool_config.allow_context_fences = -1))
 {
     alloc_and_free(w, 51, BLOCK_BYTES);
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_STATS(w, context_fences, 0, host_waits, 0, reserved_bytes, 255 * MEND_MIB);
     alloc_and_free(w, 1, BLOCK_BYTES);
     expect_reserved(w, 256 * MEND_MIB, 1);
@@ -168,7 +168,7 @@ KIT_TEST_IN(pool_no_stream, a_later_free_beside_it_keeps_nothing_waiting,
     EXPECT_PTR_EQ((char *)first + BLOCK_BYTES, second);
     write_late(w, S(0), first);
     kit_free(w, first, MEND_NO_STREAM);
-    EXPECT_OK(mend_trim(w->pool, 0, NULL)); /* records the event */
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL)); /* records the event */
     kit_free(w, second, MEND_NO_STREAM);
     mend_sim_advance(w->sim, 2 * LONG_NS);
     launch(w, S(0), MEND_SIM_WORK_TOUCH, second, 0, LONG_NS);
@@ -233,10 +233,10 @@ KIT_EACH(pool_no_stream, what_groups_leave_is_covered_before_the_next_begins, in
         EXPECT_OK(mend_group_end(group));
         if (is_refused) {
             kit_fail(w, "event_record", 1, 1, MEND_DRIVER_UNKNOWN);
-            EXPECT_ERROR(DRIVER, mend_group_release(group, S(0)));
+            EXPECT_ERROR(DRIVER, mend_group_destroy(group, S(0)));
             mend_sim_clear_faults(w->sim);
         }
-        EXPECT_OK(mend_group_release(group, MEND_NO_STREAM));
+        EXPECT_OK(mend_group_destroy(group, MEND_NO_STREAM));
         kit_free(w, outlives, S(0));
         mend_sim_advance(w->sim, LONG_NS);
     }
@@ -315,14 +315,14 @@ KIT_EACH(pool_no_stream, a_capture_that_any_pool_was_told_of_is_left_alone, int,
     EXPECT_OK(mend_group_begin(group, S(1)));
     EXPECT_OK(mend_sim_begin_capture(w->sim, S(1), MEND_SIM_CAPTURE_RELAXED));
     alloc_and_free(w, 100, BLOCK_BYTES);
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_STATS(w, context_fences, 0, host_waits, 0);
     EXPECT_OK(mend_sim_end_capture(w->sim, S(1), &graph));
     mend_sim_graph_destroy(w->sim, graph);
     EXPECT_OK(mend_group_end(group));
     alloc_and_free(w, 100, BLOCK_BYTES);
     EXPECT_TRUE(mend_world_stats(w).context_fences > 0);
-    EXPECT_OK(mend_group_release(group, S(1)));
+    EXPECT_OK(mend_group_destroy(group, S(1)));
     EXPECT_OK(mend_pool_destroy(other));
 }
 
@@ -331,7 +331,7 @@ NO_STREAM_TEST(a_driver_that_refuses_the_event_fails_no_request)
 {
     kit_fail(w, "context_record", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
     alloc_and_free(w, 100, BLOCK_BYTES);
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     mend_room room = MEND_ROOM_INIT;
     EXPECT_OK(mend_get_room(w->pool, MEND_NO_STREAM, &room));
     EXPECT_STATS(w, context_fences, 0);

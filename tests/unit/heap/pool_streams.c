@@ -54,7 +54,7 @@ WAITING_TEST(pool_streams, a_forgotten_stream_still_protects_its_memory)
     kit_use(w, S(1), block, BLOCK_BYTES, 1000);
     kit_end_stream(w, S(1));
     /* Its handle may come again, for a stream that has nothing to do with the block. */
-    EXPECT_OK(mend_sim_stream_create(w->sim, &S(1)));
+    EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &S(1)));
     kit_free(w, block, S(0));
     kit_alloc_used(w, BLOCK_BYTES, S(1), 10);
     mend_sim_advance(w->sim, 2000);
@@ -68,7 +68,7 @@ WAITING_TEST(pool_streams, a_block_holds_the_slot_of_a_forgotten_stream)
     void *block = kit_alloc(w, BLOCK_BYTES, S(0));
     EXPECT_OK(mend_record_stream(w->pool, block, S(1)));
     EXPECT_OK(mend_forget_stream(w->pool, S(1)));
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     mend_stream third = kit_stream(w);
     kit_alloc(w, 512, third);
     kit_use(w, third, block, BLOCK_BYTES, 1000);
@@ -84,7 +84,7 @@ WAITING_TEST(pool_streams, a_stream_in_the_slot_of_a_forgotten_one_is_waited_for
     void *block = kit_alloc(w, BLOCK_BYTES, S(0));
     kit_alloc(w, 512, S(1));
     EXPECT_OK(mend_forget_stream(w->pool, S(1)));
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     mend_stream third = kit_stream(w);
     EXPECT_OK(mend_record_stream(w->pool, block, third));
     kit_use(w, third, block, BLOCK_BYTES, 1000);
@@ -142,7 +142,7 @@ WAITING_TEST(pool_streams, a_moved_chunk_is_unmapped_only_after_its_fence)
     EXPECT_TRUE(mend_world_stats(w).retired_bytes >= BLOCK_BYTES);
     mend_sim_advance(w->sim, 1000);
     kit_free(w, large, S(0));
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_STATS(w, retired_bytes, 0);
     EXPECT_LEDGER(w, chunk_bytes, 0);
 }

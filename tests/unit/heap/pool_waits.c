@@ -98,7 +98,7 @@ WAITING_TEST(pool_waits, a_stream_that_is_captured_is_left_alone)
     EXPECT_OK(mend_sim_begin_capture(w->sim, captured, MEND_SIM_CAPTURE_GLOBAL));
     EXPECT_ERROR(CAPTURING, mend_forget_stream(w->pool, captured));
     kit_alloc(w, 2 * MEND_MIB, other);
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_OK(mend_sim_end_capture(w->sim, captured, NULL));
     kit_alloc_used(w, BLOCK_BYTES, other, 10);
     EXPECT_STATS(w, stream_waits, 1);
@@ -122,7 +122,7 @@ WAITING_TEST(pool_waits, trim_holds_what_was_freed_without_a_stream)
     mend_stream stream = S(2);
     mend_test_place(w->pool, &(mend_test_sizes){.unfenced_bytes = MEND_MIB});
     kit_leave_in_flight(w, BLOCK_BYTES, stream, 1000, MEND_NO_STREAM);
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_STATS(w, reserved_bytes, BLOCK_BYTES, retired_bytes, 0, context_fences, 1);
     kit_alloc_used(w, BLOCK_BYTES, NULL,
                    10); /* behind the context's event, which the trim recorded */

@@ -58,7 +58,7 @@ void host_rig_close(host_rig *r)
     kit_release_row(&r->w, r->blocks, HOST_BLOCKS, HOST_BLOCK, r->w.streams[0]);
     EXPECT_TRUE(mend_world_check(&r->w));
     mend_sim_advance(r->w.sim, 1000000);
-    EXPECT_OK(mend_trim_wait(r->w.pool, 0, NULL));
+    EXPECT_OK(mend_trim(r->w.pool, 0, MEND_TRIM_WAIT, NULL));
     if (r->there == NULL) {
         EXPECT_STATS(&r->w, host_bytes, 0);
         EXPECT_LEDGER(&r->w, host_chunks, 0);

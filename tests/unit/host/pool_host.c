@@ -33,7 +33,7 @@ HOST_TEST(pool_host, each_block_has_memory_of_its_own)
     kit_expect_none(w, 512, S(0), ""); /* what is free there serves nobody else */
     kit_release(w, small[1], 512, S(0));
     mend_sim_advance(w->sim, 1000000);
-    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, NULL));
+    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, MEND_TRIM_IDLE, NULL));
     EXPECT_STATS(w, host_bytes, 3 * w->info.granularity_bytes);
     for (int i = 0; i < 4; i++) {
         if (i != 1) {
@@ -66,12 +66,12 @@ HOST_TEST(pool_host, a_pinned_block_is_in_place)
     EXPECT_OK(mend_pin(w->pool, r->there, MEND_MIB));
     kit_release(w, r->blocks[0], HOST_BLOCK, S(0));
     r->blocks[0] = NULL;
-    EXPECT_OK(mend_move_to_device(w->pool, NULL, 0, &report));
+    EXPECT_OK(mend_move(w->pool, MEND_MOVE_TO_DEVICE, NULL, 0, &report));
     EXPECT_FIELDS(report, pinned_bytes, MEND_MIB, moved_bytes, 0);
     EXPECT_TRUE(host_rig_is_on_host(r, r->there));
     kit_release(w, r->there, MEND_MIB, S(0));
     mend_sim_advance(w->sim, 1000000);
-    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, NULL));
+    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, MEND_TRIM_IDLE, NULL));
     EXPECT_U64_EQ(MEND_MIB, mend_world_stats(w).host_bytes); /* the pin outlives the block */
     EXPECT_TRUE(mend_world_check(w));
     EXPECT_OK(mend_unpin(w->pool, r->there, MEND_MIB));
@@ -102,7 +102,7 @@ HOST_TEST(pool_host, a_graph_keeps_what_it_uses)
     kit_free(w, r->there, S(0));
     r->there = NULL;
     mend_sim_graph *graph = kit_end_capture(w, S(0));
-    EXPECT_OK(mend_trim_wait(w->pool, UINT64_MAX, NULL));
+    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, MEND_TRIM_WAIT, NULL));
     EXPECT_STATS(w, host_bytes, MEND_MIB);
     kit_launch_graph(w, graph, S(0));
     mend_sim_advance(w->sim, 1000000);
@@ -118,8 +118,8 @@ HOST_TEST(pool_host, a_wait_brings_memory_back_that_was_freed_without_a_stream)
         kit_free(w, r->there, MEND_NO_STREAM);
         r->there = NULL;
     }
-    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, NULL));
+    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, MEND_TRIM_IDLE, NULL));
     EXPECT_STATS(w, host_bytes, HOST_LIMIT);
-    EXPECT_OK(mend_trim_wait(w->pool, UINT64_MAX, NULL));
+    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, MEND_TRIM_WAIT, NULL));
     EXPECT_STATS(w, host_bytes, 0);
 }

@@ -22,12 +22,12 @@ static mend_result overflow(host_rig *r)
 static mend_result to_host(host_rig *r)
 {
     const uint64_t tag = 1;
-    return mend_move_to_host(r->w.pool, &tag, 1, NULL);
+    return mend_move(r->w.pool, MEND_MOVE_TO_HOST, &tag, 1, NULL);
 }
 
 static mend_result to_device(host_rig *r)
 {
-    return mend_move_to_device(r->w.pool, NULL, 0, NULL);
+    return mend_move(r->w.pool, MEND_MOVE_TO_DEVICE, NULL, 0, NULL);
 }
 
 static mend_result free_there(host_rig *r)
@@ -35,7 +35,7 @@ static mend_result free_there(host_rig *r)
     mend_result result =
         r->there != NULL ? mend_free(r->w.pool, r->there, r->w.streams[0]) : MEND_OK;
     r->there = result == MEND_OK ? NULL : r->there;
-    return result == MEND_OK ? mend_trim(r->w.pool, UINT64_MAX, NULL) : result;
+    return result == MEND_OK ? mend_trim(r->w.pool, UINT64_MAX, MEND_TRIM_IDLE, NULL) : result;
 }
 
 static bool prepare_with(host_rig *r, operation run, mend_unwatched_driver *unwatched)
@@ -69,7 +69,7 @@ static bool conclude(host_rig *r, operation run)
     EXPECT_OK(to_device(r));
     kit_release_row(&r->w, r->blocks, HOST_BLOCKS, HOST_BLOCK, r->w.streams[0]);
     mend_sim_advance(r->w.sim, 1000000);
-    EXPECT_OK(mend_trim_wait(r->w.pool, 0, NULL));
+    EXPECT_OK(mend_trim(r->w.pool, 0, MEND_TRIM_WAIT, NULL));
     EXPECT_LEDGER(&r->w, host_chunks, 0, content_errors, 0);
     EXPECT_OK(mend_pool_destroy(r->w.pool));
     EXPECT_LEDGER(&r->w, chunks, 0, mappings, 0);
@@ -92,7 +92,7 @@ static bool fail_at(operation run, const char *call, uint64_t after, uint64_t co
     *failed = result != MEND_OK || stats.driver_failures > before.driver_failures;
     EXPECT_OK(mend_audit(r.w.pool));
     mend_sim_clear_faults(r.w.sim);
-    EXPECT_OK(mend_trim(r.w.pool, UINT64_MAX, NULL)); /* maps what is missing */
+    EXPECT_OK(mend_trim(r.w.pool, UINT64_MAX, MEND_TRIM_IDLE, NULL)); /* maps what is missing */
     return conclude(&r, run);
 }
 

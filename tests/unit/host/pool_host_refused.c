@@ -3,9 +3,9 @@
 
 KIT_TEST(pool_host_refused, a_pool_without_memory_of_the_host)
 {
-    EXPECT_REFUSAL(NOT_SUPPORTED, "mend_move_to_host: the pool has no mend_pool_config.host_bytes",
-                   mend_move_to_host(w->pool, NULL, 0, NULL));
-    EXPECT_ERROR(NOT_SUPPORTED, mend_move_to_device(w->pool, NULL, 0, NULL));
+    EXPECT_REFUSAL(NOT_SUPPORTED, "mend_move: the pool has no mend_pool_config.host_bytes",
+                   mend_move(w->pool, MEND_MOVE_TO_HOST, NULL, 0, NULL));
+    EXPECT_ERROR(NOT_SUPPORTED, mend_move(w->pool, MEND_MOVE_TO_DEVICE, NULL, 0, NULL));
     kit_alloc(w, 64 * MEND_MIB, NULL);
     mend_set_host_allowed(1);
     kit_expect_none(w, MEND_MIB, NULL, "");
@@ -32,9 +32,9 @@ HOST_RIG_TEST(pool_host_refused, arguments)
 {
     mend_move_report report = {0};
     const uint64_t tag = 1;
-    EXPECT_INVALID(mend_move_to_host(NULL, &tag, 1, NULL));
-    EXPECT_INVALID(mend_move_to_host(w->pool, NULL, 1, NULL));
-    EXPECT_INVALID(mend_move_to_device(w->pool, &tag, 1, &report));
+    EXPECT_INVALID(mend_move(NULL, MEND_MOVE_TO_HOST, &tag, 1, NULL));
+    EXPECT_INVALID(mend_move(w->pool, MEND_MOVE_TO_HOST, NULL, 1, NULL));
+    EXPECT_INVALID(mend_move(w->pool, MEND_MOVE_TO_DEVICE, &tag, 1, &report));
     EXPECT_INT_EQ(0, mend_set_host_allowed(7));
     EXPECT_INT_EQ(1, mend_set_host_allowed(0));
 }
@@ -43,7 +43,7 @@ HOST_TEST(pool_host_refused, a_capture)
 {
     kit_begin_capture(w, S(0));
     EXPECT_OK(mend_record_stream(w->pool, r->blocks[0], S(0)));
-    EXPECT_ERROR(CAPTURING, mend_move_to_host(w->pool, NULL, 0, NULL));
+    EXPECT_ERROR(CAPTURING, mend_move(w->pool, MEND_MOVE_TO_HOST, NULL, 0, NULL));
     EXPECT_INT_EQ(0, host_rig_count_on_host(r));
     mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
 }
@@ -58,7 +58,7 @@ HOST_TEST(pool_host_refused, the_host_has_no_memory)
         mend_set_host_allowed(1);
         kit_expect_none(w, MEND_MIB, NULL, "");
         mend_set_host_allowed(0);
-        EXPECT_ERROR(OUT_OF_MEMORY, mend_move_to_host(w->pool, NULL, 0, NULL));
+        EXPECT_ERROR(OUT_OF_MEMORY, mend_move(w->pool, MEND_MOVE_TO_HOST, NULL, 0, NULL));
         mend_sim_clear_faults(w->sim);
         EXPECT_INT_EQ(0, host_rig_count_on_host(r));
     }

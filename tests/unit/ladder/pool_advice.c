@@ -40,7 +40,7 @@ static void give(scene *s, int number)
 
 static void raise_limit(scene *s)
 {
-    EXPECT_OK(mend_set_limit(s->w.pool, s->shortfall.sufficient_limit));
+    EXPECT_OK(mend_set_limit(s->w.pool, s->shortfall.sufficient_limit_bytes));
 }
 
 static void fill(scene *s)
@@ -77,7 +77,7 @@ static void keep_for_group(scene *s)
 
 static void release(scene *s)
 {
-    EXPECT_OK(mend_group_release(s->group, s->w.streams[0]));
+    EXPECT_OK(mend_group_destroy(s->group, s->w.streams[0]));
 }
 
 /* Only a wait for the context would free it. */

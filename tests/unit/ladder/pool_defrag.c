@@ -152,7 +152,7 @@ MEND_TEST(pool_defrag, memory_of_graphs_stays_where_it_is)
         rig r;
         ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB, 0));
         give(&r, take(&r, CHUNK), CHUNK);
-        EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, NULL));
+        EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, MEND_TRIM_IDLE, NULL));
         void *block = is_live ? NULL : take(&r, BLOCK);
         mend_group *group = kit_begin_group(&r.w, r.stream);
         if (is_live) {
@@ -163,7 +163,7 @@ MEND_TEST(pool_defrag, memory_of_graphs_stays_where_it_is)
         EXPECT_RESULT(MEND_OK, mend_group_end(group));
         EXPECT_U64_EQ(CHUNK, mend_world_stats(&r.w).reserved_bytes);
         EXPECT_U64_EQ(0, defrag(&r, NULL).compactions);
-        EXPECT_RESULT(MEND_OK, mend_group_release(group, r.stream));
+        EXPECT_RESULT(MEND_OK, mend_group_destroy(group, r.stream));
         EXPECT_U64_EQ(1, defrag(&r, NULL).compactions);
         give(&r, block, BLOCK);
         close_rig(&r);
@@ -329,7 +329,7 @@ QUIET_TEST(pool_quiet, a_capture_is_left_alone)
     }
     mend_sim_graph_destroy(r->w.sim, kit_end_captured_group(&r->w, streams[1], group));
     EXPECT_U64_EQ(0, mend_world_stats(&r->w).compactions);
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, MEND_NO_STREAM));
+    EXPECT_RESULT(MEND_OK, mend_group_destroy(group, MEND_NO_STREAM));
     EXPECT_RESULT(MEND_OK, try(r, 8 * CHUNK, &block));
     give(r, block, 8 * CHUNK);
 }

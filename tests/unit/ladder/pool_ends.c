@@ -219,12 +219,12 @@ HOLES_TEST(pool_ends, memory_of_graphs_stays_where_it_is)
     kit_free(&s->w, kit_alloc(&s->w, 2 * QUARTER, captured), captured);
     mend_sim_graph *graph = kit_end_captured_group(&s->w, captured, group);
     kit_expect_none(&s->w, 4 * QUARTER, s->stream, "held for graphs");
-    EXPECT_RESULT(MEND_OK, mend_trim(s->w.pool, 0, NULL));
+    EXPECT_RESULT(MEND_OK, mend_trim(s->w.pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_U64_EQ(2, stats(s).aliases);
     EXPECT_TRUE(mend_world_check(&s->w));
     mend_sim_graph_destroy(s->w.sim, graph);
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, s->stream));
-    EXPECT_RESULT(MEND_OK, mend_trim(s->w.pool, 0, NULL));
+    EXPECT_RESULT(MEND_OK, mend_group_destroy(group, s->stream));
+    EXPECT_RESULT(MEND_OK, mend_trim(s->w.pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_U64_EQ(0, stats(s).aliases);
 }
 
@@ -251,7 +251,7 @@ ALIAS_TEST(pool_ends, a_chunk_with_an_alias_stays, 1, 0)
     EXPECT_RESULT(MEND_OK, mend_set_limit(s->w.pool, 8 * MEND_MIB)); /* room to copy to */
     EXPECT_RESULT(MEND_OK, mend_defrag(s->w.pool, NULL, &report));
     EXPECT_U64_EQ(0, report.compactions);
-    EXPECT_RESULT(MEND_OK, mend_trim(s->w.pool, 0, &released_bytes));
+    EXPECT_RESULT(MEND_OK, mend_trim(s->w.pool, 0, MEND_TRIM_IDLE, &released_bytes));
     EXPECT_U64_EQ(0, released_bytes);
     kit_verify(&s->w, s->stream, s->block, 2 * QUARTER);
     give(s, s->block);
@@ -259,7 +259,7 @@ ALIAS_TEST(pool_ends, a_chunk_with_an_alias_stays, 1, 0)
     EXPECT_U64_EQ(0, stats(s).aliases);
     EXPECT_U64_EQ(2 * MEND_MIB, stats(s).free_empty_bytes);
     mend_sim_advance(s->w.sim, 1000000);
-    EXPECT_RESULT(MEND_OK, mend_trim_wait(s->w.pool, 0, &released_bytes));
+    EXPECT_RESULT(MEND_OK, mend_trim(s->w.pool, 0, MEND_TRIM_WAIT, &released_bytes));
     EXPECT_U64_EQ(2 * MEND_MIB, released_bytes);
 }
 

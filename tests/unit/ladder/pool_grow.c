@@ -27,7 +27,9 @@ typedef struct rig {
 static void allocate(void *argument)
 {
     rig *r = argument;
-    r->result = mend_alloc_aligned(r->w.pool, r->size_bytes, r->alignment_bytes, NULL, &r->pointer);
+    r->result = mend_alloc_with(
+        r->w.pool, r->size_bytes, NULL,
+        &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = r->alignment_bytes), &r->pointer);
 }
 
 /* Holds the thread in its call number `position`; false where it has ended without. */
@@ -143,14 +145,14 @@ GROW_TEST(pool_grow, a_stream_that_comes_during_a_failed_wait_is_taken_for_no_ot
     enum { BLOCK = 5 << 20 };
     mend_stream gone;
     mend_stream come;
-    ASSERT_RESULT(MEND_OK, mend_sim_stream_create(r->w.sim, &gone));
+    ASSERT_RESULT(MEND_OK, mend_sim_stream_create(r->w.sim, NULL, &gone));
     void *block = kit_alloc(&r->w, BLOCK, gone);
     kit_alloc(&r->w, 512, NULL);
     kit_use(&r->w, gone, block, BLOCK, 1000);
     kit_fail(&r->w, "event_record", 0, 0, 999); /* or the free would leave a fence */
     kit_free(&r->w, block, gone);
     EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(r->w.sim, gone));
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->w.sim, &come)); /* with its handle */
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->w.sim, NULL, &come)); /* with its handle */
     EXPECT_PTR_EQ(gone, come);
     EXPECT_RESULT(MEND_OK, mend_forget_stream(r->w.pool, come));
 

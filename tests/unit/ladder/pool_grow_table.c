@@ -180,13 +180,15 @@ static void make(void *argument)
     scenery *s = argument;
     const making *m = s->making;
     s->room = (block){NULL, m->size_bytes, s->stream, false};
-    s->result = m->act == TRIM        ? mend_trim(s->w.pool, 0, NULL)
-                : m->act == TRIM_WAIT ? mend_trim_wait(s->w.pool, 0, NULL)
+    s->result = m->act == TRIM        ? mend_trim(s->w.pool, 0, MEND_TRIM_IDLE, NULL)
+                : m->act == TRIM_WAIT ? mend_trim(s->w.pool, 0, MEND_TRIM_WAIT, NULL)
                 : m->act == LIMIT     ? mend_set_limit(s->w.pool, 7 * MIB)
                 : m->act == DEFRAG
                     ? mend_defrag(s->w.pool, NULL, NULL)
-                    : mend_alloc_aligned(s->w.pool, m->size_bytes, m->alignment_bytes, s->stream,
-                                         &s->room.pointer);
+                    : mend_alloc_with(s->w.pool, m->size_bytes, s->stream,
+                                      &MEND_TEST_WITH(mend_alloc_options,
+                                                      .alignment_bytes = m->alignment_bytes),
+                                      &s->room.pointer);
 }
 
 /* ---- what another does meanwhile ---------------------------------------------------------------
@@ -232,7 +234,7 @@ static void use_new_streams(scenery *s)
 {
     for (int i = 0; i < 12; i++) {
         mend_stream stream;
-        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(s->w.sim, &stream));
+        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(s->w.sim, NULL, &stream));
         if (s->cache[0].pointer != NULL) {
             EXPECT_RESULT(MEND_OK, mend_record_stream(s->w.pool, s->cache[0].pointer, stream));
         }
@@ -314,7 +316,7 @@ static void end(scenery *s)
     }
     give(s, &s->room, s->stream);
     mend_sim_advance(s->w.sim, 1000000000);
-    EXPECT_RESULT(MEND_OK, mend_trim(s->w.pool, 0, NULL));
+    EXPECT_RESULT(MEND_OK, mend_trim(s->w.pool, 0, MEND_TRIM_IDLE, NULL));
     kit_close(&s->w);
 }
 

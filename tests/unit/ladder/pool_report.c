@@ -119,7 +119,7 @@ REPORT_TEST(pool_report, is_written_for_people, 4 * MEND_MIB)
     EXPECT_RESULT(MEND_OK, mend_set_limit(s->w.pool, MEND_MIB));
     expect_refused(s, 3 * MEND_MIB,
                    "The limit is 1.00 MiB, the pool holds 1.00 MiB more than that");
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trim(NULL, 0, NULL));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trim(NULL, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_RESULT(MEND_OK, mend_last_error(&error));
     EXPECT_TRUE(error.shortfall == NULL);
 }

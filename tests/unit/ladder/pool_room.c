@@ -40,7 +40,7 @@ ROOM_TEST(pool_room, knows_what_the_limit_and_the_device_have)
     EXPECT_RESULT(MEND_OK, mend_set_limit(w->pool, 10 * MEND_MIB + 5000));
     EXPECT_U64_EQ(10 * MEND_MIB, expect_exact(w, w->streams[0]));
     EXPECT_RESULT(MEND_OK, mend_set_limit(w->pool, 0));
-    EXPECT_RESULT(MEND_OK, mend_trim(w->pool, 0, NULL));
+    EXPECT_RESULT(MEND_OK, mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     mend_sim_set_foreign_bytes(w->sim, 0, 9 * MEND_MIB);
     mend_room room = room_for(w, w->streams[0]);
     EXPECT_U64_EQ(7 * MEND_MIB, room.now_bytes);
@@ -63,7 +63,7 @@ ROOM_TEST(pool_room, does_not_count_what_graphs_hold)
     EXPECT_U64_EQ(6 * MEND_MIB, room.group_bytes);
     EXPECT_U64_EQ(6 * MEND_MIB, mend_world_stats(w).group_bytes);
     EXPECT_U64_EQ(10 * MEND_MIB, expect_exact(w, w->streams[0]));
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, w->streams[0]));
+    EXPECT_RESULT(MEND_OK, mend_group_destroy(group, w->streams[0]));
     EXPECT_U64_EQ(0, mend_world_stats(w).group_bytes);
     EXPECT_U64_EQ(16 * MEND_MIB, expect_exact(w, w->streams[0]));
 }
@@ -143,7 +143,7 @@ static void leave_a_chunk_that_is_too_large(mend_world *w)
         blocks[i] = kit_alloc(w, pages_of[i] * PAGE, stream);
     }
     kit_free(w, blocks[3], stream);
-    EXPECT_RESULT(MEND_OK, mend_trim_wait(w->pool, 0, NULL));
+    EXPECT_RESULT(MEND_OK, mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
     EXPECT_RESULT(MEND_OK, mend_set_limit(w->pool, 257 * PAGE));
     kit_alloc(w, 33 * PAGE, stream);
     kit_expect_none(w, PAGE, stream, "");
@@ -167,7 +167,8 @@ ROOM_TEST(pool_room, asking_changes_nothing)
 {
     mend_room room = MEND_ROOM_INIT;
     kit_free(w, kit_alloc(w, 3 * MEND_MIB, w->streams[0]), w->streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_trim(w->pool, UINT64_MAX, NULL)); /* nothing is cached */
+    EXPECT_RESULT(MEND_OK,
+                  mend_trim(w->pool, UINT64_MAX, MEND_TRIM_IDLE, NULL)); /* nothing is cached */
     mend_stats before = mend_world_stats(w);
     room_for(w, w->streams[0]);
     room_for(w, MEND_NO_STREAM);

@@ -14,7 +14,7 @@ static void leave_in_flight(mend_world *w, void *block, uint64_t size_bytes, int
 static uint64_t trim_wait(mend_world *w, uint64_t keep_bytes)
 {
     uint64_t released_bytes = 12345;
-    EXPECT_RESULT(MEND_OK, mend_trim_wait(w->pool, keep_bytes, &released_bytes));
+    EXPECT_RESULT(MEND_OK, mend_trim(w->pool, keep_bytes, MEND_TRIM_WAIT, &released_bytes));
     mend_world_check(w);
     return released_bytes;
 }
@@ -27,8 +27,8 @@ TRIM_WAIT_TEST(pool_trim_wait, gives_back_what_was_freed_a_moment_ago, 32 * MEND
 {
     kit_leave_in_flight(w, block_bytes, w->streams[0], 1000, w->streams[0]);
     uint64_t released_bytes = 1;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trim_wait(NULL, 0, NULL));
-    EXPECT_RESULT(MEND_OK, mend_trim(w->pool, 0, &released_bytes));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trim(NULL, 0, MEND_TRIM_WAIT, NULL));
+    EXPECT_RESULT(MEND_OK, mend_trim(w->pool, 0, MEND_TRIM_IDLE, &released_bytes));
     EXPECT_U64_EQ(0, released_bytes);
     EXPECT_U64_EQ(block_bytes, trim_wait(w, 0));
     EXPECT_U64_EQ(0, trim_wait(w, 0)); /* of an empty pool */
@@ -43,7 +43,7 @@ TRIM_WAIT_TEST(pool_trim_wait, waits_for_the_oldest_first_and_no_further_than_is
     void *first = kit_alloc(w, block_bytes, w->streams[0]);
     void *second = kit_alloc(w, block_bytes, w->streams[0]);
     leave_in_flight(w, first, block_bytes, 0, 1000);
-    EXPECT_RESULT(MEND_OK, mend_trim(w->pool, 0, NULL)); /* which records a fence */
+    EXPECT_RESULT(MEND_OK, mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL)); /* which records a fence */
     leave_in_flight(w, second, block_bytes, 0, 1000000);
     EXPECT_U64_EQ(block_bytes, trim_wait(w, block_bytes));
     kit_expect_waits(w, 0, 1);
@@ -92,7 +92,7 @@ TRIM_WAIT_TEST(pool_trim_wait, leaves_the_memory_of_groups_without_a_wait, 32 * 
     EXPECT_U64_EQ(MEND_MIB, mend_world_stats(w).free_empty_bytes);
     EXPECT_U64_EQ(0, trim_wait(w, 0));
     kit_expect_waits(w, 0, 0);
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, w->streams[0]));
+    EXPECT_RESULT(MEND_OK, mend_group_destroy(group, w->streams[0]));
     EXPECT_U64_EQ(MEND_MIB, trim_wait(w, 0));
 }
 
@@ -101,7 +101,7 @@ TRIM_WAIT_TEST(pool_trim_wait, a_capture_that_is_known_forbids_it, 32 * MEND_MIB
     kit_leave_in_flight(w, block_bytes, w->streams[1], 1000, w->streams[1]);
     mend_group *group = kit_begin_captured_group(w, w->streams[0]);
     uint64_t released_bytes = 77;
-    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_trim_wait(w->pool, 0, &released_bytes));
+    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_trim(w->pool, 0, MEND_TRIM_WAIT, &released_bytes));
     EXPECT_U64_EQ(77, released_bytes);
     kit_expect_waits(w, 0, 0);
     EXPECT_U64_EQ(0, trim_wait(w, block_bytes)); /* little enough is reserved */
@@ -116,7 +116,7 @@ TRIM_WAIT_TEST(pool_trim_wait, a_capture_that_is_unknown_forbids_to_wait_for_the
     kit_fail(w, "context_record", 0, 0, MEND_DRIVER_CAPTURE_UNSUPPORTED);
     kit_fail(w, "context_synchronize", 0, 0, MEND_DRIVER_CAPTURE_UNSUPPORTED);
     uint64_t released_bytes = 77;
-    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_trim_wait(w->pool, 0, &released_bytes));
+    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_trim(w->pool, 0, MEND_TRIM_WAIT, &released_bytes));
     EXPECT_U64_EQ(77, released_bytes);
     kit_expect_waits(w, 0, 0);
     EXPECT_U64_EQ(block_bytes, trim_wait(w, 0));

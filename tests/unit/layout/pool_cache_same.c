@@ -113,7 +113,8 @@ static void run(uint64_t memory_bytes, int compact_when_full, uint64_t salt)
         uint64_t released[POOLS] = {0};
         for (int i = 0; i < POOLS && kind < 10; i++) {
             if (kind == 0) {
-                EXPECT_RESULT(MEND_OK, mend_trim(t.w[i].pool, keep_bytes, &released[i]));
+                EXPECT_RESULT(MEND_OK,
+                              mend_trim(t.w[i].pool, keep_bytes, MEND_TRIM_IDLE, &released[i]));
             } else { /* work that ends some time later, and uses memory that stays */
                 kit_launch(&t.w[i], t.stream[i], MEND_SIM_WORK_TOUCH, t.used, 512, 0,
                            mend_sim_now_ns(t.w[i].sim) + duration_ns);

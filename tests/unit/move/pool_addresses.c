@@ -67,7 +67,7 @@ ADDRESSES_TEST(pool_addresses, a_failed_call_keeps_none_of_its_second_reservatio
 {
     void *block = kit_alloc(w, MEND_MIB, w->streams[0]);
     kit_free(w, block, w->streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_trim(w->pool, 0, NULL));
+    EXPECT_RESULT(MEND_OK, mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_U64_EQ(1, mend_world_ledger(w).reservations);
     kit_fail(w, "set_access", 0, 1, MEND_DRIVER_UNKNOWN);
     EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(w->pool, 4 * MEND_MIB, w->streams[0], &block));

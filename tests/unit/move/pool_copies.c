@@ -46,12 +46,12 @@ static mend_result defrag(mend_pool *pool)
 
 static mend_result move_to_host(mend_pool *pool)
 {
-    return mend_move_to_host(pool, NULL, 0, NULL);
+    return mend_move(pool, MEND_MOVE_TO_HOST, NULL, 0, NULL);
 }
 
 static mend_result move_to_device(mend_pool *pool)
 {
-    return mend_move_to_device(pool, NULL, 0, NULL);
+    return mend_move(pool, MEND_MOVE_TO_DEVICE, NULL, 0, NULL);
 }
 
 static mend_result put_to_sleep(mend_pool *pool)
@@ -75,7 +75,7 @@ static void fail(mend_world *w, mend_result (*call)(mend_pool *))
 
 static void expect_nothing_left(mend_world *w)
 {
-    EXPECT_OK(mend_trim_wait(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
     EXPECT_LEDGER(w, chunks, 0, mappings, 0, host_chunks, 0, host_allocations, 0);
 }
 
@@ -97,8 +97,8 @@ KIT_RIG_EACH(pool_copies, what_they_read_stays_when_the_program_frees_and_trims,
 {
     mend_world *w = &r->w;
     kit_release_row(w, r->blocks, BLOCKS, BLOCK, S(0));
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
-    EXPECT_OK(mend_collect(w->pool, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_SURPLUS, NULL));
     EXPECT_TRUE(mend_world_ledger(w).pending_work > 0);
     expect_nothing_left(w);
 }
@@ -116,7 +116,7 @@ KIT_RIG_EACH(pool_copies, what_they_write_to_serves_nobody, int, number, CALLS, 
     EXPECT_TRUE(count > 0);
     mend_sim_advance(w->sim, 100000000);
     kit_release_row(w, more, count, BLOCK, S(1));
-    EXPECT_OK(mend_trim_wait(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
 }
 
 /* The waits are neither in a free nor in a collection: they would stall, and spoil captures that
@@ -128,7 +128,7 @@ KIT_RIG_EACH(pool_copies, nobody_waits_for_them_unasked, int, number, CALLS, cop
     const uint64_t host_syncs = mend_world_ledger(w).host_syncs;
     kit_begin_capture(w, S(2));
     kit_release_row(w, r->blocks, BLOCKS, BLOCK, S(0));
-    EXPECT_OK(mend_collect(w->pool, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_SURPLUS, NULL));
     EXPECT_LEDGER(w, host_syncs, host_syncs);
     mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(2)));
     expect_nothing_left(w);
@@ -172,7 +172,7 @@ COPIES_TEST(a_page_stays_while_its_fill_runs)
     kit_fail(w, "stream_synchronize", 0, 1, 999);
     EXPECT_ERROR(DRIVER, mend_range_map_zeros(range, 0, BLOCK));
     EXPECT_OK(mend_range_destroy(range, S(0)));
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_TRUE(mend_world_ledger(w).pending_work > 0);
     mend_sim_advance(w->sim, 100000000);
     kit_release_row(w, r->blocks, BLOCKS, BLOCK, S(0));
@@ -181,13 +181,13 @@ COPIES_TEST(a_page_stays_while_its_fill_runs)
 
 COPIES_TEST(of_several_copies_the_later_are_refused)
 {
-    EXPECT_OK(mend_trim_wait(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
     kit_fail(w, "copy", 1, 1, 999);
     kit_fail(w, "stream_synchronize", 0, 1, 999);
     EXPECT_ERROR(DRIVER, defrag(w->pool));
     EXPECT_TRUE(mend_world_ledger(w).pending_work > 0);
     kit_release_row(w, r->blocks, BLOCKS, BLOCK, S(0));
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_TRUE(mend_world_ledger(w).pending_work > 0);
     expect_nothing_left(w);
 }
@@ -197,6 +197,6 @@ COPIES_TEST(memory_of_the_host_goes_though_no_chunk_does)
 {
     fail(w, put_to_sleep);
     EXPECT_TRUE(mend_world_ledger(w).host_allocations > 0);
-    EXPECT_OK(mend_trim_wait(w->pool, UINT64_MAX, NULL));
+    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, MEND_TRIM_WAIT, NULL));
     EXPECT_LEDGER(w, host_allocations, 0);
 }

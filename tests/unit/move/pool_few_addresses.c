@@ -122,7 +122,7 @@ MEND_TEST(pool_few_addresses, a_peer_pool_gives_those_it_does_not_use)
         EXPECT_RESULT(MEND_OK, mend_free(peer_pool, blocks[0], NULL));
         EXPECT_RESULT(MEND_OK, mend_free(peer_pool, blocks[1], NULL));
         if (!keeps_memory) {
-            EXPECT_RESULT(MEND_OK, mend_trim(peer_pool, 0, NULL));
+            EXPECT_RESULT(MEND_OK, mend_trim(peer_pool, 0, MEND_TRIM_IDLE, NULL));
         }
         kit_alloc(&w, 64 * MEND_MIB, NULL);
         EXPECT_RESULT(MEND_OK, mend_pool_destroy(peer_pool));
@@ -213,7 +213,9 @@ static void take(random_world *w)
     uint64_t size_bytes = 1 + below(w, largest_bytes[below(w, 4)]);
     uint64_t alignment_bytes = below(w, 4) == 0 ? UINT64_C(8) * MEND_MIB << below(w, 2) : 512;
     void *block = NULL;
-    mend_result result = mend_alloc_aligned(w->w.pool, size_bytes, alignment_bytes, stream, &block);
+    mend_result result = mend_alloc_with(
+        w->w.pool, size_bytes, stream,
+        &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = alignment_bytes), &block);
     EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY); /* never of addresses */
     if (result == MEND_OK) {
         kit_use(&w->w, stream, block, mend_min_u64(size_bytes, 4096) / 512 * 512, below(w, 5000));
@@ -233,7 +235,8 @@ static void step(random_world *w)
     }
     mend_sim_advance(w->w.sim, below(w, 1000));
     if (below(w, 40) == 0) {
-        EXPECT_RESULT(MEND_OK, mend_trim(w->w.pool, below(w, 256 * MEND_MIB), NULL));
+        EXPECT_RESULT(MEND_OK,
+                      mend_trim(w->w.pool, below(w, 256 * MEND_MIB), MEND_TRIM_IDLE, NULL));
     }
     if (below(w, 40) == 0) {
         mend_result result = mend_defrag(w->w.pool, NULL, NULL);

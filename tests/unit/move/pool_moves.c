@@ -15,7 +15,7 @@ static void allocate_row(mend_world *w, mend_stream stream, void **blocks, uint6
 /* Records fences, polls them and unmaps what has retired. */
 static void refresh(mend_world *w)
 {
-    EXPECT_RESULT(MEND_OK, mend_trim(w->pool, UINT64_MAX, NULL));
+    EXPECT_RESULT(MEND_OK, mend_trim(w->pool, UINT64_MAX, MEND_TRIM_IDLE, NULL));
 }
 
 #define MOVES_TEST(suite, name, ...)                                                               \

@@ -116,7 +116,7 @@ MEND_TEST(pool_restore, a_block_that_misses_its_mapping_is_named_and_comes_back)
         } else if (i % WAYS == BY_ALLOCATION) {
             kit_free(&r.w, kit_alloc(&r.w, 3 * CHUNK, NULL), NULL);
         } else if (i % WAYS == BY_TRIM) {
-            EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, NULL));
+            EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, MEND_TRIM_IDLE, NULL));
         } else {
             kit_close(&r.w);
             continue;
@@ -147,7 +147,7 @@ RESTORE_TEST(pool_restore, a_block_can_be_freed_while_it_is_unmapped)
     mend_sim_clear_faults(r->w.sim);
     kit_free(&r->w, kit_alloc(&r->w, 7 * CHUNK, NULL), NULL);
     EXPECT_INT_EQ(0, is_unmapped(r, 5));
-    EXPECT_RESULT(MEND_OK, mend_trim(r->w.pool, 0, NULL));
+    EXPECT_RESULT(MEND_OK, mend_trim(r->w.pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_U64_EQ(BLOCK, mend_world_stats(&r->w).reserved_bytes);
 }
 

@@ -46,7 +46,7 @@ static bool open_rig(rig *r, side which)
 static void close_rig(rig *r)
 {
     mend_sim_clear_faults(r->w.sim);
-    EXPECT_RESULT(MEND_OK, mend_trim(r->w.pool, 0, NULL));
+    EXPECT_RESULT(MEND_OK, mend_trim(r->w.pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_U64_EQ(0, mend_world_stats(&r->w).reserved_bytes);
     kit_close(&r->w);
 }
@@ -74,7 +74,7 @@ MEND_TEST(pool_restore_edges, what_lies_outside_of_the_lost_chunk_serves_request
         mend_world_check(&r.w);
         EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, NULL));
         mend_world_check(&r.w);
-        EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, NULL));
+        EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, MEND_TRIM_IDLE, NULL));
         mend_world_check(&r.w);
         close_rig(&r);
     }
@@ -90,7 +90,7 @@ MEND_TEST(pool_restore_edges, a_chunk_that_comes_back_is_a_neighbour_again)
         free_both(&r, 0);
         EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(r.w.pool, 2 * CHUNK, NULL, &none));
         mend_sim_clear_faults(r.w.sim);
-        EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, NULL));
+        EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, MEND_TRIM_IDLE, NULL));
         EXPECT_U64_EQ(1, r.w.pool->heap.zones[MEND_ZONE_LARGE].segment_ends.count);
         close_rig(&r);
     }
@@ -104,7 +104,7 @@ MEND_TEST(pool_restore_edges, the_parts_are_one_run_again_when_all_is_mapped)
         ASSERT_TRUE(open_rig(&r, (side)i));
         kit_free(&r.w, r.block, NULL);
         mend_sim_clear_faults(r.w.sim);
-        EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, NULL));
+        EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, MEND_TRIM_IDLE, NULL));
         EXPECT_U64_EQ(0, mend_world_stats(&r.w).unmapped_blocks);
         EXPECT_U64_EQ(1, r.w.pool->heap.zones[MEND_ZONE_LARGE].runs_by_size.count);
         EXPECT_PTR_EQ(r.block, kit_alloc(&r.w, 2 * PART, NULL));

@@ -22,7 +22,7 @@ static bool open_scene(mend_world *w)
 static void settle(mend_world *w)
 {
     mend_sim_advance(w->sim, 1);
-    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, NULL));
+    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, MEND_TRIM_IDLE, NULL));
 }
 
 /* What must hold of any explanation. */
@@ -115,7 +115,7 @@ KIT_TEST_IN(observe_explain, knows_what_graphs_hold, open_scene(w))
     mend_explanation e = explain(w, 0);
     EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_EMPTY][MEND_FREE_GROUPS]);
     EXPECT_U64_EQ(768 * MEND_KIB, e.usable_bytes);
-    EXPECT_OK(mend_group_release(group, S(0)));
+    EXPECT_OK(mend_group_destroy(group, S(0)));
     settle(w);
     e = explain(w, 0);
     EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_EMPTY][MEND_FREE_IDLE]);
@@ -202,7 +202,7 @@ KIT_TEST_IN(observe_explain, sums_are_exact_at_every_moment, open_scene(w))
             EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY);
         }
         if (mend_test_random_below(&random, 64) == 0) {
-            EXPECT_OK(mend_trim(w->pool, 8 * MEND_MIB, NULL));
+            EXPECT_OK(mend_trim(w->pool, 8 * MEND_MIB, MEND_TRIM_IDLE, NULL));
         }
         explain(w, stream);
     }

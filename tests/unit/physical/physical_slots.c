@@ -42,7 +42,7 @@ MEND_TEST(physical_slots, threads_that_ended_cost_nothing)
             mend_test_run_thread(take_turn, &t);
             kit_free(&w, leave_blocks ? t.block : NULL, NULL);
             if (k % BETWEEN_TRIMS == 0) {
-                EXPECT_RESULT(MEND_OK, mend_trim_wait(w.pool, 0, NULL));
+                EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, MEND_TRIM_WAIT, NULL));
             }
         }
         EXPECT_TRUE(mend_world_stats(&w).streams < MOST_SLOTS);
@@ -59,14 +59,14 @@ MEND_TEST(physical_slots, streams_destroyed_without_a_word_cost_nothing)
     ASSERT_TRUE(kit_open(&w));
     static mend_stream streams[STREAMS];
     for (int i = 0; i < STREAMS; i++) { /* all at once, so that no handle is used again */
-        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &streams[i]));
+        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, NULL, &streams[i]));
     }
     for (int i = 0; i < STREAMS; i++) {
         void *block = kit_alloc(&w, BLOCK_BYTES, streams[i]);
         kit_free(&w, block, streams[i]);
         EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(w.sim, streams[i]));
         if (i % BETWEEN_TRIMS == 0) {
-            EXPECT_RESULT(MEND_OK, mend_trim_wait(w.pool, 0, NULL));
+            EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, MEND_TRIM_WAIT, NULL));
         }
     }
     EXPECT_TRUE(w.pool->heap.streams.count < MOST_SLOTS);
@@ -84,7 +84,7 @@ MEND_TEST(physical_slots, each_stream_is_found_in_its_slot_among_many)
     static uint32_t slots[MANY];
     ASSERT_TRUE(stream_rig_open_unmet(&r, false));
     for (uint32_t i = 0; i < MANY; i++) {
-        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r.sim, &handles[i]));
+        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r.sim, NULL, &handles[i]));
         slots[i] = stream_rig_find(&r, handles[i], i % 3);
     }
     for (uint32_t i = 0; i < MANY; i++) {

@@ -3,7 +3,7 @@
 mend_stream stream_rig_create(stream_rig *r)
 {
     mend_stream stream = NULL;
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->sim, &stream));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->sim, NULL, &stream));
     return stream;
 }
 

@@ -103,7 +103,7 @@ CRITICAL_TEST(pool_critical_pressure, nothing_is_remade_beside_a_capture)
     EXPECT_PTR_EQ(f->blocks[LARGE], broken);
     EXPECT_U64_EQ(0, remade(f));
     mend_sim_graph_destroy(f->w.sim, kit_end_captured_group(&f->w, captured, group));
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, captured));
+    EXPECT_RESULT(MEND_OK, mend_group_destroy(group, captured));
     kit_free(&f->w, broken, f->owner);
     request(f, 16);
     EXPECT_U64_EQ(1, remade(f));

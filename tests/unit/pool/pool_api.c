@@ -36,8 +36,8 @@ KIT_TEST(pool_api, alignments_are_kept)
         EXPECT_U64_EQ(0, (uint64_t)(uintptr_t)kept[shift] % alignment);
     }
     void *pointer;
-    EXPECT_INVALID(mend_alloc_aligned(w->pool, 700, 3, NULL, &pointer));
-    EXPECT_INVALID(mend_alloc_aligned(w->pool, 700, 0, NULL, &pointer));
+    EXPECT_INVALID(mend_alloc_with(
+        w->pool, 700, NULL, &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = 3), &pointer));
 }
 
 KIT_TEST(pool_api, steady_state_calls_no_driver)
@@ -68,7 +68,7 @@ KIT_TEST(pool_api, trim_gives_back_what_is_idle)
     for (int i = 0; i < 3; i++) { /* at most so much stays */
         kit_expect_trim(w, rows[i][0], rows[i][1] * MEND_MIB);
     }
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_LEDGER(w, chunk_bytes, 2 * MEND_MIB);
 }
 

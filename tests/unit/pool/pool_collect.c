@@ -1,4 +1,5 @@
-/* Living with others: what mend_collect gives back, what stays free, and a limit that is shared. */
+/* Living with others: what a trim of the surplus gives back, what stays free, and a limit that is
+ * shared. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -17,7 +18,7 @@ enum { HUNG_AFTER_MS = 900000 };
 static uint64_t collect(mend_world *w)
 {
     uint64_t released_bytes = UINT64_MAX;
-    EXPECT_OK(mend_collect(w->pool, &released_bytes));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_SURPLUS, &released_bytes));
     return released_bytes;
 }
 
@@ -72,6 +73,9 @@ KIT_TEST_IN(pool_collect, memory_that_was_used_meanwhile_stays, open_world(w, id
     pass(w, 5);
     EXPECT_U64_EQ(MEND_MIB, collect(w)); /* the one that was not used again */
     pass(w, 10);
+    uint64_t released_bytes = 1;
+    EXPECT_OK(mend_trim(w->pool, MEND_MIB, MEND_TRIM_SURPLUS, &released_bytes)); /* all is kept */
+    EXPECT_U64_EQ(0, released_bytes);
     EXPECT_U64_EQ(MEND_MIB, collect(w));
 }
 
@@ -93,7 +97,7 @@ KIT_EACH(pool_collect, memory_that_was_freed_without_a_stream_goes_back_too, int
     pass(w, 10);
     EXPECT_U64_EQ(has_events ? 3 * MEND_MIB : 0, collect(w));
     EXPECT_STATS(w, host_waits, 0);
-    EXPECT_OK(mend_trim_wait(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
     EXPECT_STATS(w, host_waits, has_events ? 0 : 1, reserved_bytes, 0);
 }
 
@@ -175,7 +179,7 @@ MEND_TEST(pool_collect, two_pools_hold_no_more_than_the_limit_they_share)
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(b.pool, MEND_MIB, NULL, &pointer));
     EXPECT_STATS(&b, attainable_bytes, 3 * MEND_MIB);
     kit_free(&a, block, NULL);
-    EXPECT_OK(mend_trim(a.pool, 2 * MEND_MIB, NULL));
+    EXPECT_OK(mend_trim(a.pool, 2 * MEND_MIB, MEND_TRIM_IDLE, NULL));
     uint64_t left = 5 * MEND_MIB - reserved(&a);
     kit_alloc(&b, left, NULL);
     EXPECT_U64_EQ(8 * MEND_MIB, reserved(&a) + reserved(&b));
@@ -403,5 +407,5 @@ KIT_TEST_IN(pool_collect, a_thread_without_a_task_is_refused, kit_open_with(w, 1
     config.collector = 0;
     config.idle_ms = UINT64_C(1000000001);
     EXPECT_INVALID(mend_pool_create(&config, &pool));
-    EXPECT_INVALID(mend_collect(NULL, NULL));
+    EXPECT_INVALID(mend_trim(NULL, 0, MEND_TRIM_SURPLUS, NULL));
 }

@@ -195,7 +195,7 @@ KIT_EACH(pool_config, a_program_runs_under_the_audit, int, level, 2,
         uint64_t size_bytes = 1 + mend_test_random_below(&random, 2 * MEND_MIB);
         mend_result result = mend_alloc(w->pool, size_bytes, NULL, block);
         EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY);
-        EXPECT_OK(i % 50 == 0 ? mend_trim(w->pool, 4 * MEND_MIB, NULL) : MEND_OK);
+        EXPECT_OK(i % 50 == 0 ? mend_trim(w->pool, 4 * MEND_MIB, MEND_TRIM_IDLE, NULL) : MEND_OK);
     }
 }
 

@@ -22,7 +22,7 @@ KIT_TEST(pool_corners, a_mapping_the_driver_keeps_keeps_its_chunk)
     pointer = kit_alloc(w, 3 * MEND_MIB, NULL);
     mend_world_check(w);
     kit_free(w, pointer, NULL);
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
 }
 
 KIT_TEST(pool_corners, peaks_know_what_a_failed_call_left_behind)
@@ -69,7 +69,7 @@ KIT_TEST_IN(pool_corners, trim_leaves_what_is_in_flight_without_a_word,
     EXPECT_TRUE(mend_world_stats(w).retired_bytes > 0);
     kit_free(w, block, second);
     uint64_t released = 1;
-    EXPECT_OK(mend_trim(w->pool, 0, &released));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, &released));
     mend_world_check(w);
     mend_sim_advance(w->sim, 1000);
     /* The first stream's event is asked three times, and only the second stream's answers. */
@@ -91,7 +91,7 @@ KIT_TEST_IN(pool_corners, a_steady_state_on_two_streams_holds_few_events,
 {
     mend_stream streams[2];
     for (int i = 0; i < 2; i++) {
-        EXPECT_OK(mend_sim_stream_create(w->sim, &streams[i]));
+        EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &streams[i]));
     }
     for (int round = 0; round < 3000; round++) {
         void *blocks[2];
@@ -207,7 +207,7 @@ KIT_TEST(pool_corners, a_pool_of_another_process_is_refused)
     w->pool->generation++; /* as if it had been inherited through fork */
     EXPECT_ERROR(FORKED, mend_alloc(w->pool, 512, NULL, &pointer));
     EXPECT_ERROR(FORKED, mend_free(w->pool, &stats, NULL));
-    EXPECT_ERROR(FORKED, mend_trim(w->pool, 0, NULL));
+    EXPECT_ERROR(FORKED, mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_ERROR(FORKED, mend_get_stats(w->pool, &stats));
     EXPECT_ERROR(FORKED, mend_pool_destroy(w->pool));
     w->pool->generation--;
@@ -232,7 +232,7 @@ KIT_LAST_TEST(pool_corners, a_trim_that_finds_the_device_lost_says_so, kit_open_
 {
     kit_free(w, kit_alloc(w, MEND_MIB, NULL), NULL);
     kit_fail(w, "unmap", 0, 0, 4);
-    EXPECT_ERROR(DEVICE_LOST, mend_trim(w->pool, 0, NULL));
+    EXPECT_ERROR(DEVICE_LOST, mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     mend_pool_destroy(w->pool);
 }
 
@@ -262,14 +262,15 @@ MEND_TEST(pool_corners, a_trim_without_host_memory_says_so)
         mend_slab *gaps = &w.pool->heap.space.gap_slab;
         size_t withheld = gaps->free_count - gaps->promised_count;
         gaps->promised_count += withheld;
-        mend_result result = mend_test_starve(after, UINT64_MAX, mend_trim(w.pool, 0, NULL));
+        mend_result result =
+            mend_test_starve(after, UINT64_MAX, mend_trim(w.pool, 0, MEND_TRIM_IDLE, NULL));
         gaps->promised_count -= withheld;
         EXPECT_RESULT(mend_world_stats(&w).reserved_bytes == 0 ? MEND_OK
                                                                : MEND_ERROR_OUT_OF_HOST_MEMORY,
                       result);
         succeeded += result == MEND_OK;
         left_unmapping += mend_world_stats(&w).retired_bytes > 0;
-        EXPECT_OK(mend_trim(w.pool, 0, NULL));
+        EXPECT_OK(mend_trim(w.pool, 0, MEND_TRIM_IDLE, NULL));
         EXPECT_STATS(&w, reserved_bytes, 0);
         kit_close(&w);
     }

@@ -32,7 +32,7 @@ static mend_result fail_at(mend_world *w, mend_group *group, mend_stream stream,
 {
     kit_fail(w, NULL, position, 0, 999);
     uint64_t before = mend_sim_call_count(w->sim);
-    mend_result result = mend_group_release(group, stream);
+    mend_result result = mend_group_destroy(group, stream);
     if (mend_sim_call_count(w->sim) - before <= position) {
         result = MEND_OK; /* over before the fault */
         EXPECT_STATS(w, groups, 0);
@@ -110,7 +110,7 @@ KIT_EACH(pool_group_calls, default_streams_are_known_by_all_their_names, int, i,
     EXPECT_FALSE(returns_to(w, block, S(0)));
     EXPECT_OK(mend_group_end(group));
     EXPECT_FALSE(returns_to(w, block, used[i]));
-    EXPECT_OK(mend_group_release(group, used[i]));
+    EXPECT_OK(mend_group_destroy(group, used[i]));
 }
 
 KIT_EACH(pool_group_calls, a_recorded_user_holds_a_block_of_a_group, int, inside, 2,
@@ -139,8 +139,8 @@ static bool is_refused_in_a_child(void *argument)
     return mend_group_create(of_parent[0], &made) == MEND_ERROR_FORKED && made == NULL &&
            mend_group_begin(of_parent[1], NULL) == MEND_ERROR_FORKED &&
            mend_group_end(of_parent[2]) == MEND_ERROR_FORKED &&
-           mend_group_release(of_parent[1], NULL) == MEND_ERROR_FORKED &&
-           mend_group_release(of_parent[1], MEND_NO_STREAM) == MEND_ERROR_FORKED;
+           mend_group_destroy(of_parent[1], NULL) == MEND_ERROR_FORKED &&
+           mend_group_destroy(of_parent[1], MEND_NO_STREAM) == MEND_ERROR_FORKED;
 }
 
 KIT_TEST_IN(pool_group_calls, a_child_of_fork_has_no_groups, kit_open_with(w, 64 * MEND_MIB, NULL))
@@ -148,7 +148,7 @@ KIT_TEST_IN(pool_group_calls, a_child_of_fork_has_no_groups, kit_open_with(w, 64
     void *of_parent[] = {w->pool, kit_group(w), kit_begin_group(w, S(0))};
     EXPECT_TRUE(mend_test_holds_in_a_child(is_refused_in_a_child, of_parent));
     EXPECT_OK(mend_group_end(of_parent[2]));
-    EXPECT_OK(mend_group_release(of_parent[1], NULL));
+    EXPECT_OK(mend_group_destroy(of_parent[1], NULL));
 }
 
 /* Two groups were begun on it: no request asks for it any more. */
@@ -158,11 +158,11 @@ WORLD_TEST(pool_group_calls, a_forgotten_stream_is_watched_by_no_group)
     kit_free(w, kit_alloc(w, MEND_MIB, S(1)), S(1));
     kit_end_stream(w, S(0));
     mend_sim_advance(w->sim, 1000);
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_STATS(w, reserved_bytes, 0);
-    EXPECT_OK(mend_sim_stream_create(w->sim, &S(0)));
+    EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &S(0)));
     for (int i = 0; i < 2; i++) {
         EXPECT_OK(mend_group_end(groups[i]));
-        EXPECT_OK(mend_group_release(groups[i], MEND_NO_STREAM));
+        EXPECT_OK(mend_group_destroy(groups[i], MEND_NO_STREAM));
     }
 }

@@ -118,7 +118,7 @@ RIG_TEST(pool_history, steps_have_a_cause_a_chunk_and_a_duration, open_priced_ri
     EXPECT_TRUE(created->duration_ns > 0);
     EXPECT_TRUE(mapped->duration_ns > 0);
     EXPECT_TRUE(r->events[2].duration_ns >= created->duration_ns + mapped->duration_ns);
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     const size_t count = read(r);
     EXPECT_TRUE(count >= 3);
     EXPECT_FIELDS(r->events[count - 2], kind, MEND_EVENT_RELEASE, cause, MEND_CAUSE_TRIM, chunk, 1);
@@ -202,7 +202,7 @@ RIG_TEST(pool_history, pins_and_groups_are_told, open_rig(r))
     mend_group *group = kit_begin_group(w, r->stream);
     kit_free(w, kit_alloc(w, QUARTER, r->stream), r->stream);
     kit_end_group(group, r->stream);
-    EXPECT_KINDS(r, MEND_EVENT_ALLOC, MEND_EVENT_FREE, MEND_EVENT_GROUP_RELEASE);
+    EXPECT_KINDS(r, MEND_EVENT_ALLOC, MEND_EVENT_FREE, MEND_EVENT_GROUP_DESTROY);
     for (int i = 0; i < 3; i++) {
         EXPECT_TRUE(r->events[i].group == group);
         EXPECT_INT_EQ(i < 2, r->events[i].is_for_graphs);
@@ -246,7 +246,7 @@ RIG_TEST(pool_history, restorations_of_a_group_are_told, open_rig_of(r, 4 * MEND
     EXPECT_U64_EQ(2 * BLOCKS + 1, r->follower.seen[MEND_EVENT_ALLOC]);
     EXPECT_U64_EQ(BLOCKS + 1, r->follower.seen[MEND_EVENT_FREE]);
     EXPECT_OK(mend_group_set_blocks(group, NULL, 0));
-    EXPECT_OK(mend_group_release(group, r->stream));
+    EXPECT_OK(mend_group_destroy(group, r->stream));
 }
 
 RIG_TEST(pool_history, a_small_ring_loses_the_oldest_and_says_so, open_rig_of(r, 4 * MEND_MIB, 4))

@@ -59,11 +59,11 @@ KIT_TEST_IN(pool_last_error, a_trim_that_cannot_map_again_leaves_it,
     void *blocks[8];
     leave_unmapped(w, blocks);
     leave_error();
-    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, NULL));
+    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, MEND_TRIM_IDLE, NULL));
     expect_error_from_before();
     EXPECT_STATS(w, unmapped_blocks, 2);
     mend_sim_clear_faults(w->sim);
-    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, NULL));
+    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, MEND_TRIM_IDLE, NULL));
     EXPECT_STATS(w, unmapped_blocks, 0);
 }
 
@@ -75,7 +75,9 @@ static bool open_with_retired(mend_world *w, void **block)
     }
     EXPECT_OK(mend_alloc(w->pool, MEND_MIB, NULL, block));
     kit_free(w, *block, NULL);
-    EXPECT_OK(mend_alloc_aligned(w->pool, MEND_MIB, MEND_GIB, NULL, block));
+    EXPECT_OK(mend_alloc_with(w->pool, MEND_MIB, NULL,
+                              &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = MEND_GIB),
+                              block));
     EXPECT_STATS(w, retired_bytes, MEND_MIB);
     leave_error();
     return true;
@@ -95,7 +97,7 @@ MEND_TEST(pool_last_error, a_trim_whose_unmap_is_refused_leaves_it)
     ASSERT_TRUE(open_with_retired(&w, &block));
     kit_fail(&w, "unmap", 0, 2,
              MEND_DRIVER_UNKNOWN); /* before and after free chunks are withdrawn */
-    EXPECT_OK(mend_trim(w.pool, UINT64_MAX, NULL));
+    EXPECT_OK(mend_trim(w.pool, UINT64_MAX, MEND_TRIM_IDLE, NULL));
     expect_error_from_before();
     EXPECT_STATS(&w, driver_failures, 2, retired_bytes, MEND_MIB);
     close_with_retired(&w, block);
@@ -112,7 +114,7 @@ MEND_TEST(pool_last_error, a_trim_that_does_not_hear_of_captures_leaves_it)
         void *block;
         ASSERT_TRUE(open_with_retired(&w, &block));
         kit_fail(&w, "stream_get_info", at, 1, MEND_DRIVER_UNKNOWN);
-        if (mend_trim(w.pool, UINT64_MAX, NULL) == MEND_OK) {
+        if (mend_trim(w.pool, UINT64_MAX, MEND_TRIM_IDLE, NULL) == MEND_OK) {
             expect_error_from_before();
             worked_around += mend_world_stats(&w).driver_failures > 0;
         }

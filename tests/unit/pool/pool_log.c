@@ -22,7 +22,7 @@ static void hear(KIT_UNUSED void *context, mend_log_level level, const char *lin
         snprintf(heard.line[heard.count], sizeof(heard.line[0]), "%s", line);
         heard.level[heard.count++] = level;
     }
-    EXPECT_INVALID(mend_trim(NULL, 0, NULL));
+    EXPECT_INVALID(mend_trim(NULL, 0, MEND_TRIM_IDLE, NULL));
 }
 
 static void expect_heard(mend_log_level level, const char *words)

@@ -61,7 +61,7 @@ static bool open_scene(scene *s)
     EXPECT_OK(mend_group_create(s->pool, &s->idle));
     EXPECT_OK(mend_group_create(s->pool, &s->begun));
     mend_stream other_stream;
-    EXPECT_OK(mend_sim_stream_create(s->w.sim, &other_stream));
+    EXPECT_OK(mend_sim_stream_create(s->w.sim, NULL, &other_stream));
     EXPECT_OK(mend_group_begin(s->begun, other_stream));
     return !mend_test_has_failed();
 }
@@ -94,18 +94,37 @@ static bool outputs_are_untouched(const scene *s)
     X(INVALID, mend_alloc(s->pool, UINT64_MAX, NULL, &s->pointer))                                 \
     X(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(s->pool, LARGEST, NULL, &s->pointer))                   \
     X(INVALID, mend_alloc(s->pool, 512, MEND_EVERY_STREAM, &s->pointer))                           \
-    X(INVALID, mend_alloc_aligned(NULL, 512, 512, NULL, &s->pointer))                              \
-    X(INVALID, mend_alloc_aligned(s->pool, 512, 512, NULL, NULL))                                  \
-    X(INVALID, mend_alloc_aligned(s->pool, 0, 512, NULL, &s->pointer))                             \
-    X(INVALID, mend_alloc_aligned(s->pool, LARGEST + 1, 512, NULL, &s->pointer))                   \
-    X(INVALID, mend_alloc_aligned(s->pool, 512, 0, NULL, &s->pointer))                             \
-    X(INVALID, mend_alloc_aligned(s->pool, 512, 3, NULL, &s->pointer))                             \
-    X(INVALID, mend_alloc_aligned(s->pool, 512, 513, NULL, &s->pointer))                           \
-    X(INVALID, mend_alloc_aligned(s->pool, 512, UINT64_C(1) << 41, NULL, &s->pointer))             \
-    X(INVALID, mend_alloc_aligned(s->pool, 512, UINT64_MAX, NULL, &s->pointer))                    \
-    X(INVALID, mend_alloc_aligned(s->pool, 512, 512, MEND_EVERY_STREAM, &s->pointer))              \
+    X(INVALID,                                                                                     \
+      mend_alloc_with(NULL, 512, NULL,                                                             \
+                      &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = 512), &s->pointer))   \
+    X(INVALID, mend_alloc_with(s->pool, 512, NULL,                                                 \
+                               &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = 512), NULL)) \
+    X(INVALID,                                                                                     \
+      mend_alloc_with(s->pool, 0, NULL,                                                            \
+                      &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = 512), &s->pointer))   \
+    X(INVALID,                                                                                     \
+      mend_alloc_with(s->pool, LARGEST + 1, NULL,                                                  \
+                      &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = 512), &s->pointer))   \
+    X(INVALID,                                                                                     \
+      mend_alloc_with(s->pool, 512, NULL,                                                          \
+                      &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = 3), &s->pointer))     \
+    X(INVALID,                                                                                     \
+      mend_alloc_with(s->pool, 512, NULL,                                                          \
+                      &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = 513), &s->pointer))   \
+    X(INVALID,                                                                                     \
+      mend_alloc_with(s->pool, 512, NULL,                                                          \
+                      &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = UINT64_C(1) << 41),   \
+                      &s->pointer))                                                                \
+    X(INVALID, mend_alloc_with(s->pool, 512, NULL,                                                 \
+                               &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = UINT64_MAX), \
+                               &s->pointer))                                                       \
+    X(INVALID,                                                                                     \
+      mend_alloc_with(s->pool, 512, MEND_EVERY_STREAM,                                             \
+                      &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = 512), &s->pointer))   \
     X(MEND_ERROR_OUT_OF_MEMORY,                                                                    \
-      mend_alloc_aligned(s->pool, LARGEST, UINT64_C(1) << 40, NULL, &s->pointer))
+      mend_alloc_with(s->pool, LARGEST, NULL,                                                      \
+                      &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = UINT64_C(1) << 40),   \
+                      &s->pointer))
 
 #define POINTERS(X)                                                                                \
     X(INVALID, mend_free(NULL, s->live, NULL))                                                     \
@@ -140,7 +159,8 @@ static bool outputs_are_untouched(const scene *s)
     X(DOUBLE, mend_get_block_info(s->pool, s->freed, &s->info))
 
 #define ROOM(X)                                                                                    \
-    X(INVALID, mend_trim(NULL, 0, &s->released))                                                   \
+    X(INVALID, mend_trim(s->pool, 0, (mend_trim_mode)3, &s->released))                             \
+    X(INVALID, mend_trim(NULL, 0, MEND_TRIM_IDLE, &s->released))                                   \
     X(INVALID, mend_set_limit(NULL, 0))                                                            \
     X(INVALID, mend_set_soft_limit(NULL, 0))                                                       \
     X(INVALID, mend_defrag(NULL, NULL, NULL))                                                      \
@@ -180,10 +200,10 @@ static bool outputs_are_untouched(const scene *s)
     X(INVALID, mend_group_begin(s->begun, NULL))                                                   \
     X(INVALID, mend_group_end(NULL))                                                               \
     X(INVALID, mend_group_end(s->idle))                                                            \
-    X(INVALID, mend_group_release(NULL, NULL))                                                     \
-    X(INVALID, mend_group_release(s->idle, MEND_EVERY_STREAM))                                     \
-    X(INVALID, mend_group_release(s->begun, NULL))                                                 \
-    X(INVALID, mend_group_release(s->begun, MEND_NO_STREAM))
+    X(INVALID, mend_group_destroy(NULL, NULL))                                                     \
+    X(INVALID, mend_group_destroy(s->idle, MEND_EVERY_STREAM))                                     \
+    X(INVALID, mend_group_destroy(s->begun, NULL))                                                 \
+    X(INVALID, mend_group_destroy(s->begun, MEND_NO_STREAM))
 
 /* X(expected, field, value): mend_pool_create with one field of the config like this. */
 #define CONFIGS(X)                                                                                 \

@@ -72,7 +72,7 @@ PLAIN_TEST(pool_plain, aligned_blocks_take_no_more_steps, 0)
         EXPECT_REFUSAL(OUT_OF_MEMORY, "free memory of several allocations cannot be joined",
                        mend_alloc(w->pool, 1778111, NULL, &none));
         kit_free_row(w, blocks, 8, NULL);
-        EXPECT_OK(mend_trim(w->pool, 0, NULL));
+        EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     }
 }
 

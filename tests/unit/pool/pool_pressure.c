@@ -168,7 +168,7 @@ SCENE_TEST(pool_pressure, an_allocation_in_a_callback_calls_none)
 
 static void trim_and_audit(helper *h)
 {
-    EXPECT_OK(mend_trim(h->s->w.pool, 0, NULL));
+    EXPECT_OK(mend_trim(h->s->w.pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_OK(mend_audit(h->s->w.pool));
 }
 
@@ -256,7 +256,7 @@ SCENE_TEST(pool_pressure, one_that_adds_itself_again_does_not_go_round_for_ever)
 static void break_the_context(helper *h)
 {
     kit_break(&h->s->w, NULL);
-    EXPECT_ERROR(DEVICE_LOST, mend_trim(h->s->w.pool, 0, NULL));
+    EXPECT_ERROR(DEVICE_LOST, mend_trim(h->s->w.pool, 0, MEND_TRIM_IDLE, NULL));
     h->s->inner = allocate(h->s, 512);
 }
 
@@ -289,7 +289,7 @@ KIT_PRESSURE(lend)
     lender *l = context;
     uint64_t released = 0;
     EXPECT_OK(mend_free(l->pool, l->block, NULL));
-    EXPECT_OK(mend_trim(l->pool, 0, &released));
+    EXPECT_OK(mend_trim(l->pool, 0, MEND_TRIM_IDLE, &released));
     EXPECT_U64_EQ(needed_bytes, released);
     return released > 0;
 }

@@ -105,7 +105,7 @@ KIT_TEST_IN(pool_range_streams, pages_and_streams_need_no_nodes_for_each_pair,
     mend_range *range = create(w, all_bytes, page_bytes);
     for (size_t i = 0; i < STREAMS; i++) {
         mend_stream stream;
-        EXPECT_OK(mend_sim_stream_create(w->sim, &stream));
+        EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &stream));
         kit_free(w, kit_alloc(w, 512, stream), stream);
     }
     expect_commit(range, 0, all_bytes, S(0));
@@ -131,7 +131,7 @@ KIT_TEST_IN(pool_range_streams, chunks_take_along_what_many_streams_do,
     kit_write(w, S(0), block, size_bytes);
     for (size_t i = 0; i < STREAMS; i++) {
         mend_stream stream;
-        EXPECT_OK(mend_sim_stream_create(w->sim, &stream));
+        EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &stream));
         EXPECT_OK(mend_sim_stream_wait(w->sim, stream, S(0)));
         kit_verify_until(w, stream, block, MEND_KIB, mend_sim_now_ns(w->sim) + 900000);
         EXPECT_OK(mend_record_stream(w->pool, block, stream));

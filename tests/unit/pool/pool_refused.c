@@ -46,7 +46,7 @@ KIT_TEST(pool_refused, groups_and_callbacks_need_host_memory)
     EXPECT_PTR_EQ(NULL, group);
     EXPECT_ERROR(OUT_OF_HOST_MEMORY, of_callback);
     EXPECT_OK(mend_group_create(w->pool, &group));
-    EXPECT_OK(mend_group_release(group, NULL));
+    EXPECT_OK(mend_group_destroy(group, NULL));
     EXPECT_OK(mend_add_pressure_callback(w->pool, kit_count_pressure, &calls));
     EXPECT_OK(mend_remove_pressure_callback(w->pool, kit_count_pressure, &calls));
 }

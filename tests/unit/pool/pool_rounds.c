@@ -90,7 +90,7 @@ STAGE_TEST(pool_rounds, out_of_memory_is_not_answered_while_another_thread_is_in
     EXPECT_OK(mend_add_pressure_callback(shared.w.pool, stay_then_raise_the_limit, &shared));
     begin_keeper();
     mend_sim_set_call_observer(shared.w.sim, go_on_when_asked, NULL);
-    EXPECT_INVALID(mend_trim(NULL, 0, NULL));
+    EXPECT_INVALID(mend_trim(NULL, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_OK(allocate());
     kit_expect_error(MEND_ERROR_INVALID_ARGUMENT);
     pthread_join(shared.thread, NULL);

@@ -107,7 +107,7 @@ SHARE_TEST(pool_share, a_page_is_exported_as_a_block)
     EXPECT_STATS(from, exported_blocks, 0, exported_bytes, 0, pinned_bytes, 0);
     EXPECT_ERROR(DOUBLE_FREE, share_try_export(from->pool, ours, &t));
     EXPECT_OK(mend_range_destroy(range, from->streams[0]));
-    EXPECT_OK(mend_trim_wait(from->pool, 0, &size_bytes));
+    EXPECT_OK(mend_trim(from->pool, 0, MEND_TRIM_WAIT, &size_bytes));
     EXPECT_INT_EQ(7, theirs[2 * CHUNK - 1]); /* the importer's now */
     share_close(to, theirs);
     range = range_of(from, 1);
@@ -196,7 +196,7 @@ MEND_TEST(pool_share, an_import_outlives_the_block_and_the_exporter)
         expect_state(&r, theirs, MEND_IMPORT_EXPORTED);
         kit_free(&r.from, r.block, r.from.streams[0]);
         expect_state(&r, theirs, MEND_IMPORT_FREED);
-        EXPECT_OK(mend_trim_wait(r.from.pool, 0, NULL));
+        EXPECT_OK(mend_trim(r.from.pool, 0, MEND_TRIM_WAIT, NULL));
         EXPECT_STATS(&r.from, reserved_bytes, 0);
         EXPECT_TRUE(mend_world_ledger(&r.from).chunks > 0); /* the importer holds them */
         EXPECT_INT_EQ(7, theirs[2 * CHUNK - 1]);
@@ -228,7 +228,7 @@ MEND_TEST(pool_share, an_importer_that_ends_leaves_nothing_at_the_exporter)
     kit_close(&r.to); /* with the import, after its work */
     kit_free(&r.from, r.block, r.from.streams[0]);
     synchronize(&r.from);
-    EXPECT_OK(mend_trim(r.from.pool, 0, NULL));
+    EXPECT_OK(mend_trim(r.from.pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_LEDGER(&r.from, chunks, 0);
     kit_close(&r.from);
     EXPECT_TRUE(mend_test_files_are(r.files));
@@ -243,7 +243,7 @@ SHARE_TEST(pool_share, a_close_on_a_stream_unmaps_behind_its_work)
     EXPECT_OK(mend_import_close(to->pool, theirs, to->streams[1]));
     EXPECT_STATS(to, imports, 0, retired_bytes, CHUNK, host_waits, 0);
     synchronize(to);
-    EXPECT_OK(mend_trim(to->pool, 0, NULL));
+    EXPECT_OK(mend_trim(to->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_STATS(to, mappings, 0);
     theirs = share_import(to, &t);
     kit_use(to, to->streams[2], theirs, CHUNK, 1000);

@@ -24,7 +24,7 @@ static void after_a_close(int streams_may_vanish, void (*check)(mend_world *w, m
     kit_use(&w, w.streams[1], theirs, 10 * CHUNK, 1000000);
     EXPECT_OK(mend_import_close(importer, theirs, w.streams[1]));
     kit_free(&w, block, w.streams[0]);
-    EXPECT_OK(mend_trim_wait(w.pool, 0, NULL));
+    EXPECT_OK(mend_trim(w.pool, 0, MEND_TRIM_WAIT, NULL));
     check(&w, importer);
     EXPECT_OK(mend_pool_destroy(importer));
     kit_close(&w);
@@ -48,7 +48,7 @@ static void expect_unmapped_by_a_trim(mend_world *w, mend_pool *importer)
 {
     mend_stats stats = MEND_STATS_INIT;
     mend_sim_advance(w->sim, 2000000);
-    EXPECT_OK(mend_trim(importer, 0, NULL));
+    EXPECT_OK(mend_trim(importer, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_OK(mend_get_stats(importer, &stats));
     EXPECT_U64_EQ(0, stats.retired_bytes);
 }

@@ -61,12 +61,12 @@ FAULT_TEST(pool_share_faults, an_import_fails_at_any_call_and_changes_nothing)
                 share_close(to, pointer);
                 share_close(to, pointer);
             }
-            EXPECT_OK(mend_trim(to->pool, 0, NULL));
+            EXPECT_OK(mend_trim(to->pool, 0, MEND_TRIM_IDLE, NULL));
             EXPECT_STATS(to, mappings, 0);
             EXPECT_LEDGER(to, foreign_chunks, 0);
             EXPECT_TRUE(mend_world_check(to));
             EXPECT_TRUE(share_imports(r, &result));
-            EXPECT_OK(mend_trim(to->pool, 0, NULL));
+            EXPECT_OK(mend_trim(to->pool, 0, MEND_TRIM_IDLE, NULL));
         }
     }
     EXPECT_TRUE(failures > 10);
@@ -95,7 +95,7 @@ FAULT_TEST(pool_share_faults, an_export_that_the_driver_refuses_changes_nothing)
         EXPECT_TRUE(mend_world_check(from));
         EXPECT_OK(share_try_export(from->pool, block, &ticket));
         kit_free(from, block, from->streams[1]);
-        EXPECT_OK(mend_trim_wait(from->pool, 0, NULL)); /* new chunks next time */
+        EXPECT_OK(mend_trim(from->pool, 0, MEND_TRIM_WAIT, NULL)); /* new chunks next time */
     }
     EXPECT_TRUE(refused > 0);
     (void)mend_world_ledger(from); /* the device sees that the files were closed */
@@ -111,7 +111,7 @@ FAULT_TEST(pool_share_faults, what_cannot_be_unmapped_is_unmapped_later)
     EXPECT_INT_EQ(MEND_ERROR_DRIVER, result);
     EXPECT_TRUE(mend_world_stats(to).retired_bytes > 0);
     EXPECT_TRUE(mend_world_check(to));
-    EXPECT_OK(mend_trim(to->pool, 0, NULL));
+    EXPECT_OK(mend_trim(to->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_STATS(to, mapped_bytes, 0);
     EXPECT_LEDGER(to, foreign_chunks, 0);
 }
@@ -123,7 +123,7 @@ FAULT_TEST(pool_share_faults, a_handle_that_is_not_taken_back_is_offered_again)
     pointer = share_import(to, &r->ticket);
     EXPECT_LEDGER(to, handles, 2);
     EXPECT_TRUE(mend_world_check(to));
-    EXPECT_OK(mend_trim(to->pool, 0, NULL));
+    EXPECT_OK(mend_trim(to->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_LEDGER(to, handles, 0);
     share_close(to, pointer);
     /* Also one of an import that did not come about, or that is closed. */
@@ -135,7 +135,7 @@ FAULT_TEST(pool_share_faults, a_handle_that_is_not_taken_back_is_offered_again)
     pointer = share_import(to, &r->ticket);
     EXPECT_OK(mend_import_close(to->pool, pointer, to->streams[0]));
     EXPECT_TRUE(mend_world_check(to));
-    EXPECT_OK(mend_trim(to->pool, 0, NULL));
+    EXPECT_OK(mend_trim(to->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_LEDGER(to, handles, 0, foreign_chunks, 0);
 }
 

@@ -122,7 +122,7 @@ static void use_group(worker *w, mend_pool *pool)
     must(s, mend_group_end(group));
     second = swap(s, mend_test_random_below(&w->random, SLOTS), second);
     release(s, &second);
-    must(s, mend_group_release(group, MEND_NO_STREAM));
+    must(s, mend_group_destroy(group, MEND_NO_STREAM));
 }
 
 /* One that others ask for memory while it goes. */
@@ -192,7 +192,7 @@ static void do_something_else(worker *w, mend_pool *pool)
         use_peer_pool(w);
         break;
     case 3:
-        must(s, mend_trim(pool, 1 * MEND_MIB, NULL));
+        must(s, mend_trim(pool, 1 * MEND_MIB, MEND_TRIM_IDLE, NULL));
         break;
     case 4:
         must(s, mend_forget_stream(pool, w->stream));

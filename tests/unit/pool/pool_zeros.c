@@ -17,7 +17,7 @@ static void end(mend_world *w, mend_range *range)
     EXPECT_TRUE(mend_world_check(w));
     EXPECT_OK(mend_range_destroy(range, NULL));
     mend_sim_advance(w->sim, 1000000);
-    EXPECT_OK(mend_trim_wait(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
     EXPECT_STATS(w, zero_bytes, 0, zero_chunk_bytes, 0, range_address_bytes, 0);
 }
 
@@ -185,7 +185,7 @@ KIT_TEST(pool_zeros, a_destroyed_range_keeps_them_for_its_readers)
     EXPECT_OK(mend_range_destroy(range, S(0)));
     EXPECT_STATS(w, zero_bytes, 4 * PAGE);
     EXPECT_TRUE(mend_world_check(w));
-    EXPECT_OK(mend_trim_wait(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
     EXPECT_STATS(w, zero_bytes, 0, zero_chunk_bytes, 0, range_address_bytes, 0);
 }
 

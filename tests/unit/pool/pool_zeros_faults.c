@@ -32,7 +32,7 @@ static mend_result destruction(rig *r)
 {
     mend_result result = r->range != NULL ? mend_range_destroy(r->range, r->w.streams[0]) : MEND_OK;
     r->range = result == MEND_OK ? NULL : r->range;
-    return result == MEND_OK ? mend_trim_wait(r->w.pool, 0, NULL) : result;
+    return result == MEND_OK ? mend_trim(r->w.pool, 0, MEND_TRIM_WAIT, NULL) : result;
 }
 
 static bool prepare(rig *r, operation run)
@@ -87,7 +87,7 @@ static bool fail_at(operation run, const char *call, uint64_t after, uint64_t co
     EXPECT_RESULT(MEND_OK, mend_audit(r.w.pool));
     mend_sim_clear_faults(r.w.sim);
     if (run != first_zeros && run != destruction && result != MEND_OK) {
-        EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, NULL)); /* settles */
+        EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, MEND_TRIM_IDLE, NULL)); /* settles */
         const bool again = run == zeros_again;
         expect_zeros(&r.w, r.range, 2, again ? 2 : 6);
         EXPECT_U64_EQ((again ? 3 : 6) * PAGE, info_of(r.range).zero_bytes);

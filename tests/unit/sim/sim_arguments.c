@@ -54,9 +54,11 @@ MEND_TEST(sim_arguments, nothing_is_asked_of_no_device)
     mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH};
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
     mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
-    EXPECT_REFUSED(mend_sim_stream_create(NULL, &stream));
-    EXPECT_REFUSED(mend_sim_stream_create_blocking(NULL, &stream));
-    EXPECT_REFUSED(mend_sim_stream_create_on(NULL, 0, &stream));
+    EXPECT_REFUSED(mend_sim_stream_create(NULL, NULL, &stream));
+    EXPECT_REFUSED(mend_sim_stream_create(
+        NULL, &MEND_TEST_WITH(mend_sim_stream_options, .is_blocking = 1), &stream));
+    EXPECT_REFUSED(mend_sim_stream_create(
+        NULL, &MEND_TEST_WITH(mend_sim_stream_options, .device = 0), &stream));
     EXPECT_REFUSED(mend_sim_stream_destroy(NULL, NULL));
     EXPECT_REFUSED(mend_sim_launch(NULL, NULL, &work));
     EXPECT_REFUSED(mend_sim_stream_wait(NULL, NULL, NULL));
@@ -78,10 +80,14 @@ MEND_TEST(sim_arguments, a_device_that_nobody_has_opened_has_no_streams)
     config.device_count = 2;
     EXPECT_RESULT(MEND_OK, mend_sim_create(&config, &sim));
     const mend_driver *driver = mend_sim_driver(sim);
-    EXPECT_REFUSED(mend_sim_stream_create_on(sim, 1, &stream));
-    EXPECT_REFUSED(mend_sim_stream_create_blocking_on(sim, 1, &stream));
+    EXPECT_REFUSED(mend_sim_stream_create(
+        sim, &MEND_TEST_WITH(mend_sim_stream_options, .device = 1), &stream));
+    EXPECT_REFUSED(mend_sim_stream_create(
+        sim, &MEND_TEST_WITH(mend_sim_stream_options, .device = 1, .is_blocking = 1), &stream));
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_open(driver, 1, &info));
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create_on(sim, 1, &stream));
+    EXPECT_RESULT(MEND_OK,
+                  mend_sim_stream_create(sim, &MEND_TEST_WITH(mend_sim_stream_options, .device = 1),
+                                         &stream));
     EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(sim, stream));
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, 1));
     mend_sim_destroy(sim);
@@ -93,10 +99,13 @@ SIM_TEST(sim_arguments, what_does_not_exist_is_refused)
     mend_sim_ledger ledger = {0};
     mend_sim_graph *graph = NULL;
     mend_stream stream = NULL;
-    EXPECT_REFUSED(mend_sim_stream_create(f->sim, NULL));
-    EXPECT_REFUSED(mend_sim_stream_create_on(f->sim, 0, NULL));
-    EXPECT_REFUSED(mend_sim_stream_create_on(f->sim, -1, &stream));
-    EXPECT_REFUSED(mend_sim_stream_create_on(f->sim, 64, &stream));
+    EXPECT_REFUSED(mend_sim_stream_create(f->sim, NULL, NULL));
+    EXPECT_REFUSED(mend_sim_stream_create(
+        f->sim, &MEND_TEST_WITH(mend_sim_stream_options, .device = 0), NULL));
+    EXPECT_REFUSED(mend_sim_stream_create(
+        f->sim, &MEND_TEST_WITH(mend_sim_stream_options, .device = -1), &stream));
+    EXPECT_REFUSED(mend_sim_stream_create(
+        f->sim, &MEND_TEST_WITH(mend_sim_stream_options, .device = 64), &stream));
     EXPECT_REFUSED(mend_sim_stream_destroy(f->sim, none));
     EXPECT_REFUSED(mend_sim_stream_destroy(f->sim, NULL));
     EXPECT_REFUSED(mend_sim_launch(f->sim, NULL, NULL));

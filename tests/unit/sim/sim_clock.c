@@ -29,6 +29,26 @@ SIM_TEST(sim_clock, events_may_be_reported_late)
     PASS(event_query, event);
 }
 
+/* A wait of the program: no call of the driver's table, and no wait of an allocator. */
+SIM_TEST(sim_clock, a_program_waits_for_its_stream)
+{
+    mend_stream other = sim_fixture_stream(f);
+    touch(f, other, 300);
+    touch(f, f->stream, 100);
+    EXPECT_RESULT(MEND_OK, mend_sim_synchronize(f->sim, f->stream));
+    EXPECT_U64_EQ(100, mend_sim_now_ns(f->sim));
+    EXPECT_U64_EQ(1, sim_fixture_ledger(f).pending_work); /* that of the other stream */
+    EXPECT_U64_EQ(0, sim_fixture_ledger(f).host_syncs);
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_wait(f->sim, f->stream, other));
+    EXPECT_RESULT(MEND_OK, mend_sim_synchronize(f->sim, f->stream));
+    EXPECT_U64_EQ(300, mend_sim_now_ns(f->sim));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_synchronize(NULL, f->stream));
+    EXPECT_RESULT(MEND_OK,
+                  mend_sim_begin_capture(f->sim, f->stream, MEND_SIM_CAPTURE_THREAD_LOCAL));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_synchronize(f->sim, f->stream));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(f->sim, f->stream, NULL));
+}
+
 /* A device of 4 MiB that cleans one in 1000 ns. */
 static const mend_sim_prices scrubbing = {.scrub = {.mib_ns = 1000}};
 
@@ -69,7 +89,7 @@ MEND_TEST(sim_clock, lists_have_names_and_others_are_refused)
     static const char *const unknown[] = {"", "Reference", "h200 ", "h100", NULL};
     mend_sim_prices p;
     mend_sim_prices expected;
-    mend_sim_reference_prices(&expected);
+    mend_sim_prices_named("reference", &expected);
     ASSERT_RESULT(MEND_OK, mend_sim_prices_named("reference", &p));
     EXPECT_INT_EQ(0, memcmp(&p, &expected, sizeof(p)));
     for (size_t i = 0; i < sizeof(unknown) / sizeof(*unknown); i++) {

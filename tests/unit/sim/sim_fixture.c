@@ -32,7 +32,7 @@ bool sim_fixture_open(sim_fixture *f, const mend_sim_config *config)
     f->driver = mend_sim_driver(f->sim);
     PASS(device_open, 0, &f->info);
     PASS(context_push, f->info.context);
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(f->sim, &f->stream));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(f->sim, NULL, &f->stream));
     f->page = f->info.granularity_bytes;
     return true;
 }
@@ -86,7 +86,7 @@ mend_event sim_fixture_event(sim_fixture *f)
 mend_stream sim_fixture_stream(sim_fixture *f)
 {
     mend_stream stream = NULL;
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(f->sim, &stream));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(f->sim, NULL, &stream));
     return stream;
 }
 

@@ -107,7 +107,7 @@ MEND_TEST(sim_graph, lacks_host_memory_and_lives_on)
         mend_stream other = NULL;
         ASSERT_TRUE(sim_fixture_open(&f, NULL));
         uint64_t address = sim_fixture_map(&f, f.page, f.page);
-        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(f.sim, &other));
+        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(f.sim, NULL, &other));
         mend_test_watch_host_memory(true);
         mend_test_fail_host_memory_after(position, 1);
         mend_result result = live(&f, other, address);

@@ -5,7 +5,9 @@
 static mend_stream make_blocking(sim_fixture *f)
 {
     mend_stream stream = NULL;
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create_blocking(f->sim, &stream));
+    EXPECT_RESULT(MEND_OK,
+                  mend_sim_stream_create(
+                      f->sim, &MEND_TEST_WITH(mend_sim_stream_options, .is_blocking = 1), &stream));
     return stream;
 }
 

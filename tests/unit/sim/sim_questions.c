@@ -61,12 +61,18 @@ SIM_TEST(sim_questions, bad_arguments_change_nothing)
     EXPECT_REFUSED(mend_sim_event_time(NULL, &place, &time_ns));
     EXPECT_REFUSED(mend_sim_event_time(f->sim, &place, &time_ns));
     EXPECT_REFUSED(mend_sim_event_time(f->sim, &place, NULL));
-    EXPECT_REFUSED(mend_sim_stream_create_blocking_on(NULL, 0, &stream));
-    EXPECT_REFUSED(mend_sim_stream_create_blocking_on(f->sim, 1, &stream));
-    EXPECT_REFUSED(mend_sim_stream_create_blocking_on(f->sim, 0, NULL));
+    EXPECT_REFUSED(mend_sim_stream_create(
+        NULL, &MEND_TEST_WITH(mend_sim_stream_options, .device = 0, .is_blocking = 1), &stream));
+    EXPECT_REFUSED(mend_sim_stream_create(
+        f->sim, &MEND_TEST_WITH(mend_sim_stream_options, .device = 1, .is_blocking = 1), &stream));
+    EXPECT_REFUSED(mend_sim_stream_create(
+        f->sim, &MEND_TEST_WITH(mend_sim_stream_options, .device = 0, .is_blocking = 1), NULL));
     EXPECT_INT_EQ(5, place.device);
     EXPECT_U64_EQ(7, time_ns);
     EXPECT_PTR_EQ(NULL, stream);
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create_blocking_on(f->sim, 0, &stream));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(f->sim,
+                                                  &MEND_TEST_WITH(mend_sim_stream_options,
+                                                                  .device = 0, .is_blocking = 1),
+                                                  &stream));
     EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(f->sim, stream));
 }

@@ -13,6 +13,7 @@
 #include "mend/mend_sim.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/test.h"
+#include "tests/support/with.h"
 
 enum { PAGE = 64 << 10, PIECE = 4096 };
 
@@ -90,7 +91,8 @@ static void begin(story *s, bool traced)
     DRIVE(context_push, s->context);
     DRIVE(context_device, &current);
     DRIVE(stream_create, &s->stream);
-    CALL(mend_sim_stream_create_blocking(s->sim, &s->blocking));
+    CALL(mend_sim_stream_create(s->sim, &MEND_TEST_WITH(mend_sim_stream_options, .is_blocking = 1),
+                                &s->blocking));
     DRIVE(event_create, &s->event);
 }
 

@@ -60,7 +60,7 @@ SLEEP_TEST(pool_sleep_copies, they_are_of_blocks_that_live)
     EXPECT_PTR_EQ(address, r->blocks[0]);
     EXPECT_REFUSAL(INVALID_ARGUMENT, "has no copy", mend_read_kept(w->pool, address, 1, &byte));
     EXPECT_OK(mend_read_kept(w->pool, r->blocks[1], 1, &byte));
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_STATS(w, copies_host_bytes, ALL - SLEEP_BLOCK);
     EXPECT_TRUE(mend_world_check(w));
 }

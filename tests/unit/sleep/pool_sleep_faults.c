@@ -147,7 +147,7 @@ KIT_TEST(pool_sleep_faults, what_cannot_be_mapped_again_comes_back_later)
     void *between = kit_alloc_written(w, MEND_MIB, NULL);
     void *last = kit_alloc_written(w, MEND_MIB, NULL);
     kit_release(w, between, MEND_MIB, NULL);
-    EXPECT_OK(mend_trim(w->pool, 0, NULL)); /* two segments: two calls to unmap */
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL)); /* two segments: two calls to unmap */
     kit_fail(w, "unmap", 1, 1, MEND_DRIVER_UNKNOWN);
     kit_fail(w, "map", 0, 1, MEND_DRIVER_UNKNOWN);
     EXPECT_REFUSAL(DRIVER, "could not be mapped", mend_sleep(w->pool, NULL, NULL));
@@ -169,7 +169,7 @@ SLEEP_TEST(pool_sleep_faults, memory_that_is_refused_is_given_back_later)
     EXPECT_OK(mend_sleep(w->pool, NULL, &report));
     EXPECT_STATS(w, reserved_bytes, 2 * SLEEP_BLOCK, asleep_bytes, SLEEP_BLOCKS * SLEEP_BLOCK);
     EXPECT_TRUE(mend_world_check(w));
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_STATS(w, reserved_bytes, 0);
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     kit_fail(w, "release", 0, 2, MEND_DRIVER_UNKNOWN);
@@ -197,9 +197,9 @@ SLEEP_TEST(pool_sleep_faults, refused_memory_of_the_host_goes_back_later)
     kit_fail(w, "host_free", 0, 100, MEND_DRIVER_UNKNOWN);
     EXPECT_OK(wake_all(r));
     EXPECT_TRUE(mend_world_ledger(w).host_allocations > 2); /* contents, and two buffers */
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_TRUE(mend_world_ledger(w).host_allocations > 2);
     mend_sim_clear_faults(w->sim);
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_LEDGER(w, host_allocations, 0);
 }

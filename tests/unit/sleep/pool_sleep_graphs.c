@@ -33,7 +33,7 @@ KIT_TEST(pool_sleep_graphs, contents_go_with_the_last_block_and_the_rest_with_th
     kit_launch_graph(w, graph, S(0));
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
     mend_sim_graph_destroy(w->sim, graph);
-    EXPECT_OK(mend_group_release(group, S(0)));
+    EXPECT_OK(mend_group_destroy(group, S(0)));
     EXPECT_STATS(w, asleep_bytes, 0);
 }
 
@@ -131,7 +131,7 @@ KIT_TEST(pool_sleep_graphs, it_stays_awake_beside_blocks_that_sleep)
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     kit_free(w, block, S(0));
     mend_sim_graph_destroy(w->sim, graph);
-    EXPECT_OK(mend_group_release(group, S(0)));
+    EXPECT_OK(mend_group_destroy(group, S(0)));
 }
 
 /* Joined, it has no tag, and stays. */

@@ -133,7 +133,7 @@ SLEEP_RIG_TEST(pool_sleep_pages, a_range_is_destroyed_whose_memory_is_refused, o
     EXPECT_TRUE(mend_world_stats(w).range_address_bytes > 0);
     EXPECT_TRUE(mend_world_check(w));
     mend_sim_clear_faults(w->sim);
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_STATS(w, range_address_bytes, 0, reserved_bytes, 0);
 }
 
@@ -188,7 +188,7 @@ SLEEP_RIG_TEST(pool_sleep_pages, a_page_sleeps_in_part, open_pages(r))
 SLEEP_RIG_TEST(pool_sleep_pages, a_page_that_cannot_be_mapped_again_comes_back_later, open_pages(r))
 {
     EXPECT_OK(decommit(r, 1, 1));
-    EXPECT_OK(mend_trim(w->pool, 0, NULL)); /* two calls to unmap */
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL)); /* two calls to unmap */
     kit_fail(w, "unmap", 1, 1, MEND_DRIVER_UNKNOWN);
     kit_fail(w, "map", 0, 1, MEND_DRIVER_UNKNOWN);
     EXPECT_ERROR(DRIVER, mend_sleep(w->pool, NULL, NULL));
@@ -210,7 +210,7 @@ SLEEP_RIG_TEST(pool_sleep_pages, a_thousand_cycles_leak_nothing, open_pages(r))
     void *blocks[3];
     kit_alloc_written_row(w, blocks, 3, 192 * MEND_KIB, S(0));
     enum { CYCLES = 1000 };
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     const int files = mend_test_open_files();
     const mend_sim_ledger before = mend_world_ledger(w);
     const mend_stats were = mend_world_stats(w);
@@ -230,7 +230,7 @@ SLEEP_RIG_TEST(pool_sleep_pages, a_thousand_cycles_leak_nothing, open_pages(r))
             commit_and_write(r, i / 4 % SLEEP_PAGES);
         }
     }
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_TRUE(mend_world_ledger(w).host_bytes <= 8 * SLEEP_PAGE);
     EXPECT_OK(mend_keep_host_memory(w->pool, 0));
     const mend_sim_ledger after = mend_world_ledger(w);

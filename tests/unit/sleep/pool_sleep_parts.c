@@ -29,7 +29,8 @@ static bool fail_at(uint64_t mapping)
     mend_sim_clear_faults(w.sim);
     EXPECT_TRUE(mend_world_check(&w));
     bool were_left = mend_world_stats(&w).unmapped_blocks > 0;
-    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, NULL)); /* maps what could not be mapped */
+    EXPECT_RESULT(MEND_OK,
+                  mend_trim(w.pool, 0, MEND_TRIM_IDLE, NULL)); /* maps what could not be mapped */
     EXPECT_U64_EQ(0, mend_world_stats(&w).unmapped_blocks);
     EXPECT_RESULT(MEND_OK, mend_wake(w.pool, NULL, 0, NULL));
     kit_release_row(&w, parts, PARTS, PART, w.streams[0]);

@@ -200,7 +200,7 @@ SLEEP_TEST(pool_sleep_refused, calls_that_need_sleeping_memory_are_named)
     EXPECT_ERROR(ASLEEP, mend_group_set_blocks(group, NULL, 0));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     EXPECT_OK(mend_group_set_blocks(group, NULL, 0));
-    EXPECT_OK(mend_group_release(group, S(0)));
+    EXPECT_OK(mend_group_destroy(group, S(0)));
 }
 
 SLEEP_TEST(pool_sleep_refused, compaction_and_trim_pass_by_what_sleeps)
@@ -209,7 +209,7 @@ SLEEP_TEST(pool_sleep_refused, compaction_and_trim_pass_by_what_sleeps)
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
     uint64_t asleep = mend_world_stats(w).asleep_bytes;
     EXPECT_OK(mend_defrag(w->pool, NULL, NULL));
-    EXPECT_OK(mend_trim_wait(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
     EXPECT_OK(mend_set_limit(w->pool, 32 * MEND_MIB));
     EXPECT_STATS(w, asleep_bytes, asleep);
     EXPECT_TRUE(mend_world_check(w));

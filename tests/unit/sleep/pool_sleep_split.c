@@ -249,7 +249,7 @@ MEND_TEST(pool_sleep_split, what_copies_of_a_refused_split_read_stays_mapped)
     EXPECT_U64_EQ(0, report.asleep_bytes);
     EXPECT_STR_EQ("", mend_sim_first_violation(m.w.sim));
     mend_sim_advance(m.w.sim, 100000000);
-    EXPECT_OK(mend_trim_wait(m.w.pool, 0, NULL));
+    EXPECT_OK(mend_trim(m.w.pool, 0, MEND_TRIM_WAIT, NULL));
     kit_release(&m.w, more[0], MEND_MIB / 2, m.w.streams[0]);
     kit_release(&m.w, rest, PAGE, m.w.streams[0]);
     close_mixed(&m);
@@ -281,7 +281,7 @@ MEND_TEST(pool_sleep_split, memory_of_graphs_stays_awake)
     kit_launch_graph(&m.w, graph, m.w.streams[0]);
     mend_sim_advance(m.w.sim, 1000000);
     mend_sim_graph_destroy(m.w.sim, graph);
-    EXPECT_OK(mend_group_release(group, m.w.streams[0]));
+    EXPECT_OK(mend_group_destroy(group, m.w.streams[0]));
     close_mixed(&m);
 }
 
@@ -292,11 +292,11 @@ MEND_TEST(pool_sleep_split, chunks_on_the_host_stay_as_they_are)
     mend_world_init(&m.w);
     m.w.pool_config.host_bytes = 16 * MEND_MIB;
     ASSERT_TRUE(kit_open(&m.w) && fill(&m));
-    EXPECT_OK(mend_move_to_host(m.w.pool, NULL, 0, NULL));
+    EXPECT_OK(mend_move(m.w.pool, MEND_MOVE_TO_HOST, NULL, 0, NULL));
     EXPECT_OK(put_first_tag(&m, MEND_KEEP_HOST, &report));
     EXPECT_U64_EQ(0, report.copied_bytes + report.asleep_bytes + report.stayed_bytes);
     EXPECT_STATS(&m.w, host_live_bytes, PARTS * PART);
-    EXPECT_OK(mend_move_to_device(m.w.pool, NULL, 0, NULL));
+    EXPECT_OK(mend_move(m.w.pool, MEND_MOVE_TO_DEVICE, NULL, 0, NULL));
     EXPECT_OK(put_first_tag(&m, MEND_KEEP_HOST, &report));
     EXPECT_INT_EQ(PARTS / 2, count_asleep(&m));
     close_mixed(&m);
@@ -338,7 +338,7 @@ static bool fail_once(const kit_fault *f, KIT_UNUSED const void *context)
     EXPECT_TRUE(asleep == 0 || (result == MEND_OK && asleep == PARTS / 2));
     EXPECT_STATS(&m.w, live_bytes, before.live_bytes);
     EXPECT_TRUE(result != MEND_OK || mend_world_stats(&m.w).unmapped_blocks == 0);
-    EXPECT_OK(mend_trim(m.w.pool, 0, NULL)); /* maps what could not be mapped */
+    EXPECT_OK(mend_trim(m.w.pool, 0, MEND_TRIM_IDLE, NULL)); /* maps what could not be mapped */
     EXPECT_STATS(&m.w, unmapped_blocks, 0);
     verify_second_tag(&m);
     EXPECT_OK(mend_wake(m.w.pool, NULL, 0, NULL));

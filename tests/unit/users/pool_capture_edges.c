@@ -62,7 +62,7 @@ KIT_TEST_IN(pool_capture_edges, a_block_freed_in_a_capture_of_a_group_stays_with
     mend_sim_graph *graph = kit_end_captured_group(w, S(0), group);
     kit_expect_none(w, block_bytes, S(1), "");
     kit_launch_graph(w, graph, S(0));
-    EXPECT_OK(mend_group_release(group, S(0)));
+    EXPECT_OK(mend_group_destroy(group, S(0)));
     EXPECT_TRUE(kit_alloc(w, 8 * MEND_MIB, S(1)) != NULL);
     mend_sim_advance(w->sim, work_ns);
     mend_sim_graph_destroy(w->sim, graph);
@@ -75,12 +75,12 @@ static mend_sim_graph *serve_and_want_more(mend_world *w, bool is_named_again)
     kit_free(w, kit_alloc(w, 4 * MEND_MIB, S(1)), MEND_NO_STREAM);
     kit_begin_capture(w, S(0));
     kit_alloc(w, 1 * MEND_MIB, S(0));
-    EXPECT_ERROR(CAPTURING, mend_trim_wait(w->pool, 0, NULL));
+    EXPECT_ERROR(CAPTURING, mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
     kit_expect_none(w, 6 * MEND_MIB, S(1), "");
     mend_sim_graph *graph = kit_end_capture(w, S(0));
     if (is_named_again) {
         kit_alloc(w, 512, S(0));
-        EXPECT_OK(mend_trim_wait(w->pool, 0, NULL));
+        EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
     }
     return graph;
 }
@@ -90,7 +90,7 @@ KIT_EACH(pool_capture_edges, a_capture_that_is_served_is_not_spoilt_where_stream
 {
     mend_sim_graph *graph = serve_and_want_more(w, is_named_again != 0);
     mend_sim_graph_destroy(w->sim, graph);
-    EXPECT_OK(mend_trim_wait(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
 }
 
 WORLD_TEST(pool_capture_edges, a_stream_known_from_its_capture_alone_is_not_forgotten_in_it)
@@ -114,7 +114,7 @@ KIT_TEST_IN(pool_capture_edges, captures_that_are_over_leave_nothing_behind,
         kit_launch_graph(w, graph, S(1));
         mend_sim_advance(w->sim, work_ns);
         mend_sim_graph_destroy(w->sim, graph);
-        EXPECT_OK(mend_trim(w->pool, 0, NULL));
+        EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
         mend_stats stats = mend_world_stats(w);
         EXPECT_U64_EQ(0, stats.captures + stats.reserved_bytes);
         const uint32_t slots_now = w->pool->heap.streams.count;

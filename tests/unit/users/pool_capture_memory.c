@@ -90,7 +90,7 @@ MEND_TEST(pool_capture_memory, a_trim_that_waits_and_a_defragmentation_wait_for_
 {
     mend_world w;
     ASSERT_TRUE(open_in_flight(&w));
-    EXPECT_OK(mend_trim_wait(w.pool, 0, NULL));
+    EXPECT_OK(mend_trim(w.pool, 0, MEND_TRIM_WAIT, NULL));
     EXPECT_STATS(&w, reserved_bytes, 0);
     kit_close(&w);
     ASSERT_TRUE(open_in_flight(&w));
@@ -159,7 +159,7 @@ WORLD_TEST(pool_capture_memory, a_block_may_outlive_its_graph)
     kit_begin_capture(w, S(0));
     void *block = kit_alloc_used(w, block_bytes, S(0), 10);
     mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_STATS(w, captures, 0);
     kit_use(w, S(1), block, block_bytes, 10);
     kit_free(w, block, S(1));

@@ -101,7 +101,8 @@ KIT_EACH(pool_captures, an_outer_group_watches_a_stream_that_was_forgotten_and_i
 WORLD_TEST(pool_captures, of_blocking_streams_nobody_knows_are_noticed)
 {
     mend_stream blocking = NULL;
-    EXPECT_OK(mend_sim_stream_create_blocking(w->sim, &blocking));
+    EXPECT_OK(mend_sim_stream_create(
+        w->sim, &MEND_TEST_WITH(mend_sim_stream_options, .is_blocking = 1), &blocking));
     kit_alloc(w, 5 * MEND_MIB, S(1));
     kit_leave_in_flight(w, block_bytes, S(1), 1000, MEND_NO_STREAM);
     kit_begin_capture(w, blocking);
@@ -121,9 +122,9 @@ WORLD_TEST(pool_captures, unmapping_idle_memory_harms_none)
     EXPECT_OK(mend_forget_stream(w->pool, S(0))); /* so that nobody knows of the capture */
     kit_begin_capture(w, S(0));
     kit_free(w, kit_alloc_aligned(w, 7 * MEND_MIB, MEND_GIB, S(1)), S(1));
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     mend_sim_advance(w->sim, 10000);
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_STATS(w, retired_bytes, 0);
     end_whole(w, S(0), kept);
 }
@@ -149,7 +150,7 @@ KIT_TEST_IN(pool_captures, nothing_mapped_goes_while_one_is_known,
     EXPECT_STATS(w, retired_bytes, retired);
     end_whole(w, S(0), block);
     EXPECT_OK(mend_group_end(group));
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_TRUE(mend_world_ledger(w).mapped_bytes < mapped);
 }
 
@@ -162,11 +163,11 @@ WORLD_TEST(pool_captures, that_failed_leave_a_group_that_can_be_released)
     kit_use(w, S(1), block, block_bytes, 10);
     kit_free(w, block, S(0));
     EXPECT_OK(mend_group_end(group));
-    EXPECT_ERROR(CAPTURING, mend_group_release(group, S(0)));
-    EXPECT_ERROR(CAPTURING, mend_group_release(group, S(1)));
+    EXPECT_ERROR(CAPTURING, mend_group_destroy(group, S(0)));
+    EXPECT_ERROR(CAPTURING, mend_group_destroy(group, S(1)));
     EXPECT_STATS(w, groups, 1);
     EXPECT_ERROR(DRIVER, mend_sim_end_capture(w->sim, S(0), NULL));
-    EXPECT_OK(mend_group_release(group, S(0)));
+    EXPECT_OK(mend_group_destroy(group, S(0)));
     EXPECT_PTR_EQ(block, kit_alloc(w, block_bytes, S(0)));
 }
 
@@ -203,7 +204,7 @@ WORLD_TEST(pool_captures, two_may_share_a_group)
         kit_launch_graph(w, graphs[0], S(2));
         kit_launch_graph(w, graphs[1], S(2));
     }
-    EXPECT_OK(mend_group_release(group, S(2)));
+    EXPECT_OK(mend_group_destroy(group, S(2)));
     kit_alloc_used(w, block_bytes, S(1), 10);
     mend_sim_graph_destroy(w->sim, graphs[0]);
     mend_sim_graph_destroy(w->sim, graphs[1]);
@@ -212,18 +213,19 @@ WORLD_TEST(pool_captures, two_may_share_a_group)
 WORLD_TEST(pool_captures, the_legacy_stream_is_left_alone_beside_a_blocking_one)
 {
     mend_stream blocking = NULL;
-    EXPECT_OK(mend_sim_stream_create_blocking(w->sim, &blocking));
+    EXPECT_OK(mend_sim_stream_create(
+        w->sim, &MEND_TEST_WITH(mend_sim_stream_options, .is_blocking = 1), &blocking));
     kit_alloc(w, 3 * MEND_MIB, S(2));
     kit_leave_in_flight(w, block_bytes, NULL, 1000, NULL);
     kit_begin_capture(w, blocking);
     kit_expect_none(w, block_bytes, S(1), "");
     EXPECT_ERROR(CAPTURING, mend_forget_stream(w->pool, NULL));
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_TRUE(kit_alloc(w, 2 * MEND_MIB, NULL) != NULL);
     mend_group *group = kit_group(w);
-    EXPECT_ERROR(CAPTURING, mend_group_release(group, NULL));
+    EXPECT_ERROR(CAPTURING, mend_group_destroy(group, NULL));
     end_whole(w, blocking, NULL);
-    EXPECT_OK(mend_group_release(group, NULL));
+    EXPECT_OK(mend_group_destroy(group, NULL));
     kit_alloc_used(w, block_bytes, S(1), 10);
     EXPECT_STATS(w, stream_waits, 1);
     EXPECT_OK(mend_sim_stream_destroy(w->sim, blocking));
@@ -296,10 +298,10 @@ KIT_EACH(pool_captures, of_a_stream_that_a_call_named_before_is_noticed, int, fe
     kit_free(w, kit_alloc(w, 512, S(0)), S(0));
     kit_alloc(w, 5 * MEND_MIB, S(1));
     kit_leave_in_flight(w, block_bytes, S(1), 1000, MEND_NO_STREAM);
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     kit_begin_capture(w, S(0));
     kit_expect_none(w, block_bytes, S(1), "Ending the capture");
-    EXPECT_ERROR(CAPTURING, mend_trim_wait(w->pool, 0, NULL));
+    EXPECT_ERROR(CAPTURING, mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
     end_whole(w, S(0), NULL);
     kit_alloc(w, block_bytes, S(1));
 }

@@ -356,9 +356,9 @@ static void wait_for_graph(bool on_stream, void (*configure)(mend_world *))
     EXPECT_OK(mend_sim_graph_launch(w->sim, graph, s.foreign, LONG));
     mend_sim_graph_destroy(w->sim, graph);
     kit_fail(w, is_asked ? "stream_get_info" : "device_open", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
-    EXPECT_ERROR(DRIVER, mend_group_release(group, on_stream ? s.foreign : MEND_NO_STREAM));
+    EXPECT_ERROR(DRIVER, mend_group_destroy(group, on_stream ? s.foreign : MEND_NO_STREAM));
     mend_sim_clear_faults(w->sim);
-    EXPECT_OK(mend_group_release(group, on_stream ? s.foreign : MEND_NO_STREAM));
+    EXPECT_OK(mend_group_destroy(group, on_stream ? s.foreign : MEND_NO_STREAM));
     void *next = kit_alloc(w, block_bytes, S(0)); /* waits for events of both contexts */
     kit_launch(w, S(0), MEND_SIM_WORK_WRITE, next, block_bytes, 2, 0);
     kit_launch(w, S(0), MEND_SIM_WORK_VERIFY, next, block_bytes, 2, 0);

@@ -64,7 +64,7 @@ WORLD_64_TEST(pool_group_blocks, a_restoration_reserves_nothing_for_streams_that
     const mend_slab *waits = &w->pool->heap.nodes.waits;
     for (int i = 0; i < STREAMS; i++) {
         mend_stream stream = NULL;
-        EXPECT_OK(mend_sim_stream_create(w->sim, &stream));
+        EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &stream));
         kit_free(w, kit_alloc(w, 512, stream), stream);
     }
     mend_group *group = create_group(w);
@@ -78,7 +78,7 @@ WORLD_64_TEST(pool_group_blocks, a_restoration_reserves_nothing_for_streams_that
     EXPECT_OK(mend_group_set_blocks(group, blocks, BLOCKS));
     expect_blocks(group, blocks, BLOCKS);
     EXPECT_TRUE(waits->used_count + waits->free_count - before < (size_t)BLOCKS * STREAMS);
-    EXPECT_OK(mend_group_release(group, S(0)));
+    EXPECT_OK(mend_group_destroy(group, S(0)));
 }
 
 WORLD_TEST(pool_group_blocks, the_group_keeps_a_block_of_no_group_that_its_graph_uses)
@@ -93,7 +93,7 @@ WORLD_TEST(pool_group_blocks, the_group_keeps_a_block_of_no_group_that_its_graph
     kit_expect_none(w, 5 * MEND_MIB, S(0), "Releasing groups");
     kit_launch_graph(w, graph, S(1));
     mend_sim_graph_destroy(w->sim, graph);
-    EXPECT_OK(mend_group_release(group, S(1)));
+    EXPECT_OK(mend_group_destroy(group, S(1)));
     kit_alloc_used(w, 5 * MEND_MIB, S(0), 10);
 }
 
@@ -129,7 +129,7 @@ WORLD_TEST(pool_group_blocks, a_block_tells_its_group_and_tag)
     kit_free(w, other, S(0));
     info = kit_info(w, kit_alloc(w, 1000, S(0)));
     EXPECT_U64_EQ(0, info.tag); /* the number was that of the block before */
-    EXPECT_OK(mend_group_release(group, S(0)));
+    EXPECT_OK(mend_group_destroy(group, S(0)));
     info = kit_info(w, block);
     EXPECT_PTR_EQ(NULL, info.group); /* it outlives the group */
 }
@@ -238,7 +238,7 @@ WORLD_64_TEST(pool_group_blocks, a_checkpoint_is_restored_at_its_addresses)
     EXPECT_PTR_EQ(temporary, alloc_in(w, 3 * MEND_MIB, S(0), group));
     EXPECT_OK(mend_group_set_blocks(group, NULL, 0));
     expect_blocks(group, NULL, 0);
-    EXPECT_OK(mend_group_release(group, S(0)));
+    EXPECT_OK(mend_group_destroy(group, S(0)));
 }
 
 /* A checkpoint that cannot be restored, with a word of the reason. */
@@ -422,9 +422,9 @@ MEND_TEST(pool_group_blocks, any_checkpoint_of_the_past_is_restored)
             mend_world_check(&r.w);
         }
         EXPECT_OK(mend_group_set_blocks(r.group, NULL, 0));
-        EXPECT_OK(mend_group_release(r.group, MEND_NO_STREAM));
+        EXPECT_OK(mend_group_destroy(r.group, MEND_NO_STREAM));
         mend_sim_advance(r.w.sim, UINT64_C(1) << 30);
-        EXPECT_OK(mend_trim_wait(r.w.pool, 0, NULL));
+        EXPECT_OK(mend_trim(r.w.pool, 0, MEND_TRIM_WAIT, NULL));
         EXPECT_STATS(&r.w, reserved_bytes, 0);
         kit_close(&r.w);
     }

@@ -31,7 +31,7 @@ WORLD_TEST(pool_groups, memory_freed_on_a_stream_of_the_group_is_used_again_ther
     kit_launch_graph(w, graph, S(1));
     EXPECT_STATS(w, host_waits, 0);
     mend_sim_graph_destroy(w->sim, graph);
-    EXPECT_OK(mend_group_release(group, S(1)));
+    EXPECT_OK(mend_group_destroy(group, S(1)));
 }
 
 /* The searches of others pass over its chunks; its own meet them, and after its end all do. */
@@ -123,7 +123,7 @@ KIT_EACH(pool_groups, a_block_freed_after_the_capture_stays_with_the_group, int,
     kit_expect_none(w, block_bytes, S(2), "Releasing groups");
     kit_expect_none(w, block_bytes, S(0), "Releasing groups");
     kit_launch_graph(w, graph, S(1));
-    EXPECT_OK(mend_group_release(group, S(1)));
+    EXPECT_OK(mend_group_destroy(group, S(1)));
     kit_alloc_used(w, block_bytes, S(2), 10);
     mend_sim_graph_destroy(w->sim, graph);
 }
@@ -135,7 +135,7 @@ WORLD_TEST(pool_groups, a_block_that_outlives_its_group_waits_for_the_launches)
     void *block = kit_alloc_used(w, block_bytes, S(0), 1000);
     mend_sim_graph *graph = kit_end_captured_group(w, S(0), group);
     kit_launch_graph(w, graph, S(1));
-    EXPECT_OK(mend_group_release(group, S(1)));
+    EXPECT_OK(mend_group_destroy(group, S(1)));
     EXPECT_STATS(w, groups, 0);
     kit_free(w, block, S(2));
     kit_alloc_used(w, block_bytes, S(2), 10);
@@ -155,17 +155,17 @@ WORLD_TEST(pool_groups, old_mappings_stay_until_the_release)
     EXPECT_TRUE(mend_world_stats(w).retired_bytes >= block_bytes);
     for (int i = 0; i < 3; i++) {
         kit_launch_graph(w, graph, S(i));
-        EXPECT_OK(mend_trim(w->pool, 0, NULL));
+        EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
         kit_expect_none(w, MEND_MIB, S(1), "Releasing groups");
         EXPECT_TRUE(mend_world_stats(w).retired_bytes >= block_bytes);
         mend_sim_advance(w->sim, 10000);
     }
     kit_launch_graph(w, graph, S(2));
-    EXPECT_OK(mend_group_release(group, S(2)));
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_group_destroy(group, S(2)));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_TRUE(mend_world_stats(w).retired_bytes >= block_bytes);
     mend_sim_advance(w->sim, 10000);
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_STATS(w, retired_bytes, 0);
     EXPECT_LEDGER(w, chunk_bytes, 0);
     mend_sim_graph_destroy(w->sim, graph);
@@ -177,7 +177,7 @@ KIT_EACH(pool_groups, released_memory_waits_for_the_launches_before, int, waits,
     mend_group *group;
     mend_sim_graph *graph = capture_block(w, S(0), &group);
     kit_launch_graph(w, graph, S(1));
-    EXPECT_OK(mend_group_release(group, S(1)));
+    EXPECT_OK(mend_group_destroy(group, S(1)));
     EXPECT_LEDGER(w, host_syncs, 0);
     kit_alloc_used(w, block_bytes, S(0), 10);
     EXPECT_STATS(w, stream_waits, waits ? 1 : 0, host_waits, waits ? 0 : 1);
@@ -189,7 +189,7 @@ WORLD_TEST(pool_groups, released_without_a_stream_it_waits_for_the_context)
     mend_group *group;
     mend_sim_graph *graph = capture_block(w, S(0), &group);
     kit_launch_graph(w, graph, S(1));
-    EXPECT_OK(mend_group_release(group, MEND_NO_STREAM));
+    EXPECT_OK(mend_group_destroy(group, MEND_NO_STREAM));
     EXPECT_LEDGER(w, host_syncs, 0);
     kit_alloc_used(w, block_bytes, S(0), 10);
     EXPECT_LEDGER(w, host_syncs, 1);

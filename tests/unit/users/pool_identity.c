@@ -12,7 +12,7 @@ static void vanish(mend_world *w, int number)
 {
     mend_stream gone = S(number);
     EXPECT_OK(mend_sim_stream_destroy(w->sim, gone));
-    EXPECT_OK(mend_sim_stream_create(w->sim, &S(number)));
+    EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &S(number)));
     EXPECT_PTR_EQ(gone, S(number));
 }
 
@@ -45,7 +45,7 @@ KIT_EACH(pool_identity, a_stream_met_in_its_capture_works_there_and_afterwards, 
     mend_sim_graph *graph = kit_end_captured_group(w, S(0), group);
     kit_launch_graph(w, graph, S(0));
     mend_world_check(w);
-    EXPECT_OK(mend_group_release(group, S(0)));
+    EXPECT_OK(mend_group_destroy(group, S(0)));
     mend_sim_graph_destroy(w->sim, graph);
     /* It is as any other from here on: another stream waits for it on the device. */
     for (int i = 0; i < 3; i++) {
@@ -129,7 +129,8 @@ KIT_EACH(pool_identity, streams_of_green_contexts_are_served, int, vanishes, 2,
 {
     mend_stream green[2] = {NULL, NULL};
     for (int i = 0; i < 2; i++) {
-        EXPECT_OK(mend_sim_stream_create_green(w->sim, i + 1, &green[i]));
+        EXPECT_OK(mend_sim_stream_create(
+            w->sim, &MEND_TEST_WITH(mend_sim_stream_options, .green = i + 1), &green[i]));
     }
     const mend_stream streams[] = {green[0], S(0), green[1], green[0], S(1)};
     for (int i = 0; i < 5; i++) {
@@ -146,11 +147,12 @@ KIT_EACH(pool_identity, streams_of_green_contexts_are_served, int, vanishes, 2,
 WORLD_TEST(pool_identity, events_of_green_contexts_are_not_kept)
 {
     mend_stream green = NULL;
-    EXPECT_OK(mend_sim_stream_create_green(w->sim, 3, &green));
+    EXPECT_OK(mend_sim_stream_create(w->sim, &MEND_TEST_WITH(mend_sim_stream_options, .green = 3),
+                                     &green));
     kit_free(w, kit_alloc(w, block_bytes, green), green);
     kit_end_stream(w, green);
     EXPECT_LEDGER(w, events, 1);
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_LEDGER(w, events, 0);
     EXPECT_STATS(w, reserved_bytes, 0);
 }
@@ -215,9 +217,9 @@ WORLD_TEST(pool_identity, a_group_is_not_released_behind_a_graph)
     kit_alloc(w, 512, S(0));
     mend_sim_set_call_observer(w->sim, begin_before_the_record, &b);
     w->captured_records_meant = 1;
-    EXPECT_ERROR(CAPTURING, mend_group_release(group, S(0)));
+    EXPECT_ERROR(CAPTURING, mend_group_destroy(group, S(0)));
     mend_sim_set_call_observer(w->sim, NULL, NULL);
     mend_world_check(w);
     mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
-    EXPECT_OK(mend_group_release(group, S(0)));
+    EXPECT_OK(mend_group_destroy(group, S(0)));
 }

@@ -82,7 +82,7 @@ RIG_TEST(pool_pins, a_trim_leaves_pinned_memory)
     EXPECT_OK(mend_pin(w->pool, pinned, 512));
     release_all(r);
     kit_expect_trim(w, 0, (CHUNKS - 1) * CHUNK);
-    EXPECT_OK(mend_trim_wait(w->pool, 0, &released_bytes));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, &released_bytes));
     EXPECT_U64_EQ(0, released_bytes);
     EXPECT_STATS(w, reserved_bytes, CHUNK, pinned_bytes, CHUNK);
     EXPECT_OK(mend_unpin(w->pool, pinned, 512));
@@ -287,7 +287,7 @@ RIG_TEST(pool_pins, a_capture_keeps_chunks_from_a_block_in_one_chunk)
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc_with(w->pool, 3 * CHUNK, S(1), options, &block));
     EXPECT_OK(mend_last_error(&error));
     EXPECT_U64_EQ(CHUNK, error.shortfall->fitting_bytes);
-    EXPECT_U64_EQ(CHUNKS * CHUNK, error.shortfall->sufficient_limit);
+    EXPECT_U64_EQ(CHUNKS * CHUNK, error.shortfall->sufficient_limit_bytes);
     EXPECT_OK(mend_set_limit(w->pool, CHUNKS * CHUNK));
     EXPECT_OK(mend_alloc_with(w->pool, 3 * CHUNK, S(1), options, &block));
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(w->sim, r->stream, NULL));

@@ -15,7 +15,7 @@ static void vanish(mend_world *w, int number)
 {
     mend_stream gone = S(number);
     EXPECT_OK(mend_sim_stream_destroy(w->sim, gone));
-    EXPECT_OK(mend_sim_stream_create(w->sim, &S(number)));
+    EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &S(number)));
     EXPECT_PTR_EQ(gone, S(number));
 }
 
@@ -49,10 +49,10 @@ MAY_VANISH_TEST(pool_vanish, nobody_asks_about_a_stream_that_ended)
 {
     kit_leave_in_flight(w, block_bytes, S(0), 1000, S(0));
     EXPECT_OK(mend_sim_stream_destroy(w->sim, S(0)));
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     take_over(w, S(1));
     expect_waits(w, 1, 0);
-    EXPECT_OK(mend_sim_stream_create(w->sim, &S(0)));
+    EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &S(0)));
 }
 
 /* A declared user need only live until the block is freed. */
@@ -65,7 +65,7 @@ MAY_VANISH_TEST(pool_vanish, so_does_memory_that_it_was_declared_to_use)
     EXPECT_OK(mend_sim_stream_destroy(w->sim, S(0)));
     take_over(w, S(1));
     expect_waits(w, 1, 0);
-    EXPECT_OK(mend_sim_stream_create(w->sim, &S(0)));
+    EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &S(0)));
 }
 
 /* Against the rules, which would have it live until then; the context is waited for. */
@@ -109,7 +109,7 @@ KIT_EACH(pool_vanish, memory_freed_in_a_capture_comes_back_when_its_graph_is_des
     }
     /* It may be captured still, and the pool cannot ask. */
     kit_expect_none(w, block_bytes, S(1), "");
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     mend_sim_graph_destroy(w->sim, graph);
     if (named_again) {
         kit_alloc(w, 512, S(0));
@@ -142,11 +142,11 @@ MAY_VANISH_TEST(pool_vanish, a_group_works_where_streams_end_without_a_word)
     vanish(w, 0);
     kit_launch_graph(w, graph, S(1));
     kit_expect_none(w, block_bytes, S(0), "");
-    EXPECT_OK(mend_group_release(group, S(1)));
+    EXPECT_OK(mend_group_destroy(group, S(1)));
     EXPECT_OK(mend_sim_stream_destroy(w->sim, S(1)));
     take_over(w, S(2));
     expect_waits(w, 1, 0);
-    EXPECT_OK(mend_sim_stream_create(w->sim, &S(1)));
+    EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &S(1)));
     mend_sim_graph_destroy(w->sim, graph);
 }
 
@@ -158,7 +158,7 @@ MAY_VANISH_TEST(pool_vanish, an_event_of_the_context_covers_a_stream_that_was_me
     mend_sim_graph *graph = kit_end_captured_group(w, S(0), group);
     vanish(w, 0);
     kit_launch_graph(w, graph, S(1));
-    EXPECT_OK(mend_group_release(group, MEND_NO_STREAM));
+    EXPECT_OK(mend_group_destroy(group, MEND_NO_STREAM));
     take_over(w, S(2));
     EXPECT_STATS(w, context_fences, 1, host_waits, 1);
     mend_sim_graph_destroy(w->sim, graph);
@@ -218,7 +218,7 @@ KNOWS_ALL_TEST(pool_vanish, knowing_every_stream_does_not_free_what_graphs_use)
     kit_leave_in_flight(w, block_bytes, S(0), 1000, MEND_NO_STREAM);
     EXPECT_OK(mend_group_end(group));
     kit_expect_none(w, block_bytes, S(1), "");
-    EXPECT_OK(mend_group_release(group, MEND_NO_STREAM));
+    EXPECT_OK(mend_group_destroy(group, MEND_NO_STREAM));
     take_over(w, S(1));
 }
 
@@ -229,7 +229,7 @@ KNOWS_ALL_TEST(pool_vanish, knowing_every_stream_waits_for_the_launches_of_a_rel
     void *block = kit_leave_in_flight(w, block_bytes, S(0), 1000, MEND_NO_STREAM);
     EXPECT_OK(mend_group_end(group));
     kit_use(w, S(0), block, block_bytes, 1000); /* a launch */
-    EXPECT_OK(mend_group_release(group, S(0)));
+    EXPECT_OK(mend_group_destroy(group, S(0)));
     take_over(w, S(1));
     expect_waits(w, 1, 0);
 }
