@@ -34,7 +34,9 @@ class tensorrt_allocator final : public ::nvinfer1::IGpuAsyncAllocator
     {
         void *data = nullptr;
         if (size_bytes != 0) {
-            (void)mend_alloc_with(pool_.get(), size_bytes, of(stream), KIT_OPTIONS(mend_alloc_options, .alignment_bytes = alignment_bytes != 0 ? alignment_bytes : 1), &data);
+            mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
+            options.alignment_bytes = alignment_bytes;
+            (void)mend_alloc_with(pool_.get(), size_bytes, of(stream), &options, &data);
         }
         return data;
     }

@@ -61,7 +61,10 @@ static inline umf_result_t mend_umf_finalize(void *provider)
 static inline umf_result_t mend_umf_alloc(void *provider, size_t size_bytes, size_t alignment_bytes,
                                           void **memory)
 {
-    return mend_umf_result(mend_alloc_with(MEND_UMF_POOL(provider), size_bytes, MEND_NO_STREAM, KIT_OPTIONS(mend_alloc_options, .alignment_bytes = alignment_bytes != 0 ? alignment_bytes : 1), memory));
+    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
+    options.alignment_bytes = alignment_bytes;
+    return mend_umf_result(
+        mend_alloc_with(MEND_UMF_POOL(provider), size_bytes, MEND_NO_STREAM, &options, memory));
 }
 
 static inline umf_result_t mend_umf_free(void *provider, void *memory, size_t size_bytes)
