@@ -2,15 +2,17 @@
 """Driver time by every built-in price list, and what streams that nobody names cost: the tables
 between marks "times: NAME" of documents.
 
-    bench/times.py --mend build/release/api/cli/mend [--rows FILE] [DOCUMENT...]
+    bench/times.py --mend build/release/api/cli/mend [--rows FILE] [--check] [DOCUMENT...]
 
 Replays the workloads of bench/workloads.txt on the simulated device, the half for tuning and the
 half for judging apart, and RMM's. No policy knows a price, so one replay has the times by all
 lists. Fills the marks of the documents that are named, else prints all tables. With --rows, replays
-are kept in that file and not made again.
+are kept in that file and not made again. With --check it writes nothing: it shows the rows of the
+documents that are not as they would be now, and then exits with 1.
 """
 import argparse
 import concurrent.futures
+import difflib
 import json
 import math
 import os
@@ -71,10 +73,12 @@ class Runs:
                 if row["completed"] else None for row in rows]
 
     def make(self, names, policies):
-        missing = [(name, policy) for name in names for policy in policies
-                   if (name, policy) not in self.known]
+        self.make_with(self.replay, [(name, policy) for name in names for policy in policies])
+
+    def make_with(self, replay, keys):
+        missing = [key for key in keys if key not in self.known]
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            for key, rows in zip(missing, pool.map(self.replay, missing)):
+            for key, rows in zip(missing, pool.map(replay, missing)):
                 self.known[key] = rows
                 if self.path:
                     with open(self.path, "a", encoding="utf-8") as file:
@@ -240,21 +244,30 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mend", required=True, help="the built program")
     parser.add_argument("--rows", metavar="FILE", help="keep the replays here, and use those kept")
+    parser.add_argument("--check", action="store_true", help="write nothing, show what differs")
     parser.add_argument("--workloads", default=os.path.join(HERE, "workloads.txt"))
     parser.add_argument("documents", nargs="*", metavar="DOCUMENT")
     options = parser.parse_args()
     runs = Runs(options.mend, options.rows)
     workloads = [(name, half) for half, _ in HALVES
                  for name, _ in ablate.read_workloads(options.workloads, half)]
+    differ = False
     for path in options.documents:
         with open(path, encoding="utf-8") as file:
             text = file.read()
+        filled = fill(text, lambda name: TABLES[name](runs, workloads))
+        if options.check:
+            differ = differ or filled != text
+            sys.stdout.writelines(difflib.unified_diff(text.splitlines(True),
+                                                       filled.splitlines(True), path, "now", n=0))
+            continue
         with open(path, "w", encoding="utf-8") as file:
-            file.write(fill(text, lambda name: TABLES[name](runs, workloads)))
+            file.write(filled)
     if not options.documents:
         for name, make in TABLES.items():
             print(f"{name}\n\n{make(runs, workloads)}")
+    return 1 if differ else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -42,6 +42,15 @@ compiles()
 compiles "$CC" c "c99 c11 c17 gnu17" "$work/*.c" $c
 compiles "$CXX" c++ "c++11 c++14 c++17 c++20" "$work/*.c" $cplusplus
 compiles "$CXX" c++ "c++17 c++20" "$work/mend.cpp" $cplusplus
+# All that clang knows, but what says nothing of a header: padding, older standards, pointers of C,
+# a class that has no source file, a switch with a default.
+everything="-Weverything -Werror -Wno-padded -Wno-c++98-compat -Wno-c++98-compat-pedantic
+    -Wno-unsafe-buffer-usage -Wno-weak-vtables -Wno-switch-enum"
+printf '#include <mend/%s>\n' $(cd "$include/mend" && ls ./*.h) >"$work/all.cpp"
+for clang in $(ls /usr/bin/clang++ /usr/bin/clang++-[0-9]* 2>/dev/null); do
+    compiles "$clang" c++ "c++11 c++20" "$work/all.cpp" $everything
+    compiles "$clang" c++ "c++17 c++20" "$work/mend.cpp" $everything
+done
 uses=$(cat "$work"/*.c | grep -c ' return ')
 echo "$uses uses of macros"
 [ "$uses" -ge 10 ]

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """What documents name is there: tests, symbols, files, jobs of ./run, presets, labels, options,
 commands and policies. And what they promise of themselves: each row of limits.md and support.md
-names what shows it, each table of figures has a command that prints it, each file of vmm/ is in its
-README, the first page is short, pages are few, and pictures show what is said of them.
+names what shows it, each table of figures has a command that prints it, each sentence with one has
+such a command or a link to where it is, each file of vmm/ is in its README, the first page is
+short, pages are few, and pictures show what is said of them.
 
 Usage: prose.py ROOT
 """
@@ -14,7 +15,8 @@ import sys
 
 LINES_OF_THE_FIRST_PAGE = 120
 MOST_PAGES = 40  # in docs
-CODE_FOLDERS = ("vmm", "api", "lab", "bench", "tests", "cmake", "docs/examples", "docs/generator")
+CODE_FOLDERS = ("vmm", "api", "lab", "bench", "tests", "cmake", "packaging", "docs/examples",
+                "docs/generator")
 CODE_ENDS = (".c", ".h", ".cpp", ".hpp", ".py", ".txt", ".sh", ".in", ".mutants", ".cmake", ".yml")
 CODE_AT_THE_TOP = ("run", "CMakeLists.txt", "CMakePresets.json", "pyproject.toml")
 OWN = "tests/tidy/prose.py"
@@ -24,7 +26,8 @@ BASES = ("", "vmm", "api", "api/python", "api/torch", "api/include", "lab", "doc
 SOURCES_OF = {"replay": "lab/replay/", "report": "lab/report/", "record": "lab/record/",
               "demo": "api/cli/demo", "info": "api/cli/info"}
 # Of programs that are not ours.
-FOREIGN_OPTIONS = {"--benchmark_filter", "--epochs", "--exclude"}
+FOREIGN_OPTIONS = {"--benchmark_filter", "--epochs", "--exclude", "--overlay-ports", "--recipe",
+                   "--rm"}
 # Its figures are facts with a source each, not measurements.
 OF_SOURCES = ("docs/driver-facts.md",)
 HISTORY = "CHANGELOG.md"  # which names what was renamed or is gone
@@ -48,6 +51,8 @@ POLICIES = re.compile(r"--polic(?:y|ies)[ =]([a-z][\w:.,-]+)")
 IN_PYTHON = re.compile(r"(?<![\w/])mend\.(?!hp?p?\b)((?:[A-Za-z]\w*\.)*[A-Za-z]\w*)")
 CONF = re.compile(r"\bMEND_CONF=[\"']?([\w:,.%-]+)")
 FIGURE = re.compile(r"\d\.\d\d\b|\d (?:ms|us|ns|µs)\b")
+MEASURED = re.compile(r"\b[\d.,]*\d (?:ms|us|ns|instructions)\b|\b\d\.\d{3}\b|\b\d\.\d\d times\b")
+TO_FIGURES = re.compile(r"\]\([\w./-]*(?:benchmarks[\w-]*\.md|bench/results/|#figures)")
 RUNS = re.compile(r"`(?:\./run |bench/|build/|mend |ctest |python3? |tests/)")
 # Of other projects, of a user, or made by a build.
 NOT_OURS = re.compile(r"^(?:build|open-gpu|src-posix|src|csrc|cpp|c10|docs/source|GMLake|"
@@ -211,9 +216,10 @@ def findings_of_rows(text, tree):
             yield number, "names no test, preset or job, and does not say: not tried"
 
 
-def findings_of_figures(text):
+def findings_of_figures(text, is_artefact=False):
     """A table of figures has a command beside it, or in a section above it but the document's; or
-    the section says that what made them was not kept."""
+    the section says that what made them was not kept. A sentence with one may link to it, too.
+    An artefact has its command at its top."""
     commands = {}
     for line, depth, part in sections(text):
         commands = {at: has for at, has in commands.items() if 1 < at < depth}
@@ -221,6 +227,11 @@ def findings_of_figures(text):
         figures = sum(any(map(FIGURE.search, cells)) for _, cells in rows(part))
         if figures > 1 and not any(commands.values()):
             yield line, f"has {figures} rows of figures, and no command that prints them"
+        sentences = [row for row in BLOCK.sub("", part).splitlines() if not row.startswith("|")]
+        said = MEASURED.search("\n".join(sentences))
+        if (said and not is_artefact and not any(commands.values()) and
+                not TO_FIGURES.search(part)):
+            yield line, f"says {said[0]}, and has no command that prints it, nor a link to one"
 
 
 def findings_of_commands(line, tree):
@@ -347,6 +358,9 @@ def test_itself(tree):
     table = "| a | b |\n|---|---|\n| c | 1.05 |\n| d | 12 ms |\n"
     assert not list(findings_of_figures("## s\n    bench/x.py\n### t\n" + table))
     assert len(list(findings_of_figures("## s\n    bench/x.py\n## t\n" + table))) == 1
+    for sentence, count in (("It takes 12 us.", 1), ("It fits in 1.014.", 1), ("12 MiB.", 0),
+                            ("12 us: `./run x`", 0), ("12 us, [here](benchmarks.md#x)", 0)):
+        assert len(list(findings_of_figures(f"## s\n{sentence}\n"))) == count, sentence
     docs = os.path.join(tree.root, "docs")
     size = re.search(r"[\d.]+ GiB", read(os.path.join(docs, "images/held.svg"))).group()
     for picture, count in ((f"{size}](images/held.svg)", 0), (f"1{size}](images/held.svg)", 1),
@@ -361,7 +375,7 @@ def findings_in(tree, name, rooms):
     if name in ("docs/limits.md", "docs/support.md"):
         yield from findings_of_rows(text, tree)
     if name not in OF_SOURCES:
-        yield from findings_of_figures(text)
+        yield from findings_of_figures(text, name.startswith("bench/results/"))
     yield from findings_of_pictures(text, os.path.join(tree.root, folder), rooms)
     if name == "vmm/README.md":
         yield from findings_of_rooms(tree, text)

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""Figures that sentences of documents say, beside what the commands beside them print now.
+
+    bench/said.py --mend build/release/api/cli/mend [--rows FILE]
+
+Each of CLAIMS is a sentence with its figures left open, and how they are made of replays. With
+--rows, replays are kept in that file, which times.py may use, too. Exit status 1: one differs, or a
+sentence is gone.
+"""
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+
+import times
+
+ROOT = os.path.dirname(times.HERE)
+POLICIES = ("mend", "expandable", "caching")
+
+
+class Figures:
+    """Of the bundled recordings: replays at the capacities of times.py, and fits."""
+
+    def __init__(self, program, rows):
+        self.runs = times.Runs(program, rows)
+        folder = os.path.join(times.HERE, "traces")
+        self.names = sorted(name[:-7] for name in os.listdir(folder) if name.endswith(".csv.gz"))
+
+    def of(self, policy, capacity, figure, names=None):
+        names = names or self.names
+        self.runs.make(names, [policy])
+        return [self.runs.time(name, policy, capacity, figure) for name in names]
+
+    def fit(self, key):
+        name, policy = key
+        path = os.path.join(times.HERE, "traces", name + ".csv.gz")
+        done = subprocess.run([self.runs.program, "replay", "--json", "--policy",
+                               policy.partition(" ")[0], "--capacity", "fit", path], check=True,
+                              capture_output=True, text=True)
+        return json.loads(done.stdout)["fit_factor"]
+
+    def fit_of(self, policy, names=None):
+        keys = [(name, policy + " fit") for name in names or self.names]
+        self.runs.make_with(self.fit, keys)
+        return [self.runs.known[key] for key in keys]
+
+
+def near_the_limit(figures):
+    waits = {policy: figures.of(policy, "1.02x", "host_syncs") for policy in POLICIES}
+    out = {policy: sum(count is None for count in found) for policy, found in waits.items()}
+    waiting = {policy: sum(bool(count) for count in found) for policy, found in waits.items()}
+    return (len(figures.names), out["caching"], out["expandable"], waiting["expandable"],
+            "complete" if not out["mend"] else out["mend"],
+            "none" if not waiting["mend"] else waiting["mend"])
+
+
+def most(figures, names=None):
+    return [f"{max(figures.fit_of(policy, names)):.3f}" for policy in POLICIES]
+
+
+def of_the_eleven(figures):
+    return [*most(figures, times.ELEVEN), *less_and_more(figures, times.ELEVEN)]
+
+
+def of_the_twenty_three(figures):
+    ours, theirs, default = most(figures)
+    return [ours, f"{statistics.mean(figures.fit_of('mend')):.3f}", theirs, default,
+            *less_and_more(figures)]
+
+
+def less_and_more(figures, names=None):
+    pairs = list(zip(figures.fit_of("expandable", names), figures.fit_of("mend", names)))
+    return [sum(theirs < ours for theirs, ours in pairs),
+            sum(theirs > ours for theirs, ours in pairs)]
+
+
+def driver_time_ms(figures, policy, capacity, prices):
+    return sum(figures.of(policy, capacity, prices, times.ELEVEN)) / 1000
+
+
+def more_by_h200(figures):
+    def ratio(capacity):
+        return (driver_time_ms(figures, "mend", capacity, "h200") /
+                driver_time_ms(figures, "expandable", capacity, "h200"))
+
+    return [f"{100 * ratio(capacity) - 100:.0f}" for capacity in ("1.2x", "1.05x", "1.02x")]
+
+
+def of_limits(figures):
+    return [f"{driver_time_ms(figures, 'mend', capacity, 'h200'):.0f}"
+            for capacity in ("1.05x", "80GiB")]
+
+
+def held(figures):
+    ratios = [reserved / live for reserved, live in zip(
+        figures.of("mend", "80GiB", "peak_reserved_bytes"),
+        figures.of("mend", "80GiB", "peak_live_bytes"))]
+    fits = figures.fit_of("mend")
+    return [f"{statistics.mean(fits):.3f}", f"{max(fits):.3f}",
+            f"{statistics.geometric_mean(ratios):.2f}"]
+
+
+def quiet(figures):
+    plain, moved = (figures.fit_of(policy, times.ELEVEN) for policy in ("mend", "mend:quiet"))
+    return [f"{end(found):.3f}" for found in (plain, moved) for end in (min, max)]
+
+
+def with_moves(figures):
+    plain_first = quiet(figures)
+    return plain_first[2:] + plain_first[:2]
+
+
+N = r"(\d+)"
+RATIO = r"(\d\.\d+)"
+MOST = (f"Expandable segments: at most {RATIO}\\. PyTorch's default: at most {RATIO}\\. Expandable "
+        f"segments need less on {N}")
+CLAIMS = (
+    ("README.md", rf"\| {N} recorded programs [^|]*\| {N} run out of it \| {N} runs? out, {N} wait "
+     r"\| all (\w+), (\w+) waits \|", near_the_limit),
+    ("README.md", f"need at most {RATIO} times what they use with Mend, {RATIO} with expandable "
+     f"segments, {RATIO} with the default", most),
+    ("README.md", f"needs less memory than Mend on {N} and more on {N}", less_and_more),
+    ("README.md", f"at 1.2 times the peak {N} % more, at 1.05 {N} % more, at 1.02 {N} % more",
+     more_by_h200),
+    ("docs/benchmarks.md", f"{N} % more at 1.2 times the peak, {N} % more at 1.05, {N} % more at "
+     "1.02", more_by_h200),
+    ("docs/benchmarks.md", f"Mend: at most {RATIO} times its peak of live memory, on eleven "
+     f"recordings\\. {MOST} of the 11, Mend on {N}", of_the_eleven),
+    ("docs/benchmarks.md", f"Mend: at most {RATIO}, {RATIO} in the mean\\. {MOST}, Mend on {N}",
+     of_the_twenty_three),
+    ("docs/benchmarks.md", f"need {RATIO} in the mean and {RATIO} at most, and hold {RATIO}", held),
+    ("docs/tuning.md", f"cost {N} ms at 1.05 times their peak, and {N} ms on 80 GiB", of_limits),
+    ("docs/tuning.md", f"fit in {RATIO} to {RATIO} instead of {RATIO} to {RATIO}", with_moves),
+    ("docs/defragmentation.md", f"fit in {RATIO} to {RATIO} of their peak, with it in {RATIO} to "
+     f"{RATIO}", quiet),
+)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--mend", required=True, help="the built program")
+    parser.add_argument("--rows", metavar="FILE", help="keep the replays here, and use those kept")
+    options = parser.parse_args()
+    figures, wrong = Figures(options.mend, options.rows), 0
+    for document, sentence, make in CLAIMS:
+        with open(os.path.join(ROOT, document), encoding="utf-8") as file:
+            said = re.search(sentence.replace(" ", r"\s+"), file.read())
+        now = [str(figure) for figure in make(figures)]
+        is_so = said is not None and list(said.groups()) == now
+        wrong += not is_so
+        print(f"{'ok     ' if is_so else 'DIFFERS'} {document}: {', '.join(now)}" + (
+            "" if is_so else f"; it says {', '.join(said.groups()) if said else 'nothing of it'}"))
+    print(f"{len(CLAIMS)} sentences, {wrong} differ")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
