@@ -217,10 +217,10 @@ typedef struct mend_usage_peaks {
 
 /* Whether to create memory instead of moving chunks. */
 typedef struct mend_headroom {
-    uint64_t most_live_bytes, largest_bytes; /* largest_bytes: of one large request */
-    uint64_t moves;                          /* chunks that were moved, ever */
-    uint64_t window_start_bytes;             /* total of allocated bytes when it began */
-    bool was_refused;                        /* the driver refused a creation in this window */
+    uint64_t most_live_bytes;
+    uint64_t moves;              /* chunks that were moved, ever */
+    uint64_t window_start_bytes; /* total of allocated bytes when it began */
+    bool was_refused;            /* the driver refused a creation in this window */
 } mend_headroom;
 
 /* The devices that may use the memory: the pool's own first, then its peer devices. */

@@ -35,20 +35,9 @@ uint64_t mend_budget_lacking_bytes(const mend_heap *heap, uint64_t create_bytes)
     return wanted - limit;
 }
 
-/* Whether this part of the limit is not reserved. */
-static bool has_part(const mend_heap *heap, uint64_t part)
-{
-    return mend_budget_room_bytes(heap) >= mend_budget_limit(heap) / part;
-}
-
-bool mend_budget_is_roomy(const mend_heap *heap)
-{
-    return has_part(heap, ROOM_OF_LIMIT);
-}
-
 bool mend_budget_is_ample(const mend_heap *heap)
 {
-    return has_part(heap, AMPLE_OF_LIMIT);
+    return mend_budget_room_bytes(heap) >= mend_budget_limit(heap) / AMPLE_OF_LIMIT;
 }
 
 static bool is_near(const mend_heap *heap, uint64_t used_bytes)
@@ -63,6 +52,17 @@ bool mend_budget_has_soft_limit(const mend_heap *heap)
            heap->config.soft_limit_bytes < mend_budget_hard_limit(heap);
 }
 
+static uint64_t most_used(const mend_heap *heap)
+{
+    const mend_usage_peaks *peaks = &heap->budget.peaks;
+    return mend_max_u64(peaks->used_bytes[0], peaks->used_bytes[1]);
+}
+
+bool mend_budget_is_nearly_used(const mend_heap *heap)
+{
+    return is_near(heap, most_used(heap));
+}
+
 mend_pressure mend_budget_pressure(const mend_heap *heap)
 {
     const mend_usage_peaks *peaks = &heap->budget.peaks;
@@ -71,7 +71,7 @@ mend_pressure mend_budget_pressure(const mend_heap *heap)
     if (mend_budget_room_bytes(heap) > low_pressure_bytes) {
         return MEND_PRESSURE_LOW;
     }
-    uint64_t used = mend_max_u64(peaks->used_bytes[0], peaks->used_bytes[1]);
+    uint64_t used = most_used(heap);
     uint64_t trapped = mend_max_u64(peaks->trapped_bytes[0], peaks->trapped_bytes[1]);
     bool is_full = used >= limit - percent_of(limit, FULL_PERCENT);
     bool traps_much = is_near(heap, used) && trapped >= percent_of(limit, FULL_PERCENT);

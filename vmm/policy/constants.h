@@ -36,9 +36,6 @@ enum { DEFAULT_TIGHTNESS = 3 };
  * that a later request lacks. Headroom leaves FULL_PERCENT for requests that lack memory. */
 enum { FULL_PERCENT = 2, NEAR_PERCENT = 10 };
 
-/* A pool has room while this part of its limit is not reserved: then moves keep large runs. */
-enum { ROOM_OF_LIMIT = 4 };
-
 /* While this part of the limit is not reserved, calls count more than bytes: a search spares no
  * empty chunk, large requests have larger chunks, and what is created may save moves beside it. */
 enum { AMPLE_OF_LIMIT = 2 };
@@ -92,9 +89,6 @@ enum { HEADROOM_PERCENT = 4 };
 /* Moves that pay for the creation of a usual chunk beyond that. An H200 moves a chunk in 38 us
  * and creates one in 31, whatever its size; the created chunk is moved later, too. */
 enum { MOVES_OF_CREATION = 2 };
-
-/* Percent of the limit that moves leave, beside the largest request, for growth. */
-enum { SPARE_PERCENT = 5 };
 
 /* Part of the peak of live bytes: the most that moves pay for. Without this bound a recording that
  * names no stream reserves 24 times its peak; one that does is the same. */

@@ -92,15 +92,14 @@ static mend_fit best_fit(mend_heap *heap, const mend_request *request, const men
 
 /* A run of several spans may be ready between its ends: when the memory that was freed at both
  * waits for the context. A place there is better than memory that is created. Not for memory that
- * waits for streams: a place behind a wait keeps runs in one piece. While there is room also in the
- * largest run: the smallest may be many, and all wait. A block that must lie in one chunk has
- * places only between the ends. */
+ * waits for streams: a place behind a wait keeps runs in one piece. Also in the largest run: the
+ * smallest may be many, and all wait. A block that must lie in one chunk has places only between
+ * the ends. */
 static mend_fit fit_between(mend_heap *heap, const mend_request *request, const mend_zone *zone,
                             uint64_t largest_bytes)
 {
     mend_run *run = mend_sizes_at_least(&zone->runs_by_size, request->size_bytes);
-    mend_run *last =
-        run != NULL && mend_budget_is_roomy(heap) ? mend_sizes_last(&zone->runs_by_size) : NULL;
+    mend_run *last = run != NULL ? mend_sizes_last(&zone->runs_by_size) : NULL;
     for (int tries = 0; run != NULL && run->size_bytes <= largest_bytes; tries++) {
         uint64_t address;
         const bool is_there =
@@ -200,7 +199,7 @@ mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone_nu
     }
     mend_fit fit = best_fit(heap, request, zone, largest_bytes);
     const bool may_hold = mend_streams_have_unfenced(&heap->streams) || heap->groups.count > 0 ||
-                          (request->stream == MEND_STREAM_UNKNOWN && mend_budget_is_roomy(heap));
+                          request->stream == MEND_STREAM_UNKNOWN;
     return fit.run == NULL && !request->behind_wait && may_hold
                ? fit_between(heap, request, zone, largest_bytes)
                : fit;

@@ -13,7 +13,6 @@ void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes)
     assert(allocated >= headroom->window_start_bytes);
     if (live <= heap->config.limit_bytes) { /* a larger request cannot succeed */
         mend_raise_u64(&headroom->most_live_bytes, live);
-        mend_raise_u64(&headroom->largest_bytes, size_bytes);
     }
     if ((allocated - headroom->window_start_bytes) / LIMITS_OF_WINDOW >= heap->config.limit_bytes) {
         headroom->window_start_bytes = allocated;
@@ -44,14 +43,12 @@ static bool leaves_enough(const mend_heap *heap, uint64_t create_bytes)
     return mend_budget_room_bytes(heap) >= create_bytes + kept;
 }
 
-/* Moves pay only for what neither growth nor the largest request will need; and not where a program
- * wants the least memory. */
-static bool may_pay(const mend_heap *heap, uint64_t create_bytes)
+/* What is created now can be moved later, so it takes nothing from a later request: only what live
+ * blocks trap does. So moves pay as long as the program has not used nearly all of the limit; and
+ * not where it wants the least memory. */
+static bool may_pay(const mend_heap *heap)
 {
-    uint64_t kept = mend_budget_limit(heap) / 100 * SPARE_PERCENT;
-    return heap->config.tightness < MEND_TIGHTNESS_LEVELS &&
-           mend_budget_room_bytes(heap) >=
-               create_bytes + heap->budget.headroom.largest_bytes + kept;
+    return heap->config.tightness < MEND_TIGHTNESS_LEVELS && !mend_budget_is_nearly_used(heap);
 }
 
 bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes)
@@ -64,7 +61,7 @@ bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes)
         mend_budget_pressure(heap) == MEND_PRESSURE_CRITICAL) {
         return false;
     }
-    uint64_t paid = may_pay(heap, create_bytes) ? paid_bytes(heap) : 0;
+    uint64_t paid = may_pay(heap) ? paid_bytes(heap) : 0;
     return wanted <= live + live / 100 * HEADROOM_PERCENT + paid;
 }
 

@@ -28,8 +28,8 @@ bool mend_budget_has_soft_limit(const mend_heap *heap);
 
 mend_pressure mend_budget_pressure(const mend_heap *heap);
 
-/* Whether at least a quarter of the limit (ROOM_OF_LIMIT) is not reserved. */
-bool mend_budget_is_roomy(const mend_heap *heap);
+/* Whether all but a tenth of the limit (NEAR_PERCENT) was used. */
+bool mend_budget_is_nearly_used(const mend_heap *heap);
 
 /* Whether at least half of the limit (AMPLE_OF_LIMIT) is not reserved. */
 bool mend_budget_is_ample(const mend_heap *heap);
@@ -244,9 +244,9 @@ bool mend_plan_find_fixed(mend_heap *heap, const mend_request *request, const me
 /*
  * A program whose sizes never fit the freed memory would move chunks for ever; a little more memory
  * ends that. So unless pressure is critical, a little more than the peak of live bytes may be
- * created. While the limit has room for the largest request besides, each chunk that was moved pays
- * for half a chunk: moves that go on cost what creation costs, and no request takes more than was
- * paid for.
+ * created. While the program never used nearly all of the limit, each chunk that was moved pays for
+ * half a chunk: moves that go on cost what creation costs, and no request takes more than was paid
+ * for.
  *
  * Guarded by the heap's `grow` lock.
  */

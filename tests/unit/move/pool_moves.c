@@ -35,6 +35,20 @@ MOVES_TEST(pool_moves, what_is_left_of_a_moved_chunk_waits_for_its_user, 16 * ME
     kit_alloc_used(w, MEND_MIB / 2, w->streams[1], 5000);
 }
 
+/* Near the limit, too: what is left serves the next request where it is. */
+MOVES_TEST(pool_moves, the_largest_run_stays_whole, 16 * MEND_MIB, -1)
+{
+    static const int freed[] = {1, 4, 5, 8, 10};
+    void *row[16];
+    allocate_row(w, w->streams[0], row, 16);
+    for (size_t i = 0; i < sizeof(freed) / sizeof(*freed); i++) {
+        kit_free(w, row[freed[i]], w->streams[0]);
+    }
+    (void)kit_alloc(w, 3 * MEND_MIB, w->streams[0]);
+    EXPECT_PTR_EQ(row[4], kit_alloc(w, 2 * MEND_MIB, w->streams[0]));
+    EXPECT_U64_EQ(3, mend_world_stats(w).chunks_moved);
+}
+
 MOVES_TEST(pool_moves, joined_memory_waits_for_the_later_of_two_uses, 16 * MEND_MIB, -1)
 {
     void *row[2];
