@@ -1,4 +1,4 @@
-"""mend.scope and mend.scopes over the simulated device."""
+"""mend.scope, mend.scopes, mend.regions and mend.History over the simulated device."""
 
 import threading
 import unittest
@@ -55,6 +55,22 @@ class Scopes(SimulatedTest):
             fails()
         self.block()
         self.assertEqual(self.of("decorated").live_bytes, MIB)
+
+    def test_regions_and_events_say_what_the_structures_of_c_say(self):
+        with mend.scope("seen"), mend.History(1000) as events:
+            self.block()
+            made = [event for event in events.read() if event.kind == "alloc"]
+            self.assertEqual([(event.address, event.size_bytes) for event in made],
+                             [(self.blocks[0], MIB)])
+            self.assertEqual(made[0].cause, "created")
+            self.assertEqual(events.read(), [])
+            live = [region for region in mend.regions() if region.kind == "live"]
+            self.assertEqual([region.address for region in live], self.blocks)
+            self.assertEqual(live[0].requested_bytes, MIB)
+            self.assertEqual(live[0].scope, made[0].scope)
+            self.assertIs(live[0].is_small, True)
+        with self.assertRaisesRegex(ValueError, "capacity_events is -1"):
+            mend.History(-1)
 
     def test_a_name_is_text_that_c_can_have(self):
         for name, why in (("", "is empty"), ("a\0b", "has a NUL byte"), ("a\udcff", "no UTF-8")):

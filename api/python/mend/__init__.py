@@ -2,8 +2,8 @@
 
 The hooks are separate modules: `mend.torch`, `mend.cupy`, `mend.numba`, `mend.rmm`,
 `mend.onnxruntime`, and `mend.handler` for cuQuantum and cuDSS. This module has what they share: the
-statistics of a device's pool, scopes, sleep and wake, errors, and a simulated device for tests
-without a GPU.
+statistics of a device's pool, its regions and history, scopes, sleep and wake, errors, and a
+simulated device for tests without a GPU.
 
 Importing it loads no library and calls no driver.
 """
@@ -26,10 +26,14 @@ from ._sleep import (
     wake,
 )
 from ._version import __version__, library_version
+from ._views import Event, History, Region, regions
 
 __all__ = [
     "Error",
+    "Event",
+    "History",
     "OutOfMemoryError",
+    "Region",
     "Scope",
     "SimulatedDevice",
     "SleepReport",
@@ -39,6 +43,7 @@ __all__ = [
     "current_device",
     "keep_host_memory",
     "library_version",
+    "regions",
     "reset_peak_stats",
     "room",
     "scope",

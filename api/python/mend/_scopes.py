@@ -7,7 +7,7 @@ import ctypes
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from . import _devices, _library, _structures
+from . import _devices, _library, _views
 from ._errors import check
 
 _OF_ALL_THREADS = 1
@@ -59,17 +59,9 @@ def scopes(device: object = 0) -> list[Scope]:
     """The scopes in which something was allocated in the device's default pool, each before those
     inside it. The sum of own_live_bytes and of what was allocated outside of scopes is live_bytes
     of stats()."""
-    kind = _structures.structure("mend_scope_info")
-    pool = _devices.pool(device)
-    call = _function("mend_get_scopes")
-    call.argtypes = [ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_size_t] * 2, ctypes.c_void_p]
-    count, infos = ctypes.c_size_t(64), (kind * 0)()
-    while count.value > len(infos):
-        infos = (kind * count.value)()
-        check(call(pool, infos, ctypes.sizeof(kind), len(infos), ctypes.byref(count)))
     paths: dict[int, str] = {}
     found = []
-    for info in infos[: count.value]:
+    for info in _views.listed("mend_get_scopes", "mend_scope_info", _devices.pool(device)):
         name = info.name.decode(errors="replace")
         paths[info.number] = f"{paths[info.around]}/{name}" if info.around else name
         figures = [getattr(info, field) for field in Scope._fields[1:]]
