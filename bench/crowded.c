@@ -190,7 +190,8 @@ static void fill_ranges_and_destroy_one(crowd *c)
     mend_range *one = create_range(c, PAGE);
     commit(c, one, 0, 1);
     require(mend_range_get_info(one, &info) == MEND_OK, "mend_range_get_info");
-    const mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
+    const mend_sim_work work = {.struct_size = sizeof(mend_sim_work),
+                                .kind = MEND_SIM_WORK_TOUCH,
                                 .address = (uint64_t)(uintptr_t)info.base,
                                 .size_bytes = PAGE,
                                 .finish_ns = UINT64_MAX / 2};
@@ -339,7 +340,8 @@ static void release_group(crowd *c)
 
 static void restore_nothing(crowd *c)
 {
-    require(mend_group_set_blocks(c->group, NULL, 0) == MEND_OK, "mend_group_set_blocks");
+    require(mend_group_set_blocks(c->group, NULL, sizeof(mend_group_block), 0) == MEND_OK,
+            "mend_group_set_blocks");
 }
 
 /* ---- sleepers -------------------------------------------------------------------------------- */
@@ -404,7 +406,9 @@ static void pair(crowd *c)
 static void export(crowd *c)
 {
     mend_export_token token;
-    require(mend_export(c->pool, c->blocks[c->at], &token, NULL) == MEND_OK, "mend_export");
+    require(mend_export(c->pool, c->blocks[c->at], NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL,
+                        NULL) == MEND_OK,
+            "mend_export");
 }
 
 static void fill_exports(crowd *c)

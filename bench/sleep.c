@@ -32,6 +32,7 @@ static void open_world(world *w, uint64_t block_mib)
 {
     mend_sim_config device = MEND_SIM_CONFIG_INIT;
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
+    w->prices = (mend_sim_prices)MEND_SIM_PRICES_INIT;
     mend_sim_prices_named("reference", &w->prices);
     require(mend_sim_create(&device, &w->sim) == MEND_OK, "a device");
     config.driver = mend_sim_driver(w->sim);

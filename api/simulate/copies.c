@@ -14,8 +14,8 @@ enum { HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, ANY_DIREC
 static int check_direction(const simulate_machine *machine, const simulate_effect *copy,
                            int direction)
 {
-    mend_sim_place target = {0};
-    mend_sim_place source = {0};
+    mend_sim_place target = MEND_SIM_PLACE_INIT;
+    mend_sim_place source = MEND_SIM_PLACE_INIT;
     if (direction < HOST_TO_HOST || direction >= DIRECTIONS) {
         return CUDA_INVALID_DIRECTION;
     }
@@ -106,7 +106,7 @@ static int copy_peer(void *target, int target_device, const void *source, int so
                      size_t bytes, mend_stream stream, bool waits)
 {
     const simulate_machine *machine = NULL;
-    mend_sim_place place = {0};
+    mend_sim_place place = MEND_SIM_PLACE_INIT;
     int error = simulate_enter(&machine);
     if (error == CUDA_SUCCESS &&
         (target_device < 0 || source_device < 0 || target_device >= machine->device_count ||
@@ -157,7 +157,7 @@ static int fill(void *target, int value, size_t bytes, mend_stream stream, bool 
         .kind = SIMULATE_FILL, .value = value, .target = target, .width = bytes, .height = 1};
     int error = simulate_enter(&machine);
     if (error == CUDA_SUCCESS && bytes > 0) {
-        mend_sim_place place = {0};
+        mend_sim_place place = MEND_SIM_PLACE_INIT;
         mend_sim_look_up(machine->sim, 0, (uint64_t)(uintptr_t)target, 1, &place);
         error = place.is_of_device ? simulate_work_effect(machine, stream, &effect)
                                    : CUDA_INVALID_VALUE;

@@ -13,7 +13,7 @@ static size_t span_of(const simulate_effect *effect, size_t pitch)
 /* Host memory, or memory that the device which holds it may access. */
 static bool may_touch(const simulate_machine *machine, const void *pointer, size_t bytes)
 {
-    mend_sim_place place;
+    mend_sim_place place = MEND_SIM_PLACE_INIT;
     uint64_t address = (uint64_t)(uintptr_t)pointer;
     if (mend_sim_look_up(machine->sim, 0, address, bytes, &place) != MEND_OK) {
         return false;

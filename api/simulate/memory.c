@@ -253,7 +253,7 @@ enum { UNREGISTERED, OF_HOST, OF_DEVICE, NO_DEVICE_NUMBER = -2 };
 SIMULATE_EXPORT int cudaPointerGetAttributes(pointer_attributes *attributes, const void *pointer)
 {
     const simulate_machine *machine = NULL;
-    mend_sim_place place = {0};
+    mend_sim_place place = MEND_SIM_PLACE_INIT;
     int error = simulate_enter(&machine);
     if (error == CUDA_SUCCESS && attributes == NULL) {
         error = CUDA_INVALID_VALUE;

@@ -31,7 +31,7 @@ int simulate_work_kernel(const simulate_machine *machine, mend_stream stream, ui
 static int touch(const simulate_machine *machine, mend_stream stream, const void *pointer,
                  size_t bytes, bool *is_of_device)
 {
-    mend_sim_place place = {0};
+    mend_sim_place place = MEND_SIM_PLACE_INIT;
     uint64_t address = (uint64_t)(uintptr_t)pointer;
     if (mend_sim_look_up(machine->sim, simulate_current(), address, bytes, &place) != MEND_OK) {
         return CUDA_INVALID_VALUE;
@@ -40,8 +40,10 @@ static int touch(const simulate_machine *machine, mend_stream stream, const void
     if (!place.is_of_device || (place.is_plain && place.device != simulate_current())) {
         return CUDA_SUCCESS;
     }
-    const mend_sim_work work = {
-        .kind = MEND_SIM_WORK_TOUCH, .address = address, .size_bytes = bytes};
+    const mend_sim_work work = {.struct_size = sizeof(mend_sim_work),
+                                .kind = MEND_SIM_WORK_TOUCH,
+                                .address = address,
+                                .size_bytes = bytes};
     return simulate_error_of(mend_sim_launch(machine->sim, stream, &work));
 }
 
@@ -50,8 +52,8 @@ static uint64_t duration_of(const simulate_effect *effect, const simulate_machin
     if (effect->kind == SIMULATE_HOST) {
         return EFFECT_NS;
     }
-    mend_sim_place target = {0};
-    mend_sim_place source = {.is_of_device = 1};
+    mend_sim_place target = MEND_SIM_PLACE_INIT;
+    mend_sim_place source = {.struct_size = sizeof(mend_sim_place), .is_of_device = 1};
     uint64_t bytes = effect->width * effect->height;
     mend_sim_look_up(machine->sim, 0, (uint64_t)(uintptr_t)effect->target, 1, &target);
     if (effect->kind == SIMULATE_COPY) {

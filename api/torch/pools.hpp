@@ -49,7 +49,8 @@ inline std::vector<mend_group_block> live_blocks(DeviceIndex device, PoolId id)
     mend_group *group = mend_torch_pool_group(device, id_of(id), nullptr);
     size_t count = 0;
     while (group != nullptr) {
-        check(mend_group_get_blocks(group, blocks.data(), blocks.size(), &count),
+        check(mend_group_get_blocks(group, blocks.data(), sizeof(mend_group_block), blocks.size(),
+                                    &count),
               "the blocks of a pool");
         if (count <= blocks.size()) {
             break;
@@ -80,7 +81,8 @@ inline cca::CheckpointDelta go_back_to(const Checkpoint &checkpoint, DeviceIndex
         delta.ptrs_freed.push_back(block.pointer);
     }
     if (group != nullptr) {
-        check(mend_group_set_blocks(group, checkpoint.blocks.data(), checkpoint.blocks.size()),
+        check(mend_group_set_blocks(group, checkpoint.blocks.data(), sizeof(mend_group_block),
+                                    checkpoint.blocks.size()),
               "a checkpoint");
     }
     for (const mend_group_block &block : checkpoint.blocks) {

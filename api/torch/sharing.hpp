@@ -1,5 +1,5 @@
 // Tensors for other processes (torch.multiprocessing): the handle is a letter and the token of
-// mend_export, or another letter and the description of mend_export_fabric; the offset is that in
+// mend_export, or another letter and the token of fabric handles; the offset is that in
 // the block. MEND_CONF=shareable:fabric asks for descriptions, where the memory has fabric handles.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace mend_torch
 inline constexpr char TOKEN_KIND = 'm';
 inline constexpr char DESCRIPTION_KIND = 'f';
 
-// mend_export_fabric: the beginning of a description, and what it has for each chunk.
+// MEND_EXPORT_FABRIC: the beginning of a token, and what it has for each chunk.
 inline constexpr size_t DESCRIPTION_BYTES = 64;
 inline constexpr size_t DESCRIBED_CHUNK_BYTES = 72;
 
@@ -37,14 +37,16 @@ inline bool is_handle(const std::string &handle)
 // thread may compact it into other chunks, and the size is another.
 inline mend_result describe(mend_pool *heap, void *pointer, cca::ShareableHandle &shared)
 {
+    mend_export_options fabric = MEND_EXPORT_OPTIONS_INIT;
+    fabric.kind = MEND_EXPORT_FABRIC;
     size_t capacity = 0;
     size_t size = 0;
     uint64_t offset = 0;
-    mend_result result = mend_export_fabric(heap, pointer, nullptr, 0, &size, nullptr);
+    mend_result result = mend_export(heap, pointer, &fabric, nullptr, 0, &size, nullptr);
     while (result == MEND_OK && size > capacity) {
         capacity = size;
         shared.handle.assign(1 + capacity, DESCRIPTION_KIND);
-        result = mend_export_fabric(heap, pointer, &shared.handle[1], capacity, &size, &offset);
+        result = mend_export(heap, pointer, &fabric, &shared.handle[1], capacity, &size, &offset);
     }
     shared.handle.resize(1 + size);
     shared.offset = static_cast<ptrdiff_t>(offset);
@@ -55,7 +57,8 @@ inline mend_result write_token(mend_pool *heap, void *pointer, cca::ShareableHan
 {
     mend_export_token token;
     uint64_t offset = 0;
-    mend_result result = mend_export(heap, pointer, &token, &offset);
+    mend_result result =
+        mend_export(heap, pointer, nullptr, &token, MEND_EXPORT_TOKEN_BYTES, nullptr, &offset);
     if (result == MEND_OK) {
         shared.offset = static_cast<ptrdiff_t>(offset);
         shared.handle.assign(1, TOKEN_KIND);
@@ -80,14 +83,8 @@ inline cca::ShareableHandle exported(void *pointer, int device)
 inline void *import_block(mend_pool *heap, const std::string &handle)
 {
     void *pointer = nullptr;
-    if (is_description(handle)) {
-        check(mend_import_fabric(heap, handle.data() + 1, handle.size() - 1, &pointer, nullptr),
-              "a shared tensor");
-        return pointer;
-    }
-    mend_export_token token;
-    std::memcpy(&token, handle.data() + 1, sizeof(token));
-    check(mend_import(heap, &token, &pointer, nullptr), "a shared tensor");
+    check(mend_import(heap, handle.data() + 1, handle.size() - 1, &pointer, nullptr),
+          "a shared tensor");
     return pointer;
 }
 

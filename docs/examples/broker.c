@@ -38,7 +38,7 @@ static int run_engine(const char *name, const mend_export_token *token, int says
     mend_pool *pool = open_pool(&sim);
     void *memory = NULL;
     uint64_t size_bytes = 0;
-    if (pool == NULL || mend_import(pool, token, &memory, &size_bytes) != MEND_OK) {
+    if (pool == NULL || mend_import(pool, token, sizeof(*token), &memory, &size_bytes) != MEND_OK) {
         return 1;
     }
     const unsigned char *weights = memory;
@@ -86,7 +86,7 @@ int main(void)
         return 1;
     }
     memset(weights, 42, WEIGHTS_BYTES); /* loads the model */
-    if (mend_export(pool, weights, &token, NULL) != MEND_OK) {
+    if (mend_export(pool, weights, NULL, &token, sizeof(token), NULL, NULL) != MEND_OK) {
         return 1;
     }
     pid_t first = start_engine("first", &token, 1);

@@ -28,7 +28,7 @@ struct device {
     ~device() { mend_sim_destroy(sim); }
     void use(const mend::block &block, mend_stream stream) const
     {
-        mend_sim_work work = {};
+        mend_sim_work work = MEND_SIM_WORK_INIT;
         work.kind = MEND_SIM_WORK_TOUCH;
         work.address = reinterpret_cast<std::uintptr_t>(block.data());
         work.size_bytes = block.size_bytes();

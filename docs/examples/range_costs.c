@@ -69,7 +69,7 @@ static uint64_t price_ns(const mend_sim_price *price, uint64_t size_bytes)
 
 static int run(const char *list, uint64_t page)
 {
-    mend_sim_prices prices;
+    mend_sim_prices prices = MEND_SIM_PRICES_INIT;
     mend_sim_config device = MEND_SIM_CONFIG_INIT;
     mend_range_options options = MEND_RANGE_OPTIONS_INIT;
     mend_pool_config config = MEND_POOL_CONFIG_INIT;

@@ -36,7 +36,8 @@ static batch batch_of(int number)
 
 static void launch(engine *e, mend_sim_work_kind kind, void *at, uint64_t size_bytes, uint64_t tag)
 {
-    const mend_sim_work work = {.kind = kind,
+    const mend_sim_work work = {.struct_size = sizeof(mend_sim_work),
+                                .kind = kind,
                                 .address = (uint64_t)(uintptr_t)at,
                                 .size_bytes = size_bytes,
                                 .tag = tag,

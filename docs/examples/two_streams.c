@@ -25,6 +25,7 @@ static mend_pool *open_pool(mend_sim **sim)
 static void use(mend_sim *sim, void *block, mend_stream stream)
 {
     const mend_sim_work work = {
+        .struct_size = sizeof(mend_sim_work),
         .kind = MEND_SIM_WORK_TOUCH,
         .address = (uint64_t)(uintptr_t)block,
         .size_bytes = 48ull * MIB,

@@ -32,7 +32,7 @@ PAGES = (
     ("sharing", "Memory for other processes and devices",
      "Let other processes import blocks, and other devices use a pool. [In plain"
      " words](sharing.md).",
-     (("mend_share", ("memory shared with other processes", "fabric handles",
+     (("mend_share", ("memory shared with other processes",
                       "the exporter of an import", "the end of an import", "other devices")),)),
     ("sleep", "Sleep and wake, and blocks on the host",
      "Give the physical memory of live blocks back for a while; a refuge for blocks when the device"
@@ -327,8 +327,7 @@ KINDS = {
     "PATH": "a path from `/` on, of at most 255 characters, without commas",
     "BYTES": "bytes",
     "LIMIT": "bytes, or `90%` of the device's memory",
-    "ON": "`on` or `off`",
-    "OFF": "`on` or `off`",
+    "SWITCH": "`on` or `off`",
     "LEVEL": "`0`, `1` or `2`",
     "TIGHTNESS": "1 to 5",
     "LOG": "`debug`, `info` or `warning`",

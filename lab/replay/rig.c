@@ -62,7 +62,7 @@ static mend_result create_sim(mend_replay_rig *rig, const mend_trace *trace)
     rig->others_bytes = others_beside(memory_bytes, rig->options->others_percent);
     config.memory_bytes = memory_bytes + rig->others_bytes;
     config.content = has_content ? MEND_SIM_CONTENT_BYTES : MEND_SIM_CONTENT_NONE;
-    mend_sim_prices by_default;
+    mend_sim_prices by_default = MEND_SIM_PRICES_INIT;
     (void)mend_sim_prices_named(mend_replay_lists[0], &by_default);
     config.prices = rig->options->prices != NULL ? rig->options->prices : &by_default;
     config.has_no_context_events = rig->options->lacks_context_events;
@@ -247,7 +247,7 @@ static rig_prices priced(const mend_replay_rig *rig)
         mend_sim_get_ledger(rig->sim, &ledger);
         prices.time_ns = ledger.driver_time_ns;
         for (size_t i = 0; i < MEND_REPLAY_LISTS; i++) {
-            mend_sim_prices list;
+            mend_sim_prices list = MEND_SIM_PRICES_INIT;
             mend_sim_prices_named(mend_replay_lists[i], &list);
             prices.by_list_ns[i] = mend_sim_time_by(rig->sim, &list);
         }
@@ -312,7 +312,8 @@ static mend_result order_streams(mend_replay_rig *rig, uint16_t earlier, uint16_
 static mend_result launch_sim(mend_replay_rig *rig, mend_sim_work_kind kind,
                               const mend_replay_use *use, uint16_t stream, uint64_t finish_ns)
 {
-    mend_sim_work work = {.kind = kind,
+    mend_sim_work work = {.struct_size = sizeof(mend_sim_work),
+                          .kind = kind,
                           .address = use->address,
                           .size_bytes = mend_align_up(use->size_bytes, MEND_GRANULE_BYTES),
                           .tag = use->tag,

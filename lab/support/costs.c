@@ -82,7 +82,7 @@ mend_result mend_costs_read(const char *path, mend_sim_prices *prices)
     if (result != MEND_OK) {
         return result;
     }
-    mend_sim_prices read = {0};
+    mend_sim_prices read = MEND_SIM_PRICES_INIT;
     bool seen[CALL_COUNT] = {false};
     while (result == MEND_OK) {
         result = mend_line_source_next(&source);

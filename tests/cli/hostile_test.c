@@ -106,7 +106,7 @@ MEND_TEST(hostile, what_a_file_holds_does_nothing_to_the_terminal)
     EXPECT_TRUE(fixture_read_trace(TRACE_HEAD "0,0,\x1b[2J,9,1,0\n", message) == NULL);
     EXPECT_TRUE(strstr(message, ":2: unknown action \"?[2J\"") != NULL);
     fixture_file file = fixture_write_text(".costs", "\x1b]0;title\x07 1 2 3\n");
-    mend_sim_prices prices;
+    mend_sim_prices prices = MEND_SIM_PRICES_INIT;
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_costs_read(file.path, &prices));
     EXPECT_TRUE(strstr(last_message(), ":1: no call \"?]0;title?\"") != NULL);
     fixture_remove(&file);

@@ -105,8 +105,8 @@ static void expect_same_prices(const mend_sim_prices *expected, const mend_sim_p
 static void expect_found(const mend_sim_prices *prices)
 {
     info_world world;
-    mend_sim_prices expected;
-    mend_sim_prices found;
+    mend_sim_prices expected = MEND_SIM_PRICES_INIT;
+    mend_sim_prices found = MEND_SIM_PRICES_INIT;
     mend_sim_prices_named("reference", &expected);
     ASSERT_TRUE(open_world(&world, prices));
     EXPECT_INT_EQ(MEND_DRIVER_OK, mend_measure(&world.bench, stderr));
@@ -117,7 +117,7 @@ static void expect_found(const mend_sim_prices *prices)
 
 MEND_TEST(info_prices, any_list_is_found_again)
 {
-    mend_sim_prices prices;
+    mend_sim_prices prices = MEND_SIM_PRICES_INIT;
     mend_test_random random;
     expect_found(NULL);
     mend_sim_prices_named("reference", &prices);
@@ -146,7 +146,7 @@ static uint64_t samples(const mend_measure_bench *bench, mend_driver_call call)
 /* A call that fails every time takes its own figures along, and no others. */
 INFO_TEST(info_prices, a_failure_leaves_the_rest)
 {
-    mend_sim_prices found;
+    mend_sim_prices found = MEND_SIM_PRICES_INIT;
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
     fault.call = "async_alloc";
     fault.status = MEND_DRIVER_NOT_PERMITTED;

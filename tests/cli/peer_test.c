@@ -133,7 +133,8 @@ static void use_at_random(const char *policy)
         EXPECT_U64_EQ(0, address % MEND_GRANULE_BYTES);
         EXPECT_FALSE(overlaps(blocks, address, block->size_bytes));
         block->address = address;
-        mend_sim_work touch = {.kind = MEND_SIM_WORK_TOUCH,
+        mend_sim_work touch = {.struct_size = sizeof(mend_sim_work),
+                               .kind = MEND_SIM_WORK_TOUCH,
                                .address = address,
                                .size_bytes = block->size_bytes,
                                .finish_ns = mend_sim_now_ns(scene.sim) + 5000};
@@ -162,7 +163,8 @@ enum { TOUCH_NS = 1000000 };
 
 static void touch(const peer_scene *scene, uint64_t address)
 {
-    mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
+    mend_sim_work work = {.struct_size = sizeof(mend_sim_work),
+                          .kind = MEND_SIM_WORK_TOUCH,
                           .address = address,
                           .size_bytes = MEND_MIB,
                           .finish_ns = mend_sim_now_ns(scene->sim) + TOUCH_NS};

@@ -57,7 +57,8 @@ MEND_TEST(replay, others_hold_a_part_of_the_device_beside_the_capacity)
 MEND_TEST(replay, other_prices_change_the_time_alone)
 {
     mend_replay_options options = default_options();
-    mend_sim_prices prices = {.plain_alloc = {.call_ns = 1000}};
+    mend_sim_prices prices = {.struct_size = sizeof(mend_sim_prices),
+                              .plain_alloc = {.call_ns = 1000}};
     options.prices = &prices;
     fixture_replays_by(&options, THREE_BLOCKS, "caching", "unlimited",
                        "driver_time=3 peak_reserved=92M");

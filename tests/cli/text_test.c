@@ -73,7 +73,7 @@ static mend_result read_costs(const char *text, mend_sim_prices *prices)
 
 MEND_TEST(costs, a_list_replaces_the_whole_reference)
 {
-    mend_sim_prices prices;
+    mend_sim_prices prices = MEND_SIM_PRICES_INIT;
     mend_sim_prices_named("reference", &prices);
     ASSERT_RESULT(MEND_OK, read_costs("# mine\n\ncreate 10 0\t30 # each\r\n  map 7 8 9", &prices));
     EXPECT_U64_EQ(10, prices.create.call_ns);
@@ -95,7 +95,7 @@ MEND_TEST(costs, bad_lines_are_named)
                  {"map 1 2.5 3\n", ":1: \"2.5\""},
                  {"map 1000000000000 2 3\n", ":1: \"1000000000000\""}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        mend_sim_prices prices = {.map = {.call_ns = 5}};
+        mend_sim_prices prices = {.struct_size = sizeof(mend_sim_prices), .map = {.call_ns = 5}};
         mend_error error = MEND_ERROR_INIT;
         EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, read_costs(cases[i].text, &prices));
         mend_last_error(&error);

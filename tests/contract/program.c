@@ -1,6 +1,6 @@
 /* The program around Mend, through the simulated device or the driver's own entry points. */
 #include "tests/contract/program.h"
-#include "tests/support/with.h"
+#include "tests/support/options.h"
 
 #include <dlfcn.h>
 #include <string.h>
@@ -43,10 +43,9 @@ mend_stream program_make_blocking_stream(contract *c)
     mend_stream stream = NULL;
     entry_points driver;
     if (c->sim != NULL) {
-        EXPECT_RESULT(
-            MEND_OK,
-            mend_sim_stream_create(
-                c->sim, &MEND_TEST_WITH(mend_sim_stream_options, .is_blocking = 1), &stream));
+        EXPECT_RESULT(MEND_OK,
+                      mend_sim_stream_create(
+                          c->sim, KIT_OPTIONS(mend_sim_stream_options, .is_blocking = 1), &stream));
     } else if (find_entry_points(&driver)) {
         EXPECT_OK(driver.stream_create(&stream, 0));
     }

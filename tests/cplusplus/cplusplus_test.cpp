@@ -83,7 +83,7 @@ class cplusplus : public on_device
     }
     void use(mend_stream by, const mend::block &block, std::uint64_t finish_ns)
     {
-        mend_sim_work work = {};
+        mend_sim_work work = MEND_SIM_WORK_INIT;
         work.kind = MEND_SIM_WORK_WRITE;
         work.address = reinterpret_cast<std::uintptr_t>(block.data());
         work.size_bytes = block.size_bytes();

@@ -15,8 +15,8 @@
 #include "mend/mend_devices.h"
 #include "mend/mend_host.h"
 #include "tests/fake_cuda/found.h"
+#include "tests/support/options.h"
 #include "tests/support/test.h"
-#include "tests/support/with.h"
 
 FAKE_TEST(a_device_is_described_and_probed)
 {
@@ -430,9 +430,8 @@ FAKE_TEST(a_device_opens_beside_a_capture)
     mend_stream stream = NULL;
     uint64_t violations = ledger_of_fake().violations;
     ASSERT_RESULT(MEND_OK,
-                  mend_sim_stream_create(fake->sim,
-                                         &MEND_TEST_WITH(mend_sim_stream_options, .is_blocking = 1),
-                                         &stream));
+                  mend_sim_stream_create(
+                      fake->sim, KIT_OPTIONS(mend_sim_stream_options, .is_blocking = 1), &stream));
     ASSERT_RESULT(MEND_OK, mend_sim_begin_capture(fake->sim, stream, MEND_SIM_CAPTURE_GLOBAL));
     EXPECT_OK(probe());
     EXPECT_TRUE(info.virtual_memory);

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "tests/fake_cuda/found.h"
+#include "tests/support/options.h"
 #include "tests/support/test.h"
-#include "tests/support/with.h"
 
 /* Another thread begins a capture behind the back of the first question. */
 typedef struct beginning {
@@ -44,8 +44,8 @@ OPEN_TEST(a_green_stream_is_at_home_in_the_primary_context)
     mend_stream green = NULL;
     mend_stream_info found;
     ASSERT_RESULT(MEND_OK,
-                  mend_sim_stream_create(
-                      fake->sim, &MEND_TEST_WITH(mend_sim_stream_options, .green = 1), &green));
+                  mend_sim_stream_create(fake->sim,
+                                         KIT_OPTIONS(mend_sim_stream_options, .green = 1), &green));
     EXPECT_OK(cuda->stream_get_info(cuda, green, &found));
     EXPECT_TRUE(found.context != info.context);
     /* Drivers before CUDA 12.4 have no green contexts: another context is none of ours. */

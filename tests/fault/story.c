@@ -91,7 +91,8 @@ static mend_result free_in_group(story_run *run, const operation *op, slot *bloc
 /* The checkpoint has one block, of the slot. */
 static mend_result restore(story_run *run, slot *block)
 {
-    mend_result result = mend_group_set_blocks(run->group, run->checkpoint, run->checkpoint_count);
+    mend_result result = mend_group_set_blocks(run->group, run->checkpoint,
+                                               sizeof(mend_group_block), run->checkpoint_count);
     EXPECT_U64_EQ(1, run->checkpoint_count);
     block->pointer = result == MEND_OK ? run->checkpoint[0].pointer : block->pointer;
     return result;
@@ -191,15 +192,16 @@ static mend_result share(story_run *run, const operation *op, slot *block)
     mend_pool *pool = run->world.pool;
     switch (op->action) {
     case EXPORT:
-        return mend_export(pool, block->pointer, &block->token, NULL);
+        return mend_export(pool, block->pointer, NULL, &block->token, MEND_EXPORT_TOKEN_BYTES, NULL,
+                           NULL);
     case IMPORT:
-        return mend_import(pool, &block->token, &block->imported, NULL);
+        return mend_import(pool, &block->token, MEND_EXPORT_TOKEN_BYTES, &block->imported, NULL);
     case EXPORT_BY_FABRIC:
-        return mend_export_fabric(pool, block->pointer, run->description, sizeof(run->description),
-                                  &run->description_bytes, NULL);
+        return mend_export(
+            pool, block->pointer, KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC),
+            run->description, sizeof(run->description), &run->description_bytes, NULL);
     case IMPORT_BY_FABRIC:
-        return mend_import_fabric(pool, run->description, run->description_bytes, &block->imported,
-                                  NULL);
+        return mend_import(pool, run->description, run->description_bytes, &block->imported, NULL);
     default:
         return close_import(run, block,
                             op->action == CLOSE ? run->streams[op->stream] : MEND_NO_STREAM);
@@ -219,7 +221,7 @@ mend_result story_call(story_run *run, const operation *op)
     case ALLOC_ALIGNED:
         return mend_alloc_with(
             pool, op->bytes, run->streams[op->stream],
-            &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = STORY_ALIGNMENT_BYTES),
+            KIT_OPTIONS(mend_alloc_options, .alignment_bytes = STORY_ALIGNMENT_BYTES),
             &block->pointer);
     case ALLOC_FOR_ANY:
         return mend_alloc(pool, op->bytes, MEND_NO_STREAM, &block->pointer);
@@ -267,8 +269,8 @@ mend_result story_call(story_run *run, const operation *op)
     case FREE_IN_GROUP:
         return free_in_group(run, op, block);
     case CHECKPOINT:
-        return mend_group_get_blocks(run->group, run->checkpoint, STORY_SLOTS,
-                                     &run->checkpoint_count);
+        return mend_group_get_blocks(run->group, run->checkpoint, sizeof(mend_group_block),
+                                     STORY_SLOTS, &run->checkpoint_count);
     case RESTORE:
         return restore(run, block);
     case PRESSURE:
@@ -281,7 +283,8 @@ mend_result story_call(story_run *run, const operation *op)
 static uint64_t launch(story_run *run, const slot *block, mend_sim_work_kind kind,
                        mend_stream stream, uint64_t duration_ns)
 {
-    mend_sim_work work = {.kind = kind,
+    mend_sim_work work = {.struct_size = sizeof(mend_sim_work),
+                          .kind = kind,
                           .address = (uint64_t)(uintptr_t)block->pointer,
                           .size_bytes = mend_align_up(block->bytes, MEND_GRANULE_BYTES),
                           .tag = block->tag,

@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const uint64_t most_ns = UINT64_C(1000000000000);
     const char *path = fuzz_file(0, data, size);
-    mend_sim_prices before;
+    mend_sim_prices before = MEND_SIM_PRICES_INIT;
     memset(&before, 0x5a, sizeof(before));
     mend_sim_prices prices = before;
     mend_result result = mend_costs_read(path, &prices);

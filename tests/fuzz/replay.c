@@ -94,7 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const uint8_t *text_end = data + size;
     const uint8_t *zero = memchr(text, 0, size - CHOICES);
     mend_replay_options options = options_of(data);
-    mend_sim_prices prices;
+    mend_sim_prices prices = MEND_SIM_PRICES_INIT;
     if (zero != NULL) {
         if (mend_costs_read(fuzz_file(1, zero + 1, (size_t)(text_end - zero - 1)), &prices) ==
             MEND_OK) {

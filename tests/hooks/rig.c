@@ -161,7 +161,8 @@ void hooks_close(hooks_rig *rig)
 mend_result hooks_launch(hooks_rig *rig, mend_stream stream, mend_sim_work_kind kind,
                          const void *block, uint64_t size_bytes, uint64_t tag, uint64_t duration_ns)
 {
-    mend_sim_work work = {.kind = kind,
+    mend_sim_work work = {.struct_size = sizeof(mend_sim_work),
+                          .kind = kind,
                           .address = (uint64_t)(uintptr_t)block,
                           .size_bytes = size_bytes,
                           .tag = tag,

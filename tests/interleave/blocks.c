@@ -71,7 +71,8 @@ static void launch(arena *a, const arena_slot *slot, int stream, mend_sim_work_k
     if (a->quiet_calls > 0 || slot->tag == 0) {
         return;
     }
-    mend_sim_work work = {.kind = kind,
+    mend_sim_work work = {.struct_size = sizeof(mend_sim_work),
+                          .kind = kind,
                           .address = (uint64_t)(uintptr_t)slot->pointer,
                           .size_bytes = slot->size_bytes,
                           .tag = slot->tag,

@@ -346,7 +346,8 @@ static bool has_blocks(mend_group *group, const mend_group_block *blocks, size_t
     mend_group_block now[2];
     size_t now_count = 0;
     bool is_same =
-        mend_group_get_blocks(group, now, 2, &now_count) == MEND_OK && now_count == count;
+        mend_group_get_blocks(group, now, sizeof(mend_group_block), 2, &now_count) == MEND_OK &&
+        now_count == count;
     for (size_t i = 0; i < count && is_same; i++) {
         is_same = now[i].pointer == blocks[i].pointer && now[i].size_bytes == blocks[i].size_bytes;
     }
@@ -365,16 +366,18 @@ static void restore_blocks(arena *a, mend_pool *pool, mend_group *group, const p
         mend_result result = alloc_named(pool, group, stream, op->bytes, &block);
         arena_expect(a, "alloc_with", result, result == MEND_ERROR_OUT_OF_MEMORY);
     }
-    arena_expect(a, "get_blocks", mend_group_get_blocks(group, blocks, 2, &count), false);
+    arena_expect(a, "get_blocks",
+                 mend_group_get_blocks(group, blocks, sizeof(mend_group_block), 2, &count), false);
     for (size_t i = 0; i < count; i++) {
         arena_expect(a, "group_free", mend_group_free(group, blocks[i].pointer, stream), false);
     }
-    mend_result result = mend_group_set_blocks(group, blocks, count);
+    mend_result result = mend_group_set_blocks(group, blocks, sizeof(mend_group_block), count);
     arena_expect(a, "set_blocks", result, false);
     if (result == MEND_OK && !has_blocks(group, blocks, count)) {
         arena_find(a, "set_blocks: other blocks are live than were restored");
     }
-    arena_expect(a, "set_blocks to none", mend_group_set_blocks(group, NULL, 0), false);
+    arena_expect(a, "set_blocks to none",
+                 mend_group_set_blocks(group, NULL, sizeof(mend_group_block), 0), false);
 }
 
 static void restore_in(arena *a, mend_pool *pool, const program_op *op)

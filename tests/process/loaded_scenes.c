@@ -110,7 +110,8 @@ static void unloads_with_an_export(void)
     mend_export_token token;
     load();
     open_pool();
-    CHECK(loaded.mend_export(pool, block, &token, NULL) == MEND_OK);
+    CHECK(loaded.mend_export(pool, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL) ==
+          MEND_OK);
     close_pool();
     CHECK(dlclose(loaded.mend) == 0);
     CHECK(dlopen(MEND_LIBRARY, RTLD_NOW | RTLD_NOLOAD) == loaded.mend);

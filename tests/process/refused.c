@@ -1,5 +1,5 @@
 #include "tests/process/refused.h"
-#include "tests/support/with.h"
+#include "tests/support/options.h"
 
 #include <string.h>
 
@@ -40,8 +40,7 @@ static void check_blocks(const rig *inherited)
     void *pointer = &mark;
     REFUSED(mend_alloc(pool, 4096, stream, &pointer));
     REFUSED(mend_alloc_with(pool, 4096, stream,
-                            &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = 4096),
-                            &pointer));
+                            KIT_OPTIONS(mend_alloc_options, .alignment_bytes = 4096), &pointer));
     CHECK(pointer == &mark);
     CHECK(mend_free(pool, NULL, stream) == MEND_OK);
     REFUSED(mend_free(pool, block, stream));

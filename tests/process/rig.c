@@ -23,7 +23,8 @@ void rig_open(rig *r)
 
 static void launch(const rig *r, const rig_block *block, mend_sim_work_kind kind)
 {
-    mend_sim_work work = {.kind = kind,
+    mend_sim_work work = {.struct_size = sizeof(mend_sim_work),
+                          .kind = kind,
                           .address = (uint64_t)(uintptr_t)block->pointer,
                           .size_bytes = block->size_bytes,
                           .tag = (uint64_t)(block - r->blocks),

@@ -9,6 +9,7 @@
 #include "mend/mend_range.h"
 #include "mend/mend_share.h"
 #include "tests/process/linked_scenes.h"
+#include "tests/support/options.h"
 
 enum { HUNG_AFTER_S = 900, SIZE_BYTES = 3 << 20, FROM_EXPORTER = 1, FROM_IMPORTER = 2 };
 
@@ -144,9 +145,11 @@ typedef struct name {
 static name export_of(const side *s, way by, const void *block)
 {
     name n = {.size = 0};
-    CHECK((by == BY_FILE ? mend_export(s->pool, block, &n.token, NULL)
-                         : mend_export_fabric(s->pool, block, n.description, sizeof(n.description),
-                                              &n.size, NULL)) == MEND_OK);
+    CHECK((by == BY_FILE
+               ? mend_export(s->pool, block, NULL, &n.token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL)
+               : mend_export(s->pool, block,
+                             KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC),
+                             n.description, sizeof(n.description), &n.size, NULL)) == MEND_OK);
     CHECK(n.size <= sizeof(n.description));
     return n;
 }
@@ -154,8 +157,9 @@ static name export_of(const side *s, way by, const void *block)
 static mend_result try_import(const side *s, way by, const name *n, void **block,
                               uint64_t *size_bytes)
 {
-    return by == BY_FILE ? mend_import(s->pool, &n->token, block, size_bytes)
-                         : mend_import_fabric(s->pool, n->description, n->size, block, size_bytes);
+    return by == BY_FILE
+               ? mend_import(s->pool, &n->token, MEND_EXPORT_TOKEN_BYTES, block, size_bytes)
+               : mend_import(s->pool, n->description, n->size, block, size_bytes);
 }
 
 static unsigned char *import_of(const side *s, way by, const name *n)
@@ -234,7 +238,8 @@ static unsigned char *commit_filled(const side *s, mend_range **range, int value
     CHECK(mend_range_get_info(*range, &info) == MEND_OK);
     unsigned char *pages = (unsigned char *)info.base + SIZE_BYTES;
     memset(pages, value, SIZE_BYTES);
-    CHECK(mend_export_pages(s->pool, pages, SIZE_BYTES, &token, NULL) == MEND_OK);
+    CHECK(mend_export(s->pool, pages, KIT_OPTIONS(mend_export_options, .size_bytes = SIZE_BYTES),
+                      &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL) == MEND_OK);
     return pages;
 }
 
@@ -394,7 +399,8 @@ static unsigned char *inherited_block;
 static void export_its_own(const other *parent, way by)
 {
     mend_export_token token;
-    CHECK(mend_export(inherited.pool, inherited_block, &token, NULL) == MEND_ERROR_FORKED);
+    CHECK(mend_export(inherited.pool, inherited_block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL,
+                      NULL) == MEND_ERROR_FORKED);
     import_and_answer(parent, by);
     export_and_wait(parent, by);
 }

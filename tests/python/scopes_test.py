@@ -1,4 +1,4 @@
-"""mend.scope and mend.scopes over the simulated device."""
+"""mend.scope, mend.scopes, mend.regions and mend.History over the simulated device."""
 
 import threading
 import unittest
@@ -56,6 +56,22 @@ class Scopes(SimulatedTest):
         self.block()
         self.assertEqual(self.of("decorated").live_bytes, MIB)
 
+    def test_regions_and_events_say_what_the_structures_of_c_say(self):
+        with mend.scope("seen"), mend.History(1000) as events:
+            self.block()
+            made = [event for event in events.read() if event.kind == "alloc"]
+            self.assertEqual([(event.address, event.size_bytes) for event in made],
+                             [(self.blocks[0], MIB)])
+            self.assertEqual(made[0].cause, "created")
+            self.assertEqual(events.read(), [])
+            live = [region for region in mend.regions() if region.kind == "live"]
+            self.assertEqual([region.address for region in live], self.blocks)
+            self.assertEqual(live[0].requested_bytes, MIB)
+            self.assertEqual([live[0].scope, made[0].scope], ["seen", "seen"])
+            self.assertIs(live[0].is_small, True)
+        with self.assertRaisesRegex(ValueError, "capacity_events is -1"):
+            mend.History(-1)
+
     def test_a_name_is_text_that_c_can_have(self):
         for name, why in (("", "is empty"), ("a\0b", "has a NUL byte"), ("a\udcff", "no UTF-8")):
             with self.assertRaisesRegex(ValueError, why), mend.scope(name):
@@ -63,7 +79,7 @@ class Scopes(SimulatedTest):
 
 
 class Views(SimulatedTest):
-    """mend.holders, leaks, report, regions and history: a program that keeps a block a step."""
+    """mend.holders, leaks and report: a program that keeps a block a step."""
 
     def setUp(self):
         super().setUp()
@@ -97,21 +113,6 @@ class Views(SimulatedTest):
         self.assertIn("live  100 MiB in 100 blocks, peak 103 MiB", text)
         self.assertRegex(text, r"step/cache +100 MiB  100 % +100 +396  \+\d+\.?\d* MiB LEAK\?")
         self.assertLess(max(map(len, text.splitlines())), 111)
-
-    def test_regions_and_history_have_words_and_paths(self):
-        mend.keep_history(1000)
-        with mend.scope("step"):
-            self.kept.append(_devices.alloc(0, MIB))
-        _devices.free(0, self.kept.pop(), MIB)
-        live = [region for region in mend.regions() if region["kind"] == "live"]
-        self.assertEqual(len(live), 100)
-        self.assertEqual({region["scope"] for region in live}, {"step/cache"})
-        events = mend.history()
-        self.assertEqual([event["kind"] for event in events if event["scope"]], ["alloc", "free"])
-        self.assertIn(events[0]["cause"], ("hit", "run", "created"))
-        self.assertEqual(mend.history(after=events[0]["sequence"]), events[1:])
-        self.assertEqual(mend.history(after=events[-1]["sequence"]), [])
-        mend.keep_history(0)
 
 
 if __name__ == "__main__":

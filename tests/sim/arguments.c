@@ -10,6 +10,7 @@
 
 #include "pool/pool.h"
 #include "tests/sim/arguments.h"
+#include "tests/support/options.h"
 
 #define REFUSED(call)   trial_expect(t, #call, MEND_ERROR_INVALID_ARGUMENT, call)
 #define NO_DEVICE(call) trial_expect(t, #call, MEND_ERROR_NO_DEVICE, call)
@@ -59,19 +60,22 @@ static void refuse_groups_and_shares(trial *t, mend_pool *pool, mend_stream stre
     size_t size = 0;
     void *block = t;
     REFUSED(mend_group_free(NULL, t, stream));
-    REFUSED(mend_group_get_blocks(NULL, NULL, 0, &size));
-    REFUSED(mend_group_set_blocks(NULL, NULL, 0));
-    REFUSED(mend_export(NULL, t, &token, &bytes));
-    REFUSED(mend_export(pool, NULL, &token, &bytes));
-    REFUSED(mend_export(pool, t, NULL, &bytes));
-    REFUSED(mend_import(NULL, &token, &block, &bytes));
-    REFUSED(mend_import(pool, NULL, &block, &bytes));
-    REFUSED(mend_import(pool, &token, NULL, &bytes));
-    REFUSED(mend_import(pool, &token, &block, &bytes)); /* it is no token */
-    REFUSED(mend_export_fabric(NULL, t, NULL, 0, &size, &bytes));
-    REFUSED(mend_import_fabric(NULL, &token, sizeof(token), &block, &bytes));
-    REFUSED(mend_import_fabric(pool, &token, sizeof(token), &block, &bytes));
-    REFUSED(mend_export_fabric(pool, t, NULL, 1, &size, &bytes));
+    REFUSED(mend_group_get_blocks(NULL, NULL, sizeof(mend_group_block), 0, &size));
+    REFUSED(mend_group_set_blocks(NULL, NULL, sizeof(mend_group_block), 0));
+    REFUSED(mend_export(NULL, t, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, &bytes));
+    REFUSED(mend_export(pool, NULL, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, &bytes));
+    REFUSED(mend_export(pool, t, NULL, NULL, MEND_EXPORT_TOKEN_BYTES, NULL, &bytes));
+    REFUSED(mend_import(NULL, &token, MEND_EXPORT_TOKEN_BYTES, &block, &bytes));
+    REFUSED(mend_import(pool, NULL, MEND_EXPORT_TOKEN_BYTES, &block, &bytes));
+    REFUSED(mend_import(pool, &token, MEND_EXPORT_TOKEN_BYTES, NULL, &bytes));
+    REFUSED(
+        mend_import(pool, &token, MEND_EXPORT_TOKEN_BYTES, &block, &bytes)); /* it is no token */
+    REFUSED(mend_export(NULL, t, KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC), NULL,
+                        0, &size, &bytes));
+    REFUSED(mend_import(NULL, &token, sizeof(token), &block, &bytes));
+    REFUSED(mend_import(pool, &token, sizeof(token), &block, &bytes));
+    REFUSED(mend_export(pool, t, KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC), NULL,
+                        1, &size, &bytes));
     REFUSED(mend_import_close(NULL, t, stream));
     REFUSED(mend_import_close(pool, t, MEND_EVERY_STREAM));
     trial_claim(t, TRIAL_RESULT, block == t, "a refused call touched its output");
@@ -86,7 +90,7 @@ static void refuse_ranges(trial *t, mend_pool *pool, mend_stream stream)
     REFUSED(mend_range_create(pool, 512, &CUT(mend_range_options), &range));
     REFUSED(mend_range_get_info(NULL, &(mend_range_info)MEND_RANGE_INFO_INIT));
     REFUSED(mend_range_commit(NULL, 0, 512, stream));
-    REFUSED(mend_range_commit_all(NULL, 1, stream));
+    REFUSED(mend_range_commit_all(NULL, sizeof(mend_range_part), 1, stream));
     REFUSED(mend_range_map_zeros(NULL, 0, 512));
     REFUSED(mend_range_decommit(NULL, 0, 512, stream));
     REFUSED(mend_range_record_stream(NULL, 0, 512, stream));
@@ -113,11 +117,11 @@ static void refuse_sleep_and_views(trial *t, mend_pool *pool)
     X(capture_checks, -2)                                                                          \
     X(rdma, 2)                                                                                     \
     X(rdma, -2)                                                                                    \
-    X(shareable, -1)                                                                               \
+    X(shareable, -2)                                                                               \
     X(shareable, 4)                                                                                \
     X(limit_percent, -1)                                                                           \
     X(limit_percent, 101)                                                                          \
-    X(log_level, -1)                                                                               \
+    X(log_level, -2)                                                                               \
     X(log_level, 99)                                                                               \
     X(collector, 2)                                                                                \
     X(collector, 1)                                                                                \
@@ -193,7 +197,8 @@ void trial_refuse_arguments(trial *t, uint8_t which)
     if (t->config.plain == 0) { /* else nothing else is looked at */
         refuse_ranges(t, pool, stream);
         trial_expect(t, "an export of what is no memory", MEND_ERROR_FOREIGN_POINTER,
-                     mend_export(pool, t, &(mend_export_token){{0}}, NULL));
+                     mend_export(pool, t, NULL, &(mend_export_token){{0}}, MEND_EXPORT_TOKEN_BYTES,
+                                 NULL, NULL));
     }
     if (t->config.hooks) {
         refuse_devices(t, stream);

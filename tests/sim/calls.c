@@ -9,7 +9,7 @@
 #include "tests/sim/ranges.h"
 #include "tests/sim/rations.h"
 #include "tests/support/call.h"
-#include "tests/support/with.h"
+#include "tests/support/options.h"
 
 mend_stream trial_handle(const trial *t, int stream, bool other_name)
 {
@@ -34,7 +34,7 @@ static mend_result trial_call_alloc(trial_call *call, mend_pool *pool)
                ? mend_alloc_with(pool, call->size_bytes, call->stream, &options, &call->pointer)
                : mend_alloc_with(
                      pool, call->size_bytes, call->stream,
-                     &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = call->alignment_bytes),
+                     KIT_OPTIONS(mend_alloc_options, .alignment_bytes = call->alignment_bytes),
                      &call->pointer);
 }
 

@@ -182,7 +182,7 @@ static void refuse_lists(trial *t, mend_group *group, const trial_checkpoint *ch
             break;
         }
         trial_expect(t, "a list that is wrong", MEND_ERROR_INVALID_ARGUMENT,
-                     mend_group_set_blocks(group, blocks, count));
+                     mend_group_set_blocks(group, blocks, sizeof(mend_group_block), count));
     }
 }
 

@@ -14,7 +14,7 @@ mend_result trial_call_commit(const trial_call *call)
                                      call->second};
     return call->second.range == NULL
                ? mend_range_commit(call->range, call->offset_bytes, call->size_bytes, call->stream)
-               : mend_range_commit_all(parts, 2, call->stream);
+               : mend_range_commit_all(parts, sizeof(mend_range_part), 2, call->stream);
 }
 
 /* The one that a call names; NULL: none. */

@@ -39,6 +39,7 @@ void trial_perform_on_device(trial_call *call)
     const mend_driver *device = t->device;
     switch (call->kind) {
     case CALL_LAUNCH:
+        call->work.struct_size = sizeof(call->work);
         call->result = mend_sim_launch(t->sim, call->stream, &call->work);
         break;
     case CALL_LAUNCH_GRAPH:

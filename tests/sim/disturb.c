@@ -238,7 +238,7 @@ static bool child_is_refused(trial *t)
         mend_reset_peak_stats(pool),
         mend_audit(pool),
         mend_group_create(pool, &group),
-        mend_export(pool, t, &token, &number),
+        mend_export(pool, t, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, &number),
         mend_import_close(pool, t, stream),
         mend_range_create(pool, 1, NULL, &range),
         mend_sleep(pool, NULL, NULL),

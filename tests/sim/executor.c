@@ -90,7 +90,7 @@ static bool open_device(trial *t)
 {
     const trial_config *config = &t->config;
     mend_sim_config sim_config = MEND_SIM_CONFIG_INIT;
-    mend_sim_prices prices;
+    mend_sim_prices prices = MEND_SIM_PRICES_INIT;
     mend_sim_prices_named("reference", &prices);
     if (config->prices == 2) {
         prices.set_access.call_ns *= 100;

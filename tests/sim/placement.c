@@ -9,7 +9,7 @@
 #include "mend/mend.h"
 #include "mend/mend_sim.h"
 #include "tests/sim/generator.h"
-#include "tests/support/with.h"
+#include "tests/support/options.h"
 
 enum { BLOCKS = 192, PALETTE = 12, REQUESTS_OF_ROUND = 200, MOST_STREAMS = 3, PART = 10000 };
 enum { WARM_ROUNDS = 12, WAITS_OF_HOST = 100 };
@@ -228,7 +228,8 @@ static bool open_run(run *r, const placement_recording *recording)
 static void use(run *r, const request *q)
 {
     enum { LONG_NS = 24 };
-    const mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
+    const mend_sim_work work = {.struct_size = sizeof(mend_sim_work),
+                                .kind = MEND_SIM_WORK_TOUCH,
                                 .address = (uint64_t)(uintptr_t)r->blocks[q->slot],
                                 .size_bytes = q->size_bytes,
                                 .finish_ns = mend_sim_now_ns(r->sim) + LONG_NS};
@@ -264,7 +265,7 @@ static void serve(run *r, const request *q)
     }
     const mend_result result = mend_alloc_with(
         r->pool, q->size_bytes, r->streams[q->stream],
-        &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = q->alignment_bytes), block);
+        KIT_OPTIONS(mend_alloc_options, .alignment_bytes = q->alignment_bytes), block);
     claim(r, result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY, "an allocation");
     r->allocations++;
     r->refused += result != MEND_OK;

@@ -8,13 +8,17 @@
 #include "move/move.h"
 #include "pool/pool.h"
 #include "tests/sim/ranges.h"
+#include "tests/support/options.h"
 
 /* By file; `count` bytes of pages, or 0: what a pointer names. */
 mend_result trial_call_export(trial_call *call, mend_pool *pool)
 {
-    return call->count == 0 ? mend_export(pool, call->pointer, &call->token, &call->size_bytes)
-                            : mend_export_pages(pool, call->pointer, call->count, &call->token,
-                                                &call->size_bytes);
+    return call->count == 0
+               ? mend_export(pool, call->pointer, NULL, &call->token, MEND_EXPORT_TOKEN_BYTES, NULL,
+                             &call->size_bytes)
+               : mend_export(pool, call->pointer,
+                             KIT_OPTIONS(mend_export_options, .size_bytes = call->count),
+                             &call->token, MEND_EXPORT_TOKEN_BYTES, NULL, &call->size_bytes);
 }
 
 /* The next block or page of the export from a slot on; NULL: no further one. */
@@ -243,7 +247,7 @@ static bool import_described(trial *t, const operation *op)
     void *none = NULL;
     trial_expect(
         t, "an import by a wrong description", MEND_ERROR_INVALID_ARGUMENT,
-        mend_import_fabric(t->pools[0].pool, d.bytes, d.size_bytes - op->amount % 2, &none, NULL));
+        mend_import(t->pools[0].pool, d.bytes, d.size_bytes - op->amount % 2, &none, NULL));
     d = t->described;
     trial_call call = {
         .kind = CALL_IMPORT_BY_FABRIC, .pool = op->size % t->pool_count, .described = &d};

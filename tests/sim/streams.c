@@ -1,6 +1,6 @@
 /* The streams and threads of the program, and their ends. */
 #include "tests/sim/trial.h"
-#include "tests/support/with.h"
+#include "tests/support/options.h"
 
 static void add_stream(trial *t, trial_stream stream)
 {
@@ -10,10 +10,10 @@ static void add_stream(trial *t, trial_stream stream)
 /* One of the same kind. */
 static bool make_stream(trial *t, const trial_stream *kind, mend_stream *stream)
 {
-    const mend_sim_stream_options options =
-        MEND_TEST_WITH(mend_sim_stream_options, .device = kind->foreign,
-                       .is_blocking = kind->blocking, .green = kind->green);
-    mend_result result = mend_sim_stream_create(t->sim, &options, stream);
+    const mend_sim_stream_options *options =
+        KIT_OPTIONS(mend_sim_stream_options, .device = kind->foreign, .is_blocking = kind->blocking,
+                    .green = kind->green);
+    mend_result result = mend_sim_stream_create(t->sim, options, stream);
     return trial_claim(t, TRIAL_RESULT, result == MEND_OK, "a stream: %s",
                        mend_result_name(result));
 }

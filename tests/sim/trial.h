@@ -76,16 +76,19 @@ typedef struct trial_seen {
     X(PIN, mend_pin(pool, call->pointer, call->size_bytes))                                        \
     X(UNPIN, mend_unpin(pool, call->pointer, call->size_bytes))                                    \
     X(EXPORT, trial_call_export(call, pool))                                                       \
-    X(IMPORT, mend_import(pool, &call->token, &call->pointer, &call->size_bytes))                  \
-    X(EXPORT_BY_FABRIC,                                                                            \
-      mend_export_fabric(pool, call->pointer, call->described->bytes, call->count,                 \
-                         &call->described->size_bytes, &call->size_bytes))                         \
-    X(IMPORT_BY_FABRIC,                                                                            \
-      mend_import_fabric(pool, call->described->bytes, call->described->size_bytes,                \
-                         &call->pointer, &call->size_bytes))                                       \
+    X(IMPORT,                                                                                      \
+      mend_import(pool, &call->token, MEND_EXPORT_TOKEN_BYTES, &call->pointer, &call->size_bytes)) \
+    X(EXPORT_BY_FABRIC, mend_export(pool, call->pointer,                                           \
+                                    KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC),  \
+                                    call->described->bytes, call->count,                           \
+                                    &call->described->size_bytes, &call->size_bytes))              \
+    X(IMPORT_BY_FABRIC, mend_import(pool, call->described->bytes, call->described->size_bytes,     \
+                                    &call->pointer, &call->size_bytes))                            \
     X(CLOSE, mend_import_close(pool, call->pointer, call->stream))                                 \
-    X(GROUP_LIST, mend_group_get_blocks(call->group, call->blocks, TRIAL_BLOCKS, &call->count))    \
-    X(GROUP_RESTORE, mend_group_set_blocks(call->group, call->blocks, call->count))                \
+    X(GROUP_LIST, mend_group_get_blocks(call->group, call->blocks, sizeof(mend_group_block),       \
+                                        TRIAL_BLOCKS, &call->count))                               \
+    X(GROUP_RESTORE,                                                                               \
+      mend_group_set_blocks(call->group, call->blocks, sizeof(mend_group_block), call->count))     \
     X(HISTORY, mend_history_start(pool, call->size_bytes))                                         \
     X(SLEEP, trial_call_sleep(call, pool))                                                         \
     X(WAKE, mend_wake(pool, &call->rules[0].tag, call->count, NULL))                               \

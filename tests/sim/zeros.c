@@ -97,7 +97,7 @@ bool trial_map_zeros(trial *t, const operation *op)
 static bool shows_zeros(const trial *t, uint64_t address, uint64_t size_bytes)
 {
     enum { SEEN_BYTES = 64 };
-    mend_sim_place place;
+    mend_sim_place place = MEND_SIM_PLACE_INIT;
     if (mend_sim_look_up(t->sim, 0, address, size_bytes, &place) != MEND_OK ||
         !place.is_accessible) {
         return false;

@@ -109,9 +109,9 @@ void *kit_alloc_aligned_at(kit_line at, mend_world *w, uint64_t size_bytes,
 {
     void *block = NULL;
     EXPECT_AT(MEND_OK,
-              mend_alloc_with(
-                  w->pool, size_bytes, stream,
-                  &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = alignment_bytes), &block));
+              mend_alloc_with(w->pool, size_bytes, stream,
+                              KIT_OPTIONS(mend_alloc_options, .alignment_bytes = alignment_bytes),
+                              &block));
     return block;
 }
 
@@ -208,7 +208,8 @@ void kit_expect_none_at(kit_line at, mend_world *w, uint64_t size_bytes, mend_st
 void kit_launch_at(kit_line at, mend_world *w, mend_stream stream, mend_sim_work_kind kind,
                    const void *block, uint64_t size_bytes, uint64_t tag, uint64_t finish_ns)
 {
-    mend_sim_work work = {.kind = kind,
+    mend_sim_work work = {.struct_size = sizeof(mend_sim_work),
+                          .kind = kind,
                           .address = (uint64_t)(uintptr_t)block,
                           .size_bytes = size_bytes,
                           .tag = tag,

@@ -289,9 +289,6 @@ void kit_expect_error_at(kit_line at, mend_result result);
     static int name(KIT_UNUSED void *context, KIT_UNUSED mend_pool *pool,                          \
                     KIT_UNUSED uint64_t needed_bytes, KIT_UNUSED uint64_t missing_bytes)
 
-/* Options for one call: KIT_OPTIONS(mend_alloc_options, .group = group). */
-#define KIT_OPTIONS(type, ...) (&(const type){.struct_size = sizeof(type), __VA_ARGS__})
-
 /* A pressure callback that frees nothing, and counts its calls in an int. */
 int kit_count_pressure(void *count, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes);
 

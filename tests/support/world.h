@@ -7,8 +7,8 @@
 #include "driver/driver.h"
 #include "mend/mend.h"
 #include "mend/mend_sim.h"
+#include "tests/support/options.h"
 #include "tests/support/place.h"
-#include "tests/support/with.h"
 
 #ifdef __cplusplus
 extern "C" {

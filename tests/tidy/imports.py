@@ -70,7 +70,7 @@ OF_ITS_OWN = {
 }
 # Plug-ins ask libmend for all that Mend does.
 PLUG_INS = {
-    "libmend_hooks": {},
+    "libmend_hooks": {"functions for ONNX Runtime, as far as the caller knows them": "memcpy"},
     "libmend_torch": {
         "texts: where a sentence begins": "strstr strlen vsnprintf",
         "PyTorch's pools, and the routes to them": "calloc free pthread_mutex_lock "

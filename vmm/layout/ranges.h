@@ -14,7 +14,8 @@ struct mend_range {
     mend_owed owed;
     struct mend_pool *pool; /* for the calls of mend_range.h */
     uint64_t address;
-    uint64_t size_bytes; /* a multiple of page_bytes */
+    uint64_t size_bytes;      /* a multiple of page_bytes */
+    uint64_t requested_bytes; /* what the program asked for: the last page may be a part */
     uint64_t page_bytes;
     uint64_t committed_bytes;
     mend_chunk_sums sums; /* of its chunks: committed pages, and free memory */

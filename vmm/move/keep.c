@@ -5,17 +5,27 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "layout/layout.h"
 #include "move/driver_scope.h"
 #include "move/move.h"
 
 /* ---- what is kept ---------------------------------------------------------------------------- */
 
+mend_sleep_rule mend_rule_at(const mend_sleep_options *options, size_t at)
+{
+    mend_sleep_rule rule;
+    assert(at < options->rule_count);
+    mend_element_read(&rule, sizeof(rule), options->rules, options->rule_bytes, at);
+    return rule;
+}
+
 int mend_keep_of(const mend_sleep_options *options, const mend_span *span)
 {
     for (size_t i = 0; i < options->rule_count; i++) {
-        if (options->rules[i].tag == span->sleep_tag) {
-            return options->rules[i].keep;
+        const mend_sleep_rule rule = mend_rule_at(options, i);
+        if (rule.tag == span->sleep_tag) {
+            return rule.keep;
         }
     }
     if (options->others != MEND_KEEP_DEFAULT) {

@@ -71,6 +71,9 @@ typedef struct mend_kept {
 /* What a chunk's block asks for, by the rules. */
 int mend_keep_of(const mend_sleep_options *options, const mend_span *span);
 
+/* A rule of the options, whose elements may be of a newer caller. */
+mend_sleep_rule mend_rule_at(const mend_sleep_options *options, size_t at);
+
 /* The pieces of a chunk; nothing is copied yet. `first` overlaps the chunk. NULL: malloc failed. */
 mend_kept *mend_keep_plan(const mend_sleep_options *options, const mend_chunk *chunk,
                           const mend_span *first);

@@ -119,10 +119,13 @@ static mend_result read_options(const mend_pool *pool, mend_stream stream,
         return mend_pool_invalid(
             "mend_alloc_options.address is not aligned to alignment_bytes and 512");
     }
-    if (options.in_one_chunk && at != 0) {
+    if (options.in_one_chunk < -1 || options.in_one_chunk > 1) {
+        return mend_pool_invalid("mend_alloc_options.in_one_chunk is not -1, 0 or 1");
+    }
+    if (options.in_one_chunk == 1 && at != 0) {
         return mend_pool_invalid("mend_alloc_options: in_one_chunk does not go with an address");
     }
-    if (options.in_one_chunk && !pool->heap.device.virtual_memory) {
+    if (options.in_one_chunk == 1 && !pool->heap.device.virtual_memory) {
         return mend_fail(MEND_ERROR_NOT_SUPPORTED,
                          "in_one_chunk: a device without virtual memory has no chunks");
     }
@@ -130,7 +133,7 @@ static mend_result read_options(const mend_pool *pool, mend_stream stream,
                           .group = options.group != NULL ? options.group->number : 0,
                           .at = at,
                           .tag = options.tag,
-                          .in_one_chunk = options.in_one_chunk != 0};
+                          .in_one_chunk = options.in_one_chunk == 1};
     return MEND_OK;
 }
 

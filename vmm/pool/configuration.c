@@ -21,8 +21,7 @@ enum { MOST_FRACTION_DIGITS = 9 };
 typedef enum configuration_kind {
     KIND_BYTES,
     KIND_LIMIT,
-    KIND_ON,
-    KIND_OFF,
+    KIND_SWITCH,
     KIND_LEVEL,
     KIND_TIGHTNESS,
     KIND_LOG,
@@ -62,8 +61,7 @@ static const char limit_taken[] = "1% to 100% of the device's memory (90%), or "
 static const char *const kind_takes[] = {
     [KIND_BYTES] = bytes_taken,
     [KIND_LIMIT] = limit_taken,
-    [KIND_ON] = "on or off",
-    [KIND_OFF] = "on or off",
+    [KIND_SWITCH] = "on or off",
     [KIND_LEVEL] = "0, 1 or 2",
     [KIND_TIGHTNESS] = "1 to 5",
     [KIND_LOG] = "debug, info or warning",
@@ -161,12 +159,6 @@ static bool read_bytes(slice value, int64_t *read)
     return false;
 }
 
-static bool read_switch(slice value, int64_t off, int64_t *read)
-{
-    *read = is(value, "on") ? 1 : off;
-    return is(value, "on") || is(value, "off");
-}
-
 /* Reads a number without a unit. */
 static bool read_from_to(slice value, uint64_t least, uint64_t largest, int64_t *read)
 {
@@ -221,10 +213,9 @@ static bool read_value(configuration_kind kind, slice value, int64_t *read)
         return read_bytes(value, read);
     case KIND_LIMIT:
         return read_limit(value, read);
-    case KIND_ON:
-        return read_switch(value, -1, read);
-    case KIND_OFF:
-        return read_switch(value, 0, read);
+    case KIND_SWITCH:
+        *read = is(value, "on") ? 1 : -1;
+        return *read == 1 || is(value, "off");
     case KIND_LEVEL:
         return read_from_to(value, 0, LARGEST_LEVEL, read);
     case KIND_TIGHTNESS:

@@ -13,8 +13,7 @@
  *
  * BYTES    up to 2^60, alone a whole number; with KiB, MiB, GiB or TiB also a fraction
  * LIMIT    BYTES, or 1% to 100% of the device's memory, which go to limit_percent
- * ON       a switch that is on by default: on is 1, off is -1
- * OFF      a switch that is off by default: on is 1, off is 0
+ * SWITCH   on is 1, off is -1
  * LEVEL    0, 1 or 2
  * TIGHTNESS  1 to 5
  * SHARING  off is 0, on is 1, fabric is 2, auto is 3
@@ -31,7 +30,7 @@
       "milliseconds after which a collection gives back memory that no block has used")            \
     X(limit_file, limit_file, PATH, "none",                                                        \
       "file by which processes share the limit, which all name alike")                             \
-    X(collector, collector, OFF, "off",                                                            \
+    X(collector, collector, SWITCH, "off",                                                         \
       "a thread collects memory for others: see idle_ms, keep_free, limit_file, soft_limit")       \
     X(record, record, PATH, "none", "file for a recording of what happens: see history.md")        \
     X(keep, record_bytes, BYTES, "256MiB",                                                         \
@@ -42,31 +41,31 @@
     X(tightness, tightness, TIGHTNESS, "3",                                                        \
       "1 for fewest driver calls, in large chunks, to 5 for least memory, in small chunks")        \
     X(reserve, reserve_bytes, BYTES, "twice the device's memory", "addresses reserved at a time")  \
-    X(stream_waits, allow_stream_waits, ON, "on",                                                  \
+    X(stream_waits, allow_stream_waits, SWITCH, "on",                                              \
       "one stream may be made to wait for another on the device; off for kernels that spin on "    \
       "each other")                                                                                \
-    X(context_fences, allow_context_fences, ON, "on",                                              \
+    X(context_fences, allow_context_fences, SWITCH, "on",                                          \
       "before it grows, Mend may wait for the whole context; off if the program captures on "      \
       "streams that Mend never sees")                                                              \
-    X(streams_may_vanish, streams_may_vanish, OFF, "off",                                          \
+    X(streams_may_vanish, streams_may_vanish, SWITCH, "off",                                       \
       "the program destroys streams without mend_forget_stream; costs a question to the driver "   \
       "at each call")                                                                              \
-    X(knows_all_streams, knows_all_streams, OFF, "off",                                            \
+    X(knows_all_streams, knows_all_streams, SWITCH, "off",                                         \
       "Mend sees every stream that uses its memory, so a free without a stream need not wait for " \
       "the whole context")                                                                         \
-    X(front_cache, front_cache, ON, "on",                                                          \
+    X(front_cache, front_cache, SWITCH, "on",                                                      \
       "freed blocks are kept for the next request of the same size; off to look for the cause of " \
       "an error")                                                                                  \
-    X(capture_checks, capture_checks, ON, "on",                                                    \
+    X(capture_checks, capture_checks, SWITCH, "on",                                                \
       "the driver is asked at each call on a created stream whether that stream is captured; "     \
       "off: "                                                                                      \
       "only while a group is begun, for a program that captures only in its own groups, or not "   \
       "at all")                                                                                    \
-    X(compact_when_full, compact_when_full, OFF, "off",                                            \
+    X(compact_when_full, compact_when_full, SWITCH, "off",                                         \
       "the program launches no work while an allocation is in progress, so Mend may copy the "     \
       "live "                                                                                      \
       "memory of partly used chunks before it reports out of memory")                              \
-    X(rdma, rdma, ON, "on",                                                                        \
+    X(rdma, rdma, SWITCH, "on",                                                                    \
       "physical memory can be registered for GPUDirect RDMA, if the device supports it")           \
     X(peers, peers, PEERS, "auto",                                                                 \
       "other devices that may use a pool's memory: those on which the process has a pool, none, "  \

@@ -1,5 +1,8 @@
 /* The calls that let other processes have memory: what a pointer names, and its export. */
+#include <string.h>
+
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "layout/layout.h"
 #include "layout/ranges.h"
 #include "mend/mend_share.h"
@@ -80,84 +83,82 @@ static mend_result find_extent(mend_pool *pool, const void *pointer, uint64_t si
                          : find_block(pool, address, what);
 }
 
-/* `needs_pages`: a block is refused. */
-static mend_result export_by_file(mend_pool *pool, const void *pointer, uint64_t size_bytes,
-                                  bool needs_pages, mend_export_token *token,
-                                  uint64_t *offset_bytes)
+/* Copies the caller's options, as many fields as the caller's version has. */
+static mend_result read_options(const mend_export_options *given, mend_export_options *options)
 {
-    mend_result result = mend_pool_enter_all(pool);
+    *options = (mend_export_options)MEND_EXPORT_OPTIONS_INIT;
+    if (given == NULL) {
+        return MEND_OK;
+    }
+    if (!MEND_STRUCT_IS_WHOLE(given) || given->struct_size > sizeof(*options)) {
+        return mend_pool_invalid("mend_export_options.struct_size is wrong, or of a newer version "
+                                 "than the library: begin with MEND_EXPORT_OPTIONS_INIT");
+    }
+    memcpy(options, given, given->struct_size);
+    return options->kind == MEND_EXPORT_SOCKET || options->kind == MEND_EXPORT_FABRIC
+               ? MEND_OK
+               : mend_pool_invalid("mend_export_options.kind is no mend_export_kind");
+}
+
+static mend_result find_what(mend_pool *pool, const void *pointer, uint64_t size_bytes,
+                             mend_extent *what)
+{
+    const bool is_page = mend_range_at(&pool->heap, (uint64_t)(uintptr_t)pointer) != NULL;
+    return size_bytes > 0 && !is_page
+               ? mend_failure(MEND_ERROR_FOREIGN_POINTER,
+                              "%p lies in no range of this pool; a block is exported as a whole, "
+                              "without size_bytes",
+                              pointer)
+               : find_extent(pool, pointer, size_bytes > 0 ? size_bytes : 1, what);
+}
+
+/* What lies there, and the size of its token; exports it if that fits. */
+static mend_result export_it(mend_pool *pool, const mend_export_options *options,
+                             const mend_extent *what, void *token, size_t capacity_bytes,
+                             size_t *needed_bytes)
+{
+    const bool by_fabric = options->kind == MEND_EXPORT_FABRIC;
+    *needed_bytes =
+        by_fabric ? mend_exports_description_size(&pool->heap, what) : MEND_EXPORT_TOKEN_BYTES;
+    if (*needed_bytes > capacity_bytes) {
+        return MEND_OK;
+    }
+    return by_fabric ? mend_exports_describe(&pool->heap, what, token)
+                     : mend_exports_add(&pool->heap, what, token);
+}
+
+mend_result mend_export(mend_pool *pool, const void *pointer, const mend_export_options *options,
+                        void *token, size_t capacity_bytes, size_t *token_bytes,
+                        uint64_t *offset_bytes)
+{
+    mend_export_options all;
+    if (pool == NULL || pointer == NULL ||
+        (token == NULL && (capacity_bytes > 0 || token_bytes == NULL))) {
+        return mend_pool_invalid("mend_export: pool, pointer or token is NULL");
+    }
+    mend_result result = read_options(options, &all);
+    if (result == MEND_OK) {
+        result = mend_pool_enter_all(pool);
+    }
     if (result != MEND_OK) {
         return result;
     }
     mend_extent what = {.range = NULL};
-    const bool is_page = mend_range_at(&pool->heap, (uint64_t)(uintptr_t)pointer) != NULL;
-    result =
-        needs_pages && !is_page
-            ? mend_failure(MEND_ERROR_FOREIGN_POINTER,
-                           "%p lies in no range of this pool; mend_export exports blocks", pointer)
-            : find_extent(pool, pointer, size_bytes, &what);
+    size_t needed_bytes = 0;
+    result = find_what(pool, pointer, all.size_bytes, &what);
     if (result == MEND_OK) {
-        result = mend_exports_add(&pool->heap, &what, token);
+        result = export_it(pool, &all, &what, token, capacity_bytes, &needed_bytes);
+    }
+    if (result == MEND_OK && token_bytes == NULL && needed_bytes > capacity_bytes) {
+        result = mend_failure(MEND_ERROR_INVALID_ARGUMENT,
+                              "mend_export: the token has %llu bytes, and there is room for %llu",
+                              (unsigned long long)needed_bytes, (unsigned long long)capacity_bytes);
+    }
+    if (result == MEND_OK && token_bytes != NULL) {
+        *token_bytes = needed_bytes;
     }
     if (result == MEND_OK && offset_bytes != NULL) {
         *offset_bytes = (uint64_t)(uintptr_t)pointer - what.address;
     }
     return mend_pool_leave_all(pool, result);
-}
-
-mend_result mend_export(mend_pool *pool, const void *pointer, mend_export_token *token,
-                        uint64_t *offset_bytes)
-{
-    if (pool == NULL || pointer == NULL || token == NULL) {
-        return mend_pool_invalid("mend_export: pool, pointer or token is NULL");
-    }
-    return export_by_file(pool, pointer, 1, false, token, offset_bytes);
-}
-
-mend_result mend_export_pages(mend_pool *pool, const void *pointer, uint64_t size_bytes,
-                              mend_export_token *token, uint64_t *offset_bytes)
-{
-    if (pool == NULL || pointer == NULL || token == NULL || size_bytes == 0) {
-        return mend_pool_invalid(
-            "mend_export_pages: pool, pointer or token is NULL, or size_bytes is 0");
-    }
-    return export_by_file(pool, pointer, size_bytes, true, token, offset_bytes);
-}
-
-/* What lies there, and the size of its description; exports it if that fits. */
-static mend_result describe(mend_pool *pool, const void *pointer, void *description,
-                            size_t capacity_bytes, size_t *size_bytes, uint64_t *offset_bytes)
-{
-    mend_extent what = {.range = NULL};
-    mend_result result = find_extent(pool, pointer, 1, &what);
-    if (result != MEND_OK) {
-        return result;
-    }
-    size_t needed_bytes = mend_exports_description_size(&pool->heap, &what);
-    if (needed_bytes <= capacity_bytes) {
-        result = mend_exports_describe(&pool->heap, &what, description);
-    }
-    if (result == MEND_OK) {
-        *size_bytes = needed_bytes;
-    }
-    if (result == MEND_OK && offset_bytes != NULL) {
-        *offset_bytes = (uint64_t)(uintptr_t)pointer - what.address;
-    }
-    return result;
-}
-
-mend_result mend_export_fabric(mend_pool *pool, const void *pointer, void *description,
-                               size_t capacity_bytes, size_t *size_bytes, uint64_t *offset_bytes)
-{
-    if (pool == NULL || pointer == NULL || size_bytes == NULL ||
-        (description == NULL && capacity_bytes > 0)) {
-        return mend_pool_invalid(
-            "mend_export_fabric: pool, pointer, description or size_bytes is NULL");
-    }
-    mend_result result = mend_pool_enter_all(pool);
-    if (result == MEND_OK) {
-        result = describe(pool, pointer, description, capacity_bytes, size_bytes, offset_bytes);
-        result = mend_pool_leave_all(pool, result);
-    }
-    return result;
 }

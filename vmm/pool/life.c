@@ -24,19 +24,11 @@
 #define RECORD_BYTES         (256 * MEND_MIB)
 #define LEAST_RECORD_BYTES   MEND_MIB
 
-static bool is_flag(int value)
-{
-    return value == 0 || value == 1;
-}
-
 /* The part of a config for others that use the device. */
 static mend_result check_neighbours(const mend_pool_config *config)
 {
     if (config->idle_ms > LARGEST_IDLE_MS) {
         return mend_pool_invalid("mend_pool_config.idle_ms is above 10^9");
-    }
-    if (!is_flag(config->collector)) {
-        return mend_pool_invalid("mend_pool_config.collector is not 0 or 1");
     }
     if (config->collector == 1 && config->idle_ms == 0 && config->keep_free_bytes == 0 &&
         config->limit_file == NULL && config->soft_limit_bytes == 0) {
@@ -62,6 +54,10 @@ static mend_result check_config(const mend_pool_config *config)
         SWITCH(front_cache),
         SWITCH(capture_checks),
         SWITCH(rdma),
+        SWITCH(streams_may_vanish),
+        SWITCH(knows_all_streams),
+        SWITCH(compact_when_full),
+        SWITCH(collector),
 #undef SWITCH
     };
     for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
@@ -69,13 +65,8 @@ static mend_result check_config(const mend_pool_config *config)
             return mend_pool_invalid(switches[i].message);
         }
     }
-    if (!is_flag(config->streams_may_vanish) || !is_flag(config->knows_all_streams) ||
-        !is_flag(config->compact_when_full)) {
-        return mend_pool_invalid("mend_pool_config.streams_may_vanish, knows_all_streams or "
-                                 "compact_when_full is not 0 or 1");
-    }
-    if (config->shareable < 0 || config->shareable > MEND_SHAREABLE_AUTO) {
-        return mend_pool_invalid("mend_pool_config.shareable is not 0 to 3");
+    if (config->shareable < -1 || config->shareable > MEND_SHAREABLE_AUTO) {
+        return mend_pool_invalid("mend_pool_config.shareable is not -1 to 3");
     }
     if (config->tightness < 0 || config->tightness > MEND_TIGHTNESS_LEVELS) {
         return mend_pool_invalid("mend_pool_config.tightness is not 0 to 5");
@@ -87,11 +78,11 @@ static mend_result check_config(const mend_pool_config *config)
         return mend_pool_invalid(
             "mend_pool_config.limit_bytes and limit_percent are both set; set one of them");
     }
-    if (config->log_level < 0 || config->log_level > MEND_LOG_WARNING) {
-        return mend_pool_invalid("mend_pool_config.log_level is not 0 to 3");
+    if (config->log_level < -1 || config->log_level > MEND_LOG_WARNING) {
+        return mend_pool_invalid("mend_pool_config.log_level is not -1 to 3");
     }
-    if (config->audit_level < 0 || config->audit_level > 2) {
-        return mend_pool_invalid("mend_pool_config.audit_level is not 0, 1 or 2");
+    if (config->audit_level < -1 || config->audit_level > 2) {
+        return mend_pool_invalid("mend_pool_config.audit_level is not -1 to 2");
     }
     if (config->reserve_bytes > LARGEST_CONFIG_BYTES) {
         return mend_pool_invalid("mend_pool_config.reserve_bytes is above 2^60");
@@ -248,7 +239,7 @@ static int share_types_of(const mend_pool_config *config, const mend_device_info
     types |= info->share_file_descriptor ? MEND_SHARE_FILE_DESCRIPTOR : 0;
     types |=
         info->share_fabric && config->shareable == MEND_SHAREABLE_FABRIC ? MEND_SHARE_FABRIC : 0;
-    return config->shareable == 0 ? MEND_SHARE_NONE : types;
+    return config->shareable <= 0 ? MEND_SHARE_NONE : types;
 }
 
 static mend_heap_config heap_config_of(const mend_pool_config *config, const mend_device_info *info,
@@ -279,7 +270,7 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
 static mend_result check_sharing(const mend_pool_config *config, const mend_device_info *info)
 {
     const bool takes_fabric = config->shareable == MEND_SHAREABLE_FABRIC;
-    return config->shareable == 0 || config->shareable == MEND_SHAREABLE_AUTO ||
+    return config->shareable <= 0 || config->shareable == MEND_SHAREABLE_AUTO ||
                    share_types_of(config, info) != MEND_SHARE_NONE
                ? MEND_OK
                : mend_fail(MEND_ERROR_NOT_SUPPORTED,
@@ -432,7 +423,7 @@ static mend_result fill_pool(mend_pool *pool, const mend_pool_config *config)
         config->driver->device_close(config->driver, config->device);
         return result;
     }
-    if (config->log_level != 0) {
+    if (config->log_level > 0) {
         mend_process_show_log(config->log_level);
     }
     mend_log(MEND_LOG_INFO, "pool on device %d (%s), limit %llu bytes", config->device, info.name,

@@ -65,6 +65,7 @@ mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes, const mend_r
     if (result == MEND_OK) {
         result = mend_pool_needs_virtual_memory(pool, "mend_range_create");
     }
+    const uint64_t requested_bytes = size_bytes;
     if (result == MEND_OK) {
         result = check_sizes(pool, &size_bytes, &options.page_bytes);
     }
@@ -77,6 +78,7 @@ mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes, const mend_r
     result = mend_ranges_create(&pool->heap, size_bytes, options.page_bytes, range);
     if (result == MEND_OK) {
         (*range)->pool = pool;
+        (*range)->requested_bytes = requested_bytes;
         (*range)->tag = options.tag;
         const uint64_t sleep_tag = mend_process_marks().sleep_tag;
         (*range)->sleep_tag = sleep_tag != 0 ? sleep_tag : options.tag;
@@ -117,7 +119,7 @@ mend_result mend_range_get_info(mend_range *range, mend_range_info *info)
 }
 
 /* Checks what names pages of a range, and finds the order of the stream. */
-static mend_result check_pages(const char *call, mend_range *range, uint64_t offset_bytes,
+static mend_result check_bytes(const char *call, mend_range *range, uint64_t offset_bytes,
                                uint64_t size_bytes, mend_stream stream)
 {
     if (range == NULL || stream == MEND_EVERY_STREAM) {
@@ -130,12 +132,6 @@ static mend_result check_pages(const char *call, mend_range *range, uint64_t off
                          "%s: %llu bytes at offset %llu are not in the range of %llu bytes", call,
                          (unsigned long long)size_bytes, (unsigned long long)offset_bytes,
                          (unsigned long long)range->size_bytes);
-    }
-    if (offset_bytes % range->page_bytes != 0 || size_bytes % range->page_bytes != 0) {
-        return mend_fail(MEND_ERROR_INVALID_ARGUMENT,
-                         "%s: offset %llu or size %llu is no multiple of the page, %llu bytes",
-                         call, (unsigned long long)offset_bytes, (unsigned long long)size_bytes,
-                         (unsigned long long)range->page_bytes);
     }
     return MEND_OK;
 }
@@ -168,21 +164,35 @@ static mend_result commit(mend_pool *pool, const char *call, const mend_parts *p
     return mend_pool_leave(pool, mend_heap_commit(&pool->heap, pages, stream, &helpers));
 }
 
-static mend_part part_of(mend_range *range, uint64_t offset_bytes, uint64_t size_bytes)
+/* The pages that hold any of these bytes. */
+static mend_part pages_around(mend_range *range, uint64_t offset_bytes, uint64_t size_bytes)
 {
-    const uint64_t from = range->address + offset_bytes;
-    return (mend_part){range, from, from + size_bytes};
+    const uint64_t page = range->page_bytes;
+    const uint64_t last = (offset_bytes + size_bytes - 1) / page;
+    return (mend_part){range, range->address + offset_bytes / page * page,
+                       range->address + (last + 1) * page};
+}
+
+/* The pages that hold nothing but these bytes; behind what was asked for there is nothing. */
+static mend_part pages_inside(mend_range *range, uint64_t offset_bytes, uint64_t size_bytes)
+{
+    const uint64_t page = range->page_bytes;
+    const uint64_t end = offset_bytes + size_bytes;
+    const uint64_t from = range->address + (offset_bytes + page - 1) / page * page;
+    const uint64_t to =
+        end >= range->requested_bytes ? mend_range_end(range) : range->address + end / page * page;
+    return (mend_part){range, from, mend_max_u64(from, to)};
 }
 
 mend_result mend_range_commit(mend_range *range, uint64_t offset_bytes, uint64_t size_bytes,
                               mend_stream stream)
 {
     const char *call = "mend_range_commit";
-    mend_result result = check_pages(call, range, offset_bytes, size_bytes, stream);
+    mend_result result = check_bytes(call, range, offset_bytes, size_bytes, stream);
     if (result != MEND_OK) {
         return result;
     }
-    const mend_part part = part_of(range, offset_bytes, size_bytes);
+    const mend_part part = pages_around(range, offset_bytes, size_bytes);
     return commit(range->pool, call, &(mend_parts){&part, 1}, stream);
 }
 
@@ -209,20 +219,31 @@ static size_t join_parts(mend_part *parts, size_t count)
     return left;
 }
 
-mend_result mend_range_commit_all(const mend_range_part *given, size_t part_count,
-                                  mend_stream stream)
+static mend_range_part given_part(const mend_range_part *given, size_t part_bytes, size_t at)
+{
+    mend_range_part part;
+    mend_element_read(&part, sizeof(part), given, part_bytes, at);
+    return part;
+}
+
+mend_result mend_range_commit_all(const mend_range_part *given, size_t part_bytes,
+                                  size_t part_count, mend_stream stream)
 {
     const char *call = "mend_range_commit_all";
-    if (given == NULL && part_count > 0) {
-        return mend_pool_invalid("mend_range_commit_all: parts is NULL");
+    if ((given == NULL && part_count > 0) ||
+        !mend_struct_size_is_whole(part_bytes, sizeof(mend_range_part))) {
+        return mend_pool_invalid("mend_range_commit_all: parts is NULL, or part_bytes is not "
+                                 "sizeof(mend_range_part)");
     }
     mend_result result = MEND_OK;
+    mend_pool *pool = NULL;
     for (size_t i = 0; i < part_count && result == MEND_OK; i++) {
-        result =
-            check_pages(call, given[i].range, given[i].offset_bytes, given[i].size_bytes, stream);
-        if (result == MEND_OK && given[i].range->pool != given[0].range->pool) {
+        const mend_range_part part = given_part(given, part_bytes, i);
+        result = check_bytes(call, part.range, part.offset_bytes, part.size_bytes, stream);
+        if (result == MEND_OK && pool != NULL && part.range->pool != pool) {
             result = mend_pool_invalid("mend_range_commit_all: the ranges are of several pools");
         }
+        pool = result == MEND_OK ? part.range->pool : NULL;
     }
     if (result != MEND_OK || part_count == 0) {
         return result;
@@ -232,10 +253,11 @@ mend_result mend_range_commit_all(const mend_range_part *given, size_t part_coun
         return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for parts of ranges");
     }
     for (size_t i = 0; i < part_count; i++) {
-        parts[i] = part_of(given[i].range, given[i].offset_bytes, given[i].size_bytes);
+        const mend_range_part part = given_part(given, part_bytes, i);
+        parts[i] = pages_around(part.range, part.offset_bytes, part.size_bytes);
     }
     const mend_parts pages = {parts, join_parts(parts, part_count)};
-    result = commit(given[0].range->pool, call, &pages, stream);
+    result = commit(pool, call, &pages, stream);
     free(parts);
     return result;
 }
@@ -243,7 +265,7 @@ mend_result mend_range_commit_all(const mend_range_part *given, size_t part_coun
 mend_result mend_range_map_zeros(mend_range *range, uint64_t offset_bytes, uint64_t size_bytes)
 {
     mend_result result =
-        check_pages("mend_range_map_zeros", range, offset_bytes, size_bytes, MEND_NO_STREAM);
+        check_bytes("mend_range_map_zeros", range, offset_bytes, size_bytes, MEND_NO_STREAM);
     if (result == MEND_OK && !range->pool->heap.device.aliasing) {
         result = mend_fail(MEND_ERROR_NOT_SUPPORTED,
                            "mend_range_map_zeros: the driver maps a chunk at one address only");
@@ -255,16 +277,15 @@ mend_result mend_range_map_zeros(mend_range *range, uint64_t offset_bytes, uint6
         return result;
     }
     mend_pool *pool = range->pool;
-    const uint64_t from = range->address + offset_bytes;
-    return mend_pool_leave_all(pool,
-                               mend_heap_map_zeros(&pool->heap, range, from, from + size_bytes));
+    const mend_part part = pages_around(range, offset_bytes, size_bytes);
+    return mend_pool_leave_all(pool, mend_heap_map_zeros(&pool->heap, range, part.from, part.end));
 }
 
 mend_result mend_range_decommit(mend_range *range, uint64_t offset_bytes, uint64_t size_bytes,
                                 mend_stream stream)
 {
     const char *call = "mend_range_decommit";
-    mend_result result = check_pages(call, range, offset_bytes, size_bytes, stream);
+    mend_result result = check_bytes(call, range, offset_bytes, size_bytes, stream);
     if (result == MEND_OK) {
         result = check_capture(range->pool, call, stream);
     }
@@ -275,16 +296,18 @@ mend_result mend_range_decommit(mend_range *range, uint64_t offset_bytes, uint64
         return result;
     }
     mend_pool *pool = range->pool;
-    const uint64_t from = range->address + offset_bytes;
-    return mend_pool_leave(pool,
-                           mend_heap_decommit(&pool->heap, range, from, from + size_bytes, stream));
+    const mend_part part = pages_inside(range, offset_bytes, size_bytes);
+    result = part.from < part.end
+                 ? mend_heap_decommit(&pool->heap, range, part.from, part.end, stream)
+                 : MEND_OK;
+    return mend_pool_leave(pool, result);
 }
 
 mend_result mend_range_record_stream(mend_range *range, uint64_t offset_bytes, uint64_t size_bytes,
                                      mend_stream stream)
 {
     const char *call = "mend_range_record_stream";
-    mend_result result = check_pages(call, range, offset_bytes, size_bytes, stream);
+    mend_result result = check_bytes(call, range, offset_bytes, size_bytes, stream);
     if (result == MEND_OK && stream == MEND_NO_STREAM) {
         result = mend_pool_invalid("mend_range_record_stream: MEND_NO_STREAM");
     }
@@ -298,9 +321,9 @@ mend_result mend_range_record_stream(mend_range *range, uint64_t offset_bytes, u
         return result;
     }
     mend_pool *pool = range->pool;
-    const uint64_t from = range->address + offset_bytes;
-    return mend_pool_leave(
-        pool, mend_heap_record_range(&pool->heap, range, from, from + size_bytes, stream));
+    const mend_part part = pages_around(range, offset_bytes, size_bytes);
+    return mend_pool_leave(pool,
+                           mend_heap_record_range(&pool->heap, range, part.from, part.end, stream));
 }
 
 mend_result mend_range_destroy(mend_range *range, mend_stream stream)

@@ -230,51 +230,51 @@ static fetching begin_fetching(const mend_pool *pool, const mend_import_name *na
         .driver = pool->driver, .page_bytes = pool->heap.device.granularity_bytes, .name = *name};
 }
 
-mend_result mend_import(mend_pool *pool, const mend_export_token *token, void **pointer,
+/* What a token says: by which kind, and under which name the pool knows the import. */
+typedef struct token_read {
+    bool by_fabric;
+    mend_token_content content; /* of a socket's */
+    mend_description head;      /* of fabric handles */
+    mend_import_name name;
+} token_read;
+
+static mend_result read_token(const void *token, size_t token_bytes, token_read *read)
+{
+    *read = (token_read){.by_fabric = token_bytes != MEND_EXPORT_TOKEN_BYTES};
+    if (!read->by_fabric) {
+        memcpy(read->name.bytes, token, sizeof(read->name.bytes));
+        return mend_token_read(token, &read->content)
+                   ? MEND_OK
+                   : mend_pool_invalid("mend_import: the token is cut or changed, or of another "
+                                       "version of the library");
+    }
+    const char *wrong = mend_description_read(token, token_bytes, &read->head);
+    if (wrong != NULL) {
+        return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "mend_import: the token %s", wrong);
+    }
+    const mend_described_chunk first = mend_description_chunk(token, 0);
+    memcpy(read->name.bytes, first.handle, sizeof(read->name.bytes));
+    read->name.number = read->head.number;
+    return MEND_OK;
+}
+
+mend_result mend_import(mend_pool *pool, const void *token, size_t token_bytes, void **pointer,
                         uint64_t *size_bytes)
 {
+    token_read read;
+    bool is_here = false;
     if (pool == NULL || token == NULL || pointer == NULL) {
         return mend_pool_invalid("mend_import: pool, token or pointer is NULL");
     }
-    mend_token_content content;
-    if (!mend_token_read(token, &content)) {
-        return mend_pool_invalid("mend_import: the token is cut or changed, or of another version "
-                                 "of the library");
+    mend_result result = read_token(token, token_bytes, &read);
+    if (result == MEND_OK) {
+        result = look_for(pool, &read.name, pointer, size_bytes, &is_here);
     }
-    mend_import_name name = {.number = 0};
-    memcpy(name.bytes, token->bytes, sizeof(name.bytes));
-    bool is_here;
-    mend_result result = look_for(pool, &name, pointer, size_bytes, &is_here);
     if (result != MEND_OK || is_here) {
         return result;
     }
-    fetching f = begin_fetching(pool, &name);
-    result = fetch(&f, &content);
-    return finish(pool, &f, result, pointer, size_bytes);
-}
-
-mend_result mend_import_fabric(mend_pool *pool, const void *description, size_t description_bytes,
-                               void **pointer, uint64_t *size_bytes)
-{
-    if (pool == NULL || description == NULL || pointer == NULL) {
-        return mend_pool_invalid("mend_import_fabric: pool, description or pointer is NULL");
-    }
-    mend_description head;
-    const char *wrong = mend_description_read(description, description_bytes, &head);
-    if (wrong != NULL) {
-        return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "mend_import_fabric: the description %s",
-                         wrong);
-    }
-    mend_import_name name = {.number = head.number};
-    const mend_described_chunk first = mend_description_chunk(description, 0);
-    memcpy(name.bytes, first.handle, sizeof(name.bytes));
-    bool is_here;
-    mend_result result = look_for(pool, &name, pointer, size_bytes, &is_here);
-    if (result != MEND_OK || is_here) {
-        return result;
-    }
-    fetching f = begin_fetching(pool, &name);
-    result = fetch_described(&f, description, &head);
+    fetching f = begin_fetching(pool, &read.name);
+    result = read.by_fabric ? fetch_described(&f, token, &read.head) : fetch(&f, &read.content);
     return finish(pool, &f, result, pointer, size_bytes);
 }
 

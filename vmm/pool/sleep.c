@@ -31,14 +31,18 @@ static bool is_keep(int keep)
     return keep >= MEND_KEEP_DEFAULT && keep <= MEND_KEEP_AWAKE;
 }
 
+/* What a rule had in the first version of mend_sleep_options, whose callers name no size. */
+enum { FIRST_RULE_BYTES = 16 };
+static_assert(FIRST_RULE_BYTES <= sizeof(mend_sleep_rule), "a rule only grows");
+
 static mend_result check_options(const mend_sleep_options *options)
 {
     bool has_files = options->others == MEND_KEEP_FILE;
     if (!is_keep(options->others)) {
         return mend_pool_invalid("mend_sleep_options.others is not a mend_keep");
     }
-    if ((options->skip_pinned & ~1) != 0) {
-        return mend_pool_invalid("mend_sleep_options.skip_pinned is not 0 or 1");
+    if (options->skip_pinned < -1 || options->skip_pinned > 1) {
+        return mend_pool_invalid("mend_sleep_options.skip_pinned is not -1, 0 or 1");
     }
     if (options->keep_free < 0 || options->keep_free > 2) {
         return mend_pool_invalid("mend_sleep_options.keep_free is not 0 to 2");
@@ -51,8 +55,11 @@ static mend_result check_options(const mend_sleep_options *options)
     if (options->rule_count > 0 && options->rules == NULL) {
         return mend_pool_invalid("mend_sleep_options.rules is NULL");
     }
+    if (!mend_struct_size_is_whole(options->rule_bytes, sizeof(mend_sleep_rule))) {
+        return mend_pool_invalid("mend_sleep_options.rule_bytes is not sizeof(mend_sleep_rule)");
+    }
     for (size_t i = 0; i < options->rule_count; i++) {
-        int keep = options->rules[i].keep;
+        int keep = mend_rule_at(options, i).keep;
         if (!is_keep(keep) || keep == MEND_KEEP_DEFAULT) {
             return mend_pool_invalid("mend_sleep_rule.keep is not 1 to 4");
         }
@@ -78,6 +85,7 @@ static mend_result read_options(const mend_sleep_options *given, mend_sleep_opti
         return mend_pool_invalid("mend_sleep_options is of a newer version than the library");
     }
     memcpy(options, given, given->struct_size);
+    options->rule_bytes = options->rule_bytes != 0 ? options->rule_bytes : FIRST_RULE_BYTES;
     return check_options(options);
 }
 

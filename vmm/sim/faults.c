@@ -67,6 +67,8 @@ mend_result mend_sim_fail(mend_sim *sim, const mend_sim_fault *fault)
         return MEND_ERROR_OUT_OF_HOST_MEMORY;
     }
     rule.call = NULL;
+    rule.until_release = rule.until_release == 1; /* -1: off */
+    rule.sticky = rule.sticky == 1;
     if (rule.status == 0) {
         rule.status = MEND_DRIVER_OUT_OF_MEMORY;
     }

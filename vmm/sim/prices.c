@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/align.h"
+#include "base/struct_size.h"
 #include "sim/scrub.h"
 #include "sim/state.h"
 
@@ -81,13 +82,18 @@ mend_result mend_sim_prices_named(const char *name, mend_sim_prices *prices)
         void (*fill)(mend_sim_prices *prices);
     } lists[] = {
         {"h200", fill_h200}, {"reference", fill_reference}, {"kvcached-a100", fill_kvcached_a100}};
-    for (size_t i = 0; i < sizeof(lists) / sizeof(*lists) && name != NULL && prices != NULL; i++) {
+    const bool may_fill = name != NULL && prices != NULL && MEND_STRUCT_IS_WHOLE(prices);
+    for (size_t i = 0; i < sizeof(lists) / sizeof(*lists) && may_fill; i++) {
         if (strcmp(lists[i].name, name) == 0) {
-            lists[i].fill(prices);
+            mend_sim_prices all;
+            lists[i].fill(&all);
+            mend_struct_write(prices, &all, sizeof(all));
             return MEND_OK;
         }
     }
-    return mend_sim_invalid("mend_sim_prices_named: there are h200, reference and kvcached-a100");
+    return mend_sim_invalid(
+        "mend_sim_prices_named: there are h200, reference and kvcached-a100, and "
+        "prices begin with MEND_SIM_PRICES_INIT");
 }
 
 static void fill_by_call(mend_sim_price by_call[MEND_SIM_PRICE_ROWS], const mend_sim_prices *prices)
@@ -102,11 +108,17 @@ static void fill_by_call(mend_sim_price by_call[MEND_SIM_PRICE_ROWS], const mend
     by_call[MEND_CALL_event_synchronize] = prices->synchronize;
 }
 
-void mend_sim_prices_apply(mend_sim *sim, const mend_sim_prices *prices)
+bool mend_sim_prices_apply(mend_sim *sim, const mend_sim_prices *prices)
 {
-    mend_sim_prices reference;
-    fill_reference(&reference);
-    fill_by_call(sim->price, prices != NULL ? prices : &reference);
+    mend_sim_prices all = MEND_SIM_PRICES_INIT;
+    bool is_whole = true;
+    if (prices != NULL) {
+        is_whole = mend_struct_read(&all, prices, sizeof(all));
+    } else {
+        fill_reference(&all);
+    }
+    fill_by_call(sim->price, &all);
+    return is_whole;
 }
 
 typedef unsigned __int128 wide;
@@ -151,7 +163,9 @@ uint64_t mend_sim_time_by(mend_sim *sim, const mend_sim_prices *prices)
 {
     mend_sim_price by_call[MEND_SIM_PRICE_ROWS] = {{0}};
     uint64_t time_ns = 0;
-    fill_by_call(by_call, prices);
+    mend_sim_prices all = MEND_SIM_PRICES_INIT;
+    (void)mend_struct_read(&all, prices, sizeof(all));
+    fill_by_call(by_call, &all);
     mend_mutex_lock(&sim->mutex);
     for (size_t row = 0; row < MEND_SIM_PRICE_ROWS; row++) {
         time_ns = sum_to_the_end(time_ns, cost_of(sim->charged[row], &by_call[row]));

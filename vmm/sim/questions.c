@@ -1,5 +1,6 @@
 /* What a program may ask of the device that no driver answers: what lies at an address, and when
  * the work before an event is complete. */
+#include "base/struct_size.h"
 #include "sim/state.h"
 
 mend_result mend_sim_event_time(mend_sim *sim, void *handle, uint64_t *time_ns)
@@ -36,19 +37,22 @@ static bool is_accessible(const mend_sim *sim, int device, uint64_t address, uin
 mend_result mend_sim_look_up(mend_sim *sim, int device, uint64_t address, uint64_t size_bytes,
                              mend_sim_place *place)
 {
-    if (sim == NULL || place == NULL || device < 0 || device >= sim->config.device_count ||
-        size_bytes == 0 || size_bytes > UINT64_MAX - address) {
-        return mend_sim_invalid(
-            "mend_sim_look_up: sim or place is NULL, no such device, or an empty range");
+    if (sim == NULL || place == NULL || !MEND_STRUCT_IS_WHOLE(place) || device < 0 ||
+        device >= sim->config.device_count || size_bytes == 0 ||
+        size_bytes > UINT64_MAX - address) {
+        return mend_sim_invalid("mend_sim_look_up: sim or place is NULL, its struct_size is wrong, "
+                                "no such device, or an "
+                                "empty range");
     }
     mend_mutex_lock(&sim->mutex);
     const mend_sim_mapping *mapping = mend_sim_mapping_at(sim, address);
-    *place = (mend_sim_place){
+    const mend_sim_place found = {
         .is_of_device = mend_sim_is_device_address(sim, address),
         .device = mapping != NULL ? mapping->chunk->device : -1,
         .is_plain = mapping != NULL && mapping->chunk->plain,
         .is_accessible = is_accessible(sim, device, address, size_bytes),
     };
     mend_mutex_unlock(&sim->mutex);
+    mend_struct_write(place, &found, sizeof(found));
     return MEND_OK;
 }

@@ -65,6 +65,16 @@ static mend_result fill_defaults(mend_sim_config *config)
         (unsigned)config->fabric > MEND_SIM_FABRIC_REFUSED || config->peer_group < 0) {
         return mend_sim_invalid("mend_sim_config: no such content, fabric or peer_group");
     }
+    int *switches[] = {&config->prices_advance_clock,  &config->identity_in_capture,
+                       &config->is_integrated,         &config->has_rdma,
+                       &config->has_no_virtual_memory, &config->has_no_host_chunks,
+                       &config->fresh_is_zero,         &config->has_no_context_events};
+    for (size_t i = 0; i < sizeof(switches) / sizeof(*switches); i++) {
+        if (*switches[i] < -1 || *switches[i] > 1) {
+            return mend_sim_invalid("mend_sim_config: a switch is not -1, 0 or 1");
+        }
+        *switches[i] = *switches[i] == 1; /* all are off by default */
+    }
     config->memory_bytes = mend_align_up(config->memory_bytes, config->page_bytes);
     if (config->host_chunk_bytes == 0) {
         config->host_chunk_bytes = config->memory_bytes * (uint64_t)config->device_count;
@@ -118,7 +128,11 @@ mend_result mend_sim_create(const mend_sim_config *config, mend_sim **sim)
     }
     made->config = filled;
     made->config.prices = NULL;
-    mend_sim_prices_apply(made, filled.prices);
+    if (!mend_sim_prices_apply(made, filled.prices)) {
+        free(made);
+        return mend_sim_invalid("mend_sim_prices.struct_size is wrong: begin with "
+                                "MEND_SIM_PRICES_INIT");
+    }
     init_state(made);
     if (mend_sim_content_open(made) != MEND_DRIVER_OK ||
         mend_sim_space_init(made) != MEND_DRIVER_OK) {
@@ -189,7 +203,7 @@ static const char *refusal_of(mend_sim *sim, const mend_sim_stream_options *opti
         return "mend_sim_stream_create: there is no such device";
     }
     if (options->green < 0 || options->green > MEND_SIM_MOST_GREEN ||
-        (options->green > 0 && (options->is_blocking != 0 || options->device != 0))) {
+        (options->green > 0 && (options->is_blocking == 1 || options->device != 0))) {
         return "mend_sim_stream_create: green is not 0 to 7, or of a blocking stream, or not of "
                "device 0";
     }
@@ -216,7 +230,7 @@ mend_result mend_sim_stream_create(mend_sim *sim, const mend_sim_stream_options 
     mend_mutex_lock(&sim->mutex);
     mend_sim_stream *made = mend_sim_stream_make(
         sim, context,
-        options->is_blocking != 0 ? MEND_SIM_STREAM_BLOCKING : MEND_SIM_STREAM_NON_BLOCKING);
+        options->is_blocking == 1 ? MEND_SIM_STREAM_BLOCKING : MEND_SIM_STREAM_NON_BLOCKING);
     if (made != NULL) {
         *stream = (mend_stream)made->handle;
     }

@@ -487,7 +487,7 @@ mend_status mend_sim_judge(mend_sim *sim, const mend_sim_item *item);
 /* ---- prices.c -------------------------------------------------------------------------------- */
 
 /* NULL: the reference list. */
-void mend_sim_prices_apply(mend_sim *sim, const mend_sim_prices *prices);
+bool mend_sim_prices_apply(mend_sim *sim, const mend_sim_prices *prices);
 
 /* Adds the price of the current call to ledger and clock; of a failed call only its wait. */
 void mend_sim_charge(mend_sim *sim, bool did_its_work);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/align.h"
+#include "base/struct_size.h"
 #include "sim/captures.h"
 #include "sim/faults.h"
 #include "sim/state.h"
@@ -260,8 +261,10 @@ int mend_sim_stream_identity(mend_sim *sim, mend_stream handle, mend_sim_identit
         status = mend_sim_capture_admits_identity(sim, stream);
     }
     if (status == MEND_DRIVER_OK) {
-        *identity = (mend_sim_identity){stream->id, (void *)mend_sim_context_of(stream->context),
-                                        stream->context != stream->device};
+        const mend_sim_identity found = {.id = stream->id,
+                                         .context = (void *)mend_sim_context_of(stream->context),
+                                         .is_green = stream->context != stream->device};
+        mend_struct_write(identity, &found, sizeof(found));
     }
     mend_mutex_unlock(&sim->mutex);
     return status;

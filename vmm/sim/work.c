@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/align.h"
+#include "base/struct_size.h"
 #include "sim/captures.h"
 #include "sim/content.h"
 #include "sim/faults.h"
@@ -105,9 +106,12 @@ mend_result mend_sim_launch(mend_sim *sim, mend_stream stream, const mend_sim_wo
     };
     static_assert(sizeof(kinds) / sizeof(*kinds) == MEND_SIM_WORK_VERIFY + 1,
                   "each kind of work has its item");
-    if (sim == NULL || work == NULL || (unsigned)work->kind > MEND_SIM_WORK_VERIFY) {
+    mend_sim_work all = MEND_SIM_WORK_INIT;
+    if (sim == NULL || work == NULL || !mend_struct_read(&all, work, sizeof(all)) ||
+        (unsigned)all.kind > MEND_SIM_WORK_VERIFY) {
         return mend_sim_invalid(
-            "mend_sim_launch: sim or work is NULL, or there is no such kind of work");
+            "mend_sim_launch: sim or work is NULL, its struct_size is wrong, or "
+            "there is no such kind of work");
     }
     mend_mutex_lock(&sim->mutex);
     sim->call = MEND_CALL_launch;
@@ -117,12 +121,12 @@ mend_result mend_sim_launch(mend_sim *sim, mend_stream stream, const mend_sim_wo
         status = mend_sim_stream_find_for_user(sim, stream, &queue);
     }
     if (status == MEND_DRIVER_OK) {
-        mend_sim_item item = {.kind = kinds[work->kind],
-                              .address = work->address,
-                              .granule_bytes = work->size_bytes,
+        mend_sim_item item = {.kind = kinds[all.kind],
+                              .address = all.address,
+                              .granule_bytes = all.size_bytes,
                               .granule_count = 1,
-                              .value = work->tag};
-        status = mend_sim_queue(sim, queue, &item, 0, work->finish_ns);
+                              .value = all.tag};
+        status = mend_sim_queue(sim, queue, &item, 0, all.finish_ns);
     }
     mend_result result = mend_sim_result_for_user(sim, status);
     mend_mutex_unlock(&sim->mutex);

@@ -31,7 +31,7 @@ static mend_result no_host_memory(void)
 static mend_result check(const sleeping *s)
 {
     const mend_selection *selection = &s->selection;
-    if (selection->pinned_at != 0 && s->options->skip_pinned == 0) {
+    if (selection->pinned_at != 0 && s->options->skip_pinned != 1) {
         return mend_failure(MEND_ERROR_PINNED,
                             "mend_sleep: %llu bytes that are to sleep are pinned or exported, the "
                             "first in the chunk at 0x%llx; skip_pinned leaves them awake",

@@ -190,7 +190,7 @@ static mend_result cannot_export(const mend_heap *heap, mend_export_way way)
                             ? "the pool's memory cannot leave the process: create the pool with "
                               "mend_pool_config.shareable, on a device that can"
                             : "the device cannot share memory by file descriptors: use "
-                              "mend_export_fabric");
+                              "MEND_EXPORT_FABRIC");
 }
 
 /* Whether all chunks that hold the block were created for this way. */

@@ -18,7 +18,10 @@
  * Structs that may grow begin with `size_t struct_size`, which their MEND_..._INIT macro sets. A
  * struct_size of 0, or one that ends inside a member, is MEND_ERROR_INVALID_ARGUMENT; 0 in any
  * other field means the documented default. A call fills the fields that caller and library both
- * know; a config of a newer version than the library is refused.
+ * know; a config of a newer version than the library is refused. Elements of arrays have no
+ * struct_size: their size is passed beside the array.
+ *
+ * A switch is an int: 0 is its default, 1 on, and -1 off, which is the default of most.
  */
 #ifndef MEND_MEND_H
 #define MEND_MEND_H

@@ -350,17 +350,19 @@ class group
     {
         std::vector<mend_group_block> found;
         std::size_t count = 0;
-        check(mend_group_get_blocks(group_, nullptr, 0, &count));
+        check(mend_group_get_blocks(group_, nullptr, sizeof(mend_group_block), 0, &count));
         do { /* until no other thread has made it too small */
             found.resize(count);
-            check(mend_group_get_blocks(group_, found.data(), found.size(), &count));
+            check(mend_group_get_blocks(group_, found.data(), sizeof(mend_group_block),
+                                        found.size(), &count));
         } while (count > found.size());
         found.resize(count);
         return found;
     }
     void restore(const std::vector<mend_group_block> &blocks) const
     {
-        check(mend_group_set_blocks(group_, blocks.data(), blocks.size()));
+        check(
+            mend_group_set_blocks(group_, blocks.data(), sizeof(mend_group_block), blocks.size()));
     }
 
     /* Ends the group: every launch of its graphs precedes this point of `stream`. If it throws, the

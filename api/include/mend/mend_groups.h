@@ -73,7 +73,7 @@ MEND_API mend_result mend_group_destroy(mend_group *group, mend_stream stream);
  */
 MEND_API mend_result mend_group_free(mend_group *group, void *pointer, mend_stream stream);
 
-/* A live block of a group. */
+/* A live block of a group. Fields may be added at the end. */
 typedef struct mend_group_block {
     void *pointer;
     uint64_t size_bytes; /* the size asked for */
@@ -81,19 +81,20 @@ typedef struct mend_group_block {
     uint64_t tag;        /* of mend_alloc_options; 0: none */
 } mend_group_block;
 
-/* The live blocks of the group, by address: a checkpoint of it. *count is their number; if it is
- * above `capacity`, `blocks` (NULL is allowed for capacity 0) is untouched. The time is
- * proportional to the blocks of the pool. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
+/* The live blocks of the group, by address: a checkpoint of it. Array and `capacity` as of
+ * mend_get_regions, with sizeof(mend_group_block). The time is proportional to the blocks of the
+ * pool. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY;
  * MEND_ERROR_DEVICE_LOST. */
 MEND_API mend_result mend_group_get_blocks(mend_group *group, mend_group_block *blocks,
-                                           size_t capacity, size_t *count);
+                                           size_t block_bytes, size_t capacity, size_t *count);
 
 /*
- * Goes back to a checkpoint: afterwards just these blocks of the group are live, each at its
- * address. Blocks of the group that are not in the list are freed, on the stream that they were
- * allocated for; blocks that are live with the same size and stream stay as they are; the others
- * are allocated. Contents do not change. For a framework that records a graph behind one of several
- * others: the allocator must be in the state that the graph before left.
+ * Goes back to a checkpoint, of `count` elements of `block_bytes` each (sizeof(mend_group_block)):
+ * afterwards just these blocks of the group are live, each at its address. Blocks of the group that
+ * are not in the list are freed, on the stream that they were allocated for; blocks that are live
+ * with the same size and stream stay as they are; the others are allocated. Contents do not change.
+ * For a framework that records a graph behind one of several others: the allocator must be in the
+ * state that the graph before left.
  *
  * It can be done as long as the memory is the group's, or idle: a group keeps what is freed in it
  * (mend_group_free, or mend_free while it is begun) until its release. A chunk that the group has
@@ -111,7 +112,7 @@ MEND_API mend_result mend_group_get_blocks(mend_group *group, mend_group_block *
  * is unchanged.
  */
 MEND_API mend_result mend_group_set_blocks(mend_group *group, const mend_group_block *blocks,
-                                           size_t count);
+                                           size_t block_bytes, size_t count);
 
 #ifdef __cplusplus
 }

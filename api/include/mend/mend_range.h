@@ -20,6 +20,12 @@ extern "C" {
  * ways between ranges and blocks by mapping: what a range decommits serves blocks, and other
  * ranges, and the reverse.
  *
+ * Bytes of a range are named by their offset and number, which need not be multiples of a page. A
+ * commit, zeros and a declared stream are for the pages that hold any of them; a decommit is for
+ * the pages that hold nothing else, so that it takes nothing that was not named. Behind the size
+ * that the range was created with its last page holds nothing. GrowingTensor of Python rounds
+ * alike.
+ *
  * Work may use committed pages only: the others are not mapped, or mapped for the pool's own ends.
  * A range is used by several threads as a pool is. It must be destroyed before its pool.
  */
@@ -74,8 +80,8 @@ MEND_API mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes,
 MEND_API mend_result mend_range_get_info(mend_range *range, mend_range_info *info);
 
 /*
- * Commits the pages from `offset_bytes` on: afterwards `stream` may use them, as a block that was
- * allocated for it (MEND_NO_STREAM: every stream may). Pages that are committed already stay as
+ * Commits the pages that hold any of the bytes: afterwards `stream` may use them, as a block that
+ * was allocated for it (MEND_NO_STREAM: every stream may). Pages that are committed already stay as
  * they are, with their contents, and asleep if they sleep; those of the others are undefined. Finds
  * memory by all means of mend_alloc: it may wait for the GPU, ask other pools and callbacks, and
  * compact.
@@ -86,8 +92,8 @@ MEND_API mend_result mend_range_get_info(mend_range *range, mend_range_info *inf
  * that another thread has begun, and is MEND_ERROR_DRIVER while the driver does not take the page's
  * old memory back.
  *
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a NULL; MEND_EVERY_STREAM; `offset_bytes` or `size_bytes`
- * is no multiple of the page, or 0 bytes, or beyond the range); MEND_ERROR_OUT_OF_MEMORY (with a
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a NULL; MEND_EVERY_STREAM; 0 bytes, or not all in the
+ * range); MEND_ERROR_OUT_OF_MEMORY (with a
  * report that names the range); MEND_ERROR_CAPTURING (`stream` is being captured: commit before
  * that); MEND_ERROR_OUT_OF_ADDRESSES (an old mapping cannot go during a capture);
  * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_DRIVER;
@@ -97,7 +103,7 @@ MEND_API mend_result mend_range_get_info(mend_range *range, mend_range_info *inf
 MEND_API mend_result mend_range_commit(mend_range *range, uint64_t offset_bytes,
                                        uint64_t size_bytes, mend_stream stream);
 
-/* Pages of a range: `size_bytes` from `offset_bytes` on. */
+/* Bytes of a range: `size_bytes` from `offset_bytes` on. Fields may be added at the end. */
 typedef struct mend_range_part {
     mend_range *range;
     uint64_t offset_bytes;
@@ -105,7 +111,8 @@ typedef struct mend_range_part {
 } mend_range_part;
 
 /*
- * Commits the pages of `part_count` parts in one step, as mend_range_commit those of one: all of
+ * Commits the pages of `part_count` parts, elements of `part_bytes` each (sizeof(mend_range_part)),
+ * in one step, as mend_range_commit those of one: all of
  * them, or none that was not committed. No other thread finds some of them committed and some not.
  * Memory for all is found together, so parts do not take each other's. The ranges are of one pool;
  * several parts may be of one range, in any order, and overlap. `parts` is the caller's; it may be
@@ -116,8 +123,8 @@ typedef struct mend_range_part {
  * names the range of the lowest address, and how many others there are; it says how many bytes of
  * pages would fit if all pages have one size.
  */
-MEND_API mend_result mend_range_commit_all(const mend_range_part *parts, size_t part_count,
-                                           mend_stream stream);
+MEND_API mend_result mend_range_commit_all(const mend_range_part *parts, size_t part_bytes,
+                                           size_t part_count, mend_stream stream);
 
 /*
  * Lets those of the pages that are not committed read as zeros, for kernels that read holes of a
@@ -150,12 +157,12 @@ MEND_API mend_result mend_range_map_zeros(mend_range *range, uint64_t offset_byt
                                           uint64_t size_bytes);
 
 /*
- * Decommits the pages: frees their memory, as mend_free frees a block. Later work on `stream` may
- * get it at once, other streams after the work queued so far on `stream`, and on those that were
- * recorded. With MEND_NO_STREAM it waits for all work, as there. Pages that are not committed stay
- * so. Sleeping pages are decommitted as others, and what is kept of them goes. The program queues
- * no more work that uses these pages, and launches no graph that does, until they are committed
- * again.
+ * Decommits the pages that hold nothing but these bytes: frees their memory, as mend_free frees a
+ * block. Later work on `stream` may get it at once, other streams after the work queued so far on
+ * `stream`, and on those that were recorded. With MEND_NO_STREAM it waits for all work, as there.
+ * Pages that are not committed stay so. Sleeping pages are decommitted as others, and what is kept
+ * of them goes. The program queues no more work that uses these pages, and launches no graph that
+ * does, until they are committed again.
  *
  * Calls the driver only to record events; never waits. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (as
  * above); MEND_ERROR_CAPTURING (`stream` is being captured); MEND_ERROR_OUT_OF_HOST_MEMORY;

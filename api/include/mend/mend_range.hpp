@@ -18,7 +18,7 @@ namespace mend
 {
 
 /* A fixed address with memory that comes and goes below it, in pages. It must end before its pool.
- * Offsets and sizes are multiples of page_bytes(). */
+ */
 class range
 {
   public:
@@ -117,7 +117,8 @@ class range
 template <class Parts = std::initializer_list<mend_range_part>>
 void commit_all(const Parts &parts, mend_stream stream)
 {
-    check(mend_range_commit_all(std::data(parts), std::size(parts), stream));
+    check(
+        mend_range_commit_all(std::data(parts), sizeof(mend_range_part), std::size(parts), stream));
 }
 
 } // namespace mend

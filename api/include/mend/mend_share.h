@@ -13,130 +13,105 @@ extern "C" {
 
 /* ---- memory shared with other processes ------------------------------------------------------ */
 
-/* Names exported memory for other processes of the same machine and user. The program sends its
- * bytes to them in any way. They mean nothing to the program, but two tokens of one export are
- * equal byte for byte, and those of two exports never are. */
+/* By what others import, and who may. */
+typedef enum mend_export_kind {
+    MEND_EXPORT_SOCKET = 0, /* file descriptors: processes of the same machine and user. Needs
+                             * mend_pool_config.shareable. The first export of a process opens a
+                             * socket (abstract, with a random name; other users are refused) and
+                             * starts a thread, which blocks all signals and ends with the process.
+                             * Each exported chunk keeps a file descriptor open */
+    MEND_EXPORT_FABRIC = 1  /* fabric handles of the driver: processes of the same user that may
+                             * use the same IMEX channel, in other containers or on other machines
+                             * of one NVLink domain too. Needs shareable = MEND_SHAREABLE_FABRIC and
+                             * a device that has such handles (CUDA 12.3 or later). No socket, no
+                             * thread, no file descriptor */
+} mend_export_kind;
+
+/* What is exported, and how. */
+typedef struct mend_export_options {
+    size_t struct_size;
+    int kind;            /* a mend_export_kind */
+    uint64_t size_bytes; /* the committed pages of a range (mend_range.h) that hold so many bytes
+                          * from the pointer on. 0: the live block around the pointer; in a range
+                          * the export that its page is in, or else the page alone */
+} mend_export_options;
+#define MEND_EXPORT_OPTIONS_INIT                                                                   \
+    {                                                                                              \
+        sizeof(mend_export_options), 0, 0                                                          \
+    }
+
+/* The token of an export by MEND_EXPORT_SOCKET; by MEND_EXPORT_FABRIC it is larger. */
 #define MEND_EXPORT_TOKEN_BYTES 64
 typedef struct mend_export_token {
     unsigned char bytes[MEND_EXPORT_TOKEN_BYTES];
 } mend_export_token;
 
 /*
- * Lets other processes import the live block that contains `pointer`, until it is freed. Fills
- * *token, which names the block, and *offset_bytes (may be NULL), the distance of `pointer` from
- * the block's start. Exporting a block again gives the same token. While the block lives, the
- * chunks that hold it keep their address and their physical memory, as if pinned; pin and unpin
- * count for themselves.
+ * Lets other processes import a live block, until it is freed, or pages of a range. `options` NULL:
+ * the block that contains `pointer`, by MEND_EXPORT_SOCKET.
  *
- * The importer gets whole chunks: it can also reach what else lies in them. The first export of a
- * process opens a socket (abstract, with a random name; other users are refused) and starts a
- * thread, which blocks all signals and ends with the process. Each exported chunk keeps a file
- * descriptor open. The free of an exported block ends the export; processes that have imported it
- * keep the physical memory, and the program must know that they do not use it any more, because
- * the pool uses it again.
+ * Writes a token to `token` (any alignment), which the program sends to the importers in any way.
+ * It says all they need, and means nothing to the program; but two tokens of one export are equal
+ * byte for byte, and those of two exports never are. *token_bytes is its size:
+ * MEND_EXPORT_TOKEN_BYTES, or by fabric handles 64 bytes and 72 for each chunk that holds the
+ * memory. If that is above `capacity_bytes`, nothing is written or exported (where token_bytes is
+ * NULL that is an error); `token` may be NULL if capacity_bytes is 0. *offset_bytes (may be NULL)
+ * is the distance of `pointer` from the start of what is exported. A block may be exported by both
+ * kinds.
  *
- * Calls the driver for each chunk that no export has yet; never waits for the GPU. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (pool, pointer or token is NULL); MEND_ERROR_NOT_SUPPORTED (the pool
- * is not shareable); MEND_ERROR_FOREIGN_POINTER (of another pool); MEND_ERROR_DOUBLE_FREE (the
- * memory is free, or a page that is not committed); MEND_ERROR_ASLEEP (it sleeps);
- * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_SYSTEM (no socket, thread or file descriptor: the
- * process has too many open files); MEND_ERROR_DRIVER (it gives no file descriptor for another
- * reason); MEND_ERROR_DEVICE_LOST. On
- * failure nothing is exported that was not before.
+ * While it is exported, the chunks that hold it keep their address and their physical memory, as if
+ * pinned; pin and unpin count for themselves. The importer gets whole chunks: it can also reach
+ * what else lies in them. The free of the block ends the export; processes that have imported it
+ * keep the physical memory, and the program must know that they do not use it any more, because the
+ * pool uses it again. Nobody can take a token by fabric handles back: one that is imported after
+ * the block was freed may give memory of other blocks, and no call notices that.
+ *
+ * Pages are one export, until the first of them is decommitted: then it ends for all. The importer
+ * has them one behind the other. Until then they are as if pinned, except that the range may be
+ * destroyed, which decommits them. A page is in one export: where the pages are all in one already,
+ * that is meant, and *offset_bytes says where they are in it.
+ *
+ * Calls the driver for each chunk that no export of the kind has yet; never waits for the GPU.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a NULL; no such kind; the bytes are not all in one range,
+ * or some of the pages are in an export that has not all of them); MEND_ERROR_NOT_SUPPORTED (the
+ * pool's memory cannot be shared so; the message says why); MEND_ERROR_FOREIGN_POINTER (of another
+ * pool, or with size_bytes in no range); MEND_ERROR_DOUBLE_FREE (the memory is free, or a page that
+ * is not committed); MEND_ERROR_ASLEEP (it sleeps); MEND_ERROR_OUT_OF_HOST_MEMORY;
+ * MEND_ERROR_SYSTEM (no socket, thread or file descriptor: the process has too many open files);
+ * MEND_ERROR_DRIVER (it gives no handle for another reason); MEND_ERROR_DEVICE_LOST. On failure
+ * nothing is exported that was not before.
  */
-MEND_API mend_result mend_export(mend_pool *pool, const void *pointer, mend_export_token *token,
+MEND_API mend_result mend_export(mend_pool *pool, const void *pointer,
+                                 const mend_export_options *options, void *token,
+                                 size_t capacity_bytes, size_t *token_bytes,
                                  uint64_t *offset_bytes);
 
 /*
- * As mend_export, of the committed pages of a range (mend_range.h) that hold the `size_bytes` from
- * `pointer` on. They are one export, until the first of them is decommitted: then it ends for all,
- * as that of a block ends when it is freed. The importer has them one behind the other. Until then
- * they are as if pinned, except that the range may be destroyed, which decommits them.
- *
- * A page is in one export. Where the pages are all in one already, that is meant: the token is the
- * same, and *offset_bytes says where they are in it. mend_export and mend_export_fabric take a
- * pointer into a page, too: they name the export that the page is in, and without one export the
- * page alone. To describe many pages by fabric handles, export them by this call first.
- *
- * Results as mend_export. MEND_ERROR_INVALID_ARGUMENT also if size_bytes is 0, the bytes are not
- * all in one range, or some of the pages are in an export that has not all of them;
- * MEND_ERROR_DOUBLE_FREE if one is not committed; MEND_ERROR_FOREIGN_POINTER if `pointer` is in no
- * range of the pool.
- */
-MEND_API mend_result mend_export_pages(mend_pool *pool, const void *pointer, uint64_t size_bytes,
-                                       mend_export_token *token, uint64_t *offset_bytes);
-
-/*
- * Maps the block that a token names for the pool's device and its peer devices. *pointer is the
- * start of the block, and *size_bytes (may be NULL) its usable size: what mend_block_info calls
- * base and usable_bytes in the exporter. Addresses are taken for the chunks that hold the block and
- * no more. The memory counts as imported_bytes: it is the exporter's, and no limit of this pool
- * applies. A token that the pool has imported already gives the same pointer, and counts. The
- * exporter may be this process.
+ * Maps the memory that a token names, of `token_bytes` bytes and any alignment, for the pool's
+ * device and its peer devices. *pointer is the start of the block, and *size_bytes (may be NULL)
+ * its usable size: what mend_block_info calls base and usable_bytes in the exporter. Addresses are
+ * taken for the chunks that hold the block and no more. The memory counts as imported_bytes: it is
+ * the exporter's, and no limit of this pool applies. A token that the pool has imported already
+ * gives the same pointer, and counts. The exporter may be this process; for fabric handles the pool
+ * need not be shareable.
  *
  * The caller orders the work of the two processes: before the import, what the exporter wrote must
  * have been done, or be waited for by an event that both know. If the exporter ends or frees the
  * block, what is imported stays valid memory.
  *
- * Talks to the exporter, for at most ten seconds, without a lock of the pool; then calls the
- * driver. Never waits for the GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a NULL; the token is cut,
- * changed, or of another version of the library); MEND_ERROR_UNREACHABLE (the exporter has ended,
- * does not answer, is of another user, or has freed the block); MEND_ERROR_SYSTEM (no socket or
- * file descriptors); MEND_ERROR_NOT_SUPPORTED (the exporter's device has another page size);
+ * Talks to the exporter (not for fabric handles), for at most ten seconds, without a lock of the
+ * pool; then calls the driver. Never waits for the GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a
+ * NULL; the token is cut, changed, contradicts itself, or is of another version of the library);
+ * MEND_ERROR_UNREACHABLE (the exporter has ended, does not answer, is of another user, or has freed
+ * the block; the driver knows no such memory any more); MEND_ERROR_SYSTEM (no socket or file
+ * descriptors); MEND_ERROR_NOT_SUPPORTED (the exporter's device has another page size; or this
+ * process may not use it: no fabric handles, another IMEX channel or domain);
  * MEND_ERROR_OUT_OF_ADDRESSES; MEND_ERROR_OUT_OF_MEMORY (the device has no room for the mapping);
  * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER (for example, this device cannot reach the
  * exporter's); MEND_ERROR_DEVICE_LOST. On failure nothing is mapped.
  */
-MEND_API mend_result mend_import(mend_pool *pool, const mend_export_token *token, void **pointer,
-                                 uint64_t *size_bytes);
-
-/* ---- fabric handles -------------------------------------------------------------------------- */
-
-/*
- * As mend_export, by fabric handles of the driver: for processes of the same user that may use the
- * same IMEX channel, in other containers or on other machines of one NVLink domain too. The pool
- * needs mend_pool_config.shareable = MEND_SHAREABLE_FABRIC, and the device must have fabric handles
- * (CUDA 12.3 or later). Opens no socket, starts no thread, and keeps no file descriptor.
- *
- * Writes a description of the live block that contains `pointer` to `description` (any alignment),
- * which the program sends to the importers in any way. It says all they need. *size_bytes is its
- * size: 64 bytes, and 72 for each chunk that holds the block. If that is above `capacity_bytes`,
- * nothing is written or exported; `description` may be NULL if capacity_bytes is 0. Two
- * descriptions of one export are equal byte for byte, and those of two exports never are.
- * *offset_bytes (may be NULL) and the pin as in mend_export; a block may be exported in both ways.
- *
- * Nobody can take a description back. The program keeps the block until the importers have closed
- * it: one that imports a description after the block was freed may get memory that the pool has
- * given to other blocks, and no call notices that.
- *
- * Calls the driver for each chunk that has no handle yet; never waits for the GPU. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (a NULL); MEND_ERROR_NOT_SUPPORTED (the pool's memory has no fabric
- * handles; the message says why); MEND_ERROR_ASLEEP (the block sleeps); MEND_ERROR_FOREIGN_POINTER;
- * MEND_ERROR_DOUBLE_FREE (the memory is free); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER (it
- * gives no handle); MEND_ERROR_DEVICE_LOST. On failure nothing is exported that was not before.
- */
-MEND_API mend_result mend_export_fabric(mend_pool *pool, const void *pointer, void *description,
-                                        size_t capacity_bytes, size_t *size_bytes,
-                                        uint64_t *offset_bytes);
-
-/*
- * As mend_import, of the block that a description of `description_bytes` bytes describes. The pool
- * need not be shareable. A description that the pool has imported already gives the same pointer,
- * and counts; mend_import_close undoes either. The caller orders the work as for mend_import. What
- * is imported stays valid memory if the exporter ends.
- *
- * Calls the driver, and talks to no process. Never waits for the GPU. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (a NULL; the description is cut, changed, contradicts itself, or is
- * of another version of the library); MEND_ERROR_UNREACHABLE (the driver knows no such memory: the
- * exporter has ended or given it back); MEND_ERROR_NOT_SUPPORTED (the driver does not let this
- * process use it: no fabric handles, another IMEX channel or domain; or the exporter's device has
- * another page size); MEND_ERROR_OUT_OF_ADDRESSES; MEND_ERROR_OUT_OF_MEMORY (the device has no room
- * for the mapping); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. On
- * failure nothing is mapped.
- */
-MEND_API mend_result mend_import_fabric(mend_pool *pool, const void *description,
-                                        size_t description_bytes, void **pointer,
-                                        uint64_t *size_bytes);
+MEND_API mend_result mend_import(mend_pool *pool, const void *token, size_t token_bytes,
+                                 void **pointer, uint64_t *size_bytes);
 
 /* ---- the exporter of an import --------------------------------------------------------------- */
 
@@ -169,7 +144,7 @@ MEND_API mend_result mend_import_get_state(mend_pool *pool, const void *pointer,
 /* ---- the end of an import -------------------------------------------------------------------- */
 
 /*
- * Undoes one mend_import or mend_import_fabric. `pointer` is what that returned. With the last one
+ * Undoes one mend_import. `pointer` is what that returned. With the last one
  * the memory is unmapped behind the work queued on `stream` so far: at once if that is done,
  * otherwise by a later call that makes room or gives memory back. So the caller guarantees that all
  * use of the memory precedes this point of `stream`. With MEND_NO_STREAM the host waits for all

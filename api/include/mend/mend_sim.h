@@ -66,10 +66,20 @@ typedef struct mend_sim_price {
 
 /* A price for each call. */
 typedef struct mend_sim_prices {
+    size_t struct_size;
 #define X(call) mend_sim_price call;
     MEND_SIM_PRICED_CALLS(X)
 #undef X
 } mend_sim_prices;
+#define MEND_SIM_PRICES_ZERO(call)                                                                 \
+    ,                                                                                              \
+    {                                                                                              \
+        0, 0, 0                                                                                    \
+    }
+#define MEND_SIM_PRICES_INIT                                                                       \
+    {                                                                                              \
+        sizeof(mend_sim_prices) MEND_SIM_PRICED_CALLS(MEND_SIM_PRICES_ZERO)                        \
+    }
 
 /* A built-in list by its name: "h200", "kvcached-a100" or "reference", the figures of public
  * measurements (docs/formats/costs.md). Any thread, no driver call. MEND_OK;
@@ -197,10 +207,15 @@ MEND_API mend_result mend_sim_synchronize(mend_sim *sim, mend_stream stream);
 
 /* The identity of a stream, as cuStreamGetId, cuStreamGetCtx and cuStreamGetGreenCtx report it. */
 typedef struct mend_sim_identity {
+    size_t struct_size;
     uint64_t id;   /* unique: no other stream ever has it */
     void *context; /* CUcontext of its own context */
     int is_green;  /* 1: that context is a green one */
 } mend_sim_identity;
+#define MEND_SIM_IDENTITY_INIT                                                                     \
+    {                                                                                              \
+        sizeof(mend_sim_identity), 0, NULL, 0                                                      \
+    }
 
 /* Asks for the identity, as a program does. Results as those of the driver, by its codes:
  * CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED while the stream is captured (see identity_in_capture); its
@@ -220,12 +235,17 @@ typedef enum mend_sim_work_kind {
  * completion its range is judged, and its bytes are written or compared. On a captured stream it is
  * recorded, and `finish_ns` is ignored. */
 typedef struct mend_sim_work {
+    size_t struct_size;
     mend_sim_work_kind kind;
     uint64_t address;    /* the range */
     uint64_t size_bytes; /* its size */
     uint64_t tag;        /* for WRITE and VERIFY */
     uint64_t finish_ns;  /* the earliest time of its completion */
 } mend_sim_work;
+#define MEND_SIM_WORK_INIT                                                                         \
+    {                                                                                              \
+        sizeof(mend_sim_work), MEND_SIM_WORK_TOUCH, 0, 0, 0, 0                                     \
+    }
 
 /* Queues a copy of a piece of work. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (an unknown stream or
  * kind, or the legacy stream while a capture makes it unusable); MEND_ERROR_OUT_OF_HOST_MEMORY;
@@ -239,11 +259,16 @@ MEND_API mend_result mend_sim_event_time(mend_sim *sim, void *event, uint64_t *t
 
 /* What lies in a range of addresses. */
 typedef struct mend_sim_place {
+    size_t struct_size;
     int is_of_device;  /* 1: the first address is one of the simulated devices, mapped or not */
     int device;        /* the device that holds the memory mapped there; -1: none is mapped */
     int is_plain;      /* 1: it is of plain_alloc or async_alloc */
     int is_accessible; /* 1: the device that was named may access the complete range now */
 } mend_sim_place;
+#define MEND_SIM_PLACE_INIT                                                                        \
+    {                                                                                              \
+        sizeof(mend_sim_place), 0, 0, 0, 0                                                         \
+    }
 
 /* Looks a range of at least one byte up, as `device` sees it. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
  * *place is untouched. */

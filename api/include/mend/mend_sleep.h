@@ -33,7 +33,7 @@ typedef enum mend_keep {
     MEND_KEEP_AWAKE = 4    /* the block does not sleep */
 } mend_keep;
 
-/* A rule for all blocks with a sleep tag. */
+/* A rule for all blocks with a sleep tag. Fields may be added at the end. */
 typedef struct mend_sleep_rule {
     uint64_t tag;
     int keep; /* a mend_keep, not MEND_KEEP_DEFAULT */
@@ -43,6 +43,7 @@ typedef struct mend_sleep_rule {
 typedef struct mend_sleep_options {
     size_t struct_size;
     const mend_sleep_rule *rules; /* borrowed; of two for one tag the first counts */
+    size_t rule_bytes;            /* sizeof(mend_sleep_rule); 0: as in version 0.1 */
     size_t rule_count;
     int others;      /* a mend_keep for the blocks that no rule names; 0: MEND_KEEP_HOST if
                       * there are no rules, else MEND_KEEP_AWAKE */
@@ -61,7 +62,7 @@ typedef struct mend_sleep_options {
 } mend_sleep_options;
 #define MEND_SLEEP_OPTIONS_INIT                                                                    \
     {                                                                                              \
-        sizeof(mend_sleep_options), NULL, 0, 0, 0, 0, NULL, 0                                      \
+        sizeof(mend_sleep_options), NULL, sizeof(mend_sleep_rule), 0, 0, 0, 0, NULL, 0             \
     }
 
 /* What a sleep did. */

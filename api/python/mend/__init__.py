@@ -2,8 +2,8 @@
 
 The hooks are separate modules: `mend.torch`, `mend.cupy`, `mend.numba`, `mend.rmm`,
 `mend.onnxruntime`, and `mend.handler` for cuQuantum and cuDSS. This module has what they share: the
-statistics of a device's pool, who holds its memory, scopes, sleep and wake, errors, and a simulated
-device for tests without a GPU.
+statistics of a device's pool, who holds its memory, its regions and history, scopes, sleep and
+wake, errors, and a simulated device for tests without a GPU.
 
 Importing it loads no library and calls no driver.
 """
@@ -26,12 +26,15 @@ from ._sleep import (
     wake,
 )
 from ._version import __version__, library_version
-from ._views import Holder, history, holders, keep_history, leaks, regions, report
+from ._views import Event, History, Holder, Region, holders, leaks, regions, report
 
 __all__ = [
     "Error",
+    "Event",
+    "History",
     "Holder",
     "OutOfMemoryError",
+    "Region",
     "Scope",
     "SimulatedDevice",
     "SleepReport",
@@ -39,9 +42,7 @@ __all__ = [
     "WakeReport",
     "__version__",
     "current_device",
-    "history",
     "holders",
-    "keep_history",
     "keep_host_memory",
     "leaks",
     "library_version",

@@ -92,7 +92,7 @@ class SimulatedDevice:
     def stream(self) -> int:
         """Creates a stream of device 0, and returns the number by which frameworks know it."""
         stream = _pointer()
-        self._call("stream_create", self._sim, ctypes.byref(stream))
+        self._call("stream_create", self._sim, None, ctypes.byref(stream))
         return stream.value or 0
 
     def destroy_stream(self, stream: int) -> None:
@@ -120,6 +120,10 @@ class SimulatedDevice:
             finish_ns=amount_of("finish_ns", finish_ns),
         )
         self._call("launch", self._sim, _pointer(stream_of(stream)), ctypes.byref(work))
+
+    def synchronize(self, stream: object = 0) -> None:
+        """Advances the virtual clock until all work of a stream is complete."""
+        self._call("synchronize", self._sim, _pointer(stream_of(stream)))
 
     def advance(self, duration_ns: int) -> None:
         """Advances the virtual clock; due work completes."""

@@ -188,6 +188,7 @@ def put(keeps: Mapping[int, str], others: str, device: object, **options: object
     made = _structures.made(
         "mend_sleep_options",
         rules=ctypes.addressof(rules) if keeps else None,
+        rule_bytes=ctypes.sizeof(rules._type_),
         rule_count=len(rules),
         others=_keep_of(others),
         **options,

@@ -1,9 +1,10 @@
-"""What a pool shows of itself: who holds its memory, what leaks, its regions and its history
-(docs/history.md)."""
+"""What a pool shows of itself: who holds its memory, what leaks, its memory region by region, and
+what happened to it (docs/history.md)."""
 
 from __future__ import annotations
 
 import ctypes
+import functools
 from typing import NamedTuple
 
 from . import _devices, _structures
@@ -11,7 +12,6 @@ from ._errors import check
 from ._scopes import paths
 
 _SHOWN = 8
-_NO_STREAM = _devices.NO_STREAM
 
 
 class Holder(NamedTuple):
@@ -74,55 +74,111 @@ def report(device: object = 0) -> str:
     return "\n".join(lines) + "\n"
 
 
-def regions(device: object = 0) -> list[dict[str, object]]:
-    """The mapped memory of the device's default pool by rising address, piece by piece, by the
-    names of mend_region (docs/api.md); `kind` is "live", "free", "waiting" or "page", `scope` a
-    path or None, `stream` None where it is MEND_NO_STREAM."""
-    names = paths(device)
-    kinds = _kinds("mend_region_kind", "MEND_REGION_")
-    found = _devices.listed("mend_get_regions", "mend_region", _devices.pool(device))
-    return [_row(at, kinds, names) for at in found]
+class Region(NamedTuple):
+    """A stretch of memory in one state: the fields of mend_region."""
+
+    kind: str  # "live", "free", "waiting" or "page"
+    address: int
+    size_bytes: int
+    requested_bytes: int
+    segment: int
+    stream: int
+    tag: int
+    scope: str | None  # its path
+    is_small: bool
+    is_pinned: bool
+    is_for_graphs: bool
+    is_unmapped: bool
+    is_asleep: bool
+    is_on_host: bool
+    contents_dropped: bool
 
 
-def keep_history(events: int, device: object = 0) -> None:
-    """Keeps the last `events` events of the device's default pool from now on, 96 bytes each; 0
-    ends that. It costs some 215 instructions an event."""
-    amount = _devices.amount_of("events", events)
-    check(_devices.function("mend_history_start")(_devices.pool(device), amount))
+class Event(NamedTuple):
+    """Something that happened to a pool: the fields of mend_history_event."""
+
+    kind: str  # "alloc", "free", "map", ...: those of mend_event_kind
+    cause: str  # "hit", "moved", "created", ...: those of mend_event_cause
+    sequence: int
+    time_ns: int
+    address: int
+    size_bytes: int
+    requested_bytes: int
+    stream: int
+    tag: int
+    chunk: int
+    duration_ns: int
+    scope: str | None  # its path
+    is_for_graphs: bool
 
 
-def history(device: object = 0, after: int = 0) -> list[dict[str, object]]:
-    """What happened to the memory of the device's default pool since keep_history, by the names of
-    mend_history_event; `kind` and `cause` are words ("alloc", "host_wait"). Pass the `sequence` of
-    the last event that was read as `after` to go on there; a gap in the numbers are events that
-    the ring no longer had."""
-    kind = _structures.structure("mend_history_event")
-    call = _devices.function("mend_history_read")
+def regions(device: object = 0) -> list[Region]:
+    """All memory of the device's default pool by rising address, as one consistent picture."""
     pool, names = _devices.pool(device), paths(device)
-    kinds = _kinds("mend_event_kind", "MEND_EVENT_")
-    causes = _kinds("mend_event_cause", "MEND_CAUSE_")
-    cursor, count = ctypes.c_uint64(after + 1 if after else 0), ctypes.c_size_t(1)
-    events, found = (kind * 1024)(), []
-    while count.value > 0:
-        room = ctypes.sizeof(kind), len(events)
-        check(call(pool, ctypes.byref(cursor), events, *room, ctypes.byref(count)))
-        for at in events[: count.value]:
-            found.append({**_row(at, kinds, names), "cause": causes.get(at.cause)})
-    return found
+    found = _devices.listed("mend_get_regions", "mend_region", pool)
+    return [_as(Region, element, names) for element in found]
 
 
-def _row(at: ctypes.Structure, kinds: dict[int, str], names: dict[int, str]) -> dict[str, object]:
-    """A struct by the names of its fields, with words for numbers."""
-    row = _structures.figures_of(at)
-    row["kind"] = kinds.get(at.kind)
-    row["scope"] = names.get(at.scope)
-    row["stream"] = None if at.stream == _NO_STREAM else at.stream or 0
-    return row
+class History:
+    """Keeps the last events of the device's default pool while it is open:
+
+    with mend.History() as events:
+        step()
+        for event in events.read(): ...
+
+    A pool has one history: another one of it changes how much is kept."""
+
+    def __init__(self, capacity_events: int = 1 << 16, device: object = 0) -> None:
+        self._capacity = _devices.amount_of("capacity_events", capacity_events, least=1)
+        self._device, self._pool = device, _devices.pool(device)
+        self._cursor = ctypes.c_uint64()
+
+    def __enter__(self) -> History:
+        self._start(self._capacity)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._start(0)
+
+    def _start(self, capacity: int) -> None:
+        check(_devices.function("mend_history_start")(self._pool, ctypes.c_uint64(capacity)))
+
+    def read(self, most: int = 4096) -> list[Event]:
+        """The events since the last read, the oldest first; at most so many. A gap in their
+        sequence: they were overwritten before they were read."""
+        kind = _structures.structure("mend_history_event")
+        events, count = (kind * most)(), ctypes.c_size_t()
+        sizes = ctypes.sizeof(kind), len(events)
+        call, cursor = _devices.function("mend_history_read"), ctypes.byref(self._cursor)
+        check(call(self._pool, cursor, events, *sizes, ctypes.byref(count)))
+        names = paths(self._device)
+        return [_as(Event, event, names) for event in events[: count.value]]
 
 
-def _kinds(enum: str, prefix: str) -> dict[int, str]:
-    numbers = _structures.numbers_of(enum)
+@functools.cache
+def _words(enumeration: str, prefix: str) -> dict[int, str]:
+    numbers = _structures.numbers_of(enumeration)
     return {number: name.removeprefix(prefix).lower() for name, number in numbers.items()}
+
+
+_NAMED = {
+    (Region, "kind"): ("mend_region_kind", "MEND_REGION_"),
+    (Event, "kind"): ("mend_event_kind", "MEND_EVENT_"),
+    (Event, "cause"): ("mend_event_cause", "MEND_CAUSE_"),
+}
+
+
+def _as(kind: type, element: ctypes.Structure, names: dict[int, str]):
+    """A tuple of the fields of a structure, with words for the numbers of enumerations and scopes."""
+    values = []
+    for field in kind._fields:
+        value = getattr(element, field) or 0  # of a pointer that is NULL ctypes makes None
+        if (kind, field) in _NAMED:
+            value = _words(*_NAMED[kind, field]).get(value, str(value))
+        elif field == "scope":
+            value = names.get(value)
+        values.append(bool(value) if field.startswith(("is_", "contents_")) else value)
+    return kind(*values)
 
 
 def _size(number: int) -> str:

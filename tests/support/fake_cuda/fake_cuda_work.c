@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "tests/support/fake_cuda/entries.h"
-#include "tests/support/with.h"
+#include "tests/support/options.h"
 
 /* ---- work -------------------------------------------------------------------------------- */
 
@@ -84,7 +84,7 @@ mend_status cuStreamCreate(mend_stream *stream, unsigned int flags)
 {
     if (flags == 0) {
         return mend_sim_stream_create(fake_cuda_get()->sim,
-                                      &MEND_TEST_WITH(mend_sim_stream_options, .is_blocking = 1),
+                                      KIT_OPTIONS(mend_sim_stream_options, .is_blocking = 1),
                                       stream) == MEND_OK
                    ? MEND_DRIVER_OK
                    : MEND_DRIVER_OUT_OF_MEMORY;
@@ -111,7 +111,7 @@ mend_status cuStreamWaitEvent(mend_stream stream, mend_event event, unsigned int
 
 mend_status cuStreamGetCtx(mend_stream stream, mend_context *context)
 {
-    mend_sim_identity identity = {0};
+    mend_sim_identity identity = MEND_SIM_IDENTITY_INIT;
     mend_status status = mend_sim_stream_identity(fake_cuda_get()->sim, stream, &identity);
     *context = identity.context;
     return status;
@@ -163,7 +163,7 @@ FORWARD(cuEventDestroy, event_destroy, (mend_event event), event)
 #ifndef FAKE_CUDA_OLD
 mend_status cuStreamGetId(mend_stream stream, unsigned long long *id)
 {
-    mend_sim_identity identity = {0};
+    mend_sim_identity identity = MEND_SIM_IDENTITY_INIT;
     mend_status status = mend_sim_stream_identity(fake_cuda_get()->sim, stream, &identity);
     *id = identity.id;
     return status;
@@ -172,7 +172,7 @@ mend_status cuStreamGetId(mend_stream stream, unsigned long long *id)
 /* A green context has the number of its CUcontext. */
 mend_status cuStreamGetGreenCtx(mend_stream stream, mend_cu_green_context *green)
 {
-    mend_sim_identity identity = {0};
+    mend_sim_identity identity = MEND_SIM_IDENTITY_INIT;
     mend_status status = mend_sim_stream_identity(fake_cuda_get()->sim, stream, &identity);
     *green = identity.is_green ? identity.context : NULL;
     return status;

@@ -193,7 +193,8 @@ static void wrap_own(int device)
     EXPECT_OK(mend_last_error(&error));
     EXPECT_TRUE(strstr(error.message, "limit") != NULL);
     EXPECT_PTR_EQ(NULL, pointer);
-    const mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
+    const mend_sim_work work = {.struct_size = sizeof(mend_sim_work),
+                                .kind = MEND_SIM_WORK_TOUCH,
                                 .address = (uint64_t)(uintptr_t)block,
                                 .size_bytes = 512,
                                 .finish_ns = mend_sim_now_ns(world.sim) + 1000};

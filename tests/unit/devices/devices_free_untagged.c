@@ -52,7 +52,8 @@ DEVICES_TEST(devices_free_untagged, the_order_is_that_of_the_blocks_own_stream)
     r->config.limit_bytes = 1 * MEND_MIB;
     ASSERT_RESULT(MEND_OK, mend_set_default_config(0, &r->config));
     void *block = allocated(0, 600 * MEND_KIB, r->stream);
-    const mend_sim_work work = {.kind = MEND_SIM_WORK_WRITE,
+    const mend_sim_work work = {.struct_size = sizeof(mend_sim_work),
+                                .kind = MEND_SIM_WORK_WRITE,
                                 .address = (uint64_t)(uintptr_t)block,
                                 .size_bytes = 600 * MEND_KIB,
                                 .finish_ns = UINT64_C(1) << 40};

@@ -10,7 +10,8 @@ DEVICES_TEST(devices_trim, a_trim_may_wait_for_the_work_that_uses_what_was_freed
     uint64_t released = 1;
     EXPECT_ERROR(NO_DEVICE, mend_device_trim(64, 0, MEND_TRIM_WAIT, NULL));
     ASSERT_RESULT(MEND_OK, mend_device_alloc(0, 3 * MEND_MIB, r->stream, &block));
-    const mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
+    const mend_sim_work work = {.struct_size = sizeof(mend_sim_work),
+                                .kind = MEND_SIM_WORK_TOUCH,
                                 .address = (uint64_t)(uintptr_t)block,
                                 .size_bytes = 3 * MEND_MIB,
                                 .finish_ns = 1000};

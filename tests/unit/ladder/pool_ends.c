@@ -294,10 +294,11 @@ ALIAS_TEST(pool_ends, another_process_sees_a_block_that_lies_in_aliases, 1, 1)
     void *theirs = NULL;
     ASSERT_TRUE(open_scene(&to, 1, 1));
     give(&to, to.fourth); /* for the mappings */
-    ASSERT_RESULT(MEND_OK, mend_export(s->w.pool, s->block, &token, NULL));
+    ASSERT_RESULT(MEND_OK, mend_export(s->w.pool, s->block, NULL, &token, MEND_EXPORT_TOKEN_BYTES,
+                                       NULL, NULL));
     EXPECT_U64_EQ(2 * MEND_MIB, stats(s).exported_bytes);
     EXPECT_TRUE(mend_world_check(&s->w));
-    ASSERT_RESULT(MEND_OK, mend_import(to.w.pool, &token, &theirs, NULL));
+    ASSERT_RESULT(MEND_OK, mend_import(to.w.pool, &token, MEND_EXPORT_TOKEN_BYTES, &theirs, NULL));
     kit_write(&s->w, s->stream, s->block, 2 * QUARTER);
     mend_sim_advance(s->w.sim, 1000000);
     EXPECT_TRUE(memcmp(s->block, theirs, 2 * QUARTER) == 0);

@@ -29,7 +29,7 @@ static void allocate(void *argument)
     rig *r = argument;
     r->result = mend_alloc_with(
         r->w.pool, r->size_bytes, NULL,
-        &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = r->alignment_bytes), &r->pointer);
+        KIT_OPTIONS(mend_alloc_options, .alignment_bytes = r->alignment_bytes), &r->pointer);
 }
 
 /* Holds the thread in its call number `position`; false where it has ended without. */

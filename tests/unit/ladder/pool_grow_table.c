@@ -185,10 +185,10 @@ static void make(void *argument)
                 : m->act == LIMIT     ? mend_set_limit(s->w.pool, 7 * MIB)
                 : m->act == DEFRAG
                     ? mend_defrag(s->w.pool, NULL, NULL)
-                    : mend_alloc_with(s->w.pool, m->size_bytes, s->stream,
-                                      &MEND_TEST_WITH(mend_alloc_options,
-                                                      .alignment_bytes = m->alignment_bytes),
-                                      &s->room.pointer);
+                    : mend_alloc_with(
+                          s->w.pool, m->size_bytes, s->stream,
+                          KIT_OPTIONS(mend_alloc_options, .alignment_bytes = m->alignment_bytes),
+                          &s->room.pointer);
 }
 
 /* ---- what another does meanwhile ---------------------------------------------------------------

@@ -99,7 +99,7 @@ CACHE_TEST(pool_cache, leaves_alignment_to_the_search)
     kit_free(&r->w, r->row[0], r->stream);
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
                   mend_alloc_with(r->w.pool, LARGE, r->stream,
-                                  &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = 48),
+                                  KIT_OPTIONS(mend_alloc_options, .alignment_bytes = 48),
                                   &pointer));
     kit_alloc_aligned(&r->w, LARGE, 64, r->stream);
     EXPECT_U64_EQ(1, hits(r)); /* each block is aligned so far */

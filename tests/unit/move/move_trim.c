@@ -141,7 +141,8 @@ static bool open_apart(rig *r, unsigned exported)
     for (int i = 0; i < EMPTY; i++) {
         mend_export_token token = {{0}};
         if ((exported >> i & 1) != 0) {
-            EXPECT_RESULT(MEND_OK, mend_export(r->w.pool, blocks[i], &token, NULL));
+            EXPECT_RESULT(MEND_OK, mend_export(r->w.pool, blocks[i], NULL, &token,
+                                               MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
         }
         kit_free(&r->w, blocks[i], NULL);
     }

@@ -215,7 +215,7 @@ static void take(random_world *w)
     void *block = NULL;
     mend_result result = mend_alloc_with(
         w->w.pool, size_bytes, stream,
-        &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = alignment_bytes), &block);
+        KIT_OPTIONS(mend_alloc_options, .alignment_bytes = alignment_bytes), &block);
     EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY); /* never of addresses */
     if (result == MEND_OK) {
         kit_use(&w->w, stream, block, mend_min_u64(size_bytes, 4096) / 512 * 512, below(w, 5000));

@@ -212,9 +212,11 @@ PEERS_TEST(pool_peers, imported_memory_is_in_the_reach_of_peers, s->w.pool_confi
 {
     mend_export_token token;
     void *imported = NULL;
-    EXPECT_RESULT(MEND_OK, mend_export(s->w.pool, take(s, MEND_MIB), &token, NULL));
+    EXPECT_RESULT(MEND_OK, mend_export(s->w.pool, take(s, MEND_MIB), NULL, &token,
+                                       MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     for (int is_let_in = 0; is_let_in < 2; is_let_in++) {
-        EXPECT_RESULT(MEND_OK, mend_import(s->w.pool, &token, &imported, NULL));
+        EXPECT_RESULT(MEND_OK,
+                      mend_import(s->w.pool, &token, MEND_EXPORT_TOKEN_BYTES, &imported, NULL));
         EXPECT_RESULT(MEND_OK, is_let_in ? MEND_OK : mend_enable_peer(s->w.pool, 1));
         EXPECT_TRUE(can_use(s, imported, MEND_MIB));
         EXPECT_RESULT(MEND_OK, mend_import_close(s->w.pool, imported, MEND_NO_STREAM));

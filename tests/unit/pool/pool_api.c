@@ -37,7 +37,7 @@ KIT_TEST(pool_api, alignments_are_kept)
     }
     void *pointer;
     EXPECT_INVALID(mend_alloc_with(
-        w->pool, 700, NULL, &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = 3), &pointer));
+        w->pool, 700, NULL, KIT_OPTIONS(mend_alloc_options, .alignment_bytes = 3), &pointer));
 }
 
 KIT_TEST(pool_api, steady_state_calls_no_driver)

@@ -133,8 +133,12 @@ MEND_TEST(pool_configuration, switches_are_on_or_off)
     EXPECT_INT_EQ(1, read_ok("stream_waits:on").allow_stream_waits);
     EXPECT_INT_EQ(-1, read_ok("stream_waits:off").allow_stream_waits);
     EXPECT_INT_EQ(1, read_ok("streams_may_vanish:on").streams_may_vanish);
-    EXPECT_INT_EQ(0, read_ok("streams_may_vanish:off").streams_may_vanish);
-    EXPECT_INT_EQ(0, read_ok("knows_all_streams:off").knows_all_streams);
+    EXPECT_INT_EQ(-1, read_ok("streams_may_vanish:off").streams_may_vanish);
+    mend_pool_config config = MEND_POOL_CONFIG_INIT;
+    config.streams_may_vanish = -1; /* the program says no, whatever the environment says */
+    config.shareable = -1;
+    EXPECT_OK(mend_configuration_read("streams_may_vanish:on,shareable:on", &config));
+    EXPECT_FIELDS(config, streams_may_vanish, -1, shareable, -1);
     EXPECT_REFUSED("stream_waits:yes", "stream_waits", "\"yes\"", "on or off");
     EXPECT_REFUSED("knows_all_streams:1", "knows_all_streams", "\"1\"", "on or off");
     EXPECT_REFUSED("streams_may_vanish:ON", "streams_may_vanish", "\"ON\"", "on or off");

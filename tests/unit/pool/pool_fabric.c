@@ -13,17 +13,21 @@ FABRIC_TEST(pool_fabric, a_buffer_that_is_too_small_is_told_the_size)
     unsigned char *block = kit_alloc(&r->from, 2 * CHUNK, r->from.streams[0]);
     size_t size = 0;
     uint64_t offset = 0;
-    EXPECT_OK(mend_export_fabric(pool, block + 700, NULL, 0, &size, &offset));
+    EXPECT_OK(mend_export(pool, block + 700,
+                          KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC), NULL, 0,
+                          &size, &offset));
     EXPECT_TRUE(size >= 64 + 72);
     EXPECT_U64_EQ(700, offset);
     memset(bytes, 0x5a, sizeof(bytes));
     const size_t needed = size;
     size = 0;
-    EXPECT_OK(mend_export_fabric(pool, block, bytes, needed - 1, &size, NULL));
+    EXPECT_OK(mend_export(pool, block, KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC),
+                          bytes, needed - 1, &size, NULL));
     EXPECT_U64_EQ(needed, size);
     EXPECT_INT_EQ(0x5a, bytes[0]);
     EXPECT_STATS(&r->from, exported_blocks, 0);
-    EXPECT_OK(mend_export_fabric(pool, block, bytes, needed, &size, NULL));
+    EXPECT_OK(mend_export(pool, block, KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC),
+                          bytes, needed, &size, NULL));
     EXPECT_STATS(&r->from, exported_blocks, 1);
 }
 
@@ -77,8 +81,8 @@ FABRIC_TEST(pool_fabric, damaged_descriptions_are_refused)
         share_ticket other = d;
         other.bytes[i] ^= 1;
         EXPECT_INVALID(share_try_import(r->to.pool, &other, &pointer));
-        EXPECT_REFUSAL(INVALID_ARGUMENT, i < 64 ? "" : "the description is cut",
-                       mend_import_fabric(r->to.pool, d.bytes, i, &pointer, NULL));
+        EXPECT_REFUSAL(INVALID_ARGUMENT, i <= 64 ? "" : "the token is cut",
+                       mend_import(r->to.pool, d.bytes, i, &pointer, NULL));
     }
     EXPECT_PTR_EQ(NULL, pointer);
     EXPECT_STATS(&r->to, driver_failures, 0);
@@ -93,21 +97,34 @@ FABRIC_TEST(pool_fabric, misuse_has_its_errors)
     char *freed = kit_alloc(&r->from, 4096, r->from.streams[0]);
     kit_free(&r->from, freed, r->from.streams[0]);
     mend_pool *pool = r->from.pool;
-    EXPECT_INVALID(mend_export_fabric(NULL, block, bytes, sizeof(bytes), &size, NULL));
-    EXPECT_INVALID(mend_export_fabric(pool, NULL, bytes, sizeof(bytes), &size, NULL));
-    EXPECT_INVALID(mend_export_fabric(pool, block, NULL, sizeof(bytes), &size, NULL));
-    EXPECT_INVALID(mend_export_fabric(pool, block, bytes, sizeof(bytes), NULL, NULL));
+    EXPECT_INVALID(mend_export(NULL, block,
+                               KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC), bytes,
+                               sizeof(bytes), &size, NULL));
+    EXPECT_INVALID(mend_export(pool, NULL,
+                               KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC), bytes,
+                               sizeof(bytes), &size, NULL));
+    EXPECT_INVALID(mend_export(pool, block,
+                               KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC), NULL,
+                               sizeof(bytes), &size, NULL));
+    EXPECT_INVALID(mend_export(pool, block,
+                               KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC), bytes,
+                               10, NULL, NULL));
     EXPECT_ERROR(FOREIGN_POINTER,
-                 mend_export_fabric(pool, &size, bytes, sizeof(bytes), &size, NULL));
-    EXPECT_ERROR(DOUBLE_FREE, mend_export_fabric(pool, freed, bytes, sizeof(bytes), &size, NULL));
-    EXPECT_INVALID(mend_import_fabric(NULL, bytes, sizeof(bytes), &pointer, NULL));
-    EXPECT_INVALID(mend_import_fabric(pool, NULL, sizeof(bytes), &pointer, NULL));
-    EXPECT_INVALID(mend_import_fabric(pool, bytes, sizeof(bytes), NULL, NULL));
-    EXPECT_INVALID(mend_import_fabric(pool, bytes, 0, &pointer, NULL));
+                 mend_export(pool, &size,
+                             KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC), bytes,
+                             sizeof(bytes), &size, NULL));
+    EXPECT_ERROR(DOUBLE_FREE,
+                 mend_export(pool, freed,
+                             KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC), bytes,
+                             sizeof(bytes), &size, NULL));
+    EXPECT_INVALID(mend_import(NULL, bytes, sizeof(bytes), &pointer, NULL));
+    EXPECT_INVALID(mend_import(pool, NULL, sizeof(bytes), &pointer, NULL));
+    EXPECT_INVALID(mend_import(pool, bytes, sizeof(bytes), NULL, NULL));
+    EXPECT_INVALID(mend_import(pool, bytes, 0, &pointer, NULL));
     EXPECT_TRUE(size == 0 && pointer == NULL);
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
     config.driver = r->from.driver;
-    config.shareable = -1;
+    config.shareable = -2;
     EXPECT_INVALID(mend_pool_create(&config, &pool));
     config.shareable = MEND_SHAREABLE_AUTO + 1;
     EXPECT_INVALID(mend_pool_create(&config, &pool));

@@ -14,9 +14,11 @@ KIT_TEST_IN(pool_fabric_devices, a_pool_of_the_older_setting_exports_by_file_alo
     unsigned char bytes[MOST_DESCRIPTION] = {0x5a};
     mend_export_token token;
     EXPECT_REFUSAL(NOT_SUPPORTED, "mend_pool_config.shareable = 2",
-                   mend_export_fabric(w->pool, block, bytes, sizeof(bytes), &size, NULL));
+                   mend_export(w->pool, block,
+                               KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC), bytes,
+                               sizeof(bytes), &size, NULL));
     EXPECT_TRUE(size == 77 && bytes[0] == 0x5a);
-    EXPECT_OK(mend_export(w->pool, block, &token, NULL));
+    EXPECT_OK(mend_export(w->pool, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
 }
 
 /* The device has no fabric handles, or claims them and the driver refuses: file descriptors work,
@@ -42,9 +44,12 @@ MEND_TEST(pool_fabric_devices, without_fabric_a_pool_goes_on_by_file)
                            kit_alloc(&w, 3 * CHUNK, w.streams[0])};
         for (int i = 0; i < 2; i++) {
             EXPECT_ERROR(NOT_SUPPORTED,
-                         mend_export_fabric(w.pool, blocks[i], bytes, sizeof(bytes), &size, NULL));
+                         mend_export(w.pool, blocks[i],
+                                     KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC),
+                                     bytes, sizeof(bytes), &size, NULL));
             kit_expect_words(refused ? "NOT_PERMITTED" : "on a device that has them");
-            EXPECT_OK(mend_export(w.pool, blocks[i], &token, NULL));
+            EXPECT_OK(
+                mend_export(w.pool, blocks[i], NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
         }
         mend_log_set_sink(NULL, NULL);
         EXPECT_U64_EQ(refused, warnings);
@@ -100,10 +105,12 @@ KIT_TEST_IN(pool_fabric_devices, a_device_without_file_descriptors_exports_by_fa
                    open_without_files_on(w, 1, &driver, &pool));
     ASSERT_RESULT(MEND_OK, open_without_files_on(w, MEND_SHAREABLE_FABRIC, &driver, &pool));
     EXPECT_OK(mend_alloc(pool, CHUNK, S(0), &block));
-    EXPECT_REFUSAL(NOT_SUPPORTED, "use mend_export_fabric", mend_export(pool, block, &token, NULL));
+    EXPECT_REFUSAL(NOT_SUPPORTED, "use MEND_EXPORT_FABRIC",
+                   mend_export(pool, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     EXPECT_INT_EQ(7, token.bytes[0]);
-    EXPECT_OK(mend_export_fabric(pool, block, bytes, sizeof(bytes), &size, NULL));
-    EXPECT_OK(mend_import_fabric(w->pool, bytes, size, &theirs, NULL));
+    EXPECT_OK(mend_export(pool, block, KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC),
+                          bytes, sizeof(bytes), &size, NULL));
+    EXPECT_OK(mend_import(w->pool, bytes, size, &theirs, NULL));
     EXPECT_OK(mend_import_close(w->pool, theirs, MEND_NO_STREAM));
     EXPECT_OK(mend_pool_destroy(pool));
     has_fabric = false;
@@ -123,13 +130,16 @@ KIT_TEST_IN(pool_fabric_devices, sharing_where_the_device_can,
     unsigned char bytes[MOST_DESCRIPTION];
     size_t size = 0;
     void *block = kit_alloc(w, CHUNK, S(0));
-    EXPECT_OK(mend_export(w->pool, block, &token, NULL));
+    EXPECT_OK(mend_export(w->pool, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     EXPECT_ERROR(NOT_SUPPORTED,
-                 mend_export_fabric(w->pool, block, bytes, sizeof(bytes), &size, NULL));
+                 mend_export(w->pool, block,
+                             KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC), bytes,
+                             sizeof(bytes), &size, NULL));
     has_fabric = true;
     ASSERT_RESULT(MEND_OK, open_without_files_on(w, MEND_SHAREABLE_AUTO, &driver, &pool));
     EXPECT_OK(mend_alloc(pool, CHUNK, S(0), &block));
-    EXPECT_REFUSAL(NOT_SUPPORTED, "on a device that can", mend_export(pool, block, &token, NULL));
+    EXPECT_REFUSAL(NOT_SUPPORTED, "on a device that can",
+                   mend_export(pool, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     EXPECT_OK(mend_pool_destroy(pool));
 }
 
@@ -146,9 +156,12 @@ KIT_TEST_IN(pool_fabric_devices, a_device_that_refuses_its_only_way_has_memory_a
     has_fabric = true;
     ASSERT_RESULT(MEND_OK, open_without_files_on(w, MEND_SHAREABLE_FABRIC, &driver, &pool));
     EXPECT_OK(mend_alloc(pool, CHUNK, S(0), &block));
-    EXPECT_ERROR(NOT_SUPPORTED, mend_export(pool, block, &token, NULL));
+    EXPECT_ERROR(NOT_SUPPORTED,
+                 mend_export(pool, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     EXPECT_REFUSAL(NOT_SUPPORTED, "NOT_PERMITTED",
-                   mend_export_fabric(pool, block, bytes, sizeof(bytes), &size, NULL));
+                   mend_export(pool, block,
+                               KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC), bytes,
+                               sizeof(bytes), &size, NULL));
     EXPECT_OK(mend_pool_destroy(pool));
 }
 

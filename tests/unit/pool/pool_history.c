@@ -233,7 +233,7 @@ RIG_TEST(pool_history, restorations_of_a_group_are_told, open_rig_of(r, 4 * MEND
     for (uint64_t i = 0; i < BLOCKS; i++) {
         blocks[i] = alloc_tagged(r, group, i + 1);
     }
-    EXPECT_OK(mend_group_get_blocks(group, checkpoint, BLOCKS, &count));
+    EXPECT_OK(mend_group_get_blocks(group, checkpoint, sizeof(mend_group_block), BLOCKS, &count));
     for (int i = 0; i < BLOCKS; i++) {
         EXPECT_OK(mend_group_free(group, blocks[i], r->stream));
     }
@@ -241,11 +241,11 @@ RIG_TEST(pool_history, restorations_of_a_group_are_told, open_rig_of(r, 4 * MEND
     EXPECT_OK(mend_alloc_with(w->pool, 4 * MEND_MIB, r->stream,
                               KIT_OPTIONS(mend_alloc_options, .group = group), &large));
     EXPECT_OK(mend_group_free(group, large, r->stream));
-    EXPECT_OK(mend_group_set_blocks(group, checkpoint, count));
+    EXPECT_OK(mend_group_set_blocks(group, checkpoint, sizeof(mend_group_block), count));
     follow(r);
     EXPECT_U64_EQ(2 * BLOCKS + 1, r->follower.seen[MEND_EVENT_ALLOC]);
     EXPECT_U64_EQ(BLOCKS + 1, r->follower.seen[MEND_EVENT_FREE]);
-    EXPECT_OK(mend_group_set_blocks(group, NULL, 0));
+    EXPECT_OK(mend_group_set_blocks(group, NULL, sizeof(mend_group_block), 0));
     EXPECT_OK(mend_group_destroy(group, r->stream));
 }
 

@@ -76,8 +76,7 @@ static bool open_with_retired(mend_world *w, void **block)
     EXPECT_OK(mend_alloc(w->pool, MEND_MIB, NULL, block));
     kit_free(w, *block, NULL);
     EXPECT_OK(mend_alloc_with(w->pool, MEND_MIB, NULL,
-                              &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = MEND_GIB),
-                              block));
+                              KIT_OPTIONS(mend_alloc_options, .alignment_bytes = MEND_GIB), block));
     EXPECT_STATS(w, retired_bytes, MEND_MIB);
     leave_error();
     return true;

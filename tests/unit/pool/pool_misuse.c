@@ -95,35 +95,35 @@ static bool outputs_are_untouched(const scene *s)
     X(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(s->pool, LARGEST, NULL, &s->pointer))                   \
     X(INVALID, mend_alloc(s->pool, 512, MEND_EVERY_STREAM, &s->pointer))                           \
     X(INVALID,                                                                                     \
-      mend_alloc_with(NULL, 512, NULL,                                                             \
-                      &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = 512), &s->pointer))   \
-    X(INVALID, mend_alloc_with(s->pool, 512, NULL,                                                 \
-                               &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = 512), NULL)) \
-    X(INVALID,                                                                                     \
-      mend_alloc_with(s->pool, 0, NULL,                                                            \
-                      &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = 512), &s->pointer))   \
-    X(INVALID,                                                                                     \
-      mend_alloc_with(s->pool, LARGEST + 1, NULL,                                                  \
-                      &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = 512), &s->pointer))   \
-    X(INVALID,                                                                                     \
-      mend_alloc_with(s->pool, 512, NULL,                                                          \
-                      &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = 3), &s->pointer))     \
-    X(INVALID,                                                                                     \
-      mend_alloc_with(s->pool, 512, NULL,                                                          \
-                      &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = 513), &s->pointer))   \
-    X(INVALID,                                                                                     \
-      mend_alloc_with(s->pool, 512, NULL,                                                          \
-                      &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = UINT64_C(1) << 41),   \
+      mend_alloc_with(NULL, 512, NULL, KIT_OPTIONS(mend_alloc_options, .alignment_bytes = 512),    \
                       &s->pointer))                                                                \
     X(INVALID, mend_alloc_with(s->pool, 512, NULL,                                                 \
-                               &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = UINT64_MAX), \
+                               KIT_OPTIONS(mend_alloc_options, .alignment_bytes = 512), NULL))     \
+    X(INVALID,                                                                                     \
+      mend_alloc_with(s->pool, 0, NULL, KIT_OPTIONS(mend_alloc_options, .alignment_bytes = 512),   \
+                      &s->pointer))                                                                \
+    X(INVALID,                                                                                     \
+      mend_alloc_with(s->pool, LARGEST + 1, NULL,                                                  \
+                      KIT_OPTIONS(mend_alloc_options, .alignment_bytes = 512), &s->pointer))       \
+    X(INVALID,                                                                                     \
+      mend_alloc_with(s->pool, 512, NULL, KIT_OPTIONS(mend_alloc_options, .alignment_bytes = 3),   \
+                      &s->pointer))                                                                \
+    X(INVALID,                                                                                     \
+      mend_alloc_with(s->pool, 512, NULL, KIT_OPTIONS(mend_alloc_options, .alignment_bytes = 513), \
+                      &s->pointer))                                                                \
+    X(INVALID,                                                                                     \
+      mend_alloc_with(s->pool, 512, NULL,                                                          \
+                      KIT_OPTIONS(mend_alloc_options, .alignment_bytes = UINT64_C(1) << 41),       \
+                      &s->pointer))                                                                \
+    X(INVALID, mend_alloc_with(s->pool, 512, NULL,                                                 \
+                               KIT_OPTIONS(mend_alloc_options, .alignment_bytes = UINT64_MAX),     \
                                &s->pointer))                                                       \
     X(INVALID,                                                                                     \
       mend_alloc_with(s->pool, 512, MEND_EVERY_STREAM,                                             \
-                      &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = 512), &s->pointer))   \
+                      KIT_OPTIONS(mend_alloc_options, .alignment_bytes = 512), &s->pointer))       \
     X(MEND_ERROR_OUT_OF_MEMORY,                                                                    \
       mend_alloc_with(s->pool, LARGEST, NULL,                                                      \
-                      &MEND_TEST_WITH(mend_alloc_options, .alignment_bytes = UINT64_C(1) << 40),   \
+                      KIT_OPTIONS(mend_alloc_options, .alignment_bytes = UINT64_C(1) << 40),       \
                       &s->pointer))
 
 #define POINTERS(X)                                                                                \
@@ -216,16 +216,16 @@ static bool outputs_are_untouched(const scene *s)
     X(INVALID, allow_stream_waits, 2)                                                              \
     X(INVALID, allow_stream_waits, -2)                                                             \
     X(INVALID, reserve_bytes, LARGEST + 1)                                                         \
-    X(INVALID, streams_may_vanish, -1)                                                             \
+    X(INVALID, streams_may_vanish, -2)                                                             \
     X(INVALID, streams_may_vanish, 2)                                                              \
     X(INVALID, knows_all_streams, 2)                                                               \
     X(INVALID, front_cache, 2)                                                                     \
     X(INVALID, front_cache, -2)                                                                    \
     X(INVALID, tightness, -1)                                                                      \
     X(INVALID, tightness, 6)                                                                       \
-    X(INVALID, audit_level, -1)                                                                    \
+    X(INVALID, audit_level, -2)                                                                    \
     X(INVALID, audit_level, 3)                                                                     \
-    X(INVALID, compact_when_full, -1)                                                              \
+    X(INVALID, compact_when_full, -2)                                                              \
     X(INVALID, compact_when_full, 2)
 
 /* One row: the answer, the detail behind it, and nothing else. */

@@ -58,12 +58,12 @@ RANGE_TEST(pool_range, several_ranges_are_committed_all_or_none, 6 * PAGE)
     use(w, range, PAGE, PAGE, S(0));
     const mend_range_part parts[] = {{range, 0, 3 * PAGE}, {large, 4 * PAGE, 4 * PAGE}};
     EXPECT_REFUSAL(OUT_OF_MEMORY, " and 1 more. Raise the limit to 1.75 MiB",
-                   mend_range_commit_all(parts, 2, S(0)));
+                   mend_range_commit_all(parts, sizeof(mend_range_part), 2, S(0)));
     EXPECT_U64_EQ(PAGE, info_of(range).committed_bytes);
     EXPECT_U64_EQ(0, info_of(large).committed_bytes);
     EXPECT_STATS(w, out_of_memory, 1);
     EXPECT_OK(mend_set_limit(w->pool, 7 * PAGE));
-    EXPECT_OK(mend_range_commit_all(parts, 2, S(0)));
+    EXPECT_OK(mend_range_commit_all(parts, sizeof(mend_range_part), 2, S(0)));
     use(w, range, 0, 3 * PAGE, S(0));
     use(w, large, 4 * PAGE, 4 * PAGE, S(0));
     EXPECT_OK(mend_range_destroy(large, S(0)));
@@ -79,7 +79,7 @@ KIT_SET_TEST(pool_range, commits_empty_no_chunk_that_others_may_hold,
     kit_free(w, kit_alloc(w, 3 * SMALL_PAGE, S(0)), S(0)); /* one chunk */
     void *exported = kit_alloc(w, SMALL_PAGE, S(0));
     kit_alloc(w, 2 * SMALL_PAGE, S(0));
-    EXPECT_OK(mend_export(w->pool, exported, &token, NULL));
+    EXPECT_OK(mend_export(w->pool, exported, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     kit_free(w, exported, S(0));
     mend_range *range = create(w, MEND_GIB, SMALL_PAGE);
     expect_commit(range, 0, 2 * SMALL_PAGE, S(0));
@@ -97,7 +97,7 @@ RANGE_TEST(pool_range, parts_of_a_commit_take_nothing_from_each_other, 6 * PAGE)
         mend_range *first = i == 0 ? range : other;
         expect_commit(first, 0, 3 * PAGE, S(0));
         expect_decommit(first, 0, 3 * PAGE, S(0));
-        EXPECT_OK(mend_range_commit_all(parts, 4, S(0)));
+        EXPECT_OK(mend_range_commit_all(parts, sizeof(mend_range_part), 4, S(0)));
         EXPECT_STATS(w, chunks_moved, 0);
         EXPECT_STATS(w, reserved_bytes, 6 * PAGE);
         EXPECT_U64_EQ(3 * PAGE, info_of(range).committed_bytes);
@@ -176,13 +176,38 @@ static mend_result commit_behind_a_good_part(mend_range *range, uint64_t offset_
                                              uint64_t size_bytes, mend_stream stream)
 {
     const mend_range_part parts[] = {{range, 4 * PAGE, PAGE}, {range, offset_bytes, size_bytes}};
-    return mend_range_commit_all(parts, 2, stream);
+    return mend_range_commit_all(parts, sizeof(mend_range_part), 2, stream);
 }
 
 typedef mend_result (*page_call)(mend_range *, uint64_t, uint64_t, mend_stream);
 static const page_call page_calls[] = {mend_range_commit, mend_range_decommit,
                                        mend_range_record_stream, commit_behind_a_good_part};
 enum { PAGE_CALLS = sizeof(page_calls) / sizeof(page_calls[0]) };
+
+/* A decommit takes nothing that was not named, as GrowingTensor's. */
+KIT_TEST(pool_range, bytes_name_the_pages_around_them_and_a_decommit_those_inside)
+{
+    mend_range *range = create(w, 3 * PAGE + 512, PAGE);
+    EXPECT_OK(mend_range_commit(range, PAGE - 1, 2, S(0)));
+    EXPECT_U64_EQ(2 * PAGE, info_of(range).committed_bytes);
+    EXPECT_OK(mend_range_decommit(range, 1, 2 * PAGE - 2, S(0)));
+    EXPECT_U64_EQ(2 * PAGE, info_of(range).committed_bytes);
+    EXPECT_OK(mend_range_decommit(range, 1, 2 * PAGE - 1, S(0)));
+    EXPECT_U64_EQ(PAGE, info_of(range).committed_bytes);
+    EXPECT_OK(mend_range_record_stream(range, 100, 1, S(1)));
+    const struct {
+        mend_range_part part;
+        uint64_t later; /* of a newer caller */
+    } parts[] = {{{range, 2 * PAGE + 5, 1}, 0}, {{range, 3 * PAGE, 512}, 0}};
+    EXPECT_OK(mend_range_commit_all(&parts[0].part, sizeof(parts[0]), 2, S(0)));
+    EXPECT_U64_EQ(3 * PAGE, info_of(range).committed_bytes);
+    EXPECT_OK(mend_range_decommit(range, 3 * PAGE, 511, S(0)));
+    EXPECT_U64_EQ(3 * PAGE, info_of(range).committed_bytes);
+    EXPECT_OK(mend_range_decommit(range, 3 * PAGE, 512, S(0))); /* behind it there is nothing */
+    EXPECT_U64_EQ(2 * PAGE, info_of(range).committed_bytes);
+    EXPECT_INVALID(mend_range_commit_all(&parts[0].part, sizeof(parts[0].part) - 8, 2, S(0)));
+    EXPECT_OK(mend_range_destroy(range, S(0)));
+}
 
 KIT_TEST(pool_range, calls_about_pages_refuse_by_name)
 {
@@ -196,20 +221,18 @@ KIT_TEST(pool_range, calls_about_pages_refuse_by_name)
                        page_calls[i](range, 0, 9 * PAGE, stream));
         EXPECT_INVALID(page_calls[i](range, 8 * PAGE, PAGE, stream));
         EXPECT_INVALID(page_calls[i](range, ~UINT64_C(0), PAGE, stream));
-        EXPECT_REFUSAL(INVALID_ARGUMENT, "no multiple of the page",
-                       page_calls[i](range, 512, PAGE, stream));
-        EXPECT_INVALID(page_calls[i](range, 0, PAGE / 2, stream));
         EXPECT_INVALID(page_calls[i](range, 0, PAGE, MEND_EVERY_STREAM));
     }
     EXPECT_U64_EQ(PAGE, info_of(range).committed_bytes);
-    EXPECT_INVALID(mend_range_commit_all(NULL, 1, S(0)));
-    EXPECT_OK(mend_range_commit_all(NULL, 0, S(0)));
+    EXPECT_INVALID(mend_range_commit_all(NULL, sizeof(mend_range_part), 1, S(0)));
+    EXPECT_OK(mend_range_commit_all(NULL, sizeof(mend_range_part), 0, S(0)));
     mend_pool *pool = NULL;
     mend_range *theirs = NULL;
     ASSERT_RESULT(MEND_OK, mend_pool_create(&w->pool_config, &pool));
     EXPECT_OK(mend_range_create(pool, PAGE, NULL, &theirs));
     const mend_range_part parts[] = {{range, 4 * PAGE, PAGE}, {theirs, 0, PAGE}};
-    EXPECT_REFUSAL(INVALID_ARGUMENT, "several pools", mend_range_commit_all(parts, 2, S(0)));
+    EXPECT_REFUSAL(INVALID_ARGUMENT, "several pools",
+                   mend_range_commit_all(parts, sizeof(mend_range_part), 2, S(0)));
     EXPECT_OK(mend_range_destroy(theirs, S(0)));
     EXPECT_OK(mend_pool_destroy(pool));
     EXPECT_INVALID(mend_range_record_stream(range, 0, PAGE, MEND_NO_STREAM));

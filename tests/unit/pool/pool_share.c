@@ -22,8 +22,9 @@ SHARE_TEST(pool_share, both_see_the_same_bytes)
     void *theirs = NULL;
     void *ours = kit_alloc(from, bytes, from->streams[0]);
     share_ticket t = share_export(r, ours);
-    EXPECT_OK(t.by_fabric ? mend_import_fabric(to->pool, t.bytes, t.size, &theirs, &size_bytes)
-                          : mend_import(to->pool, &t.token, &theirs, &size_bytes));
+    EXPECT_OK(t.by_fabric
+                  ? mend_import(to->pool, t.bytes, t.size, &theirs, &size_bytes)
+                  : mend_import(to->pool, &t.token, MEND_EXPORT_TOKEN_BYTES, &theirs, &size_bytes));
     EXPECT_U64_EQ(bytes, size_bytes);
     ASSERT_TRUE(theirs != NULL && theirs != ours);
     kit_launch(from, from->streams[0], MEND_SIM_WORK_WRITE, ours, bytes, 7, 0);
@@ -111,7 +112,9 @@ SHARE_TEST(pool_share, a_page_is_exported_as_a_block)
     EXPECT_INT_EQ(7, theirs[2 * CHUNK - 1]); /* the importer's now */
     share_close(to, theirs);
     range = range_of(from, 1);
-    EXPECT_OK(mend_export_pages(from->pool, base_of(range) + 1, 1, &t.token, &offset_bytes));
+    EXPECT_OK(mend_export(from->pool, base_of(range) + 1,
+                          KIT_OPTIONS(mend_export_options, .size_bytes = 1), &t.token,
+                          MEND_EXPORT_TOKEN_BYTES, NULL, &offset_bytes));
     EXPECT_U64_EQ(1, offset_bytes);
     EXPECT_OK(mend_pin(from->pool, base_of(range), 1));
     EXPECT_INVALID(mend_range_destroy(range, from->streams[0]));
@@ -131,32 +134,46 @@ SHARE_TEST(pool_share, pages_are_one_export_until_the_first_is_decommitted)
     mend_pool *pool = from->pool;
     mend_range *range = range_of(from, 5);
     unsigned char *ours = base_of(range);
-    EXPECT_OK(mend_export_pages(pool, ours + PAGE + 512, 2 * PAGE, &token, &offset_bytes));
+    EXPECT_OK(mend_export(pool, ours + PAGE + 512,
+                          KIT_OPTIONS(mend_export_options, .size_bytes = 2 * PAGE), &token,
+                          MEND_EXPORT_TOKEN_BYTES, NULL, &offset_bytes));
     EXPECT_U64_EQ(512, offset_bytes);
     EXPECT_STATS(from, exported_blocks, 1, exported_bytes, 3 * PAGE);
-    EXPECT_OK(mend_export_pages(pool, ours + 2 * PAGE, PAGE, &again, &offset_bytes));
+    EXPECT_OK(mend_export(pool, ours + 2 * PAGE,
+                          KIT_OPTIONS(mend_export_options, .size_bytes = PAGE), &again,
+                          MEND_EXPORT_TOKEN_BYTES, NULL, &offset_bytes));
     EXPECT_U64_EQ(PAGE, offset_bytes);
     EXPECT_TRUE(memcmp(&token, &again, sizeof(token)) == 0);
     EXPECT_REFUSAL(INVALID_ARGUMENT, "a page is in one export",
-                   mend_export_pages(pool, ours, 2 * PAGE, &again, NULL));
-    EXPECT_INVALID(mend_export_pages(pool, ours + 3 * PAGE, 2 * PAGE, &again, NULL));
+                   mend_export(pool, ours, KIT_OPTIONS(mend_export_options, .size_bytes = 2 * PAGE),
+                               &again, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    EXPECT_INVALID(mend_export(pool, ours + 3 * PAGE,
+                               KIT_OPTIONS(mend_export_options, .size_bytes = 2 * PAGE), &again,
+                               MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     EXPECT_REFUSAL(DOUBLE_FREE, "not committed",
-                   mend_export_pages(pool, ours + 4 * PAGE, 2 * PAGE, &again, NULL));
-    EXPECT_INVALID(mend_export_pages(pool, ours, 9 * PAGE, &again, NULL));
-    EXPECT_INVALID(mend_export_pages(pool, ours, 0, &again, NULL));
+                   mend_export(pool, ours + 4 * PAGE,
+                               KIT_OPTIONS(mend_export_options, .size_bytes = 2 * PAGE), &again,
+                               MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    EXPECT_INVALID(mend_export(pool, ours, KIT_OPTIONS(mend_export_options, .size_bytes = 9 * PAGE),
+                               &again, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    EXPECT_INVALID(mend_export(pool, ours, KIT_OPTIONS(mend_export_options, .kind = 2), &again,
+                               MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     void *block = kit_alloc(from, 4096, from->streams[0]);
-    EXPECT_ERROR(FOREIGN_POINTER, mend_export_pages(pool, block, 1, &again, NULL));
+    EXPECT_ERROR(FOREIGN_POINTER,
+                 mend_export(pool, block, KIT_OPTIONS(mend_export_options, .size_bytes = 1), &again,
+                             MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     kit_free(from, block, from->streams[0]);
     r->ticket = share_export(r, ours + 3 * PAGE); /* the same, in this way too */
-    EXPECT_OK(
-        mend_import(r->by_fabric ? r->from.pool : to->pool, &token, (void **)&theirs, &size_bytes));
+    EXPECT_OK(mend_import(r->by_fabric ? r->from.pool : to->pool, &token, MEND_EXPORT_TOKEN_BYTES,
+                          (void **)&theirs, &size_bytes));
     EXPECT_U64_EQ(3 * PAGE, size_bytes);
     memset(ours, 7, 5 * PAGE);
     EXPECT_TRUE(memcmp(ours + PAGE, theirs, size_bytes) == 0);
     share_close(r->by_fabric ? &r->from : to, theirs);
     EXPECT_OK(mend_range_decommit(range, 3 * PAGE, PAGE, from->streams[0]));
     EXPECT_STATS(from, exported_blocks, 0, exported_bytes, 0, pinned_bytes, 0);
-    EXPECT_OK(mend_export_pages(pool, ours, 3 * PAGE, &again, NULL));
+    EXPECT_OK(mend_export(pool, ours, KIT_OPTIONS(mend_export_options, .size_bytes = 3 * PAGE),
+                          &again, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     EXPECT_TRUE(memcmp(&token, &again, sizeof(token)) != 0);
     EXPECT_OK(mend_range_destroy(range, from->streams[0]));
 }
@@ -316,8 +333,9 @@ MEND_TEST(pool_share, a_block_of_many_chunks_comes_in_order)
     }
     unsigned char *ours = kit_alloc(&worlds[0], (uint64_t)CHUNKS * CHUNK, worlds[0].streams[0]);
     EXPECT_TRUE(mend_world_stats(&worlds[0]).chunks >= CHUNKS);
-    EXPECT_OK(mend_export(worlds[0].pool, ours, &token, NULL));
-    ASSERT_RESULT(MEND_OK, mend_import(worlds[1].pool, &token, &pointer, NULL));
+    EXPECT_OK(mend_export(worlds[0].pool, ours, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    ASSERT_RESULT(MEND_OK,
+                  mend_import(worlds[1].pool, &token, MEND_EXPORT_TOKEN_BYTES, &pointer, NULL));
     for (uint64_t i = 0; i < CHUNKS; i++) {
         ours[i * CHUNK] = (unsigned char)i;
     }
@@ -336,19 +354,21 @@ SHARED_TEST(pool_share, damaged_tokens_are_refused, false)
     for (size_t i = 0; i < sizeof(token); i++) {
         mend_export_token other = token;
         other.bytes[i] ^= 1;
-        EXPECT_INVALID(mend_import(r->to.pool, &other, &pointer, NULL));
+        EXPECT_INVALID(mend_import(r->to.pool, &other, MEND_EXPORT_TOKEN_BYTES, &pointer, NULL));
     }
     mend_export_token cut = token;
     memset(cut.bytes + 40, 0, sizeof(cut) - 40);
-    EXPECT_INVALID(mend_import(r->to.pool, &cut, &pointer, NULL));
+    EXPECT_INVALID(mend_import(r->to.pool, &cut, MEND_EXPORT_TOKEN_BYTES, &pointer, NULL));
     mend_token_content content;
     EXPECT_TRUE(mend_token_read(&token, &content));
     content.number += 1000;
     mend_token_write(&content, &cut);
-    EXPECT_ERROR(UNREACHABLE, mend_import(r->to.pool, &cut, &pointer, NULL));
+    EXPECT_ERROR(UNREACHABLE,
+                 mend_import(r->to.pool, &cut, MEND_EXPORT_TOKEN_BYTES, &pointer, NULL));
     content.name[0] ^= 1;
     mend_token_write(&content, &cut);
-    EXPECT_REFUSAL(UNREACHABLE, "has ended", mend_import(r->to.pool, &cut, &pointer, NULL));
+    EXPECT_REFUSAL(UNREACHABLE, "has ended",
+                   mend_import(r->to.pool, &cut, MEND_EXPORT_TOKEN_BYTES, &pointer, NULL));
     EXPECT_PTR_EQ(NULL, pointer);
 }
 
@@ -398,15 +418,17 @@ SHARE_TEST(pool_share, misuse_has_its_errors)
     char *freed = kit_alloc(from, 4096, from->streams[0]);
     kit_free(from, freed, from->streams[0]);
     mend_pool *pool = from->pool;
-    EXPECT_INVALID(mend_export(NULL, block, &token, NULL));
-    EXPECT_INVALID(mend_export(pool, NULL, &token, NULL));
-    EXPECT_INVALID(mend_export(pool, block, NULL, NULL));
-    EXPECT_ERROR(FOREIGN_POINTER, mend_export(pool, &token, &token, NULL));
-    EXPECT_ERROR(DOUBLE_FREE, mend_export(pool, freed, &token, NULL));
-    EXPECT_INVALID(mend_import(NULL, &token, &pointer, NULL));
-    EXPECT_INVALID(mend_import(pool, NULL, &pointer, NULL));
-    EXPECT_INVALID(mend_import(pool, &token, NULL, NULL));
-    EXPECT_INVALID(mend_import(pool, &token, &pointer, NULL));
+    EXPECT_INVALID(mend_export(NULL, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    EXPECT_INVALID(mend_export(pool, NULL, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    EXPECT_INVALID(mend_export(pool, block, NULL, NULL, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    EXPECT_ERROR(FOREIGN_POINTER,
+                 mend_export(pool, &token, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    EXPECT_ERROR(DOUBLE_FREE,
+                 mend_export(pool, freed, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    EXPECT_INVALID(mend_import(NULL, &token, MEND_EXPORT_TOKEN_BYTES, &pointer, NULL));
+    EXPECT_INVALID(mend_import(pool, NULL, MEND_EXPORT_TOKEN_BYTES, &pointer, NULL));
+    EXPECT_INVALID(mend_import(pool, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    EXPECT_INVALID(mend_import(pool, &token, MEND_EXPORT_TOKEN_BYTES, &pointer, NULL));
     mend_import_state state = 0;
     EXPECT_INVALID(mend_import_get_state(NULL, block, &state));
     EXPECT_INVALID(mend_import_get_state(pool, NULL, &state));
@@ -417,12 +439,14 @@ SHARE_TEST(pool_share, misuse_has_its_errors)
     EXPECT_INVALID(mend_import_close(pool, block, MEND_EVERY_STREAM));
     EXPECT_ERROR(FOREIGN_POINTER, mend_import_close(pool, block, NULL));
     EXPECT_INT_EQ(7, token.bytes[0]);
-    EXPECT_OK(mend_export(pool, block + 1000, &token, &offset));
+    EXPECT_OK(
+        mend_export(pool, block + 1000, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, &offset));
     EXPECT_U64_EQ(1000, offset);
     mend_world alone;
     ASSERT_TRUE(share_open(&alone, 0, MEND_SIM_FABRIC_WORKS));
     EXPECT_REFUSAL(NOT_SUPPORTED, "mend_pool_config.shareable",
-                   mend_export(alone.pool, kit_alloc(&alone, CHUNK, NULL), &token, NULL));
+                   mend_export(alone.pool, kit_alloc(&alone, CHUNK, NULL), NULL, &token,
+                               MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     kit_close(&alone);
 }
 

@@ -19,8 +19,8 @@ static void after_a_close(int streams_may_vanish, void (*check)(mend_world *w, m
     mend_export_token token = {{0}};
     void *theirs = NULL;
     void *block = kit_alloc(&w, 10 * CHUNK, w.streams[0]);
-    EXPECT_OK(mend_export(w.pool, block, &token, NULL));
-    EXPECT_OK(mend_import(importer, &token, &theirs, NULL));
+    EXPECT_OK(mend_export(w.pool, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    EXPECT_OK(mend_import(importer, &token, MEND_EXPORT_TOKEN_BYTES, &theirs, NULL));
     kit_use(&w, w.streams[1], theirs, 10 * CHUNK, 1000000);
     EXPECT_OK(mend_import_close(importer, theirs, w.streams[1]));
     kit_free(&w, block, w.streams[0]);
@@ -74,8 +74,8 @@ KIT_TEST_IN(pool_share_close, memory_that_others_may_hold_is_not_given_back_for_
     void *block = kit_alloc(w, 4096, S(0));
     EXPECT_STATS(w, reserved_bytes, 8 * CHUNK);
     kit_expect_none(w, 8 * CHUNK, S(1), ""); /* the pool notes that it is full */
-    EXPECT_OK(mend_export(w->pool, block, &token, NULL));
-    EXPECT_OK(mend_import(w->pool, &token, &theirs, NULL));
+    EXPECT_OK(mend_export(w->pool, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    EXPECT_OK(mend_import(w->pool, &token, MEND_EXPORT_TOKEN_BYTES, &theirs, NULL));
     kit_free(w, block, S(0));
     kit_alloc(w, 2 * 4096, S(0));
     EXPECT_OK(mend_import_close(w->pool, theirs, MEND_NO_STREAM));

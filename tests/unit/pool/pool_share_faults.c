@@ -187,7 +187,7 @@ static bool runs_out_of_files(void *context)
     for (rlim_t left = 0; left < 64 && result != MEND_OK; left++) {
         void *pointer = NULL;
         allow_files((rlim_t)lowest + left);
-        result = mend_import(to.pool, token, &pointer, NULL);
+        result = mend_import(to.pool, token, MEND_EXPORT_TOKEN_BYTES, &pointer, NULL);
         allow_files(1024);
         if (result != MEND_OK) {
             failures++;
@@ -225,7 +225,7 @@ static bool exports_without_files(KIT_UNUSED void *context)
     bool is_right = true;
     for (rlim_t left = 0; left < 16 && result != MEND_OK; left++) {
         allow_files((rlim_t)lowest + left);
-        result = mend_export(w.pool, block, &token, NULL);
+        result = mend_export(w.pool, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL);
         allow_files(1024);
         if (result != MEND_OK) {
             failures++;

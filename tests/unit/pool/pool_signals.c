@@ -84,7 +84,8 @@ MEND_TEST(pool_signals, our_threads_block_them_and_the_program_s_does_not)
     EXPECT_INT_EQ(0, pthread_sigmask(SIG_SETMASK, NULL, &before));
     ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, share_and_collect));
     void *block = kit_alloc(&w, MEND_MIB, NULL);
-    EXPECT_RESULT(MEND_OK, mend_export(w.pool, block, &token, NULL));
+    EXPECT_RESULT(MEND_OK,
+                  mend_export(w.pool, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     EXPECT_TRUE(check_threads() >= 2);
     EXPECT_INT_EQ(0, pthread_sigmask(SIG_SETMASK, NULL, &after));
     for (int number = 1; number < 32; number++) {

@@ -18,7 +18,8 @@ static bool open_socket(void)
     if (!share_open(&w, 1, MEND_SIM_FABRIC_WORKS)) {
         return false;
     }
-    EXPECT_OK(mend_export(w.pool, kit_alloc(&w, CHUNK, w.streams[0]), &token, NULL));
+    EXPECT_OK(mend_export(w.pool, kit_alloc(&w, CHUNK, w.streams[0]), NULL, &token,
+                          MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     kit_close(&w);
     return !mend_test_has_failed();
 }
@@ -51,15 +52,19 @@ void share_rig_close(share_rig *r)
 
 mend_result share_try_export(mend_pool *pool, const void *block, share_ticket *ticket)
 {
-    return ticket->by_fabric ? mend_export_fabric(pool, block, ticket->bytes, sizeof(ticket->bytes),
-                                                  &ticket->size, NULL)
-                             : mend_export(pool, block, &ticket->token, NULL);
+    return ticket->by_fabric
+               ? mend_export(pool, block,
+                             KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC),
+                             ticket->bytes, sizeof(ticket->bytes), &ticket->size, NULL)
+               : mend_export(pool, block, NULL, &ticket->token, MEND_EXPORT_TOKEN_BYTES, NULL,
+                             NULL);
 }
 
 mend_result share_try_import(mend_pool *pool, const share_ticket *ticket, void **pointer)
 {
-    return ticket->by_fabric ? mend_import_fabric(pool, ticket->bytes, ticket->size, pointer, NULL)
-                             : mend_import(pool, &ticket->token, pointer, NULL);
+    return ticket->by_fabric
+               ? mend_import(pool, ticket->bytes, ticket->size, pointer, NULL)
+               : mend_import(pool, &ticket->token, MEND_EXPORT_TOKEN_BYTES, pointer, NULL);
 }
 
 share_ticket share_export(share_rig *r, const void *block)

@@ -56,8 +56,9 @@ SHARED_TEST(survivors_share, nothing_is_imported_from_another_user, false)
 {
     void *pointer = NULL;
     pretended = 1;
-    EXPECT_REFUSAL(UNREACHABLE, "runs as another user",
-                   mend_import(r->to.pool, &r->ticket.token, &pointer, NULL));
+    EXPECT_REFUSAL(
+        UNREACHABLE, "runs as another user",
+        mend_import(r->to.pool, &r->ticket.token, MEND_EXPORT_TOKEN_BYTES, &pointer, NULL));
     pretended = 0;
     EXPECT_PTR_EQ(NULL, pointer);
 }

@@ -51,14 +51,14 @@ MEND_TEST(sim_arguments, nothing_is_asked_of_no_device)
 {
     mend_stream stream = NULL;
     mend_sim_graph *graph = NULL;
-    mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH};
+    mend_sim_work work = {.struct_size = sizeof(mend_sim_work), .kind = MEND_SIM_WORK_TOUCH};
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
     mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
     EXPECT_REFUSED(mend_sim_stream_create(NULL, NULL, &stream));
     EXPECT_REFUSED(mend_sim_stream_create(
-        NULL, &MEND_TEST_WITH(mend_sim_stream_options, .is_blocking = 1), &stream));
-    EXPECT_REFUSED(mend_sim_stream_create(
-        NULL, &MEND_TEST_WITH(mend_sim_stream_options, .device = 0), &stream));
+        NULL, KIT_OPTIONS(mend_sim_stream_options, .is_blocking = 1), &stream));
+    EXPECT_REFUSED(
+        mend_sim_stream_create(NULL, KIT_OPTIONS(mend_sim_stream_options, .device = 0), &stream));
     EXPECT_REFUSED(mend_sim_stream_destroy(NULL, NULL));
     EXPECT_REFUSED(mend_sim_launch(NULL, NULL, &work));
     EXPECT_REFUSED(mend_sim_stream_wait(NULL, NULL, NULL));
@@ -80,14 +80,13 @@ MEND_TEST(sim_arguments, a_device_that_nobody_has_opened_has_no_streams)
     config.device_count = 2;
     EXPECT_RESULT(MEND_OK, mend_sim_create(&config, &sim));
     const mend_driver *driver = mend_sim_driver(sim);
+    EXPECT_REFUSED(
+        mend_sim_stream_create(sim, KIT_OPTIONS(mend_sim_stream_options, .device = 1), &stream));
     EXPECT_REFUSED(mend_sim_stream_create(
-        sim, &MEND_TEST_WITH(mend_sim_stream_options, .device = 1), &stream));
-    EXPECT_REFUSED(mend_sim_stream_create(
-        sim, &MEND_TEST_WITH(mend_sim_stream_options, .device = 1, .is_blocking = 1), &stream));
+        sim, KIT_OPTIONS(mend_sim_stream_options, .device = 1, .is_blocking = 1), &stream));
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_open(driver, 1, &info));
-    EXPECT_RESULT(MEND_OK,
-                  mend_sim_stream_create(sim, &MEND_TEST_WITH(mend_sim_stream_options, .device = 1),
-                                         &stream));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(
+                               sim, KIT_OPTIONS(mend_sim_stream_options, .device = 1), &stream));
     EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(sim, stream));
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, 1));
     mend_sim_destroy(sim);
@@ -95,17 +94,17 @@ MEND_TEST(sim_arguments, a_device_that_nobody_has_opened_has_no_streams)
 
 SIM_TEST(sim_arguments, what_does_not_exist_is_refused)
 {
-    mend_sim_work work = {.kind = (mend_sim_work_kind)9};
+    mend_sim_work work = {.struct_size = sizeof(mend_sim_work), .kind = (mend_sim_work_kind)9};
     mend_sim_ledger ledger = {0};
     mend_sim_graph *graph = NULL;
     mend_stream stream = NULL;
     EXPECT_REFUSED(mend_sim_stream_create(f->sim, NULL, NULL));
+    EXPECT_REFUSED(
+        mend_sim_stream_create(f->sim, KIT_OPTIONS(mend_sim_stream_options, .device = 0), NULL));
     EXPECT_REFUSED(mend_sim_stream_create(
-        f->sim, &MEND_TEST_WITH(mend_sim_stream_options, .device = 0), NULL));
+        f->sim, KIT_OPTIONS(mend_sim_stream_options, .device = -1), &stream));
     EXPECT_REFUSED(mend_sim_stream_create(
-        f->sim, &MEND_TEST_WITH(mend_sim_stream_options, .device = -1), &stream));
-    EXPECT_REFUSED(mend_sim_stream_create(
-        f->sim, &MEND_TEST_WITH(mend_sim_stream_options, .device = 64), &stream));
+        f->sim, KIT_OPTIONS(mend_sim_stream_options, .device = 64), &stream));
     EXPECT_REFUSED(mend_sim_stream_destroy(f->sim, none));
     EXPECT_REFUSED(mend_sim_stream_destroy(f->sim, NULL));
     EXPECT_REFUSED(mend_sim_launch(f->sim, NULL, NULL));
@@ -123,7 +122,7 @@ SIM_TEST(sim_arguments, what_does_not_exist_is_refused)
     EXPECT_REFUSED(mend_sim_get_ledger(f->sim, NULL));
     EXPECT_REFUSED(mend_sim_get_ledger(f->sim, &ledger));
     EXPECT_REFUSED(mend_sim_restore(f->sim));
-    mend_sim_prices prices;
+    mend_sim_prices prices = MEND_SIM_PRICES_INIT;
     EXPECT_REFUSED(mend_sim_prices_named("free", &prices));
     EXPECT_TRUE(strstr(mend_sim_last_message(), "kvcached-a100") != NULL);
     mend_sim_set_foreign_bytes(f->sim, -1, f->page);

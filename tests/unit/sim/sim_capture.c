@@ -55,7 +55,7 @@ MEND_TEST(sim_capture, who_a_captured_stream_is_may_not_be_asked)
             answers && (mode == MEND_CAPTURE_MODE_RELAXED || capture == MEND_SIM_CAPTURE_RELAXED);
         sim_fixture rig;
         sim_fixture *f = &rig;
-        mend_sim_identity identity = {0};
+        mend_sim_identity identity = MEND_SIM_IDENTITY_INIT;
         ASSERT_TRUE(sim_fixture_open(f, SIM_CONFIG(.identity_in_capture = answers)));
         EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(f->sim, f->stream, capture));
         PASS(exchange_capture_mode, &mode);

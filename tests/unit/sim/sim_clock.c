@@ -50,7 +50,8 @@ SIM_TEST(sim_clock, a_program_waits_for_its_stream)
 }
 
 /* A device of 4 MiB that cleans one in 1000 ns. */
-static const mend_sim_prices scrubbing = {.scrub = {.mib_ns = 1000}};
+static const mend_sim_prices scrubbing = {.struct_size = sizeof(mend_sim_prices),
+                                          .scrub = {.mib_ns = 1000}};
 
 SIM_TEST_AS(sim_clock, a_creation_waits_until_enough_is_clean, .memory_bytes = 4 * MEND_MIB,
             .prices = &scrubbing)
@@ -87,8 +88,8 @@ SIM_TEST_AS(sim_clock, what_was_waited_for_is_not_cleaned_twice, .memory_bytes =
 MEND_TEST(sim_clock, lists_have_names_and_others_are_refused)
 {
     static const char *const unknown[] = {"", "Reference", "h200 ", "h100", NULL};
-    mend_sim_prices p;
-    mend_sim_prices expected;
+    mend_sim_prices p = MEND_SIM_PRICES_INIT;
+    mend_sim_prices expected = MEND_SIM_PRICES_INIT;
     mend_sim_prices_named("reference", &expected);
     ASSERT_RESULT(MEND_OK, mend_sim_prices_named("reference", &p));
     EXPECT_INT_EQ(0, memcmp(&p, &expected, sizeof(p)));
@@ -130,7 +131,7 @@ SIM_TEST_AS(sim_clock, calls_are_priced_by_other_lists_afterwards, .prices_advan
                               (822 + 2 * 21049 + 50) + (1827 + 2 * 14014 + 16) + 1900 + 1664},
                  {"kvcached-a100", 19000 + 2 * (193000 + 1450 + 23000 + 25600 + 36000) + 200000}};
     for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
-        mend_sim_prices prices;
+        mend_sim_prices prices = MEND_SIM_PRICES_INIT;
         ASSERT_RESULT(MEND_OK, mend_sim_prices_named(lists[i].list, &prices));
         EXPECT_U64_EQ(lists[i].time_ns, mend_sim_time_by(f->sim, &prices));
     }
@@ -139,7 +140,8 @@ SIM_TEST_AS(sim_clock, calls_are_priced_by_other_lists_afterwards, .prices_advan
 }
 
 SIM_TEST_AS(sim_clock, absurd_prices_end_time,
-            .prices = &(mend_sim_prices){.create = {.mib_ns = UINT64_MAX},
+            .prices = &(mend_sim_prices){.struct_size = sizeof(mend_sim_prices),
+                                         .create = {.mib_ns = UINT64_MAX},
                                          .synchronize = {.call_ns = UINT64_MAX - 5}})
 {
     PASS(context_synchronize);

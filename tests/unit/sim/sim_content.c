@@ -222,7 +222,8 @@ SIM_TEST(sim_content, without_content_only_access_is_verified)
     uint64_t address = sim_fixture_map(f, f->page, f->page);
     sim_fixture_work(f, f->stream, MEND_SIM_WORK_VERIFY, address, f->page, 7, 0);
     EXPECT_U64_EQ(0, sim_fixture_ledger(f).content_errors);
-    const mend_sim_work stray = {MEND_SIM_WORK_VERIFY, address, f->page + 512, 7, 0};
+    const mend_sim_work stray = {
+        sizeof(mend_sim_work), MEND_SIM_WORK_VERIFY, address, f->page + 512, 7, 0};
     EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_sim_launch(f->sim, f->stream, &stray));
     EXPECT_HEARD(f, 1, "a verification of");
 }

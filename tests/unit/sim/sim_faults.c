@@ -107,7 +107,7 @@ SIM_TEST(sim_faults, a_stopped_driver_does_nothing_and_complains_of_nothing)
     EXPECT_STATUS(gone, f->driver->stream_destroy(f->driver, NULL));
     EXPECT_STATUS(gone, f->driver->context_pop(f->driver));
     EXPECT_STATUS(gone, f->driver->device_close(f->driver, 0));
-    const mend_sim_work work = {.address = address};
+    const mend_sim_work work = {.struct_size = sizeof(mend_sim_work), .address = address};
     EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_sim_launch(f->sim, f->stream, &work));
     mend_sim_ledger ledger = sim_fixture_ledger(f);
     EXPECT_U64_EQ(1, ledger.mappings);

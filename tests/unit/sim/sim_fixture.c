@@ -123,7 +123,7 @@ void sim_fixture_launch(sim_fixture *f, mend_sim_graph *graph, uint64_t finish_n
 void sim_fixture_work(sim_fixture *f, mend_stream stream, mend_sim_work_kind kind, uint64_t address,
                       uint64_t size_bytes, uint64_t tag, uint64_t finish_ns)
 {
-    const mend_sim_work work = {kind, address, size_bytes, tag, finish_ns};
+    const mend_sim_work work = {sizeof(mend_sim_work), kind, address, size_bytes, tag, finish_ns};
     EXPECT_RESULT(MEND_OK, mend_sim_launch(f->sim, stream, &work));
 }
 

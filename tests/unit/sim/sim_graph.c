@@ -77,7 +77,10 @@ SIM_TEST(sim_graph, is_not_launched_where_it_cannot_run)
 /* Captures a write on two streams and launches it, as far as it comes; ends and destroys all. */
 static mend_result live(sim_fixture *f, mend_stream other, uint64_t address)
 {
-    const mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH, .address = address, .size_bytes = 512};
+    const mend_sim_work work = {.struct_size = sizeof(mend_sim_work),
+                                .kind = MEND_SIM_WORK_TOUCH,
+                                .address = address,
+                                .size_bytes = 512};
     mend_sim_graph *graph = NULL;
     mend_result result = mend_sim_begin_capture(f->sim, f->stream, MEND_SIM_CAPTURE_GLOBAL);
     if (result != MEND_OK) {

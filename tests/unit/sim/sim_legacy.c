@@ -7,7 +7,7 @@ static mend_stream make_blocking(sim_fixture *f)
     mend_stream stream = NULL;
     EXPECT_RESULT(MEND_OK,
                   mend_sim_stream_create(
-                      f->sim, &MEND_TEST_WITH(mend_sim_stream_options, .is_blocking = 1), &stream));
+                      f->sim, KIT_OPTIONS(mend_sim_stream_options, .is_blocking = 1), &stream));
     return stream;
 }
 
@@ -56,7 +56,7 @@ SIM_TEST(sim_legacy, is_out_of_use_while_a_blocking_stream_is_captured)
     mend_stream blocking = make_blocking(f);
     mend_event event = sim_fixture_event(f);
     const mend_kernel kernel = {.kind = MEND_KERNEL_SPIN};
-    const mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH};
+    const mend_sim_work work = {.struct_size = sizeof(mend_sim_work), .kind = MEND_SIM_WORK_TOUCH};
 #define EXPECT_SPOILT(call)                                                                        \
     EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(f->sim, blocking, MEND_SIM_CAPTURE_RELAXED));    \
     call;                                                                                          \

@@ -3,7 +3,7 @@
 
 SIM_TEST(sim_questions, an_address_says_whose_memory_it_is_and_who_may_use_it)
 {
-    mend_sim_place place;
+    mend_sim_place place = MEND_SIM_PLACE_INIT;
     uint64_t mapped = sim_fixture_map(f, 2 * f->page, 4 * f->page);
     uint64_t plain = 0;
     PASS(plain_alloc, f->page, &plain);
@@ -48,7 +48,7 @@ SIM_TEST(sim_questions, an_event_has_the_time_of_the_work_before_it)
 
 SIM_TEST(sim_questions, bad_arguments_change_nothing)
 {
-    mend_sim_place place = {.device = 5};
+    mend_sim_place place = {.struct_size = sizeof(mend_sim_place), .device = 5};
     mend_stream stream = NULL;
     uint64_t time_ns = 7;
 #define EXPECT_REFUSED(call) EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, call)
@@ -62,17 +62,17 @@ SIM_TEST(sim_questions, bad_arguments_change_nothing)
     EXPECT_REFUSED(mend_sim_event_time(f->sim, &place, &time_ns));
     EXPECT_REFUSED(mend_sim_event_time(f->sim, &place, NULL));
     EXPECT_REFUSED(mend_sim_stream_create(
-        NULL, &MEND_TEST_WITH(mend_sim_stream_options, .device = 0, .is_blocking = 1), &stream));
+        NULL, KIT_OPTIONS(mend_sim_stream_options, .device = 0, .is_blocking = 1), &stream));
     EXPECT_REFUSED(mend_sim_stream_create(
-        f->sim, &MEND_TEST_WITH(mend_sim_stream_options, .device = 1, .is_blocking = 1), &stream));
+        f->sim, KIT_OPTIONS(mend_sim_stream_options, .device = 1, .is_blocking = 1), &stream));
     EXPECT_REFUSED(mend_sim_stream_create(
-        f->sim, &MEND_TEST_WITH(mend_sim_stream_options, .device = 0, .is_blocking = 1), NULL));
+        f->sim, KIT_OPTIONS(mend_sim_stream_options, .device = 0, .is_blocking = 1), NULL));
     EXPECT_INT_EQ(5, place.device);
     EXPECT_U64_EQ(7, time_ns);
     EXPECT_PTR_EQ(NULL, stream);
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(f->sim,
-                                                  &MEND_TEST_WITH(mend_sim_stream_options,
-                                                                  .device = 0, .is_blocking = 1),
-                                                  &stream));
+    EXPECT_RESULT(
+        MEND_OK,
+        mend_sim_stream_create(
+            f->sim, KIT_OPTIONS(mend_sim_stream_options, .device = 0, .is_blocking = 1), &stream));
     EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(f->sim, stream));
 }

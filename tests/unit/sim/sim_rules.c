@@ -254,7 +254,7 @@ RULES_TEST(sim_rules, events_live_from_create_to_destroy)
 RULES_TEST(sim_rules, streams_are_real_ones)
 {
     const char *none = "is not a stream, or was destroyed";
-    const mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH};
+    const mend_sim_work work = {.struct_size = sizeof(mend_sim_work), .kind = MEND_SIM_WORK_TOUCH};
     mend_stream_info info;
     mend_event event = sim_fixture_event(f);
     EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(f->sim, f->stream));

@@ -12,8 +12,8 @@
 #include "driver/forward.h"
 #include "mend/mend_sim.h"
 #include "tests/support/host_memory.h"
+#include "tests/support/options.h"
 #include "tests/support/test.h"
-#include "tests/support/with.h"
 
 enum { PAGE = 64 << 10, PIECE = 4096 };
 
@@ -91,7 +91,7 @@ static void begin(story *s, bool traced)
     DRIVE(context_push, s->context);
     DRIVE(context_device, &current);
     DRIVE(stream_create, &s->stream);
-    CALL(mend_sim_stream_create(s->sim, &MEND_TEST_WITH(mend_sim_stream_options, .is_blocking = 1),
+    CALL(mend_sim_stream_create(s->sim, KIT_OPTIONS(mend_sim_stream_options, .is_blocking = 1),
                                 &s->blocking));
     DRIVE(event_create, &s->event);
 }
@@ -165,7 +165,10 @@ static void use_work(story *s)
 /* Beside the table: captures, graphs and the device's own work. */
 static void use_graphs(story *s)
 {
-    mend_sim_work work = {.kind = MEND_SIM_WORK_WRITE, .address = s->address, .size_bytes = PIECE};
+    mend_sim_work work = {.struct_size = sizeof(mend_sim_work),
+                          .kind = MEND_SIM_WORK_WRITE,
+                          .address = s->address,
+                          .size_bytes = PIECE};
     mend_sim_graph *graph = NULL;
     CALL(mend_sim_launch(s->sim, s->blocking, &work));
     CALL(mend_sim_stream_wait(s->sim, s->stream, s->blocking));

@@ -76,16 +76,19 @@ SCENE_TEST(pool_quiesce, shareable_memory_becomes_private, open_scene(r, true))
     EXPECT_OK(mend_quiesce(w->pool, &report)); /* nothing is left to do */
     EXPECT_U64_EQ(0, report.exchanged_bytes);
     mend_export_token token;
-    EXPECT_REFUSAL(NOT_SUPPORTED, "mend_quiesce has made the memory",
-                   mend_export(w->pool, r->blocks[0], &token, NULL));
+    EXPECT_REFUSAL(
+        NOT_SUPPORTED, "mend_quiesce has made the memory",
+        mend_export(w->pool, r->blocks[0], NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     void *more = kit_alloc(w, MEND_MIB, S(0));
-    EXPECT_OK(mend_export(w->pool, more, &token, NULL)); /* what comes later is shareable */
+    EXPECT_OK(mend_export(w->pool, more, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL,
+                          NULL)); /* what comes later is shareable */
 }
 
 SCENE_TEST(pool_quiesce, exported_and_pinned_memory_is_named, open_scene(r, true))
 {
     mend_export_token token;
-    EXPECT_OK(mend_export(w->pool, r->blocks[0], &token, NULL));
+    EXPECT_OK(
+        mend_export(w->pool, r->blocks[0], NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     EXPECT_REFUSAL(PINNED, "1 blocks are exported and 0 imported", mend_quiesce(w->pool, NULL));
     kit_release(w, r->blocks[0], MEND_MIB / 2, S(0));
     r->blocks[0] = NULL;

@@ -178,13 +178,14 @@ KIT_TEST_IN(pool_sleep_refused, exported_memory_is_named_until_it_is_freed,
     mend_export_token token;
     void *block = kit_alloc_written(w, MEND_MIB, NULL);
     void *other = kit_alloc_written(w, MEND_MIB, NULL);
-    EXPECT_OK(mend_export(w->pool, block, &token, NULL));
+    EXPECT_OK(mend_export(w->pool, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     EXPECT_ERROR(PINNED, mend_sleep(w->pool, NULL, NULL));
     kit_free(w, block, NULL);
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    EXPECT_ERROR(ASLEEP, mend_export(w->pool, other, &token, NULL));
+    EXPECT_ERROR(ASLEEP,
+                 mend_export(w->pool, other, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_OK(mend_export(w->pool, other, &token, NULL));
+    EXPECT_OK(mend_export(w->pool, other, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     kit_release(w, other, MEND_MIB, NULL);
 }
 
@@ -197,9 +198,9 @@ SLEEP_TEST(pool_sleep_refused, calls_that_need_sleeping_memory_are_named)
     EXPECT_OK(mend_unpin(w->pool, r->blocks[1], SLEEP_BLOCK));
     EXPECT_OK(mend_record_stream(w->pool, r->blocks[1], S(1)));
     mend_group *group = kit_group(w);
-    EXPECT_ERROR(ASLEEP, mend_group_set_blocks(group, NULL, 0));
+    EXPECT_ERROR(ASLEEP, mend_group_set_blocks(group, NULL, sizeof(mend_group_block), 0));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_OK(mend_group_set_blocks(group, NULL, 0));
+    EXPECT_OK(mend_group_set_blocks(group, NULL, sizeof(mend_group_block), 0));
     EXPECT_OK(mend_group_destroy(group, S(0)));
 }
 

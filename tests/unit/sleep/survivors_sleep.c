@@ -40,7 +40,8 @@ MEND_TEST(survivors_sleep, exported_memory_is_not_said_to_be_released)
     ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, shareable));
     void *exported = kit_alloc(&w, MEND_MIB / 2, NULL);
     void *kept = kit_alloc_written(&w, MEND_MIB / 2, NULL);
-    EXPECT_RESULT(MEND_OK, mend_export(w.pool, exported, &token, NULL));
+    EXPECT_RESULT(MEND_OK,
+                  mend_export(w.pool, exported, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     kit_free(&w, exported, NULL);
     EXPECT_RESULT(MEND_OK, mend_sleep(w.pool, NULL, &report));
     EXPECT_U64_EQ(MEND_MIB, report.asleep_bytes);

@@ -17,7 +17,8 @@ static void get_known(mend_world *w, mend_stream stream)
 /* The capture is whole: its work, one touch of a block, can be launched. */
 static void end_whole(mend_world *w, mend_stream stream, void *block)
 {
-    const mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
+    const mend_sim_work work = {.struct_size = sizeof(mend_sim_work),
+                                .kind = MEND_SIM_WORK_TOUCH,
                                 .address = (uint64_t)(uintptr_t)block,
                                 .size_bytes = block != NULL ? 512 : 0};
     if (block != NULL) {
@@ -101,8 +102,8 @@ KIT_EACH(pool_captures, an_outer_group_watches_a_stream_that_was_forgotten_and_i
 WORLD_TEST(pool_captures, of_blocking_streams_nobody_knows_are_noticed)
 {
     mend_stream blocking = NULL;
-    EXPECT_OK(mend_sim_stream_create(
-        w->sim, &MEND_TEST_WITH(mend_sim_stream_options, .is_blocking = 1), &blocking));
+    EXPECT_OK(mend_sim_stream_create(w->sim, KIT_OPTIONS(mend_sim_stream_options, .is_blocking = 1),
+                                     &blocking));
     kit_alloc(w, 5 * MEND_MIB, S(1));
     kit_leave_in_flight(w, block_bytes, S(1), 1000, MEND_NO_STREAM);
     kit_begin_capture(w, blocking);
@@ -213,8 +214,8 @@ WORLD_TEST(pool_captures, two_may_share_a_group)
 WORLD_TEST(pool_captures, the_legacy_stream_is_left_alone_beside_a_blocking_one)
 {
     mend_stream blocking = NULL;
-    EXPECT_OK(mend_sim_stream_create(
-        w->sim, &MEND_TEST_WITH(mend_sim_stream_options, .is_blocking = 1), &blocking));
+    EXPECT_OK(mend_sim_stream_create(w->sim, KIT_OPTIONS(mend_sim_stream_options, .is_blocking = 1),
+                                     &blocking));
     kit_alloc(w, 3 * MEND_MIB, S(2));
     kit_leave_in_flight(w, block_bytes, NULL, 1000, NULL);
     kit_begin_capture(w, blocking);

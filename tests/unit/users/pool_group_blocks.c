@@ -37,7 +37,7 @@ static void free_in(mend_group *group, void *block, mend_stream stream)
 static size_t list(mend_group *group, mend_group_block blocks[MOST_BLOCKS])
 {
     size_t count = 0;
-    EXPECT_OK(mend_group_get_blocks(group, blocks, MOST_BLOCKS, &count));
+    EXPECT_OK(mend_group_get_blocks(group, blocks, sizeof(mend_group_block), MOST_BLOCKS, &count));
     EXPECT_TRUE(count <= MOST_BLOCKS);
     return count;
 }
@@ -74,8 +74,8 @@ WORLD_64_TEST(pool_group_blocks, a_restoration_reserves_nothing_for_streams_that
     }
     EXPECT_U64_EQ(BLOCKS, list(group, blocks));
     const size_t before = waits->used_count + waits->free_count;
-    EXPECT_OK(mend_group_set_blocks(group, NULL, 0));
-    EXPECT_OK(mend_group_set_blocks(group, blocks, BLOCKS));
+    EXPECT_OK(mend_group_set_blocks(group, NULL, sizeof(mend_group_block), 0));
+    EXPECT_OK(mend_group_set_blocks(group, blocks, sizeof(mend_group_block), BLOCKS));
     expect_blocks(group, blocks, BLOCKS);
     EXPECT_TRUE(waits->used_count + waits->free_count - before < (size_t)BLOCKS * STREAMS);
     EXPECT_OK(mend_group_destroy(group, S(0)));
@@ -189,7 +189,7 @@ WORLD_64_TEST(pool_group_blocks, they_are_listed_by_address)
     mend_group *group = create_group(w);
     mend_group *other = create_group(w);
     size_t count = 9;
-    EXPECT_OK(mend_group_get_blocks(group, NULL, 0, &count));
+    EXPECT_OK(mend_group_get_blocks(group, NULL, sizeof(mend_group_block), 0, &count));
     EXPECT_U64_EQ(0, count);
     mend_group_block expected[2] = {{NULL, 3 * MEND_MIB, S(1), 7}, {NULL, 600, S(0), 7}};
     for (int i = 0; i < 2; i++) {
@@ -204,9 +204,23 @@ WORLD_64_TEST(pool_group_blocks, they_are_listed_by_address)
     }
     expect_blocks(group, expected, 2);
     mend_group_block untouched = {.tag = 99};
-    EXPECT_OK(mend_group_get_blocks(group, &untouched, 1, &count));
+    EXPECT_OK(mend_group_get_blocks(group, &untouched, sizeof(mend_group_block), 1, &count));
     EXPECT_U64_EQ(2, count);
     EXPECT_U64_EQ(99, untouched.tag);
+    struct {
+        mend_group_block block;
+        uint64_t later;
+    } newer[2] = {{.later = 5}, {.later = 5}}; /* a caller's elements, larger than ours */
+    EXPECT_OK(mend_group_get_blocks(group, &newer[0].block, sizeof(newer[0]), 2, &count));
+    for (int i = 0; i < 2; i++) {
+        EXPECT_PTR_EQ(expected[i].pointer, newer[i].block.pointer);
+        EXPECT_U64_EQ(0, newer[i].later);
+    }
+    free_in(group, expected[1].pointer, expected[1].stream);
+    EXPECT_OK(mend_group_set_blocks(group, &newer[0].block, sizeof(newer[0]), 2));
+    expect_blocks(group, expected, 2);
+    EXPECT_INVALID(mend_group_get_blocks(group, NULL, sizeof(mend_group_block) - 8, 0, &count));
+    EXPECT_INVALID(mend_group_set_blocks(group, NULL, sizeof(mend_group_block) - 8, 0));
 }
 
 /* As a framework does: two graphs of a tree leave other blocks behind their common one. */
@@ -226,7 +240,7 @@ WORLD_64_TEST(pool_group_blocks, a_checkpoint_is_restored_at_its_addresses)
     free_in(group, output, S(1));
     void *later = alloc_in(w, 2 * MEND_MIB, S(0), group); /* where `temporary` was */
     void *beside = kit_alloc_used(w, 512, S(0), 10);
-    EXPECT_OK(mend_group_set_blocks(group, checkpoint, count));
+    EXPECT_OK(mend_group_set_blocks(group, checkpoint, sizeof(mend_group_block), count));
     expect_blocks(group, checkpoint, count);
     mend_block_info info = MEND_BLOCK_INFO_INIT;
     EXPECT_ERROR(DOUBLE_FREE, mend_get_block_info(w->pool, later, &info));
@@ -236,7 +250,7 @@ WORLD_64_TEST(pool_group_blocks, a_checkpoint_is_restored_at_its_addresses)
     kit_use(w, S(0), kept, MEND_MIB, 10); /* its bytes are those from before */
     kit_use(w, S(0), beside, 512, 10);
     EXPECT_PTR_EQ(temporary, alloc_in(w, 3 * MEND_MIB, S(0), group));
-    EXPECT_OK(mend_group_set_blocks(group, NULL, 0));
+    EXPECT_OK(mend_group_set_blocks(group, NULL, sizeof(mend_group_block), 0));
     expect_blocks(group, NULL, 0);
     EXPECT_OK(mend_group_destroy(group, S(0)));
 }
@@ -247,7 +261,7 @@ static void expect_refusal(mend_group *group, const mend_group_block *blocks, si
 {
     mend_group_block before[MOST_BLOCKS];
     size_t live = list(group, before);
-    EXPECT_INVALID(mend_group_set_blocks(group, blocks, count));
+    EXPECT_INVALID(mend_group_set_blocks(group, blocks, sizeof(mend_group_block), count));
     kit_expect_words(words);
     expect_blocks(group, before, live);
 }
@@ -279,16 +293,16 @@ WORLD_64_TEST(pool_group_blocks, a_checkpoint_that_cannot_be_restored_changes_no
     mend_group_block busy = {NULL, 8192, S(0), 0};
     busy.pointer = kit_leave_in_flight(w, 8192, S(1), 1000, S(1));
     expect_refusal(group, &busy, 1, "work outside of the group");
-    EXPECT_INVALID(mend_group_set_blocks(NULL, two, 2));
-    EXPECT_INVALID(mend_group_set_blocks(group, NULL, 2));
-    EXPECT_OK(mend_group_set_blocks(group, two, 2));
+    EXPECT_INVALID(mend_group_set_blocks(NULL, two, sizeof(mend_group_block), 2));
+    EXPECT_INVALID(mend_group_set_blocks(group, NULL, sizeof(mend_group_block), 2));
+    EXPECT_OK(mend_group_set_blocks(group, two, sizeof(mend_group_block), 2));
 }
 
 WORLD_64_TEST(pool_group_blocks, a_block_of_another_stream_is_not_the_same)
 {
     mend_group *group = create_group(w);
     mend_group_block one = {alloc_in(w, 4096, S(0), group), 4096, S(1), 3};
-    EXPECT_OK(mend_group_set_blocks(group, &one, 1));
+    EXPECT_OK(mend_group_set_blocks(group, &one, sizeof(mend_group_block), 1));
     expect_blocks(group, &one, 1);
 }
 
@@ -311,9 +325,9 @@ KIT_TEST_IN(pool_group_blocks, a_chunk_is_at_one_address,
     expect_refusal(group, both, 3, "another block lies there");
     free_in(group, later.pointer, stream);
     expect_refusal(group, both, 3, "its memory was at another address");
-    EXPECT_OK(mend_group_set_blocks(group, both, 2));
+    EXPECT_OK(mend_group_set_blocks(group, both, sizeof(mend_group_block), 2));
     both[1] = later;
-    EXPECT_OK(mend_group_set_blocks(group, &both[1], 1));
+    EXPECT_OK(mend_group_set_blocks(group, &both[1], sizeof(mend_group_block), 1));
 }
 
 WORLD_64_TEST(pool_group_blocks, a_stream_that_was_forgotten_leaves_them_restorable)
@@ -323,10 +337,10 @@ WORLD_64_TEST(pool_group_blocks, a_stream_that_was_forgotten_leaves_them_restora
     alloc_in(w, MEND_MIB, S(0), group);
     size_t count = list(group, checkpoint);
     EXPECT_OK(mend_forget_stream(w->pool, S(0)));
-    EXPECT_OK(mend_group_set_blocks(group, NULL, 0));
+    EXPECT_OK(mend_group_set_blocks(group, NULL, sizeof(mend_group_block), 0));
     EXPECT_OK(mend_audit(w->pool));
     kit_expect_none(w, 64 * MEND_MIB, S(1), "Releasing groups");
-    EXPECT_OK(mend_group_set_blocks(group, checkpoint, count));
+    EXPECT_OK(mend_group_set_blocks(group, checkpoint, sizeof(mend_group_block), count));
     expect_blocks(group, checkpoint, count);
     EXPECT_OK(mend_audit(w->pool));
 }
@@ -349,7 +363,8 @@ KIT_TEST_IN(pool_group_blocks, a_restoration_without_host_memory_changes_nothing
     uint64_t refusals = 0;
     for (; result == MEND_ERROR_OUT_OF_HOST_MEMORY; refusals++) {
         ASSERT_TRUE(refusals < 100);
-        result = mend_test_starve(refusals, 1, mend_group_set_blocks(group, checkpoint, count));
+        result = mend_test_starve(
+            refusals, 1, mend_group_set_blocks(group, checkpoint, sizeof(mend_group_block), count));
         if (result != MEND_OK) {
             expect_blocks(group, before, left);
             EXPECT_OK(mend_audit(w->pool));
@@ -387,7 +402,8 @@ static void take_step(random_group *r)
         r->counts[which] = count;
         break;
     case 1:
-        EXPECT_OK(mend_group_set_blocks(r->group, r->checkpoints[which], r->counts[which]));
+        EXPECT_OK(mend_group_set_blocks(r->group, r->checkpoints[which], sizeof(mend_group_block),
+                                        r->counts[which]));
         expect_blocks(r->group, r->checkpoints[which], r->counts[which]);
         break;
     case 2:
@@ -421,7 +437,7 @@ MEND_TEST(pool_group_blocks, any_checkpoint_of_the_past_is_restored)
             take_step(&r);
             mend_world_check(&r.w);
         }
-        EXPECT_OK(mend_group_set_blocks(r.group, NULL, 0));
+        EXPECT_OK(mend_group_set_blocks(r.group, NULL, sizeof(mend_group_block), 0));
         EXPECT_OK(mend_group_destroy(r.group, MEND_NO_STREAM));
         mend_sim_advance(r.w.sim, UINT64_C(1) << 30);
         EXPECT_OK(mend_trim(r.w.pool, 0, MEND_TRIM_WAIT, NULL));

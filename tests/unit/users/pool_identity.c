@@ -130,7 +130,7 @@ KIT_EACH(pool_identity, streams_of_green_contexts_are_served, int, vanishes, 2,
     mend_stream green[2] = {NULL, NULL};
     for (int i = 0; i < 2; i++) {
         EXPECT_OK(mend_sim_stream_create(
-            w->sim, &MEND_TEST_WITH(mend_sim_stream_options, .green = i + 1), &green[i]));
+            w->sim, KIT_OPTIONS(mend_sim_stream_options, .green = i + 1), &green[i]));
     }
     const mend_stream streams[] = {green[0], S(0), green[1], green[0], S(1)};
     for (int i = 0; i < 5; i++) {
@@ -147,8 +147,8 @@ KIT_EACH(pool_identity, streams_of_green_contexts_are_served, int, vanishes, 2,
 WORLD_TEST(pool_identity, events_of_green_contexts_are_not_kept)
 {
     mend_stream green = NULL;
-    EXPECT_OK(mend_sim_stream_create(w->sim, &MEND_TEST_WITH(mend_sim_stream_options, .green = 3),
-                                     &green));
+    EXPECT_OK(
+        mend_sim_stream_create(w->sim, KIT_OPTIONS(mend_sim_stream_options, .green = 3), &green));
     kit_free(w, kit_alloc(w, block_bytes, green), green);
     kit_end_stream(w, green);
     EXPECT_LEDGER(w, events, 1);

@@ -169,7 +169,8 @@ static uint64_t occupy_a_stranger(mend_world *w)
 {
     mend_stream stranger = S(2);
     uint64_t end_ns = mend_sim_now_ns(w->sim) + 1000000;
-    const mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH, .finish_ns = end_ns};
+    const mend_sim_work work = {
+        .struct_size = sizeof(mend_sim_work), .kind = MEND_SIM_WORK_TOUCH, .finish_ns = end_ns};
     EXPECT_OK(mend_sim_launch(w->sim, stranger, &work));
     return end_ns;
 }

@@ -247,7 +247,7 @@ def _commit(stretches: list[tuple[GrowingTensor, int, int]]) -> None:
     if stretches:
         with as_pytorch():
             commit = _devices.function("mend_range_commit_all")
-            check(commit(parts, len(parts), stretches[0][0]._now()))
+            check(commit(parts, ctypes.sizeof(part), len(parts), stretches[0][0]._now()))
     for tensor, begin, size in others:  # at its end the memory waits for both
         tensor._call("mend_range_record_stream", begin, size, tensor._now())
 

@@ -1,0 +1,54 @@
+// mend_share.hpp and mend_host.hpp over a simulated device.
+#include <gtest/gtest.h>
+#include <mend/mend_host.hpp>
+#include <mend/mend_share.hpp>
+
+#include <cstring>
+
+#include "tests/cplusplus/device.hpp"
+
+namespace
+{
+
+using shared = on_device;
+
+TEST_F(shared, an_import_is_mapped_while_it_lives)
+{
+    config.shareable = 1;
+    mend::pool from(config);
+    mend::pool to(config);
+    mend::block block = from.alloc(4 * MIB, stream);
+    std::memset(block.data(), 42, 4 * MIB);
+    const mend::exported sent = mend::export_memory(from, block.as<char>() + 512);
+    EXPECT_EQ(512u, sent.offset_bytes);
+    EXPECT_THROW(mend::imported(to, sent.token.data(), sent.token.size() - 1), mend::error);
+    {
+        mend::imported first(to, sent.token.data(), sent.token.size(), stream);
+        mend::imported moved(std::move(first));
+        EXPECT_EQ(4 * MIB, moved.size_bytes());
+        EXPECT_EQ(42, static_cast<unsigned char *>(moved.data())[4 * MIB - 1]);
+        EXPECT_EQ(MEND_IMPORT_EXPORTED, moved.state());
+        EXPECT_EQ(4 * MIB, to.stats().imported_bytes);
+    }
+    EXPECT_EQ(0u, to.stats().imported_bytes);
+}
+
+TEST_F(shared, blocks_may_be_on_the_host_while_a_program_allows_it)
+{
+    config.host_bytes = 64 * MIB;
+    mend::pool pool(config);
+    mend::block most = pool.alloc(60 * MIB, stream);
+    EXPECT_THROW((void)pool.alloc(8 * MIB, stream), mend::out_of_memory);
+    mend::block more;
+    {
+        mend::host_allowed allowed;
+        more = pool.alloc(8 * MIB, stream);
+    }
+    EXPECT_EQ(1, pool.info(more.data()).is_on_host);
+    EXPECT_EQ(0, mend_set_host_allowed(0)); /* as before */
+    most.reset();
+    EXPECT_EQ(8 * MIB, mend::move_to(pool, MEND_MOVE_TO_DEVICE).moved_bytes);
+    EXPECT_EQ(0, pool.info(more.data()).is_on_host);
+}
+
+} // namespace
