@@ -73,6 +73,28 @@ inline bool is_of_another_stream(const cca::SegmentInfo &segment, const mend_reg
            segment.stream != reinterpret_cast<decltype(segment.stream)>(region.stream);
 }
 
+// Memory that has no addresses of the heap now, such as a growing tensor's that has ended: one free
+// segment, so that all of them together are what is reserved.
+inline void add_rest(std::vector<cca::SegmentInfo> &to, size_t from, DeviceIndex device,
+                     mend_pool *heap)
+{
+    mend_stats stats = MEND_STATS_INIT;
+    uint64_t shown = 0;
+    for (size_t i = from; i < to.size(); i++) {
+        shown += to[i].total_size;
+    }
+    if (mend_get_stats(heap, &stats) == MEND_OK && stats.reserved_bytes > shown) {
+        cca::BlockInfo block;
+        block.size = stats.reserved_bytes - shown;
+        to.emplace_back();
+        to.back().device = device;
+        to.back().is_large = true;
+        to.back().is_expandable = true;
+        to.back().total_size = block.size;
+        to.back().blocks.push_back(std::move(block));
+    }
+}
+
 // Appends the segments of a device; of one pool, if it is one.
 inline void add_segments(std::vector<cca::SegmentInfo> &to, DeviceIndex device, PoolId of,
                          const History &history)
@@ -82,6 +104,7 @@ inline void add_segments(std::vector<cca::SegmentInfo> &to, DeviceIndex device, 
         return;
     }
     const void *before = nullptr;
+    const size_t from = to.size();
     bool is_open = false;
     for (const mend_region &region : regions_of(heap)) {
         const PoolId id = pool_of(region);
@@ -102,6 +125,9 @@ inline void add_segments(std::vector<cca::SegmentInfo> &to, DeviceIndex device, 
         add_block(to.back(), region, block_of(region, history));
         before = region.segment;
         is_open = true;
+    }
+    if (!is_pool(of)) {
+        add_rest(to, from, device, heap);
     }
 }
 
