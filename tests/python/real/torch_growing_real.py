@@ -361,6 +361,8 @@ print(errors_after({shrinks}) > 0)
             grown = GrowingTensor(10 * MIB, dtype=torch.uint8)
             block = empty(MIB)
             grown.grow(5 * MIB)
+            shown = sum(part["allocated_size"] for part in torch.cuda.memory_snapshot())
+            assert shown == torch.cuda.memory_allocated() > 5 * MIB, shown
             del grown  # what it had is free memory without an address, and shown as such
             gc.collect()
             shown = sum(part["total_size"] for part in torch.cuda.memory_snapshot())
@@ -380,6 +382,7 @@ print(errors_after({shrinks}) > 0)
 
     def test_the_example_prints_what_is_documented(self):
         self.prints_what_is_documented("torch_growing")
+        self.prints_what_is_documented("torch_kv_cache")
 
 
 if __name__ == "__main__":
