@@ -41,6 +41,7 @@ int cudaMemcpyAsync(void *target, const void *source, size_t bytes, int directio
                     mend_stream stream);
 int cudaMemsetAsync(void *target, int value, size_t bytes, mend_stream stream);
 int cudaDeviceSynchronize(void);
+int cuPointerGetAttribute(void *value, int attribute, uint64_t address);
 int cudaDeviceGetStreamPriorityRange(int *least, int *greatest);
 int cudaDeviceGetPCIBusId(char *text, int bytes, int device);
 
@@ -118,5 +119,6 @@ const simulate_entry simulate_aliases[] = {
 #define X(name, parameters, call) {#name, (simulate_any)name},
     ALIASES(X)
 #undef X
-        {NULL, NULL},
+        {"cuPointerGetAttribute", (simulate_any)cuPointerGetAttribute},
+    {NULL, NULL},
 };

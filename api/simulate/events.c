@@ -139,11 +139,21 @@ SIMULATE_EXPORT int cudaIpcOpenEventHandle(mend_event *event, simulate_ipc_handl
     return cudaEventCreateWithFlags(event, 0);
 }
 
-/* Memory has no such handles: CUDA's has none of virtual memory either. */
+/* As CUDA: memory of cudaMalloc has handles, virtual memory and memory of the host have none. No
+ * other process can open them, because it has devices of its own. */
 SIMULATE_EXPORT int cudaIpcGetMemHandle(simulate_ipc_handle *handle, void *pointer)
 {
-    return simulate_answer(handle == NULL || pointer == NULL ? CUDA_INVALID_VALUE
-                                                             : CUDA_NOT_SUPPORTED);
+    const simulate_machine *machine = NULL;
+    mend_sim_place place = {0};
+    int error = handle == NULL ? CUDA_INVALID_VALUE : simulate_enter(&machine);
+    if (error == CUDA_SUCCESS) {
+        mend_sim_look_up(machine->sim, 0, (uint64_t)(uintptr_t)pointer, 1, &place);
+        error = place.is_plain ? CUDA_SUCCESS : CUDA_INVALID_VALUE;
+    }
+    if (error == CUDA_SUCCESS) {
+        memset(handle, 'm', sizeof(*handle));
+    }
+    return simulate_answer(error);
 }
 
 SIMULATE_EXPORT int cudaIpcOpenMemHandle(void **pointer, simulate_ipc_handle handle, unsigned flags)

@@ -271,3 +271,33 @@ SIMULATE_EXPORT int cudaPointerGetAttributes(pointer_attributes *attributes, con
     }
     return CUDA_SUCCESS;
 }
+
+/* CUpointer_attribute: those that tell virtual memory from cudaMalloc's. */
+SIMULATE_EXPORT int cuPointerGetAttribute(void *value, int attribute, uint64_t address)
+{
+    enum { MEMORY_TYPE = 2, DEVICE_ORDINAL = 9, IS_LEGACY_IPC_CAPABLE = 10 };
+    enum { TYPE_DEVICE = 2 };
+    const simulate_machine *machine = NULL;
+    mend_sim_place place = {0};
+    int error = value == NULL ? CUDA_INVALID_VALUE : simulate_enter(&machine);
+    if (error != CUDA_SUCCESS) {
+        return error;
+    }
+    mend_sim_look_up(machine->sim, 0, address, 1, &place);
+    if (!place.is_of_device || place.device < 0) {
+        return CUDA_INVALID_VALUE;
+    }
+    switch (attribute) {
+    case MEMORY_TYPE:
+        *(int *)value = TYPE_DEVICE;
+        return CUDA_SUCCESS;
+    case DEVICE_ORDINAL:
+        *(int *)value = place.device;
+        return CUDA_SUCCESS;
+    case IS_LEGACY_IPC_CAPABLE:
+        *(unsigned char *)value = place.is_plain != 0;
+        return CUDA_SUCCESS;
+    default:
+        return CUDA_NOT_SUPPORTED;
+    }
+}

@@ -48,7 +48,6 @@ OF_RUNTIME(X)
     X(cuLinkCreate_v2)                                                                             \
     X(cuModuleLoad)                                                                                \
     X(cuOccupancyMaxActiveClusters)                                                                \
-    X(cuPointerGetAttribute)                                                                       \
     X(cuPointerGetAttributes)                                                                      \
     X(cuTensorMapEncodeIm2col)                                                                     \
     X(cuTensorMapEncodeTiled)

@@ -21,7 +21,8 @@ class Pools : public Totals
         requests_.begin(device);
         requests_.settings.look();
         std::unique_lock<std::recursive_mutex> lock;
-        if (is_foreign(device, id)) {
+        if (mend_torch_pool_begins_native(device, id_of(id)) != 0) {
+            native().use(device_count_);
             lock = native().lock_pools();
             native()->beginAllocateToPool(device, id, filter);
         }

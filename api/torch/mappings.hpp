@@ -28,6 +28,7 @@ class Mappings
         mend_history_event events[64];
         size_t count = 0;
         mend_pool *heap = nullptr;
+        Event open = {}; // chunks side by side are one segment
         const std::lock_guard<std::mutex> lock(mutex_);
         if (mend_pool_for_device(device, &heap) != MEND_OK) {
             return;
@@ -40,19 +41,27 @@ class Mappings
                 if (event.kind == MEND_EVENT_MAP || event.kind == MEND_EVENT_UNMAP) {
                     const auto action =
                         event.kind == MEND_EVENT_MAP ? Entry::SEGMENT_MAP : Entry::SEGMENT_UNMAP;
-                    history.note({action,
-                                  device,
-                                  reinterpret_cast<size_t>(event.address),
-                                  event.size_bytes,
-                                  stream,
-                                  {0, 0}},
-                                 context);
+                    const auto address = reinterpret_cast<size_t>(event.address);
+                    if (open.size == 0 || open.action != action ||
+                        open.address + open.size != address) {
+                        close(open, history, context);
+                        open = {action, device, address, 0, stream, {0, 0}};
+                    }
+                    open.size += event.size_bytes;
                 }
             }
         }
+        close(open, history, context);
     }
 
   private:
+    static void close(const Event &open, History &history, const Context &context)
+    {
+        if (open.size > 0) {
+            history.note(open, context);
+        }
+    }
+
     // More than what a thread does between two requests that are reported.
     static constexpr uint64_t KEPT_EVENTS = 4096;
 

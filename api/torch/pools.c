@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "hooks/failures.h"
 #include "torch/heaps.h"
@@ -132,6 +133,22 @@ mend_result mend_torch_pool_add(int device, mend_torch_pool_id id, int is_foreig
     return pool != NULL ? MEND_OK : MEND_ERROR_OUT_OF_HOST_MEMORY;
 }
 
+/* What graphs keep may be PyTorch's own memory, of cudaMalloc, which cudaIpcGetMemHandle takes. */
+static bool graphs_are_native(void)
+{
+    const char *wish = getenv("MEND_TORCH_GRAPHS");
+    return wish != NULL && strcmp(wish, "native") == 0;
+}
+
+int mend_torch_pool_begins_native(int device, mend_torch_pool_id id)
+{
+    pthread_mutex_lock(&mutex);
+    const mend_torch_pool *pool = find(device, id);
+    bool is_native = pool != NULL ? pool->is_foreign : graphs_are_native();
+    pthread_mutex_unlock(&mutex);
+    return is_native;
+}
+
 static route **find_route(int device, mend_torch_pool_id id)
 {
     route **link = &routes[device];
@@ -149,7 +166,7 @@ static mend_result begin(int device, mend_torch_pool_id id, route *begun)
     }
     mend_torch_pool *pool = find(device, id);
     if (pool == NULL) {
-        pool = made(device, id, false, true);
+        pool = made(device, id, graphs_are_native(), true);
     }
     if (pool == NULL) {
         return MEND_ERROR_OUT_OF_HOST_MEMORY;

@@ -73,6 +73,39 @@ inline bool is_of_another_stream(const cca::SegmentInfo &segment, const mend_reg
            segment.stream != reinterpret_cast<decltype(segment.stream)>(region.stream);
 }
 
+// What growing tensors hold, and what ended ones left behind: they have addresses of their own, so
+// this is one segment without. All segments together are then what is reserved.
+inline void add_ranges(std::vector<cca::SegmentInfo> &to, size_t from, DeviceIndex device,
+                       mend_pool *heap)
+{
+    mend_stats stats = MEND_STATS_INIT;
+    uint64_t shown = 0;
+    for (size_t i = from; i < to.size(); i++) {
+        shown += to[i].total_size;
+    }
+    if (mend_get_stats(heap, &stats) != MEND_OK || stats.reserved_bytes <= shown) {
+        return;
+    }
+    cca::SegmentInfo segment;
+    segment.device = device;
+    segment.is_large = true;
+    segment.is_expandable = true;
+    segment.total_size = stats.reserved_bytes - shown;
+    cca::BlockInfo live;
+    live.size = std::min<uint64_t>(stats.range_bytes, segment.total_size);
+    live.requested_size = live.size;
+    live.allocated = live.active = true;
+    cca::BlockInfo rest;
+    rest.size = segment.total_size - live.size;
+    segment.allocated_size = segment.active_size = segment.requested_size = live.size;
+    for (const auto &block : {live, rest}) {
+        if (block.size > 0) {
+            segment.blocks.push_back(block);
+        }
+    }
+    to.push_back(std::move(segment));
+}
+
 // Appends the segments of a device; of one pool, if it is one.
 inline void add_segments(std::vector<cca::SegmentInfo> &to, DeviceIndex device, PoolId of,
                          const History &history)
@@ -82,6 +115,7 @@ inline void add_segments(std::vector<cca::SegmentInfo> &to, DeviceIndex device, 
         return;
     }
     const void *before = nullptr;
+    const size_t from = to.size();
     bool is_open = false;
     for (const mend_region &region : regions_of(heap)) {
         const PoolId id = pool_of(region);
@@ -102,6 +136,9 @@ inline void add_segments(std::vector<cca::SegmentInfo> &to, DeviceIndex device, 
         add_block(to.back(), region, block_of(region, history));
         before = region.segment;
         is_open = true;
+    }
+    if (!is_pool(of)) {
+        add_ranges(to, from, device, heap);
     }
 }
 

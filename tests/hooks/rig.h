@@ -47,6 +47,7 @@
     X(torch, mend_torch_pool_is_begun)                                                             \
     X(torch, mend_torch_pool_remove)                                                               \
     X(torch, mend_torch_pool_uses)                                                                 \
+    X(torch, mend_torch_pool_begins_native)                                                        \
     X(torch, mend_torch_pool_group)                                                                \
     X(torch, mend_torch_pool_of_group)                                                             \
     X(torch, mend_torch_block_alloc_at)                                                            \

@@ -1,4 +1,5 @@
 /* PyTorch's memory pools: which requests they take, what they keep, and PyTorch's figures. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/hooks/rig.h"
@@ -166,6 +167,26 @@ HOOKS_TEST(torch_pools, a_pool_that_pytorch_keeps_is_named_and_nothing_is_alloca
     EXPECT_INT_EQ(1, is_foreign);
     EXPECT_U64_EQ(0, hooks_stats(rig).allocations);
     end(rig, SECOND, 2);
+}
+
+HOOKS_TEST(torch_pools, graphs_have_pytorch_s_memory_where_the_environment_says_so, MIB)
+{
+    filter f = filter_for(rig, 0, MEND_TORCH_TAKES_CAPTURED);
+    int is_foreign = 0;
+    void *pointer = rig;
+    HOOKS_OK(mend_torch_pool_add(0, FIRST, 0)); /* made before: no pool of a graph */
+    EXPECT_INT_EQ(0, rig->f->mend_torch_pool_begins_native(0, SECOND));
+    setenv("MEND_TORCH_GRAPHS", "native", 1);
+    EXPECT_INT_EQ(1, rig->f->mend_torch_pool_begins_native(0, SECOND));
+    EXPECT_INT_EQ(0, rig->f->mend_torch_pool_begins_native(0, FIRST));
+    HOOKS_OK(mend_torch_pool_begin(0, SECOND, takes, NULL, &f));
+    unsetenv("MEND_TORCH_GRAPHS");
+    EXPECT_INT_EQ(1, rig->f->mend_torch_pool_begins_native(0, SECOND)); /* it stays */
+    HOOKS_OK(mend_torch_block_alloc(0, KIB, rig->streams[0], &pointer, &is_foreign));
+    EXPECT_INT_EQ(1, is_foreign);
+    EXPECT_U64_EQ(0, hooks_stats(rig).allocations);
+    end(rig, SECOND, 1);
+    HOOKS_OK(mend_torch_pool_release(0, FIRST));
 }
 
 HOOKS_TEST(torch_pools, a_block_is_made_at_an_address, MIB)

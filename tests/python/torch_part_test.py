@@ -78,10 +78,14 @@ class Part(ProgramTest):
 
 
 class PartOfTheWhole(torch_test.ClassTest):
-    def test_after_enable_it_does_nothing(self):
+    def test_after_enable_all_is_ours_already(self):
         self.enable("""
             with mend.torch.pool() as pool:
-                assert pool is None and mend.torch.mem_pool() is None
+                assert pool is None
+            own = mend.torch.mem_pool()
+            assert type(own) is torch.cuda.MemPool and own.allocator is None
+            with mend.torch.pool(own) as pool:
+                assert pool is own and own.is_used
             """)
 
 

@@ -50,7 +50,35 @@ class ClassTest(ProgramTest):
         return sorted(Path(self.cache, "kept").glob("*"))
 
 
+# Warned of where its plug-in, by which it copies, is not on; with two devices, as here.
+ENGINES = """
+import sys, types, warnings
+for name in ENGINES:
+    sys.modules[name] = types.ModuleType(name)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    mend.torch.enable()
+said = [str(warning.message) for warning in caught]
+"""
+
+
 class Enabling(ClassTest):
+    def warned(self, engines, **variables):
+        program = PRELUDE + ENGINES.replace("ENGINES", repr(engines)) + "print(said)\n"
+        return self.succeeds(program, **self.variables(**variables))
+
+    def test_engines_that_share_memory_by_legacy_handles_are_named(self):
+        self.assertNotIn("cudaIpc", self.warned([]))
+        self.assertNotIn("cudaIpc", self.warned(["vllm", "sglang"]))
+        said = self.warned(["vllm", "sglang"], MEND_SGLANG="0")
+        self.assertIn("sglang is loaded", said)
+        self.assertIn("--disable-custom-all-reduce to it, or set MEND_TORCH_GRAPHS=native", said)
+        self.assertNotIn("vllm is loaded", said)
+        self.assertIn("vllm is loaded", self.warned(["vllm"], VLLM_PLUGINS="lora"))
+        self.assertIn("aphrodite is loaded", self.warned(["aphrodite"]))
+        self.assertNotIn("cudaIpc", self.warned(["aphrodite"], MEND_TORCH_GRAPHS="native"))
+        self.assertIn("it takes native or mend", self.warned([], MEND_TORCH_GRAPHS="cuda"))
+
     def test_a_second_call_does_nothing(self):
         self.enable("mend.torch.enable()\nassert mend.torch.is_enabled()")
 

@@ -49,7 +49,8 @@ RUNTIME_TEST(simulate_memory, errors_are_the_runtimes_and_are_kept_until_they_ar
     EXPECT_ERROR(INVALID_VALUE, r->cudaMalloc(NULL, 1));
     char handle[64];
     EXPECT_ERROR(INVALID_VALUE, r->cudaIpcGetMemHandle(handle, NULL));
-    EXPECT_ERROR(NOT_SUPPORTED, r->cudaIpcGetMemHandle(handle, pointer));
+    EXPECT_ERROR(INVALID_VALUE, r->cudaIpcGetMemHandle(handle, handle));
+    EXPECT_OK(r->cudaIpcGetMemHandle(handle, pointer));
     EXPECT_ERROR(NOT_SUPPORTED, r->cudaIpcCloseMemHandle(pointer));
     EXPECT_OK(r->cudaFree(pointer));
     EXPECT_STR_EQ("cudaErrorMemoryAllocation", r->cudaGetErrorName(OUT_OF_MEMORY));
@@ -172,6 +173,21 @@ static void find(const runtime *r, const char *name, void *function)
     EXPECT_INT_EQ(0, status);
 }
 
+/* Whether cudaIpcGetMemHandle takes the memory, as programs ask. */
+static void expect_legacy(const runtime *r, int expected, unsigned long long address)
+{
+    enum { DEVICE_ORDINAL = 9, IS_LEGACY_IPC_CAPABLE = 10 };
+    int (*ask)(void *, int, unsigned long long) = NULL;
+    unsigned char is_capable = 2;
+    int device = -1;
+    find(r, "cuPointerGetAttribute", &ask);
+    EXPECT_OK(ask(&is_capable, IS_LEGACY_IPC_CAPABLE, address));
+    EXPECT_INT_EQ(expected, is_capable);
+    EXPECT_OK(ask(&device, DEVICE_ORDINAL, address));
+    EXPECT_INT_EQ(0, device);
+    EXPECT_ERROR(INVALID_VALUE, ask(&device, DEVICE_ORDINAL, 4096));
+}
+
 /* As PyTorch's expandable segments do it. */
 RUNTIME_TEST(simulate_memory, the_drivers_virtual_memory_is_found_by_name)
 {
@@ -197,15 +213,22 @@ RUNTIME_TEST(simulate_memory, the_drivers_virtual_memory_is_found_by_name)
         void *rest[2];
     } properties = {1, 0, 1, 0, {NULL}};
     const int access[3] = {1, 0, 3};
+    void *plain = NULL;
     unsigned long long address = 0;
     unsigned long long chunk = 0;
     size_t before = free_bytes(r);
+    ASSERT_OK(r->cudaMalloc(&plain, size));
+    expect_legacy(r, 1, (uintptr_t)plain);
+    EXPECT_OK(r->cudaFree(plain));
     ASSERT_OK(cu.reserve(&address, 4 * size, 0, 0, 0));
     ASSERT_OK(cu.create(&chunk, size, &properties, 0));
     EXPECT_U64_EQ(before - size, free_bytes(r));
     EXPECT_OK(cu.map(address, size, 0, chunk, 0));
     EXPECT_OK(cu.set_access(address, size, access, 1));
     EXPECT_OK(r->cudaMemset((void *)(uintptr_t)address, 1, size));
+    char handle[64]; /* virtual memory has no legacy handle, and says so before */
+    EXPECT_ERROR(INVALID_VALUE, r->cudaIpcGetMemHandle(handle, (void *)(uintptr_t)address));
+    expect_legacy(r, 0, address);
     EXPECT_ERROR(OUT_OF_MEMORY, cu.create(&chunk, 300 * MEND_MIB, &properties, 0));
     EXPECT_OK(cu.unmap(address, size));
     EXPECT_OK(cu.release(chunk));

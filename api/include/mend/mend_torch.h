@@ -152,6 +152,10 @@ MEND_API mend_result mend_torch_block_alloc_in(int device, mend_torch_pool_id id
                                                uint64_t size_bytes, mend_stream stream,
                                                void **pointer);
 
+/* Whether mend_torch_pool_begin leaves the pool to PyTorch's own allocator: it keeps that pool, or
+ * there is none yet, and the environment says MEND_TORCH_GRAPHS=native. */
+MEND_API int mend_torch_pool_begins_native(int device, mend_torch_pool_id id);
+
 /* The users of a pool; 0: there is no such pool. */
 MEND_API int mend_torch_pool_uses(int device, mend_torch_pool_id id);
 

@@ -352,12 +352,21 @@ print(errors_after({shrinks}) > 0)
 
     def test_what_cannot_be_says_so(self):
         self.runs("""
-            for wrong in (0, (0, 5), (5, 0), -1, 1 << 62):
+            for wrong in (0, (), (0, 5), (5, 0), -1, 1 << 62):
                 error_of(lambda: GrowingTensor(wrong), ValueError)
             for wrong in ("5", 1.5, (2.0,)):
                 error_of(lambda: GrowingTensor(wrong), TypeError)
             assert "2^46" in message_of(lambda: GrowingTensor(1 << 50))
             assert "page" in message_of(lambda: GrowingTensor(5, page_bytes=1000))
+            grown = GrowingTensor(10 * MIB, dtype=torch.uint8)
+            block = empty(MIB)
+            grown.grow(5 * MIB)
+            shown = sum(part["allocated_size"] for part in torch.cuda.memory_snapshot())
+            assert shown == torch.cuda.memory_allocated() > 5 * MIB, shown
+            del grown  # what it had is free memory without an address, and shown as such
+            gc.collect()
+            shown = sum(part["total_size"] for part in torch.cuda.memory_snapshot())
+            assert shown == torch.cuda.memory_reserved() > 5 * MIB, shown
             grown = GrowingTensor(10 * MIB, dtype=torch.uint8)
             text = str(error_of(lambda: grown.grow(11 * MIB), ValueError))
             assert "the length would be 11534336; it is 0 to 10485760" in text, text
@@ -373,6 +382,7 @@ print(errors_after({shrinks}) > 0)
 
     def test_the_example_prints_what_is_documented(self):
         self.prints_what_is_documented("torch_growing")
+        self.prints_what_is_documented("torch_kv_cache")
 
 
 if __name__ == "__main__":

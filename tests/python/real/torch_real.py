@@ -310,6 +310,11 @@ class Real(Programs):
             assert block["address"] == kept.data_ptr() and "named_function" in str(block["frames"])
             total = sum(segment["total_size"] for segment in snapshot["segments"])
             assert total == torch.cuda.memory_reserved(), total
+            large = empty(64 * MIB)  # of many chunks: one event where they are side by side
+            again = torch.cuda.memory._snapshot()["device_traces"][0][len(again):]
+            mapped = [entry["size"] for entry in again if entry["action"] == "segment_map"]
+            assert len(mapped) <= 2 and sum(mapped) >= 60 * MIB, mapped
+            del large
             torch.cuda.memory._record_memory_history(enabled=None)
             assert not torch.cuda.memory._snapshot()["device_traces"][0]
             """)

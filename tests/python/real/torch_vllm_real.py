@@ -163,6 +163,45 @@ class Vllm(Programs):
             assert communicator.all_reduce(inp=1, out=2) == (1, 2, False)
             """)
 
+    def test_graphs_may_have_memory_that_legacy_handles_take(self):
+        """MEND_TORCH_GRAPHS=native; the driver's word for both kinds."""
+        self.runs(
+            """
+            import ctypes
+            driver = ctypes.CDLL("libcuda.so.1")
+
+            def is_legacy(tensor):  # CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE
+                answer, address = ctypes.c_ubyte(2), ctypes.c_uint64(tensor.data_ptr())
+                assert driver.cuPointerGetAttribute(ctypes.byref(answer), 10, address) == 0
+                handle = (ctypes.c_ubyte * 64)()
+                got = driver.cudaIpcGetMemHandle(handle, ctypes.c_void_p(tensor.data_ptr()))
+                assert got == (0 if answer.value else 1), got  # cudaErrorInvalidValue
+                driver.cudaGetLastError()
+                return answer.value
+
+            weights = empty(MIB)
+            graph = torch.cuda.CUDAGraph()
+            for _ in range(2):
+                with torch.cuda.graph(graph):
+                    within = torch.zeros(MIB, dtype=torch.uint8, device="cuda")
+                    copied = weights.clone()
+                    del within
+                weights.copy_(torch.full((MIB,), 3, dtype=torch.uint8))
+                graph.replay()
+                torch.cuda.synchronize()
+                kinds = [is_legacy(tensor) for tensor in (copied, weights, empty(MIB))]
+                assert kinds == [1, 0, 0], kinds  # outside of graphs all is Mend's
+                assert copied.cpu().eq(3).all(), copied
+                assert torch.cuda.memory_reserved() > mend.stats()["reserved_bytes"]
+                graph.reset()
+                del copied
+            torch.cuda.empty_cache()
+            assert torch.cuda.memory_reserved() == mend.stats()["reserved_bytes"]
+            """,
+            before=ENABLED,
+            MEND_TORCH_GRAPHS="native",
+        )
+
     def test_without_mend_vllm_keeps_its_own(self):
         self.succeeds(
             """

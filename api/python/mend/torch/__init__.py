@@ -21,7 +21,7 @@ import os
 import sys
 import threading
 
-from . import _stand_ins
+from . import _engines, _stand_ins
 from ._growing import GrowingTensor, grow_all
 from ._pool import mem_pool, pool
 from ._settings import make_shareable, warn_of_settings
@@ -85,6 +85,7 @@ def enable() -> None:
             )
         _kept.append(library)
         warn_of_settings()
+        _engines.warn_of_engines(torch.cuda.device_count)
 
 
 def _autoload() -> None:

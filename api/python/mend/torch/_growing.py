@@ -48,6 +48,8 @@ class GrowingTensor:
 
         shape = [capacity] if hasattr(capacity, "__index__") else list(capacity)
         self._shape = [_devices.amount_of("the capacity", size, least=1) for size in shape]
+        if not shape:
+            raise ValueError("mend: the capacity is a shape of at least one dimension, not ()")
         self._dtype = dtype = torch.get_default_dtype() if dtype is None else dtype
         index = torch.cuda.current_device() if device is None else _devices.index_of(device)
         self._row_bytes = math.prod(self._shape[1:]) * torch.empty(0, dtype=dtype).element_size()

@@ -26,13 +26,13 @@ def pool(of: object | None = None, device: int | None = None):
     """Memory that this thread allocates in PyTorch inside the `with` comes from Mend; other
     threads, also those of backward, are not affected. `of` is a pool from mem_pool(); the default
     is one pool of the process for the device, whose memory is reused but never released. Yields the
-    torch.cuda.MemPool. After enable() it does nothing and yields None, because all memory is Mend's
-    already."""
+    torch.cuda.MemPool. After enable(), without `of`, it does nothing and yields None, because all
+    memory is Mend's already."""
     import torch
 
     from . import is_enabled
 
-    if is_enabled():
+    if is_enabled() and of is None:
         yield None
         return
     index = torch.cuda.current_device() if device is None else device
@@ -51,14 +51,15 @@ def pool(of: object | None = None, device: int | None = None):
 
 def mem_pool(device: int | None = None):
     """A new torch.cuda.MemPool over Mend. Its memory goes back to Mend when the pool and its
-    tensors are gone and PyTorch's cache is emptied. None after enable(). Raises RuntimeError if
-    PyTorch is older than 2.7."""
+    tensors are gone and PyTorch's cache is emptied. After enable() a torch.cuda.MemPool as the
+    program makes it, which is Mend's then. Raises RuntimeError if PyTorch is older than 2.7."""
     import torch
 
     from . import is_enabled
 
     if is_enabled():
-        return None
+        with torch.cuda.device(torch.cuda.current_device() if device is None else device):
+            return torch.cuda.MemPool()
     if _version_of(torch) < _FIRST_THAT_GIVES_BACK:
         raise RuntimeError(
             f"mend.torch: PyTorch {torch.__version__} frees the memory of a torch.cuda.MemPool"
