@@ -347,10 +347,21 @@ size_t mend_layout_count_waits(mend_heap *heap, mend_run *run, uint64_t from, ui
 
 /* Nothing here fails or calls the driver; the caller promised the nodes. */
 
-/* Gives a frozen chunk, which lacks nothing, the memory of others[0], and that one the old memory.
- * If there are several, all of the device, the chunk ends where others[0] did, and the next ones
- * follow at its addresses, frozen; each claimed span lies in one of them afterwards. */
-void mend_layout_replace(mend_heap *heap, mend_chunk *chunk, mend_chunk *const others[],
+/* A part of a chunk's addresses, and the chunk that gets them. */
+typedef struct mend_cluster {
+    uint64_t address;
+    uint64_t size_bytes;
+    uint64_t live_address; /* of a cluster of live pages: from the first live byte to the end of
+                            * the last one */
+    uint64_t live_end;
+    mend_chunk *chunk; /* NULL: none yet */
+    bool is_created;   /* for this */
+} mend_cluster;
+
+/* The parts of a frozen chunk, which lacks nothing, are mapped at its addresses, in their order,
+ * and frozen; what lies between them holds no block, and goes. The chunk is mapped nowhere then,
+ * and free memory if it is of the device. Each claimed span lies in one part afterwards. */
+void mend_layout_replace(mend_heap *heap, mend_chunk *chunk, const mend_cluster parts[],
                          size_t count);
 
 #endif

@@ -1,13 +1,14 @@
 /*
- * Other memory behind a live chunk, at the same address: memory of the host for that of the device,
- * and back; or several chunks for one, which is how a chunk is split, because the driver cannot do
- * that. A transaction: all steps that can fail come first, while the chunk keeps its mapping: other
- * memory is created, mapped at a scratch address, and the contents are copied. Then the chunk is
- * unmapped, the other memory is mapped at its address, and only if the driver does that the chunk
- * gets it, or becomes several. If the driver refuses, the chunk is mapped to its old memory again;
- * if it refuses that, too, the chunk lacks its mapping, and later calls try again (move/move.h).
- * What it does not unmap on that way back stays: then the chunk has the other memory, and what is
- * not mapped of it lacks its mapping.
+ * Other memory behind a live chunk, at the same addresses: of the host for that of the device, and
+ * back; memory that others cannot know; several chunks for one, which is how a chunk is split,
+ * because the driver cannot do that; or chunks for its live pages alone, which is a compaction. A
+ * transaction: all steps that can fail come first, while the chunk keeps its mapping: the other
+ * memory is taken, mapped at a scratch address, and the contents are copied. Then the chunk is
+ * unmapped, the other memory is mapped at its addresses, and only if the driver does that the other
+ * chunks get them. If the driver refuses, the chunk is mapped to its old memory again; if it
+ * refuses that, too, the chunk lacks its mapping, which is owed (physical/owed.h). What it does not
+ * unmap on that way back stays: then the other chunks have the addresses, and what is not mapped of
+ * them lacks its mapping.
  */
 #include "move/move.h"
 
@@ -19,26 +20,18 @@
 #include "move/driver_scope.h"
 #include "physical/chunk.h"
 
-/* One of the chunks that the chunk becomes. */
-typedef struct part {
-    mend_chunk *other; /* the other memory; of the first part then the old one; NULL: not created */
-    uint64_t offset_bytes;
-    uint64_t size_bytes;
-} part;
-
 typedef struct exchange {
     mend_heap *heap;
+    const mend_exchange_order *order;
+    mend_exchange_report *report;
     mend_chunk *chunk;
-    mend_exchange_kind kind;
-    part *parts;
-    mend_chunk **others; /* those of all parts, in order, once they are created */
+    mend_cluster *parts;
     size_t count;
     mend_layout_promise nodes;
     bool was_frozen; /* before the exchange */
     size_t reservations_before;
-    uint64_t scratch;       /* where the other memory is mapped for the copy */
-    uint64_t scratch_bytes; /* ... as far as it is */
-    uint64_t copied_bytes;
+    uint64_t scratch;      /* where the parts are mapped for the copy, one behind the other */
+    size_t scratch_mapped; /* ... so many of them */
 } exchange;
 
 static mend_result no_host_memory(void)
@@ -51,16 +44,104 @@ static mend_result refused(const exchange *x, mend_driver_call call, mend_status
     return status == MEND_DRIVER_OK ? MEND_OK : mend_driver_refused(x->heap, call, status);
 }
 
+/* Counts a driver call, and notes its failure. */
+static mend_result done(const exchange *x, mend_driver_call call, mend_status status)
+{
+    x->report->driver_calls++;
+    return refused(x, call, status);
+}
+
+/* Nodes of the layout are promised, because other threads take nodes during driver calls. Each part
+ * is attached, and may be detached elsewhere before. */
 static bool reserve_nodes(exchange *x)
 {
     mend_heap *heap = x->heap;
-    uint64_t end = x->chunk->address + x->chunk->size_bytes;
-    size_t spans = mend_remap_count_spans(mend_heap_span_at(heap, x->chunk->address), end);
-    x->nodes = mend_freeze_nodes(heap, x->count, spans);
-    return mend_layout_promise_these(heap, &x->nodes);
+    const uint64_t end = x->chunk->address + x->chunk->size_bytes;
+    const size_t spans = mend_remap_count_spans(mend_heap_span_at(heap, x->chunk->address), end);
+    x->nodes = mend_freeze_nodes(heap, 3 * x->count + 1, spans);
+    return mend_retire_reserve(heap, 2 * x->count) &&
+           mend_slab_reserve(&heap->chunks.slab, x->count) &&
+           mend_space_reserve_nodes(&heap->space, 2 * x->count + 2) &&
+           mend_space_reserve_nodes(mend_heap_space_at(heap, x->chunk->address), x->count + 2) &&
+           mend_layout_promise_these(heap, &x->nodes);
+}
+
+/* ---- mappings side by side ------------------------------------------------------------------- */
+
+/* The end of the parts that lie side by side from `first` on; *size_bytes: of all of them. */
+static size_t end_of_stretch(const exchange *x, size_t first, uint64_t *size_bytes)
+{
+    size_t end = first;
+    *size_bytes = 0;
+    while (end < x->count && x->parts[end].address == x->parts[first].address + *size_bytes) {
+        *size_bytes += x->parts[end++].size_bytes;
+    }
+    return end;
+}
+
+/* Maps the next part; *mapped counts them. */
+static mend_status map_next(const exchange *x, uint64_t address, size_t *mapped)
+{
+    mend_status status = mend_step_map(x->heap, address, x->parts[*mapped].chunk);
+    x->report->driver_calls++;
+    *mapped += status == MEND_DRIVER_OK;
+    return status;
+}
+
+/* Maps all parts at their addresses; *mapped counts those that are mapped. */
+static mend_status map_parts(const exchange *x, size_t *mapped, mend_driver_call *call)
+{
+    mend_status status = MEND_DRIVER_OK;
+    uint64_t bytes;
+    *mapped = 0;
+    *call = MEND_CALL_map;
+    while (*mapped < x->count && status == MEND_DRIVER_OK) {
+        status = map_next(x, x->parts[*mapped].address, mapped);
+    }
+    for (size_t i = 0, end; i < x->count && status == MEND_DRIVER_OK; i = end) {
+        *call = MEND_CALL_set_access;
+        end = end_of_stretch(x, i, &bytes);
+        status = mend_step_allow(x->heap, x->parts[i].address, bytes);
+        x->report->driver_calls++;
+    }
+    return status;
+}
+
+/* Unmaps the first parts, of which `mapped` are; *first is the first one that is left. */
+static mend_status unmap_parts(const exchange *x, size_t mapped, size_t *first)
+{
+    mend_status status = MEND_DRIVER_OK;
+    while (*first < mapped && status == MEND_DRIVER_OK) {
+        uint64_t bytes;
+        size_t end = end_of_stretch(x, *first, &bytes);
+        for (; end > mapped; end--) {
+            bytes -= x->parts[end - 1].size_bytes;
+        }
+        x->report->driver_calls++;
+        status = x->heap->driver->unmap(x->heap->driver, x->parts[*first].address, bytes);
+        *first = status == MEND_DRIVER_OK ? end : *first;
+    }
+    return status;
 }
 
 /* ---- what can fail --------------------------------------------------------------------------- */
+
+/* No thread takes memory in the chunk, nor the free chunks that it gets. */
+static void freeze(exchange *x)
+{
+    if (!x->was_frozen) {
+        mend_freeze_chunk(x->heap, x->chunk);
+    }
+    for (size_t i = 0; i < x->count; i++) {
+        mend_chunk *other = x->parts[i].chunk;
+        const uint64_t address = other != NULL ? other->address : 0;
+        if (address != 0) {
+            assert(mend_chunk_is_empty(other) && other->claimed_address == 0);
+            mend_layout_detach(x->heap, other, &other->claimed_waits);
+            other->claimed_address = address;
+        }
+    }
+}
 
 /* Memory that cannot be shared with other processes. */
 static mend_status create_private(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk)
@@ -72,16 +153,18 @@ static mend_status create_private(mend_chunks *chunks, uint64_t size_bytes, mend
     return status;
 }
 
-static mend_result create_part(const exchange *x, part *one)
+static mend_result create_part(const exchange *x, mend_cluster *part)
 {
     mend_chunks *chunks = &x->heap->chunks;
-    const uint64_t bytes = one->size_bytes;
-    mend_status status =
-        x->kind == MEND_EXCHANGE_TO_HOST ? mend_chunk_create_on_host(chunks, bytes, &one->other)
-        : x->kind == MEND_EXCHANGE_TO_PRIVATE ? create_private(chunks, bytes, &one->other)
-                                              : mend_chunk_create(chunks, bytes, &one->other);
-    mend_result result = refused(x, MEND_CALL_create, status);
-    if (result == MEND_ERROR_OUT_OF_MEMORY && x->kind != MEND_EXCHANGE_TO_HOST) {
+    const mend_exchange_kind kind = x->order->kind;
+    mend_status status = kind == MEND_EXCHANGE_TO_HOST
+                             ? mend_chunk_create_on_host(chunks, part->size_bytes, &part->chunk)
+                         : kind == MEND_EXCHANGE_TO_PRIVATE
+                             ? create_private(chunks, part->size_bytes, &part->chunk)
+                             : mend_chunk_create(chunks, part->size_bytes, &part->chunk);
+    part->is_created = status == MEND_DRIVER_OK;
+    mend_result result = done(x, MEND_CALL_create, status);
+    if (result == MEND_ERROR_OUT_OF_MEMORY && kind != MEND_EXCHANGE_TO_HOST) {
         mend_attainable_note_refusal(x->heap);
     }
     return result;
@@ -91,106 +174,103 @@ static mend_result create(exchange *x)
 {
     mend_result result = MEND_OK;
     for (size_t i = 0; i < x->count && result == MEND_OK; i++) {
-        result = create_part(x, &x->parts[i]);
-        x->others[i] = x->parts[i].other;
+        result = x->parts[i].chunk == NULL ? create_part(x, &x->parts[i]) : MEND_OK;
     }
     return result;
 }
 
-/* Maps the parts from an address on, side by side, and allows access; *mapped_bytes says how far
- * they are mapped. */
-static mend_status map_parts(const exchange *x, uint64_t address, uint64_t *mapped_bytes,
-                             mend_driver_call *call)
-{
-    mend_status status = MEND_DRIVER_OK;
-    *call = MEND_CALL_map;
-    *mapped_bytes = 0;
-    for (size_t i = 0; i < x->count && status == MEND_DRIVER_OK; i++) {
-        const part *one = &x->parts[i];
-        status = mend_step_map(x->heap, address + one->offset_bytes, one->other);
-        *mapped_bytes += status == MEND_DRIVER_OK ? one->size_bytes : 0;
-    }
-    if (status == MEND_DRIVER_OK) {
-        *call = MEND_CALL_set_access;
-        status = mend_step_allow(x->heap, address, x->chunk->size_bytes);
-    }
-    return status;
-}
-
+/* Maps the parts at a scratch address. */
 static mend_result map_scratch(exchange *x)
 {
     mend_heap *heap = x->heap;
-    const uint64_t bytes = x->chunk->size_bytes;
-    mend_status status = mend_space_place(&heap->space, MEND_ZONE_LARGE, bytes, 0, &x->scratch);
+    const int zone = x->chunk->zone == MEND_ZONE_SMALL ? MEND_ZONE_SMALL : MEND_ZONE_LARGE;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < x->count; i++) {
+        bytes += x->parts[i].size_bytes;
+    }
+    mend_status status = mend_space_place(&heap->space, zone, bytes, 0, &x->scratch);
     if (status != MEND_DRIVER_OK) { /* a lack of addresses counts as a lack of memory */
         return status == MEND_DRIVER_OUT_OF_MEMORY ? MEND_ERROR_OUT_OF_MEMORY
                                                    : refused(x, MEND_CALL_reserve, status);
     }
-    mend_driver_call call;
-    status = map_parts(x, x->scratch, &x->scratch_bytes, &call);
-    return refused(x, call, status);
+    uint64_t address = x->scratch;
+    for (size_t i = 0; i < x->count && status == MEND_DRIVER_OK; i++) {
+        status = map_next(x, address, &x->scratch_mapped);
+        address += x->parts[i].size_bytes;
+    }
+    return status == MEND_DRIVER_OK
+               ? done(x, MEND_CALL_set_access, mend_step_allow(heap, x->scratch, bytes))
+               : refused(x, MEND_CALL_map, status);
 }
 
 /* Copies from the first live byte of a part to its last one. */
-static mend_result copy_part(exchange *x, const part *one)
+static mend_result copy_part(exchange *x, const mend_cluster *part, uint64_t target)
 {
     const mend_driver *driver = x->heap->driver;
-    const uint64_t begin = x->chunk->address + one->offset_bytes;
-    const uint64_t end = begin + one->size_bytes;
+    const uint64_t end = part->address + part->size_bytes;
     uint64_t from = end;
-    uint64_t to = begin;
-    for (const mend_span *span = mend_heap_span_at(x->heap, x->chunk->address);
+    uint64_t to = part->address;
+    for (const mend_span *span = mend_heap_span_at(x->heap, part->address);
          span != NULL && span->address < end; span = span->next) {
-        if (span->live && mend_span_end(span) > begin) {
-            from = mend_min_u64(from, mend_max_u64(span->address, begin));
+        if (span->live) {
+            from = mend_min_u64(from, mend_max_u64(span->address, part->address));
             to = mend_min_u64(mend_span_end(span), end);
         }
     }
     if (from >= to) {
         return MEND_OK; /* other threads have freed the blocks meanwhile, or there were none */
     }
-    x->copied_bytes += to - from;
-    const uint64_t target = x->scratch + (from - x->chunk->address);
-    return refused(x, MEND_CALL_copy, driver->copy(driver, target, from, to - from, NULL));
+    x->report->copied_bytes += to - from;
+    return done(x, MEND_CALL_copy,
+                driver->copy(driver, target + (from - part->address), from, to - from, NULL));
 }
 
 static mend_result copy(exchange *x)
 {
     const mend_driver *driver = x->heap->driver;
     mend_result result = MEND_OK;
+    uint64_t target = x->scratch;
     for (size_t i = 0; i < x->count && result == MEND_OK; i++) {
-        result = copy_part(x, &x->parts[i]);
+        result = copy_part(x, &x->parts[i], target);
+        target += x->parts[i].size_bytes;
     }
-    return result != MEND_OK || x->copied_bytes == 0
+    return result != MEND_OK || x->report->copied_bytes == 0
                ? result
-               : refused(x, MEND_CALL_context_synchronize, driver->context_synchronize(driver));
+               : done(x, MEND_CALL_context_synchronize, driver->context_synchronize(driver));
 }
 
-/* Unmaps the scratch mappings. If the driver refuses, or if copies may still use them, they stay,
- * and a later flush tries again. */
+/* Unmaps the scratch mappings. If the driver refuses, or if copies may still use them, they retire.
+ */
 static void leave_scratch(exchange *x, bool copies_have_ended)
 {
     mend_heap *heap = x->heap;
-    if (x->scratch_bytes == 0) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < x->scratch_mapped; i++) {
+        bytes += x->parts[i].size_bytes;
+    }
+    if (bytes == 0) {
         return;
     }
     copies_have_ended =
-        copies_have_ended || x->copied_bytes == 0 || mend_step_end_copies(heap, NULL);
+        copies_have_ended || x->report->copied_bytes == 0 || mend_step_end_copies(heap, NULL);
+    x->report->driver_calls++;
     if (copies_have_ended &&
-        heap->driver->unmap(heap->driver, x->scratch, x->scratch_bytes) == MEND_DRIVER_OK) {
+        heap->driver->unmap(heap->driver, x->scratch, bytes) == MEND_DRIVER_OK) {
         return;
     }
     heap->counters.driver_failures += copies_have_ended;
-    for (size_t i = 0; i < x->count && x->parts[i].offset_bytes < x->scratch_bytes; i++) {
-        mend_retire_scratch(heap, x->parts[i].other, MEND_ZONE_LARGE,
-                            x->scratch + x->parts[i].offset_bytes);
+    uint64_t address = x->scratch;
+    const int zone = x->chunk->zone == MEND_ZONE_SMALL ? MEND_ZONE_SMALL : MEND_ZONE_LARGE;
+    for (size_t i = 0; i < x->scratch_mapped; i++) {
+        mend_retire_scratch(heap, x->parts[i].chunk, zone, address);
+        address += x->parts[i].size_bytes;
     }
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* Gives the memory back that the chunk does not have. What the driver refuses stays, accounted
- * for: as free memory, or as a spare chunk on the host. */
+/* Gives the memory back that nothing maps. What the driver refuses stays, accounted for: as free
+ * memory, or as a spare chunk on the host. */
 static void give_back(mend_heap *heap, mend_chunk *other)
 {
     if (other->address != 0 || mend_retire_holds(heap, other->handle) != NULL) {
@@ -201,18 +281,24 @@ static void give_back(mend_heap *heap, mend_chunk *other)
     heap->counters.driver_failures += status != MEND_DRIVER_OK;
 }
 
-/* Gives back what was created. */
+/* What was created goes back, as if it had not been; free chunks go where they were. */
 static void drop_parts(exchange *x)
 {
     mend_heap *heap = x->heap;
-    for (size_t i = 0; i < x->count && x->parts[i].other != NULL; i++) {
-        mend_chunk *other = x->parts[i].other;
-        if (!other->on_host && other->address == 0 &&
-            mend_retire_holds(heap, other->handle) == NULL) {
+    for (size_t i = 0; i < x->count && x->parts[i].chunk != NULL; i++) {
+        mend_chunk *other = x->parts[i].chunk;
+        const uint64_t address = other->claimed_address;
+        if (address != 0) {
+            other->claimed_address = 0;
+            mend_layout_attach(heap, other, other->zone, address, &other->claimed_waits);
+        } else if (x->parts[i].is_created && !other->on_host && other->address == 0 &&
+                   mend_retire_holds(heap, other->handle) == NULL) {
             mend_step_undo_create(heap, other);
-        } else {
+        } else if (x->parts[i].is_created) {
             give_back(heap, other);
         }
+        x->parts[i] = (mend_cluster){.address = x->parts[i].address,
+                                     .size_bytes = x->parts[i].size_bytes};
     }
 }
 
@@ -225,26 +311,40 @@ static void undo(exchange *x)
     mend_space_trim(&x->heap->space, x->reservations_before);
 }
 
-/* The chunk becomes its parts, of which the first `mapped_bytes` are mapped; `is_whole`: all are,
- * with access. What lacks something stays frozen. Then the old memory is given back. */
-static void install(exchange *x, uint64_t mapped_bytes, bool is_whole)
+/* The parts get the addresses of the chunk; those from `first` to `mapped` are mapped. `is_whole`:
+ * all are, with access. What lacks something stays frozen. Then the old memory is given back. */
+static void install(exchange *x, size_t first, size_t mapped, bool is_whole)
 {
     mend_heap *heap = x->heap;
-    mend_chunk *old = x->others[0];
-    mend_chunk_set_missing(&heap->chunks, x->chunk, MEND_MISSING_NOTHING);
-    mend_layout_replace(heap, x->chunk, x->others, x->count);
-    mend_step_note_peaks(heap);
+    mend_chunk *chunk = x->chunk;
+    if (x->order->keeps_memory) {
+        mend_history_note(&heap->history, MEND_EVENT_COMPACT, chunk->address, chunk->size_bytes,
+                          chunk->number);
+    }
     for (size_t i = 0; i < x->count; i++) {
-        mend_chunk *chunk = i == 0 ? x->chunk : x->others[i];
-        if (!is_whole) {
-            bool is_mapped = x->parts[i].offset_bytes < mapped_bytes;
-            mend_chunk_set_missing(&heap->chunks, chunk,
-                                   is_mapped ? MEND_MISSING_ACCESS : MEND_MISSING_MAPPING);
-        } else if (!chunk->on_host) {
-            mend_thaw_chunk(heap, chunk);
+        mend_chunk *other = x->parts[i].chunk;
+        if (other->claimed_address != 0) {
+            mend_retire_mapping(heap, other, other->claimed_address, &other->claimed_waits);
+            other->claimed_address = 0;
+            heap->counters.chunks_moved++;
         }
     }
-    give_back(heap, old);
+    mend_chunk_set_missing(&heap->chunks, chunk, MEND_MISSING_NOTHING);
+    mend_layout_replace(heap, chunk, x->parts, x->count);
+    mend_step_note_peaks(heap);
+    for (size_t i = 0; i < x->count; i++) {
+        mend_chunk *other = x->parts[i].chunk;
+        if (!is_whole) {
+            mend_chunk_set_missing(&heap->chunks, other,
+                                   i >= first && i < mapped ? MEND_MISSING_ACCESS
+                                                            : MEND_MISSING_MAPPING);
+        } else if (!other->on_host) {
+            mend_thaw_chunk(heap, other);
+        }
+    }
+    if (!x->order->keeps_memory) {
+        give_back(heap, chunk);
+    }
 }
 
 /* The driver refused to map the other memory. The chunk goes back to its old one; if the driver
@@ -263,34 +363,30 @@ static mend_result go_back(exchange *x, mend_driver_call call, mend_status statu
 /* The chunk is not mapped. */
 static mend_result finish(exchange *x)
 {
-    mend_heap *heap = x->heap;
-    const mend_driver *driver = heap->driver;
-    const uint64_t address = x->chunk->address;
+    size_t first = 0;
+    size_t mapped;
     mend_driver_call call;
-    uint64_t mapped_bytes;
-    mend_chunk_set_missing(&heap->chunks, x->chunk, MEND_MISSING_MAPPING);
-    mend_status status = map_parts(x, address, &mapped_bytes, &call);
     mend_result result = MEND_OK;
+    mend_chunk_set_missing(&x->heap->chunks, x->chunk, MEND_MISSING_MAPPING);
+    mend_status status = map_parts(x, &mapped, &call);
     if (status == MEND_DRIVER_OK) {
-        install(x, mapped_bytes, true);
-    } else if (mapped_bytes == 0 ||
-               driver->unmap(driver, address, mapped_bytes) == MEND_DRIVER_OK) {
+        install(x, 0, mapped, true);
+    } else if (unmap_parts(x, mapped, &first) == MEND_DRIVER_OK) {
         result = go_back(x, call, status);
     } else {
-        install(x, mapped_bytes, false);
-        result = mend_remap_failed(heap, call, status);
+        install(x, first, mapped, false);
+        result = mend_remap_failed(x->heap, call, status);
     }
-    mend_attainable_forget(heap);
+    if (!x->order->keeps_memory) {
+        mend_attainable_forget(x->heap);
+    }
     return result;
 }
 
 static mend_result perform(exchange *x)
 {
-    mend_heap *heap = x->heap;
-    const mend_driver *driver = heap->driver;
-    if (!x->was_frozen) {
-        mend_freeze_chunk(heap, x->chunk);
-    }
+    const mend_driver *driver = x->heap->driver;
+    freeze(x);
     mend_result result = create(x);
     if (result == MEND_OK) {
         result = map_scratch(x);
@@ -300,8 +396,8 @@ static mend_result perform(exchange *x)
     }
     leave_scratch(x, result == MEND_OK);
     if (result == MEND_OK) {
-        result = refused(x, MEND_CALL_unmap,
-                         driver->unmap(driver, x->chunk->address, x->chunk->size_bytes));
+        result = done(x, MEND_CALL_unmap,
+                      driver->unmap(driver, x->chunk->address, x->chunk->size_bytes));
     }
     if (result != MEND_OK) {
         undo(x);
@@ -310,51 +406,29 @@ static mend_result perform(exchange *x)
     return finish(x);
 }
 
-/* The parts, by their sizes. NULL: malloc failed. */
-static part *make_parts(const mend_exchange_order *order, size_t count)
-{
-    part *parts = calloc(count, sizeof(*parts));
-    uint64_t end = 0;
-    for (size_t i = 0; i < count && parts != NULL; i++) {
-        parts[i].offset_bytes = end;
-        parts[i].size_bytes = order->sizes != NULL ? order->sizes[i] : order->chunk->size_bytes;
-        end += parts[i].size_bytes;
-    }
-    assert(parts == NULL || end == order->chunk->size_bytes);
-    return parts;
-}
-
 mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *order,
-                                 uint64_t *copied_bytes)
+                                 mend_exchange_report *report)
 {
     mend_chunk *chunk = order->chunk;
+    mend_cluster whole = {.address = chunk->address, .size_bytes = chunk->size_bytes};
     assert(mend_mutex_is_held(&heap->grow));
     assert(mend_mutex_is_held(&heap->state));
     assert(chunk->missing == MEND_MISSING_NOTHING);
     assert(chunk->is_frozen == chunk->on_host);
-    assert(order->sizes == NULL || order->kind == MEND_EXCHANGE_TO_DEVICE);
-    assert(mend_retire_holds(heap, chunk->handle) == NULL);
-    *copied_bytes = 0;
+    assert(order->keeps_memory || mend_retire_holds(heap, chunk->handle) == NULL);
+    *report = (mend_exchange_report){.copied_bytes = 0};
     exchange x = {.heap = heap,
+                  .order = order,
+                  .report = report,
                   .chunk = chunk,
-                  .kind = order->kind,
-                  .count = order->sizes != NULL ? order->count : 1,
-                  .was_frozen = chunk->is_frozen};
-    x.reservations_before = heap->space.reservation_count;
-    x.parts = make_parts(order, x.count);
-    x.others = calloc(x.count, sizeof(mend_chunk *));
-    if (x.parts == NULL || x.others == NULL || !reserve_nodes(&x)) {
-        free(x.parts);
-        free(x.others);
+                  .parts = order->parts != NULL ? order->parts : &whole,
+                  .count = order->parts != NULL ? order->count : 1,
+                  .was_frozen = chunk->is_frozen,
+                  .reservations_before = heap->space.reservation_count};
+    if (!reserve_nodes(&x)) {
         return no_host_memory();
     }
-    const bool has_nodes = mend_retire_reserve(heap, x.count) &&
-                           mend_slab_reserve(&heap->chunks.slab, x.count) &&
-                           mend_space_reserve_nodes(&heap->space, x.count + 1);
-    mend_result result = has_nodes ? perform(&x) : no_host_memory();
+    mend_result result = perform(&x);
     mend_layout_end_promise(heap, &x.nodes);
-    free(x.parts);
-    free(x.others);
-    *copied_bytes = result == MEND_OK ? x.copied_bytes : 0;
     return result;
 }

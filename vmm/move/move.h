@@ -66,10 +66,10 @@ void mend_attainable_look(mend_heap *heap);
  * which replace it at the same addresses. The chunk is empty then; pointers and contents stay. All
  * work of the context is done, and the program has promised not to launch any meanwhile.
  *
- * During a compaction the chunk is *frozen*: its free memory is claimed, so that no thread takes
- * it, and so is memory that is freed in it (mend_layout_free). Afterwards it is free memory like
- * any other. If the driver refuses to map a new chunk at its address, that chunk stays frozen: it
- * has the bytes, its blocks cannot be used, and later calls try again (move/remap.h).
+ * It is an exchange of memory (below): the chunk becomes the clusters of its live pages, for which
+ * idle empty chunks of their size are taken, and its old memory is an empty chunk. Meanwhile it is
+ * *frozen*: its free memory is claimed, so that no thread takes it, and so is memory that is freed
+ * in it (mend_layout_free). Afterwards it is free memory like any other.
  *
  * The caller holds both locks, and a driver scope is open; slow driver calls release `state`.
  */
@@ -105,21 +105,27 @@ typedef enum mend_exchange_kind {
 typedef struct mend_exchange_order {
     mend_chunk *chunk;
     mend_exchange_kind kind;
-    const uint64_t *sizes; /* borrowed: of the chunks that it becomes, in order, each a multiple of
-                            * the device's page; their sum is its own size. Of the device alone.
-                            * NULL: it stays one */
-    size_t count;          /* of the sizes */
+    mend_cluster *parts; /* borrowed: the chunks that it becomes, in order, each of pages of the
+                          * device, with an idle empty chunk of their size, or NULL; between them is
+                          * no block. Of the device alone. NULL: it stays one */
+    size_t count;        /* of the parts */
+    bool keeps_memory;   /* a compaction: the old memory is free memory then */
 } mend_exchange_order;
+
+typedef struct mend_exchange_report {
+    uint64_t copied_bytes;
+    uint64_t driver_calls;
+} mend_exchange_report;
 
 /*
  * Exchanges the memory of a mapped chunk without pins, exports, aliases and retired mappings, which
- * lacks nothing and does not sleep. *copied_bytes: bytes that were copied. Does not make room, and
+ * lacks nothing and does not sleep. *report also after a failure. Does not make room, and
  * looks at no limit. MEND_ERROR_OUT_OF_MEMORY: the host, or the device, has no room;
  * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: the chunk is as before,
  * or lacks its mapping.
  */
 mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *order,
-                                 uint64_t *copied_bytes);
+                                 mend_exchange_report *report);
 
 /* ---- freeze.c -------------------------------------------------------------------------------- */
 

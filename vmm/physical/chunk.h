@@ -417,11 +417,6 @@ mend_status mend_chunk_create_on_host(mend_chunks *chunks, uint64_t size_bytes, 
 /* Releases a spare chunk. Calls the driver; on failure nothing changed. */
 mend_status mend_chunk_release_on_host(mend_chunks *chunks, mend_chunk *chunk);
 
-/* A frozen chunk with an address, and one without, exchange their memory. If both are of the
- * device, and the first one has no live bytes, it may be the larger one: then its end is another.
- */
-void mend_chunk_exchange(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *other);
-
 /* A part of a chunk on the host was taken; its live bytes are counted already. */
 void mend_chunk_note_taken_on_host(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
 

@@ -323,18 +323,6 @@ void mend_tightness_apply(mend_heap *heap, int tightness);
 
 /* Guarded by the heap's `state` lock. */
 
-/* Neighbouring pages of a chunk with live blocks, and the chunk that will replace them. */
-typedef struct mend_cluster {
-    uint64_t address;
-    uint64_t size_bytes;
-    uint64_t live_address; /* from the first live byte to the end of the last one: the bytes to
-                            * copy */
-    uint64_t live_end;
-    mend_chunk *chunk;
-    bool is_created;  /* the chunk was created for this compaction */
-    mend_span *first; /* first span that overlaps it */
-} mend_cluster;
-
 /* The cost and the gain of a compaction. */
 typedef struct mend_compact_size {
     size_t clusters;

@@ -70,10 +70,10 @@ static mend_result make_private(mend_heap *heap, mend_quiesce_report *report)
     while (chunk != NULL && result == MEND_OK) {
         const uint64_t address = chunk->address;
         const uint64_t size_bytes = chunk->size_bytes;
-        uint64_t copied_bytes;
+        mend_exchange_report done;
         if (!mend_chunk_sleeps(chunk)) {
-            const mend_exchange_order order = {chunk, MEND_EXCHANGE_TO_PRIVATE, NULL, 0};
-            result = mend_relocate_in_device(heap, &order, &copied_bytes);
+            const mend_exchange_order order = {.chunk = chunk, .kind = MEND_EXCHANGE_TO_PRIVATE};
+            result = mend_relocate_in_device(heap, &order, &done);
             report->exchanged_bytes += result == MEND_OK ? size_bytes : 0;
         }
         chunk = next_shareable(heap, address);

@@ -68,17 +68,17 @@ static bool make_room(mend_heap *heap, uint64_t bytes)
 }
 
 mend_result mend_relocate_in_device(mend_heap *heap, const mend_exchange_order *order,
-                                    uint64_t *copied_bytes)
+                                    mend_exchange_report *report)
 {
     const uint64_t bytes = order->chunk->size_bytes;
     uint64_t released_bytes = 0;
     if (!make_room(heap, bytes)) {
         return MEND_ERROR_OUT_OF_MEMORY;
     }
-    mend_result result = mend_exchange_memory(heap, order, copied_bytes);
+    mend_result result = mend_exchange_memory(heap, order, report);
     if (result == MEND_ERROR_OUT_OF_MEMORY &&
         mend_trim_to(heap, 0, true, &released_bytes) == MEND_OK && released_bytes > 0) {
-        result = mend_exchange_memory(heap, order, copied_bytes);
+        result = mend_exchange_memory(heap, order, report);
     }
     return result;
 }
@@ -90,13 +90,13 @@ static mend_result move(const relocation *r, mend_chunk *chunk, uint64_t bytes)
     mend_move_report *report = r->report;
     const bool to_host = r->kind == MEND_EXCHANGE_TO_HOST;
     const uint64_t size_bytes = chunk->size_bytes;
-    uint64_t copied_bytes = 0;
+    mend_exchange_report done = {0};
     const mend_exchange_order order = {.chunk = chunk, .kind = r->kind};
-    mend_result result = to_host ? mend_exchange_memory(heap, &order, &copied_bytes)
-                                 : mend_relocate_in_device(heap, &order, &copied_bytes);
+    mend_result result = to_host ? mend_exchange_memory(heap, &order, &done)
+                                 : mend_relocate_in_device(heap, &order, &done);
     if (result == MEND_OK) {
         report->moved_bytes += size_bytes;
-        report->copied_bytes += copied_bytes;
+        report->copied_bytes += done.copied_bytes;
         *(to_host ? &heap->counters.moved_to_host_bytes : &heap->counters.moved_to_device_bytes) +=
             size_bytes;
     }

@@ -59,7 +59,7 @@ mend_result mend_relocate(mend_heap *heap, mend_exchange_kind kind, const uint64
 /* Gives a chunk other memory of the device, in an open driver scope at a quiet point; makes room by
  * giving empty chunks back. Results as mend_exchange_memory. */
 mend_result mend_relocate_in_device(mend_heap *heap, const mend_exchange_order *order,
-                                    uint64_t *copied_bytes);
+                                    mend_exchange_report *report);
 
 /* ---- select.c -------------------------------------------------------------------------------- */
 

@@ -42,17 +42,19 @@ static void look_at_pages(const mend_heap *heap, const mend_sleep_options *optio
     }
 }
 
-/* The sizes of the chunks that a chunk of these pages becomes: neighbours with the same fate are
- * one. Returns their number; 0: no page can sleep that cannot now. */
-static size_t cut(const unsigned char *pages, size_t count, uint64_t page_bytes, uint64_t *sizes)
+/* The parts that a chunk of these pages becomes: neighbours with the same fate are one. Returns
+ * their number; 0: no page can sleep that cannot now. */
+static size_t cut(const unsigned char *pages, const mend_chunk *chunk, uint64_t page_bytes,
+                  mend_cluster *cuts)
 {
+    const size_t count = (size_t)(chunk->size_bytes / page_bytes);
     size_t parts = 0;
     bool gains = false;
     for (size_t i = 0; i < count; i++) {
         if (i == 0 || (pages[i] & TO_STAY) != (pages[i - 1] & TO_STAY)) {
-            sizes[parts++] = 0;
+            cuts[parts++].address = chunk->address + i * page_bytes;
         }
-        sizes[parts - 1] += page_bytes;
+        cuts[parts - 1].size_bytes += page_bytes;
         gains = gains || pages[i] == TO_SLEEP;
     }
     return gains ? parts : 0;
@@ -66,20 +68,20 @@ static mend_result split(mend_heap *heap, const mend_sleep_options *options, men
     const size_t page_count = (size_t)(chunk->size_bytes / page_bytes);
     assert(chunk->size_bytes % page_bytes == 0);
     unsigned char *pages = calloc(page_count, 1);
-    uint64_t *sizes = calloc(page_count, sizeof(sizes[0]));
+    mend_cluster *parts = calloc(page_count, sizeof(parts[0]));
     mend_result result = MEND_ERROR_OUT_OF_HOST_MEMORY;
-    if (pages != NULL && sizes != NULL) {
+    if (pages != NULL && parts != NULL) {
         look_at_pages(heap, options, chunk, pages);
         mend_exchange_order order = {
-            .chunk = chunk, .kind = MEND_EXCHANGE_TO_DEVICE, .sizes = sizes};
-        order.count = cut(pages, page_count, page_bytes, sizes);
-        uint64_t copied_bytes = 0;
-        result = order.count > 0 ? mend_relocate_in_device(heap, &order, &copied_bytes) : MEND_OK;
+            .chunk = chunk, .kind = MEND_EXCHANGE_TO_DEVICE, .parts = parts};
+        order.count = cut(pages, chunk, page_bytes, parts);
+        mend_exchange_report done = {0};
+        result = order.count > 0 ? mend_relocate_in_device(heap, &order, &done) : MEND_OK;
         splits->count += result == MEND_OK && order.count > 0;
-        splits->copied_bytes += copied_bytes;
+        splits->copied_bytes += result == MEND_OK ? done.copied_bytes : 0;
     }
     free(pages);
-    free(sizes);
+    free(parts);
     return result;
 }
 
