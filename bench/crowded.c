@@ -20,6 +20,7 @@
 
 enum { STREAMS = 2, SMALLEST_BYTES = 512, LARGEST_BYTES = 2048, GROUP_BYTES = 8192 };
 #define PAGE (2 * MEND_MIB) /* of the simulated device */
+#define CHUNK (9 * PAGE)    /* more than blocks share */
 
 typedef struct crowd {
     mend_sim *sim;
@@ -393,14 +394,14 @@ static void move_chunks(crowd *c)
 {
     restore_nothing(c);
     require(mend_group_begin(c->group, c->streams[0]) == MEND_OK, "mend_group_begin");
-    free_on(c, alloc_bytes(c, c->count * PAGE, c->streams[0]), c->streams[0]);
+    free_on(c, alloc_bytes(c, c->count * CHUNK, c->streams[0]), c->streams[0]);
     require(mend_group_end(c->group) == MEND_OK, "mend_group_end");
 }
 
 static void fill_group_of_chunks(crowd *c)
 {
     make_group(c);
-    take_in_group(c, PAGE);
+    take_in_group(c, CHUNK);
     move_chunks(c);
 }
 
