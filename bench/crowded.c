@@ -20,6 +20,7 @@
 
 enum { STREAMS = 2, SMALLEST_BYTES = 512, LARGEST_BYTES = 2048, GROUP_BYTES = 8192 };
 #define PAGE (2 * MEND_MIB) /* of the simulated device */
+#define CHUNK (9 * PAGE)    /* more than blocks share */
 
 typedef struct crowd {
     mend_sim *sim;
@@ -28,7 +29,9 @@ typedef struct crowd {
     size_t count;
     void **blocks;
     mend_group *group;
+    mend_group_block *listed;
     mend_range **ranges; /* for operations on one range: the first one */
+    size_t turn;
     size_t at;           /* the block, range or page that the operation is about */
     mend_random random;
 } crowd;
@@ -257,6 +260,33 @@ static void commit_gaps(crowd *c)
     commit(c, c->ranges[0], 0, c->count);
 }
 
+/* At the limit: for each three gaps an empty chunk of three pages is given back, which fits none. */
+static void make_gaps_at_the_limit(crowd *c)
+{
+    mend_stats stats = MEND_STATS_INIT;
+    require(mend_set_limit(c->pool, 0) == MEND_OK, "mend_set_limit");
+    for (size_t i = 0; i < c->count; i += 2) {
+        decommit(c, c->ranges[0], i, 1);
+    }
+    require(mend_trim(c->pool, 0, NULL) == MEND_OK, "mend_trim");
+    for (size_t i = 0; i < c->count / 6 + 1; i++) {
+        commit(c, c->ranges[1], 3 * i, 3);
+    }
+    decommit(c, c->ranges[1], 0, 3 * (c->count / 6 + 1));
+    require(mend_get_stats(c->pool, &stats) == MEND_OK, "mend_get_stats");
+    require(mend_set_limit(c->pool, stats.reserved_bytes) == MEND_OK, "mend_set_limit");
+}
+
+static void fill_gaps_to_the_limit(crowd *c)
+{
+    mend_range_options options = MEND_RANGE_OPTIONS_INIT;
+    options.page_bytes = 3 * PAGE;
+    fill_pages(c);
+    require(mend_range_create(c->pool, 3 * c->count * PAGE, &options, &c->ranges[1]) == MEND_OK,
+            "mend_range_create");
+    make_gaps_at_the_limit(c);
+}
+
 static void take_a_hole(crowd *c)
 {
     (void)alloc_bytes(c, PAGE, c->streams[0]);
@@ -344,6 +374,45 @@ static void restore_nothing(crowd *c)
             "mend_group_set_blocks");
 }
 
+static void take_in_group(crowd *c, uint64_t size_bytes)
+{
+    require(mend_group_begin(c->group, c->streams[0]) == MEND_OK, "mend_group_begin");
+    for (size_t i = 0; i < c->count; i++) {
+        c->blocks[i] = alloc_bytes(c, size_bytes, c->streams[0]);
+        c->listed[i] = (mend_group_block){c->blocks[i], size_bytes, c->streams[0], 0};
+    }
+    require(mend_group_end(c->group) == MEND_OK, "mend_group_end");
+    restore_nothing(c);
+}
+
+static void fill_group_of_blocks(crowd *c)
+{
+    make_group(c);
+    take_in_group(c, GROUP_BYTES);
+}
+
+/* Each block has a chunk, and one block of all of them was in the group since. */
+static void move_chunks(crowd *c)
+{
+    restore_nothing(c);
+    require(mend_group_begin(c->group, c->streams[0]) == MEND_OK, "mend_group_begin");
+    free_on(c, alloc_bytes(c, c->count * CHUNK, c->streams[0]), c->streams[0]);
+    require(mend_group_end(c->group) == MEND_OK, "mend_group_end");
+}
+
+static void fill_group_of_chunks(crowd *c)
+{
+    make_group(c);
+    take_in_group(c, CHUNK);
+    move_chunks(c);
+}
+
+static void restore_blocks(crowd *c)
+{
+    require(mend_group_set_blocks(c->group, c->listed, c->count) == MEND_OK,
+            "mend_group_set_blocks");
+}
+
 /* ---- sleepers -------------------------------------------------------------------------------- */
 
 /* Pages of a range, each of which is a chunk. */
@@ -353,6 +422,28 @@ static void fill_sleepers(crowd *c)
     options.others = MEND_KEEP_NOTHING;
     fill_pages(c);
     require(mend_sleep(c->pool, &options, NULL) == MEND_OK, "mend_sleep");
+}
+
+/* Two ranges sleep in turn, so that each page takes host memory that another one has left. */
+static void sleep_and_wake(crowd *c)
+{
+    const mend_sleep_rule rule = {1 + c->turn % 2, MEND_KEEP_HOST};
+    mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
+    options.rules = &rule;
+    options.rule_count = 1;
+    require(mend_sleep(c->pool, &options, NULL) == MEND_OK, "mend_sleep");
+    require(mend_wake(c->pool, NULL, 0, NULL) == MEND_OK, "mend_wake");
+    c->turn++;
+}
+
+static void fill_two_ranges(crowd *c)
+{
+    for (size_t i = 0; i < 2; i++) {
+        mend_set_sleep_tag(1 + i);
+        c->ranges[i] = create_range(c, c->count * PAGE);
+        commit(c, c->ranges[i], 0, c->count);
+    }
+    sleep_and_wake(c);
 }
 
 static void free_page(crowd *c)
@@ -444,15 +535,21 @@ static const operation operations[] = {
     {"refusal_beside_each_page", 1, true, fill_holes_to_the_limit, NULL, be_refused, NULL},
     {"each_page_beside_streams", 1, true, fill_streams_and_pages, NULL, replace_pages, NULL},
     {"commit_of_each_gap", 1, true, fill_gaps, NULL, commit_gaps, make_gaps},
+    {"commit_of_each_gap_at_the_limit", 1, true, fill_gaps_to_the_limit, NULL, commit_gaps,
+     make_gaps_at_the_limit},
     {"destruction_of_each_page", 1, true, fill_pages, NULL, destroy_pages, fill_pages},
     {"group_of_nothing_beside_blocks", 50, false, fill_blocks_and_a_group, NULL, restore_nothing,
      NULL},
+    {"restoration_of_each_block", 1, true, fill_group_of_blocks, NULL, restore_blocks,
+     restore_nothing},
+    {"way_back_of_each_chunk", 1, true, fill_group_of_chunks, NULL, restore_blocks, move_chunks},
     {"group_beside_groups", 50, false, fill_groups, NULL, make_group, release_group},
     {"release_beside_groups", 50, false, fill_groups, make_group, release_group, NULL},
     {"grow_beside_groups", 50, false, fill_groups, NULL, grow_and_trim, NULL},
     {"grow_beside_groups_of_chunks", 50, false, fill_groups_of_chunks, NULL, grow_and_trim, NULL},
     {"grow_beside_graphs", 50, false, fill_graphs, NULL, grow_and_trim, NULL},
     {"grow_and_trim_beside_sleepers", 50, false, fill_sleepers, NULL, grow_and_trim, NULL},
+    {"sleep_of_each_in_the_place_of_another", 1, true, fill_two_ranges, NULL, sleep_and_wake, NULL},
     {"free_beside_sleepers", 50, false, fill_sleepers, NULL, free_page, NULL},
     {"pair_beside_streams", 200, false, fill_streams, NULL, pair, NULL},
     {"pair_beside_threads", 200, false, fill_threads, NULL, pair, NULL},
@@ -485,7 +582,8 @@ static void open_crowd(crowd *c, size_t count)
     }
     c->blocks = calloc(count, sizeof(void *));
     c->ranges = calloc(count, sizeof(mend_range *));
-    require(c->blocks != NULL && c->ranges != NULL, "malloc");
+    c->listed = calloc(count, sizeof(*c->listed));
+    require(c->blocks != NULL && c->ranges != NULL && c->listed != NULL, "malloc");
 }
 
 static void do_one(const operation *one, crowd *c, bool counted)
@@ -520,6 +618,7 @@ static void run(const operation *one, size_t count)
     mend_sim_destroy(c.sim);
     free(c.blocks);
     free(c.ranges);
+    free(c.listed);
 }
 
 int main(int argc, char **argv)

@@ -166,25 +166,43 @@ static bool changes_room(trial *t, int pool, uint64_t calls_before)
     return t->has_soft_limit && trial_stats(t, pool).pressure_calls > calls_before;
 }
 
-/* Requests what the report says would fit. */
-static void ask_for_what_fits(trial *t, const operation *op, const trial_call *refused)
+static void free_at_once(trial *t, const operation *op)
+{
+    trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
+    trial_free_here(t, trial_thread_of(t, block->home, op->thread), false, block);
+}
+
+/* Requests so much in the place of a request that was refused. */
+static void ask_instead(trial *t, const operation *op, const trial_call *refused, uint64_t bytes)
 {
     trial_call call = {.kind = CALL_ALLOC,
                        .pool = refused->pool,
-                       .size_bytes = refused->fitting_bytes,
+                       .size_bytes = bytes,
                        .alignment_bytes = refused->alignment_bytes,
                        .in_one_chunk = refused->in_one_chunk};
-    if (call.size_bytes == 0) {
-        return;
-    }
     uint64_t calls_before = trial_stats(t, call.pool).pressure_calls;
     mend_result result = take_block(t, op, &call);
     if (!call.faulty && !changes_room(t, call.pool, calls_before)) {
         trial_judge_report(t, refused, &call);
     }
     if (result == MEND_OK) {
-        trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
-        trial_free_here(t, trial_thread_of(t, block->home, op->thread), false, block);
+        free_at_once(t, op);
+    }
+}
+
+/* The same again, unless others help, who may give more each time, or the host refuses memory; and
+ * what the report says would fit. */
+static void follow_report(trial *t, const operation *op, const trial_call *refused)
+{
+    bool is_alone = t->pool_count == 1 && !t->config.host_refuses;
+    for (int i = 0; i < TRIAL_CALLBACKS; i++) {
+        is_alone = is_alone && !t->callbacks[i].added;
+    }
+    if (is_alone) {
+        ask_instead(t, op, refused, refused->size_bytes);
+    }
+    if (refused->fitting_bytes > 0) {
+        ask_instead(t, op, refused, refused->fitting_bytes);
     }
 }
 
@@ -210,7 +228,7 @@ bool trial_alloc(trial *t, const operation *op)
         trial_use(t, op, true);
     } else if (result == MEND_ERROR_OUT_OF_MEMORY && !call.faulty && (op->amount & 32) &&
                call.wanted == NULL) {
-        ask_for_what_fits(t, op, &call);
+        follow_report(t, op, &call);
     }
     return true;
 }
@@ -266,9 +284,9 @@ bool trial_ask_room(trial *t, const operation *op)
         trial_judge_room(t, &ask, &call, result == MEND_OK && !has_waited);
     }
     if (result == MEND_OK) {
-        trial_free_here(t, trial_thread_of(t, block->home, op->thread), false, block);
+        free_at_once(t, op);
     } else if (result == MEND_ERROR_OUT_OF_MEMORY && !call.faulty && (op->amount & 2)) {
-        ask_for_what_fits(t, op, &call);
+        follow_report(t, op, &call);
     }
     return true;
 }

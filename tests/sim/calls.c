@@ -372,6 +372,7 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     bool is_request = call->kind == CALL_ALLOC || call->kind == CALL_COMMIT;
     bool is_judged = is_request && outer_kind == CALL_NONE && !call->faulty;
     call->room_bytes = is_judged ? trial_room(t, call->pool) : 0;
+    call->stays_bytes = is_judged ? trial_room_to_stay(t, call->pool) : 0;
     call->made_no_pages = is_judged && !trial_can_make_pages(t, call);
     note_recorded(t, call, t->calling_thread);
     const held before_it = look_at_held(t, call->pool);

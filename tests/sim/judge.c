@@ -201,14 +201,17 @@ static bool memory_is_uncertain(const trial *t, const mend_stats *stats)
 }
 
 /* A larger request may be served, too: the report makes few plans. Where addresses are few it
- * speaks of memory alone, and of a limit that is shared others may take. */
+ * speaks of memory alone; of a limit that is shared others may take; and a capture that the pool
+ * has not heard of forbids the waits that it counts on. */
 void trial_judge_report(trial *t, const trial_call *refused, const trial_call *call)
 {
-    const bool is_uncertain =
-        t->config.plain || t->config.address_devices != 0 || t->config.file_percent != 0;
-    trial_claim(t, TRIAL_REFUSED, call->result == MEND_OK || is_uncertain,
-                "%llu bytes were refused, %llu would fit, was said, and %llu were refused",
-                LLU(refused->size_bytes), LLU(refused->fitting_bytes), LLU(call->size_bytes));
+    const bool is_uncertain = t->config.plain || t->config.address_devices != 0 ||
+                              t->config.file_percent != 0 || t->captures > 0;
+    const bool is_same = call->size_bytes == refused->size_bytes;
+    trial_claim(t, TRIAL_REFUSED, is_uncertain || (call->result == MEND_OK) != is_same,
+                "%llu bytes were refused, %llu would fit, was said, and %llu were %s",
+                LLU(refused->size_bytes), LLU(refused->fitting_bytes), LLU(call->size_bytes),
+                is_same ? "served when asked again" : "refused");
 }
 
 /* Where addresses are few the answer speaks of memory alone; where others hold memory, what the
@@ -253,6 +256,20 @@ static uint64_t room_for_one_chunk(trial *t, int pool)
                : 0;
 }
 
+uint64_t trial_room_to_stay(trial *t, int pool)
+{
+    const mend_stats stats = trial_stats(t, pool);
+    const uint64_t used_bytes =
+        stats.reserved_bytes + stats.zero_chunk_bytes - stats.free_empty_bytes;
+    const uint64_t within_limit =
+        stats.limit_bytes > used_bytes
+            ? mend_align_down(stats.limit_bytes - used_bytes, t->page_bytes)
+            : 0;
+    const bool is_sure = t->config.file_percent == 0 && !t->had_any_zeros &&
+                         !trial_holds_memory_for_graphs(t) && !trial_any_was_exported(t, pool);
+    return is_sure ? mend_min_u64(trial_room(t, pool), within_limit) : 0;
+}
+
 void trial_judge_refusal(trial *t, const trial_call *call)
 {
     if (t->config.plain) {
@@ -269,6 +286,10 @@ void trial_judge_refusal(trial *t, const trial_call *call)
     if (call->kind == CALL_COMMIT && (call->made_no_pages || !trial_can_make_pages(t, call))) {
         return;
     }
+    trial_claim(t, TRIAL_REFUSED, after >= call->stays_bytes,
+                "a request of %llu bytes was refused, and what is empty or could be created fell "
+                "from %llu to %llu bytes",
+                LLU(size_bytes), LLU(call->stays_bytes), LLU(after));
     trial_claim(t, TRIAL_REFUSED,
                 size_bytes > mend_min_u64(most, mend_max_u64(call->room_bytes, after)),
                 "%llu bytes were refused; empty, or to be created, were %llu before and are "

@@ -15,7 +15,7 @@
     X(ALLOC, alloc,                                                                                \
       "a block of `size` and `alignment` in `slot`, on `stream`; amount 1: and writes it; 8 "      \
       "more: where the last block in `slot` was; 16 more: in one chunk; 32 more: and, if that is " \
-      "refused, what the report says would fit")                                                   \
+      "refused, once more, and what the report says would fit")                                    \
     X(SIBLING_ALLOC, alloc, "the same in the second pool of the device")                           \
     X(WRITE, use_block, "work on the home stream writes the block, for `amount`")                  \
     X(VERIFY, use_block, "work on the home stream compares the block, for `amount`")               \

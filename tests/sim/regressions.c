@@ -413,3 +413,27 @@ HOLDS(
     "streams 3, foreign 6, third 1, peer_pool 1",
     "SIBLING_ALLOC / SIBLING_ALLOC slot 1 alignment 12 / SIBLING_ALLOC slot 2 stream 1 amount 3 / "
     "SLEEP slot 1")
+
+/* Seed 872: for a copy, chunks were given back that the device owed to others, at each refusal. */
+HOLDS(
+    sim_regressions, a_refused_request_leaves_what_cannot_be_made_again,
+    "small_chunk_pages 4, small_request_granules 64, quiet 1, keep_free_percent 10",
+    "ALLOC size 51 / ALLOC slot 1 size 132 alignment 13 / FOREIGN amount 230 / FREE slot 1 / ALLOC "
+    "slot 1 size 106")
+
+/* A compaction was refused memory that the pool thought was there, and was not tried with less. */
+HOLDS(sim_regressions, a_compaction_is_tried_with_what_the_device_has,
+      "small_chunk_pages 4, quiet 1",
+      "ALLOC / ROOM slot 1 / FOREIGN amount 5 / ROOM slot 1 amount 3")
+
+/* Seeds 608, 1786, 2452: what would fit in one chunk was said above the limit; where others get
+ * what is given back; and of memory that a group keeps. */
+HOLDS(sim_regressions, what_fits_in_one_chunk_is_below_the_limit, "chunk_pages 0",
+      "ALLOC slot 209 size 104 / SET_LIMIT size 1 / FREE slot 209 / ALLOC size 104 amount 48")
+
+HOLDS(sim_regressions, what_fits_in_one_chunk_is_not_of_others, "keep_free_percent 3",
+      "ALLOC slot 13 size 215 / FOREIGN amount 235 / FREE slot 13 / ALLOC size 148 amount 48")
+
+HOLDS(sim_regressions, what_fits_in_one_chunk_is_not_of_a_group, "device_pages 16, chunk_pages 16",
+      "GROUP_CREATE slot 20 / CHECKPOINT slot 8 / ALLOC_IN amount 104 / RESTORE slot 44 / "
+      "GROUP_BEGIN slot 8 / ALLOC size 147 amount 48")

@@ -253,6 +253,10 @@ uint64_t trial_limit_room(const mend_stats *stats);
  */
 uint64_t trial_room(trial *t, int pool);
 
+/* As much of it as a request that is refused must leave: what others or lost zeros may take is not
+ * counted, nor what is above the limit. */
+uint64_t trial_room_to_stay(trial *t, int pool);
+
 mend_stats trial_stats(trial *t, int pool);
 mend_sim_ledger trial_ledger(trial *t);
 
@@ -301,6 +305,7 @@ typedef struct trial_call {
     bool faulty;            /* something was planted that may make it fail */
     mend_room room;         /* CALL_ROOM's answer */
     uint64_t room_bytes;    /* of an allocation: trial_room before it, as far as that was asked */
+    uint64_t stays_bytes;   /* the same of trial_room_to_stay */
     bool made_no_pages;     /* trial_can_make_pages said no before it */
     uint64_t fitting_bytes; /* of one that was refused: what the report says would fit */
     char message[160];      /* why the pool's call failed */
@@ -318,8 +323,8 @@ void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, b
 /* Keeps why a call failed, and what its report says would fit. */
 void trial_read_failure(trial_call *call);
 
-/* What the report of a refusal said would fit, and whether that, or more, was served then;
- * `helped`: by others than the pool. */
+/* A request that was refused, and one right after it: of the same size, or of what the report said
+ * would fit. */
 void trial_judge_report(trial *t, const trial_call *refused, const trial_call *call);
 
 /* The same for lack of addresses. */

@@ -22,12 +22,12 @@ typedef struct target {
     bool is_there;       /* it is live as it is */
 } target;
 
-/* A chunk that the group has moved since the checkpoint, and that goes back. Its old mapping is
+/* A chunk that the group may have moved since the checkpoint. Where it goes back, its old mapping is
  * still there, because a graph of the group may use it. */
-typedef struct way_back {
-    mend_retired *retired;
+typedef struct home {
     mend_chunk *chunk;
-} way_back;
+    mend_retired *retired; /* the mapping; NULL: it does not go back */
+} home;
 
 /* What a restoration works on. */
 typedef struct restoration {
@@ -37,7 +37,8 @@ typedef struct restoration {
     size_t target_count;
     uint64_t *live; /* addresses of the group's live blocks */
     size_t live_count;
-    way_back *ways_back;
+    home *homes; /* of all chunks, by handle; once one of them is to go back */
+    size_t home_count;
     size_t way_back_count;
     size_t most_waits;    /* that one piece of memory has, which changes once */
     mend_result remapped; /* not OK: chunks of the pool still lack their mapping */
@@ -246,42 +247,51 @@ static mend_result unusable(const restoration *r, const target *t, const mend_sp
                                      : "work outside of the group may use its memory");
 }
 
-/* Whether the chunk goes back to a mapping that is not this one. */
-static bool goes_back_elsewhere(const restoration *r, const mend_chunk *chunk,
-                                const mend_retired *retired)
+static int compare_homes(const void *first, const void *second)
 {
-    for (size_t i = 0; i < r->way_back_count; i++) {
-        if (r->ways_back[i].chunk == chunk && r->ways_back[i].retired != retired) {
-            return true;
-        }
-    }
-    return false;
+    const mend_chunk_handle a = ((const home *)first)->chunk->handle;
+    const mend_chunk_handle b = ((const home *)second)->chunk->handle;
+    return (a > b) - (a < b);
 }
 
-static mend_chunk *chunk_of(const mend_heap *heap, mend_chunk_handle handle)
+static mend_result list_homes(restoration *r)
 {
-    for (mend_tree_node *at = mend_tree_first(&heap->chunks.all); at != NULL;
-         at = mend_tree_next(at)) {
-        mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_number);
-        if (chunk->handle == handle) {
-            return chunk;
-        }
+    const mend_tree *all = &r->heap->chunks.all;
+    r->homes = calloc(all->count + 1, sizeof(*r->homes));
+    if (r->homes == NULL) {
+        return no_host_memory();
     }
-    return NULL;
+    for (mend_tree_node *at = mend_tree_first(all); at != NULL; at = mend_tree_next(at)) {
+        r->homes[r->home_count++].chunk = MEND_CONTAINER_OF(at, mend_chunk, by_number);
+    }
+    qsort(r->homes, r->home_count, sizeof(*r->homes), compare_homes);
+    return MEND_OK;
+}
+
+static home *home_of(const restoration *r, mend_chunk_handle handle)
+{
+    mend_chunk chunk = {.handle = handle};
+    const home key = {&chunk, NULL};
+    return r->home_count > 0
+               ? bsearch(&key, r->homes, r->home_count, sizeof(key), compare_homes)
+               : NULL;
 }
 
 /* Plans the way back of a chunk, once. */
 static mend_result plan_way_back(restoration *r, const target *t, mend_retired *retired)
 {
-    mend_chunk *chunk = chunk_of(r->heap, retired->handle);
-    if (chunk == NULL || chunk->address == 0 || chunk->holds > 0 || !is_kept(r, &retired->waits) ||
-        goes_back_elsewhere(r, chunk, retired)) {
-        return wrong_block(t, "its memory was given to something else");
+    mend_result result = r->homes == NULL ? list_homes(r) : MEND_OK;
+    if (result != MEND_OK) {
+        return result;
     }
-    for (size_t i = 0; i < r->way_back_count; i++) {
-        if (r->ways_back[i].retired == retired) {
-            return MEND_OK;
-        }
+    home *to = home_of(r, retired->handle);
+    if (to != NULL && to->retired == retired) {
+        return MEND_OK;
+    }
+    const mend_chunk *chunk = to != NULL ? to->chunk : NULL;
+    if (chunk == NULL || chunk->address == 0 || chunk->holds > 0 || !is_kept(r, &retired->waits) ||
+        to->retired != NULL) {
+        return wrong_block(t, "its memory was given to something else");
     }
     const mend_span *span = mend_heap_span_at(r->heap, chunk->address);
     for (; span != NULL && span->address < chunk->address + chunk->size_bytes; span = span->next) {
@@ -289,7 +299,8 @@ static mend_result plan_way_back(restoration *r, const target *t, mend_retired *
             return unusable(r, t, span);
         }
     }
-    r->ways_back[r->way_back_count++] = (way_back){retired, chunk};
+    to->retired = retired;
+    r->way_back_count++;
     return MEND_OK;
 }
 
@@ -338,7 +349,8 @@ static mend_result check_memory(restoration *r, const target *t)
         if (!is_usable(r, span, t->stream)) {
             return unusable(r, t, span);
         }
-        if (goes_back_elsewhere(r, chunk, NULL)) {
+        const home *to = home_of(r, chunk->handle);
+        if (to != NULL && to->retired != NULL) {
             return wrong_block(t, "its memory was at another address");
         }
         waits += span_waits(span);
@@ -350,12 +362,7 @@ static mend_result check_memory(restoration *r, const target *t)
 
 static mend_result check_targets(restoration *r)
 {
-    size_t most_ways = r->heap->chunks.owing.count[MEND_OWED_MAPPING];
     mend_result result = MEND_OK;
-    r->ways_back = most_ways > 0 ? malloc(most_ways * sizeof(*r->ways_back)) : NULL;
-    if (most_ways > 0 && r->ways_back == NULL) {
-        return no_host_memory();
-    }
     for (size_t i = 0; i < r->target_count; i++) {
         r->targets[i].is_there = is_there(r, &r->targets[i]);
     }
@@ -473,8 +480,10 @@ static void apply(restoration *r)
             let_go(r, span);
         }
     }
-    for (size_t i = 0; i < r->way_back_count; i++) {
-        mend_retire_swap(r->heap, r->ways_back[i].retired, r->ways_back[i].chunk);
+    for (size_t i = 0; i < r->home_count; i++) {
+        if (r->homes[i].retired != NULL) {
+            mend_retire_swap(r->heap, r->homes[i].retired, r->homes[i].chunk);
+        }
     }
     for (size_t i = 0; i < r->target_count; i++) {
         if (!r->targets[i].is_there) {
@@ -522,6 +531,6 @@ mend_result mend_heap_restore_group(mend_heap *heap, uint32_t group, const mend_
     mend_result result = count > 0 && r.targets == NULL ? no_host_memory() : restore(&r, blocks);
     free(r.targets);
     free(r.live);
-    free(r.ways_back);
+    free(r.homes);
     return result;
 }

@@ -232,6 +232,7 @@ static mend_outcome place_in_one_chunk(mend_heap *heap, const mend_request *requ
 {
     mend_budget_note_use(heap);
     mend_outcome outcome = mend_place_mapped(heap, request, span);
+    mend_trim_walk walk = {0};
     bool goes_on = true;
     for (int tries = 0; tries < PLANS && goes_on && outcome == MEND_NOTHING; tries++) {
         mend_plan plan;
@@ -239,7 +240,7 @@ static mend_outcome place_in_one_chunk(mend_heap *heap, const mend_request *requ
         const bool is_found = mend_plan_find_one(heap, request, tries > 0, &plan);
         goes_on = is_found;
         if (!is_found && !plan.lacks_host_memory) {
-            result = mend_trim_for(heap, request->stream, &plan, &goes_on);
+            result = mend_trim_for(heap, request->stream, &plan, &walk, &goes_on);
             heap->counters.chunks_remade += goes_on;
         }
         if (result != MEND_OK) {

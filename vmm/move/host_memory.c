@@ -16,6 +16,7 @@
 #include "move/move.h"
 
 #define COPY_OF(node) MEND_CONTAINER_OF(node, mend_kept, by_address)
+#define COPY_BY_ROOM(node) MEND_CONTAINER_OF(node, mend_kept, by_room)
 
 /* ---- freed ----------------------------------------------------------------------------------- */
 
@@ -102,6 +103,16 @@ static int compare_addresses(const mend_tree_node *a, const mend_tree_node *b)
     return (first > second) - (first < second);
 }
 
+static int compare_rooms(const mend_tree_node *a, const mend_tree_node *b)
+{
+    const mend_kept *first = COPY_BY_ROOM(a);
+    const mend_kept *second = COPY_BY_ROOM(b);
+    return first->room_bytes != second->room_bytes
+               ? (first->room_bytes > second->room_bytes) -
+                     (first->room_bytes < second->room_bytes)
+               : compare_addresses(&first->by_address, &second->by_address);
+}
+
 static bool begins_behind(const mend_tree_node *node, const void *address)
 {
     return COPY_OF(node)->address > *(const uint64_t *)address;
@@ -110,6 +121,7 @@ static bool begins_behind(const mend_tree_node *node, const void *address)
 void mend_copies_init(mend_heap *heap)
 {
     mend_tree_init(&heap->keeping.copies, compare_addresses);
+    mend_tree_init(&heap->keeping.copies_by_room, compare_rooms);
     heap->keeping.copies_limit = UINT64_MAX;
 }
 
@@ -127,6 +139,7 @@ const mend_kept *mend_copy_at(const mend_heap *heap, uint64_t address)
 static void remove_copy(mend_heap *heap, mend_kept *copy)
 {
     mend_tree_remove(&heap->keeping.copies, &copy->by_address);
+    mend_tree_remove(&heap->keeping.copies_by_room, &copy->by_room);
     heap->keeping.copies_bytes -= copy->room_bytes;
 }
 
@@ -175,6 +188,7 @@ void mend_copies_leave(mend_heap *heap, mend_kept *kept, uint64_t size_bytes)
     mend_sleep_file_leave(kept->file);
     kept->file = NULL;
     mend_tree_insert(&keeping->copies, &kept->by_address);
+    mend_tree_insert(&keeping->copies_by_room, &kept->by_room);
     keeping->copies_bytes += kept->room_bytes;
 }
 
@@ -200,17 +214,14 @@ void mend_copies_take_own(mend_heap *heap, mend_kept *kept)
 /* The best fit of all. */
 static bool take_any(mend_heap *heap, mend_kept *kept)
 {
-    mend_kept *best = NULL;
-    for (mend_tree_node *at = mend_tree_first(&heap->keeping.copies); at != NULL;
-         at = mend_tree_next(at)) {
-        mend_kept *copy = COPY_OF(at);
-        best =
-            fits(copy, kept) && (best == NULL || copy->room_bytes < best->room_bytes) ? copy : best;
-    }
-    if (best != NULL) {
+    const mend_kept key = {.room_bytes = kept->host_bytes};
+    mend_tree_node *at = mend_tree_at_or_after(&heap->keeping.copies_by_room, &key.by_room);
+    mend_kept *best = at != NULL ? COPY_BY_ROOM(at) : NULL;
+    const bool is_found = best != NULL && fits(best, kept);
+    if (is_found) {
         take_over(heap, kept, best);
     }
-    return best != NULL;
+    return is_found;
 }
 
 /* Frees copies, so that new memory makes all of it no more than was ever needed. */

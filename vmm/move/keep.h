@@ -56,6 +56,7 @@ typedef struct mend_kept_piece {
 typedef struct mend_kept {
     mend_owed owed;            /* once it is dropped, and the driver does not free `host` */
     mend_tree_node by_address; /* in mend_keeping.copies, once its chunk has woken */
+    mend_tree_node by_room;    /* in mend_keeping.copies_by_room, as long */
     uint64_t address;          /* of the chunk */
     void *host;                /* NULL: none */
     uint64_t room_bytes;       /* of `host`: host_bytes or more */

@@ -158,19 +158,28 @@ static bool may_give(mend_heap *heap, mend_plan *plan, mend_chunk *at, bool may_
     return !is_kept;
 }
 
-/* NULL: none. */
-static mend_chunk *smallest_idle(mend_heap *heap, mend_plan *plan, bool may_unmap)
+/* At least as large as what the plan lacks. NULL: none. */
+static mend_chunk *smallest_idle(mend_heap *heap, mend_plan *plan, bool may_unmap,
+                                 mend_trim_walk *walk)
 {
-    mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, plan->lacking_bytes, 0);
+    const uint64_t lacking_bytes = plan->lacking_bytes;
+    const bool goes_on =
+        walk->least_bytes != 0 && lacking_bytes >= walk->least_bytes && lacking_bytes <= walk->up_bytes;
+    mend_chunk *at =
+        goes_on ? mend_chunk_empty_at_least(&heap->chunks, walk->up_bytes, walk->up_number)
+                : mend_chunk_empty_at_least(&heap->chunks, lacking_bytes, 0);
     while (at != NULL && !may_give(heap, plan, at, may_unmap)) {
         at = mend_chunk_empty_next(at);
     }
+    walk->least_bytes = goes_on ? walk->least_bytes : lacking_bytes;
+    walk->up_bytes = at != NULL ? at->size_bytes : UINT64_MAX;
+    walk->up_number = at != NULL ? at->number : 0;
     return at;
 }
 
 bool mend_trim_finds_one(mend_heap *heap, mend_plan *plan, bool may_unmap)
 {
-    return plan->lacking_bytes != 0 && smallest_idle(heap, plan, may_unmap) != NULL;
+    return plan->lacking_bytes != 0 && smallest_idle(heap, plan, may_unmap, &(mend_trim_walk){0}) != NULL;
 }
 
 /* Only a lost context is a failure. */
@@ -190,7 +199,7 @@ mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, boo
     mend_chunk *chunk = NULL;
     if (result == MEND_OK && may_make_again(heap) && mend_layout_reserve(heap, 1) &&
         mend_retire_reserve(heap, 1)) {
-        chunk = smallest_idle(heap, plan, !is_captured);
+        chunk = smallest_idle(heap, plan, !is_captured, &(mend_trim_walk){0});
     }
     if (chunk != NULL) {
         uint64_t released_bytes;
@@ -202,57 +211,73 @@ mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, boo
     return unless_lost(heap, result);
 }
 
-/* Bytes of the idle empty chunks that the plan does not use. */
-static uint64_t idle_bytes(mend_heap *heap, mend_plan *plan, bool may_unmap)
-{
-    uint64_t bytes = 0;
-    mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, 0, 0);
-    for (; at != NULL && bytes < plan->lacking_bytes; at = mend_chunk_empty_next(at)) {
-        bytes += may_give(heap, plan, at, may_unmap) ? at->size_bytes : 0;
-    }
-    return bytes;
-}
-
-/* Withdraws chunks until the plan lacks nothing; links them by next_claimed. False if malloc
- * fails. */
-static bool withdraw_for(mend_heap *heap, mend_plan *plan, bool may_unmap, mend_chunk **withdrawn)
+/* The largest idle chunks, linked by next_claimed, that together have what the plan lacks. NULL: they
+ * have not. */
+static mend_chunk *several_idle(mend_heap *heap, mend_plan *plan, bool may_unmap,
+                                mend_trim_walk *walk)
 {
     uint64_t lacking_bytes = plan->lacking_bytes;
-    mend_chunk *enough = smallest_idle(heap, plan, may_unmap);
-    mend_chunk *at =
-        enough != NULL ? enough : mend_chunk_empty_at_most(&heap->chunks, UINT64_MAX, UINT64_MAX);
+    const bool goes_on = lacking_bytes <= walk->most_bytes;
+    mend_chunk *chosen = NULL;
+    mend_chunk *at = mend_chunk_empty_at_most(&heap->chunks,
+                                              goes_on ? walk->down_bytes : lacking_bytes - 1,
+                                              goes_on ? walk->down_number : UINT64_MAX);
     while (at != NULL && lacking_bytes > 0) {
-        mend_chunk *smaller =
-            mend_chunk_empty_at_most(&heap->chunks, at->size_bytes, at->number - 1);
         if (may_give(heap, plan, at, may_unmap)) {
-            if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
-                return false;
-            }
-            withdraw(heap, at);
-            at->next_claimed = *withdrawn;
-            *withdrawn = at;
+            at->next_claimed = chosen;
+            chosen = at;
             lacking_bytes -= mend_min_u64(lacking_bytes, at->size_bytes);
         }
-        at = smaller;
+        walk->down_bytes = at->size_bytes;
+        walk->down_number = at->number;
+        at = mend_chunk_empty_at_most(&heap->chunks, at->size_bytes, at->number - 1);
+    }
+    walk->most_bytes = goes_on ? walk->most_bytes : plan->lacking_bytes;
+    return lacking_bytes == 0 ? chosen : NULL;
+}
+
+/* Withdraws the chosen chunks; those before malloc fails are linked by next_claimed. False if it
+ * does. */
+static bool withdraw_chosen(mend_heap *heap, mend_chunk *chosen, mend_chunk **withdrawn)
+{
+    *withdrawn = NULL;
+    while (chosen != NULL) {
+        mend_chunk *next = chosen->next_claimed;
+        if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
+            return false;
+        }
+        withdraw(heap, chosen);
+        chosen->next_claimed = *withdrawn;
+        *withdrawn = chosen;
+        chosen = next;
     }
     return true;
 }
 
-mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, bool *released)
+mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, mend_trim_walk *walk,
+                          bool *released)
 {
     *released = false;
     bool is_captured = false;
     bool has_nodes = true;
-    mend_result result = refresh_fences(heap);
+    mend_result result = walk->has_refreshed ? MEND_OK : refresh_fences(heap);
+    walk->has_refreshed = true;
     if (result == MEND_OK) {
         result = mend_streams_find_capture(&heap->streams, asking, &is_captured);
     }
-    if (result == MEND_OK && plan->lacking_bytes != 0 && may_make_again(heap) &&
-        idle_bytes(heap, plan, !is_captured) >= plan->lacking_bytes) {
-        mend_chunk *withdrawn = NULL;
-        uint64_t released_bytes;
-        has_nodes = withdraw_for(heap, plan, !is_captured, &withdrawn);
-        result = release_chunks(heap, withdrawn, &released_bytes);
+    if (result == MEND_OK && plan->lacking_bytes != 0 && may_make_again(heap)) {
+        mend_chunk *chosen = smallest_idle(heap, plan, !is_captured, walk);
+        mend_chunk *withdrawn;
+        uint64_t released_bytes = 0;
+        if (chosen != NULL) {
+            chosen->next_claimed = NULL;
+        } else {
+            chosen = several_idle(heap, plan, !is_captured, walk);
+        }
+        if (chosen != NULL) {
+            has_nodes = withdraw_chosen(heap, chosen, &withdrawn);
+            result = release_chunks(heap, withdrawn, &released_bytes);
+        }
         *released = released_bytes >= plan->lacking_bytes;
     }
     if (!has_nodes) {

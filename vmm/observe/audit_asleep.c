@@ -46,7 +46,9 @@ static bool copies_are_right(const mend_audit_walk *a, uint64_t asleep_room_byte
 {
     const mend_keeping *keeping = &a->heap->keeping;
     uint64_t bytes = 0;
-    bool is_right = mend_tree_is_valid(&keeping->copies);
+    bool is_right = mend_tree_is_valid(&keeping->copies) &&
+                    mend_tree_is_valid(&keeping->copies_by_room) &&
+                    keeping->copies_by_room.count == keeping->copies.count;
     for (const mend_tree_node *at = is_right ? mend_tree_first(&keeping->copies) : NULL; at != NULL;
          at = mend_tree_next(at)) {
         const mend_kept *copy = MEND_CONTAINER_OF(at, mend_kept, by_address);

@@ -10,7 +10,8 @@
 
 struct mend_offered {
     uint64_t size_bytes;
-    uint64_t from; /* the number of the chunk at which the search goes on */
+    uint64_t from;  /* the number of the chunk at which the search goes on */
+    uint64_t first; /* of the first that the last plan picked; USED_UP: none */
 };
 
 enum { FIRST_CAPACITY = 16 };
@@ -20,6 +21,14 @@ void mend_offer_clear(mend_offer *offer)
 {
     free(offer->sizes);
     *offer = (mend_offer){0};
+}
+
+void mend_offer_again(mend_offer *offer)
+{
+    for (size_t i = 0; i < offer->count; i++) {
+        struct mend_offered *size = &offer->sizes[i];
+        size->from = size->first != USED_UP ? size->first : size->from;
+    }
 }
 
 /* False if malloc fails. */
@@ -34,7 +43,7 @@ static bool add_size(mend_offer *offer, uint64_t size_bytes)
         offer->sizes = sizes;
         offer->capacity = capacity;
     }
-    offer->sizes[offer->count++] = (struct mend_offered){size_bytes, 0};
+    offer->sizes[offer->count++] = (struct mend_offered){size_bytes, 0, USED_UP};
     return true;
 }
 
@@ -81,6 +90,7 @@ static uint64_t fill_page(mend_heap *heap, const mend_request *request, mend_pla
         while (size->size_bytes <= need_bytes &&
                (at = next_of(heap, request, plan, size)) != NULL) {
             mend_pick_add(plan, at);
+            size->first = size->first == USED_UP ? at->number : size->first;
             size->from = at->number + 1;
             need_bytes -= size->size_bytes;
         }
@@ -140,6 +150,9 @@ bool mend_plan_find_fixed(mend_heap *heap, const mend_request *request, const me
     assert(mend_parts_contain(request->pages, gap.address));
     assert(mend_parts_contain(request->pages, gap.address + gap.size_bytes - 1));
     *plan = (mend_plan){.fixed_address = gap.address, .pages = request->pages};
+    for (size_t i = 0; i < offer->count; i++) {
+        offer->sizes[i].first = USED_UP;
+    }
     if (offer->is_gathered || gather(heap, request->pages, offer)) {
         fill(heap, request, plan, range, gap, offer);
         plan->create_unit_bytes = range->page_bytes;

@@ -230,8 +230,11 @@ typedef struct mend_offer {
     bool is_gathered;
 } mend_offer;
 
-/* Frees host memory, and begins again. Call it after a plan that was not carried out. */
+/* Frees host memory, and begins again. Call it after a plan that failed. */
 void mend_offer_clear(mend_offer *offer);
+
+/* Offers again what the last plan picked: it is not carried out. */
+void mend_offer_again(mend_offer *offer);
 
 /* Finds a plan for the gap, or for as much of its beginning as one plan can have. Uses nothing that
  * is mapped at any page of the request. False: as mend_plan_find. The caller ends it
