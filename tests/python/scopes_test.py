@@ -1,5 +1,6 @@
 """mend.scope and mend.scopes over the simulated device."""
 
+import re
 import threading
 import unittest
 
@@ -97,6 +98,13 @@ class Views(SimulatedTest):
         self.assertIn("live  100 MiB in 100 blocks, peak 103 MiB", text)
         self.assertRegex(text, r"step/cache +100 MiB  100 % +100 +396  \+\d+\.?\d* MiB LEAK\?")
         self.assertLess(max(map(len, text.splitlines())), 111)
+
+    def test_prometheus_is_the_text_of_the_library(self):
+        lines = mend.prometheus().splitlines()
+        label = re.search(r"(device=\"0\",pool=\"\d+\")", lines[2])[1]
+        self.assertIn(f"mend_live_bytes{{{label}}} {100 * MIB}", lines)
+        self.assertIn(f'mend_scope_live_bytes{{{label},scope="step/cache"}} {100 * MIB}', lines)
+        self.assertEqual(lines.count("# TYPE mend_allocations_total counter"), 1)
 
     def test_regions_and_history_have_words_and_paths(self):
         mend.keep_history(1000)

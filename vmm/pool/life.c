@@ -70,9 +70,9 @@ static mend_result check_config(const mend_pool_config *config)
         }
     }
     if (!is_flag(config->streams_may_vanish) || !is_flag(config->knows_all_streams) ||
-        !is_flag(config->compact_when_full)) {
-        return mend_pool_invalid("mend_pool_config.streams_may_vanish, knows_all_streams or "
-                                 "compact_when_full is not 0 or 1");
+        !is_flag(config->compact_when_full) || !is_flag(config->publish)) {
+        return mend_pool_invalid("mend_pool_config.streams_may_vanish, knows_all_streams, "
+                                 "compact_when_full or publish is not 0 or 1");
     }
     if (config->shareable < 0 || config->shareable > MEND_SHAREABLE_AUTO) {
         return mend_pool_invalid("mend_pool_config.shareable is not 0 to 3");
@@ -390,11 +390,15 @@ static mend_result join_process(mend_pool *pool, const mend_pool_config *config)
     if (result == MEND_OK && config->record != NULL) {
         result = mend_recorder_start(pool, config->record, keep_of(config));
     }
+    if (result == MEND_OK && config->publish == 1) {
+        result = mend_publisher_start(pool);
+    }
     if (result != MEND_OK) {
         const mend_thread_error why = *mend_process_failure(); /* and not what its end fails at */
         mend_collector_stop(pool);
         mend_process_leave(&pool->member);
         mend_heap_destroy(&pool->heap);
+        mend_recorder_stop(pool);
         close_drivers(pool);
         mend_callbacks_destroy(&pool->callbacks);
         *mend_process_failure() = why;
@@ -425,6 +429,7 @@ static mend_result fill_pool(mend_pool *pool, const mend_pool_config *config)
     pool->idle_ns = config->idle_ms * NS_OF_MS;
     pool->collector = (mend_collecting){0};
     pool->recorder = NULL;
+    pool->publisher = NULL;
     pool->generation = mend_process_generation();
     pool->member = (mend_process_member){.domain = config->driver, .device = config->device};
     result = join_process(pool, config);
@@ -497,7 +502,9 @@ mend_result mend_pool_destroy(mend_pool *pool)
         return result;
     }
     bool collects = pool->collector.runs;
+    bool publishes = pool->publisher != NULL;
     mend_collector_stop(pool);
+    mend_publisher_stop(pool);
     mend_process_leave(&pool->member);
     char remains[MEND_REMAINS_BYTES];
     mend_heap_lock(&pool->heap);
@@ -507,8 +514,9 @@ mend_result mend_pool_destroy(mend_pool *pool)
     result = mend_publish(mend_heap_destroy(&pool->heap));
     if (result == MEND_ERROR_CAPTURING) {
         mend_process_join(&pool->member);
-        return collects && mend_collector_start(pool) != MEND_OK ? mend_publish(MEND_ERROR_SYSTEM)
-                                                                 : result;
+        const bool goes_on = (!collects || mend_collector_start(pool) == MEND_OK) &&
+                             (!publishes || mend_publisher_start(pool) == MEND_OK);
+        return goes_on ? result : mend_publish(mend_process_failure()->result);
     }
     mend_recorder_stop(pool);
     mend_status status = pool->driver->device_close(pool->driver, pool->device);

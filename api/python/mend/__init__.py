@@ -26,7 +26,7 @@ from ._sleep import (
     wake,
 )
 from ._version import __version__, library_version
-from ._views import Holder, history, holders, keep_history, leaks, regions, report
+from ._views import Holder, history, holders, keep_history, leaks, prometheus, regions, report
 
 __all__ = [
     "Error",
@@ -45,6 +45,7 @@ __all__ = [
     "keep_host_memory",
     "leaks",
     "library_version",
+    "prometheus",
     "regions",
     "report",
     "reset_peak_stats",

@@ -111,6 +111,17 @@ def history(device: object = 0, after: int = 0) -> list[dict[str, object]]:
     return found
 
 
+def prometheus(device: object = 0) -> str:
+    """The statistics and scopes of the device's default pool in Prometheus's text format."""
+    call = _devices.function("mend_stats_prometheus")
+    pool = _devices.pool(device)
+    length, text = ctypes.c_size_t(1 << 15), ctypes.create_string_buffer(1)
+    while length.value >= len(text):
+        text = ctypes.create_string_buffer(length.value + 1)
+        check(call(pool, text, len(text), ctypes.byref(length)))
+    return text.raw[: length.value].decode()
+
+
 def _row(at: ctypes.Structure, kinds: dict[int, str], names: dict[int, str]) -> dict[str, object]:
     """A struct by the names of its fields, with words for numbers."""
     row = _structures.figures_of(at)
