@@ -20,6 +20,7 @@
  * SHARING  off is 0, on is 1, fabric is 2, auto is 3
  * PEERS    auto, none, or numbers of devices joined by + (0+2)
  * LOG      debug, info or warning
+ * CHECK    poison, guard, or both joined by + or a comma: the only value with a comma in it
  */
 #define MEND_CONFIGURATION(X)                                                                      \
     X(limit, limit_bytes, LIMIT, "the device's memory", "most physical memory a pool may hold")    \
@@ -80,6 +81,9 @@
     X(audit, audit_level, LEVEL, "0",                                                              \
       "debug builds of the library only: what is checked after each call that changed a pool; 1 "  \
       "the sums, 2 every invariant")                                                               \
+    X(check, check, CHECK, "none",                                                                 \
+      "looks for programs that write after a free (poison) or behind a block (guard); slow: see "  \
+      "troubleshooting.md")                                                                        \
     X(log, log_level, LOG, "nothing is written",                                                   \
       "log lines go to standard error unless the program has a sink: warning (out of memory, a "   \
       "limit below what is held, blocks that are live when a pool is destroyed), info (also "      \
