@@ -8,6 +8,7 @@
 #include "cli/demo.h"
 #include "cli/info.h"
 #include "cli/manual.h"
+#include "lab/live/command.h"
 #include "lab/record/command.h"
 #include "lab/replay/arguments.h"
 #include "lab/replay/command.h"
@@ -64,11 +65,17 @@ static const mend_command help_command = {
 };
 
 const mend_command *const mend_commands[] = {
-    &mend_demo_command,   &mend_info_command,
-    &mend_record_command, &mend_replay_command,
-    &mend_report_command, &completion_command,
-    &manual_command,      &version_command,
-    &help_command,        NULL,
+    &mend_demo_command,
+    &mend_info_command,
+    &mend_record_command,
+    &mend_replay_command,
+    &mend_report_command,
+    &mend_top_command,
+    &completion_command,
+    &manual_command,
+    &version_command,
+    &help_command,
+    NULL,
 };
 
 /* The exit status of a command that prints one thing. */
@@ -129,8 +136,8 @@ static int print_completion(int argc, char **argv)
 
 /* In the order of the commands. */
 static int (*const runs[])(int argc, char **argv) = {
-    mend_cli_demo,    mend_cli_info, mend_cli_record, mend_cli_replay, mend_cli_report,
-    print_completion, print_manual,  print_version,   print_help,
+    mend_cli_demo, mend_cli_info,    mend_cli_record, mend_cli_replay, mend_cli_report,
+    mend_cli_top,  print_completion, print_manual,    print_version,   print_help,
 };
 static_assert(sizeof(runs) + sizeof(*runs) == sizeof(mend_commands), /* pointers, and a NULL */
               "each command runs");

@@ -1,5 +1,6 @@
 """mend.scope, mend.scopes, mend.regions and mend.History over the simulated device."""
 
+import re
 import threading
 import unittest
 
@@ -113,6 +114,14 @@ class Views(SimulatedTest):
         self.assertIn("live  100 MiB in 100 blocks, peak 103 MiB", text)
         self.assertRegex(text, r"step/cache +100 MiB  100 % +100 +396  \+\d+\.?\d* MiB LEAK\?")
         self.assertLess(max(map(len, text.splitlines())), 111)
+
+    def test_prometheus_is_the_text_of_the_library(self):
+        lines = mend.prometheus().splitlines()
+        label = re.search(r"(device=\"0\",pool=\"\d+\")", lines[2])[1]
+        self.assertIn(f"mend_live_bytes{{{label}}} {100 * MIB}", lines)
+        self.assertIn(f'mend_scope_live_bytes{{{label},scope="step/cache"}} {100 * MIB}', lines)
+        self.assertEqual(lines.count("# TYPE mend_allocations_total counter"), 1)
+
 
 
 if __name__ == "__main__":

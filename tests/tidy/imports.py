@@ -47,6 +47,8 @@ OF_ITS_OWN = {
         "a file without a name, for contents that sleep, where the program says":
             "open open64 mkostemp mkostemp64 unlink fallocate fallocate64 pread pread64 pwrite "
             "pwrite64",
+        "the page that a pool publishes, a file without a name, where a config asks for it":
+            "memfd_create",
         "the words of the system in messages, and what a message says already": "strerror strstr",
         "the file of a limit that processes share, where the program names one":
             "fcntl fcntl64 fstat fstat64 __fxstat __fxstat64",

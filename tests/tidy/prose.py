@@ -24,6 +24,7 @@ OWN = "tests/tidy/prose.py"
 BASES = ("", "vmm", "api", "api/python", "api/torch", "api/include", "lab", "docs", "tests",
          "bench")
 SOURCES_OF = {"replay": "lab/replay/", "report": "lab/report/", "record": "lab/record/",
+              "top": "lab/live/",
               "demo": "api/cli/demo", "info": "api/cli/info"}
 # Of programs that are not ours.
 FOREIGN_OPTIONS = {"--benchmark_filter", "--epochs", "--exclude", "--overlay-ports", "--recipe",

@@ -28,7 +28,7 @@ IN_LAB = {"support": [], "trace": ["support"], "workloads": ["support", "trace"]
           "peers": ["support"], "measure": ["support"],
           "replay": ["support", "trace", "workloads", "peers"],
           "report": ["support", "trace", "workloads", "peers", "replay"],
-          "record": ["support", "trace", "report"]}
+          "record": ["support", "trace", "report"], "live": ["support", "report"]}
 for _room, _others in IN_LAB.items():
     ROOMS["lab/" + _room] = {"lab/" + other for other in [_room, *_others]} | set(LADDER_OF_ROOMS)
 ROOMS["cli"] = {"cli"} | {"lab/" + room for room in IN_LAB} | set(LADDER_OF_ROOMS)
@@ -51,12 +51,13 @@ BANNED_CALLS = re.compile(
     r"dlm?open|(?:un)?setenv|putenv|setuid|chmod|v?syslog|kill|raise|v?sprintf|strn?cpy|strn?cat|"
     r"alloca|gets)\s*\(")
 MAY_CALL = {
-    "clock_gettime": re.compile(r"vmm/(?:driver/cuda|share/)\w*\.c$"),
+    "clock_gettime": re.compile(r"vmm/(?:driver/cuda|share/|pool/publisher)\w*\.c$"),
     "nanosleep": re.compile(r"vmm/driver/cuda\w*\.c$"),
     "secure_getenv": re.compile(r"vmm/base/process\.c$"),
     "dlopen": re.compile(r"vmm/(?:driver/cuda_load|share/server)\.c$"),
-    # Memory with real bytes, and a look whether an address may be read; neither has a name.
-    "memfd_create": re.compile(r"vmm/sim/content\.c$"),
+    # Memory with real bytes, a look whether an address may be read, and a page for other processes;
+    # none has a name in the file system.
+    "memfd_create": re.compile(r"vmm/(?:sim/content|pool/publisher)\.c$"),
     "socketpair": re.compile(r"vmm/sim/\w+\.c$"),
     # Chunks that pass to other processes; the first export opens the socket.
     "getrandom": re.compile(r"vmm/share/server\.c$"),
@@ -69,7 +70,7 @@ MAY_CALL = {
     "sendmsg": re.compile(r"vmm/(?:share/server|sim/shares)\.c$"),
     # Contents that sleep in a file, which has no name.
     "mkostemp": re.compile(r"vmm/move/file\.c$"),
-    "pwrite": re.compile(r"vmm/(?:pool/recorder|move/file|share/limit_file)\.c$"),
+    "pwrite": re.compile(r"vmm/(?:pool/recorder|pool/publisher|move/file|share/limit_file)\.c$"),
     "unlink": re.compile(r"vmm/move/file\.c$"),
     # The log of libmend, where a config or MEND_CONF asks for it: to standard error.
     "write": re.compile(r"vmm/(?:sim/\w+|base/log)\.c$"),

@@ -37,7 +37,7 @@ mend_history_event *mend_history_exchange(mend_history *history, mend_history_ev
     const mend_history before = *history;
     history->events = events;
     history->capacity = capacity;
-    history->is_on = capacity > 0 || history->recording != NULL;
+    history->is_on = capacity > 0 || history->recording != NULL || history->hear != NULL;
     history->held = mend_min_u64(before.held, capacity);
     for (uint64_t i = history->next - history->held; i < history->next; i++) {
         *place_of(history, i) = *place_of(&before, i);
@@ -48,6 +48,15 @@ mend_history_event *mend_history_exchange(mend_history *history, mend_history_ev
 void mend_history_record(mend_history *history, mend_event_ring *recording)
 {
     history->recording = recording;
+    history->is_on = true;
+}
+
+void mend_history_tell(mend_history *history,
+                       void (*hear)(void *listener, const mend_history_event *event),
+                       void *listener)
+{
+    history->hear = hear;
+    history->listener = listener;
     history->is_on = true;
 }
 
@@ -65,6 +74,9 @@ void mend_history_put(mend_history *history, mend_history_event event)
     }
     if (history->recording != NULL) {
         mend_event_ring_put(history->recording, &event);
+    }
+    if (history->hear != NULL) {
+        history->hear(history->listener, &event);
     }
 }
 

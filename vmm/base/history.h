@@ -14,7 +14,7 @@
 #include "mend/mend_views.h"
 
 typedef struct mend_history {
-    bool is_on; /* there is a ring, or a recording */
+    bool is_on; /* there is a ring, a recording, or a listener */
     mend_history_event *events;
     uint64_t capacity; /* events; 0: no ring */
     uint64_t held;     /* events in the ring */
@@ -23,7 +23,9 @@ typedef struct mend_history {
     const void *clock;
     uint64_t slow_ns;       /* of slow calls of the driver since the last event that tells them */
     mend_event_cause cause; /* of the call that has the right to make room */
-    mend_event_ring *recording; /* NULL: none */
+    mend_event_ring *recording;                                    /* NULL: none */
+    void (*hear)(void *listener, const mend_history_event *event); /* NULL: none */
+    void *listener;
 } mend_history;
 
 /* How a request was served, for its event. */
@@ -46,6 +48,11 @@ mend_history_event *mend_history_exchange(mend_history *history, mend_history_ev
 
 /* From now on events go to this ring, too. */
 void mend_history_record(mend_history *history, mend_event_ring *recording);
+
+/* From now on this hears of each event, under the `state` lock. */
+void mend_history_tell(mend_history *history,
+                       void (*hear)(void *listener, const mend_history_event *event),
+                       void *listener);
 
 static inline bool mend_history_is_on(const mend_history *history)
 {

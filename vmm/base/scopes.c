@@ -90,3 +90,21 @@ uint32_t mend_scopes_number(uint32_t around, const char *name)
     mend_mutex_unlock(&scopes->mutex);
     return number;
 }
+
+/* Innermost names alone of a deep path: a program that forgets pops has 65,535 of them. */
+size_t mend_scopes_write_path(uint32_t number, char *text, size_t text_bytes)
+{
+    uint32_t path[MEND_SCOPE_PATH_NAMES];
+    size_t count = 0;
+    for (; number != 0 && count < MEND_SCOPE_PATH_NAMES; count++) {
+        path[count] = number;
+        number = mend_scopes_entry(number)->around;
+    }
+    size_t used = (size_t)snprintf(text, text_bytes, "%s", number != 0 ? ".../" : "");
+    while (count-- > 0 && used < text_bytes) {
+        const char *name = mend_scopes_entry(path[count])->name;
+        used +=
+            (size_t)snprintf(text + used, text_bytes - used, "%s%s", name, count > 0 ? "/" : "");
+    }
+    return used < text_bytes ? used : text_bytes - 1;
+}

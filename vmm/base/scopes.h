@@ -8,6 +8,7 @@
 #ifndef MEND_BASE_SCOPES_H
 #define MEND_BASE_SCOPES_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/process.h"
@@ -21,5 +22,11 @@ uint32_t mend_scopes_count(void);
 
 /* A scope by its number, which was given. The entry stays as long as the process. */
 const mend_scope_entry *mend_scopes_entry(uint32_t number);
+
+/* Writes the names from the outermost scope to this one, "step/forward"; of a path of more than
+ * MEND_SCOPE_PATH_NAMES names ".../" and the innermost. Cut off where `text` ends. Returns its
+ * length. */
+enum { MEND_SCOPE_PATH_NAMES = 8 };
+size_t mend_scopes_write_path(uint32_t number, char *text, size_t text_bytes);
 
 #endif

@@ -113,7 +113,7 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
     const bool is_small = size_bytes <= heap->config.placement.small_request_bytes &&
                           terms->alignment_bytes <= heap->device.granularity_bytes;
     mend_request request = {
-        .size_bytes = mend_align_up(size_bytes, MEND_GRANULE_BYTES),
+        .size_bytes = mend_align_up(size_bytes + heap->config.guard_bytes, MEND_GRANULE_BYTES),
         .alignment_bytes = mend_max_u64(terms->alignment_bytes, MEND_GRANULE_BYTES),
         .requested_bytes = size_bytes,
         .handle = order.stream,

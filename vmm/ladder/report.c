@@ -495,7 +495,7 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
     const mend_usable as_is = look(heap, request, is_captured);
     mend_shortfall shortfall = {
         .requested_bytes = request->requested_bytes,
-        .fitting_bytes = fitting_bytes,
+        .fitting_bytes = fitting_bytes - mend_min_u64(heap->config.guard_bytes, fitting_bytes),
         .limit_bytes = heap->config.limit_bytes,
         .sufficient_limit_bytes = sufficient_limit_bytes(heap, request, &as_is, is_captured),
         .reserved_bytes = heap->chunks.reserved_bytes,

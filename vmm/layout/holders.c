@@ -17,7 +17,7 @@
 #include "base/scopes.h"
 #include "base/words.h"
 
-enum { SLOTS = 4096, SHOWN_NAMES = 8, PATH_BYTES = 80 };
+enum { SLOTS = 4096, PATH_BYTES = 80 };
 static_assert((uint64_t)SLOTS > 2 * MEND_HOLDERS_MOST, "a free slot is near");
 
 typedef struct sum {
@@ -148,23 +148,6 @@ __attribute__((format(printf, 4, 5))) static size_t put(char *text, size_t text_
     return mend_min_u64(used + (size_t)length, text_bytes - 1);
 }
 
-/* The names from the outermost scope to this one. Of a deep path the innermost: a program that
- * forgets pops has 65,535 of them. */
-static size_t put_path(char *text, size_t text_bytes, uint32_t number)
-{
-    uint32_t path[SHOWN_NAMES];
-    size_t count = 0;
-    for (; number != 0 && count < SHOWN_NAMES; number = mend_scopes_entry(number)->around) {
-        path[count++] = number;
-    }
-    size_t used = put(text, text_bytes, 0, "%s", number != 0 ? ".../" : "");
-    while (count-- > 0) {
-        const char *name = mend_scopes_entry(path[count])->name;
-        used = put(text, text_bytes, used, "%s%s", name, count > 0 ? "/" : "");
-    }
-    return used;
-}
-
 static void name(const sum *s, char text[MEND_HOLDER_NAME_BYTES])
 {
     if (s->scope == 0 && s->tag == 0) {
@@ -173,7 +156,7 @@ static void name(const sum *s, char text[MEND_HOLDER_NAME_BYTES])
             mend_words_amount(s->block_bytes).text);
         return;
     }
-    size_t used = s->scope != 0 ? put_path(text, PATH_BYTES, s->scope) : 0;
+    size_t used = s->scope != 0 ? mend_scopes_write_path(s->scope, text, PATH_BYTES) : 0;
     if (s->tag != 0) {
         put(text, MEND_HOLDER_NAME_BYTES, used, "%stag %llu", used > 0 ? ", " : "",
             (unsigned long long)s->tag);

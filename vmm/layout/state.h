@@ -79,6 +79,7 @@ typedef struct mend_span {
     bool contents_dropped : 1; /* live: a sleep dropped contents, and none since kept all of it */
     bool has_copy : 1;         /* live: a wake left what was kept of it on the host */
     bool in_one_chunk : 1;     /* live: the block pins its one chunk */
+    bool is_guarded : 1;       /* live: its guard is filled; set by checks alone */
     bool cached;               /* free, in the zone's front cache */
     bool of_group;       /* live: the block is of a group; the oldest node of `waits` is its mark */
     bool is_exported;    /* live: other processes can import the block, or the page */
@@ -196,15 +197,13 @@ typedef struct mend_shortage {
     bool wait_is_refused;          /* a capture refused this search a host wait */
     bool owes_others;              /* what is given back is others': it makes no other chunk */
     mend_status no_addresses;      /* the driver's refusal of addresses, where memory was; or OK */
-    const struct mend_range *held; /* old mappings that work may use are in the way of a commit to
-                                    * it; NULL: none */
+    const struct mend_range *held; /* a commit to it meets old mappings in use; NULL: none */
 } mend_shortage;
 
 /* The most memory that the pool can hold, by what the device last reported. */
 typedef struct mend_attainable {
     bool is_known;
-    uint64_t bytes;          /* reserved by the pool plus free on the device, when it was last
-                              * asked */
+    uint64_t bytes;          /* reserved by the pool plus free on the device, when last asked */
     uint64_t asked_at_bytes; /* total of allocated bytes at that time */
 } mend_attainable;
 
@@ -256,6 +255,7 @@ typedef struct mend_heap_config {
     uint64_t default_limit_bytes; /* used if limit_bytes is 0 */
     uint64_t soft_limit_bytes;    /* 0: none. Written under both locks */
     uint64_t host_limit_bytes;    /* most memory of the host for blocks; 0: none */
+    uint64_t guard_bytes;         /* at least so much behind each block is not the program's */
     struct mend_ration *ration;   /* what the pool leaves to others; NULL: all is its own */
     uint64_t reserve_bytes;
     int tightness;            /* 1 to 5; 0: the default */
@@ -264,8 +264,7 @@ typedef struct mend_heap_config {
 
 /* ---- the parts of a heap, by owner ----------------------------------------------------------- */
 
-/* Host memory for the records of the layout. Guarded by `state`. */
-typedef struct mend_nodes {
+typedef struct mend_nodes { /* host memory for records of the layout, guarded by `state` */
     mend_slab spans, runs, waits;
 } mend_nodes;
 

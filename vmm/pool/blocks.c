@@ -28,6 +28,9 @@ __attribute__((noinline)) static mend_result alloc_by_all_means(mend_pool *pool,
     const mend_helpers helpers = mend_pool_helpers(pool);
     mend_result result = mend_heap_alloc(&pool->heap, size_bytes, terms, order, &helpers, &address);
     assert((result == MEND_OK) == (address != 0));
+    if (result == MEND_OK && pool->checks != NULL) {
+        result = mend_checks_alloc(pool, address, order);
+    }
     if (result == MEND_OK) {
         *pointer = (void *)(uintptr_t)address;
     }
@@ -45,7 +48,7 @@ __attribute__((noinline)) static mend_result alloc_by_all_means(mend_pool *pool,
             MEND_LOG_INFO, "%s on device %d: the host waited for the GPU %llu times to find room",
             mend_words_amount(size_bytes).text, pool->device, (unsigned long long)waits);
     }
-    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+    if (result == MEND_ERROR_OUT_OF_MEMORY || result == MEND_ERROR_DAMAGED) {
         mend_log_beside_error(MEND_LOG_WARNING, "device %d: %s", pool->device,
                               mend_process_error()->message);
     }
@@ -148,6 +151,16 @@ mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream st
     return result == MEND_OK ? alloc(pool, size_bytes, &terms, stream, pointer) : result;
 }
 
+static inline mend_result free_in_order(mend_pool *pool, uint64_t address, mend_order order)
+{
+    if (pool->checks != NULL) {
+        return mend_checks_free(pool, address, order);
+    }
+    mend_result result = mend_pool_take_to_free(pool);
+    return result != MEND_OK ? result
+                             : mend_pool_leave(pool, mend_heap_free(&pool->heap, address, order));
+}
+
 mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)
 {
     if (pool == NULL) {
@@ -161,13 +174,7 @@ mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)
     }
     mend_order order;
     mend_result result = mend_pool_find_order(pool, stream, &order);
-    if (result == MEND_OK) {
-        result = mend_pool_take_to_free(pool);
-    }
-    return result != MEND_OK
-               ? result
-               : mend_pool_leave(pool,
-                                 mend_heap_free(&pool->heap, (uint64_t)(uintptr_t)pointer, order));
+    return result != MEND_OK ? result : free_in_order(pool, (uint64_t)(uintptr_t)pointer, order);
 }
 
 static mend_block_info describe(mend_pool *pool, const mend_span *span)
@@ -176,7 +183,9 @@ static mend_block_info describe(mend_pool *pool, const mend_span *span)
     return (mend_block_info){.struct_size = sizeof(mend_block_info),
                              .base = (void *)(uintptr_t)span->address,
                              .requested_bytes = span->requested_bytes,
-                             .usable_bytes = span->size_bytes,
+                             .usable_bytes = pool->heap.config.guard_bytes != 0
+                                                 ? span->requested_bytes
+                                                 : span->size_bytes,
                              .stream = span->stream,
                              .pool = pool,
                              .is_unmapped = mend_layout_misses_mapping(&pool->heap, span),
@@ -195,13 +204,7 @@ __attribute__((noinline)) static mend_result free_after_asking(mend_pool *pool,
 {
     mend_order order;
     mend_result result = mend_pool_find_order(pool, info->stream, &order);
-    if (result == MEND_OK) {
-        result = mend_pool_take_to_free(pool);
-    }
-    return result != MEND_OK
-               ? result
-               : mend_pool_leave(
-                     pool, mend_heap_free(&pool->heap, (uint64_t)(uintptr_t)info->base, order));
+    return result != MEND_OK ? result : free_in_order(pool, (uint64_t)(uintptr_t)info->base, order);
 }
 
 mend_result mend_pool_free_untagged(mend_pool *pool, void *pointer, mend_block_info *info)
@@ -220,7 +223,7 @@ mend_result mend_pool_free_untagged(mend_pool *pool, void *pointer, mend_block_i
     if (span->tag != 0) {
         return mend_pool_leave(pool, MEND_OK);
     }
-    if (mend_pool_may_be_captured(pool, span->stream)) {
+    if (pool->checks != NULL || mend_pool_may_be_captured(pool, span->stream)) {
         mend_heap_unlock(&pool->heap);
         return free_after_asking(pool, info);
     }

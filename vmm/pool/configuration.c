@@ -25,6 +25,7 @@ typedef enum configuration_kind {
     KIND_LEVEL,
     KIND_TIGHTNESS,
     KIND_LOG,
+    KIND_CHECK,
     KIND_SHARING,
     KIND_PEERS,
     KIND_COUNT,
@@ -65,6 +66,7 @@ static const char *const kind_takes[] = {
     [KIND_LEVEL] = "0, 1 or 2",
     [KIND_TIGHTNESS] = "1 to 5",
     [KIND_LOG] = "debug, info or warning",
+    [KIND_CHECK] = "poison, guard, or both (poison,guard)",
     [KIND_SHARING] = "off, on, fabric or auto",
     [KIND_PEERS] = "auto, none, or numbers of devices up to 62 joined by + (0+2)",
     [KIND_COUNT] = "a whole number from 1 to 10^9",
@@ -206,6 +208,46 @@ static bool read_peers(slice value, int64_t *read)
     return true;
 }
 
+static bool is_check(slice word)
+{
+    return is(word, "poison") || is(word, "guard");
+}
+
+static bool read_checks(slice value, int64_t *read)
+{
+    *read = 0;
+    for (size_t at = 0; at <= value.length; at++) {
+        slice word = behind(value, at);
+        word.length = 0;
+        while (at < value.length && strchr("+,", value.text[at]) == NULL) {
+            at++;
+            word.length++;
+        }
+        const int64_t bit = is(word, "poison") ? MEND_CHECK_POISON : MEND_CHECK_GUARD;
+        if (!is_check(word) || (*read & bit) != 0) {
+            return false;
+        }
+        *read |= bit;
+    }
+    return true;
+}
+
+/* Where an item ends: at a comma, but of a list of checks at one that no check follows. */
+static size_t length_of(const char *text)
+{
+    static const char key[] = "check:";
+    size_t length = strcspn(text, ",");
+    const bool is_list = strncmp(text, key, sizeof(key) - 1) == 0;
+    while (is_list && text[length] == ',') {
+        const slice next = {text + length + 1, strcspn(text + length + 1, ",")};
+        if (!is_check(next)) {
+            break;
+        }
+        length += 1 + next.length;
+    }
+    return length;
+}
+
 static bool read_value(configuration_kind kind, slice value, int64_t *read)
 {
     switch (kind) {
@@ -226,6 +268,8 @@ static bool read_value(configuration_kind kind, slice value, int64_t *read)
                 : is(value, "warning") ? MEND_LOG_WARNING
                                        : 0;
         return *read != 0;
+    case KIND_CHECK:
+        return read_checks(value, read);
     case KIND_SHARING:
         *read = is(value, "fabric") ? MEND_SHAREABLE_FABRIC
                 : is(value, "auto") ? MEND_SHAREABLE_AUTO
@@ -335,7 +379,7 @@ mend_result mend_configuration_read(const char *text, mend_pool_config *config)
     mend_pool_config read = *config;
     bool seen[KEY_COUNT] = {false};
     for (const char *rest = text;; rest++) {
-        slice item = {rest, strcspn(rest, ",")};
+        slice item = {rest, length_of(rest)};
         mend_result result = read_item(item, seen, &read);
         if (result != MEND_OK) {
             return result;

@@ -19,6 +19,7 @@
  * SHARING  off is 0, on is 1, fabric is 2, auto is 3
  * PEERS    auto, none, or numbers of devices joined by + (0+2)
  * LOG      debug, info or warning
+ * CHECK    poison, guard, or both joined by + or a comma: the only value with a comma in it
  */
 #define MEND_CONFIGURATION(X)                                                                      \
     X(limit, limit_bytes, LIMIT, "the device's memory", "most physical memory a pool may hold")    \
@@ -35,6 +36,8 @@
     X(record, record, PATH, "none", "file for a recording of what happens: see history.md")        \
     X(keep, record_bytes, BYTES, "256MiB",                                                         \
       "most bytes of that file, from 1 MiB on; what is oldest in it goes")                         \
+    X(publish, publish, OFF, "off",                                                                \
+      "a thread shows figures once a second, for mend top: see history.md")                        \
     X(host, host_bytes, BYTES, "none",                                                             \
       "most memory of the host for blocks that the program lets live there when the device is "    \
       "full")                                                                                      \
@@ -77,6 +80,9 @@
     X(audit, audit_level, LEVEL, "0",                                                              \
       "debug builds of the library only: what is checked after each call that changed a pool; 1 "  \
       "the sums, 2 every invariant")                                                               \
+    X(check, check, CHECK, "none",                                                                 \
+      "looks for programs that write after a free (poison) or behind a block (guard); slow: see "  \
+      "troubleshooting.md")                                                                        \
     X(log, log_level, LOG, "nothing is written",                                                   \
       "log lines go to standard error unless the program has a sink: warning (out of memory, a "   \
       "limit below what is held, blocks that are live when a pool is destroyed), info (also "      \

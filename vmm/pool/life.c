@@ -21,6 +21,8 @@
 #define LARGEST_IDLE_MS      UINT64_C(1000000000)
 #define NS_OF_MS             UINT64_C(1000000)
 
+#define LEAST_GUARD_BYTES    16
+
 #define RECORD_BYTES         (256 * MEND_MIB)
 #define LEAST_RECORD_BYTES   MEND_MIB
 
@@ -58,12 +60,17 @@ static mend_result check_config(const mend_pool_config *config)
         SWITCH(knows_all_streams),
         SWITCH(compact_when_full),
         SWITCH(collector),
+        SWITCH(publish),
 #undef SWITCH
     };
     for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
         if (switches[i].value < -1 || switches[i].value > 1) {
             return mend_pool_invalid(switches[i].message);
         }
+    }
+    if (config->check < -1 || config->check > (MEND_CHECK_POISON | MEND_CHECK_GUARD)) {
+        return mend_pool_invalid("mend_pool_config.check is not -1, or has other bits than "
+                                 "MEND_CHECK_POISON and MEND_CHECK_GUARD");
     }
     if (config->shareable < -1 || config->shareable > MEND_SHAREABLE_AUTO) {
         return mend_pool_invalid("mend_pool_config.shareable is not -1 to 3");
@@ -252,7 +259,7 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .allow_context_fences = config->allow_context_fences >= 0,
         .streams_may_vanish = config->streams_may_vanish == 1,
         .knows_all_streams = config->knows_all_streams == 1,
-        .front_cache = config->front_cache >= 0,
+        .front_cache = config->front_cache >= 0 && config->check == 0,
         .capture_checks = config->capture_checks >= 0,
         .compact_when_full = config->compact_when_full == 1 && info->virtual_memory,
         .rdma = config->rdma >= 0,
@@ -262,6 +269,7 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .default_limit_bytes = default_limit_bytes,
         .soft_limit_bytes = config->soft_limit_bytes,
         .host_limit_bytes = config->host_bytes,
+        .guard_bytes = (config->check & MEND_CHECK_GUARD) != 0 ? LEAST_GUARD_BYTES : 0,
         .reserve_bytes = config->reserve_bytes,
         .tightness = config->tightness,
     };
@@ -375,17 +383,25 @@ static mend_result join_process(mend_pool *pool, const mend_pool_config *config)
 {
     mend_process_join(&pool->member);
     mend_result result = mend_peer_devices_meet(pool);
+    if (result == MEND_OK && config->check != 0) {
+        result = mend_checks_start(pool, config->check);
+    }
     if (result == MEND_OK && config->collector == 1) {
         result = mend_collector_start(pool);
     }
     if (result == MEND_OK && config->record != NULL) {
         result = mend_recorder_start(pool, config->record, keep_of(config));
     }
+    if (result == MEND_OK && config->publish == 1) {
+        result = mend_publisher_start(pool);
+    }
     if (result != MEND_OK) {
         const mend_thread_error why = *mend_process_failure(); /* and not what its end fails at */
         mend_collector_stop(pool);
         mend_process_leave(&pool->member);
         mend_heap_destroy(&pool->heap);
+        mend_checks_stop(pool);
+        mend_recorder_stop(pool);
         close_drivers(pool);
         mend_callbacks_destroy(&pool->callbacks);
         *mend_process_failure() = why;
@@ -416,6 +432,8 @@ static mend_result fill_pool(mend_pool *pool, const mend_pool_config *config)
     pool->idle_ns = config->idle_ms * NS_OF_MS;
     pool->collector = (mend_collecting){0};
     pool->recorder = NULL;
+    pool->publisher = NULL;
+    pool->checks = NULL;
     pool->generation = mend_process_generation();
     pool->member = (mend_process_member){.domain = config->driver, .device = config->device};
     result = join_process(pool, config);
@@ -488,20 +506,26 @@ mend_result mend_pool_destroy(mend_pool *pool)
         return result;
     }
     bool collects = pool->collector.runs;
+    bool publishes = pool->publisher != NULL;
     mend_collector_stop(pool);
+    mend_publisher_stop(pool);
     mend_process_leave(&pool->member);
     char remains[MEND_REMAINS_BYTES];
     mend_heap_lock(&pool->heap);
     bool has_blocks = mend_observe_remains(&pool->heap, remains);
     mend_heap_unlock(&pool->heap);
     int device = pool->device;
+    const mend_result damage = pool->checks != NULL ? mend_checks_end(pool) : MEND_OK;
+    const mend_thread_error found = *mend_process_failure();
     result = mend_publish(mend_heap_destroy(&pool->heap));
     if (result == MEND_ERROR_CAPTURING) {
         mend_process_join(&pool->member);
-        return collects && mend_collector_start(pool) != MEND_OK ? mend_publish(MEND_ERROR_SYSTEM)
-                                                                 : result;
+        const bool goes_on = (!collects || mend_collector_start(pool) == MEND_OK) &&
+                             (!publishes || mend_publisher_start(pool) == MEND_OK);
+        return goes_on ? result : mend_publish(mend_process_failure()->result);
     }
     mend_recorder_stop(pool);
+    mend_checks_stop(pool);
     mend_status status = pool->driver->device_close(pool->driver, pool->device);
     if (result == MEND_OK && status != MEND_DRIVER_OK && status != MEND_DRIVER_DEINITIALIZED) {
         result = mend_fail_driver(MEND_ERROR_DRIVER, mend_driver_call_name(MEND_CALL_device_close),
@@ -513,6 +537,13 @@ mend_result mend_pool_destroy(mend_pool *pool)
     mend_callbacks_destroy(&pool->callbacks);
     close_drivers(pool);
     free(pool);
+    if (damage != MEND_OK) {
+        mend_log_beside_error(MEND_LOG_WARNING, "device %d: %s", device, found.message);
+    }
+    if (damage != MEND_OK && result == MEND_OK) {
+        *mend_process_failure() = found;
+        result = mend_publish(damage);
+    }
     if (has_blocks) {
         mend_log_beside_error(MEND_LOG_WARNING, "the pool on device %d was destroyed with %s",
                               device, remains);

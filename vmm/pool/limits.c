@@ -56,6 +56,9 @@ mend_result mend_get_room(mend_pool *pool, mend_stream stream, mend_room *room)
     }
     mend_room all = {.struct_size = room->struct_size};
     result = mend_ladder_get_room(&pool->heap, order, &all);
+    const uint64_t guard_bytes = pool->heap.config.guard_bytes;
+    all.now_bytes -= mend_min_u64(guard_bytes, all.now_bytes);
+    all.after_waiting_bytes -= mend_min_u64(guard_bytes, all.after_waiting_bytes);
     if (result == MEND_OK) {
         memcpy(room, &all, mend_min_u64(room->struct_size, sizeof(all)));
     }

@@ -75,12 +75,14 @@ struct mend_pool {
     uint64_t generation;        /* of the process that created it */
     mend_process_member member; /* in the process's list of pools */
     mend_callbacks callbacks;
-    mend_plain plain;               /* below the heap, if the device has no virtual memory: */
-    bool is_plain;                  /* constant */
-    mend_ration ration;             /* between the heap and the driver, if mend_ration_is_on */
-    uint64_t idle_ns;               /* 0: none */
-    mend_collecting collector;      /* the thread, if there is one */
-    struct mend_recorder *recorder; /* NULL: nothing is recorded */
+    mend_plain plain;                 /* below the heap, if the device has no virtual memory: */
+    bool is_plain;                    /* constant */
+    mend_ration ration;               /* between the heap and the driver, if mend_ration_is_on */
+    uint64_t idle_ns;                 /* 0: none */
+    mend_collecting collector;        /* the thread, if there is one */
+    struct mend_recorder *recorder;   /* NULL: nothing is recorded */
+    struct mend_checks *checks;       /* NULL: nothing is checked */
+    struct mend_publisher *publisher; /* NULL: nothing is published */
     int audit_level;
     bool meets_peers; /* devices with a pool in this process may access its memory */
 };
@@ -138,6 +140,38 @@ mend_result mend_recorder_start(mend_pool *pool, const char *path, uint64_t keep
 /* Ends it, after all events are written. Does nothing if nothing is recorded. No call on the pool
  * is in progress, and its heap is gone. */
 void mend_recorder_stop(mend_pool *pool);
+
+/* ---- publisher.c ----------------------------------------------------------------------------- */
+
+/* Starts to publish the pool, see mend_pool_config.publish. MEND_ERROR_SYSTEM: no file, or no
+ * thread; MEND_ERROR_OUT_OF_HOST_MEMORY. Nothing is left then. */
+mend_result mend_publisher_start(mend_pool *pool);
+
+/* Wants a page at once, of a pool that is published. */
+void mend_publisher_ring(const mend_pool *pool);
+
+/* Ends it, and waits until the thread has ended. Does nothing if nothing is published. The caller
+ * holds no lock. */
+void mend_publisher_stop(mend_pool *pool);
+
+/* ---- checks.c -------------------------------------------------------------------------------- */
+
+/* Starts to check, see mend_pool_config.check. MEND_ERROR_OUT_OF_HOST_MEMORY. */
+mend_result mend_checks_start(mend_pool *pool, int bits);
+
+/* The block was allocated in this order. The caller holds `state`, which is released in between.
+ * MEND_ERROR_DAMAGED: it is free again. */
+mend_result mend_checks_alloc(mend_pool *pool, uint64_t address, mend_order order);
+
+/* mend_free, where anything is checked. The caller holds no lock. */
+mend_result mend_checks_free(mend_pool *pool, uint64_t address, mend_order order);
+
+/* Reads the guards of live blocks. MEND_ERROR_DAMAGED: of the first that was written. The caller
+ * holds no lock. */
+mend_result mend_checks_end(mend_pool *pool);
+
+/* Does nothing if nothing is checked. The heap is gone, and the device is open. */
+void mend_checks_stop(mend_pool *pool);
 
 /* ---- enter.c --------------------------------------------------------------------------------- */
 

@@ -71,11 +71,10 @@ typedef struct mend_pool_config {
                              * the context. 0: off */
     int audit_level;        /* debug builds only: ends the program if an invariant is broken after a
                              * call that changed the pool. 1: sums, 2: every invariant. 0: off */
-    int front_cache;        /* 0: default, on. -1: off, freed blocks are not kept for the next
-                             * request of the same size; calls take longer, nothing else changes */
+    int front_cache;        /* 0: default, on. -1: off: freed blocks are not kept for the next ones */
     int compact_when_full;  /* 1: before an allocation fails, live blocks may be copied together, as
-                               mend_defrag does. Only if no GPU work is launched while an allocation
-                               is in progress. A little memory is kept for the copies. 0: off */
+                             * mend_defrag does, if no GPU work is launched while an allocation is
+                             * in progress; some memory is kept for the copies. 0: off */
     int limit_percent;      /* 1 to 100: the limit as a percentage of the device's memory, if
                              * limit_bytes is 0. 0: limit_bytes applies */
     int log_level; /* a mend_log_level: without a sink, log lines of the process of this level or
@@ -100,22 +99,23 @@ typedef struct mend_pool_config {
                                 * less is free. The driver is asked before each creation. 0: none */
     uint64_t idle_ms; /* MEND_TRIM_SURPLUS gives back what no block has used for this long, by the
                        * driver's clock (a simulated device has one of its own). 0: none */
-    const char *limit_file;   /* path of a file by which processes share one limit: together they
-                               * hold no more than limit_bytes, which all name alike. Created if
-                               * missing, on a local disk. Read in creation only. NULL: none */
+    const char *limit_file;   /* path of a file, on a local disk and created if missing, by which
+                               * processes share one limit: together they hold no more than
+                               * limit_bytes, which all name alike. NULL: none */
     int collector;            /* 1: a thread of the library trims the surplus; needs idle_ms,
                                * keep_free_bytes, limit_file or soft_limit_bytes. 0: off */
     uint64_t host_bytes;      /* most memory of the host for blocks, see mend_host.h. 0: none */
     int allow_context_fences; /* 0: default, on. -1: off, for unseen captures: docs/tuning.md */
-    const char *record;       /* path of a file to which a thread of the library writes all events
-                               * (docs/history.md), with a number behind if it is another pool's.
-                               * NULL: what MEND_RECORD of the environment names, or none */
+    const char *record;       /* path of a file to which a thread writes all events, with a number
+                               * behind if it is another pool's. NULL: as MEND_RECORD says */
     uint64_t record_bytes;    /* most of that file, from 1 MiB on; the oldest goes. 0: 256 MiB */
+    int publish;              /* 1: a thread shows figures to mend top: docs/history.md. 0: off */
+    int check;                /* MEND_CHECK_ bits of mend_views.h. 0: none */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
         sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,   \
-            NULL, 0, 0, 0, NULL, 0                                                                 \
+            NULL, 0, 0, 0, NULL, 0, 0, 0                                                           \
     }
 
 /*

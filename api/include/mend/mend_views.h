@@ -145,6 +145,43 @@ MEND_API mend_result mend_get_scopes(mend_pool *pool, mend_scope_info *scopes, s
 MEND_API mend_result mend_get_holders(mend_pool *pool, mend_holder *holders, size_t holder_bytes,
                                       size_t capacity, size_t *count);
 
+/*
+ * Writes the statistics of the pool and what its scopes hold to `text`, with a 0 at its end, in the
+ * text format of Prometheus 0.0.4: each field of mend_stats as mend_<field>, which ends in _total
+ * where it counts what has happened, with the labels `device` and `pool` (a number in the process);
+ * and mend_scope_live_bytes, mend_scope_peak_live_bytes and mend_scope_allocations_total with the
+ * label `scope`, of the first 256 scopes that are at most eight deep. A program serves it to a
+ * scraper, or writes it where a node exporter collects it.
+ *
+ * *length is the length without that 0. If it is not below `text_bytes`, `text` is untouched: call
+ * again with more room, because the pool may have changed; some 24 KiB without scopes. `text` may
+ * be NULL if `text_bytes` is 0. Holds the lock that allocations need for a time proportional to the
+ * number of chunks and scopes; no driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
+ */
+MEND_API mend_result mend_stats_prometheus(mend_pool *pool, char *text, size_t text_bytes,
+                                           size_t *length);
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+/*
+ * For mend_pool_config.check, to look for the program that writes where it may not: for tests, and
+ * for the run after one that went wrong. MEND_ERROR_DAMAGED is the result of the call that finds
+ * it, and a warning of the log says the same: the block with its size, tag and scope, and the first
+ * byte that differs. That call fails and changes nothing, and finds it once: repeated, it succeeds.
+ *
+ * GUARD: behind each block are at least 16 bytes that the program did not ask for, which its free
+ * reads, and mend_pool_destroy for blocks that live; the pool is gone then. `usable_bytes` is the
+ * size asked for. POISON: a freed block is filled, in the order of its stream, and read where the
+ * memory is given out again: up to 1 MiB all of it, of more the first and last 256 KiB and 64 pages
+ * between them.
+ *
+ * Calls on blocks wait for their stream, the front cache is off, and much that needs the order of
+ * streams goes unseen because of that. Not checked: what is allocated or freed in captures, is of
+ * groups, or sleeps; poison also not of blocks freed without a stream, with streams declared by
+ * mend_record_stream, exported, or moved in between.
+ */
+enum { MEND_CHECK_POISON = 1, MEND_CHECK_GUARD = 2 };
+
 /* ---- history --------------------------------------------------------------------------------- */
 
 /* What an event says happened. Later versions may add kinds. */

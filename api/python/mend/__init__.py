@@ -26,7 +26,7 @@ from ._sleep import (
     wake,
 )
 from ._version import __version__, library_version
-from ._views import Event, History, Holder, Region, holders, leaks, regions, report
+from ._views import Event, History, Holder, Region, holders, leaks, prometheus, regions, report
 
 __all__ = [
     "Error",
@@ -46,6 +46,7 @@ __all__ = [
     "keep_host_memory",
     "leaks",
     "library_version",
+    "prometheus",
     "regions",
     "report",
     "reset_peak_stats",

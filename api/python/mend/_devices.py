@@ -46,6 +46,7 @@ _PROTOTYPES = {
     "mend_get_scopes": [_pointer, _pointer, *[ctypes.c_size_t] * 2, _pointer],
     "mend_get_holders": [_pointer, _pointer, *[ctypes.c_size_t] * 2, _pointer],
     "mend_get_regions": [_pointer, _pointer, *[ctypes.c_size_t] * 2, _pointer],
+    "mend_stats_prometheus": [_pointer, _pointer, ctypes.c_size_t, _pointer],
     "mend_history_start": [_pointer, _u64],
     "mend_history_read": [*[_pointer] * 3, *[ctypes.c_size_t] * 2, _pointer],
     "mend_get_sleep_tags": [_pointer, _pointer, *[ctypes.c_size_t] * 2, _pointer],

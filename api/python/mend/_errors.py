@@ -57,6 +57,7 @@ _FUNCTIONS = {
     "mend_get_scopes": "mend.scopes",
     "mend_get_holders": "mend.holders",
     "mend_get_regions": "mend.regions",
+    "mend_stats_prometheus": "mend.prometheus",
     "mend_history_start": "mend.keep_history",
     "mend_history_read": "mend.history",
     "mend_range_create": "GrowingTensor",

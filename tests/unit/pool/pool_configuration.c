@@ -164,6 +164,13 @@ MEND_TEST(pool_configuration, levels_are_small_numbers_or_names)
     EXPECT_INT_EQ(1, read_ok("shareable:on").shareable);
     EXPECT_INT_EQ(MEND_SHAREABLE_FABRIC, read_ok("shareable:fabric").shareable);
     EXPECT_INT_EQ(MEND_SHAREABLE_AUTO, read_ok("shareable:auto").shareable);
+    EXPECT_INT_EQ(MEND_CHECK_POISON, read_ok("check:poison,rdma:on").check);
+    EXPECT_INT_EQ(MEND_CHECK_GUARD, read_ok("rdma:on,check:guard").check);
+    EXPECT_INT_EQ(3, read_ok("check:poison,guard").check);
+    EXPECT_INT_EQ(3, read_ok("check:guard+poison,rdma:on").check);
+    EXPECT_REFUSED("check:poison+", "check", "\"poison+\"", "poison, guard, or both");
+    EXPECT_REFUSED("check:poison,poison", "check", "\"poison,poison\"", "poison, guard, or both");
+    EXPECT_REFUSED("check:on", "check", "\"on\"", "poison, guard, or both");
     EXPECT_REFUSED("shareable:2", "shareable", "\"2\"", "off, on, fabric or auto");
     EXPECT_INT_EQ(1, read_ok("tightness:1").tightness);
     EXPECT_INT_EQ(5, read_ok("tightness:5").tightness);

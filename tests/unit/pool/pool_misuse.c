@@ -323,7 +323,7 @@ SCENE_TEST(pool_misuse, a_config_of_an_older_version_means_the_defaults)
 
 MEND_TEST(pool_misuse, the_wrong_result_or_version_is_only_a_name)
 {
-    EXPECT_STR_EQ("MEND_ERROR_UNKNOWN_RESULT", mend_result_name((mend_result)21));
+    EXPECT_STR_EQ("MEND_ERROR_UNKNOWN_RESULT", mend_result_name((mend_result)22));
     EXPECT_STR_EQ("MEND_ERROR_UNKNOWN_RESULT", mend_result_name((mend_result)-1));
     EXPECT_STR_EQ("MEND_ERROR_SYSTEM", mend_result_name(MEND_ERROR_SYSTEM));
 }

@@ -1,0 +1,225 @@
+#include "lab/live/command.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/align.h"
+#include "lab/live/read.h"
+#include "lab/report/words.h"
+#include "lab/support/json.h"
+
+enum { STATUS_GOOD = 0, STATUS_BAD_INPUT = 2, SHOWN_HOLDERS = 12, NAME_COLUMNS = 44 };
+enum { OPTION_ONCE, OPTION_JSON };
+
+static const mend_option options[] = {
+    [OPTION_ONCE] = {"once", NULL, "print it once; otherwise every second until the process ends",
+                     NULL},
+    [OPTION_JSON] = {"json", NULL, "a JSON array of the pools in a line each time", NULL},
+    MEND_OPTION_HELP,
+    {NULL, NULL, NULL, NULL},
+};
+
+const mend_command mend_top_command = {
+    .name = "top",
+    .what = "show what the pools of a running process hold, and who holds it",
+    .arguments = "PID",
+    .about = "Shows the pools of a process that publishes them (MEND_CONF=publish:on, or "
+             "mend_pool_config.publish): what they hold and why the rest is not free, calls and "
+             "waits a second, and who holds memory. The process is neither stopped nor asked: a "
+             "thread of it writes a page once a second, which only its user can read.",
+    .options = options,
+    .status = "Exit status: 0; 2 bad usage, or no page can be read.",
+};
+
+typedef struct top_arguments {
+    bool once;
+    bool json;
+} top_arguments;
+
+static bool take_option(int option, char *text, void *into)
+{
+    (void)text;
+    top_arguments *arguments = into;
+    arguments->once = arguments->once || option == OPTION_ONCE;
+    arguments->json = arguments->json || option == OPTION_JSON;
+    return true;
+}
+
+/* ---- what is shown --------------------------------------------------------------------------- */
+
+/* Calls and waits since the page before, in a second. */
+#define RATES(X)                                                                                   \
+    X(allocations)                                                                                 \
+    X(frees)                                                                                       \
+    X(chunks_created)                                                                              \
+    X(chunks_moved)                                                                                \
+    X(chunks_released)                                                                             \
+    X(host_waits)                                                                                  \
+    X(stream_waits)                                                                                \
+    X(out_of_memory)
+
+#define RATE(page, figure) mend_live_rate(page, (page)->stats.figure, (page)->before.figure)
+
+static size_t holders_of(const mend_live_page *page)
+{
+    return mend_min_u64(page->holder_count, MEND_LIVE_HOLDERS);
+}
+
+static void write_json(mend_json *json, const mend_live_page *page, uint64_t age_ns)
+{
+    mend_json_begin_object(json, NULL);
+    mend_json_integer(json, "process", page->process);
+    mend_json_integer(json, "device", (uint64_t)page->device);
+    mend_json_number(json, "age_s", (double)age_ns / 1e9, 3);
+    mend_json_begin_object(json, "stats");
+#define X(field, unit, meaning) mend_json_integer(json, #field, page->stats.field);
+    MEND_STATS(X)
+#undef X
+    mend_json_end_object(json);
+    mend_json_begin_object(json, "free");
+    mend_json_integer(json, "whole_bytes", page->free.whole_bytes);
+    mend_json_integer(json, "beside_bytes", page->free.beside_bytes);
+    mend_json_integer(json, "streams_bytes", page->free.streams_bytes);
+    mend_json_integer(json, "no_stream_bytes", page->free.no_stream_bytes);
+    mend_json_integer(json, "graphs_bytes", page->free.graphs_bytes);
+    mend_json_end_object(json);
+    mend_json_begin_object(json, "per_second");
+#define X(figure) mend_json_number(json, #figure, RATE(page, figure), 3);
+    RATES(X)
+#undef X
+    mend_json_end_object(json);
+    mend_json_integer(json, "holder_count", page->holder_count);
+    mend_json_begin_array(json, "holders");
+    for (size_t i = 0; i < holders_of(page); i++) {
+        const mend_holder *holder = &page->holders[i];
+        mend_json_begin_object(json, NULL);
+        mend_json_string(json, "name", holder->name);
+        mend_json_integer(json, "live_bytes", holder->live_bytes);
+        mend_json_integer(json, "live_blocks", holder->live_blocks);
+        mend_json_integer(json, "oldest", holder->oldest);
+        mend_json_integer(json, "growth_bytes", holder->growth_bytes);
+        mend_json_end_object(json);
+    }
+    mend_json_end_array(json);
+    mend_json_end_object(json);
+}
+
+#define SIZE(bytes)  mend_word_size(bytes).text
+#define COUNT(count) mend_word_count(count).text
+
+static void print_holder(const mend_live_page *page, const mend_holder *holder)
+{
+    fputs("  ", stdout);
+    mend_words_cut(stdout, holder->name, NAME_COLUMNS - 2, 1);
+    printf(" %10s %6s %7s %10s  %s%s%s\n", SIZE(holder->live_bytes),
+           mend_word_percent(holder->live_bytes, page->stats.live_bytes).text,
+           COUNT(holder->live_blocks), COUNT(holder->oldest), holder->growth_bytes > 0 ? "+" : "",
+           holder->growth_bytes > 0 ? SIZE(holder->growth_bytes) : "steady",
+           holder->growth_bytes > 0 ? " LEAK?" : "");
+}
+
+static void print(const mend_live_page *page, uint64_t age_ns)
+{
+    const mend_stats *stats = &page->stats;
+    const mend_live_free *free_ = &page->free;
+    printf("process %" PRIu64 ", device %d", page->process, (int)page->device);
+    if (age_ns > UINT64_C(3000000000)) {
+        printf("; as of %.0f s ago: it is stopped, or busy", (double)age_ns / 1e9);
+    }
+    printf("\nlive  %s in %s blocks, peak %s\n", SIZE(stats->live_bytes), COUNT(stats->live_blocks),
+           SIZE(stats->peak_live_bytes));
+    printf("held  %s of %s, peak %s; asleep %s\n", SIZE(stats->reserved_bytes),
+           SIZE(stats->limit_bytes), SIZE(stats->peak_reserved_bytes), SIZE(stats->asleep_bytes));
+    printf("free  %s: %s in whole chunks, %s beside live blocks, %s in use by streams,\n"
+           "      %s freed without a stream, %s for graphs\n",
+           SIZE(stats->reserved_bytes - (stats->reserved_bytes < stats->live_bytes
+                                             ? stats->reserved_bytes
+                                             : stats->live_bytes)),
+           SIZE(free_->whole_bytes), SIZE(free_->beside_bytes), SIZE(free_->streams_bytes),
+           SIZE(free_->no_stream_bytes), SIZE(free_->graphs_bytes));
+    printf("calls %.0f allocations/s, %.0f frees/s; chunks %.0f created/s, %.0f moved/s, %.0f "
+           "released/s\n",
+           RATE(page, allocations), RATE(page, frees), RATE(page, chunks_created),
+           RATE(page, chunks_moved), RATE(page, chunks_released));
+    printf("waits %.1f of the host/s, %.1f of streams/s; out of memory %s times\n",
+           RATE(page, host_waits), RATE(page, stream_waits), COUNT(stats->out_of_memory));
+    if (page->holder_count > 0) {
+        printf("%-*s %10s %6s %7s %10s  growth\n", NAME_COLUMNS, "Who holds it", "now", "share",
+               "blocks", "oldest");
+    }
+    for (size_t i = 0; i < holders_of(page); i++) {
+        if (i < SHOWN_HOLDERS || page->holders[i].growth_bytes > 0) {
+            print_holder(page, &page->holders[i]);
+        }
+    }
+}
+
+static void show(const mend_live_pools *pools, const top_arguments *arguments)
+{
+    if (!arguments->json && !arguments->once && isatty(STDOUT_FILENO)) {
+        fputs("\033[H\033[2J", stdout);
+    }
+    if (arguments->json) {
+        mend_json json = {.out = stdout};
+        mend_json_begin_array(&json, NULL);
+        for (size_t i = 0; i < pools->count; i++) {
+            write_json(&json, &pools->pages[i], pools->age_ns[i]);
+        }
+        mend_json_end_array(&json);
+        fputc('\n', stdout);
+    }
+    for (size_t i = 0; !arguments->json && i < pools->count; i++) {
+        fputs(i > 0 ? "\n" : "", stdout);
+        print(&pools->pages[i], pools->age_ns[i]);
+    }
+    fflush(stdout);
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static pid_t read_process(int argc, char **argv)
+{
+    char *end = NULL;
+    const long number = argc - optind == 1 ? strtol(argv[optind], &end, 10) : 0;
+    if (number <= 0 || number > INT32_MAX || *end != '\0') {
+        fprintf(stderr, "mend top: %s%s; see mend top --help\n",
+                argc - optind == 1 ? "not the number of a process: " : "it takes one process",
+                argc - optind == 1 ? argv[optind] : "");
+        return 0;
+    }
+    return (pid_t)number;
+}
+
+int mend_cli_top(int argc, char **argv)
+{
+    top_arguments arguments = {0};
+    int status;
+    if (!mend_command_read(&mend_top_command, argc, argv, take_option, &arguments, &status)) {
+        return status;
+    }
+    const pid_t process = read_process(argc, argv);
+    mend_live_pools *pools = process != 0 ? calloc(1, sizeof(*pools)) : NULL;
+    bool was_there = false;
+    bool is_there = pools != NULL;
+    while (is_there) {
+        is_there = mend_live_read(process, pools);
+        if (is_there) {
+            show(pools, &arguments);
+        } else if (!was_there) {
+            fprintf(stderr, "mend top: %s\n", pools->problem);
+        }
+        was_there = was_there || is_there;
+        if (arguments.once || ferror(stdout)) {
+            break;
+        }
+        if (is_there) {
+            nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+        }
+    }
+    free(pools);
+    return was_there ? STATUS_GOOD : STATUS_BAD_INPUT;
+}

@@ -1,0 +1,31 @@
+/*
+ * Pages of pools that another process publishes (base/live_page.h), read without a word to it.
+ */
+#ifndef MEND_LAB_LIVE_READ_H
+#define MEND_LAB_LIVE_READ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/live_page.h"
+
+enum { MEND_LIVE_MOST_POOLS = 16, MEND_LIVE_PROBLEM_BYTES = 200 };
+
+typedef struct mend_live_pools {
+    mend_live_page pages[MEND_LIVE_MOST_POOLS];
+    size_t count;
+    uint64_t age_ns[MEND_LIVE_MOST_POOLS]; /* of each page */
+    char problem[MEND_LIVE_PROBLEM_BYTES]; /* in words, if there is none */
+} mend_live_pools;
+
+/* Copies the pages of all pools that the process publishes. False, and `problem`: there is no such
+ * process, it is another user's, it publishes nothing, or a page cannot be used: it is cut, of
+ * another version of Mend, or stays half written. Waits up to a second for a page that is being
+ * written. */
+bool mend_live_read(pid_t process, mend_live_pools *pools);
+
+/* A figure's growth per second since the page before; 0: there is none. */
+double mend_live_rate(const mend_live_page *page, uint64_t now, uint64_t before);
+
+#endif

@@ -1,0 +1,199 @@
+/* `mend top`: pages of pools of this process, read as another process reads them; and pages that
+ * nothing can be read from. */
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/align.h"
+#include "lab/live/read.h"
+#include "mend/mend.h"
+#include "mend/mend_sim.h"
+#include "pool/pool.h"
+#include "tests/cli/program.h"
+#include "tests/support/test.h"
+
+typedef struct rig {
+    mend_sim *sim;
+    mend_pool *pool;
+    mend_live_pools pools;
+} rig;
+
+static bool open_rig(rig *r, const char *settings)
+{
+    mend_sim_config device = MEND_SIM_CONFIG_INIT;
+    mend_pool_config config = MEND_POOL_CONFIG_INIT;
+    *r = (rig){0};
+    device.memory_bytes = 256 * MEND_MIB;
+    bool is_open = mend_sim_create(&device, &r->sim) == MEND_OK;
+    config.driver = is_open ? mend_sim_driver(r->sim) : NULL;
+    setenv("MEND_CONF", settings, 1);
+    is_open = is_open && mend_pool_create(&config, &r->pool) == MEND_OK;
+    unsetenv("MEND_CONF");
+    return is_open;
+}
+
+static void close_rig(rig *r)
+{
+    EXPECT_INT_EQ(MEND_OK, mend_pool_destroy(r->pool));
+    mend_sim_destroy(r->sim);
+}
+
+/* The page of the rig's pool, written after now. */
+static const mend_live_page *next_page(rig *r)
+{
+    EXPECT_TRUE(mend_live_read(getpid(), &r->pools));
+    const mend_live_page *page = &r->pools.pages[0];
+    const uint64_t from_ns = page->time_ns;
+    mend_publisher_ring(r->pool);
+    while (mend_live_read(getpid(), &r->pools) && page->time_ns == from_ns) {
+        usleep(1000);
+    }
+    return page;
+}
+
+static void *block_of(mend_pool *pool, const char *scope, uint64_t size_bytes)
+{
+    void *block = NULL;
+    EXPECT_INT_EQ(MEND_OK, mend_scope_push(scope, 0));
+    EXPECT_INT_EQ(MEND_OK, mend_alloc(pool, size_bytes, NULL, &block));
+    EXPECT_INT_EQ(MEND_OK, mend_scope_pop());
+    return block;
+}
+
+static uint64_t sum_of(const mend_live_free *free)
+{
+    return free->whole_bytes + free->beside_bytes + free->streams_bytes + free->no_stream_bytes +
+           free->graphs_bytes;
+}
+
+MEND_TEST(top, a_page_is_what_the_pool_says_of_itself)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r, "publish:on"));
+    const mend_live_page *page = next_page(&r);
+    EXPECT_U64_EQ(0, page->stats.live_bytes);
+    void *first = block_of(r.pool, "step", 3 * MEND_MIB);
+    void *second = block_of(r.pool, "cache", 5 * MEND_MIB);
+    EXPECT_INT_EQ(MEND_OK, mend_free(r.pool, first, MEND_NO_STREAM));
+    page = next_page(&r);
+    mend_stats stats = MEND_STATS_INIT;
+    EXPECT_INT_EQ(MEND_OK, mend_get_stats(r.pool, &stats));
+    EXPECT_TRUE(memcmp(&stats, &page->stats, sizeof(stats)) == 0);
+    EXPECT_U64_EQ(stats.free_bytes, sum_of(&page->free));
+    EXPECT_U64_EQ(3 * MEND_MIB, page->free.no_stream_bytes);
+    EXPECT_U64_EQ(1, page->holder_count);
+    EXPECT_STR_EQ("cache", page->holders[0].name);
+    EXPECT_U64_EQ(5 * MEND_MIB, page->holders[0].live_bytes);
+    EXPECT_U64_EQ(0, page->before.allocations);
+    const double seconds = (double)(page->time_ns - page->before_ns) / 1e9;
+    const double calls = mend_live_rate(page, page->stats.allocations, 0) * seconds;
+    EXPECT_TRUE(calls > 1.99 && calls < 2.01);
+    EXPECT_INT_EQ(MEND_OK, mend_free(r.pool, second, NULL));
+    close_rig(&r);
+    EXPECT_TRUE(!mend_live_read(getpid(), &r.pools)); /* it ends with the pool */
+}
+
+MEND_TEST(top, the_program_shows_each_pool)
+{
+    rig r;
+    rig other;
+    char words[64];
+    ASSERT_TRUE(open_rig(&r, "publish:on"));
+    ASSERT_TRUE(open_rig(&other, "publish:on"));
+    void *block = block_of(r.pool, "a \"step\"\n", 200 * MEND_MIB);
+    void *small = block_of(other.pool, "other", MEND_MIB);
+    next_page(&r);
+    mend_publisher_ring(other.pool);
+    while (mend_live_read(getpid(), &r.pools) && r.pools.pages[1].stats.live_bytes == 0) {
+        usleep(1000);
+    }
+    snprintf(words, sizeof(words), "top --once %d", (int)getpid());
+    expect_run(0, words,
+               "process ..., device 0\nlive  200 MiB in 1 blocks, peak 200 MiB\nheld  2... of 256 "
+               "MiB, peak 2...; asleep 0 B\nfree  ...calls ...waits 0.0 of the host/s...\n"
+               "Who holds it ...  a 'step'? ... 200 MiB  100 %       1          0  steady\n\n"
+               "process ...live  1.00 MiB in 1 blocks...  other ... 1.00 MiB",
+               "");
+    snprintf(words, sizeof(words), "top --once --json %d", (int)getpid());
+    expect_run(0, words,
+               "[{'process': ..., 'device': 0, 'age_s': ...'live_bytes': 209715200, ...'free': {"
+               "'whole_bytes': ...'per_second': {'allocations': ...'holder_count': 1, 'holders': "
+               "[{'name': 'a \\'step\\'\\u000a', 'live_bytes': 209715200, 'live_blocks': 1, "
+               "'oldest': 0, 'growth_bytes': 0}]}, {'process': ...'name': 'other'...]\n",
+               "");
+    EXPECT_INT_EQ(MEND_OK, mend_free(r.pool, block, NULL));
+    EXPECT_INT_EQ(MEND_OK, mend_free(other.pool, small, NULL));
+    close_rig(&other);
+    close_rig(&r);
+}
+
+/* ---- what cannot be read --------------------------------------------------------------------- */
+
+/* A process of its own has a file of this name and content; `problem` are words of the refusal. */
+static void expect_refused(const void *content, size_t size, const char *problem)
+{
+    static mend_live_pools pools;
+    int ready[2];
+    char byte = 0;
+    ASSERT_TRUE(pipe(ready) == 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        mend_live_page page;
+        int file = (int)syscall(SYS_memfd_create, MEND_LIVE_NAME, 0);
+        memcpy(&page, content, size);
+        page.process = page.process == 1 ? (uint64_t)getpid() : page.process;
+        bool is_written = size == 0 ? close(file) == 0 : write(file, &page, size) == (ssize_t)size;
+        _exit(is_written && write(ready[1], &byte, 1) == 1 && pause() != 0 ? 0 : 1);
+    }
+    EXPECT_TRUE(read(ready[0], &byte, 1) == 1);
+    EXPECT_TRUE(!mend_live_read(child, &pools));
+    MEND_TEST_CHECK(strstr(pools.problem, problem) != NULL, (void)0, "\"%s\", not \"%s\"",
+                    pools.problem, problem);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    EXPECT_TRUE(!mend_live_read(child, &pools));
+    EXPECT_TRUE(strstr(pools.problem, "there is no process") != NULL);
+    close(ready[0]);
+    close(ready[1]);
+}
+
+MEND_TEST(top, pages_that_cannot_be_used_are_refused_with_a_reason)
+{
+    static mend_live_page page = {.magic = MEND_LIVE_MAGIC,
+                                  .version = MEND_LIVE_VERSION,
+                                  .page_bytes = sizeof(page),
+                                  .process = 1, /* whoever writes it */
+                                  .sequence = 3};
+    mend_live_page wrong = page;
+    expect_refused(&page, 0, "publishes no pool: start it with MEND_CONF=publish:on");
+    expect_refused(&page, sizeof(page), "stays half written");
+    expect_refused(&page, sizeof(page) - 1, "is cut");
+    expect_refused(&page, 5, "none of Mend's");
+    wrong.magic++;
+    expect_refused(&wrong, sizeof(wrong), "none of Mend's");
+    wrong = page;
+    wrong.version++;
+    expect_refused(&wrong, sizeof(wrong), "another version");
+    wrong = page;
+    wrong.page_bytes++;
+    expect_refused(&wrong, sizeof(wrong), "another version");
+    wrong = page;
+    wrong.process = 2;
+    expect_refused(&wrong, sizeof(wrong), "was forked by 2");
+}
+
+MEND_TEST(top, wrong_usage_is_refused)
+{
+    expect_run(2, "top", "", "it takes one process");
+    expect_run(2, "top 1 2", "", "it takes one process");
+    expect_run(2, "top x", "", "not the number of a process: x");
+    expect_run(2, "top --once -- -1", "", "not the number of a process: -1");
+    expect_run(2, "top 4194304999", "", "not the number of a process");
+    expect_run(2, "top --once 1073741823", "", "mend top: there is no process 1073741823");
+}

@@ -1,0 +1,171 @@
+/* Checks for use after free and overrun: what is damaged is told once, by name and place, and
+ * nothing else is. The damage is done by the GPU, in real bytes. */
+#include <stdio.h>
+
+#include "mend/mend_sleep.h"
+#include "pool/pool.h"
+#include "tests/support/kit.h"
+
+enum { KIB = 1024 };
+
+KIT_SETTING(guarded, w->pool_config.check = MEND_CHECK_GUARD);
+KIT_SETTING(poisoned, w->pool_config.check = MEND_CHECK_POISON);
+KIT_SETTING(both, w->pool_config.check = MEND_CHECK_GUARD | MEND_CHECK_POISON);
+
+#define GUARDED(name)  KIT_TEST_IN(pool_checks, name, kit_open_with(w, 64 * MEND_MIB, guarded))
+#define POISONED(name) KIT_TEST_IN(pool_checks, name, kit_open_with(w, 64 * MEND_MIB, poisoned))
+#define BOTH(name)     KIT_TEST_IN(pool_checks, name, kit_open_with(w, 64 * MEND_MIB, both))
+
+/* A byte, written in the order of the stream. */
+static void write_byte(mend_world *w, void *at, mend_stream stream)
+{
+    EXPECT_INT_EQ(MEND_DRIVER_OK, w->driver->context_push(w->driver, w->info.context));
+    EXPECT_INT_EQ(MEND_DRIVER_OK,
+                  w->driver->fill(w->driver, (uint64_t)(uintptr_t)at, 1, 1, stream));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, w->driver->context_pop(w->driver));
+}
+
+static void *tagged(mend_world *w, uint64_t size_bytes)
+{
+    void *block = NULL;
+    const mend_alloc_options *options = KIT_OPTIONS(mend_alloc_options, .tag = 7);
+    EXPECT_OK(mend_scope_push("step", 0));
+    EXPECT_OK(mend_alloc_with(w->pool, size_bytes, S(0), options, &block));
+    EXPECT_OK(mend_scope_pop());
+    return block;
+}
+
+GUARDED(an_overrun_is_told_once_by_the_free_that_finds_it)
+{
+    static const uint64_t sizes[] = {1, 500, 512, 64 * KIB, MEND_MIB + 496, 3 * MEND_MIB};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        char words[96];
+        char *block = tagged(w, sizes[i]);
+        const mend_block_info info = kit_info(w, block);
+        EXPECT_FIELDS(info, usable_bytes, sizes[i], requested_bytes, sizes[i]);
+        write_byte(w, block + sizes[i] - 1, S(0)); /* its last one is its own */
+        kit_free(w, block, S(0));
+        block = tagged(w, sizes[i]);
+        const uint64_t at = sizes[i] + 3 * i;
+        write_byte(w, block + at, S(0));
+        snprintf(words, sizeof(words),
+                 "(%d bytes, tag 7, step) was written behind its end: the first byte that differs "
+                 "is %d",
+                 (int)sizes[i], (int)at);
+        EXPECT_REFUSAL(DAMAGED, words, mend_free(w->pool, block, S(0)));
+        EXPECT_STATS(w, live_blocks, 1);
+        kit_free(w, block, S(0));
+    }
+}
+
+GUARDED(a_free_on_another_stream_or_none_finds_it_too)
+{
+    const mend_stream streams[] = {S(1), MEND_NO_STREAM};
+    for (int i = 0; i < 2; i++) {
+        char *block = kit_alloc(w, MEND_MIB, S(0));
+        write_byte(w, block + MEND_MIB + 15, S(0));
+        EXPECT_INT_EQ(MEND_DRIVER_OK, w->driver->stream_synchronize(w->driver, S(0)));
+        EXPECT_ERROR(DAMAGED, mend_free(w->pool, block, streams[i]));
+        kit_free(w, block, streams[i]);
+    }
+    char *block = kit_alloc(w, MEND_MIB, MEND_NO_STREAM);
+    write_byte(w, block + MEND_MIB, S(0));
+    EXPECT_ERROR(DAMAGED, mend_free(w->pool, block, S(0)));
+    kit_free(w, block, S(0));
+}
+
+MEND_TEST(pool_checks, a_block_that_lives_at_the_end_is_read_then)
+{
+    mend_world opened;
+    mend_world *w = &opened;
+    ASSERT_TRUE(kit_open_with(w, 64 * MEND_MIB, guarded));
+    kit_alloc(w, MEND_MIB, S(0));
+    char *block = tagged(w, 1000);
+    write_byte(w, block + 1001, S(0));
+    EXPECT_REFUSAL(DAMAGED, "(1000 bytes, tag 7, step) was written behind its end",
+                   mend_pool_destroy(w->pool));
+    mend_sim_destroy(w->sim);
+}
+
+POISONED(a_write_after_the_free_is_told_by_the_allocation_that_gets_the_memory)
+{
+    static const uint64_t sizes[] = {1000, 64 * KIB, MEND_MIB, 5 * MEND_MIB};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        char words[96];
+        void *again = NULL;
+        char *block = tagged(w, sizes[i]);
+        kit_free(w, block, S(0));
+        const uint64_t at = i % 2 == 0 ? 17 : sizes[i] - 1;
+        write_byte(w, block + at, S(0));
+        snprintf(words, sizeof(words),
+                 "(%d bytes, tag 7, step) was written after its free: the first byte that differs "
+                 "is %d",
+                 (int)sizes[i], (int)at);
+        EXPECT_REFUSAL(DAMAGED, words, mend_alloc(w->pool, sizes[i], S(0), &again));
+        EXPECT_TRUE(again == NULL);
+        EXPECT_STATS(w, live_blocks, 0);
+        again = kit_alloc(w, sizes[i], S(0));
+        EXPECT_TRUE(again == block);
+        kit_free(w, again, S(0));
+        EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    }
+}
+
+/* Of three blocks side by side the middle one is written; what is allocated over it begins and ends
+ * in the others. */
+POISONED(poison_is_known_in_every_part_that_is_given_out)
+{
+    void *again = NULL;
+    char *blocks[3];
+    kit_alloc_row(w, (void **)blocks, 3, 256 * KIB, S(0));
+    kit_free_row(w, (void **)blocks, 3, S(0));
+    write_byte(w, blocks[1] + 100, S(0));
+    EXPECT_REFUSAL(DAMAGED, "the first byte that differs is 100",
+                   mend_alloc(w->pool, 700 * KIB, S(0), &again));
+    write_byte(w, blocks[2] + 100 * KIB, S(0));
+    EXPECT_REFUSAL(DAMAGED, "is 102400", mend_alloc(w->pool, 700 * KIB, S(0), &again));
+    kit_free(w, kit_alloc(w, 700 * KIB, S(0)), S(0));
+}
+
+/* What may still be used rightly is not filled; what is moved is another memory. */
+BOTH(nothing_else_is_told)
+{
+    void *blocks[8];
+    kit_alloc_written_row(w, blocks, 8, 300 * KIB, S(0));
+    EXPECT_OK(mend_record_stream(w->pool, blocks[0], S(1)));
+    kit_use(w, S(1), blocks[0], 300 * KIB, 1000);
+    for (int i = 0; i < 8; i += 2) {
+        kit_free(w, blocks[i], i == 2 ? S(1) : S(0));
+    }
+    EXPECT_OK(mend_defrag(w->pool, NULL, NULL));
+    void *large = kit_alloc_used(w, 8 * MEND_MIB, S(2), 1000);
+    kit_free(w, large, S(2));
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    for (int i = 1; i < 8; i += 2) {
+        kit_use(w, S(0), blocks[i], 300 * KIB, 0);
+        kit_free(w, blocks[i], S(0));
+    }
+    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    kit_free(w, kit_alloc_used(w, 20 * MEND_MIB, S(1), 1000), S(1));
+    kit_free(w, kit_alloc(w, 20 * MEND_MIB, MEND_NO_STREAM), MEND_NO_STREAM);
+}
+
+/* A check is what a driver that fails takes away, never a call. */
+BOTH(calls_that_the_driver_refuses_end_a_check_and_no_call)
+{
+    static const char *const calls[] = {"fill", "copy", "stream_create"};
+    for (size_t i = 0; i < 3; i++) {
+        kit_fail(w, calls[2 - i], 0, 1000, MEND_DRIVER_OUT_OF_MEMORY);
+        kit_free(w, kit_alloc(w, MEND_MIB, S(0)), S(0));
+        mend_sim_clear_faults(w->sim);
+        kit_free(w, kit_alloc(w, MEND_MIB, S(0)), S(0));
+    }
+}
+
+KIT_TEST(pool_checks, without_them_a_block_has_no_guard)
+{
+    const mend_block_info info = kit_info(w, kit_alloc(w, 1000, S(0)));
+    EXPECT_FIELDS(info, usable_bytes, 1024);
+    EXPECT_STATS(w, live_bytes, 1024);
+}

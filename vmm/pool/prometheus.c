@@ -1,0 +1,221 @@
+/*
+ * The statistics of a pool in Prometheus's text format: for each metric a line of help, one of its
+ * type, and one for each value.
+ */
+#include "pool/pool.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/scopes.h"
+
+enum { MOST_SCOPES = 256, PATH_BYTES = MEND_SCOPE_PATH_NAMES * MEND_SCOPE_NAME_BYTES };
+
+/* X(field): figures that count what has happened, and never fall. All others are gauges. */
+#define COUNTERS(X)                                                                                \
+    X(allocations)                                                                                 \
+    X(frees)                                                                                       \
+    X(out_of_memory)                                                                               \
+    X(placed_in_run)                                                                               \
+    X(placed_by_extension)                                                                         \
+    X(placed_at_new_address)                                                                       \
+    X(placed_by_alias)                                                                             \
+    X(placed_on_host)                                                                              \
+    X(moved_to_host_bytes)                                                                         \
+    X(moved_to_device_bytes)                                                                       \
+    X(chunks_moved)                                                                                \
+    X(chunks_remade)                                                                               \
+    X(moves_avoided)                                                                               \
+    X(chunks_created)                                                                              \
+    X(chunks_released)                                                                             \
+    X(stream_waits)                                                                                \
+    X(host_waits)                                                                                  \
+    X(context_fences)                                                                              \
+    X(pressure_calls)                                                                              \
+    X(peer_pool_trims)                                                                             \
+    X(driver_failures)                                                                             \
+    X(cache_hits)                                                                                  \
+    X(compactions)                                                                                 \
+    X(copied_bytes)                                                                                \
+    X(created_bytes)                                                                               \
+    X(allocated_bytes)                                                                             \
+    X(allocated_requested_bytes)                                                                   \
+    X(small_allocations)                                                                           \
+    X(small_allocated_bytes)                                                                       \
+    X(small_allocated_requested_bytes)                                                             \
+    X(history_events)                                                                              \
+    X(history_lost)                                                                                \
+    X(sleeps)                                                                                      \
+    X(wakes)                                                                                       \
+    X(dropped_bytes)                                                                               \
+    X(pages_committed)                                                                             \
+    X(pages_decommitted)                                                                           \
+    X(soft_limit_passed)                                                                           \
+    X(collected_bytes)                                                                             \
+    X(record_lost)
+
+/* The text; at first it is only measured. */
+typedef struct exposition {
+    char *text; /* NULL: it is measured */
+    size_t text_bytes, length;
+    char labels[64]; /* of the pool */
+} exposition;
+
+__attribute__((format(printf, 2, 3))) static void print(exposition *e, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    e->length +=
+        (size_t)vsnprintf(e->text != NULL ? e->text + e->length : NULL,
+                          e->text != NULL ? e->text_bytes - e->length : 0, format, arguments);
+    va_end(arguments);
+    assert(e->text == NULL || e->length < e->text_bytes);
+}
+
+static bool is_counter(size_t offset)
+{
+#define X(field)                                                                                   \
+    if (offset == offsetof(mend_stats, field)) {                                                   \
+        return true;                                                                               \
+    }
+    COUNTERS(X)
+#undef X
+    return false;
+}
+
+static void put_head(exposition *e, const char *name, const char *meaning, bool is_counted)
+{
+    const char *total = is_counted ? "_total" : "";
+    print(e, "# HELP mend_%s%s %s\n# TYPE mend_%s%s %s\n", name, total, meaning, name, total,
+          is_counted ? "counter" : "gauge");
+}
+
+static void put_figure(exposition *e, const char *name, const char *meaning, size_t offset,
+                       const mend_stats *stats)
+{
+    uint64_t value;
+    memcpy(&value, (const char *)stats + offset, sizeof(value));
+    put_head(e, name, meaning, is_counter(offset));
+    print(e, "mend_%s%s{%s} %llu\n", name, is_counter(offset) ? "_total" : "", e->labels,
+          (unsigned long long)value);
+}
+
+/* The bytes of the character of UTF-8 that the text begins with; 0: it begins with none. */
+static size_t character_at(const char *text)
+{
+    const unsigned char *c = (const unsigned char *)text;
+    const size_t bytes = c[0] < 0x80                   ? 1
+                         : c[0] >= 0xc2 && c[0] < 0xe0 ? 2
+                         : c[0] >= 0xe0 && c[0] < 0xf0 ? 3
+                         : c[0] >= 0xf0 && c[0] < 0xf5 ? 4
+                                                       : 0;
+    for (size_t i = 1; i < bytes; i++) {
+        if ((c[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+    const bool is_long = (c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xf0 && c[1] < 0x90);
+    const bool is_none = (c[0] == 0xed && c[1] >= 0xa0) || (c[0] == 0xf4 && c[1] >= 0x90);
+    return is_long || is_none ? 0 : bytes;
+}
+
+/* A label's value: quotes, backslashes and ends of lines are escaped; what is no UTF-8 is written
+ * in hexadecimal. */
+static void put_escaped(exposition *e, const char *text)
+{
+    for (size_t bytes; *text != '\0'; text += bytes > 0 ? bytes : 1) {
+        bytes = character_at(text);
+        if (bytes == 0) {
+            print(e, "\\\\x%02x", (unsigned char)*text);
+        } else if (*text == '\n') {
+            print(e, "\\n");
+        } else {
+            print(e, "%s%.*s", *text == '"' || *text == '\\' ? "\\" : "", (int)bytes, text);
+        }
+    }
+}
+
+/* Deeper scopes count for those around; their paths would be cut, and two be the same. */
+static bool is_shown(const mend_heap *heap, uint32_t number)
+{
+    if (heap->scopes.of[number].allocations == 0) {
+        return false; /* of other pools, or not given yet */
+    }
+    uint32_t depth = 0;
+    for (uint32_t at = number; at != 0; at = mend_scopes_entry(at)->around) {
+        depth++;
+    }
+    return depth <= MEND_SCOPE_PATH_NAMES;
+}
+
+static void put_scopes(exposition *e, const mend_heap *heap)
+{
+    static const struct {
+        const char *name;
+        const char *meaning;
+        size_t offset;
+        bool is_counted;
+    } metrics[] = {
+        {"scope_live_bytes", "live bytes of blocks allocated in the scope and those inside it",
+         offsetof(mend_scope_figures, live_bytes), false},
+        {"scope_peak_live_bytes", "largest of these", offsetof(mend_scope_figures, peak_live_bytes),
+         false},
+        {"scope_allocations", "blocks and pages allocated in the scope and those inside it",
+         offsetof(mend_scope_figures, allocations), true},
+    };
+    for (size_t i = 0; heap->scopes.capacity > 0 && i < sizeof(metrics) / sizeof(*metrics); i++) {
+        uint32_t shown = 0;
+        put_head(e, metrics[i].name, metrics[i].meaning, metrics[i].is_counted);
+        for (uint32_t n = 1; n < heap->scopes.capacity && shown < MOST_SCOPES; n++) {
+            if (is_shown(heap, n)) {
+                char path[PATH_BYTES];
+                uint64_t value;
+                memcpy(&value, (const char *)&heap->scopes.of[n] + metrics[i].offset,
+                       sizeof(value));
+                mend_scopes_write_path(n, path, sizeof(path));
+                print(e, "mend_%s%s{%s,scope=\"", metrics[i].name,
+                      metrics[i].is_counted ? "_total" : "", e->labels);
+                put_escaped(e, path);
+                print(e, "\"} %llu\n", (unsigned long long)value);
+                shown++;
+            }
+        }
+    }
+}
+
+static void put_all(exposition *e, const mend_heap *heap, const mend_stats *stats)
+{
+#define X(field, unit, meaning) put_figure(e, #field, meaning, offsetof(mend_stats, field), stats);
+    MEND_STATS(X)
+#undef X
+    put_scopes(e, heap);
+}
+
+mend_result mend_stats_prometheus(mend_pool *pool, char *text, size_t text_bytes, size_t *length)
+{
+    if (pool == NULL || length == NULL || (text == NULL && text_bytes > 0)) {
+        return mend_pool_invalid("mend_stats_prometheus: pool, text or length is NULL");
+    }
+    mend_stats stats = MEND_STATS_INIT;
+    mend_result result = mend_get_stats(pool, &stats);
+    if (result != MEND_OK) {
+        return result;
+    }
+    exposition e = {.text = NULL};
+    snprintf(e.labels, sizeof(e.labels), "device=\"%d\",pool=\"%llu\"", pool->device,
+             (unsigned long long)pool->member.number);
+    mend_heap_lock(&pool->heap);
+    put_all(&e, &pool->heap, &stats);
+    *length = e.length;
+    if (e.length < text_bytes) {
+        e.text = text;
+        e.text_bytes = text_bytes;
+        e.length = 0;
+        put_all(&e, &pool->heap, &stats);
+        assert(e.length == *length);
+    }
+    mend_heap_unlock(&pool->heap);
+    return MEND_OK;
+}
