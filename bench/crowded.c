@@ -19,8 +19,8 @@
 #include "mend/mend_sleep.h"
 
 enum { STREAMS = 2, SMALLEST_BYTES = 512, LARGEST_BYTES = 2048, GROUP_BYTES = 8192 };
-#define PAGE (2 * MEND_MIB) /* of the simulated device */
-#define CHUNK (9 * PAGE)    /* more than blocks share */
+#define PAGE  (2 * MEND_MIB) /* of the simulated device */
+#define CHUNK (9 * PAGE)     /* more than blocks share */
 
 typedef struct crowd {
     mend_sim *sim;
@@ -32,7 +32,7 @@ typedef struct crowd {
     mend_group_block *listed;
     mend_range **ranges; /* for operations on one range: the first one */
     size_t turn;
-    size_t at;           /* the block, range or page that the operation is about */
+    size_t at; /* the block, range or page that the operation is about */
     mend_random random;
 } crowd;
 
@@ -260,7 +260,8 @@ static void commit_gaps(crowd *c)
     commit(c, c->ranges[0], 0, c->count);
 }
 
-/* At the limit: for each three gaps an empty chunk of three pages is given back, which fits none. */
+/* At the limit: for each three gaps an empty chunk of three pages is given back, which fits none.
+ */
 static void make_gaps_at_the_limit(crowd *c)
 {
     mend_stats stats = MEND_STATS_INIT;
@@ -268,7 +269,7 @@ static void make_gaps_at_the_limit(crowd *c)
     for (size_t i = 0; i < c->count; i += 2) {
         decommit(c, c->ranges[0], i, 1);
     }
-    require(mend_trim(c->pool, 0, NULL) == MEND_OK, "mend_trim");
+    require(mend_trim(c->pool, 0, MEND_TRIM_IDLE, NULL) == MEND_OK, "mend_trim");
     for (size_t i = 0; i < c->count / 6 + 1; i++) {
         commit(c, c->ranges[1], 3 * i, 3);
     }
@@ -409,7 +410,8 @@ static void fill_group_of_chunks(crowd *c)
 
 static void restore_blocks(crowd *c)
 {
-    require(mend_group_set_blocks(c->group, c->listed, c->count) == MEND_OK,
+    require(mend_group_set_blocks(c->group, c->listed, sizeof(mend_group_block), c->count) ==
+                MEND_OK,
             "mend_group_set_blocks");
 }
 

@@ -144,7 +144,7 @@ SIMULATE_EXPORT int cudaIpcOpenEventHandle(mend_event *event, simulate_ipc_handl
 SIMULATE_EXPORT int cudaIpcGetMemHandle(simulate_ipc_handle *handle, void *pointer)
 {
     const simulate_machine *machine = NULL;
-    mend_sim_place place = {0};
+    mend_sim_place place = MEND_SIM_PLACE_INIT;
     int error = handle == NULL ? CUDA_INVALID_VALUE : simulate_enter(&machine);
     if (error == CUDA_SUCCESS) {
         mend_sim_look_up(machine->sim, 0, (uint64_t)(uintptr_t)pointer, 1, &place);

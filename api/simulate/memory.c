@@ -278,7 +278,7 @@ SIMULATE_EXPORT int cuPointerGetAttribute(void *value, int attribute, uint64_t a
     enum { MEMORY_TYPE = 2, DEVICE_ORDINAL = 9, IS_LEGACY_IPC_CAPABLE = 10 };
     enum { TYPE_DEVICE = 2 };
     const simulate_machine *machine = NULL;
-    mend_sim_place place = {0};
+    mend_sim_place place = MEND_SIM_PLACE_INIT;
     int error = value == NULL ? CUDA_INVALID_VALUE : simulate_enter(&machine);
     if (error != CUDA_SUCCESS) {
         return error;

@@ -42,7 +42,8 @@ static void *get(mend_pool *from, unsigned mib, mend_stream stream)
 /* Work of the GPU for a millisecond: a program would launch a kernel here. */
 static void use(void *block, mend_stream stream)
 {
-    const mend_sim_work work = {.struct_size = sizeof(mend_sim_work), .kind = MEND_SIM_WORK_TOUCH,
+    const mend_sim_work work = {.struct_size = sizeof(mend_sim_work),
+                                .kind = MEND_SIM_WORK_TOUCH,
                                 .address = (uint64_t)(uintptr_t)block,
                                 .size_bytes = MIB,
                                 .finish_ns = mend_sim_now_ns(gpu) + 1000000};

@@ -186,7 +186,7 @@ HOOKS_TEST(torch_pools, graphs_have_pytorch_s_memory_where_the_environment_says_
     EXPECT_INT_EQ(1, is_foreign);
     EXPECT_U64_EQ(0, hooks_stats(rig).allocations);
     end(rig, SECOND, 1);
-    HOOKS_OK(mend_torch_pool_release(0, FIRST));
+    HOOKS_OK(mend_torch_pool_remove(0, FIRST));
 }
 
 HOOKS_TEST(torch_pools, a_block_is_made_at_an_address, MIB)

@@ -319,7 +319,7 @@ typedef struct mend_pins {
 
 /* What is kept of sleeping chunks; the room `sleep` uses it. As the retired mappings. */
 typedef struct mend_keeping {
-    uint64_t host_bytes, file_bytes; /* in pinned memory of the host, and in files */
+    uint64_t host_bytes, file_bytes;  /* in pinned memory of the host, and in files */
     mend_tree copies, copies_by_room; /* what wakes left for the next sleep, in two orders */
     uint64_t copies_bytes,
         copies_limit;                /* memory of the host in these, and the most there may be */

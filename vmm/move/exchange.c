@@ -297,8 +297,8 @@ static void drop_parts(exchange *x)
         } else if (x->parts[i].is_created) {
             give_back(heap, other);
         }
-        x->parts[i] = (mend_cluster){.address = x->parts[i].address,
-                                     .size_bytes = x->parts[i].size_bytes};
+        x->parts[i] =
+            (mend_cluster){.address = x->parts[i].address, .size_bytes = x->parts[i].size_bytes};
     }
 }
 

@@ -107,7 +107,7 @@ POISONED(a_write_after_the_free_is_told_by_the_allocation_that_gets_the_memory)
         again = kit_alloc(w, sizes[i], S(0));
         EXPECT_TRUE(again == block);
         kit_free(w, again, S(0));
-        EXPECT_OK(mend_trim(w->pool, 0, NULL));
+        EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     }
 }
 
@@ -146,7 +146,7 @@ BOTH(nothing_else_is_told)
         kit_use(w, S(0), blocks[i], 300 * KIB, 0);
         kit_free(w, blocks[i], S(0));
     }
-    EXPECT_OK(mend_trim(w->pool, 0, NULL));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     kit_free(w, kit_alloc_used(w, 20 * MEND_MIB, S(1), 1000), S(1));
     kit_free(w, kit_alloc(w, 20 * MEND_MIB, MEND_NO_STREAM), MEND_NO_STREAM);
 }
