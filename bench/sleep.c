@@ -16,7 +16,7 @@ enum { MIB = 1 << 20, PAGE_MIB = 2, BLOCKS = 16 };
 typedef struct world {
     mend_sim *sim;
     mend_pool *pool;
-    mend_sim_prices prices = MEND_SIM_PRICES_INIT;
+    mend_sim_prices prices;
     void *blocks[BLOCKS];
 } world;
 

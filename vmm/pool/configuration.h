@@ -36,7 +36,7 @@
     X(record, record, PATH, "none", "file for a recording of what happens: see history.md")        \
     X(keep, record_bytes, BYTES, "256MiB",                                                         \
       "most bytes of that file, from 1 MiB on; what is oldest in it goes")                         \
-    X(publish, publish, OFF, "off",                                                                \
+    X(publish, publish, SWITCH, "off",                                                             \
       "a thread shows figures once a second, for mend top: see history.md")                        \
     X(host, host_bytes, BYTES, "none",                                                             \
       "most memory of the host for blocks that the program lets live there when the device is "    \
