@@ -331,6 +331,7 @@ KINDS = {
     "LEVEL": "`0`, `1` or `2`",
     "TIGHTNESS": "1 to 5",
     "LOG": "`debug`, `info` or `warning`",
+    "CHECK": "`poison`, `guard`, or both, joined by a comma",
     "SHARING": "`off`, `on`, `fabric` or `auto`",
     "PEERS": "`auto`, `none`, or numbers joined by `+`",
 }

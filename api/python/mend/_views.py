@@ -180,7 +180,7 @@ _NAMED = {
 
 
 def _as(kind: type, element: ctypes.Structure, names: dict[int, str]):
-    """A tuple of the fields of a structure, with words for the numbers of enumerations and scopes."""
+    """A tuple of the fields of a structure, with words for numbers of enumerations and scopes."""
     values = []
     for field in kind._fields:
         value = getattr(element, field) or 0  # of a pointer that is NULL ctypes makes None
