@@ -57,7 +57,7 @@ class Pools : public Totals
             lock = native().lock_pools();
             native()->releasePool(device, id);
         }
-        if (mend_torch_pool_uses(device, id_of(id)) == 1) {
+        if (info_of(device, id_of(id)).users == 1) {
             requests_.end_holds(device, id);
         }
         const mend_result result = mend_torch_pool_remove(device, id_of(id));
@@ -67,7 +67,7 @@ class Pools : public Totals
 
     int getPoolUseCount(DeviceIndex device, PoolId id) MEND_SINCE_206
     {
-        return mend_torch_pool_uses(device, id_of(id));
+        return info_of(device, id_of(id)).users;
     }
 
     void createOrIncrefPool(DeviceIndex device, PoolId id, Backing backing = nullptr) MEND_SINCE_208

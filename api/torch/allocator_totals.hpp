@@ -14,10 +14,10 @@ class Totals : public Blocks
 
     double getMemoryFraction(DeviceIndex device) MEND_SINCE_206
     {
-        double fraction = 1;
+        mend_torch_allowed allowed{};
         requests_.begin(device);
-        check(mend_torch_get_fraction(device, &fraction), "the memory fraction");
-        return fraction;
+        check(mend_torch_get_allowed(device, &allowed), "the memory fraction");
+        return allowed.fraction;
     }
 
     void setMemoryFraction(double fraction, DeviceIndex device) override
@@ -76,7 +76,7 @@ class Totals : public Blocks
             native()->resetAccumulatedStats(device);
         }
         requests_.rejections = 0;
-        check(mend_torch_reset_accumulated(device), "statistics");
+        check(mend_torch_reset(device, MEND_TORCH_ACCUMULATED), "statistics");
     }
 
     void resetPeakStats(DeviceIndex device) override
@@ -84,7 +84,7 @@ class Totals : public Blocks
         if (native().is_used()) {
             native()->resetPeakStats(device);
         }
-        check(mend_torch_reset_peaks(device), "statistics");
+        check(mend_torch_reset(device, MEND_TORCH_PEAKS), "statistics");
     }
 
 #if MEND_TORCH >= 210

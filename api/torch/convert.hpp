@@ -37,6 +37,13 @@ inline mend_torch_pool_id id_of(PoolId id)
     return {id.first, id.second};
 }
 
+inline mend_torch_pool_info info_of(DeviceIndex device, mend_torch_pool_id id)
+{
+    mend_torch_pool_info info = MEND_TORCH_POOL_INFO_INIT;
+    (void)mend_torch_pool_get_info(device, id, &info);
+    return info;
+}
+
 inline PoolId id_of(mend_torch_pool_id id)
 {
     return {id.first, id.second};

@@ -135,14 +135,7 @@ mend_result mend_torch_get_figures(int device, mend_torch_figures *figures)
     return result;
 }
 
-mend_result mend_torch_reset_peaks(int device)
-{
-    mend_pool *heap;
-    mend_result result = mend_torch_heap(device, &heap);
-    return result == MEND_OK ? mend_reset_peak_stats(heap) : result;
-}
-
-mend_result mend_torch_reset_accumulated(int device)
+static mend_result reset_accumulated(int device)
 {
     mend_pool *heap;
     mend_stats now = MEND_STATS_INIT;
@@ -158,22 +151,20 @@ mend_result mend_torch_reset_accumulated(int device)
     return result;
 }
 
-static bool is_device(int device)
+mend_result mend_torch_reset(int device, mend_torch_reset_kind kind)
 {
-    return device >= 0 && device < MEND_TORCH_DEVICES;
-}
-
-void mend_torch_note_out_of_memory(int device)
-{
-    if (is_device(device)) {
-        atomic_fetch_add(&out_of_memory[device], 1);
+    mend_pool *heap;
+    if (kind == MEND_TORCH_ACCUMULATED) {
+        return reset_accumulated(device);
     }
+    mend_result result = mend_torch_heap(device, &heap);
+    return result == MEND_OK ? mend_reset_peak_stats(heap) : result;
 }
 
-void mend_torch_note_retry(int device)
+void mend_torch_note(int device, mend_torch_note_kind kind)
 {
-    if (is_device(device)) {
-        atomic_fetch_add(&retries[device], 1);
+    if (device >= 0 && device < MEND_TORCH_DEVICES) {
+        atomic_fetch_add(kind == MEND_TORCH_RETRY ? &retries[device] : &out_of_memory[device], 1);
     }
 }
 

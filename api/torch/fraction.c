@@ -72,6 +72,14 @@ mend_result mend_torch_set_fraction(int device, double fraction)
     return result;
 }
 
+/* The limit is in bytes; the fraction that was set is the nearest with few digits. */
+static double fraction_of(uint64_t bytes, uint64_t device_bytes)
+{
+    const double exact = (double)bytes / (double)device_bytes;
+    const double near = (double)(uint64_t)(exact * 1e6 + 0.5) / 1e6;
+    return limit_of(near, device_bytes) == bytes ? near : exact;
+}
+
 mend_result mend_torch_get_allowed(int device, mend_torch_allowed *allowed)
 {
     mend_pool *heap;
@@ -80,24 +88,12 @@ mend_result mend_torch_get_allowed(int device, mend_torch_allowed *allowed)
     if (result == MEND_OK) {
         const share *of = &shares[device];
         bool ours = is_ours(of, &stats);
-        *allowed = (mend_torch_allowed){.bytes = ours ? of->allowed_bytes : stats.limit_bytes,
+        const uint64_t bytes = ours ? of->allowed_bytes : stats.limit_bytes;
+        *allowed = (mend_torch_allowed){.bytes = bytes,
                                         .foreign_bytes = ours ? of->foreign_bytes : 0,
-                                        .device_bytes = stats.device_bytes};
+                                        .device_bytes = stats.device_bytes,
+                                        .fraction = fraction_of(bytes, stats.device_bytes)};
         pthread_mutex_unlock(&mutex);
-    }
-    return result;
-}
-
-mend_result mend_torch_get_fraction(int device, double *fraction)
-{
-    mend_torch_allowed allowed;
-    mend_result result = mend_torch_get_allowed(device, &allowed);
-    if (result == MEND_OK) {
-        /* The limit is in bytes; the fraction that was set is the nearest with few digits. */
-        double exact = (double)allowed.bytes / (double)allowed.device_bytes;
-        double near = (double)(uint64_t)(exact * 1e6 + 0.5) / 1e6;
-        bool is_near = limit_of(near, allowed.device_bytes) == allowed.bytes;
-        *fraction = is_near ? near : exact;
     }
     return result;
 }

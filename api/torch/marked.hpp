@@ -91,8 +91,8 @@ inline void *take_free(Native &native, DeviceIndex device, PoolId pool, size_t s
     const History::Gathered gathered(context);
     // A pool that has begun already would keep the user that the native allocator adds before it
     // refuses.
-    if (mend_torch_pool_uses(device, id_of(pool)) == 0 ||
-        mend_torch_pool_is_begun(device, id_of(pool)) != 0) {
+    const mend_torch_pool_info info = info_of(device, id_of(pool));
+    if (info.users == 0 || info.is_begun != 0) {
         return nullptr;
     }
     try {

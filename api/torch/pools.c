@@ -224,14 +224,6 @@ mend_result mend_torch_pool_end(int device, mend_torch_pool_id id)
     return MEND_OK;
 }
 
-int mend_torch_pool_is_begun(int device, mend_torch_pool_id id)
-{
-    pthread_mutex_lock(&mutex);
-    bool is_begun = is_device(device) && *find_route(device, id) != NULL;
-    pthread_mutex_unlock(&mutex);
-    return is_begun;
-}
-
 mend_result mend_torch_pool_remove(int device, mend_torch_pool_id id)
 {
     pthread_mutex_lock(&mutex);
@@ -272,25 +264,23 @@ size_t mend_torch_pools_marked(int device, mend_torch_pool_id *ids, size_t capac
     return count;
 }
 
-int mend_torch_pool_uses(int device, mend_torch_pool_id id)
+mend_result mend_torch_pool_get_info(int device, mend_torch_pool_id id, mend_torch_pool_info *info)
 {
-    pthread_mutex_lock(&mutex);
-    mend_torch_pool *pool = find(device, id);
-    int uses = pool != NULL ? pool->uses : 0;
-    pthread_mutex_unlock(&mutex);
-    return uses;
-}
-
-mend_group *mend_torch_pool_group(int device, mend_torch_pool_id id, int *is_foreign)
-{
-    pthread_mutex_lock(&mutex);
-    mend_torch_pool *pool = find(device, id);
-    mend_group *group = pool != NULL ? pool->group : NULL;
-    if (is_foreign != NULL) {
-        *is_foreign = pool != NULL && pool->is_foreign;
+    mend_torch_pool_info all = MEND_TORCH_POOL_INFO_INIT;
+    if (info == NULL || info->struct_size < sizeof(all)) { /* of one release */
+        return MEND_ERROR_INVALID_ARGUMENT;
     }
+    pthread_mutex_lock(&mutex);
+    const mend_torch_pool *pool = find(device, id);
+    if (pool != NULL) {
+        all.users = pool->uses;
+        all.is_foreign = pool->is_foreign;
+        all.group = pool->group;
+    }
+    all.is_begun = is_device(device) && *find_route(device, id) != NULL;
     pthread_mutex_unlock(&mutex);
-    return group;
+    *info = all;
+    return MEND_OK;
 }
 
 mend_torch_pool_id mend_torch_pool_of_tag(uint64_t tag)

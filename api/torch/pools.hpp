@@ -13,9 +13,7 @@ namespace mend_torch
 // A pool with an allocator of the user's, which PyTorch's own allocator keeps.
 inline bool is_foreign(DeviceIndex device, PoolId id)
 {
-    int foreign = 0;
-    mend_torch_pool_group(device, id_of(id), &foreign);
-    return foreign != 0;
+    return info_of(device, id_of(id)).is_foreign != 0;
 }
 
 // The filter of a pool, as C calls it.
@@ -46,7 +44,7 @@ struct Checkpoint : cca::AllocatorState {
 inline std::vector<mend_group_block> live_blocks(DeviceIndex device, PoolId id)
 {
     std::vector<mend_group_block> blocks;
-    mend_group *group = mend_torch_pool_group(device, id_of(id), nullptr);
+    mend_group *group = info_of(device, id_of(id)).group;
     size_t count = 0;
     while (group != nullptr) {
         check(mend_group_get_blocks(group, blocks.data(), sizeof(mend_group_block), blocks.size(),
@@ -74,7 +72,7 @@ inline std::shared_ptr<Checkpoint> checkpoint_of(DeviceIndex device, PoolId id)
 inline cca::CheckpointDelta go_back_to(const Checkpoint &checkpoint, DeviceIndex device)
 {
     cca::CheckpointDelta delta;
-    mend_group *group = mend_torch_pool_group(device, id_of(checkpoint.id), nullptr);
+    mend_group *group = info_of(device, id_of(checkpoint.id)).group;
     TORCH_CHECK(group != nullptr || checkpoint.blocks.empty(),
                 "setCheckpointPoolState: the pool is gone");
     for (const mend_group_block &block : live_blocks(device, checkpoint.id)) {

@@ -264,7 +264,7 @@ class Requests
         void *pointer = nullptr;
         settings.look();
         if (mend_torch_lacks_memory(result) && frees_memory()) {
-            mend_torch_note_retry(device);
+            mend_torch_note(device, MEND_TORCH_RETRY);
             result = block_alloc(device, size, stream, &pointer, is_foreign);
         }
         TORCH_CHECK_WITH(OutOfMemoryError, size < ONE_EXABYTE,
@@ -317,7 +317,7 @@ class Requests
         pools.resize(std::min(count, pools.size()));
         void *pointer = nullptr;
         for (const auto &pool : pools) {
-            mend_torch_pool_group(device, pool, is_foreign);
+            *is_foreign = info_of(device, pool).is_foreign;
             if (*is_foreign != 0) {
                 pointer = take_free(native, device, id_of(pool), size, stream, context);
             } else {
@@ -337,7 +337,7 @@ class Requests
     {
         char text[2048];
         mend_torch_write_out_of_memory(text, sizeof(text), device, size);
-        mend_torch_note_out_of_memory(device);
+        mend_torch_note(device, MEND_TORCH_OUT_OF_MEMORY);
         mend_stats stats = MEND_STATS_INIT;
         mend_pool *pool = nullptr;
         if (mend_pool_for_device(device, &pool) == MEND_OK) {
@@ -350,7 +350,7 @@ class Requests
         c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(size), stats.live_bytes,
                                          stats.reserved_bytes,
                                          c10::Device(c10::DeviceType::CUDA, device));
-        mend_torch_allowed share = {stats.limit_bytes, 0, 0};
+        mend_torch_allowed share = {stats.limit_bytes, 0, 0, 1};
         (void)mend_torch_get_allowed(device, &share);
         const size_t allowed = std::min<size_t>(share.bytes, total_bytes);
         if (rejects_early() && allowed < total_bytes) {

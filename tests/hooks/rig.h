@@ -44,22 +44,17 @@
     X(torch, mend_torch_pool_add)                                                                  \
     X(torch, mend_torch_pool_begin)                                                                \
     X(torch, mend_torch_pool_end)                                                                  \
-    X(torch, mend_torch_pool_is_begun)                                                             \
     X(torch, mend_torch_pool_remove)                                                               \
-    X(torch, mend_torch_pool_uses)                                                                 \
     X(torch, mend_torch_pool_begins_native)                                                        \
-    X(torch, mend_torch_pool_group)                                                                \
     X(torch, mend_torch_pool_of_group)                                                             \
     X(torch, mend_torch_block_alloc_at)                                                            \
     X(torch, mend_torch_pool_of_tag)                                                               \
+    X(torch, mend_torch_pool_get_info)                                                             \
+    X(torch, mend_torch_reset)                                                                     \
+    X(torch, mend_torch_note)                                                                      \
     X(torch, mend_torch_get_figures)                                                               \
-    X(torch, mend_torch_reset_peaks)                                                               \
-    X(torch, mend_torch_reset_accumulated)                                                         \
     X(torch, mend_torch_settings_without_effect)                                                   \
-    X(torch, mend_torch_note_out_of_memory)                                                        \
-    X(torch, mend_torch_note_retry)                                                                \
     X(torch, mend_torch_set_fraction)                                                              \
-    X(torch, mend_torch_get_fraction)                                                              \
     X(torch, mend_torch_get_allowed)                                                               \
     X(torch, mend_torch_foreign_room)                                                              \
     X(torch, mend_torch_foreign_add)                                                               \

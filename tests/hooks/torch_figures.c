@@ -8,9 +8,9 @@
 
 static double fraction_of(hooks_rig *rig)
 {
-    double fraction = -1;
-    HOOKS_OK(mend_torch_get_fraction(0, &fraction));
-    return fraction;
+    mend_torch_allowed allowed = {.fraction = -1};
+    HOOKS_OK(mend_torch_get_allowed(0, &allowed));
+    return allowed.fraction;
 }
 
 HOOKS_TEST(torch_figures, a_fraction_is_a_limit_in_bytes, 3 * MIB)
@@ -108,7 +108,7 @@ HOOKS_TEST(torch_figures, a_size_that_settings_round_up_is_not_counted_as_reques
     void *large = NULL;
     void *small = NULL;
     int is_foreign = 0;
-    HOOKS_OK(mend_torch_reset_accumulated(0));
+    HOOKS_OK(mend_torch_reset(0, MEND_TORCH_ACCUMULATED));
     HOOKS_OK(mend_torch_block_alloc_rounded(0, 10 * MIB, 12 * MIB, rig->streams[0], &large,
                                             &is_foreign));
     HOOKS_OK(
@@ -127,7 +127,7 @@ HOOKS_TEST(torch_figures, a_size_that_settings_round_up_is_not_counted_as_reques
     EXPECT_U64_EQ(12 * MIB, block.usable_bytes);
     EXPECT_U64_EQ(10 * MIB, rig->f->mend_torch_block_requested(large, 12 * MIB));
 
-    HOOKS_OK(mend_torch_reset_accumulated(0));
+    HOOKS_OK(mend_torch_reset(0, MEND_TORCH_ACCUMULATED));
     HOOKS_OK(mend_torch_block_give(large, &block));
     EXPECT_U64_EQ(10 * MIB, block.requested_bytes);
     all = requested(rig, &figures, MEND_TORCH_ALL);
@@ -152,7 +152,7 @@ HOOKS_TEST(torch_figures, a_free_that_fails_leaves_what_was_requested, 64 * MIB)
     mend_torch_block block;
     void *pointer = NULL;
     int is_foreign = 0;
-    HOOKS_OK(mend_torch_reset_accumulated(0));
+    HOOKS_OK(mend_torch_reset(0, MEND_TORCH_ACCUMULATED));
     HOOKS_OK(mend_torch_block_alloc_rounded(0, 10 * MIB, 12 * MIB, rig->streams[0], &pointer,
                                             &is_foreign));
     HOOKS_OK(mend_torch_block_find(pointer, &block));

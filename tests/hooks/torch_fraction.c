@@ -6,7 +6,7 @@
 
 static mend_torch_allowed allowed_of(hooks_rig *rig)
 {
-    mend_torch_allowed allowed = {0, 0, 0};
+    mend_torch_allowed allowed = {.bytes = 0};
     HOOKS_OK(mend_torch_get_allowed(0, &allowed));
     return allowed;
 }
@@ -23,7 +23,6 @@ static bool fits(hooks_rig *rig, uint64_t size_bytes)
 
 HOOKS_TEST(torch_fraction, foreign_memory_counts_with_mends, 4 * MIB)
 {
-    double fraction = 0;
     HOOKS_OK(mend_torch_foreign_add(0, 256 * KIB)); /* before there is one */
     EXPECT_U64_EQ(0, allowed_of(rig).foreign_bytes);
     EXPECT_U64_EQ(4 * MIB, hooks_stats(rig).limit_bytes);
@@ -34,8 +33,7 @@ HOOKS_TEST(torch_fraction, foreign_memory_counts_with_mends, 4 * MIB)
     EXPECT_U64_EQ(MIB, hooks_stats(rig).limit_bytes);
     EXPECT_U64_EQ(2 * MIB, allowed_of(rig).bytes);
     EXPECT_U64_EQ(MIB, allowed_of(rig).foreign_bytes);
-    HOOKS_OK(mend_torch_get_fraction(0, &fraction));
-    EXPECT_TRUE(fraction == 0.5);
+    EXPECT_TRUE(allowed_of(rig).fraction == 0.5);
     EXPECT_TRUE(fits(rig, MIB));
     EXPECT_TRUE(!fits(rig, MIB + 64 * KIB));
     HOOKS_ANSWER(MEND_ERROR_OUT_OF_MEMORY, mend_torch_foreign_room(0, MIB + 1));
@@ -77,15 +75,13 @@ HOOKS_TEST(torch_fraction, mend_makes_room_and_waits_for_it, 4 * MIB)
 
 HOOKS_TEST(torch_fraction, a_limit_set_by_other_means_is_left_as_it_is, 4 * MIB)
 {
-    double fraction = 0;
     HOOKS_OK(mend_torch_set_fraction(0, 0.5));
     HOOKS_OK(mend_set_limit(hooks_pool(rig), MIB));
     HOOKS_OK(mend_torch_foreign_room(0, 3 * MIB));
     HOOKS_OK(mend_torch_foreign_add(0, 3 * MIB));
     EXPECT_U64_EQ(MIB, hooks_stats(rig).limit_bytes);
     EXPECT_U64_EQ(MIB, allowed_of(rig).bytes);
-    HOOKS_OK(mend_torch_get_fraction(0, &fraction));
-    EXPECT_TRUE(fraction == 0.25);
+    EXPECT_TRUE(allowed_of(rig).fraction == 0.25);
     rig->f->mend_torch_foreign_remove(0, 3 * MIB);
     EXPECT_U64_EQ(MIB, hooks_stats(rig).limit_bytes);
     HOOKS_OK(mend_torch_set_fraction(0, 1));

@@ -54,6 +54,13 @@ static void give(hooks_rig *rig, const void *pointer)
     HOOKS_OK(mend_torch_block_free(&block));
 }
 
+static mend_torch_pool_info pool_info(hooks_rig *rig, int device, mend_torch_pool_id id)
+{
+    mend_torch_pool_info info = MEND_TORCH_POOL_INFO_INIT;
+    HOOKS_OK(mend_torch_pool_get_info(device, id, &info));
+    return info;
+}
+
 static mend_torch_pool_id pool_of(hooks_rig *rig, const void *pointer)
 {
     return rig->f->mend_torch_pool_of_tag(found(rig, pointer).tag);
@@ -112,9 +119,9 @@ HOOKS_TEST(torch_pools, memory_stays_with_a_pool_of_graphs_until_its_last_user_g
     filter f = filter_for(rig, 0, MEND_TORCH_TAKES_CAPTURED);
     HOOKS_OK(mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
     HOOKS_OK(mend_torch_pool_add(0, FIRST, 0));
-    EXPECT_INT_EQ(2, rig->f->mend_torch_pool_uses(0, FIRST));
+    EXPECT_INT_EQ(2, pool_info(rig, 0, FIRST).users);
     void *block = alloc(rig, 600 * KIB, rig->streams[0]);
-    mend_group *group = rig->f->mend_torch_pool_group(0, FIRST, NULL);
+    mend_group *group = pool_info(rig, 0, FIRST).group;
     EXPECT_TRUE(group != NULL);
     EXPECT_U64_EQ(1, rig->f->mend_torch_pool_of_group(group).first);
     HOOKS_OK(mend_torch_pool_end(0, FIRST));
@@ -124,7 +131,7 @@ HOOKS_TEST(torch_pools, memory_stays_with_a_pool_of_graphs_until_its_last_user_g
     HOOKS_OK(mend_torch_pool_remove(0, FIRST));
     EXPECT_PTR_EQ(NULL, rig->f->mend_torch_alloc_or_null(600 * KIB, 0, rig->streams[0]));
     HOOKS_OK(mend_torch_pool_remove(0, FIRST));
-    EXPECT_INT_EQ(0, rig->f->mend_torch_pool_uses(0, FIRST));
+    EXPECT_INT_EQ(0, pool_info(rig, 0, FIRST).users);
     void *free_again = alloc(rig, 600 * KIB, rig->streams[0]);
     EXPECT_TRUE(free_again != NULL);
     give(rig, free_again);
@@ -137,7 +144,7 @@ HOOKS_TEST(torch_pools, a_pool_of_the_programs_shares_its_memory_until_a_capture
     HOOKS_OK(mend_torch_pool_add(0, FIRST, 0));
     HOOKS_OK(mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
     void *block = alloc(rig, 600 * KIB, rig->streams[0]);
-    EXPECT_PTR_EQ(NULL, rig->f->mend_torch_pool_group(0, FIRST, NULL));
+    EXPECT_PTR_EQ(NULL, pool_info(rig, 0, FIRST).group);
     give(rig, block);
     void *other = alloc(rig, 600 * KIB, rig->streams[1]);
     EXPECT_TRUE(other != NULL);
@@ -146,7 +153,7 @@ HOOKS_TEST(torch_pools, a_pool_of_the_programs_shares_its_memory_until_a_capture
     void *early = alloc(rig, 600 * KIB, rig->streams[0]);
     f.answer = MEND_TORCH_TAKES_CAPTURED;
     void *captured = alloc(rig, KIB, rig->streams[0]);
-    EXPECT_TRUE(rig->f->mend_torch_pool_group(0, FIRST, NULL) != NULL);
+    EXPECT_TRUE(pool_info(rig, 0, FIRST).group != NULL);
     give(rig, early);
     EXPECT_PTR_EQ(NULL, rig->f->mend_torch_alloc_or_null(600 * KIB, 0, rig->streams[1]));
     end(rig, FIRST, 2);
@@ -160,8 +167,9 @@ HOOKS_TEST(torch_pools, a_pool_that_pytorch_keeps_is_named_and_nothing_is_alloca
     void *pointer = rig;
     HOOKS_OK(mend_torch_pool_add(0, SECOND, 1));
     HOOKS_OK(mend_torch_pool_begin(0, SECOND, takes, NULL, &f));
-    EXPECT_PTR_EQ(NULL, rig->f->mend_torch_pool_group(0, SECOND, &is_foreign));
-    EXPECT_INT_EQ(1, is_foreign);
+    EXPECT_PTR_EQ(NULL, pool_info(rig, 0, SECOND).group);
+    EXPECT_INT_EQ(1, pool_info(rig, 0, SECOND).is_foreign);
+    HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_torch_pool_get_info(0, SECOND, NULL));
     is_foreign = 0;
     HOOKS_OK(mend_torch_block_alloc(0, KIB, rig->streams[0], &pointer, &is_foreign));
     EXPECT_INT_EQ(1, is_foreign);
@@ -212,9 +220,9 @@ HOOKS_TEST(torch_pools, pools_are_told_apart_by_both_numbers_and_by_device, MIB)
 {
     const mend_torch_pool_id other = {1, 5};
     HOOKS_OK(mend_torch_pool_add(0, FIRST, 0));
-    EXPECT_INT_EQ(1, rig->f->mend_torch_pool_uses(0, FIRST));
-    EXPECT_INT_EQ(0, rig->f->mend_torch_pool_uses(1, FIRST));
-    EXPECT_INT_EQ(0, rig->f->mend_torch_pool_uses(0, other));
+    EXPECT_INT_EQ(1, pool_info(rig, 0, FIRST).users);
+    EXPECT_INT_EQ(0, pool_info(rig, 1, FIRST).users);
+    EXPECT_INT_EQ(0, pool_info(rig, 0, other).users);
     HOOKS_ANSWER(MEND_ERROR_INVALID_ARGUMENT, mend_torch_pool_remove(0, other));
     HOOKS_OK(mend_torch_pool_remove(0, FIRST));
     filter f = filter_for(rig, 0, MEND_TORCH_TAKES);
@@ -242,7 +250,7 @@ static void release_inside(void *context, mend_log_level level, const char *line
         releasing = NULL;
         HOOKS_OK(mend_torch_pool_end(0, FIRST));
         HOOKS_OK(mend_torch_pool_remove(0, FIRST));
-        EXPECT_INT_EQ(0, rig->f->mend_torch_pool_uses(0, FIRST));
+        EXPECT_INT_EQ(0, pool_info(rig, 0, FIRST).users);
     }
 }
 
@@ -330,9 +338,9 @@ HOOKS_TEST(torch_pools, the_memory_of_a_pool_serves_others_by_its_name, MIB)
     EXPECT_U64_EQ(1, ids[0].first);
 
     HOOKS_OK(mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
-    EXPECT_INT_EQ(1, rig->f->mend_torch_pool_is_begun(0, FIRST));
-    EXPECT_INT_EQ(0, rig->f->mend_torch_pool_is_begun(0, SECOND));
-    EXPECT_INT_EQ(0, rig->f->mend_torch_pool_is_begun(64, FIRST));
+    EXPECT_INT_EQ(1, pool_info(rig, 0, FIRST).is_begun);
+    EXPECT_INT_EQ(0, pool_info(rig, 0, SECOND).is_begun);
+    EXPECT_INT_EQ(0, pool_info(rig, 64, FIRST).is_begun);
     EXPECT_INT_EQ(1, rig->f->mend_torch_pool_takes(0, rig->streams[0]));
     EXPECT_INT_EQ(0, rig->f->mend_torch_pool_takes(0, rig->streams[1]));
     HOOKS_ANSWER(MEND_ERROR_OUT_OF_MEMORY,
@@ -340,7 +348,7 @@ HOOKS_TEST(torch_pools, the_memory_of_a_pool_serves_others_by_its_name, MIB)
     pointer = alloc(rig, 600 * KIB, rig->streams[0]);
     HOOKS_OK(mend_torch_block_give(pointer, &block));
     HOOKS_OK(mend_torch_pool_end(0, FIRST));
-    EXPECT_INT_EQ(0, rig->f->mend_torch_pool_is_begun(0, FIRST));
+    EXPECT_INT_EQ(0, pool_info(rig, 0, FIRST).is_begun);
     EXPECT_INT_EQ(0, rig->f->mend_torch_pool_takes(0, rig->streams[0]));
     EXPECT_PTR_EQ(NULL, rig->f->mend_torch_alloc_or_null(600 * KIB, 0, rig->streams[0]));
     HOOKS_OK(mend_torch_block_alloc_in(0, FIRST, 600 * KIB, rig->streams[0], &pointer));
@@ -402,7 +410,7 @@ static mend_torch_figures figures_of(hooks_rig *rig)
 
 HOOKS_TEST(torch_pools, figures_are_pytorchs, MIB)
 {
-    HOOKS_OK(mend_torch_reset_accumulated(0)); /* of a test before */
+    HOOKS_OK(mend_torch_reset(0, MEND_TORCH_ACCUMULATED)); /* of a test before */
     HOOKS_OK(mend_torch_use_device(0));
     HOOKS_ANSWER(MEND_ERROR_NO_DEVICE, mend_torch_use_device(99));
     void *kept = alloc(rig, 700, rig->streams[0]);
@@ -418,13 +426,13 @@ HOOKS_TEST(torch_pools, figures_are_pytorchs, MIB)
     EXPECT_TRUE(2 == f.allocation[MEND_TORCH_ALL].allocated);
     EXPECT_TRUE((int64_t)hooks_stats(rig).reserved_bytes ==
                 f.reserved_bytes[MEND_TORCH_ALL].current);
-    rig->f->mend_torch_note_out_of_memory(0);
-    rig->f->mend_torch_note_retry(0);
+    rig->f->mend_torch_note(0, MEND_TORCH_OUT_OF_MEMORY);
+    rig->f->mend_torch_note(0, MEND_TORCH_RETRY);
     f = figures_of(rig);
     EXPECT_TRUE(1 == f.num_ooms);
     EXPECT_TRUE(1 == f.num_alloc_retries);
-    HOOKS_OK(mend_torch_reset_peaks(0));
-    HOOKS_OK(mend_torch_reset_accumulated(0));
+    HOOKS_OK(mend_torch_reset(0, MEND_TORCH_PEAKS));
+    HOOKS_OK(mend_torch_reset(0, MEND_TORCH_ACCUMULATED));
     f = figures_of(rig);
     EXPECT_TRUE(1024 == f.allocated_bytes[MEND_TORCH_ALL].peak);
     EXPECT_TRUE(0 == f.allocated_bytes[MEND_TORCH_ALL].allocated);

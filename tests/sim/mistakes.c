@@ -175,9 +175,10 @@ bool trial_range_mistake(trial *t, const operation *op)
     trial_expect(t, "a commit beyond the range", invalid,
                  mend_range_commit(range, at->size_bytes - page, 2 * page, stream));
     trial_expect(t, "a commit of nothing", invalid, mend_range_commit(range, 0, 0, stream));
-    trial_expect(t, "a decommit that holds no page",
-                 t->streams[0].captured ? MEND_ERROR_CAPTURING : MEND_OK,
-                 mend_range_decommit(range, page / 2, page - page / 2, stream));
+    if (!t->streams[0].captured) {
+        trial_expect(t, "a decommit that holds no page", MEND_OK,
+                     mend_range_decommit(range, page / 2, page - page / 2, stream));
+    }
     trial_expect(t, "a commit for every stream", invalid,
                  mend_range_commit(range, 0, page, MEND_EVERY_STREAM));
     trial_expect(t, "a record of no stream", invalid,

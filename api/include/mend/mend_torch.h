@@ -127,9 +127,6 @@ MEND_API mend_result mend_torch_pool_begin(int device, mend_torch_pool_id id,
  * begun). */
 MEND_API mend_result mend_torch_pool_end(int device, mend_torch_pool_id id);
 
-/* Whether it has begun, and not ended. */
-MEND_API int mend_torch_pool_is_begun(int device, mend_torch_pool_id id);
-
 /* Takes a user away. With the last one the pool ends: its memory serves everybody when the work
  * queued so far is done; live blocks stay live. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (there is no
  * such pool); results as mend_group_destroy: the memory is then released at a later call. */
@@ -156,12 +153,23 @@ MEND_API mend_result mend_torch_block_alloc_in(int device, mend_torch_pool_id id
  * there is none yet, and the environment says MEND_TORCH_GRAPHS=native. */
 MEND_API int mend_torch_pool_begins_native(int device, mend_torch_pool_id id);
 
-/* The users of a pool; 0: there is no such pool. */
-MEND_API int mend_torch_pool_uses(int device, mend_torch_pool_id id);
+/* What is known of a pool. */
+typedef struct mend_torch_pool_info {
+    size_t struct_size;
+    int users;         /* 0: there is no such pool */
+    int is_begun;      /* 1: it has begun, and not ended */
+    int is_foreign;    /* 1: PyTorch's own allocator keeps it */
+    mend_group *group; /* keeps its memory; NULL: nothing was allocated in it yet, or its memory is
+                        * shared */
+} mend_torch_pool_info;
+#define MEND_TORCH_POOL_INFO_INIT                                                                  \
+    {                                                                                              \
+        sizeof(mend_torch_pool_info), 0, 0, 0, NULL                                                \
+    }
 
-/* The group that keeps the memory of a pool; NULL: nothing was allocated in it yet, or its memory
- * is shared. *is_foreign (may be NULL) is 1 for a pool that PyTorch's own allocator keeps. */
-MEND_API mend_group *mend_torch_pool_group(int device, mend_torch_pool_id id, int *is_foreign);
+/* Fills *info; zeros where there is no such pool. MEND_OK; MEND_ERROR_INVALID_ARGUMENT. */
+MEND_API mend_result mend_torch_pool_get_info(int device, mend_torch_pool_id id,
+                                              mend_torch_pool_info *info);
 
 /* The pool of PyTorch's that a tag (mend_alloc_options) or a group belongs to; both 0: none. */
 MEND_API mend_torch_pool_id mend_torch_pool_of_tag(uint64_t tag);
@@ -212,22 +220,26 @@ typedef struct mend_torch_figures {
 /* Fills in the statistics of a device. Results as mend_pool_for_device. */
 MEND_API mend_result mend_torch_get_figures(int device, mend_torch_figures *figures);
 
-/* Peaks become the current values. Results as mend_pool_for_device. */
-MEND_API mend_result mend_torch_reset_peaks(int device);
+/* MEND_TORCH_PEAKS: peaks become the current values. MEND_TORCH_ACCUMULATED: counters and sums
+ * start again at 0. Results as mend_pool_for_device. */
+typedef enum mend_torch_reset_kind {
+    MEND_TORCH_PEAKS = 0,
+    MEND_TORCH_ACCUMULATED = 1
+} mend_torch_reset_kind;
+MEND_API mend_result mend_torch_reset(int device, mend_torch_reset_kind kind);
 
-/* Counters and sums start again at 0. Results as mend_pool_for_device. */
-MEND_API mend_result mend_torch_reset_accumulated(int device);
-
-/* Counts a request for which PyTorch reports out of memory; one that was tried again after
+/* Counts a request for which PyTorch reports out of memory, or one that was tried again after
  * PyTorch's callbacks freed memory. */
-MEND_API void mend_torch_note_out_of_memory(int device);
-MEND_API void mend_torch_note_retry(int device);
+typedef enum mend_torch_note_kind {
+    MEND_TORCH_OUT_OF_MEMORY = 0,
+    MEND_TORCH_RETRY = 1
+} mend_torch_note_kind;
+MEND_API void mend_torch_note(int device, mend_torch_note_kind kind);
 
 /* The limit of the device's default pool, as a fraction of the device's memory; 1: no limit.
  * Foreign memory counts against it (below). MEND_OK; MEND_ERROR_INVALID_ARGUMENT (not from 0 to 1);
  * results as mend_set_limit. */
 MEND_API mend_result mend_torch_set_fraction(int device, double fraction);
-MEND_API mend_result mend_torch_get_fraction(int device, double *fraction);
 
 /* What the fraction allows; where none is set, or the limit was set by other means since, that
  * limit. */
@@ -235,6 +247,8 @@ typedef struct mend_torch_allowed {
     uint64_t bytes;
     uint64_t foreign_bytes; /* part of it; 0: foreign memory does not count */
     uint64_t device_bytes;
+    double
+        fraction; /* bytes as a part of device_bytes: that which was set, as far as it is known */
 } mend_torch_allowed;
 
 /* Fills *allowed. Results as mend_pool_for_device. */
