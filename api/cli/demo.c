@@ -40,8 +40,9 @@ const mend_command mend_demo_command = {
     .what = "run a one-minute demonstration and write an HTML page",
     .arguments = "[FILE|WORKLOAD]",
     .about =
-        "Runs recorded workloads on a device with barely more memory than they need, through "
-        "models of PyTorch's allocators and through Mend; prints a table and writes a page. "
+        "Runs recorded workloads on devices that are sold and on one with barely more memory than "
+        "the program needs, through models of PyTorch's allocators and through Mend; prints a "
+        "table and writes a page. "
         "With a FILE it does that with a program of yours, on a device that is sold and on one "
         "with hardly more memory than it uses: a memory snapshot of PyTorch (pickle or JSON), "
         "a log of RMM or a recording, plain or .gz.",

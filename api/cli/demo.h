@@ -1,4 +1,4 @@
-/* mend demo: runs a few workloads on a device with barely enough memory, and writes a page. */
+/* mend demo: runs a few workloads on devices that are sold, and writes a page. */
 #ifndef MEND_CLI_DEMO_H
 #define MEND_CLI_DEMO_H
 

@@ -17,6 +17,20 @@ size_t mend_demo_completed(const mend_demo_report *report, size_t allocator)
     return count;
 }
 
+uint64_t mend_demo_waits(const mend_demo_report *report, size_t allocator)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < report->act_count; i++) {
+        count += report->acts[i].runs[allocator].result.host_syncs;
+    }
+    return count;
+}
+
+double mend_demo_times_peak(const mend_demo_act *act)
+{
+    return (double)act->capacity_bytes / (double)mend_max_u64(act->peak_live_bytes, 1);
+}
+
 double mend_demo_reached_percent(const mend_demo_run *run)
 {
     const mend_replay_result *result = &run->result;
@@ -32,10 +46,9 @@ static void print_head(FILE *out, const mend_demo_act *act)
     mend_format_bytes(act->peak_live_bytes, peak, sizeof(peak));
     fprintf(out, "\n%s (%s)\n%s with %s, %.3fx of the %s that are live at the peak\n",
             act->scene->title, act->scene->source, act->on_gpu ? "GPU" : "simulated device",
-            capacity, act->scene->factor, peak);
+            capacity, mend_demo_times_peak(act), peak);
     fprintf(out, "  %-18s  %-35s  %8s  %10s  %11s  %11s  %12s  %6s  %8s\n", "allocator", "result",
-            "reserved", "host waits", "driver time", "per mapping", "driver calls", "copies",
-            "needs");
+            "reserved", "host waits", "driver time", "assumed", "driver calls", "copies", "needs");
 }
 
 static void format_outcome(const mend_replay_result *result, char *text, size_t size)
@@ -87,7 +100,7 @@ void mend_demo_print(FILE *out, const mend_demo_report *report)
           "least device memory from\nwhich on the allocator always completes, searched for in "
           "steps of 0.2 %; both as multiples of the\nmost that is live. Driver times of the "
           "simulated device are sums of prices: of the list\n`h200`, measured on an H200, then of "
-          "the list `reference`.\n",
+          "the list `reference`, assumed before.\n",
           out);
 }
 

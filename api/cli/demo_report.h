@@ -46,6 +46,12 @@ typedef struct mend_demo_report {
 /* The number of acts that an allocator completed. */
 size_t mend_demo_completed(const mend_demo_report *report, size_t allocator);
 
+/* The waits of the host in all acts. */
+uint64_t mend_demo_waits(const mend_demo_report *report, size_t allocator);
+
+/* The device's memory / the peak of live bytes. */
+double mend_demo_times_peak(const mend_demo_act *act);
+
 /* The percentage of events that a run completed. */
 double mend_demo_reached_percent(const mend_demo_run *run);
 

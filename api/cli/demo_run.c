@@ -1,6 +1,7 @@
 #include "cli/demo_run.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/align.h"
@@ -74,13 +75,27 @@ static mend_result find_fit(const mend_trace *trace, const char *policy, progres
     return outcome;
 }
 
-/* `known_fit`: the smallest sufficient size, as an act before found it; 0: search for it. */
+/* What an act before found for the same program; NULL: none did. */
+static const mend_demo_act *act_of_same(const mend_demo_report *report, const mend_demo_act *act)
+{
+    for (const mend_demo_act *before = report->acts; before < act; before++) {
+        if (strcmp(before->scene->source, act->scene->source) == 0) {
+            return before;
+        }
+    }
+    return NULL;
+}
+
+/* `known_fit`: the smallest sufficient size, where an act before found it; 0: search for it. */
 static mend_result run_one(const mend_trace *trace, mend_demo_act *act, size_t allocator,
-                           double known_fit)
+                           double known_fit, bool is_searched)
 {
     progress_line line = {mend_demo_allocators[allocator].title, isatty(STDERR_FILENO) != 0};
     const char *policy = mend_demo_allocators[allocator].policy;
-    mend_capacity capacity = {.kind = MEND_CAPACITY_FACTOR, .factor = act->scene->factor};
+    mend_capacity capacity = {.kind = act->scene->memory_bytes != 0 ? MEND_CAPACITY_BYTES
+                                                                    : MEND_CAPACITY_FACTOR,
+                              .bytes = act->scene->memory_bytes,
+                              .factor = act->scene->factor};
     mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
     options.device = act->on_gpu ? MEND_REPLAY_CUDA : MEND_REPLAY_SIM;
     options.sample_limit = trace->event_count + 1; /* every event, because peaks are short */
@@ -95,7 +110,7 @@ static mend_result run_one(const mend_trace *trace, mend_demo_act *act, size_t a
     explain_failure(trace, run);
     if (known_fit != 0) {
         run->fit_factor = known_fit;
-    } else {
+    } else if (is_searched) {
         result = find_fit(trace, policy, &line, &run->fit_factor);
     }
     tell_outcome(&line, run);
@@ -147,7 +162,9 @@ static mend_result run_act(const mend_demo_scene *scene, const mend_trace *trace
     act->scene = scene;
     act->event_count = trace->event_count;
     act->peak_live_bytes = trace->peak_live_bytes;
-    uint64_t needed_bytes = (uint64_t)((double)trace->peak_live_bytes * scene->factor);
+    uint64_t needed_bytes = scene->memory_bytes != 0
+                                ? scene->memory_bytes
+                                : (uint64_t)((double)trace->peak_live_bytes * scene->factor);
     act->on_gpu = needed_bytes <= gpu->free_bytes / 100 * USABLE_PERCENT;
     fprintf(stderr, "%s, %zu events, on %s\n", scene->title, trace->event_count,
             act->on_gpu ? "the GPU" : "the simulated device");
@@ -159,9 +176,10 @@ static mend_result run_act(const mend_demo_scene *scene, const mend_trace *trace
                            (unsigned long long)needed_bytes);
     }
     for (size_t i = 0; i < MEND_DEMO_ALLOCATORS && result == MEND_OK; i++) {
-        double known_fit =
-            report->own != NULL && act != report->acts ? report->acts[0].runs[i].fit_factor : 0;
-        result = run_one(trace, act, i, known_fit);
+        const mend_demo_act *same = act_of_same(report, act);
+        /* Of a made-up program on a large device the search would take minutes. */
+        bool is_searched = report->own != NULL || mend_demo_source_is_recording(scene);
+        result = run_one(trace, act, i, same != NULL ? same->runs[i].fit_factor : 0, is_searched);
     }
     return result;
 }

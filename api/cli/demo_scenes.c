@@ -11,26 +11,28 @@
 #include "lab/trace/read.h"
 #include "lab/workloads/workload.h"
 
-/* Sizes at which the models of today's allocators run out of memory and Mend does not. This command
- * shows the size from which each of them completes:
- *     mend replay --policy caching,expandable,mend --capacity fit SOURCE */
+/* Where allocators differ most: the device has hardly more memory than the program uses. */
+static const double near_limit = 1.05;
+
+/* On devices that are sold: what is held, who waits, who fails; where all have enough, too. Then
+ * one of the programs on a device that has hardly more than it uses. */
 const mend_demo_scene mend_demo_scenes[MEND_DEMO_SCENES] = {
-    {"detector-varboxes.csv.gz", "Object detector",
+    {"stress:many-streams?live=56GiB", "Many streams on 80 GiB",
+     "A made-up stress test: the demand for memory wanders between twelve streams.", 80 * MEND_GIB,
+     0},
+    {"detector-varboxes.csv.gz", "Object detector on 24 GiB",
      "Training on images of any size with any number of regions: hardly two requests are alike.",
-     1.016},
-    {"fsdp-llama-2stream.csv.gz", "Sharded training",
-     "A language model whose weights are gathered on a second stream: memory crosses streams.",
-     1.018},
-    {"stress:many-streams", "Many streams",
-     "A made-up stress test: the demand for memory wanders between twelve streams.", 1.15},
+     24 * MEND_GIB, 0},
+    {"fsdp-llama-2stream.csv.gz", "Sharded training on 24 GiB",
+     "A language model whose weights are gathered on a second stream. Each step is like the last.",
+     24 * MEND_GIB, 0},
+    {"detector-varboxes.csv.gz", "Object detector near its limit",
+     "The same training where the device has hardly more memory than it uses.", 0, near_limit},
 };
 
 /* Memory of devices that are sold. */
 static const uint64_t sold_gib[] = {4, 6, 8, 12, 16, 24, 32, 40, 48, 80, 96, 141, 180, 192, 288};
 enum { SOLD = sizeof(sold_gib) / sizeof(*sold_gib) };
-
-/* Where allocators differ most: the device has hardly more memory than the program uses. */
-static const double near_limit = 1.05;
 
 void mend_demo_own_scenes(const mend_trace *trace, uint64_t capacity_bytes,
                           mend_demo_scene scenes[MEND_DEMO_OWN_SCENES])
@@ -40,7 +42,6 @@ void mend_demo_own_scenes(const mend_trace *trace, uint64_t capacity_bytes,
         device_bytes = capacity_bytes == 0 ? sold_gib[i] * MEND_GIB : device_bytes;
     }
     device_bytes = device_bytes != 0 ? device_bytes : sold_gib[0] * MEND_GIB;
-    double peak_bytes = (double)mend_max_u64(trace->peak_live_bytes, 1);
     char name[80];
     char size[32];
     mend_trace_short_name(trace, name, sizeof(name));
@@ -50,7 +51,7 @@ void mend_demo_own_scenes(const mend_trace *trace, uint64_t capacity_bytes,
         .what = capacity_bytes != 0
                     ? "The device that was asked for."
                     : "The smallest device that is sold with room for it, else the largest.",
-        .factor = (double)device_bytes / peak_bytes};
+        .memory_bytes = device_bytes};
     snprintf(scenes[0].title, sizeof(scenes[0].title), "%s on %s", name, size);
     scenes[1] = (mend_demo_scene){
         .source = trace->name,
@@ -62,13 +63,22 @@ void mend_demo_own_scenes(const mend_trace *trace, uint64_t capacity_bytes,
 static const char *const trace_folders[] = {"bench/traces", "share/mend/traces"};
 enum { TRACE_FOLDERS = sizeof(trace_folders) / sizeof(*trace_folders) };
 
-/* The folder below `root` that has the first recording. */
+static const mend_demo_scene *first_recording(void)
+{
+    const mend_demo_scene *scene = mend_demo_scenes;
+    while (!mend_demo_source_is_recording(scene)) {
+        scene++;
+    }
+    return scene;
+}
+
+/* The folder below `root` that has it. */
 static bool find_below(const char *root, char *folder, size_t size)
 {
     for (size_t i = 0; i < TRACE_FOLDERS; i++) {
         char path[PATH_MAX];
         int length = snprintf(path, sizeof(path), "%s/%s/%s", root, trace_folders[i],
-                              mend_demo_scenes[0].source);
+                              first_recording()->source);
         if (length < 0 || (size_t)length >= sizeof(path) || access(path, R_OK) != 0) {
             continue;
         }

@@ -12,11 +12,12 @@
 typedef struct mend_demo_scene {
     const char *source; /* the file of a recording, or a built-in workload */
     char title[128];
-    const char *what; /* one sentence that explains it */
-    double factor;    /* the device's memory / the peak of live bytes */
+    const char *what;      /* one sentence that explains it */
+    uint64_t memory_bytes; /* of the device; 0: by the factor */
+    double factor;         /* the device's memory / the peak of live bytes */
 } mend_demo_scene;
 
-enum { MEND_DEMO_SCENES = 3, MEND_DEMO_OWN_SCENES = 2 };
+enum { MEND_DEMO_SCENES = 4, MEND_DEMO_OWN_SCENES = 2 };
 extern const mend_demo_scene mend_demo_scenes[MEND_DEMO_SCENES];
 
 /*

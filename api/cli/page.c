@@ -6,11 +6,6 @@
 /* States only what happened: a demo that does not show the point must not claim it. */
 static void write_headline(FILE *out, const mend_demo_report *report)
 {
-    size_t by_mend = mend_demo_completed(report, MEND_DEMO_MEND);
-    size_t by_others = 0;
-    for (size_t a = 0; a < MEND_DEMO_ALLOCATORS; a++) {
-        by_others += a == MEND_DEMO_MEND ? 0 : mend_demo_completed(report, a);
-    }
     fputs("<h1>", out);
     if (report->own != NULL) {
         char name[128];
@@ -22,15 +17,11 @@ static void write_headline(FILE *out, const mend_demo_report *report)
             fprintf(out, " on %zu%s", mend_demo_completed(report, a),
                     a + 1 < MEND_DEMO_ALLOCATORS ? ", " : ".");
         }
-    } else if (by_mend == report->act_count && by_others == 0) {
-        fprintf(
-            out,
-            "%zu programs near the limit of their memory: Mend finishes all, PyTorch\xe2\x80\x99s "
-            "two allocators none.",
-            report->act_count);
     } else {
-        fprintf(out, "Mend finishes %zu of %zu programs in barely more memory than they use.",
-                by_mend, report->act_count);
+        fprintf(out,
+                "What a program holds, who waits, who fails: %zu runs on devices of 24 and 80 "
+                "GiB, and one near the limit.",
+                report->act_count - 1);
     }
     fputs("</h1>\n<p class=\"lead\">GPU programs allocate and free memory all the time. The free "
           "memory ends up in pieces, and a request fails although enough is free in sum: that is "
@@ -39,25 +30,7 @@ static void write_headline(FILE *out, const mend_demo_report *report)
           out);
 }
 
-/* How much larger a device must be for the allocator to complete, in percent. */
-static void write_lacking(FILE *out, const mend_demo_act *act, size_t allocator)
-{
-    double fit_factor = act->runs[allocator].fit_factor;
-    fputs("<li>", out);
-    mend_page_text(out, act->scene->title);
-    fprintf(out, ": %.3f times its peak. ", act->scene->factor);
-    mend_page_text(out, mend_demo_allocators[allocator].title);
-    if (fit_factor == 0) {
-        fputs(": the size that is enough was not searched for.</li>\n", out);
-    } else if (fit_factor <= act->scene->factor) {
-        fputs(" has enough memory here, too.</li>\n", out);
-    } else {
-        fprintf(out, " needs %.1f&nbsp;%% more memory to finish.</li>\n",
-                (fit_factor / act->scene->factor - 1) * 100);
-    }
-}
-
-/* The least device for a user's program. */
+/* The least device for a program. */
 static void write_least(FILE *out, const mend_demo_act *act, size_t allocator)
 {
     double fit_factor = act->runs[allocator].fit_factor;
@@ -72,7 +45,7 @@ static void write_least(FILE *out, const mend_demo_act *act, size_t allocator)
     fprintf(out, ", %.3f times what the program uses.</li>\n", fit_factor);
 }
 
-/* Next to the headline: the sizes of the devices were chosen, and how narrow the choice is. */
+/* Next to the headline: where the sizes come from, and how close the last one is. */
 static void write_capacities(FILE *out, const mend_demo_report *report)
 {
     fputs("<div class=\"card capacities\"><p><b>What the memory sizes mean.</b> ", out);
@@ -80,20 +53,16 @@ static void write_capacities(FILE *out, const mend_demo_report *report)
         report->own != NULL
             ? "One rule gives them for every program: a device with room for it, and one with 5 % "
               "more memory than it uses at its peak."
-            : "Each device has a little more memory than the program uses at its peak. The sizes "
-              "were chosen on the simulated device to show a difference: between what Mend needs "
-              "and what the other two need.",
+            : "Devices of 24 and 80 GiB are sold. Where each step is like the last, and the "
+              "program "
+              "fits, there is little to gain. The last device has 5 % more memory than the "
+              "program uses at its peak, as <code>mend demo FILE</code> takes it for any program:",
         out);
     fputs("</p>\n<ul>\n", out);
-    for (size_t a = 0; a < MEND_DEMO_ALLOCATORS && report->own != NULL; a++) {
-        write_least(out, &report->acts[0], a);
+    for (size_t a = 0; a < MEND_DEMO_ALLOCATORS; a++) {
+        write_least(out, &report->acts[report->act_count - 1], a);
     }
-    for (size_t i = 0; i < report->act_count && report->own == NULL; i++) {
-        write_lacking(out, &report->acts[i], MEND_DEMO_BEST_OTHER);
-    }
-    fputs(report->own != NULL ? "</ul></div>\n"
-                              : "</ul>\n<p>With more memory all three finish.</p></div>\n",
-          out);
+    fputs("</ul></div>\n", out);
 }
 
 static void write_scores(FILE *out, const mend_demo_report *report)
@@ -104,9 +73,11 @@ static void write_scores(FILE *out, const mend_demo_report *report)
         fprintf(out, "<div class=\"card score %s\"><span>",
                 completed == report->act_count ? "good" : "bad");
         mend_page_text(out, mend_demo_allocators[a].title);
-        fprintf(out, "</span><b>%zu of %zu</b><span class=\"soft\">%s</span></div>\n", completed,
+        fprintf(out, "</span><b>%zu of %zu</b><span class=\"soft\">%s; ", completed,
                 report->act_count,
-                report->own != NULL ? "devices on which it finishes" : "programs finished");
+                report->own != NULL ? "devices on which it finishes" : "runs finished");
+        mend_page_count(out, mend_demo_waits(report, a));
+        fputs(" waits of the host</span></div>\n", out);
     }
     fputs("</div>\n", out);
 }
@@ -150,7 +121,8 @@ static void write_act(FILE *out, const mend_demo_act *act)
     mend_page_bytes(out, act->peak_live_bytes);
     fputs(" in use; the device has ", out);
     mend_page_bytes(out, act->capacity_bytes);
-    fprintf(out, " (%.3f times that).</span></p>\n<div class=\"three\">\n", act->scene->factor);
+    fprintf(out, " (%.3f times that).</span></p>\n<div class=\"three\">\n",
+            mend_demo_times_peak(act));
     for (size_t a = 0; a < MEND_DEMO_ALLOCATORS; a++) {
         fputs("<div class=\"card\"><h3>", out);
         mend_page_text(out, mend_demo_allocators[a].title);
@@ -174,6 +146,7 @@ void mend_page_write(FILE *out, const mend_demo_report *report)
     fputs(mend_page_style, out);
     fputs("</style>\n</head>\n<body>\n<main>\n", out);
     write_headline(out, report);
+    mend_page_drawing(out);
     write_scores(out, report);
     write_capacities(out, report);
     for (size_t i = 0; i < report->act_count; i++) {

@@ -1,4 +1,5 @@
 /* The part of the page that explains fragmentation, what Mend does, and what is simulated. */
+#include "base/align.h"
 #include "cli/page_parts.h"
 #include "lab/support/page_text.h"
 
@@ -59,11 +60,9 @@ static void draw(FILE *out, bool with_mend)
             MEMORY_Y + CELL_HEIGHT + 15);
 }
 
-static void write_fragmentation(FILE *out)
+void mend_page_drawing(FILE *out)
 {
-    fputs("<section>\n<h2>What happens here</h2>\n<div class=\"two\">\n<div class=\"card\">\n"
-          "<h3>Fragmentation</h3>\n",
-          out);
+    fputs("<section>\n<div class=\"two\">\n<div class=\"card\">\n<h3>Fragmentation</h3>\n", out);
     draw(out, false);
     fputs("<p>Blocks are freed in another order than they were allocated. Four pieces are free "
           "here, but no three lie side by side: the request fails.</p>\n</div>\n"
@@ -109,11 +108,12 @@ static void write_caveats(FILE *out, const mend_demo_report *report)
             out);
     }
     fputs("<li><b>The choice:</b> ", out);
-    fputs(report->own != NULL
-              ? "the program is yours. "
-              : "workloads and device sizes were chosen to show a difference. For other workloads "
-                "another allocator needs as little as Mend, or less. ",
-          out);
+    fputs(
+        report->own != NULL
+            ? "the program is yours. "
+            : "the made-up program was chosen to show a difference, and so were two recordings of "
+              "many. For other programs another allocator holds as little as Mend, or less. ",
+        out);
     fputs("The column \xe2\x80\x9csmallest device\xe2\x80\x9d shows how close it "
           "is.</li>\n</ul>\n",
           out);
@@ -121,7 +121,6 @@ static void write_caveats(FILE *out, const mend_demo_report *report)
 
 void mend_page_explain(FILE *out, const mend_demo_report *report)
 {
-    write_fragmentation(out);
     write_caveats(out, report);
     fputs("<p>To run it again, or to try your own recording (<code>mend demo FILE</code> makes "
           "this page of "
@@ -129,8 +128,14 @@ void mend_page_explain(FILE *out, const mend_demo_report *report)
           out);
     for (size_t i = 0; i < report->act_count; i++) {
         const mend_demo_scene *scene = report->acts[i].scene;
-        fprintf(out, "mend replay --policy caching,expandable,mend --capacity %.3fx,fit ",
-                scene->factor);
+        fputs("mend replay --policy caching,expandable,mend --capacity ", out);
+        if (scene->memory_bytes % MEND_GIB == 0 && scene->memory_bytes != 0) {
+            fprintf(out, "%lluGiB ", (unsigned long long)(scene->memory_bytes / MEND_GIB));
+        } else if (scene->memory_bytes != 0) {
+            fprintf(out, "%llu ", (unsigned long long)scene->memory_bytes);
+        } else {
+            fprintf(out, "%.3fx,fit ", scene->factor);
+        }
         fputs(report->own == NULL && mend_demo_source_is_recording(scene) ? "bench/traces/" : "",
               out);
         mend_page_text(out, scene->source);

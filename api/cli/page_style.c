@@ -20,7 +20,7 @@ const char mend_page_style[] =
     ".soft,figcaption{color:var(--soft)}\n"
     ".lead{font-size:1.08rem}\n"
     "section{margin-top:40px}\n"
-    ".three{display:grid;grid-template-columns:repeat(3,1fr);gap:14px}\n"
+    ".three{display:grid;grid-template-columns:repeat(3,1fr);gap:14px}.scores{margin-top:14px}\n"
     ".card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:12px "
     "14px;"
     "min-width:0}\n"
@@ -63,5 +63,6 @@ const char mend_page_style[] =
     ".thread{stroke:var(--good);stroke-width:1.5;fill:none}\n"
     "li{margin:.3em 0;max-width:46rem}ul{padding-left:1.2em}\n"
     "@media(max-width:820px){.three,.two{grid-template-columns:1fr}.note{min-height:0}"
-    ".scores{grid-template-columns:repeat(3,1fr);gap:8px}.scores .card{padding:8px 10px}"
+    ".scores{grid-template-columns:repeat(3,1fr);gap:8px}.scores .card{padding:8px "
+    "10px}"
     ".score b{font-size:1.25rem}.score{font-size:.82rem}main{padding:18px 14px 40px}}\n";

@@ -50,8 +50,8 @@ void mend_page_table(FILE *out, const mend_demo_report *report)
 {
     fputs("<section>\n<h2>The figures</h2>\n<div class=\"scroll\">\n<table>\n"
           "<tr><th>allocator</th><th>smallest<br>device</th><th>result</th>"
-          "<th>most memory<br>held</th><th>host<br>waits</th><th>driver<br>time</th><th>by "
-          "the<br>mapping</th>"
+          "<th>most memory<br>held</th><th>host<br>waits</th><th>driver<br>time</th><th>by<br>"
+          "reference</th>"
           "<th>driver<br>calls</th><th>data<br>copied</th></tr>\n",
           out);
     for (size_t i = 0; i < report->act_count; i++) {

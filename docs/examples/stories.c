@@ -199,13 +199,17 @@ static void phases(int is_cured)
 /* As many pools as there are models, in a process with few addresses. */
 static void addresses(int is_cured)
 {
+    mend_pool *models[4];
     int opened = 0;
     (void)is_cured;
     for (int i = 0; i < 4; i++) {
-        mend_pool *model = open_pool();
-        opened += model != NULL && get(model, 16, NULL) != NULL;
+        models[i] = open_pool();
+        opened += models[i] != NULL && get(models[i], 16, NULL) != NULL;
     }
     printf("%d of 4 models have memory\n", opened);
+    for (int i = 0; i < 4; i++) {
+        mend_pool_destroy(models[i]);
+    }
 }
 
 typedef struct story {
@@ -233,7 +237,9 @@ int main(int argument_count, char **arguments)
             }
             all[i].tell(argument_count > 2);
             mend_pool_destroy(pool);
-            return mend_sim_first_violation(gpu)[0] != 0;
+            int broken = mend_sim_first_violation(gpu)[0] != 0;
+            mend_sim_destroy(gpu);
+            return broken;
         }
     }
     return 2;

@@ -1,5 +1,5 @@
-/* What the demo shows holds: at its device sizes the models of today's allocators run out of
- * memory, and Mend completes without a wait or a copy. */
+/* What the demo shows holds: on devices that are sold, and on one with 5 % more than the program
+ * uses, Mend completes without a wait or a copy; and where others wait, it holds less. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,31 +9,45 @@
 #include "tests/cli/program.h"
 #include "tests/support/test.h"
 
+static mend_replay_result replay(const mend_demo_scene *scene, const mend_trace *trace,
+                                 size_t allocator)
+{
+    mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
+    char capacity[32];
+    if (scene->memory_bytes != 0) {
+        snprintf(capacity, sizeof(capacity), "%lluGiB",
+                 (unsigned long long)(scene->memory_bytes >> 30));
+    } else {
+        snprintf(capacity, sizeof(capacity), "%.3fx", scene->factor);
+    }
+    return fixture_replay(trace, mend_demo_allocators[allocator].policy, capacity, &options);
+}
+
+static bool is_honest(const mend_demo_scene *scene)
+{
+    return scene->memory_bytes == 24ull << 30 || scene->memory_bytes == 80ull << 30 ||
+           (scene->memory_bytes == 0 && scene->factor == 1.05);
+}
+
 static void check_scene(const mend_demo_scene *scene)
 {
     mend_trace *trace = NULL;
-    mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
+    EXPECT_TRUE(is_honest(scene));
     ASSERT_RESULT(MEND_OK, mend_demo_load(scene, MEND_TRACES_DIR, &trace));
-    for (int i = 0; i < MEND_DEMO_ALLOCATORS; i++) {
-        char capacity[32];
-        snprintf(capacity, sizeof(capacity), "%.3fx", scene->factor);
-        mend_replay_result result =
-            fixture_replay(trace, mend_demo_allocators[i].policy, capacity, &options);
-        if (result.completed != (i == MEND_DEMO_MEND)) {
-            mend_test_fail(__FILE__, __LINE__, "%s: %s %s", scene->title,
-                           mend_demo_allocators[i].policy,
-                           result.completed ? "completed" : "ran out of memory");
+    mend_replay_result mend = replay(scene, trace, MEND_DEMO_MEND);
+    EXPECT_TRUE(mend.completed && mend.host_syncs == 0 && mend.bytes_copied == 0);
+    for (size_t i = 0; i < MEND_DEMO_MEND; i++) {
+        mend_replay_result other = replay(scene, trace, i);
+        if (other.completed && other.host_syncs > 0) {
+            EXPECT_TRUE(mend.peak_reserved_bytes < other.peak_reserved_bytes);
         }
-        if (i == MEND_DEMO_MEND) {
-            EXPECT_U64_EQ(0, result.host_syncs);
-            EXPECT_U64_EQ(0, result.bytes_copied);
-        }
-        mend_replay_result_clear(&result);
+        mend_replay_result_clear(&other);
     }
+    mend_replay_result_clear(&mend);
     mend_trace_destroy(trace);
 }
 
-MEND_TEST(demo, mend_alone_completes_every_scene)
+MEND_TEST(demo, mend_completes_every_scene_without_a_wait)
 {
     EXPECT_STR_EQ("mend", mend_demo_allocators[MEND_DEMO_MEND].policy);
     for (int i = 0; i < MEND_DEMO_SCENES; i++) {

@@ -2,7 +2,7 @@
 """An example prints what its document shows, to the byte. EXPECTED holds what PROGRAM prints,
 which must exit with 0; or, where it begins with `$ `, a session: bash runs each line behind `$ `,
 with the programs in FOLDERs, beside the bench, docs and tests of the tree at ROOT, and prints the
-lines below it. --write writes what a session prints.
+lines below it; one that fails says so there. --write writes what a session prints.
 
 Usage: output.py EXPECTED PROGRAM
        output.py [--write] EXPECTED ROOT FOLDER...
@@ -33,6 +33,8 @@ def session(expected, root, folders):
                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                       check=False)
                 yield f"{line}\n{done.stdout}"
+                if done.returncode != 0:
+                    yield f"exit status {done.returncode}\n"
 
 
 def main():

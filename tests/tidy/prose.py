@@ -32,6 +32,7 @@ FOREIGN_OPTIONS = {"--benchmark_filter", "--epochs", "--exclude", "--overlay-por
 # Its figures are facts with a source each, not measurements.
 OF_SOURCES = ("docs/driver-facts.md",)
 HISTORY = "CHANGELOG.md"  # which names what was renamed or is gone
+SHOWN_BY = ("shown by", "by what")
 NOT_TRIED = re.compile(r"\bnot tried\b")
 NOT_KEPT = re.compile(r"\bnot kept\b")
 NOTHING_RAN = re.compile(r"\*\*nothing here has run\*\*")
@@ -178,13 +179,24 @@ class Tree:
         return self.options
 
 
+def cells_of(line):
+    return [cell.strip() for cell in line.strip("| \n").split(" | ")]
+
+
 def rows(text):
     """The rows of a document's tables, as (line, cells), without heads and rules."""
-    lines = text.splitlines()
+    for number, _, cells in rows_and_heads(text):
+        yield number, cells
+
+
+def rows_and_heads(text):
+    lines, head = text.splitlines(), []
     for number, line in enumerate(lines, 1):
         is_head = number < len(lines) and re.match(r"\|[-| :]+\|$", lines[number])
-        if line.startswith("| ") and not is_head:
-            yield number, [cell.strip() for cell in line.strip("| \n").split(" | ")]
+        if is_head:
+            head = cells_of(line)
+        elif line.startswith("| "):
+            yield number, head, cells_of(line)
 
 
 def sections(text):
@@ -198,7 +210,8 @@ def sections(text):
 
 
 def findings_of_rows(text, tree):
-    """Each row names what shows it, or says: not tried. So may its section, for all below it."""
+    """Each row names what shows it, in the column for that if there is one, or says: not tried. So
+    may its section, for all below it."""
     untried = set()
     depth_of_untried = None
     for line, depth, part in sections(text):
@@ -208,8 +221,8 @@ def findings_of_rows(text, tree):
             depth_of_untried = depth
         if depth_of_untried is not None:
             untried.update(range(line, line + part.count("\n") + 1))
-    for number, cells in rows(text):
-        shown = " ".join(cells[1:])
+    for number, head, cells in rows_and_heads(text):
+        shown = cells[-1] if head[-1] in SHOWN_BY else " ".join(cells[1:])
         spans = SPAN.findall(shown)
         is_shown = any(tree.tests.has(span) or span in tree.presets or
                        JOB.match(span) and JOB.match(span).group(1) in tree.jobs for span in spans)
@@ -346,7 +359,7 @@ def test_itself(tree):
         assert lies(text) == 1, text
     head = "| limit | what | shown by |\n|---|---|---|\n"
     shown = head + "| a | b | `pool_api.*` |\n| c | d | not tried |\n"
-    not_shown = head + "| a | b | everybody knows |\n| c | d | `pool_no.*` |\n"
+    not_shown = head + "| a | `pool_api.*` | everybody knows |\n| c | d | `pool_no.*` |\n"
     untried = "## s\n**nothing here has run**\n### t\n"
     assert not list(findings_of_rows(shown, tree))
     assert len(list(findings_of_rows(not_shown, tree))) == 2
