@@ -35,7 +35,8 @@ MOVES_TEST(pool_moves, what_is_left_of_a_moved_chunk_waits_for_its_user, 16 * ME
     kit_alloc_used(w, MEND_MIB / 2, w->streams[1], 5000);
 }
 
-/* Near the limit, too: what is left serves the next request where it is. */
+/* All of the limit is reserved, and less is used: what is left serves the next request where it is.
+ */
 MOVES_TEST(pool_moves, the_largest_run_stays_whole, 16 * MEND_MIB, -1)
 {
     static const int freed[] = {1, 4, 5, 8, 10};
