@@ -52,3 +52,39 @@ OPEN_TEST(a_green_stream_is_at_home_in_the_primary_context)
     EXPECT_PTR_EQ(is_old() ? found.context : info.context, found.home);
     EXPECT_OK(cuda->stream_destroy(cuda, green));
 }
+
+/* Node 1 is recorded on one stream, 2 and 3 on the other; 3 waits for 1, 4 and 5 come behind. */
+OPEN_TEST(the_order_of_two_captured_streams_is_that_of_the_graph)
+{
+    static const uintptr_t after[][2] = {{0, 0}, {0, 0}, {0, 0}, {2, 1}, {3, 0}, {4, 0}};
+    static const struct {
+        uintptr_t ends[2];
+        uintptr_t of_before[2];
+        bool is_behind;
+    } cases[] = {
+        {{1, 2}, {1, 0}, true},  {{3, 0}, {1, 0}, true},  {{5, 0}, {1, 0}, true},
+        {{2, 0}, {1, 0}, false}, {{3, 0}, {5, 0}, false}, {{5, 0}, {1, 2}, true},
+        {{2, 0}, {1, 2}, false}, {{2, 0}, {0, 0}, true},
+    };
+    fake_cuda_order order = {.after = after};
+    bool is_behind = true;
+    ASSERT_OK(cuda->stream_create(cuda, &order.streams[0]));
+    ASSERT_OK(cuda->stream_create(cuda, &order.streams[1]));
+    fake->switches.order = &order;
+    EXPECT_OK(cuda->stream_is_behind(cuda, order.streams[0], order.streams[1], &is_behind));
+    EXPECT_FALSE(is_behind); /* no capture */
+    ASSERT_RESULT(MEND_OK,
+                  mend_sim_begin_capture(fake->sim, order.streams[0], MEND_SIM_CAPTURE_GLOBAL));
+    EXPECT_OK(cuda->stream_is_behind(cuda, order.streams[0], order.streams[1], &is_behind));
+    EXPECT_FALSE(is_behind); /* one of them */
+    ASSERT_RESULT(MEND_OK, mend_sim_stream_wait(fake->sim, order.streams[1], order.streams[0]));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        memcpy(order.ends[0], cases[i].ends, sizeof(order.ends[0]));
+        memcpy(order.ends[1], cases[i].of_before, sizeof(order.ends[1]));
+        EXPECT_OK(cuda->stream_is_behind(cuda, order.streams[0], order.streams[1], &is_behind));
+        EXPECT_INT_EQ(cases[i].is_behind, is_behind);
+    }
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(fake->sim, order.streams[0], NULL));
+    EXPECT_OK(cuda->stream_destroy(cuda, order.streams[0]));
+    EXPECT_OK(cuda->stream_destroy(cuda, order.streams[1]));
+}

@@ -357,6 +357,7 @@ static const mend_driver cuda_table = {
     .stream_wait = cuda_stream_wait,
     .stream_get_info = mend_cuda_stream_get_info,
     .stream_get_capture = mend_cuda_stream_get_capture,
+    .stream_is_behind = mend_cuda_stream_is_behind,
     .capture_keep = mend_cuda_capture_keep,
     .event_create = cuda_event_create,
     .event_record = cuda_event_record,

@@ -167,6 +167,8 @@ typedef void (*mend_cu_host_function)(void *); /* CUhostFn */
     X(cuStreamGetCaptureInfo, 11030, "_v2",                                                        \
       (mend_stream stream, mend_cu_capture_status * status, mend_cu_id * id,                       \
        mend_cu_graph * graph, const mend_cu_graph_node **dependencies, size_t *dependency_count))  \
+    X(cuGraphNodeGetDependencies, 10000, "",                                                       \
+      (mend_cu_graph_node node, mend_cu_graph_node * dependencies, size_t * count))                \
     X(cuUserObjectCreate, 11030, "",                                                               \
       (mend_cu_user_object * object, void *data, mend_cu_host_function destroy,                    \
        unsigned int references, unsigned int flags))                                               \

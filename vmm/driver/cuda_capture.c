@@ -6,6 +6,7 @@
  */
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "driver/cuda_state.h"
 
@@ -44,6 +45,114 @@ mend_status mend_cuda_stream_get_capture(const mend_driver *driver, mend_stream 
         *id = found;
     }
     return status;
+}
+
+/* ---- the order of two streams in one capture ------------------------------------------------- */
+
+/* The most nodes that are followed, and that one node depends on: a question costs so many calls.
+ */
+enum { MOST_NODES = 1024, MOST_SLOTS = 2 * MOST_NODES, MOST_DEPENDENCIES = 64 };
+
+/* Nodes that come before what a stream records next, as far as they were found. */
+typedef struct ancestors {
+    mend_cu_graph_node slots[MOST_SLOTS]; /* a hash table; NULL: free */
+    mend_cu_graph_node waiting[MOST_NODES];
+    size_t waiting_count;
+    size_t count;
+} ancestors;
+
+static mend_cu_graph_node *slot_of(ancestors *found, mend_cu_graph_node node)
+{
+    size_t at = (size_t)(((uint64_t)(uintptr_t)node * UINT64_C(0x9E3779B97F4A7C15)) >> 32);
+    while (found->slots[at % MOST_SLOTS] != NULL && found->slots[at % MOST_SLOTS] != node) {
+        at++;
+    }
+    return &found->slots[at % MOST_SLOTS];
+}
+
+static void add(ancestors *found, const mend_cu_graph_node *nodes, size_t count)
+{
+    for (size_t i = 0; i < count && found->count < MOST_NODES; i++) {
+        mend_cu_graph_node *slot = slot_of(found, nodes[i]);
+        if (*slot == NULL) {
+            *slot = nodes[i];
+            found->waiting[found->waiting_count++] = nodes[i];
+            found->count++;
+        }
+    }
+}
+
+static bool has_all(ancestors *found, const mend_cu_graph_node *nodes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (*slot_of(found, nodes[i]) == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Follows the newest node first: what a stream waited for last is near its end. */
+static mend_status look_for(const mend_cu_functions *functions, ancestors *found,
+                            const mend_cu_graph_node *nodes, size_t count, bool *are_found)
+{
+    *are_found = has_all(found, nodes, count);
+    while (!*are_found && found->waiting_count > 0) {
+        mend_cu_graph_node before[MOST_DEPENDENCIES];
+        size_t before_count = MOST_DEPENDENCIES;
+        mend_cu_graph_node node = found->waiting[--found->waiting_count];
+        mend_status status = functions->cuGraphNodeGetDependencies(node, before, &before_count);
+        if (status != MEND_DRIVER_OK) {
+            return status;
+        }
+        add(found, before, before_count < MOST_DEPENDENCIES ? before_count : MOST_DEPENDENCIES);
+        *are_found = has_all(found, nodes, count);
+    }
+    return MEND_DRIVER_OK;
+}
+
+/* What the stream's next node comes after, copied, because the driver's list lives until the next
+ * call for that stream. *id is 0 if the stream is not captured, or the list is too long. */
+static mend_status get_ends(const mend_cu_functions *functions, mend_stream stream, uint64_t *id,
+                            mend_cu_graph_node *ends, size_t *count)
+{
+    mend_cu_capture_status capture = 0;
+    mend_cu_id found = 0;
+    const mend_cu_graph_node *nodes = NULL;
+    *count = 0;
+    mend_status status =
+        functions->cuStreamGetCaptureInfo(stream, &capture, &found, NULL, &nodes, count);
+    bool is_known =
+        status == MEND_DRIVER_OK && capture == MEND_CAPTURE_ACTIVE && *count <= MOST_DEPENDENCIES;
+    *id = is_known ? found : 0;
+    for (size_t i = 0; is_known && i < *count; i++) {
+        ends[i] = nodes[i];
+    }
+    return status;
+}
+
+mend_status mend_cuda_stream_is_behind(const mend_driver *driver, mend_stream stream,
+                                       mend_stream before, bool *is_behind)
+{
+    const mend_cu_functions *functions = mend_cuda_functions(driver);
+    mend_cu_graph_node ends[MOST_DEPENDENCIES];
+    mend_cu_graph_node of_before[MOST_DEPENDENCIES];
+    size_t end_count = 0;
+    size_t before_count = 0;
+    uint64_t id = 0;
+    uint64_t id_before = 0;
+    ancestors found;
+    mend_status status = get_ends(functions, before, &id_before, of_before, &before_count);
+    if (status == MEND_DRIVER_OK && id_before != 0) {
+        status = get_ends(functions, stream, &id, ends, &end_count);
+    }
+    *is_behind = false;
+    if (status != MEND_DRIVER_OK || id == 0 || id != id_before) {
+        return status;
+    }
+    memset(&found, 0, sizeof(found));
+    add(&found, ends, end_count);
+    return look_for(functions, &found, of_before, before_count, is_behind);
 }
 
 mend_status mend_cuda_capture_keep(const mend_driver *driver, mend_stream stream,

@@ -75,6 +75,8 @@ mend_status mend_cuda_host_alloc(const mend_driver *driver, uint64_t size_bytes,
 mend_status mend_cuda_host_free(const mend_driver *driver, void *pointer);
 
 /* cuda_capture.c */
+mend_status mend_cuda_stream_is_behind(const mend_driver *driver, mend_stream stream,
+                                       mend_stream before, bool *is_behind);
 mend_status mend_cuda_stream_get_capture(const mend_driver *driver, mend_stream stream,
                                          uint64_t *id);
 mend_status mend_cuda_capture_keep(const mend_driver *driver, mend_stream stream,

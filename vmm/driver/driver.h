@@ -214,6 +214,7 @@ static inline bool mend_kernel_is_sound(const mend_kernel *kernel)
     X(stream_wait, "cuStreamWaitEvent")                                                            \
     X(stream_get_info, "cuStreamGetCaptureInfo")                                                   \
     X(stream_get_capture, "cuStreamGetCaptureInfo")                                                \
+    X(stream_is_behind, "cuGraphNodeGetDependencies")                                              \
     X(capture_keep, "cuGraphRetainUserObject")                                                     \
     X(event_create, "cuEventCreate")                                                               \
     X(event_record, "cuEventRecord")                                                               \
@@ -369,6 +370,12 @@ struct mend_driver {
      * was invalidated. Needs a current context only for the per-thread stream. Never waits and
      * never harms a capture. Not for the legacy stream. */
     mend_status (*stream_get_capture)(const mend_driver *, mend_stream stream, uint64_t *id);
+
+    /* Whether one capture records both streams, and its graph puts all that `before` has recorded
+     * before what `stream` records next. May answer false where the order is too long to follow.
+     * Changes nothing, harms no capture, and never waits. */
+    mend_status (*stream_is_behind)(const mend_driver *, mend_stream stream, mend_stream before,
+                                    bool *is_behind);
 
     /* Calls ended(context) once, when nothing that this capture records can run any more: the graph
      * and everything instantiated from it are destroyed and their launches done, or the capture

@@ -88,6 +88,9 @@
       (inner, stream, info))                                                                       \
     X(stream_get_capture, 0, (const mend_driver *driver, mend_stream stream, uint64_t *id),        \
       (inner, stream, id))                                                                         \
+    X(stream_is_behind, 0,                                                                         \
+      (const mend_driver *driver, mend_stream stream, mend_stream before, bool *is_behind),        \
+      (inner, stream, before, is_behind))                                                          \
     X(capture_keep, 0,                                                                             \
       (const mend_driver *driver, mend_stream stream, mend_capture_ended ended, void *context),    \
       (inner, stream, ended, context))                                                             \

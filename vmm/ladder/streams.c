@@ -138,6 +138,9 @@ bool mend_ladder_waits_on_host(const mend_heap *heap, const mend_request *reques
 mend_result mend_ladder_refresh(mend_heap *heap, const mend_request *request)
 {
     mend_retire_flush(heap, request->stream);
+    if (request->group != 0 && request->capture != 0) {
+        mend_streams_learn_order(&heap->streams, request->stream, request->capture);
+    }
     mend_result result = close_others(heap, request->stream, unfenced_allowed(heap));
     if (result == MEND_OK && mend_streams_are_several(&heap->streams)) {
         mend_streams_poll(&heap->streams);

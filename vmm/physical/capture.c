@@ -223,6 +223,37 @@ mend_result mend_streams_identify(mend_streams *streams, uint32_t group)
     return result;
 }
 
+/* Whether something was freed in the order of this stream of a group that only the capture's graph
+ * can put before the work of another stream. */
+static bool may_be_before(const mend_stream_state *state, uint64_t capture)
+{
+    return state->open && state->known && !state->has_ended && !state->used_outside &&
+           state->named_in == capture && state->handle != MEND_STREAM_PER_THREAD;
+}
+
+void mend_streams_learn_order(mend_streams *streams, uint32_t waiter, uint64_t capture)
+{
+    const mend_driver *driver = streams->driver;
+    mend_stream_state *state = &streams->items[waiter];
+    assert(state->group != 0);
+    if (streams->verify || !mend_streams_grow(&state->waited_epochs, &state->waited_capacity,
+                                              streams->count, sizeof(uint64_t))) {
+        return;
+    }
+    for (uint32_t i = mend_slots_first_of(streams, state->group); i != MEND_STREAM_UNKNOWN;
+         i = mend_slots_next_of(streams, i)) {
+        mend_stream_state *before = &streams->items[i];
+        bool is_behind = false;
+        if (i != waiter && may_be_before(before, capture) &&
+            driver->stream_is_behind(driver, state->handle, before->handle, &is_behind) ==
+                MEND_DRIVER_OK &&
+            is_behind) {
+            state->waited_epochs[i] = before->open_epoch++;
+            streams->passes++;
+        }
+    }
+}
+
 void mend_streams_watch_no_more(mend_streams *streams, mend_stream handle)
 {
     mend_list *end = &streams->watches;

@@ -262,6 +262,8 @@ mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend
     state->was_found = true;
     mend_slots_see(streams, slot, info->capture != MEND_CAPTURE_NONE, info->capture_id);
     state->serves_capture = false;
+    state->used_outside = false;
+    state->named_in = 0;
     if (slot != MEND_STREAM_UNKNOWN) {
         enter(streams, MEND_SLOTS_OF_HANDLE, key_of_handle(state), slot);
         enter(streams, MEND_SLOTS_OF_PAIR, key_of_pair(state), slot);

@@ -96,9 +96,11 @@ typedef struct mend_stream_state {
     uint32_t freed_next;   /* the next user of the block `freed_by`; or UNKNOWN */
     bool is_free_slot;     /* free for a new stream */
     bool was_found;        /* looked up since the last collection */
+    bool used_outside;     /* of a group: a call named it while nothing captured it */
     bool seen_captured;    /* the driver's last answer */
     bool open;             /* the open epoch has frees, which no fence covers */
     uint64_t seen_capture; /* if so: the capture; 0: one that was invalidated */
+    uint64_t named_in;     /* of a group: the last capture in which a call named it */
     uint64_t open_bytes;   /* bytes freed in the open epoch */
     uint64_t open_epoch;   /* from 1 */
     uint64_t passed_epoch; /* all stamps up to this one have passed */

@@ -194,6 +194,12 @@ bool mend_streams_has_strangers(const mend_streams *streams, uint32_t group);
  * mend_streams_reach. */
 mend_result mend_streams_identify(mend_streams *streams, uint32_t group);
 
+/* Of a stream in a group, in a capture: finds the other streams of the group whose recorded work
+ * the graph puts before what this one records next. What they freed so far is then ready for it. A
+ * stream that was also used outside of captures is left out, because a graph does not wait for
+ * that. Asks the driver; what it does not answer is not known. */
+void mend_streams_learn_order(mend_streams *streams, uint32_t waiter, uint64_t capture);
+
 /* The stream will be destroyed: ends all watches of it. Does not call the driver. */
 void mend_streams_watch_no_more(mend_streams *streams, mend_stream handle);
 

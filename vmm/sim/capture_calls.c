@@ -153,6 +153,24 @@ mend_status mend_sim_stream_capture(mend_sim *sim, mend_stream handle, uint64_t 
     return status;
 }
 
+mend_status mend_sim_stream_behind(mend_sim *sim, mend_stream handle, mend_stream before,
+                                   bool *is_behind)
+{
+    mend_sim_stream *stream = NULL;
+    mend_sim_stream *other = NULL;
+    mend_status status = mend_sim_stream_find(sim, handle, &stream);
+    if (status == MEND_DRIVER_OK) {
+        status = mend_sim_stream_find(sim, before, &other);
+    }
+    if (status == MEND_DRIVER_OK) {
+        mend_sim_capture *capture = stream->capture;
+        *is_behind = mend_sim_capture_state(capture) == MEND_CAPTURE_ACTIVE &&
+                     other->capture == capture &&
+                     mend_sim_graph_is_behind(capture->graph, stream->tip, other->tip);
+    }
+    return status;
+}
+
 mend_status mend_sim_capture_keep(mend_sim *sim, mend_stream handle, mend_capture_ended ended,
                                   void *context)
 {

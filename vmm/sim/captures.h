@@ -15,8 +15,7 @@ struct mend_sim_node {
     mend_list link;          /* of the graph, in the order of recording */
     mend_sim_node *after[2]; /* NULL: nothing */
     bool is_work;            /* false: a wait only */
-    bool reached;            /* used while joins are checked: the origin's tip comes after this
-                              * node */
+    bool reached;            /* used while an order is checked: the tip comes after this node */
     mend_sim_item item;
     uint64_t duration_ns;
     uint64_t complete_ns; /* in the launch that is being queued */
@@ -109,12 +108,18 @@ mend_status mend_sim_graph_join(mend_sim *sim, mend_sim_stream *stream, mend_sim
 
 bool mend_sim_graph_touches(const mend_sim_graph *graph, uint64_t address, uint64_t size_bytes);
 
+/* Whether `tip` comes after `node`, or is it. Nothing is a node before all. */
+bool mend_sim_graph_is_behind(mend_sim_graph *graph, const mend_sim_node *tip,
+                              const mend_sim_node *node);
+
 /* Whether `tip` comes after all work recorded so far, or is the last of it. */
 bool mend_sim_graph_is_joined(mend_sim_graph *graph, const mend_sim_node *tip);
 
 /* ---- capture_calls.c ------------------------------------------------------------------------- */
 
 mend_status mend_sim_stream_capture(mend_sim *sim, mend_stream handle, uint64_t *id);
+mend_status mend_sim_stream_behind(mend_sim *sim, mend_stream handle, mend_stream before,
+                                   bool *is_behind);
 mend_status mend_sim_capture_keep(mend_sim *sim, mend_stream handle, mend_capture_ended ended,
                                   void *context);
 

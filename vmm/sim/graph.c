@@ -83,19 +83,38 @@ bool mend_sim_graph_touches(const mend_sim_graph *graph, uint64_t address, uint6
     return false;
 }
 
-bool mend_sim_graph_is_joined(mend_sim_graph *graph, const mend_sim_node *tip)
+/* Notes in each node whether `tip` comes after it, or is it. */
+static void reach(mend_sim_graph *graph, const mend_sim_node *tip)
 {
-    bool joined = true;
+    for (mend_list *at = graph->nodes.next; at != &graph->nodes; at = at->next) {
+        NODE_OF(at)->reached = NODE_OF(at) == tip;
+    }
     /* Backwards: a node is visited after all nodes that come after it. */
     for (mend_list *at = graph->nodes.previous; at != &graph->nodes; at = at->previous) {
         mend_sim_node *node = NODE_OF(at);
-        node->reached |= node == tip;
         for (int i = 0; node->reached && i < 2; i++) {
             if (node->after[i] != NULL) {
                 node->after[i]->reached = true;
             }
         }
-        joined &= node->reached || !node->is_work;
+    }
+}
+
+bool mend_sim_graph_is_behind(mend_sim_graph *graph, const mend_sim_node *tip,
+                              const mend_sim_node *node)
+{
+    if (node != NULL) {
+        reach(graph, tip);
+    }
+    return node == NULL || node->reached;
+}
+
+bool mend_sim_graph_is_joined(mend_sim_graph *graph, const mend_sim_node *tip)
+{
+    bool joined = true;
+    reach(graph, tip);
+    for (mend_list *at = graph->nodes.next; at != &graph->nodes; at = at->next) {
+        joined &= NODE_OF(at)->reached || !NODE_OF(at)->is_work;
     }
     return joined;
 }

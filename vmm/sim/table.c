@@ -243,6 +243,12 @@ static mend_status table_stream_get_capture(const mend_driver *driver, mend_stre
     CALL(stream_get_capture, 0, mend_sim_stream_capture(sim, stream, id));
 }
 
+static mend_status table_stream_is_behind(const mend_driver *driver, mend_stream stream,
+                                          mend_stream before, bool *is_behind)
+{
+    CALL(stream_is_behind, 0, mend_sim_stream_behind(sim, stream, before, is_behind));
+}
+
 static mend_status table_capture_keep(const mend_driver *driver, mend_stream stream,
                                       mend_capture_ended ended, void *context)
 {

@@ -20,6 +20,8 @@ mend_result mend_requester_find_stream(mend_heap *heap, mend_order order, uint32
     if (result == MEND_OK && group != 0) {
         mend_stream_state *state = &heap->streams.items[*index];
         assert(state->group == group);
+        state->used_outside |= order.capture == 0;
+        state->named_in = order.capture;
         if (is_unwatched(heap, order, group)) {
             mend_slots_see(&heap->streams, *index, true, order.capture);
             state->serves_capture = true;

@@ -10,6 +10,14 @@
 #include "mend/mend_sim.h"
 
 /* What a test may turn off, to see Mend live with less; all on at first. */
+/* The order of a graph under capture, as a test makes it up. Nodes are numbers from 1; 0 is none.
+ */
+typedef struct fake_cuda_order {
+    mend_stream streams[2];
+    uintptr_t ends[2][2];        /* what the next node of each comes after */
+    const uintptr_t (*after)[2]; /* by node: what it comes after */
+} fake_cuda_order;
+
 typedef struct fake_cuda_switches {
     mend_status init_status;      /* of cuInit */
     const char *missing_function; /* what cuGetProcAddress does not find; NULL: nothing */
@@ -28,6 +36,7 @@ typedef struct fake_cuda_switches {
     int host_chunks_claimed; /* the attribute; -1: it is unknown, as before CUDA 12.9 */
     mend_status host_chunk_refusal; /* of cuMemCreate on the host; 0: as the table does */
     mend_status register_refusal;   /* of cuMemHostRegister and its end; 0: none */
+    const fake_cuda_order *order;   /* NULL: streams and nodes come after nothing */
 } fake_cuda_switches;
 
 typedef struct fake_cuda {

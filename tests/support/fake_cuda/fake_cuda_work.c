@@ -117,14 +117,53 @@ mend_status cuStreamGetCtx(mend_stream stream, mend_context *context)
     return status;
 }
 
+/* Writes those of two nodes that are some. */
+static size_t write_nodes(const uintptr_t numbers[2], mend_cu_graph_node *nodes)
+{
+    size_t count = 0;
+    for (int i = 0; numbers != NULL && i < 2; i++) {
+        if (numbers[i] != 0) {
+            nodes[count++] = (mend_cu_graph_node)numbers[i];
+        }
+    }
+    return count;
+}
+
+static const uintptr_t *ends_of(mend_stream stream)
+{
+    const fake_cuda_order *order = fake_cuda_get()->switches.order;
+    for (int i = 0; order != NULL && i < 2; i++) {
+        if (order->streams[i] == stream) {
+            return order->ends[i];
+        }
+    }
+    return NULL;
+}
+
+mend_status cuGraphNodeGetDependencies(mend_cu_graph_node node, mend_cu_graph_node *dependencies,
+                                       size_t *count)
+{
+    const fake_cuda_order *order = fake_cuda_get()->switches.order;
+    if (order == NULL || dependencies == NULL || *count < 2) {
+        return MEND_DRIVER_INVALID_VALUE;
+    }
+    *count = write_nodes(order->after[(uintptr_t)node], dependencies);
+    return MEND_DRIVER_OK;
+}
+
 mend_status cuStreamGetCaptureInfo(mend_stream stream, mend_cu_capture_status *capture,
                                    mend_cu_id *id, mend_cu_graph *graph,
                                    const mend_cu_graph_node **dependencies,
                                    size_t *dependency_count)
 {
+    static _Thread_local mend_cu_graph_node ends[2]; /* until the next call */
     mend_stream_info info = {0};
-    if (dependencies != NULL || dependency_count != NULL) {
+    if ((dependencies != NULL) != (dependency_count != NULL)) {
         return MEND_DRIVER_NOT_SUPPORTED;
+    }
+    if (dependencies != NULL) {
+        *dependency_count = write_nodes(ends_of(stream), ends);
+        *dependencies = ends;
     }
     if (graph != NULL) {
         *graph = (mend_cu_graph)stream; /* a graph under capture is named by its stream */

@@ -130,6 +130,28 @@ SIM_TEST(sim_capture, a_stream_that_waits_for_a_captured_one_joins)
     EXPECT_U64_EQ(0, f->heard);
 }
 
+SIM_TEST(sim_capture, the_order_of_two_streams_is_that_of_the_graph)
+{
+    mend_stream other = sim_fixture_stream(f);
+    bool is_behind = true;
+    PASS(stream_is_behind, f->stream, other, &is_behind);
+    EXPECT_FALSE(is_behind); /* no capture */
+    sim_fixture_begin_capture(f, f->stream);
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_wait(f->sim, other, f->stream));
+    PASS(stream_is_behind, f->stream, other, &is_behind);
+    EXPECT_TRUE(is_behind); /* nothing was recorded */
+    sim_fixture_spin(f, other, 10);
+    PASS(stream_is_behind, f->stream, other, &is_behind);
+    EXPECT_FALSE(is_behind);
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_wait(f->sim, f->stream, other));
+    sim_fixture_spin(f, f->stream, 10);
+    PASS(stream_is_behind, f->stream, other, &is_behind);
+    EXPECT_TRUE(is_behind);
+    PASS(stream_is_behind, other, f->stream, &is_behind);
+    EXPECT_FALSE(is_behind);
+    mend_sim_graph_destroy(f->sim, sim_fixture_end_capture(f, f->stream));
+}
+
 SIM_TEST(sim_capture, two_captures_do_not_merge)
 {
     mend_stream other = sim_fixture_stream(f);

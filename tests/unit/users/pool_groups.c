@@ -76,6 +76,51 @@ WORLD_TEST(pool_groups, another_stream_of_the_group_does_not_get_it)
     mend_sim_graph_destroy(w->sim, graph);
 }
 
+/* The graph orders the branches. What is freed later is not covered by an order that was found. */
+WORLD_TEST(pool_groups, another_stream_of_a_capture_gets_what_its_graph_puts_before)
+{
+    mend_group *group = kit_begin_group(w, MEND_EVERY_STREAM);
+    kit_begin_capture(w, S(0));
+    void *block = kit_alloc(w, block_bytes, S(0));
+    void *other = kit_alloc(w, 512, S(0));
+    kit_use(w, S(0), block, block_bytes, 10);
+    EXPECT_OK(mend_sim_stream_wait(w->sim, S(1), S(0)));
+    EXPECT_OK(mend_record_stream(w->pool, block, S(1)));
+    kit_use(w, S(1), block, block_bytes, 100);
+    kit_free(w, block, S(0));
+    kit_expect_none(w, block_bytes, S(0), "Ending the capture in progress and releasing");
+    EXPECT_OK(mend_sim_stream_wait(w->sim, S(0), S(1)));
+    kit_use(w, S(0), other, 512, 10); /* behind the join, which is no longer the last */
+    EXPECT_PTR_EQ(block, kit_alloc(w, block_bytes, S(0)));
+    kit_use(w, S(0), block, block_bytes, 10);
+    kit_free(w, block, S(0));
+    kit_expect_none(w, block_bytes, S(1), "Ending the capture in progress and releasing");
+    EXPECT_OK(mend_sim_stream_wait(w->sim, S(1), S(0)));
+    EXPECT_PTR_EQ(block, kit_alloc(w, block_bytes, S(1)));
+    kit_use(w, S(1), block, block_bytes, 10);
+    kit_free(w, block, S(1));
+    kit_expect_none(w, block_bytes, S(0), "Ending the capture in progress and releasing");
+    EXPECT_OK(mend_sim_stream_wait(w->sim, S(0), S(1)));
+    kit_free(w, other, S(0));
+    EXPECT_OK(mend_audit(w->pool));
+    mend_sim_graph *graph = kit_end_captured_group(w, S(0), group);
+    kit_launch_graph(w, graph, S(2));
+    mend_sim_graph_destroy(w->sim, graph);
+}
+
+/* A graph does not wait for work outside of captures. */
+WORLD_TEST(pool_groups, what_a_stream_freed_outside_of_captures_is_in_no_graph_s_order)
+{
+    mend_group *group = kit_begin_group(w, MEND_EVERY_STREAM);
+    kit_leave_in_flight(w, block_bytes, S(1), 1000, S(1));
+    kit_begin_capture(w, S(0));
+    EXPECT_OK(mend_sim_stream_wait(w->sim, S(1), S(0)));
+    kit_free(w, kit_alloc(w, 512, S(1)), S(1)); /* named in the capture, too */
+    EXPECT_OK(mend_sim_stream_wait(w->sim, S(0), S(1)));
+    kit_expect_none(w, block_bytes, S(0), "Ending the capture in progress and releasing");
+    mend_sim_graph_destroy(w->sim, kit_end_captured_group(w, S(0), group));
+}
+
 KIT_EACH(pool_groups, nobody_else_gets_it, int, waits, 2,
          kit_open_with(w, 8 * MEND_MIB, waits ? NULL : without_stream_waits))
 {
