@@ -19,8 +19,8 @@
 #include "mend/mend_sleep.h"
 
 enum { STREAMS = 2, SMALLEST_BYTES = 512, LARGEST_BYTES = 2048, GROUP_BYTES = 8192 };
-#define PAGE (2 * MEND_MIB) /* of the simulated device */
-#define CHUNK (9 * PAGE)    /* more than blocks share */
+#define PAGE  (2 * MEND_MIB) /* of the simulated device */
+#define CHUNK (9 * PAGE)     /* more than blocks share */
 
 typedef struct crowd {
     mend_sim *sim;
@@ -32,7 +32,7 @@ typedef struct crowd {
     mend_group_block *listed;
     mend_range **ranges; /* for operations on one range: the first one */
     size_t turn;
-    size_t at;           /* the block, range or page that the operation is about */
+    size_t at; /* the block, range or page that the operation is about */
     mend_random random;
 } crowd;
 
@@ -259,7 +259,8 @@ static void commit_gaps(crowd *c)
     commit(c, c->ranges[0], 0, c->count);
 }
 
-/* At the limit: for each three gaps an empty chunk of three pages is given back, which fits none. */
+/* At the limit: for each three gaps an empty chunk of three pages is given back, which fits none.
+ */
 static void make_gaps_at_the_limit(crowd *c)
 {
     mend_stats stats = MEND_STATS_INIT;

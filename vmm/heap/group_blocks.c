@@ -22,8 +22,8 @@ typedef struct target {
     bool is_there;       /* it is live as it is */
 } target;
 
-/* A chunk that the group may have moved since the checkpoint. Where it goes back, its old mapping is
- * still there, because a graph of the group may use it. */
+/* A chunk that the group may have moved since the checkpoint. Where it goes back, its old mapping
+ * is still there, because a graph of the group may use it. */
 typedef struct home {
     mend_chunk *chunk;
     mend_retired *retired; /* the mapping; NULL: it does not go back */
@@ -272,9 +272,8 @@ static home *home_of(const restoration *r, mend_chunk_handle handle)
 {
     mend_chunk chunk = {.handle = handle};
     const home key = {&chunk, NULL};
-    return r->home_count > 0
-               ? bsearch(&key, r->homes, r->home_count, sizeof(key), compare_homes)
-               : NULL;
+    return r->home_count > 0 ? bsearch(&key, r->homes, r->home_count, sizeof(key), compare_homes)
+                             : NULL;
 }
 
 /* Plans the way back of a chunk, once. */

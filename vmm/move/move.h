@@ -415,10 +415,10 @@ mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, boo
  * MEND_ERROR_OUT_OF_HOST_MEMORY.
  */
 typedef struct mend_trim_walk {
-    bool has_refreshed;              /* the fences of streams were looked at */
-    uint64_t least_bytes;            /* the least that a plan lacked; */
-    uint64_t up_bytes, up_number;    /* to the chunk that was enough */
-    uint64_t most_bytes;             /* the most that a plan lacked for which none was enough; */
+    bool has_refreshed;               /* the fences of streams were looked at */
+    uint64_t least_bytes;             /* the least that a plan lacked; */
+    uint64_t up_bytes, up_number;     /* to the chunk that was enough */
+    uint64_t most_bytes;              /* the most that a plan lacked for which none was enough; */
     uint64_t down_bytes, down_number; /* to the smallest chunk that was given for it */
 } mend_trim_walk;
 mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, mend_trim_walk *walk,

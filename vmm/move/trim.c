@@ -163,11 +163,11 @@ static mend_chunk *smallest_idle(mend_heap *heap, mend_plan *plan, bool may_unma
                                  mend_trim_walk *walk)
 {
     const uint64_t lacking_bytes = plan->lacking_bytes;
-    const bool goes_on =
-        walk->least_bytes != 0 && lacking_bytes >= walk->least_bytes && lacking_bytes <= walk->up_bytes;
-    mend_chunk *at =
-        goes_on ? mend_chunk_empty_at_least(&heap->chunks, walk->up_bytes, walk->up_number)
-                : mend_chunk_empty_at_least(&heap->chunks, lacking_bytes, 0);
+    const bool goes_on = walk->least_bytes != 0 && lacking_bytes >= walk->least_bytes &&
+                         lacking_bytes <= walk->up_bytes;
+    mend_chunk *at = goes_on
+                         ? mend_chunk_empty_at_least(&heap->chunks, walk->up_bytes, walk->up_number)
+                         : mend_chunk_empty_at_least(&heap->chunks, lacking_bytes, 0);
     while (at != NULL && !may_give(heap, plan, at, may_unmap)) {
         at = mend_chunk_empty_next(at);
     }
@@ -179,7 +179,8 @@ static mend_chunk *smallest_idle(mend_heap *heap, mend_plan *plan, bool may_unma
 
 bool mend_trim_finds_one(mend_heap *heap, mend_plan *plan, bool may_unmap)
 {
-    return plan->lacking_bytes != 0 && smallest_idle(heap, plan, may_unmap, &(mend_trim_walk){0}) != NULL;
+    return plan->lacking_bytes != 0 &&
+           smallest_idle(heap, plan, may_unmap, &(mend_trim_walk){0}) != NULL;
 }
 
 /* Only a lost context is a failure. */
@@ -211,17 +212,17 @@ mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, boo
     return unless_lost(heap, result);
 }
 
-/* The largest idle chunks, linked by next_claimed, that together have what the plan lacks. NULL: they
- * have not. */
+/* The largest idle chunks, linked by next_claimed, that together have what the plan lacks. NULL:
+ * they have not. */
 static mend_chunk *several_idle(mend_heap *heap, mend_plan *plan, bool may_unmap,
                                 mend_trim_walk *walk)
 {
     uint64_t lacking_bytes = plan->lacking_bytes;
     const bool goes_on = lacking_bytes <= walk->most_bytes;
     mend_chunk *chosen = NULL;
-    mend_chunk *at = mend_chunk_empty_at_most(&heap->chunks,
-                                              goes_on ? walk->down_bytes : lacking_bytes - 1,
-                                              goes_on ? walk->down_number : UINT64_MAX);
+    mend_chunk *at =
+        mend_chunk_empty_at_most(&heap->chunks, goes_on ? walk->down_bytes : lacking_bytes - 1,
+                                 goes_on ? walk->down_number : UINT64_MAX);
     while (at != NULL && lacking_bytes > 0) {
         if (may_give(heap, plan, at, may_unmap)) {
             at->next_claimed = chosen;

@@ -15,7 +15,7 @@
 #include "move/driver_scope.h"
 #include "move/move.h"
 
-#define COPY_OF(node) MEND_CONTAINER_OF(node, mend_kept, by_address)
+#define COPY_OF(node)      MEND_CONTAINER_OF(node, mend_kept, by_address)
 #define COPY_BY_ROOM(node) MEND_CONTAINER_OF(node, mend_kept, by_room)
 
 /* ---- freed ----------------------------------------------------------------------------------- */
@@ -103,8 +103,7 @@ static int compare_rooms(const mend_tree_node *a, const mend_tree_node *b)
     const mend_kept *first = COPY_BY_ROOM(a);
     const mend_kept *second = COPY_BY_ROOM(b);
     return first->room_bytes != second->room_bytes
-               ? (first->room_bytes > second->room_bytes) -
-                     (first->room_bytes < second->room_bytes)
+               ? (first->room_bytes > second->room_bytes) - (first->room_bytes < second->room_bytes)
                : compare_addresses(&first->by_address, &second->by_address);
 }
 
