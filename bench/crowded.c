@@ -9,32 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/align.h"
-#include "lab/workloads/population.h"
-#include "mend/mend.h"
-#include "mend/mend_groups.h"
-#include "mend/mend_range.h"
+#include "crowd/crowd.h"
+#include "crowd/groups.h"
 #include "mend/mend_share.h"
-#include "mend/mend_sim.h"
 #include "mend/mend_sleep.h"
-
-enum { STREAMS = 2, SMALLEST_BYTES = 512, LARGEST_BYTES = 2048, GROUP_BYTES = 8192 };
-#define PAGE  (2 * MEND_MIB) /* of the simulated device */
-#define CHUNK (9 * PAGE)     /* more than blocks share */
-
-typedef struct crowd {
-    mend_sim *sim;
-    mend_pool *pool;
-    mend_stream streams[STREAMS];
-    size_t count;
-    void **blocks;
-    mend_group *group;
-    mend_group_block *listed;
-    mend_range **ranges; /* for operations on one range: the first one */
-    size_t turn;
-    size_t at; /* the block, range or page that the operation is about */
-    mend_random random;
-} crowd;
 
 typedef struct operation {
     const char *name;
@@ -46,84 +24,35 @@ typedef struct operation {
     void (*after)(crowd *c);
 } operation;
 
-static void require(bool condition, const char *what)
-{
-    if (!condition) {
-        fprintf(stderr, "mend_crowded: %s failed\n", what);
-        exit(1);
-    }
-}
-
-static void *alloc_bytes(const crowd *c, uint64_t size_bytes, mend_stream stream)
-{
-    void *block = NULL;
-    require(mend_alloc(c->pool, size_bytes, stream, &block) == MEND_OK, "an allocation");
-    return block;
-}
-
-static void free_on(const crowd *c, void *block, mend_stream stream)
-{
-    require(mend_free(c->pool, block, stream) == MEND_OK, "a free");
-}
-
-/* ---- live blocks ----------------------------------------------------------------------------- */
-
-static void take(crowd *c)
-{
-    uint64_t size_bytes = mend_random_between(&c->random, SMALLEST_BYTES, LARGEST_BYTES);
-    c->blocks[c->at] = alloc_bytes(c, size_bytes, c->streams[0]);
-}
-
-static void give(crowd *c)
-{
-    free_on(c, c->blocks[c->at], c->streams[0]);
-}
-
-static void replace(crowd *c)
-{
-    give(c);
-    take(c);
-}
-
-static void fill_blocks(crowd *c)
-{
-    for (c->at = 0; c->at < c->count; c->at++) {
-        take(c);
-    }
-    for (size_t i = 0; i < c->count; i++) { /* some in another place, and holes between them */
-        c->at = mend_random_below(&c->random, c->count);
-        replace(c);
-    }
-}
-
 static void ask_inside(crowd *c)
 {
     mend_block_info info = MEND_BLOCK_INFO_INIT;
     const char *inside = (const char *)c->blocks[c->at] + 1;
-    require(mend_get_block_info(c->pool, inside, &info) == MEND_OK && info.base == c->blocks[c->at],
-            "a question about the inside of a block");
+    mend_crowd_require(mend_get_block_info(c->pool, inside, &info) == MEND_OK &&
+                           info.base == c->blocks[c->at],
+                       "a question about the inside of a block");
 }
 
 static void free_again(crowd *c)
 {
     mend_result result = mend_free(c->pool, c->blocks[c->at], c->streams[0]);
-    require(result == MEND_ERROR_DOUBLE_FREE, "finding a double free");
+    mend_crowd_require(result == MEND_ERROR_DOUBLE_FREE, "finding a double free");
 }
 
 static void use_on_the_other(crowd *c)
 {
     mend_result result = mend_record_stream(c->pool, c->blocks[c->at], c->streams[1]);
-    require(result == MEND_OK, "mend_record_stream");
+    mend_crowd_require(result == MEND_OK, "mend_record_stream");
 }
 
 static void forget(crowd *c)
 {
-    require(mend_forget_stream(c->pool, c->streams[1]) == MEND_OK, "mend_forget_stream");
+    mend_crowd_require(mend_forget_stream(c->pool, c->streams[1]) == MEND_OK, "mend_forget_stream");
 }
 
 static void audit(crowd *c)
 {
-    require(mend_audit(c->pool) == MEND_OK, "mend_audit");
+    mend_crowd_require(mend_audit(c->pool) == MEND_OK, "mend_audit");
 }
 
 /* ---- a chunk of another size: it is created and given back ----------------------------------- */
@@ -131,8 +60,8 @@ static void audit(crowd *c)
 static void grow_and_trim(crowd *c)
 {
     uint64_t released_bytes;
-    free_on(c, alloc_bytes(c, 3 * PAGE, c->streams[0]), c->streams[0]);
-    require(mend_trim(c->pool, 0, MEND_TRIM_IDLE, &released_bytes) == MEND_OK, "mend_trim");
+    mend_crowd_free_on(c, mend_crowd_alloc_bytes(c, 3 * PAGE, c->streams[0]), c->streams[0]);
+    mend_crowd_require(mend_trim(c->pool, 0, &released_bytes) == MEND_OK, "mend_trim");
 }
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
@@ -140,25 +69,26 @@ static void grow_and_trim(crowd *c)
 static mend_range *create_range(const crowd *c, uint64_t size_bytes)
 {
     mend_range *range = NULL;
-    require(mend_range_create(c->pool, size_bytes, NULL, &range) == MEND_OK, "mend_range_create");
+    mend_crowd_require(mend_range_create(c->pool, size_bytes, NULL, &range) == MEND_OK,
+                       "mend_range_create");
     return range;
 }
 
 static void commit(const crowd *c, mend_range *range, size_t page, size_t count)
 {
     mend_result result = mend_range_commit(range, page * PAGE, count * PAGE, c->streams[0]);
-    require(result == MEND_OK, "mend_range_commit");
+    mend_crowd_require(result == MEND_OK, "mend_range_commit");
 }
 
 static void decommit(const crowd *c, mend_range *range, size_t page, size_t count)
 {
     mend_result result = mend_range_decommit(range, page * PAGE, count * PAGE, c->streams[0]);
-    require(result == MEND_OK, "mend_range_decommit");
+    mend_crowd_require(result == MEND_OK, "mend_range_decommit");
 }
 
 static void destroy(const crowd *c, mend_range *range)
 {
-    require(mend_range_destroy(range, c->streams[0]) == MEND_OK, "mend_range_destroy");
+    mend_crowd_require(mend_range_destroy(range, c->streams[0]) == MEND_OK, "mend_range_destroy");
 }
 
 static void make_range(crowd *c)
@@ -192,14 +122,13 @@ static void fill_ranges_and_destroy_one(crowd *c)
     fill_ranges(c);
     mend_range *one = create_range(c, PAGE);
     commit(c, one, 0, 1);
-    require(mend_range_get_info(one, &info) == MEND_OK, "mend_range_get_info");
-    const mend_sim_work work = {.struct_size = sizeof(mend_sim_work),
-                                .kind = MEND_SIM_WORK_TOUCH,
+    mend_crowd_require(mend_range_get_info(one, &info) == MEND_OK, "mend_range_get_info");
+    const mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
                                 .address = (uint64_t)(uintptr_t)info.base,
                                 .size_bytes = PAGE,
                                 .finish_ns = UINT64_MAX / 2};
-    require(mend_sim_launch(c->sim, c->streams[1], &work) == MEND_OK, "mend_sim_launch");
-    require(mend_range_destroy(one, c->streams[1]) == MEND_OK, "mend_range_destroy");
+    mend_crowd_require(mend_sim_launch(c->sim, c->streams[1], &work) == MEND_OK, "mend_sim_launch");
+    mend_crowd_require(mend_range_destroy(one, c->streams[1]) == MEND_OK, "mend_range_destroy");
 }
 
 /* ---- pages of one range ---------------------------------------------------------------------- */
@@ -222,7 +151,7 @@ static void fill_holes(crowd *c)
 static void ask_range(crowd *c)
 {
     mend_range_info info = MEND_RANGE_INFO_INIT;
-    require(mend_range_get_info(c->ranges[0], &info) == MEND_OK, "mend_range_get_info");
+    mend_crowd_require(mend_range_get_info(c->ranges[0], &info) == MEND_OK, "mend_range_get_info");
 }
 
 static void replace_page(crowd *c)
@@ -243,7 +172,7 @@ static void make_gaps(crowd *c)
     for (size_t i = 0; i < c->count; i += 2) {
         decommit(c, c->ranges[0], i, 1);
     }
-    require(mend_trim(c->pool, 0, MEND_TRIM_IDLE, NULL) == MEND_OK, "mend_trim");
+    mend_crowd_require(mend_trim(c->pool, 0, NULL) == MEND_OK, "mend_trim");
     commit(c, c->ranges[1], 0, c->count / 4);
     decommit(c, c->ranges[1], 0, c->count / 4);
 }
@@ -265,17 +194,17 @@ static void commit_gaps(crowd *c)
 static void make_gaps_at_the_limit(crowd *c)
 {
     mend_stats stats = MEND_STATS_INIT;
-    require(mend_set_limit(c->pool, 0) == MEND_OK, "mend_set_limit");
+    mend_crowd_require(mend_set_limit(c->pool, 0) == MEND_OK, "mend_set_limit");
     for (size_t i = 0; i < c->count; i += 2) {
         decommit(c, c->ranges[0], i, 1);
     }
-    require(mend_trim(c->pool, 0, MEND_TRIM_IDLE, NULL) == MEND_OK, "mend_trim");
+    mend_crowd_require(mend_trim(c->pool, 0, NULL) == MEND_OK, "mend_trim");
     for (size_t i = 0; i < c->count / 6 + 1; i++) {
         commit(c, c->ranges[1], 3 * i, 3);
     }
     decommit(c, c->ranges[1], 0, 3 * (c->count / 6 + 1));
-    require(mend_get_stats(c->pool, &stats) == MEND_OK, "mend_get_stats");
-    require(mend_set_limit(c->pool, stats.reserved_bytes) == MEND_OK, "mend_set_limit");
+    mend_crowd_require(mend_get_stats(c->pool, &stats) == MEND_OK, "mend_get_stats");
+    mend_crowd_require(mend_set_limit(c->pool, stats.reserved_bytes) == MEND_OK, "mend_set_limit");
 }
 
 static void fill_gaps_to_the_limit(crowd *c)
@@ -283,14 +212,15 @@ static void fill_gaps_to_the_limit(crowd *c)
     mend_range_options options = MEND_RANGE_OPTIONS_INIT;
     options.page_bytes = 3 * PAGE;
     fill_pages(c);
-    require(mend_range_create(c->pool, 3 * c->count * PAGE, &options, &c->ranges[1]) == MEND_OK,
-            "mend_range_create");
+    mend_crowd_require(mend_range_create(c->pool, 3 * c->count * PAGE, &options, &c->ranges[1]) ==
+                           MEND_OK,
+                       "mend_range_create");
     make_gaps_at_the_limit(c);
 }
 
 static void take_a_hole(crowd *c)
 {
-    (void)alloc_bytes(c, PAGE, c->streams[0]);
+    (void)mend_crowd_alloc_bytes(c, PAGE, c->streams[0]);
 }
 
 /* ---- out of memory ------------------------------------------------------------------------ */
@@ -299,8 +229,8 @@ static void fill_holes_to_the_limit(crowd *c)
 {
     mend_stats stats = MEND_STATS_INIT;
     fill_holes(c);
-    require(mend_get_stats(c->pool, &stats) == MEND_OK, "mend_get_stats");
-    require(mend_set_limit(c->pool, stats.reserved_bytes) == MEND_OK, "mend_set_limit");
+    mend_crowd_require(mend_get_stats(c->pool, &stats) == MEND_OK, "mend_get_stats");
+    mend_crowd_require(mend_set_limit(c->pool, stats.reserved_bytes) == MEND_OK, "mend_set_limit");
 }
 
 /* For one page more than is free. */
@@ -309,110 +239,12 @@ static void be_refused(crowd *c)
     void *block = NULL;
     mend_result result =
         mend_alloc(c->pool, ((c->count + 1) / 2 + 1) * PAGE, c->streams[0], &block);
-    require(result == MEND_ERROR_OUT_OF_MEMORY, "a refusal");
+    mend_crowd_require(result == MEND_ERROR_OUT_OF_MEMORY, "a refusal");
 }
 
 static void destroy_pages(crowd *c)
 {
     destroy(c, c->ranges[0]);
-}
-
-/* ---- groups ---------------------------------------------------------------------------------- */
-
-/* Each holds a block's free memory for its graphs. */
-static void make_group_of(crowd *c, uint64_t size_bytes)
-{
-    require(mend_group_create(c->pool, &c->group) == MEND_OK, "mend_group_create");
-    require(mend_group_begin(c->group, c->streams[0]) == MEND_OK, "mend_group_begin");
-    free_on(c, alloc_bytes(c, size_bytes, c->streams[0]), c->streams[0]);
-    require(mend_group_end(c->group) == MEND_OK, "mend_group_end");
-}
-
-static void make_group(crowd *c)
-{
-    make_group_of(c, GROUP_BYTES);
-}
-
-static void fill_blocks_and_a_group(crowd *c)
-{
-    fill_blocks(c);
-    make_group(c);
-}
-
-static void fill_groups(crowd *c)
-{
-    for (size_t i = 0; i < c->count; i++) {
-        make_group(c);
-    }
-}
-
-static void fill_groups_of_chunks(crowd *c)
-{
-    for (size_t i = 0; i < c->count; i++) {
-        make_group_of(c, PAGE);
-    }
-}
-
-/* The graphs live on, and each keeps a block's memory. */
-static void fill_graphs(crowd *c)
-{
-    for (size_t i = 0; i < c->count; i++) {
-        mend_sim_graph *graph = NULL;
-        (void)mend_sim_begin_capture(c->sim, c->streams[1], MEND_SIM_CAPTURE_RELAXED);
-        free_on(c, alloc_bytes(c, GROUP_BYTES, c->streams[1]), c->streams[1]);
-        require(mend_sim_end_capture(c->sim, c->streams[1], &graph) == MEND_OK, "a capture");
-    }
-}
-
-static void release_group(crowd *c)
-{
-    require(mend_group_destroy(c->group, c->streams[0]) == MEND_OK, "mend_group_destroy");
-}
-
-static void restore_nothing(crowd *c)
-{
-    require(mend_group_set_blocks(c->group, NULL, sizeof(mend_group_block), 0) == MEND_OK,
-            "mend_group_set_blocks");
-}
-
-static void take_in_group(crowd *c, uint64_t size_bytes)
-{
-    require(mend_group_begin(c->group, c->streams[0]) == MEND_OK, "mend_group_begin");
-    for (size_t i = 0; i < c->count; i++) {
-        c->blocks[i] = alloc_bytes(c, size_bytes, c->streams[0]);
-        c->listed[i] = (mend_group_block){c->blocks[i], size_bytes, c->streams[0], 0};
-    }
-    require(mend_group_end(c->group) == MEND_OK, "mend_group_end");
-    restore_nothing(c);
-}
-
-static void fill_group_of_blocks(crowd *c)
-{
-    make_group(c);
-    take_in_group(c, GROUP_BYTES);
-}
-
-/* Each block has a chunk, and one block of all of them was in the group since. */
-static void move_chunks(crowd *c)
-{
-    restore_nothing(c);
-    require(mend_group_begin(c->group, c->streams[0]) == MEND_OK, "mend_group_begin");
-    free_on(c, alloc_bytes(c, c->count * CHUNK, c->streams[0]), c->streams[0]);
-    require(mend_group_end(c->group) == MEND_OK, "mend_group_end");
-}
-
-static void fill_group_of_chunks(crowd *c)
-{
-    make_group(c);
-    take_in_group(c, CHUNK);
-    move_chunks(c);
-}
-
-static void restore_blocks(crowd *c)
-{
-    require(mend_group_set_blocks(c->group, c->listed, sizeof(mend_group_block), c->count) ==
-                MEND_OK,
-            "mend_group_set_blocks");
 }
 
 /* ---- sleepers -------------------------------------------------------------------------------- */
@@ -423,7 +255,7 @@ static void fill_sleepers(crowd *c)
     mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
     options.others = MEND_KEEP_NOTHING;
     fill_pages(c);
-    require(mend_sleep(c->pool, &options, NULL) == MEND_OK, "mend_sleep");
+    mend_crowd_require(mend_sleep(c->pool, &options, NULL) == MEND_OK, "mend_sleep");
 }
 
 /* Two ranges sleep in turn, so that each page takes host memory that another one has left. */
@@ -433,8 +265,8 @@ static void sleep_and_wake(crowd *c)
     mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
     options.rules = &rule;
     options.rule_count = 1;
-    require(mend_sleep(c->pool, &options, NULL) == MEND_OK, "mend_sleep");
-    require(mend_wake(c->pool, NULL, 0, NULL) == MEND_OK, "mend_wake");
+    mend_crowd_require(mend_sleep(c->pool, &options, NULL) == MEND_OK, "mend_sleep");
+    mend_crowd_require(mend_wake(c->pool, NULL, 0, NULL) == MEND_OK, "mend_wake");
     c->turn++;
 }
 
@@ -457,14 +289,15 @@ static void free_page(crowd *c)
 
 static void pair_on(const crowd *c, mend_stream stream)
 {
-    free_on(c, alloc_bytes(c, SMALLEST_BYTES, stream), stream);
+    mend_crowd_free_on(c, mend_crowd_alloc_bytes(c, SMALLEST_BYTES, stream), stream);
 }
 
 static void fill_streams(crowd *c)
 {
     for (size_t i = 0; i < c->count; i++) {
         mend_stream stream;
-        require(mend_sim_stream_create(c->sim, NULL, &stream) == MEND_OK, "mend_sim_stream_create");
+        mend_crowd_require(mend_sim_stream_create(c->sim, &stream) == MEND_OK,
+                           "mend_sim_stream_create");
         pair_on(c, stream);
     }
 }
@@ -486,8 +319,8 @@ static void fill_threads(crowd *c)
 {
     for (size_t i = 0; i < c->count; i++) {
         pthread_t thread;
-        require(pthread_create(&thread, NULL, use_a_thread, c) == 0, "pthread_create");
-        require(pthread_join(thread, NULL) == 0, "pthread_join");
+        mend_crowd_require(pthread_create(&thread, NULL, use_a_thread, c) == 0, "pthread_create");
+        mend_crowd_require(pthread_join(thread, NULL) == 0, "pthread_join");
     }
 }
 
@@ -499,14 +332,13 @@ static void pair(crowd *c)
 static void export(crowd *c)
 {
     mend_export_token token;
-    require(mend_export(c->pool, c->blocks[c->at], NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL,
-                        NULL) == MEND_OK,
-            "mend_export");
+    mend_crowd_require(mend_export(c->pool, c->blocks[c->at], &token, NULL) == MEND_OK,
+                       "mend_export");
 }
 
 static void fill_exports(crowd *c)
 {
-    fill_blocks(c);
+    mend_crowd_fill_blocks(c);
     for (c->at = 0; c->at < c->count; c->at++) {
         export(c);
     }
@@ -515,19 +347,21 @@ static void fill_exports(crowd *c)
 /* The free ends the export. */
 static void replace_export(crowd *c)
 {
-    replace(c);
+    mend_crowd_replace(c);
     export(c);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const operation operations[] = {
-    {"alloc", 200, false, fill_blocks, give, take, NULL},
-    {"free", 200, false, fill_blocks, NULL, give, take},
-    {"interior_query", 200, false, fill_blocks, NULL, ask_inside, NULL},
-    {"double_free", 200, false, fill_blocks, give, free_again, take},
-    {"forget_stream", 200, false, fill_blocks, use_on_the_other, forget, replace},
-    {"audit_of_each_block", 1, true, fill_blocks, NULL, audit, NULL},
+    {"alloc", 200, false, mend_crowd_fill_blocks, mend_crowd_give, mend_crowd_take, NULL},
+    {"free", 200, false, mend_crowd_fill_blocks, NULL, mend_crowd_give, mend_crowd_take},
+    {"interior_query", 200, false, mend_crowd_fill_blocks, NULL, ask_inside, NULL},
+    {"double_free", 200, false, mend_crowd_fill_blocks, mend_crowd_give, free_again,
+     mend_crowd_take},
+    {"forget_stream", 200, false, mend_crowd_fill_blocks, use_on_the_other, forget,
+     mend_crowd_replace},
+    {"audit_of_each_block", 1, true, mend_crowd_fill_blocks, NULL, audit, NULL},
     {"range_beside_ranges", 50, false, fill_ranges, NULL, replace_range, NULL},
     {"grow_and_trim_beside_a_destroyed_range", 50, false, fill_ranges_and_destroy_one, NULL,
      grow_and_trim, NULL},
@@ -540,16 +374,20 @@ static const operation operations[] = {
     {"commit_of_each_gap_at_the_limit", 1, true, fill_gaps_to_the_limit, NULL, commit_gaps,
      make_gaps_at_the_limit},
     {"destruction_of_each_page", 1, true, fill_pages, NULL, destroy_pages, fill_pages},
-    {"group_of_nothing_beside_blocks", 50, false, fill_blocks_and_a_group, NULL, restore_nothing,
-     NULL},
-    {"restoration_of_each_block", 1, true, fill_group_of_blocks, NULL, restore_blocks,
-     restore_nothing},
-    {"way_back_of_each_chunk", 1, true, fill_group_of_chunks, NULL, restore_blocks, move_chunks},
-    {"group_beside_groups", 50, false, fill_groups, NULL, make_group, release_group},
-    {"release_beside_groups", 50, false, fill_groups, make_group, release_group, NULL},
-    {"grow_beside_groups", 50, false, fill_groups, NULL, grow_and_trim, NULL},
-    {"grow_beside_groups_of_chunks", 50, false, fill_groups_of_chunks, NULL, grow_and_trim, NULL},
-    {"grow_beside_graphs", 50, false, fill_graphs, NULL, grow_and_trim, NULL},
+    {"group_of_nothing_beside_blocks", 50, false, mend_crowd_fill_blocks_and_a_group, NULL,
+     mend_crowd_restore_nothing, NULL},
+    {"restoration_of_each_block", 1, true, mend_crowd_fill_group_of_blocks, NULL,
+     mend_crowd_restore_blocks, mend_crowd_restore_nothing},
+    {"way_back_of_each_chunk", 1, true, mend_crowd_fill_group_of_chunks, NULL,
+     mend_crowd_restore_blocks, mend_crowd_move_chunks},
+    {"group_beside_groups", 50, false, mend_crowd_fill_groups, NULL, mend_crowd_make_group,
+     mend_crowd_release_group},
+    {"release_beside_groups", 50, false, mend_crowd_fill_groups, mend_crowd_make_group,
+     mend_crowd_release_group, NULL},
+    {"grow_beside_groups", 50, false, mend_crowd_fill_groups, NULL, grow_and_trim, NULL},
+    {"grow_beside_groups_of_chunks", 50, false, mend_crowd_fill_groups_of_chunks, NULL,
+     grow_and_trim, NULL},
+    {"grow_beside_graphs", 50, false, mend_crowd_fill_graphs, NULL, grow_and_trim, NULL},
     {"grow_and_trim_beside_sleepers", 50, false, fill_sleepers, NULL, grow_and_trim, NULL},
     {"sleep_of_each_in_the_place_of_another", 1, true, fill_two_ranges, NULL, sleep_and_wake, NULL},
     {"free_beside_sleepers", 50, false, fill_sleepers, NULL, free_page, NULL},
@@ -573,19 +411,19 @@ static void open_crowd(crowd *c, size_t count)
 {
     *c = (crowd){.count = count, .random = {.state = 7}};
     mend_sim_config sim_config = MEND_SIM_CONFIG_INIT;
-    require(mend_sim_create(&sim_config, &c->sim) == MEND_OK, "mend_sim_create");
+    mend_crowd_require(mend_sim_create(&sim_config, &c->sim) == MEND_OK, "mend_sim_create");
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
     config.driver = mend_sim_driver(c->sim);
     config.shareable = 1;
-    require(mend_pool_create(&config, &c->pool) == MEND_OK, "mend_pool_create");
+    mend_crowd_require(mend_pool_create(&config, &c->pool) == MEND_OK, "mend_pool_create");
     for (size_t i = 0; i < STREAMS; i++) {
-        require(mend_sim_stream_create(c->sim, NULL, &c->streams[i]) == MEND_OK,
-                "mend_sim_stream_create");
+        mend_crowd_require(mend_sim_stream_create(c->sim, &c->streams[i]) == MEND_OK,
+                           "mend_sim_stream_create");
     }
     c->blocks = calloc(count, sizeof(void *));
     c->ranges = calloc(count, sizeof(mend_range *));
     c->listed = calloc(count, sizeof(*c->listed));
-    require(c->blocks != NULL && c->ranges != NULL && c->listed != NULL, "malloc");
+    mend_crowd_require(c->blocks != NULL && c->ranges != NULL && c->listed != NULL, "malloc");
 }
 
 static void do_one(const operation *one, crowd *c, bool counted)

@@ -34,7 +34,8 @@ const mend_command mend_record_command = {
     .about = "With a FILE, says what that recording holds. mend report, mend replay and mend "
              "replay --explain read it, too.\n\n"
              "With a PROGRAM, runs it with MEND_RECORD in its environment, which every pool of "
-             "Mend in it follows: the first writes to the file, others to FILE.1, FILE.2, ...",
+             "Mend in it follows: the first writes to the file, others to FILE.1, FILE.2, ... "
+             "Here -o and --keep win over record: and keep: of MEND_CONF.",
     .options = options,
     .status = "Exit status: that of the program; for a FILE 0, or 2 bad usage or input.",
 };
@@ -66,14 +67,39 @@ static bool set(const char *name, const char *first, const char *between, const 
     return is_set;
 }
 
+/* MEND_CONF without items of such a key: what the command says comes last. */
+static bool drop_setting(const char *key)
+{
+    const char *rest = getenv("MEND_CONF");
+    char *left = rest != NULL ? calloc(1, strlen(rest) + 1) : NULL;
+    size_t used = 0;
+    for (bool goes_on = left != NULL; goes_on;) {
+        const size_t length = strcspn(rest, ",");
+        if (strncmp(rest, key, strlen(key)) != 0) {
+            if (used > 0) {
+                left[used++] = ',';
+            }
+            memcpy(left + used, rest, length);
+            used += length;
+        }
+        goes_on = rest[length] != 0;
+        rest += length + goes_on;
+    }
+    const bool is_set = rest == NULL || (left != NULL && setenv("MEND_CONF", left, 1) == 0);
+    free(left);
+    return is_set;
+}
+
 static int run_program(const record_arguments *arguments)
 {
     char folder[PATH_MAX] = "";
     char keep[64];
+    const bool is_ready =
+        drop_setting("record:") && (arguments->keep == NULL || drop_setting("keep:"));
     const char *settings = getenv("MEND_CONF");
     const bool is_whole = arguments->output[0] == '/';
     snprintf(keep, sizeof(keep), "keep:%s", arguments->keep == NULL ? "" : arguments->keep);
-    if ((!is_whole && getcwd(folder, sizeof(folder)) == NULL) ||
+    if (!is_ready || (!is_whole && getcwd(folder, sizeof(folder)) == NULL) ||
         !set("MEND_RECORD", folder, "/", arguments->output) ||
         (arguments->keep != NULL &&
          !set("MEND_CONF", settings == NULL ? "" : settings, ",", keep))) {

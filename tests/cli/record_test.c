@@ -42,6 +42,13 @@ MEND_TEST(record, a_program_that_runs_out_of_memory_is_told_from_its_recording)
                TRACE_HEAD "0,0,allocate,0x...,7168,0x0\n0,1,allocate,0x...,51200000,0x0\n"
                           "0,2,free,0x...,7168,0x0\n0,3,allocate failure,0x0,51200000,0x",
                "");
+    setenv("MEND_CONF", "log:warning,keep:5MiB,record:/no/such/folder/a,tightness:2", 1);
+    snprintf(words, sizeof(words), "record -o '%s' --keep 2MiB -- sh -c 'echo $MEND_CONF'",
+             file.path);
+    expect_run(0, words, "log:warning,tightness:2,keep:2MiB\n", ""); /* its options win */
+    snprintf(words, sizeof(words), "record -o '%s' -- sh -c 'echo $MEND_CONF'", file.path);
+    expect_run(0, words, "log:warning,keep:5MiB,tightness:2\n", "");
+    unsetenv("MEND_CONF");
     setenv("MEND_RECORD", file.path, 1); /* who reads it does not write over it */
     snprintf(words, sizeof(words), "replay --policy mend,caching '%s'", file.path);
     expect_run(0, words, "4 events, peak live 48.83 MiB...completes...completes", "");

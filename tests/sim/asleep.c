@@ -82,10 +82,10 @@ mend_result trial_call_sleep(trial_call *call, mend_pool *pool)
     options.keep_free = call->trial->op->stream / 2 % 3;
     options.graphs = keep_of_graphs(call->trial);
     options.directory = directory();
-    if ((call->trial->op->amount >> 8) % 4 == 0) { /* none, some, or all that wakes leave */
-        const uint64_t most[] = {0, 4 * MEND_MIB, UINT64_MAX};
-        const mend_result result =
-            mend_keep_host_memory(pool, most[(call->trial->op->amount >> 10) % 3]);
+    const int which = call->trial->op->stream / 6;
+    if (which % 4 == 0) { /* none, some, or all that wakes leave */
+        const uint64_t most[] = {0, MEND_MIB, UINT64_MAX};
+        const mend_result result = mend_keep_host_memory(pool, most[which / 4 % 3]);
         if (result != MEND_OK) {
             return result;
         }
@@ -228,6 +228,9 @@ static void note(trial *t, const trial_call *call)
             note_dropped(t, call, block);
         }
         block->asleep = may_sleep && is_asleep(t, block, &tag);
+        if (may_sleep || block->has_slept) {
+            trial_note_kept(t, block, call != NULL ? keep_of(call, tag) : 0);
+        }
         if (!block->live || block->asleep == was_asleep) {
             continue;
         }

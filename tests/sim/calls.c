@@ -151,10 +151,12 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
     case MEND_ERROR_FOREIGN_POINTER:
         return call->kind == CALL_PIN;
     case MEND_ERROR_NOT_SUPPORTED:
-        return trial_may_lack_fabric(t, call) || trial_may_refuse_host(t, call) ||
+        return call->kind == CALL_FIND_KEPT || trial_may_lack_fabric(t, call) ||
+               trial_may_refuse_host(t, call) ||
                (t->config.plain != 0 && call->kind == CALL_EXPORT_BY_FABRIC);
     case MEND_ERROR_INVALID_ARGUMENT:
-        return (call->kind == CALL_GROUP_RESTORE && trial_holds_chunks(t, call->pool)) ||
+        return call->kind == CALL_READ_KEPT || call->kind == CALL_FIND_KEPT ||
+               (call->kind == CALL_GROUP_RESTORE && trial_holds_chunks(t, call->pool)) ||
                trial_may_refuse_host(t, call);
     case MEND_ERROR_OUT_OF_MEMORY:
     case MEND_ERROR_OUT_OF_ADDRESSES:

@@ -466,4 +466,5 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     draw_in_one_chunk(seed, count, ops);
     draw_advice(seed, count, config, ops);
     trial_draw_recording(&places, count, config, ops);
+    trial_draw_reads(&places, count, ops);
 }

@@ -151,6 +151,14 @@ static const struct scene_step {
      {OP_USE_IMPORT, 1, 3, 0},
      {OP_CLOSE, 0, 0, 0},
      {OP_SYNCHRONIZE, 0, 0, 0}},
+    /* A sleep to the host, and one to a file; what the first one left is of no use then. */
+    {{OP_ALLOC, 0, 1, 0},
+     {OP_SLEEP, 6, 0, 4},
+     {OP_WAKE, 0, 0, 0},
+     {OP_WRITE, 0, 0, 0},
+     {OP_SLEEP, 6, 21, 7},
+     {OP_WAKE, 0, 0, 0},
+     {OP_READ_KEPT, 0, 1, 0}},
 };
 
 /* Of its own numbers. */
@@ -189,6 +197,26 @@ void trial_draw_wide_range(trial_random *places, size_t count, trial_config *con
         ops[0] = (operation){.kind = OP_ALLOC};
         ops[1] = (operation){.kind = OP_RANGE_CREATE, .slot = 2, .size = 7, .amount = 8};
         ops[2] = (operation){.kind = OP_COMMIT, .slot = 2};
+    }
+}
+
+/* Where memory sleeps, what is kept is read. Of its own numbers. */
+void trial_draw_reads(trial_random *places, size_t count, operation *ops)
+{
+    trial_random random = {trial_random_next(places)};
+    bool has_slept = false;
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t numbers = trial_random_next(&random);
+        has_slept = has_slept || ops[i].kind == OP_SLEEP;
+        if (has_slept && numbers % 24 == 0) {
+            ops[i] = (operation){.kind = OP_READ_KEPT,
+                                 .slot = (uint8_t)(numbers >> 8) % 16,
+                                 .stream = (uint8_t)(numbers >> 16),
+                                 .size = (uint8_t)(numbers >> 24),
+                                 .alignment = (uint8_t)(numbers >> 32),
+                                 .thread = (uint8_t)(numbers >> 40) % 4,
+                                 .amount = (uint8_t)(numbers >> 48)};
+        }
     }
 }
 

@@ -75,6 +75,14 @@ typedef struct trial_stream {
  * ordered. Readers are streams that were behind the last write when they read, and of which the
  * home stream knows nothing. A block of a group is used by its home stream alone, and by graphs.
  */
+/* A page of a block, when it fell asleep last. */
+enum { TRIAL_SLEPT_PAGES = 302 };
+typedef struct trial_slept {
+    uint64_t tag; /* what was written; 0: it never slept; UINT64_MAX: not known */
+    bool is_kept; /* by its rule; else it may be, between others */
+    bool sleeps;
+} trial_slept;
+
 typedef struct trial_block {
     bool live;
     int pool;
@@ -91,6 +99,7 @@ typedef struct trial_block {
     bool unmapped;       /* a compaction could not map it again: it is not used, and may be freed */
     bool asleep;         /* it, or a part of it: it is not used, and may be freed */
     bool dropped;        /* by a sleep, and none has kept it since */
+    bool has_slept;      /* or a part of it: trial.slept says what it was then */
     bool frozen;         /* a reader is gone that nobody can wait for: not written again */
     uint32_t readers;    /* a bit for each stream */
     uint32_t declared;   /* of the readers, those the pool was given */

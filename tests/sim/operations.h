@@ -138,7 +138,11 @@
       "and restored")                                                                              \
     X(USE_IMPORT, share_memory,                                                                    \
       "work on `stream` reads the first import from `slot` on, for `amount`")                      \
-    X(RECALL, recall, "what lives by the recording of pool `slot` lives")
+    X(RECALL, recall, "what lives by the recording of pool `slot` lives")                          \
+    X(READ_KEPT, read_kept,                                                                        \
+      "reads what is kept of the first block from `slot` on that slept, from some byte on; an "    \
+      "odd amount: and of what is behind it; 2 more: finds it; 4 more: the block behind it is "    \
+      "freed before")
 
 typedef enum operation_kind {
 #define X(kind, take, meaning) OP_##kind,

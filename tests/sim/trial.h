@@ -92,6 +92,9 @@ typedef struct trial_seen {
     X(HISTORY, mend_history_start(pool, call->size_bytes))                                         \
     X(SLEEP, trial_call_sleep(call, pool))                                                         \
     X(WAKE, mend_wake(pool, &call->rules[0].tag, call->count, NULL))                               \
+    X(READ_KEPT, mend_read_kept(pool, call->pointer, call->size_bytes, call->host))                \
+    X(FIND_KEPT,                                                                                   \
+      mend_find_kept(pool, call->pointer, call->size_bytes, (const void **)&call->host))           \
     X(MOVE_TO_HOST,                                                                                \
       mend_move(pool, MEND_MOVE_TO_HOST, &call->rules[0].tag, call->count, &call->moved))          \
     X(MOVE_TO_DEVICE,                                                                              \
@@ -149,6 +152,8 @@ struct trial {
     trial_pool pools[TRIAL_POOLS];
     trial_stream streams[TRIAL_STREAMS];
     trial_block blocks[TRIAL_BLOCKS];
+    trial_slept slept[TRIAL_BLOCKS]
+                     [TRIAL_SLEPT_PAGES]; /* by the pages that a block has a part of */
     trial_group groups[TRIAL_ALL_GROUPS]; /* the program's own come first */
     trial_graph graphs[TRIAL_GRAPHS];
     trial_callback callbacks[TRIAL_CALLBACKS];
@@ -298,6 +303,7 @@ typedef struct trial_call {
     mend_event event;
     mend_stream_info info;
     int mode;
+    void *host;    /* what is kept is read to it, or found */
     bool waits;    /* of a trim */
     bool collects; /* a trim of the surplus alone */
     uint64_t released_bytes;

@@ -18,7 +18,8 @@ enum { MEND_EVENT_RING_ROOM = 65536 };
 
 typedef struct mend_event_ring {
     mend_history_event *events;
-    int bell; /* a file that is written when the reader must not tarry */
+    int bell;             /* a file that is written when the reader must not tarry */
+    _Atomic(bool) is_due; /* it is to be written, by who has released the lock */
     _Atomic(uint64_t) written;
     _Atomic(uint64_t) read;
     _Atomic(uint64_t) lost;
@@ -35,7 +36,17 @@ static inline void mend_event_ring_put(mend_event_ring *ring, const mend_history
     ring->events[written % MEND_EVENT_RING_ROOM] = *event;
     atomic_store_explicit(&ring->written, written + 1, memory_order_release);
     if (held == MEND_EVENT_RING_ROOM / 2 || event->kind == MEND_EVENT_OUT_OF_MEMORY) {
-        (void)eventfd_write(ring->bell, 1); /* after a refusal the program may end */
+        /* After a refusal the program may end. */
+        atomic_store_explicit(&ring->is_due, true, memory_order_relaxed);
+    }
+}
+
+/* A system call where one is due: no lock is held. */
+static inline void mend_event_ring_tell(mend_event_ring *ring)
+{
+    if (atomic_load_explicit(&ring->is_due, memory_order_relaxed) &&
+        atomic_exchange_explicit(&ring->is_due, false, memory_order_relaxed)) {
+        (void)eventfd_write(ring->bell, 1);
     }
 }
 

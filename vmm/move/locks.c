@@ -37,5 +37,5 @@ void mend_heap_unlock_grow(mend_heap *heap)
 void mend_heap_unlock_all(mend_heap *heap)
 {
     mend_heap_unlock_grow(heap);
-    mend_mutex_unlock(&heap->state);
+    mend_heap_unlock(heap);
 }

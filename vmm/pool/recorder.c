@@ -121,7 +121,7 @@ static bool may_be_written_over(int file)
 }
 
 /* The file of this name, or of the first of NAME.1, NAME.2, ... that no other recorder has. It is
- * empty. -1: errno says why. */
+ * empty. -1: errno says why; EBUSY: others have all. */
 static int open_file(const char *name)
 {
     char path[PATH_MAX];
@@ -148,6 +148,7 @@ static int open_file(const char *name)
         }
         snprintf(path + length, SUFFIX_BYTES, ".%d", i);
     }
+    errno = EBUSY;
     return -1;
 }
 
@@ -269,7 +270,8 @@ static void close_all(struct mend_recorder *r)
     free(r);
 }
 
-static mend_result open_all(struct mend_recorder *r, const char *path)
+/* *are_many: other recorders have all files. */
+static mend_result open_all(struct mend_recorder *r, const char *path, bool *are_many)
 {
     if (r->ring.events == NULL) {
         return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a recorder");
@@ -277,6 +279,7 @@ static mend_result open_all(struct mend_recorder *r, const char *path)
     r->ring.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     r->file = r->ring.bell >= 0 ? open_file(path) : -1;
     if (r->file < 0) {
+        *are_many = errno == EBUSY;
         return mend_failure(MEND_ERROR_SYSTEM, "no recording to %s: %s", path, strerror(errno));
     }
     if (!mend_share_start_thread(&r->thread, write_recording, r)) {
@@ -300,10 +303,16 @@ mend_result mend_recorder_start(mend_pool *pool, const char *path, uint64_t keep
                                .memory_bytes = pool->heap.device.total_bytes,
                                .limit_bytes = pool->heap.config.limit_bytes};
     mend_pointer_map_init(&r->live.at);
-    mend_result result = open_all(r, path);
+    bool are_many = false;
+    mend_result result = open_all(r, path, &are_many);
     if (result != MEND_OK) {
         close_all(r);
-        return result;
+        if (are_many) {
+            mend_log(MEND_LOG_WARNING,
+                     "the pool on device %d is not recorded: %d others are, to %s and files beside",
+                     pool->device, MOST_FILES, path);
+        }
+        return are_many ? MEND_OK : result;
     }
     pool->recorder = r;
     mend_heap_lock(&pool->heap);

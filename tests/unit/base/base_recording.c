@@ -139,6 +139,9 @@ MEND_TEST(base_recording, a_full_ring_loses_events_and_counts_them)
     }
     EXPECT_U64_EQ(BEYOND, ring.lost);
     eventfd_t rung = 0;
+    EXPECT_INT_EQ(-1, eventfd_read(ring.bell, &rung)); /* not where a lock is held */
+    mend_event_ring_tell(&ring);
+    mend_event_ring_tell(&ring);
     EXPECT_INT_EQ(0, eventfd_read(ring.bell, &rung)); /* when it was half full */
     EXPECT_U64_EQ(1, rung);
     for (uint64_t i = 1; i <= MEND_EVENT_RING_ROOM; i++) {
@@ -147,6 +150,7 @@ MEND_TEST(base_recording, a_full_ring_loses_events_and_counts_them)
     }
     EXPECT_TRUE(mend_event_ring_next(&ring) == NULL);
     mend_history_note(&history, MEND_EVENT_OUT_OF_MEMORY, 0, 512, 0);
+    mend_event_ring_tell(&ring);
     EXPECT_INT_EQ(0, eventfd_read(ring.bell, &rung));
     EXPECT_U64_EQ(MEND_EVENT_RING_ROOM + BEYOND + 1, mend_event_ring_next(&ring)->sequence);
     EXPECT_U64_EQ(0, mend_history_lost(&history) + 1 - history.next); /* all, of the other ring */

@@ -1,9 +1,11 @@
 /* mend_pool_config.record: what happens in a pool, in a file. */
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -75,7 +77,8 @@ MEND_TEST(pool_recording, it_has_the_events_of_the_history)
     EXPECT_OK(mend_scope_pop());
     EXPECT_OK(mend_free(pool, block, NULL));
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(pool, MEND_TIB, NULL, &block));
-    EXPECT_OK(mend_trim(pool, 0, MEND_TRIM_IDLE, NULL));
+    EXPECT_TRUE(!pool->heap.history.recording->is_due); /* the recorder was told */
+    EXPECT_OK(mend_trim(pool, 0, NULL));
     EXPECT_OK(mend_history_read(pool, &cursor, events, sizeof(*events), ROOM, &count));
     EXPECT_OK(mend_get_stats(pool, &stats));
     EXPECT_U64_EQ(0, stats.record_lost);
@@ -202,6 +205,38 @@ MEND_TEST(pool_recording, pools_of_one_path_have_files_of_their_own)
     EXPECT_TRUE(test_recording_read(path, &r) && r.first == 1);
     test_recording_clear(&r);
     remove_file();
+}
+
+static void hear(void *said, mend_log_level level, const char *text)
+{
+    *(bool *)said |=
+        level == MEND_LOG_WARNING && strstr(text, "is not recorded: 256 others") != NULL;
+}
+
+MEND_TEST(pool_recording, a_pool_beside_256_others_is_created_and_not_recorded)
+{
+    enum { OTHERS = 256 };
+    int held[OTHERS];
+    char name[sizeof(path) + 8];
+    bool said = false;
+    mend_world w;
+    name_file();
+    for (int i = 0; i < OTHERS; i++) {
+        snprintf(name, sizeof(name), i > 0 ? "%s.%d" : "%s", path, i);
+        held[i] = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        EXPECT_INT_EQ(0, flock(held[i], LOCK_EX | LOCK_NB));
+    }
+    mend_log_set_sink(hear, &said);
+    ASSERT_TRUE(open_recorded(&w, 0));
+    EXPECT_TRUE(said && w.pool->recorder == NULL);
+    kit_alloc(&w, 512, NULL);
+    kit_close(&w);
+    mend_log_set_sink(NULL, NULL);
+    for (int i = 0; i < OTHERS; i++) {
+        snprintf(name, sizeof(name), i > 0 ? "%s.%d" : "%s", path, i);
+        close(held[i]);
+        EXPECT_INT_EQ(0, unlink(name));
+    }
 }
 
 /* The pool goes on; what could not be written is counted. */
