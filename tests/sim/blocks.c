@@ -13,7 +13,7 @@ static void *pointer_of(const trial_block *block)
 }
 
 /* The high half of the code says relative to what, the low half how much of it. */
-static uint64_t size_of(const trial *t, uint8_t code)
+static uint64_t drawn_size(const trial *t, uint8_t code)
 {
     static const int shifts[] = {0, 512, -512, 1};
     uint64_t high = code >> 4;
@@ -38,6 +38,13 @@ static uint64_t size_of(const trial *t, uint8_t code)
         bytes = t->device_bytes - mend_min_u64((part - 1) * t->page_bytes, t->device_bytes / 2);
     }
     return mend_max_u64(bytes, 1);
+}
+
+/* A guard fills what is left of 512 bytes, so that sizes are what they are without. */
+static uint64_t size_of(const trial *t, uint8_t code)
+{
+    const uint64_t bytes = drawn_size(t, code);
+    return (t->config.check & MEND_CHECK_GUARD) != 0 ? mend_align_up(bytes, 512) - 16 : bytes;
 }
 
 static bool overlaps_any(const trial *t, uint64_t address, uint64_t size_bytes)
@@ -127,7 +134,8 @@ static mend_result take_block(trial *t, const operation *op, trial_call *call)
         return result;
     }
     uint64_t address = (uint64_t)(uintptr_t)call->pointer;
-    uint64_t size_bytes = mend_align_up(call->size_bytes, 512);
+    uint64_t guard_bytes = t->pools[call->pool].pool->heap.config.guard_bytes;
+    uint64_t size_bytes = mend_align_up(call->size_bytes + guard_bytes, 512);
     trial_claim(t, TRIAL_MODEL,
                 address % mend_max_u64(call->alignment_bytes, 512) == 0 &&
                     (call->wanted == NULL || call->pointer == call->wanted) &&
@@ -460,14 +468,14 @@ bool trial_info(trial *t, const operation *op)
     trial_claim(t, TRIAL_MODEL, block->sleep_tag == 0 || info.sleep_tag == block->sleep_tag,
                 "a block has the sleep tag %llu, and was to have %llu", LLU(info.sleep_tag),
                 LLU(block->sleep_tag));
-    trial_claim(t, TRIAL_MODEL,
-                result == MEND_OK && info.base == pointer_of(block) &&
-                    info.requested_bytes == block->requested_bytes &&
-                    info.usable_bytes == block->size_bytes && info.stream == block->allocated_on &&
-                    info.pool == pool && (info.is_unmapped != 0) == block->unmapped &&
-                    (info.is_asleep != 0) == block->asleep &&
-                    (info.contents_dropped != 0) == block->dropped,
-                "the pool describes a block otherwise than it was asked for: %s",
-                mend_result_name(result));
+    trial_claim(
+        t, TRIAL_MODEL,
+        result == MEND_OK && info.base == pointer_of(block) &&
+            info.requested_bytes == block->requested_bytes &&
+            (info.usable_bytes == block->size_bytes || (t->config.check & MEND_CHECK_GUARD) != 0) &&
+            info.stream == block->allocated_on && info.pool == pool &&
+            (info.is_unmapped != 0) == block->unmapped && (info.is_asleep != 0) == block->asleep &&
+            (info.contents_dropped != 0) == block->dropped,
+        "the pool describes a block otherwise than it was asked for: %s", mend_result_name(result));
     return true;
 }
