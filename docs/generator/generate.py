@@ -332,6 +332,7 @@ KINDS = {
     "OFF": "`on` or `off`",
     "LEVEL": "`0`, `1` or `2`",
     "TIGHTNESS": "1 to 5",
+    "CHECK": "`poison`, `guard` or `poison,guard`",
     "LOG": "`debug`, `info` or `warning`",
     "SHARING": "`off`, `on`, `fabric` or `auto`",
     "PEERS": "`auto`, `none`, or numbers joined by `+`",

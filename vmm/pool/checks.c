@@ -229,8 +229,8 @@ static mend_result tell(const subject *s, uint64_t offset, const char *what)
         mend_scopes_write_path(s->scope, scope, sizeof(scope));
     }
     return mend_failure(MEND_ERROR_DAMAGED,
-                        "the block at 0x%llx (%llu bytes, tag %llu, %s) was written %s: the first "
-                        "byte that differs is %llu",
+                        "the block at 0x%llx (%llu bytes, tag %llu, %s) %s: the first byte that "
+                        "differs is %llu",
                         (unsigned long long)s->address, (unsigned long long)s->requested_bytes,
                         (unsigned long long)s->tag, scope, what, (unsigned long long)offset);
 }
@@ -252,7 +252,7 @@ static mend_result check_guard(const mend_pool *pool, const mend_span *span)
         return MEND_OK;
     }
     (void)fill(pool, from, bytes, GUARD_BYTE);
-    return tell(&s, s.requested_bytes + found, "behind its end");
+    return tell(&s, s.requested_bytes + found, "was written behind its end");
 }
 
 /* What is told is no poison any more: its size is 0. */
@@ -262,7 +262,7 @@ static mend_result check_poison(const mend_pool *pool, poison *list)
         const uint64_t found = find_in_poison(pool, p);
         if (found != UINT64_MAX) {
             p->size_bytes = 0;
-            return tell(&p->was, p->address + found - p->was.address, "after its free");
+            return tell(&p->was, p->address + found - p->was.address, "was written after its free");
         }
     }
     return MEND_OK;
