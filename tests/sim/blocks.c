@@ -308,6 +308,27 @@ mend_result trial_free_by_pointer(const trial_call *call, mend_pool *pool)
                                               : result;
 }
 
+/* A mistake of the program: it writes behind the end of a block, whose guard its free will read. */
+static bool damage(const trial *t, const trial_block *block)
+{
+    mend_heap *heap = &t->pools[block->pool].pool->heap;
+    bool is_captured = false;
+    for (int i = 0; i < t->stream_count; i++) {
+        is_captured |= t->streams[i].captured;
+    }
+    mend_heap_lock(heap);
+    const mend_span *span = mend_heap_find(heap, block->address);
+    const bool is_read = span != NULL && span->is_guarded && !span->of_group &&
+                         !mend_layout_sleeps(heap, span) && !mend_layout_misses_mapping(heap, span);
+    mend_heap_unlock(heap);
+    if (!is_read || is_captured || t->stopped || t->may_be_lost || t->config.content == 0 ||
+        t->pools[block->pool].frees % 4 != 0) {
+        return false;
+    }
+    *((unsigned char *)pointer_of(block) + block->requested_bytes) ^= 1;
+    return true;
+}
+
 static bool free_on(trial *t, int thread, trial_block *block, mend_stream stream)
 {
     bool is_its_own = stream == block->allocated_on;
@@ -320,11 +341,16 @@ static bool free_on(trial *t, int thread, trial_block *block, mend_stream stream
         call.kind = CALL_DECOMMIT;
         trial_name_page(t, block, &call);
     }
-    if (trial_call_pool(t, thread, &call) != MEND_OK) {
-        return false;
+    call.expected = block->range == 0 && damage(t, block) ? MEND_ERROR_DAMAGED : MEND_OK;
+    mend_result result = trial_call_pool(t, thread, &call);
+    if (result == MEND_ERROR_DAMAGED) { /* which is told once */
+        call.expected = MEND_OK;
+        result = trial_call_pool(t, thread, &call);
     }
-    trial_end_block(t, block);
-    return true;
+    if (result == MEND_OK) {
+        trial_end_block(t, block);
+    }
+    return result == MEND_OK;
 }
 
 /* The memory was free a moment ago, and nobody has taken it since. If it slept, or was the host's,

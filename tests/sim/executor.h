@@ -95,7 +95,7 @@ typedef enum trial_verdict {
  */
 enum { FAULT_OF_CREATE = 6, FAULT_OF_MAP = 8, FAULT_OF_SET_ACCESS = 10, FAULT_FOR_EVER = 6 };
 
-enum { AMBUSH_ACTIONS = 4, TRIAL_RESULTS = 17 };
+enum { AMBUSH_ACTIONS = 4, TRIAL_RESULTS = 22 };
 
 /* What happened, for the report. */
 typedef struct trial_tally {
