@@ -330,6 +330,7 @@ KINDS = {
     "SWITCH": "`on` or `off`",
     "LEVEL": "`0`, `1` or `2`",
     "TIGHTNESS": "1 to 5",
+    "CHECK": "`poison`, `guard` or `poison,guard`",
     "LOG": "`debug`, `info` or `warning`",
     "CHECK": "`poison`, `guard`, or both, joined by a comma",
     "SHARING": "`off`, `on`, `fabric` or `auto`",

@@ -13,7 +13,7 @@ static void *pointer_of(const trial_block *block)
 }
 
 /* The high half of the code says relative to what, the low half how much of it. */
-static uint64_t size_of(const trial *t, uint8_t code)
+static uint64_t drawn_size(const trial *t, uint8_t code)
 {
     static const int shifts[] = {0, 512, -512, 1};
     uint64_t high = code >> 4;
@@ -38,6 +38,13 @@ static uint64_t size_of(const trial *t, uint8_t code)
         bytes = t->device_bytes - mend_min_u64((part - 1) * t->page_bytes, t->device_bytes / 2);
     }
     return mend_max_u64(bytes, 1);
+}
+
+/* A guard fills what is left of 512 bytes, so that sizes are what they are without. */
+static uint64_t size_of(const trial *t, uint8_t code)
+{
+    const uint64_t bytes = drawn_size(t, code);
+    return (t->config.check & MEND_CHECK_GUARD) != 0 ? mend_align_up(bytes, 512) - 16 : bytes;
 }
 
 static bool overlaps_any(const trial *t, uint64_t address, uint64_t size_bytes)
@@ -127,7 +134,8 @@ static mend_result take_block(trial *t, const operation *op, trial_call *call)
         return result;
     }
     uint64_t address = (uint64_t)(uintptr_t)call->pointer;
-    uint64_t size_bytes = mend_align_up(call->size_bytes, 512);
+    uint64_t guard_bytes = t->pools[call->pool].pool->heap.config.guard_bytes;
+    uint64_t size_bytes = mend_align_up(call->size_bytes + guard_bytes, 512);
     trial_claim(t, TRIAL_MODEL,
                 address % mend_max_u64(call->alignment_bytes, 512) == 0 &&
                     (call->wanted == NULL || call->pointer == call->wanted) &&
@@ -325,6 +333,27 @@ mend_result trial_free_by_pointer(const trial_call *call, mend_pool *pool)
                                               : result;
 }
 
+/* A mistake of the program: it writes behind the end of a block, whose guard its free will read. */
+static bool damage(const trial *t, const trial_block *block)
+{
+    mend_heap *heap = &t->pools[block->pool].pool->heap;
+    bool is_captured = false;
+    for (int i = 0; i < t->stream_count; i++) {
+        is_captured |= t->streams[i].captured;
+    }
+    mend_heap_lock(heap);
+    const mend_span *span = mend_heap_find(heap, block->address);
+    const bool is_read = span != NULL && span->is_guarded && !span->of_group &&
+                         !mend_layout_sleeps(heap, span) && !mend_layout_misses_mapping(heap, span);
+    mend_heap_unlock(heap);
+    if (!is_read || is_captured || t->stopped || t->may_be_lost || t->config.content == 0 ||
+        t->pools[block->pool].frees % 4 != 0) {
+        return false;
+    }
+    *((unsigned char *)pointer_of(block) + block->requested_bytes) ^= 1;
+    return true;
+}
+
 static bool free_on(trial *t, int thread, trial_block *block, mend_stream stream)
 {
     bool is_its_own = stream == block->allocated_on;
@@ -337,11 +366,16 @@ static bool free_on(trial *t, int thread, trial_block *block, mend_stream stream
         call.kind = CALL_DECOMMIT;
         trial_name_page(t, block, &call);
     }
-    if (trial_call_pool(t, thread, &call) != MEND_OK) {
-        return false;
+    call.expected = block->range == 0 && damage(t, block) ? MEND_ERROR_DAMAGED : MEND_OK;
+    mend_result result = trial_call_pool(t, thread, &call);
+    if (result == MEND_ERROR_DAMAGED) { /* which is told once */
+        call.expected = MEND_OK;
+        result = trial_call_pool(t, thread, &call);
     }
-    trial_end_block(t, block);
-    return true;
+    if (result == MEND_OK) {
+        trial_end_block(t, block);
+    }
+    return result == MEND_OK;
 }
 
 /* The memory was free a moment ago, and nobody has taken it since. If it slept, or was the host's,
@@ -485,14 +519,14 @@ bool trial_info(trial *t, const operation *op)
     trial_claim(t, TRIAL_MODEL, block->sleep_tag == 0 || info.sleep_tag == block->sleep_tag,
                 "a block has the sleep tag %llu, and was to have %llu", LLU(info.sleep_tag),
                 LLU(block->sleep_tag));
-    trial_claim(t, TRIAL_MODEL,
-                result == MEND_OK && info.base == pointer_of(block) &&
-                    info.requested_bytes == block->requested_bytes &&
-                    info.usable_bytes == block->size_bytes && info.stream == block->allocated_on &&
-                    info.pool == pool && (info.is_unmapped != 0) == block->unmapped &&
-                    (info.is_asleep != 0) == block->asleep &&
-                    (info.contents_dropped != 0) == block->dropped,
-                "the pool describes a block otherwise than it was asked for: %s",
-                mend_result_name(result));
+    trial_claim(
+        t, TRIAL_MODEL,
+        result == MEND_OK && info.base == pointer_of(block) &&
+            info.requested_bytes == block->requested_bytes &&
+            (info.usable_bytes == block->size_bytes || (t->config.check & MEND_CHECK_GUARD) != 0) &&
+            info.stream == block->allocated_on && info.pool == pool &&
+            (info.is_unmapped != 0) == block->unmapped && (info.is_asleep != 0) == block->asleep &&
+            (info.contents_dropped != 0) == block->dropped,
+        "the pool describes a block otherwise than it was asked for: %s", mend_result_name(result));
     return true;
 }

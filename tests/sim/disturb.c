@@ -111,7 +111,8 @@ static void spring(void *context, const char *call, int is_after)
         mend_sim_advance(t->sim, 100000);
         break;
     default:
-        if (block->live && thread != NOBODY && !trial_is_ending(t, block)) {
+        if (block->live && thread != NOBODY && !trial_is_ending(t, block) &&
+            t->config.check == 0) { /* a free that checks waits for a thread that makes room */
             trial_free_here(t, thread, false, block);
         }
         break;

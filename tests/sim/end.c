@@ -87,6 +87,7 @@ static void fill(trial *t, int pool)
     if (size_bytes == 0) {
         return;
     }
+    size_bytes -= t->pools[pool].pool->heap.config.guard_bytes;
     mend_result result = mend_alloc(t->pools[pool].pool, size_bytes, stream, &pointer);
     mend_error error = MEND_ERROR_INIT;
     mend_last_error(&error);

@@ -151,6 +151,7 @@ static bool open_pools(trial *t)
     pool_config.shareable = config->fabric != 0 ? MEND_SHAREABLE_FABRIC : config->plain == 0;
     pool_config.compact_when_full = config->quiet != 0;
     pool_config.tightness = (int)config->tightness;
+    pool_config.check = (int)config->check;
     for (int i = 0; config->neighbour == 0 && i < trial_other_devices(config); i++) {
         pool_config.peers |= UINT64_C(2) << i;
     }

@@ -62,7 +62,8 @@
     X(file_percent, 0, "the pools share this limit, of the device, by a file; 0: there is none")   \
     X(unfenced_pages, 0, "so much may wait for the context before it is asked; 0: 32 MiB")         \
     X(no_context_fences, 0, "1: the driver has no events of a context. 2: the pools record none")  \
-    X(record, 0, "what happens in the pools is recorded")
+    X(record, 0, "what happens in the pools is recorded")                                          \
+    X(check, 0, "what the pools check: MEND_CHECK_ bits")
 
 typedef struct trial_config {
 #define X(field, usual, meaning) uint32_t field;
@@ -94,7 +95,7 @@ typedef enum trial_verdict {
  */
 enum { FAULT_OF_CREATE = 6, FAULT_OF_MAP = 8, FAULT_OF_SET_ACCESS = 10, FAULT_FOR_EVER = 6 };
 
-enum { AMBUSH_ACTIONS = 4, TRIAL_RESULTS = 17 };
+enum { AMBUSH_ACTIONS = 4, TRIAL_RESULTS = 22 };
 
 /* What happened, for the report. */
 typedef struct trial_tally {

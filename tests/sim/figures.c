@@ -216,9 +216,9 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_imported_bytes ((IS(imported_bytes) > 0) == (imports_of(l) > 0))
 /* The follower has read to the end: see history.c. */
 #define RULE_history_events                                                                        \
-    (l->pool->history_capacity > 0                                                                 \
-         ? IS(history_events) == l->pool->follower.cursor - 1                                      \
-         : IS(history_events) == WAS(history_events) || l->t->config.record != 0)
+    (l->pool->history_capacity > 0 ? IS(history_events) == l->pool->follower.cursor - 1            \
+                                   : IS(history_events) == WAS(history_events) ||                  \
+                                         l->t->config.record != 0 || l->t->config.check != 0)
 #define RULE_record_lost  (IS(record_lost) == 0)
 #define RULE_history_lost (IS(history_events) - IS(history_lost) == l->pool->history_held)
 

@@ -461,6 +461,7 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     trial_draw_rations(&places, count, config, ops);
     trial_draw_plain(&places, config);
     trial_draw_host(&places, count, config, ops);
+    trial_draw_checks(&places, config);
     trial_draw_scenes(&places, count, config, ops);
     trial_draw_wide_range(&places, count, config, ops);
     draw_in_one_chunk(seed, count, ops);

@@ -92,6 +92,14 @@ void trial_draw_plain(trial_random *places, trial_config *config)
     }
 }
 
+/* Checks, of programs that keep the order of streams. Of its own numbers, as draw_hooks. */
+void trial_draw_checks(trial_random *places, trial_config *config)
+{
+    trial_random random = {trial_random_next(places)};
+    const uint32_t bits = trial_random_below(&random, 24) + 1; /* of one seed in eight */
+    config->check = bits <= 3 && config->sin == 0 ? bits : 0;
+}
+
 /* Memory of the host, and moves there and back. Of its own numbers, as draw_hooks. */
 void trial_draw_host(trial_random *places, size_t count, trial_config *config, operation *ops)
 {

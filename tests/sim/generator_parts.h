@@ -11,6 +11,7 @@ uint32_t trial_pick(trial_random *random, const uint32_t *values, uint32_t count
 
 void trial_draw_ranges(trial_random *places, size_t count, operation *ops);
 void trial_draw_rations(trial_random *places, size_t count, trial_config *config, operation *ops);
+void trial_draw_checks(trial_random *places, trial_config *config);
 void trial_draw_host(trial_random *places, size_t count, trial_config *config, operation *ops);
 void trial_draw_scenes(trial_random *places, size_t count, trial_config *config, operation *ops);
 void trial_draw_plain(trial_random *places, trial_config *config);

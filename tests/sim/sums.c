@@ -84,7 +84,8 @@ void trial_judge_sums(trial *t)
         return;
     }
     const trial_seen *seen = &t->seen;
-    bool is_plain = seen->failures == 0 && !t->lacked_memory && !t->had_sleep;
+    bool is_plain = seen->failures == 0 && !t->lacked_memory && !t->had_sleep &&
+                    t->config.check == 0; /* a check copies, too */
     uint64_t host_waits =
         seen->copies == 0 && !t->had_zeros ? seen->most_host_waits : seen->least_host_waits;
     judge_sum(t, "chunks_created", seen->is_sure ? seen->created : 0, SUM(chunks_created),

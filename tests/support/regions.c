@@ -106,12 +106,13 @@ static bool order_is_right(const look *l, const mend_region *before, const mend_
 static bool block_is_right(const look *l, const mend_region *at)
 {
     mend_block_info info = MEND_BLOCK_INFO_INIT;
-    bool is_block = mend_get_block_info(l->pool, at->address, &info) == MEND_OK &&
-                    info.base == at->address && info.usable_bytes == at->size_bytes &&
-                    info.requested_bytes == at->requested_bytes && info.stream == at->stream &&
-                    info.is_unmapped == at->is_unmapped && info.is_asleep == at->is_asleep &&
-                    info.is_on_host == at->is_on_host &&
-                    info.contents_dropped == at->contents_dropped;
+    bool is_block =
+        mend_get_block_info(l->pool, at->address, &info) == MEND_OK && info.base == at->address &&
+        info.usable_bytes ==
+            (l->pool->heap.config.guard_bytes != 0 ? at->requested_bytes : at->size_bytes) &&
+        info.requested_bytes == at->requested_bytes && info.stream == at->stream &&
+        info.is_unmapped == at->is_unmapped && info.is_asleep == at->is_asleep &&
+        info.is_on_host == at->is_on_host && info.contents_dropped == at->contents_dropped;
     return claim(l, is_block, "this is another block", (uint64_t)(uintptr_t)at->address, 0) &&
            claim(l, at->group == NULL || at->is_for_graphs, "the group of a block", 0, 0);
 }

@@ -40,7 +40,7 @@ typedef struct table {
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-static bool is_same(const sum *a, const sum *b)
+static bool has_key(const sum *a, const sum *b)
 {
     return a->scope == b->scope && a->tag == b->tag && a->block_bytes == b->block_bytes &&
            a->is_class == b->is_class;
@@ -57,7 +57,7 @@ static uint32_t slot_of(const sum *key)
 static uint16_t *find(table *t, const sum *key)
 {
     uint32_t slot = slot_of(key);
-    while (t->slots[slot] != 0 && !is_same(&t->sums[t->slots[slot] - 1], key)) {
+    while (t->slots[slot] != 0 && !has_key(&t->sums[t->slots[slot] - 1], key)) {
         slot = (slot + 1) % SLOTS;
     }
     return &t->slots[slot];

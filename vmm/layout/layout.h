@@ -202,7 +202,7 @@ static inline void mend_layout_take_again(mend_heap *heap, mend_span *span)
     assert(span->run == NULL);
     assert(heap->zones[span->zone].free_bytes >= span->size_bytes);
     span->live = true;
-    span->contents_dropped = span->has_copy = false;
+    span->contents_dropped = span->has_copy = span->is_guarded = false;
     heap->zones[span->zone].free_bytes -= span->size_bytes;
     if (mend_span_is_in_one_chunk(span)) {
         mend_chunk_add_live(&heap->chunks, span->chunk, span->size_bytes);

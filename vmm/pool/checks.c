@@ -132,6 +132,12 @@ static void hear(void *context, const mend_history_event *event)
     case MEND_EVENT_WAKE:
         drop(take(c, from, from + event->size_bytes));
         break;
+    case MEND_EVENT_CREATE:
+    case MEND_EVENT_RELEASE: /* other memory behind addresses that stay: nobody says which */
+        if (event->cause == MEND_CAUSE_SLEEP || event->cause == MEND_CAUSE_NONE) {
+            drop(take(c, 0, UINT64_MAX));
+        }
+        break;
     default:
         break;
     }
@@ -223,8 +229,8 @@ static mend_result tell(const subject *s, uint64_t offset, const char *what)
         mend_scopes_write_path(s->scope, scope, sizeof(scope));
     }
     return mend_failure(MEND_ERROR_DAMAGED,
-                        "the block at 0x%llx (%llu bytes, tag %llu, %s) was written %s: the first "
-                        "byte that differs is %llu",
+                        "the block at 0x%llx (%llu bytes, tag %llu, %s) %s: the first byte that "
+                        "differs is %llu",
                         (unsigned long long)s->address, (unsigned long long)s->requested_bytes,
                         (unsigned long long)s->tag, scope, what, (unsigned long long)offset);
 }
@@ -246,7 +252,7 @@ static mend_result check_guard(const mend_pool *pool, const mend_span *span)
         return MEND_OK;
     }
     (void)fill(pool, from, bytes, GUARD_BYTE);
-    return tell(&s, s.requested_bytes + found, "behind its end");
+    return tell(&s, s.requested_bytes + found, "was written behind its end");
 }
 
 /* What is told is no poison any more: its size is 0. */
@@ -256,7 +262,7 @@ static mend_result check_poison(const mend_pool *pool, poison *list)
         const uint64_t found = find_in_poison(pool, p);
         if (found != UINT64_MAX) {
             p->size_bytes = 0;
-            return tell(&p->was, p->address + found - p->was.address, "after its free");
+            return tell(&p->was, p->address + found - p->was.address, "was written after its free");
         }
     }
     return MEND_OK;
@@ -292,9 +298,8 @@ mend_result mend_checks_alloc(mend_pool *pool, uint64_t address, mend_order orde
     mend_heap *heap = &pool->heap;
     poison *taken = pool->checks->taken;
     pool->checks->taken = NULL;
-    mend_span *span = mend_heap_find(heap, address);
+    const mend_span *span = mend_heap_find(heap, address);
     assert(span != NULL);
-    span->is_guarded = false;
     mend_result result = MEND_OK;
     if (order.capture == 0 && !span->of_group) {
         mend_heap_unlock(heap);
@@ -393,7 +398,9 @@ mend_result mend_checks_end(mend_pool *pool)
     mend_heap_lock_all(heap);
     const bool is_open = mend_heap_lost_by(heap) == MEND_DRIVER_OK &&
                          mend_driver_scope_open(heap, &scope) == MEND_OK;
-    for (size_t i = 0; is_open && has_stream(pool) && i < heap->blocks.capacity; i++) {
+    const bool is_read =
+        is_open && (pool->checks->bits & MEND_CHECK_GUARD) != 0 && has_stream(pool);
+    for (size_t i = 0; is_read && i < heap->blocks.capacity; i++) {
         const mend_span *span = heap->blocks.entries[i].value;
         const bool is_checked =
             span != NULL && span->live && span->is_guarded && is_here(heap, span);

@@ -153,6 +153,7 @@ static void note_contents(const sleeping *s, const mend_chunk *chunk)
          span != NULL && span->address < end; span = span->next) {
         const bool drops = span->live && mend_keep_of(s->options, span) == MEND_KEEP_NOTHING;
         span->contents_dropped = drops || (span->contents_dropped && !mend_keep_has_all(span));
+        span->is_guarded = span->is_guarded && !drops;
     }
 }
 
