@@ -291,14 +291,12 @@ static void drop_parts(exchange *x)
         if (address != 0) {
             other->claimed_address = 0;
             mend_layout_attach(heap, other, other->zone, address, &other->claimed_waits);
-        } else if (x->parts[i].is_created && !other->on_host && other->address == 0 &&
+        } else if (x->parts[i].is_created && other->address == 0 &&
                    mend_retire_holds(heap, other->handle) == NULL) {
             mend_step_undo_create(heap, other);
-        } else if (x->parts[i].is_created) {
-            give_back(heap, other);
         }
-        x->parts[i] = (mend_cluster){.address = x->parts[i].address,
-                                     .size_bytes = x->parts[i].size_bytes};
+        x->parts[i] =
+            (mend_cluster){.address = x->parts[i].address, .size_bytes = x->parts[i].size_bytes};
     }
 }
 

@@ -56,11 +56,14 @@ mend_status mend_step_allow(mend_heap *heap, uint64_t address, uint64_t size_byt
 
 void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk)
 {
-    uint64_t size_bytes = chunk->size_bytes;
-    assert(heap->chunks.created > 0);
-    if (mend_chunk_release(&heap->chunks, chunk) != MEND_DRIVER_OK) {
+    const uint64_t size_bytes = chunk->size_bytes;
+    const bool on_host = chunk->on_host;
+    mend_status status = on_host ? mend_chunk_release_on_host(&heap->chunks, chunk)
+                                 : mend_chunk_release(&heap->chunks, chunk);
+    if (status != MEND_DRIVER_OK) {
         heap->counters.driver_failures++;
-    } else {
+    } else if (!on_host) {
+        assert(heap->chunks.created > 0);
         heap->chunks.created--;
         heap->chunks.created_bytes -= size_bytes;
         heap->chunks.released--;

@@ -202,7 +202,7 @@ static mend_result perform(sleeping *s, mend_sleep_report *report)
     s->heap->counters.sleeps += report->asleep_bytes == 0;
     fall_asleep(s, report);
     /* Blocks that other threads freed meanwhile. */
-    (void)mend_settle(s->heap, MEND_OWED_END, MEND_STREAM_UNKNOWN);
+    mend_settle(s->heap, MEND_OWED_END, MEND_STREAM_UNKNOWN);
     return MEND_OK;
 }
 
@@ -275,7 +275,7 @@ mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
     if (result != MEND_OK) {
         return result;
     }
-    result = mend_quiet_begin(heap);
+    result = mend_quiet_begin(heap, MEND_STREAM_UNKNOWN, true);
     if (result == MEND_OK) {
         result = put(&s, report);
     }

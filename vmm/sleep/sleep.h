@@ -28,14 +28,6 @@ mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
 /* As mend_quiesce; `report` is of full size. */
 mend_result mend_heap_quiesce(mend_heap *heap, mend_quiesce_report *report);
 
-/* ---- quiet.c --------------------------------------------------------------------------------- */
-
-/* Waits for the context, and ends what only looks as if it were in use: aliases, retired mappings,
- * chunks without blocks, refusals of the driver. The caller holds both locks; a driver scope is
- * open. MEND_ERROR_CAPTURING, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
- * MEND_ERROR_DEVICE_LOST. */
-mend_result mend_quiet_begin(mend_heap *heap);
-
 /* ---- read.c ---------------------------------------------------------------------------------- */
 
 /*

@@ -227,12 +227,6 @@ static mend_result allow(waking *w)
         if (status != MEND_DRIVER_OK) {
             return mend_driver_refused(heap, MEND_CALL_set_access, status);
         }
-        for (size_t i = first; i < end; i++) {
-            mend_chunk *chunk = w->chunks[i].chunk;
-            if (chunk->missing == MEND_MISSING_ACCESS) {
-                mend_chunk_set_missing(&heap->chunks, chunk, MEND_MISSING_CONTENTS);
-            }
-        }
     }
     return MEND_OK;
 }
@@ -300,7 +294,7 @@ static void undo(waking *w)
     for (size_t i = 0; i < w->count; i++) {
         mend_chunk_note_owed(chunks, w->chunks[i].chunk);
     }
-    (void)mend_settle(w->heap, MEND_OWED_MEMORY, MEND_STREAM_UNKNOWN);
+    mend_settle(w->heap, MEND_OWED_MEMORY, MEND_STREAM_UNKNOWN);
     for (size_t i = 0; i < w->count; i++) {
         const mend_chunk *chunk = w->chunks[i].chunk;
         if (w->chunks[i].is_taken && chunk->missing == MEND_MISSING_MEMORY) {
@@ -363,7 +357,7 @@ mend_result mend_sleep_wake(mend_heap *heap, const uint64_t *tags, size_t tag_co
     if (result != MEND_OK) {
         return result;
     }
-    (void)mend_settle(heap, MEND_OWED_END, MEND_STREAM_UNKNOWN);
+    mend_settle(heap, MEND_OWED_END, MEND_STREAM_UNKNOWN);
     if (!mend_step_copies_have_ended(heap)) { /* a wake that failed may write what is to be used */
         result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
     }
