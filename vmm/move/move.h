@@ -384,6 +384,13 @@ mend_status mend_step_allow(mend_heap *heap, uint64_t address, uint64_t size_byt
 mend_status mend_step_allow_to(mend_heap *heap, uint64_t address, uint64_t size_bytes,
                                const int *devices, int device_count, mend_access access);
 
+/* The same for parts, by address, with one call for neighbours; and unmaps those from *first on,
+ * which says then what is left. *calls counts those to the driver. */
+mend_status mend_step_allow_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
+                                  uint64_t *calls);
+mend_status mend_step_unmap_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
+                                  size_t *first, uint64_t *calls);
+
 /* Releases an unmapped chunk as if it had not been created. If the driver refuses, the chunk stays
  * as free memory, or spare on the host. */
 void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk);

@@ -57,13 +57,8 @@ mend_result mend_relocate_in_device(mend_heap *heap, const mend_exchange_order *
 
 /* The caller holds both locks. No driver call. */
 
-typedef struct mend_sleeper {
-    mend_chunk *chunk;
-    mend_kept *kept; /* owned by the selection until the chunk sleeps */
-} mend_sleeper;
-
 typedef struct mend_selection {
-    mend_sleeper *sleepers; /* by address */
+    mend_cluster *sleepers; /* by address */
     size_t count;
     size_t spans;          /* in these chunks */
     uint64_t bytes;        /* of these chunks */
