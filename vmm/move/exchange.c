@@ -319,8 +319,8 @@ static mend_result go_back(exchange *x, mend_driver_call call, mend_status statu
     mend_driver_call second = MEND_CALL_map;
     mend_span *first = mend_heap_span_at(x->heap, x->chunk->address);
     mend_status mapped = mend_remap_chunk(x->heap, x->chunk, first, &second);
-    mend_step_note_peaks(x->heap);
     drop_parts(x);
+    mend_step_note_peaks(x->heap);
     return mapped == MEND_DRIVER_OK ? refused(x, call, status)
                                     : mend_remap_failed(x->heap, second, mapped);
 }

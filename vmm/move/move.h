@@ -322,8 +322,6 @@ void mend_settle_all(mend_heap *heap);
 /* The same for a thread that holds `state` alone, if no other thread makes room. */
 void mend_settle_ends(mend_heap *heap);
 
-void mend_retire_init(mend_heap *heap);
-
 /* Reserves nodes for `count` calls of mend_retire_mapping. False if malloc fails. */
 bool mend_retire_reserve(mend_heap *heap, size_t count);
 

@@ -26,11 +26,6 @@
 
 /* ---- retired mappings ------------------------------------------------------------------------ */
 
-void mend_retire_init(mend_heap *heap)
-{
-    mend_slab_init(&heap->retire.nodes, sizeof(mend_retired));
-}
-
 bool mend_retire_reserve(mend_heap *heap, size_t count)
 {
     return mend_slab_reserve(&heap->retire.nodes, count);

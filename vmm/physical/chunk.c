@@ -55,7 +55,7 @@ void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
 
 void mend_chunks_clear(mend_chunks *chunks)
 {
-    assert(chunks->mapped.count <= chunks->all.count + chunks->alias_count);
+    assert(chunks->mapped.count <= chunks->all.count + chunks->owing.count[MEND_OWED_ALIAS]);
     assert(chunks->empty.count <= chunks->all.count);
     mend_slab_clear(&chunks->slab);
 }

@@ -118,8 +118,7 @@ typedef struct mend_chunks {
     mend_slab slab;
     uint64_t reserved_bytes;
     uint64_t empty_bytes;
-    uint64_t unmapped_bytes; /* bytes of chunks that are not mapped; part of empty_bytes */
-    uint64_t alias_count;
+    uint64_t unmapped_bytes;    /* bytes of chunks that are not mapped; part of empty_bytes */
     uint64_t lent_bytes;        /* bytes of all aliases: live or free there, and counted there */
     uint64_t pinned_bytes;      /* bytes of chunks with pins */
     uint64_t exported_bytes;    /* bytes of chunks with exports */
