@@ -93,10 +93,14 @@ MEND_TEST(pool_restore, a_block_that_misses_its_mapping_is_named_and_comes_back)
         const char *call;
         uint64_t after_calls, count;
         uint64_t unmapped;
-    } rows[] = {{"map", SCRATCH_MAPS, 1, 0},          {"map", SCRATCH_MAPS + 1, 1, 0},
-                {"map", SCRATCH_MAPS, 2, 2},          {"map", SCRATCH_MAPS + 1, 2, 2},
-                {"map", SCRATCH_MAPS, UINT64_MAX, 2}, {"set_access", 1, 1, 0},
-                {"set_access", 2, 2, 2},              {"set_access", 1, UINT64_MAX, 2}};
+    } rows[] = {{"map", SCRATCH_MAPS, 1, 0},
+                {"map", SCRATCH_MAPS + 1, 1, 0},
+                {"map", SCRATCH_MAPS, 2, 2},
+                {"map", SCRATCH_MAPS + 1, 2, 2},
+                {"map", SCRATCH_MAPS, UINT64_MAX, 2},
+                {"set_access", 1, 1, 0},
+                {"set_access", 2, 2, 2},
+                {"set_access", 1, UINT64_MAX, 2}};
     for (size_t i = 0; i < WAYS * sizeof(rows) / sizeof(rows[0]); i++) {
         rig r;
         const size_t row = i / WAYS;
