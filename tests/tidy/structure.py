@@ -155,8 +155,8 @@ def check_upper_rooms(tree):
 # What the driver takes back, and who may offer it: a transaction that notes a refusal as owed, or
 # has its memory as a free chunk then, which a trim gives back; and the end of a heap.
 TAKES_BACK = {
-    "unmap": ("move/settle", "move/compact", "move/exchange", "move/grow", "move/host",
-              "move/import", "move/zeros", "sleep/sleep", "heap/destroy"),
+    "unmap": ("move/settle", "move/steps", "move/exchange", "move/grow", "move/import",
+              "move/zeros", "heap/destroy"),
     "release": ("physical/chunk", "physical/asleep", "physical/on_host", "move/settle",
                 "move/zeros_chunk", "heap/destroy"),
     "host_free": ("move/host_memory",),

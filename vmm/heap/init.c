@@ -82,7 +82,6 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
         mend_layout_init_zone(&heap->zones[i]);
     }
     mend_pointer_map_init(&heap->blocks);
-    mend_retire_init(heap);
     mend_pins_init(heap);
     mend_exports_init(heap);
     mend_copies_init(heap);
@@ -91,6 +90,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     mend_slab_init(&heap->nodes.spans, sizeof(mend_span));
     mend_slab_init(&heap->nodes.runs, sizeof(mend_run));
     mend_slab_init(&heap->nodes.waits, sizeof(mend_wait));
+    mend_slab_init(&heap->retire.nodes, sizeof(mend_retired));
     /* If streams may vanish, each free records a fence, so the cache could not keep any block. */
     if (config->front_cache && !config->streams_may_vanish) {
         mend_cache_open(heap, mend_budget_spares_empty(heap));

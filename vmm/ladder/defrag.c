@@ -1,6 +1,8 @@
 /*
- * A pass of compactions: for a program that calls mend_defrag, or for a request that found no room
- * in a pool whose program declared its allocations quiet points.
+ * A quiet point: all work of the context is done, and the program launches none until the call
+ * ends. Sleeps and moves of memory begin with one, and a pass of compactions: for a program that
+ * calls mend_defrag, or for a request that found no room in a pool whose program declared its
+ * allocations quiet points.
  */
 #include "ladder/ladder.h"
 
@@ -10,23 +12,35 @@
 #include "base/error.h"
 #include "move/driver_scope.h"
 #include "move/move.h"
+#include "move/ranges.h"
 #include "physical/waits.h"
 #include "users/users.h"
+
+mend_result mend_quiet_begin(mend_heap *heap, uint32_t asking, bool gives_back)
+{
+    mend_result result = mend_streams_wait_context(&heap->streams, asking);
+    mend_capture_groups_collect(heap);
+    if (result == MEND_OK) {
+        result = mend_settle_mappings(heap);
+    }
+    bool any;
+    if (result == MEND_OK) {
+        result = mend_dissolve_aliases(heap, &any);
+    }
+    if (result == MEND_OK && gives_back) {
+        mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
+        mend_settle(heap, MEND_OWED_GRAPHS, MEND_STREAM_UNKNOWN);
+        (void)mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
+    }
+    return result;
+}
 
 mend_result mend_compact_begin(mend_heap *heap, uint32_t asking, const mend_compact_limits *limits,
                                mend_compact_pass *pass)
 {
     *pass = (mend_compact_pass){.heap = heap, .limits = *limits, .driver_calls = 1};
     pass->begun_ns = heap->driver->clock_ns(heap->driver);
-    mend_result result = mend_streams_wait_context(&heap->streams, asking);
-    mend_capture_groups_collect(heap);
-    if (result == MEND_OK) {
-        result = mend_settle(heap, MEND_OWED_RESTORE, asking);
-    }
-    bool any;
-    if (result == MEND_OK) {
-        result = mend_dissolve_aliases(heap, &any);
-    }
+    mend_result result = mend_quiet_begin(heap, asking, false);
     if (result == MEND_OK && !mend_victims_find(pass)) {
         result =
             mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a pass of compactions");

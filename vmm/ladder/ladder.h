@@ -123,12 +123,14 @@ mend_outcome mend_continue_ends(mend_heap *heap, const mend_request *request, me
 
 /* The caller holds both locks; a driver scope is open, except for mend_ladder_defrag. */
 
-/*
- * Waits for the context (`asking` is the stream of the current call), tries to map what is missing,
- * and lists candidates. The caller calls mend_compact_end afterwards, whatever the result.
+/* Waits for the context (`asking` is the stream of the current call), restores mappings of live
+ * blocks, and ends aliases that nothing uses; `gives_back`: and all that waited for the work.
  * MEND_ERROR_CAPTURING: the pool knows of a capture; MEND_ERROR_OUT_OF_HOST_MEMORY,
- * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST.
- */
+ * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+mend_result mend_quiet_begin(mend_heap *heap, uint32_t asking, bool gives_back);
+
+/* Begins a quiet point, and lists candidates. The caller calls mend_compact_end afterwards,
+ * whatever the result. Errors as mend_quiet_begin. */
 mend_result mend_compact_begin(mend_heap *heap, uint32_t asking, const mend_compact_limits *limits,
                                mend_compact_pass *pass);
 void mend_compact_end(mend_compact_pass *pass);

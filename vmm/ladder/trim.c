@@ -15,7 +15,7 @@
 static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
 {
     mend_capture_groups_collect(heap);
-    (void)mend_settle(heap, MEND_OWED_GRAPHS, MEND_STREAM_UNKNOWN);
+    mend_settle(heap, MEND_OWED_GRAPHS, MEND_STREAM_UNKNOWN);
     mend_ranges_settle(heap, MEND_STREAM_UNKNOWN);
     mend_result result = heap->chunks.reserved_bytes > keep_bytes && heap->chunks.empty_bytes > 0
                              ? mend_ladder_close_all(heap)
@@ -151,7 +151,7 @@ static mend_result wait_for_others(mend_heap *heap)
     }
     if (result == MEND_OK && !is_captured) {
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
-        (void)mend_settle(heap, MEND_OWED_GRAPHS, MEND_STREAM_UNKNOWN);
+        mend_settle(heap, MEND_OWED_GRAPHS, MEND_STREAM_UNKNOWN);
         mend_ranges_settle(heap, MEND_STREAM_UNKNOWN);
     }
     return result;
@@ -194,6 +194,7 @@ mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t ow
     if (result != MEND_OK) {
         return result;
     }
+    mend_settle(heap, MEND_OWED_GRAPHS, MEND_STREAM_UNKNOWN);
     const bool wants_any = unused_ns > 0 || owed_bytes > 0 || above_soft_limit(heap) > 0;
     if (wants_any && heap->chunks.empty_bytes > 0) {
         result = mend_ladder_close_all(heap);

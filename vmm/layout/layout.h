@@ -347,15 +347,16 @@ size_t mend_layout_count_waits(mend_heap *heap, mend_run *run, uint64_t from, ui
 
 /* Nothing here fails or calls the driver; the caller promised the nodes. */
 
-/* A part of a chunk's addresses, and the chunk that gets them. */
+/* Addresses, and the chunk that has them, or gets them. */
 typedef struct mend_cluster {
     uint64_t address;
     uint64_t size_bytes;
     uint64_t live_address; /* of a cluster of live pages: from the first live byte to the end of
                             * the last one */
     uint64_t live_end;
-    mend_chunk *chunk; /* NULL: none yet */
-    bool is_created;   /* for this */
+    mend_chunk *chunk;      /* NULL: none yet */
+    bool is_created;        /* for this */
+    struct mend_kept *kept; /* of a chunk that is to sleep: owned by the selection until it does */
 } mend_cluster;
 
 /* The parts of a frozen chunk, which lacks nothing, are mapped at its addresses, in their order,

@@ -23,19 +23,20 @@ mend_result mend_dissolve_aliases(mend_heap *heap, bool *any)
     assert(mend_mutex_is_held(&heap->grow));
     assert(mend_mutex_is_held(&heap->state));
     *any = false;
-    mend_tree_node *at =
-        heap->chunks.alias_count > 0 ? mend_tree_first(&heap->chunks.mapped) : NULL;
-    while (at != NULL) {
-        mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
-        at = mend_tree_next(at);
-        if (!mend_chunk_is_alias(chunk) || !mend_layout_is_alias_unused(heap, chunk)) {
+    mend_owed *next = heap->chunks.owing.count[MEND_OWED_ALIAS] > 0
+                          ? mend_owed_from(&heap->chunks.owing, MEND_OWED_ALIAS, 0)
+                          : NULL;
+    while (next != NULL) {
+        mend_chunk *alias = MEND_CONTAINER_OF(next, mend_chunk, owed);
+        next = mend_owed_next(next);
+        if (!mend_layout_is_alias_unused(heap, alias)) {
             continue;
         }
         if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
             return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY,
                                 "malloc failed for the end of an alias");
         }
-        dissolve(heap, chunk);
+        dissolve(heap, alias);
         *any = true;
     }
     return MEND_OK;

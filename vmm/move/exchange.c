@@ -66,19 +66,6 @@ static bool reserve_nodes(exchange *x)
            mend_layout_promise_these(heap, &x->nodes);
 }
 
-/* ---- mappings side by side ------------------------------------------------------------------- */
-
-/* The end of the parts that lie side by side from `first` on; *size_bytes: of all of them. */
-static size_t end_of_stretch(const exchange *x, size_t first, uint64_t *size_bytes)
-{
-    size_t end = first;
-    *size_bytes = 0;
-    while (end < x->count && x->parts[end].address == x->parts[first].address + *size_bytes) {
-        *size_bytes += x->parts[end++].size_bytes;
-    }
-    return end;
-}
-
 /* Maps the next part; *mapped counts them. */
 static mend_status map_next(const exchange *x, uint64_t address, size_t *mapped)
 {
@@ -92,34 +79,14 @@ static mend_status map_next(const exchange *x, uint64_t address, size_t *mapped)
 static mend_status map_parts(const exchange *x, size_t *mapped, mend_driver_call *call)
 {
     mend_status status = MEND_DRIVER_OK;
-    uint64_t bytes;
     *mapped = 0;
     *call = MEND_CALL_map;
     while (*mapped < x->count && status == MEND_DRIVER_OK) {
         status = map_next(x, x->parts[*mapped].address, mapped);
     }
-    for (size_t i = 0, end; i < x->count && status == MEND_DRIVER_OK; i = end) {
+    if (status == MEND_DRIVER_OK) {
         *call = MEND_CALL_set_access;
-        end = end_of_stretch(x, i, &bytes);
-        status = mend_step_allow(x->heap, x->parts[i].address, bytes);
-        x->report->driver_calls++;
-    }
-    return status;
-}
-
-/* Unmaps the first parts, of which `mapped` are; *first is the first one that is left. */
-static mend_status unmap_parts(const exchange *x, size_t mapped, size_t *first)
-{
-    mend_status status = MEND_DRIVER_OK;
-    while (*first < mapped && status == MEND_DRIVER_OK) {
-        uint64_t bytes;
-        size_t end = end_of_stretch(x, *first, &bytes);
-        for (; end > mapped; end--) {
-            bytes -= x->parts[end - 1].size_bytes;
-        }
-        x->report->driver_calls++;
-        status = x->heap->driver->unmap(x->heap->driver, x->parts[*first].address, bytes);
-        *first = status == MEND_DRIVER_OK ? end : *first;
+        status = mend_step_allow_parts(x->heap, x->parts, x->count, &x->report->driver_calls);
     }
     return status;
 }
@@ -291,11 +258,9 @@ static void drop_parts(exchange *x)
         if (address != 0) {
             other->claimed_address = 0;
             mend_layout_attach(heap, other, other->zone, address, &other->claimed_waits);
-        } else if (x->parts[i].is_created && !other->on_host && other->address == 0 &&
+        } else if (x->parts[i].is_created && other->address == 0 &&
                    mend_retire_holds(heap, other->handle) == NULL) {
             mend_step_undo_create(heap, other);
-        } else if (x->parts[i].is_created) {
-            give_back(heap, other);
         }
         x->parts[i] =
             (mend_cluster){.address = x->parts[i].address, .size_bytes = x->parts[i].size_bytes};
@@ -354,8 +319,8 @@ static mend_result go_back(exchange *x, mend_driver_call call, mend_status statu
     mend_driver_call second = MEND_CALL_map;
     mend_span *first = mend_heap_span_at(x->heap, x->chunk->address);
     mend_status mapped = mend_remap_chunk(x->heap, x->chunk, first, &second);
-    mend_step_note_peaks(x->heap);
     drop_parts(x);
+    mend_step_note_peaks(x->heap);
     return mapped == MEND_DRIVER_OK ? refused(x, call, status)
                                     : mend_remap_failed(x->heap, second, mapped);
 }
@@ -371,7 +336,8 @@ static mend_result finish(exchange *x)
     mend_status status = map_parts(x, &mapped, &call);
     if (status == MEND_DRIVER_OK) {
         install(x, 0, mapped, true);
-    } else if (unmap_parts(x, mapped, &first) == MEND_DRIVER_OK) {
+    } else if (mend_step_unmap_parts(x->heap, x->parts, mapped, &first, &x->report->driver_calls) ==
+               MEND_DRIVER_OK) {
         result = go_back(x, call, status);
     } else {
         install(x, first, mapped, false);

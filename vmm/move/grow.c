@@ -61,6 +61,7 @@ static bool reserve_nodes(transaction *t)
     size_t ends = mend_plan_end_count(t->plan);
     size_t created = mend_plan_create_count(t->plan);
     size_t chunks = t->plan->picks.count + created + 2 * ends; /* an end leaves a run, and enters */
+    chunks += t->plan->on_host; /* and what is behind the block is frozen */
     t->nodes = count_nodes(t, chunks, ends);
     t->has_nodes = mend_layout_promise_these(heap, &t->nodes);
     return t->has_nodes && mend_retire_reserve(heap, chunks) &&
@@ -187,10 +188,12 @@ static mend_result create_chunks(transaction *t)
         mend_chunk *chunk;
         assert(size_bytes > 0);
         assert(size_bytes <= left_bytes);
-        mend_status status = mend_chunk_create(&t->heap->chunks, size_bytes, &chunk);
+        mend_status status = t->plan->on_host
+                                 ? mend_chunk_create_on_host(&t->heap->chunks, size_bytes, &chunk)
+                                 : mend_chunk_create(&t->heap->chunks, size_bytes, &chunk);
         if (status != MEND_DRIVER_OK) {
             mend_result result = mend_driver_refused(t->heap, MEND_CALL_create, status);
-            if (result == MEND_ERROR_OUT_OF_MEMORY) {
+            if (result == MEND_ERROR_OUT_OF_MEMORY && !t->plan->on_host) {
                 mend_attainable_note_refusal(t->heap);
             }
             return result;
@@ -412,14 +415,21 @@ static mend_span *take_block(const transaction *t, const mend_request *request, 
     mend_run *run = mend_layout_run_at(t->zone, address);
     assert(run != NULL);
     assert(mend_run_end(run) - address >= request->size_bytes);
-    if (mend_plan_end_count(t->plan) > 0) {
+    if (t->plan->on_host) {
+        heap->counters.placed_on_host++;
+    } else if (mend_plan_end_count(t->plan) > 0) {
         heap->counters.placed_by_alias++;
     } else if (t->plan->base != NULL) {
         heap->counters.placed_by_extension++;
     } else {
         heap->counters.placed_at_new_address++;
     }
-    return mend_layout_take(heap, run, address, request->size_bytes);
+    mend_span *span = mend_layout_take(heap, run, address, request->size_bytes);
+    if (t->plan->on_host) { /* nothing else uses memory of the host */
+        mend_chunk_note_taken_on_host(&heap->chunks, t->created, request->size_bytes);
+        mend_freeze_chunk(heap, t->created);
+    }
+    return span;
 }
 
 /* Where the block may begin: in the base, in the tail, or where the first chunk is mapped. */
@@ -451,7 +461,7 @@ mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_
     } else {
         undo(&t);
     }
-    if (outcome == MEND_NOTHING) {
+    if (outcome == MEND_NOTHING && !plan->on_host) {
         note_refusal(&t);
     }
     if (t.has_nodes) {

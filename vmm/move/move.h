@@ -314,20 +314,18 @@ size_t mend_remap_count_spans(const mend_span *first, uint64_t end);
 mend_result mend_enter(mend_heap *heap, mend_driver_scope *scope);
 
 /* In an open scope: settles what is owed up to this kind, if there is more than retired mappings.
- * `asking`: as for mend_retire_flush. The first failure to restore a mapping of live blocks:
- * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
-mend_result mend_settle(mend_heap *heap, mend_owed_kind last, uint32_t asking);
+ * `asking`: as for mend_retire_flush. Notes no failure. */
+void mend_settle(mend_heap *heap, mend_owed_kind last, uint32_t asking);
 
-/* The same without a scope; opens one if anything is owed. */
-mend_result mend_settle_in_scope(mend_heap *heap, mend_owed_kind last);
+/* The mappings of live blocks alone. The first failure: MEND_ERROR_OUT_OF_HOST_MEMORY,
+ * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+mend_result mend_settle_mappings(mend_heap *heap);
 
-/* The same of all, also of what waited for captured graphs; notes no failure. */
+/* All, without a scope; opens one if anything is owed. */
 void mend_settle_all(mend_heap *heap);
 
 /* The same for a thread that holds `state` alone, if no other thread makes room. */
 void mend_settle_ends(mend_heap *heap);
-
-void mend_retire_init(mend_heap *heap);
 
 /* Reserves nodes for `count` calls of mend_retire_mapping. False if malloc fails. */
 bool mend_retire_reserve(mend_heap *heap, size_t count);
@@ -389,8 +387,15 @@ mend_status mend_step_allow(mend_heap *heap, uint64_t address, uint64_t size_byt
 mend_status mend_step_allow_to(mend_heap *heap, uint64_t address, uint64_t size_bytes,
                                const int *devices, int device_count, mend_access access);
 
+/* The same for parts, by address, with one call for neighbours; and unmaps those from *first on,
+ * which says then what is left. *calls counts those to the driver. */
+mend_status mend_step_allow_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
+                                  uint64_t *calls);
+mend_status mend_step_unmap_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
+                                  size_t *first, uint64_t *calls);
+
 /* Releases an unmapped chunk as if it had not been created. If the driver refuses, the chunk stays
- * as free memory. */
+ * as free memory, or spare on the host. */
 void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk);
 
 /* Waits for copies and fills on a stream that a failed transaction may have left running. If the

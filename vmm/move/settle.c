@@ -26,11 +26,6 @@
 
 /* ---- retired mappings ------------------------------------------------------------------------ */
 
-void mend_retire_init(mend_heap *heap)
-{
-    mend_slab_init(&heap->retire.nodes, sizeof(mend_retired));
-}
-
 bool mend_retire_reserve(mend_heap *heap, size_t count)
 {
     return mend_slab_reserve(&heap->retire.nodes, count);
@@ -97,19 +92,16 @@ mend_retired *mend_retire_first(const mend_heap *heap)
     return RETIRED_OF(mend_owed_from(&heap->chunks.owing, MEND_OWED_MAPPING, 0));
 }
 
-static void forget(mend_heap *heap, mend_retired *retired)
-{
-    mend_owe(&heap->chunks.owing, &retired->owed, MEND_OWED_NOTHING, 0);
-    mend_slab_give(&heap->retire.nodes, retired);
-}
-
 mend_retired *mend_retire_next(const mend_retired *retired)
 {
-    return RETIRED_OF(mend_owed_next(&retired->owed));
+    mend_tree_node *node = mend_tree_next(&retired->owed.node);
+    mend_owed *next = MEND_CONTAINER_OR_NULL(node, mend_owed, node);
+    return next != NULL && next->kind == MEND_OWED_MAPPING ? RETIRED_OF(next) : NULL;
 }
 
-/* Memory of the host; or the device may have more for the pool, if no other process holds it. */
-static void note_end(mend_heap *heap, const mend_retired *unmapped)
+/* It was memory of the host; or the device may have more for the pool, if no other process holds
+ * it. */
+static void forget(mend_heap *heap, mend_retired *unmapped)
 {
     if (unmapped->is_foreign) {
         assert(heap->retire.foreign_bytes >= unmapped->size_bytes);
@@ -119,6 +111,8 @@ static void note_end(mend_heap *heap, const mend_retired *unmapped)
         assert(heap->retire.host_bytes >= unmapped->size_bytes);
         heap->retire.host_bytes -= unmapped->size_bytes;
     }
+    mend_owe(&heap->chunks.owing, &unmapped->owed, MEND_OWED_NOTHING, 0);
+    mend_slab_give(&heap->retire.nodes, unmapped);
 }
 
 /* Unmaps the neighbours from `first` up to `end` (not included) with one call. What the driver
@@ -143,7 +137,6 @@ static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired
     heap->retire.bytes -= size_bytes;
     while (first != end) {
         mend_retired *next = mend_retire_next(first);
-        note_end(heap, first);
         forget(heap, first);
         first = next;
     }
@@ -435,14 +428,11 @@ static mend_result settle_one(mend_heap *heap, mend_owed *owed)
     return MEND_OK;
 }
 
-mend_result mend_settle(mend_heap *heap, mend_owed_kind last, uint32_t asking)
+static mend_result settle(mend_heap *heap, mend_owed_kind last, uint32_t asking)
 {
     mend_result result = MEND_OK;
     assert(mend_mutex_is_held(&heap->grow));
     assert(mend_mutex_is_held(&heap->state));
-    if (!mend_owing_any(&heap->chunks.owing, last)) {
-        return MEND_OK;
-    }
     for (mend_owed_kind kind = MEND_OWED_RESTORE; kind <= last; kind++) {
         uint64_t at = 0;
         if (kind == MEND_OWED_MAPPING) {
@@ -458,36 +448,37 @@ mend_result mend_settle(mend_heap *heap, mend_owed_kind last, uint32_t asking)
     return result;
 }
 
+mend_result mend_settle_mappings(mend_heap *heap)
+{
+    return settle(heap, MEND_OWED_RESTORE, MEND_STREAM_UNKNOWN);
+}
+
+void mend_settle(mend_heap *heap, mend_owed_kind last, uint32_t asking)
+{
+    if (mend_owing_any(&heap->chunks.owing, last)) {
+        const mend_thread_error noted = *mend_process_failure();
+        (void)settle(heap, last, asking);
+        *mend_process_failure() = noted; /* of the call, if of any */
+    }
+}
+
 mend_result mend_enter(mend_heap *heap, mend_driver_scope *scope)
 {
     mend_result result = mend_driver_scope_open(heap, scope);
-    if (result == MEND_OK && mend_owing_any(&heap->chunks.owing, MEND_OWED_SPARE)) {
-        const mend_thread_error noted = *mend_process_failure();
-        (void)mend_settle(heap, MEND_OWED_SPARE, MEND_STREAM_UNKNOWN);
-        *mend_process_failure() = noted; /* of the call, if of any */
-    }
-    return result;
-}
-
-mend_result mend_settle_in_scope(mend_heap *heap, mend_owed_kind last)
-{
-    mend_driver_scope scope;
-    mend_result result = MEND_OK;
-    if (mend_owing_any(&heap->chunks.owing, last)) {
-        result = mend_driver_scope_open(heap, &scope);
-        if (result == MEND_OK) {
-            result = mend_settle(heap, last, MEND_STREAM_UNKNOWN);
-            mend_driver_scope_close(heap, &scope);
-        }
+    if (result == MEND_OK) {
+        mend_settle(heap, MEND_OWED_SPARE, MEND_STREAM_UNKNOWN);
     }
     return result;
 }
 
 void mend_settle_all(mend_heap *heap)
 {
-    const mend_thread_error noted = *mend_process_failure();
-    (void)mend_settle_in_scope(heap, MEND_OWED_GRAPHS);
-    *mend_process_failure() = noted;
+    mend_driver_scope scope;
+    if (mend_owing_any(&heap->chunks.owing, MEND_OWED_GRAPHS) &&
+        mend_driver_scope_open(heap, &scope) == MEND_OK) {
+        mend_settle(heap, MEND_OWED_GRAPHS, MEND_STREAM_UNKNOWN);
+        mend_driver_scope_close(heap, &scope);
+    }
 }
 
 void mend_settle_ends(mend_heap *heap)

@@ -54,13 +54,55 @@ mend_status mend_step_allow(mend_heap *heap, uint64_t address, uint64_t size_byt
                               MEND_ACCESS_READ_WRITE);
 }
 
+/* The end of the parts that lie side by side from `first` on; *size_bytes: of all of them. */
+static size_t end_of_stretch(const mend_cluster parts[], size_t first, size_t count,
+                             uint64_t *size_bytes)
+{
+    size_t end = first;
+    for (*size_bytes = 0; end < count && parts[end].address == parts[first].address + *size_bytes;
+         end++) {
+        *size_bytes += parts[end].size_bytes;
+    }
+    return end;
+}
+
+mend_status mend_step_allow_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
+                                  uint64_t *calls)
+{
+    mend_status status = MEND_DRIVER_OK;
+    for (size_t first = 0, end; first < count && status == MEND_DRIVER_OK; first = end) {
+        uint64_t size_bytes;
+        end = end_of_stretch(parts, first, count, &size_bytes);
+        status = mend_step_allow(heap, parts[first].address, size_bytes);
+        ++*calls;
+    }
+    return status;
+}
+
+mend_status mend_step_unmap_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
+                                  size_t *first, uint64_t *calls)
+{
+    mend_status status = MEND_DRIVER_OK;
+    while (*first < count && status == MEND_DRIVER_OK) {
+        uint64_t size_bytes;
+        const size_t end = end_of_stretch(parts, *first, count, &size_bytes);
+        status = heap->driver->unmap(heap->driver, parts[*first].address, size_bytes);
+        *first = status == MEND_DRIVER_OK ? end : *first;
+        ++*calls;
+    }
+    return status;
+}
+
 void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk)
 {
-    uint64_t size_bytes = chunk->size_bytes;
-    assert(heap->chunks.created > 0);
-    if (mend_chunk_release(&heap->chunks, chunk) != MEND_DRIVER_OK) {
+    const uint64_t size_bytes = chunk->size_bytes;
+    const bool on_host = chunk->on_host;
+    mend_status status = on_host ? mend_chunk_release_on_host(&heap->chunks, chunk)
+                                 : mend_chunk_release(&heap->chunks, chunk);
+    if (status != MEND_DRIVER_OK) {
         heap->counters.driver_failures++;
-    } else {
+    } else if (!on_host) {
+        assert(heap->chunks.created > 0);
         heap->chunks.created--;
         heap->chunks.created_bytes -= size_bytes;
         heap->chunks.released--;

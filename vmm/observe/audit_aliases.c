@@ -70,7 +70,7 @@ bool mend_audit_aliases(const mend_audit_walk *a)
             }
         }
     }
-    return (count == heap->chunks.alias_count && held == count && bytes == a->lent_bytes &&
-            bytes == heap->chunks.lent_bytes) ||
+    return (count == heap->chunks.owing.count[MEND_OWED_ALIAS] && held == count &&
+            bytes == a->lent_bytes && bytes == heap->chunks.lent_bytes) ||
            mend_audit_broken(a, "the counts of aliases and of what is lent are wrong");
 }

@@ -133,7 +133,7 @@ bool mend_audit_asleep(const mend_audit_walk *a)
         bool is_away = chunk->missing == MEND_MISSING_MEMORY;
         s.away_in[chunk->zone] += is_away || chunk->on_host ? chunk->size_bytes : 0;
         if (!mend_chunk_sleeps(chunk)) {
-            if (is_away || chunk->missing == MEND_MISSING_CONTENTS) {
+            if (is_away) {
                 return mend_audit_broken(a, "the chunk 0x%llx lacks memory, and does not sleep",
                                          MEND_AUDIT_HEX(chunk->address));
             }

@@ -142,8 +142,9 @@ bool mend_audit_chunks(const mend_audit_walk *a)
     if (reserved_bytes != chunks->reserved_bytes || empty_bytes != chunks->empty_bytes ||
         unmapped_bytes != chunks->unmapped_bytes ||
         whole != chunks->empty.count + chunks->parked.count + newly ||
-        mapped + chunks->alias_count != chunks->mapped.count || held != chunks->frozen_count ||
-        pinned_bytes != chunks->pinned_bytes || exported_bytes != chunks->exported_bytes) {
+        mapped + chunks->owing.count[MEND_OWED_ALIAS] != chunks->mapped.count ||
+        held != chunks->frozen_count || pinned_bytes != chunks->pinned_bytes ||
+        exported_bytes != chunks->exported_bytes) {
         return mend_audit_broken(a, "the counts of chunks are wrong");
     }
     if (held != missing + chunks->asleep_count + on_host || missing != chunks->missing_count ||

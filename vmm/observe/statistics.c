@@ -137,7 +137,7 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     const mend_zone *large = &heap->zones[MEND_ZONE_LARGE];
     stats->live_blocks = mend_heap_live_blocks(heap);
     stats->chunks = mend_heap_chunks(heap);
-    stats->aliases = heap->chunks.alias_count;
+    stats->aliases = heap->chunks.owing.count[MEND_OWED_ALIAS];
     stats->mappings = mend_heap_mappings(heap);
     stats->unmapped_blocks = unmapped_blocks(heap);
     for (uint32_t i = mend_slots_first_of(&heap->streams, 0); i != MEND_STREAM_UNKNOWN;

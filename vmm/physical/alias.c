@@ -44,7 +44,7 @@ mend_chunk *mend_chunk_make_alias(mend_chunks *chunks, mend_chunk *chunk, uint64
     alias->share_types = chunk->share_types;
     mend_list_init(&alias->newly);
     mend_list_init(&alias->noted);
-    chunks->alias_count++;
+    mend_owe(&chunks->owing, &alias->owed, MEND_OWED_ALIAS, mapping_address);
     chunks->lent_bytes += size_bytes;
     return alias;
 }
@@ -55,9 +55,8 @@ void mend_chunk_drop_alias(mend_chunks *chunks, mend_chunk *alias)
     assert(alias->address == 0);
     assert(alias->live_bytes == 0);
     assert(alias->holds == 1);
-    assert(chunks->alias_count > 0);
     assert(chunks->lent_bytes >= alias->size_bytes);
-    chunks->alias_count--;
+    mend_owe(&chunks->owing, &alias->owed, MEND_OWED_NOTHING, 0);
     chunks->lent_bytes -= alias->size_bytes;
     mend_slab_give(&chunks->slab, alias);
 }

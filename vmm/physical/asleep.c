@@ -139,7 +139,7 @@ static void leave_asleep(mend_chunks *chunks, mend_chunk *chunk)
 void mend_chunk_wake_up(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(mend_chunk_sleeps(chunk));
-    assert(chunk->missing == MEND_MISSING_CONTENTS);
+    assert(chunk->missing == MEND_MISSING_ACCESS);
     leave_asleep(chunks, chunk);
     mend_chunk_set_kept(chunks, chunk, NULL, MEND_MISSING_NOTHING);
     mend_history_note(chunks->history, MEND_EVENT_WAKE, chunk->address, chunk->size_bytes,

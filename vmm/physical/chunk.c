@@ -55,7 +55,7 @@ void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
 
 void mend_chunks_clear(mend_chunks *chunks)
 {
-    assert(chunks->mapped.count <= chunks->all.count + chunks->alias_count);
+    assert(chunks->mapped.count <= chunks->all.count + chunks->owing.count[MEND_OWED_ALIAS]);
     assert(chunks->empty.count <= chunks->all.count);
     mend_slab_clear(&chunks->slab);
 }
@@ -201,7 +201,6 @@ static void enter_mapped(mend_chunks *chunks, mend_chunk *chunk)
     }
     if (chunk->on_host) {
         assert(chunks->host_spare_bytes >= chunk->size_bytes);
-        chunks->host_spares--;
         chunks->host_spare_bytes -= chunk->size_bytes;
         chunks->host_count++;
         chunks->host_bytes += chunk->size_bytes;
@@ -225,7 +224,6 @@ static void leave_mapped(mend_chunks *chunks, mend_chunk *chunk)
         chunks->host_count--;
         chunks->host_bytes -= chunk->size_bytes;
         chunks->away_in[chunk->zone] -= chunk->size_bytes;
-        chunks->host_spares++;
         chunks->host_spare_bytes += chunk->size_bytes;
     } else {
         chunks->unmapped_bytes += has_memory ? chunk->size_bytes : 0;

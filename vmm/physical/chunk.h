@@ -32,8 +32,7 @@ typedef enum mend_chunk_missing {
     MEND_MISSING_NOTHING = 0,
     MEND_MISSING_MAPPING, /* the mapping and access */
     MEND_MISSING_ACCESS,
-    MEND_MISSING_CONTENTS, /* asleep: what it had before */
-    MEND_MISSING_MEMORY    /* asleep: the memory, and so the rest */
+    MEND_MISSING_MEMORY /* asleep: the memory, and so the rest */
 } mend_chunk_missing;
 
 /* How other processes get a chunk. */
@@ -119,8 +118,7 @@ typedef struct mend_chunks {
     mend_slab slab;
     uint64_t reserved_bytes;
     uint64_t empty_bytes;
-    uint64_t unmapped_bytes; /* bytes of chunks that are not mapped; part of empty_bytes */
-    uint64_t alias_count;
+    uint64_t unmapped_bytes;    /* bytes of chunks that are not mapped; part of empty_bytes */
     uint64_t lent_bytes;        /* bytes of all aliases: live or free there, and counted there */
     uint64_t pinned_bytes;      /* bytes of chunks with pins */
     uint64_t exported_bytes;    /* bytes of chunks with exports */
@@ -138,8 +136,7 @@ typedef struct mend_chunks {
     uint32_t host_count;                /* mapped chunks on the host: frozen, and not asleep */
     uint64_t host_bytes;                /* their bytes; not in reserved_bytes */
     uint64_t host_live_bytes;           /* of these, of live blocks */
-    uint32_t host_spares;               /* chunks on the host that are not mapped */
-    uint64_t host_spare_bytes;          /* their bytes */
+    uint64_t host_spare_bytes;          /* of chunks on the host that are not mapped */
     mend_owing owing;                   /* of the whole heap */
     uint64_t next_number;
     uint64_t created;

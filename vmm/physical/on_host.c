@@ -41,7 +41,6 @@ mend_status mend_chunk_create_on_host(mend_chunks *chunks, uint64_t size_bytes, 
     mend_list_init(&made->newly);
     mend_list_init(&made->noted);
     mend_tree_insert(&chunks->all, &made->by_number);
-    chunks->host_spares++;
     chunks->host_spare_bytes += size_bytes;
     mend_chunk_note_owed(chunks, made);
     *chunk = made;
@@ -50,9 +49,7 @@ mend_status mend_chunk_create_on_host(mend_chunks *chunks, uint64_t size_bytes, 
 
 static void forget_spare(mend_chunks *chunks, mend_chunk *chunk)
 {
-    assert(chunks->host_spares > 0);
     assert(chunks->host_spare_bytes >= chunk->size_bytes);
-    chunks->host_spares--;
     chunks->host_spare_bytes -= chunk->size_bytes;
     mend_owe(&chunks->owing, &chunk->owed, MEND_OWED_NOTHING, 0);
     mend_tree_remove(&chunks->all, &chunk->by_number);

@@ -93,7 +93,7 @@ mend_result mend_heap_quiesce(mend_heap *heap, mend_quiesce_report *report)
     if (result != MEND_OK) {
         return result;
     }
-    result = mend_quiet_begin(heap);
+    result = mend_quiet_begin(heap, MEND_STREAM_UNKNOWN, true);
     uint64_t bytes = 0;
     if (result == MEND_OK) {
         result = mend_trim_to(heap, 0, false, &bytes);

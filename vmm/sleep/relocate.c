@@ -162,13 +162,13 @@ mend_result mend_relocate(mend_heap *heap, mend_exchange_kind kind, const uint64
     if (result != MEND_OK) {
         return result;
     }
-    result = mend_quiet_begin(heap);
+    result = mend_quiet_begin(heap, MEND_STREAM_UNKNOWN, true);
     if (result == MEND_OK) {
         result = move_all(&r);
     }
     if (result == MEND_OK) {
         /* Blocks that other threads freed meanwhile. */
-        (void)mend_settle(heap, MEND_OWED_END, MEND_STREAM_UNKNOWN);
+        mend_settle(heap, MEND_OWED_END, MEND_STREAM_UNKNOWN);
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
     }
     mend_driver_scope_close(heap, &scope);

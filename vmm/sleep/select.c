@@ -223,7 +223,8 @@ static bool add(mend_selection *selection, const mend_sleep_options *options, me
         return false;
     }
     kept->has_rule = held->has_rule;
-    selection->sleepers[selection->count++] = (mend_sleeper){chunk, kept};
+    selection->sleepers[selection->count++] = (mend_cluster){
+        .address = chunk->address, .size_bytes = chunk->size_bytes, .chunk = chunk, .kept = kept};
     selection->spans += held->spans;
     selection->bytes += chunk->size_bytes;
     selection->chosen_bytes += held->to_sleep_bytes;

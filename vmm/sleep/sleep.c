@@ -84,7 +84,7 @@ static mend_result save(sleeping *s)
         mend_copies_take_own(s->heap, selection->sleepers[i].kept);
     }
     for (size_t i = 0; i < selection->count && result == MEND_OK; i++) {
-        mend_sleeper *at = &selection->sleepers[i];
+        mend_cluster *at = &selection->sleepers[i];
         result = mend_keeper_save(&keeper, at->chunk, at->kept);
     }
     if (result == MEND_OK) {
@@ -92,35 +92,6 @@ static mend_result save(sleeping *s)
     }
     mend_keeper_end(&keeper);
     return result;
-}
-
-/* The number of sleepers from `first` on that are neighbours; *size_bytes: of them all. */
-static size_t count_neighbours(const mend_selection *selection, size_t first, uint64_t *size_bytes)
-{
-    size_t count = 0;
-    *size_bytes = 0;
-    uint64_t address = selection->sleepers[first].chunk->address;
-    while (first + count < selection->count &&
-           selection->sleepers[first + count].chunk->address == address + *size_bytes) {
-        *size_bytes += selection->sleepers[first + count].chunk->size_bytes;
-        count++;
-    }
-    return count;
-}
-
-/* Unmaps all; *unmapped counts those that are. */
-static mend_result unmap(sleeping *s, size_t *unmapped)
-{
-    const mend_driver *driver = s->heap->driver;
-    mend_status status = MEND_DRIVER_OK;
-    while (*unmapped < s->selection.count && status == MEND_DRIVER_OK) {
-        uint64_t size_bytes;
-        size_t count = count_neighbours(&s->selection, *unmapped, &size_bytes);
-        status = driver->unmap(driver, s->selection.sleepers[*unmapped].chunk->address, size_bytes);
-        *unmapped += status == MEND_DRIVER_OK ? count : 0;
-    }
-    return status == MEND_DRIVER_OK ? MEND_OK
-                                    : mend_driver_refused(s->heap, MEND_CALL_unmap, status);
 }
 
 /* The first `unmapped` chunks are mapped again. Returns the failure that led here, or that of a
@@ -162,7 +133,7 @@ static void fall_asleep(sleeping *s, mend_sleep_report *report)
 {
     mend_chunks *chunks = &s->heap->chunks;
     for (size_t i = 0; i < s->selection.count; i++) {
-        mend_sleeper *at = &s->selection.sleepers[i];
+        mend_cluster *at = &s->selection.sleepers[i];
         report->host_bytes += at->kept->host_bytes;
         report->file_bytes += at->kept->file_bytes;
         report->dropped_bytes += at->kept->dropped_bytes;
@@ -190,12 +161,16 @@ static void fall_asleep(sleeping *s, mend_sleep_report *report)
 static mend_result perform(sleeping *s, mend_sleep_report *report)
 {
     size_t unmapped = 0;
+    uint64_t calls = 0;
     for (size_t i = 0; i < s->selection.count; i++) {
         mend_freeze_chunk(s->heap, s->selection.sleepers[i].chunk);
     }
     mend_result result = save(s);
     if (result == MEND_OK) {
-        result = unmap(s, &unmapped);
+        mend_status status = mend_step_unmap_parts(s->heap, s->selection.sleepers,
+                                                   s->selection.count, &unmapped, &calls);
+        result = status == MEND_DRIVER_OK ? MEND_OK
+                                          : mend_driver_refused(s->heap, MEND_CALL_unmap, status);
     }
     if (result != MEND_OK) {
         return undo(s, unmapped, result);
@@ -203,7 +178,7 @@ static mend_result perform(sleeping *s, mend_sleep_report *report)
     s->heap->counters.sleeps += report->asleep_bytes == 0;
     fall_asleep(s, report);
     /* Blocks that other threads freed meanwhile. */
-    (void)mend_settle(s->heap, MEND_OWED_END, MEND_STREAM_UNKNOWN);
+    mend_settle(s->heap, MEND_OWED_END, MEND_STREAM_UNKNOWN);
     return MEND_OK;
 }
 
@@ -276,7 +251,7 @@ mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
     if (result != MEND_OK) {
         return result;
     }
-    result = mend_quiet_begin(heap);
+    result = mend_quiet_begin(heap, MEND_STREAM_UNKNOWN, true);
     if (result == MEND_OK) {
         result = put(&s, report);
     }

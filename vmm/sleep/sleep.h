@@ -28,14 +28,6 @@ mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
 /* As mend_quiesce; `report` is of full size. */
 mend_result mend_heap_quiesce(mend_heap *heap, mend_quiesce_report *report);
 
-/* ---- quiet.c --------------------------------------------------------------------------------- */
-
-/* Waits for the context, and ends what only looks as if it were in use: aliases, retired mappings,
- * chunks without blocks, refusals of the driver. The caller holds both locks; a driver scope is
- * open. MEND_ERROR_CAPTURING, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
- * MEND_ERROR_DEVICE_LOST. */
-mend_result mend_quiet_begin(mend_heap *heap);
-
 /* ---- read.c ---------------------------------------------------------------------------------- */
 
 /*
@@ -65,13 +57,8 @@ mend_result mend_relocate_in_device(mend_heap *heap, const mend_exchange_order *
 
 /* The caller holds both locks. No driver call. */
 
-typedef struct mend_sleeper {
-    mend_chunk *chunk;
-    mend_kept *kept; /* owned by the selection until the chunk sleeps */
-} mend_sleeper;
-
 typedef struct mend_selection {
-    mend_sleeper *sleepers; /* by address */
+    mend_cluster *sleepers; /* by address */
     size_t count;
     size_t spans;          /* in these chunks */
     uint64_t bytes;        /* of these chunks */

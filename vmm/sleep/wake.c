@@ -17,15 +17,9 @@
 #include "physical/waits.h"
 #include "policy/policy.h"
 
-/* Chunks are handled in order of addresses; `missing` says how far each one is. */
-typedef struct waker {
-    mend_chunk *chunk;
-    bool is_taken; /* its memory was created by this call */
-} waker;
-
 typedef struct waking {
     mend_heap *heap;
-    waker *chunks; /* by address */
+    mend_cluster *chunks; /* by address; `missing` says how far each one is */
     size_t count;
     size_t spans; /* in these chunks */
     uint64_t needed_bytes;
@@ -55,7 +49,8 @@ static void look_at(waking *w, mend_chunk *chunk, const uint64_t *tags, size_t t
         spans++;
     }
     if (wakes) {
-        w->chunks[w->count++].chunk = chunk;
+        w->chunks[w->count++] = (mend_cluster){
+            .address = chunk->address, .size_bytes = chunk->size_bytes, .chunk = chunk};
         w->spans += spans;
         w->needed_bytes += chunk->missing == MEND_MISSING_MEMORY ? chunk->size_bytes : 0;
         w->has_files = w->has_files || chunk->kept->file_bytes > 0;
@@ -64,7 +59,7 @@ static void look_at(waking *w, mend_chunk *chunk, const uint64_t *tags, size_t t
 
 static mend_result find(waking *w, const uint64_t *tags, size_t tag_count)
 {
-    w->chunks = calloc((size_t)w->heap->chunks.asleep_count + 1, sizeof(waker));
+    w->chunks = calloc((size_t)w->heap->chunks.asleep_count + 1, sizeof(w->chunks[0]));
     if (w->chunks == NULL) {
         return no_host_memory();
     }
@@ -173,7 +168,7 @@ static mend_result take_memory(waking *w)
             has_memory ? MEND_DRIVER_OK : mend_chunk_take_memory(&heap->chunks, chunk);
         if (status == MEND_DRIVER_OK) {
             left_bytes -= has_memory ? 0 : chunk->size_bytes;
-            w->chunks[i].is_taken = !has_memory;
+            w->chunks[i].is_created = !has_memory;
             i++;
             continue;
         }
@@ -209,32 +204,10 @@ static mend_result map(waking *w)
             mend_chunk_set_missing(&heap->chunks, chunk, MEND_MISSING_ACCESS);
         }
     }
-    return MEND_OK;
-}
-
-/* One call for neighbours. */
-static mend_result allow(waking *w)
-{
-    mend_heap *heap = w->heap;
-    for (size_t first = 0, end; first < w->count; first = end) {
-        uint64_t address = w->chunks[first].chunk->address;
-        uint64_t size_bytes = 0;
-        for (end = first; end < w->count && w->chunks[end].chunk->address == address + size_bytes;
-             end++) {
-            size_bytes += w->chunks[end].chunk->size_bytes;
-        }
-        mend_status status = mend_step_allow(heap, address, size_bytes);
-        if (status != MEND_DRIVER_OK) {
-            return mend_driver_refused(heap, MEND_CALL_set_access, status);
-        }
-        for (size_t i = first; i < end; i++) {
-            mend_chunk *chunk = w->chunks[i].chunk;
-            if (chunk->missing == MEND_MISSING_ACCESS) {
-                mend_chunk_set_missing(&heap->chunks, chunk, MEND_MISSING_CONTENTS);
-            }
-        }
-    }
-    return MEND_OK;
+    uint64_t calls = 0;
+    mend_status status = mend_step_allow_parts(heap, w->chunks, w->count, &calls);
+    return status == MEND_DRIVER_OK ? MEND_OK
+                                    : mend_driver_refused(heap, MEND_CALL_set_access, status);
 }
 
 static mend_result load(waking *w)
@@ -300,10 +273,10 @@ static void undo(waking *w)
     for (size_t i = 0; i < w->count; i++) {
         mend_chunk_note_owed(chunks, w->chunks[i].chunk);
     }
-    (void)mend_settle(w->heap, MEND_OWED_MEMORY, MEND_STREAM_UNKNOWN);
+    mend_settle(w->heap, MEND_OWED_MEMORY, MEND_STREAM_UNKNOWN);
     for (size_t i = 0; i < w->count; i++) {
         const mend_chunk *chunk = w->chunks[i].chunk;
-        if (w->chunks[i].is_taken && chunk->missing == MEND_MISSING_MEMORY) {
+        if (w->chunks[i].is_created && chunk->missing == MEND_MISSING_MEMORY) {
             chunks->created--;
             chunks->created_bytes -= chunk->size_bytes;
             chunks->released--;
@@ -326,9 +299,6 @@ static mend_result perform(waking *w, mend_wake_report *report)
     }
     if (result == MEND_OK) {
         result = map(w);
-    }
-    if (result == MEND_OK) {
-        result = allow(w);
     }
     if (result == MEND_OK) {
         result = load(w);
@@ -363,7 +333,7 @@ mend_result mend_sleep_wake(mend_heap *heap, const uint64_t *tags, size_t tag_co
     if (result != MEND_OK) {
         return result;
     }
-    (void)mend_settle(heap, MEND_OWED_END, MEND_STREAM_UNKNOWN);
+    mend_settle(heap, MEND_OWED_END, MEND_STREAM_UNKNOWN);
     if (!mend_step_copies_have_ended(heap)) { /* a wake that failed may write what is to be used */
         result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
     }

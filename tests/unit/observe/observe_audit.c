@@ -244,7 +244,7 @@ static mend_chunk *open_aliases(rig *r)
     kit_free(&r->w, head, NULL);
     uint64_t block = (uint64_t)(uintptr_t)kit_alloc(&r->w, 2 * QUARTER, NULL);
     mend_chunk *alias = mend_chunk_at(&r->heap->chunks, block);
-    bool is_open = mend_world_check(&r->w) && r->heap->chunks.alias_count == 2;
+    bool is_open = mend_world_check(&r->w) && r->heap->chunks.owing.count[MEND_OWED_ALIAS] == 2;
     return is_open ? alias : NULL;
 }
 
