@@ -61,7 +61,8 @@ static void grow_and_trim(crowd *c)
 {
     uint64_t released_bytes;
     mend_crowd_free_on(c, mend_crowd_alloc_bytes(c, 3 * PAGE, c->streams[0]), c->streams[0]);
-    mend_crowd_require(mend_trim(c->pool, 0, &released_bytes) == MEND_OK, "mend_trim");
+    mend_crowd_require(mend_trim(c->pool, 0, MEND_TRIM_IDLE, &released_bytes) == MEND_OK,
+                       "mend_trim");
 }
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
@@ -123,7 +124,8 @@ static void fill_ranges_and_destroy_one(crowd *c)
     mend_range *one = create_range(c, PAGE);
     commit(c, one, 0, 1);
     mend_crowd_require(mend_range_get_info(one, &info) == MEND_OK, "mend_range_get_info");
-    const mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
+    const mend_sim_work work = {.struct_size = sizeof(mend_sim_work),
+                                .kind = MEND_SIM_WORK_TOUCH,
                                 .address = (uint64_t)(uintptr_t)info.base,
                                 .size_bytes = PAGE,
                                 .finish_ns = UINT64_MAX / 2};
@@ -172,7 +174,7 @@ static void make_gaps(crowd *c)
     for (size_t i = 0; i < c->count; i += 2) {
         decommit(c, c->ranges[0], i, 1);
     }
-    mend_crowd_require(mend_trim(c->pool, 0, NULL) == MEND_OK, "mend_trim");
+    mend_crowd_require(mend_trim(c->pool, 0, MEND_TRIM_IDLE, NULL) == MEND_OK, "mend_trim");
     commit(c, c->ranges[1], 0, c->count / 4);
     decommit(c, c->ranges[1], 0, c->count / 4);
 }
@@ -198,7 +200,7 @@ static void make_gaps_at_the_limit(crowd *c)
     for (size_t i = 0; i < c->count; i += 2) {
         decommit(c, c->ranges[0], i, 1);
     }
-    mend_crowd_require(mend_trim(c->pool, 0, NULL) == MEND_OK, "mend_trim");
+    mend_crowd_require(mend_trim(c->pool, 0, MEND_TRIM_IDLE, NULL) == MEND_OK, "mend_trim");
     for (size_t i = 0; i < c->count / 6 + 1; i++) {
         commit(c, c->ranges[1], 3 * i, 3);
     }
@@ -296,7 +298,7 @@ static void fill_streams(crowd *c)
 {
     for (size_t i = 0; i < c->count; i++) {
         mend_stream stream;
-        mend_crowd_require(mend_sim_stream_create(c->sim, &stream) == MEND_OK,
+        mend_crowd_require(mend_sim_stream_create(c->sim, NULL, &stream) == MEND_OK,
                            "mend_sim_stream_create");
         pair_on(c, stream);
     }
@@ -332,7 +334,8 @@ static void pair(crowd *c)
 static void export(crowd *c)
 {
     mend_export_token token;
-    mend_crowd_require(mend_export(c->pool, c->blocks[c->at], &token, NULL) == MEND_OK,
+    mend_crowd_require(mend_export(c->pool, c->blocks[c->at], NULL, &token, MEND_EXPORT_TOKEN_BYTES,
+                                   NULL, NULL) == MEND_OK,
                        "mend_export");
 }
 
@@ -417,7 +420,7 @@ static void open_crowd(crowd *c, size_t count)
     config.shareable = 1;
     mend_crowd_require(mend_pool_create(&config, &c->pool) == MEND_OK, "mend_pool_create");
     for (size_t i = 0; i < STREAMS; i++) {
-        mend_crowd_require(mend_sim_stream_create(c->sim, &c->streams[i]) == MEND_OK,
+        mend_crowd_require(mend_sim_stream_create(c->sim, NULL, &c->streams[i]) == MEND_OK,
                            "mend_sim_stream_create");
     }
     c->blocks = calloc(count, sizeof(void *));

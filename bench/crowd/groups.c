@@ -49,13 +49,14 @@ void mend_crowd_fill_graphs(crowd *c)
 
 void mend_crowd_release_group(crowd *c)
 {
-    mend_crowd_require(mend_group_release(c->group, c->streams[0]) == MEND_OK,
-                       "mend_group_release");
+    mend_crowd_require(mend_group_destroy(c->group, c->streams[0]) == MEND_OK,
+                       "mend_group_destroy");
 }
 
 void mend_crowd_restore_nothing(crowd *c)
 {
-    mend_crowd_require(mend_group_set_blocks(c->group, NULL, 0) == MEND_OK,
+    mend_crowd_require(mend_group_set_blocks(c->group, NULL, sizeof(mend_group_block), 0) ==
+                           MEND_OK,
                        "mend_group_set_blocks");
 }
 
@@ -95,6 +96,7 @@ void mend_crowd_fill_group_of_chunks(crowd *c)
 
 void mend_crowd_restore_blocks(crowd *c)
 {
-    mend_crowd_require(mend_group_set_blocks(c->group, c->listed, c->count) == MEND_OK,
-                       "mend_group_set_blocks");
+    mend_crowd_require(
+        mend_group_set_blocks(c->group, c->listed, sizeof(mend_group_block), c->count) == MEND_OK,
+        "mend_group_set_blocks");
 }

@@ -78,7 +78,7 @@ MEND_TEST(pool_recording, it_has_the_events_of_the_history)
     EXPECT_OK(mend_free(pool, block, NULL));
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(pool, MEND_TIB, NULL, &block));
     EXPECT_TRUE(!pool->heap.history.recording->is_due); /* the recorder was told */
-    EXPECT_OK(mend_trim(pool, 0, NULL));
+    EXPECT_OK(mend_trim(pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_OK(mend_history_read(pool, &cursor, events, sizeof(*events), ROOM, &count));
     EXPECT_OK(mend_get_stats(pool, &stats));
     EXPECT_U64_EQ(0, stats.record_lost);
