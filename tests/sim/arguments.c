@@ -59,6 +59,7 @@ static void refuse_groups_and_shares(trial *t, mend_pool *pool, mend_stream stre
     size_t size = 0;
     void *block = t;
     REFUSED(mend_group_free(NULL, t, stream));
+    REFUSED(mend_group_record_stream(NULL, t, stream));
     REFUSED(mend_group_get_blocks(NULL, NULL, 0, &size));
     REFUSED(mend_group_set_blocks(NULL, NULL, 0));
     REFUSED(mend_export(NULL, t, &token, &bytes));
