@@ -82,7 +82,7 @@ class Blocks : public cca::CUDAAllocator
             return;
         }
         const mend_result result =
-            mend_device_record_stream(MEND_ALL_DEVICES, data.get(), stream_of(stream.stream()));
+            mend_torch_block_record_stream(data.get(), stream_of(stream.stream()));
         if (result == MEND_ERROR_FOREIGN_POINTER && native().is_used()) {
             record_stream_of_native(data, stream);
         } else if (result != MEND_ERROR_NOT_SUPPORTED) {

@@ -149,6 +149,27 @@ static mend_result free_block(const mend_torch_block *block, uint64_t size_bytes
     return mend_device_free(block->device, block->base, size_bytes, block->stream);
 }
 
+/* In the capture of the pool that the block is of the use is one of that pool's graphs. */
+mend_result mend_torch_block_record_stream(void *pointer, mend_stream stream)
+{
+    mend_torch_block block = {0};
+    mend_torch_pool *pool = NULL;
+    if (mend_torch_pools_keep() && mend_torch_block_find(pointer, &block) == MEND_OK &&
+        block.tag != 0) {
+        pool = mend_torch_pool_taking(block.device, stream);
+    }
+    if (pool == NULL) {
+        return mend_device_record_stream(MEND_ALL_DEVICES, pointer, stream);
+    }
+    mend_group *group = NULL;
+    bool is_of_pool = mend_torch_pool_number(pool) == block.tag &&
+                      mend_torch_pool_group_of(pool, &group) == MEND_OK && group != NULL;
+    mend_result result = is_of_pool ? mend_group_record_stream(group, pointer, stream)
+                                    : mend_device_record_stream(MEND_ALL_DEVICES, pointer, stream);
+    mend_torch_pool_let_go(pool);
+    return result;
+}
+
 mend_result mend_torch_block_free(const mend_torch_block *block)
 {
     const mend_torch_rounded rounded = mend_torch_rounding_end(block->base);

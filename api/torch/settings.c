@@ -4,9 +4,11 @@
 
 #include "mend/mend_torch.h"
 
-/* What Mend obeys, and what is about pinned memory of the host, which stays PyTorch's. */
+/* What Mend obeys, or does anyway, and what is about pinned memory of the host, which stays
+ * PyTorch's. */
 static const char *const meant[] = {"roundup_power2_divisions", "per_process_memory_fraction",
-                                    "throw_on_cudamalloc_oom", "pinned_"};
+                                    "throw_on_cudamalloc_oom", "graph_capture_record_stream_reuse",
+                                    "pinned_"};
 
 static bool has_meaning(const char *name)
 {

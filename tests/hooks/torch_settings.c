@@ -23,7 +23,8 @@ MEND_TEST(torch_settings, those_without_effect_are_named)
                           "max_split_size_mb:20");
     expect_without_effect(0, "",
                           "roundup_power2_divisions:[256:1,512:2,>:4],throw_on_cudamalloc_oom:True,"
-                          "per_process_memory_fraction:0.5,pinned_num_register_threads:4");
+                          "per_process_memory_fraction:0.5,pinned_num_register_threads:4,"
+                          "graph_capture_record_stream_reuse:True");
     expect_without_effect(
         1, "garbage_collection_threshold",
         "roundup_power2_divisions:[256:1,512:2],garbage_collection_threshold:0.6,");

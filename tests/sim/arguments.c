@@ -60,6 +60,7 @@ static void refuse_groups_and_shares(trial *t, mend_pool *pool, mend_stream stre
     size_t size = 0;
     void *block = t;
     REFUSED(mend_group_free(NULL, t, stream));
+    REFUSED(mend_group_record_stream(NULL, t, stream));
     REFUSED(mend_group_get_blocks(NULL, NULL, sizeof(mend_group_block), 0, &size));
     REFUSED(mend_group_set_blocks(NULL, NULL, sizeof(mend_group_block), 0));
     REFUSED(mend_export(NULL, t, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, &bytes));

@@ -424,7 +424,8 @@ mend_result mend_block_add_user(mend_heap *heap, mend_span *span, uint32_t user)
     return MEND_OK;
 }
 
-mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_order order)
+mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_order order,
+                                    uint32_t group)
 {
     assert(mend_mutex_is_held(&heap->state));
     mend_span *span;
@@ -435,7 +436,9 @@ mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_orde
             mend_users_check_awake(heap, span->address, span->size_bytes, "mend_record_stream");
     }
     if (result == MEND_OK) {
-        result = find_users(heap, span, order, &users);
+        result = group != 0 && order.capture != 0
+                     ? find_users_in(heap, group, mend_group_owns(heap, group, span), order, &users)
+                     : find_users(heap, span, order, &users);
     }
     if (result == MEND_OK) {
         result = mend_block_add_user(heap, span, users.first);

@@ -47,7 +47,9 @@ mend_result mend_heap_free_found(mend_heap *heap, mend_span *span, mend_order or
 /* The same; the memory stays with the group whose number is given. */
 mend_result mend_heap_free_in_group(mend_heap *heap, uint64_t address, mend_order order,
                                     uint32_t group);
-mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_order order);
+/* group 0: whichever takes the stream. */
+mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_order order,
+                                    uint32_t group);
 
 /* ---- block.c --------------------------------------------------------------------------------- */
 

@@ -250,7 +250,7 @@ mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream strea
     return result != MEND_OK
                ? result
                : mend_pool_leave(pool, mend_heap_record_stream(
-                                           &pool->heap, (uint64_t)(uintptr_t)pointer, order));
+                                           &pool->heap, (uint64_t)(uintptr_t)pointer, order, 0));
 }
 
 mend_result mend_forget_stream(mend_pool *pool, mend_stream stream)

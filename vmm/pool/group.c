@@ -118,6 +118,26 @@ mend_result mend_group_free(mend_group *group, void *pointer, mend_stream stream
                                                          order, group->number));
 }
 
+mend_result mend_group_record_stream(mend_group *group, void *pointer, mend_stream stream)
+{
+    if (group == NULL || pointer == NULL || stream == MEND_NO_STREAM ||
+        stream == MEND_EVERY_STREAM) {
+        return mend_pool_invalid("mend_group_record_stream: group or pointer is NULL, or"
+                                 " MEND_NO_STREAM, or MEND_EVERY_STREAM");
+    }
+    mend_pool *pool = group->pool;
+    mend_order order;
+    mend_result result = mend_pool_find_order(pool, stream, &order);
+    if (result == MEND_OK) {
+        result = mend_pool_take(pool);
+    }
+    return result != MEND_OK
+               ? result
+               : mend_pool_leave(pool,
+                                 mend_heap_record_stream(&pool->heap, (uint64_t)(uintptr_t)pointer,
+                                                         order, group->number));
+}
+
 /* A block as an element of the array that a caller has. */
 static bool is_whole(size_t block_bytes)
 {

@@ -73,6 +73,14 @@ MEND_API mend_result mend_group_destroy(mend_group *group, mend_stream stream);
  */
 MEND_API mend_result mend_group_free(mend_group *group, void *pointer, mend_stream stream);
 
+/*
+ * As mend_record_stream, for a block of the group that a capture of one of its graphs uses on
+ * `stream`, if the group is named by each call and not begun: the memory is ready again for streams
+ * of the capture that its graph puts behind that use. If `stream` is not captured it is
+ * mend_record_stream. Results as that; MEND_ERROR_INVALID_ARGUMENT also for a group that is NULL.
+ */
+MEND_API mend_result mend_group_record_stream(mend_group *group, void *pointer, mend_stream stream);
+
 /* A live block of a group. Fields may be added at the end. */
 typedef struct mend_group_block {
     void *pointer;

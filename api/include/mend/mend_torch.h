@@ -84,6 +84,10 @@ MEND_API mend_result mend_torch_block_alloc_at(int device, uint64_t size_bytes, 
  * stream is MEND_NO_STREAM, and sizes are 0. */
 MEND_API mend_result mend_torch_block_find(const void *pointer, mend_torch_block *block);
 
+/* Declares that a stream uses the block at a pointer: as mend_group_record_stream, if the stream is
+ * captured in the pool of PyTorch's that the block is of. Results as mend_device_record_stream. */
+MEND_API mend_result mend_torch_block_record_stream(void *pointer, mend_stream stream);
+
 /* Frees a block that mend_torch_block_find described, in the order of its own stream. In a pool of
  * PyTorch's whose memory graphs may use, the memory stays with the pool. Results as
  * mend_device_free. */

@@ -42,6 +42,30 @@ class Pools(Probed):
 
     # ---- the memory fraction ---------------------------------------------------------------------
 
+    def test_a_capture_reuses_what_a_side_stream_used(self):
+        """pytorch 155398: a step that fits outside of captures, but for this."""
+        self.runs("""
+            side = torch.cuda.Stream()
+
+            def step():
+                main = torch.cuda.current_stream()
+                for _ in range(20):
+                    x = empty(128 * MIB)
+                    side.wait_stream(main)
+                    with torch.cuda.stream(side):
+                        x.fill_(1)
+                    x.record_stream(side)
+                    main.wait_stream(side)
+                    del x
+
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                step()
+            graph.replay()
+            torch.cuda.synchronize()
+            assert torch.cuda.memory_reserved() < 300 * MIB, torch.cuda.memory_reserved()
+            """)
+
     def test_a_fraction_limits_mend_and_pools_with_an_allocator_together(self):
         self.is_as_native("""
             allowed(256)
