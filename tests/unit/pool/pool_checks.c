@@ -149,6 +149,13 @@ BOTH(nothing_else_is_told)
     EXPECT_OK(mend_trim(w->pool, 0, NULL));
     kit_free(w, kit_alloc_used(w, 20 * MEND_MIB, S(1), 1000), S(1));
     kit_free(w, kit_alloc(w, 20 * MEND_MIB, MEND_NO_STREAM), MEND_NO_STREAM);
+    void *dropped = kit_alloc(w, MEND_MIB, S(0));
+    EXPECT_OK(
+        mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .others = MEND_KEEP_NOTHING), NULL));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL)); /* which keeps all, and no guard */
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_free(w, dropped, S(0));
 }
 
 /* A check is what a driver that fails takes away, never a call. */
