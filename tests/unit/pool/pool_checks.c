@@ -168,6 +168,13 @@ BOTH(calls_that_the_driver_refuses_end_a_check_and_no_call)
         mend_sim_clear_faults(w->sim);
         kit_free(w, kit_alloc(w, MEND_MIB, S(0)), S(0));
     }
+    char *block =
+        kit_alloc(w, MEND_MIB, S(0)); /* told once, though the guard is not filled again */
+    write_byte(w, block + MEND_MIB, S(0));
+    kit_fail(w, "fill", 0, 1000, MEND_DRIVER_OUT_OF_MEMORY);
+    EXPECT_ERROR(DAMAGED, mend_free(w->pool, block, S(0)));
+    kit_free(w, block, S(0));
+    mend_sim_clear_faults(w->sim);
 }
 
 KIT_TEST(pool_checks, without_them_a_block_has_no_guard)
