@@ -83,7 +83,11 @@ static bool read_page(int file, pid_t process, mend_live_pools *pools)
         return false;
     }
     mend_live_page *page = &pools->pages[pools->count];
-    if (!copy(file, page)) {
+    const bool is_copied = copy(file, page);
+    for (size_t i = 0; i < MEND_LIVE_HOLDERS; i++) { /* whoever wrote it */
+        page->holders[i].name[MEND_HOLDER_NAME_BYTES - 1] = '\0';
+    }
+    if (!is_copied) {
         return refuse(pools, "the page of process %d stays half written: it is stopped, or ends",
                       (int)process);
     }

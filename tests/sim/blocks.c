@@ -333,6 +333,11 @@ mend_result trial_free_by_pointer(const trial_call *call, mend_pool *pool)
                                               : result;
 }
 
+static void flip_behind(const trial_block *block)
+{
+    *((unsigned char *)pointer_of(block) + block->requested_bytes) ^= 1;
+}
+
 /* A mistake of the program: it writes behind the end of a block, whose guard its free will read. */
 static bool damage(const trial *t, const trial_block *block)
 {
@@ -350,7 +355,7 @@ static bool damage(const trial *t, const trial_block *block)
         t->pools[block->pool].frees % 4 != 0) {
         return false;
     }
-    *((unsigned char *)pointer_of(block) + block->requested_bytes) ^= 1;
+    flip_behind(block);
     return true;
 }
 
@@ -371,6 +376,8 @@ static bool free_on(trial *t, int thread, trial_block *block, mend_stream stream
     if (result == MEND_ERROR_DAMAGED) { /* which is told once */
         call.expected = MEND_OK;
         result = trial_call_pool(t, thread, &call);
+    } else if (call.expected == MEND_ERROR_DAMAGED && result != MEND_OK) {
+        flip_behind(block); /* nobody has looked: a fault came before */
     }
     if (result == MEND_OK) {
         trial_end_block(t, block);

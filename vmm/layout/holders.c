@@ -20,11 +20,15 @@
 enum { SLOTS = 4096, PATH_BYTES = 80 };
 static_assert((uint64_t)SLOTS > 2 * MEND_HOLDERS_MOST, "a free slot is near");
 
-typedef struct sum {
+typedef struct key {
     uint32_t scope;
     bool is_class; /* of blocks up to `block_bytes`, of holders for which there was no room */
     uint64_t tag;
     uint64_t block_bytes;
+} key;
+
+typedef struct sum {
+    key of;
     uint64_t bytes, blocks;
     float oldest;
     uint64_t growth_bytes;
@@ -40,24 +44,24 @@ typedef struct table {
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-static bool has_key(const sum *a, const sum *b)
+static bool has_key(const key *a, const key *b)
 {
     return a->scope == b->scope && a->tag == b->tag && a->block_bytes == b->block_bytes &&
            a->is_class == b->is_class;
 }
 
-static uint32_t slot_of(const sum *key)
+static uint32_t slot_of(const key *k)
 {
-    uint64_t hash = key->tag ^ key->block_bytes << 20 ^ (uint64_t)key->scope << 1 ^ key->is_class;
+    uint64_t hash = k->tag ^ k->block_bytes << 20 ^ (uint64_t)k->scope << 1 ^ k->is_class;
     hash *= UINT64_C(0x9e3779b97f4a7c15);
     return (uint32_t)(hash >> 52) % SLOTS;
 }
 
 /* The sum of this key, or a free slot for it. */
-static uint16_t *find(table *t, const sum *key)
+static uint16_t *find(table *t, const key *k)
 {
-    uint32_t slot = slot_of(key);
-    while (t->slots[slot] != 0 && !has_key(&t->sums[t->slots[slot] - 1], key)) {
+    uint32_t slot = slot_of(k);
+    while (t->slots[slot] != 0 && !has_key(&t->sums[t->slots[slot] - 1].of, k)) {
         slot = (slot + 1) % SLOTS;
     }
     return &t->slots[slot];
@@ -65,17 +69,17 @@ static uint16_t *find(table *t, const sum *key)
 
 static sum *sum_of(table *t, const mend_span *span)
 {
-    sum key = {.scope = span->scope, .tag = span->tag};
-    key.block_bytes = key.scope == 0 && key.tag == 0 ? span->size_bytes : 0;
-    uint16_t *slot = find(t, &key);
+    key k = {.scope = span->scope, .tag = span->tag};
+    k.block_bytes = k.scope == 0 && k.tag == 0 ? span->size_bytes : 0;
+    uint16_t *slot = find(t, &k);
     if (*slot == 0 && t->count >= MEND_HOLDERS_OWN) {
         const unsigned bits = 64 - (unsigned)__builtin_clzll(span->size_bytes - 1);
-        key = (sum){.is_class = true, .block_bytes = UINT64_C(1) << bits};
-        slot = find(t, &key);
+        k = (key){.is_class = true, .block_bytes = UINT64_C(1) << bits};
+        slot = find(t, &k);
     }
     if (*slot == 0) {
-        key.oldest = span->born;
-        t->sums[t->count] = key;
+        t->sums[t->count].of = k;
+        t->sums[t->count].oldest = span->born;
         *slot = (uint16_t)++t->count;
     }
     return &t->sums[*slot - 1];
@@ -150,24 +154,24 @@ __attribute__((format(printf, 4, 5))) static size_t put(char *text, size_t text_
 
 static void name(const sum *s, char text[MEND_HOLDER_NAME_BYTES])
 {
-    if (s->scope == 0 && s->tag == 0) {
+    if (s->of.scope == 0 && s->of.tag == 0) {
         put(text, MEND_HOLDER_NAME_BYTES, 0, "%s %s",
-            s->is_class ? "other blocks up to" : "blocks of",
-            mend_words_amount(s->block_bytes).text);
+            s->of.is_class ? "other blocks up to" : "blocks of",
+            mend_words_amount(s->of.block_bytes).text);
         return;
     }
-    size_t used = s->scope != 0 ? mend_scopes_write_path(s->scope, text, PATH_BYTES) : 0;
-    if (s->tag != 0) {
+    size_t used = s->of.scope != 0 ? mend_scopes_write_path(s->of.scope, text, PATH_BYTES) : 0;
+    if (s->of.tag != 0) {
         put(text, MEND_HOLDER_NAME_BYTES, used, "%stag %llu", used > 0 ? ", " : "",
-            (unsigned long long)s->tag);
+            (unsigned long long)s->of.tag);
     }
 }
 
 static mend_holder holder_of(const table *t, const sum *s)
 {
-    mend_holder holder = {.scope = s->scope,
-                          .tag = s->tag,
-                          .block_bytes = s->block_bytes,
+    mend_holder holder = {.scope = s->of.scope,
+                          .tag = s->of.tag,
+                          .block_bytes = s->of.block_bytes,
                           .live_bytes = s->bytes,
                           .live_blocks = s->blocks,
                           .oldest = s->oldest < t->now ? (uint64_t)(t->now - s->oldest) : 0,
@@ -196,7 +200,8 @@ bool mend_holders_find(const mend_heap *heap, mend_holder *largest, size_t capac
     t->now = mend_holders_now(heap);
     count_all(t, heap);
     const sum *most = NULL;
-    for (size_t i = 0; is_judged(heap) && i < t->count; i++) {
+    const bool is_told = is_judged(heap);
+    for (size_t i = 0; is_told && i < t->count; i++) {
         t->sums[i].growth_bytes = growth_of(&t->sums[i], heap->counters.peak_live_bytes);
     }
     qsort(t->sums, t->count, sizeof(*t->sums), by_bytes);

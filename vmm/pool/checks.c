@@ -241,8 +241,9 @@ static bool is_here(const mend_heap *heap, const mend_span *span)
            !mend_layout_misses_mapping(heap, span);
 }
 
-/* Of a block with a guard: MEND_ERROR_DAMAGED once, then it is filled again. */
-static mend_result check_guard(const mend_pool *pool, const mend_span *span)
+/* Of a block with a guard: MEND_ERROR_DAMAGED once, then it is filled again, or has none where the
+ * driver refuses that. */
+static mend_result check_guard(mend_pool *pool, const mend_span *span)
 {
     const uint64_t from = span->address + span->requested_bytes;
     const uint64_t bytes = span->size_bytes - span->requested_bytes;
@@ -251,7 +252,11 @@ static mend_result check_guard(const mend_pool *pool, const mend_span *span)
     if (found == UINT64_MAX) {
         return MEND_OK;
     }
-    (void)fill(pool, from, bytes, GUARD_BYTE);
+    const bool is_filled = fill(pool, from, bytes, GUARD_BYTE);
+    mend_span *again = mend_heap_find(&pool->heap, s.address); /* the lock was released */
+    if (again != NULL) {
+        again->is_guarded = is_filled;
+    }
     return tell(&s, s.requested_bytes + found, "was written behind its end");
 }
 

@@ -138,7 +138,7 @@ MEND_API mend_result mend_get_scopes(mend_pool *pool, mend_scope_info *scopes, s
  *
  * Array and `capacity` as of mend_get_regions, with sizeof(mend_holder); but if there are more, the
  * largest are listed, and *count is the number of all. Holds the lock that allocations need for a
- * time proportional to the number of live blocks (some 60 instructions each); no driver call.
+ * time proportional to the number of live blocks (some 130 instructions each); no driver call.
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY (0.3 MiB, for the time of the
  * call).
  */

@@ -149,6 +149,13 @@ BOTH(nothing_else_is_told)
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     kit_free(w, kit_alloc_used(w, 20 * MEND_MIB, S(1), 1000), S(1));
     kit_free(w, kit_alloc(w, 20 * MEND_MIB, MEND_NO_STREAM), MEND_NO_STREAM);
+    void *dropped = kit_alloc(w, MEND_MIB, S(0));
+    EXPECT_OK(
+        mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .others = MEND_KEEP_NOTHING), NULL));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL)); /* which keeps all, and no guard */
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_free(w, dropped, S(0));
 }
 
 /* A check is what a driver that fails takes away, never a call. */
@@ -161,6 +168,13 @@ BOTH(calls_that_the_driver_refuses_end_a_check_and_no_call)
         mend_sim_clear_faults(w->sim);
         kit_free(w, kit_alloc(w, MEND_MIB, S(0)), S(0));
     }
+    char *block =
+        kit_alloc(w, MEND_MIB, S(0)); /* told once, though the guard is not filled again */
+    write_byte(w, block + MEND_MIB, S(0));
+    kit_fail(w, "fill", 0, 1000, MEND_DRIVER_OUT_OF_MEMORY);
+    EXPECT_ERROR(DAMAGED, mend_free(w->pool, block, S(0)));
+    kit_free(w, block, S(0));
+    mend_sim_clear_faults(w->sim);
 }
 
 KIT_TEST(pool_checks, without_them_a_block_has_no_guard)
