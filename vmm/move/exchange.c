@@ -296,7 +296,6 @@ static void install(exchange *x, size_t first, size_t mapped, bool is_whole)
     }
     mend_chunk_set_missing(&heap->chunks, chunk, MEND_MISSING_NOTHING);
     mend_layout_replace(heap, chunk, x->parts, x->count);
-    mend_step_note_peaks(heap);
     for (size_t i = 0; i < x->count; i++) {
         mend_chunk *other = x->parts[i].chunk;
         if (!is_whole) {
@@ -307,6 +306,7 @@ static void install(exchange *x, size_t first, size_t mapped, bool is_whole)
             mend_thaw_chunk(heap, other);
         }
     }
+    mend_step_note_peaks(heap);
     if (!x->order->keeps_memory) {
         give_back(heap, chunk);
     }
