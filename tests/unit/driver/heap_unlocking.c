@@ -99,6 +99,7 @@ static void recorder_init(recorder *r)
     X(plain_free, 0) X(async_alloc, 0, NULL, NULL) X(async_free, 0, NULL) X(copy, 0, 0, 0, NULL)   \
     X(fill, 0, 0, 0, NULL) X(launch, NULL, NULL) X(stream_create, NULL) X(stream_destroy, NULL)    \
     X(stream_query, NULL) X(stream_get_info, NULL, NULL) X(stream_get_capture, NULL, NULL)         \
+    X(stream_is_behind, NULL, NULL, NULL)                                                          \
     X(capture_keep, NULL, NULL, NULL) X(event_create, NULL) X(event_query, NULL)                   \
     X(event_destroy, NULL)
 /* clang-format on */
