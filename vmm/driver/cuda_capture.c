@@ -93,8 +93,8 @@ static bool has_all(ancestors *found, const mend_cu_graph_node *nodes, size_t co
 }
 
 /* Follows the newest node first: what a stream waited for last is near its end. */
-static mend_status look_for(const mend_cu_functions *functions, ancestors *found,
-                            const mend_cu_graph_node *nodes, size_t count, bool *are_found)
+static mend_status follow_back(const mend_cu_functions *functions, ancestors *found,
+                               const mend_cu_graph_node *nodes, size_t count, bool *are_found)
 {
     *are_found = has_all(found, nodes, count);
     while (!*are_found && found->waiting_count > 0) {
@@ -152,7 +152,7 @@ mend_status mend_cuda_stream_is_behind(const mend_driver *driver, mend_stream st
     }
     memset(&found, 0, sizeof(found));
     add(&found, ends, end_count);
-    return look_for(functions, &found, of_before, before_count, is_behind);
+    return follow_back(functions, &found, of_before, before_count, is_behind);
 }
 
 mend_status mend_cuda_capture_keep(const mend_driver *driver, mend_stream stream,

@@ -8,8 +8,6 @@ from collections.abc import Callable
 
 from .._warning import warn_user
 
-GRAPHS = "MEND_TORCH_GRAPHS"
-
 # Package: what switches its custom all-reduce off, and what switches Mend's plug-in off, by which
 # it copies what graphs reduce instead; None: there is no plug-in for it.
 _ENGINES = {
@@ -21,9 +19,9 @@ _ENGINES = {
 
 def warn_of_engines(device_count: Callable[[], int]) -> None:
     """Warns where an engine is loaded whose captures would fail with several GPUs."""
-    wish = os.environ.get(GRAPHS, "")
+    wish = os.environ.get("MEND_TORCH_GRAPHS", "")
     if wish not in ("", "mend", "native"):
-        warn_user(f"mend.torch: {GRAPHS} is {wish!r}; it takes native or mend")
+        warn_user(f"mend.torch: MEND_TORCH_GRAPHS is {wish!r}; it takes native or mend")
     if wish == "native":
         return
     for engine, (switch, plug_in) in _ENGINES.items():
@@ -32,7 +30,7 @@ def warn_of_engines(device_count: Callable[[], int]) -> None:
             warn_user(
                 f"mend.torch: {engine} is loaded. Its custom all-reduce shares memory of graphs by"
                 " cudaIpcGetMemHandle, which takes no virtual memory, so captures fail with several"
-                f" GPUs: pass {switch} to it, or set {GRAPHS}=native"
+                f" GPUs: pass {switch} to it, or set MEND_TORCH_GRAPHS=native"
             )
 
 
