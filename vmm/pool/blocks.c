@@ -151,16 +151,6 @@ mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream st
     return result == MEND_OK ? alloc(pool, size_bytes, &terms, stream, pointer) : result;
 }
 
-static inline mend_result free_in_order(mend_pool *pool, uint64_t address, mend_order order)
-{
-    if (pool->checks != NULL) {
-        return mend_checks_free(pool, address, order);
-    }
-    mend_result result = mend_pool_take_to_free(pool);
-    return result != MEND_OK ? result
-                             : mend_pool_leave(pool, mend_heap_free(&pool->heap, address, order));
-}
-
 mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)
 {
     if (pool == NULL) {
@@ -174,7 +164,16 @@ mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)
     }
     mend_order order;
     mend_result result = mend_pool_find_order(pool, stream, &order);
-    return result != MEND_OK ? result : free_in_order(pool, (uint64_t)(uintptr_t)pointer, order);
+    if (result == MEND_OK && pool->checks != NULL) {
+        return mend_checks_free(pool, (uint64_t)(uintptr_t)pointer, order);
+    }
+    if (result == MEND_OK) {
+        result = mend_pool_take_to_free(pool);
+    }
+    return result != MEND_OK
+               ? result
+               : mend_pool_leave(pool,
+                                 mend_heap_free(&pool->heap, (uint64_t)(uintptr_t)pointer, order));
 }
 
 static mend_block_info describe(mend_pool *pool, const mend_span *span)
@@ -198,15 +197,6 @@ static mend_block_info describe(mend_pool *pool, const mend_span *span)
                              .scope = span->scope};
 }
 
-/* Frees a block that was described, with an order that was asked for without the lock. */
-__attribute__((noinline)) static mend_result free_after_asking(mend_pool *pool,
-                                                               const mend_block_info *info)
-{
-    mend_order order;
-    mend_result result = mend_pool_find_order(pool, info->stream, &order);
-    return result != MEND_OK ? result : free_in_order(pool, (uint64_t)(uintptr_t)info->base, order);
-}
-
 mend_result mend_pool_free_untagged(mend_pool *pool, void *pointer, mend_block_info *info)
 {
     info->base = NULL;
@@ -225,7 +215,7 @@ mend_result mend_pool_free_untagged(mend_pool *pool, void *pointer, mend_block_i
     }
     if (pool->checks != NULL || mend_pool_may_be_captured(pool, span->stream)) {
         mend_heap_unlock(&pool->heap);
-        return free_after_asking(pool, info);
+        return mend_free(pool, info->base, info->stream); /* which asks without the lock */
     }
     const mend_order order = {.stream = span->stream};
     result = mend_pool_check_to_free(pool);

@@ -219,7 +219,7 @@ static bool read_checks(slice value, int64_t *read)
     for (size_t at = 0; at <= value.length; at++) {
         slice word = behind(value, at);
         word.length = 0;
-        while (at < value.length && strchr("+,", value.text[at]) == NULL) {
+        while (at < value.length && value.text[at] != '+' && value.text[at] != ',') {
             at++;
             word.length++;
         }
@@ -235,9 +235,8 @@ static bool read_checks(slice value, int64_t *read)
 /* Where an item ends: at a comma, but of a list of checks at one that no check follows. */
 static size_t length_of(const char *text)
 {
-    static const char key[] = "check:";
     size_t length = strcspn(text, ",");
-    const bool is_list = strncmp(text, key, sizeof(key) - 1) == 0;
+    const bool is_list = is((slice){text, strcspn(text, ":")}, "check");
     while (is_list && text[length] == ',') {
         const slice next = {text + length + 1, strcspn(text + length + 1, ",")};
         if (!is_check(next)) {
