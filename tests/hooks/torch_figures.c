@@ -146,6 +146,28 @@ HOOKS_TEST(torch_figures, a_size_that_settings_round_up_is_not_counted_as_reques
     HOOKS_OK(mend_torch_block_free(&block));
 }
 
+/* PyTorch's frees cannot fail: the log has told of the damage. */
+HOOKS_TEST(torch_figures, a_damaged_block_is_freed, 64 * MIB)
+{
+    mend_pool_config config = MEND_POOL_CONFIG_INIT;
+    config.driver = mend_sim_driver(rig->sim);
+    config.reserve_bytes = 4 * rig->memory_bytes;
+    config.check = MEND_CHECK_GUARD;
+    HOOKS_OK(mend_set_default_config(MEND_ALL_DEVICES, &config));
+    for (int gives = 0; gives < 2; gives++) {
+        mend_torch_block block;
+        char *damaged = rig->f->mend_torch_alloc_or_null(512, 0, rig->streams[0]);
+        hooks_write_long(rig, 0, damaged + 512, 512);
+        HOOKS_OK(mend_torch_block_find(damaged, &block));
+        if (gives) {
+            HOOKS_OK(mend_torch_block_give(damaged, &block));
+        } else {
+            HOOKS_OK(mend_torch_block_free(&block));
+        }
+        EXPECT_U64_EQ(0, hooks_stats(rig).live_blocks);
+    }
+}
+
 HOOKS_TEST(torch_figures, a_free_that_fails_leaves_what_was_requested, 64 * MIB)
 {
     mend_torch_figures figures;

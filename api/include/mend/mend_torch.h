@@ -90,7 +90,7 @@ MEND_API mend_result mend_torch_block_record_stream(void *pointer, mend_stream s
 
 /* Frees a block that mend_torch_block_find described, in the order of its own stream. In a pool of
  * PyTorch's whose memory graphs may use, the memory stays with the pool. Results as
- * mend_device_free. */
+ * mend_device_free; a block that checks find damaged is freed, for PyTorch's frees cannot fail. */
 MEND_API mend_result mend_torch_block_free(const mend_torch_block *block);
 
 /* Both in one: frees the block that begins at a pointer, and fills *block with what it was. It is

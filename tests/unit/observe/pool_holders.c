@@ -2,6 +2,7 @@
  * those of the regions is held against every pool that a test checks (tests/support/regions.c). */
 #include <string.h>
 
+#include "base/growth.h"
 #include "layout/holders.h"
 #include "mend/mend_range.h"
 #include "pool/pool.h"
@@ -170,6 +171,7 @@ KIT_TEST(pool_holders, there_are_at_most_1024_beside_the_classes_of_size)
         EXPECT_TRUE(i == 0 || h[i].live_bytes <= h[i - 1].live_bytes);
     }
     EXPECT_U64_EQ(mend_world_stats(w).live_bytes, bytes);
+    EXPECT_U64_EQ(1024 + 1, count);
     EXPECT_U64_EQ(1500 - 1024, others);
     EXPECT_TRUE(strncmp("other blocks up to ", h[0].name, 19) == 0);
 }
@@ -197,4 +199,18 @@ KIT_TEST(pool_holders, a_list_takes_what_there_is_room_for)
     EXPECT_INVALID(mend_get_holders(w->pool, h, 3, 1, &count));
     EXPECT_U64_EQ(77, count);
     EXPECT_FIELDS(h[0], live_bytes, 2 * MEND_MIB);
+}
+
+/* It rose in half of the stretches, all of them the first. */
+MEND_TEST(pool_holders, what_grew_and_then_stayed_is_no_suspect)
+{
+    uint64_t least_bytes[MEND_GROWTH_STRETCHES];
+    for (uint64_t i = 0; i < MEND_GROWTH_STRETCHES; i++) {
+        least_bytes[i] = i * MEND_MIB;
+    }
+    EXPECT_U64_EQ(19 * MEND_MIB, mend_growth_judge(least_bytes, 24 * MEND_MIB));
+    for (uint64_t i = 14; i < MEND_GROWTH_STRETCHES; i++) {
+        least_bytes[i] = 14 * MEND_MIB;
+    }
+    EXPECT_U64_EQ(0, mend_growth_judge(least_bytes, 24 * MEND_MIB));
 }
