@@ -180,7 +180,9 @@ static void free_at_once(trial *t, const operation *op)
     trial_free_here(t, trial_thread_of(t, block->home, op->thread), false, block);
 }
 
-/* Requests so much in the place of a request that was refused. */
+/* Requests so much in the place of a request that was refused. The report speaks of what there was,
+ * without the help of others: callbacks come before waits of the host, and what they free may join
+ * memory that a group keeps, which then continues no more. */
 static void ask_instead(trial *t, const operation *op, const trial_call *refused, uint64_t bytes)
 {
     trial_call call = {.kind = CALL_ALLOC,
@@ -188,9 +190,10 @@ static void ask_instead(trial *t, const operation *op, const trial_call *refused
                        .size_bytes = bytes,
                        .alignment_bytes = refused->alignment_bytes,
                        .in_one_chunk = refused->in_one_chunk};
-    uint64_t calls_before = trial_stats(t, call.pool).pressure_calls;
+    t->callbacks_rest = true;
     mend_result result = take_block(t, op, &call);
-    if (!call.faulty && !changes_room(t, call.pool, calls_before)) {
+    t->callbacks_rest = false;
+    if (!call.faulty) {
         trial_judge_report(t, refused, &call);
     }
     if (result == MEND_OK) {
@@ -198,15 +201,11 @@ static void ask_instead(trial *t, const operation *op, const trial_call *refused
     }
 }
 
-/* The same again, unless others help, who may give more each time, or the host refuses memory; and
+/* The same again, unless peers help, who may give more each time, or the host refuses memory; and
  * what the report says would fit. */
 static void follow_report(trial *t, const operation *op, const trial_call *refused)
 {
-    bool is_alone = t->pool_count == 1 && !t->config.host_refuses;
-    for (int i = 0; i < TRIAL_CALLBACKS; i++) {
-        is_alone = is_alone && !t->callbacks[i].added;
-    }
-    if (is_alone) {
+    if (t->pool_count == 1 && !t->config.host_refuses) {
         ask_instead(t, op, refused, refused->size_bytes);
     }
     if (refused->fitting_bytes > 0) {

@@ -159,8 +159,8 @@ bool trial_can_make_pages(trial *t, const trial_call *call)
            !trial_owes(t);
 }
 
-/* Of the same pages the first ones, as many as the report says would fit. Callbacks may have
- * changed what there is. */
+/* Of the same pages the first ones, as many as the report says would fit, without the help
+ * of callbacks. */
 static void commit_what_fits(trial *t, const operation *op, const trial_call *refused)
 {
     const uint64_t page_bytes = range_named(t, refused->range)->page_bytes;
@@ -172,7 +172,6 @@ static void commit_what_fits(trial *t, const operation *op, const trial_call *re
                        .offset_bytes = refused->offset_bytes,
                        .second = {NULL, refused->second.offset_bytes, 0},
                        .stream = refused->stream};
-    const uint64_t calls_before = trial_stats(t, call.pool).pressure_calls;
     while (call.size_bytes < refused->size_bytes &&
            (call.size_bytes == 0 || all_missing(t, &call, false) < fitting_bytes)) {
         call.size_bytes += page_bytes;
@@ -186,11 +185,12 @@ static void commit_what_fits(trial *t, const operation *op, const trial_call *re
     if (call.needed_bytes != fitting_bytes || call.needed_bytes == 0) {
         return;
     }
+    t->callbacks_rest = true;
     const mend_result result = trial_call_pool(t, trial_thread_of(t, call.at, op->thread), &call);
+    t->callbacks_rest = false;
     trial_claim(t, TRIAL_REFUSED,
                 result == MEND_OK || call.faulty || !trial_can_make_pages(t, &call) ||
-                    t->config.file_percent != 0 ||
-                    trial_stats(t, call.pool).pressure_calls > calls_before,
+                    t->config.file_percent != 0,
                 "%llu bytes of pages would fit, was said, and are refused", LLU(fitting_bytes));
     if (result == MEND_OK) {
         enter_pages(t, &call);

@@ -281,7 +281,7 @@ static int pressed(void *context, mend_pool *pool, uint64_t needed_bytes, uint64
     (void)missing_bytes;
     trial_callback *callback = context;
     trial *t = callback->trial;
-    int left = callback->amount % 4 + 1;
+    int left = t->callbacks_rest ? 0 : callback->amount % 4 + 1;
     int freed = 0;
     const mend_thread_error before = *mend_process_error(); /* each call marks and sets its own */
     (void)pool;

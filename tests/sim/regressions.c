@@ -437,3 +437,10 @@ HOLDS(sim_regressions, what_fits_in_one_chunk_is_not_of_others, "keep_free_perce
 HOLDS(sim_regressions, what_fits_in_one_chunk_is_not_of_a_group, "device_pages 16, chunk_pages 16",
       "GROUP_CREATE slot 20 / CHECKPOINT slot 8 / ALLOC_IN amount 104 / RESTORE slot 44 / "
       "GROUP_BEGIN slot 8 / ALLOC size 147 amount 48")
+
+/* Seed 534: what would fit behind a wait of the host was asked for, and a callback, which comes
+ * before such waits, freed the memory of a group beside the free end that was to be continued. */
+HOLDS(sim_regressions, what_is_said_to_fit_fits_without_help,
+      "device_pages 16, no_stream_waits 1, legacy 1",
+      "GROUP_CREATE slot 229 / ADD_CALLBACK / ALLOC / ALLOC_IN slot 1 size 134 amount 65 / "
+      "SET_LIMIT size 1 / ALLOC slot 2 stream 5 size 56 amount 32")

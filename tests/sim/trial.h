@@ -157,6 +157,7 @@ struct trial {
     trial_group groups[TRIAL_ALL_GROUPS]; /* the program's own come first */
     trial_graph graphs[TRIAL_GRAPHS];
     trial_callback callbacks[TRIAL_CALLBACKS];
+    bool callbacks_rest; /* they are called, and free nothing */
     trial_pinned pins[TRIAL_PINS];
     trial_imported imports[TRIAL_IMPORTS];
     trial_range ranges[TRIAL_RANGES];
