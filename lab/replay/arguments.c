@@ -247,6 +247,7 @@ static bool read_capacities(char *list, mend_replay_arguments *arguments)
 
 static bool read_costs(const char *path, mend_replay_arguments *arguments)
 {
+    arguments->prices = (mend_sim_prices)MEND_SIM_PRICES_INIT;
     if (mend_sim_prices_named(path, &arguments->prices) == MEND_OK) {
         arguments->options.prices = &arguments->prices;
         arguments->options.costs_name = path;
