@@ -163,6 +163,10 @@ KIT_TEST(pool_holders, there_are_at_most_1024_beside_the_classes_of_size)
     uint64_t others = 0;
     for (uint64_t i = 1; i <= 1500; i++) {
         alloc_as(w, NULL, i, i <= 1024 ? 512 : 3 * KIB);
+        if (i == 1000) { /* of which many fall on one slot */
+            EXPECT_OK(mend_get_holders(w->pool, NULL, sizeof(*h), 0, &count));
+            EXPECT_U64_EQ(1000, count);
+        }
     }
     EXPECT_OK(mend_get_holders(w->pool, h, sizeof(*h), MEND_HOLDERS_MOST, &count));
     for (size_t i = 0; i < count; i++) {
