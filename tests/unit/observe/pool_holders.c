@@ -162,8 +162,9 @@ KIT_TEST(pool_holders, there_are_at_most_1024_beside_the_classes_of_size)
     uint64_t bytes = 0;
     uint64_t others = 0;
     for (uint64_t i = 1; i <= 1500; i++) {
-        alloc_as(w, NULL, i, i <= 1024 ? 512 : 3 * KIB);
-        if (i == 1000) { /* of which many fall on one slot */
+        const uint64_t tag = i * i * UINT64_C(0x2545F4914F6CDD1D); /* many fall on one slot */
+        alloc_as(w, NULL, tag, i <= 1024 ? 512 : 3 * KIB);
+        if (i == 1000) {
             EXPECT_OK(mend_get_holders(w->pool, NULL, sizeof(*h), 0, &count));
             EXPECT_U64_EQ(1000, count);
         }
