@@ -14,6 +14,7 @@
 #include "driver/cuda_state.h"
 #include "mend/mend_devices.h"
 #include "mend/mend_host.h"
+#include "mend/mend_sleep.h"
 #include "tests/fake_cuda/found.h"
 #include "tests/support/options.h"
 #include "tests/support/test.h"
@@ -276,6 +277,23 @@ OPEN_TEST(pinned_memory_is_registered)
         EXPECT_OK(cuda->host_free(cuda, pointer));
         EXPECT_INT_EQ(MEND_DRIVER_INVALID_VALUE, cuda->host_free(cuda, pointer));
     }
+}
+
+/* So does what sleeps, chunk by chunk. */
+FAKE_TEST(what_sleeps_is_kept_in_registered_memory)
+{
+    mend_pool *pool = NULL;
+    void *block = NULL;
+    mend_pool_config config = MEND_POOL_CONFIG_INIT;
+    mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
+    ASSERT_RESULT(MEND_OK, mend_pool_create(&config, &pool));
+    EXPECT_RESULT(MEND_OK, mend_alloc(pool, UINT64_C(64) << 20, NULL, &block));
+    EXPECT_RESULT(MEND_OK, mend_sleep(pool, &options, NULL));
+    EXPECT_U64_EQ(0, ledger_of_fake().host_allocations);
+    EXPECT_TRUE(fake->registered > 0);
+    EXPECT_RESULT(MEND_OK, mend_wake(pool, NULL, 0, NULL));
+    EXPECT_RESULT(MEND_OK, mend_free(pool, block, NULL));
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(pool));
 }
 
 /* Whether the device creates anything when it is opened. */
