@@ -136,7 +136,7 @@ mend_result mend_torch_pool_add(int device, mend_torch_pool_id id, int is_foreig
 /* What graphs keep may be PyTorch's own memory, of cudaMalloc, which cudaIpcGetMemHandle takes. */
 static bool graphs_are_native(void)
 {
-    const char *wish = getenv("MEND_TORCH_GRAPHS");
+    const char *wish = secure_getenv("MEND_TORCH_GRAPHS");
     return wish != NULL && strcmp(wish, "native") == 0;
 }
 

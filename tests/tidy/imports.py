@@ -79,6 +79,7 @@ PLUG_INS = {
                                                    "pthread_mutex_unlock",
         "sizes that PyTorch's settings round up, by address": "tsearch tfind tdelete",
         "settings of PyTorch's": "memcpy strcspn strncmp strspn",
+        "MEND_TORCH_GRAPHS, but in a set-user-ID program": "secure_getenv strcmp",
     },
 }
 ASSERTIONS = {"assertions of debug builds": "__assert_fail"}

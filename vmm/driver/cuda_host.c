@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "base/align.h"
-#include "base/allowance.h"
+#include "base/host_room.h"
 #include "driver/cuda_state.h"
 
 #define HUGE_PAGE_BYTES ((uint64_t)2 << 20)

@@ -1,5 +1,5 @@
 /* What the host lets the process write, read from folders that stand for the system's files. */
-#include "base/allowance.h"
+#include "base/host_room.h"
 
 #include <ftw.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
     return remove(path);
 }
 
-MEND_TEST(base_allowance, room_is_the_least_that_the_machine_and_the_groups_leave)
+MEND_TEST(base_host_room, it_is_the_least_that_the_machine_and_the_groups_leave)
 {
     const struct {
         const char *file[3][2];
@@ -52,7 +52,7 @@ MEND_TEST(base_allowance, room_is_the_least_that_the_machine_and_the_groups_leav
          5900},
         {{{"sys/fs/cgroup/memory.max", "50\n"}, {"sys/fs/cgroup/memory.current", "60\n"}}, 0},
     };
-    char root[] = "/tmp/mend-allowance-XXXXXX";
+    char root[] = "/tmp/mend-host-room-XXXXXX";
     ASSERT_TRUE(mkdtemp(root) != NULL);
     for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
         for (size_t j = 0; j < 3 && steps[i].file[j][0] != NULL; j++) {
