@@ -1,9 +1,9 @@
 /*
  * All state that belongs to the process and not to a pool: the log's sink, the CUDA driver once it
  * is loaded, the list of pools (the members), the default pool and override of each device, what
- * the process exports to others, the names of scopes, the environment. State of a thread is in
- * thread.h. Nothing else in the library has a mutable variable of static lifetime, or reads the
- * environment.
+ * the process exports to others, the names of scopes, SIGUSR2, the environment. State of a thread
+ * is in thread.h. Nothing else in the library has a mutable variable of static lifetime, or reads
+ * the environment.
  *
  * A child of fork starts empty: no members, no log sink, no driver, no last errors, no exports
  * (their files are closed there), only the names of scopes, and all locks free, whatever other
@@ -184,6 +184,26 @@ typedef struct mend_process_scopes {
 } mend_process_scopes;
 
 mend_process_scopes *mend_process_get_scopes(void);
+
+/* ---- SIGUSR2 --------------------------------------------------------------------------------- */
+
+enum { MEND_BELLS = 64 };
+
+/*
+ * From now on SIGUSR2 writes to `bell`, an eventfd that does not block, and then does what the
+ * program's own handler does; where that was to end the process or nothing, no more. The code of
+ * the library stays loaded. A child of fork has the handler that the program had. The caller holds
+ * no lock. False: MEND_BELLS bells are there, or another handler has come above Mend's, which may
+ * or may not call it.
+ */
+bool mend_process_hear_signal(int bell);
+
+/* No more, and no thread writes to it when this returns. With the last bell the program has its own
+ * handler back, unless it has set another meanwhile. */
+void mend_process_miss_signal(int bell);
+
+/* How often the signal has come while there was a bell; a bell is written behind it. */
+unsigned mend_process_signals(void);
 
 /* ---- log and driver -------------------------------------------------------------------------- */
 
