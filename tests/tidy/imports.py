@@ -26,11 +26,12 @@ BOTH = {
              "pthread_cond_broadcast pthread_self pthread_equal __tls_get_addr",
     "to hear of a fork, and to close there what was exported": "__register_atfork close",
     "limits of the process, asked before they end it": "getrlimit getrlimit64",
-    "MEND_CONF and MEND_RECORD, but in a set-user-ID program": "secure_getenv",
+    "MEND_CONF, MEND_RECORD, a profiler's path, but in a set-user-ID program": "secure_getenv",
 }
 OF_ITS_OWN = {
     "libmend": {
-        "to find libcuda.so.1 and its functions": "dlopen dlclose dlsym dlerror",
+        "to find libcuda.so.1 or what NVTX_INJECTION64_PATH names, and their functions":
+            "dlopen dlclose dlsym dlerror",
         "the driver's clock": "clock_gettime",
         "the order in which chunks are picked": "qsort bsearch",
         "lines of the log, to standard error and only where a config or MEND_CONF asks for them":

@@ -52,9 +52,9 @@ BANNED_CALLS = re.compile(
     r"alloca|gets)\s*\(")
 MAY_CALL = {
     "clock_gettime": re.compile(r"vmm/(?:driver/cuda|share/|pool/publisher)\w*\.c$"),
-    "nanosleep": re.compile(r"vmm/(?:driver/cuda\w*|base/process)\.c$"),
+    "nanosleep": re.compile(r"vmm/(?:driver/cuda\w*|base/signals)\.c$"),
     "secure_getenv": re.compile(r"vmm/base/process\.c$"),
-    "dlopen": re.compile(r"vmm/(?:driver/cuda_load|share/server)\.c$"),
+    "dlopen": re.compile(r"vmm/(?:base/nvtx|driver/cuda_load|share/server)\.c$"),
     # Memory with real bytes, a look whether an address may be read, and a page for other processes;
     # none has a name in the file system.
     "memfd_create": re.compile(r"vmm/(?:sim/content|pool/publisher)\.c$"),
@@ -77,7 +77,7 @@ MAY_CALL = {
     "unlink": re.compile(r"vmm/(?:move/file|pool/snapshot)\.c$"),
     # The log of libmend, where a config or MEND_CONF asks for it: to standard error. A bell, by a
     # handler of a signal.
-    "write": re.compile(r"vmm/(?:sim/\w+|base/log|base/process)\.c$"),
+    "write": re.compile(r"vmm/(?:sim/\w+|base/log|base/signals)\.c$"),
 }
 
 # Files that may keep variables of static lifetime, and why.

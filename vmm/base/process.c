@@ -2,14 +2,12 @@
 #include "base/process.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/align.h"
@@ -41,13 +39,12 @@ static bool is_in_unsafe_call;
 
 static mend_process_devices devices = {.mutex = PROCESS_MUTEX_INITIALIZER};
 
-static mend_mutex signal_mutex = PROCESS_MUTEX_INITIALIZER; /* guards the first two */
-static bool is_hooked;                                      /* the handler is Mend's */
-static struct sigaction hooked_over;                        /* the program's */
-static atomic_bool is_known;         /* hooked_over is whole: for the handler, as the next three */
-static atomic_int bells[MEND_BELLS]; /* files + 1; 0: none */
-static atomic_uint signals;
-static atomic_int handling; /* handlers that look at these now */
+static mend_mutex profiler_mutex = PROCESS_MUTEX_INITIALIZER;
+mend_nvtx mend_process_nvtx;
+
+static struct sigaction handled_before;
+static mend_process_signal signal_of_process = {.mutex = PROCESS_MUTEX_INITIALIZER,
+                                                .over = &handled_before};
 
 static int compare_numbers(const mend_tree_node *a, const mend_tree_node *b)
 {
@@ -88,32 +85,16 @@ static void close_shares(void)
                                    .published = {.compare = compare_numbers}};
 }
 
-static void hear_signal(int number, siginfo_t *info, void *context);
-
-static bool is_ours(const struct sigaction *action)
-{
-    return (action->sa_flags & SA_SIGINFO) != 0 && action->sa_sigaction == hear_signal;
-}
-
-/* False: another handler has come above Mend's. That one may call it, so it stays. */
-static bool unhook(void)
-{
-    struct sigaction now;
-    if (sigaction(SIGUSR2, NULL, &now) != 0 || !is_ours(&now)) {
-        return false;
-    }
-    return sigaction(SIGUSR2, &hooked_over, NULL) == 0;
-}
-
 /* The bells are the parent's. */
 static void forget_signal(void)
 {
+    mend_process_signal *signal = &signal_of_process;
     for (int i = 0; i < MEND_BELLS; i++) {
-        atomic_store_explicit(&bells[i], 0, memory_order_relaxed);
+        atomic_store_explicit(&signal->bells[i], 0, memory_order_relaxed);
     }
-    atomic_store_explicit(&handling, 0, memory_order_relaxed);
-    signal_mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
-    is_hooked = is_hooked && !unhook();
+    atomic_store_explicit(&signal->handling, 0, memory_order_relaxed);
+    signal->mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
+    signal->is_hooked = signal->is_hooked && !signal->unhook(signal);
 }
 
 static void before_fork(void)
@@ -142,6 +123,7 @@ static void start_anew(void)
     log_context = NULL;
     driver_mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
     cuda_driver = NULL;
+    profiler_mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
     member_mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
     visit_ended = (mend_condition)MEND_CONDITION_INITIALIZER;
     mend_list_init(&members);
@@ -318,104 +300,21 @@ mend_process_scopes *mend_process_get_scopes(void)
     return &scopes;
 }
 
-/* ---- SIGUSR2 --------------------------------------------------------------------------------- */
+/* ---- profiler and SIGUSR2 -------------------------------------------------------------------- */
 
-/* Runs in any thread of the program, anywhere in it: it takes no lock, and calls write alone. */
-static void hear_signal(int number, siginfo_t *info, void *context)
+mend_mutex *mend_process_profiler_mutex(void)
 {
-    const uint64_t one = 1;
-    const int kept = errno;
-    struct sigaction next = {.sa_handler = SIG_DFL};
-    atomic_fetch_add(&handling, 1);
-    atomic_fetch_add(&signals, 1);
-    for (int i = 0; i < MEND_BELLS; i++) {
-        const int bell = atomic_load(&bells[i]);
-        if (bell != 0) {
-            (void)!write(bell - 1, &one, sizeof(one));
-        }
-    }
-    if (atomic_load(&is_known)) {
-        next = hooked_over;
-    }
-    atomic_fetch_sub(&handling, 1);
-    errno = kept;
-    if ((next.sa_flags & SA_SIGINFO) != 0) {
-        next.sa_sigaction(number, info, context);
-    } else if (next.sa_handler != SIG_DFL && next.sa_handler != SIG_IGN) {
-        next.sa_handler(number);
-    }
+    return &profiler_mutex;
 }
 
-/* No handler looks at what was stored over before this. */
-static void await_handlers(void)
+const char *mend_process_profiler(void)
 {
-    while (atomic_load(&handling) != 0) {
-        nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL);
-    }
+    return secure_getenv(sizeof(void *) == 4 ? "NVTX_INJECTION32_PATH" : "NVTX_INJECTION64_PATH");
 }
 
-/* With the flags and the mask of the program's own handler, which it calls. */
-static bool hook(void)
+mend_process_signal *mend_process_get_signal(void)
 {
-    struct sigaction ours = {.sa_flags = 0};
-    atomic_store(&is_known, false);
-    await_handlers();
-    if (sigaction(SIGUSR2, NULL, &hooked_over) != 0) {
-        return false;
-    }
-    atomic_store(&is_known, true);
-    const bool is_handled =
-        (hooked_over.sa_flags & SA_SIGINFO) != 0 ||
-        (hooked_over.sa_handler != SIG_DFL && hooked_over.sa_handler != SIG_IGN);
-    if (is_handled) {
-        ours = hooked_over;
-    }
-    ours.sa_flags &= (int)~(unsigned)SA_RESETHAND;
-    ours.sa_flags |= SA_SIGINFO | SA_ONSTACK | (is_handled ? 0 : SA_RESTART);
-    ours.sa_sigaction = hear_signal;
-    return sigaction(SIGUSR2, &ours, NULL) == 0;
-}
-
-/* The caller holds signal_mutex. */
-static bool add_bell(int bell)
-{
-    struct sigaction now;
-    for (int i = 0; i < MEND_BELLS; i++) {
-        if (atomic_load(&bells[i]) == 0) {
-            is_hooked = is_hooked || hook();
-            const bool hears = is_hooked && sigaction(SIGUSR2, NULL, &now) == 0 && is_ours(&now);
-            atomic_store(&bells[i], hears ? bell + 1 : 0);
-            return hears;
-        }
-    }
-    return false;
-}
-
-bool mend_process_hear_signal(int bell)
-{
-    mend_mutex_lock(&signal_mutex);
-    const bool hears = add_bell(bell);
-    mend_mutex_unlock(&signal_mutex);
-    return hears;
-}
-
-void mend_process_miss_signal(int bell)
-{
-    bool are_left = false;
-    mend_mutex_lock(&signal_mutex);
-    for (int i = 0; i < MEND_BELLS; i++) {
-        int its = bell + 1;
-        atomic_compare_exchange_strong(&bells[i], &its, 0);
-        are_left = are_left || atomic_load(&bells[i]) != 0;
-    }
-    is_hooked = is_hooked && (are_left || !unhook());
-    mend_mutex_unlock(&signal_mutex);
-    await_handlers();
-}
-
-unsigned mend_process_signals(void)
-{
-    return atomic_load(&signals);
+    return &signal_of_process;
 }
 
 /* ---- log and driver -------------------------------------------------------------------------- */

@@ -1,7 +1,8 @@
 /*
  * All state that belongs to the process and not to a pool: the log's sink, the CUDA driver once it
  * is loaded, the list of pools (the members), the default pool and override of each device, what
- * the process exports to others, the names of scopes, SIGUSR2, the environment. State of a thread
+ * the process exports to others, the names of scopes, the
+ * profiler, SIGUSR2, the environment. State of a thread
  * is in thread.h. Nothing else in the library has a mutable variable of static lifetime, or reads
  * the environment.
  *
@@ -185,25 +186,46 @@ typedef struct mend_process_scopes {
 
 mend_process_scopes *mend_process_get_scopes(void);
 
-/* ---- SIGUSR2 --------------------------------------------------------------------------------- */
+/* ---- profiler and SIGUSR2 -------------------------------------------------------------------- */
+
+typedef void (*mend_nvtx_function)(void);
+
+/* Numbers of functions below this; 0 is none. */
+enum { MEND_NVTX_FUNCTIONS = 16 };
+
+/* A profiler for NVTX (base/nvtx.h). Written once, before there is a pool. */
+typedef struct mend_nvtx {
+    bool is_loaded; /* or it was tried */
+    bool is_on;
+    void *domain;
+    mend_nvtx_function functions[MEND_NVTX_FUNCTIONS];   /* NULL: the profiler does not want it */
+    mend_nvtx_function *places[MEND_NVTX_FUNCTIONS + 1]; /* of these; NULL at either end */
+    mend_nvtx_function unused;
+    mend_nvtx_function *unused_places[MEND_NVTX_FUNCTIONS + 1]; /* for other tables of NVTX */
+} mend_nvtx;
+extern mend_nvtx mend_process_nvtx __attribute__((visibility("hidden")));
+
+/* Guards the loading of it. */
+mend_mutex *mend_process_profiler_mutex(void);
+
+/* The path of a profiler for NVTX, as mend_process_configuration. */
+const char *mend_process_profiler(void);
 
 enum { MEND_BELLS = 64 };
 
-/*
- * From now on SIGUSR2 writes to `bell`, an eventfd that does not block, and then does what the
- * program's own handler does; where that was to end the process or nothing, no more. The code of
- * the library stays loaded. A child of fork has the handler that the program had. The caller holds
- * no lock. False: MEND_BELLS bells are there, or another handler has come above Mend's, which may
- * or may not call it.
- */
-bool mend_process_hear_signal(int bell);
+/* Who hears SIGUSR2 (base/signals.h). The mutex guards the first two; the handler takes none. */
+typedef struct mend_process_signal {
+    mend_mutex mutex;
+    bool is_hooked;                                      /* the handler is Mend's */
+    bool (*unhook)(struct mend_process_signal *process); /* takes it away, if it is on top */
+    struct sigaction *over;                              /* the program's */
+    atomic_bool is_known;                                /* that is whole */
+    atomic_int bells[MEND_BELLS];                        /* files + 1; 0: none */
+    atomic_uint count;                                   /* of signals */
+    atomic_int handling;                                 /* handlers that look at these now */
+} mend_process_signal;
 
-/* No more, and no thread writes to it when this returns. With the last bell the program has its own
- * handler back, unless it has set another meanwhile. */
-void mend_process_miss_signal(int bell);
-
-/* How often the signal has come while there was a bell; a bell is written behind it. */
-unsigned mend_process_signals(void);
+mend_process_signal *mend_process_get_signal(void);
 
 /* ---- log and driver -------------------------------------------------------------------------- */
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/nvtx.h"
 #include "base/struct_size.h"
 #include "driver/cuda.h"
 #include "driver/forward.h"
@@ -466,6 +467,9 @@ mend_result mend_pool_create(const mend_pool_config *given, mend_pool **pool)
     mend_result result = read_config(given, &config, &paths);
     if (result == MEND_OK && mend_process_prepare() != MEND_OK) {
         result = no_host_memory();
+    }
+    if (result == MEND_OK && mend_nvtx_load()) {
+        mend_share_hold_library();
     }
     if (result == MEND_OK && config.driver == NULL) {
         result = mend_cuda_driver(&config.driver);

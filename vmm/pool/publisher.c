@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/live_page.h"
+#include "base/signals.h"
 
 enum { PERIOD_MS = 1000, LEAST_IDLE_PARTS = 100 };
 
@@ -111,7 +112,7 @@ static int tell_page(struct mend_publisher *p)
 
 static void tell_snapshot(struct mend_publisher *p)
 {
-    const unsigned signals = mend_process_signals();
+    const unsigned signals = mend_signals_count();
     if (p->path != NULL && signals != p->signals) {
         p->signals = signals;
         mend_pool_snapshot(p->pool, p->path, &p->number);
@@ -158,8 +159,8 @@ static mend_result hear(struct mend_publisher *p, const char *path)
         return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for snapshots");
     }
     memcpy(p->path, path, bytes);
-    p->signals = mend_process_signals();
-    p->hears = mend_process_hear_signal(p->bell);
+    p->signals = mend_signals_count();
+    p->hears = mend_signals_hear(p->bell);
     return p->hears ? MEND_OK
                     : mend_failure(MEND_ERROR_SYSTEM,
                                    "no snapshots on SIGUSR2: the program has set a handler above "
@@ -225,7 +226,7 @@ void mend_publisher_close(mend_pool *pool)
         return;
     }
     if (p->hears) {
-        mend_process_miss_signal(p->bell);
+        mend_signals_miss(p->bell);
     }
     if (p->bell >= 0) {
         close(p->bell);
