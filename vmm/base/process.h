@@ -1,15 +1,14 @@
 /*
  * All state that belongs to the process and not to a pool: the log's sink, the CUDA driver once it
  * is loaded, the list of pools (the members), the default pool and override of each device, what
- * the process exports to others, the names of scopes, the
- * profiler, SIGUSR2, the environment. State of a thread
- * is in thread.h. Nothing else in the library has a mutable variable of static lifetime, or reads
- * the environment.
+ * the process exports to others, the names of scopes, the profiler, who hears SIGUSR2, the
+ * environment. State of a thread is in thread.h. Nothing else in the library has a mutable variable
+ * of static lifetime, or reads the environment.
  *
  * A child of fork starts empty: no members, no log sink, no driver, no last errors, no exports
- * (their files are closed there), only the names of scopes, and all locks free, whatever other
- * threads of the parent did at the fork. A member that the child inherits must check for itself:
- * see mend_process_generation.
+ * (their files are closed there), only the names of scopes and the profiler, and all locks free,
+ * whatever other threads of the parent did at the fork; SIGUSR2 is the program's. A member that the
+ * child inherits must check for itself: see mend_process_generation.
  */
 #ifndef MEND_BASE_PROCESS_H
 #define MEND_BASE_PROCESS_H
