@@ -22,7 +22,7 @@ bool mend_nvtx_load(void);
 void mend_nvtx_push_range(const char *name);
 void mend_nvtx_pop_range(void);
 
-/* A range of the calling thread, in those that it is in; one pop for each push. The name stays. */
+/* One pop for each push of a thread. The profiler, called under locks, may not call Mend. */
 static inline void mend_nvtx_push(const char *name)
 {
     if (mend_process_nvtx.is_on) {

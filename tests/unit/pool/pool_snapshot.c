@@ -309,17 +309,3 @@ SNAPSHOT_TEST(a_path_that_cannot_be_is_a_line_of_the_log)
     ask(1);
     EXPECT_TRUE(exists(1));
 }
-
-MEND_TEST(pool_snapshot, the_environment_names_the_path)
-{
-    mend_world w;
-    setenv("MEND_CONF", "snapshot:/tmp/mend-none/held", 1);
-    EXPECT_TRUE(kit_open_default(&w));
-    unsetenv("MEND_CONF");
-    atomic_store(&refused, 0);
-    mend_log_set_sink(hear, NULL);
-    raise(SIGUSR2);
-    kit_close(&w); /* what came before the end is tried */
-    mend_log_set_sink(NULL, NULL);
-    EXPECT_INT_EQ(1, atomic_load(&refused));
-}
