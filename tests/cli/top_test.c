@@ -99,6 +99,26 @@ MEND_TEST(top, a_page_is_what_the_pool_says_of_itself)
     EXPECT_TRUE(!mend_live_read(getpid(), &r.pools)); /* it ends with the pool */
 }
 
+/* mend report reads what a pool writes when the signal comes, once the pool has ended. */
+MEND_TEST(top, a_snapshot_is_read_by_the_report)
+{
+    rig r;
+    char folder[] = "/tmp/mend-snapshot-XXXXXX";
+    char words[64];
+    ASSERT_TRUE(mkdtemp(folder) != NULL);
+    snprintf(words, sizeof(words), "snapshot:%s/held", folder);
+    ASSERT_TRUE(open_rig(&r, words));
+    void *block = block_of(r.pool, "the cache", 96 * MEND_MIB);
+    void *other = block_of(r.pool, "the model", 12 * MEND_MIB);
+    EXPECT_INT_EQ(0, raise(SIGUSR2));
+    close_rig(&r);
+    EXPECT_TRUE(block != NULL && other != NULL);
+    snprintf(words, sizeof(words), "report %s/held.1", folder);
+    expect_run(0, words, "...the cache...96...the model...12...", "");
+    snprintf(words, sizeof(words), "rm -r %s", folder);
+    EXPECT_INT_EQ(0, system(words));
+}
+
 MEND_TEST(top, the_program_shows_each_pool)
 {
     rig r;

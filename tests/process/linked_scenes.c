@@ -3,7 +3,7 @@
 
 const scene scenes[] = {
 #define X(name) {#name, scene_##name},
-    FORK_SCENES(X) SHARE_SCENES(X) EXIT_SCENES(X) STOP_SCENES(X)
+    FORK_SCENES(X) SHARE_SCENES(X) PROFILER_SCENES(X) EXIT_SCENES(X) STOP_SCENES(X)
 #undef X
         {NULL, NULL},
 };

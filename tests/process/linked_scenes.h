@@ -1,4 +1,4 @@
-/* The scenes of fork_scenes.c, share_scenes.c and exit_scenes.c. */
+/* The scenes of fork_scenes.c, share_scenes.c, profiler_scenes.c and exit_scenes.c. */
 #ifndef MEND_TESTS_PROCESS_LINKED_SCENES_H
 #define MEND_TESTS_PROCESS_LINKED_SCENES_H
 
@@ -7,6 +7,7 @@
 #define X(name) void scene_##name(void);
 FORK_SCENES(X)
 SHARE_SCENES(X)
+PROFILER_SCENES(X)
 EXIT_SCENES(X)
 STOP_SCENES(X)
 #undef X

@@ -69,6 +69,9 @@ FORK_SCENES(X)
 #define X(name) SCENE_TEST(process_share, LINKED_PROGRAM, name)
 SHARE_SCENES(X)
 #undef X
+#define X(name) SCENE_TEST(process_profiler, LINKED_PROGRAM, name)
+PROFILER_SCENES(X)
+#undef X
 #define X(name) SCENE_TEST(process_exit, LINKED_PROGRAM, name)
 EXIT_SCENES(X)
 STOP_SCENES(X)

@@ -32,6 +32,11 @@
     X(a_child_shares_with_its_parent)                                                              \
     X(exits_with_exports)
 
+/* Of profiler_scenes.c. */
+#define PROFILER_SCENES(X)                                                                         \
+    X(a_profiler_sees_what_reaches_the_driver)                                                     \
+    X(nothing_is_loaded_that_is_no_profiler)
+
 /* Of exit_scenes.c: how a process ends. */
 #define EXIT_SCENES(X)                                                                             \
     X(exits_with_live_blocks)                                                                      \

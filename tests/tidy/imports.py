@@ -26,11 +26,14 @@ BOTH = {
              "pthread_cond_broadcast pthread_self pthread_equal __tls_get_addr",
     "to hear of a fork, and to close there what was exported": "__register_atfork close",
     "limits of the process, asked before they end it": "getrlimit getrlimit64",
-    "MEND_CONF and MEND_RECORD, but in a set-user-ID program": "secure_getenv",
+    "what the machine and the process's control groups leave of the host's memory":
+        "open open64 read strtok_r strtoull strchr strrchr strstr",
+    "MEND_CONF, MEND_RECORD, a profiler's path, but in a set-user-ID program": "secure_getenv",
 }
 OF_ITS_OWN = {
     "libmend": {
-        "to find libcuda.so.1 and its functions": "dlopen dlclose dlsym dlerror",
+        "to find libcuda.so.1 or what NVTX_INJECTION64_PATH names, and their functions":
+            "dlopen dlclose dlsym dlerror",
         "the driver's clock": "clock_gettime",
         "the order in which chunks are picked": "qsort bsearch",
         "lines of the log, to standard error and only where a config or MEND_CONF asks for them":
@@ -40,8 +43,6 @@ OF_ITS_OWN = {
             "socket bind listen accept4 connect getsockopt send sendmsg recv recvmsg poll "
             "__errno_location __cmsg_nxthdr getpid geteuid",
         "names and keys of exports that nobody guesses": "getrandom",
-        "what the machine and the process's control groups leave of the host's memory":
-            "open open64 read strtok_r strtoull strchr strrchr",
         "pages that threads write at once, to be pinned": "mmap mmap64 munmap madvise syscall "
                                                           "sched_getaffinity __sched_cpucount",
         "a file without a name, for contents that sleep, where the program says":
@@ -56,6 +57,8 @@ OF_ITS_OWN = {
             "eventfd eventfd_read eventfd_write pthread_join",
         "the file of a recording, where a config, MEND_CONF or MEND_RECORD names one":
             "flock ftruncate ftruncate64",
+        "the handler of SIGUSR2, where a config or MEND_CONF names a path for snapshots":
+            "sigaction",
         "the thread that serves importers, in code that stays loaded":
             "pthread_create pthread_detach pthread_sigmask sigfillset dladdr",
     },

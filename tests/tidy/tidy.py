@@ -52,9 +52,9 @@ BANNED_CALLS = re.compile(
     r"alloca|gets)\s*\(")
 MAY_CALL = {
     "clock_gettime": re.compile(r"vmm/(?:driver/cuda|share/|pool/publisher)\w*\.c$"),
-    "nanosleep": re.compile(r"vmm/driver/cuda\w*\.c$"),
+    "nanosleep": re.compile(r"vmm/(?:driver/cuda\w*|base/signals)\.c$"),
     "secure_getenv": re.compile(r"vmm/base/process\.c$"),
-    "dlopen": re.compile(r"vmm/(?:driver/cuda_load|share/server)\.c$"),
+    "dlopen": re.compile(r"vmm/(?:base/nvtx|driver/cuda_load|share/server)\.c$"),
     # Memory with real bytes, a look whether an address may be read, and a page for other processes;
     # none has a name in the file system.
     "memfd_create": re.compile(r"vmm/(?:sim/content|pool/publisher)\.c$"),
@@ -65,15 +65,19 @@ MAY_CALL = {
     "bind": re.compile(r"vmm/(?:share/server|sim/fabric)\.c$"),
     "connect": re.compile(r"vmm/(?:share/fetch|sim/fabric)\.c$"),
     "open": re.compile(
-        r"vmm/(?:base/host_room|pool/recorder|sim/fabric|move/file|share/limit_file)\.c$"),
+        r"vmm/(?:base/host_room|pool/recorder|pool/snapshot|sim/fabric|move/file|share/limit_file)"
+        r"\.c$"),
     "send": re.compile(r"vmm/share/fetch\.c$"),
     "sendmsg": re.compile(r"vmm/(?:share/server|sim/shares)\.c$"),
     # Contents that sleep in a file, which has no name.
     "mkostemp": re.compile(r"vmm/move/file\.c$"),
-    "pwrite": re.compile(r"vmm/(?:pool/recorder|pool/publisher|move/file|share/limit_file)\.c$"),
-    "unlink": re.compile(r"vmm/move/file\.c$"),
-    # The log of libmend, where a config or MEND_CONF asks for it: to standard error.
-    "write": re.compile(r"vmm/(?:sim/\w+|base/log)\.c$"),
+    "pwrite": re.compile(
+        r"vmm/(?:pool/recorder|pool/publisher|pool/snapshot|move/file|share/limit_file)\.c$"),
+    # And a snapshot that could not be written whole.
+    "unlink": re.compile(r"vmm/(?:move/file|pool/snapshot)\.c$"),
+    # The log of libmend, where a config or MEND_CONF asks for it: to standard error. A bell, by a
+    # handler of a signal.
+    "write": re.compile(r"vmm/(?:sim/\w+|base/log|base/signals)\.c$"),
 }
 
 # Files that may keep variables of static lifetime, and why.

@@ -80,6 +80,19 @@ void mend_history_put(mend_history *history, mend_history_event event)
     }
 }
 
+const char *mend_event_cause_name(mend_event_cause cause)
+{
+    static const char *const names[MEND_CAUSES] = {
+        [MEND_CAUSE_REQUEST] = "request", [MEND_CAUSE_TRIM] = "trim",
+        [MEND_CAUSE_LIMIT] = "limit",     [MEND_CAUSE_COLLECTION] = "collection",
+        [MEND_CAUSE_PEER] = "peer",       [MEND_CAUSE_DEFRAG] = "defrag",
+        [MEND_CAUSE_SLEEP] = "sleep",
+    };
+    assert(cause >= MEND_CAUSE_REQUEST);
+    assert(cause < MEND_CAUSES);
+    return names[cause];
+}
+
 void mend_history_put_step(mend_history *history, mend_history_event event)
 {
     event.cause = event.cause != MEND_CAUSE_NONE ? event.cause : (int)history->cause;

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "base/event_ring.h"
+#include "base/nvtx.h"
 #include "mend/mend_views.h"
 
 typedef struct mend_history {
@@ -88,10 +89,25 @@ static inline void mend_history_note_stream(mend_history *history, mend_event_ki
     }
 }
 
+/* The name of a cause from MEND_CAUSE_REQUEST on. */
+const char *mend_event_cause_name(mend_event_cause cause);
+
 /* Names the call that has the right to make room, unless one around it is named. */
 static inline void mend_history_begin_call(mend_history *history, mend_event_cause cause)
 {
-    history->cause = history->cause == MEND_CAUSE_NONE ? cause : history->cause;
+    if (history->cause == MEND_CAUSE_NONE) {
+        history->cause = cause;
+        mend_nvtx_push(mend_event_cause_name(cause));
+    }
+}
+
+/* Its end, also if none is named. */
+static inline void mend_history_end_call(mend_history *history)
+{
+    if (history->cause != MEND_CAUSE_NONE) {
+        history->cause = MEND_CAUSE_NONE;
+        mend_nvtx_pop();
+    }
 }
 
 /* The time, while the history is on; and how long it is since, while it was on and still is. */

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,13 @@ static unsigned begun_count; /* groups of all pools */
 static bool is_in_unsafe_call;
 
 static mend_process_devices devices = {.mutex = PROCESS_MUTEX_INITIALIZER};
+
+static mend_mutex profiler_mutex = PROCESS_MUTEX_INITIALIZER;
+mend_nvtx mend_process_nvtx;
+
+static struct sigaction handled_before;
+static mend_process_signal signal_of_process = {.mutex = PROCESS_MUTEX_INITIALIZER,
+                                                .over = &handled_before};
 
 static int compare_numbers(const mend_tree_node *a, const mend_tree_node *b)
 {
@@ -77,6 +85,18 @@ static void close_shares(void)
                                    .published = {.compare = compare_numbers}};
 }
 
+/* The bells are the parent's. */
+static void forget_signal(void)
+{
+    mend_process_signal *signal = &signal_of_process;
+    for (int i = 0; i < MEND_BELLS; i++) {
+        atomic_store_explicit(&signal->bells[i], 0, memory_order_relaxed);
+    }
+    atomic_store_explicit(&signal->handling, 0, memory_order_relaxed);
+    signal->mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
+    signal->is_hooked = signal->is_hooked && !signal->unhook(signal);
+}
+
 static void before_fork(void)
 {
     mend_mutex_lock_for_fork(&shares.mutex);
@@ -96,12 +116,14 @@ static void after_fork_in_parent(void)
 static void start_anew(void)
 {
     close_shares();
+    forget_signal();
     mend_process_next_generation();
     log_mutex = (mend_mutex)LOG_MUTEX_INITIALIZER;
     log_sink = NULL;
     log_context = NULL;
     driver_mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
     cuda_driver = NULL;
+    profiler_mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
     member_mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
     visit_ended = (mend_condition)MEND_CONDITION_INITIALIZER;
     mend_list_init(&members);
@@ -276,6 +298,23 @@ mend_process_shares *mend_process_get_shares(void)
 mend_process_scopes *mend_process_get_scopes(void)
 {
     return &scopes;
+}
+
+/* ---- profiler and SIGUSR2 -------------------------------------------------------------------- */
+
+mend_mutex *mend_process_profiler_mutex(void)
+{
+    return &profiler_mutex;
+}
+
+const char *mend_process_profiler(void)
+{
+    return secure_getenv(sizeof(void *) == 4 ? "NVTX_INJECTION32_PATH" : "NVTX_INJECTION64_PATH");
+}
+
+mend_process_signal *mend_process_get_signal(void)
+{
+    return &signal_of_process;
 }
 
 /* ---- log and driver -------------------------------------------------------------------------- */

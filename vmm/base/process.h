@@ -1,14 +1,14 @@
 /*
  * All state that belongs to the process and not to a pool: the log's sink, the CUDA driver once it
  * is loaded, the list of pools (the members), the default pool and override of each device, what
- * the process exports to others, the names of scopes, the environment. State of a thread is in
- * thread.h. Nothing else in the library has a mutable variable of static lifetime, or reads the
- * environment.
+ * the process exports to others, the names of scopes, the profiler, who hears SIGUSR2, the
+ * environment. State of a thread is in thread.h. Nothing else in the library has a mutable variable
+ * of static lifetime, or reads the environment.
  *
  * A child of fork starts empty: no members, no log sink, no driver, no last errors, no exports
- * (their files are closed there), only the names of scopes, and all locks free, whatever other
- * threads of the parent did at the fork. A member that the child inherits must check for itself:
- * see mend_process_generation.
+ * (their files are closed there), only the names of scopes and the profiler, and all locks free,
+ * whatever other threads of the parent did at the fork; SIGUSR2 is the program's. A member that the
+ * child inherits must check for itself: see mend_process_generation.
  */
 #ifndef MEND_BASE_PROCESS_H
 #define MEND_BASE_PROCESS_H
@@ -184,6 +184,47 @@ typedef struct mend_process_scopes {
 } mend_process_scopes;
 
 mend_process_scopes *mend_process_get_scopes(void);
+
+/* ---- profiler and SIGUSR2 -------------------------------------------------------------------- */
+
+typedef void (*mend_nvtx_function)(void);
+
+/* Numbers of functions below this; 0 is none. */
+enum { MEND_NVTX_FUNCTIONS = 16 };
+
+/* A profiler for NVTX (base/nvtx.h). Written once, before there is a pool. */
+typedef struct mend_nvtx {
+    bool is_loaded; /* or it was tried */
+    bool is_on;
+    void *domain;
+    mend_nvtx_function functions[MEND_NVTX_FUNCTIONS];   /* NULL: the profiler does not want it */
+    mend_nvtx_function *places[MEND_NVTX_FUNCTIONS + 1]; /* of these; NULL at either end */
+    mend_nvtx_function unused;
+    mend_nvtx_function *unused_places[MEND_NVTX_FUNCTIONS + 1]; /* for other tables of NVTX */
+} mend_nvtx;
+extern mend_nvtx mend_process_nvtx __attribute__((visibility("hidden")));
+
+/* Guards the loading of it. */
+mend_mutex *mend_process_profiler_mutex(void);
+
+/* The path of a profiler for NVTX, as mend_process_configuration. */
+const char *mend_process_profiler(void);
+
+enum { MEND_BELLS = 64 };
+
+/* Who hears SIGUSR2 (base/signals.h). The mutex guards the first two; the handler takes none. */
+typedef struct mend_process_signal {
+    mend_mutex mutex;
+    bool is_hooked;                                      /* the handler is Mend's */
+    bool (*unhook)(struct mend_process_signal *process); /* takes it away, if it is on top */
+    struct sigaction *over;                              /* the program's */
+    atomic_bool is_known;                                /* that is whole */
+    atomic_int bells[MEND_BELLS];                        /* files + 1; 0: none */
+    atomic_uint count;                                   /* of signals */
+    atomic_int handling;                                 /* handlers that look at these now */
+} mend_process_signal;
+
+mend_process_signal *mend_process_get_signal(void);
 
 /* ---- log and driver -------------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 
+#include "base/nvtx.h"
 #include "base/thread.h"
 
 static bool may_take_long(mend_driver_call call)
@@ -44,7 +45,7 @@ mend_status mend_unlocking_remember(mend_unlocking *unlocking, mend_status statu
 }
 
 /* Returns the time, if a history wants to know how long the call takes. */
-static inline uint64_t begin(mend_unlocking *unlocking, bool lets_go)
+static inline uint64_t begin(mend_unlocking *unlocking, mend_driver_call call, bool lets_go)
 {
     assert(mend_mutex_is_held(unlocking->lock));
     ++*mend_process_driver_depth();
@@ -53,12 +54,14 @@ static inline uint64_t begin(mend_unlocking *unlocking, bool lets_go)
     }
     const uint64_t began_ns = mend_history_now_ns(unlocking->history);
     mend_mutex_unlock(unlocking->lock);
+    mend_nvtx_push(mend_driver_call_name(call));
     return began_ns;
 }
 
 static inline void end(mend_unlocking *unlocking, bool lets_go, uint64_t began_ns)
 {
     if (lets_go) {
+        mend_nvtx_pop();
         const mend_driver *inner = unlocking->inner;
         const bool is_timed = began_ns != MEND_HISTORY_NO_TIME;
         const uint64_t took_ns = is_timed ? inner->clock_ns(inner) - began_ns : 0;
@@ -77,7 +80,7 @@ static inline void end(mend_unlocking *unlocking, bool lets_go, uint64_t began_n
         mend_unlocking *unlocking = driver->state;                                                 \
         const mend_driver *inner = unlocking->inner;                                               \
         const bool lets_go = may_take_long(MEND_CALL_##member);                                    \
-        const uint64_t began_ns = begin(unlocking, lets_go);                                       \
+        const uint64_t began_ns = begin(unlocking, MEND_CALL_##member, lets_go);                   \
         mend_status status = inner->member arguments;                                              \
         end(unlocking, lets_go, began_ns);                                                         \
         return mend_unlocking_remember(unlocking, status);                                         \
@@ -95,7 +98,9 @@ static void unlocking_pause(const mend_driver *driver, uint64_t duration_ns)
 {
     const mend_unlocking *unlocking = driver->state;
     mend_mutex_unlock(unlocking->lock);
+    mend_nvtx_push("wait");
     unlocking->inner->pause(unlocking->inner, duration_ns);
+    mend_nvtx_pop();
     mend_mutex_lock(unlocking->lock);
 }
 

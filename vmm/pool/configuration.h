@@ -38,6 +38,8 @@
       "most bytes of that file, from 1 MiB on; what is oldest in it goes")                         \
     X(publish, publish, SWITCH, "off",                                                             \
       "a thread shows figures once a second, for mend top: see history.md")                        \
+    X(snapshot, snapshot, PATH, "none",                                                            \
+      "on SIGUSR2 a thread writes what a pool holds to this path and a number: see history.md")    \
     X(host, host_bytes, BYTES, "none",                                                             \
       "most memory of the host for blocks that the program lets live there when the device is "    \
       "full")                                                                                      \

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/nvtx.h"
 #include "base/struct_size.h"
 #include "driver/cuda.h"
 #include "driver/forward.h"
@@ -120,6 +121,7 @@ mend_result mend_pool_copy_config(const mend_pool_config *given, mend_pool_confi
 typedef struct config_paths {
     char limit_file[MEND_CONFIGURATION_PATH];
     char record[MEND_CONFIGURATION_PATH];
+    char snapshot[MEND_CONFIGURATION_PATH];
 } config_paths;
 
 /* Ends a path that is a part of the text, unless the program has `given` one. */
@@ -149,6 +151,7 @@ static mend_result read_config(const mend_pool_config *given, mend_pool_config *
     }
     end_path(&config->limit_file, own.limit_file, paths->limit_file);
     end_path(&config->record, own.record, paths->record);
+    end_path(&config->snapshot, own.snapshot, paths->snapshot);
     config->record = config->record != NULL ? config->record : mend_process_recording();
     return check_config(config);
 }
@@ -392,8 +395,8 @@ static mend_result join_process(mend_pool *pool, const mend_pool_config *config)
     if (result == MEND_OK && config->record != NULL) {
         result = mend_recorder_start(pool, config->record, keep_of(config));
     }
-    if (result == MEND_OK && config->publish == 1) {
-        result = mend_publisher_start(pool);
+    if (result == MEND_OK && (config->publish == 1 || config->snapshot != NULL)) {
+        result = mend_publisher_open(pool, config->publish == 1, config->snapshot);
     }
     if (result != MEND_OK) {
         const mend_thread_error why = *mend_process_failure(); /* and not what its end fails at */
@@ -465,6 +468,9 @@ mend_result mend_pool_create(const mend_pool_config *given, mend_pool **pool)
     if (result == MEND_OK && mend_process_prepare() != MEND_OK) {
         result = no_host_memory();
     }
+    if (result == MEND_OK && mend_nvtx_load()) {
+        mend_share_hold_library();
+    }
     if (result == MEND_OK && config.driver == NULL) {
         result = mend_cuda_driver(&config.driver);
     }
@@ -506,7 +512,6 @@ mend_result mend_pool_destroy(mend_pool *pool)
         return result;
     }
     bool collects = pool->collector.runs;
-    bool publishes = pool->publisher != NULL;
     mend_collector_stop(pool);
     mend_publisher_stop(pool);
     mend_process_leave(&pool->member);
@@ -521,9 +526,10 @@ mend_result mend_pool_destroy(mend_pool *pool)
     if (result == MEND_ERROR_CAPTURING) {
         mend_process_join(&pool->member);
         const bool goes_on = (!collects || mend_collector_start(pool) == MEND_OK) &&
-                             (!publishes || mend_publisher_start(pool) == MEND_OK);
+                             mend_publisher_start(pool) == MEND_OK;
         return goes_on ? result : mend_publish(mend_process_failure()->result);
     }
+    mend_publisher_close(pool);
     mend_recorder_stop(pool);
     mend_checks_stop(pool);
     mend_status status = pool->driver->device_close(pool->driver, pool->device);

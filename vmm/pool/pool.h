@@ -82,7 +82,7 @@ struct mend_pool {
     mend_collecting collector;        /* the thread, if there is one */
     struct mend_recorder *recorder;   /* NULL: nothing is recorded */
     struct mend_checks *checks;       /* NULL: nothing is checked */
-    struct mend_publisher *publisher; /* NULL: nothing is published */
+    struct mend_publisher *publisher; /* NULL: none */
     int audit_level;
     bool meets_peers; /* devices with a pool in this process may access its memory */
 };
@@ -143,16 +143,27 @@ void mend_recorder_stop(mend_pool *pool);
 
 /* ---- publisher.c ----------------------------------------------------------------------------- */
 
-/* Starts to publish the pool, see mend_pool_config.publish. MEND_ERROR_SYSTEM: no file, or no
- * thread; MEND_ERROR_OUT_OF_HOST_MEMORY. Nothing is left then. */
+/* Starts to publish the pool, see mend_pool_config.publish, and to write snapshots to `path` and
+ * numbers, which is copied; NULL: none. MEND_ERROR_SYSTEM: no file, no thread, or no signal;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY. Nothing is left then. */
+mend_result mend_publisher_open(mend_pool *pool, bool publishes, const char *path);
+
+/* These do nothing for a pool without a publisher. */
+
+/* Ends the thread, and waits until it has ended; the caller holds no lock. Starts it again:
+ * MEND_ERROR_SYSTEM. Ends all that there is of one that is stopped. */
+void mend_publisher_stop(mend_pool *pool);
 mend_result mend_publisher_start(mend_pool *pool);
+void mend_publisher_close(mend_pool *pool);
 
 /* Wants a page at once, of a pool that is published. */
 void mend_publisher_ring(const mend_pool *pool);
 
-/* Ends it, and waits until the thread has ended. Does nothing if nothing is published. The caller
- * holds no lock. */
-void mend_publisher_stop(mend_pool *pool);
+/* ---- snapshot.c ------------------------------------------------------------------------------ */
+
+/* Writes what the pool holds to PATH.1, or with the first number above *number that no file has;
+ * *number is then that. A failure is a warning of the log. The caller holds no lock. */
+void mend_pool_snapshot(mend_pool *pool, const char *path, unsigned *number);
 
 /* ---- checks.c -------------------------------------------------------------------------------- */
 

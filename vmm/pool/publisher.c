@@ -1,7 +1,7 @@
 /*
- * The thread that publishes a pool: see mend_pool_config.publish. It sums the pool up once a
- * second, and less often where that takes long: at most a hundredth of the time the locks are its
- * own.
+ * The thread that shows a pool to others: see mend_pool_config.publish and snapshot. It sums the
+ * pool up once a second, and less often where that takes long: at most a hundredth of the time the
+ * locks are its own. Snapshots it writes when a signal has come.
  */
 #include "pool/pool.h"
 
@@ -16,15 +16,21 @@
 #include <unistd.h>
 
 #include "base/live_page.h"
+#include "base/signals.h"
 
 enum { PERIOD_MS = 1000, LEAST_IDLE_PARTS = 100 };
 
 struct mend_publisher {
     mend_pool *pool;
     pthread_t thread;
-    int file;
-    int bell; /* written: a page is wanted at once, or the thread is to end */
+    int file;         /* of the page; -1: none */
+    int bell;         /* written: a page or a snapshot is wanted at once, or the thread is to end */
+    bool hears;       /* SIGUSR2 rings the bell */
+    char *path;       /* of snapshots; NULL: none */
+    unsigned number;  /* of the last snapshot */
+    unsigned signals; /* that were there at the last look */
     atomic_bool ends;
+    bool runs;           /* the thread */
     mend_live_page page; /* the thread's own */
 };
 
@@ -92,20 +98,37 @@ static void write_page(struct mend_publisher *p)
     }
 }
 
+/* Returns how long the thread may sleep; -1: until the bell is written. */
+static int tell_page(struct mend_publisher *p)
+{
+    if (p->file < 0) {
+        return -1;
+    }
+    const uint64_t began_ns = now_ns();
+    write_page(p);
+    const uint64_t took_ms = (now_ns() - began_ns) / UINT64_C(1000000);
+    return (int)mend_min_u64(mend_max_u64(PERIOD_MS, took_ms * LEAST_IDLE_PARTS), INT_MAX);
+}
+
+static void tell_snapshot(struct mend_publisher *p)
+{
+    const unsigned signals = mend_signals_count();
+    if (p->path != NULL && signals != p->signals) {
+        p->signals = signals;
+        mend_pool_snapshot(p->pool, p->path, &p->number);
+    }
+}
+
 static void *publish(void *context)
 {
     struct mend_publisher *p = context;
     struct pollfd bell = {.fd = p->bell, .events = POLLIN};
     eventfd_t rung;
-    while (!atomic_load(&p->ends)) {
-        const uint64_t began_ns = now_ns();
-        write_page(p);
-        const uint64_t took_ms = (now_ns() - began_ns) / UINT64_C(1000000);
-        const uint64_t idle_ms =
-            mend_min_u64(mend_max_u64(PERIOD_MS, took_ms * LEAST_IDLE_PARTS), INT_MAX);
-        (void)poll(&bell, 1, (int)idle_ms);
+    do {
+        (void)poll(&bell, 1, tell_page(p));
         (void)eventfd_read(p->bell, &rung);
-    }
+        tell_snapshot(p); /* also of a signal from just before the end */
+    } while (!atomic_load(&p->ends));
     return NULL;
 }
 
@@ -117,30 +140,35 @@ static mend_result open_page(struct mend_publisher *p)
         fcntl(p->file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
         return mend_failure(MEND_ERROR_SYSTEM, "no file to publish the pool: %s", strerror(errno));
     }
-    p->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     p->page = (mend_live_page){.magic = MEND_LIVE_MAGIC,
                                .version = MEND_LIVE_VERSION,
                                .page_bytes = sizeof(p->page),
                                .process = (uint64_t)getpid(),
                                .device = p->pool->device};
-    if (p->bell < 0 || pwrite(p->file, &p->page, sizeof(p->page), 0) != sizeof(p->page)) {
+    if (pwrite(p->file, &p->page, sizeof(p->page), 0) != sizeof(p->page)) {
         return mend_failure(MEND_ERROR_SYSTEM, "no page to publish the pool: %s", strerror(errno));
     }
     return MEND_OK;
 }
 
-static void close_all(struct mend_publisher *p)
+static mend_result hear(struct mend_publisher *p, const char *path)
 {
-    if (p->bell >= 0) {
-        close(p->bell);
+    const size_t bytes = strlen(path) + 1;
+    p->path = malloc(bytes);
+    if (p->path == NULL) {
+        return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for snapshots");
     }
-    if (p->file >= 0) {
-        close(p->file);
-    }
-    free(p);
+    memcpy(p->path, path, bytes);
+    p->signals = mend_signals_count();
+    p->hears = mend_signals_hear(p->bell);
+    return p->hears ? MEND_OK
+                    : mend_failure(MEND_ERROR_SYSTEM,
+                                   "no snapshots on SIGUSR2: the program has set a handler above "
+                                   "Mend's, or %d pools hear the signal",
+                                   MEND_BELLS);
 }
 
-mend_result mend_publisher_start(mend_pool *pool)
+mend_result mend_publisher_open(mend_pool *pool, bool publishes, const char *path)
 {
     struct mend_publisher *p = calloc(1, sizeof(*p));
     if (p == NULL) {
@@ -148,17 +176,31 @@ mend_result mend_publisher_start(mend_pool *pool)
     }
     p->pool = pool;
     p->file = -1;
-    p->bell = -1;
-    mend_result result = open_page(p);
-    if (result == MEND_OK && !mend_share_start_thread(&p->thread, publish, p)) {
-        result = mend_failure(MEND_ERROR_SYSTEM, "the system started no thread to publish a pool");
-    }
-    if (result != MEND_OK) {
-        close_all(p);
-        return result;
-    }
+    p->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pool->publisher = p;
-    return MEND_OK;
+    mend_result result = MEND_OK;
+    if (p->bell < 0) {
+        result = mend_failure(MEND_ERROR_SYSTEM, "no bell to publish a pool: %s", strerror(errno));
+    }
+    result = result == MEND_OK && publishes ? open_page(p) : result;
+    result = result == MEND_OK && path != NULL ? hear(p, path) : result;
+    result = result == MEND_OK ? mend_publisher_start(pool) : result;
+    if (result != MEND_OK) {
+        mend_publisher_close(pool);
+    }
+    return result;
+}
+
+mend_result mend_publisher_start(mend_pool *pool)
+{
+    struct mend_publisher *p = pool->publisher;
+    if (p != NULL) {
+        atomic_store(&p->ends, false);
+        p->runs = mend_share_start_thread(&p->thread, publish, p);
+    }
+    return p == NULL || p->runs
+               ? MEND_OK
+               : mend_failure(MEND_ERROR_SYSTEM, "the system started no thread to publish a pool");
 }
 
 void mend_publisher_ring(const mend_pool *pool)
@@ -169,11 +211,30 @@ void mend_publisher_ring(const mend_pool *pool)
 void mend_publisher_stop(mend_pool *pool)
 {
     struct mend_publisher *p = pool->publisher;
-    if (p != NULL) {
+    if (p != NULL && p->runs) {
         atomic_store(&p->ends, true);
         mend_publisher_ring(pool);
         pthread_join(p->thread, NULL);
-        close_all(p);
-        pool->publisher = NULL;
+        p->runs = false;
     }
+}
+
+void mend_publisher_close(mend_pool *pool)
+{
+    struct mend_publisher *p = pool->publisher;
+    if (p == NULL) {
+        return;
+    }
+    if (p->hears) {
+        mend_signals_miss(p->bell);
+    }
+    if (p->bell >= 0) {
+        close(p->bell);
+    }
+    if (p->file >= 0) {
+        close(p->file);
+    }
+    free(p->path);
+    free(p);
+    pool->publisher = NULL;
 }

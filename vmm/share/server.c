@@ -215,7 +215,7 @@ static void *serve(void *arguments)
 }
 
 /* In a program that is linked statically there is nothing to hold. */
-static void hold_library(void)
+void mend_share_hold_library(void)
 {
     Dl_info found;
     if (dladdr((const void *)(uintptr_t)serve, &found) != 0 && found.dli_fname != NULL) {
@@ -227,7 +227,7 @@ bool mend_share_start_thread(pthread_t *thread, void *(*run)(void *), void *cont
 {
     sigset_t all;
     sigset_t before;
-    hold_library();
+    mend_share_hold_library();
     sigfillset(&all);
     if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) {
         return false;

@@ -295,9 +295,11 @@ void mend_share_withdraw(mend_published *export);
 /* The token of a published export. */
 void mend_share_write_token(const mend_published *export, mend_export_token *token);
 
-/* Starts a thread that takes no signals: those are for the program's own. dlclose leaves the
- * library in the process from now on, because the thread may run its code until the process ends.
- */
+/* dlclose leaves the library in the process from now on. */
+void mend_share_hold_library(void);
+
+/* Starts a thread that takes no signals: those are for the program's own. It holds the library,
+ * because the thread may run its code until the process ends. */
 bool mend_share_start_thread(pthread_t *thread, void *(*run)(void *), void *context);
 
 #endif

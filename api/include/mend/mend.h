@@ -100,8 +100,7 @@ typedef struct mend_pool_config {
     uint64_t idle_ms; /* MEND_TRIM_SURPLUS gives back what no block has used for this long, by the
                        * driver's clock (a simulated device has one of its own). 0: none */
     const char *limit_file;   /* path of a file, on a local disk and created if missing, by which
-                               * processes share one limit: together they hold no more than
-                               * limit_bytes, which all name alike. NULL: none */
+                               * processes share limit_bytes, which all name alike. NULL: none */
     int collector;            /* 1: a thread of the library trims the surplus; needs idle_ms,
                                * keep_free_bytes, limit_file or soft_limit_bytes. 0: off */
     uint64_t host_bytes;      /* most memory of the host for blocks, see mend_host.h. 0: none */
@@ -111,11 +110,12 @@ typedef struct mend_pool_config {
     uint64_t record_bytes;    /* most of that file, from 1 MiB on; the oldest goes. 0: 256 MiB */
     int publish;              /* 1: a thread shows figures to mend top: docs/history.md. 0: off */
     int check;                /* MEND_CHECK_ bits of mend_views.h. 0: none */
+    const char *snapshot;     /* gets what is held, on SIGUSR2: docs/history.md. NULL: none */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
         sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,   \
-            NULL, 0, 0, 0, NULL, 0, 0, 0                                                           \
+            NULL, 0, 0, 0, NULL, 0, 0, 0, NULL                                                     \
     }
 
 /*

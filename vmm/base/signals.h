@@ -1,0 +1,26 @@
+/*
+ * SIGUSR2, by which people ask a pool for a snapshot: a handler that rings bells, and leaves the
+ * rest to the threads that hear them.
+ */
+#ifndef MEND_BASE_SIGNALS_H
+#define MEND_BASE_SIGNALS_H
+
+#include <stdbool.h>
+
+/*
+ * From now on SIGUSR2 writes to `bell`, an eventfd that does not block, and then does what the
+ * program's own handler does; where that was to end the process or nothing, no more. A child of
+ * fork has the handler that the program had. The caller holds no lock, and the code stays loaded.
+ * False: MEND_BELLS bells are there, or another handler has come above Mend's, which may or may not
+ * call it.
+ */
+bool mend_signals_hear(int bell);
+
+/* No more, and no thread writes to it when this returns. With the last bell the program has its own
+ * handler back, unless it has set another meanwhile. */
+void mend_signals_miss(int bell);
+
+/* How often the signal has come while there was a bell; a bell is written behind it. */
+unsigned mend_signals_count(void);
+
+#endif
