@@ -93,8 +93,8 @@ mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
     if (pool == NULL || pointer == NULL) {
         return mend_pool_invalid("mend_alloc: pool or pointer is NULL");
     }
-    const mend_terms terms = {.alignment_bytes = MEND_GRANULE_BYTES};
-    return alloc(pool, size_bytes, &terms, stream, pointer);
+    static const mend_terms usual = {.alignment_bytes = MEND_GRANULE_BYTES};
+    return alloc(pool, size_bytes, &usual, stream, pointer);
 }
 
 /* What the options say; *terms is only set if they are possible. */

@@ -13,6 +13,7 @@ from . import _library
 
 _PLAIN = {
     "int": ctypes.c_int,
+    "double": ctypes.c_double,
     "size_t": ctypes.c_size_t,
     "uint32_t": ctypes.c_uint32,
     "uint64_t": ctypes.c_uint64,
