@@ -177,6 +177,9 @@ static void show(const mend_live_pools *pools, const top_arguments *arguments)
         print(&pools->pages[i], pools->age_ns[i]);
     }
     fflush(stdout);
+    if (pools->left_out > 0) {
+        fprintf(stderr, "mend top: %zu more pools are not shown\n", pools->left_out);
+    }
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */

@@ -118,7 +118,10 @@ static bool read_all(struct dirent **files, int count, pid_t process, mend_live_
     for (int i = 0; i < count; i++) {
         char path[sizeof("/proc//fd/") + 32 + NAME_MAX];
         snprintf(path, sizeof(path), "/proc/%d/fd/%s", (int)process, files[i]->d_name);
-        if (is_good && pools->count < MEND_LIVE_MOST_POOLS && is_page(path)) {
+        const bool is_one = is_good && is_page(path);
+        if (is_one && pools->count == MEND_LIVE_MOST_POOLS) {
+            pools->left_out++;
+        } else if (is_one) {
             int file = open(path, O_RDONLY | O_CLOEXEC);
             is_good = file >= 0 && read_page(file, process, pools);
             if (file >= 0) {
@@ -139,6 +142,7 @@ bool mend_live_read(pid_t process, mend_live_pools *pools)
     char folder[64];
     struct dirent **files = NULL;
     pools->count = 0;
+    pools->left_out = 0;
     pools->problem[0] = '\0';
     snprintf(folder, sizeof(folder), "/proc/%d/fd", (int)process);
     const int count = scandir(folder, &files, NULL, by_number);

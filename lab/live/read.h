@@ -15,6 +15,7 @@ enum { MEND_LIVE_MOST_POOLS = 16, MEND_LIVE_PROBLEM_BYTES = 200 };
 typedef struct mend_live_pools {
     mend_live_page pages[MEND_LIVE_MOST_POOLS];
     size_t count;
+    size_t left_out;                       /* pools that there is no room for */
     uint64_t age_ns[MEND_LIVE_MOST_POOLS]; /* of each page */
     char problem[MEND_LIVE_PROBLEM_BYTES]; /* in words, if there is none */
 } mend_live_pools;

@@ -92,6 +92,19 @@ uint32_t mend_scopes_number(uint32_t around, const char *name)
 }
 
 /* Innermost names alone of a deep path: a program that forgets pops has 65,535 of them. */
+/* Writes a name, so that no two paths are one: what separates names has a backslash before it.
+ * Returns the bytes, which may be more than there is room for. */
+static size_t write_name(const char *name, char *text, size_t text_bytes)
+{
+    size_t used = 0;
+    for (; *name != '\0'; name++) {
+        const char *const before = *name == '/' || *name == '\\' ? "\\" : "";
+        used += (size_t)snprintf(text + (used < text_bytes ? used : text_bytes),
+                                 used < text_bytes ? text_bytes - used : 0, "%s%c", before, *name);
+    }
+    return used;
+}
+
 size_t mend_scopes_write_path(uint32_t number, char *text, size_t text_bytes)
 {
     uint32_t path[MEND_SCOPE_PATH_NAMES];
@@ -102,9 +115,10 @@ size_t mend_scopes_write_path(uint32_t number, char *text, size_t text_bytes)
     }
     size_t used = (size_t)snprintf(text, text_bytes, "%s", number != 0 ? ".../" : "");
     while (count-- > 0 && used < text_bytes) {
-        const char *name = mend_scopes_entry(path[count])->name;
-        used +=
-            (size_t)snprintf(text + used, text_bytes - used, "%s%s", name, count > 0 ? "/" : "");
+        used += write_name(mend_scopes_entry(path[count])->name, text + used, text_bytes - used);
+        if (count > 0 && used < text_bytes) {
+            used += (size_t)snprintf(text + used, text_bytes - used, "/");
+        }
     }
     return used < text_bytes ? used : text_bytes - 1;
 }

@@ -162,8 +162,9 @@ static bool open_scope(mend_heap *heap, mend_driver_scope *scope)
     return is_open;
 }
 
-/* Gives memory back only if no work may still use it, or if the context is lost. */
-static void give_back(mend_heap *heap, bool is_idle, refusal *first)
+/* Gives memory back only if no work may still use it, or if the context is lost; memory of the host
+ * only with a context: else it stays with the driver. */
+static void give_back(mend_heap *heap, bool is_idle, bool has_context, refusal *first)
 {
     refusal mappings_left = {.status = MEND_DRIVER_OK};
     assert(heap->zones[MEND_ZONE_SMALL].cache.count == 0);
@@ -172,7 +173,7 @@ static void give_back(mend_heap *heap, bool is_idle, refusal *first)
     if (is_idle) {
         heap->retire.copies = (mend_stamp){0};
     }
-    mend_keep_clear(heap);
+    mend_keep_clear(heap, has_context);
     if (is_idle) {
         unmap_everything(heap, &mappings_left);
         note(first, mappings_left.call, mappings_left.status);
@@ -229,7 +230,8 @@ static mend_result end(mend_heap *heap, refusal *first)
         return MEND_ERROR_CAPTURING;
     }
     note(first, waited.call, waited.status);
-    give_back(heap, waited.status == MEND_DRIVER_OK || mend_status_is_fatal(waited.status), first);
+    const bool is_idle = waited.status == MEND_DRIVER_OK || mend_status_is_fatal(waited.status);
+    give_back(heap, is_idle, is_open, first);
     if (is_open) {
         mend_driver_scope_close(heap, &scope);
     }

@@ -60,18 +60,26 @@ void mend_keep_settle(mend_heap *heap, mend_kept *refused)
     }
 }
 
-void mend_keep_clear(mend_heap *heap)
+void mend_keep_clear(mend_heap *heap, bool has_context)
 {
     mend_tree_node *at =
         heap->chunks.asleep_count > 0 ? mend_tree_first(&heap->chunks.mapped) : NULL;
     for (; at != NULL; at = mend_tree_next(at)) {
-        mend_keep_drop(heap, MEND_CONTAINER_OF(at, mend_chunk, by_address)->kept);
+        mend_kept *kept = MEND_CONTAINER_OF(at, mend_chunk, by_address)->kept;
+        if (kept != NULL && !has_context) {
+            kept->host = NULL;
+        }
+        mend_keep_drop(heap, kept);
+    }
+    for (at = has_context ? NULL : mend_tree_first(&heap->keeping.copies); at != NULL;
+         at = mend_tree_next(at)) {
+        COPY_OF(at)->host = NULL;
     }
     mend_copies_clear(heap);
     mend_owed *owed;
     while ((owed = mend_owed_from(&heap->chunks.owing, MEND_OWED_HOST_MEMORY, 0)) != NULL) {
         mend_kept *kept = MEND_CONTAINER_OF(owed, mend_kept, owed);
-        (void)free_host(heap, kept->host);
+        (void)free_host(heap, has_context ? kept->host : NULL);
         mend_owe(&heap->chunks.owing, owed, MEND_OWED_NOTHING, 0);
         free(kept);
     }

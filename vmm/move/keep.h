@@ -132,8 +132,9 @@ mend_result mend_keeper_finish(mend_keeper *keeper);
 void mend_keep_drop(mend_heap *heap, mend_kept *kept);
 void mend_keep_settle(mend_heap *heap, mend_kept *refused);
 
-/* Frees all that is kept at the end of the heap; what the driver refuses stays with it. */
-void mend_keep_clear(mend_heap *heap);
+/* Frees all that is kept at the end of the heap; what the driver refuses stays with it, and without
+ * a context all of it. */
+void mend_keep_clear(mend_heap *heap, bool has_context);
 
 /* Pinned memory of the host, and its end. If the driver refuses that, and malloc too, it stays with
  * the driver. MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_NOT_SUPPORTED, MEND_ERROR_DRIVER,

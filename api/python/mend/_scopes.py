@@ -76,6 +76,7 @@ def _paths(infos: list[ctypes.Structure]) -> dict[int, str]:
     found: dict[int, str] = {}
     for info in infos:
         name = info.name.decode(errors="replace")
+        name = name.replace("\\", "\\\\").replace("/", "\\/")  # as the library writes paths
         found[info.number] = f"{found[info.around]}/{name}" if info.around else name
     return found
 

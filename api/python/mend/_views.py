@@ -57,7 +57,7 @@ def report(device: object = 0) -> str:
         f"held  {_size(figures['reserved_bytes'])} of {_size(figures['limit_bytes'])}, "
         f"peak {_size(figures['peak_reserved_bytes'])}; free of it "
         f"{_size(figures['free_empty_bytes'])} in whole chunks, "
-        f"{_size(figures['free_partial_bytes'])} beside live blocks",
+        f"{_size(figures['free_partial_bytes'] + figures['free_small_bytes'])} beside live blocks",
         f"waits {figures['host_waits']:,} of the host, {figures['stream_waits']:,} of streams; "
         f"out of memory {figures['out_of_memory']:,} times",
     ]
@@ -203,4 +203,5 @@ def _size(number: int) -> str:
 
 
 def _cut(text: str, columns: int) -> str:
+    text = "".join(letter if letter.isprintable() else "?" for letter in text)
     return text if len(text) <= columns else text[: columns - 1] + "~"

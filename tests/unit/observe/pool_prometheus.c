@@ -161,13 +161,19 @@ KIT_TEST(pool_prometheus, every_figure_is_there_once_and_the_format_is_kept)
 
 KIT_TEST(pool_prometheus, names_of_scopes_are_escaped_and_deep_ones_left_out)
 {
-    static const char *const names[] = {"back\\slash",       "\"quoted\"",      "two\nlines",
-                                        "\xc3\xa9t\xc3\xa9", "no \xff\xe9 utf", "cut \xe2\x82"};
+    static const char *const names[] = {
+        "back\\slash",     "\"quoted\"",   "two\nlines", "\xc3\xa9t\xc3\xa9",
+        "no \xff\xe9 utf", "cut \xe2\x82", "a/b"};
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         EXPECT_OK(mend_scope_push(names[i], 0));
         kit_alloc(w, MEND_MIB, S(0));
         EXPECT_OK(mend_scope_pop());
     }
+    EXPECT_OK(mend_scope_push("a", 0));
+    EXPECT_OK(mend_scope_push("b", 0));
+    kit_alloc(w, 512, S(0));
+    EXPECT_OK(mend_scope_pop());
+    EXPECT_OK(mend_scope_pop());
     for (int i = 0; i < 12; i++) {
         EXPECT_OK(mend_scope_push("deep", 0));
         kit_alloc(w, 512, S(0));
@@ -176,11 +182,13 @@ KIT_TEST(pool_prometheus, names_of_scopes_are_escaped_and_deep_ones_left_out)
         EXPECT_OK(mend_scope_pop());
     }
     const parser p = parse(w);
-    EXPECT_U64_EQ(3 * (6 + 8), p.values - (p.metrics - 3));
-    EXPECT_TRUE(strstr(text, "scope=\"back\\\\slash\"} 1048576\n") != NULL);
+    EXPECT_U64_EQ(3 * (7 + 2 + 8), p.values - (p.metrics - 3));
+    EXPECT_TRUE(strstr(text, "scope=\"back\\\\\\\\slash\"} 1048576\n") != NULL);
     EXPECT_TRUE(strstr(text, "scope=\"\\\"quoted\\\"\"} 1048576\n") != NULL);
     EXPECT_TRUE(strstr(text, "scope=\"two\\nlines\"} 1048576\n") != NULL);
     EXPECT_TRUE(strstr(text, "scope=\"no \\\\xff\\\\xe9 utf\"} 1048576\n") != NULL);
+    EXPECT_TRUE(strstr(text, "scope=\"a\\\\/b\"} 1048576\n") != NULL);
+    EXPECT_TRUE(strstr(text, "scope=\"a/b\"} 512\n") != NULL);
     EXPECT_TRUE(strstr(text, "scope=\"deep/deep\"} 5632\n") != NULL); /* with those inside it */
 }
 

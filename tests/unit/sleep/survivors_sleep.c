@@ -90,3 +90,34 @@ MEND_TEST(survivors_sleep, a_refused_wake_tells_what_the_device_can_give)
     EXPECT_RESULT(MEND_OK, mend_wake(r.w.pool, NULL, 0, NULL));
     sleep_rig_close(&r);
 }
+
+/* Nothing is asked of the driver that needs the context which it refused. */
+MEND_TEST(survivors_sleep, an_end_without_a_context_leaves_pinned_memory)
+{
+    for (int wakes = 0; wakes < 2; wakes++) {
+        mend_sim *sim = NULL;
+        mend_pool *pool = NULL;
+        void *block = NULL;
+        mend_sim_config device = MEND_SIM_CONFIG_INIT;
+        mend_pool_config config = MEND_POOL_CONFIG_INIT;
+        mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+        ASSERT_RESULT(MEND_OK, mend_sim_create(&device, &sim));
+        config.driver = mend_sim_driver(sim);
+        ASSERT_RESULT(MEND_OK, mend_pool_create(&config, &pool));
+        EXPECT_RESULT(MEND_OK, mend_alloc(pool, 4 * MEND_MIB, NULL, &block));
+        EXPECT_RESULT(MEND_OK, mend_sleep(pool, NULL, NULL));
+        if (wakes) {
+            EXPECT_RESULT(MEND_OK, mend_wake(pool, NULL, 0, NULL));
+        }
+        fault.call = "context_push";
+        fault.count = 100;
+        fault.status = MEND_DRIVER_UNKNOWN;
+        EXPECT_RESULT(MEND_OK, mend_sim_fail(sim, &fault));
+        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_pool_destroy(pool));
+        mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
+        EXPECT_RESULT(MEND_OK, mend_sim_get_ledger(sim, &ledger));
+        EXPECT_U64_EQ(0, ledger.violations);
+        EXPECT_TRUE(ledger.host_allocations > 0);
+        mend_sim_destroy(sim);
+    }
+}
