@@ -109,7 +109,7 @@ static bool is_page(const char *path)
 /* Open files in the order of their numbers, which is that of the pools. */
 static int by_number(const struct dirent **a, const struct dirent **b)
 {
-    return atoi((*a)->d_name) - atoi((*b)->d_name);
+    return (int)(strtol((*a)->d_name, NULL, 10) - strtol((*b)->d_name, NULL, 10));
 }
 
 static bool read_all(struct dirent **files, int count, pid_t process, mend_live_pools *pools)

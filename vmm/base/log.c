@@ -31,7 +31,9 @@ static void write_line(mend_log_level level, const char *format, va_list argumen
     char line[MEND_MESSAGE_BYTES];
     vsnprintf(line, sizeof(line), format, arguments);
     for (char *at = line; *at != '\0'; at++) {
-        *at = (unsigned char)*at < ' ' || *at == 0x7f ? '?' : *at; /* of a name: it is one line */
+        if ((unsigned char)*at < ' ' || *at == 0x7f) {
+            *at = '?'; /* of a name: it is one line */
+        }
     }
     if (sink != NULL) {
         sink(context, level, line);
