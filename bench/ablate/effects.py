@@ -2,7 +2,7 @@
 import math
 import re
 
-UNLIMITED, ROOMY, NEAR, TIGHT, FIT = range(5)  # of the capacities of ablate.py
+FIT = -1  # the last row of a workload; the first is that of the most memory
 
 
 def mean_of_logs(ratios):
@@ -10,85 +10,75 @@ def mean_of_logs(ratios):
     return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else 1.0
 
 
-def later_calls(row):
-    return sum(row["driver_calls_second_half"].values())
+def mean_of_times(pairs, time_of):
+    """Driver time without the mechanism over that with it, of the runs that cost something."""
+    return mean_of_logs([time_of(off) / time_of(on) for on, off in pairs if time_of(on) > 0])
 
 
 class Effect:
     """What is lost without a mechanism, over all workloads."""
 
     def __init__(self, known, names, without):
-        pairs = [(name, known[name, ""], known[name, without]) for name in names]
-        self.fits = {name: off[FIT]["fit_factor"] - on[FIT]["fit_factor"] for name, on, off in pairs
+        runs = [(name, known[name, ""], known[name, without]) for name in names]
+        self.fits = {name: off[FIT]["fit_factor"] - on[FIT]["fit_factor"] for name, on, off in runs
                      if on[FIT]["fit_factor"] and off[FIT]["fit_factor"]}
-        self.failures = sum(on[at]["completed"] - off[at]["completed"]
-                            for _, on, off in pairs for at in range(FIT))
-        self.times = {}
-        for at in range(FIT):
-            both = [(on[at]["driver_time_by_list_us"], off[at]["driver_time_by_list_us"])
-                    for _, on, off in pairs if on[at]["completed"] and off[at]["completed"]]
-            lists = both[0][0] if both else ["none"]
-            self.times[at] = [mean_of_logs([off[prices] / on[prices] for on, off in both
-                                            if on[prices] > 0]) for prices in lists]
-        self.reserved = mean_of_logs([off[UNLIMITED]["peak_reserved_bytes"] /
-                                      on[UNLIMITED]["peak_reserved_bytes"] for _, on, off in pairs])
-        self.calls = sum(later_calls(off[UNLIMITED]) - later_calls(on[UNLIMITED])
-                         for _, on, off in pairs)
-        self.syncs = sum(off[at]["host_syncs"] - on[at]["host_syncs"]
-                         for _, on, off in pairs for at in range(FIT)
-                         if on[at]["completed"] and off[at]["completed"])
+        by_capacity = [[(on[at], off[at]) for _, on, off in runs] for at in range(len(runs[0][1]) - 1)]
+        both = [[(on, off) for on, off in pairs if on["completed"] and off["completed"]]
+                for pairs in by_capacity]
+        self.failures = sum(on["completed"] - off["completed"]
+                            for pairs in by_capacity for on, off in pairs)
+        self.reserved = mean_of_logs([off["peak_reserved_bytes"] / on["peak_reserved_bytes"]
+                                      for on, off in by_capacity[0]])
+        self.syncs = sum(off["host_syncs"] - on["host_syncs"] for pairs in both for on, off in pairs)
+        self.times = []  # by capacity: of whole runs by each price list, and of second halves
+        for pairs in both:
+            lists = pairs[0][0]["driver_time_by_list_us"] if pairs else []
+            self.times.append((
+                [mean_of_times(pairs, lambda row, prices=prices: row["driver_time_by_list_us"][prices])
+                 for prices in lists] or [1.0],
+                mean_of_times(pairs, lambda row: row["driver_time_second_half_us"])))
 
-    def worst(self):
-        if not self.fits:
-            return "-"
-        name = max(self.fits, key=self.fits.get)
-        return f"{self.fits[name]:+.3f} {short(name)}" if self.fits[name] > 0 else "0"
-
-    def best(self):
-        if not self.fits:
-            return "-"
-        name = min(self.fits, key=self.fits.get)
-        return f"{self.fits[name]:+.3f} {short(name)}" if self.fits[name] < 0 else "0"
-
-
-def short(name):
-    return re.sub(r"^stress:", "", name)
+    def extreme(self, pick, sign):
+        """The workload whose fit changes most in one direction."""
+        name = pick(self.fits, key=self.fits.get, default=None)
+        if name is None or sign * self.fits[name] <= 0:
+            return "0" if self.fits else "-"
+        return f"{self.fits[name]:+.3f} {re.sub('^stress:', '', name)}"
 
 
 def percent(ratio):
-    return f"{100 * (ratio - 1):+.0f} %" if abs(ratio - 1) >= 0.005 else "0"
+    return f"{100 * (ratio - 1):+.0f}" if abs(ratio - 1) >= 0.005 else "0"
 
 
-def times(effect, at):
-    ends = (percent(end(effect.times[at])) for end in (min, max))
-    return ", ".join(dict.fromkeys(ends))
+def times(whole, later):
+    ends = dict.fromkeys(percent(end(whole)) for end in (min, max))
+    return f"{' to '.join(ends)}; {percent(later)}"
 
 
-def table(known, names, rows):
+def table(known, names, rows, capacities):
     """In Markdown, what costs most first."""
     effects = {without: Effect(known, names, without) for without in rows}
-    lines = ["| without | fit, mean | most lost | most gained | out of memory | reserved | "
-             "unlimited | 80 GiB | 1.05x | 1.02x | later calls | host waits |",
-             "|" + "---|" * 12]
+    heads = ["without", "fit, mean", "most lost", "most gained", "out of memory", "reserved",
+             *capacities, "host waits"]
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     for without in sorted(rows, key=lambda row: -sum(effects[row].fits.values())):
         effect = effects[without]
-        count = max(len(effect.fits), 1)
-        lines.append(
-            f"| {without.replace('policy.', '').replace(',', ', ')} "
-            f"| {sum(effect.fits.values()) / count:+.4f} | {effect.worst()} | {effect.best()} "
-            f"| {effect.failures:+d} | {percent(effect.reserved)} | {times(effect, UNLIMITED)} "
-            f"| {times(effect, ROOMY)} | {times(effect, NEAR)} | {times(effect, TIGHT)} "
-            f"| {effect.calls:+d} | {effect.syncs:+d} |")
+        cells = [without.replace("policy.", "").replace(",", ", "),
+                 f"{sum(effect.fits.values()) / max(len(effect.fits), 1):+.4f}",
+                 effect.extreme(max, 1), effect.extreme(min, -1), f"{effect.failures:+d}",
+                 percent(effect.reserved), *(times(*pair) for pair in effect.times),
+                 f"{effect.syncs:+d}"]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def tables(known, names, rows):
+def tables(known, names, rows, capacities):
     """One for recordings, one for generated workloads: a mean of both hides what either loses."""
     generated = [name for name in names if name.startswith("stress:")]
     kinds = (("recording", [name for name in names if name not in generated]),
              ("generated workload", generated))
     return "\n\n".join(f"{len(group)} {kind}{'s' if len(group) > 1 else ''}:\n\n"
-                       f"{table(known, group, rows)}" for kind, group in kinds if group)
+                       f"{table(known, group, rows, capacities)}" for kind, group in kinds if group)
 
 
 def keep(path, half, text, does):
