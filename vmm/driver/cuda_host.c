@@ -55,8 +55,7 @@ static void write_at_once(unsigned char *begin, uint64_t size_bytes)
     const bool is_known = sched_getaffinity(0, sizeof(allowed), &allowed) == 0;
     uint64_t count = is_known ? (uint64_t)CPU_COUNT(&allowed) : 1;
     const uint64_t pages = size_bytes / HUGE_PAGE_BYTES;
-    count = count < MOST_WRITERS ? count : MOST_WRITERS;
-    count = count < pages ? count : pages;
+    count = mend_min_u64(mend_min_u64(count, MOST_WRITERS), pages);
     const uint64_t part_bytes = mend_align_up(size_bytes / count, HUGE_PAGE_BYTES);
 
     writer writers[MOST_WRITERS] = {{.is_started = false}};
@@ -67,9 +66,8 @@ static void write_at_once(unsigned char *begin, uint64_t size_bytes)
     uint64_t at = 0;
     for (uint64_t i = 0; at < size_bytes; i++, at += part_bytes) {
         writer *next = &writers[i];
-        const uint64_t left_bytes = size_bytes - at;
         next->begin = begin + at;
-        next->size_bytes = left_bytes < part_bytes ? left_bytes : part_bytes;
+        next->size_bytes = mend_min_u64(size_bytes - at, part_bytes);
         next->is_started =
             i > 0 && is_masked && pthread_create(&next->thread, NULL, write_pages, next) == 0;
     }
@@ -127,16 +125,11 @@ typedef struct pinned {
     uint64_t size_bytes;
 } pinned;
 
-static int compare_pinned(const mend_tree_node *a, const mend_tree_node *b)
+int mend_cuda_compare_pinned(const mend_tree_node *a, const mend_tree_node *b)
 {
     const uint64_t first = MEND_CONTAINER_OF(a, pinned, node)->address;
     const uint64_t second = MEND_CONTAINER_OF(b, pinned, node)->address;
     return (first > second) - (first < second);
-}
-
-void mend_cuda_host_init(mend_cuda *cuda)
-{
-    mend_tree_init(&cuda->pinned, compare_pinned);
 }
 
 static bool register_pages(mend_cuda *cuda, uint64_t size_bytes, void **pointer)

@@ -25,13 +25,6 @@ typedef struct memory_probe {
     bool was_short;    /* of memory that a pool can do without */
 } memory_probe;
 
-/* Whether the context is lost. */
-static bool is_broken(mend_status status)
-{
-    return status == MEND_DRIVER_DEINITIALIZED || status == MEND_DRIVER_ILLEGAL_ADDRESS ||
-           status == MEND_DRIVER_LAUNCH_FAILED;
-}
-
 static bool is_lack_of_memory(mend_status status)
 {
     return status == MEND_DRIVER_OUT_OF_MEMORY || status == MEND_DRIVER_NOT_READY;
@@ -42,7 +35,7 @@ static mend_status conclude(memory_probe *probe, const char *what, mend_status s
 {
     probe->was_short |= is_lack_of_memory(status);
     *works = status == MEND_DRIVER_OK;
-    if (*works || is_broken(status)) {
+    if (*works || mend_status_is_fatal(status)) {
         return status;
     }
     mend_log(MEND_LOG_INFO, "%s: %s: no (%s)", probe->device_name, what,

@@ -63,26 +63,13 @@ mend_cuda_chunk_properties(const mend_chunk_properties *properties)
 mend_cu_chunk_properties mend_cuda_host_chunk_properties(const mend_cu_functions *functions,
                                                          int device);
 
-/* Functions of the table that have files of their own. */
-mend_status mend_cuda_device_open(const mend_driver *driver, int device, mend_device_info *info);
-mend_status mend_cuda_device_close(const mend_driver *driver, int device);
-mend_status mend_cuda_stream_get_info(const mend_driver *driver, mend_stream stream,
-                                      mend_stream_info *info);
+/* The order of registered memory (cuda_host.c). */
+int mend_cuda_compare_pinned(const mend_tree_node *a, const mend_tree_node *b);
 
-/* cuda_host.c */
-void mend_cuda_host_init(mend_cuda *cuda);
-mend_status mend_cuda_host_alloc(const mend_driver *driver, uint64_t size_bytes, void **pointer);
-mend_status mend_cuda_host_free(const mend_driver *driver, void *pointer);
-
-/* cuda_capture.c */
-mend_status mend_cuda_stream_is_behind(const mend_driver *driver, mend_stream stream,
-                                       mend_stream before, bool *is_behind);
-mend_status mend_cuda_stream_get_capture(const mend_driver *driver, mend_stream stream,
-                                         uint64_t *id);
-mend_status mend_cuda_capture_keep(const mend_driver *driver, mend_stream stream,
-                                   mend_capture_ended ended, void *context);
-mend_status mend_cuda_launch(const mend_driver *driver, mend_stream stream,
-                             const mend_kernel *kernel);
+/* The functions of the table: in cuda.c, or in files of their own. */
+#define X(member, name, bytes, parameters, arguments) mend_status mend_cuda_##member parameters;
+MEND_DRIVER_CALLS(X)
+#undef X
 
 /*
  * Tries out what the memory of an open device can do, and fills granularity_bytes,
