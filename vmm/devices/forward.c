@@ -1,9 +1,7 @@
 /* The calls that hooks use: each goes to the override of the device or of the block. If there is
  * none, it goes to the device's default pool. */
 #include <assert.h>
-#include <string.h>
 
-#include "base/align.h"
 #include "base/error.h"
 #include "base/process.h"
 #include "base/struct_size.h"
@@ -110,8 +108,7 @@ mend_result mend_device_free_untagged(void *pointer, mend_block_info *info, int 
                              ? free_with_overrides(pointer, &found, &at)
                              : mend_devices_free_untagged(pointer, &found, &at);
     if (result == MEND_OK) {
-        found.struct_size = info->struct_size;
-        memcpy(info, &found, mend_min_u64(info->struct_size, sizeof(found)));
+        mend_struct_write(info, &found, sizeof(found));
         *device = at;
     }
     return result;

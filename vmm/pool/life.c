@@ -104,17 +104,8 @@ static mend_result check_config(const mend_pool_config *config)
 
 mend_result mend_pool_copy_config(const mend_pool_config *given, mend_pool_config *config)
 {
-    if (!MEND_STRUCT_IS_WHOLE(given)) {
-        return mend_pool_invalid(
-            "mend_pool_config.struct_size is wrong: begin with MEND_POOL_CONFIG_INIT");
-    }
-    if (given->struct_size > sizeof(*config)) {
-        return mend_pool_invalid("mend_pool_config is of a newer version than the library");
-    }
     *config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
-    memcpy(config, given, given->struct_size);
-    config->struct_size = sizeof(*config);
-    return MEND_OK;
+    return mend_pool_read_struct(given, "mend_pool_config", config, sizeof(*config));
 }
 
 /* What a config names of the environment. */
@@ -140,8 +131,7 @@ static void end_path(const char **path, const char *given, char copy[MEND_CONFIG
 static mend_result read_config(const mend_pool_config *given, mend_pool_config *config,
                                config_paths *paths)
 {
-    *config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
-    mend_result result = given != NULL ? mend_pool_copy_config(given, config) : MEND_OK;
+    mend_result result = mend_pool_copy_config(given, config);
     const mend_pool_config own = *config;
     if (result == MEND_OK) {
         result = mend_configuration_read(mend_process_configuration(), config);
