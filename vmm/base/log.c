@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/process.h"
+#include "base/words.h"
 
 /* One write for each line, so that lines of several threads do not mix. A failed write is
  * ignored. */
@@ -30,11 +31,7 @@ static void write_line(mend_log_level level, const char *format, va_list argumen
     }
     char line[MEND_MESSAGE_BYTES];
     vsnprintf(line, sizeof(line), format, arguments);
-    for (char *at = line; *at != '\0'; at++) {
-        if ((unsigned char)*at < ' ' || *at == 0x7f) {
-            *at = '?'; /* of a name: it is one line */
-        }
-    }
+    mend_words_make_plain(line);
     if (sink != NULL) {
         sink(context, level, line);
     } else {
@@ -43,14 +40,6 @@ static void write_line(mend_log_level level, const char *format, va_list argumen
 }
 
 void mend_log(mend_log_level level, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    write_line(level, format, arguments);
-    va_end(arguments);
-}
-
-void mend_log_beside_error(mend_log_level level, const char *format, ...)
 {
     mend_thread_error error = *mend_process_error();
     va_list arguments;

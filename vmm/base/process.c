@@ -37,14 +37,13 @@ static mend_condition unsafe_call_ended = MEND_CONDITION_INITIALIZER;
 static unsigned begun_count; /* groups of all pools */
 static bool is_in_unsafe_call;
 
-static mend_process_devices devices = {.mutex = PROCESS_MUTEX_INITIALIZER};
+mend_process_devices mend_process_own_devices = {.mutex = PROCESS_MUTEX_INITIALIZER};
 
-static mend_mutex profiler_mutex = PROCESS_MUTEX_INITIALIZER;
-mend_nvtx mend_process_nvtx;
+mend_nvtx mend_process_nvtx = {.mutex = PROCESS_MUTEX_INITIALIZER};
 
 static struct sigaction handled_before;
-static mend_process_signal signal_of_process = {.mutex = PROCESS_MUTEX_INITIALIZER,
-                                                .over = &handled_before};
+mend_process_signal mend_process_own_signal = {.mutex = PROCESS_MUTEX_INITIALIZER,
+                                               .over = &handled_before};
 
 static int compare_numbers(const mend_tree_node *a, const mend_tree_node *b)
 {
@@ -53,10 +52,10 @@ static int compare_numbers(const mend_tree_node *a, const mend_tree_node *b)
     return (first > second) - (first < second);
 }
 
-static mend_process_shares shares = {.mutex = SHARE_MUTEX_INITIALIZER,
-                                     .published = {.compare = compare_numbers}};
+mend_process_shares mend_process_own_shares = {.mutex = SHARE_MUTEX_INITIALIZER,
+                                               .published = {.compare = compare_numbers}};
 
-static mend_process_scopes scopes = {.mutex = LOG_MUTEX_INITIALIZER};
+mend_process_scopes mend_process_own_scopes = {.mutex = LOG_MUTEX_INITIALIZER};
 
 /* ---- fork ------------------------------------------------------------------------------------ */
 
@@ -66,7 +65,7 @@ static mend_process_scopes scopes = {.mutex = LOG_MUTEX_INITIALIZER};
  */
 static void close_shares(void)
 {
-    for (const mend_tree_node *at = mend_tree_first(&shares.published); at != NULL;
+    for (const mend_tree_node *at = mend_tree_first(&mend_process_own_shares.published); at != NULL;
          at = mend_tree_next(at)) {
         const mend_published *export = MEND_CONTAINER_OF(at, mend_published, by_number);
         for (size_t i = 0; i < export->count; i++) {
@@ -74,21 +73,21 @@ static void close_shares(void)
         }
     }
     for (int i = 0; i < MEND_SHARE_VISITORS; i++) {
-        if (shares.visitors[i].is_here) {
-            (void)close(shares.visitors[i].socket);
+        if (mend_process_own_shares.visitors[i].is_here) {
+            (void)close(mend_process_own_shares.visitors[i].socket);
         }
     }
-    if (shares.is_open) {
-        (void)close(shares.listener);
+    if (mend_process_own_shares.is_open) {
+        (void)close(mend_process_own_shares.listener);
     }
-    shares = (mend_process_shares){.mutex = SHARE_MUTEX_INITIALIZER,
-                                   .published = {.compare = compare_numbers}};
+    mend_process_own_shares = (mend_process_shares){.mutex = SHARE_MUTEX_INITIALIZER,
+                                                    .published = {.compare = compare_numbers}};
 }
 
 /* The bells are the parent's. */
 static void forget_signal(void)
 {
-    mend_process_signal *signal = &signal_of_process;
+    mend_process_signal *signal = &mend_process_own_signal;
     for (int i = 0; i < MEND_BELLS; i++) {
         atomic_store_explicit(&signal->bells[i], 0, memory_order_relaxed);
     }
@@ -99,12 +98,12 @@ static void forget_signal(void)
 
 static void before_fork(void)
 {
-    mend_mutex_lock_for_fork(&shares.mutex);
+    mend_mutex_lock_for_fork(&mend_process_own_shares.mutex);
 }
 
 static void after_fork_in_parent(void)
 {
-    mend_mutex_unlock_after_fork(&shares.mutex);
+    mend_mutex_unlock_after_fork(&mend_process_own_shares.mutex);
 }
 
 /*
@@ -123,7 +122,7 @@ static void start_anew(void)
     log_context = NULL;
     driver_mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
     cuda_driver = NULL;
-    profiler_mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
+    mend_process_nvtx.mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
     member_mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
     visit_ended = (mend_condition)MEND_CONDITION_INITIALIZER;
     mend_list_init(&members);
@@ -131,11 +130,11 @@ static void start_anew(void)
     unsafe_call_ended = (mend_condition)MEND_CONDITION_INITIALIZER;
     begun_count = 0;
     is_in_unsafe_call = false;
-    devices.mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
-    memset(devices.override, 0, sizeof(devices.override));
-    atomic_store_explicit(&devices.override_count, 0, memory_order_relaxed);
-    mend_pointer_map_init(&devices.blocks);
-    scopes.mutex = (mend_mutex)LOG_MUTEX_INITIALIZER;
+    mend_process_own_devices.mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
+    memset(mend_process_own_devices.override, 0, sizeof(mend_process_own_devices.override));
+    atomic_store_explicit(&mend_process_own_devices.override_count, 0, memory_order_relaxed);
+    mend_pointer_map_init(&mend_process_own_devices.blocks);
+    mend_process_own_scopes.mutex = (mend_mutex)LOG_MUTEX_INITIALIZER;
     /* The thread that shared it may not exist here, and would never end it. */
     atomic_store_explicit(&mend_process_common_scope, 0, memory_order_relaxed);
 }
@@ -215,20 +214,16 @@ void mend_process_visit_end(mend_process_member *member)
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
-mend_process_devices *mend_process_get_devices(void)
-{
-    return &devices;
-}
-
 void mend_process_drop_pool(int device, const mend_pool *pool)
 {
     assert(device >= 0);
     assert(pool != NULL);
-    mend_mutex_lock(&devices.mutex);
-    if (device < MEND_DEVICE_LIMIT && atomic_load(&devices.device[device].pool) == pool) {
-        atomic_store(&devices.device[device].pool, NULL);
+    mend_mutex_lock(&mend_process_own_devices.mutex);
+    if (device < MEND_DEVICE_LIMIT &&
+        atomic_load(&mend_process_own_devices.device[device].pool) == pool) {
+        atomic_store(&mend_process_own_devices.device[device].pool, NULL);
     }
-    mend_mutex_unlock(&devices.mutex);
+    mend_mutex_unlock(&mend_process_own_devices.mutex);
 }
 
 /* ---- captures that the program announced -----------------------------------------------------
@@ -288,33 +283,11 @@ void mend_process_await_unsafe_call(void)
     mend_mutex_unlock(&begun_mutex);
 }
 
-/* ---- exports --------------------------------------------------------------------------------- */
-
-mend_process_shares *mend_process_get_shares(void)
-{
-    return &shares;
-}
-
-mend_process_scopes *mend_process_get_scopes(void)
-{
-    return &scopes;
-}
-
-/* ---- profiler and SIGUSR2 -------------------------------------------------------------------- */
-
-mend_mutex *mend_process_profiler_mutex(void)
-{
-    return &profiler_mutex;
-}
+/* ---- the environment ------------------------------------------------------------------------- */
 
 const char *mend_process_profiler(void)
 {
     return secure_getenv(sizeof(void *) == 4 ? "NVTX_INJECTION32_PATH" : "NVTX_INJECTION64_PATH");
-}
-
-mend_process_signal *mend_process_get_signal(void)
-{
-    return &signal_of_process;
 }
 
 /* ---- log and driver -------------------------------------------------------------------------- */

@@ -2,6 +2,8 @@
 #ifndef MEND_DRIVER_FORWARD_H
 #define MEND_DRIVER_FORWARD_H
 
+#include <assert.h>
+
 #include "base/history.h"
 #include "base/mutex.h"
 #include "base/pointer_map.h"
@@ -16,6 +18,14 @@ typedef struct mend_passing {
 } mend_passing;
 
 void mend_passing_init(mend_passing *passing, const mend_driver *inner);
+
+/* A handle as the key of a pointer map, which spreads multiples of 512: it is a small number on
+ * some devices, an address on others. */
+static inline uint64_t mend_handle_key(mend_chunk_handle handle)
+{
+    assert(handle != 0);
+    return handle << 9 | handle >> 55;
+}
 
 /* ---- unlocking.c ----------------------------------------------------------------------------- */
 

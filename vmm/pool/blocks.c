@@ -37,19 +37,18 @@ __attribute__((noinline)) static mend_result alloc_by_all_means(mend_pool *pool,
     mend_status refusal = pool->heap.chunks.fabric_refusal;
     result = mend_pool_leave(pool, result);
     if (had_fabric && refusal != MEND_DRIVER_OK) {
-        mend_log_beside_error(MEND_LOG_WARNING,
-                              "device %d: the driver refuses memory with fabric handles (%s), so "
-                              "the pool goes on without: an IMEX channel may be missing",
-                              pool->device, pool->driver->status_name(pool->driver, refusal));
+        mend_log(MEND_LOG_WARNING,
+                 "device %d: the driver refuses memory with fabric handles (%s), so "
+                 "the pool goes on without: an IMEX channel may be missing",
+                 pool->device, pool->driver->status_name(pool->driver, refusal));
     }
     if (waits > 0) {
-        mend_log_beside_error(
-            MEND_LOG_INFO, "%s on device %d: the host waited for the GPU %llu times to find room",
-            mend_words_amount(size_bytes).text, pool->device, (unsigned long long)waits);
+        mend_log(MEND_LOG_INFO,
+                 "%s on device %d: the host waited for the GPU %llu times to find room",
+                 mend_words_amount(size_bytes).text, pool->device, (unsigned long long)waits);
     }
     if (result == MEND_ERROR_OUT_OF_MEMORY || result == MEND_ERROR_DAMAGED) {
-        mend_log_beside_error(MEND_LOG_WARNING, "device %d: %s", pool->device,
-                              mend_process_error()->message);
+        mend_log(MEND_LOG_WARNING, "device %d: %s", pool->device, mend_process_error()->message);
     }
     return result;
 }

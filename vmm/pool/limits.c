@@ -75,11 +75,11 @@ mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes)
     uint64_t reserved = pool->heap.chunks.reserved_bytes;
     result = mend_pool_leave_all(pool, result);
     if (reserved > limit) {
-        mend_log_beside_error(MEND_LOG_WARNING,
-                              "device %d: the limit of %s is below the %s that "
-                              "the pool holds",
-                              pool->device, mend_words_amount(limit).text,
-                              mend_words_amount_above(reserved).text);
+        mend_log(MEND_LOG_WARNING,
+                 "device %d: the limit of %s is below the %s that "
+                 "the pool holds",
+                 pool->device, mend_words_amount(limit).text,
+                 mend_words_amount_above(reserved).text);
     }
     return result;
 }

@@ -227,7 +227,7 @@ typedef struct hand_over {
 static void steal(void *context, KIT_UNUSED const char *call, KIT_UNUSED int is_after)
 {
     hand_over *h = context;
-    if (h->to_steal > 0 && mend_limit_file_room(&h->thief) >= 4 * MEND_MIB) {
+    if (h->to_steal > 0 && mend_limit_file_look(&h->thief, 0).room_bytes >= 4 * MEND_MIB) {
         EXPECT_TRUE(mend_limit_file_claim(&h->thief, h->to_steal));
         h->to_steal = 0;
     }

@@ -459,7 +459,7 @@ static bool is_closed(void *file)
  */
 SHARED_TEST(pool_share, a_child_of_the_exporter_has_none_of_its_files, false)
 {
-    const mend_tree_node *last = mend_tree_last(&mend_process_get_shares()->published);
+    const mend_tree_node *last = mend_tree_last(&mend_process_own_shares.published);
     ASSERT_TRUE(r->block != NULL && last != NULL);
     int file = MEND_CONTAINER_OF(last, mend_published, by_number)->chunks[0].file;
     EXPECT_TRUE(mend_test_holds_in_a_child(is_closed, &file));

@@ -299,7 +299,7 @@ SHARED_TEST(pool_share_faults, silent_visitors_keep_nobody_waiting, false)
 
 static int count_visitors(void)
 {
-    mend_process_shares *shares = mend_process_get_shares();
+    mend_process_shares *shares = &mend_process_own_shares;
     int count = 0;
     mend_mutex_lock(&shares->mutex);
     for (int i = 0; i < MEND_SHARE_VISITORS; i++) {
@@ -320,7 +320,7 @@ static void await_visitors(int least, int most)
 /* As if all who are here had come so long ago that the process has no patience any more. */
 static void age_visitors(void)
 {
-    mend_process_shares *shares = mend_process_get_shares();
+    mend_process_shares *shares = &mend_process_own_shares;
     mend_mutex_lock(&shares->mutex);
     for (int i = 0; i < MEND_SHARE_VISITORS; i++) {
         shares->visitors[i].since_ms -= MEND_SHARE_PATIENCE_MS + 1;

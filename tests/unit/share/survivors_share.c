@@ -90,7 +90,7 @@ MEND_TEST(survivors_share, a_newcomer_has_claimed_nothing)
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     EXPECT_RESULT(MEND_OK, mend_limit_file_open(path, 1000, &newcomer));
-    EXPECT_U64_EQ(1000, mend_limit_file_room(&kept));
+    EXPECT_U64_EQ(1000, mend_limit_file_look(&kept, 0).room_bytes);
     mend_limit_file_close(&newcomer);
     mend_limit_file_close(&kept);
     close(ready[0]);
