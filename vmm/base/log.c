@@ -23,9 +23,11 @@ static void show(const char *line)
 static void write_line(mend_log_level level, const char *format, va_list arguments)
 {
     assert(mend_mutex_none_is_held_from(MEND_RANK_GROW));
-    mend_log_sink sink;
-    void *context;
-    int shown = mend_process_get_log_sink(&sink, &context);
+    mend_mutex_lock(&mend_process_own_log.mutex);
+    const mend_log_sink sink = mend_process_own_log.sink;
+    void *context = mend_process_own_log.context;
+    const int shown = mend_process_own_log.shown;
+    mend_mutex_unlock(&mend_process_own_log.mutex);
     if (sink == NULL && (shown == 0 || (int)level < shown)) {
         return;
     }
@@ -56,5 +58,18 @@ void mend_log_write(mend_log_level level, const char *line)
 
 void mend_log_set_sink(mend_log_sink sink, void *context)
 {
-    mend_process_set_log_sink(sink, context);
+    (void)mend_process_prepare(); /* if it fails, a child of fork keeps the sink, and nothing
+                                   * else */
+    mend_mutex_lock(&mend_process_own_log.mutex);
+    mend_process_own_log.sink = sink;
+    mend_process_own_log.context = context;
+    mend_mutex_unlock(&mend_process_own_log.mutex);
+}
+
+void mend_log_show(int level)
+{
+    mend_mutex_lock(&mend_process_own_log.mutex);
+    const int shown = mend_process_own_log.shown;
+    mend_process_own_log.shown = shown == 0 || level < shown ? level : shown;
+    mend_mutex_unlock(&mend_process_own_log.mutex);
 }

@@ -9,4 +9,8 @@
  * error stays, whatever the sink calls. */
 __attribute__((format(printf, 2, 3))) void mend_log(mend_log_level level, const char *format, ...);
 
+/* Lines from this level on go to standard error where there is no sink; the lowest level asked for
+ * applies. */
+void mend_log_show(int level);
+
 #endif

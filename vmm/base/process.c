@@ -19,10 +19,7 @@
 
 static atomic_bool is_prepared;
 
-static mend_mutex log_mutex = LOG_MUTEX_INITIALIZER;
-static mend_log_sink log_sink;
-static int log_shown; /* this level and above go to standard error; 0: none */
-static void *log_context;
+mend_process_log mend_process_own_log = {.mutex = LOG_MUTEX_INITIALIZER};
 
 static mend_mutex driver_mutex = PROCESS_MUTEX_INITIALIZER;
 static const mend_driver *cuda_driver;
@@ -117,9 +114,8 @@ static void start_anew(void)
     close_shares();
     forget_signal();
     mend_process_next_generation();
-    log_mutex = (mend_mutex)LOG_MUTEX_INITIALIZER;
-    log_sink = NULL;
-    log_context = NULL;
+    mend_process_own_log =
+        (mend_process_log){.mutex = LOG_MUTEX_INITIALIZER, .shown = mend_process_own_log.shown};
     driver_mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
     cuda_driver = NULL;
     mend_process_nvtx.mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
@@ -290,35 +286,7 @@ const char *mend_process_profiler(void)
     return secure_getenv(sizeof(void *) == 4 ? "NVTX_INJECTION32_PATH" : "NVTX_INJECTION64_PATH");
 }
 
-/* ---- log and driver -------------------------------------------------------------------------- */
-
-int mend_process_get_log_sink(mend_log_sink *sink, void **context)
-{
-    mend_mutex_lock(&log_mutex);
-    *sink = log_sink;
-    *context = log_context;
-    int shown = log_shown;
-    mend_mutex_unlock(&log_mutex);
-    return shown;
-}
-
-void mend_process_show_log(int level)
-{
-    assert(level > 0);
-    mend_mutex_lock(&log_mutex);
-    log_shown = log_shown == 0 || level < log_shown ? level : log_shown;
-    mend_mutex_unlock(&log_mutex);
-}
-
-void mend_process_set_log_sink(mend_log_sink sink, void *context)
-{
-    (void)mend_process_prepare(); /* if it fails, a child of fork keeps the sink, and nothing
-                                   * else */
-    mend_mutex_lock(&log_mutex);
-    log_sink = sink;
-    log_context = context;
-    mend_mutex_unlock(&log_mutex);
-}
+/* ---- driver --------------------------------------------------------------------------------- */
 
 mend_result mend_process_cuda_driver(mend_result (*load)(const mend_driver **driver),
                                      const mend_driver **driver)

@@ -226,10 +226,14 @@ extern mend_process_signal mend_process_own_signal __attribute__((visibility("hi
 
 /* ---- log and driver -------------------------------------------------------------------------- */
 
-/* Returns the lowest level that goes to standard error if there is no sink; 0: nothing does. */
-int mend_process_get_log_sink(mend_log_sink *sink, void **context);
-void mend_process_set_log_sink(mend_log_sink sink, void *context);
-void mend_process_show_log(int level); /* from now on; the lowest level asked for applies */
+/* Where log lines go (base/log.h). */
+typedef struct mend_process_log {
+    mend_mutex mutex;
+    mend_log_sink sink; /* NULL: to standard error, */
+    void *context;
+    int shown; /* from this level on; 0: none */
+} mend_process_log;
+extern mend_process_log mend_process_own_log __attribute__((visibility("hidden")));
 
 /* Returns the CUDA driver's table: what `load` returned when it first succeeded in this process. A
  * child of fork loads it again, and the driver answers which calls work there. Thread-safe. */

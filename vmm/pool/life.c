@@ -391,7 +391,7 @@ static mend_result fill_pool(mend_pool *pool, const mend_pool_config *config)
         return result;
     }
     if (config->log_level > 0) {
-        mend_process_show_log(config->log_level);
+        mend_log_show(config->log_level);
     }
     mend_log(MEND_LOG_INFO, "pool on device %d (%s), limit %llu bytes", config->device, info.name,
              (unsigned long long)pool->heap.config.limit_bytes);
