@@ -1,6 +1,5 @@
 /* Default pools: one for each device, created at first use, and their configs. */
 #include <assert.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "devices/devices.h"

@@ -10,7 +10,6 @@
 #include "heap/heap.h"
 #include "ladder/ladder.h"
 #include "pool/pool.h"
-#include "sleep/sleep.h"
 
 mend_result mend_group_create(mend_pool *pool, mend_group **group)
 {

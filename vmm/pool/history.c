@@ -1,7 +1,6 @@
 /* The calls that show the memory of a pool, and what happened to it. */
 #include "base/history.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 #include "mend/mend_views.h"

@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/nvtx.h"
-#include "base/struct_size.h"
 #include "driver/cuda.h"
 #include "driver/forward.h"
 #include "policy/policy.h"

@@ -1,7 +1,6 @@
 /* The calls of mend_range.h: they check the arguments, take the locks and call the heap. */
 #include "mend/mend_range.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 #include "base/error.h"

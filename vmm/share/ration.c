@@ -7,7 +7,6 @@
  */
 #include "share/share.h"
 
-#include <assert.h>
 #include <poll.h>
 
 #include "base/align.h"

@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/align.h"
 #include "devices/devices.h"
 #include "tests/support/child.h"
 #include "tests/support/host_memory.h"

@@ -1,7 +1,6 @@
 /* MEND_CONF: every key, every kind of value, and each way to write it wrong. */
 #include "pool/configuration.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/align.h"

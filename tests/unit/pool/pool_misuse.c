@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "driver/driver.h"
 #include "tests/support/kit.h"
 
 #define INVALID  MEND_ERROR_INVALID_ARGUMENT
