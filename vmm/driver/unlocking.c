@@ -74,6 +74,16 @@ static inline void end(mend_unlocking *unlocking, bool lets_go, uint64_t began_n
     --*mend_process_driver_depth();
 }
 
+static void unlocking_pause(const mend_driver *driver, uint64_t duration_ns)
+{
+    const mend_unlocking *unlocking = driver->state;
+    mend_mutex_unlock(unlocking->lock);
+    mend_nvtx_push("wait");
+    unlocking->pass.inner->pause(unlocking->pass.inner, duration_ns);
+    mend_nvtx_pop();
+    mend_mutex_lock(unlocking->lock);
+}
+
 #define X(member, name, bytes, parameters, arguments)                                              \
     static mend_status unlocking_##member parameters                                               \
     {                                                                                              \
@@ -87,16 +97,6 @@ static inline void end(mend_unlocking *unlocking, bool lets_go, uint64_t began_n
     }
 MEND_DRIVER_CALLS(X)
 #undef X
-
-static void unlocking_pause(const mend_driver *driver, uint64_t duration_ns)
-{
-    const mend_unlocking *unlocking = driver->state;
-    mend_mutex_unlock(unlocking->lock);
-    mend_nvtx_push("wait");
-    unlocking->pass.inner->pause(unlocking->pass.inner, duration_ns);
-    mend_nvtx_pop();
-    mend_mutex_lock(unlocking->lock);
-}
 
 void mend_unlocking_init(mend_unlocking *unlocking, const mend_driver *inner, mend_mutex *lock)
 {

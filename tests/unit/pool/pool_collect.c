@@ -395,17 +395,3 @@ KIT_TEST_IN(pool_collect, a_thread_gives_memory_back_while_the_program_does_noth
     }
     EXPECT_U64_EQ(0, reserved(w));
 }
-
-KIT_TEST_IN(pool_collect, a_thread_without_a_task_is_refused, kit_open_with(w, 16 * MEND_MIB, NULL))
-{
-    mend_pool *pool = NULL;
-    mend_pool_config config = w->pool_config;
-    config.collector = 1;
-    EXPECT_INVALID(mend_pool_create(&config, &pool));
-    config.collector = 2;
-    EXPECT_INVALID(mend_pool_create(&config, &pool));
-    config.collector = 0;
-    config.idle_ms = UINT64_C(1000000001);
-    EXPECT_INVALID(mend_pool_create(&config, &pool));
-    EXPECT_INVALID(mend_trim(NULL, 0, MEND_TRIM_SURPLUS, NULL));
-}

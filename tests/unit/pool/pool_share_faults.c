@@ -225,7 +225,7 @@ static bool exports_without_files(KIT_UNUSED void *context)
     bool is_right = true;
     for (rlim_t left = 0; left < 16 && result != MEND_OK; left++) {
         allow_files((rlim_t)lowest + left);
-        result = mend_export(w.pool, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL);
+        result = share_token(w.pool, block, &token, BY_FILE);
         allow_files(1024);
         if (result != MEND_OK) {
             failures++;

@@ -154,31 +154,51 @@ static void claim_and_die(const scene *s, int ready)
     pause();
 }
 
-SCENE_TEST(share_limit_file, the_claim_of_a_dead_owner_ends)
+/* A child that has claimed 700. */
+static pid_t start_owner(scene *s)
 {
-    leave(&r->b); /* leaves one slot */
     int ready[2];
     char answer = 0;
-    ASSERT_TRUE(pipe(ready) == 0);
+    EXPECT_INT_EQ(0, pipe(ready));
     pid_t child = fork();
     if (child == 0) {
-        close(r->a.file); /* else its slot would live on in the child */
-        claim_and_die(r, ready[1]);
+        close(s->a.file); /* else its slot would live on in the child */
+        claim_and_die(s, ready[1]);
         _exit(1);
     }
     EXPECT_TRUE(read(ready[0], &answer, 1) == 1);
     EXPECT_INT_EQ('y', answer);
-    EXPECT_FALSE(mend_limit_file_claim(&r->a, 301));
-    EXPECT_TRUE(mend_limit_file_claim(&r->a, 300));
+    close(ready[0]);
+    close(ready[1]);
+    return child;
+}
+
+static void kill_owner(pid_t child)
+{
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
+}
+
+SCENE_TEST(share_limit_file, the_claim_of_a_dead_owner_ends)
+{
+    leave(&r->b); /* leaves one slot */
+    pid_t child = start_owner(r);
+    EXPECT_FALSE(mend_limit_file_claim(&r->a, 301));
+    EXPECT_TRUE(mend_limit_file_claim(&r->a, 300));
+    kill_owner(child);
     EXPECT_U64_EQ(0, wanted_by_others(&r->a));
     EXPECT_TRUE(mend_limit_file_claim(&r->a, 700));
     EXPECT_U64_EQ(0, mend_limit_file_look(&r->a, 0).room_bytes);
     r->b = join(r); /* the dead slot is free again */
     EXPECT_INT_EQ(r->a.number == 0 ? 1 : 0, r->b.number);
-    close(ready[0]);
-    close(ready[1]);
+}
+
+SCENE_TEST(share_limit_file, a_newcomer_in_the_slot_of_the_dead_has_claimed_nothing)
+{
+    leave(&r->b);
+    kill_owner(start_owner(r));
+    r->b = join(r);
+    EXPECT_U64_EQ(LIMIT, mend_limit_file_look(&r->a, 0).room_bytes);
 }
 
 /* A child of fork has the file open, as it has its parent's memory on the device. */
