@@ -17,12 +17,6 @@ typedef struct mend_cuda_device {
     mend_cu_function kernel[MEND_KERNEL_KINDS]; /* by mend_kernel_kind */
 } mend_cuda_device;
 
-/* What a probe found out about the memory of a device. */
-typedef struct mend_cuda_probed {
-    bool is_known;
-    mend_device_info found;
-} mend_cuda_probed;
-
 typedef struct mend_cuda {
     mend_driver table; /* its `state` is this structure */
     mend_cu_functions functions;
@@ -30,7 +24,9 @@ typedef struct mend_cuda {
     int driver_version;
     mend_mutex mutex; /* guards what follows */
     mend_cuda_device device[MEND_CUDA_DEVICE_LIMIT];
-    mend_cuda_probed probed[MEND_CUDA_DEVICE_LIMIT]; /* kept after the device is closed */
+    /* What a probe found out about their memory, kept after the device is closed; without a page:
+     * nothing yet. */
+    mend_device_info probed[MEND_CUDA_DEVICE_LIMIT];
     mend_tree pinned; /* registered memory of the host, by address (cuda_host.c) */
 } mend_cuda;
 

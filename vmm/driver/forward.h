@@ -29,13 +29,8 @@ static inline uint64_t mend_handle_key(mend_chunk_handle handle)
 
 /* ---- unlocking.c ----------------------------------------------------------------------------- */
 
-/*
- * The heap's way to the driver: a decorator of the table that releases a lock around the calls that
- * may take long, so that other threads go on allocating from free memory meanwhile.
- *
- * The caller of every function holds the lock. After a call that may take long, everything that the
- * lock guards may have changed.
- */
+/* The caller of every function holds the lock. After a call that may take long, everything that the
+ * lock guards may have changed. */
 
 typedef struct mend_unlocking {
     mend_passing pass; /* first; this structure must not move */
