@@ -9,7 +9,7 @@
 static const char *member_name(mend_driver_call call)
 {
     static const char *const names[MEND_DRIVER_CALL_COUNT] = {
-#define X(member, name) #member,
+#define X(member, name, bytes, parameters, arguments) #member,
         MEND_DRIVER_CALLS(X)
 #undef X
     };

@@ -126,7 +126,7 @@ static mend_replay_cause cause_of(mend_driver_call call)
     }
 }
 
-#define X(member, call_bytes, parameters, arguments)                                               \
+#define X(member, name, bytes, parameters, arguments)                                              \
     static mend_status sorted_##member parameters                                                  \
     {                                                                                              \
         causes_driver *causes = driver->state;                                                     \
@@ -137,7 +137,7 @@ static mend_replay_cause cause_of(mend_driver_call call)
         count_call(causes, cause_of(MEND_CALL_##member));                                          \
         return status;                                                                             \
     }
-MEND_DRIVER_SIGNATURES(X)
+MEND_DRIVER_CALLS(X)
 #undef X
 
 /* ---- chunks ---------------------------------------------------------------------------------- */
@@ -374,8 +374,8 @@ mend_result mend_causes_driver_create(mend_sim *sim, const mend_driver *inner, m
         return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no host memory to sort driver calls");
     }
     created->table = (mend_driver){
-#define X(member, call_bytes, parameters, arguments) .member = sorted_##member,
-        MEND_DRIVER_SIGNATURES(X)
+#define X(member, name, bytes, parameters, arguments) .member = sorted_##member,
+        MEND_DRIVER_CALLS(X)
 #undef X
             .clock_ns = inner_clock_ns,
         .pause = inner_pause,

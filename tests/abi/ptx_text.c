@@ -5,5 +5,5 @@
 
 int main(void)
 {
-    return fputs(mend_ptx_program(), stdout) == EOF ? 1 : 0;
+    return fputs(mend_ptx_program, stdout) == EOF ? 1 : 0;
 }

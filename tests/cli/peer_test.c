@@ -67,7 +67,7 @@ static uint64_t figure(const peer_scene *scene, const char *name, size_t length)
     mend_driver_counters counters;
     scene->peer->operations->get_usage(scene->peer, &usage);
     mend_traced_driver_get(scene->driver, &counters);
-#define X(member, text)                                                                            \
+#define X(member, text, bytes, parameters, arguments)                                              \
     if (strlen(#member) == length && strncmp(#member, name, length) == 0) {                        \
         return counters.call[MEND_CALL_##member].calls;                                            \
     }

@@ -217,7 +217,7 @@ void trial_judge_ration(trial *t)
                     "pool %d holds %llu bytes, and claims %llu", i, LLU(held_bytes),
                     LLU(claimed_bytes));
     }
-    const uint64_t room_bytes = mend_limit_file_room(&t->ration.member);
+    const uint64_t room_bytes = mend_limit_file_look(&t->ration.member, 0).room_bytes;
     trial_claim(t, TRIAL_MODEL, room_bytes == room_in_file(t),
                 "the file has room for %llu bytes, expected %llu", LLU(room_bytes),
                 LLU(room_in_file(t)));

@@ -4,7 +4,7 @@
 #define LLU(value) ((unsigned long long)(value))
 
 static const char *const calls[MEND_DRIVER_CALL_COUNT + 1] = {
-#define X(member, name) #member,
+#define X(member, name, bytes, parameters, arguments) #member,
     MEND_DRIVER_CALLS(X)
 #undef X
         "any call",

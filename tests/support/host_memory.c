@@ -80,7 +80,7 @@ void *__wrap_realloc(void *old, size_t size)
     return fails() ? NULL : __real_realloc(old, size);
 }
 
-#define X(member, call_bytes, parameters, arguments)                                               \
+#define X(member, name, bytes, parameters, arguments)                                              \
     static mend_status unwatched_##member parameters                                               \
     {                                                                                              \
         const mend_driver *inner = ((const mend_unwatched_driver *)driver->state)->inner;          \
@@ -90,7 +90,7 @@ void *__wrap_realloc(void *old, size_t size)
         current.on = was_on;                                                                       \
         return status;                                                                             \
     }
-MEND_DRIVER_SIGNATURES(X)
+MEND_DRIVER_CALLS(X)
 #undef X
 
 static uint64_t unwatched_clock_ns(const mend_driver *driver)
@@ -116,8 +116,8 @@ void mend_unwatched_driver_init(mend_unwatched_driver *driver, const mend_driver
     *driver = (mend_unwatched_driver){
         .table =
             {
-#define X(member, call_bytes, parameters, arguments) .member = unwatched_##member,
-                MEND_DRIVER_SIGNATURES(X)
+#define X(member, name, bytes, parameters, arguments) .member = unwatched_##member,
+                MEND_DRIVER_CALLS(X)
 #undef X
                     .clock_ns = unwatched_clock_ns,
                 .pause = unwatched_pause,

@@ -10,21 +10,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/align.h"
 #include "base/process.h"
 #include "base/struct_size.h"
+#include "base/words.h"
 
-/* Parts of a message come from files and from the environment: control characters become '?', so
- * that a terminal does not obey them. */
 static void write_message(mend_thread_error *error, const char *format, va_list arguments)
 {
     vsnprintf(error->message, sizeof(error->message), format, arguments);
-    for (char *c = error->message; *c != 0; c++) {
-        bool is_control = (unsigned char)*c < ' ' || *c == 0x7f;
-        if (is_control) {
-            *c = '?';
-        }
-    }
+    mend_words_make_plain(error->message);
 }
 
 /* The message alone tells what the driver said, and to which call. */
@@ -84,25 +77,6 @@ void mend_publish_failure(mend_result result)
     mend_process_error()->result = result;
 }
 
-mend_result mend_fail(mend_result result, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    note(result, NULL, 0, NULL, format, arguments);
-    va_end(arguments);
-    return mend_publish(result);
-}
-
-mend_result mend_fail_driver(mend_result result, const char *call, int status,
-                             const char *status_name, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    note(result, call, status, status_name, format, arguments);
-    va_end(arguments);
-    return mend_publish(result);
-}
-
 const char *mend_result_name(mend_result result)
 {
     switch (result) {
@@ -117,7 +91,7 @@ const char *mend_result_name(mend_result result)
 
 mend_result mend_last_error(mend_error *error)
 {
-    if (error == NULL || !MEND_STRUCT_IS_WHOLE(error)) {
+    if (error == NULL || !mend_struct_size_is_whole(error->struct_size, sizeof(size_t))) {
         return MEND_ERROR_INVALID_ARGUMENT; /* the last error stays readable */
     }
     mend_thread_error *last = mend_process_error();
@@ -125,14 +99,13 @@ mend_result mend_last_error(mend_error *error)
         const mend_holder **to = i < 3 ? &last->shortfall.holders[i] : &last->shortfall.suspect;
         *to = last->holders[i].live_blocks > 0 ? &last->holders[i] : NULL;
     }
-    mend_error all = {.struct_size = error->struct_size,
-                      .result = last->result,
+    mend_error all = {.result = last->result,
                       .driver_status = last->driver_status,
                       .driver_name = last->driver_name != NULL ? last->driver_name : "",
                       .driver_call = last->driver_call != NULL ? last->driver_call : "",
                       .message = last->message,
                       .shortfall = last->shortfall.struct_size != 0 ? &last->shortfall : NULL};
-    memcpy(error, &all, mend_min_u64(error->struct_size, sizeof(all)));
+    mend_struct_write(error, &all, sizeof(all));
     return MEND_OK;
 }
 

@@ -32,12 +32,8 @@ static inline mend_result mend_publish(mend_result result)
     return result;
 }
 
-/* Notes and publishes at once; only the calls of mend.h use it. */
-__attribute__((format(printf, 2, 3))) mend_result mend_fail(mend_result result, const char *format,
-                                                            ...);
-__attribute__((format(printf, 5, 6))) mend_result mend_fail_driver(mend_result result,
-                                                                   const char *call, int status,
-                                                                   const char *status_name,
-                                                                   const char *format, ...);
+/* Note and publish at once; only the calls of mend.h use them. */
+#define mend_fail(...)        mend_publish(mend_failure(__VA_ARGS__))
+#define mend_fail_driver(...) mend_publish(mend_driver_failure(__VA_ARGS__))
 
 #endif

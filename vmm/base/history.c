@@ -6,9 +6,9 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/align.h"
+#include "base/struct_size.h"
 
 void mend_history_init(mend_history *history, uint64_t (*clock_ns)(const void *clock),
                        const void *clock)
@@ -110,8 +110,7 @@ size_t mend_history_copy(const mend_history *history, uint64_t *cursor, void *ev
     char *to = events;
     for (; at < history->next && count < capacity; at++, count++) {
         assert(place_of(history, at)->sequence == at);
-        memset(to, 0, event_bytes); /* the caller may know more fields */
-        memcpy(to, place_of(history, at), mend_min_u64(event_bytes, sizeof(mend_history_event)));
+        mend_element_read(to, event_bytes, place_of(history, at), sizeof(mend_history_event), 0);
         to += event_bytes;
     }
     *cursor = at;

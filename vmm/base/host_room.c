@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/align.h"
+
 enum { PATH_BYTES = 4096, FILE_BYTES = 4096 };
 
 /* The start of a file as text, which is empty if it cannot be read. */
@@ -45,11 +47,6 @@ static uint64_t number_in(const char *path, const char *key)
     return end != begin ? number : UINT64_MAX;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* What a group and those above it leave. A container sees its own as the topmost, whatever its
  * path is outside. Cuts `group` down to nothing. */
 static uint64_t left_in_groups(const char *mount, char *group, const char *limit, const char *usage)
@@ -63,7 +60,7 @@ static uint64_t left_in_groups(const char *mount, char *group, const char *limit
         if (most != UINT64_MAX) {
             snprintf(path, sizeof(path), "%s%s/%s", mount, group, usage);
             const uint64_t used = number_in(path, "");
-            left = least(left, most > used ? most - used : 0);
+            left = mend_min_u64(left, most > used ? most - used : 0);
         }
     }
     return left;
@@ -101,7 +98,7 @@ uint64_t mend_host_room_bytes(const char *root)
     read_text(path, groups);
     for (char *line = strtok_r(groups, "\n", &rest); line != NULL;
          line = strtok_r(NULL, "\n", &rest)) {
-        room = least(room, left_in_line(root, line));
+        room = mend_min_u64(room, left_in_line(root, line));
     }
     return room;
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/process.h"
+#include "base/words.h"
 
 /* One write for each line, so that lines of several threads do not mix. A failed write is
  * ignored. */
@@ -22,19 +23,17 @@ static void show(const char *line)
 static void write_line(mend_log_level level, const char *format, va_list arguments)
 {
     assert(mend_mutex_none_is_held_from(MEND_RANK_GROW));
-    mend_log_sink sink;
-    void *context;
-    int shown = mend_process_get_log_sink(&sink, &context);
+    mend_mutex_lock(&mend_process_own_log.mutex);
+    const mend_log_sink sink = mend_process_own_log.sink;
+    void *context = mend_process_own_log.context;
+    const int shown = mend_process_own_log.shown;
+    mend_mutex_unlock(&mend_process_own_log.mutex);
     if (sink == NULL && (shown == 0 || (int)level < shown)) {
         return;
     }
     char line[MEND_MESSAGE_BYTES];
     vsnprintf(line, sizeof(line), format, arguments);
-    for (char *at = line; *at != '\0'; at++) {
-        if ((unsigned char)*at < ' ' || *at == 0x7f) {
-            *at = '?'; /* of a name: it is one line */
-        }
-    }
+    mend_words_make_plain(line);
     if (sink != NULL) {
         sink(context, level, line);
     } else {
@@ -43,14 +42,6 @@ static void write_line(mend_log_level level, const char *format, va_list argumen
 }
 
 void mend_log(mend_log_level level, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    write_line(level, format, arguments);
-    va_end(arguments);
-}
-
-void mend_log_beside_error(mend_log_level level, const char *format, ...)
 {
     mend_thread_error error = *mend_process_error();
     va_list arguments;
@@ -67,5 +58,18 @@ void mend_log_write(mend_log_level level, const char *line)
 
 void mend_log_set_sink(mend_log_sink sink, void *context)
 {
-    mend_process_set_log_sink(sink, context);
+    (void)mend_process_prepare(); /* if it fails, a child of fork keeps the sink, and nothing
+                                   * else */
+    mend_mutex_lock(&mend_process_own_log.mutex);
+    mend_process_own_log.sink = sink;
+    mend_process_own_log.context = context;
+    mend_mutex_unlock(&mend_process_own_log.mutex);
+}
+
+void mend_log_show(int level)
+{
+    mend_mutex_lock(&mend_process_own_log.mutex);
+    const int shown = mend_process_own_log.shown;
+    mend_process_own_log.shown = shown == 0 || level < shown ? level : shown;
+    mend_mutex_unlock(&mend_process_own_log.mutex);
 }

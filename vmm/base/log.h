@@ -5,11 +5,12 @@
 
 #include "mend/mend.h"
 
-/* The caller holds no lock of a pool, because the sink may call Mend. */
+/* The caller holds no lock of a pool, because the sink may call Mend. The calling thread's last
+ * error stays, whatever the sink calls. */
 __attribute__((format(printf, 2, 3))) void mend_log(mend_log_level level, const char *format, ...);
 
-/* The same, but keeps the calling thread's last error, whatever the sink calls. */
-__attribute__((format(printf, 2, 3))) void mend_log_beside_error(mend_log_level level,
-                                                                 const char *format, ...);
+/* Lines from this level on go to standard error where there is no sink; the lowest level asked for
+ * applies. */
+void mend_log_show(int level);
 
 #endif

@@ -102,13 +102,13 @@ bool mend_nvtx_load(void)
 {
     mend_nvtx *nvtx = &mend_process_nvtx;
     const char *path = mend_process_profiler();
-    mend_mutex_lock(mend_process_profiler_mutex());
+    mend_mutex_lock(&nvtx->mutex);
     if (!nvtx->is_loaded) {
         nvtx->is_loaded = true;
         nvtx->is_on = path != NULL && path[0] != 0 && load(nvtx, path);
     }
     const bool is_on = nvtx->is_on;
-    mend_mutex_unlock(mend_process_profiler_mutex());
+    mend_mutex_unlock(&nvtx->mutex);
     return is_on;
 }
 

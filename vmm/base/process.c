@@ -19,10 +19,7 @@
 
 static atomic_bool is_prepared;
 
-static mend_mutex log_mutex = LOG_MUTEX_INITIALIZER;
-static mend_log_sink log_sink;
-static int log_shown; /* this level and above go to standard error; 0: none */
-static void *log_context;
+mend_process_log mend_process_own_log = {.mutex = LOG_MUTEX_INITIALIZER};
 
 static mend_mutex driver_mutex = PROCESS_MUTEX_INITIALIZER;
 static const mend_driver *cuda_driver;
@@ -37,14 +34,13 @@ static mend_condition unsafe_call_ended = MEND_CONDITION_INITIALIZER;
 static unsigned begun_count; /* groups of all pools */
 static bool is_in_unsafe_call;
 
-static mend_process_devices devices = {.mutex = PROCESS_MUTEX_INITIALIZER};
+mend_process_devices mend_process_own_devices = {.mutex = PROCESS_MUTEX_INITIALIZER};
 
-static mend_mutex profiler_mutex = PROCESS_MUTEX_INITIALIZER;
-mend_nvtx mend_process_nvtx;
+mend_nvtx mend_process_nvtx = {.mutex = PROCESS_MUTEX_INITIALIZER};
 
 static struct sigaction handled_before;
-static mend_process_signal signal_of_process = {.mutex = PROCESS_MUTEX_INITIALIZER,
-                                                .over = &handled_before};
+mend_process_signal mend_process_own_signal = {.mutex = PROCESS_MUTEX_INITIALIZER,
+                                               .over = &handled_before};
 
 static int compare_numbers(const mend_tree_node *a, const mend_tree_node *b)
 {
@@ -53,10 +49,10 @@ static int compare_numbers(const mend_tree_node *a, const mend_tree_node *b)
     return (first > second) - (first < second);
 }
 
-static mend_process_shares shares = {.mutex = SHARE_MUTEX_INITIALIZER,
-                                     .published = {.compare = compare_numbers}};
+mend_process_shares mend_process_own_shares = {.mutex = SHARE_MUTEX_INITIALIZER,
+                                               .published = {.compare = compare_numbers}};
 
-static mend_process_scopes scopes = {.mutex = LOG_MUTEX_INITIALIZER};
+mend_process_scopes mend_process_own_scopes = {.mutex = LOG_MUTEX_INITIALIZER};
 
 /* ---- fork ------------------------------------------------------------------------------------ */
 
@@ -66,7 +62,7 @@ static mend_process_scopes scopes = {.mutex = LOG_MUTEX_INITIALIZER};
  */
 static void close_shares(void)
 {
-    for (const mend_tree_node *at = mend_tree_first(&shares.published); at != NULL;
+    for (const mend_tree_node *at = mend_tree_first(&mend_process_own_shares.published); at != NULL;
          at = mend_tree_next(at)) {
         const mend_published *export = MEND_CONTAINER_OF(at, mend_published, by_number);
         for (size_t i = 0; i < export->count; i++) {
@@ -74,21 +70,21 @@ static void close_shares(void)
         }
     }
     for (int i = 0; i < MEND_SHARE_VISITORS; i++) {
-        if (shares.visitors[i].is_here) {
-            (void)close(shares.visitors[i].socket);
+        if (mend_process_own_shares.visitors[i].is_here) {
+            (void)close(mend_process_own_shares.visitors[i].socket);
         }
     }
-    if (shares.is_open) {
-        (void)close(shares.listener);
+    if (mend_process_own_shares.is_open) {
+        (void)close(mend_process_own_shares.listener);
     }
-    shares = (mend_process_shares){.mutex = SHARE_MUTEX_INITIALIZER,
-                                   .published = {.compare = compare_numbers}};
+    mend_process_own_shares = (mend_process_shares){.mutex = SHARE_MUTEX_INITIALIZER,
+                                                    .published = {.compare = compare_numbers}};
 }
 
 /* The bells are the parent's. */
 static void forget_signal(void)
 {
-    mend_process_signal *signal = &signal_of_process;
+    mend_process_signal *signal = &mend_process_own_signal;
     for (int i = 0; i < MEND_BELLS; i++) {
         atomic_store_explicit(&signal->bells[i], 0, memory_order_relaxed);
     }
@@ -99,12 +95,12 @@ static void forget_signal(void)
 
 static void before_fork(void)
 {
-    mend_mutex_lock_for_fork(&shares.mutex);
+    mend_mutex_lock_for_fork(&mend_process_own_shares.mutex);
 }
 
 static void after_fork_in_parent(void)
 {
-    mend_mutex_unlock_after_fork(&shares.mutex);
+    mend_mutex_unlock_after_fork(&mend_process_own_shares.mutex);
 }
 
 /*
@@ -118,12 +114,11 @@ static void start_anew(void)
     close_shares();
     forget_signal();
     mend_process_next_generation();
-    log_mutex = (mend_mutex)LOG_MUTEX_INITIALIZER;
-    log_sink = NULL;
-    log_context = NULL;
+    mend_process_own_log =
+        (mend_process_log){.mutex = LOG_MUTEX_INITIALIZER, .shown = mend_process_own_log.shown};
     driver_mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
     cuda_driver = NULL;
-    profiler_mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
+    mend_process_nvtx.mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
     member_mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
     visit_ended = (mend_condition)MEND_CONDITION_INITIALIZER;
     mend_list_init(&members);
@@ -131,11 +126,11 @@ static void start_anew(void)
     unsafe_call_ended = (mend_condition)MEND_CONDITION_INITIALIZER;
     begun_count = 0;
     is_in_unsafe_call = false;
-    devices.mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
-    memset(devices.override, 0, sizeof(devices.override));
-    atomic_store_explicit(&devices.override_count, 0, memory_order_relaxed);
-    mend_pointer_map_init(&devices.blocks);
-    scopes.mutex = (mend_mutex)LOG_MUTEX_INITIALIZER;
+    mend_process_own_devices.mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
+    memset(mend_process_own_devices.override, 0, sizeof(mend_process_own_devices.override));
+    atomic_store_explicit(&mend_process_own_devices.override_count, 0, memory_order_relaxed);
+    mend_pointer_map_init(&mend_process_own_devices.blocks);
+    mend_process_own_scopes.mutex = (mend_mutex)LOG_MUTEX_INITIALIZER;
     /* The thread that shared it may not exist here, and would never end it. */
     atomic_store_explicit(&mend_process_common_scope, 0, memory_order_relaxed);
 }
@@ -215,20 +210,16 @@ void mend_process_visit_end(mend_process_member *member)
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
-mend_process_devices *mend_process_get_devices(void)
-{
-    return &devices;
-}
-
 void mend_process_drop_pool(int device, const mend_pool *pool)
 {
     assert(device >= 0);
     assert(pool != NULL);
-    mend_mutex_lock(&devices.mutex);
-    if (device < MEND_DEVICE_LIMIT && atomic_load(&devices.device[device].pool) == pool) {
-        atomic_store(&devices.device[device].pool, NULL);
+    mend_mutex_lock(&mend_process_own_devices.mutex);
+    if (device < MEND_DEVICE_LIMIT &&
+        atomic_load(&mend_process_own_devices.device[device].pool) == pool) {
+        atomic_store(&mend_process_own_devices.device[device].pool, NULL);
     }
-    mend_mutex_unlock(&devices.mutex);
+    mend_mutex_unlock(&mend_process_own_devices.mutex);
 }
 
 /* ---- captures that the program announced -----------------------------------------------------
@@ -288,64 +279,14 @@ void mend_process_await_unsafe_call(void)
     mend_mutex_unlock(&begun_mutex);
 }
 
-/* ---- exports --------------------------------------------------------------------------------- */
-
-mend_process_shares *mend_process_get_shares(void)
-{
-    return &shares;
-}
-
-mend_process_scopes *mend_process_get_scopes(void)
-{
-    return &scopes;
-}
-
-/* ---- profiler and SIGUSR2 -------------------------------------------------------------------- */
-
-mend_mutex *mend_process_profiler_mutex(void)
-{
-    return &profiler_mutex;
-}
+/* ---- the environment ------------------------------------------------------------------------- */
 
 const char *mend_process_profiler(void)
 {
     return secure_getenv(sizeof(void *) == 4 ? "NVTX_INJECTION32_PATH" : "NVTX_INJECTION64_PATH");
 }
 
-mend_process_signal *mend_process_get_signal(void)
-{
-    return &signal_of_process;
-}
-
-/* ---- log and driver -------------------------------------------------------------------------- */
-
-int mend_process_get_log_sink(mend_log_sink *sink, void **context)
-{
-    mend_mutex_lock(&log_mutex);
-    *sink = log_sink;
-    *context = log_context;
-    int shown = log_shown;
-    mend_mutex_unlock(&log_mutex);
-    return shown;
-}
-
-void mend_process_show_log(int level)
-{
-    assert(level > 0);
-    mend_mutex_lock(&log_mutex);
-    log_shown = log_shown == 0 || level < log_shown ? level : log_shown;
-    mend_mutex_unlock(&log_mutex);
-}
-
-void mend_process_set_log_sink(mend_log_sink sink, void *context)
-{
-    (void)mend_process_prepare(); /* if it fails, a child of fork keeps the sink, and nothing
-                                   * else */
-    mend_mutex_lock(&log_mutex);
-    log_sink = sink;
-    log_context = context;
-    mend_mutex_unlock(&log_mutex);
-}
+/* ---- driver --------------------------------------------------------------------------------- */
 
 mend_result mend_process_cuda_driver(mend_result (*load)(const mend_driver **driver),
                                      const mend_driver **driver)

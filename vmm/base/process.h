@@ -88,7 +88,7 @@ typedef struct mend_process_devices {
     mend_pointer_map blocks;    /* of overrides: from an address to the allocator */
 } mend_process_devices;
 
-mend_process_devices *mend_process_get_devices(void);
+extern mend_process_devices mend_process_own_devices __attribute__((visibility("hidden")));
 
 /* Called when a pool ends. If it is the default pool of its device, the device has none from now
  * on. */
@@ -160,7 +160,7 @@ typedef struct mend_process_shares {
     mend_share_visitor visitors[MEND_SHARE_VISITORS];
 } mend_process_shares;
 
-mend_process_shares *mend_process_get_shares(void);
+extern mend_process_shares mend_process_own_shares __attribute__((visibility("hidden")));
 
 /* ---- scopes ---------------------------------------------------------------------------------- */
 
@@ -183,7 +183,7 @@ typedef struct mend_process_scopes {
     mend_scope_entry *pieces[MEND_SCOPE_PIECES]; /* entries by number; NULL: not made yet */
 } mend_process_scopes;
 
-mend_process_scopes *mend_process_get_scopes(void);
+extern mend_process_scopes mend_process_own_scopes __attribute__((visibility("hidden")));
 
 /* ---- profiler and SIGUSR2 -------------------------------------------------------------------- */
 
@@ -194,7 +194,8 @@ enum { MEND_NVTX_FUNCTIONS = 16 };
 
 /* A profiler for NVTX (base/nvtx.h). Written once, before there is a pool. */
 typedef struct mend_nvtx {
-    bool is_loaded; /* or it was tried */
+    mend_mutex mutex; /* guards the loading of it */
+    bool is_loaded;   /* or it was tried */
     bool is_on;
     void *domain;
     mend_nvtx_function functions[MEND_NVTX_FUNCTIONS];   /* NULL: the profiler does not want it */
@@ -203,9 +204,6 @@ typedef struct mend_nvtx {
     mend_nvtx_function *unused_places[MEND_NVTX_FUNCTIONS + 1]; /* for other tables of NVTX */
 } mend_nvtx;
 extern mend_nvtx mend_process_nvtx __attribute__((visibility("hidden")));
-
-/* Guards the loading of it. */
-mend_mutex *mend_process_profiler_mutex(void);
 
 /* The path of a profiler for NVTX, as mend_process_configuration. */
 const char *mend_process_profiler(void);
@@ -224,14 +222,18 @@ typedef struct mend_process_signal {
     atomic_int handling;                                 /* handlers that look at these now */
 } mend_process_signal;
 
-mend_process_signal *mend_process_get_signal(void);
+extern mend_process_signal mend_process_own_signal __attribute__((visibility("hidden")));
 
 /* ---- log and driver -------------------------------------------------------------------------- */
 
-/* Returns the lowest level that goes to standard error if there is no sink; 0: nothing does. */
-int mend_process_get_log_sink(mend_log_sink *sink, void **context);
-void mend_process_set_log_sink(mend_log_sink sink, void *context);
-void mend_process_show_log(int level); /* from now on; the lowest level asked for applies */
+/* Where log lines go (base/log.h). */
+typedef struct mend_process_log {
+    mend_mutex mutex;
+    mend_log_sink sink; /* NULL: to standard error, */
+    void *context;
+    int shown; /* from this level on; 0: none */
+} mend_process_log;
+extern mend_process_log mend_process_own_log __attribute__((visibility("hidden")));
 
 /* Returns the CUDA driver's table: what `load` returned when it first succeeded in this process. A
  * child of fork loads it again, and the driver answers which calls work there. Thread-safe. */

@@ -9,21 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 static_assert((uint64_t)MEND_SCOPE_PIECES * MEND_SCOPE_PIECE > MEND_SCOPES_MOST,
               "each number has its place");
 
 static uint32_t bucket_of(uint32_t around, const char *name)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ around;
-    for (const char *at = name; *at != '\0'; at++) {
-        hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
-    }
+    const uint64_t hash = mend_hash(MEND_HASH_OF_NOTHING ^ around, name, strlen(name));
     return (uint32_t)(hash >> 32) % MEND_SCOPE_BUCKETS;
 }
 
 const mend_scope_entry *mend_scopes_entry(uint32_t number)
 {
-    const mend_process_scopes *scopes = mend_process_get_scopes();
+    const mend_process_scopes *scopes = &mend_process_own_scopes;
     assert(number > 0);
     assert(number <= mend_scopes_count());
     return &scopes->pieces[number / MEND_SCOPE_PIECE][number % MEND_SCOPE_PIECE];
@@ -31,7 +30,7 @@ const mend_scope_entry *mend_scopes_entry(uint32_t number)
 
 uint32_t mend_scopes_count(void)
 {
-    return atomic_load_explicit(&mend_process_get_scopes()->count, memory_order_acquire);
+    return atomic_load_explicit(&mend_process_own_scopes.count, memory_order_acquire);
 }
 
 /* The caller holds the mutex. */
@@ -75,7 +74,7 @@ static uint32_t make_entry(mend_process_scopes *scopes, uint32_t bucket, uint32_
 
 uint32_t mend_scopes_number(uint32_t around, const char *name)
 {
-    mend_process_scopes *scopes = mend_process_get_scopes();
+    mend_process_scopes *scopes = &mend_process_own_scopes;
     char kept[MEND_SCOPE_NAME_BYTES]; /* what counts of a long name */
     const char *end = memchr(name, 0, sizeof(kept) - 1);
     const size_t length = end != NULL ? (size_t)(end - name) : sizeof(kept) - 1;
@@ -91,7 +90,6 @@ uint32_t mend_scopes_number(uint32_t around, const char *name)
     return number;
 }
 
-/* Innermost names alone of a deep path: a program that forgets pops has 65,535 of them. */
 /* Writes a name, so that no two paths are one: what separates names has a backslash before it.
  * Returns the bytes, which may be more than there is room for. */
 static size_t write_name(const char *name, char *text, size_t text_bytes)
@@ -105,6 +103,7 @@ static size_t write_name(const char *name, char *text, size_t text_bytes)
     return used;
 }
 
+/* Innermost names alone of a deep path: a program that forgets pops has 65,535 of them. */
 size_t mend_scopes_write_path(uint32_t number, char *text, size_t text_bytes)
 {
     uint32_t path[MEND_SCOPE_PATH_NAMES];

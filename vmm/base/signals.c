@@ -12,7 +12,7 @@
 /* Runs in any thread of the program, anywhere in it: it takes no lock, and calls write alone. */
 static void ring(int number, siginfo_t *info, void *context)
 {
-    mend_process_signal *process = mend_process_get_signal();
+    mend_process_signal *process = &mend_process_own_signal;
     const uint64_t one = 1;
     const int kept = errno;
     struct sigaction next = {.sa_handler = SIG_DFL};
@@ -81,7 +81,7 @@ static bool hook(mend_process_signal *process)
 
 bool mend_signals_hear(int bell)
 {
-    mend_process_signal *process = mend_process_get_signal();
+    mend_process_signal *process = &mend_process_own_signal;
     int at = 0;
     mend_mutex_lock(&process->mutex);
     while (at < MEND_BELLS && atomic_load(&process->bells[at]) != 0) {
@@ -99,7 +99,7 @@ bool mend_signals_hear(int bell)
 
 void mend_signals_miss(int bell)
 {
-    mend_process_signal *process = mend_process_get_signal();
+    mend_process_signal *process = &mend_process_own_signal;
     bool are_left = false;
     mend_mutex_lock(&process->mutex);
     for (int i = 0; i < MEND_BELLS; i++) {
@@ -114,5 +114,5 @@ void mend_signals_miss(int bell)
 
 unsigned mend_signals_count(void)
 {
-    return atomic_load(&mend_process_get_signal()->count);
+    return atomic_load(&mend_process_own_signal.count);
 }

@@ -46,3 +46,10 @@ mend_amount mend_words_amount_above(uint64_t bytes)
 {
     return in_words(bytes, true);
 }
+
+void mend_words_make_plain(char *text)
+{
+    for (; *text != '\0'; text++) {
+        *text = (unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text;
+    }
+}

@@ -1,4 +1,4 @@
-/* Amounts of memory in words: "576.00 MiB". */
+/* What messages are made of: amounts of memory in words, "576.00 MiB"; and plain text. */
 #ifndef MEND_BASE_WORDS_H
 #define MEND_BASE_WORDS_H
 
@@ -14,5 +14,9 @@ typedef struct mend_amount {
  * shown is not below the exact one. */
 mend_amount mend_words_amount(uint64_t bytes);
 mend_amount mend_words_amount_above(uint64_t bytes);
+
+/* Parts of a message come from files and from the environment: control characters become '?', so
+ * that a terminal does not obey them, and a line is one. */
+void mend_words_make_plain(char *text);
 
 #endif

@@ -17,8 +17,11 @@
  * MEND_ALL_DEVICES. */
 mend_result mend_devices_check(int device, bool may_be_all);
 
-/* The range of devices for a call: one, or all of the table. */
-void mend_devices_range(int device, int *first, int *end);
+/* The devices for a call: one, or all of the table. */
+typedef struct mend_device_range {
+    int first, end;
+} mend_device_range;
+mend_device_range mend_devices_range(int device);
 
 /* The default pool of a device of the table; NULL: not created yet. Takes no lock. */
 mend_pool *mend_devices_pool(int device);
@@ -52,8 +55,8 @@ typedef struct mend_override {
 /* Whether there are overrides. In a process that sets none this costs one load. */
 static inline bool mend_devices_have_overrides(void)
 {
-    return atomic_load_explicit(&mend_process_get_devices()->override_count,
-                                memory_order_acquire) != 0;
+    return atomic_load_explicit(&mend_process_own_devices.override_count, memory_order_acquire) !=
+           0;
 }
 
 /* The override of a device (or the one for all), or of a block; NULL: there is none. The caller

@@ -1,9 +1,7 @@
 /* The calls that hooks use: each goes to the override of the device or of the block. If there is
  * none, it goes to the device's default pool. */
 #include <assert.h>
-#include <string.h>
 
-#include "base/align.h"
 #include "base/error.h"
 #include "base/process.h"
 #include "base/struct_size.h"
@@ -14,7 +12,7 @@
  * overrides. NULL: another case. */
 static inline mend_pool *usual_pool(int device)
 {
-    const mend_process_devices *devices = mend_process_get_devices();
+    const mend_process_devices *devices = &mend_process_own_devices;
     bool is_usual = (unsigned)device < MEND_DEVICE_LIMIT &&
                     atomic_load_explicit(&devices->override_count, memory_order_acquire) == 0;
     return is_usual ? atomic_load_explicit(&devices->device[device].pool, memory_order_acquire)
@@ -110,8 +108,7 @@ mend_result mend_device_free_untagged(void *pointer, mend_block_info *info, int 
                              ? free_with_overrides(pointer, &found, &at)
                              : mend_devices_free_untagged(pointer, &found, &at);
     if (result == MEND_OK) {
-        found.struct_size = info->struct_size;
-        memcpy(info, &found, mend_min_u64(info->struct_size, sizeof(found)));
+        mend_struct_write(info, &found, sizeof(found));
         *device = at;
     }
     return result;
@@ -137,11 +134,9 @@ mend_result mend_device_record_stream(int device, void *pointer, mend_stream str
 static bool overrides_know(int device, const void *pointer, mend_block_info *info)
 {
     const mend_thread_error error_before = *mend_process_error();
-    int first;
-    int end;
     bool is_known = false;
-    mend_devices_range(device, &first, &end);
-    for (int i = first; i < end && !is_known; i++) {
+    const mend_device_range range = mend_devices_range(device);
+    for (int i = range.first; i < range.end && !is_known; i++) {
         mend_override *override = mend_override_of_device(i);
         if (override != NULL) {
             is_known = mend_override_block_info(override, pointer, info) == MEND_OK;
@@ -181,13 +176,11 @@ static mend_result trim_overrides(int device, uint64_t keep_bytes, mend_trim_mod
                                   uint64_t *released_bytes)
 {
     assert(*released_bytes == 0);
-    int first;
-    int end;
     mend_result result = MEND_OK;
-    mend_devices_range(device, &first, &end);
+    const mend_device_range range = mend_devices_range(device);
     mend_override *of_all = mend_override_of_device(MEND_ALL_DEVICES);
     bool is_asked = false;
-    for (int i = first; i < end; i++) {
+    for (int i = range.first; i < range.end; i++) {
         uint64_t bytes = 0;
         mend_result here = MEND_OK;
         mend_override *override = mend_override_of_device(i);

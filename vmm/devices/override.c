@@ -17,7 +17,7 @@
 
 static mend_process_devices *lock(void)
 {
-    mend_process_devices *devices = mend_process_get_devices();
+    mend_process_devices *devices = &mend_process_own_devices;
     mend_mutex_lock(&devices->mutex);
     return devices;
 }
@@ -25,7 +25,7 @@ static mend_process_devices *lock(void)
 /* Ends one use, under the mutex. True if it was the last. */
 static bool drop(mend_override *override)
 {
-    assert(mend_mutex_is_held(&mend_process_get_devices()->mutex));
+    assert(mend_mutex_is_held(&mend_process_own_devices.mutex));
     assert(override->holds > 0);
     return --override->holds == 0;
 }

@@ -1,6 +1,5 @@
 /* Default pools: one for each device, created at first use, and their configs. */
 #include <assert.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "devices/devices.h"
@@ -19,18 +18,18 @@ mend_result mend_devices_check(int device, bool may_be_all)
                                may_be_all ? ", or MEND_ALL_DEVICES" : "");
 }
 
-void mend_devices_range(int device, int *first, int *end)
+mend_device_range mend_devices_range(int device)
 {
     assert(device == MEND_ALL_DEVICES || (device >= 0 && device < MEND_DEVICE_LIMIT));
-    *first = device == MEND_ALL_DEVICES ? 0 : device;
-    *end = device == MEND_ALL_DEVICES ? MEND_DEVICE_LIMIT : device + 1;
+    return device == MEND_ALL_DEVICES ? (mend_device_range){0, MEND_DEVICE_LIMIT}
+                                      : (mend_device_range){device, device + 1};
 }
 
 mend_pool *mend_devices_pool(int device)
 {
     assert(device >= 0);
     assert(device < MEND_DEVICE_LIMIT);
-    return atomic_load_explicit(&mend_process_get_devices()->device[device].pool,
+    return atomic_load_explicit(&mend_process_own_devices.device[device].pool,
                                 memory_order_acquire);
 }
 
@@ -41,7 +40,7 @@ static uint64_t read_config(int device, mend_pool_config *config)
 {
     assert(device >= 0);
     assert(device < MEND_DEVICE_LIMIT);
-    mend_process_devices *devices = mend_process_get_devices();
+    mend_process_devices *devices = &mend_process_own_devices;
     mend_mutex_lock(&devices->mutex);
     *config = devices->device[device].config;
     uint64_t change = devices->config_changes;
@@ -54,11 +53,10 @@ static uint64_t read_config(int device, mend_pool_config *config)
 }
 
 /* The caller holds the mutex. */
-static bool have_pool(const mend_process_devices *devices, int first, int end)
+static bool have_pool(const mend_process_devices *devices, mend_device_range range)
 {
     assert(mend_mutex_is_held(&devices->mutex));
-    assert(first < end);
-    for (int i = first; i < end; i++) {
+    for (int i = range.first; i < range.end; i++) {
         if (atomic_load_explicit(&devices->device[i].pool, memory_order_relaxed) != NULL) {
             return true;
         }
@@ -79,13 +77,11 @@ mend_result mend_set_default_config(int device, const mend_pool_config *given)
     if (result != MEND_OK) {
         return result;
     }
-    int first;
-    int end;
-    mend_devices_range(device, &first, &end);
-    mend_process_devices *devices = mend_process_get_devices();
+    const mend_device_range range = mend_devices_range(device);
+    mend_process_devices *devices = &mend_process_own_devices;
     mend_mutex_lock(&devices->mutex);
-    bool is_late = have_pool(devices, first, end);
-    for (int i = first; i < end && !is_late; i++) {
+    bool is_late = have_pool(devices, range);
+    for (int i = range.first; i < range.end && !is_late; i++) {
         devices->device[i].config = config;
     }
     devices->config_changes++;
@@ -101,7 +97,7 @@ mend_result mend_set_default_config(int device, const mend_pool_config *given)
 static bool publish(int device, mend_pool *pool, uint64_t change)
 {
     assert(pool != NULL);
-    mend_process_devices *devices = mend_process_get_devices();
+    mend_process_devices *devices = &mend_process_own_devices;
     _Atomic(mend_pool *) *place = &devices->device[device].pool;
     mend_mutex_lock(&devices->mutex);
     bool is_first = atomic_load_explicit(place, memory_order_relaxed) == NULL &&
@@ -202,10 +198,8 @@ mend_result mend_devices_alloc(int device, uint64_t size_bytes, mend_stream stre
 /* The default pool that a pointer belongs to, among all devices or only `device`. NULL: none. */
 static mend_pool *pool_around(int device, const void *pointer)
 {
-    int first;
-    int end;
-    mend_devices_range(device, &first, &end);
-    for (int i = first; i < end; i++) {
+    const mend_device_range range = mend_devices_range(device);
+    for (int i = range.first; i < range.end; i++) {
         mend_pool *pool = mend_devices_pool(i);
         if (pool != NULL && (device == i || mend_pool_holds(pool, pointer))) {
             return pool;
@@ -261,12 +255,10 @@ mend_result mend_devices_block_info(int device, const void *pointer, mend_block_
 mend_result mend_devices_trim(int device, uint64_t keep_bytes, mend_trim_mode mode,
                               uint64_t *released_bytes)
 {
-    int first;
-    int end;
     mend_result result = MEND_OK;
     *released_bytes = 0;
-    mend_devices_range(device, &first, &end);
-    for (int i = first; i < end; i++) {
+    const mend_device_range range = mend_devices_range(device);
+    for (int i = range.first; i < range.end; i++) {
         uint64_t bytes = 0;
         mend_pool *pool = mend_devices_pool(i);
         mend_result here = pool != NULL ? mend_trim(pool, keep_bytes, mode, &bytes) : MEND_OK;
@@ -278,14 +270,12 @@ mend_result mend_devices_trim(int device, uint64_t keep_bytes, mend_trim_mode mo
 
 mend_result mend_device_forget_stream(int device, mend_stream stream)
 {
-    int first;
-    int end;
     mend_result result = mend_devices_check(device, true);
     if (result != MEND_OK) {
         return result;
     }
-    mend_devices_range(device, &first, &end);
-    for (int i = first; i < end; i++) {
+    const mend_device_range range = mend_devices_range(device);
+    for (int i = range.first; i < range.end; i++) {
         mend_pool *pool = mend_devices_pool(i);
         mend_result here = pool != NULL ? mend_forget_stream(pool, stream) : MEND_OK;
         result = result == MEND_OK ? here : result;

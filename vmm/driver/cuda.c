@@ -18,8 +18,73 @@ static_assert(sizeof(uint64_t) == sizeof(mend_cu_address), "an address is the dr
 static_assert((int)MEND_CUDA_DEVICE_LIMIT == (int)MEND_DEVICE_LIMIT,
               "a process has a place for each device of the driver's table");
 
+/* ---- calls that the driver takes as they are ------------------------------------------------- */
+
+/* clang-format off */
+#define CALLS(X)                                                                                   \
+    X(context_push, (const mend_driver *driver, mend_context context), cuCtxPushCurrent(context))  \
+    X(context_synchronize, (const mend_driver *driver), cuCtxSynchronize())                        \
+    X(address_free, (const mend_driver *driver, uint64_t address, uint64_t size_bytes),            \
+      cuMemAddressFree(address, size_bytes))                                                       \
+    X(release, (const mend_driver *driver, mend_chunk_handle handle), cuMemRelease(handle))        \
+    X(map, (const mend_driver *driver, uint64_t address, uint64_t size_bytes,                      \
+       uint64_t offset_bytes, mend_chunk_handle handle),                                           \
+      cuMemMap(address, size_bytes, offset_bytes, handle, 0))                                      \
+    X(unmap, (const mend_driver *driver, uint64_t address, uint64_t size_bytes),                   \
+      cuMemUnmap(address, size_bytes))                                                             \
+    X(export_handle, (const mend_driver *driver, mend_chunk_handle handle, int share_type,         \
+       void *out),                                                                                 \
+      cuMemExportToShareableHandle(out, handle, share_type, 0))                                    \
+    X(plain_free, (const mend_driver *driver, uint64_t address), cuMemFree(address))               \
+    X(async_free, (const mend_driver *driver, uint64_t address, mend_stream stream),               \
+      cuMemFreeAsync(address, stream))                                                             \
+    X(copy, (const mend_driver *driver, uint64_t destination, uint64_t source,                     \
+       uint64_t size_bytes, mend_stream stream),                                                   \
+      cuMemcpyAsync(destination, source, size_bytes, stream))                                      \
+    X(fill, (const mend_driver *driver, uint64_t address, uint8_t value, uint64_t size_bytes,      \
+       mend_stream stream),                                                                        \
+      cuMemsetD8Async(address, value, size_bytes, stream))                                         \
+    X(stream_create, (const mend_driver *driver, mend_stream *stream),                             \
+      cuStreamCreate(stream, MEND_CU_STREAM_NON_BLOCKING))                                         \
+    X(stream_destroy, (const mend_driver *driver, mend_stream stream), cuStreamDestroy(stream))    \
+    X(stream_query, (const mend_driver *driver, mend_stream stream), cuStreamQuery(stream))        \
+    X(stream_synchronize, (const mend_driver *driver, mend_stream stream),                         \
+      cuStreamSynchronize(stream))                                                                 \
+    X(event_create, (const mend_driver *driver, mend_event *event),                                \
+      cuEventCreate(event, MEND_CU_EVENT_NO_TIMING))                                               \
+    X(event_record, (const mend_driver *driver, mend_event event, mend_stream stream),             \
+      cuEventRecord(event, stream))                                                                \
+    X(event_destroy, (const mend_driver *driver, mend_event event), cuEventDestroy(event))
+
+/* Of an event that a capture recorded, and whose graph is gone, the driver says INVALID_VALUE (seen
+ * with CUDA 13.0). Nothing else can be invalid where this is asked. */
+#define CALLS_ON_EVENTS(X)                                                                         \
+    X(stream_wait, (const mend_driver *driver, mend_stream stream, mend_event event),              \
+      cuStreamWaitEvent(stream, event, 0))                                                         \
+    X(event_query, (const mend_driver *driver, mend_event event), cuEventQuery(event))             \
+    X(event_synchronize, (const mend_driver *driver, mend_event event), cuEventSynchronize(event))
+/* clang-format on */
+
+#define X(member, parameters, call)                                                                \
+    mend_status mend_cuda_##member parameters                                                      \
+    {                                                                                              \
+        return mend_cuda_functions(driver)->call;                                                  \
+    }
+CALLS(X)
+#undef X
+
+#define X(member, parameters, call)                                                                \
+    mend_status mend_cuda_##member parameters                                                      \
+    {                                                                                              \
+        mend_status status = mend_cuda_functions(driver)->call;                                    \
+        return status == MEND_DRIVER_INVALID_VALUE ? MEND_DRIVER_CAPTURED_EVENT : status;          \
+    }
+CALLS_ON_EVENTS(X)
+#undef X
+
 /* ---- devices and contexts -------------------------------------------------------------------- */
-static mend_status cuda_device_count(const mend_driver *driver, int *count)
+
+mend_status mend_cuda_device_count(const mend_driver *driver, int *count)
 {
     mend_cuda *cuda = mend_cuda_of(driver);
     if (cuda->init_status != MEND_DRIVER_OK) {
@@ -28,8 +93,8 @@ static mend_status cuda_device_count(const mend_driver *driver, int *count)
     return cuda->functions.cuDeviceGetCount(count);
 }
 
-static mend_status cuda_memory_info(const mend_driver *driver, uint64_t *free_bytes,
-                                    uint64_t *total_bytes)
+mend_status mend_cuda_memory_info(const mend_driver *driver, uint64_t *free_bytes,
+                                  uint64_t *total_bytes)
 {
     size_t free_now = 0;
     size_t total = 0;
@@ -41,18 +106,13 @@ static mend_status cuda_memory_info(const mend_driver *driver, uint64_t *free_by
     return status;
 }
 
-static mend_status cuda_context_push(const mend_driver *driver, mend_context context)
-{
-    return mend_cuda_functions(driver)->cuCtxPushCurrent(context);
-}
-
-static mend_status cuda_context_pop(const mend_driver *driver)
+mend_status mend_cuda_context_pop(const mend_driver *driver)
 {
     mend_context popped = NULL;
     return mend_cuda_functions(driver)->cuCtxPopCurrent(&popped);
 }
 
-static mend_status cuda_context_device(const mend_driver *driver, int *device)
+mend_status mend_cuda_context_device(const mend_driver *driver, int *device)
 {
     mend_cu_device found = 0; /* a device's handle is its ordinal */
     mend_status status = mend_cuda_functions(driver)->cuCtxGetDevice(&found);
@@ -62,12 +122,7 @@ static mend_status cuda_context_device(const mend_driver *driver, int *device)
     return status;
 }
 
-static mend_status cuda_context_synchronize(const mend_driver *driver)
-{
-    return mend_cuda_functions(driver)->cuCtxSynchronize();
-}
-
-static mend_status cuda_exchange_capture_mode(const mend_driver *driver, mend_capture_mode *mode)
+mend_status mend_cuda_exchange_capture_mode(const mend_driver *driver, mend_capture_mode *mode)
 {
     mend_cu_capture_mode exchanged = (mend_cu_capture_mode)*mode;
     mend_status status = mend_cuda_functions(driver)->cuThreadExchangeStreamCaptureMode(&exchanged);
@@ -79,8 +134,8 @@ static mend_status cuda_exchange_capture_mode(const mend_driver *driver, mend_ca
 
 /* ---- addresses and chunks -------------------------------------------------------------------- */
 
-static mend_status cuda_reserve(const mend_driver *driver, uint64_t size_bytes,
-                                uint64_t alignment_bytes, uint64_t hint, uint64_t *address)
+mend_status mend_cuda_reserve(const mend_driver *driver, uint64_t size_bytes,
+                              uint64_t alignment_bytes, uint64_t hint, uint64_t *address)
 {
     mend_cu_address reserved = 0;
     mend_status status = mend_cuda_functions(driver)->cuMemAddressReserve(&reserved, size_bytes,
@@ -91,14 +146,8 @@ static mend_status cuda_reserve(const mend_driver *driver, uint64_t size_bytes,
     return status;
 }
 
-static mend_status cuda_address_free(const mend_driver *driver, uint64_t address,
-                                     uint64_t size_bytes)
-{
-    return mend_cuda_functions(driver)->cuMemAddressFree(address, size_bytes);
-}
-
-static mend_status cuda_create(const mend_driver *driver, uint64_t size_bytes,
-                               const mend_chunk_properties *properties, mend_chunk_handle *handle)
+mend_status mend_cuda_create(const mend_driver *driver, uint64_t size_bytes,
+                             const mend_chunk_properties *properties, mend_chunk_handle *handle)
 {
     const mend_cu_functions *functions = mend_cuda_functions(driver);
     mend_cu_chunk_properties wanted =
@@ -112,24 +161,8 @@ static mend_status cuda_create(const mend_driver *driver, uint64_t size_bytes,
     return status;
 }
 
-static mend_status cuda_release(const mend_driver *driver, mend_chunk_handle handle)
-{
-    return mend_cuda_functions(driver)->cuMemRelease(handle);
-}
-
-static mend_status cuda_map(const mend_driver *driver, uint64_t address, uint64_t size_bytes,
-                            uint64_t offset_bytes, mend_chunk_handle handle)
-{
-    return mend_cuda_functions(driver)->cuMemMap(address, size_bytes, offset_bytes, handle, 0);
-}
-
-static mend_status cuda_unmap(const mend_driver *driver, uint64_t address, uint64_t size_bytes)
-{
-    return mend_cuda_functions(driver)->cuMemUnmap(address, size_bytes);
-}
-
-static mend_status cuda_set_access(const mend_driver *driver, uint64_t address, uint64_t size_bytes,
-                                   const int *devices, int device_count, mend_access access)
+mend_status mend_cuda_set_access(const mend_driver *driver, uint64_t address, uint64_t size_bytes,
+                                 const int *devices, int device_count, mend_access access)
 {
     if (device_count < 1 || device_count > MEND_CUDA_DEVICE_LIMIT) {
         return MEND_DRIVER_INVALID_VALUE;
@@ -145,14 +178,8 @@ static mend_status cuda_set_access(const mend_driver *driver, uint64_t address, 
                                                        (size_t)device_count);
 }
 
-static mend_status cuda_export_handle(const mend_driver *driver, mend_chunk_handle handle,
-                                      int share_type, void *out)
-{
-    return mend_cuda_functions(driver)->cuMemExportToShareableHandle(out, handle, share_type, 0);
-}
-
-static mend_status cuda_import_handle(const mend_driver *driver, const void *shared, int share_type,
-                                      mend_chunk_handle *handle)
+mend_status mend_cuda_import_handle(const mend_driver *driver, const void *shared, int share_type,
+                                    mend_chunk_handle *handle)
 {
     /* The driver takes a file descriptor by value in the pointer, a fabric handle by address. */
     union {
@@ -174,8 +201,7 @@ static mend_status cuda_import_handle(const mend_driver *driver, const void *sha
 
 /* ---- the driver's own allocators ------------------------------------------------------------- */
 
-static mend_status cuda_plain_alloc(const mend_driver *driver, uint64_t size_bytes,
-                                    uint64_t *address)
+mend_status mend_cuda_plain_alloc(const mend_driver *driver, uint64_t size_bytes, uint64_t *address)
 {
     mend_cu_address allocated = 0;
     mend_status status = mend_cuda_functions(driver)->cuMemAlloc(&allocated, size_bytes);
@@ -185,13 +211,8 @@ static mend_status cuda_plain_alloc(const mend_driver *driver, uint64_t size_byt
     return status;
 }
 
-static mend_status cuda_plain_free(const mend_driver *driver, uint64_t address)
-{
-    return mend_cuda_functions(driver)->cuMemFree(address);
-}
-
-static mend_status cuda_async_alloc(const mend_driver *driver, uint64_t size_bytes,
-                                    mend_stream stream, uint64_t *address)
+mend_status mend_cuda_async_alloc(const mend_driver *driver, uint64_t size_bytes,
+                                  mend_stream stream, uint64_t *address)
 {
     mend_cu_address allocated = 0;
     mend_status status =
@@ -202,69 +223,9 @@ static mend_status cuda_async_alloc(const mend_driver *driver, uint64_t size_byt
     return status;
 }
 
-static mend_status cuda_async_free(const mend_driver *driver, uint64_t address, mend_stream stream)
-{
-    return mend_cuda_functions(driver)->cuMemFreeAsync(address, stream);
-}
-
 /* ---- work, streams and events ---------------------------------------------------------------- */
 
-static mend_status cuda_copy(const mend_driver *driver, uint64_t destination, uint64_t source,
-                             uint64_t size_bytes, mend_stream stream)
-{
-    return mend_cuda_functions(driver)->cuMemcpyAsync(destination, source, size_bytes, stream);
-}
-
-static mend_status cuda_fill(const mend_driver *driver, uint64_t address, uint8_t value,
-                             uint64_t size_bytes, mend_stream stream)
-{
-    return mend_cuda_functions(driver)->cuMemsetD8Async(address, value, size_bytes, stream);
-}
-
-static mend_status cuda_stream_create(const mend_driver *driver, mend_stream *stream)
-{
-    return mend_cuda_functions(driver)->cuStreamCreate(stream, MEND_CU_STREAM_NON_BLOCKING);
-}
-
-static mend_status cuda_stream_destroy(const mend_driver *driver, mend_stream stream)
-{
-    return mend_cuda_functions(driver)->cuStreamDestroy(stream);
-}
-
-static mend_status cuda_stream_query(const mend_driver *driver, mend_stream stream)
-{
-    return mend_cuda_functions(driver)->cuStreamQuery(stream);
-}
-
-static mend_status cuda_stream_synchronize(const mend_driver *driver, mend_stream stream)
-{
-    return mend_cuda_functions(driver)->cuStreamSynchronize(stream);
-}
-
-/* Of an event that a capture recorded, and whose graph is gone, the driver says INVALID_VALUE (seen
- * with CUDA 13.0). Nothing else can be invalid where this is asked. */
-static mend_status answer_of_event(mend_status status)
-{
-    return status == MEND_DRIVER_INVALID_VALUE ? MEND_DRIVER_CAPTURED_EVENT : status;
-}
-
-static mend_status cuda_stream_wait(const mend_driver *driver, mend_stream stream, mend_event event)
-{
-    return answer_of_event(mend_cuda_functions(driver)->cuStreamWaitEvent(stream, event, 0));
-}
-
-static mend_status cuda_event_create(const mend_driver *driver, mend_event *event)
-{
-    return mend_cuda_functions(driver)->cuEventCreate(event, MEND_CU_EVENT_NO_TIMING);
-}
-
-static mend_status cuda_event_record(const mend_driver *driver, mend_event event,
-                                     mend_stream stream)
-{
-    return mend_cuda_functions(driver)->cuEventRecord(event, stream);
-}
-
-static mend_status cuda_context_record(const mend_driver *driver, mend_event event)
+mend_status mend_cuda_context_record(const mend_driver *driver, mend_event event)
 {
     const mend_cu_functions *functions = mend_cuda_functions(driver);
     mend_context current = NULL;
@@ -276,21 +237,6 @@ static mend_status cuda_context_record(const mend_driver *driver, mend_event eve
         return MEND_DRIVER_INVALID_CONTEXT;
     }
     return status == MEND_DRIVER_OK ? functions->cuCtxRecordEvent(current, event) : status;
-}
-
-static mend_status cuda_event_query(const mend_driver *driver, mend_event event)
-{
-    return answer_of_event(mend_cuda_functions(driver)->cuEventQuery(event));
-}
-
-static mend_status cuda_event_synchronize(const mend_driver *driver, mend_event event)
-{
-    return answer_of_event(mend_cuda_functions(driver)->cuEventSynchronize(event));
-}
-
-static mend_status cuda_event_destroy(const mend_driver *driver, mend_event event)
-{
-    return mend_cuda_functions(driver)->cuEventDestroy(event);
 }
 
 /* ---- what cannot fail ------------------------------------------------------------------------ */
@@ -323,49 +269,10 @@ static const char *cuda_status_name(const mend_driver *driver, mend_status statu
 
 static const mend_driver cuda_table = {
     .name = "cuda",
-    .device_count = cuda_device_count,
-    .device_open = mend_cuda_device_open,
-    .device_close = mend_cuda_device_close,
-    .memory_info = cuda_memory_info,
-    .context_push = cuda_context_push,
-    .context_pop = cuda_context_pop,
-    .context_device = cuda_context_device,
-    .context_synchronize = cuda_context_synchronize,
-    .exchange_capture_mode = cuda_exchange_capture_mode,
-    .reserve = cuda_reserve,
-    .address_free = cuda_address_free,
-    .create = cuda_create,
-    .release = cuda_release,
-    .map = cuda_map,
-    .unmap = cuda_unmap,
-    .set_access = cuda_set_access,
-    .export_handle = cuda_export_handle,
-    .import_handle = cuda_import_handle,
-    .plain_alloc = cuda_plain_alloc,
-    .plain_free = cuda_plain_free,
-    .async_alloc = cuda_async_alloc,
-    .async_free = cuda_async_free,
-    .host_alloc = mend_cuda_host_alloc,
-    .host_free = mend_cuda_host_free,
-    .copy = cuda_copy,
-    .fill = cuda_fill,
-    .launch = mend_cuda_launch,
-    .stream_create = cuda_stream_create,
-    .stream_destroy = cuda_stream_destroy,
-    .stream_query = cuda_stream_query,
-    .stream_synchronize = cuda_stream_synchronize,
-    .stream_wait = cuda_stream_wait,
-    .stream_get_info = mend_cuda_stream_get_info,
-    .stream_get_capture = mend_cuda_stream_get_capture,
-    .stream_is_behind = mend_cuda_stream_is_behind,
-    .capture_keep = mend_cuda_capture_keep,
-    .event_create = cuda_event_create,
-    .event_record = cuda_event_record,
-    .context_record = cuda_context_record,
-    .event_query = cuda_event_query,
-    .event_synchronize = cuda_event_synchronize,
-    .event_destroy = cuda_event_destroy,
-    .clock_ns = cuda_clock_ns,
+#define X(member, name, bytes, parameters, arguments) .member = mend_cuda_##member,
+    MEND_DRIVER_CALLS(X)
+#undef X
+        .clock_ns = cuda_clock_ns,
     .pause = cuda_pause,
     .status_name = cuda_status_name,
 };
@@ -388,7 +295,7 @@ static mend_result load_driver(const mend_driver **driver)
         cuda->driver_version = 0;
     }
     mend_mutex_init(&cuda->mutex, MEND_RANK_DRIVER);
-    mend_cuda_host_init(cuda);
+    mend_tree_init(&cuda->pinned, mend_cuda_compare_pinned);
     cuda->table = cuda_table;
     cuda->table.state = cuda;
     *driver = &cuda->table;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/align.h"
 #include "driver/cuda_state.h"
 
 /* What the destructor needs; the destructor frees it in every case. */
@@ -25,14 +26,30 @@ static void destroy(void *data)
     free(k);
 }
 
-static mend_status get_capture(const mend_cu_functions *functions, mend_stream stream, uint64_t *id,
-                               mend_cu_graph *graph)
+/* What a stream's next node comes after, copied, because the driver's list lives until the next
+ * call for that stream. */
+enum { MOST_DEPENDENCIES = 64 };
+typedef struct ends {
+    mend_cu_graph_node nodes[MOST_DEPENDENCIES];
+    size_t count;
+} ends;
+
+/* *id is 0 if the stream is not captured, or the list is too long. `graph` and `of` may be NULL. */
+static mend_status get_capture(const mend_driver *driver, mend_stream stream, uint64_t *id,
+                               mend_cu_graph *graph, ends *of)
 {
     mend_cu_capture_status capture = 0;
     mend_cu_id found = 0;
-    mend_status status =
-        functions->cuStreamGetCaptureInfo(stream, &capture, &found, graph, NULL, NULL);
-    *id = status == MEND_DRIVER_OK && capture == MEND_CAPTURE_ACTIVE ? found : 0;
+    const mend_cu_graph_node *nodes = NULL;
+    size_t *count = of != NULL ? &of->count : NULL;
+    mend_status status = mend_cuda_functions(driver)->cuStreamGetCaptureInfo(
+        stream, &capture, &found, graph, of != NULL ? &nodes : NULL, count);
+    bool is_known = status == MEND_DRIVER_OK && capture == MEND_CAPTURE_ACTIVE &&
+                    (of == NULL || of->count <= MOST_DEPENDENCIES);
+    *id = is_known ? found : 0;
+    for (size_t i = 0; is_known && of != NULL && i < of->count; i++) {
+        of->nodes[i] = nodes[i];
+    }
     return status;
 }
 
@@ -40,7 +57,7 @@ mend_status mend_cuda_stream_get_capture(const mend_driver *driver, mend_stream 
                                          uint64_t *id)
 {
     uint64_t found = 0;
-    mend_status status = get_capture(mend_cuda_functions(driver), stream, &found, NULL);
+    mend_status status = get_capture(driver, stream, &found, NULL, NULL);
     if (status == MEND_DRIVER_OK) {
         *id = found;
     }
@@ -49,9 +66,8 @@ mend_status mend_cuda_stream_get_capture(const mend_driver *driver, mend_stream 
 
 /* ---- the order of two streams in one capture ------------------------------------------------- */
 
-/* The most nodes that are followed, and that one node depends on: a question costs so many calls.
- */
-enum { MOST_NODES = 1024, MOST_SLOTS = 2 * MOST_NODES, MOST_DEPENDENCIES = 64 };
+/* The most nodes that are followed: a question costs so many calls. */
+enum { MOST_NODES = 1024, MOST_SLOTS = 2 * MOST_NODES };
 
 /* Nodes that come before what a stream records next, as far as they were found. */
 typedef struct ancestors {
@@ -70,22 +86,22 @@ static mend_cu_graph_node *slot_of(ancestors *found, mend_cu_graph_node node)
     return &found->slots[at % MOST_SLOTS];
 }
 
-static void add(ancestors *found, const mend_cu_graph_node *nodes, size_t count)
+static void add(ancestors *found, const ends *of)
 {
-    for (size_t i = 0; i < count && found->count < MOST_NODES; i++) {
-        mend_cu_graph_node *slot = slot_of(found, nodes[i]);
+    for (size_t i = 0; i < of->count && found->count < MOST_NODES; i++) {
+        mend_cu_graph_node *slot = slot_of(found, of->nodes[i]);
         if (*slot == NULL) {
-            *slot = nodes[i];
-            found->waiting[found->waiting_count++] = nodes[i];
+            *slot = of->nodes[i];
+            found->waiting[found->waiting_count++] = of->nodes[i];
             found->count++;
         }
     }
 }
 
-static bool has_all(ancestors *found, const mend_cu_graph_node *nodes, size_t count)
+static bool has_all(ancestors *found, const ends *of)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (*slot_of(found, nodes[i]) == NULL) {
+    for (size_t i = 0; i < of->count; i++) {
+        if (*slot_of(found, of->nodes[i]) == NULL) {
             return false;
         }
     }
@@ -94,65 +110,44 @@ static bool has_all(ancestors *found, const mend_cu_graph_node *nodes, size_t co
 
 /* Follows the newest node first: what a stream waited for last is near its end. */
 static mend_status follow_back(const mend_cu_functions *functions, ancestors *found,
-                               const mend_cu_graph_node *nodes, size_t count, bool *are_found)
+                               const ends *wanted, bool *are_found)
 {
-    *are_found = has_all(found, nodes, count);
+    *are_found = has_all(found, wanted);
     while (!*are_found && found->waiting_count > 0) {
-        mend_cu_graph_node before[MOST_DEPENDENCIES];
-        size_t before_count = MOST_DEPENDENCIES;
+        ends before = {.count = MOST_DEPENDENCIES};
         mend_cu_graph_node node = found->waiting[--found->waiting_count];
-        mend_status status = functions->cuGraphNodeGetDependencies(node, before, &before_count);
+        mend_status status =
+            functions->cuGraphNodeGetDependencies(node, before.nodes, &before.count);
         if (status != MEND_DRIVER_OK) {
             return status;
         }
-        add(found, before, before_count < MOST_DEPENDENCIES ? before_count : MOST_DEPENDENCIES);
-        *are_found = has_all(found, nodes, count);
+        before.count = mend_min_u64(before.count, MOST_DEPENDENCIES);
+        add(found, &before);
+        *are_found = has_all(found, wanted);
     }
     return MEND_DRIVER_OK;
-}
-
-/* What the stream's next node comes after, copied, because the driver's list lives until the next
- * call for that stream. *id is 0 if the stream is not captured, or the list is too long. */
-static mend_status get_ends(const mend_cu_functions *functions, mend_stream stream, uint64_t *id,
-                            mend_cu_graph_node *ends, size_t *count)
-{
-    mend_cu_capture_status capture = 0;
-    mend_cu_id found = 0;
-    const mend_cu_graph_node *nodes = NULL;
-    *count = 0;
-    mend_status status =
-        functions->cuStreamGetCaptureInfo(stream, &capture, &found, NULL, &nodes, count);
-    bool is_known =
-        status == MEND_DRIVER_OK && capture == MEND_CAPTURE_ACTIVE && *count <= MOST_DEPENDENCIES;
-    *id = is_known ? found : 0;
-    for (size_t i = 0; is_known && i < *count; i++) {
-        ends[i] = nodes[i];
-    }
-    return status;
 }
 
 mend_status mend_cuda_stream_is_behind(const mend_driver *driver, mend_stream stream,
                                        mend_stream before, bool *is_behind)
 {
     const mend_cu_functions *functions = mend_cuda_functions(driver);
-    mend_cu_graph_node ends[MOST_DEPENDENCIES];
-    mend_cu_graph_node of_before[MOST_DEPENDENCIES];
-    size_t end_count = 0;
-    size_t before_count = 0;
+    ends own;
+    ends of_before;
     uint64_t id = 0;
     uint64_t id_before = 0;
     ancestors found;
-    mend_status status = get_ends(functions, before, &id_before, of_before, &before_count);
+    mend_status status = get_capture(driver, before, &id_before, NULL, &of_before);
     if (status == MEND_DRIVER_OK && id_before != 0) {
-        status = get_ends(functions, stream, &id, ends, &end_count);
+        status = get_capture(driver, stream, &id, NULL, &own);
     }
     *is_behind = false;
     if (status != MEND_DRIVER_OK || id == 0 || id != id_before) {
         return status;
     }
     memset(&found, 0, sizeof(found));
-    add(&found, ends, end_count);
-    return follow_back(functions, &found, of_before, before_count, is_behind);
+    add(&found, &own);
+    return follow_back(functions, &found, &of_before, is_behind);
 }
 
 mend_status mend_cuda_capture_keep(const mend_driver *driver, mend_stream stream,
@@ -163,7 +158,7 @@ mend_status mend_cuda_capture_keep(const mend_driver *driver, mend_stream stream
     mend_cu_graph graph = NULL;
     mend_cu_user_object object = NULL;
     uint64_t id = 0;
-    mend_status status = get_capture(functions, stream, &id, &graph);
+    mend_status status = get_capture(driver, stream, &id, &graph, NULL);
     if (status != MEND_DRIVER_OK || id == 0) {
         return status != MEND_DRIVER_OK ? status : MEND_DRIVER_INVALID_VALUE;
     }

@@ -99,7 +99,7 @@ static void keep_probe(const mend_driver *driver, int device, const mend_device_
     assert(device < MEND_CUDA_DEVICE_LIMIT);
     mend_cuda *cuda = mend_cuda_of(driver);
     mend_mutex_lock(&cuda->mutex);
-    cuda->probed[device] = (mend_cuda_probed){.is_known = true, .found = *info};
+    cuda->probed[device] = *info;
     mend_mutex_unlock(&cuda->mutex);
 }
 
@@ -131,20 +131,21 @@ static bool recall_probe(mend_cuda *cuda, int device, mend_device_info *info)
     assert(device >= 0);
     assert(device < MEND_CUDA_DEVICE_LIMIT);
     mend_mutex_lock(&cuda->mutex);
-    mend_cuda_probed probed = cuda->probed[device];
+    const mend_device_info probed = cuda->probed[device];
     mend_mutex_unlock(&cuda->mutex);
-    if (probed.is_known) {
-        info->granularity_bytes = probed.found.granularity_bytes;
-        info->recommended_bytes = probed.found.recommended_bytes;
-        info->virtual_memory = probed.found.virtual_memory;
-        info->aliasing = probed.found.aliasing;
-        info->aliases_at_once = probed.found.aliases_at_once;
-        info->share_file_descriptor = probed.found.share_file_descriptor;
-        info->share_fabric = probed.found.share_fabric;
-        info->rdma = probed.found.rdma;
-        info->host_page_bytes = probed.found.host_page_bytes;
+    const bool is_known = probed.granularity_bytes != 0;
+    if (is_known) {
+        info->granularity_bytes = probed.granularity_bytes;
+        info->recommended_bytes = probed.recommended_bytes;
+        info->virtual_memory = probed.virtual_memory;
+        info->aliasing = probed.aliasing;
+        info->aliases_at_once = probed.aliases_at_once;
+        info->share_file_descriptor = probed.share_file_descriptor;
+        info->share_fabric = probed.share_fabric;
+        info->rdma = probed.rdma;
+        info->host_page_bytes = probed.host_page_bytes;
     }
-    return probed.is_known;
+    return is_known;
 }
 
 mend_status mend_cuda_device_open(const mend_driver *driver, int device, mend_device_info *info)

@@ -12,9 +12,7 @@
  *  - They lie at the node of the thread that writes first, not of the one that asks. The mapping is
  *    bound to the latter's node, as far as it has room.
  */
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -22,6 +20,7 @@
 
 #include "base/align.h"
 #include "base/host_room.h"
+#include "base/thread.h"
 #include "driver/cuda_state.h"
 
 #define HUGE_PAGE_BYTES ((uint64_t)2 << 20)
@@ -55,26 +54,16 @@ static void write_at_once(unsigned char *begin, uint64_t size_bytes)
     const bool is_known = sched_getaffinity(0, sizeof(allowed), &allowed) == 0;
     uint64_t count = is_known ? (uint64_t)CPU_COUNT(&allowed) : 1;
     const uint64_t pages = size_bytes / HUGE_PAGE_BYTES;
-    count = count < MOST_WRITERS ? count : MOST_WRITERS;
-    count = count < pages ? count : pages;
+    count = mend_min_u64(mend_min_u64(count, MOST_WRITERS), pages);
     const uint64_t part_bytes = mend_align_up(size_bytes / count, HUGE_PAGE_BYTES);
 
     writer writers[MOST_WRITERS] = {{.is_started = false}};
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    const bool is_masked = pthread_sigmask(SIG_SETMASK, &all, &before) == 0;
     uint64_t at = 0;
     for (uint64_t i = 0; at < size_bytes; i++, at += part_bytes) {
         writer *next = &writers[i];
-        const uint64_t left_bytes = size_bytes - at;
         next->begin = begin + at;
-        next->size_bytes = left_bytes < part_bytes ? left_bytes : part_bytes;
-        next->is_started =
-            i > 0 && is_masked && pthread_create(&next->thread, NULL, write_pages, next) == 0;
-    }
-    if (is_masked) {
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        next->size_bytes = mend_min_u64(size_bytes - at, part_bytes);
+        next->is_started = i > 0 && mend_thread_start(&next->thread, write_pages, next);
     }
     for (uint64_t i = 0; i < count; i++) {
         if (!writers[i].is_started) {
@@ -127,16 +116,11 @@ typedef struct pinned {
     uint64_t size_bytes;
 } pinned;
 
-static int compare_pinned(const mend_tree_node *a, const mend_tree_node *b)
+int mend_cuda_compare_pinned(const mend_tree_node *a, const mend_tree_node *b)
 {
     const uint64_t first = MEND_CONTAINER_OF(a, pinned, node)->address;
     const uint64_t second = MEND_CONTAINER_OF(b, pinned, node)->address;
     return (first > second) - (first < second);
-}
-
-void mend_cuda_host_init(mend_cuda *cuda)
-{
-    mend_tree_init(&cuda->pinned, compare_pinned);
 }
 
 static bool register_pages(mend_cuda *cuda, uint64_t size_bytes, void **pointer)

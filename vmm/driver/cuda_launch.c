@@ -11,7 +11,7 @@ static mend_status load_kernels(const mend_cu_functions *functions, mend_cuda_de
     assert(device->module == NULL);
     mend_cu_module module = NULL;
     mend_cu_function kernel[MEND_KERNEL_KINDS];
-    mend_status status = functions->cuModuleLoadData(&module, mend_ptx_program());
+    mend_status status = functions->cuModuleLoadData(&module, mend_ptx_program);
     if (status != MEND_DRIVER_OK) {
         return status;
     }
@@ -66,12 +66,10 @@ mend_status mend_cuda_launch(const mend_driver *driver, mend_stream stream,
     if (status != MEND_DRIVER_OK) {
         return status;
     }
-    mend_ptx_launch launch = mend_ptx_shape(kernel);
-    assert(launch.blocks > 0);
-    assert(launch.threads > 0);
-    void *parameters[] = {&launch.address,       &launch.granule_bytes, &launch.stride_bytes,
-                          &launch.granule_count, &launch.value,         &launch.duration_ns,
-                          &launch.mismatches};
+    const mend_ptx_launch launch = mend_ptx_shape(kernel);
+    mend_kernel own = *kernel; /* the driver's interface takes no constants */
+    void *parameters[] = {&own.address, &own.granule_bytes, &own.stride_bytes, &own.granule_count,
+                          &own.value,   &own.duration_ns,   &own.mismatches};
     return cuda->functions.cuLaunchKernel(function, launch.blocks, 1, 1, launch.threads, 1, 1, 0,
                                           stream, parameters, NULL);
 }

@@ -25,13 +25,6 @@ typedef struct memory_probe {
     bool was_short;    /* of memory that a pool can do without */
 } memory_probe;
 
-/* Whether the context is lost. */
-static bool is_broken(mend_status status)
-{
-    return status == MEND_DRIVER_DEINITIALIZED || status == MEND_DRIVER_ILLEGAL_ADDRESS ||
-           status == MEND_DRIVER_LAUNCH_FAILED;
-}
-
 static bool is_lack_of_memory(mend_status status)
 {
     return status == MEND_DRIVER_OUT_OF_MEMORY || status == MEND_DRIVER_NOT_READY;
@@ -42,7 +35,7 @@ static mend_status conclude(memory_probe *probe, const char *what, mend_status s
 {
     probe->was_short |= is_lack_of_memory(status);
     *works = status == MEND_DRIVER_OK;
-    if (*works || is_broken(status)) {
+    if (*works || mend_status_is_fatal(status)) {
         return status;
     }
     mend_log(MEND_LOG_INFO, "%s: %s: no (%s)", probe->device_name, what,
@@ -73,21 +66,27 @@ static mend_status map_page(memory_probe *probe, int page)
                               MEND_ACCESS_READ_WRITE);
 }
 
-static void unmap_pages(memory_probe *probe)
+/* Creates a chunk and maps it at the first page. */
+static mend_status map_chunk(memory_probe *probe, const mend_chunk_properties *properties)
 {
+    const mend_driver *driver = probe->driver;
+    mend_status status = driver->create(driver, probe->page_bytes, properties, &probe->chunk);
+    return status == MEND_DRIVER_OK ? map_page(probe, 0) : status;
+}
+
+/* Gives the chunk back, and its mappings. */
+static void drop_chunk(memory_probe *probe)
+{
+    const mend_driver *driver = probe->driver;
     for (int page = 0; page < 2; page++) {
         if (probe->mapped[page]) {
-            probe->driver->unmap(probe->driver, probe->address + (uint64_t)page * probe->page_bytes,
-                                 probe->page_bytes);
+            driver->unmap(driver, probe->address + (uint64_t)page * probe->page_bytes,
+                          probe->page_bytes);
             probe->mapped[page] = false;
         }
     }
-}
-
-static void release_chunk(memory_probe *probe)
-{
     if (probe->chunk != 0) {
-        probe->driver->release(probe->driver, probe->chunk);
+        driver->release(driver, probe->chunk);
         probe->chunk = 0;
     }
 }
@@ -103,8 +102,7 @@ static void give_addresses_back(memory_probe *probe)
 static void clean_up(memory_probe *probe)
 {
     const mend_driver *driver = probe->driver;
-    unmap_pages(probe);
-    release_chunk(probe);
+    drop_chunk(probe);
     give_addresses_back(probe);
     if (probe->stream != NULL) {
         driver->stream_destroy(driver, probe->stream);
@@ -112,6 +110,18 @@ static void clean_up(memory_probe *probe)
     if (probe->other != NULL) {
         driver->stream_destroy(driver, probe->other);
     }
+}
+
+/* Reads through a page, in the order of the first stream. */
+static mend_status read_back(const memory_probe *probe, int page, uint8_t *seen, uint64_t bytes)
+{
+    const mend_driver *driver = probe->driver;
+    mend_status status =
+        driver->copy(driver, (uint64_t)(uintptr_t)seen,
+                     probe->address + (uint64_t)page * probe->page_bytes, bytes, probe->stream);
+    /* The copy may be in flight in any case: nothing is unmapped before it is done. */
+    mend_status waited = driver->stream_synchronize(driver, probe->stream);
+    return status != MEND_DRIVER_OK ? status : waited;
 }
 
 /* Writes through the page `written` and reads the same bytes through the page `read`. */
@@ -125,20 +135,11 @@ static mend_status pass_bytes(const memory_probe *probe, int written, int read, 
     mend_status status =
         driver->fill(driver, probe->address + (uint64_t)written * probe->page_bytes, value,
                      probe->page_bytes, probe->stream);
-    if (status == MEND_DRIVER_OK) {
-        status =
-            driver->copy(driver, (uint64_t)(uintptr_t)seen,
-                         probe->address + (uint64_t)read * probe->page_bytes, BYTES, probe->stream);
-    }
-    /* The copy may be in flight in any case: nothing is unmapped before it is done. */
-    mend_status waited = driver->stream_synchronize(driver, probe->stream);
-    if (status == MEND_DRIVER_OK) {
-        status = waited;
-    }
-    if (status == MEND_DRIVER_OK && memcmp(seen, expected, BYTES) != 0) {
-        status = MEND_DRIVER_NOT_SUPPORTED;
-    }
-    return status;
+    mend_status was_read = read_back(probe, read, seen, BYTES); /* waits in any case */
+    status = status != MEND_DRIVER_OK ? status : was_read;
+    return status == MEND_DRIVER_OK && memcmp(seen, expected, BYTES) != 0
+               ? MEND_DRIVER_NOT_SUPPORTED
+               : status;
 }
 
 static mend_status try_mapping(memory_probe *probe)
@@ -150,10 +151,7 @@ static mend_status try_mapping(memory_probe *probe)
         status = driver->reserve(driver, 2 * probe->page_bytes, 0, 0, &probe->address);
     }
     if (status == MEND_DRIVER_OK) {
-        status = driver->create(driver, probe->page_bytes, &properties, &probe->chunk);
-    }
-    if (status == MEND_DRIVER_OK) {
-        status = map_page(probe, 0);
+        status = map_chunk(probe, &properties);
     }
     return status == MEND_DRIVER_OK ? pass_bytes(probe, 0, 0, 0x5a) : status;
 }
@@ -197,13 +195,8 @@ static mend_status read_granules(const memory_probe *probe, int page)
 {
     enum { BYTES = GRANULES_AT_ONCE * MEND_GRANULE_BYTES };
     static_assert(BYTES <= 1 << 16, "they lie on the stack, and in the smallest page");
-    const mend_driver *driver = probe->driver;
     uint8_t seen[BYTES] = {0};
-    mend_status status =
-        driver->copy(driver, (uint64_t)(uintptr_t)seen,
-                     probe->address + (uint64_t)page * probe->page_bytes, BYTES, probe->stream);
-    mend_status waited = driver->stream_synchronize(driver, probe->stream);
-    status = status != MEND_DRIVER_OK ? status : waited;
+    mend_status status = read_back(probe, page, seen, BYTES);
     for (int i = 0; i < BYTES && status == MEND_DRIVER_OK; i++) {
         if (seen[i] != value_of(i / (int)MEND_GRANULE_BYTES)) {
             status = MEND_DRIVER_NOT_SUPPORTED;
@@ -242,10 +235,7 @@ static mend_status try_properties(memory_probe *probe, const mend_chunk_properti
         status = MEND_DRIVER_NOT_SUPPORTED; /* refused: all pages of a pool have one size */
     }
     if (status == MEND_DRIVER_OK) {
-        status = driver->create(driver, probe->page_bytes, properties, &probe->chunk);
-    }
-    if (status == MEND_DRIVER_OK) {
-        status = map_page(probe, 0);
+        status = map_chunk(probe, properties);
     }
     if (status == MEND_DRIVER_OK && share_type != MEND_SHARE_NONE) {
         union {
@@ -271,8 +261,7 @@ static mend_status probe_properties(memory_probe *probe, const char *what, int s
     }
     mend_status status =
         conclude(probe, what, try_properties(probe, &properties, share_type), works);
-    unmap_pages(probe);
-    release_chunk(probe);
+    drop_chunk(probe);
     return status;
 }
 
@@ -285,10 +274,7 @@ static mend_status try_host(memory_probe *probe, uint64_t bytes)
     probe->page_bytes = bytes;
     mend_status status = driver->reserve(driver, 2 * bytes, 0, 0, &probe->address);
     if (status == MEND_DRIVER_OK) {
-        status = driver->create(driver, bytes, &properties, &probe->chunk);
-    }
-    if (status == MEND_DRIVER_OK) {
-        status = map_page(probe, 0);
+        status = map_chunk(probe, &properties);
     }
     return status == MEND_DRIVER_OK ? pass_bytes(probe, 0, 0, 0xc3) : status;
 }
@@ -304,8 +290,7 @@ static mend_status probe_host(memory_probe *probe, mend_device_info *info)
     give_addresses_back(probe);
     mend_status tried = try_host(probe, mend_align_up(info->host_page_bytes, page_bytes));
     mend_status status = conclude(probe, "memory of the host", tried, &works);
-    unmap_pages(probe);
-    release_chunk(probe);
+    drop_chunk(probe);
     give_addresses_back(probe);
     probe->page_bytes = page_bytes;
     if (!works && !is_lack_of_memory(tried)) {
@@ -331,8 +316,7 @@ static mend_status probe_all(memory_probe *probe, mend_device_info *info)
     if (status == MEND_DRIVER_OK && info->aliasing) {
         status = conclude(probe, "aliases at once", try_at_once(probe), &info->aliases_at_once);
     }
-    unmap_pages(probe);
-    release_chunk(probe);
+    drop_chunk(probe);
     if (status != MEND_DRIVER_OK || !info->virtual_memory) {
         drop_claims(info);
         return status;

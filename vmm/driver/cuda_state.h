@@ -17,12 +17,6 @@ typedef struct mend_cuda_device {
     mend_cu_function kernel[MEND_KERNEL_KINDS]; /* by mend_kernel_kind */
 } mend_cuda_device;
 
-/* What a probe found out about the memory of a device. */
-typedef struct mend_cuda_probed {
-    bool is_known;
-    mend_device_info found;
-} mend_cuda_probed;
-
 typedef struct mend_cuda {
     mend_driver table; /* its `state` is this structure */
     mend_cu_functions functions;
@@ -30,7 +24,9 @@ typedef struct mend_cuda {
     int driver_version;
     mend_mutex mutex; /* guards what follows */
     mend_cuda_device device[MEND_CUDA_DEVICE_LIMIT];
-    mend_cuda_probed probed[MEND_CUDA_DEVICE_LIMIT]; /* kept after the device is closed */
+    /* What a probe found out about their memory, kept after the device is closed; without a page:
+     * nothing yet. */
+    mend_device_info probed[MEND_CUDA_DEVICE_LIMIT];
     mend_tree pinned; /* registered memory of the host, by address (cuda_host.c) */
 } mend_cuda;
 
@@ -63,26 +59,13 @@ mend_cuda_chunk_properties(const mend_chunk_properties *properties)
 mend_cu_chunk_properties mend_cuda_host_chunk_properties(const mend_cu_functions *functions,
                                                          int device);
 
-/* Functions of the table that have files of their own. */
-mend_status mend_cuda_device_open(const mend_driver *driver, int device, mend_device_info *info);
-mend_status mend_cuda_device_close(const mend_driver *driver, int device);
-mend_status mend_cuda_stream_get_info(const mend_driver *driver, mend_stream stream,
-                                      mend_stream_info *info);
+/* The order of registered memory (cuda_host.c). */
+int mend_cuda_compare_pinned(const mend_tree_node *a, const mend_tree_node *b);
 
-/* cuda_host.c */
-void mend_cuda_host_init(mend_cuda *cuda);
-mend_status mend_cuda_host_alloc(const mend_driver *driver, uint64_t size_bytes, void **pointer);
-mend_status mend_cuda_host_free(const mend_driver *driver, void *pointer);
-
-/* cuda_capture.c */
-mend_status mend_cuda_stream_is_behind(const mend_driver *driver, mend_stream stream,
-                                       mend_stream before, bool *is_behind);
-mend_status mend_cuda_stream_get_capture(const mend_driver *driver, mend_stream stream,
-                                         uint64_t *id);
-mend_status mend_cuda_capture_keep(const mend_driver *driver, mend_stream stream,
-                                   mend_capture_ended ended, void *context);
-mend_status mend_cuda_launch(const mend_driver *driver, mend_stream stream,
-                             const mend_kernel *kernel);
+/* The functions of the table: in cuda.c, or in files of their own. */
+#define X(member, name, bytes, parameters, arguments) mend_status mend_cuda_##member parameters;
+MEND_DRIVER_CALLS(X)
+#undef X
 
 /*
  * Tries out what the memory of an open device can do, and fills granularity_bytes,

@@ -4,7 +4,7 @@
 const char *mend_driver_call_name(mend_driver_call call)
 {
     static const char *const names[MEND_DRIVER_CALL_COUNT] = {
-#define X(member, name) name,
+#define X(member, name, bytes, parameters, arguments) name,
         MEND_DRIVER_CALLS(X)
 #undef X
     };
@@ -14,50 +14,11 @@ const char *mend_driver_call_name(mend_driver_call call)
 const char *mend_status_name(mend_status status)
 {
     switch (status) {
-    case MEND_DRIVER_OK:
-        return "CUDA_SUCCESS";
-    case MEND_DRIVER_INVALID_VALUE:
-        return "CUDA_ERROR_INVALID_VALUE";
-    case MEND_DRIVER_OUT_OF_MEMORY:
-        return "CUDA_ERROR_OUT_OF_MEMORY";
-    case MEND_DRIVER_NOT_INITIALIZED:
-        return "CUDA_ERROR_NOT_INITIALIZED";
-    case MEND_DRIVER_DEINITIALIZED:
-        return "CUDA_ERROR_DEINITIALIZED";
-    case MEND_DRIVER_NO_DEVICE:
-        return "CUDA_ERROR_NO_DEVICE";
-    case MEND_DRIVER_INVALID_DEVICE:
-        return "CUDA_ERROR_INVALID_DEVICE";
-    case MEND_DRIVER_INVALID_CONTEXT:
-        return "CUDA_ERROR_INVALID_CONTEXT";
-    case MEND_DRIVER_INVALID_HANDLE:
-        return "CUDA_ERROR_INVALID_HANDLE";
-    case MEND_DRIVER_ILLEGAL_STATE:
-        return "CUDA_ERROR_ILLEGAL_STATE";
-    case MEND_DRIVER_NOT_FOUND:
-        return "CUDA_ERROR_NOT_FOUND";
-    case MEND_DRIVER_NOT_READY:
-        return "CUDA_ERROR_NOT_READY";
-    case MEND_DRIVER_ILLEGAL_ADDRESS:
-        return "CUDA_ERROR_ILLEGAL_ADDRESS";
-    case MEND_DRIVER_LAUNCH_FAILED:
-        return "CUDA_ERROR_LAUNCH_FAILED";
-    case MEND_DRIVER_NOT_PERMITTED:
-        return "CUDA_ERROR_NOT_PERMITTED";
-    case MEND_DRIVER_NOT_SUPPORTED:
-        return "CUDA_ERROR_NOT_SUPPORTED";
-    case MEND_DRIVER_CAPTURE_UNSUPPORTED:
-        return "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED";
-    case MEND_DRIVER_CAPTURE_INVALIDATED:
-        return "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED";
-    case MEND_DRIVER_CAPTURE_MERGE:
-        return "CUDA_ERROR_STREAM_CAPTURE_MERGE";
-    case MEND_DRIVER_CAPTURE_ISOLATION:
-        return "CUDA_ERROR_STREAM_CAPTURE_ISOLATION";
-    case MEND_DRIVER_CAPTURE_IMPLICIT:
-        return "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT";
-    case MEND_DRIVER_CAPTURED_EVENT:
-        return "CUDA_ERROR_CAPTURED_EVENT";
+#define X(ours, theirs, value)                                                                     \
+    case ours:                                                                                     \
+        return #theirs;
+        MEND_DRIVER_STATUSES(X)
+#undef X
     default:
         return "CUDA_ERROR_UNKNOWN";
     }

@@ -29,30 +29,36 @@
  * Any other value may be returned and is passed on unchanged. */
 typedef int mend_status;
 
+/* X(name here, name in cuda.h, value) */
+#define MEND_DRIVER_STATUSES(X)                                                                    \
+    X(MEND_DRIVER_OK, CUDA_SUCCESS, 0)                                                             \
+    X(MEND_DRIVER_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE, 1)                                      \
+    X(MEND_DRIVER_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY, 2)                                      \
+    X(MEND_DRIVER_NOT_INITIALIZED, CUDA_ERROR_NOT_INITIALIZED, 3)                                  \
+    X(MEND_DRIVER_DEINITIALIZED, CUDA_ERROR_DEINITIALIZED, 4)                                      \
+    X(MEND_DRIVER_NO_DEVICE, CUDA_ERROR_NO_DEVICE, 100)                                            \
+    X(MEND_DRIVER_INVALID_DEVICE, CUDA_ERROR_INVALID_DEVICE, 101)                                  \
+    X(MEND_DRIVER_INVALID_CONTEXT, CUDA_ERROR_INVALID_CONTEXT, 201)                                \
+    X(MEND_DRIVER_INVALID_HANDLE, CUDA_ERROR_INVALID_HANDLE, 400)                                  \
+    X(MEND_DRIVER_ILLEGAL_STATE, CUDA_ERROR_ILLEGAL_STATE, 401)                                    \
+    X(MEND_DRIVER_NOT_FOUND, CUDA_ERROR_NOT_FOUND, 500)                                            \
+    X(MEND_DRIVER_NOT_READY, CUDA_ERROR_NOT_READY, 600)                                            \
+    X(MEND_DRIVER_ILLEGAL_ADDRESS, CUDA_ERROR_ILLEGAL_ADDRESS, 700)                                \
+    X(MEND_DRIVER_LAUNCH_FAILED, CUDA_ERROR_LAUNCH_FAILED, 719)                                    \
+    X(MEND_DRIVER_NOT_PERMITTED, CUDA_ERROR_NOT_PERMITTED, 800)                                    \
+    X(MEND_DRIVER_NOT_SUPPORTED, CUDA_ERROR_NOT_SUPPORTED, 801)                                    \
+    X(MEND_DRIVER_CAPTURE_UNSUPPORTED, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 900)                 \
+    X(MEND_DRIVER_CAPTURE_INVALIDATED, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, 901)                 \
+    X(MEND_DRIVER_CAPTURE_MERGE, CUDA_ERROR_STREAM_CAPTURE_MERGE, 902)                             \
+    X(MEND_DRIVER_CAPTURE_ISOLATION, CUDA_ERROR_STREAM_CAPTURE_ISOLATION, 905)                     \
+    X(MEND_DRIVER_CAPTURE_IMPLICIT, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, 906)                       \
+    X(MEND_DRIVER_CAPTURED_EVENT, CUDA_ERROR_CAPTURED_EVENT, 907)                                  \
+    X(MEND_DRIVER_UNKNOWN, CUDA_ERROR_UNKNOWN, 999)
+
 enum {
-    MEND_DRIVER_OK = 0,
-    MEND_DRIVER_INVALID_VALUE = 1,
-    MEND_DRIVER_OUT_OF_MEMORY = 2,
-    MEND_DRIVER_NOT_INITIALIZED = 3,
-    MEND_DRIVER_DEINITIALIZED = 4,
-    MEND_DRIVER_NO_DEVICE = 100,
-    MEND_DRIVER_INVALID_DEVICE = 101,
-    MEND_DRIVER_INVALID_CONTEXT = 201,
-    MEND_DRIVER_INVALID_HANDLE = 400,
-    MEND_DRIVER_ILLEGAL_STATE = 401,
-    MEND_DRIVER_NOT_FOUND = 500,
-    MEND_DRIVER_NOT_READY = 600,
-    MEND_DRIVER_ILLEGAL_ADDRESS = 700,
-    MEND_DRIVER_LAUNCH_FAILED = 719,
-    MEND_DRIVER_NOT_PERMITTED = 800,
-    MEND_DRIVER_NOT_SUPPORTED = 801,
-    MEND_DRIVER_CAPTURE_UNSUPPORTED = 900,
-    MEND_DRIVER_CAPTURE_INVALIDATED = 901,
-    MEND_DRIVER_CAPTURE_MERGE = 902,
-    MEND_DRIVER_CAPTURE_ISOLATION = 905,
-    MEND_DRIVER_CAPTURE_IMPLICIT = 906,
-    MEND_DRIVER_CAPTURED_EVENT = 907,
-    MEND_DRIVER_UNKNOWN = 999
+#define X(ours, theirs, value) ours = value,
+    MEND_DRIVER_STATUSES(X)
+#undef X
 };
 
 typedef struct CUctx_st *mend_context; /* CUcontext */
@@ -176,55 +182,207 @@ static inline bool mend_kernel_is_sound(const mend_kernel *kernel)
 }
 
 /*
- * One row for each function of the table: X(member, the driver's call name). The order is that of
- * the struct. Counters, fault injection and prices use it as index.
+ * One row for each function of the table: X(member, the driver's call name, bytes, parameters,
+ * arguments). `bytes` is the size that the call is about, 0 if it has none; `arguments` passes the
+ * same call to the table `inner`. The order is that of the struct. Counters, fault injection and
+ * prices use it as index; decorators and the CUDA driver make their functions from it.
  */
+/* clang-format off */
 #define MEND_DRIVER_CALLS(X)                                                                       \
-    X(device_count, "cuDeviceGetCount")                                                            \
-    X(device_open, "cuDevicePrimaryCtxRetain")                                                     \
-    X(device_close, "cuDevicePrimaryCtxRelease")                                                   \
-    X(memory_info, "cuMemGetInfo")                                                                 \
-    X(context_push, "cuCtxPushCurrent")                                                            \
-    X(context_pop, "cuCtxPopCurrent")                                                              \
-    X(context_device, "cuCtxGetDevice")                                                            \
-    X(context_synchronize, "cuCtxSynchronize")                                                     \
-    X(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode")                                  \
-    X(reserve, "cuMemAddressReserve")                                                              \
-    X(address_free, "cuMemAddressFree")                                                            \
-    X(create, "cuMemCreate")                                                                       \
-    X(release, "cuMemRelease")                                                                     \
-    X(map, "cuMemMap")                                                                             \
-    X(unmap, "cuMemUnmap")                                                                         \
-    X(set_access, "cuMemSetAccess")                                                                \
-    X(export_handle, "cuMemExportToShareableHandle")                                               \
-    X(import_handle, "cuMemImportFromShareableHandle")                                             \
-    X(plain_alloc, "cuMemAlloc")                                                                   \
-    X(plain_free, "cuMemFree")                                                                     \
-    X(async_alloc, "cuMemAllocAsync")                                                              \
-    X(async_free, "cuMemFreeAsync")                                                                \
-    X(host_alloc, "cuMemHostAlloc")                                                                \
-    X(host_free, "cuMemFreeHost")                                                                  \
-    X(copy, "cuMemcpyAsync")                                                                       \
-    X(fill, "cuMemsetD8Async")                                                                     \
-    X(launch, "cuLaunchKernel")                                                                    \
-    X(stream_create, "cuStreamCreate")                                                             \
-    X(stream_destroy, "cuStreamDestroy")                                                           \
-    X(stream_query, "cuStreamQuery")                                                               \
-    X(stream_synchronize, "cuStreamSynchronize")                                                   \
-    X(stream_wait, "cuStreamWaitEvent")                                                            \
-    X(stream_get_info, "cuStreamGetCaptureInfo")                                                   \
-    X(stream_get_capture, "cuStreamGetCaptureInfo")                                                \
-    X(stream_is_behind, "cuGraphNodeGetDependencies")                                              \
-    X(capture_keep, "cuGraphRetainUserObject")                                                     \
-    X(event_create, "cuEventCreate")                                                               \
-    X(event_record, "cuEventRecord")                                                               \
-    X(context_record, "cuCtxRecordEvent")                                                          \
-    X(event_query, "cuEventQuery")                                                                 \
-    X(event_synchronize, "cuEventSynchronize")                                                     \
-    X(event_destroy, "cuEventDestroy")
+    /* ---- devices and contexts ---- */                                                           \
+    /* Number of devices. NO_DEVICE or NOT_INITIALIZED if there is no usable driver. */            \
+    X(device_count, "cuDeviceGetCount", 0,                                                         \
+      (const mend_driver *driver, int *count), (inner, count))                                     \
+    /* Retains the primary context of `device`, probes its memory by use, and fills *info.         \
+     * Counted: each success needs one device_close. INVALID_DEVICE, OUT_OF_MEMORY. */             \
+    X(device_open, "cuDevicePrimaryCtxRetain", 0,                                                  \
+      (const mend_driver *driver, int device, mend_device_info *info), (inner, device, info))      \
+    X(device_close, "cuDevicePrimaryCtxRelease", 0,                                                \
+      (const mend_driver *driver, int device), (inner, device))                                    \
+    /* Free and total physical bytes. The free bytes fall at create, not at map, and rise when     \
+     * a chunk has neither a handle nor a mapping left. Slow (microseconds to milliseconds).       \
+     * Needs a current context. */                                                                 \
+    X(memory_info, "cuMemGetInfo", 0,                                                              \
+      (const mend_driver *driver, uint64_t *free_bytes, uint64_t *total_bytes),                    \
+      (inner, free_bytes, total_bytes))                                                            \
+    /* The calling thread's stack of current contexts. */                                          \
+    X(context_push, "cuCtxPushCurrent", 0,                                                         \
+      (const mend_driver *driver, mend_context context), (inner, context))                         \
+    X(context_pop, "cuCtxPopCurrent", 0, (const mend_driver *driver), (inner))                     \
+    /* The ordinal of the current context's device. INVALID_CONTEXT if none is current. */         \
+    X(context_device, "cuCtxGetDevice", 0,                                                         \
+      (const mend_driver *driver, int *device), (inner, device))                                   \
+    /* The host waits for all work of the current context. Refused during capture. */              \
+    X(context_synchronize, "cuCtxSynchronize", 0, (const mend_driver *driver), (inner))            \
+    /* Sets the thread's capture mode to *mode and returns the former one in *mode. During a       \
+     * capture, plain_alloc, plain_free and event queries are unsafe calls: if the thread's        \
+     * mode forbids them they return CAPTURE_UNSUPPORTED, and the capture is invalidated. The      \
+     * relaxed mode allows them. Calls for addresses and chunks do not affect captures. */         \
+    X(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode", 0,                               \
+      (const mend_driver *driver, mend_capture_mode *mode), (inner, mode))                         \
+                                                                                                   \
+    /* ---- addresses ---- */                                                                      \
+    /* Reserves `size` bytes of addresses (a multiple of the page), aligned to `alignment` (0      \
+     * or a power of two). `hint` may be ignored. OUT_OF_MEMORY if no such range is left. */       \
+    X(reserve, "cuMemAddressReserve", size_bytes,                                                  \
+      (const mend_driver *driver, uint64_t size_bytes, uint64_t alignment_bytes, uint64_t hint,    \
+       uint64_t *address), (inner, size_bytes, alignment_bytes, hint, address))                    \
+    /* Frees a complete reservation. INVALID_VALUE for any other range, or while a mapping         \
+     * lies in it. */                                                                              \
+    X(address_free, "cuMemAddressFree", size_bytes,                                                \
+      (const mend_driver *driver, uint64_t address, uint64_t size_bytes),                          \
+      (inner, address, size_bytes))                                                                \
+                                                                                                   \
+    /* ---- chunks ---- */                                                                         \
+    /* Creates physical memory of `size` bytes (a multiple of the page), whose contents are        \
+     * undefined. OUT_OF_MEMORY if the device, or the host, has not enough; NOT_SUPPORTED or       \
+     * NOT_PERMITTED if the driver makes no such memory; then nothing is left behind. On the       \
+     * host it costs as host_alloc, because it pins the memory. */                                 \
+    X(create, "cuMemCreate", size_bytes,                                                           \
+      (const mend_driver *driver, uint64_t size_bytes, const mend_chunk_properties *properties,    \
+       mend_chunk_handle *handle), (inner, size_bytes, properties, handle))                        \
+    /* Releases a handle. The device gets the memory back when the last mapping and the last       \
+     * exported file are gone too; releasing a mapped chunk is legal. INVALID_VALUE for an         \
+     * unknown handle. */                                                                          \
+    X(release, "cuMemRelease", 0,                                                                  \
+      (const mend_driver *driver, mend_chunk_handle handle), (inner, handle))                      \
+    /* Maps a complete chunk: address and size are multiples of the page, the offset is 0, the     \
+     * size is the chunk's, inside one reservation, over no other mapping. No access until         \
+     * set_access. One chunk may be mapped at several addresses. INVALID_VALUE otherwise. */       \
+    X(map, "cuMemMap", size_bytes,                                                                 \
+      (const mend_driver *driver, uint64_t address, uint64_t size_bytes, uint64_t offset_bytes,    \
+       mend_chunk_handle handle), (inner, address, size_bytes, offset_bytes, handle))              \
+    /* Unmaps complete mappings: the range begins where a mapping begins, ends where one ends      \
+     * and has no hole, inside one reservation. Does not wait for work in flight, and does not     \
+     * check whether a capture recorded work on the range. INVALID_VALUE otherwise. */             \
+    X(unmap, "cuMemUnmap", size_bytes,                                                             \
+      (const mend_driver *driver, uint64_t address, uint64_t size_bytes),                          \
+      (inner, address, size_bytes))                                                                \
+    /* Makes a range of complete mappings, inside one reservation, readable, or readable and       \
+     * writable, for `device_count` devices, whatever it was for them before. The driver           \
+     * unmaps the range from each of them first: access is given again only where none of          \
+     * their work runs. Work that writes where it may only read loses its context. The most        \
+     * expensive call: it may block for milliseconds and may wait for other driver work.           \
+     * NOT_READY means a lack of memory: try again, then treat it as OUT_OF_MEMORY. */             \
+    X(set_access, "cuMemSetAccess", size_bytes,                                                    \
+      (const mend_driver *driver, uint64_t address, uint64_t size_bytes, const int *devices, int   \
+       device_count, mend_access access), (inner, address, size_bytes, devices, device_count,      \
+       access))                                                                                    \
+    /* Exports a chunk that was created with this share type, as a file descriptor (*out is an     \
+     * int) or a fabric handle (64 bytes). The caller closes the descriptor, which holds the       \
+     * memory until then; whether a fabric handle holds it is written nowhere. import makes a      \
+     * new handle from either, which holds the memory. NOT_PERMITTED, NOT_SUPPORTED: this          \
+     * process or device has no way to the exporter's. */                                          \
+    X(export_handle, "cuMemExportToShareableHandle", 0,                                            \
+      (const mend_driver *driver, mend_chunk_handle handle, int share_type, void *out),            \
+      (inner, handle, share_type, out))                                                            \
+    X(import_handle, "cuMemImportFromShareableHandle", 0,                                          \
+      (const mend_driver *driver, const void *shared, int share_type, mend_chunk_handle *handle),  \
+      (inner, shared, share_type, handle))                                                         \
+                                                                                                   \
+    /* ---- the driver's own allocators (fallback, peers) ---- */                                  \
+    /* Need a current context. plain_free waits for all work of the device. */                     \
+    X(plain_alloc, "cuMemAlloc", size_bytes,                                                       \
+      (const mend_driver *driver, uint64_t size_bytes, uint64_t *address),                         \
+      (inner, size_bytes, address))                                                                \
+    X(plain_free, "cuMemFree", 0, (const mend_driver *driver, uint64_t address), (inner, address)) \
+    X(async_alloc, "cuMemAllocAsync", size_bytes,                                                  \
+      (const mend_driver *driver, uint64_t size_bytes, mend_stream stream, uint64_t *address),     \
+      (inner, size_bytes, stream, address))                                                        \
+    X(async_free, "cuMemFreeAsync", 0,                                                             \
+      (const mend_driver *driver, uint64_t address, mend_stream stream), (inner, address, stream)) \
+    /* Pinned memory of the host: copies from and to it run at the speed of the link, and          \
+     * return before they are done. Need a current context; unsafe calls during a capture, as      \
+     * plain_alloc. Slow: milliseconds for each 10 MiB. OUT_OF_MEMORY. host_free: no queued        \
+     * work uses the memory; INVALID_VALUE for anything but the start of such memory. */           \
+    X(host_alloc, "cuMemHostAlloc", size_bytes,                                                    \
+      (const mend_driver *driver, uint64_t size_bytes, void **pointer),                            \
+      (inner, size_bytes, pointer))                                                                \
+    X(host_free, "cuMemFreeHost", 0, (const mend_driver *driver, void *pointer), (inner, pointer)) \
+                                                                                                   \
+    /* ---- work, in stream order ---- */                                                          \
+    /* Need a current context. `copy` takes host addresses on either side too; unless these        \
+     * are of host_alloc, it may return when the copy is done. */                                  \
+    X(copy, "cuMemcpyAsync", size_bytes,                                                           \
+      (const mend_driver *driver, uint64_t destination, uint64_t source, uint64_t size_bytes,      \
+       mend_stream stream), (inner, destination, source, size_bytes, stream))                      \
+    X(fill, "cuMemsetD8Async", size_bytes,                                                         \
+      (const mend_driver *driver, uint64_t address, uint8_t value, uint64_t size_bytes,            \
+       mend_stream stream), (inner, address, value, size_bytes, stream))                           \
+    X(launch, "cuLaunchKernel", 0,                                                                 \
+      (const mend_driver *driver, mend_stream stream, const mend_kernel *kernel),                  \
+      (inner, stream, kernel))                                                                     \
+                                                                                                   \
+    /* ---- streams ---- */                                                                        \
+    /* A non-blocking stream of the current context. */                                            \
+    X(stream_create, "cuStreamCreate", 0,                                                          \
+      (const mend_driver *driver, mend_stream *stream), (inner, stream))                           \
+    X(stream_destroy, "cuStreamDestroy", 0,                                                        \
+      (const mend_driver *driver, mend_stream stream), (inner, stream))                            \
+    /* OK if all work of the stream is done, otherwise NOT_READY. Refused while the stream         \
+     * captures. */                                                                                \
+    X(stream_query, "cuStreamQuery", 0,                                                            \
+      (const mend_driver *driver, mend_stream stream), (inner, stream))                            \
+    X(stream_synchronize, "cuStreamSynchronize", 0,                                                \
+      (const mend_driver *driver, mend_stream stream), (inner, stream))                            \
+    /* All later work of `stream` waits for the event, on the device; the host does not wait. */   \
+    X(stream_wait, "cuStreamWaitEvent", 0,                                                         \
+      (const mend_driver *driver, mend_stream stream, mend_event event), (inner, stream, event))   \
+    /* Properties of a stream. A special handle means that of the current context, so it needs     \
+     * one. The legacy stream while a blocking stream captures is ACTIVE with capture_id 0:        \
+     * not captured, but not usable. Never harms a capture. Not for the handle of a destroyed      \
+     * stream: drivers read the memory that it points to, and the process may crash. */            \
+    X(stream_get_info, "cuStreamGetCaptureInfo", 0,                                                \
+      (const mend_driver *driver, mend_stream stream, mend_stream_info *info),                     \
+      (inner, stream, info))                                                                       \
+    /* The id of the capture that records the work queued on the stream; 0 if there is none or     \
+     * it was invalidated. Needs a current context only for the per-thread stream. Never waits     \
+     * and never harms a capture. Not for the legacy stream. */                                    \
+    X(stream_get_capture, "cuStreamGetCaptureInfo", 0,                                             \
+      (const mend_driver *driver, mend_stream stream, uint64_t *id), (inner, stream, id))          \
+    /* Whether one capture records both streams, and its graph puts all that `before` has          \
+     * recorded before what `stream` records next. May answer false where the order is too         \
+     * long to follow. Changes nothing, harms no capture, and never waits. */                      \
+    X(stream_is_behind, "cuGraphNodeGetDependencies", 0,                                           \
+      (const mend_driver *driver, mend_stream stream, mend_stream before, bool *is_behind),        \
+      (inner, stream, before, is_behind))                                                          \
+    /* Calls ended(context) once, when nothing that this capture records can run any more: the     \
+     * graph and everything instantiated from it are destroyed and their launches done, or the     \
+     * capture failed. It is called in any thread, at any time from now on, and may not call       \
+     * the driver. INVALID_VALUE: the stream is not captured. Not called after a failure. */       \
+    X(capture_keep, "cuGraphRetainUserObject", 0,                                                  \
+      (const mend_driver *driver, mend_stream stream, mend_capture_ended ended, void *context),    \
+      (inner, stream, ended, context))                                                             \
+                                                                                                   \
+    /* ---- events ---- */                                                                         \
+    /* An event without timing, of the current context. Recording it marks the work queued so      \
+     * far. An event that was never recorded counts as complete. */                                \
+    X(event_create, "cuEventCreate", 0,                                                            \
+      (const mend_driver *driver, mend_event *event), (inner, event))                              \
+    /* The event and the stream are of the same context: INVALID_HANDLE otherwise. On a            \
+     * captured stream the event marks a place in the graph: it cannot be queried                  \
+     * (CAPTURED_EVENT) until it is recorded elsewhere, and a stream that waits for it joins       \
+     * the capture. May block while the stream's queue is full; so may stream_wait. */             \
+    X(event_record, "cuEventRecord", 0,                                                            \
+      (const mend_driver *driver, mend_event event, mend_stream stream), (inner, event, stream))   \
+    /* The event marks all work queued so far in the current context, and in its green             \
+     * contexts if it is a primary one; the host does not wait. The event is of the same           \
+     * context: INVALID_HANDLE otherwise. While a stream of the context is captured it is          \
+     * refused (CAPTURE_UNSUPPORTED), whatever the thread's capture mode, and the capture is       \
+     * invalidated: the rule of context_synchronize. NOT_SUPPORTED: the driver is older than       \
+     * CUDA 12.5. */                                                                               \
+    X(context_record, "cuCtxRecordEvent", 0,                                                       \
+      (const mend_driver *driver, mend_event event), (inner, event))                               \
+    X(event_query, "cuEventQuery", 0,                                                              \
+      (const mend_driver *driver, mend_event event), (inner, event))                               \
+    X(event_synchronize, "cuEventSynchronize", 0,                                                  \
+      (const mend_driver *driver, mend_event event), (inner, event))                               \
+    X(event_destroy, "cuEventDestroy", 0,                                                          \
+      (const mend_driver *driver, mend_event event), (inner, event))
+/* clang-format on */
 
 typedef enum mend_driver_call {
-#define X(member, name) MEND_CALL_##member,
+#define X(member, name, bytes, parameters, arguments) MEND_CALL_##member,
     MEND_DRIVER_CALLS(X)
 #undef X
         MEND_DRIVER_CALL_COUNT
@@ -233,178 +391,9 @@ typedef enum mend_driver_call {
 struct mend_driver {
     void *state;      /* the implementation's own */
     const char *name; /* "cuda" or "sim"; decorators keep the inner name */
-
-    /* ---- devices and contexts ---------------------------------------------------------------- */
-
-    /* Number of devices. NO_DEVICE or NOT_INITIALIZED if there is no usable driver. */
-    mend_status (*device_count)(const mend_driver *, int *count);
-
-    /* Retains the primary context of `device`, probes its memory by use, and fills *info. Counted:
-     * each success needs one device_close. INVALID_DEVICE, OUT_OF_MEMORY. */
-    mend_status (*device_open)(const mend_driver *, int device, mend_device_info *info);
-    mend_status (*device_close)(const mend_driver *, int device);
-
-    /* Free and total physical bytes. The free bytes fall at create, not at map, and rise when a
-     * chunk has neither a handle nor a mapping left. Slow (microseconds to milliseconds). Needs a
-     * current context. */
-    mend_status (*memory_info)(const mend_driver *, uint64_t *free_bytes, uint64_t *total_bytes);
-
-    /* The calling thread's stack of current contexts. */
-    mend_status (*context_push)(const mend_driver *, mend_context context);
-    mend_status (*context_pop)(const mend_driver *);
-
-    /* The ordinal of the current context's device. INVALID_CONTEXT if none is current. */
-    mend_status (*context_device)(const mend_driver *, int *device);
-
-    /* The host waits for all work of the current context. Refused during capture. */
-    mend_status (*context_synchronize)(const mend_driver *);
-
-    /* Sets the thread's capture mode to *mode and returns the former one in *mode. During a
-     * capture, plain_alloc, plain_free and event queries are unsafe calls: if the thread's mode
-     * forbids them they return CAPTURE_UNSUPPORTED, and the capture is invalidated. The relaxed
-     * mode allows them. Calls for addresses and chunks do not affect captures. */
-    mend_status (*exchange_capture_mode)(const mend_driver *, mend_capture_mode *mode);
-
-    /* ---- addresses --------------------------------------------------------------------------- */
-
-    /* Reserves `size` bytes of addresses (a multiple of the page), aligned to `alignment` (0 or a
-     * power of two). `hint` may be ignored. OUT_OF_MEMORY if no such range is left. */
-    mend_status (*reserve)(const mend_driver *, uint64_t size_bytes, uint64_t alignment_bytes,
-                           uint64_t hint, uint64_t *address);
-
-    /* Frees a complete reservation. INVALID_VALUE for any other range, or while a mapping lies in
-     * it. */
-    mend_status (*address_free)(const mend_driver *, uint64_t address, uint64_t size_bytes);
-
-    /* ---- chunks ------------------------------------------------------------------------------ */
-
-    /* Creates physical memory of `size` bytes (a multiple of the page), whose contents are
-     * undefined. OUT_OF_MEMORY if the device, or the host, has not enough; NOT_SUPPORTED or
-     * NOT_PERMITTED if the driver makes no such memory; then nothing is left behind. On the host it
-     * costs as host_alloc, because it pins the memory. */
-    mend_status (*create)(const mend_driver *, uint64_t size_bytes,
-                          const mend_chunk_properties *properties, mend_chunk_handle *handle);
-
-    /* Releases a handle. The device gets the memory back when the last mapping and the last
-     * exported file are gone too; releasing a mapped chunk is legal. INVALID_VALUE for an unknown
-     * handle. */
-    mend_status (*release)(const mend_driver *, mend_chunk_handle handle);
-
-    /* Maps a complete chunk: address and size are multiples of the page, the offset is 0, the size
-     * is the chunk's, inside one reservation, over no other mapping. No access until set_access.
-     * One chunk may be mapped at several addresses. INVALID_VALUE otherwise. */
-    mend_status (*map)(const mend_driver *, uint64_t address, uint64_t size_bytes,
-                       uint64_t offset_bytes, mend_chunk_handle handle);
-
-    /* Unmaps complete mappings: the range begins where a mapping begins, ends where one ends and
-     * has no hole, inside one reservation. Does not wait for work in flight, and does not check
-     * whether a capture recorded work on the range. INVALID_VALUE otherwise. */
-    mend_status (*unmap)(const mend_driver *, uint64_t address, uint64_t size_bytes);
-
-    /* Makes a range of complete mappings, inside one reservation, readable, or readable and
-     * writable, for `device_count` devices, whatever it was for them before. The driver unmaps the
-     * range from each of them first: access is given again only where none of their work runs.
-     * Work that writes where it may only read loses its context. The most expensive call: it may
-     * block for milliseconds and may wait for other driver work. NOT_READY means a lack of memory:
-     * try again, then treat it as OUT_OF_MEMORY. */
-    mend_status (*set_access)(const mend_driver *, uint64_t address, uint64_t size_bytes,
-                              const int *devices, int device_count, mend_access access);
-
-    /* Exports a chunk that was created with this share type, as a file descriptor (*out is an int)
-     * or a fabric handle (64 bytes). The caller closes the descriptor, which holds the memory until
-     * then; whether a fabric handle holds it is written nowhere. import makes a new handle from
-     * either, which holds the memory. NOT_PERMITTED, NOT_SUPPORTED: this process or device has no
-     * way to the exporter's. */
-    mend_status (*export_handle)(const mend_driver *, mend_chunk_handle handle, int share_type,
-                                 void *out);
-    mend_status (*import_handle)(const mend_driver *, const void *shared, int share_type,
-                                 mend_chunk_handle *handle);
-
-    /* ---- the driver's own allocators (fallback, peers) --------------------------------------- */
-
-    /* Need a current context. plain_free waits for all work of the device. */
-    mend_status (*plain_alloc)(const mend_driver *, uint64_t size_bytes, uint64_t *address);
-    mend_status (*plain_free)(const mend_driver *, uint64_t address);
-    mend_status (*async_alloc)(const mend_driver *, uint64_t size_bytes, mend_stream stream,
-                               uint64_t *address);
-    mend_status (*async_free)(const mend_driver *, uint64_t address, mend_stream stream);
-
-    /* Pinned memory of the host: copies from and to it run at the speed of the link, and return
-     * before they are done. Need a current context; unsafe calls during a capture, as plain_alloc.
-     * Slow: milliseconds for each 10 MiB. OUT_OF_MEMORY. host_free: no queued work uses the memory;
-     * INVALID_VALUE for anything but the start of such memory. */
-    mend_status (*host_alloc)(const mend_driver *, uint64_t size_bytes, void **pointer);
-    mend_status (*host_free)(const mend_driver *, void *pointer);
-
-    /* ---- work, in stream order --------------------------------------------------------------- */
-
-    /* Need a current context. `copy` takes host addresses on either side too; unless these are of
-     * host_alloc, it may return when the copy is done. */
-    mend_status (*copy)(const mend_driver *, uint64_t destination, uint64_t source,
-                        uint64_t size_bytes, mend_stream stream);
-    mend_status (*fill)(const mend_driver *, uint64_t address, uint8_t value, uint64_t size_bytes,
-                        mend_stream stream);
-    mend_status (*launch)(const mend_driver *, mend_stream stream, const mend_kernel *kernel);
-
-    /* ---- streams ----------------------------------------------------------------------------- */
-
-    /* A non-blocking stream of the current context. */
-    mend_status (*stream_create)(const mend_driver *, mend_stream *stream);
-    mend_status (*stream_destroy)(const mend_driver *, mend_stream stream);
-
-    /* OK if all work of the stream is done, otherwise NOT_READY. Refused while the stream
-     * captures. */
-    mend_status (*stream_query)(const mend_driver *, mend_stream stream);
-    mend_status (*stream_synchronize)(const mend_driver *, mend_stream stream);
-
-    /* All later work of `stream` waits for the event, on the device; the host does not wait. */
-    mend_status (*stream_wait)(const mend_driver *, mend_stream stream, mend_event event);
-
-    /* Properties of a stream. A special handle means that of the current context, so it needs one.
-     * The legacy stream while a blocking stream captures is ACTIVE with capture_id 0: not captured,
-     * but not usable. Never harms a capture. Not for the handle of a destroyed stream: drivers read
-     * the memory that it points to, and the process may crash. */
-    mend_status (*stream_get_info)(const mend_driver *, mend_stream stream, mend_stream_info *info);
-
-    /* The id of the capture that records the work queued on the stream; 0 if there is none or it
-     * was invalidated. Needs a current context only for the per-thread stream. Never waits and
-     * never harms a capture. Not for the legacy stream. */
-    mend_status (*stream_get_capture)(const mend_driver *, mend_stream stream, uint64_t *id);
-
-    /* Whether one capture records both streams, and its graph puts all that `before` has recorded
-     * before what `stream` records next. May answer false where the order is too long to follow.
-     * Changes nothing, harms no capture, and never waits. */
-    mend_status (*stream_is_behind)(const mend_driver *, mend_stream stream, mend_stream before,
-                                    bool *is_behind);
-
-    /* Calls ended(context) once, when nothing that this capture records can run any more: the graph
-     * and everything instantiated from it are destroyed and their launches done, or the capture
-     * failed. It is called in any thread, at any time from now on, and may not call the driver.
-     * INVALID_VALUE: the stream is not captured. Not called after a failure. */
-    mend_status (*capture_keep)(const mend_driver *, mend_stream stream, mend_capture_ended ended,
-                                void *context);
-
-    /* ---- events ------------------------------------------------------------------------------ */
-
-    /* An event without timing, of the current context. Recording it marks the work queued so far.
-     * An event that was never recorded counts as complete. */
-    mend_status (*event_create)(const mend_driver *, mend_event *event);
-
-    /* The event and the stream are of the same context: INVALID_HANDLE otherwise. On a captured
-     * stream the event marks a place in the graph: it cannot be queried (CAPTURED_EVENT) until it
-     * is recorded elsewhere, and a stream that waits for it joins the capture. May block while the
-     * stream's queue is full; so may stream_wait. */
-    mend_status (*event_record)(const mend_driver *, mend_event event, mend_stream stream);
-
-    /* The event marks all work queued so far in the current context, and in its green contexts if
-     * it is a primary one; the host does not wait. The event is of the same context:
-     * INVALID_HANDLE otherwise. While a stream of the context is captured it is refused
-     * (CAPTURE_UNSUPPORTED), whatever the thread's capture mode, and the capture is invalidated:
-     * the rule of context_synchronize. NOT_SUPPORTED: the driver is older than CUDA 12.5. */
-    mend_status (*context_record)(const mend_driver *, mend_event event);
-    mend_status (*event_query)(const mend_driver *, mend_event event);
-    mend_status (*event_synchronize)(const mend_driver *, mend_event event);
-    mend_status (*event_destroy)(const mend_driver *, mend_event event);
+#define X(member, name, bytes, parameters, arguments) mend_status(*member) parameters;
+    MEND_DRIVER_CALLS(X)
+#undef X
 
     /* ---- what cannot fail -------------------------------------------------------------------- */
 

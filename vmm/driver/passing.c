@@ -4,14 +4,16 @@
  */
 #include "driver/forward.h"
 
-#define X(member, call_bytes, parameters, arguments)                                               \
+#include <assert.h>
+
+#define X(member, name, bytes, parameters, arguments)                                              \
     static mend_status passed_##member parameters                                                  \
     {                                                                                              \
         const mend_passing *passing = driver->state;                                               \
         const mend_driver *inner = passing->inner;                                                 \
         return inner->member arguments;                                                            \
     }
-MEND_DRIVER_SIGNATURES(X)
+MEND_DRIVER_CALLS(X)
 #undef X
 
 static uint64_t passed_clock_ns(const mend_driver *driver)
@@ -32,18 +34,21 @@ static const char *passed_status_name(const mend_driver *driver, mend_status sta
     return passing->inner->status_name(passing->inner, status);
 }
 
-static const mend_driver passing_table = {
-#define X(member, call_bytes, parameters, arguments) .member = passed_##member,
-    MEND_DRIVER_SIGNATURES(X)
-#undef X
-        .clock_ns = passed_clock_ns,
-    .pause = passed_pause,
-    .status_name = passed_status_name,
-};
-
 void mend_passing_init(mend_passing *passing, const mend_driver *inner)
 {
-    *passing = (mend_passing){.table = passing_table, .inner = inner};
-    passing->table.state = passing;
-    passing->table.name = inner->name;
+    assert(inner != NULL);
+    *passing = (mend_passing){
+        .table =
+            {
+#define X(member, name, bytes, parameters, arguments) .member = passed_##member,
+                MEND_DRIVER_CALLS(X)
+#undef X
+                    .clock_ns = passed_clock_ns,
+                .pause = passed_pause,
+                .status_name = passed_status_name,
+                .state = passing,
+                .name = inner->name,
+            },
+        .inner = inner,
+    };
 }

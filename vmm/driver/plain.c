@@ -18,12 +18,6 @@ typedef struct plain_range {
     uint64_t allocated_bytes;
 } plain_range;
 
-/* A handle is a small number; the map spreads multiples of 512. */
-static uint64_t key_of(mend_chunk_handle handle)
-{
-    return handle << 9;
-}
-
 /* ---- reservations are allocations ------------------------------------------------------------ */
 
 /* Counts the bytes before they are allocated. False: the limit or malloc does not allow them. */
@@ -110,7 +104,8 @@ static mend_status plain_create(const mend_driver *driver, uint64_t size_bytes,
     if (has_room) {
         *handle = ++plain->last_handle;
         plain->chunk_bytes += size_bytes;
-        mend_pointer_map_insert(&plain->sizes, key_of(*handle), (void *)(uintptr_t)size_bytes);
+        mend_pointer_map_insert(&plain->sizes, mend_handle_key(*handle),
+                                (void *)(uintptr_t)size_bytes);
     }
     mend_mutex_unlock(&plain->mutex);
     return has_room ? MEND_DRIVER_OK : MEND_DRIVER_OUT_OF_MEMORY;
@@ -120,7 +115,7 @@ static mend_status plain_release(const mend_driver *driver, mend_chunk_handle ha
 {
     mend_plain *plain = driver->state;
     mend_mutex_lock(&plain->mutex);
-    uint64_t bytes = (uintptr_t)mend_pointer_map_remove(&plain->sizes, key_of(handle));
+    uint64_t bytes = (uintptr_t)mend_pointer_map_remove(&plain->sizes, mend_handle_key(handle));
     assert(bytes > 0);
     assert(plain->chunk_bytes >= bytes);
     plain->chunk_bytes -= bytes;

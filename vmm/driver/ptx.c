@@ -175,7 +175,7 @@
     "    @%p1 red.global.add.u64 [%rd1], %rd9;\n"                                                  \
     "    ret;\n"
 
-static const char program[] =
+const char mend_ptx_program[] =
     ".version 7.0\n"
     ".target sm_52\n"
     ".address_size 64\n"
@@ -265,30 +265,14 @@ static const char program[] =
     "}\n";
 /* clang-format on */
 
-const char *mend_ptx_program(void)
-{
-    return program;
-}
-
 const char *mend_ptx_entry(mend_kernel_kind kind)
 {
-    switch (kind) {
-    case MEND_KERNEL_SPIN:
-        return "mend_spin";
-    case MEND_KERNEL_WRITE:
-        return "mend_write";
-    case MEND_KERNEL_VERIFY:
-        return "mend_verify";
-    case MEND_KERNEL_STREAM:
-        return "mend_stream";
-    case MEND_KERNEL_READ:
-        return "mend_read";
-    case MEND_KERNEL_GATHER:
-        return "mend_gather";
-    case MEND_KERNEL_KINDS:
-        break;
-    }
-    return NULL;
+    static const char *const names[MEND_KERNEL_KINDS] = {
+        [MEND_KERNEL_SPIN] = "mend_spin",     [MEND_KERNEL_WRITE] = "mend_write",
+        [MEND_KERNEL_VERIFY] = "mend_verify", [MEND_KERNEL_STREAM] = "mend_stream",
+        [MEND_KERNEL_READ] = "mend_read",     [MEND_KERNEL_GATHER] = "mend_gather",
+    };
+    return kind < MEND_KERNEL_KINDS ? names[kind] : NULL;
 }
 
 mend_ptx_launch mend_ptx_shape(const mend_kernel *kernel)
@@ -304,15 +288,7 @@ mend_ptx_launch mend_ptx_shape(const mend_kernel *kernel)
     };
     static_assert((size_t)STREAM_THREADS * 4 * 16 == MEND_KERNEL_TILE_BYTES,
                   "a thread takes four times 16 bytes of a tile");
-    mend_ptx_launch launch = {.blocks = 1,
-                              .threads = 1,
-                              .address = kernel->address,
-                              .granule_bytes = kernel->granule_bytes,
-                              .stride_bytes = kernel->stride_bytes,
-                              .granule_count = kernel->granule_count,
-                              .value = kernel->value,
-                              .duration_ns = kernel->duration_ns,
-                              .mismatches = kernel->mismatches};
+    mend_ptx_launch launch = {.blocks = 1, .threads = 1};
     if (kernel->kind >= MEND_KERNEL_STREAM) {
         launch.blocks = STREAM_BLOCKS;
         launch.threads = STREAM_THREADS;

@@ -6,23 +6,17 @@
 
 #include "driver/driver.h"
 
-/* The text of the program. Static. */
-const char *mend_ptx_program(void);
+/* The text of the program. All entries take seven parameters: address, granule_bytes, stride_bytes,
+ * granule_count, value, duration_ns and mismatches of mend_kernel. */
+extern const char mend_ptx_program[];
 
 /* The name of a kernel's entry in the program. Static; NULL for an unknown kind. */
 const char *mend_ptx_entry(mend_kernel_kind kind);
 
-/* How a kernel is launched. All entries take the same seven parameters, in the order below. */
+/* How many blocks and threads a kernel is launched with. */
 typedef struct mend_ptx_launch {
     unsigned blocks;
     unsigned threads;
-    uint64_t address;
-    uint64_t granule_bytes;
-    uint64_t stride_bytes;
-    uint64_t granule_count;
-    uint32_t value;
-    uint64_t duration_ns;
-    uint64_t mismatches;
 } mend_ptx_launch;
 
 mend_ptx_launch mend_ptx_shape(const mend_kernel *kernel);

@@ -4,13 +4,13 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/align.h"
 #include "base/error.h"
 #include "base/mutex.h"
 
 typedef struct traced_driver {
-    mend_driver table; /* its `state` is this structure */
-    const mend_driver *inner;
-    mend_mutex mutex; /* guards `counters`; never held while the inner table runs */
+    mend_passing pass; /* first: `state` of the table is this structure */
+    mend_mutex mutex;  /* guards `counters`; never held while the inner table runs */
     mend_driver_counters counters;
 } traced_driver;
 
@@ -37,69 +37,37 @@ static void count_call(traced_driver *traced, mend_driver_call call, mend_status
     assert(counter->failures <= counter->calls);
     counter->bytes += status == MEND_DRIVER_OK ? bytes : 0;
     counter->total_ns += duration_ns;
-    if (duration_ns > counter->max_ns) {
-        counter->max_ns = duration_ns;
-    }
-    if (status == MEND_DRIVER_OK && waits_on_host(call)) {
-        traced->counters.host_syncs++;
-    }
+    mend_raise_u64(&counter->max_ns, duration_ns);
+    traced->counters.host_syncs += status == MEND_DRIVER_OK && waits_on_host(call);
     mend_mutex_unlock(&traced->mutex);
 }
 
-#define X(member, call_bytes, parameters, arguments)                                               \
+#define X(member, name, bytes, parameters, arguments)                                              \
     static mend_status traced_##member parameters                                                  \
     {                                                                                              \
         traced_driver *traced = driver->state;                                                     \
-        const mend_driver *inner = traced->inner;                                                  \
+        const mend_driver *inner = traced->pass.inner;                                             \
         uint64_t start_ns = inner->clock_ns(inner);                                                \
         mend_status status = inner->member arguments;                                              \
         uint64_t duration_ns = inner->clock_ns(inner) - start_ns;                                  \
-        count_call(traced, MEND_CALL_##member, status, call_bytes, duration_ns);                   \
+        count_call(traced, MEND_CALL_##member, status, bytes, duration_ns);                        \
         return status;                                                                             \
     }
-MEND_DRIVER_SIGNATURES(X)
+MEND_DRIVER_CALLS(X)
 #undef X
-
-static uint64_t traced_clock_ns(const mend_driver *driver)
-{
-    const traced_driver *traced = driver->state;
-    return traced->inner->clock_ns(traced->inner);
-}
-
-static void traced_pause(const mend_driver *driver, uint64_t duration_ns)
-{
-    const traced_driver *traced = driver->state;
-    traced->inner->pause(traced->inner, duration_ns);
-}
-
-static const char *traced_status_name(const mend_driver *driver, mend_status status)
-{
-    const traced_driver *traced = driver->state;
-    return traced->inner->status_name(traced->inner, status);
-}
-
-static const mend_driver traced_table = {
-#define X(member, call_bytes, parameters, arguments) .member = traced_##member,
-    MEND_DRIVER_SIGNATURES(X)
-#undef X
-        .clock_ns = traced_clock_ns,
-    .pause = traced_pause,
-    .status_name = traced_status_name,
-};
 
 mend_result mend_traced_driver_create(const mend_driver *inner, mend_driver **traced)
 {
-    assert(inner != NULL);
     traced_driver *created = calloc(1, sizeof(*created));
     if (created == NULL) {
         return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no memory for a driver's counters");
     }
-    created->table = traced_table;
-    created->table.state = created;
-    created->table.name = inner->name;
-    created->inner = inner;
+    mend_passing_init(&created->pass, inner);
+#define X(member, name, bytes, parameters, arguments) created->pass.table.member = traced_##member;
+    MEND_DRIVER_CALLS(X)
+#undef X
     mend_mutex_init(&created->mutex, MEND_RANK_DRIVER);
-    *traced = &created->table;
+    *traced = &created->pass.table;
     return MEND_OK;
 }
 

@@ -62,7 +62,7 @@ static inline void end(mend_unlocking *unlocking, bool lets_go, uint64_t began_n
 {
     if (lets_go) {
         mend_nvtx_pop();
-        const mend_driver *inner = unlocking->inner;
+        const mend_driver *inner = unlocking->pass.inner;
         const bool is_timed = began_ns != MEND_HISTORY_NO_TIME;
         const uint64_t took_ns = is_timed ? inner->clock_ns(inner) - began_ns : 0;
         mend_mutex_lock(unlocking->lock);
@@ -74,60 +74,39 @@ static inline void end(mend_unlocking *unlocking, bool lets_go, uint64_t began_n
     --*mend_process_driver_depth();
 }
 
-#define X(member, call_bytes, parameters, arguments)                                               \
+static void unlocking_pause(const mend_driver *driver, uint64_t duration_ns)
+{
+    const mend_unlocking *unlocking = driver->state;
+    mend_mutex_unlock(unlocking->lock);
+    mend_nvtx_push("wait");
+    unlocking->pass.inner->pause(unlocking->pass.inner, duration_ns);
+    mend_nvtx_pop();
+    mend_mutex_lock(unlocking->lock);
+}
+
+#define X(member, name, bytes, parameters, arguments)                                              \
     static mend_status unlocking_##member parameters                                               \
     {                                                                                              \
         mend_unlocking *unlocking = driver->state;                                                 \
-        const mend_driver *inner = unlocking->inner;                                               \
+        const mend_driver *inner = unlocking->pass.inner;                                          \
         const bool lets_go = may_take_long(MEND_CALL_##member);                                    \
         const uint64_t began_ns = begin(unlocking, MEND_CALL_##member, lets_go);                   \
         mend_status status = inner->member arguments;                                              \
         end(unlocking, lets_go, began_ns);                                                         \
         return mend_unlocking_remember(unlocking, status);                                         \
     }
-MEND_DRIVER_SIGNATURES(X)
+MEND_DRIVER_CALLS(X)
 #undef X
-
-static uint64_t unlocking_clock_ns(const mend_driver *driver)
-{
-    const mend_unlocking *unlocking = driver->state;
-    return unlocking->inner->clock_ns(unlocking->inner);
-}
-
-static void unlocking_pause(const mend_driver *driver, uint64_t duration_ns)
-{
-    const mend_unlocking *unlocking = driver->state;
-    mend_mutex_unlock(unlocking->lock);
-    mend_nvtx_push("wait");
-    unlocking->inner->pause(unlocking->inner, duration_ns);
-    mend_nvtx_pop();
-    mend_mutex_lock(unlocking->lock);
-}
-
-static const char *unlocking_status_name(const mend_driver *driver, mend_status status)
-{
-    const mend_unlocking *unlocking = driver->state;
-    return unlocking->inner->status_name(unlocking->inner, status);
-}
 
 void mend_unlocking_init(mend_unlocking *unlocking, const mend_driver *inner, mend_mutex *lock)
 {
-    assert(inner != NULL);
-    assert(inner != &unlocking->table);
+    assert(inner != &unlocking->pass.table);
     assert(lock != NULL);
-    *unlocking = (mend_unlocking){
-        .table =
-            {
-#define X(member, call_bytes, parameters, arguments) .member = unlocking_##member,
-                MEND_DRIVER_SIGNATURES(X)
+    *unlocking = (mend_unlocking){.lock = lock};
+    mend_passing_init(&unlocking->pass, inner);
+#define X(member, name, bytes, parameters, arguments)                                              \
+    unlocking->pass.table.member = unlocking_##member;
+    MEND_DRIVER_CALLS(X)
 #undef X
-                    .clock_ns = unlocking_clock_ns,
-                .pause = unlocking_pause,
-                .status_name = unlocking_status_name,
-                .state = unlocking,
-                .name = inner->name,
-            },
-        .inner = inner,
-        .lock = lock,
-    };
+    unlocking->pass.table.pause = unlocking_pause;
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "layout/layout.h"
 #include "move/move.h"
 #include "physical/stream.h"
@@ -93,13 +94,21 @@ static void count_block(const mend_span *span, void *context)
     ++*(size_t *)context;
 }
 
+/* Blocks of the caller's version, which may be newer. */
+typedef struct block_list {
+    char *next;
+    size_t block_bytes;
+} block_list;
+
 static void list_block(const mend_span *span, void *context)
 {
-    mend_group_block **next = context;
-    *(*next)++ = (mend_group_block){.pointer = (void *)(uintptr_t)span->address,
+    block_list *list = context;
+    const mend_group_block block = {.pointer = (void *)(uintptr_t)span->address,
                                     .size_bytes = span->requested_bytes,
                                     .stream = span->stream,
                                     .tag = span->tag};
+    mend_element_read(list->next, list->block_bytes, &block, sizeof(block), 0);
+    list->next += list->block_bytes;
 }
 
 static int compare_blocks(const void *first, const void *second)
@@ -110,17 +119,15 @@ static int compare_blocks(const void *first, const void *second)
 }
 
 void mend_heap_list_group(mend_heap *heap, uint32_t group, mend_group_block *blocks,
-                          size_t capacity, size_t *count)
+                          size_t block_bytes, size_t capacity, size_t *count)
 {
     assert(mend_mutex_is_held(&heap->state));
     assert(group != 0);
     *count = 0;
     visit(heap, group, count_block, count);
     if (*count > 0 && *count <= capacity) {
-        mend_group_block *next = blocks;
-        visit(heap, group, list_block, &next);
-        assert((size_t)(next - blocks) == *count);
-        qsort(blocks, *count, sizeof(*blocks), compare_blocks);
+        visit(heap, group, list_block, &(block_list){(char *)blocks, block_bytes});
+        qsort(blocks, *count, block_bytes, compare_blocks);
     }
 }
 
@@ -149,12 +156,13 @@ static int compare_targets(const void *first, const void *second)
 }
 
 /* Copies the wanted blocks in the order of their addresses, and checks what needs no heap. */
-static mend_result read_targets(restoration *r, const mend_group_block *blocks)
+static mend_result read_targets(restoration *r, const mend_group_block *blocks, size_t block_bytes)
 {
     for (size_t i = 0; i < r->target_count; i++) {
         target *t = &r->targets[i];
-        *t = (target){.block = blocks[i], .address = (uint64_t)(uintptr_t)blocks[i].pointer};
-        uint64_t bytes = blocks[i].size_bytes;
+        mend_element_read(&t->block, sizeof(t->block), blocks, block_bytes, i);
+        t->address = (uint64_t)(uintptr_t)t->block.pointer;
+        uint64_t bytes = t->block.size_bytes;
         if (bytes == 0 || bytes > MEND_LARGEST_REQUEST_BYTES) {
             return wrong_block(t, "sizes are 1 to 2^60 bytes");
         }
@@ -491,9 +499,9 @@ static void apply(restoration *r)
     }
 }
 
-static mend_result restore(restoration *r, const mend_group_block *blocks)
+static mend_result restore(restoration *r, const mend_group_block *blocks, size_t block_bytes)
 {
-    mend_result result = read_targets(r, blocks);
+    mend_result result = read_targets(r, blocks, block_bytes);
     result = result == MEND_OK ? find_streams(r) : result;
     if (result != MEND_OK) {
         return result;
@@ -522,7 +530,7 @@ static mend_result restore(restoration *r, const mend_group_block *blocks)
 }
 
 mend_result mend_heap_restore_group(mend_heap *heap, uint32_t group, const mend_group_block *blocks,
-                                    size_t count)
+                                    size_t block_bytes, size_t count)
 {
     assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
     assert(group != 0);
@@ -533,7 +541,8 @@ mend_result mend_heap_restore_group(mend_heap *heap, uint32_t group, const mend_
     }
     restoration r = {.heap = heap, .group = group, .target_count = count};
     r.targets = count > 0 ? calloc(count, sizeof(*r.targets)) : NULL;
-    mend_result result = count > 0 && r.targets == NULL ? no_host_memory() : restore(&r, blocks);
+    mend_result result =
+        count > 0 && r.targets == NULL ? no_host_memory() : restore(&r, blocks, block_bytes);
     free(r.targets);
     free(r.live);
     free(r.homes);

@@ -52,7 +52,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
            config->limit_bytes <= device->total_bytes);
     *heap = (mend_heap){.device = *device, .config = *config};
     mend_unlocking_init(&heap->unlocking, driver, &heap->state);
-    heap->driver = &heap->unlocking.table;
+    heap->driver = &heap->unlocking.pass.table;
     mend_tightness_apply(heap, config->tightness);
     mend_result result = mend_streams_init(&heap->streams, heap->driver, device->context);
     if (result != MEND_OK) {

@@ -1,6 +1,5 @@
 /* The calls about blocks: they check the arguments, take the lock and call the heap. */
 #include <assert.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -38,19 +37,18 @@ __attribute__((noinline)) static mend_result alloc_by_all_means(mend_pool *pool,
     mend_status refusal = pool->heap.chunks.fabric_refusal;
     result = mend_pool_leave(pool, result);
     if (had_fabric && refusal != MEND_DRIVER_OK) {
-        mend_log_beside_error(MEND_LOG_WARNING,
-                              "device %d: the driver refuses memory with fabric handles (%s), so "
-                              "the pool goes on without: an IMEX channel may be missing",
-                              pool->device, pool->driver->status_name(pool->driver, refusal));
+        mend_log(MEND_LOG_WARNING,
+                 "device %d: the driver refuses memory with fabric handles (%s), so "
+                 "the pool goes on without: an IMEX channel may be missing",
+                 pool->device, pool->driver->status_name(pool->driver, refusal));
     }
     if (waits > 0) {
-        mend_log_beside_error(
-            MEND_LOG_INFO, "%s on device %d: the host waited for the GPU %llu times to find room",
-            mend_words_amount(size_bytes).text, pool->device, (unsigned long long)waits);
+        mend_log(MEND_LOG_INFO,
+                 "%s on device %d: the host waited for the GPU %llu times to find room",
+                 mend_words_amount(size_bytes).text, pool->device, (unsigned long long)waits);
     }
     if (result == MEND_ERROR_OUT_OF_MEMORY || result == MEND_ERROR_DAMAGED) {
-        mend_log_beside_error(MEND_LOG_WARNING, "device %d: %s", pool->device,
-                              mend_process_error()->message);
+        mend_log(MEND_LOG_WARNING, "device %d: %s", pool->device, mend_process_error()->message);
     }
     return result;
 }
@@ -101,14 +99,11 @@ mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
 static mend_result read_options(const mend_pool *pool, mend_stream stream,
                                 const mend_alloc_options *given, mend_terms *terms)
 {
-    if (!MEND_STRUCT_IS_WHOLE(given)) {
-        return mend_pool_invalid(
-            "mend_alloc_options.struct_size is wrong: begin with MEND_ALLOC_OPTIONS_INIT");
-    }
     mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
-    memcpy(&options, given, mend_min_u64(given->struct_size, sizeof(options)));
-    if (given->struct_size > sizeof(options)) {
-        return mend_pool_invalid("mend_alloc_options is of a newer version than the library");
+    mend_result result =
+        mend_pool_read_struct(given, "mend_alloc_options", &options, sizeof(options));
+    if (result != MEND_OK) {
+        return result;
     }
     if (options.group != NULL && options.group->pool != pool) {
         return mend_pool_invalid("mend_alloc_options.group is of another pool");
@@ -245,11 +240,9 @@ mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream strea
 
 mend_result mend_forget_stream(mend_pool *pool, mend_stream stream)
 {
-    if (pool == NULL || is_no_stream(stream)) {
-        return mend_pool_invalid(
-            "mend_forget_stream: pool is NULL, or MEND_NO_STREAM, or MEND_EVERY_STREAM");
-    }
-    mend_result result = mend_pool_enter_all(pool);
+    mend_result result = mend_pool_enter_all_if(
+        pool, pool != NULL && !is_no_stream(stream),
+        "mend_forget_stream: pool is NULL, or MEND_NO_STREAM, or MEND_EVERY_STREAM");
     return result != MEND_OK
                ? result
                : mend_pool_leave_all(pool, mend_users_forget_stream(&pool->heap, stream));
@@ -271,11 +264,10 @@ mend_result mend_get_block_info(mend_pool *pool, const void *pointer, mend_block
     if (pool == NULL || pointer == NULL || info == NULL) {
         return mend_pool_invalid("mend_get_block_info: pool, pointer or info is NULL");
     }
-    if (!MEND_STRUCT_IS_WHOLE(info)) {
-        return mend_pool_invalid(
-            "mend_block_info.struct_size is wrong: begin with MEND_BLOCK_INFO_INIT");
+    mend_result result = mend_pool_check_struct(info, "mend_block_info");
+    if (result == MEND_OK) {
+        result = mend_pool_check_process(pool);
     }
-    mend_result result = mend_pool_check_process(pool);
     if (result != MEND_OK) {
         return result;
     }
@@ -290,7 +282,6 @@ mend_result mend_get_block_info(mend_pool *pool, const void *pointer, mend_block
             pool, mend_fail(MEND_ERROR_DOUBLE_FREE, "%p lies in free memory", pointer));
     }
     mend_block_info all = describe(pool, span);
-    all.struct_size = info->struct_size;
-    memcpy(info, &all, mend_min_u64(info->struct_size, sizeof(all)));
+    mend_struct_write(info, &all, sizeof(all));
     return mend_pool_leave(pool, MEND_OK);
 }

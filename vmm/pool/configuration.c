@@ -11,9 +11,7 @@
 #include "policy/policy.h"
 
 #define LARGEST_BYTES   (UINT64_C(1) << 60)
-#define LARGEST_LEVEL   2
 #define LARGEST_PERCENT 100
-#define LARGEST_COUNT   UINT64_C(1000000000)
 #define MOST_FRACTION   UINT64_C(999999999)
 enum { MOST_FRACTION_DIGITS = 9 };
 #define LARGEST_PEER 62
@@ -59,18 +57,24 @@ static const char all_keys[] = MEND_CONFIGURATION(X);
 static const char bytes_taken[] = BYTES_TAKEN;
 static const char limit_taken[] = "1% to 100% of the device's memory (90%), or " BYTES_TAKEN;
 
-static const char *const kind_takes[] = {
-    [KIND_BYTES] = bytes_taken,
-    [KIND_LIMIT] = limit_taken,
-    [KIND_SWITCH] = "on or off",
-    [KIND_LEVEL] = "0, 1 or 2",
-    [KIND_TIGHTNESS] = "1 to 5",
-    [KIND_LOG] = "debug, info or warning",
-    [KIND_CHECK] = "poison, guard, or both (poison,guard)",
-    [KIND_SHARING] = "off, on, fabric or auto",
-    [KIND_PEERS] = "auto, none, or numbers of devices up to 62 joined by + (0+2)",
-    [KIND_COUNT] = "a whole number from 1 to 10^9",
-    [KIND_PATH] = "a path that begins with /, of at most 255 characters",
+/* What a kind takes, in words; and of kinds that are numbers, what their fields may be. */
+static const struct {
+    const char *takes;
+    int64_t least;
+    int64_t most; /* 0: anything */
+} kinds[] = {
+    [KIND_BYTES] = {bytes_taken, 0, 0},
+    [KIND_LIMIT] = {limit_taken, 0, 0},
+    [KIND_SWITCH] = {"on or off", -1, 1},
+    [KIND_LEVEL] = {"0, 1 or 2", -1, 2},
+    [KIND_TIGHTNESS] = {"1 to 5", 0, MEND_TIGHTNESS_LEVELS},
+    [KIND_LOG] = {"debug, info or warning", -1, MEND_LOG_WARNING},
+    [KIND_CHECK] = {"poison, guard, or both (poison,guard)", -1,
+                    MEND_CHECK_POISON | MEND_CHECK_GUARD},
+    [KIND_SHARING] = {"off, on, fabric or auto", -1, MEND_SHAREABLE_AUTO},
+    [KIND_PEERS] = {"auto, none, or numbers of devices up to 62 joined by + (0+2)", 0, 0},
+    [KIND_COUNT] = {"a whole number from 1 to 10^9", 0, 1000000000},
+    [KIND_PATH] = {"a path that begins with /, of at most 255 characters", 0, 0},
 };
 
 static const struct {
@@ -79,10 +83,10 @@ static const struct {
 } units[] = {{"", 1}, {"KiB", MEND_KIB}, {"MiB", MEND_MIB}, {"GiB", MEND_GIB}, {"TiB", MEND_TIB}};
 enum { UNIT_COUNT = sizeof(units) / sizeof(*units) };
 
-/* A part of the text. */
-static_assert(sizeof(kind_takes) / sizeof(*kind_takes) == KIND_PATH + 1, "each kind is explained");
+static_assert(sizeof(kinds) / sizeof(*kinds) == KIND_PATH + 1, "each kind is explained");
 static_assert(LARGEST_PEER < 63, "a device is a bit of a number that has a sign");
 
+/* A part of the text. */
 typedef struct slice {
     const char *text;
     size_t length;
@@ -258,9 +262,9 @@ static bool read_value(configuration_kind kind, slice value, int64_t *read)
         *read = is(value, "on") ? 1 : -1;
         return *read == 1 || is(value, "off");
     case KIND_LEVEL:
-        return read_from_to(value, 0, LARGEST_LEVEL, read);
     case KIND_TIGHTNESS:
-        return read_from_to(value, 1, MEND_TIGHTNESS_LEVELS, read);
+    case KIND_COUNT:
+        return read_from_to(value, kind != KIND_LEVEL, (uint64_t)kinds[kind].most, read);
     case KIND_LOG:
         *read = is(value, "debug")     ? MEND_LOG_DEBUG
                 : is(value, "info")    ? MEND_LOG_INFO
@@ -276,8 +280,6 @@ static bool read_value(configuration_kind kind, slice value, int64_t *read)
         return *read != 0 || is(value, "off");
     case KIND_PEERS:
         return read_peers(value, read);
-    case KIND_COUNT:
-        return read_from_to(value, 1, LARGEST_COUNT, read);
     case KIND_PATH:
         *read = (int64_t)(intptr_t)value.text;
         return value.length > 0 && value.text[0] == '/' && value.length < MEND_CONFIGURATION_PATH;
@@ -359,7 +361,7 @@ static mend_result read_item(slice item, bool seen[KEY_COUNT], mend_pool_config 
     int64_t read = 0;
     if (!read_value(keys[key].kind, value, &read)) {
         return mend_fail(wrong, "MEND_CONF: %s is \"%.*s\"; it takes %s", keys[key].name,
-                         SHOWN(value), kind_takes[keys[key].kind]);
+                         SHOWN(value), kinds[keys[key].kind].takes);
     }
     seen[key] = true;
     if (keys[key].kind == KIND_LIMIT) {
@@ -389,5 +391,28 @@ mend_result mend_configuration_read(const char *text, mend_pool_config *config)
         }
     }
     *config = read;
+    return MEND_OK;
+}
+
+mend_result mend_configuration_check(const mend_pool_config *config)
+{
+    const struct {
+        const char *name;
+        configuration_kind kind;
+        int64_t value;
+    } fields[] = {
+#define X(key, field, kind, fallback, meaning)                                                     \
+    {#field, KIND_##kind, (int64_t)(intptr_t)config->field},
+        MEND_CONFIGURATION(X)
+#undef X
+    };
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        const int64_t least = kinds[fields[i].kind].least;
+        const int64_t most = kinds[fields[i].kind].most;
+        if (most != 0 && (fields[i].value < least || fields[i].value > most)) {
+            return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "mend_pool_config.%s is not %lld to %lld",
+                             fields[i].name, (long long)least, (long long)most);
+        }
+    }
     return MEND_OK;
 }

@@ -102,4 +102,8 @@
 enum { MEND_CONFIGURATION_PATH = 256 };
 mend_result mend_configuration_read(const char *text, mend_pool_config *config);
 
+/* Whether the fields whose kinds are numbers are such: MEND_OK; MEND_ERROR_INVALID_ARGUMENT names
+ * the first that is not. */
+mend_result mend_configuration_check(const mend_pool_config *config);
+
 #endif

@@ -1,17 +1,60 @@
 /*
- * The way in and out of each call: the process, the capture of the stream, the locks, a lost
- * context, and the one place where a failure is published.
+ * The way in and out of each call: its arguments, the process, the capture of the stream, the
+ * locks, a lost context, and the one place where a failure is published.
  */
 #include "pool/pool.h"
 
 #include <assert.h>
+#include <ctype.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/struct_size.h"
 
 mend_result mend_pool_invalid(const char *what)
 {
     return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%s", what);
+}
+
+mend_result mend_pool_check_struct(const void *given, const char *type)
+{
+    char init[64];
+    size_t given_bytes = sizeof(size_t);
+    if (given != NULL) {
+        memcpy(&given_bytes, given, sizeof(given_bytes));
+    }
+    if (mend_struct_size_is_whole(given_bytes, sizeof(given_bytes))) {
+        return MEND_OK;
+    }
+    size_t length = 0;
+    for (; type[length] != '\0' && length + 1 < sizeof(init); length++) {
+        init[length] = (char)toupper((unsigned char)type[length]);
+    }
+    init[length] = '\0';
+    return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%s.struct_size is wrong: begin with %s_INIT",
+                     type, init);
+}
+
+mend_result mend_pool_read_struct(const void *given, const char *type, void *own, size_t own_bytes)
+{
+    mend_result result = mend_pool_check_struct(given, type);
+    return result != MEND_OK || given == NULL || mend_struct_read(own, given, own_bytes)
+               ? result
+               : mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%s is of a newer version than the library",
+                           type);
+}
+
+mend_result mend_pool_check_array(const mend_pool *pool, const void *array, size_t element_bytes,
+                                  size_t capacity, const size_t *count, const char *call)
+{
+    if (pool == NULL || count == NULL || (array == NULL && capacity > 0)) {
+        return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%s: pool, count or the array is NULL", call);
+    }
+    return mend_struct_size_is_whole(element_bytes, sizeof(size_t))
+               ? mend_pool_check_process(pool)
+               : mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%s: pass sizeof an element as its bytes",
+                           call);
 }
 
 mend_result mend_pool_needs_virtual_memory(const mend_pool *pool, const char *what)
@@ -109,6 +152,20 @@ mend_result mend_pool_enter_all(mend_pool *pool)
         mend_heap_unlock_all(&pool->heap);
     }
     return result;
+}
+
+mend_result mend_pool_enter_all_if(mend_pool *pool, bool is_right, const char *mistake)
+{
+    return is_right ? mend_pool_enter_all(pool) : mend_pool_invalid(mistake);
+}
+
+mend_result mend_pool_leave_all_with(mend_pool *pool, mend_result result, void *given,
+                                     const void *all, size_t all_bytes)
+{
+    if (result == MEND_OK && given != NULL) {
+        mend_struct_write(given, all, all_bytes);
+    }
+    return mend_pool_leave_all(pool, result);
 }
 
 bool mend_pool_audit(mend_pool *pool, char finding[MEND_AUDIT_FINDING_BYTES])

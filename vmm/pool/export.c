@@ -1,8 +1,5 @@
 /* The calls that let other processes have memory: what a pointer names, and its export. */
-#include <string.h>
-
 #include "base/error.h"
-#include "base/struct_size.h"
 #include "layout/layout.h"
 #include "layout/ranges.h"
 #include "mend/mend_share.h"
@@ -83,23 +80,6 @@ static mend_result find_extent(mend_pool *pool, const void *pointer, uint64_t si
                          : find_block(pool, address, what);
 }
 
-/* Copies the caller's options, as many fields as the caller's version has. */
-static mend_result read_options(const mend_export_options *given, mend_export_options *options)
-{
-    *options = (mend_export_options)MEND_EXPORT_OPTIONS_INIT;
-    if (given == NULL) {
-        return MEND_OK;
-    }
-    if (!MEND_STRUCT_IS_WHOLE(given) || given->struct_size > sizeof(*options)) {
-        return mend_pool_invalid("mend_export_options.struct_size is wrong, or of a newer version "
-                                 "than the library: begin with MEND_EXPORT_OPTIONS_INIT");
-    }
-    memcpy(options, given, given->struct_size);
-    return options->kind == MEND_EXPORT_SOCKET || options->kind == MEND_EXPORT_FABRIC
-               ? MEND_OK
-               : mend_pool_invalid("mend_export_options.kind is no mend_export_kind");
-}
-
 static mend_result find_what(mend_pool *pool, const void *pointer, uint64_t size_bytes,
                              mend_extent *what)
 {
@@ -131,12 +111,15 @@ mend_result mend_export(mend_pool *pool, const void *pointer, const mend_export_
                         void *token, size_t capacity_bytes, size_t *token_bytes,
                         uint64_t *offset_bytes)
 {
-    mend_export_options all;
+    mend_export_options all = MEND_EXPORT_OPTIONS_INIT;
     if (pool == NULL || pointer == NULL ||
         (token == NULL && (capacity_bytes > 0 || token_bytes == NULL))) {
         return mend_pool_invalid("mend_export: pool, pointer or token is NULL");
     }
-    mend_result result = read_options(options, &all);
+    mend_result result = mend_pool_read_struct(options, "mend_export_options", &all, sizeof(all));
+    if (result == MEND_OK && all.kind != MEND_EXPORT_SOCKET && all.kind != MEND_EXPORT_FABRIC) {
+        result = mend_pool_invalid("mend_export_options.kind is no mend_export_kind");
+    }
     if (result == MEND_OK) {
         result = mend_pool_enter_all(pool);
     }

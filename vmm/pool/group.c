@@ -10,7 +10,6 @@
 #include "heap/heap.h"
 #include "ladder/ladder.h"
 #include "pool/pool.h"
-#include "sleep/sleep.h"
 
 mend_result mend_group_create(mend_pool *pool, mend_group **group)
 {
@@ -144,23 +143,6 @@ static bool is_whole(size_t block_bytes)
     return mend_struct_size_is_whole(block_bytes, sizeof(mend_group_block));
 }
 
-static mend_result no_host_memory(void)
-{
-    return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the blocks of a group");
-}
-
-/* Lists into elements of the library's size. */
-static mend_result list(mend_group *group, mend_group_block *blocks, size_t capacity, size_t *count)
-{
-    mend_pool *pool = group->pool;
-    mend_result result = mend_pool_enter(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
-    mend_heap_list_group(&pool->heap, group->number, blocks, capacity, count);
-    return mend_pool_leave(pool, MEND_OK);
-}
-
 mend_result mend_group_get_blocks(mend_group *group, mend_group_block *blocks, size_t block_bytes,
                                   size_t capacity, size_t *count)
 {
@@ -169,29 +151,13 @@ mend_result mend_group_get_blocks(mend_group *group, mend_group_block *blocks, s
         return mend_pool_invalid("mend_group_get_blocks: group, count or blocks is NULL, or "
                                  "block_bytes is not sizeof(mend_group_block)");
     }
-    if (block_bytes == sizeof(mend_group_block) || capacity == 0) {
-        return list(group, blocks, capacity, count);
-    }
-    mend_group_block *own = calloc(capacity, sizeof(*own)); /* the caller is newer */
-    if (own == NULL) {
-        return no_host_memory();
-    }
-    mend_result result = list(group, own, capacity, count);
-    for (size_t i = 0; result == MEND_OK && *count <= capacity && i < *count; i++) {
-        mend_element_read((char *)blocks + i * block_bytes, block_bytes, own, sizeof(*own), i);
-    }
-    free(own);
-    return result;
-}
-
-static mend_result restore(mend_group *group, const mend_group_block *blocks, size_t count)
-{
     mend_pool *pool = group->pool;
-    mend_result result = mend_pool_enter_all(pool);
-    return result != MEND_OK
-               ? result
-               : mend_pool_leave_all(
-                     pool, mend_heap_restore_group(&pool->heap, group->number, blocks, count));
+    mend_result result = mend_pool_enter(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_heap_list_group(&pool->heap, group->number, blocks, block_bytes, capacity, count);
+    return mend_pool_leave(pool, MEND_OK);
 }
 
 mend_result mend_group_set_blocks(mend_group *group, const mend_group_block *blocks,
@@ -201,17 +167,10 @@ mend_result mend_group_set_blocks(mend_group *group, const mend_group_block *blo
         return mend_pool_invalid("mend_group_set_blocks: group or blocks is NULL, or block_bytes "
                                  "is not sizeof(mend_group_block)");
     }
-    if (block_bytes == sizeof(mend_group_block) || count == 0) {
-        return restore(group, blocks, count);
-    }
-    mend_group_block *own = calloc(count, sizeof(*own));
-    if (own == NULL) {
-        return no_host_memory();
-    }
-    for (size_t i = 0; i < count; i++) {
-        mend_element_read(&own[i], sizeof(own[i]), blocks, block_bytes, i);
-    }
-    mend_result result = restore(group, own, count);
-    free(own);
-    return result;
+    mend_pool *pool = group->pool;
+    mend_result result = mend_pool_enter_all(pool);
+    return result != MEND_OK
+               ? result
+               : mend_pool_leave_all(pool, mend_heap_restore_group(&pool->heap, group->number,
+                                                                   blocks, block_bytes, count));
 }

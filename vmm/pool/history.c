@@ -1,10 +1,8 @@
 /* The calls that show the memory of a pool, and what happened to it. */
 #include "base/history.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
-#include "base/struct_size.h"
 #include "mend/mend_views.h"
 #include "observe/observe.h"
 #include "pool/pool.h"
@@ -12,21 +10,11 @@
 /* Events that a reader copies before it lets other threads have the lock. */
 enum { EVENTS_AT_A_TIME = 256 };
 
-static bool is_whole(size_t element_bytes)
-{
-    return mend_struct_size_is_whole(element_bytes, sizeof(void *));
-}
-
 mend_result mend_get_regions(mend_pool *pool, mend_region *regions, size_t region_bytes,
                              size_t capacity, size_t *count)
 {
-    if (pool == NULL || count == NULL || (regions == NULL && capacity > 0)) {
-        return mend_pool_invalid("mend_get_regions: pool, regions or count is NULL");
-    }
-    if (!is_whole(region_bytes)) {
-        return mend_pool_invalid("mend_get_regions: pass sizeof(mend_region) as region_bytes");
-    }
-    mend_result result = mend_pool_check_process(pool);
+    mend_result result =
+        mend_pool_check_array(pool, regions, region_bytes, capacity, count, "mend_get_regions");
     if (result != MEND_OK) {
         return result;
     }
@@ -42,10 +30,8 @@ mend_result mend_get_regions(mend_pool *pool, mend_region *regions, size_t regio
 
 mend_result mend_history_start(mend_pool *pool, uint64_t capacity_events)
 {
-    if (pool == NULL) {
-        return mend_pool_invalid("mend_history_start: pool is NULL");
-    }
-    mend_result result = mend_pool_check_process(pool);
+    mend_result result = pool != NULL ? mend_pool_check_process(pool)
+                                      : mend_pool_invalid("mend_history_start: pool is NULL");
     if (result != MEND_OK) {
         return result;
     }
@@ -67,14 +53,11 @@ mend_result mend_history_start(mend_pool *pool, uint64_t capacity_events)
 mend_result mend_history_read(mend_pool *pool, uint64_t *cursor, mend_history_event *events,
                               size_t event_bytes, size_t capacity, size_t *count)
 {
-    if (pool == NULL || cursor == NULL || count == NULL || (events == NULL && capacity > 0)) {
-        return mend_pool_invalid("mend_history_read: pool, cursor, events or count is NULL");
+    if (cursor == NULL) {
+        return mend_pool_invalid("mend_history_read: cursor is NULL");
     }
-    if (!is_whole(event_bytes)) {
-        return mend_pool_invalid(
-            "mend_history_read: pass sizeof(mend_history_event) as event_bytes");
-    }
-    mend_result result = mend_pool_check_process(pool);
+    mend_result result =
+        mend_pool_check_array(pool, events, event_bytes, capacity, count, "mend_history_read");
     if (result != MEND_OK) {
         return result;
     }

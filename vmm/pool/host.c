@@ -1,9 +1,6 @@
 /* The calls of mend_host.h. */
 #include "mend/mend_host.h"
 
-#include <string.h>
-
-#include "base/struct_size.h"
 #include "base/thread.h"
 #include "pool/pool.h"
 #include "sleep/sleep.h"
@@ -23,25 +20,20 @@ mend_result mend_move(mend_pool *pool, mend_move_target target, const uint64_t *
         return mend_pool_invalid(
             "mend_move: pool or tags is NULL, or target is no mend_move_target");
     }
-    if (report != NULL && !MEND_STRUCT_IS_WHOLE(report)) {
-        return mend_pool_invalid("mend_move_report.struct_size is wrong: begin with "
-                                 "MEND_MOVE_REPORT_INIT");
+    mend_move_report all = MEND_MOVE_REPORT_INIT;
+    mend_result result = mend_pool_check_struct(report, "mend_move_report");
+    if (result == MEND_OK && pool->heap.config.host_limit_bytes == 0) {
+        result = mend_fail(MEND_ERROR_NOT_SUPPORTED,
+                           "mend_move: the pool has no mend_pool_config.host_bytes");
     }
-    if (pool->heap.config.host_limit_bytes == 0) {
-        return mend_fail(MEND_ERROR_NOT_SUPPORTED,
-                         "mend_move: the pool has no mend_pool_config.host_bytes");
+    if (result == MEND_OK) {
+        result = mend_pool_enter_all(pool);
     }
-    mend_result result = mend_pool_enter_all(pool);
     if (result != MEND_OK) {
         return result;
     }
-    mend_move_report all = MEND_MOVE_REPORT_INIT;
     result = mend_relocate(
         &pool->heap, target == MEND_MOVE_TO_HOST ? MEND_EXCHANGE_TO_HOST : MEND_EXCHANGE_TO_DEVICE,
         tags, tag_count, &all);
-    if (result == MEND_OK && report != NULL) {
-        all.struct_size = report->struct_size;
-        memcpy(report, &all, mend_min_u64(report->struct_size, sizeof(all)));
-    }
-    return mend_pool_leave_all(pool, result);
+    return mend_pool_leave_all_with(pool, result, report, &all, sizeof(all));
 }

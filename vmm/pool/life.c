@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/nvtx.h"
-#include "base/struct_size.h"
 #include "driver/cuda.h"
 #include "driver/forward.h"
 #include "policy/policy.h"
@@ -19,7 +18,6 @@
 /* A larger size in a config is a mistake, and sums of such sizes would overflow. */
 #define LARGEST_CONFIG_BYTES (UINT64_C(1) << 60)
 
-#define LARGEST_IDLE_MS      UINT64_C(1000000000)
 #define NS_OF_MS             UINT64_C(1000000)
 
 #define LEAST_GUARD_BYTES    16
@@ -27,11 +25,28 @@
 #define RECORD_BYTES         (256 * MEND_MIB)
 #define LEAST_RECORD_BYTES   MEND_MIB
 
-/* The part of a config for others that use the device. */
-static mend_result check_neighbours(const mend_pool_config *config)
+static mend_result check_config(const mend_pool_config *config)
 {
-    if (config->idle_ms > LARGEST_IDLE_MS) {
-        return mend_pool_invalid("mend_pool_config.idle_ms is above 10^9");
+    mend_result result = mend_configuration_check(config);
+    if (result != MEND_OK) {
+        return result;
+    }
+    if (config->device < 0) {
+        return mend_pool_invalid("mend_pool_config.device is negative");
+    }
+    if (config->limit_percent < 0 || config->limit_percent > 100) {
+        return mend_pool_invalid("mend_pool_config.limit_percent is not 0 to 100");
+    }
+    if (config->limit_percent != 0 && config->limit_bytes != 0) {
+        return mend_pool_invalid(
+            "mend_pool_config.limit_bytes and limit_percent are both set; set one of them");
+    }
+    if (config->reserve_bytes > LARGEST_CONFIG_BYTES) {
+        return mend_pool_invalid("mend_pool_config.reserve_bytes is above 2^60");
+    }
+    if (config->record_bytes > LARGEST_CONFIG_BYTES ||
+        (config->record_bytes != 0 && config->record_bytes < LEAST_RECORD_BYTES)) {
+        return mend_pool_invalid("mend_pool_config.record_bytes is below 1 MiB or above 2^60");
     }
     if (config->collector == 1 && config->idle_ms == 0 && config->keep_free_bytes == 0 &&
         config->limit_file == NULL && config->soft_limit_bytes == 0) {
@@ -42,79 +57,10 @@ static mend_result check_neighbours(const mend_pool_config *config)
     return MEND_OK;
 }
 
-static mend_result check_config(const mend_pool_config *config)
-{
-    if (config->device < 0) {
-        return mend_pool_invalid("mend_pool_config.device is negative");
-    }
-    const struct {
-        int value;
-        const char *message;
-    } switches[] = {
-#define SWITCH(field) {config->field, "mend_pool_config." #field " is not -1, 0 or 1"}
-        SWITCH(allow_stream_waits),
-        SWITCH(allow_context_fences),
-        SWITCH(front_cache),
-        SWITCH(capture_checks),
-        SWITCH(rdma),
-        SWITCH(streams_may_vanish),
-        SWITCH(knows_all_streams),
-        SWITCH(compact_when_full),
-        SWITCH(collector),
-        SWITCH(publish),
-#undef SWITCH
-    };
-    for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
-        if (switches[i].value < -1 || switches[i].value > 1) {
-            return mend_pool_invalid(switches[i].message);
-        }
-    }
-    if (config->check < -1 || config->check > (MEND_CHECK_POISON | MEND_CHECK_GUARD)) {
-        return mend_pool_invalid("mend_pool_config.check is not -1, or has other bits than "
-                                 "MEND_CHECK_POISON and MEND_CHECK_GUARD");
-    }
-    if (config->shareable < -1 || config->shareable > MEND_SHAREABLE_AUTO) {
-        return mend_pool_invalid("mend_pool_config.shareable is not -1 to 3");
-    }
-    if (config->tightness < 0 || config->tightness > MEND_TIGHTNESS_LEVELS) {
-        return mend_pool_invalid("mend_pool_config.tightness is not 0 to 5");
-    }
-    if (config->limit_percent < 0 || config->limit_percent > 100) {
-        return mend_pool_invalid("mend_pool_config.limit_percent is not 0 to 100");
-    }
-    if (config->limit_percent != 0 && config->limit_bytes != 0) {
-        return mend_pool_invalid(
-            "mend_pool_config.limit_bytes and limit_percent are both set; set one of them");
-    }
-    if (config->log_level < -1 || config->log_level > MEND_LOG_WARNING) {
-        return mend_pool_invalid("mend_pool_config.log_level is not -1 to 3");
-    }
-    if (config->audit_level < -1 || config->audit_level > 2) {
-        return mend_pool_invalid("mend_pool_config.audit_level is not -1 to 2");
-    }
-    if (config->reserve_bytes > LARGEST_CONFIG_BYTES) {
-        return mend_pool_invalid("mend_pool_config.reserve_bytes is above 2^60");
-    }
-    if (config->record_bytes > LARGEST_CONFIG_BYTES ||
-        (config->record_bytes != 0 && config->record_bytes < LEAST_RECORD_BYTES)) {
-        return mend_pool_invalid("mend_pool_config.record_bytes is below 1 MiB or above 2^60");
-    }
-    return check_neighbours(config);
-}
-
 mend_result mend_pool_copy_config(const mend_pool_config *given, mend_pool_config *config)
 {
-    if (!MEND_STRUCT_IS_WHOLE(given)) {
-        return mend_pool_invalid(
-            "mend_pool_config.struct_size is wrong: begin with MEND_POOL_CONFIG_INIT");
-    }
-    if (given->struct_size > sizeof(*config)) {
-        return mend_pool_invalid("mend_pool_config is of a newer version than the library");
-    }
     *config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
-    memcpy(config, given, given->struct_size);
-    config->struct_size = sizeof(*config);
-    return MEND_OK;
+    return mend_pool_read_struct(given, "mend_pool_config", config, sizeof(*config));
 }
 
 /* What a config names of the environment. */
@@ -140,8 +86,7 @@ static void end_path(const char **path, const char *given, char copy[MEND_CONFIG
 static mend_result read_config(const mend_pool_config *given, mend_pool_config *config,
                                config_paths *paths)
 {
-    *config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
-    mend_result result = given != NULL ? mend_pool_copy_config(given, config) : MEND_OK;
+    mend_result result = mend_pool_copy_config(given, config);
     const mend_pool_config own = *config;
     if (result == MEND_OK) {
         result = mend_configuration_read(mend_process_configuration(), config);
@@ -445,7 +390,7 @@ static mend_result fill_pool(mend_pool *pool, const mend_pool_config *config)
         return result;
     }
     if (config->log_level > 0) {
-        mend_process_show_log(config->log_level);
+        mend_log_show(config->log_level);
     }
     mend_log(MEND_LOG_INFO, "pool on device %d (%s), limit %llu bytes", config->device, info.name,
              (unsigned long long)pool->heap.config.limit_bytes);
@@ -544,15 +489,14 @@ mend_result mend_pool_destroy(mend_pool *pool)
     close_drivers(pool);
     free(pool);
     if (damage != MEND_OK) {
-        mend_log_beside_error(MEND_LOG_WARNING, "device %d: %s", device, found.message);
+        mend_log(MEND_LOG_WARNING, "device %d: %s", device, found.message);
     }
     if (damage != MEND_OK && result == MEND_OK) {
         *mend_process_failure() = found;
         result = mend_publish(damage);
     }
     if (has_blocks) {
-        mend_log_beside_error(MEND_LOG_WARNING, "the pool on device %d was destroyed with %s",
-                              device, remains);
+        mend_log(MEND_LOG_WARNING, "the pool on device %d was destroyed with %s", device, remains);
     }
     return result;
 }

@@ -1,6 +1,5 @@
 /* The calls about memory in total: limits, giving memory back, statistics. */
 #include <assert.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -43,34 +42,28 @@ mend_result mend_get_room(mend_pool *pool, mend_stream stream, mend_room *room)
     if (pool == NULL || room == NULL) {
         return mend_pool_invalid("mend_get_room: pool or room is NULL");
     }
-    if (!MEND_STRUCT_IS_WHOLE(room)) {
-        return mend_pool_invalid("mend_room.struct_size is wrong: begin with MEND_ROOM_INIT");
-    }
     mend_order order;
-    mend_result result = mend_pool_find_order(pool, stream, &order);
+    mend_result result = mend_pool_check_struct(room, "mend_room");
+    if (result == MEND_OK) {
+        result = mend_pool_find_order(pool, stream, &order);
+    }
     if (result == MEND_OK) {
         result = mend_pool_enter_all(pool);
     }
     if (result != MEND_OK) {
         return result;
     }
-    mend_room all = {.struct_size = room->struct_size};
+    mend_room all = MEND_ROOM_INIT;
     result = mend_ladder_get_room(&pool->heap, order, &all);
     const uint64_t guard_bytes = pool->heap.config.guard_bytes;
     all.now_bytes -= mend_min_u64(guard_bytes, all.now_bytes);
     all.after_waiting_bytes -= mend_min_u64(guard_bytes, all.after_waiting_bytes);
-    if (result == MEND_OK) {
-        memcpy(room, &all, mend_min_u64(room->struct_size, sizeof(all)));
-    }
-    return mend_pool_leave_all(pool, result);
+    return mend_pool_leave_all_with(pool, result, room, &all, sizeof(all));
 }
 
 mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes)
 {
-    if (pool == NULL) {
-        return mend_pool_invalid("mend_set_limit: pool is NULL");
-    }
-    mend_result result = mend_pool_enter_all(pool);
+    mend_result result = mend_pool_enter_all_if(pool, pool != NULL, "mend_set_limit: pool is NULL");
     if (result != MEND_OK) {
         return result;
     }
@@ -82,21 +75,19 @@ mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes)
     uint64_t reserved = pool->heap.chunks.reserved_bytes;
     result = mend_pool_leave_all(pool, result);
     if (reserved > limit) {
-        mend_log_beside_error(MEND_LOG_WARNING,
-                              "device %d: the limit of %s is below the %s that "
-                              "the pool holds",
-                              pool->device, mend_words_amount(limit).text,
-                              mend_words_amount_above(reserved).text);
+        mend_log(MEND_LOG_WARNING,
+                 "device %d: the limit of %s is below the %s that "
+                 "the pool holds",
+                 pool->device, mend_words_amount(limit).text,
+                 mend_words_amount_above(reserved).text);
     }
     return result;
 }
 
 mend_result mend_set_soft_limit(mend_pool *pool, uint64_t soft_limit_bytes)
 {
-    if (pool == NULL) {
-        return mend_pool_invalid("mend_set_soft_limit: pool is NULL");
-    }
-    mend_result result = mend_pool_enter_all(pool);
+    mend_result result =
+        mend_pool_enter_all_if(pool, pool != NULL, "mend_set_soft_limit: pool is NULL");
     if (result != MEND_OK) {
         return result;
     }
@@ -104,49 +95,22 @@ mend_result mend_set_soft_limit(mend_pool *pool, uint64_t soft_limit_bytes)
     return mend_pool_leave_all(pool, MEND_OK);
 }
 
-/* Copies the caller's limits, as many fields as the caller's version has. */
-static mend_result read_limits(const mend_defrag_limits *given, mend_defrag_limits *limits)
-{
-    *limits = (mend_defrag_limits)MEND_DEFRAG_LIMITS_INIT;
-    if (given != NULL && !MEND_STRUCT_IS_WHOLE(given)) {
-        return mend_pool_invalid("mend_defrag_limits.struct_size is wrong: begin with "
-                                 "MEND_DEFRAG_LIMITS_INIT");
-    }
-    if (given != NULL && given->struct_size > sizeof(*limits)) {
-        return mend_pool_invalid("mend_defrag_limits is of a newer version than the library");
-    }
-    if (given != NULL) {
-        assert(given->struct_size <= sizeof(*limits));
-        memcpy(limits, given, given->struct_size);
-    }
-    return MEND_OK;
-}
-
 mend_result mend_defrag(mend_pool *pool, const mend_defrag_limits *given,
                         mend_defrag_report *report)
 {
-    if (pool == NULL) {
-        return mend_pool_invalid("mend_defrag: pool is NULL");
-    }
-    if (report != NULL && !MEND_STRUCT_IS_WHOLE(report)) {
-        return mend_pool_invalid("mend_defrag_report.struct_size is wrong: begin with "
-                                 "MEND_DEFRAG_REPORT_INIT");
-    }
-    mend_defrag_limits limits;
-    mend_result result = read_limits(given, &limits);
-    if (result == MEND_OK) {
-        result = mend_pool_enter_all(pool);
-    }
-    if (result != MEND_OK) {
-        return result;
-    }
+    mend_defrag_limits limits = MEND_DEFRAG_LIMITS_INIT;
     mend_defrag_report all = MEND_DEFRAG_REPORT_INIT;
-    result = mend_ladder_defrag(&pool->heap, &limits, &all);
-    if (result == MEND_OK && report != NULL) {
-        all.struct_size = report->struct_size;
-        memcpy(report, &all, mend_min_u64(report->struct_size, sizeof(all)));
+    mend_result result = mend_pool_check_struct(report, "mend_defrag_report");
+    if (result == MEND_OK) {
+        result = mend_pool_read_struct(given, "mend_defrag_limits", &limits, sizeof(limits));
     }
-    return mend_pool_leave_all(pool, result);
+    if (result == MEND_OK) {
+        result = mend_pool_enter_all_if(pool, pool != NULL, "mend_defrag: pool is NULL");
+    }
+    return result != MEND_OK
+               ? result
+               : mend_pool_leave_all_with(pool, mend_ladder_defrag(&pool->heap, &limits, &all),
+                                          report, &all, sizeof(all));
 }
 
 mend_result mend_get_stats(mend_pool *pool, mend_stats *stats)
@@ -154,37 +118,33 @@ mend_result mend_get_stats(mend_pool *pool, mend_stats *stats)
     if (pool == NULL || stats == NULL) {
         return mend_pool_invalid("mend_get_stats: pool or stats is NULL");
     }
-    size_t struct_size = stats->struct_size;
-    if (!MEND_STRUCT_IS_WHOLE(stats)) {
-        return mend_pool_invalid("mend_stats.struct_size is wrong: begin with MEND_STATS_INIT");
+    mend_stats all = MEND_STATS_INIT;
+    mend_result result = mend_pool_check_struct(stats, "mend_stats");
+    if (result == MEND_OK) {
+        result = mend_pool_check_process(pool);
     }
-    mend_result result = mend_pool_check_process(pool);
     if (result != MEND_OK) {
         return result;
     }
-    mend_stats all = {.struct_size = struct_size};
     mend_heap_lock(&pool->heap);
     mend_observe_statistics(&pool->heap, &all);
     all.pressure_calls = pool->callbacks.calls;
     all.peer_pool_trims = pool->callbacks.peer_pool_trims;
     mend_heap_unlock(&pool->heap);
-    memcpy(stats, &all, mend_min_u64(struct_size, sizeof(all)));
+    mend_struct_write(stats, &all, sizeof(all));
     return MEND_OK;
 }
 
 mend_result mend_reset_peak_stats(mend_pool *pool)
 {
-    if (pool == NULL) {
-        return mend_pool_invalid("mend_reset_peak_stats: pool is NULL");
+    mend_result result = pool != NULL ? mend_pool_check_process(pool)
+                                      : mend_pool_invalid("mend_reset_peak_stats: pool is NULL");
+    if (result == MEND_OK) {
+        mend_heap_lock(&pool->heap);
+        mend_observe_reset_peaks(&pool->heap);
+        mend_heap_unlock(&pool->heap);
     }
-    mend_result result = mend_pool_check_process(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
-    mend_heap_lock(&pool->heap);
-    mend_observe_reset_peaks(&pool->heap);
-    mend_heap_unlock(&pool->heap);
-    return MEND_OK;
+    return result;
 }
 
 mend_result mend_pool_explain(mend_pool *pool, mend_stream asking, mend_explanation *explanation)
@@ -203,14 +163,10 @@ mend_result mend_pool_explain(mend_pool *pool, mend_stream asking, mend_explanat
 
 mend_result mend_audit(mend_pool *pool)
 {
-    if (pool == NULL) {
-        return mend_pool_invalid("mend_audit: pool is NULL");
-    }
-    mend_result result = mend_pool_check_process(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
     char finding[MEND_AUDIT_FINDING_BYTES];
-    return mend_pool_audit(pool, finding) ? MEND_OK
-                                          : mend_fail(MEND_ERROR_INVARIANT, "%s", finding);
+    mend_result result = pool != NULL ? mend_pool_check_process(pool)
+                                      : mend_pool_invalid("mend_audit: pool is NULL");
+    return result != MEND_OK || mend_pool_audit(pool, finding)
+               ? result
+               : mend_fail(MEND_ERROR_INVARIANT, "%s", finding);
 }

@@ -7,7 +7,6 @@
 #include <assert.h>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "mend/mend_share.h"
 #include "move/move.h"
 

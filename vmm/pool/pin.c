@@ -9,10 +9,9 @@ static mend_result change(mend_pool *pool, const void *pointer, uint64_t size_by
                           const char *mistake)
 {
     const uint64_t address = (uint64_t)(uintptr_t)pointer;
-    if (pool == NULL || pointer == NULL || size_bytes == 0 || size_bytes > UINT64_MAX - address) {
-        return mend_pool_invalid(mistake);
-    }
-    mend_result result = mend_pool_enter_all(pool);
+    bool is_right =
+        pool != NULL && pointer != NULL && size_bytes != 0 && size_bytes <= UINT64_MAX - address;
+    mend_result result = mend_pool_enter_all_if(pool, is_right, mistake);
     return result != MEND_OK
                ? result
                : mend_pool_leave_all(

@@ -20,8 +20,6 @@
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
-/* What a pool stores about the thread that collects its memory (pool/pool.h). */
-
 /* Written before the thread starts and after it has ended. */
 typedef struct mend_collecting {
     pthread_t thread;
@@ -31,8 +29,6 @@ typedef struct mend_collecting {
 } mend_collecting;
 
 /* ---- pressure -------------------------------------------------------------------------------- */
-
-/* What a pool stores about its pressure callbacks (pool/pool.h). */
 
 /* One thread's round through the callbacks, on its stack. */
 typedef struct mend_callback_round {
@@ -87,8 +83,8 @@ struct mend_pool {
     bool meets_peers; /* devices with a pool in this process may access its memory */
 };
 
-/* Copies the caller's config to one of full size, as many fields as the caller's version has.
- * MEND_ERROR_INVALID_ARGUMENT. */
+/* Copies the caller's config to one of full size, as many fields as the caller's version has; NULL:
+ * the defaults. MEND_ERROR_INVALID_ARGUMENT. */
 mend_result mend_pool_copy_config(const mend_pool_config *given, mend_pool_config *config);
 
 /* Whether the pointer lies in memory of the pool, live or free; true for every pointer if another
@@ -186,13 +182,18 @@ void mend_checks_stop(mend_pool *pool);
 
 /* ---- enter.c --------------------------------------------------------------------------------- */
 
-/*
- * The way in and out of each call: the process, the capture of the stream, the locks, a lost
- * context, and the one place where a failure is published.
- */
-
 /* Fails with MEND_ERROR_INVALID_ARGUMENT; `what` is the message. */
 mend_result mend_pool_invalid(const char *what);
+
+/* Whether a struct that the caller gave, of that type, is one of some version; NULL is. Reads it
+ * over `own`, which has the defaults, as many fields as the caller's version has. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT: its size is wrong, or it is to be read and of a newer version. */
+mend_result mend_pool_check_struct(const void *given, const char *type);
+mend_result mend_pool_read_struct(const void *given, const char *type, void *own, size_t own_bytes);
+
+/* Checks an array that a call fills, which may be NULL without a capacity, then the process. */
+mend_result mend_pool_check_array(const mend_pool *pool, const void *array, size_t element_bytes,
+                                  size_t capacity, const size_t *count, const char *call);
 
 /* MEND_OK, or MEND_ERROR_NOT_SUPPORTED if the pool works over plain allocations; `what` needs
  * virtual memory. No lock. */
@@ -282,6 +283,9 @@ static inline mend_result mend_pool_enter(mend_pool *pool)
 }
 mend_result mend_pool_enter_all(mend_pool *pool);
 
+/* mend_pool_enter_all where the arguments are right; else mend_pool_invalid of the mistake. */
+mend_result mend_pool_enter_all_if(mend_pool *pool, bool is_right, const char *mistake);
+
 /* In debug builds: runs the audit if the config asks for it. */
 #ifdef NDEBUG
 static inline void mend_pool_audit_after_call(mend_pool *pool)
@@ -303,6 +307,10 @@ static inline mend_result mend_pool_leave(mend_pool *pool, mend_result result)
     return result;
 }
 mend_result mend_pool_leave_all(mend_pool *pool, mend_result result);
+
+/* The same, and after a success fills the struct that the caller gave, NULL for none. */
+mend_result mend_pool_leave_all_with(mend_pool *pool, mend_result result, void *given,
+                                     const void *all, size_t all_bytes);
 
 /* Runs the audit of observe/observe.h, under both locks. */
 bool mend_pool_audit(mend_pool *pool, char finding[MEND_AUDIT_FINDING_BYTES]);

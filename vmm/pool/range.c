@@ -1,9 +1,7 @@
 /* The calls of mend_range.h: they check the arguments, take the locks and call the heap. */
 #include "mend/mend_range.h"
 
-#include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "base/struct_size.h"
@@ -14,23 +12,6 @@
 
 #define LARGEST_RANGE_BYTES (UINT64_C(1) << 46)
 #define MOST_PAGES          (UINT64_C(1) << 26)
-
-static mend_result read_options(const mend_range_options *given, mend_range_options *options)
-{
-    *options = (mend_range_options)MEND_RANGE_OPTIONS_INIT;
-    if (given == NULL) {
-        return MEND_OK;
-    }
-    if (!MEND_STRUCT_IS_WHOLE(given)) {
-        return mend_pool_invalid("mend_range_options.struct_size is wrong: begin with "
-                                 "MEND_RANGE_OPTIONS_INIT");
-    }
-    if (given->struct_size > sizeof(*options)) {
-        return mend_pool_invalid("mend_range_options is of a newer version than the library");
-    }
-    memcpy(options, given, given->struct_size);
-    return MEND_OK;
-}
 
 /* Sets the default page and rounds the size. */
 static mend_result check_sizes(const mend_pool *pool, uint64_t *size_bytes, uint64_t *page_bytes)
@@ -60,8 +41,9 @@ mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes, const mend_r
     if (pool == NULL || range == NULL) {
         return mend_pool_invalid("mend_range_create: pool or range is NULL");
     }
-    mend_range_options options;
-    mend_result result = read_options(given, &options);
+    mend_range_options options = MEND_RANGE_OPTIONS_INIT;
+    mend_result result =
+        mend_pool_read_struct(given, "mend_range_options", &options, sizeof(options));
     if (result == MEND_OK) {
         result = mend_pool_needs_virtual_memory(pool, "mend_range_create");
     }
@@ -91,18 +73,16 @@ mend_result mend_range_get_info(mend_range *range, mend_range_info *info)
     if (range == NULL || info == NULL) {
         return mend_pool_invalid("mend_range_get_info: range or info is NULL");
     }
-    if (!MEND_STRUCT_IS_WHOLE(info)) {
-        return mend_pool_invalid(
-            "mend_range_info.struct_size is wrong: begin with MEND_RANGE_INFO_INIT");
-    }
     mend_pool *pool = range->pool;
-    mend_result result = mend_pool_check_process(pool);
+    mend_result result = mend_pool_check_struct(info, "mend_range_info");
+    if (result == MEND_OK) {
+        result = mend_pool_check_process(pool);
+    }
     if (result != MEND_OK) {
         return result;
     }
     mend_heap_lock(&pool->heap);
     const mend_range_info all = {
-        .struct_size = info->struct_size,
         .base = (void *)(uintptr_t)range->address,
         .size_bytes = range->size_bytes,
         .page_bytes = range->page_bytes,
@@ -114,7 +94,7 @@ mend_result mend_range_get_info(mend_range *range, mend_range_info *info)
         .zero_bytes = range->zeros_mapped * range->page_bytes,
     };
     mend_heap_unlock(&pool->heap);
-    memcpy(info, &all, mend_min_u64(info->struct_size, sizeof(all)));
+    mend_struct_write(info, &all, sizeof(all));
     return MEND_OK;
 }
 

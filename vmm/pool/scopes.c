@@ -2,7 +2,6 @@
 #include "base/scopes.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "base/generation.h"
@@ -100,9 +99,8 @@ static size_t list(const mend_heap *heap, mend_scope_info *scopes, size_t scope_
         }
         if (count < capacity) {
             const mend_scope_info info = describe(heap, number);
-            char *to = (char *)scopes + count * scope_bytes;
-            memset(to, 0, scope_bytes); /* the caller may know more fields */
-            memcpy(to, &info, mend_min_u64(scope_bytes, sizeof(info)));
+            mend_element_read((char *)scopes + count * scope_bytes, scope_bytes, &info,
+                              sizeof(info), 0);
         }
         count++;
     }
@@ -112,13 +110,8 @@ static size_t list(const mend_heap *heap, mend_scope_info *scopes, size_t scope_
 mend_result mend_get_scopes(mend_pool *pool, mend_scope_info *scopes, size_t scope_bytes,
                             size_t capacity, size_t *count)
 {
-    if (pool == NULL || count == NULL || (scopes == NULL && capacity > 0)) {
-        return mend_pool_invalid("mend_get_scopes: pool, scopes or count is NULL");
-    }
-    if (!mend_struct_size_is_whole(scope_bytes, sizeof(void *))) {
-        return mend_pool_invalid("mend_get_scopes: pass sizeof(mend_scope_info) as scope_bytes");
-    }
-    mend_result result = mend_pool_check_process(pool);
+    mend_result result =
+        mend_pool_check_array(pool, scopes, scope_bytes, capacity, count, "mend_get_scopes");
     if (result != MEND_OK) {
         return result;
     }
@@ -135,13 +128,8 @@ mend_result mend_get_scopes(mend_pool *pool, mend_scope_info *scopes, size_t sco
 mend_result mend_get_holders(mend_pool *pool, mend_holder *holders, size_t holder_bytes,
                              size_t capacity, size_t *count)
 {
-    if (pool == NULL || count == NULL || (holders == NULL && capacity > 0)) {
-        return mend_pool_invalid("mend_get_holders: pool, holders or count is NULL");
-    }
-    if (!mend_struct_size_is_whole(holder_bytes, sizeof(void *))) {
-        return mend_pool_invalid("mend_get_holders: pass sizeof(mend_holder) as holder_bytes");
-    }
-    mend_result result = mend_pool_check_process(pool);
+    mend_result result =
+        mend_pool_check_array(pool, holders, holder_bytes, capacity, count, "mend_get_holders");
     if (result != MEND_OK) {
         return result;
     }
@@ -159,9 +147,8 @@ mend_result mend_get_holders(mend_pool *pool, mend_holder *holders, size_t holde
         return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the sums of holders");
     }
     for (size_t i = 0; i < room && i < total; i++) {
-        char *to = (char *)holders + i * holder_bytes;
-        memset(to, 0, holder_bytes); /* the caller may know more fields */
-        memcpy(to, &found[i], mend_min_u64(holder_bytes, sizeof(*found)));
+        mend_element_read((char *)holders + i * holder_bytes, holder_bytes, found, sizeof(*found),
+                          i);
     }
     *count = total;
     free(found);

@@ -184,15 +184,6 @@ static bool use_again(mend_pool *pool, const mend_import_name *name, void **poin
     return import != NULL;
 }
 
-/* The same as a call of its own. *is_here: there was one. */
-static mend_result look_for(mend_pool *pool, const mend_import_name *name, void **pointer,
-                            uint64_t *size_bytes, bool *is_here)
-{
-    mend_result result = mend_pool_enter_all(pool);
-    *is_here = result == MEND_OK && use_again(pool, name, pointer, size_bytes);
-    return result == MEND_OK ? mend_pool_leave_all(pool, MEND_OK) : result;
-}
-
 /* Maps what was fetched, unless another thread has imported the same meanwhile. */
 static mend_result map(mend_pool *pool, fetching *f, void **pointer, uint64_t *size_bytes)
 {
@@ -209,25 +200,6 @@ static mend_result map(mend_pool *pool, fetching *f, void **pointer, uint64_t *s
         }
     }
     return mend_pool_leave_all(pool, result);
-}
-
-/* What is behind the fetching, which ended with `result`. */
-static mend_result finish(mend_pool *pool, fetching *f, mend_result result, void **pointer,
-                          uint64_t *size_bytes)
-{
-    note_refusal(pool, f);
-    mend_publish(result);
-    if (result == MEND_OK) {
-        result = map(pool, f, pointer, size_bytes);
-    }
-    discard(pool, f);
-    return result;
-}
-
-static fetching begin_fetching(const mend_pool *pool, const mend_import_name *name)
-{
-    return (fetching){
-        .driver = pool->driver, .page_bytes = pool->heap.device.granularity_bytes, .name = *name};
 }
 
 /* What a token says: by which kind, and under which name the pool knows the import. */
@@ -262,20 +234,32 @@ mend_result mend_import(mend_pool *pool, const void *token, size_t token_bytes, 
                         uint64_t *size_bytes)
 {
     token_read read;
-    bool is_here = false;
     if (pool == NULL || token == NULL || pointer == NULL) {
         return mend_pool_invalid("mend_import: pool, token or pointer is NULL");
     }
     mend_result result = read_token(token, token_bytes, &read);
     if (result == MEND_OK) {
-        result = look_for(pool, &read.name, pointer, size_bytes, &is_here);
+        result = mend_pool_enter_all(pool);
     }
-    if (result != MEND_OK || is_here) {
+    if (result != MEND_OK) {
         return result;
     }
-    fetching f = begin_fetching(pool, &read.name);
+    const bool is_here = use_again(pool, &read.name, pointer, size_bytes);
+    result = mend_pool_leave_all(pool, MEND_OK);
+    if (is_here) {
+        return result;
+    }
+    fetching f = {.driver = pool->driver,
+                  .page_bytes = pool->heap.device.granularity_bytes,
+                  .name = read.name};
     result = read.by_fabric ? fetch_described(&f, token, &read.head) : fetch(&f, &read.content);
-    return finish(pool, &f, result, pointer, size_bytes);
+    note_refusal(pool, &f);
+    mend_publish(result);
+    if (result == MEND_OK) {
+        result = map(pool, &f, pointer, size_bytes);
+    }
+    discard(pool, &f);
+    return result;
 }
 
 /* ---- state ----------------------------------------------------------------------------------- */

@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "base/struct_size.h"
@@ -70,52 +69,33 @@ static mend_result check_options(const mend_sleep_options *options)
                : MEND_OK;
 }
 
-/* Copies the caller's options, as many fields as the caller's version has. */
 static mend_result read_options(const mend_sleep_options *given, mend_sleep_options *options)
 {
-    *options = (mend_sleep_options)MEND_SLEEP_OPTIONS_INIT;
-    if (given == NULL) {
-        return MEND_OK;
-    }
-    if (!MEND_STRUCT_IS_WHOLE(given)) {
-        return mend_pool_invalid("mend_sleep_options.struct_size is wrong: begin with "
-                                 "MEND_SLEEP_OPTIONS_INIT");
-    }
-    if (given->struct_size > sizeof(*options)) {
-        return mend_pool_invalid("mend_sleep_options is of a newer version than the library");
-    }
-    memcpy(options, given, given->struct_size);
+    mend_result result =
+        mend_pool_read_struct(given, "mend_sleep_options", options, sizeof(*options));
     options->rule_bytes = options->rule_bytes != 0 ? options->rule_bytes : FIRST_RULE_BYTES;
-    return check_options(options);
+    return result == MEND_OK ? check_options(options) : result;
 }
 
 mend_result mend_sleep(mend_pool *pool, const mend_sleep_options *given, mend_sleep_report *report)
 {
-    if (pool == NULL) {
-        return mend_pool_invalid("mend_sleep: pool is NULL");
+    mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
+    mend_sleep_report all = MEND_SLEEP_REPORT_INIT;
+    mend_result result = pool != NULL ? mend_pool_check_struct(report, "mend_sleep_report")
+                                      : mend_pool_invalid("mend_sleep: pool is NULL");
+    if (result == MEND_OK) {
+        result = read_options(given, &options);
     }
-    if (report != NULL && !MEND_STRUCT_IS_WHOLE(report)) {
-        return mend_pool_invalid("mend_sleep_report.struct_size is wrong: begin with "
-                                 "MEND_SLEEP_REPORT_INIT");
-    }
-    mend_sleep_options options;
-    mend_result result = read_options(given, &options);
     if (result == MEND_OK) {
         result = mend_pool_needs_virtual_memory(pool, "mend_sleep");
     }
     if (result == MEND_OK) {
         result = mend_pool_enter_all(pool);
     }
-    if (result != MEND_OK) {
-        return result;
-    }
-    mend_sleep_report all = MEND_SLEEP_REPORT_INIT;
-    result = mend_sleep_put(&pool->heap, &options, &all);
-    if (result == MEND_OK && report != NULL) {
-        all.struct_size = report->struct_size;
-        memcpy(report, &all, mend_min_u64(report->struct_size, sizeof(all)));
-    }
-    return mend_pool_leave_all(pool, result);
+    return result != MEND_OK
+               ? result
+               : mend_pool_leave_all_with(pool, mend_sleep_put(&pool->heap, &options, &all), report,
+                                          &all, sizeof(all));
 }
 
 /* ---- wake ------------------------------------------------------------------------------------ */
@@ -194,56 +174,46 @@ mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag_count,
     if (pool == NULL || (tags == NULL && tag_count > 0)) {
         return mend_pool_invalid("mend_wake: pool or tags is NULL");
     }
-    if (report != NULL && !MEND_STRUCT_IS_WHOLE(report)) {
-        return mend_pool_invalid("mend_wake_report.struct_size is wrong: begin with "
-                                 "MEND_WAKE_REPORT_INIT");
-    }
     waker w = {.pool = pool, .tags = tags, .tag_count = tag_count, .report = MEND_WAKE_REPORT_INIT};
-    mend_result result = mend_pool_enter(pool);
+    mend_result result = mend_pool_check_struct(report, "mend_wake_report");
+    if (result == MEND_OK) {
+        result = mend_pool_enter(pool);
+    }
     if (result != MEND_OK) {
         return result;
     }
     wake_with_help(&w);
     if (w.result == MEND_OK && report != NULL) {
-        w.report.struct_size = report->struct_size;
-        memcpy(report, &w.report, mend_min_u64(report->struct_size, sizeof(w.report)));
+        mend_struct_write(report, &w.report, sizeof(w.report));
     }
     return mend_pool_leave(pool, w.result);
 }
 
 mend_result mend_read_kept(mend_pool *pool, const void *address, uint64_t size_bytes, void *host)
 {
-    if (pool == NULL || host == NULL) {
-        return mend_pool_invalid("mend_read_kept: pool or host is NULL");
-    }
-    mend_result result = mend_pool_enter_all(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
-    result = mend_sleep_read(&pool->heap, (uint64_t)(uintptr_t)address, size_bytes, host);
-    return mend_pool_leave_all(pool, result);
+    mend_result result = mend_pool_enter_all_if(pool, pool != NULL && host != NULL,
+                                                "mend_read_kept: pool or host is NULL");
+    return result != MEND_OK ? result
+                             : mend_pool_leave_all(
+                                   pool, mend_sleep_read(&pool->heap, (uint64_t)(uintptr_t)address,
+                                                         size_bytes, host));
 }
 
 mend_result mend_get_sleep_tags(mend_pool *pool, mend_sleep_tag_info *infos, size_t info_bytes,
                                 size_t capacity, size_t *count)
 {
-    if (pool == NULL || count == NULL || (infos == NULL && capacity > 0)) {
-        return mend_pool_invalid("mend_get_sleep_tags: pool, infos or count is NULL");
+    mend_result result =
+        mend_pool_check_array(pool, infos, info_bytes, capacity, count, "mend_get_sleep_tags");
+    if (result == MEND_OK) {
+        result = mend_pool_enter_all(pool);
     }
-    if (!mend_struct_size_is_whole(info_bytes, sizeof(uint64_t))) {
-        return mend_pool_invalid("mend_get_sleep_tags: pass sizeof(mend_sleep_tag_info) as "
-                                 "info_bytes");
-    }
-    mend_result result = mend_pool_enter_all(pool);
     if (result != MEND_OK) {
         return result;
     }
     mend_sleep_tag_info *found = NULL;
     result = mend_sleep_list_tags(&pool->heap, &found, count);
     for (size_t i = 0; result == MEND_OK && *count <= capacity && i < *count; i++) {
-        char *to = (char *)infos + i * info_bytes;
-        memset(to, 0, info_bytes); /* the caller may know more fields */
-        memcpy(to, &found[i], mend_min_u64(info_bytes, sizeof(found[i])));
+        mend_element_read((char *)infos + i * info_bytes, info_bytes, found, sizeof(*found), i);
     }
     free(found);
     return mend_pool_leave_all(pool, result);
@@ -252,27 +222,23 @@ mend_result mend_get_sleep_tags(mend_pool *pool, mend_sleep_tag_info *infos, siz
 mend_result mend_find_kept(mend_pool *pool, const void *address, uint64_t size_bytes,
                            const void **host)
 {
-    if (pool == NULL || host == NULL || size_bytes == 0) {
-        return mend_pool_invalid("mend_find_kept: pool or host is NULL, or the size is 0");
-    }
-    mend_result result = mend_pool_enter_all(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
-    result = mend_sleep_find(&pool->heap, (uint64_t)(uintptr_t)address, size_bytes, host);
-    return mend_pool_leave_all(pool, result);
+    mend_result result =
+        mend_pool_enter_all_if(pool, pool != NULL && host != NULL && size_bytes != 0,
+                               "mend_find_kept: pool or host is NULL, or the size is 0");
+    return result != MEND_OK ? result
+                             : mend_pool_leave_all(
+                                   pool, mend_sleep_find(&pool->heap, (uint64_t)(uintptr_t)address,
+                                                         size_bytes, host));
 }
 
 mend_result mend_keep_host_memory(mend_pool *pool, uint64_t most_bytes)
 {
-    if (pool == NULL) {
-        return mend_pool_invalid("mend_keep_host_memory: pool is NULL");
-    }
-    mend_result result = mend_pool_enter_all(pool);
+    mend_driver_scope scope;
+    mend_result result =
+        mend_pool_enter_all_if(pool, pool != NULL, "mend_keep_host_memory: pool is NULL");
     if (result != MEND_OK) {
         return result;
     }
-    mend_driver_scope scope;
     result = mend_driver_scope_open(&pool->heap, &scope);
     if (result == MEND_OK) {
         mend_copies_limit(&pool->heap, most_bytes);
@@ -285,22 +251,12 @@ mend_result mend_keep_host_memory(mend_pool *pool, uint64_t most_bytes)
 
 mend_result mend_quiesce(mend_pool *pool, mend_quiesce_report *report)
 {
-    if (pool == NULL) {
-        return mend_pool_invalid("mend_quiesce: pool is NULL");
-    }
-    if (report != NULL && !MEND_STRUCT_IS_WHOLE(report)) {
-        return mend_pool_invalid("mend_quiesce_report.struct_size is wrong: begin with "
-                                 "MEND_QUIESCE_REPORT_INIT");
-    }
-    mend_result result = mend_pool_enter_all(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
     mend_quiesce_report all = MEND_QUIESCE_REPORT_INIT;
-    result = mend_heap_quiesce(&pool->heap, &all);
-    if (result == MEND_OK && report != NULL) {
-        all.struct_size = report->struct_size;
-        memcpy(report, &all, mend_min_u64(report->struct_size, sizeof(all)));
+    mend_result result = mend_pool_check_struct(report, "mend_quiesce_report");
+    if (result == MEND_OK) {
+        result = mend_pool_enter_all_if(pool, pool != NULL, "mend_quiesce: pool is NULL");
     }
-    return mend_pool_leave_all(pool, result);
+    return result != MEND_OK ? result
+                             : mend_pool_leave_all_with(pool, mend_heap_quiesce(&pool->heap, &all),
+                                                        report, &all, sizeof(all));
 }

@@ -9,6 +9,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 /* It changes with every change of the structures. */
 #define DESCRIPTION_MARK UINT64_C(0x31636261466d6e4d)
 
@@ -24,22 +26,11 @@ size_t mend_description_size(size_t count)
     return sizeof(mend_description) + count * sizeof(mend_described_chunk);
 }
 
-static uint64_t add_to_check(uint64_t check, const void *bytes, size_t count)
-{
-    const unsigned char *at = bytes;
-    for (size_t i = 0; i < count; i++) {
-        check = (check ^ at[i]) * UINT64_C(0x100000001b3);
-    }
-    return check;
-}
-
-/* FNV-1a: a description that was cut or changed by accident is noticed. */
 static uint64_t check_of(const void *bytes, const mend_description *head)
 {
-    const size_t before = offsetof(mend_description, check);
-    uint64_t check = add_to_check(UINT64_C(0xcbf29ce484222325), head, before);
-    return add_to_check(check, (const unsigned char *)bytes + sizeof(*head),
-                        (size_t)head->description_bytes - sizeof(*head));
+    const uint64_t check = mend_hash(MEND_HASH_OF_NOTHING, head, offsetof(mend_description, check));
+    return mend_hash(check, (const unsigned char *)bytes + sizeof(*head),
+                     (size_t)head->description_bytes - sizeof(*head));
 }
 
 void mend_description_write_chunk(void *bytes, size_t at, const mend_described_chunk *chunk)

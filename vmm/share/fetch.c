@@ -234,29 +234,6 @@ static mend_result take_all(conversation *talk, const mend_share_taker *taker)
                : result;
 }
 
-static void hang_up(conversation *talk)
-{
-    if (talk->socket >= 0) {
-        close(talk->socket);
-        talk->socket = -1;
-    }
-}
-
-mend_result mend_share_fetch(const mend_token_content *token, uint64_t patience_ms,
-                             const mend_share_taker *taker)
-{
-    conversation talk = {.token = token, .socket = -1, .end_ms = mend_share_now_ms() + patience_ms};
-    mend_result result = dial(&talk);
-    if (result == MEND_OK) {
-        result = ask(&talk, false);
-    }
-    if (result == MEND_OK) {
-        result = take_all(&talk, taker);
-    }
-    hang_up(&talk);
-    return result;
-}
-
 static mend_result hear_state(conversation *talk, mend_import_state *state)
 {
     batch got;
@@ -268,26 +245,41 @@ static mend_result hear_state(conversation *talk, mend_import_state *state)
     return result;
 }
 
+/* One conversation: fetches the chunks, or asks for the state. */
+static mend_result converse(conversation *talk, const mend_share_taker *taker,
+                            mend_import_state *state)
+{
+    mend_result result = dial(talk);
+    if (result == MEND_OK) {
+        result = ask(talk, taker == NULL);
+    }
+    if (result == MEND_OK) {
+        result = taker != NULL ? take_all(talk, taker) : hear_state(talk, state);
+    }
+    if (talk->socket >= 0) {
+        close(talk->socket);
+    }
+    return result;
+}
+
+mend_result mend_share_fetch(const mend_token_content *token, uint64_t patience_ms,
+                             const mend_share_taker *taker)
+{
+    conversation talk = {.token = token, .end_ms = mend_share_now_ms() + patience_ms};
+    return converse(&talk, taker, NULL);
+}
+
 /* Who ends amid the conversation, or has too many visitors, is asked again. */
 mend_result mend_share_ask(const mend_token_content *token, uint64_t patience_ms,
                            mend_import_state *state)
 {
-    conversation talk = {.token = token, .socket = -1, .end_ms = mend_share_now_ms() + patience_ms};
-    mend_result result;
-    do {
-        if (talk.is_cut) {
-            (void)poll(NULL, 0, TRY_AGAIN_MS);
-        }
+    conversation talk = {.token = token, .end_ms = mend_share_now_ms() + patience_ms};
+    mend_result result = converse(&talk, NULL, state);
+    while (talk.is_cut && mend_share_now_ms() < talk.end_ms) {
+        (void)poll(NULL, 0, TRY_AGAIN_MS);
         talk.is_cut = false;
-        result = dial(&talk);
-        if (result == MEND_OK) {
-            result = ask(&talk, true);
-        }
-        if (result == MEND_OK) {
-            result = hear_state(&talk, state);
-        }
-        hang_up(&talk);
-    } while (talk.is_cut && mend_share_now_ms() < talk.end_ms);
+        result = converse(&talk, NULL, state);
+    }
     if (talk.has_ended) {
         *state = MEND_IMPORT_ORPHANED;
         result = MEND_OK;

@@ -179,18 +179,6 @@ uint64_t mend_limit_file_want(mend_limit_slot *slot, uint64_t bytes)
     return want;
 }
 
-uint64_t mend_limit_file_room(mend_limit_slot *slot)
-{
-    file_content content;
-    if (!begin(slot, &content)) {
-        return UINT64_MAX;
-    }
-    bury_dead(slot->file, slot->number, &content);
-    uint64_t room = room_in(&content);
-    end(slot, &content);
-    return room;
-}
-
 /* What the slot may still give back. Before its collections know the want: all that it has. */
 static uint64_t offered_in(const slot_content *slot, uint64_t want)
 {

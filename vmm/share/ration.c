@@ -7,21 +7,12 @@
  */
 #include "share/share.h"
 
-#include <assert.h>
 #include <poll.h>
 
 #include "base/align.h"
 
 /* How often it looks whether others have given memory back. */
 enum { LOOK_MS = 1 };
-
-/* A handle is a small number on some devices, an address on others; the map spreads multiples of
- * 512. */
-static uint64_t key_of(mend_chunk_handle handle)
-{
-    assert(handle != 0);
-    return handle << 9 | handle >> 55;
-}
 
 /* ---- the calls that are rationed ------------------------------------------------------------- */
 
@@ -58,7 +49,8 @@ static void settle(mend_ration *ration, mend_chunk_handle handle, uint64_t size_
     mend_mutex_lock(&ration->mutex);
     mend_pointer_map_end_promise(&ration->sizes);
     if (handle != 0) {
-        mend_pointer_map_insert(&ration->sizes, key_of(handle), (void *)(uintptr_t)size_bytes);
+        mend_pointer_map_insert(&ration->sizes, mend_handle_key(handle),
+                                (void *)(uintptr_t)size_bytes);
     } else {
         mend_limit_file_give(&ration->slot, size_bytes);
     }
@@ -94,9 +86,9 @@ static mend_status rationed_release(const mend_driver *driver, mend_chunk_handle
     mend_status status = ration->pass.inner->release(ration->pass.inner, handle);
     if (status == MEND_DRIVER_OK && ration->has_file) {
         mend_mutex_lock(&ration->mutex);
-        uint64_t bytes = (uintptr_t)mend_pointer_map_find(&ration->sizes, key_of(handle));
+        uint64_t bytes = (uintptr_t)mend_pointer_map_find(&ration->sizes, mend_handle_key(handle));
         if (bytes > 0) { /* else it was imported */
-            mend_pointer_map_remove(&ration->sizes, key_of(handle));
+            mend_pointer_map_remove(&ration->sizes, mend_handle_key(handle));
             mend_limit_file_give(&ration->slot, bytes);
         }
         mend_mutex_unlock(&ration->mutex);
@@ -117,7 +109,7 @@ static mend_status rationed_memory_info(const mend_driver *driver, uint64_t *fre
     bytes = bytes > ration->keep_free_bytes ? bytes - ration->keep_free_bytes : 0;
     if (ration->has_file) {
         mend_mutex_lock(&ration->mutex);
-        bytes = mend_min_u64(bytes, mend_limit_file_room(&ration->slot));
+        bytes = mend_min_u64(bytes, mend_limit_file_look(&ration->slot, 0).room_bytes);
         mend_mutex_unlock(&ration->mutex);
     }
     *free_bytes = bytes;

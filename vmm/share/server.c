@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -14,6 +13,7 @@
 
 #include "base/align.h"
 #include "base/error.h"
+#include "base/thread.h"
 
 /* How often overdue visitors are looked for, and how soon the thread accepts again after the
  * process had no file descriptor left for a visitor. */
@@ -225,16 +225,8 @@ void mend_share_hold_library(void)
 
 bool mend_share_start_thread(pthread_t *thread, void *(*run)(void *), void *context)
 {
-    sigset_t all;
-    sigset_t before;
     mend_share_hold_library();
-    sigfillset(&all);
-    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) {
-        return false;
-    }
-    bool is_started = pthread_create(thread, NULL, run, context) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return is_started;
+    return mend_thread_start(thread, run, context);
 }
 
 static bool draw(void *bytes, size_t length)
@@ -283,7 +275,7 @@ static const char *open_all(mend_process_shares *shares)
 
 mend_result mend_share_open(void)
 {
-    mend_process_shares *shares = mend_process_get_shares();
+    mend_process_shares *shares = &mend_process_own_shares;
     mend_mutex_lock(&shares->mutex);
     const char *refused = shares->is_open ? NULL : open_all(shares);
     mend_mutex_unlock(&shares->mutex);
@@ -297,7 +289,7 @@ mend_result mend_share_open(void)
 
 void mend_share_publish(mend_published *export)
 {
-    mend_process_shares *shares = mend_process_get_shares();
+    mend_process_shares *shares = &mend_process_own_shares;
     assert(export->count > 0);
     assert(export->size_bytes > 0);
     mend_mutex_lock(&shares->mutex);
@@ -309,7 +301,7 @@ void mend_share_publish(mend_published *export)
 
 uint64_t mend_share_next_number(void)
 {
-    mend_process_shares *shares = mend_process_get_shares();
+    mend_process_shares *shares = &mend_process_own_shares;
     mend_mutex_lock(&shares->mutex);
     uint64_t number = ++shares->last_number;
     mend_mutex_unlock(&shares->mutex);
@@ -318,7 +310,7 @@ uint64_t mend_share_next_number(void)
 
 void mend_share_withdraw(mend_published *export)
 {
-    mend_process_shares *shares = mend_process_get_shares();
+    mend_process_shares *shares = &mend_process_own_shares;
     mend_mutex_lock(&shares->mutex);
     assert(find(shares, export->number) == export);
     mend_tree_remove(&shares->published, &export->by_number);
@@ -327,7 +319,7 @@ void mend_share_withdraw(mend_published *export)
 
 void mend_share_write_token(const mend_published *export, mend_export_token *token)
 {
-    mend_process_shares *shares = mend_process_get_shares();
+    mend_process_shares *shares = &mend_process_own_shares;
     mend_token_content content = {.number = export->number, .process = (uint64_t)getpid()};
     mend_mutex_lock(&shares->mutex);
     memcpy(content.name, shares->name, sizeof(content.name));

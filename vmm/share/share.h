@@ -196,11 +196,9 @@ void mend_limit_file_give(mend_limit_slot *slot, uint64_t bytes);
  * number of the want, which is new if it is for more than before; 0: all slots know it. */
 uint64_t mend_limit_file_want(mend_limit_slot *slot, uint64_t bytes);
 
-/* What the limit leaves to claim. */
-uint64_t mend_limit_file_room(mend_limit_slot *slot);
-
-/* The room, and what others may still give back: what they had idle when they answered the want,
- * all that they have before. Of one moment: who gives memory back does so before it answers. */
+/* What the limit leaves to claim, and what others may still give back: what they had idle when they
+ * answered the want, all that they have before. Of one moment: who gives memory back does so before
+ * it answers. */
 typedef struct mend_limit_view {
     uint64_t room_bytes;
     uint64_t offered_bytes;
@@ -298,8 +296,7 @@ void mend_share_write_token(const mend_published *export, mend_export_token *tok
 /* dlclose leaves the library in the process from now on. */
 void mend_share_hold_library(void);
 
-/* Starts a thread that takes no signals: those are for the program's own. It holds the library,
- * because the thread may run its code until the process ends. */
+/* mend_thread_start of one that holds the library, whose code it may run until the process ends. */
 bool mend_share_start_thread(pthread_t *thread, void *(*run)(void *), void *context);
 
 #endif

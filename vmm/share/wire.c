@@ -11,15 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
-/* FNV-1a: a token that was cut or changed by accident is noticed. */
+#include "base/hash.h"
+
 static uint64_t check_of(const mend_token_content *content)
 {
-    uint64_t check = UINT64_C(0xcbf29ce484222325);
-    const unsigned char *bytes = (const unsigned char *)content;
-    for (size_t i = 0; i < offsetof(mend_token_content, check); i++) {
-        check = (check ^ bytes[i]) * UINT64_C(0x100000001b3);
-    }
-    return check;
+    return mend_hash(MEND_HASH_OF_NOTHING, content, offsetof(mend_token_content, check));
 }
 
 void mend_token_write(const mend_token_content *content, mend_export_token *token)

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/align.h"
+#include "base/hash.h"
 #include "sim/foreign.h"
 
 #define FABRIC_MARK UINT64_C(0x63697262616664)
@@ -147,15 +148,9 @@ void mend_sim_fabric_clear(mend_sim *sim)
 
 /* ---- the handle ------------------------------------------------------------------------------ */
 
-/* FNV-1a. */
 static uint64_t check_of(const fabric_handle *handle)
 {
-    uint64_t check = UINT64_C(0xcbf29ce484222325);
-    const unsigned char *bytes = (const unsigned char *)handle;
-    for (size_t i = 0; i < offsetof(fabric_handle, check); i++) {
-        check = (check ^ bytes[i]) * UINT64_C(0x100000001b3);
-    }
-    return check;
+    return mend_hash(MEND_HASH_OF_NOTHING, handle, offsetof(fabric_handle, check));
 }
 
 static uint16_t bits_of(uint64_t page_bytes)

@@ -23,7 +23,7 @@ bool mend_sim_call_can_fail(mend_driver_call call)
 const char *mend_sim_call_member(mend_driver_call call)
 {
     static const char *const members[MEND_DRIVER_CALL_COUNT] = {
-#define X(member, driver_name) #member,
+#define X(member, name, bytes, parameters, arguments) #member,
         MEND_DRIVER_CALLS(X)
 #undef X
     };

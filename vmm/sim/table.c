@@ -307,7 +307,7 @@ void mend_sim_table_fill(mend_sim *sim)
     sim->table = (mend_driver){
         .state = sim,
         .name = "sim",
-#define X(member, driver_name) .member = table_##member,
+#define X(member, name, bytes, parameters, arguments) .member = table_##member,
         MEND_DRIVER_CALLS(X)
 #undef X
             .clock_ns = table_clock_ns,

@@ -2,7 +2,6 @@
 #include "base/history.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "tests/support/kit.h"
 

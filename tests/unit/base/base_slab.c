@@ -4,7 +4,6 @@
 #include <stdalign.h>
 #include <string.h>
 
-#include "base/align.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
 

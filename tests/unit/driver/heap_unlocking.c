@@ -38,12 +38,12 @@ static mend_status note(const mend_driver *driver, mend_driver_call call)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 /* NOLINTBEGIN(misc-unused-parameters) */
-#define X(member, call_bytes, parameters, arguments)                                               \
+#define X(member, name, bytes, parameters, arguments)                                              \
     static mend_status note_##member parameters                                                    \
     {                                                                                              \
         return note(driver, MEND_CALL_##member);                                                   \
     }
-MEND_DRIVER_SIGNATURES(X)
+MEND_DRIVER_CALLS(X)
 #undef X
 /* NOLINTEND(misc-unused-parameters) */
 #pragma GCC diagnostic pop
@@ -73,8 +73,8 @@ static void recorder_init(recorder *r)
     r->table = (mend_driver){
         .state = r,
         .name = "recorder",
-#define X(member, call_bytes, parameters, arguments) .member = note_##member,
-        MEND_DRIVER_SIGNATURES(X)
+#define X(member, name, bytes, parameters, arguments) .member = note_##member,
+        MEND_DRIVER_CALLS(X)
 #undef X
             .clock_ns = note_clock_ns,
         .pause = note_pause,
@@ -135,7 +135,7 @@ static void recorder_close(recorder *r)
 
 UNLOCKING_TEST(heap_unlocking, long_calls_let_go_of_the_lock_and_others_keep_it)
 {
-    const mend_driver *door = &r->unlocking.table;
+    const mend_driver *door = &r->unlocking.pass.table;
     r->answer = MEND_DRIVER_NOT_READY;
     LONG_CALLS(EXPECT_LONG)
     SHORT_CALLS(EXPECT_SHORT)
@@ -144,7 +144,7 @@ UNLOCKING_TEST(heap_unlocking, long_calls_let_go_of_the_lock_and_others_keep_it)
 
 UNLOCKING_TEST(heap_unlocking, the_first_loss_is_remembered_and_names_pass_through)
 {
-    const mend_driver *door = &r->unlocking.table;
+    const mend_driver *door = &r->unlocking.pass.table;
     EXPECT_STR_EQ("recorder", door->name);
     EXPECT_U64_EQ(41, door->clock_ns(door));
     r->answer = MEND_DRIVER_OUT_OF_MEMORY;
@@ -160,7 +160,7 @@ UNLOCKING_TEST(heap_unlocking, the_first_loss_is_remembered_and_names_pass_throu
 
 UNLOCKING_TEST(heap_unlocking, a_pause_lets_go_of_the_lock)
 {
-    r->unlocking.table.pause(&r->unlocking.table, 7);
+    r->unlocking.pass.table.pause(&r->unlocking.pass.table, 7);
     EXPECT_FALSE(mend_mutex_try_lock(&r->lock)); /* held again */
     EXPECT_TRUE(r->lock_was_free);
     EXPECT_U64_EQ(7, r->paused_ns);

@@ -1,7 +1,6 @@
 /* MEND_CONF: every key, every kind of value, and each way to write it wrong. */
 #include "pool/configuration.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/align.h"
@@ -194,18 +193,6 @@ MEND_TEST(pool_configuration, peers_are_auto_none_or_numbers)
     EXPECT_REFUSED("peers:all", "peers", "\"all\"");
 }
 
-MEND_TEST(pool_configuration, what_the_program_set_stays)
-{
-    mend_pool_config config = MEND_POOL_CONFIG_INIT;
-    config.limit_bytes = 7;
-    config.allow_stream_waits = 1;
-    config.streams_may_vanish = 1;
-    EXPECT_OK(mend_configuration_read("limit:9,reserve:9,stream_waits:off,streams_may_vanish:off",
-                                      &config));
-    EXPECT_FIELDS(config, limit_bytes, 7, reserve_bytes, 9);
-    EXPECT_FIELDS(config, allow_stream_waits, 1, streams_may_vanish, 1);
-}
-
 MEND_TEST(pool_configuration, every_field_that_the_program_set_stays)
 {
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
@@ -293,29 +280,4 @@ MEND_TEST(pool_configuration, messages_hold_long_texts)
     EXPECT_REFUSED(text, "\"xxx", "compact_when_full rdma peers shareable audit");
     memcpy(text, "limit:", 6);
     EXPECT_REFUSED(text, "limit is \"xxx", "TiB");
-}
-
-MEND_TEST(pool_configuration, random_texts_are_read_or_refused)
-{
-    static const char *const pieces[] = {
-        "limit", ":", ",",     "1", "GiB",          "reserve", "on", "off", "0",
-        "2",     "-", "audit", " ", "stream_waits", "reserve", "K",  ".",   "9"};
-    enum { PIECES = sizeof(pieces) / sizeof(*pieces) };
-    mend_test_random random;
-    mend_test_random_init(&random, mend_test_seed());
-    unsigned accepted = 0;
-    for (unsigned round = 0; round < 20000; round++) {
-        char text[256] = "";
-        uint64_t count = mend_test_random_below(&random, 12);
-        for (uint64_t i = 0; i < count; i++) {
-            strcat(text, pieces[mend_test_random_below(&random, PIECES)]);
-        }
-        mend_pool_config config = MEND_POOL_CONFIG_INIT;
-        mend_pool_config before = config;
-        mend_result result = mend_configuration_read(text, &config);
-        accepted += result == MEND_OK && text[0] != 0;
-        MEND_TEST_CHECK(result == MEND_OK || are_same(&before, &config), return,
-                        "refused, but changed the config: \"%s\"", text);
-    }
-    EXPECT_TRUE(accepted > 0);
 }

@@ -1,6 +1,4 @@
 /* Corners of the pool: absurd configs, undo that is itself refused, peaks after a failure. */
-#include <stddef.h>
-
 #include "pool/pool.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
@@ -107,42 +105,6 @@ KIT_TEST_IN(pool_corners, a_steady_state_on_two_streams_holds_few_events,
     for (int i = 0; i < 2; i++) {
         kit_end_stream(w, streams[i]);
     }
-}
-
-/* A program built against an older header knows a shorter struct, one built against a newer a
- * longer one: what both know is filled, and nothing else is touched. */
-KIT_TEST(pool_corners, structs_are_filled_as_far_as_both_sides_know_them)
-{
-    void *pointer = kit_alloc(w, 1000, NULL);
-
-    mend_stats stats = MEND_STATS_INIT;
-    stats.struct_size = offsetof(mend_stats, requested_bytes);
-    stats.requested_bytes = 77;
-    EXPECT_OK(mend_get_stats(w->pool, &stats));
-    EXPECT_FIELDS(stats, live_bytes, 1024, requested_bytes, 77);
-    struct {
-        mend_stats stats;
-        uint64_t later;
-    } newer = {.stats = {.struct_size = sizeof(newer)}, .later = 77};
-    EXPECT_OK(mend_get_stats(w->pool, &newer.stats));
-    EXPECT_U64_EQ(1000, newer.stats.requested_bytes);
-    EXPECT_U64_EQ(77, newer.later);
-
-    mend_block_info info = MEND_BLOCK_INFO_INIT;
-    info.struct_size = offsetof(mend_block_info, stream);
-    info.pool = NULL;
-    EXPECT_OK(mend_get_block_info(w->pool, pointer, &info));
-    EXPECT_U64_EQ(1000, info.requested_bytes);
-    EXPECT_PTR_EQ(NULL, info.pool);
-    info.struct_size = 0;
-    EXPECT_INVALID(mend_get_block_info(w->pool, pointer, &info));
-
-    mend_error error = MEND_ERROR_INIT;
-    error.struct_size = offsetof(mend_error, message);
-    error.message = "mine";
-    EXPECT_OK(mend_last_error(&error));
-    EXPECT_INVALID(error.result);
-    EXPECT_STR_EQ("mine", error.message);
 }
 
 MEND_TEST(pool_corners, a_lost_context_is_not_a_refusal)

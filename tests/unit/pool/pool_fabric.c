@@ -8,26 +8,22 @@
 
 FABRIC_TEST(pool_fabric, a_buffer_that_is_too_small_is_told_the_size)
 {
-    unsigned char bytes[2048];
+    share_ticket t = {.by_fabric = true, .bytes = {0x5a}};
     mend_pool *pool = r->from.pool;
     unsigned char *block = kit_alloc(&r->from, 2 * CHUNK, r->from.streams[0]);
-    size_t size = 0;
+    const mend_export_options *by_fabric =
+        KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC);
     uint64_t offset = 0;
-    EXPECT_OK(mend_export(pool, block + 700,
-                          KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC), NULL, 0,
-                          &size, &offset));
-    EXPECT_TRUE(size >= 64 + 72);
+    EXPECT_OK(mend_export(pool, block + 700, by_fabric, NULL, 0, &t.size, &offset));
+    EXPECT_TRUE(t.size >= 64 + 72);
     EXPECT_U64_EQ(700, offset);
-    memset(bytes, 0x5a, sizeof(bytes));
-    const size_t needed = size;
-    size = 0;
-    EXPECT_OK(mend_export(pool, block, KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC),
-                          bytes, needed - 1, &size, NULL));
-    EXPECT_U64_EQ(needed, size);
-    EXPECT_INT_EQ(0x5a, bytes[0]);
+    const size_t needed = t.size;
+    t.size = 0;
+    EXPECT_OK(mend_export(pool, block, by_fabric, t.bytes, needed - 1, &t.size, NULL));
+    EXPECT_U64_EQ(needed, t.size);
+    EXPECT_INT_EQ(0x5a, t.bytes[0]);
     EXPECT_STATS(&r->from, exported_blocks, 0);
-    EXPECT_OK(mend_export(pool, block, KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC),
-                          bytes, needed, &size, NULL));
+    EXPECT_OK(mend_export(pool, block, by_fabric, t.bytes, needed, &t.size, NULL));
     EXPECT_STATS(&r->from, exported_blocks, 1);
 }
 
@@ -90,42 +86,23 @@ FABRIC_TEST(pool_fabric, damaged_descriptions_are_refused)
 
 FABRIC_TEST(pool_fabric, misuse_has_its_errors)
 {
-    unsigned char bytes[2048];
-    size_t size = 0;
+    share_ticket t = {.by_fabric = true};
     void *pointer = NULL;
     char *block = kit_alloc(&r->from, 4096, r->from.streams[0]);
     char *freed = kit_alloc(&r->from, 4096, r->from.streams[0]);
     kit_free(&r->from, freed, r->from.streams[0]);
     mend_pool *pool = r->from.pool;
-    EXPECT_INVALID(mend_export(NULL, block,
-                               KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC), bytes,
-                               sizeof(bytes), &size, NULL));
-    EXPECT_INVALID(mend_export(pool, NULL,
-                               KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC), bytes,
-                               sizeof(bytes), &size, NULL));
-    EXPECT_INVALID(mend_export(pool, block,
-                               KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC), NULL,
-                               sizeof(bytes), &size, NULL));
-    EXPECT_INVALID(mend_export(pool, block,
-                               KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC), bytes,
-                               10, NULL, NULL));
-    EXPECT_ERROR(FOREIGN_POINTER,
-                 mend_export(pool, &size,
-                             KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC), bytes,
-                             sizeof(bytes), &size, NULL));
-    EXPECT_ERROR(DOUBLE_FREE,
-                 mend_export(pool, freed,
-                             KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC), bytes,
-                             sizeof(bytes), &size, NULL));
-    EXPECT_INVALID(mend_import(NULL, bytes, sizeof(bytes), &pointer, NULL));
-    EXPECT_INVALID(mend_import(pool, NULL, sizeof(bytes), &pointer, NULL));
-    EXPECT_INVALID(mend_import(pool, bytes, sizeof(bytes), NULL, NULL));
-    EXPECT_INVALID(mend_import(pool, bytes, 0, &pointer, NULL));
-    EXPECT_TRUE(size == 0 && pointer == NULL);
-    mend_pool_config config = MEND_POOL_CONFIG_INIT;
-    config.driver = r->from.driver;
-    config.shareable = -2;
-    EXPECT_INVALID(mend_pool_create(&config, &pool));
-    config.shareable = MEND_SHAREABLE_AUTO + 1;
-    EXPECT_INVALID(mend_pool_create(&config, &pool));
+    const mend_export_options *by_fabric =
+        KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC);
+    EXPECT_INVALID(share_try_export(NULL, block, &t));
+    EXPECT_INVALID(share_try_export(pool, NULL, &t));
+    EXPECT_INVALID(mend_export(pool, block, by_fabric, NULL, sizeof(t.bytes), &t.size, NULL));
+    EXPECT_INVALID(mend_export(pool, block, by_fabric, t.bytes, 10, NULL, NULL));
+    EXPECT_ERROR(FOREIGN_POINTER, share_try_export(pool, &t, &t));
+    EXPECT_ERROR(DOUBLE_FREE, share_try_export(pool, freed, &t));
+    EXPECT_INVALID(mend_import(NULL, t.bytes, sizeof(t.bytes), &pointer, NULL));
+    EXPECT_INVALID(mend_import(pool, NULL, sizeof(t.bytes), &pointer, NULL));
+    EXPECT_INVALID(mend_import(pool, t.bytes, sizeof(t.bytes), NULL, NULL));
+    EXPECT_INVALID(mend_import(pool, t.bytes, 0, &pointer, NULL));
+    EXPECT_TRUE(t.size == 0 && pointer == NULL);
 }

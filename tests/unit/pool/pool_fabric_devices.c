@@ -4,21 +4,25 @@
 #include "tests/support/place.h"
 #include "tests/unit/pool/share_rig.h"
 
-enum { MOST_DESCRIPTION = 2048 };
+/* A ticket of each way. */
+enum { FILES, FABRIC };
+#define TICKETS                                                                                    \
+    {                                                                                              \
+        {.by_fabric = false, .token = {{7}}},                                                      \
+        {                                                                                          \
+            .by_fabric = true, .bytes = { 7 }                                                      \
+        }                                                                                          \
+    }
 
 KIT_TEST_IN(pool_fabric_devices, a_pool_of_the_older_setting_exports_by_file_alone,
             share_open(w, 1, MEND_SIM_FABRIC_WORKS))
 {
+    share_ticket by[] = TICKETS;
     void *block = kit_alloc(w, CHUNK, S(0));
-    size_t size = 77;
-    unsigned char bytes[MOST_DESCRIPTION] = {0x5a};
-    mend_export_token token;
     EXPECT_REFUSAL(NOT_SUPPORTED, "mend_pool_config.shareable = 2",
-                   mend_export(w->pool, block,
-                               KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC), bytes,
-                               sizeof(bytes), &size, NULL));
-    EXPECT_TRUE(size == 77 && bytes[0] == 0x5a);
-    EXPECT_OK(mend_export(w->pool, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+                   share_try_export(w->pool, block, &by[FABRIC]));
+    EXPECT_TRUE(by[FABRIC].size == 0 && by[FABRIC].bytes[0] == 7);
+    EXPECT_OK(share_try_export(w->pool, block, &by[FILES]));
 }
 
 /* The device has no fabric handles, or claims them and the driver refuses: file descriptors work,
@@ -34,22 +38,16 @@ MEND_TEST(pool_fabric_devices, without_fabric_a_pool_goes_on_by_file)
     for (int refused = 0; refused < 2; refused++) {
         mend_world w;
         unsigned warnings = 0;
-        size_t size = 0;
-        unsigned char bytes[MOST_DESCRIPTION];
-        mend_export_token token;
+        share_ticket by[] = TICKETS;
         mend_log_set_sink(count_warnings, &warnings);
         ASSERT_TRUE(share_open(&w, MEND_SHAREABLE_FABRIC,
                                refused ? MEND_SIM_FABRIC_REFUSED : MEND_SIM_FABRIC_NONE));
         void *blocks[2] = {kit_alloc(&w, CHUNK, w.streams[0]),
                            kit_alloc(&w, 3 * CHUNK, w.streams[0])};
         for (int i = 0; i < 2; i++) {
-            EXPECT_ERROR(NOT_SUPPORTED,
-                         mend_export(w.pool, blocks[i],
-                                     KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC),
-                                     bytes, sizeof(bytes), &size, NULL));
+            EXPECT_ERROR(NOT_SUPPORTED, share_try_export(w.pool, blocks[i], &by[FABRIC]));
             kit_expect_words(refused ? "NOT_PERMITTED" : "on a device that has them");
-            EXPECT_OK(
-                mend_export(w.pool, blocks[i], NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+            EXPECT_OK(share_try_export(w.pool, blocks[i], &by[FILES]));
         }
         mend_log_set_sink(NULL, NULL);
         EXPECT_U64_EQ(refused, warnings);
@@ -73,19 +71,25 @@ static mend_status open_without_files(KIT_UNUSED const mend_driver *driver, int 
     return status;
 }
 
-/* A pool beside that of the world, on the same device. */
-static mend_result open_without_files_on(mend_world *w, int shareable, mend_driver *driver,
-                                         mend_pool **pool)
+/* A pool beside that of the world, on the same device, and a chunk of it. */
+typedef struct beside {
+    mend_driver driver;
+    mend_pool *pool;
+    void *block;
+} beside;
+
+static mend_result open_without_files_on(mend_world *w, int shareable, beside *b)
 {
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
     simulated = w->driver;
-    *driver = *w->driver;
-    driver->device_open = open_without_files;
-    config.driver = driver;
+    *b = (beside){.driver = *w->driver};
+    b->driver.device_open = open_without_files;
+    config.driver = &b->driver;
     config.shareable = shareable;
-    mend_result result = mend_pool_create(&config, pool);
+    mend_result result = mend_pool_create(&config, &b->pool);
     if (result == MEND_OK) {
-        mend_test_place(*pool, &(mend_test_sizes){.chunk_bytes = CHUNK});
+        mend_test_place(b->pool, &(mend_test_sizes){.chunk_bytes = CHUNK});
+        EXPECT_OK(mend_alloc(b->pool, CHUNK, S(0), &b->block));
     }
     return result;
 }
@@ -93,76 +97,50 @@ static mend_result open_without_files_on(mend_world *w, int shareable, mend_driv
 KIT_TEST_IN(pool_fabric_devices, a_device_without_file_descriptors_exports_by_fabric_alone,
             share_open(w, 0, MEND_SIM_FABRIC_WORKS))
 {
-    mend_driver driver;
-    mend_pool *pool = NULL;
-    mend_export_token token = {{7}};
-    unsigned char bytes[MOST_DESCRIPTION];
-    size_t size = 0;
-    void *block = NULL;
-    void *theirs = NULL;
+    beside b;
+    share_ticket by[] = TICKETS;
     has_fabric = true;
-    EXPECT_REFUSAL(NOT_SUPPORTED, "by file descriptors",
-                   open_without_files_on(w, 1, &driver, &pool));
-    ASSERT_RESULT(MEND_OK, open_without_files_on(w, MEND_SHAREABLE_FABRIC, &driver, &pool));
-    EXPECT_OK(mend_alloc(pool, CHUNK, S(0), &block));
+    EXPECT_REFUSAL(NOT_SUPPORTED, "by file descriptors", open_without_files_on(w, 1, &b));
+    ASSERT_RESULT(MEND_OK, open_without_files_on(w, MEND_SHAREABLE_FABRIC, &b));
     EXPECT_REFUSAL(NOT_SUPPORTED, "use MEND_EXPORT_FABRIC",
-                   mend_export(pool, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
-    EXPECT_INT_EQ(7, token.bytes[0]);
-    EXPECT_OK(mend_export(pool, block, KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC),
-                          bytes, sizeof(bytes), &size, NULL));
-    EXPECT_OK(mend_import(w->pool, bytes, size, &theirs, NULL));
-    EXPECT_OK(mend_import_close(w->pool, theirs, MEND_NO_STREAM));
-    EXPECT_OK(mend_pool_destroy(pool));
+                   share_try_export(b.pool, b.block, &by[FILES]));
+    EXPECT_INT_EQ(7, by[FILES].token.bytes[0]);
+    EXPECT_OK(share_try_export(b.pool, b.block, &by[FABRIC]));
+    share_close(w, share_import(w, &by[FABRIC]));
+    EXPECT_OK(mend_pool_destroy(b.pool));
     has_fabric = false;
-    pool = NULL;
     EXPECT_REFUSAL(NOT_SUPPORTED, "by file descriptors or by fabric handles",
-                   open_without_files_on(w, MEND_SHAREABLE_FABRIC, &driver, &pool));
-    EXPECT_PTR_EQ(NULL, pool);
+                   open_without_files_on(w, MEND_SHAREABLE_FABRIC, &b));
+    EXPECT_PTR_EQ(NULL, b.pool);
 }
 
 /* MEND_CONF=shareable:auto, for programs that run on any device. */
 KIT_TEST_IN(pool_fabric_devices, sharing_where_the_device_can,
             share_open(w, MEND_SHAREABLE_AUTO, MEND_SIM_FABRIC_WORKS))
 {
-    mend_driver driver;
-    mend_pool *pool = NULL;
-    mend_export_token token;
-    unsigned char bytes[MOST_DESCRIPTION];
-    size_t size = 0;
+    beside b;
+    share_ticket by[] = TICKETS;
     void *block = kit_alloc(w, CHUNK, S(0));
-    EXPECT_OK(mend_export(w->pool, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
-    EXPECT_ERROR(NOT_SUPPORTED,
-                 mend_export(w->pool, block,
-                             KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC), bytes,
-                             sizeof(bytes), &size, NULL));
+    EXPECT_OK(share_try_export(w->pool, block, &by[FILES]));
+    EXPECT_ERROR(NOT_SUPPORTED, share_try_export(w->pool, block, &by[FABRIC]));
     has_fabric = true;
-    ASSERT_RESULT(MEND_OK, open_without_files_on(w, MEND_SHAREABLE_AUTO, &driver, &pool));
-    EXPECT_OK(mend_alloc(pool, CHUNK, S(0), &block));
+    ASSERT_RESULT(MEND_OK, open_without_files_on(w, MEND_SHAREABLE_AUTO, &b));
     EXPECT_REFUSAL(NOT_SUPPORTED, "on a device that can",
-                   mend_export(pool, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
-    EXPECT_OK(mend_pool_destroy(pool));
+                   share_try_export(b.pool, b.block, &by[FILES]));
+    EXPECT_OK(mend_pool_destroy(b.pool));
 }
 
 /* The one way that it claims is refused: it has memory, which cannot leave the process. */
 KIT_TEST_IN(pool_fabric_devices, a_device_that_refuses_its_only_way_has_memory_all_the_same,
             share_open(w, 0, MEND_SIM_FABRIC_REFUSED))
 {
-    mend_driver driver;
-    mend_pool *pool = NULL;
-    mend_export_token token;
-    unsigned char bytes[MOST_DESCRIPTION];
-    size_t size = 0;
-    void *block = NULL;
+    beside b;
+    share_ticket by[] = TICKETS;
     has_fabric = true;
-    ASSERT_RESULT(MEND_OK, open_without_files_on(w, MEND_SHAREABLE_FABRIC, &driver, &pool));
-    EXPECT_OK(mend_alloc(pool, CHUNK, S(0), &block));
-    EXPECT_ERROR(NOT_SUPPORTED,
-                 mend_export(pool, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
-    EXPECT_REFUSAL(NOT_SUPPORTED, "NOT_PERMITTED",
-                   mend_export(pool, block,
-                               KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC), bytes,
-                               sizeof(bytes), &size, NULL));
-    EXPECT_OK(mend_pool_destroy(pool));
+    ASSERT_RESULT(MEND_OK, open_without_files_on(w, MEND_SHAREABLE_FABRIC, &b));
+    EXPECT_ERROR(NOT_SUPPORTED, share_try_export(b.pool, b.block, &by[FILES]));
+    EXPECT_REFUSAL(NOT_SUPPORTED, "NOT_PERMITTED", share_try_export(b.pool, b.block, &by[FABRIC]));
+    EXPECT_OK(mend_pool_destroy(b.pool));
 }
 
 /* One that has none, or whose driver refuses them; and one of another page size: the chunks would

@@ -11,8 +11,7 @@ SHARED_TEST(pool_fabric_faults, an_export_in_the_second_way_that_fails_leaves_th
     mend_export_token token;
     mend_stats before = mend_world_stats(&r->from);
     kit_fail(&r->from, "export_handle", 1, 1, MEND_DRIVER_NOT_PERMITTED);
-    EXPECT_ERROR(DRIVER, mend_export(r->from.pool, r->block, NULL, &token, MEND_EXPORT_TOKEN_BYTES,
-                                     NULL, NULL));
+    EXPECT_ERROR(DRIVER, share_token(r->from.pool, r->block, &token, BY_FILE));
     mend_sim_clear_faults(r->from.sim);
     mend_stats after = mend_world_stats(&r->from);
     EXPECT_FIELDS(after, exported_blocks, 1, pinned_bytes, before.pinned_bytes);
@@ -20,8 +19,7 @@ SHARED_TEST(pool_fabric_faults, an_export_in_the_second_way_that_fails_leaves_th
     EXPECT_TRUE(mend_world_check(&r->from));
     mend_result result;
     EXPECT_TRUE(share_imports(r, &result));
-    EXPECT_OK(
-        mend_export(r->from.pool, r->block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    EXPECT_OK(share_token(r->from.pool, r->block, &token, BY_FILE));
 }
 
 KIT_RIG_EACH(pool_fabric_faults, a_driver_that_refuses_later_ends_new_exports_alone, int, i, 2,
@@ -44,8 +42,7 @@ SHARED_TEST(pool_fabric_faults, the_audit_reads_each_field_of_an_export, true)
     static const char counts[] = "a chunk has not the exports that it counts";
     static const char exports[] = "the exports are not the blocks that are marked";
     mend_export_token token;
-    EXPECT_OK(
-        mend_export(r->from.pool, r->block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    EXPECT_OK(share_token(r->from.pool, r->block, &token, BY_FILE));
     mend_heap *heap = &r->from.pool->heap;
     mend_chunk *chunk = mend_chunk_at(&heap->chunks, (uint64_t)(uintptr_t)r->block);
     mend_span *span = mend_heap_block_at(heap, (uint64_t)(uintptr_t)r->block);

@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "driver/driver.h"
 #include "tests/support/kit.h"
 
 #define INVALID  MEND_ERROR_INVALID_ARGUMENT
@@ -161,6 +160,7 @@ static bool outputs_are_untouched(const scene *s)
 #define ROOM(X)                                                                                    \
     X(INVALID, mend_trim(s->pool, 0, (mend_trim_mode)3, &s->released))                             \
     X(INVALID, mend_trim(NULL, 0, MEND_TRIM_IDLE, &s->released))                                   \
+    X(INVALID, mend_trim(NULL, 0, MEND_TRIM_SURPLUS, &s->released))                                \
     X(INVALID, mend_set_limit(NULL, 0))                                                            \
     X(INVALID, mend_set_soft_limit(NULL, 0))                                                       \
     X(INVALID, mend_defrag(NULL, NULL, NULL))                                                      \
@@ -225,6 +225,13 @@ static bool outputs_are_untouched(const scene *s)
     X(INVALID, tightness, 6)                                                                       \
     X(INVALID, audit_level, -2)                                                                    \
     X(INVALID, audit_level, 3)                                                                     \
+    X(INVALID, shareable, -2)                                                                      \
+    X(INVALID, shareable, MEND_SHAREABLE_AUTO + 1)                                                 \
+    X(INVALID, collector, 1) /* nothing says what to collect */                                    \
+    X(INVALID, collector, 2)                                                                       \
+    X(INVALID, idle_ms, UINT64_C(1000000001))                                                      \
+    X(INVALID, limit_percent, -1)                                                                  \
+    X(INVALID, limit_percent, 101)                                                                 \
     X(INVALID, compact_when_full, -2)                                                              \
     X(INVALID, compact_when_full, 2)
 

@@ -309,27 +309,32 @@ RANGE_TEST(pool_range, a_captured_stream_neither_commits_nor_decommits, 0)
     EXPECT_U64_EQ(PAGE, info_of(range).committed_bytes);
 }
 
-static void chunks_of_192_kib(mend_world *w)
+/* What the pool has free goes into every page of the call before memory is created. */
+KIT_SET_TEST(pool_range, a_commit_creates_no_more_than_the_free_chunks_lack,
+             w->placement.chunk_bytes = 192 * MEND_KIB)
 {
-    w->placement.chunk_bytes = 192 * MEND_KIB;
+    void *blocks[2];
+    kit_alloc_row(w, blocks, 2, 192 * MEND_KIB, NULL);
+    EXPECT_STATS(w, chunks, 2);
+    kit_free_row(w, blocks, 2, NULL);
+    mend_range *range = create(w, 4 * PAGE, PAGE);
+    expect_commit(range, 0, 2 * PAGE, NULL);
+    EXPECT_STATS(w, reserved_bytes, 2 * PAGE);
+    EXPECT_OK(mend_range_destroy(range, NULL));
 }
 
-/* What the pool has free goes into every page of the call before memory is created. */
-MEND_TEST(pool_range, a_commit_creates_no_more_than_the_free_chunks_lack)
+/* The pool knows by then what the device can give, and asks it no more. */
+KIT_TEST_IN(pool_range, a_peer_pool_gives_what_a_commit_lacks,
+            kit_open_with(w, 16 * MEND_MIB, NULL))
 {
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 64 * MEND_MIB, chunks_of_192_kib));
-    void *blocks[2];
-    for (int i = 0; i < 2; i++) {
-        blocks[i] = kit_alloc(&w, 192 * MEND_KIB, NULL);
-    }
-    EXPECT_U64_EQ(2, mend_world_stats(&w).chunks);
-    for (int i = 0; i < 2; i++) {
-        kit_free(&w, blocks[i], NULL);
-    }
-    mend_range *range = create(&w, 4 * PAGE, PAGE);
-    expect_commit(range, 0, 2 * PAGE, NULL);
-    EXPECT_U64_EQ(2 * PAGE, mend_world_stats(&w).reserved_bytes);
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, NULL));
-    kit_close(&w);
+    mend_sim_set_foreign_bytes(w->sim, 0, 6 * MEND_MIB);
+    mend_pool *peer = kit_pool(w);
+    mend_range *range = create(w, 10 * MEND_MIB, PAGE);
+    expect_commit(range, 0, 6 * MEND_MIB, NULL);
+    void *idle = kit_alloc_from(peer, 2 * MEND_MIB, NULL);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_range_commit(range, 6 * MEND_MIB, 4 * MEND_MIB, NULL));
+    EXPECT_OK(mend_free(peer, idle, NULL));
+    expect_commit(range, 6 * MEND_MIB, 4 * MEND_MIB, NULL);
+    EXPECT_OK(mend_pool_destroy(peer));
+    EXPECT_OK(mend_range_destroy(range, NULL));
 }

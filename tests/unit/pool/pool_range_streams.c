@@ -1,5 +1,4 @@
 /* Growable ranges on several streams, and their end. */
-#include <string.h>
 
 #include "mend/mend_sleep.h"
 #include "observe/observe.h"

@@ -112,9 +112,8 @@ SHARE_TEST(pool_share, a_page_is_exported_as_a_block)
     EXPECT_INT_EQ(7, theirs[2 * CHUNK - 1]); /* the importer's now */
     share_close(to, theirs);
     range = range_of(from, 1);
-    EXPECT_OK(mend_export(from->pool, base_of(range) + 1,
-                          KIT_OPTIONS(mend_export_options, .size_bytes = 1), &t.token,
-                          MEND_EXPORT_TOKEN_BYTES, NULL, &offset_bytes));
+    EXPECT_OK(
+        share_token_at(from->pool, base_of(range) + 1, &t.token, &offset_bytes, .size_bytes = 1));
     EXPECT_U64_EQ(1, offset_bytes);
     EXPECT_OK(mend_pin(from->pool, base_of(range), 1));
     EXPECT_INVALID(mend_range_destroy(range, from->streams[0]));
@@ -134,34 +133,22 @@ SHARE_TEST(pool_share, pages_are_one_export_until_the_first_is_decommitted)
     mend_pool *pool = from->pool;
     mend_range *range = range_of(from, 5);
     unsigned char *ours = base_of(range);
-    EXPECT_OK(mend_export(pool, ours + PAGE + 512,
-                          KIT_OPTIONS(mend_export_options, .size_bytes = 2 * PAGE), &token,
-                          MEND_EXPORT_TOKEN_BYTES, NULL, &offset_bytes));
+    EXPECT_OK(
+        share_token_at(pool, ours + PAGE + 512, &token, &offset_bytes, .size_bytes = 2 * PAGE));
     EXPECT_U64_EQ(512, offset_bytes);
     EXPECT_STATS(from, exported_blocks, 1, exported_bytes, 3 * PAGE);
-    EXPECT_OK(mend_export(pool, ours + 2 * PAGE,
-                          KIT_OPTIONS(mend_export_options, .size_bytes = PAGE), &again,
-                          MEND_EXPORT_TOKEN_BYTES, NULL, &offset_bytes));
+    EXPECT_OK(share_token_at(pool, ours + 2 * PAGE, &again, &offset_bytes, .size_bytes = PAGE));
     EXPECT_U64_EQ(PAGE, offset_bytes);
     EXPECT_TRUE(memcmp(&token, &again, sizeof(token)) == 0);
     EXPECT_REFUSAL(INVALID_ARGUMENT, "a page is in one export",
-                   mend_export(pool, ours, KIT_OPTIONS(mend_export_options, .size_bytes = 2 * PAGE),
-                               &again, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
-    EXPECT_INVALID(mend_export(pool, ours + 3 * PAGE,
-                               KIT_OPTIONS(mend_export_options, .size_bytes = 2 * PAGE), &again,
-                               MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+                   share_token(pool, ours, &again, .size_bytes = 2 * PAGE));
+    EXPECT_INVALID(share_token(pool, ours + 3 * PAGE, &again, .size_bytes = 2 * PAGE));
     EXPECT_REFUSAL(DOUBLE_FREE, "not committed",
-                   mend_export(pool, ours + 4 * PAGE,
-                               KIT_OPTIONS(mend_export_options, .size_bytes = 2 * PAGE), &again,
-                               MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
-    EXPECT_INVALID(mend_export(pool, ours, KIT_OPTIONS(mend_export_options, .size_bytes = 9 * PAGE),
-                               &again, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
-    EXPECT_INVALID(mend_export(pool, ours, KIT_OPTIONS(mend_export_options, .kind = 2), &again,
-                               MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+                   share_token(pool, ours + 4 * PAGE, &again, .size_bytes = 2 * PAGE));
+    EXPECT_INVALID(share_token(pool, ours, &again, .size_bytes = 9 * PAGE));
+    EXPECT_INVALID(share_token(pool, ours, &again, .kind = 2));
     void *block = kit_alloc(from, 4096, from->streams[0]);
-    EXPECT_ERROR(FOREIGN_POINTER,
-                 mend_export(pool, block, KIT_OPTIONS(mend_export_options, .size_bytes = 1), &again,
-                             MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    EXPECT_ERROR(FOREIGN_POINTER, share_token(pool, block, &again, .size_bytes = 1));
     kit_free(from, block, from->streams[0]);
     r->ticket = share_export(r, ours + 3 * PAGE); /* the same, in this way too */
     EXPECT_OK(mend_import(r->by_fabric ? r->from.pool : to->pool, &token, MEND_EXPORT_TOKEN_BYTES,
@@ -172,8 +159,7 @@ SHARE_TEST(pool_share, pages_are_one_export_until_the_first_is_decommitted)
     share_close(r->by_fabric ? &r->from : to, theirs);
     EXPECT_OK(mend_range_decommit(range, 3 * PAGE, PAGE, from->streams[0]));
     EXPECT_STATS(from, exported_blocks, 0, exported_bytes, 0, pinned_bytes, 0);
-    EXPECT_OK(mend_export(pool, ours, KIT_OPTIONS(mend_export_options, .size_bytes = 3 * PAGE),
-                          &again, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    EXPECT_OK(share_token(pool, ours, &again, .size_bytes = 3 * PAGE));
     EXPECT_TRUE(memcmp(&token, &again, sizeof(token)) != 0);
     EXPECT_OK(mend_range_destroy(range, from->streams[0]));
 }
@@ -333,7 +319,7 @@ MEND_TEST(pool_share, a_block_of_many_chunks_comes_in_order)
     }
     unsigned char *ours = kit_alloc(&worlds[0], (uint64_t)CHUNKS * CHUNK, worlds[0].streams[0]);
     EXPECT_TRUE(mend_world_stats(&worlds[0]).chunks >= CHUNKS);
-    EXPECT_OK(mend_export(worlds[0].pool, ours, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    EXPECT_OK(share_token(worlds[0].pool, ours, &token, BY_FILE));
     ASSERT_RESULT(MEND_OK,
                   mend_import(worlds[1].pool, &token, MEND_EXPORT_TOKEN_BYTES, &pointer, NULL));
     for (uint64_t i = 0; i < CHUNKS; i++) {
@@ -372,43 +358,6 @@ SHARED_TEST(pool_share, damaged_tokens_are_refused, false)
     EXPECT_PTR_EQ(NULL, pointer);
 }
 
-static mend_status open_without_sharing(const mend_driver *driver, int device,
-                                        mend_device_info *info)
-{
-    const mend_driver *inner = driver->state;
-    mend_status status = inner->device_open(inner, device, info);
-    info->share_file_descriptor = false;
-    return status;
-}
-
-static mend_status count_devices(const mend_driver *driver, int *count)
-{
-    const mend_driver *inner = driver->state;
-    return inner->device_count(inner, count);
-}
-
-static mend_status close_device(const mend_driver *driver, int device)
-{
-    const mend_driver *inner = driver->state;
-    return inner->device_close(inner, device);
-}
-
-KIT_TEST(pool_share, a_device_that_cannot_share_refuses_the_pool)
-{
-    mend_pool *pool = NULL;
-    mend_driver driver = *w->driver;
-    mend_driver inner = *w->driver;
-    driver.state = &inner;
-    driver.device_count = count_devices;
-    driver.device_open = open_without_sharing;
-    driver.device_close = close_device;
-    mend_pool_config config = MEND_POOL_CONFIG_INIT;
-    config.driver = &driver;
-    config.shareable = 1;
-    EXPECT_REFUSAL(NOT_SUPPORTED, "cannot share memory", mend_pool_create(&config, &pool));
-    EXPECT_PTR_EQ(NULL, pool);
-}
-
 SHARE_TEST(pool_share, misuse_has_its_errors)
 {
     mend_export_token token = {{7}};
@@ -418,13 +367,11 @@ SHARE_TEST(pool_share, misuse_has_its_errors)
     char *freed = kit_alloc(from, 4096, from->streams[0]);
     kit_free(from, freed, from->streams[0]);
     mend_pool *pool = from->pool;
-    EXPECT_INVALID(mend_export(NULL, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
-    EXPECT_INVALID(mend_export(pool, NULL, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
-    EXPECT_INVALID(mend_export(pool, block, NULL, NULL, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
-    EXPECT_ERROR(FOREIGN_POINTER,
-                 mend_export(pool, &token, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
-    EXPECT_ERROR(DOUBLE_FREE,
-                 mend_export(pool, freed, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    EXPECT_INVALID(share_token(NULL, block, &token, BY_FILE));
+    EXPECT_INVALID(share_token(pool, NULL, &token, BY_FILE));
+    EXPECT_INVALID(share_token(pool, block, NULL, BY_FILE));
+    EXPECT_ERROR(FOREIGN_POINTER, share_token(pool, &token, &token, BY_FILE));
+    EXPECT_ERROR(DOUBLE_FREE, share_token(pool, freed, &token, BY_FILE));
     EXPECT_INVALID(mend_import(NULL, &token, MEND_EXPORT_TOKEN_BYTES, &pointer, NULL));
     EXPECT_INVALID(mend_import(pool, NULL, MEND_EXPORT_TOKEN_BYTES, &pointer, NULL));
     EXPECT_INVALID(mend_import(pool, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
@@ -439,14 +386,12 @@ SHARE_TEST(pool_share, misuse_has_its_errors)
     EXPECT_INVALID(mend_import_close(pool, block, MEND_EVERY_STREAM));
     EXPECT_ERROR(FOREIGN_POINTER, mend_import_close(pool, block, NULL));
     EXPECT_INT_EQ(7, token.bytes[0]);
-    EXPECT_OK(
-        mend_export(pool, block + 1000, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, &offset));
+    EXPECT_OK(share_token_at(pool, block + 1000, &token, &offset, BY_FILE));
     EXPECT_U64_EQ(1000, offset);
     mend_world alone;
     ASSERT_TRUE(share_open(&alone, 0, MEND_SIM_FABRIC_WORKS));
     EXPECT_REFUSAL(NOT_SUPPORTED, "mend_pool_config.shareable",
-                   mend_export(alone.pool, kit_alloc(&alone, CHUNK, NULL), NULL, &token,
-                               MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+                   share_token(alone.pool, kit_alloc(&alone, CHUNK, NULL), &token, BY_FILE));
     kit_close(&alone);
 }
 
@@ -459,7 +404,7 @@ static bool is_closed(void *file)
  */
 SHARED_TEST(pool_share, a_child_of_the_exporter_has_none_of_its_files, false)
 {
-    const mend_tree_node *last = mend_tree_last(&mend_process_get_shares()->published);
+    const mend_tree_node *last = mend_tree_last(&mend_process_own_shares.published);
     ASSERT_TRUE(r->block != NULL && last != NULL);
     int file = MEND_CONTAINER_OF(last, mend_published, by_number)->chunks[0].file;
     EXPECT_TRUE(mend_test_holds_in_a_child(is_closed, &file));

@@ -225,7 +225,7 @@ static bool exports_without_files(KIT_UNUSED void *context)
     bool is_right = true;
     for (rlim_t left = 0; left < 16 && result != MEND_OK; left++) {
         allow_files((rlim_t)lowest + left);
-        result = mend_export(w.pool, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL);
+        result = share_token(w.pool, block, &token, BY_FILE);
         allow_files(1024);
         if (result != MEND_OK) {
             failures++;
@@ -299,7 +299,7 @@ SHARED_TEST(pool_share_faults, silent_visitors_keep_nobody_waiting, false)
 
 static int count_visitors(void)
 {
-    mend_process_shares *shares = mend_process_get_shares();
+    mend_process_shares *shares = &mend_process_own_shares;
     int count = 0;
     mend_mutex_lock(&shares->mutex);
     for (int i = 0; i < MEND_SHARE_VISITORS; i++) {
@@ -320,7 +320,7 @@ static void await_visitors(int least, int most)
 /* As if all who are here had come so long ago that the process has no patience any more. */
 static void age_visitors(void)
 {
-    mend_process_shares *shares = mend_process_get_shares();
+    mend_process_shares *shares = &mend_process_own_shares;
     mend_mutex_lock(&shares->mutex);
     for (int i = 0; i < MEND_SHARE_VISITORS; i++) {
         shares->visitors[i].since_ms -= MEND_SHARE_PATIENCE_MS + 1;

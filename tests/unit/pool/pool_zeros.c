@@ -146,34 +146,56 @@ ZEROS_TEST(pool_zeros, a_capture_forbids_the_change, 0)
     kit_free(w, other, S(1));
 }
 
-MEND_TEST(pool_zeros, another_device_reads_them)
-{
+/* A second device, whose pool came later, is current. */
+typedef struct beside {
     mend_world w;
-    mend_world_init(&w);
-    w.sim_config.device_count = 2;
-    ASSERT_TRUE(kit_open(&w));
-    const mend_driver *driver = w.driver;
-    mend_device_info second = {0};
-    mend_stream stream = NULL;
-    mend_pool *other = NULL;
-    mend_range *range = create(&w, PAGES * PAGE, PAGE);
-    EXPECT_OK(map_zeros(range, 0, 2));
-    EXPECT_OK(map_zeros(range, 4, 2));
-    mend_pool_config config = w.pool_config;
+    mend_range *range;
+    mend_pool *other;
+    mend_device_info second;
+} beside;
+
+static bool open_beside(beside *r)
+{
+    *r = (beside){.range = NULL};
+    if (!kit_open_set(&r->w, r->w.sim_config.device_count = 2)) {
+        return false;
+    }
+    r->range = create(&r->w, PAGES * PAGE, PAGE);
+    EXPECT_OK(map_zeros(r->range, 0, 2));
+    EXPECT_OK(map_zeros(r->range, 4, 2));
+    mend_pool_config config = r->w.pool_config;
     config.device = 1;
-    EXPECT_OK(mend_pool_create(&config, &other));
-    EXPECT_INT_EQ(0, driver->device_open(driver, 1, &second));
-    EXPECT_INT_EQ(0, driver->context_push(driver, second.context));
+    EXPECT_OK(mend_pool_create(&config, &r->other));
+    EXPECT_INT_EQ(0, r->w.driver->device_open(r->w.driver, 1, &r->second));
+    EXPECT_INT_EQ(0, r->w.driver->context_push(r->w.driver, r->second.context));
+    return !mend_test_has_failed();
+}
+
+KIT_RIG_TEST(pool_zeros, another_device_reads_them, beside, open_beside(r),
+             (end(&r->w, r->range), kit_close(&r->w)))
+{
+    const mend_driver *driver = w->driver;
+    mend_stream stream = NULL;
     EXPECT_INT_EQ(0, driver->stream_create(driver, &stream));
     for (uint64_t page = 0; page < 6; page += 4) {
-        kit_launch(&w, stream, MEND_SIM_WORK_TOUCH, at(range, page * PAGE), 2 * PAGE, 0, 0);
+        kit_launch(w, stream, MEND_SIM_WORK_TOUCH, at(r->range, page * PAGE), 2 * PAGE, 0, 0);
     }
     EXPECT_INT_EQ(0, driver->context_synchronize(driver));
     EXPECT_INT_EQ(0, driver->stream_destroy(driver, stream));
     EXPECT_INT_EQ(0, driver->context_pop(driver));
     EXPECT_INT_EQ(0, driver->device_close(driver, 1));
-    EXPECT_OK(mend_pool_destroy(other));
-    end(&w, range);
+    EXPECT_OK(mend_pool_destroy(r->other));
+}
+
+/* Nor may it write them: its context is lost. */
+KIT_RIG_TEST(pool_zeros, another_device_may_not_write_them, beside, open_beside(r), (void)0)
+{
+    EXPECT_INT_EQ(0, w->driver->fill(w->driver, (uintptr_t)at(r->range, PAGE), 1, 4, NULL));
+    EXPECT_INT_EQ(MEND_DRIVER_ILLEGAL_ADDRESS, w->driver->context_synchronize(w->driver));
+    EXPECT_TRUE(strstr(mend_sim_first_violation(w->sim), "may only read") != NULL);
+    (void)mend_pool_destroy(r->other);
+    (void)mend_pool_destroy(w->pool);
+    mend_sim_destroy(w->sim);
 }
 
 KIT_TEST(pool_zeros, a_destroyed_range_keeps_them_for_its_readers)
@@ -189,15 +211,21 @@ KIT_TEST(pool_zeros, a_destroyed_range_keeps_them_for_its_readers)
     EXPECT_STATS(w, zero_bytes, 0, zero_chunk_bytes, 0, range_address_bytes, 0);
 }
 
-KIT_EACH(pool_zeros, what_a_destroyed_range_leaves_serves_others, int, by_peer, 2,
-         kit_open_set(w, w->sim_config.memory_bytes = 4 * PAGE))
+/* A device full of zeros whose range is gone, and another pool that may ask for their memory. */
+static mend_pool *leave_zeros(mend_world *w)
 {
-    mend_pool *other = NULL;
-    void *block = NULL;
-    ASSERT_RESULT(MEND_OK, mend_pool_create(&w->pool_config, &other));
+    mend_pool *other = kit_pool(w);
     mend_range *range = create(w, PAGES * PAGE, PAGE);
     EXPECT_OK(map_zeros(range, 0, 4));
     EXPECT_OK(mend_range_destroy(range, S(0)));
+    return other;
+}
+
+KIT_EACH(pool_zeros, what_a_destroyed_range_leaves_serves_others, int, by_peer, 2,
+         kit_open_set(w, w->sim_config.memory_bytes = 4 * PAGE))
+{
+    void *block = NULL;
+    mend_pool *other = leave_zeros(w);
     mend_pool *asked = by_peer ? other : w->pool;
     EXPECT_OK(mend_alloc(asked, 4 * PAGE, S(0), &block));
     EXPECT_STATS(w, zero_chunk_bytes, 0);
@@ -209,12 +237,8 @@ KIT_EACH(pool_zeros, what_a_destroyed_range_leaves_serves_others, int, by_peer, 
 KIT_TEST_IN(pool_zeros, what_a_destroyed_range_leaves_waits_for_a_capture_of_another_pool,
             kit_open_set(w, w->sim_config.memory_bytes = 4 * PAGE))
 {
-    mend_pool *other = NULL;
     void *block = NULL;
-    ASSERT_RESULT(MEND_OK, mend_pool_create(&w->pool_config, &other));
-    mend_range *range = create(w, PAGES * PAGE, PAGE);
-    EXPECT_OK(map_zeros(range, 0, 4));
-    EXPECT_OK(mend_range_destroy(range, S(0)));
+    mend_pool *other = leave_zeros(w);
     kit_begin_capture(w, S(1));
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(other, 4 * PAGE, S(1), &block));
     mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(1)));

@@ -18,8 +18,7 @@ static bool open_socket(void)
     if (!share_open(&w, 1, MEND_SIM_FABRIC_WORKS)) {
         return false;
     }
-    EXPECT_OK(mend_export(w.pool, kit_alloc(&w, CHUNK, w.streams[0]), NULL, &token,
-                          MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    EXPECT_OK(share_token(w.pool, kit_alloc(&w, CHUNK, w.streams[0]), &token, BY_FILE));
     kit_close(&w);
     return !mend_test_has_failed();
 }
@@ -56,8 +55,7 @@ mend_result share_try_export(mend_pool *pool, const void *block, share_ticket *t
                ? mend_export(pool, block,
                              KIT_OPTIONS(mend_export_options, .kind = MEND_EXPORT_FABRIC),
                              ticket->bytes, sizeof(ticket->bytes), &ticket->size, NULL)
-               : mend_export(pool, block, NULL, &ticket->token, MEND_EXPORT_TOKEN_BYTES, NULL,
-                             NULL);
+               : share_token(pool, block, &ticket->token, BY_FILE);
 }
 
 mend_result share_try_import(mend_pool *pool, const share_ticket *ticket, void **pointer)

@@ -32,6 +32,15 @@ bool share_rig_open(share_rig *r, bool by_fabric);
 bool share_rig_fill(share_rig *r);
 void share_rig_close(share_rig *r);
 
+/* mend_export of a pointer by options, written as fields of the struct, to a token of some bytes.
+ */
+#define share_token(pool, pointer, token, ...)                                                     \
+    share_token_at(pool, pointer, token, NULL, __VA_ARGS__)
+#define share_token_at(pool, pointer, token, offset_bytes, ...)                                    \
+    mend_export(pool, pointer, KIT_OPTIONS(mend_export_options, __VA_ARGS__), token,               \
+                MEND_EXPORT_TOKEN_BYTES, NULL, offset_bytes)
+#define BY_FILE .kind = MEND_EXPORT_SOCKET
+
 mend_result share_try_export(mend_pool *pool, const void *block, share_ticket *ticket);
 mend_result share_try_import(mend_pool *pool, const share_ticket *ticket, void **pointer);
 share_ticket share_export(share_rig *r, const void *block);

@@ -65,16 +65,16 @@ SCENE_TEST(share_limit_file, claims_of_all_slots_stay_within_the_limit)
 {
     EXPECT_TRUE(r->a.number != r->b.number);
     EXPECT_TRUE(mend_limit_file_claim(&r->a, 600));
-    EXPECT_U64_EQ(400, mend_limit_file_room(&r->b));
+    EXPECT_U64_EQ(400, mend_limit_file_look(&r->b, 0).room_bytes);
     EXPECT_FALSE(mend_limit_file_claim(&r->b, 401));
     EXPECT_TRUE(mend_limit_file_claim(&r->b, 400));
     EXPECT_FALSE(mend_limit_file_claim(&r->a, 1));
     mend_limit_file_give(&r->b, 150);
-    EXPECT_U64_EQ(150, mend_limit_file_room(&r->a));
+    EXPECT_U64_EQ(150, mend_limit_file_look(&r->a, 0).room_bytes);
     EXPECT_U64_EQ(600, r->a.claimed_bytes);
     EXPECT_U64_EQ(250, r->b.claimed_bytes);
     leave(&r->b);
-    EXPECT_U64_EQ(400, mend_limit_file_room(&r->a));
+    EXPECT_U64_EQ(400, mend_limit_file_look(&r->a, 0).room_bytes);
     EXPECT_FALSE(r->a.is_broken);
 }
 
@@ -154,31 +154,51 @@ static void claim_and_die(const scene *s, int ready)
     pause();
 }
 
-SCENE_TEST(share_limit_file, the_claim_of_a_dead_owner_ends)
+/* A child that has claimed 700. */
+static pid_t start_owner(scene *s)
 {
-    leave(&r->b); /* leaves one slot */
     int ready[2];
     char answer = 0;
-    ASSERT_TRUE(pipe(ready) == 0);
+    EXPECT_INT_EQ(0, pipe(ready));
     pid_t child = fork();
     if (child == 0) {
-        close(r->a.file); /* else its slot would live on in the child */
-        claim_and_die(r, ready[1]);
+        close(s->a.file); /* else its slot would live on in the child */
+        claim_and_die(s, ready[1]);
         _exit(1);
     }
     EXPECT_TRUE(read(ready[0], &answer, 1) == 1);
     EXPECT_INT_EQ('y', answer);
-    EXPECT_FALSE(mend_limit_file_claim(&r->a, 301));
-    EXPECT_TRUE(mend_limit_file_claim(&r->a, 300));
-    kill(child, SIGKILL);
-    waitpid(child, NULL, 0);
-    EXPECT_U64_EQ(0, wanted_by_others(&r->a));
-    EXPECT_TRUE(mend_limit_file_claim(&r->a, 700));
-    EXPECT_U64_EQ(0, mend_limit_file_room(&r->a));
-    r->b = join(r); /* the dead slot is free again */
-    EXPECT_INT_EQ(r->a.number == 0 ? 1 : 0, r->b.number);
     close(ready[0]);
     close(ready[1]);
+    return child;
+}
+
+static void kill_owner(pid_t child)
+{
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+}
+
+SCENE_TEST(share_limit_file, the_claim_of_a_dead_owner_ends)
+{
+    leave(&r->b); /* leaves one slot */
+    pid_t child = start_owner(r);
+    EXPECT_FALSE(mend_limit_file_claim(&r->a, 301));
+    EXPECT_TRUE(mend_limit_file_claim(&r->a, 300));
+    kill_owner(child);
+    EXPECT_U64_EQ(0, wanted_by_others(&r->a));
+    EXPECT_TRUE(mend_limit_file_claim(&r->a, 700));
+    EXPECT_U64_EQ(0, mend_limit_file_look(&r->a, 0).room_bytes);
+    r->b = join(r); /* the dead slot is free again */
+    EXPECT_INT_EQ(r->a.number == 0 ? 1 : 0, r->b.number);
+}
+
+SCENE_TEST(share_limit_file, a_newcomer_in_the_slot_of_the_dead_has_claimed_nothing)
+{
+    leave(&r->b);
+    kill_owner(start_owner(r));
+    r->b = join(r);
+    EXPECT_U64_EQ(LIMIT, mend_limit_file_look(&r->a, 0).room_bytes);
 }
 
 /* A child of fork has the file open, as it has its parent's memory on the device. */
@@ -197,10 +217,10 @@ SCENE_TEST(share_limit_file, a_child_keeps_the_claim_of_its_parent)
     }
     close(r->a.file); /* as if the parent had died */
     r->a.file = -1;
-    EXPECT_U64_EQ(300, mend_limit_file_room(&r->b));
+    EXPECT_U64_EQ(300, mend_limit_file_look(&r->b, 0).room_bytes);
     close(done[1]);
     waitpid(child, NULL, 0);
-    EXPECT_U64_EQ(1000, mend_limit_file_room(&r->b));
+    EXPECT_U64_EQ(1000, mend_limit_file_look(&r->b, 0).room_bytes);
     close(done[0]);
 }
 
@@ -212,7 +232,7 @@ SCENE_TEST(share_limit_file, all_name_the_same_limit)
     EXPECT_INT_EQ(-7, r->b.file);
     leave(&r->a);
     EXPECT_OK(mend_limit_file_open(r->path, LIMIT + 1, &r->b)); /* nobody shares it now */
-    EXPECT_U64_EQ(LIMIT + 1, mend_limit_file_room(&r->b));
+    EXPECT_U64_EQ(LIMIT + 1, mend_limit_file_look(&r->b, 0).room_bytes);
 }
 
 SCENE_TEST(share_limit_file, other_files_are_refused_and_stay)
@@ -258,7 +278,7 @@ SCENE_TEST(share_limit_file, a_damaged_file_grants_all)
     EXPECT_TRUE(r->a.is_broken);
     EXPECT_U64_EQ(5 * LIMIT + 100, r->a.claimed_bytes);
     mend_limit_file_give(&r->a, 5 * LIMIT);
-    EXPECT_U64_EQ(UINT64_MAX, mend_limit_file_room(&r->a));
+    EXPECT_U64_EQ(UINT64_MAX, mend_limit_file_look(&r->a, 0).room_bytes);
     EXPECT_U64_EQ(0, wanted_by_others(&r->a));
     leave(&r->a);
     struct stat about;
@@ -275,7 +295,7 @@ SCENE_TEST(share_limit_file, has_room_for_63_pools)
         EXPECT_TRUE(mend_limit_file_claim(&slots[i], 1));
     }
     EXPECT_INT_EQ(MEND_ERROR_SYSTEM, mend_limit_file_open(r->path, LIMIT, &more));
-    EXPECT_U64_EQ(LIMIT - MOST_SLOTS, mend_limit_file_room(&slots[0]));
+    EXPECT_U64_EQ(LIMIT - MOST_SLOTS, mend_limit_file_look(&slots[0], 0).room_bytes);
     for (int i = 0; i < MOST_SLOTS; i++) {
         mend_limit_file_close(&slots[i]);
     }

@@ -1,11 +1,7 @@
-/* What guards memory that processes share: whom an exporter serves, and what the dead leave. */
-#include <signal.h>
+/* What guards memory that processes share: whom an exporter serves, and from whom one imports. */
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "share/share.h"
@@ -61,39 +57,4 @@ SHARED_TEST(survivors_share, nothing_is_imported_from_another_user, false)
         mend_import(r->to.pool, &r->ticket.token, MEND_EXPORT_TOKEN_BYTES, &pointer, NULL));
     pretended = 0;
     EXPECT_PTR_EQ(NULL, pointer);
-}
-
-/* The newcomer takes the slot of an owner that died, and nothing that was claimed there. */
-MEND_TEST(survivors_share, a_newcomer_has_claimed_nothing)
-{
-    char path[64];
-    int ready[2];
-    char answer = 0;
-    mend_limit_slot kept = {.file = -1};
-    mend_limit_slot dead = {.file = -1};
-    mend_limit_slot newcomer = {.file = -1};
-    snprintf(path, sizeof(path), "/tmp/mend-limit-%ld-XXXXXX", (long)getpid());
-    close(mkstemp(path));
-    ASSERT_TRUE(pipe(ready) == 0);
-    EXPECT_RESULT(MEND_OK, mend_limit_file_open(path, 1000, &kept));
-    pid_t child = fork();
-    if (child == 0) {
-        close(kept.file); /* else its slot would live on in the child */
-        bool claims =
-            mend_limit_file_open(path, 1000, &dead) == MEND_OK && mend_limit_file_claim(&dead, 700);
-        (void)!write(ready[1], claims ? "y" : "n", 1);
-        pause();
-        _exit(1);
-    }
-    EXPECT_TRUE(read(ready[0], &answer, 1) == 1);
-    EXPECT_INT_EQ('y', answer);
-    kill(child, SIGKILL);
-    waitpid(child, NULL, 0);
-    EXPECT_RESULT(MEND_OK, mend_limit_file_open(path, 1000, &newcomer));
-    EXPECT_U64_EQ(1000, mend_limit_file_room(&kept));
-    mend_limit_file_close(&newcomer);
-    mend_limit_file_close(&kept);
-    close(ready[0]);
-    close(ready[1]);
-    unlink(path);
 }

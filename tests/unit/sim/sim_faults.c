@@ -66,7 +66,7 @@ SIM_TEST(sim_faults, a_sticky_one_breaks_the_context)
 SIM_TEST(sim_faults, every_call_that_can_fail_fails_on_demand)
 {
     static const char *const names[] = {
-#define X(member, name) #member,
+#define X(member, name, bytes, parameters, arguments) #member,
         MEND_DRIVER_CALLS(X)
 #undef X
     };
