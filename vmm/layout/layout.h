@@ -45,6 +45,11 @@ mend_span *mend_heap_block_at(const mend_heap *heap, uint64_t address);
  * steps as above, and more inside a run: one for each of its spans. */
 mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address);
 
+/* The span at the end of a mapped chunk, for who visits chunks from high to low addresses: `above`
+ * is the lowest span of the one visited before, or NULL. */
+const mend_span *mend_layout_last_span(const mend_heap *heap, const mend_chunk *chunk,
+                                       const mend_span *above);
+
 /* The first span that overlaps a mapped chunk. The chunk has free memory in a run. */
 mend_span *mend_layout_first_span(const mend_heap *heap, const mend_chunk *chunk);
 

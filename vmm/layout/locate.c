@@ -145,6 +145,16 @@ mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address)
     return run != NULL ? walk_forward(run->first, address) : find_beside_runs(heap, chunk, address);
 }
 
+const mend_span *mend_layout_last_span(const mend_heap *heap, const mend_chunk *chunk,
+                                       const mend_span *above)
+{
+    uint64_t end = chunk->address + chunk->size_bytes;
+    if (above != NULL && above->address >= end) {
+        above = above->previous; /* NULL if a segment begins behind the chunk */
+    }
+    return above != NULL && mend_span_end(above) >= end ? above : mend_heap_span_at(heap, end - 1);
+}
+
 mend_span *mend_layout_first_span(const mend_heap *heap, const mend_chunk *chunk)
 {
     assert(mend_mutex_is_held(&heap->state));

@@ -74,8 +74,7 @@ mend_status mend_sim_graph_join(mend_sim *sim, mend_sim_stream *stream, mend_sim
 
 bool mend_sim_graph_touches(const mend_sim_graph *graph, uint64_t address, uint64_t size_bytes)
 {
-    for (mend_list *at = graph->nodes.next; at != &graph->nodes; at = at->next) {
-        const mend_sim_node *node = NODE_OF(at);
+    MEND_LIST_EACH(const mend_sim_node, node, link, &graph->nodes) {
         if (node->is_work && mend_sim_item_touches(&node->item, address, size_bytes)) {
             return true;
         }

@@ -390,9 +390,7 @@ static uint64_t exports_at(const mend_heap *heap, const mend_chunk *chunk, mend_
 {
     uint64_t count = 0;
     const uint64_t end = chunk->address + chunk->size_bytes;
-    for (const mend_tree_node *at = mend_tree_first(&heap->exports.by_address); at != NULL;
-         at = mend_tree_next(at)) {
-        const exported *export = MEND_CONTAINER_OF(at, exported, by_address);
+    MEND_TREE_EACH(const exported, export, by_address, &heap->exports.by_address) {
         count += chunk->address != 0 && export->is_in[way] && export->what.address < end &&
                  chunk->address < export->what.address + export->what.size_bytes;
     }
@@ -454,9 +452,7 @@ static uint64_t count_marked(const mend_extent *what)
 bool mend_exports_are_right(const mend_heap *heap, uint64_t marked)
 {
     uint64_t end = 0;
-    for (const mend_tree_node *at = mend_tree_first(&heap->exports.by_address); at != NULL;
-         at = mend_tree_next(at)) {
-        const exported *export = MEND_CONTAINER_OF(at, exported, by_address);
+    MEND_TREE_EACH(const exported, export, by_address, &heap->exports.by_address) {
         const uint64_t count = count_marked(&export->what);
         if (count == 0 || count > marked || export->what.address < end ||
             !names_its_chunks(heap, export)) {

@@ -162,9 +162,7 @@ static uint64_t pins_at(const mend_heap *heap, const mend_chunk *chunk)
 {
     uint64_t pins = blocks_at(heap, chunk);
     const uint64_t end = chunk->address + chunk->size_bytes;
-    for (const mend_tree_node *at = mend_tree_first(&heap->pins.ranges); at != NULL;
-         at = mend_tree_next(at)) {
-        const pinned_range *range = MEND_CONTAINER_OF(at, pinned_range, by_address);
+    MEND_TREE_EACH(const pinned_range, range, by_address, &heap->pins.ranges) {
         bool covers = chunk->address != 0 && range->address < end &&
                       chunk->address < range->address + range->size_bytes;
         pins += covers ? range->count : 0;

@@ -90,9 +90,6 @@ uint32_t mend_group_number_of(const mend_heap *heap, const mend_span *span);
 /* The program's group with this number; NULL: none, or the group of a capture. */
 mend_group *mend_group_numbered(const mend_heap *heap, uint32_t number);
 
-/* The program's group that a live block belongs to; NULL: none. */
-mend_group *mend_group_of(const mend_heap *heap, const mend_span *span);
-
 /* The caller checked that this changes the state. */
 void mend_group_set_begun(mend_heap *heap, mend_group *group, mend_stream stream, bool is_begun);
 

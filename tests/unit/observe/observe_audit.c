@@ -277,7 +277,7 @@ MEND_TEST(observe_audit, finds_aliases_of_nothing_or_of_too_much)
     EXPECT_FOUND(alias->holds, 2, "counted as a chunk of its own");
     EXPECT_FOUND(alias->pins, 1, "counted as a chunk of its own");
     EXPECT_FOUND(alias->number, 7, "counted as a chunk of its own");
-    EXPECT_FOUND(heap->chunks.lent_bytes, 0, "what is lent");
+    EXPECT_FOUND(heap->chunks.lent_bytes, 0, "lent_bytes");
     EXPECT_FOUND(heap->chunks.reserved_bytes, heap->chunks.reserved_bytes + 512,
                  "the counts of chunks");
     kit_close(&r.w);

@@ -156,8 +156,8 @@ RIG_TEST(observe_audit_fields, of_chunks_and_addresses)
     EXPECT_FOUND(chunk->is_frozen, true, "the holds of a chunk are wrong");
     EXPECT_FOUND(chunk->pins, 1, "a chunk has not the pins that cover it");
     EXPECT_FOUND(chunks->pinned_bytes, 512, "counts of chunks");
+    EXPECT_FOUND(chunks->frozen_count, 1, "frozen_count");
     chunk->holds = 1;
-    EXPECT_FOUND(chunk->is_frozen, true, "counts of chunks");
     chunks->frozen_count = 1;
     EXPECT_FOUND(chunk->is_frozen, true, "a frozen chunk lacks nothing");
     chunk->is_frozen = true;
@@ -168,8 +168,8 @@ RIG_TEST(observe_audit_fields, of_chunks_and_addresses)
     chunk->holds = 0;
     chunks->frozen_count = 0;
 
-    EXPECT_FOUND(chunks->missing_count, 1, "a frozen chunk lacks nothing");
-    EXPECT_FOUND(chunks->lost_bytes, 512, "a frozen chunk lacks nothing");
+    EXPECT_FOUND(chunks->missing_count, 1, "missing_count");
+    EXPECT_FOUND(chunks->lost_bytes, 512, "lost_bytes");
     mend_chunk *first = MEND_CONTAINER_OF(mend_tree_first(&chunks->mapped), mend_chunk, by_address);
     ASSERT_TRUE(first->next != NULL);
     EXPECT_FOUND(first->next, NULL, "a tree of chunks is out of order");
