@@ -43,7 +43,13 @@ typedef int (*mend_tree_compare)(const mend_tree_node *a, const mend_tree_node *
 /* Defines the order by a number of the structure; and by a second one where the first is the
  * same. */
 #define MEND_TREE_ORDER(name, type, member, number)                                                \
-    MEND_TREE_ORDER_BY_TWO(name, type, member, number, number)
+    static int name(const mend_tree_node *a, const mend_tree_node *b)                              \
+    {                                                                                              \
+        const type *one = MEND_CONTAINER_OF(a, const type, member);                                \
+        const type *other = MEND_CONTAINER_OF(b, const type, member);                              \
+        return (one->number > other->number) - (one->number < other->number);                      \
+    }                                                                                              \
+    static_assert(true, "")
 #define MEND_TREE_ORDER_BY_TWO(name, type, member, first, second)                                  \
     static int name(const mend_tree_node *a, const mend_tree_node *b)                              \
     {                                                                                              \
