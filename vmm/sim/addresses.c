@@ -32,9 +32,7 @@ mend_status mend_sim_space_init(mend_sim *sim)
     mend_tree_init(&sim->gaps_by_size, compare_sizes);
     mend_tree_init(&sim->ranges, compare_addresses);
     sim->space_high = sim->space_base;
-    if (!mend_slab_reserve(&sim->range_slab, 1)) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(mend_slab_reserve(&sim->range_slab, 1));
     mend_sim_range *all = mend_slab_take(&sim->range_slab);
     all->address = sim->space_base;
     all->size_bytes = sim->space_bytes;
@@ -145,9 +143,7 @@ mend_status mend_sim_do_reserve(mend_sim *sim, uint64_t size_bytes, uint64_t ali
            alignment_bytes);
     mend_sim_range *range =
         mend_sim_range_take(sim, size_bytes, mend_max_u64(alignment_bytes, page));
-    if (range == NULL) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(range != NULL);
     sim->ledger.reservations++;
     sim->ledger.address_bytes += size_bytes;
     *address = range->address;

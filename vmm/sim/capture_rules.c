@@ -29,9 +29,7 @@ mend_status mend_sim_capture_admits_unsafe(mend_sim *sim)
         return MEND_DRIVER_OK;
     }
     const mend_sim_thread *thread = mend_sim_thread_get(sim);
-    if (thread == NULL) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(thread != NULL);
     bool forbidden = false;
     MEND_LIST_EACH(mend_sim_capture, capture, link, &sim->captures) {
         if (forbids_unsafe(capture, thread)) {
@@ -65,9 +63,7 @@ mend_status mend_sim_capture_admits_identity(mend_sim *sim, mend_sim_stream *str
 mend_status mend_sim_do_exchange_capture_mode(mend_sim *sim, mend_capture_mode *mode)
 {
     mend_sim_thread *thread = mend_sim_thread_get(sim);
-    if (thread == NULL) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(thread != NULL);
     FORBID((unsigned)*mode > MEND_CAPTURE_MODE_RELAXED, MEND_DRIVER_INVALID_VALUE,
            "exchange_capture_mode: %d is not a mode", (int)*mode);
     mend_capture_mode former = thread->capture_mode;

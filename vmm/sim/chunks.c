@@ -186,16 +186,12 @@ mend_status mend_sim_do_create(mend_sim *sim, uint64_t size_bytes,
     if (properties->on_host) {
         TRY(mend_sim_fault_answer_on_host(sim, size_bytes));
     }
-    if (!mend_pointer_map_reserve(&sim->chunks)) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(mend_pointer_map_reserve(&sim->chunks));
     sim->bill_row = properties->on_host ? (int)MEND_CALL_host_alloc : sim->bill_row;
     mend_sim_chunk *chunk = properties->on_host
                                 ? take_on_host(sim, properties->device, size_bytes)
                                 : mend_sim_chunk_take(sim, properties->device, size_bytes, false);
-    if (chunk == NULL) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(chunk != NULL);
     chunk->share_types = properties->share_types;
     chunk->rdma = properties->rdma;
     sim->ledger.rdma_chunks += properties->rdma;

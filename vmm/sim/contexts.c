@@ -44,9 +44,7 @@ mend_sim_thread *mend_sim_thread_get(mend_sim *sim)
 mend_status mend_sim_current_context(mend_sim *sim, int *context)
 {
     mend_sim_thread *thread = mend_sim_thread_get(sim);
-    if (thread == NULL) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(thread != NULL);
     FORBID(thread->depth == 0, MEND_DRIVER_INVALID_CONTEXT,
            "%s: no context is current in this thread", mend_driver_call_name(sim->call));
     *context = thread->contexts[thread->depth - 1];

@@ -190,9 +190,7 @@ mend_status mend_sim_fabric_export(mend_sim *sim, mend_sim_chunk *chunk, void *o
     mend_sim_origin origin = mend_sim_origin_of(sim, chunk, FABRIC_MARK);
     if (chunk->fabric_id == 0) {
         int listener = listen_for(&origin);
-        if (listener < 0) {
-            return MEND_DRIVER_OUT_OF_MEMORY;
-        }
+        NEED(listener >= 0);
         sim->last_share_id = origin.id;
         chunk->fabric_id = origin.id;
         chunk->listener = listener;

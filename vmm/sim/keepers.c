@@ -34,9 +34,7 @@ mend_status mend_sim_keepers_add(mend_sim *sim, const mend_sim_graph *graph,
     assert(graph != NULL);
     assert(ended != NULL);
     keeper *k = malloc(sizeof(*k));
-    if (k == NULL) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(k != NULL);
     *k = (keeper){.graph = graph, .ended = ended, .context = context};
     mend_list_append(&sim->keepers, &k->link);
     return MEND_DRIVER_OK;

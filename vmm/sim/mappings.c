@@ -133,10 +133,8 @@ mend_status mend_sim_do_map(mend_sim *sim, uint64_t address, uint64_t size_bytes
     mend_sim_chunk *chunk = mend_pointer_map_find(&sim->chunks, handle);
     TRY(check_map(sim, address, size_bytes, offset_bytes, chunk, handle));
     mend_sim_range *range = reservation_of(sim, address, size_bytes);
-    if (!mend_slab_reserve(&sim->mapping_slab, 1) ||
-        mend_sim_mapping_add(sim, range, address, chunk) == NULL) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(mend_slab_reserve(&sim->mapping_slab, 1) &&
+         mend_sim_mapping_add(sim, range, address, chunk) != NULL);
     sim->bill_mappings = 1;
     return MEND_DRIVER_OK;
 }
@@ -234,9 +232,7 @@ mend_status mend_sim_do_set_access(mend_sim *sim, uint64_t address, uint64_t siz
     TRY(check_devices(sim, devices, device_count, &mask));
     TRY(check_whole(sim, "set_access", address, size_bytes, &mapping));
     TRY(check_peers(sim, mapping, sim->bill_mappings, devices, device_count));
-    if (!mend_sim_content_allow(sim, address, size_bytes)) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(mend_sim_content_allow(sim, address, size_bytes));
     for (uint64_t left = sim->bill_mappings; left > 0; left--) {
         if (mapping->access_devices != 0) {
             mend_sim_items_mark_hole(sim, mapping->address, mapping->size_bytes, mask);

@@ -17,13 +17,9 @@ static mend_status make(mend_sim *sim, int device, uint64_t size_bytes, mend_sim
     }
     uint64_t unit = mend_max_u64(MEND_SIM_PLAIN_BLOCK_BYTES, sim->config.page_bytes);
     uint64_t usable = mend_align_up(size_bytes, MEND_GRANULE_BYTES);
-    if (!mend_slab_reserve(&sim->mapping_slab, 1)) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(mend_slab_reserve(&sim->mapping_slab, 1));
     mend_sim_range *range = mend_sim_range_take(sim, mend_align_up(usable, unit), unit);
-    if (range == NULL) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(range != NULL);
     assert(range->mapping_count == 0);
     range->plain = true;
     mend_sim_chunk *chunk = mend_sim_chunk_take(sim, device, usable, true);

@@ -168,9 +168,7 @@ mend_status mend_sim_do_import_handle(mend_sim *sim, const void *shared, int sha
     TRY(share_type == MEND_SHARE_FABRIC            ? mend_sim_fabric_status(sim)
         : share_type == MEND_SHARE_FILE_DESCRIPTOR ? MEND_DRIVER_OK
                                                    : MEND_DRIVER_NOT_SUPPORTED);
-    if (!mend_pointer_map_reserve(&sim->chunks)) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(mend_pointer_map_reserve(&sim->chunks));
     TRY(share_type == MEND_SHARE_FABRIC ? mend_sim_fabric_import(sim, shared, &chunk)
                                         : import_file(sim, *(const int *)shared, &chunk));
     *handle = mend_sim_chunk_add_handle(sim, chunk);

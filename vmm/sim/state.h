@@ -34,6 +34,9 @@ enum { MEND_SIM_MOST_DEVICES = 16, MEND_SIM_CONTEXT_DEPTH = 64, MEND_SIM_EXPLANA
         }                                                                                          \
     } while (0)
 
+/* Ends the function where the host or the device has not enough. */
+#define NEED(is_there) TRY((is_there) ? MEND_DRIVER_OK : MEND_DRIVER_OUT_OF_MEMORY)
+
 /* Ends the function where a rule of the driver is broken: see mend_sim_refuse. */
 #define FORBID(breach, status, ...)                                                                \
     do {                                                                                           \

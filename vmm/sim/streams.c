@@ -146,9 +146,7 @@ mend_status mend_sim_do_stream_create(mend_sim *sim, mend_stream *stream)
     int context = 0;
     TRY(mend_sim_current_context(sim, &context));
     mend_sim_stream *made = mend_sim_stream_make(sim, context, MEND_SIM_STREAM_NON_BLOCKING);
-    if (made == NULL) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(made != NULL);
     *stream = (mend_stream)made->handle;
     return MEND_DRIVER_OK;
 }
@@ -263,9 +261,7 @@ mend_status mend_sim_do_event_create(mend_sim *sim, mend_event *handle)
 {
     int context = 0;
     TRY(mend_sim_current_context(sim, &context));
-    if (!mend_slab_reserve(&sim->event_slab, 1) || !mend_sim_handles_reserve(&sim->event_handles)) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(mend_slab_reserve(&sim->event_slab, 1) && mend_sim_handles_reserve(&sim->event_handles));
     mend_sim_event *event = mend_slab_take(&sim->event_slab);
     event->context = context;
     event->handle = mend_sim_handles_add(&sim->event_handles, event);

@@ -6,9 +6,7 @@ mend_status mend_sim_stream_find_for_user(mend_sim *sim, mend_stream handle,
                                           mend_sim_stream **stream)
 {
     mend_sim_thread *thread = mend_sim_thread_get(sim);
-    if (thread == NULL) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(thread != NULL);
     if (thread->depth == 0 && mend_sim_stream_is_default(handle)) {
         TRY(mend_sim_stream_find_default(sim, thread, 0, handle, stream));
         return mend_sim_capture_admits_legacy(sim, *stream);

@@ -20,9 +20,7 @@ static mend_status queue(mend_sim *sim, mend_sim_stream *stream, const mend_sim_
     if (*captured) {
         return mend_sim_graph_record(sim, stream, item, duration_ns);
     }
-    if (!mend_slab_reserve(&sim->item_slab, 1)) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(mend_slab_reserve(&sim->item_slab, 1));
     TRY(mend_sim_stream_make_room(sim, stream));
     uint64_t start_ns = mend_max_u64(sim->now_ns, mend_sim_stream_tail(sim, stream));
     uint64_t complete_ns = mend_max_u64(start_ns + duration_ns, finish_ns);
