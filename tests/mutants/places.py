@@ -145,6 +145,8 @@ class Function:
             if token == "if" and self.tokens[i] == "else":
                 i = self.part(i + 1)
             return i, STATEMENT
+        if token.endswith("_EACH"):
+            return self.part(self.partners[i + 1] + 1), STATEMENT
         if token == "do":
             return self.head(self.part(i + 1)) + 1, STATEMENT
         if token in ("case", "default") or self.tokens[i + 1] == ":":

@@ -15,28 +15,9 @@
 /* How many times a refused reservation is halved and tried again. */
 enum { SMALLER_TRIES = 3 };
 
-static int compare_address(const mend_tree_node *a, const mend_tree_node *b)
-{
-    uint64_t first = MEND_CONTAINER_OF(a, mend_gap, by_address)->address;
-    uint64_t second = MEND_CONTAINER_OF(b, mend_gap, by_address)->address;
-    return (first > second) - (first < second);
-}
-
-static int compare_size(const mend_tree_node *a, const mend_tree_node *b)
-{
-    const mend_gap *first = MEND_CONTAINER_OF(a, mend_gap, by_size);
-    const mend_gap *second = MEND_CONTAINER_OF(b, mend_gap, by_size);
-    return first->size_bytes != second->size_bytes
-               ? (first->size_bytes > second->size_bytes) - (first->size_bytes < second->size_bytes)
-               : (first->address > second->address) - (first->address < second->address);
-}
-
-static int compare_reservations(const mend_tree_node *a, const mend_tree_node *b)
-{
-    uint64_t first = MEND_CONTAINER_OF(a, mend_reservation, by_address)->address;
-    uint64_t second = MEND_CONTAINER_OF(b, mend_reservation, by_address)->address;
-    return (first > second) - (first < second);
-}
+MEND_TREE_ORDER(compare_address, mend_gap, by_address, address);
+MEND_TREE_ORDER_BY_TWO(compare_size, mend_gap, by_size, size_bytes, address);
+MEND_TREE_ORDER(compare_reservations, mend_reservation, by_address, address);
 
 void mend_space_init(mend_space *space, const mend_driver *driver, uint64_t page_bytes,
                      uint64_t reserve_bytes, uint64_t growth_bytes)
@@ -49,12 +30,9 @@ void mend_space_init(mend_space *space, const mend_driver *driver, uint64_t page
                           .ask_bytes = mend_align_up(reserve_bytes, page_bytes),
                           .refused_bytes = UINT64_MAX,
                           .growth_bytes = mend_align_up(growth_bytes, page_bytes)};
-    mend_tree_init(&space->gaps, compare_address);
-    mend_tree_init(&space->gaps_by_size, compare_size);
-    mend_tree_init(&space->reservations_by_address, compare_reservations);
-    mend_list_init(&space->reservations);
     mend_slab_init(&space->gap_slab, sizeof(mend_gap));
     mend_slab_init(&space->reservation_slab, sizeof(mend_reservation));
+    mend_space_abandon(space);
 }
 
 static mend_status free_addresses(const mend_space *space, const mend_reservation *reservation)
@@ -68,8 +46,8 @@ static mend_status free_addresses(const mend_space *space, const mend_reservatio
 mend_status mend_space_clear(mend_space *space)
 {
     mend_status first = MEND_DRIVER_OK;
-    for (mend_list *at = space->reservations.next; at != &space->reservations; at = at->next) {
-        mend_status status = free_addresses(space, RESERVATION_OF(at));
+    MEND_LIST_EACH(const mend_reservation, reservation, link, &space->reservations) {
+        mend_status status = free_addresses(space, reservation);
         first = first != MEND_DRIVER_OK ? first : status;
     }
     mend_space_abandon(space);
@@ -176,8 +154,9 @@ void mend_space_take(mend_space *space, uint64_t address, uint64_t size_bytes)
 static mend_reservation *reservation_of(const mend_space *space, uint64_t address)
 {
     mend_reservation key = {.address = address};
-    mend_tree_node *node = mend_tree_at_or_before(&space->reservations_by_address, &key.by_address);
-    return node != NULL ? MEND_CONTAINER_OF(node, mend_reservation, by_address) : NULL;
+    return MEND_CONTAINER_OR_NULL(
+        mend_tree_at_or_before(&space->reservations_by_address, &key.by_address), mend_reservation,
+        by_address);
 }
 
 void mend_space_give(mend_space *space, uint64_t address, uint64_t size_bytes)
@@ -247,20 +226,34 @@ static mend_tree_node *first_of_size(const mend_space *space, uint64_t size_byte
     return mend_tree_at_or_after(&space->gaps_by_size, &key.by_size);
 }
 
-/* The lowest gap of the zone that holds the size, room to grow behind it, and room to grow for the
- * segment that ends where the gap begins. False if there is none. Few gaps are so large. */
-static bool find_roomy(const mend_space *space, int zone, uint64_t size_bytes,
-                       uint64_t alignment_bytes, uint64_t *address)
+/* A request for a place, and two steps that find it: a search of the gaps, and a reservation where
+ * none fits. */
+typedef struct place {
+    int zone;
+    uint64_t size_bytes;
+    uint64_t alignment_bytes;
+    bool (*find)(const mend_space *space, const struct place *place, uint64_t *address);
+    mend_status (*reserve)(mend_space *space, const struct place *place);
+} place;
+
+static uint64_t room_to_grow(const mend_space *space, const place *p)
 {
-    uint64_t growth = mend_max_u64(space->growth_bytes, size_bytes);
+    return mend_max_u64(space->growth_bytes, p->size_bytes);
+}
+
+/* The lowest gap of the zone that holds the size, room to grow behind it, and room to grow for the
+ * segment that ends where the gap begins. Few gaps are so large. */
+static bool find_roomy(const mend_space *space, const place *p, uint64_t *address)
+{
+    uint64_t growth = room_to_grow(space, p);
     uint64_t lowest = UINT64_MAX;
-    for (mend_tree_node *at = first_of_size(space, size_bytes + growth); at != NULL;
+    for (mend_tree_node *at = first_of_size(space, p->size_bytes + growth); at != NULL;
          at = mend_tree_next(at)) {
         const mend_gap *gap = MEND_CONTAINER_OF(at, mend_gap, by_size);
         uint64_t lead = gap->address == gap->reservation->address ? 0 : growth;
-        uint64_t start = mend_align_up(gap->address + lead, alignment_bytes);
-        if (gap->reservation->zone == zone && start < lowest &&
-            start - gap->address + size_bytes + growth <= gap->size_bytes) {
+        uint64_t start = mend_align_up(gap->address + lead, p->alignment_bytes);
+        if (gap->reservation->zone == p->zone && start < lowest &&
+            start - gap->address + p->size_bytes + growth <= gap->size_bytes) {
             lowest = start;
         }
     }
@@ -268,17 +261,21 @@ static bool find_roomy(const mend_space *space, int zone, uint64_t size_bytes,
     return lowest != UINT64_MAX;
 }
 
-/* The beginning of the smallest gap that holds the size, so that larger gaps stay complete. False
- * if there is none. */
-static bool find_tight(const mend_space *space, uint64_t size_bytes, uint64_t alignment_bytes,
-                       uint64_t *address)
+/* ask_bytes, or more if this place with its room to grow needs more. */
+static mend_status reserve_roomy(mend_space *space, const place *p)
 {
-    assert(mend_is_power_of_two(alignment_bytes));
-    for (mend_tree_node *at = first_of_size(space, size_bytes); at != NULL;
+    uint64_t least_bytes = p->size_bytes + p->alignment_bytes + room_to_grow(space, p);
+    return reserve(space, p->zone, mend_max_u64(space->ask_bytes, least_bytes), 0);
+}
+
+/* The beginning of the smallest gap that holds the size, so that larger gaps stay complete. */
+static bool find_tight(const mend_space *space, const place *p, uint64_t *address)
+{
+    for (mend_tree_node *at = first_of_size(space, p->size_bytes); at != NULL;
          at = mend_tree_next(at)) {
         const mend_gap *gap = MEND_CONTAINER_OF(at, mend_gap, by_size);
-        uint64_t start = mend_align_up(gap->address, alignment_bytes);
-        if (start - gap->address + size_bytes <= gap->size_bytes) {
+        uint64_t start = mend_align_up(gap->address, p->alignment_bytes);
+        if (start - gap->address + p->size_bytes <= gap->size_bytes) {
             *address = start;
             return true;
         }
@@ -286,36 +283,20 @@ static bool find_tight(const mend_space *space, uint64_t size_bytes, uint64_t al
     return false;
 }
 
-/* Whether the driver refused the current ask_bytes, and no addresses were freed since. */
-static bool is_short(const mend_space *space)
-{
-    return space->ask_bytes >= space->refused_bytes;
-}
-
-/* Reserves ask_bytes, or more if this place with its room to grow needs more. */
-static mend_status reserve_roomy(mend_space *space, int zone, uint64_t size_bytes,
-                                 uint64_t alignment_bytes)
-{
-    uint64_t growth = mend_max_u64(space->growth_bytes, size_bytes);
-    uint64_t least_bytes = size_bytes + alignment_bytes + growth;
-    return reserve(space, zone, mend_max_u64(space->ask_bytes, least_bytes), 0);
-}
-
-/* Called when no gap fits: asks for half of the refused size, half of that, and so on, and at last
- * for no more than the place needs. The size that succeeds becomes ask_bytes. */
-static mend_status reserve_fewer(mend_space *space, int zone, uint64_t size_bytes,
-                                 uint64_t alignment_bytes)
+/* Half of the refused size, half of that, and so on, and at last no more than the place needs. The
+ * size that succeeds becomes ask_bytes. */
+static mend_status reserve_fewer(mend_space *space, const place *p)
 {
     assert(space->ask_bytes <= space->reserve_bytes);
-    uint64_t exact_bytes = size_bytes + space->page_bytes;
+    uint64_t exact_bytes = p->size_bytes + space->page_bytes;
     uint64_t ask_bytes = space->ask_bytes;
-    for (int tries = 0; tries < SMALLER_TRIES && ask_bytes / 2 > exact_bytes + alignment_bytes;
+    for (int tries = 0; tries < SMALLER_TRIES && ask_bytes / 2 > exact_bytes + p->alignment_bytes;
          tries++) {
         ask_bytes = mend_align_up(ask_bytes / 2, space->page_bytes);
         if (ask_bytes >= space->refused_bytes) {
             continue;
         }
-        mend_status status = reserve(space, zone, ask_bytes, 0);
+        mend_status status = reserve(space, p->zone, ask_bytes, 0);
         if (status == MEND_DRIVER_OK) {
             space->ask_bytes = ask_bytes;
         }
@@ -323,54 +304,31 @@ static mend_status reserve_fewer(mend_space *space, int zone, uint64_t size_byte
             return status;
         }
     }
-    return reserve(space, zone, exact_bytes, alignment_bytes);
-}
-
-/* While addresses are plentiful. */
-static mend_status place_roomy(mend_space *space, int zone, uint64_t size_bytes,
-                               uint64_t alignment_bytes, uint64_t *address)
-{
-    if (find_roomy(space, zone, size_bytes, alignment_bytes, address)) {
-        return MEND_DRIVER_OK;
-    }
-    mend_status status = reserve_roomy(space, zone, size_bytes, alignment_bytes);
-    return status != MEND_DRIVER_OK || find_roomy(space, zone, size_bytes, alignment_bytes, address)
-               ? status
-               : MEND_DRIVER_OUT_OF_MEMORY;
-}
-
-/* While addresses are short. */
-static mend_status place_tight(mend_space *space, int zone, uint64_t size_bytes,
-                               uint64_t alignment_bytes, uint64_t *address)
-{
-    if (find_tight(space, size_bytes, alignment_bytes, address)) {
-        return MEND_DRIVER_OK;
-    }
-    mend_status status = reserve_fewer(space, zone, size_bytes, alignment_bytes);
-    return status != MEND_DRIVER_OK || find_tight(space, size_bytes, alignment_bytes, address)
-               ? status
-               : MEND_DRIVER_OUT_OF_MEMORY;
+    return reserve(space, p->zone, exact_bytes, p->alignment_bytes);
 }
 
 /* Where each reservation costs memory: one of the usual size, or one that just holds this. */
-static mend_status place_scarce(mend_space *space, int zone, uint64_t size_bytes,
-                                uint64_t alignment_bytes, uint64_t *address)
+static mend_status reserve_scarce(mend_space *space, const place *p)
 {
-    if (find_tight(space, size_bytes, alignment_bytes, address)) {
-        return MEND_DRIVER_OK;
-    }
     /* The driver allocates the alignment in place of the last page, in whole steps. */
-    uint64_t room_bytes = alignment_bytes - space->page_bytes;
-    uint64_t least_bytes = mend_align_up(size_bytes + alignment_bytes, MEND_PLAIN_STEP_BYTES);
+    uint64_t room_bytes = p->alignment_bytes - space->page_bytes;
+    uint64_t least_bytes = mend_align_up(p->size_bytes + p->alignment_bytes, MEND_PLAIN_STEP_BYTES);
     uint64_t bytes = mend_max_u64(space->reserve_bytes, least_bytes) - room_bytes;
     least_bytes -= room_bytes;
-    mend_status status = reserve(space, zone, bytes, alignment_bytes);
-    if (status != MEND_DRIVER_OK && bytes > least_bytes && !mend_status_is_fatal(status)) {
-        status = reserve(space, zone, least_bytes, alignment_bytes);
+    mend_status status = reserve(space, p->zone, bytes, p->alignment_bytes);
+    return status != MEND_DRIVER_OK && bytes > least_bytes && !mend_status_is_fatal(status)
+               ? reserve(space, p->zone, least_bytes, p->alignment_bytes)
+               : status;
+}
+
+static mend_status find_or_reserve(mend_space *space, const place *p, uint64_t *address)
+{
+    if (p->find(space, p, address)) {
+        return MEND_DRIVER_OK;
     }
-    return status != MEND_DRIVER_OK || find_tight(space, size_bytes, alignment_bytes, address)
-               ? status
-               : MEND_DRIVER_OUT_OF_MEMORY;
+    mend_status status = p->reserve(space, p);
+    return status != MEND_DRIVER_OK || p->find(space, p, address) ? status
+                                                                  : MEND_DRIVER_OUT_OF_MEMORY;
 }
 
 mend_status mend_space_place(mend_space *space, int zone, uint64_t size_bytes,
@@ -379,17 +337,18 @@ mend_status mend_space_place(mend_space *space, int zone, uint64_t size_bytes,
     assert(size_bytes > 0);
     assert(size_bytes % space->page_bytes == 0);
     assert(alignment_bytes == 0 || mend_is_power_of_two(alignment_bytes));
-    alignment_bytes = mend_max_u64(alignment_bytes, space->page_bytes);
-    if (space->is_scarce) {
-        return place_scarce(space, zone, size_bytes, alignment_bytes, address);
-    }
-    if (!is_short(space)) {
-        mend_status status = place_roomy(space, zone, size_bytes, alignment_bytes, address);
+    place p = {zone, size_bytes, mend_max_u64(alignment_bytes, space->page_bytes), find_roomy,
+               reserve_roomy};
+    /* The driver may have refused ask_bytes, with no addresses freed since. */
+    if (!space->is_scarce && space->ask_bytes < space->refused_bytes) {
+        mend_status status = find_or_reserve(space, &p, address);
         if (status == MEND_DRIVER_OK || mend_status_is_fatal(status)) {
             return status;
         }
     }
-    return place_tight(space, zone, size_bytes, alignment_bytes, address);
+    p.find = find_tight;
+    p.reserve = space->is_scarce ? reserve_scarce : reserve_fewer;
+    return find_or_reserve(space, &p, address);
 }
 
 static void return_borrowed(mend_space *space, const mend_reservation *reservation)
@@ -436,26 +395,16 @@ void mend_space_trim(mend_space *space, size_t keep_count)
     }
 }
 
-static bool is_oldest_of_zone(const mend_space *space, const mend_reservation *reservation)
-{
-    const mend_list *at = space->reservations.next;
-    while (RESERVATION_OF(at)->zone != reservation->zone) {
-        at = at->next;
-    }
-    return RESERVATION_OF(at) == reservation;
-}
-
 void mend_space_trim_but_oldest(mend_space *space)
 {
-    if (space->is_scarce) {
-        mend_space_trim(space, 0);
-        return;
-    }
+    uint64_t zones_met = space->is_scarce ? UINT64_MAX : 0;
     for (mend_list *at = space->reservations.next, *next; at != &space->reservations; at = next) {
+        const uint64_t zone = UINT64_C(1) << RESERVATION_OF(at)->zone;
         next = at->next;
-        if (!is_oldest_of_zone(space, RESERVATION_OF(at))) {
+        if ((zones_met & zone) != 0) {
             free_reservation(space, RESERVATION_OF(at));
         }
+        zones_met |= zone;
     }
 }
 

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/align.h"
+
 typedef struct mend_list {
     struct mend_list *next;
     struct mend_list *previous;
@@ -46,5 +48,11 @@ static inline void mend_list_remove(mend_list *node)
     node->next->previous = node->previous;
     mend_list_init(node);
 }
+
+/* Visits all nodes of a ring, each as the structure that it is a member of; no node leaves
+ * meanwhile. */
+#define MEND_LIST_EACH(type, item, member, head)                                                   \
+    for (type *item = MEND_CONTAINER_OF((head)->next, type, member); &item->member != (head);      \
+         item = MEND_CONTAINER_OF(item->member.next, type, member))
 
 #endif

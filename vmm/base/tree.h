@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/align.h"
+
 /* Three words, so that two nodes with their keys share a cache line. */
 typedef struct mend_tree_node {
     struct mend_tree_node *child[2]; /* 0: less, 1: greater */
@@ -38,6 +40,27 @@ static inline void mend_tree_set(mend_tree_node *node, const mend_tree_node *par
 /* Negative if a comes before b, positive if after; never 0 for two nodes of one tree. */
 typedef int (*mend_tree_compare)(const mend_tree_node *a, const mend_tree_node *b);
 
+/* Defines the order by a number of the structure; and by a second one where the first is the
+ * same. */
+#define MEND_TREE_ORDER(name, type, member, number)                                                \
+    static int name(const mend_tree_node *a, const mend_tree_node *b)                              \
+    {                                                                                              \
+        const type *one = MEND_CONTAINER_OF(a, const type, member);                                \
+        const type *other = MEND_CONTAINER_OF(b, const type, member);                              \
+        return (one->number > other->number) - (one->number < other->number);                      \
+    }                                                                                              \
+    static_assert(true, "")
+#define MEND_TREE_ORDER_BY_TWO(name, type, member, first, second)                                  \
+    static int name(const mend_tree_node *a, const mend_tree_node *b)                              \
+    {                                                                                              \
+        const type *one = MEND_CONTAINER_OF(a, const type, member);                                \
+        const type *other = MEND_CONTAINER_OF(b, const type, member);                              \
+        return one->first != other->first                                                          \
+                   ? (one->first > other->first) - (one->first < other->first)                     \
+                   : (one->second > other->second) - (one->second < other->second);                \
+    }                                                                                              \
+    static_assert(true, "")
+
 typedef struct mend_tree {
     mend_tree_node *root;
     mend_tree_compare compare;
@@ -53,6 +76,12 @@ mend_tree_node *mend_tree_first(const mend_tree *tree);
 mend_tree_node *mend_tree_last(const mend_tree *tree);
 mend_tree_node *mend_tree_next(const mend_tree_node *node);
 mend_tree_node *mend_tree_previous(const mend_tree_node *node);
+
+/* Visits all nodes of a tree in order, each as the structure that it is a member of; no node leaves
+ * the tree meanwhile. */
+#define MEND_TREE_EACH(type, item, member, tree)                                                   \
+    for (type *item = MEND_CONTAINER_OR_NULL(mend_tree_first(tree), type, member); item != NULL;   \
+         item = MEND_CONTAINER_OR_NULL(mend_tree_next(&item->member), type, member))
 
 /*
  * The first node not before `key`, and the last node not after it. `key` is a node outside the tree

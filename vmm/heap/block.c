@@ -61,7 +61,7 @@ void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span
         heap->streams.items[request->stream].users++;
     }
     mend_pointer_map_insert(&heap->blocks, span->address, span);
-    mend_block_count_alloc(heap, span, request->requested_bytes, request->handle);
+    mend_layout_count_alloc(heap, span, request->requested_bytes, request->handle);
     span->tag = request->tag;
     span->sleep_tag = span->sleep_tag != 0 ? span->sleep_tag : request->tag;
     if (mend_history_is_on(&heap->history)) {
@@ -357,7 +357,7 @@ uint32_t mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users us
     mend_pins_end_in_one_chunk(heap, span);
     mend_cache_flush_beside(heap, span);
     mend_pointer_map_remove(&heap->blocks, span->address);
-    mend_block_count_free(heap, span);
+    mend_layout_count_free(heap, span);
     if (mend_history_is_on(&heap->history)) {
         mend_events_free(heap, span, handle_of(heap, users));
     }

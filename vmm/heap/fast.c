@@ -90,7 +90,7 @@ uint64_t mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_
     mend_cache_remove(&zone->cache, span);
     mend_layout_take_again(heap, span);
     heap->counters.cache_hits++;
-    mend_block_count_alloc(heap, span, requested_bytes, handle);
+    mend_layout_count_alloc(heap, span, requested_bytes, handle);
     if (mend_history_is_on(&heap->history)) {
         mend_events_alloc(heap, span, (mend_service){MEND_CAUSE_HIT, 0});
     }
@@ -147,7 +147,7 @@ static inline mend_result free_block(mend_heap *heap, mend_span *span, uint32_t 
         return mend_block_free_into_runs(heap, span,
                                          (mend_block_users){freed_on, MEND_STREAM_UNKNOWN});
     }
-    mend_block_count_free(heap, span);
+    mend_layout_count_free(heap, span);
     if (mend_history_is_on(&heap->history)) {
         mend_events_free(heap, span, heap->streams.items[freed_on].handle);
     }

@@ -7,9 +7,8 @@
 
 #include <assert.h>
 
-#include "base/thread.h"
 #include "ladder/ladder.h"
-#include "layout/holders.h"
+#include "layout/layout.h"
 #include "layout/ranges.h"
 #include "layout/state.h"
 #include "mend/mend.h"
@@ -108,59 +107,6 @@ static inline bool mend_block_wants_early_fence(const mend_heap *heap)
 
 /* Records a fence if enough bytes were freed on the stream. Calls the driver. */
 void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on);
-
-static inline void mend_block_count_alloc(mend_heap *heap, mend_span *span,
-                                          uint64_t requested_bytes, mend_stream stream)
-{
-    mend_heap_counters *counters = &heap->counters;
-    mend_zone_counters *zone = &counters->zone[span->zone];
-    assert(span->live);
-    assert(requested_bytes > 0);
-    assert(requested_bytes <= span->size_bytes);
-    span->requested_bytes = requested_bytes;
-    span->stream = stream;
-    span->tag = 0;
-    span->sleep_tag = 0;
-    span->scope = 0;
-    zone->allocations++;
-    span->born = mend_holders_now(heap);
-    zone->allocated_bytes += span->size_bytes;
-    zone->allocated_requested_bytes += requested_bytes;
-    zone->live_bytes += span->size_bytes;
-    zone->requested_bytes += requested_bytes;
-    mend_raise_u64(&zone->peak_live_blocks, zone->allocations - zone->frees);
-    mend_raise_u64(&zone->peak_live_bytes, zone->live_bytes);
-    mend_raise_u64(&zone->peak_requested_bytes, zone->requested_bytes);
-    counters->live_bytes += span->size_bytes;
-    mend_raise_u64(&counters->peak_live_blocks, mend_heap_live_blocks(heap));
-    mend_raise_u64(&counters->peak_live_bytes, counters->live_bytes);
-    mend_raise_u64(&counters->peak_requested_bytes, MEND_HEAP_SUM(heap, requested_bytes));
-    if (mend_process_has_marks()) {
-        const mend_thread_marks marks = mend_process_marks();
-        span->sleep_tag = marks.sleep_tag;
-        span->scope = marks.scope;
-        if (span->scope != 0) {
-            mend_scopes_count_alloc(&heap->scopes, &span->scope, span->size_bytes,
-                                    counters->live_bytes, heap->chunks.reserved_bytes);
-        }
-    }
-}
-
-static inline void mend_block_count_free(mend_heap *heap, const mend_span *span)
-{
-    mend_zone_counters *zone = &heap->counters.zone[span->zone];
-    assert(zone->allocations > zone->frees);
-    assert(zone->live_bytes >= span->size_bytes);
-    assert(zone->requested_bytes >= span->requested_bytes);
-    assert(heap->counters.live_bytes >= zone->live_bytes);
-    zone->frees++;
-    zone->live_bytes -= span->size_bytes;
-    zone->requested_bytes -= span->requested_bytes;
-    heap->counters.live_bytes -= span->size_bytes;
-    if (span->scope != 0) {
-        mend_scopes_count_free(&heap->scopes, span->scope, span->size_bytes);
-    }
-}
 
 /* ---- events.c -------------------------------------------------------------------------------- */
 

@@ -100,11 +100,8 @@ static void count_block(table *t, const mend_span *span)
 static void count_all(table *t, const mend_heap *heap)
 {
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
-        const mend_tree *ends = &heap->zones[zone].segment_ends;
-        for (const mend_tree_node *at = mend_tree_first(ends); at != NULL;
-             at = mend_tree_next(at)) {
-            const mend_span *span = MEND_CONTAINER_OF(at, mend_span, by_end);
-            for (; span != NULL; span = span->previous) {
+        MEND_TREE_EACH(const mend_span, end, by_end, &heap->zones[zone].segment_ends) {
+            for (const mend_span *span = end; span != NULL; span = span->previous) {
                 if (span->live && !span->lent) {
                     count_block(t, span);
                 }

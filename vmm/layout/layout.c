@@ -5,36 +5,16 @@
 
 #include "physical/chunk.h"
 
-#define RUN_OF(node, member)  MEND_CONTAINER_OR_NULL(node, mend_run, member)
 #define SPAN_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_span, member)
 
-static int compare_u64(uint64_t a, uint64_t b)
-{
-    return (a > b) - (a < b);
-}
-
-static int compare_sizes(const mend_run *a, const mend_run *b)
-{
-    int order = compare_u64(a->size_bytes, b->size_bytes);
-    return order ? order : compare_u64(a->address, b->address);
-}
-
-static int compare_by_address(const mend_tree_node *a, const mend_tree_node *b)
-{
-    return compare_u64(MEND_CONTAINER_OF(a, mend_run, by_address)->address,
-                       MEND_CONTAINER_OF(b, mend_run, by_address)->address);
-}
-
-static int compare_by_growth(const mend_tree_node *a, const mend_tree_node *b)
-{
-    return compare_sizes(MEND_CONTAINER_OF(a, mend_run, by_growth),
-                         MEND_CONTAINER_OF(b, mend_run, by_growth));
-}
+MEND_TREE_ORDER(compare_by_address, mend_run, by_address, address);
+MEND_TREE_ORDER_BY_TWO(compare_by_growth, mend_run, by_growth, size_bytes, address);
 
 static int compare_by_end(const mend_tree_node *a, const mend_tree_node *b)
 {
-    return compare_u64(mend_span_end(MEND_CONTAINER_OF(a, mend_span, by_end)),
-                       mend_span_end(MEND_CONTAINER_OF(b, mend_span, by_end)));
+    const uint64_t one = mend_span_end(MEND_CONTAINER_OF(a, mend_span, by_end));
+    const uint64_t other = mend_span_end(MEND_CONTAINER_OF(b, mend_span, by_end));
+    return (one > other) - (one < other);
 }
 
 void mend_layout_init_zone(mend_zone *zone)
@@ -56,15 +36,17 @@ static void leave_sizes(mend_zone *zone, mend_run *run)
     }
 }
 
-/* The caller has set the run's bounds; its first and last span get their pointer to it. */
-static void enter_sizes(mend_zone *zone, mend_run *run)
+/* The first and the last span get their pointer to the run. */
+static void enter_sizes(mend_zone *zone, mend_run *run, mend_span *first, mend_span *last)
 {
-    assert(run->size_bytes > 0);
-    assert(run->address == run->first->address);
-    assert(mend_run_end(run) == mend_span_end(run->last));
-    run->first->run = run;
-    run->last->run = run;
-    run->extensible = run->last->next == NULL;
+    assert(first->address <= last->address);
+    run->address = first->address;
+    run->size_bytes = mend_span_end(last) - first->address;
+    run->first = first;
+    run->last = last;
+    first->run = run;
+    last->run = run;
+    run->extensible = last->next == NULL;
     mend_sizes_insert(&zone->runs_by_size, run);
     zone->changes++;
     if (run->extensible) {
@@ -74,14 +56,10 @@ static void enter_sizes(mend_zone *zone, mend_run *run)
 
 static void add_run(mend_heap *heap, mend_zone *zone, mend_span *first, mend_span *last)
 {
-    assert(first->address <= last->address);
     mend_run *run = mend_slab_take(&heap->nodes.runs);
     run->address = first->address;
-    run->size_bytes = mend_span_end(last) - first->address;
-    run->first = first;
-    run->last = last;
     mend_tree_insert_by(&zone->runs_by_address, &run->by_address, compare_by_address);
-    enter_sizes(zone, run);
+    enter_sizes(zone, run, first, last);
 }
 
 static void drop_run(mend_heap *heap, mend_zone *zone, mend_run *run)
@@ -220,19 +198,12 @@ static mend_span *carve(mend_heap *heap, mend_run *run, uint64_t address, uint64
     mend_span *tail = run->last;
     uint64_t run_address = run->address;
     if (end < run_end) { /* the run goes on behind the part taken */
-        run->first = span->next;
-        run->last = tail;
-        run->address = end;
-        run->size_bytes = run_end - end;
-        enter_sizes(zone, run);
+        enter_sizes(zone, run, span->next, tail);
         if (address > run_address) {
             add_run(heap, zone, head, span->previous);
         }
     } else if (address > run_address) {
-        run->first = head;
-        run->last = span->previous;
-        run->size_bytes = address - run_address;
-        enter_sizes(zone, run);
+        enter_sizes(zone, run, head, span->previous);
     } else {
         drop_run(heap, zone, run);
     }
@@ -247,9 +218,10 @@ static bool is_in_run(const mend_span *span)
     return span != NULL && !span->live && span->run != NULL;
 }
 
-/* Joins a free span that is in no run with its free neighbours, to one run. */
-static void join_runs(mend_heap *heap, mend_span *span)
+/* Joins it with its free neighbours, to one run. */
+void mend_layout_end_claim(mend_heap *heap, mend_span *span)
 {
+    assert(mend_mutex_is_held(&heap->state));
     assert(!span->live && !span->cached);
     assert(span->run == NULL);
     mend_wait_env room = mend_heap_wait_env(heap);
@@ -284,11 +256,7 @@ static void join_runs(mend_heap *heap, mend_span *span)
     if (left_run != NULL && right_run != NULL) {
         drop_run(heap, zone, right_run);
     }
-    run->first = first;
-    run->last = last;
-    run->address = first->address;
-    run->size_bytes = mend_span_end(last) - first->address;
-    enter_sizes(zone, run);
+    enter_sizes(zone, run, first, last);
 }
 
 void mend_layout_tidy(mend_heap *heap, mend_run *run, bool from_end, uint64_t most_spans)
@@ -315,8 +283,8 @@ void mend_layout_tidy(mend_heap *heap, mend_run *run, bool from_end, uint64_t mo
 
 /* ---- the changes ----------------------------------------------------------------------------- */
 
-static void change_parts(mend_heap *heap, const mend_span *span,
-                         void (*change)(mend_chunks *, mend_chunk *, uint64_t))
+void mend_layout_change_live(mend_heap *heap, const mend_span *span,
+                             void (*change)(mend_chunks *, mend_chunk *, uint64_t))
 {
     uint64_t address = span->address;
     uint64_t end = mend_span_end(span);
@@ -330,16 +298,6 @@ static void change_parts(mend_heap *heap, const mend_span *span,
         address = part_end;
         chunk = next;
     }
-}
-
-void mend_layout_add_live_parts(mend_heap *heap, const mend_span *span)
-{
-    change_parts(heap, span, mend_chunk_add_live);
-}
-
-void mend_layout_subtract_live_parts(mend_heap *heap, const mend_span *span)
-{
-    change_parts(heap, span, mend_chunk_subtract_live);
 }
 
 mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes)
@@ -367,7 +325,7 @@ static void free_part(mend_heap *heap, mend_span *part)
 {
     mend_chunk *chunk = part->chunk;
     if (!chunk->is_frozen) {
-        join_runs(heap, part);
+        mend_layout_end_claim(heap, part);
     } else if (mend_chunk_is_set_aside(chunk)) {
         mend_chunk_note_freed_aside(&heap->chunks, chunk, part->size_bytes);
     }
@@ -390,7 +348,7 @@ void mend_layout_free(mend_heap *heap, mend_span *span)
     mend_layout_let_go(heap, span);
     const mend_chunk *held = mend_layout_frozen_under(heap, span);
     if (held == NULL) {
-        join_runs(heap, span);
+        mend_layout_end_claim(heap, span);
         return;
     }
     const uint64_t held_end = held->address + held->size_bytes;
@@ -412,12 +370,6 @@ mend_span *mend_layout_claim_part(mend_heap *heap, mend_run *run, uint64_t addre
     mend_span *span = carve(heap, run, address, size_bytes, &waits);
     span->waits = waits;
     return span;
-}
-
-void mend_layout_end_claim(mend_heap *heap, mend_span *span)
-{
-    assert(mend_mutex_is_held(&heap->state));
-    join_runs(heap, span);
 }
 
 /* The first span of the zone's segment that begins at the address, in any state; NULL if none
@@ -467,7 +419,7 @@ void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone_number, uin
     } else {
         mend_tree_insert(&zone->segment_ends, &span->by_end);
     }
-    join_runs(heap, span);
+    mend_layout_end_claim(heap, span);
 }
 
 void mend_layout_cut(mend_heap *heap, mend_span *span)
@@ -494,7 +446,7 @@ void mend_layout_cut(mend_heap *heap, mend_span *span)
         before->next = NULL;
         mend_tree_insert(&zone->segment_ends, &before->by_end);
         if (is_free) {
-            enter_sizes(zone, before->run);
+            enter_sizes(zone, before->run, before->run->first, before);
         }
     }
     mend_waits_clear(mend_heap_wait_env(heap), &span->waits);

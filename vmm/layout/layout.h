@@ -7,6 +7,8 @@
 
 #include <assert.h>
 
+#include "base/thread.h"
+#include "layout/holders.h"
 #include "layout/state.h"
 
 /* ---- run.c ----------------------------------------------------------------------------------- */
@@ -37,6 +39,11 @@ mend_run *mend_layout_run_from(const mend_zone *zone, uint64_t address);
  * From an address to the span that contains it, and from a span to the chunks below it. Read-only.
  */
 
+/* Visits the mapped chunks from the one that contains an address on, up to an end. */
+#define MEND_CHUNKS_EACH(type, chunk, heap, from, end)                                             \
+    for (type *chunk = mend_chunk_at(&(heap)->chunks, from);                                       \
+         chunk != NULL && chunk->address < (end); chunk = mend_chunk_next(chunk))
+
 /* The live block that contains the address; NULL if the address is free or not mapped. The number
  * of steps depends on the spans of one chunk, not on the blocks of the pool (layout/locate.c). */
 mend_span *mend_heap_block_at(const mend_heap *heap, uint64_t address);
@@ -44,6 +51,11 @@ mend_span *mend_heap_block_at(const mend_heap *heap, uint64_t address);
 /* The span that contains the address, live or free; NULL if the address is not mapped. As many
  * steps as above, and more inside a run: one for each of its spans. */
 mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address);
+
+/* The span at the end of a mapped chunk, for who visits chunks from high to low addresses: `above`
+ * is the lowest span of the one visited before, or NULL. */
+const mend_span *mend_layout_last_span(const mend_heap *heap, const mend_chunk *chunk,
+                                       const mend_span *above);
 
 /* The first span that overlaps a mapped chunk. The chunk has free memory in a run. */
 mend_span *mend_layout_first_span(const mend_heap *heap, const mend_chunk *chunk);
@@ -90,13 +102,18 @@ static inline mend_layout_promise mend_layout_nodes_for(const mend_heap *heap, s
 }
 
 /* Reserves these. False if malloc fails. */
-static inline bool mend_layout_reserve(mend_heap *heap, size_t chunk_count)
+static inline bool mend_layout_reserve_these(mend_heap *heap, const mend_layout_promise *nodes)
 {
     assert(mend_mutex_is_held(&heap->state));
-    mend_layout_promise nodes = mend_layout_nodes_for(heap, chunk_count);
-    return mend_slab_reserve(&heap->nodes.spans, nodes.spans) &&
-           mend_slab_reserve(&heap->nodes.runs, nodes.runs) &&
-           mend_slab_reserve(&heap->nodes.waits, nodes.waits);
+    return mend_slab_reserve(&heap->nodes.spans, nodes->spans) &&
+           mend_slab_reserve(&heap->nodes.runs, nodes->runs) &&
+           mend_slab_reserve(&heap->nodes.waits, nodes->waits);
+}
+
+static inline bool mend_layout_reserve(mend_heap *heap, size_t chunk_count)
+{
+    const mend_layout_promise nodes = mend_layout_nodes_for(heap, chunk_count);
+    return mend_layout_reserve_these(heap, &nodes);
 }
 
 /* Reserves nodes to free a span that lies in so many chunks, each of which may be frozen; 0: none
@@ -191,8 +208,8 @@ static inline bool mend_span_is_in_one_chunk(const mend_span *span)
 }
 
 /* Adds the bytes of a span to the live bytes of each chunk below it, or removes them. */
-void mend_layout_add_live_parts(mend_heap *heap, const mend_span *span);
-void mend_layout_subtract_live_parts(mend_heap *heap, const mend_span *span);
+void mend_layout_change_live(mend_heap *heap, const mend_span *span,
+                             void (*change)(mend_chunks *, mend_chunk *, uint64_t));
 
 /* Makes a free span that is in no run live; and the reverse. */
 static inline void mend_layout_take_again(mend_heap *heap, mend_span *span)
@@ -207,7 +224,7 @@ static inline void mend_layout_take_again(mend_heap *heap, mend_span *span)
     if (mend_span_is_in_one_chunk(span)) {
         mend_chunk_add_live(&heap->chunks, span->chunk, span->size_bytes);
     } else {
-        mend_layout_add_live_parts(heap, span);
+        mend_layout_change_live(heap, span, mend_chunk_add_live);
     }
 }
 
@@ -221,7 +238,62 @@ static inline void mend_layout_let_go(mend_heap *heap, mend_span *span)
     if (mend_span_is_in_one_chunk(span)) {
         mend_chunk_subtract_live(&heap->chunks, span->chunk, span->size_bytes);
     } else {
-        mend_layout_subtract_live_parts(heap, span);
+        mend_layout_change_live(heap, span, mend_chunk_subtract_live);
+    }
+}
+
+/* Counts a block or a page that has become live, and sets what a span knows of the call; and one
+ * that is free again. */
+static inline void mend_layout_count_alloc(mend_heap *heap, mend_span *span,
+                                           uint64_t requested_bytes, mend_stream stream)
+{
+    mend_heap_counters *counters = &heap->counters;
+    mend_zone_counters *zone = &counters->zone[span->zone];
+    assert(span->live);
+    assert(requested_bytes > 0);
+    assert(requested_bytes <= span->size_bytes);
+    span->requested_bytes = requested_bytes;
+    span->stream = stream;
+    span->tag = 0;
+    span->sleep_tag = 0;
+    span->scope = 0;
+    zone->allocations++;
+    span->born = mend_holders_now(heap);
+    zone->allocated_bytes += span->size_bytes;
+    zone->allocated_requested_bytes += requested_bytes;
+    zone->live_bytes += span->size_bytes;
+    zone->requested_bytes += requested_bytes;
+    mend_raise_u64(&zone->peak_live_blocks, zone->allocations - zone->frees);
+    mend_raise_u64(&zone->peak_live_bytes, zone->live_bytes);
+    mend_raise_u64(&zone->peak_requested_bytes, zone->requested_bytes);
+    counters->live_bytes += span->size_bytes;
+    mend_raise_u64(&counters->peak_live_blocks, mend_heap_live_blocks(heap));
+    mend_raise_u64(&counters->peak_live_bytes, counters->live_bytes);
+    mend_raise_u64(&counters->peak_requested_bytes, MEND_HEAP_SUM(heap, requested_bytes));
+    if (mend_process_has_marks()) {
+        const mend_thread_marks marks = mend_process_marks();
+        span->sleep_tag = marks.sleep_tag;
+        span->scope = marks.scope;
+        if (span->scope != 0) {
+            mend_scopes_count_alloc(&heap->scopes, &span->scope, span->size_bytes,
+                                    counters->live_bytes, heap->chunks.reserved_bytes);
+        }
+    }
+}
+
+static inline void mend_layout_count_free(mend_heap *heap, const mend_span *span)
+{
+    mend_zone_counters *zone = &heap->counters.zone[span->zone];
+    assert(zone->allocations > zone->frees);
+    assert(zone->live_bytes >= span->size_bytes);
+    assert(zone->requested_bytes >= span->requested_bytes);
+    assert(heap->counters.live_bytes >= zone->live_bytes);
+    zone->frees++;
+    zone->live_bytes -= span->size_bytes;
+    zone->requested_bytes -= span->requested_bytes;
+    heap->counters.live_bytes -= span->size_bytes;
+    if (span->scope != 0) {
+        mend_scopes_count_free(&heap->scopes, span->scope, span->size_bytes);
     }
 }
 

@@ -71,9 +71,9 @@ static mend_span *anchor_before(const mend_heap *heap, const mend_chunk *chunk)
 static mend_span *end_of_segment(const mend_heap *heap, const mend_chunk *chunk)
 {
     mend_span key = {.address = chunk->address + chunk->size_bytes};
-    mend_tree_node *node =
-        mend_tree_at_or_after(&heap->zones[chunk->zone].segment_ends, &key.by_end);
-    return node != NULL ? MEND_CONTAINER_OF(node, mend_span, by_end) : NULL;
+    return MEND_CONTAINER_OR_NULL(
+        mend_tree_at_or_after(&heap->zones[chunk->zone].segment_ends, &key.by_end), mend_span,
+        by_end);
 }
 
 /* The nearest span behind the chunk that an index finds, or the last span of the segment. */
@@ -145,6 +145,16 @@ mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address)
     return run != NULL ? walk_forward(run->first, address) : find_beside_runs(heap, chunk, address);
 }
 
+const mend_span *mend_layout_last_span(const mend_heap *heap, const mend_chunk *chunk,
+                                       const mend_span *above)
+{
+    uint64_t end = chunk->address + chunk->size_bytes;
+    if (above != NULL && above->address >= end) {
+        above = above->previous; /* NULL if a segment begins behind the chunk */
+    }
+    return above != NULL && mend_span_end(above) >= end ? above : mend_heap_span_at(heap, end - 1);
+}
+
 mend_span *mend_layout_first_span(const mend_heap *heap, const mend_chunk *chunk)
 {
     assert(mend_mutex_is_held(&heap->state));
@@ -177,11 +187,12 @@ static bool is_at_work(const mend_chunk *chunk)
 static const mend_chunk *find_under(const mend_heap *heap, const mend_span *span,
                                     bool (*is_so)(const mend_chunk *))
 {
-    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, span->address);
-    while (chunk != NULL && chunk->address < mend_span_end(span) && !is_so(chunk)) {
-        chunk = mend_chunk_next(chunk);
+    MEND_CHUNKS_EACH(const mend_chunk, chunk, heap, span->address, mend_span_end(span)) {
+        if (is_so(chunk)) {
+            return chunk;
+        }
     }
-    return chunk != NULL && chunk->address < mend_span_end(span) ? chunk : NULL;
+    return NULL;
 }
 
 const mend_chunk *mend_layout_find_frozen(const mend_heap *heap, const mend_span *span)
@@ -213,9 +224,8 @@ bool mend_layout_is_on_host(const mend_heap *heap, const mend_span *span)
 
 size_t mend_layout_count_chunks(const mend_heap *heap, const mend_span *span)
 {
-    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, span->address);
     size_t count = 0;
-    for (; chunk != NULL && chunk->address < mend_span_end(span); chunk = mend_chunk_next(chunk)) {
+    MEND_CHUNKS_EACH(const mend_chunk, chunk, heap, span->address, mend_span_end(span)) {
         count++;
     }
     return count;

@@ -14,39 +14,26 @@ bool mend_layout_reserve_parts(mend_heap *heap, const mend_span *span, size_t ch
     mend_layout_promise nodes = mend_layout_nodes_for(heap, chunk_count);
     nodes.waits = mend_layout_nodes_for(heap, 1).waits +
                   2 * chunk_count * (mend_waits_count_others(&span->waits) + 2 + all);
-    return mend_slab_reserve(&heap->nodes.spans, nodes.spans) &&
-           mend_slab_reserve(&heap->nodes.runs, nodes.runs) &&
-           mend_slab_reserve(&heap->nodes.waits, nodes.waits);
+    return mend_layout_reserve_these(heap, &nodes);
 }
 
 bool mend_layout_reserve_changes(mend_heap *heap, size_t change_count, size_t most_waits)
 {
     enum { COPIES = 10 }; /* at four cuts, of two runs and two sides, and two of a chunk */
-    assert(mend_mutex_is_held(&heap->state));
     assert(most_waits <= heap->streams.count);
-    mend_layout_promise nodes = mend_layout_nodes_for(heap, 1);
-    nodes.waits = COPIES * most_waits + 1;
-    return mend_slab_reserve(&heap->nodes.spans, change_count * nodes.spans) &&
-           mend_slab_reserve(&heap->nodes.runs, change_count * nodes.runs) &&
-           mend_slab_reserve(&heap->nodes.waits, change_count * nodes.waits);
+    const mend_layout_promise one = mend_layout_nodes_for(heap, 1);
+    const mend_layout_promise nodes = {.spans = change_count * one.spans,
+                                       .runs = change_count * one.runs,
+                                       .waits = change_count * (COPIES * most_waits + 1)};
+    return mend_layout_reserve_these(heap, &nodes);
 }
 
 bool mend_layout_promise_these(mend_heap *heap, const mend_layout_promise *promise)
 {
-    assert(mend_mutex_is_held(&heap->state));
-    if (!mend_slab_promise(&heap->nodes.spans, promise->spans)) {
-        return false;
-    }
-    if (!mend_slab_promise(&heap->nodes.runs, promise->runs)) {
-        mend_slab_end_promise(&heap->nodes.spans, promise->spans);
-        return false;
-    }
-    if (!mend_slab_promise(&heap->nodes.waits, promise->waits)) {
-        mend_slab_end_promise(&heap->nodes.spans, promise->spans);
-        mend_slab_end_promise(&heap->nodes.runs, promise->runs);
-        return false;
-    }
-    return true;
+    return mend_layout_reserve_these(heap, promise) &&
+           mend_slab_promise(&heap->nodes.spans, promise->spans) &&
+           mend_slab_promise(&heap->nodes.runs, promise->runs) && /* they are there */
+           mend_slab_promise(&heap->nodes.waits, promise->waits);
 }
 
 bool mend_layout_promise_nodes(mend_heap *heap, size_t chunk_count, mend_layout_promise *promise)

@@ -6,17 +6,7 @@
 
 #include <assert.h>
 
-#include "base/thread.h"
-#include "layout/holders.h"
 #include "layout/layout.h"
-
-static bool reserve(mend_heap *heap, const mend_layout_promise *nodes)
-{
-    assert(mend_mutex_is_held(&heap->state));
-    return mend_slab_reserve(&heap->nodes.spans, nodes->spans) &&
-           mend_slab_reserve(&heap->nodes.runs, nodes->runs) &&
-           mend_slab_reserve(&heap->nodes.waits, nodes->waits);
-}
 
 /* Each page is cut off the rest of its run. The first one of neighbours is cut out of the middle,
  * which leaves a run before it. Pages that are not mapped yet have no waits. */
@@ -48,7 +38,7 @@ bool mend_range_reserve_commit(mend_heap *heap, const mend_parts *parts)
     for (size_t i = 0; i < parts->count; i++) {
         count_commit(heap, &parts->items[i], &nodes);
     }
-    return reserve(heap, &nodes);
+    return mend_layout_reserve_these(heap, &nodes);
 }
 
 /* Each page keeps its span, and neighbours are one run; over frozen chunks it is cut at their
@@ -73,7 +63,7 @@ bool mend_range_reserve_decommit(mend_heap *heap, const mend_range *range, uint6
         nodes.runs += any_frozen ? parts + 2 : at != behind;
         behind = at + range->page_bytes;
     }
-    return reserve(heap, &nodes);
+    return mend_layout_reserve_these(heap, &nodes);
 }
 
 void mend_range_note_last(mend_heap *heap, const mend_range *range, mend_page_stretch *stretch)
@@ -102,52 +92,25 @@ void mend_range_note_page(mend_heap *heap, const mend_range *range, mend_page_st
 void mend_range_take_page(mend_heap *heap, mend_range *range, size_t page, mend_stream stream)
 {
     const uint64_t address = mend_range_page_start(range, page);
-    mend_zone_counters *zone = &heap->counters.zone[MEND_ZONE_RANGE];
     mend_run *run = mend_layout_run_at(&heap->zones[MEND_ZONE_RANGE], address);
     assert(run != NULL);
     assert(range->pages[page] == NULL);
     mend_span *span = mend_layout_take(heap, run, address, range->page_bytes);
-    span->requested_bytes = range->page_bytes;
-    span->stream = stream;
+    mend_layout_count_alloc(heap, span, range->page_bytes, stream);
     span->tag = range->tag;
-    const mend_thread_marks marks = mend_process_marks();
-    span->sleep_tag = marks.sleep_tag != 0 ? marks.sleep_tag : range->sleep_tag;
-    span->scope = marks.scope;
+    span->sleep_tag = span->sleep_tag != 0 ? span->sleep_tag : range->sleep_tag;
     mend_zeros_note_commit(heap, range, page);
     range->pages[page] = span;
     range->committed_bytes += range->page_bytes;
-    zone->allocations++;
-    span->born = mend_holders_now(heap);
-    zone->allocated_bytes += range->page_bytes;
-    zone->allocated_requested_bytes += range->page_bytes;
-    zone->live_bytes += range->page_bytes;
-    zone->requested_bytes += range->page_bytes;
-    heap->counters.live_bytes += range->page_bytes;
-    mend_raise_u64(&zone->peak_live_blocks, zone->allocations - zone->frees);
-    mend_raise_u64(&zone->peak_live_bytes, zone->live_bytes);
-    mend_raise_u64(&zone->peak_requested_bytes, zone->requested_bytes);
-    mend_raise_u64(&heap->counters.peak_live_bytes, heap->counters.live_bytes);
-    if (span->scope != 0) {
-        mend_scopes_count_alloc(&heap->scopes, &span->scope, span->size_bytes,
-                                heap->counters.live_bytes, heap->chunks.reserved_bytes);
-    }
 }
 
 void mend_range_free_page(mend_heap *heap, mend_range *range, size_t page)
 {
-    mend_zone_counters *zone = &heap->counters.zone[MEND_ZONE_RANGE];
     mend_span *span = range->pages[page];
     assert(span != NULL);
     assert(span->size_bytes == range->page_bytes);
-    assert(zone->live_bytes >= span->size_bytes);
     range->pages[page] = NULL;
     range->committed_bytes -= range->page_bytes;
-    zone->frees++;
-    zone->live_bytes -= range->page_bytes;
-    zone->requested_bytes -= range->page_bytes;
-    heap->counters.live_bytes -= range->page_bytes;
-    if (span->scope != 0) {
-        mend_scopes_count_free(&heap->scopes, span->scope, span->size_bytes);
-    }
+    mend_layout_count_free(heap, span);
     mend_layout_free(heap, span);
 }

@@ -30,12 +30,7 @@ static mend_chunk_sums *sums_at(mend_chunks *chunks, int zone, uint64_t address)
     return range != NULL ? &range->sums : NULL;
 }
 
-static int compare_address(const mend_tree_node *a, const mend_tree_node *b)
-{
-    uint64_t first = MEND_CONTAINER_OF(a, mend_range, by_address)->address;
-    uint64_t second = MEND_CONTAINER_OF(b, mend_range, by_address)->address;
-    return (first > second) - (first < second);
-}
+MEND_TREE_ORDER(compare_address, mend_range, by_address, address);
 
 void mend_ranges_init_tree(mend_heap *heap)
 {

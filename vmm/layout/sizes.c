@@ -7,15 +7,7 @@
 
 #define RUN_OF(node) MEND_CONTAINER_OR_NULL(node, mend_run, by_size)
 
-static int compare(const mend_tree_node *a, const mend_tree_node *b)
-{
-    const mend_run *first = MEND_CONTAINER_OF(a, mend_run, by_size);
-    const mend_run *second = MEND_CONTAINER_OF(b, mend_run, by_size);
-    if (first->size_bytes != second->size_bytes) {
-        return first->size_bytes < second->size_bytes ? -1 : 1;
-    }
-    return (first->address > second->address) - (first->address < second->address);
-}
+MEND_TREE_ORDER_BY_TWO(compare, mend_run, by_size, size_bytes, address);
 
 static bool is_smaller(const mend_tree_node *run, const void *size_bytes)
 {

@@ -9,6 +9,14 @@
 
 #define MEND_AUDIT_HEX(value) ((unsigned long long)(value))
 
+/* Ends a check of the walk `a` with a finding, unless this holds. */
+#define MUST(holds, ...)                                                                           \
+    do {                                                                                           \
+        if (!(holds)) {                                                                            \
+            return mend_audit_broken(a, __VA_ARGS__);                                              \
+        }                                                                                          \
+    } while (0)
+
 typedef struct mend_audit_walk {
     const mend_heap *heap;
     char *finding;
@@ -26,6 +34,7 @@ typedef struct mend_audit_walk {
     uint64_t exported;                  /* live spans marked as exported */
     uint64_t scope_bytes, scope_blocks; /* of live spans, times the weight of their scope */
     uint64_t user_marks;                /* sum of a mark for each user not stamped yet */
+    mend_keeping kept;                  /* of what sleeps: the bytes of each kind */
 } mend_audit_walk;
 
 /* What the figures of one scope count in sums over all of them; none for no scope. */
@@ -48,22 +57,20 @@ bool mend_audit_waits(mend_audit_walk *a, const mend_waits *waits, uint64_t addr
 /* Checks spans, runs, indices and the front cache of a zone (audit_layout.c). */
 bool mend_audit_zone(mend_audit_walk *a, int zone);
 
-/* Checks chunks, addresses and retired mappings (audit_memory.c). */
-bool mend_audit_chunks(const mend_audit_walk *a);
+/* Checks chunks and aliases, and what is lent to these; after the zones (audit_chunks.c). */
+bool mend_audit_chunks(mend_audit_walk *a);
+
+/* Checks addresses, retired mappings and imports (audit_addresses.c). */
 bool mend_audit_space(const mend_audit_walk *a, const mend_space *space);
 bool mend_audit_retired(mend_audit_walk *a);
+bool mend_audit_imports(const mend_audit_walk *a);
 
-/* Checks aliases, and what is lent to them; after the zones (audit_aliases.c). */
-bool mend_audit_aliases(const mend_audit_walk *a);
-
-/* Checks the chunks that sleep, and what is kept of them (audit_asleep.c). */
-bool mend_audit_asleep(const mend_audit_walk *a);
-bool mend_audit_on_host(const mend_audit_walk *a);
+/* Checks a chunk that sleeps, and counts what is kept of it; and what is kept of all, after them
+ * (audit_asleep.c). */
+bool mend_audit_asleep(mend_audit_walk *a, const mend_chunk *chunk);
+bool mend_audit_kept(const mend_audit_walk *a);
 
 /* Checks ranges and their page tables, after the zones (audit_ranges.c). */
 bool mend_audit_ranges(const mend_audit_walk *a);
-
-/* Checks imports; their addresses are checked with all others. */
-bool mend_audit_imports(const mend_audit_walk *a);
 
 #endif

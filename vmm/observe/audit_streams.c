@@ -50,8 +50,8 @@ bool mend_audit_waits(mend_audit_walk *a, const mend_waits *waits, uint64_t addr
         a->wait_nodes++;
         a->user_marks += at->stamp.epoch == 0 ? mark_of(at->stamp.stream) : 0;
     }
-    return are_right || mend_audit_broken(a, "0x%llx waits for an epoch that cannot pass",
-                                          MEND_AUDIT_HEX(address));
+    MUST(are_right, "0x%llx waits for an epoch that cannot pass", MEND_AUDIT_HEX(address));
+    return true;
 }
 
 /* Fences are in order, after the passed epoch and before the open one. A group has none before its
@@ -65,32 +65,28 @@ static bool streams_are_right(const mend_audit_walk *a)
         uint64_t epoch = state->passed_epoch;
         uint64_t before = 0;
         for (size_t k = 0; k < state->fence_count; k++) {
-            if (state->fences[k].epoch <= epoch) {
-                return mend_audit_broken(a, "stream %u: the fence of epoch %llu is out of order", i,
-                                         MEND_AUDIT_HEX(state->fences[k].epoch));
-            }
+            MUST(state->fences[k].epoch > epoch,
+                 "stream %u: the fence of epoch %llu is out of order", i,
+                 MEND_AUDIT_HEX(state->fences[k].epoch));
             epoch = state->fences[k].epoch;
         }
         for (uint32_t k = 0; k <= MEND_CONTEXT_EVENTS; k++) {
             const uint64_t awaited = state->awaited[k].epoch;
-            if (awaited != 0 && (k >= streams->context_event_count || awaited < before)) {
-                return mend_audit_broken(a, "stream %u: the context's event %u covers epoch %llu",
-                                         i, k, MEND_AUDIT_HEX(awaited));
-            }
+            MUST(awaited == 0 || (k < streams->context_event_count && awaited >= before),
+                 "stream %u: the context's event %u covers epoch %llu", i, k,
+                 MEND_AUDIT_HEX(awaited));
             before = awaited;
             epoch = mend_max_u64(epoch, awaited);
         }
-        if (state->open_epoch <= epoch) {
-            return mend_audit_broken(a, "stream %u: epoch %llu is open and has a fence", i,
-                                     MEND_AUDIT_HEX(epoch));
-        }
-        bool nothing_passed = state->fence_count == 0 && state->passed_epoch < state->first_epoch;
-        if (state->group != 0 && !nothing_passed) {
-            return mend_audit_broken(a, "stream %u: memory of a group became idle", i);
-        }
+        MUST(state->open_epoch > epoch, "stream %u: epoch %llu is open and has a fence", i,
+             MEND_AUDIT_HEX(epoch));
+        MUST(state->group == 0 ||
+                 (state->fence_count == 0 && state->passed_epoch < state->first_epoch),
+             "stream %u: memory of a group became idle", i);
         events += state->fence_count + state->recordings;
     }
-    return events == streams->events_held || mend_audit_broken(a, "the counts of events are wrong");
+    MUST(events == streams->events_held, "the counts of events are wrong");
+    return true;
 }
 
 static const mend_slot_link *link_of(const mend_streams *streams, size_t link, uint32_t slot)
@@ -152,7 +148,8 @@ static bool lists_are_right(const mend_audit_walk *a)
             (state->group == 0 || is_listed(streams, mend_slots_first_of(streams, state->group),
                                             offsetof(mend_stream_state, in_group), i));
     }
-    return are_right || mend_audit_broken(a, "the lists of streams' slots are wrong");
+    MUST(are_right, "the lists of streams' slots are wrong");
+    return true;
 }
 
 /* Each stream's count of users equals the nodes that name it. */
@@ -163,8 +160,8 @@ static bool users_are_right(const mend_audit_walk *a)
     for (uint32_t i = 0; i < streams->count; i++) {
         marks += streams->items[i].users * mark_of(i);
     }
-    return marks == a->user_marks ||
-           mend_audit_broken(a, "the counts of users of blocks are wrong");
+    MUST(marks == a->user_marks, "the counts of users of blocks are wrong");
+    return true;
 }
 
 bool mend_audit_streams(const mend_audit_walk *a)

@@ -5,11 +5,9 @@
 #include "observe/observe.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "layout/layout.h"
 
-#define RUN_OF(node)   MEND_CONTAINER_OF(node, mend_run, by_address)
 #define CHUNK_OF(node) MEND_CONTAINER_OF(node, mend_chunk, by_address)
 
 static_assert(MEND_EXPLAIN_HOLDER_COUNTS == 4, "1, 2, 3 to 4, and more");
@@ -89,23 +87,11 @@ static void meet_span(chunk_walk *walk, const mend_span *span, uint64_t bytes,
     }
 }
 
-/* The span at the end of the chunk. Chunks are visited from high to low addresses. `above` is the
- * lowest span of the chunk visited before: it contains the end of this chunk, begins right behind
- * it, or belongs to another segment. */
-static const mend_span *last_span_of(const mend_heap *heap, const mend_chunk *chunk,
-                                     const mend_span *above)
-{
-    uint64_t last = chunk->address + chunk->size_bytes - 1;
-    const mend_span *span = above != NULL && above->address > last ? above->previous : above;
-    assert(span == NULL || (span->address <= last && last < mend_span_end(span)));
-    return span != NULL ? span : mend_heap_span_at(heap, last);
-}
-
 static void walk_chunk(const mend_heap *heap, const mend_chunk *chunk, uint32_t asking,
                        chunk_walk *walk)
 {
     uint64_t end = chunk->address + chunk->size_bytes;
-    const mend_span *span = last_span_of(heap, chunk, walk->lowest);
+    const mend_span *span = mend_layout_last_span(heap, chunk, walk->lowest);
     *walk = (chunk_walk){.worst = MEND_FREE_IDLE};
     for (; span != NULL && mend_span_end(span) > chunk->address; span = span->previous) {
         uint64_t from = mend_max_u64(span->address, chunk->address);
@@ -138,22 +124,20 @@ static void add_sum(mend_partial_sum *sum, uint64_t free_bytes)
 }
 
 /* Keeps the chunks with most free bytes, in order. */
-static void keep_emptiest(mend_explanation *explanation, const mend_partial_chunk *partial)
+static void keep_emptiest(mend_explanation *explanation, mend_partial_chunk partial)
 {
-    assert(explanation->emptiest_count <= MEND_EXPLAIN_EMPTIEST);
-    size_t at = explanation->emptiest_count;
-    while (at > 0 && explanation->emptiest[at - 1].free_bytes < partial->free_bytes) {
-        at--;
+    bool is_in = false; /* and moves the others on */
+    for (size_t i = 0; i < explanation->emptiest_count; i++) {
+        is_in = is_in || explanation->emptiest[i].free_bytes < partial.free_bytes;
+        if (is_in) {
+            mend_partial_chunk fuller = explanation->emptiest[i];
+            explanation->emptiest[i] = partial;
+            partial = fuller;
+        }
     }
-    if (at == MEND_EXPLAIN_EMPTIEST) {
-        return;
+    if (explanation->emptiest_count < MEND_EXPLAIN_EMPTIEST) {
+        explanation->emptiest[explanation->emptiest_count++] = partial;
     }
-    size_t kept = explanation->emptiest_count < MEND_EXPLAIN_EMPTIEST ? explanation->emptiest_count
-                                                                      : MEND_EXPLAIN_EMPTIEST - 1;
-    memmove(explanation->emptiest + at + 1, explanation->emptiest + at,
-            (kept - at) * sizeof(mend_partial_chunk));
-    explanation->emptiest[at] = *partial;
-    explanation->emptiest_count = kept + 1;
 }
 
 static void add_partly_used(mend_explanation *explanation, const mend_chunk *chunk,
@@ -172,15 +156,14 @@ static void add_partly_used(mend_explanation *explanation, const mend_chunk *chu
     if (!walk->has_inmate) {
         add_sum(&explanation->reached_into[chunk->zone], free_bytes);
     }
-    mend_partial_chunk partial = {.address = chunk->address,
-                                  .size_bytes = chunk->size_bytes,
-                                  .free_bytes = free_bytes,
-                                  .holders = walk->holders,
-                                  .zone = chunk->zone,
-                                  .holder_address = walk->holder->address,
-                                  .holder_bytes = walk->holder->size_bytes,
-                                  .held_bytes = walk->held_bytes};
-    keep_emptiest(explanation, &partial);
+    keep_emptiest(explanation, (mend_partial_chunk){.address = chunk->address,
+                                                    .size_bytes = chunk->size_bytes,
+                                                    .free_bytes = free_bytes,
+                                                    .holders = walk->holders,
+                                                    .zone = chunk->zone,
+                                                    .holder_address = walk->holder->address,
+                                                    .holder_bytes = walk->holder->size_bytes,
+                                                    .held_bytes = walk->held_bytes});
 }
 
 static void add_chunk(mend_explanation *explanation, const mend_chunk *chunk,
@@ -211,10 +194,8 @@ static void add_asleep(mend_explanation *explanation, const mend_chunk *chunk)
 static uint64_t lent_bytes(const mend_heap *heap)
 {
     uint64_t bytes = 0;
-    const mend_tree *ends = &heap->zones[MEND_ZONE_LARGE].segment_ends;
-    for (const mend_tree_node *at = mend_tree_first(ends); at != NULL; at = mend_tree_next(at)) {
-        const mend_span *span = MEND_CONTAINER_OF(at, mend_span, by_end);
-        for (; span != NULL; span = span->previous) {
+    MEND_TREE_EACH(const mend_span, end, by_end, &heap->zones[MEND_ZONE_LARGE].segment_ends) {
+        for (const mend_span *span = end; span != NULL; span = span->previous) {
             bool is_small = span->size_bytes <= heap->config.placement.small_request_bytes;
             bytes += span->live && !span->lent && is_small ? span->size_bytes : 0;
         }
@@ -276,15 +257,12 @@ void mend_observe_explain(const mend_heap *heap, uint32_t asking, mend_explanati
         }
     }
     for (int zone = 0; zone < MEND_ZONES_OF_BLOCKS; zone++) {
-        at = mend_tree_first(&heap->zones[zone].runs_by_address);
-        for (; at != NULL; at = mend_tree_next(at)) {
-            explanation->usable_bytes =
-                mend_max_u64(explanation->usable_bytes, longest_usable(heap, RUN_OF(at), asking));
+        MEND_TREE_EACH(const mend_run, run, by_address, &heap->zones[zone].runs_by_address) {
+            mend_raise_u64(&explanation->usable_bytes, longest_usable(heap, run, asking));
         }
         const mend_cache *cache = &heap->zones[zone].cache;
         for (uint32_t i = 0; i < cache->count; i++) {
-            explanation->usable_bytes =
-                mend_max_u64(explanation->usable_bytes, usable_from(heap, cache->spans[i], asking));
+            mend_raise_u64(&explanation->usable_bytes, usable_from(heap, cache->spans[i], asking));
         }
     }
     assert(mend_explanation_free_bytes(explanation) ==

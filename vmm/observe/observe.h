@@ -134,7 +134,7 @@ bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES]);
 
 /* ---- statistics.c ---------------------------------------------------------------------------- */
 
-/* Fills every field except struct_size. O(empty chunks), no driver call; the caller holds
+/* Fills every field except struct_size. O(chunks), no driver call; the caller holds
  * `state`. */
 void mend_observe_statistics(mend_heap *heap, mend_stats *stats);
 

@@ -10,40 +10,31 @@
 #include "physical/chunk.h"
 #include "physical/stream.h"
 
-/* Bytes of empty chunks in a zone; the zone's other free bytes are in partly used chunks. */
-static uint64_t empty_bytes_in(const mend_heap *heap, int zone)
-{
-    uint64_t bytes = 0;
-    const mend_tree_node *at = mend_tree_first(&heap->chunks.mapped);
-    for (; at != NULL; at = mend_tree_next(at)) {
-        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
-        bytes += mend_chunk_is_empty(chunk) && chunk->zone == zone ? chunk->size_bytes : 0;
-    }
-    return bytes;
-}
+/* Of the mapped chunks of a zone. */
+typedef struct zone_sums {
+    uint64_t chunks;      /* with memory of the device */
+    uint64_t empty_bytes; /* the zone's other free bytes are in partly used chunks */
+    uint64_t free_bytes;  /* that are reserved */
+} zone_sums;
 
-/* Of the free bytes of a zone, those that are not reserved: claimed ones of chunks that sleep or
- * are on the host. A chunk that kept its memory because the driver refused counts as free. */
-static uint64_t bytes_not_here(const mend_heap *heap, int zone)
+/* Free bytes of chunks that sleep or are on the host are claimed and not reserved. A chunk that
+ * kept its memory because the driver refused counts as free. */
+static void sum_zones(const mend_heap *heap, zone_sums of[MEND_ZONE_COUNT])
 {
-    uint64_t claimed = 0;
-    uint64_t held = 0;
-    const bool any = heap->chunks.asleep_count > 0 || heap->chunks.host_count > 0;
-    const mend_tree_node *at = any ? mend_tree_first(&heap->chunks.mapped) : NULL;
-    for (; at != NULL; at = mend_tree_next(at)) {
-        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
-        if (mend_chunk_is_set_aside(chunk) && chunk->zone == zone) {
-            bool is_away = chunk->missing == MEND_MISSING_MEMORY || chunk->on_host;
-            claimed += is_away ? chunk->size_bytes - chunk->live_bytes : 0;
-            held += is_away ? 0 : chunk->live_bytes;
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        of[zone] = (zone_sums){.free_bytes = heap->zones[zone].free_bytes};
+    }
+    MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
+        zone_sums *sums = &of[chunk->zone];
+        const bool is_away = chunk->missing == MEND_MISSING_MEMORY || chunk->on_host;
+        sums->chunks += !is_away && !mend_chunk_is_alias(chunk);
+        sums->empty_bytes += mend_chunk_is_empty(chunk) ? chunk->size_bytes : 0;
+        if (is_away) {
+            sums->free_bytes -= chunk->size_bytes - chunk->live_bytes;
+        } else if (mend_chunk_is_set_aside(chunk)) {
+            sums->free_bytes += chunk->live_bytes;
         }
     }
-    return claimed - held;
-}
-
-static uint64_t free_in_ranges(const mend_heap *heap)
-{
-    return heap->zones[MEND_ZONE_RANGE].free_bytes - bytes_not_here(heap, MEND_ZONE_RANGE);
 }
 
 /* Number of committed pages that lack their mapping after a sleep that failed. */
@@ -51,9 +42,7 @@ static uint64_t unmapped_pages(const mend_heap *heap)
 {
     uint64_t count = 0;
     const mend_span *last = NULL;
-    const mend_tree_node *at = mend_tree_first(&heap->chunks.mapped);
-    for (; at != NULL; at = mend_tree_next(at)) {
-        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+    MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
         const bool is_missing = chunk->zone == MEND_ZONE_RANGE && mend_chunk_misses_mapping(chunk);
         const mend_span *page = is_missing ? mend_range_page_at(heap, chunk->address) : NULL;
         count += page != NULL && page != last;
@@ -73,22 +62,24 @@ static uint64_t unmapped_blocks(const mend_heap *heap)
     return count;
 }
 
-static void fill_bytes(const mend_heap *heap, mend_stats *stats)
+static void fill_bytes(const mend_heap *heap, const zone_sums of[MEND_ZONE_COUNT],
+                       mend_stats *stats)
 {
     const mend_chunks *chunks = &heap->chunks;
-    const mend_zone *small = &heap->zones[MEND_ZONE_SMALL];
-    const mend_zone *large = &heap->zones[MEND_ZONE_LARGE];
+    const zone_sums *small = &of[MEND_ZONE_SMALL];
+    const zone_sums *large = &of[MEND_ZONE_LARGE];
+    const zone_sums *ranges = &of[MEND_ZONE_RANGE];
     stats->live_bytes = heap->counters.live_bytes;
     stats->requested_bytes = MEND_HEAP_SUM(heap, requested_bytes);
     stats->reserved_bytes = chunks->reserved_bytes;
-    uint64_t small_bytes = small->free_bytes - bytes_not_here(heap, MEND_ZONE_SMALL);
-    uint64_t large_bytes = large->free_bytes - bytes_not_here(heap, MEND_ZONE_LARGE);
-    uint64_t range_bytes = free_in_ranges(heap);
-    stats->free_bytes = small_bytes + large_bytes + range_bytes + chunks->unmapped_bytes;
+    stats->free_bytes =
+        small->free_bytes + large->free_bytes + ranges->free_bytes + chunks->unmapped_bytes;
     stats->free_empty_bytes = chunks->empty_bytes;
-    stats->free_partial_bytes = large_bytes - empty_bytes_in(heap, MEND_ZONE_LARGE);
-    stats->free_partial_bytes += range_bytes - empty_bytes_in(heap, MEND_ZONE_RANGE);
-    stats->free_small_bytes = small_bytes - empty_bytes_in(heap, MEND_ZONE_SMALL);
+    stats->free_partial_bytes = large->free_bytes - large->empty_bytes;
+    stats->free_partial_bytes += ranges->free_bytes - ranges->empty_bytes;
+    stats->free_small_bytes = small->free_bytes - small->empty_bytes;
+    stats->range_free_bytes = ranges->free_bytes;
+    stats->small_chunks = small->chunks;
     stats->limit_bytes = heap->config.limit_bytes;
     stats->soft_limit_bytes = heap->config.soft_limit_bytes;
     stats->pinned_bytes = chunks->pinned_bytes;
@@ -115,8 +106,8 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     assert(stats->free_bytes + stats->live_bytes ==
            stats->reserved_bytes + stats->asleep_live_bytes + stats->host_live_bytes);
     assert(stats->requested_bytes <= stats->live_bytes);
-    assert(stats->free_partial_bytes <= large_bytes + range_bytes);
-    assert(stats->free_small_bytes <= small_bytes);
+    assert(stats->free_partial_bytes <= large->free_bytes + ranges->free_bytes);
+    assert(stats->free_small_bytes <= small->free_bytes);
     assert(mend_heap_taken_bytes(heap) >= chunks->lost_bytes);
 }
 
@@ -167,25 +158,12 @@ static uint64_t reserved_in(const mend_heap *heap, int zone)
            heap->chunks.away_in[zone];
 }
 
-static uint64_t chunks_in(const mend_heap *heap, int zone)
-{
-    uint64_t count = 0;
-    for (const mend_tree_node *at = mend_tree_first(&heap->chunks.mapped); at != NULL;
-         at = mend_tree_next(at)) {
-        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
-        count += chunk->zone == zone && !mend_chunk_is_alias(chunk) &&
-                 chunk->missing != MEND_MISSING_MEMORY && !chunk->on_host;
-    }
-    return count;
-}
-
 /* The totals of both zones, and the part of the small zone. */
 static void fill_small(const mend_heap *heap, mend_stats *stats)
 {
     const mend_zone_counters *small = &heap->counters.zone[MEND_ZONE_SMALL];
     stats->small_live_blocks = small->allocations - small->frees;
     stats->small_reserved_bytes = reserved_in(heap, MEND_ZONE_SMALL);
-    stats->small_chunks = chunks_in(heap, MEND_ZONE_SMALL);
 #define X(counter) stats->small_##counter = small->counter
     X(live_bytes);
     X(requested_bytes);
@@ -207,7 +185,6 @@ static void fill_ranges(const mend_heap *heap, mend_stats *stats)
     stats->ranges = heap->ranges.by_address.count - heap->ranges.closed;
     stats->range_bytes = pages->live_bytes;
     stats->peak_range_bytes = pages->peak_live_bytes;
-    stats->range_free_bytes = free_in_ranges(heap);
     stats->range_address_bytes = heap->ranges.space.address_bytes;
     stats->zero_bytes = heap->ranges.zeros_mapped_bytes;
     stats->zero_chunk_bytes = heap->ranges.zeros_bytes;
@@ -220,13 +197,11 @@ static void fill_ranges(const mend_heap *heap, mend_stats *stats)
 static void note_peaks(mend_heap *heap, const mend_stats *stats)
 {
     mend_heap_counters *counters = &heap->counters;
-    counters->peak_reserved_bytes =
-        mend_max_u64(counters->peak_reserved_bytes, stats->reserved_bytes);
-    counters->peak_mappings = mend_max_u64(counters->peak_mappings, stats->mappings);
-    counters->peak_chunks = mend_max_u64(counters->peak_chunks, stats->chunks);
+    mend_raise_u64(&counters->peak_reserved_bytes, stats->reserved_bytes);
+    mend_raise_u64(&counters->peak_mappings, stats->mappings);
+    mend_raise_u64(&counters->peak_chunks, stats->chunks);
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
-        mend_zone_counters *zone = &counters->zone[i];
-        zone->peak_reserved_bytes = mend_max_u64(zone->peak_reserved_bytes, reserved_in(heap, i));
+        mend_raise_u64(&counters->zone[i].peak_reserved_bytes, reserved_in(heap, i));
     }
 }
 
@@ -252,8 +227,10 @@ static void fill_zone_peaks(const mend_heap *heap, mend_stats *stats)
 
 void mend_observe_statistics(mend_heap *heap, mend_stats *stats)
 {
+    zone_sums sums[MEND_ZONE_COUNT];
     *stats = (mend_stats){.struct_size = stats->struct_size};
-    fill_bytes(heap, stats);
+    sum_zones(heap, sums);
+    fill_bytes(heap, sums, stats);
     fill_counts(heap, stats);
     fill_small(heap, stats);
     fill_ranges(heap, stats);

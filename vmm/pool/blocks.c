@@ -174,6 +174,7 @@ mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)
 static mend_block_info describe(mend_pool *pool, const mend_span *span)
 {
     assert(span->requested_bytes <= span->size_bytes);
+    const uint32_t number = mend_group_number_of(&pool->heap, span);
     return (mend_block_info){.struct_size = sizeof(mend_block_info),
                              .base = (void *)(uintptr_t)span->address,
                              .requested_bytes = span->requested_bytes,
@@ -184,7 +185,7 @@ static mend_block_info describe(mend_pool *pool, const mend_span *span)
                              .pool = pool,
                              .is_unmapped = mend_layout_misses_mapping(&pool->heap, span),
                              .tag = span->tag,
-                             .group = mend_group_of(&pool->heap, span),
+                             .group = mend_group_numbered(&pool->heap, number),
                              .sleep_tag = span->sleep_tag,
                              .is_asleep = mend_layout_sleeps(&pool->heap, span),
                              .is_on_host = mend_layout_is_on_host(&pool->heap, span),

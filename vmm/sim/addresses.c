@@ -8,23 +8,8 @@
 #define RANGE_BY_ADDRESS(node) MEND_CONTAINER_OF(node, mend_sim_range, by_address)
 #define RANGE_BY_SIZE(node)    MEND_CONTAINER_OF(node, mend_sim_range, by_size)
 
-static int compare_u64(uint64_t a, uint64_t b)
-{
-    return (a > b) - (a < b);
-}
-
-static int compare_addresses(const mend_tree_node *a, const mend_tree_node *b)
-{
-    return compare_u64(RANGE_BY_ADDRESS(a)->address, RANGE_BY_ADDRESS(b)->address);
-}
-
-static int compare_sizes(const mend_tree_node *a, const mend_tree_node *b)
-{
-    const mend_sim_range *left = RANGE_BY_SIZE(a);
-    const mend_sim_range *right = RANGE_BY_SIZE(b);
-    int sizes = compare_u64(left->size_bytes, right->size_bytes);
-    return sizes != 0 ? sizes : compare_u64(left->address, right->address);
-}
+MEND_TREE_ORDER(compare_addresses, mend_sim_range, by_address, address);
+MEND_TREE_ORDER_BY_TWO(compare_sizes, mend_sim_range, by_size, size_bytes, address);
 
 static void add_gap(mend_sim *sim, mend_sim_range *gap)
 {
@@ -47,9 +32,7 @@ mend_status mend_sim_space_init(mend_sim *sim)
     mend_tree_init(&sim->gaps_by_size, compare_sizes);
     mend_tree_init(&sim->ranges, compare_addresses);
     sim->space_high = sim->space_base;
-    if (!mend_slab_reserve(&sim->range_slab, 1)) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(mend_slab_reserve(&sim->range_slab, 1));
     mend_sim_range *all = mend_slab_take(&sim->range_slab);
     all->address = sim->space_base;
     all->size_bytes = sim->space_bytes;
@@ -147,47 +130,37 @@ bool mend_sim_is_device_address(const mend_sim *sim, uint64_t address)
     return address >= sim->space_base && address < sim->space_high;
 }
 
-mend_status mend_sim_reserve(mend_sim *sim, uint64_t size_bytes, uint64_t alignment_bytes,
-                             uint64_t *address)
+mend_status mend_sim_do_reserve(mend_sim *sim, uint64_t size_bytes, uint64_t alignment_bytes,
+                                uint64_t hint, uint64_t *address)
 {
+    (void)hint;
     uint64_t page = sim->config.page_bytes;
-    if (size_bytes == 0 || size_bytes % page != 0) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
-                               "reserve: %" PRIu64 " bytes are not a multiple of the page (%" PRIu64
-                               " bytes)",
-                               size_bytes, page);
-    }
-    if (alignment_bytes != 0 && !mend_is_power_of_two(alignment_bytes)) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
-                               "reserve: the alignment 0x%" PRIx64 " is not a power of two",
-                               alignment_bytes);
-    }
+    FORBID(size_bytes == 0 || size_bytes % page != 0, MEND_DRIVER_INVALID_VALUE,
+           "reserve: %" PRIu64 " bytes are not a multiple of the page (%" PRIu64 " bytes)",
+           size_bytes, page);
+    FORBID(alignment_bytes != 0 && !mend_is_power_of_two(alignment_bytes),
+           MEND_DRIVER_INVALID_VALUE, "reserve: the alignment 0x%" PRIx64 " is not a power of two",
+           alignment_bytes);
     mend_sim_range *range =
         mend_sim_range_take(sim, size_bytes, mend_max_u64(alignment_bytes, page));
-    if (range == NULL) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(range != NULL);
     sim->ledger.reservations++;
     sim->ledger.address_bytes += size_bytes;
     *address = range->address;
     return MEND_DRIVER_OK;
 }
 
-mend_status mend_sim_address_free(mend_sim *sim, uint64_t address, uint64_t size_bytes)
+mend_status mend_sim_do_address_free(mend_sim *sim, uint64_t address, uint64_t size_bytes)
 {
     mend_sim_range *range = mend_sim_range_at(sim, address);
-    if (range == NULL || range->plain || range->address != address ||
-        range->size_bytes != size_bytes) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
-                               "address_free: " RANGE_FORMAT " is not a reservation as it was made",
-                               RANGE_OF(address, size_bytes));
-    }
-    if (range->mapping_count != 0) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
-                               "address_free: %" PRIu64
-                               " mappings lie in the reservation " RANGE_FORMAT,
-                               range->mapping_count, RANGE_OF(address, size_bytes));
-    }
+    FORBID(range == NULL || range->plain || range->address != address ||
+               range->size_bytes != size_bytes,
+           MEND_DRIVER_INVALID_VALUE,
+           "address_free: " RANGE_FORMAT " is not a reservation as it was made",
+           RANGE_OF(address, size_bytes));
+    FORBID(range->mapping_count != 0, MEND_DRIVER_INVALID_VALUE,
+           "address_free: %" PRIu64 " mappings lie in the reservation " RANGE_FORMAT,
+           range->mapping_count, RANGE_OF(address, size_bytes));
     assert(sim->ledger.reservations > 0);
     assert(sim->ledger.address_bytes >= size_bytes);
     sim->ledger.reservations--;

@@ -19,8 +19,7 @@ mend_capture_state mend_sim_capture_state(const mend_sim_capture *capture)
 
 mend_sim_capture *mend_sim_capture_find(const mend_sim *sim, uint64_t id)
 {
-    for (mend_list *at = sim->captures.next; at != &sim->captures; at = at->next) {
-        mend_sim_capture *capture = MEND_CONTAINER_OF(at, mend_sim_capture, link);
+    MEND_LIST_EACH(mend_sim_capture, capture, link, &sim->captures) {
         if (capture->id == id) {
             return capture;
         }
@@ -64,10 +63,8 @@ mend_status mend_sim_capture_takes_wait(mend_sim *sim, mend_sim_stream *stream,
     if (status != MEND_DRIVER_OK || (own == NULL && event->capture_id == 0)) {
         return status;
     }
-    if (own == NULL && other == NULL) {
-        return mend_sim_refuse(sim, MEND_DRIVER_CAPTURED_EVENT,
-                               "stream_wait: the event was last recorded in a capture that ended");
-    }
+    FORBID(own == NULL && other == NULL, MEND_DRIVER_CAPTURED_EVENT,
+           "stream_wait: the event was last recorded in a capture that ended");
     if (other == NULL) {
         own->spoilt = true;
         return mend_sim_refuse(sim, MEND_DRIVER_CAPTURE_ISOLATION,

@@ -63,8 +63,7 @@ static mend_sim_graph *end(mend_sim *sim, mend_sim_capture *capture)
 {
     mend_sim_graph *graph = capture->graph;
     bool whole = !capture->spoilt && mend_sim_graph_is_joined(graph, capture->origin->tip);
-    for (mend_list *at = sim->streams.next; at != &sim->streams; at = at->next) {
-        mend_sim_stream *stream = MEND_CONTAINER_OF(at, mend_sim_stream, link);
+    MEND_LIST_EACH(mend_sim_stream, stream, link, &sim->streams) {
         if (stream->capture == capture) {
             stream->capture = NULL;
             stream->tip = NULL;
@@ -121,67 +120,49 @@ mend_result mend_sim_stream_wait(mend_sim *sim, mend_stream stream, mend_stream 
     }
     mend_sim_stream *waiting = NULL;
     mend_sim_stream *awaited = NULL;
-    mend_mutex_lock(&sim->mutex);
-    sim->call = MEND_CALL_stream_wait;
-    mend_status status = mend_sim_out_of_order(sim, MEND_CALL_stream_wait);
-    if (status == MEND_DRIVER_OK) {
-        status = mend_sim_stream_find_for_user(sim, stream, &waiting);
-    }
+    mend_sim_event event = {0};
+    mend_status status = mend_sim_user_begin(sim, MEND_CALL_stream_wait, stream, &waiting);
     if (status == MEND_DRIVER_OK) {
         status = mend_sim_stream_find_for_user(sim, other, &awaited);
     }
     if (status == MEND_DRIVER_OK) {
-        mend_sim_event event = {0};
         status = mend_sim_event_mark(sim, &event, awaited);
-        if (status == MEND_DRIVER_OK) {
-            status = mend_sim_stream_wait_mark(sim, waiting, &event);
-        }
     }
-    mend_result result = mend_sim_result_for_user(sim, status);
-    mend_mutex_unlock(&sim->mutex);
-    return result;
+    if (status == MEND_DRIVER_OK) {
+        status = mend_sim_stream_wait_mark(sim, waiting, &event);
+    }
+    return mend_sim_user_end(sim, status);
 }
 
-mend_status mend_sim_stream_capture(mend_sim *sim, mend_stream handle, uint64_t *id)
+mend_status mend_sim_do_stream_get_capture(mend_sim *sim, mend_stream handle, uint64_t *id)
 {
     mend_sim_stream *stream = NULL;
-    mend_status status = mend_sim_stream_find(sim, handle, &stream);
-    if (status == MEND_DRIVER_OK) {
-        bool is_active = mend_sim_capture_state(stream->capture) == MEND_CAPTURE_ACTIVE;
-        *id = is_active ? stream->capture->id : 0;
-    }
-    return status;
+    TRY(mend_sim_stream_find(sim, handle, &stream));
+    bool is_active = mend_sim_capture_state(stream->capture) == MEND_CAPTURE_ACTIVE;
+    *id = is_active ? stream->capture->id : 0;
+    return MEND_DRIVER_OK;
 }
 
-mend_status mend_sim_stream_behind(mend_sim *sim, mend_stream handle, mend_stream before,
-                                   bool *is_behind)
+mend_status mend_sim_do_stream_is_behind(mend_sim *sim, mend_stream handle, mend_stream before,
+                                         bool *is_behind)
 {
     mend_sim_stream *stream = NULL;
     mend_sim_stream *other = NULL;
-    mend_status status = mend_sim_stream_find(sim, handle, &stream);
-    if (status == MEND_DRIVER_OK) {
-        status = mend_sim_stream_find(sim, before, &other);
-    }
-    if (status == MEND_DRIVER_OK) {
-        mend_sim_capture *capture = stream->capture;
-        *is_behind = mend_sim_capture_state(capture) == MEND_CAPTURE_ACTIVE &&
-                     other->capture == capture &&
-                     mend_sim_graph_is_behind(capture->graph, stream->tip, other->tip);
-    }
-    return status;
+    TRY(mend_sim_stream_find(sim, handle, &stream));
+    TRY(mend_sim_stream_find(sim, before, &other));
+    mend_sim_capture *capture = stream->capture;
+    *is_behind = mend_sim_capture_state(capture) == MEND_CAPTURE_ACTIVE &&
+                 other->capture == capture &&
+                 mend_sim_graph_is_behind(capture->graph, stream->tip, other->tip);
+    return MEND_DRIVER_OK;
 }
 
-mend_status mend_sim_capture_keep(mend_sim *sim, mend_stream handle, mend_capture_ended ended,
-                                  void *context)
+mend_status mend_sim_do_capture_keep(mend_sim *sim, mend_stream handle, mend_capture_ended ended,
+                                     void *context)
 {
     mend_sim_stream *stream = NULL;
-    mend_status status = mend_sim_stream_find(sim, handle, &stream);
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
-    if (mend_sim_capture_state(stream->capture) != MEND_CAPTURE_ACTIVE) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
-                               "capture_keep: the stream is not being captured");
-    }
+    TRY(mend_sim_stream_find(sim, handle, &stream));
+    FORBID(mend_sim_capture_state(stream->capture) != MEND_CAPTURE_ACTIVE,
+           MEND_DRIVER_INVALID_VALUE, "capture_keep: the stream is not being captured");
     return mend_sim_keepers_add(sim, stream->capture->graph, ended, context);
 }

@@ -29,24 +29,18 @@ mend_status mend_sim_capture_admits_unsafe(mend_sim *sim)
         return MEND_DRIVER_OK;
     }
     const mend_sim_thread *thread = mend_sim_thread_get(sim);
-    if (thread == NULL) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(thread != NULL);
     bool forbidden = false;
-    for (mend_list *at = sim->captures.next; at != &sim->captures; at = at->next) {
-        mend_sim_capture *capture = MEND_CONTAINER_OF(at, mend_sim_capture, link);
+    MEND_LIST_EACH(mend_sim_capture, capture, link, &sim->captures) {
         if (forbids_unsafe(capture, thread)) {
             capture->spoilt = true;
             forbidden = true;
         }
     }
-    if (!forbidden) {
-        return MEND_DRIVER_OK;
-    }
-    return mend_sim_refuse(sim, MEND_DRIVER_CAPTURE_UNSUPPORTED,
-                           "%s: while a stream is captured, in a thread whose capture mode is not "
-                           "relaxed",
-                           mend_driver_call_name(sim->call));
+    FORBID(forbidden, MEND_DRIVER_CAPTURE_UNSUPPORTED,
+           "%s: while a stream is captured, in a thread whose capture mode is not relaxed",
+           mend_driver_call_name(sim->call));
+    return MEND_DRIVER_OK;
 }
 
 mend_status mend_sim_capture_admits_identity(mend_sim *sim, mend_sim_stream *stream)
@@ -66,16 +60,12 @@ mend_status mend_sim_capture_admits_identity(mend_sim *sim, mend_sim_stream *str
         "stream %" PRIu64 " is captured: who it is may not be asked", captured->id);
 }
 
-mend_status mend_sim_exchange_capture_mode(mend_sim *sim, mend_capture_mode *mode)
+mend_status mend_sim_do_exchange_capture_mode(mend_sim *sim, mend_capture_mode *mode)
 {
     mend_sim_thread *thread = mend_sim_thread_get(sim);
-    if (thread == NULL) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
-    if ((unsigned)*mode > MEND_CAPTURE_MODE_RELAXED) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
-                               "exchange_capture_mode: %d is not a mode", (int)*mode);
-    }
+    NEED(thread != NULL);
+    FORBID((unsigned)*mode > MEND_CAPTURE_MODE_RELAXED, MEND_DRIVER_INVALID_VALUE,
+           "exchange_capture_mode: %d is not a mode", (int)*mode);
     mend_capture_mode former = thread->capture_mode;
     thread->capture_mode = *mode;
     *mode = former;
@@ -115,8 +105,7 @@ void mend_sim_capture_minds_unmap(mend_sim *sim, const mend_sim_mapping *mapping
 {
     const uint64_t address = mapping->address;
     const uint64_t size = mapping->size_bytes;
-    for (mend_list *at = sim->captures.next; at != &sim->captures; at = at->next) {
-        const mend_sim_capture *capture = MEND_CONTAINER_OF(at, mend_sim_capture, link);
+    MEND_LIST_EACH(const mend_sim_capture, capture, link, &sim->captures) {
         if (mend_sim_graph_touches(capture->graph, address, size)) {
             (void)mend_sim_refuse(
                 sim, MEND_DRIVER_OK,
@@ -131,8 +120,7 @@ mend_sim_stream *mend_sim_capture_shuts_legacy(const mend_sim *sim, const mend_s
     if (stream->kind != MEND_SIM_STREAM_LEGACY || mend_list_is_empty(&sim->captures)) {
         return NULL;
     }
-    for (mend_list *at = sim->streams.next; at != &sim->streams; at = at->next) {
-        mend_sim_stream *other = MEND_CONTAINER_OF(at, mend_sim_stream, link);
+    MEND_LIST_EACH(mend_sim_stream, other, link, &sim->streams) {
         if (other->capture != NULL && other->device == stream->device &&
             mend_sim_stream_is_blocking(other)) {
             return other;
@@ -157,20 +145,13 @@ mend_status mend_sim_capture_admits_legacy(mend_sim *sim, const mend_sim_stream 
 mend_status mend_sim_capture_forbids_device(mend_sim *sim, int device)
 {
     bool captured = false;
-    if (mend_list_is_empty(&sim->captures)) {
-        return MEND_DRIVER_OK;
-    }
-    for (mend_list *at = sim->streams.next; at != &sim->streams; at = at->next) {
-        mend_sim_stream *stream = MEND_CONTAINER_OF(at, mend_sim_stream, link);
+    MEND_LIST_EACH(mend_sim_stream, stream, link, &sim->streams) {
         if (stream->capture != NULL && stream->device == device) {
             stream->capture->spoilt = true;
             captured = true;
         }
     }
-    if (!captured) {
-        return MEND_DRIVER_OK;
-    }
-    return mend_sim_refuse(sim, MEND_DRIVER_CAPTURE_UNSUPPORTED,
-                           "%s: a stream of the context is captured",
-                           mend_driver_call_name(sim->call));
+    FORBID(captured, MEND_DRIVER_CAPTURE_UNSUPPORTED, "%s: a stream of the context is captured",
+           mend_driver_call_name(sim->call));
+    return MEND_DRIVER_OK;
 }

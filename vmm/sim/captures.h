@@ -78,8 +78,6 @@ mend_sim_stream *mend_sim_capture_shuts_legacy(const mend_sim *sim, const mend_s
 /* In that case refuses to use the legacy stream, and invalidates the captures. */
 mend_status mend_sim_capture_admits_legacy(mend_sim *sim, const mend_sim_stream *stream);
 
-mend_status mend_sim_exchange_capture_mode(mend_sim *sim, mend_capture_mode *mode);
-
 /* ---- keepers.c ------------------------------------------------------------------------------- */
 
 /* `ended` is called when the graph has ended. OUT_OF_MEMORY. */
@@ -114,13 +112,5 @@ bool mend_sim_graph_is_behind(mend_sim_graph *graph, const mend_sim_node *tip,
 
 /* Whether `tip` comes after all work recorded so far, or is the last of it. */
 bool mend_sim_graph_is_joined(mend_sim_graph *graph, const mend_sim_node *tip);
-
-/* ---- capture_calls.c ------------------------------------------------------------------------- */
-
-mend_status mend_sim_stream_capture(mend_sim *sim, mend_stream handle, uint64_t *id);
-mend_status mend_sim_stream_behind(mend_sim *sim, mend_stream handle, mend_stream before,
-                                   bool *is_behind);
-mend_status mend_sim_capture_keep(mend_sim *sim, mend_stream handle, mend_capture_ended ended,
-                                  void *context);
 
 #endif

@@ -15,9 +15,7 @@ typedef bool (*chunk_visitor)(mend_sim *sim, mend_sim_chunk *chunk,
 /* Every chunk, by its mappings and by its handles; some more than once. False: one visit was. */
 static bool visit_chunks(mend_sim *sim, chunk_visitor visit)
 {
-    for (mend_tree_node *at = mend_tree_first(&sim->mappings); at != NULL;
-         at = mend_tree_next(at)) {
-        mend_sim_mapping *mapping = MEND_CONTAINER_OF(at, mend_sim_mapping, by_address);
+    MEND_TREE_EACH(mend_sim_mapping, mapping, by_address, &sim->mappings) {
         if (!visit(sim, mapping->chunk, mapping)) {
             return false;
         }

@@ -158,21 +158,14 @@ static mend_status check_properties(mend_sim *sim, uint64_t size_bytes,
                                     const mend_chunk_properties *properties)
 {
     uint64_t page = sim->config.page_bytes;
-    if (size_bytes == 0 || size_bytes % page != 0) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
-                               "create: %" PRIu64 " bytes are not a multiple of the page (%" PRIu64
-                               " bytes)",
-                               size_bytes, page);
-    }
-    if (properties->device < 0 || properties->device >= sim->config.device_count) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_DEVICE, "create: there is no device %d",
-                               properties->device);
-    }
-    if (properties->on_host && (properties->share_types != 0 || properties->rdma)) {
-        return mend_sim_refuse(
-            sim, MEND_DRIVER_INVALID_VALUE,
-            "create: memory of the host can be neither exported nor be for RDMA");
-    }
+    FORBID(size_bytes == 0 || size_bytes % page != 0, MEND_DRIVER_INVALID_VALUE,
+           "create: %" PRIu64 " bytes are not a multiple of the page (%" PRIu64 " bytes)",
+           size_bytes, page);
+    FORBID(properties->device < 0 || properties->device >= sim->config.device_count,
+           MEND_DRIVER_INVALID_DEVICE, "create: there is no device %d", properties->device);
+    FORBID(properties->on_host && (properties->share_types != 0 || properties->rdma),
+           MEND_DRIVER_INVALID_VALUE,
+           "create: memory of the host can be neither exported nor be for RDMA");
     if (properties->on_host && !mend_sim_has_host_chunks(sim)) {
         return MEND_DRIVER_NOT_SUPPORTED;
     }
@@ -186,27 +179,19 @@ static mend_status check_properties(mend_sim *sim, uint64_t size_bytes,
                                                               : MEND_DRIVER_OK;
 }
 
-mend_status mend_sim_create_chunk(mend_sim *sim, uint64_t size_bytes,
-                                  const mend_chunk_properties *properties,
-                                  mend_chunk_handle *handle)
+mend_status mend_sim_do_create(mend_sim *sim, uint64_t size_bytes,
+                               const mend_chunk_properties *properties, mend_chunk_handle *handle)
 {
-    mend_status status = check_properties(sim, size_bytes, properties);
-    if (status == MEND_DRIVER_OK && properties->on_host) {
-        status = mend_sim_fault_answer_on_host(sim, size_bytes);
+    TRY(check_properties(sim, size_bytes, properties));
+    if (properties->on_host) {
+        TRY(mend_sim_fault_answer_on_host(sim, size_bytes));
     }
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
-    if (!mend_pointer_map_reserve(&sim->chunks)) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(mend_pointer_map_reserve(&sim->chunks));
     sim->bill_row = properties->on_host ? (int)MEND_CALL_host_alloc : sim->bill_row;
     mend_sim_chunk *chunk = properties->on_host
                                 ? take_on_host(sim, properties->device, size_bytes)
                                 : mend_sim_chunk_take(sim, properties->device, size_bytes, false);
-    if (chunk == NULL) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(chunk != NULL);
     chunk->share_types = properties->share_types;
     chunk->rdma = properties->rdma;
     sim->ledger.rdma_chunks += properties->rdma;
@@ -214,14 +199,11 @@ mend_status mend_sim_create_chunk(mend_sim *sim, uint64_t size_bytes,
     return MEND_DRIVER_OK;
 }
 
-mend_status mend_sim_release(mend_sim *sim, mend_chunk_handle handle)
+mend_status mend_sim_do_release(mend_sim *sim, mend_chunk_handle handle)
 {
     mend_sim_chunk *chunk = mend_pointer_map_find(&sim->chunks, handle);
-    if (chunk == NULL) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
-                               "release: 0x%" PRIx64 " is not a handle, or was released already",
-                               handle);
-    }
+    FORBID(chunk == NULL, MEND_DRIVER_INVALID_VALUE,
+           "release: 0x%" PRIx64 " is not a handle, or was released already", handle);
     (void)mend_pointer_map_remove(&sim->chunks, handle);
     sim->bill_bytes = chunk->size_bytes;
     sim->bill_row = chunk->on_host ? (int)MEND_CALL_host_free : sim->bill_row;

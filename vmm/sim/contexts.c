@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/align.h"
-#include "sim/state.h"
+#include "sim/scrub.h"
 
 /* The primary context of device 0; that of device 1 is the next number. */
 #define CONTEXT_BASE  ((uintptr_t)0xC000)
@@ -27,8 +27,7 @@ mend_sim_thread *mend_sim_thread_get(mend_sim *sim)
 {
     assert(mend_mutex_is_held(&sim->mutex));
     uint64_t number = this_thread();
-    for (mend_list *at = sim->threads.next; at != &sim->threads; at = at->next) {
-        mend_sim_thread *thread = MEND_CONTAINER_OF(at, mend_sim_thread, link);
+    MEND_LIST_EACH(mend_sim_thread, thread, link, &sim->threads) {
         if (thread->number == number) {
             return thread;
         }
@@ -45,14 +44,9 @@ mend_sim_thread *mend_sim_thread_get(mend_sim *sim)
 mend_status mend_sim_current_context(mend_sim *sim, int *context)
 {
     mend_sim_thread *thread = mend_sim_thread_get(sim);
-    if (thread == NULL) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
-    if (thread->depth == 0) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_CONTEXT,
-                               "%s: no context is current in this thread",
-                               mend_driver_call_name(sim->call));
-    }
+    NEED(thread != NULL);
+    FORBID(thread->depth == 0, MEND_DRIVER_INVALID_CONTEXT,
+           "%s: no context is current in this thread", mend_driver_call_name(sim->call));
     *context = thread->contexts[thread->depth - 1];
     return MEND_DRIVER_OK;
 }
@@ -60,20 +54,33 @@ mend_status mend_sim_current_context(mend_sim *sim, int *context)
 mend_status mend_sim_current_device(mend_sim *sim, int *device)
 {
     int context = 0;
-    mend_status status = mend_sim_current_context(sim, &context);
-    if (status == MEND_DRIVER_OK) {
-        *device = mend_sim_device_of(context);
-    }
-    return status;
+    TRY(mend_sim_current_context(sim, &context));
+    *device = mend_sim_device_of(context);
+    return MEND_DRIVER_OK;
 }
 
-mend_status mend_sim_context_device(mend_sim *sim, int *device)
+mend_status mend_sim_do_context_device(mend_sim *sim, int *device)
 {
     mend_sim_thread *thread = mend_sim_thread_get(sim);
     if (thread == NULL || thread->depth == 0) {
         return thread == NULL ? MEND_DRIVER_OUT_OF_MEMORY : MEND_DRIVER_INVALID_CONTEXT;
     }
     *device = mend_sim_device_of(thread->contexts[thread->depth - 1]);
+    return MEND_DRIVER_OK;
+}
+
+mend_status mend_sim_do_device_count(mend_sim *sim, int *count)
+{
+    *count = sim->config.device_count;
+    return MEND_DRIVER_OK;
+}
+
+mend_status mend_sim_do_memory_info(mend_sim *sim, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+    int device = 0;
+    TRY(mend_sim_current_device(sim, &device));
+    *free_bytes = mend_sim_free_bytes(sim, device);
+    *total_bytes = sim->config.memory_bytes;
     return MEND_DRIVER_OK;
 }
 
@@ -117,7 +124,7 @@ bool mend_sim_has_host_chunks(const mend_sim *sim)
     return sim->config.has_no_host_chunks == 0 && sim->config.has_no_virtual_memory == 0;
 }
 
-mend_status mend_sim_device_open(mend_sim *sim, int device, mend_device_info *info)
+mend_status mend_sim_do_device_open(mend_sim *sim, int device, mend_device_info *info)
 {
     if (device < 0 || device >= sim->config.device_count) {
         return MEND_DRIVER_INVALID_DEVICE;
@@ -143,31 +150,28 @@ mend_status mend_sim_device_open(mend_sim *sim, int device, mend_device_info *in
     return MEND_DRIVER_OK;
 }
 
-mend_status mend_sim_device_close(mend_sim *sim, int device)
+mend_status mend_sim_do_device_close(mend_sim *sim, int device)
 {
     if (device < 0 || device >= sim->config.device_count) {
         return MEND_DRIVER_INVALID_DEVICE;
     }
-    if (sim->devices[device].open_count == 0) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_CONTEXT,
-                               "device_close: device %d is not open", device);
-    }
+    FORBID(sim->devices[device].open_count == 0, MEND_DRIVER_INVALID_CONTEXT,
+           "device_close: device %d is not open", device);
     assert(sim->ledger.contexts_open >= sim->devices[device].open_count);
     sim->devices[device].open_count--;
     sim->ledger.contexts_open--;
     return MEND_DRIVER_OK;
 }
 
-mend_status mend_sim_context_push(mend_sim *sim, mend_context context)
+mend_status mend_sim_do_context_push(mend_sim *sim, mend_context context)
 {
     uintptr_t number = (uintptr_t)context - CONTEXT_BASE;
     uintptr_t device = number % MEND_SIM_MOST_DEVICES;
-    if ((uintptr_t)context < CONTEXT_BASE || number >= MOST_CONTEXTS ||
-        device >= (uintptr_t)sim->config.device_count || sim->devices[device].open_count == 0) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_CONTEXT,
-                               "context_push: %p is not the context of an open device",
-                               (void *)context);
-    }
+    FORBID((uintptr_t)context < CONTEXT_BASE || number >= MOST_CONTEXTS ||
+               device >= (uintptr_t)sim->config.device_count ||
+               sim->devices[device].open_count == 0,
+           MEND_DRIVER_INVALID_CONTEXT, "context_push: %p is not the context of an open device",
+           (void *)context);
     mend_sim_thread *thread = mend_sim_thread_get(sim);
     if (thread == NULL || thread->depth == MEND_SIM_CONTEXT_DEPTH) {
         return MEND_DRIVER_OUT_OF_MEMORY;
@@ -176,13 +180,11 @@ mend_status mend_sim_context_push(mend_sim *sim, mend_context context)
     return MEND_DRIVER_OK;
 }
 
-mend_status mend_sim_context_pop(mend_sim *sim)
+mend_status mend_sim_do_context_pop(mend_sim *sim)
 {
     mend_sim_thread *thread = mend_sim_thread_get(sim);
-    if (thread == NULL || thread->depth == 0) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_CONTEXT,
-                               "context_pop: no context is current in this thread");
-    }
+    FORBID(thread == NULL || thread->depth == 0, MEND_DRIVER_INVALID_CONTEXT,
+           "context_pop: no context is current in this thread");
     thread->depth--;
     return MEND_DRIVER_OK;
 }

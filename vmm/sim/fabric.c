@@ -185,9 +185,7 @@ mend_status mend_sim_fabric_export(mend_sim *sim, mend_sim_chunk *chunk, void *o
     mend_sim_origin origin = mend_sim_origin_of(sim, chunk, FABRIC_MARK);
     if (chunk->fabric_id == 0) {
         int listener = listen_for(&origin);
-        if (listener < 0) {
-            return MEND_DRIVER_OUT_OF_MEMORY;
-        }
+        NEED(listener >= 0);
         sim->last_share_id = origin.id;
         chunk->fabric_id = origin.id;
         chunk->listener = listener;
@@ -205,8 +203,7 @@ mend_status mend_sim_fabric_export(mend_sim *sim, mend_sim_chunk *chunk, void *o
 /* The chunk of an export of this device; NULL: it is gone. */
 static mend_sim_chunk *find_own(const mend_sim *sim, uint64_t id)
 {
-    for (mend_list *at = sim->fabric_exports.next; at != &sim->fabric_exports; at = at->next) {
-        mend_sim_chunk *chunk = MEND_CONTAINER_OF(at, mend_sim_chunk, by_fabric);
+    MEND_LIST_EACH(mend_sim_chunk, chunk, by_fabric, &sim->fabric_exports) {
         if (chunk->fabric_id == id) {
             return chunk;
         }
@@ -257,10 +254,8 @@ mend_status mend_sim_fabric_import(mend_sim *sim, const void *shared, mend_sim_c
 {
     fabric_handle handle;
     memcpy(&handle, shared, sizeof(handle));
-    if (handle.mark != FABRIC_MARK || handle.check != check_of(&handle)) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
-                               "import_handle: the bytes are not a fabric handle");
-    }
+    FORBID(handle.mark != FABRIC_MARK || handle.check != check_of(&handle),
+           MEND_DRIVER_INVALID_VALUE, "import_handle: the bytes are not a fabric handle");
     const mend_sim_origin origin = {.mark = handle.mark,
                                     .process = handle.process,
                                     .sim = handle.sim,

@@ -105,8 +105,7 @@ static void drop(mend_sim *sim, holder *gone)
 
 mend_sim_chunk *mend_sim_holder_find(const mend_sim *sim, uint64_t id)
 {
-    for (mend_list *at = sim->shares.next; at != &sim->shares; at = at->next) {
-        holder *held = MEND_CONTAINER_OF(at, holder, link);
+    MEND_LIST_EACH(holder, held, link, &sim->shares) {
         if (held->id == id) {
             return held->chunk;
         }

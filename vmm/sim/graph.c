@@ -47,9 +47,7 @@ mend_status mend_sim_graph_record(mend_sim *sim, mend_sim_stream *stream, const 
                                   uint64_t duration_ns)
 {
     mend_sim_node *node = add_node(sim, stream);
-    if (node == NULL) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(node != NULL);
     node->is_work = true;
     node->item = *item;
     node->item.device = stream->device;
@@ -65,17 +63,14 @@ mend_status mend_sim_graph_join(mend_sim *sim, mend_sim_stream *stream, mend_sim
         return MEND_DRIVER_OK;
     }
     mend_sim_node *node = add_node(sim, stream);
-    if (node == NULL) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(node != NULL);
     node->after[1] = tip;
     return MEND_DRIVER_OK;
 }
 
 bool mend_sim_graph_touches(const mend_sim_graph *graph, uint64_t address, uint64_t size_bytes)
 {
-    for (mend_list *at = graph->nodes.next; at != &graph->nodes; at = at->next) {
-        const mend_sim_node *node = NODE_OF(at);
+    MEND_LIST_EACH(const mend_sim_node, node, link, &graph->nodes) {
         if (node->is_work && mend_sim_item_touches(&node->item, address, size_bytes)) {
             return true;
         }

@@ -3,7 +3,6 @@
 
 #include "base/align.h"
 #include "sim/captures.h"
-#include "sim/faults.h"
 
 #define NODE_OF(at) MEND_CONTAINER_OF(at, mend_sim_node, link)
 
@@ -12,8 +11,7 @@ static void queue_nodes(mend_sim *sim, mend_sim_stream *stream, mend_sim_graph *
                         uint64_t finish_ns)
 {
     const uint64_t start_ns = mend_max_u64(sim->now_ns, mend_sim_stream_tail(sim, stream));
-    for (mend_list *at = graph->nodes.next; at != &graph->nodes; at = at->next) {
-        mend_sim_node *node = NODE_OF(at);
+    MEND_LIST_EACH(mend_sim_node, node, link, &graph->nodes) {
         uint64_t ready_ns = start_ns;
         for (int i = 0; i < 2; i++) {
             if (node->after[i] != NULL) {
@@ -31,40 +29,26 @@ static void queue_nodes(mend_sim *sim, mend_sim_stream *stream, mend_sim_graph *
     }
 }
 
-static mend_status launch(mend_sim *sim, mend_stream handle, mend_sim_graph *graph,
-                          uint64_t finish_ns)
+mend_result mend_sim_graph_launch(mend_sim *sim, mend_sim_graph *graph, mend_stream handle,
+                                  uint64_t finish_ns)
 {
-    mend_sim_stream *stream = NULL;
-    mend_status status = mend_sim_out_of_order(sim, MEND_CALL_launch);
-    if (status == MEND_DRIVER_OK) {
-        status = mend_sim_stream_find_for_user(sim, handle, &stream);
+    if (sim == NULL || graph == NULL) {
+        return mend_sim_invalid("mend_sim_graph_launch: sim or graph is NULL");
     }
+    mend_sim_stream *stream = NULL;
+    mend_status status = mend_sim_user_begin(sim, MEND_CALL_launch, handle, &stream);
     if (status == MEND_DRIVER_OK && stream->capture != NULL) {
         status = MEND_DRIVER_NOT_SUPPORTED;
     }
     if (status == MEND_DRIVER_OK && !mend_slab_reserve(&sim->item_slab, graph->work_count)) {
         status = MEND_DRIVER_OUT_OF_MEMORY;
     }
-    if (status != MEND_DRIVER_OK) {
-        return status;
+    if (status == MEND_DRIVER_OK) {
+        queue_nodes(sim, stream, graph, finish_ns);
+        mend_sim_run_until(sim, sim->now_ns);
+        status = sim->broken;
     }
-    queue_nodes(sim, stream, graph, finish_ns);
-    mend_sim_run_until(sim, sim->now_ns);
-    return sim->broken;
-}
-
-mend_result mend_sim_graph_launch(mend_sim *sim, mend_sim_graph *graph, mend_stream stream,
-                                  uint64_t finish_ns)
-{
-    if (sim == NULL || graph == NULL) {
-        return mend_sim_invalid("mend_sim_graph_launch: sim or graph is NULL");
-    }
-    mend_mutex_lock(&sim->mutex);
-    sim->call = MEND_CALL_launch;
-    mend_status status = launch(sim, stream, graph, finish_ns);
-    mend_result result = mend_sim_result_for_user(sim, status);
-    mend_mutex_unlock(&sim->mutex);
-    return result;
+    return mend_sim_user_end(sim, status);
 }
 
 void mend_sim_graph_destroy(mend_sim *sim, mend_sim_graph *graph)

@@ -24,12 +24,7 @@ typedef struct pinned_memory {
 
 #define PINNED_OF(node) MEND_CONTAINER_OR_NULL(node, pinned_memory, by_address)
 
-static int compare_addresses(const mend_tree_node *a, const mend_tree_node *b)
-{
-    const char *left = PINNED_OF(a)->pointer;
-    const char *right = PINNED_OF(b)->pointer;
-    return (left > right) - (left < right);
-}
+MEND_TREE_ORDER(compare_addresses, pinned_memory, by_address, pointer);
 
 void mend_sim_host_init(mend_sim *sim)
 {
@@ -39,8 +34,8 @@ void mend_sim_host_init(mend_sim *sim)
 
 void mend_sim_host_clear(mend_sim *sim)
 {
-    for (mend_tree_node *at = mend_tree_first(&sim->pinned); at != NULL; at = mend_tree_next(at)) {
-        munmap(PINNED_OF(at)->pointer, (size_t)PINNED_OF(at)->size_bytes);
+    MEND_TREE_EACH(pinned_memory, memory, by_address, &sim->pinned) {
+        munmap(memory->pointer, (size_t)memory->size_bytes);
     }
 }
 
@@ -62,16 +57,13 @@ bool mend_sim_host_is_pinned(const mend_sim *sim, const void *pointer, uint64_t 
 static mend_status begin(mend_sim *sim)
 {
     int device = 0;
-    mend_status status = mend_sim_current_device(sim, &device);
-    return status == MEND_DRIVER_OK ? mend_sim_capture_admits_unsafe(sim) : status;
+    TRY(mend_sim_current_device(sim, &device));
+    return mend_sim_capture_admits_unsafe(sim);
 }
 
-mend_status mend_sim_host_alloc(mend_sim *sim, uint64_t size_bytes, void **pointer)
+mend_status mend_sim_do_host_alloc(mend_sim *sim, uint64_t size_bytes, void **pointer)
 {
-    mend_status status = begin(sim);
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
+    TRY(begin(sim));
     if (size_bytes == 0 || size_bytes > MOST_HOST_BYTES) {
         return size_bytes == 0 ? MEND_DRIVER_INVALID_VALUE : MEND_DRIVER_OUT_OF_MEMORY;
     }
@@ -103,8 +95,7 @@ static bool lies_in(const pinned_memory *memory, const void *pointer)
 /* Whether a queued copy still reads or writes the memory. */
 static bool is_in_use(const mend_sim *sim, const pinned_memory *memory)
 {
-    for (mend_tree_node *at = mend_tree_first(&sim->items); at != NULL; at = mend_tree_next(at)) {
-        const mend_sim_item *item = MEND_CONTAINER_OF(at, mend_sim_item, by_completion);
+    MEND_TREE_EACH(const mend_sim_item, item, by_completion, &sim->items) {
         if (lies_in(memory, item->host) || lies_in(memory, item->host_source)) {
             return true;
         }
@@ -112,22 +103,15 @@ static bool is_in_use(const mend_sim *sim, const pinned_memory *memory)
     return false;
 }
 
-mend_status mend_sim_host_free(mend_sim *sim, void *pointer)
+mend_status mend_sim_do_host_free(mend_sim *sim, void *pointer)
 {
-    mend_status status = begin(sim);
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
+    TRY(begin(sim));
     pinned_memory *memory = at_or_before(sim, pointer);
-    if (memory == NULL || memory->pointer != pointer) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
-                               "host_free: %p is not the start of an allocation", pointer);
-    }
-    if (is_in_use(sim, memory)) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
-                               "host_free: a queued copy uses the %" PRIu64 " bytes at %p",
-                               memory->size_bytes, pointer);
-    }
+    FORBID(memory == NULL || memory->pointer != pointer, MEND_DRIVER_INVALID_VALUE,
+           "host_free: %p is not the start of an allocation", pointer);
+    FORBID(is_in_use(sim, memory), MEND_DRIVER_INVALID_VALUE,
+           "host_free: a queued copy uses the %" PRIu64 " bytes at %p", memory->size_bytes,
+           pointer);
     munmap(memory->pointer, (size_t)memory->size_bytes);
     sim->bill_bytes = memory->size_bytes;
     sim->ledger.host_allocations--;

@@ -10,10 +10,6 @@ void mend_sim_host_init(mend_sim *sim);
 /* Frees host memory. */
 void mend_sim_host_clear(mend_sim *sim);
 
-/* As host_alloc and host_free of the driver's table. */
-mend_status mend_sim_host_alloc(mend_sim *sim, uint64_t size_bytes, void **pointer);
-mend_status mend_sim_host_free(mend_sim *sim, void *pointer);
-
 /* Whether the range is memory of host_alloc. */
 bool mend_sim_host_is_pinned(const mend_sim *sim, const void *pointer, uint64_t size_bytes);
 

@@ -7,15 +7,7 @@
 
 #define ITEM_OF(node) MEND_CONTAINER_OF(node, mend_sim_item, by_completion)
 
-static int compare_completions(const mend_tree_node *a, const mend_tree_node *b)
-{
-    const mend_sim_item *left = ITEM_OF(a);
-    const mend_sim_item *right = ITEM_OF(b);
-    if (left->complete_ns != right->complete_ns) {
-        return left->complete_ns < right->complete_ns ? -1 : 1;
-    }
-    return (left->sequence > right->sequence) - (left->sequence < right->sequence);
-}
+MEND_TREE_ORDER_BY_TWO(compare_completions, mend_sim_item, by_completion, complete_ns, sequence);
 
 void mend_sim_items_init(mend_sim *sim)
 {
@@ -84,8 +76,7 @@ bool mend_sim_item_touches(const mend_sim_item *item, uint64_t address, uint64_t
 
 void mend_sim_items_mark_hole(mend_sim *sim, uint64_t address, uint64_t size, uint64_t devices)
 {
-    for (mend_tree_node *at = mend_tree_first(&sim->items); at != NULL; at = mend_tree_next(at)) {
-        mend_sim_item *item = ITEM_OF(at);
+    MEND_TREE_EACH(mend_sim_item, item, by_completion, &sim->items) {
         if (item->start_ns <= sim->now_ns && (devices >> item->device & 1) != 0 &&
             mend_sim_item_touches(item, address, size)) {
             item->hole = address;

@@ -55,8 +55,7 @@ static const char *find_fault(const mend_sim *sim, const mend_sim_item *item, bo
         uint64_t covered = mend_min_u64(left, mapping->address + mapping->size_bytes - at);
         at += covered;
         left -= covered;
-        mend_tree_node *next = mend_tree_next(&mapping->by_address);
-        mapping = next != NULL ? MEND_CONTAINER_OF(next, mend_sim_mapping, by_address) : NULL;
+        mapping = mend_sim_mapping_next(mapping);
     }
     return NULL;
 }
@@ -66,14 +65,12 @@ static mend_status judge_range(mend_sim *sim, const mend_sim_item *item, bool is
 {
     uint64_t fault = 0;
     const char *reason = find_fault(sim, item, is_written, address, size, &fault);
-    if (reason == NULL) {
-        return MEND_DRIVER_OK;
-    }
-    return mend_sim_refuse(sim, MEND_DRIVER_ILLEGAL_ADDRESS,
-                           "%s of " RANGE_FORMAT " on stream %" PRIu64 ", from %" PRIu64
-                           " ns to %" PRIu64 " ns, touches 0x%" PRIx64 ", which %s",
-                           kind_name(item->kind), RANGE_OF(address, size), item->stream_id,
-                           item->start_ns, item->complete_ns, fault, reason);
+    FORBID(reason != NULL, MEND_DRIVER_ILLEGAL_ADDRESS,
+           "%s of " RANGE_FORMAT " on stream %" PRIu64 ", from %" PRIu64 " ns to %" PRIu64
+           " ns, touches 0x%" PRIx64 ", which %s",
+           kind_name(item->kind), RANGE_OF(address, size), item->stream_id, item->start_ns,
+           item->complete_ns, fault, reason);
+    return MEND_DRIVER_OK;
 }
 
 /* Judges the whole span first, gaps included, and single granules only if that fails: usually it
@@ -90,25 +87,11 @@ static mend_status judge_granules(mend_sim *sim, const mend_sim_item *item)
     if (find_fault(sim, item, is_written, item->address, span, &fault) == NULL) {
         return MEND_DRIVER_OK;
     }
-    mend_status status = MEND_DRIVER_OK;
-    for (uint64_t i = 0; i < item->granule_count && status == MEND_DRIVER_OK; i++) {
-        status = judge_range(sim, item, is_written, item->address + i * item->stride_bytes,
-                             item->granule_bytes);
+    for (uint64_t i = 0; i < item->granule_count; i++) {
+        TRY(judge_range(sim, item, is_written, item->address + i * item->stride_bytes,
+                        item->granule_bytes));
     }
-    return status;
-}
-
-static mend_status judge_hole(mend_sim *sim, const mend_sim_item *item)
-{
-    if (item->hole == 0) {
-        return MEND_DRIVER_OK;
-    }
-    return mend_sim_refuse(sim, MEND_DRIVER_ILLEGAL_ADDRESS,
-                           "%s on stream %" PRIu64 ", from %" PRIu64 " ns to %" PRIu64
-                           " ns, touches the mapping at 0x%" PRIx64
-                           ", to which access was given again while the work ran",
-                           kind_name(item->kind), item->stream_id, item->start_ns,
-                           item->complete_ns, item->hole);
+    return MEND_DRIVER_OK;
 }
 
 mend_status mend_sim_judge(mend_sim *sim, const mend_sim_item *item)
@@ -119,18 +102,19 @@ mend_status mend_sim_judge(mend_sim *sim, const mend_sim_item *item)
     if (item->kind == MEND_SIM_ITEM_SPIN || item->kind == MEND_SIM_ITEM_ASYNC_FREE) {
         return MEND_DRIVER_OK;
     }
-    mend_status status = judge_hole(sim, item);
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
+    FORBID(item->hole != 0, MEND_DRIVER_ILLEGAL_ADDRESS,
+           "%s on stream %" PRIu64 ", from %" PRIu64 " ns to %" PRIu64
+           " ns, touches the mapping at 0x%" PRIx64
+           ", to which access was given again while the work ran",
+           kind_name(item->kind), item->stream_id, item->start_ns, item->complete_ns, item->hole);
     if (item->kind != MEND_SIM_ITEM_COPY || item->host == NULL) {
-        status = judge_granules(sim, item);
+        TRY(judge_granules(sim, item));
     }
-    if (status == MEND_DRIVER_OK && item->source != 0) {
-        status = judge_range(sim, item, false, item->source, item->granule_bytes);
+    if (item->source != 0) {
+        TRY(judge_range(sim, item, false, item->source, item->granule_bytes));
     }
-    if (status == MEND_DRIVER_OK && item->kind == MEND_SIM_ITEM_VERIFY_WORDS) {
-        status = judge_range(sim, item, true, item->mismatches, sizeof(uint64_t));
+    if (item->kind == MEND_SIM_ITEM_VERIFY_WORDS) {
+        TRY(judge_range(sim, item, true, item->mismatches, sizeof(uint64_t)));
     }
-    return status;
+    return MEND_DRIVER_OK;
 }

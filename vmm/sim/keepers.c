@@ -34,9 +34,7 @@ mend_status mend_sim_keepers_add(mend_sim *sim, const mend_sim_graph *graph,
     assert(graph != NULL);
     assert(ended != NULL);
     keeper *k = malloc(sizeof(*k));
-    if (k == NULL) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(k != NULL);
     *k = (keeper){.graph = graph, .ended = ended, .context = context};
     mend_list_append(&sim->keepers, &k->link);
     return MEND_DRIVER_OK;
@@ -44,8 +42,7 @@ mend_status mend_sim_keepers_add(mend_sim *sim, const mend_sim_graph *graph,
 
 void mend_sim_keepers_lose_graph(mend_sim *sim, const mend_sim_graph *graph)
 {
-    for (mend_list *at = sim->keepers.next; at != &sim->keepers; at = at->next) {
-        keeper *k = KEEPER_OF(at);
+    MEND_LIST_EACH(keeper, k, link, &sim->keepers) {
         if (k->graph == graph) {
             k->graph = NULL;
             k->idle_ns = graph->idle_ns;

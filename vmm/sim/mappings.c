@@ -7,14 +7,7 @@
 #include "sim/content.h"
 #include "sim/state.h"
 
-#define MAPPING_OF(node) MEND_CONTAINER_OF(node, mend_sim_mapping, by_address)
-
-static int compare_addresses(const mend_tree_node *a, const mend_tree_node *b)
-{
-    uint64_t left = MAPPING_OF(a)->address;
-    uint64_t right = MAPPING_OF(b)->address;
-    return (left > right) - (left < right);
-}
+MEND_TREE_ORDER(compare_addresses, mend_sim_mapping, by_address, address);
 
 void mend_sim_mappings_init(mend_sim *sim)
 {
@@ -24,8 +17,8 @@ void mend_sim_mappings_init(mend_sim *sim)
 mend_sim_mapping *mend_sim_mapping_at(const mend_sim *sim, uint64_t address)
 {
     mend_sim_mapping key = {.address = address};
-    mend_tree_node *node = mend_tree_at_or_before(&sim->mappings, &key.by_address);
-    mend_sim_mapping *mapping = node != NULL ? MAPPING_OF(node) : NULL;
+    mend_sim_mapping *mapping = MEND_CONTAINER_OR_NULL(
+        mend_tree_at_or_before(&sim->mappings, &key.by_address), mend_sim_mapping, by_address);
     return mapping != NULL && address - mapping->address < mapping->size_bytes ? mapping : NULL;
 }
 
@@ -107,8 +100,8 @@ static mend_sim_mapping *overlap_of(const mend_sim *sim, uint64_t address, uint6
 {
     assert(size > 0);
     mend_sim_mapping key = {.address = address + (size - 1)};
-    mend_tree_node *node = mend_tree_at_or_before(&sim->mappings, &key.by_address);
-    mend_sim_mapping *last = node != NULL ? MAPPING_OF(node) : NULL;
+    mend_sim_mapping *last = MEND_CONTAINER_OR_NULL(
+        mend_tree_at_or_before(&sim->mappings, &key.by_address), mend_sim_mapping, by_address);
     return last != NULL && last->address + last->size_bytes > address ? last : NULL;
 }
 
@@ -117,50 +110,31 @@ static mend_status check_map(mend_sim *sim, uint64_t address, uint64_t size, uin
 {
     const mend_status invalid = MEND_DRIVER_INVALID_VALUE;
     uint64_t page = sim->config.page_bytes;
-    if (chunk == NULL) {
-        return mend_sim_refuse(sim, invalid, "map: 0x%" PRIx64 " is not a handle", handle);
-    }
-    if (offset != 0) {
-        return mend_sim_refuse(sim, MEND_DRIVER_NOT_SUPPORTED,
-                               "map: the offset must be 0, not %" PRIu64 " bytes", offset);
-    }
-    if (size != chunk->size_bytes) {
-        return mend_sim_refuse(sim, MEND_DRIVER_NOT_SUPPORTED,
-                               "map: %" PRIu64 " bytes asked for, but a chunk is mapped whole: "
-                               "0x%" PRIx64 " has %" PRIu64 " bytes",
-                               size, handle, chunk->size_bytes);
-    }
-    if (address % page != 0) {
-        return mend_sim_refuse(sim, invalid,
-                               "map: 0x%" PRIx64 " is not aligned to the page (%" PRIu64 " bytes)",
-                               address, page);
-    }
-    if (reservation_of(sim, address, size) == NULL) {
-        return mend_sim_refuse(sim, invalid, "map: " RANGE_FORMAT " does not lie in a reservation",
-                               RANGE_OF(address, size));
-    }
+    FORBID(chunk == NULL, invalid, "map: 0x%" PRIx64 " is not a handle", handle);
+    FORBID(offset != 0, MEND_DRIVER_NOT_SUPPORTED,
+           "map: the offset must be 0, not %" PRIu64 " bytes", offset);
+    FORBID(size != chunk->size_bytes, MEND_DRIVER_NOT_SUPPORTED,
+           "map: %" PRIu64 " bytes asked for, but a chunk is mapped whole: "
+           "0x%" PRIx64 " has %" PRIu64 " bytes",
+           size, handle, chunk->size_bytes);
+    FORBID(address % page != 0, invalid,
+           "map: 0x%" PRIx64 " is not aligned to the page (%" PRIu64 " bytes)", address, page);
+    FORBID(reservation_of(sim, address, size) == NULL, invalid,
+           "map: " RANGE_FORMAT " does not lie in a reservation", RANGE_OF(address, size));
     const mend_sim_mapping *other = overlap_of(sim, address, size);
-    if (other != NULL) {
-        return mend_sim_refuse(
-            sim, invalid, "map: " RANGE_FORMAT " lies over the mapping " RANGE_FORMAT,
-            RANGE_OF(address, size), RANGE_OF(other->address, other->size_bytes));
-    }
+    FORBID(other != NULL, invalid, "map: " RANGE_FORMAT " lies over the mapping " RANGE_FORMAT,
+           RANGE_OF(address, size), RANGE_OF(other->address, other->size_bytes));
     return MEND_DRIVER_OK;
 }
 
-mend_status mend_sim_map(mend_sim *sim, uint64_t address, uint64_t size_bytes,
-                         uint64_t offset_bytes, mend_chunk_handle handle)
+mend_status mend_sim_do_map(mend_sim *sim, uint64_t address, uint64_t size_bytes,
+                            uint64_t offset_bytes, mend_chunk_handle handle)
 {
     mend_sim_chunk *chunk = mend_pointer_map_find(&sim->chunks, handle);
-    mend_status status = check_map(sim, address, size_bytes, offset_bytes, chunk, handle);
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
+    TRY(check_map(sim, address, size_bytes, offset_bytes, chunk, handle));
     mend_sim_range *range = reservation_of(sim, address, size_bytes);
-    if (!mend_slab_reserve(&sim->mapping_slab, 1) ||
-        mend_sim_mapping_add(sim, range, address, chunk) == NULL) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(mend_slab_reserve(&sim->mapping_slab, 1) &&
+         mend_sim_mapping_add(sim, range, address, chunk) != NULL);
     sim->bill_mappings = 1;
     return MEND_DRIVER_OK;
 }
@@ -178,27 +152,20 @@ static mend_status check_whole(mend_sim *sim, const char *call, uint64_t address
     mend_sim_mapping *mapping = mend_sim_mapping_at(sim, address);
     *first = mapping;
     while (left > 0) {
-        if (mapping == NULL || mapping->chunk->plain || mapping->address > at) {
-            return mend_sim_refuse(
-                sim, invalid, "%s: " RANGE_FORMAT " has a hole: nothing is mapped at 0x%" PRIx64,
-                call, RANGE_OF(address, size), at);
-        }
-        if (mapping->address < at || mapping->size_bytes > left) {
-            return mend_sim_refuse(
-                sim, invalid, "%s: " RANGE_FORMAT " is only part of the mapping " RANGE_FORMAT,
-                call, RANGE_OF(address, size), RANGE_OF(mapping->address, mapping->size_bytes));
-        }
-        if (mapping->range != (*first)->range) {
-            return mend_sim_refuse(sim, invalid,
-                                   "%s: " RANGE_FORMAT " lies in two reservations: the second "
-                                   "begins at 0x%" PRIx64,
-                                   call, RANGE_OF(address, size), mapping->range->address);
-        }
+        FORBID(mapping == NULL || mapping->chunk->plain || mapping->address > at, invalid,
+               "%s: " RANGE_FORMAT " has a hole: nothing is mapped at 0x%" PRIx64, call,
+               RANGE_OF(address, size), at);
+        FORBID(mapping->address < at || mapping->size_bytes > left, invalid,
+               "%s: " RANGE_FORMAT " is only part of the mapping " RANGE_FORMAT, call,
+               RANGE_OF(address, size), RANGE_OF(mapping->address, mapping->size_bytes));
+        FORBID(mapping->range != (*first)->range, invalid,
+               "%s: " RANGE_FORMAT " lies in two reservations: the second "
+               "begins at 0x%" PRIx64,
+               call, RANGE_OF(address, size), mapping->range->address);
         at += mapping->size_bytes;
         left -= mapping->size_bytes;
         count++;
-        mend_tree_node *next = mend_tree_next(&mapping->by_address);
-        mapping = next != NULL ? MAPPING_OF(next) : NULL;
+        mapping = mend_sim_mapping_next(mapping);
     }
     sim->bill_mappings = count;
     return count > 0 ? MEND_DRIVER_OK
@@ -210,40 +177,32 @@ static void mind_captures(mend_sim *sim, const mend_sim_mapping *mapping, uint64
 {
     for (uint64_t left = mend_list_is_empty(&sim->captures) ? 0 : count; left > 0; left--) {
         mend_sim_capture_minds_unmap(sim, mapping);
-        mend_tree_node *next = mend_tree_next(&mapping->by_address);
-        mapping = next != NULL ? MAPPING_OF(next) : NULL;
+        mapping = mend_sim_mapping_next(mapping);
     }
 }
 
-mend_status mend_sim_unmap(mend_sim *sim, uint64_t address, uint64_t size_bytes)
+mend_status mend_sim_do_unmap(mend_sim *sim, uint64_t address, uint64_t size_bytes)
 {
     mend_sim_mapping *mapping = NULL;
-    mend_status status = check_whole(sim, "unmap", address, size_bytes, &mapping);
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
+    TRY(check_whole(sim, "unmap", address, size_bytes, &mapping));
     mind_captures(sim, mapping, sim->bill_mappings);
     if (!mend_sim_content_unmap(sim, address, size_bytes)) {
         return MEND_DRIVER_UNKNOWN;
     }
     for (uint64_t left = sim->bill_mappings; left > 0; left--) {
-        mend_tree_node *next = mend_tree_next(&mapping->by_address);
+        mend_sim_mapping *next = mend_sim_mapping_next(mapping);
         mend_sim_mapping_remove(sim, mapping);
-        mapping = next != NULL ? MAPPING_OF(next) : NULL;
+        mapping = next;
     }
     return MEND_DRIVER_OK;
 }
 
 static mend_status check_devices(mend_sim *sim, const int *devices, int count, uint64_t *mask)
 {
-    if (count <= 0) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE, "set_access: no device is named");
-    }
+    FORBID(count <= 0, MEND_DRIVER_INVALID_VALUE, "set_access: no device is named");
     for (int i = 0; i < count; i++) {
-        if (devices[i] < 0 || devices[i] >= sim->config.device_count) {
-            return mend_sim_refuse(sim, MEND_DRIVER_INVALID_DEVICE,
-                                   "set_access: there is no device %d", devices[i]);
-        }
+        FORBID(devices[i] < 0 || devices[i] >= sim->config.device_count, MEND_DRIVER_INVALID_DEVICE,
+               "set_access: there is no device %d", devices[i]);
         *mask |= UINT64_C(1) << devices[i];
     }
     return MEND_DRIVER_OK;
@@ -256,43 +215,30 @@ static mend_status check_peers(mend_sim *sim, const mend_sim_mapping *mapping, u
     for (uint64_t left = count; left > 0; left--) {
         for (int i = 0; i < device_count; i++) {
             int home = mapping->chunk->device;
-            if (devices[i] != home && !mend_sim_can_reach(sim, devices[i], home)) {
-                return mend_sim_refuse(sim, MEND_DRIVER_INVALID_DEVICE,
-                                       "set_access: device %d cannot reach memory of device %d",
-                                       devices[i], home);
-            }
+            FORBID(devices[i] != home && !mend_sim_can_reach(sim, devices[i], home),
+                   MEND_DRIVER_INVALID_DEVICE,
+                   "set_access: device %d cannot reach memory of device %d", devices[i], home);
         }
-        mend_tree_node *next = mend_tree_next(&mapping->by_address);
-        mapping = next != NULL ? MAPPING_OF(next) : NULL;
+        mapping = mend_sim_mapping_next(mapping);
     }
     return MEND_DRIVER_OK;
 }
 
-mend_status mend_sim_set_access(mend_sim *sim, uint64_t address, uint64_t size_bytes,
-                                const int *devices, int device_count, mend_access access)
+mend_status mend_sim_do_set_access(mend_sim *sim, uint64_t address, uint64_t size_bytes,
+                                   const int *devices, int device_count, mend_access access)
 {
     uint64_t mask = 0;
     mend_sim_mapping *mapping = NULL;
-    mend_status status = check_devices(sim, devices, device_count, &mask);
-    if (status == MEND_DRIVER_OK) {
-        status = check_whole(sim, "set_access", address, size_bytes, &mapping);
-    }
-    if (status == MEND_DRIVER_OK) {
-        status = check_peers(sim, mapping, sim->bill_mappings, devices, device_count);
-    }
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
-    if (!mend_sim_content_allow(sim, address, size_bytes)) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    TRY(check_devices(sim, devices, device_count, &mask));
+    TRY(check_whole(sim, "set_access", address, size_bytes, &mapping));
+    TRY(check_peers(sim, mapping, sim->bill_mappings, devices, device_count));
+    NEED(mend_sim_content_allow(sim, address, size_bytes));
     for (uint64_t left = sim->bill_mappings; left > 0; left--) {
         if (mapping->access_devices != 0) {
             mend_sim_items_mark_hole(sim, mapping->address, mapping->size_bytes, mask);
         }
         mend_sim_mapping_allow(sim, mapping, mask, access);
-        mend_tree_node *next = mend_tree_next(&mapping->by_address);
-        mapping = next != NULL ? MAPPING_OF(next) : NULL;
+        mapping = mend_sim_mapping_next(mapping);
     }
     assert(device_count > 0);
     sim->bill_mappings *= (uint64_t)device_count; /* each has page tables of its own */

@@ -17,13 +17,9 @@ static mend_status make(mend_sim *sim, int device, uint64_t size_bytes, mend_sim
     }
     uint64_t unit = mend_max_u64(MEND_SIM_PLAIN_BLOCK_BYTES, sim->config.page_bytes);
     uint64_t usable = mend_align_up(size_bytes, MEND_GRANULE_BYTES);
-    if (!mend_slab_reserve(&sim->mapping_slab, 1)) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(mend_slab_reserve(&sim->mapping_slab, 1));
     mend_sim_range *range = mend_sim_range_take(sim, mend_align_up(usable, unit), unit);
-    if (range == NULL) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    NEED(range != NULL);
     assert(range->mapping_count == 0);
     range->plain = true;
     mend_sim_chunk *chunk = mend_sim_chunk_take(sim, device, usable, true);
@@ -53,39 +49,25 @@ static mend_sim_mapping *find(const mend_sim *sim, uint64_t address)
     return found ? mapping : NULL;
 }
 
-mend_status mend_sim_plain_alloc(mend_sim *sim, uint64_t size_bytes, uint64_t *address)
+mend_status mend_sim_do_plain_alloc(mend_sim *sim, uint64_t size_bytes, uint64_t *address)
 {
     int device = 0;
     mend_sim_mapping *mapping = NULL;
-    mend_status status = mend_sim_current_device(sim, &device);
-    if (status == MEND_DRIVER_OK) {
-        status = mend_sim_capture_admits_unsafe(sim);
-    }
-    if (status == MEND_DRIVER_OK) {
-        status = make(sim, device, size_bytes, &mapping);
-    }
-    if (status == MEND_DRIVER_OK) {
-        *address = mapping->address;
-    }
-    return status;
+    TRY(mend_sim_current_device(sim, &device));
+    TRY(mend_sim_capture_admits_unsafe(sim));
+    TRY(make(sim, device, size_bytes, &mapping));
+    *address = mapping->address;
+    return MEND_DRIVER_OK;
 }
 
-mend_status mend_sim_plain_free(mend_sim *sim, uint64_t address)
+mend_status mend_sim_do_plain_free(mend_sim *sim, uint64_t address)
 {
     int device = 0;
-    mend_status status = mend_sim_current_device(sim, &device);
-    if (status == MEND_DRIVER_OK) {
-        status = mend_sim_capture_admits_unsafe(sim);
-    }
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
+    TRY(mend_sim_current_device(sim, &device));
+    TRY(mend_sim_capture_admits_unsafe(sim));
     mend_sim_mapping *mapping = find(sim, address);
-    if (mapping == NULL) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
-                               "plain_free: 0x%" PRIx64 " is not the start of an allocation",
-                               address);
-    }
+    FORBID(mapping == NULL, MEND_DRIVER_INVALID_VALUE,
+           "plain_free: 0x%" PRIx64 " is not the start of an allocation", address);
     uint64_t size_bytes = mapping->size_bytes;
     assert(mapping->chunk->plain);
     sim->ledger.host_syncs++;
@@ -98,45 +80,36 @@ mend_status mend_sim_plain_free(mend_sim *sim, uint64_t address)
     return MEND_DRIVER_OK;
 }
 
-mend_status mend_sim_async_alloc(mend_sim *sim, uint64_t size_bytes, mend_stream handle,
-                                 uint64_t *address)
+mend_status mend_sim_do_async_alloc(mend_sim *sim, uint64_t size_bytes, mend_stream handle,
+                                    uint64_t *address)
 {
     mend_sim_stream *stream = NULL;
     mend_sim_mapping *mapping = NULL;
-    mend_status status = mend_sim_stream_find_for_work(sim, handle, &stream);
-    if (status == MEND_DRIVER_OK && stream->capture != NULL) {
-        status = MEND_DRIVER_NOT_SUPPORTED;
+    TRY(mend_sim_stream_find_for_work(sim, handle, &stream));
+    if (stream->capture != NULL) {
+        return MEND_DRIVER_NOT_SUPPORTED;
     }
-    if (status == MEND_DRIVER_OK) {
-        status = make(sim, stream->device, size_bytes, &mapping);
-    }
-    if (status == MEND_DRIVER_OK) {
-        mapping->asynchronous = true;
-        *address = mapping->address;
-    }
-    return status;
+    TRY(make(sim, stream->device, size_bytes, &mapping));
+    mapping->asynchronous = true;
+    *address = mapping->address;
+    return MEND_DRIVER_OK;
 }
 
-mend_status mend_sim_async_free(mend_sim *sim, uint64_t address, mend_stream handle)
+mend_status mend_sim_do_async_free(mend_sim *sim, uint64_t address, mend_stream handle)
 {
     mend_sim_stream *stream = NULL;
-    mend_status status = mend_sim_stream_find_for_work(sim, handle, &stream);
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
+    TRY(mend_sim_stream_find_for_work(sim, handle, &stream));
     if (stream->capture != NULL) {
         return MEND_DRIVER_NOT_SUPPORTED;
     }
     mend_sim_mapping *mapping = find(sim, address);
-    if (mapping == NULL || !mapping->asynchronous) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
-                               "async_free: 0x%" PRIx64 " is not the start of an allocation of "
-                               "async_alloc, or it was freed already",
-                               address);
-    }
+    FORBID(mapping == NULL || !mapping->asynchronous, MEND_DRIVER_INVALID_VALUE,
+           "async_free: 0x%" PRIx64 " is not the start of an allocation of "
+           "async_alloc, or it was freed already",
+           address);
     sim->bill_bytes = mapping->size_bytes;
     mapping->freeing = true;
-    status = mend_sim_queue(
+    const mend_status status = mend_sim_queue(
         sim, stream, &(mend_sim_item){.kind = MEND_SIM_ITEM_ASYNC_FREE, .value = address}, 0, 0);
     if (status == MEND_DRIVER_OUT_OF_MEMORY) {
         mapping->freeing = false;

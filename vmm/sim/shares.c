@@ -103,16 +103,15 @@ static mend_status export_file(mend_sim *sim, mend_sim_chunk *chunk, void *out)
     return MEND_DRIVER_OK;
 }
 
-mend_status mend_sim_export(mend_sim *sim, mend_chunk_handle handle, int share_type, void *out)
+mend_status mend_sim_do_export_handle(mend_sim *sim, mend_chunk_handle handle, int share_type,
+                                      void *out)
 {
     mend_sim_chunk *chunk = mend_pointer_map_find(&sim->chunks, handle);
     bool is_one_type = share_type == MEND_SHARE_FILE_DESCRIPTOR || share_type == MEND_SHARE_FABRIC;
-    if (chunk == NULL || !is_one_type || (chunk->share_types & share_type) != share_type) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
-                               "export_handle: 0x%" PRIx64
-                               " is not a handle of a chunk created for share type %d",
-                               handle, share_type);
-    }
+    FORBID(chunk == NULL || !is_one_type || (chunk->share_types & share_type) != share_type,
+           MEND_DRIVER_INVALID_VALUE,
+           "export_handle: 0x%" PRIx64 " is not a handle of a chunk created for share type %d",
+           handle, share_type);
     mend_sim_fresh_fill_chunk(sim, chunk);
     return share_type == MEND_SHARE_FABRIC ? mend_sim_fabric_export(sim, chunk, out)
                                            : export_file(sim, chunk, out);
@@ -162,22 +161,16 @@ static mend_status import_file(mend_sim *sim, int descriptor, mend_sim_chunk **c
     return status;
 }
 
-mend_status mend_sim_import(mend_sim *sim, const void *shared, int share_type,
-                            mend_chunk_handle *handle)
+mend_status mend_sim_do_import_handle(mend_sim *sim, const void *shared, int share_type,
+                                      mend_chunk_handle *handle)
 {
     mend_sim_chunk *chunk = NULL;
-    mend_status status = share_type == MEND_SHARE_FABRIC            ? mend_sim_fabric_status(sim)
-                         : share_type == MEND_SHARE_FILE_DESCRIPTOR ? MEND_DRIVER_OK
-                                                                    : MEND_DRIVER_NOT_SUPPORTED;
-    if (status == MEND_DRIVER_OK && !mend_pointer_map_reserve(&sim->chunks)) {
-        status = MEND_DRIVER_OUT_OF_MEMORY;
-    }
-    if (status == MEND_DRIVER_OK) {
-        status = share_type == MEND_SHARE_FABRIC ? mend_sim_fabric_import(sim, shared, &chunk)
-                                                 : import_file(sim, *(const int *)shared, &chunk);
-    }
-    if (status == MEND_DRIVER_OK) {
-        *handle = mend_sim_chunk_add_handle(sim, chunk);
-    }
-    return status;
+    TRY(share_type == MEND_SHARE_FABRIC            ? mend_sim_fabric_status(sim)
+        : share_type == MEND_SHARE_FILE_DESCRIPTOR ? MEND_DRIVER_OK
+                                                   : MEND_DRIVER_NOT_SUPPORTED);
+    NEED(mend_pointer_map_reserve(&sim->chunks));
+    TRY(share_type == MEND_SHARE_FABRIC ? mend_sim_fabric_import(sim, shared, &chunk)
+                                        : import_file(sim, *(const int *)shared, &chunk));
+    *handle = mend_sim_chunk_add_handle(sim, chunk);
+    return MEND_DRIVER_OK;
 }

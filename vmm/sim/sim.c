@@ -96,16 +96,9 @@ static void init_state(mend_sim *sim)
     mend_sim_shares_init(sim);
     mend_sim_items_init(sim);
     mend_sim_host_init(sim);
-    mend_slab_init(&sim->range_slab, sizeof(mend_sim_range));
-    mend_slab_init(&sim->chunk_slab, sizeof(mend_sim_chunk));
-    mend_slab_init(&sim->mapping_slab, sizeof(mend_sim_mapping));
-    mend_slab_init(&sim->stream_slab, sizeof(mend_sim_stream));
-    mend_slab_init(&sim->event_slab, sizeof(mend_sim_event));
-    mend_slab_init(&sim->item_slab, sizeof(mend_sim_item));
-    mend_slab_init(&sim->thread_slab, sizeof(mend_sim_thread));
-    mend_slab_init(&sim->capture_slab, sizeof(mend_sim_capture));
-    mend_slab_init(&sim->graph_slab, sizeof(mend_sim_graph));
-    mend_slab_init(&sim->node_slab, sizeof(mend_sim_node));
+#define X(kind) mend_slab_init(&sim->kind##_slab, sizeof(mend_sim_##kind));
+    MEND_SIM_SLABS(X)
+#undef X
     mend_sim_table_fill(sim);
 }
 
@@ -143,13 +136,6 @@ mend_result mend_sim_create(const mend_sim_config *config, mend_sim **sim)
     return MEND_OK;
 }
 
-static void drop_queues(mend_sim *sim)
-{
-    for (mend_list *at = sim->streams.next; at != &sim->streams; at = at->next) {
-        free(MEND_CONTAINER_OF(at, mend_sim_stream, link)->queue);
-    }
-}
-
 void mend_sim_destroy(mend_sim *sim)
 {
     if (sim == NULL) {
@@ -159,19 +145,19 @@ void mend_sim_destroy(mend_sim *sim)
     mend_sim_keepers_clear(sim);
     mend_sim_faults_drop_all(sim);
     mend_sim_shares_clear(sim);
-    drop_queues(sim);
+    MEND_LIST_EACH(mend_sim_stream, stream, link, &sim->streams) {
+        free(stream->queue);
+    }
     mend_sim_host_clear(sim);
     mend_sim_content_close(sim);
     mend_pointer_map_clear(&sim->chunks);
     mend_sim_handles_clear(&sim->stream_handles);
     mend_sim_handles_clear(&sim->event_handles);
-    mend_slab *slabs[] = {&sim->range_slab,  &sim->chunk_slab,   &sim->mapping_slab,
-                          &sim->stream_slab, &sim->event_slab,   &sim->item_slab,
-                          &sim->thread_slab, &sim->capture_slab, &sim->graph_slab,
-                          &sim->node_slab,   &sim->share_slab,   &sim->pinned_slab};
-    for (size_t i = 0; i < sizeof(slabs) / sizeof(slabs[0]); i++) {
-        mend_slab_clear(slabs[i]);
-    }
+#define X(kind) mend_slab_clear(&sim->kind##_slab);
+    MEND_SIM_SLABS(X)
+    X(share)
+    X(pinned)
+#undef X
     mend_mutex_destroy(&sim->mutex);
     free(sim);
 }
@@ -179,17 +165,6 @@ void mend_sim_destroy(mend_sim *sim)
 const mend_driver *mend_sim_driver(mend_sim *sim)
 {
     return &sim->table;
-}
-
-/* No program has a stream of a device whose context it did not open: CUDA has none of such streams,
- * and the first use of one would look like a mistake of the pool. Device 0 is that of programs that
- * make their streams before a pool. */
-static bool is_usable(mend_sim *sim, int device)
-{
-    mend_mutex_lock(&sim->mutex);
-    const bool is_open = device == 0 || sim->devices[device].open_count > 0;
-    mend_mutex_unlock(&sim->mutex);
-    return is_open;
 }
 
 /* NULL: such a stream can be made. Otherwise why not. */
@@ -207,10 +182,15 @@ static const char *refusal_of(mend_sim *sim, const mend_sim_stream_options *opti
         return "mend_sim_stream_create: green is not 0 to 7, or of a blocking stream, or not of "
                "device 0";
     }
-    return is_usable(sim, options->device)
-               ? NULL
-               : "mend_sim_stream_create: the device is closed; a pool "
-                 "of it, or device_open of the driver's table, opens it";
+    /* No program has a stream of a device whose context it did not open: CUDA has none of such
+     * streams, and the first use of one would look like a mistake of the pool. Device 0 is that of
+     * programs that make their streams before a pool. */
+    mend_mutex_lock(&sim->mutex);
+    const bool is_open = options->device == 0 || sim->devices[options->device].open_count > 0;
+    mend_mutex_unlock(&sim->mutex);
+    return is_open ? NULL
+                   : "mend_sim_stream_create: the device is closed; a pool "
+                     "of it, or device_open of the driver's table, opens it";
 }
 
 mend_result mend_sim_stream_create(mend_sim *sim, const mend_sim_stream_options *options,
@@ -245,7 +225,7 @@ mend_result mend_sim_stream_destroy(mend_sim *sim, mend_stream stream)
     }
     mend_mutex_lock(&sim->mutex);
     sim->call = MEND_CALL_stream_destroy;
-    mend_status status = mend_sim_stream_drop(sim, stream);
+    mend_status status = mend_sim_do_stream_destroy(sim, stream);
     mend_mutex_unlock(&sim->mutex);
     return status == MEND_DRIVER_OK ? MEND_OK : MEND_ERROR_INVALID_ARGUMENT;
 }

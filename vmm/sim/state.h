@@ -18,11 +18,32 @@
 #include "base/tree.h"
 #include "driver/driver.h"
 #include "mend/mend_sim.h"
+#include "sim/table.h"
 
 /* A plain or asynchronous allocation takes complete blocks of this size from the device. */
 #define MEND_SIM_PLAIN_BLOCK_BYTES (UINT64_C(2) << 20)
 
 enum { MEND_SIM_MOST_DEVICES = 16, MEND_SIM_CONTEXT_DEPTH = 64, MEND_SIM_EXPLANATION_BYTES = 512 };
+
+/* Ends the function with the answer of a step that is not OK. */
+#define TRY(step)                                                                                  \
+    do {                                                                                           \
+        const mend_status answered = (step);                                                       \
+        if (answered != MEND_DRIVER_OK) {                                                          \
+            return answered;                                                                       \
+        }                                                                                          \
+    } while (0)
+
+/* Ends the function where the host or the device has not enough. */
+#define NEED(is_there) TRY((is_there) ? MEND_DRIVER_OK : MEND_DRIVER_OUT_OF_MEMORY)
+
+/* Ends the function where a rule of the driver is broken: see mend_sim_refuse. */
+#define FORBID(breach, status, ...)                                                                \
+    do {                                                                                           \
+        if (breach) {                                                                              \
+            return mend_sim_refuse(sim, status, __VA_ARGS__);                                      \
+        }                                                                                          \
+    } while (0)
 
 /* An address range in messages: RANGE_FORMAT with RANGE_OF(address, size). */
 #define RANGE_FORMAT            "[0x%" PRIx64 ", 0x%" PRIx64 ") (%" PRIu64 " bytes)"
@@ -201,6 +222,10 @@ typedef struct mend_sim_standing_fault {
 /* The prices that are not of a call; see MEND_SIM_PRICED_CALLS. */
 enum { MEND_CALL_scrub = MEND_DRIVER_CALL_COUNT, MEND_CALL_host_copy, MEND_SIM_PRICE_ROWS };
 
+/* X(kind): a slab of each mend_sim_<kind>. */
+#define MEND_SIM_SLABS(X)                                                                          \
+    X(range) X(chunk) X(mapping) X(stream) X(event) X(item) X(thread) X(capture) X(graph) X(node)
+
 struct mend_sim {
     mend_driver table;
     mend_mutex mutex;
@@ -236,8 +261,10 @@ struct mend_sim {
     mend_tree pinned; /* memory of host_alloc, by address */
     uint64_t now_ns, sequence, event_delay_ns;
 
-    mend_slab range_slab, chunk_slab, mapping_slab, stream_slab, event_slab, item_slab, thread_slab;
-    mend_slab capture_slab, graph_slab, node_slab, share_slab, pinned_slab;
+#define X(kind) mend_slab kind##_slab;
+    MEND_SIM_SLABS(X)
+#undef X
+    mend_slab share_slab, pinned_slab; /* see foreign.c and host.c */
 
     mend_sim_standing_fault *faults;
     uint64_t fallible_calls;
@@ -298,10 +325,6 @@ mend_sim_range *mend_sim_range_at(const mend_sim *sim, uint64_t address);
 /* Whether the address is one of the device, mapped or not; all others are of the host. */
 bool mend_sim_is_device_address(const mend_sim *sim, uint64_t address);
 
-mend_status mend_sim_reserve(mend_sim *sim, uint64_t size_bytes, uint64_t alignment_bytes,
-                             uint64_t *address);
-mend_status mend_sim_address_free(mend_sim *sim, uint64_t address, uint64_t size_bytes);
-
 /* ---- chunks.c -------------------------------------------------------------------------------- */
 
 /* Takes memory from the device; NULL: not enough, or malloc failed. The caller adds the first
@@ -311,11 +334,6 @@ mend_sim_chunk *mend_sim_chunk_take(mend_sim *sim, int device, uint64_t size_byt
 /* Frees the memory if nothing holds it any more. */
 void mend_sim_chunk_drop(mend_sim *sim, mend_sim_chunk *chunk);
 void mend_sim_chunk_close_files(const mend_sim_chunk *chunk); /* of a foreign one */
-
-mend_status mend_sim_create_chunk(mend_sim *sim, uint64_t size_bytes,
-                                  const mend_chunk_properties *properties,
-                                  mend_chunk_handle *handle);
-mend_status mend_sim_release(mend_sim *sim, mend_chunk_handle handle);
 
 /* Adds a handle; the caller made room for it in sim->chunks. */
 mend_chunk_handle mend_sim_chunk_add_handle(mend_sim *sim, mend_sim_chunk *chunk);
@@ -327,28 +345,20 @@ void mend_sim_mappings_init(mend_sim *sim);
 /* The mapping that contains the address; NULL: none. */
 mend_sim_mapping *mend_sim_mapping_at(const mend_sim *sim, uint64_t address);
 
+static inline mend_sim_mapping *mend_sim_mapping_next(const mend_sim_mapping *mapping)
+{
+    return MEND_CONTAINER_OR_NULL(mend_tree_next(&mapping->by_address), mend_sim_mapping,
+                                  by_address);
+}
+
 /* Maps a chunk at a free address; the caller reserved a mapping in the slab. */
 mend_sim_mapping *mend_sim_mapping_add(mend_sim *sim, mend_sim_range *range, uint64_t address,
                                        mend_sim_chunk *chunk);
 void mend_sim_mapping_remove(mend_sim *sim, mend_sim_mapping *mapping);
 void mend_sim_mapping_allow(mend_sim *, mend_sim_mapping *, uint64_t devices, mend_access);
 
-mend_status mend_sim_map(mend_sim *sim, uint64_t address, uint64_t size_bytes,
-                         uint64_t offset_bytes, mend_chunk_handle handle);
-mend_status mend_sim_unmap(mend_sim *sim, uint64_t address, uint64_t size_bytes);
-mend_status mend_sim_set_access(mend_sim *sim, uint64_t address, uint64_t size_bytes,
-                                const int *devices, int device_count, mend_access access);
-
 /* Removes an allocation of plain_alloc or async_alloc. */
 void mend_sim_plain_drop(mend_sim *sim, mend_sim_mapping *mapping);
-
-/* ---- plain.c --------------------------------------------------------------------------------- */
-
-mend_status mend_sim_plain_alloc(mend_sim *sim, uint64_t size_bytes, uint64_t *address);
-mend_status mend_sim_plain_free(mend_sim *sim, uint64_t address);
-mend_status mend_sim_async_alloc(mend_sim *sim, uint64_t size_bytes, mend_stream handle,
-                                 uint64_t *address);
-mend_status mend_sim_async_free(mend_sim *sim, uint64_t address, mend_stream handle);
 
 /* ---- contexts.c ------------------------------------------------------------------------------ */
 
@@ -374,11 +384,6 @@ mend_context mend_sim_context_of(int context);
 
 /* Whether another device can be given access to the memory of this one. */
 bool mend_sim_can_reach(const mend_sim *sim, int other, int device);
-mend_status mend_sim_context_device(mend_sim *sim, int *device);
-mend_status mend_sim_device_open(mend_sim *sim, int device, mend_device_info *info);
-mend_status mend_sim_device_close(mend_sim *sim, int device);
-mend_status mend_sim_context_push(mend_sim *sim, mend_context context);
-mend_status mend_sim_context_pop(mend_sim *sim);
 
 /* ---- streams.c ------------------------------------------------------------------------------- */
 
@@ -417,24 +422,10 @@ mend_status mend_sim_stream_make_room(mend_sim *sim, mend_sim_stream *stream);
 uint64_t mend_sim_stream_tail(const mend_sim *sim, const mend_sim_stream *stream);
 void mend_sim_stream_extend(mend_sim *sim, mend_sim_stream *stream, uint64_t until_ns);
 
-mend_status mend_sim_stream_drop(mend_sim *sim, mend_stream handle);
-mend_status mend_sim_stream_query(mend_sim *sim, mend_stream handle);
-mend_status mend_sim_stream_wait_host(mend_sim *sim, mend_stream handle);
-
 /* Records an event on a stream, and makes a stream wait for one. */
 mend_status mend_sim_event_mark(mend_sim *sim, mend_sim_event *event, mend_sim_stream *stream);
 mend_status mend_sim_stream_wait_mark(mend_sim *sim, mend_sim_stream *stream,
                                       const mend_sim_event *event);
-
-mend_status mend_sim_stream_wait_event(mend_sim *sim, mend_stream handle, mend_event event);
-mend_status mend_sim_stream_info(mend_sim *sim, mend_stream handle, mend_stream_info *info);
-mend_status mend_sim_context_wait_host(mend_sim *sim);
-mend_status mend_sim_context_record(mend_sim *sim, mend_event handle);
-mend_status mend_sim_event_make(mend_sim *sim, mend_event *handle);
-mend_status mend_sim_event_record(mend_sim *sim, mend_event handle, mend_stream stream);
-mend_status mend_sim_event_query(mend_sim *sim, mend_event handle);
-mend_status mend_sim_event_wait_host(mend_sim *sim, mend_event handle);
-mend_status mend_sim_event_drop(mend_sim *sim, mend_event handle);
 
 /* ---- items.c, clock.c ------------------------------------------------------------------------ */
 
@@ -464,20 +455,17 @@ void mend_sim_run_until(mend_sim *sim, uint64_t until_ns);
 mend_status mend_sim_stream_find_for_user(mend_sim *sim, mend_stream handle,
                                           mend_sim_stream **stream);
 
-/* The result of such a function: of `status`, or that the device is lost. */
-mend_result mend_sim_result_for_user(const mend_sim *sim, mend_status status);
+/* What such a function does first: takes the lock, and finds the stream. And last: its result is
+ * that of `status`, or that the device is lost. */
+mend_status mend_sim_user_begin(mend_sim *sim, mend_driver_call call, mend_stream handle,
+                                mend_sim_stream **stream);
+mend_result mend_sim_user_end(mend_sim *sim, mend_status status);
 
 /* Queues a copy of `item` (kind, range and values are set) on the stream. It runs for
  * `duration_ns`, or until `finish_ns` if that is later. If the stream is captured, the item and its
  * duration are recorded instead. Takes ownership of item->staged. */
 mend_status mend_sim_queue(mend_sim *sim, mend_sim_stream *stream, const mend_sim_item *item,
                            uint64_t duration_ns, uint64_t finish_ns);
-
-mend_status mend_sim_launch_kernel(mend_sim *sim, mend_stream handle, const mend_kernel *kernel);
-mend_status mend_sim_copy(mend_sim *sim, uint64_t destination, uint64_t source, uint64_t size_bytes,
-                          mend_stream handle);
-mend_status mend_sim_fill(mend_sim *sim, uint64_t address, uint8_t value, uint64_t size_bytes,
-                          mend_stream handle);
 
 /* ---- judge.c --------------------------------------------------------------------------------- */
 

@@ -63,44 +63,37 @@ mend_status mend_sim_stream_find(mend_sim *sim, mend_stream handle, mend_sim_str
 {
     if (mend_sim_stream_is_default(handle)) {
         int device = 0;
-        mend_status status = mend_sim_current_device(sim, &device);
-        return status == MEND_DRIVER_OK ? mend_sim_stream_find_default(
-                                              sim, mend_sim_thread_get(sim), device, handle, stream)
-                                        : status;
+        TRY(mend_sim_current_device(sim, &device));
+        return mend_sim_stream_find_default(sim, mend_sim_thread_get(sim), device, handle, stream);
     }
     *stream = mend_sim_handles_find(&sim->stream_handles, (uintptr_t)handle);
-    if (*stream == NULL) {
-        return mend_sim_refuse(sim, MEND_DRIVER_UNKNOWN,
-                               "%s: %p is not a stream, or was destroyed: a driver reads what it "
-                               "points to, and the process may die of it",
-                               mend_driver_call_name(sim->call), (void *)handle);
-    }
+    FORBID(*stream == NULL, MEND_DRIVER_UNKNOWN,
+           "%s: %p is not a stream, or was destroyed: a driver reads what it "
+           "points to, and the process may die of it",
+           mend_driver_call_name(sim->call), (void *)handle);
     return MEND_DRIVER_OK;
 }
 
 mend_status mend_sim_stream_find_for_use(mend_sim *sim, mend_stream handle,
                                          mend_sim_stream **stream)
 {
-    mend_status status = mend_sim_stream_find(sim, handle, stream);
-    return status == MEND_DRIVER_OK ? mend_sim_capture_admits_legacy(sim, *stream) : status;
+    TRY(mend_sim_stream_find(sim, handle, stream));
+    return mend_sim_capture_admits_legacy(sim, *stream);
 }
 
 mend_status mend_sim_stream_find_for_work(mend_sim *sim, mend_stream handle,
                                           mend_sim_stream **stream)
 {
     int device = 0;
-    mend_status status = mend_sim_current_device(sim, &device);
-    return status == MEND_DRIVER_OK ? mend_sim_stream_find_for_use(sim, handle, stream) : status;
+    TRY(mend_sim_current_device(sim, &device));
+    return mend_sim_stream_find_for_use(sim, handle, stream);
 }
 
 mend_status mend_sim_event_find(mend_sim *sim, mend_event handle, mend_sim_event **event)
 {
     *event = mend_sim_handles_find(&sim->event_handles, (uintptr_t)handle);
-    if (*event == NULL) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_HANDLE,
-                               "%s: %p is not an event, or was destroyed",
-                               mend_driver_call_name(sim->call), (void *)handle);
-    }
+    FORBID(*event == NULL, MEND_DRIVER_INVALID_HANDLE, "%s: %p is not an event, or was destroyed",
+           mend_driver_call_name(sim->call), (void *)handle);
     return MEND_DRIVER_OK;
 }
 
@@ -148,23 +141,24 @@ static mend_status wait_host(mend_sim *sim, uint64_t until_ns)
     return sim->broken;
 }
 
+mend_status mend_sim_do_stream_create(mend_sim *sim, mend_stream *stream)
+{
+    int context = 0;
+    TRY(mend_sim_current_context(sim, &context));
+    mend_sim_stream *made = mend_sim_stream_make(sim, context, MEND_SIM_STREAM_NON_BLOCKING);
+    NEED(made != NULL);
+    *stream = (mend_stream)made->handle;
+    return MEND_DRIVER_OK;
+}
+
 /* Work queued on a destroyed stream still runs. */
-mend_status mend_sim_stream_drop(mend_sim *sim, mend_stream handle)
+mend_status mend_sim_do_stream_destroy(mend_sim *sim, mend_stream handle)
 {
     mend_sim_stream *stream = NULL;
-    mend_status status = mend_sim_stream_find(sim, handle, &stream);
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
-    if (stream->handle == 0) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_HANDLE,
-                               "stream_destroy: %p is not a stream that was created",
-                               (void *)handle);
-    }
-    status = mend_sim_capture_forbids_stream(sim, stream);
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
+    TRY(mend_sim_stream_find(sim, handle, &stream));
+    FORBID(stream->handle == 0, MEND_DRIVER_INVALID_HANDLE,
+           "stream_destroy: %p is not a stream that was created", (void *)handle);
+    TRY(mend_sim_capture_forbids_stream(sim, stream));
     assert(sim->ledger.streams > 0);
     assert(stream->capture == NULL);
     mend_sim_handles_remove(&sim->stream_handles, stream->handle);
@@ -175,77 +169,62 @@ mend_status mend_sim_stream_drop(mend_sim *sim, mend_stream handle)
     return MEND_DRIVER_OK;
 }
 
-mend_status mend_sim_stream_query(mend_sim *sim, mend_stream handle)
+mend_status mend_sim_do_stream_query(mend_sim *sim, mend_stream handle)
 {
     mend_sim_stream *stream = NULL;
-    mend_status status = mend_sim_stream_find_for_use(sim, handle, &stream);
-    if (status == MEND_DRIVER_OK) {
-        status = mend_sim_capture_forbids_stream(sim, stream);
-    }
-    if (status == MEND_DRIVER_OK) {
-        status = mend_sim_capture_admits_unsafe(sim);
-    }
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
+    TRY(mend_sim_stream_find_for_use(sim, handle, &stream));
+    TRY(mend_sim_capture_forbids_stream(sim, stream));
+    TRY(mend_sim_capture_admits_unsafe(sim));
     return mend_sim_stream_tail(sim, stream) <= sim->now_ns ? MEND_DRIVER_OK
                                                             : MEND_DRIVER_NOT_READY;
 }
 
-mend_status mend_sim_stream_wait_host(mend_sim *sim, mend_stream handle)
+mend_status mend_sim_do_stream_synchronize(mend_sim *sim, mend_stream handle)
 {
     mend_sim_stream *stream = NULL;
-    mend_status status = mend_sim_stream_find_for_use(sim, handle, &stream);
-    if (status == MEND_DRIVER_OK) {
-        status = mend_sim_capture_forbids_stream(sim, stream);
-    }
-    return status == MEND_DRIVER_OK ? wait_host(sim, mend_sim_stream_tail(sim, stream)) : status;
+    TRY(mend_sim_stream_find_for_use(sim, handle, &stream));
+    TRY(mend_sim_capture_forbids_stream(sim, stream));
+    return wait_host(sim, mend_sim_stream_tail(sim, stream));
 }
 
 mend_status mend_sim_stream_wait_mark(mend_sim *sim, mend_sim_stream *stream,
                                       const mend_sim_event *event)
 {
     bool captured = false;
-    mend_status status = mend_sim_capture_takes_wait(sim, stream, event, &captured);
-    if (status == MEND_DRIVER_OK && !captured) {
-        status = mend_sim_stream_make_room(sim, stream);
-    }
-    if (status == MEND_DRIVER_OK && !captured) {
+    TRY(mend_sim_capture_takes_wait(sim, stream, event, &captured));
+    if (!captured) {
+        TRY(mend_sim_stream_make_room(sim, stream));
         uint64_t tail_ns = mend_sim_stream_tail(sim, stream);
         mend_sim_stream_extend(sim, stream, mend_max_u64(tail_ns, event->ready_ns));
     }
-    return status;
+    return MEND_DRIVER_OK;
 }
 
-mend_status mend_sim_stream_wait_event(mend_sim *sim, mend_stream handle, mend_event event)
+mend_status mend_sim_do_stream_wait(mend_sim *sim, mend_stream handle, mend_event event)
 {
     mend_sim_stream *stream = NULL;
     mend_sim_event *fence = NULL;
-    mend_status status = mend_sim_stream_find_for_use(sim, handle, &stream);
-    if (status == MEND_DRIVER_OK) {
-        status = mend_sim_event_find(sim, event, &fence);
-    }
-    return status == MEND_DRIVER_OK ? mend_sim_stream_wait_mark(sim, stream, fence) : status;
+    TRY(mend_sim_stream_find_for_use(sim, handle, &stream));
+    TRY(mend_sim_event_find(sim, event, &fence));
+    return mend_sim_stream_wait_mark(sim, stream, fence);
 }
 
-mend_status mend_sim_stream_info(mend_sim *sim, mend_stream handle, mend_stream_info *info)
+mend_status mend_sim_do_stream_get_info(mend_sim *sim, mend_stream handle, mend_stream_info *info)
 {
     mend_sim_stream *stream = NULL;
-    mend_status status = mend_sim_stream_find(sim, handle, &stream);
-    if (status == MEND_DRIVER_OK) {
-        mend_capture_state capture = mend_sim_capture_state(stream->capture);
-        uint64_t capture_id = capture == MEND_CAPTURE_ACTIVE ? stream->capture->id : 0;
-        if (mend_sim_capture_shuts_legacy(sim, stream) != NULL) {
-            capture = MEND_CAPTURE_ACTIVE;
-        }
-        *info = (mend_stream_info){.capture = capture, .capture_id = capture_id};
-        if (capture == MEND_CAPTURE_NONE || mend_sim_stream_is_default(handle)) {
-            info->id = stream->id;
-            info->context = mend_sim_context_of(stream->context);
-            info->home = mend_sim_context_of(stream->device);
-        }
+    TRY(mend_sim_stream_find(sim, handle, &stream));
+    mend_capture_state capture = mend_sim_capture_state(stream->capture);
+    uint64_t capture_id = capture == MEND_CAPTURE_ACTIVE ? stream->capture->id : 0;
+    if (mend_sim_capture_shuts_legacy(sim, stream) != NULL) {
+        capture = MEND_CAPTURE_ACTIVE;
     }
-    return status;
+    *info = (mend_stream_info){.capture = capture, .capture_id = capture_id};
+    if (capture == MEND_CAPTURE_NONE || mend_sim_stream_is_default(handle)) {
+        info->id = stream->id;
+        info->context = mend_sim_context_of(stream->context);
+        info->home = mend_sim_context_of(stream->device);
+    }
+    return MEND_DRIVER_OK;
 }
 
 int mend_sim_stream_identity(mend_sim *sim, mend_stream handle, mend_sim_identity *identity)
@@ -270,26 +249,19 @@ int mend_sim_stream_identity(mend_sim *sim, mend_stream handle, mend_sim_identit
     return status;
 }
 
-mend_status mend_sim_context_wait_host(mend_sim *sim)
+mend_status mend_sim_do_context_synchronize(mend_sim *sim)
 {
     int device = 0;
-    mend_status status = mend_sim_current_device(sim, &device);
-    if (status == MEND_DRIVER_OK) {
-        status = mend_sim_capture_forbids_device(sim, device);
-    }
-    return status == MEND_DRIVER_OK ? wait_host(sim, sim->devices[device].tail_ns) : status;
+    TRY(mend_sim_current_device(sim, &device));
+    TRY(mend_sim_capture_forbids_device(sim, device));
+    return wait_host(sim, sim->devices[device].tail_ns);
 }
 
-mend_status mend_sim_event_make(mend_sim *sim, mend_event *handle)
+mend_status mend_sim_do_event_create(mend_sim *sim, mend_event *handle)
 {
     int context = 0;
-    mend_status status = mend_sim_current_context(sim, &context);
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
-    if (!mend_slab_reserve(&sim->event_slab, 1) || !mend_sim_handles_reserve(&sim->event_handles)) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
+    TRY(mend_sim_current_context(sim, &context));
+    NEED(mend_slab_reserve(&sim->event_slab, 1) && mend_sim_handles_reserve(&sim->event_handles));
     mend_sim_event *event = mend_slab_take(&sim->event_slab);
     event->context = context;
     event->handle = mend_sim_handles_add(&sim->event_handles, event);
@@ -301,12 +273,9 @@ mend_status mend_sim_event_make(mend_sim *sim, mend_event *handle)
 mend_status mend_sim_event_mark(mend_sim *sim, mend_sim_event *event, mend_sim_stream *stream)
 {
     bool captured = false;
-    mend_status status = mend_sim_capture_takes_work(sim, stream, &captured);
-    if (status == MEND_DRIVER_OK && !captured) {
-        status = mend_sim_stream_make_room(sim, stream);
-    }
-    if (status != MEND_DRIVER_OK) {
-        return status;
+    TRY(mend_sim_capture_takes_work(sim, stream, &captured));
+    if (!captured) {
+        TRY(mend_sim_stream_make_room(sim, stream));
     }
     assert(captured == (stream->capture != NULL));
     event->capture_id = captured ? stream->capture->id : 0;
@@ -318,49 +287,32 @@ mend_status mend_sim_event_mark(mend_sim *sim, mend_sim_event *event, mend_sim_s
     return MEND_DRIVER_OK;
 }
 
-mend_status mend_sim_event_record(mend_sim *sim, mend_event handle, mend_stream stream_handle)
+mend_status mend_sim_do_event_record(mend_sim *sim, mend_event handle, mend_stream stream_handle)
 {
     mend_sim_event *event = NULL;
     mend_sim_stream *stream = NULL;
-    mend_status status = mend_sim_event_find(sim, handle, &event);
-    if (status == MEND_DRIVER_OK) {
-        status = mend_sim_stream_find_for_use(sim, stream_handle, &stream);
-    }
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
-    if (event->context != stream->context) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_HANDLE,
-                               "event_record: an event of context %p on a stream of context %p",
-                               (void *)mend_sim_context_of(event->context),
-                               (void *)mend_sim_context_of(stream->context));
-    }
+    TRY(mend_sim_event_find(sim, handle, &event));
+    TRY(mend_sim_stream_find_for_use(sim, stream_handle, &stream));
+    FORBID(event->context != stream->context, MEND_DRIVER_INVALID_HANDLE,
+           "event_record: an event of context %p on a stream of context %p",
+           (void *)mend_sim_context_of(event->context),
+           (void *)mend_sim_context_of(stream->context));
     sim->ledger.captured_records += stream->capture != NULL;
     return mend_sim_event_mark(sim, event, stream);
 }
 
 /* The device's streams together: those of its green contexts are part of them. */
-mend_status mend_sim_context_record(mend_sim *sim, mend_event handle)
+mend_status mend_sim_do_context_record(mend_sim *sim, mend_event handle)
 {
     int context = 0;
     mend_sim_event *event = NULL;
-    mend_status status = sim->config.has_no_context_events != 0
-                             ? MEND_DRIVER_NOT_SUPPORTED
-                             : mend_sim_event_find(sim, handle, &event);
-    if (status == MEND_DRIVER_OK) {
-        status = mend_sim_current_context(sim, &context);
-    }
-    if (status == MEND_DRIVER_OK) {
-        status = mend_sim_capture_forbids_device(sim, mend_sim_device_of(context));
-    }
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
-    if (event->context != context) {
-        return mend_sim_refuse(
-            sim, MEND_DRIVER_INVALID_HANDLE, "context_record: an event of context %p in context %p",
-            (void *)mend_sim_context_of(event->context), (void *)mend_sim_context_of(context));
-    }
+    TRY(sim->config.has_no_context_events != 0 ? MEND_DRIVER_NOT_SUPPORTED
+                                               : mend_sim_event_find(sim, handle, &event));
+    TRY(mend_sim_current_context(sim, &context));
+    TRY(mend_sim_capture_forbids_device(sim, mend_sim_device_of(context)));
+    FORBID(event->context != context, MEND_DRIVER_INVALID_HANDLE,
+           "context_record: an event of context %p in context %p",
+           (void *)mend_sim_context_of(event->context), (void *)mend_sim_context_of(context));
     event->capture_id = 0;
     event->tip = NULL;
     event->ready_ns = mend_max_u64(sim->now_ns, sim->devices[mend_sim_device_of(context)].tail_ns);
@@ -373,44 +325,31 @@ static uint64_t heard_ns(const mend_sim *sim, const mend_sim_event *event)
     return event->ready_ns == 0 ? 0 : event->ready_ns + sim->event_delay_ns;
 }
 
-mend_status mend_sim_event_query(mend_sim *sim, mend_event handle)
+mend_status mend_sim_do_event_query(mend_sim *sim, mend_event handle)
 {
     mend_sim_event *event = NULL;
-    mend_status status = mend_sim_event_find(sim, handle, &event);
-    if (status == MEND_DRIVER_OK) {
-        status = mend_sim_capture_forbids_event(sim, event);
-    }
-    if (status == MEND_DRIVER_OK) {
-        status = mend_sim_capture_admits_unsafe(sim);
-    }
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
+    TRY(mend_sim_event_find(sim, handle, &event));
+    TRY(mend_sim_capture_forbids_event(sim, event));
+    TRY(mend_sim_capture_admits_unsafe(sim));
     return heard_ns(sim, event) <= sim->now_ns ? MEND_DRIVER_OK : MEND_DRIVER_NOT_READY;
 }
 
-mend_status mend_sim_event_wait_host(mend_sim *sim, mend_event handle)
+mend_status mend_sim_do_event_synchronize(mend_sim *sim, mend_event handle)
 {
     mend_sim_event *event = NULL;
-    mend_status status = mend_sim_event_find(sim, handle, &event);
-    if (status == MEND_DRIVER_OK) {
-        status = mend_sim_capture_forbids_event(sim, event);
-    }
-    if (status == MEND_DRIVER_OK) {
-        status = mend_sim_capture_admits_unsafe(sim);
-    }
-    return status == MEND_DRIVER_OK ? wait_host(sim, heard_ns(sim, event)) : status;
+    TRY(mend_sim_event_find(sim, handle, &event));
+    TRY(mend_sim_capture_forbids_event(sim, event));
+    TRY(mend_sim_capture_admits_unsafe(sim));
+    return wait_host(sim, heard_ns(sim, event));
 }
 
-mend_status mend_sim_event_drop(mend_sim *sim, mend_event handle)
+mend_status mend_sim_do_event_destroy(mend_sim *sim, mend_event handle)
 {
     mend_sim_event *event = NULL;
-    mend_status status = mend_sim_event_find(sim, handle, &event);
-    if (status == MEND_DRIVER_OK) {
-        assert(sim->ledger.events > 0);
-        mend_sim_handles_remove(&sim->event_handles, event->handle);
-        mend_slab_give(&sim->event_slab, event);
-        sim->ledger.events--;
-    }
-    return status;
+    TRY(mend_sim_event_find(sim, handle, &event));
+    assert(sim->ledger.events > 0);
+    mend_sim_handles_remove(&sim->event_handles, event->handle);
+    mend_slab_give(&sim->event_slab, event);
+    sim->ledger.events--;
+    return MEND_DRIVER_OK;
 }

@@ -9,37 +9,38 @@
 #include "base/struct_size.h"
 #include "sim/captures.h"
 #include "sim/content.h"
-#include "sim/faults.h"
 #include "sim/host.h"
 #include "sim/state.h"
 
-mend_status mend_sim_queue(mend_sim *sim, mend_sim_stream *stream, const mend_sim_item *item,
-                           uint64_t duration_ns, uint64_t finish_ns)
+/* The caller frees the staged bytes where it fails, or is captured. */
+static mend_status queue(mend_sim *sim, mend_sim_stream *stream, const mend_sim_item *item,
+                         uint64_t duration_ns, uint64_t finish_ns, bool *captured)
 {
-    assert(mend_mutex_is_held(&sim->mutex));
-    bool captured = false;
-    mend_status status = mend_sim_capture_takes_work(sim, stream, &captured);
-    if (status == MEND_DRIVER_OK && !captured && !mend_slab_reserve(&sim->item_slab, 1)) {
-        status = MEND_DRIVER_OUT_OF_MEMORY;
+    TRY(mend_sim_capture_takes_work(sim, stream, captured));
+    if (*captured) {
+        return mend_sim_graph_record(sim, stream, item, duration_ns);
     }
-    if (status == MEND_DRIVER_OK && captured) {
-        status = mend_sim_graph_record(sim, stream, item, duration_ns);
-    }
-    if (status != MEND_DRIVER_OK || captured) {
-        free(item->staged);
-        return status;
-    }
-    status = mend_sim_stream_make_room(sim, stream);
-    if (status != MEND_DRIVER_OK) {
-        free(item->staged);
-        return status;
-    }
+    NEED(mend_slab_reserve(&sim->item_slab, 1));
+    TRY(mend_sim_stream_make_room(sim, stream));
     uint64_t start_ns = mend_max_u64(sim->now_ns, mend_sim_stream_tail(sim, stream));
     uint64_t complete_ns = mend_max_u64(start_ns + duration_ns, finish_ns);
     mend_sim_item placed = *item;
     placed.device = stream->device;
     mend_sim_item_add(sim, stream, &placed, start_ns, complete_ns);
     mend_sim_stream_extend(sim, stream, complete_ns);
+    return MEND_DRIVER_OK;
+}
+
+mend_status mend_sim_queue(mend_sim *sim, mend_sim_stream *stream, const mend_sim_item *item,
+                           uint64_t duration_ns, uint64_t finish_ns)
+{
+    assert(mend_mutex_is_held(&sim->mutex));
+    bool captured = false;
+    mend_status status = queue(sim, stream, item, duration_ns, finish_ns, &captured);
+    if (status != MEND_DRIVER_OK || captured) {
+        free(item->staged);
+        return status;
+    }
     mend_sim_run_until(sim, sim->now_ns);
     return sim->broken;
 }
@@ -49,10 +50,8 @@ static mend_status check_kernel(mend_sim *sim, const mend_kernel *kernel)
     if (kernel->kind == MEND_KERNEL_SPIN) {
         return MEND_DRIVER_OK;
     }
-    if ((unsigned)kernel->kind >= (unsigned)MEND_KERNEL_KINDS) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE, "launch: there is no kernel %d",
-                               (int)kernel->kind);
-    }
+    FORBID((unsigned)kernel->kind >= (unsigned)MEND_KERNEL_KINDS, MEND_DRIVER_INVALID_VALUE,
+           "launch: there is no kernel %d", (int)kernel->kind);
     bool in_order = kernel->granule_count <= 1 || kernel->stride_bytes >= kernel->granule_bytes;
     bool fits = kernel->granule_count == 0 || kernel->stride_bytes == 0 ||
                 kernel->granule_count <= (UINT64_C(1) << 60) / kernel->stride_bytes;
@@ -66,7 +65,7 @@ static mend_status check_kernel(mend_sim *sim, const mend_kernel *kernel)
         kernel->granule_count, kernel->granule_bytes, kernel->stride_bytes, kernel->address);
 }
 
-mend_status mend_sim_launch_kernel(mend_sim *sim, mend_stream handle, const mend_kernel *kernel)
+mend_status mend_sim_do_launch(mend_sim *sim, mend_stream handle, const mend_kernel *kernel)
 {
     static const mend_sim_item_kind kinds[] = {
         [MEND_KERNEL_SPIN] = MEND_SIM_ITEM_SPIN,
@@ -78,13 +77,8 @@ mend_status mend_sim_launch_kernel(mend_sim *sim, mend_stream handle, const mend
     };
     static_assert(sizeof(kinds) / sizeof(*kinds) == MEND_KERNEL_KINDS, "each kernel has its item");
     mend_sim_stream *stream = NULL;
-    mend_status status = mend_sim_stream_find_for_work(sim, handle, &stream);
-    if (status == MEND_DRIVER_OK) {
-        status = check_kernel(sim, kernel);
-    }
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
+    TRY(mend_sim_stream_find_for_work(sim, handle, &stream));
+    TRY(check_kernel(sim, kernel));
     mend_sim_item item = {
         .kind = kinds[kernel->kind],
         .address = kernel->address,
@@ -113,13 +107,8 @@ mend_result mend_sim_launch(mend_sim *sim, mend_stream stream, const mend_sim_wo
             "mend_sim_launch: sim or work is NULL, its struct_size is wrong, or "
             "there is no such kind of work");
     }
-    mend_mutex_lock(&sim->mutex);
-    sim->call = MEND_CALL_launch;
     mend_sim_stream *queue = NULL;
-    mend_status status = mend_sim_out_of_order(sim, MEND_CALL_launch);
-    if (status == MEND_DRIVER_OK) {
-        status = mend_sim_stream_find_for_user(sim, stream, &queue);
-    }
+    mend_status status = mend_sim_user_begin(sim, MEND_CALL_launch, stream, &queue);
     if (status == MEND_DRIVER_OK) {
         mend_sim_item item = {.kind = kinds[all.kind],
                               .address = all.address,
@@ -128,9 +117,7 @@ mend_result mend_sim_launch(mend_sim *sim, mend_stream stream, const mend_sim_wo
                               .value = all.tag};
         status = mend_sim_queue(sim, queue, &item, 0, all.finish_ns);
     }
-    mend_result result = mend_sim_result_for_user(sim, status);
-    mend_mutex_unlock(&sim->mutex);
-    return result;
+    return mend_sim_user_end(sim, status);
 }
 
 mend_result mend_sim_synchronize(mend_sim *sim, mend_stream handle)
@@ -139,21 +126,14 @@ mend_result mend_sim_synchronize(mend_sim *sim, mend_stream handle)
     if (sim == NULL) {
         return mend_sim_invalid("mend_sim_synchronize: sim is NULL");
     }
-    mend_mutex_lock(&sim->mutex);
-    sim->call = MEND_CALL_stream_synchronize;
-    mend_status status = mend_sim_out_of_order(sim, MEND_CALL_stream_synchronize);
-    if (status == MEND_DRIVER_OK) {
-        status = mend_sim_stream_find_for_user(sim, handle, &stream);
-    }
+    mend_status status = mend_sim_user_begin(sim, MEND_CALL_stream_synchronize, handle, &stream);
     if (status == MEND_DRIVER_OK) {
         status = mend_sim_capture_forbids_stream(sim, stream);
     }
     if (status == MEND_DRIVER_OK) {
         mend_sim_run_until(sim, mend_sim_stream_tail(sim, stream));
     }
-    mend_result result = mend_sim_result_for_user(sim, status);
-    mend_mutex_unlock(&sim->mutex);
-    return result;
+    return mend_sim_user_end(sim, status);
 }
 
 /* Copies the host's bytes when the call is made, as the driver does for pageable memory. If the
@@ -178,14 +158,11 @@ static bool lies_on_host(const mend_sim *sim, uint64_t address)
     return mapping != NULL && mapping->chunk->on_host;
 }
 
-mend_status mend_sim_copy(mend_sim *sim, uint64_t destination, uint64_t source, uint64_t size_bytes,
-                          mend_stream handle)
+mend_status mend_sim_do_copy(mend_sim *sim, uint64_t destination, uint64_t source,
+                             uint64_t size_bytes, mend_stream handle)
 {
     mend_sim_stream *stream = NULL;
-    mend_status status = mend_sim_stream_find_for_work(sim, handle, &stream);
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
+    TRY(mend_sim_stream_find_for_work(sim, handle, &stream));
     bool to_device = mend_sim_is_device_address(sim, destination);
     bool from_device = mend_sim_is_device_address(sim, source);
     mend_sim_item item = {
@@ -203,7 +180,7 @@ mend_status mend_sim_copy(mend_sim *sim, uint64_t destination, uint64_t source, 
     } else if (!from_device && !stage(sim, &item, source, size_bytes)) {
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
-    status = mend_sim_queue(sim, stream, &item, sim->config.copy_ns, 0);
+    mend_status status = mend_sim_queue(sim, stream, &item, sim->config.copy_ns, 0);
     bool stays =
         to_device && from_device && !lies_on_host(sim, destination) && !lies_on_host(sim, source);
     sim->bill_row = stays ? (int)MEND_CALL_copy : (int)MEND_CALL_host_copy;
@@ -216,18 +193,15 @@ mend_status mend_sim_copy(mend_sim *sim, uint64_t destination, uint64_t source, 
     return status;
 }
 
-mend_status mend_sim_fill(mend_sim *sim, uint64_t address, uint8_t value, uint64_t size_bytes,
-                          mend_stream handle)
+mend_status mend_sim_do_fill(mend_sim *sim, uint64_t address, uint8_t value, uint64_t size_bytes,
+                             mend_stream handle)
 {
     mend_sim_stream *stream = NULL;
-    mend_status status = mend_sim_stream_find_for_work(sim, handle, &stream);
-    if (status == MEND_DRIVER_OK) {
-        mend_sim_item item = {.kind = MEND_SIM_ITEM_FILL,
-                              .address = address,
-                              .granule_bytes = size_bytes,
-                              .granule_count = 1,
-                              .value = value};
-        status = mend_sim_queue(sim, stream, &item, sim->config.copy_ns, 0);
-    }
-    return status;
+    TRY(mend_sim_stream_find_for_work(sim, handle, &stream));
+    mend_sim_item item = {.kind = MEND_SIM_ITEM_FILL,
+                          .address = address,
+                          .granule_bytes = size_bytes,
+                          .granule_count = 1,
+                          .value = value};
+    return mend_sim_queue(sim, stream, &item, sim->config.copy_ns, 0);
 }

@@ -31,14 +31,11 @@ typedef struct exported {
     mend_shared_chunk by_file[];  /* `count` of them */
 } exported;
 
-#define EXPORT_OF(node) MEND_CONTAINER_OR_NULL(node, exported, by_address)
+MEND_TREE_ORDER(compare_addresses, exported, by_address, what.address);
 
-static int compare_addresses(const mend_tree_node *first, const mend_tree_node *second)
-{
-    uint64_t a = MEND_CONTAINER_OF(first, exported, by_address)->what.address;
-    uint64_t b = MEND_CONTAINER_OF(second, exported, by_address)->what.address;
-    return (a > b) - (a < b);
-}
+/* Visits the chunks that hold what is, or will be, exported. */
+#define CHUNKS_OF_EACH(type, chunk, heap, what)                                                    \
+    MEND_CHUNKS_EACH(type, chunk, heap, (what)->address, end_of(what))
 
 void mend_exports_init(mend_heap *heap)
 {
@@ -50,16 +47,12 @@ static uint64_t end_of(const mend_extent *what)
     return what->address + what->size_bytes;
 }
 
-static bool begins_behind(const mend_tree_node *node, const void *key)
-{
-    return MEND_CONTAINER_OF(node, exported, by_address)->what.address > *(const uint64_t *)key;
-}
-
 /* The export of what lies at an address; NULL: it is not exported. */
 static exported *find(const mend_heap *heap, uint64_t address)
 {
-    exported *found =
-        EXPORT_OF(mend_tree_last_to(&heap->exports.by_address, &address, begins_behind));
+    exported key = {.what = {.address = address}};
+    mend_tree_node *at = mend_tree_at_or_before(&heap->exports.by_address, &key.by_address);
+    exported *found = MEND_CONTAINER_OR_NULL(at, exported, by_address);
     return found != NULL && address < end_of(&found->what) ? found : NULL;
 }
 
@@ -79,8 +72,8 @@ static void mark(const mend_extent *what, bool is_exported)
 static size_t count_chunks(const mend_heap *heap, const mend_extent *what)
 {
     size_t count = 0;
-    for (const mend_chunk *at = mend_chunk_at(&heap->chunks, what->address);
-         at != NULL && at->address < end_of(what); at = mend_chunk_next(at)) {
+    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, what)
+    {
         count++;
     }
     return count;
@@ -101,12 +94,12 @@ static exported *make(const mend_heap *heap, const mend_extent *what)
 static void end_in_chunks(mend_heap *heap, const exported *export, mend_export_way way,
                           size_t count)
 {
-    mend_chunk *at = mend_chunk_at(&heap->chunks, export->what.address);
-    for (size_t i = 0; i < count; i++) {
-        assert(at != NULL);
-        mend_chunk *next = mend_chunk_next(at);
-        mend_chunk_end_export(&heap->chunks, mend_chunk_memory(at), way);
-        at = next;
+    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what)
+    {
+        if (count-- == 0) {
+            return;
+        }
+        mend_chunk_end_export(&heap->chunks, mend_chunk_memory(chunk), way);
     }
 }
 
@@ -132,15 +125,16 @@ static mend_result refused_chunk(mend_heap *heap, const exported *export, mend_e
 /* Has a file or fabric handle made for each chunk that has none. */
 static mend_result export_chunks(mend_heap *heap, const exported *export, mend_export_way way)
 {
-    mend_chunk *at = mend_chunk_at(&heap->chunks, export->what.address);
-    for (size_t i = 0; i < export->count; i++) {
-        mend_status status = mend_chunk_export(&heap->chunks, mend_chunk_memory(at), way);
+    size_t done = 0;
+    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what)
+    {
+        mend_status status = mend_chunk_export(&heap->chunks, mend_chunk_memory(chunk), way);
         if (status != MEND_DRIVER_OK) {
             const mend_result result = refused_chunk(heap, export, way, status);
-            end_in_chunks(heap, export, way, i);
+            end_in_chunks(heap, export, way, done);
             return result;
         }
-        at = mend_chunk_next(at);
+        done++;
     }
     return MEND_OK;
 }
@@ -193,31 +187,6 @@ static mend_result cannot_export(const mend_heap *heap, mend_export_way way)
                               "MEND_EXPORT_FABRIC");
 }
 
-/* Whether all chunks that hold the block were created for this way. */
-static bool can_export(const mend_heap *heap, const mend_extent *what, mend_export_way way)
-{
-    const mend_chunk *at = mend_chunk_at(&heap->chunks, what->address);
-    for (; at != NULL && at->address < end_of(what); at = mend_chunk_next(at)) {
-        if (!mend_chunk_can_export(mend_chunk_memory(at), way)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Whether memory that holds the block was made private in a pool whose chunks can be shared; a pool
- * whose driver refused that has no such chunks. */
-static bool is_private(const mend_heap *heap, const mend_extent *what)
-{
-    const mend_chunk *at = mend_chunk_at(&heap->chunks, what->address);
-    for (; at != NULL && at->address < end_of(what); at = mend_chunk_next(at)) {
-        if (mend_chunk_memory(at)->share_types == MEND_SHARE_NONE) {
-            return heap->chunks.properties.share_types != MEND_SHARE_NONE;
-        }
-    }
-    return false;
-}
-
 static mend_result check_way(const mend_heap *heap, const mend_extent *what, mend_export_way way)
 {
     if (what->range == NULL && mend_layout_is_on_host(heap, what->span)) {
@@ -226,8 +195,17 @@ static mend_result check_way(const mend_heap *heap, const mend_extent *what, men
                             "shared; move it to the device first (mend_move)",
                             (unsigned long long)what->address);
     }
-    if (!can_export(heap, what, way)) {
-        return is_private(heap, what)
+    bool can_export = true;
+    bool is_private = false; /* some of it, in a pool whose chunks can be shared */
+    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, what)
+    {
+        const mend_chunk *memory = mend_chunk_memory(chunk);
+        can_export = can_export && mend_chunk_can_export(memory, way);
+        is_private = is_private || (memory->share_types == MEND_SHARE_NONE &&
+                                    heap->chunks.properties.share_types != MEND_SHARE_NONE);
+    }
+    if (!can_export) {
+        return is_private
                    ? mend_failure(MEND_ERROR_NOT_SUPPORTED,
                                   "mend_export: mend_quiesce has made the memory at 0x%llx private",
                                   (unsigned long long)what->address)
@@ -236,18 +214,23 @@ static mend_result check_way(const mend_heap *heap, const mend_extent *what, men
     return way == MEND_EXPORT_BY_FILE ? mend_share_open() : MEND_OK;
 }
 
+/* Where what is exported begins in the mapping of its first chunk. */
+static uint64_t offset_of(const mend_heap *heap, const mend_extent *what)
+{
+    return what->address - mend_chunk_mapping_address(mend_chunk_at(&heap->chunks, what->address));
+}
+
 static void publish(const mend_heap *heap, exported *export)
 {
-    const mend_chunk *at = mend_chunk_at(&heap->chunks, export->what.address);
-    export->published =
-        (mend_published){.offset_bytes = export->what.address - mend_chunk_mapping_address(at),
-                         .size_bytes = export->what.size_bytes,
-                         .chunks = export->by_file,
-                         .count = export->count};
-    for (size_t i = 0; i < export->count; i++) {
-        const mend_chunk *memory = mend_chunk_memory(at);
-        export->by_file[i] = (mend_shared_chunk){memory->file, memory->size_bytes};
-        at = mend_chunk_next(at);
+    size_t i = 0;
+    export->published = (mend_published){.offset_bytes = offset_of(heap, &export->what),
+                                         .size_bytes = export->what.size_bytes,
+                                         .chunks = export->by_file,
+                                         .count = export->count};
+    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what)
+    {
+        const mend_chunk *memory = mend_chunk_memory(chunk);
+        export->by_file[i++] = (mend_shared_chunk){memory->file, memory->size_bytes};
     }
     mend_share_publish(&export->published);
 }
@@ -323,19 +306,19 @@ size_t mend_exports_description_size(const mend_heap *heap, const mend_extent *w
 
 static void describe(const mend_heap *heap, const exported *export, void *description)
 {
-    const mend_chunk *at = mend_chunk_at(&heap->chunks, export->what.address);
+    size_t i = 0;
     mend_description head = {.number = export->fabric_number,
                              .count = export->count,
-                             .offset_bytes = export->what.address - mend_chunk_mapping_address(at),
+                             .offset_bytes = offset_of(heap, &export->what),
                              .size_bytes = export->what.size_bytes};
-    for (size_t i = 0; i < export->count; i++) {
-        const mend_chunk *memory = mend_chunk_memory(at);
-        mend_described_chunk chunk = {.size_bytes = memory->size_bytes};
+    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what)
+    {
+        const mend_chunk *memory = mend_chunk_memory(chunk);
+        mend_described_chunk described = {.size_bytes = memory->size_bytes};
         assert(memory->has_fabric);
-        memcpy(chunk.handle, memory->fabric, sizeof(chunk.handle));
-        mend_description_write_chunk(description, i, &chunk);
+        memcpy(described.handle, memory->fabric, sizeof(described.handle));
+        mend_description_write_chunk(description, i++, &described);
         head.all_bytes += memory->size_bytes;
-        at = mend_chunk_next(at);
     }
     mend_description_write_head(description, &head);
 }
@@ -390,9 +373,7 @@ static uint64_t exports_at(const mend_heap *heap, const mend_chunk *chunk, mend_
 {
     uint64_t count = 0;
     const uint64_t end = chunk->address + chunk->size_bytes;
-    for (const mend_tree_node *at = mend_tree_first(&heap->exports.by_address); at != NULL;
-         at = mend_tree_next(at)) {
-        const exported *export = MEND_CONTAINER_OF(at, exported, by_address);
+    MEND_TREE_EACH(const exported, export, by_address, &heap->exports.by_address) {
         count += chunk->address != 0 && export->is_in[way] && export->what.address < end &&
                  chunk->address < export->what.address + export->what.size_bytes;
     }
@@ -402,10 +383,10 @@ static uint64_t exports_at(const mend_heap *heap, const mend_chunk *chunk, mend_
 uint64_t mend_exports_in(const mend_heap *heap, const mend_chunk *chunk, mend_export_way way)
 {
     uint64_t count = exports_at(heap, chunk, way);
-    const mend_tree_node *at = chunk->aliases > 0 ? mend_tree_first(&heap->chunks.mapped) : NULL;
-    for (; at != NULL; at = mend_tree_next(at)) {
-        const mend_chunk *alias = MEND_CONTAINER_OF(at, mend_chunk, by_address);
-        count += alias->alias_of == chunk ? exports_at(heap, alias, way) : 0;
+    if (chunk->aliases > 0) {
+        MEND_TREE_EACH(const mend_chunk, alias, by_address, &heap->chunks.mapped) {
+            count += alias->alias_of == chunk ? exports_at(heap, alias, way) : 0;
+        }
     }
     return count;
 }
@@ -415,20 +396,19 @@ static bool names_its_chunks(const mend_heap *heap, const exported *export)
 {
     const bool is_by_file = export->is_in[MEND_EXPORT_BY_FILE];
     const bool is_by_fabric = export->is_in[MEND_EXPORT_BY_FABRIC];
-    const mend_chunk *at = mend_chunk_at(&heap->chunks, export->what.address);
-    for (size_t i = 0; i < export->count; i++) {
-        const mend_shared_chunk *file = &export->by_file[i];
-        const mend_chunk *memory = at != NULL ? mend_chunk_memory(at) : NULL;
-        if (at == NULL || at->pins == 0 || (is_by_fabric && !memory->has_fabric) ||
+    size_t count = 0;
+    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what)
+    {
+        const mend_chunk *memory = mend_chunk_memory(chunk);
+        const mend_shared_chunk *file = &export->by_file[count];
+        if (count++ >= export->count || chunk->pins == 0 || (is_by_fabric && !memory->has_fabric) ||
             (is_by_file &&
              (memory->file != file->file || memory->size_bytes != file->size_bytes))) {
             return false;
         }
-        at = mend_chunk_next(at);
     }
     return (is_by_file || is_by_fabric) && is_by_fabric == (export->fabric_number != 0) &&
-           export->published.count == (is_by_file ? export->count : 0) &&
-           export->count == count_chunks(heap, &export->what);
+           export->published.count == (is_by_file ? export->count : 0) && export->count == count;
 }
 
 /* The spans that are marked for it: the block, or each page; 0: one is not. */
@@ -454,9 +434,7 @@ static uint64_t count_marked(const mend_extent *what)
 bool mend_exports_are_right(const mend_heap *heap, uint64_t marked)
 {
     uint64_t end = 0;
-    for (const mend_tree_node *at = mend_tree_first(&heap->exports.by_address); at != NULL;
-         at = mend_tree_next(at)) {
-        const exported *export = MEND_CONTAINER_OF(at, exported, by_address);
+    MEND_TREE_EACH(const exported, export, by_address, &heap->exports.by_address) {
         const uint64_t count = count_marked(&export->what);
         if (count == 0 || count > marked || export->what.address < end ||
             !names_its_chunks(heap, export)) {

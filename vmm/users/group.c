@@ -11,8 +11,6 @@
 #include "physical/stream.h"
 #include "physical/waits.h"
 
-#define GROUP_OF(at) MEND_CONTAINER_OF(at, mend_group, link)
-
 void mend_group_enter(mend_heap *heap, mend_group *group, mend_pool *pool)
 {
     assert(mend_mutex_is_held(&heap->state));
@@ -35,10 +33,9 @@ uint32_t mend_group_taking(const mend_heap *heap, mend_stream stream)
 {
     assert(mend_mutex_is_held(&heap->state));
     assert(stream != MEND_NO_STREAM);
-    const mend_list *end = &heap->groups.list;
-    for (const mend_list *at = end->next; at != end && GROUP_OF(at)->is_begun; at = at->next) {
-        if (takes(GROUP_OF(at), stream)) {
-            return GROUP_OF(at)->number;
+    MEND_LIST_EACH(const mend_group, group, link, &heap->groups.list) {
+        if (!group->is_begun || takes(group, stream)) {
+            return group->is_begun ? group->number : 0;
         }
     }
     return 0;
@@ -65,27 +62,24 @@ bool mend_group_owns(const mend_heap *heap, uint32_t number, const mend_span *sp
 mend_group *mend_group_numbered(const mend_heap *heap, uint32_t number)
 {
     assert(mend_mutex_is_held(&heap->state));
-    const mend_list *end = &heap->groups.list;
-    bool is_of_program = number != 0 && (number & MEND_GROUP_OF_CAPTURE) == 0;
-    for (mend_list *at = end->next; at != end && is_of_program; at = at->next) {
-        if (GROUP_OF(at)->number == number) {
-            return GROUP_OF(at)->capture == 0 ? GROUP_OF(at) : NULL;
+    if (number == 0 || (number & MEND_GROUP_OF_CAPTURE) != 0) {
+        return NULL;
+    }
+    MEND_LIST_EACH(mend_group, group, link, &heap->groups.list) {
+        if (group->number == number) {
+            return group;
         }
     }
     return NULL;
 }
 
-mend_group *mend_group_of(const mend_heap *heap, const mend_span *span)
-{
-    return mend_group_numbered(heap, mend_group_number_of(heap, span));
-}
-
 void mend_group_watch_again(mend_heap *heap, mend_stream stream)
 {
     assert(mend_mutex_is_held(&heap->state));
-    const mend_list *end = &heap->groups.list;
-    for (mend_list *at = end->next; at != end && GROUP_OF(at)->is_begun; at = at->next) {
-        mend_group *group = GROUP_OF(at);
+    MEND_LIST_EACH(mend_group, group, link, &heap->groups.list) {
+        if (!group->is_begun) {
+            return;
+        }
         if (takes(group, stream) && mend_list_is_empty(&group->watch.link)) {
             mend_list_append(&heap->streams.watches, &group->watch.link);
         }
@@ -120,9 +114,7 @@ static mend_result close_on(mend_heap *heap, const mend_group *group, mend_strea
     uint32_t recorder;
     mend_result result = mend_users_find_stream(heap, stream, 0, &recorder);
     mend_driver_scope scope;
-    if (result == MEND_OK) {
-        result = mend_driver_scope_open(heap, &scope);
-    }
+    result = result == MEND_OK ? mend_driver_scope_open(heap, &scope) : result;
     if (result == MEND_OK) {
         result = mend_streams_close_group(&heap->streams, group->number, recorder);
         mend_driver_scope_close(heap, &scope);

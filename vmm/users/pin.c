@@ -20,20 +20,17 @@ typedef struct pinned_range {
 
 #define RANGE_OF(node) MEND_CONTAINER_OR_NULL(node, pinned_range, by_address)
 
-static int ascending(uint64_t a, uint64_t b)
-{
-    return (a > b) - (a < b);
-}
-
 static int compare_ranges(const mend_tree_node *first, const mend_tree_node *second)
 {
     const pinned_range *a = MEND_CONTAINER_OF(first, pinned_range, by_address);
     const pinned_range *b = MEND_CONTAINER_OF(second, pinned_range, by_address);
-    if (a->address != b->address) {
-        return ascending(a->address, b->address);
+    const uint64_t keys[][2] = {
+        {a->address, b->address}, {a->size_bytes, b->size_bytes}, {a->owner, b->owner}};
+    size_t i = 0;
+    while (i < 2 && keys[i][0] == keys[i][1]) {
+        i++;
     }
-    return a->size_bytes != b->size_bytes ? ascending(a->size_bytes, b->size_bytes)
-                                          : ascending(a->owner, b->owner);
+    return (keys[i][0] > keys[i][1]) - (keys[i][0] < keys[i][1]);
 }
 
 void mend_pins_init(mend_heap *heap)
@@ -59,12 +56,24 @@ static pinned_range *find(const mend_heap *heap, uint64_t address, uint64_t size
 
 static bool is_mapped(const mend_heap *heap, uint64_t address, uint64_t end)
 {
-    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
-    while (chunk != NULL && chunk->address <= address && address < end) {
-        address = chunk->address + chunk->size_bytes;
-        chunk = mend_chunk_next(chunk);
+    MEND_CHUNKS_EACH(const mend_chunk, chunk, heap, address, end) {
+        address = chunk->address <= address ? chunk->address + chunk->size_bytes : address;
     }
     return address >= end;
+}
+
+/* What sleeps has no memory, so nothing outside of the pool may begin to rely on it. */
+mend_result mend_users_find_asleep(const mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                                   const char *what)
+{
+    MEND_CHUNKS_EACH(const mend_chunk, chunk, heap, address, address + size_bytes) {
+        if (mend_chunk_sleeps(chunk)) {
+            return mend_failure(MEND_ERROR_ASLEEP,
+                                "%s: the memory at 0x%llx sleeps; call mend_wake first", what,
+                                (unsigned long long)mend_max_u64(address, chunk->address));
+        }
+    }
+    return MEND_OK;
 }
 
 mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes,
@@ -95,8 +104,7 @@ mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes
         mend_tree_insert(&heap->pins.ranges, &range->by_address);
     }
     range->count++;
-    mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
-    for (; chunk != NULL && chunk->address < end; chunk = mend_chunk_next(chunk)) {
+    MEND_CHUNKS_EACH(mend_chunk, chunk, heap, address, end) {
         mend_chunk_pin(&heap->chunks, chunk);
     }
     mend_history_note(&heap->history, MEND_EVENT_PIN, address, size_bytes, 0);
@@ -113,9 +121,7 @@ mend_result mend_pins_remove(mend_heap *heap, uint64_t address, uint64_t size_by
                             "no pin of %llu bytes at 0x%llx is left to undo",
                             (unsigned long long)size_bytes, (unsigned long long)address);
     }
-    mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
-    assert(chunk != NULL); /* it is pinned */
-    for (; chunk != NULL && chunk->address < address + size_bytes; chunk = mend_chunk_next(chunk)) {
+    MEND_CHUNKS_EACH(mend_chunk, chunk, heap, address, address + size_bytes) {
         mend_chunk_unpin(&heap->chunks, chunk);
     }
     mend_history_note(&heap->history, MEND_EVENT_UNPIN, address, size_bytes, 0);
@@ -162,9 +168,7 @@ static uint64_t pins_at(const mend_heap *heap, const mend_chunk *chunk)
 {
     uint64_t pins = blocks_at(heap, chunk);
     const uint64_t end = chunk->address + chunk->size_bytes;
-    for (const mend_tree_node *at = mend_tree_first(&heap->pins.ranges); at != NULL;
-         at = mend_tree_next(at)) {
-        const pinned_range *range = MEND_CONTAINER_OF(at, pinned_range, by_address);
+    MEND_TREE_EACH(const pinned_range, range, by_address, &heap->pins.ranges) {
         bool covers = chunk->address != 0 && range->address < end &&
                       chunk->address < range->address + range->size_bytes;
         pins += covers ? range->count : 0;
@@ -175,10 +179,10 @@ static uint64_t pins_at(const mend_heap *heap, const mend_chunk *chunk)
 uint64_t mend_pins_of(const mend_heap *heap, const mend_chunk *chunk)
 {
     uint64_t pins = pins_at(heap, chunk);
-    const mend_tree_node *at = chunk->aliases > 0 ? mend_tree_first(&heap->chunks.mapped) : NULL;
-    for (; at != NULL; at = mend_tree_next(at)) {
-        const mend_chunk *alias = MEND_CONTAINER_OF(at, mend_chunk, by_address);
-        pins += alias->alias_of == chunk ? pins_at(heap, alias) : 0;
+    if (chunk->aliases > 0) {
+        MEND_TREE_EACH(const mend_chunk, alias, by_address, &heap->chunks.mapped) {
+            pins += alias->alias_of == chunk ? pins_at(heap, alias) : 0;
+        }
     }
     return pins;
 }

@@ -42,22 +42,6 @@ static inline mend_result mend_users_find_stream(mend_heap *heap, mend_stream st
  * again; without either, a wait for the context covers it. */
 void mend_users_record_fence(mend_heap *heap, uint32_t stream);
 
-/* ---- awake.c --------------------------------------------------------------------------------- */
-
-/* Guarded by `state`. */
-
-/* The same for a heap in which something sleeps. */
-mend_result mend_users_find_asleep(const mend_heap *heap, uint64_t address, uint64_t size_bytes,
-                                   const char *what);
-
-/* MEND_ERROR_ASLEEP: a chunk of the range sleeps; `what` names the call. */
-static inline mend_result mend_users_check_awake(const mend_heap *heap, uint64_t address,
-                                                 uint64_t size_bytes, const char *what)
-{
-    return heap->chunks.asleep_count == 0 ? MEND_OK
-                                          : mend_users_find_asleep(heap, address, size_bytes, what);
-}
-
 /* ---- group.c --------------------------------------------------------------------------------- */
 
 /* Guarded by the heap's `state` lock. */
@@ -89,9 +73,6 @@ uint32_t mend_group_number_of(const mend_heap *heap, const mend_span *span);
 
 /* The program's group with this number; NULL: none, or the group of a capture. */
 mend_group *mend_group_numbered(const mend_heap *heap, uint32_t number);
-
-/* The program's group that a live block belongs to; NULL: none. */
-mend_group *mend_group_of(const mend_heap *heap, const mend_span *span);
 
 /* The caller checked that this changes the state. */
 void mend_group_set_begun(mend_heap *heap, mend_group *group, mend_stream stream, bool is_begun);
@@ -211,6 +192,16 @@ mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes
 /* Undoes one mend_pins_add of just this range. MEND_ERROR_INVALID_ARGUMENT: there is none. */
 mend_result mend_pins_remove(mend_heap *heap, uint64_t address, uint64_t size_bytes,
                              mend_pin_owner owner);
+
+/* MEND_ERROR_ASLEEP: a chunk of the range sleeps; `what` names the call. Under `state`. */
+mend_result mend_users_find_asleep(const mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                                   const char *what);
+static inline mend_result mend_users_check_awake(const mend_heap *heap, uint64_t address,
+                                                 uint64_t size_bytes, const char *what)
+{
+    return heap->chunks.asleep_count == 0 ? MEND_OK
+                                          : mend_users_find_asleep(heap, address, size_bytes, what);
+}
 
 /* Pins the chunk of a block that has just been placed in it, under `grow`, until the block is
  * freed; and ends that, if it is so. */

@@ -57,6 +57,11 @@ RIG_TEST(observe_audit_fields, of_spans)
     while (end->next != NULL) {
         end = end->next;
     }
+    EXPECT_FOUND(live->size_bytes, live->size_bytes + 512, "touch its neighbour");
+    EXPECT_FOUND(live->address, live->address + 1, "wrong zone, size or address");
+    mend_pointer_map_remove(&heap->blocks, live->address);
+    expect_finding(heap, "live and the pointer map disagree");
+    mend_pointer_map_insert(&heap->blocks, live->address, live);
     EXPECT_FOUND(live->zone, MEND_ZONE_SMALL, "wrong zone, size or address");
     EXPECT_FOUND(live->size_bytes, 0, "wrong zone, size or address");
     EXPECT_FOUND(end->next, live, "is no segment's end");
@@ -88,11 +93,14 @@ RIG_TEST(observe_audit_fields, of_runs)
     mend_run *lone = span_of(r, 0)->run;
     mend_run *joined = run_of_several_spans(r);
     ASSERT_TRUE(joined != NULL);
+    EXPECT_FOUND(lone->last, span_of(r, 2), "form no run");
+    EXPECT_FOUND(lone->extensible, !lone->extensible, "extensible is wrong");
     EXPECT_FOUND(lone->first->run, NULL, "form no run");
     EXPECT_FOUND(joined->last->run, lone, "form no run");
     EXPECT_FOUND(lone->first, span_of(r, 2), "form no run");
     EXPECT_FOUND(lone->address, lone->address + 512, "form no run");
     mend_zone *zone = &heap->zones[MEND_ZONE_LARGE];
+    EXPECT_FOUND(zone->free_bytes, zone->free_bytes + 512, "are counted");
     mend_run *largest = mend_sizes_last(&zone->runs_by_size);
     EXPECT_FOUND(largest->size_bytes, largest->size_bytes + 512, "form no run");
 
@@ -154,10 +162,15 @@ RIG_TEST(observe_audit_fields, of_chunks_and_addresses)
 
     mend_chunk *chunk = mend_chunk_at(chunks, span_of(r, 2)->address);
     EXPECT_FOUND(chunk->is_frozen, true, "the holds of a chunk are wrong");
+    EXPECT_FOUND(chunk->live_bytes, chunk->live_bytes - 512, "bytes are live");
+    EXPECT_FOUND(chunk->claimed_address, chunk->address, "still claimed");
+    EXPECT_FOUND(chunks->reserved_bytes, 0, "reserved_bytes");
+    EXPECT_FOUND(chunks->empty_bytes, chunks->empty_bytes + 512, "empty_bytes");
+    EXPECT_FOUND(chunks->unmapped_bytes, 512, "unmapped_bytes");
     EXPECT_FOUND(chunk->pins, 1, "a chunk has not the pins that cover it");
     EXPECT_FOUND(chunks->pinned_bytes, 512, "counts of chunks");
+    EXPECT_FOUND(chunks->frozen_count, 1, "frozen_count");
     chunk->holds = 1;
-    EXPECT_FOUND(chunk->is_frozen, true, "counts of chunks");
     chunks->frozen_count = 1;
     EXPECT_FOUND(chunk->is_frozen, true, "a frozen chunk lacks nothing");
     chunk->is_frozen = true;
@@ -168,13 +181,21 @@ RIG_TEST(observe_audit_fields, of_chunks_and_addresses)
     chunk->holds = 0;
     chunks->frozen_count = 0;
 
-    EXPECT_FOUND(chunks->missing_count, 1, "a frozen chunk lacks nothing");
-    EXPECT_FOUND(chunks->lost_bytes, 512, "a frozen chunk lacks nothing");
+    EXPECT_FOUND(chunks->missing_count, 1, "missing_count");
+    EXPECT_FOUND(chunks->lost_bytes, 512, "lost_bytes");
     mend_chunk *first = MEND_CONTAINER_OF(mend_tree_first(&chunks->mapped), mend_chunk, by_address);
     ASSERT_TRUE(first->next != NULL);
     EXPECT_FOUND(first->next, NULL, "a tree of chunks is out of order");
 
     mend_space *space = &heap->space;
+    mend_gap *last = MEND_CONTAINER_OF(mend_tree_last(&space->gaps), mend_gap, by_address);
+    uint64_t page = space->page_bytes;
+    EXPECT_FOUND(last->size_bytes, last->size_bytes - page, "not exactly one");
+    EXPECT_FOUND(last->size_bytes, last->size_bytes + page, "not exactly one");
+    EXPECT_FOUND(space->address_bytes, space->address_bytes + page, "counts of addresses");
+    EXPECT_FOUND(space->taken_bytes, space->taken_bytes + page, "counts of addresses");
+    EXPECT_FOUND(last->reservation->taken_bytes, page, "the taken bytes of the reservation");
+    EXPECT_FOUND(heap->retire.bytes, page, "bytes of retired");
     mend_gap gap = {.address = chunk->address, .size_bytes = chunk->size_bytes};
     mend_tree_insert(&space->gaps, &gap.by_address);
     expect_finding(heap, "not exactly one");
@@ -194,6 +215,10 @@ RIG_TEST(observe_audit_fields, of_waits_and_streams)
     mend_streams *streams = &heap->streams;
     mend_span *freed = span_of(r, 4);
     uint64_t freed_epoch = freed->waits.first.epoch;
+    mend_stream_state *legacy = &streams->items[span_of(r, 0)->waits.first.stream];
+    EXPECT_FOUND(freed->waits.first.epoch, 1000, "waits for an epoch that cannot pass");
+    EXPECT_FOUND(legacy->passed_epoch, legacy->open_epoch, "is open and has a fence");
+    EXPECT_FOUND(streams->events_held, streams->events_held + 1, "counts of events");
     EXPECT_FOUND(freed->waits.first.stream, 1000, "waits for an epoch that cannot pass");
     mend_wait user = {.stamp = {.stream = 1000}};
     EXPECT_FOUND(freed->waits.others, &user, "waits for an epoch that cannot pass");
@@ -244,11 +269,18 @@ RIG_TEST(observe_audit_fields, of_nodes_groups_and_sums)
     for (size_t i = 0; i < sizeof(slabs) / sizeof(slabs[0]); i++) {
         EXPECT_FOUND(slabs[i]->used_count, 1000, "are lost");
     }
+    EXPECT_FOUND(heap->nodes.waits.used_count, 1000, "nodes of spans");
     EXPECT_FOUND(heap->nodes.spans.promised_count, 1, "still promised");
+    EXPECT_FOUND(heap->nodes.runs.promised_count, 1, "still promised");
     EXPECT_FOUND(heap->nodes.waits.promised_count, 1, "still promised");
     for (int i = 0; i < 2; i++) {
         EXPECT_OK(mend_group_create(w->pool, &groups[i]));
     }
+    EXPECT_FOUND(heap->groups.count, heap->groups.count + 1, "count of groups");
+    mend_heap_counters *counters = &heap->counters;
+    EXPECT_FOUND(counters->live_bytes, counters->live_bytes + 512, "counts of live blocks");
+    EXPECT_FOUND(counters->zone[MEND_ZONE_LARGE].requested_bytes, 0, "counts of live blocks");
+    EXPECT_FOUND(counters->zone[MEND_ZONE_LARGE].frees, 0, "counts of live blocks");
     const mend_list *last = heap->groups.list.previous;
     EXPECT_FOUND(MEND_CONTAINER_OF(last, mend_group, link)->is_begun, true, "comes after one");
     EXPECT_FOUND(heap->blocks.count, 1000, "counts of live blocks");
@@ -262,4 +294,18 @@ RIG_TEST(observe_audit_fields, of_nodes_groups_and_sums)
     EXPECT_FALSE(mend_observe_audit_sums(heap, finding));
     EXPECT_STR_EQ("the counts of live blocks are wrong", finding);
     heap->counters.zone[MEND_ZONE_LARGE].frees += 1;
+}
+
+RIG_TEST(observe_audit_fields, of_memory_of_a_group)
+{
+    mend_heap *heap = r->heap;
+    mend_group *group = kit_begin_group(w, NULL);
+    kit_free(w, kit_alloc(w, LARGE, NULL), NULL);
+    EXPECT_OK(mend_group_end(group));
+    uint32_t index = mend_streams_lookup(&heap->streams, NULL, group->number);
+    ASSERT_TRUE(index != MEND_STREAM_UNKNOWN);
+    mend_stream_state *state = &heap->streams.items[index];
+    state->open_epoch += 2;
+    EXPECT_FOUND(state->passed_epoch, state->passed_epoch + 1, "memory of a group became idle");
+    state->open_epoch -= 2;
 }

@@ -22,7 +22,7 @@ KIT_TEST(observe_audit_ranges, finds_what_is_wrong_with_a_range)
     EXPECT_FOUND(range->sums.asleep_live_bytes, PAGE, "the mapped bytes of a range");
     EXPECT_FOUND(committed->sums, NULL, "does not fit its page");
     EXPECT_FOUND(range->owed.kind, MEND_OWED_RANGE, "what is owed of a range");
-    EXPECT_FOUND(heap->chunks.away_in[MEND_ZONE_RANGE], PAGE, "what is set aside");
+    EXPECT_FOUND(heap->chunks.away_in[MEND_ZONE_RANGE], PAGE, "away_in");
     EXPECT_FOUND(committed->owed.kind, MEND_OWED_END, "what is owed of chunks");
     EXPECT_FOUND(range->pages[2], range->pages[3], "pointer map disagree");
     EXPECT_FOUND(range->pages[2], NULL, "pointer map disagree");

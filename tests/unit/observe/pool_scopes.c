@@ -32,14 +32,26 @@ static mend_scope_info scope_of(mend_world *w, const char *around, const char *n
     return (mend_scope_info){0};
 }
 
+/* A block of the innermost of these scopes. */
+static void *alloc_in(mend_world *w, const char *const names[], size_t count, uint64_t size_bytes)
+{
+    for (size_t i = 0; i < count; i++) {
+        EXPECT_OK(mend_scope_push(names[i], 0));
+    }
+    void *block = kit_alloc(w, size_bytes, NULL);
+    for (size_t i = 0; i < count; i++) {
+        EXPECT_OK(mend_scope_pop());
+    }
+    return block;
+}
+#define ALLOC_IN(size_bytes, ...)                                                                  \
+    alloc_in(w, (const char *const[]){__VA_ARGS__},                                                \
+             sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), size_bytes)
+
 KIT_TEST(pool_scopes, a_scope_has_what_was_allocated_in_it_and_inside_it)
 {
-    EXPECT_OK(mend_scope_push("step", 0));
-    void *first = kit_alloc(w, 100, NULL);
-    EXPECT_OK(mend_scope_push("forward", 0));
-    void *second = kit_alloc(w, MEND_MIB, NULL);
-    EXPECT_OK(mend_scope_pop());
-    EXPECT_OK(mend_scope_pop());
+    void *first = ALLOC_IN(100, "step");
+    void *second = ALLOC_IN(MEND_MIB, "step", "forward");
     void *outside = kit_alloc(w, 3 * MEND_MIB, NULL);
     mend_scope_info step = scope_of(w, "", "step");
     mend_scope_info forward = scope_of(w, "step", "forward");
@@ -61,9 +73,7 @@ KIT_TEST(pool_scopes, a_scope_has_what_was_allocated_in_it_and_inside_it)
     EXPECT_OK(mend_reset_peak_stats(w->pool));
     EXPECT_FIELDS(scope_of(w, "", "step"), peak_live_bytes, 0, pool_peak_bytes, 0,
                   pool_reserved_bytes, 0);
-    EXPECT_OK(mend_scope_push("step", 0)); /* the same again, by a block from the front cache */
-    kit_alloc(w, MEND_MIB, NULL);
-    EXPECT_OK(mend_scope_pop());
+    ALLOC_IN(MEND_MIB, "step"); /* the same again, by a block from the front cache */
     EXPECT_FIELDS(scope_of(w, "", "step"), number, step.number, own_live_bytes, MEND_MIB,
                   pool_peak_bytes, 4 * MEND_MIB, allocations, 3);
 }
@@ -91,11 +101,7 @@ KIT_TEST(pool_scopes, pages_of_ranges_count)
 KIT_TEST(pool_scopes, the_audit_counts_them_anew)
 {
     const mend_heap *heap = &w->pool->heap;
-    EXPECT_OK(mend_scope_push("a", 0));
-    EXPECT_OK(mend_scope_push("b", 0));
-    kit_alloc(w, 512, NULL);
-    EXPECT_OK(mend_scope_pop());
-    EXPECT_OK(mend_scope_pop());
+    ALLOC_IN(512, "a", "b");
     mend_scope_figures *inside = &heap->scopes.of[scope_of(w, "a", "b").number];
     EXPECT_FOUND(inside->own_bytes, 1024, "scopes");
     EXPECT_FOUND(inside->own_blocks, 2, "scopes");
@@ -117,11 +123,9 @@ KIT_TEST(pool_scopes, each_push_needs_one_pop)
     for (int i = 0; i < 3; i++) {
         EXPECT_OK(mend_scope_pop());
     }
-    for (int i = 0; i < 2; i++) { /* what is cut off of a name makes no other scope */
-        EXPECT_OK(mend_scope_push(longest, 0));
-        kit_alloc(w, 1024, NULL);
-        EXPECT_OK(mend_scope_pop());
-    }
+    ALLOC_IN(1024, longest);
+    longest[100] = '\0'; /* what is cut off of a name makes no other scope */
+    ALLOC_IN(1024, longest);
     EXPECT_OK(mend_scope_pop());
     EXPECT_ERROR(INVALID_ARGUMENT, mend_scope_pop());
     longest[63] = '\0';
@@ -251,19 +255,10 @@ KIT_TEST_IN(pool_scopes, out_of_memory_names_the_largest, kit_open_with(w, 8 * M
 {
     void *block = NULL;
     mend_error error = MEND_ERROR_INIT;
-    EXPECT_OK(mend_scope_push("weights", 0));
-    kit_alloc(w, 3 * MEND_MIB, NULL);
-    EXPECT_OK(mend_scope_push("embedding", 0));
-    kit_alloc(w, 4 * MEND_MIB, NULL);
-    EXPECT_OK(mend_scope_pop());
-    EXPECT_OK(mend_scope_pop());
-    for (int i = 0; i < 9; i++) { /* a path so deep is cut */
-        EXPECT_OK(mend_scope_push("in", 0));
-    }
-    kit_alloc(w, 512, NULL);
-    for (int i = 0; i < 9; i++) {
-        EXPECT_OK(mend_scope_pop());
-    }
+    ALLOC_IN(3 * MEND_MIB, "weights");
+    ALLOC_IN(4 * MEND_MIB, "weights", "embedding");
+    /* A path so deep is cut. */
+    ALLOC_IN(512, "in", "in", "in", "in", "in", "in", "in", "in", "in");
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 4 * MEND_MIB, NULL, &block));
     EXPECT_OK(mend_last_error(&error));
     EXPECT_TRUE(
@@ -279,11 +274,7 @@ KIT_TEST(pool_scopes, a_list_with_too_little_room_is_not_written)
 {
     mend_scope_info infos[2] = {{.number = 77}};
     size_t count = 0;
-    EXPECT_OK(mend_scope_push("a", 0));
-    EXPECT_OK(mend_scope_push("b", 0));
-    kit_alloc(w, 512, NULL);
-    EXPECT_OK(mend_scope_pop());
-    EXPECT_OK(mend_scope_pop());
+    ALLOC_IN(512, "a", "b");
     EXPECT_OK(mend_get_scopes(w->pool, infos, sizeof(*infos), 1, &count));
     EXPECT_U64_EQ(2, count);
     EXPECT_U64_EQ(77, infos[0].number);

@@ -77,47 +77,6 @@ MEND_TEST(sim_capture, who_a_captured_stream_is_may_not_be_asked)
     }
 }
 
-/* The table always knows the special streams, and asks no context. */
-SIM_TEST(sim_capture, the_streams_that_nobody_created_are_known_in_captures)
-{
-    mend_stream_info before = {0};
-    mend_stream_info captured = {0};
-    const mend_stream own = MEND_STREAM_PER_THREAD;
-    PASS(stream_get_info, own, &before);
-    sim_fixture_begin_capture(f, own);
-    PASS(stream_get_info, own, &captured);
-    EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, captured.capture);
-    EXPECT_U64_EQ(before.id, captured.id);
-    EXPECT_PTR_EQ(f->info.context, captured.context);
-    EXPECT_PTR_EQ(f->info.context, captured.home);
-    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f->sim, own, NULL));
-    EXPECT_U64_EQ(0, f->heard);
-}
-
-SIM_TEST(sim_capture, a_captured_event_cannot_be_asked)
-{
-    mend_event event = sim_fixture_event(f);
-    sim_fixture_begin_capture(f, f->stream);
-    PASS(event_record, event, f->stream);
-    BREACH(CAPTURED_EVENT, "last recorded in a stream that was captured", event_query, event);
-    EXPECT_INT_EQ(MEND_CAPTURE_INVALIDATED, state_of(f, f->stream));
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(f->sim, f->stream, NULL));
-    ANSWER(CAPTURED_EVENT, event_query, event);
-    ANSWER(CAPTURED_EVENT, event_synchronize, event);
-    ANSWER(CAPTURED_EVENT, stream_wait, f->stream, event);
-    PASS(event_record, event, f->stream);
-    PASS(event_query, event);
-}
-
-SIM_TEST(sim_capture, nothing_from_outside_is_waited_for)
-{
-    mend_event event = sim_fixture_event(f);
-    PASS(event_record, event, f->stream);
-    sim_fixture_begin_capture(f, f->stream);
-    BREACH(CAPTURE_ISOLATION, "recorded outside the capture", stream_wait, f->stream, event);
-    EXPECT_INT_EQ(MEND_CAPTURE_INVALIDATED, state_of(f, f->stream));
-}
-
 SIM_TEST(sim_capture, a_stream_that_waits_for_a_captured_one_joins)
 {
     mend_stream other = sim_fixture_stream(f);
@@ -150,17 +109,6 @@ SIM_TEST(sim_capture, the_order_of_two_streams_is_that_of_the_graph)
     PASS(stream_is_behind, other, f->stream, &is_behind);
     EXPECT_FALSE(is_behind);
     mend_sim_graph_destroy(f->sim, sim_fixture_end_capture(f, f->stream));
-}
-
-SIM_TEST(sim_capture, two_captures_do_not_merge)
-{
-    mend_stream other = sim_fixture_stream(f);
-    sim_fixture_begin_capture(f, f->stream);
-    sim_fixture_begin_capture(f, other);
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_stream_wait(f->sim, other, f->stream));
-    EXPECT_HEARD(f, 1, "are of two captures");
-    EXPECT_INT_EQ(MEND_CAPTURE_INVALIDATED, state_of(f, f->stream));
-    EXPECT_INT_EQ(MEND_CAPTURE_INVALIDATED, state_of(f, other));
 }
 
 SIM_TEST(sim_capture, work_nobody_waits_for_fails_it)

@@ -86,25 +86,6 @@ SIM_TEST(sim_capture_modes, tell_who_takes_away_what_was_recorded)
     PASS(release, chunk);
 }
 
-SIM_TEST(sim_capture_modes, let_a_thread_take_away_what_nothing_touches)
-{
-    mend_capture_mode mode = MEND_CAPTURE_MODE_RELAXED;
-    mend_sim_graph *graph = NULL;
-    uint64_t address = sim_fixture_map(f, f->page, 2 * f->page);
-    mend_chunk_handle chunk = sim_fixture_chunk(f, f->page);
-    sim_fixture_map_at(f, address + f->page, chunk);
-    PASS(exchange_capture_mode, &mode);
-    sim_fixture_begin_capture(f, f->stream);
-    touch(f, address + f->page - 512);
-    PASS(release, chunk);
-    PASS(unmap, address + f->page, f->page);
-    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f->sim, f->stream, &graph));
-    EXPECT_RESULT(MEND_OK, mend_sim_graph_launch(f->sim, graph, f->stream, 0));
-    mend_sim_graph_destroy(f->sim, graph);
-    PASS(unmap, address, f->page);
-    EXPECT_U64_EQ(0, f->heard);
-}
-
 /* Granules with holes: what lies in a hole is not touched. */
 SIM_TEST(sim_capture_modes, know_the_granules_that_work_touches)
 {

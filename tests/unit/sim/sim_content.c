@@ -61,31 +61,6 @@ CONTENT_TEST(a_write_lands_when_it_completes)
     EXPECT_U64_EQ(f->page / 512, sim_fixture_ledger(f).content_errors);
 }
 
-CONTENT_TEST(aliases_alias)
-{
-    uint64_t address = 0;
-    PASS(reserve, 2 * f->page, 0, 0, &address);
-    mend_chunk_handle handle = sim_fixture_chunk(f, f->page);
-    PASS(map, address, f->page, 0, handle);
-    PASS(map, address + f->page, f->page, 0, handle);
-    sim_fixture_allow(f, address, 2 * f->page);
-    memcpy(at(address + 100), "seen through both", 18);
-    EXPECT_STR_EQ("seen through both", (const char *)at(address + f->page + 100));
-}
-
-CONTENT_TEST(bytes_follow_the_chunk)
-{
-    uint64_t address = 0;
-    PASS(reserve, 2 * f->page, 0, 0, &address);
-    mend_chunk_handle handle = sim_fixture_chunk(f, f->page);
-    sim_fixture_map_at(f, address, handle);
-    sim_fixture_work(f, f->stream, MEND_SIM_WORK_WRITE, address, f->page, 9, 0);
-    PASS(unmap, address, f->page);
-    sim_fixture_map_at(f, address + f->page, handle);
-    sim_fixture_work(f, f->stream, MEND_SIM_WORK_VERIFY, address + f->page, f->page, 9, 0);
-    EXPECT_U64_EQ(0, sim_fixture_ledger(f).content_errors);
-}
-
 CONTENT_TEST(the_host_bytes_of_a_copy_are_taken_at_the_call)
 {
     char sent[] = "before";

@@ -279,24 +279,6 @@ RULES_TEST(sim_rules, streams_are_real_ones)
     PASS(event_destroy, event);
 }
 
-RULES_TEST(sim_rules, a_released_chunk_lives_in_its_mappings)
-{
-    uint64_t address = 0;
-    mend_chunk_handle chunk = sim_fixture_chunk(f, f->page);
-    PASS(reserve, 4 * f->page, 0, 0, &address);
-    PASS(map, address, f->page, 0, chunk);
-    PASS(release, chunk);
-    REFUSED(map, "is not a handle", address + f->page, f->page, 0, chunk);
-    mend_sim_ledger ledger = sim_fixture_ledger(f);
-    EXPECT_U64_EQ(1, ledger.chunks);
-    EXPECT_U64_EQ(f->page, ledger.chunk_bytes);
-    EXPECT_U64_EQ(f->page, ledger.mapped_bytes);
-    EXPECT_U64_EQ(4 * f->page, ledger.address_bytes);
-    PASS(unmap, address, f->page);
-    EXPECT_U64_EQ(0, sim_fixture_ledger(f).chunks);
-    PASS(address_free, address, 4 * f->page);
-}
-
 RULES_TEST(sim_rules, a_chunk_is_exported_as_the_type_it_was_made_for)
 {
     int file = -1;

@@ -195,14 +195,9 @@ static void end(story *s)
     DRIVE(device_close, 0);
     mend_test_heal_host_memory();
     EXPECT_RESULT(MEND_OK, mend_sim_get_ledger(s->sim, &ledger));
-    EXPECT_U64_EQ(0, ledger.chunks);
-    EXPECT_U64_EQ(0, ledger.mappings);
-    EXPECT_U64_EQ(0, ledger.reservations);
-    EXPECT_U64_EQ(0, ledger.plain_allocations);
-    EXPECT_U64_EQ(0, ledger.host_allocations);
-    EXPECT_U64_EQ(0, ledger.events);
-    EXPECT_U64_EQ(0, ledger.streams);
-    EXPECT_U64_EQ(0, ledger.contexts_open);
+    EXPECT_U64_EQ(0, ledger.chunks + ledger.mappings + ledger.reservations + ledger.streams +
+                         ledger.plain_allocations + ledger.host_allocations + ledger.events +
+                         ledger.contexts_open);
     EXPECT_STR_EQ("", mend_sim_first_violation(s->sim));
     mend_traced_driver_destroy(s->traced);
     mend_sim_destroy(s->sim);

@@ -8,12 +8,6 @@
 
 enum { MOST_BLOCKS = 64 };
 
-static mend_group *create_group(mend_world *w)
-{
-    mend_group *group = kit_group(w);
-    return group;
-}
-
 static mend_result alloc_with(mend_world *w, uint64_t size_bytes, mend_stream stream,
                               mend_group *group, void *address, void **pointer)
 {
@@ -67,7 +61,7 @@ WORLD_64_TEST(pool_group_blocks, a_restoration_reserves_nothing_for_streams_that
         EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &stream));
         kit_free(w, kit_alloc(w, 512, stream), stream);
     }
-    mend_group *group = create_group(w);
+    mend_group *group = kit_group(w);
     mend_group_block blocks[MOST_BLOCKS];
     for (int i = 0; i < BLOCKS; i++) {
         alloc_in(w, 4096, S(0), group);
@@ -83,7 +77,7 @@ WORLD_64_TEST(pool_group_blocks, a_restoration_reserves_nothing_for_streams_that
 
 WORLD_TEST(pool_group_blocks, the_group_keeps_a_block_of_no_group_that_its_graph_uses)
 {
-    mend_group *group = create_group(w);
+    mend_group *group = kit_group(w);
     void *before = kit_alloc_used(w, 5 * MEND_MIB, S(0), 10);
     kit_begin_capture(w, S(0));
     kit_use(w, S(0), before, 5 * MEND_MIB, 1000);
@@ -100,7 +94,7 @@ WORLD_TEST(pool_group_blocks, the_group_keeps_a_block_of_no_group_that_its_graph
 /* Nothing but the request tells the pool of this capture: it must not wait for the context. */
 WORLD_TEST(pool_group_blocks, a_capture_that_uses_a_named_group_is_not_spoilt)
 {
-    mend_group *group = create_group(w);
+    mend_group *group = kit_group(w);
     free_in(group, alloc_in(w, 512, S(0), group), S(0));
     kit_leave_in_flight(w, 3 * MEND_MIB, S(1), 1000, MEND_NO_STREAM);
     kit_begin_capture(w, S(0));
@@ -116,7 +110,7 @@ WORLD_TEST(pool_group_blocks, a_capture_that_uses_a_named_group_is_not_spoilt)
 
 WORLD_TEST(pool_group_blocks, a_block_tells_its_group_and_tag)
 {
-    mend_group *group = create_group(w);
+    mend_group *group = kit_group(w);
     char *block = alloc_in(w, 1000, S(0), group);
     mend_block_info info = kit_info(w, block + 999);
     EXPECT_PTR_EQ(group, info.group);
@@ -140,7 +134,7 @@ MEND_TEST(pool_group_blocks, options_that_are_not_possible_are_refused)
     mend_world another;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     ASSERT_TRUE(kit_open_with(&another, 8 * MEND_MIB, NULL));
-    mend_group *group = create_group(&another);
+    mend_group *group = kit_group(&another);
     void *block = &w;
     mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
     EXPECT_INVALID(mend_alloc_with(w.pool, 512, NULL, NULL, &block));
@@ -186,8 +180,8 @@ WORLD_TEST(pool_group_blocks, a_block_begins_at_the_address_that_was_named)
 
 WORLD_64_TEST(pool_group_blocks, they_are_listed_by_address)
 {
-    mend_group *group = create_group(w);
-    mend_group *other = create_group(w);
+    mend_group *group = kit_group(w);
+    mend_group *other = kit_group(w);
     size_t count = 9;
     EXPECT_OK(mend_group_get_blocks(group, NULL, sizeof(mend_group_block), 0, &count));
     EXPECT_U64_EQ(0, count);
@@ -226,7 +220,7 @@ WORLD_64_TEST(pool_group_blocks, they_are_listed_by_address)
 /* As a framework does: two graphs of a tree leave other blocks behind their common one. */
 WORLD_64_TEST(pool_group_blocks, a_checkpoint_is_restored_at_its_addresses)
 {
-    mend_group *group = create_group(w);
+    mend_group *group = kit_group(w);
     mend_group_block checkpoint[MOST_BLOCKS];
     void *kept = alloc_in(w, MEND_MIB, S(0), group);
     void *temporary = alloc_in(w, 3 * MEND_MIB, S(0), group);
@@ -268,7 +262,7 @@ static void expect_refusal(mend_group *group, const mend_group_block *blocks, si
 
 WORLD_64_TEST(pool_group_blocks, a_checkpoint_that_cannot_be_restored_changes_nothing)
 {
-    mend_group *group = create_group(w);
+    mend_group *group = kit_group(w);
     char *block = alloc_in(w, 4096, S(0), group);
     char *freed = alloc_in(w, 4096, S(0), group);
     char *outside = kit_alloc(w, 4096, S(0));
@@ -300,7 +294,7 @@ WORLD_64_TEST(pool_group_blocks, a_checkpoint_that_cannot_be_restored_changes_no
 
 WORLD_64_TEST(pool_group_blocks, a_block_of_another_stream_is_not_the_same)
 {
-    mend_group *group = create_group(w);
+    mend_group *group = kit_group(w);
     mend_group_block one = {alloc_in(w, 4096, S(0), group), 4096, S(1), 3};
     EXPECT_OK(mend_group_set_blocks(group, &one, sizeof(mend_group_block), 1));
     expect_blocks(group, &one, 1);
@@ -313,7 +307,7 @@ KIT_SETTING(of_small_chunks, w->placement.chunk_bytes = MEND_MIB);
 KIT_TEST_IN(pool_group_blocks, a_chunk_is_at_one_address,
             kit_open_with(w, 8 * MEND_MIB, of_small_chunks))
 {
-    mend_group *group = create_group(w);
+    mend_group *group = kit_group(w);
     const mend_stream stream = S(0);
     free_in(group, alloc_in(w, 5 * MEND_MIB, stream, group), stream);
     mend_group_block first = {alloc_in(w, 3 * MEND_MIB, stream, group), 3 * MEND_MIB, stream, 7};
@@ -332,7 +326,7 @@ KIT_TEST_IN(pool_group_blocks, a_chunk_is_at_one_address,
 
 WORLD_64_TEST(pool_group_blocks, a_stream_that_was_forgotten_leaves_them_restorable)
 {
-    mend_group *group = create_group(w);
+    mend_group *group = kit_group(w);
     mend_group_block checkpoint[MOST_BLOCKS];
     alloc_in(w, MEND_MIB, S(0), group);
     size_t count = list(group, checkpoint);
@@ -348,7 +342,7 @@ WORLD_64_TEST(pool_group_blocks, a_stream_that_was_forgotten_leaves_them_restora
 KIT_TEST_IN(pool_group_blocks, a_restoration_without_host_memory_changes_nothing,
             kit_open_with(w, 64 * MEND_MIB, NULL))
 {
-    mend_group *group = create_group(w);
+    mend_group *group = kit_group(w);
     mend_group_block checkpoint[MOST_BLOCKS];
     mend_group_block before[MOST_BLOCKS];
     for (int i = 0; i < MOST_BLOCKS; i++) {
@@ -432,7 +426,7 @@ MEND_TEST(pool_group_blocks, any_checkpoint_of_the_past_is_restored)
         random_group r = {0};
         mend_test_random_init(&r.random, mend_test_seed() + seed);
         ASSERT_TRUE(kit_open_with(&r.w, 95 * MEND_MIB, NULL));
-        r.group = create_group(&r.w);
+        r.group = kit_group(&r.w);
         for (int step = 0; step < 400; step++) {
             take_step(&r);
             mend_world_check(&r.w);

@@ -42,6 +42,8 @@ static void release_all(rig *r)
     }
 }
 
+#define SMALL_TEST(suite, name)                                                                    \
+    KIT_TEST_IN(suite, name, kit_open_with(w, CHUNKS *CHUNK, use_small_chunks))
 #define RIG_TEST(suite, name) KIT_RIG_TEST(suite, name, rig, open_rig(r), kit_close(&r->w))
 
 /* Where it is, it may grow. */
@@ -64,17 +66,6 @@ RIG_TEST(pool_pins, free_pinned_chunks_are_not_moved_until_they_are_unpinned)
     release_all(r);
 }
 
-RIG_TEST(pool_pins, freed_memory_serves_others_where_it_is)
-{
-    char *pinned = r->blocks[2];
-    EXPECT_OK(mend_pin(w->pool, pinned, CHUNK));
-    release(r, 2);
-    r->blocks[2] = kit_alloc(w, CHUNK, r->stream);
-    EXPECT_TRUE(r->blocks[2] == pinned);
-    EXPECT_OK(mend_unpin(w->pool, pinned, CHUNK));
-    release_all(r);
-}
-
 RIG_TEST(pool_pins, a_trim_leaves_pinned_memory)
 {
     uint64_t released_bytes = 0;
@@ -90,8 +81,7 @@ RIG_TEST(pool_pins, a_trim_leaves_pinned_memory)
     kit_expect_trim(w, 0, CHUNK);
 }
 
-KIT_TEST_IN(pool_pins, a_partly_used_pinned_chunk_is_not_compacted,
-            kit_open_with(w, CHUNKS *CHUNK, use_small_chunks))
+SMALL_TEST(pool_pins, a_partly_used_pinned_chunk_is_not_compacted)
 {
     mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
     mend_stream stream = S(0);
@@ -122,8 +112,7 @@ RIG_TEST(pool_pins, count_and_may_overlap)
     kit_expect_trim(w, 0, CHUNK);
 }
 
-KIT_TEST_IN(pool_pins, cover_all_chunks_of_their_range,
-            kit_open_with(w, CHUNKS *CHUNK, use_small_chunks))
+SMALL_TEST(pool_pins, cover_all_chunks_of_their_range)
 {
     char *block = kit_alloc(w, 4 * CHUNK, S(0));
     EXPECT_OK(mend_pin(w->pool, block + CHUNK - 512, CHUNK + 1024));
@@ -186,8 +175,7 @@ static void expect_in_one_chunk(const mend_world *w, const void *block, uint64_t
 }
 
 /* Free ends of neighbours, and small empty chunks, hold it only together. */
-KIT_TEST_IN(pool_pins, a_block_in_one_chunk_crosses_no_edge,
-            kit_open_with(w, CHUNKS *CHUNK, use_small_chunks))
+SMALL_TEST(pool_pins, a_block_in_one_chunk_crosses_no_edge)
 {
     void *first = kit_alloc(w, CHUNK / 2, S(0));
     void *others[4];
@@ -213,8 +201,7 @@ KIT_TEST_IN(pool_pins, a_block_in_one_chunk_crosses_no_edge,
 
 /* Others hold a little of the device, which the pool does not know: the limit lacks room, the
  * driver refuses, and what it can give lacks room. */
-KIT_TEST_IN(pool_pins, a_block_in_one_chunk_is_made_beside_memory_of_others,
-            kit_open_with(w, CHUNKS *CHUNK, use_small_chunks))
+SMALL_TEST(pool_pins, a_block_in_one_chunk_is_made_beside_memory_of_others)
 {
     void *blocks[CHUNKS - 3];
     mend_sim_set_foreign_bytes(w->sim, 0, 512);
@@ -226,8 +213,7 @@ KIT_TEST_IN(pool_pins, a_block_in_one_chunk_is_made_beside_memory_of_others,
     expect_in_one_chunk(w, in_one_chunk(w, (CHUNKS - 2) * CHUNK, 512), (CHUNKS - 2) * CHUNK);
 }
 
-KIT_TEST_IN(pool_pins, a_block_in_one_chunk_stays_so,
-            kit_open_with(w, CHUNKS *CHUNK, use_small_chunks))
+SMALL_TEST(pool_pins, a_block_in_one_chunk_stays_so)
 {
     mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
     kit_free(w, kit_alloc(w, CHUNK, S(0)), S(0));

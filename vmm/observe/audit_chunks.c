@@ -1,0 +1,216 @@
+/*
+ * The audit of chunks: each has what its state says, and what is counted of all of them is counted
+ * again. An alias is one part of one chunk, which is lent to it alone.
+ */
+#include "layout/layout.h"
+#include "observe/audit_parts.h"
+#include "users/users.h"
+
+/* X(figure): sums over chunks and aliases. */
+#define CHUNK_SUMS(X)                                                                              \
+    X(reserved_bytes)                                                                              \
+    X(empty_bytes)                                                                                 \
+    X(unmapped_bytes)                                                                              \
+    X(lent_bytes)                                                                                  \
+    X(pinned_bytes)                                                                                \
+    X(exported_bytes)                                                                              \
+    X(frozen_count)                                                                                \
+    X(missing_count)                                                                               \
+    X(asleep_count)                                                                                \
+    X(away_count)                                                                                  \
+    X(away_bytes)                                                                                  \
+    X(unmapped_count)                                                                              \
+    X(lost_bytes)                                                                                  \
+    X(asleep_bytes)                                                                                \
+    X(asleep_live_bytes)                                                                           \
+    X(away_in[MEND_ZONE_SMALL])                                                                    \
+    X(away_in[MEND_ZONE_LARGE])                                                                    \
+    X(away_in[MEND_ZONE_RANGE])                                                                    \
+    X(host_count)                                                                                  \
+    X(host_bytes)                                                                                  \
+    X(host_live_bytes)                                                                             \
+    X(host_spare_bytes)
+
+/* Beside the sums. */
+typedef struct numbers {
+    uint64_t empty, mapped, owing, held_for_aliases;
+} numbers;
+
+/* ---- what lies in a mapped chunk ------------------------------------------------------------- */
+
+/* Whether the memory still waits for what holds the chunk. */
+static bool is_held(mend_stamp held_by, const mend_span *span)
+{
+    const mend_wait first = {span->waits.first, span->waits.others};
+    const mend_wait *at = &first;
+    while (at != NULL && (at->stamp.stream != held_by.stream || at->stamp.epoch < held_by.epoch)) {
+        at = at->next;
+    }
+    return at != NULL;
+}
+
+static bool spans_are_right(const mend_audit_walk *a, const mend_chunk *chunk,
+                            const mend_span **lowest)
+{
+    uint64_t live_bytes = 0;
+    bool held = mend_stamp_has_passed(&a->heap->streams, chunk->held_by);
+    uint64_t end = chunk->address + chunk->size_bytes;
+    const mend_span *span = mend_layout_last_span(a->heap, chunk, *lowest);
+    MUST(span != NULL, "chunk 0x%llx has no spans", MEND_AUDIT_HEX(chunk->address));
+    for (; span != NULL && mend_span_end(span) > chunk->address; span = span->previous) {
+        uint64_t from = mend_max_u64(span->address, chunk->address);
+        uint64_t to = mend_min_u64(mend_span_end(span), end);
+        live_bytes += span->live ? to - from : 0;
+        held = held || is_held(chunk->held_by, span);
+        *lowest = span;
+    }
+    MUST(held, "nothing in the chunk 0x%llx waits for what holds it",
+         MEND_AUDIT_HEX(chunk->address));
+    MUST(live_bytes == chunk->live_bytes, "chunk 0x%llx: %llu bytes are live, %llu are counted",
+         MEND_AUDIT_HEX(chunk->address), MEND_AUDIT_HEX(live_bytes),
+         MEND_AUDIT_HEX(chunk->live_bytes));
+    return true;
+}
+
+/* ---- aliases --------------------------------------------------------------------------------- */
+
+/* The lent span and the alias are the same part of the chunk, at its end or its start. */
+static bool part_is_right(const mend_heap *heap, const mend_chunk *alias)
+{
+    const mend_chunk *chunk = alias->alias_of;
+    const mend_span *span = alias->lent;
+    const uint64_t offset_bytes = alias->address - alias->mapping_address;
+    return offset_bytes < chunk->size_bytes && alias->size_bytes < chunk->size_bytes &&
+           (offset_bytes == 0 || offset_bytes + alias->size_bytes == chunk->size_bytes) &&
+           mend_heap_span_at(heap, chunk->address + offset_bytes) == span && span->lent &&
+           span->address == chunk->address + offset_bytes && span->size_bytes == alias->size_bytes;
+}
+
+static bool alias_is_right(const mend_audit_walk *a, const mend_chunk *alias)
+{
+    const mend_chunk *chunk = alias->alias_of;
+    uint64_t aliases = 0;
+    MEND_TREE_EACH(const mend_chunk, each, by_address, &a->heap->chunks.mapped) {
+        aliases += each->alias_of == chunk;
+    }
+    MUST(chunk->address != 0 && !mend_chunk_is_alias(chunk) && !chunk->is_frozen &&
+             chunk->handle == alias->handle && chunk->zone == alias->zone &&
+             chunk->aliases == aliases,
+         "the alias 0x%llx has no chunk, or one that is not held for it",
+         MEND_AUDIT_HEX(alias->address));
+    MUST(!alias->is_frozen && alias->aliases == 0 && alias->number == 0 &&
+             alias->holds == mend_chunk_holds(alias) &&
+             alias->pins == mend_pins_of(a->heap, alias) && !mend_chunk_is_exported(alias),
+         "the alias 0x%llx is counted as a chunk of its own", MEND_AUDIT_HEX(alias->address));
+    MUST(part_is_right(a->heap, alias), "the alias 0x%llx is not the part that is lent to it",
+         MEND_AUDIT_HEX(alias->address));
+    return true;
+}
+
+/* ---- chunks ---------------------------------------------------------------------------------- */
+
+static bool is_kept_by_group(const mend_heap *heap, const mend_chunk *chunk)
+{
+    const mend_stamp stamp = chunk->held_by;
+    return mend_chunk_is_empty(chunk) && chunk->address != 0 && stamp.epoch != 0 &&
+           heap->streams.items[stamp.stream].group != 0 &&
+           !mend_stamp_has_passed(&heap->streams, stamp);
+}
+
+static void count(mend_chunks *found, const mend_chunk *chunk)
+{
+    const uint64_t bytes = chunk->size_bytes;
+    const bool is_mapped = chunk->address != 0;
+    const bool is_away = chunk->missing == MEND_MISSING_MEMORY;
+    const bool sleeps = mend_chunk_sleeps(chunk);
+    const bool on_host = chunk->on_host && is_mapped;
+    found->reserved_bytes += is_away || chunk->on_host ? 0 : bytes;
+    found->empty_bytes += mend_chunk_is_empty(chunk) ? bytes : 0;
+    found->unmapped_bytes += is_mapped || is_away || chunk->on_host ? 0 : bytes;
+    found->pinned_bytes += chunk->pins > 0 ? bytes : 0;
+    found->exported_bytes += mend_chunk_is_exported(chunk) ? bytes : 0;
+    found->frozen_count += chunk->is_frozen;
+    found->missing_count += mend_chunk_misses_mapping(chunk);
+    found->asleep_count += sleeps;
+    found->away_count += is_away;
+    found->away_bytes += is_away ? bytes : 0;
+    found->unmapped_count += !mend_chunk_has_mapping(chunk);
+    found->lost_bytes += mend_chunk_has_mapping(chunk) ? 0 : bytes;
+    found->asleep_bytes += sleeps ? bytes : 0;
+    found->asleep_live_bytes += sleeps ? chunk->live_bytes : 0;
+    found->away_in[chunk->zone] += is_away || on_host ? bytes : 0;
+    found->host_count += on_host;
+    found->host_bytes += on_host ? bytes : 0;
+    found->host_live_bytes += chunk->on_host ? chunk->live_bytes : 0;
+    found->host_spare_bytes += chunk->on_host && !is_mapped ? bytes : 0;
+}
+
+static bool chunk_is_right(mend_audit_walk *a, const mend_chunk *chunk)
+{
+    const bool is_newly = !mend_list_is_empty(&chunk->newly);
+    MUST(!chunk->is_parked || is_kept_by_group(a->heap, chunk),
+         "a parked chunk is not kept by a group");
+    MUST(mend_chunk_is_empty(chunk) || !is_newly, "a chunk in use is among the newly empty ones");
+    MUST(chunk->claimed_address == 0, "a chunk is still claimed");
+    MUST(chunk->pins == mend_pins_of(a->heap, chunk), "a chunk has not the pins that cover it");
+    MUST(chunk->holds == mend_chunk_holds(chunk), "the holds of a chunk are wrong");
+    MUST(chunk->owed.kind == mend_chunk_owes(chunk), "what is owed of chunks is not noted");
+    for (mend_export_way way = 0; way < MEND_EXPORT_WAYS; way++) {
+        MUST(chunk->exports[way] == mend_exports_in(a->heap, chunk, way),
+             "a chunk has not the exports that it counts");
+    }
+    MUST(!chunk->on_host ||
+             (chunk->is_frozen == (chunk->address != 0) && !mend_chunk_sleeps(chunk) &&
+              !mend_chunk_is_exported(chunk) && chunk->aliases == 0 && chunk->handle != 0 &&
+              !mend_chunk_is_empty(chunk) && chunk->zone != MEND_ZONE_RANGE),
+         "the chunk 0x%llx on the host is not set aside", MEND_AUDIT_HEX(chunk->address));
+    MUST(chunk->missing != MEND_MISSING_MEMORY || mend_chunk_sleeps(chunk),
+         "the chunk 0x%llx lacks memory, and does not sleep", MEND_AUDIT_HEX(chunk->address));
+    MUST(!chunk->is_frozen || chunk->missing != MEND_MISSING_NOTHING || chunk->on_host,
+         "a frozen chunk lacks nothing");
+    return !mend_chunk_sleeps(chunk) || mend_audit_asleep(a, chunk);
+}
+
+bool mend_audit_chunks(mend_audit_walk *a)
+{
+    const mend_chunks *chunks = &a->heap->chunks;
+    const mend_owing *owing = &chunks->owing;
+    const uint32_t aliases = owing->count[MEND_OWED_ALIAS];
+    const mend_span *lowest = NULL;
+    mend_chunks found = {0};
+    numbers of = {0};
+    MUST(mend_chunks_are_in_order(chunks), "a tree of chunks is out of order");
+    MEND_TREE_EACH(const mend_chunk, chunk, by_number, &chunks->all) {
+        count(&found, chunk);
+        of.empty += mend_chunk_is_empty(chunk) && mend_list_is_empty(&chunk->newly);
+        of.mapped += chunk->address != 0;
+        of.owing += chunk->owed.kind != MEND_OWED_NOTHING;
+        of.held_for_aliases += chunk->aliases;
+        if (!chunk_is_right(a, chunk)) {
+            return false;
+        }
+    }
+    for (mend_tree_node *at = mend_tree_last(&chunks->mapped); at != NULL;
+         at = mend_tree_previous(at)) { /* so the spans of all are passed once */
+        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        found.lent_bytes += mend_chunk_is_alias(chunk) ? chunk->size_bytes : 0;
+        if (!spans_are_right(a, chunk, &lowest) ||
+            (mend_chunk_is_alias(chunk) && !alias_is_right(a, chunk))) {
+            return false;
+        }
+    }
+#define X(sum) MUST(found.sum == chunks->sum, "the counts of chunks are wrong: " #sum);
+    CHUNK_SUMS(X);
+#undef X
+    MUST(of.empty == chunks->empty.count + chunks->parked.count &&
+             of.mapped + aliases == chunks->mapped.count,
+         "the counts of chunks are wrong");
+    MUST(of.owing == (uint64_t)owing->count[MEND_OWED_RESTORE] + owing->count[MEND_OWED_END] +
+                         owing->count[MEND_OWED_MEMORY] + owing->count[MEND_OWED_SPARE] +
+                         owing->count[MEND_OWED_GRAPHS],
+         "what is owed of chunks is not noted");
+    /* Their bytes are equal and no two aliases have the same span: each lent one has an alias. */
+    MUST(of.held_for_aliases == aliases && found.lent_bytes == a->lent_bytes,
+         "the counts of aliases and of what is lent are wrong");
+    return mend_audit_kept(a);
+}
