@@ -59,13 +59,10 @@ MEND_TEST(demo, mend_completes_every_scene_without_a_wait)
 MEND_TEST(demo, of_a_file_is_about_that_program)
 {
     fixture_file page = fixture_write_text(".html", "before");
-    char arguments[1024];
-    snprintf(arguments, sizeof(arguments), "demo --device sim -o '%s' --capacity 40MiB %%",
-             page.path);
-    expect_run(1, arguments, " on 40.00 MiB (/...out of memory at event 1...near its limit...",
-               NULL);
-    snprintf(arguments, sizeof(arguments), "demo --device sim -o '%s' %%", page.path);
-    expect_run(0, arguments, " on 4.00 GiB (/...Mend...completed...near its limit...", NULL);
+    expect_run(1, command_line("demo --device sim -o '%s' --capacity 40MiB %%", page.path),
+               " on 40.00 MiB (/...out of memory at event 1...near its limit...", NULL);
+    expect_run(0, command_line("demo --device sim -o '%s' %%", page.path),
+               " on 4.00 GiB (/...Mend...completed...near its limit...", NULL);
     static char text[1 << 17];
     read_all(page.path, text, sizeof(text));
     EXPECT_TRUE(strstr(text, " on 2 devices: it finishes with PyTorch caching on ") != NULL);

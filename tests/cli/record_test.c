@@ -24,40 +24,35 @@ static const char rows[] = TRACE_HEAD "0,0,allocate,0x1,7168,0\n"
 MEND_TEST(record, a_program_that_runs_out_of_memory_is_told_from_its_recording)
 {
     const fixture_file file = fixture_write_text(".record", "");
-    char words[1024];
-    snprintf(words, sizeof(words),
-             "record -o '%s' --keep 2MiB -- '%s' replay --policy mend --capacity 64MiB %%",
-             file.path, MEND_PROGRAM);
-    expect_run_on(rows, 1, words, "mend...out at 75 %", "");
-    snprintf(words, sizeof(words), "record '%s'", file.path);
-    expect_run(0, words,
+    expect_run_on(
+        rows, 1,
+        command_line("record -o '%s' --keep 2MiB -- '%s' replay --policy mend --capacity 64MiB %%",
+                     file.path, MEND_PROGRAM),
+        "mend...out at 75 %", "");
+    expect_run(0, command_line("record '%s'", file.path),
                "recording of process ... device 0 of 64.0 MiB, limit 64.0 MiB\n"
                "whole: the pool was destroyed\n...0 lost\n"
                "  alloc                    2\n  free                     2\n"
                "...  out of memory            1\n"
                "...blocks from before its first event 0; live at its end 0 B in 0; peak 48.8 MiB\n",
                "");
-    snprintf(words, sizeof(words), "record --csv '%s'", file.path);
-    expect_run(0, words,
+    expect_run(0, command_line("record --csv '%s'", file.path),
                TRACE_HEAD "0,0,allocate,0x...,7168,0x0\n0,1,allocate,0x...,51200000,0x0\n"
                           "0,2,free,0x...,7168,0x0\n0,3,allocate failure,0x0,51200000,0x",
                "");
     setenv("MEND_CONF", "log:warning,keep:5MiB,record:/no/such/folder/a,tightness:2", 1);
-    snprintf(words, sizeof(words), "record -o '%s' --keep 2MiB -- sh -c 'echo $MEND_CONF'",
-             file.path);
-    expect_run(0, words, "log:warning,tightness:2,keep:2MiB\n", ""); /* its options win */
-    snprintf(words, sizeof(words), "record -o '%s' -- sh -c 'echo $MEND_CONF'", file.path);
-    expect_run(0, words, "log:warning,keep:5MiB,tightness:2\n", "");
+    expect_run(0, command_line("record -o '%s' --keep 2MiB -- sh -c 'echo $MEND_CONF'", file.path),
+               "log:warning,tightness:2,keep:2MiB\n", ""); /* its options win */
+    expect_run(0, command_line("record -o '%s' -- sh -c 'echo $MEND_CONF'", file.path),
+               "log:warning,keep:5MiB,tightness:2\n", "");
     unsetenv("MEND_CONF");
     setenv("MEND_RECORD", file.path, 1); /* who reads it does not write over it */
-    snprintf(words, sizeof(words), "replay --policy mend,caching '%s'", file.path);
-    expect_run(0, words, "4 events, peak live 48.83 MiB...completes...completes", "");
+    expect_run(0, command_line("replay --policy mend,caching '%s'", file.path),
+               "4 events, peak live 48.83 MiB...completes...completes", "");
     unsetenv("MEND_RECORD");
-    snprintf(words, sizeof(words), "%s.1", file.path);
-    EXPECT_INT_EQ(0, unlink(words));
-    snprintf(words, sizeof(words), "report '%s'", file.path);
-    expect_run(1, words, "recording of Mend, 4 events, 2 blocks, device 64.0 MiB\nOut of memory",
-               "");
+    EXPECT_INT_EQ(0, unlink(command_line("%s.1", file.path)));
+    expect_run(1, command_line("report '%s'", file.path),
+               "recording of Mend, 4 events, 2 blocks, device 64.0 MiB\nOut of memory", "");
     fixture_remove(&file);
 }
 
@@ -218,8 +213,7 @@ MEND_TEST(record, a_cut_file_has_what_is_whole)
     const fixture_file file = fixture_write(".record", whole, first - 1);
     mend_trace *trace = NULL;
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trace_read(file.path, &trace));
-    char words[512];
-    snprintf(words, sizeof(words), "record '%s'", file.path);
-    expect_run(0, words, "cut: the process ended, or still runs\nevents 0 to 0 in 0.000 s", "");
+    expect_run(0, command_line("record '%s'", file.path),
+               "cut: the process ended, or still runs\nevents 0 to 0 in 0.000 s", "");
     fixture_remove(&file);
 }

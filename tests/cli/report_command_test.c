@@ -100,9 +100,7 @@ MEND_TEST(report_command, a_page_says_it_in_words_first)
 {
     fixture_file file = program_named("leaks and fails", false);
     fixture_file page = fixture_write_text(".html", "before");
-    char options[600];
-    snprintf(options, sizeof(options), "--no-what-if -o '%s'", page.path);
-    ended_run outcome = report_on(options, &file);
+    ended_run outcome = report_on(command_line("--no-what-if -o '%s'", page.path), &file);
     EXPECT_STATUS(1, outcome);
     EXPECT_STR_EQ("", outcome.err);
     expect_page("beside a page", outcome.out);
@@ -122,13 +120,10 @@ MEND_TEST(report_command, a_page_says_it_in_words_first)
     expect_words(text, words);
     EXPECT_TRUE(strstr(text, "http") == NULL && strstr(text, "{{") == NULL);
     /* What cannot be made leaves the file as it was. */
-    snprintf(options, sizeof(options), "--no-what-if -o '%s'", file.path);
-    EXPECT_STATUS(2, report_on(options, &file));
-    snprintf(options, sizeof(options), "-o '%s' --against /nowhere", page.path);
-    EXPECT_STATUS(2, report_on(options, &file));
+    EXPECT_STATUS(2, report_on(command_line("--no-what-if -o '%s'", file.path), &file));
+    EXPECT_STATUS(2, report_on(command_line("-o '%s' --against /nowhere", page.path), &file));
     fixture_file empty = fixture_write_text(".csv", "");
-    snprintf(options, sizeof(options), "-o '%s'", page.path);
-    EXPECT_STATUS(2, report_on(options, &empty));
+    EXPECT_STATUS(2, report_on(command_line("-o '%s'", page.path), &empty));
     static char again[sizeof(text)];
     read_all(page.path, again, sizeof(again));
     EXPECT_STR_EQ(text, again);
@@ -142,21 +137,17 @@ MEND_TEST(report_command, against_says_what_changed)
 {
     fixture_file before = program_named("steady", false);
     fixture_file after = program_named("leaks", false);
-    char options[512];
-    snprintf(options, sizeof(options), "--against '%s'", before.path);
-    ended_run outcome = report_on(options, &after);
+    ended_run outcome = report_on(command_line("--against '%s'", before.path), &after);
     EXPECT_STATUS(1, outcome);
     expect_page("against", outcome.out);
     static const char *const words[] = {"What changed", "most in use", "228 MiB",       "405 MiB",
                                         "+177 MiB",     "At the peak", "train.py:20 >", "0 B",
                                         "+177 MiB",     NULL};
     expect_words(outcome.out, words);
-    snprintf(options, sizeof(options), "--against '%s'", after.path);
-    outcome = report_on(options, &before);
+    outcome = report_on(command_line("--against '%s'", after.path), &before);
     EXPECT_STATUS(0, outcome);
     EXPECT_TRUE(strstr(outcome.out, "-177 MiB") != NULL);
-    snprintf(options, sizeof(options), "--against '%s'", before.path);
-    outcome = report_on(options, &before);
+    outcome = report_on(command_line("--against '%s'", before.path), &before);
     EXPECT_TRUE(strstr(outcome.out, "nobody holds more or less") != NULL);
     fixture_remove(&before);
     fixture_remove(&after);
