@@ -31,20 +31,17 @@ static bool is_honest(const mend_demo_scene *scene)
 
 static void check_scene(const mend_demo_scene *scene)
 {
-    mend_trace *trace = NULL;
+    ENDING_TRACE mend_trace *trace = NULL;
     EXPECT_TRUE(is_honest(scene));
     ASSERT_RESULT(MEND_OK, mend_demo_load(scene, MEND_TRACES_DIR, &trace));
-    mend_replay_result mend = replay(scene, trace, MEND_DEMO_MEND);
+    ENDING_RESULT mend_replay_result mend = replay(scene, trace, MEND_DEMO_MEND);
     EXPECT_TRUE(mend.completed && mend.host_syncs == 0 && mend.bytes_copied == 0);
     for (size_t i = 0; i < MEND_DEMO_MEND; i++) {
-        mend_replay_result other = replay(scene, trace, i);
+        ENDING_RESULT mend_replay_result other = replay(scene, trace, i);
         if (other.completed && other.host_syncs > 0) {
             EXPECT_TRUE(mend.peak_reserved_bytes < other.peak_reserved_bytes);
         }
-        mend_replay_result_clear(&other);
     }
-    mend_replay_result_clear(&mend);
-    mend_trace_destroy(trace);
 }
 
 MEND_TEST(demo, mend_completes_every_scene_without_a_wait)

@@ -37,7 +37,7 @@ MEND_TEST(output, a_full_device_and_a_closed_standard_output_are_reported)
  * either, which would be cut where other programs read them. */
 MEND_TEST(output, a_cut_result_is_no_success)
 {
-    fixture_file file = fixture_write_text(".json", "");
+    ENDING_FILE fixture_file file = fixture_write_text(".json", "");
     expect_run(
         2,
         command_line(
@@ -45,7 +45,6 @@ MEND_TEST(output, a_cut_result_is_no_success)
             "--json --policy mend,caching,rmm-arena stress:staircase stress:many-streams >%s",
             MEND_PROGRAM, file.path),
         NULL, "standard output");
-    fixture_remove(&file);
 }
 
 MEND_TEST(output, nothing_printed_is_nothing_lost)
@@ -58,13 +57,12 @@ MEND_TEST(output, nothing_printed_is_nothing_lost)
 /* A closed standard output must not let the next file that is opened take its number. */
 MEND_TEST(output, what_is_printed_never_goes_into_a_file)
 {
-    fixture_file timeline = fixture_write_text(".tsv", "");
+    ENDING_FILE fixture_file timeline = fixture_write_text(".tsv", "");
     expect_run(2, command_line("replay --json --timeline %s stress:staircase >&-", timeline.path),
                NULL, NULL);
     char text[8192];
     read_all(timeline.path, text, sizeof(text));
     EXPECT_TRUE(strncmp(text, "policy\t", 7) == 0 && strchr(text, '{') == NULL);
-    fixture_remove(&timeline);
 }
 
 MEND_TEST(output, a_path_that_cannot_be_written_is_refused_before_the_work)
@@ -97,9 +95,9 @@ static void expect_holds(const fixture_file *file, const char *expected)
 
 MEND_TEST(output, an_input_is_never_an_output)
 {
-    fixture_file trace = fixture_write_text(".csv", short_trace);
-    fixture_file costs = fixture_write_text(".txt", "map 1 2 3\n");
-    fixture_file link = fixture_write_text(".link", "");
+    ENDING_FILE fixture_file trace = fixture_write_text(".csv", short_trace);
+    ENDING_FILE fixture_file costs = fixture_write_text(".txt", "map 1 2 3\n");
+    ENDING_FILE fixture_file link = fixture_write_text(".link", "");
     unlink(link.path);
     EXPECT_INT_EQ(0, symlink(trace.path, link.path));
     expect_run(2, command_line("replay --timeline %s %s", trace.path, trace.path), "",
@@ -113,9 +111,6 @@ MEND_TEST(output, an_input_is_never_an_output)
         "", "is read and would be written");
     expect_holds(&trace, short_trace);
     expect_holds(&costs, "map 1 2 3\n");
-    fixture_remove(&link);
-    fixture_remove(&costs);
-    fixture_remove(&trace);
 }
 
 MEND_TEST(output, a_page_never_replaces_a_recording)
@@ -140,32 +135,30 @@ MEND_TEST(output, two_outputs_are_two_files)
 /* Where there is no result, what was there before stays. */
 MEND_TEST(output, a_failed_command_leaves_the_file_as_it_was)
 {
-    fixture_file timeline = fixture_write_text(".tsv", "before");
+    ENDING_FILE fixture_file timeline = fixture_write_text(".tsv", "before");
     const char *line = command_line("replay --timeline %s /no/such/trace.csv", timeline.path);
     expect_run(2, line, "", "/no/such/trace.csv");
     expect_holds(&timeline, "before");
     unlink(timeline.path);
     expect_run(2, line, NULL, NULL);
     EXPECT_TRUE(access(timeline.path, F_OK) != 0);
-    fixture_remove(&timeline);
 }
 
 MEND_TEST(output, a_replaced_file_keeps_its_mode)
 {
-    fixture_file timeline = fixture_write_text(".tsv", "before");
+    ENDING_FILE fixture_file timeline = fixture_write_text(".tsv", "before");
     EXPECT_INT_EQ(0, chmod(timeline.path, 0600));
     expect_run(0, command_line("replay --timeline %s stress:staircase", timeline.path), NULL, "");
     struct stat status;
     EXPECT_INT_EQ(0, stat(timeline.path, &status));
     EXPECT_U64_EQ(0600, status.st_mode & 07777);
-    fixture_remove(&timeline);
 }
 
 /* The link stays a link, and what it leads to is written. */
 MEND_TEST(output, a_link_leads_to_its_file)
 {
-    fixture_file file = fixture_write_text(".tsv", "before");
-    fixture_file link = fixture_write_text(".link", "");
+    ENDING_FILE fixture_file file = fixture_write_text(".tsv", "before");
+    ENDING_FILE fixture_file link = fixture_write_text(".link", "");
     unlink(link.path);
     EXPECT_INT_EQ(0, symlink(file.path, link.path));
     expect_run(0, command_line("replay --timeline %s stress:staircase", link.path), NULL, "");
@@ -175,8 +168,6 @@ MEND_TEST(output, a_link_leads_to_its_file)
     char text[8];
     read_all(file.path, text, sizeof(text));
     EXPECT_STR_EQ("policy\t", text);
-    fixture_remove(&link);
-    fixture_remove(&file);
 }
 
 MEND_TEST(output, a_file_may_be_standard_output)

@@ -286,13 +286,12 @@ MEND_TEST(program, driver_time_is_given_by_every_list)
     expect_costs("expandable --costs kvcached-a100",
                  "'driver_time_us': 489.900,...'reference': 192.000");
     expect_run(0, "replay %", "price lists h200 (with the second half) and reference", "");
-    fixture_file costs = fixture_write_text(".txt", "plain_alloc 2000 0 0\n");
+    ENDING_FILE fixture_file costs = fixture_write_text(".txt", "plain_alloc 2000 0 0\n");
     char option[300];
     char parts[400];
     snprintf(option, sizeof(option), "caching --costs %s", costs.path);
     snprintf(parts, sizeof(parts), "'costs': '%s',...'driver_time_us': 2.000,", costs.path);
     expect_costs(option, parts);
-    fixture_remove(&costs);
 }
 
 MEND_TEST(program, seed_and_scale_and_threads_are_heard)
