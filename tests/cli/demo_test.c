@@ -31,20 +31,17 @@ static bool is_honest(const mend_demo_scene *scene)
 
 static void check_scene(const mend_demo_scene *scene)
 {
-    mend_trace *trace = NULL;
+    ENDING_TRACE mend_trace *trace = NULL;
     EXPECT_TRUE(is_honest(scene));
     ASSERT_RESULT(MEND_OK, mend_demo_load(scene, MEND_TRACES_DIR, &trace));
-    mend_replay_result mend = replay(scene, trace, MEND_DEMO_MEND);
+    ENDING_RESULT mend_replay_result mend = replay(scene, trace, MEND_DEMO_MEND);
     EXPECT_TRUE(mend.completed && mend.host_syncs == 0 && mend.bytes_copied == 0);
     for (size_t i = 0; i < MEND_DEMO_MEND; i++) {
-        mend_replay_result other = replay(scene, trace, i);
+        ENDING_RESULT mend_replay_result other = replay(scene, trace, i);
         if (other.completed && other.host_syncs > 0) {
             EXPECT_TRUE(mend.peak_reserved_bytes < other.peak_reserved_bytes);
         }
-        mend_replay_result_clear(&other);
     }
-    mend_replay_result_clear(&mend);
-    mend_trace_destroy(trace);
 }
 
 MEND_TEST(demo, mend_completes_every_scene_without_a_wait)
@@ -59,13 +56,10 @@ MEND_TEST(demo, mend_completes_every_scene_without_a_wait)
 MEND_TEST(demo, of_a_file_is_about_that_program)
 {
     fixture_file page = fixture_write_text(".html", "before");
-    char arguments[1024];
-    snprintf(arguments, sizeof(arguments), "demo --device sim -o '%s' --capacity 40MiB %%",
-             page.path);
-    expect_run(1, arguments, " on 40.00 MiB (/...out of memory at event 1...near its limit...",
-               NULL);
-    snprintf(arguments, sizeof(arguments), "demo --device sim -o '%s' %%", page.path);
-    expect_run(0, arguments, " on 4.00 GiB (/...Mend...completed...near its limit...", NULL);
+    expect_run(1, command_line("demo --device sim -o '%s' --capacity 40MiB %%", page.path),
+               " on 40.00 MiB (/...out of memory at event 1...near its limit...", NULL);
+    expect_run(0, command_line("demo --device sim -o '%s' %%", page.path),
+               " on 4.00 GiB (/...Mend...completed...near its limit...", NULL);
     static char text[1 << 17];
     read_all(page.path, text, sizeof(text));
     EXPECT_TRUE(strstr(text, " on 2 devices: it finishes with PyTorch caching on ") != NULL);

@@ -80,14 +80,13 @@ static void expect_exact(const mend_replay_result *result)
 static void expect_exact_at(const mend_trace *trace, const char *capacity, bool is_enough)
 {
     mend_replay_options options = explaining();
-    mend_replay_result result = fixture_replay(trace, "mend", capacity, &options);
+    ENDING_RESULT mend_replay_result result = fixture_replay(trace, "mend", capacity, &options);
     expect_exact(&result);
     EXPECT_TRUE(result.completed == is_enough);
     if (is_enough) {
         EXPECT_U64_EQ(result.peak_reserved_bytes,
                       result.explanation->moments[0].state.reserved_bytes);
     }
-    mend_replay_result_clear(&result);
 }
 
 MEND_TEST(explain, causes_add_up_on_every_stress_workload)
@@ -99,20 +98,19 @@ MEND_TEST(explain, causes_add_up_on_every_stress_workload)
         "stress:random-mix",
     };
     for (size_t i = 0; i < sizeof(specs) / sizeof(*specs); i++) {
-        mend_trace *trace = fixture_workload(specs[i]);
+        ENDING_TRACE mend_trace *trace = fixture_workload(specs[i]);
         expect_exact_at(trace, "unlimited", true);
         expect_exact_at(trace, "0.9x", false);
-        mend_trace_destroy(trace);
     }
 }
 
 MEND_TEST(explain, looking_changes_nothing)
 {
-    mend_trace *trace = fixture_workload("stress:many-streams");
+    ENDING_TRACE mend_trace *trace = fixture_workload("stress:many-streams");
     mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
-    mend_replay_result plain = fixture_replay(trace, "mend", "1.05x", &options);
+    ENDING_RESULT mend_replay_result plain = fixture_replay(trace, "mend", "1.05x", &options);
     options.explain = true;
-    mend_replay_result result = fixture_replay(trace, "mend", "1.05x", &options);
+    ENDING_RESULT mend_replay_result result = fixture_replay(trace, "mend", "1.05x", &options);
     EXPECT_TRUE(plain.explanation == NULL);
     EXPECT_U64_EQ(plain.completed, result.completed);
     EXPECT_U64_EQ(plain.peak_reserved_bytes, result.peak_reserved_bytes);
@@ -121,9 +119,6 @@ MEND_TEST(explain, looking_changes_nothing)
     EXPECT_INT_EQ(0, memcmp(&plain.calls, &result.calls, sizeof(plain.calls)));
     EXPECT_INT_EQ(0, memcmp(&plain.calls_second_half, &result.calls_second_half,
                             sizeof(plain.calls_second_half)));
-    mend_replay_result_clear(&plain);
-    mend_replay_result_clear(&result);
-    mend_trace_destroy(trace);
 }
 
 /* ---- what it says ---------------------------------------------------------------------------- */
@@ -134,9 +129,9 @@ static const char held_chunks[] = "1+105381888 2+400M 3+105381888 -2 9+0 4+10737
 
 MEND_TEST(explain, tells_events_and_ages_of_holders)
 {
-    mend_trace *trace = fixture_steps(held_chunks);
+    ENDING_TRACE mend_trace *trace = fixture_steps(held_chunks);
     mend_replay_options options = explaining();
-    mend_replay_result result = fixture_replay(trace, "mend", "1GiB", &options);
+    ENDING_RESULT mend_replay_result result = fixture_replay(trace, "mend", "1GiB", &options);
     EXPECT_FALSE(result.completed);
     expect_exact(&result);
     const mend_replay_moment *failure = &result.explanation->moments[MEND_MOMENT_FAILURE];
@@ -154,8 +149,6 @@ MEND_TEST(explain, tells_events_and_ages_of_holders)
         EXPECT_TRUE(holder->is_freed == (holder->allocated_at == 0));
         EXPECT_U64_EQ(holder->is_freed ? 6 : 0, holder->freed_at);
     }
-    mend_replay_result_clear(&result);
-    mend_trace_destroy(trace);
 }
 
 /* ---- calls by cause -------------------------------------------------------------------------- */

@@ -20,6 +20,15 @@ fixture_file fixture_write_text(const char *ending, const char *text);
 fixture_file fixture_write_gzip(const char *ending, const char *text);
 void fixture_remove(const fixture_file *file);
 
+/* What a variable so declared holds ends with its block. */
+#define ENDING_FILE   __attribute__((cleanup(fixture_remove)))
+#define ENDING_RESULT __attribute__((cleanup(mend_replay_result_clear)))
+#define ENDING_TRACE  __attribute__((cleanup(fixture_end_trace)))
+static inline void fixture_end_trace(mend_trace **trace)
+{
+    mend_trace_destroy(*trace);
+}
+
 /* Reads a trace with this text; NULL, and *message filled (at least 512 bytes), when it is refused.
  */
 mend_trace *fixture_read_trace(const char *text, char *message);

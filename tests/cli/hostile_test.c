@@ -53,7 +53,7 @@ MEND_TEST(hostile, a_file_grows_so_far_and_no_further)
     enum { LINES = 200000 };
     static char text[LINES + 1];
     memset(text, '\n', LINES);
-    fixture_file file = fixture_write_gzip(".gz", text);
+    ENDING_FILE fixture_file file = fixture_write_gzip(".gz", text);
     static mend_line_source source;
     ASSERT_RESULT(MEND_OK, mend_line_source_open(&source, file.path));
     EXPECT_U64_EQ(MEND_MOST_FILE_BYTES, source.bytes.left);
@@ -66,7 +66,6 @@ MEND_TEST(hostile, a_file_grows_so_far_and_no_further)
     EXPECT_TRUE(strstr(last_message(), "too much") != NULL);
     EXPECT_TRUE(source.line_number > LINES / 2 && source.line_number <= LINES);
     mend_line_source_close(&source);
-    fixture_remove(&file);
 }
 
 /* Who can choose pointers that meet in one place of a table makes its use as slow as a list's. */
@@ -105,11 +104,10 @@ MEND_TEST(hostile, what_a_file_holds_does_nothing_to_the_terminal)
     char message[512] = "";
     EXPECT_TRUE(fixture_read_trace(TRACE_HEAD "0,0,\x1b[2J,9,1,0\n", message) == NULL);
     EXPECT_TRUE(strstr(message, ":2: unknown action \"?[2J\"") != NULL);
-    fixture_file file = fixture_write_text(".costs", "\x1b]0;title\x07 1 2 3\n");
+    ENDING_FILE fixture_file file = fixture_write_text(".costs", "\x1b]0;title\x07 1 2 3\n");
     mend_sim_prices prices = MEND_SIM_PRICES_INIT;
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_costs_read(file.path, &prices));
     EXPECT_TRUE(strstr(last_message(), ":1: no call \"?]0;title?\"") != NULL);
-    fixture_remove(&file);
 }
 
 /* Models keep tables of the device's pages. */
@@ -118,8 +116,9 @@ MEND_TEST(hostile, absurd_sizes_are_not_replayed)
     static const char *const policies[] = {
         "mend",       "caching",  "caching:split128", "caching:gc80", "caching:2.13:split128",
         "expandable", "rmm-pool", "rmm-arena",        "gmlake"};
-    mend_trace *huge = fixture_trace(TRACE_HEAD "0,0,allocate,1,0x1000000000000000,0\n");
-    mend_trace *small = fixture_trace(TRACE_HEAD "0,0,allocate,1,1,0\n");
+    ENDING_TRACE mend_trace *huge =
+        fixture_trace(TRACE_HEAD "0,0,allocate,1,0x1000000000000000,0\n");
+    ENDING_TRACE mend_trace *small = fixture_trace(TRACE_HEAD "0,0,allocate,1,1,0\n");
     ASSERT_TRUE(huge != NULL && small != NULL);
     mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
     for (size_t i = 0; i < sizeof(policies) / sizeof(*policies); i++) {
@@ -133,6 +132,4 @@ MEND_TEST(hostile, absurd_sizes_are_not_replayed)
                       mend_replay_run(small, policies[i], &capacity, &options, &result));
         EXPECT_TRUE(strstr(last_message(), "16 TiB") != NULL);
     }
-    mend_trace_destroy(huge);
-    mend_trace_destroy(small);
 }

@@ -28,10 +28,8 @@ enum { PRINTING = sizeof(printing) / sizeof(*printing) };
 MEND_TEST(output, a_full_device_and_a_closed_standard_output_are_reported)
 {
     for (size_t i = 0; i < PRINTING * 2; i++) {
-        char arguments[512];
-        snprintf(arguments, sizeof(arguments), "%s %s", printing[i / 2],
-                 i % 2 == 0 ? ">/dev/full" : ">&-");
-        expect_run(2, arguments, NULL, "standard output");
+        expect_run(2, command_line("%s %s", printing[i / 2], i % 2 == 0 ? ">/dev/full" : ">&-"),
+                   NULL, "standard output");
     }
 }
 
@@ -39,14 +37,14 @@ MEND_TEST(output, a_full_device_and_a_closed_standard_output_are_reported)
  * either, which would be cut where other programs read them. */
 MEND_TEST(output, a_cut_result_is_no_success)
 {
-    fixture_file file = fixture_write_text(".json", "");
-    char arguments[1024];
-    snprintf(arguments, sizeof(arguments),
-             "--version >/dev/null; trap '' XFSZ; ulimit -f 1; GCOV_PREFIX=/dev/null '%s' replay "
-             "--json --policy mend,caching,rmm-arena stress:staircase stress:many-streams >%s",
-             MEND_PROGRAM, file.path);
-    expect_run(2, arguments, NULL, "standard output");
-    fixture_remove(&file);
+    ENDING_FILE fixture_file file = fixture_write_text(".json", "");
+    expect_run(
+        2,
+        command_line(
+            "--version >/dev/null; trap '' XFSZ; ulimit -f 1; GCOV_PREFIX=/dev/null '%s' replay "
+            "--json --policy mend,caching,rmm-arena stress:staircase stress:many-streams >%s",
+            MEND_PROGRAM, file.path),
+        NULL, "standard output");
 }
 
 MEND_TEST(output, nothing_printed_is_nothing_lost)
@@ -59,15 +57,12 @@ MEND_TEST(output, nothing_printed_is_nothing_lost)
 /* A closed standard output must not let the next file that is opened take its number. */
 MEND_TEST(output, what_is_printed_never_goes_into_a_file)
 {
-    fixture_file timeline = fixture_write_text(".tsv", "");
-    char arguments[1024];
-    snprintf(arguments, sizeof(arguments), "replay --json --timeline %s stress:staircase >&-",
-             timeline.path);
-    expect_run(2, arguments, NULL, NULL);
+    ENDING_FILE fixture_file timeline = fixture_write_text(".tsv", "");
+    expect_run(2, command_line("replay --json --timeline %s stress:staircase >&-", timeline.path),
+               NULL, NULL);
     char text[8192];
     read_all(timeline.path, text, sizeof(text));
     EXPECT_TRUE(strncmp(text, "policy\t", 7) == 0 && strchr(text, '{') == NULL);
-    fixture_remove(&timeline);
 }
 
 MEND_TEST(output, a_path_that_cannot_be_written_is_refused_before_the_work)
@@ -100,94 +95,79 @@ static void expect_holds(const fixture_file *file, const char *expected)
 
 MEND_TEST(output, an_input_is_never_an_output)
 {
-    fixture_file trace = fixture_write_text(".csv", short_trace);
-    fixture_file costs = fixture_write_text(".txt", "map 1 2 3\n");
-    fixture_file link = fixture_write_text(".link", "");
+    ENDING_FILE fixture_file trace = fixture_write_text(".csv", short_trace);
+    ENDING_FILE fixture_file costs = fixture_write_text(".txt", "map 1 2 3\n");
+    ENDING_FILE fixture_file link = fixture_write_text(".link", "");
     unlink(link.path);
     EXPECT_INT_EQ(0, symlink(trace.path, link.path));
-    char arguments[1024];
-    snprintf(arguments, sizeof(arguments), "replay --timeline %s %s", trace.path, trace.path);
-    expect_run(2, arguments, "", "is read and would be written");
-    snprintf(arguments, sizeof(arguments), "replay --timeline %s %s", link.path, trace.path);
-    expect_run(2, arguments, "", "is read and would be written");
-    snprintf(arguments, sizeof(arguments), "demo -o %s %s", link.path, trace.path);
-    expect_run(2, arguments, "", "is read and would be written");
-    snprintf(arguments, sizeof(arguments), "replay --costs %s --timeline %s %s", costs.path,
-             costs.path, trace.path);
-    expect_run(2, arguments, "", "is read and would be written");
+    expect_run(2, command_line("replay --timeline %s %s", trace.path, trace.path), "",
+               "is read and would be written");
+    expect_run(2, command_line("replay --timeline %s %s", link.path, trace.path), "",
+               "is read and would be written");
+    expect_run(2, command_line("demo -o %s %s", link.path, trace.path), "",
+               "is read and would be written");
+    expect_run(
+        2, command_line("replay --costs %s --timeline %s %s", costs.path, costs.path, trace.path),
+        "", "is read and would be written");
     expect_holds(&trace, short_trace);
     expect_holds(&costs, "map 1 2 3\n");
-    fixture_remove(&link);
-    fixture_remove(&costs);
-    fixture_remove(&trace);
 }
 
 MEND_TEST(output, a_page_never_replaces_a_recording)
 {
-    char arguments[1024];
-    snprintf(arguments, sizeof(arguments), "demo --device sim --traces %s -o %s/%s",
-             MEND_TRACES_DIR, MEND_TRACES_DIR, "detector-varboxes.csv.gz");
-    expect_run(2, arguments, "", "is read and would be written");
+    expect_run(2,
+               command_line("demo --device sim --traces %s -o %s/%s", MEND_TRACES_DIR,
+                            MEND_TRACES_DIR, "detector-varboxes.csv.gz"),
+               "", "is read and would be written");
 }
 
 MEND_TEST(output, two_outputs_are_two_files)
 {
     fixture_file both = fixture_write_text(".both", "before");
-    char arguments[1024];
-    snprintf(arguments, sizeof(arguments), "info --device sim --prices -o %s --json %s", both.path,
-             both.path);
-    expect_run(2, arguments, "", "twice");
+    const char *line =
+        command_line("info --device sim --prices -o %s --json %s", both.path, both.path);
+    expect_run(2, line, "", "twice");
     expect_holds(&both, "before");
     fixture_remove(&both);
-    expect_run(2, arguments, "", "twice");
+    expect_run(2, line, "", "twice");
 }
 
 /* Where there is no result, what was there before stays. */
 MEND_TEST(output, a_failed_command_leaves_the_file_as_it_was)
 {
-    fixture_file timeline = fixture_write_text(".tsv", "before");
-    char arguments[1024];
-    snprintf(arguments, sizeof(arguments), "replay --timeline %s /no/such/trace.csv",
-             timeline.path);
-    expect_run(2, arguments, "", "/no/such/trace.csv");
+    ENDING_FILE fixture_file timeline = fixture_write_text(".tsv", "before");
+    const char *line = command_line("replay --timeline %s /no/such/trace.csv", timeline.path);
+    expect_run(2, line, "", "/no/such/trace.csv");
     expect_holds(&timeline, "before");
     unlink(timeline.path);
-    expect_run(2, arguments, NULL, NULL);
+    expect_run(2, line, NULL, NULL);
     EXPECT_TRUE(access(timeline.path, F_OK) != 0);
-    fixture_remove(&timeline);
 }
 
 MEND_TEST(output, a_replaced_file_keeps_its_mode)
 {
-    fixture_file timeline = fixture_write_text(".tsv", "before");
+    ENDING_FILE fixture_file timeline = fixture_write_text(".tsv", "before");
     EXPECT_INT_EQ(0, chmod(timeline.path, 0600));
-    char arguments[1024];
-    snprintf(arguments, sizeof(arguments), "replay --timeline %s stress:staircase", timeline.path);
-    expect_run(0, arguments, NULL, "");
+    expect_run(0, command_line("replay --timeline %s stress:staircase", timeline.path), NULL, "");
     struct stat status;
     EXPECT_INT_EQ(0, stat(timeline.path, &status));
     EXPECT_U64_EQ(0600, status.st_mode & 07777);
-    fixture_remove(&timeline);
 }
 
 /* The link stays a link, and what it leads to is written. */
 MEND_TEST(output, a_link_leads_to_its_file)
 {
-    fixture_file file = fixture_write_text(".tsv", "before");
-    fixture_file link = fixture_write_text(".link", "");
+    ENDING_FILE fixture_file file = fixture_write_text(".tsv", "before");
+    ENDING_FILE fixture_file link = fixture_write_text(".link", "");
     unlink(link.path);
     EXPECT_INT_EQ(0, symlink(file.path, link.path));
-    char arguments[1024];
-    snprintf(arguments, sizeof(arguments), "replay --timeline %s stress:staircase", link.path);
-    expect_run(0, arguments, NULL, "");
+    expect_run(0, command_line("replay --timeline %s stress:staircase", link.path), NULL, "");
     struct stat status;
     EXPECT_INT_EQ(0, lstat(link.path, &status));
     EXPECT_TRUE(S_ISLNK(status.st_mode));
     char text[8];
     read_all(file.path, text, sizeof(text));
     EXPECT_STR_EQ("policy\t", text);
-    fixture_remove(&link);
-    fixture_remove(&file);
 }
 
 MEND_TEST(output, a_file_may_be_standard_output)

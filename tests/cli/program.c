@@ -1,5 +1,6 @@
 #include "tests/cli/program.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,15 +19,25 @@ void read_all(const char *path, char *text, size_t size)
     }
 }
 
+const char *command_line(const char *format, ...)
+{
+    static char line[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    EXPECT_TRUE(vsnprintf(line, sizeof(line), format, arguments) < (int)sizeof(line));
+    va_end(arguments);
+    return line;
+}
+
 ended_run run(const char *arguments)
 {
     fixture_file out = fixture_write_text(".out", "");
     fixture_file err = fixture_write_text(".err", "");
-    char command[2048];
-    snprintf(command, sizeof(command), "{ '%s' %s; } >%s 2>%s", MEND_PROGRAM, arguments, out.path,
+    char line[2048];
+    snprintf(line, sizeof(line), "{ '%s' %s; } >%s 2>%s", MEND_PROGRAM, arguments, out.path,
              err.path);
     ended_run outcome = {0};
-    int status = system(command);
+    int status = system(line);
     outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     read_all(out.path, outcome.out, sizeof(outcome.out));
     read_all(err.path, outcome.err, sizeof(outcome.err));

@@ -10,6 +10,9 @@ typedef struct ended_run {
     char err[16384];
 } ended_run;
 
+/* A line in the words of printf, until the next one. */
+__attribute__((format(printf, 1, 2))) const char *command_line(const char *format, ...);
+
 /* Runs `mend ARGUMENTS`, which go through the shell. What they redirect is not kept. */
 ended_run run(const char *arguments);
 

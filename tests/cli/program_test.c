@@ -102,15 +102,15 @@ MEND_TEST(program, help_manual_and_completions_name_every_option)
     const ended_run zsh = expect_run(0, "completion zsh", "#compdef mend\n", "");
     for (size_t i = 0; mend_commands[i] != NULL; i++) {
         const mend_command *command = mend_commands[i];
-        char arguments[256];
-        snprintf(arguments, sizeof(arguments), "%s --help", command->name);
-        const ended_run help = expect_run(0, arguments, "usage: mend ", "");
+        const ended_run help =
+            expect_run(0, command_line("%s --help", command->name), "usage: mend ", "");
         /* bash itself completes. */
-        snprintf(arguments, sizeof(arguments),
-                 "completion bash | bash -c 'source /dev/stdin; COMP_LINE=\"mend %s -\"; "
-                 "COMP_POINT=${#COMP_LINE}; _mend; echo \" ${COMPREPLY[*]} \"'",
-                 command->name);
-        const ended_run bash = expect_run(0, arguments, NULL, "");
+        const ended_run bash = expect_run(
+            0,
+            command_line("completion bash | bash -c 'source /dev/stdin; COMP_LINE=\"mend %s -\"; "
+                         "COMP_POINT=${#COMP_LINE}; _mend; echo \" ${COMPREPLY[*]} \"'",
+                         command->name),
+            NULL, "");
         char section[64];
         char branch[64];
         snprintf(section, sizeof(section), ".SS \"mend %s ", command->name);
@@ -253,9 +253,7 @@ MEND_TEST(program, slips_are_named)
         {"--threads 2 --timeline /nowhere/at/all.tsv %", "only with one thread"},
     };
     for (size_t i = 0; i < sizeof(slips) / sizeof(*slips); i++) {
-        char arguments[512];
-        snprintf(arguments, sizeof(arguments), "replay %s", slips[i][0]);
-        expect_run(2, arguments, "", slips[i][1]);
+        expect_run(2, command_line("replay %s", slips[i][0]), "", slips[i][1]);
     }
 }
 
@@ -270,9 +268,8 @@ MEND_TEST(program, content_is_checked_when_asked)
  * (70 each; 8.9) and mapped (2 each; 0.7), and opened by one call (18; 44.9). */
 static void expect_costs(const char *option, const char *parts)
 {
-    char arguments[512];
-    snprintf(arguments, sizeof(arguments), "replay --json --policy %s %%", option);
-    expect_run_on(TRACE_HEAD "0,0,allocate,1,31457280,0\n", 0, arguments, parts, "");
+    expect_run_on(TRACE_HEAD "0,0,allocate,1,31457280,0\n", 0,
+                  command_line("replay --json --policy %s %%", option), parts, "");
 }
 
 MEND_TEST(program, driver_time_is_given_by_every_list)
@@ -289,13 +286,12 @@ MEND_TEST(program, driver_time_is_given_by_every_list)
     expect_costs("expandable --costs kvcached-a100",
                  "'driver_time_us': 489.900,...'reference': 192.000");
     expect_run(0, "replay %", "price lists h200 (with the second half) and reference", "");
-    fixture_file costs = fixture_write_text(".txt", "plain_alloc 2000 0 0\n");
+    ENDING_FILE fixture_file costs = fixture_write_text(".txt", "plain_alloc 2000 0 0\n");
     char option[300];
     char parts[400];
     snprintf(option, sizeof(option), "caching --costs %s", costs.path);
     snprintf(parts, sizeof(parts), "'costs': '%s',...'driver_time_us': 2.000,", costs.path);
     expect_costs(option, parts);
-    fixture_remove(&costs);
 }
 
 MEND_TEST(program, seed_and_scale_and_threads_are_heard)

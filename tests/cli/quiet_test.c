@@ -13,11 +13,10 @@ MEND_TEST(quiet, completes_by_copying_where_mend_runs_out_of_memory)
     mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         fixture_replays(rows[i][0], "mend", rows[i][1], "completed=0 bytes_copied=0");
-        mend_trace *trace = fixture_workload(rows[i][0]);
-        mend_replay_result with = fixture_replay(trace, "mend:quiet", rows[i][1], &options);
+        ENDING_TRACE mend_trace *trace = fixture_workload(rows[i][0]);
+        ENDING_RESULT mend_replay_result with =
+            fixture_replay(trace, "mend:quiet", rows[i][1], &options);
         EXPECT_TRUE(with.completed && with.bytes_copied > 0);
-        mend_replay_result_clear(&with);
-        mend_trace_destroy(trace);
     }
 }
 

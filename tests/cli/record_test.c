@@ -23,42 +23,36 @@ static const char rows[] = TRACE_HEAD "0,0,allocate,0x1,7168,0\n"
 /* Of the replayed program the second large block does not fit. */
 MEND_TEST(record, a_program_that_runs_out_of_memory_is_told_from_its_recording)
 {
-    const fixture_file file = fixture_write_text(".record", "");
-    char words[1024];
-    snprintf(words, sizeof(words),
-             "record -o '%s' --keep 2MiB -- '%s' replay --policy mend --capacity 64MiB %%",
-             file.path, MEND_PROGRAM);
-    expect_run_on(rows, 1, words, "mend...out at 75 %", "");
-    snprintf(words, sizeof(words), "record '%s'", file.path);
-    expect_run(0, words,
+    ENDING_FILE const fixture_file file = fixture_write_text(".record", "");
+    expect_run_on(
+        rows, 1,
+        command_line("record -o '%s' --keep 2MiB -- '%s' replay --policy mend --capacity 64MiB %%",
+                     file.path, MEND_PROGRAM),
+        "mend...out at 75 %", "");
+    expect_run(0, command_line("record '%s'", file.path),
                "recording of process ... device 0 of 64.0 MiB, limit 64.0 MiB\n"
                "whole: the pool was destroyed\n...0 lost\n"
                "  alloc                    2\n  free                     2\n"
                "...  out of memory            1\n"
                "...blocks from before its first event 0; live at its end 0 B in 0; peak 48.8 MiB\n",
                "");
-    snprintf(words, sizeof(words), "record --csv '%s'", file.path);
-    expect_run(0, words,
+    expect_run(0, command_line("record --csv '%s'", file.path),
                TRACE_HEAD "0,0,allocate,0x...,7168,0x0\n0,1,allocate,0x...,51200000,0x0\n"
                           "0,2,free,0x...,7168,0x0\n0,3,allocate failure,0x0,51200000,0x",
                "");
     setenv("MEND_CONF", "log:warning,keep:5MiB,record:/no/such/folder/a,tightness:2", 1);
-    snprintf(words, sizeof(words), "record -o '%s' --keep 2MiB -- sh -c 'echo $MEND_CONF'",
-             file.path);
-    expect_run(0, words, "log:warning,tightness:2,keep:2MiB\n", ""); /* its options win */
-    snprintf(words, sizeof(words), "record -o '%s' -- sh -c 'echo $MEND_CONF'", file.path);
-    expect_run(0, words, "log:warning,keep:5MiB,tightness:2\n", "");
+    expect_run(0, command_line("record -o '%s' --keep 2MiB -- sh -c 'echo $MEND_CONF'", file.path),
+               "log:warning,tightness:2,keep:2MiB\n", ""); /* its options win */
+    expect_run(0, command_line("record -o '%s' -- sh -c 'echo $MEND_CONF'", file.path),
+               "log:warning,keep:5MiB,tightness:2\n", "");
     unsetenv("MEND_CONF");
     setenv("MEND_RECORD", file.path, 1); /* who reads it does not write over it */
-    snprintf(words, sizeof(words), "replay --policy mend,caching '%s'", file.path);
-    expect_run(0, words, "4 events, peak live 48.83 MiB...completes...completes", "");
+    expect_run(0, command_line("replay --policy mend,caching '%s'", file.path),
+               "4 events, peak live 48.83 MiB...completes...completes", "");
     unsetenv("MEND_RECORD");
-    snprintf(words, sizeof(words), "%s.1", file.path);
-    EXPECT_INT_EQ(0, unlink(words));
-    snprintf(words, sizeof(words), "report '%s'", file.path);
-    expect_run(1, words, "recording of Mend, 4 events, 2 blocks, device 64.0 MiB\nOut of memory",
-               "");
-    fixture_remove(&file);
+    EXPECT_INT_EQ(0, unlink(command_line("%s.1", file.path)));
+    expect_run(1, command_line("report '%s'", file.path),
+               "recording of Mend, 4 events, 2 blocks, device 64.0 MiB\nOut of memory", "");
 }
 
 MEND_TEST(record, wrong_usage_is_refused)
@@ -114,7 +108,7 @@ static void put_run(uint64_t number)
 /* What is read, in short: "+3 -3" allocates and frees the block of 3 KiB. */
 static void expect_trace(const char *steps, size_t before, const char *note)
 {
-    const fixture_file file = fixture_write(".record", whole, length);
+    ENDING_FILE const fixture_file file = fixture_write(".record", whole, length);
     mend_trace *trace = NULL;
     mend_trace_detail detail;
     char found[512] = "";
@@ -131,7 +125,6 @@ static void expect_trace(const char *steps, size_t before, const char *note)
     EXPECT_STR_EQ(note, result == MEND_OK ? trace->note : "");
     mend_trace_destroy(trace);
     mend_trace_detail_clear(&detail);
-    fixture_remove(&file);
 }
 
 /* The file begins with the newest lap; blocks 1 to 3 are gone, and of block 4 only a free tells. */
@@ -169,16 +162,14 @@ MEND_TEST(record, blocks_from_before_the_oldest_event_are_known)
 MEND_TEST(record, holders_are_scopes)
 {
     write_lap();
-    const fixture_file file = fixture_write(".record", whole, length);
-    mend_report *report = NULL;
+    ENDING_FILE const fixture_file file = fixture_write(".record", whole, length);
+    ENDING_REPORT mend_report *report = NULL;
     EXPECT_RESULT(MEND_OK, mend_report_create(file.path, 0, &report));
     EXPECT_U64_EQ(7 * MIB, report->capacity_bytes);
     ASSERT_U64_EQ(3, report->holder_count);
     EXPECT_STR_EQ("(outside of scopes)", report->holders[0].name);
     EXPECT_STR_EQ("step/forward", report->holders[1].name);
     EXPECT_STR_EQ("step", report->holders[2].name);
-    mend_report_destroy(report);
-    fixture_remove(&file);
 }
 
 /* Behind a gap a free may be of a block whose allocation is lost, and an allocation where one was
@@ -215,11 +206,9 @@ MEND_TEST(record, a_cut_file_has_what_is_whole)
         expect_trace("+1", 0, "");
     }
     expect_trace("+1 +2", 0, "");
-    const fixture_file file = fixture_write(".record", whole, first - 1);
+    ENDING_FILE const fixture_file file = fixture_write(".record", whole, first - 1);
     mend_trace *trace = NULL;
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trace_read(file.path, &trace));
-    char words[512];
-    snprintf(words, sizeof(words), "record '%s'", file.path);
-    expect_run(0, words, "cut: the process ended, or still runs\nevents 0 to 0 in 0.000 s", "");
-    fixture_remove(&file);
+    expect_run(0, command_line("record '%s'", file.path),
+               "cut: the process ended, or still runs\nevents 0 to 0 in 0.000 s", "");
 }

@@ -71,7 +71,7 @@ MEND_TEST(replay, blocks_of_no_bytes_are_not_asked_for)
 
 MEND_TEST(replay, unknown_policies_are_refused)
 {
-    mend_trace *trace = fixture_steps(THREE_BLOCKS);
+    ENDING_TRACE mend_trace *trace = fixture_steps(THREE_BLOCKS);
     mend_replay_options options = default_options();
     mend_capacity capacity = {.kind = MEND_CAPACITY_UNLIMITED};
     mend_replay_result result = {0};
@@ -80,12 +80,11 @@ MEND_TEST(replay, unknown_policies_are_refused)
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
                   mend_replay_run(trace, "cuda-malloc", &capacity, &options, &result));
     EXPECT_TRUE(mend_replay_knows_policy("cuda-malloc", MEND_REPLAY_CUDA));
-    mend_trace_destroy(trace);
 }
 
 MEND_TEST(replay, samples_tell_the_story_over_time)
 {
-    mend_trace *trace = fixture_steps(THREE_BLOCKS);
+    ENDING_TRACE mend_trace *trace = fixture_steps(THREE_BLOCKS);
     mend_replay_options options = default_options();
     options.sample_limit = 100;
     mend_replay_result result = fixture_replay(trace, "caching", "unlimited", &options);
@@ -101,7 +100,6 @@ MEND_TEST(replay, samples_tell_the_story_over_time)
     EXPECT_TRUE(result.sample_count >= 2 && result.sample_count <= 3);
     EXPECT_U64_EQ(4, result.samples[result.sample_count - 1].event);
     mend_replay_result_clear(&result);
-    mend_trace_destroy(trace);
 }
 
 /* ---- fit ------------------------------------------------------------------------------------- */
@@ -129,14 +127,15 @@ static uint64_t fit_by_hand(const mend_trace *trace, const char *policy, uint64_
 
 static void compare_fit(const char *spec, const char *policy)
 {
-    mend_trace *trace = fixture_workload(spec);
+    ENDING_TRACE mend_trace *trace = fixture_workload(spec);
     ASSERT_TRUE(trace != NULL);
     mend_replay_options options = default_options();
-    mend_replay_result unlimited = fixture_replay(trace, policy, "unlimited", &options);
+    ENDING_RESULT mend_replay_result unlimited =
+        fixture_replay(trace, policy, "unlimited", &options);
     long double excess =
         (long double)unlimited.peak_reserved_bytes / (long double)trace->peak_live_bytes - 1;
     uint64_t top = mend_max_u64(50, (uint64_t)ceill(excess * 500));
-    mend_replay_result fit = fixture_replay(trace, policy, "fit", &options);
+    ENDING_RESULT mend_replay_result fit = fixture_replay(trace, policy, "fit", &options);
     uint64_t expected = fit_by_hand(trace, policy, top);
     EXPECT_TRUE(fit.fitted && fit.completed);
     MEND_TEST_CHECK(fabs(fit.fit_factor - (1 + (double)expected / 500)) < 1e-9, (void)0,
@@ -144,9 +143,6 @@ static void compare_fit(const char *spec, const char *policy)
                     1 + (double)expected / 500);
     EXPECT_U64_EQ(fit.capacity_bytes, fit.fit_capacity_bytes);
     EXPECT_U64_EQ(0, fit.fit_capacity_bytes % (2 * MEND_MIB));
-    mend_replay_result_clear(&unlimited);
-    mend_replay_result_clear(&fit);
-    mend_trace_destroy(trace);
 }
 
 MEND_TEST(replay, fit_is_what_a_scan_of_the_whole_grid_finds)
@@ -160,27 +156,27 @@ MEND_TEST(replay, fit_is_what_a_scan_of_the_whole_grid_finds)
 
 MEND_TEST(replay, nothing_live_has_no_fit)
 {
-    mend_trace *trace = fixture_steps("1+0");
+    ENDING_TRACE mend_trace *trace = fixture_steps("1+0");
     mend_replay_options options = default_options();
     mend_capacity capacity = {.kind = MEND_CAPACITY_FIT};
     mend_replay_result result = {0};
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
                   mend_replay_run(trace, "mend", &capacity, &options, &result));
-    mend_trace_destroy(trace);
 }
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
 MEND_TEST(replay, threads_replay_every_event_once)
 {
-    mend_trace *trace = fixture_workload("stress:many-streams?live=256MiB&turns=12");
+    ENDING_TRACE mend_trace *trace = fixture_workload("stress:many-streams?live=256MiB&turns=12");
     ASSERT_TRUE(trace != NULL);
     size_t allocations = trace->block_count;
     static const char *const policies[] = {"mend", "caching", "expandable"};
     for (size_t i = 0; i < 3; i++) {
         mend_replay_options options = default_options();
         options.threads = 4;
-        mend_replay_result result = fixture_replay(trace, policies[i], "unlimited", &options);
+        ENDING_RESULT mend_replay_result result =
+            fixture_replay(trace, policies[i], "unlimited", &options);
         EXPECT_TRUE(result.completed);
         EXPECT_U64_EQ(allocations, result.alloc_ns.calls);
         EXPECT_TRUE(result.alloc_ns.p50_ns <= result.alloc_ns.p99_ns);
@@ -189,9 +185,7 @@ MEND_TEST(replay, threads_replay_every_event_once)
         EXPECT_TRUE(result.alloc_ns.mean_ns > 0 &&
                     result.alloc_ns.mean_ns <= result.alloc_ns.max_ns);
         EXPECT_U64_EQ(trace->event_count - allocations, result.free_ns.calls);
-        mend_replay_result_clear(&result);
     }
-    mend_trace_destroy(trace);
 }
 
 /* ---- content and rules ----------------------------------------------------------------------- */
@@ -206,16 +200,15 @@ MEND_TEST(replay, content_is_intact_under_every_policy)
     mend_replay_options options = default_options();
     options.check_content = true;
     for (size_t s = 0; s < 2; s++) {
-        mend_trace *trace = fixture_workload(specs[s]);
+        ENDING_TRACE mend_trace *trace = fixture_workload(specs[s]);
         ASSERT_TRUE(trace != NULL);
         /* Blocks of these generators are large: bytes cost time. */
         ASSERT_RESULT(MEND_OK, mend_trace_scale(trace, 8));
         for (size_t p = 0; p < sizeof(policies) / sizeof(*policies); p++) {
-            mend_replay_result result = fixture_replay(trace, policies[p], "unlimited", &options);
+            ENDING_RESULT mend_replay_result result =
+                fixture_replay(trace, policies[p], "unlimited", &options);
             EXPECT_TRUE(result.completed && result.content_checked && result.content_errors == 0);
-            mend_replay_result_clear(&result);
         }
-        mend_trace_destroy(trace);
     }
 }
 
@@ -280,16 +273,14 @@ static mend_result bad_create(const mend_peer_config *config, mend_peer **peer)
 MEND_TEST(replay, sees_blocks_that_share_memory_and_what_is_left_behind)
 {
     static const mend_peer_policy policy = {"bad", "wrong", false, false, bad_create};
-    mend_trace *trace = fixture_steps("1+1K 2+4K -1");
+    ENDING_TRACE mend_trace *trace = fixture_steps("1+1K 2+4K -1");
     mend_replay_options options = default_options();
     options.check_content = true;
-    mend_replay_result result = {0};
+    ENDING_RESULT mend_replay_result result = {0};
     ASSERT_RESULT(MEND_OK, mend_replay_session(trace, &policy, 0, &options, false, "", &result));
     /* The second block has overwritten the two granules of the first. */
     EXPECT_U64_EQ(2, result.content_errors);
     EXPECT_TRUE(strstr(result.problem, "left behind") != NULL);
-    mend_replay_result_clear(&result);
-    mend_trace_destroy(trace);
 }
 
 /* An allocator that unmaps what the device still uses: frees give back at once, without a wait. */
@@ -331,7 +322,7 @@ static mend_result hasty_create(const mend_peer_config *config, mend_peer **peer
 MEND_TEST(replay, sees_memory_unmapped_before_the_device_is_done)
 {
     static const mend_peer_policy policy = {"hasty", "wrong", false, false, hasty_create};
-    mend_trace *trace = fixture_steps("1+1K -1 2+1K -2");
+    ENDING_TRACE mend_trace *trace = fixture_steps("1+1K -1 2+1K -2");
     mend_replay_options options = default_options();
     mend_replay_result result = {0};
     ASSERT_RESULT(MEND_OK, mend_replay_session(trace, &policy, 0, &options, false, "", &result));
@@ -342,7 +333,6 @@ MEND_TEST(replay, sees_memory_unmapped_before_the_device_is_done)
     ASSERT_RESULT(MEND_OK, mend_replay_session(trace, &policy, 0, &options, false, "", &result));
     EXPECT_STR_EQ("", result.problem);
     mend_replay_result_clear(&result);
-    mend_trace_destroy(trace);
 }
 
 /* ---- the models on the bundled recordings ---------------------------------------------------- */

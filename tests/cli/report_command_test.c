@@ -87,22 +87,19 @@ enum { PROGRAMS = sizeof(programs) / sizeof(*programs) };
 MEND_TEST(report_command, every_report_is_a_page)
 {
     for (size_t i = 0; i < 2 * PROGRAMS; i++) {
-        fixture_file file = program_named(programs[i / 2], i % 2 == 1);
+        ENDING_FILE fixture_file file = program_named(programs[i / 2], i % 2 == 1);
         ended_run outcome = report_on(i < 4 ? "--what-if --capacity 300MiB" : "", &file);
         EXPECT_TRUE(outcome.status == 0 || outcome.status == 1);
         expect_page(programs[i / 2], outcome.out);
-        fixture_remove(&file);
     }
 }
 
 /* Its words are there before any script; no text ends an element; in a browser: tests/page. */
 MEND_TEST(report_command, a_page_says_it_in_words_first)
 {
-    fixture_file file = program_named("leaks and fails", false);
-    fixture_file page = fixture_write_text(".html", "before");
-    char options[600];
-    snprintf(options, sizeof(options), "--no-what-if -o '%s'", page.path);
-    ended_run outcome = report_on(options, &file);
+    ENDING_FILE fixture_file file = program_named("leaks and fails", false);
+    ENDING_FILE fixture_file page = fixture_write_text(".html", "before");
+    ended_run outcome = report_on(command_line("--no-what-if -o '%s'", page.path), &file);
     EXPECT_STATUS(1, outcome);
     EXPECT_STR_EQ("", outcome.err);
     expect_page("beside a page", outcome.out);
@@ -122,49 +119,37 @@ MEND_TEST(report_command, a_page_says_it_in_words_first)
     expect_words(text, words);
     EXPECT_TRUE(strstr(text, "http") == NULL && strstr(text, "{{") == NULL);
     /* What cannot be made leaves the file as it was. */
-    snprintf(options, sizeof(options), "--no-what-if -o '%s'", file.path);
-    EXPECT_STATUS(2, report_on(options, &file));
-    snprintf(options, sizeof(options), "-o '%s' --against /nowhere", page.path);
-    EXPECT_STATUS(2, report_on(options, &file));
-    fixture_file empty = fixture_write_text(".csv", "");
-    snprintf(options, sizeof(options), "-o '%s'", page.path);
-    EXPECT_STATUS(2, report_on(options, &empty));
+    EXPECT_STATUS(2, report_on(command_line("--no-what-if -o '%s'", file.path), &file));
+    EXPECT_STATUS(2, report_on(command_line("-o '%s' --against /nowhere", page.path), &file));
+    ENDING_FILE fixture_file empty = fixture_write_text(".csv", "");
+    EXPECT_STATUS(2, report_on(command_line("-o '%s'", page.path), &empty));
     static char again[sizeof(text)];
     read_all(page.path, again, sizeof(again));
     EXPECT_STR_EQ(text, again);
     EXPECT_STATUS(1, report_on("--no-what-if", &file));
-    fixture_remove(&empty);
-    fixture_remove(&page);
-    fixture_remove(&file);
 }
 
 MEND_TEST(report_command, against_says_what_changed)
 {
-    fixture_file before = program_named("steady", false);
-    fixture_file after = program_named("leaks", false);
-    char options[512];
-    snprintf(options, sizeof(options), "--against '%s'", before.path);
-    ended_run outcome = report_on(options, &after);
+    ENDING_FILE fixture_file before = program_named("steady", false);
+    ENDING_FILE fixture_file after = program_named("leaks", false);
+    ended_run outcome = report_on(command_line("--against '%s'", before.path), &after);
     EXPECT_STATUS(1, outcome);
     expect_page("against", outcome.out);
     static const char *const words[] = {"What changed", "most in use", "228 MiB",       "405 MiB",
                                         "+177 MiB",     "At the peak", "train.py:20 >", "0 B",
                                         "+177 MiB",     NULL};
     expect_words(outcome.out, words);
-    snprintf(options, sizeof(options), "--against '%s'", after.path);
-    outcome = report_on(options, &before);
+    outcome = report_on(command_line("--against '%s'", after.path), &before);
     EXPECT_STATUS(0, outcome);
     EXPECT_TRUE(strstr(outcome.out, "-177 MiB") != NULL);
-    snprintf(options, sizeof(options), "--against '%s'", before.path);
-    outcome = report_on(options, &before);
+    outcome = report_on(command_line("--against '%s'", before.path), &before);
     EXPECT_TRUE(strstr(outcome.out, "nobody holds more or less") != NULL);
-    fixture_remove(&before);
-    fixture_remove(&after);
 }
 
 MEND_TEST(report_command, json_is_one_object_with_all_of_it)
 {
-    fixture_file file = program_named("leaks and fails", false);
+    ENDING_FILE fixture_file file = program_named("leaks and fails", false);
     ended_run outcome = report_on("--json", &file);
     EXPECT_STATUS(1, outcome);
     static const char *const words[] = {"{\"file\": ",
@@ -187,14 +172,14 @@ MEND_TEST(report_command, json_is_one_object_with_all_of_it)
              "r = json.load(sys.stdin); assert r[\"against\"][\"suspects\"] == 1'",
              MEND_PROGRAM, file.path, file.path);
     EXPECT_U64_EQ(0, (uint64_t)system(command));
-    fixture_remove(&file);
 }
 
 MEND_TEST(report_command, wrong_usage_and_files_have_status_2_and_a_reason)
 {
-    fixture_file file = program_named("steady", true);
-    fixture_file empty = fixture_write_text(".csv", "");
-    fixture_file none = fixture_write_text(".json", "{\"device_traces\": [[]], \"segments\": []}");
+    ENDING_FILE fixture_file file = program_named("steady", true);
+    ENDING_FILE fixture_file empty = fixture_write_text(".csv", "");
+    ENDING_FILE fixture_file none =
+        fixture_write_text(".json", "{\"device_traces\": [[]], \"segments\": []}");
     char missing[512];
     snprintf(missing, sizeof(missing), "--against '%s'", empty.path);
     const struct {
@@ -222,9 +207,6 @@ MEND_TEST(report_command, wrong_usage_and_files_have_status_2_and_a_reason)
     }
     expect_run(2, "report", "", "mend report: no file; see mend report --help");
     expect_run(0, "report --help", "usage: mend report...--against...Exit status", "");
-    fixture_remove(&file);
-    fixture_remove(&empty);
-    fixture_remove(&none);
 }
 
 /* One event; a block of no bytes; a log that ends within a row; only blocks from before. */
@@ -246,13 +228,12 @@ MEND_TEST(report_command, the_smallest_files_have_a_report)
          "at most 1.00 KiB in use, 2.00 KiB held"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        fixture_file file = fixture_write_text(cases[i].ending, cases[i].text);
+        ENDING_FILE fixture_file file = fixture_write_text(cases[i].ending, cases[i].text);
         ended_run outcome = report_on("", &file);
         EXPECT_TRUE(outcome.status == 0 || outcome.status == 1);
         expect_page(cases[i].words, outcome.out);
         MEND_TEST_CHECK(strstr(outcome.out, cases[i].words) != NULL, (void)0, "%s: %s%s",
                         cases[i].words, outcome.out, outcome.err);
-        fixture_remove(&file);
     }
 }
 
@@ -265,12 +246,11 @@ MEND_TEST(report_command, names_of_files_do_nothing_to_the_terminal)
         "\"%s%n a name that is long beyond all that anybody would ever call a function in "
         "Python\"}]"
         "}]]}";
-    fixture_file file = fixture_write(".json", text, sizeof(text) - 1);
+    ENDING_FILE fixture_file file = fixture_write(".json", text, sizeof(text) - 1);
     ended_run outcome = report_on("", &file);
     EXPECT_STATUS(0, outcome);
     expect_page("names", outcome.out);
     EXPECT_TRUE(strstr(outcome.out, "\x9b") == NULL && strstr(outcome.out, "?[2J") != NULL);
-    fixture_remove(&file);
 }
 
 /* A snapshot that is damaged is refused, or what is left of it has a report; sanitizers watch. */
@@ -293,7 +273,7 @@ MEND_TEST(report_command, survives_damage_of_any_kind)
         }
         size_t cut = round % 3 == 0 ? (size_t)mend_test_random_below(&random, size) : size;
         file = fixture_write(".json", damaged, cut);
-        mend_report *report = NULL;
+        ENDING_REPORT mend_report *report = NULL;
         mend_result result = mend_report_create(file.path, 0, &report);
         EXPECT_TRUE((result == MEND_OK) == (report != NULL));
         fixture_remove(&file);
@@ -306,7 +286,6 @@ MEND_TEST(report_command, survives_damage_of_any_kind)
             expect_page("damaged", text);
             free(text);
         }
-        mend_report_destroy(report);
     }
 }
 

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "lab/report/report.h"
 #include "tests/cli/fixture.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -32,6 +33,13 @@ void program_segment(program *p, const char *action, uint64_t address, uint64_t 
 /* Ends the file. `state` is what the snapshot has behind its events: "" or JSON that begins with a
  * comma. */
 fixture_file program_end(program *p, const char *state);
+
+/* As those of fixture.h. */
+#define ENDING_REPORT __attribute__((cleanup(program_end_report)))
+static inline void program_end_report(mend_report **report)
+{
+    mend_report_destroy(*report);
+}
 
 /* One of those that report_program.c lists. */
 fixture_file program_named(const char *name, bool is_log);

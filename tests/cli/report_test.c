@@ -68,7 +68,7 @@ MEND_TEST(report, suspects_are_what_grows_and_does_not_come_back)
         bool is_log = i >= SUSPECTS;
         size_t k = i % SUSPECTS;
         const char *name = is_log ? suspects[k].size : suspects[k].line;
-        mend_report *report = report_of(program_named(suspects[k].program, is_log));
+        ENDING_REPORT mend_report *report = report_of(program_named(suspects[k].program, is_log));
         ASSERT_TRUE(report != NULL);
         MEND_TEST_CHECK(report->suspects == (name != NULL), (void)0, "%s, log %d: %zu suspects",
                         suspects[k].program, is_log, (size_t)report->suspects);
@@ -79,15 +79,14 @@ MEND_TEST(report, suspects_are_what_grows_and_does_not_come_back)
                         (void)0, "%s, log %d: %s", suspects[k].program, is_log, name);
         bool finds = name != NULL || report->grows_as_whole || report->has_failed;
         EXPECT_TRUE(mend_report_has_findings(report) == finds);
-        mend_report_destroy(report);
     }
 }
 
 /* The program without the line is known: it is the steady one. */
 MEND_TEST(report, predicts_the_peak_without_the_leak)
 {
-    mend_report *leak = report_of(program_named("leaks and fails", false));
-    mend_report *steady = report_of(program_named("steady", false));
+    ENDING_REPORT mend_report *leak = report_of(program_named("leaks and fails", false));
+    ENDING_REPORT mend_report *steady = report_of(program_named("steady", false));
     ASSERT_TRUE(leak != NULL && steady != NULL);
     EXPECT_U64_EQ(228 * MIB, steady->peak_bytes);
     EXPECT_U64_EQ(steady->peak_bytes, steady->without_bytes);
@@ -96,8 +95,6 @@ MEND_TEST(report, predicts_the_peak_without_the_leak)
     EXPECT_U64_EQ(predicted, leak->without_bytes);
     EXPECT_TRUE(predicted + 6 * MIB >= steady->peak_bytes &&
                 predicted <= steady->peak_bytes + 6 * MIB);
-    mend_report_destroy(leak);
-    mend_report_destroy(steady);
 }
 
 /* The largest sums stand for themselves; 300 of the smallest sizes are above 512 KiB. */
@@ -114,13 +111,12 @@ MEND_TEST(report, a_log_of_many_sizes_has_holders_for_the_rest)
     for (int i = 0; i < 600; i++) { /* their sum is neither the largest nor the smallest */
         program_alloc(&p, 0, 700);
     }
-    mend_report *report = report_of(program_end(&p, ""));
+    ENDING_REPORT mend_report *report = report_of(program_end(&p, ""));
     ASSERT_TRUE(report != NULL);
     EXPECT_U64_EQ(1026, report->holder_count);
     EXPECT_U64_EQ(300, holder_of(report, "other blocks up to 1.00 MiB")->blocks);
     EXPECT_U64_EQ(600, holder_of(report, "other blocks up to 1.00 KiB")->blocks);
     EXPECT_U64_EQ(2 * MIB + 512, holder_of(report, "blocks of 2.00 MiB (2,097,664 B)")->bytes);
-    mend_report_destroy(report);
 }
 
 /* Each kind of answer, of real programs. */
@@ -136,13 +132,12 @@ MEND_TEST(report, recordings_grow_or_do_not)
                  {"moe-serve-4bit", 1, false}};    /* ever more blocks of 64 MiB stay */
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         char path[512];
-        mend_report *report = NULL;
+        ENDING_REPORT mend_report *report = NULL;
         snprintf(path, sizeof(path), "%s/%s.csv.gz", MEND_TRACES_DIR, cases[i].name);
         ASSERT_RESULT(MEND_OK, mend_report_create(path, 0, &report));
         MEND_TEST_CHECK(report->suspects == cases[i].suspects &&
                             report->grows_as_whole == cases[i].as_whole,
                         (void)0, "%s: %zu suspects", cases[i].name, (size_t)report->suspects);
-        mend_report_destroy(report);
     }
 }
 
@@ -173,14 +168,13 @@ MEND_TEST(report, a_log_with_addresses_knows_the_gaps_between_blocks)
             program_free(&p, i * unit, 2 * MIB);
         }
         program_refuse(&p, 8 * MIB, 0);
-        mend_report *report = report_of(program_end(&p, ""));
+        ENDING_REPORT mend_report *report = report_of(program_end(&p, ""));
         ASSERT_TRUE(report != NULL);
         EXPECT_TRUE(report->knows_gaps == (has_addresses == 1) && !report->knows_held);
         char verdict[MEND_VERDICT_BYTES];
         mend_report_judge(report, verdict, sizeof(verdict));
         EXPECT_TRUE((strstr(verdict, "10.0 MiB free of what was in use before, the longest piece "
                                      "6.00 MiB") != NULL) == (has_addresses == 1));
-        mend_report_destroy(report);
     }
 }
 
@@ -192,11 +186,10 @@ MEND_TEST(report, a_block_may_lie_in_two_segments)
     program_segment(&p, "segment_map", 100 * MIB, 2 * MIB);
     program_segment(&p, "segment_map", 102 * MIB, 2 * MIB);
     program_alloc_at(&p, 101 * MIB, 11, 2 * MIB);
-    mend_report *report =
+    ENDING_REPORT mend_report *report =
         report_of(program_end(&p, ", \"allocator_settings\": {\"expandable_segments\": true}"));
     ASSERT_TRUE(report != NULL);
     expect_memory(report, 4, 0, 2, 1, 2);
-    mend_report_destroy(report);
 }
 
 /* Two segments of 20 MiB: the free one is of stream 5, in the other a block waits for a stream. */
@@ -210,7 +203,7 @@ MEND_TEST(report, free_memory_of_other_streams_and_what_waits_is_told_apart)
         "{\"action\": \"alloc\", \"addr\": 20971520, \"size\": 4194304, \"stream\": 0},"
         "{\"action\": \"free_requested\", \"addr\": 20971520, \"size\": 4194304, \"stream\": 0},"
         "{\"action\": \"oom\", \"size\": 18874368, \"device_free\": 0, \"stream\": 0}]]}");
-    mend_report *report = report_of(file);
+    ENDING_REPORT mend_report *report = report_of(file);
     ASSERT_TRUE(report != NULL);
     expect_memory(report, 40, 20, 16, 16, 2);
     EXPECT_U64_EQ(20 * MIB, report->memory.others_bytes);
@@ -225,7 +218,6 @@ MEND_TEST(report, free_memory_of_other_streams_and_what_waits_is_told_apart)
     mend_report_judge(report, verdict, sizeof(verdict));
     EXPECT_TRUE(strstr(verdict, "by memory of other streams: 18.0 MiB asked for, 36.0 MiB") !=
                 NULL);
-    mend_report_destroy(report);
 }
 
 /* ---- what came before -------------------------------------------------------------------------
@@ -307,20 +299,18 @@ static mend_report *recorded_from(size_t unseen)
 /* PyTorch keeps the last events only. */
 MEND_TEST(report, the_state_does_not_depend_on_where_the_recording_begins)
 {
-    mend_report *whole = recorded_from(0);
+    ENDING_REPORT mend_report *whole = recorded_from(0);
     ASSERT_TRUE(whole != NULL && whole->memory.held_bytes > 0 && whole->live_bytes > 0);
     EXPECT_U64_EQ(0, whole->detail.before_events);
     for (size_t unseen = 1; unseen < EVENTS; unseen += 23) {
-        mend_report *part = recorded_from(unseen);
+        ENDING_REPORT mend_report *part = recorded_from(unseen);
         ASSERT_TRUE(part != NULL);
         EXPECT_U64_EQ(whole->live_bytes, part->live_bytes);
         EXPECT_U64_EQ(whole->capacity_bytes, part->capacity_bytes);
         EXPECT_TRUE(memcmp(&whole->memory, &part->memory, sizeof(part->memory)) == 0);
         const mend_report_holder *old = holder_of(part, "from before");
         EXPECT_TRUE(unseen < 200 || (old != NULL && old->bytes > 0));
-        mend_report_destroy(part);
     }
-    mend_report_destroy(whole);
 }
 
 /* ---- other allocators -------------------------------------------------------------------------
@@ -329,7 +319,7 @@ MEND_TEST(report, the_state_does_not_depend_on_where_the_recording_begins)
 /* A search that halves finds what one that tries each step does, within its step. */
 MEND_TEST(report, others_need_what_replay_says)
 {
-    mend_report *report = NULL;
+    ENDING_REPORT mend_report *report = NULL;
     ASSERT_RESULT(MEND_OK,
                   mend_report_create(MEND_TRACES_DIR "/gpt2-medium-pretrain.csv.gz", 0, &report));
     /* Runs that fail on the way set the last error. */
@@ -339,21 +329,20 @@ MEND_TEST(report, others_need_what_replay_says)
         const mend_report_other *other = &report->others[i];
         EXPECT_TRUE(other->is_known && other->is_close);
         mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
-        mend_replay_result fit = fixture_replay(report->trace, other->policy, "fit", &options);
+        ENDING_RESULT mend_replay_result fit =
+            fixture_replay(report->trace, other->policy, "fit", &options);
         uint64_t step = report->trace->peak_live_bytes / 100;
         MEND_TEST_CHECK(fit.fit_capacity_bytes <= other->needs_bytes + step &&
                             other->needs_bytes <= fit.fit_capacity_bytes + step,
                         (void)0, "%s: %llu, by replay %llu", other->policy,
                         (unsigned long long)other->needs_bytes,
                         (unsigned long long)fit.fit_capacity_bytes);
-        mend_replay_result_clear(&fit);
     }
-    mend_report_destroy(report);
 }
 
 MEND_TEST(report, what_is_too_long_is_not_simulated)
 {
-    mend_report *report = report_of(program_named("steady", true));
+    ENDING_REPORT mend_report *report = report_of(program_named("steady", true));
     ASSERT_TRUE(report != NULL);
     uint64_t events = report->trace->event_count;
     ASSERT_RESULT(MEND_OK, mend_report_find_others(report, false, 6 * events - 3));
@@ -363,7 +352,6 @@ MEND_TEST(report, what_is_too_long_is_not_simulated)
     EXPECT_U64_EQ(0, report->simulated_events);
     ASSERT_TRUE(mend_report_find_others(report, true, MEND_REPORT_MORE_BUDGET) == MEND_OK);
     EXPECT_TRUE(report->other_count > 3 && report->others[8].is_known);
-    mend_report_destroy(report);
 }
 
 /* A request that failed is one of those that others must serve, even if the program went on. */
@@ -374,12 +362,11 @@ MEND_TEST(report, others_must_serve_the_request_that_failed)
     program_alloc(&p, 0, 10 * MIB);
     program_refuse(&p, 500 * MIB, 0);
     program_alloc(&p, 0, 10 * MIB);
-    mend_report *report = report_of(program_end(&p, ""));
+    ENDING_REPORT mend_report *report = report_of(program_end(&p, ""));
     ASSERT_TRUE(report != NULL);
     ASSERT_TRUE(mend_report_find_others(report, false, MEND_REPORT_BUDGET) == MEND_OK);
     EXPECT_TRUE(report->others[0].is_known && report->others[0].needs_bytes >= 510 * MIB);
     EXPECT_U64_EQ(20 * MIB, report->peak_bytes);
-    mend_report_destroy(report);
 }
 
 /* ---- stretches --------------------------------------------------------------------------------

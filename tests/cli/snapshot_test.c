@@ -69,8 +69,8 @@ MEND_TEST(snapshot, becomes_a_trace_whatever_wrote_it)
                   {1024, 0, 0, false}, {4096, 2, 0, true},
                   {4096, 2, 0, false}, {512, 3, 0, true}};
     for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++) {
-        fixture_file file = written(kinds[k]);
-        mend_trace *trace = NULL;
+        ENDING_FILE fixture_file file = written(kinds[k]);
+        ENDING_TRACE mend_trace *trace = NULL;
         MEND_TEST_CHECK(mend_trace_read(file.path, &trace) == MEND_OK, return, "%s: %s", kinds[k],
                         last_message());
         EXPECT_U64_EQ(6, trace->event_count);
@@ -86,14 +86,12 @@ MEND_TEST(snapshot, becomes_a_trace_whatever_wrote_it)
         char name[256];
         mend_trace_short_name(trace, name, sizeof(name));
         EXPECT_TRUE(strstr(name, ".pickle") == NULL);
-        mend_trace_destroy(trace);
-        fixture_remove(&file);
     }
 }
 
 MEND_TEST(snapshot, replay_says_in_one_line_what_it_skipped)
 {
-    fixture_file file = written("4");
+    ENDING_FILE fixture_file file = written("4");
     char arguments[512];
     char line[1024];
     snprintf(arguments, sizeof(arguments), "replay --json '%s'", file.path);
@@ -102,22 +100,19 @@ MEND_TEST(snapshot, replay_says_in_one_line_what_it_skipped)
     EXPECT_STATUS(0, outcome);
     EXPECT_STR_EQ(line, outcome.err);
     EXPECT_TRUE(strstr(outcome.out, "\"events\": 6") != NULL);
-    fixture_remove(&file);
 }
 
 /* ---- what is refused ------------------------------------------------------------------------- */
 
 static void expect_refused(const char *complaint, const void *bytes, size_t size)
 {
-    fixture_file file = fixture_write(".pickle", bytes, size);
-    mend_trace *trace = NULL;
+    ENDING_FILE fixture_file file = fixture_write(".pickle", bytes, size);
+    ENDING_TRACE mend_trace *trace = NULL;
     mend_result result = mend_trace_read(file.path, &trace);
     MEND_TEST_CHECK(result == MEND_ERROR_INVALID_ARGUMENT &&
                         strstr(last_message(), complaint) != NULL,
                     (void)0, "%zu bytes: %s: \"%s\" does not say \"%s\"", size,
                     mend_result_name(result), result == MEND_OK ? "" : last_message(), complaint);
-    mend_trace_destroy(trace);
-    fixture_remove(&file);
 }
 
 #define EXPECT_REFUSED(complaint, bytes) expect_refused(complaint, bytes, sizeof(bytes) - 1)
@@ -274,10 +269,9 @@ MEND_TEST(snapshot, survives_damage_of_any_kind)
                 damaged[at] = good[mend_test_random_below(&random, size)];
             }
             file = fixture_write(".pickle", damaged, size);
-            mend_trace *trace = NULL;
+            ENDING_TRACE mend_trace *trace = NULL;
             mend_result result = mend_trace_read(file.path, &trace);
             EXPECT_TRUE((result == MEND_OK) == (trace != NULL));
-            mend_trace_destroy(trace);
             fixture_remove(&file);
         }
     }

@@ -34,7 +34,7 @@ static size_t count_lines(const char *text)
 
 MEND_TEST(timeline, a_short_run_has_a_row_an_event)
 {
-    mend_trace *trace = fixture_steps("1+30M -1 2+40M");
+    ENDING_TRACE mend_trace *trace = fixture_steps("1+30M -1 2+40M");
     char *text = timeline_of(trace, "caching", "unlimited");
     char expected[1024];
     snprintf(expected, sizeof(expected),
@@ -52,12 +52,11 @@ MEND_TEST(timeline, a_short_run_has_a_row_an_event)
     EXPECT_TRUE(strncmp(text, expected, strlen(expected)) == 0);
     EXPECT_TRUE(count_lines(text) <= 3);
     free(text);
-    mend_trace_destroy(trace);
 }
 
 MEND_TEST(timeline, a_long_run_keeps_its_peaks)
 {
-    mend_trace *trace = fixture_workload("stress:random-mix");
+    ENDING_TRACE mend_trace *trace = fixture_workload("stress:random-mix");
     ASSERT_TRUE(trace->event_count > MEND_REPLAY_TIMELINE_ROWS);
     char *text = timeline_of(trace, "caching", "unlimited");
     EXPECT_TRUE(count_lines(text) <= MEND_REPLAY_TIMELINE_ROWS);
@@ -76,5 +75,4 @@ MEND_TEST(timeline, a_long_run_keeps_its_peaks)
     EXPECT_U64_EQ(trace->event_count - 1, last_event);
     EXPECT_U64_EQ(trace->peak_live_bytes, most_live);
     free(text);
-    mend_trace_destroy(trace);
 }

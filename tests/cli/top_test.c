@@ -104,26 +104,22 @@ MEND_TEST(top, a_snapshot_is_read_by_the_report)
 {
     rig r;
     char folder[] = "/tmp/mend-snapshot-XXXXXX";
-    char words[64];
     ASSERT_TRUE(mkdtemp(folder) != NULL);
-    snprintf(words, sizeof(words), "snapshot:%s/held", folder);
-    ASSERT_TRUE(open_rig(&r, words));
+    ASSERT_TRUE(open_rig(&r, command_line("snapshot:%s/held", folder)));
     void *block = block_of(r.pool, "the cache", 96 * MEND_MIB);
     void *other = block_of(r.pool, "the model", 12 * MEND_MIB);
     EXPECT_INT_EQ(0, raise(SIGUSR2));
     close_rig(&r);
     EXPECT_TRUE(block != NULL && other != NULL);
-    snprintf(words, sizeof(words), "report %s/held.1", folder);
-    expect_run(0, words, "...the cache...96...the model...12...", "");
-    snprintf(words, sizeof(words), "rm -r %s", folder);
-    EXPECT_INT_EQ(0, system(words));
+    expect_run(0, command_line("report %s/held.1", folder), "...the cache...96...the model...12...",
+               "");
+    EXPECT_INT_EQ(0, system(command_line("rm -r %s", folder)));
 }
 
 MEND_TEST(top, the_program_shows_each_pool)
 {
     rig r;
     rig other;
-    char words[64];
     ASSERT_TRUE(open_rig(&r, "publish:on"));
     ASSERT_TRUE(open_rig(&other, "publish:on"));
     void *block = block_of(r.pool, "a \"step\"\n", 200 * MEND_MIB);
@@ -133,15 +129,13 @@ MEND_TEST(top, the_program_shows_each_pool)
     while (mend_live_read(getpid(), &r.pools) && r.pools.pages[1].stats.live_bytes == 0) {
         usleep(1000);
     }
-    snprintf(words, sizeof(words), "top --once %d", (int)getpid());
-    expect_run(0, words,
+    expect_run(0, command_line("top --once %d", (int)getpid()),
                "process ..., device 0\nlive  200 MiB in 1 blocks, peak 200 MiB\nheld  2... of 256 "
                "MiB, peak 2...; asleep 0 B\nfree  ...calls ...waits 0.0 of the host/s...\n"
                "Who holds it ...  a 'step'? ... 200 MiB  100 %       1          0  steady\n\n"
                "process ...live  1.00 MiB in 1 blocks...  other ... 1.00 MiB",
                "");
-    snprintf(words, sizeof(words), "top --once --json %d", (int)getpid());
-    expect_run(0, words,
+    expect_run(0, command_line("top --once --json %d", (int)getpid()),
                "[{'process': ..., 'device': 0, 'age_s': ...'live_bytes': 209715200, ...'free': {"
                "'whole_bytes': ...'per_second': {'allocations': ...'holder_count': 1, 'holders': "
                "[{'name': 'a \\'step\\'\\u000a', 'live_bytes': 209715200, 'live_blocks': 1, "
@@ -177,11 +171,9 @@ static void expect_refusal(const void *content, size_t size, const char *problem
     MEND_TEST_CHECK(problem == NULL || strstr(pools.problem, problem) != NULL, (void)0,
                     "\"%s\", not \"%s\"", pools.problem, problem == NULL ? "" : problem);
     if (problem == NULL) { /* nothing in it does harm */
-        char words[32];
-        snprintf(words, sizeof(words), "top --once %d", (int)child);
-        expect_run(0, words, "Who holds it...", "");
-        snprintf(words, sizeof(words), "top --once --json %d", (int)child);
-        expect_run(0, words, "'holder_count': 18446744073709551615", "");
+        expect_run(0, command_line("top --once %d", (int)child), "Who holds it...", "");
+        expect_run(0, command_line("top --once --json %d", (int)child),
+                   "'holder_count': 18446744073709551615", "");
         EXPECT_U64_EQ(MEND_HOLDER_NAME_BYTES - 1, strlen(pools.pages[0].holders[31].name));
     }
     kill(child, SIGKILL);

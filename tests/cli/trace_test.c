@@ -10,9 +10,10 @@
 
 MEND_TEST(trace, reads_columns_in_decimal_and_hexadecimal)
 {
-    mend_trace *trace = fixture_trace(TRACE_HEAD "1,10:00:00:1,allocate,0x7f00,1000,0x0\n"
-                                                 "1,10:00:00:2,allocate,5,0x400,7\r\n"
-                                                 " 2 , x , free , 32512 , 1000 , 0 \n");
+    ENDING_TRACE mend_trace *trace =
+        fixture_trace(TRACE_HEAD "1,10:00:00:1,allocate,0x7f00,1000,0x0\n"
+                                 "1,10:00:00:2,allocate,5,0x400,7\r\n"
+                                 " 2 , x , free , 32512 , 1000 , 0 \n");
     ASSERT_TRUE(trace != NULL);
     EXPECT_U64_EQ(3, trace->event_count);
     EXPECT_U64_EQ(2, trace->block_count);
@@ -28,19 +29,17 @@ MEND_TEST(trace, reads_columns_in_decimal_and_hexadecimal)
     EXPECT_U64_EQ(0, trace->events[2].block);
     EXPECT_U64_EQ(1, trace->events[2].thread);
     EXPECT_U64_EQ(2048, trace->peak_live_bytes);
-    mend_trace_destroy(trace);
 }
 
 MEND_TEST(trace, failures_are_no_events)
 {
-    mend_trace *trace = fixture_trace(TRACE_HEAD "0,0,allocate failure,(nil),99x,\n"
-                                                 "0,0,allocate,1,512,0\n"
-                                                 "\n"
-                                                 "0,0,allocate failure,0x0,1,0\n"
-                                                 "0,0,free,1,512,0");
+    ENDING_TRACE mend_trace *trace = fixture_trace(TRACE_HEAD "0,0,allocate failure,(nil),99x,\n"
+                                                              "0,0,allocate,1,512,0\n"
+                                                              "\n"
+                                                              "0,0,allocate failure,0x0,1,0\n"
+                                                              "0,0,free,1,512,0");
     ASSERT_TRUE(trace != NULL);
     EXPECT_U64_EQ(2, trace->event_count);
-    mend_trace_destroy(trace);
 }
 
 /* A program that ends by force leaves its last row unfinished. */
@@ -52,12 +51,11 @@ MEND_TEST(trace, a_last_row_that_is_cut_off_is_skipped_and_named)
     for (const char *cut = row + 1; cut <= stream; cut++) {
         char text[sizeof(whole)] = "";
         memcpy(text, whole, (size_t)(cut - whole));
-        mend_trace *trace = fixture_trace(text);
+        ENDING_TRACE mend_trace *trace = fixture_trace(text);
         ASSERT_TRUE(trace != NULL);
         MEND_TEST_CHECK(
             trace->event_count == 1 && strcmp(trace->note, "skipped line 3, which is cut off") == 0,
             (void)0, "%zu events of \"%s\", \"%s\"", trace->event_count, text, trace->note);
-        mend_trace_destroy(trace);
     }
     mend_trace *trace = fixture_trace(whole);
     ASSERT_TRUE(trace != NULL);
@@ -110,12 +108,12 @@ MEND_TEST(trace, blocks_of_no_bytes_may_share_an_address)
 /* RMM writes 0x2 for it whatever the thread; 2 is a name like others. */
 MEND_TEST(trace, the_per_thread_default_stream_is_another_one_in_each_thread)
 {
-    mend_trace *trace = fixture_trace(TRACE_HEAD "7,0,allocate,0x1,512,0x2\n"
-                                                 "8,1,allocate,0x2,512,0x2\n"
-                                                 "0,2,allocate,0x3,512,0x2\n"
-                                                 "7,3,allocate,0x4,512,2\n"
-                                                 "8,4,allocate,0x5,512,2\n"
-                                                 "8,5,free,0x1,512,0x2\n");
+    ENDING_TRACE mend_trace *trace = fixture_trace(TRACE_HEAD "7,0,allocate,0x1,512,0x2\n"
+                                                              "8,1,allocate,0x2,512,0x2\n"
+                                                              "0,2,allocate,0x3,512,0x2\n"
+                                                              "7,3,allocate,0x4,512,2\n"
+                                                              "8,4,allocate,0x5,512,2\n"
+                                                              "8,5,free,0x1,512,0x2\n");
     ASSERT_TRUE(trace != NULL);
     static const uint16_t streams[] = {0, 1, 2, 3, 3, 1};
     EXPECT_U64_EQ(4, trace->stream_count);
@@ -123,14 +121,13 @@ MEND_TEST(trace, the_per_thread_default_stream_is_another_one_in_each_thread)
         EXPECT_U64_EQ(streams[i], trace->events[i].stream);
         EXPECT_TRUE(trace->stream_names[trace->events[i].stream] != 0);
     }
-    mend_trace_destroy(trace);
 }
 
 MEND_TEST(trace, a_byte_order_mark_does_not_count)
 {
-    mend_trace *trace = fixture_trace("\xef\xbb\xbf" TRACE_HEAD "0,0,allocate,1,512,0\n");
+    ENDING_TRACE mend_trace *trace =
+        fixture_trace("\xef\xbb\xbf" TRACE_HEAD "0,0,allocate,1,512,0\n");
     ASSERT_TRUE(trace != NULL);
-    mend_trace_destroy(trace);
 }
 
 MEND_TEST(trace, refuses_bad_lines_with_line_and_reason)
@@ -162,10 +159,9 @@ MEND_TEST(trace, refuses_bad_lines_with_line_and_reason)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         char message[512] = "";
-        mend_trace *trace = fixture_read_trace(cases[i].text, message);
+        ENDING_TRACE mend_trace *trace = fixture_read_trace(cases[i].text, message);
         MEND_TEST_CHECK(trace == NULL && strstr(message, cases[i].complaint) != NULL, (void)0,
                         "case %zu: \"%s\" does not say \"%s\"", i, message, cases[i].complaint);
-        mend_trace_destroy(trace);
     }
 }
 
@@ -279,18 +275,16 @@ MEND_TEST(trace, survives_damage_of_any_kind)
             text[mend_test_random_below(&random, sizeof(good) - 1)] =
                 alphabet[mend_test_random_below(&random, sizeof(alphabet))];
         }
-        fixture_file file = fixture_write(".csv", text, sizeof(good) - 1);
-        mend_trace *trace = NULL;
+        ENDING_FILE fixture_file file = fixture_write(".csv", text, sizeof(good) - 1);
+        ENDING_TRACE mend_trace *trace = NULL;
         mend_result result = mend_trace_read(file.path, &trace);
         EXPECT_TRUE((result == MEND_OK) == (trace != NULL));
-        mend_trace_destroy(trace);
-        fixture_remove(&file);
     }
 }
 
 MEND_TEST(trace, scaling_divides_sizes_and_the_peak)
 {
-    mend_trace *trace = fixture_steps("1+100K 2+100 -1");
+    ENDING_TRACE mend_trace *trace = fixture_steps("1+100K 2+100 -1");
     ASSERT_TRUE(trace != NULL);
     ASSERT_RESULT(MEND_OK, mend_trace_scale(trace, 100));
     EXPECT_U64_EQ(1024, trace->events[0].size_bytes);
@@ -298,7 +292,6 @@ MEND_TEST(trace, scaling_divides_sizes_and_the_peak)
     EXPECT_U64_EQ(1024, trace->events[2].size_bytes);
     EXPECT_U64_EQ(1536, trace->peak_live_bytes);
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trace_scale(trace, 0));
-    mend_trace_destroy(trace);
 }
 
 MEND_TEST(trace, the_bundled_recordings_are_what_their_readme_says)
@@ -310,11 +303,10 @@ MEND_TEST(trace, the_bundled_recordings_are_what_their_readme_says)
                       {"detector-varboxes", 40706, 5462, 1},
                       {"fsdp-llama-2stream", 64086, 11762, 2}};
     for (size_t i = 0; i < 3; i++) {
-        mend_trace *trace = fixture_recording(recordings[i].name);
+        ENDING_TRACE mend_trace *trace = fixture_recording(recordings[i].name);
         ASSERT_TRUE(trace != NULL);
         EXPECT_U64_EQ(recordings[i].events, trace->event_count);
         EXPECT_U64_EQ(recordings[i].peak_mib, trace->peak_live_bytes >> 20);
         EXPECT_U64_EQ(recordings[i].streams, trace->stream_count);
-        mend_trace_destroy(trace);
     }
 }

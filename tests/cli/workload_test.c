@@ -5,6 +5,7 @@
 
 #include "base/align.h"
 #include "lab/workloads/workload.h"
+#include "tests/cli/fixture.h"
 #include "tests/support/test.h"
 
 static const char *const names[] = {"checkerboard", "small-pins", "phase-shift",
@@ -41,12 +42,10 @@ static bool same(const mend_trace *a, const mend_trace *b)
 static void compare(bool are_same, const char *name, const char *one, uint64_t seed,
                     const char *other, uint64_t other_seed)
 {
-    mend_trace *left = generate(name, one, seed);
-    mend_trace *right = generate(name, other, other_seed);
+    ENDING_TRACE mend_trace *left = generate(name, one, seed);
+    ENDING_TRACE mend_trace *right = generate(name, other, other_seed);
     MEND_TEST_CHECK(left != NULL && right != NULL && same(left, right) == are_same, (void)0,
                     "%s%s and %s", name, one, other);
-    mend_trace_destroy(left);
-    mend_trace_destroy(right);
 }
 
 MEND_TEST(workload, the_seed_decides_and_a_draw_what_the_text_does_not_set)
@@ -85,12 +84,11 @@ static void check_sound(const mend_trace *trace)
 MEND_TEST(workload, every_trace_is_sound)
 {
     for (size_t i = 0; i < NAME_COUNT; i++) {
-        mend_trace *trace = generate(names[i], "", 0);
+        ENDING_TRACE mend_trace *trace = generate(names[i], "", 0);
         ASSERT_TRUE(trace != NULL);
         check_sound(trace);
         EXPECT_TRUE(trace->peak_live_bytes > 3 * MEND_GIB);
         EXPECT_TRUE(trace->peak_live_bytes <= 8 * MEND_GIB);
-        mend_trace_destroy(trace);
     }
 }
 
@@ -112,7 +110,7 @@ MEND_TEST(workload, parameters_are_obeyed)
 /* Half of the events allocate, no more is live than RMM allows, and nothing at the end. */
 MEND_TEST(workload, rmm_random_is_that_of_the_published_parameters)
 {
-    mend_trace *trace = generate("rmm-random", "?allocations=5000&max=64MiB", 0);
+    ENDING_TRACE mend_trace *trace = generate("rmm-random", "?allocations=5000&max=64MiB", 0);
     ASSERT_TRUE(trace != NULL);
     check_sound(trace);
     EXPECT_U64_EQ(5000, trace->block_count);
@@ -134,7 +132,6 @@ MEND_TEST(workload, rmm_random_is_that_of_the_published_parameters)
     }
     EXPECT_TRUE(early > 400 && early < 475);
     EXPECT_TRUE(early_bytes / early > 28 * MEND_MIB && early_bytes / early < 36 * MEND_MIB);
-    mend_trace_destroy(trace);
 }
 
 /* What --list prints can be given back. */
@@ -161,7 +158,7 @@ MEND_TEST(workload, the_list_tells_defaults_that_are_read)
 
 MEND_TEST(workload, rmm_streams_takes_the_streams_in_turn)
 {
-    mend_trace *trace = generate("rmm-streams", "?streams=3&kernels=4&rounds=2", 0);
+    ENDING_TRACE mend_trace *trace = generate("rmm-streams", "?streams=3&kernels=4&rounds=2", 0);
     ASSERT_TRUE(trace != NULL);
     check_sound(trace);
     static const uint64_t streams[] = {0, 1, 2, 0, 0, 1, 2, 0};
@@ -172,7 +169,6 @@ MEND_TEST(workload, rmm_streams_takes_the_streams_in_turn)
         EXPECT_U64_EQ(i / 2, event->block);
         EXPECT_U64_EQ(streams[i / 2], trace->stream_names[event->stream]);
     }
-    mend_trace_destroy(trace);
 }
 
 MEND_TEST(workload, bad_texts_are_refused)
@@ -193,10 +189,9 @@ MEND_TEST(workload, bad_texts_are_refused)
                                       "stress:checkerboard?draw=1&draw=1",
                                       "random:checkerboard"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-        mend_trace *trace = NULL;
+        ENDING_TRACE mend_trace *trace = NULL;
         mend_result result = mend_workload_generate(bad[i], 0, &trace);
         MEND_TEST_CHECK(result == MEND_ERROR_INVALID_ARGUMENT, (void)0, "%s: %s", bad[i],
                         mend_result_name(result));
-        mend_trace_destroy(trace);
     }
 }

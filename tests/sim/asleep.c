@@ -431,7 +431,7 @@ static void judge_sleep(trial *t, const trial_call *call, bool had_exported)
     }
 }
 
-static bool put_to_sleep(trial *t, const operation *op)
+bool trial_put_to_sleep(trial *t, const operation *op)
 {
     static const int keeps[] = {MEND_KEEP_HOST, MEND_KEEP_FILE, MEND_KEEP_NOTHING, MEND_KEEP_AWAKE};
     trial_call call = {.kind = CALL_SLEEP,
@@ -473,11 +473,8 @@ static mend_result wake(trial *t, int pool, const uint64_t *tag, int thread)
     return result;
 }
 
-bool trial_sleep_operation(trial *t, const operation *op)
+bool trial_wake(trial *t, const operation *op)
 {
-    if (op->kind == OP_SLEEP) {
-        return put_to_sleep(t, op);
-    }
     const uint64_t tag = 1 + op->size % TAGS;
     int pool = op->slot % t->pool_count;
     if (!trial_sleeps(t, pool)) {

@@ -27,10 +27,8 @@ bool trial_sleeps(const trial *t, int pool);         /* anything does */
 bool trial_lacks_mappings(const trial *t, int pool); /* that the driver refused to restore */
 bool trial_graph_sleeps(const trial *t, const trial_graph *graph); /* memory that it may use does */
 bool trial_may_remap(const trial *t, const trial_call *call);      /* unmap blocks, and map them */
-bool trial_sleep_operation(trial *t, const operation *op);
 void trial_note_asleep(trial *t);
 void trial_note_kept(trial *t, trial_block *block, int keep); /* of what sleeps now */
-bool trial_read_kept(trial *t, const operation *op);
 void trial_wake_all(trial *t);
 
 #endif

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "base/thread.h"
-#include "mend/mend_views.h"
 #include "tests/sim/ranges.h"
 #include "tests/support/child.h"
+#include "tests/support/forked.h"
 
 /* The calls a pool makes: all of them may fail, or any of them. */
 static const struct {
@@ -120,7 +120,7 @@ static void spring(void *context, const char *call, int is_after)
     t->ambush.was_unseen = is_unseen;
 }
 
-static bool lay_ambush(trial *t, const operation *op)
+bool trial_lay_ambush(trial *t, const operation *op)
 {
     static const char *const calls[] = {"create",
                                         "map",
@@ -142,7 +142,7 @@ static bool lay_ambush(trial *t, const operation *op)
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-static bool plant_fault(trial *t, const operation *op)
+bool trial_plant_fault(trial *t, const operation *op)
 {
     static const int statuses[] = {MEND_DRIVER_OUT_OF_MEMORY, MEND_DRIVER_UNKNOWN,
                                    MEND_DRIVER_NOT_READY, MEND_DRIVER_NOT_PERMITTED};
@@ -169,8 +169,9 @@ static bool plant_fault(trial *t, const operation *op)
     return true;
 }
 
-static bool clear_faults(trial *t)
+bool trial_clear_faults(trial *t, const operation *op)
 {
+    (void)op;
     bool any = t->faults_stand;
     mend_sim_clear_faults(t->sim);
     t->faults_stand = false;
@@ -179,7 +180,7 @@ static bool clear_faults(trial *t)
     return any;
 }
 
-static bool lose_device(trial *t, const operation *op)
+bool trial_lose_device(trial *t, const operation *op)
 {
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
     fault.status = MEND_DRIVER_ILLEGAL_ADDRESS;
@@ -189,8 +190,12 @@ static bool lose_device(trial *t, const operation *op)
     return mend_sim_fail(t->sim, &fault) == MEND_OK;
 }
 
-static bool shut_down(trial *t)
+bool trial_shut_down(trial *t, const operation *op)
 {
+    (void)op;
+    if (t->stopped) {
+        return false;
+    }
     mend_sim_stop(t->sim);
     t->stopped = true;
     for (int i = 0; i < t->stream_count; i++) {
@@ -205,61 +210,27 @@ static int pressed(void *context, mend_pool *pool, uint64_t needed_bytes, uint64
 /* Every call of the child says whose pool it is. */
 static bool child_is_refused(trial *t)
 {
-    mend_pool *pool = t->pools[0].pool;
-    mend_stream stream = trial_handle(t, 0, false);
-    mend_stats stats = MEND_STATS_INIT;
-    mend_room room = MEND_ROOM_INIT;
-    mend_block_info info = MEND_BLOCK_INFO_INIT;
-    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
-    mend_export_token token = {{0}};
-    mend_group *group = NULL;
-    mend_range *range = NULL;
-    void *pointer = t;
-    uint64_t number = 0;
-    size_t count = 0;
-    const mend_result results[] = {
-        mend_alloc(pool, 512, stream, &pointer),
-        mend_alloc_with(pool, 512, stream, &options, &pointer),
-        mend_free(pool, t, stream),
-        mend_record_stream(pool, t, stream),
-        mend_forget_stream(pool, stream),
-        mend_get_block_info(pool, t, &info),
-        mend_trim(pool, 0, MEND_TRIM_IDLE, NULL),
-        mend_trim(pool, 0, MEND_TRIM_WAIT, NULL),
-        mend_trim(pool, 0, MEND_TRIM_SURPLUS, NULL),
-        mend_set_limit(pool, 0),
-        mend_set_soft_limit(pool, 0),
-        mend_get_room(pool, stream, &room),
-        mend_add_pressure_callback(pool, pressed, t),
-        mend_remove_pressure_callback(pool, pressed, t),
-        mend_defrag(pool, NULL, NULL),
-        mend_pin(pool, t, 512),
-        mend_unpin(pool, t, 512),
-        mend_get_stats(pool, &stats),
-        mend_reset_peak_stats(pool),
-        mend_audit(pool),
-        mend_group_create(pool, &group),
-        mend_export(pool, t, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, &number),
-        mend_import_close(pool, t, stream),
-        mend_range_create(pool, 1, NULL, &range),
-        mend_sleep(pool, NULL, NULL),
-        mend_wake(pool, NULL, 0, NULL),
-        mend_quiesce(pool, NULL),
-        mend_get_regions(pool, NULL, sizeof(mend_region), 0, &count),
-        mend_get_holders(pool, NULL, sizeof(mend_holder), 0, &count),
-        mend_history_start(pool, 0),
-        mend_history_read(pool, &number, NULL, sizeof(mend_history_event), 0, &count),
-        mend_pool_destroy(pool)};
-    bool all = pointer == t;
-    for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
-        all = all && (results[i] == MEND_ERROR_FORKED ||
-                      (t->config.plain != 0 && results[i] == MEND_ERROR_NOT_SUPPORTED));
+    forked of_parent = {.pool = t->pools[0].pool,
+                        .stream = trial_handle(t, 0, false),
+                        .block = t,
+                        .callback = pressed,
+                        FORKED_INIT};
+    forked *f = &of_parent;
+    bool all = true;
+#define X(call)                                                                                    \
+    {                                                                                              \
+        const mend_result result = (call);                                                         \
+        all = all && (result == MEND_ERROR_FORKED ||                                               \
+                      (t->config.plain != 0 && result == MEND_ERROR_NOT_SUPPORTED));               \
     }
-    return all;
+    FORKED_CALLS(X)
+#undef X
+    return all && forked_is_untouched(f);
 }
 
-static bool fork_child(trial *t)
+bool trial_fork_child(trial *t, const operation *op)
 {
+    (void)op;
     pid_t child = fork();
     if (child < 0) {
         return false;
@@ -271,6 +242,14 @@ static bool fork_child(trial *t)
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
     trial_claim(t, TRIAL_RESULT, status == 0, "a forked child was not refused (status %d)", status);
+    return true;
+}
+
+bool trial_fail_malloc(trial *t, const operation *op)
+{
+    t->malloc_fails = true;
+    t->malloc_after = op->slot % 8;
+    t->malloc_count = (uint8_t)(op->amount % 3 + 1);
     return true;
 }
 
@@ -298,8 +277,9 @@ static int pressed(void *context, mend_pool *pool, uint64_t needed_bytes, uint64
     return freed > 0;
 }
 
-static bool change_callback(trial *t, const operation *op, bool adds)
+bool trial_change_callback(trial *t, const operation *op)
 {
+    const bool adds = op->kind == OP_ADD_CALLBACK;
     trial_callback *callback = &t->callbacks[op->slot % TRIAL_CALLBACKS];
     mend_pool *pool = t->pools[0].pool;
     if (callback->added == adds) {
@@ -317,15 +297,15 @@ static bool change_callback(trial *t, const operation *op, bool adds)
     return true;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- the clock, and what others do ----------------------------------------------------------- */
 
-static bool advance(trial *t, const operation *op)
+bool trial_advance(trial *t, const operation *op)
 {
     mend_sim_advance(t->sim, trial_duration(t, op->amount) + op->amount / 8u);
     return true;
 }
 
-static bool set_foreign(trial *t, const operation *op)
+bool trial_change_foreign(trial *t, const operation *op)
 {
     if (t->stopped) {
         return false;
@@ -334,35 +314,8 @@ static bool set_foreign(trial *t, const operation *op)
     return true;
 }
 
-bool trial_disturb(trial *t, const operation *op)
+bool trial_delay_events(trial *t, const operation *op)
 {
-    switch (op->kind) {
-    case OP_ADVANCE:
-        return advance(t, op);
-    case OP_ADD_CALLBACK:
-    case OP_REMOVE_CALLBACK:
-        return change_callback(t, op, op->kind == OP_ADD_CALLBACK);
-    case OP_FOREIGN:
-        return set_foreign(t, op);
-    case OP_AMBUSH:
-        return lay_ambush(t, op);
-    case OP_FAULT:
-        return plant_fault(t, op);
-    case OP_CLEAR_FAULTS:
-        return clear_faults(t);
-    case OP_LATE_EVENTS:
-        mend_sim_set_event_delay(t->sim, trial_duration(t, op->amount));
-        return true;
-    case OP_FAIL_MALLOC:
-        t->malloc_fails = true;
-        t->malloc_after = op->slot % 8;
-        t->malloc_count = (uint8_t)(op->amount % 3 + 1);
-        return true;
-    case OP_LOSE_DEVICE:
-        return lose_device(t, op);
-    case OP_SHUT_DOWN:
-        return !t->stopped && shut_down(t);
-    default:
-        return fork_child(t);
-    }
+    mend_sim_set_event_delay(t->sim, trial_duration(t, op->amount));
+    return true;
 }

@@ -30,7 +30,7 @@ static void clear_the_way(trial *t)
     trial_end_groups(t);
     trial_end_graphs(t);
     for (int i = 0; i < TRIAL_CALLBACKS; i++) {
-        trial_disturb(t, &(operation){.kind = OP_REMOVE_CALLBACK, .slot = (uint8_t)i});
+        trial_change_callback(t, &(operation){.kind = OP_REMOVE_CALLBACK, .slot = (uint8_t)i});
     }
 }
 
@@ -62,7 +62,7 @@ static void leave_suddenly(trial *t)
     }
     for (int i = 0; i < TRIAL_IMPORTS; i++) {
         const operation look = {.kind = OP_USE_IMPORT, .slot = (uint8_t)i, .amount = LONG};
-        trial_share_memory(t, &look);
+        trial_use_import(t, &look);
     }
     trial_judge(t);
     for (int i = 0; i < TRIAL_PINS; i++) {

@@ -236,7 +236,7 @@ trial *trial_begin(const trial_config *config, trial_outcome *outcome)
 
 /* ---- its steps ------------------------------------------------------------------------------- */
 
-static bool trial_reset_peaks(trial *t, const operation *op)
+bool trial_reset_peaks(trial *t, const operation *op)
 {
     (void)op;
     for (int i = 0; i < t->pool_count; i++) {
@@ -255,12 +255,12 @@ static bool trial_reset_peaks(trial *t, const operation *op)
     return true;
 }
 
-static bool trial_use_block(trial *t, const operation *op)
+bool trial_use_block(trial *t, const operation *op)
 {
     return trial_use(t, op, op->kind == OP_WRITE);
 }
 
-static bool trial_await_all(trial *t, const operation *op)
+bool trial_await_all(trial *t, const operation *op)
 {
     (void)op;
     return trial_synchronize(t);

@@ -1,4 +1,10 @@
-#include "tests/sim/generator_parts.h"
+#include "tests/sim/generator.h"
+
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define PICK(random, ...)                                                                          \
+    pick(random, (const uint32_t[]){__VA_ARGS__}, COUNT(((const uint32_t[]){__VA_ARGS__})))
 
 uint64_t trial_random_next(trial_random *random) /* splitmix64 */
 {
@@ -13,7 +19,28 @@ uint32_t trial_random_below(trial_random *random, uint32_t bound)
     return (uint32_t)(trial_random_next(random) % bound);
 }
 
-static void draw_config(trial_random *r, trial_config *config)
+static uint32_t pick(trial_random *random, const uint32_t *values, uint32_t count)
+{
+    return values[trial_random_below(random, count)];
+}
+
+/* Plain allocations come in steps of 2 MiB: the device has some tens of them. */
+static void make_plain(trial_random *r, trial_config *config)
+{
+    config->plain = 1;
+    config->page_kib = 64;
+    config->device_pages = PICK(r, 256, 512, 1024);
+    config->content = config->device_pages == 256;
+    config->address_devices = 0;
+    config->fabric = 0;
+    config->foreign = 0;
+    config->file_percent = 0;
+    config->keep_free_percent = 0;
+    config->host_percent = 0;
+    config->host_refuses = 0;
+}
+
+static void draw_config(trial_random *r, size_t count, trial_config *config)
 {
     *config = trial_config_default;
     config->page_kib = PICK(r, 4, 4, 4, 16, 64);
@@ -39,19 +66,34 @@ static void draw_config(trial_random *r, trial_config *config)
     config->low_pressure_percent = PICK(r, 0, 0, 0, 1, 50, 100);
     /* What a peer pool may still be using it cannot give: two pools need more. */
     config->address_devices = config->peer_pool ? 0 : PICK(r, 0, 0, 0, 3, 4, 10);
-    trial_random more = *r; /* came later: the seeds go on as they were */
-    config->queue = PICK(&more, 0, 0, 0, 2, 5);
-    config->green = PICK(&more, 0, 0, 0, 1, 3, 5);
-    config->foreign = PICK(&more, 0, 0, 0, 1, 2, 6);
-    config->neighbour = PICK(&more, 0, 1, 1, 2);
-    config->tightness = PICK(&more, 0, 0, 1, 2, 3, 4, 5);
-    config->soft_limit_percent = PICK(&more, 0, 0, 0, 5, 30, 60, 90);
-    config->idle_ns = PICK(&more, 0, 1, 100, 10000);
-    config->unfenced_pages = PICK(&more, 0, 1, 1, 4);
+    config->queue = PICK(r, 0, 0, 0, 2, 5);
+    config->green = PICK(r, 0, 0, 0, 1, 3, 5);
+    config->foreign = PICK(r, 0, 0, 0, 1, 2, 6);
+    config->neighbour = PICK(r, 0, 1, 1, 2);
+    config->tightness = PICK(r, 0, 0, 1, 2, 3, 4, 5);
+    config->soft_limit_percent = PICK(r, 0, 0, 0, 5, 30, 60, 90);
+    config->idle_ns = PICK(r, 0, 1, 100, 10000);
+    config->unfenced_pages = PICK(r, 0, 1, 1, 4);
     config->third = config->foreign == 6;
-    config->no_context_fences = PICK(&more, 0, 0, 0, 1, 2);
+    config->no_context_fences = PICK(r, 0, 0, 0, 1, 2);
+    config->hooks = PICK(r, 0, 0, 0, 1);
+    config->fabric = PICK(r, 0, 0, 0, 1) * PICK(r, 1, 1, 1, 1, 2);
+    config->sudden = PICK(r, 0, 0, 0, 0, 0, 1);
+    config->by_text = PICK(r, 0, 0, 0, 0, 0, 1);
+    config->record = PICK(r, 0, 0, 0, 0, 0, 1);
+    config->check = trial_random_below(r, 8) == 0 ? PICK(r, 1, 2, 3) : 0;
+    config->host_percent = PICK(r, 0, 0, 0, 10, 50, 200);
+    config->host_refuses = config->host_percent != 0 && trial_random_below(r, 3) == 0;
+    config->keep_free_percent = trial_random_below(r, 6) == 0 ? PICK(r, 3, 10, 30, 60) : 0;
+    config->file_percent = trial_random_below(r, 6) == 0 ? PICK(r, 25, 50, 73, 100) : 0;
     if (config->streams + config->legacy == 0 && !config->thread_streams) {
         config->streams = 1;
+    }
+    if (trial_random_below(r, 10) == 0) {
+        make_plain(r, config);
+    }
+    if (!config->plain && !config->foreign && trial_random_below(r, 6) == 0) {
+        config->joins = 1 + trial_random_below(r, (uint32_t)count + 1);
     }
 }
 
@@ -114,7 +156,7 @@ static void draw_palette(trial_random *r, const trial_config *config, palette *p
                    .odd_alignments = PICK(r, 4, 16, 64),
                    .written = PICK(r, 0, 1, 3, 9),
                    .is_slow = PICK(r, 0, 1)};
-    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+    for (size_t i = 0; i < COUNT(families); i++) {
         uint32_t scale = 1 + trial_random_below(r, 3);
         bool is_there = trial_random_below(r, families[i].one_in) == 0;
         for (int k = 0; is_there && k < 4; k++) {
@@ -181,7 +223,7 @@ static void draw_end_of_device(trial_random *r, size_t count, operation *ops)
 {
     uint8_t kind = (uint8_t)PICK(r, OP_LOSE_DEVICE, OP_SHUT_DOWN);
     size_t at = TRIAL_MOST_STEPS;
-    if (trial_random_below(r, 10) == 0) {
+    if (trial_random_below(r, 16) == 0) {
         at = 20 + trial_random_below(r, 180);
     }
     uint8_t amount = (uint8_t)trial_random_below(r, 32);
@@ -191,8 +233,143 @@ static void draw_end_of_device(trial_random *r, size_t count, operation *ops)
 }
 
 /*
+ * Kinds that take the place of some operations, in seeds that have them: so many of 256, and where
+ * the others are ignored, what bounds their fields.
+ */
+enum { ANY, FIRST = 3, FEW = 16, LAST, RARELY }; /* bounds of slots; pages have the last */
+
+typedef struct overlay {
+    uint8_t one_in;
+    size_t setting; /* of the config: where it is 0 there are none; NO_SETTING: none is asked */
+    struct {
+        uint8_t kind;
+        uint8_t of_256;
+        uint8_t slots;
+        uint8_t alignments; /* 0: none; PAGES: as drawn for the seed */
+    } kinds[8];
+} overlay;
+
+enum { PAGES = 255, NO_SETTING = sizeof(trial_config) };
+#define WHERE(field) offsetof(trial_config, field)
+
+static const overlay overlays[] = {
+    {1, WHERE(hooks), {{OP_SET_ALLOCATOR, 11, ANY, 0}}},
+    {3, NO_SETTING, {{OP_ROOM, 16, ANY, 0}}},
+    {4, NO_SETTING, {{OP_PIN, 16, ANY, 0}, {OP_UNPIN, 16, ANY, 0}}},
+    {4,
+     NO_SETTING,
+     {{OP_GROUP_CREATE, 8, ANY, 0},
+      {OP_ALLOC_IN, 40, ANY, 0},
+      {OP_CHECKPOINT, 12, ANY, 0},
+      {OP_RESTORE, 16, ANY, 0}}},
+    {3, NO_SETTING, {{OP_HISTORY, 5, ANY, 0}}},
+    {4,
+     NO_SETTING,
+     {{OP_EXPORT, 8, ANY, 8},
+      {OP_IMPORT, 8, ANY, 0},
+      {OP_USE_IMPORT, 4, ANY, 0},
+      {OP_CLOSE, 4, ANY, 0}}},
+    {1,
+     WHERE(fabric),
+     {{OP_EXPORT_BY_FABRIC, 12, ANY, 0},
+      {OP_IMPORT_BY_FABRIC, 8, ANY, 0},
+      {OP_EXPORT, 4, ANY, 8},
+      {OP_CLOSE, 4, ANY, 0}}},
+    {3,
+     NO_SETTING,
+     {{OP_SLEEP, 12, RARELY, 10}, {OP_WAKE, 16, RARELY, 0}, {OP_READ_KEPT, 16, FEW, 254}}},
+    {3,
+     NO_SETTING,
+     {{OP_RANGE_CREATE, 8, FIRST, PAGES},
+      {OP_COMMIT, 24, FIRST, PAGES},
+      {OP_DECOMMIT, 12, FIRST, PAGES},
+      {OP_RANGE_DESTROY, 4, FIRST, 0},
+      {OP_RANGE_MISTAKE, 4, FIRST, PAGES},
+      {OP_ZEROS, 4, FIRST, PAGES},
+      {OP_SHARE, 4, LAST, 0}}},
+    {1, WHERE(keep_free_percent), {{OP_TRIM, 16, ANY, 0}, {OP_FOREIGN, 8, ANY, 0}}},
+    {1,
+     WHERE(file_percent),
+     {{OP_MEMBER, 8, RARELY, 0}, {OP_TRIM, 16, ANY, 0}, {OP_FOREIGN, 8, ANY, 0}}},
+    {1, WHERE(host_percent), {{OP_TO_HOST, 12, RARELY, 0}, {OP_TO_DEVICE, 12, RARELY, 0}}},
+    {4, NO_SETTING, {{OP_QUIESCE, 8, RARELY, 0}}},
+    {1, WHERE(record), {{OP_RECALL, 4, ANY, 0}}},
+};
+
+static uint8_t slot_of(uint8_t slots, uint8_t byte)
+{
+    return slots == ANY      ? byte
+           : slots == LAST   ? (uint8_t)(47 - byte % 10)
+           : slots == RARELY ? byte % 8 == 0
+                             : byte % slots;
+}
+
+static void draw_overlay(trial_random *r, const overlay *o, size_t count, operation *ops)
+{
+    const uint8_t most_pages = (uint8_t)PICK(r, 2, 4, 8, 24);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t numbers = trial_random_next(r);
+        uint32_t drawn = numbers % 256;
+        for (size_t k = 0; k < COUNT(o->kinds) && o->kinds[k].of_256 > 0; k++) {
+            const uint8_t most =
+                o->kinds[k].alignments == PAGES ? most_pages : o->kinds[k].alignments;
+            if (drawn < o->kinds[k].of_256) {
+                ops[i] = (operation){.kind = o->kinds[k].kind,
+                                     .slot = slot_of(o->kinds[k].slots, (uint8_t)(numbers >> 8)),
+                                     .stream = (uint8_t)(numbers >> 16),
+                                     .size = (uint8_t)(numbers >> 24),
+                                     .alignment = most > 0 ? (uint8_t)(numbers >> 32) % most : 0,
+                                     .thread = (uint8_t)(numbers >> 40) % 4,
+                                     .amount = (uint8_t)(numbers >> 48)};
+                break;
+            }
+            drawn -= o->kinds[k].of_256;
+        }
+    }
+}
+
+static void draw_overlays(trial_random *r, const trial_config *config, size_t count, operation *ops)
+{
+    for (size_t i = 0; i < COUNT(overlays); i++) {
+        const overlay *o = &overlays[i];
+        trial_random own = {trial_random_next(r)};
+        uint32_t setting = 1;
+        if (o->setting != NO_SETTING) {
+            memcpy(&setting, (const char *)config + o->setting, sizeof(setting));
+        }
+        if (trial_random_below(&own, o->one_in) == 0 && setting != 0) {
+            draw_overlay(&own, o, count, ops);
+        }
+    }
+}
+
+/* Where there are ranges, what is done with blocks is done with pages too; and where there are
+ * checkpoints, frees are of the group, and some groups are restored that were to end. */
+static void turn_to_pages_and_groups(trial_random *r, size_t count, operation *ops)
+{
+    bool has_ranges = false;
+    bool has_checkpoints = false;
+    for (size_t i = 0; i < count; i++) {
+        const uint8_t drawn = (uint8_t)trial_random_below(r, 64);
+        const uint8_t kind = ops[i].kind;
+        has_ranges = has_ranges || kind == OP_RANGE_CREATE;
+        has_checkpoints = has_checkpoints || kind == OP_CHECKPOINT;
+        if (has_ranges && drawn < 25 &&
+            (kind == OP_WRITE || kind == OP_VERIFY || kind == OP_SHARE || kind == OP_MOVE ||
+             kind == OP_FREE || kind == OP_PIN || kind == OP_EXPORT || kind == OP_INFO ||
+             kind == OP_MISTAKE)) {
+            ops[i].slot = slot_of(LAST, (uint8_t)trial_random_next(r));
+        } else if (has_checkpoints && kind == OP_FREE && drawn < 48) {
+            ops[i].amount |= 64;
+        } else if (has_checkpoints && kind == OP_GROUP_RELEASE && drawn < 24) {
+            ops[i].kind = OP_RESTORE;
+        }
+    }
+}
+
+/*
  * Compactions that lose mappings, and a program that goes on without them for a while. By chance a
- * compaction meets a fault after its unmap too seldom. Of its own numbers, as draw_hooks.
+ * compaction meets a fault after its unmap too seldom.
  */
 static void draw_lost_mappings(trial_random *places, size_t count, operation *ops)
 {
@@ -218,166 +395,9 @@ static void draw_lost_mappings(trial_random *places, size_t count, operation *op
     }
 }
 
-/* Of its own numbers, as draw_hooks. */
-static void draw_pins(trial_random *places, size_t count, operation *ops)
-{
-    trial_random random = {trial_random_next(places)};
-    if (trial_random_below(&random, 4) != 0) {
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        uint32_t drawn = trial_random_below(&random, 64);
-        uint8_t slot = (uint8_t)trial_random_next(&random);
-        if (drawn < 4) {
-            ops[i] = (operation){.kind = OP_PIN,
-                                 .slot = slot,
-                                 .size = (uint8_t)trial_random_below(&random, 4),
-                                 .thread = (uint8_t)trial_random_below(&random, 4)};
-        } else if (drawn < 7) {
-            ops[i] = (operation){.kind = OP_UNPIN, .slot = slot};
-        }
-    }
-}
-
-/* Some blocks are to lie in one chunk. Of its own numbers, as draw_hooks. */
-static void draw_in_one_chunk(uint64_t seed, size_t count, operation *ops)
-{
-    trial_random random = {seed ^ 0x26};
-    const bool has_them = trial_random_below(&random, 4) == 0;
-    for (size_t i = 0; i < count && has_them; i++) {
-        const bool is_request = ops[i].kind == OP_ALLOC || ops[i].kind == OP_SIBLING_ALLOC;
-        ops[i].amount |= is_request && trial_random_below(&random, 4) == 0 ? 16 : 0;
-    }
-}
-
-/* In half of the seeds each request that is refused follows its report. Where the pool owes memory
- * to others, quiet points are frequent: compactions meet a device that lacks memory. */
-static void draw_advice(uint64_t seed, size_t count, trial_config *config, operation *ops)
-{
-    config->quiet |= config->keep_free_percent != 0 && seed % 4 == 0;
-    for (size_t i = 0; i < count && seed % 2 == 0; i++) {
-        const bool is_request = ops[i].kind == OP_ALLOC || ops[i].kind == OP_SIBLING_ALLOC;
-        ops[i].amount |= is_request ? 32 : 0;
-    }
-}
-
-/* Exports and imports. Of its own numbers, as draw_hooks. */
-static void draw_shares(trial_random *places, size_t count, operation *ops)
-{
-    static const uint8_t kinds[] = {OP_EXPORT, OP_EXPORT,     OP_IMPORT,
-                                    OP_IMPORT, OP_USE_IMPORT, OP_CLOSE};
-    trial_random random = {trial_random_next(places)};
-    if (trial_random_below(&random, 4) != 0) {
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        uint32_t drawn = trial_random_below(&random, 64);
-        uint8_t slot = (uint8_t)trial_random_next(&random);
-        uint8_t size = (uint8_t)trial_random_below(&random, 8);
-        if (drawn < sizeof(kinds)) {
-            ops[i] = (operation){.kind = kinds[drawn],
-                                 .slot = slot,
-                                 .stream = slot / 8,
-                                 .size = size,
-                                 .amount = slot / 4};
-        }
-    }
-}
-
-/* Exports and imports by fabric handles. Of its own numbers, as draw_hooks. */
-static void draw_fabric(trial_random *places, size_t count, trial_config *config, operation *ops)
-{
-    static const uint8_t kinds[] = {OP_EXPORT_BY_FABRIC, OP_EXPORT_BY_FABRIC, OP_IMPORT_BY_FABRIC,
-                                    OP_IMPORT_BY_FABRIC, OP_EXPORT,           OP_CLOSE};
-    trial_random random = {trial_random_next(places)};
-    if (trial_random_below(&random, 4) != 0) {
-        return;
-    }
-    config->fabric = PICK(&random, 1, 1, 1, 1, 2);
-    for (size_t i = 0; i < count; i++) {
-        uint32_t drawn = trial_random_below(&random, 64);
-        uint64_t numbers = trial_random_next(&random);
-        if (drawn < sizeof(kinds)) {
-            ops[i] = (operation){.kind = kinds[drawn],
-                                 .slot = (uint8_t)numbers,
-                                 .size = (uint8_t)(numbers >> 8) % 8,
-                                 .thread = (uint8_t)(numbers >> 16) % 4,
-                                 .amount = (numbers >> 24) % 8 == 0};
-        }
-    }
-}
-
-/* Blocks that name their groups, and checkpoints. Of its own numbers, as draw_hooks. */
-static void draw_checkpoints(trial_random *places, size_t count, operation *ops)
-{
-    trial_random random = {trial_random_next(places)};
-    if (trial_random_below(&random, 4) != 0) {
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        uint32_t drawn = trial_random_below(&random, 64);
-        uint8_t byte = (uint8_t)trial_random_next(&random);
-        if (drawn < 2) {
-            ops[i] = (operation){.kind = OP_GROUP_CREATE, .slot = byte};
-        } else if (drawn < 12) {
-            ops[i] = (operation){.kind = OP_ALLOC_IN,
-                                 .slot = byte,
-                                 .stream = (uint8_t)trial_random_below(&random, 3),
-                                 .size = (uint8_t)trial_random_next(&random),
-                                 .amount = (uint8_t)trial_random_next(&random)};
-        } else if (drawn < 15) {
-            ops[i] = (operation){.kind = OP_CHECKPOINT, .slot = byte};
-        } else if (drawn < 19) {
-            ops[i] = (operation){.kind = OP_RESTORE, .slot = byte};
-        } else if (ops[i].kind == OP_FREE && drawn < 48) {
-            ops[i].amount |= 64;
-        } else if (ops[i].kind == OP_GROUP_RELEASE && drawn < 40) {
-            ops[i] = (operation){.kind = OP_RESTORE, .slot = ops[i].slot};
-        }
-    }
-}
-
-/* Of its own numbers, as draw_hooks. */
-static void draw_histories(trial_random *places, size_t count, operation *ops)
-{
-    enum { BEGINS = 40 }; /* behind what draw_only_group may draw */
-    trial_random random = {trial_random_next(places)};
-    if (trial_random_below(&random, 3) != 0) {
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        uint64_t numbers = trial_random_next(&random);
-        if (i == BEGINS || (i > BEGINS && numbers % 48 == 0)) {
-            ops[i] = (operation){.kind = OP_HISTORY,
-                                 .slot = (uint8_t)(numbers >> 8),
-                                 .size = (uint8_t)(i == BEGINS ? 255 : numbers >> 16),
-                                 .thread = (uint8_t)(numbers >> 24) % 4,
-                                 .amount = (uint8_t)(numbers >> 32)};
-        }
-    }
-}
-
-/* Of its own numbers, so that the seeds without hooks stay as they are. */
-static void draw_hooks(trial_random *places, size_t count, trial_config *config, operation *ops)
-{
-    trial_random random = {trial_random_next(places)};
-    config->hooks = PICK(&random, 0, 0, 0, 1);
-    for (size_t i = 0; i < count && config->hooks; i++) {
-        bool is_there = trial_random_below(&random, 24) == 0;
-        uint64_t numbers = trial_random_next(&random);
-        if (is_there) {
-            ops[i] = (operation){.kind = OP_SET_ALLOCATOR,
-                                 .slot = (uint8_t)numbers,
-                                 .stream = (uint8_t)(numbers >> 8),
-                                 .size = (uint8_t)(numbers >> 16),
-                                 .amount = (uint8_t)(numbers >> 24)};
-        }
-    }
-}
-
 /*
  * A program that tells of all its streams and begins with a group of all of them: the pool knows no
- * stream outside of the group. By chance other streams are nearly always known. The same.
+ * stream outside of the group. By chance other streams are nearly always known.
  */
 static void draw_only_group(trial_random *places, size_t count, const trial_config *config,
                             operation *ops)
@@ -399,40 +419,105 @@ static void draw_only_group(trial_random *places, size_t count, const trial_conf
     ops[GROUPED + LAUNCHED] = (operation){.kind = OP_GROUP_RELEASE};
 }
 
-/* The same. */
-static void draw_rooms(trial_random *places, size_t count, operation *ops)
+/* Operations that belong together and by chance seldom follow each other. The slot, the streams,
+ * which are counted from a drawn one, and the sizes that are 0 here are those of the scene. */
+enum { SCENE_STEPS = 7, TIGHT = 1, NONE = 2 };
+static const struct scene_step {
+    uint8_t kind;
+    uint8_t stream;
+    uint8_t amount;
+    uint8_t size;
+} scenes[][SCENE_STEPS] = {
+    /* A block that nobody used is freed elsewhere, while the former owner of its memory runs. */
+    {{OP_ALLOC, 0, 1, 0},
+     {OP_SET_LIMIT, 0, 0, TIGHT},
+     {OP_FREE, 0, 32, 0},
+     {OP_ALLOC, 1, 0, 0},
+     {OP_FREE, 2, 4, 0},
+     {OP_ALLOC, 2, 1, 0},
+     {OP_SET_LIMIT, 0, 0, NONE}},
+    /* Pages are free while a declared stream reads them, and are committed again. */
+    {{OP_RANGE_CREATE, 0, 3, 0},
+     {OP_COMMIT, 0, 1, 0},
+     {OP_SET_LIMIT, 0, 0, TIGHT},
+     {OP_DECOMMIT, 0, 64, 0},
+     {OP_COMMIT, 0, 1, 0},
+     {OP_SYNCHRONIZE, 0, 0, 0},
+     {OP_SET_LIMIT, 0, 0, NONE}},
+    /* An import is closed under the work that reads it. */
+    {{OP_ALLOC, 0, 1, 0},
+     {OP_EXPORT, 0, 0, 0},
+     {OP_IMPORT, 0, 0, 0},
+     {OP_USE_IMPORT, 0, 3, 0},
+     {OP_USE_IMPORT, 1, 3, 0},
+     {OP_CLOSE, 0, 0, 0},
+     {OP_SYNCHRONIZE, 0, 0, 0}},
+    /* A sleep to the host, and one to a file; what the first one left is of no use then. */
+    {{OP_ALLOC, 0, 1, 0},
+     {OP_SLEEP, 6, 0, 4},
+     {OP_WAKE, 0, 0, 0},
+     {OP_WRITE, 0, 0, 0},
+     {OP_SLEEP, 6, 21, 7},
+     {OP_WAKE, 0, 0, 0},
+     {OP_READ_KEPT, 0, 1, 0}},
+};
+
+/* */
+static void draw_scenes(trial_random *places, size_t count, operation *ops)
 {
     trial_random random = {trial_random_next(places)};
-    bool asks = trial_random_below(&random, 3) == 0;
-    for (size_t i = 0; i < count && asks; i++) {
-        uint64_t numbers = trial_random_next(&random);
-        if (numbers % 16 == 0) {
-            ops[i] = (operation){.kind = OP_ROOM,
-                                 .slot = (uint8_t)(numbers >> 8),
-                                 .stream = (uint8_t)(numbers >> 16),
-                                 .size = (uint8_t)(numbers >> 40),
-                                 .thread = (uint8_t)(numbers >> 24) % 4,
-                                 .amount = (uint8_t)(numbers >> 32)};
+    const bool has_them = trial_random_below(&random, 2) == 0;
+    for (size_t i = 0; i + SCENE_STEPS < count && has_them; i++) {
+        const uint64_t numbers = trial_random_next(&random);
+        if (numbers % 40 != 0) {
+            continue;
+        }
+        const struct scene_step *scene = scenes[(numbers >> 8) % COUNT(scenes)];
+        const uint8_t drawn_size = (uint8_t)(numbers >> 32);
+        for (int k = 0; k < SCENE_STEPS; k++) {
+            ops[i++] = (operation){.kind = scene[k].kind,
+                                   .slot = (uint8_t)(numbers >> 16),
+                                   .stream = (uint8_t)((numbers >> 24) % 8 + scene[k].stream),
+                                   .size = scene[k].size != 0 ? scene[k].size : drawn_size,
+                                   .amount = scene[k].amount};
         }
     }
 }
 
-/* Sleeps and wakes. Of its own numbers, as draw_hooks. */
-static void draw_sleeps(trial_random *places, size_t count, operation *ops)
+/* Few addresses, of which a range has more than half until the end, where a block of all memory
+ * must find some. */
+static void draw_wide_range(trial_random *places, size_t count, trial_config *config,
+                            operation *ops)
 {
     trial_random random = {trial_random_next(places)};
-    bool has_them = trial_random_below(&random, 3) == 0;
+    const bool is_drawn = trial_random_below(&random, 2) == 0;
+    if (is_drawn && config->address_devices == 3 && count > 2) {
+        config->reserve_devices = 1;
+        ops[0] = (operation){.kind = OP_ALLOC};
+        ops[1] = (operation){.kind = OP_RANGE_CREATE, .slot = 2, .size = 7, .amount = 8};
+        ops[2] = (operation){.kind = OP_COMMIT, .slot = 2};
+    }
+}
+
+/* Some blocks are to lie in one chunk. */
+static void draw_in_one_chunk(uint64_t seed, size_t count, operation *ops)
+{
+    trial_random random = {seed ^ 0x26};
+    const bool has_them = trial_random_below(&random, 4) == 0;
     for (size_t i = 0; i < count && has_them; i++) {
-        uint64_t numbers = trial_random_next(&random);
-        if (numbers % 64 < 7) {
-            ops[i] = (operation){.kind = numbers % 64 < 3 ? OP_SLEEP : OP_WAKE,
-                                 .slot = (uint8_t)(numbers >> 8) % 8 == 0,
-                                 .stream = (uint8_t)(numbers >> 16),
-                                 .size = (uint8_t)(numbers >> 24),
-                                 .alignment = (uint8_t)(numbers >> 32),
-                                 .thread = (uint8_t)(numbers >> 40) % 4,
-                                 .amount = (uint8_t)(numbers >> 48)};
-        }
+        const bool is_request = ops[i].kind == OP_ALLOC || ops[i].kind == OP_SIBLING_ALLOC;
+        ops[i].amount |= is_request && trial_random_below(&random, 4) == 0 ? 16 : 0;
+    }
+}
+
+/* In half of the seeds each request that is refused follows its report. Where the pool owes memory
+ * to others, quiet points are frequent: compactions meet a device that lacks memory. */
+static void draw_advice(uint64_t seed, size_t count, trial_config *config, operation *ops)
+{
+    config->quiet |= config->keep_free_percent != 0 && seed % 4 == 0;
+    for (size_t i = 0; i < count && seed % 2 == 0; i++) {
+        const bool is_request = ops[i].kind == OP_ALLOC || ops[i].kind == OP_SIBLING_ALLOC;
+        ops[i].amount |= is_request ? 32 : 0;
     }
 }
 
@@ -441,31 +526,18 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     trial_random places = {seed};
     trial_random random = {trial_random_next(&places)};
     palette p;
-    draw_config(&places, config);
+    draw_config(&places, count, config);
     draw_palette(&places, config, &p);
     for (size_t i = 0; i < count; i++) {
         ops[i] = draw_operation(&random, &p);
     }
-    draw_end_of_device(&places, count, ops);
-    draw_hooks(&places, count, config, ops);
-    draw_rooms(&places, count, ops);
+    draw_overlays(&places, config, count, ops);
+    turn_to_pages_and_groups(&random, count, ops);
     draw_lost_mappings(&places, count, ops);
-    draw_pins(&places, count, ops);
+    draw_end_of_device(&places, count, ops);
     draw_only_group(&places, count, config, ops);
-    draw_checkpoints(&places, count, ops);
-    draw_histories(&places, count, ops);
-    draw_shares(&places, count, ops);
-    draw_fabric(&places, count, config, ops);
-    draw_sleeps(&places, count, ops);
-    trial_draw_ranges(&places, count, ops);
-    trial_draw_rations(&places, count, config, ops);
-    trial_draw_plain(&places, config);
-    trial_draw_host(&places, count, config, ops);
-    trial_draw_checks(&places, config);
-    trial_draw_scenes(&places, count, config, ops);
-    trial_draw_wide_range(&places, count, config, ops);
+    draw_scenes(&places, count, ops);
+    draw_wide_range(&places, count, config, ops);
     draw_in_one_chunk(seed, count, ops);
     draw_advice(seed, count, config, ops);
-    trial_draw_recording(&places, count, config, ops);
-    trial_draw_reads(&places, count, ops);
 }

@@ -302,7 +302,7 @@ void trial_end_graphs(trial *t)
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
-static bool launch_graph(trial *t, const operation *op)
+bool trial_launch_graph(trial *t, const operation *op)
 {
     const trial_graph *graph = &t->graphs[op->slot % TRIAL_GRAPHS];
     int stream = op->stream % t->stream_count;
@@ -329,12 +329,9 @@ static bool launch_graph(trial *t, const operation *op)
     return true;
 }
 
-bool trial_graph_operation(trial *t, const operation *op)
+bool trial_destroy_graph(trial *t, const operation *op)
 {
     trial_graph *graph = &t->graphs[op->slot % TRIAL_GRAPHS];
-    if (op->kind == OP_GRAPH_LAUNCH) {
-        return launch_graph(t, op);
-    }
     bool is_needed = false; /* its memory, by a capture under way */
     for (int i = TRIAL_GROUPS; i < TRIAL_ALL_GROUPS; i++) {
         is_needed |= t->groups[i].capture == graph->capture && is_in_a_capture(t, i);

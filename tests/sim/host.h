@@ -14,8 +14,6 @@ static inline bool trial_moves(const trial_call *call)
            call->kind == CALL_QUIESCE;
 }
 
-bool trial_move_blocks(trial *t, const operation *op);
-
 /* Whether a block, or a part of it, is there. */
 bool trial_is_on_host(const trial *t, const trial_block *block);
 

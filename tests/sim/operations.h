@@ -33,7 +33,7 @@
       "lack arguments")                                                                            \
     X(INFO, info, "asks for the block at `slot`, `amount` 256ths inside")                          \
     X(RESET_PEAKS, reset_peaks, "resets peak statistics")                                          \
-    X(ADVANCE, disturb, "the clock runs on by `amount`")                                           \
+    X(ADVANCE, advance, "the clock runs on by `amount`")                                           \
     X(SYNCHRONIZE, await_all, "the host waits for all work")                                       \
     X(TRIM, trim,                                                                                  \
       "gives back to `amount` 256ths of the device; an odd slot: the second pool; a "              \
@@ -54,22 +54,22 @@
     X(CAPTURE_BEGIN, capture_operation, "captures `stream` in the mode `amount`")                  \
     X(CAPTURE_END, capture_operation, "ends the capture of `stream`: a graph in `slot`")           \
     X(CAPTURE_SPOIL, capture_operation, "does what spoils the capture of `stream`")                \
-    X(GRAPH_LAUNCH, graph_operation, "launches the graph in `slot` on `stream`, for `amount`")     \
-    X(GRAPH_DESTROY, graph_operation, "destroys the graph in `slot`")                              \
-    X(ADD_CALLBACK, disturb,                                                                       \
+    X(GRAPH_LAUNCH, launch_graph, "launches the graph in `slot` on `stream`, for `amount`")        \
+    X(GRAPH_DESTROY, destroy_graph, "destroys the graph in `slot`")                                \
+    X(ADD_CALLBACK, change_callback,                                                               \
       "a pressure callback, which frees up to `amount` blocks from `slot` on")                     \
-    X(REMOVE_CALLBACK, disturb, "removes it")                                                      \
-    X(FOREIGN, disturb, "another process holds `amount` 256ths of the device")                     \
-    X(AMBUSH, disturb, "in the next call number `size` of the driver: what `amount` says")         \
-    X(FAULT, disturb,                                                                              \
+    X(REMOVE_CALLBACK, change_callback, "removes it")                                              \
+    X(FOREIGN, change_foreign, "another process holds `amount` 256ths of the device")              \
+    X(AMBUSH, lay_ambush, "in the next call number `size` of the driver: what `amount` says")      \
+    X(FAULT, plant_fault,                                                                          \
       "call number `size` fails, after `alignment` calls, `amount` times, as `thread` says")       \
-    X(CLEAR_FAULTS, disturb, "no call fails any more")                                             \
-    X(LATE_EVENTS, disturb, "events are reported `amount` late")                                   \
-    X(FAIL_MALLOC, disturb,                                                                        \
+    X(CLEAR_FAULTS, clear_faults, "no call fails any more")                                        \
+    X(LATE_EVENTS, delay_events, "events are reported `amount` late")                              \
+    X(FAIL_MALLOC, fail_malloc,                                                                    \
       "in the next call of the pool `amount` allocations fail, after `slot`")                      \
-    X(LOSE_DEVICE, disturb, "the context breaks after `amount` calls")                             \
-    X(SHUT_DOWN, disturb, "the driver shuts down")                                                 \
-    X(FORK, disturb, "a child finds that the pool is not its own")                                 \
+    X(LOSE_DEVICE, lose_device, "the context breaks after `amount` calls")                         \
+    X(SHUT_DOWN, shut_down, "the driver shuts down")                                               \
+    X(FORK, fork_child, "a child finds that the pool is not its own")                              \
     X(DEFRAG, defrag,                                                                              \
       "compactions, copying at most `amount` modulo 8 pages (0: no bound); an odd slot: the "      \
       "second pool")                                                                               \
@@ -88,40 +88,40 @@
     X(HISTORY, set_history,                                                                        \
       "begins the history of pool `slot` with a ring of `size` events, which grows by the power "  \
       "of two `amount`; a size of 0 modulo 4: ends it")                                            \
-    X(EXPORT, share_memory,                                                                        \
+    X(EXPORT, export_block,                                                                        \
       "exports the block in `slot`, by a pointer `size` modulo 8 granules inside; an odd "         \
       "alignment: of a page, with up to `alignment` / 2 modulo 4 of those behind it")              \
-    X(IMPORT, share_memory,                                                                        \
+    X(IMPORT, import_block,                                                                        \
       "imports the first exported block from `slot` on; an odd size: into the second pool")        \
-    X(CLOSE, share_memory,                                                                         \
+    X(CLOSE, close_import,                                                                         \
       "closes the first import from `slot` on, on the stream that used it last; an odd amount: "   \
       "on none")                                                                                   \
-    X(EXPORT_BY_FABRIC, share_memory,                                                              \
+    X(EXPORT_BY_FABRIC, describe_block,                                                            \
       "exports the block in `slot` by fabric handles, by a pointer `size` modulo 8 granules "      \
       "inside; an odd amount: asks for the size of the description first")                         \
-    X(IMPORT_BY_FABRIC, share_memory,                                                              \
+    X(IMPORT_BY_FABRIC, import_described,                                                          \
       "imports by the newest description, if its block is live; an odd size: into the second "     \
       "pool")                                                                                      \
-    X(SLEEP, sleep_operation,                                                                      \
+    X(SLEEP, put_to_sleep,                                                                         \
       "puts blocks to sleep: by `size` modulo 4 rules, of what is kept as `amount` says, the "     \
       "others as `alignment` says; an odd stream: skips what is pinned; an odd slot: of the "      \
       "second pool")                                                                               \
-    X(WAKE, sleep_operation,                                                                       \
+    X(WAKE, wake,                                                                                  \
       "wakes what sleeps; an odd amount: of tag `size`; an odd slot: of the second pool")          \
-    X(RANGE_CREATE, range_operation,                                                               \
+    X(RANGE_CREATE, create_range,                                                                  \
       "a growable range in `slot`, of `amount` modulo 40 pages more than one, with pages as "      \
       "`size` says; an odd alignment: in the second pool")                                         \
-    X(COMMIT, range_operation,                                                                     \
+    X(COMMIT, commit,                                                                              \
       "commits `alignment` pages more than one of the range in `slot`, from page `size` on, for "  \
       "`stream`; amount 1: and writes them; 15 modulo 16: for no stream; 64 more: and those of "   \
       "the next range of the pool, in one step")                                                   \
-    X(DECOMMIT, range_operation,                                                                   \
+    X(DECOMMIT, decommit,                                                                          \
       "decommits such pages on `stream`; amount 5 modulo 8: on none; 32 more: after a last look, " \
       "by work in flight; 64 more: after one of the next stream, which is declared")               \
     X(ZEROS, map_zeros,                                                                            \
       "lets such pages read as zeros, where they are not committed, and looks at some on "         \
       "`stream`; amount 1: by work in flight")                                                     \
-    X(RANGE_DESTROY, range_operation,                                                              \
+    X(RANGE_DESTROY, destroy_range,                                                                \
       "destroys the range in `slot` on `stream`; amount: as DECOMMIT")                             \
     X(RANGE_MISTAKE, range_mistake,                                                                \
       "calls about the range in `slot` that must fail; an even amount: during a "                  \
@@ -136,7 +136,7 @@
     X(QUIESCE, move_blocks,                                                                        \
       "prepares the pool for a checkpoint; if it is alone, the process is checkpointed, "          \
       "and restored")                                                                              \
-    X(USE_IMPORT, share_memory,                                                                    \
+    X(USE_IMPORT, use_import,                                                                      \
       "work on `stream` reads the first import from `slot` on, for `amount`")                      \
     X(RECALL, recall, "what lives by the recording of pool `slot` lives")                          \
     X(READ_KEPT, read_kept,                                                                        \

@@ -57,7 +57,7 @@ static uint64_t page_bytes_of(const trial *t, uint8_t code)
     return t->page_bytes * (kind < 6 ? pages[kind] : 1 + t->config.device_pages / parts[kind - 6]);
 }
 
-static bool create_range(trial *t, const operation *op)
+bool trial_create_range(trial *t, const operation *op)
 {
     trial_range *range = &t->ranges[op->slot % TRIAL_RANGES];
     if (range->range != NULL) {
@@ -170,7 +170,7 @@ static void leave_pages(trial *t, const trial_range *range, const trial_call *ca
 }
 
 /* Behind the last looks at the pages, if `op` says so: then they are in flight. */
-static bool decommit(trial *t, const operation *op)
+bool trial_decommit(trial *t, const operation *op)
 {
     const trial_range *range = trial_range_of(t, op);
     const int stream = op->stream % t->stream_count;
@@ -238,7 +238,7 @@ static bool destroy(trial *t, trial_range *range, int stream, const operation *o
     return true;
 }
 
-static bool destroy_range(trial *t, const operation *op)
+bool trial_destroy_range(trial *t, const operation *op)
 {
     trial_range *range = trial_range_of(t, op);
     return range != NULL && !t->may_be_lost && destroy(t, range, op->stream % t->stream_count, op);
@@ -254,20 +254,6 @@ void trial_end_ranges(trial *t)
             trial_claim(t, TRIAL_LIVENESS, range->range == NULL || t->may_be_lost || t->stopped,
                         "in the end a range is not destroyed");
         }
-    }
-}
-
-bool trial_range_operation(trial *t, const operation *op)
-{
-    switch (op->kind) {
-    case OP_RANGE_CREATE:
-        return create_range(t, op);
-    case OP_COMMIT:
-        return trial_commit(t, op);
-    case OP_DECOMMIT:
-        return decommit(t, op);
-    default:
-        return destroy_range(t, op);
     }
 }
 

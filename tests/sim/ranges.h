@@ -6,12 +6,10 @@
 #include "tests/sim/trial.h"
 
 /* The operations of ranges. */
-bool trial_range_operation(trial *t, const operation *op);
 
 mend_result trial_call_range_create(trial_call *call, mend_pool *pool);
 
 /* commits.c: a commit, as an operation and as a call. */
-bool trial_commit(trial *t, const operation *op);
 mend_result trial_call_commit(const trial_call *call);
 
 /* Such a call may answer so, though nothing was planted; `holds_capture`: the pool may know of one.
@@ -50,12 +48,10 @@ void trial_use_pages(trial *t, const trial_range *range, const trial_call *call,
 bool trial_range_is_pinned(const trial *t, const trial_range *range);
 
 /* zeros.c: pages that read as zeros. */
-bool trial_map_zeros(trial *t, const operation *op);
 bool trial_may_answer_zeros(const trial *t, const trial_call *call, bool holds_capture);
 void trial_judge_zeros(trial *t);
 
 /* mistakes.c: what a program must not do with a page, and with a range. */
-bool trial_range_mistake(trial *t, const operation *op);
 void trial_mistake_with_page(trial *t, const operation *op, const trial_block *page);
 
 /* A page that is no more committed is decommitted once more, which changes nothing. */

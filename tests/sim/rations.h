@@ -21,7 +21,6 @@ bool trial_owes(trial *t);
  * back while a call waits that the thread begins behind trial_may_wait. Returns what was set
  * before. */
 trial *trial_may_wait(trial *t);
-bool trial_change_member(trial *t, const operation *op);
 
 /* After a creation; and after a step. */
 void trial_judge_creation(trial *t);

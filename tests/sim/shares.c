@@ -98,7 +98,7 @@ static bool is_one_export(trial *t, const trial_block *first, uint64_t size_byte
     return true;
 }
 
-static bool export_block(trial *t, const operation *op)
+bool trial_export_block(trial *t, const operation *op)
 {
     trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
     if (!block->live) {
@@ -142,7 +142,7 @@ static uint64_t hash_of(const trial_described *d)
 }
 
 /* Asked for the size alone, or of more chunks than there is room for, nothing is exported. */
-static bool describe_block(trial *t, const operation *op)
+bool trial_describe_block(trial *t, const operation *op)
 {
     trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
     trial_described d = {.slot = op->slot % TRIAL_BLOCKS};
@@ -218,7 +218,7 @@ static void note_import(trial *t, const trial_block *block, const trial_call *ca
                                .by_fabric = call->kind == CALL_IMPORT_BY_FABRIC};
 }
 
-static bool import_block(trial *t, const operation *op)
+bool trial_import_block(trial *t, const operation *op)
 {
     const trial_block *block = exported_from(t, op->slot);
     if (block == NULL || place_of(t, 0, NULL) == NULL) {
@@ -234,7 +234,7 @@ static bool import_block(trial *t, const operation *op)
 }
 
 /* A description outlives its block, but what it then names may be anything. */
-static bool import_described(trial *t, const operation *op)
+bool trial_import_described(trial *t, const operation *op)
 {
     const trial_block *block = &t->blocks[t->described.slot];
     const bool is_there =
@@ -325,7 +325,7 @@ static void ask_for_state(trial *t, const trial_imported *import)
 }
 
 /* Its memory is that of the block. */
-static bool use_import(trial *t, const operation *op)
+bool trial_use_import(trial *t, const operation *op)
 {
     trial_imported *import = import_from(t, op->slot);
     const int stream = op->stream % t->stream_count;
@@ -369,7 +369,7 @@ static bool close_import(trial *t, trial_imported *import, bool on_none, uint8_t
     return true;
 }
 
-static bool close_one(trial *t, const operation *op)
+bool trial_close_import(trial *t, const operation *op)
 {
     trial_imported *import = import_from(t, op->slot);
     return import != NULL && close_import(t, import, op->amount % 2 == 1, op->thread);
@@ -388,24 +388,6 @@ bool trial_may_lack_fabric(const trial *t, const trial_call *call)
                     t->pools[call->pool].pool->heap.chunks.fabric_refusal != MEND_DRIVER_OK;
     return (call->kind == CALL_EXPORT_BY_FABRIC && has_none) ||
            (call->kind == CALL_IMPORT_BY_FABRIC && t->faults_stand);
-}
-
-bool trial_share_memory(trial *t, const operation *op)
-{
-    switch (op->kind) {
-    case OP_EXPORT:
-        return export_block(t, op);
-    case OP_IMPORT:
-        return import_block(t, op);
-    case OP_EXPORT_BY_FABRIC:
-        return describe_block(t, op);
-    case OP_IMPORT_BY_FABRIC:
-        return import_described(t, op);
-    case OP_USE_IMPORT:
-        return use_import(t, op);
-    default:
-        return close_one(t, op);
-    }
 }
 
 /* Where the context is lost, or a pool takes a capture to be in progress, the calls fail. */

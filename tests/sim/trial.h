@@ -374,40 +374,27 @@ static inline bool trial_is_recorded(const trial *t, int stream)
 /* The stream can be given work that runs, or the pool's events. */
 bool trial_is_open(const trial *t, int stream);
 
-/* ---- what operations do; each returns false when it does not apply
- * -------------------------------- */
+/* ---- what operations do: of each the function that does it, false where it does not apply ------
+ */
+
+#define X(kind, take, meaning) bool trial_##take(trial *t, const operation *op);
+OPERATION_KINDS(X)
+#undef X
 
 /* blocks.c, use.c */
-bool trial_ask_room(trial *t, const operation *op);
-bool trial_alloc(trial *t, const operation *op);
-bool trial_free(trial *t, const operation *op);
-bool trial_mistake(trial *t, const operation *op);
-bool trial_info(trial *t, const operation *op);
 uint64_t trial_largest_chunk(const trial *t, int pool); /* in bytes */
-bool trial_trim(trial *t, const operation *op);
-bool trial_defrag(trial *t, const operation *op);
-bool trial_set_limit(trial *t, const operation *op);
 mend_result trial_call_trim(trial_call *call, mend_pool *pool);
 mend_result trial_call_in_group(trial_call *call, mend_pool *pool);
-bool trial_alloc_in(trial *t, const operation *op);
-bool trial_checkpoint_group(trial *t, const operation *op);
-bool trial_restore_group(trial *t, const operation *op);
-bool trial_pin(trial *t, const operation *op);
-bool trial_unpin(trial *t, const operation *op);
-bool trial_set_history(trial *t, const operation *op);
 void trial_judge_history(trial *t, int pool);
 
 /* The recordings of the pools, if the config asks for them: the files, and what lives by them. */
 bool trial_open_recording(trial *t, mend_pool_config *config);
 void trial_close_recording(trial *t);
 void trial_judge_recording(trial *t, int pool);
-bool trial_recall(trial *t, const operation *op);
 bool trial_holds_chunks(const trial *t, int pool);
 void trial_end_pins(trial *t);
 
 /* ---- shares.c: exports, and imports into the pools of the process ---------------------------- */
-
-bool trial_share_memory(trial *t, const operation *op);
 
 bool trial_is_import(const trial_call *call);
 
@@ -424,10 +411,7 @@ void trial_forget_shares(trial *t); /* the pools end, and all of theirs with the
 
 /* Bytes of memory that may be held by imports alone, as far as the pools know. */
 uint64_t trial_lingering_bytes(const trial *t);
-bool trial_record(trial *t, const operation *op);
 bool trial_use(trial *t, const operation *op, bool writes);
-bool trial_share(trial *t, const operation *op);
-bool trial_move(trial *t, const operation *op);
 bool trial_move_to(trial *t, trial_block *block, int stream);
 
 /* As frameworks free that know the pointer alone. A block with a tag is described first, then
@@ -453,9 +437,6 @@ bool trial_open_streams(trial *t);
 /* The number of devices beside the pool's that have streams. */
 int trial_other_devices(const trial_config *config);
 void trial_close_streams(trial *t);
-bool trial_forget(trial *t, const operation *op);
-bool trial_replace_stream(trial *t, const operation *op);
-bool trial_replace_thread(trial *t, const operation *op);
 bool trial_synchronize(trial *t);
 
 /* graphs.c */
@@ -469,9 +450,6 @@ static inline bool trial_group_is_there(const trial_group *group)
     return group->group != NULL || group->capture != 0;
 }
 void trial_end_graphs(trial *t);
-bool trial_group_operation(trial *t, const operation *op);
-bool trial_capture_operation(trial *t, const operation *op);
-bool trial_graph_operation(trial *t, const operation *op);
 void trial_end_captures(trial *t);
 void trial_end_groups(trial *t);
 
@@ -486,13 +464,11 @@ void trial_note_unmapped(trial *t);
 void trial_map_again(trial *t);
 
 /* disturb.c */
-bool trial_disturb(trial *t, const operation *op);
 void trial_set_foreign(trial *t, uint64_t bytes);
 uint64_t trial_duration(const trial *t, uint8_t code);
 
 /* hooks.c */
 mend_result trial_hooks_open(trial *t, const mend_pool_config *config, mend_pool **pool);
-bool trial_set_allocator(trial *t, const operation *op);
 void trial_hooks_end_allocators(trial *t);
 void trial_hooks_close(trial *t);
 
