@@ -468,4 +468,5 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     draw_advice(seed, count, config, ops);
     trial_draw_recording(&places, count, config, ops);
     trial_draw_reads(&places, count, ops);
+    trial_draw_forks(&places, count, config, ops);
 }

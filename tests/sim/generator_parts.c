@@ -240,3 +240,31 @@ void trial_draw_recording(trial_random *places, size_t count, trial_config *conf
         }
     }
 }
+
+/* Captures of several streams, and what they do with few blocks. Of its own numbers. */
+void trial_draw_forks(trial_random *places, size_t count, trial_config *config, operation *ops)
+{
+    static const uint8_t kinds[] = {
+        OP_CAPTURE_BEGIN, OP_CAPTURE_WAIT, OP_CAPTURE_WAIT, OP_CAPTURE_WAIT, OP_ALLOC,
+        OP_ALLOC,         OP_ALLOC,        OP_ALLOC,        OP_FREE,         OP_FREE,
+        OP_FREE,          OP_WRITE,        OP_WRITE,        OP_VERIFY,       OP_SHARE,
+        OP_SHARE,         OP_MOVE,         OP_CAPTURE_END,  OP_GRAPH_LAUNCH, OP_GRAPH_LAUNCH};
+    trial_random random = {trial_random_next(places)};
+    const bool has_them = trial_random_below(&random, 3) == 0;
+    const uint32_t one_in = PICK(&random, 28, 40, 80);
+    if (has_them && config->streams < 2) {
+        config->streams = 2 + trial_random_below(&random, 2);
+    }
+    for (size_t i = 0; i < count && has_them; i++) {
+        const uint32_t drawn = trial_random_below(&random, one_in);
+        const uint64_t numbers = trial_random_next(&random);
+        if (drawn < sizeof(kinds)) {
+            ops[i] = (operation){.kind = kinds[drawn],
+                                 .slot = (uint8_t)(numbers % 8),
+                                 .stream = (uint8_t)(numbers >> 8),
+                                 .size = (uint8_t)((numbers >> 16) % 144),
+                                 .thread = (uint8_t)(numbers >> 24) % 4,
+                                 .amount = (uint8_t)(numbers >> 32) % 8};
+        }
+    }
+}

@@ -18,6 +18,7 @@ void trial_draw_plain(trial_random *places, trial_config *config);
 void trial_draw_wide_range(trial_random *places, size_t count, trial_config *config,
                            operation *ops);
 void trial_draw_reads(trial_random *places, size_t count, operation *ops);
+void trial_draw_forks(trial_random *places, size_t count, trial_config *config, operation *ops);
 void trial_draw_recording(trial_random *places, size_t count, trial_config *config, operation *ops);
 
 #endif
