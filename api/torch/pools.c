@@ -284,7 +284,7 @@ mend_result mend_torch_pool_get_info(int device, mend_torch_pool_id id, mend_tor
 }
 
 /* The pool with the number, or with the group; {0, 0}: none. */
-static mend_torch_pool_id id_of(uint64_t number, const mend_group *group)
+static mend_torch_pool_id pool_id_of(uint64_t number, const mend_group *group)
 {
     mend_torch_pool_id id = {0, 0};
     pthread_mutex_lock(&mutex);
@@ -299,12 +299,12 @@ static mend_torch_pool_id id_of(uint64_t number, const mend_group *group)
 
 mend_torch_pool_id mend_torch_pool_of_tag(uint64_t tag)
 {
-    return tag != 0 ? id_of(tag, NULL) : (mend_torch_pool_id){0, 0};
+    return tag != 0 ? pool_id_of(tag, NULL) : (mend_torch_pool_id){0, 0};
 }
 
 mend_torch_pool_id mend_torch_pool_of_group(const mend_group *group)
 {
-    return id_of(0, group);
+    return pool_id_of(0, group);
 }
 
 /* ---- for requests and frees ------------------------------------------------------------------ */
