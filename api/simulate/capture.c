@@ -8,7 +8,7 @@
 
 /* ---- begin and end --------------------------------------------------------------------------- */
 
-static int begin(const simulate_machine *machine, mend_stream stream, int mode)
+static int begin(mend_stream stream, int mode)
 {
     mend_stream_info info = {0};
     if (mode < MEND_SIM_CAPTURE_GLOBAL || mode > MEND_SIM_CAPTURE_RELAXED) {
@@ -17,19 +17,19 @@ static int begin(const simulate_machine *machine, mend_stream stream, int mode)
     if (stream == NULL || stream == MEND_STREAM_LEGACY) {
         return CUDA_CAPTURE_UNSUPPORTED;
     }
-    int error = machine->driver->stream_get_info(machine->driver, stream, &info);
+    int error = SIMULATE_DRIVER(stream_get_info, stream, &info);
     if (error != CUDA_SUCCESS || info.capture != MEND_CAPTURE_NONE) {
         return error != CUDA_SUCCESS ? error : CUDA_ILLEGAL_STATE;
     }
     simulate_graph *graph = simulate_graph_add(NULL);
     if (graph == NULL ||
-        mend_sim_begin_capture(machine->sim, stream, (mend_sim_capture_mode)mode) != MEND_OK) {
+        mend_sim_begin_capture(simulate_here.sim, stream, (mend_sim_capture_mode)mode) != MEND_OK) {
         if (graph != NULL && simulate_graph_take_out(graph, false)) {
-            simulate_graph_drop(machine, graph);
+            simulate_graph_drop(graph);
         }
         return CUDA_OUT_OF_MEMORY;
     }
-    machine->driver->stream_get_info(machine->driver, stream, &info);
+    SIMULATE_DRIVER(stream_get_info, stream, &info);
     graph->origin = stream;
     graph->thread = pthread_self();
     graph->mode = mode;
@@ -39,15 +39,14 @@ static int begin(const simulate_machine *machine, mend_stream stream, int mode)
 
 SIMULATE_EXPORT int cudaStreamBeginCapture(mend_stream stream, int mode)
 {
-    const simulate_machine *machine = NULL;
-    int error = simulate_enter(&machine);
-    return simulate_answer(error == CUDA_SUCCESS ? begin(machine, stream, mode) : error);
+    int error = simulate_enter();
+    return simulate_answer(error == CUDA_SUCCESS ? begin(stream, mode) : error);
 }
 
-static int end(const simulate_machine *machine, mend_stream stream, simulate_graph **ended)
+static int end(mend_stream stream, simulate_graph **ended)
 {
     mend_stream_info info = {0};
-    int error = machine->driver->stream_get_info(machine->driver, stream, &info);
+    int error = SIMULATE_DRIVER(stream_get_info, stream, &info);
     if (error != CUDA_SUCCESS || info.capture == MEND_CAPTURE_NONE) {
         return error != CUDA_SUCCESS ? error : CUDA_ILLEGAL_STATE;
     }
@@ -59,7 +58,7 @@ static int end(const simulate_machine *machine, mend_stream stream, simulate_gra
         return CUDA_CAPTURE_WRONG_THREAD;
     }
     bool is_spoilt = info.capture == MEND_CAPTURE_INVALIDATED;
-    mend_result result = mend_sim_end_capture(machine->sim, stream, &graph->recorded);
+    mend_result result = mend_sim_end_capture(simulate_here.sim, stream, &graph->recorded);
     graph->capture_id = 0;
     graph->origin = NULL;
     if (result == MEND_OK) {
@@ -67,21 +66,17 @@ static int end(const simulate_machine *machine, mend_stream stream, simulate_gra
         return CUDA_SUCCESS;
     }
     if (simulate_graph_take_out(graph, false)) {
-        simulate_graph_drop(machine, graph);
+        simulate_graph_drop(graph);
     }
     return is_spoilt ? CUDA_CAPTURE_INVALIDATED : CUDA_CAPTURE_UNJOINED;
 }
 
 SIMULATE_EXPORT int cudaStreamEndCapture(mend_stream stream, simulate_graph **graph)
 {
-    const simulate_machine *machine = NULL;
     simulate_graph *ended = NULL;
-    int error = simulate_enter(&machine);
-    if (error == CUDA_SUCCESS && graph == NULL) {
-        error = CUDA_INVALID_VALUE;
-    }
+    int error = simulate_enter_if(graph != NULL);
     if (error == CUDA_SUCCESS) {
-        error = end(machine, stream, &ended);
+        error = end(stream, &ended);
         *graph = ended;
     }
     return simulate_answer(error);
@@ -89,14 +84,10 @@ SIMULATE_EXPORT int cudaStreamEndCapture(mend_stream stream, simulate_graph **gr
 
 SIMULATE_EXPORT int cudaThreadExchangeStreamCaptureMode(int *mode)
 {
-    const simulate_machine *machine = NULL;
-    int error = simulate_enter(&machine);
-    if (error == CUDA_SUCCESS && mode == NULL) {
-        error = CUDA_INVALID_VALUE;
-    }
+    int error = simulate_enter_if(mode != NULL);
     if (error == CUDA_SUCCESS) {
         mend_capture_mode exchanged = (mend_capture_mode)*mode;
-        error = machine->driver->exchange_capture_mode(machine->driver, &exchanged);
+        error = SIMULATE_DRIVER(exchange_capture_mode, &exchanged);
         *mode = error == CUDA_SUCCESS ? (int)exchanged : *mode;
     }
     return simulate_answer(error);
@@ -108,14 +99,10 @@ SIMULATE_EXPORT int cudaThreadExchangeStreamCaptureMode(int *mode)
 static int ask(mend_stream stream, int *status, unsigned long long *id, simulate_graph **graph,
                void ***dependencies, void **edges, size_t *count)
 {
-    const simulate_machine *machine = NULL;
     mend_stream_info info = {0};
-    int error = simulate_enter(&machine);
-    if (error == CUDA_SUCCESS && status == NULL) {
-        error = CUDA_INVALID_VALUE;
-    }
+    int error = simulate_enter_if(status != NULL);
     if (error == CUDA_SUCCESS) {
-        error = machine->driver->stream_get_info(machine->driver, stream, &info);
+        error = SIMULATE_DRIVER(stream_get_info, stream, &info);
     }
     if (error == CUDA_SUCCESS && info.capture == MEND_CAPTURE_ACTIVE && info.capture_id == 0) {
         error = 906; /* the legacy stream, while a blocking one is captured */
@@ -128,7 +115,7 @@ static int ask(mend_stream stream, int *status, unsigned long long *id, simulate
         *id = info.capture_id;
     }
     if (graph != NULL) {
-        *graph = simulate_graph_of(machine, stream);
+        *graph = simulate_graph_of(stream);
     }
     if (dependencies != NULL) {
         *dependencies = NULL;

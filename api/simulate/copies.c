@@ -11,8 +11,7 @@ enum { HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, ANY_DIREC
 /* ---- copies ---------------------------------------------------------------------------------- */
 
 /* Whether the addresses are where the direction says. */
-static int check_direction(const simulate_machine *machine, const simulate_effect *copy,
-                           int direction)
+static int check_direction(const simulate_effect *copy, int direction)
 {
     mend_sim_place target = MEND_SIM_PLACE_INIT;
     mend_sim_place source = MEND_SIM_PLACE_INIT;
@@ -25,8 +24,8 @@ static int check_direction(const simulate_machine *machine, const simulate_effec
     if (copy->target == NULL || copy->source == NULL) {
         return CUDA_INVALID_VALUE;
     }
-    mend_sim_look_up(machine->sim, 0, (uint64_t)(uintptr_t)copy->target, 1, &target);
-    mend_sim_look_up(machine->sim, 0, (uint64_t)(uintptr_t)copy->source, 1, &source);
+    mend_sim_look_up(simulate_here.sim, 0, (uint64_t)(uintptr_t)copy->target, 1, &target);
+    mend_sim_look_up(simulate_here.sim, 0, (uint64_t)(uintptr_t)copy->source, 1, &source);
     bool to_device = direction == HOST_TO_DEVICE || direction == DEVICE_TO_DEVICE;
     bool from_device = direction == DEVICE_TO_HOST || direction == DEVICE_TO_DEVICE;
     bool fits = direction == ANY_DIRECTION || (to_device == (target.is_of_device != 0) &&
@@ -36,21 +35,20 @@ static int check_direction(const simulate_machine *machine, const simulate_effec
 
 static int copy_rows(simulate_effect copy, int direction, mend_stream stream, bool waits)
 {
-    const simulate_machine *machine = NULL;
     copy.kind = SIMULATE_COPY;
-    int error = simulate_enter(&machine);
+    int error = simulate_enter();
     if (error == CUDA_SUCCESS &&
         (copy.height > 1 && (copy.width > copy.target_pitch || copy.width > copy.source_pitch))) {
         error = CUDA_INVALID_VALUE;
     }
     if (error == CUDA_SUCCESS) {
-        error = check_direction(machine, &copy, direction);
+        error = check_direction(&copy, direction);
     }
     if (error == CUDA_SUCCESS) {
-        error = simulate_work_effect(machine, stream, &copy);
+        error = simulate_work_effect(stream, &copy);
     }
     if (error == CUDA_SUCCESS && waits) {
-        error = machine->driver->stream_synchronize(machine->driver, stream);
+        error = SIMULATE_DRIVER(stream_synchronize, stream);
     }
     return simulate_answer(error);
 }
@@ -105,33 +103,32 @@ SIMULATE_EXPORT int cudaMemcpy2DAsync(void *target, size_t target_pitch, const v
 static int copy_peer(void *target, int target_device, const void *source, int source_device,
                      size_t bytes, mend_stream stream, bool waits)
 {
-    const simulate_machine *machine = NULL;
     mend_sim_place place = MEND_SIM_PLACE_INIT;
-    int error = simulate_enter(&machine);
+    int error = simulate_enter();
     if (error == CUDA_SUCCESS &&
-        (target_device < 0 || source_device < 0 || target_device >= machine->device_count ||
-         source_device >= machine->device_count)) {
+        (target_device < 0 || source_device < 0 || target_device >= simulate_here.device_count ||
+         source_device >= simulate_here.device_count)) {
         error = CUDA_INVALID_DEVICE;
     }
     if (error == CUDA_SUCCESS && bytes > 0 &&
-        (mend_sim_look_up(machine->sim, target_device, (uint64_t)(uintptr_t)target, bytes,
+        (mend_sim_look_up(simulate_here.sim, target_device, (uint64_t)(uintptr_t)target, bytes,
                           &place) != MEND_OK ||
          !place.is_accessible ||
-         mend_sim_look_up(machine->sim, source_device, (uint64_t)(uintptr_t)source, bytes,
+         mend_sim_look_up(simulate_here.sim, source_device, (uint64_t)(uintptr_t)source, bytes,
                           &place) != MEND_OK ||
          !place.is_accessible)) {
         error = CUDA_INVALID_VALUE;
     }
     if (error == CUDA_SUCCESS) {
-        error = simulate_work_kernel(machine, stream, SIMULATE_KERNEL_NS);
+        error = simulate_work_kernel(stream, SIMULATE_KERNEL_NS);
     }
     if (error == CUDA_SUCCESS && bytes > 0) {
         const simulate_effect copy = {
             .kind = SIMULATE_COPY, .target = target, .source = source, .width = bytes, .height = 1};
-        error = simulate_effect_run(machine, &copy);
+        error = simulate_effect_run(&copy);
     }
     if (error == CUDA_SUCCESS && waits) {
-        error = machine->driver->stream_synchronize(machine->driver, stream);
+        error = SIMULATE_DRIVER(stream_synchronize, stream);
     }
     return simulate_answer(error);
 }
@@ -152,18 +149,16 @@ SIMULATE_EXPORT int cudaMemcpyPeerAsync(void *target, int target_device, const v
 
 static int fill(void *target, int value, size_t bytes, mend_stream stream, bool waits)
 {
-    const simulate_machine *machine = NULL;
     const simulate_effect effect = {
         .kind = SIMULATE_FILL, .value = value, .target = target, .width = bytes, .height = 1};
-    int error = simulate_enter(&machine);
+    int error = simulate_enter();
     if (error == CUDA_SUCCESS && bytes > 0) {
         mend_sim_place place = MEND_SIM_PLACE_INIT;
-        mend_sim_look_up(machine->sim, 0, (uint64_t)(uintptr_t)target, 1, &place);
-        error = place.is_of_device ? simulate_work_effect(machine, stream, &effect)
-                                   : CUDA_INVALID_VALUE;
+        mend_sim_look_up(simulate_here.sim, 0, (uint64_t)(uintptr_t)target, 1, &place);
+        error = place.is_of_device ? simulate_work_effect(stream, &effect) : CUDA_INVALID_VALUE;
     }
     if (error == CUDA_SUCCESS && waits) {
-        error = machine->driver->stream_synchronize(machine->driver, stream);
+        error = SIMULATE_DRIVER(stream_synchronize, stream);
     }
     return simulate_answer(error);
 }

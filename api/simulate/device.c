@@ -49,10 +49,10 @@ SIMULATE_EXPORT int cudaInitDevice(int device, unsigned device_flags, unsigned f
 
 SIMULATE_EXPORT int cudaDeviceSynchronize(void)
 {
-    const simulate_machine *machine = NULL;
-    int error = simulate_enter(&machine);
-    return simulate_answer(
-        error == CUDA_SUCCESS ? machine->driver->context_synchronize(machine->driver) : error);
+    int error = simulate_enter();
+    return simulate_answer(error == CUDA_SUCCESS
+                               ? simulate_here.driver->context_synchronize(simulate_here.driver)
+                               : error);
 }
 
 /* ---- what they are --------------------------------------------------------------------------- */
@@ -118,24 +118,19 @@ static void fill_properties(char *properties, int version, int device, size_t me
     memcpy(properties + own_properties.pciBusID[version], &device, sizeof(device));
 }
 
-static int check_device(const simulate_machine **machine, const void *output, int device)
+static int check_device(const void *output, int device)
 {
-    int error = simulate_enter(machine);
-    if (error == CUDA_SUCCESS && output == NULL) {
-        error = CUDA_INVALID_VALUE;
-    }
-    if (error == CUDA_SUCCESS && (device < 0 || device >= (*machine)->device_count)) {
-        error = CUDA_INVALID_DEVICE;
-    }
-    return error;
+    int error = simulate_enter_if(output != NULL);
+    return error == CUDA_SUCCESS && (device < 0 || device >= simulate_here.device_count)
+               ? CUDA_INVALID_DEVICE
+               : error;
 }
 
 static int get_properties(void *properties, int version, int device)
 {
-    const simulate_machine *machine = NULL;
-    int error = check_device(&machine, properties, device);
+    int error = check_device(properties, device);
     if (error == CUDA_SUCCESS) {
-        fill_properties(properties, version, device, machine->memory_bytes);
+        fill_properties(properties, version, device, simulate_here.memory_bytes);
     }
     return simulate_answer(error);
 }
@@ -211,13 +206,9 @@ SIMULATE_EXPORT int cuDeviceGetUuid_v2(char *uuid, int device)
 
 SIMULATE_EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int device)
 {
-    const simulate_machine *machine = NULL;
-    int error = bytes == NULL ? CUDA_INVALID_VALUE : simulate_enter(&machine);
-    if (error == CUDA_SUCCESS && (device < 0 || device >= machine->device_count)) {
-        error = CUDA_INVALID_DEVICE;
-    }
+    int error = check_device(bytes, device);
     if (error == CUDA_SUCCESS) {
-        *bytes = machine->memory_bytes;
+        *bytes = simulate_here.memory_bytes;
     }
     return error;
 }
@@ -236,15 +227,11 @@ SIMULATE_EXPORT int cudaDeviceGetPCIBusId(char *text, int bytes, int device)
 
 SIMULATE_EXPORT int cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 {
-    const simulate_machine *machine = NULL;
     uint64_t free_now = 0;
     uint64_t total = 0;
-    int error = simulate_enter(&machine);
-    if (error == CUDA_SUCCESS && (free_bytes == NULL || total_bytes == NULL)) {
-        error = CUDA_INVALID_VALUE;
-    }
+    int error = simulate_enter_if(free_bytes != NULL && total_bytes != NULL);
     if (error == CUDA_SUCCESS) {
-        error = machine->driver->memory_info(machine->driver, &free_now, &total);
+        error = SIMULATE_DRIVER(memory_info, &free_now, &total);
     }
     if (error == CUDA_SUCCESS) {
         *free_bytes = free_now;

@@ -21,14 +21,10 @@ enum { SHARE_TYPES = MEND_SHARE_FILE_DESCRIPTOR | MEND_SHARE_FABRIC };
 SIMULATE_EXPORT int cuMemAddressReserve(mend_cu_address *address, size_t bytes, size_t alignment,
                                         mend_cu_address hint, unsigned long long flags)
 {
-    const simulate_machine *machine = NULL;
     uint64_t reserved = 0;
-    int error = simulate_enter(&machine);
-    if (error == CUDA_SUCCESS && (address == NULL || flags != 0)) {
-        error = CUDA_INVALID_VALUE;
-    }
+    int error = simulate_enter_if(address != NULL && flags == 0);
     if (error == CUDA_SUCCESS) {
-        error = machine->driver->reserve(machine->driver, bytes, alignment, hint, &reserved);
+        error = SIMULATE_DRIVER(reserve, bytes, alignment, hint, &reserved);
     }
     if (error == CUDA_SUCCESS) {
         *address = reserved;
@@ -38,10 +34,8 @@ SIMULATE_EXPORT int cuMemAddressReserve(mend_cu_address *address, size_t bytes, 
 
 SIMULATE_EXPORT int cuMemAddressFree(mend_cu_address address, size_t bytes)
 {
-    const simulate_machine *machine = NULL;
-    int error = simulate_enter(&machine);
-    return error == CUDA_SUCCESS ? machine->driver->address_free(machine->driver, address, bytes)
-                                 : error;
+    int error = simulate_enter();
+    return error == CUDA_SUCCESS ? SIMULATE_DRIVER(address_free, address, bytes) : error;
 }
 
 SIMULATE_EXPORT int cuMemGetAllocationGranularity(size_t *bytes,
@@ -60,21 +54,17 @@ SIMULATE_EXPORT int cuMemCreate(mend_cu_chunk *chunk, size_t bytes,
                                 const mend_cu_chunk_properties *properties,
                                 unsigned long long flags)
 {
-    const simulate_machine *machine = NULL;
     mend_chunk_handle handle = 0;
-    int error = simulate_enter(&machine);
-    if (error == CUDA_SUCCESS && (chunk == NULL || properties == NULL || flags != 0 ||
-                                  properties->type != MEND_CU_ALLOCATION_PINNED ||
-                                  properties->location.type != MEND_CU_LOCATION_DEVICE)) {
-        error = CUDA_INVALID_VALUE;
-    }
+    int error = simulate_enter_if(chunk != NULL && properties != NULL && flags == 0 &&
+                                  properties->type == MEND_CU_ALLOCATION_PINNED &&
+                                  properties->location.type == MEND_CU_LOCATION_DEVICE);
     if (error == CUDA_SUCCESS && (properties->share_types & ~SHARE_TYPES) != 0) {
         error = CUDA_NOT_SUPPORTED;
     }
     if (error == CUDA_SUCCESS) {
         const mend_chunk_properties wanted = {.device = properties->location.id,
                                               .share_types = properties->share_types};
-        error = machine->driver->create(machine->driver, bytes, &wanted, &handle);
+        error = SIMULATE_DRIVER(create, bytes, &wanted, &handle);
     }
     if (error == CUDA_SUCCESS) {
         *chunk = handle;
@@ -84,37 +74,28 @@ SIMULATE_EXPORT int cuMemCreate(mend_cu_chunk *chunk, size_t bytes,
 
 SIMULATE_EXPORT int cuMemRelease(mend_cu_chunk chunk)
 {
-    const simulate_machine *machine = NULL;
-    int error = simulate_enter(&machine);
-    return error == CUDA_SUCCESS ? machine->driver->release(machine->driver, chunk) : error;
+    int error = simulate_enter();
+    return error == CUDA_SUCCESS ? SIMULATE_DRIVER(release, chunk) : error;
 }
 
 SIMULATE_EXPORT int cuMemMap(mend_cu_address address, size_t bytes, size_t offset,
                              mend_cu_chunk chunk, unsigned long long flags)
 {
-    const simulate_machine *machine = NULL;
-    int error = flags != 0 ? CUDA_INVALID_VALUE : simulate_enter(&machine);
-    return error == CUDA_SUCCESS
-               ? machine->driver->map(machine->driver, address, bytes, offset, chunk)
-               : error;
+    int error = flags != 0 ? CUDA_INVALID_VALUE : simulate_enter();
+    return error == CUDA_SUCCESS ? SIMULATE_DRIVER(map, address, bytes, offset, chunk) : error;
 }
 
 SIMULATE_EXPORT int cuMemUnmap(mend_cu_address address, size_t bytes)
 {
-    const simulate_machine *machine = NULL;
-    int error = simulate_enter(&machine);
-    return error == CUDA_SUCCESS ? machine->driver->unmap(machine->driver, address, bytes) : error;
+    int error = simulate_enter();
+    return error == CUDA_SUCCESS ? SIMULATE_DRIVER(unmap, address, bytes) : error;
 }
 
 SIMULATE_EXPORT int cuMemSetAccess(mend_cu_address address, size_t bytes,
                                    const mend_cu_access *accesses, size_t count)
 {
-    const simulate_machine *machine = NULL;
     int devices[MOST_ACCESSES];
-    int error = simulate_enter(&machine);
-    if (error == CUDA_SUCCESS && (accesses == NULL || count == 0 || count > MOST_ACCESSES)) {
-        error = CUDA_INVALID_VALUE;
-    }
+    int error = simulate_enter_if(accesses != NULL && count != 0 && count <= MOST_ACCESSES);
     for (size_t i = 0; error == CUDA_SUCCESS && i < count; i++) {
         bool is_sound = accesses[i].location.type == MEND_CU_LOCATION_DEVICE &&
                         (accesses[i].flags == MEND_CU_ACCESS_READ ||
@@ -128,33 +109,28 @@ SIMULATE_EXPORT int cuMemSetAccess(mend_cu_address address, size_t bytes,
     }
     mend_access access =
         accesses[0].flags == MEND_CU_ACCESS_READ ? MEND_ACCESS_READ : MEND_ACCESS_READ_WRITE;
-    return machine->driver->set_access(machine->driver, address, bytes, devices, (int)count,
-                                       access);
+    return SIMULATE_DRIVER(set_access, address, bytes, devices, (int)count, access);
 }
 
 SIMULATE_EXPORT int cuMemExportToShareableHandle(void *shared, mend_cu_chunk chunk,
                                                  mend_cu_share_type type, unsigned long long flags)
 {
-    const simulate_machine *machine = NULL;
-    int error = flags != 0 || shared == NULL ? CUDA_INVALID_VALUE : simulate_enter(&machine);
-    return error == CUDA_SUCCESS
-               ? machine->driver->export_handle(machine->driver, chunk, type, shared)
-               : error;
+    int error = flags != 0 || shared == NULL ? CUDA_INVALID_VALUE : simulate_enter();
+    return error == CUDA_SUCCESS ? SIMULATE_DRIVER(export_handle, chunk, type, shared) : error;
 }
 
 SIMULATE_EXPORT int cuMemImportFromShareableHandle(mend_cu_chunk *chunk, void *shared,
                                                    mend_cu_share_type type)
 {
-    const simulate_machine *machine = NULL;
     int descriptor = (int)(intptr_t)shared; /* by value, unlike any other type */
     mend_chunk_handle handle = 0;
-    int error = chunk == NULL ? CUDA_INVALID_VALUE : simulate_enter(&machine);
+    int error = chunk == NULL ? CUDA_INVALID_VALUE : simulate_enter();
     if (error == CUDA_SUCCESS && (type & ~SHARE_TYPES) != 0) {
         error = CUDA_NOT_SUPPORTED;
     }
     if (error == CUDA_SUCCESS) {
         const void *source = type == MEND_SHARE_FILE_DESCRIPTOR ? &descriptor : shared;
-        error = machine->driver->import_handle(machine->driver, source, type, &handle);
+        error = SIMULATE_DRIVER(import_handle, source, type, &handle);
     }
     if (error == CUDA_SUCCESS) {
         *chunk = handle;
@@ -225,33 +201,30 @@ SIMULATE_EXPORT int cuDevicePrimaryCtxGetState(mend_cu_device device, unsigned *
 
 SIMULATE_EXPORT int cuDevicePrimaryCtxRetain(mend_context *context, mend_cu_device device)
 {
-    const simulate_machine *machine = NULL;
-    int error = simulate_enter(&machine);
-    if (error == CUDA_SUCCESS && (device < 0 || device >= machine->device_count)) {
+    int error = simulate_enter();
+    if (error == CUDA_SUCCESS && (device < 0 || device >= simulate_here.device_count)) {
         error = CUDA_INVALID_DEVICE;
     }
     if (error == CUDA_SUCCESS) {
-        *context = machine->contexts[device];
+        *context = simulate_here.contexts[device];
     }
     return error;
 }
 
 SIMULATE_EXPORT int cuCtxGetCurrent(mend_context *context)
 {
-    const simulate_machine *machine = NULL;
-    int error = simulate_enter(&machine);
+    int error = simulate_enter();
     if (error == CUDA_SUCCESS) {
-        *context = machine->contexts[simulate_current()];
+        *context = simulate_here.contexts[simulate_current()];
     }
     return error;
 }
 
 SIMULATE_EXPORT int cuCtxSetCurrent(mend_context context)
 {
-    const simulate_machine *machine = NULL;
-    int error = simulate_enter(&machine);
-    for (int i = 0; error == CUDA_SUCCESS && i < machine->device_count; i++) {
-        if (machine->contexts[i] == context) {
+    int error = simulate_enter();
+    for (int i = 0; error == CUDA_SUCCESS && i < simulate_here.device_count; i++) {
+        if (simulate_here.contexts[i] == context) {
             return simulate_select(i);
         }
     }

@@ -11,23 +11,23 @@ static size_t span_of(const simulate_effect *effect, size_t pitch)
 }
 
 /* Host memory, or memory that the device which holds it may access. */
-static bool may_touch(const simulate_machine *machine, const void *pointer, size_t bytes)
+static bool may_touch(const void *pointer, size_t bytes)
 {
     mend_sim_place place = MEND_SIM_PLACE_INIT;
     uint64_t address = (uint64_t)(uintptr_t)pointer;
-    if (mend_sim_look_up(machine->sim, 0, address, bytes, &place) != MEND_OK) {
+    if (mend_sim_look_up(simulate_here.sim, 0, address, bytes, &place) != MEND_OK) {
         return false;
     }
     if (!place.is_of_device || place.device < 0) {
         return !place.is_of_device;
     }
     if (!place.is_accessible && place.device != 0) {
-        mend_sim_look_up(machine->sim, place.device, address, bytes, &place);
+        mend_sim_look_up(simulate_here.sim, place.device, address, bytes, &place);
     }
     return place.is_accessible;
 }
 
-int simulate_effect_run(const simulate_machine *machine, const simulate_effect *effect)
+int simulate_effect_run(const simulate_effect *effect)
 {
     if (effect->kind == SIMULATE_HOST) {
         effect->host(effect->argument);
@@ -36,9 +36,9 @@ int simulate_effect_run(const simulate_machine *machine, const simulate_effect *
     if (effect->width == 0 || effect->height == 0) {
         return CUDA_SUCCESS;
     }
-    if (!may_touch(machine, effect->target, span_of(effect, effect->target_pitch)) ||
+    if (!may_touch(effect->target, span_of(effect, effect->target_pitch)) ||
         (effect->kind == SIMULATE_COPY &&
-         !may_touch(machine, effect->source, span_of(effect, effect->source_pitch)))) {
+         !may_touch(effect->source, span_of(effect, effect->source_pitch)))) {
         return CUDA_ILLEGAL_ADDRESS;
     }
     for (size_t row = 0; row < effect->height; row++) {

@@ -31,6 +31,6 @@ typedef struct simulate_effect {
 
 /* Carries it out. ILLEGAL_ADDRESS: it would touch addresses of a device that are not mapped or not
  * accessible to any device; nothing is changed. */
-int simulate_effect_run(const simulate_machine *machine, const simulate_effect *effect);
+int simulate_effect_run(const simulate_effect *effect);
 
 #endif

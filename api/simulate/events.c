@@ -10,15 +10,8 @@ enum { ALL_EVENT_FLAGS = 7, INTERPROCESS = 4 };
 
 SIMULATE_EXPORT int cudaEventCreateWithFlags(mend_event *event, unsigned flags)
 {
-    const simulate_machine *machine = NULL;
-    int error = simulate_enter(&machine);
-    if (error == CUDA_SUCCESS && (event == NULL || flags > ALL_EVENT_FLAGS)) {
-        error = CUDA_INVALID_VALUE;
-    }
-    if (error == CUDA_SUCCESS) {
-        error = machine->driver->event_create(machine->driver, event);
-    }
-    return simulate_answer(error);
+    int error = simulate_enter_if(event != NULL && flags <= ALL_EVENT_FLAGS);
+    return simulate_answer(error != CUDA_SUCCESS ? error : SIMULATE_DRIVER(event_create, event));
 }
 
 SIMULATE_EXPORT int cudaEventCreate(mend_event *event)
@@ -28,23 +21,16 @@ SIMULATE_EXPORT int cudaEventCreate(mend_event *event)
 
 SIMULATE_EXPORT int cudaEventDestroy(mend_event event)
 {
-    const simulate_machine *machine = NULL;
-    int error = simulate_enter(&machine);
-    if (error == CUDA_SUCCESS) {
-        error = machine->driver->event_destroy(machine->driver, event);
-    }
-    return simulate_answer(error);
+    int error = simulate_enter();
+    return simulate_answer(error != CUDA_SUCCESS ? error : SIMULATE_DRIVER(event_destroy, event));
 }
 
 SIMULATE_EXPORT int cudaEventRecordWithFlags(mend_event event, mend_stream stream, unsigned flags)
 {
-    const simulate_machine *machine = NULL;
     (void)flags; /* whether a captured record is one of the program or of the graph */
-    int error = simulate_enter(&machine);
-    if (error == CUDA_SUCCESS) {
-        error = machine->driver->event_record(machine->driver, event, stream);
-    }
-    return simulate_answer(error);
+    int error = simulate_enter();
+    return simulate_answer(error != CUDA_SUCCESS ? error
+                                                 : SIMULATE_DRIVER(event_record, event, stream));
 }
 
 SIMULATE_EXPORT int cudaEventRecord(mend_event event, mend_stream stream)
@@ -54,40 +40,33 @@ SIMULATE_EXPORT int cudaEventRecord(mend_event event, mend_stream stream)
 
 SIMULATE_EXPORT int cudaEventQuery(mend_event event)
 {
-    const simulate_machine *machine = NULL;
-    int error = simulate_enter(&machine);
-    if (error == CUDA_SUCCESS) {
-        error = simulate_work_asked(machine, machine->driver->event_query(machine->driver, event));
-    }
-    return simulate_answer(error);
+    int error = simulate_enter();
+    return simulate_answer(
+        error != CUDA_SUCCESS ? error : simulate_work_asked(SIMULATE_DRIVER(event_query, event)));
 }
 
 SIMULATE_EXPORT int cudaEventSynchronize(mend_event event)
 {
-    const simulate_machine *machine = NULL;
-    int error = simulate_enter(&machine);
-    if (error == CUDA_SUCCESS) {
-        error = machine->driver->event_synchronize(machine->driver, event);
-    }
-    return simulate_answer(error);
+    int error = simulate_enter();
+    return simulate_answer(error != CUDA_SUCCESS ? error
+                                                 : SIMULATE_DRIVER(event_synchronize, event));
 }
 
 /* On the virtual clock. */
 static int elapsed(float *milliseconds, mend_event start, mend_event end)
 {
-    const simulate_machine *machine = NULL;
     uint64_t start_ns = 0;
     uint64_t end_ns = 0;
-    int error = simulate_enter(&machine);
+    int error = simulate_enter();
     if (error != CUDA_SUCCESS || milliseconds == NULL) {
         return error != CUDA_SUCCESS ? error : CUDA_INVALID_VALUE;
     }
-    if (mend_sim_event_time(machine->sim, start, &start_ns) != MEND_OK ||
-        mend_sim_event_time(machine->sim, end, &end_ns) != MEND_OK || start_ns == 0 ||
+    if (mend_sim_event_time(simulate_here.sim, start, &start_ns) != MEND_OK ||
+        mend_sim_event_time(simulate_here.sim, end, &end_ns) != MEND_OK || start_ns == 0 ||
         end_ns == 0) {
         return CUDA_INVALID_HANDLE;
     }
-    uint64_t now_ns = mend_sim_now_ns(machine->sim);
+    uint64_t now_ns = mend_sim_now_ns(simulate_here.sim);
     if (start_ns > now_ns || end_ns > now_ns) {
         return CUDA_NOT_READY;
     }
@@ -118,11 +97,7 @@ typedef struct simulate_ipc_handle {
 
 SIMULATE_EXPORT int cudaIpcGetEventHandle(simulate_ipc_handle *handle, mend_event event)
 {
-    const simulate_machine *machine = NULL;
-    int error = simulate_enter(&machine);
-    if (error == CUDA_SUCCESS && (handle == NULL || event == NULL)) {
-        error = CUDA_INVALID_VALUE;
-    }
+    int error = simulate_enter_if(handle != NULL && event != NULL);
     if (error == CUDA_SUCCESS) {
         memset(handle, 'e', sizeof(*handle));
     }
@@ -143,11 +118,10 @@ SIMULATE_EXPORT int cudaIpcOpenEventHandle(mend_event *event, simulate_ipc_handl
  * other process can open them, because it has devices of its own. */
 SIMULATE_EXPORT int cudaIpcGetMemHandle(simulate_ipc_handle *handle, void *pointer)
 {
-    const simulate_machine *machine = NULL;
     mend_sim_place place = MEND_SIM_PLACE_INIT;
-    int error = handle == NULL ? CUDA_INVALID_VALUE : simulate_enter(&machine);
+    int error = handle == NULL ? CUDA_INVALID_VALUE : simulate_enter();
     if (error == CUDA_SUCCESS) {
-        mend_sim_look_up(machine->sim, 0, (uint64_t)(uintptr_t)pointer, 1, &place);
+        mend_sim_look_up(simulate_here.sim, 0, (uint64_t)(uintptr_t)pointer, 1, &place);
         error = place.is_plain ? CUDA_SUCCESS : CUDA_INVALID_VALUE;
     }
     if (error == CUDA_SUCCESS) {

@@ -94,7 +94,7 @@ static void give_objects_back(simulate_graph *graph)
     }
 }
 
-void simulate_graph_drop(const simulate_machine *machine, simulate_graph *graph)
+void simulate_graph_drop(simulate_graph *graph)
 {
     pthread_mutex_lock(&graphs_mutex);
     bool is_last = --graph->references == 0;
@@ -103,9 +103,9 @@ void simulate_graph_drop(const simulate_machine *machine, simulate_graph *graph)
         return;
     }
     if (graph->original != NULL) {
-        simulate_graph_drop(machine, graph->original);
+        simulate_graph_drop(graph->original);
     }
-    mend_sim_graph_destroy(machine->sim, graph->recorded);
+    mend_sim_graph_destroy(simulate_here.sim, graph->recorded);
     give_objects_back(graph);
     free(graph->effects);
     free(graph);
@@ -113,12 +113,11 @@ void simulate_graph_drop(const simulate_machine *machine, simulate_graph *graph)
 
 /* ---- what a capture records ------------------------------------------------------------------ */
 
-simulate_graph *simulate_graph_of(const simulate_machine *machine, mend_stream stream)
+simulate_graph *simulate_graph_of(mend_stream stream)
 {
     uint64_t id = 0;
     if (stream == NULL || stream == MEND_STREAM_LEGACY ||
-        machine->driver->stream_get_capture(machine->driver, stream, &id) != MEND_DRIVER_OK ||
-        id == 0) {
+        SIMULATE_DRIVER(stream_get_capture, stream, &id) != MEND_DRIVER_OK || id == 0) {
         return NULL;
     }
     simulate_graph *graph = NULL;
@@ -159,11 +158,7 @@ void simulate_graph_count(simulate_graph *graph)
 
 SIMULATE_EXPORT int cudaGraphCreate(simulate_graph **graph, unsigned flags)
 {
-    const simulate_machine *machine = NULL;
-    int error = simulate_enter(&machine);
-    if (error == CUDA_SUCCESS && (graph == NULL || flags != 0)) {
-        error = CUDA_INVALID_VALUE;
-    }
+    int error = simulate_enter_if(graph != NULL && flags == 0);
     if (error == CUDA_SUCCESS) {
         *graph = simulate_graph_add(NULL);
         error = *graph != NULL ? CUDA_SUCCESS : CUDA_OUT_OF_MEMORY;
@@ -194,32 +189,29 @@ SIMULATE_EXPORT int cudaGraphUpload(simulate_graph *executable, mend_stream stre
     return simulate_answer(is_known(executable, true) ? CUDA_SUCCESS : CUDA_INVALID_VALUE);
 }
 
-static int launch(const simulate_machine *machine, const simulate_graph *graph, mend_stream stream)
+static int launch(const simulate_graph *graph, mend_stream stream)
 {
-    if (simulate_graph_of(machine, stream) != NULL) {
+    if (simulate_graph_of(stream) != NULL) {
         return CUDA_NOT_SUPPORTED; /* a graph within a graph */
     }
     int error = CUDA_SUCCESS;
     if (graph->recorded != NULL) {
-        error = simulate_error_of(mend_sim_graph_launch(machine->sim, graph->recorded, stream, 0));
+        error =
+            simulate_error_of(mend_sim_graph_launch(simulate_here.sim, graph->recorded, stream, 0));
     }
     for (size_t i = 0; i < graph->effect_count && error == CUDA_SUCCESS; i++) {
-        error = simulate_effect_run(machine, &graph->effects[i]);
+        error = simulate_effect_run(&graph->effects[i]);
     }
     return error;
 }
 
 SIMULATE_EXPORT int cudaGraphLaunch(simulate_graph *executable, mend_stream stream)
 {
-    const simulate_machine *machine = NULL;
-    int error = simulate_enter(&machine);
+    int error = simulate_enter();
     if (error == CUDA_SUCCESS && !is_known(executable, true)) {
         error = CUDA_INVALID_VALUE;
     }
-    if (error == CUDA_SUCCESS) {
-        error = launch(machine, executable->original, stream);
-    }
-    return simulate_answer(error);
+    return simulate_answer(error != CUDA_SUCCESS ? error : launch(executable->original, stream));
 }
 
 /* The nodes cannot be looked into; each is a different pointer. */
@@ -256,13 +248,12 @@ SIMULATE_EXPORT int cudaGraphDebugDotPrint(simulate_graph *graph, const char *pa
 
 static int destroy(simulate_graph *graph, bool is_executable)
 {
-    const simulate_machine *machine = NULL;
-    int error = simulate_enter(&machine);
+    int error = simulate_enter();
     if (error == CUDA_SUCCESS && !simulate_graph_take_out(graph, is_executable)) {
         error = CUDA_INVALID_VALUE;
     }
     if (error == CUDA_SUCCESS) {
-        simulate_graph_drop(machine, graph);
+        simulate_graph_drop(graph);
     }
     return simulate_answer(error);
 }

@@ -35,14 +35,14 @@ simulate_graph *simulate_graph_add(simulate_graph *original);
 bool simulate_graph_take_out(simulate_graph *graph, bool is_executable);
 
 /* Gives a reference back; the last one destroys. */
-void simulate_graph_drop(const simulate_machine *machine, simulate_graph *graph);
+void simulate_graph_drop(simulate_graph *graph);
 
 /* The graph whose capture began on this stream; NULL: none. */
 simulate_graph *simulate_graph_find_origin(mend_stream stream);
 
 /* The graph that records the work of the stream; NULL: none. It stays until its capture ends, which
  * the program does in order with its work on the stream. */
-simulate_graph *simulate_graph_of(const simulate_machine *machine, mend_stream stream);
+simulate_graph *simulate_graph_of(mend_stream stream);
 
 /* Records an effect, in order; counts a piece of work. OUT_OF_MEMORY. */
 int simulate_graph_record(simulate_graph *graph, const simulate_effect *effect);

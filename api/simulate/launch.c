@@ -91,9 +91,8 @@ SIMULATE_EXPORT void __cudaRegisterManagedVar(void **handle, void **host, char *
 
 static int queue(mend_stream stream, uint64_t duration_ns)
 {
-    const simulate_machine *machine = NULL;
-    int error = simulate_enter(&machine);
-    return error == CUDA_SUCCESS ? simulate_work_kernel(machine, stream, duration_ns) : error;
+    int error = simulate_enter();
+    return error == CUDA_SUCCESS ? simulate_work_kernel(stream, duration_ns) : error;
 }
 
 int simulate_launch(mend_stream stream)

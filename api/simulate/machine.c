@@ -15,7 +15,7 @@
 /* Operations that a stream's queue holds, as on a GPU about: the host cannot run away from it. */
 enum { QUEUE_ENTRIES = 1024 };
 
-static simulate_machine the_machine;
+simulate_machine simulate_here;
 static int machine_error; /* of making it */
 static pthread_once_t machine_once = PTHREAD_ONCE_INIT;
 static bool is_initialized;
@@ -96,8 +96,8 @@ bool simulate_is_initialized(void)
 static void before_fork(void)
 {
     mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
-    if (the_machine.sim != NULL) {
-        mend_sim_get_ledger(the_machine.sim, &ledger);
+    if (simulate_here.sim != NULL) {
+        mend_sim_get_ledger(simulate_here.sim, &ledger);
     }
     is_used = simulate_is_initialized() || ledger.peak_chunk_bytes > 0;
 }
@@ -150,13 +150,13 @@ static int make_machine(simulate_machine *machine)
 
 static void make_once(void)
 {
-    machine_error = make_machine(&the_machine);
+    machine_error = make_machine(&simulate_here);
     pthread_atfork(before_fork, NULL, after_fork_in_child);
     if (machine_error == CUDA_SUCCESS) {
         simulate_say("%d simulated GPU%s of %.1f GiB. Memory, streams, events and copies work; "
                      "kernels do nothing, so no result is computed",
-                     the_machine.device_count, the_machine.device_count == 1 ? "" : "s",
-                     (double)the_machine.memory_bytes / (double)MEND_GIB);
+                     simulate_here.device_count, simulate_here.device_count == 1 ? "" : "s",
+                     (double)simulate_here.memory_bytes / (double)MEND_GIB);
     }
 }
 
@@ -166,20 +166,18 @@ SIMULATE_EXPORT mend_sim *mend_simulate_device(void)
     if (!is_child) {
         pthread_once(&machine_once, make_once);
     }
-    return is_child || machine_error != CUDA_SUCCESS ? NULL : the_machine.sim;
+    return is_child || machine_error != CUDA_SUCCESS ? NULL : simulate_here.sim;
 }
 
 /* What it has; 0: there is none. */
 SIMULATE_EXPORT uint64_t mend_simulate_memory_bytes(void)
 {
-    const simulate_machine *machine = NULL;
-    return simulate_enter(&machine) == CUDA_SUCCESS ? machine->memory_bytes : 0;
+    return simulate_enter() == CUDA_SUCCESS ? simulate_here.memory_bytes : 0;
 }
 
 SIMULATE_EXPORT int mend_simulate_device_count(void)
 {
-    const simulate_machine *machine = NULL;
-    return simulate_enter(&machine) == CUDA_SUCCESS ? machine->device_count : 0;
+    return simulate_enter() == CUDA_SUCCESS ? simulate_here.device_count : 0;
 }
 
 /* ---- the thread's device --------------------------------------------------------------------- */
@@ -191,20 +189,19 @@ int simulate_current(void)
 
 int simulate_select(int device)
 {
-    const simulate_machine *machine = NULL;
     if (device < 0 || device >= simulate_device_count()) {
         return CUDA_INVALID_DEVICE;
     }
     int former = current_device;
     current_device = device;
-    int error = simulate_enter(&machine);
+    int error = simulate_enter();
     if (error != CUDA_SUCCESS) {
         current_device = former;
     }
     return error;
 }
 
-int simulate_enter(const simulate_machine **machine)
+int simulate_enter(void)
 {
     simulate_initialize();
     if (is_child) {
@@ -214,18 +211,23 @@ int simulate_enter(const simulate_machine **machine)
     if (machine_error != CUDA_SUCCESS) {
         return machine_error;
     }
-    const mend_driver *driver = the_machine.driver;
+    const mend_driver *driver = simulate_here.driver;
     if (pushed_device != current_device + 1) {
         if (pushed_device != 0) {
             driver->context_pop(driver);
         }
         pushed_device = 0;
-        mend_status status = driver->context_push(driver, the_machine.contexts[current_device]);
+        mend_status status = driver->context_push(driver, simulate_here.contexts[current_device]);
         if (status != MEND_DRIVER_OK) {
             return status;
         }
         pushed_device = current_device + 1;
     }
-    *machine = &the_machine;
     return CUDA_SUCCESS;
+}
+
+int simulate_enter_if(bool is_sound)
+{
+    int error = simulate_enter();
+    return error == CUDA_SUCCESS && !is_sound ? CUDA_INVALID_VALUE : error;
 }

@@ -39,6 +39,15 @@ int simulate_select(int device);
 /* What almost every call begins with: the machine is there, and the thread's device is current in
  * it. Returns a code of cudaError_t: NOT_INITIALIZED in a child of fork, as CUDA answers there, or
  * where the environment is wrong; NO_DEVICE; OUT_OF_MEMORY. */
-int simulate_enter(const simulate_machine **machine);
+int simulate_enter(void);
+
+/* The same, and INVALID_VALUE if what the caller gave is not sound. */
+int simulate_enter_if(bool is_sound);
+
+/* The machine; nothing until one of these has answered SUCCESS. */
+extern simulate_machine simulate_here;
+
+/* A call of the table of its devices. */
+#define SIMULATE_DRIVER(call, ...) simulate_here.driver->call(simulate_here.driver, __VA_ARGS__)
 
 #endif

@@ -13,14 +13,10 @@
 /* Allocates, in the order of a stream or, without one, at once. */
 static int allocate(void **pointer, size_t bytes, const mend_stream *stream)
 {
-    const simulate_machine *machine = NULL;
     uint64_t address = 0;
-    int error = simulate_enter(&machine);
-    if (error == CUDA_SUCCESS && pointer == NULL) {
-        error = CUDA_INVALID_VALUE;
-    }
+    int error = simulate_enter_if(pointer != NULL);
     if (error == CUDA_SUCCESS && bytes > 0) {
-        const mend_driver *driver = machine->driver;
+        const mend_driver *driver = simulate_here.driver;
         error = stream == NULL ? driver->plain_alloc(driver, bytes, &address)
                                : driver->async_alloc(driver, bytes, *stream, &address);
     }
@@ -43,10 +39,9 @@ SIMULATE_EXPORT int cudaMallocManaged(void **pointer, size_t bytes, unsigned fla
 
 SIMULATE_EXPORT int cudaFree(void *pointer)
 {
-    const simulate_machine *machine = NULL;
-    int error = simulate_enter(&machine);
+    int error = simulate_enter();
     if (error == CUDA_SUCCESS && pointer != NULL) {
-        error = machine->driver->plain_free(machine->driver, (uint64_t)(uintptr_t)pointer);
+        error = SIMULATE_DRIVER(plain_free, (uint64_t)(uintptr_t)pointer);
     }
     return simulate_answer(error);
 }
@@ -58,11 +53,10 @@ SIMULATE_EXPORT int cudaMallocAsync(void **pointer, size_t bytes, mend_stream st
 
 SIMULATE_EXPORT int cudaFreeAsync(void *pointer, mend_stream stream)
 {
-    const simulate_machine *machine = NULL;
-    int error = simulate_enter(&machine);
+    int error = simulate_enter();
     if (error == CUDA_SUCCESS && pointer != NULL) {
         uint64_t address = (uint64_t)(uintptr_t)pointer;
-        error = machine->driver->async_free(machine->driver, address, stream);
+        error = SIMULATE_DRIVER(async_free, address, stream);
     }
     return simulate_answer(error);
 }
@@ -176,12 +170,8 @@ static const char *find_range(const void *pointer)
 
 SIMULATE_EXPORT int cudaHostAlloc(void **pointer, size_t bytes, unsigned flags)
 {
-    const simulate_machine *machine = NULL;
     (void)flags;
-    int error = simulate_enter(&machine);
-    if (error == CUDA_SUCCESS && pointer == NULL) {
-        error = CUDA_INVALID_VALUE;
-    }
+    int error = simulate_enter_if(pointer != NULL);
     if (error != CUDA_SUCCESS || bytes == 0) {
         if (error == CUDA_SUCCESS) {
             *pointer = NULL;
@@ -252,18 +242,14 @@ enum { UNREGISTERED, OF_HOST, OF_DEVICE, NO_DEVICE_NUMBER = -2 };
 
 SIMULATE_EXPORT int cudaPointerGetAttributes(pointer_attributes *attributes, const void *pointer)
 {
-    const simulate_machine *machine = NULL;
     mend_sim_place place = MEND_SIM_PLACE_INIT;
-    int error = simulate_enter(&machine);
-    if (error == CUDA_SUCCESS && attributes == NULL) {
-        error = CUDA_INVALID_VALUE;
-    }
+    int error = simulate_enter_if(attributes != NULL);
     if (error != CUDA_SUCCESS) {
         return simulate_answer(error);
     }
     void *same = (void *)(uintptr_t)pointer;
     *attributes = (pointer_attributes){.type = UNREGISTERED, .device = NO_DEVICE_NUMBER};
-    mend_sim_look_up(machine->sim, 0, (uint64_t)(uintptr_t)pointer, 1, &place);
+    mend_sim_look_up(simulate_here.sim, 0, (uint64_t)(uintptr_t)pointer, 1, &place);
     if (place.is_of_device && place.device >= 0) {
         *attributes = (pointer_attributes){OF_DEVICE, place.device, same, NULL};
     } else if (find_range(pointer) != NULL) {
@@ -277,13 +263,12 @@ SIMULATE_EXPORT int cuPointerGetAttribute(void *value, int attribute, uint64_t a
 {
     enum { MEMORY_TYPE = 2, DEVICE_ORDINAL = 9, IS_LEGACY_IPC_CAPABLE = 10 };
     enum { TYPE_DEVICE = 2 };
-    const simulate_machine *machine = NULL;
     mend_sim_place place = MEND_SIM_PLACE_INIT;
-    int error = value == NULL ? CUDA_INVALID_VALUE : simulate_enter(&machine);
+    int error = value == NULL ? CUDA_INVALID_VALUE : simulate_enter();
     if (error != CUDA_SUCCESS) {
         return error;
     }
-    mend_sim_look_up(machine->sim, 0, address, 1, &place);
+    mend_sim_look_up(simulate_here.sim, 0, address, 1, &place);
     if (!place.is_of_device || place.device < 0) {
         return CUDA_INVALID_VALUE;
     }

@@ -12,19 +12,15 @@ enum { GREATEST_PRIORITY = -5, NON_BLOCKING = 1 };
 
 SIMULATE_EXPORT int cudaStreamCreateWithPriority(mend_stream *stream, unsigned flags, int priority)
 {
-    const simulate_machine *machine = NULL;
     (void)priority;
-    int error = simulate_enter(&machine);
-    if (error == CUDA_SUCCESS && (stream == NULL || flags > NON_BLOCKING)) {
-        error = CUDA_INVALID_VALUE;
-    }
+    int error = simulate_enter_if(stream != NULL && flags <= NON_BLOCKING);
     if (error == CUDA_SUCCESS && flags == NON_BLOCKING) {
-        error = machine->driver->stream_create(machine->driver, stream);
+        error = SIMULATE_DRIVER(stream_create, stream);
     } else if (error == CUDA_SUCCESS) {
         mend_sim_stream_options options = MEND_SIM_STREAM_OPTIONS_INIT;
         options.device = simulate_current();
         options.is_blocking = 1;
-        error = mend_sim_stream_create(machine->sim, &options, stream) == MEND_OK
+        error = mend_sim_stream_create(simulate_here.sim, &options, stream) == MEND_OK
                     ? CUDA_SUCCESS
                     : CUDA_OUT_OF_MEMORY;
     }
@@ -43,12 +39,8 @@ SIMULATE_EXPORT int cudaStreamCreate(mend_stream *stream)
 
 SIMULATE_EXPORT int cudaStreamDestroy(mend_stream stream)
 {
-    const simulate_machine *machine = NULL;
-    int error = simulate_enter(&machine);
-    if (error == CUDA_SUCCESS) {
-        error = machine->driver->stream_destroy(machine->driver, stream);
-    }
-    return simulate_answer(error);
+    int error = simulate_enter();
+    return simulate_answer(error != CUDA_SUCCESS ? error : SIMULATE_DRIVER(stream_destroy, stream));
 }
 
 /* ---- asked ----------------------------------------------------------------------------------- */
@@ -67,10 +59,8 @@ SIMULATE_EXPORT int cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 /* Who a stream is; an error where it is none. */
 static int identify(mend_stream stream, mend_stream_info *info)
 {
-    const simulate_machine *machine = NULL;
-    int error = simulate_enter(&machine);
-    return error == CUDA_SUCCESS ? machine->driver->stream_get_info(machine->driver, stream, info)
-                                 : error;
+    int error = simulate_enter();
+    return error == CUDA_SUCCESS ? SIMULATE_DRIVER(stream_get_info, stream, info) : error;
 }
 
 SIMULATE_EXPORT int cudaStreamGetPriority(mend_stream stream, int *priority)
@@ -105,14 +95,13 @@ SIMULATE_EXPORT int cudaStreamGetId(mend_stream stream, unsigned long long *id)
 
 SIMULATE_EXPORT int cudaStreamGetDevice(mend_stream stream, int *device)
 {
-    const simulate_machine *machine = NULL;
     mend_stream_info info = {0};
-    int error = simulate_enter(&machine);
+    int error = simulate_enter();
     if (error == CUDA_SUCCESS) {
         error = identify(stream, &info);
     }
-    for (int i = 0; error == CUDA_SUCCESS && i < machine->device_count; i++) {
-        if (machine->contexts[i] == info.home) {
+    for (int i = 0; error == CUDA_SUCCESS && i < simulate_here.device_count; i++) {
+        if (simulate_here.contexts[i] == info.home) {
             *device = i;
         }
     }
@@ -121,51 +110,37 @@ SIMULATE_EXPORT int cudaStreamGetDevice(mend_stream stream, int *device)
 
 SIMULATE_EXPORT int cudaStreamQuery(mend_stream stream)
 {
-    const simulate_machine *machine = NULL;
-    int error = simulate_enter(&machine);
-    if (error == CUDA_SUCCESS) {
-        error =
-            simulate_work_asked(machine, machine->driver->stream_query(machine->driver, stream));
-    }
-    return simulate_answer(error);
+    int error = simulate_enter();
+    return simulate_answer(
+        error != CUDA_SUCCESS ? error : simulate_work_asked(SIMULATE_DRIVER(stream_query, stream)));
 }
 
 /* ---- waited for ------------------------------------------------------------------------------ */
 
 SIMULATE_EXPORT int cudaStreamSynchronize(mend_stream stream)
 {
-    const simulate_machine *machine = NULL;
-    int error = simulate_enter(&machine);
-    if (error == CUDA_SUCCESS) {
-        error = machine->driver->stream_synchronize(machine->driver, stream);
-    }
-    return simulate_answer(error);
+    int error = simulate_enter();
+    return simulate_answer(error != CUDA_SUCCESS ? error
+                                                 : SIMULATE_DRIVER(stream_synchronize, stream));
 }
 
 SIMULATE_EXPORT int cudaStreamWaitEvent(mend_stream stream, mend_event event, unsigned flags)
 {
-    const simulate_machine *machine = NULL;
     (void)flags; /* how an event of another program is meant: there is none */
-    int error = simulate_enter(&machine);
-    if (error == CUDA_SUCCESS) {
-        error = machine->driver->stream_wait(machine->driver, stream, event);
-    }
-    return simulate_answer(error);
+    int error = simulate_enter();
+    return simulate_answer(error != CUDA_SUCCESS ? error
+                                                 : SIMULATE_DRIVER(stream_wait, stream, event));
 }
 
 /* ---- functions of the host ------------------------------------------------------------------- */
 
 SIMULATE_EXPORT int cudaLaunchHostFunc(mend_stream stream, void (*function)(void *), void *argument)
 {
-    const simulate_machine *machine = NULL;
-    int error = simulate_enter(&machine);
-    if (error == CUDA_SUCCESS && function == NULL) {
-        error = CUDA_INVALID_VALUE;
-    }
+    int error = simulate_enter_if(function != NULL);
     if (error == CUDA_SUCCESS) {
         const simulate_effect effect = {
             .kind = SIMULATE_HOST, .host = function, .argument = argument};
-        error = simulate_work_effect(machine, stream, &effect);
+        error = simulate_work_effect(stream, &effect);
     }
     return simulate_answer(error);
 }
@@ -177,20 +152,16 @@ typedef void (*stream_callback)(mend_stream stream, int error, void *argument);
 SIMULATE_EXPORT int cudaStreamAddCallback(mend_stream stream, stream_callback callback,
                                           void *argument, unsigned flags)
 {
-    const simulate_machine *machine = NULL;
     mend_stream_info info = {0};
-    int error = simulate_enter(&machine);
-    if (error == CUDA_SUCCESS && (callback == NULL || flags != 0)) {
-        error = CUDA_INVALID_VALUE;
-    }
+    int error = simulate_enter_if(callback != NULL && flags == 0);
     if (error == CUDA_SUCCESS) {
-        error = machine->driver->stream_get_info(machine->driver, stream, &info);
+        error = SIMULATE_DRIVER(stream_get_info, stream, &info);
     }
     if (error == CUDA_SUCCESS && info.capture != MEND_CAPTURE_NONE) {
         error = CUDA_CAPTURE_UNSUPPORTED;
     }
     if (error == CUDA_SUCCESS) {
-        error = simulate_work_kernel(machine, stream, SIMULATE_QUESTION_NS);
+        error = simulate_work_kernel(stream, SIMULATE_QUESTION_NS);
     }
     if (error == CUDA_SUCCESS) {
         callback(stream, CUDA_SUCCESS, argument);

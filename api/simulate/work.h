@@ -12,15 +12,14 @@
 enum { SIMULATE_KERNEL_NS = 20000, SIMULATE_LAUNCH_NS = 5000, SIMULATE_QUESTION_NS = 1000 };
 
 /* Queues work that takes so long and touches nothing: a kernel. */
-int simulate_work_kernel(const simulate_machine *machine, mend_stream stream, uint64_t duration_ns);
+int simulate_work_kernel(mend_stream stream, uint64_t duration_ns);
 
 /* Queues a copy, a fill or a function of the host, and carries its effect out, or records it if the
  * stream is captured. The memory must be the stream's device's to touch, or plain memory of another
  * device. */
-int simulate_work_effect(const simulate_machine *machine, mend_stream stream,
-                         const simulate_effect *effect);
+int simulate_work_effect(mend_stream stream, const simulate_effect *effect);
 
 /* Passes on the answer of a question; time passes where it is NOT_READY. */
-int simulate_work_asked(const simulate_machine *machine, int status);
+int simulate_work_asked(int status);
 
 #endif

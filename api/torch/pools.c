@@ -283,32 +283,28 @@ mend_result mend_torch_pool_get_info(int device, mend_torch_pool_id id, mend_tor
     return MEND_OK;
 }
 
-mend_torch_pool_id mend_torch_pool_of_tag(uint64_t tag)
-{
-    mend_torch_pool_id id = {0, 0};
-    if (tag != 0) {
-        pthread_mutex_lock(&mutex);
-        for (mend_torch_pool *pool = pools; pool != NULL; pool = pool->next) {
-            if (pool->number == tag) {
-                id = pool->id;
-            }
-        }
-        pthread_mutex_unlock(&mutex);
-    }
-    return id;
-}
-
-mend_torch_pool_id mend_torch_pool_of_group(const mend_group *group)
+/* The pool with the number, or with the group; {0, 0}: none. */
+static mend_torch_pool_id pool_id_of(uint64_t number, const mend_group *group)
 {
     mend_torch_pool_id id = {0, 0};
     pthread_mutex_lock(&mutex);
-    for (mend_torch_pool *pool = pools; pool != NULL; pool = pool->next) {
-        if (group != NULL && pool->group == group) {
+    for (const mend_torch_pool *pool = pools; pool != NULL; pool = pool->next) {
+        if (pool->number == number || (group != NULL && pool->group == group)) {
             id = pool->id;
         }
     }
     pthread_mutex_unlock(&mutex);
     return id;
+}
+
+mend_torch_pool_id mend_torch_pool_of_tag(uint64_t tag)
+{
+    return tag != 0 ? pool_id_of(tag, NULL) : (mend_torch_pool_id){0, 0};
+}
+
+mend_torch_pool_id mend_torch_pool_of_group(const mend_group *group)
+{
+    return pool_id_of(0, group);
 }
 
 /* ---- for requests and frees ------------------------------------------------------------------ */

@@ -69,6 +69,14 @@ static bool end(owner *o)
     return result == MEND_OK || result == MEND_ERROR_DEVICE_LOST || result == MEND_ERROR_FORKED;
 }
 
+static void set_aside(owner *o)
+{
+    (void)pthread_mutex_lock(&mutex);
+    o->next = unwanted;
+    unwanted = o;
+    (void)pthread_mutex_unlock(&mutex);
+}
+
 void mend_torch_ranges_settle(void)
 {
     (void)pthread_mutex_lock(&mutex);
@@ -82,10 +90,7 @@ void mend_torch_ranges_settle(void)
             free(o);
             continue;
         }
-        (void)pthread_mutex_lock(&mutex);
-        o->next = unwanted;
-        unwanted = o;
-        (void)pthread_mutex_unlock(&mutex);
+        set_aside(o);
     }
 }
 
@@ -97,10 +102,7 @@ static void delete_tensor(dl_managed *managed)
     if (atomic_fetch_sub(&o->tensors, 1) > 1) {
         return;
     }
-    (void)pthread_mutex_lock(&mutex);
-    o->next = unwanted;
-    unwanted = o;
-    (void)pthread_mutex_unlock(&mutex);
+    set_aside(o);
     mend_torch_ranges_settle();
 }
 

@@ -78,44 +78,35 @@ inline bool is_pool(PoolId id)
     return id.first != 0 || id.second != 0;
 }
 
+// Settings that are not CUDA's alone.
+#if MEND_TORCH >= 210
+using Config = c10::CachingAllocator::AcceleratorAllocatorConfig;
+#else
+using Config = cca::CUDAAllocatorConfig;
+#endif
+
 // roundup_power2_divisions of PYTORCH_CUDA_ALLOC_CONF: 0 or 1 means no rounding beyond 512.
 inline size_t divisions_for(size_t size)
 {
-#if MEND_TORCH >= 210
-    return c10::CachingAllocator::AcceleratorAllocatorConfig::roundup_power2_divisions(size);
-#else
-    return cca::CUDAAllocatorConfig::roundup_power2_divisions(size);
-#endif
+    return Config::roundup_power2_divisions(size);
 }
 
 // What PYTORCH_CUDA_ALLOC_CONF held, or what the program has set since.
 inline std::string settings_now()
 {
-#if MEND_TORCH >= 210
-    return c10::CachingAllocator::AcceleratorAllocatorConfig::last_allocator_settings();
-#else
-    return cca::CUDAAllocatorConfig::last_allocator_settings();
-#endif
+    return Config::last_allocator_settings();
 }
 
 // The settings about blocks that are not split.
 inline size_t max_split_size()
 {
-#if MEND_TORCH >= 210
-    return c10::CachingAllocator::AcceleratorAllocatorConfig::max_split_size();
-#else
-    return cca::CUDAAllocatorConfig::max_split_size();
-#endif
+    return Config::max_split_size();
 }
 
 #if MEND_TORCH >= 208
 inline size_t most_unsplit_excess()
 {
-#if MEND_TORCH >= 210
-    return c10::CachingAllocator::AcceleratorAllocatorConfig::max_non_split_rounding_size();
-#else
-    return cca::CUDAAllocatorConfig::max_non_split_rounding_size();
-#endif
+    return Config::max_non_split_rounding_size();
 }
 
 // What a pool has, without traces where that can be said.

@@ -45,6 +45,11 @@ class Rmm(SimulatedTest):
         mend.rmm.enable(device=0)
         self.assertIs(rmm.mr.get_per_device_resource(0), before)
 
+    def test_the_native_resource_is_refused_where_it_cannot_be_compiled(self):
+        with self.assertRaisesRegex(RuntimeError, "resource for RMM 26.10.0 is not available"):
+            mend.rmm.enable(native=True)
+        self.assertIs(rmm.mr.get_per_device_resource(0), mend.rmm._kept[0, False])
+
     def test_a_resource_outlives_its_buffers(self):
         buffer = rmm.DeviceBuffer(MIB)
         rmm.mr._resources.clear()

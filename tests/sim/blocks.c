@@ -435,6 +435,10 @@ static bool leave_block(trial *t, const operation *op, trial_block *block, mend_
     int elsewhere = op->stream % t->stream_count;
     bool is_busy = block->group != NOBODY || trial_is_in_capture(t, block) ||
                    !trial_is_open(t, block->home) || t->may_be_lost;
+    if (block->group != NOBODY && trial_is_recorded(t, block->home) &&
+        !trial_join_readers(t, block, false)) {
+        return false;
+    }
     *thread = trial_thread_of(t, block->home, op->thread);
     *stream = stream_to_free_on(t, block);
     if (how == 5) {

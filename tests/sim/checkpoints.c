@@ -19,6 +19,12 @@ mend_result trial_call_in_group(trial_call *call, mend_pool *pool)
     return mend_alloc_with(pool, call->size_bytes, call->stream, &options, &call->pointer);
 }
 
+mend_result trial_call_record(const trial_call *call, mend_pool *pool)
+{
+    return call->group != NULL ? mend_group_record_stream(call->group, call->pointer, call->stream)
+                               : mend_record_stream(pool, call->pointer, call->stream);
+}
+
 /* A block of the model at an address of the first pool; NULL: none. */
 static trial_block *block_at(trial *t, const void *pointer)
 {

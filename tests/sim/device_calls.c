@@ -123,7 +123,8 @@ bool trial_is_open(const trial *t, int stream)
 
 bool trial_can_order(const trial *t, int from, int to)
 {
-    return from == to || (trial_is_open(t, from) && trial_is_open(t, to));
+    return from == to || trial_is_beside(t, from, to) ||
+           (trial_is_open(t, from) && trial_is_open(t, to));
 }
 
 /* Two streams of two threads: the one marks, the other waits. */
@@ -140,20 +141,22 @@ static bool order_threads(trial *t, int from, int to)
 
 bool trial_order(trial *t, int from, int to)
 {
-    if (from == to || t->config.sin) {
-        return true;
-    }
-    if (!trial_can_order(t, from, to)) {
-        return false;
-    }
+    return from == to || t->config.sin || (trial_can_order(t, from, to) && trial_wait(t, from, to));
+}
+
+bool trial_wait(trial *t, int from, int to)
+{
     int from_thread = t->streams[from].thread;
     int to_thread = t->streams[to].thread;
-    if (from_thread != ANY_THREAD && to_thread != ANY_THREAD) {
-        return order_threads(t, from, to);
-    }
     trial_call call = {.kind = CALL_ORDER,
                        .stream = trial_handle(t, to, false),
                        .other = trial_handle(t, from, false)};
     int thread = from_thread != ANY_THREAD ? from_thread : trial_thread_of(t, to, 0);
-    return trial_call_device(t, thread, &call);
+    const bool is_ordered = from_thread != ANY_THREAD && to_thread != ANY_THREAD
+                                ? order_threads(t, from, to)
+                                : trial_call_device(t, thread, &call);
+    if (is_ordered) {
+        trial_note_order(t, from, to);
+    }
+    return is_ordered;
 }

@@ -521,6 +521,34 @@ static void draw_advice(uint64_t seed, size_t count, trial_config *config, opera
     }
 }
 
+/* Captures of several streams, and what they do with few blocks. Of its own numbers. */
+static void draw_forks(trial_random *places, size_t count, trial_config *config, operation *ops)
+{
+    static const uint8_t kinds[] = {
+        OP_CAPTURE_BEGIN, OP_CAPTURE_WAIT, OP_CAPTURE_WAIT, OP_CAPTURE_WAIT, OP_ALLOC,
+        OP_ALLOC,         OP_ALLOC,        OP_ALLOC,        OP_FREE,         OP_FREE,
+        OP_FREE,          OP_WRITE,        OP_WRITE,        OP_VERIFY,       OP_SHARE,
+        OP_SHARE,         OP_MOVE,         OP_CAPTURE_END,  OP_GRAPH_LAUNCH, OP_GRAPH_LAUNCH};
+    trial_random random = {trial_random_next(places)};
+    const bool has_them = trial_random_below(&random, 3) == 0;
+    const uint32_t one_in = PICK(&random, 28, 40, 80);
+    if (has_them && config->streams < 2) {
+        config->streams = 2 + trial_random_below(&random, 2);
+    }
+    for (size_t i = 0; i < count && has_them; i++) {
+        const uint32_t drawn = trial_random_below(&random, one_in);
+        const uint64_t numbers = trial_random_next(&random);
+        if (drawn < sizeof(kinds)) {
+            ops[i] = (operation){.kind = kinds[drawn],
+                                 .slot = (uint8_t)(numbers % 8),
+                                 .stream = (uint8_t)(numbers >> 8),
+                                 .size = (uint8_t)((numbers >> 16) % 144),
+                                 .thread = (uint8_t)(numbers >> 24) % 4,
+                                 .amount = (uint8_t)(numbers >> 32) % 8};
+        }
+    }
+}
+
 void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *ops)
 {
     trial_random places = {seed};
@@ -540,4 +568,5 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     draw_wide_range(&places, count, config, ops);
     draw_in_one_chunk(seed, count, ops);
     draw_advice(seed, count, config, ops);
+    draw_forks(&places, count, config, ops);
 }

@@ -216,15 +216,7 @@ static bool begin_capture(trial *t, const operation *op)
         .kind = CALL_BEGIN_CAPTURE, .stream = stream->handle, .mode = op->amount % 3};
     int thread = trial_thread_of(t, at, op->thread);
     if (trial_call_device(t, thread, &call)) {
-        stream->captured = true;
-        stream->spoilt = false;
-        stream->unsure = false;
-        stream->seen = 0;
-        stream->capturer = thread;
-        stream->capture_groups = 0;
-        stream->recorded = 0;
-        stream->page_uses.count = 0;
-        stream->capture = ++t->last_capture;
+        trial_enter_capture(stream, ++t->last_capture, at, thread);
         stream->id = call.info.id;
         t->captures++;
     }
@@ -237,12 +229,12 @@ static bool end_capture(trial *t, int at, trial_graph *graph)
     if (!stream->captured) {
         return false;
     }
+    trial_join_origin(t, at);
     trial_call call = {.kind = CALL_END_CAPTURE, .stream = stream->handle};
     bool is_whole = trial_call_device(t, stream->capturer, &call);
     trial_claim(t, TRIAL_RESULT, is_whole != stream->spoilt || stream->unsure || t->may_be_lost,
                 "a capture %s", is_whole ? "is whole though it was spoilt" : "was spoilt");
-    stream->captured = false;
-    stream->unnamed = t->config.vanish ? (1u << TRIAL_POOLS) - 1 : 0;
+    trial_leave_capture(t, at);
     t->captures--;
     trial_graph made = {call.graph, stream->capture_groups, stream->recorded, stream->capture,
                         stream->page_uses};
@@ -263,7 +255,9 @@ static bool spoil_capture(trial *t, int at)
     }
     trial_call call = {.kind = CALL_SPOIL, .stream = stream->handle};
     trial_call_device(t, stream->capturer, &call);
-    stream->spoilt = true;
+    for (int i = 0; i < t->stream_count; i++) {
+        t->streams[i].spoilt |= t->streams[i].captured && t->streams[i].capture == stream->capture;
+    }
     return true;
 }
 
@@ -277,6 +271,7 @@ bool trial_capture_operation(trial *t, const operation *op)
     case OP_CAPTURE_BEGIN:
         return begin_capture(t, op);
     case OP_CAPTURE_END:
+        stream = t->streams[stream].captured ? t->streams[stream].origin : stream;
         return end_capture(t, stream, &t->graphs[op->slot % TRIAL_GRAPHS]);
     default:
         return spoil_capture(t, stream);
@@ -287,7 +282,7 @@ void trial_end_captures(trial *t)
 {
     for (int i = 0; i < t->stream_count; i++) {
         trial_graph unwanted = {0};
-        if (end_capture(t, i, &unwanted)) {
+        if (t->streams[i].origin == i && end_capture(t, i, &unwanted)) {
             drop_graph(t, &unwanted);
         }
     }

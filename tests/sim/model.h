@@ -23,6 +23,7 @@ enum {
     TRIAL_GROUPS = 3,
     TRIAL_GRAPHS = 4,
     TRIAL_ALL_GROUPS = TRIAL_GROUPS + TRIAL_GRAPHS + TRIAL_STREAMS, /* those of captures, too */
+    TRIAL_NODES = 256, /* of graphs that are being captured; more work is not recorded */
     TRIAL_CALLBACKS = 2,
     TRIAL_PINS = 6,
     TRIAL_IMPORTS = 4,
@@ -55,12 +56,14 @@ typedef struct trial_stream {
     int green;     /* the number of its green context; 0: none */
     int foreign;   /* the number of its device, if that is another; 0: it is the pool's */
     bool captured;
-    bool unsure;               /* the pool, which cannot know of it, may have spoilt it */
-    bool spoilt;               /* the capture of it */
-    uint32_t seen;             /* pools that learnt of its capture from the driver, a bit each */
-    int capturer;              /* the thread that began the capture */
-    uint32_t capture_groups;   /* groups whose blocks the capture uses, a bit each */
-    uint64_t capture;          /* a number of its own */
+    bool unsure;             /* the pool, which cannot know of it, may have spoilt it */
+    bool spoilt;             /* the capture of it */
+    uint32_t seen;           /* pools that learnt of its capture from the driver, a bit each */
+    int capturer;            /* the thread that began the capture */
+    uint32_t capture_groups; /* groups whose blocks the capture uses, a bit each */
+    uint64_t capture;        /* a number of its own */
+    int origin;              /* the stream on which its capture began */
+    uint64_t nodes_before[TRIAL_STREAMS]; /* of each stream of the capture: so many come before */
     uint64_t id;               /* of the captured stream, unlike its handle unique for ever */
     uint64_t recorded;         /* a hash of the work captured */
     trial_page_uses page_uses; /* by the capture */
@@ -141,6 +144,16 @@ typedef struct trial_graph {
     uint64_t capture;
     trial_page_uses page_uses;
 } trial_graph;
+
+/* Work on a block that a capture recorded. */
+typedef struct trial_node {
+    uint64_t capture;
+    uint64_t address;
+    uint64_t size_bytes;
+    uint64_t number; /* of its stream's nodes, from 1 */
+    int stream;
+    bool writes;
+} trial_node;
 
 typedef struct trial_callback {
     struct trial *trial;

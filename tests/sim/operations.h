@@ -142,7 +142,9 @@
     X(READ_KEPT, read_kept,                                                                        \
       "reads what is kept of the first block from `slot` on that slept, from some byte on; an "    \
       "odd amount: and of what is behind it; 2 more: finds it; 4 more: the block behind it is "    \
-      "freed before")
+      "freed before")                                                                              \
+    X(CAPTURE_WAIT, capture_wait,                                                                  \
+      "`stream` waits for the stream `slot`, which is captured, and joins its capture")
 
 typedef enum operation_kind {
 #define X(kind, take, meaning) OP_##kind,

@@ -6,7 +6,7 @@ bool trial_record_page(trial *t, const operation *op, const trial_block *page, i
 {
     trial_page_uses *uses = &t->streams[stream].page_uses;
     const bool writes = op->amount & 1;
-    if (uses->count == TRIAL_PAGE_USES) {
+    if (uses->count == TRIAL_PAGE_USES || t->streams[stream].origin != stream) {
         return false;
     }
     const uint64_t tag = writes ? ++t->last_tag : 0;

@@ -67,7 +67,7 @@ typedef struct trial_seen {
 #define TRIAL_POOL_CALLS(X)                                                                        \
     X(ALLOC, trial_call_alloc(call, pool))                                                         \
     X(FREE, trial_call_free(call, pool))                                                           \
-    X(RECORD, mend_record_stream(pool, call->pointer, call->stream))                               \
+    X(RECORD, trial_call_record(call, pool))                                                       \
     X(FORGET, mend_forget_stream(pool, call->stream))                                              \
     X(TRIM, trial_call_trim(call, pool))                                                           \
     X(ROOM, mend_get_room(pool, call->stream, &call->room))                                        \
@@ -156,6 +156,8 @@ struct trial {
                      [TRIAL_SLEPT_PAGES]; /* by the pages that a block has a part of */
     trial_group groups[TRIAL_ALL_GROUPS]; /* the program's own come first */
     trial_graph graphs[TRIAL_GRAPHS];
+    trial_node nodes[TRIAL_NODES];
+    size_t node_count;
     trial_callback callbacks[TRIAL_CALLBACKS];
     bool callbacks_rest; /* they are called, and free nothing */
     trial_pinned pins[TRIAL_PINS];
@@ -364,6 +366,7 @@ bool trial_call_device(trial *t, int thread, trial_call *call);
 /* All queued on `from` so far comes before all queued on `to` from now on. */
 bool trial_can_order(const trial *t, int from, int to);
 bool trial_order(trial *t, int from, int to);
+bool trial_wait(trial *t, int from, int to); /* the same, of two streams that can be ordered */
 
 /* What is queued on the stream is recorded. */
 static inline bool trial_is_recorded(const trial *t, int stream)
@@ -385,6 +388,7 @@ OPERATION_KINDS(X)
 uint64_t trial_largest_chunk(const trial *t, int pool); /* in bytes */
 mend_result trial_call_trim(trial_call *call, mend_pool *pool);
 mend_result trial_call_in_group(trial_call *call, mend_pool *pool);
+mend_result trial_call_record(const trial_call *call, mend_pool *pool);
 void trial_judge_history(trial *t, int pool);
 
 /* The recordings of the pools, if the config asks for them: the files, and what lives by them. */
@@ -450,6 +454,15 @@ static inline bool trial_group_is_there(const trial_group *group)
     return group->group != NULL || group->capture != 0;
 }
 void trial_end_graphs(trial *t);
+
+/* forks.c: captures of several streams. Both are recorded in one capture: */
+bool trial_is_beside(const trial *t, int stream, int other);
+trial_stream *trial_origin(trial *t, int stream);
+void trial_note_order(trial *t, int from, int to);
+bool trial_note_node(trial *t, int at, const trial_block *block, bool writes);
+void trial_enter_capture(trial_stream *stream, uint64_t capture, int origin, int capturer);
+void trial_join_origin(trial *t, int origin); /* before the capture ends */
+void trial_leave_capture(trial *t, int origin);
 void trial_end_captures(trial *t);
 void trial_end_groups(trial *t);
 

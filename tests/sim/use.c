@@ -27,6 +27,10 @@ bool trial_is_in_capture(const trial *t, const trial_block *block)
 static bool launch(trial *t, trial_block *block, mend_sim_work_kind kind, int stream,
                    const operation *op)
 {
+    if (trial_is_recorded(t, stream) &&
+        (t->has_spoilt || !trial_note_node(t, stream, block, kind == MEND_SIM_WORK_WRITE))) {
+        return false;
+    }
     trial_call call = {
         .kind = CALL_LAUNCH,
         .stream = trial_handle(t, stream, op->amount & 16),
@@ -42,8 +46,11 @@ static bool launch(trial *t, trial_block *block, mend_sim_work_kind kind, int st
 /* Where the pool knows every stream, it learns of a new one before that uses the block. */
 static bool tell(trial *t, trial_block *block, int stream, uint8_t thread)
 {
+    const bool names_group = block->group >= 0 && block->group < TRIAL_GROUPS && block->pool == 0 &&
+                             !t->config.hooks && thread % 2 == 0;
     trial_call call = {.kind = CALL_RECORD,
                        .pool = block->pool,
+                       .group = names_group ? t->groups[block->group].group : NULL,
                        .stream = trial_handle(t, stream, false),
                        .pointer = (void *)(uintptr_t)block->address};
     if (block->range != 0) {
@@ -70,15 +77,22 @@ bool trial_join_readers(trial *t, trial_block *block, bool declared_too)
     return true;
 }
 
+/* Whether a graph that is being captured knows what it has written there. */
+static bool is_known_in_capture(const trial *t, const trial_block *block)
+{
+    return block->written && block->written_in == t->streams[block->home].capture;
+}
+
 /* A block of a group: in a capture its work is recorded, outside it joins the group's chain. */
 static bool use_in_group(trial *t, const operation *op, trial_block *block, bool writes)
 {
-    trial_stream *home = &t->streams[block->home];
+    const trial_stream *home = &t->streams[block->home];
     trial_group *group = &t->groups[block->group];
-    if (home->captured && !home->spoilt) {
-        bool is_known = block->written && block->written_in == home->capture;
-        home->capture_groups |= trial_bit(block->group);
-        home->recorded = home->recorded * 64 + op->slot * 2u + writes + 1;
+    if (trial_is_recorded(t, block->home)) {
+        const bool is_known = is_known_in_capture(t, block);
+        if (writes && !trial_join_readers(t, block, true)) {
+            return false;
+        }
         block->tag = writes ? ++t->last_tag : block->tag;
         block->written = writes || block->written;
         block->written_in = writes ? home->capture : block->written_in;
@@ -121,6 +135,14 @@ bool trial_use(trial *t, const operation *op, bool writes)
     return launch(t, block, kind, block->home, op);
 }
 
+/* Whether another stream may be put behind the use of a block. One of a group goes round in a
+ * capture only. */
+static bool may_go(const trial *t, const trial_block *block, int stream)
+{
+    return block->group != NOBODY ? trial_is_beside(t, block->home, stream)
+                                  : !trial_is_in_capture(t, block) && trial_is_open(t, stream);
+}
+
 bool trial_share(trial *t, const operation *op)
 {
     trial_block *block = usable_block(t, op);
@@ -128,8 +150,7 @@ bool trial_share(trial *t, const operation *op)
     if (block != NULL && block->range != 0 && trial_is_recorded(t, reader)) {
         return trial_record_page(t, op, block, reader);
     }
-    if (block == NULL || block->group != NOBODY || trial_is_in_capture(t, block) ||
-        !trial_is_open(t, reader) || reader == block->home) {
+    if (block == NULL || reader == block->home || !may_go(t, block, reader)) {
         return false;
     }
     int how = t->config.knows_all ? 0 : op->amount % 3;
@@ -145,7 +166,8 @@ bool trial_share(trial *t, const operation *op)
     }
     block->declared = declared;
     block->readers |= trial_bit(reader);
-    launch(t, block, block->written ? MEND_SIM_WORK_VERIFY : MEND_SIM_WORK_TOUCH, reader, op);
+    const bool is_known = block->group == NOBODY ? block->written : is_known_in_capture(t, block);
+    launch(t, block, is_known ? MEND_SIM_WORK_VERIFY : MEND_SIM_WORK_TOUCH, reader, op);
     if (how == 1 && tell(t, block, reader, op->thread)) {
         block->declared |= trial_bit(reader);
     }
@@ -169,8 +191,7 @@ bool trial_move(trial *t, const operation *op)
 {
     trial_block *block = live_block(t, op);
     int stream = op->stream % t->stream_count;
-    if (block == NULL || block->group != NOBODY || trial_is_in_capture(t, block) ||
-        !trial_is_open(t, stream) || stream == block->home) {
+    if (block == NULL || stream == block->home || !may_go(t, block, stream)) {
         return false;
     }
     return trial_move_to(t, block, stream);

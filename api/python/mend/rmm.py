@@ -1,23 +1,81 @@
 """RMM's current device resource from Mend, and with it the memory of RAPIDS.
 
     import mend.rmm
-    mend.rmm.enable()
+    mend.rmm.enable(native=True)
 
-Each allocation calls a Python function, which takes the interpreter's lock: RMM's documentation
-recommends this only for debugging. Memory is used in stream order, as RMM requires.
+Memory is used in stream order, as RMM requires. `native` is the resource of mend_rmm.hpp, which
+needs no interpreter's lock. It is compiled at its first use and kept, which takes half a minute,
+Cython, a C++ compiler, and an RMM with its headers whose Python has resources by reference, as
+26.10 has. Without it each allocation calls a Python function: RMM's documentation recommends this
+only for debugging.
 """
 
 from __future__ import annotations
 
-from . import _devices
+import functools
+import importlib.util
+import sys
+import sysconfig
+from pathlib import Path
 
-_kept: dict[int, object] = {}
+from . import _devices, _library
+
+_kept: dict[tuple[int, bool], object] = {}
+
+# Its arguments: what is made, the interpreter, the source, and the compiler's command.
+_MAKE = """
+made=$1 python=$2 source=$3
+shift 3
+trap 'rm -f "$made.cpp"' EXIT
+"$python" -m cython -3 --cplus "$source" -o "$made.cpp"
+"$@" "$made.cpp" -o "$made"
+"""
 
 
-def resource(device: int):
-    """An rmm.mr.CallbackMemoryResource with Mend's memory of a device. RMM requires it to live as
-    long as any of its buffers."""
+@functools.cache
+def _native():
+    """The module of _rmm.pyx. Raises RuntimeError."""
     import rmm
+
+    from .torch import _build
+
+    site, prefix = Path(rmm.__file__).resolve().parents[1], Path(sys.prefix)
+    source = Path(__file__).with_name("_rmm.pyx")
+    try:
+        headers = (
+            site / "librmm" / "include",
+            site / "rapids_logger" / "include",
+            prefix / "include",
+            _build.cuda_headers_of(Path(rmm.__file__).resolve().parent),
+            sysconfig.get_path("include"),
+        )
+        make = [
+            *("sh", "-ec", _MAKE, "sh", "", sys.executable, str(source), *_build.compiler()),
+            *("-std=c++17", "-O2", "-fPIC", "-shared", "-w", f"-I{_library.HEADERS}"),
+            *(f"-I{path}" for folder in headers for path in (folder, Path(folder) / "rapids")),
+            *("-Wl,--no-as-needed", str(_library.path_of("mend"))),
+            *(f"-L{folder}" for folder in (site / "librmm" / "lib64", prefix / "lib")),
+            "-lrmm",
+        ]
+        name = f"rmm-{rmm.__version__}-{sys.implementation.cache_tag}"
+        path = _build.compiled(name, make, make.index(""))
+    except _build.NotAvailable as reason:
+        raise RuntimeError(
+            f"mend.rmm: its resource for RMM {rmm.__version__} is not available: {reason}"
+        ) from reason
+    spec = importlib.util.spec_from_file_location("mend._rmm", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def resource(device: int, native: bool = False):
+    """An rmm.mr.DeviceMemoryResource with Mend's memory of a device. RMM requires it to live as
+    long as any of its buffers. Raises RuntimeError where the native one cannot be compiled."""
+    import rmm
+
+    if native:
+        return _native().Resource(_devices.pool(device).value)
 
     def allocate(size: int, stream) -> int:
         return _devices.alloc(device, size, _handle_of(stream))
@@ -28,15 +86,15 @@ def resource(device: int):
     return rmm.mr.CallbackMemoryResource(allocate, deallocate)
 
 
-def enable(device: int | None = None) -> None:
+def enable(device: int | None = None, native: bool = False) -> None:
     """Makes Mend the resource of a device (default: the current one). Live buffers keep the
-    resource they came from."""
+    resource they came from. Raises as `resource`."""
     import rmm
 
     ordinal = _devices.current_device() if device is None else device
-    if ordinal not in _kept:
-        _kept[ordinal] = resource(ordinal)
-    rmm.mr.set_per_device_resource(ordinal, _kept[ordinal])
+    if (ordinal, native) not in _kept:
+        _kept[ordinal, native] = resource(ordinal, native)
+    rmm.mr.set_per_device_resource(ordinal, _kept[ordinal, native])
 
 
 def _handle_of(stream) -> int:

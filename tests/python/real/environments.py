@@ -19,11 +19,10 @@ from pathlib import Path
 
 # Loaded by what a GPU computes, not by the import.
 NOT_NEEDED = re.compile(r"triton$|nvidia-cusolver")
-# By the major version of CUDA that PyTorch wants.
-PEERS = {
-    "12": ("cupy-cuda12x", "numba-cuda[cu12]", "rmm-cu12", "onnxruntime", "cuda-core", "umf"),
-    "13": ("cupy-cuda13x", "numba-cuda[cu13]", "rmm-cu13", "onnxruntime", "cuda-core", "umf"),
-}
+# For the major version of CUDA that PyTorch wants.
+PEERS = (
+    "cupy-cuda{}x", "numba-cuda[cu{}]", "rmm-cu{}", "cython", "onnxruntime", "cuda-core", "umf",
+)  # fmt: skip
 TESTS_NEED = ("numpy", "setuptools", "expecttest", "hypothesis", "psutil")
 
 
@@ -50,7 +49,7 @@ def make(folder, version, has_peers):
     pip(python, "install", *TESTS_NEED)
     if has_peers:
         cuda = "13" if any(name in wanted for name in ("cuda-toolkit", "nvidia-cublas")) else "12"
-        pip(python, "install", "--no-cache-dir", *PEERS[cuda])
+        pip(python, "install", "--no-cache-dir", *(peer.format(cuda) for peer in PEERS))
     (folder / "finished").write_text(json.dumps(wanted, indent=1))
 
 

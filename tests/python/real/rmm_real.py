@@ -21,8 +21,10 @@ class ForeignStream:
 
 
 class Real(SimulatedTest):
+    native = False
+
     def test_memory_comes_and_goes_in_stream_order(self):
-        resource = mend.rmm.resource(0)
+        resource = mend.rmm.resource(0, self.native)
         stream = Stream(ForeignStream(self.device.stream()))
         address = resource.allocate(1000, stream)
         self.assertEqual(mend.stats()["requested_bytes"], 1000)
@@ -31,12 +33,21 @@ class Real(SimulatedTest):
 
     def test_out_of_memory_carries_our_report(self):
         with self.assertRaisesRegex(MemoryError, "2.00 GiB requested"):
-            mend.rmm.resource(0).allocate(2 << 30)
+            mend.rmm.resource(0, self.native).allocate(2 << 30)
 
     def test_rmm_takes_the_resource(self):
-        mend.rmm.enable(device=0)
-        self.assertIs(rmm.mr.get_per_device_resource(0), mend.rmm._kept[0])
+        mend.rmm.enable(device=0, native=self.native)
+        self.assertIs(rmm.mr.get_per_device_resource(0), mend.rmm._kept[0, self.native])
+        adaptor = rmm.mr.StatisticsResourceAdaptor(rmm.mr.get_per_device_resource(0))
+        adaptor.deallocate(adaptor.allocate(1000), 1000)
+        self.assertEqual(adaptor.allocation_counts.total_bytes, 1000)
 
+
+class Native(Real):
+    native = True
+
+
+class CPlusPlus(unittest.TestCase):
     def test_its_buffers_and_adaptors_in_c_plus_plus_take_our_resource(self):
         librmm = headers.SITE / "librmm"
         include = librmm / "include"

@@ -90,10 +90,10 @@ def check_version(text: str) -> tuple[int, int]:
     return version
 
 
-def cuda_headers_of(torch_root: Path) -> Path:
-    """The folder with the headers of CUDA's runtime: those that pip brings with PyTorch, or those
-    of a toolkit. Raises NotAvailable."""
-    site = torch_root.parent
+def cuda_headers_of(package: Path) -> Path:
+    """The folder with the headers of CUDA's runtime: those that pip brings with a package such as
+    PyTorch, or those of a toolkit. Raises NotAvailable."""
+    site = package.parent
     folders = [*site.glob("nvidia/cu[0-9]*/include"), site / "nvidia" / "cuda_runtime" / "include"]
     toolkits = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
     folders += [Path(toolkit) / "include" for toolkit in toolkits if toolkit]
@@ -159,7 +159,8 @@ def cache_folder() -> Path:
 
 def _key(make: list[str]) -> str:
     texts = list(make)
-    sources = (*SOURCE.parent.glob("*.[ch]pp"), *SOURCE.parent.glob("crt/*.h"))
+    folder = SOURCE.parent
+    sources = (*folder.glob("*.[ch]pp"), *folder.glob("crt/*.h"), *folder.parents[1].glob("*.pyx"))
     for path in sorted(sources):
         texts.append(path.read_text(encoding="utf-8"))
     texts += [_library.header(path.name) for path in sorted((_library.HEADERS / "mend").iterdir())]

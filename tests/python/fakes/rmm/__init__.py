@@ -2,6 +2,8 @@
 
 from . import mr  # noqa: F401
 
+__version__ = "26.10.0"
+
 
 class Stream:
     """rmm.pylibrmm.stream.Stream: its handle by the protocol alone."""
