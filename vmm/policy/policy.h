@@ -304,6 +304,14 @@ typedef struct mend_plan_rules {
 bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                     mend_plan *plan);
 
+/* The least bytes that a plan for a large request must find behind a run that grows. */
+uint64_t mend_plan_least_need(mend_heap *heap, const mend_request *request);
+
+/* Whether a plan may find so many: all empty chunks, and all room under the limit, are enough. A
+ * plan looks at each empty chunk; this does not. */
+bool mend_plan_may_have(const mend_heap *heap, const mend_request *request, mend_plan_rules rules,
+                        uint64_t need_bytes);
+
 /* The same for a small request: one empty chunk that holds it and is not above `largest_bytes`. */
 bool mend_plan_find_small(mend_heap *heap, const mend_request *request, uint64_t largest_bytes,
                           mend_plan *plan);
