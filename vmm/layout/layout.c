@@ -8,20 +8,15 @@
 #define RUN_OF(node, member)  MEND_CONTAINER_OR_NULL(node, mend_run, member)
 #define SPAN_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_span, member)
 
-static int compare_u64(uint64_t a, uint64_t b)
-{
-    return (a > b) - (a < b);
-}
-
 static int compare_sizes(const mend_run *a, const mend_run *b)
 {
-    int order = compare_u64(a->size_bytes, b->size_bytes);
-    return order ? order : compare_u64(a->address, b->address);
+    int order = mend_compare_u64(a->size_bytes, b->size_bytes);
+    return order ? order : mend_compare_u64(a->address, b->address);
 }
 
 static int compare_by_address(const mend_tree_node *a, const mend_tree_node *b)
 {
-    return compare_u64(MEND_CONTAINER_OF(a, mend_run, by_address)->address,
+    return mend_compare_u64(MEND_CONTAINER_OF(a, mend_run, by_address)->address,
                        MEND_CONTAINER_OF(b, mend_run, by_address)->address);
 }
 
@@ -33,7 +28,7 @@ static int compare_by_growth(const mend_tree_node *a, const mend_tree_node *b)
 
 static int compare_by_end(const mend_tree_node *a, const mend_tree_node *b)
 {
-    return compare_u64(mend_span_end(MEND_CONTAINER_OF(a, mend_span, by_end)),
+    return mend_compare_u64(mend_span_end(MEND_CONTAINER_OF(a, mend_span, by_end)),
                        mend_span_end(MEND_CONTAINER_OF(b, mend_span, by_end)));
 }
 

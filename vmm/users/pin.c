@@ -20,20 +20,15 @@ typedef struct pinned_range {
 
 #define RANGE_OF(node) MEND_CONTAINER_OR_NULL(node, pinned_range, by_address)
 
-static int ascending(uint64_t a, uint64_t b)
-{
-    return (a > b) - (a < b);
-}
-
 static int compare_ranges(const mend_tree_node *first, const mend_tree_node *second)
 {
     const pinned_range *a = MEND_CONTAINER_OF(first, pinned_range, by_address);
     const pinned_range *b = MEND_CONTAINER_OF(second, pinned_range, by_address);
     if (a->address != b->address) {
-        return ascending(a->address, b->address);
+        return mend_compare_u64(a->address, b->address);
     }
-    return a->size_bytes != b->size_bytes ? ascending(a->size_bytes, b->size_bytes)
-                                          : ascending(a->owner, b->owner);
+    return a->size_bytes != b->size_bytes ? mend_compare_u64(a->size_bytes, b->size_bytes)
+                                          : mend_compare_u64(a->owner, b->owner);
 }
 
 void mend_pins_init(mend_heap *heap)
