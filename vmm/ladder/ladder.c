@@ -18,6 +18,12 @@
  * answer for ever. */
 enum { SEARCHES = 8 };
 
+/* Figures that tell by what a request was served, and when it came to the lock. */
+typedef struct mark {
+    uint64_t began_ns; /* or MEND_HISTORY_NO_TIME */
+    uint64_t created, moved, aliases, stream_waits, host_waits, compactions, on_host;
+} mark;
+
 /* One request on its way up. */
 typedef struct climb {
     mend_heap *heap;
@@ -32,7 +38,7 @@ typedef struct climb {
     mend_need need;            /* what the device lacked in the last search; 0 bytes: nothing */
     mend_thread_error *answer; /* why the last complete search found nothing */
     bool has_turn;             /* this thread has both locks, to make room */
-    mend_service_mark before;  /* when it got them */
+    mark before;               /* when it got them */
 } climb;
 
 /* ---- with the grow lock: what the pool does by itself ---------------------------------------- */
@@ -227,6 +233,37 @@ static inline mend_outcome in_mapped(mend_heap *heap, mend_request *request, boo
                : mend_outcome_without_host_memory();
 }
 
+static mark mark_of(const mend_heap *heap, uint64_t began_ns)
+{
+    const mend_heap_counters *counters = &heap->counters;
+    return (mark){.began_ns = began_ns,
+                  .created = heap->chunks.created,
+                  .moved = counters->chunks_moved,
+                  .aliases = counters->placed_by_alias,
+                  .stream_waits = heap->streams.stream_waits,
+                  .host_waits = heap->streams.host_waits,
+                  .compactions = counters->compactions,
+                  .on_host = counters->placed_on_host};
+}
+
+/* Says in the request how it was served, for the history: by the dearest of what it made the pool
+ * do, and in what time, with the wait for the lock. */
+static void note_service(const mend_heap *heap, const mark *before, mend_service *service)
+{
+    const mark now = mark_of(heap, 0);
+    const mend_event_cause dearest = now.on_host != before->on_host           ? MEND_CAUSE_ON_HOST
+                                     : now.compactions != before->compactions ? MEND_CAUSE_COMPACTED
+                                     : now.host_waits != before->host_waits ? MEND_CAUSE_HOST_WAITED
+                                     : now.stream_waits != before->stream_waits
+                                         ? MEND_CAUSE_STREAM_WAITED
+                                     : now.created != before->created ? MEND_CAUSE_CREATED
+                                     : now.moved != before->moved     ? MEND_CAUSE_MOVED
+                                     : now.aliases != before->aliases ? MEND_CAUSE_ALIAS
+                                                                      : MEND_CAUSE_RUN;
+    service->cause = dearest > service->cause ? dearest : service->cause;
+    service->duration_ns += mend_history_since_ns(&heap->history, before->began_ns);
+}
+
 /* Takes the grow lock for what makes room. While this thread waits for it, a stream may be
  * forgotten, a group released, room be made. NOTHING: the rungs are tried; other outcomes are that
  * of the request. The caller ends with end_turn, whatever the outcome. */
@@ -245,7 +282,8 @@ static mend_outcome take_turn(climb *c)
     mend_heap_unlock(heap);
     mend_heap_lock_all(heap);
     c->has_turn = true;
-    c->before = mend_service_begin(heap, began_ns);
+    mend_history_begin_call(&heap->history, MEND_CAUSE_REQUEST);
+    c->before = mark_of(heap, began_ns);
     outcome = in_mapped(heap, c->request, true, &c->span);
     if (outcome == MEND_NOTHING) {
         mend_group_show_chunks(heap, c->request->group);
@@ -264,7 +302,7 @@ static mend_outcome end_turn(climb *c, mend_outcome outcome)
     if (outcome == MEND_PLACED && c->request->in_one_chunk) {
         mend_pins_keep_in_one_chunk(heap, c->span);
     }
-    mend_service_end(heap, &c->before, c->request);
+    note_service(heap, &c->before, &c->request->service);
     mend_heap_unlock_grow(heap);
     mend_pointer_map_end_promise(&heap->blocks);
     return outcome;

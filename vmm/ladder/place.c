@@ -1,6 +1,7 @@
 /*
  * One try to place a request with the memory there is: in a mapped run, in empty chunks that are
- * moved, in chunks that are created. The ladder makes more memory free (ladder/ladder.h).
+ * moved, in chunks that are created; and in continued free ends of partly used chunks. The ladder
+ * makes more memory free (ladder/ladder.h).
  */
 #include "ladder/ladder.h"
 
@@ -260,5 +261,45 @@ mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span 
         }
     }
     mend_plan_clear(&plan);
+    return outcome;
+}
+
+/* ---- by continued ends --------------------------------------------------------------------------
+ */
+
+static mend_outcome try_ends(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    mend_ends ends;
+    mend_plan plan = {0};
+    heap->shortage.no_addresses = MEND_DRIVER_OK;
+    plan.lacks_host_memory = !mend_ends_gather(heap, request, &ends);
+    bool is_found = !plan.lacks_host_memory && mend_ends_find(heap, request, &ends, &plan);
+    mend_ends_clear(&ends);
+    mend_outcome outcome = carry_out(heap, request, is_found, &plan, span);
+    mend_plan_clear(&plan);
+    return outcome;
+}
+
+/* If the device has less memory than was known, a plan that creates less may be found; and idle
+ * chunks give addresses. A small request is a large one here. */
+mend_outcome mend_continue_ends(mend_heap *heap, const mend_request *asking, mend_span **span)
+{
+    mend_request as_large = *asking;
+    const mend_request *request = &as_large;
+    as_large.zone = asking->zone == MEND_ZONE_SMALL ? MEND_ZONE_LARGE : asking->zone;
+    if (!mend_ends_are_open(heap, request)) {
+        return MEND_NOTHING;
+    }
+    const uint64_t limit_bytes = mend_budget_limit(heap);
+    const mend_status had_addresses = heap->shortage.no_addresses;
+    mend_outcome outcome = try_ends(heap, request, span);
+    bool lacks_addresses = outcome == MEND_NOTHING && heap->shortage.no_addresses != MEND_DRIVER_OK;
+    bool goes_on = outcome == MEND_NOTHING && mend_budget_limit(heap) < limit_bytes;
+    if (goes_on || (lacks_addresses && mend_trim_addresses(heap, request->stream))) {
+        outcome = try_ends(heap, request, span);
+    }
+    if (outcome == MEND_NOTHING && heap->shortage.no_addresses == MEND_DRIVER_OK) {
+        heap->shortage.no_addresses = had_addresses;
+    }
     return outcome;
 }

@@ -17,7 +17,7 @@ static int compare_sizes(const mend_run *a, const mend_run *b)
 static int compare_by_address(const mend_tree_node *a, const mend_tree_node *b)
 {
     return mend_compare_u64(MEND_CONTAINER_OF(a, mend_run, by_address)->address,
-                       MEND_CONTAINER_OF(b, mend_run, by_address)->address);
+                            MEND_CONTAINER_OF(b, mend_run, by_address)->address);
 }
 
 static int compare_by_growth(const mend_tree_node *a, const mend_tree_node *b)
@@ -29,7 +29,7 @@ static int compare_by_growth(const mend_tree_node *a, const mend_tree_node *b)
 static int compare_by_end(const mend_tree_node *a, const mend_tree_node *b)
 {
     return mend_compare_u64(mend_span_end(MEND_CONTAINER_OF(a, mend_span, by_end)),
-                       mend_span_end(MEND_CONTAINER_OF(b, mend_span, by_end)));
+                            mend_span_end(MEND_CONTAINER_OF(b, mend_span, by_end)));
 }
 
 void mend_layout_init_zone(mend_zone *zone)

@@ -50,7 +50,8 @@ void mend_attainable_begin_search(mend_heap *heap)
 {
     const mend_attainable *known = &heap->budget.attainable;
     uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes) - known->asked_at_bytes;
-    if (mend_budget_is_below_limit(heap) && allocated / LIMITS_OF_WINDOW >= heap->config.limit_bytes) {
+    if (mend_budget_is_below_limit(heap) &&
+        allocated / LIMITS_OF_WINDOW >= heap->config.limit_bytes) {
         mend_attainable_look(heap);
     }
 }

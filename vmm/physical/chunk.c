@@ -10,13 +10,13 @@
 static int compare_address(const mend_tree_node *a, const mend_tree_node *b)
 {
     return mend_compare_u64(MEND_CONTAINER_OF(a, mend_chunk, by_address)->address,
-                       MEND_CONTAINER_OF(b, mend_chunk, by_address)->address);
+                            MEND_CONTAINER_OF(b, mend_chunk, by_address)->address);
 }
 
 static int compare_number(const mend_tree_node *a, const mend_tree_node *b)
 {
     return mend_compare_u64(MEND_CONTAINER_OF(a, mend_chunk, by_number)->number,
-                       MEND_CONTAINER_OF(b, mend_chunk, by_number)->number);
+                            MEND_CONTAINER_OF(b, mend_chunk, by_number)->number);
 }
 
 static int compare_size(const mend_tree_node *a, const mend_tree_node *b)

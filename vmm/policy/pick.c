@@ -86,8 +86,9 @@ static int compare_candidates(const void *first, const void *second)
     if (a->run_bytes != b->run_bytes) {
         return mend_compare_u64(a->run_bytes, b->run_bytes);
     }
-    return a->chunk->address != b->chunk->address ? mend_compare_u64(b->chunk->address, a->chunk->address)
-                                                  : mend_compare_u64(b->chunk->number, a->chunk->number);
+    return a->chunk->address != b->chunk->address
+               ? mend_compare_u64(b->chunk->address, a->chunk->address)
+               : mend_compare_u64(b->chunk->number, a->chunk->number);
 }
 
 /* Up to `most`. */

@@ -52,7 +52,7 @@ uint64_t mend_budget_lacking_bytes(const mend_heap *heap, uint64_t create_bytes)
 typedef struct mend_limits {
     uint64_t of_chunks; /* the part of the limit that they may take: without chunks of zeros */
     uint64_t hard;      /* the same, or what the device can give if that is less */
-    uint64_t now;       /* the same, or the soft limit if that is less, while a search keeps to it */
+    uint64_t now; /* the same, or the soft limit if that is less, while a search keeps to it */
 } mend_limits;
 
 static inline mend_limits mend_budget_limits(const mend_heap *heap)
