@@ -51,6 +51,12 @@ static inline uint64_t mend_max_u64(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+/* For sorting: negative, 0 or positive. */
+static inline int mend_compare_u64(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
 /* Raises *peak to `value` if that is more. The usual case is one branch not taken and no store. */
 static inline void mend_raise_u64(uint64_t *peak, uint64_t value)
 {

@@ -186,7 +186,7 @@ static void stamp_all(mend_heap *heap, mend_span *span)
     }
 }
 
-void mend_block_record_fence(mend_heap *heap, uint32_t stream)
+static void record_fence(mend_heap *heap, uint32_t stream)
 {
     mend_driver_scope scope;
     if (mend_driver_scope_open(heap, &scope) == MEND_OK) {
@@ -198,9 +198,8 @@ void mend_block_record_fence(mend_heap *heap, uint32_t stream)
 /* What the memory waited for when the block was taken stays, unless the stream is behind it: the
  * freeing stream may not be ordered after the work of the stream that the block was allocated
  * for. */
-static inline uint32_t stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
+void mend_block_stamp(mend_heap *heap, mend_span *span, uint32_t freed_on)
 {
-    uint32_t last_user = MEND_STREAM_UNKNOWN;
     mend_streams *streams = &heap->streams;
     heap->frees.of_users += span->waits.others != NULL;
     bool by_all = freed_on == MEND_STREAM_UNKNOWN && heap->config.knows_all_streams;
@@ -217,8 +216,6 @@ static inline uint32_t stamp_users(mend_heap *heap, mend_span *span, uint32_t fr
         if (user->stamp.epoch == 0 && stream != freed_on) {
             user->stamp = mend_streams_stamp_use(streams, stream, span->size_bytes);
             streams->items[stream].freed_by = heap->frees.of_users;
-            streams->items[stream].freed_next = last_user;
-            last_user = stream;
         }
         if (mend_stamp_is_ready(streams, user->stamp, freed_on)) {
             *link = user->next;
@@ -234,7 +231,6 @@ static inline uint32_t stamp_users(mend_heap *heap, mend_span *span, uint32_t fr
         stamp_all(heap, span);
         mend_waits_fill_first(mend_heap_wait_env(heap), &span->waits);
     }
-    return last_user;
 }
 
 void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on)
@@ -247,41 +243,30 @@ void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on)
     if (heap->streams.items[freed_on].open_bytes >= epoch_bytes &&
         mend_mutex_try_lock(&heap->grow)) {
         heap->frees.early_fences_left--;
-        mend_block_record_fence(heap, freed_on);
+        record_fence(heap, freed_on);
         mend_mutex_unlock(&heap->grow);
     }
 }
 
-/* Records fences for the users of a block that was freed; each record releases `state`. If another
- * free has named a user since then, that free records it, and the rest of the chain is searched
- * for. */
-static void record_fences_of_users(mend_heap *heap, uint32_t last_user, uint64_t freed_by)
+/* Each record releases `state`: if another free has named a user since, that free records it. */
+void mend_block_record_fences(mend_heap *heap, uint32_t stream, uint64_t of_users_before)
 {
-    const mend_streams *streams = &heap->streams;
-    assert(last_user < streams->count);
-    assert(freed_by <= heap->frees.of_users);
-    uint32_t at = last_user;
-    for (uint32_t next; at != MEND_STREAM_UNKNOWN && streams->items[at].freed_by == freed_by;
-         at = next) {
-        next = streams->items[at].freed_next;
-        mend_block_record_fence(heap, at);
-    }
-    for (uint32_t i = streams->count; at != MEND_STREAM_UNKNOWN && i > 0; i--) {
-        if (streams->items[i - 1].freed_by == freed_by) {
-            mend_block_record_fence(heap, i - 1);
+    const uint64_t of_users = heap->frees.of_users;
+    const bool may_vanish = heap->config.streams_may_vanish;
+    if (stream != MEND_STREAM_UNKNOWN && heap->streams.items[stream].group == 0) {
+        if (may_vanish) {
+            record_fence(heap, stream);
+        } else if (mend_block_wants_early_fence(heap)) {
+            mend_block_record_early_fence(heap, stream);
         }
     }
-}
-
-static inline void record_fence_at_free(mend_heap *heap, uint32_t stream)
-{
-    if (stream == MEND_STREAM_UNKNOWN || heap->streams.items[stream].group != 0) {
-        return;
-    }
-    if (heap->config.streams_may_vanish) {
-        mend_block_record_fence(heap, stream);
-    } else if (mend_block_wants_early_fence(heap)) {
-        mend_block_record_early_fence(heap, stream);
+    for (uint32_t i = may_vanish && of_users > of_users_before ? heap->streams.count : 0; i > 0;
+         i--) {
+        const uint64_t freed_by =
+            i <= heap->streams.count ? heap->streams.items[i - 1].freed_by : 0;
+        if (freed_by > of_users_before && freed_by <= of_users) {
+            record_fence(heap, i - 1);
+        }
     }
 }
 
@@ -319,10 +304,14 @@ __attribute__((noinline)) static mend_result find_users_of_group(mend_heap *heap
     return result;
 }
 
-/* Sets the users, which are UNKNOWN before. Usually no group is involved. */
+/* Sets the users, which are UNKNOWN before. Usually no group is involved; `group` is that which the
+ * caller names, or 0. */
 static inline mend_result find_users(mend_heap *heap, const mend_span *span, mend_order order,
-                                     mend_block_users *users)
+                                     uint32_t group, mend_block_users *users)
 {
+    if (group != 0) {
+        return find_users_in(heap, group, mend_group_owns(heap, group, span), order, users);
+    }
     if (order.stream == MEND_NO_STREAM) {
         return MEND_OK;
     }
@@ -346,7 +335,7 @@ mend_result mend_block_excuse(const mend_heap *heap, mend_result result, mend_bl
     return result;
 }
 
-uint32_t mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users users)
+void mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users users)
 {
     assert(mend_mutex_is_held(&heap->state));
     assert(mend_pointer_map_find(&heap->blocks, span->address) == span);
@@ -361,14 +350,13 @@ uint32_t mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users us
     if (mend_history_is_on(&heap->history)) {
         mend_events_free(heap, span, handle_of(heap, users));
     }
-    const uint32_t last_user = stamp_users(heap, span, users.first);
+    mend_block_stamp(heap, span, users.first);
     if (users.second != MEND_STREAM_UNKNOWN) {
         mend_waits_add(mend_heap_wait_env(heap), &span->waits,
                        mend_streams_stamp(&heap->streams, users.second, span->size_bytes));
     }
     assert(span->waits.first.epoch != 0 || span->waits.others == NULL);
     mend_layout_free(heap, span);
-    return last_user;
 }
 
 mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_block_users users)
@@ -378,13 +366,9 @@ mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_blo
     if (!mend_layout_reserve_free(heap, span, chunks)) {
         return no_host_memory();
     }
-    const bool has_users = span->waits.others != NULL;
-    const uint32_t last_user = mend_block_let_go(heap, span, users);
-    const uint64_t freed_by = heap->frees.of_users;
-    record_fence_at_free(heap, users.first);
-    if (has_users && heap->config.streams_may_vanish) {
-        record_fences_of_users(heap, last_user, freed_by);
-    }
+    const uint64_t of_users_before = heap->frees.of_users;
+    mend_block_let_go(heap, span, users);
+    mend_block_record_fences(heap, users.first, of_users_before);
     if (heap->chunks.owing.count[MEND_OWED_END] > 0) {
         mend_settle_ends(heap);
     }
@@ -392,13 +376,13 @@ mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_blo
 }
 
 mend_result mend_block_find_to_free(mend_heap *heap, uint64_t address, mend_order order,
-                                    mend_span **span, mend_block_users *users)
+                                    uint32_t group, mend_span **span, mend_block_users *users)
 {
     assert(mend_mutex_is_held(&heap->state));
     *users = (mend_block_users){MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
     mend_result result = find_block(heap, address, span);
     if (result == MEND_OK) {
-        result = mend_block_excuse(heap, find_users(heap, *span, order, users), users);
+        result = mend_block_excuse(heap, find_users(heap, *span, order, group, users), users);
     }
     return result == MEND_OK ? find_block(heap, address, span) : result; /* `state` may have been
                                                                           * released */
@@ -436,9 +420,7 @@ mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_orde
             mend_users_check_awake(heap, span->address, span->size_bytes, "mend_record_stream");
     }
     if (result == MEND_OK) {
-        result = group != 0 && order.capture != 0
-                     ? find_users_in(heap, group, mend_group_owns(heap, group, span), order, &users)
-                     : find_users(heap, span, order, &users);
+        result = find_users(heap, span, order, order.capture != 0 ? group : 0, &users);
     }
     if (result == MEND_OK) {
         result = mend_block_add_user(heap, span, users.first);
@@ -451,29 +433,9 @@ mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_orde
 mend_result mend_heap_free_in_group(mend_heap *heap, uint64_t address, mend_order order,
                                     uint32_t group)
 {
-    assert(mend_mutex_is_held(&heap->state));
     assert(group != 0);
     mend_span *span;
-    mend_block_users users = {MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
-    mend_result result = find_block(heap, address, &span);
-    if (result == MEND_OK) {
-        const bool is_own = mend_group_owns(heap, group, span);
-        result = mend_block_excuse(heap, find_users_in(heap, group, is_own, order, &users), &users);
-    }
-    if (result == MEND_OK) {
-        result = find_block(heap, address, &span); /* `state` may have been released */
-    }
+    mend_block_users users;
+    mend_result result = mend_block_find_to_free(heap, address, order, group, &span, &users);
     return result == MEND_OK ? mend_block_free_into_runs(heap, span, users) : result;
-}
-
-/* ---- for pages of ranges (heap/range.c) ------------------------------------------------------ */
-
-uint32_t mend_block_stamp(mend_heap *heap, mend_span *span, uint32_t freed_on)
-{
-    return stamp_users(heap, span, freed_on);
-}
-
-void mend_block_record_fence_at_free(mend_heap *heap, uint32_t stream)
-{
-    record_fence_at_free(heap, stream);
 }

@@ -163,7 +163,7 @@ __attribute__((noinline)) static mend_result free_slowly(mend_heap *heap, uint64
 {
     mend_span *span;
     mend_block_users users;
-    mend_result result = mend_block_find_to_free(heap, address, order, &span, &users);
+    mend_result result = mend_block_find_to_free(heap, address, order, 0, &span, &users);
     if (result != MEND_OK) {
         return result;
     }

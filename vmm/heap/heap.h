@@ -66,22 +66,21 @@ typedef struct mend_block_users {
     uint32_t second; /* MEND_STREAM_UNKNOWN: none */
 } mend_block_users;
 
-/* Finds the block at an address, and the streams whose use ends with a free in this order. May
- * release `state`. Errors as mend_free. */
+/* Finds the block at an address, and the streams whose use ends with a free in this order; in a
+ * group that the program names, or 0. May release `state`. Errors as mend_free. */
 mend_result mend_block_find_to_free(mend_heap *heap, uint64_t address, mend_order order,
-                                    mend_span **span, mend_block_users *users);
+                                    uint32_t group, mend_span **span, mend_block_users *users);
 
 /* Makes memory that was taken for a request a block. Needs a node of waits and room in the pointer
  * map. */
 void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span *span);
 
-/* Frees a block; no fence is recorded. The caller reserved nodes (mend_layout_reserve). Returns the
- * first of the chain of its other users. */
-uint32_t mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users users);
+/* Frees a block; no fence is recorded. The caller reserved nodes (mend_layout_reserve). */
+void mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users users);
 
 /* Turns the declared users of a live span into stamps of now, and adds that of the stream that it
- * is freed on. The caller reserved nodes. Returns the first of the chain of users. */
-uint32_t mend_block_stamp(mend_heap *heap, mend_span *span, uint32_t freed_on);
+ * is freed on. The caller reserved nodes. */
+void mend_block_stamp(mend_heap *heap, mend_span *span, uint32_t freed_on);
 
 /* Adds a user to a live span; it is stamped when the span is freed. Idempotent.
  * MEND_ERROR_OUT_OF_HOST_MEMORY. */
@@ -90,10 +89,10 @@ mend_result mend_block_add_user(mend_heap *heap, mend_span *span, uint32_t user)
 /* The result of finding the users of what is freed, which fails only where a free may fail. */
 mend_result mend_block_excuse(const mend_heap *heap, mend_result result, mend_block_users *users);
 
-/* Records a fence for frees; and, if it is of use, for a free on the stream. Calls the driver, and
- * releases `state` in between; if the driver refuses, the free still succeeds. */
-void mend_block_record_fence(mend_heap *heap, uint32_t stream);
-void mend_block_record_fence_at_free(mend_heap *heap, uint32_t stream);
+/* Records fences for frees, as far as they are of use: of the stream (or UNKNOWN), and of streams
+ * that may end without a word and used what was freed since frees.of_users was so. Calls the
+ * driver, and releases `state` in between; if the driver refuses, the frees still succeed. */
+void mend_block_record_fences(mend_heap *heap, uint32_t stream, uint64_t of_users_before);
 
 /* Frees a block that the cache cannot keep. MEND_ERROR_OUT_OF_HOST_MEMORY: the block is still
  * live. */

@@ -140,29 +140,8 @@ mend_result mend_heap_map_zeros(mend_heap *heap, mend_range *range, uint64_t fro
     return result;
 }
 
-static size_t count_committed(const mend_range *range, uint64_t from, uint64_t end)
-{
-    const uint64_t bytes = end - from - mend_range_missing_bytes(range, from, end);
-    return (size_t)(bytes / range->page_bytes);
-}
-
-/* Fences for the streams that were recorded for what was freed since: those that may end without a
- * word. */
-static void record_fences_of_users(mend_heap *heap, uint64_t of_users_before)
-{
-    const uint64_t last = heap->frees.of_users;
-    for (uint32_t i = heap->streams.count; heap->config.streams_may_vanish && i > 0; i--) {
-        const uint64_t freed_by =
-            i <= heap->streams.count ? heap->streams.items[i - 1].freed_by : 0;
-        if (freed_by > of_users_before && freed_by <= last) {
-            mend_block_record_fence(heap, i - 1);
-        }
-    }
-}
-
-/* Without the end of chunks that slept. */
-static mend_result decommit(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
-                            mend_stream stream)
+mend_result mend_heap_decommit(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
+                               mend_stream stream)
 {
     assert(mend_mutex_is_held(&heap->state));
     mend_block_users users = {MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
@@ -195,20 +174,12 @@ static mend_result decommit(mend_heap *heap, mend_range *range, uint64_t from, u
     }
     mend_range_note_last(heap, range, &stretch);
     if (any) {
-        mend_block_record_fence_at_free(heap, users.first);
-        record_fences_of_users(heap, of_users_before);
+        mend_block_record_fences(heap, users.first, of_users_before);
     }
-    return MEND_OK;
-}
-
-mend_result mend_heap_decommit(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
-                               mend_stream stream)
-{
-    mend_result result = decommit(heap, range, from, end, stream);
     if (heap->chunks.owing.count[MEND_OWED_END] > 0) {
         mend_settle_ends(heap);
     }
-    return result;
+    return MEND_OK;
 }
 
 /* Whether none of the committed pages sleeps. */
@@ -238,7 +209,8 @@ mend_result mend_heap_record_range(mend_heap *heap, mend_range *range, uint64_t 
     if (result != MEND_OK) {
         return result;
     }
-    if (!mend_slab_reserve(&heap->nodes.waits, count_committed(range, from, end))) {
+    const uint64_t bytes = end - from - mend_range_missing_bytes(range, from, end);
+    if (!mend_slab_reserve(&heap->nodes.waits, (size_t)(bytes / range->page_bytes))) {
         return no_host_memory();
     }
     for (uint64_t at = from; at < end && result == MEND_OK; at += range->page_bytes) {
@@ -248,24 +220,18 @@ mend_result mend_heap_record_range(mend_heap *heap, mend_range *range, uint64_t 
     return result;
 }
 
-static mend_result check_pins(const mend_heap *heap, const mend_range *range)
-{
-    return mend_range_is_pinned(heap, range)
-               ? mend_failure(MEND_ERROR_INVALID_ARGUMENT,
-                              "the range 0x%llx has pinned memory: undo its pins (mend_unpin) "
-                              "before it is destroyed",
-                              (unsigned long long)range->address)
-               : MEND_OK;
-}
-
 mend_result mend_heap_destroy_range(mend_heap *heap, mend_range *range, mend_stream stream)
 {
     mend_driver_scope scope;
     assert(mend_mutex_is_held(&heap->grow));
-    mend_result result = check_pins(heap, range);
-    if (result == MEND_OK) {
-        result = decommit(heap, range, range->address, mend_range_end(range), stream);
+    if (mend_range_is_pinned(heap, range)) {
+        return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
+                            "the range 0x%llx has pinned memory: undo its pins (mend_unpin) "
+                            "before it is destroyed",
+                            (unsigned long long)range->address);
     }
+    mend_result result =
+        mend_heap_decommit(heap, range, range->address, mend_range_end(range), stream);
     if (result != MEND_OK) {
         return result;
     }

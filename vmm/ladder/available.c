@@ -24,7 +24,7 @@ static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_cap
     mend_attainable attainable = heap->budget.attainable;
     mend_attainable_learn(heap);
     found.device_free_bytes = heap->shortage.device_free_bytes;
-    found.group_bytes = mend_ladder_group_bytes(heap);
+    found.group_bytes = mend_report_group_bytes(heap);
     found.pinned_bytes = mend_chunks_kept_by_pins(&heap->chunks);
     found.now_bytes = mend_largest_up_to(&q, asking, mend_largest_thinkable(heap));
     q.creates_nothing = false;
@@ -102,35 +102,4 @@ mend_result mend_ladder_get_room(mend_heap *heap, mend_order order, mend_room *r
         mend_driver_scope_close(heap, &scope);
     }
     return result;
-}
-
-/* ---- parts of the answer for others -------------------------------------------------------------
- */
-
-#define RUN_OF(node) MEND_CONTAINER_OF(node, mend_run, by_address)
-
-static bool is_held_by_group(const mend_heap *heap, const mend_span *span)
-{
-    unsigned holds = mend_waits_blocked_by(&heap->streams, &span->waits, MEND_STREAM_UNKNOWN);
-    return (holds & MEND_BLOCKED_BY_GROUPS) != 0;
-}
-
-uint64_t mend_ladder_group_bytes(const mend_heap *heap)
-{
-    uint64_t bytes = 0;
-    for (int i = 0; i < MEND_ZONE_COUNT && heap->groups.count > 0; i++) {
-        const mend_zone *zone = &heap->zones[i];
-        const mend_tree_node *at = mend_tree_first(&zone->runs_by_address);
-        for (; at != NULL; at = mend_tree_next(at)) {
-            const mend_span *end = RUN_OF(at)->last->next;
-            for (const mend_span *span = RUN_OF(at)->first; span != end; span = span->next) {
-                bytes += is_held_by_group(heap, span) ? span->size_bytes : 0;
-            }
-        }
-        for (uint32_t k = 0; k < zone->cache.count; k++) {
-            const mend_span *span = zone->cache.spans[k];
-            bytes += is_held_by_group(heap, span) ? span->size_bytes : 0;
-        }
-    }
-    return bytes;
 }

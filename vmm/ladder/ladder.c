@@ -18,6 +18,12 @@
  * answer for ever. */
 enum { SEARCHES = 8 };
 
+/* Figures that tell by what a request was served, and when it came to the lock. */
+typedef struct mark {
+    uint64_t began_ns; /* or MEND_HISTORY_NO_TIME */
+    uint64_t created, moved, aliases, stream_waits, host_waits, compactions, on_host;
+} mark;
+
 /* One request on its way up. */
 typedef struct climb {
     mend_heap *heap;
@@ -31,14 +37,11 @@ typedef struct climb {
     bool is_captured;          /* a capture forbids waits, as far as the pool can ask */
     mend_need need;            /* what the device lacked in the last search; 0 bytes: nothing */
     mend_thread_error *answer; /* why the last complete search found nothing */
+    bool has_turn;             /* this thread has both locks, to make room */
+    mark before;               /* when it got them */
 } climb;
 
 /* ---- with the grow lock: what the pool does by itself ---------------------------------------- */
-
-static mend_outcome behind_device_waits(climb *c, mend_place_try *try_place)
-{
-    return mend_ladder_behind_device_waits(c->heap, c->request, try_place, &c->span);
-}
 
 /* The try that follows each rung. `asks_streams`: also memory that other streams freed, if it is
  * idle or behind a wait on the device. If only addresses are short, it unmaps idle chunks and tries
@@ -58,7 +61,7 @@ static mend_outcome place(climb *c, bool asks_streams)
         heap->shortage.no_addresses = MEND_DRIVER_OK;
         outcome = mend_place(heap, c->request, &c->span);
         if (outcome == MEND_NOTHING && asks_streams) {
-            outcome = behind_device_waits(c, mend_place);
+            outcome = mend_ladder_behind_device_waits(heap, c->request, mend_place, &c->span);
         }
         if (outcome == MEND_NOTHING) {
             outcome = mend_place_in_stretch(heap, c->request, &c->span);
@@ -73,17 +76,20 @@ static mend_outcome place(climb *c, bool asks_streams)
 /* Free ends of partly used chunks continue other memory; what nothing uses of that ends first. */
 static mend_outcome continue_ends(climb *c, bool asks_streams)
 {
+    mend_heap *heap = c->heap;
     bool any = false;
-    if (mend_dissolve_aliases(c->heap, &any) != MEND_OK) {
+    if (mend_dissolve_aliases(heap, &any) != MEND_OK) {
         return MEND_FAILED;
     }
     mend_outcome outcome = any ? place(c, asks_streams) : MEND_NOTHING;
-    if (outcome != MEND_NOTHING || mend_report_is_hopeless(c->heap, c->request)) {
+    if (outcome != MEND_NOTHING || mend_report_is_hopeless(heap, c->request)) {
         return outcome;
     }
-    outcome = mend_continue_ends(c->heap, c->request, &c->span);
-    return outcome == MEND_NOTHING && asks_streams ? behind_device_waits(c, mend_continue_ends)
-                                                   : outcome;
+    outcome = mend_continue_ends(heap, c->request, &c->span);
+    if (outcome == MEND_NOTHING && asks_streams) {
+        outcome = mend_ladder_behind_device_waits(heap, c->request, mend_continue_ends, &c->span);
+    }
+    return outcome;
 }
 
 /* The host waits for the oldest work, again and again, until there is room or nothing to wait for.
@@ -162,106 +168,51 @@ static mend_outcome behind_compactions(climb *c)
     return outcome;
 }
 
-/* If the driver cannot say whether a capture forbids waits, one does. */
-static void look_for_capture(climb *c)
-{
-    mend_heap *heap = c->heap;
-    mend_result result =
-        mend_streams_find_capture(&heap->streams, c->request->stream, &c->is_captured);
-    c->is_captured = c->is_captured || result != MEND_OK || heap->shortage.wait_is_refused;
-}
-
-/* Notes what was missing, for peer pools and for the answer. */
+/* Notes what was missing, for peer pools and for the answer. If the driver cannot say whether a
+ * capture forbids waits, one does. */
 static void note_shortage(climb *c)
 {
-    const mend_shortage *shortage = &c->heap->shortage;
+    mend_heap *heap = c->heap;
+    const mend_shortage *shortage = &heap->shortage;
     c->lacks_addresses = c->waits_on_host && shortage->no_addresses != MEND_DRIVER_OK;
     c->need = (mend_need){mend_report_lacking_bytes(shortage), shortage->refused_bytes, false};
     if (c->waits_on_host || c->need.bytes > 0) {
-        look_for_capture(c);
+        mend_result result =
+            mend_streams_find_capture(&heap->streams, c->request->stream, &c->is_captured);
+        c->is_captured |= result != MEND_OK || shortage->wait_is_refused;
     }
     c->need.may_wait = !c->is_captured;
-    const bool is_held = shortage->held != NULL && !mend_report_is_hopeless(c->heap, c->request);
-    if (c->waits_on_host && (c->lacks_addresses || is_held) && c->heap->device.virtual_memory) {
-        mend_report_out_of_addresses(c->heap, c->request);
-    } else if (c->waits_on_host) {
-        mend_report_out_of_memory(c->heap, c->request, c->is_captured,
-                                  mend_largest_instead(c->heap, c->request, c->is_captured));
+    const bool is_held = shortage->held != NULL && !mend_report_is_hopeless(heap, c->request);
+    if (!c->waits_on_host) {
+        return;
     }
-    if (c->waits_on_host) {
-        *c->answer = *mend_process_failure();
+    if ((c->lacks_addresses || is_held) && heap->device.virtual_memory) {
+        mend_report_out_of_addresses(heap, c->request);
+    } else {
+        mend_report_out_of_memory(heap, c->request, c->is_captured,
+                                  mend_largest_instead(heap, c->request, c->is_captured));
     }
+    *c->answer = *mend_process_failure();
 }
 
-/* Everything that the pool does by itself, in order; and again if other threads freed memory
- * meanwhile, which may be what is missing. Both locks are held. */
-static mend_outcome search(climb *c)
-{
-    mend_heap *heap = c->heap;
-    mend_driver_scope scope;
-    heap->frees.early_fences_left = SEARCH_TRIES;
-    if (mend_enter(heap, &scope) != MEND_OK) {
-        return MEND_FAILED;
-    }
-    int searches = 0;
-    uint64_t frees_before;
-    mend_outcome outcome;
-    assert(!heap->budget.keeps_soft_limit);
-    heap->budget.keeps_soft_limit = c->request->keeps_soft_limit;
-    do {
-        frees_before = mend_heap_frees(heap);
-        heap->shortage = (mend_shortage){0};
-        mend_attainable_begin_search(heap);
-        outcome = place(c, true);
-        if (outcome == MEND_NOTHING && mend_attainable_has_grown(heap)) {
-            outcome = place(c, true); /* others have freed device memory since the driver was
-                                       * asked */
-        }
-        if (outcome == MEND_NOTHING && !c->request->keeps_soft_limit) {
-            outcome = continue_ends(c, true);
-        }
-        if (outcome == MEND_NOTHING && c->waits_on_host) {
-            outcome = behind_host_waits(c);
-            outcome = outcome == MEND_NOTHING ? continue_ends(c, false) : outcome;
-        }
-        if (outcome == MEND_NOTHING && c->waits_on_host && heap->config.compact_when_full) {
-            outcome = behind_compactions(c);
-        }
-        if (outcome == MEND_NOTHING && (c->waits_on_host || heap->shortage.refused_bytes > 0)) {
-            mend_attainable_look(heap);
-        }
-    } while (outcome == MEND_NOTHING && mend_heap_frees(heap) != frees_before &&
-             ++searches < SEARCHES);
-    heap->budget.keeps_soft_limit = false;
-    if (outcome == MEND_NOTHING) {
-        note_shortage(c);
-    }
-    mend_driver_scope_close(heap, &scope);
-    return outcome;
-}
-
-/* ---- without the grow lock ------------------------------------------------------------------- */
-
-static bool another_thread_grows(mend_heap *heap)
-{
-    bool is_free = mend_mutex_try_lock(&heap->grow);
-    if (is_free) {
-        mend_mutex_unlock(&heap->grow);
-    }
-    return !is_free;
-}
+/* ---- into the right to make room, and out of it -------------------------------------------------
+ */
 
 /* While pressure is critical empty chunks are spared, but not if another thread holds the grow
  * lock: it may be in the driver for long, or wait for work that needs this request. */
 static mend_outcome beside_another_grower(climb *c)
 {
-    bool keeps_empty = mend_budget_waste_allowed(c->heap, c->request) != UINT64_MAX;
-    if (!keeps_empty || c->request->in_one_chunk || !another_thread_grows(c->heap)) {
+    mend_heap *heap = c->heap;
+    if (mend_budget_waste_allowed(heap, c->request) == UINT64_MAX || c->request->in_one_chunk) {
+        return MEND_NOTHING;
+    }
+    if (mend_mutex_try_lock(&heap->grow)) {
+        mend_mutex_unlock(&heap->grow);
         return MEND_NOTHING;
     }
     mend_request breaking = *c->request;
     breaking.may_break = true;
-    return mend_place_mapped(c->heap, &breaking, &c->span);
+    return mend_place_mapped(heap, &breaking, &c->span);
 }
 
 /* Free mapped memory, which needs no grow lock; but the pin of a block in one chunk does. */
@@ -282,11 +233,44 @@ static inline mend_outcome in_mapped(mend_heap *heap, mend_request *request, boo
                : mend_outcome_without_host_memory();
 }
 
+static mark mark_of(const mend_heap *heap, uint64_t began_ns)
+{
+    const mend_heap_counters *counters = &heap->counters;
+    return (mark){.began_ns = began_ns,
+                  .created = heap->chunks.created,
+                  .moved = counters->chunks_moved,
+                  .aliases = counters->placed_by_alias,
+                  .stream_waits = heap->streams.stream_waits,
+                  .host_waits = heap->streams.host_waits,
+                  .compactions = counters->compactions,
+                  .on_host = counters->placed_on_host};
+}
+
+/* Says in the request how it was served, for the history: by the dearest of what it made the pool
+ * do, and in what time, with the wait for the lock. */
+static void note_service(const mend_heap *heap, const mark *before, mend_service *service)
+{
+    const mark now = mark_of(heap, 0);
+    const mend_event_cause dearest = now.on_host != before->on_host           ? MEND_CAUSE_ON_HOST
+                                     : now.compactions != before->compactions ? MEND_CAUSE_COMPACTED
+                                     : now.host_waits != before->host_waits ? MEND_CAUSE_HOST_WAITED
+                                     : now.stream_waits != before->stream_waits
+                                         ? MEND_CAUSE_STREAM_WAITED
+                                     : now.created != before->created ? MEND_CAUSE_CREATED
+                                     : now.moved != before->moved     ? MEND_CAUSE_MOVED
+                                     : now.aliases != before->aliases ? MEND_CAUSE_ALIAS
+                                                                      : MEND_CAUSE_RUN;
+    service->cause = dearest > service->cause ? dearest : service->cause;
+    service->duration_ns += mend_history_since_ns(&heap->history, before->began_ns);
+}
+
 /* Takes the grow lock for what makes room. While this thread waits for it, a stream may be
- * forgotten, a group released, room be made. */
-static mend_outcome make_room(climb *c, mend_outcome (*make)(climb *c))
+ * forgotten, a group released, room be made. NOTHING: the rungs are tried; other outcomes are that
+ * of the request. The caller ends with end_turn, whatever the outcome. */
+static mend_outcome take_turn(climb *c)
 {
     mend_heap *heap = c->heap;
+    c->has_turn = false;
     mend_outcome outcome = beside_another_grower(c);
     if (outcome != MEND_NOTHING) {
         return outcome;
@@ -294,37 +278,102 @@ static mend_outcome make_room(climb *c, mend_outcome (*make)(climb *c))
     if (!mend_pointer_map_promise(&heap->blocks)) {
         return mend_outcome_without_host_memory();
     }
-    const uint64_t began_ns = mend_service_come(heap);
+    const uint64_t began_ns = mend_history_now_ns(&heap->history);
     mend_heap_unlock(heap);
     mend_heap_lock_all(heap);
-    const mend_service_mark before = mend_service_begin(heap, began_ns);
+    c->has_turn = true;
+    mend_history_begin_call(&heap->history, MEND_CAUSE_REQUEST);
+    c->before = mark_of(heap, began_ns);
     outcome = in_mapped(heap, c->request, true, &c->span);
     if (outcome == MEND_NOTHING) {
         mend_group_show_chunks(heap, c->request->group);
         heap->chunks.parks_none = c->request->group != 0;
-        outcome = make(c);
-        heap->chunks.parks_none = false;
     }
+    return outcome;
+}
+
+static mend_outcome end_turn(climb *c, mend_outcome outcome)
+{
+    mend_heap *heap = c->heap;
+    if (!c->has_turn) {
+        return outcome;
+    }
+    heap->chunks.parks_none = false;
     if (outcome == MEND_PLACED && c->request->in_one_chunk) {
         mend_pins_keep_in_one_chunk(heap, c->span);
     }
-    mend_service_end(heap, &before, c->request);
+    note_service(heap, &c->before, &c->request->service);
     mend_heap_unlock_grow(heap);
     mend_pointer_map_end_promise(&heap->blocks);
     return outcome;
 }
 
-static mend_outcome place_on_host(climb *c)
+/* ---- the rungs -------------------------------------------------------------------------------
+ */
+
+/* Everything that the pool does by itself, in order; and again if other threads freed memory
+ * meanwhile, which may be what is missing. */
+static mend_outcome search(climb *c)
 {
-    return mend_host_place(c->heap, c->request, &c->span);
+    mend_heap *heap = c->heap;
+    const bool is_soft = c->request->keeps_soft_limit;
+    mend_driver_scope scope;
+    mend_outcome outcome = take_turn(c);
+    if (outcome != MEND_NOTHING || mend_enter(heap, &scope) != MEND_OK) {
+        return end_turn(c, outcome != MEND_NOTHING ? outcome : MEND_FAILED);
+    }
+    int searches = 0;
+    uint64_t frees_before;
+    heap->frees.early_fences_left = SEARCH_TRIES;
+    assert(!heap->budget.keeps_soft_limit);
+    heap->budget.keeps_soft_limit = is_soft;
+    do {
+        frees_before = mend_heap_frees(heap);
+        heap->shortage = (mend_shortage){0};
+        mend_attainable_begin_search(heap);
+        outcome = place(c, true);
+        if (outcome == MEND_NOTHING && mend_attainable_has_grown(heap)) {
+            outcome = place(c, true); /* others have freed device memory since the driver was
+                                       * asked */
+        }
+        if (outcome == MEND_NOTHING && !is_soft) {
+            outcome = continue_ends(c, true);
+        }
+        if (outcome == MEND_NOTHING && c->waits_on_host) {
+            outcome = behind_host_waits(c);
+            outcome = outcome == MEND_NOTHING ? continue_ends(c, false) : outcome;
+        }
+        if (outcome == MEND_NOTHING && c->waits_on_host && heap->config.compact_when_full) {
+            outcome = behind_compactions(c);
+        }
+        if (outcome == MEND_NOTHING && (c->waits_on_host || heap->shortage.refused_bytes > 0)) {
+            mend_attainable_look(heap);
+        }
+    } while (outcome == MEND_NOTHING && mend_heap_frees(heap) != frees_before &&
+             ++searches < SEARCHES);
+    heap->budget.keeps_soft_limit = false;
+    if (outcome == MEND_NOTHING) {
+        note_shortage(c);
+    }
+    mend_driver_scope_close(heap, &scope);
+    return end_turn(c, outcome);
 }
+
+static mend_outcome on_host(climb *c)
+{
+    mend_outcome outcome = take_turn(c);
+    return end_turn(c, outcome == MEND_NOTHING ? mend_host_place(c->heap, c->request, &c->span)
+                                               : outcome);
+}
+
+/* ---- with the help of others ----------------------------------------------------------------- */
 
 /* Memory was given back, or may have been. */
 static mend_outcome try_again(void *context)
 {
     climb *c = context;
     mend_outcome outcome = in_mapped(c->heap, c->request, false, &c->span);
-    return outcome == MEND_NOTHING ? make_room(c, search) : outcome;
+    return outcome == MEND_NOTHING ? search(c) : outcome;
 }
 
 /* Peer pools give back what the device lacks, one by one; not if the limit blocks the request. */
@@ -353,7 +402,7 @@ static mend_outcome within_soft_limit(climb *c)
 {
     assert(!c->waits_on_host);
     c->request->keeps_soft_limit = true;
-    mend_outcome outcome = make_room(c, search);
+    mend_outcome outcome = search(c);
     if (outcome == MEND_NOTHING) {
         outcome = after_callbacks(c);
     }
@@ -405,13 +454,6 @@ static mend_outcome to_the_end(climb *c)
 
 /* ---- the ladder ------------------------------------------------------------------------------ */
 
-/* Whether something other than the GPU may give memory back. */
-static bool has_helpers(const climb *c)
-{
-    return c->helpers->has_callbacks(c->helpers->pool) ||
-           c->heap->config.limit_bytes > c->heap->chunks.reserved_bytes;
-}
-
 mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, const mend_helpers *helpers,
                               mend_span **span)
 {
@@ -427,9 +469,11 @@ mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, const mend
         keeps_soft_limit = outcome == MEND_NOTHING;
     }
     uint64_t reserved_bytes = heap->chunks.reserved_bytes;
-    bool is_helped = outcome == MEND_NOTHING && has_helpers(&c);
+    bool is_helped = outcome == MEND_NOTHING && /* something else may give memory back */
+                     (helpers->has_callbacks(helpers->pool) ||
+                      heap->config.limit_bytes > heap->chunks.reserved_bytes);
     if (is_helped) {
-        outcome = make_room(&c, search); /* without a host wait */
+        outcome = search(&c); /* without a host wait */
         c.asked_bytes = outcome == MEND_NOTHING ? c.need.whole_bytes : 0;
         c.created_before = heap->chunks.created;
     }
@@ -443,7 +487,7 @@ mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, const mend
         outcome = to_the_end(&c);
     }
     if (outcome == MEND_NOTHING && request->may_use_host) {
-        outcome = make_room(&c, place_on_host);
+        outcome = on_host(&c);
     }
     if (outcome == MEND_PLACED) {
         assert(request->pages != NULL || c.span->size_bytes == request->size_bytes);

@@ -8,6 +8,7 @@
 #ifndef MEND_LADDER_LADDER_H
 #define MEND_LADDER_LADDER_H
 
+#include "layout/holders.h"
 #include "layout/state.h"
 #include "mend/mend.h"
 #include "policy/policy.h"
@@ -16,11 +17,9 @@
 
 /* The caller holds both locks; no driver scope is open. Errors as the calls of mend.h. */
 
-/* As mend_trim with MEND_TRIM_IDLE. */
-mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes);
-
-/* With MEND_TRIM_WAIT. */
-mend_result mend_ladder_trim_wait(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes);
+/* As mend_trim; `waits`: MEND_TRIM_WAIT. */
+mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, bool waits,
+                             uint64_t *released_bytes);
 
 /* What a pool asks another pool of the device for. */
 typedef struct mend_need {
@@ -92,9 +91,6 @@ mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, const mend
  * MEND_ERROR_DEVICE_LOST: *room is untouched. */
 mend_result mend_ladder_get_room(mend_heap *heap, mend_order order, mend_room *room);
 
-/* Free memory that captured graphs may still use. The caller holds `state`. */
-uint64_t mend_ladder_group_bytes(const mend_heap *heap);
-
 /* ---- commit.c -------------------------------------------------------------------------------- */
 
 /*
@@ -110,14 +106,6 @@ mend_outcome mend_commit_mapped(mend_heap *heap, const mend_request *request);
 /* Maps what is missing, then the same. NOTHING: heap->shortage says what was missing. Calls the
  * driver: the caller holds both locks, and a driver scope is open. */
 mend_outcome mend_commit(mend_heap *heap, const mend_request *request);
-
-/* ---- continue.c ------------------------------------------------------------------------------ */
-
-/* The caller holds both locks, a driver scope is open, and `state` is released in between. */
-
-/* One try; memory of other streams only as far as the request allows. PLACED, NOTHING, FAILED; with
- * behind_wait also AGAIN. Calls the driver. */
-mend_outcome mend_continue_ends(mend_heap *heap, const mend_request *request, mend_span **span);
 
 /* ---- defrag.c -------------------------------------------------------------------------------- */
 
@@ -198,6 +186,10 @@ mend_outcome mend_place_mapped(mend_heap *heap, const mend_request *request, men
  * NOTHING: heap->shortage says what was missing. Calls the driver. */
 mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span **span);
 
+/* The rung of continued ends: what no other plan serves begins or ends in free memory of partly
+ * used chunks. One try, as above; with behind_wait also AGAIN. */
+mend_outcome mend_continue_ends(mend_heap *heap, const mend_request *request, mend_span **span);
+
 /* Takes the first stretch of any run that holds the request, also beside memory that the stream may
  * not use: looks at every free span. No driver call. */
 mend_outcome mend_place_in_stretch(mend_heap *heap, const mend_request *request, mend_span **span);
@@ -215,6 +207,9 @@ typedef struct mend_usable {
  * caller holds `state`; no driver call. O(runs + chunks). */
 mend_usable mend_report_usable(const mend_heap *heap, const mend_request *request,
                                bool is_captured);
+
+/* Free memory that captured graphs may still use. The caller holds `state`. */
+uint64_t mend_report_group_bytes(const mend_heap *heap);
 
 /* Whether the request would not fit even if all free memory were joined. */
 bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request);
@@ -238,31 +233,12 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
 mend_result mend_report_out_of_addresses(const mend_heap *heap, const mend_request *request);
 
 /* Notes the text as the failure, never cut off whatever the numbers, with the shortfall. `advice`
- * follows the limit that would help; it may be "". MEND_ERROR_OUT_OF_MEMORY. */
-mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice);
-
-/* ---- service.c ------------------------------------------------------------------------------- */
-
-/*
- * How a request was served while it had the right to make room: by the dearest of what it made the
- * pool do, and in what time, with the wait for the lock.
- */
-
-/* The figures that tell it, as they were before, and when the request came to the lock. */
-typedef struct mend_service_mark {
-    uint64_t began_ns; /* or MEND_HISTORY_NO_TIME */
-    uint64_t created, moved, aliases, stream_waits, host_waits, compactions, on_host;
-} mend_service_mark;
-
-/* Before the lock is taken; the caller holds `state`. */
-uint64_t mend_service_come(const mend_heap *heap);
-
-/* With both locks, before the first rung. */
-mend_service_mark mend_service_begin(mend_heap *heap, uint64_t began_ns);
-
-/* With both locks, after the last rung: says it in the request. */
-void mend_service_end(const mend_heap *heap, const mend_service_mark *before,
-                      mend_request *request);
+ * follows the limit that would help; it may be "". `pages` may be NULL. Of `holders`, those with
+ * most bytes come first, and a suspect of a leak is last; cut off before the rest is.
+ * MEND_ERROR_OUT_OF_MEMORY. */
+mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice,
+                             const mend_parts *pages,
+                             const mend_holder holders[MEND_HOLDERS_SHOWN + 1]);
 
 /* ---- streams.c ------------------------------------------------------------------------------- */
 

@@ -21,13 +21,18 @@ static const mend_plan_rules ways[] = {
 };
 enum { WAYS = sizeof(ways) / sizeof(ways[0]), EXTEND_AND_CREATE = 1 };
 
+/* Whether the plan answers the question; it is not carried out. */
+static bool end_plan(mend_question *q, mend_plan *plan, bool is_found)
+{
+    q->lacks_host_memory = q->lacks_host_memory || plan->lacks_host_memory;
+    mend_plan_clear(plan);
+    return is_found;
+}
+
 static bool finds_plan(mend_question *q, const mend_request *request, mend_plan_rules rules)
 {
     mend_plan plan;
-    bool is_found = mend_plan_find(q->heap, request, rules, &plan);
-    q->lacks_host_memory = q->lacks_host_memory || plan.lacks_host_memory;
-    mend_plan_clear(&plan);
-    return is_found;
+    return end_plan(q, &plan, mend_plan_find(q->heap, request, rules, &plan));
 }
 
 /* Whether a request would find its place once an empty chunk of the wrong size is given back, as
@@ -44,9 +49,7 @@ static bool finds_remade(mend_question *q, const mend_request *request)
     bool is_found = mend_plan_find(heap, &whole, ways[EXTEND_AND_CREATE], &plan);
     bool could_be =
         !is_found && !plan.lacks_host_memory && mend_trim_finds_one(heap, &plan, !q->is_captured);
-    q->lacks_host_memory = q->lacks_host_memory || plan.lacks_host_memory;
-    mend_plan_clear(&plan);
-    return could_be;
+    return end_plan(q, &plan, could_be);
 }
 
 /* Whether free ends of partly used chunks would make a place, as after all other ways. */
@@ -61,10 +64,7 @@ static bool finds_ends(mend_question *q, const mend_request *request)
         return false;
     }
     mend_plan plan;
-    bool is_found = mend_ends_find(q->heap, request, ends, &plan);
-    q->lacks_host_memory = q->lacks_host_memory || plan.lacks_host_memory;
-    mend_plan_clear(&plan);
-    return is_found;
+    return end_plan(q, &plan, mend_ends_find(q->heap, request, ends, &plan));
 }
 
 /* Asks the planner, but carries nothing out. Behind device waits it looks only at the runs that fit

@@ -1,6 +1,7 @@
 /*
  * One try to place a request with the memory there is: in a mapped run, in empty chunks that are
- * moved, in chunks that are created. The ladder makes more memory free (ladder/ladder.h).
+ * moved, in chunks that are created; and in continued free ends of partly used chunks. The ladder
+ * makes more memory free (ladder/ladder.h).
  */
 #include "ladder/ladder.h"
 
@@ -11,14 +12,6 @@
 #include "move/move.h"
 #include "policy/constants.h"
 #include "policy/policy.h"
-
-static const mend_plan_rules use_what_is_free = {.may_extend = true, .may_move = true};
-static const mend_plan_rules create_without_moves = {.may_extend = true, .may_create = true};
-static const mend_plan_rules create_elsewhere = {.may_create = true, .may_move = true};
-static const mend_plan_rules create_elsewhere_exactly = {
-    .may_create = true, .may_move = true, .exact = true};
-static const mend_plan_rules extend_and_create_exactly = {
-    .may_extend = true, .may_create = true, .may_move = true, .exact = true};
 
 /* ---- in mapped memory ---------------------------------------------------------------------------
  */
@@ -77,70 +70,56 @@ mend_outcome mend_place_in_stretch(mend_heap *heap, const mend_request *request,
 /* ---- by a plan ----------------------------------------------------------------------------------
  */
 
-/* Carries out a plan, if one was found, and clears it. */
+/* Carries out a plan, if one was found. */
 static mend_outcome carry_out(mend_heap *heap, const mend_request *request, bool is_found,
                               mend_plan *plan, mend_span **span)
 {
-    mend_outcome outcome = MEND_NOTHING;
     if (plan->refused_bytes != 0) {
         mend_budget_note_lack(heap, plan->refused_bytes);
     }
     if (is_found) {
-        outcome = mend_grow(heap, request, plan, span);
-    } else if (plan->lacks_host_memory) {
-        outcome = mend_outcome_without_host_memory();
+        return mend_grow(heap, request, plan, span);
     }
-    mend_plan_clear(plan);
-    return outcome;
+    return plan->lacks_host_memory ? mend_outcome_without_host_memory() : MEND_NOTHING;
 }
 
-/* Plans to create memory instead of moving chunks, if that is worth it. */
-static bool plan_to_avoid_moves(mend_heap *heap, const mend_request *request, mend_plan *plan)
-{
-    *plan = (mend_plan){0};
-    return mend_headroom_allows(heap, 0) &&
-           mend_plan_find(heap, request, create_without_moves, plan) &&
-           mend_headroom_allows(heap, plan->create_bytes);
-}
+/* The plans for a large request, from the cheapest to those that create least. The last is made if
+ * the driver refused since the same was: now the pool knows what the device has. A small request
+ * has the plan elsewhere alone. */
+static const mend_plan_rules ways[] = {
+    {.may_extend = true, .may_move = true},
+    {.may_extend = true, .may_create = true, .may_move = true},
+    {.may_extend = true, .may_create = true, .may_move = true, .exact = true},
+    {.may_create = true, .may_move = true, .exact = true},
+    {.may_extend = true, .may_create = true, .may_move = true, .exact = true},
+};
+enum { FREE_ONLY, CREATES, EXACTLY, EXACTLY_ELSEWHERE, EXACTLY_AGAIN, WAYS };
+static_assert(WAYS == sizeof(ways) / sizeof(ways[0]), "each has a name");
 
-/* A refusal by the driver does not count as a shortage, because the request can still be served by
- * moves. */
+/* Instead of a plan that moves chunks creates memory, if that is worth it. A refusal by the driver
+ * does not count as a shortage, because the request can still be served by moves: by a plan that is
+ * made again, because other threads may use the chunks while the driver creates. */
 static mend_outcome create_to_avoid_moves(mend_heap *heap, const mend_request *request,
-                                          mend_plan *plan, mend_span **span)
+                                          mend_plan_rules rules, bool *is_found, mend_plan *moves,
+                                          mend_span **span)
 {
-    mend_shortage before = heap->shortage;
-    mend_outcome outcome = carry_out(heap, request, true, plan, span);
-    if (outcome == MEND_PLACED) {
-        heap->counters.moves_avoided++;
-    } else if (outcome == MEND_NOTHING) {
-        mend_headroom_note_refusal(heap);
-        before.device_is_asked = heap->shortage.device_is_asked;
-        heap->shortage = before;
-    }
-    return outcome;
-}
-
-/* Moves empty chunks, and creates the rest if the rules allow it; or creates memory to avoid the
- * moves. */
-static mend_outcome use_empty_chunks(mend_heap *heap, const mend_request *request,
-                                     mend_plan_rules rules, mend_span **span)
-{
-    mend_plan moves;
-    mend_plan instead;
-    bool is_found = mend_plan_find(heap, request, rules, &moves);
-    bool has_moves = is_found && moves.moved_count > 0;
-    if (!has_moves || !plan_to_avoid_moves(heap, request, &instead)) {
-        if (has_moves) {
-            mend_plan_clear(&instead);
+    const mend_plan_rules without_moves = {.may_extend = true, .may_create = true};
+    mend_plan plan = {0};
+    mend_outcome outcome = MEND_NOTHING;
+    if (mend_headroom_allows(heap, 0) && mend_plan_find(heap, request, without_moves, &plan) &&
+        mend_headroom_allows(heap, plan.create_bytes)) {
+        mend_shortage before = heap->shortage;
+        mend_plan_clear(moves);
+        outcome = carry_out(heap, request, true, &plan, span);
+        heap->counters.moves_avoided += outcome == MEND_PLACED;
+        if (outcome == MEND_NOTHING) {
+            mend_headroom_note_refusal(heap);
+            before.device_is_asked = heap->shortage.device_is_asked;
+            heap->shortage = before;
+            *is_found = mend_plan_find(heap, request, rules, moves);
         }
-        return carry_out(heap, request, is_found, &moves, span);
     }
-    mend_plan_clear(&moves); /* other threads may use its chunks while the driver creates */
-    mend_outcome outcome = create_to_avoid_moves(heap, request, &instead, span);
-    if (outcome == MEND_NOTHING) {
-        is_found = mend_plan_find(heap, request, rules, &moves);
-        outcome = carry_out(heap, request, is_found, &moves, span);
-    }
+    mend_plan_clear(&plan);
     return outcome;
 }
 
@@ -154,43 +133,52 @@ static mend_outcome use_small_chunk(mend_heap *heap, const mend_request *request
     bool is_found = mend_plan_find_small(heap, request, largest, &plan);
     mend_outcome outcome = carry_out(heap, request, is_found, &plan, span);
     for (int exact = 0; outcome == MEND_NOTHING && exact <= 1; exact++) {
-        const mend_plan_rules rules = exact ? create_elsewhere_exactly : create_elsewhere;
-        is_found = mend_plan_create_only(heap, request, rules, &plan);
+        mend_plan_clear(&plan);
+        is_found = mend_plan_create_only(
+            heap, request, (mend_plan_rules){.may_create = true, .exact = exact == 1}, &plan);
         outcome = carry_out(heap, request, is_found, &plan, span);
     }
+    mend_plan_clear(&plan);
     return outcome == MEND_NOTHING ? take_fit(heap, request, MEND_ZONE_LARGE, UINT64_MAX, span)
                                    : outcome;
 }
 
 /* Tries mapped memory, then plans, the cheapest first; a small request uses whole empty chunks at
- * last. */
-static mend_outcome place_by_rules(mend_heap *heap, const mend_request *request, mend_span **span)
+ * last. NOTHING: *plan is the last one, which lacks least. */
+static mend_outcome place_in_zone(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                                  mend_span **span)
 {
-    static const mend_plan_rules ways[] = {
-        {.may_extend = true, .may_create = true, .may_move = true},
-        {.may_extend = true, .may_create = true, .may_move = true, .exact = true},
-        {.may_create = true, .may_move = true, .exact = true},
-    };
-    enum { WAYS = sizeof(ways) / sizeof(*ways) };
     const bool is_small = request->zone == MEND_ZONE_SMALL;
-    int next = is_small ? WAYS - 1 : 0;
+    uint64_t need_bytes = 0;
     mend_budget_note_use(heap);
     mend_outcome outcome = mend_place_mapped(heap, request, span);
     if (outcome == MEND_NOTHING && is_small) {
         outcome = use_small_chunk(heap, request, span);
     } else if (outcome == MEND_NOTHING) {
         mend_headroom_note_request(heap, request->size_bytes);
-        outcome = use_empty_chunks(heap, request, use_what_is_free, span);
-        if (outcome == MEND_NOTHING && mend_budget_is_ample(heap)) {
-            outcome = use_empty_chunks(heap, request, ways[next++], span);
-        }
+        need_bytes = mend_plan_least_need(heap, request);
     }
-    bool goes_on = true;
-    for (int i = next; i < WAYS && goes_on && outcome == MEND_NOTHING; i++) {
-        mend_plan plan;
-        bool is_found = mend_plan_find(heap, request, ways[i], &plan);
-        outcome = carry_out(heap, request, is_found, &plan, span);
-        goes_on = is_found || !ways[i].exact; /* no other plan lacks less than an exact one */
+    const uint64_t limit_bytes = mend_budget_limit(heap);
+    const int end = is_small ? EXACTLY_ELSEWHERE + 1 : WAYS;
+    for (int i = is_small ? EXACTLY_ELSEWHERE : FREE_ONLY; i < end && outcome == MEND_NOTHING;
+         i++) {
+        const mend_plan_rules rules = ways[i];
+        const bool may_avoid_moves = i == FREE_ONLY || (i == CREATES && mend_budget_is_ample(heap));
+        if ((i <= CREATES && !mend_plan_may_have(heap, request, rules, need_bytes)) ||
+            (i == EXACTLY_AGAIN && mend_budget_limit(heap) == limit_bytes)) {
+            continue;
+        }
+        mend_plan_clear(plan);
+        bool is_found = mend_plan_find(heap, request, rules, plan);
+        if (may_avoid_moves && is_found && plan->moved_count > 0) {
+            outcome = create_to_avoid_moves(heap, request, rules, &is_found, plan, span);
+        }
+        if (outcome == MEND_NOTHING) {
+            outcome = carry_out(heap, request, is_found, plan, span);
+        }
+        if (!is_found && i == EXACTLY) {
+            break; /* no other plan lacks less */
+        }
     }
     return outcome;
 }
@@ -199,23 +187,16 @@ static mend_outcome place_by_rules(mend_heap *heap, const mend_request *request,
  */
 
 /* Gives back a chunk that is too large for the request, so that one of the right size can be
- * created. */
-static mend_outcome remake_chunk(mend_heap *heap, const mend_request *request, mend_span **span)
+ * created: `plan` says what the request lacks. */
+static mend_outcome remake_chunk(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                                 mend_span **span)
 {
-    mend_plan plan;
     bool remade = false;
-    mend_result result = MEND_OK;
-    bool is_found = mend_plan_find(heap, request, extend_and_create_exactly, &plan);
-    if (!is_found && !plan.lacks_host_memory) {
-        result = mend_trim_one(heap, request->stream, &plan, &remade);
+    if (mend_trim_one(heap, request->stream, plan, &remade) != MEND_OK) {
+        return MEND_FAILED;
     }
-    bool lacks_host_memory = plan.lacks_host_memory;
-    mend_plan_clear(&plan);
-    heap->counters.chunks_remade += remade ? 1 : 0;
-    if (result != MEND_OK || lacks_host_memory) {
-        return result != MEND_OK ? MEND_FAILED : mend_outcome_without_host_memory();
-    }
-    return remade ? place_by_rules(heap, request, span) : MEND_NOTHING;
+    heap->counters.chunks_remade += remade;
+    return remade ? place_in_zone(heap, request, plan, span) : MEND_NOTHING;
 }
 
 /* ---- in one chunk -------------------------------------------------------------------------------
@@ -243,11 +224,8 @@ static mend_outcome place_in_one_chunk(mend_heap *heap, const mend_request *requ
             result = mend_trim_for(heap, request->stream, &plan, &walk, &goes_on);
             heap->counters.chunks_remade += goes_on;
         }
-        if (result != MEND_OK) {
-            mend_plan_clear(&plan);
-            return MEND_FAILED;
-        }
-        outcome = carry_out(heap, request, is_found, &plan, span);
+        outcome = result == MEND_OK ? carry_out(heap, request, is_found, &plan, span) : MEND_FAILED;
+        mend_plan_clear(&plan);
     }
     return outcome;
 }
@@ -259,6 +237,7 @@ mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span 
 {
     mend_outcome outcome = MEND_NOTHING;
     mend_request now = *request;
+    mend_plan plan = {0};
     assert(!request->may_break || request->creates_nothing);
     if (request->pages != NULL) {
         return mend_commit(heap, request);
@@ -267,18 +246,60 @@ mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span 
         return place_in_one_chunk(heap, request, span);
     }
     for (; outcome == MEND_NOTHING && now.zone < MEND_ZONES_OF_BLOCKS; now.zone++) {
-        outcome = place_by_rules(heap, &now, span);
+        outcome = place_in_zone(heap, &now, &plan, span);
         bool is_critical = outcome == MEND_NOTHING && now.zone == MEND_ZONE_LARGE &&
                            !now.creates_nothing &&
                            mend_budget_pressure(heap) == MEND_PRESSURE_CRITICAL;
-        if (is_critical) { /* only breaking an empty chunk would help: first tries to give one
-                            * back and create another */
-            outcome = remake_chunk(heap, &now, span);
+        if (is_critical && plan.lacking_bytes != 0) { /* only breaking an empty chunk would help:
+                                                       * first tries to give one back and create
+                                                       * another */
+            outcome = remake_chunk(heap, &now, &plan, span);
         }
         if (is_critical && outcome == MEND_NOTHING) {
             now.may_break = true;
-            outcome = place_by_rules(heap, &now, span);
+            outcome = place_in_zone(heap, &now, &plan, span);
         }
+    }
+    mend_plan_clear(&plan);
+    return outcome;
+}
+
+/* ---- by continued ends --------------------------------------------------------------------------
+ */
+
+static mend_outcome try_ends(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    mend_ends ends;
+    mend_plan plan = {0};
+    heap->shortage.no_addresses = MEND_DRIVER_OK;
+    plan.lacks_host_memory = !mend_ends_gather(heap, request, &ends);
+    bool is_found = !plan.lacks_host_memory && mend_ends_find(heap, request, &ends, &plan);
+    mend_ends_clear(&ends);
+    mend_outcome outcome = carry_out(heap, request, is_found, &plan, span);
+    mend_plan_clear(&plan);
+    return outcome;
+}
+
+/* If the device has less memory than was known, a plan that creates less may be found; and idle
+ * chunks give addresses. A small request is a large one here. */
+mend_outcome mend_continue_ends(mend_heap *heap, const mend_request *asking, mend_span **span)
+{
+    mend_request as_large = *asking;
+    const mend_request *request = &as_large;
+    as_large.zone = asking->zone == MEND_ZONE_SMALL ? MEND_ZONE_LARGE : asking->zone;
+    if (!mend_ends_are_open(heap, request)) {
+        return MEND_NOTHING;
+    }
+    const uint64_t limit_bytes = mend_budget_limit(heap);
+    const mend_status had_addresses = heap->shortage.no_addresses;
+    mend_outcome outcome = try_ends(heap, request, span);
+    bool lacks_addresses = outcome == MEND_NOTHING && heap->shortage.no_addresses != MEND_DRIVER_OK;
+    bool goes_on = outcome == MEND_NOTHING && mend_budget_limit(heap) < limit_bytes;
+    if (goes_on || (lacks_addresses && mend_trim_addresses(heap, request->stream))) {
+        outcome = try_ends(heap, request, span);
+    }
+    if (outcome == MEND_NOTHING && heap->shortage.no_addresses == MEND_DRIVER_OK) {
+        heap->shortage.no_addresses = had_addresses;
     }
     return outcome;
 }

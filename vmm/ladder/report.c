@@ -24,25 +24,43 @@ static unsigned holds_of(const mend_heap *heap, const mend_request *request, con
 
 /* ---- what is free, and why it does not serve ------------------------------------------------ */
 
-static void count_holds(const mend_heap *heap, const mend_request *request,
-                        mend_shortfall *short_of)
+static void count_hold(const mend_heap *heap, const mend_span *span, uint32_t stream,
+                       mend_shortfall *short_of)
 {
-    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
-        const mend_tree_node *at = mend_tree_first(&heap->zones[zone].runs_by_address);
+    const unsigned holds = mend_waits_blocked_by(&heap->streams, &span->waits, stream);
+    if (holds & MEND_BLOCKED_BY_GROUPS) {
+        short_of->group_bytes += span->size_bytes;
+    } else if (holds & MEND_BLOCKED_UNTIL_WAIT) {
+        short_of->waiting_context_bytes += span->size_bytes;
+    } else if (holds & MEND_BLOCKED_BY_STREAMS) {
+        short_of->waiting_stream_bytes += span->size_bytes;
+    }
+}
+
+static void count_holds(const mend_heap *heap, uint32_t stream, mend_shortfall *short_of)
+{
+    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
+        const mend_zone *zone = &heap->zones[i];
+        const mend_tree_node *at = mend_tree_first(&zone->runs_by_address);
         for (; at != NULL; at = mend_tree_next(at)) {
             const mend_span *end = RUN_OF(at)->last->next;
             for (const mend_span *span = RUN_OF(at)->first; span != end; span = span->next) {
-                unsigned holds = holds_of(heap, request, span);
-                if (holds & MEND_BLOCKED_BY_GROUPS) {
-                    short_of->group_bytes += span->size_bytes;
-                } else if (holds & MEND_BLOCKED_UNTIL_WAIT) {
-                    short_of->waiting_context_bytes += span->size_bytes;
-                } else if (holds & MEND_BLOCKED_BY_STREAMS) {
-                    short_of->waiting_stream_bytes += span->size_bytes;
-                }
+                count_hold(heap, span, stream, short_of);
             }
         }
+        for (uint32_t k = 0; k < zone->cache.count; k++) {
+            count_hold(heap, zone->cache.spans[k], stream, short_of);
+        }
     }
+}
+
+uint64_t mend_report_group_bytes(const mend_heap *heap)
+{
+    mend_shortfall found = {0};
+    if (heap->groups.count > 0) {
+        count_holds(heap, MEND_STREAM_UNKNOWN, &found);
+    }
+    return found.group_bytes;
 }
 
 /* One more of what keeps memory from a request: that its chunk is pinned, and cannot move. */
@@ -252,9 +270,23 @@ static uint64_t sufficient_limit_bytes(const mend_heap *heap, const mend_request
     return is_possible ? limit_bytes : 0;
 }
 
+typedef struct sentence {
+    char text[MEND_MESSAGE_BYTES];
+    size_t used;
+} sentence;
+
+__attribute__((format(printf, 2, 3))) static void add(sentence *s, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int written = vsnprintf(s->text + s->used, sizeof(s->text) - s->used, format, arguments);
+    va_end(arguments);
+    s->used = mend_min_u64(s->used + (size_t)written, sizeof(s->text) - 1);
+}
+
 /* What the program can undo, the safest first. What holds memory for graphs are groups, captures
  * outside of groups, or both. */
-enum { SENTENCES_BYTES = 288, KEEPERS = 3 };
+enum { KEEPERS = 3 };
 static const struct remedy {
     unsigned holds;
     const char *sentences[KEEPERS];
@@ -275,10 +307,6 @@ static const struct remedy {
 };
 enum { REMEDIES = sizeof(remedies) / sizeof(remedies[0]) };
 
-typedef struct sentences {
-    char text[SENTENCES_BYTES];
-} sentences;
-
 static const char *sentence_of(const mend_heap *heap, const struct remedy *remedy)
 {
     const uint32_t captures = heap->groups.capture_count;
@@ -298,11 +326,9 @@ static bool can_be_undone(const mend_request *request, unsigned holds, bool is_c
 /* Each remedy that is enough alone; of both together only if neither is. None if the memory would
  * have fitted as it is: then no hold is to blame. Who requests in a capture asks from outside once
  * it has ended: what it freed is then held for the graph. */
-static sentences remedies_in_words(const mend_heap *heap, const mend_request *request,
-                                   const mend_usable *as_is, bool is_captured)
+static void remedies_in_words(const mend_heap *heap, const mend_request *request,
+                              const mend_usable *as_is, bool is_captured, sentence *s)
 {
-    sentences all = {.text = ""};
-    size_t used = 0;
     unsigned helped = 0;
     const bool is_to_blame = !would_fit(heap, request, *as_is);
     mend_request later = *request;
@@ -316,12 +342,9 @@ static sentences remedies_in_words(const mend_heap *heap, const mend_request *re
         const bool is_open = (holds & helped) == 0 && can_be_undone(request, holds, is_captured);
         if (is_open && would_fit(heap, request, look_again(heap, &later, &usable, holds))) {
             helped |= holds;
-            used += (size_t)snprintf(all.text + used, sizeof(all.text) - used, "%s%s",
-                                     used > 0 ? " " : "", sentence_of(heap, &remedies[i]));
-            assert(used < sizeof(all.text));
+            add(s, "%s%s", s->used > 0 ? " " : "", sentence_of(heap, &remedies[i]));
         }
     }
-    return all;
 }
 
 /* What is left to say where neither a limit nor a remedy helps. */
@@ -357,20 +380,6 @@ static const char *last_words(mend_heap *heap, const mend_request *request, bool
 
 /* ---- the report ------------------------------------------------------------------------------ */
 
-typedef struct sentence {
-    char text[MEND_MESSAGE_BYTES];
-    size_t used;
-} sentence;
-
-__attribute__((format(printf, 2, 3))) static void add(sentence *s, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    int written = vsnprintf(s->text + s->used, sizeof(s->text) - s->used, format, arguments);
-    va_end(arguments);
-    s->used = mend_min_u64(s->used + (size_t)written, sizeof(s->text) - 1);
-}
-
 /* Adds `before`, the amount and `behind`, if the amount is not 0. */
 static bool add_amount(sentence *s, const char *before, uint64_t bytes, const char *behind)
 {
@@ -378,23 +387,6 @@ static bool add_amount(sentence *s, const char *before, uint64_t bytes, const ch
         add(s, "%s%s%s", before, mend_words_amount(bytes).text, behind);
     }
     return bytes > 0;
-}
-
-/* The same, rounded up. */
-static void add_amount_above(sentence *s, const char *before, uint64_t bytes, const char *behind)
-{
-    if (bytes > 0) {
-        add(s, "%s%s%s", before, mend_words_amount_above(bytes).text, behind);
-    }
-}
-
-static size_t count_ranges(const mend_parts *pages)
-{
-    size_t count = 1;
-    for (size_t i = 1; i < pages->count; i++) {
-        count += pages->items[i].range != pages->items[i - 1].range;
-    }
-    return count;
 }
 
 /* Begins with what was requested and would help: not freeing, for a request above the limit. */
@@ -405,15 +397,21 @@ static void add_advice(sentence *s, const mend_shortfall *f, const char *advice,
         f->requested_bytes > f->limit_bytes && f->reserved_bytes <= f->limit_bytes;
     add(s, "out of memory: %s requested", mend_words_amount(f->requested_bytes).text);
     if (pages != NULL) {
-        const size_t others = count_ranges(pages) - 1;
+        size_t others = 0;
+        for (size_t i = 1; i < pages->count; i++) {
+            others += pages->items[i].range != pages->items[i - 1].range;
+        }
         add(s, " in the range 0x%llx", (unsigned long long)pages->items[0].range->address);
         if (others > 0) {
             add(s, " and %zu more", others);
         }
     }
     add(s, ".");
-    add_amount_above(s, " Raise the limit to ", f->sufficient_limit_bytes,
-                     is_above ? " or more." : " or more, or free memory.");
+    if (f->sufficient_limit_bytes > 0) {
+        add(s, " Raise the limit to %s or more%s.",
+            mend_words_amount_above(f->sufficient_limit_bytes).text,
+            is_above ? "" : ", or free memory");
+    }
     add(s, "%s%s", advice[0] != '\0' ? " " : "", advice);
     add_amount(s, " A request of ", f->fitting_bytes, " would fit.");
 }
@@ -440,31 +438,27 @@ static void add_pool(sentence *s, const mend_shortfall *f)
     add(s, ".");
 }
 
-/* Who holds the memory; cut off before the rest is. */
-typedef struct holders {
-    mend_holder largest[MEND_HOLDERS_SHOWN];
-    mend_holder suspect;
-} holders;
 enum { HOLDERS_BYTES = 400 };
 
-static void add_holders(sentence *s, const holders *h)
+static void add_holders(sentence *s, const mend_holder *holders)
 {
     char text[HOLDERS_BYTES];
     size_t count = 0;
-    while (count < MEND_HOLDERS_SHOWN && h->largest[count].live_blocks > 0) {
+    while (count < MEND_HOLDERS_SHOWN && holders[count].live_blocks > 0) {
         count++;
     }
-    mend_holders_accuse(&h->suspect, text, sizeof(text));
+    mend_holders_accuse(&holders[MEND_HOLDERS_SHOWN], text, sizeof(text));
     if (text[0] != '\0') {
         add(s, " Grew and never came back: %s.", text);
     }
-    if (mend_holders_describe(h->largest, count, text, sizeof(text)) > 0) {
+    if (mend_holders_describe(holders, count, text, sizeof(text)) > 0) {
         add(s, " Most is held by: %s.", text);
     }
 }
 
-static mend_result fail(const mend_shortfall *shortfall, const char *advice,
-                        const mend_parts *pages, const holders *h)
+mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice,
+                             const mend_parts *pages,
+                             const mend_holder holders[MEND_HOLDERS_SHOWN + 1])
 {
     sentence s = {.used = 0};
     add_advice(&s, shortfall, advice, pages);
@@ -473,19 +467,13 @@ static mend_result fail(const mend_shortfall *shortfall, const char *advice,
         mend_words_amount(shortfall->device_free_bytes).text);
     add_amount(&s, " and ", shortfall->device_others_bytes, " held by others");
     add(&s, ".");
-    add_holders(&s, h);
+    add_holders(&s, holders);
     mend_result result = mend_failure(MEND_ERROR_OUT_OF_MEMORY, "%s", s.text);
     mend_thread_error *failure = mend_process_failure();
     failure->shortfall = *shortfall;
     failure->shortfall.struct_size = sizeof(*shortfall);
-    memcpy(failure->holders, h->largest, sizeof(h->largest));
-    failure->holders[MEND_HOLDERS_SHOWN] = h->suspect;
+    memcpy(failure->holders, holders, sizeof(failure->holders));
     return result;
-}
-
-mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice)
-{
-    return fail(shortfall, advice, NULL, &(holders){0});
 }
 
 mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *request,
@@ -508,19 +496,22 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
         .device_others_bytes = heap->shortage.others_bytes,
         .pinned_bytes = mend_chunks_kept_by_pins(&heap->chunks),
     };
-    count_holds(heap, request, &shortfall);
+    count_holds(heap, request->stream, &shortfall);
     const mend_span *holder = emptiest_holder(heap, &shortfall.emptiest_bytes);
     if (holder != NULL) {
         shortfall.holder_address = holder->address;
         shortfall.holder_bytes = holder->size_bytes;
     }
-    const sentences all = remedies_in_words(heap, request, &as_is, is_captured);
-    const bool is_advised = all.text[0] != '\0' || shortfall.sufficient_limit_bytes > 0;
-    holders h = {0};
+    sentence advice = {.text = ""};
+    remedies_in_words(heap, request, &as_is, is_captured, &advice);
+    const bool is_advised = advice.used > 0 || shortfall.sufficient_limit_bytes > 0;
+    mend_holder holders[MEND_HOLDERS_SHOWN + 1] = {0};
     size_t total;
-    (void)mend_holders_find(heap, h.largest, MEND_HOLDERS_SHOWN, &h.suspect, &total);
-    return fail(&shortfall, is_advised ? all.text : last_words(heap, request, is_captured),
-                request->pages, &h);
+    (void)mend_holders_find(heap, holders, MEND_HOLDERS_SHOWN, &holders[MEND_HOLDERS_SHOWN],
+                            &total);
+    return mend_report_fail(&shortfall,
+                            is_advised ? advice.text : last_words(heap, request, is_captured),
+                            request->pages, holders);
 }
 
 /* Pages of a range that old mappings keep. */

@@ -78,22 +78,20 @@ static bool begin_waits(mend_heap *heap)
     return any;
 }
 
-static mend_result forbidden(void)
-{
-    return mend_failure(
-        MEND_ERROR_CAPTURING,
-        "a stream is being captured: the pool can neither wait for the GPU nor unmap; "
-        "trim after the capture");
-}
-
 /* After the first trim, if that left more than `keep_bytes`. */
 static mend_result wait_and_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
 {
     bool is_captured = false;
     mend_result result =
         mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured);
-    if (result != MEND_OK || (is_captured && heap->chunks.empty_bytes > 0)) {
-        return result != MEND_OK ? result : forbidden();
+    if (result == MEND_OK && is_captured && heap->chunks.empty_bytes > 0) {
+        return mend_failure(
+            MEND_ERROR_CAPTURING,
+            "a stream is being captured: the pool can neither wait for the GPU nor unmap; "
+            "trim after the capture");
+    }
+    if (result != MEND_OK) {
+        return result;
     }
     bool has_graphs = !is_captured && heap->groups.capture_count > 0;
     bool goes_on = begin_waits(heap) || has_graphs;
@@ -111,27 +109,6 @@ static mend_result wait_and_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t 
     return result;
 }
 
-static void note_trim(mend_heap *heap, mend_result result, uint64_t released_bytes)
-{
-    if (result == MEND_OK) {
-        mend_history_note(&heap->history, MEND_EVENT_TRIM, 0, released_bytes, 0);
-    }
-}
-
-mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
-{
-    mend_history_begin_call(&heap->history, MEND_CAUSE_TRIM);
-    mend_driver_scope scope;
-    mend_result result = mend_enter(heap, &scope);
-    mend_attainable_forget(heap);
-    if (result == MEND_OK) {
-        result = trim_to(heap, keep_bytes, released_bytes);
-        mend_driver_scope_close(heap, &scope);
-    }
-    note_trim(heap, result, *released_bytes);
-    return result;
-}
-
 /* Whether something waits for the context that is not in reserved_bytes: memory of the host, also
  * of sleeps, or zeros of destroyed ranges. */
 static bool has_others(const mend_heap *heap)
@@ -146,10 +123,11 @@ static mend_result wait_for_others(mend_heap *heap)
     bool is_captured = false;
     mend_result result =
         mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured);
-    if (result == MEND_OK && !is_captured) {
-        result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
+    if (result != MEND_OK || is_captured) {
+        return result;
     }
-    if (result == MEND_OK && !is_captured) {
+    result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
+    if (result == MEND_OK) {
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
         mend_settle(heap, MEND_OWED_GRAPHS, MEND_STREAM_UNKNOWN);
         mend_ranges_settle(heap, MEND_STREAM_UNKNOWN);
@@ -157,7 +135,15 @@ static mend_result wait_for_others(mend_heap *heap)
     return result;
 }
 
-mend_result mend_ladder_trim_wait(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
+static void note_trim(mend_heap *heap, mend_result result, uint64_t released_bytes)
+{
+    if (result == MEND_OK) {
+        mend_history_note(&heap->history, MEND_EVENT_TRIM, 0, released_bytes, 0);
+    }
+}
+
+mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, bool waits,
+                             uint64_t *released_bytes)
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_TRIM);
     mend_driver_scope scope;
@@ -167,10 +153,10 @@ mend_result mend_ladder_trim_wait(mend_heap *heap, uint64_t keep_bytes, uint64_t
         return result;
     }
     result = trim_to(heap, keep_bytes, released_bytes);
-    if (result == MEND_OK && heap->chunks.reserved_bytes > keep_bytes) {
+    if (result == MEND_OK && waits && heap->chunks.reserved_bytes > keep_bytes) {
         result = wait_and_trim(heap, keep_bytes, released_bytes);
     }
-    if (result == MEND_OK && has_others(heap)) {
+    if (result == MEND_OK && waits && has_others(heap)) {
         result = wait_for_others(heap);
     }
     mend_driver_scope_close(heap, &scope);
@@ -227,7 +213,7 @@ bool mend_ladder_give_back(mend_heap *heap, mend_need need)
     uint64_t address_bytes = heap->space.address_bytes;
     mend_driver_scope scope;
     bool any = false;
-    mend_ladder_trim(heap, reserved_bytes - mend_min_u64(need.bytes, reserved_bytes),
+    mend_ladder_trim(heap, reserved_bytes - mend_min_u64(need.bytes, reserved_bytes), false,
                      &released_bytes);
     if (mend_driver_scope_open(heap, &scope) == MEND_OK) {
         any = need.may_wait && released_bytes < need.bytes &&
@@ -247,6 +233,6 @@ mend_result mend_ladder_set_limit(mend_heap *heap, uint64_t limit_bytes)
     mend_history_note(&heap->history, MEND_EVENT_LIMIT, 0, heap->config.limit_bytes, 0);
     uint64_t released_bytes = 0;
     return heap->chunks.reserved_bytes > mend_budget_limit_of_chunks(heap)
-               ? mend_ladder_trim(heap, mend_budget_limit_of_chunks(heap), &released_bytes)
+               ? mend_ladder_trim(heap, mend_budget_limit_of_chunks(heap), false, &released_bytes)
                : MEND_OK;
 }

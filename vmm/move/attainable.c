@@ -10,11 +10,6 @@ void mend_attainable_forget(mend_heap *heap)
     heap->budget.attainable = (mend_attainable){0};
 }
 
-static bool is_below_limit(const mend_heap *heap)
-{
-    return mend_budget_hard_limit(heap) < mend_budget_limit_of_chunks(heap);
-}
-
 /* Asks the driver. Updates the attainable limit if there is one already, or if `learns`. */
 static void look(mend_heap *heap, bool learns)
 {
@@ -55,7 +50,8 @@ void mend_attainable_begin_search(mend_heap *heap)
 {
     const mend_attainable *known = &heap->budget.attainable;
     uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes) - known->asked_at_bytes;
-    if (is_below_limit(heap) && allocated / LIMITS_OF_WINDOW >= heap->config.limit_bytes) {
+    if (mend_budget_is_below_limit(heap) &&
+        allocated / LIMITS_OF_WINDOW >= heap->config.limit_bytes) {
         mend_attainable_look(heap);
     }
 }
@@ -63,7 +59,7 @@ void mend_attainable_begin_search(mend_heap *heap)
 bool mend_attainable_has_grown(mend_heap *heap)
 {
     uint64_t before = mend_budget_hard_limit(heap);
-    if (!is_below_limit(heap) || heap->shortage.device_is_asked) {
+    if (!mend_budget_is_below_limit(heap) || heap->shortage.device_is_asked) {
         return false;
     }
     mend_attainable_look(heap);

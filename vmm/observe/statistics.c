@@ -90,7 +90,7 @@ static void fill_bytes(const mend_heap *heap, const zone_sums of[MEND_ZONE_COUNT
     stats->imported_bytes = heap->imports.bytes;
     stats->peer_devices = (uint64_t)heap->allowed.count - 1;
     stats->attainable_bytes = mend_budget_hard_limit(heap);
-    stats->group_bytes = mend_ladder_group_bytes(heap);
+    stats->group_bytes = mend_report_group_bytes(heap);
     stats->device_bytes = heap->device.total_bytes;
     stats->address_bytes = heap->space.address_bytes + heap->ranges.space.address_bytes -
                            heap->ranges.space.borrowed_bytes;

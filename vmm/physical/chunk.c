@@ -7,29 +7,24 @@
 #define CHUNK_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_chunk, member)
 #define OWED_OF(at)            MEND_CONTAINER_OR_NULL(at, mend_owed, node)
 
-static int compare_u64(uint64_t a, uint64_t b)
-{
-    return (a > b) - (a < b);
-}
-
 static int compare_address(const mend_tree_node *a, const mend_tree_node *b)
 {
-    return compare_u64(MEND_CONTAINER_OF(a, mend_chunk, by_address)->address,
-                       MEND_CONTAINER_OF(b, mend_chunk, by_address)->address);
+    return mend_compare_u64(MEND_CONTAINER_OF(a, mend_chunk, by_address)->address,
+                            MEND_CONTAINER_OF(b, mend_chunk, by_address)->address);
 }
 
 static int compare_number(const mend_tree_node *a, const mend_tree_node *b)
 {
-    return compare_u64(MEND_CONTAINER_OF(a, mend_chunk, by_number)->number,
-                       MEND_CONTAINER_OF(b, mend_chunk, by_number)->number);
+    return mend_compare_u64(MEND_CONTAINER_OF(a, mend_chunk, by_number)->number,
+                            MEND_CONTAINER_OF(b, mend_chunk, by_number)->number);
 }
 
 static int compare_size(const mend_tree_node *a, const mend_tree_node *b)
 {
     const mend_chunk *first = MEND_CONTAINER_OF(a, mend_chunk, by_size);
     const mend_chunk *second = MEND_CONTAINER_OF(b, mend_chunk, by_size);
-    int order = compare_u64(first->size_bytes, second->size_bytes);
-    return order ? order : compare_u64(first->number, second->number);
+    int order = mend_compare_u64(first->size_bytes, second->size_bytes);
+    return order ? order : mend_compare_u64(first->number, second->number);
 }
 
 static int compare_owed(const mend_tree_node *a, const mend_tree_node *b)
@@ -37,7 +32,7 @@ static int compare_owed(const mend_tree_node *a, const mend_tree_node *b)
     const mend_owed *first = OWED_OF(a);
     const mend_owed *second = OWED_OF(b);
     int order = (first->kind > second->kind) - (first->kind < second->kind);
-    return order ? order : compare_u64(first->at, second->at);
+    return order ? order : mend_compare_u64(first->at, second->at);
 }
 
 void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,

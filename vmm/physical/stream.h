@@ -93,7 +93,6 @@ typedef struct mend_stream_state {
     mend_slot_link by_pair;   /* next: the next free slot, too */
     mend_slot_link in_group;
     mend_slot_link in_captures;
-    uint32_t freed_next;   /* the next user of the block `freed_by`; or UNKNOWN */
     bool is_free_slot;     /* free for a new stream */
     bool was_found;        /* looked up since the last collection */
     bool used_outside;     /* of a group: a call named it while nothing captured it */

@@ -12,25 +12,18 @@ static uint64_t percent_of(uint64_t bytes, uint64_t percent)
     return bytes / 100 * percent + bytes % 100 * percent / 100;
 }
 
-/* The limit without what is kept for compactions. */
-static uint64_t limit_of_requests(const mend_heap *heap)
-{
-    uint64_t limit = mend_budget_limit(heap);
-    uint64_t kept = mend_budget_kept_bytes(heap);
-    return limit > kept ? limit - kept : 0;
-}
-
 uint64_t mend_budget_room_bytes(const mend_heap *heap)
 {
-    uint64_t limit = limit_of_requests(heap);
-    uint64_t reserved = heap->chunks.reserved_bytes;
-    return limit > reserved ? limit - reserved : 0;
+    uint64_t limit = mend_budget_limits(heap).now;
+    uint64_t taken = heap->chunks.reserved_bytes + mend_budget_kept_bytes(heap);
+    return limit > taken ? limit - taken : 0;
 }
 
 uint64_t mend_budget_lacking_bytes(const mend_heap *heap, uint64_t create_bytes)
 {
-    uint64_t limit = limit_of_requests(heap);
+    uint64_t limit = mend_budget_limits(heap).now;
     uint64_t wanted = heap->chunks.reserved_bytes + create_bytes;
+    limit -= mend_min_u64(mend_budget_kept_bytes(heap), limit);
     assert(wanted > limit);
     return wanted - limit;
 }
@@ -42,7 +35,7 @@ bool mend_budget_is_ample(const mend_heap *heap)
 
 static bool is_near(const mend_heap *heap, uint64_t used_bytes)
 {
-    uint64_t limit = mend_budget_limit(heap);
+    uint64_t limit = mend_budget_limits(heap).now;
     return used_bytes >= limit - percent_of(limit, NEAR_PERCENT);
 }
 
@@ -66,7 +59,7 @@ bool mend_budget_is_nearly_used(const mend_heap *heap)
 mend_pressure mend_budget_pressure(const mend_heap *heap)
 {
     const mend_usage_peaks *peaks = &heap->budget.peaks;
-    uint64_t limit = mend_budget_limit(heap);
+    uint64_t limit = mend_budget_limits(heap).now;
     uint64_t low_pressure_bytes = percent_of(limit, heap->config.placement.low_pressure_percent);
     if (mend_budget_room_bytes(heap) > low_pressure_bytes) {
         return MEND_PRESSURE_LOW;
@@ -106,11 +99,6 @@ void mend_budget_note_use(mend_heap *heap)
     }
 }
 
-static bool is_below_limit(const mend_heap *heap)
-{
-    return mend_budget_hard_limit(heap) < mend_budget_limit_of_chunks(heap);
-}
-
 void mend_budget_note_lack(mend_heap *heap, uint64_t create_bytes)
 {
     mend_shortage *shortage = &heap->shortage;
@@ -123,7 +111,8 @@ bool mend_budget_lacks_device_memory(const mend_heap *heap, uint64_t create_byte
 {
     uint64_t reserved = heap->chunks.reserved_bytes;
     uint64_t limit = heap->config.limit_bytes;
-    return limit >= reserved && create_bytes <= limit - reserved && is_below_limit(heap);
+    return limit >= reserved && create_bytes <= limit - reserved &&
+           mend_budget_is_below_limit(heap);
 }
 
 /* ---- sizes of chunks and pages ----------------------------------------------------------------

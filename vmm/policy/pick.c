@@ -77,11 +77,6 @@ typedef struct candidate {
     uint64_t run_bytes; /* 0: not mapped */
 } candidate;
 
-static int ascending(uint64_t a, uint64_t b)
-{
-    return (a > b) - (a < b);
-}
-
 /* First chunks in the smallest run, because its addresses serve no large request; and from the
  * run's end, so that the rest stays in one piece and can grow. */
 static int compare_candidates(const void *first, const void *second)
@@ -89,10 +84,11 @@ static int compare_candidates(const void *first, const void *second)
     const candidate *a = first;
     const candidate *b = second;
     if (a->run_bytes != b->run_bytes) {
-        return ascending(a->run_bytes, b->run_bytes);
+        return mend_compare_u64(a->run_bytes, b->run_bytes);
     }
-    return a->chunk->address != b->chunk->address ? ascending(b->chunk->address, a->chunk->address)
-                                                  : ascending(b->chunk->number, a->chunk->number);
+    return a->chunk->address != b->chunk->address
+               ? mend_compare_u64(b->chunk->address, a->chunk->address)
+               : mend_compare_u64(b->chunk->number, a->chunk->number);
 }
 
 /* Up to `most`. */

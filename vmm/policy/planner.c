@@ -56,10 +56,8 @@ static bool plan_creation(mend_heap *heap, const mend_request *request, mend_pla
     return true;
 }
 
-/* Whether all empty chunks, and all room under the limit, would be enough. A plan looks at each
- * empty chunk; this does not. */
-static bool may_be_enough(const mend_heap *heap, const mend_request *request, mend_plan_rules rules,
-                          uint64_t need_bytes)
+bool mend_plan_may_have(const mend_heap *heap, const mend_request *request, mend_plan_rules rules,
+                        uint64_t need_bytes)
 {
     uint64_t free_bytes = rules.may_move ? heap->chunks.empty_bytes : 0;
     return need_bytes <= free_bytes || (rules.may_create && !request->creates_nothing &&
@@ -71,7 +69,7 @@ static bool may_be_enough(const mend_heap *heap, const mend_request *request, me
 static bool fill_plan(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                       uint64_t need_bytes, mend_plan *plan)
 {
-    if (!rules.exact && !may_be_enough(heap, request, rules, need_bytes)) {
+    if (!rules.exact && !mend_plan_may_have(heap, request, rules, need_bytes)) {
         return false;
     }
     uint64_t missing =
@@ -240,8 +238,21 @@ static bool plan_closing(mend_heap *heap, const mend_request *request, mend_plan
         return false;
     }
     base_candidate closing = find_closing_base(heap, request);
-    return closing.run != NULL && may_be_enough(heap, request, rules, closing.need_bytes) &&
+    return closing.run != NULL && mend_plan_may_have(heap, request, rules, closing.need_bytes) &&
            plan_growth(heap, request, rules, &closing, plan) == GROWTH_FITS;
+}
+
+uint64_t mend_plan_least_need(mend_heap *heap, const mend_request *request)
+{
+    uint64_t need_bytes = request->size_bytes;
+    int tries = SEARCH_TRIES;
+    if (mend_budget_pressure(heap) != MEND_PRESSURE_LOW) {
+        const base_candidate closing = find_closing_base(heap, request);
+        need_bytes = closing.run != NULL ? closing.need_bytes : need_bytes;
+    }
+    mend_run *run = mend_layout_growing_below(&heap->zones[request->zone], request->size_bytes);
+    const base_candidate largest = find_base(heap, request, run, &tries);
+    return largest.run != NULL ? mend_min_u64(largest.need_bytes, need_bytes) : need_bytes;
 }
 
 bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rules rules,

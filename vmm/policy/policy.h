@@ -49,27 +49,45 @@ uint64_t mend_budget_room_bytes(const mend_heap *heap);
  * not enough room. More than create_bytes if more is reserved than the limit allows now. */
 uint64_t mend_budget_lacking_bytes(const mend_heap *heap, uint64_t create_bytes);
 
-/* The part of the limit that chunks may take: without chunks of zeros. */
+typedef struct mend_limits {
+    uint64_t of_chunks; /* the part of the limit that they may take: without chunks of zeros */
+    uint64_t hard;      /* the same, or what the device can give if that is less */
+    uint64_t now; /* the same, or the soft limit if that is less, while a search keeps to it */
+} mend_limits;
+
+static inline mend_limits mend_budget_limits(const mend_heap *heap)
+{
+    mend_limits limits = {.of_chunks = heap->config.limit_bytes};
+    limits.of_chunks -= mend_min_u64(heap->ranges.zeros_bytes, limits.of_chunks);
+    limits.hard = limits.of_chunks;
+    if (heap->budget.attainable.is_known) {
+        limits.hard = mend_min_u64(limits.hard, heap->budget.attainable.bytes);
+    }
+    limits.now = limits.hard;
+    if (heap->budget.keeps_soft_limit) {
+        limits.now = mend_min_u64(limits.now, heap->config.soft_limit_bytes);
+    }
+    return limits;
+}
+
 static inline uint64_t mend_budget_limit_of_chunks(const mend_heap *heap)
 {
-    const uint64_t limit = heap->config.limit_bytes;
-    return limit - mend_min_u64(heap->ranges.zeros_bytes, limit);
+    return mend_budget_limits(heap).of_chunks;
 }
-
-/* The same, or what the device can give if that is less. */
 static inline uint64_t mend_budget_hard_limit(const mend_heap *heap)
 {
-    uint64_t limit = mend_budget_limit_of_chunks(heap);
-    return heap->budget.attainable.is_known ? mend_min_u64(limit, heap->budget.attainable.bytes)
-                                            : limit;
+    return mend_budget_limits(heap).hard;
 }
-
-/* The same, or the soft limit if that is less, while a search keeps to it. */
 static inline uint64_t mend_budget_limit(const mend_heap *heap)
 {
-    uint64_t limit = mend_budget_hard_limit(heap);
-    return heap->budget.keeps_soft_limit ? mend_min_u64(limit, heap->config.soft_limit_bytes)
-                                         : limit;
+    return mend_budget_limits(heap).now;
+}
+
+/* Whether the device is known to have less than the limit allows. */
+static inline bool mend_budget_is_below_limit(const mend_heap *heap)
+{
+    const mend_limits limits = mend_budget_limits(heap);
+    return limits.hard < limits.of_chunks;
 }
 
 /* Notes that the device lacks memory to create this much. The smallest of a search counts, because
@@ -303,6 +321,14 @@ typedef struct mend_plan_rules {
  * then *plan is the one that lacks least. The caller ends it with mend_plan_clear in every case. */
 bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                     mend_plan *plan);
+
+/* The least bytes that a plan for a large request must find behind a run that grows. */
+uint64_t mend_plan_least_need(mend_heap *heap, const mend_request *request);
+
+/* Whether a plan may find so many: all empty chunks, and all room under the limit, are enough. A
+ * plan looks at each empty chunk; this does not. */
+bool mend_plan_may_have(const mend_heap *heap, const mend_request *request, mend_plan_rules rules,
+                        uint64_t need_bytes);
 
 /* The same for a small request: one empty chunk that holds it and is not above `largest_bytes`. */
 bool mend_plan_find_small(mend_heap *heap, const mend_request *request, uint64_t largest_bytes,

@@ -53,37 +53,12 @@ __attribute__((noinline)) static mend_result alloc_by_all_means(mend_pool *pool,
     return result;
 }
 
-/* Whether the front cache serves such a request: nothing but a size is asked for. */
-static inline bool are_usual(const mend_terms *terms)
+/* Whether nothing but a size is asked for: the front cache serves such a request. */
+static bool are_usual(const mend_terms *terms)
 {
     return mend_is_power_of_two(terms->alignment_bytes) &&
            terms->alignment_bytes <= MEND_GRANULE_BYTES && terms->group == 0 && terms->tag == 0 &&
            terms->at == 0 && !terms->in_one_chunk;
-}
-
-/* Inlined into its two callers to save host time: the terms of one of them are constant. */
-__attribute__((always_inline)) static inline mend_result alloc(mend_pool *pool, uint64_t size_bytes,
-                                                               const mend_terms *terms,
-                                                               mend_stream stream, void **pointer)
-{
-    const bool is_usual = are_usual(terms);
-    mend_order order;
-    mend_result result = mend_pool_find_order(pool, stream, &order);
-    if (result == MEND_OK) {
-        result = mend_pool_take(pool);
-    }
-    if (result != MEND_OK) {
-        return result;
-    }
-    uint64_t address = is_usual && order.capture == 0
-                           ? mend_heap_alloc_cached(&pool->heap, size_bytes, stream)
-                           : 0;
-    if (address != 0) {
-        assert(address % terms->alignment_bytes == 0);
-        *pointer = (void *)(uintptr_t)address;
-        return mend_pool_leave(pool, MEND_OK);
-    }
-    return alloc_by_all_means(pool, size_bytes, terms, order, pointer);
 }
 
 mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream, void **pointer)
@@ -92,7 +67,22 @@ mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
         return mend_pool_invalid("mend_alloc: pool or pointer is NULL");
     }
     static const mend_terms usual = {.alignment_bytes = MEND_GRANULE_BYTES};
-    return alloc(pool, size_bytes, &usual, stream, pointer);
+    mend_order order;
+    mend_result result = mend_pool_find_order(pool, stream, &order);
+    if (result == MEND_OK) {
+        result = mend_pool_take(pool);
+    }
+    if (result != MEND_OK) {
+        return result;
+    }
+    uint64_t address =
+        order.capture == 0 ? mend_heap_alloc_cached(&pool->heap, size_bytes, stream) : 0;
+    if (address == 0) {
+        return alloc_by_all_means(pool, size_bytes, &usual, order, pointer);
+    }
+    assert(address % usual.alignment_bytes == 0);
+    *pointer = (void *)(uintptr_t)address;
+    return mend_pool_leave(pool, MEND_OK);
 }
 
 /* What the options say; *terms is only set if they are possible. */
@@ -142,8 +132,19 @@ mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream st
         return mend_pool_invalid("mend_alloc_with: pool, options or pointer is NULL");
     }
     mend_terms terms;
+    mend_order order;
     mend_result result = read_options(pool, stream, options, &terms);
-    return result == MEND_OK ? alloc(pool, size_bytes, &terms, stream, pointer) : result;
+    if (result == MEND_OK && are_usual(&terms)) {
+        return mend_alloc(pool, size_bytes, stream, pointer);
+    }
+    if (result == MEND_OK) {
+        result = mend_pool_find_order(pool, stream, &order);
+    }
+    if (result == MEND_OK) {
+        result = mend_pool_take(pool);
+    }
+    return result == MEND_OK ? alloc_by_all_means(pool, size_bytes, &terms, order, pointer)
+                             : result;
 }
 
 mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)

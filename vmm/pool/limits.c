@@ -17,7 +17,7 @@ static mend_result trim(mend_pool *pool, uint64_t keep_bytes, bool waits, uint64
         return result;
     }
     uint64_t bytes = 0;
-    result = (waits ? mend_ladder_trim_wait : mend_ladder_trim)(&pool->heap, keep_bytes, &bytes);
+    result = mend_ladder_trim(&pool->heap, keep_bytes, waits, &bytes);
     mend_copies_trim(&pool->heap);
     assert(bytes <= pool->heap.chunks.created_bytes - pool->heap.chunks.reserved_bytes);
     if (result == MEND_OK && released_bytes != NULL) {

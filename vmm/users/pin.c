@@ -24,13 +24,11 @@ static int compare_ranges(const mend_tree_node *first, const mend_tree_node *sec
 {
     const pinned_range *a = MEND_CONTAINER_OF(first, pinned_range, by_address);
     const pinned_range *b = MEND_CONTAINER_OF(second, pinned_range, by_address);
-    const uint64_t keys[][2] = {
-        {a->address, b->address}, {a->size_bytes, b->size_bytes}, {a->owner, b->owner}};
-    size_t i = 0;
-    while (i < 2 && keys[i][0] == keys[i][1]) {
-        i++;
+    if (a->address != b->address) {
+        return mend_compare_u64(a->address, b->address);
     }
-    return (keys[i][0] > keys[i][1]) - (keys[i][0] < keys[i][1]);
+    return a->size_bytes != b->size_bytes ? mend_compare_u64(a->size_bytes, b->size_bytes)
+                                          : mend_compare_u64(a->owner, b->owner);
 }
 
 void mend_pins_init(mend_heap *heap)

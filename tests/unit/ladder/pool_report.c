@@ -90,13 +90,15 @@ static void expect_fit(scene *s, uint64_t refused_bytes, mend_stream stream)
 
 MEND_TEST(pool_report, keeps_all_its_words_whatever_the_numbers)
 {
+    const mend_holder holders[MEND_HOLDERS_SHOWN + 1] = {0};
     mend_shortfall shortfall;
     memset(&shortfall, 0xff, sizeof(shortfall));
     shortfall.limit_bytes = 1; /* and more is reserved */
     char advice[288];          /* all remedies */
     memset(advice, 'a', sizeof(advice) - 1);
     advice[sizeof(advice) - 1] = '\0';
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_publish(mend_report_fail(&shortfall, advice)));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
+                  mend_publish(mend_report_fail(&shortfall, advice, NULL, holders)));
     const char *message = mend_process_error()->message;
     size_t length = strlen(message);
     ASSERT_TRUE(length + 1 < MEND_MESSAGE_BYTES);
