@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "base/error.h"
 #include "move/driver_scope.h"
 #include "physical/stream.h"
 #include "physical/waits.h"
@@ -43,13 +44,11 @@ mend_result mend_users_learn_stream(mend_heap *heap, mend_stream stream, uint32_
     assert(stream != MEND_NO_STREAM);
     collect_slots(heap);
     mend_driver_scope scope;
-    mend_result result = mend_driver_scope_open(heap, &scope);
-    if (result == MEND_OK) {
-        result = mend_streams_find(&heap->streams, stream, group, index);
-        if (result == MEND_OK && heap->streams.verify) {
-            record_found(heap, *index);
-        }
-        mend_driver_scope_close(heap, &scope);
+    MEND_TRY(mend_driver_scope_open(heap, &scope));
+    mend_result result = mend_streams_find(&heap->streams, stream, group, index);
+    if (result == MEND_OK && heap->streams.verify) {
+        record_found(heap, *index);
     }
+    mend_driver_scope_close(heap, &scope);
     return result;
 }
