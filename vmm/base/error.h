@@ -10,6 +10,15 @@
 
 #include "mend/mend.h"
 
+/* Ends the function with the result of a step that failed. */
+#define MEND_TRY(step)                                                                             \
+    do {                                                                                           \
+        const mend_result tried = (step);                                                          \
+        if (tried != MEND_OK) {                                                                    \
+            return tried;                                                                          \
+        }                                                                                          \
+    } while (0)
+
 /* Notes a failure and returns `result`, so that a function can end with it. */
 __attribute__((format(printf, 2, 3))) mend_result mend_failure(mend_result result,
                                                                const char *format, ...);

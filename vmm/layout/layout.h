@@ -11,7 +11,7 @@
 #include "layout/holders.h"
 #include "layout/state.h"
 
-/* ---- run.c ----------------------------------------------------------------------------------- */
+/* ---- locate.c -------------------------------------------------------------------------------- */
 
 static inline uint64_t mend_span_end(const mend_span *span)
 {
@@ -32,8 +32,6 @@ mend_run *mend_layout_growing_smaller(const mend_run *run);
  * behind the address. */
 mend_run *mend_layout_run_at(const mend_zone *zone, uint64_t address);
 mend_run *mend_layout_run_from(const mend_zone *zone, uint64_t address);
-
-/* ---- locate.c -------------------------------------------------------------------------------- */
 
 /*
  * From an address to the span that contains it, and from a span to the chunks below it. Read-only.

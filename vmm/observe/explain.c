@@ -19,11 +19,9 @@ typedef struct chunk_walk {
     uint64_t pending_bytes[MEND_FREE_REASONS]; /* free bytes since the last live byte that was
                                                 * visited */
     mend_free_reason worst;
-    const mend_span *holder; /* the live block with most bytes in the chunk; NULL: none */
-    uint64_t held_bytes;
-    uint64_t holders;
-    bool has_inmate;         /* a live block lies completely in the chunk */
-    const mend_span *lowest; /* the lowest span visited; the next chunk's walk begins there */
+    mend_partial_chunk chunk; /* the live block with most bytes in it has 0: there is none */
+    bool has_inmate;          /* a live block lies completely in the chunk */
+    const mend_span *lowest;  /* the lowest span visited; the next chunk's walk begins there */
 } chunk_walk;
 
 size_t mend_explain_class(uint64_t size_bytes)
@@ -67,6 +65,12 @@ static void end_pending(chunk_walk *walk, mend_free_place place)
     }
 }
 
+static void set_holder(mend_partial_chunk *chunk, const mend_span *span)
+{
+    chunk->holder_address = span->address;
+    chunk->holder_bytes = span->size_bytes;
+}
+
 /* `bytes` of the span lie in the chunk. */
 static void meet_span(chunk_walk *walk, const mend_span *span, uint64_t bytes,
                       mend_free_reason reason)
@@ -78,12 +82,12 @@ static void meet_span(chunk_walk *walk, const mend_span *span, uint64_t bytes,
         walk->worst = reason > walk->worst ? reason : walk->worst;
         return;
     }
-    end_pending(walk, walk->holders == 0 ? MEND_FREE_EDGE : MEND_FREE_HOLE);
-    walk->holders++;
+    end_pending(walk, walk->chunk.holders == 0 ? MEND_FREE_EDGE : MEND_FREE_HOLE);
+    walk->chunk.holders++;
     walk->has_inmate = walk->has_inmate || bytes == span->size_bytes;
-    if (bytes > walk->held_bytes) {
-        walk->holder = span;
-        walk->held_bytes = bytes;
+    if (bytes > walk->chunk.held_bytes) {
+        walk->chunk.held_bytes = bytes;
+        set_holder(&walk->chunk, span);
     }
 }
 
@@ -92,7 +96,11 @@ static void walk_chunk(const mend_heap *heap, const mend_chunk *chunk, uint32_t 
 {
     uint64_t end = chunk->address + chunk->size_bytes;
     const mend_span *span = mend_layout_last_span(heap, chunk, walk->lowest);
-    *walk = (chunk_walk){.worst = MEND_FREE_IDLE};
+    *walk = (chunk_walk){.worst = MEND_FREE_IDLE,
+                         .chunk = {.address = chunk->address,
+                                   .size_bytes = chunk->size_bytes,
+                                   .free_bytes = chunk->size_bytes - chunk->live_bytes,
+                                   .zone = chunk->zone}};
     for (; span != NULL && mend_span_end(span) > chunk->address; span = span->previous) {
         uint64_t from = mend_max_u64(span->address, chunk->address);
         uint64_t to = mend_min_u64(mend_span_end(span), end);
@@ -101,21 +109,15 @@ static void walk_chunk(const mend_heap *heap, const mend_chunk *chunk, uint32_t 
         walk->lowest = span;
     }
     end_pending(walk, MEND_FREE_EDGE);
-    if (mend_chunk_is_alias(chunk) && walk->holder == NULL) { /* nothing but the loan */
-        walk->holder = chunk->lent;
-        walk->holders = 1;
+    if (mend_chunk_is_alias(chunk) && walk->chunk.holders == 0) { /* nothing but the loan */
+        set_holder(&walk->chunk, chunk->lent);
+        walk->chunk.holders = 1;
     }
     assert(walk->lowest != NULL);
     assert(walk->lowest->address < end);
 }
 
 /* ---- partly used chunks ---------------------------------------------------------------------- */
-
-static size_t class_of_count(uint64_t holders)
-{
-    assert(holders > 0);
-    return holders > 4 ? 3 : holders > 2 ? 2 : holders - 1;
-}
 
 static void add_sum(mend_partial_sum *sum, uint64_t free_bytes)
 {
@@ -140,53 +142,34 @@ static void keep_emptiest(mend_explanation *explanation, mend_partial_chunk part
     }
 }
 
-static void add_partly_used(mend_explanation *explanation, const mend_chunk *chunk,
-                            const chunk_walk *walk)
-{
-    uint64_t free_bytes = chunk->size_bytes - chunk->live_bytes;
-    if (free_bytes == 0 || walk->holder == NULL) { /* a frozen chunk that could not be mapped
-                                                    * again */
-        return;
-    }
-    assert(walk->holders > 0);
-    assert(walk->held_bytes <= chunk->live_bytes);
-    size_t size_class = mend_explain_class(walk->holder->size_bytes);
-    add_sum(&explanation->by_holder_size[chunk->zone][size_class], free_bytes);
-    add_sum(&explanation->by_holder_count[chunk->zone][class_of_count(walk->holders)], free_bytes);
-    if (!walk->has_inmate) {
-        add_sum(&explanation->reached_into[chunk->zone], free_bytes);
-    }
-    keep_emptiest(explanation, (mend_partial_chunk){.address = chunk->address,
-                                                    .size_bytes = chunk->size_bytes,
-                                                    .free_bytes = free_bytes,
-                                                    .holders = walk->holders,
-                                                    .zone = chunk->zone,
-                                                    .holder_address = walk->holder->address,
-                                                    .holder_bytes = walk->holder->size_bytes,
-                                                    .held_bytes = walk->held_bytes});
-}
-
 static void add_chunk(mend_explanation *explanation, const mend_chunk *chunk,
                       const chunk_walk *walk)
 {
+    const int zone = chunk->zone;
+    const uint64_t holders = walk->chunk.holders;
+    const uint64_t free_bytes = walk->chunk.free_bytes;
     if (mend_chunk_is_empty(chunk)) {
-        explanation->free_bytes[chunk->zone][MEND_FREE_EMPTY][walk->worst] += chunk->size_bytes;
+        explanation->free_bytes[zone][MEND_FREE_EMPTY][walk->worst] += chunk->size_bytes;
         return;
     }
     for (int place = 0; place < MEND_FREE_PLACES; place++) {
         for (int reason = 0; reason < MEND_FREE_REASONS; reason++) {
-            explanation->free_bytes[chunk->zone][place][reason] += walk->free_bytes[place][reason];
+            explanation->free_bytes[zone][place][reason] += walk->free_bytes[place][reason];
         }
     }
-    add_partly_used(explanation, chunk, walk);
-}
-
-/* What a sleeping chunk still has, because the driver refused to take it back, is not in use. */
-static void add_asleep(mend_explanation *explanation, const mend_chunk *chunk)
-{
-    bool has_memory = chunk->missing != MEND_MISSING_MEMORY;
-    explanation->free_bytes[chunk->zone][MEND_FREE_EDGE][MEND_FREE_IDLE] +=
-        has_memory ? chunk->size_bytes : 0;
+    if (free_bytes == 0 || holders == 0) { /* a frozen chunk that could not be mapped again */
+        return;
+    }
+    add_sum(&explanation->by_holder_size[zone][mend_explain_class(walk->chunk.holder_bytes)],
+            free_bytes);
+    add_sum(&explanation->by_holder_count[zone][holders > 4   ? 3
+                                                : holders > 2 ? 2
+                                                              : holders - 1],
+            free_bytes);
+    if (!walk->has_inmate) {
+        add_sum(&explanation->reached_into[zone], free_bytes);
+    }
+    keep_emptiest(explanation, walk->chunk);
 }
 
 /* ---- blocks and runs ------------------------------------------------------------------------- */
@@ -249,11 +232,14 @@ void mend_observe_explain(const mend_heap *heap, uint32_t asking, mend_explanati
     chunk_walk walk = {.lowest = NULL};
     const mend_tree_node *at = mend_tree_last(&heap->chunks.mapped);
     for (; at != NULL; at = mend_tree_previous(at)) {
-        walk_chunk(heap, CHUNK_OF(at), asking, &walk);
-        if (mend_chunk_sleeps(CHUNK_OF(at))) {
-            add_asleep(explanation, CHUNK_OF(at));
-        } else if (!CHUNK_OF(at)->on_host) {
-            add_chunk(explanation, CHUNK_OF(at), &walk);
+        const mend_chunk *chunk = CHUNK_OF(at);
+        walk_chunk(heap, chunk, asking, &walk);
+        if (!mend_chunk_is_set_aside(chunk)) {
+            add_chunk(explanation, chunk, &walk);
+        } else if (!chunk->on_host && chunk->missing != MEND_MISSING_MEMORY) {
+            /* The driver refused to take it back; it is not in use. */
+            explanation->free_bytes[chunk->zone][MEND_FREE_EDGE][MEND_FREE_IDLE] +=
+                chunk->size_bytes;
         }
     }
     for (int zone = 0; zone < MEND_ZONES_OF_BLOCKS; zone++) {

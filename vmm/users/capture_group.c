@@ -49,23 +49,15 @@ void mend_capture_group_free(mend_group *group)
     free(group);
 }
 
-static mend_result no_host_memory(void)
-{
-    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the memory of a capture");
-}
-
 /* Asks the driver to report the end of the graph. */
 static mend_result ask_for_end(mend_heap *heap, mend_stream stream, mend_capture_end *end)
 {
     mend_driver_scope scope;
-    mend_result result = mend_driver_scope_open(heap, &scope);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_driver_scope_open(heap, &scope));
     mend_status status = heap->driver->capture_keep(heap->driver, stream, hear, end);
-    if (status != MEND_DRIVER_OK) {
-        result = mend_driver_refused(heap, MEND_CALL_capture_keep, status);
-    }
+    mend_result result = status == MEND_DRIVER_OK
+                             ? MEND_OK
+                             : mend_driver_refused(heap, MEND_CALL_capture_keep, status);
     mend_driver_scope_close(heap, &scope);
     return result;
 }
@@ -74,15 +66,14 @@ static mend_result make(mend_heap *heap, mend_order order, mend_group **made)
 {
     assert(order.capture != 0);
     mend_group *group = malloc(sizeof(*group));
-    mend_capture_end *end = malloc(sizeof(*end));
-    if (group == NULL || end == NULL) {
-        free(group);
-        free(end);
-        return no_host_memory();
+    mend_capture_end *end = calloc(1, sizeof(*end));
+    if (end != NULL) {
+        atomic_init(&end->owners, 2);
     }
-    atomic_init(&end->has_come, false);
-    atomic_init(&end->owners, 2);
-    mend_result result = ask_for_end(heap, order.stream, end);
+    mend_result result = group != NULL && end != NULL
+                             ? ask_for_end(heap, order.stream, end)
+                             : mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY,
+                                            "malloc failed for the memory of a capture");
     if (result != MEND_OK) {
         free(group);
         free(end);
@@ -106,12 +97,12 @@ mend_result mend_capture_group_find(mend_heap *heap, mend_order order, uint32_t 
     for (mend_list *at = end->previous; at != end && found == NULL; at = at->previous) {
         found = GROUP_OF(at)->capture == order.capture ? GROUP_OF(at) : NULL;
     }
-    mend_result result = found != NULL ? MEND_OK : make(heap, order, &found);
-    if (result == MEND_OK) {
-        assert((found->number & MEND_GROUP_OF_CAPTURE) != 0);
-        *number = found->number;
+    if (found == NULL) {
+        MEND_TRY(make(heap, order, &found));
     }
-    return result;
+    assert((found->number & MEND_GROUP_OF_CAPTURE) != 0);
+    *number = found->number;
+    return MEND_OK;
 }
 
 void mend_capture_groups_collect_all(mend_heap *heap)

@@ -72,8 +72,7 @@ static void mark(const mend_extent *what, bool is_exported)
 static size_t count_chunks(const mend_heap *heap, const mend_extent *what)
 {
     size_t count = 0;
-    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, what)
-    {
+    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, what) {
         count++;
     }
     return count;
@@ -94,8 +93,7 @@ static exported *make(const mend_heap *heap, const mend_extent *what)
 static void end_in_chunks(mend_heap *heap, const exported *export, mend_export_way way,
                           size_t count)
 {
-    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what)
-    {
+    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
         if (count-- == 0) {
             return;
         }
@@ -126,8 +124,7 @@ static mend_result refused_chunk(mend_heap *heap, const exported *export, mend_e
 static mend_result export_chunks(mend_heap *heap, const exported *export, mend_export_way way)
 {
     size_t done = 0;
-    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what)
-    {
+    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
         mend_status status = mend_chunk_export(&heap->chunks, mend_chunk_memory(chunk), way);
         if (status != MEND_DRIVER_OK) {
             const mend_result result = refused_chunk(heap, export, way, status);
@@ -144,15 +141,10 @@ static mend_result export_and_pin(mend_heap *heap, const exported *export, mend_
                                   bool is_first)
 {
     mend_driver_scope scope;
-    mend_result result =
-        mend_users_check_awake(heap, export->what.address, export->what.size_bytes, "mend_export");
-    if (result == MEND_OK) {
-        result = mend_driver_scope_open(heap, &scope);
-    }
-    if (result != MEND_OK) {
-        return result;
-    }
-    result = export_chunks(heap, export, way);
+    MEND_TRY(
+        mend_users_check_awake(heap, export->what.address, export->what.size_bytes, "mend_export"));
+    MEND_TRY(mend_driver_scope_open(heap, &scope));
+    mend_result result = export_chunks(heap, export, way);
     if (result == MEND_OK && is_first) {
         result =
             mend_pins_add(heap, export->what.address, export->what.size_bytes, MEND_PIN_OF_EXPORT);
@@ -197,8 +189,7 @@ static mend_result check_way(const mend_heap *heap, const mend_extent *what, men
     }
     bool can_export = true;
     bool is_private = false; /* some of it, in a pool whose chunks can be shared */
-    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, what)
-    {
+    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, what) {
         const mend_chunk *memory = mend_chunk_memory(chunk);
         can_export = can_export && mend_chunk_can_export(memory, way);
         is_private = is_private || (memory->share_types == MEND_SHARE_NONE &&
@@ -227,8 +218,7 @@ static void publish(const mend_heap *heap, exported *export)
                                          .size_bytes = export->what.size_bytes,
                                          .chunks = export->by_file,
                                          .count = export->count};
-    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what)
-    {
+    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
         const mend_chunk *memory = mend_chunk_memory(chunk);
         export->by_file[i++] = (mend_shared_chunk){memory->file, memory->size_bytes};
     }
@@ -275,8 +265,8 @@ static mend_result find_or_add(mend_heap *heap, const mend_extent *what, mend_ex
     if (*export != NULL && (*export)->is_in[way]) {
         return MEND_OK;
     }
-    mend_result result = check_way(heap, what, way);
-    return result == MEND_OK ? add(heap, what, way, export) : result;
+    MEND_TRY(check_way(heap, what, way));
+    return add(heap, what, way, export);
 }
 
 bool mend_exports_find(const mend_heap *heap, uint64_t address, mend_extent *found)
@@ -291,11 +281,9 @@ bool mend_exports_find(const mend_heap *heap, uint64_t address, mend_extent *fou
 mend_result mend_exports_add(mend_heap *heap, const mend_extent *what, mend_export_token *token)
 {
     exported *export;
-    mend_result result = find_or_add(heap, what, MEND_EXPORT_BY_FILE, &export);
-    if (result == MEND_OK) {
-        mend_share_write_token(&export->published, token);
-    }
-    return result;
+    MEND_TRY(find_or_add(heap, what, MEND_EXPORT_BY_FILE, &export));
+    mend_share_write_token(&export->published, token);
+    return MEND_OK;
 }
 
 size_t mend_exports_description_size(const mend_heap *heap, const mend_extent *what)
@@ -304,15 +292,16 @@ size_t mend_exports_description_size(const mend_heap *heap, const mend_extent *w
     return mend_description_size(count_chunks(heap, what));
 }
 
-static void describe(const mend_heap *heap, const exported *export, void *description)
+mend_result mend_exports_describe(mend_heap *heap, const mend_extent *what, void *description)
 {
+    exported *export;
     size_t i = 0;
+    MEND_TRY(find_or_add(heap, what, MEND_EXPORT_BY_FABRIC, &export));
     mend_description head = {.number = export->fabric_number,
                              .count = export->count,
                              .offset_bytes = offset_of(heap, &export->what),
                              .size_bytes = export->what.size_bytes};
-    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what)
-    {
+    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
         const mend_chunk *memory = mend_chunk_memory(chunk);
         mend_described_chunk described = {.size_bytes = memory->size_bytes};
         assert(memory->has_fabric);
@@ -321,16 +310,7 @@ static void describe(const mend_heap *heap, const exported *export, void *descri
         head.all_bytes += memory->size_bytes;
     }
     mend_description_write_head(description, &head);
-}
-
-mend_result mend_exports_describe(mend_heap *heap, const mend_extent *what, void *description)
-{
-    exported *export;
-    mend_result result = find_or_add(heap, what, MEND_EXPORT_BY_FABRIC, &export);
-    if (result == MEND_OK) {
-        describe(heap, export, description);
-    }
-    return result;
+    return MEND_OK;
 }
 
 static void end(mend_heap *heap, exported *export)
@@ -397,8 +377,7 @@ static bool names_its_chunks(const mend_heap *heap, const exported *export)
     const bool is_by_file = export->is_in[MEND_EXPORT_BY_FILE];
     const bool is_by_fabric = export->is_in[MEND_EXPORT_BY_FABRIC];
     size_t count = 0;
-    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what)
-    {
+    CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
         const mend_chunk *memory = mend_chunk_memory(chunk);
         const mend_shared_chunk *file = &export->by_file[count];
         if (count++ >= export->count || chunk->pins == 0 || (is_by_fabric && !memory->has_fabric) ||

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 
+#include "base/error.h"
 #include "move/driver_scope.h"
 #include "physical/stream.h"
 #include "physical/waits.h"
@@ -112,13 +113,11 @@ void mend_group_set_begun(mend_heap *heap, mend_group *group, mend_stream stream
 static mend_result close_on(mend_heap *heap, const mend_group *group, mend_stream stream)
 {
     uint32_t recorder;
-    mend_result result = mend_users_find_stream(heap, stream, 0, &recorder);
     mend_driver_scope scope;
-    result = result == MEND_OK ? mend_driver_scope_open(heap, &scope) : result;
-    if (result == MEND_OK) {
-        result = mend_streams_close_group(&heap->streams, group->number, recorder);
-        mend_driver_scope_close(heap, &scope);
-    }
+    MEND_TRY(mend_users_find_stream(heap, stream, 0, &recorder));
+    MEND_TRY(mend_driver_scope_open(heap, &scope));
+    mend_result result = mend_streams_close_group(&heap->streams, group->number, recorder);
+    mend_driver_scope_close(heap, &scope);
     return result;
 }
 
@@ -146,14 +145,12 @@ static mend_result close_on_none(mend_heap *heap, const mend_group *group)
     if (!mend_streams_has_strangers(&heap->streams, group->number)) {
         return MEND_OK;
     }
-    mend_result result = mend_driver_scope_open(heap, &scope);
-    if (result == MEND_OK) {
-        result = mend_streams_identify(&heap->streams, group->number);
-        if (result == MEND_OK && mend_streams_has_strangers(&heap->streams, group->number)) {
-            result = cover_all_devices(heap);
-        }
-        mend_driver_scope_close(heap, &scope);
+    MEND_TRY(mend_driver_scope_open(heap, &scope));
+    mend_result result = mend_streams_identify(&heap->streams, group->number);
+    if (result == MEND_OK && mend_streams_has_strangers(&heap->streams, group->number)) {
+        result = cover_all_devices(heap);
     }
+    mend_driver_scope_close(heap, &scope);
     return result;
 }
 
@@ -167,11 +164,7 @@ mend_result mend_group_leave(mend_heap *heap, mend_group *group, mend_stream str
          i = mend_slots_next_of(streams, i)) {
         mend_streams_stamp(streams, i, 0); /* for blocks that are still live */
     }
-    mend_result result =
-        stream == MEND_NO_STREAM ? close_on_none(heap, group) : close_on(heap, group, stream);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(stream == MEND_NO_STREAM ? close_on_none(heap, group) : close_on(heap, group, stream));
     mend_group_show_chunks(heap, group->number);
     mend_streams_release_group(&heap->streams, group->number);
     return MEND_OK;

@@ -86,10 +86,7 @@ mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes
                             "0x%llx to 0x%llx is not all mapped memory of this pool",
                             (unsigned long long)address, (unsigned long long)end);
     }
-    mend_result awake = mend_users_check_awake(heap, address, size_bytes, "mend_pin");
-    if (awake != MEND_OK) {
-        return awake;
-    }
+    MEND_TRY(mend_users_check_awake(heap, address, size_bytes, "mend_pin"));
     pinned_range *range = find(heap, address, size_bytes, owner);
     if (range == NULL) {
         if (!mend_slab_reserve(&heap->pins.nodes, 1)) {

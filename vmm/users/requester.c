@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "base/error.h"
 #include "physical/stream.h"
 
 /* Whether a capture uses a group of the program that is not begun on the stream: no watch tells
@@ -16,8 +17,8 @@ static bool is_unwatched(const mend_heap *heap, mend_order order, uint32_t group
 mend_result mend_requester_find_stream(mend_heap *heap, mend_order order, uint32_t group,
                                        uint32_t *index)
 {
-    mend_result result = mend_users_find_stream(heap, order.stream, group, index);
-    if (result == MEND_OK && group != 0) {
+    MEND_TRY(mend_users_find_stream(heap, order.stream, group, index));
+    if (group != 0) {
         mend_stream_state *state = &heap->streams.items[*index];
         assert(state->group == group);
         state->used_outside |= order.capture == 0;
@@ -28,7 +29,7 @@ mend_result mend_requester_find_stream(mend_heap *heap, mend_order order, uint32
         }
         mend_group_watch_again(heap, order.stream);
     }
-    return result;
+    return MEND_OK;
 }
 
 mend_result mend_requester_find_group(mend_heap *heap, mend_order order, uint32_t *group)
@@ -57,17 +58,13 @@ mend_result mend_requester_find(mend_heap *heap, mend_request *request)
         return MEND_OK;
     }
     mend_order order = {request->handle, request->capture};
-    mend_result result = MEND_OK;
     if (request->pages != NULL) { /* its pages belong to no group */
         request->group = 0;
         return mend_users_find_stream(heap, request->handle, 0, &request->stream);
     }
-    if (request->owner != 0) {
-        request->group = request->owner;
-    } else {
-        result = mend_requester_find_group(heap, order, &request->group);
+    request->group = request->owner;
+    if (request->owner == 0) {
+        MEND_TRY(mend_requester_find_group(heap, order, &request->group));
     }
-    return result == MEND_OK
-               ? mend_requester_find_stream(heap, order, request->group, &request->stream)
-               : result;
+    return mend_requester_find_stream(heap, order, request->group, &request->stream);
 }

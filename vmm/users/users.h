@@ -42,6 +42,9 @@ static inline mend_result mend_users_find_stream(mend_heap *heap, mend_stream st
  * again; without either, a wait for the context covers it. */
 void mend_users_record_fence(mend_heap *heap, uint32_t stream);
 
+/* As mend_forget_stream. The caller holds both locks. */
+mend_result mend_users_forget_stream(mend_heap *heap, mend_stream stream);
+
 /* ---- group.c --------------------------------------------------------------------------------- */
 
 /* Guarded by the heap's `state` lock. */
@@ -161,11 +164,6 @@ void mend_exports_clear(mend_heap *heap);
  * the number of marked spans. O(exports). */
 uint64_t mend_exports_in(const mend_heap *heap, const mend_chunk *chunk, mend_export_way way);
 bool mend_exports_are_right(const mend_heap *heap, uint64_t marked);
-
-/* ---- forget.c -------------------------------------------------------------------------------- */
-
-/* As mend_forget_stream. The caller holds both locks. */
-mend_result mend_users_forget_stream(mend_heap *heap, mend_stream stream);
 
 /* ---- pin.c ----------------------------------------------------------------------------------- */
 
