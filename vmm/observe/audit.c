@@ -15,7 +15,8 @@ static bool nodes_are_right(const mend_audit_walk *a)
     return (a->spans == heap->nodes.spans.used_count && a->runs == heap->nodes.runs.used_count &&
             a->wait_nodes == heap->nodes.waits.used_count &&
             heap->chunks.owing.count[MEND_OWED_MAPPING] == heap->retire.nodes.used_count &&
-            heap->chunks.all.count + heap->chunks.owing.count[MEND_OWED_ALIAS] ==
+            heap->chunks.all.count + heap->chunks.away_count +
+                    heap->chunks.owing.count[MEND_OWED_ALIAS] ==
                 heap->chunks.slab.used_count) ||
            mend_audit_broken(a, "nodes of spans, runs, waits, retired mappings or chunks are lost");
 }

@@ -94,11 +94,9 @@ static bool chunk_is_right(const mend_audit_walk *a, const mend_chunk *chunk)
 }
 
 /* What is owed of chunks is noted; nothing else has these kinds. */
-static bool chunks_owe_what_is_noted(const mend_audit_walk *a)
+static bool chunks_owe_what_is_noted(const mend_audit_walk *a, uint64_t count, bool is_right)
 {
     const mend_owing *owing = &a->heap->chunks.owing;
-    uint64_t count = 0;
-    bool is_right = true;
     for (const mend_tree_node *at = mend_tree_first(&a->heap->chunks.all); at != NULL;
          at = mend_tree_next(at)) {
         const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_number);
@@ -127,6 +125,8 @@ bool mend_audit_asleep(const mend_audit_walk *a)
     const mend_chunks *chunks = &a->heap->chunks;
     const mend_keeping *keeping = &a->heap->keeping;
     sums s = {0};
+    uint64_t owed = 0;
+    bool is_noted = true;
     for (const mend_tree_node *at = mend_tree_first(&chunks->mapped); at != NULL;
          at = mend_tree_next(at)) {
         const mend_chunk *chunk = CHUNK_OF(at);
@@ -143,6 +143,8 @@ bool mend_audit_asleep(const mend_audit_walk *a)
         s.bytes += chunk->size_bytes;
         s.live_bytes += chunk->live_bytes;
         s.away += is_away;
+        owed += is_away && chunk->owed.kind != MEND_OWED_NOTHING;
+        is_noted = is_noted && chunk->owed.kind == mend_chunk_owes(chunk);
         s.away_bytes += is_away ? chunk->size_bytes : 0;
         s.host_bytes += chunk->kept->host_bytes;
         s.file_bytes += chunk->kept->file_bytes;
@@ -151,7 +153,7 @@ bool mend_audit_asleep(const mend_audit_walk *a)
             return false;
         }
     }
-    return chunks_owe_what_is_noted(a) && counts_aside_are_right(a, &s) &&
+    return chunks_owe_what_is_noted(a, owed, is_noted) && counts_aside_are_right(a, &s) &&
            copies_are_right(a, s.room_bytes) &&
            ((s.chunks == chunks->asleep_count && s.bytes == chunks->asleep_bytes &&
              s.live_bytes == chunks->asleep_live_bytes && s.away == chunks->away_count &&

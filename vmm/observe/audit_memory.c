@@ -91,11 +91,11 @@ bool mend_audit_chunks(const mend_audit_walk *a)
     uint64_t reserved_bytes = 0;
     uint64_t empty_bytes = 0;
     uint64_t unmapped_bytes = 0;
-    uint64_t lost_bytes = 0;
+    uint64_t lost_bytes = chunks->away_bytes; /* these and the next are in no tree of memory */
     size_t whole = 0;
     size_t newly = 0;
-    size_t mapped = 0;
-    size_t held = 0;
+    size_t mapped = chunks->away_count;
+    size_t held = chunks->away_count;
     size_t missing = 0;
     size_t on_host = 0; /* mapped, and lacking nothing */
     uint64_t pinned_bytes = 0;
@@ -105,7 +105,7 @@ bool mend_audit_chunks(const mend_audit_walk *a)
     }
     for (mend_tree_node *at = mend_tree_first(&chunks->all); at != NULL; at = mend_tree_next(at)) {
         const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_number);
-        bool on_device = chunk->missing != MEND_MISSING_MEMORY && !chunk->on_host;
+        bool on_device = !chunk->on_host;
         reserved_bytes += on_device ? chunk->size_bytes : 0;
         empty_bytes += mend_chunk_is_empty(chunk) ? chunk->size_bytes : 0;
         whole += mend_chunk_is_empty(chunk);

@@ -36,9 +36,9 @@ mend_result mend_move(mend_pool *pool, mend_move_target target, const uint64_t *
         return result;
     }
     mend_move_report all = MEND_MOVE_REPORT_INIT;
-    result = mend_relocate(
-        &pool->heap, target == MEND_MOVE_TO_HOST ? MEND_EXCHANGE_TO_HOST : MEND_EXCHANGE_TO_DEVICE,
-        tags, tag_count, &all);
+    result = mend_relocate(&pool->heap,
+                           target == MEND_MOVE_TO_HOST ? MEND_BACKING_HOST : MEND_BACKING_DEVICE,
+                           tags, tag_count, &all);
     if (result == MEND_OK && report != NULL) {
         all.struct_size = report->struct_size;
         memcpy(report, &all, mend_min_u64(report->struct_size, sizeof(all)));
