@@ -89,6 +89,10 @@ static void mix_chunks(hasher *h, const mend_heap *heap)
         mix(h, chunk->size_bytes);
         mix(h, chunk->live_bytes * 4 + (uint64_t)chunk->missing);
     }
+    for (const mend_chunk *chunk = mend_chunk_from(&heap->chunks, 0); chunk != NULL;
+         chunk = mend_chunk_next(chunk)) {
+        mix(h, mend_chunk_sleeps(chunk) ? chunk->live_bytes : 0);
+    }
     for (const mend_retired *retired = mend_retire_first(heap); retired != NULL;
          retired = mend_retire_next(retired)) {
         mix_address(h, retired->address);

@@ -138,12 +138,11 @@ static bool is_gone(const mend_follower *f, uint64_t chunk)
     return is_in(&f->gone, (follower_range){.address = chunk, .size_bytes = 1});
 }
 
-/* Numbers rise, and one that is gone comes back only by being created again: then it has the memory
- * of another chunk. Memory that reads as zeros has no number, and that of the host no creation. */
+/* Numbers rise. Memory that reads as zeros has no number, and that of the host no creation. */
 static const char *create_chunk(mend_follower *f, uint64_t chunk)
 {
     if (is_gone(f, chunk)) {
-        drop(&f->gone, from(&f->gone, chunk));
+        return "is created and was there before";
     }
     f->newest = chunk > f->newest ? chunk : f->newest;
     return NULL;
@@ -271,6 +270,10 @@ static const char *apply(mend_follower *f, const mend_history_event *event)
     case MEND_EVENT_EXCHANGE:
         what = is_in(&f->mapped, range) ? NULL : "gets another chunk and is not mapped";
         return what == NULL ? add_chunk(f, range, event->chunk) : what;
+    case MEND_EVENT_SLEEP: /* what sleeps has no memory, and wakes in that of any chunk */
+        return forget_chunks(f, range) ? NULL : "no host memory";
+    case MEND_EVENT_WAKE:
+        return add_chunk(f, range, event->chunk);
     case MEND_EVENT_COMPACT:
         return is_in(&f->mapped, range) ? NULL : "is compacted and not mapped";
     default:

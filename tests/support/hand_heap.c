@@ -61,7 +61,8 @@ void hand_close(hand_heap *h)
 mend_chunk *hand_unmapped_chunk(hand_heap *h, uint64_t pages)
 {
     mend_chunk *chunk = NULL;
-    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_chunk_create(&h->heap.chunks, pages * HAND_PAGE, &chunk));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_chunk_create(&h->heap.chunks, pages * HAND_PAGE,
+                                                    MEND_BACKING_DEVICE, &chunk));
     return chunk;
 }
 

@@ -157,7 +157,7 @@ def check_upper_rooms(tree):
 TAKES_BACK = {
     "unmap": ("move/settle", "move/steps", "move/exchange", "move/grow", "move/import",
               "move/zeros", "heap/destroy"),
-    "release": ("physical/chunk", "physical/asleep", "physical/on_host", "move/settle",
+    "release": ("physical/chunk", "move/settle",
                 "move/zeros_chunk", "heap/destroy"),
     "host_free": ("move/host_memory",),
 }

@@ -58,6 +58,11 @@ mend_result mend_failure(mend_result result, const char *format, ...)
     return result;
 }
 
+mend_result mend_no_host_memory(const char *what)
+{
+    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for %s", what);
+}
+
 mend_result mend_driver_failure(mend_result result, const char *call, int status,
                                 const char *status_name, const char *format, ...)
 {

@@ -23,6 +23,9 @@
 __attribute__((format(printf, 2, 3))) mend_result mend_failure(mend_result result,
                                                                const char *format, ...);
 
+/* The same of malloc, for `what`: MEND_ERROR_OUT_OF_HOST_MEMORY. */
+mend_result mend_no_host_memory(const char *what);
+
 /* The same for a failed driver call: its name, its code, and the name of the code (both names are
  * static). */
 __attribute__((format(printf, 5, 6))) mend_result mend_driver_failure(mend_result result,

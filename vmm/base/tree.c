@@ -48,6 +48,17 @@ static void replace_in_parent(mend_tree *tree, const mend_tree_node *node,
     }
 }
 
+void mend_tree_replace(mend_tree *tree, mend_tree_node *node, mend_tree_node *by)
+{
+    *by = *node;
+    replace_in_parent(tree, node, by);
+    for (int side = 0; side <= 1; side++) {
+        if (by->child[side] != NULL) {
+            set_parent(by->child[side], by);
+        }
+    }
+}
+
 /* Rotates the subtree so that node's child on `side` becomes its root. Returns the new root. */
 static mend_tree_node *rotate(mend_tree *tree, mend_tree_node *node, int side)
 {

@@ -78,7 +78,7 @@ void mend_layout_replace(mend_heap *heap, mend_chunk *chunk, const mend_cluster 
         mend_chunk_subtract_live(chunks, chunk, live_bytes);
     }
     if (live_bytes > 0 && chunk->on_host) {
-        mend_chunk_note_freed_on_host(chunks, chunk, live_bytes);
+        mend_chunk_note_freed_aside(chunks, chunk, live_bytes);
     }
     mend_chunk_set_address(chunks, chunk, zone, 0);
     mend_chunk_thaw(chunks, chunk);

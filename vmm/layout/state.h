@@ -458,8 +458,7 @@ static inline uint64_t mend_heap_awake_bytes(const mend_heap *heap)
 static inline uint64_t mend_heap_chunks(const mend_heap *heap)
 {
     const mend_chunks *chunks = &heap->chunks;
-    const uint64_t others =
-        (uint64_t)chunks->away_count + chunks->host_count + chunks->owing.count[MEND_OWED_SPARE];
+    const uint64_t others = (uint64_t)chunks->host_count + chunks->owing.count[MEND_OWED_SPARE];
     assert(chunks->all.count >= others);
     return chunks->all.count - others + heap->ranges.zeros_chunks;
 }

@@ -63,8 +63,7 @@ static uint64_t stretch_from(const mend_chunk **chunk)
 /* The caller holds `grow`, so nothing is mapped or unmapped meanwhile. */
 static mend_result allow_all(mend_heap *heap, int device)
 {
-    const mend_tree_node *first = mend_tree_first(&heap->chunks.mapped);
-    const mend_chunk *at = first != NULL ? MEND_CONTAINER_OF(first, mend_chunk, by_address) : NULL;
+    const mend_chunk *at = mend_chunk_from(&heap->chunks, 0);
     while (at != NULL) {
         uint64_t address = mend_chunk_mapping_address(at);
         uint64_t bytes = stretch_from(&at);

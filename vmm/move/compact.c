@@ -70,7 +70,7 @@ static mend_result measure(compaction *s)
     mend_victims_measure(heap, s->chunk, NULL, &s->size);
     s->clusters = calloc(s->size.clusters + 1, sizeof(*s->clusters));
     if (s->clusters == NULL) {
-        return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a compaction");
+        return mend_no_host_memory("a compaction");
     }
     size_t clusters = s->size.clusters;
     mend_victims_measure(heap, s->chunk, s->clusters, &s->size);
@@ -115,7 +115,7 @@ mend_result mend_compact_chunk(mend_compact_pass *pass, mend_chunk *chunk)
     mend_result result = plan(&s);
     if (result == MEND_OK) {
         const mend_exchange_order order = {.chunk = chunk,
-                                           .kind = MEND_EXCHANGE_TO_DEVICE,
+                                           .backing = MEND_BACKING_DEVICE,
                                            .parts = s.clusters,
                                            .count = s.size.clusters,
                                            .keeps_memory = true};

@@ -33,8 +33,7 @@ mend_result mend_dissolve_aliases(mend_heap *heap, bool *any)
             continue;
         }
         if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
-            return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY,
-                                "malloc failed for the end of an alias");
+            return mend_no_host_memory("the end of an alias");
         }
         dissolve(heap, alias);
         *any = true;

@@ -34,11 +34,6 @@ typedef struct exchange {
     size_t scratch_mapped; /* ... so many of them */
 } exchange;
 
-static mend_result no_host_memory(void)
-{
-    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for an exchange of memory");
-}
-
 static mend_result refused(const exchange *x, mend_driver_call call, mend_status status)
 {
     return status == MEND_DRIVER_OK ? MEND_OK : mend_driver_refused(x->heap, call, status);
@@ -66,31 +61,6 @@ static bool reserve_nodes(exchange *x)
            mend_layout_promise_these(heap, &x->nodes);
 }
 
-/* Maps the next part; *mapped counts them. */
-static mend_status map_next(const exchange *x, uint64_t address, size_t *mapped)
-{
-    mend_status status = mend_step_map(x->heap, address, x->parts[*mapped].chunk);
-    x->report->driver_calls++;
-    *mapped += status == MEND_DRIVER_OK;
-    return status;
-}
-
-/* Maps all parts at their addresses; *mapped counts those that are mapped. */
-static mend_status map_parts(const exchange *x, size_t *mapped, mend_driver_call *call)
-{
-    mend_status status = MEND_DRIVER_OK;
-    *mapped = 0;
-    *call = MEND_CALL_map;
-    while (*mapped < x->count && status == MEND_DRIVER_OK) {
-        status = map_next(x, x->parts[*mapped].address, mapped);
-    }
-    if (status == MEND_DRIVER_OK) {
-        *call = MEND_CALL_set_access;
-        status = mend_step_allow_parts(x->heap, x->parts, x->count, &x->report->driver_calls);
-    }
-    return status;
-}
-
 /* ---- what can fail --------------------------------------------------------------------------- */
 
 /* No thread takes memory in the chunk, nor the free chunks that it gets. */
@@ -100,48 +70,22 @@ static void freeze(exchange *x)
         mend_freeze_chunk(x->heap, x->chunk);
     }
     for (size_t i = 0; i < x->count; i++) {
-        mend_chunk *other = x->parts[i].chunk;
-        const uint64_t address = other != NULL ? other->address : 0;
-        if (address != 0) {
-            assert(mend_chunk_is_empty(other) && other->claimed_address == 0);
-            mend_layout_detach(x->heap, other, &other->claimed_waits);
-            other->claimed_address = address;
+        if (x->parts[i].chunk != NULL) {
+            mend_step_claim(x->heap, x->parts[i].chunk);
         }
     }
-}
-
-/* Memory that cannot be shared with other processes. */
-static mend_status create_private(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk)
-{
-    const int share_types = chunks->properties.share_types;
-    chunks->properties.share_types = 0; /* nobody else creates meanwhile */
-    mend_status status = mend_chunk_create(chunks, size_bytes, chunk);
-    chunks->properties.share_types = share_types;
-    return status;
-}
-
-static mend_result create_part(const exchange *x, mend_cluster *part)
-{
-    mend_chunks *chunks = &x->heap->chunks;
-    const mend_exchange_kind kind = x->order->kind;
-    mend_status status = kind == MEND_EXCHANGE_TO_HOST
-                             ? mend_chunk_create_on_host(chunks, part->size_bytes, &part->chunk)
-                         : kind == MEND_EXCHANGE_TO_PRIVATE
-                             ? create_private(chunks, part->size_bytes, &part->chunk)
-                             : mend_chunk_create(chunks, part->size_bytes, &part->chunk);
-    part->is_created = status == MEND_DRIVER_OK;
-    mend_result result = done(x, MEND_CALL_create, status);
-    if (result == MEND_ERROR_OUT_OF_MEMORY && kind != MEND_EXCHANGE_TO_HOST) {
-        mend_attainable_note_refusal(x->heap);
-    }
-    return result;
 }
 
 static mend_result create(exchange *x)
 {
     mend_result result = MEND_OK;
     for (size_t i = 0; i < x->count && result == MEND_OK; i++) {
-        result = x->parts[i].chunk == NULL ? create_part(x, &x->parts[i]) : MEND_OK;
+        mend_cluster *part = &x->parts[i];
+        if (part->chunk == NULL) {
+            x->report->driver_calls++;
+            result = mend_step_create(x->heap, part->size_bytes, x->order->backing, &part->chunk);
+            part->is_created = result == MEND_OK;
+        }
     }
     return result;
 }
@@ -162,7 +106,9 @@ static mend_result map_scratch(exchange *x)
     }
     uint64_t address = x->scratch;
     for (size_t i = 0; i < x->count && status == MEND_DRIVER_OK; i++) {
-        status = map_next(x, address, &x->scratch_mapped);
+        x->report->driver_calls++;
+        status = mend_step_map(heap, address, x->parts[i].chunk);
+        x->scratch_mapped += status == MEND_DRIVER_OK;
         address += x->parts[i].size_bytes;
     }
     return status == MEND_DRIVER_OK
@@ -243,27 +189,22 @@ static void give_back(mend_heap *heap, mend_chunk *other)
     if (other->address != 0 || mend_retire_holds(heap, other->handle) != NULL) {
         return;
     }
-    mend_status status = other->on_host ? mend_chunk_release_on_host(&heap->chunks, other)
-                                        : mend_chunk_release(&heap->chunks, other);
-    heap->counters.driver_failures += status != MEND_DRIVER_OK;
+    heap->counters.driver_failures += mend_chunk_release(&heap->chunks, other) != MEND_DRIVER_OK;
 }
 
 /* What was created goes back, as if it had not been; free chunks go where they were. */
 static void drop_parts(exchange *x)
 {
-    mend_heap *heap = x->heap;
-    for (size_t i = 0; i < x->count && x->parts[i].chunk != NULL; i++) {
-        mend_chunk *other = x->parts[i].chunk;
-        const uint64_t address = other->claimed_address;
-        if (address != 0) {
-            other->claimed_address = 0;
-            mend_layout_attach(heap, other, other->zone, address, &other->claimed_waits);
-        } else if (x->parts[i].is_created && other->address == 0 &&
-                   mend_retire_holds(heap, other->handle) == NULL) {
-            mend_step_undo_create(heap, other);
+    for (size_t i = 0; i < x->count; i++) {
+        mend_chunk *chunk = x->parts[i].chunk;
+        if (chunk != NULL && chunk->claimed_address != 0) {
+            mend_step_end_claim(x->heap, chunk);
+        } else if (x->parts[i].is_created && chunk->address == 0 &&
+                   mend_retire_holds(x->heap, chunk->handle) == NULL) {
+            mend_step_undo_create(x->heap, chunk);
         }
-        x->parts[i] =
-            (mend_cluster){.address = x->parts[i].address, .size_bytes = x->parts[i].size_bytes};
+        x->parts[i].chunk = NULL;
+        x->parts[i].is_created = false;
     }
 }
 
@@ -287,12 +228,7 @@ static void install(exchange *x, size_t first, size_t mapped, bool is_whole)
                           chunk->number);
     }
     for (size_t i = 0; i < x->count; i++) {
-        mend_chunk *other = x->parts[i].chunk;
-        if (other->claimed_address != 0) {
-            mend_retire_mapping(heap, other, other->claimed_address, &other->claimed_waits);
-            other->claimed_address = 0;
-            heap->counters.chunks_moved++;
-        }
+        heap->counters.chunks_moved += mend_retire_claim(heap, x->parts[i].chunk);
     }
     mend_chunk_set_missing(&heap->chunks, chunk, MEND_MISSING_NOTHING);
     mend_layout_replace(heap, chunk, x->parts, x->count);
@@ -333,7 +269,8 @@ static mend_result finish(exchange *x)
     mend_driver_call call;
     mend_result result = MEND_OK;
     mend_chunk_set_missing(&x->heap->chunks, x->chunk, MEND_MISSING_MAPPING);
-    mend_status status = map_parts(x, &mapped, &call);
+    mend_status status =
+        mend_step_map_parts(x->heap, x->parts, x->count, &mapped, &call, &x->report->driver_calls);
     if (status == MEND_DRIVER_OK) {
         install(x, 0, mapped, true);
     } else if (mend_step_unmap_parts(x->heap, x->parts, mapped, &first, &x->report->driver_calls) ==
@@ -392,7 +329,7 @@ mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *ord
                   .was_frozen = chunk->is_frozen,
                   .reservations_before = heap->space.reservation_count};
     if (!reserve_nodes(&x)) {
-        return no_host_memory();
+        return mend_no_host_memory("an exchange of memory");
     }
     mend_result result = perform(&x);
     mend_layout_end_promise(heap, &x.nodes);

@@ -46,7 +46,7 @@ mend_result mend_sleep_file_open(const char *directory, mend_kept_file **file)
 {
     mend_kept_file *made = calloc(1, sizeof(*made));
     if (made == NULL) {
-        return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a file of a sleep");
+        return mend_no_host_memory("a file of a sleep");
     }
     made->uses = 1;
     made->descriptor = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);

@@ -32,11 +32,6 @@ typedef struct transaction {
     uint64_t mapped_bytes; /* bytes of chunks mapped so far, in order */
 } transaction;
 
-static mend_result no_host_memory(void)
-{
-    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed while making room");
-}
-
 /* Of waits, only chunks that are mapped have any: they are claimed before anything changes. */
 static mend_layout_promise count_nodes(const transaction *t, size_t chunks, size_t ends)
 {
@@ -143,15 +138,8 @@ static void claim(transaction *t)
     t->tail_part = claim_end(heap, &t->plan->tail);
     t->head_part = claim_end(heap, &t->plan->head);
     for (size_t i = 0; i < t->plan->picks.count; i++) {
-        mend_chunk *at = t->plan->picks.chunks[i];
-        uint64_t address = at->address;
-        assert(mend_chunk_is_empty(at));
-        assert(at->claimed_address == 0);
-        if (address != 0) {
-            mend_layout_detach(heap, at, &at->claimed_waits);
-            at->claimed_address = address;
-        }
-        enter(t, at);
+        mend_step_claim(heap, t->plan->picks.chunks[i]);
+        enter(t, t->plan->picks.chunks[i]);
     }
 }
 
@@ -171,12 +159,8 @@ static void end_claim(transaction *t)
     end_claim_of_end(t->heap, &t->plan->tail, t->tail_part);
     end_claim_of_end(t->heap, &t->plan->head, t->head_part);
     for (mend_chunk *at = t->chunks; at != NULL && at != t->created; at = at->next_claimed) {
-        uint64_t address = at->claimed_address;
         assert(at->address == 0);
-        if (address != 0) {
-            at->claimed_address = 0;
-            mend_layout_attach(t->heap, at, at->zone, address, &at->claimed_waits);
-        }
+        mend_step_end_claim(t->heap, at);
     }
 }
 
@@ -188,14 +172,10 @@ static mend_result create_chunks(transaction *t)
         mend_chunk *chunk;
         assert(size_bytes > 0);
         assert(size_bytes <= left_bytes);
-        mend_status status = t->plan->on_host
-                                 ? mend_chunk_create_on_host(&t->heap->chunks, size_bytes, &chunk)
-                                 : mend_chunk_create(&t->heap->chunks, size_bytes, &chunk);
-        if (status != MEND_DRIVER_OK) {
-            mend_result result = mend_driver_refused(t->heap, MEND_CALL_create, status);
-            if (result == MEND_ERROR_OUT_OF_MEMORY && !t->plan->on_host) {
-                mend_attainable_note_refusal(t->heap);
-            }
+        mend_result result =
+            mend_step_create(t->heap, size_bytes,
+                             t->plan->on_host ? MEND_BACKING_HOST : MEND_BACKING_DEVICE, &chunk);
+        if (result != MEND_OK) {
             return result;
         }
         enter(t, chunk);
@@ -379,8 +359,7 @@ static void commit(transaction *t)
         mend_waits waits = {0};
         if (at->claimed_address != 0) {
             mend_waits_add_all(room, &waits, &at->claimed_waits);
-            mend_retire_mapping(heap, at, at->claimed_address, &at->claimed_waits);
-            at->claimed_address = 0;
+            mend_retire_claim(heap, at);
             heap->counters.chunks_moved++;
             mend_headroom_note_move(heap);
         }
@@ -395,7 +374,7 @@ static void commit(transaction *t)
 static mend_result perform(transaction *t, const mend_request *request)
 {
     if (!reserve_nodes(t)) {
-        return no_host_memory();
+        return mend_no_host_memory("new memory");
     }
     mend_result result = request->behind_wait ? order_streams(t, request) : MEND_OK;
     if (result == MEND_OK) {

@@ -62,17 +62,17 @@ void mend_keep_settle(mend_heap *heap, mend_kept *refused)
 
 void mend_keep_clear(mend_heap *heap, bool has_context)
 {
-    mend_tree_node *at =
-        heap->chunks.asleep_count > 0 ? mend_tree_first(&heap->chunks.mapped) : NULL;
-    for (; at != NULL; at = mend_tree_next(at)) {
-        mend_kept *kept = MEND_CONTAINER_OF(at, mend_chunk, by_address)->kept;
+    const mend_chunk *chunk =
+        heap->chunks.asleep_count > 0 ? mend_chunk_from(&heap->chunks, 0) : NULL;
+    for (; chunk != NULL; chunk = mend_chunk_next(chunk)) {
+        mend_kept *kept = chunk->kept;
         if (kept != NULL && !has_context) {
             kept->host = NULL;
         }
         mend_keep_drop(heap, kept);
     }
-    for (at = has_context ? NULL : mend_tree_first(&heap->keeping.copies); at != NULL;
-         at = mend_tree_next(at)) {
+    for (mend_tree_node *at = has_context ? NULL : mend_tree_first(&heap->keeping.copies);
+         at != NULL; at = mend_tree_next(at)) {
         COPY_OF(at)->host = NULL;
     }
     mend_copies_clear(heap);

@@ -91,11 +91,6 @@ mend_imported *mend_imports_find_address(const mend_heap *heap, uint64_t address
 
 /* ---- mapping --------------------------------------------------------------------------------- */
 
-static mend_result no_host_memory(void)
-{
-    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for an import");
-}
-
 /* Finds addresses. Those of reservations in which nothing is left go back first, if the driver has
  * no others. */
 static mend_result place(mend_heap *heap, mend_imported *import)
@@ -107,7 +102,7 @@ static mend_result place(mend_heap *heap, mend_imported *import)
     if (status == MEND_DRIVER_OUT_OF_MEMORY) {
         mend_space_trim(space, 0);
         if (!mend_space_reserve_nodes(space, 1)) {
-            return no_host_memory();
+            return mend_no_host_memory("an import");
         }
         status = mend_space_place(space, MEND_ZONE_LARGE, import->all_bytes, page_bytes,
                                   &import->mapped_at);
@@ -198,7 +193,7 @@ static mend_result map_in_scope(mend_heap *heap, mend_imported *import)
     const size_t reservations_before = heap->space.reservation_count;
     mend_retire_flush(heap, MEND_STREAM_UNKNOWN); /* it may free addresses */
     if (!mend_retire_reserve(heap, import->count) || !mend_space_reserve_nodes(&heap->space, 1)) {
-        return no_host_memory();
+        return mend_no_host_memory("an import");
     }
     mend_result result = place(heap, import);
     if (result == MEND_OK) {
@@ -239,7 +234,7 @@ mend_result mend_imports_close(mend_heap *heap, mend_imported *import, mend_stam
         return MEND_OK;
     }
     if (!mend_retire_reserve(heap, import->count)) {
-        return no_host_memory();
+        return mend_no_host_memory("an import");
     }
     leave_trees(heap, import);
     retire_first(heap, import, import->count, stamp);

@@ -251,23 +251,17 @@ static mend_result load_part(mend_keeper *keeper, const mend_kept_file *file, ui
 }
 
 /* One piece, through the buffers. `file` is NULL to save. */
-static mend_result pass_piece(mend_keeper *keeper, const mend_chunk *chunk,
-                              const mend_kept_piece *piece, const mend_kept_file *file)
+static mend_result pass_piece(mend_keeper *keeper, uint64_t address, const mend_kept_piece *piece,
+                              const mend_kept_file *file)
 {
     mend_result result = MEND_OK;
     for (uint64_t done = 0; done < piece->size_bytes && result == MEND_OK;) {
-        uint64_t address = chunk->address + piece->offset_bytes + done;
         uint64_t bytes = mend_min_u64(piece->size_bytes - done, MEND_KEEP_STAGE_BYTES);
-        result = file == NULL ? save_part(keeper, address, bytes, piece->at + done)
-                              : load_part(keeper, file, address, bytes, piece->at + done);
+        result = file == NULL ? save_part(keeper, address + done, bytes, piece->at + done)
+                              : load_part(keeper, file, address + done, bytes, piece->at + done);
         done += bytes;
     }
     return result;
-}
-
-static uint64_t host_address(const mend_kept *kept, const mend_kept_piece *piece)
-{
-    return address_of(kept->host) + piece->at;
 }
 
 /* Room for what is kept: memory of the host, and a part of the file. */
@@ -286,29 +280,31 @@ static mend_result take_room(mend_keeper *keeper, mend_kept *kept)
     return result == MEND_OK ? mend_keep_take_room(keeper->heap, kept) : result;
 }
 
-mend_result mend_keeper_save(mend_keeper *keeper, const mend_chunk *chunk, mend_kept *kept)
-{
-    mend_result result = take_room(keeper, kept);
-    for (size_t i = 0; i < kept->piece_count && result == MEND_OK; i++) {
-        const mend_kept_piece *piece = &kept->pieces[i];
-        result = piece->keep == MEND_KEEP_FILE
-                     ? pass_piece(keeper, chunk, piece, NULL)
-                     : copy(keeper, host_address(kept, piece), chunk->address + piece->offset_bytes,
-                            piece->size_bytes);
-    }
-    return result;
-}
-
-mend_result mend_keeper_load(mend_keeper *keeper, const mend_chunk *chunk, const mend_kept *kept)
+/* Copies all pieces out, or in. */
+static mend_result pass(mend_keeper *keeper, const mend_kept *kept, bool out)
 {
     mend_result result = MEND_OK;
     for (size_t i = 0; i < kept->piece_count && result == MEND_OK; i++) {
         const mend_kept_piece *piece = &kept->pieces[i];
-        result = piece->keep == MEND_KEEP_FILE ? pass_piece(keeper, chunk, piece, kept->file)
-                                               : copy(keeper, chunk->address + piece->offset_bytes,
-                                                      host_address(kept, piece), piece->size_bytes);
+        const uint64_t address = kept->address + piece->offset_bytes;
+        const uint64_t host = address_of(kept->host) + piece->at;
+        result = piece->keep == MEND_KEEP_FILE
+                     ? pass_piece(keeper, address, piece, out ? NULL : kept->file)
+                 : out ? copy(keeper, host, address, piece->size_bytes)
+                       : copy(keeper, address, host, piece->size_bytes);
     }
     return result;
+}
+
+mend_result mend_keeper_save(mend_keeper *keeper, mend_kept *kept)
+{
+    mend_result result = take_room(keeper, kept);
+    return result == MEND_OK ? pass(keeper, kept, true) : result;
+}
+
+mend_result mend_keeper_load(mend_keeper *keeper, const mend_kept *kept)
+{
+    return pass(keeper, kept, false);
 }
 
 mend_result mend_keeper_finish(mend_keeper *keeper)

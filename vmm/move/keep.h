@@ -113,8 +113,8 @@ void mend_keeper_end(mend_keeper *keeper);
 
 /* Copies the pieces of a chunk out, and back in. They may still run when the call returns: what is
  * copied is complete after mend_keeper_finish. Errors as above. */
-mend_result mend_keeper_save(mend_keeper *keeper, const mend_chunk *chunk, mend_kept *kept);
-mend_result mend_keeper_load(mend_keeper *keeper, const mend_chunk *chunk, const mend_kept *kept);
+mend_result mend_keeper_save(mend_keeper *keeper, mend_kept *kept);
+mend_result mend_keeper_load(mend_keeper *keeper, const mend_kept *kept);
 mend_result mend_keeper_finish(mend_keeper *keeper);
 
 /* ---- host_memory.c --------------------------------------------------------------------------- */

@@ -95,21 +95,14 @@ mend_result mend_dissolve_aliases(mend_heap *heap, bool *any);
  * The caller holds both locks, and a driver scope is open; slow driver calls release `state`.
  */
 
-/* What memory the chunk gets. */
-typedef enum mend_exchange_kind {
-    MEND_EXCHANGE_TO_HOST,
-    MEND_EXCHANGE_TO_DEVICE,
-    MEND_EXCHANGE_TO_PRIVATE /* on the device, and not for other processes */
-} mend_exchange_kind;
-
 typedef struct mend_exchange_order {
     mend_chunk *chunk;
-    mend_exchange_kind kind;
-    mend_cluster *parts; /* borrowed: the chunks that it becomes, in order, each of pages of the
-                          * device, with an idle empty chunk of their size, or NULL; between them is
-                          * no block. Of the device alone. NULL: it stays one */
-    size_t count;        /* of the parts */
-    bool keeps_memory;   /* a compaction: the old memory is free memory then */
+    mend_backing backing; /* what memory it gets */
+    mend_cluster *parts;  /* borrowed: the chunks that it becomes, in order, each of pages of the
+                           * device, with an idle empty chunk of their size, or NULL; no block is
+                           * between them. Of the device alone. NULL: it stays one */
+    size_t count;         /* of the parts */
+    bool keeps_memory;    /* a compaction: the old memory is free memory then */
 } mend_exchange_order;
 
 typedef struct mend_exchange_report {
@@ -282,7 +275,7 @@ static inline mend_outcome mend_outcome_of(mend_result result)
 /* malloc failed. */
 static inline mend_outcome mend_outcome_without_host_memory(void)
 {
-    mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the pool's own records");
+    mend_no_host_memory("the pool's own records");
     return MEND_FAILED;
 }
 
@@ -334,6 +327,9 @@ bool mend_retire_reserve(mend_heap *heap, size_t count);
  * nodes of *waits. */
 void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t address,
                          mend_waits *waits);
+
+/* The same for the mapping of a claimed chunk, if it has one: true. */
+bool mend_retire_claim(mend_heap *heap, mend_chunk *chunk);
 
 /* A scratch mapping of a chunk, which could not be unmapped, retires. But memory of the device that
  * copies may still write to is free memory there, which nobody gets before they have ended: what
@@ -387,16 +383,26 @@ mend_status mend_step_allow(mend_heap *heap, uint64_t address, uint64_t size_byt
 mend_status mend_step_allow_to(mend_heap *heap, uint64_t address, uint64_t size_bytes,
                                const int *devices, int device_count, mend_access access);
 
-/* The same for parts, by address, with one call for neighbours; and unmaps those from *first on,
- * which says then what is left. *calls counts those to the driver. */
-mend_status mend_step_allow_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
-                                  uint64_t *calls);
+/* Both for parts, by address, with one call of access for neighbours; *mapped counts those that are
+ * mapped, *call is the last one, and *calls counts them all. What lacks access alone is mapped. */
+mend_status mend_step_map_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
+                                size_t *mapped, mend_driver_call *call, uint64_t *calls);
+
+/* Unmaps those from *first on, neighbours by one call; *first says then what is left. */
 mend_status mend_step_unmap_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
                                   size_t *first, uint64_t *calls);
 
-/* Releases an unmapped chunk as if it had not been created. If the driver refuses, the chunk stays
- * as free memory, or spare on the host. */
+/* Creates a chunk. MEND_ERROR_OUT_OF_MEMORY, which is noted; MEND_ERROR_DRIVER,
+ * MEND_ERROR_DEVICE_LOST. Releases an unmapped one as if it had not been created; if the driver
+ * refuses, it stays as free memory, or spare on the host. */
+mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, mend_backing backing,
+                             mend_chunk **chunk);
 void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk);
+
+/* Takes a free chunk out of the layout, with its mapping, for a transaction; and puts it back. The
+ * caller reserved nodes for each. */
+void mend_step_claim(mend_heap *heap, mend_chunk *chunk);
+void mend_step_end_claim(mend_heap *heap, mend_chunk *chunk);
 
 /* Waits for copies and fills on a stream that a failed transaction may have left running. If the
  * driver refuses, they may run until a wait for the context, and until then no mapping retires for
@@ -448,20 +454,14 @@ mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, men
  * only some are unmapped. */
 mend_result mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint32_t asking);
 
-/* A chunk that lacks memory, and one that has it. */
-typedef struct mend_trim_match {
-    mend_chunk *chunk;
-    mend_chunk *found; /* unmapped, empty and of the same size; NULL: none */
-} mend_trim_match;
-
 /*
- * Unmaps an idle empty chunk for each of these chunks, which ascend by size, as far as there are
- * such, but none that can be shared less than what the pool would create. What it found is free
- * memory still, and the caller's while it holds the grow lock. During a capture it finds only what
- * is not mapped. Calls the driver; what it refuses is not found, and it fails only if the context
- * is lost.
+ * Idle empty chunks become the memory of sleeping ones, which ascend by size, as far as there are
+ * such of their sizes, but none that can be shared less than what the pool would create. Adds their
+ * bytes to *given_bytes. During a capture only what is not mapped. Calls the driver; what that
+ * does not unmap stays, and it fails only if the context is lost.
  */
-mend_result mend_trim_match_sizes(mend_heap *heap, mend_trim_match *matches, size_t count);
+mend_result mend_trim_give_to(mend_heap *heap, const mend_cluster sleepers[], size_t count,
+                              uint64_t *given_bytes);
 
 /* Whether mend_trim_one would find a chunk to give back. `may_unmap`: also one that is mapped.
  * Takes idle what is known to be. No driver call. */

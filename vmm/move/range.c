@@ -40,11 +40,6 @@ void mend_ranges_clear(mend_heap *heap)
     mend_zeros_clear(heap);
 }
 
-static mend_result no_host_memory(void)
-{
-    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a range");
-}
-
 /* If the driver has no addresses left, those of the pool that nothing uses go back first, or are
  * borrowed; then those of idle chunks, which any address serves. */
 static mend_result place(mend_heap *heap, mend_range *range)
@@ -59,7 +54,7 @@ static mend_result place(mend_heap *heap, mend_range *range)
             mend_trim_addresses(heap, MEND_STREAM_UNKNOWN);
         }
         if (!mend_space_reserve_nodes(space, 1)) {
-            return no_host_memory();
+            return mend_no_host_memory("a range");
         }
         status = mend_space_own(space, range->size_bytes, &range->address);
         if (status == MEND_DRIVER_OUT_OF_MEMORY && way != AT_ONCE &&
@@ -103,7 +98,7 @@ mend_result mend_ranges_create(mend_heap *heap, uint64_t size_bytes, uint64_t pa
     const size_t page_count = (size_t)(size_bytes / page_bytes);
     mend_range *made = calloc(1, sizeof(*made) + page_count * sizeof(mend_span *));
     if (made == NULL) {
-        return no_host_memory();
+        return mend_no_host_memory("a range");
     }
     made->size_bytes = size_bytes;
     made->page_bytes = page_bytes;

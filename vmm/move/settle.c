@@ -51,6 +51,16 @@ void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t addr
     *waits = (mend_waits){0};
 }
 
+bool mend_retire_claim(mend_heap *heap, mend_chunk *chunk)
+{
+    const uint64_t address = chunk->claimed_address;
+    if (address != 0) {
+        mend_retire_mapping(heap, chunk, address, &chunk->claimed_waits);
+        chunk->claimed_address = 0;
+    }
+    return address != 0;
+}
+
 void mend_retire_scratch(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t address)
 {
     mend_waits waits = {.first = heap->retire.copies};
@@ -60,10 +70,7 @@ void mend_retire_scratch(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t 
         mend_retire_mapping(heap, chunk, address, &waits);
         return;
     }
-    if (chunk->claimed_address != 0) {
-        mend_retire_mapping(heap, chunk, chunk->claimed_address, &chunk->claimed_waits);
-        chunk->claimed_address = 0;
-    }
+    mend_retire_claim(heap, chunk);
     mend_layout_attach(heap, chunk, zone, address, &waits);
 }
 
@@ -261,8 +268,7 @@ static mend_result restore(mend_heap *heap, mend_chunk *chunk)
     mend_span *first = mend_heap_span_at(heap, chunk->address);
     size_t runs = mend_remap_count_spans(first, chunk->address + chunk->size_bytes);
     if (!mend_slab_promise(&heap->nodes.runs, runs)) {
-        return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY,
-                            "malloc failed while restoring a mapping");
+        return mend_no_host_memory("a mapping");
     }
     mend_driver_call refused;
     mend_status status = mend_remap_chunk(heap, chunk, first, &refused);
@@ -310,14 +316,14 @@ static void end_asleep(mend_heap *heap, mend_chunk *chunk)
     mend_space *space = mend_heap_space_at(heap, chunk->address);
     (void)waits_of(heap, chunk, &is_to_stay);
     if (is_to_stay) {
-        mend_owe(&heap->chunks.owing, &chunk->owed, MEND_OWED_GRAPHS, chunk->number);
+        mend_owe(&heap->chunks.owing, &chunk->owed, MEND_OWED_GRAPHS, chunk->address);
         if (kept->piece_count > 0) {
             mend_keep_empty(heap, kept); /* releases `state`, not the grow lock */
         }
     } else if (mend_space_reserve_nodes(space, 1)) {
         cut_out(heap, chunk);
         mend_space_give(space, chunk->address, chunk->size_bytes);
-        mend_chunk_end_asleep(&heap->chunks, chunk);
+        mend_chunk_end_aside(&heap->chunks, chunk);
         mend_keep_uncount(heap, kept);
         mend_keep_drop(heap, kept); /* releases `state` */
     }
@@ -336,7 +342,7 @@ static void end_on_host(mend_heap *heap, mend_chunk *chunk)
         mend_waits waits = waits_of(heap, chunk, &is_for_graphs);
         cut_out(heap, chunk);
         mend_retire_released(heap, chunk, &waits);
-        mend_chunk_end_on_host(&heap->chunks, chunk);
+        mend_chunk_end_aside(&heap->chunks, chunk);
     } else {
         heap->counters.driver_failures++;
     }
@@ -345,24 +351,19 @@ static void end_on_host(mend_heap *heap, mend_chunk *chunk)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* A sleeping chunk has memory: a wake failed, or the driver did not take it back. */
+/* A sleeping chunk has memory: a wake failed, and the driver did not unmap it. */
 static void give_memory(mend_heap *heap, mend_chunk *chunk)
 {
-    mend_status status = MEND_DRIVER_OK;
-    if (!mend_step_copies_have_ended(heap)) {
+    if (!mend_step_copies_have_ended(heap) || !mend_slab_reserve(&heap->chunks.slab, 1)) {
         return; /* those of a wake write to what it woke */
     }
-    if (mend_chunk_has_mapping(chunk)) {
-        status = heap->driver->unmap(heap->driver, chunk->address, chunk->size_bytes);
-        if (status == MEND_DRIVER_OK) {
-            mend_chunk_set_missing(&heap->chunks, chunk, MEND_MISSING_MAPPING);
-        }
-    }
+    mend_status status = heap->driver->unmap(heap->driver, chunk->address, chunk->size_bytes);
     if (status == MEND_DRIVER_OK) {
-        status = mend_chunk_give_memory(&heap->chunks, chunk);
+        status = mend_chunk_release(&heap->chunks,
+                                    mend_chunk_leave_memory(&heap->chunks, chunk, chunk->kept));
     }
     heap->counters.driver_failures += status != MEND_DRIVER_OK;
-    if (status == MEND_DRIVER_OK && chunk->live_bytes == 0) {
+    if (chunk->missing == MEND_MISSING_MEMORY && chunk->live_bytes == 0) {
         end_asleep(heap, chunk);
     }
 }
@@ -371,7 +372,7 @@ static void give_memory(mend_heap *heap, mend_chunk *chunk)
 static void release_spare(mend_heap *heap, mend_chunk *chunk)
 {
     if (mend_retire_holds(heap, chunk->handle) == NULL &&
-        mend_chunk_release_on_host(&heap->chunks, chunk) != MEND_DRIVER_OK) {
+        mend_chunk_release(&heap->chunks, chunk) != MEND_DRIVER_OK) {
         heap->counters.driver_failures++;
     }
 }

@@ -1,11 +1,14 @@
 /*
- * Steps that the transactions share (grow.c, compact.c): making a chunk usable at an address,
- * undoing a creation, and the peaks.
+ * The steps of all transactions (grow.c, exchange.c; sleep and wake): memory is claimed or created,
+ * made usable at addresses, and on the way back unmapped, released, and where it was.
  */
 #include "move/move.h"
 
 #include <assert.h>
 
+#include "base/error.h"
+#include "layout/layout.h"
+#include "move/driver_scope.h"
 #include "physical/chunk.h"
 
 /* How many times a call is repeated after NOT_READY, a lack of memory that some drivers overcome by
@@ -66,10 +69,20 @@ static size_t end_of_stretch(const mend_cluster parts[], size_t first, size_t co
     return end;
 }
 
-mend_status mend_step_allow_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
-                                  uint64_t *calls)
+mend_status mend_step_map_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
+                                size_t *mapped, mend_driver_call *call, uint64_t *calls)
 {
     mend_status status = MEND_DRIVER_OK;
+    *call = MEND_CALL_map;
+    for (*mapped = 0; *mapped < count && status == MEND_DRIVER_OK;) {
+        const mend_cluster *part = &parts[*mapped];
+        if (part->chunk->missing != MEND_MISSING_ACCESS) {
+            status = mend_step_map(heap, part->address, part->chunk);
+            ++*calls;
+        }
+        *mapped += status == MEND_DRIVER_OK;
+    }
+    *call = status == MEND_DRIVER_OK ? MEND_CALL_set_access : *call;
     for (size_t first = 0, end; first < count && status == MEND_DRIVER_OK; first = end) {
         uint64_t size_bytes;
         end = end_of_stretch(parts, first, count, &size_bytes);
@@ -93,19 +106,50 @@ mend_status mend_step_unmap_parts(mend_heap *heap, const mend_cluster parts[], s
     return status;
 }
 
+mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, mend_backing backing,
+                             mend_chunk **chunk)
+{
+    mend_status status = mend_chunk_create(&heap->chunks, size_bytes, backing, chunk);
+    mend_result result = MEND_OK;
+    if (status != MEND_DRIVER_OK) {
+        result = mend_driver_refused(heap, MEND_CALL_create, status);
+    }
+    if (result == MEND_ERROR_OUT_OF_MEMORY && backing != MEND_BACKING_HOST) {
+        mend_attainable_note_refusal(heap);
+    }
+    return result;
+}
+
 void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk)
 {
     const uint64_t size_bytes = chunk->size_bytes;
     const bool on_host = chunk->on_host;
-    mend_status status = on_host ? mend_chunk_release_on_host(&heap->chunks, chunk)
-                                 : mend_chunk_release(&heap->chunks, chunk);
-    if (status != MEND_DRIVER_OK) {
+    if (mend_chunk_release(&heap->chunks, chunk) != MEND_DRIVER_OK) {
         heap->counters.driver_failures++;
     } else if (!on_host) {
         assert(heap->chunks.created > 0);
         heap->chunks.created--;
         heap->chunks.created_bytes -= size_bytes;
         heap->chunks.released--;
+    }
+}
+
+void mend_step_claim(mend_heap *heap, mend_chunk *chunk)
+{
+    const uint64_t address = chunk->address;
+    assert(mend_chunk_is_empty(chunk) && chunk->claimed_address == 0);
+    if (address != 0) {
+        mend_layout_detach(heap, chunk, &chunk->claimed_waits);
+        chunk->claimed_address = address;
+    }
+}
+
+void mend_step_end_claim(mend_heap *heap, mend_chunk *chunk)
+{
+    const uint64_t address = chunk->claimed_address;
+    if (address != 0) {
+        chunk->claimed_address = 0;
+        mend_layout_attach(heap, chunk, chunk->zone, address, &chunk->claimed_waits);
     }
 }
 

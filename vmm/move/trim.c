@@ -36,22 +36,25 @@ static mend_result refresh_fences(mend_heap *heap)
     return MEND_OK;
 }
 
-static mend_result no_host_memory(void)
+/* The same, and whether there is a capture, during which nothing is unmapped. */
+static mend_result find_out(mend_heap *heap, uint32_t asking, bool *is_captured)
 {
-    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed while trimming");
+    mend_result result = refresh_fences(heap);
+    *is_captured = false;
+    return result == MEND_OK ? mend_streams_find_capture(&heap->streams, asking, is_captured)
+                             : result;
 }
 
-/* Takes a chunk out of the layout; its mapping retires, and the next flush unmaps it. */
-static void withdraw(mend_heap *heap, mend_chunk *chunk)
+/* Takes a chunk out of the layout; its mapping retires, and the next flush unmaps it. False if
+ * malloc fails. */
+static bool withdraw(mend_heap *heap, mend_chunk *chunk)
 {
-    if (chunk->address == 0) {
-        return;
+    bool has_nodes = mend_layout_reserve(heap, 1) && mend_retire_reserve(heap, 1);
+    if (has_nodes) {
+        mend_step_claim(heap, chunk);
+        mend_retire_claim(heap, chunk);
     }
-    uint64_t address = chunk->address;
-    mend_waits waits = {0};
-    mend_layout_detach(heap, chunk, &waits);
-    assert(chunk->address == 0);
-    mend_retire_mapping(heap, chunk, address, &waits);
+    return has_nodes;
 }
 
 /* Which chunks are withdrawn. */
@@ -81,10 +84,9 @@ static bool withdraw_chunks(mend_heap *heap, const choice *which, mend_chunk **w
         mend_chunk *smaller =
             mend_chunk_empty_at_most(&heap->chunks, at->size_bytes, at->number - 1);
         if (is_chosen(heap, at, which)) {
-            if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
+            if (!withdraw(heap, at)) {
                 return false;
             }
-            withdraw(heap, at);
             at->next_claimed = *withdrawn;
             *withdrawn = at;
             reserved_bytes -= at->size_bytes;
@@ -105,7 +107,7 @@ static mend_result not_unmapped(mend_heap *heap, uint64_t size_bytes)
                                      heap->driver->status_name(heap->driver, refused),
                                      "a free chunk of %llu bytes could not be unmapped",
                                      (unsigned long long)size_bytes)
-               : no_host_memory();
+               : mend_no_host_memory("a trim");
 }
 
 /* Releases withdrawn chunks that are no longer mapped. The others stay, as free memory. */
@@ -192,19 +194,14 @@ static mend_result unless_lost(const mend_heap *heap, mend_result result)
 mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, bool *released)
 {
     *released = false;
-    bool is_captured = false;
-    mend_result result = refresh_fences(heap);
-    if (result == MEND_OK) {
-        result = mend_streams_find_capture(&heap->streams, asking, &is_captured);
-    }
+    bool is_captured;
+    mend_result result = find_out(heap, asking, &is_captured);
     mend_chunk *chunk = NULL;
-    if (result == MEND_OK && may_make_again(heap) && mend_layout_reserve(heap, 1) &&
-        mend_retire_reserve(heap, 1)) {
+    if (result == MEND_OK && may_make_again(heap)) {
         chunk = smallest_idle(heap, plan, !is_captured, &(mend_trim_walk){0});
     }
-    if (chunk != NULL) {
+    if (chunk != NULL && withdraw(heap, chunk)) {
         uint64_t released_bytes;
-        withdraw(heap, chunk);
         chunk->next_claimed = NULL;
         result = release_chunks(heap, chunk, &released_bytes);
         *released = released_bytes > 0;
@@ -244,10 +241,9 @@ static bool withdraw_chosen(mend_heap *heap, mend_chunk *chosen, mend_chunk **wi
     *withdrawn = NULL;
     while (chosen != NULL) {
         mend_chunk *next = chosen->next_claimed;
-        if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
+        if (!withdraw(heap, chosen)) {
             return false;
         }
-        withdraw(heap, chosen);
         chosen->next_claimed = *withdrawn;
         *withdrawn = chosen;
         chosen = next;
@@ -282,36 +278,26 @@ mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, men
         *released = released_bytes >= plan->lacking_bytes;
     }
     if (!has_nodes) {
-        return no_host_memory();
+        return mend_no_host_memory("a trim");
     }
     return result == MEND_ERROR_OUT_OF_HOST_MEMORY ? result : unless_lost(heap, result);
 }
 
 mend_result mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint32_t asking)
 {
-    bool is_captured = false;
-    mend_result result = refresh_fences(heap);
-    if (result == MEND_OK) {
-        result = mend_streams_find_capture(&heap->streams, asking, &is_captured);
-    }
+    bool is_captured;
+    mend_result result = find_out(heap, asking, &is_captured);
     if (result != MEND_OK) {
         return result;
     }
-    for (uint64_t at = from; at < end && !is_captured;) {
-        mend_chunk key = {.address = at};
-        mend_tree_node *node = mend_tree_at_or_after(&heap->chunks.mapped, &key.by_address);
-        mend_chunk *chunk = MEND_CONTAINER_OR_NULL(node, mend_chunk, by_address);
-        if (chunk == NULL || chunk->address >= end) {
-            break;
+    mend_chunk *chunk = is_captured ? NULL : mend_chunk_from(&heap->chunks, from);
+    while (chunk != NULL && chunk->address < end && result == MEND_OK) {
+        mend_chunk *next = mend_chunk_next(chunk);
+        if (mend_chunk_is_empty(chunk) && can_withdraw(heap, chunk, true) &&
+            !withdraw(heap, chunk)) {
+            result = mend_no_host_memory("a trim");
         }
-        at = chunk->address + chunk->size_bytes;
-        if (mend_chunk_is_empty(chunk) && can_withdraw(heap, chunk, true)) {
-            if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
-                result = no_host_memory();
-                break;
-            }
-            withdraw(heap, chunk);
-        }
+        chunk = next;
     }
     mend_retire_flush(heap, asking);
     return result;
@@ -324,46 +310,34 @@ static bool is_as_created(const mend_heap *heap, const mend_chunk *chunk)
     return (chunk->share_types & share_types) == share_types;
 }
 
-/* Until malloc fails. */
-static void withdraw_matches(mend_heap *heap, mend_trim_match *matches, size_t count,
-                             bool may_unmap)
+mend_result mend_trim_give_to(mend_heap *heap, const mend_cluster sleepers[], size_t count,
+                              uint64_t *given_bytes)
 {
-    mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, 0, 0);
-    for (size_t i = 0; i < count && at != NULL;) {
-        mend_chunk *next = mend_chunk_empty_next(at);
-        const uint64_t size_bytes = matches[i].chunk->size_bytes;
-        if (at->size_bytes > size_bytes) {
-            i++;
-            continue;
-        }
-        if (at->size_bytes == size_bytes && is_as_created(heap, at) &&
-            can_withdraw(heap, at, may_unmap)) {
-            if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
-                return;
+    bool is_captured;
+    mend_result result = find_out(heap, MEND_STREAM_UNKNOWN, &is_captured);
+    const bool may_unmap = result == MEND_OK && !is_captured;
+    for (int gives = 0; gives <= 1; gives++) { /* first as many as are needed are unmapped */
+        mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, 0, 0);
+        for (size_t i = 0; i < count && at != NULL;) {
+            mend_chunk *next = mend_chunk_empty_next(at);
+            mend_chunk *sleeper = sleepers[i].chunk;
+            if (sleeper->missing != MEND_MISSING_MEMORY || at->size_bytes > sleeper->size_bytes) {
+                i++;
+                continue;
             }
-            withdraw(heap, at);
-            matches[i++].found = at;
+            bool fits = at->size_bytes == sleeper->size_bytes && is_as_created(heap, at) &&
+                        (gives ? at->address == 0 && mend_retire_holds(heap, at->handle) == NULL
+                               : can_withdraw(heap, at, may_unmap) && withdraw(heap, at));
+            if (fits && gives) {
+                mend_chunk_take_memory(&heap->chunks, sleeper, at);
+                *given_bytes += sleeper->size_bytes;
+            }
+            i += fits;
+            at = next;
         }
-        at = next;
-    }
-}
-
-mend_result mend_trim_match_sizes(mend_heap *heap, mend_trim_match *matches, size_t count)
-{
-    bool is_captured = false;
-    if (count == 0 || heap->chunks.empty_bytes < matches[0].chunk->size_bytes) {
-        return MEND_OK; /* without a driver call */
-    }
-    mend_result result = refresh_fences(heap);
-    if (result == MEND_OK) {
-        result = mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured);
-    }
-    withdraw_matches(heap, matches, count, result == MEND_OK && !is_captured);
-    mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
-    for (size_t i = 0; i < count; i++) {
-        bool is_mapped =
-            matches[i].found != NULL && mend_retire_holds(heap, matches[i].found->handle) != NULL;
-        matches[i].found = is_mapped ? NULL : matches[i].found;
+        if (!gives) {
+            mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
+        }
     }
     return unless_lost(heap, result); /* a flush that loses the context notes no failure */
 }
@@ -372,12 +346,11 @@ bool mend_trim_addresses(mend_heap *heap, uint32_t asking)
 {
     uint64_t taken_bytes = heap->space.taken_bytes;
     uint64_t address_bytes = heap->space.address_bytes;
-    bool is_captured = false;
+    bool is_captured;
     bool any;
     mend_chunk *withdrawn;
     mend_dissolve_aliases(heap, &any); /* as many as can */
-    if (refresh_fences(heap) == MEND_OK &&
-        mend_streams_find_capture(&heap->streams, asking, &is_captured) == MEND_OK) {
+    if (find_out(heap, asking, &is_captured) == MEND_OK) {
         withdraw_chunks(heap, &(choice){.may_unmap = !is_captured}, &withdrawn);
         mend_retire_flush(heap, asking);
     }
@@ -389,15 +362,11 @@ bool mend_trim_addresses(mend_heap *heap, uint32_t asking)
 static mend_result trim(mend_heap *heap, choice which, uint64_t *released_bytes)
 {
     bool any;
+    bool is_captured;
     mend_result result = mend_dissolve_aliases(heap, &any);
     if (result == MEND_OK) {
-        result = refresh_fences(heap);
+        result = find_out(heap, MEND_STREAM_UNKNOWN, &is_captured);
     }
-    if (result != MEND_OK) {
-        return result;
-    }
-    bool is_captured = false;
-    result = mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured);
     if (result != MEND_OK) {
         return result;
     }
@@ -411,7 +380,7 @@ static mend_result trim(mend_heap *heap, choice which, uint64_t *released_bytes)
     result = release_chunks(heap, withdrawn, released_bytes);
     mend_headroom_forget(heap);
     mend_space_trim_but_oldest(&heap->space);
-    return lacks_nodes ? no_host_memory() : result;
+    return lacks_nodes ? mend_no_host_memory("a trim") : result;
 }
 
 mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool to_create,

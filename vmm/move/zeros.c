@@ -25,11 +25,6 @@ typedef struct zeros_call {
     size_t end; /* pages */
 } zeros_call;
 
-static mend_result no_host_memory(void)
-{
-    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for pages of zeros");
-}
-
 static zeros_call call_of(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end)
 {
     return (zeros_call){.heap = heap,
@@ -135,7 +130,7 @@ static mend_result fill(const zeros_call *c, mend_chunk_of_zeros *chunk, size_t 
     mend_driver_call call = MEND_CALL_map;
     mend_status status = MEND_DRIVER_OK;
     if (!mend_space_reserve_nodes(&heap->ranges.space, 1)) { /* trims have used some */
-        return no_host_memory();
+        return mend_no_host_memory("pages of zeros");
     }
     if (!mend_zeros_are_mapped(c->range, page)) {
         status = map_page(heap, c->range, page);
@@ -184,7 +179,7 @@ static mend_result make_readable(const zeros_call *c, size_t page, size_t end)
     mend_status status = MEND_DRIVER_OK;
     mend_result result = prepare_chunk(c, page);
     if (result == MEND_OK && !mend_space_reserve_nodes(&heap->ranges.space, end - page)) {
-        result = no_host_memory();
+        result = mend_no_host_memory("pages of zeros");
     }
     if (result != MEND_OK) {
         return result;
@@ -235,7 +230,7 @@ mend_result mend_zeros_map(mend_heap *heap, mend_range *range, uint64_t from, ui
         range->zeros = calloc((size_t)(range->size_bytes / range->page_bytes), 1);
     }
     if (range->zeros == NULL) {
-        return no_host_memory();
+        return mend_no_host_memory("pages of zeros");
     }
     mend_result result = clear_addresses(&c);
     for (size_t page = c.first; page < c.end && result == MEND_OK;) {
@@ -277,7 +272,7 @@ mend_result mend_zeros_leave(mend_heap *heap, mend_range *range, uint64_t from, 
             break;
         }
         if (!mend_space_reserve_nodes(&heap->ranges.space, 1)) {
-            return no_host_memory();
+            return mend_no_host_memory("pages of zeros");
         }
         mend_status status = unmap_pages(heap, range, page, count);
         result =

@@ -11,11 +11,6 @@
 #include "move/driver_scope.h"
 #include "move/move.h"
 
-static mend_result no_host_memory(void)
-{
-    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for pages of zeros");
-}
-
 mend_chunk_of_zeros *mend_zeros_find_chunk(const mend_heap *heap, uint64_t page_bytes)
 {
     mend_chunk_of_zeros *chunk = heap->ranges.zeros;
@@ -55,7 +50,7 @@ uint64_t mend_zeros_owed_bytes(const mend_heap *heap)
 mend_result mend_zeros_why_not_unmapped(mend_heap *heap)
 {
     if (heap->retire.lacked_nodes) {
-        return no_host_memory();
+        return mend_no_host_memory("pages of zeros");
     }
     const mend_status refused = heap->retire.refused; /* counted already */
     if (refused == MEND_DRIVER_OK) {
@@ -165,7 +160,7 @@ mend_result mend_zeros_find_or_create(mend_heap *heap, uint64_t page_bytes,
     }
     mend_chunk_of_zeros *made = calloc(1, sizeof(*made));
     if (made == NULL) {
-        return no_host_memory();
+        return mend_no_host_memory("pages of zeros");
     }
     mend_result result = create(heap, page_bytes, &made->handle);
     if (result != MEND_OK) {

@@ -171,6 +171,17 @@ static bool chunk_is_right(mend_audit_walk *a, const mend_chunk *chunk)
     return !mend_chunk_sleeps(chunk) || mend_audit_asleep(a, chunk);
 }
 
+/* One that has memory, or sleeps without. */
+static bool take(mend_audit_walk *a, mend_chunks *found, numbers *of, const mend_chunk *chunk)
+{
+    count(found, chunk);
+    of->empty += mend_chunk_is_empty(chunk) && mend_list_is_empty(&chunk->newly);
+    of->mapped += chunk->address != 0;
+    of->owing += chunk->owed.kind != MEND_OWED_NOTHING;
+    of->held_for_aliases += chunk->aliases;
+    return chunk_is_right(a, chunk);
+}
+
 bool mend_audit_chunks(mend_audit_walk *a)
 {
     const mend_chunks *chunks = &a->heap->chunks;
@@ -179,25 +190,24 @@ bool mend_audit_chunks(mend_audit_walk *a)
     const mend_span *lowest = NULL;
     mend_chunks found = {0};
     numbers of = {0};
+    bool is_right = true;
     MUST(mend_chunks_are_in_order(chunks), "a tree of chunks is out of order");
     MEND_TREE_EACH(const mend_chunk, chunk, by_number, &chunks->all) {
-        count(&found, chunk);
-        of.empty += mend_chunk_is_empty(chunk) && mend_list_is_empty(&chunk->newly);
-        of.mapped += chunk->address != 0;
-        of.owing += chunk->owed.kind != MEND_OWED_NOTHING;
-        of.held_for_aliases += chunk->aliases;
-        if (!chunk_is_right(a, chunk)) {
-            return false;
-        }
+        MUST(chunk->missing != MEND_MISSING_MEMORY,
+             "the chunk 0x%llx lacks memory, and is among those that have it",
+             MEND_AUDIT_HEX(chunk->address));
+        is_right = is_right && take(a, &found, &of, chunk);
     }
-    for (mend_tree_node *at = mend_tree_last(&chunks->mapped); at != NULL;
+    for (mend_tree_node *at = mend_tree_last(&chunks->mapped); at != NULL && is_right;
          at = mend_tree_previous(at)) { /* so the spans of all are passed once */
         const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
         found.lent_bytes += mend_chunk_is_alias(chunk) ? chunk->size_bytes : 0;
-        if (!spans_are_right(a, chunk, &lowest) ||
-            (mend_chunk_is_alias(chunk) && !alias_is_right(a, chunk))) {
-            return false;
-        }
+        is_right = (chunk->missing != MEND_MISSING_MEMORY || take(a, &found, &of, chunk)) &&
+                   spans_are_right(a, chunk, &lowest) &&
+                   (!mend_chunk_is_alias(chunk) || alias_is_right(a, chunk));
+    }
+    if (!is_right) {
+        return false;
     }
 #define X(sum) MUST(found.sum == chunks->sum, "the counts of chunks are wrong: " #sum);
     CHUNK_SUMS(X);

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #define CHUNK_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_chunk, member)
-#define OWED_OF(at)            MEND_CONTAINER_OR_NULL(at, mend_owed, node)
 
 static int compare_address(const mend_tree_node *a, const mend_tree_node *b)
 {
@@ -27,14 +26,6 @@ static int compare_size(const mend_tree_node *a, const mend_tree_node *b)
     return order ? order : mend_compare_u64(first->number, second->number);
 }
 
-static int compare_owed(const mend_tree_node *a, const mend_tree_node *b)
-{
-    const mend_owed *first = OWED_OF(a);
-    const mend_owed *second = OWED_OF(b);
-    int order = (first->kind > second->kind) - (first->kind < second->kind);
-    return order ? order : mend_compare_u64(first->at, second->at);
-}
-
 void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
                       const mend_chunk_properties *properties)
 {
@@ -43,14 +34,15 @@ void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
     mend_tree_init(&chunks->empty, compare_size);
     mend_list_init(&chunks->newly_empty);
     mend_chunks_init_parked(chunks);
-    mend_tree_init(&chunks->owing.list, compare_owed);
+    mend_owing_init(&chunks->owing);
     mend_tree_init(&chunks->all, compare_number);
     mend_slab_init(&chunks->slab, sizeof(mend_chunk));
 }
 
 void mend_chunks_clear(mend_chunks *chunks)
 {
-    assert(chunks->mapped.count <= chunks->all.count + chunks->owing.count[MEND_OWED_ALIAS]);
+    assert(chunks->mapped.count <=
+           chunks->all.count + chunks->away_count + chunks->owing.count[MEND_OWED_ALIAS]);
     assert(chunks->empty.count <= chunks->all.count);
     mend_slab_clear(&chunks->slab);
 }
@@ -82,34 +74,21 @@ void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk)
 uint64_t mend_chunks_kept_by_pins(const mend_chunks *chunks)
 {
     uint64_t bytes = 0;
-    const mend_tree_node *at = chunks->pinned_bytes > 0 ? mend_tree_first(&chunks->mapped) : NULL;
-    for (; at != NULL; at = mend_tree_next(at)) {
-        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+    const mend_chunk *chunk = chunks->pinned_bytes > 0 ? mend_chunk_from(chunks, 0) : NULL;
+    for (; chunk != NULL; chunk = mend_chunk_next(chunk)) {
         bytes += mend_chunk_is_kept_by_pins(chunk) ? chunk->size_bytes : 0;
     }
     return bytes;
 }
 
-/* A device may claim fabric handles that the driver refuses, where no IMEX channel is set up. */
-static bool is_refusal_of_fabric(const mend_chunks *chunks, mend_status status)
+/* Tries it without, and makes all later ones so. */
+static mend_status create_without_fabric(mend_chunks *chunks, uint64_t size_bytes,
+                                         mend_status refusal, mend_chunk_handle *handle)
 {
-    return (chunks->properties.share_types & MEND_SHARE_FABRIC) != 0 &&
-           (status == MEND_DRIVER_NOT_PERMITTED || status == MEND_DRIVER_NOT_SUPPORTED);
-}
-
-mend_status mend_chunk_ask_memory(mend_chunks *chunks, uint64_t size_bytes,
-                                  mend_chunk_handle *handle)
-{
-    const mend_driver *driver = chunks->driver;
-    mend_status status = driver->create(driver, size_bytes, &chunks->properties, handle);
-    if (!is_refusal_of_fabric(chunks, status)) {
-        return status;
-    }
     mend_chunk_properties without = chunks->properties;
     without.share_types &= ~MEND_SHARE_FABRIC;
-    mend_status refusal = status;
     chunks->fabric_retries++;
-    status = driver->create(driver, size_bytes, &without, handle);
+    mend_status status = chunks->driver->create(chunks->driver, size_bytes, &without, handle);
     if (status == MEND_DRIVER_OK) {
         chunks->properties = without;
         chunks->fabric_refusal = refusal;
@@ -117,65 +96,99 @@ mend_status mend_chunk_ask_memory(mend_chunks *chunks, uint64_t size_bytes,
     return status;
 }
 
-mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk)
+mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_backing backing,
+                              mend_chunk **chunk)
 {
+    const bool on_host = backing == MEND_BACKING_HOST;
+    mend_chunk_properties as = chunks->properties;
+    mend_chunk_handle handle;
     assert(size_bytes > 0);
     assert(size_bytes % MEND_GRANULE_BYTES == 0);
-    mend_chunk_handle handle;
-    mend_status status = mend_chunk_ask_memory(chunks, size_bytes, &handle);
+    if (backing != MEND_BACKING_DEVICE) {
+        as.share_types = MEND_SHARE_NONE;
+        as.rdma = as.rdma && !on_host;
+        as.on_host = on_host;
+    }
+    mend_status status = chunks->driver->create(chunks->driver, size_bytes, &as, &handle);
+    const bool is_unable =
+        status == MEND_DRIVER_NOT_PERMITTED || status == MEND_DRIVER_NOT_SUPPORTED;
+    if (is_unable && on_host) { /* some drivers make none there */
+        status = MEND_DRIVER_OUT_OF_MEMORY;
+    } else if (is_unable && (as.share_types & MEND_SHARE_FABRIC) != 0) {
+        /* a device may claim fabric handles that the driver refuses, where no IMEX channel is set
+         * up */
+        status = create_without_fabric(chunks, size_bytes, status, &handle);
+        as.share_types = chunks->properties.share_types;
+    }
     if (status != MEND_DRIVER_OK) {
         return status;
     }
-    chunks->reserved_bytes += size_bytes;
-    chunks->created++;
-    chunks->created_bytes += size_bytes;
-    *chunk = mend_chunk_begin_empty(chunks, handle, size_bytes);
-    mend_history_note(chunks->history, MEND_EVENT_CREATE, 0, size_bytes, (*chunk)->number);
-    (*chunk)->share_types = chunks->properties.share_types;
+    mend_chunk *made = mend_chunk_begin(chunks, size_bytes);
+    made->handle = handle;
+    made->number = chunks->next_number++;
+    mend_tree_insert(&chunks->all, &made->by_number);
+    made->on_host = on_host;
+    made->share_types = as.share_types;
+    if (on_host) {
+        made->holds = mend_chunk_holds(made);
+        chunks->host_spare_bytes += size_bytes;
+        mend_chunk_note_owed(chunks, made);
+    } else {
+        chunks->reserved_bytes += size_bytes;
+        chunks->created++;
+        chunks->created_bytes += size_bytes;
+        chunks->unmapped_bytes += size_bytes;
+        mend_chunk_enter_empty(chunks, made);
+        mend_history_note(chunks->history, MEND_EVENT_CREATE, 0, size_bytes, made->number);
+    }
+    *chunk = made;
     return MEND_DRIVER_OK;
 }
 
-mend_chunk *mend_chunk_begin_empty(mend_chunks *chunks, mend_chunk_handle handle,
-                                   uint64_t size_bytes)
+mend_chunk *mend_chunk_begin(mend_chunks *chunks, uint64_t size_bytes)
 {
     mend_chunk *made = mend_slab_take(&chunks->slab);
-    made->handle = handle;
     made->size_bytes = size_bytes;
-    made->number = chunks->next_number++;
     mend_list_init(&made->newly);
     mend_list_init(&made->noted);
-    mend_tree_insert(&chunks->all, &made->by_number);
-    mend_chunk_enter_empty(chunks, made);
-    chunks->unmapped_bytes += size_bytes;
     return made;
 }
 
 mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk)
 {
-    assert(chunk->address == 0);
-    assert(chunk->claimed_address == 0);
-    assert(mend_chunk_is_empty(chunk));
+    assert(chunk->address == 0 && chunk->claimed_address == 0);
+    assert(chunk->on_host || mend_chunk_is_empty(chunk));
     assert(!mend_chunk_is_exported(chunk));
-    assert(chunks->reserved_bytes >= chunks->unmapped_bytes);
     mend_status status = chunks->driver->release(chunks->driver, chunk->handle);
     if (status != MEND_DRIVER_OK) {
         return status;
     }
-    chunks->reserved_bytes -= chunk->size_bytes;
-    chunks->released++;
-    mend_history_note(chunks->history, MEND_EVENT_RELEASE, 0, chunk->size_bytes, chunk->number);
-    assert(chunks->released <= chunks->created);
-    mend_chunk_end_empty(chunks, chunk);
+    if (!chunk->on_host) {
+        chunks->reserved_bytes -= chunk->size_bytes;
+        chunks->released++;
+        mend_history_note(chunks->history, MEND_EVENT_RELEASE, 0, chunk->size_bytes, chunk->number);
+        assert(chunks->released <= chunks->created);
+    }
+    mend_chunk_end(chunks, chunk);
     return MEND_DRIVER_OK;
 }
 
-void mend_chunk_end_empty(mend_chunks *chunks, mend_chunk *chunk)
+void mend_chunk_end(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(chunk->address == 0);
-    assert(chunks->unmapped_bytes >= chunk->size_bytes);
-    mend_chunk_leave_empty(chunks, chunk);
-    mend_tree_remove(&chunks->all, &chunk->by_number);
-    chunks->unmapped_bytes -= chunk->size_bytes;
+    if (chunk->on_host) {
+        assert(chunks->host_spare_bytes >= chunk->size_bytes);
+        chunks->host_spare_bytes -= chunk->size_bytes;
+    } else if (mend_chunk_is_empty(chunk)) {
+        assert(chunks->unmapped_bytes >= chunk->size_bytes);
+        mend_chunk_leave_empty(chunks, chunk);
+        chunks->unmapped_bytes -= chunk->size_bytes;
+    }
+    chunks->frozen_count -= chunk->is_frozen;
+    mend_owe(&chunks->owing, &chunk->owed, MEND_OWED_NOTHING, 0);
+    if (chunk->handle != 0) {
+        mend_tree_remove(&chunks->all, &chunk->by_number);
+    }
     mend_slab_give(&chunks->slab, chunk);
 }
 
@@ -265,57 +278,15 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
     }
 }
 
-/* ---- what is owed -----------------------------------------------------------------------------
- */
-
-void mend_owe(mend_owing *owing, mend_owed *owed, mend_owed_kind kind, uint64_t at)
-{
-    if (owed->kind == kind) {
-        assert(kind == MEND_OWED_NOTHING || owed->at == at);
-        return;
-    }
-    if (owed->kind != MEND_OWED_NOTHING) {
-        mend_tree_remove(&owing->list, &owed->node);
-        owing->count[owed->kind]--;
-    }
-    owed->kind = kind;
-    owed->at = at;
-    if (kind != MEND_OWED_NOTHING) {
-        mend_tree_insert(&owing->list, &owed->node);
-        owing->count[kind]++;
-    }
-}
-
-mend_owed *mend_owed_from(const mend_owing *owing, mend_owed_kind kind, uint64_t at)
-{
-    const mend_owed key = {.kind = kind, .at = at};
-    mend_owed *owed =
-        owing->count[kind] > 0 ? OWED_OF(mend_tree_at_or_after(&owing->list, &key.node)) : NULL;
-    return owed != NULL && owed->kind == kind ? owed : NULL;
-}
-
-mend_owed *mend_owed_next(const mend_owed *owed)
-{
-    mend_owed *next = OWED_OF(mend_tree_next(&owed->node));
-    return next != NULL && next->kind == owed->kind ? next : NULL;
-}
-
-bool mend_owing_any(const mend_owing *owing, mend_owed_kind last)
-{
-    uint32_t count = 0;
-    for (int kind = MEND_OWED_RESTORE; owing->list.count > 0 && kind <= (int)last; kind++) {
-        count += kind != MEND_OWED_MAPPING ? owing->count[kind] : 0;
-    }
-    return count > 0;
-}
+/* ---- what is owed ---------------------------------------------------------------------------- */
 
 mend_owed_kind mend_chunk_owes(const mend_chunk *chunk)
 {
     if (chunk->address == 0) {
         return chunk->on_host ? MEND_OWED_SPARE : MEND_OWED_NOTHING;
     }
-    if (mend_chunk_sleeps(chunk) && chunk->missing != MEND_MISSING_MEMORY) {
-        return MEND_OWED_MEMORY;
+    if (mend_chunk_sleeps(chunk) && chunk->missing == MEND_MISSING_ACCESS) {
+        return MEND_OWED_MEMORY; /* one without a mapping is in a transaction */
     }
     const bool is_left = mend_chunk_is_set_aside(chunk) && chunk->live_bytes == 0;
     return mend_chunk_misses_mapping(chunk)       ? MEND_OWED_RESTORE
@@ -326,7 +297,8 @@ mend_owed_kind mend_chunk_owes(const mend_chunk *chunk)
 
 void mend_chunk_note_owed(mend_chunks *chunks, mend_chunk *chunk)
 {
-    mend_owe(&chunks->owing, &chunk->owed, mend_chunk_owes(chunk), chunk->number);
+    const uint64_t at = chunk->address != 0 ? chunk->address : chunk->number;
+    mend_owe(&chunks->owing, &chunk->owed, mend_chunk_owes(chunk), at);
 }
 
 void mend_chunk_freeze(mend_chunks *chunks, mend_chunk *chunk)
@@ -458,24 +430,23 @@ void mend_chunk_end_export(mend_chunks *chunks, mend_chunk *chunk, mend_export_w
 
 static void count_missing(mend_chunks *chunks, const mend_chunk *chunk, bool begins)
 {
-    uint32_t is_missing = mend_chunk_misses_mapping(chunk);
-    uint32_t is_unmapped = !mend_chunk_has_mapping(chunk);
-    uint64_t lost_bytes = is_unmapped ? chunk->size_bytes : 0;
-    uint64_t away_bytes = chunk->missing == MEND_MISSING_MEMORY ? chunk->size_bytes : 0;
-    if (begins) {
-        chunks->missing_count += is_missing;
-        chunks->unmapped_count += is_unmapped;
-        chunks->lost_bytes += lost_bytes;
-        chunks->away_in[chunk->zone] += away_bytes;
-    } else {
-        assert(chunks->missing_count >= is_missing);
-        assert(chunks->unmapped_count >= is_unmapped);
-        assert(chunks->lost_bytes >= lost_bytes);
-        assert(chunks->away_in[chunk->zone] >= away_bytes);
-        chunks->missing_count -= is_missing;
-        chunks->unmapped_count -= is_unmapped;
-        chunks->lost_bytes -= lost_bytes;
-        chunks->away_in[chunk->zone] -= away_bytes;
+    const uint32_t one = begins ? 1 : UINT32_MAX; /* which is -1 */
+    const uint64_t size_bytes = begins ? chunk->size_bytes : -chunk->size_bytes;
+    const bool sleeps = mend_chunk_sleeps(chunk);
+    chunks->missing_count += chunk->missing != MEND_MISSING_NOTHING && !sleeps ? one : 0;
+    if (!mend_chunk_has_mapping(chunk)) {
+        chunks->unmapped_count += begins ? 1 : UINT64_MAX;
+        chunks->lost_bytes += size_bytes;
+    }
+    if (sleeps) {
+        chunks->asleep_count += one;
+        chunks->asleep_bytes += size_bytes;
+        chunks->asleep_live_bytes += begins ? chunk->live_bytes : -chunk->live_bytes;
+    }
+    if (chunk->missing == MEND_MISSING_MEMORY) {
+        chunks->away_count += one;
+        chunks->away_bytes += size_bytes;
+        chunks->away_in[chunk->zone] += size_bytes;
     }
 }
 
@@ -486,24 +457,21 @@ void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_m
     count_missing(chunks, chunk, false);
     chunk->missing = missing;
     count_missing(chunks, chunk, true);
-    if (!mend_chunk_sleeps(chunk)) { /* what a wake has done so far is a transaction's */
-        mend_chunk_note_owed(chunks, chunk);
-    }
-    assert(chunks->unmapped_count <= (uint64_t)chunks->missing_count + chunks->asleep_count);
+    mend_chunk_note_owed(chunks, chunk);
 }
 
 void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept,
                          mend_chunk_missing missing)
 {
     assert(chunk->is_frozen);
-    assert((kept == NULL) == (missing == MEND_MISSING_NOTHING));
+    assert(kept == NULL || missing != MEND_MISSING_NOTHING);
     count_missing(chunks, chunk, false);
     mend_chunk_count_in_sums(chunk, false);
     chunk->kept = kept;
     chunk->missing = missing;
     mend_chunk_count_in_sums(chunk, true);
     count_missing(chunks, chunk, true);
-    if (chunk->owed.kind != MEND_OWED_NOTHING) {
+    if (chunk->live_bytes == 0 || chunk->owed.kind != MEND_OWED_NOTHING) {
         mend_chunk_note_owed(chunks, chunk);
     }
 }
@@ -525,6 +493,12 @@ mend_chunk *mend_chunk_numbered(const mend_chunks *chunks, uint64_t number)
     mend_chunk key = {.number = number};
     mend_chunk *chunk = CHUNK_OF(mend_tree_at_or_after(&chunks->all, &key.by_number), by_number);
     return chunk != NULL && chunk->number == number ? chunk : NULL;
+}
+
+mend_chunk *mend_chunk_from(const mend_chunks *chunks, uint64_t address)
+{
+    const mend_chunk key = {.address = address};
+    return CHUNK_OF(mend_tree_at_or_after(&chunks->mapped, &key.by_address), by_address);
 }
 
 static bool is_behind(const mend_tree_node *chunk, const void *address)

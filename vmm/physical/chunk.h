@@ -3,12 +3,9 @@
  * at all. Empty chunks are in a set by size, and may be moved from there to any address. A
  * transaction that moves a chunk claims it first: then no other room knows its address.
  *
- * A chunk may have aliases (physical/chunk.h): further mappings, through which a part of it serves
- * at another address. An alias is a mend_chunk too, in `mapped` alone; its address and size are
- * those of that part.
- *
- * A sleeping chunk keeps its address, and has given its memory back: see physical/chunk.h. A chunk
- * on the host has memory of the host: see physical/chunk.h.
+ * A chunk may have aliases: further mappings, through which a part of it serves at another address.
+ * An alias is a mend_chunk too, in `mapped` alone; its address and size are those of that part. A
+ * sleeping chunk keeps its address, and has given its memory back.
  *
  * Guarded by the heap's `state` lock.
  */
@@ -25,6 +22,13 @@
 #include "driver/driver.h"
 #include "physical/owed.h"
 #include "physical/waits.h"
+
+/* Whose memory a chunk has. */
+typedef enum mend_backing {
+    MEND_BACKING_DEVICE,  /* that of other processes, too, as the pool is made */
+    MEND_BACKING_PRIVATE, /* the device's, and not for other processes */
+    MEND_BACKING_HOST
+} mend_backing;
 
 /* What a frozen chunk lacks at its address: because the driver refused to restore it, or because it
  * sleeps. */
@@ -72,7 +76,7 @@ typedef struct mend_chunk {
     uint64_t exports[MEND_EXPORT_WAYS]; /* blocks in it that are exported so; each block pins it */
     int share_types;                    /* of its creation */
     int file;              /* the chunk for other processes; only while there are exports by file */
-    uint64_t number;       /* rises with each creation */
+    uint64_t number;       /* of its memory: rises with each creation, and goes where that goes */
     int zone;              /* of its address */
     mend_chunk_sums *sums; /* of the area that it is mapped in; NULL: none */
     uint64_t idle_since_ns; /* empty: when a collection saw it empty first, by the driver's clock;
@@ -113,7 +117,7 @@ typedef struct mend_chunks {
     mend_tree parked;      /* by (stream of held_by, number): see parked.c below */
     mend_list noted;       /* in `empty`, to be parked by the next search */
     bool parks_none;       /* while a request of a group looks for chunks */
-    mend_tree all;         /* by number */
+    mend_tree all;         /* that have memory, by number */
     mend_chunk_sums *(*sums_at)(struct mend_chunks *chunks, int zone, uint64_t address);
     mend_slab slab;
     uint64_t reserved_bytes;
@@ -157,23 +161,20 @@ void mend_chunks_clear(mend_chunks *chunks);
 /* Whether the trees are valid and each mapped chunk has the right `next`. O(n). */
 bool mend_chunks_are_in_order(const mend_chunks *chunks);
 
-/* Creates a chunk, empty and not mapped. The caller reserved a node of the slab. Calls the driver;
- * on failure nothing changed. If the driver refuses chunks with fabric handles, this one and all
- * later ones are created without. */
-mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk);
-
-/* Asks the driver for the memory of a chunk as it makes them now: one step of mend_chunk_create. */
-mend_status mend_chunk_ask_memory(mend_chunks *chunks, uint64_t size_bytes,
-                                  mend_chunk_handle *handle);
+/* Creates a chunk that is not mapped: empty, or on the host spare. The caller reserved a node of
+ * the slab. Calls the driver; on failure nothing changed. If the driver refuses chunks with fabric
+ * handles, this one and all later ones are created without. OUT_OF_MEMORY also where the driver
+ * creates none on the host. */
+mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_backing backing,
+                              mend_chunk **chunk);
 
 /* Releases a chunk that is not mapped. Calls the driver; on failure nothing changed. */
 mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk);
 
-/* The record of an empty chunk that is not mapped: made for memory that is there, with a node that
- * the caller reserved, and ended without it. */
-mend_chunk *mend_chunk_begin_empty(mend_chunks *chunks, mend_chunk_handle handle,
-                                   uint64_t size_bytes);
-void mend_chunk_end_empty(mend_chunks *chunks, mend_chunk *chunk);
+/* The record of a chunk that is not mapped, in no set, with a node that the caller reserved; and
+ * the end of one. */
+mend_chunk *mend_chunk_begin(mend_chunks *chunks, uint64_t size_bytes);
+void mend_chunk_end(mend_chunks *chunks, mend_chunk *chunk);
 
 /* Sets the address of a chunk (0: none), and updates the index. */
 void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, uint64_t address);
@@ -211,18 +212,18 @@ static inline bool mend_chunk_is_exported(const mend_chunk *chunk)
 mend_owed_kind mend_chunk_owes(const mend_chunk *chunk);
 void mend_chunk_note_owed(mend_chunks *chunks, mend_chunk *chunk);
 
-/* Notes what a frozen chunk lacks at its address. */
+/* Notes what a frozen chunk lacks at its address; and, what is kept of it while it sleeps. */
 void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_missing missing);
-
-/* The same, and begins or ends that it sleeps; for physical/chunk.h. */
 void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept,
                          mend_chunk_missing missing);
 
 /* The chunk with this number; NULL if it was released. */
 mend_chunk *mend_chunk_numbered(const mend_chunks *chunks, uint64_t number);
 
-/* The mapped chunk that contains the address, or NULL. */
+/* The mapped chunk that contains the address, or NULL; and the first one that begins there or
+ * behind it. */
 mend_chunk *mend_chunk_at(const mend_chunks *chunks, uint64_t address);
+mend_chunk *mend_chunk_from(const mend_chunks *chunks, uint64_t address);
 
 /* The next mapped chunk by address, or NULL. There may be a gap between the two. */
 static inline mend_chunk *mend_chunk_next(const mend_chunk *chunk)
@@ -376,63 +377,30 @@ mend_chunk *mend_chunk_make_alias(mend_chunks *chunks, mend_chunk *chunk, uint64
 /* The end of an alias that is not mapped any more. The chunk stays held. */
 void mend_chunk_drop_alias(mend_chunks *chunks, mend_chunk *alias);
 
-/* ---- asleep.c -------------------------------------------------------------------------------- */
+/* ---- aside.c --------------------------------------------------------------------------------- */
 
 /* Guarded by the heap's `state` lock; changed under both. */
 
-/* A frozen chunk, which is not mapped any more, sleeps from now on; it still has its memory. */
-void mend_chunk_fall_asleep(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept);
+/* A frozen chunk sleeps from now on. Its memory, which is not mapped any more, becomes an empty
+ * chunk, with a node of the slab that the caller reserved. No driver call. */
+mend_chunk *mend_chunk_fall_asleep(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept);
 
-/* Gives the memory of a sleeping, unmapped chunk back, and takes new memory for it. Call the
- * driver; on failure nothing changed. */
-mend_status mend_chunk_give_memory(mend_chunks *chunks, mend_chunk *chunk);
-mend_status mend_chunk_take_memory(mend_chunks *chunks, mend_chunk *chunk);
+/* A sleeping chunk gets the memory of an empty chunk of its size, which is not mapped; and leaves
+ * it to an empty chunk again, as above. */
+void mend_chunk_take_memory(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *empty);
+mend_chunk *mend_chunk_leave_memory(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept);
 
-/* The memory of a sleeping, unmapped chunk becomes an empty chunk, mapped nowhere; that of such a
- * chunk, of the same size, becomes the sleeping one's. No driver call; the caller reserved a node
- * of the slab for the first. */
-void mend_chunk_leave_memory(mend_chunks *chunks, mend_chunk *chunk);
-void mend_chunk_take_over(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *empty);
-
-/* A sleeping chunk that has all it had before is an ordinary frozen chunk again. */
+/* A sleeping chunk, whose memory is mapped and has its contents, is an ordinary frozen chunk. */
 void mend_chunk_wake_up(mend_chunks *chunks, mend_chunk *chunk);
 
-/* The end of a sleeping chunk without memory and live blocks, which left the layout. */
-void mend_chunk_end_asleep(mend_chunks *chunks, mend_chunk *chunk);
-
-/* A part of a sleeping chunk was freed; its live bytes are counted already. */
-void mend_chunk_note_freed_asleep(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
-
-/* ---- on_host.c ------------------------------------------------------------------------------- */
-
-/* Guarded by the heap's `state` lock; changed under both. */
-
-/* Creates a spare chunk on the host. The caller reserved a node of the slab. Calls the driver; on
- * failure nothing changed. OUT_OF_MEMORY also where the driver creates none there. */
-mend_status mend_chunk_create_on_host(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk);
-
-/* Releases a spare chunk. Calls the driver; on failure nothing changed. */
-mend_status mend_chunk_release_on_host(mend_chunks *chunks, mend_chunk *chunk);
-
-/* A part of a chunk on the host was taken; its live bytes are counted already. */
+/* A part of a chunk on the host was taken; or one of a chunk set aside was freed. Its live bytes
+ * are counted already. */
 void mend_chunk_note_taken_on_host(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
+void mend_chunk_note_freed_aside(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
 
-/* A part of a chunk on the host was freed; its live bytes are counted already. */
-void mend_chunk_note_freed_on_host(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
-
-/* The same of a chunk that sleeps or is on the host. */
-static inline void mend_chunk_note_freed_aside(mend_chunks *chunks, mend_chunk *chunk,
-                                               uint64_t size_bytes)
-{
-    if (chunk->on_host) {
-        mend_chunk_note_freed_on_host(chunks, chunk, size_bytes);
-    } else {
-        mend_chunk_note_freed_asleep(chunks, chunk, size_bytes);
-    }
-}
-
-/* The end of a mapped chunk on the host without live bytes, whose handle was released and which
- * left the layout: its mapping keeps the memory until it is unmapped. */
-void mend_chunk_end_on_host(mend_chunks *chunks, mend_chunk *chunk);
+/* The end of a chunk set aside without live blocks, which left the layout: it sleeps without
+ * memory, or its handle was released, and its mapping keeps the memory of the host until it is
+ * unmapped. */
+void mend_chunk_end_aside(mend_chunks *chunks, mend_chunk *chunk);
 
 #endif

@@ -12,11 +12,6 @@
 #include "base/process.h"
 #include "physical/stream.h"
 
-static mend_result no_host_memory(void)
-{
-    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a stream's fences");
-}
-
 /* Removes a fence whose event belongs to a capture, so that it marks nothing. A later fence of the
  * stream covers its epoch; if there is none, the epoch is open again. */
 static void drop_fence(mend_streams *streams, mend_stream_state *state, size_t at)
@@ -144,7 +139,7 @@ mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_
     mend_stream_state *state = &streams->items[waiter];
     if (!mend_streams_grow(&state->waited_epochs, &state->waited_capacity, streams->count,
                            sizeof(uint64_t))) {
-        return no_host_memory();
+        return mend_no_host_memory("a stream's fences");
     }
     /* The call releases `state`. The fence may move in its array meanwhile, but it stays: only a
      * thread that holds `grow` removes fences. */

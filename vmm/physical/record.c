@@ -12,11 +12,6 @@
 #include "base/error.h"
 #include "physical/stream.h"
 
-static mend_result no_host_memory(void)
-{
-    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a stream's fences");
-}
-
 /* Creates an event in a context that may not be the current one. */
 static mend_status create_event(mend_streams *streams, mend_context context, mend_event *event)
 {
@@ -49,7 +44,7 @@ mend_result mend_streams_take_event(mend_streams *streams, mend_context context,
     /* Room to keep the event later: otherwise a lack of host memory could lose it. */
     if (!mend_streams_grow(&streams->idle_events, &streams->idle_event_capacity,
                            (size_t)streams->events_held + 1, sizeof(mend_event))) {
-        return no_host_memory();
+        return mend_no_host_memory("a stream's fences");
     }
     mend_status status = create_event(streams, context, event);
     if (status != MEND_DRIVER_OK) {
@@ -192,7 +187,7 @@ static mend_result record_event(mend_streams *streams, uint32_t stream, uint32_t
     *fence = (mend_fence){0};
     if (!mend_streams_grow(&state->fences, &state->fence_capacity,
                            state->fence_count + state->recordings + 1, sizeof(mend_fence))) {
-        return no_host_memory();
+        return mend_no_host_memory("a stream's fences");
     }
     mend_event event;
     mend_context context = streams->items[recorder].context;
@@ -332,7 +327,7 @@ mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint
     }
     fence_of_group *made = result == MEND_OK ? calloc(count + 1, sizeof(*made)) : NULL;
     if (result == MEND_OK && made == NULL) {
-        result = no_host_memory();
+        result = mend_no_host_memory("a stream's fences");
     }
     for (uint32_t i = mend_slots_first_of(streams, group), k = 0; made != NULL && k < count;
          i = mend_slots_next_of(streams, i), k++) {

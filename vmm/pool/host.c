@@ -32,8 +32,8 @@ mend_result mend_move(mend_pool *pool, mend_move_target target, const uint64_t *
     if (result != MEND_OK) {
         return result;
     }
-    result = mend_relocate(
-        &pool->heap, target == MEND_MOVE_TO_HOST ? MEND_EXCHANGE_TO_HOST : MEND_EXCHANGE_TO_DEVICE,
-        tags, tag_count, &all);
+    result = mend_relocate(&pool->heap,
+                           target == MEND_MOVE_TO_HOST ? MEND_BACKING_HOST : MEND_BACKING_DEVICE,
+                           tags, tag_count, &all);
     return mend_pool_leave_all_with(pool, result, report, &all, sizeof(all));
 }

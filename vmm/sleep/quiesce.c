@@ -12,20 +12,6 @@ static bool is_shareable(const mend_chunk *chunk)
            (chunk->share_types != MEND_SHARE_NONE || chunk->was_exported);
 }
 
-/* The first such chunk behind the address; NULL: none. */
-static mend_chunk *next_shareable(const mend_heap *heap, uint64_t behind)
-{
-    mend_chunk key = {.address = behind + 1};
-    mend_tree_node *at = mend_tree_at_or_after(&heap->chunks.mapped, &key.by_address);
-    for (; at != NULL; at = mend_tree_next(at)) {
-        mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
-        if (is_shareable(chunk)) {
-            return chunk;
-        }
-    }
-    return NULL;
-}
-
 /* What keeps memory as it is, by name. */
 static mend_result check(const mend_heap *heap)
 {
@@ -35,8 +21,11 @@ static mend_result check(const mend_heap *heap)
                             "them first",
                             heap->exports.by_address.count, heap->imports.by_address.count);
     }
-    for (const mend_chunk *at = next_shareable(heap, 0); at != NULL;
-         at = next_shareable(heap, at->address)) {
+    for (const mend_chunk *at = mend_chunk_from(&heap->chunks, 0); at != NULL;
+         at = mend_chunk_next(at)) {
+        if (!is_shareable(at)) {
+            continue;
+        }
         if (at->zone == MEND_ZONE_RANGE && at->live_bytes > 0) {
             return mend_failure(
                 MEND_ERROR_PINNED,
@@ -66,17 +55,17 @@ static mend_result check(const mend_heap *heap)
 static mend_result make_private(mend_heap *heap, mend_quiesce_report *report)
 {
     mend_result result = check(heap);
-    mend_chunk *chunk = result == MEND_OK ? next_shareable(heap, 0) : NULL;
-    while (chunk != NULL && result == MEND_OK) {
-        const uint64_t address = chunk->address;
+    uint64_t behind = 0;
+    for (mend_chunk *chunk;
+         result == MEND_OK && (chunk = mend_chunk_from(&heap->chunks, behind)) != NULL;) {
         const uint64_t size_bytes = chunk->size_bytes;
         mend_exchange_report done;
-        if (!mend_chunk_sleeps(chunk)) {
-            const mend_exchange_order order = {.chunk = chunk, .kind = MEND_EXCHANGE_TO_PRIVATE};
+        behind = chunk->address + size_bytes;
+        if (is_shareable(chunk) && !mend_chunk_sleeps(chunk)) {
+            const mend_exchange_order order = {.chunk = chunk, .backing = MEND_BACKING_PRIVATE};
             result = mend_relocate_in_device(heap, &order, &done);
             report->exchanged_bytes += result == MEND_OK ? size_bytes : 0;
         }
-        chunk = next_shareable(heap, address);
     }
     return result == MEND_ERROR_OUT_OF_MEMORY
                ? mend_failure(MEND_ERROR_OUT_OF_MEMORY,

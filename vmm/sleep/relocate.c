@@ -6,11 +6,12 @@
 #include "base/error.h"
 #include "move/driver_scope.h"
 #include "move/move.h"
+#include "move/ranges.h"
 #include "policy/policy.h"
 
 typedef struct relocation {
     mend_heap *heap;
-    mend_exchange_kind kind;
+    mend_backing backing;
     const uint64_t *tags;
     size_t tag_count;
     mend_move_report *report;
@@ -38,7 +39,7 @@ static uint64_t bytes_to_move(const relocation *r, const mend_chunk *chunk, bool
 static bool may_move(const relocation *r, const mend_chunk *chunk, uint64_t bytes, bool has_others)
 {
     mend_move_report *report = r->report;
-    const bool to_host = r->kind == MEND_EXCHANGE_TO_HOST;
+    const bool to_host = r->backing == MEND_BACKING_HOST;
     if (chunk->pins > 0 || chunk->aliases > 0 || mend_chunk_is_alias(chunk) ||
         mend_retire_holds(r->heap, chunk->handle) != NULL) {
         report->pinned_bytes += bytes;
@@ -56,23 +57,27 @@ static bool may_move(const relocation *r, const mend_chunk *chunk, uint64_t byte
     return true;
 }
 
-/* Gives back empty chunks until the device and the limit have room for so much more. */
-static bool make_room(mend_heap *heap, uint64_t bytes)
+uint64_t mend_sleep_make_room(mend_heap *heap, uint64_t bytes)
 {
-    const uint64_t limit = mend_budget_limit_of_chunks(heap);
+    uint64_t limit = mend_budget_limit_of_chunks(heap);
     uint64_t released_bytes;
-    if (heap->chunks.reserved_bytes + bytes > limit) {
-        mend_trim_to(heap, limit > bytes ? limit - bytes : 0, true, &released_bytes);
+    if (heap->chunks.reserved_bytes + bytes > limit &&
+        mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN)) {
+        limit = mend_budget_limit_of_chunks(heap);
     }
-    return heap->chunks.reserved_bytes + bytes <= limit;
+    if (heap->chunks.reserved_bytes + bytes > limit) {
+        mend_trim_to(heap, limit > bytes ? limit - bytes : 0, true,
+                     &released_bytes); /* what it could not give back is lacking */
+    }
+    const uint64_t wanted = heap->chunks.reserved_bytes + bytes;
+    return wanted - mend_min_u64(wanted, limit);
 }
 
 mend_result mend_relocate_in_device(mend_heap *heap, const mend_exchange_order *order,
                                     mend_exchange_report *report)
 {
-    const uint64_t bytes = order->chunk->size_bytes;
     uint64_t released_bytes = 0;
-    if (!make_room(heap, bytes)) {
+    if (mend_sleep_make_room(heap, order->chunk->size_bytes) > 0) {
         return MEND_ERROR_OUT_OF_MEMORY;
     }
     mend_result result = mend_exchange_memory(heap, order, report);
@@ -88,10 +93,10 @@ static mend_result move(const relocation *r, mend_chunk *chunk, uint64_t bytes)
 {
     mend_heap *heap = r->heap;
     mend_move_report *report = r->report;
-    const bool to_host = r->kind == MEND_EXCHANGE_TO_HOST;
+    const bool to_host = r->backing == MEND_BACKING_HOST;
     const uint64_t size_bytes = chunk->size_bytes;
     mend_exchange_report done = {0};
-    const mend_exchange_order order = {.chunk = chunk, .kind = r->kind};
+    const mend_exchange_order order = {.chunk = chunk, .backing = r->backing};
     mend_result result = to_host ? mend_exchange_memory(heap, &order, &done)
                                  : mend_relocate_in_device(heap, &order, &done);
     if (result == MEND_OK) {
@@ -104,35 +109,22 @@ static mend_result move(const relocation *r, mend_chunk *chunk, uint64_t bytes)
     return result == MEND_ERROR_OUT_OF_MEMORY ? MEND_OK : result;
 }
 
-/* The first chunk behind the address that the call is about; NULL: none. */
-static mend_chunk *next_chunk(const relocation *r, uint64_t behind)
-{
-    mend_chunk key = {.address = behind + 1};
-    mend_tree_node *at = mend_tree_at_or_after(&r->heap->chunks.mapped, &key.by_address);
-    for (; at != NULL; at = mend_tree_next(at)) {
-        mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
-        bool is_there = chunk->on_host == (r->kind == MEND_EXCHANGE_TO_HOST);
-        if (!is_there && !mend_chunk_sleeps(chunk) && chunk->live_bytes > 0) {
-            return chunk;
-        }
-    }
-    return NULL;
-}
-
 /* A chunk is looked at once: driver calls release `state`, but chunks come and go only under the
  * grow lock. */
 static mend_result move_all(const relocation *r)
 {
     mend_result result = MEND_OK;
-    mend_chunk *chunk = next_chunk(r, 0);
-    while (chunk != NULL && result == MEND_OK) {
-        const uint64_t address = chunk->address;
+    uint64_t behind = 0;
+    for (mend_chunk *chunk;
+         result == MEND_OK && (chunk = mend_chunk_from(&r->heap->chunks, behind)) != NULL;) {
+        const bool is_there = chunk->on_host == (r->backing == MEND_BACKING_HOST);
         bool has_others = false;
-        const uint64_t bytes = bytes_to_move(r, chunk, &has_others);
+        behind = chunk->address + chunk->size_bytes;
+        const uint64_t bytes =
+            is_there || mend_chunk_sleeps(chunk) ? 0 : bytes_to_move(r, chunk, &has_others);
         if (bytes > 0 && may_move(r, chunk, bytes, has_others)) {
             result = move(r, chunk, bytes);
         }
-        chunk = next_chunk(r, address);
     }
     return result;
 }
@@ -146,18 +138,18 @@ static mend_result conclude(const relocation *r)
     }
     return mend_failure(
         MEND_ERROR_OUT_OF_MEMORY,
-        r->kind == MEND_EXCHANGE_TO_HOST
+        r->backing == MEND_BACKING_HOST
             ? "no memory of the host for %llu bytes of blocks that are to move there"
             : "no memory of the device for %llu bytes of blocks on the host",
         (unsigned long long)report->lacking_bytes);
 }
 
-mend_result mend_relocate(mend_heap *heap, mend_exchange_kind kind, const uint64_t *tags,
+mend_result mend_relocate(mend_heap *heap, mend_backing backing, const uint64_t *tags,
                           size_t tag_count, mend_move_report *report)
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_SLEEP);
     mend_driver_scope scope;
-    const relocation r = {heap, kind, tags, tag_count, report};
+    const relocation r = {heap, backing, tags, tag_count, report};
     mend_result result = mend_enter(heap, &scope);
     if (result != MEND_OK) {
         return result;

@@ -12,11 +12,6 @@
 #include "layout/layout.h"
 #include "move/move.h"
 
-static mend_result no_host_memory(void)
-{
-    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a sleep");
-}
-
 bool mend_is_tagged(const mend_span *span, const uint64_t *tags, size_t tag_count)
 {
     bool is = false;
@@ -73,9 +68,8 @@ bool mend_look_at_blocks(const mend_heap *heap, bool (*look)(void *context, cons
                          void *context)
 {
     bool is_found = false;
-    for (const mend_tree_node *at = mend_tree_first(&heap->chunks.mapped); at != NULL && !is_found;
-         at = mend_tree_next(at)) {
-        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+    for (const mend_chunk *chunk = mend_chunk_from(&heap->chunks, 0); chunk != NULL && !is_found;
+         chunk = mend_chunk_next(chunk)) {
         const uint64_t end = chunk->address + chunk->size_bytes;
         const mend_span *span = mend_heap_span_at(heap, chunk->address);
         for (; span != NULL && span->address < end && !is_found; span = span->next) {
@@ -255,14 +249,13 @@ mend_result mend_select_to_sleep(mend_heap *heap, const mend_sleep_options *opti
     *selection = (mend_selection){0};
     selection->sleepers = calloc(heap->chunks.mapped.count + 1, sizeof(selection->sleepers[0]));
     if (selection->sleepers == NULL) {
-        return no_host_memory();
+        return mend_no_host_memory("a sleep");
     }
-    for (mend_tree_node *at = mend_tree_first(&heap->chunks.mapped); at != NULL;
-         at = mend_tree_next(at)) {
-        mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+    for (mend_chunk *chunk = mend_chunk_from(&heap->chunks, 0); chunk != NULL;
+         chunk = mend_chunk_next(chunk)) {
         if (!select_chunk(heap, options, chunk, selection)) {
             mend_selection_clear(heap, selection);
-            return no_host_memory();
+            return mend_no_host_memory("a sleep");
         }
     }
     return MEND_OK;

@@ -20,11 +20,6 @@ typedef struct sleeping {
     uint64_t lingering_bytes; /* released, but others hold it */
 } sleeping;
 
-static mend_result no_host_memory(void)
-{
-    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a sleep");
-}
-
 /* ---- before anything changes ----------------------------------------------------------------- */
 
 /* Reasons by name for a call that cannot do what it was asked for. */
@@ -50,26 +45,13 @@ static mend_result check(const sleeping *s)
 /* The chunks freeze before anything changes: what their free memory waits for is known. */
 static bool promise_nodes(sleeping *s)
 {
-    mend_slab *chunks = &s->heap->chunks.slab; /* their memory may become free chunks */
     s->nodes = mend_freeze_nodes(s->heap, s->selection.count, s->selection.spans);
     s->nodes.waits = mend_layout_nodes_for(s->heap, 1).waits;
     for (size_t i = 0; i < s->selection.count; i++) {
         s->nodes.waits += mend_freeze_waits(s->heap, s->selection.sleepers[i].chunk);
     }
-    if (!mend_slab_promise(chunks, s->selection.count)) {
-        return false;
-    }
-    bool has_all = mend_layout_promise_these(s->heap, &s->nodes);
-    if (!has_all) {
-        mend_slab_end_promise(chunks, s->selection.count);
-    }
-    return has_all;
-}
-
-static void end_promise(sleeping *s)
-{
-    mend_layout_end_promise(s->heap, &s->nodes);
-    mend_slab_end_promise(&s->heap->chunks.slab, s->selection.count);
+    return mend_slab_reserve(&s->heap->chunks.slab, s->selection.count) && /* for their memory */
+           mend_layout_promise_these(s->heap, &s->nodes);
 }
 
 /* ---- what can fail --------------------------------------------------------------------------- */
@@ -84,8 +66,7 @@ static mend_result save(sleeping *s)
         mend_copies_take_own(s->heap, selection->sleepers[i].kept);
     }
     for (size_t i = 0; i < selection->count && result == MEND_OK; i++) {
-        mend_cluster *at = &selection->sleepers[i];
-        result = mend_keeper_save(&keeper, at->chunk, at->kept);
+        result = mend_keeper_save(&keeper, selection->sleepers[i].kept);
     }
     if (result == MEND_OK) {
         result = mend_keeper_finish(&keeper);
@@ -117,10 +98,10 @@ static mend_result undo(sleeping *s, size_t unmapped, mend_result result)
 /* ---- what cannot fail ------------------------------------------------------------------------ */
 
 /* The blocks of a chunk say what became of their contents, once all chunks of the call sleep. */
-static void note_contents(const sleeping *s, const mend_chunk *chunk)
+static void note_contents(const sleeping *s, const mend_cluster *at)
 {
-    const uint64_t end = chunk->address + chunk->size_bytes;
-    for (mend_span *span = mend_heap_span_at(s->heap, chunk->address);
+    const uint64_t end = at->address + at->size_bytes;
+    for (mend_span *span = mend_heap_span_at(s->heap, at->address);
          span != NULL && span->address < end; span = span->next) {
         const bool drops = span->live && mend_keep_of(s->options, span) == MEND_KEEP_NOTHING;
         span->contents_dropped = drops || (span->contents_dropped && !mend_keep_has_all(span));
@@ -128,7 +109,8 @@ static void note_contents(const sleeping *s, const mend_chunk *chunk)
     }
 }
 
-/* The chunks sleep. Memory that the driver does not take back now is given back by a later call. */
+/* The chunks sleep, and their memory is free, and given back; what the driver does not take stays
+ * free. */
 static void fall_asleep(sleeping *s, mend_sleep_report *report)
 {
     mend_chunks *chunks = &s->heap->chunks;
@@ -137,23 +119,19 @@ static void fall_asleep(sleeping *s, mend_sleep_report *report)
         report->host_bytes += at->kept->host_bytes;
         report->file_bytes += at->kept->file_bytes;
         report->dropped_bytes += at->kept->dropped_bytes;
-        report->asleep_bytes += at->chunk->size_bytes;
+        report->asleep_bytes += at->size_bytes;
         mend_keep_count(s->heap, at->kept);
-        mend_chunk_fall_asleep(chunks, at->chunk, at->kept);
+        at->chunk = mend_chunk_fall_asleep(chunks, at->chunk, at->kept);
         at->kept = NULL;
     }
     for (size_t i = 0; i < s->selection.count; i++) {
-        mend_chunk *chunk = s->selection.sleepers[i].chunk;
-        note_contents(s, chunk);
-        if (s->options->keep_free == KEEPS_ALL) {
-            mend_chunk_leave_memory(chunks, chunk);
-            continue;
-        }
-        bool is_shared = chunk->was_exported;
-        if (mend_chunk_give_memory(chunks, chunk) == MEND_DRIVER_OK) {
-            s->lingering_bytes += is_shared ? chunk->size_bytes : 0;
-        } else {
-            s->heap->counters.driver_failures++;
+        const mend_cluster *at = &s->selection.sleepers[i];
+        note_contents(s, at);
+        if (s->options->keep_free != KEEPS_ALL) {
+            const bool is_shared = at->chunk->was_exported;
+            const mend_status status = mend_chunk_release(chunks, at->chunk);
+            s->lingering_bytes += status == MEND_DRIVER_OK && is_shared ? at->size_bytes : 0;
+            s->heap->counters.driver_failures += status != MEND_DRIVER_OK;
         }
     }
 }
@@ -195,9 +173,9 @@ static mend_result put_selected(sleeping *s, mend_sleep_report *report)
     if (result == MEND_OK && s->selection.count > 0) {
         if (promise_nodes(s)) {
             result = perform(s, report);
-            end_promise(s);
+            mend_layout_end_promise(s->heap, &s->nodes);
         } else {
-            result = no_host_memory();
+            result = mend_no_host_memory("a sleep");
         }
     }
     report->shared_bytes += result != MEND_OK ? s->selection.chosen_bytes : 0;

@@ -73,7 +73,7 @@ static mend_result split(mend_heap *heap, const mend_sleep_options *options, men
     if (pages != NULL && parts != NULL) {
         look_at_pages(heap, options, chunk, pages);
         mend_exchange_order order = {
-            .chunk = chunk, .kind = MEND_EXCHANGE_TO_DEVICE, .parts = parts};
+            .chunk = chunk, .backing = MEND_BACKING_DEVICE, .parts = parts};
         order.count = cut(pages, chunk, page_bytes, parts);
         mend_exchange_report done = {0};
         result = order.count > 0 ? mend_relocate_in_device(heap, &order, &done) : MEND_OK;
@@ -85,22 +85,6 @@ static mend_result split(mend_heap *heap, const mend_sleep_options *options, men
     return result;
 }
 
-/* The first chunk behind the address that may be split; NULL: none. Chunks of one page cannot. */
-static mend_chunk *next_shared(const mend_heap *heap, const mend_sleep_options *options,
-                               uint64_t behind)
-{
-    mend_chunk key = {.address = behind + 1};
-    mend_tree_node *at = mend_tree_at_or_after(&heap->chunks.mapped, &key.by_address);
-    for (; at != NULL; at = mend_tree_next(at)) {
-        mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
-        if (chunk->size_bytes > heap->device.granularity_bytes &&
-            mend_is_shared(heap, options, chunk)) {
-            return chunk;
-        }
-    }
-    return NULL;
-}
-
 mend_result mend_sleep_split(mend_heap *heap, const mend_sleep_options *options,
                              mend_splits *splits)
 {
@@ -109,9 +93,13 @@ mend_result mend_sleep_split(mend_heap *heap, const mend_sleep_options *options,
     mend_result result = MEND_OK;
     uint64_t behind = 0;
     *splits = (mend_splits){0};
-    for (mend_chunk *chunk = next_shared(heap, options, 0); chunk != NULL && result == MEND_OK;
-         chunk = next_shared(heap, options, behind)) {
-        behind = chunk->address + chunk->size_bytes - 1; /* and its parts */
+    for (mend_chunk *chunk;
+         result == MEND_OK && (chunk = mend_chunk_from(&heap->chunks, behind)) != NULL;) {
+        behind = chunk->address + chunk->size_bytes; /* and its parts */
+        if (chunk->size_bytes == heap->device.granularity_bytes ||
+            !mend_is_shared(heap, options, chunk)) {
+            continue; /* one of one page cannot be split */
+        }
         result = split(heap, options, chunk, splits);
         splits->lacks_room = splits->lacks_room || result == MEND_ERROR_OUT_OF_MEMORY;
         bool is_grave = mend_heap_lost_by(heap) != MEND_DRIVER_OK || heap->chunks.missing_count > 0;

@@ -69,7 +69,7 @@ mend_result mend_sleep_list_tags(const mend_heap *heap, mend_sleep_tag_info **in
     listing l = {.heap = heap};
     if (mend_look_at_blocks(heap, add, &l)) {
         free(l.infos);
-        return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a list of tags");
+        return mend_no_host_memory("a list of tags");
     }
     *infos = l.infos;
     *count = l.count;

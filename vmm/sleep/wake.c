@@ -19,19 +19,16 @@
 
 typedef struct waking {
     mend_heap *heap;
-    mend_cluster *chunks; /* by address; `missing` says how far each one is */
+    mend_cluster *sleepers; /* by address */
     size_t count;
-    size_t spans; /* in these chunks */
+    size_t mapped; /* so many of them */
+    size_t spans;  /* in these chunks */
     uint64_t needed_bytes;
-    uint64_t reused_bytes; /* of these, free memory that the pool held */
+    uint64_t least_bytes;  /* of a chunk that lacks memory */
+    uint64_t reused_bytes; /* of needed_bytes: free memory that the pool held */
     bool has_files;
     uint64_t lacking_bytes;
 } waking;
-
-static mend_result no_host_memory(void)
-{
-    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a wake");
-}
 
 /* ---- which chunks ---------------------------------------------------------------------------- */
 
@@ -49,23 +46,25 @@ static void look_at(waking *w, mend_chunk *chunk, const uint64_t *tags, size_t t
         spans++;
     }
     if (wakes) {
-        w->chunks[w->count++] = (mend_cluster){
+        w->sleepers[w->count++] = (mend_cluster){
             .address = chunk->address, .size_bytes = chunk->size_bytes, .chunk = chunk};
         w->spans += spans;
-        w->needed_bytes += chunk->missing == MEND_MISSING_MEMORY ? chunk->size_bytes : 0;
         w->has_files = w->has_files || chunk->kept->file_bytes > 0;
+    }
+    if (wakes && chunk->missing == MEND_MISSING_MEMORY) {
+        w->needed_bytes += chunk->size_bytes;
+        w->least_bytes = mend_min_u64(w->least_bytes, chunk->size_bytes);
     }
 }
 
 static mend_result find(waking *w, const uint64_t *tags, size_t tag_count)
 {
-    w->chunks = calloc((size_t)w->heap->chunks.asleep_count + 1, sizeof(w->chunks[0]));
-    if (w->chunks == NULL) {
-        return no_host_memory();
+    w->sleepers = calloc((size_t)w->heap->chunks.asleep_count + 1, sizeof(w->sleepers[0]));
+    if (w->sleepers == NULL) {
+        return mend_no_host_memory("a wake");
     }
-    for (mend_tree_node *at = mend_tree_first(&w->heap->chunks.mapped); at != NULL;
-         at = mend_tree_next(at)) {
-        mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+    for (mend_chunk *chunk = mend_chunk_from(&w->heap->chunks, 0); chunk != NULL;
+         chunk = mend_chunk_next(chunk)) {
         if (mend_chunk_sleeps(chunk)) {
             look_at(w, chunk, tags, tag_count);
         }
@@ -88,8 +87,15 @@ static mend_result no_room(waking *w, uint64_t lacking_bytes, const char *who)
 
 static int compare_sizes(const void *a, const void *b)
 {
-    const uint64_t first = ((const mend_trim_match *)a)->chunk->size_bytes;
-    const uint64_t second = ((const mend_trim_match *)b)->chunk->size_bytes;
+    const uint64_t first = ((const mend_cluster *)a)->size_bytes;
+    const uint64_t second = ((const mend_cluster *)b)->size_bytes;
+    return (first > second) - (first < second);
+}
+
+static int compare_addresses(const void *a, const void *b)
+{
+    const uint64_t first = ((const mend_cluster *)a)->address;
+    const uint64_t second = ((const mend_cluster *)b)->address;
     return (first > second) - (first < second);
 }
 
@@ -97,47 +103,13 @@ static int compare_sizes(const void *a, const void *b)
  * the device keeps what it has for others. */
 static mend_result reuse_memory(waking *w)
 {
-    mend_chunks *chunks = &w->heap->chunks;
-    mend_trim_match *matches = calloc(w->count, sizeof(matches[0]));
-    size_t count = 0;
-    if (matches == NULL) {
-        return no_host_memory();
+    if (w->heap->chunks.empty_bytes < w->least_bytes) {
+        return MEND_OK; /* without a driver call */
     }
-    for (size_t i = 0; i < w->count; i++) {
-        if (w->chunks[i].chunk->missing == MEND_MISSING_MEMORY) {
-            matches[count++].chunk = w->chunks[i].chunk;
-        }
-    }
-    qsort(matches, count, sizeof(matches[0]), compare_sizes);
-    mend_result result = mend_trim_match_sizes(w->heap, matches, count);
-    for (size_t i = 0; i < count && result == MEND_OK; i++) {
-        if (matches[i].found != NULL) {
-            w->reused_bytes += matches[i].chunk->size_bytes;
-            mend_chunk_take_over(chunks, matches[i].chunk, matches[i].found);
-        }
-    }
-    free(matches);
+    qsort(w->sleepers, w->count, sizeof(w->sleepers[0]), compare_sizes);
+    mend_result result = mend_trim_give_to(w->heap, w->sleepers, w->count, &w->reused_bytes);
+    qsort(w->sleepers, w->count, sizeof(w->sleepers[0]), compare_addresses);
     return result;
-}
-
-/* Gives back empty chunks until the limit has room. */
-static mend_result make_room_under_limit(waking *w)
-{
-    mend_heap *heap = w->heap;
-    uint64_t limit = mend_budget_limit_of_chunks(heap);
-    const uint64_t create_bytes = w->needed_bytes - w->reused_bytes;
-    uint64_t released_bytes;
-    if (heap->chunks.reserved_bytes + create_bytes > limit &&
-        mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN)) {
-        limit = mend_budget_limit_of_chunks(heap);
-    }
-    const uint64_t most = limit > create_bytes ? limit - create_bytes : 0;
-    if (heap->chunks.reserved_bytes > most) {
-        mend_trim_to(heap, most, true,
-                     &released_bytes); /* what it could not give back is lacking */
-    }
-    uint64_t wanted = heap->chunks.reserved_bytes + create_bytes;
-    return wanted <= limit ? MEND_OK : no_room(w, wanted - limit, "the limit");
 }
 
 /* The device refused to create memory while `left_bytes` were still to be taken. */
@@ -154,22 +126,26 @@ static mend_result refused_by_device(waking *w, uint64_t left_bytes)
     return no_room(w, left_bytes - free_bytes, "the device");
 }
 
-/* Takes memory for all chunks that lack it. If the device refuses, the pool's empty chunks go back
- * once. */
-static mend_result take_memory(waking *w)
+/* Creates memory for all chunks that lack it. If the device refuses, the pool's empty chunks go
+ * back once. */
+static mend_result create_memory(waking *w)
 {
     mend_heap *heap = w->heap;
     uint64_t left_bytes = w->needed_bytes - w->reused_bytes;
     bool is_trimmed = false;
     for (size_t i = 0; i < w->count;) {
-        mend_chunk *chunk = w->chunks[i].chunk;
-        bool has_memory = chunk->missing != MEND_MISSING_MEMORY;
-        mend_status status =
-            has_memory ? MEND_DRIVER_OK : mend_chunk_take_memory(&heap->chunks, chunk);
-        if (status == MEND_DRIVER_OK) {
-            left_bytes -= has_memory ? 0 : chunk->size_bytes;
-            w->chunks[i].is_created = !has_memory;
+        mend_chunk *chunk = w->sleepers[i].chunk;
+        mend_chunk *made;
+        if (chunk->missing != MEND_MISSING_MEMORY) {
             i++;
+            continue;
+        }
+        mend_status status =
+            mend_chunk_create(&heap->chunks, chunk->size_bytes, MEND_BACKING_DEVICE, &made);
+        if (status == MEND_DRIVER_OK) {
+            mend_chunk_take_memory(&heap->chunks, chunk, made);
+            w->sleepers[i].is_created = true;
+            left_bytes -= chunk->size_bytes;
             continue;
         }
         mend_result result = mend_driver_refused(heap, MEND_CALL_create, status);
@@ -187,27 +163,26 @@ static mend_result take_memory(waking *w)
     return MEND_OK;
 }
 
+static mend_result take_memory(waking *w)
+{
+    mend_result result = reuse_memory(w);
+    const uint64_t lacking_bytes =
+        result == MEND_OK ? mend_sleep_make_room(w->heap, w->needed_bytes - w->reused_bytes) : 0;
+    if (lacking_bytes > 0) {
+        result = no_room(w, lacking_bytes, "the limit");
+    }
+    return result == MEND_OK ? create_memory(w) : result;
+}
+
 /* ---- mappings and contents ------------------------------------------------------------------- */
 
 static mend_result map(waking *w)
 {
-    mend_heap *heap = w->heap;
-    for (size_t i = 0; i < w->count; i++) {
-        mend_chunk *chunk = w->chunks[i].chunk;
-        mend_status status = chunk->missing == MEND_MISSING_MAPPING
-                                 ? mend_step_map(heap, chunk->address, chunk)
-                                 : MEND_DRIVER_OK;
-        if (status != MEND_DRIVER_OK) {
-            return mend_driver_refused(heap, MEND_CALL_map, status);
-        }
-        if (chunk->missing == MEND_MISSING_MAPPING) {
-            mend_chunk_set_missing(&heap->chunks, chunk, MEND_MISSING_ACCESS);
-        }
-    }
     uint64_t calls = 0;
-    mend_status status = mend_step_allow_parts(heap, w->chunks, w->count, &calls);
-    return status == MEND_DRIVER_OK ? MEND_OK
-                                    : mend_driver_refused(heap, MEND_CALL_set_access, status);
+    mend_driver_call call;
+    mend_status status =
+        mend_step_map_parts(w->heap, w->sleepers, w->count, &w->mapped, &call, &calls);
+    return status == MEND_DRIVER_OK ? MEND_OK : mend_driver_refused(w->heap, call, status);
 }
 
 static mend_result load(waking *w)
@@ -215,7 +190,7 @@ static mend_result load(waking *w)
     mend_keeper keeper;
     mend_result result = mend_keeper_begin(&keeper, w->heap, w->has_files, NULL);
     for (size_t i = 0; i < w->count && result == MEND_OK; i++) {
-        result = mend_keeper_load(&keeper, w->chunks[i].chunk, w->chunks[i].chunk->kept);
+        result = mend_keeper_load(&keeper, w->sleepers[i].chunk->kept);
     }
     if (result == MEND_OK) {
         result = mend_keeper_finish(&keeper);
@@ -247,7 +222,7 @@ static void wake_up(waking *w, mend_wake_report *report)
     report->woken_bytes = w->needed_bytes;
     report->reused_bytes = w->reused_bytes;
     for (size_t i = 0; i < w->count; i++) {
-        mend_chunk *chunk = w->chunks[i].chunk;
+        mend_chunk *chunk = w->sleepers[i].chunk;
         mend_kept *kept = chunk->kept;
         const uint64_t size_bytes = chunk->size_bytes;
         report->host_bytes += kept->host_bytes;
@@ -265,21 +240,28 @@ static void wake_up(waking *w, mend_wake_report *report)
     mend_step_note_peaks(heap);
 }
 
-/* Gives back what was taken; those creations do not count. Nothing is lost: what sleeps keeps its
- * contents. */
+/* Everything sleeps as before: what was created goes back, and what was free memory is that again.
+ * What the driver does not unmap, or copies may still write to, stays for the next wake. */
 static void undo(waking *w)
 {
-    mend_chunks *chunks = &w->heap->chunks;
-    for (size_t i = 0; i < w->count; i++) {
-        mend_chunk_note_owed(chunks, w->chunks[i].chunk);
+    mend_heap *heap = w->heap;
+    size_t unmapped = 0;
+    uint64_t calls = 0;
+    if (mend_step_copies_have_ended(heap) &&
+        mend_step_unmap_parts(heap, w->sleepers, w->mapped, &unmapped, &calls) != MEND_DRIVER_OK) {
+        heap->counters.driver_failures++;
     }
-    mend_settle(w->heap, MEND_OWED_MEMORY, MEND_STREAM_UNKNOWN);
     for (size_t i = 0; i < w->count; i++) {
-        const mend_chunk *chunk = w->chunks[i].chunk;
-        if (w->chunks[i].is_created && chunk->missing == MEND_MISSING_MEMORY) {
-            chunks->created--;
-            chunks->created_bytes -= chunk->size_bytes;
-            chunks->released--;
+        mend_chunk *chunk = w->sleepers[i].chunk;
+        if (i < w->mapped ? i >= unmapped : chunk->missing == MEND_MISSING_ACCESS) {
+            if (chunk->missing != MEND_MISSING_ACCESS) {
+                mend_chunk_set_missing(&heap->chunks, chunk, MEND_MISSING_ACCESS);
+            }
+        } else if (chunk->missing != MEND_MISSING_MEMORY) {
+            mend_chunk *memory = mend_chunk_leave_memory(&heap->chunks, chunk, chunk->kept);
+            if (w->sleepers[i].is_created) {
+                mend_step_undo_create(heap, memory);
+            }
         }
     }
 }
@@ -287,16 +269,11 @@ static void undo(waking *w)
 static mend_result perform(waking *w, mend_wake_report *report)
 {
     mend_heap *heap = w->heap;
-    if (!mend_slab_promise(&heap->nodes.runs, w->spans)) {
-        return no_host_memory();
+    if (!mend_slab_reserve(&heap->chunks.slab, w->count) ||
+        !mend_slab_promise(&heap->nodes.runs, w->spans)) {
+        return mend_no_host_memory("a wake");
     }
-    mend_result result = reuse_memory(w);
-    if (result == MEND_OK) {
-        result = make_room_under_limit(w);
-    }
-    if (result == MEND_OK) {
-        result = take_memory(w);
-    }
+    mend_result result = take_memory(w);
     if (result == MEND_OK) {
         result = map(w);
     }
@@ -321,7 +298,7 @@ mend_result mend_sleep_wake(mend_heap *heap, const uint64_t *tags, size_t tag_co
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_SLEEP);
     mend_driver_scope scope;
-    waking w = {.heap = heap};
+    waking w = {.heap = heap, .least_bytes = UINT64_MAX};
     const mend_match match = mend_match_tags(heap, tags, tag_count);
     report->matched_bytes = match.bytes;
     report->unmatched_tags = match.unmatched_tags;
@@ -343,7 +320,7 @@ mend_result mend_sleep_wake(mend_heap *heap, const uint64_t *tags, size_t tag_co
     if (result == MEND_OK && w.count > 0) {
         result = perform(&w, report);
     }
-    free(w.chunks);
+    free(w.sleepers);
     mend_driver_scope_close(heap, &scope);
     need->bytes = w.lacking_bytes;
     need->whole_bytes = mend_max_u64(w.needed_bytes, w.lacking_bytes);

@@ -202,7 +202,7 @@ typedef enum mend_event_kind {
     MEND_EVENT_UNPIN = 14,         /* a pin was undone */
     MEND_EVENT_GROUP_DESTROY = 15, /* `group` was destroyed: the pointer is no longer valid */
     MEND_EVENT_SLEEP = 16,         /* a chunk with its blocks went to sleep: see mend_sleep */
-    MEND_EVENT_WAKE = 17,          /* a sleeping chunk is usable again */
+    MEND_EVENT_WAKE = 17,          /* its addresses are usable again, in this or another chunk */
     MEND_EVENT_COMMIT = 18,        /* pages of a range were committed, for `stream` */
     MEND_EVENT_DECOMMIT = 19,      /* pages of a range were decommitted, on `stream` */
     MEND_EVENT_EXCHANGE = 20,      /* what is mapped at these addresses is in another chunk now */

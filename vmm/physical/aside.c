@@ -1,0 +1,113 @@
+/*
+ * Chunks set aside: they keep their addresses, their place in the layout and their live blocks, and
+ * have no memory of the device. Invariants, checked by the audit:
+ *  - such a chunk is frozen, so its free memory is claimed, and what is freed in it becomes
+ * claimed;
+ *  - without live bytes it is collected: its record, its addresses and its contents go.
+ * A sleeping chunk:
+ *  - has `kept`, the description of its contents, and lacks its memory. One that a wake gave it,
+ *    and that the driver did not unmap when the wake failed, is a part of reserved_bytes and owed;
+ *    the next wake uses it;
+ *  - each of its blocks of which not all bytes here are kept says so (contents_dropped);
+ *  - no pin, export or alias holds it, and no retired mapping maps its memory;
+ *  - is not collected while its free memory is kept for captured graphs, which know the address.
+ * A chunk on the host, whose memory the device uses over the link:
+ *  - its blocks are in use as all others; it may be pinned, and is never exported;
+ *  - it is in no sum of the device's memory (reserved_bytes), and never among the empty chunks;
+ *  - one that is not mapped is spare: the driver refused to take its memory back.
+ */
+#include "physical/chunk.h"
+
+#include <assert.h>
+#include <string.h>
+
+static void move_memory(mend_chunks *chunks, mend_chunk *to, mend_chunk *from)
+{
+    mend_tree_replace(&chunks->all, &from->by_number, &to->by_number);
+    to->number = from->number;
+    to->handle = from->handle;
+    to->share_types = from->share_types;
+    to->was_exported = from->was_exported;
+    to->has_fabric = from->has_fabric;
+    memcpy(to->fabric, from->fabric, sizeof(to->fabric));
+    from->handle = 0;
+    from->was_exported = false;
+    from->has_fabric = false;
+}
+
+mend_chunk *mend_chunk_leave_memory(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept)
+{
+    assert(!mend_chunk_is_exported(chunk));
+    mend_chunk *empty = mend_chunk_begin(chunks, chunk->size_bytes);
+    move_memory(chunks, empty, chunk);
+    mend_chunk_set_kept(chunks, chunk, kept, MEND_MISSING_MEMORY);
+    chunks->unmapped_bytes += empty->size_bytes;
+    mend_chunk_enter_empty(chunks, empty);
+    return empty;
+}
+
+mend_chunk *mend_chunk_fall_asleep(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept)
+{
+    assert(chunk->pins == 0 && chunk->aliases == 0 && !mend_chunk_is_alias(chunk));
+    assert(!mend_chunk_sleeps(chunk));
+    mend_history_note(chunks->history, MEND_EVENT_SLEEP, chunk->address, chunk->size_bytes,
+                      chunk->number);
+    return mend_chunk_leave_memory(chunks, chunk, kept);
+}
+
+void mend_chunk_take_memory(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *empty)
+{
+    assert(chunk->missing == MEND_MISSING_MEMORY);
+    assert(empty->claimed_address == 0 && mend_chunk_is_empty(empty));
+    assert(empty->size_bytes == chunk->size_bytes);
+    mend_chunk_leave_empty(chunks, empty);
+    chunks->unmapped_bytes -= empty->size_bytes;
+    move_memory(chunks, chunk, empty);
+    mend_slab_give(&chunks->slab, empty);
+    chunk->missing = MEND_MISSING_MAPPING; /* of a transaction: that is not owed */
+    chunks->away_count--;
+    chunks->away_bytes -= chunk->size_bytes;
+    chunks->away_in[chunk->zone] -= chunk->size_bytes;
+}
+
+void mend_chunk_wake_up(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(mend_chunk_sleeps(chunk) && chunk->missing != MEND_MISSING_MEMORY);
+    mend_chunk_set_kept(chunks, chunk, NULL, MEND_MISSING_NOTHING);
+    mend_history_note(chunks->history, MEND_EVENT_WAKE, chunk->address, chunk->size_bytes,
+                      chunk->number);
+}
+
+void mend_chunk_note_taken_on_host(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)
+{
+    mend_chunk_note_owed(chunks, chunk);
+    chunks->host_live_bytes += size_bytes;
+    assert(chunks->host_live_bytes <= chunks->host_bytes);
+}
+
+void mend_chunk_note_freed_aside(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)
+{
+    uint64_t *live_bytes = chunk->on_host ? &chunks->host_live_bytes : &chunks->asleep_live_bytes;
+    assert(mend_chunk_is_set_aside(chunk));
+    assert(*live_bytes >= size_bytes);
+    *live_bytes -= size_bytes;
+    if (chunk->live_bytes == 0) {
+        mend_chunk_note_owed(chunks, chunk);
+    }
+    if (chunk->sums != NULL && mend_chunk_sleeps(chunk)) {
+        assert(chunk->sums->asleep_live_bytes >= size_bytes);
+        chunk->sums->asleep_live_bytes -= size_bytes;
+    }
+}
+
+void mend_chunk_end_aside(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(mend_chunk_is_set_aside(chunk));
+    assert(chunk->live_bytes == 0 && chunk->pins == 0);
+    mend_chunk_set_address(chunks, chunk, chunk->zone, 0);
+    if (mend_chunk_sleeps(chunk)) {
+        assert(chunk->missing == MEND_MISSING_MEMORY);
+        mend_chunk_set_kept(chunks, chunk, NULL, MEND_MISSING_NOTHING);
+    }
+    mend_chunk_end(chunks, chunk);
+}
