@@ -96,13 +96,17 @@ typedef struct recording_reader {
     mend_history_event *before; /* blocks from before the first event */
     size_t before_count;
     size_t before_room;
-    uint64_t first;    /* number of the first event; 0: none yet */
-    uint64_t last;     /* and of the one before this */
-    uint64_t gaps;     /* events that are missing between those */
-    uint64_t unknown;  /* frees of blocks that are not known */
-    uint64_t pages;    /* events of ranges */
-    uint64_t anywhere; /* allocations without a stream */
-    uint64_t listed;   /* blocks that the last lap lists as alive */
+    uint64_t first;           /* number of the first event; 0: none yet */
+    uint64_t last;            /* and of the one before this */
+    uint64_t gaps;            /* events that are missing between those */
+    uint64_t unknown;         /* frees of blocks that are not known */
+    uint64_t pages;           /* events of ranges */
+    uint64_t anywhere;        /* allocations without a stream */
+    uint64_t unlisted;        /* blocks that lived when the last lap began, and nothing tells of */
+    const uint8_t **failures; /* blocks that say why requests failed, in their order */
+    size_t failure_count;
+    size_t failure_room;
+    size_t failures_passed;
 } recording_reader;
 
 static mend_result fail_of_memory(const recording_reader *r)
@@ -154,14 +158,16 @@ static mend_result add_before(recording_reader *r, const mend_history_event *eve
     return MEND_OK;
 }
 
-/* First look: finds the blocks from before. The list of a lap names those that are older than the
- * first event; of the others a free tells, unless their allocation may be among lost events. */
+/* First look: finds the blocks from before. The lists of laps name those that are older than the
+ * first event, most of them again and again; of the others a free tells, unless their allocation
+ * may be among lost events. */
 static mend_result look_at(recording_reader *r, const mend_history_event *event, bool is_list)
 {
     mend_result result = MEND_OK;
     if (is_list) {
-        const bool is_older = r->first == 0 || event->sequence < r->first;
-        result = is_older ? add_before(r, event) : MEND_OK;
+        const bool is_new = (r->first == 0 || event->sequence < r->first) &&
+                            mend_pointer_map_find(&r->live, key_of(r, event)) == NULL;
+        result = is_new ? add_before(r, event) : MEND_OK;
         return result == MEND_OK ? enter(r, event, 0) : result;
     }
     r->first = r->first == 0 ? event->sequence : r->first;
@@ -215,15 +221,54 @@ static void tell_segment(const recording_reader *r, const mend_history_event *ev
     }
 }
 
+static mend_result add_failure(recording_reader *r, const mend_record_reader *block)
+{
+    if (r->failure_count == r->failure_room) {
+        const size_t room = 2 * r->failure_room + 16;
+        const uint8_t **grown = reallocarray(r->failures, room, sizeof(*grown));
+        if (grown == NULL) {
+            return fail_of_memory(r);
+        }
+        r->failures = grown;
+        r->failure_room = room;
+    }
+    r->failures[r->failure_count++] = block->at - sizeof(block->head);
+    return MEND_OK;
+}
+
+/* Why the request of this event failed, from the file, in the trace; all numbers are 0 if it does
+ * not say. */
+static mend_event_failure failure_of(recording_reader *r, uint64_t sequence)
+{
+    for (; r->failures_passed < r->failure_count; r->failures_passed++) {
+        const uint8_t *at = r->failures[r->failures_passed];
+        mend_record_reader block;
+        mend_event_failure failure;
+        mend_record_open(&block, at, r->size - (size_t)(at - r->bytes));
+        if (mend_record_read_failure(&block, &failure) && failure.sequence >= sequence) {
+            return failure.sequence == sequence ? failure : (mend_event_failure){.sequence = 0};
+        }
+    }
+    return (mend_event_failure){.sequence = 0};
+}
+
 static void tell_refusal(recording_reader *r, const mend_history_event *event)
 {
+    mend_trace *trace = r->builder.trace;
+    const mend_event_failure failure = failure_of(r, event->sequence);
+    mend_shortfall shortfall;
+    memcpy(&shortfall.requested_bytes, failure.numbers, sizeof(failure.numbers));
+    snprintf(trace->failure, sizeof(trace->failure), "%s", failure.message);
     if (r->detail != NULL) {
-        mend_trace_detail_add_refusal(r->detail,
-                                      (mend_trace_refusal){.event = r->builder.trace->event_count,
-                                                           .segments = r->detail->segment_count,
-                                                           .size_bytes = event->size_bytes,
-                                                           .free_bytes = UINT64_MAX,
-                                                           .stream = actor_of(r, event).stream});
+        r->detail->shortfall = shortfall;
+        mend_trace_detail_add_refusal(
+            r->detail, (mend_trace_refusal){.event = trace->event_count,
+                                            .segments = r->detail->segment_count,
+                                            .size_bytes = event->size_bytes,
+                                            .free_bytes = UINT64_MAX,
+                                            .stream = actor_of(r, event).stream,
+                                            .short_bytes = shortfall.requested_bytes -
+                                                           shortfall.fitting_bytes});
     }
 }
 
@@ -254,18 +299,28 @@ static mend_result take(recording_reader *r, const mend_history_event *event)
     }
 }
 
+/* The list of a lap, or what is there of it, has been read. */
+static void note_unlisted(recording_reader *r)
+{
+    r->unlisted = r->run.live_blocks - mend_min_u64(r->live.count, r->run.live_blocks);
+}
+
 static mend_result read_blocks(recording_reader *r, bool is_first)
 {
     mend_record_walk walk;
     mend_record_reader block;
     mend_history_event event;
     mend_result result = MEND_OK;
+    bool is_beginning = false;
     mend_record_walk_begin(&walk, r->bytes, r->size);
     while (result == MEND_OK && mend_record_walk_next(&walk, &block)) {
         const bool is_list = block.head.kind == MEND_RECORD_LIVE;
         if (block.head.kind == MEND_RECORD_RUN && block.head.bytes >= sizeof(r->run)) {
             memcpy(&r->run, block.at, sizeof(r->run));
-            r->listed = 0;
+            is_beginning = is_first;
+        }
+        if (block.head.kind == MEND_RECORD_FAILURE && is_first) {
+            result = add_failure(r, &block);
         }
         if (block.head.kind == MEND_RECORD_SCOPES && is_first && !name_scopes(&r->scopes, &block)) {
             result = fail_of_memory(r);
@@ -273,10 +328,16 @@ static mend_result read_blocks(recording_reader *r, bool is_first)
         if (!is_list && block.head.kind != MEND_RECORD_EVENTS) {
             continue;
         }
-        r->listed += is_list ? block.head.count : 0;
+        if (is_beginning && !is_list) {
+            is_beginning = false;
+            note_unlisted(r);
+        }
         while (result == MEND_OK && mend_record_next_event(&block, &event)) {
             result = is_first ? look_at(r, &event, is_list) : is_list ? MEND_OK : take(r, &event);
         }
+    }
+    if (is_beginning) {
+        note_unlisted(r);
     }
     return result;
 }
@@ -288,8 +349,7 @@ static void write_note(const recording_reader *r)
         uint64_t count;
         const char *what;
     } parts[] = {{r->gaps, "lost events"},
-                 {r->run.live_blocks - mend_min_u64(r->listed, r->run.live_blocks),
-                  "blocks that lived and had no room in the file"},
+                 {r->unlisted, "blocks that lived and had no room in the file"},
                  {r->unknown, "frees of blocks that are not known"},
                  {r->pages, "events of growable ranges"},
                  {r->anywhere, "allocations without a stream, taken for the default stream's"}};
@@ -352,6 +412,7 @@ mend_result mend_trace_read_recording(mend_byte_source *source, mend_trace_detai
     }
     free(r.scopes.list);
     free(r.before);
+    free(r.failures);
     free(bytes);
     return result;
 }

@@ -35,7 +35,8 @@ MEND_TEST(record, a_program_that_runs_out_of_memory_is_told_from_its_recording)
                "whole: the pool was destroyed\n...0 lost\n"
                "  alloc                    2\n  free                     2\n"
                "...  out of memory            1\n"
-               "...blocks from before its first event 0; live at its end 0 B in 0; peak 48.8 MiB\n",
+               "out of memory: 48.82 MiB requested. ...A request of ... would fit....\nblocks from "
+               "before its first event 0; live at its end 0 B in 0; peak 48.8 MiB\n",
                "");
     snprintf(words, sizeof(words), "record --csv '%s'", file.path);
     expect_run(0, words,
@@ -196,6 +197,47 @@ MEND_TEST(record, lost_events_are_counted_and_nothing_is_made_up)
     expect_trace("+1 -1 +1", 0,
                  "lost events: 5, frees of blocks that are not known: 1, events of growable "
                  "ranges: 1");
+}
+
+static void put_failure(uint64_t number, uint64_t sequence, const char *message)
+{
+    mend_event_failure failure = {.sequence = sequence, .numbers = {3 * MIB, MIB, 7 * MIB}};
+    snprintf(failure.message, sizeof(failure.message), "%s", message);
+    mend_record_fill_failure(&block, &failure);
+    end(number);
+}
+
+/* The last one counts, wherever its reason lies; where that is lost, no other is taken for it. */
+MEND_TEST(record, a_failure_has_the_reason_of_its_own_event)
+{
+    for (int is_known = 0; is_known <= 1; is_known++) {
+        length = 0;
+        put_run(1);
+        put_failure(2, 2, "out of memory: 1.00 MiB requested. Not this one.");
+        if (is_known) {
+            put_failure(3, 4, "out of memory: 3.00 MiB requested. Free \033[2J some.");
+        }
+        begin(MEND_RECORD_EVENTS);
+        put(1, MEND_EVENT_ALLOC, 1, 0);
+        put(2, MEND_EVENT_OUT_OF_MEMORY, 1 << 10, 0);
+        put(3, MEND_EVENT_ALLOC, 2, 0);
+        put(4, MEND_EVENT_OUT_OF_MEMORY, 3 << 10, 0);
+        end(4);
+        const fixture_file file = fixture_write(".record", whole, length);
+        char words[512];
+        snprintf(words, sizeof(words), "report --no-what-if '%s'", file.path);
+        expect_run(1, words,
+                   is_known
+                       ? "Out of memory: 3.00 MiB asked for, 1.00 MiB would have fitted, 2.00 "
+                         "MiB short; ...last of 2 failures...Why it did not fit: Free ?[2J some.\n"
+                       : "Out of memory: 3.00 MiB asked for with 3.00 KiB in use; it is the last",
+                   "");
+        snprintf(words, sizeof(words), "report --no-what-if --json '%s'", file.path);
+        expect_run(1, words, is_known ? "'short_bytes': 2097152" : "'failures': 2}", "");
+        snprintf(words, sizeof(words), "replay --policy mend --explain '%s'", file.path);
+        expect_run(0, words, is_known ? "failed said: out of memory: 3.00 MiB" : "driver ms", "");
+        fixture_remove(&file);
+    }
 }
 
 /* Wherever it was cut, what came before the last whole block is there. */

@@ -15,11 +15,14 @@ typedef struct recorded_events {
 typedef struct test_recording {
     recorded_events events;
     recorded_events live; /* the ALLOC of each */
+    mend_pointer_map at;
     mend_record_run run;
     char scope[MEND_SCOPE_NAME_BYTES]; /* the name of the last one that is named */
     uint64_t blocks;                   /* of the file */
     uint64_t first;                    /* number of the oldest of them */
     uint64_t lost;
+    mend_event_failure failure; /* the last one */
+    uint64_t failures;
     bool has_ended; /* with the pool */
 } test_recording;
 

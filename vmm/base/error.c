@@ -13,18 +13,12 @@
 #include "base/align.h"
 #include "base/process.h"
 #include "base/struct_size.h"
+#include "base/words.h"
 
-/* Parts of a message come from files and from the environment: control characters become '?', so
- * that a terminal does not obey them. */
 static void write_message(mend_thread_error *error, const char *format, va_list arguments)
 {
     vsnprintf(error->message, sizeof(error->message), format, arguments);
-    for (char *c = error->message; *c != 0; c++) {
-        bool is_control = (unsigned char)*c < ' ' || *c == 0x7f;
-        if (is_control) {
-            *c = '?';
-        }
-    }
+    mend_words_make_printable(error->message);
 }
 
 /* The message alone tells what the driver said, and to which call. */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/process.h"
+#include "base/words.h"
 
 /* One write for each line, so that lines of several threads do not mix. A failed write is
  * ignored. */
@@ -30,11 +31,7 @@ static void write_line(mend_log_level level, const char *format, va_list argumen
     }
     char line[MEND_MESSAGE_BYTES];
     vsnprintf(line, sizeof(line), format, arguments);
-    for (char *at = line; *at != '\0'; at++) {
-        if ((unsigned char)*at < ' ' || *at == 0x7f) {
-            *at = '?'; /* of a name: it is one line */
-        }
-    }
+    mend_words_make_printable(line);
     if (sink != NULL) {
         sink(context, level, line);
     } else {

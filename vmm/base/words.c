@@ -46,3 +46,12 @@ mend_amount mend_words_amount_above(uint64_t bytes)
 {
     return in_words(bytes, true);
 }
+
+void mend_words_make_printable(char *text)
+{
+    for (; *text != 0; text++) {
+        if ((unsigned char)*text < ' ' || *text == 0x7f) {
+            *text = '?';
+        }
+    }
+}

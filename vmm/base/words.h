@@ -15,4 +15,8 @@ typedef struct mend_amount {
 mend_amount mend_words_amount(uint64_t bytes);
 mend_amount mend_words_amount_above(uint64_t bytes);
 
+/* Parts of texts come from files and from the environment: control characters become '?', so that a
+ * terminal does not obey them, and a line stays one. */
+void mend_words_make_printable(char *text);
+
 #endif
