@@ -15,8 +15,8 @@
 #include "tests/support/files.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
+#include "tests/support/moments.h"
 #include "tests/support/recording.h"
-#include "tests/support/writes.h"
 
 enum { ROOM = 4096 };
 
