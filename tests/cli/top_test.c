@@ -217,6 +217,15 @@ MEND_TEST(top, the_program_shows_each_pool)
                "[{'name': 'a \\'step\\'\\u000a', 'live_bytes': 209715200, 'live_blocks': 1, "
                "'oldest': 0, 'growth_bytes': 0}]}, {'process': ...'name': 'other'...]\n",
                "");
+    rig more[MEND_LIVE_MOST_POOLS];
+    for (int i = 0; i < MEND_LIVE_MOST_POOLS; i++) {
+        ASSERT_TRUE(open_rig(&more[i], "publish:on"));
+    }
+    snprintf(words, sizeof(words), "top --once %d", (int)getpid());
+    expect_run(0, words, "process ...", "mend top: pools beyond these, not shown: 2\n");
+    for (int i = 0; i < MEND_LIVE_MOST_POOLS; i++) {
+        close_rig(&more[i]);
+    }
     EXPECT_INT_EQ(MEND_OK, mend_free(r.pool, block, NULL));
     EXPECT_INT_EQ(MEND_OK, mend_free(other.pool, small, NULL));
     close_rig(&other);
