@@ -7,10 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lab/report/page.h"
 #include "lab/report/report.h"
 #include "lab/trace/read.h"
 #include "tests/cli/program.h"
 #include "tests/cli/report_program.h"
+#include "tests/support/child.h"
+#include "tests/support/recording.h"
 #include "tests/support/test.h"
 
 /* ---- a program that ran ---------------------------------------------------------------------- */
@@ -197,6 +200,29 @@ MEND_TEST(record, lost_events_are_counted_and_nothing_is_made_up)
     expect_trace("+1 -1 +1", 0,
                  "lost events: 5, frees of blocks that are not known: 1, events of growable "
                  "ranges: 1");
+}
+
+/* In a processor's time that work on each block for each event would not end in: of 2^20 events
+ * with 2^18 blocks such is 2^37 steps. docs/report.md has what 2^26 events take. */
+static bool read_many(void *path)
+{
+    enum { PROCESSOR_S = 30 };
+    mend_report *report = NULL;
+    FILE *none = fopen("/dev/null", "w");
+    mend_test_limit(PROCESSOR_S);
+    bool is_good = none != NULL && mend_report_create(path, 0, &report) == MEND_OK &&
+                   report->trace->event_count == 1 << 20 &&
+                   mend_report_write_page(none, report) == MEND_OK;
+    mend_report_destroy(report);
+    return fclose(none) == 0 && is_good;
+}
+
+MEND_TEST(record, many_events_take_time_in_proportion)
+{
+    fixture_file file = fixture_write_text(".record", "");
+    EXPECT_TRUE(test_recording_write(file.path, 1 << 20));
+    EXPECT_TRUE(mend_test_holds_in_a_child(read_many, file.path));
+    fixture_remove(&file);
 }
 
 static void put_failure(uint64_t number, uint64_t sequence, const char *message)

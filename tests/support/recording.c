@@ -1,9 +1,11 @@
 #include "tests/support/recording.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static void add(recorded_events *to, const mend_history_event *event)
 {
@@ -115,4 +117,37 @@ void test_recording_clear(test_recording *r)
     free(r->live.list);
     mend_pointer_map_clear(&r->at);
     *r = (test_recording){.blocks = 0};
+}
+
+bool test_recording_write(const char *path, uint64_t events)
+{
+    enum { SLOTS = 1 << 18 };
+    static mend_record_file to;
+    static bool lives[SLOTS];
+    const mend_record_run run = {.memory_bytes = UINT64_C(1) << 36,
+                                 .limit_bytes = UINT64_C(1) << 36};
+    memset(lives, 0, sizeof(lives));
+    to = (mend_record_file){.file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)};
+    mend_record_fill_run(&to.block, &run);
+    int error = mend_record_write(&to, 0);
+    mend_record_begin(&to.block, MEND_RECORD_EVENTS);
+    for (uint64_t i = 1; i <= events && error == 0; i++) {
+        const uint64_t slot = i * 7 % (SLOTS + 1) % SLOTS;
+        const mend_history_event event = {
+            .sequence = i,
+            .time_ns = i * 1000,
+            .kind = lives[slot] ? MEND_EVENT_FREE : MEND_EVENT_ALLOC,
+            .address = (void *)(uintptr_t)((slot + 1) << 24),
+            .size_bytes = (slot % 97 + 1) << 12,
+            .requested_bytes = (slot % 97 + 1) << 12,
+        };
+        lives[slot] = !lives[slot];
+        if (!mend_record_add_event(&to.block, &event)) {
+            error = mend_record_write(&to, 0);
+            mend_record_begin(&to.block, MEND_RECORD_EVENTS);
+            mend_record_add_event(&to.block, &event);
+        }
+    }
+    error = error != 0 ? error : mend_record_write(&to, 0);
+    return close(to.file) == 0 && error == 0;
 }

@@ -28,6 +28,8 @@ typedef struct test_recording {
 
 /* False if there is no file, or no block in it, or a number is missing. */
 bool test_recording_read(const char *path, test_recording *r);
+/* Writes one of so many allocations and frees, of 262,144 places: as quick as can be. */
+bool test_recording_write(const char *path, uint64_t events);
 void test_recording_clear(test_recording *r);
 
 #endif
