@@ -25,6 +25,7 @@ typedef struct mend_trace_segment {
 typedef struct mend_trace_refusal {
     uint64_t event;    /* events of the trace before it */
     uint64_t segments; /* entries of `segments` before it */
+    uint64_t number;   /* in a recording of Mend */
     uint64_t size_bytes;
     uint64_t free_bytes;    /* of the device, not held by the allocator; UINT64_MAX: unknown */
     uint64_t pending_bytes; /* of blocks that are freed, and wait for other streams */

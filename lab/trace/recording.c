@@ -8,6 +8,7 @@
 
 #include "base/align.h"
 #include "base/error.h"
+#include "lab/support/room.h"
 #include "lab/trace/builder.h"
 
 bool mend_trace_is_recording(const mend_byte_source *source)
@@ -96,17 +97,14 @@ typedef struct recording_reader {
     mend_history_event *before; /* blocks from before the first event */
     size_t before_count;
     size_t before_room;
-    uint64_t first;           /* number of the first event; 0: none yet */
-    uint64_t last;            /* and of the one before this */
-    uint64_t gaps;            /* events that are missing between those */
-    uint64_t unknown;         /* frees of blocks that are not known */
-    uint64_t pages;           /* events of ranges */
-    uint64_t anywhere;        /* allocations without a stream */
-    uint64_t unlisted;        /* blocks that lived when the last lap began, and nothing tells of */
-    const uint8_t **failures; /* blocks that say why requests failed, in their order */
-    size_t failure_count;
-    size_t failure_room;
-    size_t failures_passed;
+    uint64_t first;    /* number of the first event; 0: none yet */
+    uint64_t last;     /* and of the one before this */
+    uint64_t gaps;     /* events that are missing between those */
+    uint64_t unknown;  /* frees of blocks that are not known */
+    uint64_t pages;    /* events of ranges */
+    uint64_t anywhere; /* allocations without a stream */
+    uint64_t unlisted; /* blocks that lived when the last lap began, and nothing tells of */
+    uint64_t refused;  /* number of the last event of a request that failed */
 } recording_reader;
 
 static mend_result fail_of_memory(const recording_reader *r)
@@ -145,15 +143,12 @@ static mend_result enter(recording_reader *r, const mend_history_event *event, u
 
 static mend_result add_before(recording_reader *r, const mend_history_event *event)
 {
-    if (r->before_count == r->before_room) {
-        const size_t room = 2 * r->before_room + 64;
-        mend_history_event *grown = reallocarray(r->before, room, sizeof(*grown));
-        if (grown == NULL) {
-            return fail_of_memory(r);
-        }
-        r->before = grown;
-        r->before_room = room;
+    mend_history_event *grown =
+        mend_with_room(r->before, r->before_count, &r->before_room, sizeof(*grown));
+    if (grown == NULL) {
+        return fail_of_memory(r);
     }
+    r->before = grown;
     r->before[r->before_count++] = *event;
     return MEND_OK;
 }
@@ -221,54 +216,43 @@ static void tell_segment(const recording_reader *r, const mend_history_event *ev
     }
 }
 
-static mend_result add_failure(recording_reader *r, const mend_record_reader *block)
-{
-    if (r->failure_count == r->failure_room) {
-        const size_t room = 2 * r->failure_room + 16;
-        const uint8_t **grown = reallocarray(r->failures, room, sizeof(*grown));
-        if (grown == NULL) {
-            return fail_of_memory(r);
-        }
-        r->failures = grown;
-        r->failure_room = room;
-    }
-    r->failures[r->failure_count++] = block->at - sizeof(block->head);
-    return MEND_OK;
-}
-
-/* Why the request of this event failed, from the file, in the trace; all numbers are 0 if it does
- * not say. */
-static mend_event_failure failure_of(recording_reader *r, uint64_t sequence)
-{
-    for (; r->failures_passed < r->failure_count; r->failures_passed++) {
-        const uint8_t *at = r->failures[r->failures_passed];
-        mend_record_reader block;
-        mend_event_failure failure;
-        mend_record_open(&block, at, r->size - (size_t)(at - r->bytes));
-        if (mend_record_read_failure(&block, &failure) && failure.sequence >= sequence) {
-            return failure.sequence == sequence ? failure : (mend_event_failure){.sequence = 0};
-        }
-    }
-    return (mend_event_failure){.sequence = 0};
-}
-
 static void tell_refusal(recording_reader *r, const mend_history_event *event)
 {
-    mend_trace *trace = r->builder.trace;
-    const mend_event_failure failure = failure_of(r, event->sequence);
-    mend_shortfall shortfall;
-    memcpy(&shortfall.requested_bytes, failure.numbers, sizeof(failure.numbers));
-    snprintf(trace->failure, sizeof(trace->failure), "%s", failure.message);
+    r->refused = event->sequence;
+    r->builder.trace->failure[0] = 0;
     if (r->detail != NULL) {
-        r->detail->shortfall = shortfall;
-        mend_trace_detail_add_refusal(
-            r->detail, (mend_trace_refusal){.event = trace->event_count,
-                                            .segments = r->detail->segment_count,
-                                            .size_bytes = event->size_bytes,
-                                            .free_bytes = UINT64_MAX,
-                                            .stream = actor_of(r, event).stream,
-                                            .short_bytes = shortfall.requested_bytes -
-                                                           shortfall.fitting_bytes});
+        mend_trace_detail_add_refusal(r->detail,
+                                      (mend_trace_refusal){.event = r->builder.trace->event_count,
+                                                           .segments = r->detail->segment_count,
+                                                           .number = event->sequence,
+                                                           .size_bytes = event->size_bytes,
+                                                           .free_bytes = UINT64_MAX,
+                                                           .stream = actor_of(r, event).stream});
+    }
+}
+
+/* Why a request failed: of the last one all, of others how much they were short of what fits. */
+static void take_failure(recording_reader *r, const mend_record_reader *block)
+{
+    mend_trace *trace = r->builder.trace;
+    mend_event_failure failure;
+    if (!mend_record_read_failure(block, &failure)) {
+        return;
+    }
+    const bool is_last = failure.sequence == r->refused;
+    if (is_last) {
+        snprintf(trace->failure, sizeof(trace->failure), "%s", failure.message);
+    }
+    for (size_t i = r->detail != NULL ? r->detail->refusal_count : 0; i-- > 0;) {
+        mend_trace_refusal *refusal = &r->detail->refusals[i];
+        if (refusal->number == failure.sequence) {
+            mend_shortfall *shortfall = &r->detail->shortfall;
+            memcpy(&shortfall->requested_bytes, failure.numbers, sizeof(failure.numbers));
+            refusal->short_bytes = shortfall->requested_bytes - shortfall->fitting_bytes;
+        }
+        if (refusal->number <= failure.sequence) {
+            return;
+        }
     }
 }
 
@@ -319,8 +303,8 @@ static mend_result read_blocks(recording_reader *r, bool is_first)
             memcpy(&r->run, block.at, sizeof(r->run));
             is_beginning = is_first;
         }
-        if (block.head.kind == MEND_RECORD_FAILURE && is_first) {
-            result = add_failure(r, &block);
+        if (block.head.kind == MEND_RECORD_FAILURE && !is_first) {
+            take_failure(r, &block);
         }
         if (block.head.kind == MEND_RECORD_SCOPES && is_first && !name_scopes(&r->scopes, &block)) {
             result = fail_of_memory(r);
@@ -412,7 +396,6 @@ mend_result mend_trace_read_recording(mend_byte_source *source, mend_trace_detai
     }
     free(r.scopes.list);
     free(r.before);
-    free(r.failures);
     free(bytes);
     return result;
 }

@@ -233,22 +233,22 @@ static void put_failure(uint64_t number, uint64_t sequence, const char *message)
     end(number);
 }
 
-/* The last one counts, wherever its reason lies; where that is lost, no other is taken for it. */
+/* The last one counts; where its reason is lost, no other is taken for it. */
 MEND_TEST(record, a_failure_has_the_reason_of_its_own_event)
 {
     for (int is_known = 0; is_known <= 1; is_known++) {
         length = 0;
         put_run(1);
-        put_failure(2, 2, "out of memory: 1.00 MiB requested. Not this one.");
-        if (is_known) {
-            put_failure(3, 4, "out of memory: 3.00 MiB requested. Free \033[2J some.");
-        }
         begin(MEND_RECORD_EVENTS);
         put(1, MEND_EVENT_ALLOC, 1, 0);
         put(2, MEND_EVENT_OUT_OF_MEMORY, 1 << 10, 0);
         put(3, MEND_EVENT_ALLOC, 2, 0);
         put(4, MEND_EVENT_OUT_OF_MEMORY, 3 << 10, 0);
-        end(4);
+        end(2);
+        put_failure(3, 2, "out of memory: 1.00 MiB requested. Not this one.");
+        if (is_known) {
+            put_failure(4, 4, "out of memory: 3.00 MiB requested. Free \033[2J some.");
+        }
         const fixture_file file = fixture_write(".record", whole, length);
         char words[512];
         snprintf(words, sizeof(words), "report --no-what-if '%s'", file.path);

@@ -42,7 +42,7 @@ typedef struct mend_event_ring {
     mend_event_failure failures[MEND_EVENT_RING_FAILURES];
 } mend_event_ring;
 
-/* Before the event. Of many at once some have none. */
+/* Of many at once some have none. */
 static inline void mend_event_ring_put_failure(mend_event_ring *ring, uint64_t sequence,
                                                const mend_thread_error *error)
 {

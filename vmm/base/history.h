@@ -50,11 +50,11 @@ mend_history_event *mend_history_exchange(mend_history *history, mend_history_ev
 /* From now on events go to this ring, too. */
 void mend_history_record(mend_history *history, mend_event_ring *recording);
 
-/* The reason of the failure goes with the next event into the recording, if there is one. */
+/* The reason of the failure goes behind the last event into the recording, if there is one. */
 static inline void mend_history_add_failure(mend_history *history, const mend_thread_error *error)
 {
     if (history->recording != NULL && error->shortfall.struct_size > 0) {
-        mend_event_ring_put_failure(history->recording, history->next, error);
+        mend_event_ring_put_failure(history->recording, history->next - 1, error);
     }
 }
 

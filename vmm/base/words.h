@@ -2,6 +2,7 @@
 #ifndef MEND_BASE_WORDS_H
 #define MEND_BASE_WORDS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum { MEND_AMOUNT_BYTES = 32 };
@@ -14,6 +15,10 @@ typedef struct mend_amount {
  * shown is not below the exact one. */
 mend_amount mend_words_amount(uint64_t bytes);
 mend_amount mend_words_amount_above(uint64_t bytes);
+
+/* The bytes of the character of UTF-8 that the text begins with; 0: it ends, or begins with none.
+ */
+size_t mend_words_character(const char *text);
 
 /* Parts of texts come from files and from the environment: control characters become '?', so that a
  * terminal does not obey them, and a line stays one. */

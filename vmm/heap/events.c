@@ -42,7 +42,6 @@ void mend_events_free(mend_heap *heap, const mend_span *span, mend_stream stream
 void mend_events_refuse(mend_heap *heap, uint64_t size_bytes, mend_stream stream)
 {
     const bool by_device = heap->shortage.refused_bytes > 0;
-    mend_history_add_failure(&heap->history, mend_process_failure()); /* this one, just noted */
     mend_history_put_step(&heap->history, (mend_history_event){
                                               .kind = MEND_EVENT_OUT_OF_MEMORY,
                                               .size_bytes = size_bytes,
@@ -50,4 +49,5 @@ void mend_events_refuse(mend_heap *heap, uint64_t size_bytes, mend_stream stream
                                               .cause = by_device ? MEND_CAUSE_DEVICE_REFUSED
                                                                  : MEND_CAUSE_LIMIT_REFUSED,
                                           });
+    mend_history_add_failure(&heap->history, mend_process_failure()); /* this one, just noted */
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/scopes.h"
+#include "base/words.h"
 
 enum { MOST_SCOPES = 256, PATH_BYTES = MEND_SCOPE_PATH_NAMES * MEND_SCOPE_NAME_BYTES };
 
@@ -83,31 +84,12 @@ static void put_figure(exposition *e, const char *name, const char *meaning, siz
           (unsigned long long)value);
 }
 
-/* The bytes of the character of UTF-8 that the text begins with; 0: it begins with none. */
-static size_t character_at(const char *text)
-{
-    const unsigned char *c = (const unsigned char *)text;
-    const size_t bytes = c[0] < 0x80                   ? 1
-                         : c[0] >= 0xc2 && c[0] < 0xe0 ? 2
-                         : c[0] >= 0xe0 && c[0] < 0xf0 ? 3
-                         : c[0] >= 0xf0 && c[0] < 0xf5 ? 4
-                                                       : 0;
-    for (size_t i = 1; i < bytes; i++) {
-        if ((c[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    const bool is_long = (c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xf0 && c[1] < 0x90);
-    const bool is_none = (c[0] == 0xed && c[1] >= 0xa0) || (c[0] == 0xf4 && c[1] >= 0x90);
-    return is_long || is_none ? 0 : bytes;
-}
-
 /* A label's value: quotes, backslashes and ends of lines are escaped; what is no UTF-8 is written
  * in hexadecimal. */
 static void put_escaped(exposition *e, const char *text)
 {
     for (size_t bytes; *text != '\0'; text += bytes > 0 ? bytes : 1) {
-        bytes = character_at(text);
+        bytes = mend_words_character(text);
         if (bytes == 0) {
             print(e, "\\\\x%02x", (unsigned char)*text);
         } else if (*text == '\n') {

@@ -188,9 +188,7 @@ static void list_live(struct mend_recorder *r, uint64_t end)
 
 static void begin_lap(struct mend_recorder *r)
 {
-    /* What is begun before an end fits behind it: names, events and failures. */
-    const uint64_t room = r->keep_bytes - 2 * sizeof(r->to.block) - sizeof(r->ring.failures) -
-                          MEND_EVENT_RING_FAILURES * sizeof(mend_record_head);
+    const uint64_t room = r->keep_bytes - 2 * sizeof(r->to.block); /* names and events fit there */
     const bool is_first_half = r->end != room / 2;
     if (is_first_half) {
         (void)!ftruncate(r->to.file, (off_t)r->to.at); /* what is behind is the oldest */
@@ -212,6 +210,9 @@ static void write_failures(struct mend_recorder *r)
 {
     mend_event_failure failure;
     while (mend_event_ring_take_failure(&r->ring, &failure)) {
+        if (r->to.at > r->end) {
+            begin_lap(r);
+        }
         mend_record_fill_failure(&r->to.block, &failure);
         write_block(r);
     }
@@ -233,7 +234,6 @@ static void write_events(struct mend_recorder *r)
             event = mend_event_ring_next(&r->ring);
         }
         write_block(r);
-        write_failures(r); /* theirs are written */
     }
 }
 
@@ -249,6 +249,7 @@ static void *write_recording(void *context)
         (void)eventfd_read(r->ring.bell, &rung);
         ends = atomic_load(&r->ends); /* what was put before is written */
         write_events(r);
+        write_failures(r);
     }
     mend_record_begin(&r->to.block, MEND_RECORD_END);
     write_block(r);
