@@ -136,11 +136,8 @@ static void print(const mend_live_page *page, uint64_t age_ns)
            SIZE(stats->limit_bytes), SIZE(stats->peak_reserved_bytes), SIZE(stats->asleep_bytes));
     printf("free  %s: %s in whole chunks, %s beside live blocks, %s in use by streams,\n"
            "      %s freed without a stream, %s for graphs\n",
-           SIZE(stats->reserved_bytes - (stats->reserved_bytes < stats->live_bytes
-                                             ? stats->reserved_bytes
-                                             : stats->live_bytes)),
-           SIZE(free_->whole_bytes), SIZE(free_->beside_bytes), SIZE(free_->streams_bytes),
-           SIZE(free_->no_stream_bytes), SIZE(free_->graphs_bytes));
+           SIZE(stats->free_bytes), SIZE(free_->whole_bytes), SIZE(free_->beside_bytes),
+           SIZE(free_->streams_bytes), SIZE(free_->no_stream_bytes), SIZE(free_->graphs_bytes));
     printf("calls %.0f allocations/s, %.0f frees/s; chunks %.0f created/s, %.0f moved/s, %.0f "
            "released/s\n",
            RATE(page, allocations), RATE(page, frees), RATE(page, chunks_created),
@@ -178,7 +175,7 @@ static void show(const mend_live_pools *pools, const top_arguments *arguments)
     }
     fflush(stdout);
     if (pools->left_out > 0) {
-        fprintf(stderr, "mend top: %zu more pools are not shown\n", pools->left_out);
+        fprintf(stderr, "mend top: pools beyond these, not shown: %zu\n", pools->left_out);
     }
 }
 

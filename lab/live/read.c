@@ -37,12 +37,15 @@ static bool read_at(int file, void *to, size_t bytes, size_t offset)
 static bool copy(int file, mend_live_page *page)
 {
     for (int i = 0; i < TRIES; i++) {
+        const size_t sequence = offsetof(mend_live_page, sequence);
+        uint64_t before = 0;
         uint64_t behind = 0;
-        if (!read_at(file, page, sizeof(*page), 0) ||
-            !read_at(file, &behind, sizeof(behind), offsetof(mend_live_page, sequence))) {
+        if (!read_at(file, &before, sizeof(before), sequence) ||
+            !read_at(file, page, sizeof(*page), 0) ||
+            !read_at(file, &behind, sizeof(behind), sequence)) {
             return false;
         }
-        if (page->sequence > 0 && page->sequence % 2 == 0 && page->sequence == behind) {
+        if (before > 0 && before % 2 == 0 && before == behind) {
             return true;
         }
         nanosleep(&(struct timespec){.tv_nsec = TRY_NS}, NULL);

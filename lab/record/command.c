@@ -165,6 +165,9 @@ static void print_live(const mend_trace *trace, const mend_trace_detail *detail)
         blocks += event->is_alloc ? 1 : UINT64_MAX;
         bytes += event->is_alloc ? size_bytes : 0 - size_bytes;
     }
+    if (trace->failure[0] != 0) {
+        mend_words_wrap(stdout, trace->failure, 0, 10);
+    }
     printf("blocks from before its first event %s; live at its end %s in %s; peak %s\n",
            COUNT(detail->before_events), SIZE(bytes), COUNT(blocks), SIZE(trace->peak_live_bytes));
 }

@@ -13,6 +13,9 @@ void mend_replay_print_table_head(FILE *out, const mend_trace *trace,
     mend_trace_short_name(trace, name, sizeof(name));
     mend_format_bytes(trace->peak_live_bytes, peak, sizeof(peak));
     fprintf(out, "\n%s: %zu events, peak live %s\n", name, trace->event_count, peak);
+    if (options->explain && trace->failure[0] != 0) {
+        fprintf(out, "then the last request that failed said: %s\n", trace->failure);
+    }
     if (simulated) {
         fprintf(out, "driver ms by the price lists %s (with the second half) and %s\n",
                 mend_replay_chosen_costs(options), mend_replay_compared_costs(options));

@@ -39,12 +39,40 @@ const char *mend_report_source(const mend_report *report)
 /* ---- the verdict ------------------------------------------------------------------------------
  */
 
+const char *mend_report_reason(const mend_report *report)
+{
+    const char *failure = report->trace->failure;
+    const char *behind = strstr(failure, ". ");
+    return failure[0] == 0 ? NULL : behind != NULL ? behind + 2 : failure;
+}
+
+/* What the pool itself knew. */
+static void judge_shortfall(const mend_shortfall *f, char *text, size_t size)
+{
+    const uint64_t free_bytes = f->free_empty_bytes + f->free_partial_bytes;
+    const uint64_t kept_bytes = f->waiting_stream_bytes + f->waiting_context_bytes + f->group_bytes;
+    const char *by = free_bytes < f->requested_bytes ? ""
+                     : free_bytes < f->requested_bytes + kept_bytes
+                         ? " by memory that is still used"
+                         : " by fragmentation";
+    char fitting[64] = "nothing would have fitted";
+    if (f->fitting_bytes > 0) {
+        snprintf(fitting, sizeof(fitting), "%s would have fitted", SIZE(f->fitting_bytes));
+    }
+    snprintf(text, size,
+             "Out of memory%s: %s asked for, %s, %s short; %s free of the %s that is held", by,
+             SIZE(f->requested_bytes), fitting, SIZE(f->requested_bytes - f->fitting_bytes),
+             SIZE(free_bytes), SIZE(f->reserved_bytes));
+}
+
 static void judge_failure(const mend_report *report, char *text, size_t size)
 {
     const mend_report_memory *memory = &report->memory;
     uint64_t asked = report->failure.size_bytes;
     uint64_t free_bytes = memory->whole_bytes + memory->beside_bytes;
-    if (report->knows_gaps && free_bytes >= asked && memory->longest_bytes < asked) {
+    if (report->trace->failure[0] != 0) {
+        judge_shortfall(&report->detail.shortfall, text, size);
+    } else if (report->knows_gaps && free_bytes >= asked && memory->longest_bytes < asked) {
         snprintf(text, size,
                  "Out of memory by fragmentation: %s asked for, %s free of what was in use before, "
                  "the longest piece %s",

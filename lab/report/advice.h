@@ -18,6 +18,10 @@ const char *mend_report_holder_kind(const mend_report *report);
 /* What kind of file it is. */
 const char *mend_report_source(const mend_report *report);
 
+/* Why the last request failed, as Mend said it then, without what was asked for; NULL: the file
+ * does not have it. */
+const char *mend_report_reason(const mend_report *report);
+
 /* One sentence. */
 void mend_report_judge(const mend_report *report, char *verdict, size_t size);
 

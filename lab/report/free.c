@@ -114,8 +114,8 @@ static size_t look_into(free_search *search, const mend_stretch *segment, size_t
     search->joins =
         report->knows_gaps || (report->detail.is_expandable && segment->owner == search->stream);
     search->stream = segment->owner;
-    search->is_usable =
-        report->knows_gaps || !report->has_failed || segment->owner == report->failure.stream;
+    search->is_usable = report->knows_gaps || report->detail.is_recording || !report->has_failed ||
+                        segment->owner == report->failure.stream;
     uint64_t end = segment->address + segment->size_bytes;
     uint64_t at = segment->address;
     uint64_t used_bytes = 0;

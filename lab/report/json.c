@@ -40,6 +40,14 @@ static void write_failure(mend_json *json, const mend_report *report)
     mend_json_integer(json, "event", report->failure.event);
     mend_json_integer(json, "size_bytes", report->failure.size_bytes);
     mend_json_integer(json, "failures", report->failures);
+    if (report->trace->failure[0] != 0) {
+        const mend_shortfall *shortfall = &report->detail.shortfall;
+        mend_json_integer(json, "fitting_bytes", shortfall->fitting_bytes);
+        mend_json_integer(json, "short_bytes", report->failure.short_bytes);
+        mend_json_integer(json, "limit_bytes", shortfall->limit_bytes);
+        mend_json_integer(json, "sufficient_limit_bytes", shortfall->sufficient_limit_bytes);
+        mend_json_string(json, "message", report->trace->failure);
+    }
     mend_json_end_object(json);
 }
 
@@ -208,6 +216,7 @@ void mend_report_write_model(FILE *out, const mend_report *report, const mend_ro
     mend_json_string(&json, "holder_kind", mend_report_holder_kind(report));
     mend_json_bool(&json, "knows_held", report->knows_held);
     mend_json_bool(&json, "knows_used", report->knows_gaps);
+    mend_json_bool(&json, "shares", report->detail.is_recording); /* between streams */
     mend_json_bool(&json, "joins", report->detail.is_expandable || report->knows_gaps);
     mend_json_begin_array(&json, "streams");
     for (size_t i = 0; i < report->trace->stream_count; i++) {

@@ -47,6 +47,15 @@ static void write_verdict(page_writer *page)
     mend_page_text(page->out, verdict);
 }
 
+static void write_reason(page_writer *page)
+{
+    if (mend_report_reason(page->report) != NULL) {
+        fputs("<p><b>Why it did not fit:</b> ", page->out);
+        mend_page_text(page->out, mend_report_reason(page->report));
+        fputs("</p>", page->out);
+    }
+}
+
 static void write_tile(page_writer *page, const char *kind, const char *name, const char *value,
                        const char *below)
 {
@@ -133,9 +142,10 @@ static const struct {
     const char *name;
     void (*write)(page_writer *page);
 } parts[] = {
-    {"TITLE", write_title}, {"SOURCE", write_source}, {"VERDICT", write_verdict},
-    {"TILES", write_tiles}, {"TIPS", write_tips},     {"STYLE", write_style},
-    {"MODEL", write_model}, {"DATA", write_data},     {"SCRIPT", write_script},
+    {"TITLE", write_title},   {"SOURCE", write_source}, {"VERDICT", write_verdict},
+    {"TILES", write_tiles},   {"TIPS", write_tips},     {"STYLE", write_style},
+    {"MODEL", write_model},   {"DATA", write_data},     {"SCRIPT", write_script},
+    {"REASON", write_reason},
 };
 
 static void write_part(page_writer *page, const char *name, size_t length)

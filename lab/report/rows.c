@@ -41,6 +41,7 @@ static void write_refusal(row_writer *writer, const mend_trace_refusal *refusal)
     rows->failures++;
     add_row(writer, MEND_ROW_REFUSE);
     mend_column_add(&rows->refused_size, units_of(refusal->size_bytes));
+    mend_column_add(&rows->refused_short, units_of(refusal->short_bytes));
     mend_column_add(&rows->refused_stream, refusal->stream);
 }
 

@@ -29,6 +29,7 @@ typedef enum mend_row_kind {
     X(segment_size)                                                                                \
     X(segment_stream) /* as the file names it */                                                   \
     X(refused_size)   /* of each row that refuses */                                               \
+    X(refused_short)  /* of these: how much smaller it would have fitted; 0: not known */          \
     X(refused_stream)
 
 typedef struct mend_rows {

@@ -146,7 +146,11 @@ static void print_keeper(FILE *out, const mend_report *report)
 static void print_free(FILE *out, const mend_report *report)
 {
     const mend_report_memory *memory = &report->memory;
-    if (report->knows_gaps) {
+    char line[MEND_MESSAGE_BYTES + 32];
+    if (mend_report_reason(report) != NULL) {
+        snprintf(line, sizeof(line), "Why it did not fit: %s", mend_report_reason(report));
+        mend_words_wrap(out, line, 0, 2);
+    } else if (report->knows_gaps) {
         fprintf(out,
                 "Free between and beside blocks, of what was in use before: %s; longest piece %s "
                 "of %s\n",
@@ -156,7 +160,6 @@ static void print_free(FILE *out, const mend_report *report)
     if (!report->knows_held) {
         return;
     }
-    char line[512];
     char others[64] = "";
     char pending[64] = "";
     if (memory->others_bytes > 0) {
@@ -165,6 +168,10 @@ static void print_free(FILE *out, const mend_report *report)
     if (report->failure.pending_bytes > 0) {
         snprintf(pending, sizeof(pending), "; %s more waits for streams",
                  SIZE(report->failure.pending_bytes));
+    }
+    if (mend_report_reason(report) != NULL) {
+        print_keeper(out, report);
+        return;
     }
     snprintf(line, sizeof(line),
              "Free then: %s in whole segments, %s beside live blocks%s; longest piece %s of %s%s",

@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/words.h"
+
 mend_word mend_word_size(uint64_t bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -58,17 +60,10 @@ mend_word mend_word_percent(uint64_t part, uint64_t whole)
 /* Bytes of the character at `text`, which is not the end; 0: none that a terminal prints. */
 static size_t character_bytes(const char *text)
 {
-    unsigned char first = (unsigned char)*text;
-    if (first < 0x80) {
-        return first >= 0x20 && first != 0x7f;
-    }
-    size_t bytes = first >= 0xf0 && first <= 0xf4 ? 4 : first >= 0xe0 ? 3 : first >= 0xc3 ? 2 : 0;
-    for (size_t i = 1; i < bytes; i++) {
-        if (((unsigned char)text[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    return first > 0xf4 ? 0 : bytes;
+    const unsigned char first = (unsigned char)*text;
+    const bool is_control =
+        first < 0x20 || first == 0x7f || first == 0xc2; /* and U+0080 to U+00BF */
+    return is_control ? 0 : mend_words_character(text);
 }
 
 static size_t step(const char *text)

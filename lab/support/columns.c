@@ -3,20 +3,18 @@
 #include <stdlib.h>
 #include <zlib.h>
 
-enum { FIRST_ROOM = 4096, LEVEL = 6 };
+#include "lab/support/room.h"
+
+enum { LEVEL = 6 };
 
 static void add_byte(mend_column *column, uint8_t byte)
 {
-    if (column->count == column->room) {
-        size_t room = column->room == 0 ? FIRST_ROOM : 2 * column->room;
-        uint8_t *bytes = realloc(column->bytes, room);
-        if (bytes == NULL) {
-            column->lacks_memory = true;
-            return;
-        }
-        column->bytes = bytes;
-        column->room = room;
+    uint8_t *bytes = mend_with_room(column->bytes, column->count, &column->room, 1);
+    if (bytes == NULL) {
+        column->lacks_memory = true;
+        return;
     }
+    column->bytes = bytes;
     column->bytes[column->count++] = byte;
 }
 

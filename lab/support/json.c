@@ -5,45 +5,22 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Length of the UTF-8 character at `text`; 0 if it is not valid. */
-static size_t character_bytes(const unsigned char *text)
-{
-    static const struct {
-        unsigned char first_low, first_high, second_low, second_high;
-        size_t bytes;
-    } forms[] = {
-        {0x01, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
-        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
-        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
-    };
-    for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++) {
-        if (text[0] < forms[i].first_low || text[0] > forms[i].first_high) {
-            continue;
-        }
-        bool valid = forms[i].bytes == 1 ||
-                     (text[1] >= forms[i].second_low && text[1] <= forms[i].second_high);
-        for (size_t k = 2; k < forms[i].bytes && valid; k++) {
-            valid = text[k] >= 0x80 && text[k] <= 0xbf;
-        }
-        return valid ? forms[i].bytes : 0;
-    }
-    return 0;
-}
+#include "base/words.h"
 
 static void write_string(const mend_json *json, const char *value)
 {
     FILE *out = json->out;
-    const unsigned char *text = (const unsigned char *)value;
     fputc('"', out);
-    while (*text != 0) {
-        size_t bytes = character_bytes(text);
+    for (const char *text = value; *text != 0;) {
+        const unsigned char first = (unsigned char)*text;
+        size_t bytes = mend_words_character(text);
         if (bytes == 0) {
             fputs("\\ufffd", out);
             bytes = 1;
-        } else if (*text == '"' || *text == '\\') {
-            fprintf(out, "\\%c", *text);
-        } else if (*text < 0x20 || *text == 0x7f || (*text == '<' && json->is_in_page)) {
-            fprintf(out, "\\u%04x", *text);
+        } else if (first == '"' || first == '\\') {
+            fprintf(out, "\\%c", first);
+        } else if (first < 0x20 || first == 0x7f || (first == '<' && json->is_in_page)) {
+            fprintf(out, "\\u%04x", first);
         } else {
             fwrite(text, 1, bytes, out);
         }

@@ -6,6 +6,7 @@
 
 #include "base/align.h"
 #include "base/error.h"
+#include "lab/support/room.h"
 
 static void fail(mend_trace_builder *builder, mend_result failure)
 {
@@ -42,21 +43,15 @@ void mend_trace_builder_init(mend_trace_builder *builder, const char *name)
     }
 }
 
-/* Room for one more object in an array that doubles. */
+/* Without memory the array stays as it is. */
 static void *with_room(mend_trace_builder *builder, void *array, size_t count, size_t *room,
                        size_t object_bytes)
 {
-    if (count < *room) {
-        return array;
-    }
-    size_t larger = *room == 0 ? 1024 : *room * 2;
-    void *grown = reallocarray(array, larger, object_bytes);
+    void *grown = mend_with_room(array, count, room, object_bytes);
     if (grown == NULL) {
         fail_of_memory(builder);
-        return array;
     }
-    *room = larger;
-    return grown;
+    return grown != NULL ? grown : array;
 }
 
 /* The index of a name; new names count up from 0, to at most `limit`. */

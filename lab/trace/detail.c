@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lab/support/room.h"
+
 void mend_trace_detail_init(mend_trace_detail *detail)
 {
     *detail = (mend_trace_detail){0};
@@ -22,21 +24,13 @@ void mend_trace_detail_clear(mend_trace_detail *detail)
     mend_trace_detail_init(detail);
 }
 
-/* Room for one more object in an array that doubles. Without memory the room stays as it is. */
+/* Without memory the array stays as it is. */
 static void *with_room(mend_trace_detail *detail, void *array, size_t count, size_t *room,
                        size_t object_bytes)
 {
-    if (count < *room) {
-        return array;
-    }
-    size_t larger = *room == 0 ? 64 : *room * 2;
-    void *grown = reallocarray(array, larger, object_bytes);
-    if (grown == NULL) {
-        detail->lacks_memory = true;
-        return array;
-    }
-    *room = larger;
-    return grown;
+    void *grown = mend_with_room(array, count, room, object_bytes);
+    detail->lacks_memory = detail->lacks_memory || grown == NULL;
+    return grown != NULL ? grown : array;
 }
 
 static uint64_t hash_of(const mend_trace_detail *detail, const char *text)

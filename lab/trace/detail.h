@@ -5,6 +5,7 @@
 #ifndef MEND_LAB_TRACE_DETAIL_H
 #define MEND_LAB_TRACE_DETAIL_H
 
+#include "base/event_ring.h"
 #include "base/pointer_map.h"
 #include "lab/trace/trace.h"
 
@@ -24,10 +25,12 @@ typedef struct mend_trace_segment {
 typedef struct mend_trace_refusal {
     uint64_t event;    /* events of the trace before it */
     uint64_t segments; /* entries of `segments` before it */
+    uint64_t number;   /* in a recording of Mend */
     uint64_t size_bytes;
     uint64_t free_bytes;    /* of the device, not held by the allocator; UINT64_MAX: unknown */
     uint64_t pending_bytes; /* of blocks that are freed, and wait for other streams */
     uint64_t stream;        /* as the file names it */
+    uint64_t short_bytes;   /* so much smaller it would have succeeded; 0: unknown */
 } mend_trace_refusal;
 
 /* Who asked for a block, and where it lies. */
@@ -57,6 +60,7 @@ typedef struct mend_trace_detail {
     mend_trace_refusal *refusals;
     size_t refusal_count;
     size_t refusal_room;
+    mend_shortfall shortfall;  /* of the last refusal, where the trace says why it failed */
     mend_pointer_map by_label; /* from the hash of a text to its holder + 1 */
     uint64_t salt;             /* of the hash: unknown to the author of a file */
     bool lacks_memory;         /* malloc failed: the detail is not whole */

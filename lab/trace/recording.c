@@ -8,6 +8,7 @@
 
 #include "base/align.h"
 #include "base/error.h"
+#include "lab/support/room.h"
 #include "lab/trace/builder.h"
 
 bool mend_trace_is_recording(const mend_byte_source *source)
@@ -102,7 +103,8 @@ typedef struct recording_reader {
     uint64_t unknown;  /* frees of blocks that are not known */
     uint64_t pages;    /* events of ranges */
     uint64_t anywhere; /* allocations without a stream */
-    uint64_t listed;   /* blocks that the last lap lists as alive */
+    uint64_t unlisted; /* blocks that lived when the last lap began, and nothing tells of */
+    uint64_t refused;  /* number of the last event of a request that failed */
 } recording_reader;
 
 static mend_result fail_of_memory(const recording_reader *r)
@@ -141,27 +143,26 @@ static mend_result enter(recording_reader *r, const mend_history_event *event, u
 
 static mend_result add_before(recording_reader *r, const mend_history_event *event)
 {
-    if (r->before_count == r->before_room) {
-        const size_t room = 2 * r->before_room + 64;
-        mend_history_event *grown = reallocarray(r->before, room, sizeof(*grown));
-        if (grown == NULL) {
-            return fail_of_memory(r);
-        }
-        r->before = grown;
-        r->before_room = room;
+    mend_history_event *grown =
+        mend_with_room(r->before, r->before_count, &r->before_room, sizeof(*grown));
+    if (grown == NULL) {
+        return fail_of_memory(r);
     }
+    r->before = grown;
     r->before[r->before_count++] = *event;
     return MEND_OK;
 }
 
-/* First look: finds the blocks from before. The list of a lap names those that are older than the
- * first event; of the others a free tells, unless their allocation may be among lost events. */
+/* First look: finds the blocks from before. The lists of laps name those that are older than the
+ * first event, most of them again and again; of the others a free tells, unless their allocation
+ * may be among lost events. */
 static mend_result look_at(recording_reader *r, const mend_history_event *event, bool is_list)
 {
     mend_result result = MEND_OK;
     if (is_list) {
-        const bool is_older = r->first == 0 || event->sequence < r->first;
-        result = is_older ? add_before(r, event) : MEND_OK;
+        const bool is_new = (r->first == 0 || event->sequence < r->first) &&
+                            mend_pointer_map_find(&r->live, key_of(r, event)) == NULL;
+        result = is_new ? add_before(r, event) : MEND_OK;
         return result == MEND_OK ? enter(r, event, 0) : result;
     }
     r->first = r->first == 0 ? event->sequence : r->first;
@@ -217,13 +218,41 @@ static void tell_segment(const recording_reader *r, const mend_history_event *ev
 
 static void tell_refusal(recording_reader *r, const mend_history_event *event)
 {
+    r->refused = event->sequence;
+    r->builder.trace->failure[0] = 0;
     if (r->detail != NULL) {
         mend_trace_detail_add_refusal(r->detail,
                                       (mend_trace_refusal){.event = r->builder.trace->event_count,
                                                            .segments = r->detail->segment_count,
+                                                           .number = event->sequence,
                                                            .size_bytes = event->size_bytes,
                                                            .free_bytes = UINT64_MAX,
                                                            .stream = actor_of(r, event).stream});
+    }
+}
+
+/* Why a request failed: of the last one all, of others how much they were short of what fits. */
+static void take_failure(recording_reader *r, const mend_record_reader *block)
+{
+    mend_trace *trace = r->builder.trace;
+    mend_event_failure failure;
+    if (!mend_record_read_failure(block, &failure)) {
+        return;
+    }
+    const bool is_last = failure.sequence == r->refused;
+    if (is_last) {
+        snprintf(trace->failure, sizeof(trace->failure), "%s", failure.message);
+    }
+    for (size_t i = r->detail != NULL ? r->detail->refusal_count : 0; i-- > 0;) {
+        mend_trace_refusal *refusal = &r->detail->refusals[i];
+        if (refusal->number == failure.sequence) {
+            mend_shortfall *shortfall = &r->detail->shortfall;
+            memcpy(&shortfall->requested_bytes, failure.numbers, sizeof(failure.numbers));
+            refusal->short_bytes = shortfall->requested_bytes - shortfall->fitting_bytes;
+        }
+        if (refusal->number <= failure.sequence) {
+            return;
+        }
     }
 }
 
@@ -254,18 +283,28 @@ static mend_result take(recording_reader *r, const mend_history_event *event)
     }
 }
 
+/* The list of a lap, or what is there of it, has been read. */
+static void note_unlisted(recording_reader *r)
+{
+    r->unlisted = r->run.live_blocks - mend_min_u64(r->live.count, r->run.live_blocks);
+}
+
 static mend_result read_blocks(recording_reader *r, bool is_first)
 {
     mend_record_walk walk;
     mend_record_reader block;
     mend_history_event event;
     mend_result result = MEND_OK;
+    bool is_beginning = false;
     mend_record_walk_begin(&walk, r->bytes, r->size);
     while (result == MEND_OK && mend_record_walk_next(&walk, &block)) {
         const bool is_list = block.head.kind == MEND_RECORD_LIVE;
         if (block.head.kind == MEND_RECORD_RUN && block.head.bytes >= sizeof(r->run)) {
             memcpy(&r->run, block.at, sizeof(r->run));
-            r->listed = 0;
+            is_beginning = is_first;
+        }
+        if (block.head.kind == MEND_RECORD_FAILURE && !is_first) {
+            take_failure(r, &block);
         }
         if (block.head.kind == MEND_RECORD_SCOPES && is_first && !name_scopes(&r->scopes, &block)) {
             result = fail_of_memory(r);
@@ -273,10 +312,16 @@ static mend_result read_blocks(recording_reader *r, bool is_first)
         if (!is_list && block.head.kind != MEND_RECORD_EVENTS) {
             continue;
         }
-        r->listed += is_list ? block.head.count : 0;
+        if (is_beginning && !is_list) {
+            is_beginning = false;
+            note_unlisted(r);
+        }
         while (result == MEND_OK && mend_record_next_event(&block, &event)) {
             result = is_first ? look_at(r, &event, is_list) : is_list ? MEND_OK : take(r, &event);
         }
+    }
+    if (is_beginning) {
+        note_unlisted(r);
     }
     return result;
 }
@@ -288,8 +333,7 @@ static void write_note(const recording_reader *r)
         uint64_t count;
         const char *what;
     } parts[] = {{r->gaps, "lost events"},
-                 {r->run.live_blocks - mend_min_u64(r->listed, r->run.live_blocks),
-                  "blocks that lived and had no room in the file"},
+                 {r->unlisted, "blocks that lived and had no room in the file"},
                  {r->unknown, "frees of blocks that are not known"},
                  {r->pages, "events of growable ranges"},
                  {r->anywhere, "allocations without a stream, taken for the default stream's"}};

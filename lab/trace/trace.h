@@ -29,6 +29,7 @@ typedef struct mend_trace {
     uint64_t *stream_names;   /* the number of each stream in the file; 0 is the default stream */
     uint64_t peak_live_bytes; /* sizes rounded up to 512 B */
     char note[320];           /* what of the file is not in the trace; "": nothing */
+    char failure[1024]; /* why the last request failed then, as the file says; "": it does not */
 } mend_trace;
 
 /* Larger sizes, and sums of live sizes above eight times this, are refused. */

@@ -4,6 +4,7 @@
 
 #include "base/align.h"
 #include "base/error.h"
+#include "lab/support/room.h"
 
 /* SplitMix64, the generator of Steele, Lea and Flood. */
 static uint64_t next(mend_random *random)
@@ -54,18 +55,14 @@ void mend_population_clear(mend_population *population)
 
 static bool make_room(mend_population *population)
 {
-    if (population->count < population->room) {
-        return true;
-    }
-    size_t room = population->room == 0 ? 256 : population->room * 2;
-    mend_living *living = reallocarray(population->living, room, sizeof(mend_living));
+    mend_living *living = mend_with_room(population->living, population->count, &population->room,
+                                         sizeof(mend_living));
     if (living == NULL) {
         population->builder->failure =
             mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the workload");
         return false;
     }
     population->living = living;
-    population->room = room;
     return true;
 }
 

@@ -7,10 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lab/report/page.h"
 #include "lab/report/report.h"
 #include "lab/trace/read.h"
 #include "tests/cli/program.h"
 #include "tests/cli/report_program.h"
+#include "tests/support/child.h"
+#include "tests/support/recording.h"
 #include "tests/support/test.h"
 
 /* ---- a program that ran ---------------------------------------------------------------------- */
@@ -34,7 +37,8 @@ MEND_TEST(record, a_program_that_runs_out_of_memory_is_told_from_its_recording)
                "whole: the pool was destroyed\n...0 lost\n"
                "  alloc                    2\n  free                     2\n"
                "...  out of memory            1\n"
-               "...blocks from before its first event 0; live at its end 0 B in 0; peak 48.8 MiB\n",
+               "out of memory: 48.82 MiB requested. ...A request of ... would fit....\nblocks from "
+               "before its first event 0; live at its end 0 B in 0; peak 48.8 MiB\n",
                "");
     expect_run(0, command_line("record --csv '%s'", file.path),
                TRACE_HEAD "0,0,allocate,0x...,7168,0x0\n0,1,allocate,0x...,51200000,0x0\n"
@@ -187,6 +191,70 @@ MEND_TEST(record, lost_events_are_counted_and_nothing_is_made_up)
     expect_trace("+1 -1 +1", 0,
                  "lost events: 5, frees of blocks that are not known: 1, events of growable "
                  "ranges: 1");
+}
+
+/* In a processor's time that work on each block for each event would not end in: of 2^20 events
+ * with 2^18 blocks such is 2^37 steps. docs/report.md has what 2^26 events take. */
+static bool read_many(void *path)
+{
+    enum { PROCESSOR_S = 30 };
+    mend_report *report = NULL;
+    FILE *none = fopen("/dev/null", "w");
+    mend_test_limit(PROCESSOR_S);
+    bool is_good = none != NULL && mend_report_create(path, 0, &report) == MEND_OK &&
+                   report->trace->event_count == 1 << 20 &&
+                   mend_report_write_page(none, report) == MEND_OK;
+    mend_report_destroy(report);
+    return fclose(none) == 0 && is_good;
+}
+
+MEND_TEST(record, many_events_take_time_in_proportion)
+{
+    fixture_file file = fixture_write_text(".record", "");
+    EXPECT_TRUE(test_recording_write(file.path, 1 << 20));
+    EXPECT_TRUE(mend_test_holds_in_a_child(read_many, file.path));
+    fixture_remove(&file);
+}
+
+static void put_failure(uint64_t number, uint64_t sequence, const char *message)
+{
+    mend_event_failure failure = {.sequence = sequence, .numbers = {3 * MIB, MIB, 7 * MIB}};
+    snprintf(failure.message, sizeof(failure.message), "%s", message);
+    mend_record_fill_failure(&block, &failure);
+    end(number);
+}
+
+/* The last one counts; where its reason is lost, no other is taken for it. */
+MEND_TEST(record, a_failure_has_the_reason_of_its_own_event)
+{
+    for (int is_known = 0; is_known <= 1; is_known++) {
+        length = 0;
+        put_run(1);
+        begin(MEND_RECORD_EVENTS);
+        put(1, MEND_EVENT_ALLOC, 1, 0);
+        put(2, MEND_EVENT_OUT_OF_MEMORY, 1 << 10, 0);
+        put(3, MEND_EVENT_ALLOC, 2, 0);
+        put(4, MEND_EVENT_OUT_OF_MEMORY, 3 << 10, 0);
+        end(2);
+        put_failure(3, 2, "out of memory: 1.00 MiB requested. Not this one.");
+        if (is_known) {
+            put_failure(4, 4, "out of memory: 3.00 MiB requested. Free \033[2J some.");
+        }
+        const fixture_file file = fixture_write(".record", whole, length);
+        char words[512];
+        snprintf(words, sizeof(words), "report --no-what-if '%s'", file.path);
+        expect_run(1, words,
+                   is_known
+                       ? "Out of memory: 3.00 MiB asked for, 1.00 MiB would have fitted, 2.00 "
+                         "MiB short; ...last of 2 failures...Why it did not fit: Free ?[2J some.\n"
+                       : "Out of memory: 3.00 MiB asked for with 3.00 KiB in use; it is the last",
+                   "");
+        snprintf(words, sizeof(words), "report --no-what-if --json '%s'", file.path);
+        expect_run(1, words, is_known ? "'short_bytes': 2097152" : "'failures': 2}", "");
+        snprintf(words, sizeof(words), "replay --policy mend --explain '%s'", file.path);
+        expect_run(0, words, is_known ? "failed said: out of memory: 3.00 MiB" : "driver ms", "");
+        fixture_remove(&file);
+    }
 }
 
 /* Wherever it was cut, what came before the last whole block is there. */

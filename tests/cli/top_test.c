@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "mend/mend_sim.h"
 #include "pool/pool.h"
 #include "tests/cli/program.h"
+#include "tests/support/moments.h"
 #include "tests/support/test.h"
 
 typedef struct rig {
@@ -99,6 +101,74 @@ MEND_TEST(top, a_page_is_what_the_pool_says_of_itself)
     EXPECT_TRUE(!mend_live_read(getpid(), &r.pools)); /* it ends with the pool */
 }
 
+/* ---- one moment ------------------------------------------------------------------------------ */
+
+static mend_pool *shown;
+
+/* One more block of the same holder. */
+static void change(void)
+{
+    void *block = NULL;
+    EXPECT_INT_EQ(MEND_OK, mend_alloc(shown, MEND_MIB, NULL, &block));
+}
+
+/* Whatever the pool does as soon as its locks are free: figures and holders are of one moment. */
+MEND_TEST(top, a_page_is_of_one_moment)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r, "publish:on"));
+    shown = r.pool;
+    change();
+    mend_test_behind_looks(change);
+    for (int i = 0; i < 3; i++) {
+        const mend_live_page *page = next_page(&r);
+        EXPECT_U64_EQ(1, page->holder_count);
+        EXPECT_U64_EQ(page->stats.live_bytes, page->holders[0].live_bytes);
+        EXPECT_U64_EQ(page->stats.live_blocks, page->holders[0].live_blocks);
+        EXPECT_U64_EQ(page->stats.free_bytes, sum_of(&page->free));
+    }
+    mend_test_behind_looks(NULL);
+    close_rig(&r);
+}
+
+/* The next page stops before this write, from 1, until it may go on. */
+static atomic_int writes_left, is_stopped;
+
+static void stop_before_a_write(const void *bytes, size_t count)
+{
+    (void)bytes;
+    (void)count;
+    is_stopped = atomic_fetch_sub(&writes_left, 1) == 1;
+    while (is_stopped) {
+        usleep(1000);
+    }
+}
+
+MEND_TEST(top, a_page_that_is_stopped_while_it_is_written_is_the_one_before_or_none)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r, "publish:on"));
+    for (int write = 1; write <= 3; write++) {
+        EXPECT_U64_EQ(0, next_page(&r)->stats.live_blocks);
+        writes_left = write;
+        mend_test_before_writes(stop_before_a_write);
+        void *block = block_of(r.pool, "step", MEND_MIB);
+        mend_publisher_ring(r.pool);
+        while (!is_stopped) {
+            usleep(1000);
+        }
+        EXPECT_INT_EQ(write == 1, mend_live_read(getpid(), &r.pools));
+        EXPECT_TRUE(write == 1
+                        ? r.pools.pages[0].stats.live_blocks + r.pools.pages[0].holder_count == 0
+                        : strstr(r.pools.problem, "stays half written") != NULL);
+        mend_test_before_writes(NULL);
+        is_stopped = false;
+        EXPECT_U64_EQ(1, next_page(&r)->holder_count);
+        EXPECT_INT_EQ(MEND_OK, mend_free(r.pool, block, NULL));
+    }
+    close_rig(&r);
+}
+
 /* mend report reads what a pool writes when the signal comes, once the pool has ended. */
 MEND_TEST(top, a_snapshot_is_read_by_the_report)
 {
@@ -141,6 +211,15 @@ MEND_TEST(top, the_program_shows_each_pool)
                "[{'name': 'a \\'step\\'\\u000a', 'live_bytes': 209715200, 'live_blocks': 1, "
                "'oldest': 0, 'growth_bytes': 0}]}, {'process': ...'name': 'other'...]\n",
                "");
+    rig more[MEND_LIVE_MOST_POOLS];
+    for (int i = 0; i < MEND_LIVE_MOST_POOLS; i++) {
+        ASSERT_TRUE(open_rig(&more[i], "publish:on"));
+    }
+    snprintf(words, sizeof(words), "top --once %d", (int)getpid());
+    expect_run(0, words, "process ...", "mend top: pools beyond these, not shown: 2\n");
+    for (int i = 0; i < MEND_LIVE_MOST_POOLS; i++) {
+        close_rig(&more[i]);
+    }
     EXPECT_INT_EQ(MEND_OK, mend_free(r.pool, block, NULL));
     EXPECT_INT_EQ(MEND_OK, mend_free(other.pool, small, NULL));
     close_rig(&other);

@@ -58,6 +58,7 @@ class Browser:
         self.session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(domain + ".enable")
+        self.call("Performance.enable", timeDomain="threadTicks")
 
     def __enter__(self):
         return self
@@ -105,6 +106,11 @@ class Browser:
         if "exceptionDetails" in answer:
             raise AssertionError(json.dumps(answer["exceptionDetails"])[:800])
         return answer["result"].get("value")
+
+    def processor_s(self):
+        """What the page's thread has worked."""
+        metrics = self.call("Performance.getMetrics")["metrics"]
+        return next(m["value"] for m in metrics if m["name"] == "TaskDuration")
 
     def size(self, width, height, scale=1):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height,

@@ -5,7 +5,7 @@ import threading
 import unittest
 
 import mend
-from mend import _devices
+from mend import _devices, _views
 from support import MIB, SimulatedTest
 
 
@@ -114,6 +114,21 @@ class Views(SimulatedTest):
         self.assertIn("live  100 MiB in 100 blocks, peak 103 MiB", text)
         self.assertRegex(text, r"step/cache +100 MiB  100 % +100 +396  \+\d+\.?\d* MiB LEAK\?")
         self.assertLess(max(map(len, text.splitlines())), 111)
+
+    def test_a_report_counts_small_blocks_and_prints_no_control_character(self):
+        with mend.scope("a\033[2J\n\x9bname"):
+            small = [_devices.alloc(0, 20 << 10) for _ in range(64)]
+        for address in small[1:]:
+            _devices.free(0, address, 20 << 10)
+        text, free = mend.report(), mend.stats()
+        self.assertRegex(text, r"  a\?\[2J\?\?name +20\.0 KiB    0 % +1 ")
+        self.assertGreaterEqual(free["free_small_bytes"], 63 * (20 << 10))
+        self.assertEqual(free["free_bytes"], sum(
+            free[f"free_{part}_bytes"] for part in ("empty", "partial", "small")))
+        beside = re.search(r"free of it (.+) in whole chunks, (.+) beside live blocks", text)
+        self.assertEqual(beside.groups(), tuple(map(_views._size, (
+            free["free_empty_bytes"], free["free_partial_bytes"] + free["free_small_bytes"]))))
+        _devices.free(0, small[0], 20 << 10)
 
     def test_prometheus_is_the_text_of_the_library(self):
         lines = mend.prometheus().splitlines()

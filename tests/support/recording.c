@@ -1,9 +1,11 @@
 #include "tests/support/recording.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static void add(recorded_events *to, const mend_history_event *event)
 {
@@ -13,12 +15,21 @@ static void add(recorded_events *to, const mend_history_event *event)
     to->list[to->count++] = *event;
 }
 
-static void drop(recorded_events *from, const void *address)
+static uint64_t key_of(const mend_history_event *event)
 {
-    for (size_t i = 0; i < from->count; i++) {
-        if (from->list[i].address == address) {
-            from->list[i] = from->list[--from->count];
-            return;
+    return (uint64_t)(uintptr_t)event->address;
+}
+
+/* The place of the block at the address is found in `at`, as its index + 1. */
+static void drop(test_recording *r, const mend_history_event *event)
+{
+    const uintptr_t found = (uintptr_t)mend_pointer_map_remove(&r->at, key_of(event));
+    if (found > 0) {
+        const mend_history_event last = r->live.list[--r->live.count];
+        if (found - 1 < r->live.count) {
+            mend_pointer_map_remove(&r->at, key_of(&last));
+            mend_pointer_map_insert(&r->at, key_of(&last), (void *)found);
+            r->live.list[found - 1] = last;
         }
     }
 }
@@ -32,10 +43,11 @@ static void take_events(test_recording *r, mend_record_reader *block)
             add(&r->events, &event);
         }
         if (event.kind == MEND_EVENT_ALLOC || event.kind == MEND_EVENT_FREE) {
-            drop(&r->live, event.address);
+            drop(r, &event);
         }
-        if (event.kind == MEND_EVENT_ALLOC) {
+        if (event.kind == MEND_EVENT_ALLOC && mend_pointer_map_reserve(&r->at)) {
             add(&r->live, &event);
+            mend_pointer_map_insert(&r->at, key_of(&event), (void *)(uintptr_t)r->live.count);
         }
     }
 }
@@ -46,7 +58,9 @@ static void take_block(test_recording *r, mend_record_reader *block)
     switch (block->head.kind) {
     case MEND_RECORD_RUN:
         memcpy(&r->run, block->at, sizeof(r->run));
-        r->live.count = 0; /* all of them follow */
+        break;
+    case MEND_RECORD_FAILURE:
+        r->failures += mend_record_read_failure(block, &r->failure);
         break;
     case MEND_RECORD_SCOPES:
         while (mend_record_next_scope(block, &around, r->scope)) {
@@ -79,6 +93,7 @@ static uint8_t *read_file(const char *path, size_t *size)
 bool test_recording_read(const char *path, test_recording *r)
 {
     *r = (test_recording){.blocks = 0};
+    mend_pointer_map_init(&r->at);
     size_t size;
     uint8_t *bytes = read_file(path, &size);
     mend_record_walk walk;
@@ -100,5 +115,39 @@ void test_recording_clear(test_recording *r)
 {
     free(r->events.list);
     free(r->live.list);
+    mend_pointer_map_clear(&r->at);
     *r = (test_recording){.blocks = 0};
+}
+
+bool test_recording_write(const char *path, uint64_t events)
+{
+    enum { SLOTS = 1 << 18 };
+    static mend_record_file to;
+    static bool lives[SLOTS];
+    const mend_record_run run = {.memory_bytes = UINT64_C(1) << 36,
+                                 .limit_bytes = UINT64_C(1) << 36};
+    memset(lives, 0, sizeof(lives));
+    to = (mend_record_file){.file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)};
+    mend_record_fill_run(&to.block, &run);
+    int error = mend_record_write(&to, 0);
+    mend_record_begin(&to.block, MEND_RECORD_EVENTS);
+    for (uint64_t i = 1; i <= events && error == 0; i++) {
+        const uint64_t slot = i * 7 % (SLOTS + 1) % SLOTS;
+        const mend_history_event event = {
+            .sequence = i,
+            .time_ns = i * 1000,
+            .kind = lives[slot] ? MEND_EVENT_FREE : MEND_EVENT_ALLOC,
+            .address = (void *)(uintptr_t)((slot + 1) << 24),
+            .size_bytes = (slot % 97 + 1) << 12,
+            .requested_bytes = (slot % 97 + 1) << 12,
+        };
+        lives[slot] = !lives[slot];
+        if (!mend_record_add_event(&to.block, &event)) {
+            error = mend_record_write(&to, 0);
+            mend_record_begin(&to.block, MEND_RECORD_EVENTS);
+            mend_record_add_event(&to.block, &event);
+        }
+    }
+    error = error != 0 ? error : mend_record_write(&to, 0);
+    return close(to.file) == 0 && error == 0;
 }

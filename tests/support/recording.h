@@ -15,16 +15,21 @@ typedef struct recorded_events {
 typedef struct test_recording {
     recorded_events events;
     recorded_events live; /* the ALLOC of each */
+    mend_pointer_map at;
     mend_record_run run;
     char scope[MEND_SCOPE_NAME_BYTES]; /* the name of the last one that is named */
     uint64_t blocks;                   /* of the file */
     uint64_t first;                    /* number of the oldest of them */
     uint64_t lost;
+    mend_event_failure failure; /* the last one */
+    uint64_t failures;
     bool has_ended; /* with the pool */
 } test_recording;
 
 /* False if there is no file, or no block in it, or a number is missing. */
 bool test_recording_read(const char *path, test_recording *r);
+/* Writes one of so many allocations and frees, of 262,144 places: as quick as can be. */
+bool test_recording_write(const char *path, uint64_t events);
 void test_recording_clear(test_recording *r);
 
 #endif

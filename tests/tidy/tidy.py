@@ -72,7 +72,7 @@ MAY_CALL = {
     # Contents that sleep in a file, which has no name.
     "mkostemp": re.compile(r"vmm/move/file\.c$"),
     "pwrite": re.compile(
-        r"vmm/(?:pool/recorder|pool/publisher|pool/snapshot|move/file|share/limit_file)\.c$"),
+        r"vmm/(?:base/recording|pool/publisher|move/file|share/limit_file)\.c$"),
     # And a snapshot that could not be written whole.
     "unlink": re.compile(r"vmm/(?:move/file|pool/snapshot)\.c$"),
     # The log of libmend, where a config or MEND_CONF asks for it: to standard error. A bell, by a

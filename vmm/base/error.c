@@ -17,7 +17,7 @@
 static void write_message(mend_thread_error *error, const char *format, va_list arguments)
 {
     vsnprintf(error->message, sizeof(error->message), format, arguments);
-    mend_words_make_plain(error->message);
+    mend_words_make_printable(error->message);
 }
 
 /* The message alone tells what the driver said, and to which call. */

@@ -50,6 +50,14 @@ mend_history_event *mend_history_exchange(mend_history *history, mend_history_ev
 /* From now on events go to this ring, too. */
 void mend_history_record(mend_history *history, mend_event_ring *recording);
 
+/* The reason of the failure goes behind the last event into the recording, if there is one. */
+static inline void mend_history_add_failure(mend_history *history, const mend_thread_error *error)
+{
+    if (history->recording != NULL && error->shortfall.struct_size > 0) {
+        mend_event_ring_put_failure(history->recording, history->next - 1, error);
+    }
+}
+
 /* From now on this hears of each event, under the `state` lock. */
 void mend_history_tell(mend_history *history,
                        void (*hear)(void *listener, const mend_history_event *event),

@@ -33,7 +33,7 @@ static void write_line(mend_log_level level, const char *format, va_list argumen
     }
     char line[MEND_MESSAGE_BYTES];
     vsnprintf(line, sizeof(line), format, arguments);
-    mend_words_make_plain(line);
+    mend_words_make_printable(line);
     if (sink != NULL) {
         sink(context, level, line);
     } else {

@@ -5,9 +5,14 @@
 #include "base/recording.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/align.h"
+#include "base/allowance.h"
+#include "base/scopes.h"
+#include "base/words.h"
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
@@ -161,6 +166,52 @@ bool mend_record_next_scope(mend_record_reader *reader, uint32_t *around,
     return true;
 }
 
+void mend_record_fill_scopes(mend_record_block *block, uint32_t *named)
+{
+    const uint32_t count = mend_scopes_count();
+    mend_record_begin(block, MEND_RECORD_SCOPES);
+    block->head.first = *named + 1;
+    for (; *named < count; ++*named) {
+        const mend_scope_entry *entry = mend_scopes_entry(*named + 1);
+        if (!mend_record_add_scope(block, entry->around, entry->name)) {
+            return;
+        }
+    }
+}
+
+/* ---- what is stored as it is ----------------------------------------------------------------- */
+
+static void fill(mend_record_block *block, mend_record_kind kind, const void *content, size_t bytes)
+{
+    mend_record_begin(block, kind);
+    memcpy(block->content, content, bytes);
+    block->head.bytes = (uint32_t)bytes;
+}
+
+void mend_record_fill_run(mend_record_block *block, const mend_record_run *run)
+{
+    fill(block, MEND_RECORD_RUN, run, sizeof(*run));
+}
+
+void mend_record_fill_failure(mend_record_block *block, const mend_event_failure *failure)
+{
+    fill(block, MEND_RECORD_FAILURE, failure,
+         offsetof(mend_event_failure, message) + strlen(failure->message));
+}
+
+bool mend_record_read_failure(const mend_record_reader *reader, mend_event_failure *failure)
+{
+    const size_t bytes = (size_t)(reader->end - reader->at);
+    if (bytes < offsetof(mend_event_failure, message) || bytes > sizeof(*failure)) {
+        return false;
+    }
+    *failure = (mend_event_failure){.sequence = 0};
+    memcpy(failure, reader->at, bytes);
+    failure->message[sizeof(failure->message) - 1] = 0; /* whoever wrote it */
+    mend_words_make_printable(failure->message);
+    return true;
+}
+
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* FNV-1a, of eight bytes at a time. */
@@ -194,6 +245,19 @@ size_t mend_record_seal(mend_record_block *block, uint64_t number, uint64_t lost
     block->head.lost = lost;
     block->head.sum = sum_of(&block->head, block->content);
     return sizeof(block->head) + block->head.bytes;
+}
+
+int mend_record_write(mend_record_file *to, uint64_t lost)
+{
+    const size_t bytes = mend_record_seal(&to->block, to->number + 1, lost);
+    errno = ENOSPC; /* what a write that takes only a part does not say */
+    if (!mend_may_be_file_size(to->at + bytes) ||
+        pwrite(to->file, &to->block, bytes, (off_t)to->at) != (ssize_t)bytes) {
+        return errno;
+    }
+    to->at += bytes;
+    to->number++;
+    return 0;
 }
 
 bool mend_record_open(mend_record_reader *reader, const uint8_t *bytes, size_t count)

@@ -10,15 +10,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/event_ring.h"
 #include "base/process.h"
-#include "mend/mend_views.h"
 
 typedef enum mend_record_kind {
     MEND_RECORD_RUN = 1, /* one mend_record_run */
     MEND_RECORD_SCOPES,  /* names, by rising numbers from `first` on */
     MEND_RECORD_LIVE,    /* ALLOC events of blocks that live at this point */
     MEND_RECORD_EVENTS,  /* what happened since the block of events before */
-    MEND_RECORD_END      /* the pool was destroyed */
+    MEND_RECORD_END,     /* the pool was destroyed */
+    MEND_RECORD_FAILURE  /* one mend_event_failure, its message up to the end of the block */
 } mend_record_kind;
 
 /* What each block begins with, in the numbers of the machine. */
@@ -67,8 +68,24 @@ void mend_record_begin(mend_record_block *block, mend_record_kind kind);
 bool mend_record_add_event(mend_record_block *block, const mend_history_event *event);
 bool mend_record_add_scope(mend_record_block *block, uint32_t around, const char *name);
 
+/* Whole blocks. The names from *named + 1 on that there is room for; *named is then the last. */
+void mend_record_fill_run(mend_record_block *block, const mend_record_run *run);
+void mend_record_fill_scopes(mend_record_block *block, uint32_t *named);
+void mend_record_fill_failure(mend_record_block *block, const mend_event_failure *failure);
+
 /* Ends the block; returns how many bytes of it are for the file. */
 size_t mend_record_seal(mend_record_block *block, uint64_t number, uint64_t lost);
+
+/* A file that is written block by block. */
+typedef struct mend_record_file {
+    int file;
+    uint64_t at;     /* where the next block goes */
+    uint64_t number; /* of the last block */
+    mend_record_block block;
+} mend_record_file;
+
+/* Writes the block. 0, or an errno: it is not in the file. */
+int mend_record_write(mend_record_file *to, uint64_t lost);
 
 /* What of a block is not read yet. */
 typedef struct mend_record_reader {
@@ -85,6 +102,7 @@ bool mend_record_open(mend_record_reader *reader, const uint8_t *bytes, size_t c
 bool mend_record_next_event(mend_record_reader *reader, mend_history_event *event);
 bool mend_record_next_scope(mend_record_reader *reader, uint32_t *around,
                             char name[MEND_SCOPE_NAME_BYTES]);
+bool mend_record_read_failure(const mend_record_reader *reader, mend_event_failure *failure);
 
 /* The blocks of a file by their numbers: the oldest may lie behind the newest. */
 typedef struct mend_record_walk {

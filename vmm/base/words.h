@@ -1,7 +1,8 @@
-/* What messages are made of: amounts of memory in words, "576.00 MiB"; and plain text. */
+/* Amounts of memory in words: "576.00 MiB". */
 #ifndef MEND_BASE_WORDS_H
 #define MEND_BASE_WORDS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum { MEND_AMOUNT_BYTES = 32 };
@@ -15,8 +16,12 @@ typedef struct mend_amount {
 mend_amount mend_words_amount(uint64_t bytes);
 mend_amount mend_words_amount_above(uint64_t bytes);
 
-/* Parts of a message come from files and from the environment: control characters become '?', so
- * that a terminal does not obey them, and a line is one. */
-void mend_words_make_plain(char *text);
+/* The bytes of the character of UTF-8 that the text begins with; 0: it ends, or begins with none.
+ */
+size_t mend_words_character(const char *text);
+
+/* Parts of texts come from files and from the environment: control characters become '?', so that a
+ * terminal does not obey them, and a line stays one. */
+void mend_words_make_printable(char *text);
 
 #endif

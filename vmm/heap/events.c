@@ -49,4 +49,5 @@ void mend_events_refuse(mend_heap *heap, uint64_t size_bytes, mend_stream stream
                                               .cause = by_device ? MEND_CAUSE_DEVICE_REFUSED
                                                                  : MEND_CAUSE_LIMIT_REFUSED,
                                           });
+    mend_history_add_failure(&heap->history, mend_process_failure()); /* this one, just noted */
 }

@@ -113,6 +113,13 @@ mend_result mend_defrag(mend_pool *pool, const mend_defrag_limits *given,
                                           report, &all, sizeof(all));
 }
 
+void mend_pool_statistics(mend_pool *pool, mend_stats *stats)
+{
+    mend_observe_statistics(&pool->heap, stats);
+    stats->pressure_calls = pool->callbacks.calls;
+    stats->peer_pool_trims = pool->callbacks.peer_pool_trims;
+}
+
 mend_result mend_get_stats(mend_pool *pool, mend_stats *stats)
 {
     if (pool == NULL || stats == NULL) {
@@ -127,9 +134,7 @@ mend_result mend_get_stats(mend_pool *pool, mend_stats *stats)
         return result;
     }
     mend_heap_lock(&pool->heap);
-    mend_observe_statistics(&pool->heap, &all);
-    all.pressure_calls = pool->callbacks.calls;
-    all.peer_pool_trims = pool->callbacks.peer_pool_trims;
+    mend_pool_statistics(pool, &all);
     mend_heap_unlock(&pool->heap);
     mend_struct_write(stats, &all, sizeof(all));
     return MEND_OK;

@@ -99,6 +99,9 @@ bool mend_pool_holds(mend_pool *pool, const void *pointer);
  */
 mend_result mend_pool_free_untagged(mend_pool *pool, void *pointer, mend_block_info *info);
 
+/* mend_get_stats. The caller holds `state`. */
+void mend_pool_statistics(mend_pool *pool, mend_stats *stats);
+
 /* The explanation of observe/observe.h, under both locks, from the view of the stream `asking`; a
  * stream that the pool does not know owns nothing. MEND_ERROR_FORKED. */
 mend_result mend_pool_explain(mend_pool *pool, mend_stream asking, mend_explanation *explanation);

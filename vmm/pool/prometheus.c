@@ -10,24 +10,15 @@
 #include <string.h>
 
 #include "base/scopes.h"
+#include "base/words.h"
 
 enum { MOST_SCOPES = 256, PATH_BYTES = MEND_SCOPE_PATH_NAMES * MEND_SCOPE_NAME_BYTES };
 
-/* X(field): figures that count what has happened, and never fall. All others are gauges. */
+/* X(field): figures that count what has happened, and never fall, beside the counters of the heap
+ * that are no peaks. All others are gauges. */
 #define COUNTERS(X)                                                                                \
     X(allocations)                                                                                 \
     X(frees)                                                                                       \
-    X(out_of_memory)                                                                               \
-    X(placed_in_run)                                                                               \
-    X(placed_by_extension)                                                                         \
-    X(placed_at_new_address)                                                                       \
-    X(placed_by_alias)                                                                             \
-    X(placed_on_host)                                                                              \
-    X(moved_to_host_bytes)                                                                         \
-    X(moved_to_device_bytes)                                                                       \
-    X(chunks_moved)                                                                                \
-    X(chunks_remade)                                                                               \
-    X(moves_avoided)                                                                               \
     X(chunks_created)                                                                              \
     X(chunks_released)                                                                             \
     X(stream_waits)                                                                                \
@@ -35,10 +26,6 @@ enum { MOST_SCOPES = 256, PATH_BYTES = MEND_SCOPE_PATH_NAMES * MEND_SCOPE_NAME_B
     X(context_fences)                                                                              \
     X(pressure_calls)                                                                              \
     X(peer_pool_trims)                                                                             \
-    X(driver_failures)                                                                             \
-    X(cache_hits)                                                                                  \
-    X(compactions)                                                                                 \
-    X(copied_bytes)                                                                                \
     X(created_bytes)                                                                               \
     X(allocated_bytes)                                                                             \
     X(allocated_requested_bytes)                                                                   \
@@ -47,13 +34,8 @@ enum { MOST_SCOPES = 256, PATH_BYTES = MEND_SCOPE_PATH_NAMES * MEND_SCOPE_NAME_B
     X(small_allocated_requested_bytes)                                                             \
     X(history_events)                                                                              \
     X(history_lost)                                                                                \
-    X(sleeps)                                                                                      \
-    X(wakes)                                                                                       \
-    X(dropped_bytes)                                                                               \
     X(pages_committed)                                                                             \
     X(pages_decommitted)                                                                           \
-    X(soft_limit_passed)                                                                           \
-    X(collected_bytes)                                                                             \
     X(record_lost)
 
 /* The text; at first it is only measured. */
@@ -74,15 +56,14 @@ __attribute__((format(printf, 2, 3))) static void print(exposition *e, const cha
     assert(e->text == NULL || e->length < e->text_bytes);
 }
 
-static bool is_counter(size_t offset)
+static bool is_counter(const char *name, size_t offset)
 {
-#define X(field)                                                                                   \
-    if (offset == offsetof(mend_stats, field)) {                                                   \
-        return true;                                                                               \
-    }
+    bool is_counted = false;
+#define X(field) is_counted = is_counted || offset == offsetof(mend_stats, field);
+    MEND_HEAP_COUNTERS(X)
     COUNTERS(X)
 #undef X
-    return false;
+    return is_counted && strncmp(name, "peak_", strlen("peak_")) != 0;
 }
 
 static void put_head(exposition *e, const char *name, const char *meaning, bool is_counted)
@@ -97,28 +78,10 @@ static void put_figure(exposition *e, const char *name, const char *meaning, siz
 {
     uint64_t value;
     memcpy(&value, (const char *)stats + offset, sizeof(value));
-    put_head(e, name, meaning, is_counter(offset));
-    print(e, "mend_%s%s{%s} %llu\n", name, is_counter(offset) ? "_total" : "", e->labels,
+    const bool is_counted = is_counter(name, offset);
+    put_head(e, name, meaning, is_counted);
+    print(e, "mend_%s%s{%s} %llu\n", name, is_counted ? "_total" : "", e->labels,
           (unsigned long long)value);
-}
-
-/* The bytes of the character of UTF-8 that the text begins with; 0: it begins with none. */
-static size_t character_at(const char *text)
-{
-    const unsigned char *c = (const unsigned char *)text;
-    const size_t bytes = c[0] < 0x80                   ? 1
-                         : c[0] >= 0xc2 && c[0] < 0xe0 ? 2
-                         : c[0] >= 0xe0 && c[0] < 0xf0 ? 3
-                         : c[0] >= 0xf0 && c[0] < 0xf5 ? 4
-                                                       : 0;
-    for (size_t i = 1; i < bytes; i++) {
-        if ((c[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    const bool is_long = (c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xf0 && c[1] < 0x90);
-    const bool is_none = (c[0] == 0xed && c[1] >= 0xa0) || (c[0] == 0xf4 && c[1] >= 0x90);
-    return is_long || is_none ? 0 : bytes;
 }
 
 /* A label's value: quotes, backslashes and ends of lines are escaped; what is no UTF-8 is written
@@ -126,7 +89,7 @@ static size_t character_at(const char *text)
 static void put_escaped(exposition *e, const char *text)
 {
     for (size_t bytes; *text != '\0'; text += bytes > 0 ? bytes : 1) {
-        bytes = character_at(text);
+        bytes = mend_words_character(text);
         if (bytes == 0) {
             print(e, "\\\\x%02x", (unsigned char)*text);
         } else if (*text == '\n') {
@@ -199,7 +162,7 @@ mend_result mend_stats_prometheus(mend_pool *pool, char *text, size_t text_bytes
         return mend_pool_invalid("mend_stats_prometheus: pool, text or length is NULL");
     }
     mend_stats stats = MEND_STATS_INIT;
-    mend_result result = mend_get_stats(pool, &stats);
+    mend_result result = mend_pool_check_process(pool);
     if (result != MEND_OK) {
         return result;
     }
@@ -207,6 +170,7 @@ mend_result mend_stats_prometheus(mend_pool *pool, char *text, size_t text_bytes
     snprintf(e.labels, sizeof(e.labels), "device=\"%d\",pool=\"%llu\"", pool->device,
              (unsigned long long)pool->member.number);
     mend_heap_lock(&pool->heap);
+    mend_pool_statistics(pool, &stats);
     put_all(&e, &pool->heap, &stats);
     *length = e.length;
     if (e.length < text_bytes) {

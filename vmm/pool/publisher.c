@@ -57,25 +57,28 @@ static mend_live_free free_of(const mend_explanation *why)
     return found;
 }
 
-/* False: the pool tells nothing, because a call failed; the page stays as it was. */
+/* All of one moment. False: the host has no memory for it; the page stays as it was. */
 static bool sum_up(struct mend_publisher *p)
 {
     mend_live_page *next = &p->page;
+    mend_heap *heap = &p->pool->heap;
     mend_explanation why;
+    mend_holder suspect;
     size_t count = 0;
-    next->before = next->stats;
-    next->before_ns = next->time_ns;
-    next->stats = (mend_stats)MEND_STATS_INIT;
-    if (mend_get_stats(p->pool, &next->stats) != MEND_OK ||
-        mend_pool_explain(p->pool, MEND_NO_STREAM, &why) != MEND_OK ||
-        mend_get_holders(p->pool, next->holders, sizeof(mend_holder), MEND_LIVE_HOLDERS, &count) !=
-            MEND_OK) {
-        return false;
+    mend_heap_lock_to_read(heap);
+    const bool is_known =
+        mend_holders_find(heap, next->holders, MEND_LIVE_HOLDERS, &suspect, &count);
+    if (is_known) {
+        next->before = next->stats;
+        next->before_ns = next->time_ns;
+        mend_pool_statistics(p->pool, &next->stats);
+        next->time_ns = now_ns();
+        mend_observe_explain(heap, MEND_STREAM_UNKNOWN, &why);
+        next->free = free_of(&why);
+        next->holder_count = count;
     }
-    next->free = free_of(&why);
-    next->holder_count = count;
-    next->time_ns = now_ns();
-    return true;
+    mend_heap_unlock_after_read(heap);
+    return is_known;
 }
 
 static void write_at(const struct mend_publisher *p, size_t from, size_t bytes)
@@ -144,7 +147,8 @@ static mend_result open_page(struct mend_publisher *p)
                                .version = MEND_LIVE_VERSION,
                                .page_bytes = sizeof(p->page),
                                .process = (uint64_t)getpid(),
-                               .device = p->pool->device};
+                               .device = p->pool->device,
+                               .stats = MEND_STATS_INIT};
     if (pwrite(p->file, &p->page, sizeof(p->page), 0) != sizeof(p->page)) {
         return mend_failure(MEND_ERROR_SYSTEM, "no page to publish the pool: %s", strerror(errno));
     }

@@ -2,9 +2,10 @@
  * The thread that writes what happens in a pool to a file: see mend_pool_config.record. Allocations
  * leave their events in a ring and never wait for it.
  *
- * The file is written in laps. Each begins at its start with all that a reader needs to know if
- * everything before is gone: what is recorded, the names of scopes, the live blocks. Blocks of
- * events follow, over the oldest of the lap before.
+ * The file is written in laps, in its first half and behind that in turns. Each begins with all
+ * that a reader needs to know if everything before is gone: what is recorded, the names of scopes,
+ * the live blocks. Blocks of events follow. They go over the oldest ones, never over the lap just
+ * before: it is whole until this one has its list.
  */
 #include "pool/pool.h"
 
@@ -20,8 +21,6 @@
 #include <unistd.h>
 
 #include "base/align.h"
-#include "base/allowance.h"
-#include "base/event_ring.h"
 #include "base/log.h"
 #include "base/recording.h"
 #include "base/scopes.h"
@@ -43,13 +42,11 @@ struct mend_recorder {
     pthread_t thread; /* constant, as the next two */
     mend_record_run run;
     uint64_t keep_bytes;
-    int file;
-    uint64_t at;     /* where the next block goes */
-    uint64_t number; /* of the last block */
+    uint64_t end;    /* no block of this lap begins behind it */
     uint32_t scopes; /* that are named in this lap */
     bool has_failed; /* to write; the log knows */
     live_blocks live;
-    mend_record_block block;
+    mend_record_file to;
 };
 
 /* ---- live blocks ----------------------------------------------------------------------------- */
@@ -155,45 +152,34 @@ static int open_file(const char *name)
 /* A block that cannot be written is lost, and the next one is tried again. */
 static void write_block(struct mend_recorder *r)
 {
-    const uint32_t events = r->block.head.kind == MEND_RECORD_EVENTS ? r->block.head.count : 0;
-    const uint64_t lost = atomic_load_explicit(&r->ring.lost, memory_order_relaxed);
-    const size_t bytes = mend_record_seal(&r->block, r->number + 1, lost);
-    errno = ENOSPC; /* what a write that takes only a part does not say */
-    if (mend_may_be_file_size(r->at + bytes) &&
-        pwrite(r->file, &r->block, bytes, (off_t)r->at) == (ssize_t)bytes) {
-        r->at += bytes;
-        r->number++;
-        return;
+    const mend_record_head *head = &r->to.block.head;
+    const uint32_t events = head->kind == MEND_RECORD_EVENTS ? head->count : 0;
+    const int error =
+        mend_record_write(&r->to, atomic_load_explicit(&r->ring.lost, memory_order_relaxed));
+    if (error != 0) {
+        atomic_fetch_add_explicit(&r->ring.lost, events, memory_order_relaxed);
     }
-    atomic_fetch_add_explicit(&r->ring.lost, events, memory_order_relaxed);
-    if (!r->has_failed) {
+    if (error != 0 && !r->has_failed) {
         r->has_failed = true;
         mend_log(MEND_LOG_WARNING, "the recording of the pool on device %d cannot be written: %s",
-                 (int)r->run.device, strerror(errno));
+                 (int)r->run.device, strerror(error));
     }
 }
 
 /* In blocks that begin before `end`. */
 static void name_scopes(struct mend_recorder *r, uint64_t end)
 {
-    const uint32_t count = mend_scopes_count();
-    while (r->scopes < count && r->at < end) {
-        mend_record_begin(&r->block, MEND_RECORD_SCOPES);
-        r->block.head.first = r->scopes + 1;
-        const mend_scope_entry *entry = mend_scopes_entry(r->scopes + 1);
-        while (mend_record_add_scope(&r->block, entry->around, entry->name) &&
-               ++r->scopes < count) {
-            entry = mend_scopes_entry(r->scopes + 1);
-        }
+    while (r->scopes < mend_scopes_count() && r->to.at < end) {
+        mend_record_fill_scopes(&r->to.block, &r->scopes);
         write_block(r);
     }
 }
 
-static void list_live(struct mend_recorder *r)
+static void list_live(struct mend_recorder *r, uint64_t end)
 {
-    for (size_t i = 0; i < r->live.count && r->at < r->keep_bytes / 2;) {
-        mend_record_begin(&r->block, MEND_RECORD_LIVE);
-        while (i < r->live.count && mend_record_add_event(&r->block, &r->live.events[i])) {
+    for (size_t i = 0; i < r->live.count && r->to.at < end;) {
+        mend_record_begin(&r->to.block, MEND_RECORD_LIVE);
+        while (i < r->live.count && mend_record_add_event(&r->to.block, &r->live.events[i])) {
             i++;
         }
         write_block(r);
@@ -202,32 +188,47 @@ static void list_live(struct mend_recorder *r)
 
 static void begin_lap(struct mend_recorder *r)
 {
-    (void)!ftruncate(r->file, (off_t)r->at); /* what is behind is the oldest */
+    const uint64_t room = r->keep_bytes - 2 * sizeof(r->to.block); /* names and events fit there */
+    const bool is_first_half = r->end != room / 2;
+    if (is_first_half) {
+        (void)!ftruncate(r->to.file, (off_t)r->to.at); /* what is behind is the oldest */
+        r->to.at = 0;
+    }
+    r->end = is_first_half ? room / 2 : room;
     const uint32_t scopes = mend_scopes_count();
-    r->at = 0;
+    const uint64_t part = (r->end - r->to.at) / 4;
     r->scopes = 0;
     r->run.live_blocks = r->live.count;
-    mend_record_begin(&r->block, MEND_RECORD_RUN);
-    r->block.head.bytes = sizeof(r->run);
-    memcpy(r->block.content, &r->run, sizeof(r->run));
+    mend_record_fill_run(&r->to.block, &r->run);
     write_block(r);
-    name_scopes(r, r->keep_bytes / 4);
+    name_scopes(r, r->to.at + part);
     r->scopes = r->scopes < scopes ? scopes : r->scopes; /* of so many some stay without a name */
-    list_live(r);
+    list_live(r, r->end - 2 * part);
+}
+
+static void write_failures(struct mend_recorder *r)
+{
+    mend_event_failure failure;
+    while (mend_event_ring_take_failure(&r->ring, &failure)) {
+        if (r->to.at > r->end) {
+            begin_lap(r);
+        }
+        mend_record_fill_failure(&r->to.block, &failure);
+        write_block(r);
+    }
 }
 
 /* Writes all that is in the ring now. */
 static void write_events(struct mend_recorder *r)
 {
-    const uint64_t end = r->keep_bytes - 2 * sizeof(r->block); /* names and events fit there */
     const mend_history_event *event = mend_event_ring_next(&r->ring);
     while (event != NULL) {
-        if (r->at > end) {
+        if (r->to.at > r->end) {
             begin_lap(r);
         }
-        name_scopes(r, end);
-        mend_record_begin(&r->block, MEND_RECORD_EVENTS);
-        while (event != NULL && mend_record_add_event(&r->block, event)) {
+        name_scopes(r, r->end);
+        mend_record_begin(&r->to.block, MEND_RECORD_EVENTS);
+        while (event != NULL && mend_record_add_event(&r->to.block, event)) {
             follow(&r->live, event);
             mend_event_ring_pass(&r->ring);
             event = mend_event_ring_next(&r->ring);
@@ -248,8 +249,9 @@ static void *write_recording(void *context)
         (void)eventfd_read(r->ring.bell, &rung);
         ends = atomic_load(&r->ends); /* what was put before is written */
         write_events(r);
+        write_failures(r);
     }
-    mend_record_begin(&r->block, MEND_RECORD_END);
+    mend_record_begin(&r->to.block, MEND_RECORD_END);
     write_block(r);
     return NULL;
 }
@@ -258,8 +260,8 @@ static void *write_recording(void *context)
 
 static void close_all(struct mend_recorder *r)
 {
-    if (r->file >= 0) {
-        close(r->file);
+    if (r->to.file >= 0) {
+        close(r->to.file);
     }
     if (r->ring.bell >= 0) {
         close(r->ring.bell);
@@ -277,8 +279,8 @@ static mend_result open_all(struct mend_recorder *r, const char *path, bool *are
         return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a recorder");
     }
     r->ring.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    r->file = r->ring.bell >= 0 ? open_file(path) : -1;
-    if (r->file < 0) {
+    r->to.file = r->ring.bell >= 0 ? open_file(path) : -1;
+    if (r->to.file < 0) {
         *are_many = errno == EBUSY;
         return mend_failure(MEND_ERROR_SYSTEM, "no recording to %s: %s", path, strerror(errno));
     }
@@ -294,7 +296,7 @@ mend_result mend_recorder_start(mend_pool *pool, const char *path, uint64_t keep
     if (r == NULL) {
         return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a recorder");
     }
-    r->file = -1;
+    r->to.file = -1;
     r->ring.bell = -1;
     r->ring.events = mend_history_make(MEND_EVENT_RING_ROOM);
     r->keep_bytes = keep_bytes;

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/allowance.h"
 #include "base/history.h"
 #include "base/log.h"
 #include "base/recording.h"
@@ -29,11 +28,8 @@ typedef struct snapshot {
     uint64_t time_ns;
     uint64_t limit_bytes;
     mend_pointer_map told; /* addresses that the events allocate */
-    int file;
-    int error; /* the first one of the file; 0: none */
-    uint64_t at;
-    uint64_t number; /* of the last block */
-    mend_record_block block;
+    int error;             /* the first one of the file; 0: none */
+    mend_record_file to;
 } snapshot;
 
 /* ---- the moment ------------------------------------------------------------------------------ */
@@ -96,49 +92,31 @@ static bool take(mend_pool *pool, snapshot *s)
 
 static void write_block(snapshot *s)
 {
-    const size_t bytes = mend_record_seal(&s->block, ++s->number, 0);
-    errno = ENOSPC; /* what a write that takes only a part does not say */
-    const bool is_written = s->error == 0 && mend_may_be_file_size(s->at + bytes) &&
-                            pwrite(s->file, &s->block, bytes, (off_t)s->at) == (ssize_t)bytes;
-    s->error = is_written || s->error != 0 ? s->error : errno;
-    s->at += bytes;
+    s->error = s->error != 0 ? s->error : mend_record_write(&s->to, 0);
 }
 
 static void put(snapshot *s, const mend_history_event *event)
 {
-    if (!mend_record_add_event(&s->block, event)) {
-        const mend_record_kind kind = s->block.head.kind;
+    mend_record_block *block = &s->to.block;
+    if (!mend_record_add_event(block, event)) {
+        const mend_record_kind kind = block->head.kind;
         write_block(s);
-        mend_record_begin(&s->block, kind);
-        mend_record_add_event(&s->block, event);
+        mend_record_begin(block, kind);
+        mend_record_add_event(block, event);
     }
 }
 
-static void write_run(snapshot *s, const mend_pool *pool, uint64_t live_blocks)
+static void write_head(snapshot *s, const mend_pool *pool, uint64_t live_blocks)
 {
     const mend_record_run run = {.process = (uint64_t)getpid(),
                                  .device = (uint64_t)pool->device,
                                  .memory_bytes = pool->heap.device.total_bytes,
                                  .limit_bytes = s->limit_bytes,
                                  .live_blocks = live_blocks};
-    mend_record_begin(&s->block, MEND_RECORD_RUN);
-    s->block.head.bytes = sizeof(run);
-    memcpy(s->block.content, &run, sizeof(run));
+    mend_record_fill_run(&s->to.block, &run);
     write_block(s);
-}
-
-static void write_scopes(snapshot *s)
-{
-    const uint32_t count = mend_scopes_count();
-    for (uint32_t i = 0; i < count;) {
-        mend_record_begin(&s->block, MEND_RECORD_SCOPES);
-        s->block.head.first = i + 1;
-        for (; i < count; i++) {
-            const mend_scope_entry *entry = mend_scopes_entry(i + 1);
-            if (!mend_record_add_scope(&s->block, entry->around, entry->name)) {
-                break;
-            }
-        }
+    for (uint32_t named = 0; named < mend_scopes_count();) {
+        mend_record_fill_scopes(&s->to.block, &named);
         write_block(s);
     }
 }
@@ -174,7 +152,7 @@ static bool is_held(const mend_region *region)
 static void write_made_up(snapshot *s)
 {
     uint64_t sequence = 0;
-    mend_record_begin(&s->block, MEND_RECORD_EVENTS);
+    mend_record_begin(&s->to.block, MEND_RECORD_EVENTS);
     for (size_t i = 0; i < s->region_count;) {
         mend_history_event map = {
             .time_ns = s->time_ns, .kind = MEND_EVENT_MAP, .address = s->regions[i].address};
@@ -200,14 +178,14 @@ static void write_made_up(snapshot *s)
 
 static void write_history(snapshot *s)
 {
-    mend_record_begin(&s->block, MEND_RECORD_LIVE);
+    mend_record_begin(&s->to.block, MEND_RECORD_LIVE);
     for (size_t i = 0; i < s->region_count; i++) {
         if (is_older(s, &s->regions[i])) {
             put_block(s, &s->regions[i], 0);
         }
     }
     write_block(s);
-    mend_record_begin(&s->block, MEND_RECORD_EVENTS);
+    mend_record_begin(&s->to.block, MEND_RECORD_EVENTS);
     for (size_t i = 0; i < s->event_count; i++) {
         put(s, &s->events[i]);
     }
@@ -220,8 +198,7 @@ static void write_all(snapshot *s, const mend_pool *pool)
     for (size_t i = 0; i < s->region_count && s->event_count > 0; i++) {
         older += is_older(s, &s->regions[i]);
     }
-    write_run(s, pool, older);
-    write_scopes(s);
+    write_head(s, pool, older);
     if (s->event_count > 0) {
         write_history(s);
     } else {
@@ -247,15 +224,15 @@ static int open_next(char *path, size_t length, unsigned *number)
 /* Returns an errno; 0: all is written. */
 static int write_file(snapshot *s, const mend_pool *pool, char *path, unsigned *number)
 {
-    s->file = open_next(path, strlen(path), number);
-    if (s->file < 0) {
+    s->to.file = open_next(path, strlen(path), number);
+    if (s->to.file < 0) {
         return errno;
     }
     write_all(s, pool);
     if (s->error != 0) {
         (void)unlink(path);
     }
-    return close(s->file) != 0 && s->error == 0 ? errno : s->error;
+    return close(s->to.file) != 0 && s->error == 0 ? errno : s->error;
 }
 
 void mend_pool_snapshot(mend_pool *pool, const char *path, unsigned *number)

@@ -38,8 +38,11 @@ def holders(device: object = 0) -> list[Holder]:
 def leaks(device: object = 0) -> list[Holder]:
     """The holders that look like a leak, what grew most first: they have kept blocks of most of
     the time. A cache that fills, or a list of results, looks the same."""
-    suspects = [holder for holder in holders(device) if holder.growth_bytes > 0]
-    return sorted(suspects, key=lambda holder: -holder.growth_bytes)
+    return _suspects(holders(device))
+
+
+def _suspects(found: list[Holder]) -> list[Holder]:
+    return sorted((h for h in found if h.growth_bytes > 0), key=lambda h: -h.growth_bytes)
 
 
 def report(device: object = 0) -> str:
@@ -48,7 +51,7 @@ def report(device: object = 0) -> str:
     figures = _devices.stats(device)
     found = holders(device)
     shown = found[:_SHOWN]
-    suspects = leaks(device)
+    suspects = _suspects(found)
     if suspects and suspects[0] not in shown:
         shown[-1] = suspects[0]
     lines = [

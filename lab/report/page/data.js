@@ -73,7 +73,8 @@ async function load() {
   }
   S = {addr: sums(numbers(c.segment_address, new Float64Array(segments))),
     size: numbers(c.segment_size, new Float64Array(segments)), stream: numbers(c.segment_stream, new Float64Array(segments))};
-  R = {size: numbers(c.refused_size, new Float64Array(count[REFUSE])), stream: numbers(c.refused_stream, new Float64Array(count[REFUSE])), row: []};
+  R = {size: numbers(c.refused_size, new Float64Array(count[REFUSE])), short: numbers(c.refused_short, new Float64Array(count[REFUSE])),
+    stream: numbers(c.refused_stream, new Float64Array(count[REFUSE])), row: []};
   const back = numbers(c.back, new Float64Array(count[FREE]));
   arg = new Float64Array(N);
   events = new Uint32Array(N);

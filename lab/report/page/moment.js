@@ -11,7 +11,7 @@ function stateAt(moment) {
     s.liveBytes += B.size[b];
     if (B.w[b] <= moment) s.waiting += B.size[b];
   }
-  lookInto(s, joined(chunks), kind[moment] === REFUSE ? R.stream[arg[moment]] : null);
+  lookInto(s, joined(chunks), kind[moment] === REFUSE && !M.shares ? R.stream[arg[moment]] : null);
   return s;
 }
 /* In a log what was used is one stretch from its first address to its last. */

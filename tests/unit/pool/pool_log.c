@@ -43,7 +43,8 @@ MEND_TEST(pool_log, tells_what_lives_when_a_pool_is_destroyed)
     void *blocks[5];
     static const uint64_t sizes[] = {MEND_MIB, 5 * MEND_MIB, 512, 3 * MEND_MIB, 2 * MEND_MIB};
     for (int i = 0; i < 5; i++) {
-        static const char *const scopes[] = {"step", "forward", "backward", "step", "step"};
+        static const char *const scopes[] = {"step", "for\n\033[2Jward", "backward", "step",
+                                             "step"};
         mend_scope_push("a", 0);
         mend_scope_push(scopes[i], 0);
         blocks[i] = kit_alloc(&w, sizes[i], NULL);
@@ -51,13 +52,13 @@ MEND_TEST(pool_log, tells_what_lives_when_a_pool_is_destroyed)
         mend_scope_pop();
     }
     char expected[640];
-    snprintf(
-        expected, sizeof(expected),
-        "the pool on device 0 was destroyed with 5 blocks alive, 11.00 MiB; the largest: "
-        "%p (5.00 MiB), %p (3.00 MiB), %p (2.00 MiB); held by: a/step (6.00 MiB in 3 "
-        "blocks, up to 4 allocations old), a/forward (5.00 MiB in 1 block, 3 allocations old), "
-        "a/backward (512 bytes in 1 block, 2 allocations old)",
-        blocks[1], blocks[3], blocks[4]);
+    snprintf(expected, sizeof(expected),
+             "the pool on device 0 was destroyed with 5 blocks alive, 11.00 MiB; the largest: "
+             "%p (5.00 MiB), %p (3.00 MiB), %p (2.00 MiB); held by: a/step (6.00 MiB in 3 "
+             "blocks, up to 4 allocations old), a/for??[2Jward (5.00 MiB in 1 block, 3 allocations "
+             "old), "
+             "a/backward (512 bytes in 1 block, 2 allocations old)",
+             blocks[1], blocks[3], blocks[4]);
     heard.count = 0;
     mend_log_set_sink(hear, NULL);
     EXPECT_OK(mend_pool_destroy(w.pool));

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "tests/support/files.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
+#include "tests/support/moments.h"
 #include "tests/support/recording.h"
 
 enum { ROOM = 4096 };
@@ -77,6 +79,11 @@ MEND_TEST(pool_recording, it_has_the_events_of_the_history)
     EXPECT_OK(mend_scope_pop());
     EXPECT_OK(mend_free(pool, block, NULL));
     EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(pool, MEND_TIB, NULL, &block));
+    mend_error error = MEND_ERROR_INIT;
+    char said[MEND_MESSAGE_BYTES];
+    EXPECT_OK(mend_last_error(&error));
+    snprintf(said, sizeof(said), "%s", error.message);
+    EXPECT_U64_EQ(MEND_TIB, error.shortfall->requested_bytes);
     EXPECT_TRUE(!pool->heap.history.recording->is_due); /* the recorder was told */
     EXPECT_OK(mend_trim(pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_OK(mend_history_read(pool, &cursor, events, sizeof(*events), ROOM, &count));
@@ -87,6 +94,10 @@ MEND_TEST(pool_recording, it_has_the_events_of_the_history)
     EXPECT_TRUE(r.has_ended);
     EXPECT_U64_EQ((uint64_t)getpid(), r.run.process);
     EXPECT_STR_EQ("recorded step", r.scope);
+    EXPECT_U64_EQ(1, r.failures);
+    EXPECT_U64_EQ(MEND_EVENT_OUT_OF_MEMORY, (uint64_t)events[r.failure.sequence - 1].kind);
+    EXPECT_U64_EQ(MEND_TIB, r.failure.numbers[0]);
+    EXPECT_STR_EQ(said, r.failure.message);
     EXPECT_TRUE(count > 6 && r.events.count >= count); /* the end of the pool has events, too */
     EXPECT_TRUE(memcmp(events, r.events.list, count * sizeof(*events)) == 0);
     ASSERT_U64_EQ(1, r.live.count);
@@ -167,6 +178,70 @@ MEND_TEST(pool_recording, it_outlives_a_process_that_is_killed)
     EXPECT_U64_EQ(1024, r.live.list[0].requested_bytes);
     test_recording_clear(&r);
     remove_file();
+}
+
+/* A process that is killed before it writes this block of this lap. */
+static struct {
+    unsigned kills_at, lap;
+    atomic_uint laps;
+} writes;
+
+static void kill_at_a_write(const void *bytes, size_t count)
+{
+    (void)count;
+    mend_record_head head;
+    memcpy(&head, bytes, sizeof(head));
+    writes.laps += head.mark == MEND_RECORD_MARK && head.kind == MEND_RECORD_RUN;
+    if (writes.laps >= writes.lap && writes.kills_at-- == 0) {
+        kill(getpid(), SIGKILL);
+    }
+}
+
+/* Each list is two blocks. The last list has other blocks in other places than the one before. */
+enum { LIVED = 5000, OLD = 200 };
+static bool work_until_killed(void *unused)
+{
+    (void)unused;
+    mend_world w;
+    mend_test_before_writes(kill_at_a_write);
+    if (!kit_open_set(&w, w.sim_config.content = MEND_SIM_CONTENT_NONE, w.pool_config.record = path,
+                      w.pool_config.record_bytes = MEND_MIB)) {
+        return true;
+    }
+    void *old[OLD];
+    for (int i = 0; i < OLD; i++) {
+        old[i] = kit_alloc(&w, 512, NULL);
+    }
+    for (int i = 0; i < LIVED; i++) {
+        kit_alloc(&w, 512, NULL);
+    }
+    for (bool is_freed = false;;) {
+        for (int i = 0; i < OLD && !is_freed && writes.laps + 1 == writes.lap; i++) {
+            kit_free(&w, old[i], NULL);
+        }
+        is_freed = is_freed || writes.laps + 1 == writes.lap;
+        kit_free(&w, kit_alloc(&w, 1024, NULL), NULL);
+        let_it_follow(w.pool);
+    }
+}
+
+MEND_TEST(pool_recording, a_crash_while_it_begins_again_costs_no_block)
+{
+    test_recording r;
+    for (unsigned lap = 3; lap <= 4; lap++) { /* in the first half, and behind it */
+        for (unsigned i = 0; i <= 3; i++) {   /* what it is of, two parts of the list, events */
+            writes.kills_at = i;
+            writes.lap = lap;
+            name_file();
+            EXPECT_FALSE(mend_test_holds_in_a_child(work_until_killed, NULL));
+            EXPECT_TRUE(test_recording_read(path, &r));
+            EXPECT_TRUE(r.lost == 0 && !r.has_ended);
+            EXPECT_TRUE(r.first > 1 || i == 0);
+            EXPECT_TRUE(r.live.count >= LIVED && r.live.count <= LIVED + 1);
+            test_recording_clear(&r);
+            remove_file();
+        }
+    }
 }
 
 /* A child has the recorder's file, and not its thread. */
