@@ -162,17 +162,34 @@ KIT_LAST_TEST(pool_corners, destroy_waits_for_work_in_flight, kit_open_default(w
     EXPECT_STR_EQ("", mend_sim_first_violation(w->sim));
 }
 
+/* Of a pool, and of groups of it: one that has begun, and one that has not. */
 KIT_TEST(pool_corners, a_pool_of_another_process_is_refused)
 {
     void *pointer = NULL;
+    size_t count = 7;
+    uint64_t cursor = 0;
     mend_stats stats = MEND_STATS_INIT;
+    mend_history_event event;
+    mend_group *made = NULL;
+    mend_group *idle = kit_group(w);
+    mend_group *begun = kit_begin_group(w, S(0));
     w->pool->generation++; /* as if it had been inherited through fork */
     EXPECT_ERROR(FORKED, mend_alloc(w->pool, 512, NULL, &pointer));
     EXPECT_ERROR(FORKED, mend_free(w->pool, &stats, NULL));
     EXPECT_ERROR(FORKED, mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_ERROR(FORKED, mend_get_stats(w->pool, &stats));
+    EXPECT_ERROR(FORKED, mend_history_start(w->pool, 0));
+    EXPECT_ERROR(FORKED, mend_history_start(w->pool, 8));
+    EXPECT_ERROR(FORKED, mend_history_read(w->pool, &cursor, &event, sizeof(event), 1, &count));
+    EXPECT_ERROR(FORKED, mend_group_create(w->pool, &made));
+    EXPECT_ERROR(FORKED, mend_group_begin(idle, NULL));
+    EXPECT_ERROR(FORKED, mend_group_end(begun));
+    EXPECT_ERROR(FORKED, mend_group_destroy(idle, NULL));
+    EXPECT_ERROR(FORKED, mend_group_destroy(idle, MEND_NO_STREAM));
     EXPECT_ERROR(FORKED, mend_pool_destroy(w->pool));
+    EXPECT_TRUE(pointer == NULL && made == NULL && count == 7);
     w->pool->generation--;
+    EXPECT_OK(mend_group_end(begun));
 }
 
 /* New memory is made beside a capture in the same thread, and the thread is as it was. */

@@ -1,5 +1,4 @@
 /* The calls about groups: which group takes a request, mistakes, failures, and the end. */
-#include "tests/support/child.h"
 #include "tests/support/kit.h"
 
 #define WORLD_TEST(suite, name) KIT_TEST_IN(suite, name, kit_open_with(w, 8 * MEND_MIB, NULL))
@@ -130,25 +129,6 @@ KIT_EACH(pool_group_calls, a_recorded_user_holds_a_block_of_a_group, int, inside
     void *all = kit_alloc(w, 64 * MEND_MIB, stream);
     EXPECT_TRUE(all != NULL);
     EXPECT_STATS(w, host_waits, 0);
-}
-
-static bool is_refused_in_a_child(void *argument)
-{
-    void **of_parent = argument; /* a pool, a group, and one that has begun */
-    mend_group *made = NULL;
-    return mend_group_create(of_parent[0], &made) == MEND_ERROR_FORKED && made == NULL &&
-           mend_group_begin(of_parent[1], NULL) == MEND_ERROR_FORKED &&
-           mend_group_end(of_parent[2]) == MEND_ERROR_FORKED &&
-           mend_group_destroy(of_parent[1], NULL) == MEND_ERROR_FORKED &&
-           mend_group_destroy(of_parent[1], MEND_NO_STREAM) == MEND_ERROR_FORKED;
-}
-
-KIT_TEST_IN(pool_group_calls, a_child_of_fork_has_no_groups, kit_open_with(w, 64 * MEND_MIB, NULL))
-{
-    void *of_parent[] = {w->pool, kit_group(w), kit_begin_group(w, S(0))};
-    EXPECT_TRUE(mend_test_holds_in_a_child(is_refused_in_a_child, of_parent));
-    EXPECT_OK(mend_group_end(of_parent[2]));
-    EXPECT_OK(mend_group_destroy(of_parent[1], NULL));
 }
 
 /* Two groups were begun on it: no request asks for it any more. */

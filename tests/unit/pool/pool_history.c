@@ -1,7 +1,6 @@
 /* mend_history_start and mend_history_read: what a pool says of what it did. */
 #include <string.h>
 
-#include "tests/support/child.h"
 #include "tests/support/follower.h"
 #include "tests/support/kit.h"
 
@@ -329,21 +328,4 @@ KIT_RIG_TEST(pool_history, it_can_be_read_after_the_context_is_lost, rig, open_r
     mend_follower_end(&r->follower);
     mend_pool_destroy(w->pool);
     mend_sim_destroy(w->sim);
-}
-
-static bool is_refused(void *pool)
-{
-    mend_history_event event;
-    uint64_t cursor = 0;
-    size_t count = 7;
-    return mend_history_start(pool, 0) == MEND_ERROR_FORKED &&
-           mend_history_start(pool, 8) == MEND_ERROR_FORKED &&
-           mend_history_read(pool, &cursor, &event, sizeof(event), 1, &count) ==
-               MEND_ERROR_FORKED &&
-           count == 7;
-}
-
-RIG_TEST(pool_history, a_child_of_fork_is_refused, open_rig(r))
-{
-    EXPECT_TRUE(mend_test_holds_in_a_child(is_refused, w->pool));
 }
