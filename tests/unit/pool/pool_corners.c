@@ -1,6 +1,5 @@
 /* Corners of the pool: absurd configs, undo that is itself refused, peaks after a failure. */
 #include "pool/pool.h"
-#include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
 
 KIT_TEST_IN(pool_corners, the_largest_sizes_of_a_config_work,
@@ -224,34 +223,4 @@ KIT_LAST_TEST(pool_corners, the_end_of_a_lost_pool_gives_back_what_is_taken, kit
     kit_fail(w, "context_synchronize", 0, BOTH_TRIES, LOST);
     EXPECT_ERROR(DRIVER, mend_pool_destroy(w->pool));
     EXPECT_LEDGER(w, chunks, 0, mappings, 0, reservations, 0);
-}
-
-/* Each host allocation of a trim fails in turn; the last is for what its unmapping makes free. */
-MEND_TEST(pool_corners, a_trim_without_host_memory_says_so)
-{
-    enum { MOST_ALLOCATIONS = 6 };
-    int succeeded = 0;
-    int left_unmapping = 0;
-    for (uint64_t after = 0; after < MOST_ALLOCATIONS; after++) {
-        mend_world w;
-        mend_unwatched_driver unwatched;
-        mend_world_init(&w);
-        ASSERT_TRUE(kit_open_unwatched(&w, &unwatched));
-        kit_free(&w, kit_alloc(&w, MEND_MIB, NULL), NULL);
-        mend_slab *gaps = &w.pool->heap.space.gap_slab;
-        size_t withheld = gaps->free_count - gaps->promised_count;
-        gaps->promised_count += withheld;
-        mend_result result =
-            mend_test_starve(after, UINT64_MAX, mend_trim(w.pool, 0, MEND_TRIM_IDLE, NULL));
-        gaps->promised_count -= withheld;
-        EXPECT_RESULT(mend_world_stats(&w).reserved_bytes == 0 ? MEND_OK
-                                                               : MEND_ERROR_OUT_OF_HOST_MEMORY,
-                      result);
-        succeeded += result == MEND_OK;
-        left_unmapping += mend_world_stats(&w).retired_bytes > 0;
-        EXPECT_OK(mend_trim(w.pool, 0, MEND_TRIM_IDLE, NULL));
-        EXPECT_STATS(&w, reserved_bytes, 0);
-        kit_close(&w);
-    }
-    EXPECT_TRUE(succeeded > 0 && left_unmapping > 0);
 }
