@@ -29,7 +29,7 @@ bool find_both(void)
     fake = find();
     fake->switches = (fake_cuda_switches){
         .virtual_memory_claimed = true, .everything_claimed = true, .host_chunks_claimed = 1};
-    mend_cuda_of(cuda)->probed[0].is_known = false; /* each test begins as a process does */
+    mend_cuda_of(cuda)->probed[0].granularity_bytes = 0; /* each test begins as a process does */
     return true;
 }
 

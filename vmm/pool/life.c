@@ -285,16 +285,12 @@ static mend_result make_rationed(mend_pool *pool, const mend_pool_config *config
     const mend_driver *memory = memory_of(pool, config, info, heap_config->limit_bytes);
     mend_result result = mend_ration_open(&pool->ration, memory, config->keep_free_bytes,
                                           config->limit_file, heap_config->limit_bytes);
-    if (result != MEND_OK) {
-        if (pool->is_plain) {
-            mend_plain_end(&pool->plain);
-        }
-        return result;
+    if (result == MEND_OK) {
+        bool is_rationed = mend_ration_is_on(&pool->ration);
+        heap_config->ration = is_rationed ? &pool->ration : NULL;
+        result = mend_heap_init(&pool->heap, is_rationed ? &pool->ration.pass.table : memory, info,
+                                heap_config);
     }
-    bool is_rationed = mend_ration_is_on(&pool->ration);
-    heap_config->ration = is_rationed ? &pool->ration : NULL;
-    result = mend_heap_init(&pool->heap, is_rationed ? &pool->ration.pass.table : memory, info,
-                            heap_config);
     if (result != MEND_OK) {
         close_drivers(pool);
     }

@@ -122,19 +122,17 @@ static mend_status rationed_memory_info(const mend_driver *driver, uint64_t *fre
 mend_result mend_ration_open(mend_ration *ration, const mend_driver *inner,
                              uint64_t keep_free_bytes, const char *path, uint64_t limit_bytes)
 {
-    *ration = (mend_ration){.keep_free_bytes = keep_free_bytes, .has_file = path != NULL};
-    mend_result result =
-        path != NULL ? mend_limit_file_open(path, limit_bytes, &ration->slot) : MEND_OK;
-    if (result != MEND_OK) {
-        return result;
-    }
+    *ration = (mend_ration){.keep_free_bytes = keep_free_bytes};
     mend_passing_init(&ration->pass, inner);
     ration->pass.table.create = rationed_create;
     ration->pass.table.release = rationed_release;
     ration->pass.table.memory_info = rationed_memory_info;
     mend_mutex_init(&ration->mutex, MEND_RANK_DRIVER);
     mend_pointer_map_init(&ration->sizes);
-    return MEND_OK;
+    mend_result result =
+        path != NULL ? mend_limit_file_open(path, limit_bytes, &ration->slot) : MEND_OK;
+    ration->has_file = path != NULL && result == MEND_OK;
+    return result;
 }
 
 void mend_ration_close(mend_ration *ration)

@@ -227,7 +227,7 @@ typedef struct mend_ration {
 } mend_ration;
 
 /* `path` NULL: no limit is shared. `limit_bytes`: the limit that is. Results as
- * mend_limit_file_open. */
+ * mend_limit_file_open; it is closed in any case. */
 mend_result mend_ration_open(mend_ration *ration, const mend_driver *inner,
                              uint64_t keep_free_bytes, const char *path, uint64_t limit_bytes);
 

@@ -37,11 +37,8 @@ MEND_TEST(driver_cuda, kernels_are_launched_small_enough_to_run_side_by_side)
     EXPECT_U64_EQ(32, mend_ptx_shape(&write).blocks);
     EXPECT_U64_EQ(2048, mend_ptx_shape(&soon).blocks); /* no duration: it fills the device */
     EXPECT_U64_EQ(1, mend_ptx_shape(&empty).blocks);
-}
-
-/* Blocks beyond two for each multiprocessor end at once: see the program. */
-MEND_TEST(driver_cuda, a_kernel_that_streams_takes_the_whole_device)
-{
+    /* Of one that streams, blocks beyond two for each multiprocessor end at once: see the program.
+     */
     mend_kernel stream = {.kind = MEND_KERNEL_STREAM, .granule_count = 1};
     EXPECT_U64_EQ(1024, mend_ptx_shape(&stream).blocks);
     EXPECT_U64_EQ(512, mend_ptx_shape(&stream).threads);

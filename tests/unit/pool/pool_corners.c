@@ -1,6 +1,5 @@
 /* Corners of the pool: absurd configs, undo that is itself refused, peaks after a failure. */
 #include "pool/pool.h"
-#include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
 
 KIT_TEST_IN(pool_corners, the_largest_sizes_of_a_config_work,
@@ -162,17 +161,34 @@ KIT_LAST_TEST(pool_corners, destroy_waits_for_work_in_flight, kit_open_default(w
     EXPECT_STR_EQ("", mend_sim_first_violation(w->sim));
 }
 
+/* Of a pool, and of groups of it: one that has begun, and one that has not. */
 KIT_TEST(pool_corners, a_pool_of_another_process_is_refused)
 {
     void *pointer = NULL;
+    size_t count = 7;
+    uint64_t cursor = 0;
     mend_stats stats = MEND_STATS_INIT;
+    mend_history_event event;
+    mend_group *made = NULL;
+    mend_group *idle = kit_group(w);
+    mend_group *begun = kit_begin_group(w, S(0));
     w->pool->generation++; /* as if it had been inherited through fork */
     EXPECT_ERROR(FORKED, mend_alloc(w->pool, 512, NULL, &pointer));
     EXPECT_ERROR(FORKED, mend_free(w->pool, &stats, NULL));
     EXPECT_ERROR(FORKED, mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_ERROR(FORKED, mend_get_stats(w->pool, &stats));
+    EXPECT_ERROR(FORKED, mend_history_start(w->pool, 0));
+    EXPECT_ERROR(FORKED, mend_history_start(w->pool, 8));
+    EXPECT_ERROR(FORKED, mend_history_read(w->pool, &cursor, &event, sizeof(event), 1, &count));
+    EXPECT_ERROR(FORKED, mend_group_create(w->pool, &made));
+    EXPECT_ERROR(FORKED, mend_group_begin(idle, NULL));
+    EXPECT_ERROR(FORKED, mend_group_end(begun));
+    EXPECT_ERROR(FORKED, mend_group_destroy(idle, NULL));
+    EXPECT_ERROR(FORKED, mend_group_destroy(idle, MEND_NO_STREAM));
     EXPECT_ERROR(FORKED, mend_pool_destroy(w->pool));
+    EXPECT_TRUE(pointer == NULL && made == NULL && count == 7);
     w->pool->generation--;
+    EXPECT_OK(mend_group_end(begun));
 }
 
 /* New memory is made beside a capture in the same thread, and the thread is as it was. */
@@ -207,34 +223,4 @@ KIT_LAST_TEST(pool_corners, the_end_of_a_lost_pool_gives_back_what_is_taken, kit
     kit_fail(w, "context_synchronize", 0, BOTH_TRIES, LOST);
     EXPECT_ERROR(DRIVER, mend_pool_destroy(w->pool));
     EXPECT_LEDGER(w, chunks, 0, mappings, 0, reservations, 0);
-}
-
-/* Each host allocation of a trim fails in turn; the last is for what its unmapping makes free. */
-MEND_TEST(pool_corners, a_trim_without_host_memory_says_so)
-{
-    enum { MOST_ALLOCATIONS = 6 };
-    int succeeded = 0;
-    int left_unmapping = 0;
-    for (uint64_t after = 0; after < MOST_ALLOCATIONS; after++) {
-        mend_world w;
-        mend_unwatched_driver unwatched;
-        mend_world_init(&w);
-        ASSERT_TRUE(kit_open_unwatched(&w, &unwatched));
-        kit_free(&w, kit_alloc(&w, MEND_MIB, NULL), NULL);
-        mend_slab *gaps = &w.pool->heap.space.gap_slab;
-        size_t withheld = gaps->free_count - gaps->promised_count;
-        gaps->promised_count += withheld;
-        mend_result result =
-            mend_test_starve(after, UINT64_MAX, mend_trim(w.pool, 0, MEND_TRIM_IDLE, NULL));
-        gaps->promised_count -= withheld;
-        EXPECT_RESULT(mend_world_stats(&w).reserved_bytes == 0 ? MEND_OK
-                                                               : MEND_ERROR_OUT_OF_HOST_MEMORY,
-                      result);
-        succeeded += result == MEND_OK;
-        left_unmapping += mend_world_stats(&w).retired_bytes > 0;
-        EXPECT_OK(mend_trim(w.pool, 0, MEND_TRIM_IDLE, NULL));
-        EXPECT_STATS(&w, reserved_bytes, 0);
-        kit_close(&w);
-    }
-    EXPECT_TRUE(succeeded > 0 && left_unmapping > 0);
 }

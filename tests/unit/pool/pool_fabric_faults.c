@@ -1,26 +1,9 @@
-/* Exports and imports by fabric handles that fail: everything is as before, and the next one
- * works. */
+/* Fabric handles that the driver refuses, and what the audit reads of exports. */
 
 #include "layout/layout.h"
 #include "pool/pool.h"
 #include "tests/unit/observe/found.h"
 #include "tests/unit/pool/share_rig.h"
-
-SHARED_TEST(pool_fabric_faults, an_export_in_the_second_way_that_fails_leaves_the_first, true)
-{
-    mend_export_token token;
-    mend_stats before = mend_world_stats(&r->from);
-    kit_fail(&r->from, "export_handle", 1, 1, MEND_DRIVER_NOT_PERMITTED);
-    EXPECT_ERROR(DRIVER, share_token(r->from.pool, r->block, &token, BY_FILE));
-    mend_sim_clear_faults(r->from.sim);
-    mend_stats after = mend_world_stats(&r->from);
-    EXPECT_FIELDS(after, exported_blocks, 1, pinned_bytes, before.pinned_bytes);
-    EXPECT_U64_EQ(before.exported_bytes, after.exported_bytes);
-    EXPECT_TRUE(mend_world_check(&r->from));
-    mend_result result;
-    EXPECT_TRUE(share_imports(r, &result));
-    EXPECT_OK(share_token(r->from.pool, r->block, &token, BY_FILE));
-}
 
 KIT_RIG_EACH(pool_fabric_faults, a_driver_that_refuses_later_ends_new_exports_alone, int, i, 2,
              share_rig, r, share_rig_open(r, true) && share_rig_fill(r), share_rig_close(r))

@@ -8,12 +8,12 @@
 
 static const uint64_t block_bytes = 5 * MEND_MIB;
 
-/* Something is done in the middle of a call, once. */
+/* Another thread does something in the middle of a call, once. */
 typedef struct interruption {
     mend_world *w;
     const char *call;
     int is_after;
-    void (*act)(struct interruption *);
+    void *(*act)(void *);
     void *block;
     int calls;    /* so far */
     int was_free; /* of these, with the pool's lock free */
@@ -34,7 +34,7 @@ static void see(void *context, const char *call, int is_after)
     }
     if (i->act != NULL && !i->is_done) {
         i->is_done = true;
-        i->act(i);
+        mend_test_run_thread(i->act, i);
     }
 }
 
@@ -69,16 +69,11 @@ static void *free_late(void *argument)
     return NULL;
 }
 
-static void free_in_another_thread(interruption *i)
-{
-    mend_test_run_thread(free_late, i);
-}
-
 /* Behind the event, and before the fence: the fence does not cover it. */
 KIT_TEST_IN(pool_full_queue, what_is_freed_during_a_record_waits_for_the_next,
             kit_open_with(w, 8 * MEND_MIB, NULL))
 {
-    interruption i = {.w = w, .call = "event_record", .is_after = 1, .act = free_in_another_thread};
+    interruption i = {.w = w, .call = "event_record", .is_after = 1, .act = free_late};
     i.block = kit_alloc(w, MEND_MIB, S(0));
     kit_leave_in_flight(w, block_bytes, S(0), 1000, S(0));
     watch(&i);
@@ -101,16 +96,11 @@ static void *take_it(void *argument)
     return NULL;
 }
 
-static void take_in_another_thread(interruption *i)
-{
-    mend_test_run_thread(take_it, i);
-}
-
 /* The stream that freed it takes a piece of what another is about to get: that one looks again. */
 KIT_TEST_IN(pool_full_queue, what_is_taken_during_a_wait_is_not_taken_twice,
             kit_open_with(w, 16 * MEND_MIB, NULL))
 {
-    interruption i = {.w = w, .call = "stream_wait", .is_after = 1, .act = take_in_another_thread};
+    interruption i = {.w = w, .call = "stream_wait", .is_after = 1, .act = take_it};
     for (int n = 0; n < 3; n++) {
         kit_leave_in_flight(w, block_bytes, S(0), 1000, S(0));
     }
@@ -124,9 +114,10 @@ KIT_TEST_IN(pool_full_queue, what_is_taken_during_a_wait_is_not_taken_twice,
 
 KIT_SETTING(may_vanish, w->pool_config.streams_may_vanish = 1);
 
-static void audit_in_the_middle(interruption *i)
+static void *audit_in_the_middle(void *argument)
 {
-    mend_world_check(i->w);
+    mend_world_check(((const interruption *)argument)->w);
+    return NULL;
 }
 
 /* What a block's users waited for is recorded when the block is one no more: the pool is whole. */

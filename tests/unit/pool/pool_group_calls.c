@@ -1,68 +1,5 @@
-/* The calls about groups: which group takes a request, mistakes, failures, and the end. */
-#include "tests/support/child.h"
+/* The calls about groups: which group takes a request, users, and the end. */
 #include "tests/support/kit.h"
-
-#define WORLD_TEST(suite, name) KIT_TEST_IN(suite, name, kit_open_with(w, 8 * MEND_MIB, NULL))
-
-static const uint64_t block_bytes = 5 * MEND_MIB;
-
-/* A group that holds 5 MiB of a device of 8 MiB, 3 of which are in use. */
-static mend_group *make_full(mend_world *w)
-{
-    kit_alloc(w, 3 * MEND_MIB, S(2));
-    mend_group *group = kit_begin_group(w, S(0));
-    void *block = kit_alloc(w, block_bytes, S(0));
-    kit_free(w, block, S(0));
-    EXPECT_OK(mend_group_end(group));
-    return group;
-}
-
-/* What it holds is its own, and it works. */
-static void check_group(mend_world *w, mend_group *group)
-{
-    kit_expect_none(w, block_bytes, S(1), "Releasing groups");
-    EXPECT_STATS(w, groups, 1);
-    EXPECT_OK(mend_group_begin(group, S(0)));
-    void *block = kit_alloc(w, block_bytes, S(0));
-    kit_free(w, block, S(0));
-    EXPECT_OK(mend_group_end(group));
-}
-
-static mend_result fail_at(mend_world *w, mend_group *group, mend_stream stream, uint64_t position)
-{
-    kit_fail(w, NULL, position, 0, 999);
-    uint64_t before = mend_sim_call_count(w->sim);
-    mend_result result = mend_group_destroy(group, stream);
-    if (mend_sim_call_count(w->sim) - before <= position) {
-        result = MEND_OK; /* over before the fault */
-        EXPECT_STATS(w, groups, 0);
-    }
-    mend_sim_clear_faults(w->sim);
-    return result;
-}
-
-/* Three streams of the group, so that the failure comes between its fences too. */
-WORLD_TEST(pool_group_calls, a_release_that_the_driver_refuses_changes_nothing)
-{
-    mend_group *group = make_full(w);
-    for (int i = 1; i < MEND_WORLD_STREAMS; i++) {
-        EXPECT_OK(mend_group_begin(group, S(i)));
-        kit_expect_none(w, block_bytes, S(i), "Releasing groups");
-        EXPECT_OK(mend_group_end(group));
-    }
-    uint64_t failed = 0;
-    uint64_t position = 0;
-    for (; position < 100 && mend_world_stats(w).groups == 1; position++) {
-        mend_result result = fail_at(w, group, S(1), position);
-        if (mend_world_stats(w).groups == 1) {
-            EXPECT_TRUE(result != MEND_OK);
-            failed++;
-            check_group(w, group);
-        }
-    }
-    EXPECT_TRUE(failed >= 6); /* the door, the stream asked, an event made and recorded */
-    EXPECT_TRUE(kit_alloc(w, block_bytes, S(2)) != NULL);
-}
 
 /* The number of the block's group, seen by which streams may use its memory again: 1 MiB blocks,
  * one chunk each, come back to the same place in their own group only. */
@@ -132,27 +69,9 @@ KIT_EACH(pool_group_calls, a_recorded_user_holds_a_block_of_a_group, int, inside
     EXPECT_STATS(w, host_waits, 0);
 }
 
-static bool is_refused_in_a_child(void *argument)
-{
-    void **of_parent = argument; /* a pool, a group, and one that has begun */
-    mend_group *made = NULL;
-    return mend_group_create(of_parent[0], &made) == MEND_ERROR_FORKED && made == NULL &&
-           mend_group_begin(of_parent[1], NULL) == MEND_ERROR_FORKED &&
-           mend_group_end(of_parent[2]) == MEND_ERROR_FORKED &&
-           mend_group_destroy(of_parent[1], NULL) == MEND_ERROR_FORKED &&
-           mend_group_destroy(of_parent[1], MEND_NO_STREAM) == MEND_ERROR_FORKED;
-}
-
-KIT_TEST_IN(pool_group_calls, a_child_of_fork_has_no_groups, kit_open_with(w, 64 * MEND_MIB, NULL))
-{
-    void *of_parent[] = {w->pool, kit_group(w), kit_begin_group(w, S(0))};
-    EXPECT_TRUE(mend_test_holds_in_a_child(is_refused_in_a_child, of_parent));
-    EXPECT_OK(mend_group_end(of_parent[2]));
-    EXPECT_OK(mend_group_destroy(of_parent[1], NULL));
-}
-
 /* Two groups were begun on it: no request asks for it any more. */
-WORLD_TEST(pool_group_calls, a_forgotten_stream_is_watched_by_no_group)
+KIT_TEST_IN(pool_group_calls, a_forgotten_stream_is_watched_by_no_group,
+            kit_open_with(w, 8 * MEND_MIB, NULL))
 {
     mend_group *groups[2] = {kit_begin_group(w, S(0)), kit_begin_group(w, S(0))};
     kit_free(w, kit_alloc(w, MEND_MIB, S(1)), S(1));

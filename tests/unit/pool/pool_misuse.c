@@ -84,6 +84,14 @@ static bool outputs_are_untouched(const scene *s)
            s->event.sequence == 0 && memcmp(&s->stats, &no_stats, sizeof(no_stats)) == 0;
 }
 
+static mend_result aligned(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
+                           uint64_t alignment_bytes, void **pointer)
+{
+    return mend_alloc_with(pool, size_bytes, stream,
+                           KIT_OPTIONS(mend_alloc_options, .alignment_bytes = alignment_bytes),
+                           pointer);
+}
+
 /* X(expected, call): in terms of a scene s. Order matters to nothing. */
 #define ALLOCATIONS(X)                                                                             \
     X(INVALID, mend_alloc(NULL, 512, NULL, &s->pointer))                                           \
@@ -93,37 +101,16 @@ static bool outputs_are_untouched(const scene *s)
     X(INVALID, mend_alloc(s->pool, UINT64_MAX, NULL, &s->pointer))                                 \
     X(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(s->pool, LARGEST, NULL, &s->pointer))                   \
     X(INVALID, mend_alloc(s->pool, 512, MEND_EVERY_STREAM, &s->pointer))                           \
-    X(INVALID,                                                                                     \
-      mend_alloc_with(NULL, 512, NULL, KIT_OPTIONS(mend_alloc_options, .alignment_bytes = 512),    \
-                      &s->pointer))                                                                \
-    X(INVALID, mend_alloc_with(s->pool, 512, NULL,                                                 \
-                               KIT_OPTIONS(mend_alloc_options, .alignment_bytes = 512), NULL))     \
-    X(INVALID,                                                                                     \
-      mend_alloc_with(s->pool, 0, NULL, KIT_OPTIONS(mend_alloc_options, .alignment_bytes = 512),   \
-                      &s->pointer))                                                                \
-    X(INVALID,                                                                                     \
-      mend_alloc_with(s->pool, LARGEST + 1, NULL,                                                  \
-                      KIT_OPTIONS(mend_alloc_options, .alignment_bytes = 512), &s->pointer))       \
-    X(INVALID,                                                                                     \
-      mend_alloc_with(s->pool, 512, NULL, KIT_OPTIONS(mend_alloc_options, .alignment_bytes = 3),   \
-                      &s->pointer))                                                                \
-    X(INVALID,                                                                                     \
-      mend_alloc_with(s->pool, 512, NULL, KIT_OPTIONS(mend_alloc_options, .alignment_bytes = 513), \
-                      &s->pointer))                                                                \
-    X(INVALID,                                                                                     \
-      mend_alloc_with(s->pool, 512, NULL,                                                          \
-                      KIT_OPTIONS(mend_alloc_options, .alignment_bytes = UINT64_C(1) << 41),       \
-                      &s->pointer))                                                                \
-    X(INVALID, mend_alloc_with(s->pool, 512, NULL,                                                 \
-                               KIT_OPTIONS(mend_alloc_options, .alignment_bytes = UINT64_MAX),     \
-                               &s->pointer))                                                       \
-    X(INVALID,                                                                                     \
-      mend_alloc_with(s->pool, 512, MEND_EVERY_STREAM,                                             \
-                      KIT_OPTIONS(mend_alloc_options, .alignment_bytes = 512), &s->pointer))       \
-    X(MEND_ERROR_OUT_OF_MEMORY,                                                                    \
-      mend_alloc_with(s->pool, LARGEST, NULL,                                                      \
-                      KIT_OPTIONS(mend_alloc_options, .alignment_bytes = UINT64_C(1) << 40),       \
-                      &s->pointer))
+    X(INVALID, aligned(NULL, 512, NULL, 512, &s->pointer))                                         \
+    X(INVALID, aligned(s->pool, 512, NULL, 512, NULL))                                             \
+    X(INVALID, aligned(s->pool, 0, NULL, 512, &s->pointer))                                        \
+    X(INVALID, aligned(s->pool, LARGEST + 1, NULL, 512, &s->pointer))                              \
+    X(INVALID, aligned(s->pool, 512, NULL, 3, &s->pointer))                                        \
+    X(INVALID, aligned(s->pool, 512, NULL, 513, &s->pointer))                                      \
+    X(INVALID, aligned(s->pool, 512, NULL, UINT64_C(1) << 41, &s->pointer))                        \
+    X(INVALID, aligned(s->pool, 512, NULL, UINT64_MAX, &s->pointer))                               \
+    X(INVALID, aligned(s->pool, 512, MEND_EVERY_STREAM, 512, &s->pointer))                         \
+    X(MEND_ERROR_OUT_OF_MEMORY, aligned(s->pool, LARGEST, NULL, UINT64_C(1) << 40, &s->pointer))
 
 #define POINTERS(X)                                                                                \
     X(INVALID, mend_free(NULL, s->live, NULL))                                                     \

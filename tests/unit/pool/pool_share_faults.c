@@ -1,110 +1,16 @@
-/* Exports and imports that fail: everything is as before, no file stays open, and the next one
- * works. */
+/* Exports and imports that fail, and visitors who ask for none. scenario_positions has the rest. */
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "share/share.h"
 #include "tests/support/child.h"
-#include "tests/support/files.h"
 #include "tests/unit/pool/share_rig.h"
 
-static uint64_t calls_of(const mend_world *w)
-{
-    return mend_sim_call_count(w->sim);
-}
-
-/* A case in both ways, with a block that is exported. */
-#define FAULT_TEST(suite, name)                                                                    \
-    static void suite##_##name##_of(share_rig *r, mend_world *from, mend_world *to);               \
-    SHARE_TEST(suite, name)                                                                        \
-    {                                                                                              \
-        ASSERT_TRUE(share_rig_fill(r));                                                            \
-        suite##_##name##_of(r, from, to);                                                          \
-    }                                                                                              \
-    static void suite##_##name##_of(share_rig *r, KIT_UNUSED mend_world *from,                     \
-                                    KIT_UNUSED mend_world *to)
-
-static bool is_expected(const share_rig *r, mend_result result)
-{
-    return result == MEND_ERROR_DRIVER || result == MEND_ERROR_OUT_OF_MEMORY ||
-           result == MEND_ERROR_OUT_OF_ADDRESSES ||
-           (r->by_fabric &&
-            (result == MEND_ERROR_NOT_SUPPORTED || result == MEND_ERROR_UNREACHABLE ||
-             result == MEND_ERROR_UNKNOWN_STREAM)); /* the close */
-}
-
-FAULT_TEST(pool_share_faults, an_import_fails_at_any_call_and_changes_nothing)
-{
-    const int answers[] = {MEND_DRIVER_OUT_OF_MEMORY, MEND_DRIVER_NOT_PERMITTED,
-                           MEND_DRIVER_NOT_READY, MEND_DRIVER_INVALID_HANDLE};
-    mend_result result;
-    int files = mend_test_open_files();
-    uint64_t before = calls_of(to);
-    EXPECT_TRUE(share_imports(r, &result));
-    const uint64_t calls = calls_of(to) - before;
-    EXPECT_TRUE(calls > 10);
-    files = r->by_fabric ? mend_test_open_files() : files;
-    unsigned failures = 0;
-    for (int a = 0; a < (r->by_fabric ? 4 : 3); a++) {
-        for (uint64_t i = 0; i < calls; i++) {
-            kit_fail(to, NULL, i, 1, answers[a]);
-            if (!share_imports(r, &result)) {
-                failures++;
-                EXPECT_TRUE(is_expected(r, result));
-                kit_expect_error(result);
-            }
-            mend_sim_clear_faults(to->sim);
-            if (mend_world_stats(to).imports > 0) { /* the close failed */
-                EXPECT_STATS(to, imports, 1);
-                void *pointer = share_import(to, &r->ticket);
-                share_close(to, pointer);
-                share_close(to, pointer);
-            }
-            EXPECT_OK(mend_trim(to->pool, 0, MEND_TRIM_IDLE, NULL));
-            EXPECT_STATS(to, mappings, 0);
-            EXPECT_LEDGER(to, foreign_chunks, 0);
-            EXPECT_TRUE(mend_world_check(to));
-            EXPECT_TRUE(share_imports(r, &result));
-            EXPECT_OK(mend_trim(to->pool, 0, MEND_TRIM_IDLE, NULL));
-        }
-    }
-    EXPECT_TRUE(failures > 10);
-    EXPECT_TRUE(mend_world_check(from)); /* sees who has hung up */
-    EXPECT_TRUE(mend_test_files_are(files));
-}
-
-FAULT_TEST(pool_share_faults, an_export_that_the_driver_refuses_changes_nothing)
-{
-    unsigned refused = 0;
-    int files = mend_test_open_files();
-    for (uint64_t position = 0; position < 4; position++) {
-        void *block = kit_alloc(from, 2 * CHUNK + 4096, from->streams[1]);
-        mend_stats before = mend_world_stats(from);
-        share_ticket ticket = {.by_fabric = r->by_fabric, .bytes = {0x5a}};
-        kit_fail(from, "export_handle", position, 1, MEND_DRIVER_NOT_PERMITTED);
-        mend_result result = share_try_export(from->pool, block, &ticket);
-        mend_sim_clear_faults(from->sim);
-        if (result != MEND_OK) {
-            refused++;
-            kit_expect_error(MEND_ERROR_DRIVER);
-            EXPECT_STATS(from, exported_bytes, before.exported_bytes, exported_blocks, 1);
-            EXPECT_STATS(from, pinned_bytes, before.pinned_bytes);
-            EXPECT_INT_EQ(0x5a, ticket.bytes[0]);
-        }
-        EXPECT_TRUE(mend_world_check(from));
-        EXPECT_OK(share_try_export(from->pool, block, &ticket));
-        kit_free(from, block, from->streams[1]);
-        EXPECT_OK(mend_trim(from->pool, 0, MEND_TRIM_WAIT, NULL)); /* new chunks next time */
-    }
-    EXPECT_TRUE(refused > 0);
-    (void)mend_world_ledger(from); /* the device sees that the files were closed */
-    EXPECT_TRUE(mend_test_files_are(files));
-}
-
-FAULT_TEST(pool_share_faults, what_cannot_be_unmapped_is_unmapped_later)
+SHARE_TEST(pool_share_faults, what_cannot_be_unmapped_is_unmapped_later)
 {
     mend_result result;
+    ASSERT_TRUE(share_rig_fill(r));
     kit_fail(to, "set_access", 0, 1, MEND_DRIVER_NOT_PERMITTED);
     kit_fail(to, "unmap", 0, 1, MEND_DRIVER_NOT_PERMITTED);
     EXPECT_TRUE(!share_imports(r, &result));
@@ -116,9 +22,10 @@ FAULT_TEST(pool_share_faults, what_cannot_be_unmapped_is_unmapped_later)
     EXPECT_LEDGER(to, foreign_chunks, 0);
 }
 
-FAULT_TEST(pool_share_faults, a_handle_that_is_not_taken_back_is_offered_again)
+SHARE_TEST(pool_share_faults, a_handle_that_is_not_taken_back_is_offered_again)
 {
     void *pointer = NULL;
+    ASSERT_TRUE(share_rig_fill(r));
     kit_fail(to, "release", 0, 2, MEND_DRIVER_NOT_PERMITTED);
     pointer = share_import(to, &r->ticket);
     EXPECT_LEDGER(to, handles, 2);

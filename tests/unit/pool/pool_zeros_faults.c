@@ -1,5 +1,6 @@
-/* Maps of zeros, commits in their place and the end of their range, when the driver refuses any
- * call, once and for ever: pages that read as zeros do so again, and nothing leaks. */
+/* Zeros where pages were and commits in their place, when the driver refuses any call, once and for
+ * ever: pages that read as zeros do so again, and nothing leaks. scenario_positions has the rest.
+ */
 #include "tests/unit/pool/zeros.h"
 
 static const char *const calls[] = {
@@ -13,11 +14,6 @@ typedef struct rig {
 
 typedef mend_result (*operation)(rig *r);
 
-static mend_result first_zeros(rig *r)
-{
-    return map_zeros(r->range, 0, 4);
-}
-
 static mend_result commit_of_zeros(rig *r)
 {
     return mend_range_commit(r->range, 4 * PAGE, 3 * PAGE, r->w.streams[0]);
@@ -28,13 +24,6 @@ static mend_result zeros_again(rig *r)
     return map_zeros(r->range, 4, 4);
 }
 
-static mend_result destruction(rig *r)
-{
-    mend_result result = r->range != NULL ? mend_range_destroy(r->range, r->w.streams[0]) : MEND_OK;
-    r->range = result == MEND_OK ? NULL : r->range;
-    return result == MEND_OK ? mend_trim(r->w.pool, 0, MEND_TRIM_WAIT, NULL) : result;
-}
-
 static bool prepare(rig *r, operation run)
 {
     *r = (rig){.range = NULL};
@@ -42,9 +31,7 @@ static bool prepare(rig *r, operation run)
         return false;
     }
     r->range = create(&r->w, PAGES * PAGE, PAGE);
-    if (run != first_zeros) {
-        EXPECT_RESULT(MEND_OK, map_zeros(r->range, 2, 6));
-    }
+    EXPECT_RESULT(MEND_OK, map_zeros(r->range, 2, 6));
     if (run == zeros_again) {
         EXPECT_RESULT(MEND_OK, commit_of_zeros(r));
         expect_decommit(r->range, 4 * PAGE, 3 * PAGE, r->w.streams[0]);
@@ -57,15 +44,14 @@ static bool conclude(rig *r, operation run)
 {
     EXPECT_RESULT(MEND_OK, run(r));
     EXPECT_TRUE(mend_world_check(&r->w));
-    if (run == first_zeros) {
-        expect_zeros(&r->w, r->range, 0, 4);
-    } else if (run == commit_of_zeros) {
+    if (run == commit_of_zeros) {
         expect_zeros(&r->w, r->range, 2, 2);
         expect_zeros(&r->w, r->range, 7, 1);
-    } else if (run == zeros_again) {
+    } else {
         expect_zeros(&r->w, r->range, 2, 6);
     }
-    EXPECT_RESULT(MEND_OK, destruction(r));
+    EXPECT_RESULT(MEND_OK, mend_range_destroy(r->range, r->w.streams[0]));
+    EXPECT_RESULT(MEND_OK, mend_trim(r->w.pool, 0, MEND_TRIM_WAIT, NULL));
     EXPECT_U64_EQ(0, mend_world_stats(&r->w).zero_chunk_bytes);
     EXPECT_U64_EQ(0, mend_world_stats(&r->w).range_address_bytes);
     kit_close(&r->w);
@@ -86,13 +72,13 @@ static bool fail_at(operation run, const char *call, uint64_t after, uint64_t co
     *failed = result != MEND_OK || stats.driver_failures > before.driver_failures;
     EXPECT_RESULT(MEND_OK, mend_audit(r.w.pool));
     mend_sim_clear_faults(r.w.sim);
-    if (run != first_zeros && run != destruction && result != MEND_OK) {
+    if (result != MEND_OK) {
         EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, MEND_TRIM_IDLE, NULL)); /* settles */
         const bool again = run == zeros_again;
         expect_zeros(&r.w, r.range, 2, again ? 2 : 6);
         EXPECT_U64_EQ((again ? 3 : 6) * PAGE, info_of(r.range).zero_bytes);
     }
-    EXPECT_TRUE(r.range == NULL || mend_world_check(&r.w));
+    EXPECT_TRUE(mend_world_check(&r.w));
     return conclude(&r, run);
 }
 
@@ -114,11 +100,6 @@ static void fail_everywhere(operation run, int most)
     EXPECT_TRUE(positions > most);
 }
 
-MEND_TEST(pool_zeros_faults, the_first_zeros)
-{
-    fail_everywhere(first_zeros, 8);
-}
-
 MEND_TEST(pool_zeros_faults, a_commit)
 {
     fail_everywhere(commit_of_zeros, 6);
@@ -127,9 +108,4 @@ MEND_TEST(pool_zeros_faults, a_commit)
 MEND_TEST(pool_zeros_faults, zeros_where_pages_were)
 {
     fail_everywhere(zeros_again, 5);
-}
-
-MEND_TEST(pool_zeros_faults, the_end)
-{
-    fail_everywhere(destruction, 3);
 }
