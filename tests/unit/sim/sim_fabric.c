@@ -7,7 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "sim/fabric.h"
+#include "sim/shares.h"
 #include "tests/support/child.h"
 #include "tests/support/files.h"
 #include "tests/support/host_memory.h"
