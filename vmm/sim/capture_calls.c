@@ -3,7 +3,6 @@
 
 #include "base/align.h"
 #include "sim/captures.h"
-#include "sim/faults.h"
 
 /* ---- begin and end --------------------------------------------------------------------------- */
 

@@ -6,8 +6,7 @@
 #include <sys/mman.h>
 
 #include "base/align.h"
-#include "sim/fresh.h"
-#include "sim/scrub.h"
+#include "sim/state.h"
 
 typedef bool (*chunk_visitor)(mend_sim *sim, mend_sim_chunk *chunk,
                               const mend_sim_mapping *mapping);

@@ -7,9 +7,6 @@
 
 #include "base/align.h"
 #include "sim/captures.h"
-#include "sim/content.h"
-#include "sim/faults.h"
-#include "sim/scrub.h"
 
 /* Handles are never reused, so that a stale handle is always noticed. */
 enum { HANDLE_STEP = 512 };

@@ -3,8 +3,6 @@
 
 #include "base/align.h"
 #include "sim/captures.h"
-#include "sim/content.h"
-#include "sim/fresh.h"
 #include "sim/state.h"
 
 #define ITEM_OF(node) MEND_CONTAINER_OF(node, mend_sim_item, by_completion)

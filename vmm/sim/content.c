@@ -11,7 +11,6 @@
 
 #include "base/align.h"
 #include "base/allowance.h"
-#include "sim/content.h"
 #include "sim/state.h"
 
 /* If no bytes are kept, addresses are numbers from here on. */

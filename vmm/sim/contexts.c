@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/align.h"
-#include "sim/scrub.h"
+#include "sim/state.h"
 
 /* The primary context of device 0; that of device 1 is the next number. */
 #define CONTEXT_BASE  ((uintptr_t)0xC000)

@@ -1,8 +1,14 @@
 /*
- * The socket of an export, the content of a handle, and the importer's search for the chunk that
- * a handle names.
+ * Chunks shared by fabric handles: 64 bytes that name a chunk to every process. A handle holds no
+ * memory, unlike a file descriptor: it is good as long as the chunk exists. An importer holds the
+ * chunk, whatever becomes of the exporter's own handle.
+ *
+ * So that importers in other processes find the chunk, the device listens at a socket of its own
+ * for each exported one. An importer connects, and needs no answer: what it has to know is in the
+ * handle, the bytes are in the exporter's file, and its end of the connection holds the memory.
+ * The device accepts at its next call.
  */
-#include "sim/fabric.h"
+#include "sim/shares.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -18,7 +24,6 @@
 
 #include "base/align.h"
 #include "base/hash.h"
-#include "sim/foreign.h"
 
 #define FABRIC_MARK UINT64_C(0x63697262616664)
 

@@ -1,8 +1,6 @@
-/*
- * The faults that tests have made, oldest first: the first that matches a call by its name and
- * size answers it.
- */
-#include "sim/faults.h"
+/* Faults: calls that fail because a test wants them to. They are kept oldest first: the first that
+ * matches a call by its name and size answers it. */
+#include "sim/state.h"
 
 #include <assert.h>
 #include <stdlib.h>

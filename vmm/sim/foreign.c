@@ -1,8 +1,10 @@
 /*
- * Chunks of other devices, as an importer knows them; and the holders of this device's chunks,
- * as the exporter does.
+ * Memory that several simulated devices use: chunks of other devices, of the same process or not,
+ * and the holders of this one's chunks. A device that imports a chunk of another one plays another
+ * process on the same GPU: the memory is charged to the device that created it, which keeps one end
+ * of a connection for each holder and sees it hang up.
  */
-#include "sim/foreign.h"
+#include "sim/shares.h"
 
 #include <assert.h>
 #include <poll.h>

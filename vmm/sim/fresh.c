@@ -1,8 +1,11 @@
 /*
- * A hole of the file is a page that nothing has written: it gets its poison by a mapping of its
- * own, page by page of the host.
+ * Fresh memory: what nothing has written holds poison, so that work that expects zeros is found.
+ * The bytes of chunks lie in a sparse file, in which untouched pages are holes. Work that is about
+ * to read a hole, or to write a part of one, fills it first, by a mapping of its own; so memory
+ * that nobody touches costs none. The host's own accesses to device addresses fill nothing: a page
+ * that they touch first has zeros. Does nothing if the device is to have zeros.
  */
-#include "sim/fresh.h"
+#include "sim/state.h"
 
 #include <assert.h>
 #include <string.h>

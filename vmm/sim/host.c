@@ -1,8 +1,5 @@
-/*
- * Allocations in a tree by address. One that a queued copy still uses cannot be
- * freed.
- */
-#include "sim/host.h"
+/* Pinned memory of the host: copies from and to it run in stream order, and the call returns before
+ * they are done. One that a queued copy still uses cannot be freed. */
 
 #include <assert.h>
 #include <inttypes.h>

@@ -4,7 +4,6 @@
 
 #include "base/align.h"
 #include "sim/captures.h"
-#include "sim/content.h"
 #include "sim/state.h"
 
 MEND_TREE_ORDER(compare_addresses, mend_sim_mapping, by_address, address);

@@ -4,7 +4,6 @@
 
 #include "base/align.h"
 #include "sim/captures.h"
-#include "sim/content.h"
 #include "sim/state.h"
 
 /* Larger than any address space; prevents overflow when sizes are rounded up. */

@@ -4,7 +4,6 @@
 
 #include "base/align.h"
 #include "base/struct_size.h"
-#include "sim/scrub.h"
 #include "sim/state.h"
 
 static void fill_reference(mend_sim_prices *prices)

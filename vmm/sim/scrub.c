@@ -1,8 +1,7 @@
-/*
- * What is dirty is a number that falls with the clock; a creation pays for the time until enough
- * is clean.
- */
-#include "sim/scrub.h"
+/* Scrubbing: the device cleans freed memory in the background before it gives it out again. What is
+ * dirty is a number that falls with the clock; a creation that needs more memory than is clean pays
+ * for the time until it is, by the price `scrub`. */
+#include "sim/state.h"
 
 #include <assert.h>
 

@@ -14,10 +14,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "sim/fabric.h"
-#include "sim/foreign.h"
-#include "sim/fresh.h"
-
 #define SHARE_MARK UINT64_C(0x6572616873646e65)
 
 void mend_sim_shares_init(mend_sim *sim)

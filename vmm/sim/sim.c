@@ -1,7 +1,4 @@
 /* The functions with which a program creates, configures, reads and destroys a simulated device. */
-#include "sim/content.h"
-#include "sim/faults.h"
-#include "sim/host.h"
 #include "sim/state.h"
 
 #include <assert.h>

@@ -286,7 +286,7 @@ struct mend_sim {
     char first_violation[MEND_SIM_EXPLANATION_BYTES];
 };
 
-/* ---- violation.c, call.c --------------------------------------------------------------------- */
+/* ---- violation.c ----------------------------------------------------------------------------- */
 
 /* Keeps the message for the thread (mend_sim_last_message); returns MEND_ERROR_INVALID_ARGUMENT. */
 mend_result mend_sim_invalid(const char *message);
@@ -295,11 +295,24 @@ mend_result mend_sim_invalid(const char *message);
 __attribute__((format(printf, 3, 4))) mend_status mend_sim_refuse(mend_sim *sim, mend_status status,
                                                                   const char *format, ...);
 
-/* Every call of the table runs between these two. begin takes the lock and returns the answer of a
- * fault or the sticky error, if there is one. end charges the price if the call did its work,
- * releases the lock and returns `status`. */
-mend_status mend_sim_call_begin(mend_sim *sim, mend_driver_call call, uint64_t size_bytes);
-mend_status mend_sim_call_end(mend_sim *sim, mend_status status);
+/* ---- faults.c -------------------------------------------------------------------------------- */
+
+/* The answer of the first fault that matches; OK: no fault matches. */
+mend_status mend_sim_fault_answer(mend_sim *sim, mend_driver_call call, uint64_t size_bytes);
+
+/* The same of the faults of "create_on_host", for a call of create that no other fault matched. */
+mend_status mend_sim_fault_answer_on_host(mend_sim *sim, uint64_t size_bytes);
+bool mend_sim_call_can_fail(mend_driver_call call);
+
+/* Why calls of this kind fail: the device is stopped or broken. OK: they work. */
+mend_status mend_sim_out_of_order(const mend_sim *sim, mend_driver_call call);
+
+/* A device got memory back: ends the faults that last until then. */
+void mend_sim_faults_released(mend_sim *sim);
+void mend_sim_faults_drop_all(mend_sim *sim);
+
+/* The name of a call's table member ("set_access"). */
+const char *mend_sim_call_member(mend_driver_call call);
 
 /* ---- handles.c ------------------------------------------------------------------------------- */
 
@@ -337,6 +350,17 @@ void mend_sim_chunk_close_files(const mend_sim_chunk *chunk); /* of a foreign on
 
 /* Adds a handle; the caller made room for it in sim->chunks. */
 mend_chunk_handle mend_sim_chunk_add_handle(mend_sim *sim, mend_sim_chunk *chunk);
+
+/* ---- scrub.c --------------------------------------------------------------------------------- */
+
+/* Free bytes of the device. */
+uint64_t mend_sim_free_bytes(const mend_sim *sim, int device);
+
+/* A device gets memory back. */
+void mend_sim_scrub_given(mend_sim *sim, int device, uint64_t bytes);
+
+/* Memory will be taken: bills the wait until this much is clean, or all of it if there is less. */
+void mend_sim_scrub_for(mend_sim *sim, int device, uint64_t bytes);
 
 /* ---- mappings.c ------------------------------------------------------------------------------ */
 
@@ -466,6 +490,34 @@ mend_result mend_sim_user_end(mend_sim *sim, mend_status status);
  * duration are recorded instead. Takes ownership of item->staged. */
 mend_status mend_sim_queue(mend_sim *sim, mend_sim_stream *stream, const mend_sim_item *item,
                            uint64_t duration_ns, uint64_t finish_ns);
+
+/* ---- content.c, fresh.c ---------------------------------------------------------------------- */
+
+/* Of these each does nothing if the device keeps no content. */
+mend_status mend_sim_content_open(mend_sim *sim);
+void mend_sim_content_close(mend_sim *sim);
+bool mend_sim_content_take(mend_sim *sim, mend_sim_chunk *chunk);
+void mend_sim_content_give(mend_sim *sim, const mend_sim_chunk *chunk);
+bool mend_sim_content_map(mend_sim *sim, const mend_sim_mapping *mapping);
+bool mend_sim_content_unmap(mend_sim *sim, uint64_t address, uint64_t size_bytes);
+bool mend_sim_content_allow(mend_sim *sim, uint64_t address, uint64_t size_bytes);
+
+/* Fills what an item that was judged will read with poison where nothing has written it; and runs
+ * the item. */
+void mend_sim_fresh_fill_for(mend_sim *sim, const mend_sim_item *item);
+void mend_sim_content_run(mend_sim *sim, const mend_sim_item *item);
+
+/* Fills all of a chunk, before another process or the host sees it. */
+void mend_sim_fresh_fill_chunk(mend_sim *sim, const mend_sim_chunk *chunk);
+enum { MEND_SIM_POISON = 0xdb };
+
+/* ---- host.c ---------------------------------------------------------------------------------- */
+
+void mend_sim_host_init(mend_sim *sim);
+void mend_sim_host_clear(mend_sim *sim);
+
+/* Whether the range is memory of host_alloc. */
+bool mend_sim_host_is_pinned(const mend_sim *sim, const void *pointer, uint64_t size_bytes);
 
 /* ---- judge.c --------------------------------------------------------------------------------- */
 

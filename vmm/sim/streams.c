@@ -6,7 +6,6 @@
 #include "base/align.h"
 #include "base/struct_size.h"
 #include "sim/captures.h"
-#include "sim/faults.h"
 #include "sim/state.h"
 
 mend_sim_stream *mend_sim_stream_make(mend_sim *sim, int context, mend_sim_stream_kind kind)

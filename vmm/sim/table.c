@@ -1,20 +1,80 @@
-/* Every function of the table runs between mend_sim_call_begin and mend_sim_call_end. */
+/*
+ * Every call runs between call_begin and call_end; and before and behind both the observer of calls
+ * is told: a test that stops a thread inside a driver call, or records the order of calls. It is
+ * called without a lock of the device.
+ */
 #include "sim/table.h"
 
-#include "sim/state.h"
-#include "sim/watch.h"
+#include <assert.h>
+
+#include "sim/shares.h"
+
+void mend_sim_set_call_observer(mend_sim *sim, mend_sim_call_observer observer, void *context)
+{
+    mend_mutex_lock(&sim->mutex);
+    sim->watch = (mend_sim_watch){observer, context};
+    atomic_store(&sim->watched, observer != NULL);
+    mend_mutex_unlock(&sim->mutex);
+}
+
+/* Returns who is to be told of the end. */
+static mend_sim_watch watch_begin(mend_sim *sim, mend_driver_call call)
+{
+    mend_sim_watch watch = {NULL, NULL};
+    if (!atomic_load(&sim->watched)) {
+        return watch;
+    }
+    mend_mutex_lock(&sim->mutex);
+    watch = sim->watch;
+    mend_mutex_unlock(&sim->mutex);
+    if (watch.observer != NULL) {
+        watch.observer(watch.context, mend_sim_call_member(call), 0);
+    }
+    return watch;
+}
+
+/* Takes the lock and returns the answer of a fault or the sticky error, if there is one. */
+static mend_status call_begin(mend_sim *sim, mend_driver_call call, uint64_t size_bytes)
+{
+    assert(call < MEND_DRIVER_CALL_COUNT);
+    mend_mutex_lock(&sim->mutex);
+    mend_sim_shares_sweep(sim);
+    sim->call = call;
+    sim->bill_row = (int)call;
+    sim->bill_bytes = size_bytes;
+    sim->bill_mappings = 0;
+    sim->bill_scrub_ns = 0;
+    bool can_fail = mend_sim_call_can_fail(call);
+    sim->fallible_calls += can_fail;
+    TRY(mend_sim_out_of_order(sim, call));
+    FORBID(sim->checkpointed, MEND_DRIVER_NOT_PERMITTED,
+           "%s: the process is checkpointed, so it cannot call", mend_driver_call_name(call));
+    return can_fail ? mend_sim_fault_answer(sim, call, size_bytes) : MEND_DRIVER_OK;
+}
+
+/* Charges the price if the call did its work, and releases the lock. */
+static mend_status call_end(mend_sim *sim, mend_status status)
+{
+    assert(mend_mutex_is_held(&sim->mutex));
+    bool not_ready_yet = status == MEND_DRIVER_NOT_READY && sim->call == MEND_CALL_event_query;
+    mend_sim_charge(sim, status == MEND_DRIVER_OK || not_ready_yet);
+    mend_mutex_unlock(&sim->mutex);
+    return status;
+}
 
 #define X(member, bytes_billed, parameters, arguments)                                             \
     static mend_status table_##member(const mend_driver *driver parameters)                        \
     {                                                                                              \
         mend_sim *sim = driver->state;                                                             \
-        const mend_sim_watch watch = mend_sim_watch_begin(sim, MEND_CALL_##member);                \
-        mend_status status = mend_sim_call_begin(sim, MEND_CALL_##member, bytes_billed);           \
+        const mend_sim_watch watch = watch_begin(sim, MEND_CALL_##member);                         \
+        mend_status status = call_begin(sim, MEND_CALL_##member, bytes_billed);                    \
         if (status == MEND_DRIVER_OK) {                                                            \
             status = mend_sim_do_##member(sim arguments);                                          \
         }                                                                                          \
-        status = mend_sim_call_end(sim, status);                                                   \
-        mend_sim_watch_end(&watch, MEND_CALL_##member);                                            \
+        status = call_end(sim, status);                                                            \
+        if (watch.observer != NULL) {                                                              \
+            watch.observer(watch.context, #member, 1);                                             \
+        }                                                                                          \
         return status;                                                                             \
     }
 MEND_SIM_CALLS(X)

@@ -1,7 +1,6 @@
 /*
  * The calls of a simulated device: X(member of the driver's table, bytes to be billed, parameters,
- * arguments). Each is mend_sim_do_<member>, which runs between mend_sim_call_begin and
- * mend_sim_call_end.
+ * arguments). Each is mend_sim_do_<member>.
  */
 #ifndef MEND_SIM_TABLE_H
 #define MEND_SIM_TABLE_H

@@ -1,6 +1,5 @@
 /* What the functions of mend_sim.h share. */
 #include "sim/captures.h"
-#include "sim/faults.h"
 
 mend_status mend_sim_stream_find_for_user(mend_sim *sim, mend_stream handle,
                                           mend_sim_stream **stream)

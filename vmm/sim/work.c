@@ -8,8 +8,6 @@
 #include "base/align.h"
 #include "base/struct_size.h"
 #include "sim/captures.h"
-#include "sim/content.h"
-#include "sim/host.h"
 #include "sim/state.h"
 
 /* The caller frees the staged bytes where it fails, or is captured. */

@@ -45,36 +45,29 @@ SIM_TEST(sim_capture, recording_on_a_captured_stream_is_counted)
 }
 
 /* Who a captured stream is may not be asked, but by a relaxed thread of a device that answers. */
-MEND_TEST(sim_capture, who_a_captured_stream_is_may_not_be_asked)
+SIM_EACH(sim_capture, who_a_captured_stream_is_may_not_be_asked, i, 18,
+         SIM_CONFIG(.identity_in_capture = i / 9))
 {
-    for (int i = 0; i < 18; i++) {
-        const int answers = i / 9;
-        const mend_sim_capture_mode capture = (mend_sim_capture_mode)(i % 3);
-        mend_capture_mode mode = (mend_capture_mode)(i / 3 % 3); /* of the thread */
-        const bool is_told =
-            answers && (mode == MEND_CAPTURE_MODE_RELAXED || capture == MEND_SIM_CAPTURE_RELAXED);
-        sim_fixture rig;
-        sim_fixture *f = &rig;
-        mend_sim_identity identity = MEND_SIM_IDENTITY_INIT;
-        ASSERT_TRUE(sim_fixture_open(f, SIM_CONFIG(.identity_in_capture = answers)));
-        EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(f->sim, f->stream, capture));
-        PASS(exchange_capture_mode, &mode);
-        mend_stream_info info = sim_fixture_info(f, f->stream);
-        EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, info.capture);
-        EXPECT_TRUE(info.id == 0 && info.context == NULL && info.home == NULL);
-        EXPECT_STATUS(is_told ? MEND_DRIVER_OK : MEND_DRIVER_CAPTURE_UNSUPPORTED,
-                      mend_sim_stream_identity(f->sim, f->stream, &identity));
-        EXPECT_INT_EQ(is_told ? MEND_CAPTURE_ACTIVE : MEND_CAPTURE_INVALIDATED,
-                      state_of(f, f->stream));
-        EXPECT_RESULT(is_told ? MEND_OK : MEND_ERROR_DRIVER,
-                      mend_sim_end_capture(f->sim, f->stream, NULL));
-        EXPECT_HEARD(f, !is_told, is_told ? "" : "who it is may not be asked");
-        PASS(exchange_capture_mode, &mode);
-        EXPECT_STATUS(MEND_DRIVER_OK, mend_sim_stream_identity(f->sim, f->stream, &identity));
-        EXPECT_TRUE(identity.id != 0 && identity.is_green == 0);
-        EXPECT_PTR_EQ((void *)f->info.context, identity.context);
-        sim_fixture_close(f);
-    }
+    const mend_sim_capture_mode capture = (mend_sim_capture_mode)(i % 3);
+    mend_capture_mode mode = (mend_capture_mode)(i / 3 % 3); /* of the thread */
+    const bool is_told =
+        i / 9 && (mode == MEND_CAPTURE_MODE_RELAXED || capture == MEND_SIM_CAPTURE_RELAXED);
+    mend_sim_identity identity = MEND_SIM_IDENTITY_INIT;
+    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(f->sim, f->stream, capture));
+    PASS(exchange_capture_mode, &mode);
+    mend_stream_info info = sim_fixture_info(f, f->stream);
+    EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, info.capture);
+    EXPECT_TRUE(info.id == 0 && info.context == NULL && info.home == NULL);
+    EXPECT_STATUS(is_told ? MEND_DRIVER_OK : MEND_DRIVER_CAPTURE_UNSUPPORTED,
+                  mend_sim_stream_identity(f->sim, f->stream, &identity));
+    EXPECT_INT_EQ(is_told ? MEND_CAPTURE_ACTIVE : MEND_CAPTURE_INVALIDATED, state_of(f, f->stream));
+    EXPECT_RESULT(is_told ? MEND_OK : MEND_ERROR_DRIVER,
+                  mend_sim_end_capture(f->sim, f->stream, NULL));
+    EXPECT_HEARD(f, !is_told, is_told ? "" : "who it is may not be asked");
+    PASS(exchange_capture_mode, &mode);
+    EXPECT_STATUS(MEND_DRIVER_OK, mend_sim_stream_identity(f->sim, f->stream, &identity));
+    EXPECT_TRUE(identity.id != 0 && identity.is_green == 0);
+    EXPECT_PTR_EQ((void *)f->info.context, identity.context);
 }
 
 SIM_TEST(sim_capture, a_stream_that_waits_for_a_captured_one_joins)

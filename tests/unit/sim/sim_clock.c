@@ -163,24 +163,19 @@ static void queue_one(sim_fixture *f, int kind, mend_event event)
     }
 }
 
-MEND_TEST(sim_clock, a_full_queue_keeps_the_host)
+SIM_EACH(sim_clock, a_full_queue_keeps_the_host, kind, 3, SIM_CONFIG(.queue_entries = 2))
 {
-    for (int kind = 0; kind < 3; kind++) {
-        sim_fixture f;
-        ASSERT_TRUE(sim_fixture_open(&f, SIM_CONFIG(.queue_entries = 2)));
-        mend_event event = sim_fixture_event(&f);
-        sim_fixture_spin(&f, f.stream, 100);
-        sim_fixture_spin(&f, f.stream, 100);
-        EXPECT_U64_EQ(0, mend_sim_now_ns(f.sim));
-        EXPECT_U64_EQ(0, sim_fixture_ledger(&f).queue_waits);
-        queue_one(&f, kind, event);
-        EXPECT_U64_EQ(100, mend_sim_now_ns(f.sim)); /* one of two is done */
-        EXPECT_U64_EQ(1, sim_fixture_ledger(&f).queue_waits);
-        queue_one(&f, kind, event);
-        EXPECT_U64_EQ(200, mend_sim_now_ns(f.sim));
-        mend_sim_advance(f.sim, 1000);
-        queue_one(&f, kind, event);
-        EXPECT_U64_EQ(2, sim_fixture_ledger(&f).queue_waits);
-        sim_fixture_close(&f);
-    }
+    mend_event event = sim_fixture_event(f);
+    sim_fixture_spin(f, f->stream, 100);
+    sim_fixture_spin(f, f->stream, 100);
+    EXPECT_U64_EQ(0, mend_sim_now_ns(f->sim));
+    EXPECT_U64_EQ(0, sim_fixture_ledger(f).queue_waits);
+    queue_one(f, kind, event);
+    EXPECT_U64_EQ(100, mend_sim_now_ns(f->sim)); /* one of two is done */
+    EXPECT_U64_EQ(1, sim_fixture_ledger(f).queue_waits);
+    queue_one(f, kind, event);
+    EXPECT_U64_EQ(200, mend_sim_now_ns(f->sim));
+    mend_sim_advance(f->sim, 1000);
+    queue_one(f, kind, event);
+    EXPECT_U64_EQ(2, sim_fixture_ledger(f).queue_waits);
 }

@@ -105,17 +105,6 @@ CONTENT_TEST(stray_access_faults)
     EXPECT_TRUE(read_faults(address)); /* unmapped */
 }
 
-CONTENT_TEST(a_released_chunk_leaves_no_bytes)
-{
-    uint64_t address = sim_fixture_map(f, f->page, f->page);
-    sim_fixture_work(f, f->stream, MEND_SIM_WORK_WRITE, address, f->page, 7, 0);
-    PASS(unmap, address, f->page);
-    mend_chunk_handle handle = sim_fixture_chunk(f, f->page);
-    sim_fixture_map_at(f, address, handle);
-    sim_fixture_work(f, f->stream, MEND_SIM_WORK_VERIFY, address, f->page, 7, 0);
-    EXPECT_U64_EQ(f->page / 512, sim_fixture_ledger(f).content_errors);
-}
-
 /* A word that lies in the middle of a page of the host. */
 static uint32_t word_of(sim_fixture *f, uint64_t address)
 {

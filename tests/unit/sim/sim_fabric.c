@@ -7,7 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "sim/fabric.h"
+#include "sim/shares.h"
 #include "tests/support/child.h"
 #include "tests/support/files.h"
 #include "tests/support/host_memory.h"
@@ -216,22 +216,19 @@ MEND_TEST(sim_fabric, only_a_device_like_the_exporters_imports)
 }
 
 /* As without the hardware, and as without IMEX channels. */
-MEND_TEST(sim_fabric, a_device_may_have_none_or_refuse)
+KIT_RIG_EACH(sim_fabric, a_device_may_have_none_or_refuse, int, refused, 2, sim_fixture, f,
+             open_with(f, refused ? MEND_SIM_FABRIC_REFUSED : MEND_SIM_FABRIC_NONE),
+             sim_fixture_close(f))
 {
-    for (int refused = 0; refused < 2; refused++) {
-        sim_fixture f;
-        mend_chunk_handle chunk = 0;
-        handle shared = {{0}};
-        mend_status status = refused ? MEND_DRIVER_NOT_PERMITTED : MEND_DRIVER_NOT_SUPPORTED;
-        ASSERT_TRUE(open_with(&f, refused ? MEND_SIM_FABRIC_REFUSED : MEND_SIM_FABRIC_NONE));
-        EXPECT_TRUE(f.info.share_fabric == (refused != 0));
-        EXPECT_STATUS(status, f.driver->create(f.driver, f.page, &by_fabric, &chunk));
-        EXPECT_STATUS(status, f.driver->create(f.driver, f.page, &by_both, &chunk));
-        EXPECT_STATUS(status, import(&f, &shared, &chunk));
-        EXPECT_U64_EQ(0, f.heard);
-        EXPECT_U64_EQ(0, sim_fixture_ledger(&f).chunks);
-        sim_fixture_close(&f);
-    }
+    mend_chunk_handle chunk = 0;
+    handle shared = {{0}};
+    mend_status status = refused ? MEND_DRIVER_NOT_PERMITTED : MEND_DRIVER_NOT_SUPPORTED;
+    EXPECT_TRUE(f->info.share_fabric == (refused != 0));
+    EXPECT_STATUS(status, f->driver->create(f->driver, f->page, &by_fabric, &chunk));
+    EXPECT_STATUS(status, f->driver->create(f->driver, f->page, &by_both, &chunk));
+    EXPECT_STATUS(status, import(f, &shared, &chunk));
+    EXPECT_U64_EQ(0, f->heard);
+    EXPECT_U64_EQ(0, sim_fixture_ledger(f).chunks);
 }
 
 /* ---- what the system refuses ----------------------------------------------------------------- */

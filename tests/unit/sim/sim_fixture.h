@@ -53,12 +53,16 @@ mend_kernel sim_kernel(mend_kernel_kind kind, uint64_t address, uint64_t granule
 /* The last explanation contains these words. */
 bool sim_fixture_heard(const sim_fixture *f, const char *words);
 
-/* A case with a device `f`; and one where fields of its config are set. */
+/* A case with a device `f`; one where fields of its config are set; and one with a device of its
+ * own for each value of a variable. */
 #define SIM_TEST(suite, name)                                                                      \
     KIT_CASE(suite, name, sim_fixture, f, sim_fixture_open(f, NULL), sim_fixture_close(f))
 #define SIM_TEST_AS(suite, name, ...)                                                              \
     KIT_CASE(suite, name, sim_fixture, f, sim_fixture_open(f, SIM_CONFIG(__VA_ARGS__)),            \
              sim_fixture_close(f))
+#define SIM_EACH(suite, name, variable, count, config)                                             \
+    KIT_RIG_EACH(suite, name, int, variable, count, sim_fixture, f, sim_fixture_open(f, config),   \
+                 sim_fixture_close(f))
 #define SIM_CONFIG(...) (&(mend_sim_config){.struct_size = sizeof(mend_sim_config), __VA_ARGS__})
 
 #define EXPECT_STATUS(expected, call)                                                              \

@@ -103,66 +103,54 @@ SIM_TEST_AS(sim_judge, access_is_given_to_each_device, .device_count = 2)
 }
 
 /* Reading is allowed, every way of writing loses the context, and access may become more again. */
-MEND_TEST(sim_judge, memory_that_may_only_be_read)
+SIM_EACH(sim_judge, memory_that_may_only_be_read, way, 5, NULL)
 {
     const int device = 0;
-    for (int way = 0; way < 5; way++) {
-        sim_fixture rig;
-        sim_fixture *f = &rig;
-        ASSERT_TRUE(sim_fixture_open(f, NULL));
-        const uint64_t address = sim_fixture_map(f, f->page, f->page);
-        const uint64_t other = sim_fixture_map(f, f->page, f->page);
-        mend_kernel kernel = sim_kernel(MEND_KERNEL_WRITE, address, 512, 512, 1);
-        if (way == 2) {
-            kernel.kind = MEND_KERNEL_STREAM;
-            kernel.granule_bytes = kernel.stride_bytes = MEND_KERNEL_TILE_BYTES;
-        }
-        PASS(fill, address, 0, f->page, NULL);
-        PASS(set_access, address, f->page, &device, 1, MEND_ACCESS_READ);
-        PASS(copy, other, address, 512, NULL);
-        if (way == 4) {
-            sim_fixture_allow(f, address, f->page);
-        }
-        mend_status status = way == 1  ? f->driver->copy(f->driver, address, other, 512, NULL)
-                             : way < 2 ? f->driver->fill(f->driver, address, 0, 512, NULL)
-                                       : f->driver->launch(f->driver, NULL, &kernel);
-        if (status == MEND_DRIVER_OK) {
-            status = f->driver->context_synchronize(f->driver);
-        }
-        EXPECT_STATUS(way == 4 ? MEND_DRIVER_OK : MEND_DRIVER_ILLEGAL_ADDRESS, status);
-        EXPECT_HEARD(f, way < 4, way < 4 ? "the device may only read" : "");
-        sim_fixture_close(f);
+    const uint64_t address = sim_fixture_map(f, f->page, f->page);
+    const uint64_t other = sim_fixture_map(f, f->page, f->page);
+    mend_kernel kernel = sim_kernel(MEND_KERNEL_WRITE, address, 512, 512, 1);
+    if (way == 2) {
+        kernel.kind = MEND_KERNEL_STREAM;
+        kernel.granule_bytes = kernel.stride_bytes = MEND_KERNEL_TILE_BYTES;
     }
+    PASS(fill, address, 0, f->page, NULL);
+    PASS(set_access, address, f->page, &device, 1, MEND_ACCESS_READ);
+    PASS(copy, other, address, 512, NULL);
+    if (way == 4) {
+        sim_fixture_allow(f, address, f->page);
+    }
+    mend_status status = way == 1  ? f->driver->copy(f->driver, address, other, 512, NULL)
+                         : way < 2 ? f->driver->fill(f->driver, address, 0, 512, NULL)
+                                   : f->driver->launch(f->driver, NULL, &kernel);
+    if (status == MEND_DRIVER_OK) {
+        status = f->driver->context_synchronize(f->driver);
+    }
+    EXPECT_STATUS(way == 4 ? MEND_DRIVER_OK : MEND_DRIVER_ILLEGAL_ADDRESS, status);
+    EXPECT_HEARD(f, way < 4, way < 4 ? "the device may only read" : "");
 }
 
 /* The same access or another, it is no matter. */
-MEND_TEST(sim_judge, access_that_is_given_again_is_a_hole_for_work_that_runs)
+SIM_EACH(sim_judge, access_that_is_given_again_is_a_hole_for_work_that_runs, write, 2, NULL)
 {
     const int device = 0;
-    for (int write = 0; write < 2; write++) {
-        sim_fixture rig;
-        sim_fixture *f = &rig;
-        ASSERT_TRUE(sim_fixture_open(f, NULL));
-        const uint64_t address = sim_fixture_map(f, 2 * f->page, 2 * f->page);
-        const uint64_t other = sim_fixture_map(f, f->page, f->page);
-        sim_fixture_allow(f, address, 2 * f->page); /* before the work */
-        sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, address + f->page, 512, 0, LATER_NS);
-        sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, other, 512, 0, 2 * LATER_NS);
-        sim_fixture_allow(f, other, f->page); /* its work begins later */
-        mend_sim_advance(f->sim, 2 * LATER_NS);
-        PASS(stream_synchronize, f->stream);
-        sim_fixture_allow(f, address, 2 * f->page); /* after it */
-        EXPECT_U64_EQ(0, f->heard);
-        const uint64_t end_ns = mend_sim_now_ns(f->sim) + LATER_NS;
-        sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, address + f->page, 512, 0, end_ns);
-        PASS(set_access, address, 2 * f->page, &device, 1,
-             write ? MEND_ACCESS_READ_WRITE : MEND_ACCESS_READ);
-        EXPECT_U64_EQ(0, f->heard);
-        mend_sim_advance(f->sim, LATER_NS);
-        EXPECT_HEARD(f, 1, "access was given again while the work ran");
-        ANSWER(ILLEGAL_ADDRESS, stream_query, f->stream);
-        sim_fixture_close(f);
-    }
+    const uint64_t address = sim_fixture_map(f, 2 * f->page, 2 * f->page);
+    const uint64_t other = sim_fixture_map(f, f->page, f->page);
+    sim_fixture_allow(f, address, 2 * f->page); /* before the work */
+    sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, address + f->page, 512, 0, LATER_NS);
+    sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, other, 512, 0, 2 * LATER_NS);
+    sim_fixture_allow(f, other, f->page); /* its work begins later */
+    mend_sim_advance(f->sim, 2 * LATER_NS);
+    PASS(stream_synchronize, f->stream);
+    sim_fixture_allow(f, address, 2 * f->page); /* after it */
+    EXPECT_U64_EQ(0, f->heard);
+    const uint64_t end_ns = mend_sim_now_ns(f->sim) + LATER_NS;
+    sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, address + f->page, 512, 0, end_ns);
+    PASS(set_access, address, 2 * f->page, &device, 1,
+         write ? MEND_ACCESS_READ_WRITE : MEND_ACCESS_READ);
+    EXPECT_U64_EQ(0, f->heard);
+    mend_sim_advance(f->sim, LATER_NS);
+    EXPECT_HEARD(f, 1, "access was given again while the work ran");
+    ANSWER(ILLEGAL_ADDRESS, stream_query, f->stream);
 }
 
 /* Each device has page tables of its own. */

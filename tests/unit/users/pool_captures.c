@@ -298,22 +298,19 @@ KIT_EACH(pool_captures, of_a_stream_that_a_call_named_before_is_noticed, int, fe
 }
 
 /* A destruction that the capture refuses changes nothing: others can ask the pool for memory. */
-MEND_TEST(pool_captures, a_pool_that_is_not_destroyed_under_one_still_serves_its_peers)
+WORLD_TEST(pool_captures, a_pool_that_is_not_destroyed_under_one_still_serves_its_peers)
 {
-    mend_world w;
     mend_pool *other = NULL;
-    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    ASSERT_RESULT(MEND_OK, mend_world_create_pool(&w, &other));
-    mend_group *group = kit_begin_captured_group(&w, w.streams[0]);
-    void *block = kit_alloc(&w, MEND_MIB, w.streams[0]);
-    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_pool_destroy(w.pool));
-    kit_free(&w, block, w.streams[0]);
-    EXPECT_INVALID(mend_group_begin(group, w.streams[0]));
-    end_whole(&w, w.streams[0], block);
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
-    kit_free(&w, kit_alloc(&w, 6 * MEND_MIB, NULL), NULL);
+    ASSERT_RESULT(MEND_OK, mend_world_create_pool(w, &other));
+    mend_group *group = kit_begin_captured_group(w, S(0));
+    void *block = kit_alloc(w, MEND_MIB, S(0));
+    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_pool_destroy(w->pool));
+    kit_free(w, block, S(0));
+    EXPECT_INVALID(mend_group_begin(group, S(0)));
+    end_whole(w, S(0), block);
+    EXPECT_OK(mend_group_end(group));
+    kit_free(w, kit_alloc(w, 6 * MEND_MIB, NULL), NULL);
     EXPECT_TRUE(kit_alloc_from(other, 6 * MEND_MIB, NULL) != NULL);
     EXPECT_U64_EQ(1, kit_stats(other).peer_pool_trims);
-    EXPECT_RESULT(MEND_OK, mend_pool_destroy(other));
-    kit_close(&w);
+    EXPECT_OK(mend_pool_destroy(other));
 }

@@ -275,26 +275,24 @@ MEND_TEST(pool_foreign, a_stream_there_may_be_met_in_a_capture)
 }
 
 /* Nothing is recorded of a stream that cannot be distinguished, and the pool is as it was. */
-MEND_TEST(pool_foreign, a_stream_that_cannot_be_distinguished_is_an_error)
+static const struct {
+    const char *call;
+    uint64_t after_calls; /* of the pool's own context */
+} faults[] = {
+    {"context_device", 0}, {"context_push", 1}, {"context_device", 1}, {"device_open", 0}};
+
+KIT_RIG_EACH(pool_foreign, a_stream_that_cannot_be_distinguished_is_an_error, int, i, 4, scene, s,
+             open_scene(s, NULL), close_scene(s))
 {
-    static const struct {
-        const char *call;
-        uint64_t after_calls; /* of the pool's own context */
-    } faults[] = {
-        {"context_device", 0}, {"context_push", 1}, {"context_device", 1}, {"device_open", 0}};
-    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
-        scene s;
-        ASSERT_TRUE(open_scene(&s, NULL));
-        void *block = kit_alloc(&s.w, block_bytes, s.w.streams[0]);
-        uint64_t open = mend_world_ledger(&s.w).contexts_open;
-        kit_fail(&s.w, faults[i].call, faults[i].after_calls, 0, MEND_DRIVER_UNKNOWN);
-        EXPECT_ERROR(DRIVER, mend_record_stream(s.w.pool, block, s.foreign));
-        EXPECT_LEDGER(&s.w, contexts_open, open);
-        mend_world_check(&s.w);
-        declare(&s, block, s.foreign);
-        EXPECT_LEDGER(&s.w, contexts_open, open + 1);
-        close_scene(&s);
-    }
+    mend_world *w = &s->w;
+    void *block = kit_alloc(w, block_bytes, S(0));
+    uint64_t open = mend_world_ledger(w).contexts_open;
+    kit_fail(w, faults[i].call, faults[i].after_calls, 0, MEND_DRIVER_UNKNOWN);
+    EXPECT_ERROR(DRIVER, mend_record_stream(w->pool, block, s->foreign));
+    EXPECT_LEDGER(w, contexts_open, open);
+    mend_world_check(w);
+    declare(s, block, s->foreign);
+    EXPECT_LEDGER(w, contexts_open, open + 1);
 }
 
 /* Where an event is refused, something else is waited for, or the request fails. */

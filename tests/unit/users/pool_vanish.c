@@ -167,23 +167,18 @@ static uint64_t occupy_a_stranger(mend_world *w)
     return end_ns;
 }
 
-MEND_TEST(pool_vanish, a_program_that_declares_every_stream_waits_for_those_alone)
+KIT_EACH(pool_vanish, a_program_that_declares_every_stream_waits_for_those_alone, uint64_t, waits,
+         2, kit_open_with(w, 8 * MEND_MIB, waits ? knows_all : knows_all_and_waits_for_none))
 {
-    for (int waits = 0; waits < 2; waits++) {
-        mend_world w;
-        ASSERT_TRUE(
-            kit_open_with(&w, 8 * MEND_MIB, waits ? knows_all : knows_all_and_waits_for_none));
-        void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-        kit_alloc(&w, 512, w.streams[1]);
-        EXPECT_OK(mend_sim_stream_wait(w.sim, w.streams[1], w.streams[0]));
-        kit_use(&w, w.streams[1], block, block_bytes, 1000); /* no record_stream */
-        uint64_t end_ns = occupy_a_stranger(&w);
-        kit_free(&w, block, MEND_NO_STREAM);
-        take_over(&w, w.streams[0]);
-        expect_waits(&w, waits ? 1 : 0, waits ? 0 : 1);
-        EXPECT_TRUE(mend_sim_now_ns(w.sim) < end_ns);
-        kit_close(&w);
-    }
+    void *block = kit_alloc(w, block_bytes, S(0));
+    kit_alloc(w, 512, S(1));
+    EXPECT_OK(mend_sim_stream_wait(w->sim, S(1), S(0)));
+    kit_use(w, S(1), block, block_bytes, 1000); /* no record_stream */
+    uint64_t end_ns = occupy_a_stranger(w);
+    kit_free(w, block, MEND_NO_STREAM);
+    take_over(w, S(0));
+    expect_waits(w, waits, 1 - waits);
+    EXPECT_TRUE(mend_sim_now_ns(w->sim) < end_ns);
 }
 
 /* The block was used on it up to its end, and is freed by no stream that came after. */
