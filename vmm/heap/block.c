@@ -40,13 +40,6 @@ static mend_result no_host_memory(void)
     return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the pool's own records");
 }
 
-/* The stream on which a block is freed. */
-static mend_stream handle_of(const mend_heap *heap, mend_block_users users)
-{
-    return users.first == MEND_STREAM_UNKNOWN ? MEND_NO_STREAM
-                                              : heap->streams.items[users.first].handle;
-}
-
 void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span *span)
 {
     assert(span->live);
@@ -348,7 +341,9 @@ void mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users users)
     mend_pointer_map_remove(&heap->blocks, span->address);
     mend_layout_count_free(heap, span);
     if (mend_history_is_on(&heap->history)) {
-        mend_events_free(heap, span, handle_of(heap, users));
+        const bool has_stream = users.first != MEND_STREAM_UNKNOWN;
+        mend_events_free(heap, span,
+                         has_stream ? heap->streams.items[users.first].handle : MEND_NO_STREAM);
     }
     mend_block_stamp(heap, span, users.first);
     if (users.second != MEND_STREAM_UNKNOWN) {

@@ -113,9 +113,8 @@ static void list_block(const mend_span *span, void *context)
 
 static int compare_blocks(const void *first, const void *second)
 {
-    uintptr_t a = (uintptr_t)((const mend_group_block *)first)->pointer;
-    uintptr_t b = (uintptr_t)((const mend_group_block *)second)->pointer;
-    return (a > b) - (a < b);
+    return mend_compare_u64((uintptr_t)((const mend_group_block *)first)->pointer,
+                            (uintptr_t)((const mend_group_block *)second)->pointer);
 }
 
 void mend_heap_list_group(mend_heap *heap, uint32_t group, mend_group_block *blocks,
@@ -257,9 +256,8 @@ static mend_result unusable(const restoration *r, const target *t, const mend_sp
 
 static int compare_homes(const void *first, const void *second)
 {
-    const mend_chunk_handle a = ((const home *)first)->chunk->handle;
-    const mend_chunk_handle b = ((const home *)second)->chunk->handle;
-    return (a > b) - (a < b);
+    return mend_compare_u64(((const home *)first)->chunk->handle,
+                            ((const home *)second)->chunk->handle);
 }
 
 static mend_result list_homes(restoration *r)
@@ -406,13 +404,6 @@ static mend_result list_live(restoration *r)
 /* ---- the changes, which cannot fail ------------------------------------------------------------
  */
 
-static void end_room_in_map(restoration *r, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        mend_pointer_map_end_promise(&r->heap->blocks);
-    }
-}
-
 /* A chunk on its way back has the waits of both mappings; and what is freed without a stream may
  * wait for all of them. */
 static size_t most_waits(const restoration *r)
@@ -433,11 +424,13 @@ static mend_result reserve(restoration *r)
     while (promised < r->target_count && mend_pointer_map_promise(&r->heap->blocks)) {
         promised++;
     }
-    end_room_in_map(r, promised);
-    bool is_reserved =
-        promised == r->target_count &&
-        mend_layout_reserve_changes(r->heap, r->live_count + r->target_count + r->way_back_count,
-                                    most_waits(r));
+    bool is_reserved = promised == r->target_count;
+    for (; promised > 0; promised--) {
+        mend_pointer_map_end_promise(&r->heap->blocks);
+    }
+    is_reserved = is_reserved &&
+                  mend_layout_reserve_changes(
+                      r->heap, r->live_count + r->target_count + r->way_back_count, most_waits(r));
     return is_reserved ? MEND_OK : no_host_memory();
 }
 

@@ -53,12 +53,6 @@ void mend_compact_end(mend_compact_pass *pass)
     free(pass->candidates);
 }
 
-static uint64_t largest_run(const mend_heap *heap)
-{
-    const mend_run *last = mend_sizes_last(&heap->zones[MEND_ZONE_LARGE].runs_by_size);
-    return last != NULL ? last->size_bytes : 0;
-}
-
 /* The largest run, plus all that is empty, could be created or would be gained. */
 static uint64_t most_room(const mend_compact_pass *pass)
 {
@@ -66,7 +60,9 @@ static uint64_t most_room(const mend_compact_pass *pass)
     uint64_t limit = mend_budget_limit(heap);
     assert(heap->chunks.empty_bytes <= heap->chunks.reserved_bytes);
     uint64_t used = heap->chunks.reserved_bytes - heap->chunks.empty_bytes;
-    uint64_t bytes = largest_run(heap) + (limit > used ? limit - used : 0);
+    const mend_run *largest = mend_sizes_last(&heap->zones[MEND_ZONE_LARGE].runs_by_size);
+    uint64_t bytes =
+        (largest != NULL ? largest->size_bytes : 0) + (limit > used ? limit - used : 0);
     for (size_t i = 0; i < pass->candidate_count; i++) {
         bytes += pass->candidates[i].size.gained_bytes;
     }
@@ -129,18 +125,14 @@ bool mend_defrag_would_serve(mend_heap *heap, const mend_request *request, uint6
     return now_bytes + gained_bytes >= request->size_bytes;
 }
 
-static uint64_t elapsed_ns(const mend_compact_pass *pass)
-{
-    const mend_driver *driver = pass->heap->driver;
-    return driver->clock_ns(driver) - pass->begun_ns;
-}
-
 mend_result mend_compact_next(mend_compact_pass *pass, uint64_t need_bytes, bool *compacted)
 {
+    const mend_driver *driver = pass->heap->driver;
     bool was_refused = false; /* memory for a chunk was refused */
     *compacted = false;
     for (;;) {
-        mend_chunk *chunk = mend_victims_choose(pass, need_bytes, elapsed_ns(pass));
+        mend_chunk *chunk =
+            mend_victims_choose(pass, need_bytes, driver->clock_ns(driver) - pass->begun_ns);
         if (chunk == NULL) {
             bool is_done = pass->stop == MEND_DEFRAG_DONE;
             pass->stop = is_done && was_refused ? MEND_DEFRAG_NO_ROOM : pass->stop;
@@ -174,22 +166,6 @@ void mend_compact_keep_room(mend_heap *heap)
     }
 }
 
-/* Compacts until enough is gained, or a limit is reached. */
-static mend_result compact_all(mend_compact_pass *pass, uint64_t gained_bytes)
-{
-    bool compacted = true;
-    mend_result result = MEND_OK;
-    while (result == MEND_OK && compacted) {
-        if (gained_bytes != 0 && pass->gained_bytes >= gained_bytes) {
-            pass->stop = MEND_DEFRAG_GAINED;
-            break;
-        }
-        uint64_t need_bytes = gained_bytes != 0 ? gained_bytes - pass->gained_bytes : UINT64_MAX;
-        result = mend_compact_next(pass, need_bytes, &compacted);
-    }
-    return result;
-}
-
 mend_result mend_ladder_defrag(mend_heap *heap, const mend_defrag_limits *limits,
                                mend_defrag_report *report)
 {
@@ -209,8 +185,13 @@ mend_result mend_ladder_defrag(mend_heap *heap, const mend_defrag_limits *limits
                                   .driver_calls = limits->driver_calls,
                                   .duration_ns = limits->duration_ns};
     result = mend_compact_begin(heap, MEND_STREAM_UNKNOWN, &bounds, &pass);
-    if (result == MEND_OK) {
-        result = compact_all(&pass, limits->gained_bytes);
+    const uint64_t wanted_bytes = limits->gained_bytes != 0 ? limits->gained_bytes : UINT64_MAX;
+    bool compacted = true;
+    while (result == MEND_OK && compacted && pass.gained_bytes < wanted_bytes) {
+        result = mend_compact_next(&pass, wanted_bytes - pass.gained_bytes, &compacted);
+    }
+    if (pass.gained_bytes >= wanted_bytes) {
+        pass.stop = MEND_DEFRAG_GAINED;
     }
     mend_compact_end(&pass);
     mend_driver_scope_close(heap, &scope);

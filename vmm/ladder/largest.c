@@ -144,18 +144,14 @@ uint64_t mend_largest_thinkable(const mend_heap *heap)
 /* ---- instead of a request that was refused ------------------------------------------------------
  */
 
-/* What the last search learnt of the device counts. If the driver refused what it counts as free,
- * nothing can be created. */
-static void count_what_the_device_has(mend_heap *heap)
+/* What the device was seen to have in the last search. What it refused and counts as free it does
+ * not have. */
+static uint64_t device_gives_bytes(const mend_shortage *shortage)
 {
-    const mend_shortage *shortage = &heap->shortage;
-    bool is_strange =
-        shortage->refused_bytes != 0 && shortage->refused_bytes <= shortage->device_free_bytes;
-    uint64_t free_bytes = is_strange ? 0 : shortage->device_free_bytes;
-    if (shortage->device_is_asked) {
-        heap->budget.attainable.is_known = true;
-        heap->budget.attainable.bytes = heap->chunks.reserved_bytes + free_bytes;
-    }
+    const uint64_t free_bytes =
+        shortage->device_is_asked ? shortage->device_free_bytes : UINT64_MAX;
+    const bool is_strange = shortage->refused_bytes > 0 && shortage->refused_bytes <= free_bytes;
+    return is_strange ? 0 : free_bytes;
 }
 
 enum { MOST_PLANS = 2 };
@@ -227,20 +223,6 @@ static uint64_t find_instead(mend_question *q, const mend_request *refused)
     return longest_bytes;
 }
 
-/* What can be created for pages: what the device was seen to have, under the limit. What it refused
- * and counts as free it does not have. */
-static uint64_t pages_to_make(const mend_heap *heap)
-{
-    const mend_shortage *shortage = &heap->shortage;
-    const uint64_t free_bytes =
-        shortage->device_is_asked ? shortage->device_free_bytes : UINT64_MAX;
-    const bool is_strange = shortage->refused_bytes > 0 && shortage->refused_bytes <= free_bytes;
-    const uint64_t allowed_bytes = mend_budget_limit_of_chunks(heap) - heap->chunks.reserved_bytes;
-    return is_strange ? 0
-                      : mend_align_down(mend_min_u64(allowed_bytes, free_bytes),
-                                        heap->device.granularity_bytes);
-}
-
 /* The size of all pages of a request; 0: they differ. */
 static uint64_t page_of_all(const mend_parts *pages)
 {
@@ -258,12 +240,15 @@ static uint64_t page_of_all(const mend_parts *pages)
 static uint64_t pages_that_fit(const mend_heap *heap, const mend_request *request, bool is_captured)
 {
     const uint64_t page_bytes = page_of_all(request->pages);
+    const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
     if (page_bytes == 0 || heap->shortage.owes_others ||
-        heap->chunks.reserved_bytes > mend_budget_limit_of_chunks(heap)) {
+        heap->chunks.reserved_bytes > limit_bytes) {
         return 0; /* chunks that are no pages are not made again */
     }
-    const uint64_t usable_bytes =
-        mend_report_usable(heap, request, is_captured).empty_bytes + pages_to_make(heap);
+    const uint64_t created_bytes = mend_min_u64(limit_bytes - heap->chunks.reserved_bytes,
+                                                device_gives_bytes(&heap->shortage));
+    const uint64_t usable_bytes = mend_report_usable(heap, request, is_captured).empty_bytes +
+                                  mend_align_down(created_bytes, heap->device.granularity_bytes);
     const uint64_t owed_bytes = mend_min_u64(mend_zeros_owed_bytes(heap), usable_bytes);
     const uint64_t bytes = mend_align_down(usable_bytes - owed_bytes, page_bytes);
     return bytes < request->size_bytes ? bytes : 0;
@@ -278,7 +263,11 @@ uint64_t mend_largest_instead(mend_heap *heap, const mend_request *refused, bool
     const mend_attainable attainable = heap->budget.attainable;
     const bool spends_last_room = heap->budget.spends_last_room;
     assert(!heap->streams.looks_ahead);
-    count_what_the_device_has(heap);
+    if (heap->shortage.device_is_asked) {
+        heap->budget.attainable.is_known = true;
+        heap->budget.attainable.bytes =
+            heap->chunks.reserved_bytes + device_gives_bytes(&heap->shortage);
+    }
     heap->streams.looks_ahead = !is_captured;
     heap->budget.spends_last_room = heap->chunks.missing_count == 0;
     const uint64_t plans_before = heap->budget.plans;
