@@ -50,10 +50,12 @@ static void write_allocator(row_writer *writer, size_t event)
 {
     const mend_trace_detail *detail = &writer->report->detail;
     for (;;) {
-        const mend_trace_segment *segment = &detail->segments[writer->segments];
-        const mend_trace_refusal *refusal = &detail->refusals[writer->refusals];
-        bool has_segment = writer->segments < detail->segment_count && segment->event <= event;
-        bool has_refusal = writer->refusals < detail->refusal_count && refusal->event <= event;
+        const mend_trace_segment *segment =
+            writer->segments < detail->segment_count ? &detail->segments[writer->segments] : NULL;
+        const mend_trace_refusal *refusal =
+            writer->refusals < detail->refusal_count ? &detail->refusals[writer->refusals] : NULL;
+        bool has_segment = segment != NULL && segment->event <= event;
+        bool has_refusal = refusal != NULL && refusal->event <= event;
         if (has_refusal && (!has_segment || refusal->segments <= writer->segments)) {
             write_refusal(writer, refusal);
             writer->refusals++;

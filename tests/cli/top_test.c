@@ -238,7 +238,7 @@ static void expect_refusal(const void *content, size_t size, const char *problem
     ASSERT_TRUE(pipe(ready) == 0);
     const pid_t child = fork();
     if (child == 0) {
-        mend_live_page page;
+        mend_live_page page = {.process = 0};
         int file = (int)syscall(SYS_memfd_create, MEND_LIVE_NAME, 0);
         memcpy(&page, content, size);
         page.process = page.process == 1 ? (uint64_t)getpid() : page.process;
