@@ -3,8 +3,6 @@
  * copies, for programs of the driver such as cuda.core. What fails does not become the error that
  * cudaGetLastError tells.
  */
-#include "simulate/aliases.h"
-
 #include "driver/cuda_abi.h"
 #include "simulate/entry.h"
 #include "simulate/errors.h"
@@ -41,7 +39,6 @@ int cudaMemcpyAsync(void *target, const void *source, size_t bytes, int directio
                     mend_stream stream);
 int cudaMemsetAsync(void *target, int value, size_t bytes, mend_stream stream);
 int cudaDeviceSynchronize(void);
-int cuPointerGetAttribute(void *value, int attribute, uint64_t address);
 int cudaDeviceGetStreamPriorityRange(int *least, int *greatest);
 int cudaDeviceGetPCIBusId(char *text, int bytes, int device);
 
@@ -114,11 +111,3 @@ int cudaDeviceGetPCIBusId(char *text, int bytes, int device);
     }
 ALIASES(X)
 #undef X
-
-const simulate_entry simulate_aliases[] = {
-#define X(name, parameters, call) {#name, (simulate_any)name},
-    ALIASES(X)
-#undef X
-        {"cuPointerGetAttribute", (simulate_any)cuPointerGetAttribute},
-    {NULL, NULL},
-};

@@ -3,10 +3,12 @@
  * PyTorch's expandable segments are made of, and a few questions. They are found by
  * cudaGetDriverEntryPoint, or by name in this library, which has the name of the driver's.
  */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "driver/cuda_abi.h"
-#include "simulate/aliases.h"
 #include "simulate/device.h"
 #include "simulate/entry.h"
 #include "simulate/errors.h"
@@ -293,70 +295,27 @@ static int refuse(void)
     return CUDA_NOT_SUPPORTED;
 }
 
-int cuGetProcAddress_v2(const char *name, void **function, int version, unsigned long long flags,
-                        int *status);
-
-/* X(entry point) */
-#define ENTRIES(X)                                                                                 \
-    X(cuMemAddressReserve)                                                                         \
-    X(cuMemAddressFree)                                                                            \
-    X(cuMemGetAllocationGranularity)                                                               \
-    X(cuMemCreate)                                                                                 \
-    X(cuMemRelease)                                                                                \
-    X(cuMemMap)                                                                                    \
-    X(cuMemUnmap)                                                                                  \
-    X(cuMemSetAccess)                                                                              \
-    X(cuMemExportToShareableHandle)                                                                \
-    X(cuMemImportFromShareableHandle)                                                              \
-    X(cuInit)                                                                                      \
-    X(cuDriverGetVersion)                                                                          \
-    X(cuDeviceGetCount)                                                                            \
-    X(cuDeviceGet)                                                                                 \
-    X(cuDeviceGetName)                                                                             \
-    X(cuDeviceGetUuid_v2)                                                                          \
-    X(cuDeviceTotalMem_v2)                                                                         \
-    X(cuDeviceGetAttribute)                                                                        \
-    X(cuGetErrorString)                                                                            \
-    X(cuGetErrorName)                                                                              \
-    X(cuDevicePrimaryCtxGetState)                                                                  \
-    X(cuDevicePrimaryCtxRetain)                                                                    \
-    X(cuCtxGetCurrent)                                                                             \
-    X(cuCtxSetCurrent)                                                                             \
-    X(cuCtxGetDevice)                                                                              \
-    X(cuModuleLoadData)                                                                            \
-    X(cuModuleLoadDataEx)                                                                          \
-    X(cuModuleUnload)                                                                              \
-    X(cuModuleGetFunction)                                                                         \
-    X(cuLaunchKernel)                                                                              \
-    X(cuOccupancyMaxActiveBlocksPerMultiprocessor)                                                 \
-    X(cuGetProcAddress_v2)
-
-static const simulate_entry entries[] = {
-#define X(entry) {#entry, (simulate_any)entry},
-    ENTRIES(X)
-#undef X
-        {NULL, NULL},
-};
-
-/* A version of an entry point may be asked for by its number, or by its plain name. */
-static bool is_named(const char *entry, const char *name)
+/* Whether the name may be the driver's: cuda... and cublas... are the runtime's and cuBLAS's. */
+static bool may_be_of_driver(const char *name)
 {
-    size_t length = strlen(name);
-    return strncmp(entry, name, length) == 0 &&
-           (entry[length] == 0 || strcmp(entry + length, "_v2") == 0);
+    return strncmp(name, "cu", 2) == 0 && name[2] >= 'A' && name[2] <= 'Z';
 }
 
-static simulate_any find_entry(const char *name)
+/* What this library exports by that name, or as its second version. */
+static void *find_entry(const char *name)
 {
-    const simulate_entry *const lists[] = {entries, simulate_aliases};
-    for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
-        for (const simulate_entry *one = lists[i]; one->name != NULL; one++) {
-            if (is_named(one->name, name)) {
-                return one->entry;
-            }
-        }
+    Dl_info here;
+    char second[128];
+    snprintf(second, sizeof(second), "%s_v2", name);
+    void *library = may_be_of_driver(name) && dladdr((const void *)(uintptr_t)refuse, &here) != 0
+                        ? dlopen(here.dli_fname, RTLD_LAZY | RTLD_NOLOAD)
+                        : NULL;
+    void *entry = library != NULL ? dlsym(library, name) : NULL;
+    entry = library != NULL && entry == NULL ? dlsym(library, second) : entry;
+    if (library != NULL) {
+        dlclose(library);
     }
-    return (simulate_any)refuse;
+    return entry;
 }
 
 /* A program takes all entry points that it knows before it uses one, so what is missing here is
@@ -370,8 +329,9 @@ SIMULATE_EXPORT int cuGetProcAddress_v2(const char *name, void **function, int v
         return CUDA_INVALID_VALUE;
     }
     bool is_found = strncmp(name, "cu", 2) == 0;
-    simulate_any entry = is_found ? find_entry(name) : NULL;
-    memcpy(function, &entry, sizeof(*function));
+    int (*refusal)(void) = is_found ? refuse : NULL;
+    void *entry = find_entry(name);
+    memcpy(function, entry != NULL ? (void *)&entry : (void *)&refusal, sizeof(*function));
     if (status != NULL) {
         *status = is_found ? FOUND : NOT_FOUND;
     }
