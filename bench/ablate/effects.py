@@ -22,21 +22,23 @@ class Effect:
         runs = [(name, known[name, ""], known[name, without]) for name in names]
         self.fits = {name: off[FIT]["fit_factor"] - on[FIT]["fit_factor"] for name, on, off in runs
                      if on[FIT]["fit_factor"] and off[FIT]["fit_factor"]}
-        by_capacity = [[(on[at], off[at]) for _, on, off in runs] for at in range(len(runs[0][1]) - 1)]
+        by_capacity = [[(on[at], off[at]) for _, on, off in runs]
+                       for at in range(len(runs[0][1]) - 1)]
         both = [[(on, off) for on, off in pairs if on["completed"] and off["completed"]]
                 for pairs in by_capacity]
         self.failures = sum(on["completed"] - off["completed"]
                             for pairs in by_capacity for on, off in pairs)
         self.reserved = mean_of_logs([off["peak_reserved_bytes"] / on["peak_reserved_bytes"]
                                       for on, off in by_capacity[0]])
-        self.syncs = sum(off["host_syncs"] - on["host_syncs"] for pairs in both for on, off in pairs)
+        self.syncs = sum(off["host_syncs"] - on["host_syncs"]
+                         for pairs in both for on, off in pairs)
         self.times = []  # by capacity: of whole runs by each price list, and of second halves
         for pairs in both:
             lists = pairs[0][0]["driver_time_by_list_us"] if pairs else []
-            self.times.append((
-                [mean_of_times(pairs, lambda row, prices=prices: row["driver_time_by_list_us"][prices])
-                 for prices in lists] or [1.0],
-                mean_of_times(pairs, lambda row: row["driver_time_second_half_us"])))
+            whole = [mean_of_times(pairs, lambda row, of=of: row["driver_time_by_list_us"][of])
+                     for of in lists]
+            later = mean_of_times(pairs, lambda row: row["driver_time_second_half_us"])
+            self.times.append((whole or [1.0], later))
 
     def extreme(self, pick, sign):
         """The workload whose fit changes most in one direction."""

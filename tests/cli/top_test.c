@@ -215,8 +215,8 @@ MEND_TEST(top, the_program_shows_each_pool)
     for (int i = 0; i < MEND_LIVE_MOST_POOLS; i++) {
         ASSERT_TRUE(open_rig(&more[i], "publish:on"));
     }
-    snprintf(words, sizeof(words), "top --once %d", (int)getpid());
-    expect_run(0, words, "process ...", "mend top: pools beyond these, not shown: 2\n");
+    expect_run(0, command_line("top --once %d", (int)getpid()), "process ...",
+               "mend top: pools beyond these, not shown: 2\n");
     for (int i = 0; i < MEND_LIVE_MOST_POOLS; i++) {
         close_rig(&more[i]);
     }
