@@ -116,3 +116,16 @@ unsigned mend_signals_count(void)
 {
     return atomic_load(&mend_process_own_signal.count);
 }
+
+bool mend_signals_start_thread(pthread_t *thread, void *(*run)(void *), void *context)
+{
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) {
+        return false;
+    }
+    bool is_started = pthread_create(thread, NULL, run, context) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return is_started;
+}

@@ -1,10 +1,11 @@
 /*
  * SIGUSR2, by which people ask a pool for a snapshot: a handler that rings bells, and leaves the
- * rest to the threads that hear them.
+ * rest to the threads that hear them. And threads of the library, which take no signals.
  */
 #ifndef MEND_BASE_SIGNALS_H
 #define MEND_BASE_SIGNALS_H
 
+#include <pthread.h>
 #include <stdbool.h>
 
 /*
@@ -22,5 +23,8 @@ void mend_signals_miss(int bell);
 
 /* How often the signal has come while there was a bell; a bell is written behind it. */
 unsigned mend_signals_count(void);
+
+/* Starts a thread that takes no signals: those are for the program's own. */
+bool mend_signals_start_thread(pthread_t *thread, void *(*run)(void *), void *context);
 
 #endif

@@ -4,7 +4,6 @@
  */
 #include "base/thread.h"
 
-#include <signal.h>
 #include <stdatomic.h>
 
 #include "base/generation.h"
@@ -80,17 +79,4 @@ mend_thread_marks *mend_process_own_marks(void)
 bool *mend_process_host_is_allowed(void)
 {
     return &host_is_allowed;
-}
-
-bool mend_thread_start(pthread_t *thread, void *(*run)(void *), void *context)
-{
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) {
-        return false;
-    }
-    bool is_started = pthread_create(thread, NULL, run, context) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return is_started;
 }

@@ -6,7 +6,6 @@
 #ifndef MEND_BASE_THREAD_H
 #define MEND_BASE_THREAD_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -82,8 +81,5 @@ static inline mend_thread_marks mend_process_marks(void)
 
 /* Whether blocks that the calling thread allocates may be on the host. */
 bool *mend_process_host_is_allowed(void);
-
-/* Starts a thread that takes no signals: those are for the program's own. */
-bool mend_thread_start(pthread_t *thread, void *(*run)(void *), void *context);
 
 #endif

@@ -13,7 +13,7 @@
 
 #include "base/align.h"
 #include "base/error.h"
-#include "base/thread.h"
+#include "base/signals.h"
 
 /* How often overdue visitors are looked for, and how soon the thread accepts again after the
  * process had no file descriptor left for a visitor. */
@@ -226,7 +226,7 @@ void mend_share_hold_library(void)
 bool mend_share_start_thread(pthread_t *thread, void *(*run)(void *), void *context)
 {
     mend_share_hold_library();
-    return mend_thread_start(thread, run, context);
+    return mend_signals_start_thread(thread, run, context);
 }
 
 static bool draw(void *bytes, size_t length)
