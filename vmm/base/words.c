@@ -50,6 +50,8 @@ mend_amount mend_words_amount_above(uint64_t bytes)
 void mend_words_make_plain(char *text)
 {
     for (; *text != '\0'; text++) {
-        *text = (unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text;
+        if ((unsigned char)*text < ' ' || *text == 0x7f) {
+            *text = '?';
+        }
     }
 }
