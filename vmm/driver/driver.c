@@ -20,8 +20,9 @@ const char *mend_status_name(mend_status status)
         MEND_DRIVER_STATUSES(X)
 #undef X
     default:
-        return "CUDA_ERROR_UNKNOWN";
+        break;
     }
+    return "CUDA_ERROR_UNKNOWN";
 }
 
 bool mend_status_is_fatal(mend_status status)
