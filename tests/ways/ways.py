@@ -10,12 +10,14 @@ fails where there are more frames or files, or more than 5 % more functions: --k
 meant, and what has got shorter; --tell CALL prints the functions of a call. A walk in the document
 is some of these, in their order; one that is further in is called, by whatever way, by that above.
 """
+import glob
 import os
 import re
 import subprocess
 import sys
 
 KEPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ways.txt")
+VMM = os.path.join(os.path.dirname(KEPT), "../../vmm")
 DESIGN = os.path.join(os.path.dirname(KEPT), "../../docs/design.md")
 WALK = re.compile(r"^<!-- walk: ([^\n]*) -->\n```\n(.*?)^```$", re.M | re.S)
 COLUMNS = ("calls", "frames", "files")
@@ -29,7 +31,11 @@ def functions_of(program, addresses):
     found = {address: (name, line.rsplit(":", 1)[0].rsplit("/vmm/", 1)[-1])
              for address, name, line in zip(addresses, tool[::2], tool[1::2])}
     # The tool takes a function of a header that comes first in an object for one of its source.
-    headers = {name: path for name, path in found.values() if path.endswith(".h")}
+    headers = {}
+    for path in glob.glob(os.path.join(VMM, "*", "*.h")):
+        with open(path, encoding="utf-8") as file:
+            names = re.findall(r"^static inline [^;{}()]*?(\w+)\(", file.read(), re.M)
+        headers.update(dict.fromkeys(names, os.path.relpath(path, VMM)))
     return {address: (name, headers.get(name, path)) for address, (name, path) in found.items()}
 
 
