@@ -18,6 +18,9 @@ static int find(int a)
         const pair p = {.one = i, .two = {i, g(i)}};
         use(&p);
     }
+    MEND_TREE_EACH(T, y, m, t) {
+        see(y);
+    }
     switch (a) {
     case 1:
         end(x, 0);
@@ -53,6 +56,7 @@ class Places(unittest.TestCase):
     def test_a_statement_is_there_or_another(self):
         flag = "mend_mutant_r_m"
         self.expect("+= => -=", f"if ({flag}) {{ count -= a ; }} else {{ count += a; }}")
+        self.expect("see => hide", f"m, t) {{ if ({flag}) {{ hide ( y ) ; }} else {{ see(y); }} }}")
         self.expect("end(x, 0) => (nothing)", f"case 1: if ({flag}) {{ ; }} else {{ end(x, 0); }}")
         self.expect("count += a; end(...); => (nothing)",
                     f"if ({flag}) {{ }} else {{ count += a; end(x, f(a)); }}")

@@ -17,9 +17,8 @@ import subprocess
 import sys
 
 KEPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ways.txt")
-DESIGN = os.path.join(os.path.dirname(KEPT), "../../docs/design.md")
 VMM = os.path.join(os.path.dirname(KEPT), "../../vmm")
-INLINE = re.compile(r"^static inline [^;{(]*?(\w+)\(", re.M)
+DESIGN = os.path.join(os.path.dirname(KEPT), "../../docs/design.md")
 WALK = re.compile(r"^<!-- walk: ([^\n]*) -->\n```\n(.*?)^```$", re.M | re.S)
 COLUMNS = ("calls", "frames", "files")
 SLACK = (1.05, 1, 1)
@@ -32,9 +31,11 @@ def functions_of(program, addresses):
     found = {address: (name, line.rsplit(":", 1)[0].rsplit("/vmm/", 1)[-1])
              for address, name, line in zip(addresses, tool[::2], tool[1::2])}
     # The tool takes a function of a header that comes first in an object for one of its source.
-    headers = {name: os.path.relpath(path, VMM)
-               for path in glob.glob(os.path.join(VMM, "**", "*.h"), recursive=True)
-               for name in INLINE.findall(open(path, encoding="utf-8").read())}
+    headers = {}
+    for path in glob.glob(os.path.join(VMM, "*", "*.h")):
+        with open(path, encoding="utf-8") as file:
+            names = re.findall(r"^static inline [^;{}()]*?(\w+)\(", file.read(), re.M)
+        headers.update(dict.fromkeys(names, os.path.relpath(path, VMM)))
     return {address: (name, headers.get(name, path)) for address, (name, path) in found.items()}
 
 

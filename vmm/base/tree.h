@@ -56,7 +56,7 @@ typedef int (*mend_tree_compare)(const mend_tree_node *a, const mend_tree_node *
         const type *one = MEND_CONTAINER_OF(a, const type, member);                                \
         const type *other = MEND_CONTAINER_OF(b, const type, member);                              \
         return one->first != other->first                                                          \
-                   ? (one->first > other->first) - (one->first < other->first)                     \
+                   ? (one->first < other->first ? -1 : 1)                                          \
                    : (one->second > other->second) - (one->second < other->second);                \
     }                                                                                              \
     static_assert(true, "")

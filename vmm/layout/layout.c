@@ -36,17 +36,15 @@ static void leave_sizes(mend_zone *zone, mend_run *run)
     }
 }
 
-/* The first and the last span get their pointer to the run. */
-static void enter_sizes(mend_zone *zone, mend_run *run, mend_span *first, mend_span *last)
+/* The caller has set the run's bounds; its first and last span get their pointer to it. */
+static void enter_sizes(mend_zone *zone, mend_run *run)
 {
-    assert(first->address <= last->address);
-    run->address = first->address;
-    run->size_bytes = mend_span_end(last) - first->address;
-    run->first = first;
-    run->last = last;
-    first->run = run;
-    last->run = run;
-    run->extensible = last->next == NULL;
+    assert(run->size_bytes > 0);
+    assert(run->address == run->first->address);
+    assert(mend_run_end(run) == mend_span_end(run->last));
+    run->first->run = run;
+    run->last->run = run;
+    run->extensible = run->last->next == NULL;
     mend_sizes_insert(&zone->runs_by_size, run);
     zone->changes++;
     if (run->extensible) {
@@ -54,12 +52,20 @@ static void enter_sizes(mend_zone *zone, mend_run *run, mend_span *first, mend_s
     }
 }
 
+static void set_bounds(mend_run *run, mend_span *first, mend_span *last)
+{
+    run->address = first->address;
+    run->size_bytes = mend_span_end(last) - first->address;
+    run->first = first;
+    run->last = last;
+}
+
 static void add_run(mend_heap *heap, mend_zone *zone, mend_span *first, mend_span *last)
 {
     mend_run *run = mend_slab_take(&heap->nodes.runs);
-    run->address = first->address;
+    set_bounds(run, first, last);
     mend_tree_insert_by(&zone->runs_by_address, &run->by_address, compare_by_address);
-    enter_sizes(zone, run, first, last);
+    enter_sizes(zone, run);
 }
 
 static void drop_run(mend_heap *heap, mend_zone *zone, mend_run *run)
@@ -195,15 +201,20 @@ static mend_span *carve(mend_heap *heap, mend_run *run, uint64_t address, uint64
         join_left(heap, span);
     }
 
-    mend_span *tail = run->last;
     uint64_t run_address = run->address;
     if (end < run_end) { /* the run goes on behind the part taken */
-        enter_sizes(zone, run, span->next, tail);
+        run->first = span->next;
+        run->address = end;
+        run->size_bytes = run_end - end;
+        enter_sizes(zone, run);
         if (address > run_address) {
             add_run(heap, zone, head, span->previous);
         }
     } else if (address > run_address) {
-        enter_sizes(zone, run, head, span->previous);
+        run->first = head;
+        run->last = span->previous;
+        run->size_bytes = address - run_address;
+        enter_sizes(zone, run);
     } else {
         drop_run(heap, zone, run);
     }
@@ -256,7 +267,8 @@ void mend_layout_end_claim(mend_heap *heap, mend_span *span)
     if (left_run != NULL && right_run != NULL) {
         drop_run(heap, zone, right_run);
     }
-    enter_sizes(zone, run, first, last);
+    set_bounds(run, first, last);
+    enter_sizes(zone, run);
 }
 
 void mend_layout_tidy(mend_heap *heap, mend_run *run, bool from_end, uint64_t most_spans)
@@ -446,7 +458,7 @@ void mend_layout_cut(mend_heap *heap, mend_span *span)
         before->next = NULL;
         mend_tree_insert(&zone->segment_ends, &before->by_end);
         if (is_free) {
-            enter_sizes(zone, before->run, before->run->first, before);
+            enter_sizes(zone, before->run);
         }
     }
     mend_waits_clear(mend_heap_wait_env(heap), &span->waits);

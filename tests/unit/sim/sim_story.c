@@ -222,22 +222,14 @@ static void tell_all(hardship kind, bool traced, unsigned least_positions)
     EXPECT_TRUE(position >= least_positions);
 }
 
-MEND_TEST(sim_story, any_host_allocation_of_the_device_may_fail)
+MEND_TEST(sim_story, any_host_allocation_may_fail)
 {
     tell_all(HOST_MEMORY, false, 15);
-}
-
-MEND_TEST(sim_story, any_host_allocation_of_the_decorator_may_fail)
-{
     tell_all(HOST_MEMORY, true, 16);
 }
 
 MEND_TEST(sim_story, any_call_may_be_refused)
 {
     tell_all(DRIVER, false, 30);
-}
-
-MEND_TEST(sim_story, any_call_may_be_refused_behind_the_decorator)
-{
     tell_all(DRIVER, true, 30);
 }
