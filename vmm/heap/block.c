@@ -277,9 +277,12 @@ static mend_result find_users_in(mend_heap *heap, uint32_t group, bool is_own, m
  * another group. A group that is begun outside of a capture affects only its own blocks. */
 __attribute__((noinline)) static mend_result find_users_of_group(mend_heap *heap,
                                                                  const mend_span *span,
-                                                                 mend_order order,
+                                                                 mend_order order, uint32_t named,
                                                                  mend_block_users *users)
 {
+    if (named != 0) {
+        return find_users_in(heap, named, mend_group_owns(heap, named, span), order, users);
+    }
     uint32_t group;
     mend_result result = mend_requester_find_group(heap, order, &group);
     if (result != MEND_OK) {
@@ -297,20 +300,17 @@ __attribute__((noinline)) static mend_result find_users_of_group(mend_heap *heap
     return result;
 }
 
-/* Sets the users, which are UNKNOWN before. Usually no group is involved; `group` is that which the
+/* Sets the users, which are UNKNOWN before. Usually no group is involved; `named` is that which the
  * caller names, or 0. */
 static inline mend_result find_users(mend_heap *heap, const mend_span *span, mend_order order,
-                                     uint32_t group, mend_block_users *users)
+                                     uint32_t named, mend_block_users *users)
 {
-    if (group != 0) {
-        return find_users_in(heap, group, mend_group_owns(heap, group, span), order, users);
-    }
     if (order.stream == MEND_NO_STREAM) {
         return MEND_OK;
     }
-    return !mend_heap_has_begun_groups(heap) && order.capture == 0
+    return !mend_heap_has_begun_groups(heap) && order.capture == 0 && named == 0
                ? mend_users_find_stream(heap, order.stream, 0, &users->first)
-               : find_users_of_group(heap, span, order, users);
+               : find_users_of_group(heap, span, order, named, users);
 }
 
 /* The result of finding the users of a block that is freed. A free does not fail in two cases. If a
@@ -363,7 +363,9 @@ mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_blo
     }
     const uint64_t of_users_before = heap->frees.of_users;
     mend_block_let_go(heap, span, users);
-    mend_block_record_fences(heap, users.first, of_users_before);
+    if (heap->config.streams_may_vanish || mend_block_wants_early_fence(heap)) {
+        mend_block_record_fences(heap, users.first, of_users_before);
+    }
     if (heap->chunks.owing.count[MEND_OWED_END] > 0) {
         mend_settle_ends(heap);
     }

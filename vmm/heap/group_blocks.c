@@ -67,48 +67,38 @@ static bool has_blocks(const mend_heap *heap, uint32_t group)
     return at != MEND_STREAM_UNKNOWN;
 }
 
-/* Calls `see` for each live block of the group, in no order. Reads all blocks of the pool, but only
- * if the group may have some. */
-static void visit(const mend_heap *heap, uint32_t group,
-                  void (*see)(const mend_span *span, void *context), void *context)
+static mend_span *next_span(const mend_heap *heap, mend_span *at)
 {
-    if (!has_blocks(heap, group)) {
-        return;
+    if (at != NULL && at->next != NULL) {
+        return at->next;
     }
-    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
-        const mend_tree *ends = &heap->zones[zone].segment_ends;
-        for (const mend_tree_node *end = mend_tree_first(ends); end != NULL;
-             end = mend_tree_next(end)) {
-            for (mend_span *at = first_of_segment(end); at != NULL; at = at->next) {
-                if (at->live && mend_group_owns(heap, group, at)) {
-                    see(at, context);
-                }
-            }
-        }
+    const mend_tree_node *end = at != NULL ? mend_tree_next(&at->by_end) : NULL;
+    for (int zone = at != NULL ? at->zone + 1 : 0; end == NULL && zone < MEND_ZONE_COUNT; zone++) {
+        end = mend_tree_first(&heap->zones[zone].segment_ends);
     }
+    return end != NULL ? first_of_segment(end) : NULL;
 }
 
-static void count_block(const mend_span *span, void *context)
+/* The next live block of the group, in no order; after NULL the first. Reads all blocks of the
+ * pool, but only if the group may have some. */
+static mend_span *next_block(const mend_heap *heap, uint32_t group, mend_span *at)
 {
-    (void)span;
-    ++*(size_t *)context;
+    if (at == NULL && !has_blocks(heap, group)) {
+        return NULL;
+    }
+    do {
+        at = next_span(heap, at);
+    } while (at != NULL && !(at->live && mend_group_owns(heap, group, at)));
+    return at;
 }
 
-/* Blocks of the caller's version, which may be newer. */
-typedef struct block_list {
-    char *next;
-    size_t block_bytes;
-} block_list;
-
-static void list_block(const mend_span *span, void *context)
+static size_t count_blocks(const mend_heap *heap, uint32_t group)
 {
-    block_list *list = context;
-    const mend_group_block block = {.pointer = (void *)(uintptr_t)span->address,
-                                    .size_bytes = span->requested_bytes,
-                                    .stream = span->stream,
-                                    .tag = span->tag};
-    mend_element_read(list->next, list->block_bytes, &block, sizeof(block), 0);
-    list->next += list->block_bytes;
+    size_t count = 0;
+    for (mend_span *at = NULL; (at = next_block(heap, group, at)) != NULL;) {
+        count++;
+    }
+    return count;
 }
 
 static int compare_blocks(const void *first, const void *second)
@@ -122,10 +112,18 @@ void mend_heap_list_group(mend_heap *heap, uint32_t group, mend_group_block *blo
 {
     assert(mend_mutex_is_held(&heap->state));
     assert(group != 0);
-    *count = 0;
-    visit(heap, group, count_block, count);
+    *count = count_blocks(heap, group);
     if (*count > 0 && *count <= capacity) {
-        visit(heap, group, list_block, &(block_list){(char *)blocks, block_bytes});
+        char *next = blocks; /* of the caller's version, which may be newer */
+        for (mend_span *at = NULL; (at = next_block(heap, group, at)) != NULL;) {
+            const mend_group_block block = {.pointer = (void *)(uintptr_t)at->address,
+                                            .size_bytes = at->requested_bytes,
+                                            .stream = at->stream,
+                                            .tag = at->tag};
+            mend_element_read(next, block_bytes, &block, sizeof(block), 0);
+            next += block_bytes;
+        }
+        assert((size_t)(next - (char *)blocks) == *count * block_bytes);
         qsort(blocks, *count, block_bytes, compare_blocks);
     }
 }
@@ -380,23 +378,18 @@ static mend_result check_targets(restoration *r)
     return result;
 }
 
-static void note_live(const mend_span *span, void *context)
-{
-    restoration *r = context;
-    const size_t waits = span_waits(span);
-    r->most_waits = waits > r->most_waits ? waits : r->most_waits;
-    r->live[r->live_count++] = span->address;
-}
-
 static mend_result list_live(restoration *r)
 {
-    size_t count = 0;
-    visit(r->heap, r->group, count_block, &count);
+    const size_t count = count_blocks(r->heap, r->group);
     r->live = count > 0 ? malloc(count * sizeof(*r->live)) : NULL;
     if (count > 0 && r->live == NULL) {
         return no_host_memory();
     }
-    visit(r->heap, r->group, note_live, r);
+    for (mend_span *at = NULL; (at = next_block(r->heap, r->group, at)) != NULL;) {
+        const size_t waits = span_waits(at);
+        r->most_waits = waits > r->most_waits ? waits : r->most_waits;
+        r->live[r->live_count++] = at->address;
+    }
     assert(r->live_count == count);
     return MEND_OK;
 }

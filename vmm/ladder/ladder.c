@@ -189,8 +189,7 @@ static void note_shortage(climb *c)
     if ((c->lacks_addresses || is_held) && heap->device.virtual_memory) {
         mend_report_out_of_addresses(heap, c->request);
     } else {
-        mend_report_out_of_memory(heap, c->request, c->is_captured,
-                                  mend_largest_instead(heap, c->request, c->is_captured));
+        mend_report_out_of_memory(heap, c->request, c->is_captured);
     }
     *c->answer = *mend_process_failure();
 }

@@ -165,11 +165,20 @@ uint64_t mend_largest_thinkable(const mend_heap *heap);
  * does. The caller holds both locks; no driver call. */
 uint64_t mend_largest_up_to(mend_question *q, const mend_request *asking, uint64_t most_bytes);
 
+/* Free memory that a request could use: after waits for the GPU, or in a capture, which forbids
+ * them. */
+typedef struct mend_usable {
+    uint64_t empty_bytes;   /* bytes of empty chunks, which can be joined */
+    uint64_t longest_bytes; /* the longest stretch in one run, in a zone that the request may use */
+    unsigned blocked;       /* what keeps the rest of the free memory from it */
+} mend_usable;
+
 /* A size below the refused one that would have succeeded instead, with waits of the host and
  * without compactions: the largest that at most two plans find, so often and not always the
  * largest; 0: none. It counts what heap->shortage says of the device. The caller holds both locks;
  * no driver call. */
-uint64_t mend_largest_instead(mend_heap *heap, const mend_request *refused, bool is_captured);
+uint64_t mend_largest_instead(mend_heap *heap, const mend_request *refused, bool is_captured,
+                              const mend_usable *usable);
 
 /* ---- place.c --------------------------------------------------------------------------------- */
 
@@ -196,18 +205,6 @@ mend_outcome mend_place_in_stretch(mend_heap *heap, const mend_request *request,
 
 /* ---- report.c -------------------------------------------------------------------------------- */
 
-/* Free memory that a request could use. */
-typedef struct mend_usable {
-    uint64_t empty_bytes;   /* bytes of empty chunks, which can be joined */
-    uint64_t longest_bytes; /* the longest stretch in one run, in a zone that the request may use */
-    unsigned blocked;       /* what keeps the rest of the free memory from it */
-} mend_usable;
-
-/* What the request could use: after waits for the GPU, or in a capture, which forbids them. The
- * caller holds `state`; no driver call. O(runs + chunks). */
-mend_usable mend_report_usable(const mend_heap *heap, const mend_request *request,
-                               bool is_captured);
-
 /* Free memory that captured graphs may still use. The caller holds `state`. */
 uint64_t mend_report_group_bytes(const mend_heap *heap);
 
@@ -222,11 +219,11 @@ uint64_t mend_report_lacking_bytes(const mend_shortage *shortage);
  * room to create, would be enough. At least a page. The caller holds `state`; no driver call. */
 uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *request);
 
-/* Notes the report as the failure, from heap->shortage and the heap; `fitting_bytes`: a
- * request of this size would have succeeded; `is_captured`: a capture in progress forbids waits.
- * The caller holds both locks; no driver call. MEND_ERROR_OUT_OF_MEMORY. */
+/* Notes the report as the failure, from heap->shortage and the heap; `is_captured`: a capture in
+ * progress forbids waits. The caller holds both locks; no driver call. O(runs + chunks).
+ * MEND_ERROR_OUT_OF_MEMORY. */
 mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *request,
-                                      bool is_captured, uint64_t fitting_bytes);
+                                      bool is_captured);
 
 /* The same if there was memory, but no addresses to map it: those of a range may be in use by old
  * mappings. MEND_ERROR_OUT_OF_ADDRESSES. */

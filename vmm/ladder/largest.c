@@ -199,17 +199,17 @@ static uint64_t one_chunk_bytes(const mend_question *q, uint64_t empty_bytes)
  * all empty chunks with what can be created, behind a free end; the same without that. What lies in
  * one run needs no plan.
  */
-static uint64_t find_instead(mend_question *q, const mend_request *refused)
+static uint64_t find_instead(mend_question *q, const mend_request *refused,
+                             const mend_usable *usable)
 {
     const mend_heap *heap = q->heap;
-    const mend_usable usable = mend_report_usable(heap, refused, q->is_captured);
     const uint64_t most_bytes = refused->size_bytes - MEND_GRANULE_BYTES;
-    const uint64_t longest_bytes = mend_min_u64(usable.longest_bytes, most_bytes);
+    const uint64_t longest_bytes = mend_min_u64(usable->longest_bytes, most_bytes);
     const uint64_t created_bytes =
         mend_align_down(mend_budget_room_bytes(heap), heap->device.granularity_bytes);
-    const uint64_t joined_bytes = usable.empty_bytes + created_bytes;
+    const uint64_t joined_bytes = usable->empty_bytes + created_bytes;
     if (refused->in_one_chunk) {
-        const uint64_t one_bytes = one_chunk_bytes(q, usable.empty_bytes);
+        const uint64_t one_bytes = one_chunk_bytes(q, usable->empty_bytes);
         return mend_max_u64(longest_bytes, mend_min_u64(one_bytes, most_bytes));
     }
     const uint64_t sizes[MOST_PLANS] = {joined_bytes + end_bytes(heap, refused), joined_bytes};
@@ -237,7 +237,8 @@ static uint64_t page_of_all(const mend_parts *pages)
 
 /* Of a commit that was refused: the bytes of fewer pages that would have found memory, with waits
  * of the host, and without unmapping in a capture; 0: none, or not known. */
-static uint64_t pages_that_fit(const mend_heap *heap, const mend_request *request, bool is_captured)
+static uint64_t pages_that_fit(const mend_heap *heap, const mend_request *request,
+                               const mend_usable *usable)
 {
     const uint64_t page_bytes = page_of_all(request->pages);
     const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
@@ -247,18 +248,19 @@ static uint64_t pages_that_fit(const mend_heap *heap, const mend_request *reques
     }
     const uint64_t created_bytes = mend_min_u64(limit_bytes - heap->chunks.reserved_bytes,
                                                 device_gives_bytes(&heap->shortage));
-    const uint64_t usable_bytes = mend_report_usable(heap, request, is_captured).empty_bytes +
-                                  mend_align_down(created_bytes, heap->device.granularity_bytes);
+    const uint64_t usable_bytes =
+        usable->empty_bytes + mend_align_down(created_bytes, heap->device.granularity_bytes);
     const uint64_t owed_bytes = mend_min_u64(mend_zeros_owed_bytes(heap), usable_bytes);
     const uint64_t bytes = mend_align_down(usable_bytes - owed_bytes, page_bytes);
     return bytes < request->size_bytes ? bytes : 0;
 }
 
-uint64_t mend_largest_instead(mend_heap *heap, const mend_request *refused, bool is_captured)
+uint64_t mend_largest_instead(mend_heap *heap, const mend_request *refused, bool is_captured,
+                              const mend_usable *usable)
 {
     mend_question q = {.heap = heap, .is_captured = is_captured};
     if (refused->pages != NULL) {
-        return pages_that_fit(heap, refused, is_captured);
+        return pages_that_fit(heap, refused, usable);
     }
     const mend_attainable attainable = heap->budget.attainable;
     const bool spends_last_room = heap->budget.spends_last_room;
@@ -271,7 +273,7 @@ uint64_t mend_largest_instead(mend_heap *heap, const mend_request *refused, bool
     heap->streams.looks_ahead = !is_captured;
     heap->budget.spends_last_room = heap->chunks.missing_count == 0;
     const uint64_t plans_before = heap->budget.plans;
-    const uint64_t fitting_bytes = find_instead(&q, refused);
+    const uint64_t fitting_bytes = find_instead(&q, refused, usable);
     assert(heap->budget.plans - plans_before <= MOST_PLANS);
     (void)plans_before;
     heap->budget.spends_last_room = spends_last_room;

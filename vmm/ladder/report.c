@@ -179,12 +179,6 @@ static mend_usable look_again(const mend_heap *heap, const mend_request *request
     return (as_is->blocked & holds) == 0 ? *as_is : look_past(heap, request, holds);
 }
 
-mend_usable mend_report_usable(const mend_heap *heap, const mend_request *request, bool is_captured)
-{
-    const mend_usable as_is = look(heap, request, is_captured);
-    return is_captured ? as_is : look_again(heap, request, &as_is, WAITS);
-}
-
 /* The partly used chunk with most free bytes, and a block in it. Not one that lends a part. */
 static const mend_span *emptiest_holder(const mend_heap *heap, uint64_t *free_most_bytes)
 {
@@ -347,8 +341,9 @@ static void remedies_in_words(const mend_heap *heap, const mend_request *request
     }
 }
 
-/* What is left to say where neither a limit nor a remedy helps. */
-static const char *last_words(mend_heap *heap, const mend_request *request, bool is_captured)
+/* What is left to say where neither a limit nor a remedy helps. `empty_bytes` are usable. */
+static const char *last_words(mend_heap *heap, const mend_request *request, bool is_captured,
+                              uint64_t empty_bytes)
 {
     if (request->size_bytes > heap->device.total_bytes) {
         return "The GPU is smaller than the request.";
@@ -371,7 +366,6 @@ static const char *last_words(mend_heap *heap, const mend_request *request, bool
     if (mend_report_is_hopeless(heap, request)) {
         return "Free memory: nothing else would help.";
     }
-    const uint64_t empty_bytes = mend_report_usable(heap, request, false).empty_bytes;
     return !is_captured && mend_defrag_would_serve(heap, request, empty_bytes)
                ? "The free memory is beside live blocks: free some of them, or let mend_defrag "
                  "join it at a quiet point."
@@ -477,10 +471,12 @@ mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice
 }
 
 mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *request,
-                                      bool is_captured, uint64_t fitting_bytes)
+                                      bool is_captured)
 {
     const uint64_t empty_bytes = heap->chunks.empty_bytes;
     const mend_usable as_is = look(heap, request, is_captured);
+    const mend_usable usable = is_captured ? as_is : look_again(heap, request, &as_is, WAITS);
+    const uint64_t fitting_bytes = mend_largest_instead(heap, request, is_captured, &usable);
     mend_shortfall shortfall = {
         .requested_bytes = request->requested_bytes,
         .fitting_bytes = fitting_bytes - mend_min_u64(heap->config.guard_bytes, fitting_bytes),
@@ -510,7 +506,8 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
     (void)mend_holders_find(heap, holders, MEND_HOLDERS_SHOWN, &holders[MEND_HOLDERS_SHOWN],
                             &total);
     return mend_report_fail(&shortfall,
-                            is_advised ? advice.text : last_words(heap, request, is_captured),
+                            is_advised ? advice.text
+                                       : last_words(heap, request, is_captured, usable.empty_bytes),
                             request->pages, holders);
 }
 
