@@ -521,30 +521,43 @@ static void draw_advice(uint64_t seed, size_t count, trial_config *config, opera
     }
 }
 
-/* Captures of several streams, and what they do with few blocks. Of its own numbers. */
+/* Captures of three streams that wait for each other, and use few blocks of few sizes. Of its own
+ * numbers. */
 static void draw_forks(trial_random *places, size_t count, trial_config *config, operation *ops)
 {
-    static const uint8_t kinds[] = {
-        OP_CAPTURE_BEGIN, OP_CAPTURE_WAIT, OP_CAPTURE_WAIT, OP_CAPTURE_WAIT, OP_ALLOC,
-        OP_ALLOC,         OP_ALLOC,        OP_ALLOC,        OP_FREE,         OP_FREE,
-        OP_FREE,          OP_WRITE,        OP_WRITE,        OP_VERIFY,       OP_SHARE,
-        OP_SHARE,         OP_MOVE,         OP_CAPTURE_END,  OP_GRAPH_LAUNCH, OP_GRAPH_LAUNCH};
+    enum { STEPS = 40, FIRST = 5, LAST = 2 };
+    static const uint8_t kinds[] = {OP_CAPTURE_WAIT, OP_CAPTURE_WAIT, OP_CAPTURE_WAIT, OP_ALLOC,
+                                    OP_ALLOC,        OP_ALLOC,        OP_ALLOC,        OP_ALLOC_IN,
+                                    OP_FREE,         OP_FREE,         OP_FREE,         OP_FREE,
+                                    OP_WRITE,        OP_VERIFY,       OP_SHARE,        OP_MOVE};
     trial_random random = {trial_random_next(places)};
     const bool has_them = trial_random_below(&random, 3) == 0;
-    const uint32_t one_in = PICK(&random, 28, 40, 80);
     if (has_them && config->streams < 2) {
         config->streams = 2 + trial_random_below(&random, 2);
     }
-    for (size_t i = 0; i < count && has_them; i++) {
-        const uint32_t drawn = trial_random_below(&random, one_in);
-        const uint64_t numbers = trial_random_next(&random);
-        if (drawn < sizeof(kinds)) {
-            ops[i] = (operation){.kind = kinds[drawn],
-                                 .slot = (uint8_t)(numbers % 8),
-                                 .stream = (uint8_t)(numbers >> 8),
-                                 .size = (uint8_t)((numbers >> 16) % 144),
-                                 .thread = (uint8_t)(numbers >> 24) % 4,
-                                 .amount = (uint8_t)(numbers >> 32) % 8};
+    for (size_t i = 0; i + STEPS < count && has_them; i++) {
+        const uint64_t drawn = trial_random_next(&random);
+        const uint8_t stream = (uint8_t)(drawn >> 8) % 8;
+        const uint8_t size = (uint8_t)PICK(&random, 16, 64, 100, 0xd7, 0xe2);
+        const operation frame[FIRST + LAST] = {
+            {.kind = (drawn >> 16) % 2 == 0 ? OP_GROUP_CREATE : OP_ADVANCE},
+            {.kind = OP_GROUP_BEGIN, .amount = 1},
+            {.kind = OP_CAPTURE_BEGIN, .stream = stream, .amount = 2},
+            {.kind = OP_CAPTURE_WAIT, .slot = stream, .stream = (uint8_t)(stream + 1)},
+            {.kind = OP_CAPTURE_WAIT, .slot = stream, .stream = (uint8_t)(stream + 2)},
+            {.kind = OP_CAPTURE_END, .stream = stream},
+            {.kind = OP_GRAPH_LAUNCH, .stream = stream, .amount = 1}};
+        for (int k = 0; drawn % 60 == 0 && k < STEPS; k++) {
+            const uint64_t numbers = trial_random_next(&random);
+            ops[i++] = (operation){.kind = kinds[numbers % sizeof(kinds)],
+                                   .slot = (uint8_t)(numbers >> 8) % 6,
+                                   .stream = (uint8_t)(stream + (numbers >> 16) % 3),
+                                   .size = (uint8_t)(size - (numbers >> 24) % 2),
+                                   .thread = (uint8_t)(numbers >> 32) % 4,
+                                   .amount = (uint8_t)(1 + ((numbers >> 40) % 4 == 0) * 4)};
+            ops[i - 1] = k < FIRST           ? frame[k]
+                         : k >= STEPS - LAST ? frame[k - STEPS + FIRST + LAST]
+                                             : ops[i - 1];
         }
     }
 }
