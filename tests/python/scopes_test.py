@@ -3,10 +3,54 @@
 import re
 import threading
 import unittest
+import unittest.mock
 
 import mend
 from mend import _devices, _views
 from support import MIB, SimulatedTest
+
+
+class Hooked:
+    """What module_scopes needs of PyTorch's modules and optimizers; calls `work` and its parts."""
+
+    def __init__(self, work, **parts):
+        self.work, self.parts, self.before, self.behind = work, parts, [], []
+
+    def hook(self, hooks, hook):
+        hooks.append(hook)
+        removal = unittest.mock.Mock()
+        removal.remove = lambda: hooks.remove(hook)
+        return removal
+
+    def register_forward_pre_hook(self, hook):
+        return self.hook(self.before, hook)
+
+    def register_forward_hook(self, hook, always_call):
+        assert always_call
+        return self.hook(self.behind, hook)
+
+    register_step_pre_hook = register_forward_pre_hook
+
+    def register_step_post_hook(self, hook):
+        return self.hook(self.behind, hook)
+
+    def named_modules(self, path=""):
+        yield path, self
+        for name, part in self.parts.items():
+            yield from part.named_modules(f"{path}.{name}".strip("."))
+
+    def __call__(self, *, is_step=False):
+        results = [hook(self, ()) for hook in self.before]
+        raised = True
+        try:
+            self.work()
+            for part in self.parts.values():
+                part()
+            raised = False
+        finally:
+            if not (raised and is_step):
+                results += [hook(self, (), None) for hook in self.behind]
+        assert results == [None] * len(results)
 
 
 class Scopes(SimulatedTest):
@@ -24,6 +68,23 @@ class Scopes(SimulatedTest):
 
     def of(self, path):
         return next(scope for scope in mend.scopes() if scope.path == path)
+
+    def test_modules_and_steps_have_scopes_while_it_lasts(self):
+        layers = Hooked(lambda: None, **{"0": Hooked(self.block), "1": Hooked(self.block)})
+        model, optimizer = Hooked(self.block, layers=layers), Hooked(self.block)
+        with mend.module_scopes(model, optimizer):
+            model()
+            optimizer(is_step=True)
+            with self.assertRaises(ZeroDivisionError):  # a step that fails does not stay open
+                optimizer.work = lambda: 1 // 0
+                optimizer(is_step=True)
+            model()
+        self.block()
+        self.assertEqual(self.of("Hooked").live_bytes, 6 * MIB)
+        self.assertEqual(self.of("Hooked/layers/layers.1").own_live_bytes, 2 * MIB)
+        self.assertEqual(self.of("optimizer").live_bytes, MIB)
+        self.assertEqual([model.before, model.behind, optimizer.before], [[], [], []])
+        self.assertEqual(mend.stats()["live_bytes"], 8 * MIB)
 
     def test_a_scope_has_what_was_allocated_in_it_and_inside_it(self):
         with mend.scope("step"):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ._devices import current_device, reset_peak_stats, room, set_limit, stats, trim
 from ._errors import Error, OutOfMemoryError
-from ._scopes import Scope, scope, scopes
+from ._scopes import Scope, module_scopes, scope, scopes
 from ._simulation import SimulatedDevice, simulate
 from ._sleep import (
     SleepReport,
@@ -46,6 +46,7 @@ __all__ = [
     "keep_host_memory",
     "leaks",
     "library_version",
+    "module_scopes",
     "prometheus",
     "regions",
     "report",

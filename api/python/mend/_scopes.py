@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import _devices, _library
 from ._errors import check
@@ -32,15 +32,58 @@ def scope(name: str, *, all_threads: bool = False) -> Iterator[None]:
     """What this thread allocates inside the `with` counts for a scope, inside the one around it;
     scopes() tells how much. A function can be decorated with it. With `all_threads` that holds for
     threads without a scope of their own, too: PyTorch computes gradients in threads of its own."""
-    encoded = _encoded(name)
-    call = _function("mend_scope_push")
-    call.argtypes = [ctypes.c_char_p, ctypes.c_uint]
-    result = call(encoded, _OF_ALL_THREADS if all_threads else 0)
+    result = _push(name, _OF_ALL_THREADS if all_threads else 0)
     try:
         check(result)
         yield
     finally:
-        _function("mend_scope_pop")()
+        _pop()
+
+
+def _push(name: str, flags: int = 0) -> int:
+    call = _function("mend_scope_push")
+    call.argtypes = [ctypes.c_char_p, ctypes.c_uint]
+    return call(_encoded(name), flags)
+
+
+def _pop(*_: object) -> None:
+    _function("mend_scope_pop")()
+
+
+@contextlib.contextmanager
+def module_scopes(model: Any, optimizer: Any = None) -> Iterator[None]:
+    """While the `with` lasts, what a module of PyTorch's allocates when this thread calls it counts
+    for a scope of its name, inside that of the module which calls it ("Model/layers.0/attention"),
+    and what a step of the optimizer allocates for "optimizer". Done by hooks of PyTorch 2: two
+    calls of the library each time a module is called."""
+    stepping: list[str] = []
+
+    def begin(name: str, *, is_step: bool = False) -> None:
+        _push(name)
+        stepping.extend([name] * is_step)
+
+    def end_step(*_: object) -> None:  # also of one that raised, which PyTorch does not tell
+        while stepping:
+            _pop(stepping.pop())
+
+    hooks = [model.register_forward_pre_hook(end_step)]
+    for path, module in model.named_modules():
+        parts = path.split(".")
+        name = ".".join(parts[-2:] if parts[-1].isdigit() else parts[-1:]) or type(model).__name__
+        hooks.append(module.register_forward_pre_hook(lambda *_, name=name: begin(name)))
+        hooks.append(module.register_forward_hook(_pop, always_call=True))
+    if optimizer is not None:
+        hooks.append(optimizer.register_step_pre_hook(end_step))
+        hooks.append(
+            optimizer.register_step_pre_hook(lambda *_: begin("optimizer", is_step=True))
+        )
+        hooks.append(optimizer.register_step_post_hook(end_step))
+    try:
+        yield
+    finally:
+        end_step()
+        for hook in hooks:
+            hook.remove()
 
 
 def _encoded(name: str) -> bytes:
