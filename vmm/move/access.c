@@ -60,42 +60,31 @@ static uint64_t stretch_from(const mend_chunk **chunk)
     return end - address;
 }
 
+static mend_result allow(mend_heap *heap, uint64_t address, uint64_t size_bytes, int device)
+{
+    return mend_driver_result(
+        heap, MEND_CALL_set_access,
+        mend_step_allow_to(heap, address, size_bytes, &device, 1, MEND_ACCESS_READ_WRITE));
+}
+
 /* The caller holds `grow`, so nothing is mapped or unmapped meanwhile. */
 static mend_result allow_all(mend_heap *heap, int device)
 {
-    const mend_chunk *at = mend_chunk_from(&heap->chunks, 0);
-    while (at != NULL) {
-        uint64_t address = mend_chunk_mapping_address(at);
-        uint64_t bytes = stretch_from(&at);
-        mend_status status = bytes == 0 ? MEND_DRIVER_OK
-                                        : mend_step_allow_to(heap, address, bytes, &device, 1,
-                                                             MEND_ACCESS_READ_WRITE);
-        if (status != MEND_DRIVER_OK) {
-            return mend_driver_refused(heap, MEND_CALL_set_access, status);
-        }
+    mend_result result = MEND_OK;
+    for (const mend_chunk *at = mend_chunk_from(&heap->chunks, 0);
+         at != NULL && result == MEND_OK;) {
+        const uint64_t address = mend_chunk_mapping_address(at);
+        const uint64_t bytes = stretch_from(&at);
+        result = bytes > 0 ? allow(heap, address, bytes, device) : MEND_OK;
     }
-    return MEND_OK;
-}
-
-static mend_result allow_zeros(mend_heap *heap, int device)
-{
-    mend_status status = mend_zeros_allow(heap, device);
-    return status == MEND_DRIVER_OK ? MEND_OK
-                                    : mend_driver_refused(heap, MEND_CALL_set_access, status);
-}
-
-static mend_result allow_imports(mend_heap *heap, int device)
-{
-    for (const mend_tree_node *at = mend_tree_first(&heap->imports.by_address); at != NULL;
-         at = mend_tree_next(at)) {
+    const mend_tree_node *at = mend_tree_first(&heap->imports.by_address);
+    for (; at != NULL && result == MEND_OK; at = mend_tree_next(at)) {
         const mend_imported *import = MEND_CONTAINER_OF(at, mend_imported, by_address);
-        mend_status status = mend_step_allow_to(heap, import->mapped_at, import->all_bytes, &device,
-                                                1, MEND_ACCESS_READ_WRITE);
-        if (status != MEND_DRIVER_OK) {
-            return mend_driver_refused(heap, MEND_CALL_set_access, status);
-        }
+        result = allow(heap, import->mapped_at, import->all_bytes, device);
     }
-    return MEND_OK;
+    return result == MEND_OK
+               ? mend_driver_result(heap, MEND_CALL_set_access, mend_zeros_allow(heap, device))
+               : result;
 }
 
 mend_result mend_access_add(mend_heap *heap, int device)
@@ -109,12 +98,6 @@ mend_result mend_access_add(mend_heap *heap, int device)
         return result;
     }
     result = allow_all(heap, device);
-    if (result == MEND_OK) {
-        result = allow_imports(heap, device);
-    }
-    if (result == MEND_OK) {
-        result = allow_zeros(heap, device);
-    }
     if (result == MEND_OK) {
         append(heap, device);
     }

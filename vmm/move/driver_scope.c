@@ -25,6 +25,11 @@ mend_result mend_driver_refused(mend_heap *heap, mend_driver_call call, mend_sta
                                heap->driver->status_name(heap->driver, status), "%s failed", name);
 }
 
+mend_result mend_driver_result(mend_heap *heap, mend_driver_call call, mend_status status)
+{
+    return status == MEND_DRIVER_OK ? MEND_OK : mend_driver_refused(heap, call, status);
+}
+
 void mend_driver_work_around(mend_heap *heap, mend_result result)
 {
     bool is_of_driver = result == MEND_ERROR_DRIVER || result == MEND_ERROR_DEVICE_LOST;

@@ -19,6 +19,9 @@ void mend_driver_scope_close(mend_heap *heap, mend_driver_scope *scope);
 /* Notes a failed driver call, and returns its result. */
 mend_result mend_driver_refused(mend_heap *heap, mend_driver_call call, mend_status status);
 
+/* The same of any call: MEND_OK if it did not fail. */
+mend_result mend_driver_result(mend_heap *heap, mend_driver_call call, mend_status status);
+
 /* Counts a failure that was worked around, if it is the driver's (malloc may have failed
  * instead). */
 void mend_driver_work_around(mend_heap *heap, mend_result result);

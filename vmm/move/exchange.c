@@ -34,16 +34,11 @@ typedef struct exchange {
     size_t scratch_mapped; /* ... so many of them */
 } exchange;
 
-static mend_result refused(const exchange *x, mend_driver_call call, mend_status status)
-{
-    return status == MEND_DRIVER_OK ? MEND_OK : mend_driver_refused(x->heap, call, status);
-}
-
 /* Counts a driver call, and notes its failure. */
 static mend_result done(const exchange *x, mend_driver_call call, mend_status status)
 {
     x->report->driver_calls++;
-    return refused(x, call, status);
+    return mend_driver_result(x->heap, call, status);
 }
 
 /* Nodes of the layout are promised, because other threads take nodes during driver calls. Each part
@@ -101,8 +96,9 @@ static mend_result map_scratch(exchange *x)
     }
     mend_status status = mend_space_place(&heap->space, zone, bytes, 0, &x->scratch);
     if (status != MEND_DRIVER_OK) { /* a lack of addresses counts as a lack of memory */
-        return status == MEND_DRIVER_OUT_OF_MEMORY ? MEND_ERROR_OUT_OF_MEMORY
-                                                   : refused(x, MEND_CALL_reserve, status);
+        return status == MEND_DRIVER_OUT_OF_MEMORY
+                   ? MEND_ERROR_OUT_OF_MEMORY
+                   : mend_driver_result(x->heap, MEND_CALL_reserve, status);
     }
     uint64_t address = x->scratch;
     for (size_t i = 0; i < x->count && status == MEND_DRIVER_OK; i++) {
@@ -113,7 +109,7 @@ static mend_result map_scratch(exchange *x)
     }
     return status == MEND_DRIVER_OK
                ? done(x, MEND_CALL_set_access, mend_step_allow(heap, x->scratch, bytes))
-               : refused(x, MEND_CALL_map, status);
+               : mend_driver_result(x->heap, MEND_CALL_map, status);
 }
 
 /* Copies from the first live byte of a part to its last one. */
@@ -257,7 +253,7 @@ static mend_result go_back(exchange *x, mend_driver_call call, mend_status statu
     mend_status mapped = mend_remap_chunk(x->heap, x->chunk, first, &second);
     drop_parts(x);
     mend_step_note_peaks(x->heap);
-    return mapped == MEND_DRIVER_OK ? refused(x, call, status)
+    return mapped == MEND_DRIVER_OK ? mend_driver_result(x->heap, call, status)
                                     : mend_remap_failed(x->heap, second, mapped);
 }
 

@@ -5,6 +5,7 @@
 #include "move/move.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 #include "base/error.h"
 #include "layout/layout.h"
@@ -23,13 +24,13 @@ typedef struct transaction {
     mend_zone *zone;
     int zone_number;
     mend_space *space;   /* the addresses that it uses */
-    mend_chunk *chunks;  /* claimed ones, then created ones, linked by next_claimed */
-    mend_chunk **tail;   /* end of that list */
-    mend_chunk *created; /* the first created one */
+    mend_cluster *parts; /* what is mapped, in order: the plan's tail, claimed chunks, created ones,
+                          * the plan's head */
+    size_t count;
+    size_t mapped; /* of these, so far */
     size_t reservations_before;
-    uint64_t address; /* where the first chunk is mapped */
+    uint64_t address; /* where the first one is mapped */
     uint64_t total_bytes;
-    uint64_t mapped_bytes; /* bytes of chunks mapped so far, in order */
 } transaction;
 
 /* Of waits, only chunks that are mapped have any: they are claimed before anything changes. */
@@ -57,8 +58,9 @@ static bool reserve_nodes(transaction *t)
     size_t created = mend_plan_create_count(t->plan);
     size_t chunks = t->plan->picks.count + created + 2 * ends; /* an end leaves a run, and enters */
     chunks += t->plan->on_host; /* and what is behind the block is frozen */
+    t->parts = calloc(chunks, sizeof(t->parts[0]));
     t->nodes = count_nodes(t, chunks, ends);
-    t->has_nodes = mend_layout_promise_these(heap, &t->nodes);
+    t->has_nodes = t->parts != NULL && mend_layout_promise_these(heap, &t->nodes);
     return t->has_nodes && mend_retire_reserve(heap, chunks) &&
            mend_slab_reserve(&heap->chunks.slab, created + ends) &&
            mend_space_reserve_nodes(t->space, 1);
@@ -99,12 +101,13 @@ static mend_result order_streams(const transaction *t, const mend_request *reque
     return result == MEND_OK ? order_behind_end(heap, &t->plan->head, request->stream) : result;
 }
 
-static void enter(transaction *t, mend_chunk *chunk)
+/* The next part, if there is a chunk for it. */
+static void enter(transaction *t, mend_chunk *chunk, bool is_created)
 {
-    assert(*t->tail == NULL);
-    chunk->next_claimed = NULL;
-    *t->tail = chunk;
-    t->tail = &chunk->next_claimed;
+    if (chunk != NULL) {
+        t->parts[t->count++] = (mend_cluster){
+            .size_bytes = chunk->size_bytes, .chunk = chunk, .is_created = is_created};
+    }
 }
 
 static mend_span *claim_end(mend_heap *heap, const mend_end *end)
@@ -137,9 +140,10 @@ static void claim(transaction *t)
     }
     t->tail_part = claim_end(heap, &t->plan->tail);
     t->head_part = claim_end(heap, &t->plan->head);
+    enter(t, t->plan->tail.chunk, false);
     for (size_t i = 0; i < t->plan->picks.count; i++) {
         mend_step_claim(heap, t->plan->picks.chunks[i]);
-        enter(t, t->plan->picks.chunks[i]);
+        enter(t, t->plan->picks.chunks[i], false);
     }
 }
 
@@ -158,9 +162,10 @@ static void end_claim(transaction *t)
     end_claim_of_base(t);
     end_claim_of_end(t->heap, &t->plan->tail, t->tail_part);
     end_claim_of_end(t->heap, &t->plan->head, t->head_part);
-    for (mend_chunk *at = t->chunks; at != NULL && at != t->created; at = at->next_claimed) {
-        assert(at->address == 0);
-        mend_step_end_claim(t->heap, at);
+    for (size_t i = 0; i < t->count; i++) {
+        if (!t->parts[i].is_created) {
+            mend_step_end_claim(t->heap, t->parts[i].chunk);
+        }
     }
 }
 
@@ -178,10 +183,10 @@ static mend_result create_chunks(transaction *t)
         if (result != MEND_OK) {
             return result;
         }
-        enter(t, chunk);
-        t->created = t->created != NULL ? t->created : chunk;
+        enter(t, chunk, true);
         left_bytes -= size_bytes;
     }
+    enter(t, t->plan->head.chunk, false);
     return MEND_OK;
 }
 
@@ -241,73 +246,41 @@ static mend_result choose_address(transaction *t, const mend_request *request)
         heap->shortage.no_addresses = status;
         return MEND_ERROR_OUT_OF_MEMORY;
     }
-    return status == MEND_DRIVER_OK ? MEND_OK
-                                    : mend_driver_refused(heap, MEND_CALL_reserve, status);
-}
-
-/* Maps one chunk behind those mapped so far. NULL: none. */
-static mend_status map_next(transaction *t, const mend_chunk *chunk)
-{
-    if (chunk == NULL) {
-        return MEND_DRIVER_OK;
-    }
-    mend_status status = mend_step_map(t->heap, t->address + t->mapped_bytes, chunk);
-    t->mapped_bytes += status == MEND_DRIVER_OK ? chunk->size_bytes : 0;
-    return status;
+    return mend_driver_result(heap, MEND_CALL_reserve, status);
 }
 
 static mend_result map_chunks(transaction *t)
 {
-    mend_heap *heap = t->heap;
-    assert(t->address != 0);
-    assert(t->mapped_bytes == 0);
-    mend_status status = map_next(t, t->plan->tail.chunk);
-    for (mend_chunk *at = t->chunks; at != NULL && status == MEND_DRIVER_OK;
-         at = at->next_claimed) {
-        status = map_next(t, at);
+    mend_driver_call call;
+    uint64_t calls = 0;
+    uint64_t address = t->address;
+    assert(address != 0);
+    for (size_t i = 0; i < t->count; i++) {
+        t->parts[i].address = address;
+        address += t->parts[i].size_bytes;
     }
-    if (status == MEND_DRIVER_OK) {
-        status = map_next(t, t->plan->head.chunk);
-    }
-    if (status != MEND_DRIVER_OK) {
-        return mend_driver_refused(heap, MEND_CALL_map, status);
-    }
-    assert(t->mapped_bytes == t->total_bytes);
-    status = mend_step_allow(heap, t->address, t->mapped_bytes);
-    return status == MEND_DRIVER_OK ? MEND_OK
-                                    : mend_driver_refused(heap, MEND_CALL_set_access, status);
-}
-
-/* Retires the mapping of one chunk, if it was made; moves *address behind it. NULL: none. */
-static void retire_next(const transaction *t, const mend_chunk *chunk, uint64_t *address)
-{
-    mend_waits idle = {0};
-    if (chunk != NULL && *address < t->address + t->mapped_bytes) {
-        mend_retire_mapping(t->heap, chunk, *address, &idle);
-        *address += chunk->size_bytes;
-    }
+    assert(address == t->address + t->total_bytes);
+    mend_status status =
+        mend_step_map_parts(t->heap, t->parts, t->count, &t->mapped, &call, &calls);
+    return mend_driver_result(t->heap, call, status);
 }
 
 /* Retires the mappings that could not be undone. */
 static void retire_mapped(transaction *t)
 {
-    uint64_t address = t->address;
-    mend_space_take(t->space, t->address, t->mapped_bytes);
-    retire_next(t, t->plan->tail.chunk, &address);
-    for (mend_chunk *at = t->chunks; at != NULL; at = at->next_claimed) {
-        retire_next(t, at, &address);
+    for (size_t i = 0; i < t->mapped; i++) {
+        mend_waits idle = {0};
+        mend_space_take(t->space, t->parts[i].address, t->parts[i].size_bytes);
+        mend_retire_mapping(t->heap, t->parts[i].chunk, t->parts[i].address, &idle);
     }
-    retire_next(t, t->plan->head.chunk, &address);
-    assert(address == t->address + t->mapped_bytes);
 }
 
 static void release_created(transaction *t)
 {
-    for (mend_chunk *at = t->created; at != NULL;) {
-        mend_chunk *next = at->next_claimed;
-        assert(at->address == 0);
-        mend_step_undo_create(t->heap, at);
-        at = next;
+    for (size_t i = 0; i < t->count; i++) {
+        if (t->parts[i].is_created) {
+            mend_step_undo_create(t->heap, t->parts[i].chunk);
+        }
     }
 }
 
@@ -324,8 +297,9 @@ static void note_refusal(const transaction *t)
 static void undo(transaction *t)
 {
     mend_heap *heap = t->heap;
-    if (t->mapped_bytes > 0 &&
-        heap->driver->unmap(heap->driver, t->address, t->mapped_bytes) != MEND_DRIVER_OK) {
+    size_t first = 0;
+    uint64_t calls = 0;
+    if (mend_step_unmap_parts(heap, t->parts, t->mapped, &first, &calls) != MEND_DRIVER_OK) {
         heap->counters.driver_failures++;
         retire_mapped(t);
     } else {
@@ -336,38 +310,30 @@ static void undo(transaction *t)
     mend_step_note_peaks(heap);
 }
 
-/* The part of the block that lies in an end: free memory at the alias, for a moment. */
-static void lend(const transaction *t, const mend_end *end, mend_span *part, uint64_t *address)
-{
-    if (part != NULL) {
-        mend_layout_lend(t->heap, end->chunk, part, *address);
-        *address += end->chunk->size_bytes;
-    }
-}
-
 /* From here on nothing fails: the chunks change places, and their old mappings retire. */
 static void commit(transaction *t)
 {
     mend_heap *heap = t->heap;
     mend_wait_env room = mend_heap_wait_env(heap);
-    uint64_t address = t->address;
-    assert(t->mapped_bytes == t->total_bytes);
-    mend_space_take(t->space, address, t->total_bytes);
+    assert(t->mapped == t->count);
+    mend_space_take(t->space, t->address, t->total_bytes);
     end_claim_of_base(t);
-    lend(t, &t->plan->tail, t->tail_part, &address);
-    for (mend_chunk *at = t->chunks; at != NULL; at = at->next_claimed) {
+    for (size_t i = 0; i < t->count; i++) {
+        mend_chunk *at = t->parts[i].chunk;
         mend_waits waits = {0};
+        if (at->address != 0) { /* the end of one: free memory at the alias, for a moment */
+            mend_layout_lend(heap, at, i == 0 && t->tail_part != NULL ? t->tail_part : t->head_part,
+                             t->parts[i].address);
+            continue;
+        }
         if (at->claimed_address != 0) {
             mend_waits_add_all(room, &waits, &at->claimed_waits);
             mend_retire_claim(heap, at);
             heap->counters.chunks_moved++;
             mend_headroom_note_move(heap);
         }
-        mend_layout_attach(heap, at, t->zone_number, address, &waits);
-        address += at->size_bytes;
+        mend_layout_attach(heap, at, t->zone_number, t->parts[i].address, &waits);
     }
-    lend(t, &t->plan->head, t->head_part, &address);
-    assert(address == t->address + t->total_bytes);
     mend_step_note_peaks(heap);
 }
 
@@ -405,8 +371,8 @@ static mend_span *take_block(const transaction *t, const mend_request *request, 
     }
     mend_span *span = mend_layout_take(heap, run, address, request->size_bytes);
     if (t->plan->on_host) { /* nothing else uses memory of the host */
-        mend_chunk_note_taken_on_host(&heap->chunks, t->created, request->size_bytes);
-        mend_freeze_chunk(heap, t->created);
+        mend_chunk_note_taken_on_host(&heap->chunks, t->parts[0].chunk, request->size_bytes);
+        mend_freeze_chunk(heap, t->parts[0].chunk);
     }
     return span;
 }
@@ -431,7 +397,6 @@ mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_
     assert(t.total_bytes > 0);
     assert(request->size_bytes % MEND_GRANULE_BYTES == 0);
     assert(t.total_bytes % heap->device.granularity_bytes == 0);
-    t.tail = &t.chunks;
     t.reservations_before = heap->space.reservation_count;
     mend_outcome outcome = mend_outcome_of(perform(&t, request));
     if (outcome == MEND_PLACED) {
@@ -446,5 +411,6 @@ mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_
     if (t.has_nodes) {
         mend_layout_end_promise(heap, &t.nodes);
     }
+    free(t.parts);
     return outcome;
 }

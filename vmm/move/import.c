@@ -133,8 +133,7 @@ static mend_result map_all(mend_heap *heap, const mend_imported *import, size_t 
     }
     assert(address == import->mapped_at + import->all_bytes);
     mend_status status = mend_step_allow(heap, import->mapped_at, import->all_bytes);
-    return status == MEND_DRIVER_OK ? MEND_OK
-                                    : mend_driver_refused(heap, MEND_CALL_set_access, status);
+    return mend_driver_result(heap, MEND_CALL_set_access, status);
 }
 
 static void retire_first(mend_heap *heap, const mend_imported *import, size_t count,

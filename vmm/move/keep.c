@@ -151,11 +151,6 @@ void mend_keep_uncount(mend_heap *heap, const mend_kept *kept)
 
 /* ---- the copies of a call -------------------------------------------------------------------- */
 
-static mend_result refused(mend_heap *heap, mend_driver_call call, mend_status status)
-{
-    return status == MEND_DRIVER_OK ? MEND_OK : mend_driver_refused(heap, call, status);
-}
-
 mend_result mend_keeper_begin(mend_keeper *keeper, mend_heap *heap, bool has_files,
                               const char *directory)
 {
@@ -170,7 +165,7 @@ mend_result mend_keeper_begin(mend_keeper *keeper, mend_heap *heap, bool has_fil
     if (result == MEND_OK) {
         mend_status status = heap->driver->stream_create(heap->driver, &keeper->stream);
         keeper->has_stream = status == MEND_DRIVER_OK;
-        result = refused(heap, MEND_CALL_stream_create, status);
+        result = mend_driver_result(heap, MEND_CALL_stream_create, status);
     }
     return result;
 }
@@ -178,8 +173,8 @@ mend_result mend_keeper_begin(mend_keeper *keeper, mend_heap *heap, bool has_fil
 static mend_result synchronize(mend_keeper *keeper)
 {
     const mend_driver *driver = keeper->heap->driver;
-    return refused(keeper->heap, MEND_CALL_stream_synchronize,
-                   driver->stream_synchronize(driver, keeper->stream));
+    return mend_driver_result(keeper->heap, MEND_CALL_stream_synchronize,
+                              driver->stream_synchronize(driver, keeper->stream));
 }
 
 void mend_keeper_end(mend_keeper *keeper)
@@ -200,8 +195,8 @@ void mend_keeper_end(mend_keeper *keeper)
 static mend_result copy(mend_keeper *keeper, uint64_t to, uint64_t from, uint64_t size_bytes)
 {
     const mend_driver *driver = keeper->heap->driver;
-    return refused(keeper->heap, MEND_CALL_copy,
-                   driver->copy(driver, to, from, size_bytes, keeper->stream));
+    return mend_driver_result(keeper->heap, MEND_CALL_copy,
+                              driver->copy(driver, to, from, size_bytes, keeper->stream));
 }
 
 static uint64_t address_of(const void *pointer)

@@ -339,10 +339,6 @@ void mend_retire_scratch(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t 
 /* The same for a mapping of another process's chunk, which is idle after `stamp`. */
 void mend_retire_foreign(mend_heap *heap, uint64_t address, uint64_t size_bytes, mend_stamp stamp);
 
-/* The same for the present mapping of a chunk on the host that ends, whose handle was released: the
- * mapping keeps the memory. Takes over the nodes of *waits. */
-void mend_retire_released(mend_heap *heap, const mend_chunk *chunk, mend_waits *waits);
-
 /*
  * Unmaps retired mappings whose fences have passed. Polls first, and records events for those
  * without a fence, so that a later call can unmap them. What the driver refuses stays retired, and

@@ -72,8 +72,7 @@ static mend_result place(mend_heap *heap, mend_range *range)
             "smaller reserve_bytes",
             (unsigned long long)range->size_bytes, (unsigned long long)heap->space.address_bytes);
     }
-    return status == MEND_DRIVER_OK ? MEND_OK
-                                    : mend_driver_refused(heap, MEND_CALL_reserve, status);
+    return mend_driver_result(heap, MEND_CALL_reserve, status);
 }
 
 static mend_result place_in_scope(mend_heap *heap, mend_range *range)

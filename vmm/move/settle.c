@@ -84,16 +84,6 @@ void mend_retire_foreign(mend_heap *heap, uint64_t address, uint64_t size_bytes,
                                        .waits = {.first = stamp}});
 }
 
-void mend_retire_released(mend_heap *heap, const mend_chunk *chunk, mend_waits *waits)
-{
-    heap->retire.host_bytes += chunk->size_bytes;
-    retire(heap, &(const mend_retired){.address = chunk->address,
-                                       .size_bytes = chunk->size_bytes,
-                                       .zone = chunk->zone,
-                                       .waits = *waits});
-    *waits = (mend_waits){0};
-}
-
 mend_retired *mend_retire_first(const mend_heap *heap)
 {
     return RETIRED_OF(mend_owed_from(&heap->chunks.owing, MEND_OWED_MAPPING, 0));
@@ -341,7 +331,11 @@ static void end_on_host(mend_heap *heap, mend_chunk *chunk)
     if (heap->driver->release(heap->driver, chunk->handle) == MEND_DRIVER_OK) {
         mend_waits waits = waits_of(heap, chunk, &is_for_graphs);
         cut_out(heap, chunk);
-        mend_retire_released(heap, chunk, &waits);
+        heap->retire.host_bytes += chunk->size_bytes;
+        retire(heap, &(const mend_retired){.address = chunk->address, /* keeps the memory */
+                                           .size_bytes = chunk->size_bytes,
+                                           .zone = chunk->zone,
+                                           .waits = waits});
         mend_chunk_end_aside(&heap->chunks, chunk);
     } else {
         heap->counters.driver_failures++;

@@ -86,7 +86,8 @@ mend_status mend_step_map_parts(mend_heap *heap, const mend_cluster parts[], siz
     for (size_t first = 0, end; first < count && status == MEND_DRIVER_OK; first = end) {
         uint64_t size_bytes;
         end = end_of_stretch(parts, first, count, &size_bytes);
-        status = mend_step_allow(heap, parts[first].address, size_bytes);
+        status = mend_step_allow_to(heap, parts[first].address, size_bytes, heap->allowed.devices,
+                                    heap->allowed.count, MEND_ACCESS_READ_WRITE);
         ++*calls;
     }
     return status;
@@ -110,10 +111,7 @@ mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, mend_backing 
                              mend_chunk **chunk)
 {
     mend_status status = mend_chunk_create(&heap->chunks, size_bytes, backing, chunk);
-    mend_result result = MEND_OK;
-    if (status != MEND_DRIVER_OK) {
-        result = mend_driver_refused(heap, MEND_CALL_create, status);
-    }
+    mend_result result = mend_driver_result(heap, MEND_CALL_create, status);
     if (result == MEND_ERROR_OUT_OF_MEMORY && backing != MEND_BACKING_HOST) {
         mend_attainable_note_refusal(heap);
     }

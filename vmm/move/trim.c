@@ -390,6 +390,26 @@ mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool to_create,
     return trim(heap, which, released_bytes);
 }
 
+/* Notes the time, above 0, in all empty chunks that have none. Whether one has been idle since
+ * `until_ns` or before. */
+static bool note_idle(mend_chunks *chunks, uint64_t now_ns, uint64_t until_ns)
+{
+    bool any = false;
+    assert(now_ns > 0);
+    assert(until_ns <= now_ns);
+    mend_chunk *at = mend_chunk_empty_at_least(chunks, 0, 0);
+    for (mend_tree_node *one = mend_tree_first(&chunks->parked); one != NULL;
+         one = mend_tree_next(one)) {
+        mend_chunk *parked = MEND_CONTAINER_OF(one, mend_chunk, by_size);
+        parked->idle_since_ns = parked->idle_since_ns != 0 ? parked->idle_since_ns : now_ns;
+    }
+    for (; at != NULL; at = mend_chunk_empty_next(at)) {
+        at->idle_since_ns = at->idle_since_ns != 0 ? at->idle_since_ns : now_ns;
+        any |= at->idle_since_ns <= until_ns;
+    }
+    return any;
+}
+
 mend_result mend_trim_unused(mend_heap *heap, uint64_t unused_ns, uint64_t keep_bytes,
                              uint64_t *released_bytes)
 {
@@ -397,7 +417,7 @@ mend_result mend_trim_unused(mend_heap *heap, uint64_t unused_ns, uint64_t keep_
     uint64_t until_ns = now_ns > unused_ns ? now_ns - unused_ns : 0;
     assert(unused_ns > 0);
     *released_bytes = 0;
-    if (!mend_chunks_note_idle(&heap->chunks, now_ns, until_ns)) {
+    if (!note_idle(&heap->chunks, now_ns, until_ns)) {
         return MEND_OK;
     }
     return trim(heap, (choice){.keep_bytes = keep_bytes, .idle_until_ns = until_ns},

@@ -152,7 +152,7 @@ static mend_result fill(const zeros_call *c, mend_chunk_of_zeros *chunk, size_t 
         }
     }
     chunk->is_filled = status == MEND_DRIVER_OK;
-    return status == MEND_DRIVER_OK ? MEND_OK : mend_driver_refused(heap, call, status);
+    return mend_driver_result(heap, call, status);
 }
 
 /* The chunk of zeros, filled. The wait for the context is for what is filled, and makes free memory
@@ -275,8 +275,7 @@ mend_result mend_zeros_leave(mend_heap *heap, mend_range *range, uint64_t from, 
             return mend_no_host_memory("pages of zeros");
         }
         mend_status status = unmap_pages(heap, range, page, count);
-        result =
-            status == MEND_DRIVER_OK ? MEND_OK : mend_driver_refused(heap, MEND_CALL_unmap, status);
+        result = mend_driver_result(heap, MEND_CALL_unmap, status);
     }
     return result;
 }

@@ -116,7 +116,7 @@ static mend_result create(mend_heap *heap, uint64_t size_bytes, mend_chunk_handl
             status = driver->create(driver, size_bytes, &properties, handle);
         }
     }
-    return status == MEND_DRIVER_OK ? MEND_OK : mend_driver_refused(heap, MEND_CALL_create, status);
+    return mend_driver_result(heap, MEND_CALL_create, status);
 }
 
 /* One that the present call created and releases was never there. */

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #define CHUNK_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_chunk, member)
+#define OWED_OF(at)            MEND_CONTAINER_OR_NULL(at, mend_owed, node)
 
 static int compare_address(const mend_tree_node *a, const mend_tree_node *b)
 {
@@ -26,6 +27,14 @@ static int compare_size(const mend_tree_node *a, const mend_tree_node *b)
     return order ? order : mend_compare_u64(first->number, second->number);
 }
 
+static int compare_owed(const mend_tree_node *a, const mend_tree_node *b)
+{
+    const mend_owed *first = OWED_OF(a);
+    const mend_owed *second = OWED_OF(b);
+    int order = (first->kind > second->kind) - (first->kind < second->kind);
+    return order ? order : compare_u64(first->at, second->at);
+}
+
 void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
                       const mend_chunk_properties *properties)
 {
@@ -34,7 +43,7 @@ void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
     mend_tree_init(&chunks->empty, compare_size);
     mend_list_init(&chunks->newly_empty);
     mend_chunks_init_parked(chunks);
-    mend_owing_init(&chunks->owing);
+    mend_tree_init(&chunks->owing.list, compare_owed);
     mend_tree_init(&chunks->all, compare_number);
     mend_slab_init(&chunks->slab, sizeof(mend_chunk));
 }
@@ -280,6 +289,47 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
 
 /* ---- what is owed ---------------------------------------------------------------------------- */
 
+void mend_owe(mend_owing *owing, mend_owed *owed, mend_owed_kind kind, uint64_t at)
+{
+    if (owed->kind == kind) {
+        assert(kind == MEND_OWED_NOTHING || owed->at == at);
+        return;
+    }
+    if (owed->kind != MEND_OWED_NOTHING) {
+        mend_tree_remove(&owing->list, &owed->node);
+        owing->count[owed->kind]--;
+    }
+    owed->kind = kind;
+    owed->at = at;
+    if (kind != MEND_OWED_NOTHING) {
+        mend_tree_insert(&owing->list, &owed->node);
+        owing->count[kind]++;
+    }
+}
+
+mend_owed *mend_owed_from(const mend_owing *owing, mend_owed_kind kind, uint64_t at)
+{
+    const mend_owed key = {.kind = kind, .at = at};
+    mend_owed *owed =
+        owing->count[kind] > 0 ? OWED_OF(mend_tree_at_or_after(&owing->list, &key.node)) : NULL;
+    return owed != NULL && owed->kind == kind ? owed : NULL;
+}
+
+mend_owed *mend_owed_next(const mend_owed *owed)
+{
+    mend_owed *next = OWED_OF(mend_tree_next(&owed->node));
+    return next != NULL && next->kind == owed->kind ? next : NULL;
+}
+
+bool mend_owing_any(const mend_owing *owing, mend_owed_kind last)
+{
+    uint32_t count = 0;
+    for (int kind = MEND_OWED_RESTORE; owing->list.count > 0 && kind <= (int)last; kind++) {
+        count += kind != MEND_OWED_MAPPING ? owing->count[kind] : 0;
+    }
+    return count > 0;
+}
+
 mend_owed_kind mend_chunk_owes(const mend_chunk *chunk)
 {
     if (chunk->address == 0) {
@@ -304,10 +354,8 @@ void mend_chunk_note_owed(mend_chunks *chunks, mend_chunk *chunk)
 void mend_chunk_freeze(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(!chunk->is_frozen);
-    assert(chunk->pins == 0);
-    assert(chunk->aliases == 0 && !mend_chunk_is_alias(chunk));
-    assert(chunk->address != 0);
-    assert(chunk->claimed_address == 0);
+    assert(chunk->pins == 0 && chunk->aliases == 0 && !mend_chunk_is_alias(chunk));
+    assert(chunk->address != 0 && chunk->claimed_address == 0);
     if (mend_chunk_is_empty(chunk)) {
         mend_chunk_leave_empty(chunks, chunk);
     }
@@ -544,22 +592,4 @@ mend_chunk *mend_chunk_empty_at_least(mend_chunks *chunks, uint64_t size_bytes, 
 mend_chunk *mend_chunk_empty_next(const mend_chunk *chunk)
 {
     return CHUNK_OF(mend_tree_next(&chunk->by_size), by_size);
-}
-
-bool mend_chunks_note_idle(mend_chunks *chunks, uint64_t now_ns, uint64_t until_ns)
-{
-    bool any = false;
-    assert(now_ns > 0);
-    assert(until_ns <= now_ns);
-    mend_chunk *at = mend_chunk_empty_at_least(chunks, 0, 0);
-    for (mend_tree_node *one = mend_tree_first(&chunks->parked); one != NULL;
-         one = mend_tree_next(one)) {
-        mend_chunk *parked = CHUNK_OF(one, by_size);
-        parked->idle_since_ns = parked->idle_since_ns != 0 ? parked->idle_since_ns : now_ns;
-    }
-    for (; at != NULL; at = mend_chunk_empty_next(at)) {
-        at->idle_since_ns = at->idle_since_ns != 0 ? at->idle_since_ns : now_ns;
-        any |= at->idle_since_ns <= until_ns;
-    }
-    return any;
 }

@@ -335,10 +335,6 @@ mend_chunk *mend_chunk_empty_at_least(mend_chunks *chunks, uint64_t size_bytes, 
 /* The next one in that order; one that became empty after the search is not seen. */
 mend_chunk *mend_chunk_empty_next(const mend_chunk *chunk);
 
-/* Notes the time, above 0, in all empty chunks that have none. Whether one has been idle since
- * `until_ns` or before. */
-bool mend_chunks_note_idle(mend_chunks *chunks, uint64_t now_ns, uint64_t until_ns);
-
 /* ---- parked.c -------------------------------------------------------------------------------- */
 
 /* Guarded by the heap's `state` lock. */

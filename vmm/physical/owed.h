@@ -41,8 +41,6 @@ typedef struct mend_owing {
     uint64_t last_number; /* of records without an address */
 } mend_owing;
 
-void mend_owing_init(mend_owing *owing);
-
 /* From now on it owes this, or NOTHING. */
 void mend_owe(mend_owing *owing, mend_owed *owed, mend_owed_kind kind, uint64_t at);
 

@@ -258,12 +258,6 @@ static inline uint64_t mend_streams_context_events(const mend_streams *streams)
     return count;
 }
 
-/* Whether memory is requested without a stream, or was freed so and is not known to be idle. */
-static inline bool mend_streams_lack_names(const mend_streams *streams)
-{
-    return streams->serves_any || mend_streams_have_unfenced(streams);
-}
-
 /* The stamp for bytes that are freed now. Cannot fail; does not call the driver. */
 static inline mend_stamp mend_streams_stamp(mend_streams *streams, uint32_t stream,
                                             uint64_t size_bytes)

@@ -147,8 +147,7 @@ static mend_result perform(sleeping *s, mend_sleep_report *report)
     if (result == MEND_OK) {
         mend_status status = mend_step_unmap_parts(s->heap, s->selection.sleepers,
                                                    s->selection.count, &unmapped, &calls);
-        result = status == MEND_DRIVER_OK ? MEND_OK
-                                          : mend_driver_refused(s->heap, MEND_CALL_unmap, status);
+        result = mend_driver_result(s->heap, MEND_CALL_unmap, status);
     }
     if (result != MEND_OK) {
         return undo(s, unmapped, result);

@@ -182,7 +182,7 @@ static mend_result map(waking *w)
     mend_driver_call call;
     mend_status status =
         mend_step_map_parts(w->heap, w->sleepers, w->count, &w->mapped, &call, &calls);
-    return status == MEND_DRIVER_OK ? MEND_OK : mend_driver_refused(w->heap, call, status);
+    return mend_driver_result(w->heap, call, status);
 }
 
 static mend_result load(waking *w)
