@@ -525,7 +525,7 @@ static void draw_advice(uint64_t seed, size_t count, trial_config *config, opera
  * numbers. */
 static void draw_forks(trial_random *places, size_t count, trial_config *config, operation *ops)
 {
-    enum { STEPS = 40, FIRST = 5, LAST = 2 };
+    enum { STEPS = 40, AT_FIRST = 5, AT_LAST = 2 };
     static const uint8_t kinds[] = {OP_CAPTURE_WAIT, OP_CAPTURE_WAIT, OP_CAPTURE_WAIT, OP_ALLOC,
                                     OP_ALLOC,        OP_ALLOC,        OP_ALLOC,        OP_ALLOC_IN,
                                     OP_FREE,         OP_FREE,         OP_FREE,         OP_FREE,
@@ -539,7 +539,7 @@ static void draw_forks(trial_random *places, size_t count, trial_config *config,
         const uint64_t drawn = trial_random_next(&random);
         const uint8_t stream = (uint8_t)(drawn >> 8) % 8;
         const uint8_t size = (uint8_t)PICK(&random, 16, 64, 100, 0xd7, 0xe2);
-        const operation frame[FIRST + LAST] = {
+        const operation frame[AT_FIRST + AT_LAST] = {
             {.kind = (drawn >> 16) % 2 == 0 ? OP_GROUP_CREATE : OP_ADVANCE},
             {.kind = OP_GROUP_BEGIN, .amount = 1},
             {.kind = OP_CAPTURE_BEGIN, .stream = stream, .amount = 2},
@@ -555,9 +555,9 @@ static void draw_forks(trial_random *places, size_t count, trial_config *config,
                                    .size = (uint8_t)(size - (numbers >> 24) % 2),
                                    .thread = (uint8_t)(numbers >> 32) % 4,
                                    .amount = (uint8_t)(1 + ((numbers >> 40) % 4 == 0) * 4)};
-            ops[i - 1] = k < FIRST           ? frame[k]
-                         : k >= STEPS - LAST ? frame[k - STEPS + FIRST + LAST]
-                                             : ops[i - 1];
+            ops[i - 1] = k < AT_FIRST           ? frame[k]
+                         : k >= STEPS - AT_LAST ? frame[k - STEPS + AT_FIRST + AT_LAST]
+                                                : ops[i - 1];
         }
     }
 }

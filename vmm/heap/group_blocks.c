@@ -114,7 +114,7 @@ void mend_heap_list_group(mend_heap *heap, uint32_t group, mend_group_block *blo
     assert(group != 0);
     *count = count_blocks(heap, group);
     if (*count > 0 && *count <= capacity) {
-        char *next = blocks; /* of the caller's version, which may be newer */
+        char *next = (char *)blocks; /* of the caller's version, which may be newer */
         for (mend_span *at = NULL; (at = next_block(heap, group, at)) != NULL;) {
             const mend_group_block block = {.pointer = (void *)(uintptr_t)at->address,
                                             .size_bytes = at->requested_bytes,

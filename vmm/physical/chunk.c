@@ -32,7 +32,7 @@ static int compare_owed(const mend_tree_node *a, const mend_tree_node *b)
     const mend_owed *first = OWED_OF(a);
     const mend_owed *second = OWED_OF(b);
     int order = (first->kind > second->kind) - (first->kind < second->kind);
-    return order ? order : compare_u64(first->at, second->at);
+    return order ? order : mend_compare_u64(first->at, second->at);
 }
 
 void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,

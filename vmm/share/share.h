@@ -296,7 +296,8 @@ void mend_share_write_token(const mend_published *export, mend_export_token *tok
 /* dlclose leaves the library in the process from now on. */
 void mend_share_hold_library(void);
 
-/* mend_signals_start_thread of one that holds the library, whose code it may run until the process ends. */
+/* mend_signals_start_thread of one that holds the library, whose code it may run until the process
+ * ends. */
 bool mend_share_start_thread(pthread_t *thread, void *(*run)(void *), void *context);
 
 #endif
