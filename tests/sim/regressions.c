@@ -444,3 +444,14 @@ HOLDS(sim_regressions, what_is_said_to_fit_fits_without_help,
       "device_pages 16, no_stream_waits 1, legacy 1",
       "GROUP_CREATE slot 229 / ADD_CALLBACK / ALLOC / ALLOC_IN slot 1 size 134 amount 65 / "
       "SET_LIMIT size 1 / ALLOC slot 2 stream 5 size 56 amount 32")
+
+/* Seed 9321: a block over two chunks slept in a file, and then in one of them on the host: the copy
+ * of the other one was older than the file. And such a block took the place of one with copies. */
+HOLDS(sim_regressions, copies_are_of_the_last_sleep_in_each_chunk, "",
+      "ALLOC slot 47 size 163 / SLEEP stream 6 / WAKE / WRITE slot 47 / SLEEP stream 6 size 3 "
+      "amount 16 / WAKE / ALLOC slot 17 / EXPORT slot 17 / SLEEP stream 7 / WAKE / READ_KEPT "
+      "amount 1")
+
+HOLDS(sim_regressions, copies_are_of_the_block_in_each_chunk, "",
+      "ALLOC slot 47 size 163 / SLEEP stream 6 / WAKE / FREE slot 47 / ALLOC slot 47 size 163 / "
+      "ALLOC slot 17 / EXPORT slot 17 / SLEEP stream 7 / WAKE / READ_KEPT amount 1")

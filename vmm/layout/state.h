@@ -77,7 +77,7 @@ typedef struct mend_span {
     uint8_t zone;
     bool live;
     bool contents_dropped : 1; /* live: a sleep dropped contents, and none since kept all of it */
-    bool has_copy : 1;         /* live: a wake left what was kept of it on the host */
+    bool has_copy : 1;         /* live: it slept; copies of its bytes on the host are its own */
     bool in_one_chunk : 1;     /* live: the block pins its one chunk */
     bool is_guarded : 1;       /* live: its guard is filled; set by checks alone */
     bool cached;               /* free, in the zone's front cache */

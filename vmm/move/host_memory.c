@@ -2,6 +2,7 @@
  * Pinned memory of the host for what is kept. A wake leaves it as a copy of what slept, for the
  * next sleep, and for mend_read_kept. Invariants, checked by the audit:
  *  - a copy has memory of the host, and no file; no two hold bytes of one address;
+ *  - what it holds of a block that slept is what slept there last: a sleep ends all older ones;
  *  - all have at most copies_limit bytes;
  *  - with what sleeps they have room_bytes, which is at most most_bytes.
  */
@@ -164,9 +165,12 @@ static void drop_down_to(mend_heap *heap, uint64_t most_bytes)
     }
 }
 
-/* Where its last piece ends. */
+/* Where its last piece ends; one that was forgotten has its address. */
 static uint64_t end_of(const mend_kept *copy)
 {
+    if (copy->piece_count == 0) {
+        return copy->address + 1;
+    }
     const mend_kept_piece *last = &copy->pieces[copy->piece_count - 1];
     return copy->address + last->offset_bytes + last->size_bytes;
 }
@@ -179,6 +183,16 @@ static void drop_overlapping(mend_heap *heap, uint64_t address, uint64_t size_by
     while (copy != NULL && end_of(copy) > address) {
         drop_copy(heap, copy);
         copy = copy_before(heap, last);
+    }
+}
+
+void mend_copies_forget(mend_heap *heap, uint64_t address, uint64_t size_bytes)
+{
+    mend_kept *copy = copy_before(heap, address + size_bytes - 1);
+    while (copy != NULL && end_of(copy) > address) {
+        copy->piece_count = 0;
+        mend_tree_node *before = mend_tree_previous(&copy->by_address);
+        copy = before != NULL ? COPY_OF(before) : NULL;
     }
 }
 
@@ -309,7 +323,7 @@ static bool is_of_block(const mend_heap *heap, const mend_kept *copy)
         const mend_span *span =
             mend_chunk_at(&heap->chunks, begin) != NULL ? mend_heap_span_at(heap, begin) : NULL;
         for (; span != NULL && span->address < end && !any; span = span->next) {
-            any = span->live && span->has_copy;
+            any = span->live && span->has_copy && copy->pieces[i].keep == MEND_KEEP_HOST;
         }
     }
     return any;

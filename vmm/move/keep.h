@@ -152,6 +152,9 @@ void mend_copies_take_own(mend_heap *heap, mend_kept *kept);
 
 void mend_copies_init(mend_heap *heap);
 
+/* Nothing is a copy of these bytes any more. The memory stays for the next sleep. */
+void mend_copies_forget(mend_heap *heap, uint64_t address, uint64_t size_bytes);
+
 /* What is kept of a chunk that woke becomes its copy, in place of those that hold older contents of
  * these addresses; beyond the limit, and without memory of the host, it is freed. */
 void mend_copies_leave(mend_heap *heap, mend_kept *kept, uint64_t size_bytes);

@@ -97,15 +97,22 @@ static mend_result undo(sleeping *s, size_t unmapped, mend_result result)
 
 /* ---- what cannot fail ------------------------------------------------------------------------ */
 
-/* The blocks of a chunk say what became of their contents, once all chunks of the call sleep. */
+/* The blocks of a chunk say what became of their contents, once all chunks of the call sleep. What
+ * slept there before is no copy of it; nor, for a block that sleeps for the first time, is what did
+ * in the chunks where it stays awake. */
 static void note_contents(const sleeping *s, const mend_cluster *at)
 {
     const uint64_t end = at->address + at->size_bytes;
+    mend_copies_forget(s->heap, at->address, at->size_bytes);
     for (mend_span *span = mend_heap_span_at(s->heap, at->address);
          span != NULL && span->address < end; span = span->next) {
         const bool drops = span->live && mend_keep_of(s->options, span) == MEND_KEEP_NOTHING;
         span->contents_dropped = drops || (span->contents_dropped && !mend_keep_has_all(span));
         span->is_guarded = span->is_guarded && !drops;
+        if (span->live && !span->has_copy) {
+            mend_copies_forget(s->heap, span->address, span->size_bytes);
+            span->has_copy = true;
+        }
     }
 }
 

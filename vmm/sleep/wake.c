@@ -199,23 +199,6 @@ static mend_result load(waking *w)
     return result;
 }
 
-/* Blocks of which a copy is on the host say so; others have none of an older sleep, either. */
-static void note_copies(const waking *w, const mend_chunk *chunk, const mend_kept *kept)
-{
-    const uint64_t end = chunk->address + chunk->size_bytes;
-    const mend_kept_piece *piece = kept->pieces; /* by rising addresses, as the spans */
-    const mend_kept_piece *behind = piece + kept->piece_count;
-    mend_span *span = mend_heap_span_at(w->heap, chunk->address);
-    for (; span != NULL && span->address < end; span = span->next) {
-        const uint64_t offset = mend_max_u64(span->address, chunk->address) - chunk->address;
-        while (piece < behind && piece->offset_bytes + piece->size_bytes <= offset) {
-            piece++;
-        }
-        const bool is_kept = piece < behind && piece->offset_bytes <= offset;
-        span->has_copy = span->live && is_kept && piece->keep == MEND_KEEP_HOST;
-    }
-}
-
 static void wake_up(waking *w, mend_wake_report *report)
 {
     mend_heap *heap = w->heap;
@@ -227,7 +210,6 @@ static void wake_up(waking *w, mend_wake_report *report)
         const uint64_t size_bytes = chunk->size_bytes;
         report->host_bytes += kept->host_bytes;
         report->file_bytes += kept->file_bytes;
-        note_copies(w, chunk, kept);
         mend_chunk_wake_up(&heap->chunks, chunk);
         mend_chunk_thaw(&heap->chunks, chunk);
         mend_remap_end_claims(heap, mend_heap_span_at(heap, chunk->address),

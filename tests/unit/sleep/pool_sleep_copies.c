@@ -76,7 +76,7 @@ SLEEP_TEST(pool_sleep_copies, they_are_of_the_last_sleep)
         EXPECT_OK(mend_read_kept(w->pool, r->blocks[0], 1, &byte));
         EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(1, keeps[i], .directory = "/tmp"), NULL));
         EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-        EXPECT_REFUSAL(INVALID_ARGUMENT, "has no copy",
+        EXPECT_REFUSAL(INVALID_ARGUMENT, "was not kept",
                        mend_read_kept(w->pool, r->blocks[0], 1, &byte));
         EXPECT_INVALID(mend_find_kept(w->pool, r->blocks[0], 1, &found));
         EXPECT_OK(mend_read_kept(w->pool, r->blocks[1], 1, &byte));
@@ -122,7 +122,7 @@ SLEEP_TEST(pool_sleep_copies, they_replace_all_that_they_overlap)
     mend_heap_unlock_all(heap);
 }
 
-/* Behind a block with a copy may lie one that never slept. */
+/* Behind a block with a copy may lie one that never slept, or slept last in a file. */
 SLEEP_TEST(pool_sleep_copies, they_end_with_their_blocks)
 {
     enum { SMALL = 4 << 10 };
@@ -135,11 +135,21 @@ SLEEP_TEST(pool_sleep_copies, they_end_with_their_blocks)
     EXPECT_OK(mend_read_kept(w->pool, pair[0], sizeof(read), read));
     EXPECT_OK(mend_find_kept(w->pool, pair[0], sizeof(read), &found));
     kit_release(w, pair[1], SMALL, S(0));
+    mend_set_sleep_tag(3);
     void *other = kit_alloc_written(w, SMALL, S(0));
+    mend_set_sleep_tag(0);
     EXPECT_PTR_EQ(pair[1], other);
     EXPECT_INVALID(mend_read_kept(w->pool, pair[0], sizeof(read), read));
     EXPECT_OK(mend_read_kept(w->pool, pair[0], SMALL, read));
+    EXPECT_OK(mend_sleep(
+        w->pool, SLEEP_TAG(3, MEND_KEEP_FILE, .others = MEND_KEEP_HOST, .directory = "/tmp"),
+        NULL));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_INVALID(mend_read_kept(w->pool, pair[0], sizeof(read), read));
+    EXPECT_OK(mend_read_kept(w->pool, pair[0], SMALL, read));
     kit_release(w, pair[0], SMALL, S(0));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
+    EXPECT_STATS(w, copies_host_bytes, ALL);
     kit_release(w, other, SMALL, S(0));
 }
 

@@ -77,8 +77,13 @@ static void verify_second_tag(mixed *m)
 MIXED_TEST(pool_sleep_split, contents_are_kept_in_a_file_or_dropped)
 {
     mend_sleep_report report;
+    const void *found;
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_OK(mend_find_kept(w->pool, r->parts[1], PART, &found));
     EXPECT_OK(put_first_tag(r, MEND_KEEP_FILE, &report));
     EXPECT_U64_EQ(PARTS / 2 * PART, report.file_bytes + report.shared_bytes);
+    EXPECT_INVALID(mend_find_kept(w->pool, r->parts[1], PART, &found)); /* a wake frees it */
     verify_second_tag(r);
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     for (int i = 0; i < PARTS; i++) {
