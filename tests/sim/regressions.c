@@ -444,3 +444,16 @@ HOLDS(sim_regressions, what_is_said_to_fit_fits_without_help,
       "device_pages 16, no_stream_waits 1, legacy 1",
       "GROUP_CREATE slot 229 / ADD_CALLBACK / ALLOC / ALLOC_IN slot 1 size 134 amount 65 / "
       "SET_LIMIT size 1 / ALLOC slot 2 stream 5 size 56 amount 32")
+
+/* Seed 339: an exact plan looks at several bases, and a chunk to be broken covers what another base
+ * than the last one lacks. */
+HOLDS(sim_regressions, chunks_are_broken_for_any_base,
+      "no_stream_waits 1, streams 2, soft_limit_percent 5",
+      "ALLOC stream 5 size 221 / "
+      "ALLOC slot 2 / "
+      "ALLOC slot 1 stream 1 size 218 amount 1 / "
+      "ALLOC slot 3 size 231 / "
+      "ALLOC slot 4 size 40 / "
+      "ADD_CALLBACK amount 1 / "
+      "FREE / "
+      "ALLOC size 238")

@@ -256,14 +256,8 @@ mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span 
             outcome = remake_chunk(heap, &now, &plan, span);
         }
         if (is_critical && outcome == MEND_NOTHING) {
-            /* What is picked last covers what the others leave: without a chunk of that size no
-             * plan changes. */
-            const bool may_cover =
-                plan.missing_bytes == 0 ||
-                mend_chunk_empty_at_least(&heap->chunks, plan.missing_bytes, 0) != NULL;
             now.may_break = true;
-            outcome = may_cover ? place_in_zone(heap, &now, &plan, span)
-                                : mend_place_mapped(heap, &now, span);
+            outcome = place_in_zone(heap, &now, &plan, span);
         }
     }
     mend_plan_clear(&plan);

@@ -41,7 +41,6 @@ static bool plan_creation(mend_heap *heap, const mend_request *request, mend_pla
         if (rules.may_create && mend_budget_lacks_device_memory(heap, exact)) {
             note_refused(plan, exact);
         }
-        plan->missing_bytes = missing_bytes;
         plan->lacking_bytes = rules.may_create ? mend_budget_lacking_bytes(heap, exact) : 0;
         return false;
     }

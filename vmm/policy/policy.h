@@ -154,8 +154,8 @@ typedef struct mend_plan {
     uint64_t create_unit_bytes; /* size of the created chunks; the last may be smaller */
     uint64_t create_tail_bytes; /* size of the last created chunk; 0: as the others */
     uint64_t create_head_bytes; /* size of the first one; 0: as the others */
-    uint64_t missing_bytes;     /* if there is no plan because of the limit: what its chunks lack */
-    uint64_t lacking_bytes;     /* and what must be given back first; 0: another reason */
+    uint64_t lacking_bytes;     /* if there is no plan: bytes to give back first, because of the
+                                 * limit; 0: another reason */
     uint64_t refused_bytes;     /* smallest creation that the limit allows and the device has no
                                  * memory for; 0: none */
     bool lacks_host_memory;     /* there is no plan because malloc failed */
