@@ -455,3 +455,16 @@ HOLDS(sim_regressions, copies_are_of_the_last_sleep_in_each_chunk, "",
 HOLDS(sim_regressions, copies_are_of_the_block_in_each_chunk, "",
       "ALLOC slot 47 size 163 / SLEEP stream 6 / WAKE / FREE slot 47 / ALLOC slot 47 size 163 / "
       "ALLOC slot 17 / EXPORT slot 17 / SLEEP stream 7 / WAKE / READ_KEPT amount 1")
+
+/* Seed 339: an exact plan looks at several bases, and a chunk to be broken covers what another base
+ * than the last one lacks. */
+HOLDS(sim_regressions, chunks_are_broken_for_any_base,
+      "no_stream_waits 1, streams 2, soft_limit_percent 5",
+      "ALLOC stream 5 size 221 / "
+      "ALLOC slot 2 / "
+      "ALLOC slot 1 stream 1 size 218 amount 1 / "
+      "ALLOC slot 3 size 231 / "
+      "ALLOC slot 4 size 40 / "
+      "ADD_CALLBACK amount 1 / "
+      "FREE / "
+      "ALLOC size 238")

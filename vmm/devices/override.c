@@ -209,10 +209,7 @@ mend_result mend_get_allocator(int device, mend_allocator *allocator)
         return mend_pool_invalid("mend_get_allocator: allocator is NULL, or its struct_size is "
                                  "wrong: begin with MEND_ALLOCATOR_INIT");
     }
-    mend_result result = mend_devices_check(device, true);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_devices_check(device, true));
     mend_allocator all = {.struct_size = allocator->struct_size,
                           .handler = {.ctx = (void *)(intptr_t)device,
                                       .alloc = own_alloc,

@@ -188,11 +188,9 @@ mend_result mend_current_device(int *device)
 mend_result mend_devices_alloc(int device, uint64_t size_bytes, mend_stream stream, void **pointer)
 {
     mend_pool *pool;
-    mend_result result = device == MEND_ALL_DEVICES ? mend_current_device(&device) : MEND_OK;
-    if (result == MEND_OK) {
-        result = find_pool(device, &pool);
-    }
-    return result == MEND_OK ? mend_alloc(pool, size_bytes, stream, pointer) : result;
+    MEND_TRY(device == MEND_ALL_DEVICES ? mend_current_device(&device) : MEND_OK);
+    MEND_TRY(find_pool(device, &pool));
+    return mend_alloc(pool, size_bytes, stream, pointer);
 }
 
 /* The default pool that a pointer belongs to, among all devices or only `device`. NULL: none. */

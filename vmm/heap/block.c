@@ -65,10 +65,7 @@ void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span
 /* Takes the memory at the request's address, if all of it is free and ready. */
 static mend_result place_at(mend_heap *heap, mend_request *request, mend_span **span)
 {
-    mend_result result = mend_requester_find(heap, request);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_requester_find(heap, request));
     if (!mend_pointer_map_reserve(&heap->blocks) || !mend_layout_reserve(heap, 0)) {
         return no_host_memory();
     }
@@ -377,12 +374,9 @@ mend_result mend_block_find_to_free(mend_heap *heap, uint64_t address, mend_orde
 {
     assert(mend_mutex_is_held(&heap->state));
     *users = (mend_block_users){MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
-    mend_result result = find_block(heap, address, span);
-    if (result == MEND_OK) {
-        result = mend_block_excuse(heap, find_users(heap, *span, order, group, users), users);
-    }
-    return result == MEND_OK ? find_block(heap, address, span) : result; /* `state` may have been
-                                                                          * released */
+    MEND_TRY(find_block(heap, address, span));
+    MEND_TRY(mend_block_excuse(heap, find_users(heap, *span, order, group, users), users));
+    return find_block(heap, address, span); /* `state` may have been released */
 }
 
 mend_result mend_block_add_user(mend_heap *heap, mend_span *span, uint32_t user)
@@ -433,6 +427,6 @@ mend_result mend_heap_free_in_group(mend_heap *heap, uint64_t address, mend_orde
     assert(group != 0);
     mend_span *span;
     mend_block_users users;
-    mend_result result = mend_block_find_to_free(heap, address, order, group, &span, &users);
-    return result == MEND_OK ? mend_block_free_into_runs(heap, span, users) : result;
+    MEND_TRY(mend_block_find_to_free(heap, address, order, group, &span, &users));
+    return mend_block_free_into_runs(heap, span, users);
 }

@@ -6,6 +6,7 @@
  */
 #include <assert.h>
 
+#include "base/error.h"
 #include "heap/heap.h"
 #include "layout/layout.h"
 #include "users/users.h"
@@ -163,10 +164,7 @@ __attribute__((noinline)) static mend_result free_slowly(mend_heap *heap, uint64
 {
     mend_span *span;
     mend_block_users users;
-    mend_result result = mend_block_find_to_free(heap, address, order, 0, &span, &users);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_block_find_to_free(heap, address, order, 0, &span, &users));
     bool is_ordered =
         users.first != MEND_STREAM_UNKNOWN && heap->streams.items[users.first].group == 0;
     return is_ordered ? free_block(heap, span, users.first)

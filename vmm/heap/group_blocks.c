@@ -283,10 +283,7 @@ static home *home_of(const restoration *r, mend_chunk_handle handle)
 /* Plans the way back of a chunk, once. */
 static mend_result plan_way_back(restoration *r, const target *t, mend_retired *retired)
 {
-    mend_result result = r->homes == NULL ? list_homes(r) : MEND_OK;
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(r->homes == NULL ? list_homes(r) : MEND_OK);
     home *to = home_of(r, retired->handle);
     if (to != NULL && to->retired == retired) {
         return MEND_OK;

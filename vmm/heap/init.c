@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "base/error.h"
 #include "driver/forward.h"
 #include "layout/layout.h"
 #include "move/move.h"
@@ -54,10 +55,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     mend_unlocking_init(&heap->unlocking, driver, &heap->state);
     heap->driver = &heap->unlocking.pass.table;
     mend_tightness_apply(heap, config->tightness);
-    mend_result result = mend_streams_init(&heap->streams, heap->driver, device->context);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_streams_init(&heap->streams, heap->driver, device->context));
     heap->streams.verify = config->streams_may_vanish;
     heap->caching.closings = 1;
     mend_mutex_init(&heap->grow, MEND_RANK_GROW);

@@ -230,11 +230,7 @@ mend_result mend_heap_destroy_range(mend_heap *heap, mend_range *range, mend_str
                             "before it is destroyed",
                             (unsigned long long)range->address);
     }
-    mend_result result =
-        mend_heap_decommit(heap, range, range->address, mend_range_end(range), stream);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_heap_decommit(heap, range, range->address, mend_range_end(range), stream));
     mend_ranges_close(heap, range);
     if (mend_enter(heap, &scope) == MEND_OK) {
         mend_ranges_settle(heap, MEND_STREAM_UNKNOWN);

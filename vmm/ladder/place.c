@@ -16,10 +16,10 @@
 /* ---- in mapped memory ---------------------------------------------------------------------------
  */
 
-/* Takes the place, if there is one. During a driver call other threads may have used the reserved
- * nodes, so it reserves again. */
+/* Takes the place, if there is one, and counts it. During a driver call other threads may have used
+ * the reserved nodes, so it reserves again. */
 static mend_outcome take(mend_heap *heap, const mend_request *request, mend_fit fit,
-                         mend_span **span)
+                         uint64_t *counter, mend_span **span)
 {
     if (fit.run == NULL) {
         return MEND_NOTHING;
@@ -37,7 +37,7 @@ static mend_outcome take(mend_heap *heap, const mend_request *request, mend_fit 
     assert(fit.address >= fit.run->address);
     assert(fit.address + request->size_bytes <= mend_run_end(fit.run));
     *span = mend_layout_take(heap, fit.run, fit.address, request->size_bytes);
-    heap->counters.placed_in_run++;
+    (*counter)++;
     return MEND_PLACED;
 }
 
@@ -46,7 +46,8 @@ static mend_outcome take_fit(mend_heap *heap, const mend_request *request, int z
                              uint64_t largest_bytes, mend_span **span)
 {
     mend_cache_flush_from(heap, zone, request->size_bytes);
-    return take(heap, request, mend_fit_find(heap, request, zone, largest_bytes), span);
+    return take(heap, request, mend_fit_find(heap, request, zone, largest_bytes),
+                &heap->counters.placed_in_run, span);
 }
 
 mend_outcome mend_place_mapped(mend_heap *heap, const mend_request *request, mend_span **span)
@@ -62,7 +63,8 @@ mend_outcome mend_place_in_stretch(mend_heap *heap, const mend_request *request,
 {
     mend_outcome outcome = MEND_NOTHING;
     for (int zone = request->zone; outcome == MEND_NOTHING && zone < MEND_ZONES_OF_BLOCKS; zone++) {
-        outcome = take(heap, request, mend_fit_find_anywhere(heap, request, zone), span);
+        outcome = take(heap, request, mend_fit_find_anywhere(heap, request, zone),
+                       &heap->counters.placed_in_run, span);
     }
     return outcome;
 }
@@ -123,6 +125,31 @@ static mend_outcome create_to_avoid_moves(mend_heap *heap, const mend_request *r
     return outcome;
 }
 
+/* Maps the gaps of a bridge one after the other, and takes the place. Other threads may have used
+ * its runs meanwhile. */
+static mend_outcome build_bridge(mend_heap *heap, const mend_request *request,
+                                 const mend_bridge *bridge, mend_span **span)
+{
+    mend_plan plan;
+    mend_span *none = NULL;
+    mend_outcome outcome = MEND_PLACED;
+    while (outcome == MEND_PLACED && mend_bridge_plan(heap, request, bridge, &plan)) {
+        outcome = mend_grow(heap, request, &plan, &none);
+        mend_plan_clear(&plan);
+    }
+    mend_plan_clear(&plan);
+    if (outcome != MEND_PLACED) {
+        return outcome;
+    }
+    mend_run *run = mend_layout_run_at(&heap->zones[request->zone], bridge->address);
+    bool is_built = run != NULL && mend_run_end(run) - bridge->address >= request->size_bytes &&
+                    mend_layout_is_ready(heap, run, bridge->address, request->size_bytes,
+                                         request->stream, request->behind_wait);
+    return is_built ? take(heap, request, (mend_fit){run, bridge->address},
+                           &heap->counters.placed_by_extension, span)
+                    : MEND_NOTHING;
+}
+
 /* An empty small chunk, a new one, any run of the large zone. */
 static mend_outcome use_small_chunk(mend_heap *heap, const mend_request *request, mend_span **span)
 {
@@ -170,6 +197,13 @@ static mend_outcome place_in_zone(mend_heap *heap, const mend_request *request, 
         }
         mend_plan_clear(plan);
         bool is_found = mend_plan_find(heap, request, rules, plan);
+        mend_bridge bridge;
+        if (may_avoid_moves && is_found && plan->moved_count > 0 &&
+            mend_bridge_find(heap, request, plan->picked_bytes + plan->create_bytes, &bridge)) {
+            mend_plan_clear(plan); /* its chunks are those that the bridge takes, too */
+            outcome = build_bridge(heap, request, &bridge, span);
+            is_found = outcome == MEND_NOTHING && mend_plan_find(heap, request, rules, plan);
+        }
         if (may_avoid_moves && is_found && plan->moved_count > 0) {
             outcome = create_to_avoid_moves(heap, request, rules, &is_found, plan, span);
         }
@@ -256,14 +290,8 @@ mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span 
             outcome = remake_chunk(heap, &now, &plan, span);
         }
         if (is_critical && outcome == MEND_NOTHING) {
-            /* What is picked last covers what the others leave: without a chunk of that size no
-             * plan changes. */
-            const bool may_cover =
-                plan.missing_bytes == 0 ||
-                mend_chunk_empty_at_least(&heap->chunks, plan.missing_bytes, 0) != NULL;
             now.may_break = true;
-            outcome = may_cover ? place_in_zone(heap, &now, &plan, span)
-                                : mend_place_mapped(heap, &now, span);
+            outcome = place_in_zone(heap, &now, &plan, span);
         }
     }
     mend_plan_clear(&plan);

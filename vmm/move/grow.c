@@ -392,7 +392,7 @@ mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_
                      .plan = plan,
                      .zone = &heap->zones[request->zone],
                      .zone_number = request->zone,
-                     .space = plan->fixed_address != 0 ? &heap->ranges.space : &heap->space,
+                     .space = request->pages != NULL ? &heap->ranges.space : &heap->space,
                      .total_bytes = mend_plan_mapped_bytes(plan)};
     assert(t.total_bytes > 0);
     assert(request->size_bytes % MEND_GRANULE_BYTES == 0);

@@ -293,8 +293,8 @@ static mend_result pass(mend_keeper *keeper, const mend_kept *kept, bool out)
 
 mend_result mend_keeper_save(mend_keeper *keeper, mend_kept *kept)
 {
-    mend_result result = take_room(keeper, kept);
-    return result == MEND_OK ? pass(keeper, kept, true) : result;
+    MEND_TRY(take_room(keeper, kept));
+    return pass(keeper, kept, true);
 }
 
 mend_result mend_keeper_load(mend_keeper *keeper, const mend_kept *kept)
@@ -304,6 +304,6 @@ mend_result mend_keeper_load(mend_keeper *keeper, const mend_kept *kept)
 
 mend_result mend_keeper_finish(mend_keeper *keeper)
 {
-    mend_result result = synchronize(keeper);
-    return result == MEND_OK ? write_staged(keeper) : result;
+    MEND_TRY(synchronize(keeper));
+    return write_staged(keeper);
 }

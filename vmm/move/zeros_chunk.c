@@ -101,10 +101,7 @@ static mend_result create(mend_heap *heap, uint64_t size_bytes, mend_chunk_handl
     const mend_driver *driver = heap->driver;
     mend_chunk_properties properties = heap->chunks.properties;
     properties.share_types = MEND_SHARE_NONE;
-    mend_result result = make_room(heap, size_bytes);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(make_room(heap, size_bytes));
     const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     mend_status status = driver->create(driver, size_bytes, &properties, handle);
     const uint64_t keep_bytes = reserved_bytes - mend_min_u64(size_bytes, reserved_bytes);

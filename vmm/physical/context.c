@@ -310,12 +310,9 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
 mend_result mend_streams_wait_unfenced(mend_streams *streams, uint32_t asking)
 {
     bool recorded = streams->context_event_count > 0;
-    mend_result result = recorded || streams->hidden_captures > 0
-                             ? MEND_OK
-                             : mend_streams_record_context(streams, asking, &recorded);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(recorded || streams->hidden_captures > 0
+                 ? MEND_OK
+                 : mend_streams_record_context(streams, asking, &recorded));
     if (recorded && mend_context_poll(streams)) {
         return MEND_OK; /* the GPU was idle */
     }

@@ -237,10 +237,7 @@ mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_
         return MEND_OK;
     }
     mend_stream_info info = {0};
-    mend_result result = ask(streams, handle, &info);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(ask(streams, handle, &info));
     if (!suffices && info.id == 0 && info.capture_id == 0) {
         return mend_failure(
             MEND_ERROR_CAPTURING,

@@ -36,6 +36,9 @@ enum { DEFAULT_TIGHTNESS = 3 };
  * that a later request lacks. Headroom leaves FULL_PERCENT for requests that lack memory. */
 enum { FULL_PERCENT = 2, NEAR_PERCENT = 10 };
 
+/* Percent of the limit. Once all but this was live, blocks lie as closely as they can. */
+enum { CLOSE_PERCENT = 5 };
+
 /* While this part of the limit is not reserved, calls count more than bytes: a search spares no
  * empty chunk, large requests have larger chunks, and what is created may save moves beside it. */
 enum { AMPLE_OF_LIMIT = 2 };
@@ -74,7 +77,15 @@ enum { PAGES_OF_CHUNK = 8 };
  * of frees after a request that had to make room: so the steady state makes no driver call. */
 enum { SEARCH_TRIES = 24 };
 
-/* Spans of a run that are looked at for a place between its ends. */
+/* Part of a large request. A run that is smaller saves hardly a move, and the addresses behind it
+ * let another block grow. */
+enum { PART_OF_REQUEST = 16 };
+
+/* A bridge moves at most this part of what the request would move without it: what lies beside its
+ * gaps can no longer grow. */
+enum { BRIDGE_OF_MOVES = 2 };
+
+/* Spans of a run that are looked at for a place between its ends; runs and gaps of a bridge. */
 enum { SPANS_OF_STRETCH = 64 };
 
 /* If a block ends with a page, at most this part of a page may stay free before the block. */

@@ -65,6 +65,13 @@ bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes)
     return wanted <= live + live / 100 * HEADROOM_PERCENT + paid;
 }
 
+bool mend_headroom_is_spent(const mend_heap *heap, uint64_t size_bytes)
+{
+    const uint64_t limit = mend_budget_limit(heap);
+    return mend_budget_room_bytes(heap) < size_bytes && !mend_budget_is_nearly_used(heap) &&
+           heap->budget.headroom.most_live_bytes <= limit - limit / 100 * CLOSE_PERCENT;
+}
+
 void mend_headroom_note_refusal(mend_heap *heap)
 {
     heap->budget.headroom.was_refused = true;

@@ -41,7 +41,6 @@ static bool plan_creation(mend_heap *heap, const mend_request *request, mend_pla
         if (rules.may_create && mend_budget_lacks_device_memory(heap, exact)) {
             note_refused(plan, exact);
         }
-        plan->missing_bytes = missing_bytes;
         plan->lacking_bytes = rules.may_create ? mend_budget_lacking_bytes(heap, exact) : 0;
         return false;
     }
@@ -97,6 +96,15 @@ typedef struct base_candidate {
     uint64_t need_bytes; /* bytes behind the run */
 } base_candidate;
 
+/* Whether a run is too small to be extended for a request of many chunks. */
+static bool is_part_too_small(const mend_heap *heap, const mend_request *request,
+                              const mend_run *run)
+{
+    const uint64_t least = request->size_bytes / PART_OF_REQUEST;
+    return run->size_bytes < least && least >= mend_budget_usual_chunk(heap, MEND_ZONE_LARGE) &&
+           mend_headroom_is_spent(heap, request->size_bytes);
+}
+
 static bool can_grow(mend_heap *heap, const mend_request *request, const base_candidate *place)
 {
     const mend_space *space = &heap->space;
@@ -105,6 +113,7 @@ static bool can_grow(mend_heap *heap, const mend_request *request, const base_ca
     assert(place->start <= end); /* the block may use nothing of the run */
     assert(end - place->start + place->need_bytes == request->size_bytes);
     return mend_space_room_at(space, end) >= place->need_bytes &&
+           !is_part_too_small(heap, request, place->run) &&
            mend_layout_is_ready(heap, place->run, place->start, end - place->start, request->stream,
                                 request->behind_wait);
 }

@@ -137,16 +137,17 @@ typedef struct mend_end {
 } mend_end;
 
 typedef struct mend_plan {
-    mend_end tail;  /* the end of a chunk, before all others; only without a base */
-    mend_end head;  /* the start of a chunk, behind all others */
-    mend_run *base; /* the run to extend; NULL: use a new address */
-    uint64_t base_address;
+    mend_end tail;         /* the end of a chunk, before all others; only without a base */
+    mend_end head;         /* the start of a chunk, behind all others */
+    mend_run *base;        /* the run to extend; NULL: use a new address */
+    uint64_t base_address; /* of the base, or of a bridge: its chunks stay */
     uint64_t base_bytes;
     const struct mend_parts
         *pages;             /* what the request commits: memory there stays. NULL: a block */
     uint64_t start;         /* with a base: where the block begins in it */
-    uint64_t fixed_address; /* where the chunks are mapped, in a range: free memory there, and no
-                             * block is taken. 0: behind the base, or at a new address */
+    uint64_t fixed_address; /* where the chunks are mapped, in a range or a bridge: free memory
+                             * there, and no block is taken. 0: behind the base, or at a new
+                             * address */
     mend_picks picks;
     size_t moved_count; /* picked chunks that are mapped */
     uint64_t picked_bytes;
@@ -154,8 +155,8 @@ typedef struct mend_plan {
     uint64_t create_unit_bytes; /* size of the created chunks; the last may be smaller */
     uint64_t create_tail_bytes; /* size of the last created chunk; 0: as the others */
     uint64_t create_head_bytes; /* size of the first one; 0: as the others */
-    uint64_t missing_bytes;     /* if there is no plan because of the limit: what its chunks lack */
-    uint64_t lacking_bytes;     /* and what must be given back first; 0: another reason */
+    uint64_t lacking_bytes;     /* if there is no plan: bytes to give back first, because of the
+                                 * limit; 0: another reason */
     uint64_t refused_bytes;     /* smallest creation that the limit allows and the device has no
                                  * memory for; 0: none */
     bool lacks_host_memory;     /* there is no plan because malloc failed */
@@ -193,6 +194,26 @@ static inline size_t mend_plan_end_count(const mend_plan *plan)
  * chunks to create. */
 uint64_t mend_plan_next_chunk(const mend_plan *plan, uint64_t left_bytes);
 size_t mend_plan_create_count(const mend_plan *plan);
+
+/* ---- bridge.c -------------------------------------------------------------------------------- */
+
+/* A place for a block over runs and unmapped addresses; both borders at a page, or in a run. */
+typedef struct mend_bridge {
+    uint64_t address; /* where the block begins */
+    uint64_t from;    /* what must be mapped */
+    uint64_t end;
+    uint64_t missing_bytes; /* of it, unmapped */
+} mend_bridge;
+
+/* Finds the place that needs least, for a large request whose plan moves or creates so many bytes.
+ * False if none needs much less, or if they could be created. Joins idle spans; no driver call. */
+bool mend_bridge_find(mend_heap *heap, const mend_request *request, uint64_t moved_bytes,
+                      mend_bridge *bridge);
+
+/* Plans to move empty chunks from elsewhere into the first gap of the bridge. False: all is mapped,
+ * or no chunks fit, or malloc fails. The caller ends it with mend_plan_clear in every case. */
+bool mend_bridge_plan(mend_heap *heap, const mend_request *request, const mend_bridge *bridge,
+                      mend_plan *plan);
 
 /* ---- ends.c ---------------------------------------------------------------------------------- */
 
@@ -281,6 +302,11 @@ void mend_headroom_note_move(mend_heap *heap);
 
 /* Whether this much may be created to avoid moves. */
 bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes);
+
+/* Whether the limit has no room to create this much instead of moving it, and that will last: the
+ * program never needed nearly all of the limit. Then addresses are kept in large pieces. Otherwise
+ * blocks lie as closely as they can. */
+bool mend_headroom_is_spent(const mend_heap *heap, uint64_t size_bytes);
 
 /* Called after the driver refused to create it: then it is not asked again in this window. */
 void mend_headroom_note_refusal(mend_heap *heap);

@@ -68,13 +68,8 @@ mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
     }
     static const mend_terms usual = {.alignment_bytes = MEND_GRANULE_BYTES};
     mend_order order;
-    mend_result result = mend_pool_find_order(pool, stream, &order);
-    if (result == MEND_OK) {
-        result = mend_pool_take(pool);
-    }
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_find_order(pool, stream, &order));
+    MEND_TRY(mend_pool_take(pool));
     uint64_t address =
         order.capture == 0 ? mend_heap_alloc_cached(&pool->heap, size_bytes, stream) : 0;
     if (address == 0) {
@@ -90,11 +85,7 @@ static mend_result read_options(const mend_pool *pool, mend_stream stream,
                                 const mend_alloc_options *given, mend_terms *terms)
 {
     mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
-    mend_result result =
-        mend_pool_read_struct(given, "mend_alloc_options", &options, sizeof(options));
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_read_struct(given, "mend_alloc_options", &options, sizeof(options)));
     if (options.group != NULL && options.group->pool != pool) {
         return mend_pool_invalid("mend_alloc_options.group is of another pool");
     }
@@ -266,13 +257,8 @@ mend_result mend_get_block_info(mend_pool *pool, const void *pointer, mend_block
     if (pool == NULL || pointer == NULL || info == NULL) {
         return mend_pool_invalid("mend_get_block_info: pool, pointer or info is NULL");
     }
-    mend_result result = mend_pool_check_struct(info, "mend_block_info");
-    if (result == MEND_OK) {
-        result = mend_pool_check_process(pool);
-    }
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_check_struct(info, "mend_block_info"));
+    MEND_TRY(mend_pool_check_process(pool));
     mend_heap_lock(&pool->heap);
     const mend_span *span = mend_heap_block_at(&pool->heap, (uint64_t)(uintptr_t)pointer);
     if (mend_chunk_at(&pool->heap.chunks, (uint64_t)(uintptr_t)pointer) == NULL) {

@@ -54,10 +54,7 @@ mend_result mend_add_pressure_callback(mend_pool *pool, mend_pressure_callback c
     if (pool == NULL || callback == NULL) {
         return mend_pool_invalid("mend_add_pressure_callback: pool or callback is NULL");
     }
-    mend_result result = mend_pool_check_process(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_check_process(pool));
     mend_callback_entry *entry = malloc(sizeof(*entry));
     if (entry == NULL) {
         return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a callback");
@@ -105,10 +102,7 @@ mend_result mend_remove_pressure_callback(mend_pool *pool, mend_pressure_callbac
     if (pool == NULL || callback == NULL) {
         return mend_pool_invalid("mend_remove_pressure_callback: pool or callback is NULL");
     }
-    mend_result result = mend_pool_check_process(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_check_process(pool));
     mend_callbacks *callbacks = &pool->callbacks;
     mend_heap_lock(&pool->heap);
     mend_callback_entry *entry = find(callbacks, callback, context);

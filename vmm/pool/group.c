@@ -35,10 +35,7 @@ static mend_result set_begun(mend_group *group, mend_stream stream, bool is_begu
 {
     mend_pool *pool = group->pool;
     assert(pool != NULL);
-    mend_result result = mend_pool_enter(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_enter(pool));
     if (is_begun) {
         mend_ladder_close_before_group(&pool->heap);
     }
@@ -152,10 +149,7 @@ mend_result mend_group_get_blocks(mend_group *group, mend_group_block *blocks, s
                                  "block_bytes is not sizeof(mend_group_block)");
     }
     mend_pool *pool = group->pool;
-    mend_result result = mend_pool_enter(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_enter(pool));
     mend_heap_list_group(&pool->heap, group->number, blocks, block_bytes, capacity, count);
     return mend_pool_leave(pool, MEND_OK);
 }

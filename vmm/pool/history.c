@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/error.h"
 #include "mend/mend_views.h"
 #include "observe/observe.h"
 #include "pool/pool.h"
@@ -13,11 +14,8 @@ enum { EVENTS_AT_A_TIME = 256 };
 mend_result mend_get_regions(mend_pool *pool, mend_region *regions, size_t region_bytes,
                              size_t capacity, size_t *count)
 {
-    mend_result result =
-        mend_pool_check_array(pool, regions, region_bytes, capacity, count, "mend_get_regions");
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(
+        mend_pool_check_array(pool, regions, region_bytes, capacity, count, "mend_get_regions"));
     mend_heap *heap = &pool->heap;
     mend_heap_lock_to_read(heap);
     *count = mend_observe_regions(heap, NULL, region_bytes, 0);
@@ -56,11 +54,8 @@ mend_result mend_history_read(mend_pool *pool, uint64_t *cursor, mend_history_ev
     if (cursor == NULL) {
         return mend_pool_invalid("mend_history_read: cursor is NULL");
     }
-    mend_result result =
-        mend_pool_check_array(pool, events, event_bytes, capacity, count, "mend_history_read");
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(
+        mend_pool_check_array(pool, events, event_bytes, capacity, count, "mend_history_read"));
     mend_heap *heap = &pool->heap;
     size_t done = 0;
     size_t copied;

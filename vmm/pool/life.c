@@ -27,10 +27,7 @@
 
 static mend_result check_config(const mend_pool_config *config)
 {
-    mend_result result = mend_configuration_check(config);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_configuration_check(config));
     if (config->device < 0) {
         return mend_pool_invalid("mend_pool_config.device is negative");
     }

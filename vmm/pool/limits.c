@@ -86,11 +86,7 @@ mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes)
 
 mend_result mend_set_soft_limit(mend_pool *pool, uint64_t soft_limit_bytes)
 {
-    mend_result result =
-        mend_pool_enter_all_if(pool, pool != NULL, "mend_set_soft_limit: pool is NULL");
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_enter_all_if(pool, pool != NULL, "mend_set_soft_limit: pool is NULL"));
     pool->heap.config.soft_limit_bytes = soft_limit_bytes;
     return mend_pool_leave_all(pool, MEND_OK);
 }
@@ -126,13 +122,8 @@ mend_result mend_get_stats(mend_pool *pool, mend_stats *stats)
         return mend_pool_invalid("mend_get_stats: pool or stats is NULL");
     }
     mend_stats all = MEND_STATS_INIT;
-    mend_result result = mend_pool_check_struct(stats, "mend_stats");
-    if (result == MEND_OK) {
-        result = mend_pool_check_process(pool);
-    }
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_check_struct(stats, "mend_stats"));
+    MEND_TRY(mend_pool_check_process(pool));
     mend_heap_lock(&pool->heap);
     mend_pool_statistics(pool, &all);
     mend_heap_unlock(&pool->heap);
@@ -154,10 +145,7 @@ mend_result mend_reset_peak_stats(mend_pool *pool)
 
 mend_result mend_pool_explain(mend_pool *pool, mend_stream asking, mend_explanation *explanation)
 {
-    mend_result result = mend_pool_check_process(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_check_process(pool));
     mend_heap *heap = &pool->heap;
     mend_heap_lock_to_read(heap);
     uint32_t stream = mend_streams_lookup(&heap->streams, asking, 0);

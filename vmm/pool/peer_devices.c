@@ -36,10 +36,7 @@ static mend_result let_use(mend_pool *pool, int device)
     if (!pool->meets_peers || !can_reach) {
         return MEND_OK;
     }
-    mend_result result = mend_pool_enter_all(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_enter_all(pool));
     return mend_pool_leave_all(pool, mend_access_add(&pool->heap, device));
 }
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/scopes.h"
 #include "base/words.h"
 
@@ -162,10 +163,7 @@ mend_result mend_stats_prometheus(mend_pool *pool, char *text, size_t text_bytes
         return mend_pool_invalid("mend_stats_prometheus: pool, text or length is NULL");
     }
     mend_stats stats = MEND_STATS_INIT;
-    mend_result result = mend_pool_check_process(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_check_process(pool));
     exposition e = {.text = NULL};
     snprintf(e.labels, sizeof(e.labels), "device=\"%d\",pool=\"%llu\"", pool->device,
              (unsigned long long)pool->member.number);

@@ -74,13 +74,8 @@ mend_result mend_range_get_info(mend_range *range, mend_range_info *info)
         return mend_pool_invalid("mend_range_get_info: range or info is NULL");
     }
     mend_pool *pool = range->pool;
-    mend_result result = mend_pool_check_struct(info, "mend_range_info");
-    if (result == MEND_OK) {
-        result = mend_pool_check_process(pool);
-    }
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_check_struct(info, "mend_range_info"));
+    MEND_TRY(mend_pool_check_process(pool));
     mend_heap_lock(&pool->heap);
     const mend_range_info all = {
         .base = (void *)(uintptr_t)range->address,
@@ -133,13 +128,8 @@ static mend_result check_capture(mend_pool *pool, const char *call, mend_stream 
 static mend_result commit(mend_pool *pool, const char *call, const mend_parts *pages,
                           mend_stream stream)
 {
-    mend_result result = check_capture(pool, call, stream);
-    if (result == MEND_OK) {
-        result = mend_pool_take(pool);
-    }
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(check_capture(pool, call, stream));
+    MEND_TRY(mend_pool_take(pool));
     const mend_helpers helpers = mend_pool_helpers(pool);
     return mend_pool_leave(pool, mend_heap_commit(&pool->heap, pages, stream, &helpers));
 }
@@ -168,10 +158,7 @@ mend_result mend_range_commit(mend_range *range, uint64_t offset_bytes, uint64_t
                               mend_stream stream)
 {
     const char *call = "mend_range_commit";
-    mend_result result = check_bytes(call, range, offset_bytes, size_bytes, stream);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(check_bytes(call, range, offset_bytes, size_bytes, stream));
     const mend_part part = pages_around(range, offset_bytes, size_bytes);
     return commit(range->pool, call, &(mend_parts){&part, 1}, stream);
 }

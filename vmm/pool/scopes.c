@@ -110,11 +110,7 @@ static size_t list(const mend_heap *heap, mend_scope_info *scopes, size_t scope_
 mend_result mend_get_scopes(mend_pool *pool, mend_scope_info *scopes, size_t scope_bytes,
                             size_t capacity, size_t *count)
 {
-    mend_result result =
-        mend_pool_check_array(pool, scopes, scope_bytes, capacity, count, "mend_get_scopes");
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_check_array(pool, scopes, scope_bytes, capacity, count, "mend_get_scopes"));
     mend_heap_lock(&pool->heap);
     *count = list(&pool->heap, NULL, scope_bytes, 0);
     if (*count <= capacity) {

@@ -59,10 +59,7 @@ static mend_result find_part(mend_heap *heap, uint64_t address, uint64_t size_by
                              const mend_kept **kept, const mend_kept_piece **piece, uint64_t *at,
                              uint64_t *part_bytes)
 {
-    mend_result result = find_kept(heap, address, kept);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(find_kept(heap, address, kept));
     const uint64_t offset_bytes = address - (*kept)->address;
     *piece = piece_at(*kept, offset_bytes);
     if (*piece == NULL || ((*piece)->keep == MEND_KEEP_FILE && (*kept)->file == NULL)) {
@@ -85,10 +82,7 @@ static mend_result read_part(mend_heap *heap, uint64_t address, uint64_t size_by
     const mend_kept *kept;
     const mend_kept_piece *piece;
     uint64_t at = 0;
-    mend_result result = find_part(heap, address, size_bytes, &kept, &piece, &at, part_bytes);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(find_part(heap, address, size_bytes, &kept, &piece, &at, part_bytes));
     if (piece->keep == MEND_KEEP_FILE) {
         return mend_sleep_file_read(heap, kept->file, host, *part_bytes, at);
     }

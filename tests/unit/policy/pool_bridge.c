@@ -1,0 +1,118 @@
+/*
+ * Once the limit leaves no room to create, a large block lies over several free runs and the gaps
+ * between them, so that only the gaps need chunks; and it does not begin in a run that is a small
+ * part of it. Blocks of one chunk each fill the pool, side by side.
+ */
+#include "tests/support/kit.h"
+
+enum { MOST_BLOCKS = 64, ROW = 16, LONG_ROW = 60 };
+
+typedef struct row {
+    mend_world w;
+    void *blocks[MOST_BLOCKS];
+} row;
+
+static bool open_row(row *r, uint64_t limit_mib, uint64_t count)
+{
+    if (!kit_open_allowing(&r->w, limit_mib * MEND_MIB, -1)) {
+        return false;
+    }
+    kit_free(&r->w, kit_alloc(&r->w, count * MEND_MIB, r->w.streams[0]), r->w.streams[0]);
+    for (uint64_t i = 0; i < count; i++) {
+        r->blocks[i] = kit_alloc(&r->w, MEND_MIB, r->w.streams[0]);
+    }
+    return !mend_test_has_failed();
+}
+
+static void release(row *r, int from, int end)
+{
+    for (int i = from; i < end; i++) {
+        kit_free(&r->w, r->blocks[i], r->w.streams[0]);
+    }
+}
+
+/* Moves two chunks away, so that nothing is mapped at their places. */
+static bool open_with_gaps(row *r, uint64_t limit_mib)
+{
+    if (!open_row(r, limit_mib, ROW)) {
+        return false;
+    }
+    release(r, 8, 9);
+    release(r, 10, 11);
+    (void)kit_alloc(&r->w, 2 * MEND_MIB, r->w.streams[0]);
+    EXPECT_U64_EQ(2, mend_world_stats(&r->w).chunks_moved);
+    EXPECT_RESULT(MEND_OK, mend_trim(r->w.pool, UINT64_MAX, MEND_TRIM_IDLE, NULL));
+    EXPECT_U64_EQ(0, mend_world_stats(&r->w).retired_bytes);
+    return !mend_test_has_failed();
+}
+
+#define GAPS_TEST(name, limit_mib)                                                                 \
+    KIT_CASE(pool_bridge, name, row, r, open_with_gaps(r, limit_mib), kit_close(&r->w))
+
+static void *request(row *r, uint64_t mib)
+{
+    return kit_alloc(&r->w, mib * MEND_MIB, r->w.streams[0]);
+}
+
+GAPS_TEST(two_runs_are_joined_over_the_gap_between_them, 17)
+{
+    release(r, 6, 8);
+    release(r, 9, 10);
+    release(r, 12, 13);
+    EXPECT_PTR_EQ(r->blocks[6], request(r, 4));
+    EXPECT_U64_EQ(3, mend_world_stats(&r->w).chunks_moved);
+    EXPECT_U64_EQ(1, mend_world_stats(&r->w).placed_by_extension);
+}
+
+GAPS_TEST(a_run_is_extended_in_front, 17)
+{
+    release(r, 11, 13);
+    release(r, 14, 15);
+    EXPECT_PTR_EQ(r->blocks[10], request(r, 3));
+    EXPECT_U64_EQ(3, mend_world_stats(&r->w).chunks_moved);
+}
+
+GAPS_TEST(a_gap_that_needs_half_as_many_chunks_is_not_filled, 17)
+{
+    release(r, 11, 12);
+    release(r, 14, 15);
+    EXPECT_TRUE(r->blocks[10] != request(r, 2));
+    EXPECT_U64_EQ(4, mend_world_stats(&r->w).chunks_moved);
+}
+
+GAPS_TEST(what_another_stream_uses_is_no_part_of_it, 17)
+{
+    release(r, 6, 8);
+    kit_use(&r->w, r->w.streams[1], r->blocks[9], MEND_MIB, 1000);
+    kit_free(&r->w, r->blocks[9], r->w.streams[1]);
+    release(r, 12, 14);
+    EXPECT_TRUE(r->blocks[6] != request(r, 4));
+    EXPECT_U64_EQ(6, mend_world_stats(&r->w).chunks_moved);
+}
+
+GAPS_TEST(blocks_lie_closely_where_nearly_all_was_live, 16)
+{
+    release(r, 6, 8);
+    release(r, 9, 10);
+    release(r, 12, 13);
+    EXPECT_TRUE(r->blocks[6] != request(r, 4));
+}
+
+GAPS_TEST(while_there_is_room_to_create_nothing_is_joined, 24)
+{
+    release(r, 6, 8);
+    release(r, 9, 10);
+    release(r, 12, 13);
+    EXPECT_TRUE(r->blocks[6] != request(r, 4));
+}
+
+/* The only run that can grow. */
+KIT_CASE(pool_bridge, a_block_of_many_chunks_leaves_a_small_run_its_room, row, r,
+         open_row(r, 64, LONG_ROW), kit_close(&r->w))
+{
+    release(r, 0, 10);
+    release(r, 20, 29);
+    release(r, LONG_ROW - 1, LONG_ROW);
+    EXPECT_TRUE(r->blocks[LONG_ROW - 1] != request(r, 20));
+    EXPECT_U64_EQ(20, mend_world_stats(&r->w).chunks_moved);
+}
