@@ -114,11 +114,13 @@ bool trial_capture_wait(trial *t, const operation *op)
     return trial_is_beside(t, from, to) ? trial_wait(t, from, to) : join(t, from, to);
 }
 
+/* Where the driver refuses a wait, and a stream did work since the last one, nothing is captured.
+ */
 void trial_join_origin(trial *t, int origin)
 {
     for (int i = 0; i < t->stream_count; i++) {
-        if (i != origin && trial_is_beside(t, i, origin)) {
-            trial_wait(t, i, origin);
+        if (i != origin && trial_is_beside(t, i, origin) && !trial_wait(t, i, origin)) {
+            t->streams[origin].unsure = true;
         }
     }
 }

@@ -56,13 +56,13 @@ typedef struct trial_stream {
     int green;     /* the number of its green context; 0: none */
     int foreign;   /* the number of its device, if that is another; 0: it is the pool's */
     bool captured;
-    bool unsure;             /* the pool, which cannot know of it, may have spoilt it */
-    bool spoilt;             /* the capture of it */
-    uint32_t seen;           /* pools that learnt of its capture from the driver, a bit each */
-    int capturer;            /* the thread that began the capture */
-    uint32_t capture_groups; /* groups whose blocks the capture uses, a bit each */
-    uint64_t capture;        /* a number of its own */
-    int origin;              /* the stream on which its capture began */
+    bool unsure;   /* a pool that cannot know of it may have spoilt it, or a fork was not joined */
+    bool spoilt;   /* the capture of it */
+    uint32_t seen; /* pools that learnt of its capture from the driver, a bit each */
+    int capturer;  /* the thread that began the capture */
+    uint32_t capture_groups;              /* groups whose blocks the capture uses, a bit each */
+    uint64_t capture;                     /* a number of its own */
+    int origin;                           /* the stream on which its capture began */
     uint64_t nodes_before[TRIAL_STREAMS]; /* of each stream of the capture: so many come before */
     uint64_t id;               /* of the captured stream, unlike its handle unique for ever */
     uint64_t recorded;         /* a hash of the work captured */

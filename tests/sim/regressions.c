@@ -468,3 +468,9 @@ HOLDS(sim_regressions, chunks_are_broken_for_any_base,
       "ADD_CALLBACK amount 1 / "
       "FREE / "
       "ALLOC size 238")
+
+/* The driver refused the program's own wait for a stream that had joined a capture. */
+HOLDS(sim_regressions, a_fork_that_cannot_be_joined_spoils_its_capture,
+      "streams 2, legacy 1, threads 2, thread_streams 1",
+      "FAULT size 13 alignment 1 / FAULT amount 6 / CAPTURE_BEGIN stream 3 / CAPTURE_WAIT slot 3 "
+      "stream 4 / ALLOC stream 4 amount 5 / CAPTURE_END stream 3")
