@@ -1,5 +1,6 @@
 #include "lab/report/advice.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,17 +10,14 @@
 
 #define SIZE(bytes)  mend_word_size(bytes).text
 #define COUNT(count) mend_word_count(count).text
+#define CALL(holder) mend_report_call_of(holder).text
 
-enum { LETTERS = 8 };
-
-char mend_report_letter(const mend_report *report, size_t holder)
+mend_report_call mend_report_call_of(const mend_report_holder *holder)
 {
-    for (size_t i = 0; i < LETTERS && i < report->holder_count; i++) {
-        if (report->order[i] == holder) {
-            return (char)('A' + i);
-        }
-    }
-    return '.';
+    mend_report_call call;
+    const char letter[] = {holder->letter, holder->letter == 0 ? 0 : ' ', 0};
+    snprintf(call.text, sizeof(call.text), "%s\"%s\"", letter, holder->name);
+    return call;
 }
 
 const char *mend_report_holder_kind(const mend_report *report)
@@ -144,6 +142,84 @@ void mend_report_judge(const mend_report *report, char *verdict, size_t size)
     snprintf(verdict, size, "%s%s%s.", outcome, failures, growth);
 }
 
+/* ---- moments --------------------------------------------------------------------------------
+ */
+
+typedef uint64_t (*holder_figure)(const mend_report_holder *holder);
+
+static const mend_report_holder *largest_by(const mend_report *report, holder_figure figure)
+{
+    const mend_report_holder *largest = NULL;
+    for (size_t h = 0; h < report->holder_count; h++) {
+        const mend_report_holder *holder = &report->holders[h];
+        if (figure(holder) > (largest == NULL ? 0 : figure(largest))) {
+            largest = holder;
+        }
+    }
+    return largest;
+}
+
+static uint64_t kept_of(const mend_report_holder *holder)
+{
+    return holder->kept_free_bytes;
+}
+
+bool mend_report_tell_keeper(const mend_report *report, char *text, size_t size)
+{
+    const mend_report_holder *keeper = largest_by(report, kept_of);
+    if (keeper != NULL) {
+        snprintf(text, size, "%s of that beside blocks of %s%s, in %s segments",
+                 SIZE(keeper->kept_free_bytes), CALL(keeper),
+                 keeper->growth_bytes > 0 ? ", which grows" : "", COUNT(keeper->kept_segments));
+    }
+    return keeper != NULL;
+}
+
+static uint64_t waiting_of(const mend_report_holder *holder)
+{
+    return holder->waiting_bytes;
+}
+
+bool mend_report_tell_waiting(const mend_report *report, char *text, size_t size)
+{
+    const mend_report_holder *most = largest_by(report, waiting_of);
+    if (most == NULL || report->failure.pending_bytes == 0) {
+        return false;
+    }
+    const uint64_t others_bytes = report->failure.pending_bytes -
+                                  mend_min_u64(report->failure.pending_bytes, most->waiting_bytes);
+    char stream[40] = "the default stream";
+    char others[64] = "";
+    if (most->waiting_stream != 0) {
+        snprintf(stream, sizeof(stream), "stream %" PRIx64, most->waiting_stream);
+    }
+    if (others_bytes > 0) {
+        snprintf(others, sizeof(others), ", and %s of others", SIZE(others_bytes));
+    }
+    snprintf(text, size, "%s waits: %s %s of %s, %s%s; in use, not in the %s free",
+             SIZE(report->failure.pending_bytes), COUNT(most->waiting_blocks),
+             most->waiting_blocks == 1 ? "block" : "blocks", CALL(most), stream, others,
+             SIZE(report->memory.whole_bytes + report->memory.beside_bytes));
+    return true;
+}
+
+static uint64_t new_of(const mend_report_holder *holder)
+{
+    return holder->trend == MEND_TREND_NEW ? holder->bytes : 0;
+}
+
+/* What is a twentieth of all or more. */
+bool mend_report_tell_new(const mend_report *report, char *text, size_t size)
+{
+    const mend_report_holder *most = largest_by(report, new_of);
+    if (most == NULL || most->bytes < report->live_bytes / 20) {
+        return false;
+    }
+    snprintf(text, size, "New %s events before the failure, and not freed: %s of %s",
+             COUNT(report->moment_events - most->oldest_event), SIZE(most->bytes), CALL(most));
+    return true;
+}
+
 /* ---- advice -----------------------------------------------------------------------------------
  */
 
@@ -179,19 +255,14 @@ static void advise_growth(advice_list *list, size_t number)
     if (advice == NULL) {
         return;
     }
-    snprintf(advice->what, sizeof(advice->what), "Stop the growth of %c \"%s\"",
-             mend_report_letter(report, number), holder->name);
-    char kept[128] = "";
-    if (holder->kept_free_bytes > 0) {
-        snprintf(kept, sizeof(kept), "; it also keeps %s of free memory in place, in %s segments",
-                 SIZE(holder->kept_free_bytes), COUNT(holder->kept_segments));
-    }
+    snprintf(advice->what, sizeof(advice->what), "Stop the growth of %s", CALL(holder));
     snprintf(advice->evidence, sizeof(advice->evidence),
-             "without it the peak of what is in use is %s instead of %s; %s%s",
-             SIZE(holder->without_bytes), SIZE(report->peak_bytes),
-             holder->trend == MEND_TREND_LEAKS ? "its old blocks are still there"
-                                               : "its blocks are replaced by larger ones",
-             kept);
+             "+%s from event %s to %s%s %s%s at the peak: %s without it; %s",
+             SIZE(holder->growth_bytes), COUNT(report->growth_event), COUNT(report->end_events),
+             saved_bytes > holder->growth_bytes ? "; since the start" : ",", SIZE(saved_bytes),
+             saved_bytes > holder->growth_bytes ? "" : " of it", SIZE(holder->without_bytes),
+             holder->trend == MEND_TREND_LEAKS ? "old blocks stay"
+                                               : "its blocks are replaced by larger ones");
 }
 
 static const char *how_to(const char *policy)
@@ -232,8 +303,8 @@ static void advise_allocator(advice_list *list, const mend_report_other *other)
         snprintf(advice->what, sizeof(advice->what), "%s", how_to(other->policy));
         char waits[128] = "";
         if (other->waits != base->waits) {
-            snprintf(waits, sizeof(waits), "; there the host waits %s times instead of %s",
-                     COUNT(other->waits), COUNT(base->waits));
+            snprintf(waits, sizeof(waits), "; host waits: %s instead of %s", COUNT(other->waits),
+                     COUNT(base->waits));
         }
         snprintf(advice->evidence, sizeof(advice->evidence),
                  "the same requests need %s instead of %s with %s%s", SIZE(other->needs_bytes),
@@ -241,24 +312,21 @@ static void advise_allocator(advice_list *list, const mend_report_other *other)
     }
 }
 
+static uint64_t peak_of(const mend_report_holder *holder)
+{
+    return holder->peak_bytes;
+}
+
 static void advise_largest(advice_list *list)
 {
     const mend_report *report = list->report;
-    size_t largest = 0;
-    for (size_t h = 1; h < report->holder_count; h++) {
-        if (report->holders[h].peak_bytes > report->holders[largest].peak_bytes) {
-            largest = h;
-        }
-    }
-    const mend_report_holder *holder = &report->holders[largest];
-    if (report->holder_count == 0 || holder->trend != MEND_TREND_STEADY ||
-        holder->peak_bytes == 0) {
+    const mend_report_holder *holder = largest_by(report, peak_of);
+    if (holder == NULL || holder->growth_bytes > 0) {
         return;
     }
     mend_advice *advice = place_for(list, 0);
     if (advice != NULL) {
-        snprintf(advice->what, sizeof(advice->what), "Look at %c \"%s\" first",
-                 mend_report_letter(report, largest), holder->name);
+        snprintf(advice->what, sizeof(advice->what), "Look at %s first", CALL(holder));
         snprintf(advice->evidence, sizeof(advice->evidence),
                  "it has %s of the peak (%s); each tenth of it that goes saves %s",
                  SIZE(holder->peak_bytes),

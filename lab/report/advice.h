@@ -28,7 +28,17 @@ void mend_report_judge(const mend_report *report, char *verdict, size_t size);
 /* At most MEND_ADVICE_MOST, the one that saves most first. Returns how many. */
 size_t mend_report_advise(const mend_report *report, mend_advice *advice);
 
-/* The letter of a holder in tables: A is the first; a dot for those beyond H. */
-char mend_report_letter(const mend_report *report, size_t holder);
+/* Its letter, if it has one, and its name. */
+typedef struct mend_report_call {
+    char text[200];
+} mend_report_call;
+
+mend_report_call mend_report_call_of(const mend_report_holder *holder);
+
+/* Who keeps most of the free memory in place; what was freed at the failure, and is still used; and
+ * what is new then and large. False: there is none. */
+bool mend_report_tell_keeper(const mend_report *report, char *text, size_t size);
+bool mend_report_tell_waiting(const mend_report *report, char *text, size_t size);
+bool mend_report_tell_new(const mend_report *report, char *text, size_t size);
 
 #endif

@@ -3,7 +3,8 @@
  * at least in each of them, its floor, is what it keeps: temporary blocks come and go above it. A
  * floor that rises, and does not come back, is growth; where blocks of most stretches are still
  * live at the end it is a leak, else blocks are replaced by larger ones. What fills up and is
- * emptied again comes back.
+ * emptied again comes back. What is younger than a stretch, and was not there in most of them, is
+ * new.
  */
 #include "lab/report/growth.h"
 
@@ -32,6 +33,7 @@ typedef struct growth_search {
     uint64_t *live;     /* by holder: now; the last is for all */
     uint64_t *low;      /* the least in this stretch */
     uint32_t *kept;     /* by holder: a bit for each stretch of which a block is live at the end */
+    uint32_t *reached;  /* by holder: a bit for each stretch in which it had half of its end */
     double *start;      /* by holder: what it has without its growth */
     size_t count;       /* of holders */
     size_t suspects[MOST_SUSPECTS]; /* holders that grow; the report has their number */
@@ -55,12 +57,23 @@ static void apply(growth_search *search, size_t index)
     }
 }
 
+static void note_reached(growth_search *search, size_t holder, size_t stretch)
+{
+    const bool is_there = search->live[holder] >= search->report->holders[holder].bytes / 2;
+    search->reached[holder] |= (uint32_t)is_there << stretch;
+}
+
 static void find_floors(growth_search *search)
 {
+    const mend_report *report = search->report;
     size_t index = 0;
     for (size_t stretch = 0; stretch < STRETCHES; stretch++) {
         for (; index < end_of(search, stretch); index++) {
             apply(search, index);
+            note_reached(search, report->holder_of[report->trace->events[index].block], stretch);
+        }
+        for (size_t h = 0; h < search->count; h++) {
+            note_reached(search, h, stretch);
         }
         for (size_t h = 0; h <= search->count; h++) {
             search->floors[h].least[stretch] = search->low[h];
@@ -92,11 +105,21 @@ static double start_of(const floor_line *floors, uint64_t growth_bytes)
     return start > 0 ? start : 0;
 }
 
+static bool is_new(const growth_search *search, size_t number)
+{
+    const mend_report *report = search->report;
+    const mend_report_holder *holder = &report->holders[number];
+    return report->has_failed && holder->blocks > 0 &&
+           report->moment_events - holder->oldest_event <= search->end / STRETCHES &&
+           __builtin_popcount(search->reached[number]) <= STRETCHES / 4;
+}
+
 static void find_trends(growth_search *search)
 {
     mend_report *report = search->report;
     for (size_t h = 0; h < search->count; h++) {
         mend_report_holder *holder = &report->holders[h];
+        holder->trend = is_new(search, h) ? MEND_TREND_NEW : MEND_TREND_STEADY;
         holder->growth_bytes = mend_growth_judge(search->floors[h].least, report->peak_bytes);
         if (holder->growth_bytes > 0) {
             holder->trend =
@@ -146,6 +169,7 @@ mend_result mend_report_find_growth(mend_report *report)
     size_t count = report->holder_count;
     growth_search search = {.report = report, .count = count, .end = report->end_events};
     report->without_bytes = report->peak_bytes;
+    report->growth_event = WARM_UP * report->end_events / STRETCHES;
     if (report->end_events < MEND_GROWTH_LEAST_EVENTS) {
         return MEND_OK;
     }
@@ -153,9 +177,10 @@ mend_result mend_report_find_growth(mend_report *report)
     search.live = calloc(count + 1, sizeof(uint64_t));
     search.low = calloc(count + 1, sizeof(uint64_t));
     search.kept = calloc(count + 1, sizeof(uint32_t));
+    search.reached = calloc(count + 1, sizeof(uint32_t));
     search.start = calloc(count + 1, sizeof(double));
     bool is_good = search.floors != NULL && search.live != NULL && search.low != NULL &&
-                   search.kept != NULL && search.start != NULL;
+                   search.kept != NULL && search.reached != NULL && search.start != NULL;
     if (is_good) {
         find_floors(&search);
         find_kept(&search);
@@ -169,6 +194,7 @@ mend_result mend_report_find_growth(mend_report *report)
     free(search.live);
     free(search.low);
     free(search.kept);
+    free(search.reached);
     free(search.start);
     return is_good ? MEND_OK
                    : mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the report");

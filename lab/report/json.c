@@ -4,7 +4,7 @@
 #include "lab/report/others.h"
 #include "lab/support/json.h"
 
-static const char *const trends[MEND_TREND_COUNT] = {"steady", "grows", "leaks"};
+static const char *const trends[MEND_TREND_COUNT] = {"steady", "new", "grows", "leaks"};
 
 /* ---- parts of both --------------------------------------------------------------------------- */
 
@@ -83,6 +83,7 @@ static void write_holders(mend_json *json, const mend_report *report)
         mend_json_integer(json, "live_bytes", holder->bytes);
         mend_json_integer(json, "blocks", holder->blocks);
         mend_json_integer(json, "oldest_event", holder->oldest_event);
+        mend_json_integer(json, "waiting_bytes", holder->waiting_bytes);
         mend_json_integer(json, "at_peak_bytes", holder->peak_bytes);
         mend_json_integer(json, "keeps_free_bytes", holder->kept_free_bytes);
         write_growth(json, holder);
@@ -167,8 +168,6 @@ void mend_report_print_json(FILE *out, const mend_report *report, const mend_rep
 
 /* ---- for the page ---------------------------------------------------------------------------- */
 
-enum { LETTERS = 8 };
-
 /* In their own order: rows name a holder by its number. Thousands of them do not grow. */
 static void write_page_holders(mend_json *json, const mend_report *report)
 {
@@ -177,15 +176,17 @@ static void write_page_holders(mend_json *json, const mend_report *report)
         const mend_report_holder *holder = &report->holders[i];
         mend_json_begin_object(json, NULL);
         mend_json_string(json, "name", holder->name);
-        if (holder->growth_bytes > 0) {
+        if (holder->trend != MEND_TREND_STEADY) {
             write_growth(json, holder);
         }
         mend_json_end_object(json);
     }
     mend_json_end_array(json);
     mend_json_begin_array(json, "letters");
-    for (size_t i = 0; i < LETTERS && i < report->holder_count; i++) {
-        mend_json_integer(json, NULL, report->order[i]);
+    for (size_t i = 0; i < report->holder_count; i++) {
+        if (report->holders[report->order[i]].letter != 0) {
+            mend_json_integer(json, NULL, report->order[i]);
+        }
     }
     mend_json_end_array(json);
 }
@@ -213,6 +214,7 @@ void mend_report_write_model(FILE *out, const mend_report *report, const mend_ro
     mend_json_integer(&json, "moment", rows->moment);
     mend_json_integer(&json, "peak", rows->peak);
     mend_json_integer(&json, "capacity", report->capacity_bytes);
+    mend_json_integer(&json, "growth_event", report->growth_event);
     mend_json_string(&json, "holder_kind", mend_report_holder_kind(report));
     mend_json_bool(&json, "knows_held", report->knows_held);
     mend_json_bool(&json, "knows_used", report->knows_gaps);

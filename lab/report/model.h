@@ -9,10 +9,11 @@
 #include "lab/trace/detail.h"
 #include "lab/trace/trace.h"
 
-enum { MEND_REPORT_COLUMNS = 60, MEND_REPORT_MOST_OTHERS = 12 };
+enum { MEND_REPORT_COLUMNS = 60, MEND_REPORT_MOST_OTHERS = 12, MEND_REPORT_LETTERS = 8 };
 
 typedef enum mend_report_trend {
     MEND_TREND_STEADY,
+    MEND_TREND_NEW,   /* what it has came shortly before the failure, as seldom before */
     MEND_TREND_GROWS, /* holds ever more, in blocks that come and go: sizes change */
     MEND_TREND_LEAKS, /* holds ever more, and keeps blocks of all times */
     MEND_TREND_COUNT
@@ -21,12 +22,16 @@ typedef enum mend_report_trend {
 /* Who asked for blocks: a line of the program, or in a log a size of block. */
 typedef struct mend_report_holder {
     const char *name;
+    char letter;    /* of those that have most, at the moment or at the peak; 0: of the others */
     uint64_t bytes; /* these at the moment that is reported: live memory */
     uint64_t blocks;
     uint64_t oldest_event;
     uint64_t kept_free_bytes; /* free memory in segments of which it holds the most */
     uint64_t kept_segments;
-    uint64_t peak_bytes; /* at the peak of all live memory */
+    uint64_t peak_bytes;    /* at the peak of all live memory */
+    uint64_t waiting_bytes; /* of `bytes`: freed, and still used by other streams */
+    uint64_t waiting_blocks;
+    uint64_t waiting_stream; /* of the last of them, as the file names it */
     mend_report_trend trend;
     uint64_t growth_bytes;  /* of what it holds at least, from the warm-up to the end */
     uint64_t without_bytes; /* the peak of all live memory without the growth */
@@ -84,7 +89,8 @@ typedef struct mend_report {
     uint64_t live_bytes;    /* at the moment */
     mend_report_memory memory;
 
-    uint64_t suspects;      /* holders whose trend is not steady */
+    uint64_t growth_event;  /* growth counts from here to `end_events` */
+    uint64_t suspects;      /* holders that grow */
     uint64_t growth_bytes;  /* of all of them */
     uint64_t without_bytes; /* the peak without the growth of all of them */
     bool grows_as_whole;    /* all live memory grows, and no holder that explains it */

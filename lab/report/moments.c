@@ -77,6 +77,7 @@ static void find_held(mend_report *report)
 
 typedef struct ranked_holder {
     uint64_t bytes;
+    uint64_t peak_bytes;
     uint32_t number;
 } ranked_holder;
 
@@ -87,7 +88,33 @@ static int by_bytes(const void *a, const void *b)
     if (one->bytes != other->bytes) {
         return one->bytes > other->bytes ? -1 : 1;
     }
+    if (one->peak_bytes != other->peak_bytes) {
+        return one->peak_bytes > other->peak_bytes ? -1 : 1;
+    }
     return (one->number > other->number) - (one->number < other->number);
+}
+
+/* Those that have most at the moment or at the peak, in the order of the moment. */
+static void give_letters(mend_report *report)
+{
+    for (size_t n = 0; n < MEND_REPORT_LETTERS && n < report->holder_count; n++) {
+        mend_report_holder *most = NULL;
+        uint64_t most_bytes = 0;
+        for (size_t i = 0; i < report->holder_count; i++) {
+            mend_report_holder *holder = &report->holders[report->order[i]];
+            const uint64_t bytes = mend_max_u64(holder->bytes, holder->peak_bytes);
+            if (holder->letter == 0 && (most == NULL || bytes > most_bytes)) {
+                most = holder;
+                most_bytes = bytes;
+            }
+        }
+        most->letter = 'A';
+    }
+    char next = 'A';
+    for (size_t i = 0; i < report->holder_count; i++) {
+        mend_report_holder *holder = &report->holders[report->order[i]];
+        holder->letter = holder->letter == 0 ? 0 : next++;
+    }
 }
 
 static mend_result rank(mend_report *report)
@@ -99,14 +126,26 @@ static mend_result rank(mend_report *report)
         return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the report");
     }
     for (size_t i = 0; i < report->holder_count; i++) {
-        ranked[i] = (ranked_holder){report->holders[i].bytes, (uint32_t)i};
+        const mend_report_holder *holder = &report->holders[i];
+        ranked[i] = (ranked_holder){holder->bytes, holder->peak_bytes, (uint32_t)i};
     }
     qsort(ranked, report->holder_count, sizeof(*ranked), by_bytes);
     for (size_t i = 0; i < report->holder_count; i++) {
         report->order[i] = ranked[i].number;
     }
     free(ranked);
+    give_letters(report);
     return MEND_OK;
+}
+
+/* Whether the free of a block that is live at the failure was asked for before it. */
+static bool waits(const mend_report *report, uint32_t block)
+{
+    const mend_trace_detail *detail = &report->detail;
+    const uint64_t asked = block < detail->place_count ? detail->places[block].asked_behind : 0;
+    const uint64_t before_failure =
+        report->failure.event + report->failure.segments + report->failures - 1;
+    return report->has_failed && asked > 0 && asked <= before_failure;
 }
 
 static void sum_up(mend_report *report)
@@ -127,6 +166,11 @@ static void sum_up(mend_report *report)
             holder->oldest_event = holder->blocks == 0 ? i : holder->oldest_event;
             holder->bytes += bytes;
             holder->blocks++;
+            if (waits(report, event->block)) {
+                holder->waiting_bytes += bytes;
+                holder->waiting_blocks++;
+                holder->waiting_stream = trace->stream_names[event->stream];
+            }
             report->live_bytes += bytes;
         }
     }

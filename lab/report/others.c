@@ -9,7 +9,7 @@
 
 /* A search ends when the least that is enough and the most that is not are this close, in parts of
  * the peak; a driver call costs as many events. */
-enum { STEPS_IN_PEAK = 250, EVENTS_PER_CALL = 4, FIRST_OTHERS = 3 };
+enum { STEPS_IN_PEAK = 250, STEPS_ABOVE = 4, EVENTS_PER_CALL = 4, FIRST_OTHERS = 3 };
 
 #define MOST_REQUEST_BYTES (UINT64_C(1) << 40) /* larger ones are not simulated */
 
@@ -80,11 +80,37 @@ static void take(other_search *search, const mend_replay_result *result, uint64_
     search->other->driver_ms = result->driver_time_us / 1000;
 }
 
+static uint64_t step_of(const other_search *search, uint64_t page_bytes)
+{
+    return mend_max_u64(search->trace->peak_live_bytes / STEPS_IN_PEAK, page_bytes);
+}
+
+/* With more memory it can fail again: what is told completes with the next few steps as well. */
+static void climb(other_search *search, uint64_t page_bytes)
+{
+    const uint64_t step_bytes = mend_align_up(step_of(search, page_bytes), page_bytes);
+    uint64_t bytes = search->other->needs_bytes;
+    bool fails = false;
+    for (int good = 0; good < STEPS_ABOVE && search->left >= search->trace->event_count;) {
+        mend_replay_result result;
+        bytes += step_bytes;
+        if (!replay(search, bytes, &result)) {
+            break;
+        }
+        if (result.completed && fails) {
+            take(search, &result, bytes);
+        }
+        good = result.completed && !fails ? good + 1 : 0;
+        fails = !result.completed;
+    }
+    search->other->is_close = search->other->is_close && !fails;
+}
+
 /* Halves the distance between what is enough and what is not, as long as another run is affordable.
  * Capacities within a page are the same device. */
 static void halve(other_search *search, uint64_t too_little, uint64_t enough, uint64_t page_bytes)
 {
-    uint64_t step = mend_max_u64(search->trace->peak_live_bytes / STEPS_IN_PEAK, page_bytes);
+    const uint64_t step = step_of(search, page_bytes);
     while (enough - too_little > step && search->left >= search->trace->event_count) {
         mend_replay_result result;
         uint64_t middle = too_little + (enough - too_little) / 2;
@@ -102,15 +128,25 @@ static void halve(other_search *search, uint64_t too_little, uint64_t enough, ui
     search->other->is_close = enough - too_little <= step;
 }
 
-/* What it holds without a limit is mostly enough; where it is not, a little more is. */
+/* What it holds without a limit is mostly enough; where it is not, a little more is. An allocator
+ * that gives memory back only when it must can fail with more memory than it completed with: the
+ * search stays above what failed on the recorded device, and below what completed there. */
 static void search_fit(other_search *search)
 {
     mend_replay_result result;
+    const mend_report_other *other = search->other;
+    const uint64_t here = search->report->capacity_bytes;
     if (search->left < 2 * search->trace->event_count || !replay(search, 0, &result)) {
         return;
     }
     uint64_t enough = result.peak_reserved_bytes;
     uint64_t too_little = search->trace->peak_live_bytes - 1;
+    if (other->knows_here && other->completes_here) {
+        enough = mend_min_u64(enough, here);
+    } else if (other->knows_here && here > too_little) {
+        too_little = here;
+        enough = mend_max_u64(enough, here + here / 16);
+    }
     for (int tries = 0; tries < 4 && search->left >= search->trace->event_count; tries++) {
         if (!replay(search, enough, &result)) {
             return;
@@ -118,6 +154,7 @@ static void search_fit(other_search *search)
         if (result.completed) {
             take(search, &result, result.capacity_bytes);
             halve(search, too_little, enough, result.page_bytes);
+            climb(search, result.page_bytes);
             return;
         }
         too_little = enough;

@@ -54,6 +54,12 @@ static void write_reason(page_writer *page)
         mend_page_text(page->out, mend_report_reason(page->report));
         fputs("</p>", page->out);
     }
+    char text[512];
+    if (mend_report_tell_new(page->report, text, sizeof(text))) {
+        fputs("<p>", page->out);
+        mend_page_text(page->out, text);
+        fputs(".</p>", page->out);
+    }
 }
 
 static void write_tile(page_writer *page, const char *kind, const char *name, const char *value,

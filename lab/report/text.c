@@ -1,5 +1,6 @@
 #include "lab/report/text.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/align.h"
@@ -7,7 +8,7 @@
 #include "lab/report/others.h"
 #include "lab/report/words.h"
 
-enum { SHOWN_HOLDERS = 5, SHOWN_ADVICE = 3, NAME_COLUMNS = 44 };
+enum { SHOWN_HOLDERS = 5, NAME_COLUMNS = 44 };
 
 #define SIZE(bytes)  mend_word_size(bytes).text
 #define COUNT(count) mend_word_count(count).text
@@ -56,7 +57,7 @@ static void print_curve(FILE *out, const mend_report *report)
     }
 }
 
-static void print_advice(FILE *out, const mend_report *report)
+static void print_advice(FILE *out, const mend_report *report, size_t most)
 {
     mend_advice advice[MEND_ADVICE_MOST];
     size_t count = mend_report_advise(report, advice);
@@ -64,7 +65,7 @@ static void print_advice(FILE *out, const mend_report *report)
         return;
     }
     fputs("\nWhat helps most\n", out);
-    for (size_t i = 0; i < count && i < SHOWN_ADVICE; i++) {
+    for (size_t i = 0; i < count && i < most; i++) {
         char line[512];
         char saved[48] = "";
         if (advice[i].saved_bytes > 0) {
@@ -78,9 +79,9 @@ static void print_advice(FILE *out, const mend_report *report)
 
 static void print_growth(FILE *out, const mend_report_holder *holder)
 {
-    static const char *const words[] = {"steady", "grows", "LEAK?"};
-    if (holder->trend == MEND_TREND_STEADY) {
-        fprintf(out, "  %s\n", words[MEND_TREND_STEADY]);
+    static const char *const words[] = {"steady", "new", "grows", "LEAK?"};
+    if (holder->growth_bytes == 0) {
+        fprintf(out, "  %s\n", words[holder->trend]);
     } else {
         fprintf(out, "  +%s %s\n", SIZE(holder->growth_bytes), words[holder->trend]);
     }
@@ -89,7 +90,7 @@ static void print_growth(FILE *out, const mend_report_holder *holder)
 static void print_holder(FILE *out, const mend_report *report, size_t number)
 {
     const mend_report_holder *holder = &report->holders[number];
-    fprintf(out, "  %c ", mend_report_letter(report, number));
+    fprintf(out, "  %c ", holder->letter == 0 ? '.' : holder->letter);
     mend_words_cut(out, holder->name, NAME_COLUMNS, 1);
     fprintf(out, " %10s %6s %7s %10s", SIZE(holder->bytes),
             mend_word_percent(holder->bytes, report->live_bytes).text, COUNT(holder->blocks),
@@ -124,25 +125,6 @@ static void print_holders(FILE *out, const mend_report *report)
     }
 }
 
-/* Who keeps most of the free memory in place. */
-static void print_keeper(FILE *out, const mend_report *report)
-{
-    size_t keeper = 0;
-    for (size_t h = 0; h < report->holder_count; h++) {
-        if (report->holders[h].kept_free_bytes > report->holders[keeper].kept_free_bytes) {
-            keeper = h;
-        }
-    }
-    const mend_report_holder *holder = &report->holders[keeper];
-    if (report->holder_count > 0 && holder->kept_free_bytes > 0) {
-        char line[512];
-        snprintf(line, sizeof(line), "%s of that beside blocks of %c \"%s\", in %s segments",
-                 SIZE(holder->kept_free_bytes), mend_report_letter(report, keeper), holder->name,
-                 COUNT(holder->kept_segments));
-        mend_words_wrap(out, line, 0, 1);
-    }
-}
-
 static void print_free(FILE *out, const mend_report *report)
 {
     const mend_report_memory *memory = &report->memory;
@@ -157,28 +139,32 @@ static void print_free(FILE *out, const mend_report *report)
                 SIZE(memory->whole_bytes + memory->beside_bytes), SIZE(memory->longest_bytes),
                 COUNT(memory->pieces));
     }
-    if (!report->knows_held) {
-        return;
+    if (report->knows_held && mend_report_reason(report) == NULL) {
+        char beside[64] = "";
+        char others[64] = "";
+        if (memory->whole_bytes == 0 && memory->beside_bytes > 0) {
+            snprintf(beside, sizeof(beside), ", all beside live blocks");
+        } else if (memory->beside_bytes > 0) {
+            snprintf(beside, sizeof(beside), ", %s of it beside live blocks",
+                     SIZE(memory->beside_bytes));
+        }
+        if (memory->others_bytes > 0) {
+            snprintf(others, sizeof(others), ", %s of other streams", SIZE(memory->others_bytes));
+        }
+        snprintf(line, sizeof(line), "Free then: %s%s%s; longest piece %s of %s",
+                 SIZE(memory->whole_bytes + memory->beside_bytes), beside, others,
+                 SIZE(memory->longest_bytes), COUNT(memory->pieces));
+        mend_words_wrap(out, line, 0, 2);
     }
-    char others[64] = "";
-    char pending[64] = "";
-    if (memory->others_bytes > 0) {
-        snprintf(others, sizeof(others), ", %s of it of other streams", SIZE(memory->others_bytes));
+    if (mend_report_tell_keeper(report, line, sizeof(line))) {
+        mend_words_wrap(out, line, 0, 1);
     }
-    if (report->failure.pending_bytes > 0) {
-        snprintf(pending, sizeof(pending), "; %s more waits for streams",
-                 SIZE(report->failure.pending_bytes));
+    if (mend_report_tell_waiting(report, line, sizeof(line))) {
+        mend_words_wrap(out, line, 0, 2);
     }
-    if (mend_report_reason(report) != NULL) {
-        print_keeper(out, report);
-        return;
+    if (mend_report_tell_new(report, line, sizeof(line))) {
+        mend_words_wrap(out, line, 0, 1);
     }
-    snprintf(line, sizeof(line),
-             "Free then: %s in whole segments, %s beside live blocks%s; longest piece %s of %s%s",
-             SIZE(memory->whole_bytes), SIZE(memory->beside_bytes), others,
-             SIZE(memory->longest_bytes), COUNT(memory->pieces), pending);
-    mend_words_wrap(out, line, 0, 2);
-    print_keeper(out, report);
 }
 
 static void print_other(FILE *out, const mend_report *report, const mend_report_other *other)
@@ -220,15 +206,48 @@ static void print_others(FILE *out, const mend_report *report)
     }
 }
 
-void mend_report_print(FILE *out, const mend_report *report)
+static void print_all(FILE *out, const mend_report *report, size_t most_advice)
 {
     print_head(out, report);
     print_verdict(out, report);
     print_curve(out, report);
-    print_advice(out, report);
+    print_advice(out, report, most_advice);
     print_holders(out, report);
     print_free(out, report);
     print_others(out, report);
+}
+
+static size_t lines_of(const char *text)
+{
+    size_t lines = 0;
+    for (; (text = strchr(text, '\n')) != NULL; text++) {
+        lines++;
+    }
+    return lines;
+}
+
+/* As much advice as has room. */
+void mend_report_print(FILE *out, const mend_report *report)
+{
+    for (size_t advice = MEND_ADVICE_MOST;; advice--) {
+        char *text = NULL;
+        size_t size = 0;
+        FILE *const whole = open_memstream(&text, &size);
+        if (whole == NULL) {
+            print_all(out, report, 1);
+            return;
+        }
+        print_all(whole, report, advice);
+        const bool is_written = fclose(whole) == 0;
+        const bool fits = !is_written || lines_of(text) <= MEND_TEXT_LINES || advice == 1;
+        if (fits) {
+            fputs(is_written ? text : "", out);
+        }
+        free(text);
+        if (fits) {
+            return;
+        }
+    }
 }
 
 void mend_report_print_others(FILE *out, const mend_report *report)

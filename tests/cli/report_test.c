@@ -82,6 +82,59 @@ MEND_TEST(report, suspects_are_what_grows_and_does_not_come_back)
     }
 }
 
+/* Line 20 comes at the end; 10 and 11 come and go in each step; 30 had most at the peak, and has
+ * nothing left. */
+MEND_TEST(report, what_came_shortly_before_the_failure_is_new)
+{
+    program p;
+    program_begin(&p, false);
+    program_alloc(&p, 5, 100 * MIB);
+    for (int i = 0; i < 200; i++) {
+        const uint64_t block = program_alloc(&p, 10, 60 * MIB);
+        const uint64_t other = program_alloc(&p, i == 100 ? 30 : 11, i == 100 ? 300 * MIB : MIB);
+        program_free(&p, block, 60 * MIB);
+        program_free(&p, other, i == 100 ? 300 * MIB : MIB);
+    }
+    program_alloc(&p, 20, 30 * MIB);
+    program_alloc(&p, 10, 60 * MIB);
+    program_refuse(&p, 64 * MIB, 0);
+    ENDING_REPORT mend_report *report = report_of(program_end(&p, ""));
+    ASSERT_TRUE(report != NULL);
+    EXPECT_TRUE(holder_of(report, "train.py:5 ")->trend == MEND_TREND_STEADY);
+    EXPECT_TRUE(holder_of(report, "train.py:10 ")->trend == MEND_TREND_STEADY);
+    EXPECT_TRUE(holder_of(report, "train.py:20 ")->trend == MEND_TREND_NEW);
+    char text[MEND_VERDICT_BYTES];
+    ASSERT_TRUE(mend_report_tell_new(report, text, sizeof(text)));
+    EXPECT_STR_EQ(
+        "New 2 events before the failure, and not freed: 30.0 MiB of C \"train.py:20 > call "
+        "(m.py:7)\"",
+        text);
+    mend_advice advice[MEND_ADVICE_MOST];
+    ASSERT_TRUE(mend_report_advise(report, advice) == 1);
+    EXPECT_STR_EQ("Look at D \"train.py:30 > call (m.py:7)\" first", advice[0].what);
+}
+
+/* Who has neither now nor at the peak much of it has no letter. */
+MEND_TEST(report, letters_are_of_those_that_have_most_now_or_at_the_peak)
+{
+    program p;
+    program_begin(&p, false);
+    const uint64_t at_peak = program_alloc(&p, 50, 500 * MIB);
+    program_free(&p, at_peak, 500 * MIB);
+    for (unsigned i = 1; i <= 9; i++) {
+        program_alloc(&p, 10 * i + 1, i * MIB);
+    }
+    program_refuse(&p, 64 * MIB, 0);
+    ENDING_REPORT mend_report *report = report_of(program_end(&p, ""));
+    ASSERT_TRUE(report != NULL);
+    EXPECT_U64_EQ('A', holder_of(report, "train.py:91 ")->letter);
+    EXPECT_U64_EQ('G', holder_of(report, "train.py:31 ")->letter);
+    EXPECT_U64_EQ('H', holder_of(report, "train.py:50 ")->letter);
+    EXPECT_U64_EQ(0, holder_of(report, "train.py:21 ")->letter);
+    const mend_report_call call = mend_report_call_of(holder_of(report, "train.py:21 "));
+    EXPECT_STR_EQ("\"train.py:21 > call (m.py:7)\"", call.text);
+}
+
 /* The program without the line is known: it is the steady one. */
 MEND_TEST(report, predicts_the_peak_without_the_leak)
 {
@@ -215,6 +268,11 @@ MEND_TEST(report, free_memory_of_other_streams_and_what_waits_is_told_apart)
     EXPECT_TRUE(rows.wait.count == 1 && rows.wait.bytes[0] == 1);
     mend_rows_clear(&rows);
     char verdict[MEND_VERDICT_BYTES];
+    ASSERT_TRUE(mend_report_tell_waiting(report, verdict, sizeof(verdict)));
+    EXPECT_STR_EQ(
+        "4.00 MiB waits: 1 block of A \"no stack\", the default stream; in use, not in the "
+        "36.0 MiB free",
+        verdict);
     mend_report_judge(report, verdict, sizeof(verdict));
     EXPECT_TRUE(strstr(verdict, "by memory of other streams: 18.0 MiB asked for, 36.0 MiB") !=
                 NULL);
@@ -352,6 +410,60 @@ MEND_TEST(report, what_is_too_long_is_not_simulated)
     EXPECT_U64_EQ(0, report->simulated_events);
     ASSERT_TRUE(mend_report_find_others(report, true, MEND_REPORT_MORE_BUDGET) == MEND_OK);
     EXPECT_TRUE(report->other_count > 3 && report->others[8].is_known);
+}
+
+/* A program of few sizes that come and go. */
+static fixture_file mixed_program(uint64_t seed)
+{
+    mend_test_random random;
+    mend_test_random_init(&random, seed);
+    uint64_t sizes[6];
+    for (size_t i = 0; i < 6; i++) {
+        sizes[i] = (1 + 2 * mend_test_random_below(&random, 22)) * (MIB / 2);
+    }
+    struct {
+        uint64_t block;
+        uint64_t size_bytes;
+    } live[160];
+    uint64_t count = 0;
+    program p;
+    program_begin(&p, true);
+    for (size_t i = 0; i < 160; i++) {
+        if (count > 0 && mend_test_random_below(&random, 100) < 48) {
+            const uint64_t at = mend_test_random_below(&random, count);
+            program_free(&p, live[at].block, live[at].size_bytes);
+            live[at] = live[--count];
+        } else {
+            live[count].size_bytes = sizes[mend_test_random_below(&random, 6)];
+            live[count].block = program_alloc(&p, 0, live[count].size_bytes);
+            count++;
+        }
+    }
+    return program_end(&p, "");
+}
+
+/* What fails with some memory needs more, even where it completed with less: Mend, PyTorch with
+ * expandable segments and its caching allocator do with these. */
+MEND_TEST(report, what_fails_on_the_device_needs_more_than_it_has)
+{
+    static const struct {
+        uint64_t seed;
+        uint64_t mib; /* beyond the peak */
+    } cases[] = {{33, 12}, {58, 24}, {226, 26}};
+    for (size_t k = 0; k < sizeof(cases) / sizeof(*cases); k++) {
+        ENDING_REPORT mend_report *report = report_of(mixed_program(cases[k].seed));
+        ASSERT_TRUE(report != NULL);
+        report->capacity_bytes = report->peak_bytes + cases[k].mib * MIB;
+        ASSERT_TRUE(mend_report_find_others(report, false, MEND_REPORT_BUDGET) == MEND_OK);
+        size_t fail = 0;
+        for (size_t i = 0; i < report->other_count; i++) {
+            const mend_report_other *other = &report->others[i];
+            ASSERT_TRUE(other->is_known && other->knows_here);
+            fail += !other->completes_here;
+            EXPECT_TRUE(other->completes_here || other->needs_bytes > report->capacity_bytes);
+        }
+        EXPECT_TRUE(fail > 0);
+    }
 }
 
 /* A request that failed is one of those that others must serve, even if the program went on. */

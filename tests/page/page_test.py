@@ -50,6 +50,21 @@ def check_states(tab, page, seed):
     return len(rows)
 
 
+def check_holders(tab, page):
+    """What each held most, and when; its letter is one whatever the colours are of; what waits has
+    a name."""
+    for h, (units, row) in state.File(page).most().items():
+        assert tab.value(f"[most[{h}], mostAt[{h}]]") == [units, row], (page, h, units, row)
+    tab.value("showsAll = true; drawHolders()")
+    letters = {tab.value(f"setDim({i}); probe.letters()") for i in range(tab.value("DIMS.length"))}
+    letters |= {tab.value(f"select({h}); probe.letters()") for h in (0, "M.holders.length - 1")}
+    tab.value("setDim(0); showsAll = false; drawHolders()")
+    assert letters == {tab.value("probe.ownLetters()")}, (page, letters)
+    waits = tab.value("probe.waits()")
+    assert all(word in text for text, *words in waits for word in words), (page, waits)
+    return len(waits)
+
+
 def check_curve(tab, page):
     """The line and the stack, against the same rows; a column has the highest of what it shows."""
     file = state.File(page)
@@ -112,7 +127,7 @@ def check_hands(tab, page):
     expect_change("strip again", lambda: drag(tab, "strip", .55, .5))
     expect_change("holder", lambda: tab.value("document.querySelector('#who tbody tr').click()"))
     expect_change("Escape", lambda: press(tab, "Escape", 0))
-    expect_change("sort", lambda: tab.value("document.querySelector('#who [data-k=grew]').click()"))
+    expect_change("sort", lambda: tab.value("document.querySelector('#who [data-k=most]').click()"))
     expect_change("theme", lambda: tab.value("$('theme').click()"))
     if tab.value("hasMap"):
         tab.value("go(M.moment)")
@@ -161,7 +176,7 @@ def files(folder):
 
 
 def check(program, folder, tab):
-    moments = pages = 0
+    moments = pages = waits = 0
     for path in files(folder):
         page = os.path.join(folder, "page.html")
         told = json.loads(make(program, path, page, "--json", "--no-what-if"))
@@ -170,6 +185,7 @@ def check(program, folder, tab):
             check_width(tab, path, width)
             moments += check_states(tab, page, pages)
             check_report(tab, path, told)
+            waits += check_holders(tab, page)
             assert tab.value("root.dataset.theme") == theme
             if told["events"] > 1:
                 check_curve(tab, page)
@@ -177,6 +193,7 @@ def check(program, folder, tab):
             check_width(tab, path, width)
             assert not tab.complaints, (path, tab.complaints)
             pages += 1
+    assert waits > 0
     print(f"{pages} pages, {moments} moments: as they are worked out again")
 
 

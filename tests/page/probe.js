@@ -7,6 +7,15 @@ var probe = {
       waiting: s.waiting, longest: s.longest, pieces: s.pieces,
       holders: [...holders].sort((p, q) => p[0] - q[0])};
   }),
+  letters: () => [...document.querySelectorAll('#who tbody tr')].map(r => r.dataset.h + r.querySelector('.sw').textContent).sort().join(),
+  ownLetters: () => M.holders.map((_, h) => h).filter(h => most[h] > 0).map(h => h + ('ABCDEFGH'[M.letters.indexOf(h)] || '·')).sort().join(),
+  /* What the panel says where something begins to wait, and what must be in it. */
+  waits: () => [...B.w.keys()].filter(b => B.w[b] !== NEVER && M.knows_held).slice(0, 9).map(b => {
+    moment = B.w[b];
+    drawMoment();
+    const isAlone = now.waiting === B.size[b], kept = [$('waits').textContent, size(now.waiting) + ' waits: '];
+    return [...kept, `not in the ${size(now.whole + now.beside)} free`, isAlone ? '1 block of ' + M.holders[B.holder[b]].name : ''];
+  }),
   curve: rows => rows.map(row => {
     const c = columns(row, row, 1);
     return [c.top[0], c.held[0]];

@@ -53,6 +53,23 @@ class File:
         assert len(self.columns["kind"]) == self.model["rows"]
         assert len(self.columns["size"]) == self.model["blocks"]
 
+    def most(self):
+        """{holder: (the most it held, the first row with it)}."""
+        c, out, now = self.columns, {}, {}
+        blocks = free = 0
+        for row, kind in enumerate(c["kind"]):
+            if kind == ALLOC:
+                h = c["holder"][blocks]
+                now[h] = now.get(h, 0) + c["size"][blocks]
+                if now[h] > out.get(h, (0, 0))[0]:
+                    out[h] = now[h], row
+                blocks += 1
+            elif kind == FREE:
+                b = blocks - 1 - c["back"][free]
+                now[c["holder"][b]] -= c["size"][b]
+                free += 1
+        return out
+
     def states(self, rows):
         """{row: figures} after these rows."""
         c, out = self.columns, {}

@@ -1,4 +1,5 @@
-/* Blocks in up to eight groups and the rest, each with a letter beside its colour. */
+/* Blocks in up to eight groups and the rest. A holder has its letter beside the colour, and keeps it
+ * whatever the colours are of; other groups have figures. */
 const OTHERS = 8, HELD = 9, STEP = 4096, PART = 64;
 const MIB = 1048576 / UNIT;
 const SIZES = [[1, 'up to 1 MiB'], [4, '1 to 4 MiB'], [16, '4 to 16 MiB'], [64, '16 to 64 MiB'], [256, '64 to 256 MiB'],
@@ -7,7 +8,7 @@ const LIVES = [[.5, 'over half of the run'], [.1, '10 to 50 % of the run'], [.01
 const DIMS = [[M.holder_kind === 'size' ? 'exact size' : M.holder_kind, 'holder']];
 if (M.streams.length > 1) DIMS.push(['stream', 'stream']);
 DIMS.push([M.holder_kind === 'size' ? 'size class' : 'size', 'size'], ['lifetime', 'life']);
-const LETTERS = 'ABCDEFGH·';
+const LETTERS = 'ABCDEFGH·', FIGURES = '12345678·';
 const RAMP = ['#7a7cc9', '#4a94d0', '#35b3a7', '#6cc26d', '#b9d24f', '#f0c43a', '#e8893b', '#d36b4f', '#a9adb3'];
 const root = document.documentElement;
 const letterOf = new Uint8Array(M.holders.length).fill(OTHERS);
@@ -36,8 +37,10 @@ function inkOn(color) {
   const light = .2126 * part(1) + .7152 * part(3) + .0722 * part(5);
   return 1.05 / (light + .05) > (light + .05) / .0555 ? '#fff' : '#111';
 }
-const swatch = g => g < 0 ? '<i class="sw" style="border:1px solid var(--soft)"></i>'
-  : `<i class="sw" style="background:${C.of[g]};color:${inkOn(C.of[g])};font-style:normal">${LETTERS[g]}</i>`;
+const letter = h => LETTERS[letterOf[h]];
+const mark = g => focus < 0 ? (DIMS[dim][1] === 'holder' ? LETTERS : FIGURES)[g] : g === OTHERS ? '' : letter(focus);
+const swatch = (g, text) => `<i class="sw" style="${g < 0 ? 'border:1px solid var(--soft);color:var(--ink)'
+  : `background:${C.of[g]};color:${inkOn(C.of[g])}`};font-style:normal">${text}</i>`;
 const plain = color => `<i class="sw" style="background:${color}"></i>`;
 
 function groupsBy(what) {
@@ -49,7 +52,7 @@ function groupsBy(what) {
   }
   if (what === 'holder') {
     names = M.letters.map(h => M.holders[h].name);
-    if (M.holders.length > OTHERS) names[OTHERS] = num(M.holders.length - OTHERS) + ' others';
+    if (M.holders.length > OTHERS) names[OTHERS] = num(M.holders.length - OTHERS) + ' others (which?)';
     return b => letterOf[B.holder[b]];
   }
   if (what === 'stream') {
@@ -89,12 +92,19 @@ function apply(sum, i) {
   else if (k === FREE) sum[group[b]] -= B.size[b];
   sum[HELD] += grow[i];
 }
+/* The largest of the holders without a letter. */
+function otherNames() {
+  const largest = M.holders.map((_, h) => h).filter(h => letterOf[h] === OTHERS).sort((p, q) => most[q] - most[p]).slice(0, 8);
+  return largest.map(h => `${M.holders[h].name}: ${size(most[h])} at most`).join('\n') + '\nClick: all of them in the table below';
+}
 function drawKeys() {
   const out = [];
   for (let g = 0; g <= OTHERS; g++) {
     if (names[g] === undefined) continue;
     const alone = DIMS[dim][1] === 'holder' && focus < 0 && g < OTHERS;
-    out.push(`<button ${alone ? `data-h="${M.letters[g]}" title="Show this one alone"` : 'disabled'}>${swatch(g)}<span>${esc(names[g])}</span></button>`);
+    const does = alone ? `data-h="${M.letters[g]}" title="Show this one alone"`
+      : g === OTHERS && DIMS[dim][1] === 'holder' && focus < 0 ? `data-all title="${esc(otherNames())}"` : 'disabled';
+    out.push(`<button ${does}>${swatch(g, mark(g))}<span>${esc(names[g])}</span></button>`);
   }
   if (focus >= 0) out.push('<button data-h="-1">✕ show all</button>');
   $('keys').innerHTML = out.join('');

@@ -142,10 +142,16 @@ function handTables() {
   $('keys').onclick = e => {
     const b = e.target.closest('button[data-h]');
     if (b) select(+b.dataset.h);
+    if (!e.target.closest('button[data-all]')) return;
+    showsAll = true;
+    sortBy = 'most';
+    drawHolders();
+    $('who').scrollIntoView({block: 'start'});
   };
   $('who').onclick = e => {
-    const head = e.target.closest('[data-k]'), row = e.target.closest('tr[data-h]');
-    if (head) {
+    const head = e.target.closest('[data-k]'), row = e.target.closest('tr[data-h]'), at = e.target.closest('[data-row]');
+    if (at) go(+at.dataset.row, true);
+    else if (head) {
       sortBy = head.dataset.k;
       drawHolders();
     } else if (row) {
@@ -217,6 +223,7 @@ function fitToFile() {
   $('held-is').hidden = !M.knows_held;
   $('moment').hidden = !hasMap;
   $('segments').hidden = !M.knows_held;
+  $('grew-is').textContent = 'from event ' + num(M.growth_event) + ' on';
   $('b-failure').hidden = R.row.length === 0;
   $('map-is').textContent = M.knows_held
     ? 'All memory that is held, by address, wrapped like text. Hatched: free, but beside live blocks of the same segment. Pale with a border: a whole segment is free. Dark bars are gaps between addresses.'
@@ -236,6 +243,7 @@ load().then(() => {
   handStrip();
   handTables();
   handKeys();
+  findFloors();
   regroup();
   mapKeys();
   drawLineKeys();

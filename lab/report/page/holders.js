@@ -1,6 +1,6 @@
 /* Tables: who holds memory, what the allocator did, what others need. */
 const HEAD = [['name', 'holder', ''], ['now', 'now', ''], ['share', 'share', 'opt'], ['blocks', 'blocks', 'opt'], ['old', 'oldest', 'opt'],
-  ['grew', 'grew', ''], ['trend', 'trend', 'phone']];
+  ['most', 'most, at event', ''], ['grew', 'since view', 'opt'], ['trend', 'trend', 'phone']];
 const FEW = 12;
 let sortBy = 'now', showsAll = false, chosen = -1;
 let was = null, wasAt = -1;
@@ -18,37 +18,38 @@ function spark(h) {
   const points = low.map((v, i) => `${(i * 96 / (STRETCHES - 1)).toFixed(1)},${(20.5 - v / most * 18).toFixed(1)}`).join(' ');
   return `<svg class="spark" viewBox="0 0 96 22" aria-hidden="true"><polyline fill="none" stroke="${isBad ? C.bad : C.soft}" stroke-width="${isBad ? 2 : 1.4}" points="${points}"/></svg>`;
 }
-const TRENDS = {leaks: 'leak?', grows: 'grows by changing sizes'};
+const TRENDS = {leaks: 'leak?', grows: 'grows by changing sizes', new: 'new'};
+const isWhole = () => left === 0 && right === N - 1;
 function holderRow(h, sums, all) {
   const d = M.holders[h], g = groupOfHolder[h], part = sums.now[h] / (all || 1) * 100, change = sums.now[h] - sums.was[h];
-  const trend = d.growth_bytes ? `<span class="leak">${TRENDS[d.trend]} +${bytes(d.growth_bytes)}</span>` : '';
-  return `<tr data-h="${h}" class="${h === chosen || h === focus ? 'on' : ''}" tabindex="0"><td class="name">${swatch(g)} ${esc(d.name)}${trend}</td>` +
+  const trend = d.trend ? `<span class="leak">${TRENDS[d.trend]}${d.growth_bytes ? ' +' + bytes(d.growth_bytes) : ''}</span>` : '';
+  return `<tr data-h="${h}" class="${h === chosen || h === focus ? 'on' : ''}" tabindex="0"><td class="name">${swatch(g, letter(h))} ${esc(d.name)}${trend}</td>` +
     `<td>${size(sums.now[h])}</td><td class="opt"><span class="share"><i style="width:${part}%;background:${C.of[g < 0 ? OTHERS : g]}"></i></span>${part.toFixed(0)} %</td>` +
     `<td class="opt">${num(sums.blocks[h])}</td><td class="opt">${sums.oldest[h] === NEVER ? '–' : num(ago(sums.oldest[h]))}</td>` +
-    `<td class="${change > 0 && d.growth_bytes ? 'bad' : ''}">${change > 0 ? '+' : ''}${change === 0 ? '0' : size(change)}</td><td class="phone">${spark(h)}</td></tr>`;
+    `<td>${size(most[h])} <button data-row="${mostAt[h]}" title="Show this moment">${num(events[mostAt[h]])}</button></td>` +
+    (isWhole() ? '' : `<td class="opt ${change > 0 && d.growth_bytes ? 'bad' : ''}">${change > 0 ? '+' : ''}${change === 0 ? '0' : size(change)}</td>`) + `<td class="phone">${spark(h)}</td></tr>`;
 }
 function drawHolders() {
   const many = M.holders.length;
   const sums = {now: new Float64Array(many), blocks: new Uint32Array(many), oldest: new Uint32Array(many).fill(NEVER),
-    was: heldAt(left === 0 && right === N - 1 ? Math.floor(N / 6) : left)};
+    was: isWhole() ? new Float64Array(many) : heldAt(left)};
   for (const b of now.live) {
     const h = B.holder[b];
     sums.now[h] += B.size[b];
     sums.blocks[h]++;
     sums.oldest[h] = Math.min(sums.oldest[h], B.a[b]);
   }
-  if (!floors) findFloors();
   const order = [];
-  for (let h = 0; h < many; h++) if (sums.blocks[h] || sums.was[h]) order.push(h);
-  const keys = {now: h => -sums.now[h], share: h => -sums.now[h], blocks: h => -sums.blocks[h], old: h => sums.oldest[h],
+  for (let h = 0; h < many; h++) if (most[h]) order.push(h);
+  const keys = {now: h => -sums.now[h], most: h => -most[h], share: h => -sums.now[h], blocks: h => -sums.blocks[h], old: h => sums.oldest[h],
     grew: h => sums.was[h] - sums.now[h], trend: h => -(M.holders[h].growth_bytes || 0)};
   const key = keys[sortBy], name = h => M.holders[h].name;
-  order.sort(key ? (p, q) => key(p) - key(q) : (p, q) => name(p) < name(q) ? -1 : 1);
-  $('who').tHead.innerHTML = '<tr>' + HEAD.map(([k, text, on]) =>
+  order.sort((p, q) => most[q] - most[p]).sort(key ? (p, q) => key(p) - key(q) : (p, q) => name(p) < name(q) ? -1 : 1);
+  $('who').tHead.innerHTML = '<tr>' + HEAD.filter(h => h[0] !== 'grew' || !isWhole()).map(([k, text, on]) =>
     `<th class="${on}"><button data-k="${k}" aria-label="Sort by ${text}">${text}${k === sortBy ? ' ▾' : ''}</button></th>`).join('') + '</tr>';
-  const shown = showsAll ? order.slice(0, 2000) : order.slice(0, FEW);
+  const shown = showsAll ? order.slice(0, 2000) : order.filter((h, i) => i < FEW || letterOf[h] < OTHERS);
   $('who').tBodies[0].innerHTML = shown.map(h => holderRow(h, sums, now.liveBytes)).join('');
-  $('more').hidden = order.length <= FEW;
+  $('more').hidden = !showsAll && order.length === shown.length;
   $('more').textContent = showsAll ? 'show fewer' : 'show all ' + num(order.length);
 }
 

@@ -74,7 +74,7 @@ function drawBlocks(x) {
     x.fillStyle = C.card;
     if (w > 3) x.fillRect(X, Y, 1, h);
     x.fillStyle = isWaiting ? C.ink : inkOn(color);
-    if (w > 15) x.fillText(LETTERS[group[b]], X + w / 2, Y + h / 2 + .5);
+    if (w > 15) x.fillText(mark(group[b]), X + w / 2, Y + h / 2 + .5);
   });
   x.strokeStyle = C.bad;
   x.lineWidth = 2.5;
@@ -149,6 +149,17 @@ function bar(label, value, most, color, text) {
   const part = Math.min(100, value / most * 100);
   return `<span>${label}</span><div><i style="width:${part}%;background:${color}"></i></div><span>${text || size(value)}</span>`;
 }
+/* Whose blocks are freed and still used by streams. */
+function waiting(free) {
+  const of = new Map();
+  for (const b of now.live) if (B.w[b] <= moment) {
+    const key = B.holder[b] + '/' + B.stream[b], sum = of.get(key) || [0, 0, b];
+    of.set(key, [sum[0] + B.size[b], sum[1] + 1, b]);
+  }
+  const parts = [...of.values()].sort((p, q) => q[0] - p[0]), shown = parts.slice(0, 3).map(([units, blocks, b]) =>
+    `${parts.length > 1 ? size(units) + ' in ' : ''}${num(blocks)} ${blocks === 1 ? 'block' : 'blocks'} of <b>${esc(M.holders[B.holder[b]].name)}</b>, ${streamName(M.streams[B.stream[b]])}`);
+  return now.waiting ? `<b>${size(now.waiting)}</b> waits: ${shown.join('; ')}${parts.length > 3 ? '; and others' : ''}. It counts as in use, not in the ${size(free)} free.` : '';
+}
 function drawFit() {
   const asked = kind[moment] === REFUSE ? R.size[arg[moment]] : 0, free = now.whole + now.beside, most = Math.max(asked, free, 1);
   const g = C.of, out = [];
@@ -156,16 +167,17 @@ function drawFit() {
   if (asked) out.push(bar('asked for', asked, most, C.bad));
   if (asked && R.short[arg[moment]]) out.push(bar('would have fitted', asked - R.short[arg[moment]], most, C.accent));
   out.push(bar(M.knows_held ? 'free in all' : 'free of what was used', free, most, C.taken));
-  out.push(bar('longest piece', now.longest, most, C.accent));
+  out.push(bar('of it: longest piece', now.longest, most, C.accent));
   if (M.knows_held) {
-    out.push(bar('whole segments', now.whole, most, C.line), bar('beside live blocks', now.beside, most, C.hatch));
-    if (asked && !M.shares) out.push(bar('of other streams', now.others, most, C.hatch));
+    out.push(bar('of it: whole segments', now.whole, most, C.line), bar('of it: beside live blocks', now.beside, most, C.hatch));
+    if (asked && !M.shares) out.push(bar('of it: other streams', now.others, most, C.hatch));
     else if (now.freeOf.size > 1)
-      for (const [s, units] of [...now.freeOf].sort((p, q) => q[1] - p[1]).slice(0, 4)) out.push(bar('of ' + streamName(s), units, most, C.hatch));
-    if (now.waiting) out.push(bar('waits for streams', now.waiting, most, C.bad));
+      for (const [s, units] of [...now.freeOf].sort((p, q) => q[1] - p[1]).slice(0, 4)) out.push(bar('of it: ' + streamName(s), units, most, C.hatch));
+    if (now.waiting) out.push(bar('not free: waits for streams', now.waiting, most, C.bad));
     if (M.capacity) out.push(bar('not held', Math.max(0, M.capacity / UNIT - now.total), most, C.line));
   }
   $('fit').innerHTML = out.join('');
+  $('waits').innerHTML = waiting(free);
 }
 function drawSegments() {
   const bins = ['empty', 'under 25 %', '25 to 50 %', '50 to 75 %', '75 to 99 %', 'full'].map(name => [name, 0, 0]);
@@ -180,7 +192,7 @@ function drawSegments() {
   $('pins').innerHTML = worst.length === 0 ? '<p class="soft">None: nothing is fragmented here.</p>'
     : '<table><tr><th>free</th><th>of</th><th>blocks</th><th class="name">largest</th></tr>' + worst.map(k =>
       `<tr data-b="${k.largest}" tabindex="0"><td>${size(k.size - k.used)}</td><td>${size(k.size)}</td><td>${num(k.blocks)}</td>` +
-      `<td class="name">${swatch(group[k.largest])} ${size(B.size[k.largest])}, ${age(k.largest)}</td></tr>`).join('') + '</table>';
+      `<td class="name">${swatch(group[k.largest], letter(B.holder[k.largest]))} ${size(B.size[k.largest])}, ${age(k.largest)}</td></tr>`).join('') + '</table>';
 }
 function drawSide() {
   drawFit();

@@ -69,17 +69,20 @@ function lookInto(s, chunks, stream) {
 const ago = row => events[moment] + (kind[moment] <= FREE ? 1 : 0) - events[row];
 const endOf = b => B.addr[b] + B.size[b];
 
-/* What each holder held at least in each stretch of the run. */
-let floors = null;
+/* What each holder held at least in each stretch of the run, and the most, with its row. */
+let floors, most, mostAt;
 function findFloors() {
   const many = M.holders.length, now = new Float64Array(many), low = new Float64Array(many);
   floors = [];
+  most = new Float64Array(many);
+  mostAt = new Uint32Array(many);
   for (let s = 0, i = 0; s < STRETCHES; s++) {
     for (const end = Math.floor((s + 1) * N / STRETCHES); i < end; i++) {
       if (kind[i] > FREE) continue;
       const b = arg[i], h = B.holder[b];
       now[h] += kind[i] === ALLOC ? B.size[b] : -B.size[b];
       if (now[h] < low[h]) low[h] = now[h];
+      if (now[h] > most[h]) most[h] = now[h], mostAt[h] = i;
     }
     floors.push(low.slice());
     low.set(now);

@@ -105,7 +105,7 @@ function drawGroup(x, g, base, Y, height, top) {
     x.fillStyle = inkOn(C.of[g]);
     x.textAlign = 'center';
     x.font = 'bold ' + FONT;
-    x.fillText(LETTERS[g], PAD_LEFT + where, Y(base[where] + of(where) / 2));
+    x.fillText(mark(g), PAD_LEFT + where, Y(base[where] + of(where) / 2));
     x.font = FONT;
   }
   for (let c = 0; c < w; c++) base[c] += of(c);
