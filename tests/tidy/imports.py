@@ -50,8 +50,8 @@ OF_ITS_OWN = {
             "pwrite64",
         "the page that a pool publishes, a file without a name, where a config asks for it":
             "memfd_create",
-        "the words of the system in messages, what a message says already, and the name of a macro":
-            "strerror strstr strncmp toupper",
+        "the words of the system in messages, and what a message says already":
+            "strerror strstr strncmp",
         "the file of a limit that processes share, where the program names one":
             "fcntl fcntl64 fstat fstat64 __fxstat __fxstat64",
         "the threads that collect and record, and the bell that ends them":

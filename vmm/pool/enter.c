@@ -5,7 +5,6 @@
 #include "pool/pool.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -29,7 +28,8 @@ mend_result mend_pool_check_struct(const void *given, const char *type)
     }
     size_t length = 0;
     for (; type[length] != '\0' && length + 1 < sizeof(init); length++) {
-        init[length] = (char)toupper((unsigned char)type[length]);
+        const char c = type[length];
+        init[length] = (char)(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
     }
     init[length] = '\0';
     return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%s.struct_size is wrong: begin with %s_INIT",
