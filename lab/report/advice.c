@@ -121,7 +121,7 @@ static void judge_growth(const mend_report *report, char *text, size_t size)
 
 void mend_report_judge(const mend_report *report, char *verdict, size_t size)
 {
-    char outcome[256] = "";
+    char outcome[320] = "";
     char failures[64] = "";
     char growth[128] = "";
     if (report->has_failed) {
