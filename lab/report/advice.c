@@ -121,7 +121,7 @@ static void judge_growth(const mend_report *report, char *text, size_t size)
 
 void mend_report_judge(const mend_report *report, char *verdict, size_t size)
 {
-    char outcome[256] = "";
+    char outcome[320] = "";
     char failures[64] = "";
     char growth[128] = "";
     if (report->has_failed) {
@@ -145,28 +145,22 @@ void mend_report_judge(const mend_report *report, char *verdict, size_t size)
 /* ---- moments --------------------------------------------------------------------------------
  */
 
-typedef uint64_t (*holder_figure)(const mend_report_holder *holder);
-
-static const mend_report_holder *largest_by(const mend_report *report, holder_figure figure)
+const mend_report_holder *mend_report_largest(const mend_report *report, size_t figure)
 {
     const mend_report_holder *largest = NULL;
+    uint64_t most = 0;
     for (size_t h = 0; h < report->holder_count; h++) {
-        const mend_report_holder *holder = &report->holders[h];
-        if (figure(holder) > (largest == NULL ? 0 : figure(largest))) {
-            largest = holder;
-        }
+        uint64_t value = 0;
+        memcpy(&value, (const char *)&report->holders[h] + figure, sizeof(value));
+        largest = value > most ? &report->holders[h] : largest;
+        most = mend_max_u64(most, value);
     }
     return largest;
 }
 
-static uint64_t kept_of(const mend_report_holder *holder)
-{
-    return holder->kept_free_bytes;
-}
-
 bool mend_report_tell_keeper(const mend_report *report, char *text, size_t size)
 {
-    const mend_report_holder *keeper = largest_by(report, kept_of);
+    const mend_report_holder *keeper = MEND_REPORT_LARGEST(report, kept_free_bytes);
     if (keeper != NULL) {
         snprintf(text, size, "%s of that beside blocks of %s%s, in %s segments",
                  SIZE(keeper->kept_free_bytes), CALL(keeper),
@@ -175,15 +169,10 @@ bool mend_report_tell_keeper(const mend_report *report, char *text, size_t size)
     return keeper != NULL;
 }
 
-static uint64_t waiting_of(const mend_report_holder *holder)
-{
-    return holder->waiting_bytes;
-}
-
 bool mend_report_tell_waiting(const mend_report *report, char *text, size_t size)
 {
-    const mend_report_holder *most = largest_by(report, waiting_of);
-    if (most == NULL || report->failure.pending_bytes == 0) {
+    const mend_report_holder *most = MEND_REPORT_LARGEST(report, waiting_bytes);
+    if (most == NULL || !report->knows_held) {
         return false;
     }
     const uint64_t others_bytes = report->failure.pending_bytes -
@@ -203,16 +192,15 @@ bool mend_report_tell_waiting(const mend_report *report, char *text, size_t size
     return true;
 }
 
-static uint64_t new_of(const mend_report_holder *holder)
-{
-    return holder->trend == MEND_TREND_NEW ? holder->bytes : 0;
-}
-
 /* What is a twentieth of all or more. */
 bool mend_report_tell_new(const mend_report *report, char *text, size_t size)
 {
-    const mend_report_holder *most = largest_by(report, new_of);
-    if (most == NULL || most->bytes < report->live_bytes / 20) {
+    size_t i = 0;
+    while (i < report->holder_count && report->holders[report->order[i]].trend != MEND_TREND_NEW) {
+        i++;
+    }
+    const mend_report_holder *most = &report->holders[report->order[i]];
+    if (i == report->holder_count || most->bytes < report->live_bytes / 20) {
         return false;
     }
     snprintf(text, size, "New %s events before the failure, and not freed: %s of %s",
@@ -312,15 +300,10 @@ static void advise_allocator(advice_list *list, const mend_report_other *other)
     }
 }
 
-static uint64_t peak_of(const mend_report_holder *holder)
-{
-    return holder->peak_bytes;
-}
-
 static void advise_largest(advice_list *list)
 {
     const mend_report *report = list->report;
-    const mend_report_holder *holder = largest_by(report, peak_of);
+    const mend_report_holder *holder = MEND_REPORT_LARGEST(report, peak_bytes);
     if (holder == NULL || holder->growth_bytes > 0) {
         return;
     }

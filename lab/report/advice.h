@@ -35,6 +35,11 @@ typedef struct mend_report_call {
 
 mend_report_call mend_report_call_of(const mend_report_holder *holder);
 
+/* The one with most of a figure; NULL: nobody has any. */
+const mend_report_holder *mend_report_largest(const mend_report *report, size_t figure);
+#define MEND_REPORT_LARGEST(report, figure)                                                        \
+    mend_report_largest(report, offsetof(mend_report_holder, figure))
+
 /* Who keeps most of the free memory in place; what was freed at the failure, and is still used; and
  * what is new then and large. False: there is none. */
 bool mend_report_tell_keeper(const mend_report *report, char *text, size_t size);

@@ -94,29 +94,7 @@ static int by_bytes(const void *a, const void *b)
     return (one->number > other->number) - (one->number < other->number);
 }
 
-/* Those that have most at the moment or at the peak, in the order of the moment. */
-static void give_letters(mend_report *report)
-{
-    for (size_t n = 0; n < MEND_REPORT_LETTERS && n < report->holder_count; n++) {
-        mend_report_holder *most = NULL;
-        uint64_t most_bytes = 0;
-        for (size_t i = 0; i < report->holder_count; i++) {
-            mend_report_holder *holder = &report->holders[report->order[i]];
-            const uint64_t bytes = mend_max_u64(holder->bytes, holder->peak_bytes);
-            if (holder->letter == 0 && (most == NULL || bytes > most_bytes)) {
-                most = holder;
-                most_bytes = bytes;
-            }
-        }
-        most->letter = 'A';
-    }
-    char next = 'A';
-    for (size_t i = 0; i < report->holder_count; i++) {
-        mend_report_holder *holder = &report->holders[report->order[i]];
-        holder->letter = holder->letter == 0 ? 0 : next++;
-    }
-}
-
+/* Those that have most at the moment or at the peak have letters, in the order of the moment. */
 static mend_result rank(mend_report *report)
 {
     report->order = calloc(report->holder_count + 1, sizeof(uint32_t));
@@ -125,16 +103,25 @@ static mend_result rank(mend_report *report)
         free(ranked);
         return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the report");
     }
-    for (size_t i = 0; i < report->holder_count; i++) {
-        const mend_report_holder *holder = &report->holders[i];
-        ranked[i] = (ranked_holder){holder->bytes, holder->peak_bytes, (uint32_t)i};
+    for (int is_order = 0; is_order < 2; is_order++) {
+        for (size_t i = 0; i < report->holder_count; i++) {
+            const mend_report_holder *holder = &report->holders[i];
+            const uint64_t most_bytes = mend_max_u64(holder->bytes, holder->peak_bytes);
+            ranked[i] = (ranked_holder){is_order ? holder->bytes : most_bytes, holder->peak_bytes,
+                                        (uint32_t)i};
+        }
+        qsort(ranked, report->holder_count, sizeof(*ranked), by_bytes);
+        for (size_t i = 0; i < MEND_REPORT_LETTERS && i < report->holder_count && !is_order; i++) {
+            report->holders[ranked[i].number].letter = 'A';
+        }
     }
-    qsort(ranked, report->holder_count, sizeof(*ranked), by_bytes);
+    char next = 'A';
     for (size_t i = 0; i < report->holder_count; i++) {
         report->order[i] = ranked[i].number;
+        char *letter = &report->holders[ranked[i].number].letter;
+        *letter = *letter == 0 ? 0 : next++;
     }
     free(ranked);
-    give_letters(report);
     return MEND_OK;
 }
 

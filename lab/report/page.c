@@ -88,8 +88,9 @@ static void write_tiles(page_writer *page)
         write_tile(page, "", "memory taken", COUNT(report->taken), text);
     }
     bool grows = report->suspects > 0 || report->grows_as_whole;
-    snprintf(text, sizeof(text), "%s in all",
-             SIZE(report->grows_as_whole ? report->whole_growth_bytes : report->growth_bytes));
+    snprintf(text, sizeof(text), "%s from event %s on",
+             SIZE(report->grows_as_whole ? report->whole_growth_bytes : report->growth_bytes),
+             COUNT(report->growth_event));
     write_tile(page, grows ? "bad" : "good", "holders that grow", COUNT(report->suspects),
                report->grows_as_whole ? "but all memory in use grows"
                : grows                ? text

@@ -87,9 +87,8 @@ static void print_growth(FILE *out, const mend_report_holder *holder)
     }
 }
 
-static void print_holder(FILE *out, const mend_report *report, size_t number)
+static void print_holder(FILE *out, const mend_report *report, const mend_report_holder *holder)
 {
-    const mend_report_holder *holder = &report->holders[number];
     fprintf(out, "  %c ", holder->letter == 0 ? '.' : holder->letter);
     mend_words_cut(out, holder->name, NAME_COLUMNS, 1);
     fprintf(out, " %10s %6s %7s %10s", SIZE(holder->bytes),
@@ -103,24 +102,19 @@ static void print_holders(FILE *out, const mend_report *report)
 {
     char title[96];
     bool shows_suspect = report->suspects == 0;
-    size_t suspect = 0;
-    for (size_t h = 0; h < report->holder_count; h++) {
-        if (report->holders[h].growth_bytes > report->holders[suspect].growth_bytes) {
-            suspect = h;
-        }
-    }
+    const mend_report_holder *const suspect = MEND_REPORT_LARGEST(report, growth_bytes);
     snprintf(title, sizeof(title), "Who holds it at the %s (event %s)",
              report->has_failed ? "failure" : "peak", COUNT(report->moment_events));
     fputc('\n', out);
     mend_words_cut(out, title, NAME_COLUMNS + 4, 1);
     fprintf(out, " %10s %6s %7s %10s  %s\n", "now", "share", "blocks", "oldest", "growth");
     for (size_t i = 0; i < report->holder_count && i < SHOWN_HOLDERS; i++) {
-        size_t number = report->order[i];
         bool is_last = i + 1 == SHOWN_HOLDERS;
-        number = is_last && !shows_suspect ? suspect : number;
-        shows_suspect = shows_suspect || number == suspect;
-        if (report->holders[number].bytes > 0) {
-            print_holder(out, report, number);
+        const mend_report_holder *const holder =
+            is_last && !shows_suspect ? suspect : &report->holders[report->order[i]];
+        shows_suspect = shows_suspect || holder == suspect;
+        if (holder->bytes > 0) {
+            print_holder(out, report, holder);
         }
     }
 }
@@ -217,36 +211,27 @@ static void print_all(FILE *out, const mend_report *report, size_t most_advice)
     print_others(out, report);
 }
 
-static size_t lines_of(const char *text)
-{
-    size_t lines = 0;
-    for (; (text = strchr(text, '\n')) != NULL; text++) {
-        lines++;
-    }
-    return lines;
-}
-
 /* As much advice as has room. */
 void mend_report_print(FILE *out, const mend_report *report)
 {
-    for (size_t advice = MEND_ADVICE_MOST;; advice--) {
+    bool fits = false;
+    for (size_t advice = MEND_ADVICE_MOST; !fits; advice--) {
         char *text = NULL;
         size_t size = 0;
+        size_t lines = 0;
         FILE *const whole = open_memstream(&text, &size);
         if (whole == NULL) {
             print_all(out, report, 1);
             return;
         }
         print_all(whole, report, advice);
-        const bool is_written = fclose(whole) == 0;
-        const bool fits = !is_written || lines_of(text) <= MEND_TEXT_LINES || advice == 1;
-        if (fits) {
-            fputs(is_written ? text : "", out);
+        fclose(whole);
+        for (size_t i = 0; i < size; i++) {
+            lines += text[i] == '\n';
         }
+        fits = lines <= MEND_TEXT_LINES || advice == 1;
+        fwrite(text, 1, fits ? size : 0, out);
         free(text);
-        if (fits) {
-            return;
-        }
     }
 }
 
