@@ -31,7 +31,7 @@ static bool end_plan(mend_question *q, mend_plan *plan, bool is_found)
 
 static bool finds_plan(mend_question *q, const mend_request *request, mend_plan_rules rules)
 {
-    mend_plan plan;
+    mend_plan plan = {0};
     return end_plan(q, &plan, mend_plan_find(q->heap, request, rules, &plan));
 }
 
@@ -45,7 +45,7 @@ static bool finds_remade(mend_question *q, const mend_request *request)
     if (request->zone != MEND_ZONE_LARGE || mend_budget_pressure(heap) != MEND_PRESSURE_CRITICAL) {
         return false;
     }
-    mend_plan plan;
+    mend_plan plan = {0};
     bool is_found = mend_plan_find(heap, &whole, ways[EXTEND_AND_CREATE], &plan);
     bool could_be =
         !is_found && !plan.lacks_host_memory && mend_trim_finds_one(heap, &plan, !q->is_captured);
@@ -63,7 +63,7 @@ static bool finds_ends(mend_question *q, const mend_request *request)
         q->lacks_host_memory = true;
         return false;
     }
-    mend_plan plan;
+    mend_plan plan = {0};
     return end_plan(q, &plan, mend_ends_find(q->heap, request, ends, &plan));
 }
 
