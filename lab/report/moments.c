@@ -119,7 +119,7 @@ static mend_result rank(mend_report *report)
     for (size_t i = 0; i < report->holder_count; i++) {
         report->order[i] = ranked[i].number;
         char *letter = &report->holders[ranked[i].number].letter;
-        *letter = *letter == 0 ? 0 : next++;
+        *letter = *letter == 0 ? (char)0 : next++;
     }
     free(ranked);
     return MEND_OK;

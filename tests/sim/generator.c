@@ -318,7 +318,8 @@ static void draw_overlay(trial_random *r, const overlay *o, size_t count, operat
                                      .slot = slot_of(o->kinds[k].slots, (uint8_t)(numbers >> 8)),
                                      .stream = (uint8_t)(numbers >> 16),
                                      .size = (uint8_t)(numbers >> 24),
-                                     .alignment = most > 0 ? (uint8_t)(numbers >> 32) % most : 0,
+                                     .alignment =
+                                         (uint8_t)(most > 0 ? (uint8_t)(numbers >> 32) % most : 0),
                                      .thread = (uint8_t)(numbers >> 40) % 4,
                                      .amount = (uint8_t)(numbers >> 48)};
                 break;
