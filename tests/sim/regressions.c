@@ -474,3 +474,7 @@ HOLDS(sim_regressions, a_fork_that_cannot_be_joined_spoils_its_capture,
       "streams 2, legacy 1, threads 2, thread_streams 1",
       "FAULT size 13 alignment 1 / FAULT amount 6 / CAPTURE_BEGIN stream 3 / CAPTURE_WAIT slot 3 "
       "stream 4 / ALLOC stream 4 amount 5 / CAPTURE_END stream 3")
+
+/* Seed 501101: while a group is begun the host does not wait, and creates instead. */
+HOLDS(sim_regressions, what_a_begun_group_could_create_is_room, "unfenced_pages 1",
+      "ALLOC slot 2 size 148 / GROUP_CREATE / GROUP_BEGIN / FREE slot 2 amount 5 / ROOM amount 1")
