@@ -484,3 +484,8 @@ HOLDS(sim_regressions, zeros_take_nothing_from_a_request,
       "device_pages 16, limit_percent 50, address_devices 4",
       "RANGE_CREATE slot 1 size 3 amount 217 / FAULT size 8 alignment 1 amount 6 / RANGE_CREATE "
       "size 5 / ZEROS / COMMIT / CLEAR_FAULTS / ALLOC")
+
+/* Seed 204570: before a trim zeros were to be mapped again, for which all free memory went back. */
+HOLDS(sim_regressions, zeros_that_are_owed_come_before_what_a_trim_keeps, "",
+      "ALLOC / FAULT size 8 alignment 1 amount 6 / FREE / RANGE_CREATE slot 2 size 7 / ZEROS slot "
+      "2 / COMMIT slot 2 / FOREIGN amount 217 / CLEAR_FAULTS / TRIM amount 4")
