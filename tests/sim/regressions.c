@@ -474,3 +474,18 @@ HOLDS(sim_regressions, a_fork_that_cannot_be_joined_spoils_its_capture,
       "streams 2, legacy 1, threads 2, thread_streams 1",
       "FAULT size 13 alignment 1 / FAULT amount 6 / CAPTURE_BEGIN stream 3 / CAPTURE_WAIT slot 3 "
       "stream 4 / ALLOC stream 4 amount 5 / CAPTURE_END stream 3")
+
+/* Seed 501101: while a group is begun the host does not wait, and creates instead. */
+HOLDS(sim_regressions, what_a_begun_group_could_create_is_room, "unfenced_pages 1",
+      "ALLOC slot 2 size 148 / GROUP_CREATE / GROUP_BEGIN / FREE slot 2 amount 5 / ROOM amount 1")
+
+/* Seed 502653: a request that lacked addresses had zeros mapped again, with the last memory. */
+HOLDS(sim_regressions, zeros_take_nothing_from_a_request,
+      "device_pages 16, limit_percent 50, address_devices 4",
+      "RANGE_CREATE slot 1 size 3 amount 217 / FAULT size 8 alignment 1 amount 6 / RANGE_CREATE "
+      "size 5 / ZEROS / COMMIT / CLEAR_FAULTS / ALLOC")
+
+/* Seed 204570: before a trim zeros were to be mapped again, for which all free memory went back. */
+HOLDS(sim_regressions, zeros_that_are_owed_come_before_what_a_trim_keeps, "",
+      "ALLOC / FAULT size 8 alignment 1 amount 6 / FREE / RANGE_CREATE slot 2 size 7 / ZEROS slot "
+      "2 / COMMIT slot 2 / FOREIGN amount 217 / CLEAR_FAULTS / TRIM amount 4")

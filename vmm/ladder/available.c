@@ -5,6 +5,7 @@
 #include "ladder/ladder.h"
 
 #include "base/error.h"
+#include "base/process.h"
 #include "move/driver_scope.h"
 #include "move/move.h"
 #include "physical/waits.h"
@@ -17,7 +18,7 @@ static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_cap
 {
     mend_question q = {.heap = heap, .is_captured = is_captured};
     q.creates_nothing = mend_ladder_owes_much(heap, asking) &&
-                        mend_ladder_waits_on_host(heap, asking) &&
+                        mend_ladder_waits_on_host(heap, asking) && !mend_process_has_begun() &&
                         (!is_captured || heap->streams.context_event_count > 0);
     mend_room found = *room;
     mend_shortage shortage = heap->shortage;

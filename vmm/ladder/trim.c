@@ -33,7 +33,7 @@ static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t *relea
 bool mend_ladder_trim_addresses(mend_heap *heap, uint32_t asking)
 {
     const uint64_t range_bytes = heap->ranges.space.address_bytes;
-    mend_ranges_settle(heap, asking);
+    mend_ranges_settle_closed(heap, asking);
     const bool any = mend_trim_addresses(heap, asking);
     return any || heap->ranges.space.address_bytes < range_bytes;
 }

@@ -123,8 +123,13 @@ void mend_ranges_close(mend_heap *heap, mend_range *range)
 
 void mend_ranges_settle(mend_heap *heap, uint32_t asking)
 {
-    assert(mend_mutex_is_held(&heap->grow));
     mend_zeros_settle(heap, false);
+    mend_ranges_settle_closed(heap, asking);
+}
+
+void mend_ranges_settle_closed(mend_heap *heap, uint32_t asking)
+{
+    assert(mend_mutex_is_held(&heap->grow));
     uint64_t behind = 0;
     for (mend_range *range; (range = mend_range_owed_from(heap, behind)) != NULL;) {
         behind = mend_range_end(range);

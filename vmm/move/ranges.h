@@ -23,7 +23,10 @@ mend_result mend_ranges_create(mend_heap *heap, uint64_t size_bytes, uint64_t pa
 void mend_ranges_close(mend_heap *heap, mend_range *range);
 
 /* Unmaps idle memory of closed ranges, and frees the addresses of those where nothing is left.
- * Inside an open scope; what the driver refuses stays. */
+ * Inside an open scope; what the driver refuses stays. Creates nothing. */
+void mend_ranges_settle_closed(mend_heap *heap, uint32_t asking);
+
+/* The same, and mend_zeros_settle, which may create a chunk: not while a request lacks memory. */
 void mend_ranges_settle(mend_heap *heap, uint32_t asking);
 
 /* ---- zeros.c --------------------------------------------------------------------------------- */
