@@ -474,3 +474,8 @@ HOLDS(sim_regressions, a_fork_that_cannot_be_joined_spoils_its_capture,
       "streams 2, legacy 1, threads 2, thread_streams 1",
       "FAULT size 13 alignment 1 / FAULT amount 6 / CAPTURE_BEGIN stream 3 / CAPTURE_WAIT slot 3 "
       "stream 4 / ALLOC stream 4 amount 5 / CAPTURE_END stream 3")
+
+/* Seed 500842: a block was filled with poison, and then its free failed. */
+HOLDS(sim_regressions, a_block_whose_free_fails_holds_no_poison, "vanish 1, check 1",
+      "ALLOC / ALLOC slot 2 size 161 / SLEEP / FREE / WAKE / ALLOC / ALLOC slot 1 amount 5 / "
+      "READ_KEPT amount 4 / ALLOC / FREE slot 2 / FAULT size 1 alignment 1 / FREE slot 1")
