@@ -479,3 +479,7 @@ HOLDS(sim_regressions, a_fork_that_cannot_be_joined_spoils_its_capture,
 HOLDS(sim_regressions, a_block_whose_free_fails_holds_no_poison, "vanish 1, check 1",
       "ALLOC / ALLOC slot 2 size 161 / SLEEP / FREE / WAKE / ALLOC / ALLOC slot 1 amount 5 / "
       "READ_KEPT amount 4 / ALLOC / FREE slot 2 / FAULT size 1 alignment 1 / FREE slot 1")
+
+/* Seed 500963: a group was released during the capture that it alone had seen. */
+HOLDS(sim_regressions, a_capture_outlives_the_group_that_saw_it, "",
+      "CAPTURE_BEGIN / GROUP_CREATE / ALLOC_IN / GROUP_RELEASE amount 1 / SLEEP")
