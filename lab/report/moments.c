@@ -119,7 +119,9 @@ static mend_result rank(mend_report *report)
     for (size_t i = 0; i < report->holder_count; i++) {
         report->order[i] = ranked[i].number;
         char *letter = &report->holders[ranked[i].number].letter;
-        *letter = *letter == 0 ? (char)0 : next++;
+        if (*letter != 0) {
+            *letter = next++;
+        }
     }
     free(ranked);
     return MEND_OK;

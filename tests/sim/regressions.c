@@ -489,3 +489,12 @@ HOLDS(sim_regressions, zeros_take_nothing_from_a_request,
 HOLDS(sim_regressions, zeros_that_are_owed_come_before_what_a_trim_keeps, "",
       "ALLOC / FAULT size 8 alignment 1 amount 6 / FREE / RANGE_CREATE slot 2 size 7 / ZEROS slot "
       "2 / COMMIT slot 2 / FOREIGN amount 217 / CLEAR_FAULTS / TRIM amount 4")
+
+/* Seed 500842: a block was filled with poison, and then its free failed. */
+HOLDS(sim_regressions, a_block_whose_free_fails_holds_no_poison, "vanish 1, check 1",
+      "ALLOC / ALLOC slot 2 size 161 / SLEEP / FREE / WAKE / ALLOC / ALLOC slot 1 amount 5 / "
+      "READ_KEPT amount 4 / ALLOC / FREE slot 2 / FAULT size 1 alignment 1 / FREE slot 1")
+
+/* Seed 500963: a group was released during the capture that it alone had seen. */
+HOLDS(sim_regressions, a_capture_outlives_the_group_that_saw_it, "",
+      "CAPTURE_BEGIN / GROUP_CREATE / ALLOC_IN / GROUP_RELEASE amount 1 / SLEEP")

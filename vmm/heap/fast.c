@@ -158,6 +158,14 @@ static inline mend_result free_block(mend_heap *heap, mend_span *span, uint32_t 
     return MEND_OK;
 }
 
+mend_result mend_block_free(mend_heap *heap, mend_span *span, mend_block_users users)
+{
+    const bool is_ordered =
+        users.first != MEND_STREAM_UNKNOWN && heap->streams.items[users.first].group == 0;
+    return is_ordered ? free_block(heap, span, users.first)
+                      : mend_block_free_into_runs(heap, span, users);
+}
+
 /* The unusual cases: bad pointers, streams to be looked up, groups. */
 __attribute__((noinline)) static mend_result free_slowly(mend_heap *heap, uint64_t address,
                                                          mend_order order)
@@ -165,10 +173,7 @@ __attribute__((noinline)) static mend_result free_slowly(mend_heap *heap, uint64
     mend_span *span;
     mend_block_users users;
     MEND_TRY(mend_block_find_to_free(heap, address, order, 0, &span, &users));
-    bool is_ordered =
-        users.first != MEND_STREAM_UNKNOWN && heap->streams.items[users.first].group == 0;
-    return is_ordered ? free_block(heap, span, users.first)
-                      : mend_block_free_into_runs(heap, span, users);
+    return mend_block_free(heap, span, users);
 }
 
 mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_order order)

@@ -107,6 +107,12 @@ static inline bool mend_block_wants_early_fence(const mend_heap *heap)
 /* Records a fence if enough bytes were freed on the stream. Calls the driver. */
 void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on);
 
+/* ---- fast.c ---------------------------------------------------------------------------------- */
+
+/* Frees a block whose users were found: calls no driver that can refuse the free.
+ * MEND_ERROR_OUT_OF_HOST_MEMORY: the block is still live. */
+mend_result mend_block_free(mend_heap *heap, mend_span *span, mend_block_users users);
+
 /* ---- events.c -------------------------------------------------------------------------------- */
 
 /* Guarded by the heap's `state` lock; the history is on. */

@@ -223,6 +223,26 @@ mend_result mend_streams_identify(mend_streams *streams, uint32_t group)
     return result;
 }
 
+mend_result mend_streams_keep_captured(mend_streams *streams, uint32_t group)
+{
+    mend_result result = MEND_OK;
+    for (uint32_t i = mend_slots_first_of(streams, group), kept;
+         i != MEND_STREAM_UNKNOWN && result == MEND_OK; i = mend_slots_next_of(streams, i)) {
+        const mend_stream_state *state = &streams->items[i];
+        const bool is_default = is_legacy(state) || state->handle == MEND_STREAM_PER_THREAD;
+        if (counts_as_captured(state, !streams->verify) && !is_default &&
+            mend_streams_lookup(streams, state->handle, 0) == MEND_STREAM_UNKNOWN) {
+            const mend_stream_info info = {.id = state->id,
+                                           .context = state->context,
+                                           .capture = MEND_CAPTURE_ACTIVE,
+                                           .capture_id = state->id == 0 ? state->capture_id
+                                                                        : state->seen_capture};
+            result = mend_slots_add(streams, state->handle, &info, 0, &kept);
+        }
+    }
+    return result;
+}
+
 /* Whether something was freed in the order of this stream of a group that only the capture's graph
  * can put before the work of another stream. */
 static bool may_be_before(const mend_stream_state *state, uint64_t capture)

@@ -194,6 +194,11 @@ bool mend_streams_has_strangers(const mend_streams *streams, uint32_t group);
  * mend_streams_reach. */
 mend_result mend_streams_identify(mend_streams *streams, uint32_t group);
 
+/* Before a group is released: a stream that only its slot has seen captured gets one outside of
+ * groups, so that no wait for the context comes into that capture. A default stream needs none: the
+ * legacy stream is asked. MEND_ERROR_OUT_OF_HOST_MEMORY: the group stays. Calls no driver. */
+mend_result mend_streams_keep_captured(mend_streams *streams, uint32_t group);
+
 /* Of a stream in a group, in a capture: finds the other streams of the group whose recorded work
  * the graph puts before what this one records next. What they freed so far is then ready for it. A
  * stream that was also used outside of captures is left out, because a graph does not wait for

@@ -24,6 +24,7 @@
 #include "base/scopes.h"
 #include "layout/layout.h"
 #include "move/driver_scope.h"
+#include "physical/waits.h"
 
 enum { GUARD_BYTE = 0xa7, POISON_BYTE = 0xd5, BUFFER_BYTES = 64 * 1024, PATH_BYTES = 128 };
 
@@ -324,49 +325,74 @@ mend_result mend_checks_alloc(mend_pool *pool, uint64_t address, mend_order orde
     return result;
 }
 
-/* Under both locks: reads the guard, and fills with poison what nobody else may use. */
-static mend_result check_old(mend_pool *pool, uint64_t address, mend_stream stream)
+/* Fills a block with poison if nobody else may use it. What its free needs is kept for it. */
+static void poison_old(mend_pool *pool, mend_span *span)
 {
     mend_heap *heap = &pool->heap;
-    mend_driver_scope scope;
-    mend_result result = MEND_OK;
-    if (mend_driver_scope_open(heap, &scope) != MEND_OK) {
-        return MEND_OK;
+    const uint64_t address = span->address;
+    mend_layout_promise nodes;
+    if (!is_here(heap, span) || span->waits.others != NULL || span->is_exported ||
+        !mend_layout_promise_nodes(heap, mend_layout_count_chunks(heap, span), &nodes)) {
+        return;
     }
-    const bool is_settled = settle(heap, stream);
+    const bool is_filled = fill(pool, address, span->size_bytes, POISON_BYTE);
+    mend_layout_end_promise(heap, &nodes);
+    span = mend_heap_find(heap, address); /* the lock was released */
+    if (is_filled && span != NULL) {
+        const subject was = subject_of(span);
+        insert(pool->checks, address, address + span->size_bytes, &was);
+    }
+}
+
+/* Under both locks, inside the scope, which it closes: reads the guard, finds the users of the
+ * block, and fills it with poison when nothing of its free can fail any more. */
+static mend_result check_old(mend_pool *pool, uint64_t address, mend_order order,
+                             mend_driver_scope *scope, mend_block_users *users)
+{
+    mend_heap *heap = &pool->heap;
+    const bool is_settled = settle(heap, order.stream);
+    const bool is_read = (is_settled || order.stream == MEND_NO_STREAM) && has_stream(pool);
     mend_span *span = mend_heap_find(heap, address);
-    if ((is_settled || stream == MEND_NO_STREAM) && is_here(heap, span) && has_stream(pool)) {
-        result = span->is_guarded ? check_guard(pool, span) : MEND_OK;
-        span = mend_heap_find(heap, address);
-        if (result == MEND_OK && is_settled && (pool->checks->bits & MEND_CHECK_POISON) != 0 &&
-            is_here(heap, span) && span->waits.others == NULL && !span->is_exported &&
-            fill(pool, address, span->size_bytes, POISON_BYTE)) {
-            span = mend_heap_find(heap, address);
-            const subject was = span != NULL ? subject_of(span) : (subject){0};
-            insert(pool->checks, address, span != NULL ? address + span->size_bytes : 0, &was);
-        }
+    mend_result result =
+        is_read && is_here(heap, span) && span->is_guarded ? check_guard(pool, span) : MEND_OK;
+    if (result == MEND_OK) {
+        result = mend_block_find_to_free(heap, address, order, 0, &span, users);
     }
-    mend_driver_scope_close(heap, &scope);
-    return result;
+    if (result != MEND_OK) {
+        mend_driver_scope_close(heap, scope);
+        return result;
+    }
+    heap->streams.items[users->first].calls++; /* the slot stays while the lock is released */
+    if (is_read && is_settled && (pool->checks->bits & MEND_CHECK_POISON) != 0) {
+        poison_old(pool, span);
+    }
+    mend_driver_scope_close(heap, scope);
+    mend_streams_end_call(&heap->streams, users->first);
+    return MEND_OK;
 }
 
 mend_result mend_checks_free(mend_pool *pool, uint64_t address, mend_order order)
 {
     mend_heap *heap = &pool->heap;
+    mend_block_users users = {MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
+    mend_driver_scope scope;
     mend_heap_lock_all(heap);
     const mend_status lost = mend_heap_lost_by(heap);
+    const bool is_checked = lost == MEND_DRIVER_OK && order.capture == 0 &&
+                            is_here(heap, mend_heap_find(heap, address)) &&
+                            mend_driver_scope_open(heap, &scope) == MEND_OK;
     mend_result result = MEND_OK;
     if (lost != MEND_DRIVER_OK && lost != MEND_DRIVER_DEINITIALIZED) {
         result = mend_pool_check_context(pool);
-    } else if (lost == MEND_DRIVER_OK && order.capture == 0 &&
-               is_here(heap, mend_heap_find(heap, address))) {
-        result = check_old(pool, address, order.stream);
+    } else if (is_checked) {
+        result = check_old(pool, address, order, &scope, &users);
     }
     mend_heap_unlock_grow(heap);
     if (result == MEND_OK) {
-        const mend_span *span = mend_heap_find(heap, address);
+        mend_span *span = mend_heap_find(heap, address);
         const uint64_t bytes = span != NULL ? span->size_bytes : 0;
-        result = mend_heap_free(heap, address, order);
+        result = is_checked && span != NULL ? mend_block_free(heap, span, users)
+                                            : mend_heap_free(heap, address, order);
         drop(result != MEND_OK ? take(pool->checks, address, address + bytes) : NULL);
     }
     result = mend_pool_leave(pool, result);

@@ -160,6 +160,7 @@ mend_result mend_group_leave(mend_heap *heap, mend_group *group, mend_stream str
     assert(mend_mutex_is_held(&heap->state));
     assert(!group->is_begun);
     mend_streams *streams = &heap->streams;
+    MEND_TRY(mend_streams_keep_captured(streams, group->number));
     for (uint32_t i = mend_slots_first_of(streams, group->number); i != MEND_STREAM_UNKNOWN;
          i = mend_slots_next_of(streams, i)) {
         mend_streams_stamp(streams, i, 0); /* for blocks that are still live */
