@@ -1,6 +1,6 @@
 /*
  * How much more memory of the host a process may write, as the files of the system tell: Linux
- * kills one that writes more, so whoever is about to write much asks first.
+ * kills one that writes more, so a caller that writes much asks first.
  */
 #include "base/host_room.h"
 

@@ -1,7 +1,7 @@
 /*
  * The page of a pool that publishes itself: what its thread writes, and a reader of another process
  * copies. It lies in a file without a name in the memory of the process, which a reader finds among
- * the open files of that process; so whoever may not look into the process may not read it, and
+ * the open files of that process; so a user who may not look into the process may not read it, and
  * nothing is left when the process dies.
  *
  * `sequence` is odd while the page is written: a copy counts if it was even and the same before and

@@ -207,7 +207,7 @@ bool mend_record_read_failure(const mend_record_reader *reader, mend_event_failu
     }
     *failure = (mend_event_failure){.sequence = 0};
     memcpy(failure, reader->at, bytes);
-    failure->message[sizeof(failure->message) - 1] = 0; /* whoever wrote it */
+    failure->message[sizeof(failure->message) - 1] = 0; /* the file may be damaged */
     mend_words_make_printable(failure->message);
     return true;
 }

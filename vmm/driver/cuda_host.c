@@ -2,7 +2,7 @@
  * Pinned memory of the host: pages that several threads write for the first time at once, and that
  * the driver then registers. cuMemHostAlloc gets the same page by page: 317 us a MiB on an H100's
  * machine, where this takes 52, of pages that were used before (bench/results/2026-11-26-H100). It
- * remains for small sizes, and wherever one of the steps here is refused.
+ * remains for small sizes, and is called when one of the steps here is refused.
  *
  * Registered pages differ from the driver's own in three ways:
  *  - They count for the process and its control group, whose lack of memory kills. They are taken

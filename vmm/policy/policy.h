@@ -339,7 +339,7 @@ void mend_pick_add(mend_plan *plan, mend_chunk *chunk);
 typedef struct mend_plan_rules {
     bool may_extend; /* extend a run */
     bool may_create; /* create missing memory */
-    bool may_move;   /* use empty chunks, wherever they are mapped */
+    bool may_move;   /* use empty chunks, mapped or not */
     bool exact;      /* create no more than is missing */
 } mend_plan_rules;
 
