@@ -142,7 +142,7 @@ bool mend_record_add_scope(mend_record_block *block, uint32_t around, const char
     }
     uint8_t *to = put_number(block->content + block->head.bytes, around);
     to = put_number(to, length);
-    memcpy(to, name, length);
+    memcpy(to, name, length + 1); /* what comes next begins on the zero */
     block->head.bytes = (uint32_t)(to + length - block->content);
     block->head.count++;
     return true;

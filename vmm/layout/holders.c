@@ -18,7 +18,7 @@
 #include "base/words.h"
 
 enum { SLOTS = 4096, PATH_BYTES = 80 };
-static_assert((uint64_t)SLOTS > 2 * MEND_HOLDERS_MOST, "a free slot is near");
+static_assert(SLOTS / 2 > MEND_HOLDERS_MOST, "a free slot is near");
 
 typedef struct key {
     uint32_t scope;
