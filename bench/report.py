@@ -19,7 +19,7 @@ import subprocess
 import sys
 import urllib.parse
 
-POLICIES = ["mend", "mend:quiet", "caching", "expandable", "rmm-pool", "rmm-arena", "gmlake"]
+POLICIES = ["mend", "mend:quiet", "caching", "expandable", "rmm-pool", "rmm-arena"]
 CAPACITIES = ["unlimited", "1.02x", "1.05x", "fit"]
 OURS = ("mend", "mend:quiet")
 # Their fit is searched at up to ten thousand capacities where their peak is high: recordings only.

@@ -23,7 +23,6 @@ mend_result mend_peer_create_caching_2_13_collect(const mend_peer_config *config
 mend_result mend_peer_create_expandable(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_rmm_pool(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_rmm_arena(const mend_peer_config *config, mend_peer **peer);
-mend_result mend_peer_create_gmlake(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_cuda_malloc(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_cuda_malloc_async(const mend_peer_config *config, mend_peer **peer);
 

@@ -31,8 +31,6 @@ const mend_peer_policy mend_peer_policies[] = {
      mend_peer_create_rmm_pool},
     {"rmm-arena", "model of RMM's arenas, first fit over superblocks", false, false,
      mend_peer_create_rmm_arena},
-    {"gmlake", "model of GMLake, which stitches pages of 2 MiB", false, true,
-     mend_peer_create_gmlake},
     {"cuda-malloc", "cudaMalloc for each block", true, true, mend_peer_create_cuda_malloc},
     {"cuda-malloc-async", "cudaMallocAsync, the driver's pool", true, false,
      mend_peer_create_cuda_malloc_async},

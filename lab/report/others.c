@@ -25,7 +25,6 @@ static const struct {
     {"caching:gc80", "PyTorch gc 0.8"},
     {"rmm-pool", "RMM pool"},
     {"rmm-arena", "RMM arena"},
-    {"gmlake", "GMLake"},
 };
 
 typedef struct other_search {

@@ -115,7 +115,7 @@ MEND_TEST(hostile, absurd_sizes_are_not_replayed)
 {
     static const char *const policies[] = {
         "mend",       "caching",  "caching:split128", "caching:gc80", "caching:2.13:split128",
-        "expandable", "rmm-pool", "rmm-arena",        "gmlake"};
+        "expandable", "rmm-pool", "rmm-arena"};
     ENDING_TRACE mend_trace *huge =
         fixture_trace(TRACE_HEAD "0,0,allocate,1,0x1000000000000000,0\n");
     ENDING_TRACE mend_trace *small = fixture_trace(TRACE_HEAD "0,0,allocate,1,1,0\n");

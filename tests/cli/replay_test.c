@@ -196,7 +196,7 @@ MEND_TEST(replay, content_is_intact_under_every_policy)
                                         "stress:many-streams?live=64MiB&streams=3&turns=6"};
     static const char *const policies[] = {
         "mend",       "caching",  "caching:split128", "caching:gc80", "caching:2.13:split128",
-        "expandable", "rmm-pool", "rmm-arena",        "gmlake"};
+        "expandable", "rmm-pool", "rmm-arena"};
     mend_replay_options options = default_options();
     options.check_content = true;
     for (size_t s = 0; s < 2; s++) {

@@ -67,7 +67,7 @@ static void run(const mend_trace *trace, const uint8_t *choices, const mend_repl
 {
     static const char *const policies[] = {"mend",         "caching",    "caching:split128",
                                            "caching:gc80", "expandable", "caching:2.13",
-                                           "rmm-pool",     "rmm-arena",  "gmlake"};
+                                           "rmm-pool",     "rmm-arena"};
     const char *policy = policies[choices[CHOICE_POLICY] % (sizeof(policies) / sizeof(*policies))];
     mend_capacity capacity = capacity_of(choices[CHOICE_CAPACITY]);
     mend_replay_result result;
