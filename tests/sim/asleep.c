@@ -191,30 +191,6 @@ static bool may_have_slept(const trial *t, const trial_call *call)
     return call->kind == CALL_SLEEP && (call->result == MEND_OK || is_spoilt);
 }
 
-/* A sleep alone has a block say that its contents were dropped, and a sleep that keeps all of it
- * ends that. A block that says nothing has them, and is compared. */
-static void note_dropped(trial *t, const trial_call *call, trial_block *block)
-{
-    const mend_block_info info = ask(t, block);
-    const bool says = info.contents_dropped != 0;
-    const int keep =
-        call != NULL && may_have_slept(t, call) && call->pool == block->pool && info.is_asleep != 0
-            ? keep_of(call, info.sleep_tag)
-            : MEND_KEEP_AWAKE;
-    const bool drops = keep == MEND_KEEP_NOTHING;
-    trial_claim(t, TRIAL_MODEL,
-                says == block->dropped || (keep != MEND_KEEP_AWAKE && says == drops),
-                "the block at 0x%llx %s without a reason", LLU(block->address),
-                says ? "says that it was dropped" : "forgets that it was dropped");
-    trial_claim(t, TRIAL_MODEL, !drops || block->asleep || says,
-                "the block at 0x%llx fell asleep, and does not say that it was dropped",
-                LLU(block->address));
-    if (drops && says) {
-        block->written = false; /* perhaps that of a part that was awake */
-    }
-    block->dropped = says;
-}
-
 /* After a call of sleep or wake; `call` NULL: after anything else. Only such a call changes what
  * sleeps, and what was dropped is undefined from then on. */
 static void note(trial *t, const trial_call *call)
@@ -222,14 +198,13 @@ static void note(trial *t, const trial_call *call)
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
         trial_block *block = &t->blocks[i];
         bool may_sleep = block->live && (block->asleep || trial_sleeps(t, block->pool));
-        uint64_t tag = 0;
-        bool was_asleep = block->asleep;
+        const bool was_asleep = block->asleep;
+        const mend_block_info info = may_sleep ? ask(t, block) : (mend_block_info){0};
+        const uint64_t tag = info.sleep_tag;
+        block->asleep = info.is_asleep != 0;
         if (may_sleep) {
-            note_dropped(t, call, block);
-        }
-        block->asleep = may_sleep && is_asleep(t, block, &tag);
-        if (may_sleep || block->has_slept) {
-            trial_note_kept(t, block, call != NULL ? keep_of(call, tag) : 0);
+            trial_note_kept(t, block, call != NULL ? keep_of(call, tag) : MEND_KEEP_AWAKE,
+                            was_asleep, info.contents_dropped != 0);
         }
         if (!block->live || block->asleep == was_asleep) {
             continue;
