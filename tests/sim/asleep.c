@@ -431,9 +431,37 @@ bool trial_put_to_sleep(trial *t, const operation *op)
     return true;
 }
 
+static bool has_callbacks(const trial *t)
+{
+    bool has = false;
+    for (int i = 0; i < TRIAL_CALLBACKS; i++) {
+        has = has || t->callbacks[i].added;
+    }
+    return has;
+}
+
+/* Nothing is lacking that the pool or its peer pools have free. */
+static void judge_refused_wake(trial *t, const trial_call *call)
+{
+    const mend_stats stats = trial_stats(t, call->pool);
+    const uint64_t away_bytes = trial_asleep(&t->pools[call->pool], ASLEEP_AWAY);
+    const bool is_unsure =
+        call->faulty || t->disturbed || call->count > 0 || trial_any_was_exported(t, call->pool);
+    const uint64_t used_bytes =
+        stats.reserved_bytes + stats.zero_chunk_bytes - stats.free_empty_bytes;
+    const uint64_t room_bytes = mend_min_u64(
+        is_unsure ? 0 : trial_room_with_peer_pools(t, call->pool),
+        mend_align_down(stats.limit_bytes - mend_min_u64(used_bytes, stats.limit_bytes),
+                        t->page_bytes));
+    trial_claim(t, TRIAL_REFUSED, is_unsure || away_bytes > room_bytes,
+                "a wake of %llu bytes was refused, and there are %llu", LLU(away_bytes),
+                LLU(room_bytes));
+}
+
 static mend_result wake(trial *t, int pool, const uint64_t *tag, int thread)
 {
-    trial_call call = {.kind = CALL_WAKE, .pool = pool, .count = tag != NULL};
+    trial_call call = {
+        .kind = CALL_WAKE, .pool = pool, .count = tag != NULL, .woken = MEND_WAKE_REPORT_INIT};
     call.rules[0].tag = tag != NULL ? *tag : 0;
     uint64_t before = trial_stats(t, pool).asleep_bytes;
     t->had_sleep = true;
@@ -444,6 +472,16 @@ static mend_result wake(trial *t, int pool, const uint64_t *tag, int thread)
                 "a wake leaves something asleep");
     trial_claim(t, TRIAL_MODEL, result == MEND_OK || trial_stats(t, pool).asleep_bytes <= before,
                 "a wake that failed changed what sleeps");
+    const mend_wake_report *said = &call.woken;
+    trial_claim(t, TRIAL_MODEL,
+                result != MEND_OK || has_callbacks(t) || /* which free what sleeps */
+                    (said->woken_bytes == before - trial_stats(t, pool).asleep_bytes &&
+                     said->reused_bytes <= said->woken_bytes),
+                "a wake says that %llu bytes woke, %llu of them reused", LLU(said->woken_bytes),
+                LLU(said->reused_bytes));
+    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        judge_refused_wake(t, &call);
+    }
     note(t, &call);
     return result;
 }
