@@ -191,30 +191,6 @@ static bool may_have_slept(const trial *t, const trial_call *call)
     return call->kind == CALL_SLEEP && (call->result == MEND_OK || is_spoilt);
 }
 
-/* A sleep alone has a block say that its contents were dropped, and a sleep that keeps all of it
- * ends that. A block that says nothing has them, and is compared. */
-static void note_dropped(trial *t, const trial_call *call, trial_block *block)
-{
-    const mend_block_info info = ask(t, block);
-    const bool says = info.contents_dropped != 0;
-    const int keep =
-        call != NULL && may_have_slept(t, call) && call->pool == block->pool && info.is_asleep != 0
-            ? keep_of(call, info.sleep_tag)
-            : MEND_KEEP_AWAKE;
-    const bool drops = keep == MEND_KEEP_NOTHING;
-    trial_claim(t, TRIAL_MODEL,
-                says == block->dropped || (keep != MEND_KEEP_AWAKE && says == drops),
-                "the block at 0x%llx %s without a reason", LLU(block->address),
-                says ? "says that it was dropped" : "forgets that it was dropped");
-    trial_claim(t, TRIAL_MODEL, !drops || block->asleep || says,
-                "the block at 0x%llx fell asleep, and does not say that it was dropped",
-                LLU(block->address));
-    if (drops && says) {
-        block->written = false; /* perhaps that of a part that was awake */
-    }
-    block->dropped = says;
-}
-
 /* After a call of sleep or wake; `call` NULL: after anything else. Only such a call changes what
  * sleeps, and what was dropped is undefined from then on. */
 static void note(trial *t, const trial_call *call)
@@ -222,14 +198,13 @@ static void note(trial *t, const trial_call *call)
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
         trial_block *block = &t->blocks[i];
         bool may_sleep = block->live && (block->asleep || trial_sleeps(t, block->pool));
-        uint64_t tag = 0;
-        bool was_asleep = block->asleep;
+        const bool was_asleep = block->asleep;
+        const mend_block_info info = may_sleep ? ask(t, block) : (mend_block_info){0};
+        const uint64_t tag = info.sleep_tag;
+        block->asleep = info.is_asleep != 0;
         if (may_sleep) {
-            note_dropped(t, call, block);
-        }
-        block->asleep = may_sleep && is_asleep(t, block, &tag);
-        if (may_sleep || block->has_slept) {
-            trial_note_kept(t, block, call != NULL ? keep_of(call, tag) : 0);
+            trial_note_kept(t, block, call != NULL ? keep_of(call, tag) : MEND_KEEP_AWAKE,
+                            was_asleep, info.contents_dropped != 0);
         }
         if (!block->live || block->asleep == was_asleep) {
             continue;
@@ -456,9 +431,37 @@ bool trial_put_to_sleep(trial *t, const operation *op)
     return true;
 }
 
+static bool has_callbacks(const trial *t)
+{
+    bool has = false;
+    for (int i = 0; i < TRIAL_CALLBACKS; i++) {
+        has = has || t->callbacks[i].added;
+    }
+    return has;
+}
+
+/* Nothing is lacking that the pool or its peer pools have free. */
+static void judge_refused_wake(trial *t, const trial_call *call)
+{
+    const mend_stats stats = trial_stats(t, call->pool);
+    const uint64_t away_bytes = trial_asleep(&t->pools[call->pool], ASLEEP_AWAY);
+    const bool is_unsure =
+        call->faulty || t->disturbed || call->count > 0 || trial_any_was_exported(t, call->pool);
+    const uint64_t used_bytes =
+        stats.reserved_bytes + stats.zero_chunk_bytes - stats.free_empty_bytes;
+    const uint64_t room_bytes = mend_min_u64(
+        is_unsure ? 0 : trial_room_with_peer_pools(t, call->pool),
+        mend_align_down(stats.limit_bytes - mend_min_u64(used_bytes, stats.limit_bytes),
+                        t->page_bytes));
+    trial_claim(t, TRIAL_REFUSED, is_unsure || away_bytes > room_bytes,
+                "a wake of %llu bytes was refused, and there are %llu", LLU(away_bytes),
+                LLU(room_bytes));
+}
+
 static mend_result wake(trial *t, int pool, const uint64_t *tag, int thread)
 {
-    trial_call call = {.kind = CALL_WAKE, .pool = pool, .count = tag != NULL};
+    trial_call call = {
+        .kind = CALL_WAKE, .pool = pool, .count = tag != NULL, .woken = MEND_WAKE_REPORT_INIT};
     call.rules[0].tag = tag != NULL ? *tag : 0;
     uint64_t before = trial_stats(t, pool).asleep_bytes;
     t->had_sleep = true;
@@ -469,6 +472,16 @@ static mend_result wake(trial *t, int pool, const uint64_t *tag, int thread)
                 "a wake leaves something asleep");
     trial_claim(t, TRIAL_MODEL, result == MEND_OK || trial_stats(t, pool).asleep_bytes <= before,
                 "a wake that failed changed what sleeps");
+    const mend_wake_report *said = &call.woken;
+    trial_claim(t, TRIAL_MODEL,
+                result != MEND_OK || has_callbacks(t) || /* which free what sleeps */
+                    (said->woken_bytes == before - trial_stats(t, pool).asleep_bytes &&
+                     said->reused_bytes <= said->woken_bytes),
+                "a wake says that %llu bytes woke, %llu of them reused", LLU(said->woken_bytes),
+                LLU(said->reused_bytes));
+    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        judge_refused_wake(t, &call);
+    }
     note(t, &call);
     return result;
 }

@@ -27,27 +27,62 @@ static bool sleeps_at(const trial *t, int pool, uint64_t address)
     return chunk != NULL && mend_chunk_sleeps(chunk);
 }
 
+/* What the pages of a block say of a call. */
+typedef struct pages {
+    bool all_kept;   /* all of them sleep, each kept */
+    bool any_fell;   /* asleep, by the call */
+    bool drops;      /* it dropped one */
+    bool is_dropped; /* one was dropped, and nobody could write it since */
+} pages;
+
 /* What work of graphs has left is not known. */
-void trial_note_kept(trial *t, trial_block *block, int keep)
+static pages note_pages(trial *t, trial_block *block, int keep, bool was_asleep)
 {
     const bool is_known = block->written && block->group == NOBODY && block->written_in == 0;
     const uint64_t end = block->address + block->size_bytes;
-    if (!block->has_slept) {
-        memset(t->slept[block - t->blocks], 0, sizeof(t->slept[0]));
-    }
+    pages all = {.all_kept = true};
     for (uint64_t at = block->address; at < end;
          at = mend_align_down(at, t->page_bytes) + t->page_bytes) {
         trial_slept *slept = slept_at(t, block, at);
         const bool sleeps = sleeps_at(t, block->pool, at);
-        if (slept != NULL && sleeps && !slept->sleeps) {
+        const bool falls = slept != NULL && sleeps && !slept->sleeps;
+        const bool drops = falls && keep == MEND_KEEP_NOTHING;
+        if (falls) {
             slept->tag = is_known ? block->tag : ANY_TAG;
             slept->is_kept = keep == MEND_KEEP_HOST || keep == MEND_KEEP_FILE;
         }
         if (slept != NULL) {
             slept->sleeps = sleeps;
+            slept->is_dropped = (was_asleep && slept->is_dropped) || drops;
+            all.is_dropped |= slept->is_dropped;
         }
+        all.all_kept &= sleeps && slept != NULL && slept->is_kept;
+        all.any_fell |= falls;
+        all.drops |= drops;
         block->has_slept = block->has_slept || sleeps;
     }
+    return all;
+}
+
+/* A block that says nothing has its contents, and is compared. */
+void trial_note_kept(trial *t, trial_block *block, int keep, bool was_asleep, bool says)
+{
+    if (!block->has_slept) {
+        memset(t->slept[block - t->blocks], 0, sizeof(t->slept[0]));
+    }
+    const pages now = note_pages(t, block, keep, was_asleep);
+    trial_claim(t, TRIAL_MODEL, says || !now.is_dropped,
+                "the block at 0x%llx does not say that it was dropped, and nobody could write it",
+                LLU(block->address));
+    trial_claim(t, TRIAL_MODEL,
+                says == block->dropped || (says ? now.drops : now.any_fell && now.all_kept),
+                "the block at 0x%llx %s without a reason", LLU(block->address),
+                says ? "says that it was dropped" : "forgets that it was dropped");
+    trial_claim(t, TRIAL_MODEL, !says || was_asleep || !now.any_fell || !now.all_kept,
+                "a sleep kept all of the block at 0x%llx, and it says that it was dropped",
+                LLU(block->address));
+    block->written = block->written && !now.drops;
+    block->dropped = says;
 }
 
 static trial_block *block_at(trial *t, int pool, uint64_t address)

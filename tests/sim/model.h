@@ -81,8 +81,10 @@ typedef struct trial_stream {
 /* A page of a block, when it fell asleep last. */
 enum { TRIAL_SLEPT_PAGES = 302 };
 typedef struct trial_slept {
-    uint64_t tag; /* what was written; 0: it never slept; UINT64_MAX: not known */
-    bool is_kept; /* by its rule; else it may be, between others */
+    uint64_t tag;    /* what was written; 0: it never slept; UINT64_MAX: not known */
+    bool is_kept;    /* by its rule; else it may be, between others */
+    bool is_dropped; /* by a sleep, and the block has not been awake as a whole since: the program
+                      * could not write it */
     bool sleeps;
 } trial_slept;
 

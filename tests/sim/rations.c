@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "pool/pool.h"
+#include "tests/sim/ranges.h"
 
 #define LLU(value) ((unsigned long long)(value))
 
@@ -90,14 +91,21 @@ static uint64_t room_in_file(const trial *t)
     return t->ration.limit_bytes > claimed ? t->ration.limit_bytes - claimed : 0;
 }
 
-uint64_t trial_ration_room(trial *t)
+/* The same once so much was given back. */
+static uint64_t room_with(trial *t, uint64_t given_bytes)
 {
     const mend_sim_ledger ledger = trial_ledger(t);
     const uint64_t held_bytes =
         t->foreign_bytes + ledger.chunk_bytes + ledger.plain_bytes + keep_free_bytes(t);
-    const uint64_t on_device = t->device_bytes > held_bytes ? t->device_bytes - held_bytes : 0;
+    const uint64_t there_bytes = t->device_bytes + given_bytes;
+    const uint64_t on_device = there_bytes > held_bytes ? there_bytes - held_bytes : 0;
     return has_file(t) ? mend_min_u64(on_device, room_in_file(t) + t->ration.idle_bytes)
                        : on_device;
+}
+
+uint64_t trial_ration_room(trial *t)
+{
+    return room_with(t, 0);
 }
 
 /* What a process had that died is free for the others, who find out by themselves. */
@@ -245,6 +253,20 @@ static uint64_t idle_bytes(trial *t, int pool)
         }
     }
     return bytes;
+}
+
+uint64_t trial_room_with_peer_pools(trial *t, int pool)
+{
+    const mend_stats stats = trial_stats(t, pool);
+    const bool is_sure = is_quiet(t) && !has_file(t) && !trial_holds_memory_for_graphs(t);
+    uint64_t idle = 0;
+    for (int i = 0; i < t->pool_count && is_sure; i++) {
+        idle += i == pool || trial_any_was_exported(t, i) ? 0 : idle_bytes(t, i);
+    }
+    const uint64_t under_limit = mend_align_down(trial_limit_room(&stats), t->page_bytes);
+    const uint64_t creatable =
+        mend_min_u64(under_limit, mend_align_down(room_with(t, idle), t->page_bytes));
+    return creatable + (trial_holds_memory_for_graphs(t) ? 0 : stats.free_empty_bytes);
 }
 
 /* Memory of pools that they have released and importers still map. */

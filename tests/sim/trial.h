@@ -91,7 +91,7 @@ typedef struct trial_seen {
       mend_group_set_blocks(call->group, call->blocks, sizeof(mend_group_block), call->count))     \
     X(HISTORY, mend_history_start(pool, call->size_bytes))                                         \
     X(SLEEP, trial_call_sleep(call, pool))                                                         \
-    X(WAKE, mend_wake(pool, &call->rules[0].tag, call->count, NULL))                               \
+    X(WAKE, mend_wake(pool, &call->rules[0].tag, call->count, &call->woken))                       \
     X(READ_KEPT, mend_read_kept(pool, call->pointer, call->size_bytes, call->host))                \
     X(FIND_KEPT,                                                                                   \
       mend_find_kept(pool, call->pointer, call->size_bytes, (const void **)&call->host))           \
@@ -292,6 +292,7 @@ typedef struct trial_call {
     trial_described *described; /* of CALL_..._BY_FABRIC; the caller's own */
     mend_sleep_rule rules[3];   /* of CALL_SLEEP; the first tag of CALL_WAKE */
     mend_sleep_report slept;
+    mend_wake_report woken;
     mend_move_report moved;    /* of CALL_MOVE_... */
     mend_defrag_limits limits; /* of CALL_DEFRAG */
     mend_defrag_report pass;

@@ -33,6 +33,16 @@ static mend_result not_given_back(const mend_heap *heap, const mend_chunk *chunk
                         (unsigned long long)chunk->address);
 }
 
+/* Waits for copies of a wake that failed, which may write to what it woke. */
+static mend_result end_copies(mend_heap *heap)
+{
+    mend_driver_scope scope;
+    MEND_TRY(mend_driver_scope_open(heap, &scope));
+    mend_result result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
+    mend_driver_scope_close(heap, &scope);
+    return result;
+}
+
 /* Pages that were decommitted while they slept, or while a sleep began, are collected before their
  * addresses are used again. */
 static mend_result collect_pages(mend_heap *heap, const mend_range *range, uint64_t from,
@@ -44,6 +54,11 @@ static mend_result collect_pages(mend_heap *heap, const mend_range *range, uint6
     }
     mend_settle_all(heap);
     const mend_chunk *left = mend_range_find_frozen(heap, range, from, end);
+    if (left != NULL && !mend_step_copies_have_ended(heap)) {
+        MEND_TRY(end_copies(heap));
+        mend_settle_all(heap);
+        left = mend_range_find_frozen(heap, range, from, end);
+    }
     return left != NULL ? not_given_back(heap, left) : MEND_OK;
 }
 

@@ -174,7 +174,8 @@ static void note_shortage(climb *c)
     mend_heap *heap = c->heap;
     const mend_shortage *shortage = &heap->shortage;
     c->lacks_addresses = c->waits_on_host && shortage->no_addresses != MEND_DRIVER_OK;
-    c->need = (mend_need){mend_report_lacking_bytes(shortage), shortage->refused_bytes, false};
+    c->need = (mend_need){mend_attainable_lack(heap, shortage->refused_bytes),
+                          shortage->refused_bytes, false};
     if (c->waits_on_host || c->need.bytes > 0) {
         mend_result result =
             mend_streams_find_capture(&heap->streams, c->request->stream, &c->is_captured);

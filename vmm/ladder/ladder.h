@@ -211,10 +211,6 @@ uint64_t mend_report_group_bytes(const mend_heap *heap);
 /* Whether the request would not fit even if all free memory were joined. */
 bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request);
 
-/* How much memory the device lacks for what it refused; all of it, if the driver refuses although
- * it counts enough as free. */
-uint64_t mend_report_lacking_bytes(const mend_shortage *shortage);
-
 /* How many bytes the request lacks: this much more in free chunks that its stream may use, or in
  * room to create, would be enough. At least a page. The caller holds `state`; no driver call. */
 uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *request);

@@ -98,33 +98,6 @@ static const mend_plan_rules ways[] = {
 enum { FREE_ONLY, CREATES, EXACTLY, EXACTLY_ELSEWHERE, EXACTLY_AGAIN, WAYS };
 static_assert(WAYS == sizeof(ways) / sizeof(ways[0]), "each has a name");
 
-/* Instead of a plan that moves chunks creates memory, if that is worth it. A refusal by the driver
- * does not count as a shortage, because the request can still be served by moves: by a plan that is
- * made again, because other threads may use the chunks while the driver creates. */
-static mend_outcome create_to_avoid_moves(mend_heap *heap, const mend_request *request,
-                                          mend_plan_rules rules, bool *is_found, mend_plan *moves,
-                                          mend_span **span)
-{
-    const mend_plan_rules without_moves = {.may_extend = true, .may_create = true};
-    mend_plan plan = {0};
-    mend_outcome outcome = MEND_NOTHING;
-    if (mend_headroom_allows(heap, 0) && mend_plan_find(heap, request, without_moves, &plan) &&
-        mend_headroom_allows(heap, plan.create_bytes)) {
-        mend_shortage before = heap->shortage;
-        mend_plan_clear(moves);
-        outcome = carry_out(heap, request, true, &plan, span);
-        heap->counters.moves_avoided += outcome == MEND_PLACED;
-        if (outcome == MEND_NOTHING) {
-            mend_headroom_note_refusal(heap);
-            before.device_is_asked = heap->shortage.device_is_asked;
-            heap->shortage = before;
-            *is_found = mend_plan_find(heap, request, rules, moves);
-        }
-    }
-    mend_plan_clear(&plan);
-    return outcome;
-}
-
 /* Maps the gaps of a bridge one after the other, and takes the place. Other threads may have used
  * its runs meanwhile. */
 static mend_outcome build_bridge(mend_heap *heap, const mend_request *request,
@@ -148,6 +121,45 @@ static mend_outcome build_bridge(mend_heap *heap, const mend_request *request,
     return is_built ? take(heap, request, (mend_fit){run, bridge->address},
                            &heap->counters.placed_by_extension, span)
                     : MEND_NOTHING;
+}
+
+/* Creates memory, if that is worth it. A refusal by the driver does not count as a shortage,
+ * because the request can still be served by moves. */
+static mend_outcome create_to_avoid_moves(mend_heap *heap, const mend_request *request,
+                                          mend_plan *moves, mend_span **span)
+{
+    const mend_plan_rules without_moves = {.may_extend = true, .may_create = true};
+    mend_plan plan = {0};
+    mend_outcome outcome = MEND_NOTHING;
+    if (mend_headroom_allows(heap, 0) && mend_plan_find(heap, request, without_moves, &plan) &&
+        mend_headroom_allows(heap, plan.create_bytes)) {
+        mend_shortage before = heap->shortage;
+        mend_plan_clear(moves);
+        outcome = carry_out(heap, request, true, &plan, span);
+        heap->counters.moves_avoided += outcome == MEND_PLACED;
+        if (outcome == MEND_NOTHING) {
+            mend_headroom_note_refusal(heap);
+            before.device_is_asked = heap->shortage.device_is_asked;
+            heap->shortage = before;
+        }
+    }
+    mend_plan_clear(&plan);
+    return outcome;
+}
+
+/* What is better than a plan that moves chunks: a bridge, or else memory that is created. The plan
+ * ends before one of them is carried out: it has the same chunks, and other threads may use them
+ * meanwhile. */
+static mend_outcome avoid_moves(mend_heap *heap, const mend_request *request, mend_plan *moves,
+                                mend_span **span)
+{
+    mend_bridge bridge;
+    mend_outcome outcome = MEND_NOTHING;
+    if (mend_bridge_find(heap, request, moves->picked_bytes + moves->create_bytes, &bridge)) {
+        mend_plan_clear(moves);
+        outcome = build_bridge(heap, request, &bridge, span);
+    }
+    return outcome == MEND_NOTHING ? create_to_avoid_moves(heap, request, moves, span) : outcome;
 }
 
 /* An empty small chunk, a new one, any run of the large zone. */
@@ -197,15 +209,10 @@ static mend_outcome place_in_zone(mend_heap *heap, const mend_request *request, 
         }
         mend_plan_clear(plan);
         bool is_found = mend_plan_find(heap, request, rules, plan);
-        mend_bridge bridge;
-        if (may_avoid_moves && is_found && plan->moved_count > 0 &&
-            mend_bridge_find(heap, request, plan->picked_bytes + plan->create_bytes, &bridge)) {
-            mend_plan_clear(plan); /* its chunks are those that the bridge takes, too */
-            outcome = build_bridge(heap, request, &bridge, span);
-            is_found = outcome == MEND_NOTHING && mend_plan_find(heap, request, rules, plan);
-        }
         if (may_avoid_moves && is_found && plan->moved_count > 0) {
-            outcome = create_to_avoid_moves(heap, request, rules, &is_found, plan, span);
+            outcome = avoid_moves(heap, request, plan, span);
+            is_found = plan->moved_count > 0 ||
+                       (outcome == MEND_NOTHING && mend_plan_find(heap, request, rules, plan));
         }
         if (outcome == MEND_NOTHING) {
             outcome = carry_out(heap, request, is_found, plan, span);

@@ -229,13 +229,6 @@ static bool would_fit(const mend_heap *heap, const mend_request *request, mend_u
            request->size_bytes;
 }
 
-uint64_t mend_report_lacking_bytes(const mend_shortage *shortage)
-{
-    return shortage->refused_bytes > shortage->device_free_bytes
-               ? shortage->refused_bytes - shortage->device_free_bytes
-               : shortage->refused_bytes;
-}
-
 uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *request)
 {
     uint64_t page = heap->device.granularity_bytes;

@@ -76,7 +76,7 @@ typedef struct mend_span {
     uint64_t first_at;    /* cached: zone->changes when mend_cache_comes_first was last true */
     uint8_t zone;
     bool live;
-    bool contents_dropped : 1; /* live: a sleep dropped contents, and none since kept all of it */
+    bool contents_dropped : 1; /* live: a sleep dropped contents, and no other one kept all of it */
     bool has_copy : 1;         /* live: it slept; copies of its bytes on the host are its own */
     bool in_one_chunk : 1;     /* live: the block pins its one chunk */
     bool is_guarded : 1;       /* live: its guard is filled; set by checks alone */
@@ -192,6 +192,7 @@ typedef struct mend_heap_counters {
 typedef struct mend_shortage {
     uint64_t refused_bytes;        /* least creation in the limit that lacked memory; 0: none */
     uint64_t device_free_bytes;    /* free bytes of the device after that refusal; 0: not told */
+    uint64_t device_debt_bytes;    /* what it lacked then of what the pool is to leave free */
     uint64_t others_bytes;         /* bytes of the device that are neither free nor this pool's */
     bool device_is_asked;          /* whether this search has asked the device */
     bool wait_is_refused;          /* a capture refused this search a host wait */

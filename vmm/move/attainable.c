@@ -4,6 +4,7 @@
  */
 #include "move/move.h"
 #include "policy/constants.h"
+#include "share/share.h"
 
 void mend_attainable_forget(mend_heap *heap)
 {
@@ -21,6 +22,8 @@ static void look(mend_heap *heap, bool learns)
     uint64_t own_bytes = known_bytes + heap->ranges.zeros_bytes;
     heap->shortage.device_is_asked = true;
     heap->shortage.device_free_bytes = is_told ? free_bytes : 0;
+    heap->shortage.device_debt_bytes =
+        is_told && heap->config.ration != NULL ? mend_ration_debt(heap->config.ration) : 0;
     heap->shortage.others_bytes = is_told && total_bytes > own_bytes ? total_bytes - own_bytes : 0;
     heap->budget.attainable = (mend_attainable){
         .is_known = is_told && (learns || heap->budget.attainable.is_known),
@@ -44,6 +47,13 @@ void mend_attainable_note_refusal(mend_heap *heap)
     if (!heap->shortage.device_is_asked || !heap->budget.attainable.is_known) {
         mend_attainable_learn(heap);
     }
+}
+
+uint64_t mend_attainable_lack(const mend_heap *heap, uint64_t refused_bytes)
+{
+    const uint64_t free_bytes = heap->shortage.device_free_bytes;
+    return refused_bytes - (refused_bytes > free_bytes ? free_bytes : 0) +
+           (refused_bytes > 0 ? heap->shortage.device_debt_bytes : 0);
 }
 
 void mend_attainable_begin_search(mend_heap *heap)

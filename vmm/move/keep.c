@@ -122,13 +122,14 @@ bool mend_keep_has_part(const mend_chunk *chunk, const mend_span *span)
     return has;
 }
 
-bool mend_keep_has_all(const mend_span *span)
+bool mend_keep_has_all(const mend_span *span, uint64_t sleep)
 {
     bool has = true;
     for (const mend_chunk *chunk = span->chunk;
          chunk != NULL && chunk->address < mend_span_end(span) && has;
          chunk = mend_chunk_next(chunk)) {
-        has = mend_chunk_sleeps(chunk) && mend_keep_has_part(chunk, span);
+        has = mend_chunk_sleeps(chunk) && chunk->kept->sleep == sleep &&
+              mend_keep_has_part(chunk, span);
     }
     return has;
 }

@@ -58,6 +58,7 @@ typedef struct mend_kept {
     mend_tree_node by_address; /* in mend_keeping.copies, once its chunk has woken */
     mend_tree_node by_room;    /* in mend_keeping.copies_by_room, as long */
     uint64_t address;          /* of the chunk */
+    uint64_t sleep;            /* the number of the sleep, by heap->counters */
     void *host;                /* NULL: none */
     uint64_t room_bytes;       /* of `host`: host_bytes or more */
     mend_kept_file *file;
@@ -83,9 +84,10 @@ mend_kept *mend_keep_plan(const mend_sleep_options *options, const mend_chunk *c
  * when the chunk wakes. */
 void mend_keep_empty(mend_heap *heap, mend_kept *kept);
 
-/* Whether all of the block sleeps, and every byte of it is kept; and of its part in a sleeping
- * chunk. If not, its contents are dropped, and the block says so until a sleep keeps all of it. */
-bool mend_keep_has_all(const mend_span *span);
+/* Whether all of the block fell asleep by this sleep, and every byte of it is kept; and of its part
+ * in a sleeping chunk. If not, its contents are dropped, and the block says so until one sleep
+ * keeps all of it: while a part of it sleeps, the program writes no other part again. */
+bool mend_keep_has_all(const mend_span *span, uint64_t sleep);
 bool mend_keep_has_part(const mend_chunk *chunk, const mend_span *span);
 
 /* Counts it as kept, or not any more. */

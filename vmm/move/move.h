@@ -58,6 +58,10 @@ bool mend_attainable_has_grown(mend_heap *heap);
 /* Asks the driver for its free memory, and notes it in heap->shortage. A driver scope is open. */
 void mend_attainable_look(mend_heap *heap);
 
+/* By that answer: what the device lacks for what it refused, with what it lacks of what the pool is
+ * to leave free; all of it, if the driver refuses although it counts enough as free. 0 for 0. */
+uint64_t mend_attainable_lack(const mend_heap *heap, uint64_t refused_bytes);
+
 /* ---- compact.c ------------------------------------------------------------------------------- */
 
 /*

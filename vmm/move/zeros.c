@@ -21,7 +21,8 @@ typedef struct zeros_call {
     mend_heap *heap;
     mend_range *range;
     size_t first;
-    size_t end; /* pages */
+    size_t end;    /* pages */
+    bool restores; /* what an earlier call has lost; the present one is about something else */
 } zeros_call;
 
 static zeros_call call_of(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end)
@@ -166,7 +167,7 @@ static mend_result prepare_chunk(const zeros_call *c, size_t page)
     mend_result result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
     if (result == MEND_OK) {
         (void)mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
-        result = mend_zeros_find_or_create(heap, c->range->page_bytes, &chunk);
+        result = mend_zeros_find_or_create(heap, c->range->page_bytes, !c->restores, &chunk);
     }
     return result == MEND_OK ? fill(c, chunk, page) : result;
 }
@@ -282,7 +283,7 @@ mend_result mend_zeros_leave(mend_heap *heap, mend_range *range, uint64_t from, 
 /* Maps a page again that has lost its zeros. */
 static bool restore(mend_heap *heap, mend_range *range, size_t page, bool may_wait)
 {
-    const zeros_call c = {heap, range, page, page + 1};
+    const zeros_call c = {heap, range, page, page + 1, true};
     if (!may_wait && !all_have_addresses(&c)) {
         return false;
     }

@@ -94,8 +94,10 @@ static mend_result make_room(mend_heap *heap, uint64_t size_bytes)
 }
 
 /* Creates the memory; if the device has none, once more after a trim of chunks that no other
- * process can hold, and after one of any: another process may have closed what it had. */
-static mend_result create(mend_heap *heap, uint64_t size_bytes, mend_chunk_handle *handle)
+ * process can hold; and for a call that is about zeros after one of any, and of all: another
+ * process may have closed what it had. */
+static mend_result create(mend_heap *heap, uint64_t size_bytes, bool gives_all,
+                          mend_chunk_handle *handle)
 {
     const mend_driver *driver = heap->driver;
     mend_chunk_properties properties = heap->chunks.properties;
@@ -104,7 +106,7 @@ static mend_result create(mend_heap *heap, uint64_t size_bytes, mend_chunk_handl
     const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     mend_status status = driver->create(driver, size_bytes, &properties, handle);
     const uint64_t keep_bytes = reserved_bytes - mend_min_u64(size_bytes, reserved_bytes);
-    for (int any = 0; any <= 1 && status == MEND_DRIVER_OUT_OF_MEMORY; any++) {
+    for (int any = 0; any <= gives_all && status == MEND_DRIVER_OUT_OF_MEMORY; any++) {
         uint64_t released_bytes = 0;
         mend_trim_to(heap, any ? 0 : keep_bytes, !any, &released_bytes);
         if (released_bytes > 0) {
@@ -147,7 +149,7 @@ void mend_zeros_release_unused(mend_heap *heap)
     }
 }
 
-mend_result mend_zeros_find_or_create(mend_heap *heap, uint64_t page_bytes,
+mend_result mend_zeros_find_or_create(mend_heap *heap, uint64_t page_bytes, bool gives_all,
                                       mend_chunk_of_zeros **chunk)
 {
     *chunk = mend_zeros_find_chunk(heap, page_bytes);
@@ -158,7 +160,7 @@ mend_result mend_zeros_find_or_create(mend_heap *heap, uint64_t page_bytes,
     if (made == NULL) {
         return mend_no_host_memory("pages of zeros");
     }
-    mend_result result = create(heap, page_bytes, &made->handle);
+    mend_result result = create(heap, page_bytes, gives_all, &made->handle);
     if (result != MEND_OK) {
         free(made);
         return result;

@@ -102,8 +102,7 @@ mend_result mend_sleep(mend_pool *pool, const mend_sleep_options *given, mend_sl
 
 typedef struct waker {
     mend_pool *pool;
-    const uint64_t *tags;
-    size_t tag_count;
+    mend_wake_order order;
     mend_wake_report report;
     mend_need lacking; /* after a try without room */
     mend_result result;
@@ -131,7 +130,7 @@ static mend_outcome try_to_wake(void *context)
     mend_heap_unlock(heap);
     mend_heap_lock_all(heap);
     w->result = mend_heap_lost_by(heap) == MEND_DRIVER_OK
-                    ? mend_sleep_wake(heap, w->tags, w->tag_count, &w->report, &w->lacking)
+                    ? mend_sleep_wake(heap, &w->order, &w->report, &w->lacking)
                     : mend_pool_check_context(w->pool);
     w->answer = *mend_process_failure();
     w->lacking.may_wait = w->result == MEND_ERROR_OUT_OF_MEMORY && !is_captured(heap);
@@ -142,7 +141,8 @@ static mend_outcome try_to_wake(void *context)
     return w->result == MEND_ERROR_OUT_OF_MEMORY ? MEND_NOTHING : MEND_FAILED;
 }
 
-/* Wakes; if there is no room, after each peer pool and each callback that gave some. */
+/* Wakes; if there is no room, after each peer pool and each callback that gave some, and at last
+ * behind the work that may use free memory of the pool. */
 static void wake_with_help(waker *w)
 {
     const mend_helpers helpers = mend_pool_helpers(w->pool);
@@ -161,6 +161,10 @@ static void wake_with_help(waker *w)
                                       .zone = MEND_ZONE_LARGE};
         outcome = helpers.call_back(helpers.pool, &request, try_to_wake, w);
     }
+    w->order.waits = w->lacking.may_wait && w->pool->heap.chunks.empty_bytes >= w->lacking.bytes;
+    if (outcome == MEND_NOTHING && w->order.waits) {
+        (void)try_to_wake(w);
+    }
     if (outcome == MEND_FAILED && w->result == MEND_ERROR_OUT_OF_MEMORY) {
         w->result = MEND_ERROR_DEVICE_LOST; /* in a callback, which has noted it */
     } else if (w->result != MEND_OK) {
@@ -174,7 +178,7 @@ mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag_count,
     if (pool == NULL || (tags == NULL && tag_count > 0)) {
         return mend_pool_invalid("mend_wake: pool or tags is NULL");
     }
-    waker w = {.pool = pool, .tags = tags, .tag_count = tag_count, .report = MEND_WAKE_REPORT_INIT};
+    waker w = {.pool = pool, .order = {tags, tag_count, false}, .report = MEND_WAKE_REPORT_INIT};
     mend_result result = mend_pool_check_struct(report, "mend_wake_report");
     if (result == MEND_OK) {
         result = mend_pool_enter(pool);

@@ -106,12 +106,14 @@ static mend_status rationed_memory_info(const mend_driver *driver, uint64_t *fre
     if (status != MEND_DRIVER_OK) {
         return status;
     }
-    bytes = bytes > ration->keep_free_bytes ? bytes - ration->keep_free_bytes : 0;
+    const uint64_t kept_bytes = mend_min_u64(bytes, ration->keep_free_bytes);
+    bytes -= kept_bytes;
+    mend_mutex_lock(&ration->mutex);
+    ration->owed_bytes = ration->keep_free_bytes - kept_bytes;
     if (ration->has_file) {
-        mend_mutex_lock(&ration->mutex);
         bytes = mend_min_u64(bytes, mend_limit_file_look(&ration->slot, 0).room_bytes);
-        mend_mutex_unlock(&ration->mutex);
     }
+    mend_mutex_unlock(&ration->mutex);
     *free_bytes = bytes;
     *total_bytes = all_bytes;
     return status;
@@ -160,6 +162,14 @@ mend_ration_owed mend_ration_ask_owed(mend_ration *ration)
         mend_mutex_unlock(&ration->mutex);
     }
     return owed;
+}
+
+uint64_t mend_ration_debt(mend_ration *ration)
+{
+    mend_mutex_lock(&ration->mutex);
+    const uint64_t owed_bytes = ration->owed_bytes;
+    mend_mutex_unlock(&ration->mutex);
+    return owed_bytes;
 }
 
 void mend_ration_offer(mend_ration *ration, uint64_t idle_bytes, bool gives_back, uint64_t answered)

@@ -221,6 +221,7 @@ typedef struct mend_ration {
     mend_mutex mutex;         /* guards the rest; never held while the inner table runs */
     mend_limit_slot slot;
     uint64_t wanted_bytes;  /* by all threads that wait */
+    uint64_t owed_bytes;    /* what the device lacked to keep_free_bytes when it was asked last */
     mend_pointer_map sizes; /* from a chunk's handle to its bytes */
 } mend_ration;
 
@@ -245,6 +246,10 @@ typedef struct mend_ration_owed {
     uint64_t newest; /* the number of the newest want among them */
 } mend_ration_owed;
 mend_ration_owed mend_ration_ask_owed(mend_ration *ration);
+
+/* What of that the device lacked when the table's memory_info was called last: then it answers that
+ * nothing is free, and so much more must be. No driver call. */
+uint64_t mend_ration_debt(mend_ration *ration);
 
 /* Says what the pool could give back after a collection that knew the wants up to `answered`, and
  * whether a thread collects it. */

@@ -106,7 +106,8 @@ static void note_contents(const sleeping *s, const mend_cluster *at)
     for (mend_span *span = mend_heap_span_at(s->heap, at->address);
          span != NULL && span->address < end; span = span->next) {
         const bool drops = span->live && mend_keep_of(s->options, span) == MEND_KEEP_NOTHING;
-        span->contents_dropped = drops || (span->contents_dropped && !mend_keep_has_all(span));
+        span->contents_dropped =
+            drops || (span->contents_dropped && !mend_keep_has_all(span, s->heap->counters.sleeps));
         span->is_guarded = span->is_guarded && !drops;
         if (span->live && !span->has_copy) {
             mend_copies_forget(s->heap, span->address, span->size_bytes);
@@ -126,6 +127,7 @@ static void fall_asleep(sleeping *s, mend_sleep_report *report)
         report->file_bytes += at->kept->file_bytes;
         report->dropped_bytes += at->kept->dropped_bytes;
         report->asleep_bytes += at->size_bytes;
+        at->kept->sleep = s->heap->counters.sleeps;
         mend_keep_count(s->heap, at->kept);
         at->chunk = mend_chunk_fall_asleep(chunks, at->chunk, at->kept);
         at->kept = NULL;

@@ -133,9 +133,15 @@ mend_result mend_sleep_list_tags(const mend_heap *heap, mend_sleep_tag_info **in
 
 /* The caller holds both locks, and no driver scope is open; slow driver calls release `state`. */
 
+typedef struct mend_wake_order {
+    const uint64_t *tags;
+    size_t tag_count; /* 0: all that sleeps */
+    bool waits;       /* for all work of the context, so that free memory is idle */
+} mend_wake_order;
+
 /* As mend_wake, without the help of others. After MEND_ERROR_OUT_OF_MEMORY, *need says what the
  * device or the limit lacked, and of what; not whether others may wait. */
-mend_result mend_sleep_wake(mend_heap *heap, const uint64_t *tags, size_t tag_count,
-                            mend_wake_report *report, mend_need *need);
+mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_wake_report *report,
+                            mend_need *need);
 
 #endif

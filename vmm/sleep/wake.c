@@ -20,10 +20,10 @@ typedef struct waking {
     mend_heap *heap;
     mend_cluster *sleepers; /* by address */
     size_t count;
-    size_t mapped; /* so many of them */
-    size_t spans;  /* in these chunks */
-    uint64_t needed_bytes;
-    uint64_t least_bytes;  /* of a chunk that lacks memory */
+    size_t mapped;         /* so many of them */
+    size_t spans;          /* in these chunks */
+    uint64_t needed_bytes; /* of those that lack memory; the others have it of a failed wake */
+    uint64_t least_bytes;  /* of such a chunk */
     uint64_t reused_bytes; /* of needed_bytes: free memory that the pool held */
     bool has_files;
     uint64_t lacking_bytes;
@@ -32,15 +32,17 @@ typedef struct waking {
 /* ---- which chunks ---------------------------------------------------------------------------- */
 
 /* Adds the chunk if it wakes; counts its spans. */
-static void look_at(waking *w, mend_chunk *chunk, const uint64_t *tags, size_t tag_count)
+static void look_at(waking *w, mend_chunk *chunk, const mend_wake_order *order)
 {
     uint64_t end = chunk->address + chunk->size_bytes;
-    bool wakes = tag_count == 0 || (chunk->live_bytes == 0 && !chunk->kept->has_rule);
+    bool wakes = order->tag_count == 0 || (chunk->live_bytes == 0 && !chunk->kept->has_rule);
     size_t spans = 0;
     for (const mend_span *span = mend_heap_span_at(w->heap, chunk->address);
          span != NULL && span->address < end; span = span->next) {
         const bool is_for_graphs = mend_is_for_graphs(w->heap, span);
-        wakes = wakes || ((span->live || is_for_graphs) && mend_is_tagged(span, tags, tag_count)) ||
+        wakes = wakes ||
+                ((span->live || is_for_graphs) &&
+                 mend_is_tagged(span, order->tags, order->tag_count)) ||
                 (is_for_graphs && span->sleep_tag == 0 && chunk->live_bytes == 0); /* joined */
         spans++;
     }
@@ -56,7 +58,7 @@ static void look_at(waking *w, mend_chunk *chunk, const uint64_t *tags, size_t t
     }
 }
 
-static mend_result find(waking *w, const uint64_t *tags, size_t tag_count)
+static mend_result find(waking *w, const mend_wake_order *order)
 {
     w->sleepers = calloc((size_t)w->heap->chunks.asleep_count + 1, sizeof(w->sleepers[0]));
     if (w->sleepers == NULL) {
@@ -65,7 +67,7 @@ static mend_result find(waking *w, const uint64_t *tags, size_t tag_count)
     for (mend_chunk *chunk = mend_chunk_from(&w->heap->chunks, 0); chunk != NULL;
          chunk = mend_chunk_next(chunk)) {
         if (mend_chunk_sleeps(chunk)) {
-            look_at(w, chunk, tags, tag_count);
+            look_at(w, chunk, order);
         }
     }
     return MEND_OK;
@@ -86,16 +88,13 @@ static mend_result no_room(waking *w, uint64_t lacking_bytes, const char *who)
 
 static int compare_sizes(const void *a, const void *b)
 {
-    const uint64_t first = ((const mend_cluster *)a)->size_bytes;
-    const uint64_t second = ((const mend_cluster *)b)->size_bytes;
-    return (first > second) - (first < second);
+    return mend_compare_u64(((const mend_cluster *)a)->size_bytes,
+                            ((const mend_cluster *)b)->size_bytes);
 }
 
 static int compare_addresses(const void *a, const void *b)
 {
-    const uint64_t first = ((const mend_cluster *)a)->address;
-    const uint64_t second = ((const mend_cluster *)b)->address;
-    return (first > second) - (first < second);
+    return mend_compare_u64(((const mend_cluster *)a)->address, ((const mend_cluster *)b)->address);
 }
 
 /* Free chunks of the pool become the memory of chunks of their size: that takes no creation, and
@@ -114,15 +113,8 @@ static mend_result reuse_memory(waking *w)
 /* The device refused to create memory while `left_bytes` were still to be taken. */
 static mend_result refused_by_device(waking *w, uint64_t left_bytes)
 {
-    mend_heap *heap = w->heap;
-    uint64_t free_bytes = 0;
-    uint64_t total_bytes = 0;
-    mend_attainable_note_refusal(heap);
-    if (heap->driver->memory_info(heap->driver, &free_bytes, &total_bytes) != MEND_DRIVER_OK ||
-        free_bytes >= left_bytes) {
-        free_bytes = 0; /* it does not say why it refused */
-    }
-    return no_room(w, left_bytes - free_bytes, "the device");
+    mend_attainable_learn(w->heap);
+    return no_room(w, mend_attainable_lack(w->heap, left_bytes), "the device");
 }
 
 /* Creates memory for all chunks that lack it. If the device refuses, the pool's empty chunks go
@@ -165,8 +157,10 @@ static mend_result create_memory(waking *w)
 static mend_result take_memory(waking *w)
 {
     mend_result result = reuse_memory(w);
-    const uint64_t lacking_bytes =
-        result == MEND_OK ? mend_sleep_make_room(w->heap, w->needed_bytes - w->reused_bytes) : 0;
+    const uint64_t left_bytes = w->needed_bytes - w->reused_bytes;
+    const uint64_t lacking_bytes = result == MEND_OK && left_bytes > 0 /* also above the limit */
+                                       ? mend_sleep_make_room(w->heap, left_bytes)
+                                       : 0;
     if (lacking_bytes > 0) {
         result = no_room(w, lacking_bytes, "the limit");
     }
@@ -201,12 +195,11 @@ static mend_result load(waking *w)
 static void wake_up(waking *w, mend_wake_report *report)
 {
     mend_heap *heap = w->heap;
-    report->woken_bytes = w->needed_bytes;
-    report->reused_bytes = w->reused_bytes;
     for (size_t i = 0; i < w->count; i++) {
         mend_chunk *chunk = w->sleepers[i].chunk;
         mend_kept *kept = chunk->kept;
         const uint64_t size_bytes = chunk->size_bytes;
+        report->woken_bytes += size_bytes;
         report->host_bytes += kept->host_bytes;
         report->file_bytes += kept->file_bytes;
         mend_chunk_wake_up(&heap->chunks, chunk);
@@ -217,6 +210,7 @@ static void wake_up(waking *w, mend_wake_report *report)
         /* Releases `state`: another thread may use the chunk now. */
         mend_copies_leave(heap, kept, size_bytes);
     }
+    report->reused_bytes = report->woken_bytes - (w->needed_bytes - w->reused_bytes);
     heap->counters.wakes++;
     mend_step_note_peaks(heap);
 }
@@ -234,11 +228,11 @@ static void undo(waking *w)
     }
     for (size_t i = 0; i < w->count; i++) {
         mend_chunk *chunk = w->sleepers[i].chunk;
-        if (i < w->mapped ? i >= unmapped : chunk->missing == MEND_MISSING_ACCESS) {
-            if (chunk->missing != MEND_MISSING_ACCESS) {
-                mend_chunk_set_missing(&heap->chunks, chunk, MEND_MISSING_ACCESS);
-            }
-        } else if (chunk->missing != MEND_MISSING_MEMORY) {
+        const bool was_mapped = chunk->missing == MEND_MISSING_ACCESS; /* by a wake that failed */
+        const bool is_mapped = i < w->mapped ? i >= unmapped : was_mapped;
+        if (is_mapped && !was_mapped) {
+            mend_chunk_set_missing(&heap->chunks, chunk, MEND_MISSING_ACCESS);
+        } else if (!is_mapped && chunk->missing != MEND_MISSING_MEMORY) {
             mend_chunk *memory = mend_chunk_leave_memory(&heap->chunks, chunk, chunk->kept);
             if (w->sleepers[i].is_created) {
                 mend_step_undo_create(heap, memory);
@@ -274,13 +268,13 @@ static mend_result perform(waking *w, mend_wake_report *report)
     return result;
 }
 
-mend_result mend_sleep_wake(mend_heap *heap, const uint64_t *tags, size_t tag_count,
-                            mend_wake_report *report, mend_need *need)
+mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_wake_report *report,
+                            mend_need *need)
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_SLEEP);
     mend_driver_scope scope;
     waking w = {.heap = heap, .least_bytes = UINT64_MAX};
-    const mend_match match = mend_match_tags(heap, tags, tag_count);
+    const mend_match match = mend_match_tags(heap, order->tags, order->tag_count);
     report->matched_bytes = match.bytes;
     report->unmatched_tags = match.unmatched_tags;
     report->unmatched_tag = match.unmatched_tag;
@@ -292,11 +286,12 @@ mend_result mend_sleep_wake(mend_heap *heap, const uint64_t *tags, size_t tag_co
         return result;
     }
     mend_settle(heap, MEND_OWED_END, MEND_STREAM_UNKNOWN);
-    if (!mend_step_copies_have_ended(heap)) { /* a wake that failed may write what is to be used */
+    if (order->waits || /* for free memory; and a wake that failed may write what is to be used */
+        !mend_step_copies_have_ended(heap)) {
         result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
     }
     if (result == MEND_OK) {
-        result = find(&w, tags, tag_count);
+        result = find(&w, order);
     }
     if (result == MEND_OK && w.count > 0) {
         result = perform(&w, report);

@@ -24,7 +24,7 @@ MEND_API uint64_t mend_set_sleep_tag(uint64_t tag);
 
 /* What happens to the contents of a block that sleeps. A block whose contents were dropped, or a
  * part of them, says so from then on, asleep and awake (mend_block_info.contents_dropped), until it
- * is freed, or a later sleep keeps all of it: Mend does not see what is written. */
+ * is freed, or one later sleep keeps all of it: Mend does not see what is written. */
 typedef enum mend_keep {
     MEND_KEEP_DEFAULT = 0, /* see mend_sleep_options.others */
     MEND_KEEP_HOST = 1,    /* kept in pinned memory of the host */
@@ -147,8 +147,8 @@ typedef struct mend_wake_report {
                               * blocks, asleep or awake */
     uint64_t unmatched_tags; /* tags that none of these has */
     uint64_t unmatched_tag;  /* the first of them; see unmatched_tags */
-    uint64_t reused_bytes; /* of woken_bytes: free memory that the pool held. The rest is taken from
-                            * the device */
+    uint64_t reused_bytes;   /* of woken_bytes: memory that the pool held, free or of a try that
+                              * failed. The rest is taken from the device */
 } mend_wake_report;
 #define MEND_WAKE_REPORT_INIT                                                                      \
     {                                                                                              \
@@ -166,9 +166,10 @@ typedef struct mend_wake_report {
  * there; only what lacks then is taken from the device, which keeps the rest for others
  * (mend_pool_config.keep_free_bytes). If the limit or the device has no room, the pool makes some
  * as a request does, without moving what is live: it gives back its own free memory, then asks peer
- * pools of the device and the pressure callbacks. Waits for the copies only; but after a call that
- * failed, and whose copies may still run, first for all work of the context, which a capture
- * forbids (MEND_ERROR_CAPTURING). Other threads may allocate and free.
+ * pools of the device and the pressure callbacks. Waits for the copies only; and for all work of
+ * the context, before it answers MEND_ERROR_OUT_OF_MEMORY beside free memory that work may use,
+ * unless a capture forbids the wait; and after a call that failed, and whose copies may still run,
+ * which in a capture is MEND_ERROR_CAPTURING. Other threads may allocate and free.
  *
  * MEND_OK, also if nothing sleeps, or has such a tag: the report says so;
  * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_MEMORY (mend_last_error says how many bytes are

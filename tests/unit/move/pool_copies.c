@@ -152,6 +152,23 @@ COPIES_TEST(a_wake_after_one_that_failed_waits_for_its_copies)
     kit_free(w, block, S(1));
 }
 
+/* Its pages were decommitted meanwhile, and are committed again. */
+COPIES_TEST(a_commit_after_a_wake_that_failed_waits_for_its_copies)
+{
+    mend_range *range = NULL;
+    EXPECT_OK(mend_range_create(w->pool, 4 * MEND_MIB, NULL, &range));
+    EXPECT_OK(mend_range_commit(range, 0, MEND_MIB, S(0)));
+    EXPECT_OK(put_to_sleep(w->pool));
+    kit_fail(w, "stream_synchronize", 0, 2, 999);
+    EXPECT_ERROR(DRIVER, mend_wake(w->pool, NULL, 0, NULL));
+    mend_sim_clear_faults(w->sim);
+    EXPECT_TRUE(mend_world_ledger(w).pending_work > 0);
+    EXPECT_OK(mend_range_decommit(range, 0, MEND_MIB, S(0)));
+    EXPECT_OK(mend_range_commit(range, 0, MEND_MIB, S(0)));
+    EXPECT_OK(mend_range_destroy(range, S(0)));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+}
+
 /* The error of a call is its own, not that of a later wait. */
 COPIES_TEST(a_wake_that_fails_in_a_capture_says_why)
 {

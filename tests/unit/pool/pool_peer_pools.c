@@ -7,6 +7,7 @@
 #include <semaphore.h>
 #include <string.h>
 
+#include "mend/mend_sleep.h"
 #include "tests/support/kit.h"
 #include "tests/support/threads.h"
 
@@ -213,4 +214,24 @@ FAMILY_TEST(pool_peer_pools, the_least_that_was_refused_is_asked_for, open_famil
     leave_idle(r->pools[1], 5);
     kit_alloc(w, 4 * MEND_MIB - 128 * MEND_KIB, NULL);
     expect_reserved(r, (uint64_t[MOST]){4, 4}, 1);
+}
+
+/* Less of the device is free than a pool is to leave: that is lacking, too. */
+FAMILY_TEST(pool_peer_pools, what_is_to_stay_free_is_asked_for_too, open_family(r, 1))
+{
+    mend_pool *careful = NULL;
+    w->pool_config.keep_free_bytes = 3 * MEND_MIB;
+    EXPECT_OK(mend_world_create_pool(w, &careful));
+    void *block = kit_alloc_from(careful, 2 * MEND_MIB, NULL);
+    EXPECT_OK(mend_sleep(careful, NULL, NULL));
+    leave_idle(w->pool, 7);
+    EXPECT_OK(mend_wake(careful, NULL, 0, NULL));
+    expect_reserved(r, (const uint64_t[]){3}, 0);
+    EXPECT_OK(mend_free(careful, block, NULL));
+    EXPECT_OK(mend_trim(careful, 0, MEND_TRIM_WAIT, NULL));
+    leave_idle(w->pool, 7);
+    block = kit_alloc_from(careful, 2 * MEND_MIB, NULL);
+    expect_reserved(r, (const uint64_t[]){3}, 0);
+    EXPECT_OK(mend_free(careful, block, NULL));
+    EXPECT_OK(mend_pool_destroy(careful));
 }

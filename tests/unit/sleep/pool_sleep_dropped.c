@@ -101,8 +101,42 @@ KIT_TEST_IN(pool_sleep_dropped, a_part_that_was_dropped_is_enough,
     put(w, MEND_KEEP_HOST); /* only one of them */
     EXPECT_TRUE(is_dropped(w, block));
     EXPECT_OK(mend_unpin(w->pool, block, 512));
+    put(w, MEND_KEEP_HOST); /* the other one */
+    EXPECT_TRUE(is_dropped(w, block));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     put(w, MEND_KEEP_HOST);
     EXPECT_FALSE(is_dropped(w, block));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     kit_release(w, block, 2 * MEND_MIB, NULL);
+}
+
+/* A part was kept before another one was dropped, and what the program could not write since is
+ * kept then: it is the other part's that counts. */
+KIT_TEST_IN(pool_sleep_dropped, what_nobody_could_write_since_stays_dropped,
+            kit_open_with(w, 16 * MEND_MIB, small_chunks))
+{
+    const uint64_t neighbours = 2;
+    const uint64_t size_bytes = 3 * MEND_MIB / 2; /* both have a half of the second chunk */
+    kit_free(w, kit_alloc(w, 2 * size_bytes, NULL), NULL);
+    char *block = kit_alloc_written(w, size_bytes, NULL);
+    mend_set_sleep_tag(neighbours);
+    char *neighbour = kit_alloc_written(w, size_bytes, NULL);
+    mend_set_sleep_tag(0);
+    EXPECT_PTR_EQ(block + size_bytes, neighbour);
+    EXPECT_OK(mend_pin(w->pool, block + MEND_MIB, 512));
+    put(w, MEND_KEEP_HOST);
+    EXPECT_OK(mend_unpin(w->pool, block + MEND_MIB, 512));
+    put(w, MEND_KEEP_NOTHING);
+    EXPECT_OK(mend_wake(w->pool, &neighbours, 1, NULL));
+    put(w, MEND_KEEP_HOST);
+    EXPECT_TRUE(is_dropped(w, block));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_TRUE(is_dropped(w, block));
+    kit_write(w, NULL, block, size_bytes);
+    kit_write(w, NULL, neighbour, size_bytes);
+    put(w, MEND_KEEP_HOST);
+    EXPECT_FALSE(is_dropped(w, block));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_release(w, block, size_bytes, NULL);
+    kit_release(w, neighbour, size_bytes, NULL);
 }

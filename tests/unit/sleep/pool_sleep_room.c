@@ -90,6 +90,15 @@ SLEEP_TEST(pool_sleep_room, a_wake_without_a_creation_leaves_the_device_to_other
     EXPECT_LEDGER(w, chunk_bytes, held_bytes);
 }
 
+/* Nor does it count that the pool holds more than its limit. */
+SLEEP_TEST(pool_sleep_room, a_wake_without_a_creation_needs_no_room_in_the_limit)
+{
+    EXPECT_OK(mend_set_limit(w->pool, SLEEP_BLOCK));
+    EXPECT_OK(mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .keep_free = 2), NULL));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_OK(mend_set_limit(w->pool, 0));
+}
+
 /* Work still runs on them: the driver may not unmap them, and others are created. */
 SLEEP_TEST(pool_sleep_room, free_chunks_in_use_stay_where_they_are)
 {
@@ -100,6 +109,38 @@ SLEEP_TEST(pool_sleep_room, free_chunks_in_use_stay_where_they_are)
     kit_free(w, block, S(0));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, &woken));
     EXPECT_FIELDS(woken, woken_bytes, SLEEP_BLOCKS * SLEEP_BLOCK, reused_bytes, 0);
+}
+
+/* Without the wait for it the answer would be out of memory. */
+SLEEP_TEST(pool_sleep_room, free_memory_in_use_is_waited_for_at_last)
+{
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    EXPECT_OK(mend_set_limit(w->pool, SLEEP_BLOCKS * SLEEP_BLOCK));
+    void *block = kit_alloc(w, 3 * SLEEP_BLOCK, S(0));
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_wake(w->pool, NULL, 0, NULL));
+    kit_use(w, S(0), block, 3 * SLEEP_BLOCK, 1000);
+    kit_free(w, block, S(0));
+    const uint64_t host_waits = mend_world_stats(w).host_waits;
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_STATS(w, host_waits, host_waits + 1);
+    EXPECT_OK(mend_set_limit(w->pool, 0));
+}
+
+/* The driver lacked memory for page tables, and then did not unmap: what a peer pool gave is not
+ * needed any more. */
+SLEEP_TEST(pool_sleep_room, memory_of_a_try_before_counts_as_woken)
+{
+    mend_wake_report woken = MEND_WAKE_REPORT_INIT;
+    mend_pool *peer = kit_pool(w);
+    EXPECT_OK(mend_free(peer, kit_alloc_from(peer, 8 * MEND_MIB, S(0)), S(0)));
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    kit_fail(w, "set_access", 0, 1, MEND_DRIVER_OUT_OF_MEMORY);
+    kit_fail(w, "unmap", 0, 1, MEND_DRIVER_UNKNOWN);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, &woken));
+    mend_sim_clear_faults(w->sim);
+    EXPECT_FIELDS(woken, woken_bytes, SLEEP_BLOCKS * SLEEP_BLOCK, reused_bytes,
+                  SLEEP_BLOCKS * SLEEP_BLOCK);
+    EXPECT_OK(mend_pool_destroy(peer));
 }
 
 typedef struct giver {

@@ -314,3 +314,21 @@ WORLD_TEST(pool_captures, a_pool_that_is_not_destroyed_under_one_still_serves_it
     EXPECT_U64_EQ(1, kit_stats(other).peer_pool_trims);
     EXPECT_OK(mend_pool_destroy(other));
 }
+
+/* A graph ends, whose slot has seen the next capture of its stream. */
+KIT_TEST(pool_captures, one_that_only_a_graph_that_ended_had_seen_stays_known)
+{
+    mend_stream stream = kit_stream(w);
+    kit_begin_capture(w, stream);
+    void *block = kit_alloc(w, MEND_MIB, stream);
+    mend_sim_graph *first = kit_end_capture(w, stream);
+    kit_begin_capture(w, stream);
+    kit_free(w, kit_alloc(w, MEND_MIB, S(0)), S(0));
+    EXPECT_ERROR(CAPTURING, mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
+    mend_sim_graph_destroy(w->sim, first);
+    EXPECT_ERROR(CAPTURING, mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
+    mend_sim_graph_destroy(w->sim, kit_end_capture(w, stream));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
+    kit_free(w, block, stream);
+    kit_end_stream(w, stream);
+}
