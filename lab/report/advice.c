@@ -1,6 +1,5 @@
 #include "lab/report/advice.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -177,11 +176,9 @@ bool mend_report_tell_waiting(const mend_report *report, char *text, size_t size
     }
     const uint64_t others_bytes = report->failure.pending_bytes -
                                   mend_min_u64(report->failure.pending_bytes, most->waiting_bytes);
-    char stream[40] = "the default stream";
+    char stream[MEND_NAME_BYTES];
     char others[64] = "";
-    if (most->waiting_stream != 0) {
-        snprintf(stream, sizeof(stream), "stream %" PRIx64, most->waiting_stream);
-    }
+    mend_trace_detail_tell_stream(&report->detail, most->waiting_stream, stream, sizeof(stream));
     if (others_bytes > 0) {
         snprintf(others, sizeof(others), ", and %s of others", SIZE(others_bytes));
     }

@@ -3,7 +3,6 @@
  * two. */
 #include "lab/report/holders.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,17 +94,18 @@ static void write_size(uint64_t size_bytes, char *text, size_t size)
     }
 }
 
-static void name_size(const mend_trace *trace, const size_sum *sum, bool is_class, char *name)
+static void name_size(const mend_report *report, const size_sum *sum, bool is_class, char *name)
 {
     char size[56];
     char stream[32] = "";
-    if (trace->stream_count > 1 && !is_class) {
-        snprintf(stream, sizeof(stream), ", stream %" PRIx64, trace->stream_names[sum->stream]);
+    if (report->trace->stream_count > 1 && !is_class) {
+        const uint64_t number = report->trace->stream_names[sum->stream];
+        mend_trace_detail_tell_stream(&report->detail, number, stream, sizeof(stream));
     }
     write_size(is_class ? UINT64_C(1) << class_of(sum->size_bytes) : sum->size_bytes, size,
                sizeof(size));
-    snprintf(name, NAME_BYTES, "%s %s%s", is_class ? "other blocks up to" : "blocks of", size,
-             stream);
+    snprintf(name, NAME_BYTES, "%s %s%s%s", is_class ? "other blocks up to" : "blocks of", size,
+             stream[0] != 0 ? ", " : "", stream);
 }
 
 /* The first sums have a holder each, the others one for their class. */
@@ -123,7 +123,7 @@ static mend_result number(mend_report *report, size_sum *sums, size_t count)
         unsigned class = class_of(sums[i].size_bytes);
         if (!is_class || of_class[class] == 0) {
             char *name = report->names + report->holder_count * NAME_BYTES;
-            name_size(report->trace, &sums[i], is_class, name);
+            name_size(report, &sums[i], is_class, name);
             report->holders[report->holder_count++].name = name;
             of_class[class] = is_class ? (uint32_t)report->holder_count : of_class[class];
         }

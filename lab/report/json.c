@@ -225,6 +225,14 @@ void mend_report_write_model(FILE *out, const mend_report *report, const mend_ro
         mend_json_integer(&json, NULL, report->trace->stream_names[i]);
     }
     mend_json_end_array(&json);
+    mend_json_begin_array(&json, "stream_names");
+    for (size_t i = 0; i < report->trace->stream_count; i++) {
+        char name[MEND_NAME_BYTES];
+        mend_trace_detail_tell_stream(&report->detail, report->trace->stream_names[i], name,
+                                      sizeof(name));
+        mend_json_string(&json, NULL, name);
+    }
+    mend_json_end_array(&json);
     write_page_holders(&json, report);
     write_page_others(&json, report);
     mend_json_end_object(&json);

@@ -1,9 +1,12 @@
 #include "lab/trace/detail.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lab/support/room.h"
+#include "lab/trace/builder.h"
 
 void mend_trace_detail_init(mend_trace_detail *detail)
 {
@@ -20,6 +23,7 @@ void mend_trace_detail_clear(mend_trace_detail *detail)
     free(detail->places);
     free(detail->segments);
     free(detail->refusals);
+    free(detail->streams);
     mend_pointer_map_clear(&detail->by_label);
     mend_trace_detail_init(detail);
 }
@@ -74,6 +78,42 @@ uint32_t mend_trace_detail_holder(mend_trace_detail *detail, const char *label)
     }
     bool is_last = detail->holder_count == MEND_TRACE_MAX_HOLDERS - 1;
     return add_holder(detail, key, is_last ? "(lines beyond the first 65,535)" : label);
+}
+
+/* NULL: it has none. */
+static mend_name_entry *name_of(const mend_trace_detail *detail, uint64_t stream)
+{
+    size_t i = 0;
+    while (i < detail->stream_count && detail->streams[i].number != stream) {
+        i++;
+    }
+    return i < detail->stream_count ? &detail->streams[i] : NULL;
+}
+
+void mend_trace_detail_name_stream(mend_trace_detail *detail, const mend_name_entry *name)
+{
+    mend_name_entry *known = name_of(detail, name->number);
+    if (known == NULL && detail->stream_count < MEND_TRACE_MAX_STREAMS) {
+        detail->streams = with_room(detail, detail->streams, detail->stream_count,
+                                    &detail->stream_room, sizeof(*name));
+        known = detail->lacks_memory ? NULL : &detail->streams[detail->stream_count++];
+    }
+    if (known != NULL) {
+        *known = *name;
+    }
+}
+
+void mend_trace_detail_tell_stream(const mend_trace_detail *detail, uint64_t stream, char *text,
+                                   size_t size)
+{
+    const mend_name_entry *known = name_of(detail, stream);
+    if (known != NULL && known->name[0] != 0) {
+        snprintf(text, size, "%s", known->name);
+    } else if (stream == 0) {
+        snprintf(text, size, "the default stream");
+    } else {
+        snprintf(text, size, "stream %" PRIx64, stream);
+    }
 }
 
 void mend_trace_detail_add_place(mend_trace_detail *detail, mend_trace_place place)

@@ -7,6 +7,7 @@
 
 #include "base/event_ring.h"
 #include "base/pointer_map.h"
+#include "base/process.h"
 #include "lab/trace/trace.h"
 
 /* Holders beyond this are one, the last: it bounds what tables of them need. */
@@ -60,6 +61,9 @@ typedef struct mend_trace_detail {
     mend_trace_refusal *refusals;
     size_t refusal_count;
     size_t refusal_room;
+    mend_name_entry *streams; /* the names of streams */
+    size_t stream_count;
+    size_t stream_room;
     mend_shortfall shortfall;  /* of the last refusal, where the trace says why it failed */
     mend_pointer_map by_label; /* from the hash of a text to its holder + 1 */
     uint64_t salt;             /* of the hash: unknown to the author of a file */
@@ -71,6 +75,13 @@ void mend_trace_detail_clear(mend_trace_detail *detail);
 
 /* The number of the holder that has this name. */
 uint32_t mend_trace_detail_holder(mend_trace_detail *detail, const char *label);
+
+/* A stream has this name now. */
+void mend_trace_detail_name_stream(mend_trace_detail *detail, const mend_name_entry *name);
+
+/* What a stream is called: its name, "the default stream", or "stream 7f3a10". */
+void mend_trace_detail_tell_stream(const mend_trace_detail *detail, uint64_t stream, char *text,
+                                   size_t size);
 
 /* Called for each block, in the order of their numbers. */
 void mend_trace_detail_add_place(mend_trace_detail *detail, mend_trace_place place);

@@ -8,6 +8,7 @@
 
 #include "base/align.h"
 #include "base/error.h"
+#include "base/words.h"
 #include "lab/support/room.h"
 #include "lab/trace/builder.h"
 
@@ -84,6 +85,42 @@ static bool name_scopes(scope_paths *paths, mend_record_reader *block)
     return true;
 }
 
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* The texts that the file has for numbers of one kind. */
+typedef struct number_names {
+    mend_pointer_map at; /* from the key of a number to its index + 1 */
+    mend_name_entry *list;
+    size_t count;
+    size_t room;
+} number_names;
+
+static const char *name_of(const number_names *names, uint64_t key)
+{
+    const uintptr_t found = (uintptr_t)mend_pointer_map_find(&names->at, key);
+    return found != 0 ? names->list[found - 1].name : "";
+}
+
+/* False if malloc fails. */
+static bool set_name(number_names *names, uint64_t key, const mend_name_entry *name)
+{
+    const uintptr_t found = (uintptr_t)mend_pointer_map_find(&names->at, key);
+    if (found != 0) {
+        names->list[found - 1] = *name;
+        return true;
+    }
+    mend_name_entry *grown =
+        mend_with_room(names->list, names->count, &names->room, sizeof(*grown));
+    if (grown == NULL || !mend_pointer_map_reserve(&names->at)) {
+        names->list = grown != NULL ? grown : names->list;
+        return false;
+    }
+    names->list = grown;
+    names->list[names->count++] = *name;
+    mend_pointer_map_insert(&names->at, key, (void *)(uintptr_t)names->count);
+    return true;
+}
+
 /* ---- the trace ------------------------------------------------------------------------------- */
 
 typedef struct recording_reader {
@@ -93,6 +130,8 @@ typedef struct recording_reader {
     mend_trace_detail *detail; /* NULL: none */
     mend_record_run run;
     scope_paths scopes;
+    number_names tags;
+    bool has_tags;              /* a block has one */
     mend_pointer_map live;      /* from the key of an address to the number of its block + 1 */
     mend_history_event *before; /* blocks from before the first event */
     size_t before_count;
@@ -159,6 +198,7 @@ static mend_result add_before(recording_reader *r, const mend_history_event *eve
 static mend_result look_at(recording_reader *r, const mend_history_event *event, bool is_list)
 {
     mend_result result = MEND_OK;
+    r->has_tags = r->has_tags || (event->kind == MEND_EVENT_ALLOC && event->tag != 0);
     if (is_list) {
         const bool is_new = (r->first == 0 || event->sequence < r->first) &&
                             mend_pointer_map_find(&r->live, key_of(r, event)) == NULL;
@@ -177,17 +217,57 @@ static mend_result look_at(recording_reader *r, const mend_history_event *event,
     return result;
 }
 
+/* False if malloc fails. */
+static bool take_names(recording_reader *r, mend_record_reader *block)
+{
+    mend_name_entry name;
+    bool has_memory = true;
+    while (has_memory && mend_record_next_name(block, &name)) {
+        if (name.kind == MEND_NAME_TAG && name.number != UINT64_MAX) {
+            has_memory = set_name(&r->tags, mend_trace_key(&r->builder, name.number), &name);
+        } else if (name.kind == MEND_NAME_STREAM && r->detail != NULL) {
+            mend_trace_detail_name_stream(r->detail, &name);
+        }
+    }
+    return has_memory;
+}
+
+/* The scope and the tag, as the library names holders (layout/holders.c). */
+static void write_label(const recording_reader *r, const mend_history_event *event,
+                        char label[MEND_TRACE_LABEL_BYTES])
+{
+    const bool is_scope_known = event->scope < r->scopes.count;
+    const char *scope = event->scope == 0 ? ""
+                        : is_scope_known  ? r->scopes.list[event->scope]
+                                          : "(scopes whose names are not in the file)";
+    const char *name = event->tag != 0 && event->tag != UINT64_MAX
+                           ? name_of(&r->tags, mend_trace_key(&r->builder, event->tag))
+                           : "";
+    char number[32] = "";
+    if (event->tag != 0) {
+        snprintf(number, sizeof(number), "tag %llu", (unsigned long long)event->tag);
+    }
+    const char *tag = name[0] != 0 ? name : number;
+    snprintf(label, MEND_TRACE_LABEL_BYTES, "%s%s%s", scope,
+             scope[0] != 0 && tag[0] != 0 ? ", " : "", tag);
+    if (label[0] == 0 && r->scopes.count > 0) {
+        snprintf(label, MEND_TRACE_LABEL_BYTES, "(outside of scopes)");
+    } else if (label[0] == 0) {
+        snprintf(label, MEND_TRACE_LABEL_BYTES, "blocks of %s",
+                 mend_words_amount(event->size_bytes).text);
+    }
+}
+
 static void tell_place(recording_reader *r, const mend_history_event *event)
 {
     if (r->detail == NULL) {
         return;
     }
     mend_trace_place place = {.address = (uint64_t)(uintptr_t)event->address};
-    if (r->scopes.count > 0) {
-        const char *path = r->scopes.list[event->scope < r->scopes.count ? event->scope : 0];
-        const char *nameless =
-            event->scope == 0 ? "(outside of scopes)" : "(scopes whose names are not in the file)";
-        place.holder = mend_trace_detail_holder(r->detail, path[0] != 0 ? path : nameless);
+    if (r->scopes.count > 0 || r->has_tags) {
+        char label[MEND_TRACE_LABEL_BYTES];
+        write_label(r, event, label);
+        place.holder = mend_trace_detail_holder(r->detail, label);
     }
     mend_trace_detail_add_place(r->detail, place);
 }
@@ -306,7 +386,9 @@ static mend_result read_blocks(recording_reader *r, bool is_first)
         if (block.head.kind == MEND_RECORD_FAILURE && !is_first) {
             take_failure(r, &block);
         }
-        if (block.head.kind == MEND_RECORD_SCOPES && is_first && !name_scopes(&r->scopes, &block)) {
+        if (is_first &&
+            ((block.head.kind == MEND_RECORD_SCOPES && !name_scopes(&r->scopes, &block)) ||
+             (block.head.kind == MEND_RECORD_NAMES && !take_names(r, &block)))) {
             result = fail_of_memory(r);
         }
         if (!is_list && block.head.kind != MEND_RECORD_EVENTS) {
@@ -390,11 +472,14 @@ mend_result mend_trace_read_recording(mend_byte_source *source, mend_trace_detai
     if (result == MEND_OK) {
         mend_trace_builder_init(&r.builder, source->path);
         mend_pointer_map_init(&r.live);
+        mend_pointer_map_init(&r.tags.at);
         result = make_trace(&r, trace);
         mend_pointer_map_clear(&r.live);
+        mend_pointer_map_clear(&r.tags.at);
         mend_trace_builder_clear(&r.builder);
     }
     free(r.scopes.list);
+    free(r.tags.list);
     free(r.before);
     free(bytes);
     return result;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/names.h"
 #include "lab/report/page.h"
 #include "lab/report/report.h"
 #include "lab/trace/read.h"
@@ -100,6 +101,18 @@ static void put(uint64_t sequence, mend_event_kind kind, uint64_t n, uint32_t sc
     EXPECT_TRUE(mend_record_add_event(&block, &event));
 }
 
+/* The same, allocated with a tag, each as an event of its number. */
+static void put_tagged(uint64_t sequence, uint64_t n, uint64_t tag)
+{
+    const mend_history_event event = {.sequence = sequence,
+                                      .kind = MEND_EVENT_ALLOC,
+                                      .address = (void *)(uintptr_t)(n << 10),
+                                      .size_bytes = n << 10,
+                                      .requested_bytes = n << 10,
+                                      .tag = tag};
+    EXPECT_TRUE(mend_record_add_event(&block, &event));
+}
+
 static void put_run(uint64_t number)
 {
     const mend_record_run about = {.limit_bytes = 7 * MIB};
@@ -174,6 +187,35 @@ MEND_TEST(record, holders_are_scopes)
     EXPECT_STR_EQ("(outside of scopes)", report->holders[0].name);
     EXPECT_STR_EQ("step/forward", report->holders[1].name);
     EXPECT_STR_EQ("step", report->holders[2].name);
+}
+
+MEND_TEST(record, tags_have_the_names_that_were_given_last)
+{
+    static const char *const said[] = {"first name", "kv cache", "copies"};
+    length = 0;
+    put_run(1);
+    begin(MEND_RECORD_EVENTS);
+    put_tagged(1, 10, 0);
+    put_tagged(2, 20, 7);
+    put_tagged(3, 30, 8);
+    end(2);
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t named = mend_names_count();
+        EXPECT_TRUE(
+            mend_names_set(i < 2 ? MEND_NAME_TAG : MEND_NAME_STREAM, i < 2 ? 7 : 0, said[i]));
+        mend_record_fill_names(&block, &named);
+        end(3 + i);
+    }
+    ENDING_FILE const fixture_file file = fixture_write(".record", whole, length);
+    ENDING_REPORT mend_report *report = NULL;
+    char stream[MEND_NAME_BYTES];
+    EXPECT_RESULT(MEND_OK, mend_report_create(file.path, 0, &report));
+    ASSERT_U64_EQ(3, report->holder_count);
+    EXPECT_STR_EQ("blocks of 10.00 KiB", report->holders[0].name);
+    EXPECT_STR_EQ("kv cache", report->holders[1].name);
+    EXPECT_STR_EQ("tag 8", report->holders[2].name);
+    mend_trace_detail_tell_stream(&report->detail, 0, stream, sizeof(stream));
+    EXPECT_STR_EQ("copies", stream);
 }
 
 /* Behind a gap a free may be of a block whose allocation is lost, and an allocation where one was

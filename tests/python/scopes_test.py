@@ -134,6 +134,28 @@ class Scopes(SimulatedTest):
         with self.assertRaisesRegex(ValueError, "capacity_events is -1"):
             mend.History(-1)
 
+    def test_streams_and_tags_are_told_by_their_names(self):
+        self.block()
+        ordered = _devices.alloc(0, MIB, 0)
+        mend.name_stream(0, "training")
+        mend.name_tag(3, "weights")
+        try:
+            names = [holder.name for holder in mend.holders(by="stream")]
+            self.assertEqual(sorted(names), ["no stream", "training"])
+            self.assertIn('name="training"', mend.prometheus())
+            self.assertEqual(
+                [holder.name for holder in mend.holders(by=["tag", "stream"])], names
+            )
+            self.assertEqual([h.name for h in mend.holders()], ["blocks of 1.00 MiB"])
+        finally:
+            _devices.free(0, ordered, MIB, 0)
+            mend.name_stream(0, "")
+            mend.name_tag(3, "")
+        with self.assertRaisesRegex(ValueError, "by is any of scope, tag, stream"):
+            mend.holders(by="size")
+        with self.assertRaisesRegex(ValueError, "NUL byte"):
+            mend.name_tag(3, "a\0b")
+
     def test_a_name_is_text_that_c_can_have(self):
         for name, why in (("", "is empty"), ("a\0b", "has a NUL byte"), ("a\udcff", "no UTF-8")):
             with self.assertRaisesRegex(ValueError, why), mend.scope(name):

@@ -66,6 +66,10 @@ static void take_block(test_recording *r, mend_record_reader *block)
         while (mend_record_next_scope(block, &around, r->scope)) {
         }
         break;
+    case MEND_RECORD_NAMES:
+        while (mend_record_next_name(block, &r->name)) {
+        }
+        break;
     case MEND_RECORD_LIVE:
     case MEND_RECORD_EVENTS:
         take_events(r, block);

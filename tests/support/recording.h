@@ -18,6 +18,7 @@ typedef struct test_recording {
     mend_pointer_map at;
     mend_record_run run;
     char scope[MEND_SCOPE_NAME_BYTES]; /* the name of the last one that is named */
+    mend_name_entry name;              /* and the last name of a number */
     uint64_t blocks;                   /* of the file */
     uint64_t first;                    /* number of the oldest of them */
     uint64_t lost;

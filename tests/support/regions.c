@@ -197,14 +197,19 @@ static bool sums_are_right(const look *l, const mend_region_sums *sums)
 }
 
 /* What a holder has, in the regions. */
-static uint64_t bytes_of(const mend_holder *holder, const mend_region *regions, size_t count)
+static uint64_t bytes_of(const mend_holder *holder, unsigned by, const mend_region *regions,
+                         size_t count)
 {
+    const bool is_of_stream = (by & MEND_BY_STREAM) != 0;
     uint64_t bytes = 0;
     for (size_t i = 0; i < count; i++) {
         const mend_region *at = &regions[i];
-        const bool is_its =
-            is_used(at) && at->scope == holder->scope && at->tag == holder->tag &&
-            (at->scope != 0 || at->tag != 0 || at->size_bytes == holder->block_bytes);
+        const uint32_t scope = (by & MEND_BY_SCOPE) != 0 ? at->scope : 0;
+        const uint64_t tag = (by & MEND_BY_TAG) != 0 ? at->tag : 0;
+        const bool is_of_size = scope == 0 && tag == 0 && !is_of_stream;
+        const bool is_its = is_used(at) && scope == holder->scope && tag == holder->tag &&
+                            (!is_of_stream || at->stream == holder->stream) &&
+                            holder->block_bytes == (is_of_size ? at->size_bytes : 0);
         bytes += is_its ? at->size_bytes : 0;
     }
     return bytes;
@@ -215,10 +220,12 @@ static bool holders_are_right(const look *l, const mend_region *regions, size_t 
                               uint64_t live_bytes)
 {
     static mend_holder holders[MEND_HOLDERS_MOST];
+    const unsigned asked = (unsigned)count % (MEND_BY_ANY + 1); /* each in turn */
+    const unsigned by = asked != 0 ? asked : MEND_BY_DEFAULT;
     size_t found = 0;
     uint64_t bytes = 0;
-    bool are_right =
-        mend_get_holders(l->pool, holders, sizeof(*holders), MEND_HOLDERS_MOST, &found) == MEND_OK;
+    bool are_right = mend_get_holders(l->pool, asked, holders, sizeof(*holders), MEND_HOLDERS_MOST,
+                                      &found) == MEND_OK;
     are_right = claim(l, are_right, "no holders", 0, 0);
     for (size_t i = 0; i < found && are_right; i++) {
         const mend_holder *h = &holders[i];
@@ -226,7 +233,7 @@ static bool holders_are_right(const look *l, const mend_region *regions, size_t 
         are_right =
             claim(l, i == 0 || h->live_bytes <= h[-1].live_bytes, "holders in no order", i, 0) &&
             claim(l, h->growth_bytes <= h->live_bytes, "growth", h->growth_bytes, h->live_bytes) &&
-            (count > 200 || equal(l, "a holder's", h->live_bytes, bytes_of(h, regions, count)));
+            (count > 200 || equal(l, "a holder's", h->live_bytes, bytes_of(h, by, regions, count)));
     }
     return are_right && equal(l, "bytes of all holders", bytes, live_bytes);
 }

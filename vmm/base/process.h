@@ -1,14 +1,14 @@
 /*
  * All state that belongs to the process and not to a pool: the log's sink, the CUDA driver once it
  * is loaded, the list of pools (the members), the default pool and override of each device, what
- * the process exports to others, the names of scopes, the profiler, who hears SIGUSR2, the
- * environment. State of a thread is in thread.h. Nothing else in the library has a mutable variable
- * of static lifetime, or reads the environment.
+ * the process exports to others, the names of scopes, tags, streams and stacks, the profiler, who
+ * hears SIGUSR2, the environment. State of a thread is in thread.h. Nothing else in the library has
+ * a mutable variable of static lifetime, or reads the environment.
  *
  * A child of fork starts empty: no members, no log sink, no driver, no last errors, no exports
- * (their files are closed there), only the names of scopes and the profiler, and all locks free,
- * whatever other threads of the parent did at the fork; SIGUSR2 is the program's. A member that the
- * child inherits must check for itself: see mend_process_generation.
+ * (their files are closed there), only the names and the profiler, and all locks free, whatever
+ * other threads of the parent did at the fork; SIGUSR2 is the program's. A member that the child
+ * inherits must check for itself: see mend_process_generation.
  */
 #ifndef MEND_BASE_PROCESS_H
 #define MEND_BASE_PROCESS_H
@@ -184,6 +184,30 @@ typedef struct mend_process_scopes {
 } mend_process_scopes;
 
 extern mend_process_scopes mend_process_own_scopes __attribute__((visibility("hidden")));
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+enum { MEND_NAMES_MOST = 65535, MEND_NAME_BYTES = 128 };
+
+typedef struct mend_name_entry {
+    uint64_t number;
+    uint32_t kind; /* a mend_name_kind */
+    uint32_t next; /* older, in its bucket; 0: the last */
+    char name[MEND_NAME_BYTES];
+} mend_name_entry;
+
+enum { MEND_NAME_BUCKETS = 1024, MEND_NAME_PIECE = 256, MEND_NAME_PIECES = 257 };
+
+/* The names of tags, streams and stacks (base/names.h). The mutex guards the making of entries;
+ * those up to the count stay as they are. */
+typedef struct mend_process_names {
+    mend_mutex mutex;
+    _Atomic(uint32_t) buckets[MEND_NAME_BUCKETS]; /* the index of the newest in each; 0: none */
+    _Atomic(uint32_t) count;
+    mend_name_entry *pieces[MEND_NAME_PIECES]; /* entries by index; NULL: not made yet */
+} mend_process_names;
+
+extern mend_process_names mend_process_own_names __attribute__((visibility("hidden")));
 
 /* ---- profiler and SIGUSR2 -------------------------------------------------------------------- */
 

@@ -11,6 +11,7 @@
 
 #include "base/align.h"
 #include "base/allowance.h"
+#include "base/names.h"
 #include "base/scopes.h"
 #include "base/words.h"
 
@@ -40,6 +41,14 @@ static uint64_t take_number(mend_record_reader *reader)
         }
     }
     return number;
+}
+
+/* False: the reader is at the end of the block. */
+static bool take_one(mend_record_reader *reader)
+{
+    const bool has_one = reader->head.count > 0;
+    reader->head.count -= has_one;
+    return has_one;
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -116,10 +125,9 @@ bool mend_record_add_event(mend_record_block *block, const mend_history_event *e
 
 bool mend_record_next_event(mend_record_reader *reader, mend_history_event *event)
 {
-    if (reader->head.count == 0) {
+    if (!take_one(reader)) {
         return false;
     }
-    reader->head.count--;
     const uint64_t changed = take_number(reader);
     mend_record_row row;
     for (size_t i = 0; i < MEND_RECORD_FIELDS; i++) {
@@ -131,39 +139,49 @@ bool mend_record_next_event(mend_record_reader *reader, mend_history_event *even
     return true;
 }
 
-/* ---- scopes ---------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* A length, and the bytes of the text. */
+static void put_text(mend_record_block *block, uint8_t *to, const char *text)
+{
+    const size_t length = strlen(text);
+    to = put_number(to, length);
+    memcpy(to, text, length + 1); /* what comes next begins on the zero */
+    block->head.bytes = (uint32_t)(to + length - block->content);
+    block->head.count++;
+}
+
+/* False: it is longer than `most` allows with a 0, or cut. */
+static bool take_text(mend_record_reader *reader, char *text, size_t most)
+{
+    const uint64_t length = take_number(reader);
+    if (length >= most || length > (size_t)(reader->end - reader->at)) {
+        return false;
+    }
+    memcpy(text, reader->at, length);
+    text[length] = 0;
+    reader->at += length;
+    return true;
+}
 
 bool mend_record_add_scope(mend_record_block *block, uint32_t around, const char *name)
 {
-    const size_t length = strlen(name);
-    assert(length < MEND_SCOPE_NAME_BYTES);
+    assert(strlen(name) < MEND_SCOPE_NAME_BYTES);
     if (block->head.bytes + NUMBER_BYTES + MEND_SCOPE_NAME_BYTES > MEND_RECORD_CONTENT_BYTES) {
         return false;
     }
-    uint8_t *to = put_number(block->content + block->head.bytes, around);
-    to = put_number(to, length);
-    memcpy(to, name, length + 1); /* what comes next begins on the zero */
-    block->head.bytes = (uint32_t)(to + length - block->content);
-    block->head.count++;
+    put_text(block, put_number(block->content + block->head.bytes, around), name);
     return true;
 }
 
 bool mend_record_next_scope(mend_record_reader *reader, uint32_t *around,
                             char name[MEND_SCOPE_NAME_BYTES])
 {
-    if (reader->head.count == 0) {
+    if (!take_one(reader)) {
         return false;
     }
-    reader->head.count--;
     *around = (uint32_t)take_number(reader);
-    const uint64_t length = take_number(reader);
-    if (length >= MEND_SCOPE_NAME_BYTES || length > (size_t)(reader->end - reader->at)) {
-        return false;
-    }
-    memcpy(name, reader->at, length);
-    name[length] = 0;
-    reader->at += length;
-    return true;
+    return take_text(reader, name, MEND_SCOPE_NAME_BYTES);
 }
 
 void mend_record_fill_scopes(mend_record_block *block, uint32_t *named)
@@ -176,6 +194,30 @@ void mend_record_fill_scopes(mend_record_block *block, uint32_t *named)
         if (!mend_record_add_scope(block, entry->around, entry->name)) {
             return;
         }
+    }
+}
+
+bool mend_record_next_name(mend_record_reader *reader, mend_name_entry *name)
+{
+    if (!take_one(reader)) {
+        return false;
+    }
+    *name = (mend_name_entry){.kind = (uint32_t)take_number(reader)};
+    name->number = take_number(reader);
+    return take_text(reader, name->name, sizeof(name->name));
+}
+
+void mend_record_fill_names(mend_record_block *block, uint32_t *named)
+{
+    enum { MOST_BYTES = 3 * NUMBER_BYTES + MEND_NAME_BYTES };
+    const uint32_t count = mend_names_count();
+    mend_record_begin(block, MEND_RECORD_NAMES);
+    block->head.first = *named + 1;
+    for (; *named < count && block->head.bytes + MOST_BYTES <= MEND_RECORD_CONTENT_BYTES;
+         ++*named) {
+        const mend_name_entry *entry = mend_names_entry(*named + 1);
+        uint8_t *to = put_number(block->content + block->head.bytes, entry->kind);
+        put_text(block, put_number(to, entry->number), entry->name);
     }
 }
 

@@ -19,7 +19,8 @@ typedef enum mend_record_kind {
     MEND_RECORD_LIVE,    /* ALLOC events of blocks that live at this point */
     MEND_RECORD_EVENTS,  /* what happened since the block of events before */
     MEND_RECORD_END,     /* the pool was destroyed */
-    MEND_RECORD_FAILURE  /* one mend_event_failure, its message up to the end of the block */
+    MEND_RECORD_FAILURE, /* one mend_event_failure, its message up to the end of the block */
+    MEND_RECORD_NAMES    /* names of tags and streams; a later one takes the place of a former */
 } mend_record_kind;
 
 /* What each block begins with, in the numbers of the machine. */
@@ -71,6 +72,7 @@ bool mend_record_add_scope(mend_record_block *block, uint32_t around, const char
 /* Whole blocks. The names from *named + 1 on that there is room for; *named is then the last. */
 void mend_record_fill_run(mend_record_block *block, const mend_record_run *run);
 void mend_record_fill_scopes(mend_record_block *block, uint32_t *named);
+void mend_record_fill_names(mend_record_block *block, uint32_t *named);
 void mend_record_fill_failure(mend_record_block *block, const mend_event_failure *failure);
 
 /* Ends the block; returns how many bytes of it are for the file. */
@@ -102,6 +104,7 @@ bool mend_record_open(mend_record_reader *reader, const uint8_t *bytes, size_t c
 bool mend_record_next_event(mend_record_reader *reader, mend_history_event *event);
 bool mend_record_next_scope(mend_record_reader *reader, uint32_t *around,
                             char name[MEND_SCOPE_NAME_BYTES]);
+bool mend_record_next_name(mend_record_reader *reader, mend_name_entry *name);
 bool mend_record_read_failure(const mend_record_reader *reader, mend_event_failure *failure);
 
 /* The blocks of a file by their numbers: the oldest may lie behind the newest. */

@@ -496,8 +496,8 @@ mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *reque
     const bool is_advised = advice.used > 0 || shortfall.sufficient_limit_bytes > 0;
     mend_holder holders[MEND_HOLDERS_SHOWN + 1] = {0};
     size_t total;
-    (void)mend_holders_find(heap, holders, MEND_HOLDERS_SHOWN, &holders[MEND_HOLDERS_SHOWN],
-                            &total);
+    (void)mend_holders_find(heap, MEND_BY_DEFAULT, holders, MEND_HOLDERS_SHOWN,
+                            &holders[MEND_HOLDERS_SHOWN], &total);
     return mend_report_fail(&shortfall,
                             is_advised ? advice.text
                                        : last_words(heap, request, is_captured, usable.empty_bytes),

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "base/growth.h"
+#include "base/names.h"
 #include "base/scopes.h"
 #include "base/words.h"
 
@@ -22,8 +23,10 @@ static_assert(SLOTS / 2 > MEND_HOLDERS_MOST, "a free slot is near");
 
 typedef struct key {
     uint32_t scope;
+    bool has_stream;
     bool is_class; /* of blocks up to `block_bytes`, of holders for which there was no room */
     uint64_t tag;
+    mend_stream stream;
     uint64_t block_bytes;
 } key;
 
@@ -37,6 +40,7 @@ typedef struct sum {
 
 typedef struct table {
     float now;
+    unsigned by; /* MEND_BY_... */
     size_t count;
     sum sums[MEND_HOLDERS_MOST];
     uint16_t slots[SLOTS]; /* indices of sums, from 1; 0: free */
@@ -47,12 +51,13 @@ typedef struct table {
 static bool has_key(const key *a, const key *b)
 {
     return a->scope == b->scope && a->tag == b->tag && a->block_bytes == b->block_bytes &&
-           a->is_class == b->is_class;
+           a->stream == b->stream && a->has_stream == b->has_stream && a->is_class == b->is_class;
 }
 
 static uint32_t slot_of(const key *k)
 {
-    uint64_t hash = k->tag ^ k->block_bytes << 20 ^ (uint64_t)k->scope << 1 ^ k->is_class;
+    uint64_t hash = k->tag ^ k->block_bytes << 20 ^ (uint64_t)k->scope << 1 ^ k->is_class ^
+                    (uint64_t)(uintptr_t)k->stream << 3;
     hash *= UINT64_C(0x9e3779b97f4a7c15);
     return (uint32_t)(hash >> 52) % SLOTS;
 }
@@ -67,10 +72,18 @@ static uint16_t *find(table *t, const key *k)
     return &t->slots[slot];
 }
 
+static bool is_of_size(const key *k)
+{
+    return k->scope == 0 && k->tag == 0 && !k->has_stream;
+}
+
 static sum *sum_of(table *t, const mend_span *span)
 {
-    key k = {.scope = span->scope, .tag = span->tag};
-    k.block_bytes = k.scope == 0 && k.tag == 0 ? span->size_bytes : 0;
+    key k = {.scope = (t->by & MEND_BY_SCOPE) != 0 ? span->scope : 0,
+             .tag = (t->by & MEND_BY_TAG) != 0 ? span->tag : 0,
+             .has_stream = (t->by & MEND_BY_STREAM) != 0};
+    k.stream = k.has_stream ? span->stream : NULL;
+    k.block_bytes = is_of_size(&k) ? span->size_bytes : 0;
     uint16_t *slot = find(t, &k);
     if (*slot == 0 && t->count >= MEND_HOLDERS_OWN) {
         const unsigned bits = 64 - (unsigned)__builtin_clzll(span->size_bytes - 1);
@@ -149,18 +162,37 @@ __attribute__((format(printf, 4, 5))) static size_t put(char *text, size_t text_
     return mend_min_u64(used + (size_t)length, text_bytes - 1);
 }
 
-static void name(const sum *s, char text[MEND_HOLDER_NAME_BYTES])
+/* What the program calls it, or its number: "kv cache", "tag 7", "stream 7f3a10". */
+static size_t put_named(char text[MEND_HOLDER_NAME_BYTES], size_t used, mend_name_kind kind,
+                        uint64_t number, const char *otherwise)
 {
-    if (s->of.scope == 0 && s->of.tag == 0) {
+    const char *name = mend_names_find(kind, number);
+    const char *between = used > 0 ? ", " : "";
+    return name != NULL ? put(text, MEND_HOLDER_NAME_BYTES, used, "%s%s", between, name)
+                        : put(text, MEND_HOLDER_NAME_BYTES, used, "%s%s", between, otherwise);
+}
+
+static void name(const key *of, char text[MEND_HOLDER_NAME_BYTES])
+{
+    char number[32];
+    if (is_of_size(of)) {
         put(text, MEND_HOLDER_NAME_BYTES, 0, "%s %s",
-            s->of.is_class ? "other blocks up to" : "blocks of",
-            mend_words_amount(s->of.block_bytes).text);
+            of->is_class ? "other blocks up to" : "blocks of",
+            mend_words_amount(of->block_bytes).text);
         return;
     }
-    size_t used = s->of.scope != 0 ? mend_scopes_write_path(s->of.scope, text, PATH_BYTES) : 0;
-    if (s->of.tag != 0) {
-        put(text, MEND_HOLDER_NAME_BYTES, used, "%stag %llu", used > 0 ? ", " : "",
-            (unsigned long long)s->of.tag);
+    size_t used = of->scope != 0 ? mend_scopes_write_path(of->scope, text, PATH_BYTES) : 0;
+    if (of->tag != 0) {
+        snprintf(number, sizeof(number), "tag %llu", (unsigned long long)of->tag);
+        used = put_named(text, used, MEND_NAME_TAG, of->tag, number);
+    }
+    if (of->has_stream) {
+        const uint64_t handle = (uint64_t)(uintptr_t)of->stream;
+        snprintf(number, sizeof(number), "stream %llx", (unsigned long long)handle);
+        put_named(text, used, MEND_NAME_STREAM, handle,
+                  of->stream == MEND_NO_STREAM ? "no stream"
+                  : handle == 0                ? "default stream"
+                                               : number);
     }
 }
 
@@ -168,12 +200,13 @@ static mend_holder holder_of(const table *t, const sum *s)
 {
     mend_holder holder = {.scope = s->of.scope,
                           .tag = s->of.tag,
+                          .stream = s->of.stream,
                           .block_bytes = s->of.block_bytes,
                           .live_bytes = s->bytes,
                           .live_blocks = s->blocks,
                           .oldest = s->oldest < t->now ? (uint64_t)(t->now - s->oldest) : 0,
                           .growth_bytes = s->growth_bytes};
-    name(s, holder.name);
+    name(&s->of, holder.name);
     return holder;
 }
 
@@ -186,7 +219,7 @@ static int by_bytes(const void *a, const void *b)
                : (one->oldest > other->oldest) - (one->oldest < other->oldest);
 }
 
-bool mend_holders_find(const mend_heap *heap, mend_holder *largest, size_t capacity,
+bool mend_holders_find(const mend_heap *heap, unsigned by, mend_holder *largest, size_t capacity,
                        mend_holder *suspect, size_t *total)
 {
     assert(mend_mutex_is_held(&heap->state));
@@ -195,6 +228,7 @@ bool mend_holders_find(const mend_heap *heap, mend_holder *largest, size_t capac
         return false;
     }
     t->now = mend_holders_now(heap);
+    t->by = by;
     count_all(t, heap);
     const sum *most = NULL;
     const bool is_told = is_judged(heap);

@@ -23,12 +23,19 @@ static inline float mend_holders_now(const mend_heap *heap)
                             heap->counters.zone[MEND_ZONE_RANGE].allocations);
 }
 
+/* What holders are told apart by if nobody asks for anything else. */
+enum {
+    MEND_BY_DEFAULT = MEND_BY_SCOPE | MEND_BY_TAG,
+    MEND_BY_ANY = MEND_BY_DEFAULT | MEND_BY_STREAM
+};
+
 /*
- * Writes the holders with most bytes, up to `capacity`, in falling order of bytes; and to `suspect`
- * the one that grew most, or one of 0 bytes. `total`: how many there are. False: the host has no
- * memory for the sums, and nothing is written. O(blocks); the caller holds `state`.
+ * Writes the holders with most bytes, told apart `by` (MEND_BY_...; not 0), up to `capacity`, in
+ * falling order of bytes; and to `suspect` the one that grew most, or one of 0 bytes. `total`: how
+ * many there are. False: the host has no memory for the sums, and nothing is written. O(blocks);
+ * the caller holds `state`.
  */
-bool mend_holders_find(const mend_heap *heap, mend_holder *largest, size_t capacity,
+bool mend_holders_find(const mend_heap *heap, unsigned by, mend_holder *largest, size_t capacity,
                        mend_holder *suspect, size_t *total);
 
 /* Such a list in words: "step/forward (3.20 GiB in 12 blocks, up to 340 allocations old), ...". Cut

@@ -65,7 +65,7 @@ bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES])
     mend_holder suspect = {0};
     size_t total = 0;
     char text[MEND_REMAINS_BYTES / 2];
-    (void)mend_holders_find(heap, holders, SHOWN, &suspect, &total);
+    (void)mend_holders_find(heap, MEND_BY_DEFAULT, holders, SHOWN, &suspect, &total);
     if (mend_holders_describe(holders, mend_min_u64(total, SHOWN), text, sizeof(text)) > 0) {
         used += snprintf(line + used, MEND_REMAINS_BYTES - (size_t)used, "; held by: %s", text);
     }

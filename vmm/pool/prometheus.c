@@ -7,13 +7,20 @@
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/names.h"
 #include "base/scopes.h"
 #include "base/words.h"
+#include "layout/holders.h"
 
-enum { MOST_SCOPES = 256, PATH_BYTES = MEND_SCOPE_PATH_NAMES * MEND_SCOPE_NAME_BYTES };
+enum {
+    MOST_SCOPES = 256,
+    MOST_HOLDERS = 64,
+    PATH_BYTES = MEND_SCOPE_PATH_NAMES * MEND_SCOPE_NAME_BYTES
+};
 
 /* X(field): figures that count what has happened, and never fall, beside the counters of the heap
  * that are no peaks. All others are gauges. */
@@ -43,7 +50,9 @@ enum { MOST_SCOPES = 256, PATH_BYTES = MEND_SCOPE_PATH_NAMES * MEND_SCOPE_NAME_B
 typedef struct exposition {
     char *text; /* NULL: it is measured */
     size_t text_bytes, length;
-    char labels[64]; /* of the pool */
+    char labels[64];      /* of the pool */
+    mend_holder *holders; /* tags, then streams; the rest is room for those that are found */
+    size_t tags, streams;
 } exposition;
 
 __attribute__((format(printf, 2, 3))) static void print(exposition *e, const char *format, ...)
@@ -149,12 +158,73 @@ static void put_scopes(exposition *e, const mend_heap *heap)
     }
 }
 
+/* ---- tags and streams ------------------------------------------------------------------------ */
+
+/* Appends those that have most, behind `from`; blocks without a tag have none. Returns how many. */
+static size_t list(mend_holder *from, const mend_holder *found, size_t count, unsigned by)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count && kept < MOST_HOLDERS; i++) {
+        if (by == MEND_BY_STREAM || found[i].tag != 0) {
+            from[kept++] = found[i];
+        }
+    }
+    return kept;
+}
+
+/* False: no host memory. */
+static bool find_holders(exposition *e, const mend_heap *heap)
+{
+    mend_holder *found = e->holders + (size_t)2 * MOST_HOLDERS;
+    mend_holder suspect;
+    size_t tags = 0;
+    size_t streams = 0;
+    bool are_found =
+        mend_holders_find(heap, MEND_BY_TAG, found, MEND_HOLDERS_MOST, &suspect, &tags);
+    e->tags = are_found ? list(e->holders, found, tags, MEND_BY_TAG) : 0;
+    are_found = are_found && mend_holders_find(heap, MEND_BY_STREAM, found, MEND_HOLDERS_MOST,
+                                               &suspect, &streams);
+    e->streams = are_found ? list(e->holders + e->tags, found, streams, MEND_BY_STREAM) : 0;
+    return are_found;
+}
+
+static void put_holder(exposition *e, const char *metric, const char *label, const char *number,
+                       const char *name, uint64_t bytes)
+{
+    print(e, "mend_%s{%s,%s=\"%s\",name=\"", metric, e->labels, label, number);
+    put_escaped(e, name != NULL ? name : "");
+    print(e, "\"} %llu\n", (unsigned long long)bytes);
+}
+
+static void put_holders(exposition *e)
+{
+    char number[32];
+    if (e->tags > 0) {
+        put_head(e, "tag_live_bytes", "live bytes of blocks and pages with the tag", false);
+    }
+    for (const mend_holder *h = e->holders; h < e->holders + e->tags; h++) {
+        snprintf(number, sizeof(number), "%llu", (unsigned long long)h->tag);
+        put_holder(e, "tag_live_bytes", "tag", number, mend_names_find(MEND_NAME_TAG, h->tag),
+                   h->live_bytes);
+    }
+    if (e->streams > 0) {
+        put_head(e, "stream_live_bytes", "live bytes of blocks and pages of the stream", false);
+    }
+    for (const mend_holder *h = e->holders + e->tags; h < e->holders + e->tags + e->streams; h++) {
+        const uint64_t handle = (uint64_t)(uintptr_t)h->stream;
+        snprintf(number, sizeof(number), "%llx", (unsigned long long)handle);
+        put_holder(e, "stream_live_bytes", "stream", h->stream == MEND_NO_STREAM ? "none" : number,
+                   mend_names_find(MEND_NAME_STREAM, handle), h->live_bytes);
+    }
+}
+
 static void put_all(exposition *e, const mend_heap *heap, const mend_stats *stats)
 {
 #define X(field, unit, meaning) put_figure(e, #field, meaning, offsetof(mend_stats, field), stats);
     MEND_STATS(X)
 #undef X
     put_scopes(e, heap);
+    put_holders(e);
 }
 
 mend_result mend_stats_prometheus(mend_pool *pool, char *text, size_t text_bytes, size_t *length)
@@ -167,11 +237,15 @@ mend_result mend_stats_prometheus(mend_pool *pool, char *text, size_t text_bytes
     exposition e = {.text = NULL};
     snprintf(e.labels, sizeof(e.labels), "device=\"%d\",pool=\"%llu\"", pool->device,
              (unsigned long long)pool->member.number);
+    e.holders = calloc((size_t)2 * MOST_HOLDERS + MEND_HOLDERS_MOST, sizeof(*e.holders));
     mend_heap_lock(&pool->heap);
-    mend_pool_statistics(pool, &stats);
-    put_all(&e, &pool->heap, &stats);
-    *length = e.length;
-    if (e.length < text_bytes) {
+    const bool are_found = e.holders != NULL && find_holders(&e, &pool->heap);
+    if (are_found) {
+        mend_pool_statistics(pool, &stats);
+        put_all(&e, &pool->heap, &stats);
+        *length = e.length;
+    }
+    if (are_found && e.length < text_bytes) {
         e.text = text;
         e.text_bytes = text_bytes;
         e.length = 0;
@@ -179,5 +253,8 @@ mend_result mend_stats_prometheus(mend_pool *pool, char *text, size_t text_bytes
         assert(e.length == *length);
     }
     mend_heap_unlock(&pool->heap);
-    return MEND_OK;
+    free(e.holders);
+    return are_found ? MEND_OK
+                     : mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the figures of "
+                                                                "tags and streams");
 }

@@ -66,8 +66,8 @@ static bool sum_up(struct mend_publisher *p)
     mend_holder suspect;
     size_t count = 0;
     mend_heap_lock_to_read(heap);
-    const bool is_known =
-        mend_holders_find(heap, next->holders, MEND_LIVE_HOLDERS, &suspect, &count);
+    const bool is_known = mend_holders_find(heap, MEND_BY_DEFAULT, next->holders, MEND_LIVE_HOLDERS,
+                                            &suspect, &count);
     if (is_known) {
         next->before = next->stats;
         next->before_ns = next->time_ns;

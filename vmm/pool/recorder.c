@@ -22,6 +22,7 @@
 
 #include "base/align.h"
 #include "base/log.h"
+#include "base/names.h"
 #include "base/recording.h"
 #include "base/scopes.h"
 
@@ -44,6 +45,7 @@ struct mend_recorder {
     uint64_t keep_bytes;
     uint64_t end;    /* no block of this lap begins behind it */
     uint32_t scopes; /* that are named in this lap */
+    uint32_t names;  /* of tags and streams, the same */
     bool has_failed; /* to write; the log knows */
     live_blocks live;
     mend_record_file to;
@@ -166,9 +168,13 @@ static void write_block(struct mend_recorder *r)
     }
 }
 
-/* In blocks that begin before `end`. */
-static void name_scopes(struct mend_recorder *r, uint64_t end)
+/* What has a name since, in blocks that begin before `end`. */
+static void write_names(struct mend_recorder *r, uint64_t end)
 {
+    while (r->names < mend_names_count() && r->to.at < end) {
+        mend_record_fill_names(&r->to.block, &r->names);
+        write_block(r);
+    }
     while (r->scopes < mend_scopes_count() && r->to.at < end) {
         mend_record_fill_scopes(&r->to.block, &r->scopes);
         write_block(r);
@@ -196,13 +202,16 @@ static void begin_lap(struct mend_recorder *r)
     }
     r->end = is_first_half ? room / 2 : room;
     const uint32_t scopes = mend_scopes_count();
+    const uint32_t names = mend_names_count();
     const uint64_t part = (r->end - r->to.at) / 4;
     r->scopes = 0;
+    r->names = 0;
     r->run.live_blocks = r->live.count;
     mend_record_fill_run(&r->to.block, &r->run);
     write_block(r);
-    name_scopes(r, r->to.at + part);
+    write_names(r, r->to.at + part);
     r->scopes = r->scopes < scopes ? scopes : r->scopes; /* of so many some stay without a name */
+    r->names = r->names < names ? names : r->names;
     list_live(r, r->end - 2 * part);
 }
 
@@ -226,7 +235,7 @@ static void write_events(struct mend_recorder *r)
         if (r->to.at > r->end) {
             begin_lap(r);
         }
-        name_scopes(r, r->end);
+        write_names(r, r->end);
         mend_record_begin(&r->to.block, MEND_RECORD_EVENTS);
         while (event != NULL && mend_record_add_event(&r->to.block, event)) {
             follow(&r->live, event);

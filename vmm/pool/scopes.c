@@ -1,10 +1,11 @@
-/* The calls of scopes, and of holders, who are named by them (mend_views.h). */
+/* The calls of scopes and names, and of holders, who are named by them (mend_views.h). */
 #include "base/scopes.h"
 
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "base/generation.h"
+#include "base/names.h"
 #include "base/struct_size.h"
 #include "layout/holders.h"
 #include "pool/pool.h"
@@ -73,6 +74,16 @@ mend_result mend_scope_pop(void)
     return MEND_OK;
 }
 
+mend_result mend_name(mend_name_kind kind, uint64_t number, const char *name)
+{
+    if (name == NULL || (kind != MEND_NAME_TAG && kind != MEND_NAME_STREAM)) {
+        return mend_pool_invalid("mend_name: name is NULL, or kind is no mend_name_kind");
+    }
+    return mend_names_set(kind, number, name)
+               ? MEND_OK
+               : mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no memory for a name");
+}
+
 static mend_scope_info describe(const mend_heap *heap, uint32_t number)
 {
     const mend_scope_figures *figures = &heap->scopes.of[number];
@@ -121,11 +132,14 @@ mend_result mend_get_scopes(mend_pool *pool, mend_scope_info *scopes, size_t sco
 }
 
 /* Sums under the lock, then copies as much of each as the caller knows. */
-mend_result mend_get_holders(mend_pool *pool, mend_holder *holders, size_t holder_bytes,
-                             size_t capacity, size_t *count)
+mend_result mend_get_holders(mend_pool *pool, unsigned by, mend_holder *holders,
+                             size_t holder_bytes, size_t capacity, size_t *count)
 {
     mend_result result =
         mend_pool_check_array(pool, holders, holder_bytes, capacity, count, "mend_get_holders");
+    if (result == MEND_OK && (by & ~(unsigned)MEND_BY_ANY) != 0) {
+        result = mend_pool_invalid("mend_get_holders: by is not a sum of MEND_BY_...");
+    }
     if (result != MEND_OK) {
         return result;
     }
@@ -134,7 +148,8 @@ mend_result mend_get_holders(mend_pool *pool, mend_holder *holders, size_t holde
     size_t total = 0;
     if (found != NULL) {
         mend_heap_lock(&pool->heap);
-        bool is_found = mend_holders_find(&pool->heap, found, room, &found[room], &total);
+        bool is_found = mend_holders_find(&pool->heap, by != 0 ? by : MEND_BY_DEFAULT, found, room,
+                                          &found[room], &total);
         mend_heap_unlock(&pool->heap);
         result = is_found ? MEND_OK : MEND_ERROR_OUT_OF_HOST_MEMORY;
     }

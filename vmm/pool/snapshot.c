@@ -15,6 +15,7 @@
 
 #include "base/history.h"
 #include "base/log.h"
+#include "base/names.h"
 #include "base/recording.h"
 #include "base/scopes.h"
 
@@ -117,6 +118,10 @@ static void write_head(snapshot *s, const mend_pool *pool, uint64_t live_blocks)
     write_block(s);
     for (uint32_t named = 0; named < mend_scopes_count();) {
         mend_record_fill_scopes(&s->to.block, &named);
+        write_block(s);
+    }
+    for (uint32_t named = 0; named < mend_names_count();) {
+        mend_record_fill_names(&s->to.block, &named);
         write_block(s);
     }
 }

@@ -50,9 +50,9 @@ typedef enum mend_result {
  * call. */
 MEND_API const char *mend_result_name(mend_result result);
 
-/* Who holds memory: the live blocks and committed pages of one scope (mend_views.h) and tag; of
- * those that have neither, the blocks of one size. Bytes as live_bytes of mend_stats. Fields may be
- * added at the end. */
+/* Who holds memory: the live blocks and committed pages of one scope and tag, or of one stream
+ * (mend_get_holders); of those that have neither scope nor tag, the blocks of one size. Bytes as
+ * live_bytes of mend_stats. Fields may be added at the end. */
 enum { MEND_HOLDER_NAME_BYTES = 104 };
 typedef struct mend_holder {
     uint32_t scope;        /* its number; 0: none */
@@ -64,7 +64,9 @@ typedef struct mend_holder {
     uint64_t oldest;       /* allocations of the pool since its oldest block */
     uint64_t growth_bytes; /* above 0: a suspect. Blocks of most of the time are still there, and
                             * these are what it grew by */
-    char name[MEND_HOLDER_NAME_BYTES]; /* in words: "step/forward, tag 7", "blocks of 2.00 MiB" */
+    char name[MEND_HOLDER_NAME_BYTES]; /* in words: "step/forward, tag 7", "blocks of 2.00 MiB";
+                                        * with the names of mend_name */
+    mend_stream stream; /* of all of them, if it was asked for; else NULL, the default stream's */
 } mend_holder;
 
 /* Where the memory is when a request found none, in exact bytes: what the message of

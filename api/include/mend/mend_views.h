@@ -126,10 +126,38 @@ typedef struct mend_scope_info {
 MEND_API mend_result mend_get_scopes(mend_pool *pool, mend_scope_info *scopes, size_t scope_bytes,
                                      size_t capacity, size_t *count);
 
-/* ---- holders --------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* What a program gives names to. Later versions may add kinds. */
+typedef enum mend_name_kind {
+    MEND_NAME_TAG = 1,   /* a tag of mend_alloc_options or of a range */
+    MEND_NAME_STREAM = 2 /* a stream, by its handle */
+} mend_name_kind;
 
 /*
- * Lists who holds the memory of the pool, in falling order of bytes: see mend_holder. Blocks beyond
+ * Names a number of the process, for people: holders, the message of out of memory, the log,
+ * mend_stats_prometheus, recordings and snapshots say "kv cache" instead of "tag 7". `number` is
+ * the tag, or the handle of the stream cast to it. The name is copied; of a longer one the first
+ * 127 bytes count. A second name for a number takes the place of the first, "" takes it away.
+ * Streams that are destroyed keep theirs: name the next one that has the handle.
+ *
+ * Call it once for each number, before or after there is a pool. Takes a lock of the process for a
+ * look into a table; costs allocations nothing. A child of fork keeps the names. No driver call.
+ *
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (another kind; `name` is NULL);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY (or 65,535 names were given).
+ */
+MEND_API mend_result mend_name(mend_name_kind kind, uint64_t number, const char *name);
+
+/* ---- holders --------------------------------------------------------------------------------- */
+
+/* What mend_get_holders tells holders apart by: any of these together. */
+enum { MEND_BY_SCOPE = 1, MEND_BY_TAG = 2, MEND_BY_STREAM = 4 };
+
+/*
+ * Lists who holds the memory of the pool, in falling order of bytes: see mend_holder. `by` is a sum
+ * of MEND_BY_...; 0: scope and tag. Blocks that have none of these are told apart by their size; a
+ * stream each block has, MEND_NO_STREAM is one. Blocks beyond
  * 1,024 holders count as blocks of up to a power of two. A holder is a suspect of a leak if it has
  * kept blocks of at least half of the time: of 24 stretches of equally many allocations, without
  * the first four and the last, a quarter of the growth in either half, 1 MiB and 0.5 % of the peak
@@ -142,21 +170,24 @@ MEND_API mend_result mend_get_scopes(mend_pool *pool, mend_scope_info *scopes, s
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY (0.3 MiB, for the time of the
  * call).
  */
-MEND_API mend_result mend_get_holders(mend_pool *pool, mend_holder *holders, size_t holder_bytes,
-                                      size_t capacity, size_t *count);
+MEND_API mend_result mend_get_holders(mend_pool *pool, unsigned by, mend_holder *holders,
+                                      size_t holder_bytes, size_t capacity, size_t *count);
 
 /*
  * Writes the statistics of the pool and what its scopes hold to `text`, with a 0 at its end, in the
  * text format of Prometheus 0.0.4: each field of mend_stats as mend_<field>, which ends in _total
  * where it counts what has happened, with the labels `device` and `pool` (a number in the process);
- * and mend_scope_live_bytes, mend_scope_peak_live_bytes and mend_scope_allocations_total with the
- * label `scope`, of the first 256 scopes that are at most eight deep. A program serves it to a
- * scraper, or writes it where a node exporter collects it.
+ * mend_scope_live_bytes, mend_scope_peak_live_bytes and mend_scope_allocations_total with the
+ * label `scope`, of the first 256 scopes that are at most eight deep; and mend_tag_live_bytes and
+ * mend_stream_live_bytes of the 64 tags and streams with most, with the labels `tag` and `stream`
+ * (their numbers) and `name` (mend_name). A program serves it to a scraper, or writes it where a
+ * node exporter collects it.
  *
  * *length is the length without that 0. If it is not below `text_bytes`, `text` is untouched: call
  * again with more room, because the pool may have changed; some 24 KiB without scopes. `text` may
  * be NULL if `text_bytes` is 0. Holds the lock that allocations need for a time proportional to the
- * number of chunks and scopes; no driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
+ * number of chunks, scopes and live blocks (two looks of mend_get_holders); no driver call.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY.
  */
 MEND_API mend_result mend_stats_prometheus(mend_pool *pool, char *text, size_t text_bytes,
                                            size_t *length);

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ._devices import current_device, reset_peak_stats, room, set_limit, stats, trim
 from ._errors import Error, OutOfMemoryError
-from ._scopes import Scope, module_scopes, scope, scopes
+from ._scopes import Scope, module_scopes, name_stream, name_tag, scope, scopes
 from ._simulation import SimulatedDevice, simulate
 from ._sleep import (
     SleepReport,
@@ -47,6 +47,8 @@ __all__ = [
     "leaks",
     "library_version",
     "module_scopes",
+    "name_stream",
+    "name_tag",
     "prometheus",
     "regions",
     "report",

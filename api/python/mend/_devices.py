@@ -44,7 +44,8 @@ _PROTOTYPES = {
     "mend_find_kept": [_pointer, _pointer, _u64, _pointer],
     "mend_keep_host_memory": [_pointer, _u64],
     "mend_get_scopes": [_pointer, _pointer, *[ctypes.c_size_t] * 2, _pointer],
-    "mend_get_holders": [_pointer, _pointer, *[ctypes.c_size_t] * 2, _pointer],
+    "mend_get_holders": [_pointer, ctypes.c_uint, _pointer, *[ctypes.c_size_t] * 2, _pointer],
+    "mend_name": [_int, _u64, ctypes.c_char_p],
     "mend_get_regions": [_pointer, _pointer, *[ctypes.c_size_t] * 2, _pointer],
     "mend_stats_prometheus": [_pointer, _pointer, ctypes.c_size_t, _pointer],
     "mend_history_start": [_pointer, _u64],
@@ -153,14 +154,14 @@ def pool(device: object) -> ctypes.c_void_p:
     return found
 
 
-def listed(call: str, name: str, pool: ctypes.c_void_p) -> list[ctypes.Structure]:
+def listed(call: str, name: str, pool: ctypes.c_void_p, *asked: int) -> list[ctypes.Structure]:
     """What a call lists of a pool that writes elements of a struct, and how many there are."""
     kind = _structures.structure(name)
     count, found = ctypes.c_size_t(64), (kind * 0)()
     while count.value > len(found):
         found = (kind * count.value)()
         room = ctypes.sizeof(kind), len(found)
-        check(function(call)(pool, found, *room, ctypes.byref(count)))
+        check(function(call)(pool, *asked, found, *room, ctypes.byref(count)))
     return list(found[: count.value])
 
 

@@ -56,6 +56,7 @@ _FUNCTIONS = {
     "mend_scope_push": "mend.scope",
     "mend_get_scopes": "mend.scopes",
     "mend_get_holders": "mend.holders",
+    "mend_name": "mend.name_tag",
     "mend_get_regions": "mend.regions",
     "mend_stats_prometheus": "mend.prometheus",
     "mend_history_start": "mend.keep_history",

@@ -1,4 +1,5 @@
-"""Scopes: names for what a program does, and what was allocated in each (docs/history.md)."""
+"""Scopes: names for what a program does, and what was allocated in each; and names for tags and
+streams (docs/history.md)."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from . import _devices, _library
 from ._errors import check
 
 _OF_ALL_THREADS = 1
+_OF_TAG, _OF_STREAM = 1, 2  # mend_name_kind
 
 
 class Scope(NamedTuple):
@@ -86,15 +88,31 @@ def module_scopes(model: Any, optimizer: Any = None) -> Iterator[None]:
             hook.remove()
 
 
-def _encoded(name: str) -> bytes:
+def name_tag(tag: int, name: str) -> None:
+    """Names a tag for people: holders, out of memory, recordings and prometheus() say `name` in
+    place of "tag 7". A tag has the name that it was given last; "" takes it away."""
+    _name(_OF_TAG, _devices.amount_of("tag", tag), name)
+
+
+def name_stream(stream: object, name: str) -> None:
+    """The same of a stream: PyTorch's, CuPy's, or its number. Call it where you make the stream;
+    a later one that has the number of a stream that is gone has its name, too."""
+    _name(_OF_STREAM, _devices.stream_of(stream), name)
+
+
+def _name(kind: int, number: int, name: str) -> None:
+    check(_devices.function("mend_name")(kind, number, _encoded(name, may_be_empty=True)))
+
+
+def _encoded(name: str, *, may_be_empty: bool = False) -> bytes:
     try:
         encoded = name.encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"mend.scope: the name is no UTF-8: {name!r}") from error
-    if not encoded:
-        raise ValueError("mend.scope: the name is empty")
+        raise ValueError(f"mend: the name is no UTF-8: {name!r}") from error
+    if not encoded and not may_be_empty:
+        raise ValueError("mend: the name is empty")
     if b"\0" in encoded:
-        raise ValueError(f"mend.scope: the name has a NUL byte: {name!r}")
+        raise ValueError(f"mend: the name has a NUL byte: {name!r}")
     return encoded
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from . import _devices, _structures
@@ -12,10 +13,12 @@ from ._errors import check
 from ._scopes import paths
 
 _SHOWN = 8
+_BY = {"scope": 1, "tag": 2, "stream": 4}  # MEND_BY_...
 
 
 class Holder(NamedTuple):
-    """Live blocks of one scope and tag, or of one size: the figures of mend_holder."""
+    """Live blocks of one scope and tag, of one stream, or of one size: the figures of
+    mend_holder."""
 
     name: str  # "step/forward, tag 7", "blocks of 2.00 MiB"
     tag: int
@@ -26,10 +29,15 @@ class Holder(NamedTuple):
     growth_bytes: int  # above 0: a suspect of a leak
 
 
-def holders(device: object = 0) -> list[Holder]:
-    """Who holds the memory of the device's default pool, the largest first."""
+def holders(device: object = 0, *, by: str | Iterable[str] = ("scope", "tag")) -> list[Holder]:
+    """Who holds the memory of the device's default pool, the largest first, told apart by any of
+    "scope", "tag" and "stream"; blocks that have none of these by their size."""
     found = []
-    for holder in _devices.listed("mend_get_holders", "mend_holder", _devices.pool(device)):
+    kinds = [by] if isinstance(by, str) else list(by)
+    if not kinds or not _BY.keys() >= set(kinds):
+        raise ValueError(f'mend.holders: by is any of {", ".join(_BY)}, not {by!r}')
+    asked = sum(_BY[kind] for kind in set(kinds))
+    for holder in _devices.listed("mend_get_holders", "mend_holder", _devices.pool(device), asked):
         figures = [getattr(holder, field) for field in Holder._fields[1:]]
         found.append(Holder(holder.name.decode(errors="replace"), *figures))
     return found
@@ -159,7 +167,8 @@ class History:
 
 
 def prometheus(device: object = 0) -> str:
-    """The statistics and scopes of the device's default pool in Prometheus's text format."""
+    """The statistics, scopes, tags and streams of the device's default pool in Prometheus's text
+    format."""
     call = _devices.function("mend_stats_prometheus")
     pool = _devices.pool(device)
     length, text = ctypes.c_size_t(1 << 15), ctypes.create_string_buffer(1)

@@ -25,7 +25,7 @@ const bytes = n => size(n / UNIT);
 const num = n => Math.round(n).toLocaleString('en');
 const ESCAPES = {'&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;'};
 const esc = text => String(text).replace(/[&<>"]/g, c => ESCAPES[c]);
-const streamName = s => s === 0 ? 'the default stream' : 'stream ' + s.toString(16);
+const streamName = s => M.stream_names[M.streams.indexOf(s)] || (s === 0 ? 'the default stream' : 'stream ' + s.toString(16));
 
 async function unpack(text) {
   const raw = atob(text), packed = new Uint8Array(raw.length);

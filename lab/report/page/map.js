@@ -125,7 +125,7 @@ const age = b => `${num(ago(B.a[b]))} events old`;
 function describe(b) {
   const end = B.f[b] === NEVER ? '<b>never freed</b>' : `freed ${num(-ago(B.f[b]) + 1)} events later`;
   return `<b>${size(B.size[b])}</b> of <b>${esc(M.holders[B.holder[b]].name)}</b>, ${age(b)}, ` +
-    `${B.w[b] <= moment ? '<b>freed, waits for streams</b>' : end}, ${streamName(M.streams[B.stream[b]])}`;
+    `${B.w[b] <= moment ? '<b>freed, waits for streams</b>' : end}, ${esc(streamName(M.streams[B.stream[b]]))}`;
 }
 function summary() {
   const keeper = now.keeps[0];
@@ -141,7 +141,7 @@ function pointAt(event) {
   const offset = row * shape.rowUnits + (event.clientX - box.left) / shape.scale, isIn = p => offset >= p[0] && offset < p[0] + p[1];
   const hit = shape.hits.find(isIn), free = now.free.find(isIn);
   $('tip').innerHTML = hit ? describe(hit[2]) : !free ? summary()
-    : `<b>${size(free[1])} free</b>${free[2] ? ', a whole segment' : ', beside live blocks'}${M.knows_held && !M.shares ? ', of ' + streamName(free[3]) : ''}`;
+    : `<b>${size(free[1])} free</b>${free[2] ? ', a whole segment' : ', beside live blocks'}${M.knows_held && !M.shares ? ', of ' + esc(streamName(free[3])) : ''}`;
   return hit ? hit[2] : -1;
 }
 
@@ -157,7 +157,7 @@ function waiting(free) {
     of.set(key, [sum[0] + B.size[b], sum[1] + 1, b]);
   }
   const parts = [...of.values()].sort((p, q) => q[0] - p[0]), shown = parts.slice(0, 3).map(([units, blocks, b]) =>
-    `${parts.length > 1 ? size(units) + ' in ' : ''}${num(blocks)} ${blocks === 1 ? 'block' : 'blocks'} of <b>${esc(M.holders[B.holder[b]].name)}</b>, ${streamName(M.streams[B.stream[b]])}`);
+    `${parts.length > 1 ? size(units) + ' in ' : ''}${num(blocks)} ${blocks === 1 ? 'block' : 'blocks'} of <b>${esc(M.holders[B.holder[b]].name)}</b>, ${esc(streamName(M.streams[B.stream[b]]))}`);
   return now.waiting ? `<b>${size(now.waiting)}</b> waits: ${shown.join('; ')}${parts.length > 3 ? '; and others' : ''}. It counts as in use, not in the ${size(free)} free.` : '';
 }
 function drawFit() {

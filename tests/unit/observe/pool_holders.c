@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/growth.h"
+#include "base/names.h"
 #include "layout/holders.h"
 #include "mend/mend_range.h"
 #include "pool/pool.h"
@@ -16,7 +17,7 @@ static size_t list(const mend_world *w, mend_holder holders[MOST])
 {
     size_t count = 0;
     memset(holders, 0, MOST * sizeof(*holders));
-    EXPECT_OK(mend_get_holders(w->pool, holders, sizeof(*holders), MOST, &count));
+    EXPECT_OK(mend_get_holders(w->pool, 0, holders, sizeof(*holders), MOST, &count));
     return count;
 }
 
@@ -60,6 +61,57 @@ KIT_TEST(pool_holders, blocks_are_summed_by_scope_and_tag_else_by_size)
     EXPECT_FIELDS(h[4], live_bytes, 4 * info.page_bytes, live_blocks, 4, block_bytes,
                   info.page_bytes, oldest, 3);
     EXPECT_OK(mend_range_destroy(range, S(0)));
+}
+
+KIT_TEST(pool_holders, streams_and_tags_have_the_names_that_the_program_gave)
+{
+    mend_holder h[MOST];
+    size_t count = 0;
+    const uint64_t stream = (uint64_t)(uintptr_t)S(1);
+    alloc_as(w, "step", 7, 4 * MEND_MIB);
+    alloc_as(w, NULL, 7, 2 * MEND_MIB);
+    kit_alloc(w, MEND_MIB, S(1));
+    kit_alloc(w, 512 * KIB, NULL);
+    kit_alloc(w, 256 * KIB, MEND_NO_STREAM);
+    EXPECT_OK(mend_name(MEND_NAME_TAG, 7, "weights"));
+    EXPECT_OK(mend_name(MEND_NAME_TAG, 7, "kv cache"));
+    EXPECT_OK(mend_name(MEND_NAME_STREAM, stream, "copies"));
+    EXPECT_U64_EQ(5, list(w, h));
+    EXPECT_STR_EQ("step, kv cache", h[0].name);
+    EXPECT_STR_EQ("kv cache", h[1].name);
+    EXPECT_OK(mend_get_holders(w->pool, MEND_BY_STREAM, h, sizeof(*h), MOST, &count));
+    EXPECT_U64_EQ(4, count);
+    EXPECT_FIELDS(h[0], live_bytes, 6 * MEND_MIB, live_blocks, 2, tag, 0, scope, 0, block_bytes, 0);
+    EXPECT_TRUE(h[0].stream == S(0) && strncmp(h[0].name, "stream ", 7) == 0);
+    EXPECT_STR_EQ("copies", h[1].name);
+    EXPECT_STR_EQ("default stream", h[2].name);
+    EXPECT_STR_EQ("no stream", h[3].name);
+    EXPECT_OK(mend_get_holders(w->pool, MEND_BY_TAG | MEND_BY_STREAM, h, sizeof(*h), MOST, &count));
+    EXPECT_TRUE(strncmp("kv cache, stream ", h[0].name, 17) == 0);
+    EXPECT_OK(mend_get_holders(w->pool, MEND_BY_SCOPE, h, sizeof(*h), MOST, &count));
+    EXPECT_STR_EQ("step", h[0].name);
+    EXPECT_STR_EQ("blocks of 2.00 MiB", h[1].name);
+    EXPECT_OK(mend_name(MEND_NAME_TAG, 7, ""));
+    EXPECT_OK(mend_name(MEND_NAME_STREAM, stream, ""));
+    EXPECT_U64_EQ(5, list(w, h));
+    EXPECT_STR_EQ("step, tag 7", h[0].name);
+}
+
+KIT_TEST(pool_holders, a_name_is_given_as_often_as_somebody_wants_and_kept_once)
+{
+    char name[200];
+    memset(name, 'n', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    EXPECT_INVALID(mend_name(MEND_NAME_TAG, 1, NULL));
+    EXPECT_INVALID(mend_name((mend_name_kind)0, 1, "one"));
+    EXPECT_OK(mend_name(MEND_NAME_TAG, 77, name));
+    const uint32_t count = mend_names_count();
+    EXPECT_OK(mend_name(MEND_NAME_TAG, 77, name));
+    EXPECT_OK(mend_name(MEND_NAME_TAG, 78, ""));
+    EXPECT_U64_EQ(count, mend_names_count());
+    EXPECT_U64_EQ(MEND_NAME_BYTES - 1, strlen(mend_names_find(MEND_NAME_TAG, 77)));
+    EXPECT_TRUE(mend_names_find(MEND_NAME_STREAM, 77) == NULL);
+    EXPECT_OK(mend_name(MEND_NAME_TAG, 77, ""));
 }
 
 /* ---- suspects -------------------------------------------------------------------------------- */
@@ -165,11 +217,11 @@ KIT_TEST(pool_holders, there_are_at_most_1024_beside_the_classes_of_size)
         const uint64_t tag = i * i * UINT64_C(0x2545F4914F6CDD1D); /* many fall on one slot */
         alloc_as(w, NULL, tag, i <= 1024 ? 512 : 3 * KIB);
         if (i == 1000) {
-            EXPECT_OK(mend_get_holders(w->pool, NULL, sizeof(*h), 0, &count));
+            EXPECT_OK(mend_get_holders(w->pool, 0, NULL, sizeof(*h), 0, &count));
             EXPECT_U64_EQ(1000, count);
         }
     }
-    EXPECT_OK(mend_get_holders(w->pool, h, sizeof(*h), MEND_HOLDERS_MOST, &count));
+    EXPECT_OK(mend_get_holders(w->pool, 0, h, sizeof(*h), MEND_HOLDERS_MOST, &count));
     for (size_t i = 0; i < count; i++) {
         bytes += h[i].live_bytes;
         others += h[i].tag == 0 ? h[i].live_blocks : 0;
@@ -187,21 +239,22 @@ KIT_TEST(pool_holders, a_list_takes_what_there_is_room_for)
     size_t count = 77;
     alloc_as(w, NULL, 1, MEND_MIB);
     alloc_as(w, NULL, 2, 2 * MEND_MIB);
-    EXPECT_OK(mend_get_holders(w->pool, NULL, sizeof(*h), 0, &count));
+    EXPECT_OK(mend_get_holders(w->pool, 0, NULL, sizeof(*h), 0, &count));
     EXPECT_U64_EQ(2, count);
-    EXPECT_OK(mend_get_holders(w->pool, h, offsetof(mend_holder, live_blocks), 1, &count));
+    EXPECT_OK(mend_get_holders(w->pool, 0, h, offsetof(mend_holder, live_blocks), 1, &count));
     EXPECT_FIELDS(h[0], tag, 2, live_bytes, 2 * MEND_MIB, live_blocks, 0);
     count = 77;
     EXPECT_ERROR(
         OUT_OF_HOST_MEMORY,
-        mend_test_starve(0, UINT64_MAX, mend_get_holders(w->pool, h, sizeof(*h), 1, &count)));
+        mend_test_starve(0, UINT64_MAX, mend_get_holders(w->pool, 0, h, sizeof(*h), 1, &count)));
     EXPECT_ERROR(
         OUT_OF_HOST_MEMORY,
-        mend_test_starve(1, UINT64_MAX, mend_get_holders(w->pool, h, sizeof(*h), 1, &count)));
-    EXPECT_INVALID(mend_get_holders(NULL, h, sizeof(*h), 1, &count));
-    EXPECT_INVALID(mend_get_holders(w->pool, NULL, sizeof(*h), 1, &count));
-    EXPECT_INVALID(mend_get_holders(w->pool, h, sizeof(*h), 1, NULL));
-    EXPECT_INVALID(mend_get_holders(w->pool, h, 3, 1, &count));
+        mend_test_starve(1, UINT64_MAX, mend_get_holders(w->pool, 0, h, sizeof(*h), 1, &count)));
+    EXPECT_INVALID(mend_get_holders(NULL, 0, h, sizeof(*h), 1, &count));
+    EXPECT_INVALID(mend_get_holders(w->pool, 0, NULL, sizeof(*h), 1, &count));
+    EXPECT_INVALID(mend_get_holders(w->pool, 0, h, sizeof(*h), 1, NULL));
+    EXPECT_INVALID(mend_get_holders(w->pool, 0, h, 3, 1, &count));
+    EXPECT_INVALID(mend_get_holders(w->pool, MEND_BY_ANY + 1, h, sizeof(*h), 1, &count));
     EXPECT_U64_EQ(77, count);
     EXPECT_FIELDS(h[0], live_bytes, 2 * MEND_MIB);
 }

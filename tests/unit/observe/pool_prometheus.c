@@ -151,11 +151,22 @@ KIT_TEST(pool_prometheus, every_figure_is_there_once_and_the_format_is_kept)
     enum { FIGURES = (sizeof(mend_stats) - sizeof(size_t)) / sizeof(uint64_t) };
     const parser empty = parse(w);
     EXPECT_U64_EQ(FIGURES, empty.values);
+    void *tagged = NULL;
+    const mend_alloc_options *options = KIT_OPTIONS(mend_alloc_options, .tag = 7);
     kit_free(w, kit_alloc(w, MEND_MIB, S(0)), S(0));
     kit_alloc(w, 3 * MEND_MIB, S(0));
+    EXPECT_OK(mend_name(MEND_NAME_TAG, 7, "kv \"cache\""));
+    EXPECT_OK(mend_alloc_with(w->pool, 512, S(1), options, &tagged));
+    const parser p = parse(w);
+    EXPECT_U64_EQ(FIGURES + 1 + 2, p.values);
+    EXPECT_TRUE(strstr(text, ",tag=\"7\",name=\"kv \\\"cache\\\"\"} 512\n") != NULL);
+    EXPECT_OK(mend_name(MEND_NAME_TAG, 7, ""));
+    kit_free(w, tagged, S(1));
     parse(w);
+    EXPECT_TRUE(strstr(text, "mend_tag_live_bytes") == NULL);
+    EXPECT_U64_EQ(3 * MEND_MIB, value_of("mend_stream_live_bytes{device=\"0\""));
     EXPECT_U64_EQ(3 * MEND_MIB, value_of("mend_live_bytes{device=\"0\",pool=\""));
-    EXPECT_U64_EQ(2, value_of("mend_allocations_total{device=\"0\""));
+    EXPECT_U64_EQ(3, value_of("mend_allocations_total{device=\"0\""));
     EXPECT_U64_EQ(1, value_of("mend_live_blocks{device=\"0\""));
 }
 
@@ -182,7 +193,7 @@ KIT_TEST(pool_prometheus, names_of_scopes_are_escaped_and_deep_ones_left_out)
         EXPECT_OK(mend_scope_pop());
     }
     const parser p = parse(w);
-    EXPECT_U64_EQ(3 * (7 + 2 + 8), p.values - (p.metrics - 3));
+    EXPECT_U64_EQ(3 * (7 + 2 + 8), p.values - (p.metrics - 3)); /* the stream's is one, too */
     EXPECT_TRUE(strstr(text, "scope=\"back\\\\\\\\slash\"} 1048576\n") != NULL);
     EXPECT_TRUE(strstr(text, "scope=\"\\\"quoted\\\"\"} 1048576\n") != NULL);
     EXPECT_TRUE(strstr(text, "scope=\"two\\nlines\"} 1048576\n") != NULL);

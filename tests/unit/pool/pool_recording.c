@@ -74,6 +74,7 @@ MEND_TEST(pool_recording, it_has_the_events_of_the_history)
     ASSERT_TRUE(open_beside(&w, 0, &pool));
     EXPECT_OK(mend_history_start(pool, ROOM));
     EXPECT_OK(mend_scope_push("recorded step", 0));
+    EXPECT_OK(mend_name(MEND_NAME_STREAM, 99, "recorded stream"));
     void *block = kit_alloc_from(pool, 3 * MEND_MIB, NULL);
     kit_alloc_from(pool, 1000, NULL);
     EXPECT_OK(mend_scope_pop());
@@ -94,6 +95,8 @@ MEND_TEST(pool_recording, it_has_the_events_of_the_history)
     EXPECT_TRUE(r.has_ended);
     EXPECT_U64_EQ((uint64_t)getpid(), r.run.process);
     EXPECT_STR_EQ("recorded step", r.scope);
+    EXPECT_STR_EQ("recorded stream", r.name.name);
+    EXPECT_FIELDS(r.name, kind, MEND_NAME_STREAM, number, 99);
     EXPECT_U64_EQ(1, r.failures);
     EXPECT_U64_EQ(MEND_EVENT_OUT_OF_MEMORY, (uint64_t)events[r.failure.sequence - 1].kind);
     EXPECT_U64_EQ(MEND_TIB, r.failure.numbers[0]);
