@@ -84,6 +84,66 @@ class Autoload(ProgramTest):
             self.succeeds(program.replace("IS_REGISTERED", "True"), MEND_TORCH="1", **off)
             self.succeeds(program.replace("IS_REGISTERED", "True"))
 
+    def test_no_version_of_sglangs_second_all_reduce_shares_what_graphs_reduce(self):
+        """The first ones have no mode for it, those after them by two names."""
+        self.succeeds(
+            """
+            import contextlib, sys, types
+            import mend.sglang
+            parts = (mend.sglang._PARTS + "custom_all_reduce_v2").split(".")
+            for count in range(1, len(parts) + 1):
+                sys.modules[".".join(parts[:count])] = module = types.ModuleType("part")
+
+            class First:
+                shares = False
+
+                def __init__(self, group):
+                    self.group = group
+
+                def may_share(self):
+                    return True
+
+                @contextlib.contextmanager
+                def capture(self):
+                    self.shares = self.may_share()
+                    yield
+                    self.shares = False
+
+                def custom_all_reduce(self, input):
+                    self.shares = self.may_share()
+                    return self._all_reduce(input)
+
+                def _all_reduce(self, input):
+                    return self.shares
+
+            class Second(First):
+                def __init__(self, group):
+                    self.group, self.tms_cudagraph = group, False
+
+                def may_share(self):
+                    return not self.tms_cudagraph
+
+            class Third(First):
+                def __init__(self, group):
+                    self.group, self._is_graph_mode_supported = group, True
+
+                def may_share(self):
+                    return self._is_graph_mode_supported
+
+            def shares(kind):
+                communicator = kind("group")
+                with communicator.capture():
+                    return communicator.group == "group" and communicator.custom_all_reduce(1)
+
+            for kind in (First, Second, Third):
+                assert shares(kind) is True
+                module.CustomAllReduceV2 = kind
+                mend.sglang.register(), mend.sglang.register()
+                assert shares(kind) is False, kind
+            """,
+            MEND_TORCH="1",
+        )
+
     def test_pytorchs_own_switch_goes_first(self):
         self.succeeds(self.off, MEND_TORCH="1", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
 

@@ -180,6 +180,19 @@ def keep_host_memory(most_bytes: int | None = None, *, device: object = 0) -> No
     check(_devices.function("mend_keep_host_memory")(_devices.pool(device), most))
 
 
+@contextlib.contextmanager
+def host_memory_stays(stays: bool, device: int) -> Iterator[None]:
+    """Whether what wakes inside leaves its memory of the host for the next sleep."""
+    if stays:
+        yield
+        return
+    keep_host_memory(0, device=device)
+    try:
+        yield
+    finally:
+        keep_host_memory(None, device=device)
+
+
 def put(keeps: Mapping[int, str], others: str, device: object, **options: object):
     """mend_sleep with a rule for each number; returns its report. Raises mend.Error."""
     rules = (_structures.structure("mend_sleep_rule") * len(keeps))(

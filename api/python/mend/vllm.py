@@ -98,13 +98,15 @@ class CuMemAllocator:
 
     def wake_up(self, tags: list[str] | None = None) -> None:
         """Wakes these tags, and every other that vLLM does not put off; all, without tags. Out of
-        memory is torch.OutOfMemoryError, which is a RuntimeError; all sleeps as before."""
+        memory is torch.OutOfMemoryError, which is a RuntimeError; all sleeps as before. Backups
+        leave their pinned memory to the next sleep, unless vLLM's variable says to release it."""
         from .torch._errors import as_pytorch
 
         deferred = set() if tags is None else set(_DEFERRED) - set(tags)
         wanted = [_number(tag) for tag in self._tags - deferred]
         if wanted:  # none are all for mend_wake
-            with as_pytorch():
+            stays = os.environ.get("VLLM_SLEEP_MODE_RELEASE_HOST_MEMORY", "0") in ("", "0")
+            with as_pytorch(), _sleep.host_memory_stays(stays, _device()):
                 _sleep.take_back(wanted, _device(), _structures.made("mend_wake_report"))
 
     def get_current_usage(self) -> int:

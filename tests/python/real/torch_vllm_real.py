@@ -7,7 +7,7 @@ import unittest
 from programs import ENABLED, Programs
 
 VLLM = """
-import sys, types
+import os, sys, types
 REDUCE = "vllm.distributed.device_communicators.custom_all_reduce"
 parts = REDUCE.split(".")
 packages = [".".join(parts[:count]) for count in range(1, 5)]
@@ -90,6 +90,21 @@ class Vllm(Programs):
             assert awake() == 8 and holds(runtime, 7)
             allocator.wake_up()
             assert awake() == 24
+            """)
+
+    def test_host_memory_stays_unless_vllm_releases_it(self):
+        """VLLM_SLEEP_MODE_RELEASE_HOST_MEMORY; by default it is there for the next sleep."""
+        self.runs("""
+            def kept():
+                return mend.stats()["copies_host_bytes"] // MIB
+
+            with allocator.use_memory_pool("weights"):
+                weights = filled(5, 64)
+            for value, left in (("0", 64), ("1", 0)):
+                os.environ["VLLM_SLEEP_MODE_RELEASE_HOST_MEMORY"] = value
+                allocator.sleep(("weights",))
+                allocator.wake_up()
+                assert kept() == left and holds(weights, 5), kept()
             """)
 
     def test_no_room_to_wake(self):

@@ -213,7 +213,7 @@ class TorchMemorySaver:
             is_all = all(number in numbers for number in _process.paused)
         retains = _process.retains
         for device in _used_devices():
-            with as_pytorch(), _backups_stay(retains, device):
+            with as_pytorch(), _sleep.host_memory_stays(retains, device):
                 # pools of PyTorch's own have tags that no region knows
                 wanted = [] if is_all and 0 in numbers else numbers
                 _sleep.take_back(wanted, device, _structures.made("mend_wake_report"))
@@ -465,19 +465,6 @@ def _pause_on(device: int, keeps: dict[int, str], others: str):
         directory=os.fsencode(_process.directory),
         graphs=_structures.numbers_of("mend_keep")[graphs],
     )
-
-
-@contextlib.contextmanager
-def _backups_stay(retains: bool, device: int) -> Iterator[None]:
-    """Whether what wakes inside leaves its memory of the host for the next sleep."""
-    if retains:
-        yield
-        return
-    _sleep.keep_host_memory(0, device=device)
-    try:
-        yield
-    finally:
-        _sleep.keep_host_memory(None, device=device)
 
 
 def _found(x):
