@@ -36,8 +36,14 @@ static const struct {
     CALL(event_record),
     CALL(event_query),
     CALL(event_synchronize),
-#undef CALL
     {NULL, MEND_DRIVER_CALL_COUNT},
+    CALL(stream_synchronize),
+    CALL(fill),
+    CALL(copy),
+    CALL(stream_create),
+    CALL(host_alloc),
+    CALL(host_free),
+#undef CALL
 };
 
 const char *trial_ambush_name(int action)
@@ -152,6 +158,7 @@ bool trial_plant_fault(trial *t, const operation *op)
     assert(failing[FAULT_OF_CREATE].call == MEND_CALL_create);
     assert(failing[FAULT_OF_MAP].call == MEND_CALL_map);
     assert(failing[FAULT_OF_SET_ACCESS].call == MEND_CALL_set_access);
+    assert(failing[FAULT_OF_SYNCHRONIZE].call == MEND_CALL_stream_synchronize);
     assert(counts[FAULT_FOR_EVER] == UINT64_MAX);
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
     fault.call = failing[at].member;

@@ -107,7 +107,8 @@ static bool open_device(trial *t)
     sim_config.prices_advance_clock = config->prices != 0;
     sim_config.prices = &prices;
     sim_config.queue_entries = config->queue;
-    sim_config.copy_ns = 100; /* so that a missing wait behind a copy or fill shows */
+    /* So that a missing wait behind a copy or fill shows. */
+    sim_config.copy_ns = config->check != 0 ? 3000 : 100;
     trial_open_host(t, &sim_config);
     sim_config.fabric = (mend_sim_fabric)config->fabric;
     sim_config.has_no_virtual_memory = config->plain != 0;

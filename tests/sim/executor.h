@@ -93,7 +93,13 @@ typedef enum trial_verdict {
 /* Of OP_FAULT: places of calls in its `size`, and `amount` of a fault that lasts until it is
  * cleared.
  */
-enum { FAULT_OF_CREATE = 6, FAULT_OF_MAP = 8, FAULT_OF_SET_ACCESS = 10, FAULT_FOR_EVER = 6 };
+enum {
+    FAULT_OF_CREATE = 6,
+    FAULT_OF_MAP = 8,
+    FAULT_OF_SET_ACCESS = 10,
+    FAULT_OF_SYNCHRONIZE = 18,
+    FAULT_FOR_EVER = 6
+};
 
 enum { AMBUSH_ACTIONS = 4, TRIAL_RESULTS = 22 };
 

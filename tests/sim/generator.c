@@ -429,6 +429,14 @@ static const struct scene_step {
     uint8_t amount;
     uint8_t size;
 } scenes[][SCENE_STEPS] = {
+    /* The wait of a check is refused, and the memory is used at once. Most of those with checks. */
+    {{OP_ALLOC, 0, 1, 0},
+     {OP_FAULT, 0, 0, FAULT_OF_SYNCHRONIZE},
+     {OP_FREE, 0, 4, 0},
+     {OP_ALLOC, 0, 1, 0},
+     {OP_ADVANCE, 0, 4, 0},
+     {OP_VERIFY, 0, 0, 0},
+     {OP_TRIM, 0, 0, 0}},
     /* A block that nobody used is freed elsewhere, while the former owner of its memory runs. */
     {{OP_ALLOC, 0, 1, 0},
      {OP_SET_LIMIT, 0, 0, TIGHT},
@@ -463,23 +471,26 @@ static const struct scene_step {
      {OP_READ_KEPT, 0, 1, 0}},
 };
 
-/* */
-static void draw_scenes(trial_random *places, size_t count, operation *ops)
+static void draw_scenes(trial_random *places, size_t count, const trial_config *config,
+                        operation *ops)
 {
     trial_random random = {trial_random_next(places)};
-    const bool has_them = trial_random_below(&random, 2) == 0;
+    const bool checks = config->check != 0;
+    const bool has_them = trial_random_below(&random, 2) == 0 || checks;
     for (size_t i = 0; i + SCENE_STEPS < count && has_them; i++) {
         const uint64_t numbers = trial_random_next(&random);
         if (numbers % 40 != 0) {
             continue;
         }
-        const struct scene_step *scene = scenes[(numbers >> 8) % COUNT(scenes)];
+        const size_t drawn = checks && (numbers >> 48) % 8 != 0 ? 0 : (numbers >> 8);
+        const struct scene_step *scene = scenes[drawn % COUNT(scenes)];
         const uint8_t drawn_size = (uint8_t)(numbers >> 32);
         for (int k = 0; k < SCENE_STEPS; k++) {
             ops[i++] = (operation){.kind = scene[k].kind,
                                    .slot = (uint8_t)(numbers >> 16),
                                    .stream = (uint8_t)((numbers >> 24) % 8 + scene[k].stream),
                                    .size = scene[k].size != 0 ? scene[k].size : drawn_size,
+                                   .alignment = (uint8_t)(scene[k].kind == OP_FAULT),
                                    .amount = scene[k].amount};
         }
     }
@@ -578,7 +589,7 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     draw_lost_mappings(&places, count, ops);
     draw_end_of_device(&places, count, ops);
     draw_only_group(&places, count, config, ops);
-    draw_scenes(&places, count, ops);
+    draw_scenes(&places, count, config, ops);
     draw_wide_range(&places, count, config, ops);
     draw_in_one_chunk(seed, count, ops);
     draw_advice(seed, count, config, ops);

@@ -498,3 +498,8 @@ HOLDS(sim_regressions, a_block_whose_free_fails_holds_no_poison, "vanish 1, chec
 /* Seed 500963: a group was released during the capture that it alone had seen. */
 HOLDS(sim_regressions, a_capture_outlives_the_group_that_saw_it, "",
       "CAPTURE_BEGIN / GROUP_CREATE / ALLOC_IN / GROUP_RELEASE amount 1 / SLEEP")
+
+/* Seed 165: the driver refused the wait behind the poison of a block that was freed, and the fill
+ * ran in the next one. */
+HOLDS(sim_regressions, poison_whose_wait_is_refused_fills_no_later_block, "check 1",
+      "ALLOC slot 2 / FAULT size 18 alignment 1 / FREE slot 2 / ALLOC amount 1 / ADVANCE amount 4")

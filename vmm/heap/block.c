@@ -359,6 +359,8 @@ mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_blo
         return no_host_memory();
     }
     const uint64_t of_users_before = heap->frees.of_users;
+    /* A fill of a check whose end could not be waited for may write to it. */
+    mend_waits_add(mend_heap_wait_env(heap), &span->waits, heap->retire.copies);
     mend_block_let_go(heap, span, users);
     if (heap->config.streams_may_vanish || mend_block_wants_early_fence(heap)) {
         mend_block_record_fences(heap, users.first, of_users_before);

@@ -9,7 +9,9 @@
  * still is left out: that of graphs, with users that were declared, exported or asleep.
  *
  * Poison is known by address. What comes into an address or leaves it drops the record: the
- * history tells. A driver call that fails ends a check, and no call of the program.
+ * history tells. A driver call that fails ends a check, and no call of the program. Behind a wait
+ * that fails a fill or a copy may run: what it uses is in use until a wait for the context
+ * (mend_step_end_copies).
  *
  * Guarded by both locks of the heap; what is poisoned by `state` alone.
  */
@@ -23,6 +25,7 @@
 #include "base/log.h"
 #include "base/scopes.h"
 #include "layout/layout.h"
+#include "move/keep.h"
 #include "move/move.h"
 #include "physical/waits.h"
 
@@ -48,10 +51,10 @@ typedef struct poison {
 struct mend_checks {
     int bits;
     bool has_stream;
-    mend_stream stream; /* its own */
-    mend_tree poisoned; /* by address; they do not overlap */
-    poison *taken;      /* what lay where the last block was allocated */
-    unsigned char buffer[BUFFER_BYTES];
+    mend_stream stream;    /* its own */
+    mend_tree poisoned;    /* by address; they do not overlap */
+    poison *taken;         /* what lay where the last block was allocated */
+    unsigned char *buffer; /* pinned, of BUFFER_BYTES; NULL: none yet */
 };
 
 #define POISON_OF(node) MEND_CONTAINER_OR_NULL(node, poison, by_address)
@@ -157,26 +160,30 @@ static bool settle(mend_heap *heap, mend_stream stream)
            driver->stream_synchronize(driver, stream) == MEND_DRIVER_OK;
 }
 
-static bool has_stream(const mend_pool *pool)
+/* The stream and the buffer. */
+static bool has_means(mend_pool *pool)
 {
     const mend_driver *driver = pool->heap.driver;
     struct mend_checks *c = pool->checks;
+    void *buffer = c->buffer;
     c->has_stream = c->has_stream || driver->stream_create(driver, &c->stream) == MEND_DRIVER_OK;
-    return c->has_stream;
+    if (buffer == NULL && driver->host_alloc(driver, BUFFER_BYTES, &buffer) == MEND_DRIVER_OK) {
+        c->buffer = buffer;
+    }
+    return c->has_stream && c->buffer != NULL;
 }
 
-static bool fill(const mend_pool *pool, uint64_t address, uint64_t size_bytes, uint8_t value)
+static bool fill(mend_pool *pool, uint64_t address, uint64_t size_bytes, uint8_t value)
 {
     const mend_driver *driver = pool->heap.driver;
     const mend_stream own = pool->checks->stream;
     return driver->fill(driver, address, value, size_bytes, own) == MEND_DRIVER_OK &&
-           driver->stream_synchronize(driver, own) == MEND_DRIVER_OK;
+           mend_step_end_copies(&pool->heap, own);
 }
 
 /* The first byte in the memory that is not `value`, counted from its start; UINT64_MAX: none was
  * found. */
-static uint64_t find_other(const mend_pool *pool, uint64_t address, uint64_t size_bytes,
-                           uint8_t value)
+static uint64_t find_other(mend_pool *pool, uint64_t address, uint64_t size_bytes, uint8_t value)
 {
     const mend_driver *driver = pool->heap.driver;
     struct mend_checks *c = pool->checks;
@@ -185,7 +192,7 @@ static uint64_t find_other(const mend_pool *pool, uint64_t address, uint64_t siz
         memset(c->buffer, value, (size_t)bytes);
         if (driver->copy(driver, (uint64_t)(uintptr_t)c->buffer, address + at, bytes, c->stream) !=
                 MEND_DRIVER_OK ||
-            driver->stream_synchronize(driver, c->stream) != MEND_DRIVER_OK) {
+            !mend_step_end_copies(&pool->heap, c->stream)) {
             return UINT64_MAX;
         }
         for (uint64_t i = 0; i < bytes; i++) {
@@ -197,7 +204,7 @@ static uint64_t find_other(const mend_pool *pool, uint64_t address, uint64_t siz
     return UINT64_MAX;
 }
 
-static uint64_t find_in_poison(const mend_pool *pool, const poison *p)
+static uint64_t find_in_poison(mend_pool *pool, const poison *p)
 {
     if (p->size_bytes <= WHOLE_BYTES) {
         return find_other(pool, p->address, p->size_bytes, POISON_BYTE);
@@ -262,7 +269,7 @@ static mend_result check_guard(mend_pool *pool, const mend_span *span)
 }
 
 /* What is told is no poison any more: its size is 0. */
-static mend_result check_poison(const mend_pool *pool, poison *list)
+static mend_result check_poison(mend_pool *pool, poison *list)
 {
     for (poison *p = list; p != NULL; p = p->next) {
         const uint64_t found = find_in_poison(pool, p);
@@ -277,18 +284,17 @@ static mend_result check_poison(const mend_pool *pool, poison *list)
 /* ---- the calls ------------------------------------------------------------------------------- */
 
 /* Under both locks: reads the poison of a new block, and makes its guard. */
-static mend_result check_new(const mend_pool *pool, uint64_t address, mend_stream stream,
-                             poison *taken)
+static mend_result check_new(mend_pool *pool, uint64_t address, mend_stream stream, poison *taken)
 {
-    mend_heap *heap = (mend_heap *)&pool->heap;
+    mend_heap *heap = &pool->heap;
     mend_driver_scope scope;
     mend_result result = MEND_OK;
     if (mend_driver_scope_open(heap, &scope) != MEND_OK) {
         return MEND_OK;
     }
-    const bool is_settled = stream == MEND_NO_STREAM || settle(heap, stream);
+    const bool is_read = (stream == MEND_NO_STREAM || settle(heap, stream)) && has_means(pool);
     mend_span *span = mend_heap_find(heap, address);
-    if (is_settled && is_here(heap, span) && has_stream(pool)) {
+    if (is_read && is_here(heap, span)) {
         result = check_poison(pool, taken);
         if (result == MEND_OK && (pool->checks->bits & MEND_CHECK_GUARD) != 0) {
             const uint64_t bytes = span->size_bytes - span->requested_bytes;
@@ -351,7 +357,7 @@ static mend_result check_old(mend_pool *pool, uint64_t address, mend_order order
 {
     mend_heap *heap = &pool->heap;
     const bool is_settled = settle(heap, order.stream);
-    const bool is_read = (is_settled || order.stream == MEND_NO_STREAM) && has_stream(pool);
+    const bool is_read = (is_settled || order.stream == MEND_NO_STREAM) && has_means(pool);
     mend_span *span = mend_heap_find(heap, address);
     mend_result result =
         is_read && is_here(heap, span) && span->is_guarded ? check_guard(pool, span) : MEND_OK;
@@ -428,14 +434,15 @@ mend_result mend_checks_end(mend_pool *pool)
     mend_heap_lock_all(heap);
     const bool is_open = mend_heap_lost_by(heap) == MEND_DRIVER_OK &&
                          mend_driver_scope_open(heap, &scope) == MEND_OK;
-    const bool is_read =
-        is_open && (pool->checks->bits & MEND_CHECK_GUARD) != 0 && has_stream(pool);
+    const bool is_read = is_open && (pool->checks->bits & MEND_CHECK_GUARD) != 0 && has_means(pool);
     for (size_t i = 0; is_read && i < heap->blocks.capacity; i++) {
         const mend_span *span = heap->blocks.entries[i].value;
         const bool is_checked =
             span != NULL && span->live && span->is_guarded && is_here(heap, span);
         result = is_checked && result == MEND_OK ? check_guard(pool, span) : result;
     }
+    mend_keep_drop_host(heap, pool->checks->buffer);
+    pool->checks->buffer = NULL;
     if (is_open) {
         mend_driver_scope_close(heap, &scope);
     }

@@ -207,9 +207,10 @@ MEND_API mend_result mend_stats_prometheus(mend_pool *pool, char *text, size_t t
  * between them.
  *
  * Calls on blocks wait for their stream, the front cache is off, and much that needs the order of
- * streams goes unseen because of that. Not checked: what is allocated or freed in captures, is of
- * groups, or sleeps; poison also not of blocks freed without a stream, with streams declared by
- * mend_record_stream, exported, or moved in between.
+ * streams goes unseen because of that. A free without a stream waits for nothing: its guard shows
+ * what work has done so far, not what is still queued. Not checked: what is allocated or freed in
+ * captures, is of groups, or sleeps; poison also not of blocks freed without a stream, with streams
+ * declared by mend_record_stream, exported, or moved in between.
  */
 enum { MEND_CHECK_POISON = 1, MEND_CHECK_GUARD = 2 };
 

@@ -177,6 +177,56 @@ BOTH(calls_that_the_driver_refuses_end_a_check_and_no_call)
     mend_sim_clear_faults(w->sim);
 }
 
+/* A wait of a check that the driver refuses leaves its fill or its copy running. Whoever has the
+ * memory meanwhile keeps what it wrote, and nothing is unmapped or freed below. */
+static bool open_with_refusal(mend_world *w, uint64_t after_calls, int bits)
+{
+    mend_world_init(w);
+    w->sim_config.copy_ns = 100000;
+    w->pool_config.check = bits;
+    w->pool_config.knows_all_streams = after_calls % 2 == 0 ? 1 : 0;
+    const bool is_open = kit_open(w);
+    if (is_open) {
+        kit_fail(w, "stream_synchronize", after_calls, 1, MEND_DRIVER_UNKNOWN);
+    }
+    return is_open;
+}
+
+enum { REFUSALS = 8 };
+KIT_RIG_EACH(pool_checks, what_still_runs_writes_to_no_other_block, int, number, 3 * REFUSALS,
+             mend_world, w,
+             open_with_refusal(w, (uint64_t)number % REFUSALS, 1 + number / REFUSALS), kit_close(w))
+{
+    enum { ROUNDS = 3 };
+    void *blocks[ROUNDS];
+    for (int i = 0; i < ROUNDS; i++) {
+        void *first = kit_alloc_written(w, 100 * KIB + 16, S(0));
+        kit_free(w, first, S(0));
+        blocks[i] = kit_alloc_written(w, 200 * KIB, S(i));
+    }
+    mend_sim_advance(w->sim, 1000000);
+    kit_release_row(w, blocks, ROUNDS, 200 * KIB, S(1));
+}
+
+KIT_RIG_EACH(pool_checks, what_still_runs_keeps_its_memory, int, number, 3 * REFUSALS, mend_world,
+             w, open_with_refusal(w, (uint64_t)number % REFUSALS, 1 + number / REFUSALS),
+             kit_close(w))
+{
+    kit_free(w, kit_alloc_written(w, 100 * KIB, S(0)), S(0));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
+    kit_free(w, kit_alloc_written(w, 2 * MEND_MIB, S(0)), S(0));
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
+}
+
+KIT_LAST_TEST(pool_checks, what_still_runs_has_its_buffer_at_the_end,
+              kit_open_with(w, 64 * MEND_MIB, guarded))
+{
+    kit_alloc(w, MEND_MIB, S(0));
+    kit_fail(w, "stream_synchronize", 0, 1, MEND_DRIVER_UNKNOWN);
+    EXPECT_OK(mend_pool_destroy(w->pool));
+    EXPECT_LEDGER(w, violations, 0, host_allocations, 0, chunks, 0);
+}
+
 KIT_TEST(pool_checks, without_them_a_block_has_no_guard)
 {
     const mend_block_info info = kit_info(w, kit_alloc(w, 1000, S(0)));
