@@ -1,15 +1,37 @@
-/* What PyTorch asks of NVML about the devices' links and other programs: a library of its own,
- * found by NVML's name. There are no links and no other programs. */
+/* What PyTorch asks of NVML about the devices' memory, links and other programs: a library of its
+ * own, found by NVML's name. There are no links and no other programs. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "simulate/entry.h"
 
 /* nvmlReturn_t */
-enum { NVML_SUCCESS = 0, NVML_NOT_SUPPORTED = 3 };
+enum { NVML_SUCCESS = 0, NVML_NOT_SUPPORTED = 3, NVML_NOT_FOUND = 6 };
+
+/* nvmlMemory_t */
+typedef struct nvml_memory {
+    unsigned long long total_bytes;
+    unsigned long long free_bytes;
+    unsigned long long used_bytes;
+} nvml_memory;
+
+/* The runtime's, where both libraries are preloaded. */
+__attribute__((weak)) int cudaGetDeviceCount(int *count);
+__attribute__((weak)) int cudaGetDevice(int *device);
+__attribute__((weak)) int cudaSetDevice(int device);
+__attribute__((weak)) int cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes);
 
 /* Any number of calls; nothing is kept. */
 SIMULATE_EXPORT int nvmlInit_v2(void)
 {
+    return NVML_SUCCESS;
+}
+
+SIMULATE_EXPORT int nvmlInitWithFlags(unsigned flags)
+{
+    (void)flags;
     return NVML_SUCCESS;
 }
 
@@ -18,10 +40,39 @@ SIMULATE_EXPORT int nvmlShutdown(void)
     return NVML_SUCCESS;
 }
 
-SIMULATE_EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, const void **device)
+/* A handle is the number of a device, from 1. */
+SIMULATE_EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, uintptr_t *device)
 {
-    *device = bus; /* any pointer: no function here looks at it */
+    *device = (uintptr_t)index + 1;
     return NVML_SUCCESS;
+}
+
+SIMULATE_EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, uintptr_t *device)
+{
+    const char *domain_end = strchr(bus, ':');
+    *device = domain_end == NULL ? 0 : (uintptr_t)strtoul(domain_end + 1, NULL, 16) + 1;
+    return domain_end == NULL ? NVML_NOT_FOUND : NVML_SUCCESS;
+}
+
+SIMULATE_EXPORT int nvmlDeviceGetMemoryInfo(uintptr_t device, nvml_memory *memory)
+{
+    int count = 0;
+    int current = 0;
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+    if (cudaMemGetInfo == NULL || cudaGetDeviceCount(&count) != 0 || cudaGetDevice(&current) != 0) {
+        return NVML_NOT_SUPPORTED;
+    }
+    if (device == 0 || device > (uintptr_t)count) {
+        return NVML_NOT_FOUND;
+    }
+    const bool is_told =
+        cudaSetDevice((int)(device - 1)) == 0 && cudaMemGetInfo(&free_bytes, &total_bytes) == 0;
+    cudaSetDevice(current);
+    if (is_told) {
+        *memory = (nvml_memory){total_bytes, free_bytes, total_bytes - free_bytes};
+    }
+    return is_told ? NVML_SUCCESS : NVML_NOT_SUPPORTED;
 }
 
 SIMULATE_EXPORT int nvmlDeviceGetNvLinkRemoteDeviceType(void *device, unsigned link, void *type)
@@ -74,7 +125,6 @@ SIMULATE_EXPORT const char *nvmlErrorString(int error)
 /* X(function): asked for by name, and refused. */
 #define REFUSED(X)                                                                                 \
     X(nvmlDeviceGetCount_v2)                                                                       \
-    X(nvmlDeviceGetHandleByIndex_v2)                                                               \
     X(nvmlDeviceGetHandleByUUID)                                                                   \
     X(nvmlDeviceGetUUID)                                                                           \
     X(nvmlDeviceGetP2PStatus)

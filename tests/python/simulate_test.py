@@ -70,6 +70,39 @@ class Simulate(FolderTest):
         done = self.succeeds(program, "--memory=64mib", "--devices", "2", CUDA_VISIBLE_DEVICES="1")
         self.assertEqual(done.stdout, f"1 {64 * MIB}\n")
 
+    def test_nvml_tells_the_memory_of_each_device(self):
+        """As torch.cuda.device_memory_used asks for it, and libraries that size their caches."""
+        self.succeeds(
+            """
+            nvml = ctypes.CDLL("libnvidia-ml.so.1")
+
+            def used(get, which):
+                device, memory = ctypes.c_void_p(), (ctypes.c_ulonglong * 3)()
+                assert get(which, ctypes.byref(device)) == 0
+                assert nvml.nvmlDeviceGetMemoryInfo(device, memory) == 0
+                assert memory[0] == 1 << 30 and memory[1] + memory[2] == memory[0]
+                return memory[2] >> 20
+
+            assert nvml.nvmlInitWithFlags(0) == 0
+            call("cudaSetDevice", 1)
+            malloc(100 << 20)
+            by_bus = nvml.nvmlDeviceGetHandleByPciBusId_v2
+            assert used(by_bus, b"00000000:01:00.0") == used(by_bus, b"0000:00:00.0") + 100
+            malloc(100 << 20)
+            by_index = nvml.nvmlDeviceGetHandleByIndex_v2
+            assert used(by_index, 1) == used(by_index, 0) + 200
+            none = ctypes.c_void_p(3)
+            assert nvml.nvmlDeviceGetMemoryInfo(none, (ctypes.c_ulonglong * 3)()) == 6
+            assert nvml.nvmlDeviceGetHandleByPciBusId_v2(b"none", ctypes.byref(none)) == 6
+            call("cudaGetLastError")
+            device = ctypes.c_int()
+            call("cudaGetDevice", ctypes.byref(device))
+            assert device.value == 1
+            """,
+            "--memory=1GiB",
+            "--devices=2",
+        )
+
     def test_fabric_handles(self):
         program = """
             is_there = ctypes.c_int()
