@@ -84,27 +84,21 @@ static mend_result measure(compaction *s)
 static mend_result plan(compaction *s)
 {
     mend_heap *heap = s->heap;
-    mend_result result = measure(s);
-    if (result != MEND_OK || pick_chunks(s) <= room_under_limit(heap)) {
-        return result;
+    MEND_TRY(measure(s));
+    if (pick_chunks(s) <= room_under_limit(heap)) {
+        return MEND_OK;
     }
     uint64_t released_bytes;
     uint64_t number = s->chunk->number;
     uint64_t limit = mend_budget_limit(heap);
     uint64_t used = s->size.used_bytes;
-    result = mend_trim_to(heap, limit > used ? limit - used : 0, true, &released_bytes);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_trim_to(heap, limit > used ? limit - used : 0, true, &released_bytes));
     if (mend_chunk_numbered(&heap->chunks, number) != s->chunk ||
         !mend_victims_may_gain(heap, s->chunk)) {
         return MEND_ERROR_OUT_OF_MEMORY; /* other threads changed it meanwhile */
     }
-    result = measure(s);
-    if (result != MEND_OK || pick_chunks(s) <= room_under_limit(heap)) {
-        return result;
-    }
-    return MEND_ERROR_OUT_OF_MEMORY;
+    MEND_TRY(measure(s));
+    return pick_chunks(s) <= room_under_limit(heap) ? MEND_OK : MEND_ERROR_OUT_OF_MEMORY;
 }
 
 mend_result mend_compact_chunk(mend_compact_pass *pass, mend_chunk *chunk)

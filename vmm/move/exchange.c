@@ -281,17 +281,18 @@ static mend_result finish(exchange *x)
     return result;
 }
 
+static mend_result create_and_copy(exchange *x)
+{
+    MEND_TRY(create(x));
+    MEND_TRY(map_scratch(x));
+    return copy(x);
+}
+
 static mend_result perform(exchange *x)
 {
     const mend_driver *driver = x->heap->driver;
     freeze(x);
-    mend_result result = create(x);
-    if (result == MEND_OK) {
-        result = map_scratch(x);
-    }
-    if (result == MEND_OK) {
-        result = copy(x);
-    }
+    mend_result result = create_and_copy(x);
     leave_scratch(x, result == MEND_OK);
     if (result == MEND_OK) {
         result = done(x, MEND_CALL_unmap,

@@ -106,18 +106,15 @@ static bool fits(const mend_kept *copy, const mend_kept *kept)
 
 static int compare_addresses(const mend_tree_node *a, const mend_tree_node *b)
 {
-    const uint64_t first = COPY_OF(a)->address;
-    const uint64_t second = COPY_OF(b)->address;
-    return (first > second) - (first < second);
+    return mend_compare_u64(COPY_OF(a)->address, COPY_OF(b)->address);
 }
 
 static int compare_rooms(const mend_tree_node *a, const mend_tree_node *b)
 {
     const mend_kept *first = COPY_BY_ROOM(a);
     const mend_kept *second = COPY_BY_ROOM(b);
-    return first->room_bytes != second->room_bytes
-               ? (first->room_bytes > second->room_bytes) - (first->room_bytes < second->room_bytes)
-               : compare_addresses(&first->by_address, &second->by_address);
+    const int order = mend_compare_u64(first->room_bytes, second->room_bytes);
+    return order != 0 ? order : mend_compare_u64(first->address, second->address);
 }
 
 static bool begins_behind(const mend_tree_node *node, const void *address)

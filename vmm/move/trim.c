@@ -26,10 +26,7 @@ static mend_result refresh_fences(mend_heap *heap)
     mend_streams *streams = &heap->streams;
     for (uint32_t i = mend_slots_first_of(streams, 0); i != MEND_STREAM_UNKNOWN;
          i = mend_slots_next_of(streams, i)) {
-        mend_result result = mend_streams_close_epoch(streams, i);
-        if (result != MEND_OK) {
-            return result;
-        }
+        MEND_TRY(mend_streams_close_epoch(streams, i));
     }
     mend_streams_poll(&heap->streams);
     return MEND_OK;
@@ -38,10 +35,9 @@ static mend_result refresh_fences(mend_heap *heap)
 /* The same, and whether there is a capture, during which nothing is unmapped. */
 static mend_result find_out(mend_heap *heap, uint32_t asking, bool *is_captured)
 {
-    mend_result result = refresh_fences(heap);
     *is_captured = false;
-    return result == MEND_OK ? mend_streams_find_capture(&heap->streams, asking, is_captured)
-                             : result;
+    MEND_TRY(refresh_fences(heap));
+    return mend_streams_find_capture(&heap->streams, asking, is_captured);
 }
 
 /* Takes a chunk out of the layout; its mapping retires, and the next flush unmaps it. False if
@@ -285,10 +281,8 @@ mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, men
 mend_result mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint32_t asking)
 {
     bool is_captured;
-    mend_result result = find_out(heap, asking, &is_captured);
-    if (result != MEND_OK) {
-        return result;
-    }
+    mend_result result = MEND_OK;
+    MEND_TRY(find_out(heap, asking, &is_captured));
     mend_chunk *chunk = is_captured ? NULL : mend_chunk_from(&heap->chunks, from);
     while (chunk != NULL && chunk->address < end && result == MEND_OK) {
         mend_chunk *next = mend_chunk_next(chunk);
@@ -362,13 +356,8 @@ static mend_result trim(mend_heap *heap, choice which, uint64_t *released_bytes)
 {
     bool any;
     bool is_captured;
-    mend_result result = mend_dissolve_aliases(heap, &any);
-    if (result == MEND_OK) {
-        result = find_out(heap, MEND_STREAM_UNKNOWN, &is_captured);
-    }
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_dissolve_aliases(heap, &any));
+    MEND_TRY(find_out(heap, MEND_STREAM_UNKNOWN, &is_captured));
     if (which.to_create && !may_make_again(heap)) {
         which.keep_bytes = UINT64_MAX;
     }
@@ -376,7 +365,7 @@ static mend_result trim(mend_heap *heap, choice which, uint64_t *released_bytes)
     mend_chunk *withdrawn;
     which.may_unmap = !is_captured;
     bool lacks_nodes = !withdraw_chunks(heap, &which, &withdrawn);
-    result = release_chunks(heap, withdrawn, released_bytes);
+    mend_result result = release_chunks(heap, withdrawn, released_bytes);
     mend_headroom_forget(heap);
     mend_space_trim_but_oldest(&heap->space);
     return lacks_nodes ? mend_no_host_memory("a trim") : result;

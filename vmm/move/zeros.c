@@ -105,21 +105,17 @@ static mend_result clear_addresses(const zeros_call *c)
     if (all_have_addresses(c)) {
         return MEND_OK;
     }
-    mend_result result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN));
     mend_process_failure()->result = MEND_OK;
-    result = mend_trim_between(heap, mend_range_page_start(c->range, c->first),
-                               mend_range_page_start(c->range, c->end), MEND_STREAM_UNKNOWN);
+    mend_result result =
+        mend_trim_between(heap, mend_range_page_start(c->range, c->first),
+                          mend_range_page_start(c->range, c->end), MEND_STREAM_UNKNOWN);
     if (result != MEND_OK || all_have_addresses(c)) {
         return result;
     }
-    result = mend_zeros_why_not_unmapped(heap);
-    return result != MEND_OK
-               ? result
-               : mend_failure(MEND_ERROR_PINNED, "mend_range_map_zeros: pinned free memory is "
-                                                 "mapped at a page; undo its pins (mend_unpin)");
+    MEND_TRY(mend_zeros_why_not_unmapped(heap));
+    return mend_failure(MEND_ERROR_PINNED, "mend_range_map_zeros: pinned free memory is mapped at "
+                                           "a page; undo its pins (mend_unpin)");
 }
 
 /* Fills the chunk through a page, before the program may read there. */
@@ -164,12 +160,10 @@ static mend_result prepare_chunk(const zeros_call *c, size_t page)
     if (chunk != NULL && chunk->is_filled) {
         return MEND_OK;
     }
-    mend_result result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
-    if (result == MEND_OK) {
-        (void)mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
-        result = mend_zeros_find_or_create(heap, c->range->page_bytes, !c->restores, &chunk);
-    }
-    return result == MEND_OK ? fill(c, chunk, page) : result;
+    MEND_TRY(mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN));
+    (void)mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
+    MEND_TRY(mend_zeros_find_or_create(heap, c->range->page_bytes, !c->restores, &chunk));
+    return fill(c, chunk, page);
 }
 
 /* Maps the neighbours from `page` to `end`, which have addresses, and lets the devices read. */
@@ -177,12 +171,9 @@ static mend_result make_readable(const zeros_call *c, size_t page, size_t end)
 {
     mend_heap *heap = c->heap;
     mend_status status = MEND_DRIVER_OK;
-    mend_result result = prepare_chunk(c, page);
-    if (result == MEND_OK && !mend_space_reserve_nodes(&heap->ranges.space, end - page)) {
-        result = mend_no_host_memory("pages of zeros");
-    }
-    if (result != MEND_OK) {
-        return result;
+    MEND_TRY(prepare_chunk(c, page));
+    if (!mend_space_reserve_nodes(&heap->ranges.space, end - page)) {
+        return mend_no_host_memory("pages of zeros");
     }
     for (size_t i = page; i < end && status == MEND_DRIVER_OK; i++) {
         status = mend_zeros_are_mapped(c->range, i) ? MEND_DRIVER_OK : map_page(heap, c->range, i);
@@ -287,12 +278,10 @@ static bool restore(mend_heap *heap, mend_range *range, size_t page, bool may_wa
     if (!may_wait && !all_have_addresses(&c)) {
         return false;
     }
-    mend_result result = clear_addresses(&c);
-    if (result == MEND_OK) {
-        result = make_readable(&c, page, page + 1);
-        mend_step_note_peaks(heap);
-    }
-    return result == MEND_OK;
+    const bool is_restored =
+        clear_addresses(&c) == MEND_OK && make_readable(&c, page, page + 1) == MEND_OK;
+    mend_step_note_peaks(heap);
+    return is_restored;
 }
 
 void mend_zeros_settle(mend_heap *heap, bool may_wait)

@@ -72,25 +72,22 @@ static uint64_t room_bytes(const mend_heap *heap)
 static mend_result make_room(mend_heap *heap, uint64_t size_bytes)
 {
     uint64_t released_bytes;
-    mend_result result = MEND_OK;
     if (heap->budget.attainable.is_known && room_bytes(heap) < size_bytes) {
         mend_attainable_learn(heap); /* others may have freed memory since */
     }
     const uint64_t limit_bytes = mend_budget_hard_limit(heap);
     if (room_bytes(heap) < size_bytes) {
         mend_process_failure()->result = MEND_OK;
-        result = mend_trim_to(heap, limit_bytes - mend_min_u64(size_bytes, limit_bytes), false,
-                              &released_bytes);
+        MEND_TRY(mend_trim_to(heap, limit_bytes - mend_min_u64(size_bytes, limit_bytes), false,
+                              &released_bytes));
     }
-    if (result == MEND_OK && room_bytes(heap) < size_bytes) {
-        result = mend_zeros_why_not_unmapped(heap);
+    if (room_bytes(heap) >= size_bytes) {
+        return MEND_OK;
     }
-    return result != MEND_OK || room_bytes(heap) >= size_bytes
-               ? result
-               : mend_failure(
-                     MEND_ERROR_OUT_OF_MEMORY,
-                     "mend_range_map_zeros: the limit has no room for a page of %llu bytes",
-                     (unsigned long long)size_bytes);
+    MEND_TRY(mend_zeros_why_not_unmapped(heap));
+    return mend_failure(MEND_ERROR_OUT_OF_MEMORY,
+                        "mend_range_map_zeros: the limit has no room for a page of %llu bytes",
+                        (unsigned long long)size_bytes);
 }
 
 /* Creates the memory; if the device has none, once more after a trim of chunks that no other

@@ -71,31 +71,22 @@ static mend_result check_options(const mend_sleep_options *options)
 
 static mend_result read_options(const mend_sleep_options *given, mend_sleep_options *options)
 {
-    mend_result result =
-        mend_pool_read_struct(given, "mend_sleep_options", options, sizeof(*options));
+    MEND_TRY(mend_pool_read_struct(given, "mend_sleep_options", options, sizeof(*options)));
     options->rule_bytes = options->rule_bytes != 0 ? options->rule_bytes : FIRST_RULE_BYTES;
-    return result == MEND_OK ? check_options(options) : result;
+    return check_options(options);
 }
 
 mend_result mend_sleep(mend_pool *pool, const mend_sleep_options *given, mend_sleep_report *report)
 {
     mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
     mend_sleep_report all = MEND_SLEEP_REPORT_INIT;
-    mend_result result = pool != NULL ? mend_pool_check_struct(report, "mend_sleep_report")
-                                      : mend_pool_invalid("mend_sleep: pool is NULL");
-    if (result == MEND_OK) {
-        result = read_options(given, &options);
-    }
-    if (result == MEND_OK) {
-        result = mend_pool_needs_virtual_memory(pool, "mend_sleep");
-    }
-    if (result == MEND_OK) {
-        result = mend_pool_enter_all(pool);
-    }
-    return result != MEND_OK
-               ? result
-               : mend_pool_leave_all_with(pool, mend_sleep_put(&pool->heap, &options, &all), report,
-                                          &all, sizeof(all));
+    MEND_TRY(pool != NULL ? mend_pool_check_struct(report, "mend_sleep_report")
+                          : mend_pool_invalid("mend_sleep: pool is NULL"));
+    MEND_TRY(read_options(given, &options));
+    MEND_TRY(mend_pool_needs_virtual_memory(pool, "mend_sleep"));
+    MEND_TRY(mend_pool_enter_all(pool));
+    return mend_pool_leave_all_with(pool, mend_sleep_put(&pool->heap, &options, &all), report, &all,
+                                    sizeof(all));
 }
 
 /* ---- wake ------------------------------------------------------------------------------------ */
@@ -179,13 +170,8 @@ mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag_count,
         return mend_pool_invalid("mend_wake: pool or tags is NULL");
     }
     waker w = {.pool = pool, .order = {tags, tag_count, false}, .report = MEND_WAKE_REPORT_INIT};
-    mend_result result = mend_pool_check_struct(report, "mend_wake_report");
-    if (result == MEND_OK) {
-        result = mend_pool_enter(pool);
-    }
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_check_struct(report, "mend_wake_report"));
+    MEND_TRY(mend_pool_enter(pool));
     wake_with_help(&w);
     if (w.result == MEND_OK && report != NULL) {
         mend_struct_write(report, &w.report, sizeof(w.report));
@@ -195,27 +181,20 @@ mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag_count,
 
 mend_result mend_read_kept(mend_pool *pool, const void *address, uint64_t size_bytes, void *host)
 {
-    mend_result result = mend_pool_enter_all_if(pool, pool != NULL && host != NULL,
-                                                "mend_read_kept: pool or host is NULL");
-    return result != MEND_OK ? result
-                             : mend_pool_leave_all(
-                                   pool, mend_sleep_read(&pool->heap, (uint64_t)(uintptr_t)address,
-                                                         size_bytes, host));
+    MEND_TRY(mend_pool_enter_all_if(pool, pool != NULL && host != NULL,
+                                    "mend_read_kept: pool or host is NULL"));
+    return mend_pool_leave_all(
+        pool, mend_sleep_read(&pool->heap, (uint64_t)(uintptr_t)address, size_bytes, host));
 }
 
 mend_result mend_get_sleep_tags(mend_pool *pool, mend_sleep_tag_info *infos, size_t info_bytes,
                                 size_t capacity, size_t *count)
 {
-    mend_result result =
-        mend_pool_check_array(pool, infos, info_bytes, capacity, count, "mend_get_sleep_tags");
-    if (result == MEND_OK) {
-        result = mend_pool_enter_all(pool);
-    }
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(
+        mend_pool_check_array(pool, infos, info_bytes, capacity, count, "mend_get_sleep_tags"));
+    MEND_TRY(mend_pool_enter_all(pool));
     mend_sleep_tag_info *found = NULL;
-    result = mend_sleep_list_tags(&pool->heap, &found, count);
+    mend_result result = mend_sleep_list_tags(&pool->heap, &found, count);
     for (size_t i = 0; result == MEND_OK && *count <= capacity && i < *count; i++) {
         mend_element_read((char *)infos + i * info_bytes, info_bytes, found, sizeof(*found), i);
     }
@@ -226,24 +205,17 @@ mend_result mend_get_sleep_tags(mend_pool *pool, mend_sleep_tag_info *infos, siz
 mend_result mend_find_kept(mend_pool *pool, const void *address, uint64_t size_bytes,
                            const void **host)
 {
-    mend_result result =
-        mend_pool_enter_all_if(pool, pool != NULL && host != NULL && size_bytes != 0,
-                               "mend_find_kept: pool or host is NULL, or the size is 0");
-    return result != MEND_OK ? result
-                             : mend_pool_leave_all(
-                                   pool, mend_sleep_find(&pool->heap, (uint64_t)(uintptr_t)address,
-                                                         size_bytes, host));
+    MEND_TRY(mend_pool_enter_all_if(pool, pool != NULL && host != NULL && size_bytes != 0,
+                                    "mend_find_kept: pool or host is NULL, or the size is 0"));
+    return mend_pool_leave_all(
+        pool, mend_sleep_find(&pool->heap, (uint64_t)(uintptr_t)address, size_bytes, host));
 }
 
 mend_result mend_keep_host_memory(mend_pool *pool, uint64_t most_bytes)
 {
     mend_driver_scope scope;
-    mend_result result =
-        mend_pool_enter_all_if(pool, pool != NULL, "mend_keep_host_memory: pool is NULL");
-    if (result != MEND_OK) {
-        return result;
-    }
-    result = mend_driver_scope_open(&pool->heap, &scope);
+    MEND_TRY(mend_pool_enter_all_if(pool, pool != NULL, "mend_keep_host_memory: pool is NULL"));
+    mend_result result = mend_driver_scope_open(&pool->heap, &scope);
     if (result == MEND_OK) {
         mend_copies_limit(&pool->heap, most_bytes);
         mend_driver_scope_close(&pool->heap, &scope);
@@ -256,11 +228,8 @@ mend_result mend_keep_host_memory(mend_pool *pool, uint64_t most_bytes)
 mend_result mend_quiesce(mend_pool *pool, mend_quiesce_report *report)
 {
     mend_quiesce_report all = MEND_QUIESCE_REPORT_INIT;
-    mend_result result = mend_pool_check_struct(report, "mend_quiesce_report");
-    if (result == MEND_OK) {
-        result = mend_pool_enter_all_if(pool, pool != NULL, "mend_quiesce: pool is NULL");
-    }
-    return result != MEND_OK ? result
-                             : mend_pool_leave_all_with(pool, mend_heap_quiesce(&pool->heap, &all),
-                                                        report, &all, sizeof(all));
+    MEND_TRY(mend_pool_check_struct(report, "mend_quiesce_report"));
+    MEND_TRY(mend_pool_enter_all_if(pool, pool != NULL, "mend_quiesce: pool is NULL"));
+    return mend_pool_leave_all_with(pool, mend_heap_quiesce(&pool->heap, &all), report, &all,
+                                    sizeof(all));
 }

@@ -77,11 +77,8 @@ mend_result mend_heap_quiesce(mend_heap *heap, mend_quiesce_report *report)
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_SLEEP);
     mend_driver_scope scope;
-    mend_result result = mend_enter(heap, &scope);
-    if (result != MEND_OK) {
-        return result;
-    }
-    result = mend_quiet_begin(heap, MEND_STREAM_UNKNOWN, true);
+    MEND_TRY(mend_enter(heap, &scope));
+    mend_result result = mend_quiet_begin(heap, MEND_STREAM_UNKNOWN, true);
     uint64_t bytes = 0;
     if (result == MEND_OK) {
         result = mend_trim_to(heap, 0, false, &bytes);

@@ -149,11 +149,8 @@ mend_result mend_relocate(mend_heap *heap, mend_backing backing, const uint64_t 
     mend_history_begin_call(&heap->history, MEND_CAUSE_SLEEP);
     mend_driver_scope scope;
     const relocation r = {heap, backing, tags, tag_count, report};
-    mend_result result = mend_enter(heap, &scope);
-    if (result != MEND_OK) {
-        return result;
-    }
-    result = mend_quiet_begin(heap, MEND_STREAM_UNKNOWN, true);
+    MEND_TRY(mend_enter(heap, &scope));
+    mend_result result = mend_quiet_begin(heap, MEND_STREAM_UNKNOWN, true);
     if (result == MEND_OK) {
         result = move_all(&r);
     }

@@ -170,13 +170,11 @@ static mend_result perform(sleeping *s, mend_sleep_report *report)
 /* Selects, and puts to sleep what is selected. After a failure all that could have slept stays. */
 static mend_result put_selected(sleeping *s, mend_sleep_report *report)
 {
-    mend_result result = mend_select_to_sleep(s->heap, s->options, &s->selection);
-    if (result == MEND_OK) {
-        report->shared_bytes = s->selection.shared_bytes;
-        report->pinned_bytes = s->selection.pinned_bytes;
-        report->mapped_bytes = s->selection.mapped_bytes;
-        result = check(s);
-    }
+    MEND_TRY(mend_select_to_sleep(s->heap, s->options, &s->selection));
+    report->shared_bytes = s->selection.shared_bytes;
+    report->pinned_bytes = s->selection.pinned_bytes;
+    report->mapped_bytes = s->selection.mapped_bytes;
+    mend_result result = check(s);
     if (result == MEND_OK && s->selection.count > 0) {
         if (promise_nodes(s)) {
             result = perform(s, report);
@@ -232,11 +230,8 @@ mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
     sleeping s = {.heap = heap, .options = options};
     const mend_chunks *chunks = &heap->chunks;
     const uint64_t reserved_bytes = chunks->reserved_bytes;
-    mend_result result = mend_enter(heap, &scope);
-    if (result != MEND_OK) {
-        return result;
-    }
-    result = mend_quiet_begin(heap, MEND_STREAM_UNKNOWN, true);
+    MEND_TRY(mend_enter(heap, &scope));
+    mend_result result = mend_quiet_begin(heap, MEND_STREAM_UNKNOWN, true);
     if (result == MEND_OK) {
         result = put(&s, report);
     }

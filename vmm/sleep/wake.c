@@ -156,15 +156,11 @@ static mend_result create_memory(waking *w)
 
 static mend_result take_memory(waking *w)
 {
-    mend_result result = reuse_memory(w);
+    MEND_TRY(reuse_memory(w));
     const uint64_t left_bytes = w->needed_bytes - w->reused_bytes;
-    const uint64_t lacking_bytes = result == MEND_OK && left_bytes > 0 /* also above the limit */
-                                       ? mend_sleep_make_room(w->heap, left_bytes)
-                                       : 0;
-    if (lacking_bytes > 0) {
-        result = no_room(w, lacking_bytes, "the limit");
-    }
-    return result == MEND_OK ? create_memory(w) : result;
+    const uint64_t lacking_bytes = /* nothing, also above the limit, if nothing is taken */
+        left_bytes > 0 ? mend_sleep_make_room(w->heap, left_bytes) : 0;
+    return lacking_bytes > 0 ? no_room(w, lacking_bytes, "the limit") : create_memory(w);
 }
 
 /* ---- mappings and contents ------------------------------------------------------------------- */
@@ -241,6 +237,13 @@ static void undo(waking *w)
     }
 }
 
+static mend_result take_map_and_load(waking *w)
+{
+    MEND_TRY(take_memory(w));
+    MEND_TRY(map(w));
+    return load(w);
+}
+
 static mend_result perform(waking *w, mend_wake_report *report)
 {
     mend_heap *heap = w->heap;
@@ -248,13 +251,7 @@ static mend_result perform(waking *w, mend_wake_report *report)
         !mend_slab_promise(&heap->nodes.runs, w->spans)) {
         return mend_no_host_memory("a wake");
     }
-    mend_result result = take_memory(w);
-    if (result == MEND_OK) {
-        result = map(w);
-    }
-    if (result == MEND_OK) {
-        result = load(w);
-    }
+    mend_result result = take_map_and_load(w);
     if (result == MEND_OK) {
         wake_up(w, report);
     } else {
@@ -281,11 +278,9 @@ mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_
     if (heap->chunks.asleep_count == 0) {
         return MEND_OK;
     }
-    mend_result result = mend_driver_scope_open(heap, &scope);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_driver_scope_open(heap, &scope));
     mend_settle(heap, MEND_OWED_END, MEND_STREAM_UNKNOWN);
+    mend_result result = MEND_OK;
     if (order->waits || /* for free memory; and a wake that failed may write what is to be used */
         !mend_step_copies_have_ended(heap)) {
         result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
