@@ -27,13 +27,17 @@ mend_result mend_torch_use_device(int device)
     return mend_torch_heap(device, &heap);
 }
 
-mend_result mend_torch_block_alloc(int device, uint64_t size_bytes, mend_stream stream,
-                                   void **pointer, int *is_foreign)
+/* `is_taken`: a pool of PyTorch's took the request. */
+static mend_result alloc(int device, uint64_t size_bytes, mend_stream stream, void **pointer,
+                         int *is_foreign, bool *is_taken)
 {
     *is_foreign = 0;
     mend_torch_pool *pool = NULL;
-    if (!mend_torch_pools_take(device) || size_bytes == 0 ||
-        (pool = mend_torch_pool_taking(device, stream)) == NULL) {
+    if (mend_torch_pools_take(device) && size_bytes != 0) {
+        pool = mend_torch_pool_taking(device, stream);
+    }
+    *is_taken = pool != NULL;
+    if (pool == NULL) {
         return mend_device_alloc(device, size_bytes, stream, pointer);
     }
     mend_result result = MEND_OK;
@@ -46,15 +50,23 @@ mend_result mend_torch_block_alloc(int device, uint64_t size_bytes, mend_stream 
     return result;
 }
 
+mend_result mend_torch_block_alloc(int device, uint64_t size_bytes, mend_stream stream,
+                                   void **pointer, int *is_foreign)
+{
+    bool is_taken;
+    return alloc(device, size_bytes, stream, pointer, is_foreign, &is_taken);
+}
+
 /* PyTorch's small blocks. */
 enum { SMALL_BYTES = 1 << 20 };
 
 mend_result mend_torch_block_alloc_rounded(int device, uint64_t size_bytes, uint64_t rounded_bytes,
                                            mend_stream stream, void **pointer, int *is_foreign)
 {
-    mend_result result = mend_torch_block_alloc(device, rounded_bytes, stream, pointer, is_foreign);
+    bool is_taken;
+    mend_result result = alloc(device, rounded_bytes, stream, pointer, is_foreign, &is_taken);
     /* A checkpoint of a pool brings blocks back with the sizes that Mend knows. */
-    if (result == MEND_OK && rounded_bytes > size_bytes && !mend_torch_pools_take(device)) {
+    if (result == MEND_OK && rounded_bytes > size_bytes && !is_taken) {
         const mend_torch_rounded rounded = {.excess_bytes = rounded_bytes - size_bytes,
                                             .device = device,
                                             .is_small = rounded_bytes <= SMALL_BYTES};

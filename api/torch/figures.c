@@ -95,6 +95,15 @@ static void subtract_excess(mend_torch_figures *figures, int device)
     large->freed = all->freed - small->freed;
 }
 
+/* The pages of ranges count in the large zone's current values. When its blocks and the pages had
+ * their peaks is not known: the peak is at most both. */
+static void add_pages(mend_torch_stat *stat, uint64_t peak_range_bytes)
+{
+    mend_torch_stat *large = &stat[MEND_TORCH_LARGE];
+    const int64_t both = large->peak + (int64_t)peak_range_bytes;
+    large->peak = both < stat[MEND_TORCH_ALL].peak ? both : stat[MEND_TORCH_ALL].peak;
+}
+
 static void fill(mend_torch_figures *figures, const mend_stats *now, const mend_stats *base,
                  int device)
 {
@@ -108,6 +117,11 @@ static void fill(mend_torch_figures *figures, const mend_stats *now, const mend_
         subtract_excess(figures, device);
     }
     FILL(figures->reserved_bytes, reserved_bytes, created_bytes, small_reserved_bytes);
+    if (now->peak_range_bytes > 0) {
+        add_pages(figures->allocated_bytes, now->peak_range_bytes);
+        add_pages(figures->active_bytes, now->peak_range_bytes);
+        add_pages(figures->reserved_bytes, now->peak_range_bytes);
+    }
     fill_chunks(figures, now, base);
     mend_torch_stat *idle = figures->inactive_split_bytes;
     idle[MEND_TORCH_ALL] = idle_of(now->free_partial_bytes + now->free_small_bytes);

@@ -136,8 +136,12 @@ mend_result mend_torch_foreign_add(int device, uint64_t size_bytes)
         return result;
     }
     share *of = &shares[device];
-    of->foreign_bytes += size_bytes;
-    if (is_ours(of, &stats)) {
+    if (is_ours(of, &stats) && size_bytes > left_of(of)) {
+        result = MEND_ERROR_OUT_OF_MEMORY;
+    } else {
+        of->foreign_bytes += size_bytes;
+    }
+    if (result == MEND_OK && is_ours(of, &stats)) {
         (void)set_limit(of, heap);
         result = mend_get_stats(heap, &stats);
         if (result == MEND_OK && stats.reserved_bytes > left_of(of)) {

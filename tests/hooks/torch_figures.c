@@ -101,8 +101,17 @@ static const mend_torch_stat *requested(hooks_rig *rig, mend_torch_figures *figu
     return &figures->requested_bytes[which];
 }
 
+static int takes_none(void *context, mend_stream stream)
+{
+    (void)context, (void)stream;
+    return 0;
+}
+
+/* Also beside a pool of PyTorch's that does not take it. */
 HOOKS_TEST(torch_figures, a_size_that_settings_round_up_is_not_counted_as_requested, 64 * MIB)
 {
+    const mend_torch_pool_id other = {0, 7};
+    HOOKS_OK(mend_torch_pool_begin(0, other, takes_none, NULL, NULL));
     mend_torch_figures figures;
     mend_torch_block block;
     void *large = NULL;
@@ -144,6 +153,8 @@ HOOKS_TEST(torch_figures, a_size_that_settings_round_up_is_not_counted_as_reques
     HOOKS_OK(mend_torch_block_find(large, &block));
     EXPECT_U64_EQ(12 * MIB, block.requested_bytes);
     HOOKS_OK(mend_torch_block_free(&block));
+    HOOKS_OK(mend_torch_pool_end(0, other));
+    HOOKS_OK(mend_torch_pool_remove(0, other));
 }
 
 /* PyTorch's frees cannot fail: the log has told of the damage. */

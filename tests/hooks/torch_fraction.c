@@ -28,6 +28,8 @@ HOOKS_TEST(torch_fraction, foreign_memory_counts_with_mends, 4 * MIB)
     EXPECT_U64_EQ(4 * MIB, hooks_stats(rig).limit_bytes);
     HOOKS_OK(mend_torch_set_fraction(0, 0.5));
     EXPECT_U64_EQ(2 * MIB - 256 * KIB, hooks_stats(rig).limit_bytes);
+    HOOKS_ANSWER(MEND_ERROR_OUT_OF_MEMORY, mend_torch_foreign_add(0, 2 * MIB - 256 * KIB + 1));
+    EXPECT_U64_EQ(256 * KIB, allowed_of(rig).foreign_bytes);
     HOOKS_OK(mend_torch_foreign_room(0, 768 * KIB));
     HOOKS_OK(mend_torch_foreign_add(0, 768 * KIB));
     EXPECT_U64_EQ(MIB, hooks_stats(rig).limit_bytes);

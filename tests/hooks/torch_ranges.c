@@ -45,6 +45,14 @@ HOOKS_TEST(torch_ranges, a_tensor_describes_its_bytes_and_owns_the_range, MIB)
     EXPECT_TRUE(tensor->strides == NULL && tensor->offset_bytes == 0);
     hooks_write_long(rig, 0, tensor->data, 64ull * KIB);
     EXPECT_U64_EQ(64ull * KIB, committed(rig));
+    mend_torch_figures figures;
+    HOOKS_OK(mend_torch_get_figures(0, &figures));
+    const mend_torch_stat *large[] = {&figures.allocated_bytes[MEND_TORCH_LARGE],
+                                      &figures.reserved_bytes[MEND_TORCH_LARGE]};
+    for (int i = 0; i < 2; i++) {
+        EXPECT_U64_EQ(64ull * KIB, (uint64_t)large[i]->current);
+        EXPECT_U64_EQ(64ull * KIB, (uint64_t)large[i]->peak);
+    }
     tensor->deleter(tensor);
     EXPECT_U64_EQ(0, committed(rig));
 }

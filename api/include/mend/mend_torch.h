@@ -5,7 +5,8 @@
  *
  * PyTorch calls them from any thread, without the interpreter's lock and, except those for a
  * MemPool, without a lock of its own. A failure that cannot be returned is logged as a warning and
- * counted. Results are those of mend.h; mend_last_error() has the reason. Devices are 0 to 63.
+ * counted. Results are those of mend.h; mend_last_error() has the reason, except of
+ * MEND_ERROR_INVALID_ARGUMENT and MEND_ERROR_NO_DEVICE, which say all. Devices are 0 to 63.
  */
 #ifndef MEND_MEND_TORCH_H
 #define MEND_MEND_TORCH_H
@@ -133,7 +134,8 @@ MEND_API mend_result mend_torch_pool_end(int device, mend_torch_pool_id id);
 
 /* Takes a user away. With the last one the pool ends: its memory serves everybody when the work
  * queued so far is done; live blocks stay live. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (there is no
- * such pool); results as mend_group_destroy: the memory is then released at a later call. */
+ * such pool, or it is begun and this is its last user); results as mend_group_destroy: the memory
+ * is then released at a later call. */
 MEND_API mend_result mend_torch_pool_remove(int device, mend_torch_pool_id id);
 
 /* Marks a pool (MemPool(use_on_oom=True)), or not: its free memory may serve a request that is out
