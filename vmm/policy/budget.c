@@ -56,19 +56,39 @@ bool mend_budget_is_nearly_used(const mend_heap *heap)
     return is_near(heap, most_used(heap));
 }
 
-mend_pressure mend_budget_pressure(const mend_heap *heap)
+static uint64_t used_bytes(const mend_heap *heap)
+{
+    assert(heap->chunks.empty_bytes <= heap->chunks.reserved_bytes);
+    return heap->chunks.reserved_bytes - heap->chunks.empty_bytes;
+}
+
+/* Whether a window saw nearly all of the limit used, or little left and much trapped. */
+static bool was_critical(const mend_heap *heap, int window)
 {
     const mend_usage_peaks *peaks = &heap->budget.peaks;
+    uint64_t limit = mend_budget_limits(heap).now;
+    uint64_t full = percent_of(limit, FULL_PERCENT);
+    uint64_t used = peaks->used_bytes[window];
+    return used >= limit - full || (is_near(heap, used) && peaks->trapped_bytes[window] >= full);
+}
+
+/* What the window before saw counts while much is used again: a program that went near the limit
+ * once and stays far below it does not move chunks for that any longer. */
+static bool is_critical(const mend_heap *heap)
+{
+    uint64_t limit = mend_budget_limits(heap).now;
+    bool is_high_again = used_bytes(heap) >= limit - percent_of(limit, AGAIN_PERCENT);
+    return was_critical(heap, 0) || (is_high_again && was_critical(heap, 1));
+}
+
+mend_pressure mend_budget_pressure(const mend_heap *heap)
+{
     uint64_t limit = mend_budget_limits(heap).now;
     uint64_t low_pressure_bytes = percent_of(limit, heap->config.placement.low_pressure_percent);
     if (mend_budget_room_bytes(heap) > low_pressure_bytes) {
         return MEND_PRESSURE_LOW;
     }
-    uint64_t used = most_used(heap);
-    uint64_t trapped = mend_max_u64(peaks->trapped_bytes[0], peaks->trapped_bytes[1]);
-    bool is_full = used >= limit - percent_of(limit, FULL_PERCENT);
-    bool traps_much = is_near(heap, used) && trapped >= percent_of(limit, FULL_PERCENT);
-    return is_full || traps_much ? MEND_PRESSURE_CRITICAL : MEND_PRESSURE_HIGH;
+    return is_critical(heap) ? MEND_PRESSURE_CRITICAL : MEND_PRESSURE_HIGH;
 }
 
 bool mend_budget_spares_empty(const mend_heap *heap)
@@ -81,8 +101,7 @@ bool mend_budget_spares_empty(const mend_heap *heap)
 void mend_budget_note_use(mend_heap *heap)
 {
     mend_usage_peaks *peaks = &heap->budget.peaks;
-    assert(heap->chunks.empty_bytes <= heap->chunks.reserved_bytes);
-    uint64_t used = heap->chunks.reserved_bytes - heap->chunks.empty_bytes;
+    uint64_t used = used_bytes(heap);
     uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes);
     if ((allocated - peaks->window_start_bytes) / LIMITS_OF_WINDOW >= heap->config.limit_bytes) {
         *peaks = (mend_usage_peaks){

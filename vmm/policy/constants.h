@@ -36,6 +36,10 @@ enum { DEFAULT_TIGHTNESS = 3 };
  * that a later request lacks. Headroom leaves FULL_PERCENT for requests that lack memory. */
 enum { FULL_PERCENT = 2, NEAR_PERCENT = 10 };
 
+/* Percent of the limit. While more than this is unused, a peak of the window before makes no
+ * pressure critical. */
+enum { AGAIN_PERCENT = 15 };
+
 /* Percent of the limit. Once all but this was live, blocks lie as closely as they can. */
 enum { CLOSE_PERCENT = 5 };
 
@@ -45,7 +49,7 @@ enum { AMPLE_OF_LIMIT = 2 };
 
 /* Multiples of the limit. Peaks of used bytes count, and what the driver said of the device's free
  * memory is believed, until this much was allocated: longer than a step of a program. */
-enum { LIMITS_OF_WINDOW = 4 };
+enum { LIMITS_OF_WINDOW = 2 };
 
 /* Chunks of one size of which those in the smallest runs are taken, beside as many as are needed: a
  * pool has a few hundred chunks, and one of ranges may have a million, which no request looks at.

@@ -28,12 +28,22 @@ void mend_headroom_note_move(mend_heap *heap)
 /* What may be created beyond the headroom, because moves have cost as much already. Not without
  * bound: where memory is idle late and in pieces, moves come with each request, whatever is
  * created. */
+static uint64_t most_paid_bytes(const mend_heap *heap)
+{
+    return heap->budget.headroom.most_live_bytes / PAID_OF_LIVE;
+}
+
 static uint64_t paid_bytes(const mend_heap *heap)
 {
-    const mend_headroom *headroom = &heap->budget.headroom;
     uint64_t usual = mend_budget_usual_chunk(heap, MEND_ZONE_LARGE);
-    return mend_min_u64(headroom->moves * (usual / MOVES_OF_CREATION),
-                        headroom->most_live_bytes / PAID_OF_LIVE);
+    return mend_min_u64(heap->budget.headroom.moves * (usual / MOVES_OF_CREATION),
+                        most_paid_bytes(heap));
+}
+
+/* So much more may be reserved in any case. */
+static uint64_t with_headroom(uint64_t live_bytes)
+{
+    return live_bytes + live_bytes / 100 * HEADROOM_PERCENT;
 }
 
 /* The last part of the limit is for requests that lack memory. */
@@ -55,21 +65,24 @@ bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes)
 {
     const mend_headroom *headroom = &heap->budget.headroom;
     uint64_t wanted = heap->chunks.reserved_bytes + create_bytes;
-    uint64_t live = headroom->most_live_bytes;
     assert(wanted > 0); /* there are chunks to move */
     if (headroom->was_refused || !leaves_enough(heap, create_bytes) ||
         mend_budget_pressure(heap) == MEND_PRESSURE_CRITICAL) {
         return false;
     }
     uint64_t paid = may_pay(heap) ? paid_bytes(heap) : 0;
-    return wanted <= live + live / 100 * HEADROOM_PERCENT + paid;
+    return wanted <= with_headroom(headroom->most_live_bytes) + paid;
 }
 
 bool mend_headroom_is_spent(const mend_heap *heap, uint64_t size_bytes)
 {
     const uint64_t limit = mend_budget_limit(heap);
-    return mend_budget_room_bytes(heap) < size_bytes && !mend_budget_is_nearly_used(heap) &&
-           heap->budget.headroom.most_live_bytes <= limit - limit / 100 * CLOSE_PERCENT;
+    const uint64_t live = heap->budget.headroom.most_live_bytes;
+    const uint64_t wanted = heap->chunks.reserved_bytes + size_bytes;
+    const bool may_create = mend_budget_room_bytes(heap) >= size_bytes &&
+                            wanted <= with_headroom(live) + most_paid_bytes(heap);
+    return !may_create && !mend_budget_is_nearly_used(heap) &&
+           live <= limit - limit / 100 * CLOSE_PERCENT;
 }
 
 void mend_headroom_note_refusal(mend_heap *heap)

@@ -303,9 +303,9 @@ void mend_headroom_note_move(mend_heap *heap);
 /* Whether this much may be created to avoid moves. */
 bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes);
 
-/* Whether the limit has no room to create this much instead of moving it, and that will last: the
- * program never needed nearly all of the limit. Then addresses are kept in large pieces. Otherwise
- * blocks lie as closely as they can. */
+/* Whether the limit has no room to create this much instead of moving it, or moves can pay for no
+ * more, and that will last: the program never needed nearly all of the limit. Then addresses are
+ * kept in large pieces. Otherwise blocks lie as closely as they can. */
 bool mend_headroom_is_spent(const mend_heap *heap, uint64_t size_bytes);
 
 /* Called after the driver refused to create it: then it is not asked again in this window. */

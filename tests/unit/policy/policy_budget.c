@@ -72,6 +72,19 @@ MEND_TEST(policy_budget, pressure_is_of_what_is_reserved_in_use_and_trapped)
     }
 }
 
+MEND_TEST(policy_budget, a_peak_of_the_window_before_counts_while_much_is_used_again)
+{
+    mend_heap heap = heap_with_limit(LIMIT_BYTES);
+    use_live(&heap, PERCENT(98));
+    EXPECT_INT_EQ(CRITICAL, pressure_behind(&heap, 0));
+    use(&heap, PERCENT(98), PERCENT(60), PERCENT(38));
+    EXPECT_INT_EQ(CRITICAL, pressure_behind(&heap, 2 * LIMIT_BYTES - 1));
+    EXPECT_INT_EQ(HIGH, pressure_behind(&heap, 1)); /* a window ends */
+    use(&heap, PERCENT(98), PERCENT(13), PERCENT(85));
+    EXPECT_INT_EQ(CRITICAL, pressure_behind(&heap, 0));
+    EXPECT_INT_EQ(HIGH, pressure_behind(&heap, 2 * LIMIT_BYTES)); /* the next one had no peak */
+}
+
 MEND_TEST(policy_budget, follows_the_limit_and_what_the_device_can_give)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
@@ -126,4 +139,16 @@ MEND_TEST(policy_budget, moves_pay_for_nothing_once_nearly_all_was_used)
     EXPECT_TRUE(mend_headroom_allows(&heap, 2 * MEND_GIB));
     heap.budget.peaks.used_bytes[1] = 13 * MEND_GIB;
     EXPECT_FALSE(mend_headroom_allows(&heap, 2 * MEND_GIB));
+}
+
+MEND_TEST(policy_budget, headroom_is_spent_where_neither_the_limit_nor_moves_allow_more)
+{
+    mend_heap heap = heap_that_moved(0);
+    use(&heap, 14 * MEND_GIB, 4 * MEND_GIB, 10 * MEND_GIB);
+    EXPECT_FALSE(mend_headroom_is_spent(&heap, MEND_GIB)); /* moves may pay for it yet */
+    EXPECT_TRUE(mend_headroom_is_spent(&heap, 2 * MEND_GIB));
+    heap.config.limit_bytes = 14 * MEND_GIB + MEND_GIB / 2;
+    EXPECT_TRUE(mend_headroom_is_spent(&heap, MEND_GIB));
+    heap.budget.peaks.used_bytes[0] = 14 * MEND_GIB;
+    EXPECT_FALSE(mend_headroom_is_spent(&heap, MEND_GIB)); /* blocks lie closely instead */
 }
