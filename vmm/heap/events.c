@@ -22,7 +22,8 @@ static mend_history_event event_of(const mend_heap *heap, mend_event_kind kind,
                                 .tag = span->tag,
                                 .requested_bytes = span->requested_bytes,
                                 .chunk = mend_chunk_memory(span->chunk)->number,
-                                .scope = span->scope};
+                                .scope = span->scope,
+                                .stack = span->stack};
 }
 
 void mend_events_alloc(mend_heap *heap, const mend_span *span, mend_service service)
