@@ -44,7 +44,7 @@ PAGES = (
      (("mend_range", ("ranges",)),)),
     ("diagnosis", "Errors, statistics and log", "Why a call failed, and what a pool does.",
      (("mend_results", ("results",)), ("mend", ("observe",)), ("mend_stats", ("statistics",)),
-      ("mend_views", ("regions", "scopes", "names", "holders", "checks", "history")),
+      ("mend_views", ("regions", "scopes", "names", "stacks", "holders", "checks", "history")),
       ("mend_types", ("log",)))),
     ("devices-and-hooks", "Devices and hooks",
      "The default pool of each device, allocators in its place, and the functions that frameworks"

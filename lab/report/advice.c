@@ -21,7 +21,10 @@ mend_report_call mend_report_call_of(const mend_report_holder *holder)
 
 const char *mend_report_holder_kind(const mend_report *report)
 {
-    return report->detail.is_snapshot ? "line" : report->detail.holder_count > 0 ? "scope" : "size";
+    const mend_trace_detail *detail = &report->detail;
+    return detail->is_snapshot || detail->has_stacks ? "line"
+           : detail->holder_count > 0                ? "scope"
+                                                     : "size";
 }
 
 const char *mend_report_source(const mend_report *report)

@@ -14,9 +14,11 @@
 
 bool mend_trace_is_recording(const mend_byte_source *source)
 {
-    const uint64_t mark = MEND_RECORD_MARK;
-    return source->end - source->start >= sizeof(mark) &&
-           memcmp(source->buffer + source->start, &mark, sizeof(mark)) == 0;
+    uint64_t mark = 0;
+    if (source->end - source->start >= sizeof(mark)) {
+        memcpy(&mark, source->buffer + source->start, sizeof(mark));
+    }
+    return mend_record_is_mark(mark);
 }
 
 /* All that is left of a source. The caller frees *bytes, after a failure too. */
@@ -130,8 +132,8 @@ typedef struct recording_reader {
     mend_trace_detail *detail; /* NULL: none */
     mend_record_run run;
     scope_paths scopes;
-    number_names tags;
-    bool has_tags;              /* a block has one */
+    number_names tags, stacks;
+    bool has_numbers;           /* a block has a tag or a stack */
     mend_pointer_map live;      /* from the key of an address to the number of its block + 1 */
     mend_history_event *before; /* blocks from before the first event */
     size_t before_count;
@@ -198,7 +200,8 @@ static mend_result add_before(recording_reader *r, const mend_history_event *eve
 static mend_result look_at(recording_reader *r, const mend_history_event *event, bool is_list)
 {
     mend_result result = MEND_OK;
-    r->has_tags = r->has_tags || (event->kind == MEND_EVENT_ALLOC && event->tag != 0);
+    r->has_numbers = r->has_numbers ||
+                     (event->kind == MEND_EVENT_ALLOC && (event->tag != 0 || event->stack != 0));
     if (is_list) {
         const bool is_new = (r->first == 0 || event->sequence < r->first) &&
                             mend_pointer_map_find(&r->live, key_of(r, event)) == NULL;
@@ -225,6 +228,8 @@ static bool take_names(recording_reader *r, mend_record_reader *block)
     while (has_memory && mend_record_next_name(block, &name)) {
         if (name.kind == MEND_NAME_TAG && name.number != UINT64_MAX) {
             has_memory = set_name(&r->tags, mend_trace_key(&r->builder, name.number), &name);
+        } else if (name.kind == MEND_NAME_STACK && name.number != UINT64_MAX) {
+            has_memory = set_name(&r->stacks, mend_trace_key(&r->builder, name.number), &name);
         } else if (name.kind == MEND_NAME_STREAM && r->detail != NULL) {
             mend_trace_detail_name_stream(r->detail, &name);
         }
@@ -232,7 +237,22 @@ static bool take_names(recording_reader *r, mend_record_reader *block)
     return has_memory;
 }
 
-/* The scope and the tag, as the library names holders (layout/holders.c). */
+/* The name of a tag or a stack, or `word` and its number; "" of 0. */
+static void write_named(const recording_reader *r, const number_names *names, const char *word,
+                        uint64_t number, char text[MEND_NAME_BYTES])
+{
+    const char *name = number != 0 && number != UINT64_MAX
+                           ? name_of(names, mend_trace_key(&r->builder, number))
+                           : "";
+    text[0] = 0;
+    if (name[0] != 0) {
+        snprintf(text, MEND_NAME_BYTES, "%s", name);
+    } else if (number != 0) {
+        snprintf(text, MEND_NAME_BYTES, "%s %llu", word, (unsigned long long)number);
+    }
+}
+
+/* The scope, the tag and the stack, as the library names holders (layout/holders.c). */
 static void write_label(const recording_reader *r, const mend_history_event *event,
                         char label[MEND_TRACE_LABEL_BYTES])
 {
@@ -240,19 +260,24 @@ static void write_label(const recording_reader *r, const mend_history_event *eve
     const char *scope = event->scope == 0 ? ""
                         : is_scope_known  ? r->scopes.list[event->scope]
                                           : "(scopes whose names are not in the file)";
-    const char *name = event->tag != 0 && event->tag != UINT64_MAX
-                           ? name_of(&r->tags, mend_trace_key(&r->builder, event->tag))
-                           : "";
-    char number[32] = "";
-    if (event->tag != 0) {
-        snprintf(number, sizeof(number), "tag %llu", (unsigned long long)event->tag);
-    }
-    const char *tag = name[0] != 0 ? name : number;
-    snprintf(label, MEND_TRACE_LABEL_BYTES, "%s%s%s", scope,
-             scope[0] != 0 && tag[0] != 0 ? ", " : "", tag);
-    if (label[0] == 0 && r->scopes.count > 0) {
+    char tag[MEND_NAME_BYTES];
+    char stack[MEND_NAME_BYTES];
+    write_named(r, &r->tags, "tag", event->tag, tag);
+    write_named(r, &r->stacks, "stack", event->stack, stack);
+    const bool has_scope = scope[0] != 0;
+    const bool has_tag = tag[0] != 0;
+    const bool has_stack = stack[0] != 0;
+    const int room = MEND_TRACE_LABEL_BYTES - 1; /* for a long path that of a stack is left */
+    const int left = room - (has_stack ? (int)strlen(stack) + 2 : 0);
+    snprintf(label, MEND_TRACE_LABEL_BYTES, "%.*s%s%s", left, scope,
+             has_scope && has_tag ? ", " : "", tag);
+    if (has_stack) {
+        const size_t used = mend_min_u64(strlen(label), (size_t)left);
+        snprintf(label + used, MEND_TRACE_LABEL_BYTES - used, "%s%s",
+                 has_scope || has_tag ? ", " : "", stack);
+    } else if (!has_scope && !has_tag && r->scopes.count > 0) {
         snprintf(label, MEND_TRACE_LABEL_BYTES, "(outside of scopes)");
-    } else if (label[0] == 0) {
+    } else if (!has_scope && !has_tag) {
         snprintf(label, MEND_TRACE_LABEL_BYTES, "blocks of %s",
                  mend_words_amount(event->size_bytes).text);
     }
@@ -264,7 +289,8 @@ static void tell_place(recording_reader *r, const mend_history_event *event)
         return;
     }
     mend_trace_place place = {.address = (uint64_t)(uintptr_t)event->address};
-    if (r->scopes.count > 0 || r->has_tags) {
+    r->detail->has_stacks = r->detail->has_stacks || event->stack != 0;
+    if (r->scopes.count > 0 || r->has_numbers) {
         char label[MEND_TRACE_LABEL_BYTES];
         write_label(r, event, label);
         place.holder = mend_trace_detail_holder(r->detail, label);
@@ -473,13 +499,16 @@ mend_result mend_trace_read_recording(mend_byte_source *source, mend_trace_detai
         mend_trace_builder_init(&r.builder, source->path);
         mend_pointer_map_init(&r.live);
         mend_pointer_map_init(&r.tags.at);
+        mend_pointer_map_init(&r.stacks.at);
         result = make_trace(&r, trace);
         mend_pointer_map_clear(&r.live);
         mend_pointer_map_clear(&r.tags.at);
+        mend_pointer_map_clear(&r.stacks.at);
         mend_trace_builder_clear(&r.builder);
     }
     free(r.scopes.list);
     free(r.tags.list);
+    free(r.stacks.list);
     free(r.before);
     free(bytes);
     return result;

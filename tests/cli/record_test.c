@@ -102,14 +102,15 @@ static void put(uint64_t sequence, mend_event_kind kind, uint64_t n, uint32_t sc
 }
 
 /* The same, allocated with a tag, each as an event of its number. */
-static void put_tagged(uint64_t sequence, uint64_t n, uint64_t tag)
+static void put_tagged(uint64_t sequence, uint64_t n, uint64_t tag, uint32_t stack)
 {
     const mend_history_event event = {.sequence = sequence,
                                       .kind = MEND_EVENT_ALLOC,
                                       .address = (void *)(uintptr_t)(n << 10),
                                       .size_bytes = n << 10,
                                       .requested_bytes = n << 10,
-                                      .tag = tag};
+                                      .tag = tag,
+                                      .stack = stack};
     EXPECT_TRUE(mend_record_add_event(&block, &event));
 }
 
@@ -189,20 +190,28 @@ MEND_TEST(record, holders_are_scopes)
     EXPECT_STR_EQ("step", report->holders[2].name);
 }
 
-MEND_TEST(record, tags_have_the_names_that_were_given_last)
+MEND_TEST(record, tags_and_stacks_have_the_names_that_were_given_last)
 {
-    static const char *const said[] = {"first name", "kv cache", "copies"};
+    static const struct {
+        mend_name_kind kind;
+        uint64_t number;
+        const char *name;
+    } said[] = {{MEND_NAME_TAG, 7, "first name"},
+                {MEND_NAME_TAG, 7, "kv cache"},
+                {MEND_NAME_STREAM, 0, "copies"},
+                {MEND_NAME_STACK, 3, "train.py:41 step"}};
     length = 0;
     put_run(1);
     begin(MEND_RECORD_EVENTS);
-    put_tagged(1, 10, 0);
-    put_tagged(2, 20, 7);
-    put_tagged(3, 30, 8);
+    put_tagged(1, 10, 0, 0);
+    put_tagged(2, 20, 7, 0);
+    put_tagged(3, 30, 8, 4);
+    put_tagged(4, 40, 7, 3);
+    put_tagged(5, 50, 0, 3);
     end(2);
-    for (uint32_t i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < sizeof(said) / sizeof(*said); i++) {
         uint32_t named = mend_names_count();
-        EXPECT_TRUE(
-            mend_names_set(i < 2 ? MEND_NAME_TAG : MEND_NAME_STREAM, i < 2 ? 7 : 0, said[i]));
+        EXPECT_TRUE(mend_names_set(said[i].kind, said[i].number, said[i].name));
         mend_record_fill_names(&block, &named);
         end(3 + i);
     }
@@ -210,10 +219,12 @@ MEND_TEST(record, tags_have_the_names_that_were_given_last)
     ENDING_REPORT mend_report *report = NULL;
     char stream[MEND_NAME_BYTES];
     EXPECT_RESULT(MEND_OK, mend_report_create(file.path, 0, &report));
-    ASSERT_U64_EQ(3, report->holder_count);
+    ASSERT_U64_EQ(5, report->holder_count);
     EXPECT_STR_EQ("blocks of 10.00 KiB", report->holders[0].name);
     EXPECT_STR_EQ("kv cache", report->holders[1].name);
-    EXPECT_STR_EQ("tag 8", report->holders[2].name);
+    EXPECT_STR_EQ("tag 8, stack 4", report->holders[2].name);
+    EXPECT_STR_EQ("kv cache, train.py:41 step", report->holders[3].name);
+    EXPECT_STR_EQ("train.py:41 step", report->holders[4].name);
     mend_trace_detail_tell_stream(&report->detail, 0, stream, sizeof(stream));
     EXPECT_STR_EQ("copies", stream);
 }

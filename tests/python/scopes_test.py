@@ -151,10 +151,32 @@ class Scopes(SimulatedTest):
             _devices.free(0, ordered, MIB, 0)
             mend.name_stream(0, "")
             mend.name_tag(3, "")
-        with self.assertRaisesRegex(ValueError, "by is any of scope, tag, stream"):
+        with self.assertRaisesRegex(ValueError, "by is any of scope, tag, stream, stack"):
             mend.holders(by="size")
         with self.assertRaisesRegex(ValueError, "NUL byte"):
             mend.name_tag(3, "a\0b")
+
+    def test_large_blocks_have_the_line_that_allocates_them(self):
+        def step(bytes_each):
+            self.blocks.append(_devices.alloc(0, bytes_each))
+
+        line = step.__code__.co_firstlineno + 1
+        mend.record_stacks(MIB)
+        try:
+            step(MIB)
+            for _ in range(4):
+                step(MIB // 4)
+            thread = threading.Thread(target=lambda: step(MIB))
+            thread.start()
+            thread.join()
+        finally:
+            mend.record_stacks(0)
+        step(MIB)
+        found = {holder.name: holder.live_bytes for holder in mend.holders(by="stack")}
+        self.assertEqual(found[f"scopes_test.py:{line} step"], 2 * MIB + MIB // 4)
+        self.assertEqual(len(found), 3)  # and the sizes of those without
+        with self.assertRaisesRegex(ValueError, "every_bytes is -1"):
+            mend.record_stacks(-1)
 
     def test_a_name_is_text_that_c_can_have(self):
         for name, why in (("", "is empty"), ("a\0b", "has a NUL byte"), ("a\udcff", "no UTF-8")):

@@ -21,6 +21,7 @@ typedef enum asleep_figure {
 uint64_t trial_asleep(const trial_pool *pool, asleep_figure figure);
 uint64_t trial_sleep_tag(const trial_call *call);
 void trial_mark_call(const trial_call *call);
+uint32_t trial_stack_of(const operation *op, uint64_t size_bytes); /* of a block, after that */
 mend_result trial_call_sleep(trial_call *call, mend_pool *pool);
 bool trial_may_answer_asleep(const trial *t, const trial_call *call);
 bool trial_sleeps(const trial *t, int pool);         /* anything does */

@@ -118,12 +118,27 @@ int trial_zone_at(const trial *t, int pool, uint64_t address)
     return span != NULL ? span->zone : MEND_ZONE_LARGE;
 }
 
-uint32_t trial_scope_at(const trial *t, int pool, uint64_t address)
+/* A block's, or a page's. */
+static const mend_span *span_at(const trial *t, int pool, uint64_t address)
 {
     const mend_heap *heap = &t->pools[pool].pool->heap;
     const mend_span *span = mend_pointer_map_find(&heap->blocks, address);
-    span = span != NULL ? span : mend_heap_span_at(heap, address); /* a page */
+    return span != NULL ? span : mend_heap_span_at(heap, address);
+}
+
+uint32_t trial_scope_at(const trial *t, int pool, uint64_t address)
+{
+    const mend_span *span = span_at(t, pool, address);
     return span != NULL ? span->scope : 0;
+}
+
+void trial_expect_stack(trial *t, trial_block *block, uint32_t stack)
+{
+    const mend_span *span = span_at(t, block->pool, block->address);
+    const uint32_t found = span != NULL ? span->stack : 0;
+    block->stack = stack;
+    trial_claim(t, TRIAL_MODEL, found == stack, "a block's stack is %u, and was to be %u", found,
+                stack);
 }
 
 /* A block in a free slot, by a call that has its size, its alignment and its pool. */
@@ -156,6 +171,7 @@ static mend_result take_block(trial *t, const operation *op, trial_call *call)
                            .in_one_chunk = call->in_one_chunk,
                            .sleep_tag = tag != 0 ? tag : call->size_bytes,
                            .group = may_be_of_group ? trial_group_taking(t, call->stream) : NOBODY};
+    trial_expect_stack(t, block, trial_stack_of(op, call->size_bytes));
     if (call->group != NULL) {
         block->group = op->amount / 4 % TRIAL_GROUPS; /* as trial_alloc_in names it */
     }

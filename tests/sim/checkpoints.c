@@ -161,6 +161,7 @@ static void follow(trial *t, int number)
                                    .group = number,
                                    .zone = trial_zone_at(t, 0, address),
                                    .scope = trial_scope_at(t, 0, address)};
+            trial_expect_stack(t, block, 0);
             trial_count_alloc(t, block);
         }
     }

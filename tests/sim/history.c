@@ -101,7 +101,8 @@ static bool is_recorded(const test_recording *r, const trial_block *block)
         const mend_history_event *event = &r->live.list[i];
         if ((uint64_t)(uintptr_t)event->address == block->address) {
             return event->size_bytes == block->size_bytes &&
-                   event->requested_bytes == block->requested_bytes && event->scope == block->scope;
+                   event->requested_bytes == block->requested_bytes &&
+                   event->scope == block->scope && event->stack == block->stack;
         }
     }
     return false;

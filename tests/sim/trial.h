@@ -432,6 +432,7 @@ void trial_count_alloc(trial *t, const trial_block *block); /* the model's side 
 void trial_end_block(trial *t, trial_block *block);         /* and of a free */
 int trial_zone_at(const trial *t, int pool, uint64_t address);
 uint32_t trial_scope_at(const trial *t, int pool, uint64_t address);
+void trial_expect_stack(trial *t, trial_block *block, uint32_t stack);
 bool trial_free_here(trial *t, int thread, bool is_inside, trial_block *block);
 bool trial_join_readers(trial *t, trial_block *block, bool declared_too);
 bool trial_is_in_capture(const trial *t, const trial_block *block);

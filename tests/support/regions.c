@@ -206,8 +206,10 @@ static uint64_t bytes_of(const mend_holder *holder, unsigned by, const mend_regi
         const mend_region *at = &regions[i];
         const uint32_t scope = (by & MEND_BY_SCOPE) != 0 ? at->scope : 0;
         const uint64_t tag = (by & MEND_BY_TAG) != 0 ? at->tag : 0;
-        const bool is_of_size = scope == 0 && tag == 0 && !is_of_stream;
+        const uint32_t stack = (by & MEND_BY_STACK) != 0 ? at->stack : 0;
+        const bool is_of_size = scope == 0 && tag == 0 && stack == 0 && !is_of_stream;
         const bool is_its = is_used(at) && scope == holder->scope && tag == holder->tag &&
+                            stack == holder->stack &&
                             (!is_of_stream || at->stream == holder->stream) &&
                             holder->block_bytes == (is_of_size ? at->size_bytes : 0);
         bytes += is_its ? at->size_bytes : 0;

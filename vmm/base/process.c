@@ -56,6 +56,7 @@ mend_process_shares mend_process_own_shares = {.mutex = SHARE_MUTEX_INITIALIZER,
 
 mend_process_scopes mend_process_own_scopes = {.mutex = LOG_MUTEX_INITIALIZER};
 mend_process_names mend_process_own_names = {.mutex = LOG_MUTEX_INITIALIZER};
+mend_process_stacks mend_process_own_stacks = {.mutex = LOG_MUTEX_INITIALIZER};
 
 /* ---- fork ------------------------------------------------------------------------------------ */
 
@@ -135,6 +136,7 @@ static void start_anew(void)
     mend_pointer_map_init(&mend_process_own_devices.blocks);
     mend_process_own_scopes.mutex = (mend_mutex)LOG_MUTEX_INITIALIZER;
     mend_process_own_names.mutex = (mend_mutex)LOG_MUTEX_INITIALIZER;
+    mend_process_own_stacks.mutex = (mend_mutex)LOG_MUTEX_INITIALIZER;
     /* The thread that shared it may not exist here, and would never end it. */
     atomic_store_explicit(&mend_process_common_scope, 0, memory_order_relaxed);
 }

@@ -209,6 +209,16 @@ typedef struct mend_process_names {
 
 extern mend_process_names mend_process_own_names __attribute__((visibility("hidden")));
 
+/* Who says what stack a thread has (mend_stack_set_source). The mutex guards the first two. */
+typedef struct mend_process_stacks {
+    mend_mutex mutex;
+    mend_stack_source source;
+    void *context;
+    _Atomic(uint64_t) every_bytes; /* 0: off */
+} mend_process_stacks;
+
+extern mend_process_stacks mend_process_own_stacks __attribute__((visibility("hidden")));
+
 /* ---- profiler and SIGUSR2 -------------------------------------------------------------------- */
 
 typedef void (*mend_nvtx_function)(void);

@@ -68,7 +68,8 @@ static bool take_one(mend_record_reader *reader)
     X(scope, uint32_t)                                                                             \
     X(tag, uint64_t)                                                                               \
     X(group, mend_group *)                                                                         \
-    X(is_for_graphs, int)
+    X(is_for_graphs, int)                                                                          \
+    X(stack, uint32_t)
 
 enum { FIELD_SEQUENCE = 0 };
 #define ONE(field, type) +1
@@ -129,8 +130,10 @@ bool mend_record_next_event(mend_record_reader *reader, mend_history_event *even
         return false;
     }
     const uint64_t changed = take_number(reader);
-    mend_record_row row;
-    for (size_t i = 0; i < MEND_RECORD_FIELDS; i++) {
+    const size_t fields = reader->head.mark == MEND_RECORD_MARK ? (size_t)MEND_RECORD_FIELDS
+                                                                : (size_t)MEND_RECORD_FIELDS_1;
+    mend_record_row row = {{0}};
+    for (size_t i = 0; i < fields; i++) {
         const uint64_t by = (changed >> i & 1) != 0 ? take_number(reader) : 0;
         row.numbers[i] = expected(&reader->before, i) + (by >> 1 ^ (0 - (by & 1)));
     }
@@ -312,7 +315,7 @@ bool mend_record_open(mend_record_reader *reader, const uint8_t *bytes, size_t c
     const mend_record_head *head = &reader->head;
     const uint64_t room = mend_min_u64(count - sizeof(*head), MEND_RECORD_CONTENT_BYTES);
     reader->end = reader->at + mend_min_u64(head->bytes, room);
-    return head->mark == MEND_RECORD_MARK && head->bytes % sizeof(uint64_t) == 0 &&
+    return mend_record_is_mark(head->mark) && head->bytes % sizeof(uint64_t) == 0 &&
            head->bytes <= room && head->count <= head->bytes &&
            head->sum == sum_of(head, reader->at);
 }

@@ -20,11 +20,18 @@ typedef enum mend_record_kind {
     MEND_RECORD_EVENTS,  /* what happened since the block of events before */
     MEND_RECORD_END,     /* the pool was destroyed */
     MEND_RECORD_FAILURE, /* one mend_event_failure, its message up to the end of the block */
-    MEND_RECORD_NAMES    /* names of tags and streams; a later one takes the place of a former */
+    MEND_RECORD_NAMES    /* names of numbers; a later one takes the place of a former */
 } mend_record_kind;
 
 /* What each block begins with, in the numbers of the machine. */
-#define MEND_RECORD_MARK UINT64_C(0x31434552444E454D)
+#define MEND_RECORD_MARK UINT64_C(0x32434552444E454D)
+#define MEND_RECORD_MARK_1                                                                         \
+    UINT64_C(0x31434552444E454D) /* of files before stacks: read, not made                         \
+                                  */
+static inline bool mend_record_is_mark(uint64_t mark)
+{
+    return mark == MEND_RECORD_MARK || mark == MEND_RECORD_MARK_1;
+}
 typedef struct mend_record_head {
     uint64_t mark;
     uint64_t number; /* from 1, one more with each block of a recording */
@@ -46,7 +53,7 @@ typedef struct mend_record_run {
 } mend_record_run;
 
 /* An event as numbers. */
-enum { MEND_RECORD_FIELDS = 14 };
+enum { MEND_RECORD_FIELDS = 15, MEND_RECORD_FIELDS_1 = 14 /* of the first mark */ };
 typedef struct mend_record_row {
     uint64_t numbers[MEND_RECORD_FIELDS];
 } mend_record_row;

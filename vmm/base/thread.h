@@ -52,6 +52,9 @@ typedef struct mend_thread_marks {
     uint32_t depth;         /* scopes that it is inside of */
     uint32_t shares_from;   /* depth from which on its scope is the common one; 0: it is not */
     uint32_t failed_scopes; /* scopes begun since one could not be named */
+    uint32_t stack;         /* of the next block that it allocates; 0: none */
+    bool is_in_source;      /* of stacks */
+    uint64_t unasked_bytes; /* small blocks since the source was asked about one */
     uint64_t shares_in;     /* the process (base/generation.h) in which it began to share */
 } mend_thread_marks;
 
@@ -77,6 +80,15 @@ static inline mend_thread_marks mend_process_marks(void)
         marks.scope = atomic_load_explicit(&mend_process_common_scope, memory_order_acquire);
     }
     return marks;
+}
+
+/* The stack that was found for the block that the thread allocates now; it has none after this. */
+static inline uint32_t mend_process_take_stack(void)
+{
+    mend_thread_marks *own = mend_process_own_marks();
+    const uint32_t stack = own->stack;
+    own->stack = 0;
+    return stack;
 }
 
 /* Whether blocks that the calling thread allocates may be on the host. */

@@ -57,6 +57,7 @@ void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span
     mend_layout_count_alloc(heap, span, request->requested_bytes, request->handle);
     span->tag = request->tag;
     span->sleep_tag = span->sleep_tag != 0 ? span->sleep_tag : request->tag;
+    span->stack = request->stack;
     if (mend_history_is_on(&heap->history)) {
         mend_events_alloc(heap, span, request->service);
     }
@@ -115,6 +116,8 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
         .in_one_chunk = terms->in_one_chunk,
         .at = terms->at,
         .tag = terms->tag,
+        /* Pressure callbacks allocate, too. */
+        .stack = mend_process_has_marks() ? (uint16_t)mend_process_take_stack() : 0,
     };
     mend_span *span = NULL;
     result = request.at != 0 ? place_at(heap, &request, &span)
@@ -454,7 +457,8 @@ static mend_history_event event_of(const mend_heap *heap, mend_event_kind kind,
                                 .tag = span->tag,
                                 .requested_bytes = span->requested_bytes,
                                 .chunk = mend_chunk_memory(span->chunk)->number,
-                                .scope = span->scope};
+                                .scope = span->scope,
+                                .stack = span->stack};
 }
 
 void mend_events_alloc(mend_heap *heap, const mend_span *span, mend_service service)

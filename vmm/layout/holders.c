@@ -22,7 +22,7 @@ enum { SLOTS = 4096, PATH_BYTES = 80 };
 static_assert(SLOTS / 2 > MEND_HOLDERS_MOST, "a free slot is near");
 
 typedef struct key {
-    uint32_t scope;
+    uint16_t scope, stack;
     bool has_stream;
     bool is_class; /* of blocks up to `block_bytes`, of holders for which there was no room */
     uint64_t tag;
@@ -50,14 +50,15 @@ typedef struct table {
 
 static bool has_key(const key *a, const key *b)
 {
-    return a->scope == b->scope && a->tag == b->tag && a->block_bytes == b->block_bytes &&
-           a->stream == b->stream && a->has_stream == b->has_stream && a->is_class == b->is_class;
+    return a->scope == b->scope && a->stack == b->stack && a->tag == b->tag &&
+           a->block_bytes == b->block_bytes && a->stream == b->stream &&
+           a->has_stream == b->has_stream && a->is_class == b->is_class;
 }
 
 static uint32_t slot_of(const key *k)
 {
-    uint64_t hash = k->tag ^ k->block_bytes << 20 ^ (uint64_t)k->scope << 1 ^ k->is_class ^
-                    (uint64_t)(uintptr_t)k->stream << 3;
+    uint64_t hash = k->tag ^ k->block_bytes << 20 ^ (uint64_t)k->scope << 1 ^
+                    (uint64_t)k->stack << 33 ^ k->is_class ^ (uint64_t)(uintptr_t)k->stream << 3;
     hash *= UINT64_C(0x9e3779b97f4a7c15);
     return (uint32_t)(hash >> 52) % SLOTS;
 }
@@ -74,13 +75,14 @@ static uint16_t *find(table *t, const key *k)
 
 static bool is_of_size(const key *k)
 {
-    return k->scope == 0 && k->tag == 0 && !k->has_stream;
+    return k->scope == 0 && k->tag == 0 && k->stack == 0 && !k->has_stream;
 }
 
 static sum *sum_of(table *t, const mend_span *span)
 {
     key k = {.scope = (t->by & MEND_BY_SCOPE) != 0 ? span->scope : 0,
              .tag = (t->by & MEND_BY_TAG) != 0 ? span->tag : 0,
+             .stack = (t->by & MEND_BY_STACK) != 0 ? span->stack : 0,
              .has_stream = (t->by & MEND_BY_STREAM) != 0};
     k.stream = k.has_stream ? span->stream : NULL;
     k.block_bytes = is_of_size(&k) ? span->size_bytes : 0;
@@ -186,6 +188,10 @@ static void name(const key *of, char text[MEND_HOLDER_NAME_BYTES])
         snprintf(number, sizeof(number), "tag %llu", (unsigned long long)of->tag);
         used = put_named(text, used, MEND_NAME_TAG, of->tag, number);
     }
+    if (of->stack != 0) {
+        snprintf(number, sizeof(number), "stack %u", (unsigned)of->stack);
+        used = put_named(text, used, MEND_NAME_STACK, of->stack, number);
+    }
     if (of->has_stream) {
         const uint64_t handle = (uint64_t)(uintptr_t)of->stream;
         snprintf(number, sizeof(number), "stream %llx", (unsigned long long)handle);
@@ -201,6 +207,7 @@ static mend_holder holder_of(const table *t, const sum *s)
     mend_holder holder = {.scope = s->of.scope,
                           .tag = s->of.tag,
                           .stream = s->of.stream,
+                          .stack = s->of.stack,
                           .block_bytes = s->of.block_bytes,
                           .live_bytes = s->bytes,
                           .live_blocks = s->blocks,

@@ -25,7 +25,7 @@ static inline float mend_holders_now(const mend_heap *heap)
 
 /* What holders are told apart by if nobody asks for anything else. */
 enum {
-    MEND_BY_DEFAULT = MEND_BY_SCOPE | MEND_BY_TAG,
+    MEND_BY_DEFAULT = MEND_BY_SCOPE | MEND_BY_TAG | MEND_BY_STACK,
     MEND_BY_ANY = MEND_BY_DEFAULT | MEND_BY_STREAM
 };
 

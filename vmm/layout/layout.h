@@ -197,6 +197,7 @@ static inline void mend_layout_count_alloc(mend_heap *heap, mend_span *span,
     span->tag = 0;
     span->sleep_tag = 0;
     span->scope = 0;
+    span->stack = 0;
     zone->allocations++;
     span->born = mend_holders_now(heap);
     zone->allocated_bytes += span->size_bytes;
@@ -213,7 +214,8 @@ static inline void mend_layout_count_alloc(mend_heap *heap, mend_span *span,
     if (mend_process_has_marks()) {
         const mend_thread_marks marks = mend_process_marks();
         span->sleep_tag = marks.sleep_tag;
-        span->scope = marks.scope;
+        span->scope = (uint16_t)marks.scope;
+        span->stack = (uint16_t)mend_process_take_stack();
         if (span->scope != 0) {
             mend_scopes_count_alloc(&heap->scopes, &span->scope, span->size_bytes,
                                     counters->live_bytes, heap->chunks.reserved_bytes);

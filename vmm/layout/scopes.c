@@ -27,13 +27,13 @@ static bool make_place(mend_scope_table *table, uint32_t number)
     return true;
 }
 
-void mend_scopes_count_alloc(mend_scope_table *table, uint32_t *scope, uint64_t size_bytes,
+void mend_scopes_count_alloc(mend_scope_table *table, uint16_t *scope, uint64_t size_bytes,
                              uint64_t pool_bytes, uint64_t reserved_bytes)
 {
     assert(*scope != 0);
     if (*scope >= table->capacity && !make_place(table, *scope)) {
         while (*scope >= table->capacity && *scope != 0) {
-            *scope = mend_scopes_entry(*scope)->around;
+            *scope = (uint16_t)mend_scopes_entry(*scope)->around;
         }
     }
     for (uint32_t at = *scope; at != 0; at = table->of[at].around) {

@@ -34,7 +34,7 @@ typedef struct mend_scope_table {
 
 /* A span was counted as live in its heap, which has `pool_bytes` live and `reserved_bytes` now.
  * *scope is not 0; it is set to the scope that the span counts for. */
-void mend_scopes_count_alloc(mend_scope_table *table, uint32_t *scope, uint64_t size_bytes,
+void mend_scopes_count_alloc(mend_scope_table *table, uint16_t *scope, uint64_t size_bytes,
                              uint64_t pool_bytes, uint64_t reserved_bytes);
 
 /* A span is free now. Its scope is not 0. */

@@ -86,7 +86,8 @@ typedef struct mend_span {
     bool lent;           /* live: no block, but memory in use at an alias of its chunk */
     uint8_t cache_index; /* cached: index in the cache's list */
     float born;          /* live: blocks and pages allocated in the heap until then */
-    uint32_t scope;      /* live: number of the scope it was allocated in (layout/scopes.h) */
+    uint16_t scope;      /* live: number of the scope it was allocated in (layout/scopes.h) */
+    uint16_t stack;      /* live: number that the source of stacks said; 0: none */
 
     mend_waits waits;         /* free: what must pass before it is idle. Live: what its memory still
                                * waited for when it was taken, and the users declared by
@@ -430,6 +431,7 @@ typedef struct mend_request {
     uint32_t owner;        /* the group that the caller named; 0: none */
     uint64_t at;           /* the address that the caller named; 0: any */
     uint64_t tag;
+    uint16_t stack;                 /* as the span's */
     const struct mend_parts *pages; /* not a block: they are to be committed, and size_bytes of
                                      * them are not. NULL: a block */
     mend_service service;           /* how it was placed, while the history is on */

@@ -131,6 +131,7 @@ static void walk_block(region_walk *walk, const mend_span *span)
     region.tag = span->tag;
     region.contents_dropped = span->contents_dropped;
     region.scope = span->scope;
+    region.stack = span->stack;
     set_group(walk->heap, mend_group_number_of(walk->heap, span), &region);
     const mend_chunk *chunk = span->chunk;
     for (; chunk != NULL && chunk->address < mend_span_end(span); chunk = mend_chunk_next(chunk)) {

@@ -71,6 +71,7 @@ mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
     }
     static const mend_terms usual = {.alignment_bytes = MEND_GRANULE_BYTES};
     mend_order order;
+    mend_pool_find_stack(size_bytes);
     MEND_TRY(mend_pool_find_order(pool, stream, &order));
     MEND_TRY(mend_pool_take(pool));
     uint64_t address =
@@ -132,6 +133,7 @@ mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream st
         return mend_alloc(pool, size_bytes, stream, pointer);
     }
     if (result == MEND_OK) {
+        mend_pool_find_stack(size_bytes);
         result = mend_pool_find_order(pool, stream, &order);
     }
     if (result == MEND_OK) {

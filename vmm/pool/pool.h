@@ -164,6 +164,18 @@ void mend_publisher_ring(const mend_pool *pool);
  * *number is then that. A failure is a warning of the log. The caller holds no lock. */
 void mend_pool_snapshot(mend_pool *pool, const char *path, unsigned *number);
 
+/* ---- scopes.c -------------------------------------------------------------------------------- */
+
+/* Asks the source of stacks, if there is one, about the block that the thread allocates now. The
+ * caller holds no lock. */
+void mend_pool_ask_stack(uint64_t size_bytes);
+static inline void mend_pool_find_stack(uint64_t size_bytes)
+{
+    if (mend_process_has_marks()) {
+        mend_pool_ask_stack(size_bytes);
+    }
+}
+
 /* ---- checks.c -------------------------------------------------------------------------------- */
 
 /* Starts to check, see mend_pool_config.check. MEND_ERROR_OUT_OF_HOST_MEMORY. */

@@ -112,7 +112,7 @@ static bool may_be_written_over(int file)
 {
     uint64_t mark = 0;
     const ssize_t bytes = pread(file, &mark, sizeof(mark), 0);
-    if (bytes > 0 && mark != MEND_RECORD_MARK) {
+    if (bytes > 0 && !mend_record_is_mark(mark)) {
         errno = EEXIST;
         return false;
     }

@@ -74,9 +74,57 @@ mend_result mend_scope_pop(void)
     return MEND_OK;
 }
 
+mend_result mend_stack_set_source(mend_stack_source source, void *context, uint64_t every_bytes)
+{
+    mend_process_stacks *stacks = &mend_process_own_stacks;
+    if (source != NULL && every_bytes == 0) {
+        return mend_pool_invalid("mend_stack_set_source: every_bytes is 0");
+    }
+    if (mend_process_prepare() != MEND_OK) {
+        return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no memory for a source of stacks");
+    }
+    mend_mutex_lock(&stacks->mutex);
+    stacks->source = source;
+    stacks->context = context;
+    atomic_store(&stacks->every_bytes, source != NULL ? every_bytes : 0);
+    mend_mutex_unlock(&stacks->mutex);
+    if (source != NULL) {
+        atomic_store_explicit(&mend_process_are_marks_set, true, memory_order_relaxed);
+    }
+    return MEND_OK;
+}
+
+void mend_pool_ask_stack(uint64_t size_bytes)
+{
+    mend_process_stacks *stacks = &mend_process_own_stacks;
+    mend_thread_marks *own = mend_process_own_marks();
+    const uint64_t every_bytes = atomic_load_explicit(&stacks->every_bytes, memory_order_relaxed);
+    own->stack = 0;
+    if (every_bytes == 0 || own->is_in_source) {
+        return;
+    }
+    if (size_bytes < every_bytes) {
+        own->unasked_bytes += size_bytes;
+        if (own->unasked_bytes < every_bytes) {
+            return;
+        }
+        own->unasked_bytes = 0;
+    }
+    mend_mutex_lock(&stacks->mutex);
+    const mend_stack_source source = stacks->source;
+    void *context = stacks->context;
+    mend_mutex_unlock(&stacks->mutex);
+    if (source != NULL) {
+        own->is_in_source = true;
+        const uint32_t stack = source(context, size_bytes);
+        own->is_in_source = false;
+        own->stack = stack < UINT16_MAX ? stack : UINT16_MAX;
+    }
+}
+
 mend_result mend_name(mend_name_kind kind, uint64_t number, const char *name)
 {
-    if (name == NULL || (kind != MEND_NAME_TAG && kind != MEND_NAME_STREAM)) {
+    if (name == NULL || kind < MEND_NAME_TAG || kind > MEND_NAME_STACK) {
         return mend_pool_invalid("mend_name: name is NULL, or kind is no mend_name_kind");
     }
     return mend_names_set(kind, number, name)

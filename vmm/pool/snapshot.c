@@ -143,6 +143,7 @@ static void put_block(snapshot *s, const mend_region *region, uint64_t sequence)
                                  .requested_bytes = region->requested_bytes,
                                  .stream = region->stream,
                                  .scope = region->scope,
+                                 .stack = region->stack,
                                  .tag = region->tag,
                                  .group = region->group,
                                  .is_for_graphs = region->is_for_graphs});

@@ -50,8 +50,8 @@ typedef enum mend_result {
  * call. */
 MEND_API const char *mend_result_name(mend_result result);
 
-/* Who holds memory: the live blocks and committed pages of one scope and tag, or of one stream
- * (mend_get_holders); of those that have neither scope nor tag, the blocks of one size. Bytes as
+/* Who holds memory: the live blocks and committed pages of one scope, tag and stack, or of one
+ * stream (mend_get_holders); of those that have none of these, the blocks of one size. Bytes as
  * live_bytes of mend_stats. Fields may be added at the end. */
 enum { MEND_HOLDER_NAME_BYTES = 104 };
 typedef struct mend_holder {
@@ -67,6 +67,7 @@ typedef struct mend_holder {
     char name[MEND_HOLDER_NAME_BYTES]; /* in words: "step/forward, tag 7", "blocks of 2.00 MiB";
                                         * with the names of mend_name */
     mend_stream stream; /* of all of them, if it was asked for; else NULL, the default stream's */
+    uint32_t stack;     /* its number (mend_stack_set_source); 0: none */
 } mend_holder;
 
 /* Where the memory is when a request found none, in exact bytes: what the message of

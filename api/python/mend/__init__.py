@@ -25,6 +25,7 @@ from ._sleep import (
     usage_by_tag,
     wake,
 )
+from ._stacks import record_stacks
 from ._version import __version__, library_version
 from ._views import Event, History, Holder, Region, holders, leaks, prometheus, regions, report
 
@@ -50,6 +51,7 @@ __all__ = [
     "name_stream",
     "name_tag",
     "prometheus",
+    "record_stacks",
     "regions",
     "report",
     "reset_peak_stats",

@@ -57,6 +57,7 @@ _FUNCTIONS = {
     "mend_get_scopes": "mend.scopes",
     "mend_get_holders": "mend.holders",
     "mend_name": "mend.name_tag",
+    "mend_stack_set_source": "mend.record_stacks",
     "mend_get_regions": "mend.regions",
     "mend_stats_prometheus": "mend.prometheus",
     "mend_history_start": "mend.keep_history",

@@ -13,7 +13,7 @@ from ._errors import check
 from ._scopes import paths
 
 _SHOWN = 8
-_BY = {"scope": 1, "tag": 2, "stream": 4}  # MEND_BY_...
+_BY = {"scope": 1, "tag": 2, "stream": 4, "stack": 8}  # MEND_BY_...
 
 
 class Holder(NamedTuple):
@@ -29,9 +29,11 @@ class Holder(NamedTuple):
     growth_bytes: int  # above 0: a suspect of a leak
 
 
-def holders(device: object = 0, *, by: str | Iterable[str] = ("scope", "tag")) -> list[Holder]:
+def holders(
+    device: object = 0, *, by: str | Iterable[str] = ("scope", "tag", "stack")
+) -> list[Holder]:
     """Who holds the memory of the device's default pool, the largest first, told apart by any of
-    "scope", "tag" and "stream"; blocks that have none of these by their size."""
+    "scope", "tag", "stack" and "stream"; blocks that have none of these by their size."""
     found = []
     kinds = [by] if isinstance(by, str) else list(by)
     if not kinds or not _BY.keys() >= set(kinds):

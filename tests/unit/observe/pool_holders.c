@@ -114,6 +114,139 @@ KIT_TEST(pool_holders, a_name_is_given_as_often_as_somebody_wants_and_kept_once)
     EXPECT_OK(mend_name(MEND_NAME_TAG, 77, ""));
 }
 
+/* ---- stacks ---------------------------------------------------------------------------------- */
+
+/* Says 1, 2, 3, ...; and allocates from the pool, if there is one. */
+typedef struct numbering {
+    uint32_t said;
+    uint64_t size_bytes; /* last */
+    mend_world *w;
+} numbering;
+
+static uint32_t say(void *context, uint64_t size_bytes)
+{
+    numbering *n = context;
+    mend_world *w = n->w;
+    n->size_bytes = size_bytes;
+    if (w != NULL) {
+        kit_free(w, kit_alloc(w, 3 * KIB, S(0)), S(0));
+    }
+    return ++n->said;
+}
+
+static uint32_t stack_of(const mend_world *w, const void *block)
+{
+    static mend_region regions[64];
+    size_t count = 0;
+    EXPECT_OK(mend_get_regions(w->pool, regions, sizeof(*regions), 64, &count));
+    for (size_t i = 0; i < count; i++) {
+        if (regions[i].address == block && regions[i].kind != MEND_REGION_FREE) {
+            return regions[i].stack;
+        }
+    }
+    return UINT32_MAX;
+}
+
+KIT_TEST(pool_holders, each_large_block_and_a_sample_of_small_ones_have_stacks)
+{
+    numbering n = {0};
+    mend_holder h[MOST];
+    mend_history_event events[MOST];
+    uint64_t cursor = 0;
+    size_t count = 0;
+    void *blocks[9];
+    EXPECT_INVALID(mend_stack_set_source(say, &n, 0));
+    EXPECT_OK(mend_history_start(w->pool, 100));
+    EXPECT_OK(mend_stack_set_source(say, &n, 4 * KIB));
+    EXPECT_OK(mend_name(MEND_NAME_STACK, 1, "train.py:41 step"));
+    blocks[0] = kit_alloc(w, 4 * KIB, S(0));
+    for (int i = 1; i < 9; i++) {
+        blocks[i] = kit_alloc(w, KIB, S(0)); /* of four one */
+    }
+    EXPECT_U64_EQ(3, n.said);
+    EXPECT_U64_EQ(KIB, n.size_bytes);
+    for (int i = 0; i < 9; i++) {
+        EXPECT_U64_EQ(i % 4 == 0 ? 1 + (unsigned)i / 4 : 0, stack_of(w, blocks[i]));
+    }
+    kit_free(w, blocks[0], S(0));
+    blocks[0] = kit_alloc(w, 4 * KIB, S(0)); /* a hit of the front cache */
+    EXPECT_U64_EQ(1, mend_world_stats(w).cache_hits);
+    EXPECT_U64_EQ(4, stack_of(w, blocks[0]));
+    EXPECT_OK(mend_name(MEND_NAME_STACK, 4, "train.py:44 step"));
+    EXPECT_U64_EQ(4, list(w, h));
+    EXPECT_STR_EQ("blocks of 1.00 KiB", h[0].name);
+    EXPECT_STR_EQ("train.py:44 step", h[1].name);
+    EXPECT_FIELDS(h[1], stack, 4, live_bytes, 4 * KIB);
+    EXPECT_OK(mend_get_holders(w->pool, MEND_BY_TAG, h, sizeof(*h), MOST, &count));
+    EXPECT_U64_EQ(2, count);
+    EXPECT_OK(mend_stack_set_source(NULL, NULL, 0));
+    EXPECT_U64_EQ(0, stack_of(w, kit_alloc(w, 4 * KIB, S(0))));
+    do {
+        EXPECT_OK(mend_history_read(w->pool, &cursor, events, sizeof(*events), MOST, &count));
+        for (size_t i = 0; i < count; i++) {
+            EXPECT_TRUE(events[i].address != blocks[0] || events[i].kind == MEND_EVENT_MAP ||
+                        events[i].stack == 1 || events[i].stack == 4);
+        }
+    } while (count > 0);
+}
+
+/* What a source allocates has none, nor what a call that failed would have had. */
+KIT_TEST_IN(pool_holders, a_stack_is_that_of_its_own_block, kit_open_with(w, 16 * MEND_MIB, NULL))
+{
+    numbering n = {.w = w};
+    void *block = NULL;
+    mend_range *range = NULL;
+    mend_range_info info = MEND_RANGE_INFO_INIT;
+    EXPECT_OK(mend_stack_set_source(say, &n, 1));
+    block = kit_alloc(w, 2 * MEND_MIB, S(0));
+    EXPECT_U64_EQ(1, stack_of(w, block));
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 17 * MEND_MIB, S(0), &block));
+    EXPECT_U64_EQ(2, n.said);
+    EXPECT_OK(mend_range_create(w->pool, 8 * MEND_MIB, NULL, &range));
+    EXPECT_OK(mend_range_get_info(range, &info));
+    EXPECT_OK(mend_range_commit(range, 0, info.page_bytes, S(0)));
+    EXPECT_U64_EQ(0, stack_of(w, info.base));
+    n.said = 1000000;
+    n.w = NULL;
+    EXPECT_U64_EQ(65535, stack_of(w, kit_alloc(w, MEND_MIB, S(0))));
+    EXPECT_OK(mend_stack_set_source(NULL, NULL, 0));
+    EXPECT_OK(mend_range_destroy(range, S(0)));
+}
+
+typedef struct pressed {
+    mend_world *w;
+    void *freed, *taken;
+} pressed;
+
+static int swap(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
+{
+    pressed *p = context;
+    mend_world *w = p->w;
+    (void)needed_bytes;
+    (void)missing_bytes;
+    if (p->freed == NULL) {
+        return 0;
+    }
+    kit_free(w, p->freed, S(0));
+    p->freed = NULL;
+    EXPECT_OK(mend_alloc(pool, 512, S(0), &p->taken));
+    return 1;
+}
+
+KIT_TEST_IN(pool_holders, what_a_pressure_callback_allocates_has_a_stack_of_its_own,
+            kit_open_with(w, 16 * MEND_MIB, NULL))
+{
+    numbering n = {0};
+    pressed p = {w, kit_alloc(w, 14 * MEND_MIB, S(0)), NULL};
+    EXPECT_OK(mend_add_pressure_callback(w->pool, swap, &p));
+    EXPECT_OK(mend_stack_set_source(say, &n, 1));
+    void *block = kit_alloc(w, 12 * MEND_MIB, S(0));
+    EXPECT_OK(mend_stack_set_source(NULL, NULL, 0));
+    EXPECT_U64_EQ(2, n.said);
+    EXPECT_U64_EQ(1, stack_of(w, block));
+    EXPECT_U64_EQ(2, stack_of(w, p.taken));
+}
+
 /* ---- suspects -------------------------------------------------------------------------------- */
 
 /* A step allocates and frees four blocks, and keeps one if `keeps` says so. */

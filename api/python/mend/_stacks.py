@@ -1,0 +1,83 @@
+"""Stacks: the line of the program that allocates a block (docs/history.md)."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import sys
+import threading
+from types import FrameType
+
+from . import _devices
+from ._errors import check
+
+_OF_STACK = 3  # mend_name_kind
+_MOST = 65534
+_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "<frozen")
+_OWN = os.path.dirname(__file__) + os.sep
+
+_numbers: dict[tuple, int] = {}
+_users: dict[str, bool | None] = {}  # by file: whether it is the program's; None: Mend's
+_lock = threading.Lock()
+
+
+def record_stacks(every_bytes: int = 1 << 20) -> None:
+    """From now on each block of at least so many bytes, and of smaller ones one in each so many
+    bytes of a thread, has the line of Python that allocates it: holders(), report(), leaks(), out
+    of memory, recordings and snapshots name the line ("train.py:41 step > linear
+    (functional.py:12)": the innermost of the program, and that of a library which it calls). 0 ends
+    it. An allocation that is asked about takes some microseconds, and the interpreter's lock."""
+    least = _devices.amount_of("every_bytes", every_bytes)
+    source = ctypes.cast(_source, ctypes.c_void_p) if least > 0 else None
+    check(_devices.function("mend_stack_set_source")(source, None, least))
+    if least > 0:
+        atexit.register(record_stacks, 0)  # no thread may call Python when it ends
+
+
+def _number(_context: object, _size_bytes: int) -> int:
+    """The number of the calling thread's stack, for the library."""
+    frame: FrameType | None = sys._getframe().f_back
+    inner = None
+    while frame is not None:
+        file = frame.f_code.co_filename
+        is_user = _users[file] if file in _users else _learn(file)
+        if is_user is not None:
+            inner = inner or frame
+            if is_user:
+                break
+        frame = frame.f_back
+    first = frame or inner
+    if first is None:
+        return 0  # a thread of C++
+    key = (first.f_code, first.f_lineno, inner.f_code, inner.f_lineno)
+    return _numbers.get(key) or _add(key)
+
+
+def _learn(file: str) -> bool | None:
+    is_library = any(part in file for part in _LIBRARIES)
+    _users[file] = None if file.startswith(_OWN) else not is_library
+    return _users[file]
+
+
+def _add(key: tuple) -> int:
+    with _lock:
+        number = _numbers.get(key, min(len(_numbers) + 1, _MOST))
+        if key not in _numbers and number < _MOST:
+            _numbers[key] = number
+            text = _label(*key).encode(errors="replace")
+            _devices.function("mend_name")(_OF_STACK, number, text)
+    return number
+
+
+def _label(code, line, inner, inner_line) -> str:
+    """As mend report names the stacks of PyTorch's snapshots."""
+    name = "" if code.co_name == "<module>" else f" {code.co_name:.40}"
+    label = f"{os.path.basename(code.co_filename):.60}:{line}{name}"
+    if (code, line) != (inner, inner_line):
+        file = os.path.basename(inner.co_filename)
+        label += f" > {inner.co_name:.40} ({file:.40}:{inner_line})"
+    return label
+
+
+_source = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint64)(_number)
