@@ -23,7 +23,7 @@ NOT_NEEDED = re.compile(r"triton$|nvidia-cusolver")
 PEERS = (
     "cupy-cuda{}x", "numba-cuda[cu{}]", "rmm-cu{}", "cython", "onnxruntime", "cuda-core", "umf",
 )  # fmt: skip
-TESTS_NEED = ("numpy", "setuptools", "expecttest", "hypothesis", "psutil")
+TESTS_NEED = ("numpy", "setuptools", "expecttest", "hypothesis", "psutil", "nvidia-ml-py")
 
 
 def pip(python, *arguments):

@@ -24,18 +24,24 @@ SETTINGS = (
 )
 LINE = re.compile(r"in use at most ([\d,]+) MiB, held at most ([\d,]+) MiB, host waits (\d+)")
 OUT_OF_MEMORY = "OutOfMemoryError"
+SLEEP = (ROOT / "docs" / "sleep.md").read_text(encoding="utf-8")
+TURNS = re.compile(r"([\d,]+) calls, ([\d,]+) creations, ([\d,]+ MiB) held after a wake")
 
 
-def run(program, memory, setting):
-    """MiB in use, MiB held, waits; None: out of memory."""
+def done_by(program, memory, setting, *arguments):
     kept = {name: value for name, value in os.environ.items() if "ALLOC_CONF" not in name}
-    done = subprocess.run(
-        [sys.executable, "-m", "mend.simulate", f"--memory={memory}", str(HELD / program)],
+    return subprocess.run(
+        [sys.executable, "-m", "mend.simulate", f"--memory={memory}", HELD / program, *arguments],
         env={**kept, **setting},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def run(program, memory, setting):
+    """MiB in use, MiB held, waits; None: out of memory."""
+    done = done_by(program, memory, setting)
     found = LINE.search(done.stdout)
     if found is None and OUT_OF_MEMORY in done.stderr:
         return None
@@ -87,6 +93,21 @@ class FirstPage(unittest.TestCase):
             )
             figures = [found[2][0], *(most for _, most, _ in found)]
             self.assertEqual(list(said.groups()), [f"{mib / 1024:.1f}" for mib in figures])
+
+    def test_an_engine_and_a_trainer_in_turns(self):
+        """The table of docs/sleep.md. With another PyTorch its own figures may be others."""
+        found = []
+        for setting, arguments in zip((*SETTINGS[1:], SETTINGS[2]), ((), (), ("all",))):
+            done = done_by("turns.py", "8GiB", setting, *arguments)
+            found.append(TURNS.search(done.stdout))
+            self.assertTrue(found[-1], done.stderr)
+        calls = [int(line[1].replace(",", "")) for line in found]
+        self.assertLess(calls[2], calls[0])
+        said = [f"| {' | '.join(line.groups())} |" for line in found]
+        table = SLEEP.partition("PyTorch 2.15's expandable segments")[2].splitlines()
+        is_of_the_table = torch.__version__.startswith("2.15.")
+        for figures, row in list(zip(said, table))[0 if is_of_the_table else 1 :]:
+            self.assertIn(figures, row)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,8 @@ LEFT_ALONE = (
 # Products of matrices, which the CPU computes very slowly in 16 bits.
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "mv", "addmv")
 SHORT_TYPES = (torch.float16, torch.bfloat16)
+# The CPU adds up so many numbers less exactly than a GPU does.
+SUMS = ("sum", "mean")
 
 _runtime = ctypes.CDLL(None)  # the preloaded stand-in
 
@@ -59,6 +61,12 @@ def widened(value):
     """A copy in 32 bits of a tensor in 16; anything else as it is."""
     is_short = isinstance(value, torch.Tensor) and value.dtype in SHORT_TYPES
     return value.float() if is_short else value
+
+
+def doubled(value):
+    """The same in 64 bits of any fraction."""
+    is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
+    return value.double() if is_float else value
 
 
 class _ToHost:
@@ -104,11 +112,12 @@ class HostValues(TorchDispatchMode):
             on_host(value) if is_on_device(value) else value for value in tree_flatten(results)[0]
         ]
 
-        is_product = func._schema.name.partition("::")[2] in PRODUCTS
+        name = func._schema.name.partition("::")[2]
+        wider = widened if name in PRODUCTS else doubled if name in SUMS else None
 
         def work():
             given = (host_args, host_kwargs)
-            args, kwargs = tree_map(widened, given) if is_product else given
+            args, kwargs = tree_map(wider, given) if wider else given
             computed = tree_flatten(func(*args, **kwargs))[0]
             for target, value in zip(targets, computed):
                 if not isinstance(target, torch.Tensor) or not isinstance(value, torch.Tensor):
