@@ -131,7 +131,7 @@ static void lay_out_segment(hand_heap *h, const word *words, size_t count)
 
 void hand_open_as(hand_heap *h, const char *text)
 {
-    word words[16];
+    word words[64];
     size_t count = 0;
     uint64_t page = 0;
     hand_open(h);

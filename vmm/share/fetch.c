@@ -1,13 +1,13 @@
 /* The importer's side: asks the exporter that a token names for its chunks. */
 #include "share/share.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/align.h"
 #include "base/error.h"
 
 /* How soon it tries again where the exporter's queue of visitors is full. */
@@ -125,14 +125,14 @@ static void close_files(const batch *got)
     }
 }
 
+/* The system puts no more in there than has room, and so has `got`. */
+static_assert(sizeof(received_files) - CMSG_LEN(0) == sizeof(((batch *)0)->files), "no padding");
 static void collect_files(struct msghdr *message, batch *got)
 {
     got->count = 0;
     for (struct cmsghdr *at = CMSG_FIRSTHDR(message); at != NULL; at = CMSG_NXTHDR(message, at)) {
         if (at->cmsg_level == SOL_SOCKET && at->cmsg_type == SCM_RIGHTS) {
-            size_t bytes = at->cmsg_len - CMSG_LEN(0);
-            size_t room = sizeof(got->files) - got->count * sizeof(int);
-            bytes = mend_min_u64(bytes, room);
+            const size_t bytes = at->cmsg_len - CMSG_LEN(0);
             memcpy(got->files + got->count, CMSG_DATA(at), bytes);
             got->count += bytes / sizeof(int);
         }

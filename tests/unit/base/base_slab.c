@@ -1,6 +1,7 @@
 /* Objects of one size: room promised is room given, and no two objects share a byte. */
 #include "base/slab.h"
 
+#include <malloc.h>
 #include <stdalign.h>
 #include <string.h>
 
@@ -35,6 +36,17 @@ SLAB_TEST(base_slab, is_unchanged_when_the_host_has_no_memory, OBJECT_BYTES)
     EXPECT_U64_EQ(1, mend_test_failed_host_allocations());
     EXPECT_TRUE(memcmp(&before, slab, sizeof(*slab)) == 0);
     EXPECT_TRUE(mend_slab_reserve(slab, before.free_count + 1));
+}
+
+MEND_TEST(base_slab, the_end_gives_its_host_memory_back)
+{
+    mend_slab slab;
+    mend_slab_init(&slab, OBJECT_BYTES);
+    const size_t before = mallinfo2().uordblks;
+    ASSERT_TRUE(mend_slab_reserve(&slab, MOST));
+    ASSERT_TRUE(mend_slab_reserve(&slab, 2 * MOST));
+    mend_slab_clear(&slab);
+    EXPECT_U64_EQ(before, mallinfo2().uordblks);
 }
 
 /* Every object is zero when taken, keeps its own pattern until it is given back, and is aligned. */

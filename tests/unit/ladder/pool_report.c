@@ -170,6 +170,7 @@ REPORT_TEST(pool_report, tells_what_the_driver_or_the_program_has_to_give, 0)
                    "The driver refuses memory that it counts as free: free memory, try again, or "
                    "raise the limit of this process (MPS).");
     EXPECT_U64_EQ(0, s->shortfall.holder_address); /* there is none */
+    expect_refused(s, 8 * MEND_MIB, "The driver refuses memory that it counts as free");
     mend_sim_clear_faults(s->w.sim);
     void *live = take(s, 5 * MEND_MIB);
     expect_refused(s, 4 * MEND_MIB, "Free memory: nothing else would help.");

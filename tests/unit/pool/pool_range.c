@@ -19,6 +19,19 @@ RANGE_TEST(pool_range, large_free_chunks_become_pages, 4 * MEND_MIB)
     EXPECT_STATS(w, reserved_bytes, 4 * MEND_MIB);
 }
 
+/* The driver refuses the addresses of a range that ends: they go with the next call that can. */
+RANGE_TEST(pool_range, addresses_that_are_refused_go_later, 0)
+{
+    const uint64_t reservations = mend_world_ledger(w).reservations;
+    expect_commit(range, 0, PAGE, S(0));
+    mend_range *other = create(w, MEND_GIB, PAGE);
+    kit_fail(w, "address_free", 0, 1, MEND_DRIVER_UNKNOWN);
+    EXPECT_OK(mend_range_destroy(other, S(0)));
+    EXPECT_LEDGER(w, reservations, reservations + 1);
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
+    EXPECT_LEDGER(w, reservations, reservations);
+}
+
 /* One page of four has lost its chunk: the others are not taken for it. */
 RANGE_TEST(pool_range, a_commit_takes_nothing_from_its_own_pages, 6 * PAGE)
 {
