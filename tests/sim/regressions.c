@@ -503,3 +503,19 @@ HOLDS(sim_regressions, a_capture_outlives_the_group_that_saw_it, "",
  * ran in the next one. */
 HOLDS(sim_regressions, poison_whose_wait_is_refused_fills_no_later_block, "check 1",
       "ALLOC slot 2 / FAULT size 18 alignment 1 / FREE slot 2 / ALLOC amount 1 / ADVANCE amount 4")
+
+/* A part of a block was kept, the other one dropped, woken with its neighbour, and kept in turn:
+ * the block said that nothing was dropped. */
+HOLDS(sim_regressions, a_part_that_was_dropped_is_not_made_good_by_the_next_sleep, "",
+      "ALLOC slot 47 size 163 / ALLOC slot 16 / PIN slot 16 / SLEEP stream 7 / UNPIN / SLEEP "
+      "stream 7 "
+      "alignment 3 / WAKE size 1 amount 1 / SLEEP stream 7 / WAKE")
+
+/* A pool above its limit has put a page to sleep whose memory stayed its own. */
+HOLDS(sim_regressions, a_wake_that_takes_nothing_needs_no_room_in_the_limit, "",
+      "RANGE_CREATE slot 2 / COMMIT slot 2 / SET_LIMIT amount 1 / SLEEP stream 4 / WAKE")
+
+/* The same, where all of it would not be enough. */
+HOLDS(sim_regressions, zeros_that_are_owed_take_nothing_that_does_not_help, "",
+      "ALLOC / FAULT size 8 alignment 1 amount 6 / FREE / RANGE_CREATE slot 2 size 7 / ZEROS slot "
+      "2 / COMMIT slot 2 / FOREIGN amount 240 / CLEAR_FAULTS / TRIM amount 4")

@@ -151,52 +151,58 @@ void mend_keep_uncount(mend_heap *heap, const mend_kept *kept)
 
 /* ---- the copies of a call -------------------------------------------------------------------- */
 
-mend_result mend_keeper_begin(mend_keeper *keeper, mend_heap *heap, bool has_files,
-                              const char *directory)
+/* Its stream, its file and its buffers. */
+typedef struct keeper {
+    mend_heap *heap;
+    mend_stream stream;
+    bool has_stream;
+    mend_kept_file *file; /* of a save */
+    void *stages[2];
+    int next_stage;
+    uint64_t staged_at;    /* what the other buffer holds: its offset in the file */
+    uint64_t staged_bytes; /* ... and its size; 0: nothing */
+} keeper;
+
+static mend_result begin(keeper *k, bool has_files, const char *directory)
 {
-    *keeper = (mend_keeper){.heap = heap};
-    mend_result result = MEND_OK;
-    if (directory != NULL) {
-        result = mend_sleep_file_open(directory, &keeper->file);
+    if (has_files && directory != NULL) {
+        MEND_TRY(mend_sleep_file_open(directory, &k->file));
     }
-    for (int i = 0; i < 2 && has_files && result == MEND_OK; i++) {
-        result = mend_keep_take_host(heap, MEND_KEEP_STAGE_BYTES, &keeper->stages[i]);
+    for (int i = 0; i < 2 && has_files; i++) {
+        MEND_TRY(mend_keep_take_host(k->heap, MEND_KEEP_STAGE_BYTES, &k->stages[i]));
     }
-    if (result == MEND_OK) {
-        mend_status status = heap->driver->stream_create(heap->driver, &keeper->stream);
-        keeper->has_stream = status == MEND_DRIVER_OK;
-        result = mend_driver_result(heap, MEND_CALL_stream_create, status);
-    }
-    return result;
+    mend_status status = k->heap->driver->stream_create(k->heap->driver, &k->stream);
+    k->has_stream = status == MEND_DRIVER_OK;
+    return mend_driver_result(k->heap, MEND_CALL_stream_create, status);
 }
 
-static mend_result synchronize(mend_keeper *keeper)
+static mend_result synchronize(keeper *k)
 {
-    const mend_driver *driver = keeper->heap->driver;
-    return mend_driver_result(keeper->heap, MEND_CALL_stream_synchronize,
-                              driver->stream_synchronize(driver, keeper->stream));
+    const mend_driver *driver = k->heap->driver;
+    return mend_driver_result(k->heap, MEND_CALL_stream_synchronize,
+                              driver->stream_synchronize(driver, k->stream));
 }
 
-void mend_keeper_end(mend_keeper *keeper)
+static void end(keeper *k)
 {
-    const mend_driver *driver = keeper->heap->driver;
-    if (keeper->has_stream) {
-        (void)mend_step_end_copies(keeper->heap, keeper->stream); /* after a failure they may run */
-        if (driver->stream_destroy(driver, keeper->stream) != MEND_DRIVER_OK) {
-            keeper->heap->counters.driver_failures++;
+    const mend_driver *driver = k->heap->driver;
+    if (k->has_stream) {
+        (void)mend_step_end_copies(k->heap, k->stream); /* after a failure they may run */
+        if (driver->stream_destroy(driver, k->stream) != MEND_DRIVER_OK) {
+            k->heap->counters.driver_failures++;
         }
     }
     for (int i = 0; i < 2; i++) {
-        mend_keep_drop_host(keeper->heap, keeper->stages[i]);
+        mend_keep_drop_host(k->heap, k->stages[i]);
     }
-    mend_sleep_file_leave(keeper->file);
+    mend_sleep_file_leave(k->file);
 }
 
-static mend_result copy(mend_keeper *keeper, uint64_t to, uint64_t from, uint64_t size_bytes)
+static mend_result copy(keeper *k, uint64_t to, uint64_t from, uint64_t size_bytes)
 {
-    const mend_driver *driver = keeper->heap->driver;
-    return mend_driver_result(keeper->heap, MEND_CALL_copy,
-                              driver->copy(driver, to, from, size_bytes, keeper->stream));
+    const mend_driver *driver = k->heap->driver;
+    return mend_driver_result(k->heap, MEND_CALL_copy,
+                              driver->copy(driver, to, from, size_bytes, k->stream));
 }
 
 static uint64_t address_of(const void *pointer)
@@ -205,78 +211,76 @@ static uint64_t address_of(const void *pointer)
 }
 
 /* Writes what the other buffer holds. */
-static mend_result write_staged(mend_keeper *keeper)
+static mend_result write_staged(keeper *k)
 {
-    uint64_t bytes = keeper->staged_bytes;
-    keeper->staged_bytes = 0;
+    uint64_t bytes = k->staged_bytes;
+    k->staged_bytes = 0;
     return bytes == 0 ? MEND_OK
-                      : mend_sleep_file_write(keeper->heap, keeper->file,
-                                              keeper->stages[1 - keeper->next_stage], bytes,
-                                              keeper->staged_at);
+                      : mend_sleep_file_write(k->heap, k->file, k->stages[1 - k->next_stage], bytes,
+                                              k->staged_at);
 }
 
 /* Copies bytes to a buffer while the other one is written. */
-static mend_result save_part(mend_keeper *keeper, uint64_t address, uint64_t size_bytes,
-                             uint64_t at)
+static mend_result save_part(keeper *k, uint64_t address, uint64_t size_bytes, uint64_t at)
 {
-    mend_result result = synchronize(keeper); /* the other buffer is full */
+    mend_result result = synchronize(k); /* the other buffer is full */
     if (result == MEND_OK) {
-        result = copy(keeper, address_of(keeper->stages[keeper->next_stage]), address, size_bytes);
+        result = copy(k, address_of(k->stages[k->next_stage]), address, size_bytes);
     }
     if (result == MEND_OK) {
-        result = write_staged(keeper);
+        result = write_staged(k);
     }
-    keeper->staged_at = at;
-    keeper->staged_bytes = size_bytes;
-    keeper->next_stage = 1 - keeper->next_stage;
+    k->staged_at = at;
+    k->staged_bytes = size_bytes;
+    k->next_stage = 1 - k->next_stage;
     return result;
 }
 
 /* Reads bytes to a buffer while the other one is copied. */
-static mend_result load_part(mend_keeper *keeper, const mend_kept_file *file, uint64_t address,
+static mend_result load_part(keeper *k, const mend_kept_file *file, uint64_t address,
                              uint64_t size_bytes, uint64_t at)
 {
-    void *stage = keeper->stages[keeper->next_stage];
-    mend_result result = mend_sleep_file_read(keeper->heap, file, stage, size_bytes, at);
+    void *stage = k->stages[k->next_stage];
+    mend_result result = mend_sleep_file_read(k->heap, file, stage, size_bytes, at);
     if (result == MEND_OK) {
-        result = synchronize(keeper); /* from here on the other buffer can be read to */
+        result = synchronize(k); /* from here on the other buffer can be read to */
     }
-    keeper->next_stage = 1 - keeper->next_stage;
-    return result == MEND_OK ? copy(keeper, address, address_of(stage), size_bytes) : result;
+    k->next_stage = 1 - k->next_stage;
+    return result == MEND_OK ? copy(k, address, address_of(stage), size_bytes) : result;
 }
 
 /* One piece, through the buffers. `file` is NULL to save. */
-static mend_result pass_piece(mend_keeper *keeper, uint64_t address, const mend_kept_piece *piece,
+static mend_result pass_piece(keeper *k, uint64_t address, const mend_kept_piece *piece,
                               const mend_kept_file *file)
 {
     mend_result result = MEND_OK;
     for (uint64_t done = 0; done < piece->size_bytes && result == MEND_OK;) {
         uint64_t bytes = mend_min_u64(piece->size_bytes - done, MEND_KEEP_STAGE_BYTES);
-        result = file == NULL ? save_part(keeper, address + done, bytes, piece->at + done)
-                              : load_part(keeper, file, address + done, bytes, piece->at + done);
+        result = file == NULL ? save_part(k, address + done, bytes, piece->at + done)
+                              : load_part(k, file, address + done, bytes, piece->at + done);
         done += bytes;
     }
     return result;
 }
 
 /* Room for what is kept: memory of the host, and a part of the file. */
-static mend_result take_room(mend_keeper *keeper, mend_kept *kept)
+static mend_result take_room(keeper *k, mend_kept *kept)
 {
     mend_result result = MEND_OK;
     if (kept->file_bytes > 0) {
         for (size_t i = 0; i < kept->piece_count; i++) {
             bool is_in_file = kept->pieces[i].keep == MEND_KEEP_FILE;
-            kept->pieces[i].at += is_in_file ? keeper->file->size_bytes : 0;
+            kept->pieces[i].at += is_in_file ? k->file->size_bytes : 0;
         }
-        result = mend_sleep_file_extend(keeper->file, kept->file_bytes);
-        kept->file = keeper->file;
+        result = mend_sleep_file_extend(k->file, kept->file_bytes);
+        kept->file = k->file;
         kept->file->uses++;
     }
-    return result == MEND_OK ? mend_keep_take_room(keeper->heap, kept) : result;
+    return result == MEND_OK ? mend_keep_take_room(k->heap, kept) : result;
 }
 
 /* Copies all pieces out, or in. */
-static mend_result pass(mend_keeper *keeper, const mend_kept *kept, bool out)
+static mend_result pass(keeper *k, const mend_kept *kept, bool out)
 {
     mend_result result = MEND_OK;
     for (size_t i = 0; i < kept->piece_count && result == MEND_OK; i++) {
@@ -284,26 +288,51 @@ static mend_result pass(mend_keeper *keeper, const mend_kept *kept, bool out)
         const uint64_t address = kept->address + piece->offset_bytes;
         const uint64_t host = address_of(kept->host) + piece->at;
         result = piece->keep == MEND_KEEP_FILE
-                     ? pass_piece(keeper, address, piece, out ? NULL : kept->file)
-                 : out ? copy(keeper, host, address, piece->size_bytes)
-                       : copy(keeper, address, host, piece->size_bytes);
+                     ? pass_piece(k, address, piece, out ? NULL : kept->file)
+                 : out ? copy(k, host, address, piece->size_bytes)
+                       : copy(k, address, host, piece->size_bytes);
     }
     return result;
 }
 
-mend_result mend_keeper_save(mend_keeper *keeper, mend_kept *kept)
+static mend_result pass_all(keeper *k, const mend_cluster parts[], size_t count, bool out)
 {
-    MEND_TRY(take_room(keeper, kept));
-    return pass(keeper, kept, true);
+    for (size_t i = 0; i < count && out; i++) { /* before others take what is theirs */
+        mend_copies_take_own(k->heap, parts[i].kept);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (out) {
+            MEND_TRY(take_room(k, parts[i].kept));
+        }
+        MEND_TRY(pass(k, parts[i].kept, out));
+    }
+    MEND_TRY(synchronize(k));
+    return write_staged(k);
 }
 
-mend_result mend_keeper_load(mend_keeper *keeper, const mend_kept *kept)
+static mend_result run(mend_heap *heap, const mend_cluster parts[], size_t count,
+                       const char *directory, bool out)
 {
-    return pass(keeper, kept, false);
+    keeper k = {.heap = heap};
+    bool has_files = false;
+    for (size_t i = 0; i < count; i++) {
+        has_files = has_files || parts[i].kept->file_bytes > 0;
+    }
+    mend_result result = begin(&k, has_files, directory);
+    if (result == MEND_OK) {
+        result = pass_all(&k, parts, count, out);
+    }
+    end(&k);
+    return result;
 }
 
-mend_result mend_keeper_finish(mend_keeper *keeper)
+mend_result mend_keep_save(mend_heap *heap, const mend_cluster parts[], size_t count,
+                           const char *directory)
 {
-    MEND_TRY(synchronize(keeper));
-    return write_staged(keeper);
+    return run(heap, parts, count, directory, true);
+}
+
+mend_result mend_keep_load(mend_heap *heap, const mend_cluster parts[], size_t count)
+{
+    return run(heap, parts, count, NULL, false);
 }

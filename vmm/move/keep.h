@@ -2,7 +2,7 @@
 #ifndef MEND_MOVE_KEEP_H
 #define MEND_MOVE_KEEP_H
 
-#include "layout/state.h"
+#include "layout/layout.h"
 #include "mend/mend_sleep.h"
 
 /* ---- file.c ---------------------------------------------------------------------------------- */
@@ -94,30 +94,13 @@ bool mend_keep_has_part(const mend_chunk *chunk, const mend_span *span);
 void mend_keep_count(mend_heap *heap, const mend_kept *kept);
 void mend_keep_uncount(mend_heap *heap, const mend_kept *kept);
 
-/* The copies of one call: its stream, its file and its buffers. */
-typedef struct mend_keeper {
-    mend_heap *heap;
-    mend_stream stream;
-    bool has_stream;
-    mend_kept_file *file;
-    void *stages[2];
-    int next_stage;
-    uint64_t staged_at;    /* what the other buffer holds: its offset in the file */
-    uint64_t staged_bytes; /* ... and its size; 0: nothing */
-} mend_keeper;
-
-/* Makes what the call needs. After either result the caller calls mend_keeper_end, which waits for
- * copies that still run. MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_SYSTEM, MEND_ERROR_DRIVER,
- * MEND_ERROR_DEVICE_LOST. `directory`: of a new file; NULL: none. */
-mend_result mend_keeper_begin(mend_keeper *keeper, mend_heap *heap, bool has_files,
-                              const char *directory);
-void mend_keeper_end(mend_keeper *keeper);
-
-/* Copies the pieces of a chunk out, and back in. They may still run when the call returns: what is
- * copied is complete after mend_keeper_finish. Errors as above. */
-mend_result mend_keeper_save(mend_keeper *keeper, mend_kept *kept);
-mend_result mend_keeper_load(mend_keeper *keeper, const mend_kept *kept);
-mend_result mend_keeper_finish(mend_keeper *keeper);
+/* Copies the pieces of chunks out, those for a file to one in this directory; and back in. What is
+ * planned of each is parts[].kept. Copies may still run after a failure, which
+ * mend_step_copies_have_ended tells. MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_NOT_SUPPORTED,
+ * MEND_ERROR_SYSTEM, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+mend_result mend_keep_save(mend_heap *heap, const mend_cluster parts[], size_t count,
+                           const char *directory);
+mend_result mend_keep_load(mend_heap *heap, const mend_cluster parts[], size_t count);
 
 /* ---- host_memory.c --------------------------------------------------------------------------- */
 

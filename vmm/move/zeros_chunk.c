@@ -96,9 +96,16 @@ static mend_result make_room(mend_heap *heap, uint64_t size_bytes)
                         (unsigned long long)size_bytes);
 }
 
+/* Whether the device can create so much once it has the free memory of the pool. */
+static bool trim_may_help(mend_heap *heap, uint64_t size_bytes)
+{
+    mend_attainable_look(heap);
+    return mend_attainable_lack(heap, size_bytes) <= heap->chunks.empty_bytes;
+}
+
 /* Creates the memory; if the device has none, once more after a trim of chunks that no other
- * process can hold; and for a call that is about zeros after one of any, and of all: another
- * process may have closed what it had. */
+ * process can hold, where that is enough. If it gives all, this and a trim of all free memory are
+ * tried in any case: another process may have closed what it had. */
 static mend_result create(mend_heap *heap, uint64_t size_bytes, bool gives_all,
                           mend_chunk_handle *handle)
 {
@@ -109,7 +116,9 @@ static mend_result create(mend_heap *heap, uint64_t size_bytes, bool gives_all,
     const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     mend_status status = driver->create(driver, size_bytes, &properties, handle);
     const uint64_t keep_bytes = reserved_bytes - mend_min_u64(size_bytes, reserved_bytes);
-    for (int any = 0; any <= gives_all && status == MEND_DRIVER_OUT_OF_MEMORY; any++) {
+    for (int any = 0; any <= gives_all && status == MEND_DRIVER_OUT_OF_MEMORY &&
+                      (gives_all || trim_may_help(heap, size_bytes));
+         any++) {
         uint64_t released_bytes = 0;
         mend_trim_to(heap, any ? 0 : keep_bytes, !any, &released_bytes);
         if (released_bytes > 0) {

@@ -222,7 +222,6 @@ static bool add(mend_selection *selection, const mend_sleep_options *options, me
     selection->spans += held->spans;
     selection->bytes += chunk->size_bytes;
     selection->chosen_bytes += held->to_sleep_bytes;
-    selection->has_files = selection->has_files || kept->file_bytes > 0;
     return true;
 }
 

@@ -55,25 +55,6 @@ static bool promise_nodes(sleeping *s)
 
 /* ---- what can fail --------------------------------------------------------------------------- */
 
-static mend_result save(sleeping *s)
-{
-    mend_selection *selection = &s->selection;
-    mend_keeper keeper;
-    mend_result result = mend_keeper_begin(&keeper, s->heap, selection->has_files,
-                                           selection->has_files ? s->options->directory : NULL);
-    for (size_t i = 0; i < selection->count; i++) { /* before others take what is theirs */
-        mend_copies_take_own(s->heap, selection->sleepers[i].kept);
-    }
-    for (size_t i = 0; i < selection->count && result == MEND_OK; i++) {
-        result = mend_keeper_save(&keeper, selection->sleepers[i].kept);
-    }
-    if (result == MEND_OK) {
-        result = mend_keeper_finish(&keeper);
-    }
-    mend_keeper_end(&keeper);
-    return result;
-}
-
 /* The first `unmapped` chunks are mapped again. Returns the failure that led here, or that of a
  * refused mapping: then the chunk stays frozen, as after a compaction. */
 static mend_result undo(sleeping *s, size_t unmapped, mend_result result)
@@ -151,7 +132,8 @@ static mend_result perform(sleeping *s, mend_sleep_report *report)
     for (size_t i = 0; i < s->selection.count; i++) {
         mend_freeze_chunk(s->heap, s->selection.sleepers[i].chunk);
     }
-    mend_result result = save(s);
+    mend_result result =
+        mend_keep_save(s->heap, s->selection.sleepers, s->selection.count, s->options->directory);
     if (result == MEND_OK) {
         mend_status status = mend_step_unmap_parts(s->heap, s->selection.sleepers,
                                                    s->selection.count, &unmapped, &calls);

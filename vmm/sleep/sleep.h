@@ -67,7 +67,6 @@ typedef struct mend_selection {
     size_t spans;          /* in these chunks */
     uint64_t bytes;        /* of these chunks */
     uint64_t chosen_bytes; /* of blocks in them */
-    bool has_files;        /* something is kept in a file */
     uint64_t asleep_bytes; /* of blocks that are to sleep, and do */
     uint64_t shared_bytes; /* of blocks that are to sleep and stay: beside blocks that stay awake */
     uint64_t pinned_bytes; /* in chunks with a pin or an export */

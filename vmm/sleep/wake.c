@@ -25,7 +25,6 @@ typedef struct waking {
     uint64_t needed_bytes; /* of those that lack memory; the others have it of a failed wake */
     uint64_t least_bytes;  /* of such a chunk */
     uint64_t reused_bytes; /* of needed_bytes: free memory that the pool held */
-    bool has_files;
     uint64_t lacking_bytes;
 } waking;
 
@@ -47,10 +46,11 @@ static void look_at(waking *w, mend_chunk *chunk, const mend_wake_order *order)
         spans++;
     }
     if (wakes) {
-        w->sleepers[w->count++] = (mend_cluster){
-            .address = chunk->address, .size_bytes = chunk->size_bytes, .chunk = chunk};
+        w->sleepers[w->count++] = (mend_cluster){.address = chunk->address,
+                                                 .size_bytes = chunk->size_bytes,
+                                                 .chunk = chunk,
+                                                 .kept = chunk->kept};
         w->spans += spans;
-        w->has_files = w->has_files || chunk->kept->file_bytes > 0;
     }
     if (wakes && chunk->missing == MEND_MISSING_MEMORY) {
         w->needed_bytes += chunk->size_bytes;
@@ -174,20 +174,6 @@ static mend_result map(waking *w)
     return mend_driver_result(w->heap, call, status);
 }
 
-static mend_result load(waking *w)
-{
-    mend_keeper keeper;
-    mend_result result = mend_keeper_begin(&keeper, w->heap, w->has_files, NULL);
-    for (size_t i = 0; i < w->count && result == MEND_OK; i++) {
-        result = mend_keeper_load(&keeper, w->sleepers[i].chunk->kept);
-    }
-    if (result == MEND_OK) {
-        result = mend_keeper_finish(&keeper);
-    }
-    mend_keeper_end(&keeper);
-    return result;
-}
-
 static void wake_up(waking *w, mend_wake_report *report)
 {
     mend_heap *heap = w->heap;
@@ -241,7 +227,7 @@ static mend_result take_map_and_load(waking *w)
 {
     MEND_TRY(take_memory(w));
     MEND_TRY(map(w));
-    return load(w);
+    return mend_keep_load(w->heap, w->sleepers, w->count);
 }
 
 static mend_result perform(waking *w, mend_wake_report *report)
