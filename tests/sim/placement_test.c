@@ -7,10 +7,10 @@
 
 enum { SEEDS = 16 };
 
-/* What programs of each kind need, see placement.h. Made 2026-11-26, when a peak of the window before
- * came to count only while much is used again: up to 4 % fewer or 1.2 % more calls, and with three
- * streams on 1.03 times the peak two host waits more in 10,000 requests. The test prints the present
- * table where it fails: who changes the policy on purpose takes that, and says why. */
+/* What programs of each kind need, see placement.h. Made 2026-11-26, when a peak of the window
+ * before came to count only while much is used again: up to 4 % fewer or 1.2 % more calls, and with
+ * three streams on 1.03 times the peak two host waits more in 10,000 requests. The test prints the
+ * present table where it fails: who changes the policy on purpose takes that, and says why. */
 static const placement_figures recorded[PLACEMENT_KIND_COUNT] = {
     [PLACEMENT_steady] = {{12370, 12370, 0, 0, 127, 0, 817}},
     [PLACEMENT_steady_on_streams] = {{20538, 20538, 0, 0, 241, 0, 1386}},
