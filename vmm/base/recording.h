@@ -1,7 +1,7 @@
 /*
  * The file of a recording (docs/formats/replay.md): blocks, each with a number and a checksum,
- * so that a reader finds each whole block, also if others are lost.
- * Events are stored as their differences to the one before.
+ * so that a reader finds each whole block, also if others are lost. Events are stored as their
+ * differences to what the earlier ones of the block let expect.
  */
 #ifndef MEND_BASE_RECORDING_H
 #define MEND_BASE_RECORDING_H
@@ -63,12 +63,24 @@ enum {
     MEND_RECORD_CONTENT_BYTES = 128 * 1024
 };
 
+/* The events of a block so far: from them follows what is expected of the next one. */
+enum { MEND_RECORD_SLOTS = 8192 };
+typedef struct mend_record_past {
+    uint32_t count;
+    uint64_t alloc_cause;               /* of the last ALLOC */
+    uint16_t newest[MEND_RECORD_SLOTS]; /* by a hash of the address: index + 1 of the last row */
+    mend_record_row rows[MEND_RECORD_EVENTS_MOST]; /* valid up to count */
+} mend_record_past;
+
 /* A block that is being filled. What goes to the file begins here. */
 typedef struct mend_record_block {
     mend_record_head head;
     uint8_t content[MEND_RECORD_CONTENT_BYTES];
-    mend_record_row before; /* the last event in it */
+    mend_record_past past;
 } mend_record_block;
+
+/* The most that a block has in a file. */
+#define MEND_RECORD_BLOCK_BYTES (sizeof(mend_record_head) + MEND_RECORD_CONTENT_BYTES)
 
 void mend_record_begin(mend_record_block *block, mend_record_kind kind);
 
@@ -101,7 +113,7 @@ typedef struct mend_record_reader {
     mend_record_head head;
     const uint8_t *at;
     const uint8_t *end;
-    mend_record_row before;
+    mend_record_past past;
 } mend_record_reader;
 
 /* Whether a whole block begins there. Its contents stay where they are. */

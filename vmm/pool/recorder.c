@@ -194,7 +194,7 @@ static void list_live(struct mend_recorder *r, uint64_t end)
 
 static void begin_lap(struct mend_recorder *r)
 {
-    const uint64_t room = r->keep_bytes - 2 * sizeof(r->to.block); /* names and events fit there */
+    const uint64_t room = r->keep_bytes - 2 * MEND_RECORD_BLOCK_BYTES; /* names, events */
     const bool is_first_half = r->end != room / 2;
     if (is_first_half) {
         (void)!ftruncate(r->to.file, (off_t)r->to.at); /* what is behind is the oldest */

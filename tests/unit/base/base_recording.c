@@ -31,6 +31,7 @@ static mend_history_event event_of(uint64_t i)
         .duration_ns = i % 17 == 0 ? wild : 0,
         .scope = (uint32_t)(i % 19),
         .cause = (int)(i % MEND_CAUSES),
+        .stack = (uint32_t)(i % 23 == 0 ? i : 0),
     };
 }
 
@@ -79,7 +80,63 @@ MEND_TEST(base_recording, a_block_holds_four_thousand_usual_events)
         event.chunk = event.sequence % 64;
     } while (mend_record_add_event(&block, &event));
     EXPECT_U64_EQ(MEND_RECORD_EVENTS_MOST, block.head.count);
-    EXPECT_TRUE(block.head.bytes < 20 * MEND_RECORD_EVENTS_MOST);
+    EXPECT_TRUE(block.head.bytes < 8 * MEND_RECORD_EVENTS_MOST);
+}
+
+/* Seven bits a byte, the lowest first. */
+static void put_number(uint64_t number)
+{
+    for (; number >= 0x80; number >>= 7) {
+        block.content[block.head.bytes++] = (uint8_t)(number | 0x80);
+    }
+    block.content[block.head.bytes++] = (uint8_t)number;
+}
+
+/* A file of before: each field is told by its difference to the event before. */
+MEND_TEST(base_recording, files_of_the_first_mark_are_read)
+{
+    mend_record_begin(&block, MEND_RECORD_EVENTS);
+    block.head.mark = MEND_RECORD_MARK_1;
+    put_number(0x1E); /* time, kind, address, size */
+    put_number(2 * 1000);
+    put_number(2 * MEND_EVENT_ALLOC);
+    put_number(2 * 4096);
+    put_number(2 * 512);
+    put_number(0x2003); /* sequence, time, is_for_graphs */
+    put_number(2 * 3);
+    put_number(2 * 1 - 1);
+    put_number(2 * 1);
+    block.head.count = 2;
+    mend_record_reader reader;
+    mend_history_event event;
+    ASSERT_TRUE(mend_record_open(&reader, (uint8_t *)&block, mend_record_seal(&block, 1, 0)));
+    ASSERT_TRUE(mend_record_next_event(&reader, &event));
+    EXPECT_FIELDS(event, sequence, 1, time_ns, 1000, kind, MEND_EVENT_ALLOC, size_bytes, 512, cause,
+                  MEND_CAUSE_NONE, is_for_graphs, 0);
+    EXPECT_TRUE(event.address == (void *)(uintptr_t)4096);
+    ASSERT_TRUE(mend_record_next_event(&reader, &event));
+    EXPECT_FIELDS(event, sequence, 2 + 3, time_ns, 999, kind, MEND_EVENT_ALLOC, size_bytes, 512,
+                  is_for_graphs, 1, stack, 0);
+    EXPECT_TRUE(!mend_record_next_event(&reader, &event));
+}
+
+/* More events than a block may have: the file was made by somebody else. */
+MEND_TEST(base_recording, a_block_of_too_many_events_is_read_without_harm)
+{
+    mend_record_begin(&block, MEND_RECORD_EVENTS);
+    block.head.count = 2 * MEND_RECORD_EVENTS_MOST;
+    for (uint32_t i = 0; i < block.head.count; i++) {
+        put_number(2 << 1);                        /* the address: */
+        put_number(i % 3 == 0 ? 4 * 5000 : 4 + 1); /* of an event that is not there, the next */
+    }
+    mend_record_reader reader;
+    mend_history_event event;
+    uint32_t count = 0;
+    ASSERT_TRUE(mend_record_open(&reader, (uint8_t *)&block, mend_record_seal(&block, 1, 0)));
+    while (mend_record_next_event(&reader, &event)) {
+        count++;
+    }
+    EXPECT_U64_EQ(2 * MEND_RECORD_EVENTS_MOST, count);
 }
 
 /* Every byte counts, and so does the end. */

@@ -110,6 +110,17 @@ MEND_TEST(pool_recording, it_has_the_events_of_the_history)
     kit_close(&w);
 }
 
+/* A block is allocated and freed; its tag is like no other, so that its events fill a file. */
+static void fill_file(mend_pool *pool, uint64_t i, uint64_t size_bytes)
+{
+    void *block = NULL;
+    const mend_alloc_options *options =
+        KIT_OPTIONS(mend_alloc_options, .tag = (i + 1) * UINT64_C(0x9E3779B97F4A7C15));
+    EXPECT_OK(mend_alloc_with(pool, size_bytes, NULL, options, &block));
+    EXPECT_OK(mend_free(pool, block, NULL));
+    let_it_follow(pool);
+}
+
 /* The blocks from the beginning are known, long after the events that tell of them are gone. */
 MEND_TEST(pool_recording, a_full_file_keeps_the_newest_and_all_that_lives)
 {
@@ -125,10 +136,7 @@ MEND_TEST(pool_recording, a_full_file_keeps_the_newest_and_all_that_lives)
         kit_alloc_from(pool, 512, NULL);
     }
     for (int i = 0; i < PAIRS; i++) {
-        void *block = NULL;
-        EXPECT_OK(mend_alloc(pool, (uint64_t)(i % 9 + 1) * 512, NULL, &block));
-        EXPECT_OK(mend_free(pool, block, NULL));
-        let_it_follow(pool);
+        fill_file(pool, (uint64_t)i, (uint64_t)(i % 9 + 1) * 512);
     }
     EXPECT_OK(mend_get_stats(pool, &stats));
     EXPECT_U64_EQ(0, stats.record_lost);
@@ -218,13 +226,13 @@ static bool work_until_killed(void *unused)
     for (int i = 0; i < LIVED; i++) {
         kit_alloc(&w, 512, NULL);
     }
-    for (bool is_freed = false;;) {
+    bool is_freed = false;
+    for (uint64_t tag = 0;; tag++) {
         for (int i = 0; i < OLD && !is_freed && writes.laps + 1 == writes.lap; i++) {
             kit_free(&w, old[i], NULL);
         }
         is_freed = is_freed || writes.laps + 1 == writes.lap;
-        kit_free(&w, kit_alloc(&w, 1024, NULL), NULL);
-        let_it_follow(w.pool);
+        fill_file(w.pool, tag, 1024);
     }
 }
 
