@@ -484,13 +484,14 @@ void mend_layout_detach(mend_heap *heap, mend_chunk *chunk, mend_waits *waits)
 
 /* Each part has the waits of the whole: what it has now, the stamps of who frees it and of copies
  * that may run, and one for each stream if it is freed without one. */
-bool mend_layout_reserve_parts(mend_heap *heap, const mend_span *span, size_t chunk_count)
+mend_layout_promise mend_layout_nodes_to_free(const mend_heap *heap, const mend_span *span,
+                                              size_t chunk_count)
 {
     const size_t all = heap->config.knows_all_streams ? heap->streams.count : 0;
     mend_layout_promise nodes = mend_layout_nodes_for(heap, chunk_count);
     nodes.waits = mend_layout_nodes_for(heap, 1).waits +
                   2 * chunk_count * (mend_waits_count_others(&span->waits) + 3 + all);
-    return mend_layout_reserve_these(heap, &nodes);
+    return nodes;
 }
 
 bool mend_layout_reserve_changes(mend_heap *heap, size_t change_count, size_t most_waits)

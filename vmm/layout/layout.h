@@ -274,14 +274,18 @@ static inline bool mend_layout_reserve(mend_heap *heap, size_t chunk_count)
     return mend_layout_reserve_these(heap, &nodes);
 }
 
-/* Reserves nodes to free a span that lies in so many chunks, each of which may be frozen; 0: none
- * is. */
-bool mend_layout_reserve_parts(mend_heap *heap, const mend_span *span, size_t chunk_count);
+/* The nodes to free a span that lies in so many chunks, each of which may be frozen; and reserves
+ * them, where 0 says that none is. */
+mend_layout_promise mend_layout_nodes_to_free(const mend_heap *heap, const mend_span *span,
+                                              size_t chunk_count);
 static inline bool mend_layout_reserve_free(mend_heap *heap, const mend_span *span,
                                             size_t chunk_count)
 {
-    return chunk_count <= 1 ? mend_layout_reserve(heap, chunk_count)
-                            : mend_layout_reserve_parts(heap, span, chunk_count);
+    if (chunk_count <= 1) {
+        return mend_layout_reserve(heap, chunk_count);
+    }
+    const mend_layout_promise nodes = mend_layout_nodes_to_free(heap, span, chunk_count);
+    return mend_layout_reserve_these(heap, &nodes);
 }
 
 /* Reserves nodes for `change_count` changes: each a take or a free of a block, or an attach and a

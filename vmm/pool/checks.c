@@ -336,9 +336,12 @@ static void poison_old(mend_pool *pool, mend_span *span)
 {
     mend_heap *heap = &pool->heap;
     const uint64_t address = span->address;
-    mend_layout_promise nodes;
-    if (!is_here(heap, span) || span->waits.others != NULL || span->is_exported ||
-        !mend_layout_promise_nodes(heap, mend_layout_count_chunks(heap, span), &nodes)) {
+    if (!is_here(heap, span) || span->waits.others != NULL || span->is_exported) {
+        return;
+    }
+    const mend_layout_promise nodes =
+        mend_layout_nodes_to_free(heap, span, mend_layout_count_chunks(heap, span));
+    if (!mend_layout_promise_these(heap, &nodes)) {
         return;
     }
     const bool is_filled = fill(pool, address, span->size_bytes, POISON_BYTE);

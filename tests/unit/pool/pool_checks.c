@@ -4,6 +4,7 @@
 
 #include "mend/mend_sleep.h"
 #include "pool/pool.h"
+#include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
 
 enum { KIB = 1024 };
@@ -225,6 +226,40 @@ KIT_LAST_TEST(pool_checks, what_still_runs_has_its_buffer_at_the_end,
     kit_fail(w, "stream_synchronize", 0, 1, MEND_DRIVER_UNKNOWN);
     EXPECT_OK(mend_pool_destroy(w->pool));
     EXPECT_LEDGER(w, violations, 0, host_allocations, 0, chunks, 0);
+}
+
+/* While others sleep a free needs nodes for each chunk of the block. Where the host has none it is
+ * refused, and what the block holds is its own. */
+typedef struct starved_rig {
+    mend_world w;
+    mend_unwatched_driver unwatched;
+} starved_rig;
+
+static bool open_starved(starved_rig *r)
+{
+    mend_world_init(&r->w);
+    r->w.pool_config.check = MEND_CHECK_POISON;
+    return kit_open_unwatched(&r->w, &r->unwatched);
+}
+
+KIT_RIG_EACH(pool_checks, a_block_whose_free_lacks_host_memory_holds_no_poison, int, successes, 4,
+             starved_rig, r, open_starved(r), kit_close(&r->w))
+{
+    enum { CHUNKS = 24 };
+    mend_world *w = &r->w;
+    void *parts[CHUNKS];
+    kit_alloc(w, MEND_MIB, S(0));
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    kit_alloc_row(w, parts, CHUNKS, MEND_MIB, S(0));
+    kit_free_row(w, parts, CHUNKS, S(0));
+    void *block = kit_alloc_written(w, CHUNKS * MEND_MIB, S(0));
+    const mend_result result =
+        mend_test_starve((uint64_t)successes, 1, mend_free(w->pool, block, S(0)));
+    if (result != MEND_OK) {
+        EXPECT_INT_EQ(MEND_ERROR_OUT_OF_HOST_MEMORY, result);
+        kit_release(w, block, CHUNKS * MEND_MIB, S(0));
+    }
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
 }
 
 KIT_TEST(pool_checks, without_them_a_block_has_no_guard)
