@@ -97,12 +97,13 @@ class FirstPage(unittest.TestCase):
     def test_an_engine_and_a_trainer_in_turns(self):
         """The table of docs/sleep.md. With another PyTorch its own figures may be others."""
         found = []
-        for setting, arguments in zip((*SETTINGS[1:], SETTINGS[2]), ((), (), ("all",))):
+        larger = {**SETTINGS[2], "MEND_CONF": "tightness:2"}
+        for setting, *arguments in (*zip(SETTINGS[1:]), (larger,), (SETTINGS[2], "all")):
             done = done_by("turns.py", "8GiB", setting, *arguments)
             found.append(TURNS.search(done.stdout))
             self.assertTrue(found[-1], done.stderr)
         calls = [int(line[1].replace(",", "")) for line in found]
-        self.assertLess(calls[2], calls[0])
+        self.assertLess(max(calls[2:]), 1.2 * calls[0])
         said = [f"| {' | '.join(line.groups())} |" for line in found]
         table = SLEEP.partition("PyTorch 2.15's expandable segments")[2].splitlines()
         is_of_the_table = torch.__version__.startswith("2.15.")
