@@ -499,8 +499,8 @@ HOLDS(sim_regressions, a_block_whose_free_fails_holds_no_poison, "vanish 1, chec
 HOLDS(sim_regressions, a_capture_outlives_the_group_that_saw_it, "",
       "CAPTURE_BEGIN / GROUP_CREATE / ALLOC_IN / GROUP_RELEASE amount 1 / SLEEP")
 
-/* A part of a block was kept, the other one dropped, woken with its neighbour, and kept in turn:
- * the block said that nothing was dropped. */
+/* Seed 100494: a part of a block was kept, the other one dropped, woken with its neighbour, and
+ * kept in turn: the block said that nothing was dropped. */
 HOLDS(sim_regressions, a_part_that_was_dropped_is_not_made_good_by_the_next_sleep, "",
       "ALLOC slot 47 size 163 / ALLOC slot 16 / PIN slot 16 / SLEEP stream 7 / UNPIN / SLEEP "
       "stream 7 "
