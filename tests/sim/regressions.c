@@ -504,8 +504,8 @@ HOLDS(sim_regressions, a_capture_outlives_the_group_that_saw_it, "",
 HOLDS(sim_regressions, poison_whose_wait_is_refused_fills_no_later_block, "check 1",
       "ALLOC slot 2 / FAULT size 18 alignment 1 / FREE slot 2 / ALLOC amount 1 / ADVANCE amount 4")
 
-/* A part of a block was kept, the other one dropped, woken with its neighbour, and kept in turn:
- * the block said that nothing was dropped. */
+/* Seed 100494: a part of a block was kept, the other one dropped, woken with its neighbour, and
+ * kept in turn: the block said that nothing was dropped. */
 HOLDS(sim_regressions, a_part_that_was_dropped_is_not_made_good_by_the_next_sleep, "",
       "ALLOC slot 47 size 163 / ALLOC slot 16 / PIN slot 16 / SLEEP stream 7 / UNPIN / SLEEP "
       "stream 7 "
