@@ -62,23 +62,22 @@ static uint64_t used_bytes(const mend_heap *heap)
     return heap->chunks.reserved_bytes - heap->chunks.empty_bytes;
 }
 
-/* Whether a window saw nearly all of the limit used, or little left and much trapped. */
-static bool was_critical(const mend_heap *heap, int window)
+/* Whether a window saw little of the limit left, and much trapped. */
+static bool trapped_much(const mend_heap *heap, int window)
 {
     const mend_usage_peaks *peaks = &heap->budget.peaks;
-    uint64_t limit = mend_budget_limits(heap).now;
-    uint64_t full = percent_of(limit, FULL_PERCENT);
-    uint64_t used = peaks->used_bytes[window];
-    return used >= limit - full || (is_near(heap, used) && peaks->trapped_bytes[window] >= full);
+    uint64_t much = percent_of(mend_budget_limits(heap).now, FULL_PERCENT);
+    return is_near(heap, peaks->used_bytes[window]) && peaks->trapped_bytes[window] >= much;
 }
 
-/* What the window before saw counts while much is used again: a program that went near the limit
- * once and stays far below it does not move chunks for that any longer. */
+/* What the window before trapped counts while much is used again: a program that went near the
+ * limit once and stays far below it does not move chunks for that any longer. */
 static bool is_critical(const mend_heap *heap)
 {
     uint64_t limit = mend_budget_limits(heap).now;
     bool is_high_again = used_bytes(heap) >= limit - percent_of(limit, AGAIN_PERCENT);
-    return was_critical(heap, 0) || (is_high_again && was_critical(heap, 1));
+    return most_used(heap) >= limit - percent_of(limit, FULL_PERCENT) || trapped_much(heap, 0) ||
+           (is_high_again && trapped_much(heap, 1));
 }
 
 mend_pressure mend_budget_pressure(const mend_heap *heap)

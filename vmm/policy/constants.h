@@ -36,7 +36,7 @@ enum { DEFAULT_TIGHTNESS = 3 };
  * that a later request lacks. Headroom leaves FULL_PERCENT for requests that lack memory. */
 enum { FULL_PERCENT = 2, NEAR_PERCENT = 10 };
 
-/* Percent of the limit. While more than this is unused, a peak of the window before makes no
+/* Percent of the limit. While more than this is unused, what the window before trapped makes no
  * pressure critical. */
 enum { AGAIN_PERCENT = 15 };
 

@@ -72,17 +72,27 @@ MEND_TEST(policy_budget, pressure_is_of_what_is_reserved_in_use_and_trapped)
     }
 }
 
-MEND_TEST(policy_budget, a_peak_of_the_window_before_counts_while_much_is_used_again)
+MEND_TEST(policy_budget, what_the_window_before_trapped_counts_while_much_is_used_again)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
-    use_live(&heap, PERCENT(98));
+    use(&heap, PERCENT(98), PERCENT(5), PERCENT(90));
     EXPECT_INT_EQ(CRITICAL, pressure_behind(&heap, 0));
     use(&heap, PERCENT(98), PERCENT(60), PERCENT(38));
     EXPECT_INT_EQ(CRITICAL, pressure_behind(&heap, 2 * LIMIT_BYTES - 1));
     EXPECT_INT_EQ(HIGH, pressure_behind(&heap, 1)); /* a window ends */
     use(&heap, PERCENT(98), PERCENT(13), PERCENT(85));
     EXPECT_INT_EQ(CRITICAL, pressure_behind(&heap, 0));
-    EXPECT_INT_EQ(HIGH, pressure_behind(&heap, 2 * LIMIT_BYTES)); /* the next one had no peak */
+    EXPECT_INT_EQ(HIGH, pressure_behind(&heap, 2 * LIMIT_BYTES)); /* this one trapped nothing */
+}
+
+MEND_TEST(policy_budget, a_full_window_before_counts_whatever_is_used)
+{
+    mend_heap heap = heap_with_limit(LIMIT_BYTES);
+    use_live(&heap, PERCENT(98));
+    EXPECT_INT_EQ(CRITICAL, pressure_behind(&heap, 0));
+    use(&heap, PERCENT(98), PERCENT(60), PERCENT(38));
+    EXPECT_INT_EQ(CRITICAL, pressure_behind(&heap, 2 * LIMIT_BYTES));
+    EXPECT_INT_EQ(HIGH, pressure_behind(&heap, 2 * LIMIT_BYTES));
 }
 
 MEND_TEST(policy_budget, follows_the_limit_and_what_the_device_can_give)
