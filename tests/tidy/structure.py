@@ -156,9 +156,9 @@ def check_upper_rooms(tree):
 # has its memory as a free chunk then, which a trim gives back; and the end of a heap.
 TAKES_BACK = {
     "unmap": ("move/settle", "move/steps", "move/exchange", "move/grow", "move/import",
-              "move/zeros", "heap/destroy"),
+              "move/zeros", "heap/life"),
     "release": ("physical/chunk", "move/settle",
-                "move/zeros_chunk", "heap/destroy"),
+                "move/zeros_chunk", "heap/life"),
     "host_free": ("move/host_memory",),
 }
 OFFER = re.compile(r"\bdriver->(" + "|".join(TAKES_BACK) + r")\(")

@@ -54,7 +54,7 @@ MAY_CALL = {
     "clock_gettime": re.compile(r"vmm/(?:driver/cuda|share/|pool/publisher)\w*\.c$"),
     "nanosleep": re.compile(r"vmm/(?:driver/cuda\w*|base/signals)\.c$"),
     "secure_getenv": re.compile(r"vmm/base/process\.c$"),
-    "dlopen": re.compile(r"vmm/(?:base/nvtx|driver/cuda_load|share/server)\.c$"),
+    "dlopen": re.compile(r"vmm/(?:base/nvtx|driver/cuda|share/server)\.c$"),
     # Memory with real bytes, a look whether an address may be read, and a page for other processes;
     # none has a name in the file system.
     "memfd_create": re.compile(r"vmm/(?:sim/content|pool/publisher)\.c$"),
@@ -82,7 +82,6 @@ MAY_CALL = {
 
 # Files that may keep variables of static lifetime, and why.
 STATIC_STATE = {
-    "vmm/base/generation.c": "the number by which a child of fork is known",
     "vmm/base/process.c": "the one holder of process-wide state",
     "vmm/base/thread.c": "the one holder of what belongs to a thread",
     "vmm/sim/violation.c": "why the simulated device refused the last call of the thread",
@@ -274,8 +273,8 @@ SAMPLES = [
     (check_calls, "vmm/driver/traced.c", "    clock_gettime(a, b);\n", [1]),
     (check_calls, "vmm/base/process.c", "a = secure_getenv(b);\nc = getenv(d);\n", [2]),
     (check_calls, "vmm/pool/configuration.c", "a = secure_getenv(b);\n", [1]),
-    (check_calls, "vmm/driver/cuda_load.c", 'dlopen("a", 1);\nopen("a", 1);\n', [2]),
-    (check_calls, "vmm/driver/cuda.c", 'dlopen("a", 1);\n', [1]),
+    (check_calls, "vmm/driver/cuda.c", 'dlopen("a", 1);\nopen("a", 1);\n', [2]),
+    (check_calls, "vmm/driver/cuda_host.c", 'dlopen("a", 1);\n', [1]),
     (check_calls, "vmm/pool/a.c", "device_open(1);\na->remove(b);\nexecvp(a, b);\n"
      "fopen(a, b);\nmend_list_remove(a);\nstrcpy(a, b);\n", [3, 4, 6]),
     (check_calls, "vmm/sim/content.c", "memfd_create(a, 0);\nsocket(a, b, c);\n", [2]),

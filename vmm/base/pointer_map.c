@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/align.h"
-#include "base/pages.h"
+#include "base/slab.h"
 
 enum { FIRST_CAPACITY = 256 };
 

@@ -17,6 +17,8 @@
 #define PROCESS_MUTEX_INITIALIZER MEND_MUTEX_INITIALIZER(MEND_RANK_PROCESS)
 #define SHARE_MUTEX_INITIALIZER   MEND_MUTEX_INITIALIZER(MEND_RANK_SHARE)
 
+_Atomic uint64_t mend_process_generation_now = 1; /* a child of fork adds one */
+
 static atomic_bool is_prepared;
 
 mend_process_log mend_process_own_log = {.mutex = LOG_MUTEX_INITIALIZER};

@@ -9,9 +9,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/align.h"
-#include "base/pages.h"
 
 /* A slab grows by a part of what it has, so that many objects lie on few large pages. */
 enum {
@@ -27,6 +27,20 @@ typedef union block_head {
     max_align_t align;
 } block_head;
 static_assert(CACHE_LINE_BYTES % alignof(max_align_t) == 0, "a cache line is aligned for any type");
+
+/* Only whole large pages are named: a part of one cannot be large. */
+static const uintptr_t large_page_bytes = (uintptr_t)2 << 20;
+
+void mend_pages_prefer_large(void *start, size_t bytes)
+{
+    assert(start != NULL);
+    const uintptr_t first = (uintptr_t)start + -(uintptr_t)start % large_page_bytes;
+    const uintptr_t end = ((uintptr_t)start + bytes) / large_page_bytes * large_page_bytes;
+    if (first < end) {
+        /* The system may be built without. */
+        (void)madvise((char *)start + (first - (uintptr_t)start), end - first, MADV_HUGEPAGE);
+    }
+}
 
 void mend_slab_init(mend_slab *slab, size_t object_bytes)
 {

@@ -55,4 +55,9 @@ void mend_slab_give(mend_slab *slab, void *object);
 /* Frees all host memory, objects in use included. */
 void mend_slab_clear(mend_slab *slab);
 
+/* Asks the system for large pages in [start, start + bytes), as far as whole ones lie in it: a call
+ * that looks at a few random places of a large table waits for the processor's tables of pages less
+ * often. A wish: nothing else changes. Best before the memory is used. */
+void mend_pages_prefer_large(void *start, size_t bytes);
+
 #endif

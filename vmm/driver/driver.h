@@ -3,7 +3,7 @@
  *
  * There are two implementations: the CUDA driver (cuda.c) and the simulated device (sim/).
  * Decorators have the same interface and pass every call on to an inner table: traced.c counts and
- * times calls, unlocking.c releases a lock around them.
+ * times calls, forward.c releases a lock around them.
  *
  * Conventions of every function:
  *  - the first argument is the table itself; its `state` belongs to the implementation;

@@ -9,7 +9,7 @@
 #include "base/pointer_map.h"
 #include "driver/driver.h"
 
-/* ---- passing.c ------------------------------------------------------------------------------- */
+/* ---- forward.c ------------------------------------------------------------------------------- */
 
 /* The first member of the decorator, which must not move: `state` of the table is its address. */
 typedef struct mend_passing {
@@ -26,8 +26,6 @@ static inline uint64_t mend_handle_key(mend_chunk_handle handle)
     assert(handle != 0);
     return handle << 9 | handle >> 55;
 }
-
-/* ---- unlocking.c ----------------------------------------------------------------------------- */
 
 /* The caller of every function holds the lock. After a call that may take long, everything that the
  * lock guards may have changed. */

@@ -24,7 +24,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
 /*
  * Waits for the context, then unmaps, releases and frees everything. MEND_ERROR_CAPTURING: a
  * capture forbids the wait, and nothing changed. Otherwise the heap no longer exists, and the
- * result is the first refusal of the driver (heap/destroy.c). The caller holds no lock.
+ * result is the first refusal of the driver (heap/life.c). The caller holds no lock.
  */
 mend_result mend_heap_destroy(mend_heap *heap);
 
@@ -107,14 +107,6 @@ static inline bool mend_block_wants_early_fence(const mend_heap *heap)
 /* Records a fence if enough bytes were freed on the stream. Calls the driver. */
 void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on);
 
-/* ---- fast.c ---------------------------------------------------------------------------------- */
-
-/* Frees a block whose users were found: calls no driver that can refuse the free.
- * MEND_ERROR_OUT_OF_HOST_MEMORY: the block is still live. */
-mend_result mend_block_free(mend_heap *heap, mend_span *span, mend_block_users users);
-
-/* ---- events.c -------------------------------------------------------------------------------- */
-
 /* Guarded by the heap's `state` lock; the history is on. */
 
 /* The block is live, and counted. */
@@ -125,6 +117,12 @@ void mend_events_free(mend_heap *heap, const mend_span *span, mend_stream stream
 
 /* A request for so many bytes found no room. */
 void mend_events_refuse(mend_heap *heap, uint64_t size_bytes, mend_stream stream);
+
+/* ---- fast.c ---------------------------------------------------------------------------------- */
+
+/* Frees a block whose users were found: calls no driver that can refuse the free.
+ * MEND_ERROR_OUT_OF_HOST_MEMORY: the block is still live. */
+mend_result mend_block_free(mend_heap *heap, mend_span *span, mend_block_users users);
 
 /* ---- group_blocks.c -------------------------------------------------------------------------- */
 

@@ -10,7 +10,6 @@
 #include "base/process.h"
 #include "ladder/ladder.h"
 #include "layout/ranges.h"
-#include "move/driver_scope.h"
 #include "move/move.h"
 #include "move/ranges.h"
 #include "sleep/sleep.h"

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "move/driver_scope.h"
 #include "move/move.h"
 #include "move/ranges.h"
 #include "physical/waits.h"

@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "layout/layout.h"
-#include "move/driver_scope.h"
 #include "move/move.h"
 #include "move/ranges.h"
 #include "physical/waits.h"

@@ -3,7 +3,6 @@
 
 #include "base/align.h"
 #include "base/process.h"
-#include "move/driver_scope.h"
 #include "move/move.h"
 #include "physical/stream.h"
 #include "physical/waits.h"

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "layout/layout.h"
-#include "move/driver_scope.h"
 #include "move/move.h"
 #include "move/ranges.h"
 #include "physical/waits.h"

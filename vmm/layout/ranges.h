@@ -5,7 +5,7 @@
 #include "layout/state.h"
 #include "mend/mend_range.h"
 
-/* ---- range.c --------------------------------------------------------------------------------- */
+/* ---- ranges.c -------------------------------------------------------------------------------- */
 
 /* Guarded by the heap's `state` lock. */
 
@@ -22,7 +22,7 @@ struct mend_range {
     uint64_t tag;
     uint64_t sleep_tag; /* of pages that are committed without one of the thread; 0: none */
     bool is_closed;
-    unsigned char *zeros;  /* bits of each page (layout/zeros.h); NULL: none has any */
+    unsigned char *zeros;  /* bits of each page (MEND_ZEROS_...); NULL: none has any */
     uint64_t zeros_mapped; /* pages with a mapping of zeros */
     uint64_t zeros_unsettled;
     mend_stamp zeros_stamp; /* of a closed range: what must pass before they are unmapped */
@@ -114,37 +114,6 @@ typedef struct mend_range_gap {
 mend_range_gap mend_range_next_gap(const mend_heap *heap, const mend_range *range, uint64_t from,
                                    uint64_t end);
 
-/* ---- pages.c --------------------------------------------------------------------------------- */
-
-/* Reserves nodes to commit those of the pages that are not committed, as far as they are mapped
- * now, and to decommit those that are; `by_all`: for every stream. O(pages, and what their memory
- * waits for). False if malloc fails. */
-bool mend_range_reserve_commit(mend_heap *heap, const mend_parts *parts);
-bool mend_range_reserve_decommit(mend_heap *heap, const mend_range *range, uint64_t from,
-                                 uint64_t end, bool by_all);
-
-/* Neighbouring pages of one range that are committed, or decommitted, together: the history has one
- * event for all of them. Begin with the kind and the stream alone. */
-typedef struct mend_page_stretch {
-    mend_event_kind kind;
-    mend_stream stream;
-    uint64_t from;
-    uint64_t end;
-} mend_page_stretch;
-
-/* The page at `address` is the next one; and there is none any more. */
-void mend_range_note_page(mend_heap *heap, const mend_range *range, mend_page_stretch *stretch,
-                          uint64_t address);
-void mend_range_note_last(mend_heap *heap, const mend_range *range, mend_page_stretch *stretch);
-
-/* Commits a page that is free memory in a run; the span keeps the waits of its memory. */
-void mend_range_take_page(mend_heap *heap, mend_range *range, size_t page, mend_stream stream);
-
-/* Makes a committed page free memory again, which is idle after the waits of its span. */
-void mend_range_free_page(mend_heap *heap, mend_range *range, size_t page);
-
-/* ---- zeros.c --------------------------------------------------------------------------------- */
-
 /* Guarded by the heap's `state` lock; mappings change under both locks. */
 
 /* The chunk of zeros for pages of a size. */
@@ -193,5 +162,34 @@ uint64_t mend_zeros_mapping_at(const mend_heap *heap, uint64_t address);
 /* The first page from `page` on, up to `end`, that has a mapping of zeros; `end`: none has. Then
  * *count is the number of such pages from there on. */
 size_t mend_zeros_next(const mend_range *range, size_t page, size_t end, size_t *count);
+
+/* ---- pages.c --------------------------------------------------------------------------------- */
+
+/* Reserves nodes to commit those of the pages that are not committed, as far as they are mapped
+ * now, and to decommit those that are; `by_all`: for every stream. O(pages, and what their memory
+ * waits for). False if malloc fails. */
+bool mend_range_reserve_commit(mend_heap *heap, const mend_parts *parts);
+bool mend_range_reserve_decommit(mend_heap *heap, const mend_range *range, uint64_t from,
+                                 uint64_t end, bool by_all);
+
+/* Neighbouring pages of one range that are committed, or decommitted, together: the history has one
+ * event for all of them. Begin with the kind and the stream alone. */
+typedef struct mend_page_stretch {
+    mend_event_kind kind;
+    mend_stream stream;
+    uint64_t from;
+    uint64_t end;
+} mend_page_stretch;
+
+/* The page at `address` is the next one; and there is none any more. */
+void mend_range_note_page(mend_heap *heap, const mend_range *range, mend_page_stretch *stretch,
+                          uint64_t address);
+void mend_range_note_last(mend_heap *heap, const mend_range *range, mend_page_stretch *stretch);
+
+/* Commits a page that is free memory in a run; the span keeps the waits of its memory. */
+void mend_range_take_page(mend_heap *heap, mend_range *range, size_t page, mend_stream stream);
+
+/* Makes a committed page free memory again, which is idle after the waits of its span. */
+void mend_range_free_page(mend_heap *heap, mend_range *range, size_t page);
 
 #endif

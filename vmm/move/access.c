@@ -8,7 +8,6 @@
 
 #include <assert.h>
 
-#include "move/driver_scope.h"
 #include "move/ranges.h"
 
 static void append(mend_heap *heap, int device)

@@ -17,7 +17,6 @@
 
 #include "base/error.h"
 #include "layout/layout.h"
-#include "move/driver_scope.h"
 #include "physical/chunk.h"
 
 typedef struct exchange {

@@ -13,7 +13,6 @@
 
 #include "base/error.h"
 #include "layout/layout.h"
-#include "move/driver_scope.h"
 #include "move/move.h"
 
 #define COPY_OF(node)      MEND_CONTAINER_OF(node, mend_kept, by_address)

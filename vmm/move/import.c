@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "move/driver_scope.h"
 
 #define BY_ADDRESS(node) MEND_CONTAINER_OR_NULL(node, mend_imported, by_address)
 #define BY_NAME(node)    MEND_CONTAINER_OR_NULL(node, mend_imported, by_name)

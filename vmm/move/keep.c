@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/struct_size.h"
 #include "layout/layout.h"
-#include "move/driver_scope.h"
 #include "move/move.h"
 
 /* ---- what is kept ---------------------------------------------------------------------------- */

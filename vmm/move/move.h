@@ -6,7 +6,6 @@
 #include "layout/layout.h"
 #include "layout/state.h"
 #include "mend/mend_share.h"
-#include "move/driver_scope.h"
 #include "physical/waits.h"
 #include "policy/policy.h"
 
@@ -79,13 +78,6 @@ void mend_attainable_look(mend_heap *heap);
  * unchanged, or some blocks lack their mappings. */
 mend_result mend_compact_chunk(mend_compact_pass *pass, mend_chunk *chunk);
 
-/* ---- dissolve.c ------------------------------------------------------------------------------ */
-
-/* Ends all aliases without blocks and pins; not those whose memory waits for captured graphs, which
- * may know the address. *any: there was one. MEND_OK; MEND_ERROR_OUT_OF_HOST_MEMORY: the others
- * stay. The caller holds both locks. */
-mend_result mend_dissolve_aliases(mend_heap *heap, bool *any);
-
 /* ---- exchange.c ------------------------------------------------------------------------------ */
 
 /*
@@ -140,6 +132,23 @@ void mend_freeze_chunk(mend_heap *heap, mend_chunk *chunk);
 /* Ends that, for a chunk that lacks nothing. */
 void mend_thaw_chunk(mend_heap *heap, mend_chunk *chunk);
 
+/* The caller holds both locks, and a driver scope is open. */
+
+/* Asks the driver for what a frozen chunk lacks, and unfreezes the chunk if it lacks nothing any
+ * more and is not on the host. `first` is the first span that overlaps the chunk; runs for its
+ * spans were promised. */
+mend_status mend_remap_chunk(mend_heap *heap, mend_chunk *chunk, mend_span *first,
+                             mend_driver_call *refused);
+
+/* The result if a restore was refused. MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+mend_result mend_remap_failed(mend_heap *heap, mend_driver_call call, mend_status status);
+
+/* Ends the claims of spans from `first` up to `end`, unless a chunk below is still frozen. */
+void mend_remap_end_claims(mend_heap *heap, mend_span *first, uint64_t end);
+
+/* The number of spans from `first` up to the address. */
+size_t mend_remap_count_spans(const mend_span *first, uint64_t end);
+
 /* ---- grow.c ---------------------------------------------------------------------------------- */
 
 /* Maps the plan's chunks behind its base or at a new address, and takes the block there; at a fixed
@@ -147,8 +156,6 @@ void mend_thaw_chunk(mend_heap *heap, mend_chunk *chunk);
  * FAILED, AGAIN; NOTHING: the driver lacks memory or addresses, as heap->shortage says. */
 mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_plan *plan,
                        mend_span **span);
-
-/* ---- host.c ---------------------------------------------------------------------------------- */
 
 /* The caller holds both locks; slow driver calls release `state`. */
 
@@ -221,7 +228,29 @@ void mend_imports_discard(mend_heap *heap, mend_imported *import);
 mend_result mend_imports_close(mend_heap *heap, mend_imported *import, mend_stamp stamp,
                                uint32_t asking);
 
-/* ---- locks.c --------------------------------------------------------------------------------- */
+/* ---- scope.c --------------------------------------------------------------------------------- */
+
+/* While it is open, the pool's context is current, and captures of other libraries in this thread
+ * do not forbid the calls. */
+typedef struct mend_driver_scope {
+    mend_driver_call call; /* the last call made to open it */
+    mend_status status;
+    mend_capture_mode mode;
+} mend_driver_scope;
+
+/* MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: it is not open. */
+mend_result mend_driver_scope_open(mend_heap *heap, mend_driver_scope *scope);
+void mend_driver_scope_close(mend_heap *heap, mend_driver_scope *scope);
+
+/* Notes a failed driver call, and returns its result. */
+mend_result mend_driver_refused(mend_heap *heap, mend_driver_call call, mend_status status);
+
+/* The same of any call: MEND_OK if it did not fail. */
+mend_result mend_driver_result(mend_heap *heap, mend_driver_call call, mend_status status);
+
+/* Counts a failure that was worked around, if it is the driver's (malloc may have failed
+ * instead). */
+void mend_driver_work_around(mend_heap *heap, mend_result result);
 
 /*
  * The locks of a heap: `state` alone for calls that free mapped memory serves; both, to make room
@@ -278,25 +307,6 @@ static inline mend_outcome mend_outcome_without_host_memory(void)
     mend_no_host_memory("the pool's own records");
     return MEND_FAILED;
 }
-
-/* ---- remap.c --------------------------------------------------------------------------------- */
-
-/* The caller holds both locks, and a driver scope is open. */
-
-/* Asks the driver for what a frozen chunk lacks, and unfreezes the chunk if it lacks nothing any
- * more and is not on the host. `first` is the first span that overlaps the chunk; runs for its
- * spans were promised. */
-mend_status mend_remap_chunk(mend_heap *heap, mend_chunk *chunk, mend_span *first,
-                             mend_driver_call *refused);
-
-/* The result if a restore was refused. MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
-mend_result mend_remap_failed(mend_heap *heap, mend_driver_call call, mend_status status);
-
-/* Ends the claims of spans from `first` up to `end`, unless a chunk below is still frozen. */
-void mend_remap_end_claims(mend_heap *heap, mend_span *first, uint64_t end);
-
-/* The number of spans from `first` up to the address. */
-size_t mend_remap_count_spans(const mend_span *first, uint64_t end);
 
 /* ---- settle.c -------------------------------------------------------------------------------- */
 
@@ -366,6 +376,11 @@ void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk)
 /* Releases the handles of an import, whose mappings keep the memory; those that the driver does not
  * take back are owed. A closed import ends with its last one. */
 void mend_settle_handles(mend_heap *heap, mend_imported *import);
+
+/* Ends all aliases without blocks and pins; not those whose memory waits for captured graphs, which
+ * may know the address. *any: there was one. MEND_OK; MEND_ERROR_OUT_OF_HOST_MEMORY: the others
+ * stay. The caller holds both locks. */
+mend_result mend_dissolve_aliases(mend_heap *heap, bool *any);
 
 /* ---- steps.c --------------------------------------------------------------------------------- */
 

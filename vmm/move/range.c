@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "move/driver_scope.h"
 #include "move/move.h"
 
 #define RANGE_OF(node) MEND_CONTAINER_OR_NULL(node, mend_range, by_address)

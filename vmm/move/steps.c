@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "layout/layout.h"
-#include "move/driver_scope.h"
 #include "physical/chunk.h"
 
 /* How many times a call is repeated after NOT_READY, a lack of memory that some drivers overcome by

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "layout/layout.h"
-#include "move/driver_scope.h"
 #include "physical/stream.h"
 #include "physical/waits.h"
 #include "policy/policy.h"

@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "base/process.h"
-#include "move/driver_scope.h"
 #include "move/move.h"
 #include "physical/waits.h"
 

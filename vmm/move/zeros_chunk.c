@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/process.h"
-#include "move/driver_scope.h"
 #include "move/move.h"
 
 mend_chunk_of_zeros *mend_zeros_find_chunk(const mend_heap *heap, uint64_t page_bytes)

@@ -7,10 +7,38 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/align.h"
 #include "base/error.h"
 #include "base/process.h"
+
+enum { FIRST_CAPACITY = 8 };
+
+bool mend_streams_grow(void *array, size_t *capacity, size_t count, size_t element_bytes)
+{
+    assert(count > 0);
+    assert(element_bytes > 0);
+    if (count <= *capacity) {
+        return true;
+    }
+    size_t larger = *capacity ? *capacity : FIRST_CAPACITY;
+    while (larger < count) {
+        larger *= 2;
+    }
+    void *old;
+    memcpy(&old, array, sizeof(old));
+    assert((old == NULL) == (*capacity == 0));
+    char *moved = realloc(old, larger * element_bytes);
+    if (moved == NULL) {
+        return false;
+    }
+    memset(moved + *capacity * element_bytes, 0, (larger - *capacity) * element_bytes);
+    memcpy(array, &moved, sizeof(moved));
+    assert(larger >= count);
+    *capacity = larger;
+    return true;
+}
 
 /* While there are fewer slots than FEW_SLOTS, unused ones are gathered whenever none is free. */
 enum { FIRST_BUCKETS = 8, FEW_SLOTS = 64 };

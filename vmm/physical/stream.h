@@ -24,7 +24,7 @@
 #include "base/process.h"
 #include "driver/driver.h"
 
-/* ---- stream_state.c -------------------------------------------------------------------------- */
+/* ---- stream.c -------------------------------------------------------------------------------- */
 
 /* Guarded by the heap's `state` lock. Nothing here calls the driver. */
 
@@ -180,11 +180,6 @@ static inline void mend_streams_look_up_anew(mend_streams *streams)
     streams->last_found = MEND_STREAM_UNKNOWN;
     streams->last_handle = MEND_NO_STREAM;
 }
-
-/* Makes room for `count` elements of an array, zeroed. False if malloc fails: nothing changed. */
-bool mend_streams_grow(void *array, size_t *capacity, size_t count, size_t element_bytes);
-
-/* ---- stream.c -------------------------------------------------------------------------------- */
 
 /* MEND_ERROR_OUT_OF_HOST_MEMORY. */
 mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
@@ -352,6 +347,9 @@ mend_result mend_streams_driver_failed(mend_streams *streams, mend_driver_call c
                                        mend_status status);
 
 /* ---- slots.c --------------------------------------------------------------------------------- */
+
+/* Makes room for `count` elements of an array, zeroed. False if malloc fails: nothing changed. */
+bool mend_streams_grow(void *array, size_t *capacity, size_t count, size_t element_bytes);
 
 /*
  * A forgotten stream gives up its slot at once. A stream that was destroyed without

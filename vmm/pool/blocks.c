@@ -4,9 +4,12 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/struct_size.h"
+#include "base/thread.h"
 #include "base/words.h"
 #include "layout/layout.h"
+#include "mend/mend_host.h"
 #include "pool/pool.h"
+#include "sleep/sleep.h"
 #include "users/users.h"
 
 static bool is_no_stream(mend_stream stream)
@@ -272,4 +275,64 @@ mend_result mend_get_block_info(mend_pool *pool, const void *pointer, mend_block
     mend_block_info all = describe(pool, span);
     mend_struct_write(info, &all, sizeof(all));
     return mend_pool_leave(pool, MEND_OK);
+}
+
+static mend_result change(mend_pool *pool, const void *pointer, uint64_t size_bytes,
+                          mend_result (*change_pins)(mend_heap *, uint64_t, uint64_t,
+                                                     mend_pin_owner),
+                          const char *mistake)
+{
+    const uint64_t address = (uint64_t)(uintptr_t)pointer;
+    bool is_right =
+        pool != NULL && pointer != NULL && size_bytes != 0 && size_bytes <= UINT64_MAX - address;
+    mend_result result = mend_pool_enter_all_if(pool, is_right, mistake);
+    return result != MEND_OK
+               ? result
+               : mend_pool_leave_all(
+                     pool, change_pins(&pool->heap, address, size_bytes, MEND_PIN_OF_PROGRAM));
+}
+
+mend_result mend_pin(mend_pool *pool, const void *pointer, uint64_t size_bytes)
+{
+    return change(pool, pointer, size_bytes, mend_pins_add,
+                  "mend_pin: pool or pointer is NULL, size_bytes is 0 or too large");
+}
+
+mend_result mend_unpin(mend_pool *pool, const void *pointer, uint64_t size_bytes)
+{
+    return change(pool, pointer, size_bytes, mend_pins_remove,
+                  "mend_unpin: pool or pointer is NULL, size_bytes is 0 or too large");
+}
+
+int mend_set_host_allowed(int allowed)
+{
+    bool *own = mend_process_host_is_allowed();
+    int before = *own;
+    *own = allowed != 0;
+    return before;
+}
+
+mend_result mend_move(mend_pool *pool, mend_move_target target, const uint64_t *tags,
+                      size_t tag_count, mend_move_report *report)
+{
+    if (pool == NULL || (tags == NULL && tag_count > 0) || (unsigned)target > MEND_MOVE_TO_HOST) {
+        return mend_pool_invalid(
+            "mend_move: pool or tags is NULL, or target is no mend_move_target");
+    }
+    mend_move_report all = MEND_MOVE_REPORT_INIT;
+    mend_result result = mend_pool_check_struct(report, "mend_move_report");
+    if (result == MEND_OK && pool->heap.config.host_limit_bytes == 0) {
+        result = mend_fail(MEND_ERROR_NOT_SUPPORTED,
+                           "mend_move: the pool has no mend_pool_config.host_bytes");
+    }
+    if (result == MEND_OK) {
+        result = mend_pool_enter_all(pool);
+    }
+    if (result != MEND_OK) {
+        return result;
+    }
+    result = mend_relocate(&pool->heap,
+                           target == MEND_MOVE_TO_HOST ? MEND_BACKING_HOST : MEND_BACKING_DEVICE,
+                           tags, tag_count, &all);
+    return mend_pool_leave_all_with(pool, result, report, &all, sizeof(all));
 }

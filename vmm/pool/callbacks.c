@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "ladder/ladder.h"
-#include "move/driver_scope.h"
+#include "move/move.h"
 #include "users/users.h"
 
 #define ENTRY_OF(at) MEND_CONTAINER_OF(at, mend_callback_entry, link)

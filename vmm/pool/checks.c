@@ -23,7 +23,7 @@
 #include "base/log.h"
 #include "base/scopes.h"
 #include "layout/layout.h"
-#include "move/driver_scope.h"
+#include "move/move.h"
 #include "physical/waits.h"
 
 enum { GUARD_BYTE = 0xa7, POISON_BYTE = 0xd5, BUFFER_BYTES = 64 * 1024, PATH_BYTES = 128 };

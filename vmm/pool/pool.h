@@ -318,7 +318,7 @@ mend_result mend_pool_leave_all_with(mend_pool *pool, mend_result result, void *
 /* Runs the audit of observe/observe.h, under both locks. */
 bool mend_pool_audit(mend_pool *pool, char finding[MEND_AUDIT_FINDING_BYTES]);
 
-/* ---- peer_devices.c -------------------------------------------------------------------------- */
+/* ---- peers.c --------------------------------------------------------------------------------- */
 
 /* Checks that each device of mend_pool_config.peers can reach the memory of the pool's device.
  * MEND_OK; MEND_ERROR_NOT_SUPPORTED: the message names the first that cannot. */
@@ -328,8 +328,6 @@ mend_result mend_peer_devices_check(const mend_pool_config *config, const mend_d
  * caller holds no lock. MEND_OK; MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_DRIVER,
  * MEND_ERROR_DEVICE_LOST: memory of one pool could not be made accessible to the other's device. */
 mend_result mend_peer_devices_meet(mend_pool *pool);
-
-/* ---- peer_pools.c ---------------------------------------------------------------------------- */
 
 /* Asks the next peer pool that joined after *cursor (0 at first) to give back what is needed (or
  * more, because it gives back complete chunks) and addresses that it does not use. *gave: whether

@@ -8,7 +8,7 @@
 #include "base/struct_size.h"
 #include "base/thread.h"
 #include "mend/mend_sleep.h"
-#include "move/driver_scope.h"
+#include "move/move.h"
 #include "physical/waits.h"
 #include "pool/pool.h"
 

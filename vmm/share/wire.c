@@ -1,10 +1,11 @@
 /*
- * What processes say to each other: the token, which the program carries from the exporter to the
- * importer, and the messages between the two over a socket. Both run on one machine, so numbers are
- * in its own order.
+ * What processes say to each other: the token or the description, which the program carries from
+ * the exporter to the importer, and the messages between the two over a socket. Tokens and messages
+ * stay on one machine, so their numbers are in its own order; a description may go to another one.
  */
 #include "share/share.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -63,4 +64,105 @@ bool mend_share_is_of_this_user(int connected)
     socklen_t length = sizeof(other);
     return getsockopt(connected, SOL_SOCKET, SO_PEERCRED, &other, &length) == 0 &&
            length == sizeof(other) && other.uid == geteuid();
+}
+
+/* ---- descriptions ---------------------------------------------------------------------------- */
+
+/*
+ * The description of an exported block: the fabric handles of its chunks, and what an importer must
+ * know beside them. It says everything, so that no importer asks the exporter: the two may run in
+ * containers that share no socket, or on two machines. Numbers are in the exporter's own order; a
+ * machine of the other order sees a wrong mark. The bytes may lie at any address.
+ */
+
+/* It changes with every change of the structures. */
+#define DESCRIPTION_MARK UINT64_C(0x31636261466d6e4d)
+
+/* An export above this has no sense. */
+#define MOST_BYTES (UINT64_C(1) << 60)
+
+static_assert(sizeof(mend_description) == 8 * sizeof(uint64_t), "no byte is between the numbers");
+static_assert(sizeof(mend_described_chunk) == sizeof(uint64_t) + MEND_FABRIC_HANDLE_BYTES,
+              "no byte is between size and handle");
+
+size_t mend_description_size(size_t count)
+{
+    return sizeof(mend_description) + count * sizeof(mend_described_chunk);
+}
+
+static uint64_t check_of_description(const void *bytes, const mend_description *head)
+{
+    const uint64_t check = mend_hash(MEND_HASH_OF_NOTHING, head, offsetof(mend_description, check));
+    return mend_hash(check, (const unsigned char *)bytes + sizeof(*head),
+                     (size_t)head->description_bytes - sizeof(*head));
+}
+
+void mend_description_write_chunk(void *bytes, size_t at, const mend_described_chunk *chunk)
+{
+    memcpy((unsigned char *)bytes + mend_description_size(at), chunk, sizeof(*chunk));
+}
+
+void mend_description_write_head(void *bytes, const mend_description *head)
+{
+    mend_description whole = *head;
+    assert(head->count > 0);
+    assert(head->number != 0);
+    whole.mark = DESCRIPTION_MARK;
+    whole.description_bytes = mend_description_size((size_t)head->count);
+    whole.check = check_of_description(bytes, &whole);
+    memcpy(bytes, &whole, sizeof(whole));
+}
+
+mend_described_chunk mend_description_chunk(const void *bytes, size_t at)
+{
+    mend_described_chunk chunk;
+    memcpy(&chunk, (const unsigned char *)bytes + mend_description_size(at), sizeof(chunk));
+    return chunk;
+}
+
+/* Whether the block begins in the first chunk and ends in the last one, and the chunks have the
+ * sizes that the beginning says. No sum exceeds 2^61. */
+static bool is_sound(const void *bytes, const mend_description *head)
+{
+    uint64_t sum_bytes = 0;
+    uint64_t last_bytes = 0;
+    if (head->number == 0 || head->all_bytes > MOST_BYTES || head->size_bytes == 0 ||
+        head->size_bytes > head->all_bytes ||
+        head->offset_bytes > head->all_bytes - head->size_bytes) {
+        return false;
+    }
+    for (size_t i = 0; i < head->count; i++) {
+        last_bytes = mend_description_chunk(bytes, i).size_bytes;
+        if (last_bytes == 0 || last_bytes > head->all_bytes - sum_bytes ||
+            (i == 0 && head->offset_bytes >= last_bytes)) {
+            return false;
+        }
+        sum_bytes += last_bytes;
+    }
+    return sum_bytes == head->all_bytes &&
+           head->offset_bytes + head->size_bytes > sum_bytes - last_bytes;
+}
+
+const char *mend_description_read(const void *bytes, size_t size_bytes, mend_description *head)
+{
+    if (size_bytes < sizeof(*head)) {
+        return "is cut: it has less bytes than the beginning of one";
+    }
+    memcpy(head, bytes, sizeof(*head));
+    if (head->mark != DESCRIPTION_MARK) {
+        return "is none, or of another version of the library";
+    }
+    const size_t behind_bytes = size_bytes - sizeof(*head);
+    if (head->description_bytes > size_bytes) {
+        return "is cut: bytes are missing at its end";
+    }
+    if (head->description_bytes != size_bytes || head->count == 0 ||
+        behind_bytes % sizeof(mend_described_chunk) != 0 ||
+        behind_bytes / sizeof(mend_described_chunk) != head->count) {
+        return "has another size than it says";
+    }
+    if (head->check != check_of_description(bytes, head)) {
+        return "was changed";
+    }
+    return is_sound(bytes, head) ? NULL : "contradicts itself";
 }

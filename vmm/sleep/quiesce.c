@@ -2,7 +2,6 @@
 #include "sleep/sleep.h"
 
 #include "base/error.h"
-#include "move/driver_scope.h"
 #include "move/move.h"
 
 /* Memory that other processes can know, or might. */

@@ -4,7 +4,6 @@
 #include <assert.h>
 
 #include "base/error.h"
-#include "move/driver_scope.h"
 #include "move/move.h"
 #include "move/ranges.h"
 #include "policy/policy.h"

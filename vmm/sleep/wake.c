@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/words.h"
 #include "layout/layout.h"
-#include "move/driver_scope.h"
 #include "move/move.h"
 #include "move/ranges.h"
 #include "physical/chunk.h"

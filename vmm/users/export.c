@@ -18,7 +18,7 @@
 #include "base/allowance.h"
 #include "base/error.h"
 #include "layout/layout.h"
-#include "move/driver_scope.h"
+#include "move/move.h"
 #include "share/share.h"
 
 typedef struct exported {

@@ -97,8 +97,6 @@ mend_result mend_group_leave(mend_heap *heap, mend_group *group, mend_stream str
  * and before a request of its own. 0: none. Under `state`. */
 void mend_group_show_chunks(mend_heap *heap, uint32_t group);
 
-/* ---- capture_group.c ------------------------------------------------------------------------- */
-
 /* Guarded by the heap's `state` lock. */
 
 /* The number of a capture's group, which is created if there is none; that calls the driver.
@@ -209,7 +207,7 @@ void mend_pins_end_in_one_chunk(mend_heap *heap, mend_span *span);
 /* The number of pins that cover a byte of the chunk. O(pins + blocks in the chunk). */
 uint64_t mend_pins_of(const mend_heap *heap, const mend_chunk *chunk);
 
-/* ---- requester.c ----------------------------------------------------------------------------- */
+/* ---- users.c --------------------------------------------------------------------------------- */
 
 /* Registers the stream of a request and finds its group. A request without a stream gets only idle
  * memory, and belongs to no group. Errors of mend_streams_find. */

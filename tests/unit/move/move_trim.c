@@ -8,7 +8,6 @@
 #include "heap/heap.h"
 #include "layout/layout.h"
 #include "mend/mend_share.h"
-#include "move/driver_scope.h"
 #include "physical/stream.h"
 #include "pool/pool.h"
 #include "tests/support/kit.h"

@@ -1,12 +1,15 @@
 /*
- * Pools of one process on devices that can reach each other: each lets the other's device access
- * its memory, from the moment that the second pool is created.
+ * Peers. Other devices: pools of one process on devices that can reach each other let the other's
+ * device access their memory, from the moment that the second pool is created. Other pools of the
+ * device: they give back idle memory if one of them lacks memory that the device does not have
+ * either.
  */
 #include "pool/pool.h"
 
 #include <assert.h>
 
 #include "base/error.h"
+#include "ladder/ladder.h"
 #include "mend/mend_share.h"
 #include "move/move.h"
 
@@ -94,4 +97,34 @@ mend_result mend_enable_peer(mend_pool *pool, int device)
     result = mend_pool_enter_all(pool);
     return result != MEND_OK ? result
                              : mend_pool_leave_all(pool, mend_access_add(&pool->heap, device));
+}
+
+/* ---- other pools of the device --------------------------------------------------------------- */
+
+/* A peer pool whose context is lost gives nothing; that is no failure of this call. */
+static bool trim(mend_pool *peer_pool, mend_need need)
+{
+    mend_heap_lock_all(&peer_pool->heap);
+    bool gave = mend_heap_lost_by(&peer_pool->heap) == MEND_DRIVER_OK &&
+                mend_ladder_give_back(&peer_pool->heap, need);
+    mend_heap_unlock_all(&peer_pool->heap);
+    mend_pool_audit_after_call(peer_pool);
+    return gave;
+}
+
+bool mend_peer_pools_trim_next(mend_pool *pool, mend_need need, uint64_t *cursor, bool *gave)
+{
+    mend_process_member *member = mend_process_visit_next(pool->driver, pool->device, cursor);
+    if (member == &pool->member) {
+        mend_process_visit_end(member);
+        member = mend_process_visit_next(pool->driver, pool->device, cursor);
+    }
+    if (member == NULL) {
+        return false;
+    }
+    assert(member != &pool->member);
+    assert(member->domain == pool->driver);
+    *gave = trim(MEND_CONTAINER_OF(member, mend_pool, member), need);
+    mend_process_visit_end(member);
+    return true;
 }

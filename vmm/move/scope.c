@@ -1,8 +1,15 @@
-/* The driver scope: the context made current, the capture mode set, and what a failed call means.
+/*
+ * What is open around the steps of a transaction: the driver scope, in which the context is current
+ * and the capture mode is set, with what a failed call means; and the locks of the heap. `state`
+ * alone is for calls that free mapped memory serves, both are to make room and to give it back
+ * (layout/state.h says what each guards). While a thread holds both to change something, the front
+ * cache is closed, and so empty.
  */
-#include "move/driver_scope.h"
+#include "move/move.h"
 
 #include "base/error.h"
+#include "layout/layout.h"
+#include "policy/policy.h"
 
 /* Calls that make memory usable may find that there is none; NOT_READY means the same. */
 static bool is_lack_of_memory(mend_driver_call call, mend_status status)
@@ -63,4 +70,38 @@ void mend_driver_scope_close(mend_heap *heap, mend_driver_scope *scope)
     if (driver->context_pop(driver) != MEND_DRIVER_OK) {
         heap->counters.driver_failures++;
     }
+}
+
+/* ---- locks ----------------------------------------------------------------------------------- */
+
+void mend_heap_lock_all(mend_heap *heap)
+{
+    mend_mutex_lock(&heap->grow);
+    mend_mutex_lock(&heap->state);
+    mend_cache_close(heap);
+}
+
+void mend_heap_lock_to_read(mend_heap *heap)
+{
+    mend_mutex_lock(&heap->grow);
+    mend_heap_lock(heap);
+}
+
+void mend_heap_unlock_after_read(mend_heap *heap)
+{
+    mend_mutex_unlock(&heap->state);
+    mend_mutex_unlock(&heap->grow);
+}
+
+void mend_heap_unlock_grow(mend_heap *heap)
+{
+    mend_history_end_call(&heap->history);
+    mend_cache_open(heap, mend_budget_spares_empty(heap));
+    mend_mutex_unlock(&heap->grow);
+}
+
+void mend_heap_unlock_all(mend_heap *heap)
+{
+    mend_heap_unlock_grow(heap);
+    mend_heap_unlock(heap);
 }
