@@ -88,7 +88,7 @@ static scene_state observe(scene *s)
     scene_state state = {.stats = MEND_STATS_INIT};
     if (s->run.world.pool != NULL) {
         state.stats = mend_world_stats(&s->run.world);
-        state.zeros_unsettled = s->run.world.pool->heap.ranges.zeros_unsettled;
+        state.zeros_unsettled = s->run.world.pool->heap.chunks.owing.count[MEND_OWED_ZEROS];
     }
     state.ledger = mend_world_ledger(&s->run.world);
     mend_traced_driver_get(s->traced, &state.calls);

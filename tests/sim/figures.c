@@ -325,7 +325,7 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_moved_to_device_bytes MODEL(moved_to_device_bytes)
 
 /* Of destroyed ranges, those stay that something is mapped in. */
-#define CLOSED_RANGES          (l->pool->pool->heap.ranges.closed)
+#define CLOSED_RANGES          (l->pool->pool->heap.chunks.owing.count[MEND_OWED_RANGE])
 #define RULE_ranges            (IS(ranges) == l->ranges.ranges)
 #define RULE_range_bytes       MODEL(range_bytes)
 #define RULE_peak_range_bytes  MODEL(peak_range_bytes)

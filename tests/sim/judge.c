@@ -62,7 +62,8 @@ static uint64_t bytes_without_access(const trial *t)
     uint64_t bytes = 0;
     for (int i = 0; i < t->pool_count; i++) {
         const mend_heap *heap = &t->pools[i].pool->heap;
-        const bool any_lack_it = heap->ranges.zeros_unsettled > 0 || heap->ranges.closed > 0;
+        const bool any_lack_it = heap->chunks.owing.count[MEND_OWED_ZEROS] > 0 ||
+                                 heap->chunks.owing.count[MEND_OWED_RANGE] > 0;
         bytes += any_lack_it ? heap->ranges.zeros_mapped_bytes : 0;
         mend_tree_node *at = mend_tree_first(&t->pools[i].pool->heap.chunks.mapped);
         for (; at != NULL; at = mend_tree_next(at)) {

@@ -119,7 +119,7 @@ bool mend_world_check(mend_world *world)
     EXPECT_TRUE(ledger.accessible_bytes <= stats.mapped_bytes);
     EXPECT_TRUE(ledger.accessible_bytes + stats.retired_bytes >= stats.mapped_bytes ||
                 world->pool->heap.chunks.missing_count > 0 ||
-                world->pool->heap.ranges.zeros_unsettled > 0);
+                world->pool->heap.chunks.owing.count[MEND_OWED_ZEROS] > 0);
     EXPECT_U64_EQ(stats.address_bytes, ledger.address_bytes);
     EXPECT_U64_EQ(stats.reserved_bytes + stats.asleep_live_bytes + stats.host_live_bytes,
                   stats.live_bytes + stats.free_bytes);

@@ -155,13 +155,17 @@ def check_upper_rooms(tree):
 # What the driver takes back, and who may offer it: a transaction that notes a refusal as owed, or
 # has its memory as a free chunk then, which a trim gives back; and the end of a heap.
 TAKES_BACK = {
-    "unmap": ("move/settle", "move/steps", "move/exchange", "move/grow", "move/import",
-              "move/zeros", "heap/life"),
+    "unmap": ("move/settle", "move/retire", "move/steps", "move/exchange", "move/grow",
+              "move/import", "move/zeros", "heap/life"),
     "release": ("physical/chunk", "move/settle",
                 "move/zeros_chunk", "heap/life"),
     "host_free": ("move/host_memory",),
 }
 OFFER = re.compile(r"\bdriver->(" + "|".join(TAKES_BACK) + r")\(")
+# Who goes through what is owed: the settlement, what waits, a look, and the end of a heap.
+WALKS_OWED = ("move/settle", "move/retire", "move/zeros", "move/zeros_chunk", "physical/chunk",
+              "move/import", "move/host_memory", "heap/life")
+WALK = re.compile(r"\b(mend_owed_(?:from|next))\(")
 A_RETRY = re.compile(r"\b(?:mend_list|mend_tree|struct mend_\w+ \*|uint32_t)\s*"
                      r"(\w*(?:refused|unreleased|owed|leftover|stuck|settle|left_\w+))\s*;")
 
@@ -176,6 +180,10 @@ def check_owed(tree):
             if stem_of(path)[4:] not in TAKES_BACK[match.group(1)]:
                 yield path, line_of(code, match.start()), stem_of(path), \
                     f"calls {match.group(1)}: what it refuses is owed (physical/owed.h)"
+        for match in WALK.finditer(code) if path.endswith(".c") else ():
+            if stem_of(path)[4:] not in WALKS_OWED:
+                yield path, line_of(code, match.start()), stem_of(path), \
+                    f"calls {match.group(1)}: what is owed is settled in move/settle.c"
         for match in A_RETRY.finditer(code) if path.endswith(".h") else ():
             yield path, line_of(code, match.start(1)), stem_of(path), \
                 f"keeps {match.group(1)} apart from the list of what is owed (physical/owed.h)"
@@ -217,9 +225,10 @@ SAMPLES = [
                    "vmm/base/b.h": "static inline int mend_b(void);\n", "vmm/base/b.c": ""}, []),
     (check_owed, {"vmm/move/settle.c": "driver->unmap(driver, a, b);\n",
                   "vmm/ladder/a.c": "\nheap->driver->unmap(heap->driver, a, b);\n",
+                  "vmm/ladder/b.c": "at = mend_owed_from(owing, kind, 0);\n",
                   "vmm/layout/a.h": "mend_list refused;\nuint64_t refused_bytes;\n",
                   "vmm/sim/a.h": "mend_list refused;\n"},
-     [("vmm/ladder/a.c", 2), ("vmm/layout/a.h", 1)]),
+     [("vmm/ladder/a.c", 2), ("vmm/ladder/b.c", 1), ("vmm/layout/a.h", 1)]),
     (check_upper_rooms, {"vmm/base/a.h": "\n/* driver/b.c knows. */\n"}, [("vmm/base/a.h", 2)]),
     (check_upper_rooms, {"vmm/base/a.h": "/* mend_b knows; mend_c is for all. */\n",
                          "vmm/driver/b.c": "int mend_b(void)\n{\n}\nint mend_c(void)\n{\n}\n",

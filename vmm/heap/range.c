@@ -75,7 +75,7 @@ static mend_result make_way(mend_heap *heap, const mend_parts *pages)
 }
 
 /* Pages that read as zeros before a commit that failed do so again. */
-static void restore_zeros(mend_heap *heap)
+static void restore_zeros(mend_heap *heap, const mend_parts *pages)
 {
     mend_driver_scope scope;
     const mend_thread_error why = *mend_process_failure();
@@ -83,7 +83,9 @@ static void restore_zeros(mend_heap *heap)
     mend_heap_lock_all(heap);
     if (mend_heap_lost_by(heap) == MEND_DRIVER_OK &&
         mend_driver_scope_open(heap, &scope) == MEND_OK) {
-        mend_zeros_settle(heap, true);
+        for (size_t i = 0; i < pages->count; i++) {
+            mend_zeros_settle(heap, pages->items[i].range, true);
+        }
         mend_driver_scope_close(heap, &scope);
     }
     mend_heap_unlock_grow(heap);
@@ -115,8 +117,8 @@ mend_result mend_heap_commit(mend_heap *heap, const mend_parts *pages, mend_stre
             mend_events_refuse(heap, missing_bytes, stream);
         }
     }
-    if (result != MEND_OK && heap->ranges.zeros_unsettled > 0) {
-        restore_zeros(heap);
+    if (result != MEND_OK && heap->chunks.owing.count[MEND_OWED_ZEROS] > 0) {
+        restore_zeros(heap, pages);
     }
     return result;
 }
@@ -133,7 +135,7 @@ mend_result mend_heap_map_zeros(mend_heap *heap, mend_range *range, uint64_t fro
     if (result != MEND_OK) {
         return result;
     }
-    mend_ranges_settle(heap, MEND_STREAM_UNKNOWN);
+    mend_settle_ranges(heap);
     result = mend_zeros_map(heap, range, from, end);
     mend_driver_scope_close(heap, &scope);
     return result;
@@ -232,7 +234,7 @@ mend_result mend_heap_destroy_range(mend_heap *heap, mend_range *range, mend_str
     MEND_TRY(mend_heap_decommit(heap, range, range->address, mend_range_end(range), stream));
     mend_ranges_close(heap, range);
     if (mend_enter(heap, &scope) == MEND_OK) {
-        mend_ranges_settle(heap, MEND_STREAM_UNKNOWN);
+        mend_settle_ranges(heap);
         mend_driver_scope_close(heap, &scope);
     }
     return MEND_OK;

@@ -236,7 +236,8 @@ mend_outcome mend_commit(mend_heap *heap, const mend_request *request)
     mend_offer_clear(&so_far.offer);
     if (outcome == MEND_PLACED) {
         outcome = mend_commit_mapped(heap, request);
-        mend_zeros_settle(heap, false); /* the last page of zeros may be gone */
+        mend_settle_these(heap, MEND_OWED_ZEROS, MEND_OWED_ZEROS_CHUNK, /* the last page of zeros */
+                          MEND_STREAM_UNKNOWN);                         /* may be gone */
     }
     return outcome;
 }

@@ -14,8 +14,7 @@
 static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
 {
     mend_capture_groups_collect(heap);
-    mend_settle(heap, MEND_OWED_GRAPHS, MEND_STREAM_UNKNOWN);
-    mend_ranges_settle(heap, MEND_STREAM_UNKNOWN);
+    mend_settle(heap, MEND_OWED_RANGE, MEND_STREAM_UNKNOWN);
     mend_result result = heap->chunks.reserved_bytes > keep_bytes && heap->chunks.empty_bytes > 0
                              ? mend_ladder_close_all(heap)
                              : MEND_OK;
@@ -23,16 +22,15 @@ static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t *relea
         return result;
     }
     result = mend_trim_to(heap, keep_bytes, false, released_bytes);
-    const mend_thread_error noted = *mend_process_failure();
-    mend_zeros_settle(heap, false); /* free memory may have been in their way */
-    *mend_process_failure() = noted;
+    mend_settle_these(heap, MEND_OWED_ZEROS, MEND_OWED_ZEROS_CHUNK, /* free memory may have been */
+                      MEND_STREAM_UNKNOWN);                         /* in their way */
     return result;
 }
 
 bool mend_ladder_trim_addresses(mend_heap *heap, uint32_t asking)
 {
     const uint64_t range_bytes = heap->ranges.space.address_bytes;
-    mend_ranges_settle_closed(heap, asking);
+    mend_settle_these(heap, MEND_OWED_RANGE, MEND_OWED_RANGE, asking);
     const bool any = mend_trim_addresses(heap, asking);
     return any || heap->ranges.space.address_bytes < range_bytes;
 }
@@ -113,7 +111,7 @@ static mend_result wait_and_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t 
 static bool has_others(const mend_heap *heap)
 {
     return heap->retire.host_bytes > 0 || mend_owing_any(&heap->chunks.owing, MEND_OWED_SPARE) ||
-           (heap->ranges.closed > 0 && heap->ranges.zeros_mapped > 0);
+           (heap->chunks.owing.count[MEND_OWED_RANGE] > 0 && heap->ranges.zeros_mapped > 0);
 }
 
 /* That goes back, too, unless a capture forbids the wait. */
@@ -128,8 +126,7 @@ static mend_result wait_for_others(mend_heap *heap)
     result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
     if (result == MEND_OK) {
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
-        mend_settle(heap, MEND_OWED_GRAPHS, MEND_STREAM_UNKNOWN);
-        mend_ranges_settle(heap, MEND_STREAM_UNKNOWN);
+        mend_settle(heap, MEND_OWED_RANGE, MEND_STREAM_UNKNOWN);
     }
     return result;
 }

@@ -18,6 +18,7 @@
 #include "layout/ranges.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 #define RANGE_OF(node) MEND_CONTAINER_OR_NULL(node, mend_range, by_address)
 #define CHUNK_OF(node) MEND_CONTAINER_OR_NULL(node, mend_chunk, by_address)
@@ -38,19 +39,19 @@ void mend_ranges_init_tree(mend_heap *heap)
     heap->chunks.sums_at = sums_at;
 }
 
-void mend_range_note_settling(mend_heap *heap, mend_range *range)
+void mend_range_note_owed(mend_heap *heap, mend_range *range)
 {
-    const bool belongs = range->is_closed || range->zeros_unsettled > 0;
-    mend_owe(&heap->chunks.owing, &range->owed, belongs ? MEND_OWED_RANGE : MEND_OWED_NOTHING,
+    mend_owed_kind kind = range->zeros_unsettled > 0 ? MEND_OWED_ZEROS : MEND_OWED_NOTHING;
+    mend_owe(&heap->chunks.owing, &range->owed, range->is_closed ? MEND_OWED_RANGE : kind,
              range->address);
 }
 
-mend_range *mend_range_owed_from(const mend_heap *heap, uint64_t address)
+void mend_range_drop(mend_heap *heap, mend_range *range)
 {
-    const mend_owing *owing = &heap->chunks.owing;
-    mend_owed *owed =
-        owing->count[MEND_OWED_RANGE] > 0 ? mend_owed_from(owing, MEND_OWED_RANGE, address) : NULL;
-    return MEND_CONTAINER_OR_NULL(owed, mend_range, owed);
+    mend_tree_remove(&heap->ranges.by_address, &range->by_address);
+    mend_owe(&heap->chunks.owing, &range->owed, MEND_OWED_NOTHING, 0);
+    free(range->zeros);
+    free(range);
 }
 
 static bool begins_behind(const mend_tree_node *node, const void *key)
@@ -199,8 +200,7 @@ void mend_zeros_set(mend_heap *heap, mend_range *range, size_t page, unsigned bi
     const uint64_t was_unsettled = is_unsettled(range, before);
     const uint64_t is_now = is_unsettled(range, bits);
     range->zeros_unsettled += is_now - was_unsettled;
-    ranges->zeros_unsettled += is_now - was_unsettled;
-    mend_range_note_settling(heap, range);
+    mend_range_note_owed(heap, range);
     ranges->zeros_mapped += is_mapped - was_mapped;
     ranges->zeros_mapped_bytes += (is_mapped - was_mapped) * range->page_bytes;
 }

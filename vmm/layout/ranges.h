@@ -31,12 +31,18 @@ struct mend_range {
 
 void mend_ranges_init_tree(mend_heap *heap);
 
-/* Call after a range was closed, or its unsettled zeros have changed. */
-void mend_range_note_settling(mend_heap *heap, mend_range *range);
+/* Call after a range was closed, or its unsettled zeros have changed: notes what it owes. */
+void mend_range_note_owed(mend_heap *heap, mend_range *range);
 
-/* The first range from an address on that is to be settled; NULL: none. A commit of another thread
- * may settle one while `state` is released. */
-mend_range *mend_range_owed_from(const mend_heap *heap, uint64_t address);
+/* The end of a range: frees its host memory. */
+void mend_range_drop(mend_heap *heap, mend_range *range);
+
+/* Ranges that the program has. */
+static inline uint64_t mend_ranges_count(const mend_heap *heap)
+{
+    assert(heap->ranges.by_address.count >= heap->chunks.owing.count[MEND_OWED_RANGE]);
+    return heap->ranges.by_address.count - heap->chunks.owing.count[MEND_OWED_RANGE];
+}
 
 /* The range that contains an address; NULL: none. */
 mend_range *mend_range_at(const mend_heap *heap, uint64_t address);
@@ -122,6 +128,7 @@ typedef struct mend_chunk_of_zeros {
     uint64_t size_bytes; /* that of the pages */
     mend_chunk_handle handle;
     uint64_t mappings;
+    mend_owed owed; /* while there are none */
     bool is_filled;
     bool is_new; /* the present call created it */
 } mend_chunk_of_zeros;

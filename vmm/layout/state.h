@@ -340,15 +340,13 @@ typedef struct mend_imports {
 
 /* Growable ranges (layout/ranges.h). As the retired mappings. */
 typedef struct mend_ranges {
-    mend_tree by_address; /* all that have addresses, closed ones too */
-    uint64_t closed;      /* of these, destroyed, but with memory that is still mapped there */
-    mend_space space;     /* their addresses: one reservation each */
+    mend_tree by_address;              /* all that have addresses, closed ones too */
+    mend_space space;                  /* their addresses: one reservation each */
     struct mend_chunk_of_zeros *zeros; /* one for each size of pages in use (layout/ranges.h) */
     uint64_t zeros_chunks;             /* their number */
     uint64_t zeros_bytes;              /* of these; not in reserved_bytes */
     uint64_t zeros_mapped;             /* mappings of these, in all ranges */
     uint64_t zeros_mapped_bytes;       /* their bytes */
-    uint64_t zeros_unsettled;          /* pages that a later call maps or unmaps */
 } mend_ranges;
 
 typedef struct mend_heap {

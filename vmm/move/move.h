@@ -308,27 +308,9 @@ static inline mend_outcome mend_outcome_without_host_memory(void)
     return MEND_FAILED;
 }
 
-/* ---- settle.c -------------------------------------------------------------------------------- */
+/* ---- retire.c -------------------------------------------------------------------------------- */
 
-/* The caller holds both locks; slow driver calls release `state`. Never in a transaction. */
-
-/* The way into a call: opens a driver scope, and settles what is owed. Results as
- * mend_driver_scope_open. */
-mend_result mend_enter(mend_heap *heap, mend_driver_scope *scope);
-
-/* In an open scope: settles what is owed up to this kind, if there is more than retired mappings.
- * `asking`: as for mend_retire_flush. Notes no failure. */
-void mend_settle(mend_heap *heap, mend_owed_kind last, uint32_t asking);
-
-/* The mappings of live blocks alone. The first failure: MEND_ERROR_OUT_OF_HOST_MEMORY,
- * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
-mend_result mend_settle_mappings(mend_heap *heap);
-
-/* All, without a scope; opens one if anything is owed. */
-void mend_settle_all(mend_heap *heap);
-
-/* The same for a thread that holds `state` alone, if no other thread makes room. */
-void mend_settle_ends(mend_heap *heap);
+/* The caller holds both locks. */
 
 /* Reserves nodes for `count` calls of mend_retire_mapping. False if malloc fails. */
 bool mend_retire_reserve(mend_heap *heap, size_t count);
@@ -345,6 +327,10 @@ bool mend_retire_claim(mend_heap *heap, mend_chunk *chunk);
  * copies may still write to is free memory there, which nobody gets before they have ended: what
  * was claimed of the chunk retires instead. The caller reserved nodes for both. */
 void mend_retire_scratch(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t address);
+
+/* The same for the mapping of a chunk on the host whose handle was released: it keeps the memory.
+ */
+void mend_retire_on_host(mend_heap *heap, const mend_chunk *chunk, mend_waits *waits);
 
 /* The same for a mapping of another process's chunk, which is idle after `stamp`. */
 void mend_retire_foreign(mend_heap *heap, uint64_t address, uint64_t size_bytes, mend_stamp stamp);
@@ -373,14 +359,39 @@ mend_retired *mend_retire_at(const mend_heap *heap, uint64_t address);
  * call. */
 void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk);
 
-/* Releases the handles of an import, whose mappings keep the memory; those that the driver does not
- * take back are owed. A closed import ends with its last one. */
-void mend_settle_handles(mend_heap *heap, mend_imported *import);
-
 /* Ends all aliases without blocks and pins; not those whose memory waits for captured graphs, which
  * may know the address. *any: there was one. MEND_OK; MEND_ERROR_OUT_OF_HOST_MEMORY: the others
  * stay. The caller holds both locks. */
 mend_result mend_dissolve_aliases(mend_heap *heap, bool *any);
+
+/* ---- settle.c -------------------------------------------------------------------------------- */
+
+/* The caller holds both locks; slow driver calls release `state`. Never in a transaction. */
+
+/* The way into a call: opens a driver scope, and settles what is owed. Results as
+ * mend_driver_scope_open. */
+mend_result mend_enter(mend_heap *heap, mend_driver_scope *scope);
+
+/* In an open scope: settles what is owed up to this kind, if there is more than retired mappings;
+ * or these kinds alone; or what is owed of ranges, which may create memory: not while a request
+ * lacks it. `asking`: as for mend_retire_flush. Notes no failure. */
+void mend_settle(mend_heap *heap, mend_owed_kind last, uint32_t asking);
+void mend_settle_these(mend_heap *heap, mend_owed_kind first, mend_owed_kind last, uint32_t asking);
+void mend_settle_ranges(mend_heap *heap);
+
+/* The mappings of live blocks alone. The first failure: MEND_ERROR_OUT_OF_HOST_MEMORY,
+ * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+mend_result mend_settle_mappings(mend_heap *heap);
+
+/* All, without a scope; opens one if anything is owed. */
+void mend_settle_all(mend_heap *heap);
+
+/* The same for a thread that holds `state` alone, if no other thread makes room. */
+void mend_settle_ends(mend_heap *heap);
+
+/* Releases the handles of an import, whose mappings keep the memory; those that the driver does not
+ * take back are owed. A closed import ends with its last one. */
+void mend_settle_handles(mend_heap *heap, mend_imported *import);
 
 /* ---- steps.c --------------------------------------------------------------------------------- */
 

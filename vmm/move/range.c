@@ -21,20 +21,11 @@ void mend_ranges_init(mend_heap *heap)
     heap->ranges.space.lender = &heap->space;
 }
 
-static void drop(mend_heap *heap, mend_range *range)
-{
-    mend_tree_remove(&heap->ranges.by_address, &range->by_address);
-    heap->ranges.closed -= range->is_closed;
-    mend_owe(&heap->chunks.owing, &range->owed, MEND_OWED_NOTHING, 0);
-    free(range->zeros);
-    free(range);
-}
-
 void mend_ranges_clear(mend_heap *heap)
 {
     mend_tree_node *at;
     while ((at = mend_tree_first(&heap->ranges.by_address)) != NULL) {
-        drop(heap, RANGE_OF(at));
+        mend_range_drop(heap, RANGE_OF(at));
     }
     mend_zeros_clear(heap);
 }
@@ -81,7 +72,7 @@ static mend_result place_in_scope(mend_heap *heap, mend_range *range)
     if (result != MEND_OK) {
         return result;
     }
-    mend_ranges_settle(heap, MEND_STREAM_UNKNOWN);
+    mend_settle_ranges(heap);
     result = place(heap, range);
     mend_driver_scope_close(heap, &scope);
     return result;
@@ -116,30 +107,5 @@ void mend_ranges_close(mend_heap *heap, mend_range *range)
     assert(!range->is_closed);
     range->is_closed = true;
     mend_zeros_close(heap, range);
-    heap->ranges.closed++;
-    mend_range_note_settling(heap, range);
-}
-
-void mend_ranges_settle(mend_heap *heap, uint32_t asking)
-{
-    mend_zeros_settle(heap, false);
-    mend_ranges_settle_closed(heap, asking);
-}
-
-void mend_ranges_settle_closed(mend_heap *heap, uint32_t asking)
-{
-    assert(mend_mutex_is_held(&heap->grow));
-    uint64_t behind = 0;
-    for (mend_range *range; (range = mend_range_owed_from(heap, behind)) != NULL;) {
-        behind = mend_range_end(range);
-        if (!range->is_closed) {
-            continue;
-        }
-        (void)mend_trim_between(heap, range->address, mend_range_end(range), asking);
-        if (mend_zeros_end(heap, range) &&
-            mend_space_free_from(&heap->ranges.space, range->address) >= range->size_bytes &&
-            mend_space_disown(&heap->ranges.space, range->address)) {
-            drop(heap, range);
-        }
-    }
+    mend_range_note_owed(heap, range);
 }

@@ -22,13 +22,6 @@ mend_result mend_ranges_create(mend_heap *heap, uint64_t size_bytes, uint64_t pa
 /* Closes a range without committed pages. No driver call. */
 void mend_ranges_close(mend_heap *heap, mend_range *range);
 
-/* Unmaps idle memory of closed ranges, and frees the addresses of those where nothing is left.
- * Inside an open scope; what the driver refuses stays. Creates nothing. */
-void mend_ranges_settle_closed(mend_heap *heap, uint32_t asking);
-
-/* The same, and mend_zeros_settle, which may create a chunk: not while a request lacks memory. */
-void mend_ranges_settle(mend_heap *heap, uint32_t asking);
-
 /* ---- zeros.c --------------------------------------------------------------------------------- */
 
 /* The caller holds both locks, and a driver scope is open. */
@@ -47,9 +40,9 @@ mend_result mend_zeros_map(mend_heap *heap, mend_range *range, uint64_t from, ui
 mend_result mend_zeros_leave(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
                              uint32_t asking);
 
-/* Maps what is lost and unmaps what is extra, in all ranges. `may_wait`: for the context, if free
- * memory lies where zeros were. What cannot be done stays for the next call. */
-void mend_zeros_settle(mend_heap *heap, bool may_wait);
+/* Maps what is lost and unmaps what is extra, in a range. `may_wait`: for the context, if free
+ * memory lies where zeros were. What cannot be done stays owed. */
+void mend_zeros_settle(mend_heap *heap, mend_range *range, bool may_wait);
 
 /* A range was closed: nothing of it is to read as zeros. No driver call. */
 void mend_zeros_close(mend_heap *heap, mend_range *range);
@@ -77,8 +70,12 @@ mend_chunk_of_zeros *mend_zeros_find_chunk(const mend_heap *heap, uint64_t page_
 mend_result mend_zeros_find_or_create(mend_heap *heap, uint64_t page_bytes,
                                       mend_chunk_of_zeros **chunk);
 
-/* The end of each call that may create or unmap: releases chunks without mappings. What the driver
- * does not take back now is given back by a later call. */
+/* `count` pages have mappings of the chunk from now on. */
+void mend_zeros_note_mappings(mend_heap *heap, mend_chunk_of_zeros *chunk, uint64_t count);
+
+/* Releases a chunk without mappings, and all of them: the end of each call that may create or
+ * unmap. What the driver does not take back is owed. */
+void mend_zeros_release(mend_heap *heap, mend_chunk_of_zeros *chunk);
 void mend_zeros_release_unused(mend_heap *heap);
 
 /* Bytes of chunks of zeros that there are to be again, for pages that have lost their zeros. */

@@ -2,11 +2,6 @@
  * Settlements: what is owed (physical/owed.h) is done here and nowhere else. A call that reaches
  * the driver begins with one (mend_enter); what became possible meanwhile, after a wait or a free,
  * is done by another. What cannot be done stays, and the next settlement tries again.
- *
- * Most of it are retired mappings: the old address of a moved chunk, still mapped because work in
- * flight may use it. It is unmapped, in batches of neighbours, when that work has passed its
- * fences; only then can its addresses be used again. Chunks that go back to the driver retire too,
- * and so do mappings of other processes' chunks.
  */
 #include "move/move.h"
 
@@ -18,236 +13,11 @@
 #include "layout/layout.h"
 #include "layout/ranges.h"
 #include "move/keep.h"
+#include "move/ranges.h"
 #include "physical/waits.h"
 
-#define CHUNK_OF(at)   MEND_CONTAINER_OF(at, mend_chunk, owed)
-#define RETIRED_OF(at) MEND_CONTAINER_OR_NULL(at, mend_retired, owed)
-
-/* ---- retired mappings ------------------------------------------------------------------------ */
-
-bool mend_retire_reserve(mend_heap *heap, size_t count)
-{
-    return mend_slab_reserve(&heap->retire.nodes, count);
-}
-
-static void retire(mend_heap *heap, const mend_retired *mapping)
-{
-    mend_retired *retired = mend_slab_take(&heap->retire.nodes);
-    *retired = *mapping;
-    mend_owe(&heap->chunks.owing, &retired->owed, MEND_OWED_MAPPING, retired->address);
-    heap->retire.bytes += mapping->size_bytes;
-}
-
-void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t address,
-                         mend_waits *waits)
-{
-    assert(chunk->address != address); /* the old mapping, not the current one */
-    retire(heap, &(const mend_retired){.address = address,
-                                       .size_bytes = chunk->size_bytes,
-                                       .handle = chunk->handle,
-                                       .zone = chunk->zone,
-                                       .waits = *waits});
-    *waits = (mend_waits){0};
-}
-
-bool mend_retire_claim(mend_heap *heap, mend_chunk *chunk)
-{
-    const uint64_t address = chunk->claimed_address;
-    if (address != 0) {
-        mend_retire_mapping(heap, chunk, address, &chunk->claimed_waits);
-        chunk->claimed_address = 0;
-    }
-    return address != 0;
-}
-
-void mend_retire_scratch(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t address)
-{
-    mend_waits waits = {.first = heap->retire.copies};
-    mend_space_take(&heap->space, address, chunk->size_bytes);
-    if (chunk->on_host || mend_step_copies_have_ended(heap)) {
-        waits = (mend_waits){0};
-        mend_retire_mapping(heap, chunk, address, &waits);
-        return;
-    }
-    mend_retire_claim(heap, chunk);
-    mend_layout_attach(heap, chunk, zone, address, &waits);
-}
-
-void mend_retire_foreign(mend_heap *heap, uint64_t address, uint64_t size_bytes, mend_stamp stamp)
-{
-    heap->retire.foreign_bytes += size_bytes;
-    retire(heap, &(const mend_retired){.address = address,
-                                       .size_bytes = size_bytes,
-                                       .is_foreign = true,
-                                       .zone = MEND_ZONE_LARGE,
-                                       .waits = {.first = stamp}});
-}
-
-mend_retired *mend_retire_first(const mend_heap *heap)
-{
-    return RETIRED_OF(mend_owed_from(&heap->chunks.owing, MEND_OWED_MAPPING, 0));
-}
-
-mend_retired *mend_retire_next(const mend_retired *retired)
-{
-    mend_tree_node *node = mend_tree_next(&retired->owed.node);
-    mend_owed *next = MEND_CONTAINER_OR_NULL(node, mend_owed, node);
-    return next != NULL && next->kind == MEND_OWED_MAPPING ? RETIRED_OF(next) : NULL;
-}
-
-/* It was memory of the host; or the device may have more for the pool, if no other process holds
- * it. */
-static void forget(mend_heap *heap, mend_retired *unmapped)
-{
-    if (unmapped->is_foreign) {
-        assert(heap->retire.foreign_bytes >= unmapped->size_bytes);
-        heap->retire.foreign_bytes -= unmapped->size_bytes;
-        mend_attainable_forget(heap);
-    } else if (unmapped->handle == 0) {
-        assert(heap->retire.host_bytes >= unmapped->size_bytes);
-        heap->retire.host_bytes -= unmapped->size_bytes;
-    }
-    mend_owe(&heap->chunks.owing, &unmapped->owed, MEND_OWED_NOTHING, 0);
-    mend_slab_give(&heap->retire.nodes, unmapped);
-}
-
-/* Unmaps the neighbours from `first` up to `end` (not included) with one call. What the driver
- * refuses stays. */
-static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired *end,
-                        uint64_t size_bytes)
-{
-    mend_space *space = mend_heap_space_at(heap, first->address);
-    assert(size_bytes >= first->size_bytes);
-    assert(size_bytes <= heap->retire.bytes);
-    if (!mend_space_reserve_nodes(space, 1)) {
-        heap->retire.lacked_nodes = true;
-        return;
-    }
-    mend_status status = heap->driver->unmap(heap->driver, first->address, size_bytes);
-    if (status != MEND_DRIVER_OK) {
-        heap->counters.driver_failures++;
-        heap->retire.refused = status;
-        return;
-    }
-    mend_space_give(space, first->address, size_bytes);
-    heap->retire.bytes -= size_bytes;
-    while (first != end) {
-        mend_retired *next = mend_retire_next(first);
-        forget(heap, first);
-        first = next;
-    }
-}
-
-/* Records events for stamps that wait for an open epoch. */
-static void close_epochs(mend_heap *heap)
-{
-    mend_wait_env room = mend_heap_wait_env(heap);
-    for (mend_retired *at = mend_retire_first(heap); at != NULL; at = mend_retire_next(at)) {
-        mend_result result = mend_waits_close(room, &at->waits);
-        if (result != MEND_OK) {
-            mend_driver_work_around(heap, result);
-            return; /* a later flush tries again */
-        }
-    }
-}
-
-/* During a capture nothing is unmapped: the graph may be recording the addresses. Nor while copies
- * may run: they use mappings of free memory and of blocks, freed or not. */
-static bool may_unmap(mend_heap *heap, uint32_t asking)
-{
-    bool is_captured = false;
-    if (!mend_step_copies_have_ended(heap)) {
-        return false;
-    }
-    mend_result result = mend_streams_find_capture(&heap->streams, asking, &is_captured);
-    if (result != MEND_OK) {
-        mend_driver_work_around(heap, result);
-        return false;
-    }
-    return !is_captured;
-}
-
-/* The first idle mapping from `at` on; NULL: none. */
-static mend_retired *find_idle(mend_heap *heap, mend_retired *at)
-{
-    mend_wait_env room = mend_heap_wait_env(heap);
-    while (at != NULL && !mend_waits_settle(room, &at->waits)) {
-        at = mend_retire_next(at);
-    }
-    return at;
-}
-
-static void unmap_idle(mend_heap *heap, uint32_t asking)
-{
-    mend_wait_env room = mend_heap_wait_env(heap);
-    close_epochs(heap);
-    mend_streams_poll(&heap->streams);
-    mend_retired *at = find_idle(heap, mend_retire_first(heap));
-    if (at == NULL || !may_unmap(heap, asking)) {
-        return;
-    }
-    while (at != NULL) {
-        mend_retired *end = mend_retire_next(at);
-        uint64_t size_bytes = at->size_bytes;
-        while (end != NULL && end->address == at->address + size_bytes &&
-               mend_waits_settle(room, &end->waits)) {
-            size_bytes += end->size_bytes;
-            end = mend_retire_next(end);
-        }
-        unmap_batch(heap, at, end, size_bytes);
-        at = find_idle(heap, end);
-    }
-}
-
-void mend_retire_flush(mend_heap *heap, uint32_t asking)
-{
-    heap->retire.refused = MEND_DRIVER_OK;
-    heap->retire.lacked_nodes = false;
-    if (heap->chunks.owing.count[MEND_OWED_MAPPING] > 0) {
-        unmap_idle(heap, asking); /* a refusal is noted in heap->retire.refused */
-    }
-}
-
-mend_retired *mend_retire_holds(const mend_heap *heap, mend_chunk_handle handle)
-{
-    mend_retired *at =
-        heap->chunks.owing.count[MEND_OWED_MAPPING] > 0 ? mend_retire_first(heap) : NULL;
-    while (at != NULL && at->handle != handle) {
-        at = mend_retire_next(at);
-    }
-    return at;
-}
-
-mend_retired *mend_retire_at(const mend_heap *heap, uint64_t address)
-{
-    const mend_owed key = {.kind = MEND_OWED_MAPPING, .at = address};
-    mend_tree_node *node = mend_tree_at_or_before(&heap->chunks.owing.list, &key.node);
-    mend_owed *owed = MEND_CONTAINER_OR_NULL(node, mend_owed, node);
-    mend_retired *retired =
-        owed != NULL && owed->kind == MEND_OWED_MAPPING ? RETIRED_OF(owed) : NULL;
-    return retired != NULL && address - retired->address < retired->size_bytes ? retired : NULL;
-}
-
-void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk)
-{
-    mend_wait_env room = mend_heap_wait_env(heap);
-    const uint64_t present = chunk->address;
-    const uint64_t address = retired->address;
-    const int zone = retired->zone;
-    mend_waits waits = {0};
-    mend_waits of_present = {0};
-    assert(retired->handle == chunk->handle);
-    assert(mend_chunk_is_empty(chunk));
-    assert(present != 0);
-    mend_layout_detach(heap, chunk, &waits);
-    mend_waits_add_all(room, &of_present, &waits);
-    mend_waits_add_all(room, &waits, &retired->waits);
-    mend_waits_clear(room, &retired->waits);
-    forget(heap, retired);
-    heap->retire.bytes -= chunk->size_bytes;
-    mend_retire_mapping(heap, chunk, present, &of_present);
-    mend_layout_attach(heap, chunk, zone, address, &waits);
-}
+#define CHUNK_OF(at) MEND_CONTAINER_OF(at, mend_chunk, owed)
+#define RANGE_OF(at) MEND_CONTAINER_OF(at, mend_range, owed)
 
 /* ---- mappings of live blocks ----------------------------------------------------------------- */
 
@@ -330,11 +100,7 @@ static void end_on_host(mend_heap *heap, mend_chunk *chunk)
     if (heap->driver->release(heap->driver, chunk->handle) == MEND_DRIVER_OK) {
         mend_waits waits = waits_of(heap, chunk, &is_for_graphs);
         cut_out(heap, chunk);
-        heap->retire.host_bytes += chunk->size_bytes;
-        retire(heap, &(const mend_retired){.address = chunk->address, /* keeps the memory */
-                                           .size_bytes = chunk->size_bytes,
-                                           .zone = chunk->zone,
-                                           .waits = waits});
+        mend_retire_on_host(heap, chunk, &waits);
         mend_chunk_end_aside(&heap->chunks, chunk);
     } else {
         heap->counters.driver_failures++;
@@ -393,9 +159,21 @@ void mend_settle_handles(mend_heap *heap, mend_imported *import)
     }
 }
 
+/* Its idle memory is unmapped; when nothing is left there, its addresses go back. */
+static void end_range(mend_heap *heap, mend_range *range, uint32_t asking)
+{
+    mend_space *space = &heap->ranges.space;
+    (void)mend_trim_between(heap, range->address, mend_range_end(range), asking);
+    if (mend_zeros_end(heap, range) &&
+        mend_space_free_from(space, range->address) >= range->size_bytes &&
+        mend_space_disown(space, range->address)) {
+        mend_range_drop(heap, range);
+    }
+}
+
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static mend_result settle_one(mend_heap *heap, mend_owed *owed)
+static mend_result settle_one(mend_heap *heap, mend_owed *owed, uint32_t asking)
 {
     switch (owed->kind) {
     case MEND_OWED_RESTORE:
@@ -416,18 +194,28 @@ static mend_result settle_one(mend_heap *heap, mend_owed *owed)
     case MEND_OWED_SPARE:
         release_spare(heap, CHUNK_OF(owed));
         break;
+    case MEND_OWED_ZEROS:
+        mend_zeros_settle(heap, RANGE_OF(owed), false);
+        break;
+    case MEND_OWED_ZEROS_CHUNK:
+        mend_zeros_release(heap, MEND_CONTAINER_OF(owed, mend_chunk_of_zeros, owed));
+        break;
+    case MEND_OWED_RANGE:
+        end_range(heap, RANGE_OF(owed), asking);
+        break;
     default:
         assert(false);
     }
     return MEND_OK;
 }
 
-static mend_result settle(mend_heap *heap, mend_owed_kind last, uint32_t asking)
+static mend_result settle(mend_heap *heap, mend_owed_kind first, mend_owed_kind last,
+                          uint32_t asking)
 {
     mend_result result = MEND_OK;
     assert(mend_mutex_is_held(&heap->grow));
     assert(mend_mutex_is_held(&heap->state));
-    for (mend_owed_kind kind = MEND_OWED_RESTORE; kind <= last; kind++) {
+    for (mend_owed_kind kind = first; kind <= last; kind++) {
         uint64_t at = 0;
         if (kind == MEND_OWED_MAPPING) {
             mend_retire_flush(heap, asking);
@@ -435,7 +223,7 @@ static mend_result settle(mend_heap *heap, mend_owed_kind last, uint32_t asking)
         }
         for (mend_owed *owed; (owed = mend_owed_from(&heap->chunks.owing, kind, at)) != NULL;) {
             at = owed->at + 1; /* what is noted meanwhile comes behind */
-            mend_result one = settle_one(heap, owed);
+            mend_result one = settle_one(heap, owed, asking);
             result = result == MEND_OK ? one : result;
         }
     }
@@ -444,16 +232,26 @@ static mend_result settle(mend_heap *heap, mend_owed_kind last, uint32_t asking)
 
 mend_result mend_settle_mappings(mend_heap *heap)
 {
-    return settle(heap, MEND_OWED_RESTORE, MEND_STREAM_UNKNOWN);
+    return settle(heap, MEND_OWED_RESTORE, MEND_OWED_RESTORE, MEND_STREAM_UNKNOWN);
+}
+
+void mend_settle_these(mend_heap *heap, mend_owed_kind first, mend_owed_kind last, uint32_t asking)
+{
+    const mend_thread_error noted = *mend_process_failure();
+    (void)settle(heap, first, last, asking);
+    *mend_process_failure() = noted; /* of the call, if of any */
 }
 
 void mend_settle(mend_heap *heap, mend_owed_kind last, uint32_t asking)
 {
     if (mend_owing_any(&heap->chunks.owing, last)) {
-        const mend_thread_error noted = *mend_process_failure();
-        (void)settle(heap, last, asking);
-        *mend_process_failure() = noted; /* of the call, if of any */
+        mend_settle_these(heap, MEND_OWED_RESTORE, last, asking);
     }
+}
+
+void mend_settle_ranges(mend_heap *heap)
+{
+    mend_settle_these(heap, MEND_OWED_ZEROS, MEND_OWED_RANGE, MEND_STREAM_UNKNOWN);
 }
 
 mend_result mend_enter(mend_heap *heap, mend_driver_scope *scope)
@@ -482,43 +280,4 @@ void mend_settle_ends(mend_heap *heap)
         mend_settle_all(heap);
         mend_heap_unlock_grow(heap);
     }
-}
-
-/* ---- aliases --------------------------------------------------------------------------------- */
-
-/*
- * The end of aliases (physical/chunk.h) that nothing uses: their memory is free at the chunk's own
- * address again, and their mappings retire. A layout change: calls no driver.
- */
-
-static void dissolve(mend_heap *heap, mend_chunk *alias)
-{
-    const mend_chunk *chunk = alias->alias_of;
-    const uint64_t mapping_address = alias->mapping_address;
-    mend_waits waits = {0};
-    mend_layout_take_back(heap, alias, &waits);
-    mend_retire_mapping(heap, chunk, mapping_address, &waits);
-}
-
-mend_result mend_dissolve_aliases(mend_heap *heap, bool *any)
-{
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(mend_mutex_is_held(&heap->state));
-    *any = false;
-    mend_owed *next = heap->chunks.owing.count[MEND_OWED_ALIAS] > 0
-                          ? mend_owed_from(&heap->chunks.owing, MEND_OWED_ALIAS, 0)
-                          : NULL;
-    while (next != NULL) {
-        mend_chunk *alias = MEND_CONTAINER_OF(next, mend_chunk, owed);
-        next = mend_owed_next(next);
-        if (!mend_layout_is_alias_unused(heap, alias)) {
-            continue;
-        }
-        if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
-            return mend_no_host_memory("the end of an alias");
-        }
-        dissolve(heap, alias);
-        *any = true;
-    }
-    return MEND_OK;
 }

@@ -14,7 +14,8 @@
 #include "move/move.h"
 #include "physical/waits.h"
 
-#define RANGE_OF(node) MEND_CONTAINER_OF(node, mend_range, by_address)
+#define RANGE_OF(node)    MEND_CONTAINER_OF(node, mend_range, by_address)
+#define OWED_RANGE_OF(at) MEND_CONTAINER_OF(at, mend_range, owed)
 
 /* What one call maps. */
 typedef struct zeros_call {
@@ -55,7 +56,7 @@ static mend_status map_page(mend_heap *heap, mend_range *range, size_t page)
     mend_chunk_of_zeros *chunk = mend_zeros_find_chunk(heap, range->page_bytes);
     mend_status status = driver->map(driver, address, range->page_bytes, 0, chunk->handle);
     if (status == MEND_DRIVER_OK) {
-        chunk->mappings++;
+        mend_zeros_note_mappings(heap, chunk, chunk->mappings + 1);
         mend_space_take(&heap->ranges.space, address, range->page_bytes);
         mend_zeros_set(heap, range, page, mend_zeros_of(range, page) | MEND_ZEROS_MAPPED);
     }
@@ -70,7 +71,8 @@ static mend_status unmap_pages(mend_heap *heap, mend_range *range, size_t page, 
     const uint64_t size_bytes = count * range->page_bytes;
     mend_status status = driver->unmap(driver, address, size_bytes);
     if (status == MEND_DRIVER_OK) {
-        mend_zeros_find_chunk(heap, range->page_bytes)->mappings -= count;
+        mend_chunk_of_zeros *chunk = mend_zeros_find_chunk(heap, range->page_bytes);
+        mend_zeros_note_mappings(heap, chunk, chunk->mappings - count);
         mend_space_give(&heap->ranges.space, address, size_bytes);
         for (size_t i = page; i < page + count; i++) {
             mend_zeros_set(heap, range, i, mend_zeros_of(range, i) & MEND_ZEROS_WANTED);
@@ -294,22 +296,16 @@ static bool restore(mend_heap *heap, mend_range *range, size_t page, bool may_wa
     return result == MEND_OK;
 }
 
-void mend_zeros_settle(mend_heap *heap, bool may_wait)
+void mend_zeros_settle(mend_heap *heap, mend_range *range, bool may_wait)
 {
-    uint64_t behind = 0;
-    for (mend_range *range; heap->ranges.zeros_unsettled > 0 &&
-                            (range = mend_range_owed_from(heap, behind)) != NULL;) {
-        behind = mend_range_end(range);
-        const size_t pages = (size_t)(range->size_bytes / range->page_bytes);
-        bool goes_on = range->zeros_unsettled > 0 && !range->is_closed;
-        if (goes_on) {
-            drop_extra(heap, range, 0, pages);
-        }
-        for (size_t page = 0; page < pages && goes_on; page++) {
-            const unsigned bits = mend_zeros_of(range, page);
-            const bool is_lost = (bits & MEND_ZEROS_WANTED) != 0 && bits != MEND_ZEROS_ALL;
-            goes_on = !is_lost || restore(heap, range, page, may_wait);
-        }
+    const size_t pages = (size_t)(range->size_bytes / range->page_bytes);
+    bool goes_on = true;
+    assert(!range->is_closed);
+    drop_extra(heap, range, 0, pages);
+    for (size_t page = 0; page < pages && goes_on; page++) {
+        const unsigned bits = mend_zeros_of(range, page);
+        const bool is_lost = (bits & MEND_ZEROS_WANTED) != 0 && bits != MEND_ZEROS_ALL;
+        goes_on = !is_lost || restore(heap, range, page, may_wait);
     }
     mend_zeros_release_unused(heap);
 }
@@ -318,7 +314,6 @@ void mend_zeros_close(mend_heap *heap, mend_range *range)
 {
     const size_t pages = (size_t)(range->size_bytes / range->page_bytes);
     assert(range->is_closed);
-    heap->ranges.zeros_unsettled -= range->zeros_unsettled;
     range->zeros_unsettled = 0;
     for (size_t page = 0; page < pages && range->zeros != NULL; page++) {
         mend_zeros_set(heap, range, page, mend_zeros_of(range, page) & MEND_ZEROS_MAPPED);
@@ -347,19 +342,16 @@ bool mend_zeros_end(mend_heap *heap, mend_range *range)
 
 bool mend_zeros_end_closed(mend_heap *heap, uint32_t stream)
 {
-    mend_range *range = mend_range_owed_from(heap, 0);
-    while (range != NULL && (!range->is_closed || range->zeros_mapped == 0)) {
-        range = mend_range_owed_from(heap, range->address + 1);
+    const mend_owing *owing = &heap->chunks.owing;
+    mend_owed *at = mend_owed_from(owing, MEND_OWED_RANGE, 0);
+    while (at != NULL && OWED_RANGE_OF(at)->zeros_mapped == 0) {
+        at = mend_owed_next(at);
     }
-    if (range == NULL || mend_streams_wait_context(&heap->streams, stream) != MEND_OK) {
+    if (at == NULL || mend_streams_wait_context(&heap->streams, stream) != MEND_OK) {
         return false;
     }
-    for (range = mend_range_owed_from(heap, 0); range != NULL;) {
-        const uint64_t behind = mend_range_end(range);
-        if (range->is_closed) {
-            (void)mend_zeros_end(heap, range);
-        }
-        range = mend_range_owed_from(heap, behind);
+    for (at = mend_owed_from(owing, MEND_OWED_RANGE, 0); at != NULL; at = mend_owed_next(at)) {
+        (void)mend_zeros_end(heap, OWED_RANGE_OF(at));
     }
     return true;
 }

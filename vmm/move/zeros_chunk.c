@@ -4,11 +4,14 @@
  */
 #include "move/ranges.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "base/process.h"
 #include "move/move.h"
+
+#define RANGE_OF(at) MEND_CONTAINER_OF(at, const mend_range, owed)
 
 mend_chunk_of_zeros *mend_zeros_find_chunk(const mend_heap *heap, uint64_t page_bytes)
 {
@@ -19,31 +22,34 @@ mend_chunk_of_zeros *mend_zeros_find_chunk(const mend_heap *heap, uint64_t page_
     return chunk;
 }
 
-/* Whether the range waits for a chunk that there is not. It has no extra pages then, but lost ones.
- */
-static bool is_owed_chunk(const mend_heap *heap, const mend_range *range)
-{
-    return range->zeros_unsettled > 0 && mend_zeros_find_chunk(heap, range->page_bytes) == NULL;
-}
-
 /* Whether a range before this one waits for the same chunk. */
-static bool is_counted(const mend_heap *heap, const mend_range *range)
+static bool is_counted(const mend_heap *heap, const mend_owed *owed)
 {
-    const mend_range *at = mend_range_owed_from(heap, 0);
-    while (at != range && (at->zeros_unsettled == 0 || at->page_bytes != range->page_bytes)) {
-        at = mend_range_owed_from(heap, at->address + 1);
+    const mend_owed *at = mend_owed_from(&heap->chunks.owing, MEND_OWED_ZEROS, 0);
+    while (at != owed && RANGE_OF(at)->page_bytes != RANGE_OF(owed)->page_bytes) {
+        at = mend_owed_next(at);
     }
-    return at != range;
+    return at != owed;
 }
 
+/* A range without its chunk has no extra pages, but lost ones. */
 uint64_t mend_zeros_owed_bytes(const mend_heap *heap)
 {
     uint64_t bytes = 0;
-    for (const mend_range *range = mend_range_owed_from(heap, 0); range != NULL;
-         range = mend_range_owed_from(heap, range->address + 1)) {
-        bytes += is_owed_chunk(heap, range) && !is_counted(heap, range) ? range->page_bytes : 0;
+    for (const mend_owed *at = mend_owed_from(&heap->chunks.owing, MEND_OWED_ZEROS, 0); at != NULL;
+         at = mend_owed_next(at)) {
+        const uint64_t page_bytes = RANGE_OF(at)->page_bytes;
+        const bool lacks_chunk = mend_zeros_find_chunk(heap, page_bytes) == NULL;
+        bytes += lacks_chunk && !is_counted(heap, at) ? page_bytes : 0;
     }
     return bytes;
+}
+
+void mend_zeros_note_mappings(mend_heap *heap, mend_chunk_of_zeros *chunk, uint64_t count)
+{
+    chunk->mappings = count;
+    mend_owe(&heap->chunks.owing, &chunk->owed,
+             count == 0 ? MEND_OWED_ZEROS_CHUNK : MEND_OWED_NOTHING, chunk->size_bytes);
 }
 
 mend_result mend_zeros_why_not_unmapped(mend_heap *heap)
@@ -127,22 +133,37 @@ static void count_release(mend_heap *heap, const mend_chunk_of_zeros *chunk)
     mend_attainable_forget(heap);
 }
 
-void mend_zeros_release_unused(mend_heap *heap)
+static void forget(mend_heap *heap, mend_chunk_of_zeros *chunk)
 {
     mend_chunk_of_zeros **link = &heap->ranges.zeros;
-    while (*link != NULL) {
-        mend_chunk_of_zeros *chunk = *link;
-        if (chunk->mappings > 0) {
-            chunk->is_new = false;
-            link = &chunk->next;
-        } else if (heap->driver->release(heap->driver, chunk->handle) != MEND_DRIVER_OK) {
-            heap->counters.driver_failures++;
-            chunk->is_new = false;
-            link = &chunk->next;
+    while (*link != chunk) {
+        link = &(*link)->next;
+    }
+    *link = chunk->next;
+    mend_owe(&heap->chunks.owing, &chunk->owed, MEND_OWED_NOTHING, 0);
+    free(chunk);
+}
+
+void mend_zeros_release(mend_heap *heap, mend_chunk_of_zeros *chunk)
+{
+    assert(chunk->mappings == 0);
+    if (heap->driver->release(heap->driver, chunk->handle) == MEND_DRIVER_OK) {
+        count_release(heap, chunk);
+        forget(heap, chunk);
+    } else {
+        heap->counters.driver_failures++;
+        chunk->is_new = false;
+    }
+}
+
+void mend_zeros_release_unused(mend_heap *heap)
+{
+    for (mend_chunk_of_zeros *chunk = heap->ranges.zeros, *next; chunk != NULL; chunk = next) {
+        next = chunk->next;
+        if (chunk->mappings == 0) {
+            mend_zeros_release(heap, chunk);
         } else {
-            count_release(heap, chunk);
-            *link = chunk->next;
-            free(chunk);
+            chunk->is_new = false;
         }
     }
 }
@@ -167,6 +188,7 @@ mend_result mend_zeros_find_or_create(mend_heap *heap, uint64_t page_bytes,
     made->is_new = true;
     made->next = heap->ranges.zeros;
     heap->ranges.zeros = made;
+    mend_zeros_note_mappings(heap, made, 0);
     heap->ranges.zeros_bytes += made->size_bytes;
     heap->ranges.zeros_chunks++;
     heap->chunks.created++;
@@ -179,8 +201,6 @@ mend_result mend_zeros_find_or_create(mend_heap *heap, uint64_t page_bytes,
 void mend_zeros_clear(mend_heap *heap)
 {
     while (heap->ranges.zeros != NULL) {
-        mend_chunk_of_zeros *chunk = heap->ranges.zeros;
-        heap->ranges.zeros = chunk->next;
-        free(chunk);
+        forget(heap, heap->ranges.zeros);
     }
 }

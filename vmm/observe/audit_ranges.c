@@ -36,14 +36,15 @@ static bool pages_are_right(const mend_audit_walk *a, const mend_range *range, p
     all->committed += found.committed;
     all->zeros_mapped += found.zeros_mapped;
     all->zeros_mapped_bytes += found.zeros_mapped * range->page_bytes;
-    all->zeros_unsettled += found.zeros_unsettled;
     MUST(found.committed * range->page_bytes == range->committed_bytes &&
              (found.committed == 0 || !range->is_closed),
          "the committed bytes of the range 0x%llx are wrong", MEND_AUDIT_HEX(range->address));
     MUST(found.zeros_mapped == range->zeros_mapped &&
              found.zeros_unsettled == range->zeros_unsettled,
          "the counts of zeros of the range 0x%llx are wrong", MEND_AUDIT_HEX(range->address));
-    MUST((range->is_closed || range->zeros_unsettled > 0) == (range->owed.kind == MEND_OWED_RANGE),
+    MUST(range->owed.kind == (range->is_closed             ? MEND_OWED_RANGE
+                              : range->zeros_unsettled > 0 ? MEND_OWED_ZEROS
+                                                           : MEND_OWED_NOTHING),
          "what is owed of a range is not noted");
     return true;
 }
@@ -60,7 +61,8 @@ static bool chunks_of_zeros_are_right(const mend_audit_walk *a, const pages_foun
         MEND_TREE_EACH(const mend_range, range, by_address, &ranges->by_address) {
             mapped += range->page_bytes == chunk->size_bytes ? range->zeros_mapped : 0;
         }
-        MUST(mapped == chunk->mappings && (mapped == 0 || chunk->handle != 0),
+        MUST(mapped == chunk->mappings && (mapped == 0 || chunk->handle != 0) &&
+                 chunk->owed.kind == (mapped > 0 ? MEND_OWED_NOTHING : MEND_OWED_ZEROS_CHUNK),
              "the mappings of a chunk of zeros are wrong");
         bytes += chunk->size_bytes;
         count++;
@@ -68,7 +70,6 @@ static bool chunks_of_zeros_are_right(const mend_audit_walk *a, const pages_foun
     }
     MUST(bytes == ranges->zeros_bytes && count == ranges->zeros_chunks &&
              mappings == ranges->zeros_mapped && found->zeros_mapped == ranges->zeros_mapped &&
-             found->zeros_unsettled == ranges->zeros_unsettled &&
              found->zeros_mapped_bytes == ranges->zeros_mapped_bytes,
          "the counts of zeros are wrong");
     return true;
@@ -120,13 +121,11 @@ static bool sums_are_right(const mend_audit_walk *a, uint64_t bytes_of_ranges)
 bool mend_audit_ranges(const mend_audit_walk *a)
 {
     const mend_ranges *ranges = &a->heap->ranges;
-    uint64_t closed = 0;
     size_t owed = 0;
     uint64_t bytes = 0;
     pages_found found = {0};
     MEND_TREE_EACH(const mend_range, range, by_address, &ranges->by_address) {
-        closed += range->is_closed;
-        owed += range->owed.kind == MEND_OWED_RANGE;
+        owed += range->owed.kind != MEND_OWED_NOTHING;
         bytes += range->sums.mapped_bytes + range->sums.asleep_live_bytes;
         if (!pages_are_right(a, range, &found)) {
             return false;
@@ -135,7 +134,9 @@ bool mend_audit_ranges(const mend_audit_walk *a)
     if (!chunks_of_zeros_are_right(a, &found)) {
         return false;
     }
-    MUST(owed == a->heap->chunks.owing.count[MEND_OWED_RANGE], "what is owed of ranges is wrong");
+    const uint32_t *counts = a->heap->chunks.owing.count;
+    MUST(owed == (size_t)counts[MEND_OWED_RANGE] + counts[MEND_OWED_ZEROS],
+         "what is owed of ranges is wrong");
     MEND_LIST_EACH(const mend_reservation, reservation, link, &ranges->space.reservations) {
         const mend_range *range = mend_range_at(a->heap, reservation->address);
         MUST(range != NULL && range->address == reservation->address &&
@@ -149,7 +150,7 @@ bool mend_audit_ranges(const mend_audit_walk *a)
     }
     MUST(mend_tree_is_valid(&ranges->by_address) &&
              ranges->by_address.count == ranges->space.reservation_count &&
-             found.committed == a->live[MEND_ZONE_RANGE].blocks && closed == ranges->closed,
+             found.committed == a->live[MEND_ZONE_RANGE].blocks,
          "the counts of ranges and of their pages are wrong");
     return sums_are_right(a, bytes);
 }

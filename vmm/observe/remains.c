@@ -6,6 +6,7 @@
 
 #include "base/words.h"
 #include "layout/holders.h"
+#include "layout/ranges.h"
 
 enum { SHOWN = MEND_HOLDERS_SHOWN };
 
@@ -27,7 +28,7 @@ static void keep(const mend_span *largest[SHOWN], const mend_span *span)
 /* Returns the length of the text. */
 static int put_ranges(const mend_heap *heap, char line[MEND_REMAINS_BYTES])
 {
-    const uint64_t ranges = heap->ranges.by_address.count - heap->ranges.closed;
+    const uint64_t ranges = mend_ranges_count(heap);
     const uint64_t committed_bytes = heap->counters.zone[MEND_ZONE_RANGE].live_bytes;
     line[0] = '\0';
     return ranges == 0

@@ -181,8 +181,7 @@ static void fill_small(const mend_heap *heap, mend_stats *stats)
 static void fill_ranges(const mend_heap *heap, mend_stats *stats)
 {
     const mend_zone_counters *pages = &heap->counters.zone[MEND_ZONE_RANGE];
-    assert(heap->ranges.by_address.count >= heap->ranges.closed);
-    stats->ranges = heap->ranges.by_address.count - heap->ranges.closed;
+    stats->ranges = mend_ranges_count(heap);
     stats->range_bytes = pages->live_bytes;
     stats->peak_range_bytes = pages->peak_live_bytes;
     stats->range_address_bytes = heap->ranges.space.address_bytes;

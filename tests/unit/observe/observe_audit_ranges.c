@@ -30,7 +30,7 @@ KIT_TEST(observe_audit_ranges, finds_what_is_wrong_with_a_range)
     EXPECT_FOUND(range->pages[0]->of_group, true, "page 0 of the range");
     EXPECT_FOUND(range->size_bytes, 32 * PAGE, "is that of no range");
     EXPECT_FOUND(range->page_bytes, PAGE / 2, "pointer map disagree");
-    EXPECT_FOUND(heap->ranges.closed, 1, "the counts of ranges");
+    EXPECT_FOUND(heap->chunks.owing.count[MEND_OWED_RANGE], 1, "what is owed of ranges");
     EXPECT_FOUND(heap->ranges.space.taken_bytes, 1, "the counts of addresses");
     EXPECT_FOUND(heap->ranges.space.borrowed_bytes, PAGE, "the counts of addresses");
     EXPECT_FOUND(heap->space.lent_bytes, PAGE, "the counts of addresses");

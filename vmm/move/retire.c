@@ -1,0 +1,290 @@
+/*
+ * Retired mappings: the old address of a moved chunk, still mapped because work in flight may use
+ * it. It is unmapped, in batches of neighbours, when that work has passed its fences; only then can
+ * its addresses be used again. Chunks that go back to the driver retire too, and so do mappings of
+ * other processes' chunks, and those of aliases that nothing uses. They are what most of the list
+ * of what is owed is (physical/owed.h).
+ */
+#include "move/move.h"
+
+#include <assert.h>
+
+#include "base/error.h"
+#include "layout/layout.h"
+#include "layout/ranges.h"
+#include "physical/waits.h"
+
+#define RETIRED_OF(at) MEND_CONTAINER_OR_NULL(at, mend_retired, owed)
+
+bool mend_retire_reserve(mend_heap *heap, size_t count)
+{
+    return mend_slab_reserve(&heap->retire.nodes, count);
+}
+
+static void retire(mend_heap *heap, const mend_retired *mapping)
+{
+    mend_retired *retired = mend_slab_take(&heap->retire.nodes);
+    *retired = *mapping;
+    mend_owe(&heap->chunks.owing, &retired->owed, MEND_OWED_MAPPING, retired->address);
+    heap->retire.bytes += mapping->size_bytes;
+}
+
+void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t address,
+                         mend_waits *waits)
+{
+    assert(chunk->address != address); /* the old mapping, not the current one */
+    retire(heap, &(const mend_retired){.address = address,
+                                       .size_bytes = chunk->size_bytes,
+                                       .handle = chunk->handle,
+                                       .zone = chunk->zone,
+                                       .waits = *waits});
+    *waits = (mend_waits){0};
+}
+
+bool mend_retire_claim(mend_heap *heap, mend_chunk *chunk)
+{
+    const uint64_t address = chunk->claimed_address;
+    if (address != 0) {
+        mend_retire_mapping(heap, chunk, address, &chunk->claimed_waits);
+        chunk->claimed_address = 0;
+    }
+    return address != 0;
+}
+
+void mend_retire_scratch(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t address)
+{
+    mend_waits waits = {.first = heap->retire.copies};
+    mend_space_take(&heap->space, address, chunk->size_bytes);
+    if (chunk->on_host || mend_step_copies_have_ended(heap)) {
+        waits = (mend_waits){0};
+        mend_retire_mapping(heap, chunk, address, &waits);
+        return;
+    }
+    mend_retire_claim(heap, chunk);
+    mend_layout_attach(heap, chunk, zone, address, &waits);
+}
+
+void mend_retire_on_host(mend_heap *heap, const mend_chunk *chunk, mend_waits *waits)
+{
+    heap->retire.host_bytes += chunk->size_bytes;
+    retire(heap, &(const mend_retired){.address = chunk->address,
+                                       .size_bytes = chunk->size_bytes,
+                                       .zone = chunk->zone,
+                                       .waits = *waits});
+    *waits = (mend_waits){0};
+}
+
+void mend_retire_foreign(mend_heap *heap, uint64_t address, uint64_t size_bytes, mend_stamp stamp)
+{
+    heap->retire.foreign_bytes += size_bytes;
+    retire(heap, &(const mend_retired){.address = address,
+                                       .size_bytes = size_bytes,
+                                       .is_foreign = true,
+                                       .zone = MEND_ZONE_LARGE,
+                                       .waits = {.first = stamp}});
+}
+
+mend_retired *mend_retire_first(const mend_heap *heap)
+{
+    return RETIRED_OF(mend_owed_from(&heap->chunks.owing, MEND_OWED_MAPPING, 0));
+}
+
+mend_retired *mend_retire_next(const mend_retired *retired)
+{
+    mend_tree_node *node = mend_tree_next(&retired->owed.node);
+    mend_owed *next = MEND_CONTAINER_OR_NULL(node, mend_owed, node);
+    return next != NULL && next->kind == MEND_OWED_MAPPING ? RETIRED_OF(next) : NULL;
+}
+
+/* It was memory of the host; or the device may have more for the pool, if no other process holds
+ * it. */
+static void forget(mend_heap *heap, mend_retired *unmapped)
+{
+    if (unmapped->is_foreign) {
+        assert(heap->retire.foreign_bytes >= unmapped->size_bytes);
+        heap->retire.foreign_bytes -= unmapped->size_bytes;
+        mend_attainable_forget(heap);
+    } else if (unmapped->handle == 0) {
+        assert(heap->retire.host_bytes >= unmapped->size_bytes);
+        heap->retire.host_bytes -= unmapped->size_bytes;
+    }
+    mend_owe(&heap->chunks.owing, &unmapped->owed, MEND_OWED_NOTHING, 0);
+    mend_slab_give(&heap->retire.nodes, unmapped);
+}
+
+/* Unmaps the neighbours from `first` up to `end` (not included) with one call. What the driver
+ * refuses stays. */
+static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired *end,
+                        uint64_t size_bytes)
+{
+    mend_space *space = mend_heap_space_at(heap, first->address);
+    assert(size_bytes >= first->size_bytes);
+    assert(size_bytes <= heap->retire.bytes);
+    if (!mend_space_reserve_nodes(space, 1)) {
+        heap->retire.lacked_nodes = true;
+        return;
+    }
+    mend_status status = heap->driver->unmap(heap->driver, first->address, size_bytes);
+    if (status != MEND_DRIVER_OK) {
+        heap->counters.driver_failures++;
+        heap->retire.refused = status;
+        return;
+    }
+    mend_space_give(space, first->address, size_bytes);
+    heap->retire.bytes -= size_bytes;
+    while (first != end) {
+        mend_retired *next = mend_retire_next(first);
+        forget(heap, first);
+        first = next;
+    }
+}
+
+/* Records events for stamps that wait for an open epoch. */
+static void close_epochs(mend_heap *heap)
+{
+    mend_wait_env room = mend_heap_wait_env(heap);
+    for (mend_retired *at = mend_retire_first(heap); at != NULL; at = mend_retire_next(at)) {
+        mend_result result = mend_waits_close(room, &at->waits);
+        if (result != MEND_OK) {
+            mend_driver_work_around(heap, result);
+            return; /* a later flush tries again */
+        }
+    }
+}
+
+/* During a capture nothing is unmapped: the graph may be recording the addresses. Nor while copies
+ * may run: they use mappings of free memory and of blocks, freed or not. */
+static bool may_unmap(mend_heap *heap, uint32_t asking)
+{
+    bool is_captured = false;
+    if (!mend_step_copies_have_ended(heap)) {
+        return false;
+    }
+    mend_result result = mend_streams_find_capture(&heap->streams, asking, &is_captured);
+    if (result != MEND_OK) {
+        mend_driver_work_around(heap, result);
+        return false;
+    }
+    return !is_captured;
+}
+
+/* The first idle mapping from `at` on; NULL: none. */
+static mend_retired *find_idle(mend_heap *heap, mend_retired *at)
+{
+    mend_wait_env room = mend_heap_wait_env(heap);
+    while (at != NULL && !mend_waits_settle(room, &at->waits)) {
+        at = mend_retire_next(at);
+    }
+    return at;
+}
+
+static void unmap_idle(mend_heap *heap, uint32_t asking)
+{
+    mend_wait_env room = mend_heap_wait_env(heap);
+    close_epochs(heap);
+    mend_streams_poll(&heap->streams);
+    mend_retired *at = find_idle(heap, mend_retire_first(heap));
+    if (at == NULL || !may_unmap(heap, asking)) {
+        return;
+    }
+    while (at != NULL) {
+        mend_retired *end = mend_retire_next(at);
+        uint64_t size_bytes = at->size_bytes;
+        while (end != NULL && end->address == at->address + size_bytes &&
+               mend_waits_settle(room, &end->waits)) {
+            size_bytes += end->size_bytes;
+            end = mend_retire_next(end);
+        }
+        unmap_batch(heap, at, end, size_bytes);
+        at = find_idle(heap, end);
+    }
+}
+
+void mend_retire_flush(mend_heap *heap, uint32_t asking)
+{
+    heap->retire.refused = MEND_DRIVER_OK;
+    heap->retire.lacked_nodes = false;
+    if (heap->chunks.owing.count[MEND_OWED_MAPPING] > 0) {
+        unmap_idle(heap, asking); /* a refusal is noted in heap->retire.refused */
+    }
+}
+
+mend_retired *mend_retire_holds(const mend_heap *heap, mend_chunk_handle handle)
+{
+    mend_retired *at =
+        heap->chunks.owing.count[MEND_OWED_MAPPING] > 0 ? mend_retire_first(heap) : NULL;
+    while (at != NULL && at->handle != handle) {
+        at = mend_retire_next(at);
+    }
+    return at;
+}
+
+mend_retired *mend_retire_at(const mend_heap *heap, uint64_t address)
+{
+    const mend_owed key = {.kind = MEND_OWED_MAPPING, .at = address};
+    mend_tree_node *node = mend_tree_at_or_before(&heap->chunks.owing.list, &key.node);
+    mend_owed *owed = MEND_CONTAINER_OR_NULL(node, mend_owed, node);
+    mend_retired *retired =
+        owed != NULL && owed->kind == MEND_OWED_MAPPING ? RETIRED_OF(owed) : NULL;
+    return retired != NULL && address - retired->address < retired->size_bytes ? retired : NULL;
+}
+
+void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk)
+{
+    mend_wait_env room = mend_heap_wait_env(heap);
+    const uint64_t present = chunk->address;
+    const uint64_t address = retired->address;
+    const int zone = retired->zone;
+    mend_waits waits = {0};
+    mend_waits of_present = {0};
+    assert(retired->handle == chunk->handle);
+    assert(mend_chunk_is_empty(chunk));
+    assert(present != 0);
+    mend_layout_detach(heap, chunk, &waits);
+    mend_waits_add_all(room, &of_present, &waits);
+    mend_waits_add_all(room, &waits, &retired->waits);
+    mend_waits_clear(room, &retired->waits);
+    forget(heap, retired);
+    heap->retire.bytes -= chunk->size_bytes;
+    mend_retire_mapping(heap, chunk, present, &of_present);
+    mend_layout_attach(heap, chunk, zone, address, &waits);
+}
+
+/* ---- aliases --------------------------------------------------------------------------------- */
+
+/*
+ * The end of aliases (physical/chunk.h) that nothing uses: their memory is free at the chunk's own
+ * address again, and their mappings retire. A layout change: calls no driver.
+ */
+
+static void dissolve(mend_heap *heap, mend_chunk *alias)
+{
+    const mend_chunk *chunk = alias->alias_of;
+    const uint64_t mapping_address = alias->mapping_address;
+    mend_waits waits = {0};
+    mend_layout_take_back(heap, alias, &waits);
+    mend_retire_mapping(heap, chunk, mapping_address, &waits);
+}
+
+mend_result mend_dissolve_aliases(mend_heap *heap, bool *any)
+{
+    assert(mend_mutex_is_held(&heap->grow));
+    assert(mend_mutex_is_held(&heap->state));
+    *any = false;
+    mend_owed *next = heap->chunks.owing.count[MEND_OWED_ALIAS] > 0
+                          ? mend_owed_from(&heap->chunks.owing, MEND_OWED_ALIAS, 0)
+                          : NULL;
+    while (next != NULL) {
+        mend_chunk *alias = MEND_CONTAINER_OF(next, mend_chunk, owed);
+        next = mend_owed_next(next);
+        if (!mend_layout_is_alias_unused(heap, alias)) {
+            continue;
+        }
+        if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
+            return mend_no_host_memory("the end of an alias");
+        }
+        dissolve(heap, alias);
+        *any = true;
+    }
+    return MEND_OK;
+}
