@@ -16,7 +16,7 @@ static uint64_t most_unneeded(const mend_heap *heap)
     uint64_t largest = heap->device.granularity_bytes;
     for (mend_tree_node *at = mend_tree_first(&heap->chunks.all); at != NULL;
          at = mend_tree_next(at)) {
-        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_number);
+        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, memory.by_number);
         largest = mend_max_u64(largest, chunk->size_bytes);
     }
     return 2 * largest;

@@ -348,8 +348,8 @@ static void claim_split(trial *t, const trial_call *call, bool had_exported)
     const mend_tree_node *at = mend_tree_first(&heap->chunks.mapped);
     for (; at != NULL && is_sure; at = mend_tree_next(at)) {
         const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
-        bool is_held = chunk->holds != 0 || chunk->was_exported ||
-                       mend_retire_holds(heap, chunk->handle) != NULL;
+        bool is_held = chunk->holds != 0 || chunk->memory.was_exported ||
+                       mend_retire_holds(heap, chunk->memory.handle) != NULL;
         trial_claim(t, TRIAL_MODEL,
                     is_held || chunk->size_bytes > room_bytes || !has_page_to_sleep(t, call, chunk),
                     "the chunk at 0x%llx was not split, and there is room", LLU(chunk->address));

@@ -147,7 +147,7 @@ bool trial_any_was_exported(const trial *t, int pool)
     const mend_tree_node *at = mend_tree_first(&t->pools[pool].pool->heap.chunks.all);
     bool any = false;
     for (; at != NULL; at = mend_tree_next(at)) {
-        any |= MEND_CONTAINER_OF(at, mend_chunk, by_number)->was_exported;
+        any |= MEND_CONTAINER_OF(at, mend_chunk, memory.by_number)->memory.was_exported;
     }
     return any;
 }

@@ -84,7 +84,7 @@ static void mix_chunks(hasher *h, const mend_heap *heap)
 {
     for (mend_tree_node *at = mend_tree_first(&heap->chunks.all); at != NULL;
          at = mend_tree_next(at)) {
-        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_number);
+        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, memory.by_number);
         mix_address(h, chunk->address);
         mix(h, chunk->size_bytes);
         mix(h, chunk->live_bytes * 4 + (uint64_t)chunk->missing);

@@ -15,7 +15,8 @@ uint64_t trial_largest_chunk(const trial *t, int pool)
     const mend_tree_node *at = mend_tree_first(&t->pools[pool].pool->heap.chunks.all);
     uint64_t bytes = 0;
     for (; at != NULL; at = mend_tree_next(at)) {
-        bytes = mend_max_u64(bytes, MEND_CONTAINER_OF(at, mend_chunk, by_number)->size_bytes);
+        bytes =
+            mend_max_u64(bytes, MEND_CONTAINER_OF(at, mend_chunk, memory.by_number)->size_bytes);
     }
     return bytes;
 }

@@ -135,6 +135,20 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
     return result;
 }
 
+mend_result mend_block_around(const mend_heap *heap, uint64_t address, mend_span **span)
+{
+    mend_span *found = mend_heap_block_at(heap, address);
+    if (found != NULL) {
+        *span = found;
+        return MEND_OK;
+    }
+    return mend_chunk_at(&heap->chunks, address) == NULL
+               ? mend_failure(MEND_ERROR_FOREIGN_POINTER, "0x%llx is not memory of this pool",
+                              (unsigned long long)address)
+               : mend_failure(MEND_ERROR_DOUBLE_FREE, "0x%llx lies in free memory",
+                              (unsigned long long)address);
+}
+
 /* Returns the error for a pointer that is not the start of a live block. */
 __attribute__((noinline)) static mend_result explain_pointer(const mend_heap *heap,
                                                              uint64_t address)
@@ -456,7 +470,7 @@ static mend_history_event event_of(const mend_heap *heap, mend_event_kind kind,
                                 .group = mend_group_numbered(heap, group),
                                 .tag = span->tag,
                                 .requested_bytes = span->requested_bytes,
-                                .chunk = mend_chunk_memory(span->chunk)->number,
+                                .chunk = mend_chunk_memory(span->chunk)->memory.number,
                                 .scope = span->scope,
                                 .stack = span->stack};
 }

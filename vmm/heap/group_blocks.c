@@ -254,8 +254,8 @@ static mend_result unusable(const restoration *r, const target *t, const mend_sp
 
 static int compare_homes(const void *first, const void *second)
 {
-    return mend_compare_u64(((const home *)first)->chunk->handle,
-                            ((const home *)second)->chunk->handle);
+    return mend_compare_u64(((const home *)first)->chunk->memory.handle,
+                            ((const home *)second)->chunk->memory.handle);
 }
 
 static mend_result list_homes(restoration *r)
@@ -266,7 +266,7 @@ static mend_result list_homes(restoration *r)
         return no_host_memory();
     }
     for (mend_tree_node *at = mend_tree_first(all); at != NULL; at = mend_tree_next(at)) {
-        r->homes[r->home_count++].chunk = MEND_CONTAINER_OF(at, mend_chunk, by_number);
+        r->homes[r->home_count++].chunk = MEND_CONTAINER_OF(at, mend_chunk, memory.by_number);
     }
     qsort(r->homes, r->home_count, sizeof(*r->homes), compare_homes);
     return MEND_OK;
@@ -274,7 +274,7 @@ static mend_result list_homes(restoration *r)
 
 static home *home_of(const restoration *r, mend_chunk_handle handle)
 {
-    mend_chunk chunk = {.handle = handle};
+    mend_chunk chunk = {.memory.handle = handle};
     const home key = {&chunk, NULL};
     return r->home_count > 0 ? bsearch(&key, r->homes, r->home_count, sizeof(key), compare_homes)
                              : NULL;
@@ -349,7 +349,7 @@ static mend_result check_memory(restoration *r, const target *t)
         if (!is_usable(r, span, t->stream)) {
             return unusable(r, t, span);
         }
-        const home *to = home_of(r, chunk->handle);
+        const home *to = home_of(r, chunk->memory.handle);
         if (to != NULL && to->retired != NULL) {
             return wrong_block(t, "its memory was at another address");
         }

@@ -66,6 +66,10 @@ typedef struct mend_block_users {
     uint32_t second; /* MEND_STREAM_UNKNOWN: none */
 } mend_block_users;
 
+/* The live block that contains an address. MEND_ERROR_FOREIGN_POINTER, MEND_ERROR_DOUBLE_FREE:
+ * there is none. */
+mend_result mend_block_around(const mend_heap *heap, uint64_t address, mend_span **span);
+
 /* Finds the block at an address, and the streams whose use ends with a free in this order; in a
  * group that the program names, or 0. May release `state`. Errors as mend_free. */
 mend_result mend_block_find_to_free(mend_heap *heap, uint64_t address, mend_order order,

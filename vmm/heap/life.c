@@ -204,7 +204,7 @@ static void release_everything(mend_heap *heap, refusal *first)
 {
     for (mend_tree_node *at = mend_tree_first(&heap->chunks.all); at != NULL;
          at = mend_tree_next(at)) {
-        release(heap, MEND_CONTAINER_OF(at, mend_chunk, by_number)->handle, first);
+        release(heap, MEND_CONTAINER_OF(at, mend_chunk, memory.by_number)->memory.handle, first);
     }
     release_imports(heap, first);
     for (const mend_chunk_of_zeros *at = heap->ranges.zeros; at != NULL; at = at->next) {

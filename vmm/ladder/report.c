@@ -133,8 +133,8 @@ static uint64_t made_again_of(const mend_heap *heap, uint64_t empty_bytes)
     uint64_t bytes = 0;
     const mend_tree_node *at = mend_tree_first(&heap->chunks.all);
     for (; at != NULL; at = mend_tree_next(at)) {
-        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_number);
-        bytes += chunk->was_exported && chunk->live_bytes == 0 ? chunk->size_bytes : 0;
+        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, memory.by_number);
+        bytes += chunk->memory.was_exported && chunk->live_bytes == 0 ? chunk->size_bytes : 0;
     }
     return empty_bytes - mend_min_u64(bytes, empty_bytes);
 }

@@ -33,10 +33,10 @@ void mend_layout_lend(mend_heap *heap, mend_chunk *chunk, mend_span *span, uint6
     mend_layout_take_again(heap, span);
     span->lent = true;
     mend_history_note(&heap->history, MEND_EVENT_UNMAP, span->address, span->size_bytes,
-                      chunk->number);
+                      chunk->memory.number);
     mend_chunk *alias =
         mend_chunk_make_alias(&heap->chunks, chunk, mapping_address, span->size_bytes);
-    alias->lent = span;
+    alias->alias.lent = span;
     mend_layout_attach(heap, alias, chunk->zone, mapping_address + offset_bytes, &waits);
 }
 
@@ -59,15 +59,15 @@ bool mend_layout_is_alias_unused(const mend_heap *heap, const mend_chunk *alias)
 
 void mend_layout_take_back(mend_heap *heap, mend_chunk *alias, mend_waits *waits)
 {
-    mend_chunk *chunk = alias->alias_of;
-    mend_span *span = alias->lent;
+    mend_chunk *chunk = alias->alias.of;
+    mend_span *span = alias->alias.lent;
     assert(span->lent);
     assert(span->size_bytes == alias->size_bytes);
     mend_layout_detach(heap, alias, waits);
     mend_chunk_drop_alias(&heap->chunks, alias);
     span->lent = false;
     mend_history_note(&heap->history, MEND_EVENT_MAP, span->address, span->size_bytes,
-                      chunk->number);
+                      chunk->memory.number);
     mend_waits_add_all(mend_heap_wait_env(heap), &span->waits, waits);
     mend_layout_let_go(heap, span);
     mend_layout_end_claim(heap, span);

@@ -86,7 +86,7 @@ void mend_layout_replace(mend_heap *heap, mend_chunk *chunk, const mend_cluster 
         mend_chunk_set_address(chunks, parts[i].chunk, zone, parts[i].address);
         mend_chunk_freeze(chunks, parts[i].chunk);
         mend_history_note(&heap->history, MEND_EVENT_EXCHANGE, parts[i].address,
-                          parts[i].size_bytes, parts[i].chunk->number);
+                          parts[i].size_bytes, parts[i].chunk->memory.number);
     }
     const mend_cluster *part = parts;
     while (span != NULL && span->address < end) {

@@ -89,7 +89,7 @@ static mend_result plan(compaction *s)
         return MEND_OK;
     }
     uint64_t released_bytes;
-    uint64_t number = s->chunk->number;
+    uint64_t number = s->chunk->memory.number;
     uint64_t limit = mend_budget_limit(heap);
     uint64_t used = s->size.used_bytes;
     MEND_TRY(mend_trim_to(heap, limit > used ? limit - used : 0, true, &released_bytes));

@@ -181,7 +181,7 @@ static void leave_scratch(exchange *x, bool copies_have_ended)
  * memory, or as a spare chunk on the host. */
 static void give_back(mend_heap *heap, mend_chunk *other)
 {
-    if (other->address != 0 || mend_retire_holds(heap, other->handle) != NULL) {
+    if (other->address != 0 || mend_retire_holds(heap, other->memory.handle) != NULL) {
         return;
     }
     heap->counters.driver_failures += mend_chunk_release(&heap->chunks, other) != MEND_DRIVER_OK;
@@ -192,10 +192,10 @@ static void drop_parts(exchange *x)
 {
     for (size_t i = 0; i < x->count; i++) {
         mend_chunk *chunk = x->parts[i].chunk;
-        if (chunk != NULL && chunk->claimed_address != 0) {
+        if (chunk != NULL && chunk->claim.address != 0) {
             mend_step_end_claim(x->heap, chunk);
         } else if (x->parts[i].is_created && chunk->address == 0 &&
-                   mend_retire_holds(x->heap, chunk->handle) == NULL) {
+                   mend_retire_holds(x->heap, chunk->memory.handle) == NULL) {
             mend_step_undo_create(x->heap, chunk);
         }
         x->parts[i].chunk = NULL;
@@ -220,7 +220,7 @@ static void install(exchange *x, size_t first, size_t mapped, bool is_whole)
     mend_chunk *chunk = x->chunk;
     if (x->order->keeps_memory) {
         mend_history_note(&heap->history, MEND_EVENT_COMPACT, chunk->address, chunk->size_bytes,
-                          chunk->number);
+                          chunk->memory.number);
     }
     for (size_t i = 0; i < x->count; i++) {
         heap->counters.chunks_moved += mend_retire_claim(heap, x->parts[i].chunk);
@@ -314,7 +314,7 @@ mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *ord
     assert(mend_mutex_is_held(&heap->state));
     assert(chunk->missing == MEND_MISSING_NOTHING);
     assert(chunk->is_frozen == chunk->on_host);
-    assert(order->keeps_memory || mend_retire_holds(heap, chunk->handle) == NULL);
+    assert(order->keeps_memory || mend_retire_holds(heap, chunk->memory.handle) == NULL);
     *report = (mend_exchange_report){.copied_bytes = 0};
     exchange x = {.heap = heap,
                   .order = order,

@@ -327,8 +327,8 @@ static void commit(transaction *t)
                              t->parts[i].address);
             continue;
         }
-        if (at->claimed_address != 0) {
-            mend_waits_add_all(room, &waits, &at->claimed_waits);
+        if (at->claim.address != 0) {
+            mend_waits_add_all(room, &waits, &at->claim.waits);
             mend_retire_claim(heap, at);
             heap->counters.chunks_moved++;
             mend_headroom_note_move(heap);

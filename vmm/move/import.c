@@ -123,7 +123,8 @@ static mend_result map_all(mend_heap *heap, const mend_imported *import, size_t 
     uint64_t address = import->mapped_at;
     for (*mapped = 0; *mapped < import->count; ++*mapped) {
         const mend_imported_chunk *chunk = &import->chunks[*mapped];
-        const mend_chunk foreign = {.handle = chunk->handle, .size_bytes = chunk->size_bytes};
+        const mend_chunk foreign = {.memory.handle = chunk->handle,
+                                    .size_bytes = chunk->size_bytes};
         mend_status status = mend_step_map(heap, address, &foreign);
         if (status != MEND_DRIVER_OK) {
             return mend_driver_refused(heap, MEND_CALL_map, status);

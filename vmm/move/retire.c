@@ -35,7 +35,7 @@ void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t addr
     assert(chunk->address != address); /* the old mapping, not the current one */
     retire(heap, &(const mend_retired){.address = address,
                                        .size_bytes = chunk->size_bytes,
-                                       .handle = chunk->handle,
+                                       .handle = chunk->memory.handle,
                                        .zone = chunk->zone,
                                        .waits = *waits});
     *waits = (mend_waits){0};
@@ -43,10 +43,10 @@ void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t addr
 
 bool mend_retire_claim(mend_heap *heap, mend_chunk *chunk)
 {
-    const uint64_t address = chunk->claimed_address;
+    const uint64_t address = chunk->claim.address;
     if (address != 0) {
-        mend_retire_mapping(heap, chunk, address, &chunk->claimed_waits);
-        chunk->claimed_address = 0;
+        mend_retire_mapping(heap, chunk, address, &chunk->claim.waits);
+        chunk->claim.address = 0;
     }
     return address != 0;
 }
@@ -237,7 +237,7 @@ void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk)
     const int zone = retired->zone;
     mend_waits waits = {0};
     mend_waits of_present = {0};
-    assert(retired->handle == chunk->handle);
+    assert(retired->handle == chunk->memory.handle);
     assert(mend_chunk_is_empty(chunk));
     assert(present != 0);
     mend_layout_detach(heap, chunk, &waits);
@@ -259,8 +259,8 @@ void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk)
 
 static void dissolve(mend_heap *heap, mend_chunk *alias)
 {
-    const mend_chunk *chunk = alias->alias_of;
-    const uint64_t mapping_address = alias->mapping_address;
+    const mend_chunk *chunk = alias->alias.of;
+    const uint64_t mapping_address = alias->alias.mapping_address;
     mend_waits waits = {0};
     mend_layout_take_back(heap, alias, &waits);
     mend_retire_mapping(heap, chunk, mapping_address, &waits);

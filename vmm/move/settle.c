@@ -97,7 +97,7 @@ static void end_on_host(mend_heap *heap, mend_chunk *chunk)
     if (!mend_retire_reserve(heap, 1) || !mend_layout_promise_nodes(heap, 1, &nodes)) {
         return;
     }
-    if (heap->driver->release(heap->driver, chunk->handle) == MEND_DRIVER_OK) {
+    if (heap->driver->release(heap->driver, chunk->memory.handle) == MEND_DRIVER_OK) {
         mend_waits waits = waits_of(heap, chunk, &is_for_graphs);
         cut_out(heap, chunk);
         mend_retire_on_host(heap, chunk, &waits);
@@ -130,7 +130,7 @@ static void give_memory(mend_heap *heap, mend_chunk *chunk)
 /* It may still be mapped somewhere. */
 static void release_spare(mend_heap *heap, mend_chunk *chunk)
 {
-    if (mend_retire_holds(heap, chunk->handle) == NULL &&
+    if (mend_retire_holds(heap, chunk->memory.handle) == NULL &&
         mend_chunk_release(&heap->chunks, chunk) != MEND_DRIVER_OK) {
         heap->counters.driver_failures++;
     }

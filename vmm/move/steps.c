@@ -31,7 +31,7 @@ mend_status mend_step_map(mend_heap *heap, uint64_t address, const mend_chunk *c
     int tries = 0;
     assert(address % heap->device.granularity_bytes == 0);
     do {
-        status = driver->map(driver, address, chunk->size_bytes, 0, chunk->handle);
+        status = driver->map(driver, address, chunk->size_bytes, 0, chunk->memory.handle);
     } while (try_again(heap, status, &tries));
     return status;
 }
@@ -134,19 +134,19 @@ void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk)
 void mend_step_claim(mend_heap *heap, mend_chunk *chunk)
 {
     const uint64_t address = chunk->address;
-    assert(mend_chunk_is_empty(chunk) && chunk->claimed_address == 0);
+    assert(mend_chunk_is_empty(chunk) && chunk->claim.address == 0);
     if (address != 0) {
-        mend_layout_detach(heap, chunk, &chunk->claimed_waits);
-        chunk->claimed_address = address;
+        mend_layout_detach(heap, chunk, &chunk->claim.waits);
+        chunk->claim.address = address;
     }
 }
 
 void mend_step_end_claim(mend_heap *heap, mend_chunk *chunk)
 {
-    const uint64_t address = chunk->claimed_address;
+    const uint64_t address = chunk->claim.address;
     if (address != 0) {
-        chunk->claimed_address = 0;
-        mend_layout_attach(heap, chunk, chunk->zone, address, &chunk->claimed_waits);
+        chunk->claim.address = 0;
+        mend_layout_attach(heap, chunk, chunk->zone, address, &chunk->claim.waits);
     }
 }
 

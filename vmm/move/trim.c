@@ -64,7 +64,7 @@ static bool is_chosen(mend_heap *heap, mend_chunk *chunk, const choice *which)
 {
     bool is_unused = which->idle_until_ns == 0 ||
                      (chunk->idle_since_ns != 0 && chunk->idle_since_ns <= which->idle_until_ns);
-    return is_unused && !(which->to_create && chunk->was_exported) &&
+    return is_unused && !(which->to_create && chunk->memory.was_exported) &&
            can_withdraw(heap, chunk, which->may_unmap);
 }
 
@@ -77,12 +77,12 @@ static bool withdraw_chunks(mend_heap *heap, const choice *which, mend_chunk **w
     *withdrawn = NULL;
     while (at != NULL && reserved_bytes > which->keep_bytes) {
         mend_chunk *smaller =
-            mend_chunk_empty_at_most(&heap->chunks, at->size_bytes, at->number - 1);
+            mend_chunk_empty_at_most(&heap->chunks, at->size_bytes, at->memory.number - 1);
         if (is_chosen(heap, at, which)) {
             if (!withdraw(heap, at)) {
                 return false;
             }
-            at->next_claimed = *withdrawn;
+            at->claim.next = *withdrawn;
             *withdrawn = at;
             reserved_bytes -= at->size_bytes;
         }
@@ -112,11 +112,11 @@ static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64
     mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
     *released_bytes = 0;
     while (withdrawn != NULL) {
-        mend_chunk *next = withdrawn->next_claimed;
+        mend_chunk *next = withdrawn->claim.next;
         uint64_t size_bytes = withdrawn->size_bytes;
         assert(withdrawn->address == 0);
         assert(mend_chunk_is_empty(withdrawn));
-        mend_retired *left = mend_retire_holds(heap, withdrawn->handle);
+        mend_retired *left = mend_retire_holds(heap, withdrawn->memory.handle);
         if (left == NULL) {
             mend_status status = mend_chunk_release(&heap->chunks, withdrawn);
             if (status == MEND_DRIVER_OK) {
@@ -151,7 +151,7 @@ static bool may_make_again(mend_heap *heap)
 static bool may_give(mend_heap *heap, mend_plan *plan, mend_chunk *at, bool may_unmap)
 {
     bool is_kept =
-        at->was_exported || !can_withdraw(heap, at, may_unmap) || mend_plan_uses(plan, at);
+        at->memory.was_exported || !can_withdraw(heap, at, may_unmap) || mend_plan_uses(plan, at);
     return !is_kept;
 }
 
@@ -170,7 +170,7 @@ static mend_chunk *smallest_idle(mend_heap *heap, mend_plan *plan, bool may_unma
     }
     walk->least_bytes = goes_on ? walk->least_bytes : lacking_bytes;
     walk->up_bytes = at != NULL ? at->size_bytes : UINT64_MAX;
-    walk->up_number = at != NULL ? at->number : 0;
+    walk->up_number = at != NULL ? at->memory.number : 0;
     return at;
 }
 
@@ -197,7 +197,7 @@ mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, boo
     }
     if (chunk != NULL && withdraw(heap, chunk)) {
         uint64_t released_bytes;
-        chunk->next_claimed = NULL;
+        chunk->claim.next = NULL;
         result = release_chunks(heap, chunk, &released_bytes);
         *released = released_bytes > 0;
     }
@@ -217,13 +217,13 @@ static mend_chunk *several_idle(mend_heap *heap, mend_plan *plan, bool may_unmap
                                  goes_on ? walk->down_number : UINT64_MAX);
     while (at != NULL && lacking_bytes > 0) {
         if (may_give(heap, plan, at, may_unmap)) {
-            at->next_claimed = chosen;
+            at->claim.next = chosen;
             chosen = at;
             lacking_bytes -= mend_min_u64(lacking_bytes, at->size_bytes);
         }
         walk->down_bytes = at->size_bytes;
-        walk->down_number = at->number;
-        at = mend_chunk_empty_at_most(&heap->chunks, at->size_bytes, at->number - 1);
+        walk->down_number = at->memory.number;
+        at = mend_chunk_empty_at_most(&heap->chunks, at->size_bytes, at->memory.number - 1);
     }
     walk->most_bytes = goes_on ? walk->most_bytes : plan->lacking_bytes;
     return lacking_bytes == 0 ? chosen : NULL;
@@ -235,11 +235,11 @@ static bool withdraw_chosen(mend_heap *heap, mend_chunk *chosen, mend_chunk **wi
 {
     *withdrawn = NULL;
     while (chosen != NULL) {
-        mend_chunk *next = chosen->next_claimed;
+        mend_chunk *next = chosen->claim.next;
         if (!withdraw(heap, chosen)) {
             return false;
         }
-        chosen->next_claimed = *withdrawn;
+        chosen->claim.next = *withdrawn;
         *withdrawn = chosen;
         chosen = next;
     }
@@ -262,7 +262,7 @@ mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, men
         mend_chunk *withdrawn;
         uint64_t released_bytes = 0;
         if (chosen != NULL) {
-            chosen->next_claimed = NULL;
+            chosen->claim.next = NULL;
         } else {
             chosen = several_idle(heap, plan, !is_captured, walk);
         }
@@ -300,7 +300,7 @@ mend_result mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint
 static bool is_as_created(const mend_heap *heap, const mend_chunk *chunk)
 {
     const int share_types = heap->chunks.properties.share_types;
-    return (chunk->share_types & share_types) == share_types;
+    return (chunk->memory.share_types & share_types) == share_types;
 }
 
 mend_result mend_trim_give_to(mend_heap *heap, const mend_cluster sleepers[], size_t count,
@@ -318,9 +318,10 @@ mend_result mend_trim_give_to(mend_heap *heap, const mend_cluster sleepers[], si
                 i++;
                 continue;
             }
-            bool fits = at->size_bytes == sleeper->size_bytes && is_as_created(heap, at) &&
-                        (gives ? at->address == 0 && mend_retire_holds(heap, at->handle) == NULL
-                               : can_withdraw(heap, at, may_unmap) && withdraw(heap, at));
+            bool fits =
+                at->size_bytes == sleeper->size_bytes && is_as_created(heap, at) &&
+                (gives ? at->address == 0 && mend_retire_holds(heap, at->memory.handle) == NULL
+                       : can_withdraw(heap, at, may_unmap) && withdraw(heap, at));
             if (fits && gives) {
                 mend_chunk_take_memory(&heap->chunks, sleeper, at);
                 *given_bytes += sleeper->size_bytes;

@@ -31,8 +31,8 @@ bool mend_audit_asleep(mend_audit_walk *a, const mend_chunk *chunk)
     bool has_memory = chunk->missing != MEND_MISSING_MEMORY;
     MUST(chunk->is_frozen && chunk->missing != MEND_MISSING_NOTHING && chunk->pins == 0 &&
              chunk->aliases == 0 && !mend_chunk_is_exported(chunk) &&
-             has_memory == (chunk->handle != 0) &&
-             !(has_memory && mend_retire_holds(a->heap, chunk->handle) != NULL),
+             has_memory == (chunk->memory.handle != 0) &&
+             !(has_memory && mend_retire_holds(a->heap, chunk->memory.handle) != NULL),
          "the chunk 0x%llx sleeps, and is in use", MEND_AUDIT_HEX(chunk->address));
     MUST(pieces_are_right(chunk), "what is kept of the chunk 0x%llx is wrong",
          MEND_AUDIT_HEX(chunk->address));

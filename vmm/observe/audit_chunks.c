@@ -77,9 +77,9 @@ static bool spans_are_right(const mend_audit_walk *a, const mend_chunk *chunk,
 /* The lent span and the alias are the same part of the chunk, at its end or its start. */
 static bool part_is_right(const mend_heap *heap, const mend_chunk *alias)
 {
-    const mend_chunk *chunk = alias->alias_of;
-    const mend_span *span = alias->lent;
-    const uint64_t offset_bytes = alias->address - alias->mapping_address;
+    const mend_chunk *chunk = alias->alias.of;
+    const mend_span *span = alias->alias.lent;
+    const uint64_t offset_bytes = alias->address - alias->alias.mapping_address;
     return offset_bytes < chunk->size_bytes && alias->size_bytes < chunk->size_bytes &&
            (offset_bytes == 0 || offset_bytes + alias->size_bytes == chunk->size_bytes) &&
            mend_heap_span_at(heap, chunk->address + offset_bytes) == span && span->lent &&
@@ -88,17 +88,17 @@ static bool part_is_right(const mend_heap *heap, const mend_chunk *alias)
 
 static bool alias_is_right(const mend_audit_walk *a, const mend_chunk *alias)
 {
-    const mend_chunk *chunk = alias->alias_of;
+    const mend_chunk *chunk = alias->alias.of;
     uint64_t aliases = 0;
     MEND_TREE_EACH(const mend_chunk, each, by_address, &a->heap->chunks.mapped) {
-        aliases += each->alias_of == chunk;
+        aliases += each->alias.of == chunk;
     }
     MUST(chunk->address != 0 && !mend_chunk_is_alias(chunk) && !chunk->is_frozen &&
-             chunk->handle == alias->handle && chunk->zone == alias->zone &&
+             chunk->memory.handle == alias->memory.handle && chunk->zone == alias->zone &&
              chunk->aliases == aliases,
          "the alias 0x%llx has no chunk, or one that is not held for it",
          MEND_AUDIT_HEX(alias->address));
-    MUST(!alias->is_frozen && alias->aliases == 0 && alias->number == 0 &&
+    MUST(!alias->is_frozen && alias->aliases == 0 && alias->memory.number == 0 &&
              alias->holds == mend_chunk_holds(alias) &&
              alias->pins == mend_pins_of(a->heap, alias) && !mend_chunk_is_exported(alias),
          "the alias 0x%llx is counted as a chunk of its own", MEND_AUDIT_HEX(alias->address));
@@ -151,7 +151,7 @@ static bool chunk_is_right(mend_audit_walk *a, const mend_chunk *chunk)
     MUST(!chunk->is_parked || is_kept_by_group(a->heap, chunk),
          "a parked chunk is not kept by a group");
     MUST(mend_chunk_is_empty(chunk) || !is_newly, "a chunk in use is among the newly empty ones");
-    MUST(chunk->claimed_address == 0, "a chunk is still claimed");
+    MUST(chunk->claim.address == 0, "a chunk is still claimed");
     MUST(chunk->pins == mend_pins_of(a->heap, chunk), "a chunk has not the pins that cover it");
     MUST(chunk->holds == mend_chunk_holds(chunk), "the holds of a chunk are wrong");
     MUST(chunk->owed.kind == mend_chunk_owes(chunk), "what is owed of chunks is not noted");
@@ -161,7 +161,7 @@ static bool chunk_is_right(mend_audit_walk *a, const mend_chunk *chunk)
     }
     MUST(!chunk->on_host ||
              (chunk->is_frozen == (chunk->address != 0) && !mend_chunk_sleeps(chunk) &&
-              !mend_chunk_is_exported(chunk) && chunk->aliases == 0 && chunk->handle != 0 &&
+              !mend_chunk_is_exported(chunk) && chunk->aliases == 0 && chunk->memory.handle != 0 &&
               !mend_chunk_is_empty(chunk) && chunk->zone != MEND_ZONE_RANGE),
          "the chunk 0x%llx on the host is not set aside", MEND_AUDIT_HEX(chunk->address));
     MUST(chunk->missing != MEND_MISSING_MEMORY || mend_chunk_sleeps(chunk),
@@ -192,7 +192,7 @@ bool mend_audit_chunks(mend_audit_walk *a)
     numbers of = {0};
     bool is_right = true;
     MUST(mend_chunks_are_in_order(chunks), "a tree of chunks is out of order");
-    MEND_TREE_EACH(const mend_chunk, chunk, by_number, &chunks->all) {
+    MEND_TREE_EACH(const mend_chunk, chunk, memory.by_number, &chunks->all) {
         MUST(chunk->missing != MEND_MISSING_MEMORY,
              "the chunk 0x%llx lacks memory, and is among those that have it",
              MEND_AUDIT_HEX(chunk->address));

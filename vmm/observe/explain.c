@@ -110,7 +110,7 @@ static void walk_chunk(const mend_heap *heap, const mend_chunk *chunk, uint32_t 
     }
     end_pending(walk, MEND_FREE_EDGE);
     if (mend_chunk_is_alias(chunk) && walk->chunk.holders == 0) { /* nothing but the loan */
-        set_holder(&walk->chunk, chunk->lent);
+        set_holder(&walk->chunk, chunk->alias.lent);
         walk->chunk.holders = 1;
     }
     assert(walk->lowest != NULL);

@@ -36,12 +36,12 @@ mend_chunk *mend_chunk_make_alias(mend_chunks *chunks, mend_chunk *chunk, uint64
     assert(chunk->aliases > 0);
     assert(size_bytes < chunk->size_bytes);
     mend_chunk *alias = mend_slab_take(&chunks->slab);
-    alias->handle = chunk->handle;
-    alias->alias_of = chunk;
-    alias->mapping_address = mapping_address;
+    alias->memory.handle = chunk->memory.handle;
+    alias->alias.of = chunk;
+    alias->alias.mapping_address = mapping_address;
     alias->size_bytes = size_bytes;
     alias->holds = 1;
-    alias->share_types = chunk->share_types;
+    alias->memory.share_types = chunk->memory.share_types;
     mend_list_init(&alias->newly);
     mend_list_init(&alias->noted);
     mend_owe(&chunks->owing, &alias->owed, MEND_OWED_ALIAS, mapping_address);

@@ -19,20 +19,14 @@
 #include "physical/chunk.h"
 
 #include <assert.h>
-#include <string.h>
 
 static void move_memory(mend_chunks *chunks, mend_chunk *to, mend_chunk *from)
 {
-    mend_tree_replace(&chunks->all, &from->by_number, &to->by_number);
-    to->number = from->number;
-    to->handle = from->handle;
-    to->share_types = from->share_types;
-    to->was_exported = from->was_exported;
-    to->has_fabric = from->has_fabric;
-    memcpy(to->fabric, from->fabric, sizeof(to->fabric));
-    from->handle = 0;
-    from->was_exported = false;
-    from->has_fabric = false;
+    to->memory = from->memory;
+    mend_tree_replace(&chunks->all, &from->memory.by_number, &to->memory.by_number);
+    from->memory.handle = 0;
+    from->memory.was_exported = false;
+    from->memory.has_fabric = false;
 }
 
 mend_chunk *mend_chunk_leave_memory(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept)
@@ -51,14 +45,14 @@ mend_chunk *mend_chunk_fall_asleep(mend_chunks *chunks, mend_chunk *chunk, struc
     assert(chunk->pins == 0 && chunk->aliases == 0 && !mend_chunk_is_alias(chunk));
     assert(!mend_chunk_sleeps(chunk));
     mend_history_note(chunks->history, MEND_EVENT_SLEEP, chunk->address, chunk->size_bytes,
-                      chunk->number);
+                      chunk->memory.number);
     return mend_chunk_leave_memory(chunks, chunk, kept);
 }
 
 void mend_chunk_take_memory(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *empty)
 {
     assert(chunk->missing == MEND_MISSING_MEMORY);
-    assert(empty->claimed_address == 0 && mend_chunk_is_empty(empty));
+    assert(empty->claim.address == 0 && mend_chunk_is_empty(empty));
     assert(empty->size_bytes == chunk->size_bytes);
     mend_chunk_leave_empty(chunks, empty);
     chunks->unmapped_bytes -= empty->size_bytes;
@@ -75,7 +69,7 @@ void mend_chunk_wake_up(mend_chunks *chunks, mend_chunk *chunk)
     assert(mend_chunk_sleeps(chunk) && chunk->missing != MEND_MISSING_MEMORY);
     mend_chunk_set_kept(chunks, chunk, NULL, MEND_MISSING_NOTHING);
     mend_history_note(chunks->history, MEND_EVENT_WAKE, chunk->address, chunk->size_bytes,
-                      chunk->number);
+                      chunk->memory.number);
 }
 
 void mend_chunk_note_taken_on_host(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)

@@ -15,8 +15,8 @@ static int compare_address(const mend_tree_node *a, const mend_tree_node *b)
 
 static int compare_number(const mend_tree_node *a, const mend_tree_node *b)
 {
-    return mend_compare_u64(MEND_CONTAINER_OF(a, mend_chunk, by_number)->number,
-                            MEND_CONTAINER_OF(b, mend_chunk, by_number)->number);
+    return mend_compare_u64(MEND_CONTAINER_OF(a, mend_chunk, memory.by_number)->memory.number,
+                            MEND_CONTAINER_OF(b, mend_chunk, memory.by_number)->memory.number);
 }
 
 static int compare_size(const mend_tree_node *a, const mend_tree_node *b)
@@ -24,7 +24,7 @@ static int compare_size(const mend_tree_node *a, const mend_tree_node *b)
     const mend_chunk *first = MEND_CONTAINER_OF(a, mend_chunk, by_size);
     const mend_chunk *second = MEND_CONTAINER_OF(b, mend_chunk, by_size);
     int order = mend_compare_u64(first->size_bytes, second->size_bytes);
-    return order ? order : mend_compare_u64(first->number, second->number);
+    return order ? order : mend_compare_u64(first->memory.number, second->memory.number);
 }
 
 static int compare_owed(const mend_tree_node *a, const mend_tree_node *b)
@@ -133,11 +133,11 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_bac
         return status;
     }
     mend_chunk *made = mend_chunk_begin(chunks, size_bytes);
-    made->handle = handle;
-    made->number = chunks->next_number++;
-    mend_tree_insert(&chunks->all, &made->by_number);
+    made->memory.handle = handle;
+    made->memory.number = chunks->next_number++;
+    mend_tree_insert(&chunks->all, &made->memory.by_number);
     made->on_host = on_host;
-    made->share_types = as.share_types;
+    made->memory.share_types = as.share_types;
     if (on_host) {
         made->holds = mend_chunk_holds(made);
         chunks->host_spare_bytes += size_bytes;
@@ -148,7 +148,7 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_bac
         chunks->created_bytes += size_bytes;
         chunks->unmapped_bytes += size_bytes;
         mend_chunk_enter_empty(chunks, made);
-        mend_history_note(chunks->history, MEND_EVENT_CREATE, 0, size_bytes, made->number);
+        mend_history_note(chunks->history, MEND_EVENT_CREATE, 0, size_bytes, made->memory.number);
     }
     *chunk = made;
     return MEND_DRIVER_OK;
@@ -165,17 +165,18 @@ mend_chunk *mend_chunk_begin(mend_chunks *chunks, uint64_t size_bytes)
 
 mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk)
 {
-    assert(chunk->address == 0 && chunk->claimed_address == 0);
+    assert(chunk->address == 0 && chunk->claim.address == 0);
     assert(chunk->on_host || mend_chunk_is_empty(chunk));
     assert(!mend_chunk_is_exported(chunk));
-    mend_status status = chunks->driver->release(chunks->driver, chunk->handle);
+    mend_status status = chunks->driver->release(chunks->driver, chunk->memory.handle);
     if (status != MEND_DRIVER_OK) {
         return status;
     }
     if (!chunk->on_host) {
         chunks->reserved_bytes -= chunk->size_bytes;
         chunks->released++;
-        mend_history_note(chunks->history, MEND_EVENT_RELEASE, 0, chunk->size_bytes, chunk->number);
+        mend_history_note(chunks->history, MEND_EVENT_RELEASE, 0, chunk->size_bytes,
+                          chunk->memory.number);
         assert(chunks->released <= chunks->created);
     }
     mend_chunk_end(chunks, chunk);
@@ -195,8 +196,8 @@ void mend_chunk_end(mend_chunks *chunks, mend_chunk *chunk)
     }
     chunks->frozen_count -= chunk->is_frozen;
     mend_owe(&chunks->owing, &chunk->owed, MEND_OWED_NOTHING, 0);
-    if (chunk->handle != 0) {
-        mend_tree_remove(&chunks->all, &chunk->by_number);
+    if (chunk->memory.handle != 0) {
+        mend_tree_remove(&chunks->all, &chunk->memory.by_number);
     }
     mend_slab_give(&chunks->slab, chunk);
 }
@@ -347,7 +348,7 @@ mend_owed_kind mend_chunk_owes(const mend_chunk *chunk)
 
 void mend_chunk_note_owed(mend_chunks *chunks, mend_chunk *chunk)
 {
-    const uint64_t at = chunk->address != 0 ? chunk->address : chunk->number;
+    const uint64_t at = chunk->address != 0 ? chunk->address : chunk->memory.number;
     mend_owe(&chunks->owing, &chunk->owed, mend_chunk_owes(chunk), at);
 }
 
@@ -355,7 +356,7 @@ void mend_chunk_freeze(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(!chunk->is_frozen);
     assert(chunk->pins == 0 && chunk->aliases == 0 && !mend_chunk_is_alias(chunk));
-    assert(chunk->address != 0 && chunk->claimed_address == 0);
+    assert(chunk->address != 0 && chunk->claim.address == 0);
     if (mend_chunk_is_empty(chunk)) {
         mend_chunk_leave_empty(chunks, chunk);
     }
@@ -381,7 +382,7 @@ void mend_chunk_thaw(mend_chunks *chunks, mend_chunk *chunk)
 static void pin(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(chunk->address != 0);
-    assert(chunk->claimed_address == 0);
+    assert(chunk->claim.address == 0);
     if (mend_chunk_is_empty(chunk)) {
         mend_chunk_leave_empty(chunks, chunk);
     }
@@ -398,7 +399,7 @@ void mend_chunk_pin(mend_chunks *chunks, mend_chunk *chunk)
 {
     pin(chunks, chunk);
     if (mend_chunk_is_alias(chunk)) {
-        pin(chunks, chunk->alias_of);
+        pin(chunks, chunk->alias.of);
     }
 }
 
@@ -423,7 +424,7 @@ void mend_chunk_unpin(mend_chunks *chunks, mend_chunk *chunk)
 {
     unpin(chunks, chunk);
     if (mend_chunk_is_alias(chunk)) {
-        unpin(chunks, chunk->alias_of);
+        unpin(chunks, chunk->alias.of);
     }
 }
 
@@ -433,7 +434,7 @@ static const int share_types[MEND_EXPORT_WAYS] = {[MEND_EXPORT_BY_FILE] =
 
 bool mend_chunk_can_export(const mend_chunk *chunk, mend_export_way way)
 {
-    return (chunk->share_types & share_types[way]) != 0;
+    return (chunk->memory.share_types & share_types[way]) != 0;
 }
 
 /* Asks the driver for what other processes need, unless the chunk has it. */
@@ -441,12 +442,13 @@ static mend_status make_exportable(const mend_driver *driver, mend_chunk *chunk,
                                    mend_export_way way)
 {
     bool is_by_file = way == MEND_EXPORT_BY_FILE;
-    if (is_by_file ? chunk->exports[way] > 0 : chunk->has_fabric) {
+    if (is_by_file ? chunk->exports[way] > 0 : chunk->memory.has_fabric) {
         return MEND_DRIVER_OK;
     }
-    void *out = is_by_file ? (void *)&chunk->file : chunk->fabric;
-    mend_status status = driver->export_handle(driver, chunk->handle, share_types[way], out);
-    chunk->has_fabric = chunk->has_fabric || (!is_by_file && status == MEND_DRIVER_OK);
+    void *out = is_by_file ? (void *)&chunk->file : chunk->memory.fabric;
+    mend_status status = driver->export_handle(driver, chunk->memory.handle, share_types[way], out);
+    chunk->memory.has_fabric =
+        chunk->memory.has_fabric || (!is_by_file && status == MEND_DRIVER_OK);
     return status;
 }
 
@@ -457,7 +459,7 @@ mend_status mend_chunk_export(mend_chunks *chunks, mend_chunk *chunk, mend_expor
     mend_status status = make_exportable(chunks->driver, chunk, way);
     if (status == MEND_DRIVER_OK) {
         chunks->exported_bytes += mend_chunk_is_exported(chunk) ? 0 : chunk->size_bytes;
-        chunk->was_exported = true;
+        chunk->memory.was_exported = true;
         chunk->exports[way]++;
     }
     return status;
@@ -538,9 +540,10 @@ bool mend_chunks_are_in_order(const mend_chunks *chunks)
 
 mend_chunk *mend_chunk_numbered(const mend_chunks *chunks, uint64_t number)
 {
-    mend_chunk key = {.number = number};
-    mend_chunk *chunk = CHUNK_OF(mend_tree_at_or_after(&chunks->all, &key.by_number), by_number);
-    return chunk != NULL && chunk->number == number ? chunk : NULL;
+    mend_chunk key = {.memory.number = number};
+    mend_chunk *chunk =
+        CHUNK_OF(mend_tree_at_or_after(&chunks->all, &key.memory.by_number), memory.by_number);
+    return chunk != NULL && chunk->memory.number == number ? chunk : NULL;
 }
 
 mend_chunk *mend_chunk_from(const mend_chunks *chunks, uint64_t address)
@@ -578,14 +581,14 @@ static void sort_newly_empty(mend_chunks *chunks)
 mend_chunk *mend_chunk_empty_at_most(mend_chunks *chunks, uint64_t size_bytes, uint64_t number)
 {
     sort_newly_empty(chunks);
-    mend_chunk key = {.size_bytes = size_bytes, .number = number};
+    mend_chunk key = {.size_bytes = size_bytes, .memory.number = number};
     return CHUNK_OF(mend_tree_at_or_before(&chunks->empty, &key.by_size), by_size);
 }
 
 mend_chunk *mend_chunk_empty_at_least(mend_chunks *chunks, uint64_t size_bytes, uint64_t number)
 {
     sort_newly_empty(chunks);
-    mend_chunk key = {.size_bytes = size_bytes, .number = number};
+    mend_chunk key = {.size_bytes = size_bytes, .memory.number = number};
     return CHUNK_OF(mend_tree_at_or_after(&chunks->empty, &key.by_size), by_size);
 }
 

@@ -55,14 +55,40 @@ typedef struct mend_chunk_sums {
     uint64_t asleep_live_bytes; /* of live blocks in those that do */
 } mend_chunk_sums;
 
+/* What one creation gave: it goes from chunk to chunk as a whole. Its owner is the one chunk whose
+ * handle it is; an alias has the handle alone. */
+typedef struct mend_memory {
+    mend_tree_node by_number; /* in `all` */
+    mend_chunk_handle handle; /* 0: the chunk misses its memory */
+    uint64_t number;          /* rises with each creation */
+    int share_types;          /* of its creation; a chunk without memory remembers what it had */
+    bool was_exported;        /* others may still hold the memory: then its release gives the device
+                               * nothing */
+    bool has_fabric;          /* that handle was asked for; it stays until the memory is released */
+    unsigned char fabric[MEND_FABRIC_HANDLE_BYTES];
+} mend_memory;
+
+/* One more mapping of a chunk, of which a part serves at the address of the alias. */
+typedef struct mend_alias {
+    struct mend_chunk *of;    /* the chunk that it maps; NULL: it is none */
+    uint64_t mapping_address; /* where its mapping of the whole chunk begins */
+    struct mend_span *lent;   /* its part, at the chunk's own address */
+} mend_alias;
+
+/* The mapping that a chunk had when a transaction claimed it: still there, in no layout. */
+typedef struct mend_claim {
+    struct mend_chunk *next; /* list of the transaction */
+    uint64_t address;        /* 0: not claimed */
+    mend_waits waits;        /* after which it is idle */
+} mend_claim;
+
+/* A home: addresses in which blocks lie, and what they are mapped to. */
 typedef struct mend_chunk {
     mend_tree_node by_address; /* in `mapped`, while address is not 0 */
     struct mend_chunk *next;   /* the next chunk by address in `mapped`; NULL for the last */
     mend_tree_node by_size;    /* in `empty`, while mend_chunk_is_empty, unless it is in ... */
     mend_list newly;           /* ... `newly_empty`; else alone */
     mend_list noted;           /* in the ring of that name; else alone */
-    mend_tree_node by_number;  /* in `all` */
-    mend_chunk_handle handle;  /* none while it misses its memory */
     uint64_t size_bytes;
     uint64_t address;    /* 0: not mapped */
     uint64_t live_bytes; /* bytes of live blocks inside it */
@@ -70,13 +96,8 @@ typedef struct mend_chunk {
     uint64_t pins;    /* number of pins on its mapping: while there is one, the mapping stays. Those
                        * of its aliases count, too */
     uint64_t aliases; /* and claims of a transaction that makes one */
-    struct mend_chunk *alias_of;        /* an alias: the chunk that it maps; else NULL */
-    uint64_t mapping_address;           /* an alias: where its mapping of the whole chunk begins */
-    struct mend_span *lent;             /* an alias: its part, at the chunk's own address */
     uint64_t exports[MEND_EXPORT_WAYS]; /* blocks in it that are exported so; each block pins it */
-    int share_types;                    /* of its creation */
     int file;              /* the chunk for other processes; only while there are exports by file */
-    uint64_t number;       /* of its memory: rises with each creation, and goes where that goes */
     int zone;              /* of its address */
     mend_chunk_sums *sums; /* of the area that it is mapped in; NULL: none */
     uint64_t idle_since_ns; /* empty: when a collection saw it empty first, by the driver's clock;
@@ -84,14 +105,6 @@ typedef struct mend_chunk {
     mend_owed owed;         /* see mend_chunk_note_owed */
     mend_stamp held_by;     /* empty: a stamp of its memory for which that was not ready when it was
                              * last asked about; epoch 0: none since it became empty */
-
-    struct mend_chunk *next_claimed; /* list of the transaction that claimed it */
-
-    /* Claimed by a transaction: the old address, still mapped, in no layout, idle after the
-     * waits. */
-    uint64_t claimed_address; /* 0: not claimed */
-    mend_waits claimed_waits;
-
     bool is_parked;         /* by_size is in `parked` */
     bool on_host;           /* its memory is the host's */
     struct mend_kept *kept; /* what is kept of a sleeping chunk; NULL: it does not sleep */
@@ -100,11 +113,11 @@ typedef struct mend_chunk {
      * bytes. It stays so after a compaction only while the driver refuses to restore the mapping
      * or access. */
     bool is_frozen;
-    bool was_exported; /* others may still hold the memory: then its release gives the device
-                        * nothing */
-    bool has_fabric;   /* the handle was asked for; it stays until the chunk is released */
     mend_chunk_missing missing;
-    unsigned char fabric[MEND_FABRIC_HANDLE_BYTES];
+
+    mend_memory memory;
+    mend_alias alias;
+    mend_claim claim;
 } mend_chunk;
 
 typedef struct mend_chunks {
@@ -251,18 +264,18 @@ static inline bool mend_chunk_has_mapping(const mend_chunk *chunk)
 /* Whether it is a chunk of its own, and the chunk whose memory it is. */
 static inline bool mend_chunk_is_alias(const mend_chunk *chunk)
 {
-    return chunk->alias_of != NULL;
+    return chunk->alias.of != NULL;
 }
 
 static inline mend_chunk *mend_chunk_memory(const mend_chunk *chunk)
 {
-    return mend_chunk_is_alias(chunk) ? chunk->alias_of : (mend_chunk *)chunk;
+    return mend_chunk_is_alias(chunk) ? chunk->alias.of : (mend_chunk *)chunk;
 }
 
 /* The mapping of a mapped chunk or alias: more than the part of an alias. */
 static inline uint64_t mend_chunk_mapping_address(const mend_chunk *chunk)
 {
-    return mend_chunk_is_alias(chunk) ? chunk->mapping_address : chunk->address;
+    return mend_chunk_is_alias(chunk) ? chunk->alias.mapping_address : chunk->address;
 }
 
 static inline uint64_t mend_chunk_mapping_bytes(const mend_chunk *chunk)

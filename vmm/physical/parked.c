@@ -20,7 +20,8 @@ static int compare(const mend_tree_node *a, const mend_tree_node *b)
     const uint32_t one = first->held_by.stream;
     const uint32_t other = second->held_by.stream;
     return one != other ? (one > other) - (one < other)
-                        : (first->number > second->number) - (first->number < second->number);
+                        : (first->memory.number > second->memory.number) -
+                              (first->memory.number < second->memory.number);
 }
 
 void mend_chunks_init_parked(mend_chunks *chunks)

@@ -76,7 +76,7 @@ static mend_chunk *next_of(mend_heap *heap, const mend_request *request, const m
         at = mend_chunk_empty_next(at);
     }
     at = at != NULL && at->size_bytes == size->size_bytes ? at : NULL;
-    size->from = at != NULL ? at->number : USED_UP;
+    size->from = at != NULL ? at->memory.number : USED_UP;
     return at;
 }
 
@@ -90,8 +90,8 @@ static uint64_t fill_page(mend_heap *heap, const mend_request *request, mend_pla
         while (size->size_bytes <= need_bytes &&
                (at = next_of(heap, request, plan, size)) != NULL) {
             mend_pick_add(plan, at);
-            size->first = size->first == USED_UP ? at->number : size->first;
-            size->from = at->number + 1;
+            size->first = size->first == USED_UP ? at->memory.number : size->first;
+            size->from = at->memory.number + 1;
             need_bytes -= size->size_bytes;
         }
     }

@@ -88,7 +88,7 @@ static int compare_candidates(const void *first, const void *second)
     }
     return a->chunk->address != b->chunk->address
                ? mend_compare_u64(b->chunk->address, a->chunk->address)
-               : mend_compare_u64(b->chunk->number, a->chunk->number);
+               : mend_compare_u64(b->chunk->memory.number, a->chunk->memory.number);
 }
 
 /* Up to `most`. */

@@ -23,7 +23,7 @@ static int compare_chunks(const void *first, const void *second)
     if (a->size_bytes != b->size_bytes) {
         return a->size_bytes < b->size_bytes ? -1 : 1;
     }
-    return (a->number > b->number) - (a->number < b->number);
+    return (a->memory.number > b->memory.number) - (a->memory.number < b->memory.number);
 }
 
 /* Sorts a copy of the picks, in the second half of the list, when it is called first. */

@@ -109,7 +109,7 @@ bool mend_victims_would_serve(const mend_chunk *chunk, mend_served_sizes served)
 {
     const bool is_of_size = chunk->size_bytes >= served.least_bytes &&
                             (served.most_bytes == 0 || chunk->size_bytes <= served.most_bytes);
-    return is_of_size || !chunk->was_exported;
+    return is_of_size || !chunk->memory.was_exported;
 }
 
 bool mend_victims_find(mend_compact_pass *pass)
@@ -127,7 +127,7 @@ bool mend_victims_find(mend_compact_pass *pass)
         if (size.gained_bytes > 0) {
             assert(pass->candidate_count < heap->chunks.mapped.count);
             pass->candidates[pass->candidate_count++] =
-                (mend_compact_candidate){chunk->number, size};
+                (mend_compact_candidate){chunk->memory.number, size};
         }
     }
     return pass->candidates != NULL;

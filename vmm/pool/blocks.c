@@ -265,14 +265,10 @@ mend_result mend_get_block_info(mend_pool *pool, const void *pointer, mend_block
     MEND_TRY(mend_pool_check_struct(info, "mend_block_info"));
     MEND_TRY(mend_pool_check_process(pool));
     mend_heap_lock(&pool->heap);
-    const mend_span *span = mend_heap_block_at(&pool->heap, (uint64_t)(uintptr_t)pointer);
-    if (mend_chunk_at(&pool->heap.chunks, (uint64_t)(uintptr_t)pointer) == NULL) {
-        return mend_pool_leave(
-            pool, mend_fail(MEND_ERROR_FOREIGN_POINTER, "%p is not memory of this pool", pointer));
-    }
-    if (span == NULL) {
-        return mend_pool_leave(
-            pool, mend_fail(MEND_ERROR_DOUBLE_FREE, "%p lies in free memory", pointer));
+    mend_span *span;
+    mend_result result = mend_block_around(&pool->heap, (uint64_t)(uintptr_t)pointer, &span);
+    if (result != MEND_OK) {
+        return mend_pool_leave(pool, result);
     }
     mend_block_info all = describe(pool, span);
     mend_struct_write(info, &all, sizeof(all));

@@ -378,15 +378,8 @@ mend_result mend_import_close(mend_pool *pool, void *pointer, mend_stream stream
 
 static mend_result find_block(mend_pool *pool, uint64_t address, mend_extent *what)
 {
-    if (mend_chunk_at(&pool->heap.chunks, address) == NULL) {
-        return mend_failure(MEND_ERROR_FOREIGN_POINTER, "0x%llx is not memory of this pool",
-                            (unsigned long long)address);
-    }
-    mend_span *span = mend_heap_block_at(&pool->heap, address);
-    if (span == NULL) {
-        return mend_failure(MEND_ERROR_DOUBLE_FREE, "0x%llx lies in free memory",
-                            (unsigned long long)address);
-    }
+    mend_span *span;
+    MEND_TRY(mend_block_around(&pool->heap, address, &span));
     *what = (mend_extent){.span = span, .address = span->address, .size_bytes = span->size_bytes};
     return MEND_OK;
 }

@@ -8,7 +8,7 @@
 static bool is_shareable(const mend_chunk *chunk)
 {
     return !mend_chunk_is_alias(chunk) && chunk->missing != MEND_MISSING_MEMORY &&
-           (chunk->share_types != MEND_SHARE_NONE || chunk->was_exported);
+           (chunk->memory.share_types != MEND_SHARE_NONE || chunk->memory.was_exported);
 }
 
 /* What keeps memory as it is, by name. */
@@ -34,7 +34,8 @@ static mend_result check(const mend_heap *heap)
                 "first",
                 (unsigned long long)at->address);
         }
-        const bool is_mapped_twice = at->aliases > 0 || mend_retire_holds(heap, at->handle) != NULL;
+        const bool is_mapped_twice =
+            at->aliases > 0 || mend_retire_holds(heap, at->memory.handle) != NULL;
         if (at->pins > 0 || is_mapped_twice) {
             return mend_failure(
                 MEND_ERROR_PINNED,

@@ -40,7 +40,7 @@ static bool may_move(const relocation *r, const mend_chunk *chunk, uint64_t byte
     mend_move_report *report = r->report;
     const bool to_host = r->backing == MEND_BACKING_HOST;
     if (chunk->pins > 0 || chunk->aliases > 0 || mend_chunk_is_alias(chunk) ||
-        mend_retire_holds(r->heap, chunk->handle) != NULL) {
+        mend_retire_holds(r->heap, chunk->memory.handle) != NULL) {
         report->pinned_bytes += bytes;
         return false;
     }

@@ -188,7 +188,7 @@ static bool can_sleep(const mend_heap *heap, const mend_chunk *chunk, const cont
         return false;
     }
     if (mend_chunk_is_alias(chunk) || chunk->aliases > 0 ||
-        mend_retire_holds(heap, chunk->handle) != NULL) {
+        mend_retire_holds(heap, chunk->memory.handle) != NULL) {
         selection->mapped_bytes += bytes;
         return false;
     }

@@ -192,7 +192,7 @@ static mend_result check_way(const mend_heap *heap, const mend_extent *what, men
     CHUNKS_OF_EACH(const mend_chunk, chunk, heap, what) {
         const mend_chunk *memory = mend_chunk_memory(chunk);
         can_export = can_export && mend_chunk_can_export(memory, way);
-        is_private = is_private || (memory->share_types == MEND_SHARE_NONE &&
+        is_private = is_private || (memory->memory.share_types == MEND_SHARE_NONE &&
                                     heap->chunks.properties.share_types != MEND_SHARE_NONE);
     }
     if (!can_export) {
@@ -304,8 +304,8 @@ mend_result mend_exports_describe(mend_heap *heap, const mend_extent *what, void
     CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
         const mend_chunk *memory = mend_chunk_memory(chunk);
         mend_described_chunk described = {.size_bytes = memory->size_bytes};
-        assert(memory->has_fabric);
-        memcpy(described.handle, memory->fabric, sizeof(described.handle));
+        assert(memory->memory.has_fabric);
+        memcpy(described.handle, memory->memory.fabric, sizeof(described.handle));
         mend_description_write_chunk(description, i++, &described);
         head.all_bytes += memory->size_bytes;
     }
@@ -365,7 +365,7 @@ uint64_t mend_exports_in(const mend_heap *heap, const mend_chunk *chunk, mend_ex
     uint64_t count = exports_at(heap, chunk, way);
     if (chunk->aliases > 0) {
         MEND_TREE_EACH(const mend_chunk, alias, by_address, &heap->chunks.mapped) {
-            count += alias->alias_of == chunk ? exports_at(heap, alias, way) : 0;
+            count += alias->alias.of == chunk ? exports_at(heap, alias, way) : 0;
         }
     }
     return count;
@@ -380,7 +380,8 @@ static bool names_its_chunks(const mend_heap *heap, const exported *export)
     CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
         const mend_chunk *memory = mend_chunk_memory(chunk);
         const mend_shared_chunk *file = &export->by_file[count];
-        if (count++ >= export->count || chunk->pins == 0 || (is_by_fabric && !memory->has_fabric) ||
+        if (count++ >= export->count || chunk->pins == 0 ||
+            (is_by_fabric && !memory->memory.has_fabric) ||
             (is_by_file &&
              (memory->file != file->file || memory->size_bytes != file->size_bytes))) {
             return false;

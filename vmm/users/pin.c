@@ -176,7 +176,7 @@ uint64_t mend_pins_of(const mend_heap *heap, const mend_chunk *chunk)
     uint64_t pins = pins_at(heap, chunk);
     if (chunk->aliases > 0) {
         MEND_TREE_EACH(const mend_chunk, alias, by_address, &heap->chunks.mapped) {
-            pins += alias->alias_of == chunk ? pins_at(heap, alias) : 0;
+            pins += alias->alias.of == chunk ? pins_at(heap, alias) : 0;
         }
     }
     return pins;

@@ -160,12 +160,12 @@ MEND_TEST(observe_audit, finds_aliases_of_nothing_or_of_too_much)
     mend_heap *heap = r.heap;
     ASSERT_TRUE(alias != NULL);
     ASSERT_TRUE(mend_chunk_is_alias(alias));
-    mend_chunk *chunk = alias->alias_of;
-    mend_span *lent = alias->lent;
+    mend_chunk *chunk = alias->alias.of;
+    mend_span *lent = alias->alias.lent;
     /* A granule is live or free at one address. */
     EXPECT_FOUND(lent->lent, false, "live and the pointer map disagree");
-    EXPECT_FOUND(alias->lent, lent->previous, "is not the part that is lent to it");
-    EXPECT_FOUND(alias->mapping_address, alias->mapping_address - 512, "at 0x");
+    EXPECT_FOUND(alias->alias.lent, lent->previous, "is not the part that is lent to it");
+    EXPECT_FOUND(alias->alias.mapping_address, alias->alias.mapping_address - 512, "at 0x");
     lent->waits.first = (mend_stamp){.epoch = 1, .stream = MEND_STREAM_UNKNOWN};
     expect_finding(heap, "is lent, and free or waited for");
     lent->waits.first = (mend_stamp){0};
@@ -176,12 +176,12 @@ MEND_TEST(observe_audit, finds_aliases_of_nothing_or_of_too_much)
     expect_finding(heap, "that is not held for it");
     chunk->aliases++;
     chunk->holds++;
-    mend_chunk *other = mend_chunk_next(alias)->alias_of;
-    EXPECT_FOUND(alias->alias_of, other, "that is not held for it");
+    mend_chunk *other = mend_chunk_next(alias)->alias.of;
+    EXPECT_FOUND(alias->alias.of, other, "that is not held for it");
     /* Nothing is counted twice. */
     EXPECT_FOUND(alias->holds, 2, "counted as a chunk of its own");
     EXPECT_FOUND(alias->pins, 1, "counted as a chunk of its own");
-    EXPECT_FOUND(alias->number, 7, "counted as a chunk of its own");
+    EXPECT_FOUND(alias->memory.number, 7, "counted as a chunk of its own");
     EXPECT_FOUND(heap->chunks.lent_bytes, 0, "lent_bytes");
     EXPECT_FOUND(heap->chunks.reserved_bytes, heap->chunks.reserved_bytes + 512,
                  "the counts of chunks");

@@ -163,7 +163,7 @@ RIG_TEST(observe_audit_fields, of_chunks_and_addresses)
     mend_chunk *chunk = mend_chunk_at(chunks, span_of(r, 2)->address);
     EXPECT_FOUND(chunk->is_frozen, true, "the holds of a chunk are wrong");
     EXPECT_FOUND(chunk->live_bytes, chunk->live_bytes - 512, "bytes are live");
-    EXPECT_FOUND(chunk->claimed_address, chunk->address, "still claimed");
+    EXPECT_FOUND(chunk->claim.address, chunk->address, "still claimed");
     EXPECT_FOUND(chunks->reserved_bytes, 0, "reserved_bytes");
     EXPECT_FOUND(chunks->empty_bytes, chunks->empty_bytes + 512, "empty_bytes");
     EXPECT_FOUND(chunks->unmapped_bytes, 512, "unmapped_bytes");

@@ -31,7 +31,7 @@ SHARED_TEST(pool_fabric_faults, the_audit_reads_each_field_of_an_export, true)
     mend_span *span = mend_heap_block_at(heap, (uint64_t)(uintptr_t)r->block);
     EXPECT_FOUND(chunk->exports[MEND_EXPORT_BY_FABRIC], 2, counts);
     EXPECT_FOUND(chunk->exports[MEND_EXPORT_BY_FILE], 2, counts);
-    EXPECT_FOUND(chunk->has_fabric, false, exports);
+    EXPECT_FOUND(chunk->memory.has_fabric, false, exports);
     EXPECT_FOUND(chunk->file, -2, exports);
     EXPECT_FOUND(span->is_exported, false, exports);
     EXPECT_FOUND(heap->chunks.exported_bytes, 1, "chunks");
