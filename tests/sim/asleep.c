@@ -444,22 +444,13 @@ bool trial_put_to_sleep(trial *t, const operation *op)
     return true;
 }
 
-static bool has_callbacks(const trial *t)
-{
-    bool has = false;
-    for (int i = 0; i < TRIAL_CALLBACKS; i++) {
-        has = has || t->callbacks[i].added;
-    }
-    return has;
-}
-
 /* Nothing is lacking that the pool or its peer pools have free. */
 static void judge_refused_wake(trial *t, const trial_call *call)
 {
     const mend_stats stats = trial_stats(t, call->pool);
     const uint64_t away_bytes = trial_asleep(&t->pools[call->pool], ASLEEP_AWAY);
-    const bool is_unsure =
-        call->faulty || t->disturbed || call->count > 0 || trial_any_was_exported(t, call->pool);
+    const bool is_unsure = call->faulty || trial_owes(t) || t->disturbed || call->count > 0 ||
+                           trial_any_was_exported(t, call->pool);
     const uint64_t used_bytes =
         stats.reserved_bytes + stats.zero_chunk_bytes - stats.free_empty_bytes;
     const uint64_t room_bytes = mend_min_u64(
@@ -487,8 +478,8 @@ static mend_result wake(trial *t, int pool, const uint64_t *tag, int thread)
                 "a wake that failed changed what sleeps");
     const mend_wake_report *said = &call.woken;
     trial_claim(t, TRIAL_MODEL,
-                result != MEND_OK || has_callbacks(t) || /* which free what sleeps */
-                    (said->woken_bytes == before - trial_stats(t, pool).asleep_bytes &&
+                result != MEND_OK || /* what was freed asleep goes, too */
+                    (said->woken_bytes <= before - trial_stats(t, pool).asleep_bytes &&
                      said->reused_bytes <= said->woken_bytes),
                 "a wake says that %llu bytes woke, %llu of them reused", LLU(said->woken_bytes),
                 LLU(said->reused_bytes));

@@ -154,7 +154,13 @@ static void wake_with_help(waker *w)
     }
     w->order.waits = w->lacking.may_wait && w->pool->heap.chunks.empty_bytes >= w->lacking.bytes;
     if (outcome == MEND_NOTHING && w->order.waits) {
+        const mend_thread_error lacking = w->answer;
         (void)try_to_wake(w);
+        if (w->result ==
+            MEND_ERROR_CAPTURING) { /* one that the pool did not know forbids the wait */
+            w->result = MEND_ERROR_OUT_OF_MEMORY;
+            w->answer = lacking;
+        }
     }
     if (outcome == MEND_FAILED && w->result == MEND_ERROR_OUT_OF_MEMORY) {
         w->result = MEND_ERROR_DEVICE_LOST; /* in a callback, which has noted it */
