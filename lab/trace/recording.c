@@ -252,6 +252,14 @@ static void write_named(const recording_reader *r, const number_names *names, co
     }
 }
 
+static void add_part(char *label, size_t room_bytes, const char *part)
+{
+    const size_t used = strlen(label);
+    if (part[0] != 0) {
+        snprintf(label + used, room_bytes - used, "%s%s", used > 0 ? ", " : "", part);
+    }
+}
+
 /* The scope, the tag and the stack, as the library names holders (layout/holders.c). */
 static void write_label(const recording_reader *r, const mend_history_event *event,
                         char label[MEND_TRACE_LABEL_BYTES])
@@ -264,20 +272,15 @@ static void write_label(const recording_reader *r, const mend_history_event *eve
     char stack[MEND_NAME_BYTES];
     write_named(r, &r->tags, "tag", event->tag, tag);
     write_named(r, &r->stacks, "stack", event->stack, stack);
-    const bool has_scope = scope[0] != 0;
-    const bool has_tag = tag[0] != 0;
-    const bool has_stack = stack[0] != 0;
-    const int room = MEND_TRACE_LABEL_BYTES - 1; /* for a long path that of a stack is left */
-    const int left = room - (has_stack ? (int)strlen(stack) + 2 : 0);
-    snprintf(label, MEND_TRACE_LABEL_BYTES, "%.*s%s%s", left, scope,
-             has_scope && has_tag ? ", " : "", tag);
-    if (has_stack) {
-        const size_t used = mend_min_u64(strlen(label), (size_t)left);
-        snprintf(label + used, MEND_TRACE_LABEL_BYTES - used, "%s%s",
-                 has_scope || has_tag ? ", " : "", stack);
-    } else if (!has_scope && !has_tag && r->scopes.count > 0) {
+    /* Of a long path that of a stack is left. */
+    const size_t stack_bytes = stack[0] != 0 ? strlen(stack) + 2 : 0;
+    label[0] = 0;
+    add_part(label, MEND_TRACE_LABEL_BYTES - stack_bytes, scope);
+    add_part(label, MEND_TRACE_LABEL_BYTES - stack_bytes, tag);
+    add_part(label, MEND_TRACE_LABEL_BYTES, stack);
+    if (label[0] == 0 && r->scopes.count > 0) {
         snprintf(label, MEND_TRACE_LABEL_BYTES, "(outside of scopes)");
-    } else if (!has_scope && !has_tag) {
+    } else if (label[0] == 0) {
         snprintf(label, MEND_TRACE_LABEL_BYTES, "blocks of %s",
                  mend_words_amount(event->size_bytes).text);
     }
