@@ -6,7 +6,7 @@
 
 #include "base/align.h"
 #include "base/error.h"
-#include "driver/cuda.h"
+#include "driver/driver.h"
 
 /* The part of a GPU's free memory that a workload may use: programs need some besides their
  * blocks. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/align.h"
-#include "driver/cuda.h"
+#include "driver/driver.h"
 #include "lab/measure/lists.h"
 #include "lab/measure/measure.h"
 #include "lab/measure/prices.h"

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver/cuda.h"
 #include "driver/cuda_state.h"
+#include "driver/driver.h"
 
 /* ---- the device ------------------------------------------------------------------------------ */
 

@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/mutex.h"
 #include "base/pointer_map.h"
-#include "driver/cuda.h"
 #include "driver/cuda_state.h"
+#include "driver/driver.h"
 #include "lab/peers/models.h"
 
 typedef struct cuda_malloc {

@@ -2,7 +2,7 @@
 
 #include "base/align.h"
 #include "base/error.h"
-#include "driver/cuda.h"
+#include "driver/driver.h"
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 
 #include "base/align.h"
 #include "base/error.h"
-#include "driver/cuda.h"
+#include "driver/driver.h"
 #include "driver/forward.h"
 
 /* ---- the device ------------------------------------------------------------------------------ */

@@ -1,7 +1,7 @@
-/* Writes the program of driver/ptx.h to standard output, for ptx_test.sh. */
+/* Writes the program of driver/ptx.c to standard output, for ptx_test.sh. */
 #include <stdio.h>
 
-#include "driver/ptx.h"
+#include "driver/cuda_state.h"
 
 int main(void)
 {

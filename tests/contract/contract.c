@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver/cuda.h"
+#include "driver/driver.h"
 
 #define SIMULATED_BYTES  (256 * MEND_MIB)
 #define DRIVER_OWN_BYTES (8 * MEND_MIB)

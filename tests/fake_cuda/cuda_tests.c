@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "driver/cuda.h"
 #include "driver/cuda_state.h"
+#include "driver/driver.h"
 #include "mend/mend_devices.h"
 #include "mend/mend_host.h"
 #include "mend/mend_sleep.h"

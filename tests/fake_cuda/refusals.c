@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "driver/cuda.h"
 #include "driver/cuda_state.h"
+#include "driver/driver.h"
 #include "tests/support/test.h"
 
 static mend_status refusal;

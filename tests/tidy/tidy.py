@@ -65,7 +65,7 @@ MAY_CALL = {
     "bind": re.compile(r"vmm/(?:share/server|sim/fabric)\.c$"),
     "connect": re.compile(r"vmm/(?:share/fetch|sim/fabric)\.c$"),
     "open": re.compile(
-        r"vmm/(?:base/host_room|pool/recorder|pool/snapshot|sim/fabric|move/file|share/limit_file)"
+        r"vmm/(?:base/allowance|pool/recorder|pool/snapshot|sim/fabric|move/file|share/limit_file)"
         r"\.c$"),
     "send": re.compile(r"vmm/share/fetch\.c$"),
     "sendmsg": re.compile(r"vmm/(?:share/server|sim/shares)\.c$"),

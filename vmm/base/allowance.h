@@ -17,4 +17,10 @@ bool mend_may_be_file_size(uint64_t size_bytes);
  * memory" then, and may need several for one call. *limit is that of the process. */
 bool mend_lacks_files(uint64_t *limit);
 
+/* How much more memory of the host may be written: the least of what the machine has available and
+ * what the process's memory control groups leave, of both versions; their page cache counts as
+ * used. Linux kills a process that writes more, so ask before. UINT64_MAX if nothing is known.
+ * Reads files below `root`, "" for the system's own: some 50 us. */
+uint64_t mend_host_room_bytes(const char *root);
+
 #endif

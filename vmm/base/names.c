@@ -1,11 +1,16 @@
-/* A hash table of chains, the newest first, as that of scopes: entries lie in pieces that never
- * move, and are found without the lock. */
+/*
+ * Two hash tables of chains, the newest first. Entries lie in pieces that never move, so a reader
+ * that has a number needs no lock; names of tags, streams and stacks are found without it, too.
+ */
 #include "base/names.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/align.h"
+#include "base/hash.h"
 
 static_assert((uint64_t)MEND_NAME_PIECES * MEND_NAME_PIECE > MEND_NAMES_MOST,
               "each index has its place");
@@ -75,4 +80,183 @@ bool mend_names_set(mend_name_kind kind, uint64_t number, const char *name)
                           add_entry(names, kind, number, name);
     mend_mutex_unlock(&names->mutex);
     return is_known;
+}
+
+/* ---- scopes ---------------------------------------------------------------------------------- */
+
+static_assert((uint64_t)MEND_SCOPE_PIECES * MEND_SCOPE_PIECE > MEND_SCOPES_MOST,
+              "each number has its place");
+
+static uint32_t bucket_inside(uint32_t around, const char *name)
+{
+    const uint64_t hash = mend_hash(MEND_HASH_OF_NOTHING ^ around, name, strlen(name));
+    return (uint32_t)(hash >> 32) % MEND_SCOPE_BUCKETS;
+}
+
+const mend_scope_entry *mend_scopes_entry(uint32_t number)
+{
+    const mend_process_scopes *scopes = &mend_process_own_scopes;
+    assert(number > 0);
+    assert(number <= mend_scopes_count());
+    return &scopes->pieces[number / MEND_SCOPE_PIECE][number % MEND_SCOPE_PIECE];
+}
+
+uint32_t mend_scopes_count(void)
+{
+    return atomic_load_explicit(&mend_process_own_scopes.count, memory_order_acquire);
+}
+
+/* The caller holds the mutex. */
+static uint32_t find_scope(const mend_process_scopes *scopes, uint32_t bucket, uint32_t around,
+                           const char *name)
+{
+    for (uint32_t at = scopes->buckets[bucket]; at != 0; at = mend_scopes_entry(at)->next) {
+        const mend_scope_entry *entry = mend_scopes_entry(at);
+        if (entry->around == around && strcmp(entry->name, name) == 0) {
+            return at;
+        }
+    }
+    return 0;
+}
+
+/*
+ * The caller holds the mutex. The count is written when the entry is whole, and the bucket last: a
+ * child of a fork in between has the number without its name in the bucket, and names it again.
+ */
+static uint32_t make_scope(mend_process_scopes *scopes, uint32_t bucket, uint32_t around,
+                           const char *name)
+{
+    const uint32_t number = mend_scopes_count() + 1;
+    if (number > MEND_SCOPES_MOST) {
+        return 0;
+    }
+    mend_scope_entry **piece = &scopes->pieces[number / MEND_SCOPE_PIECE];
+    if (*piece == NULL) {
+        *piece = calloc(MEND_SCOPE_PIECE, sizeof(**piece));
+    }
+    if (*piece == NULL) {
+        return 0;
+    }
+    mend_scope_entry *entry = &(*piece)[number % MEND_SCOPE_PIECE];
+    *entry = (mend_scope_entry){.around = around, .next = scopes->buckets[bucket]};
+    snprintf(entry->name, sizeof(entry->name), "%s", name);
+    atomic_store_explicit(&scopes->count, number, memory_order_release);
+    scopes->buckets[bucket] = number;
+    return number;
+}
+
+uint32_t mend_scopes_number(uint32_t around, const char *name)
+{
+    mend_process_scopes *scopes = &mend_process_own_scopes;
+    char kept[MEND_SCOPE_NAME_BYTES]; /* what counts of a long name */
+    const char *end = memchr(name, 0, sizeof(kept) - 1);
+    const size_t length = end != NULL ? (size_t)(end - name) : sizeof(kept) - 1;
+    memcpy(kept, name, length);
+    kept[length] = '\0';
+    const uint32_t bucket = bucket_inside(around, kept);
+    mend_mutex_lock(&scopes->mutex);
+    uint32_t number = find_scope(scopes, bucket, around, kept);
+    if (number == 0) {
+        number = make_scope(scopes, bucket, around, kept);
+    }
+    mend_mutex_unlock(&scopes->mutex);
+    return number;
+}
+
+/* Writes a name, so that no two paths are one: what separates names has a backslash before it.
+ * Returns the bytes, which may be more than there is room for. */
+static size_t write_name(const char *name, char *text, size_t text_bytes)
+{
+    size_t used = 0;
+    for (; *name != '\0'; name++) {
+        const char *const before = *name == '/' || *name == '\\' ? "\\" : "";
+        used += (size_t)snprintf(text + (used < text_bytes ? used : text_bytes),
+                                 used < text_bytes ? text_bytes - used : 0, "%s%c", before, *name);
+    }
+    return used;
+}
+
+/* Innermost names alone of a deep path: a program that forgets pops has 65,535 of them. */
+size_t mend_scopes_write_path(uint32_t number, char *text, size_t text_bytes)
+{
+    uint32_t path[MEND_SCOPE_PATH_NAMES];
+    size_t count = 0;
+    for (; number != 0 && count < MEND_SCOPE_PATH_NAMES; count++) {
+        path[count] = number;
+        number = mend_scopes_entry(number)->around;
+    }
+    size_t used = (size_t)snprintf(text, text_bytes, "%s", number != 0 ? ".../" : "");
+    while (count-- > 0 && used < text_bytes) {
+        used += write_name(mend_scopes_entry(path[count])->name, text + used, text_bytes - used);
+        if (count > 0 && used < text_bytes) {
+            used += (size_t)snprintf(text + used, text_bytes - used, "/");
+        }
+    }
+    return used < text_bytes ? used : text_bytes - 1;
+}
+
+/* ---- what a heap counts for each scope ------------------------------------------------------- */
+
+enum { FIRST_CAPACITY = 64 };
+
+/* Makes a place for each number up to this one. */
+static bool make_place(mend_scope_table *table, uint32_t number)
+{
+    uint32_t capacity = table->capacity == 0 ? FIRST_CAPACITY : table->capacity;
+    while (capacity <= number) {
+        capacity *= 2;
+    }
+    mend_scope_figures *of = realloc(table->of, capacity * sizeof(*of));
+    if (of == NULL) {
+        return false;
+    }
+    for (uint32_t i = table->capacity; i < capacity; i++) {
+        of[i] = (mend_scope_figures){0};
+    }
+    *table = (mend_scope_table){of, capacity};
+    return true;
+}
+
+void mend_scopes_count_alloc(mend_scope_table *table, uint16_t *scope, uint64_t size_bytes,
+                             uint64_t pool_bytes, uint64_t reserved_bytes)
+{
+    assert(*scope != 0);
+    if (*scope >= table->capacity && !make_place(table, *scope)) {
+        while (*scope >= table->capacity && *scope != 0) {
+            *scope = (uint16_t)mend_scopes_entry(*scope)->around;
+        }
+    }
+    for (uint32_t at = *scope; at != 0; at = table->of[at].around) {
+        mend_scope_figures *figures = &table->of[at];
+        figures->around = mend_scopes_entry(at)->around;
+        figures->own_bytes += at == *scope ? size_bytes : 0;
+        figures->own_blocks += at == *scope;
+        figures->allocations++;
+        figures->live_bytes += size_bytes;
+        mend_raise_u64(&figures->peak_live_bytes, figures->live_bytes);
+        mend_raise_u64(&figures->pool_peak_bytes, pool_bytes);
+        mend_raise_u64(&figures->pool_reserved_bytes, reserved_bytes);
+    }
+}
+
+void mend_scopes_count_free(mend_scope_table *table, uint32_t scope, uint64_t size_bytes)
+{
+    assert(scope < table->capacity);
+    assert(table->of[scope].own_blocks > 0);
+    table->of[scope].own_bytes -= size_bytes;
+    table->of[scope].own_blocks--;
+    for (uint32_t at = scope; at != 0; at = table->of[at].around) {
+        assert(table->of[at].live_bytes >= size_bytes);
+        table->of[at].live_bytes -= size_bytes;
+    }
+}
+
+void mend_scopes_reset_peaks(mend_scope_table *table)
+{
+    for (uint32_t i = 1; i < table->capacity; i++) {
+        mend_scope_figures *figures = &table->of[i];
+        figures->peak_live_bytes = figures->live_bytes;
+        figures->pool_peak_bytes = 0;
+        figures->pool_reserved_bytes = 0;
+    }
 }

@@ -12,7 +12,6 @@
 #include "base/align.h"
 #include "base/allowance.h"
 #include "base/names.h"
-#include "base/scopes.h"
 #include "base/words.h"
 
 /* ---- numbers --------------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "devices/devices.h"
-#include "driver/cuda.h"
+#include "driver/driver.h"
 #include "pool/pool.h"
 
 mend_result mend_devices_check(int device, bool may_be_all)

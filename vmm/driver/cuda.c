@@ -3,7 +3,7 @@
  * Longer ones have files of their own: cuda_device, cuda_probe, cuda_host, cuda_stream,
  * cuda_capture and cuda_launch.
  */
-#include "driver/cuda.h"
+#include "driver/driver.h"
 
 #include <assert.h>
 #include <dlfcn.h>

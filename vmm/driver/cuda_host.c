@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "base/align.h"
-#include "base/host_room.h"
+#include "base/allowance.h"
 #include "base/signals.h"
 #include "driver/cuda_state.h"
 

@@ -421,4 +421,13 @@ bool mend_status_is_fatal(mend_status status);
  * A driver that reads what a wrong handle points to may answer anything, or end the process. */
 bool mend_status_is_of_stream(mend_status status);
 
+/* ---- cuda.c ---------------------------------------------------------------------------------- */
+
+/*
+ * The table of the CUDA driver: libcuda.so.1, found at run time, loaded once per process and never
+ * unloaded. MEND_OK; MEND_ERROR_NO_DRIVER if it cannot be loaded or lacks a call that Mend needs
+ * (mend_last_error names it). Thread-safe.
+ */
+mend_result mend_cuda_driver(const mend_driver **driver);
+
 #endif

@@ -15,7 +15,6 @@
 
 #include "base/growth.h"
 #include "base/names.h"
-#include "base/scopes.h"
 #include "base/words.h"
 
 enum { SLOTS = 4096, PATH_BYTES = 80 };

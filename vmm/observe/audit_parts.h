@@ -66,7 +66,7 @@ bool mend_audit_retired(mend_audit_walk *a);
 bool mend_audit_imports(const mend_audit_walk *a);
 
 /* Checks a chunk that sleeps, and counts what is kept of it; and what is kept of all, after them
- * (audit_asleep.c). */
+ * (audit_chunks.c). */
 bool mend_audit_asleep(mend_audit_walk *a, const mend_chunk *chunk);
 bool mend_audit_kept(const mend_audit_walk *a);
 

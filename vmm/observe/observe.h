@@ -115,6 +115,13 @@ uint64_t mend_explanation_partial_bytes(const mend_explanation *explanation, int
 size_t mend_explain_class(uint64_t size_bytes);
 uint64_t mend_explain_class_bytes(size_t size_class);
 
+enum { MEND_REMAINS_BYTES = 896 };
+
+/* Writes how many ranges there are and their committed bytes; how many blocks are live, their
+ * bytes, the three largest, the three holders with most of them, and what looks like a leak. False,
+ * and "": there is none of both. The caller holds `state`. O(n). */
+bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES]);
+
 /* ---- regions.c ------------------------------------------------------------------------------- */
 
 /* Writes the regions, up to `capacity` of them, each `region_bytes` behind the one before, and
@@ -122,15 +129,6 @@ uint64_t mend_explain_class_bytes(size_t size_class);
  * not call the driver. */
 size_t mend_observe_regions(const mend_heap *heap, void *regions, size_t region_bytes,
                             size_t capacity);
-
-/* ---- remains.c ------------------------------------------------------------------------------- */
-
-enum { MEND_REMAINS_BYTES = 896 };
-
-/* Writes how many ranges there are and their committed bytes; how many blocks are live, their
- * bytes, the three largest, the three holders with most of them, and what looks like a leak. False,
- * and "": there is none of both. The caller holds `state`. O(n). */
-bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES]);
 
 /* ---- statistics.c ---------------------------------------------------------------------------- */
 

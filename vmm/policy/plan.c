@@ -1,13 +1,17 @@
 /*
  * A plan: which free run to extend, which empty chunks to map behind it, and what to create. It is
  * a value that owns the list of its chunks, so that several plans can exist and be compared. It is
- * valid while `state` is held.
+ * valid while `state` is held. And picking: which empty chunks a plan takes; the plan says if
+ * malloc failed.
  */
 #include "policy/policy.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "layout/layout.h"
+#include "policy/constants.h"
 
 void mend_plan_clear(mend_plan *plan)
 {
@@ -71,4 +75,212 @@ size_t mend_plan_create_count(const mend_plan *plan)
         left -= mend_plan_next_chunk(plan, left);
     }
     return count;
+}
+
+/* ---- picks ----------------------------------------------------------------------------------- */
+
+static bool is_ready(mend_heap *heap, mend_chunk *chunk, const mend_request *request)
+{
+    return !mend_streams_are_several(&heap->streams) ||
+           mend_layout_chunk_is_ready(heap, chunk, request->stream, request->behind_wait);
+}
+
+/* ---- the list of a plan -------------------------------------------------------------------------
+ */
+
+enum { FIRST_CAPACITY = 16 };
+
+/* One allocation: the picks in order, and space for a sorted copy. */
+static bool reserve(mend_picks *picks)
+{
+    if (picks->count < picks->capacity) {
+        return true;
+    }
+    size_t capacity = picks->capacity == 0 ? FIRST_CAPACITY : 2 * picks->capacity;
+    mend_chunk **chunks = realloc(picks->chunks, 2 * capacity * sizeof(mend_chunk *));
+    if (chunks == NULL) {
+        return false;
+    }
+    picks->chunks = chunks;
+    picks->capacity = capacity;
+    picks->sorted_count = 0; /* the sorted copy is at another place now */
+    assert(picks->count < picks->capacity);
+    return true;
+}
+
+static void pick(mend_plan *plan, mend_chunk *chunk)
+{
+    assert(mend_chunk_is_empty(chunk));
+    assert(!mend_plan_is_in_base(plan, chunk));
+    if (!reserve(&plan->picks)) {
+        plan->lacks_host_memory = true;
+        return;
+    }
+    plan->picks.chunks[plan->picks.count++] = chunk;
+    plan->picked_bytes += chunk->size_bytes;
+    plan->moved_count += chunk->address != 0 ? 1 : 0;
+}
+
+static bool may_pick(mend_heap *heap, const mend_request *request, const mend_plan *plan,
+                     mend_chunk *chunk)
+{
+    return !mend_plan_is_in_base(plan, chunk) && is_ready(heap, chunk, request);
+}
+
+static bool try_pick(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                     mend_chunk *chunk)
+{
+    bool picks = may_pick(heap, request, plan, chunk);
+    if (picks) {
+        pick(plan, chunk);
+    }
+    return picks;
+}
+
+/* ---- in which order chunks of one size are taken ------------------------------------------------
+ */
+
+/* A chunk of the size, and the size of the run that it is in. */
+typedef struct candidate {
+    mend_chunk *chunk;
+    uint64_t run_bytes; /* 0: not mapped */
+} candidate;
+
+/* First chunks in the smallest run, because its addresses serve no large request; and from the
+ * run's end, so that the rest stays in one piece and can grow. */
+static int compare_candidates(const void *first, const void *second)
+{
+    const candidate *a = first;
+    const candidate *b = second;
+    if (a->run_bytes != b->run_bytes) {
+        return mend_compare_u64(a->run_bytes, b->run_bytes);
+    }
+    return a->chunk->address != b->chunk->address
+               ? mend_compare_u64(b->chunk->address, a->chunk->address)
+               : mend_compare_u64(b->chunk->memory.number, a->chunk->memory.number);
+}
+
+/* Up to `most`. */
+static size_t count_size(mend_heap *heap, uint64_t size_bytes, uint64_t most)
+{
+    size_t count = 0;
+    mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, size_bytes, 0);
+    for (; at != NULL && at->size_bytes == size_bytes && count < most;
+         at = mend_chunk_empty_next(at)) {
+        count++;
+    }
+    return count;
+}
+
+/* From a chunk on, in the order of the set. */
+static uint64_t pick_from(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                          mend_chunk *at, uint64_t need_bytes)
+{
+    const uint64_t size_bytes = at != NULL ? at->size_bytes : 0;
+    for (; at != NULL && at->size_bytes == size_bytes && size_bytes <= need_bytes;
+         at = mend_chunk_empty_next(at)) {
+        need_bytes -= try_pick(heap, request, plan, at) ? size_bytes : 0;
+    }
+    return need_bytes;
+}
+
+/* Among many chunks of the size, the oldest ones are compared, a few more than are needed. */
+static uint64_t pick_by_run(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                            uint64_t size_bytes, uint64_t need_bytes)
+{
+    size_t count = count_size(heap, size_bytes, need_bytes / size_bytes + CHUNKS_COMPARED);
+    assert(count > 0); /* the caller knows that there is one */
+    candidate *candidates = calloc(count, sizeof(*candidates));
+    if (candidates == NULL) {
+        plan->lacks_host_memory = true;
+        return need_bytes;
+    }
+    mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, size_bytes, 0);
+    for (size_t i = 0; i < count; i++, at = mend_chunk_empty_next(at)) {
+        assert(at != NULL);
+        assert(at->size_bytes == size_bytes);
+        const mend_run *run = mend_layout_run_at(&heap->zones[at->zone], at->address);
+        candidates[i] = (candidate){at, run != NULL ? run->size_bytes : 0};
+    }
+    qsort(candidates, count, sizeof(*candidates), compare_candidates);
+    for (size_t i = 0; i < count && size_bytes <= need_bytes; i++) {
+        need_bytes -= try_pick(heap, request, plan, candidates[i].chunk) ? size_bytes : 0;
+    }
+    free(candidates);
+    return at != NULL && at->size_bytes == size_bytes
+               ? pick_from(heap, request, plan, at, need_bytes)
+               : need_bytes;
+}
+
+static uint64_t pick_oldest(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                            uint64_t size_bytes, uint64_t need_bytes)
+{
+    mend_chunk *first = mend_chunk_empty_at_least(&heap->chunks, size_bytes, 0);
+    return pick_from(heap, request, plan, first, need_bytes);
+}
+
+/* ---- for a need ---------------------------------------------------------------------------------
+ */
+
+/* The smallest chunk that covers the rest of the need and does not waste too much. */
+static bool pick_cover(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                       uint64_t need_bytes)
+{
+    uint64_t allowed_bytes = mend_budget_waste_allowed(heap, request);
+    assert(need_bytes > 0);
+    mend_chunk *cover = mend_chunk_empty_at_least(&heap->chunks, need_bytes, 0);
+    while (cover != NULL && (!is_ready(heap, cover, request) || mend_plan_uses(plan, cover))) {
+        cover = mend_chunk_empty_next(cover);
+    }
+    bool covers = cover != NULL && cover->size_bytes - need_bytes <= allowed_bytes;
+    if (covers) {
+        pick(plan, cover);
+    }
+    return covers;
+}
+
+uint64_t mend_pick_chunks(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                          uint64_t need_bytes)
+{
+    bool keeps_runs = !mend_budget_is_nearly_used(heap);
+    assert(need_bytes > 0);
+    mend_chunk *largest = mend_chunk_empty_at_most(&heap->chunks, need_bytes, UINT64_MAX);
+    while (need_bytes > 0 && largest != NULL) {
+        uint64_t size_bytes = largest->size_bytes;
+        if (size_bytes > need_bytes) {
+            largest = mend_chunk_empty_at_most(&heap->chunks, need_bytes, UINT64_MAX);
+            continue;
+        }
+        need_bytes = keeps_runs ? pick_by_run(heap, request, plan, size_bytes, need_bytes)
+                                : pick_oldest(heap, request, plan, size_bytes, need_bytes);
+        largest = mend_chunk_empty_at_most(&heap->chunks, size_bytes - 1, UINT64_MAX);
+    }
+    return need_bytes == 0 || pick_cover(heap, request, plan, need_bytes) ? 0 : need_bytes;
+}
+
+bool mend_pick_one(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                   uint64_t largest_bytes)
+{
+    mend_chunk *chunk = mend_chunk_empty_at_least(&heap->chunks, request->size_bytes, 0);
+    while (chunk != NULL && chunk->size_bytes <= largest_bytes) {
+        if (try_pick(heap, request, plan, chunk)) {
+            return true;
+        }
+        chunk = mend_chunk_empty_next(chunk);
+    }
+    return false;
+}
+
+/* ---- for plans of other kinds -------------------------------------------------------------------
+ */
+
+bool mend_pick_may(mend_heap *heap, const mend_request *request, const mend_plan *plan,
+                   mend_chunk *chunk)
+{
+    return may_pick(heap, request, plan, chunk);
+}
+
+void mend_pick_add(mend_plan *plan, mend_chunk *chunk)
+{
+    pick(plan, chunk);
 }

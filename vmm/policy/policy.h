@@ -119,6 +119,41 @@ uint64_t mend_budget_lone_chunk(const mend_heap *heap);
 /* Created memory for the request is rounded up to a multiple of this. */
 uint64_t mend_budget_page(const mend_heap *heap, const mend_request *request);
 
+enum { MEND_TIGHTNESS_LEVELS = 5 };
+
+/* Fills the placement of a new heap, whose limit and device are known. 0 means the default. */
+void mend_tightness_apply(mend_heap *heap, int tightness);
+
+/*
+ * A program whose sizes never fit the freed memory would move chunks for ever; a little more memory
+ * ends that. So unless pressure is critical, a little more than the peak of live bytes may be
+ * created. While the program never used nearly all of the limit, each chunk that was moved pays for
+ * half a chunk: moves that go on cost what creation costs, and no request takes more than was paid
+ * for.
+ *
+ * Guarded by the heap's `grow` lock.
+ */
+
+/* Called when a large request needs room: updates the peak of live bytes, and ends the window. */
+void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes);
+
+/* Called for each chunk that was moved. */
+void mend_headroom_note_move(mend_heap *heap);
+
+/* Whether this much may be created to avoid moves. */
+bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes);
+
+/* Whether the limit has no room to create this much instead of moving it, or moves can pay for no
+ * more, and that will last: the program never needed nearly all of the limit. Then addresses are
+ * kept in large pieces. Otherwise blocks lie as closely as they can. */
+bool mend_headroom_is_spent(const mend_heap *heap, uint64_t size_bytes);
+
+/* Called after the driver refused to create it: then it is not asked again in this window. */
+void mend_headroom_note_refusal(mend_heap *heap);
+
+/* Called after a trim: the old peak of live bytes no longer counts. */
+void mend_headroom_forget(mend_heap *heap);
+
 /* ---- plan.c ---------------------------------------------------------------------------------- */
 
 /* Chunks in the order in which they are mapped. */
@@ -194,6 +229,23 @@ static inline size_t mend_plan_end_count(const mend_plan *plan)
  * chunks to create. */
 uint64_t mend_plan_next_chunk(const mend_plan *plan, uint64_t left_bytes);
 size_t mend_plan_create_count(const mend_plan *plan);
+
+/* Adds chunks for `need_bytes` that the request's stream may use and that are not in the plan's
+ * base: the largest ones not above the need first, then the smallest one that covers the rest.
+ * Called once for a plan. Returns the bytes still missing. */
+uint64_t mend_pick_chunks(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                          uint64_t need_bytes);
+
+/* Adds one chunk that holds the request and is not above `largest_bytes`; false if there is
+ * none. */
+bool mend_pick_one(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                   uint64_t largest_bytes);
+
+/* Whether the plan may use an empty chunk: the request's stream may, and it is not in the base. And
+ * adds one; plan->lacks_host_memory says if malloc failed. */
+bool mend_pick_may(mend_heap *heap, const mend_request *request, const mend_plan *plan,
+                   mend_chunk *chunk);
+void mend_pick_add(mend_plan *plan, mend_chunk *chunk);
 
 /* ---- bridge.c -------------------------------------------------------------------------------- */
 
@@ -282,57 +334,6 @@ void mend_offer_again(mend_offer *offer);
 bool mend_plan_find_fixed(mend_heap *heap, const mend_request *request, const mend_range *range,
                           mend_range_gap gap, mend_offer *offer, mend_plan *plan);
 
-/* ---- headroom.c ------------------------------------------------------------------------------ */
-
-/*
- * A program whose sizes never fit the freed memory would move chunks for ever; a little more memory
- * ends that. So unless pressure is critical, a little more than the peak of live bytes may be
- * created. While the program never used nearly all of the limit, each chunk that was moved pays for
- * half a chunk: moves that go on cost what creation costs, and no request takes more than was paid
- * for.
- *
- * Guarded by the heap's `grow` lock.
- */
-
-/* Called when a large request needs room: updates the peak of live bytes, and ends the window. */
-void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes);
-
-/* Called for each chunk that was moved. */
-void mend_headroom_note_move(mend_heap *heap);
-
-/* Whether this much may be created to avoid moves. */
-bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes);
-
-/* Whether the limit has no room to create this much instead of moving it, or moves can pay for no
- * more, and that will last: the program never needed nearly all of the limit. Then addresses are
- * kept in large pieces. Otherwise blocks lie as closely as they can. */
-bool mend_headroom_is_spent(const mend_heap *heap, uint64_t size_bytes);
-
-/* Called after the driver refused to create it: then it is not asked again in this window. */
-void mend_headroom_note_refusal(mend_heap *heap);
-
-/* Called after a trim: the old peak of live bytes no longer counts. */
-void mend_headroom_forget(mend_heap *heap);
-
-/* ---- pick.c ---------------------------------------------------------------------------------- */
-
-/* Adds chunks for `need_bytes` that the request's stream may use and that are not in the plan's
- * base: the largest ones not above the need first, then the smallest one that covers the rest.
- * Called once for a plan. Returns the bytes still missing. */
-uint64_t mend_pick_chunks(mend_heap *heap, const mend_request *request, mend_plan *plan,
-                          uint64_t need_bytes);
-
-/* Adds one chunk that holds the request and is not above `largest_bytes`; false if there is
- * none. */
-bool mend_pick_one(mend_heap *heap, const mend_request *request, mend_plan *plan,
-                   uint64_t largest_bytes);
-
-/* Whether the plan may use an empty chunk: the request's stream may, and it is not in the base. And
- * adds one; plan->lacks_host_memory says if malloc failed. */
-bool mend_pick_may(mend_heap *heap, const mend_request *request, const mend_plan *plan,
-                   mend_chunk *chunk);
-void mend_pick_add(mend_plan *plan, mend_chunk *chunk);
-
 /* ---- planner.c ------------------------------------------------------------------------------- */
 
 /* What a plan is allowed to do. */
@@ -367,13 +368,6 @@ bool mend_plan_find_one(mend_heap *heap, const mend_request *request, bool exact
 /* The same: only a new chunk, if the limit allows it. */
 bool mend_plan_create_only(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                            mend_plan *plan);
-
-/* ---- tightness.c ----------------------------------------------------------------------------- */
-
-enum { MEND_TIGHTNESS_LEVELS = 5 };
-
-/* Fills the placement of a new heap, whose limit and device are known. 0 means the default. */
-void mend_tightness_apply(mend_heap *heap, int tightness);
 
 /* ---- victims.c ------------------------------------------------------------------------------- */
 

@@ -23,7 +23,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/scopes.h"
+#include "base/names.h"
 #include "layout/layout.h"
 #include "move/keep.h"
 #include "move/move.h"

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/nvtx.h"
-#include "driver/cuda.h"
+#include "driver/driver.h"
 #include "driver/forward.h"
 #include "policy/policy.h"
 #include "pool/configuration.h"

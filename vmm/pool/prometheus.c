@@ -12,7 +12,6 @@
 
 #include "base/error.h"
 #include "base/names.h"
-#include "base/scopes.h"
 #include "base/words.h"
 #include "layout/holders.h"
 

@@ -24,7 +24,6 @@
 #include "base/log.h"
 #include "base/names.h"
 #include "base/recording.h"
-#include "base/scopes.h"
 
 enum { PERIOD_MS = 10, MOST_FILES = 256, SUFFIX_BYTES = 16 };
 

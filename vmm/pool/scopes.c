@@ -1,11 +1,10 @@
 /* The calls of scopes and names, and of holders, who are named by them (mend_views.h). */
-#include "base/scopes.h"
+#include "base/names.h"
 
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "base/generation.h"
-#include "base/names.h"
 #include "base/struct_size.h"
 #include "layout/holders.h"
 #include "pool/pool.h"

@@ -17,7 +17,6 @@
 #include "base/log.h"
 #include "base/names.h"
 #include "base/recording.h"
-#include "base/scopes.h"
 
 enum { MOST_FILES = 9999, SUFFIX_BYTES = 16 };
 

@@ -107,6 +107,10 @@ bool mend_is_shared(const mend_heap *heap, const mend_sleep_options *options,
 /* Frees the selection, and what chunks that do not sleep would keep. Calls the driver. */
 void mend_selection_clear(mend_heap *heap, mend_selection *selection);
 
+/* The sleep tags that blocks and memory of graphs have, by number; `infos` is freed by the caller.
+ * The caller holds both locks. No driver call. MEND_ERROR_OUT_OF_HOST_MEMORY. */
+mend_result mend_sleep_list_tags(const mend_heap *heap, mend_sleep_tag_info **infos, size_t *count);
+
 /* ---- split.c --------------------------------------------------------------------------------- */
 
 /* The caller holds both locks, at a quiet point; a driver scope is open. */
@@ -121,12 +125,6 @@ typedef struct mend_splits {
  * MEND_ERROR_DEVICE_LOST; MEND_ERROR_DRIVER: a chunk lacks its mapping. */
 mend_result mend_sleep_split(mend_heap *heap, const mend_sleep_options *options,
                              mend_splits *splits);
-
-/* ---- tags.c ---------------------------------------------------------------------------------- */
-
-/* The sleep tags that blocks and memory of graphs have, by number; `infos` is freed by the caller.
- * The caller holds both locks. No driver call. MEND_ERROR_OUT_OF_HOST_MEMORY. */
-mend_result mend_sleep_list_tags(const mend_heap *heap, mend_sleep_tag_info **infos, size_t *count);
 
 /* ---- wake.c ---------------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* What the host lets the process write, read from folders that stand for the system's files. */
-#include "base/host_room.h"
+#include "base/allowance.h"
 
 #include <ftw.h>
 #include <stdio.h>

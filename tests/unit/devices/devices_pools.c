@@ -4,7 +4,7 @@
 
 #include "base/align.h"
 #include "devices/devices.h"
-#include "driver/cuda.h"
+#include "driver/driver.h"
 #include "mend/mend_devices.h"
 #include "tests/support/child.h"
 #include "tests/support/host_memory.h"
