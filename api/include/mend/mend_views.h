@@ -226,6 +226,7 @@ MEND_API mend_result mend_stats_prometheus(mend_pool *pool, char *text, size_t t
  * for the run after one that went wrong. MEND_ERROR_DAMAGED is the result of the call that finds
  * it, and a warning of the log says the same: the block with its size, tag and scope, and the first
  * byte that differs. That call fails and changes nothing, and finds it once: repeated, it succeeds.
+ * An allocation that finds it counts in statistics and events as allocated and freed at once.
  *
  * GUARD: behind each block are at least 16 bytes that the program did not ask for, which its free
  * reads, and mend_pool_destroy for blocks that live; the pool is gone then. `usable_bytes` is the
