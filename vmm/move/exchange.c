@@ -163,10 +163,9 @@ static void leave_scratch(exchange *x, bool copies_have_ended)
         copies_have_ended || x->report->copied_bytes == 0 || mend_step_end_copies(heap, NULL);
     x->report->driver_calls++;
     if (copies_have_ended &&
-        heap->driver->unmap(heap->driver, x->scratch, bytes) == MEND_DRIVER_OK) {
+        mend_driver_did(heap, heap->driver->unmap(heap->driver, x->scratch, bytes))) {
         return;
     }
-    heap->counters.driver_failures += copies_have_ended;
     uint64_t address = x->scratch;
     const int zone = x->chunk->zone == MEND_ZONE_SMALL ? MEND_ZONE_SMALL : MEND_ZONE_LARGE;
     for (size_t i = 0; i < x->scratch_mapped; i++) {
@@ -184,7 +183,7 @@ static void give_back(mend_heap *heap, mend_chunk *other)
     if (other->address != 0 || mend_retire_holds(heap, other->memory.handle) != NULL) {
         return;
     }
-    heap->counters.driver_failures += mend_chunk_release(&heap->chunks, other) != MEND_DRIVER_OK;
+    (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, other));
 }
 
 /* What was created goes back, as if it had not been; free chunks go where they were. */

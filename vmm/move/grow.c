@@ -300,11 +300,10 @@ static void undo(transaction *t)
     mend_heap *heap = t->heap;
     size_t first = 0;
     uint64_t calls = 0;
-    if (mend_step_unmap_parts(heap, t->parts, t->mapped, &first, &calls) != MEND_DRIVER_OK) {
-        heap->counters.driver_failures++;
-        retire_mapped(t);
-    } else {
+    if (mend_driver_did(heap, mend_step_unmap_parts(heap, t->parts, t->mapped, &first, &calls))) {
         release_created(t);
+    } else {
+        retire_mapped(t);
     }
     mend_space_trim(&t->heap->space, t->reservations_before);
     end_claim(t);

@@ -22,12 +22,8 @@
 
 static bool free_host(mend_heap *heap, void *host)
 {
-    if (host != NULL && !mend_step_copies_have_ended(heap)) {
-        return false;
-    }
-    bool is_freed = host == NULL || heap->driver->host_free(heap->driver, host) == MEND_DRIVER_OK;
-    heap->counters.driver_failures += !is_freed;
-    return is_freed;
+    return host == NULL || (mend_step_copies_have_ended(heap) &&
+                            mend_driver_did(heap, heap->driver->host_free(heap->driver, host)));
 }
 
 static void note_refused(mend_heap *heap, mend_kept *kept)
@@ -278,7 +274,7 @@ mend_result mend_keep_take_host(mend_heap *heap, uint64_t size_bytes, void **poi
     if (status != MEND_DRIVER_OUT_OF_MEMORY && !is_unsupported) {
         return mend_driver_result(heap, MEND_CALL_host_alloc, status);
     }
-    heap->counters.driver_failures++;
+    (void)mend_driver_did(heap, status);
     return mend_driver_failure(
         is_unsupported ? MEND_ERROR_NOT_SUPPORTED : MEND_ERROR_OUT_OF_HOST_MEMORY,
         mend_driver_call_name(MEND_CALL_host_alloc), status,

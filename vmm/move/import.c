@@ -154,8 +154,7 @@ static void unmap_first(mend_heap *heap, const mend_imported *import, size_t cou
         bytes += import->chunks[i].size_bytes;
     }
     if (bytes > 0 &&
-        heap->driver->unmap(heap->driver, import->mapped_at, bytes) != MEND_DRIVER_OK) {
-        heap->counters.driver_failures++;
+        !mend_driver_did(heap, heap->driver->unmap(heap->driver, import->mapped_at, bytes))) {
         mend_space_take(&heap->space, import->mapped_at, bytes);
         retire_first(heap, import, count, (mend_stamp){0});
     }

@@ -252,6 +252,9 @@ mend_result mend_driver_refused(mend_heap *heap, mend_driver_call call, mend_sta
 /* The same of any call: MEND_OK if it did not fail. */
 mend_result mend_driver_result(mend_heap *heap, mend_driver_call call, mend_status status);
 
+/* Whether the driver did it. If not, that is counted; the caller works around it. */
+bool mend_driver_did(mend_heap *heap, mend_status status);
+
 /* Counts a failure that was worked around, if it is the driver's (malloc may have failed
  * instead). */
 void mend_driver_work_around(mend_heap *heap, mend_result result);

@@ -125,8 +125,7 @@ static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired
         return;
     }
     mend_status status = heap->driver->unmap(heap->driver, first->address, size_bytes);
-    if (status != MEND_DRIVER_OK) {
-        heap->counters.driver_failures++;
+    if (!mend_driver_did(heap, status)) {
         heap->retire.refused = status;
         return;
     }

@@ -18,10 +18,16 @@ static bool is_lack_of_memory(mend_driver_call call, mend_status status)
            (status == MEND_DRIVER_OUT_OF_MEMORY || status == MEND_DRIVER_NOT_READY);
 }
 
+bool mend_driver_did(mend_heap *heap, mend_status status)
+{
+    heap->counters.driver_failures += status != MEND_DRIVER_OK;
+    return status == MEND_DRIVER_OK;
+}
+
 mend_result mend_driver_refused(mend_heap *heap, mend_driver_call call, mend_status status)
 {
     mend_result result = MEND_ERROR_DRIVER;
-    heap->counters.driver_failures++;
+    (void)mend_driver_did(heap, status);
     if (mend_status_is_fatal(status)) {
         result = MEND_ERROR_DEVICE_LOST;
     } else if (is_lack_of_memory(call, status)) {
@@ -64,12 +70,8 @@ mend_result mend_driver_scope_open(mend_heap *heap, mend_driver_scope *scope)
 void mend_driver_scope_close(mend_heap *heap, mend_driver_scope *scope)
 {
     const mend_driver *driver = heap->driver;
-    if (driver->exchange_capture_mode(driver, &scope->mode) != MEND_DRIVER_OK) {
-        heap->counters.driver_failures++;
-    }
-    if (driver->context_pop(driver) != MEND_DRIVER_OK) {
-        heap->counters.driver_failures++;
-    }
+    (void)mend_driver_did(heap, driver->exchange_capture_mode(driver, &scope->mode));
+    (void)mend_driver_did(heap, driver->context_pop(driver));
 }
 
 /* ---- locks ----------------------------------------------------------------------------------- */

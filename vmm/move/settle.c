@@ -97,13 +97,11 @@ static void end_on_host(mend_heap *heap, mend_chunk *chunk)
     if (!mend_retire_reserve(heap, 1) || !mend_layout_promise_nodes(heap, 1, &nodes)) {
         return;
     }
-    if (heap->driver->release(heap->driver, chunk->memory.handle) == MEND_DRIVER_OK) {
+    if (mend_driver_did(heap, heap->driver->release(heap->driver, chunk->memory.handle))) {
         mend_waits waits = waits_of(heap, chunk, &is_for_graphs);
         cut_out(heap, chunk);
         mend_retire_on_host(heap, chunk, &waits);
         mend_chunk_end_aside(&heap->chunks, chunk);
-    } else {
-        heap->counters.driver_failures++;
     }
     mend_layout_end_promise(heap, &nodes);
 }
@@ -121,7 +119,7 @@ static void give_memory(mend_heap *heap, mend_chunk *chunk)
         status = mend_chunk_release(&heap->chunks,
                                     mend_chunk_leave_memory(&heap->chunks, chunk, chunk->kept));
     }
-    heap->counters.driver_failures += status != MEND_DRIVER_OK;
+    (void)mend_driver_did(heap, status);
     if (chunk->missing == MEND_MISSING_MEMORY && chunk->live_bytes == 0) {
         end_asleep(heap, chunk);
     }
@@ -130,9 +128,8 @@ static void give_memory(mend_heap *heap, mend_chunk *chunk)
 /* It may still be mapped somewhere. */
 static void release_spare(mend_heap *heap, mend_chunk *chunk)
 {
-    if (mend_retire_holds(heap, chunk->memory.handle) == NULL &&
-        mend_chunk_release(&heap->chunks, chunk) != MEND_DRIVER_OK) {
-        heap->counters.driver_failures++;
+    if (mend_retire_holds(heap, chunk->memory.handle) == NULL) {
+        (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk));
     }
 }
 
@@ -142,8 +139,7 @@ void mend_settle_handles(mend_heap *heap, mend_imported *import)
     bool are_left = false;
     for (size_t i = 0; i < import->count; i++) {
         mend_chunk_handle *handle = &import->chunks[i].handle;
-        if (*handle != 0 && heap->driver->release(heap->driver, *handle) != MEND_DRIVER_OK) {
-            heap->counters.driver_failures++;
+        if (*handle != 0 && !mend_driver_did(heap, heap->driver->release(heap->driver, *handle))) {
             are_left = true;
         } else {
             *handle = 0;

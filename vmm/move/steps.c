@@ -121,9 +121,7 @@ void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk)
 {
     const uint64_t size_bytes = chunk->size_bytes;
     const bool on_host = chunk->on_host;
-    if (mend_chunk_release(&heap->chunks, chunk) != MEND_DRIVER_OK) {
-        heap->counters.driver_failures++;
-    } else if (!on_host) {
+    if (mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk)) && !on_host) {
         assert(heap->chunks.created > 0);
         heap->chunks.created--;
         heap->chunks.created_bytes -= size_bytes;
@@ -152,10 +150,9 @@ void mend_step_end_claim(mend_heap *heap, mend_chunk *chunk)
 
 bool mend_step_end_copies(mend_heap *heap, mend_stream stream)
 {
-    if (heap->driver->stream_synchronize(heap->driver, stream) == MEND_DRIVER_OK) {
+    if (mend_driver_did(heap, heap->driver->stream_synchronize(heap->driver, stream))) {
         return true;
     }
-    heap->counters.driver_failures++;
     heap->retire.copies = mend_streams_stamp(&heap->streams, MEND_STREAM_UNKNOWN, 0);
     return false;
 }

@@ -207,8 +207,7 @@ static void drop_extra(mend_heap *heap, mend_range *range, size_t page, size_t e
             count++;
         }
         if (count > 0 && mend_space_reserve_nodes(&heap->ranges.space, 1)) {
-            mend_status status = unmap_pages(heap, range, page, count);
-            heap->counters.driver_failures += status != MEND_DRIVER_OK;
+            (void)mend_driver_did(heap, unmap_pages(heap, range, page, count));
         }
         page += count;
     }

@@ -122,7 +122,7 @@ static mend_result create(mend_heap *heap, uint64_t size_bytes, bool gives_all,
         uint64_t released_bytes = 0;
         mend_trim_to(heap, any ? 0 : keep_bytes, !any, &released_bytes);
         if (released_bytes > 0) {
-            heap->counters.driver_failures++;
+            (void)mend_driver_did(heap, status);
             status = driver->create(driver, size_bytes, &properties, handle);
         }
     }
@@ -155,11 +155,10 @@ static void forget(mend_heap *heap, mend_chunk_of_zeros *chunk)
 void mend_zeros_release(mend_heap *heap, mend_chunk_of_zeros *chunk)
 {
     assert(chunk->mappings == 0);
-    if (heap->driver->release(heap->driver, chunk->handle) == MEND_DRIVER_OK) {
+    if (mend_driver_did(heap, heap->driver->release(heap->driver, chunk->handle))) {
         count_release(heap, chunk);
         forget(heap, chunk);
     } else {
-        heap->counters.driver_failures++;
         chunk->is_new = false;
     }
 }

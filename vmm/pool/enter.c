@@ -109,7 +109,7 @@ mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_dri
     const mend_driver *driver = pool->driver;
     assert(status != MEND_DRIVER_OK);
     mend_heap_lock(&pool->heap);
-    pool->heap.counters.driver_failures++;
+    (void)mend_driver_did(&pool->heap, status);
     bool is_over = status == MEND_DRIVER_DEINITIALIZED;
     mend_result result = is_over ? MEND_OK : mend_pool_check_context(pool);
     mend_unlocking_remember(&pool->heap.unlocking, status);

@@ -130,7 +130,7 @@ static void note_refusal(mend_pool *pool, const fetching *f)
 {
     if (f->refused != MEND_DRIVER_OK) {
         mend_heap_lock(&pool->heap);
-        pool->heap.counters.driver_failures++;
+        (void)mend_driver_did(&pool->heap, f->refused);
         mend_unlocking_remember(&pool->heap.unlocking, f->refused);
         mend_heap_unlock(&pool->heap);
     }

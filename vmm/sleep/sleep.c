@@ -119,8 +119,8 @@ static void fall_asleep(sleeping *s, mend_sleep_report *report)
         if (s->options->keep_free != KEEPS_ALL) {
             const bool is_shared = at->chunk->memory.was_exported;
             const mend_status status = mend_chunk_release(chunks, at->chunk);
-            s->lingering_bytes += status == MEND_DRIVER_OK && is_shared ? at->size_bytes : 0;
-            s->heap->counters.driver_failures += status != MEND_DRIVER_OK;
+            const bool is_released = mend_driver_did(s->heap, status);
+            s->lingering_bytes += is_released && is_shared ? at->size_bytes : 0;
         }
     }
 }

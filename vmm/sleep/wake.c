@@ -204,9 +204,9 @@ static void undo(waking *w)
     mend_heap *heap = w->heap;
     size_t unmapped = 0;
     uint64_t calls = 0;
-    if (mend_step_copies_have_ended(heap) &&
-        mend_step_unmap_parts(heap, w->sleepers, w->mapped, &unmapped, &calls) != MEND_DRIVER_OK) {
-        heap->counters.driver_failures++;
+    if (mend_step_copies_have_ended(heap)) {
+        (void)mend_driver_did(
+            heap, mend_step_unmap_parts(heap, w->sleepers, w->mapped, &unmapped, &calls));
     }
     for (size_t i = 0; i < w->count; i++) {
         mend_chunk *chunk = w->sleepers[i].chunk;
