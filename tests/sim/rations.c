@@ -259,12 +259,8 @@ uint64_t trial_room_with_peer_pools(trial *t, int pool)
 {
     const mend_stats stats = trial_stats(t, pool);
     const bool is_sure = is_quiet(t) && !has_file(t) && !trial_holds_memory_for_graphs(t);
-    bool has_callbacks = false; /* which free blocks of peer pools once those were asked */
     uint64_t idle = 0;
-    for (int i = 0; i < TRIAL_CALLBACKS; i++) {
-        has_callbacks = has_callbacks || t->callbacks[i].added;
-    }
-    for (int i = 0; i < t->pool_count && is_sure && !has_callbacks; i++) {
+    for (int i = 0; i < t->pool_count && is_sure; i++) {
         idle += i == pool || trial_any_was_exported(t, i) ? 0 : idle_bytes(t, i);
     }
     const uint64_t under_limit = mend_align_down(trial_limit_room(&stats), t->page_bytes);

@@ -519,3 +519,8 @@ HOLDS(sim_regressions, a_wake_that_takes_nothing_needs_no_room_in_the_limit, "",
 HOLDS(sim_regressions, zeros_that_are_owed_take_nothing_that_does_not_help, "",
       "ALLOC / FAULT size 8 alignment 1 amount 6 / FREE / RANGE_CREATE slot 2 size 7 / ZEROS slot "
       "2 / COMMIT slot 2 / FOREIGN amount 240 / CLEAR_FAULTS / TRIM amount 4")
+
+/* Seed 200629: a callback freed a block of a peer pool, which nobody asked again. */
+HOLDS(sim_regressions, what_a_callback_frees_in_a_peer_pool_is_asked_for,
+      "device_pages 32, chunk_pages 16, peer_pool 1",
+      "ADD_CALLBACK / SIBLING_ALLOC size 20 / ALLOC slot 1 size 180")

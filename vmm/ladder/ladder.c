@@ -30,8 +30,7 @@ typedef struct climb {
     const mend_helpers *helpers;
     mend_span *span;
     bool waits_on_host;        /* this search may make the host wait for the GPU, and compact */
-    uint64_t asked_bytes;      /* for which peer pools were asked, as the device lacked them */
-    uint64_t created_before;   /* chunks, when they were asked */
+    mend_asked asked;          /* peer pools */
     bool lacks_addresses;      /* the last search found memory, but no addresses */
     bool is_captured;          /* a capture forbids waits, as far as the pool can ask */
     mend_need need;            /* what the device lacked in the last search; 0 bytes: nothing */
@@ -380,19 +379,26 @@ static mend_outcome after_peer_pools(climb *c)
 {
     const mend_helpers *helpers = c->helpers;
     mend_outcome outcome = MEND_NOTHING;
-    uint64_t cursor = 0;
     bool gave = false;
+    c->asked.last = 0;
     while (outcome == MEND_NOTHING && c->need.bytes > 0 &&
-           helpers->ask_peer_pool(helpers->pool, c->need, &cursor, &gave)) {
+           helpers->ask_peer_pool(helpers->pool, c->need, &c->asked, &gave)) {
         outcome = gave ? try_again(c) : MEND_NOTHING;
     }
     return outcome;
 }
 
-static mend_outcome after_callbacks(climb *c)
+/* What it freed may be a peer pool's, also of one that was asked. */
+static mend_outcome after_one_callback(void *context)
+{
+    mend_outcome outcome = try_again(context);
+    return outcome == MEND_NOTHING ? after_peer_pools(context) : outcome;
+}
+
+static mend_outcome after_callbacks(climb *c, mend_try_again after_one)
 {
     return c->helpers->has_callbacks(c->helpers->pool) && c->heap->shortage.held == NULL
-               ? c->helpers->call_back(c->helpers->pool, c->request, try_again, c)
+               ? c->helpers->call_back(c->helpers->pool, c->request, after_one, c)
                : MEND_NOTHING;
 }
 
@@ -403,24 +409,19 @@ static mend_outcome within_soft_limit(climb *c)
     c->request->keeps_soft_limit = true;
     mend_outcome outcome = search(c);
     if (outcome == MEND_NOTHING) {
-        outcome = after_callbacks(c);
+        outcome = after_callbacks(c, try_again);
     }
     c->request->keeps_soft_limit = false;
     return outcome;
 }
 
-/* What peer pools must give after the last search. If it lacked only addresses: all that they do
- * not use. Memory, only if the device refused more than in the search before, because this one may
- * use what is kept for compactions; or if a commit made chunks of what they gave, and lacks some
- * for another gap. 0: peer pools cannot help. */
+/* What peer pools must give after the last search: all that they do not use, if it lacked only
+ * addresses; or what the device lacked. That may be more than before, because this search may use
+ * what is kept for compactions; and callbacks of other threads may have freed some since peer pools
+ * were asked. 0: peer pools cannot help. */
 static uint64_t wanted_at_last(const climb *c)
 {
-    if (c->lacks_addresses) {
-        return UINT64_MAX;
-    }
-    const bool has_used_it =
-        c->request->pages != NULL && c->heap->chunks.created > c->created_before;
-    return has_used_it || c->need.whole_bytes > c->asked_bytes ? c->need.bytes : 0;
+    return c->lacks_addresses ? UINT64_MAX : c->need.bytes;
 }
 
 /* What other threads did that may leave room: frees, and creations, which may be too large. */
@@ -436,14 +437,13 @@ static mend_outcome to_the_end(climb *c)
     const mend_helpers *helpers = c->helpers;
     c->waits_on_host = true;
     mend_outcome outcome = helpers->try_behind_callbacks(helpers->pool, try_again, c);
-    uint64_t cursor = 0;
     bool is_asked = true;
+    c->asked.last = 0;
     while (outcome == MEND_NOTHING && is_asked && wanted_at_last(c) > 0) {
         bool gave = false;
         const uint64_t changes = changes_of(c->heap);
         c->need.bytes = wanted_at_last(c);
-        c->created_before = c->heap->chunks.created;
-        is_asked = helpers->ask_peer_pool(helpers->pool, c->need, &cursor, &gave);
+        is_asked = helpers->ask_peer_pool(helpers->pool, c->need, &c->asked, &gave);
         if (gave || changes_of(c->heap) != changes) {
             outcome = helpers->try_behind_callbacks(helpers->pool, try_again, c);
         }
@@ -473,14 +473,12 @@ mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, const mend
                       heap->config.limit_bytes > heap->chunks.reserved_bytes);
     if (is_helped) {
         outcome = search(&c); /* without a host wait */
-        c.asked_bytes = outcome == MEND_NOTHING ? c.need.whole_bytes : 0;
-        c.created_before = heap->chunks.created;
     }
     if (outcome == MEND_NOTHING && is_helped) {
         outcome = after_peer_pools(&c);
     }
     if (outcome == MEND_NOTHING && is_helped) {
-        outcome = after_callbacks(&c);
+        outcome = after_callbacks(&c, after_one_callback);
     }
     if (outcome == MEND_NOTHING) {
         outcome = to_the_end(&c);

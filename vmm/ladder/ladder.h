@@ -53,6 +53,12 @@ mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t ow
 /* Tries to place the request again. The caller holds `state`. */
 typedef mend_outcome (*mend_try_again)(void *climb);
 
+/* Whom a request has asked for memory. */
+typedef struct mend_asked {
+    uint64_t last;   /* peer pool of the process; 0: none yet, which also begins again */
+    uint64_t end_ms; /* until when the request waits for other processes; 0: it has not begun */
+} mend_asked;
+
 /* What the pool lends the ladder. Each function is called with `state` held and the grow lock free,
  * and releases `state` in between. */
 typedef struct mend_helpers {
@@ -61,9 +67,9 @@ typedef struct mend_helpers {
     /* Whether there are callbacks that may be called in this thread. */
     bool (*has_callbacks)(void *pool);
 
-    /* Asks the next peer pool after *cursor (0 at first) for what is needed, and for addresses that
-     * it does not use; *gave: whether it gave any. False if there is no further peer pool. */
-    bool (*ask_peer_pool)(void *pool, mend_need need, uint64_t *cursor, bool *gave);
+    /* Asks the next peer pool for what is needed, and for addresses that it does not use; *gave:
+     * whether it gave any. False if there is no further peer pool. */
+    bool (*ask_peer_pool)(void *pool, mend_need need, mend_asked *asked, bool *gave);
 
     /* Calls the callbacks in order, and tries again after each that freed memory. */
     mend_outcome (*call_back)(void *pool, const mend_request *request, mend_try_again try_again,

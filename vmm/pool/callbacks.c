@@ -130,29 +130,19 @@ static bool has_callbacks(void *context)
     return !is_in_callback && !mend_list_is_empty(&pool->callbacks.entries);
 }
 
-/* The cursor once all pools of the process were asked; above it: until when the request waits for
- * other processes of the limit file, in ms. */
-#define OTHER_PROCESSES (UINT64_C(1) << 63)
-
-static bool ask_other_processes(mend_pool *pool, mend_need need, uint64_t *cursor)
-{
-    uint64_t end_ms = *cursor < OTHER_PROCESSES ? 0 : *cursor - OTHER_PROCESSES;
-    bool gave =
-        need.bytes != UINT64_MAX && mend_ration_wait(&pool->ration, need.whole_bytes, &end_ms);
-    *cursor = OTHER_PROCESSES + end_ms;
-    return gave;
-}
-
-static bool ask_peer_pool(void *context, mend_need need, uint64_t *cursor, bool *gave)
+/* Those of the process, and then the other processes of the limit file. */
+static bool ask_peer_pool(void *context, mend_need need, mend_asked *asked, bool *gave)
 {
     mend_pool *pool = context;
     *gave = false;
     mend_heap_unlock(&pool->heap);
     assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
     bool is_asked =
-        *cursor < OTHER_PROCESSES && mend_peer_pools_trim_next(pool, need, cursor, gave);
+        asked->last != UINT64_MAX && mend_peer_pools_trim_next(pool, need, &asked->last, gave);
     if (!is_asked) {
-        is_asked = *gave = ask_other_processes(pool, need, cursor);
+        asked->last = UINT64_MAX;
+        is_asked = *gave = need.bytes != UINT64_MAX &&
+                           mend_ration_wait(&pool->ration, need.whole_bytes, &asked->end_ms);
     }
     mend_heap_lock(&pool->heap);
     pool->callbacks.peer_pool_trims += is_asked;

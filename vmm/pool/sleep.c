@@ -96,6 +96,7 @@ typedef struct waker {
     mend_wake_order order;
     mend_wake_report report;
     mend_need lacking; /* after a try without room */
+    mend_asked asked;  /* peer pools */
     mend_result result;
     mend_thread_error answer; /* why it failed; calls of peer pools and callbacks note others */
 } waker;
@@ -132,25 +133,34 @@ static mend_outcome try_to_wake(void *context)
     return w->result == MEND_ERROR_OUT_OF_MEMORY ? MEND_NOTHING : MEND_FAILED;
 }
 
-/* Wakes; if there is no room, after each peer pool and each callback that gave some, and at last
- * behind the work that may use free memory of the pool. */
+/* If there is no room, again after each peer pool that gave some. */
+static mend_outcome wake_beside_peer_pools(void *context)
+{
+    waker *w = context;
+    const mend_helpers helpers = mend_pool_helpers(w->pool);
+    mend_outcome outcome = try_to_wake(w);
+    bool gave = false;
+    w->asked.last = 0;
+    while (outcome == MEND_NOTHING &&
+           helpers.ask_peer_pool(helpers.pool, w->lacking, &w->asked, &gave)) {
+        outcome = gave ? try_to_wake(w) : outcome;
+    }
+    return outcome;
+}
+
+/* Wakes; if there is no room, after each callback that freed something, which may be a peer pool's,
+ * and at last behind the work that may use free memory of the pool. */
 static void wake_with_help(waker *w)
 {
     const mend_helpers helpers = mend_pool_helpers(w->pool);
-    mend_outcome outcome = try_to_wake(w);
-    uint64_t cursor = 0;
-    bool gave = false;
-    while (outcome == MEND_NOTHING &&
-           helpers.ask_peer_pool(helpers.pool, w->lacking, &cursor, &gave)) {
-        outcome = gave ? try_to_wake(w) : outcome;
-    }
+    mend_outcome outcome = wake_beside_peer_pools(w);
     if (outcome == MEND_NOTHING && helpers.has_callbacks(helpers.pool)) {
         const mend_request request = {.size_bytes = w->lacking.bytes,
                                       .requested_bytes = w->lacking.bytes,
                                       .alignment_bytes = MEND_GRANULE_BYTES,
                                       .handle = MEND_NO_STREAM,
                                       .zone = MEND_ZONE_LARGE};
-        outcome = helpers.call_back(helpers.pool, &request, try_to_wake, w);
+        outcome = helpers.call_back(helpers.pool, &request, wake_beside_peer_pools, w);
     }
     w->order.waits = w->lacking.may_wait && w->pool->heap.chunks.empty_bytes >= w->lacking.bytes;
     if (outcome == MEND_NOTHING && w->order.waits) {

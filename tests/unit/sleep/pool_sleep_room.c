@@ -145,6 +145,7 @@ SLEEP_TEST(pool_sleep_room, memory_of_a_try_before_counts_as_woken)
 
 typedef struct giver {
     mend_world *w;
+    mend_pool *pool; /* of the block */
     void *block;
     int calls;
     uint64_t missing_bytes;
@@ -158,14 +159,14 @@ KIT_PRESSURE(give)
     if (g->block == NULL) {
         return 0;
     }
-    EXPECT_OK(mend_free(pool, g->block, g->w->streams[0]));
+    EXPECT_OK(mend_free(g->pool, g->block, g->w->streams[0]));
     g->block = NULL;
     return 1;
 }
 
 SLEEP_TEST(pool_sleep_room, a_pressure_callback_makes_room)
 {
-    giver g = {.w = w};
+    giver g = {.w = w, .pool = w->pool};
     EXPECT_OK(mend_add_pressure_callback(w->pool, give, &g));
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
     EXPECT_OK(mend_set_limit(w->pool, SLEEP_BLOCK));
@@ -178,4 +179,17 @@ SLEEP_TEST(pool_sleep_room, a_pressure_callback_makes_room)
     EXPECT_INT_EQ(2, g.calls);
     EXPECT_OK(mend_set_limit(w->pool, 0));
     EXPECT_OK(mend_remove_pressure_callback(w->pool, give, &g));
+}
+
+/* That was asked already. */
+SLEEP_TEST(pool_sleep_room, a_pressure_callback_makes_room_in_a_peer_pool)
+{
+    giver g = {.w = w, .pool = kit_pool(w)};
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    EXPECT_OK(mend_add_pressure_callback(w->pool, give, &g));
+    g.block = kit_alloc_from(g.pool, 60 * MEND_MIB, S(0));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_INT_EQ(1, g.calls);
+    EXPECT_OK(mend_remove_pressure_callback(w->pool, give, &g));
+    EXPECT_OK(mend_pool_destroy(g.pool));
 }
