@@ -73,20 +73,26 @@ static void hold_what_was_used(const mend_report *report, mend_stretches *held)
     }
 }
 
-/* What was held at the moment. */
-static void hold(const mend_report *report, mend_stretches *held)
+/* What was held at the moment; `places` are the addresses that had memory. */
+static void hold(mend_report *report, mend_stretches *places)
 {
     const mend_trace_detail *detail = &report->detail;
+    uint64_t memory_bytes = 0;
     for (size_t i = 0; i < detail->segment_count; i++) {
         const mend_trace_segment *segment = &detail->segments[i];
         bool is_before = report->has_failed ? i < report->failure.segments
                                             : segment->event < report->moment_events;
-        if (is_before && segment->is_taken) {
-            mend_stretches_add(held, segment->address, segment->size_bytes, segment->stream);
+        if (is_before && detail->has_places && !segment->is_place) {
+            memory_bytes = segment->is_taken
+                               ? memory_bytes + segment->size_bytes
+                               : memory_bytes - mend_min_u64(memory_bytes, segment->size_bytes);
+        } else if (is_before && segment->is_taken) {
+            mend_stretches_add(places, segment->address, segment->size_bytes, segment->stream);
         } else if (is_before) {
-            mend_stretches_remove(held, segment->address, segment->size_bytes);
+            mend_stretches_remove(places, segment->address, segment->size_bytes);
         }
     }
+    report->memory.held_bytes = detail->has_places ? memory_bytes : places->bytes;
 }
 
 /* Adjacent segments serve one request only with expandable segments. */
@@ -171,6 +177,7 @@ mend_result mend_report_find_free(mend_report *report)
     report->knows_gaps = !report->knows_held && has_addresses(&search);
     if (report->knows_gaps) {
         hold_what_was_used(report, &held);
+        report->memory.held_bytes = held.bytes;
     } else {
         hold(report, &held);
     }
@@ -182,7 +189,6 @@ mend_result mend_report_find_free(mend_report *report)
         }
         block = look_into(&search, at, block);
     }
-    report->memory.held_bytes = held.bytes;
     bool is_good = !held.lacks_memory;
     mend_stretches_clear(&held);
     free(search.blocks);

@@ -137,6 +137,8 @@ static void write_figures(mend_json *json, const mend_report *report)
     mend_json_integer(json, "peak_live_bytes", report->peak_bytes);
     mend_json_integer(json, "peak_event", report->peak_event);
     mend_json_integer(json, "peak_held_bytes", report->peak_held_bytes);
+    mend_json_integer(json, "peak_asleep_bytes", report->detail.most_asleep_bytes);
+    mend_json_integer(json, "peak_on_host_bytes", report->detail.most_on_host_bytes);
     mend_json_integer(json, "moment_events", report->moment_events);
     mend_json_integer(json, "live_bytes", report->live_bytes);
     mend_json_integer(json, "suspects", report->suspects);
@@ -218,8 +220,12 @@ void mend_report_write_model(FILE *out, const mend_report *report, const mend_ro
     mend_json_string(&json, "holder_kind", mend_report_holder_kind(report));
     mend_json_bool(&json, "knows_held", report->knows_held);
     mend_json_bool(&json, "knows_used", report->knows_gaps);
+    mend_json_bool(&json, "has_places", report->detail.has_places);
     mend_json_bool(&json, "shares", report->detail.is_recording); /* between streams */
     mend_json_bool(&json, "joins", report->detail.is_expandable || report->knows_gaps);
+    char away[128];
+    mend_report_tell_away(report, away, sizeof(away));
+    mend_json_string(&json, "away", away);
     mend_json_begin_array(&json, "streams");
     for (size_t i = 0; i < report->trace->stream_count; i++) {
         mend_json_integer(&json, NULL, report->trace->stream_names[i]);

@@ -64,6 +64,9 @@ static void find_held(mend_report *report)
         }
         const mend_trace_segment *segment = &detail->segments[i];
         bool is_from_before = segment->is_taken && segment->event == 0 && detail->before_events > 0;
+        if (segment->is_place) {
+            continue;
+        }
         if (segment->is_taken) {
             held_bytes += segment->size_bytes;
             report->taken += !is_from_before;

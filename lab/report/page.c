@@ -72,7 +72,8 @@ static void write_tile(page_writer *page, const char *kind, const char *name, co
 static void write_tiles(page_writer *page)
 {
     const mend_report *report = page->report;
-    char text[128];
+    char text[256];
+    char away[128];
     snprintf(text, sizeof(text), "event %s of %s", COUNT(report->moment_events),
              COUNT(report->trace->event_count));
     write_tile(page, report->has_failed ? "bad" : "good", "outcome",
@@ -81,8 +82,10 @@ static void write_tiles(page_writer *page)
     snprintf(text, sizeof(text), "at event %s", COUNT(report->peak_event));
     write_tile(page, "", "most in use", SIZE(report->peak_bytes), text);
     if (report->knows_held) {
-        snprintf(text, sizeof(text), "%.3f times the most in use",
-                 (double)report->peak_held_bytes / (double)mend_max_u64(report->peak_bytes, 1));
+        const bool is_away = mend_report_tell_away(report, away, sizeof(away));
+        snprintf(text, sizeof(text), "%.3f times the most in use%s%s",
+                 (double)report->peak_held_bytes / (double)mend_max_u64(report->peak_bytes, 1),
+                 is_away ? "; beside it " : "", away);
         write_tile(page, "", "most held", SIZE(report->peak_held_bytes), text);
         snprintf(text, sizeof(text), "given back %s times", COUNT(report->given));
         write_tile(page, "", "memory taken", COUNT(report->taken), text);

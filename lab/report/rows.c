@@ -28,7 +28,9 @@ static void add_row(row_writer *writer, mend_row_kind kind)
 static void write_segment(row_writer *writer, const mend_trace_segment *segment)
 {
     mend_rows *rows = writer->rows;
-    add_row(writer, segment->is_taken ? MEND_ROW_TAKE : MEND_ROW_GIVE);
+    add_row(writer, segment->is_place   ? segment->is_taken ? MEND_ROW_PLACE : MEND_ROW_UNPLACE
+                    : segment->is_taken ? MEND_ROW_TAKE
+                                        : MEND_ROW_GIVE);
     mend_column_add_change(&rows->segment_address, segment->address / MEND_ROW_UNIT_BYTES);
     mend_column_add(&rows->segment_size, units_of(segment->size_bytes));
     mend_column_add(&rows->segment_stream, segment->stream);

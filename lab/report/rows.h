@@ -12,7 +12,9 @@ typedef enum mend_row_kind {
     MEND_ROW_FREE,
     MEND_ROW_TAKE, /* the allocator took memory from the driver */
     MEND_ROW_GIVE,
-    MEND_ROW_REFUSE
+    MEND_ROW_REFUSE,
+    MEND_ROW_PLACE, /* addresses have memory behind them: then taken memory has no address */
+    MEND_ROW_UNPLACE
 } mend_row_kind;
 
 /* Sizes are rounded up to MEND_ROW_UNIT_BYTES, and addresses down; both are counted in it. */
@@ -25,7 +27,7 @@ typedef enum mend_row_kind {
     X(wait)    /* of each block: rows from its allocation to where its free was asked for,         \
                   if it was done later; else 0 */                                                  \
     X(back)    /* of each free: how many allocations are between that of its block and it */       \
-    X(segment_address) /* of each row that takes or gives, as changes */                           \
+    X(segment_address) /* of each row that takes, gives or places, as changes */                   \
     X(segment_size)                                                                                \
     X(segment_stream) /* as the file names it */                                                   \
     X(refused_size)   /* of each row that refuses */                                               \

@@ -55,6 +55,10 @@ static void print_curve(FILE *out, const mend_report *report)
                  COUNT(report->taken), COUNT(report->given));
         mend_words_wrap(out, line, 0, 1);
     }
+    char away[128];
+    if (mend_report_tell_away(report, away, sizeof(away))) {
+        fprintf(out, "away  %s at most: in use, and not held\n", away);
+    }
 }
 
 static void print_advice(FILE *out, const mend_report *report, size_t most)

@@ -8,18 +8,22 @@
 #include "base/event_ring.h"
 #include "base/pointer_map.h"
 #include "base/process.h"
+#include "lab/support/stretches.h"
 #include "lab/trace/trace.h"
 
 /* Holders beyond this are one, the last: it bounds what tables of them need. */
 enum { MEND_TRACE_MAX_HOLDERS = 65536, MEND_TRACE_LABEL_BYTES = 160 };
 
-/* Memory that the allocator took from the driver, or gave back. */
+/* Memory that the allocator took from the driver, or gave back. In a recording of Mend that tells
+ * of chunks it has no address, and `is_place` is what has: addresses that have memory of the device
+ * from then on, or none. */
 typedef struct mend_trace_segment {
     uint64_t event; /* events of the trace before it */
     uint64_t address;
     uint64_t size_bytes;
     uint64_t stream; /* as the file names it */
     bool is_taken;
+    bool is_place;
 } mend_trace_segment;
 
 /* A request that failed. */
@@ -43,12 +47,15 @@ typedef struct mend_trace_place {
 } mend_trace_place;
 
 typedef struct mend_trace_detail {
-    bool is_snapshot;        /* of PyTorch */
-    bool is_recording;       /* of Mend. Of neither only `refusals` and addresses are valid */
-    bool is_expandable;      /* adjacent segments serve one request */
-    uint64_t capacity_bytes; /* of the device; 0: the file does not say */
-    bool has_stacks;         /* a block came with one */
-    size_t before_events;    /* the first ones: blocks from before the recording */
+    bool is_snapshot;            /* of PyTorch */
+    bool is_recording;           /* of Mend. Of neither only `refusals` and addresses are valid */
+    bool is_expandable;          /* adjacent segments serve one request */
+    uint64_t capacity_bytes;     /* of the device; 0: the file does not say */
+    bool has_stacks;             /* a block came with one */
+    size_t before_events;        /* the first ones: blocks from before the recording */
+    bool has_places;             /* segments with addresses are places */
+    uint64_t most_asleep_bytes;  /* chunks that slept at once: no memory of the device */
+    uint64_t most_on_host_bytes; /* and such whose memory was the host's */
     char **holders; /* texts that name who asked: a line of the program, a scope; or none */
     size_t holder_count;
     size_t holder_room;
@@ -64,7 +71,9 @@ typedef struct mend_trace_detail {
     mend_name_entry *streams; /* the names of streams */
     size_t stream_count;
     size_t stream_room;
-    mend_shortfall shortfall;  /* of the last refusal, where the trace says why it failed */
+    mend_shortfall shortfall; /* of the last refusal, where the trace says why it failed */
+    mend_stretches asleep, on_host;
+    mend_pointer_map chunks;   /* keys of chunks that were created: others are the host's */
     mend_pointer_map by_label; /* from the hash of a text to its holder + 1 */
     uint64_t salt;             /* of the hash: unknown to the author of a file */
     bool lacks_memory;         /* malloc failed: the detail is not whole */
@@ -86,6 +95,9 @@ void mend_trace_detail_tell_stream(const mend_trace_detail *detail, uint64_t str
 /* Called for each block, in the order of their numbers. */
 void mend_trace_detail_add_place(mend_trace_detail *detail, mend_trace_place place);
 void mend_trace_detail_add_segment(mend_trace_detail *detail, mend_trace_segment segment);
+/* An event of Mend about chunks, or which addresses have memory. The key is of its chunk. */
+void mend_trace_detail_add_change(mend_trace_detail *detail, const mend_history_event *event,
+                                  uint64_t events_before, uint64_t key);
 void mend_trace_detail_add_refusal(mend_trace_detail *detail, mend_trace_refusal refusal);
 
 #endif

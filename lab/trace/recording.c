@@ -134,6 +134,7 @@ typedef struct recording_reader {
     scope_paths scopes;
     number_names tags, stacks;
     bool has_numbers;           /* a block has a tag or a stack */
+    bool has_chunks;            /* an event says that one was created */
     mend_pointer_map live;      /* from the key of an address to the number of its block + 1 */
     mend_history_event *before; /* blocks from before the first event */
     size_t before_count;
@@ -202,6 +203,7 @@ static mend_result look_at(recording_reader *r, const mend_history_event *event,
     mend_result result = MEND_OK;
     r->has_numbers = r->has_numbers ||
                      (event->kind == MEND_EVENT_ALLOC && (event->tag != 0 || event->stack != 0));
+    r->has_chunks = r->has_chunks || event->kind == MEND_EVENT_CREATE;
     if (is_list) {
         const bool is_new = (r->first == 0 || event->sequence < r->first) &&
                             mend_pointer_map_find(&r->live, key_of(r, event)) == NULL;
@@ -314,15 +316,9 @@ static mend_result take_alloc(recording_reader *r, const mend_history_event *eve
 }
 
 /* Only a recording from the start of the pool, without gaps, knows all of them. */
-static void tell_segment(const recording_reader *r, const mend_history_event *event)
+static bool knows_memory(const recording_reader *r)
 {
-    if (r->detail != NULL && r->first == 1 && r->gaps == 0) {
-        mend_trace_detail_add_segment(
-            r->detail, (mend_trace_segment){.event = r->builder.trace->event_count,
-                                            .address = (uint64_t)(uintptr_t)event->address,
-                                            .size_bytes = event->size_bytes,
-                                            .is_taken = event->kind == MEND_EVENT_MAP});
-    }
+    return r->detail != NULL && r->first == 1 && r->gaps == 0;
 }
 
 static void tell_refusal(recording_reader *r, const mend_history_event *event)
@@ -381,7 +377,16 @@ static mend_result take(recording_reader *r, const mend_history_event *event)
         return r->builder.failure;
     case MEND_EVENT_MAP:
     case MEND_EVENT_UNMAP:
-        tell_segment(r, event);
+    case MEND_EVENT_CREATE:
+    case MEND_EVENT_RELEASE:
+    case MEND_EVENT_SLEEP:
+    case MEND_EVENT_WAKE:
+    case MEND_EVENT_EXCHANGE:
+        if (knows_memory(r)) {
+            const uint64_t chunk = event->chunk != UINT64_MAX ? event->chunk : 0;
+            mend_trace_detail_add_change(r->detail, event, r->builder.trace->event_count,
+                                         mend_trace_key(&r->builder, chunk));
+        }
         return MEND_OK;
     case MEND_EVENT_OUT_OF_MEMORY:
         tell_refusal(r, event);
@@ -470,6 +475,7 @@ static mend_result make_trace(recording_reader *r, mend_trace **trace)
         r->detail->is_expandable = true; /* blocks continue from one chunk into the next */
         r->detail->capacity_bytes = r->run.limit_bytes;
         r->detail->before_events = r->before_count;
+        r->detail->has_places = r->has_chunks && knows_memory(r);
     }
     result = result == MEND_OK ? read_blocks(r, false) : result;
     if (result == MEND_OK && r->builder.trace->event_count == 0) {

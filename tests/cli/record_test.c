@@ -310,6 +310,65 @@ MEND_TEST(record, a_failure_has_the_reason_of_its_own_event)
     }
 }
 
+/* What sleeps or is on the host keeps its addresses, in use, and nothing of the device: chunk 9,
+ * which no event created, is the host's. In MiB, as a request that fails behind the step tells. */
+MEND_TEST(record, what_sleeps_or_is_on_the_host_is_not_held)
+{
+    static const struct {
+        mend_event_kind kind;
+        unsigned at, size, chunk, held, free;
+    } steps[] = {
+        {MEND_EVENT_CREATE, 0, 4, 1, 4, 0},  {MEND_EVENT_MAP, 4, 4, 1, 4, 4},
+        {MEND_EVENT_ALLOC, 4, 3, 1, 4, 1},   {MEND_EVENT_SLEEP, 4, 4, 1, 4, 0},
+        {MEND_EVENT_RELEASE, 0, 4, 1, 0, 0}, {MEND_EVENT_CREATE, 0, 4, 2, 4, 0},
+        {MEND_EVENT_MAP, 8, 4, 2, 4, 4},     {MEND_EVENT_ALLOC, 8, 2, 2, 4, 2},
+        {MEND_EVENT_FREE, 8, 2, 2, 4, 4},    {MEND_EVENT_UNMAP, 8, 4, 2, 4, 0},
+        {MEND_EVENT_WAKE, 4, 4, 2, 4, 1},    {MEND_EVENT_EXCHANGE, 4, 4, 9, 4, 0},
+        {MEND_EVENT_RELEASE, 0, 4, 2, 0, 0}, {MEND_EVENT_MAP, 12, 2, 9, 0, 0},
+        {MEND_EVENT_CREATE, 0, 4, 3, 4, 0},  {MEND_EVENT_EXCHANGE, 4, 4, 3, 4, 1},
+        {MEND_EVENT_UNMAP, 12, 2, 9, 4, 1},
+    };
+    enum { STEPS = sizeof(steps) / sizeof(*steps), FIRST_ALLOC = 2 };
+    for (size_t last = FIRST_ALLOC; last < STEPS; last++) {
+        length = 0;
+        put_run(1);
+        begin(MEND_RECORD_EVENTS);
+        for (size_t i = 0; i <= last + 1; i++) {
+            const bool is_end = i > last;
+            const mend_history_event event = {
+                .sequence = i + 1,
+                .kind = is_end ? MEND_EVENT_OUT_OF_MEMORY : (int)steps[i].kind,
+                .address = (void *)(uintptr_t)(is_end ? 0 : steps[i].at * MIB),
+                .size_bytes = is_end ? MIB : steps[i].size * MIB,
+                .requested_bytes = is_end ? MIB : steps[i].size * MIB,
+                .chunk = is_end ? 0 : steps[i].chunk};
+            EXPECT_TRUE(mend_record_add_event(&block, &event));
+        }
+        end(2);
+        const fixture_file file = fixture_write(".record", whole, length);
+        ENDING_REPORT mend_report *report = NULL;
+        EXPECT_RESULT(MEND_OK, mend_report_create(file.path, 0, &report));
+        const mend_report_memory *memory = &report->memory;
+        EXPECT_U64_EQ(steps[last].held * MIB, memory->held_bytes);
+        EXPECT_U64_EQ(steps[last].free * MIB, memory->whole_bytes + memory->beside_bytes);
+        if (last == STEPS - 1) {
+            char words[512];
+            snprintf(words, sizeof(words), "report --no-what-if '%s'", file.path);
+            expect_run(1, words,
+                       "peak 5.00 MiB, event 1\nheld  4.00 MiB at most, 0.800 of the peak in use; "
+                       "memory was taken 3 times, given back 2 times\naway  4.00 MiB asleep, 6.00 "
+                       "MiB on the host at most: in use, and not held\n",
+                       "");
+            snprintf(words, sizeof(words), "report --no-what-if --json '%s'", file.path);
+            expect_run(1, words,
+                       "'peak_held_bytes': 4194304, 'peak_asleep_bytes': 4194304, "
+                       "'peak_on_host_bytes': 6291456,",
+                       "");
+        }
+        fixture_remove(&file);
+    }
+}
+
 /* Wherever it was cut, what came before the last whole block is there. */
 MEND_TEST(record, a_cut_file_has_what_is_whole)
 {

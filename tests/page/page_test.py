@@ -158,7 +158,7 @@ def write_log(path, has_addresses):
             out.write(f"0,0,allocate,{place},{size},0\n")
 
 
-def files(folder):
+def files(folder, program):
     for seed in range(4):
         path = os.path.join(folder, f"made-up-{seed}.json")
         recording.write(path, seed, 2500)
@@ -171,13 +171,17 @@ def files(folder):
     with open(path, "w", encoding="ascii") as out:
         out.write("Thread,Time,Action,Pointer,Size,Stream\n0,0,allocate,1,512,0\n")
     yield path
-    yield os.path.join(CORPUS, "torch-2.8-leak.gz")
+    leak, recorded = os.path.join(CORPUS, "torch-2.8-leak.gz"), os.path.join(folder, "run.mend")
+    subprocess.run([program, "record", "-o", recorded, "--", program, "replay", "--policy", "mend",
+                    "--capacity", "200MiB", leak], capture_output=True, check=False)
+    yield leak
+    yield recorded
     yield os.path.join(CORPUS, "torch-2.8-last-events.gz")
 
 
 def check(program, folder, tab):
     moments = pages = waits = 0
-    for path in files(folder):
+    for path in files(folder, program):
         page = os.path.join(folder, "page.html")
         told = json.loads(make(program, path, page, "--json", "--no-what-if"))
         for width, theme in ((1440, "light"), (390, "dark")):

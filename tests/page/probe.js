@@ -3,7 +3,7 @@ var probe = {
   states: rows => rows.map(row => {
     const s = stateAt(row), holders = new Map();
     for (const b of s.live) holders.set(B.holder[b], (holders.get(B.holder[b]) || 0) + B.size[b]);
-    return {live: s.liveBytes, held: s.total, whole: s.whole, beside: s.beside, others: s.others,
+    return {live: s.liveBytes, held: s.held, whole: s.whole, beside: s.beside, others: s.others,
       waiting: s.waiting, longest: s.longest, pieces: s.pieces,
       holders: [...holders].sort((p, q) => p[0] - q[0])};
   }),

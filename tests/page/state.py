@@ -4,7 +4,7 @@ import json
 import re
 import zlib
 
-ALLOC, FREE, TAKE, GIVE, REFUSE = range(5)
+ALLOC, FREE, TAKE, GIVE, REFUSE, PLACE, _ = range(7)
 
 
 def numbers(packed):
@@ -74,7 +74,7 @@ class File:
         """{row: figures} after these rows."""
         c, out = self.columns, {}
         live, born, held = {}, {}, []
-        blocks = segment = free = refused = 0
+        blocks = segment = free = refused = memory = 0
         for row, kind in enumerate(c["kind"]):
             stream = None
             if kind == ALLOC:
@@ -86,20 +86,26 @@ class File:
                 del live[blocks - 1 - c["back"][free]]
                 free += 1
             elif kind == REFUSE:
-                stream = None if self.model["knows_used"] else c["refused_stream"][refused]
+                is_any = self.model["knows_used"] or self.model["shares"]
+                stream = None if is_any else c["refused_stream"][refused]
                 refused += 1
+            elif self.model["has_places"] and kind in (TAKE, GIVE):
+                memory += c["segment_size"][segment] * (1 if kind == TAKE else -1)
+                segment += 1
             else:
                 at = c["segment_address"][segment]
                 end = at + c["segment_size"][segment]
                 cut = [piece for a, e, s in held
                        for piece in ((a, min(e, at), s), (max(a, end), e, s))]
                 held = [(a, e, s) for a, e, s in cut if a < e]
-                if kind == TAKE:
+                if kind in (TAKE, PLACE):
                     held.append((at, end, c["segment_stream"][segment]))
                 held.sort()
                 segment += 1
             if row in rows:
                 out[row] = self.figures(row, live, born, held, stream)
+                if self.model["has_places"]:
+                    out[row]["held"] = memory
         return out
 
     def figures(self, row, live, born, held, stream):

@@ -3,7 +3,7 @@
 const START = performance.now();
 const $ = id => document.getElementById(id);
 const UNIT = 512, NEVER = 0xFFFFFFFF, STRETCHES = 24;
-const ALLOC = 0, FREE = 1, TAKE = 2, GIVE = 3, REFUSE = 4;
+const ALLOC = 0, FREE = 1, TAKE = 2, GIVE = 3, REFUSE = 4, PLACE = 5, UNPLACE = 6, KINDS = 7;
 const M = JSON.parse($('model').textContent);
 const N = M.rows;
 let kind;                                        // of each row
@@ -11,9 +11,9 @@ let arg;                                         // its block, segment or failur
 let grow;                                        // units that the allocator holds more after it
 let events;                                      // allocations and frees before it: its number for people
 let B;                                           // blocks: size, address, holder, stream; rows a, w, f
-let S;                                           // segments that were taken or given
+let S;                                           // segments that were taken, given or placed
 let R;                                           // requests that failed
-const K = {addr: [], size: [], stream: [], from: [], to: []};  // chunks: memory that is held a while
+const K = {addr: [], size: [], stream: [], from: [], to: []};  // chunks: addresses with memory for a while
 
 function size(units) {
   let n = Math.abs(units) * UNIT, i = 0;
@@ -60,9 +60,9 @@ async function load() {
   await Promise.all(Object.keys(packed).map(async name => { c[name] = await unpack(packed[name]); }));
   $('data').textContent = '';
   kind = numbers(c.kind, new Uint8Array(N));
-  const count = [0, 0, 0, 0, 0], many = M.blocks;
+  const count = new Array(KINDS).fill(0), many = M.blocks;
   for (let i = 0; i < N; i++) count[kind[i]]++;
-  const segments = count[TAKE] + count[GIVE], wait = numbers(c.wait, new Float64Array(many));
+  const segments = count[TAKE] + count[GIVE] + count[PLACE] + count[UNPLACE], wait = numbers(c.wait, new Float64Array(many));
   B = {size: numbers(c.size, new Float64Array(many)), addr: sums(numbers(c.address, new Float64Array(many))),
     holder: numbers(c.holder, new Uint32Array(many)), stream: numbers(c.stream, new Uint16Array(many)),
     a: new Uint32Array(many), w: new Uint32Array(many).fill(NEVER), f: new Uint32Array(many).fill(NEVER)};
@@ -102,7 +102,8 @@ function firstBehind(list, endOf, address) {
   }
   return low;
 }
-/* The allocator maps and unmaps memory; what is mapped at once and unmapped in parts is cut. A log
+/* The allocator maps and unmaps memory; what is mapped at once and unmapped in parts is cut. Where
+ * rows place it, taken memory has no address. A log
  * names no memory but blocks: there the addresses that were in use before are what is held. */
 function findChunks() {
   const now = [], end = c => K.addr[c] + K.size[c];
@@ -113,24 +114,27 @@ function findChunks() {
   };
   const remove = (at, to, row) => {
     const first = firstBehind(now, end, at), rest = [];
-    let last = first;
+    let last = first, removed = 0;
     for (; last < now.length && K.addr[now[last]] < to; last++) {
       const c = now[last];
       K.to[c] = row;
-      grow[row] -= Math.min(end(c), to) - Math.max(K.addr[c], at);
+      removed += Math.min(end(c), to) - Math.max(K.addr[c], at);
       if (K.addr[c] < at) rest.push(begin(K.addr[c], at, K.stream[c], row));
       if (end(c) > to) rest.push(begin(to, end(c), K.stream[c], row));
     }
     if (last > first) now.splice(first, last - first, ...rest);
+    return removed;
   };
   if (M.knows_used) return findUsed(begin);
   for (let i = 0; i < N; i++) {
-    if (kind[i] !== TAKE && kind[i] !== GIVE) continue;
+    const isTaken = kind[i] === TAKE, isMemory = isTaken || kind[i] === GIVE, isPlaced = isTaken || kind[i] === PLACE;
+    if (!isMemory && !isPlaced && kind[i] !== UNPLACE) continue;
     const s = arg[i], at = S.addr[s], to = at + S.size[s];
-    if (to <= at) continue;
-    remove(at, to, i);
-    if (kind[i] === TAKE) {
-      grow[i] += to - at;
+    if (isMemory && M.has_places) grow[i] = isTaken ? S.size[s] : -S.size[s];
+    if (to <= at || isMemory && M.has_places) continue;
+    const removed = remove(at, to, i);
+    if (isMemory) grow[i] = (isTaken ? to - at : 0) - removed;
+    if (isPlaced) {
       now.splice(firstBehind(now, end, at), 0, begin(at, to, S.stream[s], i));
     }
   }

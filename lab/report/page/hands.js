@@ -12,10 +12,10 @@ function later(draw) {
   });
 }
 function title() {
-  const k = kind[moment], what = ['an allocation of ', 'a free of ', 'memory was taken: ', 'memory was given back: ', 'OUT OF MEMORY for '][k];
+  const k = kind[moment], what = ['an allocation of ', 'a free of ', 'memory was taken: ', 'memory was given back: ', 'OUT OF MEMORY for ', 'addresses got memory: ', 'addresses lost memory: '][k];
   const units = k === REFUSE ? R.size[arg[moment]] : k <= FREE ? B.size[arg[moment]] : S.size[arg[moment]];
   return `event ${num(events[moment])}, ${what}${size(units)} · ${size(now.liveBytes)} in use` +
-    (M.knows_held ? `, ${size(now.total - now.liveBytes)} held and free` : '');
+    (M.knows_held ? `, ${size(now.whole + now.beside)} held and free` : '');
 }
 function drawMoment() {
   const began = performance.now(), chart = $('chart');
@@ -215,6 +215,7 @@ function handKeys() {
 function drawLineKeys() {
   const keys = [];
   if (M.knows_held) keys.push('— held by the allocator', `driver: ${plain(C.taken)} took memory ${plain(C.given)} gave it back`);
+  if (M.away) keys.push(`at most ${M.away}: in use, and not held`);
   if (M.capacity) keys.push('- - the device');
   $('line-keys').innerHTML = keys.map(k => `<span>${k}</span>`).join('');
 }

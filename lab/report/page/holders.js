@@ -58,12 +58,12 @@ let callsBefore = null;
 function countCall(counts, i) {
   const k = kind[i];
   counts[k]++;
-  counts[5 + k] += k === REFUSE ? R.size[arg[i]] : k <= FREE ? B.size[arg[i]] : S.size[arg[i]];
+  counts[KINDS + k] += k === REFUSE ? R.size[arg[i]] : k <= FREE ? B.size[arg[i]] : S.size[arg[i]];
 }
 function callsAt(row) {
   if (!callsBefore) {
     callsBefore = [];
-    for (let i = 0, counts = new Float64Array(10); i < N; i++) {
+    for (let i = 0, counts = new Float64Array(2 * KINDS); i < N; i++) {
       if (i % STEP === 0) callsBefore.push(counts.slice());
       countCall(counts, i);
     }
@@ -74,7 +74,7 @@ function callsAt(row) {
 }
 function countCalls(from, to) {
   const first = callsAt(from), last = callsAt(to + 1);
-  return [0, 1, 2, 3, 4].map(k => [last[k] - first[k], last[5 + k] - first[5 + k]]);
+  return [0, 1, 2, 3, 4].map(k => [last[k] - first[k], last[KINDS + k] - first[KINDS + k]]);
 }
 function drawCalls() {
   const view = countCalls(left, right), all = countCalls(0, N - 1);

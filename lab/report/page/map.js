@@ -174,7 +174,7 @@ function drawFit() {
     else if (now.freeOf.size > 1)
       for (const [s, units] of [...now.freeOf].sort((p, q) => q[1] - p[1]).slice(0, 4)) out.push(bar('of it: ' + streamName(s), units, most, C.hatch));
     if (now.waiting) out.push(bar('not free: waits for streams', now.waiting, most, C.bad));
-    if (M.capacity) out.push(bar('not held', Math.max(0, M.capacity / UNIT - now.total), most, C.line));
+    if (M.capacity) out.push(bar('not held', Math.max(0, M.capacity / UNIT - now.held), most, C.line));
   }
   $('fit').innerHTML = out.join('');
   $('waits').innerHTML = waiting(free);

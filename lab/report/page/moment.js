@@ -5,12 +5,13 @@ function stateAt(moment) {
   live.sort((p, q) => B.addr[p] - B.addr[q]);
   for (let c = 0; c < K.addr.length; c++) if (K.from[c] <= moment && moment < K.to[c]) chunks.push(c);
   chunks.sort((p, q) => K.addr[p] - K.addr[q]);
-  const s = {moment, live, list: [], free: [], total: 0, whole: 0, beside: 0, waiting: 0, others: 0, longest: 0,
+  const s = {moment, live, list: [], free: [], held: 0, total: 0, whole: 0, beside: 0, waiting: 0, others: 0, longest: 0,
     pieces: 0, liveBytes: 0, keeps: new Map(), freeOf: new Map()};
   for (const b of live) {
     s.liveBytes += B.size[b];
     if (B.w[b] <= moment) s.waiting += B.size[b];
   }
+  for (let i = 0; i <= moment; i++) s.held += grow[i];
   lookInto(s, joined(chunks), kind[moment] === REFUSE && !M.shares ? R.stream[arg[moment]] : null);
   return s;
 }

@@ -67,7 +67,7 @@ function columnsOfRows(from, to, width, scale) {
     else if (k === FREE) live -= B.size[arg[i]];
     else if (k === TAKE) c.taken[q]++;
     else if (k === GIVE) c.given[q]++;
-    else c.failed[q]++;
+    else if (k === REFUSE) c.failed[q]++;
     put(q);
   }
   while (last < width - 1) put(++last);

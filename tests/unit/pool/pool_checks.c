@@ -7,7 +7,7 @@
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
 
-enum { KIB = 1024 };
+enum { KIB = 1024, TAG = 71 };
 
 KIT_SETTING(guarded, w->pool_config.check = MEND_CHECK_GUARD);
 KIT_SETTING(poisoned, w->pool_config.check = MEND_CHECK_POISON);
@@ -29,7 +29,7 @@ static void write_byte(mend_world *w, void *at, mend_stream stream)
 static void *tagged(mend_world *w, uint64_t size_bytes)
 {
     void *block = NULL;
-    const mend_alloc_options *options = KIT_OPTIONS(mend_alloc_options, .tag = 7);
+    const mend_alloc_options *options = KIT_OPTIONS(mend_alloc_options, .tag = TAG);
     EXPECT_OK(mend_scope_push("step", 0));
     EXPECT_OK(mend_alloc_with(w->pool, size_bytes, S(0), options, &block));
     EXPECT_OK(mend_scope_pop());
@@ -50,13 +50,15 @@ GUARDED(an_overrun_is_told_once_by_the_free_that_finds_it)
         const uint64_t at = sizes[i] + 3 * i;
         write_byte(w, block + at, S(0));
         snprintf(words, sizeof(words),
-                 "(%d bytes, tag 7, step) was written behind its end: the first byte that differs "
-                 "is %d",
-                 (int)sizes[i], (int)at);
+                 "(%d bytes, %s, step) was written behind its end: the first byte that differs is "
+                 "%d",
+                 (int)sizes[i], i == 0 ? "tag 71" : "kv cache", (int)at);
         EXPECT_REFUSAL(DAMAGED, words, mend_free(w->pool, block, S(0)));
         EXPECT_STATS(w, live_blocks, 1);
         kit_free(w, block, S(0));
+        EXPECT_OK(mend_name(MEND_NAME_TAG, TAG, "kv cache"));
     }
+    EXPECT_OK(mend_name(MEND_NAME_TAG, TAG, ""));
 }
 
 GUARDED(a_free_on_another_stream_or_none_finds_it_too)
@@ -83,7 +85,7 @@ MEND_TEST(pool_checks, a_block_that_lives_at_the_end_is_read_then)
     kit_alloc(w, MEND_MIB, S(0));
     char *block = tagged(w, 1000);
     write_byte(w, block + 1001, S(0));
-    EXPECT_REFUSAL(DAMAGED, "(1000 bytes, tag 7, step) was written behind its end",
+    EXPECT_REFUSAL(DAMAGED, "(1000 bytes, tag 71, step) was written behind its end",
                    mend_pool_destroy(w->pool));
     mend_sim_destroy(w->sim);
 }
@@ -99,7 +101,7 @@ POISONED(a_write_after_the_free_is_told_by_the_allocation_that_gets_the_memory)
         const uint64_t at = i % 2 == 0 ? 17 : sizes[i] - 1;
         write_byte(w, block + at, S(0));
         snprintf(words, sizeof(words),
-                 "(%d bytes, tag 7, step) was written after its free: the first byte that differs "
+                 "(%d bytes, tag 71, step) was written after its free: the first byte that differs "
                  "is %d",
                  (int)sizes[i], (int)at);
         EXPECT_REFUSAL(DAMAGED, words, mend_alloc(w->pool, sizes[i], S(0), &again));
