@@ -148,7 +148,7 @@ typedef enum mend_name_kind {
  * look into a table; costs allocations nothing. A child of fork keeps the names. No driver call.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (another kind; `name` is NULL);
- * MEND_ERROR_OUT_OF_HOST_MEMORY (or 65,535 names were given).
+ * MEND_ERROR_OUT_OF_HOST_MEMORY (or 65,535 names were given, second ones included).
  */
 MEND_API mend_result mend_name(mend_name_kind kind, uint64_t number, const char *name);
 
