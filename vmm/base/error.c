@@ -14,12 +14,6 @@
 #include "base/struct_size.h"
 #include "base/words.h"
 
-static void write_message(mend_thread_error *error, const char *format, va_list arguments)
-{
-    vsnprintf(error->message, sizeof(error->message), format, arguments);
-    mend_words_make_printable(error->message);
-}
-
 /* The message alone tells what the driver said, and to which call. */
 static void add_driver(mend_thread_error *error, const char *call, const char *status_name)
 {
@@ -37,7 +31,8 @@ static mend_result note(mend_result result, const char *call, int status, const 
     assert(result != MEND_OK);
     assert((call == NULL) == (status_name == NULL));
     mend_thread_error *failure = mend_process_failure();
-    write_message(failure, format, arguments);
+    vsnprintf(failure->message, sizeof(failure->message), format, arguments);
+    mend_words_make_printable(failure->message);
     if (call != NULL) {
         add_driver(failure, call, status_name);
     }

@@ -19,14 +19,6 @@ static inline mend_pool *usual_pool(int device)
                     : NULL;
 }
 
-static mend_result alloc_by_override(mend_override *override, uint64_t size_bytes,
-                                     mend_stream stream, void **pointer)
-{
-    mend_result result = mend_override_alloc(override, size_bytes, stream, pointer);
-    mend_override_let_go(override);
-    return result;
-}
-
 /* A function of its own, so that the usual call saves no registers for it. */
 __attribute__((noinline)) static mend_result alloc_with_care(int device, uint64_t size_bytes,
                                                              mend_stream stream, void **pointer)
@@ -34,20 +26,19 @@ __attribute__((noinline)) static mend_result alloc_with_care(int device, uint64_
     if (pointer == NULL) {
         return mend_pool_invalid("mend_device_alloc: pointer is NULL");
     }
-    mend_result result = mend_devices_check(device, true);
-    if (result == MEND_OK && size_bytes == 0) {
+    MEND_TRY(mend_devices_check(device, true));
+    if (size_bytes == 0) {
         *pointer = NULL;
         return MEND_OK;
     }
-    if (result == MEND_OK && device == MEND_ALL_DEVICES) {
-        result = mend_current_device(&device);
-    }
-    if (result != MEND_OK) {
-        return result;
+    if (device == MEND_ALL_DEVICES) {
+        MEND_TRY(mend_current_device(&device));
     }
     mend_override *override = NULL;
     if (mend_devices_have_overrides() && (override = mend_override_of_device(device)) != NULL) {
-        return alloc_by_override(override, size_bytes, stream, pointer);
+        mend_result result = mend_override_alloc(override, size_bytes, stream, pointer);
+        mend_override_let_go(override);
+        return result;
     }
     return mend_devices_alloc(device, size_bytes, stream, pointer);
 }
@@ -206,15 +197,13 @@ mend_result mend_device_trim(int device, uint64_t keep_bytes, mend_trim_mode mod
                              uint64_t *released_bytes)
 {
     uint64_t bytes = 0;
-    mend_result result = mend_devices_check(device, true);
-    if (result == MEND_OK && (unsigned)mode > MEND_TRIM_SURPLUS) {
-        result = mend_pool_invalid("mend_device_trim: mode is no mend_trim_mode");
+    MEND_TRY(mend_devices_check(device, true));
+    if ((unsigned)mode > MEND_TRIM_SURPLUS) {
+        return mend_pool_invalid("mend_device_trim: mode is no mend_trim_mode");
     }
-    if (result != MEND_OK) {
-        return result;
-    }
-    result = mend_devices_have_overrides() ? trim_overrides(device, keep_bytes, mode, &bytes)
-                                           : mend_devices_trim(device, keep_bytes, mode, &bytes);
+    mend_result result = mend_devices_have_overrides()
+                             ? trim_overrides(device, keep_bytes, mode, &bytes)
+                             : mend_devices_trim(device, keep_bytes, mode, &bytes);
     if (result == MEND_OK && released_bytes != NULL) {
         *released_bytes = bytes;
     }

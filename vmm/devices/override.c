@@ -137,12 +137,9 @@ mend_result mend_set_allocator(int device, const mend_allocator *allocator)
 {
     mend_override *replaced[MEND_DEVICE_LIMIT + 1] = {NULL};
     mend_override *override = NULL;
-    mend_result result = mend_devices_check(device, true);
-    if (result == MEND_OK && allocator != NULL) {
-        result = make_override(allocator, &override);
-    }
-    if (result != MEND_OK) {
-        return result;
+    MEND_TRY(mend_devices_check(device, true));
+    if (allocator != NULL) {
+        MEND_TRY(make_override(allocator, &override));
     }
     int first = device == MEND_ALL_DEVICES ? 0 : device;
     int last = place_of(device);

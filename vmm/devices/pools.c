@@ -67,15 +67,12 @@ static bool have_pool(const mend_process_devices *devices, mend_device_range ran
 mend_result mend_set_default_config(int device, const mend_pool_config *given)
 {
     mend_pool_config config = {0};
-    mend_result result = mend_devices_check(device, true);
-    if (result == MEND_OK && given != NULL) {
-        result = mend_pool_copy_config(given, &config);
+    MEND_TRY(mend_devices_check(device, true));
+    if (given != NULL) {
+        MEND_TRY(mend_pool_copy_config(given, &config));
     }
-    if (result == MEND_OK && mend_process_prepare() != MEND_OK) {
-        result = mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a config");
-    }
-    if (result != MEND_OK) {
-        return result;
+    if (mend_process_prepare() != MEND_OK) {
+        return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a config");
     }
     const mend_device_range range = mend_devices_range(device);
     mend_process_devices *devices = &mend_process_own_devices;
@@ -165,10 +162,7 @@ mend_result mend_current_device(int *device)
     }
     mend_pool_config config;
     read_config(0, &config);
-    mend_result result = config.driver == NULL ? mend_cuda_driver(&config.driver) : MEND_OK;
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(config.driver == NULL ? mend_cuda_driver(&config.driver) : MEND_OK);
     int found = 0;
     mend_status status = config.driver->context_device(config.driver, &found);
     if (status == MEND_DRIVER_INVALID_CONTEXT) {
@@ -178,7 +172,7 @@ mend_result mend_current_device(int *device)
                                 status, config.driver->status_name(config.driver, status),
                                 "the driver does not say which device is current");
     }
-    result = mend_devices_check(found, false);
+    mend_result result = mend_devices_check(found, false);
     if (result == MEND_OK) {
         *device = found;
     }

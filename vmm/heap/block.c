@@ -92,10 +92,7 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
                             mend_order order, const mend_helpers *helpers, uint64_t *address)
 {
     assert(mend_mutex_is_held(&heap->state));
-    mend_result result = check_size(size_bytes, terms->alignment_bytes);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(check_size(size_bytes, terms->alignment_bytes));
     if (order.stream == MEND_EVERY_STREAM) {
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
                             "MEND_EVERY_STREAM is for mend_group_begin");
@@ -120,8 +117,8 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
         .stack = mend_process_has_marks() ? (uint16_t)mend_process_take_stack() : 0,
     };
     mend_span *span = NULL;
-    result = request.at != 0 ? place_at(heap, &request, &span)
-                             : mend_ladder_climb(heap, &request, helpers, &span);
+    mend_result result = request.at != 0 ? place_at(heap, &request, &span)
+                                         : mend_ladder_climb(heap, &request, helpers, &span);
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
         heap->counters.out_of_memory++;
         if (mend_history_is_on(&heap->history)) {
@@ -281,10 +278,8 @@ void mend_block_record_fences(mend_heap *heap, uint32_t stream, uint64_t of_user
 static mend_result find_users_in(mend_heap *heap, uint32_t group, bool is_own, mend_order order,
                                  mend_block_users *users)
 {
-    mend_result result = mend_requester_find_stream(heap, order, group, &users->first);
-    return result == MEND_OK && !is_own
-               ? mend_users_find_stream(heap, order.stream, 0, &users->second)
-               : result;
+    MEND_TRY(mend_requester_find_stream(heap, order, group, &users->first));
+    return is_own ? MEND_OK : mend_users_find_stream(heap, order.stream, 0, &users->second);
 }
 
 /* What a capture records uses the block at every launch of its graph, even if the block is of
@@ -424,20 +419,12 @@ mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_orde
     assert(mend_mutex_is_held(&heap->state));
     mend_span *span;
     mend_block_users users = {MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
-    mend_result result = find_block(heap, address, &span);
-    if (result == MEND_OK) {
-        result =
-            mend_users_check_awake(heap, span->address, span->size_bytes, "mend_record_stream");
-    }
-    if (result == MEND_OK) {
-        result = find_users(heap, span, order, order.capture != 0 ? group : 0, &users);
-    }
-    if (result == MEND_OK) {
-        result = mend_block_add_user(heap, span, users.first);
-    }
-    return result == MEND_OK && users.second != MEND_STREAM_UNKNOWN
-               ? mend_block_add_user(heap, span, users.second)
-               : result;
+    MEND_TRY(find_block(heap, address, &span));
+    MEND_TRY(mend_users_check_awake(heap, span->address, span->size_bytes, "mend_record_stream"));
+    MEND_TRY(find_users(heap, span, order, order.capture != 0 ? group : 0, &users));
+    MEND_TRY(mend_block_add_user(heap, span, users.first));
+    return users.second != MEND_STREAM_UNKNOWN ? mend_block_add_user(heap, span, users.second)
+                                               : MEND_OK;
 }
 
 mend_result mend_heap_free_in_group(mend_heap *heap, uint64_t address, mend_order order,

@@ -143,15 +143,10 @@ mend_result mend_heap_map_zeros(mend_heap *heap, mend_range *range, uint64_t fro
     mend_driver_scope scope;
     assert(mend_mutex_is_held(&heap->grow));
     assert(!range->is_closed);
-    mend_result result = collect_pages(heap, range, from, end);
-    if (result == MEND_OK) {
-        result = mend_enter(heap, &scope);
-    }
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(collect_pages(heap, range, from, end));
+    MEND_TRY(mend_enter(heap, &scope));
     mend_settle_ranges(heap);
-    result = mend_zeros_map(heap, range, from, end);
+    mend_result result = mend_zeros_map(heap, range, from, end);
     mend_driver_scope_close(heap, &scope);
     return result;
 }
@@ -218,22 +213,19 @@ mend_result mend_heap_record_range(mend_heap *heap, mend_range *range, uint64_t 
 {
     assert(mend_mutex_is_held(&heap->state));
     uint32_t user = MEND_STREAM_UNKNOWN;
-    mend_result result = mend_users_find_stream(heap, stream, 0, &user);
-    if (result == MEND_OK) {
-        result = check_awake(heap, range, from, end);
-    }
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_users_find_stream(heap, stream, 0, &user));
+    MEND_TRY(check_awake(heap, range, from, end));
     const uint64_t bytes = end - from - mend_range_missing_bytes(range, from, end);
     if (!mend_slab_reserve(&heap->nodes.waits, (size_t)(bytes / range->page_bytes))) {
         return no_host_memory();
     }
-    for (uint64_t at = from; at < end && result == MEND_OK; at += range->page_bytes) {
+    for (uint64_t at = from; at < end; at += range->page_bytes) {
         mend_span *span = range->pages[mend_range_page_of(range, at)];
-        result = span != NULL ? mend_block_add_user(heap, span, user) : MEND_OK;
+        if (span != NULL) {
+            MEND_TRY(mend_block_add_user(heap, span, user));
+        }
     }
-    return result;
+    return MEND_OK;
 }
 
 mend_result mend_heap_destroy_range(mend_heap *heap, mend_range *range, mend_stream stream)

@@ -39,12 +39,10 @@ mend_result mend_compact_begin(mend_heap *heap, uint32_t asking, const mend_comp
 {
     *pass = (mend_compact_pass){.heap = heap, .limits = *limits, .driver_calls = 1};
     pass->begun_ns = heap->driver->clock_ns(heap->driver);
-    mend_result result = mend_quiet_begin(heap, asking, false);
-    if (result == MEND_OK && !mend_victims_find(pass)) {
-        result =
-            mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a pass of compactions");
-    }
-    return result;
+    MEND_TRY(mend_quiet_begin(heap, asking, false));
+    return mend_victims_find(pass) ? MEND_OK
+                                   : mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY,
+                                                  "malloc failed for a pass of compactions");
 }
 
 void mend_compact_end(mend_compact_pass *pass)
@@ -175,15 +173,12 @@ mend_result mend_ladder_defrag(mend_heap *heap, const mend_defrag_limits *limits
         report->free_empty_bytes = heap->chunks.empty_bytes;
         return MEND_OK;
     }
-    mend_result result = mend_enter(heap, &scope);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_enter(heap, &scope));
     mend_compact_pass pass;
     mend_compact_limits bounds = {.copied_bytes = limits->copied_bytes,
                                   .driver_calls = limits->driver_calls,
                                   .duration_ns = limits->duration_ns};
-    result = mend_compact_begin(heap, MEND_STREAM_UNKNOWN, &bounds, &pass);
+    mend_result result = mend_compact_begin(heap, MEND_STREAM_UNKNOWN, &bounds, &pass);
     const uint64_t wanted_bytes = limits->gained_bytes != 0 ? limits->gained_bytes : UINT64_MAX;
     bool compacted = true;
     while (result == MEND_OK && compacted && pass.gained_bytes < wanted_bytes) {

@@ -92,11 +92,8 @@ mend_result mend_access_add(mend_heap *heap, int device)
     if (mend_access_includes(heap, device)) {
         return MEND_OK;
     }
-    mend_result result = mend_driver_scope_open(heap, &scope);
-    if (result != MEND_OK) {
-        return result;
-    }
-    result = allow_all(heap, device);
+    MEND_TRY(mend_driver_scope_open(heap, &scope));
+    mend_result result = allow_all(heap, device);
     if (result == MEND_OK) {
         append(heap, device);
     }

@@ -68,12 +68,9 @@ static mend_result place(mend_heap *heap, mend_range *range)
 static mend_result place_in_scope(mend_heap *heap, mend_range *range)
 {
     mend_driver_scope scope;
-    mend_result result = mend_enter(heap, &scope);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_enter(heap, &scope));
     mend_settle_ranges(heap);
-    result = place(heap, range);
+    mend_result result = place(heap, range);
     mend_driver_scope_close(heap, &scope);
     return result;
 }

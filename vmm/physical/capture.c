@@ -8,6 +8,7 @@
 #include <assert.h>
 
 #include "base/align.h"
+#include "base/error.h"
 #include "physical/stream.h"
 
 mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reach *reach)
@@ -158,28 +159,24 @@ mend_result mend_streams_find_capture(mend_streams *streams, uint32_t asking, bo
     assert(asking < streams->count);
     bool any_stream = false;
     *is_captured = false;
-    mend_result result = ask_legacy(streams, is_captured);
-    if (result == MEND_OK && !*is_captured) {
-        result = ask_watched(streams, &any_stream, is_captured);
+    MEND_TRY(ask_legacy(streams, is_captured));
+    if (!*is_captured) {
+        MEND_TRY(ask_watched(streams, &any_stream, is_captured));
     }
-    if (result == MEND_OK && !*is_captured) {
-        result = ask_known(streams, asking, any_stream, false, is_captured);
-    }
-    return result;
+    return *is_captured ? MEND_OK : ask_known(streams, asking, any_stream, false, is_captured);
 }
 
 mend_result mend_streams_find_capture_at_end(mend_streams *streams, bool *is_captured)
 {
     bool any_stream = false;
     *is_captured = false;
-    mend_result result = ask_legacy(streams, is_captured);
-    if (result == MEND_OK && !*is_captured) {
-        result = ask_watched(streams, &any_stream, is_captured);
+    MEND_TRY(ask_legacy(streams, is_captured));
+    if (!*is_captured) {
+        MEND_TRY(ask_watched(streams, &any_stream, is_captured));
     }
-    if (result == MEND_OK && !*is_captured && !streams->verify) {
-        result = ask_known(streams, MEND_STREAM_UNKNOWN, false, true, is_captured);
-    }
-    return result;
+    return !*is_captured && !streams->verify
+               ? ask_known(streams, MEND_STREAM_UNKNOWN, false, true, is_captured)
+               : MEND_OK;
 }
 
 void mend_streams_end_capture(mend_streams *streams, uint64_t capture)

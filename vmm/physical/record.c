@@ -191,15 +191,12 @@ static mend_result record_event(mend_streams *streams, uint32_t stream, uint32_t
     }
     mend_event event;
     mend_context context = streams->items[recorder].context;
-    mend_result result = mend_streams_take_event(streams, context, &event);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_streams_take_event(streams, context, &event));
     const uint64_t epoch = state->open_epoch;
     const uint64_t bytes = state->open_bytes;
     close_epoch(state);
     bool is_outside = false;
-    result = record(streams, event, recorder, &is_outside);
+    mend_result result = record(streams, event, recorder, &is_outside);
     if (result == MEND_OK && is_outside) {
         *fence = (mend_fence){epoch, bytes, event, context};
         return MEND_OK;
@@ -297,11 +294,11 @@ static mend_result check_recorder(mend_streams *streams, uint32_t recorder)
 static mend_result record_for_group(mend_streams *streams, uint32_t stream, uint32_t recorder,
                                     mend_fence *fence)
 {
-    mend_result result = record_event(streams, stream, recorder, fence);
-    return result == MEND_OK && fence->event == NULL
+    MEND_TRY(record_event(streams, stream, recorder, fence));
+    return fence->event == NULL
                ? mend_failure(MEND_ERROR_CAPTURING, "the stream %p is being captured",
                               (const void *)streams->items[recorder].handle)
-               : result;
+               : MEND_OK;
 }
 
 typedef struct fence_of_group {

@@ -134,13 +134,6 @@ static void append_to_none(mend_streams *streams, uint32_t slot)
     ring->previous = slot;
 }
 
-static void leave_none(mend_streams *streams, uint32_t slot)
-{
-    const mend_slot_link link = streams->items[slot].in_group;
-    streams->items[link.previous].in_group.next = link.next;
-    streams->items[link.next].in_group.previous = link.previous;
-}
-
 void mend_slots_leave_group(mend_streams *streams, uint32_t slot)
 {
     mend_stream_state *state = &streams->items[slot];
@@ -226,7 +219,8 @@ static void keep(mend_streams *streams, uint32_t slot)
     state->waited_capacity = 0;
     state->has_ended = false;
     state->freed_by = 0;
-    leave_none(streams, slot);
+    streams->items[state->in_group.previous].in_group.next = state->in_group.next;
+    streams->items[state->in_group.next].in_group.previous = state->in_group.previous;
     state->is_free_slot = true;
     state->by_pair.next = streams->first_free_slot;
     streams->first_free_slot = slot;

@@ -202,20 +202,16 @@ static const mend_placement levels[MEND_TIGHTNESS_LEVELS] = {
 #undef X
 };
 
-/* Two of them fit into a chunk, also where a simulated device has small pages. */
-static uint64_t small_request_of(const mend_heap *heap)
-{
-    uint64_t half = mend_budget_usual_chunk(heap, MEND_ZONE_SMALL) / 2;
-    return mend_max_u64(mend_min_u64(half, SMALL_REQUEST_BYTES), MEND_GRANULE_BYTES);
-}
-
 void mend_tightness_apply(mend_heap *heap, int tightness)
 {
     int level = tightness != 0 ? tightness : DEFAULT_TIGHTNESS;
     assert(level >= 1 && level <= MEND_TIGHTNESS_LEVELS);
     heap->config.placement = levels[level - 1];
     heap->config.placement.unfenced_bytes = UNFENCED_BYTES;
-    heap->config.placement.small_request_bytes = small_request_of(heap);
+    /* Two of them fit into a chunk, also where a simulated device has small pages. */
+    uint64_t half = mend_budget_usual_chunk(heap, MEND_ZONE_SMALL) / 2;
+    heap->config.placement.small_request_bytes =
+        mend_max_u64(mend_min_u64(half, SMALL_REQUEST_BYTES), MEND_GRANULE_BYTES);
 }
 
 /* ---- headroom -------------------------------------------------------------------------------- */

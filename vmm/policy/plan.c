@@ -108,7 +108,7 @@ static bool reserve(mend_picks *picks)
     return true;
 }
 
-static void pick(mend_plan *plan, mend_chunk *chunk)
+void mend_pick_add(mend_plan *plan, mend_chunk *chunk)
 {
     assert(mend_chunk_is_empty(chunk));
     assert(!mend_plan_is_in_base(plan, chunk));
@@ -121,8 +121,8 @@ static void pick(mend_plan *plan, mend_chunk *chunk)
     plan->moved_count += chunk->address != 0 ? 1 : 0;
 }
 
-static bool may_pick(mend_heap *heap, const mend_request *request, const mend_plan *plan,
-                     mend_chunk *chunk)
+bool mend_pick_may(mend_heap *heap, const mend_request *request, const mend_plan *plan,
+                   mend_chunk *chunk)
 {
     return !mend_plan_is_in_base(plan, chunk) && is_ready(heap, chunk, request);
 }
@@ -130,9 +130,9 @@ static bool may_pick(mend_heap *heap, const mend_request *request, const mend_pl
 static bool try_pick(mend_heap *heap, const mend_request *request, mend_plan *plan,
                      mend_chunk *chunk)
 {
-    bool picks = may_pick(heap, request, plan, chunk);
+    bool picks = mend_pick_may(heap, request, plan, chunk);
     if (picks) {
-        pick(plan, chunk);
+        mend_pick_add(plan, chunk);
     }
     return picks;
 }
@@ -212,13 +212,6 @@ static uint64_t pick_by_run(mend_heap *heap, const mend_request *request, mend_p
                : need_bytes;
 }
 
-static uint64_t pick_oldest(mend_heap *heap, const mend_request *request, mend_plan *plan,
-                            uint64_t size_bytes, uint64_t need_bytes)
-{
-    mend_chunk *first = mend_chunk_empty_at_least(&heap->chunks, size_bytes, 0);
-    return pick_from(heap, request, plan, first, need_bytes);
-}
-
 /* ---- for a need ---------------------------------------------------------------------------------
  */
 
@@ -234,7 +227,7 @@ static bool pick_cover(mend_heap *heap, const mend_request *request, mend_plan *
     }
     bool covers = cover != NULL && cover->size_bytes - need_bytes <= allowed_bytes;
     if (covers) {
-        pick(plan, cover);
+        mend_pick_add(plan, cover);
     }
     return covers;
 }
@@ -252,7 +245,9 @@ uint64_t mend_pick_chunks(mend_heap *heap, const mend_request *request, mend_pla
             continue;
         }
         need_bytes = keeps_runs ? pick_by_run(heap, request, plan, size_bytes, need_bytes)
-                                : pick_oldest(heap, request, plan, size_bytes, need_bytes);
+                                : pick_from(heap, request, plan,
+                                            mend_chunk_empty_at_least(&heap->chunks, size_bytes, 0),
+                                            need_bytes);
         largest = mend_chunk_empty_at_most(&heap->chunks, size_bytes - 1, UINT64_MAX);
     }
     return need_bytes == 0 || pick_cover(heap, request, plan, need_bytes) ? 0 : need_bytes;
@@ -269,18 +264,4 @@ bool mend_pick_one(mend_heap *heap, const mend_request *request, mend_plan *plan
         chunk = mend_chunk_empty_next(chunk);
     }
     return false;
-}
-
-/* ---- for plans of other kinds -------------------------------------------------------------------
- */
-
-bool mend_pick_may(mend_heap *heap, const mend_request *request, const mend_plan *plan,
-                   mend_chunk *chunk)
-{
-    return may_pick(heap, request, plan, chunk);
-}
-
-void mend_pick_add(mend_plan *plan, mend_chunk *chunk)
-{
-    pick(plan, chunk);
 }

@@ -155,17 +155,12 @@ mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)
         return mend_pool_invalid("mend_free: MEND_EVERY_STREAM is for mend_group_begin");
     }
     mend_order order;
-    mend_result result = mend_pool_find_order(pool, stream, &order);
-    if (result == MEND_OK && pool->checks != NULL) {
+    MEND_TRY(mend_pool_find_order(pool, stream, &order));
+    if (pool->checks != NULL) {
         return mend_checks_free(pool, (uint64_t)(uintptr_t)pointer, order);
     }
-    if (result == MEND_OK) {
-        result = mend_pool_take_to_free(pool);
-    }
-    return result != MEND_OK
-               ? result
-               : mend_pool_leave(pool,
-                                 mend_heap_free(&pool->heap, (uint64_t)(uintptr_t)pointer, order));
+    MEND_TRY(mend_pool_take_to_free(pool));
+    return mend_pool_leave(pool, mend_heap_free(&pool->heap, (uint64_t)(uintptr_t)pointer, order));
 }
 
 static mend_block_info describe(mend_pool *pool, const mend_span *span)
@@ -193,10 +188,7 @@ static mend_block_info describe(mend_pool *pool, const mend_span *span)
 mend_result mend_pool_free_untagged(mend_pool *pool, void *pointer, mend_block_info *info)
 {
     info->base = NULL;
-    mend_result result = mend_pool_check_process(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_check_process(pool));
     mend_heap_lock(&pool->heap);
     mend_span *span = mend_heap_find(&pool->heap, (uint64_t)(uintptr_t)pointer);
     if (span == NULL) {
@@ -211,10 +203,8 @@ mend_result mend_pool_free_untagged(mend_pool *pool, void *pointer, mend_block_i
         return mend_free(pool, info->base, info->stream); /* which asks without the lock */
     }
     const mend_order order = {.stream = span->stream};
-    result = mend_pool_check_to_free(pool);
-    return result != MEND_OK
-               ? result
-               : mend_pool_leave(pool, mend_heap_free_found(&pool->heap, span, order));
+    MEND_TRY(mend_pool_check_to_free(pool));
+    return mend_pool_leave(pool, mend_heap_free_found(&pool->heap, span, order));
 }
 
 mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream stream)
@@ -226,24 +216,18 @@ mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream strea
         return mend_pool_invalid("mend_record_stream: MEND_NO_STREAM or MEND_EVERY_STREAM");
     }
     mend_order order;
-    mend_result result = mend_pool_find_order(pool, stream, &order);
-    if (result == MEND_OK) {
-        result = mend_pool_take(pool);
-    }
-    return result != MEND_OK
-               ? result
-               : mend_pool_leave(pool, mend_heap_record_stream(
-                                           &pool->heap, (uint64_t)(uintptr_t)pointer, order, 0));
+    MEND_TRY(mend_pool_find_order(pool, stream, &order));
+    MEND_TRY(mend_pool_take(pool));
+    return mend_pool_leave(
+        pool, mend_heap_record_stream(&pool->heap, (uint64_t)(uintptr_t)pointer, order, 0));
 }
 
 mend_result mend_forget_stream(mend_pool *pool, mend_stream stream)
 {
-    mend_result result = mend_pool_enter_all_if(
+    MEND_TRY(mend_pool_enter_all_if(
         pool, pool != NULL && !is_no_stream(stream),
-        "mend_forget_stream: pool is NULL, or MEND_NO_STREAM, or MEND_EVERY_STREAM");
-    return result != MEND_OK
-               ? result
-               : mend_pool_leave_all(pool, mend_users_forget_stream(&pool->heap, stream));
+        "mend_forget_stream: pool is NULL, or MEND_NO_STREAM, or MEND_EVERY_STREAM"));
+    return mend_pool_leave_all(pool, mend_users_forget_stream(&pool->heap, stream));
 }
 
 bool mend_pool_holds(mend_pool *pool, const void *pointer)
@@ -283,11 +267,9 @@ static mend_result change(mend_pool *pool, const void *pointer, uint64_t size_by
     const uint64_t address = (uint64_t)(uintptr_t)pointer;
     bool is_right =
         pool != NULL && pointer != NULL && size_bytes != 0 && size_bytes <= UINT64_MAX - address;
-    mend_result result = mend_pool_enter_all_if(pool, is_right, mistake);
-    return result != MEND_OK
-               ? result
-               : mend_pool_leave_all(
-                     pool, change_pins(&pool->heap, address, size_bytes, MEND_PIN_OF_PROGRAM));
+    MEND_TRY(mend_pool_enter_all_if(pool, is_right, mistake));
+    return mend_pool_leave_all(pool,
+                               change_pins(&pool->heap, address, size_bytes, MEND_PIN_OF_PROGRAM));
 }
 
 mend_result mend_pin(mend_pool *pool, const void *pointer, uint64_t size_bytes)
@@ -318,19 +300,14 @@ mend_result mend_move(mend_pool *pool, mend_move_target target, const uint64_t *
             "mend_move: pool or tags is NULL, or target is no mend_move_target");
     }
     mend_move_report all = MEND_MOVE_REPORT_INIT;
-    mend_result result = mend_pool_check_struct(report, "mend_move_report");
-    if (result == MEND_OK && pool->heap.config.host_limit_bytes == 0) {
-        result = mend_fail(MEND_ERROR_NOT_SUPPORTED,
-                           "mend_move: the pool has no mend_pool_config.host_bytes");
+    MEND_TRY(mend_pool_check_struct(report, "mend_move_report"));
+    if (pool->heap.config.host_limit_bytes == 0) {
+        return mend_fail(MEND_ERROR_NOT_SUPPORTED,
+                         "mend_move: the pool has no mend_pool_config.host_bytes");
     }
-    if (result == MEND_OK) {
-        result = mend_pool_enter_all(pool);
-    }
-    if (result != MEND_OK) {
-        return result;
-    }
-    result = mend_relocate(&pool->heap,
-                           target == MEND_MOVE_TO_HOST ? MEND_BACKING_HOST : MEND_BACKING_DEVICE,
-                           tags, tag_count, &all);
+    MEND_TRY(mend_pool_enter_all(pool));
+    mend_result result = mend_relocate(
+        &pool->heap, target == MEND_MOVE_TO_HOST ? MEND_BACKING_HOST : MEND_BACKING_DEVICE, tags,
+        tag_count, &all);
     return mend_pool_leave_all_with(pool, result, report, &all, sizeof(all));
 }

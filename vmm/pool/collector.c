@@ -32,17 +32,12 @@ static mend_ration_owed ask_owed(mend_pool *pool)
 
 mend_result mend_pool_collect(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes)
 {
-    mend_result result = mend_pool_check_process(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_check_process(pool));
     const mend_ration_owed owed = ask_owed(pool);
-    result = mend_pool_enter_all(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_enter_all(pool));
     uint64_t bytes = 0;
-    result = mend_ladder_collect(&pool->heap, pool->idle_ns, owed.bytes, keep_bytes, &bytes);
+    mend_result result =
+        mend_ladder_collect(&pool->heap, pool->idle_ns, owed.bytes, keep_bytes, &bytes);
     uint64_t empty_bytes = pool->heap.chunks.empty_bytes;
     result = mend_pool_leave_all(pool, result);
     mend_ration_offer(&pool->ration, empty_bytes, pool->collector.runs, owed.newest);

@@ -142,12 +142,9 @@ mend_result mend_pool_ask_own_capture(mend_pool *pool, uint64_t *capture)
 
 mend_result mend_pool_enter_all(mend_pool *pool)
 {
-    mend_result result = mend_pool_check_process(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_check_process(pool));
     mend_heap_lock_all(&pool->heap);
-    result = mend_pool_check_context(pool);
+    mend_result result = mend_pool_check_context(pool);
     if (result != MEND_OK) {
         mend_heap_unlock_all(&pool->heap);
     }

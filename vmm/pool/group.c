@@ -74,11 +74,9 @@ mend_result mend_group_destroy(mend_group *group, mend_stream stream)
     }
     mend_pool *pool = group->pool;
     assert(pool != NULL);
-    mend_result result = mend_pool_enter_all(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
-    result = group->is_begun ? mend_pool_invalid("mend_group_destroy: the group was not ended")
+    MEND_TRY(mend_pool_enter_all(pool));
+    mend_result result = group->is_begun
+                             ? mend_pool_invalid("mend_group_destroy: the group was not ended")
                              : mend_group_leave(&pool->heap, group, stream);
     if (result == MEND_OK) {
         mend_group_drop(&pool->heap, group);
@@ -103,14 +101,9 @@ mend_result mend_group_free(mend_group *group, void *pointer, mend_stream stream
     mend_pool *pool = group->pool;
     assert(pool != NULL);
     mend_order order;
-    mend_result result = mend_pool_find_order(pool, stream, &order);
-    if (result == MEND_OK) {
-        result = mend_pool_take_to_free(pool);
-    }
-    return result != MEND_OK
-               ? result
-               : mend_pool_leave(pool,
-                                 mend_heap_free_in_group(&pool->heap, (uint64_t)(uintptr_t)pointer,
+    MEND_TRY(mend_pool_find_order(pool, stream, &order));
+    MEND_TRY(mend_pool_take_to_free(pool));
+    return mend_pool_leave(pool, mend_heap_free_in_group(&pool->heap, (uint64_t)(uintptr_t)pointer,
                                                          order, group->number));
 }
 
@@ -123,14 +116,9 @@ mend_result mend_group_record_stream(mend_group *group, void *pointer, mend_stre
     }
     mend_pool *pool = group->pool;
     mend_order order;
-    mend_result result = mend_pool_find_order(pool, stream, &order);
-    if (result == MEND_OK) {
-        result = mend_pool_take(pool);
-    }
-    return result != MEND_OK
-               ? result
-               : mend_pool_leave(pool,
-                                 mend_heap_record_stream(&pool->heap, (uint64_t)(uintptr_t)pointer,
+    MEND_TRY(mend_pool_find_order(pool, stream, &order));
+    MEND_TRY(mend_pool_take(pool));
+    return mend_pool_leave(pool, mend_heap_record_stream(&pool->heap, (uint64_t)(uintptr_t)pointer,
                                                          order, group->number));
 }
 
@@ -162,9 +150,7 @@ mend_result mend_group_set_blocks(mend_group *group, const mend_group_block *blo
                                  "is not sizeof(mend_group_block)");
     }
     mend_pool *pool = group->pool;
-    mend_result result = mend_pool_enter_all(pool);
-    return result != MEND_OK
-               ? result
-               : mend_pool_leave_all(pool, mend_heap_restore_group(&pool->heap, group->number,
-                                                                   blocks, block_bytes, count));
+    MEND_TRY(mend_pool_enter_all(pool));
+    return mend_pool_leave_all(
+        pool, mend_heap_restore_group(&pool->heap, group->number, blocks, block_bytes, count));
 }

@@ -28,18 +28,15 @@ mend_result mend_get_regions(mend_pool *pool, mend_region *regions, size_t regio
 
 mend_result mend_history_start(mend_pool *pool, uint64_t capacity_events)
 {
-    mend_result result = pool != NULL ? mend_pool_check_process(pool)
-                                      : mend_pool_invalid("mend_history_start: pool is NULL");
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(pool != NULL ? mend_pool_check_process(pool)
+                          : mend_pool_invalid("mend_history_start: pool is NULL"));
     mend_history_event *events = capacity_events > 0 ? mend_history_make(capacity_events) : NULL;
     if (events == NULL && capacity_events > 0) {
         return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY,
                          "malloc failed for a history of %llu events",
                          (unsigned long long)capacity_events);
     }
-    result = mend_pool_enter(pool);
+    mend_result result = mend_pool_enter(pool);
     if (result == MEND_OK) {
         events = mend_history_exchange(&pool->heap.history, events, capacity_events);
         result = mend_pool_leave(pool, MEND_OK);

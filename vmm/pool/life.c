@@ -356,11 +356,8 @@ static mend_result fill_pool(mend_pool *pool, const mend_pool_config *config)
     assert(config->struct_size == sizeof(*config));
     assert(config->driver != NULL);
     mend_device_info info = {0};
-    mend_result result = open_device(config->driver, config->device, &info);
-    if (result != MEND_OK) {
-        return result;
-    }
-    result = make_heap(pool, config, &info);
+    MEND_TRY(open_device(config->driver, config->device, &info));
+    mend_result result = make_heap(pool, config, &info);
     if (result != MEND_OK) {
         config->driver->device_close(config->driver, config->device);
         return result;
@@ -402,24 +399,21 @@ mend_result mend_pool_create(const mend_pool_config *given, mend_pool **pool)
     }
     mend_pool_config config;
     config_paths paths;
-    mend_result result = read_config(given, &config, &paths);
-    if (result == MEND_OK && mend_process_prepare() != MEND_OK) {
-        result = no_host_memory();
+    MEND_TRY(read_config(given, &config, &paths));
+    if (mend_process_prepare() != MEND_OK) {
+        return no_host_memory();
     }
-    if (result == MEND_OK && mend_nvtx_load()) {
+    if (mend_nvtx_load()) {
         mend_share_hold_library();
     }
-    if (result == MEND_OK && config.driver == NULL) {
-        result = mend_cuda_driver(&config.driver);
-    }
-    if (result != MEND_OK) {
-        return result;
+    if (config.driver == NULL) {
+        MEND_TRY(mend_cuda_driver(&config.driver));
     }
     mend_pool *made = malloc(sizeof(*made));
     if (made == NULL) {
         return no_host_memory();
     }
-    result = fill_pool(made, &config);
+    mend_result result = fill_pool(made, &config);
     if (result != MEND_OK) {
         free(made);
         return mend_publish(result);
@@ -445,10 +439,7 @@ mend_result mend_pool_destroy(mend_pool *pool)
     if (pool == NULL) {
         return MEND_OK;
     }
-    mend_result result = mend_pool_check_process(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_check_process(pool));
     bool collects = pool->collector.runs;
     mend_collector_stop(pool);
     mend_publisher_stop(pool);
@@ -460,7 +451,7 @@ mend_result mend_pool_destroy(mend_pool *pool)
     int device = pool->device;
     const mend_result damage = pool->checks != NULL ? mend_checks_end(pool) : MEND_OK;
     const mend_thread_error found = *mend_process_failure();
-    result = mend_publish(mend_heap_destroy(&pool->heap));
+    mend_result result = mend_publish(mend_heap_destroy(&pool->heap));
     if (result == MEND_ERROR_CAPTURING) {
         mend_process_join(&pool->member);
         const bool goes_on = (!collects || mend_collector_start(pool) == MEND_OK) &&

@@ -12,12 +12,9 @@
 
 static mend_result trim(mend_pool *pool, uint64_t keep_bytes, bool waits, uint64_t *released_bytes)
 {
-    mend_result result = mend_pool_enter_all(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_enter_all(pool));
     uint64_t bytes = 0;
-    result = mend_ladder_trim(&pool->heap, keep_bytes, waits, &bytes);
+    mend_result result = mend_ladder_trim(&pool->heap, keep_bytes, waits, &bytes);
     mend_copies_trim(&pool->heap);
     assert(bytes <= pool->heap.chunks.created_bytes - pool->heap.chunks.reserved_bytes);
     if (result == MEND_OK && released_bytes != NULL) {
@@ -43,18 +40,11 @@ mend_result mend_get_room(mend_pool *pool, mend_stream stream, mend_room *room)
         return mend_pool_invalid("mend_get_room: pool or room is NULL");
     }
     mend_order order;
-    mend_result result = mend_pool_check_struct(room, "mend_room");
-    if (result == MEND_OK) {
-        result = mend_pool_find_order(pool, stream, &order);
-    }
-    if (result == MEND_OK) {
-        result = mend_pool_enter_all(pool);
-    }
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_check_struct(room, "mend_room"));
+    MEND_TRY(mend_pool_find_order(pool, stream, &order));
+    MEND_TRY(mend_pool_enter_all(pool));
     mend_room all = MEND_ROOM_INIT;
-    result = mend_ladder_get_room(&pool->heap, order, &all);
+    mend_result result = mend_ladder_get_room(&pool->heap, order, &all);
     const uint64_t guard_bytes = pool->heap.config.guard_bytes;
     all.now_bytes -= mend_min_u64(guard_bytes, all.now_bytes);
     all.after_waiting_bytes -= mend_min_u64(guard_bytes, all.after_waiting_bytes);
@@ -63,11 +53,8 @@ mend_result mend_get_room(mend_pool *pool, mend_stream stream, mend_room *room)
 
 mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes)
 {
-    mend_result result = mend_pool_enter_all_if(pool, pool != NULL, "mend_set_limit: pool is NULL");
-    if (result != MEND_OK) {
-        return result;
-    }
-    result = mend_ladder_set_limit(&pool->heap, limit_bytes);
+    MEND_TRY(mend_pool_enter_all_if(pool, pool != NULL, "mend_set_limit: pool is NULL"));
+    mend_result result = mend_ladder_set_limit(&pool->heap, limit_bytes);
     uint64_t limit = pool->heap.config.limit_bytes;
     if (pool->is_plain) {
         mend_plain_set_limit(&pool->plain, limit);
@@ -96,17 +83,11 @@ mend_result mend_defrag(mend_pool *pool, const mend_defrag_limits *given,
 {
     mend_defrag_limits limits = MEND_DEFRAG_LIMITS_INIT;
     mend_defrag_report all = MEND_DEFRAG_REPORT_INIT;
-    mend_result result = mend_pool_check_struct(report, "mend_defrag_report");
-    if (result == MEND_OK) {
-        result = mend_pool_read_struct(given, "mend_defrag_limits", &limits, sizeof(limits));
-    }
-    if (result == MEND_OK) {
-        result = mend_pool_enter_all_if(pool, pool != NULL, "mend_defrag: pool is NULL");
-    }
-    return result != MEND_OK
-               ? result
-               : mend_pool_leave_all_with(pool, mend_ladder_defrag(&pool->heap, &limits, &all),
-                                          report, &all, sizeof(all));
+    MEND_TRY(mend_pool_check_struct(report, "mend_defrag_report"));
+    MEND_TRY(mend_pool_read_struct(given, "mend_defrag_limits", &limits, sizeof(limits)));
+    MEND_TRY(mend_pool_enter_all_if(pool, pool != NULL, "mend_defrag: pool is NULL"));
+    return mend_pool_leave_all_with(pool, mend_ladder_defrag(&pool->heap, &limits, &all), report,
+                                    &all, sizeof(all));
 }
 
 void mend_pool_statistics(mend_pool *pool, mend_stats *stats)

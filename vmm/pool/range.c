@@ -42,22 +42,12 @@ mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes, const mend_r
         return mend_pool_invalid("mend_range_create: pool or range is NULL");
     }
     mend_range_options options = MEND_RANGE_OPTIONS_INIT;
-    mend_result result =
-        mend_pool_read_struct(given, "mend_range_options", &options, sizeof(options));
-    if (result == MEND_OK) {
-        result = mend_pool_needs_virtual_memory(pool, "mend_range_create");
-    }
+    MEND_TRY(mend_pool_read_struct(given, "mend_range_options", &options, sizeof(options)));
+    MEND_TRY(mend_pool_needs_virtual_memory(pool, "mend_range_create"));
     const uint64_t requested_bytes = size_bytes;
-    if (result == MEND_OK) {
-        result = check_sizes(pool, &size_bytes, &options.page_bytes);
-    }
-    if (result == MEND_OK) {
-        result = mend_pool_enter_all(pool);
-    }
-    if (result != MEND_OK) {
-        return result;
-    }
-    result = mend_ranges_create(&pool->heap, size_bytes, options.page_bytes, range);
+    MEND_TRY(check_sizes(pool, &size_bytes, &options.page_bytes));
+    MEND_TRY(mend_pool_enter_all(pool));
+    mend_result result = mend_ranges_create(&pool->heap, size_bytes, options.page_bytes, range);
     if (result == MEND_OK) {
         (*range)->pool = pool;
         (*range)->requested_bytes = requested_bytes;
@@ -231,18 +221,12 @@ mend_result mend_range_commit_all(const mend_range_part *given, size_t part_byte
 
 mend_result mend_range_map_zeros(mend_range *range, uint64_t offset_bytes, uint64_t size_bytes)
 {
-    mend_result result =
-        check_bytes("mend_range_map_zeros", range, offset_bytes, size_bytes, MEND_NO_STREAM);
-    if (result == MEND_OK && !range->pool->heap.device.aliasing) {
-        result = mend_fail(MEND_ERROR_NOT_SUPPORTED,
-                           "mend_range_map_zeros: the driver maps a chunk at one address only");
+    MEND_TRY(check_bytes("mend_range_map_zeros", range, offset_bytes, size_bytes, MEND_NO_STREAM));
+    if (!range->pool->heap.device.aliasing) {
+        return mend_fail(MEND_ERROR_NOT_SUPPORTED,
+                         "mend_range_map_zeros: the driver maps a chunk at one address only");
     }
-    if (result == MEND_OK) {
-        result = mend_pool_enter_all(range->pool);
-    }
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_enter_all(range->pool));
     mend_pool *pool = range->pool;
     const mend_part part = pages_around(range, offset_bytes, size_bytes);
     return mend_pool_leave_all(pool, mend_heap_map_zeros(&pool->heap, range, part.from, part.end));
@@ -252,21 +236,14 @@ mend_result mend_range_decommit(mend_range *range, uint64_t offset_bytes, uint64
                                 mend_stream stream)
 {
     const char *call = "mend_range_decommit";
-    mend_result result = check_bytes(call, range, offset_bytes, size_bytes, stream);
-    if (result == MEND_OK) {
-        result = check_capture(range->pool, call, stream);
-    }
-    if (result == MEND_OK) {
-        result = mend_pool_take_to_free(range->pool);
-    }
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(check_bytes(call, range, offset_bytes, size_bytes, stream));
+    MEND_TRY(check_capture(range->pool, call, stream));
+    MEND_TRY(mend_pool_take_to_free(range->pool));
     mend_pool *pool = range->pool;
     const mend_part part = pages_inside(range, offset_bytes, size_bytes);
-    result = part.from < part.end
-                 ? mend_heap_decommit(&pool->heap, range, part.from, part.end, stream)
-                 : MEND_OK;
+    mend_result result = part.from < part.end
+                             ? mend_heap_decommit(&pool->heap, range, part.from, part.end, stream)
+                             : MEND_OK;
     return mend_pool_leave(pool, result);
 }
 
@@ -274,19 +251,12 @@ mend_result mend_range_record_stream(mend_range *range, uint64_t offset_bytes, u
                                      mend_stream stream)
 {
     const char *call = "mend_range_record_stream";
-    mend_result result = check_bytes(call, range, offset_bytes, size_bytes, stream);
-    if (result == MEND_OK && stream == MEND_NO_STREAM) {
-        result = mend_pool_invalid("mend_range_record_stream: MEND_NO_STREAM");
+    MEND_TRY(check_bytes(call, range, offset_bytes, size_bytes, stream));
+    if (stream == MEND_NO_STREAM) {
+        return mend_pool_invalid("mend_range_record_stream: MEND_NO_STREAM");
     }
-    if (result == MEND_OK) {
-        result = check_capture(range->pool, call, stream);
-    }
-    if (result == MEND_OK) {
-        result = mend_pool_take(range->pool);
-    }
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(check_capture(range->pool, call, stream));
+    MEND_TRY(mend_pool_take(range->pool));
     mend_pool *pool = range->pool;
     const mend_part part = pages_around(range, offset_bytes, size_bytes);
     return mend_pool_leave(pool,
@@ -302,11 +272,7 @@ mend_result mend_range_destroy(mend_range *range, mend_stream stream)
         return mend_pool_invalid("mend_range_destroy: stream is MEND_EVERY_STREAM");
     }
     mend_pool *pool = range->pool;
-    mend_result result = check_capture(pool, "mend_range_destroy", stream);
-    if (result == MEND_OK) {
-        result = mend_pool_enter_all(pool);
-    }
-    return result != MEND_OK
-               ? result
-               : mend_pool_leave_all(pool, mend_heap_destroy_range(&pool->heap, range, stream));
+    MEND_TRY(check_capture(pool, "mend_range_destroy", stream));
+    MEND_TRY(mend_pool_enter_all(pool));
+    return mend_pool_leave_all(pool, mend_heap_destroy_range(&pool->heap, range, stream));
 }

@@ -182,25 +182,22 @@ mend_result mend_get_scopes(mend_pool *pool, mend_scope_info *scopes, size_t sco
 mend_result mend_get_holders(mend_pool *pool, unsigned by, mend_holder *holders,
                              size_t holder_bytes, size_t capacity, size_t *count)
 {
-    mend_result result =
-        mend_pool_check_array(pool, holders, holder_bytes, capacity, count, "mend_get_holders");
-    if (result == MEND_OK && (by & ~(unsigned)MEND_BY_ANY) != 0) {
-        result = mend_pool_invalid("mend_get_holders: by is not a sum of MEND_BY_...");
-    }
-    if (result != MEND_OK) {
-        return result;
+    MEND_TRY(
+        mend_pool_check_array(pool, holders, holder_bytes, capacity, count, "mend_get_holders"));
+    if ((by & ~(unsigned)MEND_BY_ANY) != 0) {
+        return mend_pool_invalid("mend_get_holders: by is not a sum of MEND_BY_...");
     }
     size_t room = mend_min_u64(capacity, MEND_HOLDERS_MOST);
     mend_holder *found = calloc(room + 1, sizeof(*found)); /* the last is the suspect */
     size_t total = 0;
+    bool is_found = false;
     if (found != NULL) {
         mend_heap_lock(&pool->heap);
-        bool is_found = mend_holders_find(&pool->heap, by != 0 ? by : MEND_BY_DEFAULT, found, room,
-                                          &found[room], &total);
+        is_found = mend_holders_find(&pool->heap, by != 0 ? by : MEND_BY_DEFAULT, found, room,
+                                     &found[room], &total);
         mend_heap_unlock(&pool->heap);
-        result = is_found ? MEND_OK : MEND_ERROR_OUT_OF_HOST_MEMORY;
     }
-    if (found == NULL || result != MEND_OK) {
+    if (!is_found) {
         free(found);
         return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the sums of holders");
     }

@@ -140,12 +140,11 @@ static void note_refusal(mend_pool *pool, const fetching *f)
 static mend_result fetch(fetching *f, const mend_token_content *content)
 {
     const mend_share_taker taker = {begin, take, f};
-    mend_result result = mend_share_fetch(content, MEND_SHARE_PATIENCE_MS, &taker);
-    if (result == MEND_OK && f->import->offset_bytes >= f->import->chunks[0].size_bytes) {
-        result = mend_failure(MEND_ERROR_UNREACHABLE,
-                              "the exporter answers with another version of the library");
-    }
-    return result;
+    MEND_TRY(mend_share_fetch(content, MEND_SHARE_PATIENCE_MS, &taker));
+    return f->import->offset_bytes >= f->import->chunks[0].size_bytes
+               ? mend_failure(MEND_ERROR_UNREACHABLE,
+                              "the exporter answers with another version of the library")
+               : MEND_OK;
 }
 
 /* Takes the chunks of a description, without a lock. */
@@ -239,15 +238,10 @@ mend_result mend_import(mend_pool *pool, const void *token, size_t token_bytes, 
     if (pool == NULL || token == NULL || pointer == NULL) {
         return mend_pool_invalid("mend_import: pool, token or pointer is NULL");
     }
-    mend_result result = read_token(token, token_bytes, &read);
-    if (result == MEND_OK) {
-        result = mend_pool_enter_all(pool);
-    }
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(read_token(token, token_bytes, &read));
+    MEND_TRY(mend_pool_enter_all(pool));
     const bool is_here = use_again(pool, &read.name, pointer, size_bytes);
-    result = mend_pool_leave_all(pool, MEND_OK);
+    mend_result result = mend_pool_leave_all(pool, MEND_OK);
     if (is_here) {
         return result;
     }
@@ -290,10 +284,7 @@ mend_result mend_import_get_state(mend_pool *pool, const void *pointer, mend_imp
     }
     mend_import_name name = {.number = 0};
     mend_token_content content;
-    mend_result result = find_name(pool, pointer, &name);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(find_name(pool, pointer, &name));
     mend_export_token token;
     memcpy(token.bytes, name.bytes, sizeof(token.bytes));
     if (name.number != 0 || !mend_token_read(&token, &content)) {
@@ -302,7 +293,7 @@ mend_result mend_import_get_state(mend_pool *pool, const void *pointer, mend_imp
                          "has no socket to ask",
                          pointer);
     }
-    result = mend_share_ask(&content, MEND_SHARE_PATIENCE_MS, state);
+    mend_result result = mend_share_ask(&content, MEND_SHARE_PATIENCE_MS, state);
     mend_publish(result);
     return result;
 }
@@ -337,13 +328,10 @@ static mend_result find_end(mend_heap *heap, mend_order order, uint64_t all_byte
 static mend_result close_last(mend_heap *heap, mend_imported *import, mend_order order)
 {
     mend_driver_scope scope;
-    mend_result result = mend_enter(heap, &scope);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_enter(heap, &scope));
     mend_stamp stamp;
     uint32_t asking;
-    result = find_end(heap, order, import->all_bytes, &stamp, &asking);
+    mend_result result = find_end(heap, order, import->all_bytes, &stamp, &asking);
     if (result == MEND_OK) {
         result = mend_imports_close(heap, import, stamp, asking);
     }
@@ -358,22 +346,16 @@ mend_result mend_import_close(mend_pool *pool, void *pointer, mend_stream stream
             "mend_import_close: pool or pointer is NULL, or the stream is MEND_EVERY_STREAM");
     }
     mend_order order;
-    mend_result result = mend_pool_find_order(pool, stream, &order);
-    if (result == MEND_OK) {
-        result = mend_pool_enter_all(pool);
-    }
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_find_order(pool, stream, &order));
+    MEND_TRY(mend_pool_enter_all(pool));
     mend_heap *heap = &pool->heap;
     mend_imported *import = mend_imports_find_address(heap, (uint64_t)(uintptr_t)pointer);
     if (import == NULL) {
-        result = no_import(pointer);
-    } else {
-        result = import->uses > 1 ? mend_imports_close(heap, import, (mend_stamp){0}, 0)
-                                  : close_last(heap, import, order);
+        return mend_pool_leave_all(pool, no_import(pointer));
     }
-    return mend_pool_leave_all(pool, result);
+    return mend_pool_leave_all(pool, import->uses > 1
+                                         ? mend_imports_close(heap, import, (mend_stamp){0}, 0)
+                                         : close_last(heap, import, order));
 }
 
 static mend_result find_block(mend_pool *pool, uint64_t address, mend_extent *what)
@@ -479,19 +461,14 @@ mend_result mend_export(mend_pool *pool, const void *pointer, const mend_export_
         (token == NULL && (capacity_bytes > 0 || token_bytes == NULL))) {
         return mend_pool_invalid("mend_export: pool, pointer or token is NULL");
     }
-    mend_result result = mend_pool_read_struct(options, "mend_export_options", &all, sizeof(all));
-    if (result == MEND_OK && all.kind != MEND_EXPORT_SOCKET && all.kind != MEND_EXPORT_FABRIC) {
-        result = mend_pool_invalid("mend_export_options.kind is no mend_export_kind");
+    MEND_TRY(mend_pool_read_struct(options, "mend_export_options", &all, sizeof(all)));
+    if (all.kind != MEND_EXPORT_SOCKET && all.kind != MEND_EXPORT_FABRIC) {
+        return mend_pool_invalid("mend_export_options.kind is no mend_export_kind");
     }
-    if (result == MEND_OK) {
-        result = mend_pool_enter_all(pool);
-    }
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_enter_all(pool));
     mend_extent what = {.range = NULL};
     size_t needed_bytes = 0;
-    result = find_what(pool, pointer, all.size_bytes, &what);
+    mend_result result = find_what(pool, pointer, all.size_bytes, &what);
     if (result == MEND_OK) {
         result = export_it(pool, &all, &what, token, capacity_bytes, &needed_bytes);
     }
