@@ -3,11 +3,6 @@
 #include "tests/support/host_memory.h"
 #include "tests/unit/host/host_rig.h"
 
-static const char *const calls[] = {
-    "context_push", "exchange_capture_mode", "reserve", "create", "map", "set_access",
-    "copy",         "context_synchronize",   "unmap",   "release"};
-#define COUNT_OF(list) (sizeof(list) / sizeof((list)[0]))
-
 typedef mend_result (*operation)(host_rig *r);
 
 static mend_result overflow(host_rig *r)
@@ -78,61 +73,41 @@ static bool conclude(host_rig *r, operation run)
     return !mend_test_has_failed();
 }
 
-static bool fail_at(operation run, const char *call, uint64_t after, uint64_t count, int status,
-                    bool *failed)
+/* Once, and from there on; by an error, and for lack of memory. */
+static const kit_fault ways[] = {{.count = 1, .status = MEND_DRIVER_UNKNOWN},
+                                 {.count = 1, .status = MEND_DRIVER_OUT_OF_MEMORY},
+                                 {.count = UINT64_MAX, .status = MEND_DRIVER_UNKNOWN}};
+
+static bool fail_at(const kit_fault *f, const void *context)
 {
+    const operation *run = context;
     host_rig r;
-    if (!prepare(&r, run)) {
+    if (!prepare(&r, *run)) {
         return false;
     }
     const mend_stats before = mend_world_stats(&r.w);
-    kit_fail(&r.w, call, after, count, status);
-    const mend_result result = run(&r);
-    const mend_stats stats = mend_world_stats(&r.w);
-    *failed = result != MEND_OK || stats.driver_failures > before.driver_failures;
+    kit_fail(&r.w, f->call, f->after_calls, f->count, f->status);
+    const mend_result result = (*run)(&r);
+    const bool is_met =
+        result != MEND_OK || mend_world_stats(&r.w).driver_failures > before.driver_failures;
     EXPECT_OK(mend_audit(r.w.pool));
     mend_sim_clear_faults(r.w.sim);
     EXPECT_OK(mend_trim(r.w.pool, UINT64_MAX, MEND_TRIM_IDLE, NULL)); /* maps what is missing */
-    return conclude(&r, run);
+    return conclude(&r, *run) && is_met;
 }
 
-/* Each call of each kind fails, once, and from there on; by an error, and for lack of memory. */
-static void fail_everywhere(operation run)
-{
-    enum { MOST_CALLS = 200 };
-    int positions = 0;
-    for (size_t i = 0; i < COUNT_OF(calls); i++) {
-        bool failed = true;
-        for (uint64_t after = 0; failed && after < MOST_CALLS; after++) {
-            bool other = false;
-            ASSERT_TRUE(fail_at(run, calls[i], after, 1, MEND_DRIVER_UNKNOWN, &failed));
-            ASSERT_TRUE(fail_at(run, calls[i], after, 1, MEND_DRIVER_OUT_OF_MEMORY, &other));
-            ASSERT_TRUE(fail_at(run, calls[i], after, UINT64_MAX, MEND_DRIVER_UNKNOWN, &other));
-            positions += failed;
-        }
+#define CALLS_OF_MOVE                                                                              \
+    "context_push exchange_capture_mode create map set_access copy context_synchronize unmap "     \
+    "release"
+#define HOST_FAULT_TEST(name, run, calls)                                                          \
+    MEND_TEST(pool_host_faults, name)                                                              \
+    {                                                                                              \
+        EXPECT_TRUE(kit_sweep(calls, ways, 3, fail_at, &(const operation){run}) > 4);              \
     }
-    EXPECT_TRUE(positions > 4);
-}
-
-MEND_TEST(pool_host_faults, a_block_there)
-{
-    fail_everywhere(overflow);
-}
-
-MEND_TEST(pool_host_faults, its_end)
-{
-    fail_everywhere(free_there);
-}
-
-MEND_TEST(pool_host_faults, a_move_to_the_host)
-{
-    fail_everywhere(to_host);
-}
-
-MEND_TEST(pool_host_faults, a_move_to_the_device)
-{
-    fail_everywhere(to_device);
-}
+HOST_FAULT_TEST(a_block_there, overflow, "context_push exchange_capture_mode create map set_access")
+HOST_FAULT_TEST(its_end, free_there, "context_push exchange_capture_mode unmap release")
+HOST_FAULT_TEST(a_move_to_the_host, to_host, CALLS_OF_MOVE)
+HOST_FAULT_TEST(a_move_to_the_device, to_device, CALLS_OF_MOVE)
 
 enum { CROWD = 2048 };
 

@@ -3,10 +3,6 @@
  */
 #include "tests/unit/pool/zeros.h"
 
-static const char *const calls[] = {
-    "context_push", "exchange_capture_mode", "create",  "map",         "set_access", "fill",
-    "unmap",        "context_synchronize",   "release", "address_free"};
-
 typedef struct rig {
     mend_world w;
     mend_range *range;
@@ -58,18 +54,23 @@ static bool conclude(rig *r, operation run)
     return !mend_test_has_failed();
 }
 
-static bool fail_at(operation run, const char *call, uint64_t after, uint64_t count, int status,
-                    bool *failed)
+/* Once, and from there on; by an error, and for lack of memory. */
+static const kit_fault ways[] = {{.count = 1, .status = MEND_DRIVER_UNKNOWN},
+                                 {.count = 1, .status = MEND_DRIVER_OUT_OF_MEMORY},
+                                 {.count = UINT64_MAX, .status = MEND_DRIVER_UNKNOWN}};
+
+static bool fail_at(const kit_fault *f, const void *context)
 {
+    const operation run = *(const operation *)context;
     rig r;
     if (!prepare(&r, run)) {
         return false;
     }
     const mend_stats before = mend_world_stats(&r.w);
-    kit_fail(&r.w, call, after, count, status);
+    kit_fail(&r.w, f->call, f->after_calls, f->count, f->status);
     const mend_result result = run(&r);
-    const mend_stats stats = mend_world_stats(&r.w);
-    *failed = result != MEND_OK || stats.driver_failures > before.driver_failures;
+    const bool is_met =
+        result != MEND_OK || mend_world_stats(&r.w).driver_failures > before.driver_failures;
     EXPECT_RESULT(MEND_OK, mend_audit(r.w.pool));
     mend_sim_clear_faults(r.w.sim);
     if (result != MEND_OK) {
@@ -79,33 +80,22 @@ static bool fail_at(operation run, const char *call, uint64_t after, uint64_t co
         EXPECT_U64_EQ((again ? 3 : 6) * PAGE, info_of(r.range).zero_bytes);
     }
     EXPECT_TRUE(mend_world_check(&r.w));
-    return conclude(&r, run);
-}
-
-/* Each call of each kind fails, once, and from there on; by an error, and for lack of memory. */
-static void fail_everywhere(operation run, int most)
-{
-    enum { MOST_CALLS = 100 };
-    int positions = 0;
-    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-        bool failed = true;
-        for (uint64_t after = 0; failed && after < MOST_CALLS; after++) {
-            bool other = false;
-            ASSERT_TRUE(fail_at(run, calls[i], after, 1, MEND_DRIVER_UNKNOWN, &failed));
-            ASSERT_TRUE(fail_at(run, calls[i], after, 1, MEND_DRIVER_OUT_OF_MEMORY, &other));
-            ASSERT_TRUE(fail_at(run, calls[i], after, UINT64_MAX, MEND_DRIVER_UNKNOWN, &other));
-            positions += failed;
-        }
-    }
-    EXPECT_TRUE(positions > most);
+    return conclude(&r, run) && is_met;
 }
 
 MEND_TEST(pool_zeros_faults, a_commit)
 {
-    fail_everywhere(commit_of_zeros, 6);
+    const operation run = commit_of_zeros;
+    EXPECT_TRUE(
+        kit_sweep(
+            "context_push exchange_capture_mode create map set_access unmap context_synchronize",
+            ways, 3, fail_at, &run) > 6);
 }
 
 MEND_TEST(pool_zeros_faults, zeros_where_pages_were)
 {
-    fail_everywhere(zeros_again, 5);
+    const operation run = zeros_again;
+    EXPECT_TRUE(
+        kit_sweep("context_push exchange_capture_mode map set_access unmap context_synchronize",
+                  ways, 3, fail_at, &run) > 5);
 }
