@@ -207,15 +207,15 @@ bool mend_ladder_give_back(mend_heap *heap, mend_need need)
     const uint64_t address_bytes = heap->space.address_bytes;
     mend_driver_scope scope;
     bool any = false;
+    const bool may_wait = need.may_wait; /* else the asker is out of memory */
     const mend_result result = mend_ladder_trim(heap, keep_bytes, false, &released_bytes);
-    /* Else the asker is out of memory. */
-    if (result == MEND_OK && need.may_wait && released_bytes < need.bytes) {
+    if (result == MEND_OK && may_wait && released_bytes < need.bytes) {
         uint64_t later_bytes = 0;
         (void)mend_ladder_trim(heap, keep_bytes, true, &later_bytes);
         released_bytes += later_bytes;
     }
     if (mend_driver_scope_open(heap, &scope) == MEND_OK) {
-        any = need.may_wait && released_bytes < need.bytes &&
+        any = may_wait && released_bytes < need.bytes &&
               mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
         mend_space_trim(&heap->space, 0); /* including the oldest */
         mend_driver_scope_close(heap, &scope);
