@@ -282,7 +282,7 @@ void trial_judge_refusal(trial *t, const trial_call *call)
         return; /* what a small chunk gives back may be others' then */
     }
     uint64_t most = call->in_one_chunk ? room_for_one_chunk(t, call->pool) : UINT64_MAX;
-    uint64_t after = trial_room_with_peer_pools(t, call->pool);
+    uint64_t after = trial_room_with_peer_pools(t, call->pool, false);
     uint64_t size_bytes = call->kind == CALL_COMMIT ? trial_needed(t, call) : call->size_bytes;
     if (call->kind == CALL_COMMIT && (call->made_no_pages || !trial_can_make_pages(t, call))) {
         return;

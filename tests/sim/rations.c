@@ -255,7 +255,7 @@ static uint64_t idle_bytes(trial *t, int pool)
     return bytes;
 }
 
-uint64_t trial_room_with_peer_pools(trial *t, int pool)
+uint64_t trial_room_with_peer_pools(trial *t, int pool, bool made_again)
 {
     const mend_stats stats = trial_stats(t, pool);
     const bool is_sure = is_quiet(t) && !has_file(t) && !trial_holds_memory_for_graphs(t);
@@ -263,10 +263,12 @@ uint64_t trial_room_with_peer_pools(trial *t, int pool)
     for (int i = 0; i < t->pool_count && is_sure; i++) {
         idle += i == pool || trial_any_was_exported(t, i) ? 0 : idle_bytes(t, i);
     }
-    const uint64_t under_limit = mend_align_down(trial_limit_room(&stats), t->page_bytes);
+    const uint64_t own = trial_holds_memory_for_graphs(t) ? 0 : stats.free_empty_bytes;
+    const uint64_t given = made_again ? own : 0;
+    const uint64_t under_limit = mend_align_down(trial_limit_room(&stats), t->page_bytes) + given;
     const uint64_t creatable =
-        mend_min_u64(under_limit, mend_align_down(room_with(t, idle), t->page_bytes));
-    return creatable + (trial_holds_memory_for_graphs(t) ? 0 : stats.free_empty_bytes);
+        mend_min_u64(under_limit, mend_align_down(room_with(t, idle + given), t->page_bytes));
+    return creatable + own - given;
 }
 
 /* Memory of pools that they have released and importers still map. */

@@ -524,3 +524,9 @@ HOLDS(sim_regressions, zeros_that_are_owed_take_nothing_that_does_not_help, "",
 HOLDS(sim_regressions, what_a_callback_frees_in_a_peer_pool_is_asked_for,
       "device_pages 32, chunk_pages 16, peer_pool 1",
       "ADD_CALLBACK / SIBLING_ALLOC size 20 / ALLOC slot 1 size 180")
+
+/* A pool that owed memory gave back none of its own free chunks, which were more than it owed and
+ * what was to wake. */
+HOLDS(sim_regressions, free_memory_of_a_wake_pays_what_is_owed,
+      "device_pages 16, keep_free_percent 60",
+      "ALLOC / SLEEP / ALLOC slot 1 size 167 amount 32 / FOREIGN amount 84 / WAKE")

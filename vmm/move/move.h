@@ -445,10 +445,10 @@ void mend_step_note_peaks(mend_heap *heap);
 
 /* Giving empty chunks back, for callers with an open driver scope. */
 
-/* Gives back idle empty chunks until at most `keep_bytes` are
- * reserved; `to_create`: only chunks from whose memory others can be created. Errors as
- * mend_trim. */
-mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool to_create,
+/* Gives back idle empty chunks until at most `keep_bytes` are reserved. `create_bytes` above 0:
+ * only chunks from whose memory others can be created, and none if the pool owes memory to others
+ * and has not so much more. Errors as mend_trim. */
+mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t create_bytes,
                          uint64_t *released_bytes);
 
 /* The same, but only chunks that no block has used for `unused_ns` by the driver's clock, as far as

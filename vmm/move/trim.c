@@ -57,14 +57,15 @@ typedef struct choice {
     uint64_t keep_bytes;    /* until at most this much would stay reserved */
     uint64_t idle_until_ns; /* 0: any. Those that a collection has known as empty since then */
     bool may_unmap;
-    bool to_create; /* not those that others may hold: no chunk can be created from their memory */
+    uint64_t create_bytes; /* above 0: not those that others may hold, from whose memory no chunk
+                            * can be created */
 } choice;
 
 static bool is_chosen(mend_heap *heap, mend_chunk *chunk, const choice *which)
 {
     bool is_unused = which->idle_until_ns == 0 ||
                      (chunk->idle_since_ns != 0 && chunk->idle_since_ns <= which->idle_until_ns);
-    return is_unused && !(which->to_create && chunk->memory.was_exported) &&
+    return is_unused && !(which->create_bytes > 0 && chunk->memory.was_exported) &&
            can_withdraw(heap, chunk, which->may_unmap);
 }
 
@@ -133,8 +134,8 @@ static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64
     return result;
 }
 
-/* What the pool owes to others it could not create again. */
-static bool may_make_again(mend_heap *heap)
+/* What the pool gives back is others' up to this; it could not create that again. */
+static uint64_t owed_to_others(mend_heap *heap)
 {
     uint64_t owed_bytes = 0;
     if (heap->config.ration != NULL) {
@@ -143,7 +144,7 @@ static bool may_make_again(mend_heap *heap)
         mend_mutex_lock(&heap->state);
     }
     heap->shortage.owes_others = owed_bytes > 0;
-    return owed_bytes == 0;
+    return owed_bytes;
 }
 
 /* Whether the chunk is idle, and no part of the plan. Not one that others may hold: another chunk
@@ -192,7 +193,7 @@ mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, boo
     bool is_captured;
     mend_result result = find_out(heap, asking, &is_captured);
     mend_chunk *chunk = NULL;
-    if (result == MEND_OK && may_make_again(heap)) {
+    if (result == MEND_OK && owed_to_others(heap) == 0) {
         chunk = smallest_idle(heap, plan, !is_captured, &(mend_trim_walk){0});
     }
     if (chunk != NULL && withdraw(heap, chunk)) {
@@ -257,7 +258,7 @@ mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, men
     if (result == MEND_OK) {
         result = mend_streams_find_capture(&heap->streams, asking, &is_captured);
     }
-    if (result == MEND_OK && plan->lacking_bytes != 0 && may_make_again(heap)) {
+    if (result == MEND_OK && plan->lacking_bytes != 0 && owed_to_others(heap) == 0) {
         mend_chunk *chosen = smallest_idle(heap, plan, !is_captured, walk);
         mend_chunk *withdrawn;
         uint64_t released_bytes = 0;
@@ -352,6 +353,18 @@ bool mend_trim_addresses(mend_heap *heap, uint32_t asking)
     return heap->space.taken_bytes < taken_bytes || heap->space.address_bytes < address_bytes;
 }
 
+/* Whether so much can be created once what could be chosen is given back. */
+static bool has_more_than_owed(mend_heap *heap, const choice *which)
+{
+    const uint64_t owed_bytes = owed_to_others(heap);
+    uint64_t bytes = 0;
+    mend_chunk *at = owed_bytes > 0 ? mend_chunk_empty_at_least(&heap->chunks, 0, 0) : NULL;
+    for (; at != NULL; at = mend_chunk_empty_next(at)) {
+        bytes += is_chosen(heap, at, which) ? at->size_bytes : 0;
+    }
+    return owed_bytes == 0 || (bytes >= owed_bytes && bytes - owed_bytes >= which->create_bytes);
+}
+
 /* Gives back the chosen chunks. */
 static mend_result trim(mend_heap *heap, choice which, uint64_t *released_bytes)
 {
@@ -359,12 +372,12 @@ static mend_result trim(mend_heap *heap, choice which, uint64_t *released_bytes)
     bool is_captured;
     MEND_TRY(mend_dissolve_aliases(heap, &any));
     MEND_TRY(find_out(heap, MEND_STREAM_UNKNOWN, &is_captured));
-    if (which.to_create && !may_make_again(heap)) {
+    which.may_unmap = !is_captured;
+    if (which.create_bytes > 0 && !has_more_than_owed(heap, &which)) {
         which.keep_bytes = UINT64_MAX;
     }
     mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
     mend_chunk *withdrawn;
-    which.may_unmap = !is_captured;
     bool lacks_nodes = !withdraw_chunks(heap, &which, &withdrawn);
     mend_result result = release_chunks(heap, withdrawn, released_bytes);
     mend_headroom_forget(heap);
@@ -372,10 +385,10 @@ static mend_result trim(mend_heap *heap, choice which, uint64_t *released_bytes)
     return lacks_nodes ? mend_no_host_memory("a trim") : result;
 }
 
-mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool to_create,
+mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t create_bytes,
                          uint64_t *released_bytes)
 {
-    choice which = {.keep_bytes = keep_bytes, .to_create = to_create};
+    choice which = {.keep_bytes = keep_bytes, .create_bytes = create_bytes};
     return trim(heap, which, released_bytes);
 }
 

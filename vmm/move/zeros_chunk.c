@@ -84,7 +84,7 @@ static mend_result make_room(mend_heap *heap, uint64_t size_bytes)
     const uint64_t limit_bytes = mend_budget_hard_limit(heap);
     if (room_bytes(heap) < size_bytes) {
         mend_process_failure()->result = MEND_OK;
-        MEND_TRY(mend_trim_to(heap, limit_bytes - mend_min_u64(size_bytes, limit_bytes), false,
+        MEND_TRY(mend_trim_to(heap, limit_bytes - mend_min_u64(size_bytes, limit_bytes), 0,
                               &released_bytes));
     }
     if (room_bytes(heap) >= size_bytes) {
@@ -120,7 +120,7 @@ static mend_result create(mend_heap *heap, uint64_t size_bytes, bool gives_all,
                       (gives_all || trim_may_help(heap, size_bytes));
          any++) {
         uint64_t released_bytes = 0;
-        mend_trim_to(heap, any ? 0 : keep_bytes, !any, &released_bytes);
+        mend_trim_to(heap, any ? 0 : keep_bytes, any ? 0 : size_bytes, &released_bytes);
         if (released_bytes > 0) {
             (void)mend_driver_did(heap, status);
             status = driver->create(driver, size_bytes, &properties, handle);

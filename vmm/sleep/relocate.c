@@ -65,7 +65,7 @@ uint64_t mend_sleep_make_room(mend_heap *heap, uint64_t bytes)
         limit = mend_budget_limit_of_chunks(heap);
     }
     if (heap->chunks.reserved_bytes + bytes > limit) {
-        mend_trim_to(heap, limit > bytes ? limit - bytes : 0, true,
+        mend_trim_to(heap, limit > bytes ? limit - bytes : 0, bytes,
                      &released_bytes); /* what it could not give back is lacking */
     }
     const uint64_t wanted = heap->chunks.reserved_bytes + bytes;
@@ -81,7 +81,8 @@ mend_result mend_relocate_in_device(mend_heap *heap, const mend_exchange_order *
     }
     mend_result result = mend_exchange_memory(heap, order, report);
     if (result == MEND_ERROR_OUT_OF_MEMORY &&
-        mend_trim_to(heap, 0, true, &released_bytes) == MEND_OK && released_bytes > 0) {
+        mend_trim_to(heap, 0, order->chunk->size_bytes, &released_bytes) == MEND_OK &&
+        released_bytes > 0) {
         result = mend_exchange_memory(heap, order, report);
     }
     return result;

@@ -145,7 +145,7 @@ static mend_result create_memory(waking *w)
             return result;
         }
         const bool any = !is_trimmed && mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
-        if (is_trimmed || mend_trim_to(heap, 0, true, &released_bytes) != MEND_OK ||
+        if (is_trimmed || mend_trim_to(heap, 0, left_bytes, &released_bytes) != MEND_OK ||
             (released_bytes == 0 && !any)) {
             return refused_by_device(w, left_bytes);
         }

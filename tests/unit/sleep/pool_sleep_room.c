@@ -193,3 +193,25 @@ SLEEP_TEST(pool_sleep_room, a_pressure_callback_makes_room_in_a_peer_pool)
     EXPECT_OK(mend_remove_pressure_callback(w->pool, give, &g));
     EXPECT_OK(mend_pool_destroy(g.pool));
 }
+
+/* Chunks of other sizes, more than what is to stay free and what wakes. */
+MEND_TEST(pool_sleep_room, free_memory_pays_what_is_owed)
+{
+    mend_world w;
+    mend_world_init(&w);
+    w.sim_config.memory_bytes = 16 * MEND_MIB;
+    w.pool_config.keep_free_bytes = 3 * MEND_MIB;
+    ASSERT_TRUE(kit_open(&w));
+    void *block = kit_alloc(&w, 2 * MEND_MIB, NULL);
+    EXPECT_OK(mend_sleep(w.pool, NULL, NULL));
+    void *beside = NULL;
+    EXPECT_OK(mend_alloc_with(w.pool, 5 * MEND_MIB, NULL,
+                              KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1), &beside));
+    kit_free(&w, beside, NULL);
+    mend_sim_set_foreign_bytes(w.sim, 0, 11 * MEND_MIB);
+    EXPECT_OK(mend_wake(w.pool, NULL, 0, NULL));
+    EXPECT_STATS(&w, reserved_bytes, 2 * MEND_MIB);
+    mend_sim_set_foreign_bytes(w.sim, 0, 0);
+    EXPECT_OK(mend_free(w.pool, block, NULL));
+    kit_close(&w);
+}
