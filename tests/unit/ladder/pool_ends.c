@@ -127,33 +127,6 @@ static mend_room room_of(scene *s)
     return room;
 }
 
-MEND_TEST(pool_ends, a_block_begins_or_ends_in_another_chunk)
-{
-    static const struct {
-        bool tail, head, fourth; /* free */
-        uint64_t size_bytes, aliases, lent_bytes, moved;
-    } rows[] = {
-        {true, true, false, 2 * QUARTER, 2, 2 * QUARTER, 0},
-        {true, false, true, 5 * QUARTER, 1, QUARTER, 1},     /* the end goes before a whole one */
-        {false, true, true, 5 * QUARTER, 1, QUARTER, 0},     /* a run grows into a start */
-        {true, false, true, 4 * QUARTER + 1536, 1, 1536, 1}, /* no more is lent than is needed */
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        scene s;
-        ASSERT_TRUE(open_scene(&s, 1, 0));
-        give(&s, rows[i].tail ? s.tail : NULL);
-        give(&s, rows[i].head ? s.head : NULL);
-        give(&s, rows[i].fourth ? s.fourth : NULL);
-        char *block = take_by_alias(&s, rows[i].size_bytes, rows[i].aliases, rows[i].lent_bytes);
-        EXPECT_U64_EQ(rows[i].moved, stats(&s).chunks_moved);
-        expect_alone(&s, block, rows[i].size_bytes);
-        if (rows[i].lent_bytes < QUARTER) { /* the rest serves where it is */
-            EXPECT_PTR_EQ(s.tail, take(&s, QUARTER - rows[i].lent_bytes));
-        }
-        kit_close(&s.w);
-    }
-}
-
 HOLES_TEST(pool_ends, a_small_request_is_placed_as_a_large_one_at_last)
 {
     s->heap->config.placement.small_request_bytes = 2 * QUARTER; /* from here on */
@@ -173,19 +146,6 @@ ALIAS_TEST(pool_ends, what_lies_at_two_addresses_stays_awake, 1, 0)
     expect_alone(s, s->block, 2 * QUARTER);
 }
 
-/* What was freed through the alias is free at the chunk, and the mapping goes behind its fence. */
-ALIAS_TEST(pool_ends, an_alias_without_blocks_ends_when_room_is_short, 1, 0)
-{
-    kit_launch(&s->w, s->stream, MEND_SIM_WORK_TOUCH, s->block, 2 * QUARTER, 0, 1000000);
-    give(s, s->block);
-    give(s, s->first);
-    EXPECT_PTR_EQ(s->first, take(s, 4 * QUARTER)); /* with the tail, which was lent */
-    EXPECT_U64_EQ(0, stats(s).aliases);
-    EXPECT_U64_EQ(0, stats(s).lent_bytes);
-    EXPECT_U64_EQ(2 * MEND_MIB, stats(s).retired_bytes);
-    EXPECT_TRUE(mend_world_check(&s->w));
-}
-
 ALIAS_TEST(pool_ends, another_stream_waits_for_what_was_lent, 1, 0)
 {
     kit_use(&s->w, s->stream, s->block, 2 * QUARTER, 1000000);
@@ -194,20 +154,6 @@ ALIAS_TEST(pool_ends, another_stream_waits_for_what_was_lent, 1, 0)
     EXPECT_U64_EQ(0, stats(s).aliases);
     kit_alloc_used(&s->w, QUARTER, s->w.streams[1], 1000);
     EXPECT_U64_EQ(1, stats(s).stream_waits);
-}
-
-MEND_TEST(pool_ends, ends_of_another_stream_are_continued_behind_a_wait)
-{
-    scene s;
-    ASSERT_TRUE(open_scene(&s, 1, 0));
-    kit_use(&s.w, s.stream, s.tail, QUARTER, 1000000);
-    kit_use(&s.w, s.stream, s.head, QUARTER, 1000000);
-    give(&s, s.tail);
-    give(&s, s.head);
-    kit_alloc_used(&s.w, 2 * QUARTER, s.w.streams[1], 1000);
-    kit_expect_waits(&s.w, 1, 0);
-    EXPECT_U64_EQ(1, stats(&s).placed_by_alias);
-    kit_close(&s.w);
 }
 
 /* A captured graph may know the address of what it freed: that is not lent, and an alias with such

@@ -22,21 +22,6 @@ static uint64_t trim_wait(mend_world *w, uint64_t keep_bytes)
 #define TRIM_WAIT_TEST(suite, name, ...)                                                           \
     KIT_CASE(suite, name, mend_world, w, kit_open_with(w, __VA_ARGS__), kit_close(w))
 
-/* The idle path of an engine: the last request is over for the host, and not for the GPU. */
-TRIM_WAIT_TEST(pool_trim_wait, gives_back_what_was_freed_a_moment_ago, 32 * MEND_MIB, NULL)
-{
-    kit_leave_in_flight(w, block_bytes, w->streams[0], 1000, w->streams[0]);
-    uint64_t released_bytes = 1;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trim(NULL, 0, MEND_TRIM_WAIT, NULL));
-    EXPECT_RESULT(MEND_OK, mend_trim(w->pool, 0, MEND_TRIM_IDLE, &released_bytes));
-    EXPECT_U64_EQ(0, released_bytes);
-    EXPECT_U64_EQ(block_bytes, trim_wait(w, 0));
-    EXPECT_U64_EQ(0, trim_wait(w, 0)); /* of an empty pool */
-    EXPECT_U64_EQ(0, mend_world_stats(w).reserved_bytes);
-    kit_expect_waits(w, 0, 1);
-    EXPECT_U64_EQ(1000, mend_sim_now_ns(w->sim));
-}
-
 TRIM_WAIT_TEST(pool_trim_wait, waits_for_the_oldest_first_and_no_further_than_is_needed,
                32 * MEND_MIB, NULL)
 {

@@ -89,22 +89,6 @@ CACHE_TEST(pool_cache, serves_one_size_on_one_stream)
     EXPECT_U64_EQ(0, hits(r));
 }
 
-CACHE_TEST(pool_cache, leaves_alignment_to_the_search)
-{
-    void *pointer = NULL;
-    drop(r, 1, 1);
-    pointer = kit_alloc_aligned(&r->w, LARGE, (uint64_t)LARGE * 2, r->stream);
-    EXPECT_U64_EQ(0, (uint64_t)(uintptr_t)pointer % (LARGE * 2));
-    EXPECT_U64_EQ(0, hits(r));
-    kit_free(&r->w, r->row[0], r->stream);
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
-                  mend_alloc_with(r->w.pool, LARGE, r->stream,
-                                  KIT_OPTIONS(mend_alloc_options, .alignment_bytes = 48),
-                                  &pointer));
-    kit_alloc_aligned(&r->w, LARGE, 64, r->stream);
-    EXPECT_U64_EQ(1, hits(r)); /* each block is aligned so far */
-}
-
 CACHE_TEST(pool_cache, a_cached_block_is_free)
 {
     char *pointer = r->row[1];

@@ -103,19 +103,6 @@ RETIRE_TEST(move_retire, what_work_in_flight_may_use_stays_mapped, BUSY_NS)
     EXPECT_U64_EQ(0, r->heap->retire.bytes);
 }
 
-RETIRE_TEST(move_retire, nothing_is_unmapped_while_a_stream_is_captured, 0)
-{
-    flush(r);
-    retire(r, 0);
-    mend_sim_advance(r->w.sim, BUSY_NS);
-    kit_begin_capture(&r->w, r->w.streams[0]);
-    flush(r);
-    EXPECT_INT_EQ(0, r->unmaps);
-    mend_sim_graph_destroy(r->w.sim, kit_end_capture(&r->w, r->w.streams[0]));
-    flush(r);
-    EXPECT_INT_EQ(1, r->unmaps);
-}
-
 /* ---- trims ---- */
 
 static void configure(mend_world *w)
@@ -184,16 +171,6 @@ MEND_TEST(move_trim, the_largest_goes_first_until_no_more_is_kept)
 }
 
 #define TRIM_TEST(suite, name) KIT_CASE(suite, name, rig, r, open_apart(r, 0), close_rig(r))
-
-TRIM_TEST(move_trim, one_that_the_driver_keeps_stays_as_free_memory)
-{
-    bool released = true;
-    kit_fail(&r->w, "unmap", 0, 1, 999);
-    EXPECT_RESULT(MEND_OK, trim_one(r, 1, &released));
-    EXPECT_FALSE(released);
-    EXPECT_U64_EQ(7 * MEND_MIB, r->heap->chunks.reserved_bytes);
-    EXPECT_U64_EQ(7 * MEND_MIB, r->heap->chunks.empty_bytes);
-}
 
 TRIM_TEST(move_trim, nothing_is_unmapped_while_a_stream_is_captured)
 {

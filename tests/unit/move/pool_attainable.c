@@ -93,20 +93,6 @@ ATTAINABLE_TEST(pool_attainable, is_not_asked_for_memory_that_it_lacks)
     EXPECT_U64_EQ(0, s->creates);
 }
 
-ATTAINABLE_TEST(pool_attainable, is_asked_again_before_a_request_fails)
-{
-    others_hold(s, 7 * MEND_MIB); /* they take more */
-    request(s, MEND_ERROR_OUT_OF_MEMORY, 2 * MEND_MIB);
-    EXPECT_U64_EQ(9, attainable_mib(s));
-    others_hold(s, 2 * MEND_MIB); /* they give some back */
-    request(s, MEND_OK, 4 * MEND_MIB);
-    EXPECT_U64_EQ(1, s->questions);
-    EXPECT_U64_EQ(14, attainable_mib(s));
-    others_hold(s, 0);
-    request(s, MEND_OK, 4 * MEND_MIB);
-    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
-}
-
 /* What others have given back is there: the program need not give up anything. */
 ATTAINABLE_TEST(pool_attainable, is_asked_again_before_the_program_is)
 {

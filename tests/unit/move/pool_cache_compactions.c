@@ -1,5 +1,5 @@
-/* The front cache where memory is compacted: nothing is cached in a chunk under compaction, nor in
- * one that could not be mapped again; and blocks that moved know the chunk they begin in. */
+/* The front cache where a compaction fails: nothing is cached beside a chunk that misses its
+ * mapping. */
 #include "pool/pool.h"
 #include "tests/support/held.h"
 #include "tests/support/kit.h"
@@ -46,14 +46,6 @@ static void close_rig(rig *r)
     kit_close(&r->w);
 }
 
-/* Every second block: what is freed lies between live blocks, and is cached. */
-static void free_every_second(rig *r)
-{
-    for (int i = 1; i < BLOCKS; i += 2) {
-        release(r, i);
-    }
-}
-
 static uint64_t cached(rig *r)
 {
     return mend_world_stats(&r->w).cached_blocks;
@@ -69,27 +61,6 @@ static void defrag_without_restoring(rig *r, uint64_t clusters)
 }
 
 #define CACHE_COMPACTIONS_TEST(suite, name) KIT_CASE(suite, name, rig, r, open_rig(r), close_rig(r))
-
-/* It goes to nobody before it is mapped again. */
-CACHE_COMPACTIONS_TEST(pool_cache_compactions, what_misses_its_mapping_is_not_cached)
-{
-    free_every_second(r);
-    defrag_without_restoring(r, BLOCKS_OF_CHUNK / 2);
-    EXPECT_U64_EQ(BLOCKS_OF_CHUNK / 2, mend_world_stats(&r->w).unmapped_blocks);
-    int missing = 0;
-    mend_block_info info = MEND_BLOCK_INFO_INIT;
-    for (; !info.is_unmapped && missing < BLOCKS && !mend_test_has_failed(); missing += 2) {
-        EXPECT_RESULT(MEND_OK, mend_get_block_info(r->w.pool, r->blocks[missing], &info));
-    }
-    missing -= 2;
-    ASSERT_TRUE(info.is_unmapped);
-    void *pointer = release(r, missing);
-    EXPECT_U64_EQ(0, cached(r));
-    mend_world_check(&r->w);
-    alloc(r, missing);
-    EXPECT_TRUE(r->blocks[missing] != pointer);
-    EXPECT_RESULT(MEND_OK, mend_defrag(r->w.pool, NULL, NULL));
-}
 
 /* Two free blocks, the first of them cached, end where a chunk begins that misses its mapping. */
 CACHE_COMPACTIONS_TEST(pool_cache_compactions,

@@ -74,19 +74,6 @@ static bool can_use(scene *s, void *block, uint64_t size_bytes)
     return mend_world_ledger(&s->w).violations == before;
 }
 
-PEERS_TEST(pool_peers, a_device_with_a_pool_may_use_the_memory_of_others, 0)
-{
-    void *before = take(s, 3 * MEND_MIB);
-    void *small = take(s, 512);
-    EXPECT_U64_EQ(0, peers_of(s->w.pool));
-    ASSERT_RESULT(MEND_OK, open_other(s));
-    EXPECT_U64_EQ(1, peers_of(s->w.pool));
-    EXPECT_U64_EQ(1, peers_of(s->other));
-    EXPECT_TRUE(can_use(s, before, 3 * MEND_MIB));
-    EXPECT_TRUE(can_use(s, small, 512));
-    EXPECT_TRUE(can_use(s, take(s, 5 * MEND_MIB), 5 * MEND_MIB));
-}
-
 /* It names the new device alone: access that is given again is a hole for running work. */
 PEERS_TEST(pool_peers, a_device_comes_beside_work_of_others, 0)
 {
@@ -98,22 +85,6 @@ PEERS_TEST(pool_peers, a_device_comes_beside_work_of_others, 0)
     EXPECT_U64_EQ(1, peers_of(w->pool));
     mend_sim_advance(w->sim, 1000);
     EXPECT_U64_EQ(0, mend_world_ledger(w).violations);
-}
-
-PEERS_TEST(pool_peers, moved_memory_stays_in_their_reach,
-           s->w.sim_config.memory_bytes = 8 * MEND_MIB)
-{
-    void *blocks[8];
-    ASSERT_RESULT(MEND_OK, open_other(s));
-    for (int i = 0; i < 8; i++) {
-        blocks[i] = take(s, MEND_MIB);
-    }
-    for (int i = 0; i < 8; i += 2) {
-        kit_free(&s->w, blocks[i], NULL);
-    }
-    void *joined = take(s, 4 * MEND_MIB);
-    EXPECT_TRUE(mend_world_stats(&s->w).chunks_moved > 0);
-    EXPECT_TRUE(can_use(s, joined, 4 * MEND_MIB));
 }
 
 static void expect_out_of_reach(scene *s)
@@ -193,20 +164,6 @@ MEND_TEST(pool_peers, chunks_are_made_for_rdma_where_the_device_can)
 }
 
 /* ---- mend_enable_peer ------------------------------------------------------------------------ */
-
-/* Also where the config names no devices. */
-PEERS_TEST(pool_peers, a_device_without_a_pool_may_be_let_in_later,
-           s->w.pool_config.peers = MEND_PEERS_NONE)
-{
-    void *before = take(s, 3 * MEND_MIB);
-    EXPECT_RESULT(MEND_OK, mend_enable_peer(s->w.pool, 0));
-    EXPECT_U64_EQ(0, peers_of(s->w.pool));
-    EXPECT_RESULT(MEND_OK, mend_enable_peer(s->w.pool, 1));
-    EXPECT_RESULT(MEND_OK, mend_enable_peer(s->w.pool, 1));
-    EXPECT_U64_EQ(1, peers_of(s->w.pool));
-    EXPECT_TRUE(can_use(s, before, 3 * MEND_MIB));
-    EXPECT_TRUE(can_use(s, take(s, 5 * MEND_MIB), 5 * MEND_MIB));
-}
 
 PEERS_TEST(pool_peers, imported_memory_is_in_the_reach_of_peers, s->w.pool_config.shareable = 1)
 {

@@ -136,45 +136,6 @@ RESTORE_TEST(pool_restore, a_passing_lack_is_waited_out)
     expect_restored(r);
 }
 
-/* What is freed while it is unmapped goes to nobody before it is mapped again. */
-RESTORE_TEST(pool_restore, a_block_can_be_freed_while_it_is_unmapped)
-{
-    void *block = r->blocks[1];
-    lose(r, "map", SCRATCH_MAPS, UINT64_MAX, 2);
-    release(r, 1);
-    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(r->w.pool, block, NULL));
-    EXPECT_U64_EQ(1, unmapped_blocks(r));
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(r->w.pool, BLOCK, NULL, &block));
-    mend_world_check(&r->w);
-    mend_sim_clear_faults(r->w.sim);
-    kit_free(&r->w, kit_alloc(&r->w, 7 * CHUNK, NULL), NULL);
-    EXPECT_INT_EQ(0, is_unmapped(r, 5));
-    EXPECT_RESULT(MEND_OK, mend_trim(r->w.pool, 0, MEND_TRIM_IDLE, NULL));
-    EXPECT_U64_EQ(CHUNK, mend_world_stats(&r->w).reserved_bytes);
-}
-
-/* Right behind a chunk that is mapped, with which it would be unmapped in one call. */
-MEND_TEST(pool_restore, a_pool_ends_in_peace_with_a_block_unmapped_beside_others)
-{
-    enum { ROW = 2 * BLOCKS };
-    mend_world w;
-    void *row[ROW];
-    ASSERT_TRUE(kit_open_default(&w));
-    row[0] = kit_alloc(&w, 2 * CHUNK, NULL);
-    kit_free(&w, row[0], NULL);
-    for (int i = 0; i < ROW; i++) {
-        row[i] = kit_alloc(&w, BLOCK, NULL);
-    }
-    for (int i = BLOCKS + 1; i < ROW; i++) { /* of the second chunk the first block is left */
-        kit_free(&w, row[i], NULL);
-    }
-    kit_fail(&w, "map", 1, UINT64_MAX, 999);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(w.pool, NULL, NULL));
-    EXPECT_U64_EQ(1, mend_world_stats(&w).unmapped_blocks);
-    mend_sim_clear_faults(w.sim);
-    kit_close(&w);
-}
-
 /* No host memory for the records of what is to be mapped again: nothing is lost. */
 RESTORE_TEST(pool_restore, host_memory_that_fails_is_reported_and_tried_again)
 {

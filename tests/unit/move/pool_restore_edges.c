@@ -60,26 +60,6 @@ static void free_both(rig *r, int block_first)
     mend_world_check(&r->w);
 }
 
-/* While nothing can be mapped: a larger request is refused, a trim and a pass change nothing; the
- * chunk beside the lost one serves a request of its size without the driver. */
-MEND_TEST(pool_restore_edges, what_lies_outside_of_the_lost_chunk_serves_requests)
-{
-    for (int i = 0; i < 2 * SIDES; i++) {
-        rig r;
-        void *none = NULL;
-        ASSERT_TRUE(open_rig(&r, (side)(i % SIDES)));
-        free_both(&r, i / SIDES);
-        kit_free(&r.w, kit_alloc(&r.w, CHUNK, NULL), NULL);
-        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(r.w.pool, 2 * CHUNK, NULL, &none));
-        mend_world_check(&r.w);
-        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, NULL));
-        mend_world_check(&r.w);
-        EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, MEND_TRIM_IDLE, NULL));
-        mend_world_check(&r.w);
-        close_rig(&r);
-    }
-}
-
 /* A move that the driver refuses puts the chunk beside the lost one back to its place. */
 MEND_TEST(pool_restore_edges, a_chunk_that_comes_back_is_a_neighbour_again)
 {

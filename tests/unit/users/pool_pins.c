@@ -46,26 +46,6 @@ static void release_all(rig *r)
     KIT_TEST_IN(suite, name, kit_open_with(w, CHUNKS *CHUNK, use_small_chunks))
 #define RIG_TEST(suite, name) KIT_RIG_TEST(suite, name, rig, open_rig(r), kit_close(&r->w))
 
-/* Where it is, it may grow. */
-RIG_TEST(pool_pins, free_pinned_chunks_are_not_moved_until_they_are_unpinned)
-{
-    const char *pinned = r->blocks[1];
-    const char *other = r->blocks[5];
-    EXPECT_OK(mend_pin(w->pool, pinned, CHUNK));
-    EXPECT_OK(mend_pin(w->pool, other, CHUNK));
-    release(r, 1);
-    release(r, 5);
-    kit_expect_none(w, 2 * CHUNK, r->stream, "");
-    EXPECT_STATS(w, chunks_moved, 0);
-    EXPECT_OK(mend_unpin(w->pool, other, CHUNK));
-    void *large = kit_alloc_used(w, 2 * CHUNK, r->stream, 10);
-    EXPECT_TRUE(large == pinned);
-    EXPECT_STATS(w, chunks_moved, 1);
-    kit_free(w, large, r->stream);
-    EXPECT_OK(mend_unpin(w->pool, pinned, CHUNK));
-    release_all(r);
-}
-
 RIG_TEST(pool_pins, a_trim_leaves_pinned_memory)
 {
     uint64_t released_bytes = 0;
@@ -79,22 +59,6 @@ RIG_TEST(pool_pins, a_trim_leaves_pinned_memory)
     EXPECT_OK(mend_unpin(w->pool, pinned, 512));
     EXPECT_STATS(w, pinned_bytes, 0);
     kit_expect_trim(w, 0, CHUNK);
-}
-
-SMALL_TEST(pool_pins, a_partly_used_pinned_chunk_is_not_compacted)
-{
-    mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
-    mend_stream stream = S(0);
-    kit_free(w, kit_alloc(w, CHUNK, stream), stream);
-    char *kept = kit_alloc(w, CHUNK / 4, stream);
-    kit_write(w, stream, kept, CHUNK / 4);
-    EXPECT_OK(mend_pin(w->pool, kept, CHUNK / 4));
-    EXPECT_OK(mend_defrag(w->pool, NULL, &report));
-    EXPECT_U64_EQ(0, report.compactions);
-    EXPECT_OK(mend_unpin(w->pool, kept, CHUNK / 4));
-    EXPECT_OK(mend_defrag(w->pool, NULL, &report));
-    EXPECT_U64_EQ(1, report.compactions);
-    kit_verify(w, stream, kept, CHUNK / 4);
 }
 
 RIG_TEST(pool_pins, count_and_may_overlap)
