@@ -15,20 +15,10 @@ static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t *relea
 {
     mend_capture_groups_collect(heap);
     mend_settle(heap, MEND_OWED_RANGE, MEND_STREAM_UNKNOWN);
-<<<<<<< HEAD
     MEND_TRY(heap->chunks.reserved_bytes > keep_bytes && heap->chunks.empty_bytes > 0
                  ? mend_ladder_close_all(heap)
                  : MEND_OK);
-    mend_result result = mend_trim_to(heap, keep_bytes, false, released_bytes);
-=======
-    mend_result result = heap->chunks.reserved_bytes > keep_bytes && heap->chunks.empty_bytes > 0
-                             ? mend_ladder_close_all(heap)
-                             : MEND_OK;
-    if (result != MEND_OK) {
-        return result;
-    }
-    result = mend_trim_to(heap, keep_bytes, 0, released_bytes);
->>>>>>> 80ce003470c5d8ab30fa5183bc5e9302a8b40b16
+    mend_result result = mend_trim_to(heap, keep_bytes, 0, released_bytes);
     mend_settle_these(heap, MEND_OWED_ZEROS, MEND_OWED_ZEROS_CHUNK, /* free memory may have been */
                       MEND_STREAM_UNKNOWN);                         /* in their way */
     return result;
