@@ -504,6 +504,10 @@ HOLDS(sim_regressions, a_capture_outlives_the_group_that_saw_it, "",
 HOLDS(sim_regressions, poison_whose_wait_is_refused_fills_no_later_block, "check 1",
       "ALLOC slot 2 / FAULT size 18 alignment 1 / FREE slot 2 / ALLOC amount 1 / ADVANCE amount 4")
 
+/* Seed 300180: a page had the stack that was asked for a block with an impossible size. */
+HOLDS(sim_regressions, a_mistake_leaves_no_stack, "host_percent 10",
+      "RANGE_CREATE slot 2 / TO_HOST / MISTAKE amount 7 / COMMIT slot 2")
+
 /* Seed 100494: a part of a block was kept, the other one dropped, woken with its neighbour, and
  * kept in turn: the block said that nothing was dropped. */
 HOLDS(sim_regressions, a_part_that_was_dropped_is_not_made_good_by_the_next_sleep, "",

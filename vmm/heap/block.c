@@ -92,6 +92,8 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
                             mend_order order, const mend_helpers *helpers, uint64_t *address)
 {
     assert(mend_mutex_is_held(&heap->state));
+    /* At once: a failure leaves none for what comes next, and pressure callbacks allocate, too. */
+    const uint16_t stack = mend_process_has_marks() ? (uint16_t)mend_process_take_stack() : 0;
     MEND_TRY(check_size(size_bytes, terms->alignment_bytes));
     if (order.stream == MEND_EVERY_STREAM) {
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
@@ -113,8 +115,7 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
         .in_one_chunk = terms->in_one_chunk,
         .at = terms->at,
         .tag = terms->tag,
-        /* Pressure callbacks allocate, too. */
-        .stack = mend_process_has_marks() ? (uint16_t)mend_process_take_stack() : 0,
+        .stack = stack,
     };
     mend_span *span = NULL;
     mend_result result = request.at != 0 ? place_at(heap, &request, &span)

@@ -71,8 +71,8 @@ mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
     }
     static const mend_terms usual = {.alignment_bytes = MEND_GRANULE_BYTES};
     mend_order order;
-    mend_pool_find_stack(size_bytes);
     MEND_TRY(mend_pool_find_order(pool, stream, &order));
+    mend_pool_find_stack(size_bytes);
     MEND_TRY(mend_pool_take(pool));
     uint64_t address =
         order.capture == 0 ? mend_heap_alloc_cached(&pool->heap, size_bytes, stream) : 0;
@@ -128,19 +128,14 @@ mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream st
     }
     mend_terms terms;
     mend_order order;
-    mend_result result = read_options(pool, stream, options, &terms);
-    if (result == MEND_OK && are_usual(&terms)) {
+    MEND_TRY(read_options(pool, stream, options, &terms));
+    if (are_usual(&terms)) {
         return mend_alloc(pool, size_bytes, stream, pointer);
     }
-    if (result == MEND_OK) {
-        mend_pool_find_stack(size_bytes);
-        result = mend_pool_find_order(pool, stream, &order);
-    }
-    if (result == MEND_OK) {
-        result = mend_pool_take(pool);
-    }
-    return result == MEND_OK ? alloc_by_all_means(pool, size_bytes, &terms, order, pointer)
-                             : result;
+    MEND_TRY(mend_pool_find_order(pool, stream, &order));
+    mend_pool_find_stack(size_bytes);
+    MEND_TRY(mend_pool_take(pool));
+    return alloc_by_all_means(pool, size_bytes, &terms, order, pointer);
 }
 
 mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)

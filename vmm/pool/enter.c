@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/struct_size.h"
+#include "base/thread.h"
 
 mend_result mend_pool_invalid(const char *what)
 {
@@ -85,6 +86,7 @@ mend_result mend_pool_refuse(mend_pool *pool)
 {
     mend_result result = mend_pool_check_context(pool);
     assert(result != MEND_OK);
+    mend_process_own_marks()->stack = 0; /* that of a block that is not allocated */
     mend_heap_unlock(&pool->heap);
     return result;
 }

@@ -158,7 +158,7 @@ MEND_API mend_result mend_name(mend_name_kind kind, uint64_t number, const char 
  * Says where in the program the calling thread is: a number from 1 to 65,535 that the program gives
  * to that stack of calls, which it names once by MEND_NAME_STACK ("train.py:41 step"); higher ones
  * count as 65,535; 0: it does not know. Called by mend_alloc and mend_alloc_with in the thread that
- * allocates, before they look at anything, without a lock; several threads at once. It may call
+ * allocates, before they look for memory, without a lock; several threads at once. It may call
  * Mend; what it allocates itself has no stack.
  */
 typedef uint32_t (*mend_stack_source)(void *context, uint64_t size_bytes);
