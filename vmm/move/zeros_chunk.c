@@ -116,7 +116,7 @@ static mend_result create(mend_heap *heap, uint64_t size_bytes, bool gives_all,
     const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     mend_status status = driver->create(driver, size_bytes, &properties, handle);
     const uint64_t keep_bytes = reserved_bytes - mend_min_u64(size_bytes, reserved_bytes);
-    for (int any = 0; any <= gives_all && status == MEND_DRIVER_OUT_OF_MEMORY &&
+    for (int any = 0; any <= (gives_all ? 1 : 0) && status == MEND_DRIVER_OUT_OF_MEMORY &&
                       (gives_all || trim_may_help(heap, size_bytes));
          any++) {
         uint64_t released_bytes = 0;
