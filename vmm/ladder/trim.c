@@ -203,19 +203,13 @@ bool mend_ladder_give_back(mend_heap *heap, mend_need need)
     mend_history_begin_call(&heap->history, MEND_CAUSE_PEER);
     uint64_t released_bytes = 0;
     const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
-    const uint64_t keep_bytes = reserved_bytes - mend_min_u64(need.bytes, reserved_bytes);
     const uint64_t address_bytes = heap->space.address_bytes;
     mend_driver_scope scope;
     bool any = false;
-    const bool may_wait = need.may_wait; /* else the asker is out of memory */
-    const mend_result result = mend_ladder_trim(heap, keep_bytes, false, &released_bytes);
-    if (result == MEND_OK && may_wait && released_bytes < need.bytes) {
-        uint64_t later_bytes = 0;
-        (void)mend_ladder_trim(heap, keep_bytes, true, &later_bytes);
-        released_bytes += later_bytes;
-    }
+    mend_ladder_trim(heap, reserved_bytes - mend_min_u64(need.bytes, reserved_bytes), false,
+                     &released_bytes);
     if (mend_driver_scope_open(heap, &scope) == MEND_OK) {
-        any = may_wait && released_bytes < need.bytes &&
+        any = need.may_wait && released_bytes < need.bytes &&
               mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
         mend_space_trim(&heap->space, 0); /* including the oldest */
         mend_driver_scope_close(heap, &scope);
