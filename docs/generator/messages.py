@@ -5,7 +5,7 @@ import os
 import re
 
 CALL = re.compile(r"\b(?:mend_fail|mend_failure|mend_fail_driver|mend_driver_failure|"
-                  r"mend_pool_invalid|mend_pool_enter_all_if)\(")
+                  r"mend_pool_invalid|MEND_INVALID_IF|mend_pool_enter_all_if)\(")
 LITERALS = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s*(?:PRI\w+\s*)?"(?:[^"\\]|\\.)*")*')
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 VALUE = re.compile(r"%[-+ #0]*[\d.*]*(?:hh|h|ll|l|z|j)?[a-zA-Z]")
@@ -40,7 +40,7 @@ def messages_of(text):
     for found in CALL.finditer(text):
         call = call_at(text, found.end())
         results = re.findall(r"MEND_ERROR_\w+", LITERALS.sub("", call))
-        if found[0].startswith("mend_pool_"):
+        if found[0].startswith(("mend_pool_", "MEND_INVALID_IF")):
             results = ["MEND_ERROR_INVALID_ARGUMENT"]
         for literals in LITERALS.findall(call):
             message = VALUE.sub("…", "".join(LITERAL.findall(literals))).replace("%%", "%")

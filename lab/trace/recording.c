@@ -64,7 +64,7 @@ typedef struct scope_paths {
 static bool name_scopes(scope_paths *paths, mend_record_reader *block)
 {
     const uint64_t end = (uint64_t)block->head.first + block->head.count;
-    if (block->head.first == 0 || end > MEND_SCOPES_MOST + 1) {
+    if (block->head.first == 0 || end > MEND_NAMES_MOST + 1) {
         return true;
     }
     if (end > paths->count) {

@@ -145,7 +145,7 @@ class Function:
             if token == "if" and self.tokens[i] == "else":
                 i = self.part(i + 1)
             return i, STATEMENT
-        if token.endswith("_EACH"):
+        if "_EACH" in token:
             return self.part(self.partners[i + 1] + 1), STATEMENT
         if token == "do":
             return self.head(self.part(i + 1)) + 1, STATEMENT

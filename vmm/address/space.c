@@ -4,9 +4,6 @@
  */
 #include "address/space.h"
 
-#include <assert.h>
-
-#include "base/align.h"
 #include "driver/forward.h"
 
 #define GAP_OF(node)         MEND_CONTAINER_OR_NULL(node, mend_gap, by_address)

@@ -4,9 +4,7 @@
  */
 #include "base/error.h"
 
-#include <assert.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -4,10 +4,8 @@
  */
 #include "base/history.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
-#include "base/align.h"
 #include "base/struct_size.h"
 
 void mend_history_init(mend_history *history, uint64_t (*clock_ns)(const void *clock),

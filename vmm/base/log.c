@@ -1,7 +1,6 @@
 /* How a line reaches the sink or standard error: as one write, with no lock held. */
 #include "base/log.h"
 
-#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>

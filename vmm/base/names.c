@@ -1,19 +1,57 @@
 /*
- * Two hash tables of chains, the newest first. Entries lie in pieces that never move, so a reader
- * that has a number needs no lock; names of tags, streams and stacks are found without it, too.
+ * Hash tables of chains, the newest first: one for scopes, one for all else. Entries lie in pieces
+ * that never move, so a reader that has a number needs no lock; names of tags, streams and stacks
+ * are found without it, too.
  */
 #include "base/names.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/align.h"
 #include "base/hash.h"
 
 static_assert((uint64_t)MEND_NAME_PIECES * MEND_NAME_PIECE > MEND_NAMES_MOST,
               "each index has its place");
+
+static uint32_t count_of(mend_process_names *names)
+{
+    return atomic_load_explicit(&names->count, memory_order_acquire);
+}
+
+static const mend_name_entry *entry_of(mend_process_names *names, uint32_t index)
+{
+    assert(index > 0);
+    assert(index <= count_of(names));
+    return &names->pieces[index / MEND_NAME_PIECE][index % MEND_NAME_PIECE];
+}
+
+/* The caller holds the mutex. The index of the new entry, 0: there is no host memory, or no room.
+ * The count is written when the entry is whole, and the bucket last: a child of a fork in between
+ * has the name in no bucket, and names it again. */
+static uint32_t add_entry(mend_process_names *names, _Atomic(uint32_t) *bucket, uint64_t number,
+                          uint32_t kind, const char *name)
+{
+    const uint32_t index = count_of(names) + 1;
+    if (index > MEND_NAMES_MOST) {
+        return 0;
+    }
+    mend_name_entry **piece = &names->pieces[index / MEND_NAME_PIECE];
+    if (*piece == NULL) {
+        *piece = calloc(MEND_NAME_PIECE, sizeof(**piece));
+    }
+    if (*piece == NULL) {
+        return 0;
+    }
+    mend_name_entry *entry = &(*piece)[index % MEND_NAME_PIECE];
+    *entry = (mend_name_entry){.number = number, .kind = kind, .next = *bucket};
+    snprintf(entry->name, sizeof(entry->name), "%s", name);
+    atomic_store_explicit(&names->count, index, memory_order_release);
+    atomic_store_explicit(bucket, index, memory_order_release);
+    return index;
+}
+
+/* ---- tags, streams, stacks ------------------------------------------------------------------- */
 
 static _Atomic(uint32_t) *bucket_of(mend_name_kind kind, uint64_t number)
 {
@@ -23,14 +61,12 @@ static _Atomic(uint32_t) *bucket_of(mend_name_kind kind, uint64_t number)
 
 const mend_name_entry *mend_names_entry(uint32_t index)
 {
-    assert(index > 0);
-    assert(index <= mend_names_count());
-    return &mend_process_own_names.pieces[index / MEND_NAME_PIECE][index % MEND_NAME_PIECE];
+    return entry_of(&mend_process_own_names, index);
 }
 
 uint32_t mend_names_count(void)
 {
-    return atomic_load_explicit(&mend_process_own_names.count, memory_order_acquire);
+    return count_of(&mend_process_own_names);
 }
 
 const char *mend_names_find(mend_name_kind kind, uint64_t number)
@@ -46,118 +82,53 @@ const char *mend_names_find(mend_name_kind kind, uint64_t number)
     return NULL;
 }
 
-/* The caller holds the mutex. The count is written when the entry is whole, and the bucket last: a
- * child of a fork in between has the name in no bucket. */
-static bool add_entry(mend_process_names *names, mend_name_kind kind, uint64_t number,
-                      const char *name)
-{
-    const uint32_t index = mend_names_count() + 1;
-    if (index > MEND_NAMES_MOST) {
-        return false;
-    }
-    mend_name_entry **piece = &names->pieces[index / MEND_NAME_PIECE];
-    if (*piece == NULL) {
-        *piece = calloc(MEND_NAME_PIECE, sizeof(**piece));
-    }
-    if (*piece == NULL) {
-        return false;
-    }
-    _Atomic(uint32_t) *bucket = bucket_of(kind, number);
-    mend_name_entry *entry = &(*piece)[index % MEND_NAME_PIECE];
-    *entry = (mend_name_entry){.number = number, .kind = kind, .next = *bucket};
-    snprintf(entry->name, sizeof(entry->name), "%s", name);
-    atomic_store_explicit(&names->count, index, memory_order_release);
-    atomic_store_explicit(bucket, index, memory_order_release);
-    return true;
-}
-
 bool mend_names_set(mend_name_kind kind, uint64_t number, const char *name)
 {
     mend_process_names *names = &mend_process_own_names;
     mend_mutex_lock(&names->mutex);
     const char *before = mend_names_find(kind, number);
-    const bool is_known = strncmp(before != NULL ? before : "", name, MEND_NAME_BYTES - 1) == 0 ||
-                          add_entry(names, kind, number, name);
+    const bool is_known =
+        strncmp(before != NULL ? before : "", name, MEND_NAME_BYTES - 1) == 0 ||
+        add_entry(names, bucket_of(kind, number), number, (uint32_t)kind, name) != 0;
     mend_mutex_unlock(&names->mutex);
     return is_known;
 }
 
 /* ---- scopes ---------------------------------------------------------------------------------- */
 
-static_assert((uint64_t)MEND_SCOPE_PIECES * MEND_SCOPE_PIECE > MEND_SCOPES_MOST,
-              "each number has its place");
-
-static uint32_t bucket_inside(uint32_t around, const char *name)
+const mend_name_entry *mend_scopes_entry(uint32_t number)
 {
-    const uint64_t hash = mend_hash(MEND_HASH_OF_NOTHING ^ around, name, strlen(name));
-    return (uint32_t)(hash >> 32) % MEND_SCOPE_BUCKETS;
-}
-
-const mend_scope_entry *mend_scopes_entry(uint32_t number)
-{
-    const mend_process_scopes *scopes = &mend_process_own_scopes;
-    assert(number > 0);
-    assert(number <= mend_scopes_count());
-    return &scopes->pieces[number / MEND_SCOPE_PIECE][number % MEND_SCOPE_PIECE];
+    return entry_of(&mend_process_own_scopes, number);
 }
 
 uint32_t mend_scopes_count(void)
 {
-    return atomic_load_explicit(&mend_process_own_scopes.count, memory_order_acquire);
+    return count_of(&mend_process_own_scopes);
 }
 
-/* The caller holds the mutex. */
-static uint32_t find_scope(const mend_process_scopes *scopes, uint32_t bucket, uint32_t around,
-                           const char *name)
+static uint32_t find_scope(uint32_t at, uint32_t around, const char *name)
 {
-    for (uint32_t at = scopes->buckets[bucket]; at != 0; at = mend_scopes_entry(at)->next) {
-        const mend_scope_entry *entry = mend_scopes_entry(at);
-        if (entry->around == around && strcmp(entry->name, name) == 0) {
-            return at;
-        }
+    while (at != 0 &&
+           (mend_scopes_around(at) != around || strcmp(mend_scopes_entry(at)->name, name) != 0)) {
+        at = mend_scopes_entry(at)->next;
     }
-    return 0;
-}
-
-/*
- * The caller holds the mutex. The count is written when the entry is whole, and the bucket last: a
- * child of a fork in between has the number without its name in the bucket, and names it again.
- */
-static uint32_t make_scope(mend_process_scopes *scopes, uint32_t bucket, uint32_t around,
-                           const char *name)
-{
-    const uint32_t number = mend_scopes_count() + 1;
-    if (number > MEND_SCOPES_MOST) {
-        return 0;
-    }
-    mend_scope_entry **piece = &scopes->pieces[number / MEND_SCOPE_PIECE];
-    if (*piece == NULL) {
-        *piece = calloc(MEND_SCOPE_PIECE, sizeof(**piece));
-    }
-    if (*piece == NULL) {
-        return 0;
-    }
-    mend_scope_entry *entry = &(*piece)[number % MEND_SCOPE_PIECE];
-    *entry = (mend_scope_entry){.around = around, .next = scopes->buckets[bucket]};
-    snprintf(entry->name, sizeof(entry->name), "%s", name);
-    atomic_store_explicit(&scopes->count, number, memory_order_release);
-    scopes->buckets[bucket] = number;
-    return number;
+    return at;
 }
 
 uint32_t mend_scopes_number(uint32_t around, const char *name)
 {
-    mend_process_scopes *scopes = &mend_process_own_scopes;
+    mend_process_names *scopes = &mend_process_own_scopes;
     char kept[MEND_SCOPE_NAME_BYTES]; /* what counts of a long name */
     const char *end = memchr(name, 0, sizeof(kept) - 1);
     const size_t length = end != NULL ? (size_t)(end - name) : sizeof(kept) - 1;
     memcpy(kept, name, length);
     kept[length] = '\0';
-    const uint32_t bucket = bucket_inside(around, kept);
+    const uint64_t hash = mend_hash(MEND_HASH_OF_NOTHING ^ around, kept, length);
+    _Atomic(uint32_t) *bucket = &scopes->buckets[(hash >> 32) % MEND_NAME_BUCKETS];
     mend_mutex_lock(&scopes->mutex);
-    uint32_t number = find_scope(scopes, bucket, around, kept);
+    uint32_t number = find_scope(*bucket, around, kept);
     if (number == 0) {
-        number = make_scope(scopes, bucket, around, kept);
+        number = add_entry(scopes, bucket, around, 0, kept);
     }
     mend_mutex_unlock(&scopes->mutex);
     return number;
@@ -183,7 +154,7 @@ size_t mend_scopes_write_path(uint32_t number, char *text, size_t text_bytes)
     size_t count = 0;
     for (; number != 0 && count < MEND_SCOPE_PATH_NAMES; count++) {
         path[count] = number;
-        number = mend_scopes_entry(number)->around;
+        number = mend_scopes_around(number);
     }
     size_t used = (size_t)snprintf(text, text_bytes, "%s", number != 0 ? ".../" : "");
     while (count-- > 0 && used < text_bytes) {
@@ -223,12 +194,12 @@ void mend_scopes_count_alloc(mend_scope_table *table, uint16_t *scope, uint64_t 
     assert(*scope != 0);
     if (*scope >= table->capacity && !make_place(table, *scope)) {
         while (*scope >= table->capacity && *scope != 0) {
-            *scope = (uint16_t)mend_scopes_entry(*scope)->around;
+            *scope = (uint16_t)mend_scopes_around(*scope);
         }
     }
     for (uint32_t at = *scope; at != 0; at = table->of[at].around) {
         mend_scope_figures *figures = &table->of[at];
-        figures->around = mend_scopes_entry(at)->around;
+        figures->around = mend_scopes_around(at);
         figures->own_bytes += at == *scope ? size_bytes : 0;
         figures->own_blocks += at == *scope;
         figures->allocations++;

@@ -28,13 +28,9 @@ const mend_name_entry *mend_names_entry(uint32_t index);
 
 /* ---- scopes ---------------------------------------------------------------------------------- */
 
-/*
- * Scopes: names that a thread gives to what it does, one inside another ("step", "forward"). A path
- * of names has one number in the process, which heaps count blocks by.
- *
- * Numbers are given once and never taken back, a scope's after that of the scope around it; so what
- * is known by its number can be read without a lock. A child of fork keeps them.
- */
+/* Scopes: names that a thread gives to what it does, one inside another ("step", "forward"). A path
+ * of names has one number in the process, which heaps count blocks by. A scope gets its number
+ * after the scope around it. */
 
 /* The number of `name` inside `around`; it is new if nobody has named it before. 0: there is no
  * host memory, or no number left. */
@@ -43,8 +39,13 @@ uint32_t mend_scopes_number(uint32_t around, const char *name);
 /* How many numbers have been given: they are 1 to this. */
 uint32_t mend_scopes_count(void);
 
-/* A scope by its number, which was given. The entry stays as long as the process. */
-const mend_scope_entry *mend_scopes_entry(uint32_t number);
+/* A scope by its number, which was given, and the number of the scope around it. The entry stays as
+ * long as the process. */
+const mend_name_entry *mend_scopes_entry(uint32_t number);
+static inline uint32_t mend_scopes_around(uint32_t number)
+{
+    return (uint32_t)mend_scopes_entry(number)->number;
+}
 
 /* Writes the names from the outermost scope to this one, "step/forward"; of a path of more than
  * MEND_SCOPE_PATH_NAMES names ".../" and the innermost. Cut off where `text` ends. Returns its
@@ -55,9 +56,9 @@ size_t mend_scopes_write_path(uint32_t number, char *text, size_t text_bytes);
 /* ---- what a heap counts for each scope ------------------------------------------------------- */
 
 /*
- * Blocks and pages by the scope that they were allocated in: for each scope the
- * bytes that live, with those of the scopes inside it, and the peaks. A block keeps the number of
- * its scope until it is freed, by whichever thread.
+ * Blocks and pages by the scope that they were allocated in: for each scope the bytes that live,
+ * with those of the scopes inside it, and the peaks. A block keeps the number of its scope until it
+ * is freed, by whichever thread.
  *
  * A heap makes room for the numbers that it meets. If the host has no memory for it, a block counts
  * for the scope around; so counting never fails. Invariants (mend_audit): a scope's live bytes and

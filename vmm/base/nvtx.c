@@ -1,10 +1,7 @@
 /* The tables that a profiler gets from Mend, in the binary layout of NVTX 3; and its functions. */
 #include "base/nvtx.h"
 
-#include <assert.h>
 #include <dlfcn.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -101,11 +98,12 @@ static bool load(mend_nvtx *nvtx, const char *path)
 bool mend_nvtx_load(void)
 {
     mend_nvtx *nvtx = &mend_process_nvtx;
-    const char *path = mend_process_profiler();
+    const char *path = mend_process_variable(sizeof(void *) == 4 ? "NVTX_INJECTION32_PATH"
+                                                                 : "NVTX_INJECTION64_PATH");
     mend_mutex_lock(&nvtx->mutex);
     if (!nvtx->is_loaded) {
         nvtx->is_loaded = true;
-        nvtx->is_on = path != NULL && path[0] != 0 && load(nvtx, path);
+        nvtx->is_on = path != NULL && load(nvtx, path);
     }
     const bool is_on = nvtx->is_on;
     mend_mutex_unlock(&nvtx->mutex);

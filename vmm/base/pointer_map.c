@@ -4,7 +4,6 @@
  */
 #include "base/pointer_map.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 #include "base/align.h"

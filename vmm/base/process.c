@@ -1,7 +1,6 @@
 /* The variables of the process, each with its lock, and what a fork makes of them in the child. */
 #include "base/process.h"
 
-#include <assert.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -9,9 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "base/align.h"
-#include "base/mutex.h"
 
 #define LOG_MUTEX_INITIALIZER     MEND_MUTEX_INITIALIZER(MEND_RANK_LOG)
 #define PROCESS_MUTEX_INITIALIZER MEND_MUTEX_INITIALIZER(MEND_RANK_PROCESS)
@@ -44,17 +40,11 @@ static struct sigaction handled_before;
 mend_process_signal mend_process_own_signal = {.mutex = PROCESS_MUTEX_INITIALIZER,
                                                .over = &handled_before};
 
-static int compare_numbers(const mend_tree_node *a, const mend_tree_node *b)
-{
-    uint64_t first = MEND_CONTAINER_OF(a, mend_published, by_number)->number;
-    uint64_t second = MEND_CONTAINER_OF(b, mend_published, by_number)->number;
-    return (first > second) - (first < second);
-}
-
+MEND_TREE_ORDER(compare_numbers, mend_published, by_number, number);
 mend_process_shares mend_process_own_shares = {.mutex = SHARE_MUTEX_INITIALIZER,
                                                .published = {.compare = compare_numbers}};
 
-mend_process_scopes mend_process_own_scopes = {.mutex = LOG_MUTEX_INITIALIZER};
+mend_process_names mend_process_own_scopes = {.mutex = LOG_MUTEX_INITIALIZER};
 mend_process_names mend_process_own_names = {.mutex = LOG_MUTEX_INITIALIZER};
 mend_process_stacks mend_process_own_stacks = {.mutex = LOG_MUTEX_INITIALIZER};
 
@@ -66,9 +56,7 @@ mend_process_stacks mend_process_own_stacks = {.mutex = LOG_MUTEX_INITIALIZER};
  */
 static void close_shares(void)
 {
-    for (const mend_tree_node *at = mend_tree_first(&mend_process_own_shares.published); at != NULL;
-         at = mend_tree_next(at)) {
-        const mend_published *export = MEND_CONTAINER_OF(at, mend_published, by_number);
+    MEND_TREE_EACH(const mend_published, export, by_number, &mend_process_own_shares.published) {
         for (size_t i = 0; i < export->count; i++) {
             (void)close(export->chunks[i].file); /* two exports may have one chunk */
         }
@@ -181,8 +169,7 @@ void mend_process_leave(mend_process_member *member)
 static mend_process_member *member_after(uint64_t number, const void *domain, int device)
 {
     assert(mend_mutex_is_held(&member_mutex));
-    for (mend_list *at = members.next; at != &members; at = at->next) {
-        mend_process_member *member = MEND_CONTAINER_OF(at, mend_process_member, link);
+    MEND_LIST_EACH(mend_process_member, member, link, &members) {
         if (member->number > number && member->domain == domain && member->device == device) {
             return member;
         }
@@ -285,13 +272,6 @@ void mend_process_await_unsafe_call(void)
     mend_mutex_unlock(&begun_mutex);
 }
 
-/* ---- the environment ------------------------------------------------------------------------- */
-
-const char *mend_process_profiler(void)
-{
-    return secure_getenv(sizeof(void *) == 4 ? "NVTX_INJECTION32_PATH" : "NVTX_INJECTION64_PATH");
-}
-
 /* ---- driver --------------------------------------------------------------------------------- */
 
 mend_result mend_process_cuda_driver(mend_result (*load)(const mend_driver **driver),
@@ -307,13 +287,10 @@ mend_result mend_process_cuda_driver(mend_result (*load)(const mend_driver **dri
     return result;
 }
 
-const char *mend_process_configuration(void)
-{
-    return secure_getenv("MEND_CONF");
-}
+/* ---- the environment ------------------------------------------------------------------------- */
 
-const char *mend_process_recording(void)
+const char *mend_process_variable(const char *name)
 {
-    const char *path = secure_getenv("MEND_RECORD");
-    return path != NULL && path[0] != 0 ? path : NULL;
+    const char *value = secure_getenv(name);
+    return value != NULL && value[0] != 0 ? value : NULL;
 }

@@ -162,44 +162,22 @@ typedef struct mend_process_shares {
 
 extern mend_process_shares mend_process_own_shares __attribute__((visibility("hidden")));
 
-/* ---- scopes ---------------------------------------------------------------------------------- */
-
-enum { MEND_SCOPES_MOST = 65535, MEND_SCOPE_NAME_BYTES = 64 };
-
-typedef struct mend_scope_entry {
-    char name[MEND_SCOPE_NAME_BYTES];
-    uint32_t around; /* number of the scope around it; 0: none */
-    uint32_t next;   /* in its bucket of names; 0: the last */
-} mend_scope_entry;
-
-enum { MEND_SCOPE_BUCKETS = 1024, MEND_SCOPE_PIECE = 256, MEND_SCOPE_PIECES = 257 };
-
-/* The names of scopes (base/scopes.h). The mutex guards the buckets and the making of entries;
- * entries up to the count stay as they are. */
-typedef struct mend_process_scopes {
-    mend_mutex mutex;
-    uint32_t buckets[MEND_SCOPE_BUCKETS]; /* the number of the newest in each; 0: none */
-    _Atomic(uint32_t) count;
-    mend_scope_entry *pieces[MEND_SCOPE_PIECES]; /* entries by number; NULL: not made yet */
-} mend_process_scopes;
-
-extern mend_process_scopes mend_process_own_scopes __attribute__((visibility("hidden")));
-
 /* ---- names ----------------------------------------------------------------------------------- */
 
-enum { MEND_NAMES_MOST = 65535, MEND_NAME_BYTES = 128 };
+enum { MEND_NAMES_MOST = 65535, MEND_NAME_BYTES = 128, MEND_SCOPE_NAME_BYTES = 64 };
 
+/* A name of a number: of a tag, a stream or a stack; or a scope, which is a name inside another. */
 typedef struct mend_name_entry {
-    uint64_t number;
-    uint32_t kind; /* a mend_name_kind */
-    uint32_t next; /* older, in its bucket; 0: the last */
+    uint64_t number; /* of a scope: that of the scope around it; 0: none */
+    uint32_t kind;   /* a mend_name_kind; of a scope 0 */
+    uint32_t next;   /* older, in its bucket; 0: the last */
     char name[MEND_NAME_BYTES];
 } mend_name_entry;
 
 enum { MEND_NAME_BUCKETS = 1024, MEND_NAME_PIECE = 256, MEND_NAME_PIECES = 257 };
 
-/* The names of tags, streams and stacks (base/names.h). The mutex guards the making of entries;
- * those up to the count stay as they are. */
+/* Names (base/names.h). The mutex guards the making of entries; those up to the count stay as they
+ * are. */
 typedef struct mend_process_names {
     mend_mutex mutex;
     _Atomic(uint32_t) buckets[MEND_NAME_BUCKETS]; /* the index of the newest in each; 0: none */
@@ -208,6 +186,7 @@ typedef struct mend_process_names {
 } mend_process_names;
 
 extern mend_process_names mend_process_own_names __attribute__((visibility("hidden")));
+extern mend_process_names mend_process_own_scopes __attribute__((visibility("hidden")));
 
 /* Who says what stack a thread has (mend_stack_set_source). The mutex guards the first two. */
 typedef struct mend_process_stacks {
@@ -238,9 +217,6 @@ typedef struct mend_nvtx {
     mend_nvtx_function *unused_places[MEND_NVTX_FUNCTIONS + 1]; /* for other tables of NVTX */
 } mend_nvtx;
 extern mend_nvtx mend_process_nvtx __attribute__((visibility("hidden")));
-
-/* The path of a profiler for NVTX, as mend_process_configuration. */
-const char *mend_process_profiler(void);
 
 enum { MEND_BELLS = 64 };
 
@@ -274,11 +250,8 @@ extern mend_process_log mend_process_own_log __attribute__((visibility("hidden")
 mend_result mend_process_cuda_driver(mend_result (*load)(const mend_driver **driver),
                                      const mend_driver **driver);
 
-/* MEND_CONF of the environment. NULL if it is not set, or if the program runs with more rights than
- * its user. Valid until the environment changes. */
-const char *mend_process_configuration(void);
-
-/* The same of MEND_RECORD; NULL also if it is empty. */
-const char *mend_process_recording(void);
+/* A variable of the environment. NULL if it is not set or empty, or if the program runs with more
+ * rights than its user. Valid until the environment changes. */
+const char *mend_process_variable(const char *name);
 
 #endif

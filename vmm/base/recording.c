@@ -4,12 +4,10 @@
  */
 #include "base/recording.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/align.h"
 #include "base/allowance.h"
 #include "base/names.h"
 #include "base/words.h"
@@ -337,8 +335,9 @@ void mend_record_fill_scopes(mend_record_block *block, uint32_t *named)
     mend_record_begin(block, MEND_RECORD_SCOPES);
     block->head.first = *named + 1;
     for (; *named < count; ++*named) {
-        const mend_scope_entry *entry = mend_scopes_entry(*named + 1);
-        if (!mend_record_add_scope(block, entry->around, entry->name)) {
+        const uint32_t number = *named + 1;
+        if (!mend_record_add_scope(block, mend_scopes_around(number),
+                                   mend_scopes_entry(number)->name)) {
             return;
         }
     }

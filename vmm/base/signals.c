@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdint.h>
 #include <time.h>
 #include <unistd.h>
 

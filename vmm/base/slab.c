@@ -4,9 +4,7 @@
  */
 #include "base/slab.h"
 
-#include <assert.h>
 #include <stdalign.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -48,7 +48,7 @@ unsigned *mend_process_callback_depth(void);
 /* What the calling thread marks the blocks with that it allocates. */
 typedef struct mend_thread_marks {
     uint64_t sleep_tag;     /* 0: none */
-    uint32_t scope;         /* number of the scope that the thread is in (base/scopes.h); 0: none */
+    uint32_t scope;         /* number of the scope that the thread is in (base/names.h); 0: none */
     uint32_t depth;         /* scopes that it is inside of */
     uint32_t shares_from;   /* depth from which on its scope is the common one; 0: it is not */
     uint32_t failed_scopes; /* scopes begun since one could not be named */

@@ -4,8 +4,6 @@
  */
 #include "base/tree.h"
 
-#include <assert.h>
-
 void mend_tree_init(mend_tree *tree, mend_tree_compare compare)
 {
     assert(compare != NULL);

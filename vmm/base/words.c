@@ -1,8 +1,6 @@
 /* Digits are found with integers, so that no rounding of floating point shows in a message. */
 #include "base/words.h"
 
-#include <assert.h>
-#include <stdbool.h>
 #include <stdio.h>
 
 #include "base/align.h"

@@ -1,9 +1,5 @@
 /* The calls that hooks use: each goes to the override of the device or of the block. If there is
  * none, it goes to the device's default pool. */
-#include <assert.h>
-
-#include "base/error.h"
-#include "base/process.h"
 #include "base/struct_size.h"
 #include "devices/devices.h"
 #include "pool/pool.h"
@@ -23,9 +19,7 @@ static inline mend_pool *usual_pool(int device)
 __attribute__((noinline)) static mend_result alloc_with_care(int device, uint64_t size_bytes,
                                                              mend_stream stream, void **pointer)
 {
-    if (pointer == NULL) {
-        return mend_pool_invalid("mend_device_alloc: pointer is NULL");
-    }
+    MEND_INVALID_IF(pointer == NULL, "mend_device_alloc: pointer is NULL");
     MEND_TRY(mend_devices_check(device, true));
     if (size_bytes == 0) {
         *pointer = NULL;
@@ -91,10 +85,10 @@ mend_result mend_device_free_untagged(void *pointer, mend_block_info *info, int 
 {
     mend_block_info found = MEND_BLOCK_INFO_INIT;
     int at = MEND_ALL_DEVICES;
-    if (pointer == NULL || info == NULL || device == NULL || !MEND_STRUCT_IS_WHOLE(info)) {
-        return mend_pool_invalid("mend_device_free_untagged: pointer, info or device is NULL, or "
-                                 "info->struct_size is wrong: begin with MEND_BLOCK_INFO_INIT");
-    }
+    MEND_INVALID_IF(pointer == NULL || info == NULL || device == NULL ||
+                        !MEND_STRUCT_IS_WHOLE(info),
+                    "mend_device_free_untagged: pointer, info or device is NULL, or "
+                    "info->struct_size is wrong: begin with MEND_BLOCK_INFO_INIT");
     mend_result result = mend_devices_have_overrides()
                              ? free_with_overrides(pointer, &found, &at)
                              : mend_devices_free_untagged(pointer, &found, &at);
@@ -107,13 +101,10 @@ mend_result mend_device_free_untagged(void *pointer, mend_block_info *info, int 
 
 mend_result mend_device_record_stream(int device, void *pointer, mend_stream stream)
 {
-    mend_result result = mend_devices_check(device, true);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_devices_check(device, true));
     mend_override *override = NULL;
     if (mend_devices_have_overrides() && (override = mend_override_of_block(pointer)) != NULL) {
-        result = mend_override_record_stream(override, pointer, stream);
+        mend_result result = mend_override_record_stream(override, pointer, stream);
         mend_override_let_go(override);
         return result;
     }
@@ -140,18 +131,14 @@ static bool overrides_know(int device, const void *pointer, mend_block_info *inf
 
 mend_result mend_device_block_info(int device, const void *pointer, mend_block_info *info)
 {
-    mend_result result = mend_devices_check(device, true);
-    if (result != MEND_OK) {
-        return result;
-    }
-    if (pointer == NULL || info == NULL || !MEND_STRUCT_IS_WHOLE(info)) {
-        return mend_pool_invalid("mend_device_block_info: pointer or info is NULL, or its "
-                                 "struct_size is wrong: begin with MEND_BLOCK_INFO_INIT");
-    }
+    MEND_TRY(mend_devices_check(device, true));
+    MEND_INVALID_IF(pointer == NULL || info == NULL || !MEND_STRUCT_IS_WHOLE(info),
+                    "mend_device_block_info: pointer or info is NULL, or its "
+                    "struct_size is wrong: begin with MEND_BLOCK_INFO_INIT");
     if (mend_devices_have_overrides()) {
         mend_override *override = mend_override_of_block(pointer);
         if (override != NULL) {
-            result = mend_override_block_info(override, pointer, info);
+            mend_result result = mend_override_block_info(override, pointer, info);
             mend_override_let_go(override);
             return result;
         }
@@ -198,9 +185,8 @@ mend_result mend_device_trim(int device, uint64_t keep_bytes, mend_trim_mode mod
 {
     uint64_t bytes = 0;
     MEND_TRY(mend_devices_check(device, true));
-    if ((unsigned)mode > MEND_TRIM_SURPLUS) {
-        return mend_pool_invalid("mend_device_trim: mode is no mend_trim_mode");
-    }
+    MEND_INVALID_IF((unsigned)mode > MEND_TRIM_SURPLUS,
+                    "mend_device_trim: mode is no mend_trim_mode");
     mend_result result = mend_devices_have_overrides()
                              ? trim_overrides(device, keep_bytes, mode, &bytes)
                              : mend_devices_trim(device, keep_bytes, mode, &bytes);

@@ -3,11 +3,9 @@
  * table has an entry for each of its blocks, so that the block is freed by the allocator that made
  * it, whatever is set by then. The functions of an override are called without a lock.
  */
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "base/struct_size.h"
 #include "devices/devices.h"
@@ -109,23 +107,19 @@ static bool is_whole(const mend_allocator *allocator)
 
 static mend_result make_override(const mend_allocator *given, mend_override **override)
 {
-    if (!is_whole(given)) {
-        return mend_pool_invalid(
-            "mend_allocator.struct_size is wrong: begin with MEND_ALLOCATOR_INIT");
-    }
-    if (given->struct_size > sizeof(*given)) {
-        return mend_pool_invalid("mend_allocator is of a newer version than the library");
-    }
+    MEND_INVALID_IF(!is_whole(given),
+                    "mend_allocator.struct_size is wrong: begin with MEND_ALLOCATOR_INIT");
+    MEND_INVALID_IF(given->struct_size > sizeof(*given),
+                    "mend_allocator is of a newer version than the library");
     mend_allocator allocator = MEND_ALLOCATOR_INIT;
     memcpy(&allocator, given, given->struct_size);
     allocator.struct_size = sizeof(allocator);
     allocator.handler.name[sizeof(allocator.handler.name) - 1] = '\0';
-    if (allocator.handler.alloc == NULL || allocator.handler.free == NULL) {
-        return mend_pool_invalid("mend_allocator.handler: alloc or free is NULL");
-    }
+    MEND_INVALID_IF(allocator.handler.alloc == NULL || allocator.handler.free == NULL,
+                    "mend_allocator.handler: alloc or free is NULL");
     mend_override *made = mend_process_prepare() == MEND_OK ? malloc(sizeof(*made)) : NULL;
     if (made == NULL) {
-        return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for an allocator");
+        return mend_publish(mend_no_host_memory("an allocator"));
     }
     *made = (mend_override){
         .allocator = allocator, .generation = mend_process_generation(), .holds = 1};
@@ -202,10 +196,9 @@ static int own_trim(void *ctx, uint64_t keep_bytes, mend_trim_mode mode, uint64_
 
 mend_result mend_get_allocator(int device, mend_allocator *allocator)
 {
-    if (allocator == NULL || !is_whole(allocator)) {
-        return mend_pool_invalid("mend_get_allocator: allocator is NULL, or its struct_size is "
-                                 "wrong: begin with MEND_ALLOCATOR_INIT");
-    }
+    MEND_INVALID_IF(allocator == NULL || !is_whole(allocator),
+                    "mend_get_allocator: allocator is NULL, or its struct_size is "
+                    "wrong: begin with MEND_ALLOCATOR_INIT");
     MEND_TRY(mend_devices_check(device, true));
     mend_allocator all = {.struct_size = allocator->struct_size,
                           .handler = {.ctx = (void *)(intptr_t)device,
@@ -310,7 +303,7 @@ mend_result mend_override_alloc(mend_override *override, uint64_t size_bytes, me
     const mend_device_handler *handler = &override->allocator.handler;
     assert(handler->alloc != NULL);
     if (!promise_block()) {
-        return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the table of blocks");
+        return mend_publish(mend_no_host_memory("the table of blocks"));
     }
     void *made = NULL;
     mend_thread_error before = begin_call();

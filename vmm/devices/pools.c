@@ -1,9 +1,5 @@
 /* Default pools: one for each device, created at first use, and their configs. */
-#include <assert.h>
-
-#include "base/error.h"
 #include "devices/devices.h"
-#include "driver/driver.h"
 #include "pool/pool.h"
 
 mend_result mend_devices_check(int device, bool may_be_all)
@@ -72,7 +68,7 @@ mend_result mend_set_default_config(int device, const mend_pool_config *given)
         MEND_TRY(mend_pool_copy_config(given, &config));
     }
     if (mend_process_prepare() != MEND_OK) {
-        return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a config");
+        return mend_publish(mend_no_host_memory("a config"));
     }
     const mend_device_range range = mend_devices_range(device);
     mend_process_devices *devices = &mend_process_own_devices;
@@ -115,10 +111,7 @@ static mend_result make_pool(int device, mend_pool **pool)
         mend_pool_config config;
         uint64_t change = read_config(device, &config);
         mend_pool *made;
-        mend_result result = mend_pool_create(&config, &made);
-        if (result != MEND_OK) {
-            return result;
-        }
+        MEND_TRY(mend_pool_create(&config, &made));
         if (!publish(device, made, change)) {
             mend_pool_destroy(made);
         }
@@ -136,30 +129,20 @@ static inline mend_result find_pool(int device, mend_pool **pool)
 
 mend_result mend_pool_for_device(int device, mend_pool **pool)
 {
-    if (pool == NULL) {
-        return mend_pool_invalid("mend_pool_for_device: pool is NULL");
-    }
+    MEND_INVALID_IF(pool == NULL, "mend_pool_for_device: pool is NULL");
     mend_pool *found;
-    mend_result result = mend_devices_check(device, false);
-    if (result == MEND_OK) {
-        result = find_pool(device, &found);
-    }
-    if (result == MEND_OK) {
-        result = mend_pool_check_process(found);
-    }
-    if (result == MEND_OK) {
-        *pool = found;
-    }
-    return result;
+    MEND_TRY(mend_devices_check(device, false));
+    MEND_TRY(find_pool(device, &found));
+    MEND_TRY(mend_pool_check_process(found));
+    *pool = found;
+    return MEND_OK;
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 mend_result mend_current_device(int *device)
 {
-    if (device == NULL) {
-        return mend_pool_invalid("mend_current_device: device is NULL");
-    }
+    MEND_INVALID_IF(device == NULL, "mend_current_device: device is NULL");
     mend_pool_config config;
     read_config(0, &config);
     MEND_TRY(config.driver == NULL ? mend_cuda_driver(&config.driver) : MEND_OK);
@@ -172,11 +155,9 @@ mend_result mend_current_device(int *device)
                                 status, config.driver->status_name(config.driver, status),
                                 "the driver does not say which device is current");
     }
-    mend_result result = mend_devices_check(found, false);
-    if (result == MEND_OK) {
-        *device = found;
-    }
-    return result;
+    MEND_TRY(mend_devices_check(found, false));
+    *device = found;
+    return MEND_OK;
 }
 
 mend_result mend_devices_alloc(int device, uint64_t size_bytes, mend_stream stream, void **pointer)
@@ -262,10 +243,8 @@ mend_result mend_devices_trim(int device, uint64_t keep_bytes, mend_trim_mode mo
 
 mend_result mend_device_forget_stream(int device, mend_stream stream)
 {
-    mend_result result = mend_devices_check(device, true);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_devices_check(device, true));
+    mend_result result = MEND_OK;
     const mend_device_range range = mend_devices_range(device);
     for (int i = range.first; i < range.end; i++) {
         mend_pool *pool = mend_devices_pool(i);

@@ -3,9 +3,6 @@
  * Longer ones have files of their own: cuda_device, cuda_probe, cuda_host, cuda_stream,
  * cuda_capture and cuda_launch.
  */
-#include "driver/driver.h"
-
-#include <assert.h>
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,12 +97,10 @@ mend_status mend_cuda_memory_info(const mend_driver *driver, uint64_t *free_byte
 {
     size_t free_now = 0;
     size_t total = 0;
-    mend_status status = mend_cuda_functions(driver)->cuMemGetInfo(&free_now, &total);
-    if (status == MEND_DRIVER_OK) {
-        *free_bytes = free_now;
-        *total_bytes = total;
-    }
-    return status;
+    MEND_TRY_CALL(mend_cuda_functions(driver)->cuMemGetInfo(&free_now, &total));
+    *free_bytes = free_now;
+    *total_bytes = total;
+    return MEND_DRIVER_OK;
 }
 
 mend_status mend_cuda_context_pop(const mend_driver *driver)
@@ -117,21 +112,17 @@ mend_status mend_cuda_context_pop(const mend_driver *driver)
 mend_status mend_cuda_context_device(const mend_driver *driver, int *device)
 {
     mend_cu_device found = 0; /* a device's handle is its ordinal */
-    mend_status status = mend_cuda_functions(driver)->cuCtxGetDevice(&found);
-    if (status == MEND_DRIVER_OK) {
-        *device = found;
-    }
-    return status;
+    MEND_TRY_CALL(mend_cuda_functions(driver)->cuCtxGetDevice(&found));
+    *device = found;
+    return MEND_DRIVER_OK;
 }
 
 mend_status mend_cuda_exchange_capture_mode(const mend_driver *driver, mend_capture_mode *mode)
 {
     mend_cu_capture_mode exchanged = (mend_cu_capture_mode)*mode;
-    mend_status status = mend_cuda_functions(driver)->cuThreadExchangeStreamCaptureMode(&exchanged);
-    if (status == MEND_DRIVER_OK) {
-        *mode = (mend_capture_mode)exchanged;
-    }
-    return status;
+    MEND_TRY_CALL(mend_cuda_functions(driver)->cuThreadExchangeStreamCaptureMode(&exchanged));
+    *mode = (mend_capture_mode)exchanged;
+    return MEND_DRIVER_OK;
 }
 
 /* ---- addresses and chunks -------------------------------------------------------------------- */
@@ -140,12 +131,10 @@ mend_status mend_cuda_reserve(const mend_driver *driver, uint64_t size_bytes,
                               uint64_t alignment_bytes, uint64_t hint, uint64_t *address)
 {
     mend_cu_address reserved = 0;
-    mend_status status = mend_cuda_functions(driver)->cuMemAddressReserve(&reserved, size_bytes,
-                                                                          alignment_bytes, hint, 0);
-    if (status == MEND_DRIVER_OK) {
-        *address = reserved;
-    }
-    return status;
+    MEND_TRY_CALL(mend_cuda_functions(driver)->cuMemAddressReserve(&reserved, size_bytes,
+                                                                   alignment_bytes, hint, 0));
+    *address = reserved;
+    return MEND_DRIVER_OK;
 }
 
 mend_status mend_cuda_create(const mend_driver *driver, uint64_t size_bytes,
@@ -156,11 +145,9 @@ mend_status mend_cuda_create(const mend_driver *driver, uint64_t size_bytes,
         properties->on_host ? mend_cuda_host_chunk_properties(functions, properties->device)
                             : mend_cuda_chunk_properties(properties);
     mend_cu_chunk chunk = 0;
-    mend_status status = functions->cuMemCreate(&chunk, size_bytes, &wanted, 0);
-    if (status == MEND_DRIVER_OK) {
-        *handle = chunk;
-    }
-    return status;
+    MEND_TRY_CALL(functions->cuMemCreate(&chunk, size_bytes, &wanted, 0));
+    *handle = chunk;
+    return MEND_DRIVER_OK;
 }
 
 mend_status mend_cuda_set_access(const mend_driver *driver, uint64_t address, uint64_t size_bytes,
@@ -193,12 +180,10 @@ mend_status mend_cuda_import_handle(const mend_driver *driver, const void *share
         source.argument = (void *)(intptr_t)*descriptor;
     }
     mend_cu_chunk chunk = 0;
-    mend_status status = mend_cuda_functions(driver)->cuMemImportFromShareableHandle(
-        &chunk, source.argument, share_type);
-    if (status == MEND_DRIVER_OK) {
-        *handle = chunk;
-    }
-    return status;
+    MEND_TRY_CALL(mend_cuda_functions(driver)->cuMemImportFromShareableHandle(
+        &chunk, source.argument, share_type));
+    *handle = chunk;
+    return MEND_DRIVER_OK;
 }
 
 /* ---- the driver's own allocators ------------------------------------------------------------- */
@@ -206,23 +191,18 @@ mend_status mend_cuda_import_handle(const mend_driver *driver, const void *share
 mend_status mend_cuda_plain_alloc(const mend_driver *driver, uint64_t size_bytes, uint64_t *address)
 {
     mend_cu_address allocated = 0;
-    mend_status status = mend_cuda_functions(driver)->cuMemAlloc(&allocated, size_bytes);
-    if (status == MEND_DRIVER_OK) {
-        *address = allocated;
-    }
-    return status;
+    MEND_TRY_CALL(mend_cuda_functions(driver)->cuMemAlloc(&allocated, size_bytes));
+    *address = allocated;
+    return MEND_DRIVER_OK;
 }
 
 mend_status mend_cuda_async_alloc(const mend_driver *driver, uint64_t size_bytes,
                                   mend_stream stream, uint64_t *address)
 {
     mend_cu_address allocated = 0;
-    mend_status status =
-        mend_cuda_functions(driver)->cuMemAllocAsync(&allocated, size_bytes, stream);
-    if (status == MEND_DRIVER_OK) {
-        *address = allocated;
-    }
-    return status;
+    MEND_TRY_CALL(mend_cuda_functions(driver)->cuMemAllocAsync(&allocated, size_bytes, stream));
+    *address = allocated;
+    return MEND_DRIVER_OK;
 }
 
 /* ---- work, streams and events ---------------------------------------------------------------- */

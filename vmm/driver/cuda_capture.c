@@ -4,11 +4,9 @@
  * instantiated from that graph. Its destructor runs when the last owner is destroyed and its
  * launches are done (CUDA programming guide, "CUDA User Objects").
  */
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/align.h"
 #include "driver/cuda_state.h"
 
 /* What the destructor needs; the destructor frees it in every case. */
@@ -57,11 +55,9 @@ mend_status mend_cuda_stream_get_capture(const mend_driver *driver, mend_stream 
                                          uint64_t *id)
 {
     uint64_t found = 0;
-    mend_status status = get_capture(driver, stream, &found, NULL, NULL);
-    if (status == MEND_DRIVER_OK) {
-        *id = found;
-    }
-    return status;
+    MEND_TRY_CALL(get_capture(driver, stream, &found, NULL, NULL));
+    *id = found;
+    return MEND_DRIVER_OK;
 }
 
 /* ---- the order of two streams in one capture ------------------------------------------------- */

@@ -1,5 +1,4 @@
 /* Opening a device: its primary context, its properties, and what its memory can do. */
-#include <assert.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -69,10 +68,7 @@ static mend_status describe(const mend_cuda *cuda, int number, mend_cu_device de
 {
     const mend_cu_functions *functions = &cuda->functions;
     size_t total_bytes = 0;
-    mend_status status = functions->cuDeviceTotalMem(&total_bytes, device);
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
+    MEND_TRY_CALL(functions->cuDeviceTotalMem(&total_bytes, device));
     if (functions->cuDeviceGetName(info->name, (int)sizeof(info->name), device) != MEND_DRIVER_OK) {
         snprintf(info->name, sizeof(info->name), "CUDA device %d", device);
     }
@@ -109,11 +105,8 @@ static mend_status probe_in_context(const mend_driver *driver, int device, mend_
     bool is_final = false;
     const mend_cu_functions *functions = mend_cuda_functions(driver);
     mend_cu_capture_mode mode = MEND_CAPTURE_MODE_RELAXED;
-    mend_status status = functions->cuCtxPushCurrent(info->context);
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
-    status = functions->cuThreadExchangeStreamCaptureMode(&mode);
+    MEND_TRY_CALL(functions->cuCtxPushCurrent(info->context));
+    mend_status status = functions->cuThreadExchangeStreamCaptureMode(&mode);
     if (status == MEND_DRIVER_OK) {
         status = mend_cuda_probe_memory(driver, device, info, &is_final);
         functions->cuThreadExchangeStreamCaptureMode(&mode);
@@ -161,14 +154,8 @@ mend_status mend_cuda_device_open(const mend_driver *driver, int device, mend_de
         return status != MEND_DRIVER_OK ? status : MEND_DRIVER_INVALID_DEVICE;
     }
     mend_device_info found = {0};
-    status = describe(cuda, device, ordinal, &found);
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
-    status = functions->cuDevicePrimaryCtxRetain(&found.context, ordinal);
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
+    MEND_TRY_CALL(describe(cuda, device, ordinal, &found));
+    MEND_TRY_CALL(functions->cuDevicePrimaryCtxRetain(&found.context, ordinal));
     if (!recall_probe(cuda, device, &found)) {
         status = probe_in_context(driver, device, &found);
     }
@@ -216,6 +203,6 @@ mend_status mend_cuda_device_close(const mend_driver *driver, int device)
     }
     unload_kernels(&cuda->functions, &closed);
     mend_cu_device ordinal = 0;
-    mend_status status = cuda->functions.cuDeviceGet(&ordinal, device);
-    return status != MEND_DRIVER_OK ? status : cuda->functions.cuDevicePrimaryCtxRelease(ordinal);
+    MEND_TRY_CALL(cuda->functions.cuDeviceGet(&ordinal, device));
+    return cuda->functions.cuDevicePrimaryCtxRelease(ordinal);
 }

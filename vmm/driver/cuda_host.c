@@ -18,7 +18,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/align.h"
 #include "base/allowance.h"
 #include "base/signals.h"
 #include "driver/cuda_state.h"
@@ -155,11 +154,9 @@ mend_status mend_cuda_host_alloc(const mend_driver *driver, uint64_t size_bytes,
         return MEND_DRIVER_OK;
     }
     void *allocated = NULL;
-    mend_status status = cuda->functions.cuMemHostAlloc(&allocated, size_bytes, 0);
-    if (status == MEND_DRIVER_OK) {
-        *pointer = allocated;
-    }
-    return status;
+    MEND_TRY_CALL(cuda->functions.cuMemHostAlloc(&allocated, size_bytes, 0));
+    *pointer = allocated;
+    return MEND_DRIVER_OK;
 }
 
 /* The driver is asked without the lock: it may take long. What it refuses to give up stays. */

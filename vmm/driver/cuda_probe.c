@@ -3,11 +3,9 @@
  * and the calls fail. A probe uses two pages of addresses, and creates one page of memory at a
  * time, in the end one of the host.
  */
-#include <assert.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/align.h"
 #include "base/log.h"
 #include "driver/cuda_state.h"
 
@@ -57,10 +55,7 @@ static mend_status map_page(memory_probe *probe, int page)
 {
     const mend_driver *driver = probe->driver;
     uint64_t address = probe->address + (uint64_t)page * probe->page_bytes;
-    mend_status status = driver->map(driver, address, probe->page_bytes, 0, probe->chunk);
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
+    MEND_TRY_CALL(driver->map(driver, address, probe->page_bytes, 0, probe->chunk));
     probe->mapped[page] = true;
     return driver->set_access(driver, address, probe->page_bytes, &probe->device, 1,
                               MEND_ACCESS_READ_WRITE);
@@ -70,8 +65,8 @@ static mend_status map_page(memory_probe *probe, int page)
 static mend_status map_chunk(memory_probe *probe, const mend_chunk_properties *properties)
 {
     const mend_driver *driver = probe->driver;
-    mend_status status = driver->create(driver, probe->page_bytes, properties, &probe->chunk);
-    return status == MEND_DRIVER_OK ? map_page(probe, 0) : status;
+    MEND_TRY_CALL(driver->create(driver, probe->page_bytes, properties, &probe->chunk));
+    return map_page(probe, 0);
 }
 
 /* Gives the chunk back, and its mappings. */
@@ -146,24 +141,18 @@ static mend_status try_mapping(memory_probe *probe)
 {
     const mend_driver *driver = probe->driver;
     mend_chunk_properties properties = {.device = probe->device};
-    mend_status status = driver->stream_create(driver, &probe->stream);
-    if (status == MEND_DRIVER_OK) {
-        status = driver->reserve(driver, 2 * probe->page_bytes, 0, 0, &probe->address);
-    }
-    if (status == MEND_DRIVER_OK) {
-        status = map_chunk(probe, &properties);
-    }
-    return status == MEND_DRIVER_OK ? pass_bytes(probe, 0, 0, 0x5a) : status;
+    MEND_TRY_CALL(driver->stream_create(driver, &probe->stream));
+    MEND_TRY_CALL(driver->reserve(driver, 2 * probe->page_bytes, 0, 0, &probe->address));
+    MEND_TRY_CALL(map_chunk(probe, &properties));
+    return pass_bytes(probe, 0, 0, 0x5a);
 }
 
 /* Maps the chunk at the second page too; it is mapped at the first. */
 static mend_status try_alias(memory_probe *probe)
 {
-    mend_status status = map_page(probe, 1);
-    if (status == MEND_DRIVER_OK) {
-        status = pass_bytes(probe, 0, 1, 0xa5);
-    }
-    return status == MEND_DRIVER_OK ? pass_bytes(probe, 1, 0, 0x3c) : status;
+    MEND_TRY_CALL(map_page(probe, 1));
+    MEND_TRY_CALL(pass_bytes(probe, 0, 1, 0xa5));
+    return pass_bytes(probe, 1, 0, 0x3c);
 }
 
 enum { GRANULES_AT_ONCE = 128, ROUNDS_AT_ONCE = 4 };
@@ -212,13 +201,12 @@ static mend_status try_at_once(memory_probe *probe)
     if (probe->page_bytes < (uint64_t)GRANULES_AT_ONCE * MEND_GRANULE_BYTES) {
         return MEND_DRIVER_NOT_SUPPORTED;
     }
-    mend_status status = driver->stream_create(driver, &probe->other);
-    if (status == MEND_DRIVER_OK) {
-        status = write_at_once(probe);
-        mend_status read = read_granules(probe, 0); /* waits for the first stream in any case */
-        status = status != MEND_DRIVER_OK ? status : read;
-    }
-    return status == MEND_DRIVER_OK ? read_granules(probe, 1) : status;
+    MEND_TRY_CALL(driver->stream_create(driver, &probe->other));
+    const mend_status written = write_at_once(probe);
+    const mend_status read = read_granules(probe, 0); /* waits for the first stream in any case */
+    MEND_TRY_CALL(written);
+    MEND_TRY_CALL(read);
+    return read_granules(probe, 1);
 }
 
 /* Creates a page with special properties and accesses it, which some drivers refuse only then (RDMA
@@ -229,25 +217,23 @@ static mend_status try_properties(memory_probe *probe, const mend_chunk_properti
     const mend_driver *driver = probe->driver;
     mend_cu_chunk_properties wanted = mend_cuda_chunk_properties(properties);
     size_t page_bytes = 0;
-    mend_status status = mend_cuda_functions(driver)->cuMemGetAllocationGranularity(
-        &page_bytes, &wanted, MEND_CU_GRANULARITY_MINIMUM);
-    if (status == MEND_DRIVER_OK && page_bytes != probe->page_bytes) {
-        status = MEND_DRIVER_NOT_SUPPORTED; /* refused: all pages of a pool have one size */
+    MEND_TRY_CALL(mend_cuda_functions(driver)->cuMemGetAllocationGranularity(
+        &page_bytes, &wanted, MEND_CU_GRANULARITY_MINIMUM));
+    if (page_bytes != probe->page_bytes) {
+        return MEND_DRIVER_NOT_SUPPORTED; /* refused: all pages of a pool have one size */
     }
-    if (status == MEND_DRIVER_OK) {
-        status = map_chunk(probe, properties);
-    }
-    if (status == MEND_DRIVER_OK && share_type != MEND_SHARE_NONE) {
+    MEND_TRY_CALL(map_chunk(probe, properties));
+    if (share_type != MEND_SHARE_NONE) {
         union {
             int descriptor;
             unsigned char fabric[MEND_FABRIC_HANDLE_BYTES];
         } shared;
-        status = driver->export_handle(driver, probe->chunk, share_type, &shared);
-        if (status == MEND_DRIVER_OK && share_type == MEND_SHARE_FILE_DESCRIPTOR) {
+        MEND_TRY_CALL(driver->export_handle(driver, probe->chunk, share_type, &shared));
+        if (share_type == MEND_SHARE_FILE_DESCRIPTOR) {
             close(shared.descriptor);
         }
     }
-    return status;
+    return MEND_DRIVER_OK;
 }
 
 /* `beside` are share types that work, with which a pool would ask for this one. */
@@ -272,11 +258,9 @@ static mend_status try_host(memory_probe *probe, uint64_t bytes)
     const mend_driver *driver = probe->driver;
     const mend_chunk_properties properties = {.device = probe->device, .on_host = true};
     probe->page_bytes = bytes;
-    mend_status status = driver->reserve(driver, 2 * bytes, 0, 0, &probe->address);
-    if (status == MEND_DRIVER_OK) {
-        status = map_chunk(probe, &properties);
-    }
-    return status == MEND_DRIVER_OK ? pass_bytes(probe, 0, 0, 0xc3) : status;
+    MEND_TRY_CALL(driver->reserve(driver, 2 * bytes, 0, 0, &probe->address));
+    MEND_TRY_CALL(map_chunk(probe, &properties));
+    return pass_bytes(probe, 0, 0, 0xc3);
 }
 
 /* A host that is short of memory now may have some later: a later request finds out. */
@@ -321,18 +305,14 @@ static mend_status probe_all(memory_probe *probe, mend_device_info *info)
         drop_claims(info);
         return status;
     }
-    status = probe_properties(probe, "sharing by file descriptor", MEND_SHARE_FILE_DESCRIPTOR,
-                              MEND_SHARE_NONE, false, &info->share_file_descriptor);
-    if (status == MEND_DRIVER_OK) {
-        int beside = info->share_file_descriptor ? MEND_SHARE_FILE_DESCRIPTOR : MEND_SHARE_NONE;
-        status = probe_properties(probe, "sharing by fabric handle", MEND_SHARE_FABRIC, beside,
-                                  false, &info->share_fabric);
-    }
-    if (status == MEND_DRIVER_OK) {
-        status =
-            probe_properties(probe, "RDMA", MEND_SHARE_NONE, MEND_SHARE_NONE, true, &info->rdma);
-    }
-    return status == MEND_DRIVER_OK ? probe_host(probe, info) : status;
+    MEND_TRY_CALL(probe_properties(probe, "sharing by file descriptor", MEND_SHARE_FILE_DESCRIPTOR,
+                                   MEND_SHARE_NONE, false, &info->share_file_descriptor));
+    int beside = info->share_file_descriptor ? MEND_SHARE_FILE_DESCRIPTOR : MEND_SHARE_NONE;
+    MEND_TRY_CALL(probe_properties(probe, "sharing by fabric handle", MEND_SHARE_FABRIC, beside,
+                                   false, &info->share_fabric));
+    MEND_TRY_CALL(
+        probe_properties(probe, "RDMA", MEND_SHARE_NONE, MEND_SHARE_NONE, true, &info->rdma));
+    return probe_host(probe, info);
 }
 
 mend_status mend_cuda_probe_memory(const mend_driver *driver, int device, mend_device_info *info,

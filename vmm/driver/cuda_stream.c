@@ -7,8 +7,6 @@
  * question: there is one legacy stream for each context, and one per-thread stream for each context
  * and thread.
  */
-#include <assert.h>
-
 #include "base/process.h"
 #include "driver/cuda_state.h"
 
@@ -40,11 +38,8 @@ static mend_status ask_primary(mend_cuda *cuda, mend_context green, mend_context
     const mend_cu_functions *functions = &cuda->functions;
     mend_cu_device device = 0;
     mend_context popped = NULL;
-    mend_status status = functions->cuCtxPushCurrent(green);
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
-    status = functions->cuCtxGetDevice(&device);
+    MEND_TRY_CALL(functions->cuCtxPushCurrent(green));
+    mend_status status = functions->cuCtxGetDevice(&device);
     functions->cuCtxPopCurrent(&popped);
     *primary = NULL;
     if (status == MEND_DRIVER_OK && device >= 0 && device < MEND_CUDA_DEVICE_LIMIT) {
@@ -76,11 +71,9 @@ static mend_status ask_created(mend_cuda *cuda, mend_stream stream, mend_stream_
 {
     assert(!is_special(stream));
     assert(info->capture == MEND_CAPTURE_NONE);
-    mend_status status = ask_id(&cuda->functions, stream, &info->id);
-    if (status == MEND_DRIVER_OK) {
-        status = cuda->functions.cuStreamGetCtx(stream, &info->context);
-    }
-    return status == MEND_DRIVER_OK ? ask_home(cuda, stream, info) : status;
+    MEND_TRY_CALL(ask_id(&cuda->functions, stream, &info->id));
+    MEND_TRY_CALL(cuda->functions.cuStreamGetCtx(stream, &info->context));
+    return ask_home(cuda, stream, info);
 }
 
 static mend_status ask_special(const mend_cu_functions *functions, mend_stream stream,
@@ -121,8 +114,7 @@ static mend_status ask_capture(const mend_cu_functions *functions, mend_stream s
 
 static bool is_of_capture(mend_status status)
 {
-    return status == MEND_DRIVER_CAPTURE_UNSUPPORTED || status == MEND_DRIVER_CAPTURE_INVALIDATED ||
-           status == MEND_DRIVER_CAPTURE_IMPLICIT;
+    return mend_status_is_of_capture(status) || status == MEND_DRIVER_CAPTURE_IMPLICIT;
 }
 
 /* Another thread may begin a capture between the two questions. */
@@ -146,15 +138,12 @@ mend_status mend_cuda_stream_get_info(const mend_driver *driver, mend_stream str
 {
     mend_cuda *cuda = mend_cuda_of(driver);
     mend_stream_info found = {0};
-    mend_status status = MEND_DRIVER_OK;
     if (is_special(stream)) {
-        status = ask_special(&cuda->functions, stream, &found);
-        status = status == MEND_DRIVER_OK ? ask_capture(&cuda->functions, stream, &found) : status;
+        MEND_TRY_CALL(ask_special(&cuda->functions, stream, &found));
+        MEND_TRY_CALL(ask_capture(&cuda->functions, stream, &found));
     } else {
-        status = ask_whole(cuda, stream, &found);
+        MEND_TRY_CALL(ask_whole(cuda, stream, &found));
     }
-    if (status == MEND_DRIVER_OK) {
-        *info = found;
-    }
-    return status;
+    *info = found;
+    return MEND_DRIVER_OK;
 }

@@ -407,6 +407,15 @@ struct mend_driver {
     const char *(*status_name)(const mend_driver *, mend_status status);
 };
 
+/* Ends the function with the status of a call that failed. */
+#define MEND_TRY_CALL(call)                                                                        \
+    do {                                                                                           \
+        const mend_status tried = (call);                                                          \
+        if (tried != MEND_DRIVER_OK) {                                                             \
+            return tried;                                                                          \
+        }                                                                                          \
+    } while (0)
+
 /* The driver's name of a call ("cuMemMap"). */
 const char *mend_driver_call_name(mend_driver_call call);
 
@@ -416,6 +425,12 @@ const char *mend_status_name(mend_status status);
 /* Whether every later call of the context fails after this status: the context is lost, or the
  * driver has shut down. */
 bool mend_status_is_fatal(mend_status status);
+
+/* Whether a capture forbids the call: one of the stream, or of any stream of the context. */
+static inline bool mend_status_is_of_capture(mend_status status)
+{
+    return status == MEND_DRIVER_CAPTURE_UNSUPPORTED || status == MEND_DRIVER_CAPTURE_INVALIDATED;
+}
 
 /* Whether a question about one stream failed because the handle means none that the driver can use.
  * A driver that reads what a wrong handle points to may answer anything, or end the process. */

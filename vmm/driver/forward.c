@@ -6,11 +6,6 @@
  */
 #include "driver/forward.h"
 
-#include <assert.h>
-
-#include "base/nvtx.h"
-#include "base/thread.h"
-
 #define X(member, name, bytes, parameters, arguments)                                              \
     static mend_status passed_##member parameters                                                  \
     {                                                                                              \

@@ -4,10 +4,7 @@
  */
 #include "driver/forward.h"
 
-#include <assert.h>
 #include <stdlib.h>
-
-#include "base/align.h"
 
 /* Bytes. Plain memory has no page; small ones waste little at the end of a reservation. */
 #define PAGE_BYTES (64 * MEND_KIB)
@@ -80,16 +77,14 @@ static mend_status plain_address_free(const mend_driver *driver, uint64_t addres
     plain_range *range = mend_pointer_map_find(&plain->ranges, address);
     mend_mutex_unlock(&plain->mutex);
     assert(range != NULL);
-    mend_status status = plain->pass.inner->plain_free(plain->pass.inner, range->allocation);
-    if (status == MEND_DRIVER_OK) {
-        mend_mutex_lock(&plain->mutex);
-        mend_pointer_map_remove(&plain->ranges, address);
-        plain->range_bytes -= range->allocated_bytes;
-        mend_mutex_unlock(&plain->mutex);
-        free(range);
-    }
     (void)size_bytes;
-    return status;
+    MEND_TRY_CALL(plain->pass.inner->plain_free(plain->pass.inner, range->allocation));
+    mend_mutex_lock(&plain->mutex);
+    mend_pointer_map_remove(&plain->ranges, address);
+    plain->range_bytes -= range->allocated_bytes;
+    mend_mutex_unlock(&plain->mutex);
+    free(range);
+    return MEND_DRIVER_OK;
 }
 
 /* ---- chunks are numbers ---------------------------------------------------------------------- */
@@ -160,14 +155,12 @@ static mend_status plain_memory_info(const mend_driver *driver, uint64_t *free_b
 {
     mend_plain *plain = driver->state;
     uint64_t bytes = 0;
-    mend_status status = plain->pass.inner->memory_info(plain->pass.inner, &bytes, total_bytes);
-    if (status == MEND_DRIVER_OK) {
-        mend_mutex_lock(&plain->mutex);
-        uint64_t held = plain->range_bytes;
-        *free_bytes = bytes + (held > plain->chunk_bytes ? held - plain->chunk_bytes : 0);
-        mend_mutex_unlock(&plain->mutex);
-    }
-    return status;
+    MEND_TRY_CALL(plain->pass.inner->memory_info(plain->pass.inner, &bytes, total_bytes));
+    mend_mutex_lock(&plain->mutex);
+    uint64_t held = plain->range_bytes;
+    *free_bytes = bytes + (held > plain->chunk_bytes ? held - plain->chunk_bytes : 0);
+    mend_mutex_unlock(&plain->mutex);
+    return MEND_DRIVER_OK;
 }
 
 /* ---- for the pool ---------------------------------------------------------------------------- */

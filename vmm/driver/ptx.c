@@ -11,10 +11,7 @@
  */
 #include "driver/cuda_state.h"
 
-#include <assert.h>
 #include <string.h>
-
-#include "base/align.h"
 
 #define PARAMETERS                                                                                 \
     "(\n"                                                                                          \
@@ -311,13 +308,10 @@ static mend_status load_kernels(const mend_cu_functions *functions, mend_cuda_de
     assert(device->module == NULL);
     mend_cu_module module = NULL;
     mend_cu_function kernel[MEND_KERNEL_KINDS];
-    mend_status status = functions->cuModuleLoadData(&module, mend_ptx_program);
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
+    MEND_TRY_CALL(functions->cuModuleLoadData(&module, mend_ptx_program));
     for (int kind = 0; kind < MEND_KERNEL_KINDS; kind++) {
-        status = functions->cuModuleGetFunction(&kernel[kind], module,
-                                                mend_ptx_entry((mend_kernel_kind)kind));
+        mend_status status = functions->cuModuleGetFunction(&kernel[kind], module,
+                                                            mend_ptx_entry((mend_kernel_kind)kind));
         if (status != MEND_DRIVER_OK) {
             functions->cuModuleUnload(module);
             return status;
@@ -333,11 +327,8 @@ static mend_status find_kernel(mend_cuda *cuda, mend_kernel_kind kind, mend_cu_f
 {
     assert(kind < MEND_KERNEL_KINDS);
     mend_context current = NULL;
-    mend_status status = cuda->functions.cuCtxGetCurrent(&current);
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
-    status = MEND_DRIVER_INVALID_CONTEXT;
+    MEND_TRY_CALL(cuda->functions.cuCtxGetCurrent(&current));
+    mend_status status = MEND_DRIVER_INVALID_CONTEXT;
     mend_mutex_lock(&cuda->mutex);
     for (int i = 0; i < MEND_CUDA_DEVICE_LIMIT; i++) {
         mend_cuda_device *device = &cuda->device[i];
@@ -362,10 +353,7 @@ mend_status mend_cuda_launch(const mend_driver *driver, mend_stream stream,
         return MEND_DRIVER_INVALID_VALUE;
     }
     mend_cu_function function = NULL;
-    mend_status status = find_kernel(cuda, kernel->kind, &function);
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
+    MEND_TRY_CALL(find_kernel(cuda, kernel->kind, &function));
     const mend_ptx_launch launch = mend_ptx_shape(kernel);
     mend_kernel own = *kernel; /* the driver's interface takes no constants */
     void *parameters[] = {&own.address, &own.granule_bytes, &own.stride_bytes, &own.granule_count,

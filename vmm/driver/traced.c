@@ -1,12 +1,9 @@
 /* Counts and times every call on its way to the inner table. */
 #include "driver/forward.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
-#include "base/align.h"
 #include "base/error.h"
-#include "base/mutex.h"
 
 typedef struct traced_driver {
     mend_passing pass; /* first: `state` of the table is this structure */

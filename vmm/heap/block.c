@@ -4,17 +4,7 @@
  */
 #include "heap/heap.h"
 
-#include <assert.h>
-
-#include "base/error.h"
-#include "ladder/ladder.h"
-#include "layout/layout.h"
-#include "layout/ranges.h"
-#include "move/move.h"
-#include "physical/stream.h"
-#include "physical/waits.h"
 #include "policy/constants.h"
-#include "policy/policy.h"
 #include "sleep/sleep.h"
 #include "users/users.h"
 
@@ -33,11 +23,6 @@ static mend_result check_size(uint64_t size_bytes, uint64_t alignment_bytes)
             (unsigned long long)alignment_bytes);
     }
     return MEND_OK;
-}
-
-static mend_result no_host_memory(void)
-{
-    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the pool's own records");
 }
 
 void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span *span)
@@ -68,7 +53,7 @@ static mend_result place_at(mend_heap *heap, mend_request *request, mend_span **
 {
     MEND_TRY(mend_requester_find(heap, request));
     if (!mend_pointer_map_reserve(&heap->blocks) || !mend_layout_reserve(heap, 0)) {
-        return no_host_memory();
+        return mend_no_host_memory("the pool's own records");
     }
     mend_run *run = NULL;
     for (int zone = 0; zone < MEND_ZONES_OF_BLOCKS && run == NULL; zone++) {
@@ -183,8 +168,7 @@ static inline mend_result find_block(const mend_heap *heap, uint64_t address, me
 static void stamp_all(mend_heap *heap, mend_span *span)
 {
     mend_streams *streams = &heap->streams;
-    for (uint32_t i = mend_slots_first_of(streams, 0); i != MEND_STREAM_UNKNOWN;
-         i = mend_slots_next_of(streams, i)) {
+    MEND_SLOTS_EACH(i, streams, 0) {
         mend_waits_add(mend_heap_wait_env(heap), &span->waits,
                        streams->items[i].known ? mend_streams_stamp(streams, i, span->size_bytes)
                                                : mend_streams_last_stamp(streams, i));
@@ -294,20 +278,17 @@ __attribute__((noinline)) static mend_result find_users_of_group(mend_heap *heap
         return find_users_in(heap, named, mend_group_owns(heap, named, span), order, users);
     }
     uint32_t group;
-    mend_result result = mend_requester_find_group(heap, order, &group);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_requester_find_group(heap, order, &group));
     assert(group != 0 || order.capture == 0);
     bool is_own = group != 0 && mend_group_owns(heap, group, span);
     if (is_own || order.capture != 0) {
         return find_users_in(heap, group, is_own, order, users);
     }
-    result = mend_users_find_stream(heap, order.stream, 0, &users->first);
-    if (result == MEND_OK && group != 0) {
+    MEND_TRY(mend_users_find_stream(heap, order.stream, 0, &users->first));
+    if (group != 0) {
         mend_group_watch_again(heap, order.stream);
     }
-    return result;
+    return MEND_OK;
 }
 
 /* Sets the users, which are UNKNOWN before. Usually no group is involved; `named` is that which the
@@ -369,7 +350,7 @@ mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_blo
     const bool may_sleep = heap->chunks.frozen_count > 0;
     const size_t chunks = may_sleep ? mend_layout_count_chunks(heap, span) : 0;
     if (!mend_layout_reserve_free(heap, span, chunks)) {
-        return no_host_memory();
+        return mend_no_host_memory("the pool's own records");
     }
     const uint64_t of_users_before = heap->frees.of_users;
     /* A fill of a check whose end could not be waited for may write to it. */
@@ -405,7 +386,7 @@ mend_result mend_block_add_user(mend_heap *heap, mend_span *span, uint32_t user)
         }
     }
     if (!mend_slab_reserve(&heap->nodes.waits, 1)) {
-        return no_host_memory();
+        return mend_no_host_memory("the pool's own records");
     }
     mend_wait *node = mend_slab_take(&heap->nodes.waits);
     heap->streams.items[user].users++;
@@ -439,11 +420,6 @@ mend_result mend_heap_free_in_group(mend_heap *heap, uint64_t address, mend_orde
 }
 
 /* ---- what the history tells ------------------------------------------------------------------ */
-
-/*
- * What the history tells of requests: a block that was allocated or freed, a request that was
- * refused. The usual calls ask only whether it is on.
- */
 
 static mend_history_event event_of(const mend_heap *heap, mend_event_kind kind,
                                    const mend_span *span, mend_stream stream)

@@ -4,11 +4,7 @@
  *
  * Functions here are inline to save host time; bench/counts.py checks the number of instructions.
  */
-#include <assert.h>
-
-#include "base/error.h"
 #include "heap/heap.h"
-#include "layout/layout.h"
 #include "users/users.h"
 
 /* The zone that a request of this size is searched in first. */

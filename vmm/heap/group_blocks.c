@@ -4,14 +4,9 @@
  */
 #include "heap/heap.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
-#include "base/error.h"
 #include "base/struct_size.h"
-#include "layout/layout.h"
-#include "move/move.h"
-#include "physical/stream.h"
 #include "users/users.h"
 
 /* A block to be restored. */
@@ -130,11 +125,6 @@ void mend_heap_list_group(mend_heap *heap, uint32_t group, mend_group_block *blo
 
 /* ---- the checks before a restoration --------------------------------------------------------- */
 
-static mend_result no_host_memory(void)
-{
-    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the blocks of a group");
-}
-
 static mend_result cannot(mend_result result, const target *t, const char *why)
 {
     return mend_failure(result, "the block of %llu bytes at 0x%llx cannot be restored: %s",
@@ -187,17 +177,16 @@ static mend_result read_targets(restoration *r, const mend_group_block *blocks, 
 /* Finds the streams in the group. The driver may have to be asked, which releases `state`. */
 static mend_result find_streams(restoration *r)
 {
-    mend_result result = MEND_OK;
-    for (size_t i = 0; i < r->target_count && result == MEND_OK; i++) {
+    for (size_t i = 0; i < r->target_count; i++) {
         target *t = &r->targets[i];
         bool is_repeated = i > 0 && r->targets[i - 1].block.stream == t->block.stream;
         if (is_repeated) {
             t->stream = r->targets[i - 1].stream;
         } else {
-            result = mend_users_find_stream(r->heap, t->block.stream, r->group, &t->stream);
+            MEND_TRY(mend_users_find_stream(r->heap, t->block.stream, r->group, &t->stream));
         }
     }
-    return result;
+    return MEND_OK;
 }
 
 static bool is_there(const restoration *r, const target *t)
@@ -263,10 +252,10 @@ static mend_result list_homes(restoration *r)
     const mend_tree *all = &r->heap->chunks.all;
     r->homes = calloc(all->count + 1, sizeof(*r->homes));
     if (r->homes == NULL) {
-        return no_host_memory();
+        return mend_no_host_memory("the blocks of a group");
     }
-    for (mend_tree_node *at = mend_tree_first(all); at != NULL; at = mend_tree_next(at)) {
-        r->homes[r->home_count++].chunk = MEND_CONTAINER_OF(at, mend_chunk, memory.by_number);
+    MEND_TREE_EACH(mend_chunk, chunk, memory.by_number, all) {
+        r->homes[r->home_count++].chunk = chunk;
     }
     qsort(r->homes, r->home_count, sizeof(*r->homes), compare_homes);
     return MEND_OK;
@@ -356,23 +345,22 @@ static mend_result check_memory(restoration *r, const target *t)
         waits += span_waits(span);
         at = mend_min_u64(mend_span_end(span), chunk->address + chunk->size_bytes);
     }
-    r->most_waits = waits > r->most_waits ? waits : r->most_waits;
+    r->most_waits = mend_max_u64(waits, r->most_waits);
     return MEND_OK;
 }
 
 static mend_result check_targets(restoration *r)
 {
-    mend_result result = MEND_OK;
     for (size_t i = 0; i < r->target_count; i++) {
         r->targets[i].is_there = is_there(r, &r->targets[i]);
     }
-    for (size_t i = 0; i < r->target_count && result == MEND_OK; i++) {
-        result = r->targets[i].is_there ? MEND_OK : plan_ways_back(r, &r->targets[i]);
+    for (size_t i = 0; i < r->target_count; i++) {
+        MEND_TRY(r->targets[i].is_there ? MEND_OK : plan_ways_back(r, &r->targets[i]));
     }
-    for (size_t i = 0; i < r->target_count && result == MEND_OK; i++) {
-        result = r->targets[i].is_there ? MEND_OK : check_memory(r, &r->targets[i]);
+    for (size_t i = 0; i < r->target_count; i++) {
+        MEND_TRY(r->targets[i].is_there ? MEND_OK : check_memory(r, &r->targets[i]));
     }
-    return result;
+    return MEND_OK;
 }
 
 static mend_result list_live(restoration *r)
@@ -380,11 +368,10 @@ static mend_result list_live(restoration *r)
     const size_t count = count_blocks(r->heap, r->group);
     r->live = count > 0 ? malloc(count * sizeof(*r->live)) : NULL;
     if (count > 0 && r->live == NULL) {
-        return no_host_memory();
+        return mend_no_host_memory("the blocks of a group");
     }
     for (mend_span *at = NULL; (at = next_block(r->heap, r->group, at)) != NULL;) {
-        const size_t waits = span_waits(at);
-        r->most_waits = waits > r->most_waits ? waits : r->most_waits;
+        r->most_waits = mend_max_u64(span_waits(at), r->most_waits);
         r->live[r->live_count++] = at->address;
     }
     assert(r->live_count == count);
@@ -400,8 +387,7 @@ static size_t most_waits(const restoration *r)
 {
     const mend_streams *streams = &r->heap->streams;
     bool is_any = r->way_back_count > 0;
-    for (uint32_t i = mend_slots_first_of(streams, r->group); i != MEND_STREAM_UNKNOWN;
-         i = mend_slots_next_of(streams, i)) {
+    MEND_SLOTS_EACH(i, streams, r->group) {
         is_any = is_any || streams->items[i].has_ended;
     }
     return is_any || r->most_waits > streams->count ? streams->count : r->most_waits;
@@ -421,7 +407,7 @@ static mend_result reserve(restoration *r)
     is_reserved = is_reserved &&
                   mend_layout_reserve_changes(
                       r->heap, r->live_count + r->target_count + r->way_back_count, most_waits(r));
-    return is_reserved ? MEND_OK : no_host_memory();
+    return is_reserved ? MEND_OK : mend_no_host_memory("the blocks of a group");
 }
 
 /* Frees a block on the stream of the group that it was allocated on. */
@@ -484,12 +470,9 @@ static void apply(restoration *r)
 
 static mend_result restore(restoration *r, const mend_group_block *blocks, size_t block_bytes)
 {
-    mend_result result = read_targets(r, blocks, block_bytes);
-    result = result == MEND_OK ? find_streams(r) : result;
-    if (result != MEND_OK) {
-        return result;
-    }
     mend_driver_scope scope;
+    MEND_TRY(read_targets(r, blocks, block_bytes));
+    MEND_TRY(find_streams(r));
     const bool any = r->heap->chunks.missing_count > 0;
     r->remapped = any ? mend_driver_scope_open(r->heap, &scope) : MEND_OK;
     if (any && r->remapped == MEND_OK) {
@@ -499,17 +482,11 @@ static mend_result restore(restoration *r, const mend_group_block *blocks, size_
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         mend_cache_flush(r->heap, zone);
     }
-    result = check_targets(r); /* from here on `state` is not released */
-    if (result == MEND_OK) {
-        result = list_live(r);
-    }
-    if (result == MEND_OK) {
-        result = reserve(r);
-    }
-    if (result == MEND_OK) {
-        apply(r);
-    }
-    return result;
+    MEND_TRY(check_targets(r)); /* from here on `state` is not released */
+    MEND_TRY(list_live(r));
+    MEND_TRY(reserve(r));
+    apply(r);
+    return MEND_OK;
 }
 
 mend_result mend_heap_restore_group(mend_heap *heap, uint32_t group, const mend_group_block *blocks,
@@ -524,8 +501,9 @@ mend_result mend_heap_restore_group(mend_heap *heap, uint32_t group, const mend_
     }
     restoration r = {.heap = heap, .group = group, .target_count = count};
     r.targets = count > 0 ? calloc(count, sizeof(*r.targets)) : NULL;
-    mend_result result =
-        count > 0 && r.targets == NULL ? no_host_memory() : restore(&r, blocks, block_bytes);
+    mend_result result = count > 0 && r.targets == NULL
+                             ? mend_no_host_memory("the blocks of a group")
+                             : restore(&r, blocks, block_bytes);
     free(r.targets);
     free(r.live);
     free(r.homes);

@@ -52,10 +52,7 @@ mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_orde
 
 /* ---- block.c --------------------------------------------------------------------------------- */
 
-/*
- * Blocks: what the fast calls (heap/fast.c) share with the full ones (heap/block.c).
- *
- * Guarded by the heap's `state` lock.
+/* What the fast calls (heap/fast.c) share with the full ones. Guarded by the heap's `state` lock.
  */
 
 /* The streams that a use of a block counts for. `first` is the stream, inside a group or outside
@@ -111,9 +108,7 @@ static inline bool mend_block_wants_early_fence(const mend_heap *heap)
 /* Records a fence if enough bytes were freed on the stream. Calls the driver. */
 void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on);
 
-/* Guarded by the heap's `state` lock; the history is on. */
-
-/* The block is live, and counted. */
+/* What the history, which is on, tells of requests. The block is live, and counted. */
 void mend_events_alloc(mend_heap *heap, const mend_span *span, mend_service service);
 
 /* The block was freed in the order of a stream, or MEND_NO_STREAM. Its span says what it was. */

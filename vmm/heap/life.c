@@ -1,18 +1,9 @@
 /* Creation of a heap, and its end. */
 #include "heap/heap.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
-#include "base/error.h"
-#include "base/process.h"
-#include "driver/forward.h"
-#include "layout/layout.h"
-#include "layout/ranges.h"
-#include "move/move.h"
 #include "move/ranges.h"
-#include "physical/waits.h"
-#include "policy/policy.h"
 #include "sleep/sleep.h"
 #include "users/users.h"
 
@@ -147,34 +138,29 @@ static void unmap_zeros(mend_heap *heap, const mend_range *range, refusal *first
 
 static void unmap_everything(mend_heap *heap, refusal *first)
 {
-    for (mend_tree_node *at = mend_tree_first(&heap->chunks.mapped); at != NULL;) {
-        mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
-        uint64_t address = mend_chunk_mapping_address(chunk);
+    for (const mend_chunk *chunk = mend_chunk_from(&heap->chunks, 0); chunk != NULL;) {
+        const uint64_t address = mend_chunk_mapping_address(chunk);
         uint64_t size_bytes = 0;
         if (!mend_chunk_has_mapping(chunk)) {
-            at = mend_tree_next(at);
+            chunk = mend_chunk_next(chunk);
             continue;
         }
         while (chunk != NULL && mend_chunk_mapping_address(chunk) == address + size_bytes &&
                mend_chunk_has_mapping(chunk)) {
             assert(chunk->size_bytes > 0);
             size_bytes += mend_chunk_mapping_bytes(chunk);
-            at = mend_tree_next(at);
-            chunk = at != NULL ? MEND_CONTAINER_OF(at, mend_chunk, by_address) : NULL;
+            chunk = mend_chunk_next(chunk);
         }
         unmap(heap, address, size_bytes, first);
     }
     for (mend_retired *at = mend_retire_first(heap); at != NULL; at = mend_retire_next(at)) {
         unmap(heap, at->address, at->size_bytes, first);
     }
-    for (mend_tree_node *at = mend_tree_first(&heap->imports.by_address); at != NULL;
-         at = mend_tree_next(at)) {
-        const mend_imported *import = MEND_CONTAINER_OF(at, mend_imported, by_address);
+    MEND_TREE_EACH(const mend_imported, import, by_address, &heap->imports.by_address) {
         unmap(heap, import->mapped_at, import->all_bytes, first);
     }
-    for (mend_tree_node *at = mend_tree_first(&heap->ranges.by_address); at != NULL;
-         at = mend_tree_next(at)) {
-        unmap_zeros(heap, MEND_CONTAINER_OF(at, mend_range, by_address), first);
+    MEND_TREE_EACH(const mend_range, range, by_address, &heap->ranges.by_address) {
+        unmap_zeros(heap, range, first);
     }
 }
 
@@ -202,9 +188,8 @@ static void release_imports(mend_heap *heap, refusal *first)
 
 static void release_everything(mend_heap *heap, refusal *first)
 {
-    for (mend_tree_node *at = mend_tree_first(&heap->chunks.all); at != NULL;
-         at = mend_tree_next(at)) {
-        release(heap, MEND_CONTAINER_OF(at, mend_chunk, memory.by_number)->memory.handle, first);
+    MEND_TREE_EACH(const mend_chunk, chunk, memory.by_number, &heap->chunks.all) {
+        release(heap, chunk->memory.handle, first);
     }
     release_imports(heap, first);
     for (const mend_chunk_of_zeros *at = heap->ranges.zeros; at != NULL; at = at->next) {
@@ -232,8 +217,7 @@ static mend_result wait_for_work(mend_heap *heap, refusal *waited)
          tries++) {
         uint64_t waits = 0;
         waited->status = mend_foreign_synchronize(&heap->streams, &waits, &waited->call);
-        is_captured = waited->status == MEND_DRIVER_CAPTURE_UNSUPPORTED ||
-                      waited->status == MEND_DRIVER_CAPTURE_INVALIDATED;
+        is_captured = mend_status_is_of_capture(waited->status);
     }
     return is_captured
                ? mend_failure(MEND_ERROR_CAPTURING,

@@ -4,27 +4,15 @@
  */
 #include "heap/heap.h"
 
-#include <assert.h>
-
-#include "base/error.h"
-#include "base/process.h"
-#include "ladder/ladder.h"
-#include "layout/ranges.h"
-#include "move/move.h"
 #include "move/ranges.h"
 #include "sleep/sleep.h"
 #include "users/users.h"
-
-static mend_result no_host_memory(void)
-{
-    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for pages of a range");
-}
 
 /* Says why a chunk of a page that was decommitted is still there. */
 static mend_result not_given_back(const mend_heap *heap, const mend_chunk *chunk)
 {
     if (mend_chunk_sleeps(chunk) && chunk->missing == MEND_MISSING_MEMORY) {
-        return no_host_memory();
+        return mend_no_host_memory("pages of a range");
     }
     const bool is_lost = mend_heap_lost_by(heap) != MEND_DRIVER_OK;
     return mend_failure(is_lost ? MEND_ERROR_DEVICE_LOST : MEND_ERROR_DRIVER,
@@ -158,14 +146,11 @@ mend_result mend_heap_decommit(mend_heap *heap, mend_range *range, uint64_t from
     mend_block_users users = {MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
     if (stream != MEND_NO_STREAM) {
         mend_result result = mend_users_find_stream(heap, stream, 0, &users.first);
-        result = mend_block_excuse(heap, result, &users);
-        if (result != MEND_OK) {
-            return result;
-        }
+        MEND_TRY(mend_block_excuse(heap, result, &users));
     }
     const bool by_all = heap->config.knows_all_streams && users.first == MEND_STREAM_UNKNOWN;
     if (!mend_range_reserve_decommit(heap, range, from, end, by_all)) {
-        return no_host_memory();
+        return mend_no_host_memory("pages of a range");
     }
     const uint64_t of_users_before = heap->frees.of_users;
     mend_page_stretch stretch = {.kind = MEND_EVENT_DECOMMIT, .stream = stream};
@@ -197,15 +182,14 @@ mend_result mend_heap_decommit(mend_heap *heap, mend_range *range, uint64_t from
 static mend_result check_awake(const mend_heap *heap, const mend_range *range, uint64_t from,
                                uint64_t end)
 {
-    mend_result result = MEND_OK;
-    for (uint64_t at = from; at < end && result == MEND_OK && heap->chunks.asleep_count > 0;
-         at += range->page_bytes) {
+    for (uint64_t at = from; at < end && heap->chunks.asleep_count > 0; at += range->page_bytes) {
         const mend_span *span = range->pages[mend_range_page_of(range, at)];
-        result = span != NULL ? mend_users_check_awake(heap, span->address, span->size_bytes,
-                                                       "mend_range_record_stream")
-                              : MEND_OK;
+        if (span != NULL) {
+            MEND_TRY(mend_users_check_awake(heap, span->address, span->size_bytes,
+                                            "mend_range_record_stream"));
+        }
     }
-    return result;
+    return MEND_OK;
 }
 
 mend_result mend_heap_record_range(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
@@ -217,7 +201,7 @@ mend_result mend_heap_record_range(mend_heap *heap, mend_range *range, uint64_t 
     MEND_TRY(check_awake(heap, range, from, end));
     const uint64_t bytes = end - from - mend_range_missing_bytes(range, from, end);
     if (!mend_slab_reserve(&heap->nodes.waits, (size_t)(bytes / range->page_bytes))) {
-        return no_host_memory();
+        return mend_no_host_memory("pages of a range");
     }
     for (uint64_t at = from; at < end; at += range->page_bytes) {
         mend_span *span = range->pages[mend_range_page_of(range, at)];

@@ -37,7 +37,7 @@ static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_cap
     heap->shortage = shortage;
     heap->budget.attainable = attainable;
     if (q.lacks_host_memory) {
-        return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a plan");
+        return mend_no_host_memory("a plan");
     }
     *room = found;
     return MEND_OK;

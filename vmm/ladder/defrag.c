@@ -40,9 +40,7 @@ mend_result mend_compact_begin(mend_heap *heap, uint32_t asking, const mend_comp
     *pass = (mend_compact_pass){.heap = heap, .limits = *limits, .driver_calls = 1};
     pass->begun_ns = heap->driver->clock_ns(heap->driver);
     MEND_TRY(mend_quiet_begin(heap, asking, false));
-    return mend_victims_find(pass) ? MEND_OK
-                                   : mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY,
-                                                  "malloc failed for a pass of compactions");
+    return mend_victims_find(pass) ? MEND_OK : mend_no_host_memory("a pass of compactions");
 }
 
 void mend_compact_end(mend_compact_pass *pass)

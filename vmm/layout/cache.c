@@ -5,8 +5,6 @@
  */
 #include "layout/layout.h"
 
-#include <assert.h>
-
 /* The most runs that are skipped because they are not ready for the stream. */
 enum { LOOKS = 8 };
 

@@ -8,13 +8,11 @@
  */
 #include "layout/holders.h"
 
-#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/growth.h"
-#include "base/names.h"
 #include "base/words.h"
 
 enum { SLOTS = 4096, PATH_BYTES = 80 };

@@ -1,10 +1,6 @@
 /* Changes of spans and runs: taken, freed, claimed, split and joined. */
 #include "layout/layout.h"
 
-#include <assert.h>
-
-#include "physical/chunk.h"
-
 #define SPAN_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_span, member)
 
 MEND_TREE_ORDER(compare_by_address, mend_run, by_address, address);

@@ -1,6 +1,6 @@
 /*
  * The layout of a zone: spans and runs, and the changes that keep them consistent. Nothing here
- * fails or calls the driver; callers reserve the nodes.
+ * fails or calls the driver; callers reserve the nodes. Guarded by the heap's `state` lock.
  */
 #ifndef MEND_LAYOUT_LAYOUT_H
 #define MEND_LAYOUT_LAYOUT_H
@@ -32,10 +32,6 @@ mend_run *mend_layout_growing_smaller(const mend_run *run);
  * behind the address. */
 mend_run *mend_layout_run_at(const mend_zone *zone, uint64_t address);
 mend_run *mend_layout_run_from(const mend_zone *zone, uint64_t address);
-
-/*
- * From an address to the span that contains it, and from a span to the chunks below it. Read-only.
- */
 
 /* Visits the mapped chunks from the one that contains an address on, up to an end. */
 #define MEND_CHUNKS_EACH(type, chunk, heap, from, end)                                             \
@@ -239,8 +235,6 @@ static inline void mend_layout_count_free(mend_heap *heap, const mend_span *span
     }
 }
 
-/* Guarded by the heap's `state` lock. */
-
 typedef struct mend_layout_promise {
     size_t spans;
     size_t runs;
@@ -318,8 +312,6 @@ void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise
  * that makes room closes the cache meanwhile, which flushes it. Each cached span has a promised
  * node for its run, so a flush cannot fail. A promise stays after its span has left, until the next
  * flush: a steady state makes no promises.
- *
- * Guarded by the heap's `state` lock.
  */
 
 /* Puts all cached spans of a zone back into runs; the second one, only those that will begin a run

@@ -6,8 +6,6 @@
  */
 #include "layout/layout.h"
 
-#include <assert.h>
-
 #include "layout/ranges.h"
 
 #define CHUNK_OF(node)       MEND_CONTAINER_OR_NULL(node, mend_chunk, by_address)

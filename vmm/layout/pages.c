@@ -4,8 +4,6 @@
  */
 #include "layout/ranges.h"
 
-#include <assert.h>
-
 #include "layout/layout.h"
 
 /* Each page is cut off the rest of its run. The first one of neighbours is cut out of the middle,

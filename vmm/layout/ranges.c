@@ -17,7 +17,6 @@
  */
 #include "layout/ranges.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 #define RANGE_OF(node) MEND_CONTAINER_OR_NULL(node, mend_range, by_address)

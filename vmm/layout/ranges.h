@@ -1,4 +1,5 @@
-/* Growable ranges: their pages, and what a page can be. */
+/* Growable ranges: their pages, and what a page can be. Guarded by the heap's `state` lock;
+ * mappings of zeros change under both locks. */
 #ifndef MEND_LAYOUT_RANGES_H
 #define MEND_LAYOUT_RANGES_H
 
@@ -6,8 +7,6 @@
 #include "mend/mend_range.h"
 
 /* ---- ranges.c -------------------------------------------------------------------------------- */
-
-/* Guarded by the heap's `state` lock. */
 
 struct mend_range {
     mend_tree_node by_address;
@@ -119,8 +118,6 @@ typedef struct mend_range_gap {
 /* The first one from `from` on, up to `end`. */
 mend_range_gap mend_range_next_gap(const mend_heap *heap, const mend_range *range, uint64_t from,
                                    uint64_t end);
-
-/* Guarded by the heap's `state` lock; mappings change under both locks. */
 
 /* The chunk of zeros for pages of a size. */
 typedef struct mend_chunk_of_zeros {

@@ -1,7 +1,6 @@
 /* Whether a stream may use free memory, and how to make it so. */
+#include "base/error.h"
 #include "layout/layout.h"
-
-#include <assert.h>
 
 /* Of the waits of what is cut out of a run: two at the edges, and the waits of the whole, twice. */
 enum { COPIES_OF_WAITS = 4 };
@@ -133,10 +132,7 @@ mend_result mend_layout_make_ready(mend_heap *heap, mend_run *run, uint64_t addr
             return MEND_OK;
         }
         if (mend_span_end(span) > address) {
-            mend_result result = mend_waits_make_ready(room, &span->waits, stream);
-            if (result != MEND_OK) {
-                return result;
-            }
+            MEND_TRY(mend_waits_make_ready(room, &span->waits, stream));
         }
         if (span == run->last) {
             return MEND_OK;

@@ -6,10 +6,7 @@
  */
 #include "layout/layout.h"
 
-#include <assert.h>
-
 #include "layout/ranges.h"
-#include "physical/chunk.h"
 
 /* Adds the bytes of a block to the live bytes of the new chunks below it. */
 static void add_live(mend_heap *heap, const mend_span *span, uint64_t from, uint64_t end)

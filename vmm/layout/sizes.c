@@ -1,10 +1,6 @@
 /* Free runs found by their size, and inserted and removed as they change. */
 #include "layout/sizes.h"
 
-#include <assert.h>
-
-#include "base/align.h"
-
 #define RUN_OF(node) MEND_CONTAINER_OR_NULL(node, mend_run, by_size)
 
 MEND_TREE_ORDER_BY_TWO(compare, mend_run, by_size, size_bytes, address);

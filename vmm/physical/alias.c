@@ -5,8 +5,6 @@
  */
 #include "physical/chunk.h"
 
-#include <assert.h>
-
 void mend_chunk_hold_for_alias(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(chunk->address != 0);

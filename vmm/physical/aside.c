@@ -18,8 +18,6 @@
  */
 #include "physical/chunk.h"
 
-#include <assert.h>
-
 static void move_memory(mend_chunks *chunks, mend_chunk *to, mend_chunk *from)
 {
     to->memory = from->memory;

@@ -5,11 +5,7 @@
  */
 #include "physical/waits.h"
 
-#include <assert.h>
-
-#include "base/align.h"
 #include "base/error.h"
-#include "physical/stream.h"
 
 mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reach *reach)
 {
@@ -67,18 +63,14 @@ static mend_result ask_legacy(mend_streams *streams, bool *is_captured)
 /* Asks the watched streams; *any_stream is set if all streams are watched. */
 static mend_result ask_watched(mend_streams *streams, bool *any_stream, bool *is_captured)
 {
-    mend_result result = MEND_OK;
-    mend_list *end = &streams->watches;
-    for (mend_list *at = end->next; at != end && result == MEND_OK && !*is_captured;
-         at = at->next) {
-        mend_stream handle = MEND_CONTAINER_OF(at, mend_watch, link)->handle;
-        if (handle == MEND_EVERY_STREAM) {
+    MEND_LIST_EACH(const mend_watch, watch, link, &streams->watches) {
+        if (watch->handle == MEND_EVERY_STREAM) {
             *any_stream = true;
-        } else {
-            result = ask_capture(streams, handle, is_captured);
+        } else if (!*is_captured) {
+            MEND_TRY(ask_capture(streams, watch->handle, is_captured));
         }
     }
-    return result;
+    return MEND_OK;
 }
 
 /* Whether the pool serves a capture of this stream, and has not learned of its end. */
@@ -111,47 +103,46 @@ static bool may_be_captured(const mend_stream_state *state, bool any_stream, boo
            (any_stream || state->seen_captured || (state->group == 0 && !at_end && !is_default));
 }
 
-/* Asks the stream if it is `asking`, or known. If streams may vanish, no other one is asked. */
+/* Asks the stream if it is `asking`, or known, until one is captured. If streams may vanish, no
+ * other one is asked. */
 static mend_result ask_slot(mend_streams *streams, uint32_t slot, uint32_t asking, bool any_stream,
                             bool at_end, bool *is_captured)
 {
     const mend_stream_state *state = &streams->items[slot];
-    mend_result result = MEND_OK;
+    if (*is_captured) {
+        return MEND_OK;
+    }
     if (slot != asking && streams->verify) {
         *is_captured = counts_as_captured(state, any_stream);
     } else if (slot == asking || may_be_captured(state, any_stream, at_end)) {
         mend_reach reach = MEND_REACH_GONE;
-        result = mend_streams_reach(streams, slot, &reach);
+        MEND_TRY(mend_streams_reach(streams, slot, &reach));
         *is_captured = reach == MEND_REACH_CAPTURED;
     }
-    return result;
+    return MEND_OK;
 }
 
 /* Asks those outside of groups; of groups `asking`, and what was seen captured, or all. */
 static mend_result ask_known(mend_streams *streams, uint32_t asking, bool any_stream, bool at_end,
                              bool *is_captured)
 {
-    mend_result result = MEND_OK;
-    for (uint32_t i = mend_slots_first_of(streams, 0);
-         i != MEND_STREAM_UNKNOWN && result == MEND_OK && !*is_captured;
-         i = mend_slots_next_of(streams, i)) {
-        result = ask_slot(streams, i, asking, any_stream, at_end, is_captured);
+    MEND_SLOTS_EACH(i, streams, 0) {
+        MEND_TRY(ask_slot(streams, i, asking, any_stream, at_end, is_captured));
     }
-    if (streams->items[asking].group != 0 && result == MEND_OK && !*is_captured) {
-        result = ask_slot(streams, asking, asking, any_stream, at_end, is_captured);
+    if (streams->items[asking].group != 0) {
+        MEND_TRY(ask_slot(streams, asking, asking, any_stream, at_end, is_captured));
     }
     for (uint32_t i = mend_slots_next_captured(streams, MEND_STREAM_UNKNOWN), next;
-         i != MEND_STREAM_UNKNOWN && result == MEND_OK && !*is_captured; i = next) {
+         i != MEND_STREAM_UNKNOWN; i = next) {
         next = mend_slots_next_captured(streams, i);
-        result = ask_slot(streams, i, asking, any_stream, at_end, is_captured);
+        MEND_TRY(ask_slot(streams, i, asking, any_stream, at_end, is_captured));
     }
-    for (uint32_t i = MEND_STREAM_UNKNOWN + 1;
-         any_stream && i < streams->count && result == MEND_OK && !*is_captured; i++) {
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; any_stream && i < streams->count; i++) {
         if (streams->items[i].group != 0) {
-            result = ask_slot(streams, i, asking, any_stream, at_end, is_captured);
+            MEND_TRY(ask_slot(streams, i, asking, any_stream, at_end, is_captured));
         }
     }
-    return result;
+    return MEND_OK;
 }
 
 mend_result mend_streams_find_capture(mend_streams *streams, uint32_t asking, bool *is_captured)
@@ -208,23 +199,20 @@ bool mend_streams_has_strangers(const mend_streams *streams, uint32_t group)
 
 mend_result mend_streams_identify(mend_streams *streams, uint32_t group)
 {
-    mend_result result = MEND_OK;
-    for (uint32_t i = mend_slots_first_of(streams, group);
-         i != MEND_STREAM_UNKNOWN && result == MEND_OK; i = mend_slots_next_of(streams, i)) {
+    MEND_SLOTS_EACH(i, streams, group) {
         mend_reach reach;
         const mend_stream_state *state = &streams->items[i];
         if (is_stranger(state) && state->known && !streams->verify) {
-            result = mend_streams_reach(streams, i, &reach);
+            MEND_TRY(mend_streams_reach(streams, i, &reach));
         }
     }
-    return result;
+    return MEND_OK;
 }
 
 mend_result mend_streams_keep_captured(mend_streams *streams, uint32_t group)
 {
-    mend_result result = MEND_OK;
-    for (uint32_t i = mend_slots_first_of(streams, group), kept;
-         i != MEND_STREAM_UNKNOWN && result == MEND_OK; i = mend_slots_next_of(streams, i)) {
+    MEND_SLOTS_EACH(i, streams, group) {
+        uint32_t kept;
         const mend_stream_state *state = &streams->items[i];
         const bool is_default = is_legacy(state) || state->handle == MEND_STREAM_PER_THREAD;
         if (counts_as_captured(state, !streams->verify) && !is_default &&
@@ -234,10 +222,10 @@ mend_result mend_streams_keep_captured(mend_streams *streams, uint32_t group)
                                            .capture = MEND_CAPTURE_ACTIVE,
                                            .capture_id = state->id == 0 ? state->capture_id
                                                                         : state->seen_capture};
-            result = mend_slots_add(streams, state->handle, &info, 0, &kept);
+            MEND_TRY(mend_slots_add(streams, state->handle, &info, 0, &kept));
         }
     }
-    return result;
+    return MEND_OK;
 }
 
 /* Whether something was freed in the order of this stream of a group that only the capture's graph
@@ -257,8 +245,7 @@ void mend_streams_learn_order(mend_streams *streams, uint32_t waiter, uint64_t c
                                               streams->count, sizeof(uint64_t))) {
         return;
     }
-    for (uint32_t i = mend_slots_first_of(streams, state->group); i != MEND_STREAM_UNKNOWN;
-         i = mend_slots_next_of(streams, i)) {
+    MEND_SLOTS_EACH(i, streams, state->group) {
         mend_stream_state *before = &streams->items[i];
         bool is_behind = false;
         if (i != waiter && may_be_before(before, capture) &&

@@ -1,39 +1,15 @@
 /* Chunks: created, released, entered and found. */
 #include "physical/chunk.h"
 
-#include <assert.h>
 #include <unistd.h>
 
 #define CHUNK_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_chunk, member)
 #define OWED_OF(at)            MEND_CONTAINER_OR_NULL(at, mend_owed, node)
 
-static int compare_address(const mend_tree_node *a, const mend_tree_node *b)
-{
-    return mend_compare_u64(MEND_CONTAINER_OF(a, mend_chunk, by_address)->address,
-                            MEND_CONTAINER_OF(b, mend_chunk, by_address)->address);
-}
-
-static int compare_number(const mend_tree_node *a, const mend_tree_node *b)
-{
-    return mend_compare_u64(MEND_CONTAINER_OF(a, mend_chunk, memory.by_number)->memory.number,
-                            MEND_CONTAINER_OF(b, mend_chunk, memory.by_number)->memory.number);
-}
-
-static int compare_size(const mend_tree_node *a, const mend_tree_node *b)
-{
-    const mend_chunk *first = MEND_CONTAINER_OF(a, mend_chunk, by_size);
-    const mend_chunk *second = MEND_CONTAINER_OF(b, mend_chunk, by_size);
-    int order = mend_compare_u64(first->size_bytes, second->size_bytes);
-    return order ? order : mend_compare_u64(first->memory.number, second->memory.number);
-}
-
-static int compare_owed(const mend_tree_node *a, const mend_tree_node *b)
-{
-    const mend_owed *first = OWED_OF(a);
-    const mend_owed *second = OWED_OF(b);
-    int order = (first->kind > second->kind) - (first->kind < second->kind);
-    return order ? order : mend_compare_u64(first->at, second->at);
-}
+MEND_TREE_ORDER(compare_address, mend_chunk, by_address, address);
+MEND_TREE_ORDER(compare_number, mend_chunk, memory.by_number, memory.number);
+MEND_TREE_ORDER_BY_TWO(compare_size, mend_chunk, by_size, size_bytes, memory.number);
+MEND_TREE_ORDER_BY_TWO(compare_owed, mend_owed, node, kind, at);
 
 void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
                       const mend_chunk_properties *properties)
@@ -168,10 +144,7 @@ mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk)
     assert(chunk->address == 0 && chunk->claim.address == 0);
     assert(chunk->on_host || mend_chunk_is_empty(chunk));
     assert(!mend_chunk_is_exported(chunk));
-    mend_status status = chunks->driver->release(chunks->driver, chunk->memory.handle);
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
+    MEND_TRY_CALL(chunks->driver->release(chunks->driver, chunk->memory.handle));
     if (!chunk->on_host) {
         chunks->reserved_bytes -= chunk->size_bytes;
         chunks->released++;

@@ -350,8 +350,6 @@ mend_chunk *mend_chunk_empty_next(const mend_chunk *chunk);
 
 /* ---- parked.c -------------------------------------------------------------------------------- */
 
-/* Guarded by the heap's `state` lock. */
-
 void mend_chunks_init_parked(mend_chunks *chunks);
 
 /* The slot of a group keeps an empty chunk: held_by is its stamp. */
@@ -370,8 +368,6 @@ void mend_chunks_show(mend_chunks *chunks, uint32_t stream);
  * takes addresses, and belongs to nothing. It is in no other list, and its bytes are those of its
  * chunk: they are reserved once. While a chunk has an alias, or a transaction makes one, it is
  * held: never empty, so it keeps its mapping; and no compaction chooses it.
- *
- * Guarded by the heap's `state` lock.
  */
 
 /* Holds a mapped chunk that will have an alias; and ends that. */
@@ -388,7 +384,7 @@ void mend_chunk_drop_alias(mend_chunks *chunks, mend_chunk *alias);
 
 /* ---- aside.c --------------------------------------------------------------------------------- */
 
-/* Guarded by the heap's `state` lock; changed under both. */
+/* Changed under both locks of the heap. */
 
 /* A frozen chunk sleeps from now on. Its memory, which is not mapped any more, becomes an empty
  * chunk, with a node of the slab that the caller reserved. No driver call. */

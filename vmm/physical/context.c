@@ -6,20 +6,16 @@
  */
 #include "physical/waits.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "base/process.h"
-#include "physical/stream.h"
 
 /* From here on frees belong to a new epoch of each stream. A slot that is free, or a group's,
  * awaits nothing: the stream that comes to have it meanwhile may pass epochs of its own. One such
  * wait begins at a time: it has the place behind those of the events. */
 static void begin_context_wait(mend_streams *streams)
 {
-    uint32_t i = MEND_STREAM_UNKNOWN;
-    do {
+    MEND_SLOTS_EACH_AND_UNKNOWN(i, streams) {
         mend_stream_state *state = &streams->items[i];
         state->awaited[streams->context_event_count] = (mend_awaited){
             .epoch = state->open ? state->open_epoch++ : state->open_epoch - 1,
@@ -28,23 +24,20 @@ static void begin_context_wait(mend_streams *streams)
         };
         state->open = false;
         state->open_bytes = 0;
-        i = mend_slots_next_of(streams, i);
-    } while (i != MEND_STREAM_UNKNOWN);
+    }
 }
 
 /* It failed, and what it closed waits as before. Streams that were registered meanwhile have no
  * awaited epoch. */
 static void undo_context_wait(mend_streams *streams)
 {
-    uint32_t i = MEND_STREAM_UNKNOWN;
-    do {
+    MEND_SLOTS_EACH_AND_UNKNOWN(i, streams) {
         mend_stream_state *state = &streams->items[i];
         mend_awaited *awaited = &state->awaited[streams->context_event_count];
         state->open = state->open || awaited->was_open;
         state->open_bytes += awaited->was_open ? awaited->bytes : 0;
         *awaited = (mend_awaited){0};
-        i = mend_slots_next_of(streams, i);
-    } while (i != MEND_STREAM_UNKNOWN);
+    }
 }
 
 /* All that waited for the first `count` has passed: for events, and for the wait behind them. */
@@ -52,8 +45,7 @@ static void pass_awaited(mend_streams *streams, uint32_t count)
 {
     assert(count > 0 && count <= MEND_CONTEXT_EVENTS + 1);
     streams->passes++;
-    uint32_t i = MEND_STREAM_UNKNOWN;
-    do {
+    MEND_SLOTS_EACH_AND_UNKNOWN(i, streams) {
         mend_stream_state *state = &streams->items[i];
         const uint64_t epoch = state->awaited[count - 1].epoch;
         if (epoch > state->passed_epoch) { /* later than its own fences */
@@ -68,15 +60,10 @@ static void pass_awaited(mend_streams *streams, uint32_t count)
         const uint32_t left = MEND_CONTEXT_EVENTS + 1 - count;
         memmove(state->awaited, state->awaited + count, left * sizeof(mend_awaited));
         memset(state->awaited + left, 0, count * sizeof(mend_awaited));
-        i = mend_slots_next_of(streams, i);
-    } while (i != MEND_STREAM_UNKNOWN);
+    }
 }
 
-/* ---- events of the context -------------------------------------------------------------------
- *
- * Each covers what was freed on every stream before it was recorded, also without a stream, and the
- * host need not wait for it. What is freed later waits for the next one.
- */
+/* ---- events of the context ------------------------------------------------------------------- */
 
 static void keep_events(mend_streams *streams, const mend_context_event *made)
 {
@@ -188,11 +175,6 @@ bool mend_context_poll(mend_streams *streams)
     return passed > 0;
 }
 
-static bool is_of_capture(mend_status status)
-{
-    return status == MEND_DRIVER_CAPTURE_UNSUPPORTED || status == MEND_DRIVER_CAPTURE_INVALIDATED;
-}
-
 bool mend_streams_can_record_context(const mend_streams *streams)
 {
     return !streams->lacks_context_events;
@@ -271,12 +253,10 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
 {
     assert(asking < streams->count);
     bool is_captured = false;
-    mend_result result = mend_streams_find_capture(streams, asking, &is_captured);
-    if (result != MEND_OK || is_captured) {
-        return result != MEND_OK ? result
-                                 : mend_failure(MEND_ERROR_CAPTURING,
-                                                "a stream is being captured: the pool cannot wait "
-                                                "for the context");
+    MEND_TRY(mend_streams_find_capture(streams, asking, &is_captured));
+    if (is_captured) {
+        return mend_failure(MEND_ERROR_CAPTURING,
+                            "a stream is being captured: the pool cannot wait for the context");
     }
     begin_context_wait(streams);
     uint64_t waits = 0;
@@ -293,7 +273,7 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
     for (uint64_t i = 0; i < waits; i++) {
         mend_history_note(streams->history, MEND_EVENT_HOST_WAIT, 0, 0, 0);
     }
-    if (is_of_capture(status)) {
+    if (mend_status_is_of_capture(status)) {
         streams->hidden_captures++;
         return mend_driver_failure(
             MEND_ERROR_CAPTURING, "cuCtxSynchronize", status,
@@ -301,10 +281,7 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
             "a stream that the pool does not know is being captured: end the "
             "capture, and call again");
     }
-    if (status != MEND_DRIVER_OK) {
-        return mend_streams_driver_failed(streams, call, status);
-    }
-    return MEND_OK;
+    return status == MEND_DRIVER_OK ? MEND_OK : mend_streams_driver_failed(streams, call, status);
 }
 
 mend_result mend_streams_wait_unfenced(mend_streams *streams, uint32_t asking)

@@ -4,13 +4,9 @@
  */
 #include "physical/waits.h"
 
-#include <assert.h>
 #include <string.h>
 
-#include "base/align.h"
 #include "base/error.h"
-#include "base/process.h"
-#include "physical/stream.h"
 
 /* Removes a fence whose event belongs to a capture, so that it marks nothing. A later fence of the
  * stream covers its epoch; if there is none, the epoch is open again. */
@@ -29,8 +25,7 @@ static void drop_fence(mend_streams *streams, mend_stream_state *state, size_t a
 bool mend_streams_poll(mend_streams *streams)
 {
     bool any = mend_context_poll(streams);
-    for (uint32_t i = mend_slots_first_of(streams, 0); i != MEND_STREAM_UNKNOWN;
-         i = mend_slots_next_of(streams, i)) {
+    MEND_SLOTS_EACH(i, streams, 0) {
         mend_stream_state *state = &streams->items[i];
         size_t passed = 0;
         while (passed < state->fence_count) {
@@ -174,20 +169,16 @@ static uint64_t last_epoch(const mend_stream_state *state)
 
 void mend_streams_begin_host_waits(mend_streams *streams)
 {
-    uint32_t i = MEND_STREAM_UNKNOWN;
-    do {
+    MEND_SLOTS_EACH_AND_UNKNOWN(i, streams) {
         streams->items[i].due_epoch = last_epoch(&streams->items[i]);
-        i = mend_slots_next_of(streams, i);
-    } while (i != MEND_STREAM_UNKNOWN);
+    }
 }
 
 void mend_streams_begin_chosen_waits(mend_streams *streams)
 {
-    uint32_t i = MEND_STREAM_UNKNOWN;
-    do {
+    MEND_SLOTS_EACH_AND_UNKNOWN(i, streams) {
         streams->items[i].due_epoch = 0;
-        i = mend_slots_next_of(streams, i);
-    } while (i != MEND_STREAM_UNKNOWN);
+    }
 }
 
 void mend_streams_make_due(mend_streams *streams, mend_stamp stamp)
@@ -227,17 +218,12 @@ static mend_result find_oldest(mend_streams *streams, uint32_t except, uint32_t 
     *oldest = MEND_STREAM_UNKNOWN;
     *left = is_open_and_due(&streams->items[MEND_STREAM_UNKNOWN]) ||
             is_behind_context(streams, &streams->items[MEND_STREAM_UNKNOWN]);
-    for (uint32_t i = mend_slots_first_of(streams, 0); i != MEND_STREAM_UNKNOWN;
-         i = mend_slots_next_of(streams, i)) {
+    MEND_SLOTS_EACH(i, streams, 0) {
         const mend_stream_state *state = &streams->items[i];
         if (i == except) {
             continue;
         }
-        mend_result result =
-            is_open_and_due(state) ? mend_streams_close_epoch(streams, i) : MEND_OK;
-        if (result != MEND_OK) {
-            return result;
-        }
+        MEND_TRY(is_open_and_due(state) ? mend_streams_close_epoch(streams, i) : MEND_OK);
         state = &streams->items[i]; /* the array may have moved */
         /* An epoch whose event is being recorded has no fence yet, unless a wait for the context
          * covered it. */
@@ -303,17 +289,12 @@ mend_result mend_streams_forget(mend_streams *streams, uint32_t stream)
     assert(stream < streams->count);
     assert(streams->items[stream].group == 0);
     mend_reach reach = MEND_REACH_OPEN;
-    mend_result result = mend_streams_close_named(streams, stream);
+    MEND_TRY(mend_streams_close_named(streams, stream));
     mend_stream_state *state = &streams->items[stream];
-    if (result == MEND_OK && state->open) {
-        result = mend_streams_reach(streams, stream, &reach);
-    }
-    if (result == MEND_OK && reach == MEND_REACH_CAPTURED) {
-        result = mend_failure(MEND_ERROR_CAPTURING, "the stream %p is being captured",
-                              (void *)state->handle);
-    }
-    if (result != MEND_OK) {
-        return result;
+    MEND_TRY(state->open ? mend_streams_reach(streams, stream, &reach) : MEND_OK);
+    if (reach == MEND_REACH_CAPTURED) {
+        return mend_failure(MEND_ERROR_CAPTURING, "the stream %p is being captured",
+                            (void *)state->handle);
     }
     mend_slots_lose(streams, stream);
     state->has_ended = true;

@@ -5,7 +5,6 @@
  */
 #include "physical/waits.h"
 
-#include <assert.h>
 #include <limits.h>
 
 static_assert(MEND_DEVICE_LIMIT <= sizeof(uint64_t) * CHAR_BIT, "a device is a bit of a number");
@@ -43,15 +42,11 @@ static mend_status find_devices(const mend_streams *streams, mend_context contex
 {
     const mend_driver *driver = streams->driver;
     *call = MEND_CALL_context_device;
-    mend_status status = driver->context_device(driver, own);
-    if (status == MEND_DRIVER_OK) {
-        status = enter(streams, context, call);
-    }
-    if (status == MEND_DRIVER_OK) {
-        *call = MEND_CALL_context_device;
-        status = driver->context_device(driver, device);
-        leave(streams);
-    }
+    MEND_TRY_CALL(driver->context_device(driver, own));
+    MEND_TRY_CALL(enter(streams, context, call));
+    *call = MEND_CALL_context_device;
+    const mend_status status = driver->context_device(driver, device);
+    leave(streams);
     return status;
 }
 
@@ -67,10 +62,7 @@ static mend_status hold(mend_streams *streams, int device, const mend_stream_inf
     const mend_driver *driver = streams->driver;
     assert(!is_open(streams, device));
     mend_device_info opened = {0};
-    mend_status status = driver->device_open(driver, device, &opened);
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
+    MEND_TRY_CALL(driver->device_open(driver, device, &opened));
     *is_admitted = is_home(info, opened.context);
     if (*is_admitted) {
         assert(opened.context != streams->context);
@@ -113,12 +105,11 @@ static mend_status ask_legacy(const mend_streams *streams, mend_context context,
                               mend_driver_call *call)
 {
     mend_stream_info info = {0};
-    mend_status status = enter(streams, context, call);
-    if (status == MEND_DRIVER_OK) {
-        *call = MEND_CALL_stream_get_info;
-        status = streams->driver->stream_get_info(streams->driver, MEND_STREAM_LEGACY, &info);
-        leave(streams);
-    }
+    MEND_TRY_CALL(enter(streams, context, call));
+    *call = MEND_CALL_stream_get_info;
+    const mend_status status =
+        streams->driver->stream_get_info(streams->driver, MEND_STREAM_LEGACY, &info);
+    leave(streams);
     *is_captured = info.capture != MEND_CAPTURE_NONE;
     return status;
 }
@@ -139,12 +130,10 @@ mend_status mend_foreign_find_capture(const mend_streams *streams, bool *is_capt
 static mend_status synchronize(const mend_streams *streams, mend_context context,
                                mend_driver_call *call)
 {
-    mend_status status = enter(streams, context, call);
-    if (status == MEND_DRIVER_OK) {
-        *call = MEND_CALL_context_synchronize;
-        status = streams->driver->context_synchronize(streams->driver);
-        leave(streams);
-    }
+    MEND_TRY_CALL(enter(streams, context, call));
+    *call = MEND_CALL_context_synchronize;
+    const mend_status status = streams->driver->context_synchronize(streams->driver);
+    leave(streams);
     return status;
 }
 
@@ -167,12 +156,10 @@ mend_status mend_foreign_record(const mend_streams *streams, int device, mend_ev
                                 mend_driver_call *call)
 {
     assert(is_open(streams, device));
-    mend_status status = enter(streams, streams->foreign[device], call);
-    if (status == MEND_DRIVER_OK) {
-        *call = MEND_CALL_context_record;
-        status = streams->driver->context_record(streams->driver, event);
-        leave(streams);
-    }
+    MEND_TRY_CALL(enter(streams, streams->foreign[device], call));
+    *call = MEND_CALL_context_record;
+    const mend_status status = streams->driver->context_record(streams->driver, event);
+    leave(streams);
     return status;
 }
 

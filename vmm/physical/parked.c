@@ -9,20 +9,7 @@
  */
 #include "physical/chunk.h"
 
-#include <assert.h>
-
-#define CHUNK_OF(node) MEND_CONTAINER_OF(node, mend_chunk, by_size)
-
-static int compare(const mend_tree_node *a, const mend_tree_node *b)
-{
-    const mend_chunk *first = CHUNK_OF(a);
-    const mend_chunk *second = CHUNK_OF(b);
-    const uint32_t one = first->held_by.stream;
-    const uint32_t other = second->held_by.stream;
-    return one != other ? (one > other) - (one < other)
-                        : (first->memory.number > second->memory.number) -
-                              (first->memory.number < second->memory.number);
-}
+MEND_TREE_ORDER_BY_TWO(compare, mend_chunk, by_size, held_by.stream, memory.number);
 
 void mend_chunks_init_parked(mend_chunks *chunks)
 {
@@ -52,25 +39,17 @@ void mend_chunks_park(mend_chunks *chunks)
     }
 }
 
-/* The next search looks at those that are only noted, too. */
-static void forget_noted(mend_chunks *chunks)
-{
-    while (!mend_list_is_empty(&chunks->noted)) {
-        mend_list_remove(chunks->noted.next);
-    }
-}
-
 void mend_chunks_show(mend_chunks *chunks, uint32_t stream)
 {
     const mend_chunk key = {.held_by = {.stream = stream}};
-    forget_noted(chunks);
-    for (;;) {
-        mend_tree_node *at = mend_tree_at_or_after(&chunks->parked, &key.by_size);
-        if (at == NULL || CHUNK_OF(at)->held_by.stream != stream) {
-            return;
-        }
-        mend_chunk *chunk = CHUNK_OF(at);
-        mend_tree_remove(&chunks->parked, at);
+    mend_chunk *chunk;
+    while (!mend_list_is_empty(&chunks->noted)) { /* the next search looks at these, too */
+        mend_list_remove(chunks->noted.next);
+    }
+    while ((chunk = MEND_CONTAINER_OR_NULL(mend_tree_at_or_after(&chunks->parked, &key.by_size),
+                                           mend_chunk, by_size)) != NULL &&
+           chunk->held_by.stream == stream) {
+        mend_tree_remove(&chunks->parked, &chunk->by_size);
         chunk->is_parked = false;
         mend_list_insert_after(&chunks->newly_empty, &chunk->newly);
     }

@@ -5,12 +5,10 @@
  */
 #include "physical/waits.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "physical/stream.h"
 
 /* Creates an event in a context that may not be the current one. */
 static mend_status create_event(mend_streams *streams, mend_context context, mend_event *event)
@@ -19,11 +17,9 @@ static mend_status create_event(mend_streams *streams, mend_context context, men
     if (context == streams->context) {
         return driver->event_create(driver, event);
     }
-    mend_status status = driver->context_push(driver, context);
-    if (status == MEND_DRIVER_OK) {
-        status = driver->event_create(driver, event);
-        driver->context_pop(driver);
-    }
+    MEND_TRY_CALL(driver->context_push(driver, context));
+    const mend_status status = driver->event_create(driver, event);
+    driver->context_pop(driver);
     return status;
 }
 
@@ -70,8 +66,7 @@ void mend_streams_keep_event(mend_streams *streams, mend_event event, mend_conte
 /* The record failed because of the stream's capture, not because of the event. */
 static bool is_of_capture(mend_status status)
 {
-    return status == MEND_DRIVER_CAPTURE_UNSUPPORTED || status == MEND_DRIVER_CAPTURE_INVALIDATED ||
-           status == MEND_DRIVER_CAPTURE_IMPLICIT;
+    return mend_status_is_of_capture(status) || status == MEND_DRIVER_CAPTURE_IMPLICIT;
 }
 
 /* From here on frees belong to the next epoch. */
@@ -238,12 +233,11 @@ static mend_result close_slot(mend_streams *streams, uint32_t stream)
 static mend_result close_double(mend_streams *streams, uint32_t stream)
 {
     assert(streams->items[stream].is_double);
-    mend_result result = close_slot(streams, stream);
-    mend_stream_state *state = &streams->items[stream];
-    if (result == MEND_OK && !state->open) {
+    MEND_TRY(close_slot(streams, stream));
+    if (!streams->items[stream].open) {
         mend_slots_lose(streams, stream);
     }
-    return result;
+    return MEND_OK;
 }
 
 /* The next slot after `last` that is a double of a stream; UNKNOWN: there is none. */
@@ -266,13 +260,12 @@ mend_result mend_streams_close_named(mend_streams *streams, uint32_t stream)
     assert(stream < streams->count);
     const mend_stream handle = streams->items[stream].handle;
     const uint64_t id = streams->items[stream].id;
-    mend_result result = close_slot(streams, stream);
     uint32_t at = MEND_STREAM_UNKNOWN;
-    while (streams->verify && result == MEND_OK &&
-           (at = next_double(streams, handle, id, at)) != MEND_STREAM_UNKNOWN) {
-        result = close_double(streams, at);
+    MEND_TRY(close_slot(streams, stream));
+    while (streams->verify && (at = next_double(streams, handle, id, at)) != MEND_STREAM_UNKNOWN) {
+        MEND_TRY(close_double(streams, at));
     }
-    return result;
+    return MEND_OK;
 }
 
 static mend_result check_recorder(mend_streams *streams, uint32_t recorder)
@@ -280,15 +273,12 @@ static mend_result check_recorder(mend_streams *streams, uint32_t recorder)
     assert(recorder < streams->count);
     assert(streams->items[recorder].group == 0);
     mend_reach reach = MEND_REACH_GONE;
-    mend_result result = mend_streams_reach(streams, recorder, &reach);
+    MEND_TRY(mend_streams_reach(streams, recorder, &reach));
     const void *handle = streams->items[recorder].handle;
-    if (result == MEND_OK && reach == MEND_REACH_CAPTURED) {
-        return mend_failure(MEND_ERROR_CAPTURING, "the stream %p is being captured", handle);
-    }
-    if (result == MEND_OK && reach == MEND_REACH_GONE) {
-        return mend_failure(MEND_ERROR_UNKNOWN_STREAM, "the stream %p was destroyed", handle);
-    }
-    return result;
+    return reach == MEND_REACH_OPEN ? MEND_OK
+           : reach == MEND_REACH_CAPTURED
+               ? mend_failure(MEND_ERROR_CAPTURING, "the stream %p is being captured", handle)
+               : mend_failure(MEND_ERROR_UNKNOWN_STREAM, "the stream %p was destroyed", handle);
 }
 
 static mend_result record_for_group(mend_streams *streams, uint32_t stream, uint32_t recorder,
@@ -316,19 +306,19 @@ static void take_back(mend_streams *streams, uint32_t stream, mend_fence fence)
 mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint32_t recorder)
 {
     assert(group != 0);
-    mend_result result = check_recorder(streams, recorder);
+    MEND_TRY(check_recorder(streams, recorder));
     size_t count = 0; /* streams registered later do not belong to the group */
-    for (uint32_t i = mend_slots_first_of(streams, group); i != MEND_STREAM_UNKNOWN;
-         i = mend_slots_next_of(streams, i)) {
+    MEND_SLOTS_EACH(i, streams, group) {
         count++;
     }
-    fence_of_group *made = result == MEND_OK ? calloc(count + 1, sizeof(*made)) : NULL;
-    if (result == MEND_OK && made == NULL) {
-        result = mend_no_host_memory("a stream's fences");
+    fence_of_group *made = calloc(count + 1, sizeof(*made));
+    if (made == NULL) {
+        return mend_no_host_memory("a stream's fences");
     }
-    for (uint32_t i = mend_slots_first_of(streams, group), k = 0; made != NULL && k < count;
-         i = mend_slots_next_of(streams, i), k++) {
-        made[k].stream = i;
+    mend_result result = MEND_OK;
+    size_t last = 0;
+    MEND_SLOTS_EACH(i, streams, group) {
+        made[last++].stream = i;
     }
     for (size_t k = 0; k < count && result == MEND_OK; k++) {
         if (streams->items[made[k].stream].open) {
@@ -337,7 +327,7 @@ mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint
     }
     /* Publishes the fences only after all were recorded, because any thread may wait for a
      * published one. */
-    for (size_t k = 0; made != NULL && k < count; k++) {
+    for (size_t k = 0; k < count; k++) {
         if (made[k].fence.event != NULL && result == MEND_OK) {
             add_fence(streams, &streams->items[made[k].stream], made[k].fence);
         } else if (made[k].fence.event != NULL) {

@@ -5,13 +5,10 @@
  */
 #include "physical/stream.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/align.h"
 #include "base/error.h"
-#include "base/process.h"
 
 enum { FIRST_CAPACITY = 8 };
 
@@ -264,7 +261,7 @@ mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend
     uint32_t slot;
     if (!take_free_slot(streams, &slot)) {
         if (!grow(streams)) {
-            return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a stream's slot");
+            return mend_no_host_memory("a stream's slot");
         }
         slot = streams->count++;
         streams->items[slot] = (mend_stream_state){.open_epoch = 1};

@@ -1,7 +1,6 @@
 /* Streams as a pool knows them: looked up, learned and left. */
 #include "physical/stream.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -183,19 +182,14 @@ static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t 
     return is_found;
 }
 
-/* A capture began between two questions to the driver. */
-static bool is_of_capture(mend_status status)
-{
-    return status == MEND_DRIVER_CAPTURE_UNSUPPORTED || status == MEND_DRIVER_CAPTURE_INVALIDATED;
-}
-
 static mend_result result_of_asking(mend_status status)
 {
     assert(status != MEND_DRIVER_OK);
     if (mend_status_is_of_stream(status)) {
         return MEND_ERROR_UNKNOWN_STREAM;
     }
-    return is_of_capture(status) ? MEND_ERROR_CAPTURING : MEND_ERROR_DRIVER;
+    /* A capture that began between two questions to the driver. */
+    return mend_status_is_of_capture(status) ? MEND_ERROR_CAPTURING : MEND_ERROR_DRIVER;
 }
 
 /* Asks the driver which stream the handle means now. */
@@ -308,8 +302,7 @@ void mend_streams_end_group(mend_streams *streams, uint32_t group)
 {
     assert(group != 0);
     streams->passes++;
-    for (uint32_t i = mend_slots_first_of(streams, group); i != MEND_STREAM_UNKNOWN;
-         i = mend_slots_next_of(streams, i)) {
+    MEND_SLOTS_EACH(i, streams, group) {
         mend_stream_state *state = &streams->items[i];
         assert(state->fence_count == 0);
         state->passed_epoch = state->open_epoch++;

@@ -26,8 +26,6 @@
 
 /* ---- stream.c -------------------------------------------------------------------------------- */
 
-/* Guarded by the heap's `state` lock. Nothing here calls the driver. */
-
 /* The index for memory that was freed without a stream: only a wait for the context makes it
  * idle. */
 enum { MEND_STREAM_UNKNOWN = 0 };
@@ -356,9 +354,7 @@ bool mend_streams_grow(void *array, size_t *capacity, size_t count, size_t eleme
  * mend_forget_stream loses its slot in a collection, which takes the slots that are unused and were
  * not looked up since the collection before. If such a stream still exists, it gets another slot
  * when it is used again. So the number of slots is at most a few times the number of streams in
- * use, however many streams there have been.
- *
- * Guarded by the heap's `state` lock. Nothing here calls the driver.
+ * use, however many streams there have been. Nothing here calls the driver.
  */
 
 /* The legacy stream has two handles; slots use this one. */
@@ -419,6 +415,13 @@ static inline uint32_t mend_slots_next_of(const mend_streams *streams, uint32_t 
     const mend_stream_state *state = &streams->items[slot];
     return mend_slots_skip_others(streams, state->in_group.next, state->group);
 }
+/* Visits them; and those of group 0 with MEND_STREAM_UNKNOWN before them. */
+#define MEND_SLOTS_EACH(slot, streams, group)                                                      \
+    for (uint32_t slot = mend_slots_first_of(streams, group); slot != MEND_STREAM_UNKNOWN;         \
+         slot = mend_slots_next_of(streams, slot))
+#define MEND_SLOTS_EACH_AND_UNKNOWN(slot, streams)                                                 \
+    for (uint32_t slot = MEND_STREAM_UNKNOWN, slot##_left = 1; slot##_left != 0;                   \
+         slot = mend_slots_next_of(streams, slot), slot##_left = slot != MEND_STREAM_UNKNOWN)
 
 /* Takes the slot out of its group, among those outside of all groups. */
 void mend_slots_leave_group(mend_streams *streams, uint32_t slot);

@@ -1,7 +1,7 @@
 /* What freed memory waits for: stamps gathered, compared and passed. */
 #include "physical/waits.h"
 
-#include <assert.h>
+#include "base/error.h"
 
 static void keep_later(mend_stamp *stamp, mend_stamp other)
 {
@@ -114,11 +114,11 @@ mend_result mend_waits_make_ready(mend_wait_env room, const mend_waits *waits, u
     if (waits->first.epoch == 0) {
         return MEND_OK;
     }
-    mend_result result = mend_streams_make_wait(room.streams, stream, waits->first);
-    for (const mend_wait *at = waits->others; at != NULL && result == MEND_OK; at = at->next) {
-        result = mend_streams_make_wait(room.streams, stream, at->stamp);
+    MEND_TRY(mend_streams_make_wait(room.streams, stream, waits->first));
+    for (const mend_wait *at = waits->others; at != NULL; at = at->next) {
+        MEND_TRY(mend_streams_make_wait(room.streams, stream, at->stamp));
     }
-    return result;
+    return MEND_OK;
 }
 
 static mend_result close_stamp(mend_wait_env room, mend_stamp stamp)
@@ -131,11 +131,11 @@ static mend_result close_stamp(mend_wait_env room, mend_stamp stamp)
 
 mend_result mend_waits_close(mend_wait_env room, const mend_waits *waits)
 {
-    mend_result result = close_stamp(room, waits->first);
-    for (const mend_wait *at = waits->others; at != NULL && result == MEND_OK; at = at->next) {
-        result = close_stamp(room, at->stamp);
+    MEND_TRY(close_stamp(room, waits->first));
+    for (const mend_wait *at = waits->others; at != NULL; at = at->next) {
+        MEND_TRY(close_stamp(room, at->stamp));
     }
-    return result;
+    return MEND_OK;
 }
 
 void mend_waits_make_due(mend_streams *streams, const mend_waits *waits)

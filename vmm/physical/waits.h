@@ -2,6 +2,9 @@
  * What must pass before a stretch of memory is idle: one stamp almost always, several if several
  * streams used it. Further stamps are nodes of a slab; each function that adds stamps says how many
  * nodes to reserve.
+ *
+ * Guarded by the heap's `state` lock. What is below "---- capture.c ----" reaches the driver, with
+ * the pool's context current, unless its comment says otherwise.
  */
 #ifndef MEND_PHYSICAL_WAITS_H
 #define MEND_PHYSICAL_WAITS_H
@@ -156,9 +159,6 @@ static inline void mend_waits_clear(mend_wait_env room, mend_waits *waits)
  * memory that no event covers. The event comes before growth, where much was freed without a
  * stream; after a refusal not before twice as much was. Unmapping harms no capture: the pool unmaps
  * only idle memory, which no capture has recorded.
- *
- * Guarded by the heap's `state` lock. All calls but the last one reach the driver, with a current
- * context.
  */
 
 /* Whether the pool can record events and queue waits on a stream. */
@@ -210,10 +210,8 @@ void mend_streams_watch_no_more(mend_streams *streams, mend_stream handle);
 
 /* ---- context.c ------------------------------------------------------------------------------- */
 
-/*
- * Guarded by the heap's `state` lock; all calls need the `grow` lock too, and reach the driver,
- * unless their comment says otherwise. As in physical/waits.h, calls release `state` meanwhile.
- */
+/* All calls need the `grow` lock too, unless their comment says otherwise, and release `state`
+ * meanwhile. */
 
 /* Queries the events, the oldest first. True if any has passed. */
 bool mend_context_poll(mend_streams *streams);
@@ -231,7 +229,7 @@ mend_result mend_streams_record_context(mend_streams *streams, uint32_t asking, 
 mend_result mend_streams_wait_unfenced(mend_streams *streams, uint32_t asking);
 
 /* The host waits for all work of the pool's context, and of the contexts of other devices whose
- * streams use the memory (physical/waits.h): all earlier frees are then idle. `asking` is the
+ * streams use the memory: all earlier frees are then idle. `asking` is the
  * stream that needs memory. MEND_ERROR_CAPTURING: a capture forbids it; MEND_ERROR_DRIVER,
  * MEND_ERROR_DEVICE_LOST. */
 mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking);
@@ -239,14 +237,12 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking);
 /* ---- fence.c --------------------------------------------------------------------------------- */
 
 /*
- * While a stream is captured (physical/waits.h) the pool records nothing on it, queues no wait
- * there, and does not wait for the context: memory that was freed on it stays unavailable until the
- * capture has ended.
+ * While a stream is captured the pool records nothing on it, queues no wait there, and does not
+ * wait for the context: memory that was freed on it stays unavailable until the capture has ended.
  *
- * Guarded by the heap's `state` lock. Poll and wait need the `grow` lock too: calls in which the
- * host waits release `state` meanwhile. So do event_record and stream_wait, which block while the
- * stream's queue is full. Afterwards streams and frees may have changed. All calls reach the
- * driver, unless their comment says otherwise.
+ * Poll and wait need the `grow` lock too: calls in which the host waits release `state` meanwhile.
+ * So do event_record and stream_wait, which block while the stream's queue is full. Afterwards
+ * streams and frees may have changed.
  */
 
 /* Queries the oldest events of each stream. True if any has passed. */
@@ -295,8 +291,6 @@ void mend_streams_await_calls(mend_streams *streams, uint32_t stream, mend_mutex
  * another device, memory without an event of its stream waits for several contexts: the pool's own,
  * and those of the devices whose streams the pool has seen. The pool keeps these devices open until
  * it ends.
- *
- * Guarded by the heap's `state` lock. All calls reach the driver, with the pool's context current.
  */
 
 /* Decides whether the pool serves a stream whose identity is known: it serves streams of the pool's
@@ -329,13 +323,6 @@ mend_status mend_foreign_close(mend_streams *streams);
 
 /* ---- record.c -------------------------------------------------------------------------------- */
 
-/*
- * event_record runs without the `state` lock, because it blocks while the stream's queue is full:
- * streams and frees may have changed afterwards.
- *
- * Guarded by the heap's `state` lock. All calls reach the driver, except mend_streams_end_call.
- */
-
 /* An event of the context, kept or new. MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
  * MEND_ERROR_DEVICE_LOST. */
 mend_result mend_streams_take_event(mend_streams *streams, mend_context context, mend_event *event);
@@ -361,7 +348,7 @@ mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint
  * events of green contexts. */
 void mend_streams_pass_fences(mend_streams *streams, mend_stream_state *state, size_t count);
 
-/* Ends a call that uses the stream and was counted in its `calls`. */
+/* Ends a call that uses the stream and was counted in its `calls`. Does not call the driver. */
 void mend_streams_end_call(mend_streams *streams, uint32_t stream);
 
 #endif

@@ -1,13 +1,7 @@
 /* The calls about blocks: they check the arguments, take the lock and call the heap. */
-#include <assert.h>
-
-#include "base/error.h"
 #include "base/log.h"
 #include "base/struct_size.h"
-#include "base/thread.h"
 #include "base/words.h"
-#include "layout/layout.h"
-#include "mend/mend_host.h"
 #include "pool/pool.h"
 #include "sleep/sleep.h"
 #include "users/users.h"
@@ -66,9 +60,7 @@ static bool are_usual(const mend_terms *terms)
 
 mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream, void **pointer)
 {
-    if (pool == NULL || pointer == NULL) {
-        return mend_pool_invalid("mend_alloc: pool or pointer is NULL");
-    }
+    MEND_INVALID_IF(pool == NULL || pointer == NULL, "mend_alloc: pool or pointer is NULL");
     static const mend_terms usual = {.alignment_bytes = MEND_GRANULE_BYTES};
     mend_order order;
     MEND_TRY(mend_pool_find_order(pool, stream, &order));
@@ -90,24 +82,18 @@ static mend_result read_options(const mend_pool *pool, mend_stream stream,
 {
     mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
     MEND_TRY(mend_pool_read_struct(given, "mend_alloc_options", &options, sizeof(options)));
-    if (options.group != NULL && options.group->pool != pool) {
-        return mend_pool_invalid("mend_alloc_options.group is of another pool");
-    }
-    if (options.group != NULL && stream == MEND_NO_STREAM) {
-        return mend_pool_invalid("a block of a group has a stream, not MEND_NO_STREAM");
-    }
+    MEND_INVALID_IF(options.group != NULL && options.group->pool != pool,
+                    "mend_alloc_options.group is of another pool");
+    MEND_INVALID_IF(options.group != NULL && stream == MEND_NO_STREAM,
+                    "a block of a group has a stream, not MEND_NO_STREAM");
     uint64_t alignment = options.alignment_bytes != 0 ? options.alignment_bytes : 1;
     uint64_t at = (uint64_t)(uintptr_t)options.address;
-    if (at % mend_max_u64(alignment, MEND_GRANULE_BYTES) != 0) {
-        return mend_pool_invalid(
-            "mend_alloc_options.address is not aligned to alignment_bytes and 512");
-    }
-    if (options.in_one_chunk < -1 || options.in_one_chunk > 1) {
-        return mend_pool_invalid("mend_alloc_options.in_one_chunk is not -1, 0 or 1");
-    }
-    if (options.in_one_chunk == 1 && at != 0) {
-        return mend_pool_invalid("mend_alloc_options: in_one_chunk does not go with an address");
-    }
+    MEND_INVALID_IF(at % mend_max_u64(alignment, MEND_GRANULE_BYTES) != 0,
+                    "mend_alloc_options.address is not aligned to alignment_bytes and 512");
+    MEND_INVALID_IF(options.in_one_chunk < -1 || options.in_one_chunk > 1,
+                    "mend_alloc_options.in_one_chunk is not -1, 0 or 1");
+    MEND_INVALID_IF(options.in_one_chunk == 1 && at != 0,
+                    "mend_alloc_options: in_one_chunk does not go with an address");
     if (options.in_one_chunk == 1 && !pool->heap.device.virtual_memory) {
         return mend_fail(MEND_ERROR_NOT_SUPPORTED,
                          "in_one_chunk: a device without virtual memory has no chunks");
@@ -123,9 +109,8 @@ static mend_result read_options(const mend_pool *pool, mend_stream stream,
 mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
                             const mend_alloc_options *options, void **pointer)
 {
-    if (pool == NULL || options == NULL || pointer == NULL) {
-        return mend_pool_invalid("mend_alloc_with: pool, options or pointer is NULL");
-    }
+    MEND_INVALID_IF(pool == NULL || options == NULL || pointer == NULL,
+                    "mend_alloc_with: pool, options or pointer is NULL");
     mend_terms terms;
     mend_order order;
     MEND_TRY(read_options(pool, stream, options, &terms));
@@ -140,15 +125,12 @@ mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream st
 
 mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)
 {
-    if (pool == NULL) {
-        return mend_pool_invalid("mend_free: pool is NULL");
-    }
+    MEND_INVALID_IF(pool == NULL, "mend_free: pool is NULL");
     if (pointer == NULL) {
         return MEND_OK;
     }
-    if (stream == MEND_EVERY_STREAM) {
-        return mend_pool_invalid("mend_free: MEND_EVERY_STREAM is for mend_group_begin");
-    }
+    MEND_INVALID_IF(stream == MEND_EVERY_STREAM,
+                    "mend_free: MEND_EVERY_STREAM is for mend_group_begin");
     mend_order order;
     MEND_TRY(mend_pool_find_order(pool, stream, &order));
     if (pool->checks != NULL) {
@@ -183,8 +165,7 @@ static mend_block_info describe(mend_pool *pool, const mend_span *span)
 mend_result mend_pool_free_untagged(mend_pool *pool, void *pointer, mend_block_info *info)
 {
     info->base = NULL;
-    MEND_TRY(mend_pool_check_process(pool));
-    mend_heap_lock(&pool->heap);
+    MEND_TRY(mend_pool_look(pool));
     mend_span *span = mend_heap_find(&pool->heap, (uint64_t)(uintptr_t)pointer);
     if (span == NULL) {
         return mend_pool_leave(pool, MEND_OK);
@@ -204,12 +185,9 @@ mend_result mend_pool_free_untagged(mend_pool *pool, void *pointer, mend_block_i
 
 mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream stream)
 {
-    if (pool == NULL || pointer == NULL) {
-        return mend_pool_invalid("mend_record_stream: pool or pointer is NULL");
-    }
-    if (is_no_stream(stream)) {
-        return mend_pool_invalid("mend_record_stream: MEND_NO_STREAM or MEND_EVERY_STREAM");
-    }
+    MEND_INVALID_IF(pool == NULL || pointer == NULL, "mend_record_stream: pool or pointer is NULL");
+    MEND_INVALID_IF(is_no_stream(stream),
+                    "mend_record_stream: MEND_NO_STREAM or MEND_EVERY_STREAM");
     mend_order order;
     MEND_TRY(mend_pool_find_order(pool, stream, &order));
     MEND_TRY(mend_pool_take(pool));
@@ -238,12 +216,10 @@ bool mend_pool_holds(mend_pool *pool, const void *pointer)
 
 mend_result mend_get_block_info(mend_pool *pool, const void *pointer, mend_block_info *info)
 {
-    if (pool == NULL || pointer == NULL || info == NULL) {
-        return mend_pool_invalid("mend_get_block_info: pool, pointer or info is NULL");
-    }
+    MEND_INVALID_IF(pool == NULL || pointer == NULL || info == NULL,
+                    "mend_get_block_info: pool, pointer or info is NULL");
     MEND_TRY(mend_pool_check_struct(info, "mend_block_info"));
-    MEND_TRY(mend_pool_check_process(pool));
-    mend_heap_lock(&pool->heap);
+    MEND_TRY(mend_pool_look(pool));
     mend_span *span;
     mend_result result = mend_block_around(&pool->heap, (uint64_t)(uintptr_t)pointer, &span);
     if (result != MEND_OK) {
@@ -290,10 +266,9 @@ int mend_set_host_allowed(int allowed)
 mend_result mend_move(mend_pool *pool, mend_move_target target, const uint64_t *tags,
                       size_t tag_count, mend_move_report *report)
 {
-    if (pool == NULL || (tags == NULL && tag_count > 0) || (unsigned)target > MEND_MOVE_TO_HOST) {
-        return mend_pool_invalid(
-            "mend_move: pool or tags is NULL, or target is no mend_move_target");
-    }
+    MEND_INVALID_IF(pool == NULL || (tags == NULL && tag_count > 0) ||
+                        (unsigned)target > MEND_MOVE_TO_HOST,
+                    "mend_move: pool or tags is NULL, or target is no mend_move_target");
     mend_move_report all = MEND_MOVE_REPORT_INIT;
     MEND_TRY(mend_pool_check_struct(report, "mend_move_report"));
     if (pool->heap.config.host_limit_bytes == 0) {

@@ -4,16 +4,11 @@
  */
 #include "pool/pool.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
-#include "base/error.h"
-#include "ladder/ladder.h"
-#include "move/move.h"
 #include "users/users.h"
 
 #define ENTRY_OF(at) MEND_CONTAINER_OF(at, mend_callback_entry, link)
-#define RUN_OF(at)   MEND_CONTAINER_OF(at, mend_callback_run, link)
 
 void mend_callbacks_init(mend_callbacks *callbacks)
 {
@@ -38,9 +33,7 @@ void mend_callbacks_destroy(mend_callbacks *callbacks)
 static mend_callback_entry *find(const mend_callbacks *callbacks, mend_pressure_callback callback,
                                  const void *context)
 {
-    const mend_list *end = &callbacks->entries;
-    for (mend_list *at = end->next; at != end; at = at->next) {
-        mend_callback_entry *entry = ENTRY_OF(at);
+    MEND_LIST_EACH(mend_callback_entry, entry, link, &callbacks->entries) {
         if (!entry->is_removed && entry->callback == callback && entry->context == context) {
             return entry;
         }
@@ -51,13 +44,12 @@ static mend_callback_entry *find(const mend_callbacks *callbacks, mend_pressure_
 mend_result mend_add_pressure_callback(mend_pool *pool, mend_pressure_callback callback,
                                        void *context)
 {
-    if (pool == NULL || callback == NULL) {
-        return mend_pool_invalid("mend_add_pressure_callback: pool or callback is NULL");
-    }
+    MEND_INVALID_IF(pool == NULL || callback == NULL,
+                    "mend_add_pressure_callback: pool or callback is NULL");
     MEND_TRY(mend_pool_check_process(pool));
     mend_callback_entry *entry = malloc(sizeof(*entry));
     if (entry == NULL) {
-        return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a callback");
+        return mend_publish(mend_no_host_memory("a callback"));
     }
     assert(callback != NULL);
     *entry = (mend_callback_entry){.callback = callback, .context = context};
@@ -88,8 +80,8 @@ static void drop_if_done(mend_callback_entry *entry)
 /* Whether other threads are inside the callback. */
 static bool others_run(const mend_callback_entry *entry)
 {
-    for (const mend_list *at = entry->runs.next; at != &entry->runs; at = at->next) {
-        if (!pthread_equal(RUN_OF(at)->thread, pthread_self())) {
+    MEND_LIST_EACH(const mend_callback_run, run, link, &entry->runs) {
+        if (!pthread_equal(run->thread, pthread_self())) {
             return true;
         }
     }
@@ -99,12 +91,10 @@ static bool others_run(const mend_callback_entry *entry)
 mend_result mend_remove_pressure_callback(mend_pool *pool, mend_pressure_callback callback,
                                           void *context)
 {
-    if (pool == NULL || callback == NULL) {
-        return mend_pool_invalid("mend_remove_pressure_callback: pool or callback is NULL");
-    }
-    MEND_TRY(mend_pool_check_process(pool));
+    MEND_INVALID_IF(pool == NULL || callback == NULL,
+                    "mend_remove_pressure_callback: pool or callback is NULL");
+    MEND_TRY(mend_pool_look(pool));
     mend_callbacks *callbacks = &pool->callbacks;
-    mend_heap_lock(&pool->heap);
     mend_callback_entry *entry = find(callbacks, callback, context);
     if (entry != NULL) {
         mend_callback_run remover = {.thread = pthread_self()};
@@ -234,11 +224,8 @@ static mend_outcome call_back(void *context, const mend_request *request, mend_t
 static uint64_t count_rounds(const mend_callbacks *callbacks, uint64_t last_round)
 {
     uint64_t count = 0;
-    const mend_list *end = &callbacks->rounds;
-    for (const mend_list *at = end->next;
-         at != end && MEND_CONTAINER_OF(at, mend_callback_round, link)->number <= last_round;
-         at = at->next) {
-        count++;
+    MEND_LIST_EACH(const mend_callback_round, round, link, &callbacks->rounds) {
+        count += round->number <= last_round;
     }
     return count;
 }

@@ -17,18 +17,12 @@
  */
 #include "pool/pool.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "base/log.h"
-#include "base/names.h"
-#include "layout/layout.h"
 #include "move/keep.h"
-#include "move/move.h"
-#include "physical/waits.h"
 
 enum { GUARD_BYTE = 0xa7, POISON_BYTE = 0xd5, BUFFER_BYTES = 64 * 1024, PATH_BYTES = 128 };
 
@@ -60,12 +54,7 @@ struct mend_checks {
 
 #define POISON_OF(node) MEND_CONTAINER_OR_NULL(node, poison, by_address)
 
-static int by_address(const mend_tree_node *a, const mend_tree_node *b)
-{
-    const uint64_t one = MEND_CONTAINER_OF(a, poison, by_address)->address;
-    const uint64_t other = MEND_CONTAINER_OF(b, poison, by_address)->address;
-    return (one > other) - (one < other);
-}
+MEND_TREE_ORDER(by_address, poison, by_address, address);
 
 static uint64_t end_of(const poison *p)
 {
@@ -421,8 +410,7 @@ mend_result mend_checks_start(mend_pool *pool, int bits)
 {
     struct mend_checks *c = calloc(1, sizeof(*c));
     if (c == NULL) {
-        return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY,
-                            "malloc failed for the checks of a pool");
+        return mend_no_host_memory("the checks of a pool");
     }
     c->bits = bits;
     mend_tree_init(&c->poisoned, by_address);

@@ -1,17 +1,11 @@
 /* The thread that collects a pool's memory for others: see MEND_TRIM_SURPLUS. */
 #include "pool/pool.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-
-#include "base/align.h"
-#include "base/error.h"
-#include "ladder/ladder.h"
-#include "share/share.h"
 
 /* A process that waits for memory of others does so for MEND_RATION_PATIENCE_MS. */
 enum { PERIOD_WITH_FILE_MS = 10, SHORTEST_MS = 10, USUAL_MS = 250, PERIODS_OF_IDLE = 4 };

@@ -1,12 +1,9 @@
 /* MEND_CONF: its options read into the configuration of a pool. */
 #include "pool/configuration.h"
 
-#include <assert.h>
 #include <ctype.h>
-#include <stdbool.h>
 #include <string.h>
 
-#include "base/align.h"
 #include "base/error.h"
 #include "policy/policy.h"
 
@@ -381,10 +378,7 @@ mend_result mend_configuration_read(const char *text, mend_pool_config *config)
     bool seen[KEY_COUNT] = {false};
     for (const char *rest = text;; rest++) {
         slice item = {rest, length_of(rest)};
-        mend_result result = read_item(item, seen, &read);
-        if (result != MEND_OK) {
-            return result;
-        }
+        MEND_TRY(read_item(item, seen, &read));
         rest += item.length;
         if (*rest == 0) {
             break;

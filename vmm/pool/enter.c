@@ -4,13 +4,10 @@
  */
 #include "pool/pool.h"
 
-#include <assert.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "base/struct_size.h"
-#include "base/thread.h"
 
 mend_result mend_pool_invalid(const char *what)
 {
@@ -96,12 +93,10 @@ static mend_status ask_own(const mend_driver *driver, mend_context context, uint
                            mend_driver_call *call)
 {
     *call = MEND_CALL_context_push;
-    mend_status status = driver->context_push(driver, context);
-    if (status == MEND_DRIVER_OK) {
-        *call = MEND_CALL_stream_get_capture;
-        status = driver->stream_get_capture(driver, MEND_STREAM_PER_THREAD, capture);
-        driver->context_pop(driver);
-    }
+    MEND_TRY_CALL(driver->context_push(driver, context));
+    *call = MEND_CALL_stream_get_capture;
+    const mend_status status = driver->stream_get_capture(driver, MEND_STREAM_PER_THREAD, capture);
+    driver->context_pop(driver);
     return status;
 }
 
@@ -120,9 +115,7 @@ mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_dri
         return MEND_OK; /* frees must still succeed then; other calls fail because the context is
                          * lost */
     }
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(result);
     bool is_unknown = call == MEND_CALL_stream_get_capture && stream != MEND_STREAM_PER_THREAD &&
                       mend_status_is_of_stream(status);
     result = is_unknown ? MEND_ERROR_UNKNOWN_STREAM : MEND_ERROR_DRIVER;

@@ -2,23 +2,16 @@
 #include "base/struct_size.h"
 #include "users/users.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
-#include "base/error.h"
-#include "base/process.h"
-#include "heap/heap.h"
-#include "ladder/ladder.h"
 #include "pool/pool.h"
 
 mend_result mend_group_create(mend_pool *pool, mend_group **group)
 {
-    if (pool == NULL || group == NULL) {
-        return mend_pool_invalid("mend_group_create: pool or group is NULL");
-    }
+    MEND_INVALID_IF(pool == NULL || group == NULL, "mend_group_create: pool or group is NULL");
     mend_group *made = malloc(sizeof(*made));
     if (made == NULL) {
-        return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a group");
+        return mend_publish(mend_no_host_memory("a group"));
     }
     mend_result result = mend_pool_enter(pool);
     if (result != MEND_OK) {
@@ -48,9 +41,8 @@ static mend_result set_begun(mend_group *group, mend_stream stream, bool is_begu
 
 mend_result mend_group_begin(mend_group *group, mend_stream stream)
 {
-    if (group == NULL || stream == MEND_NO_STREAM) {
-        return mend_pool_invalid("mend_group_begin: group is NULL, or MEND_NO_STREAM");
-    }
+    MEND_INVALID_IF(group == NULL || stream == MEND_NO_STREAM,
+                    "mend_group_begin: group is NULL, or MEND_NO_STREAM");
     mend_result result =
         set_begun(group, stream, true, "mend_group_begin: the group is already begun");
     if (result == MEND_OK) {
@@ -61,17 +53,14 @@ mend_result mend_group_begin(mend_group *group, mend_stream stream)
 
 mend_result mend_group_end(mend_group *group)
 {
-    if (group == NULL) {
-        return mend_pool_invalid("mend_group_end: group is NULL");
-    }
+    MEND_INVALID_IF(group == NULL, "mend_group_end: group is NULL");
     return set_begun(group, NULL, false, "mend_group_end: the group was not begun");
 }
 
 mend_result mend_group_destroy(mend_group *group, mend_stream stream)
 {
-    if (group == NULL || stream == MEND_EVERY_STREAM) {
-        return mend_pool_invalid("mend_group_destroy: group is NULL, or MEND_EVERY_STREAM");
-    }
+    MEND_INVALID_IF(group == NULL || stream == MEND_EVERY_STREAM,
+                    "mend_group_destroy: group is NULL, or MEND_EVERY_STREAM");
     mend_pool *pool = group->pool;
     assert(pool != NULL);
     MEND_TRY(mend_pool_enter_all(pool));
@@ -91,10 +80,8 @@ mend_result mend_group_destroy(mend_group *group, mend_stream stream)
 
 mend_result mend_group_free(mend_group *group, void *pointer, mend_stream stream)
 {
-    if (group == NULL || stream == MEND_NO_STREAM || stream == MEND_EVERY_STREAM) {
-        return mend_pool_invalid(
-            "mend_group_free: group is NULL, or MEND_NO_STREAM, or MEND_EVERY_STREAM");
-    }
+    MEND_INVALID_IF(group == NULL || stream == MEND_NO_STREAM || stream == MEND_EVERY_STREAM,
+                    "mend_group_free: group is NULL, or MEND_NO_STREAM, or MEND_EVERY_STREAM");
     if (pointer == NULL) {
         return MEND_OK;
     }
@@ -109,11 +96,10 @@ mend_result mend_group_free(mend_group *group, void *pointer, mend_stream stream
 
 mend_result mend_group_record_stream(mend_group *group, void *pointer, mend_stream stream)
 {
-    if (group == NULL || pointer == NULL || stream == MEND_NO_STREAM ||
-        stream == MEND_EVERY_STREAM) {
-        return mend_pool_invalid("mend_group_record_stream: group or pointer is NULL, or"
-                                 " MEND_NO_STREAM, or MEND_EVERY_STREAM");
-    }
+    MEND_INVALID_IF(group == NULL || pointer == NULL || stream == MEND_NO_STREAM ||
+                        stream == MEND_EVERY_STREAM,
+                    "mend_group_record_stream: group or pointer is NULL, or"
+                    " MEND_NO_STREAM, or MEND_EVERY_STREAM");
     mend_pool *pool = group->pool;
     mend_order order;
     MEND_TRY(mend_pool_find_order(pool, stream, &order));
@@ -131,11 +117,10 @@ static bool is_whole(size_t block_bytes)
 mend_result mend_group_get_blocks(mend_group *group, mend_group_block *blocks, size_t block_bytes,
                                   size_t capacity, size_t *count)
 {
-    if (group == NULL || count == NULL || (blocks == NULL && capacity > 0) ||
-        !is_whole(block_bytes)) {
-        return mend_pool_invalid("mend_group_get_blocks: group, count or blocks is NULL, or "
-                                 "block_bytes is not sizeof(mend_group_block)");
-    }
+    MEND_INVALID_IF(group == NULL || count == NULL || (blocks == NULL && capacity > 0) ||
+                        !is_whole(block_bytes),
+                    "mend_group_get_blocks: group, count or blocks is NULL, or "
+                    "block_bytes is not sizeof(mend_group_block)");
     mend_pool *pool = group->pool;
     MEND_TRY(mend_pool_enter(pool));
     mend_heap_list_group(&pool->heap, group->number, blocks, block_bytes, capacity, count);
@@ -145,10 +130,9 @@ mend_result mend_group_get_blocks(mend_group *group, mend_group_block *blocks, s
 mend_result mend_group_set_blocks(mend_group *group, const mend_group_block *blocks,
                                   size_t block_bytes, size_t count)
 {
-    if (group == NULL || (blocks == NULL && count > 0) || !is_whole(block_bytes)) {
-        return mend_pool_invalid("mend_group_set_blocks: group or blocks is NULL, or block_bytes "
-                                 "is not sizeof(mend_group_block)");
-    }
+    MEND_INVALID_IF(group == NULL || (blocks == NULL && count > 0) || !is_whole(block_bytes),
+                    "mend_group_set_blocks: group or blocks is NULL, or block_bytes "
+                    "is not sizeof(mend_group_block)");
     mend_pool *pool = group->pool;
     MEND_TRY(mend_pool_enter_all(pool));
     return mend_pool_leave_all(

@@ -1,11 +1,6 @@
 /* The calls that show the memory of a pool, and what happened to it. */
-#include "base/history.h"
-
 #include <stdlib.h>
 
-#include "base/error.h"
-#include "mend/mend_views.h"
-#include "observe/observe.h"
 #include "pool/pool.h"
 
 /* Events that a reader copies before it lets other threads have the lock. */
@@ -48,9 +43,7 @@ mend_result mend_history_start(mend_pool *pool, uint64_t capacity_events)
 mend_result mend_history_read(mend_pool *pool, uint64_t *cursor, mend_history_event *events,
                               size_t event_bytes, size_t capacity, size_t *count)
 {
-    if (cursor == NULL) {
-        return mend_pool_invalid("mend_history_read: cursor is NULL");
-    }
+    MEND_INVALID_IF(cursor == NULL, "mend_history_read: cursor is NULL");
     MEND_TRY(
         mend_pool_check_array(pool, events, event_bytes, capacity, count, "mend_history_read"));
     mend_heap *heap = &pool->heap;

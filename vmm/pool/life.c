@@ -1,17 +1,10 @@
 /* Creation and destruction of a pool, and its configuration. */
-#include "observe/observe.h"
 #include "pool/pool.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "base/log.h"
-#include "base/nvtx.h"
-#include "driver/driver.h"
-#include "driver/forward.h"
-#include "policy/policy.h"
 #include "pool/configuration.h"
 #include "users/users.h"
 
@@ -28,29 +21,22 @@
 static mend_result check_config(const mend_pool_config *config)
 {
     MEND_TRY(mend_configuration_check(config));
-    if (config->device < 0) {
-        return mend_pool_invalid("mend_pool_config.device is negative");
-    }
-    if (config->limit_percent < 0 || config->limit_percent > 100) {
-        return mend_pool_invalid("mend_pool_config.limit_percent is not 0 to 100");
-    }
-    if (config->limit_percent != 0 && config->limit_bytes != 0) {
-        return mend_pool_invalid(
-            "mend_pool_config.limit_bytes and limit_percent are both set; set one of them");
-    }
-    if (config->reserve_bytes > LARGEST_CONFIG_BYTES) {
-        return mend_pool_invalid("mend_pool_config.reserve_bytes is above 2^60");
-    }
-    if (config->record_bytes > LARGEST_CONFIG_BYTES ||
-        (config->record_bytes != 0 && config->record_bytes < LEAST_RECORD_BYTES)) {
-        return mend_pool_invalid("mend_pool_config.record_bytes is below 1 MiB or above 2^60");
-    }
-    if (config->collector == 1 && config->idle_ms == 0 && config->keep_free_bytes == 0 &&
-        config->limit_file == NULL && config->soft_limit_bytes == 0) {
-        return mend_pool_invalid("mend_pool_config.collector is 1, but nothing says what to "
-                                 "collect: set idle_ms, keep_free_bytes, limit_file or "
-                                 "soft_limit_bytes");
-    }
+    MEND_INVALID_IF(config->device < 0, "mend_pool_config.device is negative");
+    MEND_INVALID_IF(config->limit_percent < 0 || config->limit_percent > 100,
+                    "mend_pool_config.limit_percent is not 0 to 100");
+    MEND_INVALID_IF(config->limit_percent != 0 && config->limit_bytes != 0,
+                    "mend_pool_config.limit_bytes and limit_percent are both set; set one of them");
+    MEND_INVALID_IF(config->reserve_bytes > LARGEST_CONFIG_BYTES,
+                    "mend_pool_config.reserve_bytes is above 2^60");
+    MEND_INVALID_IF(config->record_bytes > LARGEST_CONFIG_BYTES ||
+                        (config->record_bytes != 0 && config->record_bytes < LEAST_RECORD_BYTES),
+                    "mend_pool_config.record_bytes is below 1 MiB or above 2^60");
+    MEND_INVALID_IF(config->collector == 1 && config->idle_ms == 0 &&
+                        config->keep_free_bytes == 0 && config->limit_file == NULL &&
+                        config->soft_limit_bytes == 0,
+                    "mend_pool_config.collector is 1, but nothing says what to "
+                    "collect: set idle_ms, keep_free_bytes, limit_file or "
+                    "soft_limit_bytes");
     return MEND_OK;
 }
 
@@ -83,18 +69,13 @@ static void end_path(const char **path, const char *given, char copy[MEND_CONFIG
 static mend_result read_config(const mend_pool_config *given, mend_pool_config *config,
                                config_paths *paths)
 {
-    mend_result result = mend_pool_copy_config(given, config);
+    MEND_TRY(mend_pool_copy_config(given, config));
     const mend_pool_config own = *config;
-    if (result == MEND_OK) {
-        result = mend_configuration_read(mend_process_configuration(), config);
-    }
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_configuration_read(mend_process_variable("MEND_CONF"), config));
     end_path(&config->limit_file, own.limit_file, paths->limit_file);
     end_path(&config->record, own.record, paths->record);
     end_path(&config->snapshot, own.snapshot, paths->snapshot);
-    config->record = config->record != NULL ? config->record : mend_process_recording();
+    config->record = config->record != NULL ? config->record : mend_process_variable("MEND_RECORD");
     return check_config(config);
 }
 
@@ -299,18 +280,13 @@ static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
                              const mend_device_info *info)
 {
     uint64_t default_limit_bytes = 0;
-    mend_result result = mend_peer_devices_check(config, info);
-    result = result == MEND_OK ? check_sharing(config, info) : result;
-    result = result == MEND_OK ? check_host(config, info) : result;
-    if (result == MEND_OK) {
-        result = find_default_limit(config, info, &default_limit_bytes);
-    }
-    if (result == MEND_OK) {
-        mend_heap_config heap_config = heap_config_of(config, info, default_limit_bytes);
-        result = check_limit(&heap_config, info);
-        result = result == MEND_OK ? make_rationed(pool, config, info, &heap_config) : result;
-    }
-    return result;
+    MEND_TRY(mend_peer_devices_check(config, info));
+    MEND_TRY(check_sharing(config, info));
+    MEND_TRY(check_host(config, info));
+    MEND_TRY(find_default_limit(config, info, &default_limit_bytes));
+    mend_heap_config heap_config = heap_config_of(config, info, default_limit_bytes);
+    MEND_TRY(check_limit(&heap_config, info));
+    return make_rationed(pool, config, info, &heap_config);
 }
 
 static uint64_t keep_of(const mend_pool_config *config)
@@ -387,21 +363,14 @@ static mend_result fill_pool(mend_pool *pool, const mend_pool_config *config)
     return MEND_OK;
 }
 
-static mend_result no_host_memory(void)
-{
-    return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a pool");
-}
-
 mend_result mend_pool_create(const mend_pool_config *given, mend_pool **pool)
 {
-    if (pool == NULL) {
-        return mend_pool_invalid("mend_pool_create: pool is NULL");
-    }
+    MEND_INVALID_IF(pool == NULL, "mend_pool_create: pool is NULL");
     mend_pool_config config;
     config_paths paths;
     MEND_TRY(read_config(given, &config, &paths));
     if (mend_process_prepare() != MEND_OK) {
-        return no_host_memory();
+        return mend_publish(mend_no_host_memory("a pool"));
     }
     if (mend_nvtx_load()) {
         mend_share_hold_library();
@@ -411,7 +380,7 @@ mend_result mend_pool_create(const mend_pool_config *given, mend_pool **pool)
     }
     mend_pool *made = malloc(sizeof(*made));
     if (made == NULL) {
-        return no_host_memory();
+        return mend_publish(mend_no_host_memory("a pool"));
     }
     mend_result result = fill_pool(made, &config);
     if (result != MEND_OK) {

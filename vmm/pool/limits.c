@@ -1,12 +1,7 @@
 /* The calls about memory in total: limits, giving memory back, statistics. */
-#include <assert.h>
-
-#include "base/error.h"
 #include "base/log.h"
 #include "base/struct_size.h"
 #include "base/words.h"
-#include "ladder/ladder.h"
-#include "observe/observe.h"
 #include "pool/pool.h"
 #include "sleep/sleep.h"
 
@@ -26,9 +21,8 @@ static mend_result trim(mend_pool *pool, uint64_t keep_bytes, bool waits, uint64
 mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, mend_trim_mode mode,
                       uint64_t *released_bytes)
 {
-    if (pool == NULL || (unsigned)mode > MEND_TRIM_SURPLUS) {
-        return mend_pool_invalid("mend_trim: pool is NULL, or mode is no mend_trim_mode");
-    }
+    MEND_INVALID_IF(pool == NULL || (unsigned)mode > MEND_TRIM_SURPLUS,
+                    "mend_trim: pool is NULL, or mode is no mend_trim_mode");
     return mode == MEND_TRIM_SURPLUS
                ? mend_pool_collect(pool, keep_bytes, released_bytes)
                : trim(pool, keep_bytes, mode == MEND_TRIM_WAIT, released_bytes);
@@ -36,9 +30,7 @@ mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, mend_trim_mode mode,
 
 mend_result mend_get_room(mend_pool *pool, mend_stream stream, mend_room *room)
 {
-    if (pool == NULL || room == NULL) {
-        return mend_pool_invalid("mend_get_room: pool or room is NULL");
-    }
+    MEND_INVALID_IF(pool == NULL || room == NULL, "mend_get_room: pool or room is NULL");
     mend_order order;
     MEND_TRY(mend_pool_check_struct(room, "mend_room"));
     MEND_TRY(mend_pool_find_order(pool, stream, &order));
@@ -99,13 +91,10 @@ void mend_pool_statistics(mend_pool *pool, mend_stats *stats)
 
 mend_result mend_get_stats(mend_pool *pool, mend_stats *stats)
 {
-    if (pool == NULL || stats == NULL) {
-        return mend_pool_invalid("mend_get_stats: pool or stats is NULL");
-    }
+    MEND_INVALID_IF(pool == NULL || stats == NULL, "mend_get_stats: pool or stats is NULL");
     mend_stats all = MEND_STATS_INIT;
     MEND_TRY(mend_pool_check_struct(stats, "mend_stats"));
-    MEND_TRY(mend_pool_check_process(pool));
-    mend_heap_lock(&pool->heap);
+    MEND_TRY(mend_pool_look(pool));
     mend_pool_statistics(pool, &all);
     mend_heap_unlock(&pool->heap);
     mend_struct_write(stats, &all, sizeof(all));
@@ -114,14 +103,11 @@ mend_result mend_get_stats(mend_pool *pool, mend_stats *stats)
 
 mend_result mend_reset_peak_stats(mend_pool *pool)
 {
-    mend_result result = pool != NULL ? mend_pool_check_process(pool)
-                                      : mend_pool_invalid("mend_reset_peak_stats: pool is NULL");
-    if (result == MEND_OK) {
-        mend_heap_lock(&pool->heap);
-        mend_observe_reset_peaks(&pool->heap);
-        mend_heap_unlock(&pool->heap);
-    }
-    return result;
+    MEND_INVALID_IF(pool == NULL, "mend_reset_peak_stats: pool is NULL");
+    MEND_TRY(mend_pool_look(pool));
+    mend_observe_reset_peaks(&pool->heap);
+    mend_heap_unlock(&pool->heap);
+    return MEND_OK;
 }
 
 mend_result mend_pool_explain(mend_pool *pool, mend_stream asking, mend_explanation *explanation)

@@ -6,13 +6,6 @@
  */
 #include "pool/pool.h"
 
-#include <assert.h>
-
-#include "base/error.h"
-#include "ladder/ladder.h"
-#include "mend/mend_share.h"
-#include "move/move.h"
-
 mend_result mend_peer_devices_check(const mend_pool_config *config, const mend_device_info *info)
 {
     uint64_t asked = config->peers == MEND_PEERS_NONE ? 0 : config->peers;
@@ -73,9 +66,8 @@ mend_result mend_peer_devices_meet(mend_pool *pool)
 
 mend_result mend_enable_peer(mend_pool *pool, int device)
 {
-    if (pool == NULL || device < 0) {
-        return mend_pool_invalid("mend_enable_peer: pool is NULL, or the device is negative");
-    }
+    MEND_INVALID_IF(pool == NULL || device < 0,
+                    "mend_enable_peer: pool is NULL, or the device is negative");
     mend_result result = mend_pool_check_process(pool);
     if (result != MEND_OK || device == pool->device) {
         return result;

@@ -200,6 +200,14 @@ void mend_checks_stop(mend_pool *pool);
 /* Fails with MEND_ERROR_INVALID_ARGUMENT; `what` is the message. */
 mend_result mend_pool_invalid(const char *what);
 
+/* Ends a call so where something is wrong with its arguments. */
+#define MEND_INVALID_IF(is_wrong, what)                                                            \
+    do {                                                                                           \
+        if (is_wrong) {                                                                            \
+            return mend_pool_invalid(what);                                                        \
+        }                                                                                          \
+    } while (0)
+
 /* Whether a struct that the caller gave, of that type, is one of some version; NULL is. Reads it
  * over `own`, which has the defaults, as many fields as the caller's version has. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT: its size is wrong, or it is to be read and of a newer version. */
@@ -289,8 +297,17 @@ static inline mend_result mend_pool_take_to_free(mend_pool *pool)
     return mend_pool_check_to_free(pool);
 }
 
-/* Checks the process, then takes the `state` lock; mend_pool_enter_all takes both locks, to make
- * room. MEND_ERROR_FORKED, MEND_ERROR_DEVICE_LOST: no lock is taken. */
+/* Checks the process, then takes the `state` lock: for a call that calls no driver, whose lock
+ * mend_heap_unlock releases. MEND_ERROR_FORKED: no lock is taken. */
+static inline mend_result mend_pool_look(mend_pool *pool)
+{
+    MEND_TRY(mend_pool_check_process(pool));
+    mend_heap_lock(&pool->heap);
+    return MEND_OK;
+}
+
+/* The same of a pool whose context is not lost; mend_pool_enter_all takes both locks, to make room.
+ * MEND_ERROR_DEVICE_LOST, too. */
 static inline mend_result mend_pool_enter(mend_pool *pool)
 {
     mend_result result = mend_pool_check_process(pool);

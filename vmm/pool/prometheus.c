@@ -4,16 +4,12 @@
  */
 #include "pool/pool.h"
 
-#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "base/names.h"
 #include "base/words.h"
-#include "layout/holders.h"
 
 enum {
     MOST_SCOPES = 256,
@@ -116,7 +112,7 @@ static bool is_shown(const mend_heap *heap, uint32_t number)
         return false; /* of other pools, or not given yet */
     }
     uint32_t depth = 0;
-    for (uint32_t at = number; at != 0; at = mend_scopes_entry(at)->around) {
+    for (uint32_t at = number; at != 0; at = mend_scopes_around(at)) {
         depth++;
     }
     return depth <= MEND_SCOPE_PATH_NAMES;
@@ -228,9 +224,8 @@ static void put_all(exposition *e, const mend_heap *heap, const mend_stats *stat
 
 mend_result mend_stats_prometheus(mend_pool *pool, char *text, size_t text_bytes, size_t *length)
 {
-    if (pool == NULL || length == NULL || (text == NULL && text_bytes > 0)) {
-        return mend_pool_invalid("mend_stats_prometheus: pool, text or length is NULL");
-    }
+    MEND_INVALID_IF(pool == NULL || length == NULL || (text == NULL && text_bytes > 0),
+                    "mend_stats_prometheus: pool, text or length is NULL");
     mend_stats stats = MEND_STATS_INIT;
     MEND_TRY(mend_pool_check_process(pool));
     exposition e = {.text = NULL};

@@ -1,12 +1,7 @@
 /* The calls of mend_range.h: they check the arguments, take the locks and call the heap. */
-#include "mend/mend_range.h"
-
 #include <stdlib.h>
 
-#include "base/error.h"
 #include "base/struct_size.h"
-#include "base/thread.h"
-#include "heap/heap.h"
 #include "move/ranges.h"
 #include "pool/pool.h"
 
@@ -38,9 +33,7 @@ static mend_result check_sizes(const mend_pool *pool, uint64_t *size_bytes, uint
 mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes, const mend_range_options *given,
                               mend_range **range)
 {
-    if (pool == NULL || range == NULL) {
-        return mend_pool_invalid("mend_range_create: pool or range is NULL");
-    }
+    MEND_INVALID_IF(pool == NULL || range == NULL, "mend_range_create: pool or range is NULL");
     mend_range_options options = MEND_RANGE_OPTIONS_INIT;
     MEND_TRY(mend_pool_read_struct(given, "mend_range_options", &options, sizeof(options)));
     MEND_TRY(mend_pool_needs_virtual_memory(pool, "mend_range_create"));
@@ -60,13 +53,10 @@ mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes, const mend_r
 
 mend_result mend_range_get_info(mend_range *range, mend_range_info *info)
 {
-    if (range == NULL || info == NULL) {
-        return mend_pool_invalid("mend_range_get_info: range or info is NULL");
-    }
+    MEND_INVALID_IF(range == NULL || info == NULL, "mend_range_get_info: range or info is NULL");
     mend_pool *pool = range->pool;
     MEND_TRY(mend_pool_check_struct(info, "mend_range_info"));
-    MEND_TRY(mend_pool_check_process(pool));
-    mend_heap_lock(&pool->heap);
+    MEND_TRY(mend_pool_look(pool));
     const mend_range_info all = {
         .base = (void *)(uintptr_t)range->address,
         .size_bytes = range->size_bytes,
@@ -187,34 +177,31 @@ mend_result mend_range_commit_all(const mend_range_part *given, size_t part_byte
                                   size_t part_count, mend_stream stream)
 {
     const char *call = "mend_range_commit_all";
-    if ((given == NULL && part_count > 0) ||
-        !mend_struct_size_is_whole(part_bytes, sizeof(mend_range_part))) {
-        return mend_pool_invalid("mend_range_commit_all: parts is NULL, or part_bytes is not "
-                                 "sizeof(mend_range_part)");
+    MEND_INVALID_IF((given == NULL && part_count > 0) ||
+                        !mend_struct_size_is_whole(part_bytes, sizeof(mend_range_part)),
+                    "mend_range_commit_all: parts is NULL, or part_bytes is not "
+                    "sizeof(mend_range_part)");
+    if (part_count == 0) {
+        return MEND_OK;
     }
-    mend_result result = MEND_OK;
     mend_pool *pool = NULL;
-    for (size_t i = 0; i < part_count && result == MEND_OK; i++) {
+    for (size_t i = 0; i < part_count; i++) {
         const mend_range_part part = given_part(given, part_bytes, i);
-        result = check_bytes(call, part.range, part.offset_bytes, part.size_bytes, stream);
-        if (result == MEND_OK && pool != NULL && part.range->pool != pool) {
-            result = mend_pool_invalid("mend_range_commit_all: the ranges are of several pools");
-        }
-        pool = result == MEND_OK ? part.range->pool : NULL;
-    }
-    if (result != MEND_OK || part_count == 0) {
-        return result;
+        MEND_TRY(check_bytes(call, part.range, part.offset_bytes, part.size_bytes, stream));
+        MEND_INVALID_IF(pool != NULL && part.range->pool != pool,
+                        "mend_range_commit_all: the ranges are of several pools");
+        pool = part.range->pool;
     }
     mend_part *parts = calloc(part_count, sizeof(*parts));
     if (parts == NULL) {
-        return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for parts of ranges");
+        return mend_publish(mend_no_host_memory("parts of ranges"));
     }
     for (size_t i = 0; i < part_count; i++) {
         const mend_range_part part = given_part(given, part_bytes, i);
         parts[i] = pages_around(part.range, part.offset_bytes, part.size_bytes);
     }
     const mend_parts pages = {parts, join_parts(parts, part_count)};
-    result = commit(pool, call, &pages, stream);
+    const mend_result result = commit(pool, call, &pages, stream);
     free(parts);
     return result;
 }
@@ -252,9 +239,7 @@ mend_result mend_range_record_stream(mend_range *range, uint64_t offset_bytes, u
 {
     const char *call = "mend_range_record_stream";
     MEND_TRY(check_bytes(call, range, offset_bytes, size_bytes, stream));
-    if (stream == MEND_NO_STREAM) {
-        return mend_pool_invalid("mend_range_record_stream: MEND_NO_STREAM");
-    }
+    MEND_INVALID_IF(stream == MEND_NO_STREAM, "mend_range_record_stream: MEND_NO_STREAM");
     MEND_TRY(check_capture(range->pool, call, stream));
     MEND_TRY(mend_pool_take(range->pool));
     mend_pool *pool = range->pool;
@@ -268,9 +253,7 @@ mend_result mend_range_destroy(mend_range *range, mend_stream stream)
     if (range == NULL) {
         return MEND_OK;
     }
-    if (stream == MEND_EVERY_STREAM) {
-        return mend_pool_invalid("mend_range_destroy: stream is MEND_EVERY_STREAM");
-    }
+    MEND_INVALID_IF(stream == MEND_EVERY_STREAM, "mend_range_destroy: stream is MEND_EVERY_STREAM");
     mend_pool *pool = range->pool;
     MEND_TRY(check_capture(pool, "mend_range_destroy", stream));
     MEND_TRY(mend_pool_enter_all(pool));

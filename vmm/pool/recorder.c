@@ -20,9 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/align.h"
 #include "base/log.h"
-#include "base/names.h"
 #include "base/recording.h"
 
 enum { PERIOD_MS = 10, MOST_FILES = 256, SUFFIX_BYTES = 16 };
@@ -284,7 +282,7 @@ static void close_all(struct mend_recorder *r)
 static mend_result open_all(struct mend_recorder *r, const char *path, bool *are_many)
 {
     if (r->ring.events == NULL) {
-        return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a recorder");
+        return mend_no_host_memory("a recorder");
     }
     r->ring.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     r->to.file = r->ring.bell >= 0 ? open_file(path) : -1;
@@ -302,7 +300,7 @@ mend_result mend_recorder_start(mend_pool *pool, const char *path, uint64_t keep
 {
     struct mend_recorder *r = calloc(1, sizeof(*r));
     if (r == NULL) {
-        return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a recorder");
+        return mend_no_host_memory("a recorder");
     }
     r->to.file = -1;
     r->ring.bell = -1;

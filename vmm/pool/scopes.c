@@ -1,12 +1,7 @@
 /* The calls of scopes and names, and of holders, who are named by them (mend_views.h). */
-#include "base/names.h"
-
 #include <stdlib.h>
 
-#include "base/error.h"
-#include "base/generation.h"
 #include "base/struct_size.h"
-#include "layout/holders.h"
 #include "pool/pool.h"
 
 /* A child of fork shares nothing that began in its parent. */
@@ -60,10 +55,8 @@ mend_result mend_scope_pop(void)
         own->failed_scopes--;
         return MEND_OK;
     }
-    if (own->scope == 0) {
-        return mend_pool_invalid("mend_scope_pop: the thread is in no scope");
-    }
-    const uint32_t around = mend_scopes_entry(own->scope)->around;
+    MEND_INVALID_IF(own->scope == 0, "mend_scope_pop: the thread is in no scope");
+    const uint32_t around = mend_scopes_around(own->scope);
     if (shares(own) && own->shares_from == own->depth) {
         enter(own, 0);
         own->shares_from = 0;
@@ -76,9 +69,7 @@ mend_result mend_scope_pop(void)
 mend_result mend_stack_set_source(mend_stack_source source, void *context, uint64_t every_bytes)
 {
     mend_process_stacks *stacks = &mend_process_own_stacks;
-    if (source != NULL && every_bytes == 0) {
-        return mend_pool_invalid("mend_stack_set_source: every_bytes is 0");
-    }
+    MEND_INVALID_IF(source != NULL && every_bytes == 0, "mend_stack_set_source: every_bytes is 0");
     if (mend_process_prepare() != MEND_OK) {
         return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no memory for a source of stacks");
     }
@@ -123,9 +114,8 @@ void mend_pool_ask_stack(uint64_t size_bytes)
 
 mend_result mend_name(mend_name_kind kind, uint64_t number, const char *name)
 {
-    if (name == NULL || kind < MEND_NAME_TAG || kind > MEND_NAME_STACK) {
-        return mend_pool_invalid("mend_name: name is NULL, or kind is no mend_name_kind");
-    }
+    MEND_INVALID_IF(name == NULL || kind < MEND_NAME_TAG || kind > MEND_NAME_STACK,
+                    "mend_name: name is NULL, or kind is no mend_name_kind");
     return mend_names_set(kind, number, name)
                ? MEND_OK
                : mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no memory for a name");
@@ -184,9 +174,8 @@ mend_result mend_get_holders(mend_pool *pool, unsigned by, mend_holder *holders,
 {
     MEND_TRY(
         mend_pool_check_array(pool, holders, holder_bytes, capacity, count, "mend_get_holders"));
-    if ((by & ~(unsigned)MEND_BY_ANY) != 0) {
-        return mend_pool_invalid("mend_get_holders: by is not a sum of MEND_BY_...");
-    }
+    MEND_INVALID_IF((by & ~(unsigned)MEND_BY_ANY) != 0,
+                    "mend_get_holders: by is not a sum of MEND_BY_...");
     size_t room = mend_min_u64(capacity, MEND_HOLDERS_MOST);
     mend_holder *found = calloc(room + 1, sizeof(*found)); /* the last is the suspect */
     size_t total = 0;
@@ -199,7 +188,7 @@ mend_result mend_get_holders(mend_pool *pool, unsigned by, mend_holder *holders,
     }
     if (!is_found) {
         free(found);
-        return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the sums of holders");
+        return mend_publish(mend_no_host_memory("the sums of holders"));
     }
     for (size_t i = 0; i < room && i < total; i++) {
         mend_element_read((char *)holders + i * holder_bytes, holder_bytes, found, sizeof(*found),

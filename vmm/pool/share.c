@@ -1,17 +1,9 @@
 /* The calls for memory of other processes, and for memory that they may have. */
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/allowance.h"
-#include "base/error.h"
-#include "layout/layout.h"
-#include "layout/ranges.h"
-#include "mend/mend_share.h"
-#include "move/move.h"
-#include "physical/waits.h"
 #include "pool/pool.h"
-#include "share/share.h"
 #include "users/users.h"
 
 /* ---- import ---------------------------------------------------------------------------------- */
@@ -32,7 +24,7 @@ static mend_result begin(void *context, const mend_fetched *all)
     mend_imported *import =
         calloc(1, sizeof(*import) + (size_t)all->count * sizeof(import->chunks[0]));
     if (import == NULL) {
-        return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for an import");
+        return mend_no_host_memory("an import");
     }
     import->name = f->name;
     import->all_bytes = all->all_bytes;
@@ -152,12 +144,12 @@ static mend_result fetch_described(fetching *f, const void *description,
                                    const mend_description *head)
 {
     const mend_fetched all = {head->count, head->all_bytes, head->offset_bytes, head->size_bytes};
-    mend_result result = begin(f, &all);
-    for (size_t i = 0; i < head->count && result == MEND_OK; i++) {
+    MEND_TRY(begin(f, &all));
+    for (size_t i = 0; i < head->count; i++) {
         const mend_described_chunk chunk = mend_description_chunk(description, i);
-        result = take_chunk(f, chunk.handle, MEND_SHARE_FABRIC, chunk.size_bytes);
+        MEND_TRY(take_chunk(f, chunk.handle, MEND_SHARE_FABRIC, chunk.size_bytes));
     }
-    return result;
+    return MEND_OK;
 }
 
 static mend_result no_import(const void *pointer)
@@ -188,10 +180,8 @@ static bool use_again(mend_pool *pool, const mend_import_name *name, void **poin
 /* Maps what was fetched, unless another thread has imported the same meanwhile. */
 static mend_result map(mend_pool *pool, fetching *f, void **pointer, uint64_t *size_bytes)
 {
-    mend_result result = mend_pool_enter_all(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_enter_all(pool));
+    mend_result result = MEND_OK;
     if (!use_again(pool, &f->name, pointer, size_bytes)) {
         result = mend_imports_map(&pool->heap, f->import);
         if (result == MEND_OK) {
@@ -235,9 +225,8 @@ mend_result mend_import(mend_pool *pool, const void *token, size_t token_bytes, 
                         uint64_t *size_bytes)
 {
     token_read read;
-    if (pool == NULL || token == NULL || pointer == NULL) {
-        return mend_pool_invalid("mend_import: pool, token or pointer is NULL");
-    }
+    MEND_INVALID_IF(pool == NULL || token == NULL || pointer == NULL,
+                    "mend_import: pool, token or pointer is NULL");
     MEND_TRY(read_token(token, token_bytes, &read));
     MEND_TRY(mend_pool_enter_all(pool));
     const bool is_here = use_again(pool, &read.name, pointer, size_bytes);
@@ -263,25 +252,20 @@ mend_result mend_import(mend_pool *pool, const void *token, size_t token_bytes, 
 /* What the import is known by, copied: the exporter is asked without a lock. */
 static mend_result find_name(mend_pool *pool, const void *pointer, mend_import_name *name)
 {
-    mend_result result = mend_pool_enter_all(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_pool_enter_all(pool));
     const mend_imported *import =
         mend_imports_find_address(&pool->heap, (uint64_t)(uintptr_t)pointer);
     if (import == NULL) {
-        result = no_import(pointer);
-    } else {
-        *name = import->name;
+        return mend_pool_leave_all(pool, no_import(pointer));
     }
-    return mend_pool_leave_all(pool, result);
+    *name = import->name;
+    return mend_pool_leave_all(pool, MEND_OK);
 }
 
 mend_result mend_import_get_state(mend_pool *pool, const void *pointer, mend_import_state *state)
 {
-    if (pool == NULL || pointer == NULL || state == NULL) {
-        return mend_pool_invalid("mend_import_get_state: pool, pointer or state is NULL");
-    }
+    MEND_INVALID_IF(pool == NULL || pointer == NULL || state == NULL,
+                    "mend_import_get_state: pool, pointer or state is NULL");
     mend_import_name name = {.number = 0};
     mend_token_content content;
     MEND_TRY(find_name(pool, pointer, &name));
@@ -315,14 +299,12 @@ static mend_result find_end(mend_heap *heap, mend_order order, uint64_t all_byte
                             "the stream %p is being captured: close the import after the capture",
                             (void *)order.stream);
     }
-    mend_result result = mend_users_find_stream(heap, order.stream, 0, asking);
-    if (result == MEND_OK) {
-        *stamp = mend_streams_stamp(&heap->streams, *asking, all_bytes);
-    }
-    if (result == MEND_OK && heap->config.streams_may_vanish) {
+    MEND_TRY(mend_users_find_stream(heap, order.stream, 0, asking));
+    *stamp = mend_streams_stamp(&heap->streams, *asking, all_bytes);
+    if (heap->config.streams_may_vanish) {
         mend_users_record_fence(heap, *asking); /* nothing else asks about the stream */
     }
-    return result;
+    return MEND_OK;
 }
 
 static mend_result close_last(mend_heap *heap, mend_imported *import, mend_order order)
@@ -341,10 +323,9 @@ static mend_result close_last(mend_heap *heap, mend_imported *import, mend_order
 
 mend_result mend_import_close(mend_pool *pool, void *pointer, mend_stream stream)
 {
-    if (pool == NULL || pointer == NULL || stream == MEND_EVERY_STREAM) {
-        return mend_pool_invalid(
-            "mend_import_close: pool or pointer is NULL, or the stream is MEND_EVERY_STREAM");
-    }
+    MEND_INVALID_IF(
+        pool == NULL || pointer == NULL || stream == MEND_EVERY_STREAM,
+        "mend_import_close: pool or pointer is NULL, or the stream is MEND_EVERY_STREAM");
     mend_order order;
     MEND_TRY(mend_pool_find_order(pool, stream, &order));
     MEND_TRY(mend_pool_enter_all(pool));
@@ -406,12 +387,10 @@ static mend_result find_pages(const mend_heap *heap, mend_range *range, uint64_t
     const size_t last = mend_range_page_of(range, address + size_bytes - 1);
     const uint64_t end = mend_range_page_start(range, last + 1);
     mend_extent pages = {.range = range, .address = from, .size_bytes = end - from};
-    mend_result result = check_pages(heap, &pages);
-    if (result == MEND_OK) {
-        (void)mend_exports_find(heap, from, &pages);
-        *what = pages;
-    }
-    return result;
+    MEND_TRY(check_pages(heap, &pages));
+    (void)mend_exports_find(heap, from, &pages);
+    *what = pages;
+    return MEND_OK;
 }
 
 /* What an export of `size_bytes` from the pointer on is of. Of a range one page at least:
@@ -437,19 +416,32 @@ static mend_result find_what(mend_pool *pool, const void *pointer, uint64_t size
                : find_extent(pool, pointer, size_bytes > 0 ? size_bytes : 1, what);
 }
 
-/* What lies there, and the size of its token; exports it if that fits. */
-static mend_result export_it(mend_pool *pool, const mend_export_options *options,
-                             const mend_extent *what, void *token, size_t capacity_bytes,
-                             size_t *needed_bytes)
+/* What lies there, and the size of its token; exports it if that fits, or fails if the caller does
+ * not ask for the size. */
+static mend_result export_it(mend_pool *pool, const void *pointer,
+                             const mend_export_options *options, void *token, size_t capacity_bytes,
+                             size_t *token_bytes, uint64_t *offset_bytes)
 {
     const bool by_fabric = options->kind == MEND_EXPORT_FABRIC;
-    *needed_bytes =
-        by_fabric ? mend_exports_description_size(&pool->heap, what) : MEND_EXPORT_TOKEN_BYTES;
-    if (*needed_bytes > capacity_bytes) {
-        return MEND_OK;
+    mend_extent what = {.range = NULL};
+    MEND_TRY(find_what(pool, pointer, options->size_bytes, &what));
+    const size_t needed_bytes =
+        by_fabric ? mend_exports_description_size(&pool->heap, &what) : MEND_EXPORT_TOKEN_BYTES;
+    if (needed_bytes <= capacity_bytes) {
+        MEND_TRY(by_fabric ? mend_exports_describe(&pool->heap, &what, token)
+                           : mend_exports_add(&pool->heap, &what, token));
+    } else if (token_bytes == NULL) {
+        return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
+                            "mend_export: the token has %llu bytes, and there is room for %llu",
+                            (unsigned long long)needed_bytes, (unsigned long long)capacity_bytes);
     }
-    return by_fabric ? mend_exports_describe(&pool->heap, what, token)
-                     : mend_exports_add(&pool->heap, what, token);
+    if (token_bytes != NULL) {
+        *token_bytes = needed_bytes;
+    }
+    if (offset_bytes != NULL) {
+        *offset_bytes = (uint64_t)(uintptr_t)pointer - what.address;
+    }
+    return MEND_OK;
 }
 
 mend_result mend_export(mend_pool *pool, const void *pointer, const mend_export_options *options,
@@ -457,31 +449,13 @@ mend_result mend_export(mend_pool *pool, const void *pointer, const mend_export_
                         uint64_t *offset_bytes)
 {
     mend_export_options all = MEND_EXPORT_OPTIONS_INIT;
-    if (pool == NULL || pointer == NULL ||
-        (token == NULL && (capacity_bytes > 0 || token_bytes == NULL))) {
-        return mend_pool_invalid("mend_export: pool, pointer or token is NULL");
-    }
+    MEND_INVALID_IF(pool == NULL || pointer == NULL ||
+                        (token == NULL && (capacity_bytes > 0 || token_bytes == NULL)),
+                    "mend_export: pool, pointer or token is NULL");
     MEND_TRY(mend_pool_read_struct(options, "mend_export_options", &all, sizeof(all)));
-    if (all.kind != MEND_EXPORT_SOCKET && all.kind != MEND_EXPORT_FABRIC) {
-        return mend_pool_invalid("mend_export_options.kind is no mend_export_kind");
-    }
+    MEND_INVALID_IF(all.kind != MEND_EXPORT_SOCKET && all.kind != MEND_EXPORT_FABRIC,
+                    "mend_export_options.kind is no mend_export_kind");
     MEND_TRY(mend_pool_enter_all(pool));
-    mend_extent what = {.range = NULL};
-    size_t needed_bytes = 0;
-    mend_result result = find_what(pool, pointer, all.size_bytes, &what);
-    if (result == MEND_OK) {
-        result = export_it(pool, &all, &what, token, capacity_bytes, &needed_bytes);
-    }
-    if (result == MEND_OK && token_bytes == NULL && needed_bytes > capacity_bytes) {
-        result = mend_failure(MEND_ERROR_INVALID_ARGUMENT,
-                              "mend_export: the token has %llu bytes, and there is room for %llu",
-                              (unsigned long long)needed_bytes, (unsigned long long)capacity_bytes);
-    }
-    if (result == MEND_OK && token_bytes != NULL) {
-        *token_bytes = needed_bytes;
-    }
-    if (result == MEND_OK && offset_bytes != NULL) {
-        *offset_bytes = (uint64_t)(uintptr_t)pointer - what.address;
-    }
-    return mend_pool_leave_all(pool, result);
+    return mend_pool_leave_all(
+        pool, export_it(pool, pointer, &all, token, capacity_bytes, token_bytes, offset_bytes));
 }

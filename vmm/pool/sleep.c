@@ -1,15 +1,9 @@
 /* The calls of mend_sleep.h. */
 #include "sleep/sleep.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
-#include "base/error.h"
 #include "base/struct_size.h"
-#include "base/thread.h"
-#include "mend/mend_sleep.h"
-#include "move/move.h"
-#include "physical/waits.h"
 #include "pool/pool.h"
 
 uint64_t mend_set_sleep_tag(uint64_t tag)
@@ -37,31 +31,23 @@ static_assert(FIRST_RULE_BYTES <= sizeof(mend_sleep_rule), "a rule only grows");
 static mend_result check_options(const mend_sleep_options *options)
 {
     bool has_files = options->others == MEND_KEEP_FILE;
-    if (!is_keep(options->others)) {
-        return mend_pool_invalid("mend_sleep_options.others is not a mend_keep");
-    }
-    if (options->skip_pinned < -1 || options->skip_pinned > 1) {
-        return mend_pool_invalid("mend_sleep_options.skip_pinned is not -1, 0 or 1");
-    }
-    if (options->keep_free < 0 || options->keep_free > 2) {
-        return mend_pool_invalid("mend_sleep_options.keep_free is not 0 to 2");
-    }
-    if (options->graphs != MEND_KEEP_DEFAULT && options->graphs != MEND_KEEP_NOTHING &&
-        options->graphs != MEND_KEEP_AWAKE) {
-        return mend_pool_invalid("mend_sleep_options.graphs is not 0, MEND_KEEP_NOTHING or "
-                                 "MEND_KEEP_AWAKE: no graph reads such memory before it writes");
-    }
-    if (options->rule_count > 0 && options->rules == NULL) {
-        return mend_pool_invalid("mend_sleep_options.rules is NULL");
-    }
-    if (!mend_struct_size_is_whole(options->rule_bytes, sizeof(mend_sleep_rule))) {
-        return mend_pool_invalid("mend_sleep_options.rule_bytes is not sizeof(mend_sleep_rule)");
-    }
+    MEND_INVALID_IF(!is_keep(options->others), "mend_sleep_options.others is not a mend_keep");
+    MEND_INVALID_IF(options->skip_pinned < -1 || options->skip_pinned > 1,
+                    "mend_sleep_options.skip_pinned is not -1, 0 or 1");
+    MEND_INVALID_IF(options->keep_free < 0 || options->keep_free > 2,
+                    "mend_sleep_options.keep_free is not 0 to 2");
+    MEND_INVALID_IF(options->graphs != MEND_KEEP_DEFAULT && options->graphs != MEND_KEEP_NOTHING &&
+                        options->graphs != MEND_KEEP_AWAKE,
+                    "mend_sleep_options.graphs is not 0, MEND_KEEP_NOTHING or "
+                    "MEND_KEEP_AWAKE: no graph reads such memory before it writes");
+    MEND_INVALID_IF(options->rule_count > 0 && options->rules == NULL,
+                    "mend_sleep_options.rules is NULL");
+    MEND_INVALID_IF(!mend_struct_size_is_whole(options->rule_bytes, sizeof(mend_sleep_rule)),
+                    "mend_sleep_options.rule_bytes is not sizeof(mend_sleep_rule)");
     for (size_t i = 0; i < options->rule_count; i++) {
         int keep = mend_rule_at(options, i).keep;
-        if (!is_keep(keep) || keep == MEND_KEEP_DEFAULT) {
-            return mend_pool_invalid("mend_sleep_rule.keep is not 1 to 4");
-        }
+        MEND_INVALID_IF(!is_keep(keep) || keep == MEND_KEEP_DEFAULT,
+                        "mend_sleep_rule.keep is not 1 to 4");
         has_files = has_files || keep == MEND_KEEP_FILE;
     }
     return has_files && options->directory == NULL
@@ -182,9 +168,8 @@ static void wake_with_help(waker *w)
 mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag_count,
                       mend_wake_report *report)
 {
-    if (pool == NULL || (tags == NULL && tag_count > 0)) {
-        return mend_pool_invalid("mend_wake: pool or tags is NULL");
-    }
+    MEND_INVALID_IF(pool == NULL || (tags == NULL && tag_count > 0),
+                    "mend_wake: pool or tags is NULL");
     waker w = {.pool = pool, .order = {tags, tag_count, false}, .report = MEND_WAKE_REPORT_INIT};
     MEND_TRY(mend_pool_check_struct(report, "mend_wake_report"));
     MEND_TRY(mend_pool_enter(pool));

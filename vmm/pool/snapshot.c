@@ -13,9 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/history.h"
 #include "base/log.h"
-#include "base/names.h"
 #include "base/recording.h"
 
 enum { MOST_FILES = 9999, SUFFIX_BYTES = 16 };

@@ -1,7 +1,6 @@
 /* The importer's side: asks the exporter that a token names for its chunks. */
 #include "share/share.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <string.h>

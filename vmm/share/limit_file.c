@@ -1,14 +1,12 @@
 /* A limit that pools of several processes share, through a small file and without a daemon. */
 #include "share/share.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/align.h"
 #include "base/allowance.h"
 #include "base/error.h"
 

@@ -9,8 +9,6 @@
 
 #include <poll.h>
 
-#include "base/align.h"
-
 /* How often it looks whether others have given memory back. */
 enum { LOOK_MS = 1 };
 
@@ -102,10 +100,7 @@ static mend_status rationed_memory_info(const mend_driver *driver, uint64_t *fre
     mend_ration *ration = driver->state;
     uint64_t bytes = 0;
     uint64_t all_bytes = 0;
-    mend_status status = free_bytes_of(ration, &bytes, &all_bytes);
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
+    MEND_TRY_CALL(free_bytes_of(ration, &bytes, &all_bytes));
     const uint64_t kept_bytes = mend_min_u64(bytes, ration->keep_free_bytes);
     bytes -= kept_bytes;
     mend_mutex_lock(&ration->mutex);
@@ -116,7 +111,7 @@ static mend_status rationed_memory_info(const mend_driver *driver, uint64_t *fre
     mend_mutex_unlock(&ration->mutex);
     *free_bytes = bytes;
     *total_bytes = all_bytes;
-    return status;
+    return MEND_DRIVER_OK;
 }
 
 /* ---- for the pool ---------------------------------------------------------------------------- */

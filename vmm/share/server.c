@@ -1,7 +1,6 @@
 /* The exporter's side: what the process exports, and the thread that hands it out. */
 #include "share/share.h"
 
-#include <assert.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
@@ -11,7 +10,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/align.h"
 #include "base/error.h"
 #include "base/signals.h"
 
@@ -25,8 +23,8 @@ enum { BACKLOG = 128 };
 static mend_published *find(mend_process_shares *shares, uint64_t number)
 {
     mend_published key = {.number = number};
-    mend_tree_node *at = mend_tree_at_or_after(&shares->published, &key.by_number);
-    mend_published *found = at != NULL ? MEND_CONTAINER_OF(at, mend_published, by_number) : NULL;
+    mend_published *found = MEND_CONTAINER_OR_NULL(
+        mend_tree_at_or_after(&shares->published, &key.by_number), mend_published, by_number);
     return found != NULL && found->number == number ? found : NULL;
 }
 

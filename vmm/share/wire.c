@@ -5,8 +5,6 @@
  */
 #include "share/share.h"
 
-#include <assert.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>

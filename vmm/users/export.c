@@ -11,13 +11,10 @@
  */
 #include "users/users.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/allowance.h"
-#include "base/error.h"
-#include "layout/layout.h"
 #include "move/move.h"
 #include "share/share.h"
 
@@ -232,7 +229,7 @@ static mend_result add(mend_heap *heap, const mend_extent *what, mend_export_way
     const bool is_first = *added == NULL;
     exported *export = is_first ? make(heap, what) : *added;
     if (export == NULL) {
-        return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for an export");
+        return mend_no_host_memory("an export");
     }
     mend_result result = export_and_pin(heap, export, way, is_first);
     if (result != MEND_OK) {

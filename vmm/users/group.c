@@ -6,15 +6,10 @@
  */
 #include "users/users.h"
 
-#include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "base/error.h"
-#include "base/process.h"
 #include "move/move.h"
-#include "physical/stream.h"
-#include "physical/waits.h"
 
 void mend_group_enter(mend_heap *heap, mend_group *group, mend_pool *pool)
 {
@@ -165,8 +160,7 @@ mend_result mend_group_leave(mend_heap *heap, mend_group *group, mend_stream str
     assert(!group->is_begun);
     mend_streams *streams = &heap->streams;
     MEND_TRY(mend_streams_keep_captured(streams, group->number));
-    for (uint32_t i = mend_slots_first_of(streams, group->number); i != MEND_STREAM_UNKNOWN;
-         i = mend_slots_next_of(streams, i)) {
+    MEND_SLOTS_EACH(i, streams, group->number) {
         mend_streams_stamp(streams, i, 0); /* for blocks that are still live */
     }
     MEND_TRY(stream == MEND_NO_STREAM ? close_on_none(heap, group) : close_on(heap, group, stream));
@@ -264,8 +258,7 @@ static mend_result make(mend_heap *heap, mend_order order, mend_group **made)
     }
     mend_result result = group != NULL && end != NULL
                              ? ask_for_end(heap, order.stream, end)
-                             : mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY,
-                                            "malloc failed for the memory of a capture");
+                             : mend_no_host_memory("the memory of a capture");
     if (result != MEND_OK) {
         free(group);
         free(end);

@@ -5,8 +5,6 @@
  */
 #include "users/users.h"
 
-#include <assert.h>
-
 #include "base/error.h"
 #include "layout/layout.h"
 
@@ -90,7 +88,7 @@ mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes
     pinned_range *range = find(heap, address, size_bytes, owner);
     if (range == NULL) {
         if (!mend_slab_reserve(&heap->pins.nodes, 1)) {
-            return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a pin");
+            return mend_no_host_memory("a pin");
         }
         range = mend_slab_take(&heap->pins.nodes);
         range->address = address;

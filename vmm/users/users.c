@@ -2,12 +2,7 @@
  * requests memory: the stream of a request, and the group that will own the block. */
 #include "users/users.h"
 
-#include <assert.h>
-
-#include "base/error.h"
 #include "move/move.h"
-#include "physical/stream.h"
-#include "physical/waits.h"
 
 void mend_users_record_fence(mend_heap *heap, uint32_t stream)
 {

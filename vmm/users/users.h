@@ -1,4 +1,5 @@
-/* The streams that use blocks: finding them by handle, and recording their fences. */
+/* The streams that use blocks: finding them by handle, and recording their fences. Guarded by the
+ * heap's `state` lock. */
 #ifndef MEND_USERS_USERS_H
 #define MEND_USERS_USERS_H
 
@@ -47,8 +48,6 @@ mend_result mend_users_forget_stream(mend_heap *heap, mend_stream stream);
 
 /* ---- group.c --------------------------------------------------------------------------------- */
 
-/* Guarded by the heap's `state` lock. */
-
 struct mend_group {
     mend_list link;  /* of all groups of the heap; begun ones first, the latest before the others */
     mend_pool *pool; /* for the calls of mend.h; NULL: a group of a capture */
@@ -96,8 +95,6 @@ mend_result mend_group_leave(mend_heap *heap, mend_group *group, mend_stream str
 /* Searches for empty chunks meet those that the group keeps (physical/parked.c): before it ends,
  * and before a request of its own. 0: none. Under `state`. */
 void mend_group_show_chunks(mend_heap *heap, uint32_t group);
-
-/* Guarded by the heap's `state` lock. */
 
 /* The number of a capture's group, which is created if there is none; that calls the driver.
  * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
