@@ -5,7 +5,7 @@ import os
 import re
 
 CALL = re.compile(r"\b(?:mend_fail|mend_failure|mend_fail_driver|mend_driver_failure|"
-                  r"mend_pool_invalid|MEND_INVALID_IF|mend_pool_enter_all_if)\(")
+                  r"mend_pool_invalid|MEND_INVALID_IF)\(")
 LITERALS = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s*(?:PRI\w+\s*)?"(?:[^"\\]|\\.)*")*')
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 VALUE = re.compile(r"%[-+ #0]*[\d.*]*(?:hh|h|ll|l|z|j)?[a-zA-Z]")

@@ -65,8 +65,8 @@ static mend_status map_page(memory_probe *probe, int page)
 static mend_status map_chunk(memory_probe *probe, const mend_chunk_properties *properties)
 {
     const mend_driver *driver = probe->driver;
-    MEND_TRY_CALL(driver->create(driver, probe->page_bytes, properties, &probe->chunk));
-    return map_page(probe, 0);
+    mend_status status = driver->create(driver, probe->page_bytes, properties, &probe->chunk);
+    return status == MEND_DRIVER_OK ? map_page(probe, 0) : status;
 }
 
 /* Gives the chunk back, and its mappings. */

@@ -4,11 +4,7 @@
  */
 #include "ladder/ladder.h"
 
-#include "base/error.h"
-#include "base/process.h"
 #include "move/move.h"
-#include "physical/waits.h"
-#include "policy/policy.h"
 #include "users/users.h"
 
 /* Restores what asking would change, so that later requests do not depend on who has asked. */

@@ -4,14 +4,8 @@
  */
 #include "ladder/ladder.h"
 
-#include <assert.h>
-
-#include "layout/layout.h"
-#include "layout/ranges.h"
 #include "move/move.h"
 #include "move/ranges.h"
-#include "physical/waits.h"
-#include "policy/policy.h"
 
 /* The most plans for one gap: the driver may refuse the first one, the next one may lack room under
  * what the device can give, and the last one has it. */

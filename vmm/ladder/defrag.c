@@ -6,13 +6,10 @@
  */
 #include "ladder/ladder.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
-#include "base/error.h"
 #include "move/move.h"
 #include "move/ranges.h"
-#include "physical/waits.h"
 #include "users/users.h"
 
 mend_result mend_quiet_begin(mend_heap *heap, uint32_t asking, bool gives_back)

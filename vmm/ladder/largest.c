@@ -4,14 +4,9 @@
  */
 #include "ladder/ladder.h"
 
-#include <assert.h>
-
-#include "layout/layout.h"
-#include "layout/ranges.h"
 #include "move/move.h"
 #include "move/ranges.h"
 #include "policy/constants.h"
-#include "policy/policy.h"
 
 /* The plans that create no more than the request lacks: if these fail, all others fail too. */
 static const mend_plan_rules ways[] = {

@@ -5,13 +5,8 @@
  */
 #include "ladder/ladder.h"
 
-#include <assert.h>
-
-#include "base/error.h"
-#include "layout/layout.h"
 #include "move/move.h"
 #include "policy/constants.h"
-#include "policy/policy.h"
 
 /* ---- in mapped memory ---------------------------------------------------------------------------
  */

@@ -1,19 +1,12 @@
 /* The report of an allocation that found no room: where the memory is, and what would help. */
 #include "ladder/ladder.h"
 
-#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "base/process.h"
 #include "base/words.h"
-#include "layout/holders.h"
-#include "layout/layout.h"
-#include "layout/ranges.h"
 #include "move/move.h"
-#include "policy/policy.h"
 
 #define RUN_OF(node) MEND_CONTAINER_OF(node, mend_run, by_address)
 

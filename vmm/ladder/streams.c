@@ -1,11 +1,7 @@
 /* Memory that other streams freed: what a climb asks the driver before it can be used. */
 #include "ladder/ladder.h"
 
-#include "base/align.h"
-#include "base/process.h"
 #include "move/move.h"
-#include "physical/stream.h"
-#include "physical/waits.h"
 #include "policy/constants.h"
 
 /* Bytes freed behind events of the context that have not passed, as far as is known. */

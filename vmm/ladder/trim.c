@@ -1,13 +1,8 @@
 /* Giving memory back: at once, after host waits, to a peer pool, or because of a lower limit. */
 #include "ladder/ladder.h"
 
-#include <assert.h>
-
-#include "base/error.h"
-#include "layout/layout.h"
 #include "move/move.h"
 #include "move/ranges.h"
-#include "physical/waits.h"
 #include "users/users.h"
 
 /* Also releases groups of captures whose graphs have ended, and addresses of destroyed ranges. */

@@ -6,8 +6,6 @@
  */
 #include "move/move.h"
 
-#include <assert.h>
-
 #include "move/ranges.h"
 
 static void append(mend_heap *heap, int device)

@@ -4,11 +4,7 @@
  */
 #include "move/move.h"
 
-#include <assert.h>
 #include <stdlib.h>
-
-#include "base/error.h"
-#include "layout/layout.h"
 
 typedef struct compaction {
     mend_heap *heap;

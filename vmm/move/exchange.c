@@ -12,12 +12,7 @@
  */
 #include "move/move.h"
 
-#include <assert.h>
 #include <stdlib.h>
-
-#include "base/error.h"
-#include "layout/layout.h"
-#include "physical/chunk.h"
 
 typedef struct exchange {
     mend_heap *heap;

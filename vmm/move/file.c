@@ -4,7 +4,6 @@
  */
 #include "move/keep.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/allowance.h"
-#include "base/error.h"
 #include "move/move.h"
 
 static mend_result refused(const char *what, int error)

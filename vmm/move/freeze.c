@@ -8,11 +8,6 @@
  */
 #include "move/move.h"
 
-#include <assert.h>
-
-#include "base/error.h"
-#include "layout/layout.h"
-
 /* A claimed span may be split at the edges of its chunk, and becomes a run when the chunk thaws. */
 mend_layout_promise mend_freeze_nodes(const mend_heap *heap, size_t chunks, size_t spans)
 {

@@ -4,14 +4,7 @@
  */
 #include "move/move.h"
 
-#include <assert.h>
 #include <stdlib.h>
-
-#include "base/error.h"
-#include "layout/layout.h"
-#include "physical/chunk.h"
-#include "physical/waits.h"
-#include "policy/policy.h"
 
 /* What the transaction has done so far, to be undone if a later step fails. */
 typedef struct transaction {

@@ -8,11 +8,8 @@
  */
 #include "move/keep.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
-#include "base/error.h"
-#include "layout/layout.h"
 #include "move/move.h"
 
 #define COPY_OF(node)      MEND_CONTAINER_OF(node, mend_kept, by_address)

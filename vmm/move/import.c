@@ -11,11 +11,8 @@
  */
 #include "move/move.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/error.h"
 
 #define BY_ADDRESS(node) MEND_CONTAINER_OR_NULL(node, mend_imported, by_address)
 #define BY_NAME(node)    MEND_CONTAINER_OR_NULL(node, mend_imported, by_name)

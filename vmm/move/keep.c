@@ -1,12 +1,9 @@
 /* What is kept of sleeping chunks: which bytes, where, and their way there and back. */
 #include "move/keep.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
-#include "base/error.h"
 #include "base/struct_size.h"
-#include "layout/layout.h"
 #include "move/move.h"
 
 /* ---- what is kept ---------------------------------------------------------------------------- */

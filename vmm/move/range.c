@@ -5,10 +5,8 @@
  */
 #include "move/ranges.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
-#include "base/error.h"
 #include "move/move.h"
 
 #define RANGE_OF(node) MEND_CONTAINER_OR_NULL(node, mend_range, by_address)

@@ -7,13 +7,6 @@
  */
 #include "move/move.h"
 
-#include <assert.h>
-
-#include "base/error.h"
-#include "layout/layout.h"
-#include "layout/ranges.h"
-#include "physical/waits.h"
-
 #define RETIRED_OF(at) MEND_CONTAINER_OR_NULL(at, mend_retired, owed)
 
 bool mend_retire_reserve(mend_heap *heap, size_t count)

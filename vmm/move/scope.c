@@ -7,10 +7,6 @@
  */
 #include "move/move.h"
 
-#include "base/error.h"
-#include "layout/layout.h"
-#include "policy/policy.h"
-
 /* Calls that make memory usable may find that there is none; NOT_READY means the same. */
 static bool is_lack_of_memory(mend_driver_call call, mend_status status)
 {

@@ -5,16 +5,10 @@
  */
 #include "move/move.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
-#include "base/error.h"
-#include "base/process.h"
-#include "layout/layout.h"
-#include "layout/ranges.h"
 #include "move/keep.h"
 #include "move/ranges.h"
-#include "physical/waits.h"
 
 #define CHUNK_OF(at) MEND_CONTAINER_OF(at, mend_chunk, owed)
 #define RANGE_OF(at) MEND_CONTAINER_OF(at, mend_range, owed)

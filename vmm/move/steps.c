@@ -4,12 +4,6 @@
  */
 #include "move/move.h"
 
-#include <assert.h>
-
-#include "base/error.h"
-#include "layout/layout.h"
-#include "physical/chunk.h"
-
 /* How many times a call is repeated after NOT_READY, a lack of memory that some drivers overcome by
  * themselves: after longer and longer pauses, without the lock. */
 enum { NOT_READY_TRIES = 4 };

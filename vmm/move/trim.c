@@ -4,13 +4,6 @@
  */
 #include "move/move.h"
 
-#include <assert.h>
-
-#include "base/error.h"
-#include "layout/layout.h"
-#include "physical/stream.h"
-#include "physical/waits.h"
-#include "policy/policy.h"
 #include "share/share.h"
 
 static bool can_withdraw(mend_heap *heap, mend_chunk *chunk, bool may_unmap)

@@ -6,13 +6,9 @@
  */
 #include "move/ranges.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
-#include "base/error.h"
-#include "base/process.h"
 #include "move/move.h"
-#include "physical/waits.h"
 
 #define RANGE_OF(node)    MEND_CONTAINER_OF(node, mend_range, by_address)
 #define OWED_RANGE_OF(at) MEND_CONTAINER_OF(at, mend_range, owed)

@@ -4,11 +4,8 @@
  */
 #include "move/ranges.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
-#include "base/error.h"
-#include "base/process.h"
 #include "move/move.h"
 
 #define RANGE_OF(at) MEND_CONTAINER_OF(at, const mend_range, owed)

@@ -1,5 +1,4 @@
 /* The audit of addresses: what is mapped at each of them, retired mappings and imports. */
-#include "layout/ranges.h"
 #include "move/move.h"
 #include "observe/audit_parts.h"
 

@@ -2,8 +2,6 @@
  * The audit of chunks: each has what its state says, and what is counted of all of them is counted
  * again. An alias is one part of one chunk, which is lent to it alone.
  */
-#include "layout/layout.h"
-#include "move/move.h"
 #include "observe/audit_parts.h"
 #include "sleep/sleep.h"
 #include "users/users.h"

@@ -1,6 +1,4 @@
 /* The audit of the layout: spans, runs and the front cache of a zone. */
-#include <assert.h>
-
 #include "layout/layout.h"
 #include "layout/ranges.h"
 #include "observe/audit_parts.h"

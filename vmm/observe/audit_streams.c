@@ -1,12 +1,9 @@
 /* The audit of streams: their fences, and the stamps that wait for them. Also how to report a
  * finding. */
-#include <assert.h>
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 
 #include "observe/audit_parts.h"
-#include "physical/stream.h"
 
 bool mend_audit_broken(const mend_audit_walk *a, const char *format, ...)
 {

@@ -5,11 +5,9 @@
  */
 #include "observe/observe.h"
 
-#include <assert.h>
 #include <stdio.h>
 
 #include "base/words.h"
-#include "layout/holders.h"
 #include "layout/layout.h"
 #include "layout/ranges.h"
 

@@ -4,7 +4,6 @@
  */
 #include "observe/observe.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "layout/layout.h"

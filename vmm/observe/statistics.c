@@ -1,14 +1,8 @@
 /* Fills mend_stats from the heap. */
 #include "observe/observe.h"
 
-#include <assert.h>
-
 #include "ladder/ladder.h"
-#include "layout/layout.h"
-#include "layout/ranges.h"
 #include "move/move.h"
-#include "physical/chunk.h"
-#include "physical/stream.h"
 
 /* Of the mapped chunks of a zone. */
 typedef struct zone_sums {

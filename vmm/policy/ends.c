@@ -6,10 +6,8 @@
  */
 #include "policy/policy.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
-#include "layout/layout.h"
 #include "policy/constants.h"
 
 #define RUN_OF(node) MEND_CONTAINER_OF(node, mend_run, by_address)

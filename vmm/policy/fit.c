@@ -4,9 +4,6 @@
  */
 #include "policy/policy.h"
 
-#include <assert.h>
-
-#include "layout/layout.h"
 #include "policy/constants.h"
 
 static bool is_ready(mend_heap *heap, const mend_request *request, mend_run *run, uint64_t address)

@@ -5,7 +5,6 @@
  */
 #include "policy/policy.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 struct mend_offered {

@@ -6,11 +6,9 @@
  */
 #include "policy/policy.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "layout/layout.h"
 #include "policy/constants.h"
 
 void mend_plan_clear(mend_plan *plan)

@@ -4,9 +4,6 @@
  */
 #include "policy/policy.h"
 
-#include <assert.h>
-
-#include "layout/layout.h"
 #include "policy/constants.h"
 
 static void note_refused(mend_plan *plan, uint64_t create_bytes)

@@ -4,7 +4,6 @@
  */
 #include "policy/policy.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 /* Driver calls of a compaction. For each cluster: create, map twice, copy, set_access, and unmap of

@@ -197,9 +197,9 @@ mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream strea
 
 mend_result mend_forget_stream(mend_pool *pool, mend_stream stream)
 {
-    MEND_TRY(mend_pool_enter_all_if(
-        pool, pool != NULL && !is_no_stream(stream),
-        "mend_forget_stream: pool is NULL, or MEND_NO_STREAM, or MEND_EVERY_STREAM"));
+    MEND_INVALID_IF(pool == NULL || is_no_stream(stream),
+                    "mend_forget_stream: pool is NULL, or MEND_NO_STREAM, or MEND_EVERY_STREAM");
+    MEND_TRY(mend_pool_enter_all(pool));
     return mend_pool_leave_all(pool, mend_users_forget_stream(&pool->heap, stream));
 }
 
@@ -236,9 +236,10 @@ static mend_result change(mend_pool *pool, const void *pointer, uint64_t size_by
                           const char *mistake)
 {
     const uint64_t address = (uint64_t)(uintptr_t)pointer;
-    bool is_right =
-        pool != NULL && pointer != NULL && size_bytes != 0 && size_bytes <= UINT64_MAX - address;
-    MEND_TRY(mend_pool_enter_all_if(pool, is_right, mistake));
+    MEND_INVALID_IF(pool == NULL || pointer == NULL || size_bytes == 0 ||
+                        size_bytes > UINT64_MAX - address,
+                    mistake);
+    MEND_TRY(mend_pool_enter_all(pool));
     return mend_pool_leave_all(pool,
                                change_pins(&pool->heap, address, size_bytes, MEND_PIN_OF_PROGRAM));
 }

@@ -146,11 +146,6 @@ mend_result mend_pool_enter_all(mend_pool *pool)
     return result;
 }
 
-mend_result mend_pool_enter_all_if(mend_pool *pool, bool is_right, const char *mistake)
-{
-    return is_right ? mend_pool_enter_all(pool) : mend_pool_invalid(mistake);
-}
-
 mend_result mend_pool_leave_all_with(mend_pool *pool, mend_result result, void *given,
                                      const void *all, size_t all_bytes)
 {

@@ -23,8 +23,8 @@ mend_result mend_get_regions(mend_pool *pool, mend_region *regions, size_t regio
 
 mend_result mend_history_start(mend_pool *pool, uint64_t capacity_events)
 {
-    MEND_TRY(pool != NULL ? mend_pool_check_process(pool)
-                          : mend_pool_invalid("mend_history_start: pool is NULL"));
+    MEND_INVALID_IF(pool == NULL, "mend_history_start: pool is NULL");
+    MEND_TRY(mend_pool_check_process(pool));
     mend_history_event *events = capacity_events > 0 ? mend_history_make(capacity_events) : NULL;
     if (events == NULL && capacity_events > 0) {
         return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY,

@@ -45,7 +45,8 @@ mend_result mend_get_room(mend_pool *pool, mend_stream stream, mend_room *room)
 
 mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes)
 {
-    MEND_TRY(mend_pool_enter_all_if(pool, pool != NULL, "mend_set_limit: pool is NULL"));
+    MEND_INVALID_IF(pool == NULL, "mend_set_limit: pool is NULL");
+    MEND_TRY(mend_pool_enter_all(pool));
     mend_result result = mend_ladder_set_limit(&pool->heap, limit_bytes);
     uint64_t limit = pool->heap.config.limit_bytes;
     if (pool->is_plain) {
@@ -65,7 +66,8 @@ mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes)
 
 mend_result mend_set_soft_limit(mend_pool *pool, uint64_t soft_limit_bytes)
 {
-    MEND_TRY(mend_pool_enter_all_if(pool, pool != NULL, "mend_set_soft_limit: pool is NULL"));
+    MEND_INVALID_IF(pool == NULL, "mend_set_soft_limit: pool is NULL");
+    MEND_TRY(mend_pool_enter_all(pool));
     pool->heap.config.soft_limit_bytes = soft_limit_bytes;
     return mend_pool_leave_all(pool, MEND_OK);
 }
@@ -77,7 +79,8 @@ mend_result mend_defrag(mend_pool *pool, const mend_defrag_limits *given,
     mend_defrag_report all = MEND_DEFRAG_REPORT_INIT;
     MEND_TRY(mend_pool_check_struct(report, "mend_defrag_report"));
     MEND_TRY(mend_pool_read_struct(given, "mend_defrag_limits", &limits, sizeof(limits)));
-    MEND_TRY(mend_pool_enter_all_if(pool, pool != NULL, "mend_defrag: pool is NULL"));
+    MEND_INVALID_IF(pool == NULL, "mend_defrag: pool is NULL");
+    MEND_TRY(mend_pool_enter_all(pool));
     return mend_pool_leave_all_with(pool, mend_ladder_defrag(&pool->heap, &limits, &all), report,
                                     &all, sizeof(all));
 }
@@ -124,9 +127,8 @@ mend_result mend_pool_explain(mend_pool *pool, mend_stream asking, mend_explanat
 mend_result mend_audit(mend_pool *pool)
 {
     char finding[MEND_AUDIT_FINDING_BYTES];
-    mend_result result = pool != NULL ? mend_pool_check_process(pool)
-                                      : mend_pool_invalid("mend_audit: pool is NULL");
-    return result != MEND_OK || mend_pool_audit(pool, finding)
-               ? result
-               : mend_fail(MEND_ERROR_INVARIANT, "%s", finding);
+    MEND_INVALID_IF(pool == NULL, "mend_audit: pool is NULL");
+    MEND_TRY(mend_pool_check_process(pool));
+    return mend_pool_audit(pool, finding) ? MEND_OK
+                                          : mend_fail(MEND_ERROR_INVARIANT, "%s", finding);
 }

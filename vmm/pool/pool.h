@@ -315,9 +315,6 @@ static inline mend_result mend_pool_enter(mend_pool *pool)
 }
 mend_result mend_pool_enter_all(mend_pool *pool);
 
-/* mend_pool_enter_all where the arguments are right; else mend_pool_invalid of the mistake. */
-mend_result mend_pool_enter_all_if(mend_pool *pool, bool is_right, const char *mistake);
-
 /* In debug builds: runs the audit if the config asks for it. */
 #ifdef NDEBUG
 static inline void mend_pool_audit_after_call(mend_pool *pool)

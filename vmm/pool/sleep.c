@@ -66,8 +66,8 @@ mend_result mend_sleep(mend_pool *pool, const mend_sleep_options *given, mend_sl
 {
     mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
     mend_sleep_report all = MEND_SLEEP_REPORT_INIT;
-    MEND_TRY(pool != NULL ? mend_pool_check_struct(report, "mend_sleep_report")
-                          : mend_pool_invalid("mend_sleep: pool is NULL"));
+    MEND_INVALID_IF(pool == NULL, "mend_sleep: pool is NULL");
+    MEND_TRY(mend_pool_check_struct(report, "mend_sleep_report"));
     MEND_TRY(read_options(given, &options));
     MEND_TRY(mend_pool_needs_virtual_memory(pool, "mend_sleep"));
     MEND_TRY(mend_pool_enter_all(pool));
@@ -182,8 +182,8 @@ mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag_count,
 
 mend_result mend_read_kept(mend_pool *pool, const void *address, uint64_t size_bytes, void *host)
 {
-    MEND_TRY(mend_pool_enter_all_if(pool, pool != NULL && host != NULL,
-                                    "mend_read_kept: pool or host is NULL"));
+    MEND_INVALID_IF(pool == NULL || host == NULL, "mend_read_kept: pool or host is NULL");
+    MEND_TRY(mend_pool_enter_all(pool));
     return mend_pool_leave_all(
         pool, mend_sleep_read(&pool->heap, (uint64_t)(uintptr_t)address, size_bytes, host));
 }
@@ -206,8 +206,9 @@ mend_result mend_get_sleep_tags(mend_pool *pool, mend_sleep_tag_info *infos, siz
 mend_result mend_find_kept(mend_pool *pool, const void *address, uint64_t size_bytes,
                            const void **host)
 {
-    MEND_TRY(mend_pool_enter_all_if(pool, pool != NULL && host != NULL && size_bytes != 0,
-                                    "mend_find_kept: pool or host is NULL, or the size is 0"));
+    MEND_INVALID_IF(pool == NULL || host == NULL || size_bytes == 0,
+                    "mend_find_kept: pool or host is NULL, or the size is 0");
+    MEND_TRY(mend_pool_enter_all(pool));
     return mend_pool_leave_all(
         pool, mend_sleep_find(&pool->heap, (uint64_t)(uintptr_t)address, size_bytes, host));
 }
@@ -215,7 +216,8 @@ mend_result mend_find_kept(mend_pool *pool, const void *address, uint64_t size_b
 mend_result mend_keep_host_memory(mend_pool *pool, uint64_t most_bytes)
 {
     mend_driver_scope scope;
-    MEND_TRY(mend_pool_enter_all_if(pool, pool != NULL, "mend_keep_host_memory: pool is NULL"));
+    MEND_INVALID_IF(pool == NULL, "mend_keep_host_memory: pool is NULL");
+    MEND_TRY(mend_pool_enter_all(pool));
     mend_result result = mend_driver_scope_open(&pool->heap, &scope);
     if (result == MEND_OK) {
         mend_copies_limit(&pool->heap, most_bytes);
@@ -230,7 +232,8 @@ mend_result mend_quiesce(mend_pool *pool, mend_quiesce_report *report)
 {
     mend_quiesce_report all = MEND_QUIESCE_REPORT_INIT;
     MEND_TRY(mend_pool_check_struct(report, "mend_quiesce_report"));
-    MEND_TRY(mend_pool_enter_all_if(pool, pool != NULL, "mend_quiesce: pool is NULL"));
+    MEND_INVALID_IF(pool == NULL, "mend_quiesce: pool is NULL");
+    MEND_TRY(mend_pool_enter_all(pool));
     return mend_pool_leave_all_with(pool, mend_heap_quiesce(&pool->heap, &all), report, &all,
                                     sizeof(all));
 }

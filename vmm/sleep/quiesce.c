@@ -1,9 +1,6 @@
 /* A pool that holds no memory which other processes can know: for a checkpoint of the process. */
 #include "sleep/sleep.h"
 
-#include "base/error.h"
-#include "move/move.h"
-
 /* Memory that other processes can know, or might. */
 static bool is_shareable(const mend_chunk *chunk)
 {

@@ -1,11 +1,7 @@
 /* Reads what is kept of sleeping memory, while it sleeps. */
 #include "sleep/sleep.h"
 
-#include <assert.h>
 #include <string.h>
-
-#include "base/error.h"
-#include "move/move.h"
 
 static mend_result not_there(uint64_t address, const char *why)
 {

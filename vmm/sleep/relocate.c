@@ -1,12 +1,7 @@
 /* Moves of live blocks between the device and the host, chunk by chunk (move/move.h). */
 #include "sleep/sleep.h"
 
-#include <assert.h>
-
-#include "base/error.h"
-#include "move/move.h"
 #include "move/ranges.h"
-#include "policy/policy.h"
 
 typedef struct relocation {
     mend_heap *heap;

@@ -5,12 +5,7 @@
  */
 #include "sleep/sleep.h"
 
-#include <assert.h>
 #include <stdlib.h>
-
-#include "base/error.h"
-#include "layout/layout.h"
-#include "move/move.h"
 
 bool mend_is_tagged(const mend_span *span, const uint64_t *tags, size_t tag_count)
 {

@@ -1,13 +1,6 @@
 /* A sleep, as a transaction: memory is copied or dropped, unmapped, and given back. */
 #include "sleep/sleep.h"
 
-#include <assert.h>
-
-#include "base/error.h"
-#include "layout/layout.h"
-#include "move/move.h"
-#include "physical/chunk.h"
-
 /* mend_sleep_options.keep_free: what sleeps leaves its memory to the pool. */
 enum { KEEPS_ALL = 2 };
 

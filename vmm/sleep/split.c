@@ -6,7 +6,6 @@
  */
 #include "sleep/sleep.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 /* What a page of a chunk holds, as bits. */

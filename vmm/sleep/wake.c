@@ -4,17 +4,10 @@
  */
 #include "sleep/sleep.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
-#include "base/error.h"
 #include "base/words.h"
-#include "layout/layout.h"
-#include "move/move.h"
 #include "move/ranges.h"
-#include "physical/chunk.h"
-#include "physical/waits.h"
-#include "policy/policy.h"
 
 typedef struct waking {
     mend_heap *heap;
