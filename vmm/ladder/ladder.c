@@ -1,9 +1,16 @@
 /* All rungs of the ladder, from the cheapest to the most expensive. */
 #include "ladder/ladder.h"
 
+#include <assert.h>
+
+#include "base/error.h"
+#include "base/process.h"
+#include "layout/layout.h"
 #include "move/move.h"
 #include "move/ranges.h"
+#include "physical/waits.h"
 #include "policy/constants.h"
+#include "policy/policy.h"
 #include "users/users.h"
 
 /* The most searches of one request: threads that keep allocating and freeing must not delay its

@@ -177,9 +177,7 @@ static const mend_span *emptiest_holder(const mend_heap *heap, uint64_t *free_mo
 {
     const mend_chunk *emptiest = NULL;
     *free_most_bytes = 0;
-    for (mend_tree_node *at = mend_tree_first(&heap->chunks.mapped); at != NULL;
-         at = mend_tree_next(at)) {
-        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+    MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
         uint64_t bytes = chunk->size_bytes - chunk->live_bytes;
         if (chunk->live_bytes != 0 && chunk->aliases == 0 && !mend_chunk_is_set_aside(chunk) &&
             bytes > *free_most_bytes) {

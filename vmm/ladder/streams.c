@@ -36,16 +36,14 @@ static bool has_unfenced(const mend_heap *heap, uint32_t asking, bool covered, u
         heap->chunks.reserved_bytes - most_bytes <= mend_heap_awake_bytes(heap)) {
         return false;
     }
-    uint32_t i = MEND_STREAM_UNKNOWN;
-    do {
+    MEND_SLOTS_EACH_AND_UNKNOWN(i, streams) {
         const mend_stream_state *state = &streams->items[i];
         if (i != asking || i == MEND_STREAM_UNKNOWN) {
             bytes += state->open ? state->open_bytes : 0;
             bytes += covered ? behind_context(streams, state) : 0;
             bytes += covered && asking == MEND_STREAM_UNKNOWN ? behind_fences(state) : 0;
         }
-        i = mend_slots_next_of(streams, i);
-    } while (i != MEND_STREAM_UNKNOWN);
+    }
     return bytes > most_bytes;
 }
 
@@ -99,13 +97,9 @@ static mend_result close_others(mend_heap *heap, uint32_t except, uint64_t allow
     if (!mend_streams_are_several(streams)) {
         return MEND_OK;
     }
-    for (uint32_t i = mend_slots_first_of(streams, 0); i != MEND_STREAM_UNKNOWN;
-         i = mend_slots_next_of(streams, i)) {
+    MEND_SLOTS_EACH(i, streams, 0) {
         if (i != except) {
-            mend_result result = mend_streams_close_epoch(streams, i);
-            if (result != MEND_OK) {
-                return result;
-            }
+            MEND_TRY(mend_streams_close_epoch(streams, i));
         }
     }
     return close_unfenced(heap, except, allowed_bytes);

@@ -97,18 +97,8 @@ static bool fits(const mend_kept *copy, const mend_kept *kept)
            copy->room_bytes - kept->host_bytes <= kept->host_bytes / 4;
 }
 
-static int compare_addresses(const mend_tree_node *a, const mend_tree_node *b)
-{
-    return mend_compare_u64(COPY_OF(a)->address, COPY_OF(b)->address);
-}
-
-static int compare_rooms(const mend_tree_node *a, const mend_tree_node *b)
-{
-    const mend_kept *first = COPY_BY_ROOM(a);
-    const mend_kept *second = COPY_BY_ROOM(b);
-    const int order = mend_compare_u64(first->room_bytes, second->room_bytes);
-    return order != 0 ? order : mend_compare_u64(first->address, second->address);
-}
+MEND_TREE_ORDER(compare_addresses, mend_kept, by_address, address);
+MEND_TREE_ORDER_BY_TWO(compare_rooms, mend_kept, by_room, room_bytes, address);
 
 static bool begins_behind(const mend_tree_node *node, const void *address)
 {

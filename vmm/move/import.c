@@ -17,12 +17,7 @@
 #define BY_ADDRESS(node) MEND_CONTAINER_OR_NULL(node, mend_imported, by_address)
 #define BY_NAME(node)    MEND_CONTAINER_OR_NULL(node, mend_imported, by_name)
 
-static int compare_addresses(const mend_tree_node *first, const mend_tree_node *second)
-{
-    uint64_t a = MEND_CONTAINER_OF(first, mend_imported, by_address)->address;
-    uint64_t b = MEND_CONTAINER_OF(second, mend_imported, by_address)->address;
-    return (a > b) - (a < b);
-}
+MEND_TREE_ORDER(compare_addresses, mend_imported, by_address, address);
 
 static int compare(const mend_import_name *a, const mend_import_name *b)
 {

@@ -125,8 +125,7 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     stats->aliases = heap->chunks.owing.count[MEND_OWED_ALIAS];
     stats->mappings = mend_heap_mappings(heap);
     stats->unmapped_blocks = unmapped_blocks(heap);
-    for (uint32_t i = mend_slots_first_of(&heap->streams, 0); i != MEND_STREAM_UNKNOWN;
-         i = mend_slots_next_of(&heap->streams, i)) {
+    MEND_SLOTS_EACH(i, &heap->streams, 0) {
         stats->streams += heap->streams.items[i].known;
     }
     stats->groups = heap->groups.count - heap->groups.capture_count;
