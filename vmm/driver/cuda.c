@@ -277,7 +277,7 @@ static mend_result load_driver(const mend_driver **driver)
         cuda->driver_version = 0;
     }
     mend_mutex_init(&cuda->mutex, MEND_RANK_DRIVER);
-    mend_tree_init(&cuda->pinned, mend_cuda_compare_pinned);
+    mend_pointer_map_init(&cuda->pinned);
     cuda->table = cuda_table;
     cuda->table.state = cuda;
     *driver = &cuda->table;

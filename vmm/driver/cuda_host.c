@@ -13,7 +13,6 @@
  *    bound to the latter's node, as far as it has room.
  */
 #include <sched.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -109,39 +108,29 @@ static unsigned char *map_pages(uint64_t size_bytes)
 
 /* ---- the table's calls ----------------------------------------------------------------------- */
 
-typedef struct pinned {
-    mend_tree_node node;
-    uint64_t address;
-    uint64_t size_bytes;
-} pinned;
-
-int mend_cuda_compare_pinned(const mend_tree_node *a, const mend_tree_node *b)
-{
-    const uint64_t first = MEND_CONTAINER_OF(a, pinned, node)->address;
-    const uint64_t second = MEND_CONTAINER_OF(b, pinned, node)->address;
-    return (first > second) - (first < second);
-}
-
+/* Room to note the pages comes first: what the driver has registered is not lost. */
 static bool register_pages(mend_cuda *cuda, uint64_t size_bytes, void **pointer)
 {
-    pinned *made = calloc(1, sizeof(*made));
-    unsigned char *pages = made != NULL ? map_pages(size_bytes) : NULL;
-    if (pages == NULL) {
-        free(made);
-        return false;
-    }
-    if (cuda->functions.cuMemHostRegister(pages, size_bytes, 0) != MEND_DRIVER_OK) {
-        munmap(pages, size_bytes);
-        free(made);
-        return false;
-    }
-    made->address = (uintptr_t)pages;
-    made->size_bytes = size_bytes;
     mend_mutex_lock(&cuda->mutex);
-    mend_tree_insert(&cuda->pinned, &made->node);
+    const bool has_room = mend_pointer_map_promise(&cuda->pinned);
     mend_mutex_unlock(&cuda->mutex);
-    *pointer = pages;
-    return true;
+    if (!has_room) {
+        return false;
+    }
+    unsigned char *pages = map_pages(size_bytes);
+    const bool is_registered =
+        pages != NULL && cuda->functions.cuMemHostRegister(pages, size_bytes, 0) == MEND_DRIVER_OK;
+    mend_mutex_lock(&cuda->mutex);
+    mend_pointer_map_end_promise(&cuda->pinned);
+    if (is_registered) {
+        mend_pointer_map_insert(&cuda->pinned, (uintptr_t)pages, (void *)(uintptr_t)size_bytes);
+        *pointer = pages;
+    }
+    mend_mutex_unlock(&cuda->mutex);
+    if (!is_registered && pages != NULL) {
+        munmap(pages, size_bytes);
+    }
+    return is_registered;
 }
 
 mend_status mend_cuda_host_alloc(const mend_driver *driver, uint64_t size_bytes, void **pointer)
@@ -163,27 +152,16 @@ mend_status mend_cuda_host_alloc(const mend_driver *driver, uint64_t size_bytes,
 mend_status mend_cuda_host_free(const mend_driver *driver, void *pointer)
 {
     mend_cuda *cuda = mend_cuda_of(driver);
-    const pinned key = {.address = (uintptr_t)pointer};
     mend_mutex_lock(&cuda->mutex);
-    mend_tree_node *node = mend_tree_at_or_after(&cuda->pinned, &key.node);
-    pinned *found = node != NULL ? MEND_CONTAINER_OF(node, pinned, node) : NULL;
-    if (found != NULL && found->address == key.address) {
-        mend_tree_remove(&cuda->pinned, &found->node);
-    } else {
-        found = NULL;
-    }
+    const uint64_t bytes = (uintptr_t)mend_pointer_map_find(&cuda->pinned, (uintptr_t)pointer);
     mend_mutex_unlock(&cuda->mutex);
-    if (found == NULL) {
+    if (bytes == 0) {
         return cuda->functions.cuMemFreeHost(pointer);
     }
-    mend_status status = cuda->functions.cuMemHostUnregister(pointer);
-    if (status == MEND_DRIVER_OK) {
-        munmap(pointer, found->size_bytes);
-        free(found);
-    } else {
-        mend_mutex_lock(&cuda->mutex);
-        mend_tree_insert(&cuda->pinned, &found->node);
-        mend_mutex_unlock(&cuda->mutex);
-    }
-    return status;
+    MEND_TRY_CALL(cuda->functions.cuMemHostUnregister(pointer));
+    mend_mutex_lock(&cuda->mutex);
+    mend_pointer_map_remove(&cuda->pinned, (uintptr_t)pointer);
+    mend_mutex_unlock(&cuda->mutex);
+    munmap(pointer, bytes);
+    return MEND_DRIVER_OK;
 }

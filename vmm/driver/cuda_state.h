@@ -2,8 +2,9 @@
 #ifndef MEND_DRIVER_CUDA_STATE_H
 #define MEND_DRIVER_CUDA_STATE_H
 
+#include "base/align.h"
 #include "base/mutex.h"
-#include "base/tree.h"
+#include "base/pointer_map.h"
 #include "driver/cuda_abi.h"
 #include "driver/driver.h"
 
@@ -27,7 +28,7 @@ typedef struct mend_cuda {
     /* What a probe found out about their memory, kept after the device is closed; without a page:
      * nothing yet. */
     mend_device_info probed[MEND_CUDA_DEVICE_LIMIT];
-    mend_tree pinned; /* registered memory of the host, by address (cuda_host.c) */
+    mend_pointer_map pinned; /* registered memory of the host: from an address to its bytes */
 } mend_cuda;
 
 static inline mend_cuda *mend_cuda_of(const mend_driver *driver)
@@ -58,9 +59,6 @@ mend_cuda_chunk_properties(const mend_chunk_properties *properties)
 /* The same for a chunk on the host, at the node nearest to the device (cuda_device.c). */
 mend_cu_chunk_properties mend_cuda_host_chunk_properties(const mend_cu_functions *functions,
                                                          int device);
-
-/* The order of registered memory (cuda_host.c). */
-int mend_cuda_compare_pinned(const mend_tree_node *a, const mend_tree_node *b);
 
 /* The functions of the table: in cuda.c, or in files of their own. */
 #define X(member, name, bytes, parameters, arguments) mend_status mend_cuda_##member parameters;
