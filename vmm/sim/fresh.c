@@ -1,18 +1,19 @@
 /*
  * Fresh memory: what nothing has written holds poison, so that work that expects zeros is found.
  * The bytes of chunks lie in a sparse file, in which untouched pages are holes. Work that is about
- * to read a hole, or to write a part of one, fills it first, by a mapping of its own; so memory
- * that nobody touches costs none. The host's own accesses to device addresses fill nothing: a page
- * that they touch first has zeros. Does nothing if the device is to have zeros.
+ * to read a hole, or to write a part of one, fills it first; so memory that nobody touches costs
+ * none. The host's own accesses to device addresses fill nothing: a page that they touch first has
+ * zeros. Does nothing if the device is to have zeros.
  */
 #include "sim/state.h"
 
 #include <assert.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/align.h"
+#include "base/allowance.h"
 
 /* Of the host: files are mapped by whole ones, of 4 KiB or, on some 64-bit Arm, 64 KiB. */
 static uint64_t host_page_bytes(void)
@@ -20,19 +21,29 @@ static uint64_t host_page_bytes(void)
     return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* By one call for many pages: a mapping costs a fault for each, and zeros before the poison. */
 static bool write_poison(int file, uint64_t at, uint64_t end)
 {
-    const size_t size = (size_t)(end - at);
-    void *there = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)at);
-    if (there == MAP_FAILED) {
-        return false;
+    enum { PIECE = 4096, PIECES = 64 };
+    unsigned char piece[PIECE];
+    struct iovec pieces[PIECES];
+    memset(piece, MEND_SIM_POISON, PIECE);
+    while (at < end && mend_may_be_file_size(end)) {
+        int count = 0;
+        for (uint64_t to = at; to < end && count < PIECES; to += PIECE) {
+            const uint64_t size = mend_min_u64(PIECE, end - to);
+            pieces[count++] = (struct iovec){.iov_base = piece, .iov_len = (size_t)size};
+        }
+        const ssize_t written = pwritev(file, pieces, count, (off_t)at);
+        if (written <= 0) {
+            return false;
+        }
+        at += (uint64_t)written;
     }
-    memset(there, MEND_SIM_POISON, size);
-    munmap(there, size);
-    return true;
+    return at == end;
 }
 
-/* Fills the holes of a part of a file. If the system maps no more, they stay. */
+/* Fills the holes of a part of a file. If the system writes no more, they stay. */
 static void fill_holes(int file, uint64_t at, uint64_t end)
 {
     while (at < end) {
