@@ -43,31 +43,41 @@ static bool write_poison(int file, uint64_t at, uint64_t end)
     return at == end;
 }
 
-/* Fills the holes of a part of a file. If the system writes no more, they stay. */
-static void fill_holes(int file, uint64_t at, uint64_t end)
+/* Fills the holes of a part of a file. False if the system writes no more: they stay. */
+static bool fill_holes(int file, uint64_t at, uint64_t end)
 {
     while (at < end) {
         off_t hole = lseek(file, (off_t)at, SEEK_HOLE);
         if (hole < 0 || (uint64_t)hole >= end) {
-            return;
+            break;
         }
         off_t data = lseek(file, hole, SEEK_DATA); /* -1: none behind it */
         at = data < 0 ? end : mend_min_u64((uint64_t)data, end);
         if (!write_poison(file, (uint64_t)hole, at)) {
-            return;
+            return false;
         }
     }
+    return true;
 }
 
-static void fill_chunk(mend_sim *sim, const mend_sim_chunk *chunk, uint64_t from, uint64_t to)
+/* What was filled last is known: the system looks for a hole page by page, and behind the part. */
+static void fill_chunk(mend_sim *sim, mend_sim_chunk *chunk, uint64_t from, uint64_t to)
 {
     assert(from <= to);
     assert(to <= chunk->size_bytes);
-    if (!chunk->plain && !chunk->foreign && to > from) {
-        fill_holes(sim->devices[chunk->device].memory_file,
-                   chunk->file_offset + mend_align_down(from, host_page_bytes()),
-                   chunk->file_offset + mend_align_up(to, host_page_bytes()));
+    const bool is_full = chunk->filled_from <= from && to <= chunk->filled_to;
+    if (chunk->plain || chunk->foreign || to == from || is_full) {
+        return;
     }
+    from = mend_align_down(from, host_page_bytes());
+    to = mend_align_up(to, host_page_bytes());
+    if (!fill_holes(sim->devices[chunk->device].memory_file, chunk->file_offset + from,
+                    chunk->file_offset + to)) {
+        return;
+    }
+    const bool adjoins = from <= chunk->filled_to && chunk->filled_from <= to;
+    chunk->filled_from = adjoins ? mend_min_u64(from, chunk->filled_from) : from;
+    chunk->filled_to = adjoins ? mend_max_u64(to, chunk->filled_to) : to;
 }
 
 static bool is_poison(const mend_sim *sim)
@@ -75,7 +85,7 @@ static bool is_poison(const mend_sim *sim)
     return sim->config.content == MEND_SIM_CONTENT_BYTES && sim->config.fresh_is_zero == 0;
 }
 
-void mend_sim_fresh_fill_chunk(mend_sim *sim, const mend_sim_chunk *chunk)
+void mend_sim_fresh_fill_chunk(mend_sim *sim, mend_sim_chunk *chunk)
 {
     if (is_poison(sim)) {
         fill_chunk(sim, chunk, 0, chunk->size_bytes);
