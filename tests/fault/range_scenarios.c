@@ -1,7 +1,17 @@
-/* The scenarios of growable ranges: every way of a commit, and the other calls. */
+/* The scenarios of growable ranges: every way of a commit, and the other calls; and those of blocks
+ * and pages that sleep, or lie on the host. */
 #include "tests/fault/scenario_steps.h"
 
 /* clang-format off */
+
+/* Blocks and pages of two tags, each in chunks of its own; and a chunk of two tags. */
+#define TAGGED_MEMORY                                                                              \
+    {TAG, 0, 0, 1}, {ALLOC, 90, 0, CHUNKS(2)}, {TAG, 0, 0, 2}, {ALLOC, 91, 0, CHUNKS(1)},          \
+    {RANGE, 0, 0, CHUNKS(64)}, {COMMIT, 0, 0, CHUNKS(1)}, {TAG, 0, 0, 1},                          \
+    {COMMIT, 1, 0, CHUNKS(1)}, {TAG, 0, 0, 0}
+#define CHUNK_OF_TWO_TAGS                                                                          \
+    {ALLOC, 90, 0, CHUNKS(1)}, {FREE, 90, 0, 0}, {TAG, 0, 0, 1}, {ALLOC, 90, 0, KIB(32)},          \
+    {TAG, 0, 0, 0}, {ALLOC, 91, 0, KIB(32)}
 
 const scenario range_scenarios[] = {
     {"creation_of_a_range", {RANGE, 0, 0, CHUNKS(64)}, .way = {.reserves_addresses = true}},
@@ -90,6 +100,33 @@ const scenario range_scenarios[] = {
     {"destroy_a_pool_with_a_range", .kind = SCENARIO_DESTROY,
      STEPS({RANGE, 0, 0, CHUNKS(64)}, {COMMIT, 0, 0, CHUNKS(3)}, {COMMIT, 8, 1, CHUNKS(3)},
            {USE, 0, 0, 0}, {DECOMMIT, 8, 1, 0}, {ZEROS, 1, 0, CHUNKS(4)})},
+
+    {"sleep_on_the_host_and_in_a_file", {SLEEP, 2, 0, 0},
+     .way = {.chunks_released = 5, .host_waits = 1}, STEPS(TAGGED_MEMORY)},
+    {"sleep_into_the_pool", {SLEEP, 2, 2, 0}, .way = {.host_waits = 1}, STEPS(TAGGED_MEMORY)},
+    {"sleep_of_a_part_of_a_chunk", {SLEEP, 1, 0, 0},
+     .way = {.chunks_created = 2, .chunks_released = 2, .host_waits = 1}, STEPS(CHUNK_OF_TWO_TAGS)},
+    {"wake", {WAKE, 0, 0, 0}, .way = {.chunks_created = 5}, STEPS(TAGGED_MEMORY, {SLEEP, 2, 0, 0})},
+    {"wake_into_free_chunks", {WAKE, 0, 0, 0}, .way = {.chunks_created = 3, .events = 1},
+     STEPS(TAGGED_MEMORY, {SLEEP, 2, 0, 0}, {ALLOC, 92, 0, CHUNKS(2)}, {FREE, 92, 0, 0})},
+    {"quiesce_of_shareable_memory", {QUIESCE, 0, 0, 0},
+     .way = {.chunks_created = 4, .chunks_released = 6, .host_waits = 1},
+     STEPS({ALLOC, 0, 0, CHUNKS(3)}, {ALLOC, 1, 0, 700}, {ALLOC, 2, 0, CHUNKS(2)},
+           {FREE, 2, 0, 0})},
+    {"allocation_on_the_host", {ALLOC_ON_HOST, 1, 0, CHUNKS(2)}, .device_bytes = KIB(512),
+     .has_host = true, STEPS({ALLOC, 0, 0, CHUNKS(7)})},
+    {"free_of_a_block_on_the_host", {FREE, 1, 0, 0}, .device_bytes = KIB(512), .has_host = true,
+     .way = {.events = 1},
+     STEPS({ALLOC, 0, 0, CHUNKS(7)}, {ALLOC_ON_HOST, 1, 0, CHUNKS(2)})},
+    {"trim_of_memory_of_the_host", {TRIM, 0, 0, UINT64_MAX}, .device_bytes = KIB(512),
+     .has_host = true,
+     STEPS({ALLOC, 0, 0, CHUNKS(7)}, {ALLOC_ON_HOST, 1, 0, CHUNKS(2)}, {FREE, 1, 0, 0},
+           {WAIT, 0, 0, 0})},
+    {"move_to_the_host", {TO_HOST, 0, 0, 0}, .has_host = true,
+     .way = {.chunks_released = 2, .host_waits = 1}, STEPS(TAGGED_MEMORY)},
+    {"move_to_the_device", {TO_DEVICE, 0, 0, 0}, .has_host = true,
+     .way = {.chunks_created = 2, .host_waits = 1},
+     STEPS(TAGGED_MEMORY, {TO_HOST, 0, 0, 0})},
 };
 /* clang-format on */
 

@@ -47,12 +47,13 @@ typedef struct scenario {
     int allow_stream_waits; /* of the config */
     int compact_when_full;  /* of the config */
     bool has_fabric;        /* the device has fabric handles, and the pool asks for them */
+    bool has_host;          /* the pool may use memory of the host */
 } scenario;
 
 extern const scenario scenarios[];
 extern const size_t scenario_count;
 
-/* Those of growable ranges. */
+/* Those of growable ranges, of sleep and of the host. */
 extern const scenario range_scenarios[];
 extern const size_t range_scenario_count;
 
@@ -75,10 +76,12 @@ typedef struct scenario_positions {
     bool ends_as_told; /* by the result of the way; with ballast it may not */
     uint64_t driver_calls;
     uint64_t host_allocations;
+    uint64_t host_ways; /* by which the call came to these allocations: a number for each set */
 } scenario_positions;
 
 /* Runs the scenario with a fault and judges all of it. With FAULT_NONE fills `positions`, else NULL
- * does. Failures are failures of the test. */
-void scenario_run(const scenario *given, const planned_fault *fault, scenario_positions *positions);
+ * does. Failures are failures of the test. Returns how many calls or allocations failed. */
+uint64_t scenario_run(const scenario *given, const planned_fault *fault,
+                      scenario_positions *positions);
 
 #endif

@@ -20,8 +20,9 @@ static const int statuses[] = {MEND_DRIVER_INVALID_VALUE, MEND_DRIVER_OUT_OF_MEM
                                MEND_DRIVER_NOT_READY, MEND_DRIVER_UNKNOWN};
 enum { STATUS_LOST = 700, STATUS_COUNT = sizeof(statuses) / sizeof(statuses[0]) };
 
-static const uint64_t counts[] = {1, UINT64_MAX, 3}; /* of host memory: without the last */
-enum { HOST_COUNTS = 2, DRIVER_COUNTS = 3 };
+/* Where no more failed than another count allows, that would be the same run again. */
+static const uint64_t counts[] = {UINT64_MAX, 3, 1};
+enum { COUNTS = sizeof(counts) / sizeof(counts[0]), MOST_AMOUNTS = 256 };
 
 typedef struct sweep {
     const scenario *given;
@@ -29,6 +30,9 @@ typedef struct sweep {
     uint64_t driver_positions;
     uint64_t host_positions;
     uint64_t runs;
+    uint64_t failures; /* in the last run */
+    uint64_t ways[MOST_AMOUNTS];
+    int way_count;
 } sweep;
 
 /* False when the test has failed: one broken position is enough to read. */
@@ -36,7 +40,7 @@ static bool run_fault(sweep *s, const planned_fault *fault, scenario_positions *
 {
     static const char *const kinds[] = {"no fault, call", "driver call",
                                         "device lost at driver call", "host allocation"};
-    scenario_run(s->given, fault, positions);
+    s->failures = scenario_run(s->given, fault, positions);
     s->runs++;
     if (mend_test_has_failed()) {
         mend_test_fail(__FILE__, __LINE__, "%s: %s %llu, %llu times, status %d, ballast %d, dry %d",
@@ -50,10 +54,10 @@ static bool fail_driver_call(sweep *s, uint64_t position)
 {
     s->driver_positions++;
     bool well = true;
-    for (int i = 0; i < DRIVER_COUNTS * STATUS_COUNT && well; i++) {
-        planned_fault fault = {
-            FAULT_DRIVER, position, counts[i / STATUS_COUNT], statuses[i % STATUS_COUNT], 0, 0};
-        well = run_fault(s, &fault, NULL);
+    for (int i = 0; i < STATUS_COUNT * COUNTS && well; i++) {
+        const uint64_t count = counts[i % COUNTS];
+        planned_fault fault = {FAULT_DRIVER, position, count, statuses[i / COUNTS], 0, 0};
+        well = (i % COUNTS > 0 && s->failures <= count) || run_fault(s, &fault, NULL);
     }
     planned_fault lost = {FAULT_LOST, position, UINT64_MAX, STATUS_LOST, 0, 0};
     return well && run_fault(s, &lost, NULL);
@@ -62,12 +66,10 @@ static bool fail_driver_call(sweep *s, uint64_t position)
 static bool fail_host_allocation(sweep *s, uint64_t position, int ballast, int dry)
 {
     s->host_positions++;
-    bool well = true;
-    for (int i = 0; i < HOST_COUNTS && well; i++) {
-        planned_fault fault = {FAULT_HOST, position, counts[i], 0, ballast, dry};
-        well = run_fault(s, &fault, NULL);
-    }
-    return well;
+    planned_fault fault = {FAULT_HOST, position, UINT64_MAX, 0, ballast, dry};
+    bool well = run_fault(s, &fault, NULL);
+    fault.count = 1;
+    return well && (s->failures <= 1 || run_fault(s, &fault, NULL));
 }
 
 static bool is_drawn(sweep *s, uint64_t positions, uint64_t most)
@@ -85,12 +87,25 @@ static bool sweep_driver_calls(sweep *s)
     return well;
 }
 
+/* False where the call has come to the same allocations before, of another amount of ballast. */
+static bool are_new_ways(sweep *s, uint64_t ways)
+{
+    for (int i = 0; i < s->way_count; i++) {
+        if (s->ways[i] == ways) {
+            return false;
+        }
+    }
+    s->ways[s->way_count++] = ways;
+    return true;
+}
+
 static bool sweep_positions(sweep *s, int ballast, int dry)
 {
     scenario_positions positions = {0};
     planned_fault none = {.kind = FAULT_NONE, .ballast = ballast, .dry = dry};
     bool well = run_fault(s, &none, &positions);
-    uint64_t count = positions.ends_as_told ? positions.host_allocations : 0;
+    const bool is_new = positions.ends_as_told && are_new_ways(s, positions.host_ways);
+    const uint64_t count = is_new ? positions.host_allocations : 0;
     const uint64_t most = ballast > 0 ? MOST_POSITIONS_WITH_BALLAST : MOST_POSITIONS;
     for (uint64_t i = 0; i < count && well; i++) {
         well = !is_drawn(s, count, most) || fail_host_allocation(s, i, ballast, dry);

@@ -1,6 +1,7 @@
 /* One run of a scenario: the state is made, the call is made with its fault, all is judged, and
  * then the pool must work on, or, where the device is lost, come to an end. */
 #include "base/error.h"
+#include "mend/mend_sleep.h"
 #include "pool/pool.h"
 #include "tests/fault/scene.h"
 #include "tests/support/test.h"
@@ -18,6 +19,8 @@ static void shape_world(mend_world *world, const scenario *given)
     world->pool_config.allow_stream_waits = given->allow_stream_waits;
     world->pool_config.compact_when_full = given->compact_when_full;
     world->pool_config.shareable = given->has_fabric ? MEND_SHAREABLE_FABRIC : 1;
+    world->sim_config.host_chunk_bytes = given->has_host ? 4 * MEND_MIB : 0;
+    world->pool_config.host_bytes = given->has_host ? 2 * MEND_MIB : 0;
     world->sim_config.fabric = given->has_fabric ? MEND_SIM_FABRIC_WORKS : MEND_SIM_FABRIC_NONE;
 }
 
@@ -168,9 +171,11 @@ static void call_with_fault(scene *s, scenario_positions *positions)
     mend_test_call call;
     (void)mend_fail(MEND_ERROR_INVARIANT, "an error from before the call in question");
     mend_test_begin_call(&call);
+    mend_test_trace_host_memory(positions != NULL);
     mend_test_watch_host_memory(true);
     s->result = call_in_question(s);
     mend_test_watch_host_memory(false);
+    mend_test_trace_host_memory(false);
     mend_test_heal_host_memory();
     mend_test_end_call(&call, s->result, "mend_(call in question)", __FILE__, __LINE__);
     give_records_back(s);
@@ -179,6 +184,7 @@ static void call_with_fault(scene *s, scenario_positions *positions)
         positions->ends_as_told = s->result == s->given->way.result;
         positions->driver_calls = mend_sim_call_count(s->run.world.sim) - first_call;
         positions->host_allocations = mend_test_watched_host_allocations();
+        positions->host_ways = mend_test_ways_to_host_memory();
     }
     s->after = observe(s);
     scene_judge_balance(s);
@@ -230,6 +236,11 @@ static void use_created(scene *s)
 static void free_all(scene *s)
 {
     mend_pool *pool = s->run.world.pool;
+    if (s->run.has_slept) {
+        EXPECT_RESULT(MEND_OK, mend_wake(pool, NULL, 0, NULL));
+        EXPECT_U64_EQ(0, mend_world_stats(&s->run.world).asleep_bytes);
+        check_world(s);
+    }
     if (s->run.range != NULL) {
         const operation end = {RANGE_END, 0, 0, 0};
         mend_sim_advance(s->run.world.sim, 2000); /* other streams use its pages, too */
@@ -254,7 +265,8 @@ static void free_all(scene *s)
     }
     mend_sim_advance(s->run.world.sim, 1000);
     EXPECT_RESULT(MEND_OK, mend_trim(pool, 0, MEND_TRIM_IDLE, NULL));
-    if (mend_world_stats(&s->run.world).zero_bytes > 0) { /* so do zeros of a destroyed range */
+    if (s->run.has_slept ||                               /* copies may have run on */
+        mend_world_stats(&s->run.world).zero_bytes > 0) { /* so do zeros of a destroyed range */
         EXPECT_RESULT(MEND_OK, mend_trim(pool, 0, MEND_TRIM_WAIT, NULL));
     }
     /* What was freed without a stream waits for the context, which a trim does not wait for. */
@@ -328,12 +340,22 @@ static void end_lost(scene *s)
     end_destroyed(s);
 }
 
-void scenario_run(const scenario *given, const planned_fault *fault, scenario_positions *positions)
+static uint64_t count_failures(const scene *s)
+{
+    uint64_t failures = mend_test_failed_host_allocations();
+    for (int i = 0; i < MEND_DRIVER_CALL_COUNT; i++) {
+        failures += scene_failures(s, (mend_driver_call)i);
+    }
+    return failures;
+}
+
+uint64_t scenario_run(const scenario *given, const planned_fault *fault,
+                      scenario_positions *positions)
 {
     static scene s;
     s = (scene){.given = given, .fault = fault};
     if (!open_scene(&s)) {
-        return;
+        return 0;
     }
     lay_ballast(&s);
     for (size_t i = 0; i < given->setup_count; i++) {
@@ -342,6 +364,7 @@ void scenario_run(const scenario *given, const planned_fault *fault, scenario_po
     pierce_ballast(&s);
     check_world(&s);
     call_with_fault(&s, positions);
+    const uint64_t failures = count_failures(&s);
     if (fault->kind == FAULT_NONE && fault->ballast == 0 && fault->dry == 0 &&
         given->kind == SCENARIO_CALL) {
         scene_judge_way(&s);
@@ -362,4 +385,5 @@ void scenario_run(const scenario *given, const planned_fault *fault, scenario_po
         end_well(&s);
     }
     mend_traced_driver_destroy(s.traced);
+    return failures;
 }

@@ -1,13 +1,18 @@
 #include "tests/fault/story.h"
 
+#include <stdio.h>
+
 #include "base/process.h"
 
 #include "driver/driver.h"
+#include "mend/mend_host.h"
+#include "mend/mend_sleep.h"
 #include "tests/support/test.h"
 
 void story_begin(story_run *run)
 {
     run->streams[STORY_PER_THREAD] = MEND_STREAM_PER_THREAD;
+    mend_set_sleep_tag(0);
     for (int i = 0; i < STORY_PER_THREAD; i++) {
         EXPECT_RESULT(MEND_OK, mend_sim_stream_create(run->world.sim, NULL, &run->streams[i]));
     }
@@ -208,12 +213,48 @@ static mend_result share(story_run *run, const operation *op, slot *block)
     }
 }
 
+static mend_result alloc_on_host(story_run *run, const operation *op, void **pointer)
+{
+    mend_set_host_allowed(1);
+    mend_result result = mend_alloc(run->world.pool, op->bytes, run->streams[op->stream], pointer);
+    mend_set_host_allowed(0);
+    return result;
+}
+
+static mend_result sleep_or_move(story_run *run, const operation *op)
+{
+    static const mend_sleep_rule rules[] = {{1, MEND_KEEP_HOST}, {2, MEND_KEEP_FILE}};
+    mend_pool *pool = run->world.pool;
+    switch (op->action) {
+    case ALLOC_ON_HOST:
+        return alloc_on_host(run, op, &run->slots[op->slot].pointer);
+    case TAG:
+        mend_set_sleep_tag(op->bytes);
+        return MEND_OK;
+    case SLEEP:
+        run->has_slept = true;
+        return mend_sleep(pool,
+                          KIT_OPTIONS(mend_sleep_options, .rules = rules,
+                                      .rule_count = op->slot == 2 ? 2 : 1, .directory = P_tmpdir,
+                                      .keep_free = op->stream),
+                          NULL);
+    case WAKE:
+        return mend_wake(pool, NULL, 0, NULL);
+    case QUIESCE:
+        return mend_quiesce(pool, NULL);
+    case TO_HOST:
+        return mend_move(pool, MEND_MOVE_TO_HOST, &rules[0].tag, 1, NULL);
+    default:
+        return mend_move(pool, MEND_MOVE_TO_DEVICE, NULL, 0, NULL);
+    }
+}
+
 mend_result story_call(story_run *run, const operation *op)
 {
     mend_pool *pool = run->world.pool;
     slot *block = &run->slots[op->slot];
-    if (op->action >= RANGE && op->action <= RANGE_END) {
-        return call_range(run, op, block);
+    if (op->action >= RANGE && op->action <= QUIESCE) {
+        return op->action <= RANGE_END ? call_range(run, op, block) : sleep_or_move(run, op);
     }
     switch (op->action) {
     case ALLOC:
@@ -305,7 +346,7 @@ void story_use(story_run *run, const operation *op)
 {
     slot *block = &run->slots[op->slot];
     if (op->action == ALLOC || op->action == ALLOC_ALIGNED || op->action == ALLOC_FOR_ANY ||
-        op->action == COMMIT) {
+        op->action == ALLOC_ON_HOST || op->action == COMMIT) {
         block->bytes = op->bytes;
         block->tag = ++run->next_tag;
         block->stream = op->stream;
@@ -321,12 +362,20 @@ void story_use(story_run *run, const operation *op)
     }
 }
 
+static bool sleeps(story_run *run, const slot *block)
+{
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    EXPECT_RESULT(MEND_OK, mend_get_block_info(run->world.pool, block->pointer, &info));
+    return info.is_asleep != 0;
+}
+
 void story_read_all(story_run *run)
 {
     uint64_t now_ns = mend_sim_now_ns(run->world.sim);
     for (int i = 0; i < STORY_SLOTS; i++) {
         const slot *block = &run->slots[i];
-        if (block->pointer != NULL && block->readable_ns <= now_ns) {
+        if (block->pointer != NULL && block->readable_ns <= now_ns &&
+            !(run->has_slept && sleeps(run, block))) {
             launch(run, block, MEND_SIM_WORK_VERIFY, run->reader, 0);
         }
     }

@@ -18,7 +18,9 @@ enum { STORY_SLOTS = 512, STORY_STREAMS = 4, STORY_PER_THREAD = STORY_STREAMS - 
  * asks for this. RANGE creates a range (slot 1: with small pages, 2: with large ones); COMMIT makes
  * a block of its pages from the slot's number on, DECOMMIT and SHARE_PAGES are for these, and ZEROS
  * maps zeros behind such pages.
- * ALLOC_FOR_ANY asks without a stream, and uses the block on one. */
+ * ALLOC_FOR_ANY asks without a stream, and uses the block on one. ALLOC_ON_HOST may get memory of
+ * the host. TAG is for what comes; SLEEP keeps tag 1 on the host, and with slot 2 tag 2 in a file,
+ * and lets the rest awake; TO_HOST moves tag 1, TO_DEVICE all. */
 #define STORY_ALIGNMENT_BYTES (256 * MEND_KIB)
 #define STORY_PAGE_BYTES      (64 * MEND_KIB)
 
@@ -57,6 +59,13 @@ typedef enum story_action {
     SHARE_PAGES,
     ZEROS,
     RANGE_END,
+    ALLOC_ON_HOST,
+    TO_HOST,
+    TO_DEVICE,
+    TAG,
+    SLEEP,
+    WAKE,
+    QUIESCE,
     PRESSURE,
     FOREIGN,
     USE,
@@ -66,9 +75,9 @@ typedef enum story_action {
 typedef struct operation {
     action action;
     int slot;       /* ALLOC, FREE..., SHARE */
-    int stream;     /* by number */
+    int stream;     /* by number; SLEEP: keep_free */
     uint64_t bytes; /* ALLOC, PIN, UNPIN: size; TRIM...: what is kept; LIMIT: the limit; FOREIGN: of
-                       others; HISTORY: events */
+                       others; HISTORY: events; TAG: the tag */
 } operation;
 
 typedef struct slot {
@@ -95,6 +104,7 @@ typedef struct story_run {
     uint64_t busy_until_ns[STORY_STREAMS];
     slot slots[STORY_SLOTS];
     uint64_t next_tag;
+    bool has_slept;          /* so some blocks may sleep now */
     uint64_t released_bytes; /* by the last TRIM that succeeded, or what ROOM said last */
 } story_run;
 

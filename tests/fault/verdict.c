@@ -46,6 +46,27 @@ void scene_judge_balance(const scene *s)
     EXPECT_U64_EQ(successes(s, MEND_CALL_context_push), successes(s, MEND_CALL_context_pop));
 }
 
+static void judge_moved(const scene *s, const mend_stats *before, const mend_stats *after)
+{
+    switch (s->given->call.action) {
+    case SLEEP: /* a split may fail */
+        EXPECT_TRUE(before->asleep_live_bytes < after->asleep_live_bytes ||
+                    s->given->call.slot == 1);
+        break;
+    case WAKE:
+        EXPECT_U64_EQ(0, after->asleep_bytes);
+        break;
+    case TO_HOST:
+        EXPECT_TRUE(before->host_live_bytes < after->host_live_bytes);
+        break;
+    case TO_DEVICE: /* as far as there is room */
+        EXPECT_TRUE(before->host_live_bytes > after->host_live_bytes);
+        break;
+    default:
+        break;
+    }
+}
+
 void scene_judge_success(const scene *s)
 {
     const mend_stats *before = &s->before.stats;
@@ -55,6 +76,7 @@ void scene_judge_success(const scene *s)
     case ALLOC:
     case ALLOC_ALIGNED:
     case ALLOC_FOR_ANY:
+    case ALLOC_ON_HOST:
         EXPECT_U64_EQ(before->allocations + 1, after->allocations);
         EXPECT_U64_EQ(before->requested_bytes + s->given->call.bytes, after->requested_bytes);
         break;
@@ -105,6 +127,7 @@ void scene_judge_success(const scene *s)
         EXPECT_U64_EQ(0, scene_failures(s, MEND_CALL_release));
         break;
     default:
+        judge_moved(s, before, after);
         break;
     }
 }
@@ -158,10 +181,15 @@ static bool is_documented(const scene *s)
     case ALLOC_ALIGNED:
     case ALLOC_FOR_ANY:
     case ALLOC_IN_GROUP:
+    case ALLOC_ON_HOST:
     case COMMIT:
         return documented || s->result == MEND_ERROR_OUT_OF_MEMORY ||
                s->result == MEND_ERROR_OUT_OF_ADDRESSES || s->result == MEND_ERROR_UNKNOWN_STREAM;
     case ZEROS:
+    case TO_HOST:
+    case TO_DEVICE:
+    case WAKE:
+    case QUIESCE:
         return documented || s->result == MEND_ERROR_OUT_OF_MEMORY;
     case RANGE:
         return documented || s->result == MEND_ERROR_OUT_OF_ADDRESSES;
@@ -280,6 +308,8 @@ static void expect_blocks_unchanged(const scene *s)
     EXPECT_SAME(pinned_bytes);
     EXPECT_SAME(imports);
     EXPECT_SAME(imported_bytes);
+    EXPECT_SAME(asleep_bytes);
+    EXPECT_SAME(asleep_live_bytes);
     if (!has_compacted(s)) {
         EXPECT_SAME(chunks_moved);
     }
@@ -346,6 +376,16 @@ static void expect_memory_not_grown(const scene *s)
     EXPECT_SAME(peak_mappings);
 }
 
+/* A chunk has moved or not. */
+static void expect_chunks_unchanged(const scene *s)
+{
+    const mend_stats *before = &s->before.stats;
+    const mend_stats *after = &s->after.stats;
+    EXPECT_TRUE(after->reserved_bytes + after->host_bytes <=
+                before->reserved_bytes + before->host_bytes);
+    EXPECT_TRUE(after->host_live_bytes <= before->live_bytes);
+}
+
 static void expect_device_unchanged(const scene *s)
 {
     EXPECT_U64_EQ(s->before.ledger.contexts_open, s->after.ledger.contexts_open);
@@ -360,8 +400,8 @@ static void expect_outputs_untouched(const scene *s)
     action called = s->given->call.action;
     EXPECT_PTR_EQ(NULL, s->created);
     EXPECT_U64_EQ(SCENE_UNTOUCHED, s->run.released_bytes);
-    if (s->given->kind == SCENARIO_CALL &&
-        (called == ALLOC || called == ALLOC_ALIGNED || called == ALLOC_FOR_ANY)) {
+    if (s->given->kind == SCENARIO_CALL && (called == ALLOC || called == ALLOC_ALIGNED ||
+                                            called == ALLOC_FOR_ANY || called == ALLOC_ON_HOST)) {
         EXPECT_PTR_EQ(NULL, s->run.slots[s->given->call.slot].pointer);
     }
     if (s->given->kind == SCENARIO_CALL && (called == IMPORT || called == IMPORT_BY_FABRIC)) {
@@ -371,9 +411,11 @@ static void expect_outputs_untouched(const scene *s)
 
 void scene_judge_failure(const scene *s)
 {
-    bool is_for_that = s->given->kind == SCENARIO_CALL &&
-                       (s->given->call.action == TRIM || s->given->call.action == TRIM_WAIT ||
-                        s->given->call.action == LIMIT);
+    const action called = s->given->call.action;
+    const bool is_call = s->given->kind == SCENARIO_CALL;
+    const bool moves = is_call && (called == TO_HOST || called == TO_DEVICE);
+    const bool sleeps = is_call && (called == SLEEP || called == WAKE || called == QUIESCE);
+    const bool is_for_that = is_call && (called == TRIM || called == TRIM_WAIT || called == LIMIT);
     /* Room for a compaction may have been made so, or for a chunk of the right size. */
     bool gave_back = s->after.stats.chunks_released > s->before.stats.chunks_released;
     if (!is_documented(s) || is_slander(s)) {
@@ -386,7 +428,12 @@ void scene_judge_failure(const scene *s)
     }
     expect_blocks_unchanged(s);
     expect_device_unchanged(s);
-    if (is_for_that || (gave_back && scene_undo_worked(s) && !has_compacted(s))) {
+    if ((moves || sleeps) && !scene_undo_worked(s)) {
+        return;
+    }
+    if (moves) {
+        expect_chunks_unchanged(s);
+    } else if (is_for_that || sleeps || (gave_back && scene_undo_worked(s) && !has_compacted(s))) {
         expect_memory_not_grown(s);
     } else if (scene_undo_worked(s) && !has_compacted(s)) {
         expect_memory_unchanged(s);

@@ -40,14 +40,14 @@ function(mend_copies_of copies)
 endfunction()
 
 # The originals were compiled with warnings; a bug may well deserve one. Headers are found among the
-# copies.
+# copies. Nobody debugs a copy.
 function(mend_library_over_copies target copies)
   mend_copies_of(${copies} mend_base mend_core mend_traced mend_sim_core)
   add_library(${target} STATIC ${sources})
   target_include_directories(${target} PRIVATE
     ${copies} ${copies}/vmm
     ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/vmm ${PROJECT_SOURCE_DIR}/api/include)
-  target_compile_options(${target} PRIVATE -w)
+  target_compile_options(${target} PRIVATE -w -g0)
   target_link_libraries(${target} PUBLIC Threads::Threads ${CMAKE_DL_LIBS} PRIVATE mend_compile)
 endfunction()
 
@@ -56,6 +56,6 @@ function(mend_torch_over_copies target copies)
   add_library(${target} SHARED ${sources})
   target_include_directories(${target} PRIVATE ${copies} ${PROJECT_SOURCE_DIR}
     ${PROJECT_SOURCE_DIR}/api ${PROJECT_SOURCE_DIR}/api/include)
-  target_compile_options(${target} PRIVATE -w)
+  target_compile_options(${target} PRIVATE -w -g0)
   target_link_libraries(${target} PRIVATE mend mend_compile)
 endfunction()

@@ -1,11 +1,14 @@
 #include "tests/support/host_memory.h"
 
+#include <execinfo.h>
 #include <stdlib.h>
 
 #include "driver/forward.h"
 
 typedef struct watch {
     bool on;
+    bool is_traced;
+    uint64_t ways;
     uint64_t successes;
     uint64_t failures;
     uint64_t failed;
@@ -20,6 +23,7 @@ void mend_test_fail_host_memory_after(uint64_t successes, uint64_t failures)
     current.failures = failures;
     current.failed = 0;
     current.watched = 0;
+    current.ways = 0;
 }
 
 void mend_test_heal_host_memory(void)
@@ -37,6 +41,28 @@ uint64_t mend_test_watched_host_allocations(void)
     return current.watched;
 }
 
+/* The addresses of all callers; what asks for them allocates itself, the first time. */
+static void trace(void)
+{
+    enum { DEEPEST = 64 };
+    void *callers[DEEPEST];
+    const int depth = backtrace(callers, DEEPEST);
+    for (int i = 0; i < depth; i++) {
+        current.ways = (current.ways ^ (uintptr_t)callers[i]) * 0x9e3779b97f4a7c15U;
+        current.ways ^= current.ways >> 29;
+    }
+}
+
+void mend_test_trace_host_memory(bool on)
+{
+    current.is_traced = on;
+}
+
+uint64_t mend_test_ways_to_host_memory(void)
+{
+    return current.ways;
+}
+
 void mend_test_watch_host_memory(bool on)
 {
     current.on = on;
@@ -45,6 +71,11 @@ void mend_test_watch_host_memory(bool on)
 static bool fails(void)
 {
     current.watched += current.on;
+    if (current.on && current.is_traced) {
+        current.on = false;
+        trace();
+        current.on = true;
+    }
     if (!current.on || current.failures == 0) {
         return false;
     }

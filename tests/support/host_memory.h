@@ -27,6 +27,11 @@ uint64_t mend_test_failed_host_allocations(void);
 /* How many have been watched since then, failed ones included. */
 uint64_t mend_test_watched_host_allocations(void);
 
+/* Starts or stops to trace the ways by which watched allocations are reached; and a number for
+ * those of all since mend_test_fail_host_memory_after, another one for other ways. */
+void mend_test_trace_host_memory(bool on);
+uint64_t mend_test_ways_to_host_memory(void);
+
 /* Starts or stops watching the calling thread's allocations. */
 void mend_test_watch_host_memory(bool on);
 

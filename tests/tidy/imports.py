@@ -64,8 +64,9 @@ OF_ITS_OWN = {
             "pthread_create pthread_detach pthread_sigmask sigfillset dladdr",
     },
     "libmend_sim": {
-        "real bytes, in a file that has no name": "memfd_create ftruncate fallocate lseek lseek64 "
-                                                  "mmap munmap mprotect sysconf",
+        "real bytes, in a file that has no name": "memfd_create ftruncate fallocate pwritev "
+                                                  "pwritev64 lseek lseek64 mmap munmap mprotect "
+                                                  "sysconf",
         "to look whether addresses may be read, by a pair of sockets without a name":
             "socketpair write recv poll",
         "chunks for simulated devices of other processes": "sendmsg recvmsg fcntl fcntl64 getpid",

@@ -58,6 +58,7 @@ MAY_CALL = {
     # Memory with real bytes, a look whether an address may be read, and a page for other processes;
     # none has a name in the file system.
     "memfd_create": re.compile(r"vmm/(?:sim/content|pool/publisher)\.c$"),
+    "pwritev": re.compile(r"vmm/sim/fresh\.c$"),
     "socketpair": re.compile(r"vmm/sim/\w+\.c$"),
     # Chunks that pass to other processes; the first export opens the socket.
     "getrandom": re.compile(r"vmm/share/server\.c$"),

@@ -1,18 +1,19 @@
 /*
  * Fresh memory: what nothing has written holds poison, so that work that expects zeros is found.
  * The bytes of chunks lie in a sparse file, in which untouched pages are holes. Work that is about
- * to read a hole, or to write a part of one, fills it first, by a mapping of its own; so memory
- * that nobody touches costs none. The host's own accesses to device addresses fill nothing: a page
- * that they touch first has zeros. Does nothing if the device is to have zeros.
+ * to read a hole, or to write a part of one, fills it first; so memory that nobody touches costs
+ * none. The host's own accesses to device addresses fill nothing: a page that they touch first has
+ * zeros. Does nothing if the device is to have zeros.
  */
 #include "sim/state.h"
 
 #include <assert.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/align.h"
+#include "base/allowance.h"
 
 /* Of the host: files are mapped by whole ones, of 4 KiB or, on some 64-bit Arm, 64 KiB. */
 static uint64_t host_page_bytes(void)
@@ -20,43 +21,63 @@ static uint64_t host_page_bytes(void)
     return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* By one call for many pages: a mapping costs a fault for each, and zeros before the poison. */
 static bool write_poison(int file, uint64_t at, uint64_t end)
 {
-    const size_t size = (size_t)(end - at);
-    void *there = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)at);
-    if (there == MAP_FAILED) {
-        return false;
+    enum { PIECE = 4096, PIECES = 64 };
+    unsigned char piece[PIECE];
+    struct iovec pieces[PIECES];
+    memset(piece, MEND_SIM_POISON, PIECE);
+    while (at < end && mend_may_be_file_size(end)) {
+        int count = 0;
+        for (uint64_t to = at; to < end && count < PIECES; to += PIECE) {
+            const uint64_t size = mend_min_u64(PIECE, end - to);
+            pieces[count++] = (struct iovec){.iov_base = piece, .iov_len = (size_t)size};
+        }
+        const ssize_t written = pwritev(file, pieces, count, (off_t)at);
+        if (written <= 0) {
+            return false;
+        }
+        at += (uint64_t)written;
     }
-    memset(there, MEND_SIM_POISON, size);
-    munmap(there, size);
-    return true;
+    return at == end;
 }
 
-/* Fills the holes of a part of a file. If the system maps no more, they stay. */
-static void fill_holes(int file, uint64_t at, uint64_t end)
+/* Fills the holes of a part of a file. False if the system writes no more: they stay. */
+static bool fill_holes(int file, uint64_t at, uint64_t end)
 {
     while (at < end) {
         off_t hole = lseek(file, (off_t)at, SEEK_HOLE);
         if (hole < 0 || (uint64_t)hole >= end) {
-            return;
+            break;
         }
         off_t data = lseek(file, hole, SEEK_DATA); /* -1: none behind it */
         at = data < 0 ? end : mend_min_u64((uint64_t)data, end);
         if (!write_poison(file, (uint64_t)hole, at)) {
-            return;
+            return false;
         }
     }
+    return true;
 }
 
-static void fill_chunk(mend_sim *sim, const mend_sim_chunk *chunk, uint64_t from, uint64_t to)
+/* What was filled last is known: the system looks for a hole page by page, and behind the part. */
+static void fill_chunk(mend_sim *sim, mend_sim_chunk *chunk, uint64_t from, uint64_t to)
 {
     assert(from <= to);
     assert(to <= chunk->size_bytes);
-    if (!chunk->plain && !chunk->foreign && to > from) {
-        fill_holes(sim->devices[chunk->device].memory_file,
-                   chunk->file_offset + mend_align_down(from, host_page_bytes()),
-                   chunk->file_offset + mend_align_up(to, host_page_bytes()));
+    const bool is_full = chunk->filled_from <= from && to <= chunk->filled_to;
+    if (chunk->plain || chunk->foreign || to == from || is_full) {
+        return;
     }
+    from = mend_align_down(from, host_page_bytes());
+    to = mend_align_up(to, host_page_bytes());
+    if (!fill_holes(sim->devices[chunk->device].memory_file, chunk->file_offset + from,
+                    chunk->file_offset + to)) {
+        return;
+    }
+    const bool adjoins = from <= chunk->filled_to && chunk->filled_from <= to;
+    chunk->filled_from = adjoins ? mend_min_u64(from, chunk->filled_from) : from;
+    chunk->filled_to = adjoins ? mend_max_u64(to, chunk->filled_to) : to;
 }
 
 static bool is_poison(const mend_sim *sim)
@@ -64,7 +85,7 @@ static bool is_poison(const mend_sim *sim)
     return sim->config.content == MEND_SIM_CONTENT_BYTES && sim->config.fresh_is_zero == 0;
 }
 
-void mend_sim_fresh_fill_chunk(mend_sim *sim, const mend_sim_chunk *chunk)
+void mend_sim_fresh_fill_chunk(mend_sim *sim, mend_sim_chunk *chunk)
 {
     if (is_poison(sim)) {
         fill_chunk(sim, chunk, 0, chunk->size_bytes);

@@ -67,11 +67,13 @@ typedef struct mend_sim_chunk {
     uint64_t size_bytes;
     uint64_t charged_bytes; /* bytes taken from the device */
     uint64_t file_offset;   /* of its bytes, if content is kept */
-    int memory_file;        /* foreign: of its bytes; -1: no content is kept */
-    int held;               /* foreign: keeps the memory */
-    mend_list by_fabric;    /* of all chunks with a fabric handle */
-    uint64_t fabric_id;     /* of its fabric handle; 0: it has none */
-    int listener;           /* importers by that handle connect to it */
+    uint64_t filled_from;   /* bytes that are no hole of the file: see fresh.c */
+    uint64_t filled_to;
+    int memory_file;     /* foreign: of its bytes; -1: no content is kept */
+    int held;            /* foreign: keeps the memory */
+    mend_list by_fabric; /* of all chunks with a fabric handle */
+    uint64_t fabric_id;  /* of its fabric handle; 0: it has none */
+    int listener;        /* importers by that handle connect to it */
     uint64_t handle_count;
     uint64_t mapping_count;
     uint64_t share_count;
@@ -508,7 +510,7 @@ void mend_sim_fresh_fill_for(mend_sim *sim, const mend_sim_item *item);
 void mend_sim_content_run(mend_sim *sim, const mend_sim_item *item);
 
 /* Fills all of a chunk, before another process or the host sees it. */
-void mend_sim_fresh_fill_chunk(mend_sim *sim, const mend_sim_chunk *chunk);
+void mend_sim_fresh_fill_chunk(mend_sim *sim, mend_sim_chunk *chunk);
 enum { MEND_SIM_POISON = 0xdb };
 
 /* ---- host.c ---------------------------------------------------------------------------------- */

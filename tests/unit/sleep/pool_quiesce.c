@@ -171,34 +171,6 @@ SCENE_TEST(pool_quiesce, refused_arguments_and_captures, open_scene(r, true))
     mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
 }
 
-static const char calls[] =
-    "context_push context_synchronize create map set_access copy unmap release";
-
-static bool fail_once(const kit_fault *f, KIT_UNUSED const void *context)
-{
-    scene s;
-    if (!open_scene(&s, true)) {
-        return false;
-    }
-    kit_fail(&s.w, f->call, f->after_calls, f->count, f->status);
-    const mend_stats before = mend_world_stats(&s.w);
-    const mend_result result = mend_quiesce(s.w.pool, NULL);
-    const bool is_met =
-        result != MEND_OK || mend_world_stats(&s.w).driver_failures > before.driver_failures;
-    mend_sim_clear_faults(s.w.sim);
-    EXPECT_OK(mend_audit(s.w.pool));
-    EXPECT_OK(mend_quiesce(s.w.pool, NULL));
-    checkpoint_and_restore(&s);
-    close_scene(&s);
-    return is_met;
-}
-
-MEND_TEST(pool_quiesce, every_driver_call_fails)
-{
-    const kit_fault once = {.count = 1, .status = MEND_DRIVER_UNKNOWN};
-    EXPECT_TRUE(kit_sweep(calls, &once, 1, fail_once, NULL) > 0);
-}
-
 SCENE_TEST(pool_quiesce, the_device_notices_calls_of_a_checkpointed_process, open_scene(r, false))
 {
     w->violations_meant = 1;
