@@ -21,10 +21,16 @@ mend_report_call mend_report_call_of(const mend_report_holder *holder)
 
 const char *mend_report_holder_kind(const mend_report *report)
 {
+    static const char *const parts[MEND_TRACE_PARTS] = {"scope", "tag", "line"};
     const mend_trace_detail *detail = &report->detail;
-    return detail->is_snapshot || detail->has_stacks ? "line"
-           : detail->holder_count > 0                ? "scope"
-                                                     : "size";
+    const char *kind = NULL;
+    for (int part = 0; part < MEND_TRACE_PARTS; part++) {
+        kind = !detail->has_part[part] ? kind : kind == NULL ? parts[part] : "holder";
+    }
+    return detail->holder_count == 0 ? "size"
+           : detail->is_snapshot     ? "line"
+           : kind != NULL            ? kind
+                                     : "scope";
 }
 
 const char *mend_report_source(const mend_report *report)

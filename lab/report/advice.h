@@ -12,7 +12,7 @@ typedef struct mend_advice {
     char evidence[512];
 } mend_advice;
 
-/* What its holders are: "line", "scope" or "size". */
+/* What its holders are: "line", "scope", "tag", several of these ("holder"), or "size". */
 const char *mend_report_holder_kind(const mend_report *report);
 
 /* What kind of file it is. */

@@ -87,7 +87,10 @@ static void write_tiles(page_writer *page)
                  (double)report->peak_held_bytes / (double)mend_max_u64(report->peak_bytes, 1),
                  is_away ? "; beside it " : "", away);
         write_tile(page, "", "most held", SIZE(report->peak_held_bytes), text);
-        snprintf(text, sizeof(text), "given back %s times", COUNT(report->given));
+        const bool has_waits = report->detail.wait_count > 0;
+        snprintf(text, sizeof(text), "given back %s times%s%s", COUNT(report->given),
+                 has_waits ? "; host waits " : "",
+                 has_waits ? COUNT(report->detail.wait_count) : "");
         write_tile(page, "", "memory taken", COUNT(report->taken), text);
     }
     bool grows = report->suspects > 0 || report->grows_as_whole;

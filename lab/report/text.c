@@ -59,6 +59,10 @@ static void print_curve(FILE *out, const mend_report *report)
     if (mend_report_tell_away(report, away, sizeof(away))) {
         fprintf(out, "away  %s at most: in use, and not held\n", away);
     }
+    if (report->detail.wait_count > 0) {
+        fprintf(out, "waits the host waited for the GPU %s times\n",
+                COUNT(report->detail.wait_count));
+    }
 }
 
 static void print_advice(FILE *out, const mend_report *report, size_t most)
