@@ -13,9 +13,6 @@
 #include "lab/support/json.h"
 #include "lab/support/page_text.h"
 
-#define SIZE(bytes)  mend_word_size(bytes).text
-#define COUNT(count) mend_word_count(count).text
-
 typedef struct page_writer {
     FILE *out;
     const mend_report *report;
@@ -32,12 +29,9 @@ static void write_title(page_writer *page)
 
 static void write_source(page_writer *page)
 {
-    const mend_report *report = page->report;
-    fprintf(page->out, "%s · %s events, %s blocks", mend_report_source(report),
-            COUNT(report->trace->event_count), COUNT(report->trace->block_count));
-    if (report->capacity_bytes > 0) {
-        fprintf(page->out, " · device %s", SIZE(report->capacity_bytes));
-    }
+    char source[256];
+    mend_report_tell_source(page->report, source, sizeof(source));
+    mend_page_text(page->out, source);
 }
 
 static void write_verdict(page_writer *page)
