@@ -101,6 +101,9 @@ def check_curve(tab, page):
     states = file.states({row for row in rows} | {row - 1 for row in rows})
     by_rows, by_parts = tab.value("probe.wide()")
     assert by_rows == by_parts, (page, by_rows, by_parts)
+    counted = (state.TAKE, state.GIVE, state.REFUSE, state.WAIT)
+    kinds = [file.columns["kind"].count(k) for k in counted]
+    assert by_rows[2:] == kinds, (page, by_rows, kinds)
     for row, (top, held) in zip(rows, tab.value(f"probe.curve({rows})")):
         before, after = states.get(row - 1, {"live": 0, "held": 0}), states[row]
         assert top == max(before["live"], after["live"]), (page, row, top)
