@@ -35,6 +35,15 @@ static const char *middle_of(const char *message, int *length)
     return begin;
 }
 
+/* Who holds the memory: the end of Mend's message. */
+static const char *holders_of(const char *message)
+{
+    const char *end = strstr(message, " The GPU has ");
+    const char *grew = end != NULL ? strstr(end, " Grew and never came back: ") : NULL;
+    const char *held = end != NULL ? strstr(end, " Most is held by: ") : NULL;
+    return grew != NULL ? grew : held != NULL ? held : "";
+}
+
 typedef struct words {
     char *text;
     size_t capacity;
@@ -115,7 +124,7 @@ void mend_torch_write_out_of_memory(char *text, size_t capacity, int device, uin
     add_device(&to, error.shortfall, device);
     add_process(&to, error.shortfall, device);
     const char *middle = middle_of(error.message, &length);
-    add(&to, " Mend: %.*s", length, middle);
+    add(&to, " Mend: %.*s%s", length, middle, holders_of(error.message));
 }
 
 /* No device has room for a larger request, so it is out of memory, not a wrong argument. */

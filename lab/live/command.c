@@ -108,9 +108,6 @@ static void write_json(mend_json *json, const mend_live_page *page, uint64_t age
     mend_json_end_object(json);
 }
 
-#define SIZE(bytes)  mend_word_size(bytes).text
-#define COUNT(count) mend_word_count(count).text
-
 static void print_holder(const mend_live_page *page, const mend_holder *holder)
 {
     fputs("  ", stdout);

@@ -135,9 +135,6 @@ static const char *const kinds[MEND_EVENT_KINDS] = {
     [MEND_EVENT_EXCHANGE] = "exchange",
 };
 
-#define SIZE(bytes)  mend_word_size(bytes).text
-#define COUNT(count) mend_word_count(count).text
-
 static void print_facts(const char *file, const mend_recording_facts *facts)
 {
     printf("%s: recording of process %" PRIu64 ", device %" PRIu64 " of %s, limit %s\n", file,

@@ -7,8 +7,6 @@
 #include "lab/report/others.h"
 #include "lab/report/words.h"
 
-#define SIZE(bytes)  mend_word_size(bytes).text
-#define COUNT(count) mend_word_count(count).text
 #define CALL(holder) mend_report_call_of(holder).text
 
 mend_report_call mend_report_call_of(const mend_report_holder *holder)
@@ -21,19 +19,29 @@ mend_report_call mend_report_call_of(const mend_report_holder *holder)
 
 const char *mend_report_holder_kind(const mend_report *report)
 {
+    static const char *const parts[MEND_TRACE_PARTS] = {"scope", "tag", "line"};
     const mend_trace_detail *detail = &report->detail;
-    return detail->is_snapshot || detail->has_stacks ? "line"
-           : detail->holder_count > 0                ? "scope"
-                                                     : "size";
+    const char *kind = NULL;
+    for (int part = 0; part < MEND_TRACE_PARTS; part++) {
+        kind = !detail->has_part[part] ? kind : kind == NULL ? parts[part] : "holder";
+    }
+    return detail->holder_count == 0 ? "size"
+           : detail->is_snapshot     ? "line"
+           : kind != NULL            ? kind
+                                     : "scope";
 }
 
-const char *mend_report_source(const mend_report *report)
+void mend_report_tell_source(const mend_report *report, char *text, size_t size)
 {
-    if (!report->detail.is_snapshot) {
-        return report->detail.is_recording ? "recording of Mend" : "log of allocations";
-    }
-    return report->detail.is_expandable ? "PyTorch snapshot, expandable segments"
-                                        : "PyTorch snapshot, caching allocator";
+    const mend_trace_detail *detail = &report->detail;
+    const bool is_known = report->capacity_bytes > 0;
+    snprintf(text, size, "%s, %s events, %s blocks%s%s",
+             detail->is_recording    ? "recording of Mend"
+             : !detail->is_snapshot  ? "log of allocations"
+             : detail->is_expandable ? "PyTorch snapshot, expandable segments"
+                                     : "PyTorch snapshot, caching allocator",
+             COUNT(report->trace->event_count), COUNT(report->trace->block_count),
+             is_known ? ", device " : "", is_known ? SIZE(report->capacity_bytes) : "");
 }
 
 /* ---- the verdict ------------------------------------------------------------------------------

@@ -12,11 +12,11 @@ typedef struct mend_advice {
     char evidence[512];
 } mend_advice;
 
-/* What its holders are: "line", "scope" or "size". */
+/* What its holders are: "line", "scope", "tag", several of these ("holder"), or "size". */
 const char *mend_report_holder_kind(const mend_report *report);
 
-/* What kind of file it is. */
-const char *mend_report_source(const mend_report *report);
+/* What kind of file it is, and how much is in it. */
+void mend_report_tell_source(const mend_report *report, char *text, size_t size);
 
 /* Why the last request failed, as Mend said it then, without what was asked for; NULL: the file
  * does not have it. */

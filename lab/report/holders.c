@@ -166,7 +166,7 @@ mend_result mend_report_find_holders(mend_report *report)
         return fail_of_memory();
     }
     for (size_t i = 0; i < detail->holder_count; i++) {
-        report->holders[i].name = detail->holders[i];
+        report->holders[i].name = detail->holders[i].name;
     }
     for (size_t i = 0; i < detail->place_count; i++) {
         report->holder_of[i] = detail->places[i].holder;

@@ -1,5 +1,7 @@
 #include "lab/report/json.h"
 
+#include <string.h>
+
 #include "lab/report/advice.h"
 #include "lab/report/others.h"
 #include "lab/support/json.h"
@@ -139,6 +141,8 @@ static void write_figures(mend_json *json, const mend_report *report)
     mend_json_integer(json, "peak_held_bytes", report->peak_held_bytes);
     mend_json_integer(json, "peak_asleep_bytes", report->detail.most_asleep_bytes);
     mend_json_integer(json, "peak_on_host_bytes", report->detail.most_on_host_bytes);
+    mend_json_integer_if(json, "host_waits", report->detail.is_recording,
+                         report->detail.wait_count);
     mend_json_integer(json, "moment_events", report->moment_events);
     mend_json_integer(json, "live_bytes", report->live_bytes);
     mend_json_integer(json, "suspects", report->suspects);
@@ -170,6 +174,22 @@ void mend_report_print_json(FILE *out, const mend_report *report, const mend_rep
 
 /* ---- for the page ---------------------------------------------------------------------------- */
 
+/* What a recording of Mend says of a holder, beside its name. */
+static void write_parts(mend_json *json, const mend_trace_holder *holder)
+{
+    static const char *const keys[MEND_TRACE_PARTS] = {"scope", "tag", "line"};
+    size_t at = 0;
+    for (int part = 0; part < MEND_TRACE_PARTS; part++) {
+        char text[MEND_TRACE_LABEL_BYTES];
+        const int bytes = holder->part_bytes[part];
+        if (bytes > 0) {
+            snprintf(text, sizeof(text), "%.*s", bytes, holder->name + at);
+            mend_json_string(json, keys[part], text);
+            at += (size_t)bytes + strlen(", ");
+        }
+    }
+}
+
 /* In their own order: rows name a holder by its number. Thousands of them do not grow. */
 static void write_page_holders(mend_json *json, const mend_report *report)
 {
@@ -178,6 +198,9 @@ static void write_page_holders(mend_json *json, const mend_report *report)
         const mend_report_holder *holder = &report->holders[i];
         mend_json_begin_object(json, NULL);
         mend_json_string(json, "name", holder->name);
+        if (i < report->detail.holder_count) {
+            write_parts(json, &report->detail.holders[i]);
+        }
         if (holder->trend != MEND_TREND_STEADY) {
             write_growth(json, holder);
         }
@@ -221,7 +244,7 @@ void mend_report_write_model(FILE *out, const mend_report *report, const mend_ro
     mend_json_bool(&json, "knows_held", report->knows_held);
     mend_json_bool(&json, "knows_used", report->knows_gaps);
     mend_json_bool(&json, "has_places", report->detail.has_places);
-    mend_json_bool(&json, "shares", report->detail.is_recording); /* between streams */
+    mend_json_bool(&json, "is_recording", report->detail.is_recording);
     mend_json_bool(&json, "joins", report->detail.is_expandable || report->knows_gaps);
     char away[128];
     mend_report_tell_away(report, away, sizeof(away));

@@ -52,7 +52,7 @@ static void find_held(mend_report *report)
 {
     const mend_trace_detail *detail = &report->detail;
     uint64_t held_bytes = 0;
-    report->knows_held = detail->segment_count > 0;
+    report->knows_held = detail->segment_count > detail->wait_count;
     for (size_t i = 0; i <= detail->segment_count; i++) {
         const mend_trace_refusal *failure = &report->failure;
         if (report->has_failed && failure->segments == i && report->capacity_bytes == 0 &&
@@ -64,7 +64,7 @@ static void find_held(mend_report *report)
         }
         const mend_trace_segment *segment = &detail->segments[i];
         bool is_from_before = segment->is_taken && segment->event == 0 && detail->before_events > 0;
-        if (segment->is_place) {
+        if (segment->is_place || segment->is_wait) {
             continue;
         }
         if (segment->is_taken) {

@@ -13,9 +13,6 @@
 #include "lab/support/json.h"
 #include "lab/support/page_text.h"
 
-#define SIZE(bytes)  mend_word_size(bytes).text
-#define COUNT(count) mend_word_count(count).text
-
 typedef struct page_writer {
     FILE *out;
     const mend_report *report;
@@ -32,12 +29,9 @@ static void write_title(page_writer *page)
 
 static void write_source(page_writer *page)
 {
-    const mend_report *report = page->report;
-    fprintf(page->out, "%s · %s events, %s blocks", mend_report_source(report),
-            COUNT(report->trace->event_count), COUNT(report->trace->block_count));
-    if (report->capacity_bytes > 0) {
-        fprintf(page->out, " · device %s", SIZE(report->capacity_bytes));
-    }
+    char source[256];
+    mend_report_tell_source(page->report, source, sizeof(source));
+    mend_page_text(page->out, source);
 }
 
 static void write_verdict(page_writer *page)
@@ -87,7 +81,10 @@ static void write_tiles(page_writer *page)
                  (double)report->peak_held_bytes / (double)mend_max_u64(report->peak_bytes, 1),
                  is_away ? "; beside it " : "", away);
         write_tile(page, "", "most held", SIZE(report->peak_held_bytes), text);
-        snprintf(text, sizeof(text), "given back %s times", COUNT(report->given));
+        const bool has_waits = report->detail.wait_count > 0;
+        snprintf(text, sizeof(text), "given back %s times%s%s", COUNT(report->given),
+                 has_waits ? "; host waits " : "",
+                 has_waits ? COUNT(report->detail.wait_count) : "");
         write_tile(page, "", "memory taken", COUNT(report->taken), text);
     }
     bool grows = report->suspects > 0 || report->grows_as_whole;

@@ -28,6 +28,11 @@ static void add_row(row_writer *writer, mend_row_kind kind)
 static void write_segment(row_writer *writer, const mend_trace_segment *segment)
 {
     mend_rows *rows = writer->rows;
+    if (segment->is_wait) {
+        add_row(writer, MEND_ROW_WAIT);
+        mend_column_add(&rows->waited_us, segment->waited_ns / 1000);
+        return;
+    }
     add_row(writer, segment->is_place   ? segment->is_taken ? MEND_ROW_PLACE : MEND_ROW_UNPLACE
                     : segment->is_taken ? MEND_ROW_TAKE
                                         : MEND_ROW_GIVE);

@@ -14,7 +14,8 @@ typedef enum mend_row_kind {
     MEND_ROW_GIVE,
     MEND_ROW_REFUSE,
     MEND_ROW_PLACE, /* addresses have memory behind them: then taken memory has no address */
-    MEND_ROW_UNPLACE
+    MEND_ROW_UNPLACE,
+    MEND_ROW_WAIT /* the host waited for the device */
 } mend_row_kind;
 
 /* Sizes are rounded up to MEND_ROW_UNIT_BYTES, and addresses down; both are counted in it. */
@@ -32,7 +33,8 @@ typedef enum mend_row_kind {
     X(segment_stream) /* as the file names it */                                                   \
     X(refused_size)   /* of each row that refuses */                                               \
     X(refused_short)  /* of these: how much smaller it would have fitted; 0: not known */          \
-    X(refused_stream)
+    X(refused_stream)                                                                              \
+    X(waited_us) /* of each row that waits */
 
 typedef struct mend_rows {
     size_t count;

@@ -10,21 +10,14 @@
 
 enum { SHOWN_HOLDERS = 5, NAME_COLUMNS = 44 };
 
-#define SIZE(bytes)  mend_word_size(bytes).text
-#define COUNT(count) mend_word_count(count).text
-
 static void print_head(FILE *out, const mend_report *report)
 {
     char name[256];
     char line[512];
-    char device[64] = "";
+    char source[256];
     mend_trace_short_name(report->trace, name, sizeof(name));
-    if (report->capacity_bytes > 0) {
-        snprintf(device, sizeof(device), ", device %s", SIZE(report->capacity_bytes));
-    }
-    snprintf(line, sizeof(line), "%.40s: %s, %s events, %s blocks%s", name,
-             mend_report_source(report), COUNT(report->trace->event_count),
-             COUNT(report->trace->block_count), device);
+    mend_report_tell_source(report, source, sizeof(source));
+    snprintf(line, sizeof(line), "%.40s: %s", name, source);
     mend_words_wrap(out, line, 0, 1);
 }
 
@@ -58,6 +51,10 @@ static void print_curve(FILE *out, const mend_report *report)
     char away[128];
     if (mend_report_tell_away(report, away, sizeof(away))) {
         fprintf(out, "away  %s at most: in use, and not held\n", away);
+    }
+    if (report->detail.wait_count > 0) {
+        fprintf(out, "waits the host waited for the GPU %s times\n",
+                COUNT(report->detail.wait_count));
     }
 }
 

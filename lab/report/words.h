@@ -18,6 +18,9 @@ mend_word mend_word_change(uint64_t before, uint64_t after);
 mend_word mend_word_count(uint64_t count);
 mend_word mend_word_percent(uint64_t part, uint64_t whole);
 
+#define SIZE(bytes)  mend_word_size(bytes).text
+#define COUNT(count) mend_word_count(count).text
+
 /* Prints at most `columns` characters, and blanks up to them if `fills`. What is no character that
  * a terminal prints becomes `?`; where characters are left out, the last one is `~`. */
 void mend_words_cut(FILE *out, const char *text, size_t columns, int fills);

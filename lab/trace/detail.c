@@ -21,7 +21,7 @@ void mend_trace_detail_init(mend_trace_detail *detail)
 void mend_trace_detail_clear(mend_trace_detail *detail)
 {
     for (size_t i = 0; i < detail->holder_count; i++) {
-        free(detail->holders[i]);
+        free(detail->holders[i].name);
     }
     free(detail->holders);
     free(detail->places);
@@ -54,27 +54,36 @@ static uint64_t hash_of(const mend_trace_detail *detail, const char *text)
 }
 
 /* Adds a name that is not there yet. */
-static uint32_t add_holder(mend_trace_detail *detail, uint64_t key, const char *label)
+static uint32_t add_holder(mend_trace_detail *detail, uint64_t key, const mend_trace_label *label)
 {
     detail->holders = with_room(detail, detail->holders, detail->holder_count, &detail->holder_room,
-                                sizeof(char *));
-    char *copy = strdup(label);
+                                sizeof(*detail->holders));
+    char *copy = strdup(label->text);
     if (copy == NULL || !mend_pointer_map_reserve(&detail->by_label) || detail->lacks_memory) {
         free(copy);
         detail->lacks_memory = true;
         return 0;
     }
-    detail->holders[detail->holder_count++] = copy;
+    mend_trace_holder *holder = &detail->holders[detail->holder_count++];
+    holder->name = copy;
+    memcpy(holder->part_bytes, label->part_bytes, sizeof(holder->part_bytes));
     mend_pointer_map_insert(&detail->by_label, key, (void *)(uintptr_t)detail->holder_count);
     return (uint32_t)(detail->holder_count - 1);
 }
 
-uint32_t mend_trace_detail_holder(mend_trace_detail *detail, const char *label)
+static bool is_named(const mend_trace_holder *holder, const mend_trace_label *label)
 {
-    uint64_t key = hash_of(detail, label);
+    return strcmp(holder->name, label->text) == 0 &&
+           memcmp(holder->part_bytes, label->part_bytes, sizeof(holder->part_bytes)) == 0;
+}
+
+uint32_t mend_trace_detail_holder(mend_trace_detail *detail, const mend_trace_label *label)
+{
+    static const mend_trace_label others = {.text = "(lines beyond the first 65,535)"};
+    uint64_t key = hash_of(detail, label->text);
     uintptr_t known;
     while ((known = (uintptr_t)mend_pointer_map_find(&detail->by_label, key)) != 0 &&
-           strcmp(detail->holders[known - 1], label) != 0) {
+           !is_named(&detail->holders[known - 1], label)) {
         key += 512;
     }
     if (known != 0) {
@@ -83,8 +92,8 @@ uint32_t mend_trace_detail_holder(mend_trace_detail *detail, const char *label)
     if (detail->holder_count == MEND_TRACE_MAX_HOLDERS) {
         return MEND_TRACE_MAX_HOLDERS - 1;
     }
-    bool is_last = detail->holder_count == MEND_TRACE_MAX_HOLDERS - 1;
-    return add_holder(detail, key, is_last ? "(lines beyond the first 65,535)" : label);
+    const bool is_last = detail->holder_count == MEND_TRACE_MAX_HOLDERS - 1;
+    return add_holder(detail, key, is_last ? &others : label);
 }
 
 /* NULL: it has none. */
@@ -138,6 +147,7 @@ void mend_trace_detail_add_segment(mend_trace_detail *detail, mend_trace_segment
                                  &detail->segment_room, sizeof(segment));
     if (!detail->lacks_memory) {
         detail->segments[detail->segment_count++] = segment;
+        detail->wait_count += segment.is_wait;
     }
 }
 

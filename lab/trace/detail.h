@@ -14,16 +14,37 @@
 /* Holders beyond this are one, the last: it bounds what tables of them need. */
 enum { MEND_TRACE_MAX_HOLDERS = 65536, MEND_TRACE_LABEL_BYTES = 160 };
 
+/* What a recording of Mend says of who asked: the parts of a holder's name, in this order. */
+typedef enum mend_trace_part {
+    MEND_TRACE_SCOPE,
+    MEND_TRACE_TAG,
+    MEND_TRACE_STACK,
+    MEND_TRACE_PARTS
+} mend_trace_part;
+
+/* Who asks for blocks: a line of the program, a scope; or a size, where a block has no part. */
+typedef struct mend_trace_label {
+    char text[MEND_TRACE_LABEL_BYTES];
+    uint8_t part_bytes[MEND_TRACE_PARTS]; /* they are joined by ", "; 0: it has none */
+} mend_trace_label;
+
+typedef struct mend_trace_holder {
+    char *name;
+    uint8_t part_bytes[MEND_TRACE_PARTS];
+} mend_trace_holder;
+
 /* Memory that the allocator took from the driver, or gave back. In a recording of Mend that tells
  * of chunks it has no address, and `is_place` is what has: addresses that have memory of the device
- * from then on, or none. */
+ * from then on, or none. `is_wait`: neither, the host waited for the device. */
 typedef struct mend_trace_segment {
     uint64_t event; /* events of the trace before it */
     uint64_t address;
     uint64_t size_bytes;
     uint64_t stream; /* as the file names it */
+    uint64_t waited_ns;
     bool is_taken;
     bool is_place;
+    bool is_wait;
 } mend_trace_segment;
 
 /* A request that failed. */
@@ -47,16 +68,16 @@ typedef struct mend_trace_place {
 } mend_trace_place;
 
 typedef struct mend_trace_detail {
-    bool is_snapshot;            /* of PyTorch */
-    bool is_recording;           /* of Mend. Of neither only `refusals` and addresses are valid */
-    bool is_expandable;          /* adjacent segments serve one request */
-    uint64_t capacity_bytes;     /* of the device; 0: the file does not say */
-    bool has_stacks;             /* a block came with one */
-    size_t before_events;        /* the first ones: blocks from before the recording */
-    bool has_places;             /* segments with addresses are places */
-    uint64_t most_asleep_bytes;  /* chunks that slept at once: no memory of the device */
-    uint64_t most_on_host_bytes; /* and such whose memory was the host's */
-    char **holders; /* texts that name who asked: a line of the program, a scope; or none */
+    bool is_snapshot;        /* of PyTorch */
+    bool is_recording;       /* of Mend. Of neither only `refusals` and addresses are valid */
+    bool is_expandable;      /* adjacent segments serve one request */
+    uint64_t capacity_bytes; /* of the device; 0: the file does not say */
+    bool has_part[MEND_TRACE_PARTS]; /* a block came with one */
+    size_t before_events;            /* the first ones: blocks from before the recording */
+    bool has_places;                 /* segments with addresses are places */
+    uint64_t most_asleep_bytes;      /* chunks that slept at once: no memory of the device */
+    uint64_t most_on_host_bytes;     /* and such whose memory was the host's */
+    mend_trace_holder *holders;
     size_t holder_count;
     size_t holder_room;
     mend_trace_place *places; /* by block */
@@ -64,6 +85,7 @@ typedef struct mend_trace_detail {
     size_t place_room;
     mend_trace_segment *segments;
     size_t segment_count;
+    size_t wait_count; /* of these */
     size_t segment_room;
     mend_trace_refusal *refusals;
     size_t refusal_count;
@@ -82,8 +104,8 @@ typedef struct mend_trace_detail {
 void mend_trace_detail_init(mend_trace_detail *detail);
 void mend_trace_detail_clear(mend_trace_detail *detail);
 
-/* The number of the holder that has this name. */
-uint32_t mend_trace_detail_holder(mend_trace_detail *detail, const char *label);
+/* The number of the holder that has this name, of the same parts. */
+uint32_t mend_trace_detail_holder(mend_trace_detail *detail, const mend_trace_label *label);
 
 /* A stream has this name now. */
 void mend_trace_detail_name_stream(mend_trace_detail *detail, const mend_name_entry *name);

@@ -254,18 +254,10 @@ static void write_named(const recording_reader *r, const number_names *names, co
     }
 }
 
-static void add_part(char *label, size_t room_bytes, const char *part)
-{
-    const size_t used = strlen(label);
-    if (part[0] != 0) {
-        snprintf(label + used, room_bytes - used, "%s%s", used > 0 ? ", " : "", part);
-    }
-}
-
 /* The scope, the tag and the stack, as the library names holders (layout/holders.c). */
-static void write_label(const recording_reader *r, const mend_history_event *event,
-                        char label[MEND_TRACE_LABEL_BYTES])
+static mend_trace_label label_of(const recording_reader *r, const mend_history_event *event)
 {
+    mend_trace_label label = {.text = ""};
     const bool is_scope_known = event->scope < r->scopes.count;
     const char *scope = event->scope == 0 ? ""
                         : is_scope_known  ? r->scopes.list[event->scope]
@@ -275,17 +267,18 @@ static void write_label(const recording_reader *r, const mend_history_event *eve
     write_named(r, &r->tags, "tag", event->tag, tag);
     write_named(r, &r->stacks, "stack", event->stack, stack);
     /* Of a long path that of a stack is left. */
-    const size_t stack_bytes = stack[0] != 0 ? strlen(stack) + 2 : 0;
-    label[0] = 0;
-    add_part(label, MEND_TRACE_LABEL_BYTES - stack_bytes, scope);
-    add_part(label, MEND_TRACE_LABEL_BYTES - stack_bytes, tag);
-    add_part(label, MEND_TRACE_LABEL_BYTES, stack);
-    if (label[0] == 0 && r->scopes.count > 0) {
-        snprintf(label, MEND_TRACE_LABEL_BYTES, "(outside of scopes)");
-    } else if (label[0] == 0) {
-        snprintf(label, MEND_TRACE_LABEL_BYTES, "blocks of %s",
+    const size_t left_bytes = sizeof(label.text) - (stack[0] != 0 ? strlen(stack) + 2 : 0);
+    uint8_t *bytes = label.part_bytes;
+    bytes[MEND_TRACE_SCOPE] = (uint8_t)mend_words_join(label.text, left_bytes, scope);
+    bytes[MEND_TRACE_TAG] = (uint8_t)mend_words_join(label.text, left_bytes, tag);
+    bytes[MEND_TRACE_STACK] = (uint8_t)mend_words_join(label.text, sizeof(label.text), stack);
+    if (label.text[0] == 0 && r->scopes.count > 0) {
+        snprintf(label.text, sizeof(label.text), "(outside of scopes)");
+    } else if (label.text[0] == 0) {
+        snprintf(label.text, sizeof(label.text), "blocks of %s",
                  mend_words_amount(event->size_bytes).text);
     }
+    return label;
 }
 
 static void tell_place(recording_reader *r, const mend_history_event *event)
@@ -294,11 +287,12 @@ static void tell_place(recording_reader *r, const mend_history_event *event)
         return;
     }
     mend_trace_place place = {.address = (uint64_t)(uintptr_t)event->address};
-    r->detail->has_stacks = r->detail->has_stacks || event->stack != 0;
     if (r->scopes.count > 0 || r->has_numbers) {
-        char label[MEND_TRACE_LABEL_BYTES];
-        write_label(r, event, label);
-        place.holder = mend_trace_detail_holder(r->detail, label);
+        const mend_trace_label label = label_of(r, event);
+        place.holder = mend_trace_detail_holder(r->detail, &label);
+        for (int part = 0; part < MEND_TRACE_PARTS; part++) {
+            r->detail->has_part[part] |= label.part_bytes[part] > 0;
+        }
     }
     mend_trace_detail_add_place(r->detail, place);
 }
@@ -386,6 +380,14 @@ static mend_result take(recording_reader *r, const mend_history_event *event)
             const uint64_t chunk = event->chunk != UINT64_MAX ? event->chunk : 0;
             mend_trace_detail_add_change(r->detail, event, r->builder.trace->event_count,
                                          mend_trace_key(&r->builder, chunk));
+        }
+        return MEND_OK;
+    case MEND_EVENT_HOST_WAIT:
+        if (r->detail != NULL) {
+            mend_trace_detail_add_segment(
+                r->detail, (mend_trace_segment){.event = r->builder.trace->event_count,
+                                                .waited_ns = event->duration_ns,
+                                                .is_wait = true});
         }
         return MEND_OK;
     case MEND_EVENT_OUT_OF_MEMORY:

@@ -97,9 +97,9 @@ static uint32_t holder_of(snapshot_reader *reader, mend_value frames)
     if (known != 0) {
         return (uint32_t)(known - 1);
     }
-    char label[MEND_TRACE_LABEL_BYTES];
-    mend_trace_name_stack(frames, label, sizeof(label));
-    uint32_t holder = mend_trace_detail_holder(reader->detail, label);
+    mend_trace_label label = {.text = ""};
+    mend_trace_name_stack(frames, label.text, sizeof(label.text));
+    uint32_t holder = mend_trace_detail_holder(reader->detail, &label);
     if (mend_pointer_map_reserve(&reader->by_stack)) {
         mend_pointer_map_insert(&reader->by_stack, key, (void *)((uintptr_t)holder + 1));
     }
@@ -109,7 +109,6 @@ static uint32_t holder_of(snapshot_reader *reader, mend_value frames)
 static void add_place(snapshot_reader *reader, uint64_t address, mend_value frames)
 {
     if (reader->detail != NULL && reader->builder.failure == MEND_OK) {
-        reader->detail->has_stacks = reader->detail->has_stacks || mend_value_count(frames) > 0;
         mend_trace_detail_add_place(
             reader->detail,
             (mend_trace_place){.address = address, .holder = holder_of(reader, frames)});
@@ -248,7 +247,8 @@ static bool take_old(void *context, const mend_trace_old_block *block)
     if (mend_value_count(block->frames) > 0) {
         add_place(reader, block->address, block->frames);
     } else {
-        uint32_t holder = mend_trace_detail_holder(reader->detail, "from before the recording");
+        const mend_trace_label label = {.text = "from before the recording"};
+        uint32_t holder = mend_trace_detail_holder(reader->detail, &label);
         mend_trace_detail_add_place(
             reader->detail, (mend_trace_place){.address = block->address, .holder = holder});
     }

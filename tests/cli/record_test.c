@@ -10,6 +10,7 @@
 #include "base/names.h"
 #include "lab/report/page.h"
 #include "lab/report/report.h"
+#include "lab/report/rows.h"
 #include "lab/trace/read.h"
 #include "tests/cli/program.h"
 #include "tests/cli/report_program.h"
@@ -225,8 +226,39 @@ MEND_TEST(record, tags_and_stacks_have_the_names_that_were_given_last)
     EXPECT_STR_EQ("tag 8, stack 4", report->holders[2].name);
     EXPECT_STR_EQ("kv cache, train.py:41 step", report->holders[3].name);
     EXPECT_STR_EQ("train.py:41 step", report->holders[4].name);
+    for (size_t i = 0; i < 5; i++) {
+        static const uint8_t bytes[][2] = {{0, 0}, {8, 0}, {5, 7}, {8, 16}, {0, 16}};
+        EXPECT_U64_EQ(bytes[i][0], report->detail.holders[i].part_bytes[MEND_TRACE_TAG]);
+        EXPECT_U64_EQ(bytes[i][1], report->detail.holders[i].part_bytes[MEND_TRACE_STACK]);
+        EXPECT_U64_EQ(0, report->detail.holders[i].part_bytes[MEND_TRACE_SCOPE]);
+    }
     mend_trace_detail_tell_stream(&report->detail, 0, stream, sizeof(stream));
     EXPECT_STR_EQ("copies", stream);
+}
+
+/* They are known where memory is not: this one does not begin with its pool. */
+MEND_TEST(record, waits_of_the_host_are_on_the_axis_and_hold_nothing)
+{
+    const mend_history_event wait = {
+        .sequence = 6, .kind = MEND_EVENT_HOST_WAIT, .duration_ns = 2500};
+    static const uint8_t kinds[] = {MEND_ROW_ALLOC, MEND_ROW_WAIT, MEND_ROW_FREE};
+    length = 0;
+    put_run(1);
+    begin(MEND_RECORD_EVENTS);
+    put(5, MEND_EVENT_ALLOC, 1, 0);
+    EXPECT_TRUE(mend_record_add_event(&block, &wait));
+    put(7, MEND_EVENT_FREE, 1, 0);
+    end(2);
+    ENDING_FILE const fixture_file file = fixture_write(".record", whole, length);
+    ENDING_REPORT mend_report *report = NULL;
+    mend_rows found;
+    EXPECT_RESULT(MEND_OK, mend_report_create(file.path, 0, &report));
+    EXPECT_TRUE(!report->knows_held && report->detail.wait_count == 1);
+    ASSERT_RESULT(MEND_OK, mend_rows_make(report, &found));
+    EXPECT_TRUE(found.kind.count == 3 && memcmp(found.kind.bytes, kinds, 3) == 0);
+    EXPECT_TRUE(found.waited_us.count == 1 && found.waited_us.bytes[0] == 2);
+    EXPECT_U64_EQ(0, found.segment_size.count);
+    mend_rows_clear(&found);
 }
 
 /* Behind a gap a free may be of a block whose allocation is lost, and an allocation where one was

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""page_test.py PROGRAM [--picture PNG] [--measure]: the pages of `mend report -o` in headless
-Chromium without names. `--picture` keeps the first screen of a recording of PyTorch; `--measure`
-tells how large a page of a million events is, and how fast.
+"""page_test.py PROGRAM PACKAGE [--picture PNG] [--measure]: the pages of `mend report -o` in
+headless Chromium without names. PACKAGE is Mend for Python, for a program with phases. `--picture`
+keeps the first screen of a recording of PyTorch; `--measure` tells how large a page of a million
+events is, and how fast.
 """
 import argparse
 import json
@@ -65,6 +66,34 @@ def check_holders(tab, page):
     return len(waits)
 
 
+def check_groups(tab, page):
+    """By phase, tag and line: what the legend says, against the sums of all holders; and no group
+    that the legend lacks has more than one of it at the moment that the page begins with."""
+    file = state.File(page)
+    ends = {file.model["moment"], file.model["peak"]}
+    rows = sorted(ends | {file.model["rows"] // 3})
+    states = file.states(set(rows))
+    parts = tab.value(f"probe.groups({rows})")
+    for part, shown in parts:
+        said, most = file.said(part), {}
+        for row, groups in zip(rows, shown):
+            sums = dict.fromkeys(said, 0)
+            for holder, units in states[row]["holders"]:
+                sums[said[holder]] += units
+            assert sum(units for _, units, _ in groups) == states[row]["live"], (page, part, row)
+            for name, units, is_told in groups:
+                assert is_told and units == sums.get(name, units), (page, part, row, name, units)
+            for name in sums if row in ends else ():
+                most[name] = max(most.get(name, 0), sums[name])
+        own = {name for name, *_ in shown[0]} & set(most)
+        left = max((most[name] for name in most if name not in own), default=0)
+        assert left <= min(most[name] for name in own), (page, part, own, most)
+        assert left == 0 or len(own) == 8, (page, part, own, most)
+    assert tab.value("countCalls(0, N - 1)[WAIT]") == file.waits(), page
+    tab.value("setDim(0); go(M.moment)")
+    return [part for part, _ in parts], file.waits()[0]
+
+
 def check_curve(tab, page):
     """The line and the stack, against the same rows; a column has the highest of what it shows."""
     file = state.File(page)
@@ -72,6 +101,9 @@ def check_curve(tab, page):
     states = file.states({row for row in rows} | {row - 1 for row in rows})
     by_rows, by_parts = tab.value("probe.wide()")
     assert by_rows == by_parts, (page, by_rows, by_parts)
+    counted = (state.TAKE, state.GIVE, state.REFUSE, state.WAIT)
+    kinds = [file.columns["kind"].count(k) for k in counted]
+    assert by_rows[2:] == kinds, (page, by_rows, kinds)
     for row, (top, held) in zip(rows, tab.value(f"probe.curve({rows})")):
         before, after = states.get(row - 1, {"live": 0, "held": 0}), states[row]
         assert top == max(before["live"], after["live"]), (page, row, top)
@@ -158,7 +190,15 @@ def write_log(path, has_addresses):
             out.write(f"0,0,allocate,{place},{size},0\n")
 
 
-def files(folder, program):
+def record_phases(path, package, seed):
+    """A program with scopes, tags, lines and streams, as Mend records it."""
+    script = os.path.join(ROOT, "tests", "page", "phases.py")
+    subprocess.run([sys.executable, "-B", script, str(seed)], check=True,
+                   env={**os.environ, "PYTHONPATH": package, "MEND_RECORD": path})
+    return path
+
+
+def files(folder, program, package):
     for seed in range(4):
         path = os.path.join(folder, f"made-up-{seed}.json")
         recording.write(path, seed, 2500)
@@ -176,12 +216,14 @@ def files(folder, program):
                     "--capacity", "200MiB", leak], capture_output=True, check=False)
     yield leak
     yield recorded
+    yield record_phases(os.path.join(folder, "phases.mend"), package, 1)
     yield os.path.join(CORPUS, "torch-2.8-last-events.gz")
 
 
-def check(program, folder, tab):
-    moments = pages = waits = 0
-    for path in files(folder, program):
+def check(program, package, folder, tab):
+    moments = pages = waits = host_waits = 0
+    parts = set()
+    for path in files(folder, program, package):
         page = os.path.join(folder, "page.html")
         told = json.loads(make(program, path, page, "--json", "--no-what-if"))
         for width, theme in ((1440, "light"), (390, "dark")):
@@ -190,6 +232,9 @@ def check(program, folder, tab):
             moments += check_states(tab, page, pages)
             check_report(tab, path, told)
             waits += check_holders(tab, page)
+            of_page, many = check_groups(tab, page)
+            parts |= set(of_page)
+            host_waits += many
             assert tab.value("root.dataset.theme") == theme
             if told["events"] > 1:
                 check_curve(tab, page)
@@ -197,8 +242,38 @@ def check(program, folder, tab):
             check_width(tab, path, width)
             assert not tab.complaints, (path, tab.complaints)
             pages += 1
-    assert waits > 0
+    for seed in (0, 1, 4):
+        check_unknown(program, folder, tab, seed)
+    assert waits > 0 and host_waits > 0 and parts == {"scope", "tag", "line"}, (host_waits, parts)
     print(f"{pages} pages, {moments} moments: as they are worked out again")
+
+
+def check_unknown(program, folder, tab, seed):
+    """Five questions about a program that nobody knows, answered by what a reader finds in the page
+    before any click."""
+    path, page = os.path.join(folder, "unknown.json"), os.path.join(folder, "unknown.html")
+    true = recording.write_unknown(path, seed)
+    make(program, path, page)
+    open_page(tab, page, 1440, "light")
+
+    def texts(what):
+        return tab.value(f"[...document.querySelectorAll('{what}')].map(e => e.innerText)")
+
+    asked, leaked = (tab.value(f"size({true[name]} / 512)") for name in ("asked", "leaked"))
+    holders, rows = texts("#who tbody tr"), texts("#others tr")
+    # What failed, and why?
+    assert texts("h1")[0].startswith(f"Out of memory by fragmentation: {asked} asked for"), true
+    # What leaks, and what would the program need without it?
+    tips = [tip for tip in texts("ol li") if tip.startswith("Stop the growth of")]
+    assert len(tips) == 1 and true["leaking"] in tips[0] and "without it" in tips[0], (true, tips)
+    # Who holds most, and how much? And the list that is emptied again is none that leaks.
+    assert all(word in holders[0] for word in (true["leaking"], "leak?", leaked)), (true, holders)
+    (of_list,) = [row for row in holders if true["listing"] in row]
+    assert "leak?" not in of_list and "grows" not in of_list, (true, of_list)
+    # What is in the way?
+    assert true["leaking"] + " keeps in place" in texts("#tip")[0], (true, texts("#tip"))
+    # Does it run with another allocator, on this device?
+    assert any(row.startswith("Mend\t") and "fits" in row for row in rows), (true, rows)
 
 
 def measure(program, folder, tab):
@@ -224,6 +299,7 @@ def measure(program, folder, tab):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
+    parser.add_argument("package")
     parser.add_argument("--picture")
     parser.add_argument("--measure", action="store_true")
     options = parser.parse_args()
@@ -236,7 +312,7 @@ def main():
             tab.open(page, 1440, "light")
             tab.picture(options.picture, 1440, 1560, .6)
         else:
-            check(options.program, folder, tab)
+            check(options.program, options.package, folder, tab)
 
 
 if __name__ == "__main__":

@@ -20,10 +20,20 @@ var probe = {
     const c = columns(row, row, 1);
     return [c.top[0], c.held[0]];
   }),
+  /* By each part of who asked: what the legend says that the groups have at each row. */
+  groups: rows => DIMS.map((d, i) => [d[1], i]).filter(([part]) => said[part]).map(([part, i]) => {
+    setDim(i);
+    return [part, rows.map(row => {
+      moment = row;
+      drawMoment();
+      const sums = tellGroups(), shown = g => $('keys').querySelector(`[data-g="${g}"]`).textContent;
+      return Object.keys(names).map(g => [names[g], sums[g], shown(g) === size(sums[g])]);
+    })];
+  }),
   /* The columns of a wide view are as high as its rows; its parts are not off by more than one. */
   wide: () => {
     const rows = columnsOfRows(0, N - 1, 3, 3 / N), sums = columnsOfParts(0, N - 1, 3, 3 / N);
-    const highest = c => [Math.max(...c.top), Math.max(...c.held), ...['taken', 'given', 'failed'].map(k => c[k].reduce((p, q) => p + q, 0))];
+    const highest = c => [Math.max(...c.top), Math.max(...c.held), ...COUNTED.map(k => c[k].reduce((p, q) => p + q, 0))];
     return [highest(rows), highest(sums)];
   },
   view: () => [moment, left, right, dim, focus, picked, root.dataset.theme, sortBy].join('/'),

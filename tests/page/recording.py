@@ -2,6 +2,7 @@
 parts, frees that wait for streams, and requests that fail.
 """
 import json
+import os
 import random
 
 MIB = 1 << 20
@@ -117,3 +118,79 @@ def write_long(path, events):
                           '[{"filename": "/u/train.py", "line": %d, "name": "f"}]}'
                           % (slot[0], sizes[line], line))
         out.write("]]}")
+
+
+class Cache:
+    """An allocator of segments: it cuts and joins pieces in them, and gives whole ones back."""
+
+    def __init__(self):
+        self.events, self.segments, self.free, self.next = [], {}, {}, BASE
+
+    def add(self, action, address, size, line=None):
+        frames = [] if line is None else [dict(zip(("filename", "line", "name"), line))]
+        self.events.append({"action": action, "addr": address, "size": size, "stream": 0,
+                            "frames": frames})
+
+    def alloc(self, size, line):
+        fits = [(room, a) for a, room in self.free.items() if room >= size]
+        if not fits:
+            room = max(size + -size % GRANULE, 10 * GRANULE)
+            self.add("segment_alloc", self.next, room)
+            self.segments[self.next], self.free[self.next] = room, room
+            fits.append((room, self.next))
+            self.next += room + GRANULE
+        room, address = min(fits)
+        del self.free[address]
+        if room > size:
+            self.free[address + size] = room - size
+        self.add("alloc", address, size, line)
+        return address, size
+
+    def release(self, address, size):
+        self.add("free_completed", address, size)
+        end = address + size + self.free.pop(address + size, 0)
+        before = next((a for a, room in self.free.items() if a + room == address), address)
+        self.free[before] = end - before
+
+    def fail(self):
+        """A request, on a device of what was held at most, for more than any piece and
+        than what is left of it once whole segments are gone, and for less than is free."""
+        given = 0
+        for address, size in self.segments.items():
+            if self.free.get(address) == size:
+                self.add("segment_free", address, size)
+                del self.free[address]
+                given += size
+        size = max(given, *self.free.values()) + GRANULE
+        assert size < sum(self.free.values())
+        self.add("oom", 0, size)
+        self.events[-1]["device_free"] = given
+        return size
+
+
+def write_unknown(path, seed):
+    """A program of lines that a seed chooses: one leaks, one keeps a list that it empties, and what
+    both leave between other blocks is in the way of a large request. Returns what is true of it."""
+    chance = random.Random(seed)
+    names = ["build", "encode", "attend", "mix", "decode", "log", "cache", "score"]
+    chance.shuffle(names)
+    lines = [(f"/home/u/{name}.py", chance.randint(2, 90), name) for name in names]
+    weights, leaking, listing, *layers = lines
+    cache, kept, leaked = Cache(), [], 0
+    for _ in range(6):
+        cache.alloc(chance.randint(4, 9) * MIB, weights)
+    for step in range(240):
+        live = []
+        for line in layers:
+            live.append(cache.alloc(512 * chance.randint(2000, 24000), line))
+            leaked += cache.alloc(512 * chance.randint(50, 400), leaking)[1]
+        kept.append(cache.alloc(512 * chance.randint(200, 3000), listing))
+        for block in live if chance.random() < .5 else live[::-1]:
+            cache.release(*block)
+        while kept and step % 24 == 23:
+            cache.release(*kept.pop(chance.randrange(len(kept))))
+    size = cache.fail()
+    with open(path, "w", encoding="utf-8") as out:
+        json.dump({"device_traces": [cache.events], "segments": []}, out)
+    names = [f"{os.path.basename(file)}:{line} {name}" for file, line, name in lines]
+    return {"asked": size, "leaked": leaked, "leaking": names[1], "listing": names[2]}

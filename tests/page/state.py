@@ -4,7 +4,8 @@ import json
 import re
 import zlib
 
-ALLOC, FREE, TAKE, GIVE, REFUSE, PLACE, _ = range(7)
+ALLOC, FREE, TAKE, GIVE, REFUSE, PLACE, _, WAIT = range(8)
+NONE = {"scope": "outside of scopes", "tag": "without a tag", "line": "without a line"}
 
 
 def numbers(packed):
@@ -70,6 +71,21 @@ class File:
                 free += 1
         return out
 
+    def said(self, part):
+        """What each holder says of a part of who asked; of scopes where they begin to differ."""
+        all_of = [holder.get(part, "") for holder in self.model["holders"]]
+        if part == "scope":
+            paths = [path.split("/") for path in all_of]
+            deepest = max(map(len, paths))
+            deep = next((d for d in range(1, deepest)
+                         if len({tuple(path[:d]) for path in paths if path != [""]}) > 1), deepest)
+            all_of = ["/".join(path[:deep]) for path in paths]
+        return [name or NONE[part] for name in all_of]
+
+    def waits(self):
+        """How often the host waited, and how long."""
+        return [self.columns["kind"].count(WAIT), sum(self.columns["waited_us"])]
+
     def states(self, rows):
         """{row: figures} after these rows."""
         c, out = self.columns, {}
@@ -86,9 +102,11 @@ class File:
                 del live[blocks - 1 - c["back"][free]]
                 free += 1
             elif kind == REFUSE:
-                is_any = self.model["knows_used"] or self.model["shares"]
+                is_any = self.model["knows_used"] or self.model["is_recording"]
                 stream = None if is_any else c["refused_stream"][refused]
                 refused += 1
+            elif kind == WAIT:
+                pass
             elif self.model["has_places"] and kind in (TAKE, GIVE):
                 memory += c["segment_size"][segment] * (1 if kind == TAKE else -1)
                 segment += 1

@@ -56,6 +56,22 @@ class Autoload(ProgramTest):
     def test_another_value_is_reported(self):
         self.succeeds(self.off, stderr="MEND_TORCH is 'yes'; it takes 1 or 0", MEND_TORCH="yes")
 
+    def test_it_records_the_lines_that_allocate_if_asked(self):
+        self.succeeds(
+            """
+            def step():
+                return mend._devices.alloc(0, 2 << 20)
+            block = step()
+            (holder,) = mend.holders(by="stack")
+            assert holder.name.startswith("<string>:") and holder.name.endswith(" step"), holder
+            mend._devices.free(0, block, 2 << 20)
+            """,
+            MEND_TORCH="1",
+            MEND_STACKS="1MiB",
+        )
+        wrong = "MEND_STACKS is 'all'; it takes a size as 1MiB, or 0"
+        self.succeeds(self.off, stderr=wrong, MEND_TORCH="1", MEND_STACKS="all")
+
     def test_plug_ins_of_engines_import_nothing_of_theirs(self):
         """They change it where it is imported, once: custom all-reduce registers nothing."""
         inside = "distributed.device_communicators.custom_all_reduce"

@@ -2,6 +2,7 @@
 #include "base/words.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/align.h"
 
@@ -68,6 +69,33 @@ size_t mend_words_character(const char *text)
         return is_valid ? forms[i].bytes : 0;
     }
     return 0;
+}
+
+size_t mend_words_join(char *text, size_t text_bytes, const char *part)
+{
+    const size_t before = strlen(text);
+    const size_t used = before + (before > 0 ? strlen(", ") : 0);
+    if (used + 1 >= text_bytes) {
+        return 0;
+    }
+    char *const to = text + used;
+    const size_t room = text_bytes - used - 1;
+    const size_t whole = strlen(part);
+    size_t bytes = mend_min_u64(whole, room);
+    memcpy(to, part, bytes);
+    to[bytes] = '\0';
+    size_t last = bytes; /* behind the first byte of the last character */
+    while (last > 0 && ((unsigned char)to[last - 1] & 0xc0) == 0x80) {
+        last--;
+    }
+    if (bytes < whole && last > 0 && mend_words_character(to + last - 1) != bytes - (last - 1)) {
+        bytes = last - 1;
+        to[bytes] = '\0';
+    }
+    if (bytes > 0) {
+        memcpy(text + before, ", ", used - before);
+    }
+    return bytes;
 }
 
 void mend_words_make_printable(char *text)

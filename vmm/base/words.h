@@ -20,6 +20,10 @@ mend_amount mend_words_amount_above(uint64_t bytes);
  */
 size_t mend_words_character(const char *text);
 
+/* Adds a part to a list, ", " between: as many whole characters of it as there is room for. Returns
+ * their bytes. */
+size_t mend_words_join(char *text, size_t text_bytes, const char *part);
+
 /* Parts of texts come from files and from the environment: control characters become '?', so that a
  * terminal does not obey them, and a line stays one. */
 void mend_words_make_printable(char *text);

@@ -11,11 +11,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/growth.h"
 #include "base/words.h"
 
-enum { SLOTS = 4096, PATH_BYTES = 80 };
+enum { SLOTS = 4096, PATH_BYTES = 128, PATH_SHOWN = 80, STACK_BYTES = 80 };
 static_assert(SLOTS / 2 > MEND_HOLDERS_MOST, "a free slot is near");
 
 typedef struct key {
@@ -162,37 +163,44 @@ __attribute__((format(printf, 4, 5))) static size_t put(char *text, size_t text_
 }
 
 /* What the program calls it, or its number: "kv cache", "tag 7", "stream 7f3a10". */
-static size_t put_named(char text[MEND_HOLDER_NAME_BYTES], size_t used, mend_name_kind kind,
-                        uint64_t number, const char *otherwise)
+static void put_named(char *text, size_t text_bytes, mend_name_kind kind, uint64_t number,
+                      const char *otherwise)
 {
     const char *name = mend_names_find(kind, number);
-    const char *between = used > 0 ? ", " : "";
-    return name != NULL ? put(text, MEND_HOLDER_NAME_BYTES, used, "%s%s", between, name)
-                        : put(text, MEND_HOLDER_NAME_BYTES, used, "%s%s", between, otherwise);
+    mend_words_join(text, text_bytes, name != NULL ? name : otherwise);
 }
 
+/* Of a long name the stack has the room that it needs, and others what is left. */
 static void name(const key *of, char text[MEND_HOLDER_NAME_BYTES])
 {
     char number[32];
+    char path[PATH_BYTES] = "";
+    char stack[STACK_BYTES] = "";
     if (is_of_size(of)) {
         put(text, MEND_HOLDER_NAME_BYTES, 0, "%s %s",
             of->is_class ? "other blocks up to" : "blocks of",
             mend_words_amount(of->block_bytes).text);
         return;
     }
-    size_t used = of->scope != 0 ? mend_scopes_write_path(of->scope, text, PATH_BYTES) : 0;
-    if (of->tag != 0) {
-        snprintf(number, sizeof(number), "tag %llu", (unsigned long long)of->tag);
-        used = put_named(text, used, MEND_NAME_TAG, of->tag, number);
-    }
     if (of->stack != 0) {
         snprintf(number, sizeof(number), "stack %u", (unsigned)of->stack);
-        used = put_named(text, used, MEND_NAME_STACK, of->stack, number);
+        put_named(stack, sizeof(stack), MEND_NAME_STACK, of->stack, number);
     }
+    if (of->scope != 0) {
+        mend_scopes_write_path(of->scope, path, sizeof(path));
+    }
+    const size_t left_bytes =
+        MEND_HOLDER_NAME_BYTES - (of->stack != 0 ? strlen(", ") + strlen(stack) : 0);
+    mend_words_join(text, mend_min_u64(left_bytes, PATH_SHOWN), path);
+    if (of->tag != 0) {
+        snprintf(number, sizeof(number), "tag %llu", (unsigned long long)of->tag);
+        put_named(text, left_bytes, MEND_NAME_TAG, of->tag, number);
+    }
+    mend_words_join(text, MEND_HOLDER_NAME_BYTES, stack);
     if (of->has_stream) {
         const uint64_t handle = (uint64_t)(uintptr_t)of->stream;
         snprintf(number, sizeof(number), "stream %llx", (unsigned long long)handle);
-        put_named(text, used, MEND_NAME_STREAM, handle,
+        put_named(text, MEND_HOLDER_NAME_BYTES, MEND_NAME_STREAM, handle,
                   of->stream == MEND_NO_STREAM ? "no stream"
                   : handle == 0                ? "default stream"
                                                : number);

@@ -65,7 +65,8 @@ typedef struct mend_holder {
     uint64_t growth_bytes; /* above 0: a suspect. Blocks of most of the time are still there, and
                             * these are what it grew by */
     char name[MEND_HOLDER_NAME_BYTES]; /* in words: "step/forward, tag 7", "blocks of 2.00 MiB";
-                                        * with the names of mend_name, cut at its end */
+                                        * with the names of mend_name; of long parts the ends are
+                                        * cut, of a stack last */
     mend_stream stream; /* of all of them, if it was asked for; else NULL, the default stream's */
     uint32_t stack;     /* its number (mend_stack_set_source); 0: none */
 } mend_holder;

@@ -110,6 +110,14 @@ def amount_of(what: str, size: object, least: int = 0) -> int:
     return number
 
 
+def bytes_of(text: str) -> int:
+    """The bytes of "24GiB" or "1073741824"; 0: it is no size."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(ib)?", text.strip(), re.IGNORECASE)
+    if not match or bool(match[2]) != bool(match[3]):
+        return 0
+    return int(float(match[1]) * 1024 ** " kmgt".index(match[2].lower() or " "))
+
+
 def alloc(device: int, size: int, stream: int = NO_STREAM) -> int:
     """Allocates `size` bytes for use in the order of `stream`, and returns the address; 0 for size
     0. Without a stream, the memory is idle for every stream. Raises mend.OutOfMemoryError or

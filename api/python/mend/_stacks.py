@@ -35,6 +35,16 @@ def record_stacks(every_bytes: int = 1 << 20) -> None:
         atexit.register(record_stacks, 0)  # no thread may call Python when it ends
 
 
+def record_as_asked() -> None:
+    """record_stacks() in programs that cannot be edited: MEND_STACKS=1MiB in the environment."""
+    asked = os.environ.get("MEND_STACKS", "")
+    least = _devices.bytes_of(asked)
+    if least == 0 and asked not in ("", "0"):
+        raise ValueError(f"MEND_STACKS is {asked!r}; it takes a size as 1MiB, or 0")
+    if least > 0:
+        record_stacks(least)
+
+
 def _number(_context: object, _size_bytes: int) -> int:
     """The number of the calling thread's stack, for the library."""
     frame: FrameType | None = sys._getframe().f_back

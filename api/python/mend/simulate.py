@@ -20,16 +20,13 @@ import subprocess
 import sys
 import types
 
-from . import _library, _simulation, _standin
+from . import _devices, _library, _simulation, _standin
 
 MOST_DEVICES = 16
-_UNITS = {"": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 
 
 def _bytes_of(text: str) -> int:
-    """The bytes of "24GiB" or "1073741824"."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]ib|)", text.strip(), re.IGNORECASE)
-    size = int(float(match[1]) * _UNITS[match[2].lower()]) if match else 0
+    size = _devices.bytes_of(text)
     if not 0 < size <= 1 << 44:
         raise argparse.ArgumentTypeError(f"{text!r} is no size of a device: 24GiB is one")
     return size

@@ -3,16 +3,17 @@
 const START = performance.now();
 const $ = id => document.getElementById(id);
 const UNIT = 512, NEVER = 0xFFFFFFFF, STRETCHES = 24;
-const ALLOC = 0, FREE = 1, TAKE = 2, GIVE = 3, REFUSE = 4, PLACE = 5, UNPLACE = 6, KINDS = 7;
+const ALLOC = 0, FREE = 1, TAKE = 2, GIVE = 3, REFUSE = 4, PLACE = 5, UNPLACE = 6, WAIT = 7, KINDS = 8;
 const M = JSON.parse($('model').textContent);
 const N = M.rows;
 let kind;                                        // of each row
-let arg;                                         // its block, segment or failure
+let arg;                                         // its block, segment, failure or wait
 let grow;                                        // units that the allocator holds more after it
 let events;                                      // allocations and frees before it: its number for people
 let B;                                           // blocks: size, address, holder, stream; rows a, w, f
 let S;                                           // segments that were taken, given or placed
 let R;                                           // requests that failed
+let W;                                           // how long the host waited, in microseconds
 const K = {addr: [], size: [], stream: [], from: [], to: []};  // chunks: addresses with memory for a while
 
 function size(units) {
@@ -22,6 +23,7 @@ function size(units) {
   return (units < 0 ? '−' : '') + n.toFixed(digits) + ' ' + ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'][i];
 }
 const bytes = n => size(n / UNIT);
+const time = us => us < 1000 ? num(us) + ' µs' : (us / 1000).toFixed(1) + ' ms';
 const num = n => Math.round(n).toLocaleString('en');
 const ESCAPES = {'&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;'};
 const esc = text => String(text).replace(/[&<>"]/g, c => ESCAPES[c]);
@@ -75,10 +77,11 @@ async function load() {
     size: numbers(c.segment_size, new Float64Array(segments)), stream: numbers(c.segment_stream, new Float64Array(segments))};
   R = {size: numbers(c.refused_size, new Float64Array(count[REFUSE])), short: numbers(c.refused_short, new Float64Array(count[REFUSE])),
     stream: numbers(c.refused_stream, new Float64Array(count[REFUSE])), row: []};
+  W = numbers(c.waited_us, new Float64Array(count[WAIT]));
   const back = numbers(c.back, new Float64Array(count[FREE]));
   arg = new Float64Array(N);
   events = new Uint32Array(N);
-  for (let i = 0, block = 0, free = 0, segment = 0; i < N; i++) {
+  for (let i = 0, block = 0, free = 0, segment = 0, pause = 0; i < N; i++) {
     events[i] = block + free;
     if (kind[i] === ALLOC) {
       B.a[block] = i;
@@ -88,11 +91,17 @@ async function load() {
       arg[i] = block - 1 - back[free++];
       B.f[arg[i]] = i;
     } else if (kind[i] === REFUSE) arg[i] = R.row.push(i) - 1;
-    else arg[i] = segment++;
+    else arg[i] = kind[i] === WAIT ? pause++ : segment++;
   }
   findChunks();
 }
 
+/* What a row is about: units of memory, or how long a wait was; and that in words. */
+function amountOf(i) {
+  const k = kind[i], at = arg[i];
+  return k <= FREE ? B.size[at] : k === REFUSE ? R.size[at] : k === WAIT ? W[at] : S.size[at];
+}
+const tell = (k, amount) => k === WAIT ? time(amount) : size(amount);
 /* The first of `list` that ends behind an address; the list is sorted and does not overlap. */
 function firstBehind(list, endOf, address) {
   let low = 0, high = list.length;

@@ -5,7 +5,15 @@ const MIB = 1048576 / UNIT;
 const SIZES = [[1, 'up to 1 MiB'], [4, '1 to 4 MiB'], [16, '4 to 16 MiB'], [64, '16 to 64 MiB'], [256, '64 to 256 MiB'],
   [1024, '256 MiB to 1 GiB'], [Infinity, 'over 1 GiB']];
 const LIVES = [[.5, 'over half of the run'], [.1, '10 to 50 % of the run'], [.01, '1 to 10 %'], [.001, '0.1 to 1 %'], [-1, 'shorter']];
+/* What a recording of Mend says of who asked, if it is not all that it says. */
+const PARTS = [['phase', 'scope', 'outside of scopes'], ['tag', 'tag', 'without a tag'], ['line', 'line', 'without a line']];
+const said = {};                                 // by part, then by holder
 const DIMS = [[M.holder_kind === 'size' ? 'exact size' : M.holder_kind, 'holder']];
+for (const [text, part, none] of PARTS) {
+  said[part] = sayingsOf(part).map(name => name || none);
+  const many = new Set(said[part]).size;
+  if (many > 1 && many < M.holders.length) DIMS.push([text, part]);
+}
 if (M.streams.length > 1) DIMS.push(['stream', 'stream']);
 DIMS.push([M.holder_kind === 'size' ? 'size class' : 'size', 'size'], ['lifetime', 'life']);
 const LETTERS = 'ABCDEFGH·', FIGURES = '12345678·';
@@ -43,6 +51,30 @@ const swatch = (g, text) => `<i class="sw" style="${g < 0 ? 'border:1px solid va
   : `background:${C.of[g]};color:${inkOn(C.of[g])}`};font-style:normal">${text}</i>`;
 const plain = color => `<i class="sw" style="background:${color}"></i>`;
 
+/* Phases are scopes, cut where there are several: "step/forward" and "step/backward". */
+function sayingsOf(part) {
+  const all = M.holders.map(h => h[part] || '');
+  if (part !== 'scope') return all;
+  const cut = deep => all.map(path => path.split('/').slice(0, deep).join('/'));
+  const deepest = all.reduce((most, path) => Math.max(most, path.split('/').length), 1);
+  let deep = 1;
+  while (deep < deepest && new Set(cut(deep).filter(path => path)).size < 2) deep++;
+  return cut(deep);
+}
+/* Those that have most at the moment that the page begins with, or at the peak. */
+function groupsOfPart(saying) {
+  const most = new Map();
+  for (const row of [M.moment, M.peak]) {
+    const sums = new Map();
+    heldAt(row).forEach((units, h) => sums.set(saying[h], (sums.get(saying[h]) || 0) + units));
+    for (const [name, units] of sums) most.set(name, Math.max(most.get(name) || 0, units));
+  }
+  const order = [...most.keys()].sort((p, q) => most.get(q) - most.get(p));
+  names = order.slice(0, OTHERS);
+  if (order.length > OTHERS) names[OTHERS] = num(order.length - OTHERS) + ' others';
+  const at = new Map(order.map((name, g) => [name, Math.min(OTHERS, g)])), of = saying.map(name => at.get(name));
+  return b => of[B.holder[b]];
+}
 function groupsBy(what) {
   if (focus >= 0) {
     const own = letterOf[focus] < OTHERS ? letterOf[focus] : 0;
@@ -55,6 +87,7 @@ function groupsBy(what) {
     if (M.holders.length > OTHERS) names[OTHERS] = num(M.holders.length - OTHERS) + ' others (which?)';
     return b => letterOf[B.holder[b]];
   }
+  if (said[what]) return groupsOfPart(said[what]);
   if (what === 'stream') {
     names = M.streams.slice(0, OTHERS).map(streamName);
     if (M.streams.length > OTHERS) names[OTHERS] = 'other streams';
@@ -92,6 +125,13 @@ function apply(sum, i) {
   else if (k === FREE) sum[group[b]] -= B.size[b];
   sum[HELD] += grow[i];
 }
+/* What each group has at the moment. */
+function tellGroups() {
+  const sums = new Float64Array(HELD);
+  for (const b of now.live) sums[group[b]] += B.size[b];
+  for (const element of $('keys').querySelectorAll('[data-g]')) element.textContent = size(sums[element.dataset.g]);
+  return sums;
+}
 /* The largest of the holders without a letter. */
 function otherNames() {
   const largest = M.holders.map((_, h) => h).filter(h => letterOf[h] === OTHERS).sort((p, q) => most[q] - most[p]).slice(0, 8);
@@ -104,7 +144,7 @@ function drawKeys() {
     const alone = DIMS[dim][1] === 'holder' && focus < 0 && g < OTHERS;
     const does = alone ? `data-h="${M.letters[g]}" title="Show this one alone"`
       : g === OTHERS && DIMS[dim][1] === 'holder' && focus < 0 ? `data-all title="${esc(otherNames())}"` : 'disabled';
-    out.push(`<button ${does}>${swatch(g, mark(g))}<span>${esc(names[g])}</span></button>`);
+    out.push(`<button ${does}>${swatch(g, mark(g))}<span>${esc(names[g])}</span> <b data-g="${g}"></b></button>`);
   }
   if (focus >= 0) out.push('<button data-h="-1">✕ show all</button>');
   $('keys').innerHTML = out.join('');

@@ -11,10 +11,11 @@ function later(draw) {
     draw();
   });
 }
+const DOES = ['an allocation of ', 'a free of ', 'memory was taken: ', 'memory was given back: ', 'OUT OF MEMORY for ',
+  'addresses got memory: ', 'addresses lost memory: ', 'the host waited for the GPU: '];
 function title() {
-  const k = kind[moment], what = ['an allocation of ', 'a free of ', 'memory was taken: ', 'memory was given back: ', 'OUT OF MEMORY for ', 'addresses got memory: ', 'addresses lost memory: '][k];
-  const units = k === REFUSE ? R.size[arg[moment]] : k <= FREE ? B.size[arg[moment]] : S.size[arg[moment]];
-  return `event ${num(events[moment])}, ${what}${size(units)} · ${size(now.liveBytes)} in use` +
+  const k = kind[moment];
+  return `event ${num(events[moment])}, ${DOES[k]}${tell(k, amountOf(moment))} · ${size(now.liveBytes)} in use` +
     (M.knows_held ? `, ${size(now.whole + now.beside)} held and free` : '');
 }
 function drawMoment() {
@@ -25,6 +26,7 @@ function drawMoment() {
   chart.setAttribute('aria-valuemax', N - 1);
   chart.setAttribute('aria-valuetext', $('now').textContent);
   drawCursor();
+  tellGroups();
   drawMap();
   if (hasMap) drawSide();
   drawHolders();
@@ -215,6 +217,7 @@ function handKeys() {
 function drawLineKeys() {
   const keys = [];
   if (M.knows_held) keys.push('— held by the allocator', `driver: ${plain(C.taken)} took memory ${plain(C.given)} gave it back`);
+  if (W.length) keys.push('▼ the host waited for the GPU');
   if (M.away) keys.push(`at most ${M.away}: in use, and not held`);
   if (M.capacity) keys.push('- - the device');
   $('line-keys').innerHTML = keys.map(k => `<span>${k}</span>`).join('');

@@ -58,7 +58,7 @@ let callsBefore = null;
 function countCall(counts, i) {
   const k = kind[i];
   counts[k]++;
-  counts[KINDS + k] += k === REFUSE ? R.size[arg[i]] : k <= FREE ? B.size[arg[i]] : S.size[arg[i]];
+  counts[KINDS + k] += amountOf(i);
 }
 function callsAt(row) {
   if (!callsBefore) {
@@ -74,15 +74,16 @@ function callsAt(row) {
 }
 function countCalls(from, to) {
   const first = callsAt(from), last = callsAt(to + 1);
-  return [0, 1, 2, 3, 4].map(k => [last[k] - first[k], last[KINDS + k] - first[KINDS + k]]);
+  return Array.from({length: KINDS}, (_, k) => [last[k] - first[k], last[KINDS + k] - first[KINDS + k]]);
 }
 function drawCalls() {
   const view = countCalls(left, right), all = countCalls(0, N - 1);
   const rows = [[ALLOC, 'allocations', ''], [FREE, 'frees', '']];
   if (M.knows_held) rows.push([TAKE, 'took memory from the driver', C.taken], [GIVE, 'gave memory back', C.given]);
+  if (M.is_recording) rows.push([WAIT, 'the host waited for the GPU', '']);
   rows.push([REFUSE, 'out of memory', C.bad]);
   $('did').innerHTML = '<tr><th>what</th><th>view</th><th>bytes</th><th>run</th><th>bytes</th></tr>' + rows.map(([k, text, color]) =>
-    `<tr><td>${color ? plain(color) + ' ' : ''}${text}</td><td>${num(view[k][0])}</td><td>${size(view[k][1])}</td><td>${num(all[k][0])}</td><td>${size(all[k][1])}</td></tr>`).join('');
+    `<tr><td>${color ? plain(color) + ' ' : ''}${text}</td><td>${num(view[k][0])}</td><td>${tell(k, view[k][1])}</td><td>${num(all[k][0])}</td><td>${tell(k, all[k][1])}</td></tr>`).join('');
 }
 function drawOthers() {
   const base = M.others.find(o => o.is_this && o.needs_bytes), here = M.others.some(o => o.completes_at_capacity !== undefined);

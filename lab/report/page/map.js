@@ -54,7 +54,7 @@ function findHits() {
 }
 function drawFree(x) {
   const hatch = pattern(x, 'beside'), others = pattern(x, 'others');
-  const own = kind[moment] === REFUSE && M.knows_held && !M.shares ? R.stream[arg[moment]] : null;
+  const own = kind[moment] === REFUSE && M.knows_held && !M.is_recording ? R.stream[arg[moment]] : null;
   for (const [offset, length, isWhole, stream] of now.free) rowsOf(offset, length, (X, Y, w, h) => {
     const isOthers = own !== null && own !== stream;
     x.fillStyle = isOthers ? others : isWhole ? C.empty : hatch;
@@ -117,7 +117,7 @@ function mapKeys() {
     return `<img src="${x.canvas.toDataURL()}" alt="">`;
   };
   const keys = [tile('beside') + ' free beside live blocks'];
-  if (M.knows_held && !M.shares && M.streams.length > 1) keys.push(tile('others') + ' free, of another stream than what failed');
+  if (M.knows_held && !M.is_recording && M.streams.length > 1) keys.push(tile('others') + ' free, of another stream than what failed');
   if (B.w.some(w => w !== NEVER)) keys.push(tile('waits') + ' freed, waits for streams');
   $('map-keys').innerHTML = keys.map(k => `<span>${k}</span>`).join('');
 }
@@ -141,7 +141,7 @@ function pointAt(event) {
   const offset = row * shape.rowUnits + (event.clientX - box.left) / shape.scale, isIn = p => offset >= p[0] && offset < p[0] + p[1];
   const hit = shape.hits.find(isIn), free = now.free.find(isIn);
   $('tip').innerHTML = hit ? describe(hit[2]) : !free ? summary()
-    : `<b>${size(free[1])} free</b>${free[2] ? ', a whole segment' : ', beside live blocks'}${M.knows_held && !M.shares ? ', of ' + esc(streamName(free[3])) : ''}`;
+    : `<b>${size(free[1])} free</b>${free[2] ? ', a whole segment' : ', beside live blocks'}${M.knows_held && !M.is_recording ? ', of ' + esc(streamName(free[3])) : ''}`;
   return hit ? hit[2] : -1;
 }
 
@@ -170,7 +170,7 @@ function drawFit() {
   out.push(bar('of it: longest piece', now.longest, most, C.accent));
   if (M.knows_held) {
     out.push(bar('of it: whole segments', now.whole, most, C.line), bar('of it: beside live blocks', now.beside, most, C.hatch));
-    if (asked && !M.shares) out.push(bar('of it: other streams', now.others, most, C.hatch));
+    if (asked && !M.is_recording) out.push(bar('of it: other streams', now.others, most, C.hatch));
     else if (now.freeOf.size > 1)
       for (const [s, units] of [...now.freeOf].sort((p, q) => q[1] - p[1]).slice(0, 4)) out.push(bar('of it: ' + streamName(s), units, most, C.hatch));
     if (now.waiting) out.push(bar('not free: waits for streams', now.waiting, most, C.bad));

@@ -12,7 +12,7 @@ function stateAt(moment) {
     if (B.w[b] <= moment) s.waiting += B.size[b];
   }
   for (let i = 0; i <= moment; i++) s.held += grow[i];
-  lookInto(s, joined(chunks), kind[moment] === REFUSE && !M.shares ? R.stream[arg[moment]] : null);
+  lookInto(s, joined(chunks), kind[moment] === REFUSE && !M.is_recording ? R.stream[arg[moment]] : null);
   return s;
 }
 /* In a log what was used is one stretch from its first address to its last. */

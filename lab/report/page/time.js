@@ -25,9 +25,11 @@ function columns(from, to, width) {
   const scale = width / Math.max(1, to - from);
   return scale * PART > .25 ? columnsOfRows(from, to, width, scale) : columnsOfParts(from, to, width, scale);
 }
+const COUNTED = ['taken', 'given', 'failed', 'waits'];
 function emptyColumns(width) {
-  return {width, of: new Float64Array(width * HELD), held: new Float64Array(width), top: new Float64Array(width).fill(-1),
-    taken: new Uint32Array(width), given: new Uint32Array(width), failed: new Uint32Array(width)};
+  const c = {width, of: new Float64Array(width * HELD), held: new Float64Array(width), top: new Float64Array(width).fill(-1)};
+  for (const name of COUNTED) c[name] = new Uint32Array(width);
+  return c;
 }
 /* Of views with many rows in a column, from sums of parts: a border is off by less than a part. */
 function columnsOfParts(from, to, width, scale) {
@@ -39,9 +41,7 @@ function columnsOfParts(from, to, width, scale) {
       for (let g = 0; g < HELD; g++) c.of[q * HELD + g] = parts.of[p * HELD + g];
     }
     c.held[q] = Math.max(c.held[q], parts.held[p]);
-    c.taken[q] += parts.taken[p];
-    c.given[q] += parts.given[p];
-    c.failed[q] += parts.failed[p];
+    for (const name of COUNTED) c[name][q] += parts[name][p];
   }
   return c;
 }
@@ -68,6 +68,7 @@ function columnsOfRows(from, to, width, scale) {
     else if (k === TAKE) c.taken[q]++;
     else if (k === GIVE) c.given[q]++;
     else if (k === REFUSE) c.failed[q]++;
+    else if (k === WAIT) c.waits[q]++;
     put(q);
   }
   while (last < width - 1) put(++last);
@@ -168,10 +169,14 @@ function drawLane(x, width, y) {
     x.fillStyle = C.given;
     x.fillRect(PAD_LEFT + c, y + LANE - full, 1.4, full - part);
   }
+  x.fillStyle = C.ink;
+  x.textAlign = 'center';
+  for (let c = 0; c < cols.width; c++) if (cols.waits[c]) x.fillText('▼', PAD_LEFT + c, y - 2);
 }
+const hasLane = () => M.knows_held || W.length > 0;
 function drawChart() {
   const [x, w, h] = canvas($('chart')), width = Math.max(50, Math.floor(w - PAD_LEFT - PAD_RIGHT));
-  const height = h - 26 - (M.knows_held ? LANE + 8 : 0);
+  const height = h - 26 - (hasLane() ? LANE + 8 : 0);
   cols = columns(left, right, width);
   let most = 1;
   for (let c = 0; c < width; c++) most = Math.max(most, cols.top[c], M.knows_held ? cols.held[c] : 0);
@@ -191,7 +196,7 @@ function drawChart() {
   const isNear = R.row.some(r => Math.abs(place(M.peak, left, right) - place(r, left, right)) * width < 130);
   if (!isNear) drawMark(x, M.peak, 'peak', C.ink, width, height);
   R.row.slice(-20).forEach(r => drawMark(x, r, '✕ out of memory', C.bad, width, height));
-  if (M.knows_held) drawLane(x, width, height + 8);
+  if (hasLane()) drawLane(x, width, height + 8);
   x.fillStyle = C.soft;
   for (let q = 0, ticks = width > 700 ? 6 : 3; q <= ticks; q++) {
     x.textAlign = q === 0 ? 'left' : q === ticks ? 'right' : 'center';

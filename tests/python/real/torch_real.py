@@ -9,7 +9,7 @@ import unittest
 from pathlib import Path
 
 import torch  # imported once: each test runs in a process forked from this one
-from programs import NATIVE, Programs, add_entry_point
+from programs import BEGIN, NATIVE, Programs, add_entry_point
 
 SHARING = """
 import torch, mend, mend.torch
@@ -319,6 +319,44 @@ class Real(Programs):
             assert not torch.cuda.memory._snapshot()["device_traces"][0]
             """)
 
+    # ---- who holds it ----------------------------------------------------------------------------
+
+    def test_modules_steps_and_lines_hold_what_they_make(self):
+        self.runs("""
+            inner = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Linear(512, 512))
+            model = torch.nn.Sequential(torch.nn.Linear(512, 512), inner).cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+            batch = torch.randn(512, 512, device="cuda")
+            def raises():
+                raise KeyError
+            def own(path):
+                return {s.path: s.own_live_bytes for s in mend.scopes()}.get(path, 0)
+            mend.record_stacks(MIB)
+            with mend.module_scopes(model, optimizer):
+                out = model(batch)
+                assert own("Sequential/1/1.1") == out.nbytes, mend.scopes()
+                assert own("Sequential/1/1.0") == out.nbytes, mend.scopes()  # kept for backward
+                lines = [holder.name for holder in mend.holders(by="stack")]
+                assert any("forward (linear.py:" in line for line in lines), lines
+                out.sum().backward()
+                optimizer.step()
+                states = sum(t.nbytes for s in optimizer.state.values() for t in s.values()
+                             if t.is_cuda)
+                assert own("optimizer") >= states > 4 * MIB, (mend.scopes(), states)
+                # Neither a step nor a module that raises leaves its scope open.
+                error_of(lambda: optimizer.step(raises), KeyError)
+                error_of(lambda: model(batch[:, 1:]))
+                model(batch)
+            mend.record_stacks(0)
+            kept = empty(2 * MIB)
+            paths = [scope.path for scope in mend.scopes()]
+            assert sum(path.startswith("optimizer") for path in paths) == 1, paths
+            region = next(r for r in mend.regions() if r.address == kept.data_ptr())
+            assert region.scope is None, region
+            again = model(batch)  # the hooks are gone
+            assert own("Sequential/1/1.1") == out.nbytes, mend.scopes()
+            """)
+
     # ---- pools with an allocator of the program's ------------------------------------------------
 
     def test_a_pool_with_an_allocator_of_the_programs(self):
@@ -425,6 +463,12 @@ class Real(Programs):
             )
             self.succeeds_from_the_start(
                 "assert not mend.torch.is_enabled()", PYTHONPATH=path
+            )
+            line = BEGIN[: BEGIN.index("    return torch.empty")].count("\n") + 1
+            self.succeeds_from_the_start(
+                "kept = empty(600 * MIB)\nwhy = message_of(lambda: empty(700 * MIB))\n"
+                f"assert '<string>:{line} empty' in why, why",
+                MEND_TORCH="1", MEND_STACKS="1MiB", PYTHONPATH=path,
             )
 
     def test_the_profiler(self):

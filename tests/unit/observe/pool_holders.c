@@ -63,6 +63,37 @@ KIT_TEST(pool_holders, blocks_are_summed_by_scope_and_tag_else_by_size)
     EXPECT_OK(mend_range_destroy(range, S(0)));
 }
 
+static uint32_t one_stack(void *context, uint64_t size_bytes)
+{
+    (void)context;
+    return size_bytes > 0;
+}
+
+KIT_TEST(pool_holders, a_long_name_has_its_line_whole_and_ends_with_a_character)
+{
+    static const char line[] = "a_long_name_of_a_file.py:411 step > linear (functional.py:12)";
+    mend_holder h[MOST];
+    char two_bytes_each[64] = "x";
+    for (int i = 0; i < 20; i++) {
+        memcpy(two_bytes_each + strlen(two_bytes_each), "\xc3\xa9", 3);
+    }
+    EXPECT_OK(mend_name(MEND_NAME_STACK, 1, line));
+    EXPECT_OK(mend_name(MEND_NAME_TAG, 7, two_bytes_each + 1));
+    EXPECT_OK(mend_stack_set_source(one_stack, NULL, 1));
+    alloc_as(w, two_bytes_each, 7, MEND_MIB);
+    EXPECT_OK(mend_stack_set_source(NULL, NULL, 0));
+    EXPECT_U64_EQ(1, list(w, h));
+    const size_t scope_bytes = strcspn(h[0].name, ",");
+    EXPECT_U64_EQ(39, scope_bytes); /* of 40, and no room for the tag */
+    EXPECT_STR_EQ(line, h[0].name + scope_bytes + strlen(", "));
+    EXPECT_OK(mend_name(MEND_NAME_STACK, 1, ""));
+    alloc_as(w, two_bytes_each, 7, 2 * MEND_MIB);
+    EXPECT_U64_EQ(2, list(w, h));
+    EXPECT_TRUE(strncmp(two_bytes_each, h[0].name, 41) == 0);
+    EXPECT_U64_EQ(41 + 2 + 40, strlen(h[0].name));
+    EXPECT_OK(mend_name(MEND_NAME_TAG, 7, ""));
+}
+
 KIT_TEST(pool_holders, streams_and_tags_have_the_names_that_the_program_gave)
 {
     mend_holder h[MOST];

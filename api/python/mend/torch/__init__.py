@@ -12,7 +12,8 @@
     mend.torch.wake()                          # the same tensors, at the same addresses
 
 `MEND_TORCH=1` in the environment turns it on in programs that cannot be edited, at the end of their
-`import torch`. What works: docs/frameworks/pytorch.md.
+`import torch`; `MEND_STACKS=1MiB` beside it records the lines that allocate. What works:
+docs/frameworks/pytorch.md.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import os
 import sys
 import threading
 
+from .. import _stacks
 from . import _engines, _stand_ins
 from ._growing import GrowingTensor, grow_all
 from ._pool import mem_pool, pool
@@ -74,6 +76,7 @@ def enable() -> None:
             raise RuntimeError(
                 f"mend.torch: its class for PyTorch {torch.__version__} is not available: {reason}"
             ) from reason
+        _stacks.record_as_asked()
         make_shareable()
         is_initialized = torch.cuda.is_initialized()
         count = torch.cuda.device_count() if is_initialized else 0
