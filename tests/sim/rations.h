@@ -14,7 +14,7 @@ bool trial_is_rationed(const trial *t);
 /* What may still be created, as far as the part that stays free and the file say. */
 uint64_t trial_ration_room(trial *t);
 
-/* As trial_room, with the idle memory of peer pools, where it is known to be that. `made_again`:
+/* As trial_room, with the free memory of peer pools. `made_again`:
  * free chunks serve only by what is created of their memory, of which others get what is owed. */
 uint64_t trial_room_with_peer_pools(trial *t, int pool, bool made_again);
 
