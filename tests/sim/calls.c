@@ -350,6 +350,15 @@ static void judge_remains(trial *t, const trial_call *call)
     }
 }
 
+/* What a request may count on. */
+static uint64_t room_for(trial *t, const trial_call *call)
+{
+    const uint64_t room_bytes = trial_room(t, call->pool);
+    return trial_makes_chunks(call)
+               ? mend_min_u64(room_bytes, trial_room_with_peer_pools(t, call->pool, true))
+               : room_bytes;
+}
+
 mend_result trial_call_pool(trial *t, int thread, trial_call *call)
 {
     static char untouched;
@@ -373,9 +382,9 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     }
     bool is_request = call->kind == CALL_ALLOC || call->kind == CALL_COMMIT;
     bool is_judged = is_request && outer_kind == CALL_NONE && !call->faulty;
-    call->room_bytes = is_judged ? trial_room(t, call->pool) : 0;
+    call->room_bytes = is_judged ? room_for(t, call) : 0;
     call->stays_bytes = is_judged ? trial_room_to_stay(t, call->pool) : 0;
-    call->made_no_pages = is_judged && !trial_can_make_pages(t, call);
+    call->makes_none = is_judged && !trial_can_make_chunks(t, call->pool);
     note_recorded(t, call, t->calling_thread);
     const held before_it = look_at_held(t, call->pool);
     turns_run(&t->turns, thread == HERE ? 0 : thread, trial_perform, call);

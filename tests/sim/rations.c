@@ -79,12 +79,6 @@ static uint64_t claimed_by_pools(const trial *t)
     return bytes;
 }
 
-bool trial_owes(trial *t)
-{
-    const uint64_t held_bytes = trial_ledger(t).chunk_bytes + t->foreign_bytes;
-    return held_bytes + keep_free_bytes(t) > t->device_bytes && t->config.keep_free_percent > 0;
-}
-
 static uint64_t room_in_file(const trial *t)
 {
     const uint64_t claimed = claimed_by_pools(t) + t->ration.member.claimed_bytes;
@@ -99,8 +93,9 @@ static uint64_t room_with(trial *t, uint64_t given_bytes)
         t->foreign_bytes + ledger.chunk_bytes + ledger.plain_bytes + keep_free_bytes(t);
     const uint64_t there_bytes = t->device_bytes + given_bytes;
     const uint64_t on_device = there_bytes > held_bytes ? there_bytes - held_bytes : 0;
-    return has_file(t) ? mend_min_u64(on_device, room_in_file(t) + t->ration.idle_bytes)
-                       : on_device;
+    return has_file(t)
+               ? mend_min_u64(on_device, room_in_file(t) + t->ration.idle_bytes + given_bytes)
+               : on_device;
 }
 
 uint64_t trial_ration_room(trial *t)
@@ -239,13 +234,14 @@ static bool is_quiet(trial *t)
            t->outcome->tally.done[OP_LATE_EVENTS] == 0;
 }
 
-/* Bytes of empty chunks, for all reasons up to the last one. */
+/* Bytes of empty chunks, for all reasons up to the last one; those that are not mapped may wait for
+ * copies. */
 static uint64_t empty_bytes(trial *t, int pool, int last)
 {
     mend_explanation why;
     uint64_t bytes = 0;
     if (mend_pool_explain(t->pools[pool].pool, MEND_NO_STREAM, &why) == MEND_OK) {
-        bytes = why.unmapped_bytes;
+        bytes = last == MEND_FREE_STREAMLESS ? why.unmapped_bytes : 0;
         for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
             for (int reason = MEND_FREE_IDLE; reason <= last; reason++) {
                 bytes += why.free_bytes[zone][MEND_FREE_EMPTY][reason];

@@ -287,6 +287,14 @@ HOLDS(sim_regressions, no_wait_for_what_cannot_be_served,
       "ADD_CALLBACK / ALLOC size 130 / SET_LIMIT size 1 / FREE / ALLOC stream 2 size 136 / ALLOC "
       "slot 1 size 165")
 
+/* The request counts as live when its plan is made: then so much was live that the smallest run may
+ * be continued, too. */
+HOLDS(sim_regressions, room_is_what_a_request_near_the_limit_finds,
+      "device_pages 300, small_request_granules 64, peer_pool 1",
+      "ALLOC size 92 / SIBLING_ALLOC slot 1 size 43 amount 16 / FREE slot 1 / GROUP_CREATE slot 56 "
+      "/ FREE amount 5 / ALLOC slot 1 size 89 / GROUP_BEGIN slot 2 / FREE slot 1 / ROOM amount 1 / "
+      "ALLOC / ALLOC slot 1 / FREE / ROOM amount 1")
+
 /* The room to be had at once was behind a wait for the context. */
 HOLDS(sim_regressions, room_behind_a_wait_that_is_owed_is_not_there_at_once,
       "unfenced_pages 1, no_context_fences 1",

@@ -164,7 +164,7 @@ static mend_result take_memory(waking *w)
     const uint64_t left_bytes = w->needed_bytes - w->reused_bytes;
     const uint64_t lacking_bytes = /* nothing, also above the limit, if nothing is taken */
         left_bytes > 0 ? mend_sleep_make_room(w->heap, left_bytes) : 0;
-    w->lacks_limit = lacking_bytes > 0 && !w->heap->shortage.owes_others;
+    w->lacks_limit = lacking_bytes > 0 && w->heap->shortage.owed_bytes == 0;
     return w->lacks_limit      ? no_room(w, lacking_bytes, "the limit")
            : lacking_bytes > 0 ? refused_by_device(w, left_bytes)
                                : create_memory(w);
