@@ -79,6 +79,12 @@ static uint64_t claimed_by_pools(const trial *t)
     return bytes;
 }
 
+uint64_t trial_owed_bytes(trial *t)
+{
+    const uint64_t held_bytes = trial_ledger(t).chunk_bytes + t->foreign_bytes + keep_free_bytes(t);
+    return held_bytes - mend_min_u64(held_bytes, t->device_bytes);
+}
+
 static uint64_t room_in_file(const trial *t)
 {
     const uint64_t claimed = claimed_by_pools(t) + t->ration.member.claimed_bytes;
@@ -93,9 +99,8 @@ static uint64_t room_with(trial *t, uint64_t given_bytes)
         t->foreign_bytes + ledger.chunk_bytes + ledger.plain_bytes + keep_free_bytes(t);
     const uint64_t there_bytes = t->device_bytes + given_bytes;
     const uint64_t on_device = there_bytes > held_bytes ? there_bytes - held_bytes : 0;
-    return has_file(t)
-               ? mend_min_u64(on_device, room_in_file(t) + t->ration.idle_bytes + given_bytes)
-               : on_device;
+    return has_file(t) ? mend_min_u64(on_device, room_in_file(t) + t->ration.idle_bytes)
+                       : on_device;
 }
 
 uint64_t trial_ration_room(trial *t)

@@ -427,12 +427,20 @@ static uint64_t changes_of(const mend_heap *heap)
     return mend_heap_frees(heap) + heap->chunks.created;
 }
 
-/* Repeats the last search after each peer pool that gives something, or if other threads have left
- * room meanwhile. No capture is known where peer pools wait. */
+/* Each gap of a commit may lack memory, and is found to when the one before has it. */
+static uint64_t most_rounds(const climb *c)
+{
+    const uint64_t page_bytes = c->heap->device.granularity_bytes;
+    return SEARCHES + (c->request->pages != NULL ? c->request->size_bytes / page_bytes : 0);
+}
+
+/* Repeats the last search after each peer pool that gives something, and then asks all again; or if
+ * other threads have left room meanwhile. No capture is known where peer pools wait. */
 static mend_outcome ask_at_last(climb *c, bool may_wait)
 {
     const mend_helpers *helpers = c->helpers;
     mend_outcome outcome = MEND_NOTHING;
+    uint64_t rounds = 0;
     bool is_asked = true;
     c->asked.last = 0;
     while (outcome == MEND_NOTHING && is_asked && wanted_at_last(c) > 0 &&
@@ -444,6 +452,9 @@ static mend_outcome ask_at_last(climb *c, bool may_wait)
         is_asked = helpers->ask_peer_pool(helpers->pool, c->need, &c->asked, &gave);
         if (gave || changes_of(c->heap) != changes) {
             outcome = helpers->try_behind_callbacks(helpers->pool, try_again, c);
+        }
+        if (gave && c->asked.last != UINT64_MAX && ++rounds < most_rounds(c)) {
+            c->asked.last = 0;
         }
     }
     return outcome;

@@ -241,6 +241,22 @@ static mend_chunk *several_idle(mend_heap *heap, mend_plan *plan, const uint64_t
     return lacking_bytes == 0 ? chosen : NULL;
 }
 
+/* There is not so much to give. What the device lacks of it, others could give, if the limit would
+ * be content with what there is. */
+static void note_lack(mend_heap *heap, mend_plan *plan, uint64_t bytes, bool may_unmap)
+{
+    const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
+    const uint64_t beyond_bytes = limit_bytes - mend_budget_hard_limit(heap);
+    uint64_t given_bytes = 0;
+    mend_chunk *at = beyond_bytes > 0 ? mend_chunk_empty_at_least(&heap->chunks, 0, 0) : NULL;
+    for (; at != NULL; at = mend_chunk_empty_next(at)) {
+        given_bytes += may_give(heap, plan, at, may_unmap) ? at->size_bytes : 0;
+    }
+    if (beyond_bytes > 0 && given_bytes < bytes && bytes - given_bytes <= beyond_bytes) {
+        mend_budget_note_lack(heap, bytes - given_bytes + mend_budget_room_bytes(heap));
+    }
+}
+
 /* Withdraws the chosen chunks; those before malloc fails are linked by next_claimed. False if it
  * does. */
 static bool withdraw_chosen(mend_heap *heap, mend_chunk *chosen, mend_chunk **withdrawn)
@@ -282,6 +298,8 @@ mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, men
         if (chosen != NULL) {
             has_nodes = withdraw_chosen(heap, chosen, &withdrawn);
             result = release_chunks(heap, withdrawn, &released_bytes);
+        } else {
+            note_lack(heap, plan, bytes, !is_captured);
         }
         *released = released_bytes >= bytes;
     }
