@@ -13,31 +13,25 @@ static uint64_t percent_of(uint64_t bytes, uint64_t percent)
     return bytes / 100 * percent + bytes % 100 * percent / 100;
 }
 
-/* The limit without what is kept for compactions. */
-static uint64_t limit_to_take(const mend_heap *heap)
-{
-    const uint64_t limit = mend_budget_limits(heap).now;
-    return limit - mend_min_u64(mend_budget_kept_bytes(heap), limit);
-}
-
 uint64_t mend_budget_room_bytes(const mend_heap *heap)
 {
-    const uint64_t limit = limit_to_take(heap);
-    return limit - mend_min_u64(heap->chunks.reserved_bytes, limit);
-}
-
-uint64_t mend_budget_over_bytes(const mend_heap *heap)
-{
-    const uint64_t reserved = heap->chunks.reserved_bytes;
-    return reserved - mend_min_u64(limit_to_take(heap), reserved);
+    uint64_t limit = mend_budget_limits(heap).now;
+    uint64_t taken = heap->chunks.reserved_bytes + mend_budget_kept_bytes(heap);
+    return limit > taken ? limit - taken : 0;
 }
 
 uint64_t mend_budget_lacking_bytes(const mend_heap *heap, uint64_t create_bytes)
 {
-    const uint64_t limit = limit_to_take(heap);
-    const uint64_t wanted = heap->chunks.reserved_bytes + create_bytes;
+    uint64_t limit = mend_budget_limits(heap).now;
+    uint64_t wanted = heap->chunks.reserved_bytes + create_bytes;
+    limit -= mend_min_u64(mend_budget_kept_bytes(heap), limit);
     assert(wanted > limit);
     return wanted - limit;
+}
+
+uint64_t mend_budget_over_bytes(const mend_heap *heap)
+{
+    return mend_budget_room_bytes(heap) > 0 ? 0 : mend_budget_lacking_bytes(heap, 1) - 1;
 }
 
 bool mend_budget_is_ample(const mend_heap *heap)
