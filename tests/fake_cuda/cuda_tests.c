@@ -394,6 +394,24 @@ FAKE_TEST(a_probe_that_runs_out_of_memory_fails_and_undoes_all)
     }
 }
 
+/* The copy that would wait for the fill is refused, and so is the wait: the fill runs when the
+ * probe ends, and nothing is unmapped below it. */
+FAKE_TEST(a_probe_whose_wait_is_refused_waits_again)
+{
+    const uint64_t violations = ledger_of_fake().violations;
+    mend_sim_fault refused = MEND_SIM_FAULT_INIT;
+    refused.call = "copy";
+    refused.status = MEND_DRIVER_NOT_SUPPORTED;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(fake->sim, &refused));
+    refused.call = "stream_synchronize";
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(fake->sim, &refused));
+    EXPECT_OK(probe());
+    mend_sim_clear_faults(fake->sim);
+    EXPECT_FALSE(info.virtual_memory);
+    mend_sim_advance(fake->sim, 1000);
+    EXPECT_U64_EQ(violations, ledger_of_fake().violations);
+}
+
 /* A pool can do without: what was not found to work is not used. */
 FAKE_TEST(aliases_are_used_at_once_only_where_that_was_tried)
 {

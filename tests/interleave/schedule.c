@@ -346,6 +346,15 @@ static bool is_point(const pthread_mutex_t *mutex)
     return rank_of(mutex) < MEND_RANK_DRIVER;
 }
 
+static bool holds_inner(void)
+{
+    bool holds = false;
+    for (int i = 0; i < self->frozen_count; i++) {
+        holds = holds || !is_point(self->held[i]);
+    }
+    return holds;
+}
+
 static void hold(pthread_mutex_t *mutex)
 {
     if (self->frozen_count == MOST_HELD) {
@@ -460,6 +469,8 @@ int schedule_cond_broadcast(pthread_cond_t *condition)
             t->state = WANTS_LOCK;
         }
     }
-    come_to_point("wake", "");
+    if (!holds_inner()) {
+        come_to_point("wake", "");
+    }
     return 0;
 }

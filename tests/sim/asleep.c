@@ -195,17 +195,9 @@ static int keep_of(const trial_call *call, uint64_t tag)
     return call->mode != 0 ? call->mode : call->count == 0 ? MEND_KEEP_HOST : MEND_KEEP_AWAKE;
 }
 
-/* Whether blocks may be asleep by this call: it succeeded, or the driver spoilt a split of chunks,
- * which comes after the others sleep. */
-static bool may_have_slept(const trial *t, const trial_call *call)
-{
-    const bool is_spoilt = call->faulty && (trial_lacks_mappings(t, call->pool) || t->may_be_lost ||
-                                            call->result == MEND_ERROR_DEVICE_LOST);
-    return call->kind == CALL_SLEEP && (call->result == MEND_OK || is_spoilt);
-}
-
 /* After a call of sleep or wake; `call` NULL: after anything else. Only such a call changes what
- * sleeps, and what was dropped is undefined from then on. */
+ * sleeps, also one that fails in a split of chunks, which comes after others sleep: its report says
+ * so. What was dropped is undefined from then on. */
 static void note(trial *t, const trial_call *call)
 {
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
@@ -224,7 +216,7 @@ static void note(trial *t, const trial_call *call)
         }
         bool is_here = call != NULL && call->pool == block->pool;
         bool may_change =
-            is_here && (block->asleep ? may_have_slept(t, call)
+            is_here && (block->asleep ? call->slept.asleep_bytes > 0
                                       : call->kind == CALL_WAKE && call->result == MEND_OK);
         trial_claim(t, TRIAL_MODEL, may_change, "the block at 0x%llx %s without a reason",
                     LLU(block->address), block->asleep ? "fell asleep" : "woke");
@@ -399,12 +391,8 @@ static void judge_matches(trial *t, const trial_call *call, const matching *m)
 static void judge_sleep(trial *t, const trial_call *call, bool had_exported)
 {
     trial_pool *pool = &t->pools[call->pool];
-    pool->sleeps += call->result == MEND_OK && call->slept.asleep_bytes > 0;
-    pool->dropped_bytes += call->result == MEND_OK ? call->slept.dropped_bytes : 0;
-    if (call->result != MEND_OK && may_have_slept(t, call)) { /* there is no report */
-        pool->sleeps = trial_stats(t, call->pool).sleeps;
-        pool->dropped_bytes = trial_stats(t, call->pool).dropped_bytes;
-    }
+    pool->sleeps += call->slept.asleep_bytes > 0;
+    pool->dropped_bytes += call->slept.dropped_bytes;
     claim_split(t, call, had_exported);
     bool is_quiet = call->result == MEND_OK && !call->faulty && call->slept.stayed_bytes == 0;
     for (int i = 0; i < TRIAL_BLOCKS && is_quiet; i++) {

@@ -286,9 +286,10 @@ typedef struct held {
     uint64_t most_bytes; /* that the pool can hold */
     uint64_t peer_bytes; /* of the other pool */
     uint64_t peer_chunk; /* its largest */
+    uint64_t owed_bytes;
 } held;
 
-static held look_at_held(const trial *t, int pool)
+static held look_at_held(trial *t, int pool)
 {
     const mend_heap *heap = &t->pools[pool].pool->heap;
     mend_driver_counters counters;
@@ -299,6 +300,7 @@ static held look_at_held(const trial *t, int pool)
                   .most_bytes = mend_max_u64(heap->config.limit_bytes, heap->chunks.reserved_bytes),
                   .peer_bytes = t->pools[peer].pool->heap.chunks.reserved_bytes,
                   .peer_chunk = trial_largest_chunk(t, peer),
+                  .owed_bytes = trial_owed_bytes(t),
                   .reservations = heap->space.reservation_count,
                   .compactions = heap->counters.compactions,
                   .refused = counters.call[MEND_CALL_unmap].failures +
@@ -323,7 +325,8 @@ static void judge_failed(trial *t, const trial_call *call, const held *before)
                 "the host waits for a request that can never be served");
 }
 
-/* A pool gives another one what that lacks, in whole chunks; a plain one in allocations. */
+/* A pool gives another one what that lacks, and the device of what should stay free, in whole
+ * chunks; a plain one in allocations. */
 static void judge_gift(trial *t, const trial_call *call, const held *before)
 {
     const held after = look_at_held(t, call->pool);
@@ -332,7 +335,7 @@ static void judge_gift(trial *t, const trial_call *call, const held *before)
                     t->pool_count < TRIAL_POOLS || t->config.plain != 0 ||
                     before->peer_bytes <= after.peer_bytes +
                                               mend_align_up(call->size_bytes, t->page_bytes) +
-                                              before->peer_chunk,
+                                              before->owed_bytes + before->peer_chunk,
                 "for a request of %llu bytes the other pool gives %llu",
                 (unsigned long long)call->size_bytes,
                 (unsigned long long)(before->peer_bytes - after.peer_bytes));
@@ -348,6 +351,15 @@ static void judge_remains(trial *t, const trial_call *call)
     if (t->calling_kind == CALL_NONE) {
         trial_judge_locks(t, call->pool);
     }
+}
+
+/* What a request may count on. */
+static uint64_t room_for(trial *t, const trial_call *call)
+{
+    const uint64_t room_bytes = trial_room(t, call->pool);
+    return trial_makes_chunks(call)
+               ? mend_min_u64(room_bytes, trial_room_with_peer_pools(t, call->pool, true))
+               : room_bytes;
 }
 
 mend_result trial_call_pool(trial *t, int thread, trial_call *call)
@@ -373,9 +385,9 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     }
     bool is_request = call->kind == CALL_ALLOC || call->kind == CALL_COMMIT;
     bool is_judged = is_request && outer_kind == CALL_NONE && !call->faulty;
-    call->room_bytes = is_judged ? trial_room(t, call->pool) : 0;
+    call->room_bytes = is_judged ? room_for(t, call) : 0;
     call->stays_bytes = is_judged ? trial_room_to_stay(t, call->pool) : 0;
-    call->made_no_pages = is_judged && !trial_can_make_pages(t, call);
+    call->makes_none = is_judged && !trial_can_make_chunks(t, call->pool);
     note_recorded(t, call, t->calling_thread);
     const held before_it = look_at_held(t, call->pool);
     turns_run(&t->turns, thread == HERE ? 0 : thread, trial_perform, call);

@@ -152,12 +152,14 @@ bool trial_any_was_exported(const trial *t, int pool)
     return any;
 }
 
-bool trial_can_make_pages(trial *t, const trial_call *call)
+bool trial_makes_chunks(const trial_call *call)
 {
-    const mend_stats stats = trial_stats(t, call->pool);
-    return stats.reserved_bytes + stats.zero_chunk_bytes <= stats.limit_bytes &&
-           !trial_holds_memory_for_graphs(t) && !trial_any_was_exported(t, call->pool) &&
-           !trial_owes(t);
+    return call->in_one_chunk || call->kind == CALL_COMMIT;
+}
+
+bool trial_can_make_chunks(trial *t, int pool)
+{
+    return !trial_holds_memory_for_graphs(t) && !trial_any_was_exported(t, pool);
 }
 
 /* Of the same pages the first ones, as many as the report says would fit, without the help
@@ -190,8 +192,7 @@ static void commit_what_fits(trial *t, const operation *op, const trial_call *re
     const mend_result result = trial_call_pool(t, trial_thread_of(t, call.at, op->thread), &call);
     t->callbacks_rest = false;
     trial_claim(t, TRIAL_REFUSED,
-                result == MEND_OK || call.faulty || !trial_can_make_pages(t, &call) ||
-                    t->config.file_percent != 0,
+                result == MEND_OK || call.faulty || !trial_can_make_chunks(t, call.pool),
                 "%llu bytes of pages would fit, was said, and are refused", LLU(fitting_bytes));
     if (result == MEND_OK) {
         enter_pages(t, &call);

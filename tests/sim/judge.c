@@ -244,8 +244,8 @@ void trial_judge_trim(trial *t, const trial_call *call)
                 LLU(stats.reserved_bytes), LLU(stats.free_empty_bytes), LLU(call->size_bytes));
 }
 
-/* Empty chunks above the limit serve where they are; a larger one cannot be made of them. */
-static uint64_t room_for_one_chunk(trial *t, int pool)
+/* Empty chunks above the limit serve where they are; other ones cannot be made of them. */
+static uint64_t room_for_chunks(trial *t, int pool)
 {
     const mend_stats stats = trial_stats(t, pool);
     const mend_heap *heap = &t->pools[pool].pool->heap;
@@ -277,20 +277,18 @@ void trial_judge_refusal(trial *t, const trial_call *call)
         trial_judge_plain_refusal(t, call);
         return;
     }
-    const bool may_owe = t->config.keep_free_percent != 0 || t->config.file_percent != 0;
-    if (call->in_one_chunk && (may_owe || trial_any_was_exported(t, call->pool))) {
-        return; /* what a small chunk gives back may be others' then */
-    }
-    uint64_t most = call->in_one_chunk ? room_for_one_chunk(t, call->pool) : UINT64_MAX;
-    uint64_t after = trial_room_with_peer_pools(t, call->pool, false);
-    uint64_t size_bytes = call->kind == CALL_COMMIT ? trial_needed(t, call) : call->size_bytes;
-    if (call->kind == CALL_COMMIT && (call->made_no_pages || !trial_can_make_pages(t, call))) {
+    const bool makes_chunks = trial_makes_chunks(call);
+    if (makes_chunks && (call->makes_none || !trial_can_make_chunks(t, call->pool))) {
         return;
     }
-    trial_claim(t, TRIAL_REFUSED, after >= call->stays_bytes,
+    uint64_t most = makes_chunks ? room_for_chunks(t, call->pool) : UINT64_MAX;
+    uint64_t after = trial_room_with_peer_pools(t, call->pool, makes_chunks);
+    uint64_t size_bytes = call->kind == CALL_COMMIT ? trial_needed(t, call) : call->size_bytes;
+    const uint64_t stays = trial_room_with_peer_pools(t, call->pool, false);
+    trial_claim(t, TRIAL_REFUSED, stays >= call->stays_bytes,
                 "a request of %llu bytes was refused, and what is empty or could be created fell "
                 "from %llu to %llu bytes",
-                LLU(size_bytes), LLU(call->stays_bytes), LLU(after));
+                LLU(size_bytes), LLU(call->stays_bytes), LLU(stays));
     trial_claim(t, TRIAL_REFUSED,
                 size_bytes > mend_min_u64(most, mend_max_u64(call->room_bytes, after)),
                 "%llu bytes were refused; empty, or to be created, were %llu before and are "

@@ -16,12 +16,13 @@ mend_result trial_call_commit(const trial_call *call);
  */
 bool trial_may_answer_range(const trial *t, const trial_call *call, bool holds_capture);
 
-/* Of a commit that was refused: the bytes that it needed at most, as callbacks decommit pages; and
- * whether enough empty chunks can become pages: not while old mappings or memory must stay for
- * graphs, nor above the limit, where no chunk is made again, nor where one was exported, nor while
- * the device lacks what should stay free. */
+/* Of a commit that was refused: the bytes that it needed at most, as callbacks decommit pages. */
 uint64_t trial_needed(trial *t, const trial_call *call);
-bool trial_can_make_pages(trial *t, const trial_call *call);
+
+/* Whether a request may need other chunks than there are; and whether they can be made of empty
+ * ones: not while old mappings or memory must stay for graphs, nor where one was exported. */
+bool trial_makes_chunks(const trial_call *call);
+bool trial_can_make_chunks(trial *t, int pool);
 
 /* Whether the pool has chunks that were exported: they are not given back for others, because their
  * memory may not come back. */

@@ -79,10 +79,10 @@ static uint64_t claimed_by_pools(const trial *t)
     return bytes;
 }
 
-bool trial_owes(trial *t)
+uint64_t trial_owed_bytes(trial *t)
 {
-    const uint64_t held_bytes = trial_ledger(t).chunk_bytes + t->foreign_bytes;
-    return held_bytes + keep_free_bytes(t) > t->device_bytes && t->config.keep_free_percent > 0;
+    const uint64_t held_bytes = trial_ledger(t).chunk_bytes + t->foreign_bytes + keep_free_bytes(t);
+    return held_bytes - mend_min_u64(held_bytes, t->device_bytes);
 }
 
 static uint64_t room_in_file(const trial *t)
@@ -239,13 +239,14 @@ static bool is_quiet(trial *t)
            t->outcome->tally.done[OP_LATE_EVENTS] == 0;
 }
 
-/* Bytes of empty chunks that nothing may still use. */
-static uint64_t idle_bytes(trial *t, int pool)
+/* Bytes of empty chunks, for all reasons up to the last one; those that are not mapped may wait for
+ * copies. */
+static uint64_t empty_bytes(trial *t, int pool, int last)
 {
-    const int last = is_quiet(t) ? MEND_FREE_STREAMS : MEND_FREE_IDLE;
     mend_explanation why;
     uint64_t bytes = 0;
     if (mend_pool_explain(t->pools[pool].pool, MEND_NO_STREAM, &why) == MEND_OK) {
+        bytes = last == MEND_FREE_STREAMLESS ? why.unmapped_bytes : 0;
         for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
             for (int reason = MEND_FREE_IDLE; reason <= last; reason++) {
                 bytes += why.free_bytes[zone][MEND_FREE_EMPTY][reason];
@@ -255,13 +256,20 @@ static uint64_t idle_bytes(trial *t, int pool)
     return bytes;
 }
 
+/* Bytes of empty chunks that nothing may still use. */
+static uint64_t idle_bytes(trial *t, int pool)
+{
+    return empty_bytes(t, pool, is_quiet(t) ? MEND_FREE_STREAMS : MEND_FREE_IDLE);
+}
+
 uint64_t trial_room_with_peer_pools(trial *t, int pool, bool made_again)
 {
     const mend_stats stats = trial_stats(t, pool);
-    const bool is_sure = is_quiet(t) && !has_file(t) && !trial_holds_memory_for_graphs(t);
+    const bool is_sure = !has_file(t) && !trial_holds_memory_for_graphs(t);
     uint64_t idle = 0;
     for (int i = 0; i < t->pool_count && is_sure; i++) {
-        idle += i == pool || trial_any_was_exported(t, i) ? 0 : idle_bytes(t, i);
+        idle +=
+            i == pool || trial_any_was_exported(t, i) ? 0 : empty_bytes(t, i, MEND_FREE_STREAMLESS);
     }
     const uint64_t own = trial_holds_memory_for_graphs(t) ? 0 : stats.free_empty_bytes;
     const uint64_t given = made_again ? own : 0;

@@ -14,12 +14,12 @@ bool trial_is_rationed(const trial *t);
 /* What may still be created, as far as the part that stays free and the file say. */
 uint64_t trial_ration_room(trial *t);
 
-/* As trial_room, with the idle memory of peer pools, where it is known to be that. `made_again`:
+/* As trial_room, with the free memory of peer pools. `made_again`:
  * free chunks serve only by what is created of their memory, of which others get what is owed. */
 uint64_t trial_room_with_peer_pools(trial *t, int pool, bool made_again);
 
-/* Less of the device is free than the pools should keep. */
-bool trial_owes(trial *t);
+/* So much less of the device is free than the pools should keep. */
+uint64_t trial_owed_bytes(trial *t);
 
 /* The other process takes or gives; it may die before. It may have idle memory then, which goes
  * back while a call waits that the thread begins behind trial_may_wait. Returns what was set

@@ -287,6 +287,14 @@ HOLDS(sim_regressions, no_wait_for_what_cannot_be_served,
       "ADD_CALLBACK / ALLOC size 130 / SET_LIMIT size 1 / FREE / ALLOC stream 2 size 136 / ALLOC "
       "slot 1 size 165")
 
+/* The request counts as live when its plan is made: then so much was live that the smallest run may
+ * be continued, too. */
+HOLDS(sim_regressions, room_is_what_a_request_near_the_limit_finds,
+      "device_pages 300, small_request_granules 64, peer_pool 1",
+      "ALLOC size 92 / SIBLING_ALLOC slot 1 size 43 amount 16 / FREE slot 1 / GROUP_CREATE slot 56 "
+      "/ FREE amount 5 / ALLOC slot 1 size 89 / GROUP_BEGIN slot 2 / FREE slot 1 / ROOM amount 1 / "
+      "ALLOC / ALLOC slot 1 / FREE / ROOM amount 1")
+
 /* The room to be had at once was behind a wait for the context. */
 HOLDS(sim_regressions, room_behind_a_wait_that_is_owed_is_not_there_at_once,
       "unfenced_pages 1, no_context_fences 1",
@@ -534,3 +542,14 @@ HOLDS(sim_regressions, what_a_callback_frees_in_a_peer_pool_is_asked_for,
 HOLDS(sim_regressions, free_memory_of_a_wake_pays_what_is_owed,
       "device_pages 16, keep_free_percent 60",
       "ALLOC / SLEEP / ALLOC slot 1 size 167 amount 32 / FOREIGN amount 84 / WAKE")
+
+/* The peer pool gives what the first part of the commit lacks, and is asked again for the second.
+ */
+HOLDS(sim_regressions, others_that_gave_are_asked_again, "event_delay_ns 30, peer_pool 1",
+      "RANGE_CREATE alignment 1 / ADVANCE / ROOM / RANGE_CREATE slot 1 alignment 1 amount 3 / "
+      "COMMIT alignment 3 amount 118")
+
+/* Free chunks become pages within the limit, if the peer pool gives what the device lacks. */
+HOLDS(sim_regressions, others_give_what_free_chunks_are_short_of, "device_pages 16, peer_pool 1",
+      "SIBLING_ALLOC size 164 / ADD_CALLBACK / RANGE_CREATE slot 2 size 3 amount 4 / FREE / ALLOC "
+      "size 154 / COMMIT slot 2 alignment 4")

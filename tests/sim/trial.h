@@ -316,7 +316,7 @@ typedef struct trial_call {
     mend_room room;         /* CALL_ROOM's answer */
     uint64_t room_bytes;    /* of an allocation: trial_room before it, as far as that was asked */
     uint64_t stays_bytes;   /* the same of trial_room_to_stay */
-    bool made_no_pages;     /* trial_can_make_pages said no before it */
+    bool makes_none;        /* trial_can_make_chunks said no before it */
     uint64_t fitting_bytes; /* of one that was refused: what the report says would fit */
     char message[160];      /* why the pool's call failed */
     const char *remains;    /* what it left behind that it must not; NULL: nothing */

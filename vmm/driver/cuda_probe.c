@@ -21,6 +21,7 @@ typedef struct memory_probe {
     mend_stream other; /* for try_at_once */
     bool mapped[2];    /* the first page, the second */
     bool was_short;    /* of memory that a pool can do without */
+    bool may_run;      /* a wait was refused: work may use what is mapped */
 } memory_probe;
 
 static bool is_lack_of_memory(mend_status status)
@@ -65,14 +66,39 @@ static mend_status map_page(memory_probe *probe, int page)
 static mend_status map_chunk(memory_probe *probe, const mend_chunk_properties *properties)
 {
     const mend_driver *driver = probe->driver;
+    if (probe->chunk != 0) {
+        return MEND_DRIVER_NOT_SUPPORTED; /* the one before could not be given back */
+    }
     mend_status status = driver->create(driver, probe->page_bytes, properties, &probe->chunk);
     return status == MEND_DRIVER_OK ? map_page(probe, 0) : status;
 }
 
-/* Gives the chunk back, and its mappings. */
+static mend_status wait_for(memory_probe *probe, mend_stream stream)
+{
+    const mend_driver *driver = probe->driver;
+    const mend_status status = driver->stream_synchronize(driver, stream);
+    probe->may_run |= status != MEND_DRIVER_OK;
+    return status;
+}
+
+/* Asks again where a wait was refused. */
+static bool work_has_ended(memory_probe *probe)
+{
+    if (probe->may_run) {
+        probe->may_run = false;
+        (void)wait_for(probe, probe->stream);
+        (void)(probe->other != NULL ? wait_for(probe, probe->other) : MEND_DRIVER_OK);
+    }
+    return !probe->may_run;
+}
+
+/* Gives the chunk back, and its mappings; not while work may use them: then they stay for ever. */
 static void drop_chunk(memory_probe *probe)
 {
     const mend_driver *driver = probe->driver;
+    if (!work_has_ended(probe)) {
+        return;
+    }
     for (int page = 0; page < 2; page++) {
         if (probe->mapped[page]) {
             driver->unmap(driver, probe->address + (uint64_t)page * probe->page_bytes,
@@ -88,7 +114,7 @@ static void drop_chunk(memory_probe *probe)
 
 static void give_addresses_back(memory_probe *probe)
 {
-    if (probe->address != 0) {
+    if (probe->address != 0 && !probe->may_run) {
         probe->driver->address_free(probe->driver, probe->address, 2 * probe->page_bytes);
         probe->address = 0;
     }
@@ -108,19 +134,19 @@ static void clean_up(memory_probe *probe)
 }
 
 /* Reads through a page, in the order of the first stream. */
-static mend_status read_back(const memory_probe *probe, int page, uint8_t *seen, uint64_t bytes)
+static mend_status read_back(memory_probe *probe, int page, uint8_t *seen, uint64_t bytes)
 {
     const mend_driver *driver = probe->driver;
     mend_status status =
         driver->copy(driver, (uint64_t)(uintptr_t)seen,
                      probe->address + (uint64_t)page * probe->page_bytes, bytes, probe->stream);
     /* The copy may be in flight in any case: nothing is unmapped before it is done. */
-    mend_status waited = driver->stream_synchronize(driver, probe->stream);
+    mend_status waited = wait_for(probe, probe->stream);
     return status != MEND_DRIVER_OK ? status : waited;
 }
 
 /* Writes through the page `written` and reads the same bytes through the page `read`. */
-static mend_status pass_bytes(const memory_probe *probe, int written, int read, uint8_t value)
+static mend_status pass_bytes(memory_probe *probe, int written, int read, uint8_t value)
 {
     enum { BYTES = 64 };
     const mend_driver *driver = probe->driver;
@@ -164,7 +190,7 @@ static uint8_t value_of(int granule)
 
 /* Every second granule of the page through its first mapping on one stream, the others through the
  * second mapping on another stream. */
-static mend_status write_at_once(const memory_probe *probe)
+static mend_status write_at_once(memory_probe *probe)
 {
     const mend_driver *driver = probe->driver;
     mend_status status = MEND_DRIVER_OK;
@@ -175,12 +201,12 @@ static mend_status write_at_once(const memory_probe *probe)
                                   MEND_GRANULE_BYTES, i % 2 == 0 ? probe->stream : probe->other);
         }
     }
-    mend_status waited = driver->stream_synchronize(driver, probe->other);
+    mend_status waited = wait_for(probe, probe->other);
     return status != MEND_DRIVER_OK ? status : waited;
 }
 
 /* Whether the granules are read right through one of the mappings. */
-static mend_status read_granules(const memory_probe *probe, int page)
+static mend_status read_granules(memory_probe *probe, int page)
 {
     enum { BYTES = GRANULES_AT_ONCE * MEND_GRANULE_BYTES };
     static_assert(BYTES <= 1 << 16, "they lie on the stack, and in the smallest page");
@@ -257,6 +283,9 @@ static mend_status try_host(memory_probe *probe, uint64_t bytes)
 {
     const mend_driver *driver = probe->driver;
     const mend_chunk_properties properties = {.device = probe->device, .on_host = true};
+    if (probe->chunk != 0) {
+        return MEND_DRIVER_NOT_SUPPORTED; /* a page of the device could not be given back */
+    }
     probe->page_bytes = bytes;
     MEND_TRY_CALL(driver->reserve(driver, 2 * bytes, 0, 0, &probe->address));
     MEND_TRY_CALL(map_chunk(probe, &properties));

@@ -175,16 +175,13 @@ static void note_shortage(climb *c)
     c->lacks_addresses = c->waits_on_host && shortage->no_addresses != MEND_DRIVER_OK;
     c->need = (mend_need){mend_attainable_lack(heap, shortage->refused_bytes),
                           shortage->refused_bytes, false};
-    if (c->waits_on_host || c->need.bytes > 0) {
-        mend_result result =
-            mend_streams_find_capture(&heap->streams, c->request->stream, &c->is_captured);
-        c->is_captured |= result != MEND_OK || shortage->wait_is_refused;
-    }
-    c->need.may_wait = !c->is_captured;
-    const bool is_held = shortage->held != NULL && !mend_report_is_hopeless(heap, c->request);
     if (!c->waits_on_host) {
         return;
     }
+    const mend_result result =
+        mend_streams_find_capture(&heap->streams, c->request->stream, &c->is_captured);
+    c->is_captured |= result != MEND_OK || shortage->wait_is_refused;
+    const bool is_held = shortage->held != NULL && !mend_report_is_hopeless(heap, c->request);
     if ((c->lacks_addresses || is_held) && heap->device.virtual_memory) {
         mend_report_out_of_addresses(heap, c->request);
     } else {
@@ -430,23 +427,52 @@ static uint64_t changes_of(const mend_heap *heap)
     return mend_heap_frees(heap) + heap->chunks.created;
 }
 
-/* The last search, in which the host waits. It is repeated after each peer pool that gives
- * something, or if other threads have left room meanwhile. */
+/* Each gap of a commit may lack memory, and is found to when the one before has it. */
+static uint64_t most_rounds(const climb *c)
+{
+    const uint64_t page_bytes = c->heap->device.granularity_bytes;
+    return SEARCHES + (c->request->pages != NULL ? c->request->size_bytes / page_bytes : 0);
+}
+
+/* Repeats the last search after each peer pool that gives something, and then asks all again; or if
+ * other threads have left room meanwhile. No capture is known where peer pools wait. */
+static mend_outcome ask_at_last(climb *c, bool may_wait)
+{
+    const mend_helpers *helpers = c->helpers;
+    mend_outcome outcome = MEND_NOTHING;
+    uint64_t rounds = 0;
+    bool is_asked = true;
+    c->asked.last = 0;
+    while (outcome == MEND_NOTHING && is_asked && wanted_at_last(c) > 0 &&
+           !(may_wait && c->is_captured)) {
+        bool gave = false;
+        const uint64_t changes = changes_of(c->heap);
+        c->need.bytes = wanted_at_last(c);
+        c->need.may_wait = may_wait;
+        is_asked = helpers->ask_peer_pool(helpers->pool, c->need, &c->asked, &gave);
+        if (gave || changes_of(c->heap) != changes) {
+            outcome = helpers->try_behind_callbacks(helpers->pool, try_again, c);
+        }
+        if (gave && c->asked.last != UINT64_MAX && ++rounds < most_rounds(c)) {
+            c->asked.last = 0;
+        }
+    }
+    return outcome;
+}
+
+/* The last search, in which the host waits: for the pool's own work; and for that of peer pools, if
+ * what this would give may be enough. */
 static mend_outcome to_the_end(climb *c)
 {
     const mend_helpers *helpers = c->helpers;
     c->waits_on_host = true;
     mend_outcome outcome = helpers->try_behind_callbacks(helpers->pool, try_again, c);
-    bool is_asked = true;
-    c->asked.last = 0;
-    while (outcome == MEND_NOTHING && is_asked && wanted_at_last(c) > 0) {
-        bool gave = false;
-        const uint64_t changes = changes_of(c->heap);
-        c->need.bytes = wanted_at_last(c);
-        is_asked = helpers->ask_peer_pool(helpers->pool, c->need, &c->asked, &gave);
-        if (gave || changes_of(c->heap) != changes) {
-            outcome = helpers->try_behind_callbacks(helpers->pool, try_again, c);
-        }
+    if (outcome == MEND_NOTHING) {
+        outcome = ask_at_last(c, false);
+    }
+    const uint64_t least_bytes = c->lacks_addresses ? 1 : c->need.bytes;
+    if (outcome == MEND_NOTHING && c->asked.waiting_bytes >= least_bytes) {
+        outcome = ask_at_last(c, true);
     }
     return outcome;
 }

@@ -26,13 +26,15 @@ typedef struct mend_need {
     uint64_t bytes;       /* about as many; UINT64_MAX: all, for addresses */
     uint64_t whole_bytes; /* what must be free for the request: `bytes` of it are lacking, or were
                            * when it was refused */
-    bool may_wait; /* for the context: no capture that the asking pool knows forbids it. The asked
-                    * pool may not know the stream of that capture */
+    bool may_wait; /* for the work of the asked pool: the asker is out of memory else, and knows of
+                    * no capture that forbids it. The asked pool may not know the stream of that
+                    * capture */
 } mend_need;
 
-/* For another pool of the device: gives memory, and all empty reservations. Zeros of destroyed
- * ranges, which take a wait, only if the rest is not enough. True if anything went back. */
-bool mend_ladder_give_back(mend_heap *heap, mend_need need);
+/* For another pool of the device: gives memory, and all empty reservations; what work may use, and
+ * zeros of destroyed ranges, only if the rest is not enough and `may_wait`. *gave: whether anything
+ * went back. Returns about how many bytes more a wait would give. */
+uint64_t mend_ladder_give_back(mend_heap *heap, mend_need need, bool *gave);
 
 /* Gives back addresses that nothing needs: those of destroyed ranges, and the pool's own. True if
  * any went back. A driver scope is open. */
@@ -57,6 +59,7 @@ typedef mend_outcome (*mend_try_again)(void *climb);
 typedef struct mend_asked {
     uint64_t last;   /* peer pool of the process; 0: none yet, which also begins again */
     uint64_t end_ms; /* until when the request waits for other processes; 0: it has not begun */
+    uint64_t waiting_bytes; /* about as many more would come from those asked, if they waited */
 } mend_asked;
 
 /* What the pool lends the ladder. Each function is called with `state` held and the grow lock free,

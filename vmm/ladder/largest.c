@@ -24,10 +24,25 @@ static bool end_plan(mend_question *q, mend_plan *plan, bool is_found)
     return is_found;
 }
 
+/* As for the request itself, which counts as live when its plan is made: near the limit that allows
+ * other plans. */
+static bool plan_as_made(mend_question *q, const mend_request *request, mend_plan_rules rules,
+                         mend_plan *plan)
+{
+    mend_heap *heap = q->heap;
+    const mend_headroom before = heap->budget.headroom;
+    if (request->zone == MEND_ZONE_LARGE) {
+        mend_headroom_note_request(heap, request->size_bytes);
+    }
+    const bool is_found = mend_plan_find(heap, request, rules, plan);
+    heap->budget.headroom = before;
+    return is_found;
+}
+
 static bool finds_plan(mend_question *q, const mend_request *request, mend_plan_rules rules)
 {
     mend_plan plan = {0};
-    return end_plan(q, &plan, mend_plan_find(q->heap, request, rules, &plan));
+    return end_plan(q, &plan, plan_as_made(q, request, rules, &plan));
 }
 
 /* Whether a request would find its place once an empty chunk of the wrong size is given back, as
@@ -41,7 +56,7 @@ static bool finds_remade(mend_question *q, const mend_request *request)
         return false;
     }
     mend_plan plan = {0};
-    bool is_found = mend_plan_find(heap, &whole, ways[EXTEND_AND_CREATE], &plan);
+    bool is_found = plan_as_made(q, &whole, ways[EXTEND_AND_CREATE], &plan);
     bool could_be =
         !is_found && !plan.lacks_host_memory && mend_trim_finds_one(heap, &plan, !q->is_captured);
     return end_plan(q, &plan, could_be);
@@ -177,15 +192,16 @@ static uint64_t end_bytes(const mend_heap *heap, const mend_request *refused)
 }
 
 /* The largest chunk that could be created, where empty chunks are given back for it: not in a
- * capture, nor where others get them. */
+ * capture, nor as far as others get them. */
 static uint64_t one_chunk_bytes(const mend_question *q, uint64_t empty_bytes)
 {
     const mend_heap *heap = q->heap;
-    const uint64_t given_bytes = q->is_captured || heap->shortage.owes_others ? 0 : empty_bytes;
-    const uint64_t room_bytes = mend_budget_room_bytes(heap);
-    const uint64_t over_bytes = room_bytes > 0 ? 0 : mend_budget_lacking_bytes(heap, 1) - 1;
+    const uint64_t owed_bytes = heap->shortage.owed_bytes;
+    const uint64_t given_bytes = q->is_captured ? 0 : empty_bytes;
+    const uint64_t room_bytes = owed_bytes > 0 ? 0 : mend_budget_room_bytes(heap);
+    const uint64_t gone_bytes = mend_max_u64(mend_budget_over_bytes(heap), owed_bytes);
     const uint64_t most_bytes = given_bytes + room_bytes;
-    return mend_align_down(most_bytes - mend_min_u64(over_bytes, most_bytes),
+    return mend_align_down(most_bytes - mend_min_u64(gone_bytes, most_bytes),
                            heap->device.granularity_bytes);
 }
 
@@ -237,16 +253,20 @@ static uint64_t pages_that_fit(const mend_heap *heap, const mend_request *reques
 {
     const uint64_t page_bytes = page_of_all(request->pages);
     const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
-    if (page_bytes == 0 || heap->shortage.owes_others ||
-        heap->chunks.reserved_bytes > limit_bytes) {
-        return 0; /* chunks that are no pages are not made again */
+    if (page_bytes == 0) {
+        return 0;
     }
-    const uint64_t created_bytes = mend_min_u64(limit_bytes - heap->chunks.reserved_bytes,
-                                                device_gives_bytes(&heap->shortage));
+    const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
+    const uint64_t created_bytes =
+        mend_min_u64(limit_bytes - mend_min_u64(reserved_bytes, limit_bytes),
+                     device_gives_bytes(&heap->shortage));
     const uint64_t usable_bytes =
         usable->empty_bytes + mend_align_down(created_bytes, heap->device.granularity_bytes);
-    const uint64_t owed_bytes = mend_min_u64(mend_zeros_owed_bytes(heap), usable_bytes);
-    const uint64_t bytes = mend_align_down(usable_bytes - owed_bytes, page_bytes);
+    const uint64_t over_bytes = reserved_bytes - mend_min_u64(reserved_bytes, limit_bytes);
+    const uint64_t owed_bytes =
+        mend_zeros_owed_bytes(heap) + mend_max_u64(over_bytes, heap->shortage.owed_bytes);
+    const uint64_t bytes =
+        mend_align_down(usable_bytes - mend_min_u64(owed_bytes, usable_bytes), page_bytes);
     return bytes < request->size_bytes ? bytes : 0;
 }
 

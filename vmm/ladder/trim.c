@@ -193,23 +193,36 @@ mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t ow
     return result;
 }
 
-bool mend_ladder_give_back(mend_heap *heap, mend_need need)
+/* Free memory that a wait for its work would let the pool give back. */
+static uint64_t waiting_bytes(const mend_heap *heap)
+{
+    const bool has_ended = heap->chunks.owing.count[MEND_OWED_RANGE] > 0;
+    return heap->chunks.empty_bytes + (has_ended ? heap->ranges.zeros_bytes : 0);
+}
+
+uint64_t mend_ladder_give_back(mend_heap *heap, mend_need need, bool *gave)
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_PEER);
     uint64_t released_bytes = 0;
     const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
+    const uint64_t keep_bytes = reserved_bytes - mend_min_u64(need.bytes, reserved_bytes);
     const uint64_t address_bytes = heap->space.address_bytes;
     mend_driver_scope scope;
     bool any = false;
-    mend_ladder_trim(heap, reserved_bytes - mend_min_u64(need.bytes, reserved_bytes), false,
-                     &released_bytes);
-    if (mend_driver_scope_open(heap, &scope) == MEND_OK) {
+    if (mend_enter(heap, &scope) == MEND_OK) {
+        mend_attainable_forget(heap);
+        mend_result result = trim_to(heap, keep_bytes, &released_bytes);
+        if (need.may_wait && result == MEND_OK && heap->chunks.reserved_bytes > keep_bytes) {
+            result = wait_and_trim(heap, keep_bytes, &released_bytes);
+        }
         any = need.may_wait && released_bytes < need.bytes &&
               mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
         mend_space_trim(&heap->space, 0); /* including the oldest */
         mend_driver_scope_close(heap, &scope);
+        note_trim(heap, result, released_bytes);
     }
-    return any || released_bytes > 0 || heap->space.address_bytes < address_bytes;
+    *gave = any || released_bytes > 0 || heap->space.address_bytes < address_bytes;
+    return need.may_wait ? 0 : waiting_bytes(heap);
 }
 
 mend_result mend_ladder_set_limit(mend_heap *heap, uint64_t limit_bytes)

@@ -197,7 +197,7 @@ typedef struct mend_shortage {
     uint64_t others_bytes;         /* bytes of the device that are neither free nor this pool's */
     bool device_is_asked;          /* whether this search has asked the device */
     bool wait_is_refused;          /* a capture refused this search a host wait */
-    bool owes_others;              /* what is given back is others': it makes no other chunk */
+    uint64_t owed_bytes;           /* others get so much of what was to be given back for chunks */
     mend_status no_addresses;      /* the driver's refusal of addresses, where memory was; or OK */
     const struct mend_range *held; /* a commit to it meets old mappings in use; NULL: none */
 } mend_shortage;

@@ -457,16 +457,17 @@ mend_result mend_trim_unused(mend_heap *heap, uint64_t unused_ns, uint64_t keep_
                              uint64_t *released_bytes);
 
 /* Gives back one idle empty chunk that the plan does not use: the smallest one with at least the
- * bytes that the plan lacks. *released is false if there is none, or if it could not be given back:
- * it stays as free memory. Calls the driver; fails only if the context is lost. */
+ * bytes that the plan lacks, and those that others get of it. *released is false if there is none,
+ * or if it could not be given back: it stays as free memory. Calls the driver; fails only if the
+ * context is lost. */
 mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, bool *released);
 
 /*
  * Gives back idle empty chunks that the plan does not use, until there are as many bytes as the
- * plan lacks: the smallest one that is enough, or several, the largest first. *released is false if
- * there are not enough, or if not all could be given back. Plans of one request share a walk: what
- * one passed over, the next one does not look at again. Errors as mend_trim_one, or
- * MEND_ERROR_OUT_OF_HOST_MEMORY.
+ * plan lacks, and as others get of them: the smallest one that is enough, or several, the largest
+ * first. *released is false if there are not enough, or if not all could be given back. Plans of
+ * one request share a walk: what one passed over, the next one does not look at again. Errors as
+ * mend_trim_one, or MEND_ERROR_OUT_OF_HOST_MEMORY.
  */
 typedef struct mend_trim_walk {
     bool has_refreshed;               /* the fences of streams were looked at */

@@ -136,8 +136,18 @@ static uint64_t owed_to_others(mend_heap *heap)
         owed_bytes = mend_ration_ask_owed(heap->config.ration).bytes;
         mend_mutex_lock(&heap->state);
     }
-    heap->shortage.owes_others = owed_bytes > 0;
+    heap->shortage.owed_bytes = owed_bytes;
     return owed_bytes;
+}
+
+/* What must be given back so that what the plan lacks can be created. While the device owes others,
+ * it has nothing free for the pool, whatever room the limit leaves. */
+static uint64_t bytes_to_give(const mend_heap *heap, const mend_plan *plan, uint64_t owed_bytes)
+{
+    const uint64_t create_bytes =
+        plan->lacking_bytes + mend_budget_room_bytes(heap) - mend_budget_over_bytes(heap);
+    return owed_bytes > 0 ? mend_max_u64(plan->lacking_bytes, create_bytes + owed_bytes)
+                          : plan->lacking_bytes;
 }
 
 /* Whether the chunk is idle, and no part of the plan. Not one that others may hold: another chunk
@@ -149,11 +159,10 @@ static bool may_give(mend_heap *heap, mend_plan *plan, mend_chunk *at, bool may_
     return !is_kept;
 }
 
-/* At least as large as what the plan lacks. NULL: none. */
-static mend_chunk *smallest_idle(mend_heap *heap, mend_plan *plan, bool may_unmap,
-                                 mend_trim_walk *walk)
+/* At least as large as what is lacking. NULL: none. */
+static mend_chunk *smallest_idle(mend_heap *heap, mend_plan *plan, uint64_t lacking_bytes,
+                                 bool may_unmap, mend_trim_walk *walk)
 {
-    const uint64_t lacking_bytes = plan->lacking_bytes;
     const bool goes_on = walk->least_bytes != 0 && lacking_bytes >= walk->least_bytes &&
                          lacking_bytes <= walk->up_bytes;
     mend_chunk *at = goes_on
@@ -170,8 +179,9 @@ static mend_chunk *smallest_idle(mend_heap *heap, mend_plan *plan, bool may_unma
 
 bool mend_trim_finds_one(mend_heap *heap, mend_plan *plan, bool may_unmap)
 {
+    const uint64_t bytes = bytes_to_give(heap, plan, heap->shortage.device_debt_bytes);
     return plan->lacking_bytes != 0 &&
-           smallest_idle(heap, plan, may_unmap, &(mend_trim_walk){0}) != NULL;
+           smallest_idle(heap, plan, bytes, may_unmap, &(mend_trim_walk){0}) != NULL;
 }
 
 /* Only a lost context is a failure. */
@@ -186,8 +196,9 @@ mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, boo
     bool is_captured;
     mend_result result = find_out(heap, asking, &is_captured);
     mend_chunk *chunk = NULL;
-    if (result == MEND_OK && owed_to_others(heap) == 0) {
-        chunk = smallest_idle(heap, plan, !is_captured, &(mend_trim_walk){0});
+    if (result == MEND_OK) {
+        const uint64_t bytes = bytes_to_give(heap, plan, owed_to_others(heap));
+        chunk = smallest_idle(heap, plan, bytes, !is_captured, &(mend_trim_walk){0});
     }
     if (chunk != NULL && withdraw(heap, chunk)) {
         uint64_t released_bytes;
@@ -198,12 +209,12 @@ mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, boo
     return unless_lost(heap, result);
 }
 
-/* The largest idle chunks, linked by next_claimed, that together have what the plan lacks. NULL:
- * they have not. */
-static mend_chunk *several_idle(mend_heap *heap, mend_plan *plan, bool may_unmap,
-                                mend_trim_walk *walk)
+/* The largest idle chunks, linked by next_claimed, that together have what is lacking. NULL: they
+ * have not. */
+static mend_chunk *several_idle(mend_heap *heap, mend_plan *plan, const uint64_t all_bytes,
+                                bool may_unmap, mend_trim_walk *walk)
 {
-    uint64_t lacking_bytes = plan->lacking_bytes;
+    uint64_t lacking_bytes = all_bytes;
     const bool goes_on = lacking_bytes <= walk->most_bytes;
     mend_chunk *chosen = NULL;
     mend_chunk *at =
@@ -219,8 +230,24 @@ static mend_chunk *several_idle(mend_heap *heap, mend_plan *plan, bool may_unmap
         walk->down_number = at->memory.number;
         at = mend_chunk_empty_at_most(&heap->chunks, at->size_bytes, at->memory.number - 1);
     }
-    walk->most_bytes = goes_on ? walk->most_bytes : plan->lacking_bytes;
+    walk->most_bytes = goes_on ? walk->most_bytes : all_bytes;
     return lacking_bytes == 0 ? chosen : NULL;
+}
+
+/* There is not so much to give. What the device lacks of it, others could give, if the limit would
+ * be content with what there is. */
+static void note_lack(mend_heap *heap, mend_plan *plan, uint64_t bytes, bool may_unmap)
+{
+    const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
+    const uint64_t beyond_bytes = limit_bytes - mend_budget_hard_limit(heap);
+    uint64_t given_bytes = 0;
+    mend_chunk *at = beyond_bytes > 0 ? mend_chunk_empty_at_least(&heap->chunks, 0, 0) : NULL;
+    for (; at != NULL; at = mend_chunk_empty_next(at)) {
+        given_bytes += may_give(heap, plan, at, may_unmap) ? at->size_bytes : 0;
+    }
+    if (beyond_bytes > 0 && given_bytes < bytes && bytes - given_bytes <= beyond_bytes) {
+        mend_budget_note_lack(heap, bytes - given_bytes + mend_budget_room_bytes(heap));
+    }
 }
 
 /* Withdraws the chosen chunks; those before malloc fails are linked by next_claimed. False if it
@@ -251,20 +278,23 @@ mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, men
     if (result == MEND_OK) {
         result = mend_streams_find_capture(&heap->streams, asking, &is_captured);
     }
-    if (result == MEND_OK && plan->lacking_bytes != 0 && owed_to_others(heap) == 0) {
-        mend_chunk *chosen = smallest_idle(heap, plan, !is_captured, walk);
+    if (result == MEND_OK && plan->lacking_bytes != 0) {
+        const uint64_t bytes = bytes_to_give(heap, plan, owed_to_others(heap));
+        mend_chunk *chosen = smallest_idle(heap, plan, bytes, !is_captured, walk);
         mend_chunk *withdrawn;
         uint64_t released_bytes = 0;
         if (chosen != NULL) {
             chosen->claim.next = NULL;
         } else {
-            chosen = several_idle(heap, plan, !is_captured, walk);
+            chosen = several_idle(heap, plan, bytes, !is_captured, walk);
         }
         if (chosen != NULL) {
             has_nodes = withdraw_chosen(heap, chosen, &withdrawn);
             result = release_chunks(heap, withdrawn, &released_bytes);
+        } else {
+            note_lack(heap, plan, bytes, !is_captured);
         }
-        *released = released_bytes >= plan->lacking_bytes;
+        *released = released_bytes >= bytes;
     }
     if (!has_nodes) {
         return mend_no_host_memory("a trim");

@@ -29,6 +29,11 @@ uint64_t mend_budget_lacking_bytes(const mend_heap *heap, uint64_t create_bytes)
     return wanted - limit;
 }
 
+uint64_t mend_budget_over_bytes(const mend_heap *heap)
+{
+    return mend_budget_room_bytes(heap) > 0 ? 0 : mend_budget_lacking_bytes(heap, 1) - 1;
+}
+
 bool mend_budget_is_ample(const mend_heap *heap)
 {
     return mend_budget_room_bytes(heap) >= mend_budget_limit(heap) / AMPLE_OF_LIMIT;

@@ -45,6 +45,9 @@ void mend_budget_note_use(mend_heap *heap);
 /* The part of the limit that is not reserved, without what is kept for compactions. */
 uint64_t mend_budget_room_bytes(const mend_heap *heap);
 
+/* How much is reserved beyond it. */
+uint64_t mend_budget_over_bytes(const mend_heap *heap);
+
 /* How much must be given back before `create_bytes` can be created. The caller knows that there is
  * not enough room. More than create_bytes if more is reserved than the limit allows now. */
 uint64_t mend_budget_lacking_bytes(const mend_heap *heap, uint64_t create_bytes);

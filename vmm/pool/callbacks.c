@@ -127,8 +127,7 @@ static bool ask_peer_pool(void *context, mend_need need, mend_asked *asked, bool
     *gave = false;
     mend_heap_unlock(&pool->heap);
     assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
-    bool is_asked =
-        asked->last != UINT64_MAX && mend_peer_pools_trim_next(pool, need, &asked->last, gave);
+    bool is_asked = asked->last != UINT64_MAX && mend_peer_pools_trim_next(pool, need, asked, gave);
     if (!is_asked) {
         asked->last = UINT64_MAX;
         is_asked = *gave = need.bytes != UINT64_MAX &&

@@ -93,30 +93,36 @@ mend_result mend_enable_peer(mend_pool *pool, int device)
 
 /* ---- other pools of the device --------------------------------------------------------------- */
 
-/* A peer pool whose context is lost gives nothing; that is no failure of this call. */
-static bool trim(mend_pool *peer_pool, mend_need need)
+/* A peer pool whose context is lost gives nothing; that is no failure of this call. While it waits
+ * for its work, its grow lock is held: its threads go on with free memory, as beside one of their
+ * own that waits. */
+static uint64_t trim(mend_pool *peer_pool, mend_need need, bool *gave)
 {
-    mend_heap_lock_all(&peer_pool->heap);
-    bool gave = mend_heap_lost_by(&peer_pool->heap) == MEND_DRIVER_OK &&
-                mend_ladder_give_back(&peer_pool->heap, need);
-    mend_heap_unlock_all(&peer_pool->heap);
+    mend_heap *heap = &peer_pool->heap;
+    uint64_t waiting_bytes = 0;
+    mend_heap_lock_all(heap);
+    if (mend_heap_lost_by(heap) == MEND_DRIVER_OK) {
+        waiting_bytes = mend_ladder_give_back(heap, need, gave);
+    }
+    mend_heap_unlock_all(heap);
     mend_pool_audit_after_call(peer_pool);
-    return gave;
+    return waiting_bytes;
 }
 
-bool mend_peer_pools_trim_next(mend_pool *pool, mend_need need, uint64_t *cursor, bool *gave)
+bool mend_peer_pools_trim_next(mend_pool *pool, mend_need need, mend_asked *asked, bool *gave)
 {
-    mend_process_member *member = mend_process_visit_next(pool->driver, pool->device, cursor);
+    asked->waiting_bytes = asked->last == 0 ? 0 : asked->waiting_bytes;
+    mend_process_member *member = mend_process_visit_next(pool->driver, pool->device, &asked->last);
     if (member == &pool->member) {
         mend_process_visit_end(member);
-        member = mend_process_visit_next(pool->driver, pool->device, cursor);
+        member = mend_process_visit_next(pool->driver, pool->device, &asked->last);
     }
     if (member == NULL) {
         return false;
     }
     assert(member != &pool->member);
     assert(member->domain == pool->driver);
-    *gave = trim(MEND_CONTAINER_OF(member, mend_pool, member), need);
+    asked->waiting_bytes += trim(MEND_CONTAINER_OF(member, mend_pool, member), need, gave);
     mend_process_visit_end(member);
     return true;
 }

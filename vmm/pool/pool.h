@@ -355,10 +355,10 @@ mend_result mend_peer_devices_check(const mend_pool_config *config, const mend_d
  * MEND_ERROR_DEVICE_LOST: memory of one pool could not be made accessible to the other's device. */
 mend_result mend_peer_devices_meet(mend_pool *pool);
 
-/* Asks the next peer pool that joined after *cursor (0 at first) to give back what is needed (or
+/* Asks the peer pool that joined after the one that was asked last to give back what is needed (or
  * more, because it gives back complete chunks) and addresses that it does not use. *gave: whether
  * it gave any. False if there is no further peer pool. The caller holds no lock, because the peer
  * pool may be asking this pool at the same time. */
-bool mend_peer_pools_trim_next(mend_pool *pool, mend_need need, uint64_t *cursor, bool *gave);
+bool mend_peer_pools_trim_next(mend_pool *pool, mend_need need, mend_asked *asked, bool *gave);
 
 #endif

@@ -71,8 +71,11 @@ mend_result mend_sleep(mend_pool *pool, const mend_sleep_options *given, mend_sl
     MEND_TRY(read_options(given, &options));
     MEND_TRY(mend_pool_needs_virtual_memory(pool, "mend_sleep"));
     MEND_TRY(mend_pool_enter_all(pool));
-    return mend_pool_leave_all_with(pool, mend_sleep_put(&pool->heap, &options, &all), report, &all,
-                                    sizeof(all));
+    const mend_result result = mend_sleep_put(&pool->heap, &options, &all);
+    if (report != NULL && (result == MEND_OK || all.asleep_bytes > 0)) {
+        mend_struct_write(report, &all, sizeof(all));
+    }
+    return mend_pool_leave_all(pool, result);
 }
 
 /* ---- wake ------------------------------------------------------------------------------------ */
@@ -81,13 +84,13 @@ typedef struct waker {
     mend_pool *pool;
     mend_wake_order order;
     mend_wake_report report;
-    mend_need lacking; /* after a try without room */
-    mend_asked asked;  /* peer pools */
+    mend_wake_lack lack; /* after a try without room */
+    bool may_wait;       /* ... and whether no capture forbids it, as far as this pool can ask */
+    mend_asked asked;    /* peer pools */
     mend_result result;
     mend_thread_error answer; /* why it failed; calls of peer pools and callbacks note others */
 } waker;
 
-/* Whether a capture forbids peer pools to wait, as far as this pool can ask. */
 static bool is_captured(mend_heap *heap)
 {
     mend_driver_scope scope;
@@ -105,13 +108,19 @@ static mend_outcome try_to_wake(void *context)
 {
     waker *w = context;
     mend_heap *heap = &w->pool->heap;
+    const mend_thread_error lacking = w->answer;
     mend_heap_unlock(heap);
     mend_heap_lock_all(heap);
     w->result = mend_heap_lost_by(heap) == MEND_DRIVER_OK
-                    ? mend_sleep_wake(heap, &w->order, &w->report, &w->lacking)
+                    ? mend_sleep_wake(heap, &w->order, &w->report, &w->lack)
                     : mend_pool_check_context(w->pool);
     w->answer = *mend_process_failure();
-    w->lacking.may_wait = w->result == MEND_ERROR_OUT_OF_MEMORY && !is_captured(heap);
+    const bool is_spoilt = w->order.waits && w->result == MEND_ERROR_CAPTURING;
+    if (is_spoilt) { /* a capture that the pool did not know forbids the wait */
+        w->result = MEND_ERROR_OUT_OF_MEMORY;
+        w->answer = lacking;
+    }
+    w->may_wait = w->result == MEND_ERROR_OUT_OF_MEMORY && !is_spoilt && !is_captured(heap);
     mend_heap_unlock_grow(heap);
     if (w->result == MEND_OK) {
         return MEND_PLACED;
@@ -119,44 +128,60 @@ static mend_outcome try_to_wake(void *context)
     return w->result == MEND_ERROR_OUT_OF_MEMORY ? MEND_NOTHING : MEND_FAILED;
 }
 
-/* If there is no room, again after each peer pool that gave some. */
-static mend_outcome wake_beside_peer_pools(void *context)
+/* While the device lacks memory, again after each peer pool that gave some. */
+static mend_outcome after_peer_pools(waker *w, bool may_wait)
 {
-    waker *w = context;
     const mend_helpers helpers = mend_pool_helpers(w->pool);
-    mend_outcome outcome = try_to_wake(w);
-    bool gave = false;
-    w->asked.last = 0;
-    while (outcome == MEND_NOTHING &&
-           helpers.ask_peer_pool(helpers.pool, w->lacking, &w->asked, &gave)) {
+    mend_outcome outcome = MEND_NOTHING;
+    bool is_asked = true;
+    w->asked = (mend_asked){.end_ms = w->asked.end_ms};
+    while (outcome == MEND_NOTHING && is_asked && w->lack.need.bytes > 0) {
+        bool gave = false;
+        w->lack.need.may_wait = may_wait && w->may_wait;
+        is_asked = helpers.ask_peer_pool(w->pool, w->lack.need, &w->asked, &gave);
         outcome = gave ? try_to_wake(w) : outcome;
     }
     return outcome;
 }
 
+static mend_outcome wake_beside_peer_pools(void *context)
+{
+    const mend_outcome outcome = try_to_wake(context);
+    return outcome == MEND_NOTHING ? after_peer_pools(context, false) : outcome;
+}
+
+/* Behind the work that may use free memory of the pool, and then behind that of peer pools; if what
+ * this would give may be enough. */
+static mend_outcome wake_behind_work(waker *w)
+{
+    const uint64_t own_bytes = w->pool->heap.chunks.empty_bytes;
+    mend_outcome outcome = MEND_NOTHING;
+    w->order.waits = own_bytes > 0 && own_bytes + w->asked.waiting_bytes >= w->lack.bytes;
+    if (w->order.waits) {
+        outcome = try_to_wake(w);
+        w->order.waits = false;
+    }
+    return outcome == MEND_NOTHING && w->may_wait && w->asked.waiting_bytes >= w->lack.need.bytes
+               ? after_peer_pools(w, true)
+               : outcome;
+}
+
 /* Wakes; if there is no room, after each callback that freed something, which may be a peer pool's,
- * and at last behind the work that may use free memory of the pool. */
+ * and at last behind work. */
 static void wake_with_help(waker *w)
 {
     const mend_helpers helpers = mend_pool_helpers(w->pool);
     mend_outcome outcome = wake_beside_peer_pools(w);
     if (outcome == MEND_NOTHING && helpers.has_callbacks(helpers.pool)) {
-        const mend_request request = {.size_bytes = w->lacking.bytes,
-                                      .requested_bytes = w->lacking.bytes,
+        const mend_request request = {.size_bytes = w->lack.bytes,
+                                      .requested_bytes = w->lack.bytes,
                                       .alignment_bytes = MEND_GRANULE_BYTES,
                                       .handle = MEND_NO_STREAM,
                                       .zone = MEND_ZONE_LARGE};
         outcome = helpers.call_back(helpers.pool, &request, wake_beside_peer_pools, w);
     }
-    w->order.waits = w->lacking.may_wait && w->pool->heap.chunks.empty_bytes >= w->lacking.bytes;
-    if (outcome == MEND_NOTHING && w->order.waits) {
-        const mend_thread_error lacking = w->answer;
-        (void)try_to_wake(w);
-        if (w->result ==
-            MEND_ERROR_CAPTURING) { /* one that the pool did not know forbids the wait */
-            w->result = MEND_ERROR_OUT_OF_MEMORY;
-            w->answer = lacking;
-        }
+    if (outcome == MEND_NOTHING && w->may_wait) {
+        outcome = wake_behind_work(w);
     }
     if (outcome == MEND_FAILED && w->result == MEND_ERROR_OUT_OF_MEMORY) {
         w->result = MEND_ERROR_DEVICE_LOST; /* in a callback, which has noted it */

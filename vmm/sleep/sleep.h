@@ -136,9 +136,15 @@ typedef struct mend_wake_order {
     bool waits;       /* for all work of the context, so that free memory is idle */
 } mend_wake_order;
 
-/* As mend_wake, without the help of others. After MEND_ERROR_OUT_OF_MEMORY, *need says what the
- * device or the limit lacked, and of what; not whether others may wait. */
+/* What lacked, of the limit or the device; and what peer pools of the device could give: nothing
+ * where it was the limit. */
+typedef struct mend_wake_lack {
+    uint64_t bytes;
+    mend_need need; /* may_wait is not set */
+} mend_wake_lack;
+
+/* As mend_wake, without the help of others. *lack: after MEND_ERROR_OUT_OF_MEMORY. */
 mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_wake_report *report,
-                            mend_need *need);
+                            mend_wake_lack *lack);
 
 #endif

@@ -19,6 +19,7 @@ typedef struct waking {
     uint64_t least_bytes;  /* of such a chunk */
     uint64_t reused_bytes; /* of needed_bytes: free memory that the pool held */
     uint64_t lacking_bytes;
+    bool lacks_limit; /* it is that which lacks them */
 } waking;
 
 /* ---- which chunks ---------------------------------------------------------------------------- */
@@ -147,13 +148,19 @@ static mend_result create_memory(waking *w)
     return MEND_OK;
 }
 
+/* Where free memory of the pool stays because the device lacks what others should have, the limit
+ * lacks nothing that it could not give. */
 static mend_result take_memory(waking *w)
 {
+    w->heap->shortage = (mend_shortage){0};
     MEND_TRY(reuse_memory(w));
     const uint64_t left_bytes = w->needed_bytes - w->reused_bytes;
     const uint64_t lacking_bytes = /* nothing, also above the limit, if nothing is taken */
         left_bytes > 0 ? mend_sleep_make_room(w->heap, left_bytes) : 0;
-    return lacking_bytes > 0 ? no_room(w, lacking_bytes, "the limit") : create_memory(w);
+    w->lacks_limit = lacking_bytes > 0 && w->heap->shortage.owed_bytes == 0;
+    return w->lacks_limit      ? no_room(w, lacking_bytes, "the limit")
+           : lacking_bytes > 0 ? refused_by_device(w, left_bytes)
+                               : create_memory(w);
 }
 
 /* ---- mappings and contents ------------------------------------------------------------------- */
@@ -245,7 +252,7 @@ static mend_result perform(waking *w, mend_wake_report *report)
 }
 
 mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_wake_report *report,
-                            mend_need *need)
+                            mend_wake_lack *lack)
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_SLEEP);
     mend_driver_scope scope;
@@ -272,7 +279,8 @@ mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_
     }
     free(w.sleepers);
     mend_driver_scope_close(heap, &scope);
-    need->bytes = w.lacking_bytes;
-    need->whole_bytes = mend_max_u64(w.needed_bytes, w.lacking_bytes);
+    lack->bytes = w.lacking_bytes;
+    lack->need = (mend_need){w.lacks_limit ? 0 : w.lacking_bytes,
+                             mend_max_u64(w.needed_bytes, w.lacking_bytes), false};
     return result;
 }

@@ -131,8 +131,9 @@ typedef struct mend_sleep_report {
  * signal); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error no block has changed; what
  * sleeps without any block may be gone. One exception, as for mend_defrag: if the driver unmaps a
  * chunk, refuses the next one, and then refuses to map the first again, its blocks are unusable
- * until a later call maps them. So it may be with a chunk that is split, and when the device is
- * lost then: what slept before sleeps.
+ * until a later call maps them. So it may be with a chunk that is split, and the device may be lost
+ * then: what the call put to sleep before sleeps, and *report is written in spite of the error. It
+ * is untouched after all others.
  */
 MEND_API mend_result mend_sleep(mend_pool *pool, const mend_sleep_options *options,
                                 mend_sleep_report *report);

@@ -79,17 +79,25 @@ static void expect_nothing_left(mend_world *w)
     EXPECT_LEDGER(w, chunks, 0, mappings, 0, host_chunks, 0, host_allocations, 0);
 }
 
-/* A rig, in which the call of this number fails. */
-static bool open_failed(copies_rig *r, int number)
+/* A rig with so much free memory in chunks of its own, in which the call of this number fails. */
+static bool open_failed_beside(copies_rig *r, int number, uint64_t free_bytes)
 {
     bool is_open = open_rig(r);
     if (is_open && calls[number] == move_to_device) {
         EXPECT_OK(move_to_host(r->w.pool));
     }
+    if (is_open && free_bytes > 0) {
+        kit_free(&r->w, kit_alloc(&r->w, free_bytes, r->w.streams[0]), r->w.streams[0]);
+    }
     if (is_open) {
         fail(&r->w, calls[number]);
     }
     return is_open;
+}
+
+static bool open_failed(copies_rig *r, int number)
+{
+    return open_failed_beside(r, number, 0);
 }
 
 KIT_RIG_EACH(pool_copies, what_they_read_stays_when_the_program_frees_and_trims, int, number, CALLS,
@@ -101,6 +109,15 @@ KIT_RIG_EACH(pool_copies, what_they_read_stays_when_the_program_frees_and_trims,
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_SURPLUS, NULL));
     EXPECT_TRUE(mend_world_ledger(w).pending_work > 0);
     expect_nothing_left(w);
+}
+
+/* Free memory that they do not use stays mapped meanwhile: nothing else says that there is
+ * something to wait for. */
+KIT_RIG_EACH(pool_copies, a_trim_that_waits_waits_for_them, int, number, CALLS, copies_rig, r,
+             open_failed_beside(r, number, 4 * MEND_MIB), close_rig(r))
+{
+    EXPECT_OK(mend_trim(r->w.pool, 0, MEND_TRIM_WAIT, NULL));
+    EXPECT_STATS(&r->w, free_empty_bytes, 0);
 }
 
 KIT_RIG_EACH(pool_copies, what_they_write_to_serves_nobody, int, number, CALLS, copies_rig, r,

@@ -18,6 +18,7 @@ typedef struct family {
     mend_world w;
     mend_pool *pools[MOST];
     int count;
+    int waits;
 } family;
 
 static bool open_family(family *f, int count)
@@ -73,19 +74,91 @@ static void leave_idle(mend_pool *pool, uint64_t mib)
 #define FAMILY_TEST(suite, name, opening)                                                          \
     KIT_RIG_TEST(suite, name, family, opening, close_family(r))
 
-FAMILY_TEST(pool_peer_pools, what_is_live_or_in_flight_stays, open_family(r, 2))
+/* Leaves so many MiB free, and work that uses them for so long. */
+static void leave_in_flight(family *f, mend_pool *pool, uint64_t mib, uint64_t duration_ns)
 {
-    mend_stream stream = S(0);
+    mend_stream stream = f->w.streams[0];
+    void *pointer = kit_alloc_from(pool, mib * MEND_MIB, stream);
+    kit_launch(&f->w, stream, MEND_SIM_WORK_TOUCH, pointer, mib * MEND_MIB, 0, duration_ns);
+    EXPECT_OK(mend_free(pool, pointer, stream));
+}
+
+FAMILY_TEST(pool_peer_pools, what_is_live_stays_and_work_is_waited_for, open_family(r, 2))
+{
     kit_alloc_from(r->pools[1], 3 * MEND_MIB, NULL);
-    void *pointer = kit_alloc_from(r->pools[1], 4 * MEND_MIB, stream);
-    kit_launch(w, stream, MEND_SIM_WORK_TOUCH, pointer, 4 * MEND_MIB, 0, 1000);
-    EXPECT_OK(mend_free(r->pools[1], pointer, stream));
-    expect_none(r->pools[0], 3 * MEND_MIB);
-    EXPECT_U64_EQ(7 * MEND_MIB, reserved(r->pools[1]));
-    mend_sim_advance(w->sim, 1000);
+    leave_in_flight(r, r->pools[1], 4, 1000);
     kit_alloc(w, 3 * MEND_MIB, NULL);
     EXPECT_U64_EQ(5 * MEND_MIB, reserved(r->pools[1]));
-    EXPECT_OK(mend_forget_stream(r->pools[1], stream));
+    EXPECT_U64_EQ(1000, mend_sim_now_ns(w->sim));
+    expect_none(r->pools[0], 4 * MEND_MIB);
+    EXPECT_OK(mend_forget_stream(r->pools[1], S(0)));
+}
+
+/* Not even with all that the peer pool has free would it be served. */
+FAMILY_TEST(pool_peer_pools, nobody_waits_for_a_hopeless_request, open_family(r, 2))
+{
+    kit_alloc_from(r->pools[1], 3 * MEND_MIB, NULL);
+    leave_in_flight(r, r->pools[1], 4, 1000);
+    expect_none(r->pools[0], 6 * MEND_MIB);
+    EXPECT_U64_EQ(0, mend_sim_now_ns(w->sim));
+    EXPECT_U64_EQ(7 * MEND_MIB, reserved(r->pools[1]));
+    EXPECT_OK(mend_forget_stream(r->pools[1], S(0)));
+}
+
+KIT_PRESSURE(free_one)
+{
+    void **block = context;
+    const bool is_there = *block != NULL;
+    EXPECT_OK(is_there ? mend_free(pool, *block, NULL) : MEND_OK);
+    *block = NULL;
+    return is_there;
+}
+
+/* Idle memory of any pool comes first, and what a callback frees. */
+FAMILY_TEST(pool_peer_pools, work_is_waited_for_at_last, open_family(r, 3))
+{
+    void *own = kit_alloc(w, 2 * MEND_MIB, NULL);
+    leave_in_flight(r, r->pools[1], 3, 1000);
+    leave_idle(r->pools[2], 3);
+    EXPECT_OK(mend_add_pressure_callback(w->pool, free_one, &own));
+    kit_alloc(w, 3 * MEND_MIB, NULL);
+    EXPECT_TRUE(own != NULL);
+    kit_alloc(w, 2 * MEND_MIB, NULL);
+    EXPECT_TRUE(own == NULL);
+    EXPECT_U64_EQ(0, mend_sim_now_ns(w->sim));
+    EXPECT_OK(mend_remove_pressure_callback(w->pool, free_one, &own));
+    kit_alloc(w, 3 * MEND_MIB, NULL);
+    EXPECT_U64_EQ(1000, mend_sim_now_ns(w->sim));
+    EXPECT_OK(mend_forget_stream(r->pools[1], S(0)));
+}
+
+static void *use_memory(void *pool)
+{
+    EXPECT_OK(mend_free(pool, kit_alloc_from(pool, 64 * MEND_KIB, NULL), NULL));
+    return NULL;
+}
+
+static void use_while_it_waits(void *context, const char *call, int is_after)
+{
+    family *f = context;
+    if (!is_after && strcmp(call, "event_synchronize") == 0) {
+        mend_test_run_thread(use_memory, f->pools[1]);
+        f->waits++;
+    }
+}
+
+/* The thread would hang. */
+FAMILY_TEST(pool_peer_pools, one_that_waits_serves_its_own_threads, open_family(r, 2))
+{
+    void *freed = kit_alloc_from(r->pools[1], 64 * MEND_KIB, NULL);
+    kit_alloc_from(r->pools[1], 64 * MEND_KIB, NULL);
+    EXPECT_OK(mend_free(r->pools[1], freed, NULL));
+    leave_in_flight(r, r->pools[1], 6, 1000);
+    mend_sim_set_call_observer(w->sim, use_while_it_waits, r);
+    kit_alloc(w, 4 * MEND_MIB, NULL);
+    mend_sim_set_call_observer(w->sim, NULL, NULL);
+    EXPECT_INT_EQ(1, r->waits);
+    EXPECT_OK(mend_forget_stream(r->pools[1], S(0)));
 }
 
 MEND_TEST(pool_peer_pools, on_another_device_or_behind_another_driver_are_left_alone)

@@ -49,15 +49,33 @@ SLEEP_TEST(pool_sleep_room, empty_chunks_of_the_pool_and_of_a_peer_pool_make_roo
     EXPECT_OK(mend_pool_destroy(peer));
 }
 
+/* At last also what its work uses. */
 SLEEP_TEST(pool_sleep_room, a_peer_pool_gives_what_it_has)
 {
     mend_pool *peer = kit_pool(w);
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
     void *other = kit_alloc_from(peer, 60 * MEND_MIB, S(0));
     EXPECT_ERROR(OUT_OF_MEMORY, mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_STATS(w, peer_pool_trims, 1);
+    kit_use(w, S(0), other, 60 * MEND_MIB, 1000);
     EXPECT_OK(mend_free(peer, other, S(0)));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_TRUE(mend_world_stats(w).peer_pool_trims > 0);
+    EXPECT_TRUE(mend_sim_now_ns(w->sim) >= 1000);
+    EXPECT_OK(mend_pool_destroy(peer));
+}
+
+/* Where the limit has no room, nobody is asked for memory of the device. */
+SLEEP_TEST(pool_sleep_room, no_peer_pool_is_asked_for_room_in_the_limit)
+{
+    mend_pool *peer = kit_pool(w);
+    EXPECT_OK(mend_free(peer, kit_alloc_from(peer, 4 * MEND_MIB, S(0)), S(0)));
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    EXPECT_OK(mend_set_limit(w->pool, SLEEP_BLOCK));
+    EXPECT_REFUSAL(OUT_OF_MEMORY, "the limit lacks", mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_STATS(w, peer_pool_trims, 0);
+    EXPECT_U64_EQ(4 * MEND_MIB, kit_stats(peer).reserved_bytes);
+    EXPECT_OK(mend_set_limit(w->pool, 0));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     EXPECT_OK(mend_pool_destroy(peer));
 }
 

@@ -363,23 +363,29 @@ MEND_TEST(pool_sleep_split, nothing_is_lost_at_any_refused_call)
 }
 
 /* It unmaps the chunk, refuses a part, and refuses to unmap the first part: the chunk is split, and
- * the parts come back later. */
+ * the parts come back later. What slept before sleeps, and the report says how much. */
 MIXED_TEST(pool_sleep_split, what_cannot_go_back_comes_later)
 {
     mend_sleep_report report;
-    mend_sim_ledger before = mend_world_ledger(w);
-    EXPECT_U64_EQ(1, before.mappings);
+    void *rest = kit_alloc_written(w, PAGE, S(0)); /* the chunk is full now */
+    mend_set_sleep_tag(1);
+    void *whole = kit_alloc_written(w, 2 * MEND_MIB, S(0));
+    mend_set_sleep_tag(0);
     kit_fail(w, "set_access", 1, 1, MEND_DRIVER_UNKNOWN); /* the first is at the scratch */
-    kit_fail(w, "unmap", 2, 1, MEND_DRIVER_UNKNOWN);      /* scratch, chunk, parts */
+    kit_fail(w, "unmap", 3, 1, MEND_DRIVER_UNKNOWN);      /* the block, scratch, chunk, parts */
     EXPECT_REFUSAL(DRIVER, "could not be mapped", put_first_tag(r, MEND_KEEP_HOST, &report));
     mend_sim_clear_faults(w->sim);
-    EXPECT_STATS(w, unmapped_blocks, PARTS);
+    EXPECT_FIELDS(report, asleep_bytes, 2 * MEND_MIB, host_bytes, 2 * MEND_MIB);
+    EXPECT_STATS(w, unmapped_blocks, PARTS + 1);
     EXPECT_INT_EQ(0, count_asleep(r));
     EXPECT_TRUE(mend_world_check(w));
     EXPECT_OK(put_first_tag(r, MEND_KEEP_HOST, &report)); /* maps them first */
     EXPECT_U64_EQ(0, report.copied_bytes);
     EXPECT_INT_EQ(PARTS / 2, count_asleep(r));
     verify_second_tag(r);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_release(w, whole, 2 * MEND_MIB, S(0));
+    kit_release(w, rest, PAGE, S(0));
 }
 
 MEND_TEST(pool_sleep_split, host_memory_fails_at_every_place)
