@@ -78,7 +78,8 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
 {
     assert(mend_mutex_is_held(&heap->state));
     /* At once: a failure leaves none for what comes next, and pressure callbacks allocate, too. */
-    const uint16_t stack = mend_process_has_marks() ? (uint16_t)mend_process_take_stack() : 0;
+    const bool has_marks = mend_process_has_marks();
+    const uint16_t stack = has_marks ? (uint16_t)mend_process_take_stack() : 0;
     MEND_TRY(check_size(size_bytes, terms->alignment_bytes));
     if (order.stream == MEND_EVERY_STREAM) {
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
@@ -98,6 +99,7 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
         .may_use_host = heap->config.host_limit_bytes != 0 && !terms->in_one_chunk &&
                         *mend_process_host_is_allowed(),
         .in_one_chunk = terms->in_one_chunk,
+        .may_sleep = has_marks && mend_process_marks().sleep_tag != 0,
         .at = terms->at,
         .tag = terms->tag,
         .stack = stack,

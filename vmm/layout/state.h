@@ -427,6 +427,7 @@ typedef struct mend_request {
     bool may_break;        /* it may break empty chunks although pressure is critical */
     bool may_use_host;     /* at last it may get memory of the host */
     bool in_one_chunk;     /* the block may not cross the edge of a chunk */
+    bool may_sleep;        /* its thread has set a sleep tag */
     bool keeps_soft_limit; /* its present searches create nothing beyond the soft limit */
     uint32_t owner;        /* the group that the caller named; 0: none */
     uint64_t at;           /* the address that the caller named; 0: any */

@@ -146,6 +146,7 @@ static uint64_t part_of_limit(const mend_heap *heap)
 {
     const mend_placement *placement = &heap->config.placement;
     uint64_t part = heap->config.limit_bytes / placement->chunks_of_limit + 1;
+    part *= heap->counters.sleeps != 0 ? LARGER_IF_SLEPT : 1;
     return mend_min_u64(mend_power_of_two_floor(part), placement->largest_chunk_bytes);
 }
 
@@ -162,11 +163,14 @@ uint64_t mend_budget_usual_chunk(const mend_heap *heap, int zone)
     return mend_align_up(bytes, heap->device.granularity_bytes);
 }
 
-uint64_t mend_budget_lone_chunk(const mend_heap *heap)
+uint64_t mend_budget_lone_chunk(const mend_heap *heap, const mend_request *request)
 {
     uint64_t usual = mend_budget_usual_chunk(heap, MEND_ZONE_LARGE);
     if (heap->config.placement.chunk_bytes != 0) {
         return usual;
+    }
+    if (request->may_sleep) {
+        return LARGER_IF_IT_SLEEPS * usual;
     }
     return mend_budget_is_ample(heap) ? 2 * usual : usual;
 }

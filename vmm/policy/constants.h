@@ -59,6 +59,14 @@ enum { CHUNKS_COMPARED = 512 };
 /* ---- sizes of chunks ----------------------------------------------------------------------------
  */
 
+/* Multiples of a usual chunk. What has a sleep tag of its thread lies in chunks up to this size:
+ * each chunk costs calls at each sleep and at each wake. */
+enum { LARGER_IF_IT_SLEEPS = 4 };
+
+/* Multiples. A pool that has slept creates its memory again after each sleep, so its chunks are
+ * this much larger from then on. */
+enum { LARGER_IF_SLEPT = 2 };
+
 /* Bytes. A chunk of the small zone, whose blocks keep their chunks from being empty, is smaller if
  * one of the large zone is. */
 #define SMALL_CHUNK_BYTES (8 * MEND_MIB)

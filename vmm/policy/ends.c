@@ -164,7 +164,7 @@ static uint64_t fill(mend_heap *heap, const mend_request *request, uint64_t need
     uint64_t missing = mend_pick_chunks(heap, request, plan, need_bytes);
     uint64_t most = mend_min_u64(missing, mend_budget_room_bytes(heap));
     plan->create_bytes = mend_align_down(most, heap->device.granularity_bytes);
-    plan->create_unit_bytes = mend_budget_lone_chunk(heap);
+    plan->create_unit_bytes = mend_budget_lone_chunk(heap, request);
     return plan->lacks_host_memory ? 0 : missing - plan->create_bytes;
 }
 

@@ -45,7 +45,7 @@ static bool plan_creation(mend_heap *heap, const mend_request *request, mend_pla
     bool is_pressed = !is_small && mend_budget_pressure(heap) != MEND_PRESSURE_LOW;
     bool rounded_up = !is_pressed && !rules.exact && exact < usual && usual <= room;
     plan->create_bytes = rounded_up ? usual : exact;
-    plan->create_unit_bytes = is_small ? usual : mend_budget_lone_chunk(heap);
+    plan->create_unit_bytes = is_small ? usual : mend_budget_lone_chunk(heap, request);
     plan->create_tail_bytes = is_pressed && exact > page && missing_bytes % page != 0 ? page : 0;
     assert(plan->create_bytes >= missing_bytes);
     assert(plan->create_bytes <= room);

@@ -5,7 +5,8 @@
 vLLM loads this as a plug-in (entry point group vllm.general_plugins) in each of its processes.
 Where Mend is PyTorch's allocator, `CuMemAllocator` here takes the place of vLLM's own: weights,
 cache and all else are then blocks of one pool with sleep tags, and not a pool beside PyTorch's
-cache. MEND_VLLM=0: vLLM keeps its own. docs/sleep.md
+cache. MEND_VLLM=0: vLLM keeps its own. MEND_VLLM=keep_free: what sleeps leaves its memory in the
+pool, for a trainer in the same process, and nothing goes back to the device. docs/sleep.md
 """
 
 from __future__ import annotations
@@ -143,9 +144,10 @@ class CuMemAllocator:
         rules = {_number(tag): keep for tag, keep in keeps.items()}
         if not rules:
             return
+        keep_free = 2 if os.environ.get("MEND_VLLM") == "keep_free" else 0
         try:
             with as_pytorch():
-                _sleep.put(rules, "awake", _device(), skip_pinned=1)
+                _sleep.put(rules, "awake", _device(), skip_pinned=1, keep_free=keep_free)
         except RuntimeError as error:
             if getattr(error, "name", "") != "MEND_ERROR_ASLEEP":
                 raise

@@ -107,6 +107,26 @@ class Vllm(Programs):
                 assert kept() == left and holds(weights, 5), kept()
             """)
 
+    def test_a_trainer_takes_what_sleeps_leave_in_the_pool(self):
+        """MEND_VLLM=keep_free: neither the trainer nor the wake creates memory."""
+        self.runs("""
+            def creations():
+                return mend.stats()["chunks_created"]
+
+            with allocator.use_memory_pool("weights"):
+                weights = filled(5, 256)
+            for value, is_kept in (("1", False), ("keep_free", True)):
+                os.environ["MEND_VLLM"] = value
+                before, created = free(), creations()
+                allocator.sleep(("weights",))
+                assert (free() == before) is is_kept, (free() - before) // MIB
+                trainer = [filled(6, 64) for _ in range(4)]
+                assert (creations() == created) is is_kept
+                del trainer
+                allocator.wake_up()
+                assert (creations() == created) is is_kept and holds(weights, 5)
+            """)
+
     def test_no_room_to_wake(self):
         """vLLM's own cannot be woken again after it."""
         self.runs("""
