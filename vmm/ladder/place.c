@@ -126,13 +126,17 @@ static mend_outcome create_to_avoid_moves(mend_heap *heap, const mend_request *r
     const mend_plan_rules without_moves = {.may_extend = true, .may_create = true};
     mend_plan plan = {0};
     mend_outcome outcome = MEND_NOTHING;
-    if (mend_headroom_allows(heap, 0) && mend_plan_find(heap, request, without_moves, &plan) &&
-        mend_headroom_allows(heap, plan.create_bytes)) {
+    const uint64_t avoided = moves->moved_count;
+    if (mend_headroom_allows(heap, 0, avoided) &&
+        mend_plan_find(heap, request, without_moves, &plan) &&
+        mend_headroom_allows(heap, plan.create_bytes, avoided)) {
         mend_shortage before = heap->shortage;
         mend_plan_clear(moves);
         outcome = carry_out(heap, request, true, &plan, span);
-        heap->counters.moves_avoided += outcome == MEND_PLACED;
-        if (outcome == MEND_NOTHING) {
+        if (outcome == MEND_PLACED) {
+            mend_headroom_note_moves(heap, avoided);
+            heap->counters.moves_avoided++;
+        } else if (outcome == MEND_NOTHING) {
             mend_headroom_note_refusal(heap);
             before.device_is_asked = heap->shortage.device_is_asked;
             heap->shortage = before;
@@ -197,14 +201,13 @@ static mend_outcome place_in_zone(mend_heap *heap, const mend_request *request, 
     for (int i = is_small ? EXACTLY_ELSEWHERE : FREE_ONLY; i < end && outcome == MEND_NOTHING;
          i++) {
         const mend_plan_rules rules = ways[i];
-        const bool may_avoid_moves = i == FREE_ONLY || (i == CREATES && mend_budget_is_ample(heap));
         if ((i <= CREATES && !mend_plan_may_have(heap, request, rules, need_bytes)) ||
             (i == EXACTLY_AGAIN && mend_budget_limit(heap) == limit_bytes)) {
             continue;
         }
         mend_plan_clear(plan);
         bool is_found = mend_plan_find(heap, request, rules, plan);
-        if (may_avoid_moves && is_found && plan->moved_count > 0) {
+        if (i <= CREATES && is_found && plan->moved_count > 0) {
             outcome = avoid_moves(heap, request, plan, span);
             is_found = plan->moved_count > 0 ||
                        (outcome == MEND_NOTHING && mend_plan_find(heap, request, rules, plan));

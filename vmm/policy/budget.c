@@ -240,12 +240,12 @@ void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes)
     }
 }
 
-void mend_headroom_note_move(mend_heap *heap)
+void mend_headroom_note_moves(mend_heap *heap, uint64_t count)
 {
-    heap->budget.headroom.moves++;
+    heap->budget.headroom.moves += count;
 }
 
-/* What may be created beyond the headroom, because moves have cost as much already. Not without
+/* What may be created beyond the headroom, because moves cost as much. Not without
  * bound: where memory is idle late and in pieces, moves come with each request, whatever is
  * created. */
 static uint64_t most_paid_bytes(const mend_heap *heap)
@@ -253,11 +253,10 @@ static uint64_t most_paid_bytes(const mend_heap *heap)
     return heap->budget.headroom.most_live_bytes / PAID_OF_LIVE;
 }
 
-static uint64_t paid_bytes(const mend_heap *heap)
+static uint64_t paid_by(const mend_heap *heap, uint64_t moves)
 {
     uint64_t usual = mend_budget_usual_chunk(heap, MEND_ZONE_LARGE);
-    return mend_min_u64(heap->budget.headroom.moves * (usual / MOVES_OF_CREATION),
-                        most_paid_bytes(heap));
+    return mend_min_u64(moves * (usual / MOVES_OF_CREATION), most_paid_bytes(heap));
 }
 
 /* So much more may be reserved in any case. */
@@ -281,7 +280,7 @@ static bool may_pay(const mend_heap *heap)
     return heap->config.tightness < MEND_TIGHTNESS_LEVELS && !mend_budget_is_nearly_used(heap);
 }
 
-bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes)
+bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes, uint64_t avoided_moves)
 {
     const mend_headroom *headroom = &heap->budget.headroom;
     uint64_t wanted = heap->chunks.reserved_bytes + create_bytes;
@@ -290,7 +289,7 @@ bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes)
         mend_budget_pressure(heap) == MEND_PRESSURE_CRITICAL) {
         return false;
     }
-    uint64_t paid = may_pay(heap) ? paid_bytes(heap) : 0;
+    uint64_t paid = may_pay(heap) ? paid_by(heap, headroom->moves + avoided_moves) : 0;
     return wanted <= with_headroom(headroom->most_live_bytes) + paid;
 }
 

@@ -44,7 +44,7 @@ enum { AGAIN_PERCENT = 15 };
 enum { CLOSE_PERCENT = 5 };
 
 /* While this part of the limit is not reserved, calls count more than bytes: a search spares no
- * empty chunk, large requests have larger chunks, and what is created may save moves beside it. */
+ * empty chunk, and large requests have larger chunks. */
 enum { AMPLE_OF_LIMIT = 2 };
 
 /* Multiples of the limit. Peaks of used bytes count, and what the driver said of the device's free
@@ -109,8 +109,9 @@ enum { GAPS_OF_PAGE = 8 };
 /* Percent of the peak of live bytes. How much more may be reserved to avoid moves. */
 enum { HEADROOM_PERCENT = 4 };
 
-/* Moves that pay for the creation of a usual chunk beyond that. An H200 moves a chunk in 38 us
- * and creates one in 31, whatever its size; the created chunk is moved later, too. */
+/* Moves, made or avoided, that pay for the creation of a usual chunk beyond that. An H200 moves a
+ * chunk in 38 us and creates one in 31, whatever its size; the created chunk is moved later, too.
+ */
 enum { MOVES_OF_CREATION = 2 };
 
 /* Part of the peak of live bytes: the most that moves pay for. Without this bound a recording that

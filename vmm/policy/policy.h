@@ -131,8 +131,8 @@ void mend_tightness_apply(mend_heap *heap, int tightness);
  * A program whose sizes never fit the freed memory would move chunks for ever; a little more memory
  * ends that. So unless pressure is critical, a little more than the peak of live bytes may be
  * created. While the program never used nearly all of the limit, each chunk that was moved pays for
- * half a chunk: moves that go on cost what creation costs, and no request takes more than was paid
- * for.
+ * half a chunk, and so does each that a creation keeps from being moved: what a request would spend
+ * on moves is spent on memory, which later requests need not move for.
  *
  * Guarded by the heap's `grow` lock.
  */
@@ -140,11 +140,11 @@ void mend_tightness_apply(mend_heap *heap, int tightness);
 /* Called when a large request needs room: updates the peak of live bytes, and ends the window. */
 void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes);
 
-/* Called for each chunk that was moved. */
-void mend_headroom_note_move(mend_heap *heap);
+/* Called after chunks were moved, or memory was created so that they were not. */
+void mend_headroom_note_moves(mend_heap *heap, uint64_t count);
 
-/* Whether this much may be created to avoid moves. */
-bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes);
+/* Whether this much may be created to avoid so many moves. */
+bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes, uint64_t avoided_moves);
 
 /* Whether the limit has no room to create this much instead of moving it, or moves can pay for no
  * more, and that will last: the program never needed nearly all of the limit. Then addresses are

@@ -118,14 +118,12 @@ MEND_TEST(policy_budget, follows_the_limit_and_what_the_device_can_give)
     EXPECT_U64_EQ(PERCENT(40), mend_budget_room_bytes(&heap));
 }
 
-static mend_heap heap_that_moved(int chunks)
+static mend_heap heap_that_moved(uint64_t chunks)
 {
     mend_heap heap = heap_with_limit(100 * MEND_GIB);
     use_live(&heap, 10 * MEND_GIB);
     mend_headroom_note_request(&heap, 0);
-    for (int i = 0; i < chunks; i++) {
-        mend_headroom_note_move(&heap);
-    }
+    mend_headroom_note_moves(&heap, chunks);
     return heap;
 }
 
@@ -133,22 +131,33 @@ static mend_heap heap_that_moved(int chunks)
 MEND_TEST(policy_budget, two_moves_pay_for_a_chunk_up_to_half_of_the_peak)
 {
     mend_heap heap = heap_that_moved(0);
-    EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB));
+    EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB, 0));
     heap = heap_that_moved(16);
-    EXPECT_TRUE(mend_headroom_allows(&heap, MEND_GIB));
-    EXPECT_FALSE(mend_headroom_allows(&heap, 2 * MEND_GIB));
+    EXPECT_TRUE(mend_headroom_allows(&heap, MEND_GIB, 0));
+    EXPECT_FALSE(mend_headroom_allows(&heap, 2 * MEND_GIB, 0));
     heap = heap_that_moved(1000);
-    EXPECT_TRUE(mend_headroom_allows(&heap, 5 * MEND_GIB));
-    EXPECT_FALSE(mend_headroom_allows(&heap, 6 * MEND_GIB));
+    EXPECT_TRUE(mend_headroom_allows(&heap, 5 * MEND_GIB, 0));
+    EXPECT_FALSE(mend_headroom_allows(&heap, 6 * MEND_GIB, 0));
+}
+
+MEND_TEST(policy_budget, moves_that_creation_avoids_pay_as_those_that_were_made)
+{
+    mend_heap heap = heap_that_moved(8);
+    EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB, 0));
+    EXPECT_TRUE(mend_headroom_allows(&heap, MEND_GIB, 8));
+    EXPECT_FALSE(mend_headroom_allows(&heap, 2 * MEND_GIB, 8));
+    EXPECT_FALSE(mend_headroom_allows(&heap, 6 * MEND_GIB, 1000));
+    heap.budget.peaks.used_bytes[1] = 95 * MEND_GIB;
+    EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB, 8));
 }
 
 MEND_TEST(policy_budget, moves_pay_for_nothing_once_nearly_all_was_used)
 {
     mend_heap heap = heap_that_moved(1000);
     heap.config.limit_bytes = 14 * MEND_GIB;
-    EXPECT_TRUE(mend_headroom_allows(&heap, 2 * MEND_GIB));
+    EXPECT_TRUE(mend_headroom_allows(&heap, 2 * MEND_GIB, 0));
     heap.budget.peaks.used_bytes[1] = 13 * MEND_GIB;
-    EXPECT_FALSE(mend_headroom_allows(&heap, 2 * MEND_GIB));
+    EXPECT_FALSE(mend_headroom_allows(&heap, 2 * MEND_GIB, 0));
 }
 
 MEND_TEST(policy_budget, headroom_is_spent_where_neither_the_limit_nor_moves_allow_more)
