@@ -7,31 +7,31 @@
 
 enum { SEEDS = 16 };
 
-/* What programs of each kind need, see placement.h. Made 2026-11-26, when what the window before
- * trapped came to count only while much is used again, and a window was halved: up to 2 % fewer or
- * 1.3 % more calls. The test prints the present table where it fails: who changes the policy on
- * purpose takes that, and says why. */
+/* What programs of each kind need, see placement.h. Made 2026-11-26, when moves that a
+ * creation avoids came to pay for it: up to 8 % fewer calls, up to 4 % more memory held; trims wait
+ * more often, and where limits change the driver takes 2 % longer. The test prints the present
+ * table where it fails: who changes the policy on purpose takes that, and says why. */
 static const placement_figures recorded[PLACEMENT_KIND_COUNT] = {
-    [PLACEMENT_steady] = {{12370, 12370, 0, 0, 127, 0, 817}},
+    [PLACEMENT_steady] = {{12364, 12364, 0, 0, 125, 0, 813}},
     [PLACEMENT_steady_on_streams] = {{20538, 20538, 0, 0, 241, 0, 1386}},
-    [PLACEMENT_steady_and_tight] = {{10226, 10226, 0, 0, 9166, 0, 20099}},
-    [PLACEMENT_phases] = {{11293, 11293, 0, 0, 239, 0, 1731}},
-    [PLACEMENT_phases_and_room] = {{10623, 10623, 0, 0, 3039, 0, 7275}},
-    [PLACEMENT_phases_and_tight] = {{10415, 10415, 0, 0, 6947, 0, 15726}},
-    [PLACEMENT_phases_and_full] = {{10083, 10083, 0, 3, 6147, 0, 13696}},
-    [PLACEMENT_never_the_same] = {{10462, 10462, 0, 0, 1906, 0, 4879}},
-    [PLACEMENT_never_the_same_and_full] = {{10100, 10100, 0, 0, 5675, 0, 12926}},
-    [PLACEMENT_large_device] = {{10471, 10471, 0, 0, 8766, 0, 95199}},
+    [PLACEMENT_steady_and_tight] = {{10222, 10222, 0, 0, 8746, 0, 19454}},
+    [PLACEMENT_phases] = {{11289, 11289, 0, 0, 237, 0, 1727}},
+    [PLACEMENT_phases_and_room] = {{10860, 10860, 0, 0, 2847, 0, 7081}},
+    [PLACEMENT_phases_and_tight] = {{10446, 10446, 0, 0, 6440, 0, 14972}},
+    [PLACEMENT_phases_and_full] = {{10022, 10022, 0, 3, 5671, 0, 12969}},
+    [PLACEMENT_never_the_same] = {{10557, 10557, 0, 0, 1787, 0, 4710}},
+    [PLACEMENT_never_the_same_and_full] = {{10118, 10118, 0, 0, 5353, 0, 12428}},
+    [PLACEMENT_large_device] = {{10544, 10544, 0, 0, 8063, 0, 94613}},
     [PLACEMENT_small_blocks] = {{14993, 14993, 0, 0, 98, 15, 205}},
-    [PLACEMENT_few_calls] = {{10613, 10613, 0, 0, 1217, 0, 3584}},
-    [PLACEMENT_little_memory] = {{10245, 10245, 0, 0, 5811, 0, 12888}},
-    [PLACEMENT_streams] = {{12002, 12002, 0, 0, 7024, 0, 16236}},
-    [PLACEMENT_streams_and_full] = {{10267, 10267, 0, 0, 9051, 40, 19785}},
-    [PLACEMENT_trims] = {{11407, 24940, 0, 0, 16953, 160, 43420}},
-    [PLACEMENT_collections] = {{10322, 13401, 0, 0, 11026, 54, 25310}},
-    [PLACEMENT_compactions] = {{10225, 10225, 13, 0, 7479, 3754, 17581}},
-    [PLACEMENT_limits] = {{11373, 13897, 0, 0, 9095, 0, 21690}},
-    [PLACEMENT_neighbours] = {{10413, 10413, 0, 0, 4461, 0, 10239}},
+    [PLACEMENT_few_calls] = {{10813, 10813, 0, 0, 1173, 0, 3573}},
+    [PLACEMENT_little_memory] = {{10250, 10250, 0, 0, 5810, 0, 12891}},
+    [PLACEMENT_streams] = {{12237, 12237, 0, 0, 6691, 0, 15830}},
+    [PLACEMENT_streams_and_full] = {{10264, 10264, 0, 0, 8665, 42, 19170}},
+    [PLACEMENT_trims] = {{11893, 25839, 0, 0, 16617, 314, 43663}},
+    [PLACEMENT_collections] = {{10509, 13563, 0, 0, 10801, 51, 25131}},
+    [PLACEMENT_compactions] = {{10255, 10255, 18, 0, 6915, 3754, 16768}},
+    [PLACEMENT_limits] = {{11768, 14699, 0, 0, 8989, 0, 22207}},
+    [PLACEMENT_neighbours] = {{10636, 10636, 0, 0, 4216, 0, 10016}},
 };
 
 static void print_table(const placement_figures *now)
