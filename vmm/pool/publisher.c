@@ -157,10 +157,12 @@ static mend_result open_page(struct mend_publisher *p)
 
 static mend_result hear(struct mend_publisher *p, const char *path)
 {
-    p->path = strdup(path);
+    const size_t bytes = strlen(path) + 1;
+    p->path = malloc(bytes);
     if (p->path == NULL) {
         return mend_no_host_memory("snapshots");
     }
+    memcpy(p->path, path, bytes);
     p->signals = mend_signals_count();
     p->hears = mend_signals_hear(p->bell);
     return p->hears ? MEND_OK
