@@ -85,6 +85,21 @@ class Sleep(SimulatedTest):
             self.assertEqual(others, [0])
         self.assertEqual(tag(), 0)
 
+    def test_memory_is_told_by_the_name_of_its_sleep_tag(self):
+        with mend.History(1000) as events:
+            self.block("weights")
+            self.block(7)
+            made = [event.tag for event in events.read() if event.kind == "alloc"]
+        self.assertEqual(made, [mend.tag_number("weights"), 7])
+        names = [holder.name for holder in mend.holders(by="tag")]
+        self.assertEqual(sorted(names), ["tag 7", "weights"])
+        self.assertIn('name="weights"', mend.prometheus())
+        with self.assertRaisesRegex(mend.OutOfMemoryError, r"\bweights \(32\.00 MiB in 1 block"):
+            _devices.alloc(0, 1 << 40)
+        mend.name_tag(mend.tag_number("ours"), "our words")  # which stay
+        self.block("ours")
+        self.assertIn("our words", [holder.name for holder in mend.holders(by="tag")])
+
     # ---- sleep -----------------------------------------------------------------------------------
 
     def test_all_sleep_and_wake_with_their_bytes(self):

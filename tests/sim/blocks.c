@@ -170,6 +170,7 @@ static mend_result take_block(trial *t, const operation *op, trial_call *call)
                            .scope = trial_scope_at(t, call->pool, address),
                            .in_one_chunk = call->in_one_chunk,
                            .sleep_tag = tag != 0 ? tag : call->size_bytes,
+                           .own_tag = call->group != NULL ? call->size_bytes : 0,
                            .group = may_be_of_group ? trial_group_taking(t, call->stream) : NOBODY};
     trial_expect_stack(t, block, trial_stack_of(op, call->size_bytes));
     if (call->group != NULL) {

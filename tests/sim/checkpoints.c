@@ -159,6 +159,7 @@ static void follow(trial *t, int number)
                                    .home = stream_of(t, listed->stream),
                                    .used = true,
                                    .group = number,
+                                   .own_tag = listed->tag,
                                    .zone = trial_zone_at(t, 0, address),
                                    .scope = trial_scope_at(t, 0, address)};
             trial_expect_stack(t, block, 0);

@@ -102,7 +102,9 @@ static bool is_recorded(const test_recording *r, const trial_block *block)
         if ((uint64_t)(uintptr_t)event->address == block->address) {
             return event->size_bytes == block->size_bytes &&
                    event->requested_bytes == block->requested_bytes &&
-                   event->scope == block->scope && event->stack == block->stack;
+                   event->scope == block->scope && event->stack == block->stack &&
+                   (block->own_tag != 0 ? event->tag == block->own_tag
+                                        : block->sleep_tag == 0 || event->tag == block->sleep_tag);
         }
     }
     return false;

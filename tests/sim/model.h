@@ -96,6 +96,7 @@ typedef struct trial_block {
     uint64_t requested_bytes;
     uint64_t tag;
     uint64_t sleep_tag;       /* 0: not known */
+    uint64_t own_tag;         /* of the options; 0: none, and its sleep tag stands for it */
     uint32_t scope;           /* as the pool said at first */
     uint32_t stack;           /* what the source of stacks said; 0: it was not asked */
     mend_stream allocated_on; /* as the pool knows it */

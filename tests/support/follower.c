@@ -297,7 +297,7 @@ static bool look(mend_follower *f, mend_pool *pool)
     for (size_t i = 0; i < count && is_known; i++) {
         const mend_region *at = &regions[i];
         const follower_range range = {address_of(at->address), at->size_bytes, at->requested_bytes,
-                                      at->tag};
+                                      at->tag != 0 ? at->tag : at->sleep_tag};
         is_known = add_mapping(f, range) == NULL &&
                    (at->kind != MEND_REGION_LIVE || add_block(f, range) == NULL) &&
                    (at->kind != MEND_REGION_PAGE || add_pages(f, range) == NULL);

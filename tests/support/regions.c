@@ -111,6 +111,7 @@ static bool block_is_right(const look *l, const mend_region *at)
         info.usable_bytes ==
             (l->pool->heap.config.guard_bytes != 0 ? at->requested_bytes : at->size_bytes) &&
         info.requested_bytes == at->requested_bytes && info.stream == at->stream &&
+        info.tag == at->tag && info.sleep_tag == at->sleep_tag &&
         info.is_unmapped == at->is_unmapped && info.is_asleep == at->is_asleep &&
         info.is_on_host == at->is_on_host && info.contents_dropped == at->contents_dropped;
     return claim(l, is_block, "this is another block", (uint64_t)(uintptr_t)at->address, 0) &&
@@ -124,7 +125,7 @@ static bool free_is_right(const look *l, const mend_region *at)
     return claim(l, is_idle || at->kind == MEND_REGION_WAITING, "kind", (uint64_t)at->kind, 0) &&
            claim(l, !is_idle || has_nothing, "idle memory has an owner", 0, 0) &&
            equal(l, "free memory was asked for", at->requested_bytes, 0) &&
-           equal(l, "the tag of free memory", at->tag, 0);
+           equal(l, "the tag of free memory", at->tag | at->sleep_tag, 0);
 }
 
 uint64_t mend_regions_aliased(const mend_pool *pool)
@@ -205,7 +206,8 @@ static uint64_t bytes_of(const mend_holder *holder, unsigned by, const mend_regi
     for (size_t i = 0; i < count; i++) {
         const mend_region *at = &regions[i];
         const uint32_t scope = (by & MEND_BY_SCOPE) != 0 ? at->scope : 0;
-        const uint64_t tag = (by & MEND_BY_TAG) != 0 ? at->tag : 0;
+        const uint64_t own = at->tag != 0 ? at->tag : at->sleep_tag;
+        const uint64_t tag = (by & MEND_BY_TAG) != 0 ? own : 0;
         const uint32_t stack = (by & MEND_BY_STACK) != 0 ? at->stack : 0;
         const bool is_of_size = scope == 0 && tag == 0 && stack == 0 && !is_of_stream;
         const bool is_its = is_used(at) && scope == holder->scope && tag == holder->tag &&

@@ -41,7 +41,10 @@ void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span
     mend_pointer_map_insert(&heap->blocks, span->address, span);
     mend_layout_count_alloc(heap, span, request->requested_bytes, request->handle);
     span->tag = request->tag;
-    span->sleep_tag = span->sleep_tag != 0 ? span->sleep_tag : request->tag;
+    /* That of the block which it is again, of the thread, or else the tag. */
+    span->sleep_tag = request->sleep_tag != 0 ? request->sleep_tag
+                      : span->sleep_tag != 0  ? span->sleep_tag
+                                              : request->tag;
     span->stack = request->stack;
     if (mend_history_is_on(&heap->history)) {
         mend_events_alloc(heap, span, request->service);
@@ -434,7 +437,7 @@ static mend_history_event event_of(const mend_heap *heap, mend_event_kind kind,
                                 .size_bytes = span->size_bytes,
                                 .stream = stream,
                                 .group = mend_group_numbered(heap, group),
-                                .tag = span->tag,
+                                .tag = mend_holders_tag(span->tag, span->sleep_tag),
                                 .requested_bytes = span->requested_bytes,
                                 .chunk = mend_chunk_memory(span->chunk)->memory.number,
                                 .scope = span->scope,

@@ -438,12 +438,11 @@ static void take(restoration *r, const target *t)
                                   .handle = t->block.stream,
                                   .stream = t->stream,
                                   .group = r->group,
-                                  .tag = t->block.tag};
-    const uint64_t sleep_tag = mend_heap_span_at(heap, t->address)->sleep_tag;
+                                  .tag = t->block.tag,
+                                  .sleep_tag = mend_heap_span_at(heap, t->address)->sleep_tag};
     mend_span *span = mend_layout_take(heap, run, t->address, t->size_bytes);
     heap->counters.placed_in_run++;
     mend_block_hand_out(heap, &request, span);
-    span->sleep_tag = sleep_tag != 0 ? sleep_tag : span->sleep_tag; /* it is the block again */
 }
 
 static void apply(restoration *r)

@@ -163,12 +163,12 @@ mend_result mend_heap_decommit(mend_heap *heap, mend_range *range, uint64_t from
                 mend_exports_end(heap, span);
             }
             mend_block_stamp(heap, span, users.first);
+            mend_range_note_page(heap, &stretch, span);
             mend_range_free_page(heap, range, page);
-            mend_range_note_page(heap, range, &stretch, at);
             any = true;
         }
     }
-    mend_range_note_last(heap, range, &stretch);
+    mend_range_note_last(heap, &stretch);
     if (any) {
         mend_block_record_fences(heap, users.first, of_users_before);
     }

@@ -67,10 +67,10 @@ static void take_pages(mend_heap *heap, const mend_request *request, const mend_
         const size_t page = mend_range_page_of(range, at);
         if (range->pages[page] == NULL) {
             mend_range_take_page(heap, range, page, request->handle);
-            mend_range_note_page(heap, range, &stretch, at);
+            mend_range_note_page(heap, &stretch, range->pages[page]);
         }
     }
-    mend_range_note_last(heap, range, &stretch);
+    mend_range_note_last(heap, &stretch);
 }
 
 mend_outcome mend_commit_mapped(mend_heap *heap, const mend_request *request)

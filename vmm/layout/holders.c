@@ -79,7 +79,7 @@ static bool is_of_size(const key *k)
 static sum *sum_of(table *t, const mend_span *span)
 {
     key k = {.scope = (t->by & MEND_BY_SCOPE) != 0 ? span->scope : 0,
-             .tag = (t->by & MEND_BY_TAG) != 0 ? span->tag : 0,
+             .tag = (t->by & MEND_BY_TAG) != 0 ? mend_holders_tag(span->tag, span->sleep_tag) : 0,
              .stack = (t->by & MEND_BY_STACK) != 0 ? span->stack : 0,
              .has_stream = (t->by & MEND_BY_STREAM) != 0};
     k.stream = k.has_stream ? span->stream : NULL;

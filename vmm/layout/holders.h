@@ -23,6 +23,13 @@ static inline float mend_holders_now(const mend_heap *heap)
                             heap->counters.zone[MEND_ZONE_RANGE].allocations);
 }
 
+/* The tag that a block or a page counts for, wherever memory is attributed: holders, events,
+ * recordings, snapshots, figures for Prometheus, damage. Its own, or else its sleep tag. */
+static inline uint64_t mend_holders_tag(uint64_t tag, uint64_t sleep_tag)
+{
+    return tag != 0 ? tag : sleep_tag;
+}
+
 /* What holders are told apart by if nobody asks for anything else. */
 enum {
     MEND_BY_DEFAULT = MEND_BY_SCOPE | MEND_BY_TAG | MEND_BY_STACK,

@@ -64,7 +64,7 @@ bool mend_range_reserve_decommit(mend_heap *heap, const mend_range *range, uint6
     return mend_layout_reserve_these(heap, &nodes);
 }
 
-void mend_range_note_last(mend_heap *heap, const mend_range *range, mend_page_stretch *stretch)
+void mend_range_note_last(mend_heap *heap, mend_page_stretch *stretch)
 {
     if (stretch->end > stretch->from && mend_history_is_on(&heap->history)) {
         mend_history_put_step(&heap->history,
@@ -72,19 +72,20 @@ void mend_range_note_last(mend_heap *heap, const mend_range *range, mend_page_st
                                                    .address = (void *)(uintptr_t)stretch->from,
                                                    .size_bytes = stretch->end - stretch->from,
                                                    .stream = stretch->stream,
-                                                   .tag = range->tag});
+                                                   .tag = stretch->tag});
     }
     stretch->from = stretch->end;
 }
 
-void mend_range_note_page(mend_heap *heap, const mend_range *range, mend_page_stretch *stretch,
-                          uint64_t address)
+void mend_range_note_page(mend_heap *heap, mend_page_stretch *stretch, const mend_span *page)
 {
-    if (address != stretch->end) {
-        mend_range_note_last(heap, range, stretch);
-        stretch->from = address;
+    const uint64_t tag = mend_holders_tag(page->tag, page->sleep_tag);
+    if (page->address != stretch->end || tag != stretch->tag) {
+        mend_range_note_last(heap, stretch);
+        stretch->from = page->address;
+        stretch->tag = tag;
     }
-    stretch->end = address + range->page_bytes;
+    stretch->end = mend_span_end(page);
 }
 
 void mend_range_take_page(mend_heap *heap, mend_range *range, size_t page, mend_stream stream)

@@ -176,19 +176,19 @@ bool mend_range_reserve_commit(mend_heap *heap, const mend_parts *parts);
 bool mend_range_reserve_decommit(mend_heap *heap, const mend_range *range, uint64_t from,
                                  uint64_t end, bool by_all);
 
-/* Neighbouring pages of one range that are committed, or decommitted, together: the history has one
- * event for all of them. Begin with the kind and the stream alone. */
+/* Neighbouring pages of one range and tag that are committed, or decommitted, together: the history
+ * has one event for all of them. Begin with the kind and the stream alone. */
 typedef struct mend_page_stretch {
     mend_event_kind kind;
     mend_stream stream;
+    uint64_t tag;
     uint64_t from;
     uint64_t end;
 } mend_page_stretch;
 
-/* The page at `address` is the next one; and there is none any more. */
-void mend_range_note_page(mend_heap *heap, const mend_range *range, mend_page_stretch *stretch,
-                          uint64_t address);
-void mend_range_note_last(mend_heap *heap, const mend_range *range, mend_page_stretch *stretch);
+/* The live page is the next one; and there is none any more. */
+void mend_range_note_page(mend_heap *heap, mend_page_stretch *stretch, const mend_span *page);
+void mend_range_note_last(mend_heap *heap, mend_page_stretch *stretch);
 
 /* Commits a page that is free memory in a run; the span keeps the waits of its memory. */
 void mend_range_take_page(mend_heap *heap, mend_range *range, size_t page, mend_stream stream);

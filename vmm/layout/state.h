@@ -431,7 +431,7 @@ typedef struct mend_request {
     bool keeps_soft_limit; /* its present searches create nothing beyond the soft limit */
     uint32_t owner;        /* the group that the caller named; 0: none */
     uint64_t at;           /* the address that the caller named; 0: any */
-    uint64_t tag;
+    uint64_t tag, sleep_tag;
     uint16_t stack;                 /* as the span's */
     const struct mend_parts *pages; /* not a block: they are to be committed, and size_bytes of
                                      * them are not. NULL: a block */

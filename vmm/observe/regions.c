@@ -128,6 +128,7 @@ static void walk_block(region_walk *walk, const mend_span *span)
     region.requested_bytes = span->requested_bytes;
     region.stream = span->stream;
     region.tag = span->tag;
+    region.sleep_tag = span->sleep_tag;
     region.contents_dropped = span->contents_dropped;
     region.scope = span->scope;
     region.stack = span->stack;

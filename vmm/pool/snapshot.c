@@ -141,7 +141,7 @@ static void put_block(snapshot *s, const mend_region *region, uint64_t sequence)
                                  .stream = region->stream,
                                  .scope = region->scope,
                                  .stack = region->stack,
-                                 .tag = region->tag,
+                                 .tag = mend_holders_tag(region->tag, region->sleep_tag),
                                  .group = region->group,
                                  .is_for_graphs = region->is_for_graphs});
 }

@@ -18,7 +18,9 @@ extern "C" {
  * that the thread allocates from now on, from any pool and by any front door, and for all pages of
  * ranges that it commits. 0: none, as at first. A block without one has its mend_alloc_options.tag
  * as sleep tag; a page that of the thread that created its range, or else mend_range_options.tag.
- * The tag of a block does not change, that of a page until its decommit. No lock, no driver call.
+ * The tag of a block does not change, that of a page until its decommit. Where memory is
+ * told apart by tags (mend_get_holders, events, recordings), a block or page without a tag of its
+ * own counts for its sleep tag, which mend_name gives a name. No lock, no driver call.
  */
 MEND_API uint64_t mend_set_sleep_tag(uint64_t tag);
 

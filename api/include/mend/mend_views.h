@@ -52,6 +52,7 @@ typedef struct mend_region {
                                * (mend_scope_info); 0: none */
     uint32_t stack;           /* of a block: the number of its stack (mend_stack_set_source); 0:
                                * none */
+    uint64_t sleep_tag;       /* of a block or page: as in mend_block_info; 0: none */
 } mend_region;
 
 /*
@@ -132,7 +133,7 @@ MEND_API mend_result mend_get_scopes(mend_pool *pool, mend_scope_info *scopes, s
 
 /* What a program gives names to. Later versions may add kinds. */
 typedef enum mend_name_kind {
-    MEND_NAME_TAG = 1,    /* a tag of mend_alloc_options or of a range */
+    MEND_NAME_TAG = 1,    /* a tag of mend_alloc_options or of a range, or a sleep tag */
     MEND_NAME_STREAM = 2, /* a stream, by its handle */
     MEND_NAME_STACK = 3   /* a stack of mend_stack_set_source */
 } mend_name_kind;
@@ -185,11 +186,13 @@ enum { MEND_BY_SCOPE = 1, MEND_BY_TAG = 2, MEND_BY_STREAM = 4, MEND_BY_STACK = 8
 /*
  * Lists who holds the memory of the pool, in falling order of bytes: see mend_holder. `by` is a sum
  * of MEND_BY_...; 0: scope, tag and stack. Blocks that have none of these are told apart by their
- * size; a stream each block has, MEND_NO_STREAM is one. Blocks beyond 1,024 holders count as blocks
- * of up to a power of two. A holder is a suspect of a leak if it has kept blocks of at least half
- * of the time: of 24 stretches of equally many allocations, without the first four and the last, a
- * quarter of the growth in either half, 1 MiB and 0.5 % of the peak at least; and if at least half
- * of all blocks have been freed, because at first a program builds up what it keeps.
+ * size; a stream each block has, MEND_NO_STREAM is one. What has no tag of its own counts for its
+ * sleep tag (mend_set_sleep_tag), here and wherever memory is told apart by tags. Blocks beyond
+ * 1,024 holders count as blocks of up to a power of two. A holder is a suspect of a leak if it has
+ * kept blocks of at least half of the time: of 24 stretches of equally many allocations, without
+ * the first four and the last, a quarter of the growth in either half, 1 MiB and 0.5 % of the peak
+ * at least; and if at least half of all blocks have been freed, because at first a program builds
+ * up what it keeps.
  *
  * Array and `capacity` as of mend_get_regions, with sizeof(mend_holder); but if there are more, the
  * largest are listed, and *count is the number of all. Holds the lock that allocations need for a
@@ -308,7 +311,7 @@ typedef struct mend_history_event {
     mend_group *group;        /* of a block: its group, or NULL; it may be released by now, so use
                                * it only to compare */
     uint64_t tag;             /* of a block: the tag that it was allocated with; of pages: the
-                               * tag of their range */
+                               * tag of their range; without one the sleep tag; 0: none */
     uint64_t requested_bytes; /* of a block: the size asked for */
     uint64_t chunk;           /* of memory: the number of its chunk in the pool, which the chunk
                                * keeps when it moves, and which no other gets; of a block: of the

@@ -14,6 +14,9 @@ from ._errors import check
 _OF_ALL_THREADS = 1
 _OF_TAG, _OF_STREAM = 1, 2  # mend_name_kind
 
+# Names of sleep tags, by their numbers, that the library is told when a thread first has the tag.
+_untold: dict[int, str] = {}
+
 
 class Scope(NamedTuple):
     """What was allocated in a scope and in those inside it, in bytes: the figures of
@@ -90,8 +93,24 @@ def module_scopes(model: Any, optimizer: Any = None) -> Iterator[None]:
 
 def name_tag(tag: int, name: str) -> None:
     """Names a tag for people: holders, out of memory, recordings and prometheus() say `name` in
-    place of "tag 7". A tag has the name that it was given last; "" takes it away."""
-    _name(_OF_TAG, _devices.amount_of("tag", tag), name)
+    place of "tag 7". A tag has the name that it was given last; "" takes it away. A sleep tag that
+    is a name (mend.sleep_tag) has that from the start."""
+    number = _devices.amount_of("tag", tag)
+    _name(_OF_TAG, number, name)
+    _untold.pop(number, None)
+
+
+def name_later(number: int, name: str) -> None:
+    """The name of a sleep tag, unless the program names it before the tag is used."""
+    _untold[number] = name
+
+
+def tell_name(number: int) -> None:
+    """A thread has the sleep tag from now on: once, the library is told its name. One for which it
+    has no room is a number to people, and no failure."""
+    name = _untold.pop(number, None)
+    if name is not None:
+        _devices.function("mend_name")(_OF_TAG, number, name.encode())
 
 
 def name_stream(stream: object, name: str) -> None:

@@ -13,6 +13,7 @@ from typing import NamedTuple, Union
 
 from . import _devices, _library, _structures
 from ._errors import OUT_OF_MEMORY, Error, check, error_of
+from ._scopes import name_later, tell_name
 from ._warning import warn_user
 
 Tag = Union[str, int]
@@ -70,10 +71,7 @@ def tag_number(tag: Tag) -> int:
     """The number that a tag is for mend_set_sleep_tag: a number itself, and of a name always the
     same one, in every process. Raises TypeError or ValueError."""
     if isinstance(tag, str):
-        digest = hashlib.sha256(tag.encode()).digest()
-        number = int.from_bytes(digest[:8], "little") | _FIRST_OF_NAMES
-        _names[number] = tag
-        return number
+        return number_of(tag, tag)
     try:
         number = operator.index(tag)
     except TypeError:
@@ -83,11 +81,22 @@ def tag_number(tag: Tag) -> int:
     return number
 
 
+def number_of(tag: str, words: str) -> int:
+    """The same of a name, which people read as `words` in holders, recordings and errors."""
+    digest = hashlib.sha256(tag.encode()).digest()
+    number = int.from_bytes(digest[:8], "little") | _FIRST_OF_NAMES
+    if number not in _names:
+        _names[number] = tag
+        name_later(number, words)
+    return number
+
+
 @contextlib.contextmanager
 def sleep_tag(tag: Tag | None) -> Iterator[int]:
     """What this thread allocates inside the `with` has this sleep tag; None: no tag. Other threads
     are not affected. At its end, by an exception too, the tag before is back. Yields the number of
-    the tag. A function can be decorated with it."""
+    the tag. holders(), out of memory, recordings and prometheus() say the name of one that is a
+    name. A function can be decorated with it."""
     number = 0 if tag is None else tag_number(tag)
     before = set_tag(number)
     try:
@@ -275,6 +284,7 @@ def _warn_of_unmatched(call: str, names: Iterable[Tag], report: ctypes.Structure
 
 def set_tag(number: int) -> int:
     """mend_set_sleep_tag of this thread; returns the one before."""
+    tell_name(number)
     call = _library.load("mend").mend_set_sleep_tag
     call.restype, call.argtypes = ctypes.c_uint64, [ctypes.c_uint64]
     return call(number)

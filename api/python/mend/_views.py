@@ -105,6 +105,7 @@ class Region(NamedTuple):
     is_asleep: bool
     is_on_host: bool
     contents_dropped: bool
+    sleep_tag: int
 
 
 class Event(NamedTuple):
@@ -118,7 +119,7 @@ class Event(NamedTuple):
     size_bytes: int
     requested_bytes: int
     stream: int
-    tag: int
+    tag: int  # without one the sleep tag
     chunk: int
     duration_ns: int
     scope: str | None  # its path

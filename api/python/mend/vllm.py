@@ -184,6 +184,7 @@ def _several(tags: tuple[str, ...] | str) -> tuple[str, ...]:
 
 
 def _name(tag: str) -> str:
+    """Which people read, too: "weights" alone is the program's own."""
     return f"vllm {tag}"
 
 

@@ -6,6 +6,7 @@
 #include "base/names.h"
 #include "layout/holders.h"
 #include "mend/mend_range.h"
+#include "mend/mend_sleep.h"
 #include "pool/pool.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
@@ -61,6 +62,53 @@ KIT_TEST(pool_holders, blocks_are_summed_by_scope_and_tag_else_by_size)
     EXPECT_FIELDS(h[4], live_bytes, 4 * info.page_bytes, live_blocks, 4, block_bytes,
                   info.page_bytes, oldest, 3);
     EXPECT_OK(mend_range_destroy(range, S(0)));
+}
+
+KIT_TEST(pool_holders, what_has_no_tag_counts_for_its_sleep_tag)
+{
+    static char text[1 << 16];
+    mend_holder h[MOST];
+    mend_history_event events[64];
+    uint64_t cursor = 0;
+    size_t count = 0;
+    mend_range *range = NULL;
+    mend_range_info info = MEND_RANGE_INFO_INIT;
+    EXPECT_OK(mend_history_start(w->pool, 100));
+    mend_set_sleep_tag(5);
+    void *block = alloc_as(w, NULL, 0, 4 * MEND_MIB);
+    alloc_as(w, NULL, 7, MEND_MIB);
+    mend_set_sleep_tag(0);
+    EXPECT_OK(mend_range_create(w->pool, 64 * MEND_MIB, NULL, &range));
+    EXPECT_OK(mend_range_get_info(range, &info));
+    for (uint64_t i = 0; i < 3; i++) { /* neighbours of two tags */
+        mend_set_sleep_tag(i < 2 ? 6 : 5);
+        EXPECT_OK(mend_range_commit(range, i * info.page_bytes, info.page_bytes, S(0)));
+    }
+    mend_set_sleep_tag(0);
+    EXPECT_OK(mend_name(MEND_NAME_TAG, 5, "weights"));
+    EXPECT_OK(mend_get_holders(w->pool, MEND_BY_TAG, h, sizeof(*h), MOST, &count));
+    ASSERT_U64_EQ(3, count);
+    EXPECT_FIELDS(h[0], tag, 5, live_bytes, 4 * MEND_MIB + info.page_bytes, live_blocks, 2);
+    EXPECT_STR_EQ("weights", h[0].name);
+    EXPECT_FIELDS(h[1], tag, 7, live_bytes, MEND_MIB);
+    EXPECT_FIELDS(h[2], tag, 6, live_bytes, 2 * info.page_bytes);
+    EXPECT_OK(mend_stats_prometheus(w->pool, text, sizeof(text), &count));
+    EXPECT_TRUE(strstr(text, "tag=\"5\",name=\"weights\"") != NULL);
+    kit_free(w, block, S(0));
+    EXPECT_OK(mend_range_destroy(range, S(0)));
+    EXPECT_OK(mend_history_read(w->pool, &cursor, events, sizeof(*events), 64, &count));
+    uint64_t bytes[MEND_EVENT_KINDS][8] = {{0}};
+    for (size_t i = 0; i < count; i++) {
+        bytes[events[i].kind][events[i].tag % 8] += events[i].size_bytes;
+    }
+    EXPECT_U64_EQ(4 * MEND_MIB, bytes[MEND_EVENT_ALLOC][5]);
+    EXPECT_U64_EQ(4 * MEND_MIB, bytes[MEND_EVENT_FREE][5]);
+    EXPECT_U64_EQ(MEND_MIB, bytes[MEND_EVENT_ALLOC][7]);
+    for (mend_event_kind kind = MEND_EVENT_COMMIT; kind <= MEND_EVENT_DECOMMIT; kind++) {
+        EXPECT_U64_EQ(info.page_bytes, bytes[kind][5]);
+        EXPECT_U64_EQ(2 * info.page_bytes, bytes[kind][6]);
+    }
+    EXPECT_OK(mend_name(MEND_NAME_TAG, 5, ""));
 }
 
 static uint32_t one_stack(void *context, uint64_t size_bytes)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/signals.h"
+#include "mend/mend_sleep.h"
 #include "tests/support/child.h"
 #include "tests/support/files.h"
 #include "tests/support/kit.h"
@@ -91,7 +92,9 @@ SNAPSHOT_TEST(has_all_that_lives_and_is_held)
     test_recording r;
     EXPECT_OK(mend_scope_push("in the snapshot", 0));
     void *first = kit_alloc(w, 3 * MEND_MIB, NULL);
+    mend_set_sleep_tag(9);
     void *second = kit_alloc(w, 1000, S(1));
+    mend_set_sleep_tag(0);
     EXPECT_OK(mend_scope_pop());
     kit_alloc(w, 5 * MEND_MIB, NULL);
     kit_free(w, first, NULL);
@@ -107,7 +110,7 @@ SNAPSHOT_TEST(has_all_that_lives_and_is_held)
     ASSERT_U64_EQ(2, r.live.count);
     const mend_history_event *small = &r.live.list[r.live.list[0].address != second];
     EXPECT_TRUE(small->address == second && small->requested_bytes == 1000);
-    EXPECT_TRUE(small->scope != 0 && small->stream == S(1));
+    EXPECT_TRUE(small->scope != 0 && small->stream == S(1) && small->tag == 9);
     test_recording_clear(&r);
     ask(2); /* each has a file of its own */
     EXPECT_TRUE(exists(2) && !exists(3));

@@ -224,8 +224,10 @@ WORLD_64_TEST(pool_group_blocks, a_checkpoint_is_restored_at_its_addresses)
     mend_group_block checkpoint[MOST_BLOCKS];
     void *kept = alloc_in(w, MEND_MIB, S(0), group);
     void *temporary = alloc_in(w, 3 * MEND_MIB, S(0), group);
+    void *output = NULL;
     mend_set_sleep_tag(5);
-    void *output = alloc_in(w, 700, S(1), group);
+    EXPECT_OK(mend_alloc_with(w->pool, 700, S(1), KIT_OPTIONS(mend_alloc_options, .group = group),
+                              &output));
     mend_set_sleep_tag(0);
     kit_use(w, S(0), kept, MEND_MIB, 10);
     free_in(group, temporary, S(0));
@@ -234,7 +236,14 @@ WORLD_64_TEST(pool_group_blocks, a_checkpoint_is_restored_at_its_addresses)
     free_in(group, output, S(1));
     void *later = alloc_in(w, 2 * MEND_MIB, S(0), group); /* where `temporary` was */
     void *beside = kit_alloc_used(w, 512, S(0), 10);
+    EXPECT_OK(mend_history_start(w->pool, 16));
     EXPECT_OK(mend_group_set_blocks(group, checkpoint, sizeof(mend_group_block), count));
+    mend_history_event events[16];
+    uint64_t cursor = 0;
+    size_t event_count = 0;
+    EXPECT_OK(mend_history_read(w->pool, &cursor, events, sizeof(*events), 16, &event_count));
+    ASSERT_U64_EQ(2, event_count); /* `later` is freed */
+    EXPECT_TRUE(events[1].kind == MEND_EVENT_ALLOC && events[1].tag == 5);
     expect_blocks(group, checkpoint, count);
     mend_block_info info = MEND_BLOCK_INFO_INIT;
     EXPECT_ERROR(DOUBLE_FREE, mend_get_block_info(w->pool, later, &info));

@@ -87,12 +87,14 @@ class _Thread(threading.local):
 
 _process = _Process()
 _thread = _Thread()
-_OUTSIDE = _sleep.tag_number("torch_memory_saver: outside")
+_OUTSIDE = _sleep.number_of("torch_memory_saver: outside", "outside of regions")
+# What people read behind the tag of a region; of what is not kept nothing.
+_KEPT = {"host": " (kept on host)", "file": " (kept in file)", "nothing": ""}
 
 
 def _number(region: _Region) -> int:
     tag, keep = region
-    return _sleep.tag_number(f"torch_memory_saver {keep} {tag}")
+    return _sleep.number_of(f"torch_memory_saver {keep} {tag}", f"{tag}{_KEPT[keep]}")
 
 
 def _enter(config: _Config) -> int:
