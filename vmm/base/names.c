@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/words.h"
 
 static_assert((uint64_t)MEND_NAME_PIECES * MEND_NAME_PIECE > MEND_NAMES_MOST,
               "each index has its place");
@@ -85,11 +86,13 @@ const char *mend_names_find(mend_name_kind kind, uint64_t number)
 bool mend_names_set(mend_name_kind kind, uint64_t number, const char *name)
 {
     mend_process_names *names = &mend_process_own_names;
+    char kept[MEND_NAME_BYTES] = "";
+    mend_words_join(kept, sizeof(kept), name);
     mend_mutex_lock(&names->mutex);
     const char *before = mend_names_find(kind, number);
     const bool is_known =
-        strncmp(before != NULL ? before : "", name, MEND_NAME_BYTES - 1) == 0 ||
-        add_entry(names, bucket_of(kind, number), number, (uint32_t)kind, name) != 0;
+        strcmp(before != NULL ? before : "", kept) == 0 ||
+        add_entry(names, bucket_of(kind, number), number, (uint32_t)kind, kept) != 0;
     mend_mutex_unlock(&names->mutex);
     return is_known;
 }
@@ -118,11 +121,8 @@ static uint32_t find_scope(uint32_t at, uint32_t around, const char *name)
 uint32_t mend_scopes_number(uint32_t around, const char *name)
 {
     mend_process_names *scopes = &mend_process_own_scopes;
-    char kept[MEND_SCOPE_NAME_BYTES]; /* what counts of a long name */
-    const char *end = memchr(name, 0, sizeof(kept) - 1);
-    const size_t length = end != NULL ? (size_t)(end - name) : sizeof(kept) - 1;
-    memcpy(kept, name, length);
-    kept[length] = '\0';
+    char kept[MEND_SCOPE_NAME_BYTES] = ""; /* what counts of a long name */
+    const size_t length = mend_words_join(kept, sizeof(kept), name);
     const uint64_t hash = mend_hash(MEND_HASH_OF_NOTHING ^ around, kept, length);
     _Atomic(uint32_t) *bucket = &scopes->buckets[(hash >> 32) % MEND_NAME_BUCKETS];
     mend_mutex_lock(&scopes->mutex);

@@ -86,7 +86,8 @@ enum {
  * Begins a scope of the calling thread, inside the one that it is in: until mend_scope_pop the
  * blocks and pages that it allocates, in any pool, count for this path of names, as "step" and
  * "forward" in it. The same path is the same scope, in every thread. `name` is copied; of a longer
- * one the first 63 bytes count. `flags`: 0 or MEND_SCOPE_OF_ALL_THREADS.
+ * one the first 63 bytes count, less what is a part of a character of UTF-8. `flags`: 0 or
+ * MEND_SCOPE_OF_ALL_THREADS.
  *
  * Each push needs one pop, a failed one too: what is allocated between them counts for the scope
  * around. May be called before there is a pool. Takes a lock of the process for a look into a table
@@ -142,8 +143,8 @@ typedef enum mend_name_kind {
  * Names a number of the process, for people: holders, the message of out of memory, the log,
  * mend_stats_prometheus, recordings and snapshots say "kv cache" instead of "tag 7". `number` is
  * the tag, or the handle of the stream cast to it. The name is copied; of a longer one the first
- * 127 bytes count. A second name for a number takes the place of the first, "" takes it away.
- * Streams that are destroyed keep theirs: name the next one that has the handle.
+ * 127 bytes count, as for a scope. A second name for a number takes the place of the first, ""
+ * takes it away. Streams that are destroyed keep theirs: name the next one that has the handle.
  *
  * Call it once for each number, before or after there is a pool. Takes a lock of the process for a
  * look into a table; costs allocations nothing. A child of fork keeps the names. No driver call.

@@ -190,7 +190,14 @@ KIT_TEST(pool_holders, a_name_is_given_as_often_as_somebody_wants_and_kept_once)
     EXPECT_U64_EQ(count, mend_names_count());
     EXPECT_U64_EQ(MEND_NAME_BYTES - 1, strlen(mend_names_find(MEND_NAME_TAG, 77)));
     EXPECT_TRUE(mend_names_find(MEND_NAME_STREAM, 77) == NULL);
+    /* A character is kept as a whole, or not. */
+    memcpy(name + MEND_NAME_BYTES - 2, "\xc3\xa9", 2);
+    EXPECT_OK(mend_name(MEND_NAME_TAG, 77, name));
+    EXPECT_U64_EQ(MEND_NAME_BYTES - 2, strlen(mend_names_find(MEND_NAME_TAG, 77)));
     EXPECT_OK(mend_name(MEND_NAME_TAG, 77, ""));
+    memcpy(name + MEND_SCOPE_NAME_BYTES - 2, "\xc3\xa9", 2);
+    const mend_name_entry *scope = mend_scopes_entry(mend_scopes_number(0, name));
+    EXPECT_U64_EQ(MEND_SCOPE_NAME_BYTES - 2, strlen(scope->name));
 }
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
