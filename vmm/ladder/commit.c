@@ -135,9 +135,6 @@ static mend_outcome carry_out(mend_heap *heap, const mend_request *request, bool
 {
     mend_span *none = NULL;
     *goes_on = false;
-    if (plan->refused_bytes != 0) {
-        mend_budget_note_lack(heap, plan->refused_bytes);
-    }
     if (is_found) {
         *goes_on = plan->create_bytes > 0; /* the pool may know now that the device has less */
         mend_outcome outcome = mend_grow(heap, request, plan, &none);

@@ -135,9 +135,6 @@ static bool may_create(mend_heap *heap, mend_plan *plan)
     if (plan->create_bytes <= mend_budget_room_bytes(heap)) {
         return true;
     }
-    if (mend_budget_lacks_device_memory(heap, plan->create_bytes)) {
-        plan->refused_bytes = plan->create_bytes;
-    }
     plan->lacking_bytes = mend_budget_lacking_bytes(heap, plan->create_bytes);
     return false;
 }

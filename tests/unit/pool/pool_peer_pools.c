@@ -297,7 +297,10 @@ FAMILY_TEST(pool_peer_pools, what_is_to_stay_free_is_asked_for_too, open_family(
     EXPECT_OK(mend_world_create_pool(w, &careful));
     void *block = kit_alloc_from(careful, 2 * MEND_MIB, NULL);
     EXPECT_OK(mend_sleep(careful, NULL, NULL));
-    leave_idle(w->pool, 7);
+    void *in_use = kit_alloc(w, 7 * MEND_MIB, NULL);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_wake(careful, NULL, 0, NULL));
+    kit_expect_words("lacks 4.00 MiB"); /* of 2, and of 3 that are to stay free */
+    kit_free(w, in_use, NULL);
     EXPECT_OK(mend_wake(careful, NULL, 0, NULL));
     expect_reserved(r, (const uint64_t[]){3}, 0);
     EXPECT_OK(mend_free(careful, block, NULL));
