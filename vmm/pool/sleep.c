@@ -160,6 +160,9 @@ static mend_outcome wake_behind_work(waker *w)
     if (w->order.waits) {
         outcome = try_to_wake(w);
         w->order.waits = false;
+        if (outcome == MEND_NOTHING) { /* the device may lack what only the limit lacked before */
+            outcome = after_peer_pools(w, false);
+        }
     }
     return outcome == MEND_NOTHING && w->may_wait && w->asked.waiting_bytes >= w->lack.need.bytes
                ? after_peer_pools(w, true)
