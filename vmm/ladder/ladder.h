@@ -31,6 +31,10 @@ typedef struct mend_need {
                     * capture */
 } mend_need;
 
+/* Bytes of empty chunks, but for those that groups keep for their graphs. The caller holds `state`;
+ * no driver call. */
+uint64_t mend_ladder_waiting_bytes(mend_heap *heap);
+
 /* For another pool of the device: gives memory, and all empty reservations; what work may use, and
  * zeros of destroyed ranges, only if the rest is not enough and `may_wait`. *gave: whether anything
  * went back. Returns about how many bytes more a wait would give. */

@@ -116,6 +116,23 @@ SLEEP_TEST(pool_sleep_room, a_peer_pool_waits_behind_own_work)
     expect_wake_within_limit(r, peer);
 }
 
+/* No wait would give it. */
+SLEEP_TEST(pool_sleep_room, memory_kept_for_graphs_is_not_waited_for)
+{
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    mend_group *group = kit_begin_captured_group(w, S(1));
+    kit_free(w, kit_alloc(w, 4 * MEND_MIB, S(1)), S(1));
+    mend_sim_graph *graph = kit_end_captured_group(w, S(1), group);
+    leave_in_flight(w, w->pool, 1, S(0));
+    mend_sim_set_foreign_bytes(w->sim, 0, 56 * MEND_MIB);
+    const uint64_t host_waits = mend_world_stats(w).host_waits;
+    EXPECT_REFUSAL(OUT_OF_MEMORY, "the device lacks 5.00 MiB", mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_STATS(w, host_waits, host_waits);
+    mend_sim_set_foreign_bytes(w->sim, 0, 0);
+    EXPECT_OK(mend_group_destroy(group, S(1)));
+    mend_sim_graph_destroy(w->sim, graph);
+}
+
 /* Where the limit has no room, nobody is asked for memory of the device. */
 SLEEP_TEST(pool_sleep_room, no_peer_pool_is_asked_for_room_in_the_limit)
 {
