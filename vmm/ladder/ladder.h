@@ -193,6 +193,12 @@ typedef struct mend_usable {
 uint64_t mend_largest_instead(mend_heap *heap, const mend_request *refused, bool is_captured,
                               const mend_usable *usable);
 
+/* Whether a block that is refused for what it needs would find its place if others gave
+ * `more_bytes` to the device, with waits of the host and without compactions. The caller holds both
+ * locks; no driver call. */
+bool mend_largest_would_serve(mend_heap *heap, const mend_request *refused, mend_need need,
+                              uint64_t more_bytes);
+
 /* ---- place.c --------------------------------------------------------------------------------- */
 
 /*
