@@ -460,8 +460,31 @@ static mend_outcome ask_at_last(climb *c, bool may_wait)
     return outcome;
 }
 
-/* The last search, in which the host waits: for the pool's own work; and for that of peer pools, if
- * what this would give may be enough. */
+/* Whether what peer pools would get by waits may be enough; for a block also with what the pool
+ * would get by its own. */
+static mend_outcome ask_whether_waits_help(climb *c, bool *may_help)
+{
+    const mend_request *request = c->request;
+    const uint64_t waiting_bytes = c->asked.waiting_bytes;
+    const bool is_plain = request->pages == NULL && !request->in_one_chunk && request->group == 0;
+    *may_help = c->lacks_addresses || waiting_bytes >= c->need.bytes;
+    if (*may_help || c->is_captured || !is_plain) {
+        return MEND_NOTHING;
+    }
+    const mend_outcome outcome = take_turn(c);
+    *may_help = outcome == MEND_NOTHING &&
+                mend_largest_would_serve(c->heap, request, c->need, waiting_bytes);
+    return end_turn(c, outcome);
+}
+
+static mend_outcome behind_work_of_peer_pools(climb *c)
+{
+    bool may_help;
+    const mend_outcome outcome = ask_whether_waits_help(c, &may_help);
+    return may_help ? ask_at_last(c, true) : outcome;
+}
+
+/* The last search, in which the host waits: for the pool's own work; and for that of peer pools. */
 static mend_outcome to_the_end(climb *c)
 {
     const mend_helpers *helpers = c->helpers;
@@ -470,11 +493,8 @@ static mend_outcome to_the_end(climb *c)
     if (outcome == MEND_NOTHING) {
         outcome = ask_at_last(c, false);
     }
-    const uint64_t least_bytes = c->lacks_addresses ? 1 : c->need.bytes;
-    if (outcome == MEND_NOTHING && c->asked.waiting_bytes >= least_bytes) {
-        outcome = ask_at_last(c, true);
-    }
-    return outcome;
+    return outcome == MEND_NOTHING && c->asked.waiting_bytes > 0 ? behind_work_of_peer_pools(c)
+                                                                 : outcome;
 }
 
 /* ---- the ladder ------------------------------------------------------------------------------ */

@@ -31,6 +31,10 @@ typedef struct mend_need {
                     * capture */
 } mend_need;
 
+/* Bytes of empty chunks, but for those that groups keep for their graphs. The caller holds `state`;
+ * no driver call. */
+uint64_t mend_ladder_waiting_bytes(mend_heap *heap);
+
 /* For another pool of the device: gives memory, and all empty reservations; what work may use, and
  * zeros of destroyed ranges, only if the rest is not enough and `may_wait`. *gave: whether anything
  * went back. Returns about how many bytes more a wait would give. */
@@ -188,6 +192,12 @@ typedef struct mend_usable {
  * no driver call. */
 uint64_t mend_largest_instead(mend_heap *heap, const mend_request *refused, bool is_captured,
                               const mend_usable *usable);
+
+/* Whether a block that is refused for what it needs would find its place if others gave
+ * `more_bytes` to the device, with waits of the host and without compactions. The caller holds both
+ * locks; no driver call. */
+bool mend_largest_would_serve(mend_heap *heap, const mend_request *refused, mend_need need,
+                              uint64_t more_bytes);
 
 /* ---- place.c --------------------------------------------------------------------------------- */
 

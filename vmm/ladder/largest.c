@@ -126,6 +126,12 @@ static bool would_succeed(mend_question *q, const mend_request *asking, uint64_t
            would_succeed_in(q, asking, size_bytes, MEND_ZONE_LARGE);
 }
 
+static void end_question(mend_question *q)
+{
+    mend_ends_clear(&q->ends[false]);
+    mend_ends_clear(&q->ends[true]);
+}
+
 /* By halving: a request of this size finds a place, and one of a granule more does not. */
 uint64_t mend_largest_up_to(mend_question *q, const mend_request *asking, uint64_t most_bytes)
 {
@@ -140,8 +146,7 @@ uint64_t mend_largest_up_to(mend_question *q, const mend_request *asking, uint64
             refused = middle;
         }
     }
-    mend_ends_clear(&q->ends[false]);
-    mend_ends_clear(&q->ends[true]);
+    end_question(q);
     return found * MEND_GRANULE_BYTES;
 }
 
@@ -295,4 +300,24 @@ uint64_t mend_largest_instead(mend_heap *heap, const mend_request *refused, bool
     heap->streams.looks_ahead = false;
     heap->budget.attainable = attainable;
     return fitting_bytes;
+}
+
+bool mend_largest_would_serve(mend_heap *heap, const mend_request *refused, mend_need need,
+                              uint64_t more_bytes)
+{
+    mend_question q = {.heap = heap};
+    mend_request later = *refused;
+    const mend_attainable attainable = heap->budget.attainable;
+    const uint64_t given_bytes = need.whole_bytes + more_bytes;
+    assert(!heap->streams.looks_ahead);
+    later.behind_wait = true;
+    heap->streams.looks_ahead = true;
+    heap->budget.attainable.is_known = true;
+    heap->budget.attainable.bytes =
+        heap->chunks.reserved_bytes + given_bytes - mend_min_u64(need.bytes, given_bytes);
+    const bool is_served = would_succeed(&q, &later, refused->size_bytes);
+    end_question(&q);
+    heap->streams.looks_ahead = false;
+    heap->budget.attainable = attainable;
+    return is_served;
 }

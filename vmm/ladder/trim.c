@@ -193,11 +193,25 @@ mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t ow
     return result;
 }
 
-/* Free memory that a wait for its work would let the pool give back. */
-static uint64_t waiting_bytes(const mend_heap *heap)
+uint64_t mend_ladder_waiting_bytes(mend_heap *heap)
+{
+    if (heap->groups.capture_count > 0 || heap->groups.count == 0) {
+        return heap->chunks.empty_bytes; /* a wait may end graphs that no group keeps */
+    }
+    uint64_t bytes = 0;
+    for (mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, 0, 0); at != NULL;
+         at = mend_chunk_empty_next(at)) {
+        const bool is_for_graphs = (look_at_chunk(heap, at, false) & MEND_BLOCKED_BY_GROUPS) != 0;
+        bytes += is_for_graphs ? 0 : at->size_bytes;
+    }
+    return bytes;
+}
+
+/* What a wait would let the pool give back. */
+static uint64_t waiting_bytes(mend_heap *heap)
 {
     const bool has_ended = heap->chunks.owing.count[MEND_OWED_RANGE] > 0;
-    return heap->chunks.empty_bytes + (has_ended ? heap->ranges.zeros_bytes : 0);
+    return mend_ladder_waiting_bytes(heap) + (has_ended ? heap->ranges.zeros_bytes : 0);
 }
 
 uint64_t mend_ladder_give_back(mend_heap *heap, mend_need need, bool *gave)

@@ -154,12 +154,15 @@ static mend_outcome wake_beside_peer_pools(void *context)
  * this would give may be enough. */
 static mend_outcome wake_behind_work(waker *w)
 {
-    const uint64_t own_bytes = w->pool->heap.chunks.empty_bytes;
+    const uint64_t own_bytes = mend_ladder_waiting_bytes(&w->pool->heap);
     mend_outcome outcome = MEND_NOTHING;
     w->order.waits = own_bytes > 0 && own_bytes + w->asked.waiting_bytes >= w->lack.bytes;
     if (w->order.waits) {
         outcome = try_to_wake(w);
         w->order.waits = false;
+        if (outcome == MEND_NOTHING) { /* the device may lack what only the limit lacked before */
+            outcome = after_peer_pools(w, false);
+        }
     }
     return outcome == MEND_NOTHING && w->may_wait && w->asked.waiting_bytes >= w->lack.need.bytes
                ? after_peer_pools(w, true)

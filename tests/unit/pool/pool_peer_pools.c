@@ -105,6 +105,60 @@ FAMILY_TEST(pool_peer_pools, nobody_waits_for_a_hopeless_request, open_family(r,
     EXPECT_OK(mend_forget_stream(r->pools[1], S(0)));
 }
 
+/* Neither the free memory of the pool is enough, nor that of the peer pool. Some of it may lie
+ * beside a live block. */
+static void expect_served_by_both(family *f, mend_pool *pool, mend_pool *peer, mend_stream stream,
+                                  uint64_t beside_bytes)
+{
+    mend_stream own = f->w.streams[1];
+    const uint64_t size_bytes = MEND_MIB + beside_bytes;
+    const uint64_t beside = beside_bytes > 0 ? MEND_MIB - beside_bytes : 0;
+    leave_in_flight(f, peer, 1, 1000);
+    void *live = beside > 0 ? kit_alloc_from(pool, beside, own) : NULL;
+    void *pointer = kit_alloc_from(pool, size_bytes, own);
+    kit_use(&f->w, own, pointer, size_bytes, 1000);
+    EXPECT_OK(mend_free(pool, pointer, own));
+    mend_sim_set_foreign_bytes(f->w.sim, 0, 7 * MEND_MIB - reserved(pool));
+    EXPECT_OK(mend_free(pool, kit_alloc_from(pool, size_bytes + MEND_MIB, stream), stream));
+    EXPECT_U64_EQ(1000, mend_sim_now_ns(f->w.sim));
+    mend_sim_set_foreign_bytes(f->w.sim, 0, 0);
+    EXPECT_OK(mend_free(pool, live, own));
+    EXPECT_OK(mend_forget_stream(peer, f->w.streams[0]));
+}
+
+FAMILY_TEST(pool_peer_pools, own_work_and_theirs_are_waited_for_together, open_family(r, 2))
+{
+    expect_served_by_both(r, r->pools[0], r->pools[1], MEND_NO_STREAM, 0);
+}
+
+FAMILY_TEST(pool_peer_pools, ends_beside_live_blocks_count_when_both_are_waited_for,
+            open_family(r, 2))
+{
+    expect_served_by_both(r, r->pools[0], r->pools[1], MEND_NO_STREAM, MEND_MIB / 2);
+}
+
+FAMILY_TEST(pool_peer_pools, the_host_waits_for_both_where_no_stream_may, open_family(r, 1))
+{
+    mend_pool *strict = NULL;
+    w->pool_config.allow_stream_waits = -1;
+    EXPECT_OK(mend_world_create_pool(w, &strict));
+    expect_served_by_both(r, strict, w->pool, S(2), 0);
+    EXPECT_OK(mend_pool_destroy(strict));
+}
+
+/* No wait would give it. */
+FAMILY_TEST(pool_peer_pools, memory_kept_for_graphs_is_not_waited_for, open_family(r, 2))
+{
+    mend_group *group = kit_begin_captured_group(w, S(1));
+    kit_free(w, kit_alloc(w, 4 * MEND_MIB, S(1)), S(1));
+    mend_sim_graph *graph = kit_end_captured_group(w, S(1), group);
+    leave_in_flight(r, w->pool, 2, 1000);
+    expect_none(r->pools[1], 5 * MEND_MIB);
+    EXPECT_U64_EQ(0, mend_sim_now_ns(w->sim));
+    EXPECT_OK(mend_group_destroy(group, S(1)));
+    mend_sim_graph_destroy(w->sim, graph);
+}
+
 KIT_PRESSURE(free_one)
 {
     void **block = context;
