@@ -23,7 +23,7 @@ static inline float mend_holders_now(const mend_heap *heap)
                             heap->counters.zone[MEND_ZONE_RANGE].allocations);
 }
 
-/* The tag that a block or a page counts for, wherever memory is attributed: holders, events,
+/* The tag that a block or a page counts for in holders, events,
  * recordings, snapshots, figures for Prometheus, damage. Its own, or else its sleep tag. */
 static inline uint64_t mend_holders_tag(uint64_t tag, uint64_t sleep_tag)
 {

@@ -19,7 +19,7 @@ static void create_fake(void)
     config.content = MEND_SIM_CONTENT_BYTES;
     config.has_rdma = 1;
     config.fabric = MEND_SIM_FABRIC_WORKS;
-    config.copy_ns = 1; /* nothing is done before somebody has waited for it */
+    config.copy_ns = 1; /* nothing is done before a wait for it */
     if (mend_sim_create(&config, &fake.sim) != MEND_OK) {
         fake.switches.init_status = MEND_DRIVER_NO_DEVICE;
         return;
