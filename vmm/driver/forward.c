@@ -55,30 +55,25 @@ void mend_passing_init(mend_passing *passing, const mend_driver *inner)
 
 /* ---- the heap's way to the driver ------------------------------------------------------------ */
 
-static bool may_take_long(mend_driver_call call)
-{
-    switch (call) {
-    case MEND_CALL_memory_info:
-    case MEND_CALL_context_synchronize:
-    case MEND_CALL_event_synchronize:
-    case MEND_CALL_stream_synchronize:
-    case MEND_CALL_host_alloc:
-    case MEND_CALL_host_free:
-    case MEND_CALL_reserve:
-    case MEND_CALL_address_free:
-    case MEND_CALL_create:
-    case MEND_CALL_release:
-    case MEND_CALL_map:
-    case MEND_CALL_unmap:
-    case MEND_CALL_set_access:
-    case MEND_CALL_context_record:
-    case MEND_CALL_event_record: /* these two may wait for space in the stream's queue */
-    case MEND_CALL_stream_wait:
-        return true;
-    default:
-        return false;
-    }
-}
+/* The calls that may take long. */
+static const bool takes_long[MEND_DRIVER_CALL_COUNT] = {
+    [MEND_CALL_memory_info] = true,
+    [MEND_CALL_context_synchronize] = true,
+    [MEND_CALL_event_synchronize] = true,
+    [MEND_CALL_stream_synchronize] = true,
+    [MEND_CALL_host_alloc] = true,
+    [MEND_CALL_host_free] = true,
+    [MEND_CALL_reserve] = true,
+    [MEND_CALL_address_free] = true,
+    [MEND_CALL_create] = true,
+    [MEND_CALL_release] = true,
+    [MEND_CALL_map] = true,
+    [MEND_CALL_unmap] = true,
+    [MEND_CALL_set_access] = true,
+    [MEND_CALL_context_record] = true,
+    [MEND_CALL_event_record] = true, /* these two may wait for space in the stream's queue */
+    [MEND_CALL_stream_wait] = true,
+};
 
 mend_status mend_unlocking_remember(mend_unlocking *unlocking, mend_status status)
 {
@@ -89,27 +84,33 @@ mend_status mend_unlocking_remember(mend_unlocking *unlocking, mend_status statu
     return status;
 }
 
-/* Returns the time, if a history wants to know how long the call takes. */
-static inline uint64_t begin(mend_unlocking *unlocking, mend_driver_call call, bool lets_go)
+/* A call on its way: whether it released the lock, and when, if a history wants to know that. */
+typedef struct passage {
+    bool lets_go;
+    uint64_t began_ns;
+} passage;
+
+static inline passage begin(mend_unlocking *unlocking, mend_driver_call call, const char *name)
 {
+    passage way = {.lets_go = takes_long[call], .began_ns = MEND_HISTORY_NO_TIME};
     assert(mend_mutex_is_held(unlocking->lock));
     ++*mend_process_driver_depth();
-    if (!lets_go) {
-        return MEND_HISTORY_NO_TIME;
+    if (way.lets_go) {
+        way.began_ns = mend_history_now_ns(unlocking->history);
+        mend_mutex_unlock(unlocking->lock);
+        mend_nvtx_push(name);
     }
-    const uint64_t began_ns = mend_history_now_ns(unlocking->history);
-    mend_mutex_unlock(unlocking->lock);
-    mend_nvtx_push(mend_driver_call_name(call));
-    return began_ns;
+    return way;
 }
 
-static inline void end(mend_unlocking *unlocking, bool lets_go, uint64_t began_ns)
+/* Returns the status. */
+static inline mend_status end(mend_unlocking *unlocking, passage way, mend_status status)
 {
-    if (lets_go) {
+    if (way.lets_go) {
         mend_nvtx_pop();
         const mend_driver *inner = unlocking->pass.inner;
-        const bool is_timed = began_ns != MEND_HISTORY_NO_TIME;
-        const uint64_t took_ns = is_timed ? inner->clock_ns(inner) - began_ns : 0;
+        const bool is_timed = way.began_ns != MEND_HISTORY_NO_TIME;
+        const uint64_t took_ns = is_timed ? inner->clock_ns(inner) - way.began_ns : 0;
         mend_mutex_lock(unlocking->lock);
         if (is_timed) {
             unlocking->history->slow_ns += took_ns;
@@ -117,6 +118,7 @@ static inline void end(mend_unlocking *unlocking, bool lets_go, uint64_t began_n
     }
     assert(*mend_process_driver_depth() > 0);
     --*mend_process_driver_depth();
+    return status == MEND_DRIVER_OK ? status : mend_unlocking_remember(unlocking, status);
 }
 
 static void unlocking_pause(const mend_driver *driver, uint64_t duration_ns)
@@ -134,11 +136,8 @@ static void unlocking_pause(const mend_driver *driver, uint64_t duration_ns)
     {                                                                                              \
         mend_unlocking *unlocking = driver->state;                                                 \
         const mend_driver *inner = unlocking->pass.inner;                                          \
-        const bool lets_go = may_take_long(MEND_CALL_##member);                                    \
-        const uint64_t began_ns = begin(unlocking, MEND_CALL_##member, lets_go);                   \
-        mend_status status = inner->member arguments;                                              \
-        end(unlocking, lets_go, began_ns);                                                         \
-        return mend_unlocking_remember(unlocking, status);                                         \
+        const passage way = begin(unlocking, MEND_CALL_##member, name);                            \
+        return end(unlocking, way, inner->member arguments);                                       \
     }
 MEND_DRIVER_CALLS(X)
 #undef X

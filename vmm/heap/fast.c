@@ -17,30 +17,30 @@ static inline int zone_of(const mend_heap *heap, uint64_t requested_bytes)
 /* ---- allocate -------------------------------------------------------------------------------- */
 
 /* Of the cached spans that hold the request and are ready for the stream, the one that a search
- * would find first. */
+ * would find first; and the bytes of its run. */
 static inline mend_span *first_fit(const mend_heap *heap, const mend_cache *cache,
-                                   uint64_t size_bytes, uint32_t stream)
+                                   uint64_t size_bytes, uint32_t stream, uint64_t *run_bytes)
 {
     mend_span *first = NULL;
-    uint64_t first_bytes = 0;
+    *run_bytes = 0;
     for (uint32_t i = 0; i < cache->count; i++) {
         mend_span *span = cache->spans[i];
         assert(span->cached);
         assert(span->waits.others == NULL);
         uint64_t bytes = mend_cache_run_bytes(span);
-        bool is_before = first == NULL || bytes < first_bytes ||
-                         (bytes == first_bytes && span->address < first->address);
+        bool is_before = first == NULL || bytes < *run_bytes ||
+                         (bytes == *run_bytes && span->address < first->address);
         if (bytes >= size_bytes && is_before &&
             mend_stamp_is_ready(&heap->streams, span->waits.first, stream)) {
             first = span;
-            first_bytes = bytes;
+            *run_bytes = bytes;
         }
     }
     return first;
 }
 
 /* Whether using the span would break an empty chunk. */
-static inline bool breaks_a_chunk(const mend_span *span)
+__attribute__((noinline)) static bool breaks_a_chunk(const mend_span *span)
 {
     const mend_chunk *chunk = span->chunk;
     while (!mend_chunk_is_empty(chunk)) {
@@ -53,39 +53,32 @@ static inline bool breaks_a_chunk(const mend_span *span)
     return true;
 }
 
-/* Whether a search would spare this span. If memory is short it spares empty chunks. The
- * pressure does not change while the cache is open, because only a thread that holds the grow lock
- * reserves memory, gives it back or updates the peaks. */
-static inline bool would_be_kept_empty(const mend_heap *heap, const mend_span *span)
-{
-    return heap->caching.keeps_empty_chunks && span->zone == MEND_ZONE_LARGE &&
-           breaks_a_chunk(span);
-}
-
-/* Rounded up; 0, which no span has, for a size near the end of all numbers. */
-static inline uint64_t size_of(uint64_t requested_bytes)
-{
-    uint64_t end = requested_bytes + (MEND_GRANULE_BYTES - 1);
-    return end - end % MEND_GRANULE_BYTES;
-}
-
 uint64_t mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_stream handle)
 {
     assert(mend_mutex_is_held(&heap->state));
-    uint64_t size_bytes = size_of(requested_bytes);
+    /* Rounded up; 0, which no span has, for a size near the end of all numbers. */
+    const uint64_t size_bytes =
+        (requested_bytes + (MEND_GRANULE_BYTES - 1)) & ~(uint64_t)(MEND_GRANULE_BYTES - 1);
     mend_zone *zone = &heap->zones[zone_of(heap, requested_bytes)];
     uint32_t stream = mend_users_known_stream(heap, handle);
     if (stream == MEND_STREAM_UNKNOWN) {
         return 0;
     }
-    mend_span *span = first_fit(heap, &zone->cache, size_bytes, stream);
+    uint64_t run_bytes;
+    mend_span *span = first_fit(heap, &zone->cache, size_bytes, stream, &run_bytes);
     if (span == NULL || span->size_bytes != size_bytes ||
-        (span->first_at != zone->changes && !mend_cache_comes_first(heap, zone, span, stream)) ||
-        would_be_kept_empty(heap, span)) {
+        (span->first_at != zone->changes &&
+         !mend_cache_comes_first(heap, zone, span, run_bytes, stream))) {
+        return 0;
+    }
+    /* If memory is short, a search spares empty chunks. The pressure does not change while the
+     * cache is open, because only a thread that holds the grow lock reserves memory, gives it back
+     * or updates the peaks. */
+    if (heap->caching.keeps_empty_chunks && span->zone == MEND_ZONE_LARGE && breaks_a_chunk(span)) {
         return 0;
     }
     mend_cache_remove(&zone->cache, span);
-    mend_layout_take_again(heap, span);
+    mend_layout_set_live(heap, span, true);
     heap->counters.cache_hits++;
     mend_layout_count_alloc(heap, span, requested_bytes, handle);
     if (mend_history_is_on(&heap->history)) {
@@ -128,14 +121,15 @@ static inline bool keep(mend_heap *heap, mend_span *span, uint32_t freed_on)
     }
     assert(cache->count < cache->promised);
     span->waits.first = mend_streams_stamp(&heap->streams, freed_on, span->size_bytes);
-    mend_layout_let_go(heap, span);
+    mend_layout_set_live(heap, span, false);
     span->cached = true;
     span->cache_index = (uint8_t)cache->count;
     cache->spans[cache->count++] = span;
     return true;
 }
 
-static inline mend_result free_block(mend_heap *heap, mend_span *span, uint32_t freed_on)
+__attribute__((always_inline)) static inline mend_result
+free_block(mend_heap *heap, mend_span *span, uint32_t freed_on)
 {
     assert(span->live);
     assert(freed_on != MEND_STREAM_UNKNOWN);
@@ -196,6 +190,7 @@ mend_result mend_heap_free_found(mend_heap *heap, mend_span *span, mend_order or
     assert(mend_heap_find(heap, span->address) == span);
     uint32_t freed_on =
         order.capture == 0 ? mend_users_known_stream(heap, order.stream) : MEND_STREAM_UNKNOWN;
-    return freed_on != MEND_STREAM_UNKNOWN ? free_block(heap, span, freed_on)
-                                           : free_slowly(heap, span->address, order);
+    return freed_on != MEND_STREAM_UNKNOWN
+               ? mend_block_free(heap, span, (mend_block_users){freed_on, MEND_STREAM_UNKNOWN})
+               : free_slowly(heap, span->address, order);
 }

@@ -126,13 +126,13 @@ static bool comes_before(const mend_run *run, uint64_t size_bytes, uint64_t addr
 }
 
 bool mend_cache_comes_first(mend_heap *heap, const mend_zone *zone, mend_span *span,
-                            uint32_t stream)
+                            uint64_t run_bytes, uint32_t stream)
 {
     assert(span->cached);
     assert(zone == &heap->zones[span->zone]);
-    uint64_t bytes = mend_cache_run_bytes(span);
+    assert(run_bytes == mend_cache_run_bytes(span));
     mend_run *run = mend_sizes_at_least(&zone->runs_by_size, span->size_bytes);
-    for (int looks = 0; run != NULL && comes_before(run, bytes, span->address); looks++) {
+    for (int looks = 0; run != NULL && comes_before(run, run_bytes, span->address); looks++) {
         if (run != mend_cache_run_behind(span) &&
             (looks == LOOKS || is_usable(heap, run, span->size_bytes, stream))) {
             return false;

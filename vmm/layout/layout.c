@@ -289,29 +289,24 @@ void mend_layout_tidy(mend_heap *heap, mend_run *run, bool from_end, uint64_t mo
     run->first->run = run;
 }
 
-/* ---- the changes ----------------------------------------------------------------------------- */
-
-void mend_layout_change_live(mend_heap *heap, const mend_span *span,
-                             void (*change)(mend_chunks *, mend_chunk *, uint64_t))
+void mend_layout_mark(mend_heap *heap, mend_span *span)
 {
-    uint64_t address = span->address;
-    uint64_t end = mend_span_end(span);
-    mend_chunk *chunk = span->chunk;
-    while (address < end) {
-        assert(chunk != NULL);
-        assert(address - chunk->address < chunk->size_bytes);
-        uint64_t part_end = mend_min_u64(end, chunk->address + chunk->size_bytes);
-        mend_chunk *next = part_end < end ? mend_chunk_next(chunk) : NULL;
-        change(&heap->chunks, chunk, part_end - address);
-        address = part_end;
-        chunk = next;
+    const mend_thread_marks marks = mend_process_marks();
+    span->sleep_tag = marks.sleep_tag;
+    span->scope = (uint16_t)marks.scope;
+    span->stack = (uint16_t)mend_process_take_stack();
+    if (span->scope != 0) {
+        mend_scopes_count_alloc(&heap->scopes, &span->scope, span->size_bytes,
+                                heap->counters.live_bytes, heap->chunks.reserved_bytes);
     }
 }
+
+/* ---- the changes ----------------------------------------------------------------------------- */
 
 mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes)
 {
     mend_span *span = mend_layout_claim_part(heap, run, address, size_bytes);
-    mend_layout_take_again(heap, span);
+    mend_layout_set_live(heap, span, true);
     return span;
 }
 
@@ -353,7 +348,7 @@ static void free_parts(mend_heap *heap, mend_span *span)
 void mend_layout_free(mend_heap *heap, mend_span *span)
 {
     assert(mend_mutex_is_held(&heap->state));
-    mend_layout_let_go(heap, span);
+    mend_layout_set_live(heap, span, false);
     const mend_chunk *held = mend_layout_frozen_under(heap, span);
     if (held == NULL) {
         mend_layout_end_claim(heap, span);

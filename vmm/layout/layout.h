@@ -143,40 +143,32 @@ static inline bool mend_span_is_in_one_chunk(const mend_span *span)
     return mend_span_end(span) - span->chunk->address <= span->chunk->size_bytes;
 }
 
-/* Adds the bytes of a span to the live bytes of each chunk below it, or removes them. */
-void mend_layout_change_live(mend_heap *heap, const mend_span *span,
-                             void (*change)(mend_chunks *, mend_chunk *, uint64_t));
-
-/* Makes a free span that is in no run live; and the reverse. */
-static inline void mend_layout_take_again(mend_heap *heap, mend_span *span)
+/* Makes a free span that is in no run live, and the reverse: for its zone, and for each chunk below
+ * it. */
+static inline void mend_layout_set_live(mend_heap *heap, mend_span *span, bool live)
 {
-    assert(!span->live);
+    assert(span->live != live);
     assert(!span->cached);
     assert(span->run == NULL);
-    assert(heap->zones[span->zone].free_bytes >= span->size_bytes);
-    span->live = true;
-    span->contents_dropped = span->has_copy = span->is_guarded = false;
-    heap->zones[span->zone].free_bytes -= span->size_bytes;
-    if (mend_span_is_in_one_chunk(span)) {
-        mend_chunk_add_live(&heap->chunks, span->chunk, span->size_bytes);
-    } else {
-        mend_layout_change_live(heap, span, mend_chunk_add_live);
+    assert(!live || heap->zones[span->zone].free_bytes >= span->size_bytes);
+    span->live = live;
+    if (live) {
+        span->contents_dropped = span->has_copy = span->is_guarded = false;
     }
+    heap->zones[span->zone].free_bytes += live ? 0 - span->size_bytes : span->size_bytes;
+    mend_chunk *chunk = span->chunk;
+    uint64_t left_bytes = span->size_bytes;
+    uint64_t part_bytes = chunk->address + chunk->size_bytes - span->address;
+    for (; part_bytes < left_bytes; part_bytes = chunk->size_bytes) {
+        (live ? mend_chunk_add_live : mend_chunk_subtract_live)(&heap->chunks, chunk, part_bytes);
+        left_bytes -= part_bytes;
+        chunk = chunk->next;
+    }
+    (live ? mend_chunk_add_live : mend_chunk_subtract_live)(&heap->chunks, chunk, left_bytes);
 }
 
-static inline void mend_layout_let_go(mend_heap *heap, mend_span *span)
-{
-    assert(span->live);
-    assert(!span->cached);
-    assert(span->run == NULL);
-    span->live = false;
-    heap->zones[span->zone].free_bytes += span->size_bytes;
-    if (mend_span_is_in_one_chunk(span)) {
-        mend_chunk_subtract_live(&heap->chunks, span->chunk, span->size_bytes);
-    } else {
-        mend_layout_change_live(heap, span, mend_chunk_subtract_live);
-    }
-}
+/* Sets what the thread marks its blocks with. */
+void mend_layout_mark(mend_heap *heap, mend_span *span);
 
 /* Counts a block or a page that has become live, and sets what a span knows of the call; and one
  * that is free again. */
@@ -208,14 +200,7 @@ static inline void mend_layout_count_alloc(mend_heap *heap, mend_span *span,
     mend_raise_u64(&counters->peak_live_bytes, counters->live_bytes);
     mend_raise_u64(&counters->peak_requested_bytes, MEND_HEAP_SUM(heap, requested_bytes));
     if (mend_process_has_marks()) {
-        const mend_thread_marks marks = mend_process_marks();
-        span->sleep_tag = marks.sleep_tag;
-        span->scope = (uint16_t)marks.scope;
-        span->stack = (uint16_t)mend_process_take_stack();
-        if (span->scope != 0) {
-            mend_scopes_count_alloc(&heap->scopes, &span->scope, span->size_bytes,
-                                    counters->live_bytes, heap->chunks.reserved_bytes);
-        }
+        mend_layout_mark(heap, span);
     }
 }
 
@@ -338,9 +323,10 @@ void mend_cache_put_back(mend_heap *heap, mend_span *span);
 bool mend_cache_make_room(mend_heap *heap, mend_cache *cache, int zone);
 
 /* Whether no run that could serve a request of the span's size on the stream comes before the run
- * that the span will begin. span->first_at remembers a yes; it is valid until the runs change. */
+ * of `run_bytes` that the span will begin. span->first_at remembers a yes; it is valid until the
+ * runs change. */
 bool mend_cache_comes_first(mend_heap *heap, const mend_zone *zone, mend_span *span,
-                            uint32_t stream);
+                            uint64_t run_bytes, uint32_t stream);
 
 /* Removes a span from the list. */
 static inline void mend_cache_remove(mend_cache *cache, mend_span *span)

@@ -21,24 +21,19 @@ static unsigned class_of(uint64_t size_bytes)
 }
 static_assert(MEND_GRANULE_BYTES == 1 << 9, "the smallest class is that of the granule");
 
-/* The first class from this one on that has a run, or MEND_SIZE_CLASSES. */
-static unsigned class_from(const mend_sizes *sizes, unsigned first)
+/* The first run of this class and those above, or NULL. */
+static mend_run *first_from(const mend_sizes *sizes, unsigned first)
 {
     if (first >= MEND_SIZE_CLASSES) {
-        return MEND_SIZE_CLASSES;
+        return NULL;
     }
     unsigned word = first / 64;
     uint64_t bits = sizes->words[word] & (UINT64_MAX << first % 64);
     while (bits == 0 && ++word < MEND_SIZE_WORDS) {
         bits = sizes->words[word];
     }
-    return bits != 0 ? word * 64 + (unsigned)__builtin_ctzll(bits) : MEND_SIZE_CLASSES;
-}
-
-static mend_run *first_from(const mend_sizes *sizes, unsigned first)
-{
-    unsigned at = class_from(sizes, first);
-    return at < MEND_SIZE_CLASSES ? RUN_OF(mend_tree_first(&sizes->classes[at])) : NULL;
+    const unsigned at = word * 64 + (bits != 0 ? (unsigned)__builtin_ctzll(bits) : 0);
+    return bits != 0 ? RUN_OF(mend_tree_first(&sizes->classes[at])) : NULL;
 }
 
 void mend_sizes_init(mend_sizes *sizes)

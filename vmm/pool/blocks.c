@@ -64,7 +64,9 @@ mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
     static const mend_terms usual = {.alignment_bytes = MEND_GRANULE_BYTES};
     mend_order order;
     MEND_TRY(mend_pool_find_order(pool, stream, &order));
-    mend_pool_find_stack(size_bytes);
+    if (mend_process_has_marks()) {
+        mend_pool_ask_stack(size_bytes);
+    }
     MEND_TRY(mend_pool_take(pool));
     uint64_t address =
         order.capture == 0 ? mend_heap_alloc_cached(&pool->heap, size_bytes, stream) : 0;
@@ -118,7 +120,9 @@ mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream st
         return mend_alloc(pool, size_bytes, stream, pointer);
     }
     MEND_TRY(mend_pool_find_order(pool, stream, &order));
-    mend_pool_find_stack(size_bytes);
+    if (mend_process_has_marks()) {
+        mend_pool_ask_stack(size_bytes);
+    }
     MEND_TRY(mend_pool_take(pool));
     return alloc_by_all_means(pool, size_bytes, &terms, order, pointer);
 }

@@ -169,12 +169,6 @@ void mend_pool_snapshot(mend_pool *pool, const char *path, unsigned *number);
 /* Asks the source of stacks, if there is one, about the block that the thread allocates now. The
  * caller holds no lock. */
 void mend_pool_ask_stack(uint64_t size_bytes);
-static inline void mend_pool_find_stack(uint64_t size_bytes)
-{
-    if (mend_process_has_marks()) {
-        mend_pool_ask_stack(size_bytes);
-    }
-}
 
 /* ---- checks.c -------------------------------------------------------------------------------- */
 
@@ -317,10 +311,7 @@ mend_result mend_pool_enter_all(mend_pool *pool);
 
 /* In debug builds: runs the audit if the config asks for it. */
 #ifdef NDEBUG
-static inline void mend_pool_audit_after_call(mend_pool *pool)
-{
-    (void)pool;
-}
+#define mend_pool_audit_after_call(pool) ((void)(pool))
 #else
 void mend_pool_audit_after_call(mend_pool *pool);
 #endif
