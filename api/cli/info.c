@@ -7,6 +7,7 @@
 
 #include "base/align.h"
 #include "driver/driver.h"
+#include "lab/driver/kernels.h"
 #include "lab/measure/lists.h"
 #include "lab/measure/measure.h"
 #include "lab/measure/prices.h"
@@ -272,7 +273,7 @@ static int show_what_there_is(info_options *options)
     const mend_driver *driver = NULL;
     int device_count = 0;
     mend_error error = MEND_ERROR_INIT;
-    if (mend_cuda_driver(&driver) != MEND_OK) {
+    if (mend_cuda_driver_with_kernels(&driver) != MEND_OK) {
         mend_last_error(&error);
     } else {
         mend_status status = driver->device_count(driver, &device_count);

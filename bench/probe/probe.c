@@ -7,6 +7,7 @@
 
 #include "driver/cuda_state.h"
 #include "driver/driver.h"
+#include "lab/driver/kernels.h"
 
 /* ---- the device ------------------------------------------------------------------------------ */
 
@@ -27,7 +28,7 @@ static bool find_entry_points(probe_program *program)
 bool probe_open(probe *p)
 {
     mend_error error = MEND_ERROR_INIT;
-    if (mend_cuda_driver(&p->driver) != MEND_OK) {
+    if (mend_cuda_driver_with_kernels(&p->driver) != MEND_OK) {
         mend_last_error(&error);
         fprintf(stderr, "mend-probe: %s\n", error.message);
         return false;

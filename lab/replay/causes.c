@@ -5,7 +5,7 @@
 #include "base/align.h"
 #include "base/error.h"
 #include "base/tree.h"
-#include "driver/forward.h"
+#include "lab/driver/traced.h"
 
 #define CHUNK_OF(node)   MEND_CONTAINER_OF(node, known_chunk, by_handle)
 #define MAPPING_OF(node) MEND_CONTAINER_OF(node, known_mapping, by_address)

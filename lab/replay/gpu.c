@@ -3,6 +3,7 @@
 #include "base/align.h"
 #include "base/error.h"
 #include "driver/driver.h"
+#include "lab/driver/kernels.h"
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -28,7 +29,7 @@ mend_result mend_replay_scale_to_gpu(mend_trace *trace, double *factor)
     enum { LARGEST_FACTOR = 1 << 20 };
     const mend_driver *driver = NULL;
     uint64_t free_bytes = 0;
-    mend_result result = mend_cuda_driver(&driver);
+    mend_result result = mend_cuda_driver_with_kernels(&driver);
     if (result != MEND_OK) {
         return result;
     }

@@ -7,7 +7,8 @@
 #include "base/align.h"
 #include "base/error.h"
 #include "driver/driver.h"
-#include "driver/forward.h"
+#include "lab/driver/kernels.h"
+#include "lab/driver/traced.h"
 
 /* ---- the device ------------------------------------------------------------------------------ */
 
@@ -191,8 +192,9 @@ mend_result mend_replay_rig_open(mend_replay_rig *rig, const mend_trace *trace,
                                  const mend_replay_options *options, uint64_t capacity_bytes)
 {
     *rig = (mend_replay_rig){.options = options, .capacity_bytes = capacity_bytes};
-    mend_result result =
-        options->device == MEND_REPLAY_SIM ? create_sim(rig, trace) : mend_cuda_driver(&rig->inner);
+    mend_result result = options->device == MEND_REPLAY_SIM
+                             ? create_sim(rig, trace)
+                             : mend_cuda_driver_with_kernels(&rig->inner);
     if (result == MEND_OK && options->explain && rig->sim != NULL) {
         result = mend_causes_driver_create(rig->sim, rig->inner, &rig->causes);
     }

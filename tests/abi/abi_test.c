@@ -1,10 +1,10 @@
 /*
- * Holds the declarations of driver/cuda_abi.h against those of the CUDA toolkit, at compile time:
- * every constant, every structure's size and offsets, every function's exact type in the version
- * Mend asks for. At run time: the names of the symbols that have these types. Built only where the
- * toolkit's headers are found; nothing of it is linked.
+ * Holds the declarations of driver/cuda_abi.h and lab/driver/kernels.h against those of the CUDA
+ * toolkit, at compile time: every constant, every structure's size and offsets, every function's
+ * exact type in the version Mend asks for. At run time: the names of the symbols that have these
+ * types. Built only where the toolkit's headers are found; nothing of it is linked.
  */
-#include "driver/cuda_abi.h"
+#include "lab/driver/kernels.h"
 
 #include <cuda.h>
 #include <cudaTypedefs.h>
@@ -128,7 +128,7 @@ typedef struct symbol_names {
 #define TEXT_AS_IT_IS(name) #name
 static const symbol_names symbols[] = {
 #define X(name, version, suffix, parameters) {#name suffix, TEXT(name), version},
-    MEND_CU_FUNCTIONS(X) MEND_CU_OPTIONAL_FUNCTIONS(X)
+    MEND_CU_FUNCTIONS(X) MEND_CU_OPTIONAL_FUNCTIONS(X) MEND_CU_KERNEL_FUNCTIONS(X)
 #undef X
 };
 
@@ -151,6 +151,7 @@ static const symbol_names symbols[] = {
         #name " of CUDA version " #version " differs");
 MEND_CU_FUNCTIONS(X)
 MEND_CU_OPTIONAL_FUNCTIONS(X)
+MEND_CU_KERNEL_FUNCTIONS(X)
 #undef X
 
 typedef mend_status (*get_proc_address)(const char *symbol, void **function, int version,

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Assembles the program of driver/ptx.c for every GPU this ptxas knows of the kinds below.
+# Assembles the program of lab/driver/kernels.c for every GPU this ptxas knows of the kinds below.
 # Usage: ptx_test.sh PTXAS PTX_TEXT
 set -eu
 ptxas=$1

@@ -1,7 +1,7 @@
-/* Writes the program of driver/ptx.c to standard output, for ptx_test.sh. */
+/* Writes the program of lab/driver/kernels.c to standard output, for ptx_test.sh. */
 #include <stdio.h>
 
-#include "driver/cuda_state.h"
+#include "lab/driver/kernels.h"
 
 int main(void)
 {

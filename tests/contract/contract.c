@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "driver/driver.h"
+#include "lab/driver/kernels.h"
 
 #define SIMULATED_BYTES  (256 * MEND_MIB)
 #define DRIVER_OWN_BYTES (8 * MEND_MIB)
@@ -15,7 +16,7 @@ static bool open_driver(contract *c)
 {
     const char *device = getenv("MEND_TEST_DEVICE");
     if (device != NULL && strcmp(device, "cuda") == 0) {
-        return mend_cuda_driver(&c->driver) == MEND_OK;
+        return mend_cuda_driver_with_kernels(&c->driver) == MEND_OK;
     }
     mend_sim_config config = MEND_SIM_CONFIG_INIT;
     config.memory_bytes = SIMULATED_BYTES;

@@ -6,6 +6,7 @@
 
 #include "driver/cuda_state.h"
 #include "driver/driver.h"
+#include "lab/driver/kernels.h"
 
 bool is_old(void)
 {
@@ -22,7 +23,7 @@ bool find_both(void)
     fake_cuda_find find = NULL;
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     void *function = library != NULL ? dlsym(library, "fake_cuda_get") : NULL;
-    if (function == NULL || mend_cuda_driver(&cuda) != MEND_OK) {
+    if (function == NULL || mend_cuda_driver_with_kernels(&cuda) != MEND_OK) {
         return false;
     }
     memcpy(&find, &function, sizeof(find));

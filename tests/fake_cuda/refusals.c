@@ -7,6 +7,7 @@
 
 #include "driver/cuda_state.h"
 #include "driver/driver.h"
+#include "lab/driver/kernels.h"
 #include "tests/support/test.h"
 
 static mend_status refusal;
@@ -29,12 +30,12 @@ MEND_CU_FUNCTIONS(X)
  */
 static bool gives_back(const char *name)
 {
-    static const char *const functions[] = {"cuCtxPopCurrent", "cuDevicePrimaryCtxRelease",
-                                            "cuMemUnmap",      "cuMemRelease",
-                                            "cuMemFree",       "cuMemFreeAsync",
-                                            "cuStreamDestroy", "cuEventDestroy",
-                                            "cuModuleUnload",  "cuMemAddressFree",
-                                            "cuMemFreeHost",   "cuMemHostUnregister"};
+    static const char *const functions[] = {"cuCtxPopCurrent",    "cuDevicePrimaryCtxRelease",
+                                            "cuMemUnmap",         "cuMemRelease",
+                                            "cuMemFree",          "cuMemFreeAsync",
+                                            "cuStreamDestroy",    "cuEventDestroy",
+                                            "cuMemAddressFree",   "cuMemFreeHost",
+                                            "cuMemHostUnregister"};
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
         if (strcmp(name, functions[i]) == 0) {
             return true;
@@ -138,7 +139,7 @@ MEND_TEST(fake_cuda_refusals, any_function_may_refuse_for_any_reason)
                                           MEND_DRIVER_ILLEGAL_ADDRESS, MEND_DRIVER_LAUNCH_FAILED,
                                           MEND_DRIVER_DEINITIALIZED,   MEND_DRIVER_NOT_READY};
     const mend_driver *driver = NULL;
-    ASSERT_RESULT(MEND_OK, mend_cuda_driver(&driver));
+    ASSERT_RESULT(MEND_OK, mend_cuda_driver_with_kernels(&driver));
     for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
         refusal = reasons[i];
 #define X(name, version, suffix, parameters)                                                       \
@@ -156,7 +157,7 @@ MEND_TEST(fake_cuda_refusals, bad_arguments_are_refused_before_the_driver_sees_t
 {
     const mend_driver *driver = NULL;
     mend_device_info info;
-    ASSERT_RESULT(MEND_OK, mend_cuda_driver(&driver));
+    ASSERT_RESULT(MEND_OK, mend_cuda_driver_with_kernels(&driver));
     int devices[MEND_CUDA_DEVICE_LIMIT + 1] = {0};
     mend_kernel unknown = {.kind = (mend_kernel_kind)9};
     mend_kernel uneven = {.kind = MEND_KERNEL_WRITE, .granule_bytes = 7};
@@ -206,7 +207,7 @@ MEND_TEST(fake_cuda_refusals, answers_out_of_the_ordinary_do_no_harm)
     mend_device_info info;
     mend_chunk_handle chunk = 77;
     unsigned char fabric[MEND_FABRIC_HANDLE_BYTES] = {0};
-    ASSERT_RESULT(MEND_OK, mend_cuda_driver(&driver));
+    ASSERT_RESULT(MEND_OK, mend_cuda_driver_with_kernels(&driver));
     mend_cuda *cuda = mend_cuda_of(driver);
     mend_cu_functions all = cuda->functions;
     cuda->functions.cuDeviceGet = accept_any_device;
@@ -237,7 +238,7 @@ MEND_TEST(fake_cuda_refusals, what_may_only_be_read_may_not_be_written)
 {
     static const int devices[] = {0, 3};
     const mend_driver *driver = NULL;
-    ASSERT_RESULT(MEND_OK, mend_cuda_driver(&driver));
+    ASSERT_RESULT(MEND_OK, mend_cuda_driver_with_kernels(&driver));
     mend_cuda *cuda = mend_cuda_of(driver);
     mend_cu_functions all = cuda->functions;
     cuda->functions.cuMemSetAccess = see_access;

@@ -2,7 +2,7 @@
 #ifndef MEND_TESTS_FAULT_SCENE_H
 #define MEND_TESTS_FAULT_SCENE_H
 
-#include "driver/forward.h"
+#include "lab/driver/traced.h"
 #include "tests/fault/scenario.h"
 #include "tests/support/host_memory.h"
 

@@ -42,7 +42,7 @@ endfunction()
 # The originals were compiled with warnings; a bug may well deserve one. Headers are found among the
 # copies. Nobody debugs a copy.
 function(mend_library_over_copies target copies)
-  mend_copies_of(${copies} mend_base mend_core mend_traced mend_sim_core)
+  mend_copies_of(${copies} mend_base mend_core mend_lab_driver mend_sim_core)
   add_library(${target} STATIC ${sources})
   target_include_directories(${target} PRIVATE
     ${copies} ${copies}/vmm

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/align.h"
-#include "driver/forward.h"
+#include "lab/driver/traced.h"
 #include "mend/mend.h"
 #include "mend/mend_sim.h"
 #include "tests/sim/generator.h"

@@ -4,7 +4,7 @@
 
 #include "base/align.h"
 #include "base/list.h"
-#include "driver/forward.h"
+#include "lab/driver/traced.h"
 #include "mend/mend_devices.h"
 #include "mend/mend_host.h"
 #include "mend/mend_sleep.h"

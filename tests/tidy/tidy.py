@@ -24,9 +24,9 @@ ROOMS["physical"].remove("address")
 ROOMS["sim"] = {"sim", "driver", "base"}
 ROOMS["mend"] = set()
 # The laboratory and what is made with it may include the library, and of each other:
-IN_LAB = {"support": [], "trace": ["support"], "workloads": ["support", "trace"],
+IN_LAB = {"driver": [], "support": [], "trace": ["support"], "workloads": ["support", "trace"],
           "peers": ["support"], "measure": ["support"],
-          "replay": ["support", "trace", "workloads", "peers"],
+          "replay": ["driver", "support", "trace", "workloads", "peers"],
           "report": ["support", "trace", "workloads", "peers", "replay"],
           "record": ["support", "trace", "report"], "live": ["support", "report"]}
 for _room, _others in IN_LAB.items():
@@ -271,7 +271,7 @@ SAMPLES = [
      "    driver->time(driver);\n    finish_time(1);\n    t = time(0);\n    rand();\n", [1, 5, 6]),
     (check_calls, "vmm/driver/cuda_x.c", "clock_gettime(a, b);\nusleep(a);\nnanosleep(a, b);\n",
      [2]),
-    (check_calls, "vmm/driver/traced.c", "    clock_gettime(a, b);\n", [1]),
+    (check_calls, "vmm/driver/plain.c", "    clock_gettime(a, b);\n", [1]),
     (check_calls, "vmm/base/process.c", "a = secure_getenv(b);\nc = getenv(d);\n", [2]),
     (check_calls, "vmm/pool/configuration.c", "a = secure_getenv(b);\n", [1]),
     (check_calls, "vmm/driver/cuda.c", 'dlopen("a", 1);\nopen("a", 1);\n', [2]),

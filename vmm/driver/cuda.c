@@ -1,7 +1,7 @@
 /*
  * The table of the CUDA driver: thin functions that convert the table's types to the driver's.
- * Longer ones have files of their own: cuda_device, cuda_probe, cuda_host, cuda_stream,
- * cuda_capture and cuda_launch.
+ * Longer ones have files of their own: cuda_device, cuda_probe, cuda_host, cuda_stream
+ * and cuda_capture.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -219,6 +219,16 @@ mend_status mend_cuda_context_record(const mend_driver *driver, mend_event event
         return MEND_DRIVER_INVALID_CONTEXT;
     }
     return status == MEND_DRIVER_OK ? functions->cuCtxRecordEvent(current, event) : status;
+}
+
+/* The library never launches. Tools and tests do, by lab/driver/kernels.h. */
+mend_status mend_cuda_launch(const mend_driver *driver, mend_stream stream,
+                             const mend_kernel *kernel)
+{
+    (void)driver;
+    (void)stream;
+    (void)kernel;
+    return MEND_DRIVER_NOT_SUPPORTED;
 }
 
 /* ---- what cannot fail ------------------------------------------------------------------------ */

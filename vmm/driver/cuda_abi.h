@@ -85,8 +85,6 @@ typedef struct mend_cu_access {
     int flags;
 } mend_cu_access;
 
-typedef struct CUmod_st *mend_cu_module;
-typedef struct CUfunc_st *mend_cu_function;
 typedef struct CUgreenCtx_st *mend_cu_green_context;
 typedef struct CUgraph_st *mend_cu_graph;
 typedef struct CUgraphNode_st *mend_cu_graph_node;
@@ -150,14 +148,6 @@ typedef void (*mend_cu_host_function)(void *); /* CUhostFn */
       (mend_cu_address destination, mend_cu_address source, size_t bytes, mend_stream stream))     \
     X(cuMemsetD8Async, 3020, "",                                                                   \
       (mend_cu_address address, unsigned char value, size_t bytes, mend_stream stream))            \
-    X(cuModuleLoadData, 2000, "", (mend_cu_module * module, const void *image))                    \
-    X(cuModuleUnload, 2000, "", (mend_cu_module module))                                           \
-    X(cuModuleGetFunction, 2000, "",                                                               \
-      (mend_cu_function * function, mend_cu_module module, const char *name))                      \
-    X(cuLaunchKernel, 4000, "",                                                                    \
-      (mend_cu_function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,   \
-       unsigned int block_x, unsigned int block_y, unsigned int block_z,                           \
-       unsigned int shared_bytes, mend_stream stream, void **parameters, void **extra))            \
     X(cuStreamCreate, 2000, "", (mend_stream * stream, unsigned int flags))                        \
     X(cuStreamDestroy, 4000, "_v2", (mend_stream stream))                                          \
     X(cuStreamQuery, 2000, "", (mend_stream stream))                                               \

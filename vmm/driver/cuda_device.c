@@ -172,21 +172,9 @@ mend_status mend_cuda_device_open(const mend_driver *driver, int device, mend_de
     return MEND_DRIVER_OK;
 }
 
-/* Unloads the kernels: the primary context may stay alive for other users. */
-static void unload_kernels(const mend_cu_functions *functions, const mend_cuda_device *closed)
-{
-    mend_context popped = NULL;
-    if (closed->module == NULL || functions->cuCtxPushCurrent(closed->context) != MEND_DRIVER_OK) {
-        return;
-    }
-    functions->cuModuleUnload(closed->module);
-    functions->cuCtxPopCurrent(&popped);
-}
-
 mend_status mend_cuda_device_close(const mend_driver *driver, int device)
 {
     mend_cuda *cuda = mend_cuda_of(driver);
-    mend_cuda_device closed = {0};
     if (device < 0 || device >= MEND_CUDA_DEVICE_LIMIT) {
         return MEND_DRIVER_INVALID_DEVICE;
     }
@@ -194,14 +182,12 @@ mend_status mend_cuda_device_close(const mend_driver *driver, int device)
     mend_cuda_device *open = &cuda->device[device];
     bool was_open = open->opens > 0;
     if (was_open && --open->opens == 0) {
-        closed = *open;
         memset(open, 0, sizeof(*open));
     }
     mend_mutex_unlock(&cuda->mutex);
     if (!was_open) {
         return MEND_DRIVER_INVALID_CONTEXT;
     }
-    unload_kernels(&cuda->functions, &closed);
     mend_cu_device ordinal = 0;
     MEND_TRY_CALL(cuda->functions.cuDeviceGet(&ordinal, device));
     return cuda->functions.cuDevicePrimaryCtxRelease(ordinal);

@@ -14,8 +14,6 @@ enum { MEND_CUDA_DEVICE_LIMIT = 64 };
 typedef struct mend_cuda_device {
     int opens;
     mend_context context;
-    mend_cu_module module; /* the kernels of ptx.c; NULL until the first launch */
-    mend_cu_function kernel[MEND_KERNEL_KINDS]; /* by mend_kernel_kind */
 } mend_cuda_device;
 
 typedef struct mend_cuda {
@@ -75,22 +73,5 @@ MEND_DRIVER_CALLS(X)
  */
 mend_status mend_cuda_probe_memory(const mend_driver *driver, int device, mend_device_info *info,
                                    bool *is_final);
-
-/* ---- ptx.c ---------------------------------------------------------------------------------- */
-
-/* The text of the program. All entries take seven parameters: address, granule_bytes, stride_bytes,
- * granule_count, value, duration_ns and mismatches of mend_kernel. */
-extern const char mend_ptx_program[];
-
-/* The name of a kernel's entry in the program. Static; NULL for an unknown kind. */
-const char *mend_ptx_entry(mend_kernel_kind kind);
-
-/* How many blocks and threads a kernel is launched with. */
-typedef struct mend_ptx_launch {
-    unsigned blocks;
-    unsigned threads;
-} mend_ptx_launch;
-
-mend_ptx_launch mend_ptx_shape(const mend_kernel *kernel);
 
 #endif

@@ -1,11 +1,13 @@
 /*
- * The entry points of the fake driver. Each is declared from the list in driver/cuda_abi.h, so that
- * its type is that of the real one, and does what the driver documents by calling the simulated
- * device. Built with FAKE_CUDA_OLD the fake lacks what came with CUDA 12.0.
+ * The entry points of the fake driver. Each is declared from the lists of driver/cuda_abi.h and
+ * lab/driver/kernels.h, so that its type is that of the real one, and does what the driver
+ * documents by calling the simulated device. Built with FAKE_CUDA_OLD the fake lacks what came with
+ * CUDA 12.0.
  */
 #ifndef MEND_TESTS_FAKE_CUDA_ENTRIES_H
 #define MEND_TESTS_FAKE_CUDA_ENTRIES_H
 
+#include "lab/driver/kernels.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
 
 enum { FAKE_DRIVER_VERSION = 12080 };
@@ -13,6 +15,7 @@ enum { FAKE_DRIVER_VERSION = 12080 };
 #define X(name, version, suffix, parameters)                                                       \
     MEND_API mend_status name parameters __asm__(#name suffix);
 MEND_CU_FUNCTIONS(X)
+MEND_CU_KERNEL_FUNCTIONS(X)
 #ifndef FAKE_CUDA_OLD
 MEND_CU_OPTIONAL_FUNCTIONS(X)
 #endif

@@ -2,8 +2,8 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#include "driver/cuda_state.h"
 #include "driver/driver.h"
+#include "lab/driver/kernels.h"
 #include "tests/support/test.h"
 
 MEND_TEST(driver_cuda, is_there_or_says_what_is_missing)

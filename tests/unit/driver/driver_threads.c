@@ -1,6 +1,6 @@
 /* The counting decorator and the simulated device under several threads, each with a context stack
  * and a stream of its own: nothing is refused, nothing is lost from their books. */
-#include "driver/forward.h"
+#include "lab/driver/traced.h"
 #include "tests/support/threads.h"
 #include "tests/unit/sim/sim_fixture.h"
 

@@ -1,5 +1,5 @@
 /* The counting decorator: calls, failures, bytes, time and host waits are those of what passed. */
-#include "driver/forward.h"
+#include "lab/driver/traced.h"
 #include "tests/unit/sim/sim_fixture.h"
 
 /* The fixture's driver is the decorator's. */

@@ -2,7 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "driver/forward.h"
+#include "lab/driver/traced.h"
 #include "tests/unit/sim/sim_fixture.h"
 
 /* With a message of its own. */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/align.h"
-#include "driver/forward.h"
+#include "lab/driver/traced.h"
 #include "mend/mend_sim.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/options.h"

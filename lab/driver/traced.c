@@ -1,9 +1,10 @@
 /* Counts and times every call on its way to the inner table. */
-#include "driver/forward.h"
+#include "lab/driver/traced.h"
 
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "driver/forward.h"
 
 typedef struct traced_driver {
     mend_passing pass; /* first: `state` of the table is this structure */

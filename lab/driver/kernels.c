@@ -9,9 +9,14 @@
  * runs at a time; all but two for each multiprocessor exit at once, so that the rest run
  * concurrently and end together.
  */
-#include "driver/cuda_state.h"
+#include "lab/driver/kernels.h"
 
+#include <dlfcn.h>
+#include <pthread.h>
 #include <string.h>
+
+#include "base/error.h"
+#include "driver/cuda_state.h"
 
 #define PARAMETERS                                                                                 \
     "(\n"                                                                                          \
@@ -302,18 +307,33 @@ mend_ptx_launch mend_ptx_shape(const mend_kernel *kernel)
 
 /* ---- launched -------------------------------------------------------------------------------- */
 
-static mend_status load_kernels(const mend_cu_functions *functions, mend_cuda_device *device)
+/* The kernels of an open device; its `module` is NULL before the first launch. */
+typedef struct kernels_of_device {
+    mend_cu_module module;
+    mend_cu_function kernel[MEND_KERNEL_KINDS]; /* by mend_kernel_kind */
+} kernels_of_device;
+
+/* Beside the driver's own table, with the same `state`, whose mutex guards `device`. */
+static struct {
+    pthread_mutex_t mutex; /* guards the making of what follows */
+    mend_driver table;
+    const mend_driver *inner;
+#define X(name, version, suffix, parameters) mend_status(*name) parameters;
+    MEND_CU_KERNEL_FUNCTIONS(X)
+#undef X
+    kernels_of_device device[MEND_CUDA_DEVICE_LIMIT];
+} all = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static mend_status load_kernels(kernels_of_device *device)
 {
-    assert(device->opens > 0);
-    assert(device->module == NULL);
     mend_cu_module module = NULL;
     mend_cu_function kernel[MEND_KERNEL_KINDS];
-    MEND_TRY_CALL(functions->cuModuleLoadData(&module, mend_ptx_program));
+    MEND_TRY_CALL(all.cuModuleLoadData(&module, mend_ptx_program));
     for (int kind = 0; kind < MEND_KERNEL_KINDS; kind++) {
-        mend_status status = functions->cuModuleGetFunction(&kernel[kind], module,
-                                                            mend_ptx_entry((mend_kernel_kind)kind));
+        mend_status status =
+            all.cuModuleGetFunction(&kernel[kind], module, mend_ptx_entry((mend_kernel_kind)kind));
         if (status != MEND_DRIVER_OK) {
-            functions->cuModuleUnload(module);
+            all.cuModuleUnload(module);
             return status;
         }
     }
@@ -331,22 +351,18 @@ static mend_status find_kernel(mend_cuda *cuda, mend_kernel_kind kind, mend_cu_f
     mend_status status = MEND_DRIVER_INVALID_CONTEXT;
     mend_mutex_lock(&cuda->mutex);
     for (int i = 0; i < MEND_CUDA_DEVICE_LIMIT; i++) {
-        mend_cuda_device *device = &cuda->device[i];
-        if (device->opens == 0 || device->context != current) {
-            continue;
-        }
-        status = device->module != NULL ? MEND_DRIVER_OK : load_kernels(&cuda->functions, device);
-        if (status == MEND_DRIVER_OK) {
+        if (cuda->device[i].opens > 0 && cuda->device[i].context == current) {
+            kernels_of_device *device = &all.device[i];
+            status = device->module != NULL ? MEND_DRIVER_OK : load_kernels(device);
             *kernel = device->kernel[kind];
+            break;
         }
-        break;
     }
     mend_mutex_unlock(&cuda->mutex);
     return status;
 }
 
-mend_status mend_cuda_launch(const mend_driver *driver, mend_stream stream,
-                             const mend_kernel *kernel)
+static mend_status launch(const mend_driver *driver, mend_stream stream, const mend_kernel *kernel)
 {
     mend_cuda *cuda = mend_cuda_of(driver);
     if (mend_ptx_entry(kernel->kind) == NULL || !mend_kernel_is_sound(kernel)) {
@@ -354,10 +370,63 @@ mend_status mend_cuda_launch(const mend_driver *driver, mend_stream stream,
     }
     mend_cu_function function = NULL;
     MEND_TRY_CALL(find_kernel(cuda, kernel->kind, &function));
-    const mend_ptx_launch launch = mend_ptx_shape(kernel);
+    const mend_ptx_launch shape = mend_ptx_shape(kernel);
     mend_kernel own = *kernel; /* the driver's interface takes no constants */
     void *parameters[] = {&own.address, &own.granule_bytes, &own.stride_bytes, &own.granule_count,
                           &own.value,   &own.duration_ns,   &own.mismatches};
-    return cuda->functions.cuLaunchKernel(function, launch.blocks, 1, 1, launch.threads, 1, 1, 0,
-                                          stream, parameters, NULL);
+    return all.cuLaunchKernel(function, shape.blocks, 1, 1, shape.threads, 1, 1, 0, stream,
+                              parameters, NULL);
+}
+
+/* Unloads the kernels with the device's last user: the primary context may stay alive for others.
+ */
+static mend_status device_close(const mend_driver *driver, int device)
+{
+    mend_cuda *cuda = mend_cuda_of(driver);
+    mend_context context = NULL;
+    mend_cu_module module = NULL;
+    if (device >= 0 && device < MEND_CUDA_DEVICE_LIMIT) {
+        mend_mutex_lock(&cuda->mutex);
+        if (cuda->device[device].opens == 1) {
+            context = cuda->device[device].context;
+            module = all.device[device].module;
+            all.device[device].module = NULL;
+        }
+        mend_mutex_unlock(&cuda->mutex);
+    }
+    if (module != NULL && cuda->functions.cuCtxPushCurrent(context) == MEND_DRIVER_OK) {
+        all.cuModuleUnload(module);
+        cuda->functions.cuCtxPopCurrent(&context);
+    }
+    return all.inner->device_close(driver, device);
+}
+
+static mend_result find_functions(const mend_driver *inner)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL); /* loaded before, and stays */
+    void *found = NULL;
+#define X(name, version, suffix, parameters)                                                       \
+    found = library != NULL ? dlsym(library, #name suffix) : NULL;                                 \
+    if (found == NULL) {                                                                           \
+        return mend_fail(MEND_ERROR_NO_DRIVER, "libcuda.so.1 has no %s", #name suffix);            \
+    }                                                                                              \
+    memcpy(&all.name, &found, sizeof(found));
+    MEND_CU_KERNEL_FUNCTIONS(X)
+#undef X
+    all.table = *inner;
+    all.table.launch = launch;
+    all.table.device_close = device_close;
+    all.inner = inner;
+    return MEND_OK;
+}
+
+mend_result mend_cuda_driver_with_kernels(const mend_driver **driver)
+{
+    const mend_driver *inner = NULL;
+    MEND_TRY(mend_cuda_driver(&inner));
+    pthread_mutex_lock(&all.mutex);
+    mend_result result = all.inner == NULL ? find_functions(inner) : MEND_OK;
+    pthread_mutex_unlock(&all.mutex);
+    *driver = result == MEND_OK ? &all.table : *driver;
+    return result;
 }
