@@ -221,7 +221,7 @@ mend_status mend_cuda_context_record(const mend_driver *driver, mend_event event
     return status == MEND_DRIVER_OK ? functions->cuCtxRecordEvent(current, event) : status;
 }
 
-/* The library never launches. Tools and tests do, by lab/driver/kernels.h. */
+/* The library never launches; tools and tests have a table that does. */
 mend_status mend_cuda_launch(const mend_driver *driver, mend_stream stream,
                              const mend_kernel *kernel)
 {
