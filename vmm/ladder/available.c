@@ -18,7 +18,7 @@ static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_cap
     mend_room found = *room;
     mend_shortage shortage = heap->shortage;
     mend_attainable attainable = heap->budget.attainable;
-    mend_attainable_learn(heap);
+    mend_attainable_look(heap, true);
     found.device_free_bytes = heap->shortage.device_free_bytes;
     found.group_bytes = mend_report_group_bytes(heap);
     found.pinned_bytes = mend_chunks_kept_by_pins(&heap->chunks);
@@ -56,8 +56,10 @@ static mend_result look(mend_heap *heap, mend_request *asking, mend_room *room)
 {
     bool is_captured = false;
     heap->streams.asks_any = asking->stream == MEND_STREAM_UNKNOWN;
-    mend_group_show_chunks(heap, asking->group);
-    heap->chunks.parks_none = asking->group != 0;
+    if (asking->group != 0) {
+        mend_group_show_chunks(heap, asking->group);
+        heap->chunks.parks_none = true;
+    }
     mend_result result = mend_ladder_refresh(heap, asking);
     if (result == MEND_OK) {
         result = refresh_own(heap, asking);

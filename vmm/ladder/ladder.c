@@ -280,9 +280,9 @@ static mend_outcome take_turn(climb *c)
     mend_history_begin_call(&heap->history, MEND_CAUSE_REQUEST);
     c->before = mark_of(heap, began_ns);
     outcome = in_mapped(heap, c->request, true, &c->span);
-    if (outcome == MEND_NOTHING) {
+    if (outcome == MEND_NOTHING && c->request->group != 0) {
         mend_group_show_chunks(heap, c->request->group);
-        heap->chunks.parks_none = c->request->group != 0;
+        heap->chunks.parks_none = true;
     }
     return outcome;
 }
@@ -342,7 +342,7 @@ static mend_outcome search(climb *c)
             outcome = behind_compactions(c);
         }
         if (outcome == MEND_NOTHING && (c->waits_on_host || heap->shortage.refused_bytes > 0)) {
-            mend_attainable_look(heap);
+            mend_attainable_look(heap, false);
         }
     } while (outcome == MEND_NOTHING && mend_heap_frees(heap) != frees_before &&
              ++searches < SEARCHES);

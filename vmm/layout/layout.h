@@ -355,10 +355,23 @@ static inline uint64_t mend_cache_run_bytes(const mend_span *span)
 
 /* ---- ready.c --------------------------------------------------------------------------------- */
 
+/* Whether memory may have to wait for others before the stream may use it; UNKNOWN: be idle. */
+static inline bool mend_layout_stamps_matter(const mend_heap *heap, uint32_t stream)
+{
+    return stream == MEND_STREAM_UNKNOWN || mend_streams_are_several(&heap->streams);
+}
+
 /* Whether all of [address, address + size) of a run is ready for the stream; for
- * MEND_STREAM_UNKNOWN: is idle. Joins spans of the run that have become idle. */
-bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
-                          uint32_t stream, bool behind_wait);
+ * MEND_STREAM_UNKNOWN: is idle; and where stamps matter, the first span that is not, or NULL. Joins
+ * spans of the run that have become idle. */
+const mend_span *mend_layout_find_blocked(mend_heap *heap, mend_run *run, uint64_t address,
+                                          uint64_t size_bytes, uint32_t stream, bool behind_wait);
+static inline bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address,
+                                        uint64_t size_bytes, uint32_t stream, bool behind_wait)
+{
+    return !mend_layout_stamps_matter(heap, stream) ||
+           mend_layout_find_blocked(heap, run, address, size_bytes, stream, behind_wait) == NULL;
+}
 
 /* The same for an empty chunk; what is not mapped is ready. Remembers a stamp that holds it, so
  * that no search looks into the run again before that has passed. */

@@ -23,10 +23,9 @@
 #define CHUNK_OF(node) MEND_CONTAINER_OR_NULL(node, mend_chunk, by_address)
 
 /* Ranges have sums of the chunks that are mapped in them. */
-static mend_chunk_sums *sums_at(mend_chunks *chunks, int zone, uint64_t address)
+static mend_chunk_sums *sums_at(mend_chunks *chunks, uint64_t address)
 {
-    const mend_heap *heap = MEND_CONTAINER_OF(chunks, mend_heap, chunks);
-    mend_range *range = zone == MEND_ZONE_RANGE ? mend_range_at(heap, address) : NULL;
+    mend_range *range = mend_range_at(MEND_CONTAINER_OF(chunks, mend_heap, chunks), address);
     return range != NULL ? &range->sums : NULL;
 }
 

@@ -56,15 +56,12 @@ static mend_span *find_span(mend_heap *heap, mend_run *run, uint64_t address, ui
 }
 
 /* A span of the stretch that the stream may not use; NULL: it may use all. */
-static const mend_span *find_blocked(mend_heap *heap, mend_run *run, uint64_t address,
-                                     uint64_t size_bytes, uint32_t stream, bool behind_wait)
+const mend_span *mend_layout_find_blocked(mend_heap *heap, mend_run *run, uint64_t address,
+                                          uint64_t size_bytes, uint32_t stream, bool behind_wait)
 {
     assert(mend_mutex_is_held(&heap->state));
     assert(address >= run->address);
     assert(address + size_bytes <= mend_run_end(run));
-    if (!mend_streams_are_several(&heap->streams) && stream != MEND_STREAM_UNKNOWN) {
-        return NULL;
-    }
     if (address == mend_run_end(run)) { /* nothing is asked about */
         assert(size_bytes == 0);
         return NULL;
@@ -82,12 +79,6 @@ static const mend_span *find_blocked(mend_heap *heap, mend_run *run, uint64_t ad
         span = span->next;
     }
     return span;
-}
-
-bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
-                          uint32_t stream, bool behind_wait)
-{
-    return find_blocked(heap, run, address, size_bytes, stream, behind_wait) == NULL;
 }
 
 static void note_if_kept(mend_heap *heap, mend_chunk *chunk)
@@ -109,9 +100,12 @@ bool mend_layout_chunk_is_ready(mend_heap *heap, mend_chunk *chunk, uint32_t str
         note_if_kept(heap, chunk);
         return false;
     }
+    if (!mend_layout_stamps_matter(heap, stream)) {
+        return true;
+    }
     mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], chunk->address);
     const mend_span *blocked =
-        find_blocked(heap, run, chunk->address, chunk->size_bytes, stream, behind_wait);
+        mend_layout_find_blocked(heap, run, chunk->address, chunk->size_bytes, stream, behind_wait);
     if (blocked != NULL && !chunk->is_parked) {
         chunk->held_by = mend_waits_first_blocking(streams, &blocked->waits, stream, behind_wait);
         note_if_kept(heap, chunk);

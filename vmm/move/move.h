@@ -26,42 +26,6 @@ bool mend_access_includes(const mend_heap *heap, int device);
  */
 mend_result mend_access_add(mend_heap *heap, int device);
 
-/* ---- attainable.c ---------------------------------------------------------------------------- */
-
-/*
- * While the driver refuses nothing, Mend does not ask. When it refuses a creation, Mend asks how
- * much is free: the reserved plus the free memory is the *attainable* limit. Room, pressure and
- * plans use it from then on, so that Mend does not create chunks for a hopeless plan and release
- * them again. It asks again before a request fails for lack of memory, after a number of allocated
- * bytes, and after a trim, because others may have freed memory.
- *
- * Written under both locks of the heap, read under `state`.
- */
-
-/* Forgets what the device can give; the limit applies. */
-void mend_attainable_forget(mend_heap *heap);
-
-/* Called after the driver refused a creation: asks it for its free memory, once in a search, and
- * once more each time that the answer is forgotten. A driver scope is open. */
-void mend_attainable_note_refusal(mend_heap *heap);
-
-/* Asks the driver for its free memory, as after a refusal. A driver scope is open. */
-void mend_attainable_learn(mend_heap *heap);
-
-/* Called when a search begins: asks again if the last answer is old. A driver scope is open. */
-void mend_attainable_begin_search(mend_heap *heap);
-
-/* Called if there is no room, perhaps because of the device: asks again, once in a search. True if
- * there is more memory now. A driver scope is open. */
-bool mend_attainable_has_grown(mend_heap *heap);
-
-/* Asks the driver for its free memory, and notes it in heap->shortage. A driver scope is open. */
-void mend_attainable_look(mend_heap *heap);
-
-/* By that answer: what the device lacks for what it refused, with what it lacks of what the pool is
- * to leave free; all of it, if the driver refuses although it counts enough as free. 0 for 0. */
-uint64_t mend_attainable_lack(const mend_heap *heap, uint64_t refused_bytes);
-
 /* ---- compact.c ------------------------------------------------------------------------------- */
 
 /*
@@ -246,6 +210,9 @@ typedef struct mend_driver_scope {
 mend_result mend_driver_scope_open(mend_heap *heap, mend_driver_scope *scope);
 void mend_driver_scope_close(mend_heap *heap, mend_driver_scope *scope);
 
+/* The way into a call: opens one, and settles what is owed. As above. */
+mend_result mend_enter(mend_heap *heap, mend_driver_scope *scope);
+
 /* Notes a failed driver call, and returns its result. */
 mend_result mend_driver_refused(mend_heap *heap, mend_driver_call call, mend_status status);
 
@@ -320,7 +287,10 @@ static inline mend_outcome mend_outcome_without_host_memory(void)
 /* The caller holds both locks. */
 
 /* Reserves nodes for `count` calls of mend_retire_mapping. False if malloc fails. */
-bool mend_retire_reserve(mend_heap *heap, size_t count);
+static inline bool mend_retire_reserve(mend_heap *heap, size_t count)
+{
+    return mend_slab_reserve(&heap->retire.nodes, count);
+}
 
 /* Retires a mapping of a chunk, which is still in the zone that the mapping was in; takes over the
  * nodes of *waits. */
@@ -349,7 +319,15 @@ void mend_retire_foreign(mend_heap *heap, uint64_t address, uint64_t size_bytes,
  * stream of the current call, or MEND_STREAM_UNKNOWN), or while copies of a failed transaction may
  * run. Calls the driver.
  */
-void mend_retire_flush(mend_heap *heap, uint32_t asking);
+void mend_retire_unmap_idle(mend_heap *heap, uint32_t asking);
+static inline void mend_retire_flush(mend_heap *heap, uint32_t asking)
+{
+    heap->retire.refused = MEND_DRIVER_OK;
+    heap->retire.lacked_nodes = false;
+    if (heap->chunks.owing.count[MEND_OWED_MAPPING] > 0) {
+        mend_retire_unmap_idle(heap, asking); /* a refusal is noted in heap->retire.refused */
+    }
+}
 
 /* Retired mappings by address: the first one, and the next one; NULL: none. */
 mend_retired *mend_retire_first(const mend_heap *heap);
@@ -375,15 +353,16 @@ mend_result mend_dissolve_aliases(mend_heap *heap, bool *any);
 
 /* The caller holds both locks; slow driver calls release `state`. Never in a transaction. */
 
-/* The way into a call: opens a driver scope, and settles what is owed. Results as
- * mend_driver_scope_open. */
-mend_result mend_enter(mend_heap *heap, mend_driver_scope *scope);
-
-/* In an open scope: settles what is owed up to this kind, if there is more than retired mappings;
- * or these kinds alone; or what is owed of ranges, which may create memory: not while a request
- * lacks it. `asking`: as for mend_retire_flush. Notes no failure. */
-void mend_settle(mend_heap *heap, mend_owed_kind last, uint32_t asking);
+/* In an open scope: settles what is owed of these kinds; or up to a kind, if there is more than
+ * retired mappings; or what is owed of ranges, which may create memory: not while a request lacks
+ * it. `asking`: as for mend_retire_flush. Notes no failure. */
 void mend_settle_these(mend_heap *heap, mend_owed_kind first, mend_owed_kind last, uint32_t asking);
+static inline void mend_settle(mend_heap *heap, mend_owed_kind last, uint32_t asking)
+{
+    if (mend_owing_any(&heap->chunks.owing, last)) {
+        mend_settle_these(heap, MEND_OWED_RESTORE, last, asking);
+    }
+}
 void mend_settle_ranges(mend_heap *heap);
 
 /* The mappings of live blocks alone. The first failure: MEND_ERROR_OUT_OF_HOST_MEMORY,
@@ -440,6 +419,37 @@ bool mend_step_end_copies(mend_heap *heap, mend_stream stream);
 bool mend_step_copies_have_ended(const mend_heap *heap);
 
 void mend_step_note_peaks(mend_heap *heap);
+
+/*
+ * While the driver refuses nothing, Mend does not ask. When it refuses a creation, Mend asks how
+ * much is free: the reserved plus the free memory is the *attainable* limit. Room, pressure and
+ * plans use it from then on, so that Mend does not create chunks for a hopeless plan and release
+ * them again. It asks again before a request fails for lack of memory, after a number of allocated
+ * bytes, and after a trim, because others may have freed memory.
+ *
+ * Written under both locks of the heap, read under `state`.
+ */
+
+/* Forgets what the device can give; the limit applies. */
+static inline void mend_attainable_forget(mend_heap *heap)
+{
+    heap->budget.attainable = (mend_attainable){0};
+}
+
+/* Called when a search begins: asks again if the last answer is old. A driver scope is open. */
+void mend_attainable_begin_search(mend_heap *heap);
+
+/* Called if there is no room, perhaps because of the device: asks again, once in a search. True if
+ * there is more memory now. A driver scope is open. */
+bool mend_attainable_has_grown(mend_heap *heap);
+
+/* Asks the driver for its free memory, and notes it in heap->shortage; in the attainable limit if
+ * there is one already, or if `learns`. A driver scope is open. */
+void mend_attainable_look(mend_heap *heap, bool learns);
+
+/* By that answer: what the device lacks for what it refused, with what it lacks of what the pool is
+ * to leave free; all of it, if the driver refuses although it counts enough as free. 0 for 0. */
+uint64_t mend_attainable_lack(const mend_heap *heap, uint64_t refused_bytes);
 
 /* ---- trim.c ---------------------------------------------------------------------------------- */
 

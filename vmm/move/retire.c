@@ -9,11 +9,6 @@
 
 #define RETIRED_OF(at) MEND_CONTAINER_OR_NULL(at, mend_retired, owed)
 
-bool mend_retire_reserve(mend_heap *heap, size_t count)
-{
-    return mend_slab_reserve(&heap->retire.nodes, count);
-}
-
 static void retire(mend_heap *heap, const mend_retired *mapping)
 {
     mend_retired *retired = mend_slab_take(&heap->retire.nodes);
@@ -170,7 +165,7 @@ static mend_retired *find_idle(mend_heap *heap, mend_retired *at)
     return at;
 }
 
-static void unmap_idle(mend_heap *heap, uint32_t asking)
+void mend_retire_unmap_idle(mend_heap *heap, uint32_t asking)
 {
     mend_wait_env room = mend_heap_wait_env(heap);
     close_epochs(heap);
@@ -189,15 +184,6 @@ static void unmap_idle(mend_heap *heap, uint32_t asking)
         }
         unmap_batch(heap, at, end, size_bytes);
         at = find_idle(heap, end);
-    }
-}
-
-void mend_retire_flush(mend_heap *heap, uint32_t asking)
-{
-    heap->retire.refused = MEND_DRIVER_OK;
-    heap->retire.lacked_nodes = false;
-    if (heap->chunks.owing.count[MEND_OWED_MAPPING] > 0) {
-        unmap_idle(heap, asking); /* a refusal is noted in heap->retire.refused */
     }
 }
 

@@ -232,25 +232,9 @@ void mend_settle_these(mend_heap *heap, mend_owed_kind first, mend_owed_kind las
     *mend_process_failure() = noted; /* of the call, if of any */
 }
 
-void mend_settle(mend_heap *heap, mend_owed_kind last, uint32_t asking)
-{
-    if (mend_owing_any(&heap->chunks.owing, last)) {
-        mend_settle_these(heap, MEND_OWED_RESTORE, last, asking);
-    }
-}
-
 void mend_settle_ranges(mend_heap *heap)
 {
     mend_settle_these(heap, MEND_OWED_ZEROS, MEND_OWED_RANGE, MEND_STREAM_UNKNOWN);
-}
-
-mend_result mend_enter(mend_heap *heap, mend_driver_scope *scope)
-{
-    mend_result result = mend_driver_scope_open(heap, scope);
-    if (result == MEND_OK) {
-        mend_settle(heap, MEND_OWED_SPARE, MEND_STREAM_UNKNOWN);
-    }
-    return result;
 }
 
 void mend_settle_all(mend_heap *heap)

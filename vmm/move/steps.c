@@ -1,8 +1,12 @@
 /*
  * The steps of all transactions (grow.c, exchange.c; sleep and wake): memory is claimed or created,
- * made usable at addresses, and on the way back unmapped, released, and where it was.
+ * made usable at addresses, and on the way back unmapped, released, and where it was. And how much
+ * of the limit the device can give, which is asked when it refuses: a limit may be the complete
+ * device, which no pool can get, because contexts, other pools and other programs hold a part.
  */
 #include "move/move.h"
+#include "policy/constants.h"
+#include "share/share.h"
 
 /* How many times a call is repeated after NOT_READY, a lack of memory that some drivers overcome by
  * themselves: after longer and longer pauses, without the lock. */
@@ -105,8 +109,9 @@ mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, mend_backing 
 {
     mend_status status = mend_chunk_create(&heap->chunks, size_bytes, backing, chunk);
     mend_result result = mend_driver_result(heap, MEND_CALL_create, status);
-    if (result == MEND_ERROR_OUT_OF_MEMORY && backing != MEND_BACKING_HOST) {
-        mend_attainable_note_refusal(heap);
+    if (result == MEND_ERROR_OUT_OF_MEMORY && backing != MEND_BACKING_HOST &&
+        (!heap->shortage.device_is_asked || !heap->budget.attainable.is_known)) {
+        mend_attainable_look(heap, true); /* once in a search, and when the answer is forgotten */
     }
     return result;
 }
@@ -169,4 +174,53 @@ void mend_step_note_peaks(mend_heap *heap)
             mend_max_u64(zone->peak_reserved_bytes,
                          zone->live_bytes + heap->zones[i].free_bytes - heap->chunks.away_in[i]);
     }
+}
+
+/* ---- what the device can give ---------------------------------------------------------------- */
+
+void mend_attainable_look(mend_heap *heap, bool learns)
+{
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+    mend_status status = heap->driver->memory_info(heap->driver, &free_bytes, &total_bytes);
+    bool is_told = status == MEND_DRIVER_OK;
+    uint64_t known_bytes = free_bytes + heap->chunks.reserved_bytes;
+    uint64_t own_bytes = known_bytes + heap->ranges.zeros_bytes;
+    heap->shortage.device_is_asked = true;
+    heap->shortage.device_free_bytes = is_told ? free_bytes : 0;
+    heap->shortage.device_debt_bytes =
+        is_told && heap->config.ration != NULL ? mend_ration_debt(heap->config.ration) : 0;
+    heap->shortage.others_bytes = is_told && total_bytes > own_bytes ? total_bytes - own_bytes : 0;
+    heap->budget.attainable = (mend_attainable){
+        .is_known = is_told && (learns || heap->budget.attainable.is_known),
+        .bytes = known_bytes,
+        .asked_at_bytes = MEND_HEAP_SUM(heap, allocated_bytes),
+    };
+}
+
+uint64_t mend_attainable_lack(const mend_heap *heap, uint64_t refused_bytes)
+{
+    const uint64_t free_bytes = heap->shortage.device_free_bytes;
+    return refused_bytes - (refused_bytes > free_bytes ? free_bytes : 0) +
+           (refused_bytes > 0 ? heap->shortage.device_debt_bytes : 0);
+}
+
+void mend_attainable_begin_search(mend_heap *heap)
+{
+    const mend_attainable *known = &heap->budget.attainable;
+    uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes) - known->asked_at_bytes;
+    if (mend_budget_is_below_limit(heap) &&
+        allocated / LIMITS_OF_WINDOW >= heap->config.limit_bytes) {
+        mend_attainable_look(heap, false);
+    }
+}
+
+bool mend_attainable_has_grown(mend_heap *heap)
+{
+    uint64_t before = mend_budget_hard_limit(heap);
+    if (!mend_budget_is_below_limit(heap) || heap->shortage.device_is_asked) {
+        return false;
+    }
+    mend_attainable_look(heap, false);
+    return mend_budget_hard_limit(heap) > before;
 }

@@ -253,7 +253,8 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
     chunk->zone = zone;
     if (address != 0) {
         enter_mapped(chunks, chunk);
-        chunk->sums = chunks->sums_at != NULL ? chunks->sums_at(chunks, zone, address) : NULL;
+        const bool has_sums = zone == MEND_CHUNK_ZONE_WITH_SUMS && chunks->sums_at != NULL;
+        chunk->sums = has_sums ? chunks->sums_at(chunks, address) : NULL;
         mend_chunk_count_in_sums(chunk, true);
     }
     if (chunk->on_host) {

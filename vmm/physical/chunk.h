@@ -46,8 +46,8 @@ typedef enum mend_export_way {
     MEND_EXPORT_WAYS
 } mend_export_way;
 
-/* Zones of addresses, which the layout names. */
-enum { MEND_CHUNK_ZONES = 3 };
+/* Zones of addresses, which the layout names; the last one has areas with sums. */
+enum { MEND_CHUNK_ZONES = 3, MEND_CHUNK_ZONE_WITH_SUMS = MEND_CHUNK_ZONES - 1 };
 
 /* What is mapped in one area of addresses, which the layout names. */
 typedef struct mend_chunk_sums {
@@ -131,7 +131,7 @@ typedef struct mend_chunks {
     mend_list noted;       /* in `empty`, to be parked by the next search */
     bool parks_none;       /* while a request of a group looks for chunks */
     mend_tree all;         /* that have memory, by number */
-    mend_chunk_sums *(*sums_at)(struct mend_chunks *chunks, int zone, uint64_t address);
+    mend_chunk_sums *(*sums_at)(struct mend_chunks *chunks, uint64_t address);
     mend_slab slab;
     uint64_t reserved_bytes;
     uint64_t empty_bytes;

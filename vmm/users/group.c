@@ -172,9 +172,8 @@ mend_result mend_group_leave(mend_heap *heap, mend_group *group, mend_stream str
 void mend_group_show_chunks(mend_heap *heap, uint32_t group)
 {
     mend_streams *streams = &heap->streams;
-    for (uint32_t i = group != 0 ? mend_slots_first_of(streams, group) : MEND_STREAM_UNKNOWN;
-         i != MEND_STREAM_UNKNOWN; i = mend_slots_next_of(streams, i)) {
-        mend_chunks_show(&heap->chunks, i);
+    MEND_SLOTS_EACH(slot, streams, group) {
+        mend_chunks_show(&heap->chunks, slot);
     }
 }
 

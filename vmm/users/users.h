@@ -93,7 +93,7 @@ void mend_group_watch_again(mend_heap *heap, mend_stream stream);
 mend_result mend_group_leave(mend_heap *heap, mend_group *group, mend_stream stream);
 
 /* Searches for empty chunks meet those that the group keeps (physical/parked.c): before it ends,
- * and before a request of its own. 0: none. Under `state`. */
+ * and before a request of its own. Under `state`. */
 void mend_group_show_chunks(mend_heap *heap, uint32_t group);
 
 /* The number of a capture's group, which is created if there is none; that calls the driver.
