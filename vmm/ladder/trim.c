@@ -222,21 +222,23 @@ uint64_t mend_ladder_give_back(mend_heap *heap, mend_need need, bool *gave)
     const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     const uint64_t keep_bytes = reserved_bytes - mend_min_u64(need.bytes, reserved_bytes);
     const uint64_t address_bytes = heap->space.address_bytes;
+    const uint64_t held_bytes = reserved_bytes + heap->ranges.zeros_bytes;
     mend_driver_scope scope;
-    bool any = false;
     if (mend_enter(heap, &scope) == MEND_OK) {
         mend_attainable_forget(heap);
         mend_result result = trim_to(heap, keep_bytes, need.is_captured, &released_bytes);
         if (need.may_wait && result == MEND_OK && heap->chunks.reserved_bytes > keep_bytes) {
             result = wait_and_trim(heap, keep_bytes, &released_bytes);
         }
-        any = need.may_wait && released_bytes < need.bytes &&
-              mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
+        if (need.may_wait && released_bytes < need.bytes) {
+            (void)mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
+        }
         mend_space_trim(&heap->space, 0); /* including the oldest */
         mend_driver_scope_close(heap, &scope);
         note_trim(heap, result, released_bytes);
     }
-    *gave = any || released_bytes > 0 || heap->space.address_bytes < address_bytes;
+    *gave = heap->chunks.reserved_bytes + heap->ranges.zeros_bytes < held_bytes ||
+            heap->space.address_bytes < address_bytes;
     return need.may_wait ? 0 : waiting_bytes(heap);
 }
 
