@@ -71,6 +71,8 @@ class Autoload(ProgramTest):
         )
         wrong = "MEND_STACKS is 'all'; it takes a size as 1MiB, or 0"
         self.succeeds(self.off, stderr=wrong, MEND_TORCH="1", MEND_STACKS="all")
+        for none in ("0MiB", "00", " 0.0"):
+            self.succeeds("assert mend.torch.is_enabled()", MEND_TORCH="1", MEND_STACKS=none)
 
     def test_plug_ins_of_engines_import_nothing_of_theirs(self):
         """They change it where it is imported, once: custom all-reduce registers nothing."""

@@ -423,7 +423,13 @@ bool trial_put_to_sleep(trial *t, const operation *op)
     const bool had_exported = trial_any_was_exported(t, call.pool);
     const matching m = match(t, &call);
     const uint64_t before = graphs_asleep(t, call.pool, &call);
-    trial_call_pool(t, op->thread % t->turns.count, &call);
+    const uint64_t asleep_bytes = trial_stats(t, call.pool).asleep_bytes;
+    const mend_result result = trial_call_pool(t, op->thread % t->turns.count, &call);
+    trial_claim(t, TRIAL_MODEL,
+                result == MEND_OK || t->disturbed ||
+                    trial_stats(t, call.pool).asleep_bytes ==
+                        asleep_bytes + call.slept.asleep_bytes,
+                "a sleep that failed does not say what sleeps since");
     trial_claim(t, TRIAL_MODEL, t->disturbed || graphs_asleep(t, call.pool, &call) <= before,
                 "memory of graphs sleeps that was to stay awake");
     judge_matches(t, &call, &m);

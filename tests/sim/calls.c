@@ -286,6 +286,7 @@ typedef struct held {
     uint64_t most_bytes; /* that the pool can hold */
     uint64_t peer_bytes; /* of the other pool */
     uint64_t peer_chunk; /* its largest */
+    uint64_t peer_waits;
     uint64_t owed_bytes;
 } held;
 
@@ -300,6 +301,7 @@ static held look_at_held(trial *t, int pool)
                   .most_bytes = mend_max_u64(heap->config.limit_bytes, heap->chunks.reserved_bytes),
                   .peer_bytes = t->pools[peer].pool->heap.chunks.reserved_bytes,
                   .peer_chunk = trial_largest_chunk(t, peer),
+                  .peer_waits = t->pools[peer].pool->heap.streams.host_waits,
                   .owed_bytes = trial_owed_bytes(t),
                   .reservations = heap->space.reservation_count,
                   .compactions = heap->counters.compactions,
@@ -341,6 +343,31 @@ static void judge_gift(trial *t, const trial_call *call, const held *before)
                 (unsigned long long)(before->peer_bytes - after.peer_bytes));
 }
 
+/* All that could be free for a request once all work is done; 0: nobody can tell. A block may also
+ * lie beside live ones. */
+static uint64_t free_at_most(trial *t, const trial_call *call)
+{
+    const bool is_sure =
+        t->pool_count == TRIAL_POOLS && t->config.plain == 0 && t->config.file_percent == 0 &&
+        t->config.quiet == 0 && t->config.address_devices == 0 && !t->had_any_zeros &&
+        trial_can_make_chunks(t, call->pool) && !trial_has_host(t) && trial_lingering_bytes(t) == 0;
+    const uint64_t beside_bytes =
+        trial_makes_chunks(call) ? 0 : trial_stats(t, call->pool).free_partial_bytes;
+    return is_sure ? trial_room_with_peer_pools(t, call->pool, false) + beside_bytes : 0;
+}
+
+/* Not all that the other pool has free would be enough. */
+static void judge_vain_wait(trial *t, const trial_call *call, const held *before)
+{
+    const uint64_t size_bytes = call->kind == CALL_COMMIT ? call->needed_bytes : call->size_bytes;
+    trial_claim(t, TRIAL_MODEL,
+                call->most_bytes == 0 || call->result != MEND_ERROR_OUT_OF_MEMORY || call->faulty ||
+                    size_bytes <= call->most_bytes ||
+                    look_at_held(t, call->pool).peer_waits == before->peer_waits,
+                "for %llu bytes the other pool waits, and at most %llu could be free",
+                (unsigned long long)size_bytes, (unsigned long long)call->most_bytes);
+}
+
 static void judge_remains(trial *t, const trial_call *call)
 {
     mend_heap *heap = &t->pools[call->pool].pool->heap;
@@ -375,8 +402,10 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     trial_call_kind outer_kind = t->calling_kind;
     int outer_thread = t->calling_thread;
     int outer_stream = t->calling_stream;
+    int outer_pool = t->calling_pool;
     t->calling_kind = call->kind;
     t->calling_stream = call->at;
+    t->calling_pool = call->pool;
     t->calling_thread = thread == HERE ? outer_thread : thread;
     t->has_called = true;
     t->refused = false;
@@ -388,6 +417,7 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     call->room_bytes = is_judged ? room_for(t, call) : 0;
     call->stays_bytes = is_judged ? trial_room_to_stay(t, call->pool) : 0;
     call->makes_none = is_judged && !trial_can_make_chunks(t, call->pool);
+    call->most_bytes = is_judged ? free_at_most(t, call) : 0;
     note_recorded(t, call, t->calling_thread);
     const held before_it = look_at_held(t, call->pool);
     turns_run(&t->turns, thread == HERE ? 0 : thread, trial_perform, call);
@@ -395,12 +425,14 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     t->calling_kind = outer_kind;
     t->calling_thread = outer_thread;
     t->calling_stream = outer_stream;
+    t->calling_pool = outer_pool;
     t->outcome->tally.answered[t->op->kind][call->result % TRIAL_RESULTS]++;
     call->faulty = call->faulty || t->disturbed || t->refused;
     t->may_unmap |= trial_may_remap(t, call) && call->faulty;
     judge_remains(t, call);
     judge_failed(t, call, &before_it);
     judge_gift(t, call, &before_it);
+    judge_vain_wait(t, call, &before_it);
     judge_lost(t, call);
     bool is_full = is_request && call->result == MEND_ERROR_OUT_OF_MEMORY;
     t->pools[call->pool].out_of_memory += is_full && !t->refused;

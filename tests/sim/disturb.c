@@ -100,7 +100,7 @@ static void spring(void *context, const char *call, int is_after)
     if (is_after || !can_spring(t, call)) {
         return;
     }
-    const bool is_unseen = !trial_captures_are_known(t); /* what is done now may tell the pool */
+    const bool is_unseen = !trial_a_capture_is_known(t); /* what is done now may tell the pool */
     t->ambush.set = false;
     t->disturbed = true;
     t->outcome->tally.ambushes[t->ambush.action]++;

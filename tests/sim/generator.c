@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "tests/sim/scenes.h"
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define PICK(random, ...)                                                                          \
     pick(random, (const uint32_t[]){__VA_ARGS__}, COUNT(((const uint32_t[]){__VA_ARGS__})))
@@ -420,82 +422,6 @@ static void draw_only_group(trial_random *places, size_t count, const trial_conf
     ops[GROUPED + LAUNCHED] = (operation){.kind = OP_GROUP_RELEASE};
 }
 
-/* Operations that belong together and by chance seldom follow each other. The slot, the streams,
- * which are counted from a drawn one, and the sizes that are 0 here are those of the scene. */
-enum { SCENE_STEPS = 7, TIGHT = 1, NONE = 2 };
-static const struct scene_step {
-    uint8_t kind;
-    uint8_t stream;
-    uint8_t amount;
-    uint8_t size;
-} scenes[][SCENE_STEPS] = {
-    /* The wait of a check is refused, and the memory is used at once. Most of those with checks. */
-    {{OP_ALLOC, 0, 1, 0},
-     {OP_FAULT, 0, 0, FAULT_OF_SYNCHRONIZE},
-     {OP_FREE, 0, 4, 0},
-     {OP_ALLOC, 0, 1, 0},
-     {OP_ADVANCE, 0, 4, 0},
-     {OP_VERIFY, 0, 0, 0},
-     {OP_TRIM, 0, 0, 0}},
-    /* A block that nobody used is freed elsewhere, while the former owner of its memory runs. */
-    {{OP_ALLOC, 0, 1, 0},
-     {OP_SET_LIMIT, 0, 0, TIGHT},
-     {OP_FREE, 0, 32, 0},
-     {OP_ALLOC, 1, 0, 0},
-     {OP_FREE, 2, 4, 0},
-     {OP_ALLOC, 2, 1, 0},
-     {OP_SET_LIMIT, 0, 0, NONE}},
-    /* Pages are free while a declared stream reads them, and are committed again. */
-    {{OP_RANGE_CREATE, 0, 3, 0},
-     {OP_COMMIT, 0, 1, 0},
-     {OP_SET_LIMIT, 0, 0, TIGHT},
-     {OP_DECOMMIT, 0, 64, 0},
-     {OP_COMMIT, 0, 1, 0},
-     {OP_SYNCHRONIZE, 0, 0, 0},
-     {OP_SET_LIMIT, 0, 0, NONE}},
-    /* An import is closed under the work that reads it. */
-    {{OP_ALLOC, 0, 1, 0},
-     {OP_EXPORT, 0, 0, 0},
-     {OP_IMPORT, 0, 0, 0},
-     {OP_USE_IMPORT, 0, 3, 0},
-     {OP_USE_IMPORT, 1, 3, 0},
-     {OP_CLOSE, 0, 0, 0},
-     {OP_SYNCHRONIZE, 0, 0, 0}},
-    /* A sleep to the host, and one to a file; what the first one left is of no use then. */
-    {{OP_ALLOC, 0, 1, 0},
-     {OP_SLEEP, 6, 0, 4},
-     {OP_WAKE, 0, 0, 0},
-     {OP_WRITE, 0, 0, 0},
-     {OP_SLEEP, 6, 21, 7},
-     {OP_WAKE, 0, 0, 0},
-     {OP_READ_KEPT, 0, 1, 0}},
-};
-
-static void draw_scenes(trial_random *places, size_t count, const trial_config *config,
-                        operation *ops)
-{
-    trial_random random = {trial_random_next(places)};
-    const bool checks = config->check != 0;
-    const bool has_them = trial_random_below(&random, 2) == 0 || checks;
-    for (size_t i = 0; i + SCENE_STEPS < count && has_them; i++) {
-        const uint64_t numbers = trial_random_next(&random);
-        if (numbers % 40 != 0) {
-            continue;
-        }
-        const size_t drawn = checks && (numbers >> 48) % 8 != 0 ? 0 : (numbers >> 8);
-        const struct scene_step *scene = scenes[drawn % COUNT(scenes)];
-        const uint8_t drawn_size = (uint8_t)(numbers >> 32);
-        for (int k = 0; k < SCENE_STEPS; k++) {
-            ops[i++] = (operation){.kind = scene[k].kind,
-                                   .slot = (uint8_t)(numbers >> 16),
-                                   .stream = (uint8_t)((numbers >> 24) % 8 + scene[k].stream),
-                                   .size = scene[k].size != 0 ? scene[k].size : drawn_size,
-                                   .alignment = (uint8_t)(scene[k].kind == OP_FAULT),
-                                   .amount = scene[k].amount};
-        }
-    }
-}
-
 /* Few addresses, of which a range has more than half until the end, where a block of all memory
  * must find some. */
 static void draw_wide_range(trial_random *places, size_t count, trial_config *config,
@@ -589,9 +515,10 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     draw_lost_mappings(&places, count, ops);
     draw_end_of_device(&places, count, ops);
     draw_only_group(&places, count, config, ops);
-    draw_scenes(&places, count, config, ops);
+    trial_draw_scenes(&places, count, config, ops);
     draw_wide_range(&places, count, config, ops);
     draw_in_one_chunk(seed, count, ops);
     draw_advice(seed, count, config, ops);
     draw_forks(&places, count, config, ops);
+    trial_draw_behind_work(seed, count, config, ops);
 }

@@ -553,3 +553,29 @@ HOLDS(sim_regressions, others_that_gave_are_asked_again, "event_delay_ns 30, pee
 HOLDS(sim_regressions, others_give_what_free_chunks_are_short_of, "device_pages 16, peer_pool 1",
       "SIBLING_ALLOC size 164 / ADD_CALLBACK / RANGE_CREATE slot 2 size 3 amount 4 / FREE / ALLOC "
       "size 154 / COMMIT slot 2 alignment 4")
+
+/* Seed 1044: the zeros of a destroyed range went back while a peer pool was asked, and counted as
+ * nothing given. */
+HOLDS(sim_regressions, zeros_that_end_while_a_peer_pool_is_asked_are_given,
+      "device_pages 16, chunk_pages 0, peer_pool 1, unfenced_pages 1",
+      "ALLOC slot 31 size 226 / SIBLING_ALLOC slot 32 size 225 / RANGE_CREATE alignment 1 / ZEROS "
+      "/ RANGE_DESTROY / FOREIGN amount 247 / FREE slot 31 / FREE slot 32 amount 5 / ALLOC size "
+      "229")
+
+/* Seed 1164: it gave back for the first page what the others then lacked. */
+HOLDS(sim_regressions, a_commit_that_is_refused_gives_nothing_back,
+      "device_pages 300, peer_pool 1, keep_free_percent 25",
+      "RANGE_CREATE size 6 amount 2 / ALLOC slot 31 size 226 / SIBLING_ALLOC slot 32 size 225 / "
+      "FOREIGN amount 247 / FREE slot 31 / FREE slot 32 / COMMIT alignment 2")
+
+/* Seed 1410: less was free than the pool owed and lacked, and the peer pool was not asked. */
+HOLDS(sim_regressions, a_peer_pool_pays_what_one_chunk_owes, "peer_pool 1, keep_free_percent 25",
+      "ALLOC slot 1 size 26 / ALLOC slot 31 size 225 / SET_LIMIT size 1 / FREE slot 31 / TRIM / "
+      "ALLOC size 224 / SIBLING_ALLOC slot 2 size 221 / FOREIGN amount 122 / FREE / FREE slot 2 / "
+      "ALLOC size 224 amount 16")
+
+/* Seed 1008: one page less was free than the limit allowed; the commit ended when it had given that
+ * back, too. */
+HOLDS(sim_regressions, a_commit_gives_back_for_the_limit_and_for_the_device, "limit_percent 50",
+      "ALLOC / SLEEP / ROOM slot 1 / SET_LIMIT / FOREIGN amount 1 / RANGE_CREATE size 3 amount 251 "
+      "/ LATE_EVENTS / COMMIT alignment 11")

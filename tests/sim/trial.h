@@ -190,6 +190,7 @@ struct trial {
     trial_call_kind calling_kind;
     int calling_thread;
     int calling_stream;
+    int calling_pool;
     bool has_called; /* in the present step */
     bool had_sleep;  /* since the last look, a call of sleep or wake was made */
     bool had_quiesce;
@@ -319,7 +320,8 @@ typedef struct trial_call {
     bool makes_none;        /* trial_can_make_chunks said no before it */
     uint64_t fitting_bytes; /* of one that was refused: what the report says would fit */
     char message[160];      /* why the pool's call failed */
-    const char *remains;    /* what it left behind that it must not; NULL: nothing */
+    uint64_t most_bytes; /* that could be free for the request, once work is done; 0: not known */
+    const char *remains; /* what it left behind that it must not; NULL: nothing */
     mend_result result;
     trial *trial;
 } trial_call;
@@ -423,8 +425,8 @@ bool trial_move_to(trial *t, trial_block *block, int stream);
  * freed. */
 mend_result trial_free_by_pointer(const trial_call *call, mend_pool *pool);
 
-/* Whether each pool knows of a capture, if there is one. */
-bool trial_captures_are_known(const trial *t);
+/* Whether the pool that is called knows of a capture. */
+bool trial_a_capture_is_known(const trial *t);
 
 /* Frees a live block on the stream its state allows, for callbacks and ambushes: in a thread, which
  * is the one that runs where this is inside one of its calls. */

@@ -7,9 +7,9 @@
 #include "move/move.h"
 #include "move/ranges.h"
 
-/* The most plans for one gap: the driver may refuse the first one, the next one may lack room under
- * what the device can give, and the last one has it. */
-enum { PLANS = 3 };
+/* The most plans for one gap: one may lack room under the limit, the driver may refuse the next
+ * one, the third may lack room under what the device can give, and the last one has it. */
+enum { PLANS = 4 };
 
 /* ---- where all pages are mapped ----------------------------------------------------------------
  */
@@ -126,7 +126,22 @@ static bool has_addresses(const mend_heap *heap, const mend_part *part)
 typedef struct looked {
     mend_offer offer;
     mend_trim_walk walk;
+    bool gives_back; /* for the first time: only if that may be enough for all gaps */
 } looked;
+
+static uint64_t bytes_of_gaps(const mend_heap *heap, const mend_request *request)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < request->pages->count; i++) {
+        const mend_part *part = &request->pages->items[i];
+        mend_range_gap gap = mend_range_next_gap(heap, part->range, part->from, part->end);
+        while (gap.size_bytes > 0) {
+            bytes += gap.size_bytes;
+            gap = mend_range_next_gap(heap, part->range, gap.address + gap.size_bytes, part->end);
+        }
+    }
+    return bytes;
+}
 
 /* Carries a plan out, if there is one. If the limit forbids what it creates, chunks that fit no
  * page are given back, so that others can be created; *goes_on: there may be a plan now. */
@@ -147,7 +162,13 @@ static mend_outcome carry_out(mend_heap *heap, const mend_request *request, bool
     if (plan->lacks_host_memory) {
         return mend_outcome_without_host_memory();
     }
-    mend_result result = mend_trim_for(heap, request->stream, plan, &so_far->walk, goes_on);
+    if (!so_far->gives_back && plan->lacking_bytes != 0) {
+        const uint64_t bytes = bytes_of_gaps(heap, request);
+        so_far->walk.later_bytes =
+            bytes - mend_min_u64(plan->picked_bytes + plan->create_bytes, bytes);
+        so_far->gives_back = true;
+    }
+    mend_result result = mend_trim_for(heap, request, plan, &so_far->walk, goes_on);
     heap->counters.chunks_remade += *goes_on;
     return result == MEND_OK ? MEND_NOTHING : MEND_FAILED;
 }

@@ -173,8 +173,8 @@ static void note_shortage(climb *c)
     mend_heap *heap = c->heap;
     const mend_shortage *shortage = &heap->shortage;
     c->lacks_addresses = c->waits_on_host && shortage->no_addresses != MEND_DRIVER_OK;
-    c->need = (mend_need){mend_attainable_lack(heap, shortage->refused_bytes),
-                          shortage->refused_bytes, false};
+    c->need = (mend_need){.bytes = mend_attainable_lack(heap, shortage->refused_bytes),
+                          .whole_bytes = shortage->refused_bytes};
     if (!c->waits_on_host) {
         return;
     }
@@ -460,20 +460,19 @@ static mend_outcome ask_at_last(climb *c, bool may_wait)
     return outcome;
 }
 
-/* Whether what peer pools would get by waits may be enough; for a block also with what the pool
- * would get by its own. */
+/* Whether what peer pools would get by waits may be enough, with what the pool would get by its
+ * own. A block lacks no more than the search has said; a commit may lack more for later gaps. */
 static mend_outcome ask_whether_waits_help(climb *c, bool *may_help)
 {
     const mend_request *request = c->request;
     const uint64_t waiting_bytes = c->asked.waiting_bytes;
-    const bool is_plain = request->pages == NULL && !request->in_one_chunk && request->group == 0;
-    *may_help = c->lacks_addresses || waiting_bytes >= c->need.bytes;
-    if (*may_help || c->is_captured || !is_plain) {
+    *may_help = c->lacks_addresses || (request->pages == NULL && waiting_bytes >= c->need.bytes);
+    if (*may_help || c->is_captured) {
         return MEND_NOTHING;
     }
     const mend_outcome outcome = take_turn(c);
     *may_help = outcome == MEND_NOTHING &&
-                mend_largest_would_serve(c->heap, request, c->need, waiting_bytes);
+                mend_report_waits_would_serve(c->heap, request, c->need, waiting_bytes);
     return end_turn(c, outcome);
 }
 

@@ -26,9 +26,9 @@ typedef struct mend_need {
     uint64_t bytes;       /* about as many; UINT64_MAX: all, for addresses */
     uint64_t whole_bytes; /* what must be free for the request: `bytes` of it are lacking, or were
                            * when it was refused */
-    bool may_wait; /* for the work of the asked pool: the asker is out of memory else, and knows of
-                    * no capture that forbids it. The asked pool may not know the stream of that
-                    * capture */
+    bool may_wait;        /* for the work of the asked pool: the asker is out of memory else */
+    bool is_captured; /* a pool of the device knows of a capture, whose stream the asked pool may
+                       * not know: that waits for nothing, and records no event of the context */
 } mend_need;
 
 /* Bytes of empty chunks, but for those that groups keep for their graphs. The caller holds `state`;
@@ -64,6 +64,7 @@ typedef struct mend_asked {
     uint64_t last;   /* peer pool of the process; 0: none yet, which also begins again */
     uint64_t end_ms; /* until when the request waits for other processes; 0: it has not begun */
     uint64_t waiting_bytes; /* about as many more would come from those asked, if they waited */
+    bool is_captured;       /* as in mend_need; found out before the first is asked */
 } mend_asked;
 
 /* What the pool lends the ladder. Each function is called with `state` held and the grow lock free,
@@ -193,11 +194,10 @@ typedef struct mend_usable {
 uint64_t mend_largest_instead(mend_heap *heap, const mend_request *refused, bool is_captured,
                               const mend_usable *usable);
 
-/* Whether a block that is refused for what it needs would find its place if others gave
- * `more_bytes` to the device, with waits of the host and without compactions. The caller holds both
- * locks; no driver call. */
-bool mend_largest_would_serve(mend_heap *heap, const mend_request *refused, mend_need need,
-                              uint64_t more_bytes);
+/* Whether the refused request would find its place if the pool could hold as much, with waits of
+ * the host and without compactions. The caller holds both locks; no driver call. */
+bool mend_largest_would_serve(mend_heap *heap, const mend_request *refused,
+                              const mend_usable *usable, uint64_t attainable_bytes);
 
 /* ---- place.c --------------------------------------------------------------------------------- */
 
@@ -234,6 +234,11 @@ bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request)
  * room to create, would be enough. At least a page. The caller holds `state`; no driver call. */
 uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *request);
 
+/* Whether a request that is refused for what it needs would be served if others gave `more_bytes`
+ * to the device; as mend_largest_would_serve. */
+bool mend_report_waits_would_serve(mend_heap *heap, const mend_request *request, mend_need need,
+                                   uint64_t more_bytes);
+
 /* Notes the report as the failure, from heap->shortage and the heap; `is_captured`: a capture in
  * progress forbids waits. The caller holds both locks; no driver call. O(runs + chunks).
  * MEND_ERROR_OUT_OF_MEMORY. */
@@ -258,9 +263,9 @@ mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice
  * caller holds both locks, and a driver scope is open. */
 mend_result mend_ladder_refresh(mend_heap *heap, const mend_request *request);
 
-/* Before memory is given back: records fences of all streams, and for what was freed without one.
- * The next poll finds what has passed. */
-mend_result mend_ladder_close_all(mend_heap *heap);
+/* Before memory is given back: records fences of all streams; and for what was freed without one,
+ * if nobody knows of a capture that this would spoil. The next poll finds what has passed. */
+mend_result mend_ladder_close_all(mend_heap *heap, bool is_captured);
 
 /* Before a group is begun, while which no event of the context may be recorded: records it for what
  * was freed without a stream, if that is much. No request needs it, so nothing fails. The caller

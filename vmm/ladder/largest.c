@@ -302,21 +302,34 @@ uint64_t mend_largest_instead(mend_heap *heap, const mend_request *refused, bool
     return fitting_bytes;
 }
 
-bool mend_largest_would_serve(mend_heap *heap, const mend_request *refused, mend_need need,
-                              uint64_t more_bytes)
+/* What is given back can be created again, in one chunk or as pages; what is above the limit, or
+ * beyond what the pool can hold, cannot. */
+static bool can_be_made_again(const mend_heap *heap, const mend_request *request,
+                              uint64_t empty_bytes)
+{
+    const uint64_t owed_bytes = request->pages != NULL ? mend_zeros_owed_bytes(heap) : 0;
+    return empty_bytes + mend_budget_room_bytes(heap) >=
+           request->size_bytes + mend_budget_over_bytes(heap) + owed_bytes;
+}
+
+bool mend_largest_would_serve(mend_heap *heap, const mend_request *refused,
+                              const mend_usable *usable, uint64_t attainable_bytes)
 {
     mend_question q = {.heap = heap};
     mend_request later = *refused;
     const mend_attainable attainable = heap->budget.attainable;
-    const uint64_t given_bytes = need.whole_bytes + more_bytes;
+    const bool spends_last_room = heap->budget.spends_last_room;
+    const bool is_made_again = refused->pages != NULL || refused->in_one_chunk;
     assert(!heap->streams.looks_ahead);
     later.behind_wait = true;
     heap->streams.looks_ahead = true;
+    heap->budget.spends_last_room = heap->chunks.missing_count == 0;
     heap->budget.attainable.is_known = true;
-    heap->budget.attainable.bytes =
-        heap->chunks.reserved_bytes + given_bytes - mend_min_u64(need.bytes, given_bytes);
-    const bool is_served = would_succeed(&q, &later, refused->size_bytes);
+    heap->budget.attainable.bytes = attainable_bytes;
+    const bool is_served = is_made_again ? can_be_made_again(heap, refused, usable->empty_bytes)
+                                         : would_succeed(&q, &later, refused->size_bytes);
     end_question(&q);
+    heap->budget.spends_last_room = spends_last_room;
     heap->streams.looks_ahead = false;
     heap->budget.attainable = attainable;
     return is_served;

@@ -260,7 +260,7 @@ static mend_outcome place_in_one_chunk(mend_heap *heap, const mend_request *requ
         const bool is_found = mend_plan_find_one(heap, request, tries > 0, &plan);
         goes_on = is_found;
         if (!is_found && !plan.lacks_host_memory) {
-            result = mend_trim_for(heap, request->stream, &plan, &walk, &goes_on);
+            result = mend_trim_for(heap, request, &plan, &walk, &goes_on);
             heap->counters.chunks_remade += goes_on;
         }
         outcome = result == MEND_OK ? carry_out(heap, request, is_found, &plan, span) : MEND_FAILED;

@@ -229,6 +229,15 @@ uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *re
     return size_bytes > there_bytes ? mend_align_up(size_bytes - there_bytes, page) : page;
 }
 
+bool mend_report_waits_would_serve(mend_heap *heap, const mend_request *request, mend_need need,
+                                   uint64_t more_bytes)
+{
+    const mend_usable usable = look_past(heap, request, WAITS);
+    const uint64_t bytes = heap->chunks.reserved_bytes + need.whole_bytes + more_bytes;
+    return mend_largest_would_serve(heap, request, &usable,
+                                    bytes - mend_min_u64(need.bytes, bytes));
+}
+
 /* A limit under which the request would have succeeded; 0: none. Often the lowest, but free ends of
  * partly used chunks are not counted; nor is free memory that was there and did not serve. */
 static uint64_t sufficient_limit_bytes(const mend_heap *heap, const mend_request *request,

@@ -105,9 +105,10 @@ static mend_result close_others(mend_heap *heap, uint32_t except, uint64_t allow
     return close_unfenced(heap, except, allowed_bytes);
 }
 
-mend_result mend_ladder_close_all(mend_heap *heap)
+mend_result mend_ladder_close_all(mend_heap *heap, bool is_captured)
 {
-    return close_others(heap, MEND_STREAM_UNKNOWN, unfenced_allowed(heap));
+    return close_others(heap, MEND_STREAM_UNKNOWN,
+                        is_captured ? UINT64_MAX : unfenced_allowed(heap));
 }
 
 bool mend_ladder_owes_much(const mend_heap *heap, const mend_request *request)

@@ -6,12 +6,13 @@
 #include "users/users.h"
 
 /* Also releases groups of captures whose graphs have ended, and addresses of destroyed ranges. */
-static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
+static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, bool is_captured,
+                           uint64_t *released_bytes)
 {
     mend_capture_groups_collect(heap);
     mend_settle(heap, MEND_OWED_RANGE, MEND_STREAM_UNKNOWN);
     MEND_TRY(heap->chunks.reserved_bytes > keep_bytes && heap->chunks.empty_bytes > 0
-                 ? mend_ladder_close_all(heap)
+                 ? mend_ladder_close_all(heap, is_captured)
                  : MEND_OK);
     mend_result result = mend_trim_to(heap, keep_bytes, 0, released_bytes);
     mend_settle_these(heap, MEND_OWED_ZEROS, MEND_OWED_ZEROS_CHUNK, /* free memory may have been */
@@ -90,7 +91,7 @@ static mend_result wait_and_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t 
         result =
             mend_capture_groups_wait_oldest(heap, MEND_STREAM_UNKNOWN, true, &has_graphs, &waited);
         if (result == MEND_OK) { /* some chunks may have become idle during the trim before */
-            result = trim_to(heap, keep_bytes, &bytes);
+            result = trim_to(heap, keep_bytes, false, &bytes);
         }
         *released_bytes += bytes;
         goes_on = waited || bytes > 0;
@@ -140,7 +141,7 @@ mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, bool waits,
     if (result != MEND_OK) {
         return result;
     }
-    result = trim_to(heap, keep_bytes, released_bytes);
+    result = trim_to(heap, keep_bytes, false, released_bytes);
     if (result == MEND_OK && waits && heap->chunks.reserved_bytes > keep_bytes) {
         result = wait_and_trim(heap, keep_bytes, released_bytes);
     }
@@ -171,7 +172,7 @@ mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t ow
     mend_settle(heap, MEND_OWED_GRAPHS, MEND_STREAM_UNKNOWN);
     const bool wants_any = unused_ns > 0 || owed_bytes > 0 || above_soft_limit(heap) > 0;
     if (wants_any && heap->chunks.empty_bytes > 0) {
-        result = mend_ladder_close_all(heap);
+        result = mend_ladder_close_all(heap, false);
     }
     if (result == MEND_OK && unused_ns > 0) {
         result = mend_trim_unused(heap, unused_ns, keep_bytes, released_bytes);
@@ -221,21 +222,23 @@ uint64_t mend_ladder_give_back(mend_heap *heap, mend_need need, bool *gave)
     const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     const uint64_t keep_bytes = reserved_bytes - mend_min_u64(need.bytes, reserved_bytes);
     const uint64_t address_bytes = heap->space.address_bytes;
+    const uint64_t held_bytes = reserved_bytes + heap->ranges.zeros_bytes;
     mend_driver_scope scope;
-    bool any = false;
     if (mend_enter(heap, &scope) == MEND_OK) {
         mend_attainable_forget(heap);
-        mend_result result = trim_to(heap, keep_bytes, &released_bytes);
+        mend_result result = trim_to(heap, keep_bytes, need.is_captured, &released_bytes);
         if (need.may_wait && result == MEND_OK && heap->chunks.reserved_bytes > keep_bytes) {
             result = wait_and_trim(heap, keep_bytes, &released_bytes);
         }
-        any = need.may_wait && released_bytes < need.bytes &&
-              mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
+        if (need.may_wait && released_bytes < need.bytes) {
+            (void)mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
+        }
         mend_space_trim(&heap->space, 0); /* including the oldest */
         mend_driver_scope_close(heap, &scope);
         note_trim(heap, result, released_bytes);
     }
-    *gave = any || released_bytes > 0 || heap->space.address_bytes < address_bytes;
+    *gave = heap->chunks.reserved_bytes + heap->ranges.zeros_bytes < held_bytes ||
+            heap->space.address_bytes < address_bytes;
     return need.may_wait ? 0 : waiting_bytes(heap);
 }
 

@@ -475,19 +475,20 @@ mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, boo
 /*
  * Gives back idle empty chunks that the plan does not use, until there are as many bytes as the
  * plan lacks, and as others get of them: the smallest one that is enough, or several, the largest
- * first. *released is false if there are not enough, or if not all could be given back. Plans of
- * one request share a walk: what one passed over, the next one does not look at again. Errors as
- * mend_trim_one, or MEND_ERROR_OUT_OF_HOST_MEMORY.
+ * first. *released is false if there are not enough, or not for the plans that follow, or if not
+ * all could be given back. Plans of one request share a walk: what one passed over, the next one
+ * does not look at again. Errors as mend_trim_one, or MEND_ERROR_OUT_OF_HOST_MEMORY.
  */
 typedef struct mend_trim_walk {
+    uint64_t later_bytes;             /* what plans lack that follow the first which gives back */
     bool has_refreshed;               /* the fences of streams were looked at */
     uint64_t least_bytes;             /* the least that a plan lacked; */
     uint64_t up_bytes, up_number;     /* to the chunk that was enough */
     uint64_t most_bytes;              /* the most that a plan lacked for which none was enough; */
     uint64_t down_bytes, down_number; /* to the smallest chunk that was given for it */
 } mend_trim_walk;
-mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, mend_trim_walk *walk,
-                          bool *released);
+mend_result mend_trim_for(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                          mend_trim_walk *walk, bool *released);
 
 /* Unmaps idle empty chunks that are mapped between two addresses; then they are mapped nowhere, and
  * stay free memory. What is not idle, or refused by the driver, stays. Errors as mend_trim_for:

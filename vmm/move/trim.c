@@ -234,19 +234,32 @@ static mend_chunk *several_idle(mend_heap *heap, mend_plan *plan, const uint64_t
     return lacking_bytes == 0 ? chosen : NULL;
 }
 
-/* There is not so much to give. What the device lacks of it, others could give, if the limit would
- * be content with what there is. */
-static void note_lack(mend_heap *heap, mend_plan *plan, uint64_t bytes, bool may_unmap)
+/* Bytes of empty chunks, beside those of the plan, that could go back; and that are pages, where
+ * the request has such. */
+static uint64_t spare_bytes(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                            bool may_unmap)
 {
-    const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
-    const uint64_t beyond_bytes = limit_bytes - mend_budget_hard_limit(heap);
-    uint64_t given_bytes = 0;
-    mend_chunk *at = beyond_bytes > 0 ? mend_chunk_empty_at_least(&heap->chunks, 0, 0) : NULL;
+    uint64_t bytes = 0;
+    mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, 0, 0);
     for (; at != NULL; at = mend_chunk_empty_next(at)) {
-        given_bytes += may_give(heap, plan, at, may_unmap) ? at->size_bytes : 0;
+        const bool is_page = request->pages != NULL && !mend_plan_uses(plan, at) &&
+                             mend_pick_may(heap, request, plan, at);
+        bytes += is_page || may_give(heap, plan, at, may_unmap) ? at->size_bytes : 0;
     }
-    if (beyond_bytes > 0 && given_bytes < bytes && bytes - given_bytes <= beyond_bytes) {
-        mend_budget_note_lack(heap, bytes - given_bytes + mend_budget_room_bytes(heap));
+    return bytes;
+}
+
+/* There is less to spare than the plan lacks with those that follow and what is owed. What the
+ * device lacks of it, others could give, if the limit would be content with what there is. */
+static void note_lack(mend_heap *heap, uint64_t limit_bytes, uint64_t all_bytes, uint64_t spare,
+                      uint64_t owed_bytes)
+{
+    const uint64_t beyond_bytes = mend_budget_limit_of_chunks(heap) - mend_budget_hard_limit(heap);
+    if (spare < all_bytes && spare + beyond_bytes >= limit_bytes) {
+        const uint64_t bytes = all_bytes - spare; /* what is owed is known to be lacking besides */
+        mend_budget_note_lack(heap, owed_bytes == 0      ? bytes + mend_budget_room_bytes(heap)
+                                    : bytes > owed_bytes ? bytes - owed_bytes
+                                                         : heap->device.granularity_bytes);
     }
 }
 
@@ -267,8 +280,8 @@ static bool withdraw_chosen(mend_heap *heap, mend_chunk *chosen, mend_chunk **wi
     return true;
 }
 
-mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, mend_trim_walk *walk,
-                          bool *released)
+mend_result mend_trim_for(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                          mend_trim_walk *walk, bool *released)
 {
     *released = false;
     bool is_captured = false;
@@ -276,23 +289,30 @@ mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, men
     mend_result result = walk->has_refreshed ? MEND_OK : refresh_fences(heap);
     walk->has_refreshed = true;
     if (result == MEND_OK) {
-        result = mend_streams_find_capture(&heap->streams, asking, &is_captured);
+        result = mend_streams_find_capture(&heap->streams, request->stream, &is_captured);
     }
     if (result == MEND_OK && plan->lacking_bytes != 0) {
-        const uint64_t bytes = bytes_to_give(heap, plan, owed_to_others(heap));
-        mend_chunk *chosen = smallest_idle(heap, plan, bytes, !is_captured, walk);
+        const uint64_t owed_bytes = owed_to_others(heap);
+        const uint64_t bytes = bytes_to_give(heap, plan, owed_bytes);
+        const uint64_t all_bytes = bytes + walk->later_bytes;
+        const bool is_enough =
+            walk->later_bytes == 0 || spare_bytes(heap, request, plan, !is_captured) >= all_bytes;
+        mend_chunk *chosen =
+            is_enough ? smallest_idle(heap, plan, bytes, !is_captured, walk) : NULL;
         mend_chunk *withdrawn;
         uint64_t released_bytes = 0;
         if (chosen != NULL) {
             chosen->claim.next = NULL;
-        } else {
+        } else if (is_enough) {
             chosen = several_idle(heap, plan, bytes, !is_captured, walk);
         }
         if (chosen != NULL) {
             has_nodes = withdraw_chosen(heap, chosen, &withdrawn);
             result = release_chunks(heap, withdrawn, &released_bytes);
+            walk->later_bytes = 0;
         } else {
-            note_lack(heap, plan, bytes, !is_captured);
+            note_lack(heap, plan->lacking_bytes + walk->later_bytes, all_bytes,
+                      spare_bytes(heap, request, plan, !is_captured), owed_bytes);
         }
         *released = released_bytes >= bytes;
     }

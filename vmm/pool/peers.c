@@ -93,6 +93,40 @@ mend_result mend_enable_peer(mend_pool *pool, int device)
 
 /* ---- other pools of the device --------------------------------------------------------------- */
 
+/* Whether the pool knows of a capture, or cannot tell. */
+static bool knows_a_capture(mend_pool *pool)
+{
+    mend_heap *heap = &pool->heap;
+    mend_driver_scope scope;
+    bool is_captured = false;
+    mend_heap_lock(heap);
+    if (mend_heap_lost_by(heap) == MEND_DRIVER_OK) {
+        is_captured = mend_driver_scope_open(heap, &scope) != MEND_OK;
+        if (!is_captured) {
+            const mend_result result =
+                mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured);
+            is_captured = is_captured || result != MEND_OK;
+            mend_driver_scope_close(heap, &scope);
+        }
+    }
+    mend_heap_unlock(heap);
+    return is_captured;
+}
+
+/* Whether one of the pools of the device does, the asking one included. */
+static bool one_knows_a_capture(const mend_pool *pool)
+{
+    uint64_t cursor = 0;
+    bool is_captured = false;
+    mend_process_member *member = NULL;
+    while (!is_captured &&
+           (member = mend_process_visit_next(pool->driver, pool->device, &cursor)) != NULL) {
+        is_captured = knows_a_capture(MEND_CONTAINER_OF(member, mend_pool, member));
+        mend_process_visit_end(member);
+    }
+    return is_captured;
+}
+
 /* A peer pool whose context is lost gives nothing; that is no failure of this call. While it waits
  * for its work, its grow lock is held: its threads go on with free memory, as beside one of their
  * own that waits. */
@@ -111,7 +145,8 @@ static uint64_t trim(mend_pool *peer_pool, mend_need need, bool *gave)
 
 bool mend_peer_pools_trim_next(mend_pool *pool, mend_need need, mend_asked *asked, bool *gave)
 {
-    asked->waiting_bytes = asked->last == 0 ? 0 : asked->waiting_bytes;
+    const bool begins = asked->last == 0;
+    asked->waiting_bytes = begins ? 0 : asked->waiting_bytes;
     mend_process_member *member = mend_process_visit_next(pool->driver, pool->device, &asked->last);
     if (member == &pool->member) {
         mend_process_visit_end(member);
@@ -122,6 +157,9 @@ bool mend_peer_pools_trim_next(mend_pool *pool, mend_need need, mend_asked *aske
     }
     assert(member != &pool->member);
     assert(member->domain == pool->driver);
+    asked->is_captured = begins ? one_knows_a_capture(pool) : asked->is_captured;
+    need.is_captured = asked->is_captured;
+    need.may_wait = need.may_wait && !need.is_captured;
     asked->waiting_bytes += trim(MEND_CONTAINER_OF(member, mend_pool, member), need, gave);
     mend_process_visit_end(member);
     return true;

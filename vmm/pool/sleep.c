@@ -85,23 +85,10 @@ typedef struct waker {
     mend_wake_order order;
     mend_wake_report report;
     mend_wake_lack lack; /* after a try without room */
-    bool may_wait;       /* ... and whether no capture forbids it, as far as this pool can ask */
     mend_asked asked;    /* peer pools */
     mend_result result;
     mend_thread_error answer; /* why it failed; calls of peer pools and callbacks note others */
 } waker;
-
-static bool is_captured(mend_heap *heap)
-{
-    mend_driver_scope scope;
-    bool any = true;
-    if (mend_driver_scope_open(heap, &scope) == MEND_OK) {
-        mend_result result = mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &any);
-        any = any || result != MEND_OK;
-        mend_driver_scope_close(heap, &scope);
-    }
-    return any;
-}
 
 /* The caller holds `state` alone. */
 static mend_outcome try_to_wake(void *context)
@@ -115,12 +102,10 @@ static mend_outcome try_to_wake(void *context)
                     ? mend_sleep_wake(heap, &w->order, &w->report, &w->lack)
                     : mend_pool_check_context(w->pool);
     w->answer = *mend_process_failure();
-    const bool is_spoilt = w->order.waits && w->result == MEND_ERROR_CAPTURING;
-    if (is_spoilt) { /* a capture that the pool did not know forbids the wait */
+    if (w->order.waits && w->result == MEND_ERROR_CAPTURING) { /* a capture forbids the wait */
         w->result = MEND_ERROR_OUT_OF_MEMORY;
         w->answer = lacking;
     }
-    w->may_wait = w->result == MEND_ERROR_OUT_OF_MEMORY && !is_spoilt && !is_captured(heap);
     mend_heap_unlock_grow(heap);
     if (w->result == MEND_OK) {
         return MEND_PLACED;
@@ -137,7 +122,7 @@ static mend_outcome after_peer_pools(waker *w, bool may_wait)
     w->asked = (mend_asked){.end_ms = w->asked.end_ms};
     while (outcome == MEND_NOTHING && is_asked && w->lack.need.bytes > 0) {
         bool gave = false;
-        w->lack.need.may_wait = may_wait && w->may_wait;
+        w->lack.need.may_wait = may_wait;
         is_asked = helpers.ask_peer_pool(w->pool, w->lack.need, &w->asked, &gave);
         outcome = gave ? try_to_wake(w) : outcome;
     }
@@ -164,7 +149,7 @@ static mend_outcome wake_behind_work(waker *w)
             outcome = after_peer_pools(w, false);
         }
     }
-    return outcome == MEND_NOTHING && w->may_wait && w->asked.waiting_bytes >= w->lack.need.bytes
+    return outcome == MEND_NOTHING && w->asked.waiting_bytes >= w->lack.need.bytes
                ? after_peer_pools(w, true)
                : outcome;
 }
@@ -183,7 +168,7 @@ static void wake_with_help(waker *w)
                                       .zone = MEND_ZONE_LARGE};
         outcome = helpers.call_back(helpers.pool, &request, wake_beside_peer_pools, w);
     }
-    if (outcome == MEND_NOTHING && w->may_wait) {
+    if (outcome == MEND_NOTHING) {
         outcome = wake_behind_work(w);
     }
     if (outcome == MEND_FAILED && w->result == MEND_ERROR_OUT_OF_MEMORY) {

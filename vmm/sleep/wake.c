@@ -280,7 +280,7 @@ mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_
     free(w.sleepers);
     mend_driver_scope_close(heap, &scope);
     lack->bytes = w.lacking_bytes;
-    lack->need = (mend_need){w.lacks_limit ? 0 : w.lacking_bytes,
-                             mend_max_u64(w.needed_bytes, w.lacking_bytes), false};
+    lack->need = (mend_need){.bytes = w.lacks_limit ? 0 : w.lacking_bytes,
+                             .whole_bytes = mend_max_u64(w.needed_bytes, w.lacking_bytes)};
     return result;
 }

@@ -111,10 +111,11 @@ def amount_of(what: str, size: object, least: int = 0) -> int:
 
 
 def bytes_of(text: str) -> int:
-    """The bytes of "24GiB" or "1073741824"; 0: it is no size."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(ib)?", text.strip(), re.IGNORECASE)
+    """The bytes of "24GiB" or "1073741824"; -1: it is no size."""
+    size = r"(\d{1,20}(?:\.\d+)?)\s*([kmgt]?)(ib)?"
+    match = re.fullmatch(size, text.strip(), re.IGNORECASE | re.ASCII)
     if not match or bool(match[2]) != bool(match[3]):
-        return 0
+        return -1
     return int(float(match[1]) * 1024 ** " kmgt".index(match[2].lower() or " "))
 
 

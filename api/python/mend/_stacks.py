@@ -38,8 +38,8 @@ def record_stacks(every_bytes: int = 1 << 20) -> None:
 def record_as_asked() -> None:
     """record_stacks() in programs that cannot be edited: MEND_STACKS=1MiB in the environment."""
     asked = os.environ.get("MEND_STACKS", "")
-    least = _devices.bytes_of(asked)
-    if least == 0 and asked not in ("", "0"):
+    least = _devices.bytes_of(asked or "0")
+    if least < 0:
         raise ValueError(f"MEND_STACKS is {asked!r}; it takes a size as 1MiB, or 0")
     if least > 0:
         record_stacks(least)

@@ -7,6 +7,7 @@
 #include <semaphore.h>
 #include <string.h>
 
+#include "mend/mend_range.h"
 #include "mend/mend_sleep.h"
 #include "tests/support/kit.h"
 #include "tests/support/threads.h"
@@ -73,6 +74,9 @@ static void leave_idle(mend_pool *pool, uint64_t mib)
 
 #define FAMILY_TEST(suite, name, opening)                                                          \
     KIT_RIG_TEST(suite, name, family, opening, close_family(r))
+#define FAMILY_EACH(suite, name, variable, most, pools)                                            \
+    KIT_RIG_EACH(suite, name, int, variable, most, family, r, open_family(r, pools),               \
+                 close_family(r))
 
 /* Leaves so many MiB free, and work that uses them for so long. */
 static void leave_in_flight(family *f, mend_pool *pool, uint64_t mib, uint64_t duration_ns)
@@ -105,10 +109,49 @@ FAMILY_TEST(pool_peer_pools, nobody_waits_for_a_hopeless_request, open_family(r,
     EXPECT_OK(mend_forget_stream(r->pools[1], S(0)));
 }
 
+/* What is asked for, and given back. */
+typedef mend_result request(mend_pool *pool, uint64_t size_bytes, mend_stream stream);
+
+static mend_result ask_for(mend_pool *pool, uint64_t size_bytes, mend_stream stream, int one_chunk)
+{
+    void *block = NULL;
+    const mend_alloc_options *options = KIT_OPTIONS(mend_alloc_options, .in_one_chunk = one_chunk);
+    const mend_result result = mend_alloc_with(pool, size_bytes, stream, options, &block);
+    EXPECT_OK(mend_free(pool, block, stream));
+    return result;
+}
+
+static mend_result ask_for_block(mend_pool *pool, uint64_t size_bytes, mend_stream stream)
+{
+    return ask_for(pool, size_bytes, stream, 0);
+}
+
+static mend_result ask_for_one_chunk(mend_pool *pool, uint64_t size_bytes, mend_stream stream)
+{
+    return ask_for(pool, size_bytes, stream, 1);
+}
+
+/* In pages of 1 MiB. */
+static mend_range *create_range(mend_pool *pool, uint64_t size_bytes)
+{
+    mend_range *range = NULL;
+    EXPECT_OK(mend_range_create(pool, size_bytes,
+                                KIT_OPTIONS(mend_range_options, .page_bytes = MEND_MIB), &range));
+    return range;
+}
+
+static mend_result ask_for_pages(mend_pool *pool, uint64_t size_bytes, mend_stream stream)
+{
+    mend_range *range = create_range(pool, size_bytes);
+    const mend_result result = mend_range_commit(range, 0, size_bytes, stream);
+    EXPECT_OK(mend_range_destroy(range, stream));
+    return result;
+}
+
 /* Neither the free memory of the pool is enough, nor that of the peer pool. Some of it may lie
  * beside a live block. */
 static void expect_served_by_both(family *f, mend_pool *pool, mend_pool *peer, mend_stream stream,
-                                  uint64_t beside_bytes)
+                                  uint64_t beside_bytes, request *ask)
 {
     mend_stream own = f->w.streams[1];
     const uint64_t size_bytes = MEND_MIB + beside_bytes;
@@ -119,22 +162,47 @@ static void expect_served_by_both(family *f, mend_pool *pool, mend_pool *peer, m
     kit_use(&f->w, own, pointer, size_bytes, 1000);
     EXPECT_OK(mend_free(pool, pointer, own));
     mend_sim_set_foreign_bytes(f->w.sim, 0, 7 * MEND_MIB - reserved(pool));
-    EXPECT_OK(mend_free(pool, kit_alloc_from(pool, size_bytes + MEND_MIB, stream), stream));
+    EXPECT_OK(ask(pool, size_bytes + MEND_MIB, stream));
     EXPECT_U64_EQ(1000, mend_sim_now_ns(f->w.sim));
     mend_sim_set_foreign_bytes(f->w.sim, 0, 0);
     EXPECT_OK(mend_free(pool, live, own));
     EXPECT_OK(mend_forget_stream(peer, f->w.streams[0]));
 }
 
-FAMILY_TEST(pool_peer_pools, own_work_and_theirs_are_waited_for_together, open_family(r, 2))
+FAMILY_EACH(pool_peer_pools, own_work_and_theirs_are_waited_for_together, kind, 3, 2)
 {
-    expect_served_by_both(r, r->pools[0], r->pools[1], MEND_NO_STREAM, 0);
+    request *const kinds[] = {ask_for_block, ask_for_one_chunk, ask_for_pages};
+    expect_served_by_both(r, r->pools[0], r->pools[1], MEND_NO_STREAM, 0, kinds[kind]);
 }
 
 FAMILY_TEST(pool_peer_pools, ends_beside_live_blocks_count_when_both_are_waited_for,
             open_family(r, 2))
 {
-    expect_served_by_both(r, r->pools[0], r->pools[1], MEND_NO_STREAM, MEND_MIB / 2);
+    expect_served_by_both(r, r->pools[0], r->pools[1], MEND_NO_STREAM, MEND_MIB / 2, ask_for_block);
+}
+
+FAMILY_TEST(pool_peer_pools, a_group_has_both_too, open_family(r, 2))
+{
+    mend_group *group = NULL;
+    EXPECT_OK(mend_group_create(w->pool, &group));
+    EXPECT_OK(mend_group_begin(group, S(2)));
+    expect_served_by_both(r, w->pool, r->pools[1], S(2), 0, ask_for_block);
+    EXPECT_OK(mend_group_end(group));
+    EXPECT_OK(mend_group_destroy(group, S(2)));
+}
+
+/* The memory is enough for the first gap of two. */
+FAMILY_TEST(pool_peer_pools, nobody_waits_for_a_part_of_a_commit, open_family(r, 2))
+{
+    mend_range *range = create_range(w->pool, 3 * MEND_MIB);
+    EXPECT_OK(mend_range_commit(range, MEND_MIB, MEND_MIB, NULL));
+    leave_in_flight(r, r->pools[1], 1, 1000);
+    mend_sim_set_foreign_bytes(w->sim, 0, 6 * MEND_MIB);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_range_commit(range, 0, 3 * MEND_MIB, NULL));
+    EXPECT_U64_EQ(0, mend_sim_now_ns(w->sim));
+    mend_sim_set_foreign_bytes(w->sim, 0, 0);
+    EXPECT_OK(mend_range_destroy(range, NULL));
+    EXPECT_OK(mend_forget_stream(r->pools[1], S(0)));
 }
 
 FAMILY_TEST(pool_peer_pools, the_host_waits_for_both_where_no_stream_may, open_family(r, 1))
@@ -142,7 +210,7 @@ FAMILY_TEST(pool_peer_pools, the_host_waits_for_both_where_no_stream_may, open_f
     mend_pool *strict = NULL;
     w->pool_config.allow_stream_waits = -1;
     EXPECT_OK(mend_world_create_pool(w, &strict));
-    expect_served_by_both(r, strict, w->pool, S(2), 0);
+    expect_served_by_both(r, strict, w->pool, S(2), 0, ask_for_block);
     EXPECT_OK(mend_pool_destroy(strict));
 }
 
@@ -343,6 +411,36 @@ FAMILY_TEST(pool_peer_pools, the_least_that_was_refused_is_asked_for, open_famil
     expect_reserved(r, (uint64_t[MOST]){4, 4}, 1);
 }
 
+/* The limit would be content with the 2 MiB that there is no room for; the device has 1 of 3. */
+FAMILY_TEST(pool_peer_pools, all_that_one_chunk_lacks_is_asked_for, open_family(r, 2))
+{
+    leave_idle(r->pools[1], 5);
+    kit_alloc(w, 2 * MEND_MIB, NULL);
+    EXPECT_OK(ask_for_one_chunk(w->pool, 3 * MEND_MIB, NULL));
+    expect_reserved(r, (uint64_t[MOST]){5, 3}, 1);
+}
+
+/* The asked pool does not know the stream: the asking one does, or a third. */
+FAMILY_EACH(pool_peer_pools, a_capture_that_one_of_them_knows_stays_whole, i, 2, 3)
+{
+    mend_world *w = &r->w;
+    mend_pool *knows = r->pools[2 * i];
+    void *block = NULL;
+    EXPECT_OK(mend_free(knows, kit_alloc_from(knows, 512, S(1)), S(1)));
+    mend_test_place(r->pools[1], &(mend_test_sizes){.unfenced_bytes = MEND_MIB});
+    void *freed = kit_alloc_from(r->pools[1], 5 * MEND_MIB, S(0));
+    kit_use(w, S(0), freed, 5 * MEND_MIB, 1000);
+    EXPECT_OK(mend_free(r->pools[1], freed, MEND_NO_STREAM));
+    kit_begin_capture(w, S(1));
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 4 * MEND_MIB, S(2), &block));
+    mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(1)));
+    EXPECT_U64_EQ(0, mend_sim_now_ns(w->sim));
+    EXPECT_OK(mend_alloc(w->pool, 4 * MEND_MIB, S(2), &block));
+    EXPECT_OK(mend_free(w->pool, block, S(2)));
+    EXPECT_OK(mend_forget_stream(r->pools[1], S(0)));
+    EXPECT_OK(mend_forget_stream(r->pools[2], S(1)));
+}
+
 /* Less of the device is free than a pool is to leave: that is lacking, too. */
 FAMILY_TEST(pool_peer_pools, what_is_to_stay_free_is_asked_for_too, open_family(r, 1))
 {
@@ -362,6 +460,22 @@ FAMILY_TEST(pool_peer_pools, what_is_to_stay_free_is_asked_for_too, open_family(
     leave_idle(w->pool, 7);
     block = kit_alloc_from(careful, 2 * MEND_MIB, NULL);
     expect_reserved(r, (const uint64_t[]){3}, 0);
+    EXPECT_OK(mend_free(careful, block, NULL));
+    EXPECT_OK(mend_pool_destroy(careful));
+}
+
+/* The limit has no room for both, but what is free stays, as the device lacks what is others'. */
+FAMILY_TEST(pool_peer_pools, a_wake_pays_by_a_peer_pool_what_it_owes, open_family(r, 1))
+{
+    mend_pool *careful = NULL;
+    w->pool_config.keep_free_bytes = 4 * MEND_MIB;
+    w->pool_config.limit_bytes = 4 * MEND_MIB;
+    EXPECT_OK(mend_world_create_pool(w, &careful));
+    void *block = kit_alloc_from(careful, 2 * MEND_MIB, NULL);
+    EXPECT_OK(mend_sleep(careful, NULL, NULL));
+    EXPECT_OK(ask_for_one_chunk(careful, 3 * MEND_MIB, NULL));
+    leave_idle(w->pool, 5);
+    EXPECT_OK(mend_wake(careful, NULL, 0, NULL));
     EXPECT_OK(mend_free(careful, block, NULL));
     EXPECT_OK(mend_pool_destroy(careful));
 }

@@ -268,6 +268,26 @@ KIT_TEST_IN(pool_pins, a_block_in_one_chunk_has_what_others_leave,
     }
 }
 
+/* The limit takes three of the four chunks that would go back, more than the device: too few are
+ * left for one chunk, and so they stay. */
+KIT_TEST_IN(pool_pins, nothing_goes_back_in_vain_for_a_block_in_one_chunk,
+            kit_open_with(w, CHUNKS *CHUNK, leave_two_chunks_free))
+{
+    void *block = NULL, *blocks[CHUNKS - 2];
+    const mend_alloc_options *options = KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1);
+    kit_alloc_row(w, blocks, CHUNKS - 2, CHUNK, S(0));
+    mend_sim_set_foreign_bytes(w->sim, 0, 2 * CHUNK);
+    EXPECT_OK(mend_set_limit(w->pool, (CHUNKS - 5) * CHUNK));
+    for (int i = 0; i < 4; i++) {
+        kit_free(w, blocks[i], S(0));
+    }
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc_with(w->pool, 2 * CHUNK, S(0), options, &block));
+    EXPECT_STATS(w, reserved_bytes, (CHUNKS - 2) * CHUNK);
+    for (int i = 4; i < CHUNKS - 2; i++) {
+        kit_free(w, blocks[i], S(0));
+    }
+}
+
 /* Then empty chunks are not given back for a larger one. */
 RIG_TEST(pool_pins, a_capture_keeps_chunks_from_a_block_in_one_chunk)
 {

@@ -1,0 +1,15 @@
+/* Scenes of the generator: operations that belong together (scenes.c). */
+#ifndef MEND_TESTS_SIM_SCENES_H
+#define MEND_TESTS_SIM_SCENES_H
+
+#include "tests/sim/generator.h"
+
+/* In half of the seeds some scenes take the place of what was drawn. */
+void trial_draw_scenes(trial_random *places, size_t count, const trial_config *config,
+                       operation *ops);
+
+/* In half of the worlds with two pools the free memory of both is behind work, again and again, on
+ * a full device. Of its own numbers. */
+void trial_draw_behind_work(uint64_t seed, size_t count, trial_config *config, operation *ops);
+
+#endif
