@@ -1,4 +1,5 @@
-/* What EXPECT_RESULT asks of every call: apart, for programs that judge calls and are no tests. */
+/* What the macros of test.h ask: apart, for programs that judge calls and are no tests. */
+#include <assert.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -35,4 +36,68 @@ void mend_test_end_call(const mend_test_call *call, mend_result result, const ch
                        mend_result_name(mend_process_error()->result),
                        mend_process_error()->message);
     }
+}
+
+enum { DEEPEST_EXPECTATION = 4 };
+
+static _Thread_local mend_test_call begun[DEEPEST_EXPECTATION];
+static _Thread_local unsigned begun_calls;
+
+void mend_test_expect_begin(void)
+{
+    assert(begun_calls < DEEPEST_EXPECTATION);
+    mend_test_begin_call(&begun[begun_calls++]);
+}
+
+bool mend_test_expect_end(const char *file, int line, const char *actual_text, mend_result actual,
+                          mend_result expected)
+{
+    mend_test_end_call(&begun[--begun_calls], actual, actual_text, file, line);
+    if (actual != expected) {
+        mend_test_fail(file, line, "%s\n  is       %s\n  expected %s", actual_text,
+                       mend_result_name(actual), mend_result_name(expected));
+    }
+    return actual == expected;
+}
+
+bool mend_test_equal_u64(const char *file, int line, const char *expected_text,
+                         const char *actual_text, unsigned long long expected,
+                         unsigned long long actual)
+{
+    if (actual != expected) {
+        mend_test_fail(file, line, "%s\n  is       %llu\n  expected %llu (%s)", actual_text, actual,
+                       expected, expected_text);
+    }
+    return actual == expected;
+}
+
+bool mend_test_equal_int(const char *file, int line, const char *expected_text,
+                         const char *actual_text, long long expected, long long actual)
+{
+    if (actual != expected) {
+        mend_test_fail(file, line, "%s\n  is       %lld\n  expected %lld (%s)", actual_text, actual,
+                       expected, expected_text);
+    }
+    return actual == expected;
+}
+
+bool mend_test_equal_pointers(const char *file, int line, const char *expected_text,
+                              const char *actual_text, const void *expected, const void *actual)
+{
+    if (actual != expected) {
+        mend_test_fail(file, line, "%s\n  is       %p\n  expected %p (%s)", actual_text, actual,
+                       expected, expected_text);
+    }
+    return actual == expected;
+}
+
+bool mend_test_equal_texts(const char *file, int line, const char *expected_text,
+                           const char *actual_text, const char *expected, const char *actual)
+{
+    bool equal = strcmp(actual, expected) == 0;
+    if (!equal) {
+        mend_test_fail(file, line, "%s\n  is       \"%s\"\n  expected \"%s\" (%s)", actual_text,
+                       actual, expected, expected_text);
+    }
+    return equal;
 }

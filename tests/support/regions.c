@@ -228,8 +228,10 @@ static bool holders_are_right(const look *l, const mend_region *regions, size_t 
     const unsigned by = asked != 0 ? asked : MEND_BY_DEFAULT;
     size_t found = 0;
     uint64_t bytes = 0;
-    bool are_right = mend_get_holders(l->pool, asked, holders, sizeof(*holders), MEND_HOLDERS_MOST,
-                                      &found) == MEND_OK;
+    const size_t room = mend_min_u64(count, MEND_HOLDERS_MOST); /* each holds a region */
+    bool are_right =
+        mend_get_holders(l->pool, asked, holders, sizeof(*holders), room, &found) == MEND_OK;
+    are_right = are_right && claim(l, found <= room, "holders of nothing", found, room);
     are_right = claim(l, are_right, "no holders", 0, 0);
     for (size_t i = 0; i < found && are_right; i++) {
         const mend_holder *h = &holders[i];

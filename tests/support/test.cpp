@@ -2,6 +2,7 @@
 #include "tests/support/test.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <cstdarg>
 #include <cstdio>
@@ -111,6 +112,9 @@ extern "C" uint64_t mend_test_seed(void)
 int main(int argc, char **argv)
 {
     program = argv[0];
+    // A sweep makes a world a thousand times: its memory stays, rather than come back page by page.
+    mallopt(M_TRIM_THRESHOLD, 256 << 20);
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
     testing::InitGoogleTest(&argc, argv);
     for (const Case &c : cases()) {
         testing::RegisterTest(c.suite, c.name, nullptr, nullptr, c.file, c.line,

@@ -40,8 +40,8 @@ typedef struct table {
     float now;
     unsigned by; /* MEND_BY_... */
     size_t count;
-    sum sums[MEND_HOLDERS_MOST];
-    uint16_t slots[SLOTS]; /* indices of sums, from 1; 0: free */
+    uint16_t slots[SLOTS];       /* indices of sums, from 1; 0: free */
+    sum sums[MEND_HOLDERS_MOST]; /* most often a few are used */
 } table;
 
 /* ---- sums ------------------------------------------------------------------------------------ */
@@ -91,8 +91,7 @@ static sum *sum_of(table *t, const mend_span *span)
         slot = find(t, &k);
     }
     if (*slot == 0) {
-        t->sums[t->count].of = k;
-        t->sums[t->count].oldest = span->born;
+        t->sums[t->count] = (sum){.of = k, .oldest = span->born};
         *slot = (uint16_t)++t->count;
     }
     return &t->sums[*slot - 1];
@@ -235,10 +234,11 @@ bool mend_holders_find(const mend_heap *heap, unsigned by, mend_holder *largest,
                        mend_holder *suspect, size_t *total)
 {
     assert(mend_mutex_is_held(&heap->state));
-    table *t = calloc(1, sizeof(*t));
+    table *t = malloc(sizeof(*t));
     if (t == NULL) {
         return false;
     }
+    memset(t, 0, offsetof(table, sums));
     t->now = mend_holders_now(heap);
     t->by = by;
     count_all(t, heap);

@@ -170,10 +170,24 @@ static_assert(PATTERN_BYTES <= MEND_GRANULE_BYTES, "each granule has room for a 
  * bytes say nothing, and would cost a program most of its time. */
 #define BYTES_OF_WORK __attribute__((no_sanitize("thread")))
 
+/* Before a write: around a page that is read the system maps those of its file, too; of one that is
+ * written it maps that alone. */
+BYTES_OF_WORK static void read_pages(uint64_t address, uint64_t size_bytes)
+{
+    enum { PAGES_AROUND_BYTES = 64 << 10 };
+    for (uint64_t at = address; at < address + size_bytes;
+         at = mend_align_down(at, PAGES_AROUND_BYTES) + PAGES_AROUND_BYTES) {
+        (void)*(const volatile unsigned char *)pointer_of(at);
+    }
+}
+
 /* Each granule begins with the tag and its index; a last granule shorter than that is ignored. */
 BYTES_OF_WORK static uint64_t run_pattern(const mend_sim_item *item, bool verify)
 {
     uint64_t different = 0;
+    if (!verify) {
+        read_pages(item->address, item->granule_bytes);
+    }
     for (uint64_t at = 0; at + PATTERN_BYTES <= item->granule_bytes; at += MEND_GRANULE_BYTES) {
         uint64_t pattern[2] = {item->value, at / MEND_GRANULE_BYTES};
         void *granule = pointer_of(item->address + at);
