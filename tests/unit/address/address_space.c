@@ -62,21 +62,6 @@ static uint64_t place(rig *r, uint64_t size_bytes, uint64_t alignment_bytes)
 
 #define SPACE_TEST(suite, name) KIT_CASE(suite, name, rig, r, (open_rig(r), true), close_rig(r))
 
-/* The middle of a gap, aligned downwards, may lie before it. */
-SPACE_TEST(address_space, a_place_in_a_tight_gap_lies_inside_it)
-{
-    uint64_t base = place(r, PAGE, 0);
-    uint64_t end = base + mend_space_room_at(&r->space, base);
-    uint64_t alignment = 16 * PAGE;
-    uint64_t first = mend_align_up(base, alignment) + PAGE; /* the gap begins behind a multiple */
-    mend_space_take(&r->space, base, first - base);
-    mend_space_take(&r->space, first + 18 * PAGE, end - first - 18 * PAGE);
-    largest_reserve_bytes = 0;
-    EXPECT_U64_EQ(first + 15 * PAGE, place(r, 3 * PAGE, alignment));
-    mend_space_give(&r->space, base, first - base);
-    mend_space_give(&r->space, first + 18 * PAGE, end - first - 18 * PAGE);
-}
-
 /* The first refusal is reported, and the rest goes back all the same. */
 SPACE_TEST(address_space, the_first_refusal_at_the_end_is_reported)
 {
@@ -93,26 +78,4 @@ SPACE_TEST(address_space, the_first_refusal_at_the_end_is_reported)
     mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
     EXPECT_RESULT(MEND_OK, mend_sim_get_ledger(r->sim, &ledger));
     EXPECT_U64_EQ(1, ledger.reservations);
-}
-
-/* An alignment that the driver is not asked for is a matter of luck. Single pages between the
- * places take it from each reservation that is not aligned. */
-MEND_TEST(address_space, what_is_reserved_at_last_is_aligned_wherever_the_driver_has_room)
-{
-    enum { PLACES = 4 };
-    rig r;
-    uint64_t pages[PLACES];
-    open_rig(&r);
-    largest_reserve_bytes = 3 * PAGE;
-    for (int i = 0; i < PLACES; i++) {
-        EXPECT_INT_EQ(MEND_DRIVER_OK, device->reserve(device, PAGE, PAGE, 0, &pages[i]));
-        uint64_t address = place(&r, 2 * PAGE, 4 * PAGE);
-        EXPECT_U64_EQ(0, address % (4 * PAGE));
-        mend_space_take(&r.space, address, 2 * PAGE);
-    }
-    EXPECT_U64_EQ(PLACES, r.space.reservation_count);
-    for (int i = 0; i < PLACES; i++) {
-        EXPECT_INT_EQ(MEND_DRIVER_OK, device->address_free(device, pages[i], PAGE));
-    }
-    close_rig(&r);
 }

@@ -72,9 +72,3 @@ MEND_TEST(base_history, another_capacity_keeps_the_newest)
         clear(&r);
     }
 }
-
-MEND_TEST(base_history, more_than_there_can_be_is_refused)
-{
-    EXPECT_TRUE(mend_history_make(UINT64_MAX) == NULL);
-    EXPECT_TRUE(mend_history_make(UINT64_MAX / sizeof(mend_history_event) + 1) == NULL);
-}

@@ -6,26 +6,6 @@
 #include "lab/driver/kernels.h"
 #include "tests/support/test.h"
 
-MEND_TEST(driver_cuda, is_there_or_says_what_is_missing)
-{
-    const mend_driver *untouched = (const mend_driver *)&untouched;
-    const mend_driver *driver = untouched;
-    mend_error error = MEND_ERROR_INIT;
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    mend_result result = mend_cuda_driver(&driver);
-    if (library != NULL) {
-        EXPECT_RESULT(MEND_OK, result);
-        EXPECT_STR_EQ("cuda", driver->name);
-        return; /* the library stays loaded, as the driver does */
-    }
-    EXPECT_RESULT(MEND_ERROR_NO_DRIVER, result);
-    EXPECT_PTR_EQ(untouched, driver);
-    ASSERT_RESULT(MEND_OK, mend_last_error(&error));
-    EXPECT_RESULT(MEND_ERROR_NO_DRIVER, error.result);
-    EXPECT_TRUE(strstr(error.message, "libcuda.so.1") != NULL);
-    EXPECT_TRUE(strstr(error.message, "simulated device") != NULL);
-}
-
 MEND_TEST(driver_cuda, kernels_are_launched_small_enough_to_run_side_by_side)
 {
     mend_kernel spin = {.kind = MEND_KERNEL_SPIN, .duration_ns = 7, .granule_count = 1000};

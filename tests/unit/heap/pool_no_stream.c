@@ -37,19 +37,6 @@ KIT_EACH(pool_no_stream, memory_of_the_only_stream_known_is_waited_for, int, is_
     kit_free(w, block, MEND_NO_STREAM);
 }
 
-/* What a group keeps for its graphs is nobody's, and a group of every stream takes no block that
- * any stream may use. */
-KIT_TEST_IN(pool_no_stream, a_group_neither_gives_nor_takes, kit_open_with(w, 8 * MEND_MIB, NULL))
-{
-    mend_group *group = kit_begin_group(w, MEND_EVERY_STREAM);
-    void *block = kit_alloc(w, BLOCK_BYTES, S(0));
-    kit_free(w, block, S(0));
-    kit_expect_none(w, BLOCK_BYTES, MEND_NO_STREAM, "");
-    kit_alloc(w, MEND_MIB, MEND_NO_STREAM);
-    kit_end_group(group, S(0));
-    kit_alloc(w, BLOCK_BYTES, MEND_NO_STREAM);
-}
-
 /* ---- what the context's event finds idle ------------------------------------------------------
  */
 
@@ -68,13 +55,6 @@ static void expect_reserved(mend_world *w, uint64_t most_bytes, uint64_t most_wa
 {
     EXPECT_TRUE(mend_world_stats(w).peak_reserved_bytes <= most_bytes);
     EXPECT_TRUE(mend_world_stats(w).host_waits <= most_waits);
-}
-
-NO_STREAM_TEST(a_loop_of_large_blocks_reserves_little)
-{
-    alloc_and_free(w, 1000, BLOCK_BYTES);
-    expect_reserved(w, 64 * MEND_MIB, 0);
-    EXPECT_TRUE(mend_world_stats(w).context_fences > 0);
 }
 
 KIT_TEST_IN(pool_no_stream, without_such_events_the_host_waits_now_and_then,
@@ -109,20 +89,6 @@ NO_STREAM_TEST(a_request_that_cannot_be_served_waits_for_nothing)
     EXPECT_OK(mend_get_room(w->pool, MEND_NO_STREAM, &room));
     EXPECT_U64_EQ(0, room.now_bytes); /* the next one makes the host wait */
     EXPECT_TRUE(room.after_waiting_bytes > 4000 * MEND_MIB);
-}
-
-KIT_TEST_IN(pool_no_stream, a_stream_waits_on_the_device_for_what_was_freed_without_one,
-            kit_open_with(w, 64 * MEND_MIB, NULL))
-{
-    enum { LARGE = 40 << 20 };
-    void *block = kit_alloc(w, LARGE, S(0));
-    kit_launch(w, S(0), MEND_SIM_WORK_WRITE, block, LARGE, 1, mend_sim_now_ns(w->sim) + LONG_NS);
-    kit_free(w, block, MEND_NO_STREAM);
-    block = kit_alloc(w, LARGE, S(1));
-    kit_expect_waits(w, 1, 0);
-    kit_launch(w, S(1), MEND_SIM_WORK_WRITE, block, LARGE, 2, 0);
-    kit_launch(w, S(1), MEND_SIM_WORK_VERIFY, block, LARGE, 2,
-               mend_sim_now_ns(w->sim) + 2 * LONG_NS);
 }
 
 /* The pool cannot know of the captures, and harms one; it waits for twice as much before it may
@@ -174,21 +140,6 @@ KIT_TEST_IN(pool_no_stream, a_later_free_beside_it_keeps_nothing_waiting,
     launch(w, S(0), MEND_SIM_WORK_TOUCH, second, 0, LONG_NS);
     kit_alloc(w, BLOCK_BYTES, MEND_NO_STREAM);
     EXPECT_STATS(w, host_waits, 0);
-}
-
-/* A program that frees without a stream, behind a GPU that is late: reserves little, and nobody
- * waits on the host. */
-NO_STREAM_TEST(a_loop_on_one_stream_behind_a_late_gpu_reserves_little)
-{
-    enum { TURNS = 400, LATE_NS = 20 * LONG_NS };
-    for (int i = 0; i < TURNS; i++) {
-        void *block = kit_alloc(w, BLOCK_BYTES, S(0));
-        kit_launch(w, S(0), MEND_SIM_WORK_TOUCH, block, BLOCK_BYTES, 0,
-                   mend_sim_now_ns(w->sim) + LATE_NS);
-        kit_free(w, block, MEND_NO_STREAM);
-        mend_sim_advance(w->sim, LONG_NS);
-    }
-    expect_reserved(w, 160 * MEND_MIB, 0);
 }
 
 /* A stream that waits for work of another one, again and again, waits on the device. */
@@ -260,29 +211,6 @@ NO_STREAM_TEST(pieces_that_wait_keep_no_small_request_from_room)
     EXPECT_STATS(w, reserved_bytes, reserved);
 }
 
-/* The per-thread stream of a thread that goes on: other threads cannot record on it. */
-static void *use_own_stream_again_and_again(void *argument)
-{
-    mend_world *w = argument;
-    for (int i = 0; i < 500; i++) {
-        void *block = kit_alloc(w, 512 << 10, KIT_PER_THREAD);
-        kit_use(w, KIT_PER_THREAD, block, 512 << 10, LONG_NS);
-        kit_free(w, block, KIT_PER_THREAD);
-    }
-    return NULL;
-}
-
-/* A stream uses again what it frees, so little lies there, however often it does. */
-KIT_TEST_IN(pool_no_stream, what_a_stream_frees_again_and_again_is_not_waited_for,
-            kit_open_set(w, w->sim_config.memory_bytes = 4096 * MEND_MIB,
-                         w->pool_config.allow_stream_waits = -1))
-{
-    kit_alloc(w, 128 * MEND_MIB, S(0));
-    mend_test_run_thread(use_own_stream_again_and_again, w);
-    kit_alloc(w, 16 * MEND_MIB, S(0));
-    EXPECT_STATS(w, host_waits, 0);
-}
-
 /* Only growth makes the host wait: what is ready serves first. */
 KIT_TEST_IN(pool_no_stream, ready_chunks_are_moved_before_the_host_waits,
             kit_open_set(w, w->sim_config.memory_bytes = 4096 * MEND_MIB,
@@ -324,15 +252,4 @@ KIT_EACH(pool_no_stream, a_capture_that_any_pool_was_told_of_is_left_alone, int,
     EXPECT_TRUE(mend_world_stats(w).context_fences > 0);
     EXPECT_OK(mend_group_destroy(group, S(1)));
     EXPECT_OK(mend_pool_destroy(other));
-}
-
-/* No request needs the event. */
-NO_STREAM_TEST(a_driver_that_refuses_the_event_fails_no_request)
-{
-    kit_fail(w, "context_record", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
-    alloc_and_free(w, 100, BLOCK_BYTES);
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
-    mend_room room = MEND_ROOM_INIT;
-    EXPECT_OK(mend_get_room(w->pool, MEND_NO_STREAM, &room));
-    EXPECT_STATS(w, context_fences, 0);
 }

@@ -1,64 +1,6 @@
 /* Blocks that find no memory of the device, and get the host's, because the program lets them. */
 #include "tests/unit/host/host_rig.h"
 
-#define HOST_RIG_TEST(suite, name)                                                                 \
-    KIT_RIG_TEST(suite, name, host_rig, host_rig_open(r), host_rig_close(r))
-
-HOST_RIG_TEST(pool_host, memory_of_the_device_comes_first)
-{
-    mend_set_host_allowed(1);
-    host_rig_fill(r);
-    EXPECT_INT_EQ(0, host_rig_count_on_host(r));
-    void *freed = r->blocks[3];
-    mend_sim_advance(w->sim, 1000000);
-    kit_verify_until(w, S(1), freed, HOST_BLOCK, 3000000);
-    EXPECT_OK(mend_record_stream(w->pool, freed, S(1)));
-    kit_free(w, freed, S(0));
-    r->blocks[3] = kit_alloc_written(w, HOST_BLOCK, S(2)); /* the host, or a stream, waits */
-    EXPECT_INT_EQ(0, host_rig_count_on_host(r));
-    EXPECT_STATS(w, placed_on_host, 0);
-    mend_set_host_allowed(0);
-}
-
-HOST_TEST(pool_host, each_block_has_memory_of_its_own)
-{
-    void *small[4];
-    mend_set_host_allowed(1);
-    for (int i = 0; i < 4; i++) {
-        small[i] = kit_alloc_written(w, 512, S(0));
-        EXPECT_TRUE(host_rig_is_on_host(r, small[i]));
-    }
-    mend_set_host_allowed(0);
-    EXPECT_STATS(w, host_bytes, 4 * w->info.granularity_bytes);
-    kit_expect_none(w, 512, S(0), ""); /* what is free there serves nobody else */
-    kit_release(w, small[1], 512, S(0));
-    mend_sim_advance(w->sim, 1000000);
-    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, MEND_TRIM_IDLE, NULL));
-    EXPECT_STATS(w, host_bytes, 3 * w->info.granularity_bytes);
-    for (int i = 0; i < 4; i++) {
-        if (i != 1) {
-            kit_release(w, small[i], 512, S(0));
-        }
-    }
-}
-
-HOST_TEST(pool_host, the_limit_of_the_host_holds)
-{
-    void *there[2];
-    mend_set_host_allowed(1);
-    there[0] = kit_alloc_written(w, HOST_LIMIT - 2 * MEND_MIB, S(0));
-    kit_expect_none(w, 3 * MEND_MIB, S(0), "");
-    there[1] = kit_alloc_written(w, 2 * MEND_MIB, S(0));
-    EXPECT_STATS(w, host_bytes, HOST_LIMIT);
-    kit_expect_none(w, 512, S(0), "");
-    kit_release(w, there[1], 2 * MEND_MIB, S(0));
-    mend_sim_advance(w->sim, 1000000);
-    there[1] = kit_alloc_written(w, 2 * MEND_MIB, S(0)); /* it was given back */
-    mend_set_host_allowed(0);
-    kit_release(w, there[0], HOST_LIMIT - 2 * MEND_MIB, S(0));
-    kit_release(w, there[1], 2 * MEND_MIB, S(0));
-}
-
 HOST_TEST(pool_host, a_pinned_block_is_in_place)
 {
     mend_move_report report = MEND_MOVE_REPORT_INIT;
@@ -91,23 +33,6 @@ HOST_TEST(pool_host, groups_and_captures_stay_on_the_device)
     mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(1)));
     mend_set_host_allowed(0);
     EXPECT_STATS(w, placed_on_host, 0);
-}
-
-HOST_TEST(pool_host, a_graph_keeps_what_it_uses)
-{
-    host_rig_overflow(r, MEND_MIB);
-    mend_sim_advance(w->sim, 1000000);
-    kit_begin_capture(w, S(0));
-    kit_write(w, S(0), r->there, MEND_MIB);
-    kit_free(w, r->there, S(0));
-    r->there = NULL;
-    mend_sim_graph *graph = kit_end_capture(w, S(0));
-    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, MEND_TRIM_WAIT, NULL));
-    EXPECT_STATS(w, host_bytes, MEND_MIB);
-    kit_launch_graph(w, graph, S(0));
-    mend_sim_advance(w->sim, 1000000);
-    EXPECT_TRUE(mend_world_check(w));
-    mend_sim_graph_destroy(w->sim, graph);
 }
 
 HOST_TEST(pool_host, a_wait_brings_memory_back_that_was_freed_without_a_stream)

@@ -25,29 +25,6 @@ MEND_TEST(pool_host_refused, a_driver_that_creates_none)
     mend_sim_destroy(w.sim);
 }
 
-#define HOST_RIG_TEST(suite, name)                                                                 \
-    KIT_RIG_TEST(suite, name, host_rig, host_rig_open(r), host_rig_close(r))
-
-HOST_RIG_TEST(pool_host_refused, arguments)
-{
-    mend_move_report report = {0};
-    const uint64_t tag = 1;
-    EXPECT_INVALID(mend_move(NULL, MEND_MOVE_TO_HOST, &tag, 1, NULL));
-    EXPECT_INVALID(mend_move(w->pool, MEND_MOVE_TO_HOST, NULL, 1, NULL));
-    EXPECT_INVALID(mend_move(w->pool, MEND_MOVE_TO_DEVICE, &tag, 1, &report));
-    EXPECT_INT_EQ(0, mend_set_host_allowed(7));
-    EXPECT_INT_EQ(1, mend_set_host_allowed(0));
-}
-
-HOST_TEST(pool_host_refused, a_capture)
-{
-    kit_begin_capture(w, S(0));
-    EXPECT_OK(mend_record_stream(w->pool, r->blocks[0], S(0)));
-    EXPECT_ERROR(CAPTURING, mend_move(w->pool, MEND_MOVE_TO_HOST, NULL, 0, NULL));
-    EXPECT_INT_EQ(0, host_rig_count_on_host(r));
-    mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
-}
-
 /* Whether it has none now, or the driver makes none there in spite of what it says of itself. */
 HOST_TEST(pool_host_refused, the_host_has_no_memory)
 {

@@ -87,28 +87,8 @@ static mend_defrag_report defrag(rig *r, const mend_defrag_limits *limits)
     return report;
 }
 
-#define DEFRAG_TEST(suite, name)                                                                   \
-    KIT_CASE(suite, name, rig, r, open_rig(r, 64 * MEND_MIB, 0), close_rig(r))
 #define THIN_TEST(suite, name, memory_bytes)                                                       \
     KIT_CASE(suite, name, rig, r, open_thin(r, memory_bytes), close_rig(r))
-
-DEFRAG_TEST(pool_defrag, the_cheapest_gain_comes_first)
-{
-    fill(r, CHUNKS);
-    for (int i = 4; i < 16; i++) { /* chunk 0 keeps 4 blocks, chunk 1 one, the others all */
-        if (i != 8) {
-            drop(r, i);
-        }
-    }
-    mend_defrag_limits limits = MEND_DEFRAG_LIMITS_INIT;
-    limits.gained_bytes = 2 * BLOCK;
-    mend_defrag_report report = defrag(r, &limits);
-    EXPECT_INT_EQ(MEND_DEFRAG_GAINED, report.stop);
-    EXPECT_U64_EQ(1, report.compactions);
-    EXPECT_U64_EQ(BLOCK, report.copied_bytes);
-    limits.gained_bytes = 0;
-    EXPECT_U64_EQ(4 * BLOCK, defrag(r, &limits).copied_bytes);
-}
 
 static void let_time_pass(void *context, const char *call, int is_after)
 {
@@ -170,47 +150,7 @@ MEND_TEST(pool_defrag, memory_of_graphs_stays_where_it_is)
     }
 }
 
-THIN_TEST(pool_defrag, work_in_flight_is_waited_for, 64 * MEND_MIB)
-{
-    kit_verify_until(&r->w, r->stream, r->blocks[3], BLOCK, mend_sim_now_ns(r->w.sim) + 5000);
-    EXPECT_U64_EQ(CHUNKS, defrag(r, NULL).compactions);
-    EXPECT_U64_EQ(0, mend_world_ledger(&r->w).pending_work);
-}
-
 /* ---- others meanwhile ---- */
-
-static void defrag_all(void *argument)
-{
-    rig *r = argument;
-    EXPECT_RESULT(MEND_OK, mend_defrag(r->w.pool, NULL, NULL));
-}
-
-MEND_TEST(pool_defrag, nobody_gets_what_is_freed_in_a_chunk_under_compact)
-{
-    static const char *const calls[] = {"create", "map", "set_access", "unmap"};
-    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-        rig r;
-        mend_held held;
-        bool is_there = false;
-        for (uint64_t position = 1; !is_there && !mend_test_has_failed(); position++) {
-            ASSERT_TRUE(open_thin(&r, 64 * MEND_MIB));
-            bool is_inside = mend_held_begin(&held, r.w.sim, position, defrag_all, &r);
-            is_there = is_inside && strcmp(held.call, calls[i]) == 0;
-            if (is_there) { /* the first chunk is being compacted */
-                void *freed = r.blocks[3];
-                kit_free(&r.w, freed, r.stream);
-                r.blocks[3] = kit_alloc(&r.w, BLOCK, r.stream);
-                EXPECT_TRUE(r.blocks[3] != freed);
-            }
-            mend_held_end(&held);
-            EXPECT_TRUE(is_inside);
-            if (is_there) {
-                kit_write(&r.w, r.stream, r.blocks[3], BLOCK);
-            }
-            close_rig(&r);
-        }
-    }
-}
 
 /* As another thread would, while the driver is busy and the pool can be used. */
 static void free_meanwhile(void *context, const char *call, int is_after)
@@ -315,21 +255,4 @@ KIT_CASE(pool_quiet, the_whole_device_can_be_used, rig, r, open_rig(r, 16 * CHUN
         r->count++;
     }
     EXPECT_INT_EQ(16 * BLOCKS_OF_CHUNK, r->count);
-}
-
-/* While a graph is captured nothing moves, and the request ends as without compactions. */
-QUIET_TEST(pool_quiet, a_capture_is_left_alone)
-{
-    void *block = NULL;
-    const mend_stream streams[] = {r->stream, r->w.streams[1]};
-    mend_group *group = kit_begin_captured_group(&r->w, streams[1]);
-    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_defrag(r->w.pool, NULL, NULL));
-    for (int i = 0; i < 2; i++) {
-        kit_expect_none(&r->w, 8 * CHUNK, streams[i], "");
-    }
-    mend_sim_graph_destroy(r->w.sim, kit_end_captured_group(&r->w, streams[1], group));
-    EXPECT_U64_EQ(0, mend_world_stats(&r->w).compactions);
-    EXPECT_RESULT(MEND_OK, mend_group_destroy(group, MEND_NO_STREAM));
-    EXPECT_RESULT(MEND_OK, try(r, 8 * CHUNK, &block));
-    give(r, block, 8 * CHUNK);
 }

@@ -134,18 +134,6 @@ HOLES_TEST(pool_ends, a_small_request_is_placed_as_a_large_one_at_last)
     expect_alone(s, take_by_alias(s, 2 * QUARTER, 2, 2 * QUARTER), 2 * QUARTER);
 }
 
-ALIAS_TEST(pool_ends, what_lies_at_two_addresses_stays_awake, 1, 0)
-{
-    mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
-    EXPECT_RESULT(MEND_OK, mend_sleep(s->w.pool, NULL, &report));
-    EXPECT_U64_EQ(MEND_MIB + 4 * QUARTER, report.asleep_bytes); /* the second and the fourth */
-    EXPECT_U64_EQ(3 * QUARTER + 3 * QUARTER + 2 * QUARTER, report.mapped_bytes);
-    EXPECT_U64_EQ(report.mapped_bytes, report.stayed_bytes);
-    EXPECT_TRUE(mend_world_check(&s->w));
-    EXPECT_RESULT(MEND_OK, mend_wake(s->w.pool, NULL, 0, NULL));
-    expect_alone(s, s->block, 2 * QUARTER);
-}
-
 ALIAS_TEST(pool_ends, another_stream_waits_for_what_was_lent, 1, 0)
 {
     kit_use(&s->w, s->stream, s->block, 2 * QUARTER, 1000000);
@@ -216,19 +204,6 @@ HOLES_TEST(pool_ends, are_left_alone_where_aliases_may_not_be_used_at_once)
     kit_expect_none(&s->w, 2 * QUARTER, s->stream, "");
     EXPECT_U64_EQ(0, stats(s).aliases);
     EXPECT_U64_EQ(QUARTER, room_of(s).now_bytes);
-}
-
-ALIAS_TEST(pool_ends, what_is_lent_is_no_block, 1, 0)
-{
-    mend_block_info info = MEND_BLOCK_INFO_INIT;
-    EXPECT_TRUE(mend_get_block_info(s->w.pool, s->tail, &info) != MEND_OK);
-    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(s->w.pool, s->tail, s->stream));
-    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(s->w.pool, s->tail + 512, s->stream));
-    /* The rest of an alias's mapping is no memory of the pool. */
-    char *const around[] = {s->block - 512, s->block + 2 * QUARTER};
-    for (int i = 0; i < 2; i++) {
-        EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER, mend_free(s->w.pool, around[i], s->stream));
-    }
 }
 
 /* Another process maps the chunks whole, and finds the block at its place in them. Two devices of

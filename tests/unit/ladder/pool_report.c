@@ -78,67 +78,6 @@ static void expect_refused(scene *s, uint64_t size_bytes, const char *advice)
     expect_refused_on(s, size_bytes, s->stream, advice);
 }
 
-/* What the report says would fit does, and it is not above what was refused. */
-static void expect_fit(scene *s, uint64_t refused_bytes, mend_stream stream)
-{
-    uint64_t bytes = s->shortfall.fitting_bytes;
-    EXPECT_TRUE(bytes < refused_bytes);
-    if (bytes > 0) {
-        kit_free(&s->w, kit_alloc(&s->w, bytes, stream), stream);
-    }
-}
-
-MEND_TEST(pool_report, keeps_all_its_words_whatever_the_numbers)
-{
-    const mend_holder holders[MEND_HOLDERS_SHOWN + 1] = {0};
-    mend_shortfall shortfall;
-    memset(&shortfall, 0xff, sizeof(shortfall));
-    shortfall.limit_bytes = 1; /* and more is reserved */
-    char advice[288];          /* all remedies */
-    memset(advice, 'a', sizeof(advice) - 1);
-    advice[sizeof(advice) - 1] = '\0';
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
-                  mend_publish(mend_report_fail(&shortfall, advice, NULL, holders)));
-    const char *message = mend_process_error()->message;
-    size_t length = strlen(message);
-    ASSERT_TRUE(length + 1 < MEND_MESSAGE_BYTES);
-    EXPECT_TRUE(strstr(message, advice) != NULL);
-    EXPECT_STR_EQ("held by others.", message + length - strlen("held by others."));
-}
-
-/* What was asked for and what would help first, units, and no zeros; and only of a failure that it
- * belongs to. */
-REPORT_TEST(pool_report, is_written_for_people, 4 * MEND_MIB)
-{
-    mend_error error = MEND_ERROR_INIT;
-    take(s, 2 * MEND_MIB);
-    expect_refused(
-        s, 3 * MEND_MIB,
-        "out of memory: 3.00 MiB requested. Raise the limit to 5.00 MiB or more, or free "
-        "memory. A request of 2.00 MiB would fit. The limit is 4.00 MiB; in use 2.00 MiB. "
-        "The GPU has 8.00 MiB, of which 6.00 MiB is free.");
-    expect_refused(s, 5 * MEND_MIB, "5.00 MiB requested. Raise the limit to 7.00 MiB or more. A ");
-    EXPECT_RESULT(MEND_OK, mend_set_limit(s->w.pool, MEND_MIB));
-    expect_refused(s, 3 * MEND_MIB,
-                   "The limit is 1.00 MiB, the pool holds 1.00 MiB more than that");
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trim(NULL, 0, MEND_TRIM_IDLE, NULL));
-    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
-    EXPECT_TRUE(error.shortfall == NULL);
-}
-
-/* The host did not wait, because that would not have helped this request; it helps a smaller one.
- */
-KIT_CASE(pool_report, would_fit_what_the_gpu_still_uses, scene, s, open_scene(s, 4 * MEND_MIB, -1),
-         kit_close(&s->w))
-{
-    kit_alloc(&s->w, 512, s->other);
-    kit_leave_in_flight(&s->w, 3 * MEND_MIB, s->stream, 1000, MEND_NO_STREAM);
-    expect_refused_on(s, 5 * MEND_MIB, s->other, "");
-    EXPECT_U64_EQ(0, mend_world_stats(&s->w).host_waits);
-    EXPECT_TRUE(s->shortfall.fitting_bytes >= 3 * MEND_MIB);
-    expect_fit(s, 5 * MEND_MIB, s->other);
-}
-
 /* Where others hold memory; and in a capture, when nothing is unmapped. */
 KIT_RIG_EACH(pool_report, of_a_range_tells_what_would_fit, int, is_captured, 2, scene, s,
              open_scene(s, is_captured ? 6 * MEND_MIB : 0, 0), kit_close(&s->w))

@@ -130,38 +130,6 @@ ROOM_TEST(pool_room, is_exact_whatever_the_pool_has_been_through)
     mend_world_check(w);
 }
 
-#define PAGE (64 * MEND_KIB)
-
-/* Under critical pressure: a free run of 64 pages that cannot move, with addresses for 33 pages
- * behind it, and an empty chunk of 48 pages, which does not go there. */
-static void leave_a_chunk_that_is_too_large(mend_world *w)
-{
-    static const uint64_t pages_of[] = {48, 64, 64, 32, 48};
-    void *blocks[5];
-    mend_stream stream = w->streams[0];
-    for (int i = 0; i < 5; i++) {
-        blocks[i] = kit_alloc(w, pages_of[i] * PAGE, stream);
-    }
-    kit_free(w, blocks[3], stream);
-    EXPECT_RESULT(MEND_OK, mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
-    EXPECT_RESULT(MEND_OK, mend_set_limit(w->pool, 257 * PAGE));
-    kit_alloc(w, 33 * PAGE, stream);
-    kit_expect_none(w, PAGE, stream, "");
-    EXPECT_RESULT(MEND_OK, mend_pin(w->pool, blocks[2], 1));
-    kit_free(w, blocks[2], stream);
-    kit_free(w, blocks[0], stream);
-}
-
-KIT_SET_TEST(pool_room, counts_a_chunk_that_would_be_remade,
-             (w->placement.chunk_bytes = 64 * PAGE, w->placement.low_pressure_percent = 100,
-              w->pool_config.limit_bytes = 256 * PAGE, w->pool_config.reserve_bytes = 257 * PAGE))
-{
-    leave_a_chunk_that_is_too_large(w);
-    EXPECT_U64_EQ(0, mend_world_stats(w).chunks_remade);
-    EXPECT_U64_EQ((64 + 33) * PAGE, expect_exact(w, w->streams[0]));
-    EXPECT_U64_EQ(1, mend_world_stats(w).chunks_remade);
-}
-
 /* Nothing of what is asked is carried out, and mistakes have their errors. */
 ROOM_TEST(pool_room, asking_changes_nothing)
 {

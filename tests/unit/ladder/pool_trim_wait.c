@@ -52,19 +52,6 @@ TRIM_WAIT_TEST(pool_trim_wait, does_not_wait_for_what_would_give_nothing_back, 3
     EXPECT_U64_EQ(1000, mend_sim_now_ns(w->sim));
 }
 
-/* A moved chunk is free at its new place, and its former mapping still in use. */
-TRIM_WAIT_TEST(pool_trim_wait, waits_for_former_mappings_too, 8 * MEND_MIB, NULL)
-{
-    void *keep = kit_alloc(w, 2 * MEND_MIB, w->streams[0]);
-    kit_leave_in_flight(w, block_bytes, w->streams[0], 1000, w->streams[0]);
-    void *block = kit_alloc_aligned(w, block_bytes, MEND_GIB, w->streams[0]);
-    EXPECT_TRUE(mend_world_stats(w).retired_bytes > 0);
-    kit_free(w, block, w->streams[1]); /* the other stream has nothing to do */
-    EXPECT_U64_EQ(block_bytes, trim_wait(w, 0));
-    EXPECT_U64_EQ(0, mend_world_stats(w).retired_bytes);
-    kit_free(w, keep, w->streams[0]);
-}
-
 /* A graph may be launched again at any time: nobody can wait for its last launch. */
 TRIM_WAIT_TEST(pool_trim_wait, leaves_the_memory_of_groups_without_a_wait, 32 * MEND_MIB, NULL)
 {
@@ -92,18 +79,4 @@ TRIM_WAIT_TEST(pool_trim_wait, a_capture_that_is_known_forbids_it, 32 * MEND_MIB
     EXPECT_U64_EQ(0, trim_wait(w, block_bytes)); /* little enough is reserved */
     mend_sim_graph_destroy(w->sim, kit_end_captured_group(w, w->streams[0], group));
     EXPECT_U64_EQ(block_bytes, trim_wait(w, 0));
-}
-
-TRIM_WAIT_TEST(pool_trim_wait, a_capture_that_is_unknown_forbids_to_wait_for_the_context,
-               32 * MEND_MIB, NULL)
-{
-    kit_leave_in_flight(w, block_bytes, w->streams[1], 1000, MEND_NO_STREAM);
-    kit_fail(w, "context_record", 0, 0, MEND_DRIVER_CAPTURE_UNSUPPORTED);
-    kit_fail(w, "context_synchronize", 0, 0, MEND_DRIVER_CAPTURE_UNSUPPORTED);
-    uint64_t released_bytes = 77;
-    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_trim(w->pool, 0, MEND_TRIM_WAIT, &released_bytes));
-    EXPECT_U64_EQ(77, released_bytes);
-    kit_expect_waits(w, 0, 0);
-    EXPECT_U64_EQ(block_bytes, trim_wait(w, 0));
-    kit_expect_waits(w, 0, 1);
 }

@@ -113,19 +113,6 @@ CACHE_TEST(pool_cache, belongs_to_the_stream_of_the_free)
     drop(r, 1, 0); /* and behind that one's work, which `stream` does not know of */
 }
 
-CACHE_TEST(pool_cache, holds_so_many_of_a_zone)
-{
-    enum { COUNT = MEND_CACHE_SPANS * 2 + 4 };
-    void *blocks[COUNT];
-    for (int i = 0; i < COUNT; i++) {
-        blocks[i] = take(r, SMALL);
-    }
-    for (int i = 0; i < COUNT - 2; i += 2) {
-        kit_free(&r->w, blocks[i], r->stream);
-        expect_cached(r, i / 2 < MEND_CACHE_SPANS ? (uint64_t)i / 2 + 1 : 1);
-    }
-}
-
 /* The node of a run is promised to each: where there is none the free goes its long way. */
 CACHE_TEST(pool_cache, a_free_without_host_memory_is_a_free)
 {

@@ -24,12 +24,6 @@ typedef struct rig {
     int unmaps;       /* calls of the driver */
 } rig;
 
-static void count(void *context, const char *call, int is_after)
-{
-    rig *r = context;
-    r->unmaps += !is_after && strcmp(call, "unmap") == 0;
-}
-
 /* Both locks are held, and the driver may be called. */
 static bool enter(rig *r)
 {
@@ -49,58 +43,6 @@ static void close_rig(rig *r)
     leave(r);
     mend_sim_set_call_observer(r->w.sim, NULL, NULL);
     kit_close(&r->w);
-}
-
-/* The empty chunks were used by a stream until `busy_ns`. */
-static bool open_row(rig *r, uint64_t busy_ns)
-{
-    *r = (rig){.unmaps = 0};
-    if (!kit_open_with(&r->w, 16 * MEND_MIB, NULL)) {
-        return false;
-    }
-    mend_stream stream = r->w.streams[0];
-    kit_free(&r->w, kit_alloc(&r->w, (EMPTY + 1) * MEND_MIB, stream), stream);
-    void *block = kit_alloc(&r->w, EMPTY * MEND_MIB, stream);
-    kit_alloc(&r->w, MEND_MIB, stream);
-    kit_use(&r->w, stream, block, EMPTY * MEND_MIB, busy_ns);
-    kit_free(&r->w, block, stream);
-    r->heap = &r->w.pool->heap;
-    r->address = (uint64_t)(uintptr_t)block;
-    mend_sim_set_call_observer(r->w.sim, count, r);
-    return enter(r);
-}
-
-/* Takes the chunk out of the layout, as a move would. */
-static mend_chunk *retire(rig *r, int number)
-{
-    uint64_t address = r->address + (uint64_t)number * MEND_MIB;
-    mend_chunk *chunk = mend_chunk_at(&r->heap->chunks, address);
-    mend_waits waits = {0};
-    EXPECT_TRUE(mend_layout_reserve(r->heap, 1) && mend_retire_reserve(r->heap, 1));
-    mend_layout_detach(r->heap, chunk, &waits);
-    mend_retire_mapping(r->heap, chunk, address, &waits);
-    EXPECT_U64_EQ(0, waits.first.epoch); /* they went along */
-    return chunk;
-}
-
-static void flush(rig *r)
-{
-    mend_retire_flush(r->heap, MEND_STREAM_UNKNOWN);
-}
-
-#define RETIRE_TEST(suite, name, ...)                                                              \
-    KIT_CASE(suite, name, rig, r, open_row(r, __VA_ARGS__), close_rig(r))
-
-RETIRE_TEST(move_retire, what_work_in_flight_may_use_stays_mapped, BUSY_NS)
-{
-    retire(r, 0);
-    flush(r);
-    EXPECT_INT_EQ(0, r->unmaps);
-    EXPECT_U64_EQ(MEND_MIB, r->heap->retire.bytes);
-    mend_sim_advance(r->w.sim, 2 * BUSY_NS);
-    flush(r); /* the first one has recorded the fence */
-    EXPECT_INT_EQ(1, r->unmaps);
-    EXPECT_U64_EQ(0, r->heap->retire.bytes);
 }
 
 /* ---- trims ---- */
@@ -138,15 +80,6 @@ static bool open_apart(rig *r, unsigned exported)
     return enter(r);
 }
 
-/* For a plan that lacks so much and uses nothing. */
-static mend_result trim_one(rig *r, uint64_t least_bytes, bool *released)
-{
-    mend_plan plan = {.lacking_bytes = least_bytes};
-    mend_result result = mend_trim_one(r->heap, MEND_STREAM_UNKNOWN, &plan, released);
-    mend_plan_clear(&plan);
-    return result;
-}
-
 /* What others may hold stays if it is to create others. */
 MEND_TEST(move_trim, the_largest_goes_first_until_no_more_is_kept)
 {
@@ -168,24 +101,4 @@ MEND_TEST(move_trim, the_largest_goes_first_until_no_more_is_kept)
         EXPECT_U64_EQ((7 - rows[i].released_mib) * MEND_MIB, r.heap->chunks.reserved_bytes);
         close_rig(&r);
     }
-}
-
-#define TRIM_TEST(suite, name) KIT_CASE(suite, name, rig, r, open_apart(r, 0), close_rig(r))
-
-TRIM_TEST(move_trim, nothing_is_unmapped_while_a_stream_is_captured)
-{
-    leave(r);
-    kit_free(&r->w, kit_alloc(&r->w, 512, r->w.streams[0]),
-             r->w.streams[0]); /* the pool knows it */
-    kit_begin_capture(&r->w, r->w.streams[0]);
-    enter(r);
-    bool released = true;
-    EXPECT_RESULT(MEND_OK, trim_one(r, 1, &released));
-    EXPECT_FALSE(released);
-    EXPECT_FALSE(mend_trim_addresses(r->heap, MEND_STREAM_UNKNOWN));
-    leave(r);
-    mend_sim_graph_destroy(r->w.sim, kit_end_capture(&r->w, r->w.streams[0]));
-    enter(r);
-    EXPECT_RESULT(MEND_OK, trim_one(r, MEND_MIB, &released));
-    EXPECT_TRUE(released);
 }

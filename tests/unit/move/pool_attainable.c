@@ -76,35 +76,6 @@ static bool open_taught(scene *s)
 
 #define ATTAINABLE_TEST(suite, name) KIT_CASE(suite, name, scene, s, open_taught(s), close_scene(s))
 
-ATTAINABLE_TEST(pool_attainable, is_not_asked_for_memory_that_it_lacks)
-{
-    EXPECT_U64_EQ(DEVICE_MIB * MEND_MIB, mend_world_stats(&s->w).limit_bytes);
-    EXPECT_U64_EQ(8 * MEND_MIB, mend_world_stats(&s->w).reserved_bytes);
-    request(s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
-    kit_expect_words(
-        "Others hold memory of the GPU, or it is kept from this pool (keep_free_bytes, limit_file, "
-        "MPS): stop them, allow more");
-    EXPECT_U64_EQ(0, s->creates);
-    EXPECT_TRUE(s->questions > 0);
-    request(s, MEND_OK, 2 * MEND_MIB); /* all there is */
-    EXPECT_U64_EQ(0, s->questions);
-    EXPECT_TRUE(s->creates > 0);
-    request(s, MEND_ERROR_OUT_OF_MEMORY, 64 * MEND_KIB);
-    EXPECT_U64_EQ(0, s->creates);
-}
-
-/* What others have given back is there: the program need not give up anything. */
-ATTAINABLE_TEST(pool_attainable, is_asked_again_before_the_program_is)
-{
-    int calls = 0;
-    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(s->w.pool, kit_count_pressure, &calls));
-    others_hold(s, 2 * MEND_MIB);
-    request(s, MEND_OK, 4 * MEND_MIB);
-    EXPECT_INT_EQ(0, calls);
-    request(s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
-    EXPECT_INT_EQ(1, calls);
-}
-
 ATTAINABLE_TEST(pool_attainable, is_asked_again_after_a_while)
 {
     others_hold(s, 0);

@@ -100,17 +100,6 @@ static bool open_failed(copies_rig *r, int number)
     return open_failed_beside(r, number, 0);
 }
 
-KIT_RIG_EACH(pool_copies, what_they_read_stays_when_the_program_frees_and_trims, int, number, CALLS,
-             copies_rig, r, open_failed(r, number), kit_close(&r->w))
-{
-    mend_world *w = &r->w;
-    kit_release_row(w, r->blocks, BLOCKS, BLOCK, S(0));
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_SURPLUS, NULL));
-    EXPECT_TRUE(mend_world_ledger(w).pending_work > 0);
-    expect_nothing_left(w);
-}
-
 /* Free memory that they do not use stays mapped meanwhile: nothing else says that there is
  * something to wait for. */
 KIT_RIG_EACH(pool_copies, a_trim_that_waits_waits_for_them, int, number, CALLS, copies_rig, r,
@@ -134,39 +123,6 @@ KIT_RIG_EACH(pool_copies, what_they_write_to_serves_nobody, int, number, CALLS, 
     mend_sim_advance(w->sim, 100000000);
     kit_release_row(w, more, count, BLOCK, S(1));
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
-}
-
-/* The waits are neither in a free nor in a collection: they would stall, and spoil captures that
- * the pool does not know. */
-KIT_RIG_EACH(pool_copies, nobody_waits_for_them_unasked, int, number, CALLS, copies_rig, r,
-             open_failed(r, number), kit_close(&r->w))
-{
-    mend_world *w = &r->w;
-    const uint64_t host_syncs = mend_world_ledger(w).host_syncs;
-    kit_begin_capture(w, S(2));
-    kit_release_row(w, r->blocks, BLOCKS, BLOCK, S(0));
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_SURPLUS, NULL));
-    EXPECT_LEDGER(w, host_syncs, host_syncs);
-    mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(2)));
-    expect_nothing_left(w);
-}
-
-COPIES_TEST(a_wake_after_one_that_failed_waits_for_its_copies)
-{
-    void *block = kit_alloc_written(w, MEND_MIB, S(0));
-    EXPECT_OK(put_to_sleep(w->pool));
-    kit_fail(w, "stream_synchronize", 0, 2, 999);
-    EXPECT_ERROR(DRIVER, mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_TRUE(mend_world_ledger(w).pending_work > 0);
-    kit_begin_capture(w, S(2));
-    (void)kit_alloc(w, 512, S(2)); /* so that the pool knows of the capture */
-    EXPECT_ERROR(CAPTURING, mend_wake(w->pool, NULL, 0, NULL));
-    mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(2)));
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    kit_launch(w, S(1), MEND_SIM_WORK_WRITE, block, MEND_MIB, 1, 0);
-    mend_sim_advance(w->sim, 100000000);
-    kit_launch(w, S(1), MEND_SIM_WORK_VERIFY, block, MEND_MIB, 1, 0);
-    kit_free(w, block, S(1));
 }
 
 /* Its pages were decommitted meanwhile, and are committed again. */
@@ -210,19 +166,6 @@ COPIES_TEST(a_page_stays_while_its_fill_runs)
     EXPECT_TRUE(mend_world_ledger(w).pending_work > 0);
     mend_sim_advance(w->sim, 100000000);
     kit_release_row(w, r->blocks, BLOCKS, BLOCK, S(0));
-    expect_nothing_left(w);
-}
-
-COPIES_TEST(of_several_copies_the_later_are_refused)
-{
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
-    kit_fail(w, "copy", 1, 1, 999);
-    kit_fail(w, "stream_synchronize", 0, 1, 999);
-    EXPECT_ERROR(DRIVER, defrag(w->pool));
-    EXPECT_TRUE(mend_world_ledger(w).pending_work > 0);
-    kit_release_row(w, r->blocks, BLOCKS, BLOCK, S(0));
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
-    EXPECT_TRUE(mend_world_ledger(w).pending_work > 0);
     expect_nothing_left(w);
 }
 

@@ -130,47 +130,6 @@ MEND_TEST(pool_few_addresses, a_peer_pool_gives_those_it_does_not_use)
     }
 }
 
-/* ---- what the driver is asked -----------------------------------------------------------------
- */
-
-static uint64_t refused_calls;
-static mend_status refusal;
-
-static mend_status refuse(const mend_driver *driver, uint64_t size_bytes, uint64_t alignment_bytes,
-                          uint64_t hint, uint64_t *address)
-{
-    (void)driver;
-    (void)size_bytes;
-    (void)alignment_bytes;
-    (void)hint;
-    (void)address;
-    refused_calls++;
-    return refusal;
-}
-
-/* A lost device is asked once. Where there are none, the whole ladder finds it out by a few calls:
- * the first place asks for ever fewer, the others for what they need. */
-MEND_TEST(pool_few_addresses, where_there_are_none_a_few_calls_find_it_out)
-{
-    for (int is_lost = 0; is_lost < 2; is_lost++) {
-        mend_world w;
-        void *block;
-        mend_world_init(&w);
-        w.pool_config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
-        ASSERT_TRUE(mend_world_open_device(&w));
-        mend_driver driver = *mend_sim_driver(w.sim);
-        driver.reserve = refuse;
-        refusal = is_lost ? MEND_DRIVER_LAUNCH_FAILED : MEND_DRIVER_OUT_OF_MEMORY;
-        refused_calls = 0;
-        ASSERT_TRUE(mend_world_open_pool(&w, &driver));
-        EXPECT_RESULT(is_lost ? MEND_ERROR_DEVICE_LOST : MEND_ERROR_OUT_OF_ADDRESSES,
-                      mend_alloc(w.pool, MEND_MIB, NULL, &block));
-        EXPECT_TRUE(refused_calls >= 1 && refused_calls <= (is_lost ? 1 : 10));
-        (void)mend_pool_destroy(w.pool);
-        mend_sim_destroy(w.sim);
-    }
-}
-
 /* ---- random worlds ----------------------------------------------------------------------------
  */
 

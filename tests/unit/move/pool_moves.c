@@ -80,29 +80,6 @@ MOVES_TEST(pool_moves, of_two_old_mappings_side_by_side_only_the_idle_one_is_unm
     EXPECT_U64_EQ(MEND_MIB, mend_world_stats(w).retired_bytes);
 }
 
-MEND_TEST(pool_moves, a_run_that_grows_is_waited_for)
-{
-    for (int allow_stream_waits = -1; allow_stream_waits <= 1; allow_stream_waits += 2) {
-        mend_world w;
-        ASSERT_TRUE(kit_open_allowing(&w, 4 * MEND_MIB, allow_stream_waits));
-        kit_leave_in_flight(&w, 3 * MEND_MIB, w.streams[0], 1000, w.streams[0]);
-        kit_alloc_used(&w, 4 * MEND_MIB, w.streams[1], 0);
-        EXPECT_U64_EQ(1, mend_world_stats(&w).placed_by_extension);
-        kit_close(&w);
-    }
-}
-
-MOVES_TEST(pool_moves, a_plan_that_fails_gives_back_what_it_had_claimed, 16 * MEND_MIB, 0)
-{
-    void *pointer;
-    kit_free(w, kit_alloc(w, 3 * MEND_MIB, w->streams[0]), w->streams[0]);
-    kit_fail(w, "create", 0, 1, 999);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(w->pool, 4 * MEND_MIB, w->streams[0], &pointer));
-    mend_world_check(w);
-    (void)kit_alloc(w, 3 * MEND_MIB, w->streams[0]);
-    EXPECT_U64_EQ(3 * MEND_MIB, mend_world_stats(w).reserved_bytes);
-}
-
 MOVES_TEST(pool_moves, a_plan_that_fails_gives_back_the_addresses_it_had_reserved, 16 * MEND_MIB, 0)
 {
     void *pointer;

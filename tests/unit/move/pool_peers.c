@@ -98,21 +98,6 @@ static void expect_out_of_reach(scene *s)
     mend_sim_destroy(s->w.sim);
 }
 
-/* One without a pool, and one with a pool where none is wanted. */
-MEND_TEST(pool_peers, none_may_where_none_is_wanted)
-{
-    for (int has_pool = 0; has_pool < 2; has_pool++) {
-        scene s;
-        prepare(&s);
-        if (has_pool) {
-            s.w.pool_config.peers = MEND_PEERS_NONE;
-        }
-        ASSERT_TRUE(open_scene(&s));
-        EXPECT_RESULT(MEND_OK, has_pool ? open_other(&s) : MEND_OK);
-        expect_out_of_reach(&s);
-    }
-}
-
 MEND_TEST(pool_peers, none_may_that_cannot)
 {
     scene s;
@@ -126,13 +111,6 @@ MEND_TEST(pool_peers, none_may_that_cannot)
     kit_expect_words("names device 2, which cannot reach the memory of device 0");
     ASSERT_RESULT(MEND_OK, open_other(&s));
     expect_out_of_reach(&s);
-}
-
-/* Itself, the second and the third. */
-PEERS_TEST(pool_peers, may_be_named_from_the_beginning, s->w.pool_config.peers = 7)
-{
-    EXPECT_U64_EQ(2, peers_of(s->w.pool));
-    EXPECT_TRUE(can_use(s, take(s, MEND_MIB), MEND_MIB));
 }
 
 PEERS_TEST(pool_peers, a_pool_that_cannot_be_introduced_does_not_come_to_be, 0)

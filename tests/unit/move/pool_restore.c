@@ -128,14 +128,6 @@ MEND_TEST(pool_restore, a_block_that_misses_its_mapping_is_named_and_comes_back)
     }
 }
 
-/* NOT_READY is asked again at once. */
-RESTORE_TEST(pool_restore, a_passing_lack_is_waited_out)
-{
-    kit_fail(&r->w, "map", SCRATCH_MAPS, 3, 600);
-    defrag(r, MEND_OK);
-    expect_restored(r);
-}
-
 /* No host memory for the records of what is to be mapped again: nothing is lost. */
 RESTORE_TEST(pool_restore, host_memory_that_fails_is_reported_and_tried_again)
 {
@@ -217,17 +209,6 @@ MEND_TEST(pool_restore, before_the_first_unmap_all_is_undone)
     }
 }
 
-/* A chunk for which the device has no memory is left as it is: no failure of the call. */
-RESTORE_TEST(pool_restore, memory_that_another_takes_is_no_failure)
-{
-    mend_sim_set_foreign_bytes(r->w.sim, 0, UINT64_MAX);
-    mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
-    EXPECT_RESULT(MEND_OK, mend_defrag(r->w.pool, NULL, &report));
-    EXPECT_U64_EQ(0, report.compactions);
-    EXPECT_INT_EQ(MEND_DEFRAG_NO_ROOM, report.stop);
-    mend_sim_set_foreign_bytes(r->w.sim, 0, 0);
-}
-
 /* Two chunks have a place, and one of them a mapping, which could not be unmapped on the way back.
  */
 RESTORE_TEST(pool_restore, a_mapping_that_was_never_made_is_no_peak)
@@ -242,16 +223,4 @@ RESTORE_TEST(pool_restore, a_mapping_that_was_never_made_is_no_peak)
     defrag(r, MEND_OK);
     EXPECT_U64_EQ(2, mend_world_stats(&r->w).peak_mappings);
     expect_restored(r);
-}
-
-/* The copy is refused, and then the unmapping of where it was to go: the memory there is taken. */
-RESTORE_TEST(pool_restore, what_stays_mapped_of_a_failure_stays_accounted_for)
-{
-    kit_fail(&r->w, "copy", 0, 1, 999);
-    kit_fail(&r->w, "unmap", 0, 1, 999);
-    defrag(r, MEND_ERROR_DRIVER);
-    EXPECT_TRUE(mend_world_stats(&r->w).retired_bytes > 0);
-    EXPECT_U64_EQ(mend_world_stats(&r->w).reserved_bytes, mend_world_ledger(&r->w).chunk_bytes);
-    EXPECT_U64_EQ(mend_world_stats(&r->w).chunks, mend_world_ledger(&r->w).chunks);
-    defrag(r, MEND_OK);
 }

@@ -75,21 +75,3 @@ MEND_TEST(pool_restore_edges, a_chunk_that_comes_back_is_a_neighbour_again)
         close_rig(&r);
     }
 }
-
-/* What was lost is joined with its neighbours once it is mapped again. */
-MEND_TEST(pool_restore_edges, the_parts_are_one_run_again_when_all_is_mapped)
-{
-    for (int i = 0; i < SIDES; i++) {
-        rig r;
-        ASSERT_TRUE(open_rig(&r, (side)i));
-        kit_free(&r.w, r.block, NULL);
-        mend_sim_clear_faults(r.w.sim);
-        EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, MEND_TRIM_IDLE, NULL));
-        EXPECT_U64_EQ(0, mend_world_stats(&r.w).unmapped_blocks);
-        EXPECT_U64_EQ(1, r.w.pool->heap.zones[MEND_ZONE_LARGE].runs_by_size.count);
-        r.block = kit_alloc(&r.w, CHUNK + PART, NULL);
-        EXPECT_U64_EQ(2 * CHUNK, mend_world_stats(&r.w).reserved_bytes);
-        free_both(&r, 0);
-        close_rig(&r);
-    }
-}

@@ -32,38 +32,6 @@ static void *alloc_as(const mend_world *w, const char *scope, uint64_t tag, uint
     return block;
 }
 
-KIT_TEST(pool_holders, blocks_are_summed_by_scope_and_tag_else_by_size)
-{
-    mend_holder h[MOST];
-    mend_range *range = NULL;
-    mend_range_info info = MEND_RANGE_INFO_INIT;
-    EXPECT_U64_EQ(0, list(w, h));
-    for (int i = 0; i < 3; i++) {
-        alloc_as(w, "step", 7, MEND_MIB);
-    }
-    alloc_as(w, "step", 0, 2 * MEND_MIB);
-    alloc_as(w, NULL, 7, 600 * KIB);
-    alloc_as(w, NULL, 0, 300 * KIB - 1);
-    kit_free(w, alloc_as(w, NULL, 7, 100 * KIB), S(0));
-    alloc_as(w, NULL, 0, 300 * KIB);
-    EXPECT_U64_EQ(4, list(w, h));
-    EXPECT_FIELDS(h[0], live_bytes, 3 * MEND_MIB, live_blocks, 3, tag, 7, oldest, 7, block_bytes, 0,
-                  growth_bytes, 0);
-    EXPECT_STR_EQ("step, tag 7", h[0].name);
-    EXPECT_FIELDS(h[1], live_bytes, 2 * MEND_MIB, tag, 0, scope, h[0].scope);
-    EXPECT_STR_EQ("step", h[1].name);
-    EXPECT_FIELDS(h[2], live_bytes, 600 * KIB, scope, 0, tag, 7, oldest, 3);
-    EXPECT_STR_EQ("blocks of 300.00 KiB", h[2 + (h[2].tag == 7)].name);
-    EXPECT_FIELDS(h[3], live_bytes, 600 * KIB, live_blocks, 2, block_bytes, 300 * KIB, oldest, 2);
-    EXPECT_OK(mend_range_create(w->pool, 64 * MEND_MIB, NULL, &range));
-    EXPECT_OK(mend_range_get_info(range, &info));
-    EXPECT_OK(mend_range_commit(range, 0, 4 * info.page_bytes, S(0)));
-    EXPECT_U64_EQ(5, list(w, h));
-    EXPECT_FIELDS(h[4], live_bytes, 4 * info.page_bytes, live_blocks, 4, block_bytes,
-                  info.page_bytes, oldest, 3);
-    EXPECT_OK(mend_range_destroy(range, S(0)));
-}
-
 KIT_TEST(pool_holders, what_has_no_tag_counts_for_its_sleep_tag)
 {
     static char text[1 << 16];
@@ -140,40 +108,6 @@ KIT_TEST(pool_holders, a_long_name_has_its_line_whole_and_ends_with_a_character)
     EXPECT_TRUE(strncmp(two_bytes_each, h[0].name, 41) == 0);
     EXPECT_U64_EQ(41 + 2 + 40, strlen(h[0].name));
     EXPECT_OK(mend_name(MEND_NAME_TAG, 7, ""));
-}
-
-KIT_TEST(pool_holders, streams_and_tags_have_the_names_that_the_program_gave)
-{
-    mend_holder h[MOST];
-    size_t count = 0;
-    const uint64_t stream = (uint64_t)(uintptr_t)S(1);
-    alloc_as(w, "step", 7, 4 * MEND_MIB);
-    alloc_as(w, NULL, 7, 2 * MEND_MIB);
-    kit_alloc(w, MEND_MIB, S(1));
-    kit_alloc(w, 512 * KIB, NULL);
-    kit_alloc(w, 256 * KIB, MEND_NO_STREAM);
-    EXPECT_OK(mend_name(MEND_NAME_TAG, 7, "weights"));
-    EXPECT_OK(mend_name(MEND_NAME_TAG, 7, "kv cache"));
-    EXPECT_OK(mend_name(MEND_NAME_STREAM, stream, "copies"));
-    EXPECT_U64_EQ(5, list(w, h));
-    EXPECT_STR_EQ("step, kv cache", h[0].name);
-    EXPECT_STR_EQ("kv cache", h[1].name);
-    EXPECT_OK(mend_get_holders(w->pool, MEND_BY_STREAM, h, sizeof(*h), MOST, &count));
-    EXPECT_U64_EQ(4, count);
-    EXPECT_FIELDS(h[0], live_bytes, 6 * MEND_MIB, live_blocks, 2, tag, 0, scope, 0, block_bytes, 0);
-    EXPECT_TRUE(h[0].stream == S(0) && strncmp(h[0].name, "stream ", 7) == 0);
-    EXPECT_STR_EQ("copies", h[1].name);
-    EXPECT_STR_EQ("default stream", h[2].name);
-    EXPECT_STR_EQ("no stream", h[3].name);
-    EXPECT_OK(mend_get_holders(w->pool, MEND_BY_TAG | MEND_BY_STREAM, h, sizeof(*h), MOST, &count));
-    EXPECT_TRUE(strncmp("kv cache, stream ", h[0].name, 17) == 0);
-    EXPECT_OK(mend_get_holders(w->pool, MEND_BY_SCOPE, h, sizeof(*h), MOST, &count));
-    EXPECT_STR_EQ("step", h[0].name);
-    EXPECT_STR_EQ("blocks of 2.00 MiB", h[1].name);
-    EXPECT_OK(mend_name(MEND_NAME_TAG, 7, ""));
-    EXPECT_OK(mend_name(MEND_NAME_STREAM, stream, ""));
-    EXPECT_U64_EQ(5, list(w, h));
-    EXPECT_STR_EQ("step, tag 7", h[0].name);
 }
 
 KIT_TEST(pool_holders, a_name_is_given_as_often_as_somebody_wants_and_kept_once)
@@ -297,40 +231,6 @@ KIT_TEST_IN(pool_holders, a_stack_is_that_of_its_own_block, kit_open_with(w, 16 
     EXPECT_U64_EQ(65535, stack_of(w, kit_alloc(w, MEND_MIB, S(0))));
     EXPECT_OK(mend_stack_set_source(NULL, NULL, 0));
     EXPECT_OK(mend_range_destroy(range, S(0)));
-}
-
-typedef struct pressed {
-    mend_world *w;
-    void *freed, *taken;
-} pressed;
-
-static int swap(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
-{
-    pressed *p = context;
-    mend_world *w = p->w;
-    (void)needed_bytes;
-    (void)missing_bytes;
-    if (p->freed == NULL) {
-        return 0;
-    }
-    kit_free(w, p->freed, S(0));
-    p->freed = NULL;
-    EXPECT_OK(mend_alloc(pool, 512, S(0), &p->taken));
-    return 1;
-}
-
-KIT_TEST_IN(pool_holders, what_a_pressure_callback_allocates_has_a_stack_of_its_own,
-            kit_open_with(w, 16 * MEND_MIB, NULL))
-{
-    numbering n = {0};
-    pressed p = {w, kit_alloc(w, 14 * MEND_MIB, S(0)), NULL};
-    EXPECT_OK(mend_add_pressure_callback(w->pool, swap, &p));
-    EXPECT_OK(mend_stack_set_source(say, &n, 1));
-    void *block = kit_alloc(w, 12 * MEND_MIB, S(0));
-    EXPECT_OK(mend_stack_set_source(NULL, NULL, 0));
-    EXPECT_U64_EQ(2, n.said);
-    EXPECT_U64_EQ(1, stack_of(w, block));
-    EXPECT_U64_EQ(2, stack_of(w, p.taken));
 }
 
 /* ---- suspects -------------------------------------------------------------------------------- */

@@ -166,44 +166,6 @@ static void *in_other_thread(mend_world *w, const char *scope)
 
 /* ---- fork ------------------------------------------------------------------------------------ */
 
-typedef struct sharing_thread {
-    sem_t shares, may_end;
-} sharing_thread;
-
-static void *share(void *context)
-{
-    sharing_thread *self = context;
-    EXPECT_OK(mend_scope_push("shared", MEND_SCOPE_OF_ALL_THREADS));
-    sem_post(&self->shares);
-    sem_wait(&self->may_end);
-    EXPECT_OK(mend_scope_pop());
-    return NULL;
-}
-
-static bool is_in_no_scope(void *unused)
-{
-    (void)unused;
-    return mend_process_marks().scope == 0;
-}
-
-/* Nobody could end it there. */
-MEND_TEST(pool_scopes, a_child_of_fork_has_no_scope_of_a_thread_that_it_has_not)
-{
-    sharing_thread other;
-    pthread_t thread;
-    sem_init(&other.shares, 0, 0);
-    sem_init(&other.may_end, 0, 0);
-    EXPECT_TRUE(pthread_create(&thread, NULL, share, &other) == 0);
-    sem_wait(&other.shares);
-    EXPECT_FALSE(is_in_no_scope(NULL));
-    EXPECT_TRUE(mend_test_holds_in_a_child(is_in_no_scope, NULL));
-    sem_post(&other.may_end);
-    pthread_join(thread, NULL);
-    EXPECT_TRUE(is_in_no_scope(NULL));
-    sem_destroy(&other.shares);
-    sem_destroy(&other.may_end);
-}
-
 /* The thread itself has its scopes, and shares one that it begins. */
 static bool shares_only_its_own(void *unused)
 {
@@ -251,39 +213,7 @@ KIT_TEST(pool_scopes, threads_without_a_scope_may_have_that_of_another)
     EXPECT_FIELDS(scope_of(w, "", "own"), own_live_blocks, 1);
 }
 
-KIT_TEST_IN(pool_scopes, out_of_memory_names_the_largest, kit_open_with(w, 8 * MEND_MIB, NULL))
-{
-    void *block = NULL;
-    mend_error error = MEND_ERROR_INIT;
-    ALLOC_IN(3 * MEND_MIB, "weights");
-    ALLOC_IN(4 * MEND_MIB, "weights", "embedding");
-    /* A path so deep is cut. */
-    ALLOC_IN(512, "in", "in", "in", "in", "in", "in", "in", "in", "in");
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 4 * MEND_MIB, NULL, &block));
-    EXPECT_OK(mend_last_error(&error));
-    EXPECT_TRUE(
-        strstr(error.message,
-               " Most is held by: weights/embedding (4.00 MiB in 1 block, 1 allocation old), "
-               "weights (3.00 MiB in 1 block, 2 allocations old), "
-               ".../in/in/in/in/in/in/in/in (512 bytes in 1 block, 0 allocations old).") != NULL);
-}
-
 /* ---- limits ---------------------------------------------------------------------------------- */
-
-KIT_TEST(pool_scopes, a_list_with_too_little_room_is_not_written)
-{
-    mend_scope_info infos[2] = {{.number = 77}};
-    size_t count = 0;
-    ALLOC_IN(512, "a", "b");
-    EXPECT_OK(mend_get_scopes(w->pool, infos, sizeof(*infos), 1, &count));
-    EXPECT_U64_EQ(2, count);
-    EXPECT_U64_EQ(77, infos[0].number);
-    EXPECT_OK(mend_get_scopes(w->pool, NULL, sizeof(*infos), 0, &count));
-    EXPECT_U64_EQ(2, count);
-    EXPECT_ERROR(INVALID_ARGUMENT, mend_get_scopes(w->pool, NULL, sizeof(*infos), 1, &count));
-    EXPECT_ERROR(INVALID_ARGUMENT, mend_get_scopes(w->pool, infos, 3, 2, &count));
-    EXPECT_ERROR(INVALID_ARGUMENT, mend_get_scopes(NULL, infos, sizeof(*infos), 2, &count));
-}
 
 /* The pool makes room for its figures with the first block; the names are there before. */
 KIT_TEST(pool_scopes, want_of_host_memory_counts_a_block_for_the_scope_around)
@@ -299,26 +229,4 @@ KIT_TEST(pool_scopes, want_of_host_memory_counts_a_block_for_the_scope_around)
     EXPECT_U64_EQ(0, info.scope);
     kit_free(w, block, NULL);
     EXPECT_U64_EQ(0, scope_of(w, "", "a").number);
-}
-
-/* 65,535 paths at most, which the process has for ever. Those that have a number keep it. */
-static bool paths_end(void *unused)
-{
-    (void)unused;
-    char name[16];
-    mend_result result = mend_scope_push("many", 0);
-    uint32_t named = 0;
-    while (result == MEND_OK) {
-        snprintf(name, sizeof(name), "%u", named++);
-        result = mend_scope_push(name, 0);
-        mend_scope_pop();
-    }
-    return result == MEND_ERROR_OUT_OF_HOST_MEMORY && named > 60000 && named <= 65535 &&
-           mend_scope_push("59999", 0) == MEND_OK && mend_scope_pop() == MEND_OK &&
-           mend_scope_pop() == MEND_OK && mend_scope_pop() == MEND_ERROR_INVALID_ARGUMENT;
-}
-
-MEND_TEST(pool_scopes, more_paths_than_there_are_numbers_are_refused)
-{
-    EXPECT_TRUE(mend_test_holds_in_a_child(paths_end, NULL));
 }

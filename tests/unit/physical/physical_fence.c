@@ -33,17 +33,6 @@ static void expect_wait(stream_rig *r, bool expected)
     EXPECT_INT_EQ(expected, waited);
 }
 
-FENCE_TEST(physical_fence, a_stream_that_is_known_is_found_again)
-{
-    uint32_t in_group = stream_rig_find(r, r->handles[0], 5);
-    uint64_t calls = mend_sim_call_count(r->sim);
-    EXPECT_U64_EQ(r->first, stream_rig_find(r, r->handles[0], 0));
-    EXPECT_U64_EQ(r->second, stream_rig_find(r, r->handles[1], 0));
-    EXPECT_U64_EQ(in_group, stream_rig_find(r, r->handles[0], 5));
-    EXPECT_TRUE(in_group != r->first);
-    EXPECT_U64_EQ(calls, mend_sim_call_count(r->sim)); /* nobody was asked */
-}
-
 /* Whether it is polled or the host waits for it. */
 MEND_TEST(physical_fence, a_look_passes_what_is_done_and_no_more)
 {
@@ -64,22 +53,6 @@ MEND_TEST(physical_fence, a_look_passes_what_is_done_and_no_more)
         expect_passed(&r, late, false);
         stream_rig_close(&r);
     }
-}
-
-/* The stream that needs memory may be captured, and its own work be waited for as well. */
-FENCE_TEST(physical_fence, the_host_waits_for_no_context_while_the_asking_stream_is_captured)
-{
-    mend_streams_stamp(&r->streams, MEND_STREAM_UNKNOWN, 512);
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(r->sim, r->handles[1], MEND_SIM_CAPTURE_GLOBAL));
-    for (int with_asking = 0; with_asking < 2; with_asking++) {
-        bool waited = false;
-        mend_streams_begin_host_waits(&r->streams);
-        EXPECT_RESULT(MEND_ERROR_CAPTURING,
-                      mend_publish(mend_streams_wait_oldest(&r->streams, r->second,
-                                                            with_asking != 0, &waited)));
-        EXPECT_FALSE(waited);
-    }
-    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(r->sim, r->handles[1], NULL));
 }
 
 /* Another thread records a fence, and a wait for the context covers what it is to cover: that is
@@ -157,52 +130,6 @@ FENCE_TEST(physical_fence, a_wait_for_the_context_passes_all_but_groups)
     expect_passed(r, of_group, false);
 }
 
-/* What the hook below frees, when it is to free anything. */
-static stream_rig *freeing;
-static mend_stamp freed_meanwhile;
-
-static mend_status free_and_synchronize(const mend_driver *driver)
-{
-    (void)driver;
-    freed_meanwhile = work_and_free(freeing, LONG_NS);
-    return MEND_DRIVER_OK; /* the work before it was done already */
-}
-
-FENCE_TEST(physical_fence, what_is_freed_while_the_host_waits_is_not_covered)
-{
-    mend_stamp before = work_and_free(r, 0);
-    freeing = r;
-    r->driver.context_synchronize = free_and_synchronize;
-    EXPECT_RESULT(MEND_OK, mend_streams_wait_context(&r->streams, r->second));
-    expect_passed(r, before, true);
-    expect_passed(r, freed_meanwhile, false);
-}
-
-/* A capture begins on a new stream, frees memory, and its graph is destroyed. */
-static mend_status end_group_and_synchronize(const mend_driver *driver)
-{
-    (void)driver;
-    uint32_t grouped = stream_rig_find(freeing, stream_rig_create(freeing), GROUP);
-    EXPECT_U64_EQ(freeing->second, grouped);
-    freed_meanwhile = mend_streams_stamp(&freeing->streams, grouped, 1);
-    mend_streams_end_group(&freeing->streams, GROUP);
-    return MEND_DRIVER_OK;
-}
-
-FENCE_TEST(physical_fence, a_group_that_ends_in_a_free_place_while_the_host_waits_stays_idle)
-{
-    (void)stream_rig_work_and_close(r, r->second, SHORT_NS);
-    mend_sim_advance(r->sim, LONG_NS);
-    EXPECT_TRUE(mend_streams_poll(&r->streams));
-    EXPECT_RESULT(MEND_OK, mend_streams_forget(&r->streams, r->second));
-    mend_slots_collect(&r->streams);
-    EXPECT_TRUE(r->streams.items[r->second].is_free_slot);
-    freeing = r;
-    r->driver.context_synchronize = end_group_and_synchronize;
-    EXPECT_RESULT(MEND_OK, mend_streams_wait_context(&r->streams, r->first));
-    expect_passed(r, freed_meanwhile, true);
-}
-
 /* A short fence of its own passes while the context's event waits for another stream. */
 FENCE_TEST(physical_fence, an_event_of_the_context_takes_nothing_back)
 {
@@ -220,29 +147,6 @@ FENCE_TEST(physical_fence, an_event_of_the_context_takes_nothing_back)
     EXPECT_U64_EQ(0, r->streams.context_event_count);
     expect_passed(r, early, true);
     expect_passed(r, late, true);
-}
-
-/* A wait for the context that fails takes nothing from an event; what was freed since is open. */
-FENCE_TEST(physical_fence, a_wait_that_fails_leaves_nothing_uncovered)
-{
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    bool recorded = false;
-    fault.call = "context_synchronize";
-    fault.status = MEND_DRIVER_UNKNOWN;
-    mend_stamp early = mend_streams_stamp(&r->streams, MEND_STREAM_UNKNOWN, 1);
-    EXPECT_RESULT(MEND_OK, mend_streams_record_context(&r->streams, r->second, &recorded));
-    mend_stamp freed = mend_streams_stamp(&r->streams, MEND_STREAM_UNKNOWN, 1);
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(r->sim, &fault));
-    EXPECT_RESULT(MEND_ERROR_DRIVER,
-                  mend_publish(mend_streams_wait_context(&r->streams, r->second)));
-    expect_passed(r, early, false);
-    EXPECT_TRUE(mend_streams_poll(&r->streams));
-    expect_passed(r, early, true);
-    expect_passed(r, freed, false);
-    EXPECT_U64_EQ(1, r->streams.items[MEND_STREAM_UNKNOWN].open_bytes);
-    EXPECT_RESULT(MEND_OK, mend_streams_record_context(&r->streams, r->second, &recorded));
-    EXPECT_TRUE(mend_streams_poll(&r->streams));
-    expect_passed(r, freed, true);
 }
 
 /* Each passes when its own work is done; the last place is that of the newest. */
@@ -289,34 +193,6 @@ FENCE_TEST(physical_fence, the_host_waits_for_the_oldest_event_and_no_more)
     expect_passed(r, freed[1], false);
 }
 
-static mend_status free_and_record(const mend_driver *driver, mend_event event)
-{
-    (void)driver;
-    mend_status status = freeing->device->context_record(freeing->device, event);
-    freed_meanwhile = mend_streams_stamp(&freeing->streams, MEND_STREAM_UNKNOWN, 1);
-    return status;
-}
-
-/* Another thread frees while the call is on its way; and a stream that waits for the event waits
- * for no more than that covers. */
-FENCE_TEST(physical_fence, what_is_freed_while_the_event_is_recorded_is_not_covered)
-{
-    bool recorded = false;
-    mend_stamp on_first = work_and_free(r, LONG_NS);
-    mend_stamp before = mend_streams_stamp(&r->streams, MEND_STREAM_UNKNOWN, 1);
-    freeing = r;
-    r->driver.context_record = free_and_record;
-    EXPECT_RESULT(MEND_OK, mend_streams_record_context(&r->streams, r->second, &recorded));
-    EXPECT_RESULT(MEND_LOOK_AGAIN, mend_streams_make_wait(&r->streams, r->second, before));
-    EXPECT_TRUE(mend_stamp_is_ready(&r->streams, before, r->second));
-    EXPECT_TRUE(mend_stamp_is_ready(&r->streams, on_first, r->second)); /* by the same event */
-    EXPECT_FALSE(mend_stamp_is_ready(&r->streams, freed_meanwhile, r->second));
-    mend_sim_advance(r->sim, 2 * LONG_NS);
-    EXPECT_TRUE(mend_streams_poll(&r->streams));
-    expect_passed(r, before, true);
-    expect_passed(r, freed_meanwhile, false);
-}
-
 /* The later fence of the same stream is not due. */
 FENCE_TEST(physical_fence, the_host_waits_for_the_event_though_a_later_fence_is_there)
 {
@@ -339,17 +215,6 @@ FENCE_TEST(physical_fence, a_new_stream_in_a_forgotten_place_has_waited_for_nobo
     EXPECT_RESULT(MEND_OK, mend_streams_forget(&r->streams, r->second));
     EXPECT_U64_EQ(r->second, stream_rig_find(r, stream_rig_create(r), 0));
     EXPECT_FALSE(mend_stamp_is_ready(&r->streams, freed, r->second));
-}
-
-/* A place is free once nothing waits for its stream any more. */
-FENCE_TEST(physical_fence, a_forgotten_stream_keeps_its_place_until_its_fences_have_passed)
-{
-    (void)work_and_free(r, LONG_NS);
-    EXPECT_RESULT(MEND_OK, mend_streams_forget(&r->streams, r->first));
-    EXPECT_TRUE(stream_rig_find(r, stream_rig_create(r), 0) != r->first);
-    mend_sim_advance(r->sim, 2 * LONG_NS);
-    EXPECT_TRUE(mend_streams_poll(&r->streams));
-    EXPECT_U64_EQ(r->first, stream_rig_find(r, stream_rig_create(r), 0));
 }
 
 /* The driver says of an event that it is of a capture: as if it had never been recorded. */

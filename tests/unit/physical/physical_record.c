@@ -37,18 +37,6 @@ static void free_and_close(stream_rig *r)
     stream_rig_work_and_close(r, r->first, SHORT_NS);
 }
 
-static void free_more(stream_rig *r)
-{
-    stream_rig_work_and_free(r, r->first, SHORT_NS);
-}
-
-static void make_many_streams(stream_rig *r)
-{
-    for (int i = 0; i < 40; i++) {
-        stream_rig_find(r, stream_rig_create(r), 0);
-    }
-}
-
 static void wait_for_context(stream_rig *r)
 {
     EXPECT_RESULT(MEND_OK, mend_streams_wait_context(&r->streams, r->second));
@@ -72,41 +60,6 @@ RECORD_TEST(physical_record, one_recorded_while_another_is_comes_to_the_same)
     mend_sim_advance(r->sim, LONG_NS);
     EXPECT_TRUE(mend_streams_poll(&r->streams));
     EXPECT_TRUE(mend_stamp_has_passed(&r->streams, early));
-}
-
-MEND_TEST(physical_record, what_is_freed_during_a_record_is_of_the_next_epoch)
-{
-    for (int is_lost = 0; is_lost < 2; is_lost++) {
-        stream_rig r;
-        ASSERT_TRUE(stream_rig_open(&r));
-        mend_stamp early = stream_rig_work_and_free(&r, r.first, SHORT_NS);
-        slow_down(&r, free_more, is_lost);
-        EXPECT_RESULT(is_lost ? MEND_ERROR_DRIVER : MEND_OK,
-                      mend_publish(mend_streams_close_epoch(&r.streams, r.first)));
-        const mend_stream_state *state = &r.streams.items[r.first];
-        mend_stamp late = {.epoch = state->open_epoch, .stream = r.first};
-        EXPECT_TRUE(state->open);
-        EXPECT_TRUE(late.epoch > early.epoch);
-        EXPECT_INT_EQ(!is_lost, mend_stamp_has_fence(&r.streams, early));
-        EXPECT_FALSE(mend_stamp_has_fence(&r.streams, late));
-        EXPECT_RESULT(MEND_OK, mend_streams_close_epoch(&r.streams, r.first));
-        EXPECT_TRUE(mend_stamp_has_fence(&r.streams, early));
-        EXPECT_TRUE(mend_stamp_has_fence(&r.streams, late));
-        stream_rig_close(&r);
-    }
-}
-
-/* A record that failed changes nothing, where nothing happened meanwhile. */
-RECORD_TEST(physical_record, a_record_that_fails_leaves_the_epoch_open)
-{
-    mend_stamp stamp = stream_rig_work_and_free(r, r->first, SHORT_NS);
-    slow_down(r, make_many_streams, true);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_publish(mend_streams_close_epoch(&r->streams, r->first)));
-    const mend_stream_state *state = &r->streams.items[r->first];
-    EXPECT_U64_EQ(stamp.epoch, state->open_epoch);
-    EXPECT_U64_EQ(1, state->open_bytes);
-    EXPECT_TRUE(state->open);
-    EXPECT_U64_EQ(0, state->recordings);
 }
 
 /* The wait covers what the event would, and what is freed after it is not idle by it. */

@@ -50,17 +50,6 @@ STREAM_TEST(physical_stream, one_met_in_a_capture_is_learned_after_it, false)
     EXPECT_U64_EQ(stream, stream_rig_find(r, r->handles[0], 0));
 }
 
-/* Another stream may have its handle by then. */
-STREAM_TEST(physical_stream, one_met_in_a_capture_is_not_learned_by_its_handle, true)
-{
-    begin(r);
-    uint32_t stream = stream_rig_find(r, r->handles[0], 0);
-    end(r);
-    vanish(r);
-    EXPECT_INT_EQ(MEND_REACH_GONE, reach_of(r, stream));
-    EXPECT_U64_EQ(0, r->streams.items[stream].id);
-}
-
 /* A stream of the second device, which stays open. */
 static mend_stream create_foreign(stream_rig *r, mend_context *context)
 {
@@ -74,21 +63,6 @@ static mend_stream create_foreign(stream_rig *r, mend_context *context)
     return foreign;
 }
 
-/* Its context is known from then on, and waited for. */
-STREAM_TEST(physical_stream, one_met_in_a_capture_may_be_of_another_device, false)
-{
-    mend_context context = NULL;
-    mend_stream foreign = create_foreign(r, &context);
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(r->sim, foreign, MEND_SIM_CAPTURE_GLOBAL));
-    uint32_t stream = stream_rig_find(r, foreign, 0);
-    EXPECT_U64_EQ(0, r->streams.foreign_devices);
-    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(r->sim, foreign, NULL));
-    EXPECT_INT_EQ(MEND_REACH_OPEN, reach_of(r, stream));
-    EXPECT_PTR_EQ(context, r->streams.items[stream].context);
-    EXPECT_U64_EQ(2, r->streams.foreign_devices);
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->device_close(r->device, 1));
-}
-
 /* The rig's device, where one call answers otherwise. */
 static const mend_driver *device_of_rig;
 
@@ -98,15 +72,6 @@ static mend_status open_another_context(const mend_driver *driver, int device,
     (void)driver;
     mend_status status = device_of_rig->device_open(device_of_rig, device, info);
     info->context = (mend_context)info;
-    return status;
-}
-
-static mend_status tell_no_home(const mend_driver *driver, mend_stream stream,
-                                mend_stream_info *info)
-{
-    (void)driver;
-    mend_status status = device_of_rig->stream_get_info(device_of_rig, stream, info);
-    info->home = NULL;
     return status;
 }
 
@@ -138,19 +103,6 @@ STREAM_TEST(physical_stream, one_of_a_context_that_is_not_primary_is_refused, fa
     r->streams.context = (mend_context)r; /* nor is one of the pool's own device served */
     expect_unknown(r, r->handles[0]);
     r->streams.context = r->info.context;
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->device_close(r->device, 1));
-}
-
-/* Nobody knows the primary context of a device that Mend has not opened. */
-STREAM_TEST(physical_stream, one_of_a_green_context_of_another_device_is_served, false)
-{
-    mend_context context = NULL;
-    mend_stream foreign = create_foreign(r, &context);
-    device_of_rig = r->device;
-    r->driver.stream_get_info = tell_no_home;
-    stream_rig_find(r, foreign, 0);
-    EXPECT_PTR_EQ(context, r->streams.foreign[1]);
-    expect_contexts(r, 2, 3); /* as the pool holds it */
     EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->device_close(r->device, 1));
 }
 
@@ -201,16 +153,4 @@ MEND_TEST(physical_stream, a_handle_in_another_capture_may_be_another_stream)
         end(&r);
         stream_rig_close(&r);
     }
-}
-
-/* The end of a stream takes its slots of groups along, also those made in captures. */
-STREAM_TEST(physical_stream, one_that_ends_leaves_the_groups_it_was_captured_for, true)
-{
-    begin(r);
-    uint32_t in_group = stream_rig_find(r, r->handles[0], 7);
-    end(r);
-    uint32_t stream = stream_rig_find(r, r->handles[0], 0);
-    mend_streams_leave_groups(&r->streams, r->handles[0], r->streams.items[stream].id);
-    EXPECT_FALSE(r->streams.items[in_group].known);
-    EXPECT_FALSE(r->streams.items[in_group].seen_captured);
 }

@@ -42,36 +42,6 @@ static mend_heap heap_with_limit(uint64_t limit_bytes)
     return heap;
 }
 
-MEND_TEST(policy_budget, pressure_is_of_what_is_reserved_in_use_and_trapped)
-{
-    static const struct {
-        uint64_t low_percent; /* 0: as the tightness has it */
-        uint64_t reserved_bytes, empty_bytes, live_bytes;
-        int pressure;
-    } rows[] = {
-        {0, 0, 0, 0, LOW},
-        {0, PERCENT(5) - 1, 0, 0, LOW}, /* low while less than a twentieth is reserved, */
-        {0, PERCENT(5), 0, 0, HIGH},
-        {60, PERCENT(40) - 1, 0, 0, LOW}, /* or as long as the placement says */
-        {60, PERCENT(40), 0, 0, HIGH},
-        {100, 0, 0, 0, HIGH},
-        {0, PERCENT(98) - 1, 0, PERCENT(98) - 1, HIGH},   /* critical once all but a fiftieth is */
-        {0, PERCENT(98), 0, PERCENT(98), CRITICAL},       /* in use, */
-        {0, LIMIT_BYTES, PERCENT(11), PERCENT(89), HIGH}, /* where empty chunks are not, */
-        {0, LIMIT_BYTES, PERCENT(2), PERCENT(98), CRITICAL},
-        {0, LIMIT_BYTES, PERCENT(10), PERCENT(88) + 1, HIGH}, /* or near the limit beside much */
-        {0, LIMIT_BYTES, PERCENT(10), PERCENT(88), CRITICAL}, /* that is trapped; */
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        mend_heap heap = heap_with_limit(LIMIT_BYTES);
-        if (rows[i].low_percent > 0) {
-            heap.config.placement.low_pressure_percent = rows[i].low_percent;
-        }
-        use(&heap, rows[i].reserved_bytes, rows[i].empty_bytes, rows[i].live_bytes);
-        EXPECT_INT_EQ(rows[i].pressure, pressure_behind(&heap, 0));
-    }
-}
-
 MEND_TEST(policy_budget, what_the_window_before_trapped_counts_while_much_is_used_again)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
@@ -85,39 +55,6 @@ MEND_TEST(policy_budget, what_the_window_before_trapped_counts_while_much_is_use
     EXPECT_INT_EQ(HIGH, pressure_behind(&heap, 2 * LIMIT_BYTES)); /* this one trapped nothing */
 }
 
-MEND_TEST(policy_budget, a_full_window_before_counts_whatever_is_used)
-{
-    mend_heap heap = heap_with_limit(LIMIT_BYTES);
-    use_live(&heap, PERCENT(98));
-    EXPECT_INT_EQ(CRITICAL, pressure_behind(&heap, 0));
-    use(&heap, PERCENT(98), PERCENT(60), PERCENT(38));
-    EXPECT_INT_EQ(CRITICAL, pressure_behind(&heap, 2 * LIMIT_BYTES));
-    EXPECT_INT_EQ(HIGH, pressure_behind(&heap, 2 * LIMIT_BYTES));
-}
-
-MEND_TEST(policy_budget, follows_the_limit_and_what_the_device_can_give)
-{
-    mend_heap heap = heap_with_limit(LIMIT_BYTES);
-    use_live(&heap, PERCENT(60));
-    EXPECT_INT_EQ(HIGH, pressure_behind(&heap, 0));
-    heap.config.limit_bytes = PERCENT(61);
-    EXPECT_INT_EQ(CRITICAL, mend_budget_pressure(&heap));
-    heap.config.limit_bytes = PERCENT(30); /* below what is in use */
-    EXPECT_INT_EQ(CRITICAL, mend_budget_pressure(&heap));
-    EXPECT_U64_EQ(0, mend_budget_room_bytes(&heap));
-    heap.config.limit_bytes = 20 * LIMIT_BYTES;
-    EXPECT_INT_EQ(LOW, mend_budget_pressure(&heap));
-    EXPECT_U64_EQ(PERCENT(1940), mend_budget_room_bytes(&heap));
-    heap.config.limit_bytes = LIMIT_BYTES;
-    heap.budget.attainable.is_known = true;
-    heap.budget.attainable.bytes = PERCENT(61);
-    EXPECT_INT_EQ(CRITICAL, mend_budget_pressure(&heap));
-    EXPECT_U64_EQ(PERCENT(1), mend_budget_room_bytes(&heap));
-    EXPECT_U64_EQ(PERCENT(2), mend_budget_lacking_bytes(&heap, PERCENT(3)));
-    heap.budget.attainable.bytes = PERCENT(200); /* the limit holds all the same */
-    EXPECT_U64_EQ(PERCENT(40), mend_budget_room_bytes(&heap));
-}
-
 static mend_heap heap_that_moved(uint64_t chunks)
 {
     mend_heap heap = heap_with_limit(100 * MEND_GIB);
@@ -125,19 +62,6 @@ static mend_heap heap_that_moved(uint64_t chunks)
     mend_headroom_note_request(&heap, 0);
     mend_headroom_note_moves(&heap, chunks);
     return heap;
-}
-
-/* Usual chunks have 128 MiB here. */
-MEND_TEST(policy_budget, two_moves_pay_for_a_chunk_up_to_half_of_the_peak)
-{
-    mend_heap heap = heap_that_moved(0);
-    EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB, 0));
-    heap = heap_that_moved(16);
-    EXPECT_TRUE(mend_headroom_allows(&heap, MEND_GIB, 0));
-    EXPECT_FALSE(mend_headroom_allows(&heap, 2 * MEND_GIB, 0));
-    heap = heap_that_moved(1000);
-    EXPECT_TRUE(mend_headroom_allows(&heap, 5 * MEND_GIB, 0));
-    EXPECT_FALSE(mend_headroom_allows(&heap, 6 * MEND_GIB, 0));
 }
 
 MEND_TEST(policy_budget, moves_that_creation_avoids_pay_as_those_that_were_made)
@@ -149,15 +73,6 @@ MEND_TEST(policy_budget, moves_that_creation_avoids_pay_as_those_that_were_made)
     EXPECT_FALSE(mend_headroom_allows(&heap, 6 * MEND_GIB, 1000));
     heap.budget.peaks.used_bytes[1] = 95 * MEND_GIB;
     EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB, 8));
-}
-
-MEND_TEST(policy_budget, moves_pay_for_nothing_once_nearly_all_was_used)
-{
-    mend_heap heap = heap_that_moved(1000);
-    heap.config.limit_bytes = 14 * MEND_GIB;
-    EXPECT_TRUE(mend_headroom_allows(&heap, 2 * MEND_GIB, 0));
-    heap.budget.peaks.used_bytes[1] = 13 * MEND_GIB;
-    EXPECT_FALSE(mend_headroom_allows(&heap, 2 * MEND_GIB, 0));
 }
 
 MEND_TEST(policy_budget, headroom_is_spent_where_neither_the_limit_nor_moves_allow_more)

@@ -48,20 +48,3 @@ MEND_TEST(policy_tightness, each_level_has_its_chunks_and_its_pressure)
         EXPECT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
     }
 }
-
-/* Each chunk costs calls at each sleep, at each wake, and when its memory is created again between
- * them. */
-MEND_TEST(policy_tightness, what_sleeps_lies_in_larger_chunks)
-{
-    const mend_request request = {.zone = MEND_ZONE_LARGE},
-                       sleeper = {.zone = MEND_ZONE_LARGE, .may_sleep = true};
-    mend_heap heap = heap_of(0, 16 * MEND_GIB);
-    heap.chunks.reserved_bytes = 12 * MEND_GIB;
-    EXPECT_U64_EQ(32 * MEND_MIB, mend_budget_lone_chunk(&heap, &request));
-    EXPECT_U64_EQ(128 * MEND_MIB, mend_budget_lone_chunk(&heap, &sleeper));
-    heap.counters.sleeps = 1;
-    EXPECT_U64_EQ(64 * MEND_MIB, mend_budget_lone_chunk(&heap, &request));
-    EXPECT_U64_EQ(256 * MEND_MIB, mend_budget_lone_chunk(&heap, &sleeper));
-    heap.config.placement.chunk_bytes = 8 * MEND_MIB; /* as asked for */
-    EXPECT_U64_EQ(8 * MEND_MIB, mend_budget_lone_chunk(&heap, &sleeper));
-}

@@ -54,24 +54,6 @@ static void *request(row *r, uint64_t mib)
     return kit_alloc(&r->w, mib * MEND_MIB, r->w.streams[0]);
 }
 
-GAPS_TEST(two_runs_are_joined_over_the_gap_between_them, 17)
-{
-    release(r, 6, 8);
-    release(r, 9, 10);
-    release(r, 12, 13);
-    EXPECT_PTR_EQ(r->blocks[6], request(r, 4));
-    EXPECT_U64_EQ(3, mend_world_stats(&r->w).chunks_moved);
-    EXPECT_U64_EQ(1, mend_world_stats(&r->w).placed_by_extension);
-}
-
-GAPS_TEST(a_run_is_extended_in_front, 17)
-{
-    release(r, 11, 13);
-    release(r, 14, 15);
-    EXPECT_PTR_EQ(r->blocks[10], request(r, 3));
-    EXPECT_U64_EQ(3, mend_world_stats(&r->w).chunks_moved);
-}
-
 GAPS_TEST(a_gap_that_needs_half_as_many_chunks_is_not_filled, 17)
 {
     release(r, 11, 12);

@@ -27,19 +27,6 @@ KIT_TEST(pool_api, alloc_rounds_to_the_granule_and_counts)
     EXPECT_STATS(w, peak_live_bytes, 0);
 }
 
-KIT_TEST(pool_api, alignments_are_kept)
-{
-    void *kept[20];
-    for (int shift = 0; shift < 20; shift++) {
-        uint64_t alignment = UINT64_C(1) << (shift + 2);
-        kept[shift] = kit_alloc_aligned(w, 700, alignment, NULL);
-        EXPECT_U64_EQ(0, (uint64_t)(uintptr_t)kept[shift] % alignment);
-    }
-    void *pointer;
-    EXPECT_INVALID(mend_alloc_with(
-        w->pool, 700, NULL, KIT_OPTIONS(mend_alloc_options, .alignment_bytes = 3), &pointer));
-}
-
 KIT_TEST(pool_api, steady_state_calls_no_driver)
 {
     uint64_t calls_after_first_round = 0;
@@ -70,18 +57,6 @@ KIT_TEST(pool_api, trim_gives_back_what_is_idle)
     }
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_LEDGER(w, chunk_bytes, 2 * MEND_MIB);
-}
-
-KIT_TEST(pool_api, a_lower_limit_trims_and_refuses_growth)
-{
-    kit_alloc(w, 4 * MEND_MIB, NULL);
-    kit_free(w, kit_alloc(w, 8 * MEND_MIB, NULL), NULL);
-    EXPECT_OK(mend_set_limit(w->pool, 6 * MEND_MIB));
-    EXPECT_STATS(w, reserved_bytes, 6 * MEND_MIB);
-    kit_expect_none(w, 2 * MEND_MIB + 512, NULL, "");
-    kit_alloc(w, 2 * MEND_MIB, NULL);
-    EXPECT_OK(mend_set_limit(w->pool, 0));
-    EXPECT_STATS(w, limit_bytes, 64 * MEND_MIB);
 }
 
 KIT_LAST_TEST(pool_api, a_broken_context_is_reported_and_destroy_still_frees, kit_open_default(w))

@@ -13,8 +13,6 @@
 #include "tests/support/kit.h"
 #include "tests/support/place.h"
 
-enum { HUNG_AFTER_MS = 900000 };
-
 static uint64_t collect(mend_world *w)
 {
     uint64_t released_bytes = UINT64_MAX;
@@ -45,21 +43,6 @@ static void pass(mend_world *w, uint64_t ms)
     mend_sim_advance(w->sim, ms * 1000000);
 }
 
-KIT_TEST_IN(pool_collect, memory_goes_back_when_it_was_idle_for_long_enough,
-            open_world(w, idle_after_10_ms))
-{
-    void *block = kit_alloc(w, 3 * MEND_MIB, NULL);
-    EXPECT_U64_EQ(0, collect(w));
-    kit_free(w, block, NULL);
-    EXPECT_U64_EQ(0, collect(w)); /* sees it idle first */
-    pass(w, 9);
-    EXPECT_U64_EQ(0, collect(w));
-    pass(w, 1);
-    EXPECT_U64_EQ(3 * MEND_MIB, collect(w));
-    EXPECT_U64_EQ(0, reserved(w));
-    EXPECT_STATS(w, collected_bytes, 3 * MEND_MIB);
-}
-
 KIT_TEST_IN(pool_collect, memory_that_was_used_meanwhile_stays, open_world(w, idle_after_10_ms))
 {
     void *a = kit_alloc(w, MEND_MIB, NULL);
@@ -77,41 +60,6 @@ KIT_TEST_IN(pool_collect, memory_that_was_used_meanwhile_stays, open_world(w, id
     EXPECT_OK(mend_trim(w->pool, MEND_MIB, MEND_TRIM_SURPLUS, &released_bytes)); /* all is kept */
     EXPECT_U64_EQ(0, released_bytes);
     EXPECT_U64_EQ(MEND_MIB, collect(w));
-}
-
-/* An event of the context finds it idle. Without such events nobody waits for the collection: the
- * memory goes back when a wait for something else has found it idle. */
-KIT_EACH(pool_collect, memory_that_was_freed_without_a_stream_goes_back_too, int, has_events, 2,
-         open_world(w, idle_after_10_ms))
-{
-    mend_test_place(w->pool, &(mend_test_sizes){.unfenced_bytes = MEND_MIB});
-    if (!has_events) {
-        kit_fail(w, "context_record", 0, UINT64_MAX, MEND_DRIVER_NOT_SUPPORTED);
-    }
-    void *block = kit_alloc(w, 3 * MEND_MIB, S(0));
-    kit_launch(w, S(0), MEND_SIM_WORK_TOUCH, block, 3 * MEND_MIB, 0, 1000);
-    kit_free(w, block, MEND_NO_STREAM);
-    EXPECT_U64_EQ(0, collect(w)); /* in flight */
-    pass(w, 1);
-    EXPECT_U64_EQ(0, collect(w)); /* sees it idle first */
-    pass(w, 10);
-    EXPECT_U64_EQ(has_events ? 3 * MEND_MIB : 0, collect(w));
-    EXPECT_STATS(w, host_waits, 0);
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
-    EXPECT_STATS(w, host_waits, has_events ? 0 : 1, reserved_bytes, 0);
-}
-
-KIT_TEST_IN(pool_collect, nothing_to_give_back_costs_no_driver_call,
-            open_world(w, idle_after_10_ms))
-{
-    kit_free(w, kit_alloc(w, MEND_MIB, NULL), NULL);
-    collect(w);
-    mend_sim_ledger before = MEND_SIM_LEDGER_INIT;
-    mend_sim_ledger after = MEND_SIM_LEDGER_INIT;
-    mend_sim_get_ledger(w->sim, &before);
-    collect(w);
-    mend_sim_get_ledger(w->sim, &after);
-    EXPECT_FIELDS(after, events, before.events, chunks, before.chunks);
 }
 
 KIT_TEST_IN(pool_collect, what_is_above_the_soft_limit_goes_back_at_once, open_world(w, NULL))
@@ -186,24 +134,6 @@ MEND_TEST(pool_collect, two_pools_hold_no_more_than_the_limit_they_share)
     kit_close(&b);
     kit_alloc(&a, 8 * MEND_MIB, NULL);
     kit_close(&a);
-    unlink(shared_path);
-}
-
-/* What one pool has free goes to the other, though the program of the first does nothing; also if
- * it was freed a moment ago. */
-MEND_TEST(pool_collect, a_pool_waits_for_what_the_thread_of_another_gives_back)
-{
-    mend_world a;
-    mend_world b;
-    name_file();
-    ASSERT_TRUE(open_world(&a, share_and_collect));
-    ASSERT_TRUE(open_world(&b, share_8_mib));
-    kit_free(&a, kit_alloc(&a, 6 * MEND_MIB, NULL), NULL);
-    kit_alloc(&b, 7 * MEND_MIB, NULL);
-    EXPECT_TRUE(reserved(&a) <= MEND_MIB);
-    EXPECT_STATS(&b, out_of_memory, 0);
-    kit_close(&a);
-    kit_close(&b);
     unlink(shared_path);
 }
 
@@ -291,50 +221,6 @@ HAND_OVER_TEST(a_pool_waits_for_what_becomes_idle_after_it_was_refused)
     EXPECT_U64_EQ(8 * MEND_MIB, reserved(&r->giver) + reserved(&r->asker));
 }
 
-HAND_OVER_TEST(a_pool_waits_on_when_another_was_quicker)
-{
-    r->to_steal = 3 * MEND_MIB;
-    pthread_create(&r->thread, NULL, ask_for_4_mib, r);
-    give_when_asked(r, r->blocks[0]);
-    give_when_asked(r, r->blocks[1]);
-    pthread_join(r->thread, NULL);
-    EXPECT_RESULT(MEND_OK, r->result);
-    EXPECT_U64_EQ(MEND_MIB, reserved(&r->giver));
-}
-
-/* The page of zeros is out of memory at once, and the giver never hears of it. */
-HAND_OVER_TEST(zeros_of_a_range_ask_no_other_pool)
-{
-    mend_range *range = NULL;
-    const mend_range_options options = {.struct_size = sizeof(options), .page_bytes = MEND_MIB};
-    EXPECT_OK(mend_range_create(r->asker.pool, 4 * MEND_MIB, &options, &range));
-    kit_free(&r->giver, r->blocks[0], NULL);
-    EXPECT_TRUE(mend_limit_file_claim(&r->thief, 2 * MEND_MIB));
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_range_map_zeros(range, 0, MEND_MIB));
-    EXPECT_U64_EQ(0, mend_ration_ask_owed(&r->giver.pool->ration).newest);
-    EXPECT_OK(mend_range_destroy(range, NULL));
-}
-
-/* A call of the driver stands for the moment between the refusal and the look at what is free. */
-static void give_at_memory_info(void *context, const char *call, int is_after)
-{
-    hand_over *h = context;
-    if (h->thief.claimed_bytes > 0 && !is_after && strcmp(call, "memory_info") == 0) {
-        mend_limit_file_give(&h->thief, h->thief.claimed_bytes);
-    }
-}
-
-HAND_OVER_TEST(room_that_comes_after_the_refusal_is_used)
-{
-    kit_free(&r->giver, r->blocks[0], NULL);
-    kit_expect_trim(&r->giver, 0, 3 * MEND_MIB);
-    EXPECT_TRUE(mend_limit_file_claim(&r->thief, 5 * MEND_MIB));
-    mend_sim_set_call_observer(r->asker.sim, give_at_memory_info, r);
-    ask_for_4_mib(r);
-    EXPECT_RESULT(MEND_OK, r->result);
-    EXPECT_U64_EQ(0, r->thief.claimed_bytes);
-}
-
 /* Others wait for it: it may be idle soon. */
 KIT_TEST_IN(pool_collect, what_the_gpu_still_uses_is_offered,
             (name_file(), open_world(w, share_and_collect)))
@@ -370,28 +256,4 @@ KIT_LAST_TEST(pool_collect, nobody_waits_for_a_collector_that_has_ended,
     EXPECT_ERROR(DRIVER, mend_pool_destroy(w->pool));
     mend_limit_file_close(&other);
     unlink(shared_path);
-}
-
-KIT_TEST_IN(pool_collect, a_limit_file_that_cannot_be_had_is_named, open_world(w, NULL))
-{
-    mend_pool *pool = NULL;
-    mend_error error = MEND_ERROR_INIT;
-    mend_pool_config config = w->pool_config;
-    config.limit_file = "/no/such/folder/limit";
-    EXPECT_ERROR(SYSTEM, mend_pool_create(&config, &pool));
-    mend_last_error(&error);
-    EXPECT_TRUE(strstr(error.message, "/no/such/folder/limit") != NULL);
-}
-
-KIT_SETTING(collect_by_thread, w->pool_config.idle_ms = 20, w->pool_config.collector = 1);
-
-KIT_TEST_IN(pool_collect, a_thread_gives_memory_back_while_the_program_does_nothing,
-            open_world(w, collect_by_thread))
-{
-    kit_free(w, kit_alloc(w, 3 * MEND_MIB, NULL), NULL);
-    for (int ms = 0; ms < HUNG_AFTER_MS && reserved(w) > 0; ms++) {
-        pass(w, 1);
-        usleep(1000);
-    }
-    EXPECT_U64_EQ(0, reserved(w));
 }

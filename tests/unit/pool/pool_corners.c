@@ -2,13 +2,6 @@
 #include "pool/pool.h"
 #include "tests/support/kit.h"
 
-KIT_TEST_IN(pool_corners, the_largest_sizes_of_a_config_work,
-            kit_open_set(w, w->pool_config.reserve_bytes = UINT64_C(1) << 60,
-                         w->pool_config.limit_bytes = UINT64_MAX))
-{
-    kit_alloc(w, 3 * MEND_MIB, NULL);
-}
-
 KIT_TEST(pool_corners, a_mapping_the_driver_keeps_keeps_its_chunk)
 {
     void *pointer;
@@ -20,36 +13,6 @@ KIT_TEST(pool_corners, a_mapping_the_driver_keeps_keeps_its_chunk)
     mend_world_check(w);
     kit_free(w, pointer, NULL);
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
-}
-
-KIT_TEST(pool_corners, peaks_know_what_a_failed_call_left_behind)
-{
-    void *pointer;
-    kit_fail(w, "set_access", 0, 1, 999);
-    kit_fail(w, "unmap", 0, 1, 999);
-    kit_fail(w, "release", 0, UINT64_MAX, 999);
-    EXPECT_ERROR(DRIVER, mend_alloc(w->pool, 3 * MEND_MIB, NULL, &pointer));
-    mend_stats stats = mend_world_stats(w);
-    EXPECT_TRUE(stats.reserved_bytes > 0);
-    EXPECT_FIELDS(stats, peak_reserved_bytes, stats.reserved_bytes, peak_mappings, stats.mappings);
-    mend_sim_clear_faults(w->sim);
-}
-
-/* Small requests above a page, and free chunks of a page each that lie apart. */
-KIT_TEST_IN(pool_corners, small_requests_join_free_chunks_too,
-            kit_open_set(w, w->sim_config.memory_bytes = 4 * MEND_MIB,
-                         w->placement.small_chunk_bytes = 64 * MEND_KIB,
-                         w->placement.small_request_bytes = 512 * MEND_KIB))
-{
-    void *blocks[64];
-    kit_alloc_row(w, blocks, 64, 64 * MEND_KIB, NULL);
-    for (int i = 0; i < 64; i += 2) {
-        kit_free(w, blocks[i], NULL);
-    }
-    EXPECT_STATS(w, free_empty_bytes, 2 * MEND_MIB);
-    for (int i = 0; i < 4; i++) {
-        kit_alloc(w, 512 * MEND_KIB, NULL);
-    }
 }
 
 /* Polling one stream after the other can see the later fence pass before the earlier one. */
@@ -149,16 +112,6 @@ KIT_TEST(pool_corners, a_hopeless_request_does_not_wait_for_work_in_flight)
     kit_expect_none(w, 65 * MEND_MIB, NULL, "");
     EXPECT_STATS(w, host_waits, 0);
     kit_alloc(w, 64 * MEND_MIB, NULL);
-}
-
-KIT_LAST_TEST(pool_corners, destroy_waits_for_work_in_flight, kit_open_default(w))
-{
-    void *pointer = kit_alloc(w, MEND_MIB, NULL);
-    kit_launch(w, NULL, MEND_SIM_WORK_TOUCH, pointer, 512, 0, 1000);
-    EXPECT_OK(mend_pool_destroy(w->pool));
-    EXPECT_TRUE(mend_sim_now_ns(w->sim) >= 1000);
-    mend_sim_advance(w->sim, 1000);
-    EXPECT_STR_EQ("", mend_sim_first_violation(w->sim));
 }
 
 /* Of a pool, and of groups of it: one that has begun, and one that has not. */

@@ -27,63 +27,6 @@ FABRIC_TEST(pool_fabric, a_buffer_that_is_too_small_is_told_the_size)
     EXPECT_STATS(&r->from, exported_blocks, 1);
 }
 
-/* The driver is asked once for each chunk, whatever becomes of the blocks in it. */
-FABRIC_TEST(pool_fabric, a_chunk_keeps_its_handle)
-{
-    void *kept = kit_alloc(&r->from, 4096, r->from.streams[0]);
-    void *block = kit_alloc(&r->from, 4096, r->from.streams[0]);
-    (void)share_export(r, block);
-    kit_free(&r->from, block, r->from.streams[0]);
-    kit_fail(&r->from, "export_handle", 0, 1, MEND_DRIVER_UNKNOWN);
-    (void)share_export(r, kept);
-    mend_sim_clear_faults(r->from.sim);
-}
-
-MEND_TEST(pool_fabric, a_block_is_exported_in_both_ways)
-{
-    for (int first = 0; first < 2; first++) {
-        share_rig r;
-        ASSERT_TRUE(share_rig_open(&r, true));
-        void *block = kit_alloc(&r.from, 2 * CHUNK, r.from.streams[0]);
-        share_ticket tickets[2] = {{.by_fabric = first}, {.by_fabric = !first}};
-        void *theirs[2];
-        for (int i = 0; i < 2; i++) {
-            EXPECT_OK(share_try_export(r.from.pool, block, &tickets[i]));
-        }
-        mend_stats stats = mend_world_stats(&r.from);
-        EXPECT_TRUE(stats.exported_bytes > 0);
-        EXPECT_FIELDS(stats, exported_blocks, 1, exported_bytes, stats.pinned_bytes);
-        EXPECT_TRUE(mend_world_check(&r.from));
-        for (int i = 0; i < 2; i++) {
-            theirs[i] = share_import(&r.to, &tickets[i]);
-        }
-        EXPECT_TRUE(theirs[0] != theirs[1]);
-        memset(theirs[0], 3, 2 * CHUNK);
-        EXPECT_TRUE(memcmp(theirs[0], theirs[1], 2 * CHUNK) == 0);
-        share_close(&r.to, theirs[0]);
-        share_close(&r.to, theirs[1]);
-        kit_free(&r.from, block, r.from.streams[0]);
-        EXPECT_STATS(&r.from, exported_blocks, 0, exported_bytes, 0, pinned_bytes, 0);
-        kit_close(&r.to);
-        kit_close(&r.from);
-    }
-}
-
-FABRIC_TEST(pool_fabric, damaged_descriptions_are_refused)
-{
-    const share_ticket d = share_export(r, kit_alloc(&r->from, CHUNK, r->from.streams[0]));
-    void *pointer = NULL;
-    for (size_t i = 0; i < d.size; i++) {
-        share_ticket other = d;
-        other.bytes[i] ^= 1;
-        EXPECT_INVALID(share_try_import(r->to.pool, &other, &pointer));
-        EXPECT_REFUSAL(INVALID_ARGUMENT, i <= 64 ? "" : "the token is cut",
-                       mend_import(r->to.pool, d.bytes, i, &pointer, NULL));
-    }
-    EXPECT_PTR_EQ(NULL, pointer);
-    EXPECT_STATS(&r->to, driver_failures, 0);
-}
-
 FABRIC_TEST(pool_fabric, misuse_has_its_errors)
 {
     share_ticket t = {.by_fabric = true};

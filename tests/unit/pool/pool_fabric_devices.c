@@ -25,40 +25,6 @@ KIT_TEST_IN(pool_fabric_devices, a_pool_of_the_older_setting_exports_by_file_alo
     EXPECT_OK(share_try_export(w->pool, block, &by[FILES]));
 }
 
-/* The device has no fabric handles, or claims them and the driver refuses: file descriptors work,
- * and the log says so once. */
-static void count_warnings(void *context, mend_log_level level, const char *line)
-{
-    unsigned *count = context;
-    *count += level == MEND_LOG_WARNING && strstr(line, "IMEX") != NULL;
-}
-
-MEND_TEST(pool_fabric_devices, without_fabric_a_pool_goes_on_by_file)
-{
-    for (int refused = 0; refused < 2; refused++) {
-        mend_world w;
-        unsigned warnings = 0;
-        share_ticket by[] = TICKETS;
-        mend_log_set_sink(count_warnings, &warnings);
-        ASSERT_TRUE(share_open(&w, MEND_SHAREABLE_FABRIC,
-                               refused ? MEND_SIM_FABRIC_REFUSED : MEND_SIM_FABRIC_NONE));
-        void *blocks[2] = {kit_alloc(&w, CHUNK, w.streams[0]),
-                           kit_alloc(&w, 3 * CHUNK, w.streams[0])};
-        for (int i = 0; i < 2; i++) {
-            EXPECT_ERROR(NOT_SUPPORTED, share_try_export(w.pool, blocks[i], &by[FABRIC]));
-            kit_expect_words(refused ? "NOT_PERMITTED" : "on a device that has them");
-            EXPECT_OK(share_try_export(w.pool, blocks[i], &by[FILES]));
-        }
-        mend_log_set_sink(NULL, NULL);
-        EXPECT_U64_EQ(refused, warnings);
-        EXPECT_STATS(&w, driver_failures, refused);
-        EXPECT_TRUE(mend_world_check(&w));
-        kit_free(&w, blocks[0], w.streams[0]);
-        kit_free(&w, blocks[1], w.streams[0]);
-        kit_close(&w);
-    }
-}
-
 static const mend_driver *simulated;
 static bool has_fabric;
 
@@ -127,19 +93,6 @@ KIT_TEST_IN(pool_fabric_devices, sharing_where_the_device_can,
     ASSERT_RESULT(MEND_OK, open_without_files_on(w, MEND_SHAREABLE_AUTO, &b));
     EXPECT_REFUSAL(NOT_SUPPORTED, "on a device that can",
                    share_try_export(b.pool, b.block, &by[FILES]));
-    EXPECT_OK(mend_pool_destroy(b.pool));
-}
-
-/* The one way that it claims is refused: it has memory, which cannot leave the process. */
-KIT_TEST_IN(pool_fabric_devices, a_device_that_refuses_its_only_way_has_memory_all_the_same,
-            share_open(w, 0, MEND_SIM_FABRIC_REFUSED))
-{
-    beside b;
-    share_ticket by[] = TICKETS;
-    has_fabric = true;
-    ASSERT_RESULT(MEND_OK, open_without_files_on(w, MEND_SHAREABLE_FABRIC, &b));
-    EXPECT_ERROR(NOT_SUPPORTED, share_try_export(b.pool, b.block, &by[FILES]));
-    EXPECT_REFUSAL(NOT_SUPPORTED, "NOT_PERMITTED", share_try_export(b.pool, b.block, &by[FABRIC]));
     EXPECT_OK(mend_pool_destroy(b.pool));
 }
 

@@ -61,57 +61,6 @@ KIT_EACH(pool_full_queue, a_record_and_a_wait_of_a_stream_keep_nobody_waiting, i
     EXPECT_STATS(w, stream_waits, 1);
 }
 
-static void *free_late(void *argument)
-{
-    interruption *i = argument;
-    kit_use(i->w, i->w->streams[0], i->block, MEND_MIB, 5000);
-    kit_free(i->w, i->block, i->w->streams[0]);
-    return NULL;
-}
-
-/* Behind the event, and before the fence: the fence does not cover it. */
-KIT_TEST_IN(pool_full_queue, what_is_freed_during_a_record_waits_for_the_next,
-            kit_open_with(w, 8 * MEND_MIB, NULL))
-{
-    interruption i = {.w = w, .call = "event_record", .is_after = 1, .act = free_late};
-    i.block = kit_alloc(w, MEND_MIB, S(0));
-    kit_leave_in_flight(w, block_bytes, S(0), 1000, S(0));
-    watch(&i);
-    void *block = kit_alloc(w, block_bytes, S(1));
-    watch_no_more(&i);
-    EXPECT_TRUE(i.is_done);
-    kit_use(w, S(1), block, block_bytes, 10);
-    kit_alloc_used(w, 3 * MEND_MIB, S(1), 10);
-    mend_world_check(w);
-    EXPECT_STATS(w, stream_waits, 2);
-}
-
-static void *take_it(void *argument)
-{
-    interruption *i = argument;
-    void *taken = NULL;
-    if (mend_alloc(i->w->pool, 512, i->w->streams[0], &taken) == MEND_OK) {
-        kit_use(i->w, i->w->streams[0], taken, 512, 100);
-    }
-    return NULL;
-}
-
-/* The stream that freed it takes a piece of what another is about to get: that one looks again. */
-KIT_TEST_IN(pool_full_queue, what_is_taken_during_a_wait_is_not_taken_twice,
-            kit_open_with(w, 16 * MEND_MIB, NULL))
-{
-    interruption i = {.w = w, .call = "stream_wait", .is_after = 1, .act = take_it};
-    for (int n = 0; n < 3; n++) {
-        kit_leave_in_flight(w, block_bytes, S(0), 1000, S(0));
-    }
-    watch(&i);
-    for (int n = 0; n < 2; n++) {
-        kit_alloc_used(w, block_bytes, S(1), 10);
-    }
-    watch_no_more(&i);
-    mend_world_check(w);
-}
-
 KIT_SETTING(may_vanish, w->pool_config.streams_may_vanish = 1);
 
 static void *audit_in_the_middle(void *argument)

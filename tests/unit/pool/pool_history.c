@@ -129,23 +129,6 @@ RIG_TEST(pool_history, steps_have_a_cause_a_chunk_and_a_duration, open_priced_ri
     EXPECT_FIELDS(r->events[0], kind, MEND_EVENT_CREATE, chunk, 2, cause, MEND_CAUSE_REQUEST);
 }
 
-/* What a refused plan has claimed comes back, and what it has created goes. */
-KIT_RIG_EACH(pool_history, what_the_driver_refuses_is_undone_there_too, int, i, 4, rig, r,
-             open_rig_of(r, 4 * MEND_MIB, ROOM), close_rig(r))
-{
-    static const char *const calls[] = {"create", "map", "set_access", "unmap"};
-    void *blocks[4];
-    kit_alloc_row(&r->w, blocks, 4, MEND_MIB, r->stream);
-    kit_free(&r->w, blocks[0], r->stream);
-    kit_free(&r->w, blocks[2], r->stream);
-    kit_fail(&r->w, calls[i], 0, 2, 999);
-    void *large = NULL;
-    mend_result result = mend_alloc(r->w.pool, 2 * MEND_MIB, r->stream, &large);
-    follow(r);
-    EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_DRIVER);
-    mend_sim_clear_faults(r->w.sim);
-}
-
 RIG_TEST(pool_history, compaction_names_the_chunk_and_the_holes_it_leaves,
          open_rig_of(r, 8 * MEND_MIB, ROOM))
 {
@@ -165,29 +148,6 @@ RIG_TEST(pool_history, compaction_names_the_chunk_and_the_holes_it_leaves,
     EXPECT_U64_EQ(1, r->follower.seen[MEND_EVENT_COMPACT]);
     EXPECT_U64_EQ(2, r->follower.seen[MEND_EVENT_EXCHANGE]);
     EXPECT_TRUE(r->follower.seen[MEND_EVENT_UNMAP] >= 3);
-}
-
-RIG_TEST(pool_history, waits_limits_and_refusals_are_told, open_rig_of(r, 4 * MEND_MIB, ROOM))
-{
-    kit_leave_in_flight(w, 3 * MEND_MIB, r->stream, 1000, r->stream);
-    kit_leave_in_flight(w, 3 * MEND_MIB, S(1), 1000, S(1));
-    kit_alloc(w, 3 * MEND_MIB, MEND_NO_STREAM);
-    mend_stats stats = mend_world_stats(w);
-    EXPECT_TRUE(stats.stream_waits > 0);
-    EXPECT_TRUE(stats.host_waits > 0);
-    read(r);
-    kit_expect_none(w, 3 * MEND_MIB + 1, S(2), "");
-    EXPECT_KINDS(r, MEND_EVENT_OUT_OF_MEMORY);
-    EXPECT_FIELDS(r->events[0], size_bytes, 3 * MEND_MIB + 512, cause, MEND_CAUSE_LIMIT_REFUSED);
-    EXPECT_PTR_EQ(S(2), r->events[0].stream);
-    EXPECT_OK(mend_set_limit(w->pool, 5 * MEND_MIB / 2));
-    size_t count = read(r);
-    EXPECT_TRUE(count > 1);
-    EXPECT_FIELDS(r->events[0], kind, MEND_EVENT_LIMIT, size_bytes, 5 * MEND_MIB / 2);
-    EXPECT_INT_EQ(MEND_EVENT_TRIM, r->events[count - 1].kind);
-    follow(r);
-    EXPECT_U64_EQ(stats.stream_waits, r->follower.seen[MEND_EVENT_STREAM_WAIT]);
-    EXPECT_U64_EQ(stats.host_waits, r->follower.seen[MEND_EVENT_HOST_WAIT]);
 }
 
 RIG_TEST(pool_history, pins_and_groups_are_told, open_rig(r))
@@ -250,22 +210,6 @@ RIG_TEST(pool_history, restorations_of_a_group_are_told, open_rig_of(r, 4 * MEND
     EXPECT_OK(mend_group_destroy(group, r->stream));
 }
 
-RIG_TEST(pool_history, a_small_ring_loses_the_oldest_and_says_so, open_rig_of(r, 4 * MEND_MIB, 4))
-{
-    void *block = kit_alloc(w, QUARTER, r->stream);
-    for (int i = 0; i < 5; i++) {
-        kit_free(w, block, r->stream);
-        block = kit_alloc(w, QUARTER, r->stream);
-    }
-    mend_stats stats = mend_world_stats(w);
-    EXPECT_U64_EQ(4, read(r));
-    EXPECT_U64_EQ(stats.history_events - 3, r->events[0].sequence);
-    EXPECT_U64_EQ(stats.history_events - 4, stats.history_lost);
-    EXPECT_U64_EQ(0, r->follower.lost);
-    follow(r);
-    EXPECT_U64_EQ(stats.history_lost, r->follower.lost);
-}
-
 RIG_TEST(pool_history, a_reader_takes_more_than_the_lock_is_held_for, open_rig(r))
 {
     static mend_history_event events[ROOM];
@@ -292,42 +236,4 @@ RIG_TEST(pool_history, a_cursor_of_another_pool_is_refused, open_rig(r))
     EXPECT_INVALID(mend_history_read(w->pool, &cursor, r->events, sizeof(*r->events), 1, &count));
     EXPECT_U64_EQ(7, count);
     EXPECT_U64_EQ(r->cursor + 1, cursor);
-}
-
-RIG_TEST(pool_history, programs_of_other_versions_get_the_fields_they_know, open_rig(r))
-{
-    struct old {
-        uint64_t sequence;
-    } old[MOST];
-    struct newer {
-        mend_history_event known;
-        uint64_t unknown;
-    } newer[MOST];
-    size_t count = 0;
-    kit_alloc(w, QUARTER, r->stream);
-    uint64_t cursor = 0;
-    EXPECT_OK(mend_history_read(w->pool, &cursor, (mend_history_event *)(void *)old, sizeof(*old),
-                                MOST, &count));
-    EXPECT_U64_EQ(3, count);
-    EXPECT_U64_EQ(3, old[2].sequence);
-    memset(newer, 0x5a, sizeof(newer));
-    cursor = 2;
-    EXPECT_OK(mend_history_read(w->pool, &cursor, (mend_history_event *)(void *)newer,
-                                sizeof(*newer), MOST, &count));
-    EXPECT_U64_EQ(2, count);
-    EXPECT_INT_EQ(MEND_EVENT_ALLOC, newer[1].known.kind);
-    EXPECT_U64_EQ(0, newer[1].unknown);
-}
-
-KIT_RIG_TEST(pool_history, it_can_be_read_after_the_context_is_lost, rig, open_rig(r), (void)0)
-{
-    void *none = NULL;
-    kit_alloc(w, QUARTER, r->stream);
-    kit_break(w, NULL);
-    EXPECT_ERROR(DEVICE_LOST, mend_alloc(w->pool, 8 * MEND_MIB, r->stream, &none));
-    follow(r);
-    EXPECT_U64_EQ(1, r->follower.seen[MEND_EVENT_ALLOC]);
-    mend_follower_end(&r->follower);
-    mend_pool_destroy(w->pool);
-    mend_sim_destroy(w->sim);
 }

@@ -175,12 +175,6 @@ FAMILY_EACH(pool_peer_pools, own_work_and_theirs_are_waited_for_together, kind, 
     expect_served_by_both(r, r->pools[0], r->pools[1], MEND_NO_STREAM, 0, kinds[kind]);
 }
 
-FAMILY_TEST(pool_peer_pools, ends_beside_live_blocks_count_when_both_are_waited_for,
-            open_family(r, 2))
-{
-    expect_served_by_both(r, r->pools[0], r->pools[1], MEND_NO_STREAM, MEND_MIB / 2, ask_for_block);
-}
-
 FAMILY_TEST(pool_peer_pools, a_group_has_both_too, open_family(r, 2))
 {
     mend_group *group = NULL;
@@ -203,15 +197,6 @@ FAMILY_TEST(pool_peer_pools, nobody_waits_for_a_part_of_a_commit, open_family(r,
     mend_sim_set_foreign_bytes(w->sim, 0, 0);
     EXPECT_OK(mend_range_destroy(range, NULL));
     EXPECT_OK(mend_forget_stream(r->pools[1], S(0)));
-}
-
-FAMILY_TEST(pool_peer_pools, the_host_waits_for_both_where_no_stream_may, open_family(r, 1))
-{
-    mend_pool *strict = NULL;
-    w->pool_config.allow_stream_waits = -1;
-    EXPECT_OK(mend_world_create_pool(w, &strict));
-    expect_served_by_both(r, strict, w->pool, S(2), 0, ask_for_block);
-    EXPECT_OK(mend_pool_destroy(strict));
 }
 
 /* No wait would give it. */
@@ -398,17 +383,6 @@ FAMILY_TEST(pool_peer_pools, one_that_is_destroyed_meanwhile_ends_after_it_was_a
     r->count = 1;
     sem_destroy(&e.begun);
     sem_destroy(&e.over);
-}
-
-/* Behind the run of the first pool two MiB are missing, elsewhere nearly three: both are refused,
- * in this order. */
-FAMILY_TEST(pool_peer_pools, the_least_that_was_refused_is_asked_for, open_family(r, 2))
-{
-    kit_free(w, kit_alloc(w, 2 * MEND_MIB, NULL), NULL);
-    kit_alloc(w, 128 * MEND_KIB, NULL);
-    leave_idle(r->pools[1], 5);
-    kit_alloc(w, 4 * MEND_MIB - 128 * MEND_KIB, NULL);
-    expect_reserved(r, (uint64_t[MOST]){4, 4}, 1);
 }
 
 /* The limit would be content with the 2 MiB that there is no room for; the device has 1 of 3. */

@@ -36,13 +36,6 @@ static bool open_plain(mend_world *w, uint64_t limit_bytes)
     return mend_world_open(w);
 }
 
-PLAIN_TEST(pool_plain, memory_goes_back, 0)
-{
-    kit_free(w, kit_alloc(w, 9 * MEND_MIB, NULL), NULL);
-    kit_expect_trim(w, 0, 9 * MEND_MIB);
-    EXPECT_LEDGER(w, plain_allocations, 0);
-}
-
 PLAIN_TEST(pool_plain, the_limit_holds_for_what_the_driver_gave, 8 * MEND_MIB)
 {
     void *blocks[64];
@@ -99,16 +92,4 @@ PLAIN_TEST(pool_plain, what_needs_virtual_memory_is_refused_or_does_nothing, 0)
                                  KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1), &blocks[0]));
     w->pool_config.shareable = 1;
     EXPECT_ERROR(NOT_SUPPORTED, mend_pool_create(&w->pool_config, &shareable));
-}
-
-PLAIN_TEST(pool_plain, nothing_is_left_of_an_allocation_that_is_refused, 0)
-{
-    void *pointer = NULL;
-    kit_fail(w, "plain_alloc", 0, UINT64_MAX, 0);
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 9 * MEND_MIB, NULL, &pointer));
-    expect_sound(w);
-    mend_sim_clear_faults(w->sim);
-    kit_free(w, kit_alloc(w, 9 * MEND_MIB, NULL), NULL);
-    mend_sim_set_foreign_bytes(w->sim, 0, 6 * MEND_MIB);
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 12 * MEND_MIB, NULL, &pointer));
 }

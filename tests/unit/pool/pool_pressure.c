@@ -120,86 +120,6 @@ SCENE_TEST(pool_pressure, callbacks_are_asked_in_order_until_room_is_found)
     EXPECT_STATS(w, pressure_calls, 3, out_of_memory, 0, host_waits, 0);
 }
 
-SCENE_TEST(pool_pressure, a_callback_that_frees_nothing_is_asked_once_whatever_it_says)
-{
-    helper a = {.s = r, .letter = 'a', .answer = 1};
-    helper b = {.s = r, .letter = 'b', .answer = -1};
-    ADD_ALL(&a, &b);
-    expect_calls(r, MEND_ERROR_OUT_OF_MEMORY, "ab");
-    EXPECT_STATS(w, out_of_memory, 1);
-}
-
-SCENE_TEST(pool_pressure, what_a_callback_freed_though_it_denied_it_is_found_at_the_end)
-{
-    helper a = {.s = r, .letter = 'a', .frees = 1, .answer = 0};
-    helper b = {.s = r, .letter = 'b'};
-    ADD_ALL(&a, &b);
-    expect_calls(r, MEND_OK, "ab");
-}
-
-SCENE_TEST(pool_pressure, none_is_asked_while_there_is_room)
-{
-    helper a = {.s = r, .letter = 'a'};
-    EXPECT_OK(add(&a));
-    free_one(r);
-    EXPECT_OK(allocate(r, MEND_MIB));
-    EXPECT_INVALID(allocate(r, 0));
-    EXPECT_STR_EQ("", r->calls);
-}
-
-static void run_out_again(helper *h)
-{
-    h->s->inner = allocate(h->s, MEND_MIB);
-}
-
-SCENE_TEST(pool_pressure, an_allocation_in_a_callback_calls_none)
-{
-    helper a = {.s = r, .letter = 'a', .also = run_out_again};
-    helper b = {.s = r, .letter = 'b', .frees = 2, .answer = 1, .also = run_out_again};
-    EXPECT_OK(add(&a));
-    expect_calls(r, MEND_ERROR_OUT_OF_MEMORY, "a");
-    EXPECT_ERROR(OUT_OF_MEMORY, r->inner);
-    EXPECT_OK(drop(&a));
-    EXPECT_OK(add(&b));
-    EXPECT_OK(allocate(r, MEND_MIB));
-    EXPECT_OK(r->inner);
-    EXPECT_STR_EQ("ab", r->calls);
-}
-
-static void trim_and_audit(helper *h)
-{
-    EXPECT_OK(mend_trim(h->s->w.pool, 0, MEND_TRIM_IDLE, NULL));
-    EXPECT_OK(mend_audit(h->s->w.pool));
-}
-
-static void raise_the_limit(helper *h)
-{
-    EXPECT_OK(mend_set_limit(h->s->w.pool, 8 * MEND_MIB));
-}
-
-SCENE_TEST(pool_pressure, a_callback_may_trim_or_raise_the_limit)
-{
-    helper a = {.s = r, .letter = 'a', .frees = 1, .answer = 1, .also = trim_and_audit};
-    helper b = {.s = r, .letter = 'b', .answer = 1, .also = raise_the_limit};
-    EXPECT_OK(add(&a));
-    EXPECT_OK(allocate(r, MEND_MIB));
-    EXPECT_OK(drop(&a));
-    EXPECT_OK(add(&b));
-    EXPECT_OK(allocate(r, 3 * MEND_MIB));
-    EXPECT_STR_EQ("ab", r->calls);
-}
-
-static void remove_itself(helper *h)
-{
-    EXPECT_OK(drop(h));
-    EXPECT_INVALID(drop(h));
-}
-
-static void remove_other(helper *h)
-{
-    EXPECT_OK(drop(h->other));
-}
-
 static void add_other(helper *h)
 {
     EXPECT_OK(add(h->other));
@@ -210,29 +130,6 @@ static void add_itself_again(helper *h)
     EXPECT_INVALID(add(h));
     EXPECT_OK(drop(h));
     EXPECT_OK(add(h));
-}
-
-SCENE_TEST(pool_pressure, a_callback_may_remove_itself)
-{
-    helper a = {.s = r, .letter = 'a', .also = remove_itself};
-    helper b = {.s = r, .letter = 'b'};
-    ADD_ALL(&a, &b);
-    for (int i = 0; i < 2; i++) {
-        EXPECT_ERROR(OUT_OF_MEMORY, allocate(r, MEND_MIB));
-    }
-    EXPECT_STR_EQ("abb", r->calls);
-}
-
-SCENE_TEST(pool_pressure, a_callback_may_remove_those_before_and_behind_it)
-{
-    helper a = {.s = r, .letter = 'a'};
-    helper c = {.s = r, .letter = 'c'};
-    helper b = {.s = r, .letter = 'b', .also = remove_other, .other = &c};
-    helper d = {.s = r, .letter = 'd', .also = remove_other, .other = &a};
-    ADD_ALL(&a, &b, &c, &d);
-    expect_calls(r, MEND_ERROR_OUT_OF_MEMORY, "abd");
-    EXPECT_INVALID(drop(&a));
-    EXPECT_INVALID(drop(&c));
 }
 
 SCENE_TEST(pool_pressure, one_that_is_added_in_a_callback_is_asked_from_the_next_time_on)

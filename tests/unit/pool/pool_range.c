@@ -53,23 +53,6 @@ RANGE_TEST(pool_range, addresses_that_are_refused_go_later, 0)
     EXPECT_LEDGER(w, reservations, reservations);
 }
 
-/* One page of four has lost its chunk: the others are not taken for it. */
-RANGE_TEST(pool_range, a_commit_takes_nothing_from_its_own_pages, 6 * PAGE)
-{
-    expect_commit(range, 0, 4 * PAGE, S(0));
-    void *others = kit_alloc(w, PAGE, S(0));
-    expect_decommit(range, PAGE, PAGE, S(0));
-    void *block = kit_alloc(w, 2 * PAGE, S(0)); /* one chunk is moved, one created */
-    EXPECT_STATS(w, chunks_moved, 1);
-    expect_decommit(range, 0, 4 * PAGE, S(0));
-    kit_free(w, block, S(0));
-    mend_sim_advance(w->sim, 1000);
-    expect_commit(range, 0, 4 * PAGE, S(0));
-    use(w, range, 0, 4 * PAGE, S(0));
-    EXPECT_STATS(w, chunks_moved, 2);
-    kit_free(w, others, S(0));
-}
-
 /* Once one object is left that nobody else is promised, a page out of the middle needs a second. */
 RANGE_TEST(pool_range, a_commit_out_of_the_middle_takes_what_it_has_reserved, 0)
 {
@@ -141,68 +124,6 @@ RANGE_TEST(pool_range, parts_of_a_commit_take_nothing_from_each_other, 6 * PAGE)
         kit_expect_trim(w, 0, 6 * PAGE);
     }
     EXPECT_OK(mend_range_destroy(other, S(0)));
-}
-
-RANGE_TEST(pool_range, trim_gives_decommitted_memory_to_the_device, 0)
-{
-    expect_commit(range, 0, 8 * PAGE, S(0));
-    expect_decommit(range, PAGE, 6 * PAGE, S(0));
-    mend_sim_advance(w->sim, 1000);
-    kit_expect_trim(w, 0, 6 * PAGE);
-    EXPECT_U64_EQ(2 * PAGE, info_of(range).mapped_bytes);
-    expect_commit(range, 0, 8 * PAGE, S(0));
-    use(w, range, 0, 8 * PAGE, S(0));
-}
-
-typedef struct cache_to_drop {
-    mend_world *w;
-    mend_range *range;
-    uint64_t asked_bytes;
-} cache_to_drop;
-
-KIT_PRESSURE(drop_cache)
-{
-    cache_to_drop *cache = context;
-    EXPECT_PTR_EQ(cache->w->pool, pool);
-    EXPECT_TRUE(missing_bytes > 0);
-    cache->asked_bytes = needed_bytes;
-    expect_decommit(cache->range, 0, 4 * PAGE, cache->w->streams[0]);
-    return 1;
-}
-
-RANGE_TEST(pool_range, callbacks_make_room_for_a_commit, 6 * PAGE)
-{
-    cache_to_drop cache = {.w = w, .range = create(w, MEND_GIB, PAGE)};
-    expect_commit(cache.range, 0, 4 * PAGE, S(0));
-    ASSERT_RESULT(MEND_OK, mend_add_pressure_callback(w->pool, drop_cache, &cache));
-    expect_commit(range, 0, 5 * PAGE, S(0));
-    EXPECT_U64_EQ(5 * PAGE, cache.asked_bytes);
-    EXPECT_STATS(w, pressure_calls, 1);
-    EXPECT_OK(mend_remove_pressure_callback(w->pool, drop_cache, &cache));
-    EXPECT_OK(mend_range_destroy(cache.range, S(0)));
-}
-
-KIT_TEST(pool_range, create_refuses_by_name)
-{
-    mend_range *range = NULL;
-    mend_range_options options = MEND_RANGE_OPTIONS_INIT;
-    EXPECT_INVALID(mend_range_create(NULL, 1, NULL, &range));
-    EXPECT_INVALID(mend_range_create(w->pool, 1, NULL, NULL));
-    EXPECT_REFUSAL(INVALID_ARGUMENT, "a range of 0 bytes",
-                   mend_range_create(w->pool, 0, NULL, &range));
-    EXPECT_INVALID(mend_range_create(w->pool, ~UINT64_C(0), NULL, &range));
-    EXPECT_REFUSAL(INVALID_ARGUMENT, "2^26 pages",
-                   mend_range_create(w->pool, UINT64_C(1) << 46, NULL, &range));
-    options.page_bytes = PAGE + 1;
-    EXPECT_REFUSAL(INVALID_ARGUMENT, "not a multiple of the device's page",
-                   mend_range_create(w->pool, 1, &options, &range));
-    options.struct_size = 1;
-    EXPECT_REFUSAL(INVALID_ARGUMENT, "MEND_RANGE_OPTIONS_INIT",
-                   mend_range_create(w->pool, 1, &options, &range));
-    options.struct_size = sizeof(options) + 8;
-    EXPECT_REFUSAL(INVALID_ARGUMENT, "newer", mend_range_create(w->pool, 1, &options, &range));
-    EXPECT_PTR_EQ(NULL, range);
-    EXPECT_OK(mend_range_destroy(NULL, NULL));
 }
 
 /* Commits nothing of the first part either if the second is refused. */
@@ -278,56 +199,6 @@ KIT_TEST(pool_range, calls_about_pages_refuse_by_name)
     EXPECT_OK(mend_range_destroy(range, S(0)));
 }
 
-static void expect_event(const mend_history_event *event, mend_event_kind kind, void *address,
-                         uint64_t size_bytes, mend_stream stream)
-{
-    EXPECT_INT_EQ((int)kind, event->kind);
-    EXPECT_TRUE(event->address == address && event->stream == stream);
-    EXPECT_FIELDS(*event, size_bytes, size_bytes, tag, 7);
-}
-
-KIT_TEST(pool_range, the_history_has_commits_and_decommits)
-{
-    mend_history_event events[8];
-    uint64_t cursor = 0;
-    size_t count = 0;
-    mend_range *range = create(w, 8 * PAGE, PAGE);
-    void *base = at(range, 0);
-    expect_commit(range, 0, 4 * PAGE, S(0));
-    expect_decommit(range, 0, 4 * PAGE, S(0)); /* mapped and free from here on */
-    EXPECT_OK(mend_history_start(w->pool, 8));
-    expect_commit(range, PAGE, PAGE, S(0));
-    expect_commit(range, 0, 4 * PAGE, S(0));
-    expect_commit(range, 0, 4 * PAGE, S(0)); /* nothing happens */
-    expect_decommit(range, 2 * PAGE, PAGE, S(0));
-    EXPECT_OK(mend_history_read(w->pool, &cursor, events, sizeof(*events), 8, &count));
-    ASSERT_U64_EQ(4, count);
-    expect_event(&events[0], MEND_EVENT_COMMIT, (char *)base + PAGE, PAGE, S(0));
-    expect_event(&events[1], MEND_EVENT_COMMIT, base, PAGE, S(0));
-    expect_event(&events[2], MEND_EVENT_COMMIT, (char *)base + 2 * PAGE, 2 * PAGE, S(0));
-    expect_event(&events[3], MEND_EVENT_DECOMMIT, (char *)base + 2 * PAGE, PAGE, S(0));
-    EXPECT_OK(mend_range_destroy(range, MEND_NO_STREAM));
-    EXPECT_OK(mend_history_read(w->pool, &cursor, events, sizeof(*events), 8, &count));
-    ASSERT_TRUE(count >= 2);
-    expect_event(&events[0], MEND_EVENT_DECOMMIT, base, 2 * PAGE, MEND_NO_STREAM);
-    expect_event(&events[1], MEND_EVENT_DECOMMIT, (char *)base + 3 * PAGE, PAGE, MEND_NO_STREAM);
-}
-
-KIT_TEST(pool_range, pages_are_no_blocks)
-{
-    mend_range *range = create(w, 8 * PAGE, PAGE);
-    expect_commit(range, 0, 2 * PAGE, S(0));
-    EXPECT_REFUSAL(FOREIGN_POINTER, "mend_range.h", mend_free(w->pool, at(range, 0), S(0)));
-    EXPECT_ERROR(FOREIGN_POINTER, mend_free(w->pool, at(range, 512), S(0)));
-    EXPECT_ERROR(FOREIGN_POINTER, mend_record_stream(w->pool, at(range, PAGE), S(1)));
-    expect_decommit(range, 0, PAGE, S(0));
-    void *block = NULL;
-    EXPECT_ERROR(OUT_OF_ADDRESSES,
-                 mend_alloc_with(w->pool, PAGE, S(0),
-                                 KIT_OPTIONS(mend_alloc_options, .address = at(range, 0)), &block));
-    EXPECT_OK(mend_range_destroy(range, NULL));
-}
-
 RANGE_TEST(pool_range, a_captured_stream_neither_commits_nor_decommits, 0)
 {
     expect_commit(range, 0, PAGE, S(0));
@@ -341,34 +212,4 @@ RANGE_TEST(pool_range, a_captured_stream_neither_commits_nor_decommits, 0)
     mend_sim_graph *graph = kit_end_capture(w, S(1));
     mend_sim_graph_destroy(w->sim, graph);
     EXPECT_U64_EQ(PAGE, info_of(range).committed_bytes);
-}
-
-/* What the pool has free goes into every page of the call before memory is created. */
-KIT_SET_TEST(pool_range, a_commit_creates_no_more_than_the_free_chunks_lack,
-             w->placement.chunk_bytes = 192 * MEND_KIB)
-{
-    void *blocks[2];
-    kit_alloc_row(w, blocks, 2, 192 * MEND_KIB, NULL);
-    EXPECT_STATS(w, chunks, 2);
-    kit_free_row(w, blocks, 2, NULL);
-    mend_range *range = create(w, 4 * PAGE, PAGE);
-    expect_commit(range, 0, 2 * PAGE, NULL);
-    EXPECT_STATS(w, reserved_bytes, 2 * PAGE);
-    EXPECT_OK(mend_range_destroy(range, NULL));
-}
-
-/* The pool knows by then what the device can give, and asks it no more. */
-KIT_TEST_IN(pool_range, a_peer_pool_gives_what_a_commit_lacks,
-            kit_open_with(w, 16 * MEND_MIB, NULL))
-{
-    mend_sim_set_foreign_bytes(w->sim, 0, 6 * MEND_MIB);
-    mend_pool *peer = kit_pool(w);
-    mend_range *range = create(w, 10 * MEND_MIB, PAGE);
-    expect_commit(range, 0, 6 * MEND_MIB, NULL);
-    void *idle = kit_alloc_from(peer, 2 * MEND_MIB, NULL);
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_range_commit(range, 6 * MEND_MIB, 4 * MEND_MIB, NULL));
-    EXPECT_OK(mend_free(peer, idle, NULL));
-    expect_commit(range, 6 * MEND_MIB, 4 * MEND_MIB, NULL);
-    EXPECT_OK(mend_pool_destroy(peer));
-    EXPECT_OK(mend_range_destroy(range, NULL));
 }

@@ -20,25 +20,6 @@ RANGE_TEST(pool_range_streams, memory_passes_to_other_streams_behind_their_work,
     EXPECT_TRUE(mend_world_stats(w).host_waits > 0);
 }
 
-KIT_TEST_IN(pool_range_streams, recorded_streams_keep_the_memory,
-            kit_open_set(w, w->pool_config.limit_bytes = MEND_MIB,
-                         w->pool_config.allow_stream_waits = -1))
-{
-    mend_range *range = create(w, MEND_GIB, PAGE);
-    expect_commit(range, 0, MEND_MIB, S(0));
-    kit_write(w, S(0), at(range, 0), MEND_MIB);
-    EXPECT_OK(mend_sim_stream_wait(w->sim, S(1), S(0)));
-    kit_verify_until(w, S(1), at(range, 0), MEND_MIB, mend_sim_now_ns(w->sim) + 90000);
-    EXPECT_OK(mend_range_record_stream(range, 0, MEND_MIB, S(1)));
-    EXPECT_OK(mend_range_record_stream(range, 0, MEND_MIB, S(1)));
-    EXPECT_TRUE(mend_world_check(w));
-    expect_decommit(range, 0, MEND_MIB, S(0));
-    void *block = kit_alloc_used(w, MEND_MIB, S(0), 10);
-    EXPECT_TRUE(mend_world_stats(w).host_waits > 0);
-    kit_free(w, block, S(0));
-    EXPECT_OK(mend_range_destroy(range, S(0)));
-}
-
 KIT_EACH(pool_range_streams, pages_in_use_by_another_stream_wait_for_it, int, on_device, 2,
          kit_open_set(w, w->pool_config.allow_stream_waits = on_device ? 0 : -1))
 {
@@ -52,33 +33,6 @@ KIT_EACH(pool_range_streams, pages_in_use_by_another_stream_wait_for_it, int, on
     EXPECT_TRUE(mend_world_stats(w).host_waits > 0 || on_device);
     EXPECT_TRUE(mend_world_check(w));
     EXPECT_OK(mend_range_destroy(range, S(1)));
-}
-
-KIT_TEST_IN(pool_range_streams, no_stream_waits_for_all_work,
-            kit_open_set(w, w->pool_config.limit_bytes = MEND_MIB))
-{
-    mend_range *range = create(w, MEND_GIB, PAGE);
-    expect_commit(range, 0, MEND_MIB, MEND_NO_STREAM);
-    kit_use(w, S(1), at(range, 0), MEND_MIB, 50000);
-    expect_decommit(range, 0, MEND_MIB, MEND_NO_STREAM);
-    void *block = kit_alloc_used(w, MEND_MIB, S(0), 10);
-    EXPECT_TRUE(mend_world_stats(w).host_waits > 0);
-    kit_free(w, block, S(0));
-    EXPECT_OK(mend_range_destroy(range, MEND_NO_STREAM));
-}
-
-KIT_TEST(pool_range_streams, a_destroyed_range_goes_when_its_work_is_done)
-{
-    mend_range *range = create(w, MEND_GIB, PAGE);
-    expect_commit(range, 0, 4 * PAGE, S(0));
-    kit_use(w, S(0), at(range, 0), 4 * PAGE, 50000);
-    EXPECT_OK(mend_range_destroy(range, S(0)));
-    EXPECT_STATS(w, ranges, 0);
-    EXPECT_TRUE(mend_world_stats(w).range_address_bytes > 0);
-    EXPECT_TRUE(mend_world_check(w));
-    mend_sim_advance(w->sim, 1000000);
-    kit_expect_trim(w, 0, 4 * PAGE);
-    EXPECT_STATS(w, range_address_bytes, 0, reserved_bytes, 0);
 }
 
 RANGE_TEST(pool_range_streams, a_pinned_page_stays_mapped, 8 * PAGE)

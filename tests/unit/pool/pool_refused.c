@@ -6,32 +6,6 @@
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
 
-static mend_result create_with_fault(const char *call, int status)
-{
-    mend_world w;
-    mend_pool *pool = NULL;
-    mend_world_init(&w);
-    if (!mend_world_open_device(&w)) {
-        return MEND_OK;
-    }
-    kit_fail(&w, call, 0, 0, status);
-    mend_pool_config config = w.pool_config;
-    config.driver = mend_sim_driver(w.sim);
-    mend_result result = mend_pool_create(&config, &pool);
-    EXPECT_PTR_EQ(NULL, pool);
-    mend_sim_ledger ledger = mend_world_ledger(&w);
-    EXPECT_U64_EQ(0, ledger.contexts_open);
-    mend_sim_destroy(w.sim);
-    return result;
-}
-
-MEND_TEST(pool_refused, no_device_is_not_a_driver_that_fails)
-{
-    EXPECT_ERROR(NO_DEVICE, create_with_fault("device_count", MEND_DRIVER_NO_DEVICE));
-    EXPECT_REFUSAL(DRIVER, "device 0 cannot be opened",
-                   create_with_fault("device_open", MEND_DRIVER_NOT_PERMITTED));
-}
-
 KIT_TEST(pool_refused, groups_and_callbacks_need_host_memory)
 {
     mend_group *group = NULL;

@@ -15,30 +15,6 @@ static void synchronize(mend_world *w)
     EXPECT_INT_EQ(0, w->driver->context_pop(w->driver));
 }
 
-SHARE_TEST(pool_share, both_see_the_same_bytes)
-{
-    const uint64_t bytes = 3 * CHUNK + 512;
-    uint64_t size_bytes = 0;
-    void *theirs = NULL;
-    void *ours = kit_alloc(from, bytes, from->streams[0]);
-    share_ticket t = share_export(r, ours);
-    EXPECT_OK(t.by_fabric
-                  ? mend_import(to->pool, t.bytes, t.size, &theirs, &size_bytes)
-                  : mend_import(to->pool, &t.token, MEND_EXPORT_TOKEN_BYTES, &theirs, &size_bytes));
-    EXPECT_U64_EQ(bytes, size_bytes);
-    ASSERT_TRUE(theirs != NULL && theirs != ours);
-    kit_launch(from, from->streams[0], MEND_SIM_WORK_WRITE, ours, bytes, 7, 0);
-    synchronize(from);
-    kit_launch(to, to->streams[0], MEND_SIM_WORK_VERIFY, theirs, bytes, 7, 0);
-    kit_launch(to, to->streams[0], MEND_SIM_WORK_WRITE, theirs, bytes, 9, 0);
-    synchronize(to);
-    kit_launch(from, from->streams[0], MEND_SIM_WORK_VERIFY, ours, bytes, 9, 0);
-    synchronize(from);
-    EXPECT_TRUE(memcmp(ours, theirs, bytes) == 0);
-    EXPECT_TRUE(mend_world_check(from) && mend_world_check(to));
-    share_close(to, theirs);
-}
-
 SHARE_TEST(pool_share, an_import_takes_addresses_for_its_chunks_alone)
 {
     void *ours = kit_alloc(from, CHUNK + 4096, from->streams[0]);
@@ -93,35 +69,6 @@ static unsigned char *base_of(mend_range *range)
     return info.base;
 }
 
-SHARE_TEST(pool_share, a_page_is_exported_as_a_block)
-{
-    uint64_t offset_bytes = 0;
-    uint64_t size_bytes = 0;
-    mend_range *range = range_of(from, 2);
-    unsigned char *ours = base_of(range) + 2 * CHUNK;
-    share_ticket t = share_export(r, ours + 4096);
-    EXPECT_STATS(from, exported_blocks, 1, exported_bytes, 2 * CHUNK, pinned_bytes, 2 * CHUNK);
-    unsigned char *theirs = share_import(to, &t);
-    memset(ours, 7, 2 * CHUNK);
-    EXPECT_TRUE(memcmp(ours, theirs, 2 * CHUNK) == 0);
-    EXPECT_OK(mend_range_decommit(range, 0, 4 * CHUNK, from->streams[0]));
-    EXPECT_STATS(from, exported_blocks, 0, exported_bytes, 0, pinned_bytes, 0);
-    EXPECT_ERROR(DOUBLE_FREE, share_try_export(from->pool, ours, &t));
-    EXPECT_OK(mend_range_destroy(range, from->streams[0]));
-    EXPECT_OK(mend_trim(from->pool, 0, MEND_TRIM_WAIT, &size_bytes));
-    EXPECT_INT_EQ(7, theirs[2 * CHUNK - 1]); /* the importer's now */
-    share_close(to, theirs);
-    range = range_of(from, 1);
-    EXPECT_OK(
-        share_token_at(from->pool, base_of(range) + 1, &t.token, &offset_bytes, .size_bytes = 1));
-    EXPECT_U64_EQ(1, offset_bytes);
-    EXPECT_OK(mend_pin(from->pool, base_of(range), 1));
-    EXPECT_INVALID(mend_range_destroy(range, from->streams[0]));
-    EXPECT_OK(mend_unpin(from->pool, base_of(range), 1));
-    EXPECT_OK(mend_range_destroy(range, from->streams[0]));
-    EXPECT_STATS(from, exported_blocks, 0, pinned_bytes, 0);
-}
-
 SHARE_TEST(pool_share, pages_are_one_export_until_the_first_is_decommitted)
 {
     enum { PAGE = 2 * CHUNK };
@@ -162,22 +109,6 @@ SHARE_TEST(pool_share, pages_are_one_export_until_the_first_is_decommitted)
     EXPECT_OK(share_token(pool, ours, &again, .size_bytes = 3 * PAGE));
     EXPECT_TRUE(memcmp(&token, &again, sizeof(token)) != 0);
     EXPECT_OK(mend_range_destroy(range, from->streams[0]));
-}
-
-SHARE_TEST(pool_share, imports_of_one_token_are_one_mapping)
-{
-    share_ticket t = share_export(r, kit_alloc(from, 2 * CHUNK, from->streams[0]));
-    void *theirs = share_import(to, &t);
-    uint64_t calls = mend_sim_call_count(to->sim);
-    EXPECT_PTR_EQ(theirs, share_import(to, &t));
-    EXPECT_U64_EQ(calls, mend_sim_call_count(to->sim));
-    EXPECT_STATS(to, imports, 1);
-    share_close(to, theirs);
-    kit_use(to, to->streams[0], theirs, 2 * CHUNK, 10);
-    synchronize(to);
-    share_close(to, theirs);
-    EXPECT_STATS(to, imports, 0);
-    EXPECT_ERROR(FOREIGN_POINTER, mend_import_close(to->pool, theirs, MEND_NO_STREAM));
 }
 
 /* What is imported by fabric handles has nobody who could be asked. */
@@ -237,23 +168,6 @@ MEND_TEST(pool_share, an_importer_that_ends_leaves_nothing_at_the_exporter)
     EXPECT_TRUE(mend_test_files_are(r.files));
 }
 
-/* As long as the work runs the mapping stays; the judge watches. */
-SHARE_TEST(pool_share, a_close_on_a_stream_unmaps_behind_its_work)
-{
-    share_ticket t = share_export(r, kit_alloc(from, CHUNK, from->streams[0]));
-    void *theirs = share_import(to, &t);
-    kit_use(to, to->streams[1], theirs, CHUNK, 1000);
-    EXPECT_OK(mend_import_close(to->pool, theirs, to->streams[1]));
-    EXPECT_STATS(to, imports, 0, retired_bytes, CHUNK, host_waits, 0);
-    synchronize(to);
-    EXPECT_OK(mend_trim(to->pool, 0, MEND_TRIM_IDLE, NULL));
-    EXPECT_STATS(to, mappings, 0);
-    theirs = share_import(to, &t);
-    kit_use(to, to->streams[2], theirs, CHUNK, 1000);
-    share_close(to, theirs); /* without a stream it waits */
-    EXPECT_STATS(to, mappings, 0);
-}
-
 SHARE_TEST(pool_share, a_capture_forbids_a_close_that_would_need_to_know_its_end)
 {
     share_ticket t = share_export(r, kit_alloc(from, CHUNK, from->streams[0]));
@@ -263,18 +177,6 @@ SHARE_TEST(pool_share, a_capture_forbids_a_close_that_would_need_to_know_its_end
     EXPECT_STATS(to, imports, 1);
     mend_sim_graph_destroy(to->sim, kit_end_capture(to, to->streams[0]));
     EXPECT_OK(mend_import_close(to->pool, theirs, to->streams[0]));
-}
-
-/* Neither the limit nor the statistics of the importer's own memory know of it. */
-SHARE_TEST(pool_share, imported_memory_counts_for_nobody_but_its_exporter)
-{
-    share_ticket t = share_export(r, kit_alloc(from, 12 * CHUNK, from->streams[0]));
-    void *theirs = share_import(to, &t);
-    EXPECT_ERROR(FOREIGN_POINTER, mend_free(to->pool, theirs, to->streams[0]));
-    kit_alloc(to, 16 * CHUNK, to->streams[0]);
-    EXPECT_STATS(to, reserved_bytes, 16 * CHUNK);
-    EXPECT_TRUE(mend_world_check(to));
-    share_close(to, theirs);
 }
 
 /* Its chunk stays where it is, beside blocks that come and go, until it is freed. */
@@ -293,44 +195,6 @@ SHARE_TEST(pool_share, an_exported_block_is_neither_moved_nor_compacted)
     EXPECT_TRUE(mend_world_check(from));
     kit_free(from, kept, from->streams[0]);
     EXPECT_STATS(from, pinned_bytes, 0);
-}
-
-SHARE_TEST(pool_share, the_exporter_may_import_its_own)
-{
-    unsigned char *block = kit_alloc(from, CHUNK, from->streams[0]);
-    share_ticket t = share_export(r, block);
-    unsigned char *alias = share_import(from, &t);
-    block[100] = 42;
-    EXPECT_INT_EQ(42, alias[100]);
-    EXPECT_TRUE(mend_world_check(from));
-    EXPECT_OK(mend_import_close(from->pool, alias, from->streams[0]));
-}
-
-MEND_TEST(pool_share, a_block_of_many_chunks_comes_in_order)
-{
-    enum { CHUNKS = 3 * MEND_SHARE_BATCH / 2 };
-    mend_world worlds[2];
-    mend_export_token token;
-    void *pointer = NULL;
-    for (int i = 0; i < 2; i++) {
-        mend_world *w = &worlds[i];
-        ASSERT_TRUE(kit_open_set(w, w->sim_config.memory_bytes = 256 * CHUNK,
-                                 w->placement.chunk_bytes = CHUNK, w->pool_config.shareable = 1));
-    }
-    unsigned char *ours = kit_alloc(&worlds[0], (uint64_t)CHUNKS * CHUNK, worlds[0].streams[0]);
-    EXPECT_TRUE(mend_world_stats(&worlds[0]).chunks >= CHUNKS);
-    EXPECT_OK(share_token(worlds[0].pool, ours, &token, BY_FILE));
-    ASSERT_RESULT(MEND_OK,
-                  mend_import(worlds[1].pool, &token, MEND_EXPORT_TOKEN_BYTES, &pointer, NULL));
-    for (uint64_t i = 0; i < CHUNKS; i++) {
-        ours[i * CHUNK] = (unsigned char)i;
-    }
-    for (uint64_t i = 0; i < CHUNKS; i++) {
-        EXPECT_INT_EQ((unsigned char)i, ((const unsigned char *)pointer)[i * CHUNK]);
-    }
-    share_close(&worlds[1], pointer);
-    kit_close(&worlds[1]);
-    kit_close(&worlds[0]);
 }
 
 SHARED_TEST(pool_share, damaged_tokens_are_refused, false)
@@ -393,20 +257,4 @@ SHARE_TEST(pool_share, misuse_has_its_errors)
     EXPECT_REFUSAL(NOT_SUPPORTED, "mend_pool_config.shareable",
                    share_token(alone.pool, kit_alloc(&alone, CHUNK, NULL), &token, BY_FILE));
     kit_close(&alone);
-}
-
-static bool is_closed(void *file)
-{
-    return fcntl(*(const int *)file, F_GETFD) < 0;
-}
-
-/* Each of these files holds memory of the device, which the parent may free while the child lives.
- */
-SHARED_TEST(pool_share, a_child_of_the_exporter_has_none_of_its_files, false)
-{
-    const mend_tree_node *last = mend_tree_last(&mend_process_own_shares.published);
-    ASSERT_TRUE(r->block != NULL && last != NULL);
-    int file = MEND_CONTAINER_OF(last, mend_published, by_number)->chunks[0].file;
-    EXPECT_TRUE(mend_test_holds_in_a_child(is_closed, &file));
-    EXPECT_FALSE(is_closed(&file));
 }

@@ -89,15 +89,6 @@ ZEROS_TEST(pool_zeros, a_commit_takes_their_place_and_waits_for_readers, 0)
     EXPECT_STATS(w, free_bytes, 2 * PAGE);
 }
 
-ZEROS_TEST(pool_zeros, the_chunk_goes_with_its_last_page, 0)
-{
-    EXPECT_OK(map_zeros(range, 0, 2));
-    expect_commit(range, 0, PAGE, S(0));
-    EXPECT_STATS(w, zero_chunk_bytes, PAGE);
-    expect_commit(range, PAGE, PAGE, S(0));
-    EXPECT_STATS(w, zero_chunk_bytes, 0);
-}
-
 ZEROS_TEST(pool_zeros, a_commit_without_memory_leaves_them, 6 * PAGE)
 {
     EXPECT_OK(map_zeros(range, 0, PAGES));
@@ -112,38 +103,6 @@ ZEROS_TEST(pool_zeros, a_commit_without_memory_leaves_them, 6 * PAGE)
     expect_commit(range, 0, PAGE, S(0)); /* beside zeros, and the chunk of the block */
     expect_zeros(w, range, 1, PAGES - 1);
     kit_free(w, block, S(1));
-}
-
-ZEROS_TEST(pool_zeros, the_chunk_counts_in_the_limit, 0)
-{
-    EXPECT_OK(mend_set_limit(w->pool, 4 * PAGE));
-    expect_commit(range, 0, 4 * PAGE, S(0));
-    EXPECT_REFUSAL(OUT_OF_MEMORY, "the limit has no room for a page of 262144 bytes",
-                   map_zeros(range, 8, 2));
-    EXPECT_U64_EQ(0, info_of(range).zero_bytes);
-    expect_decommit(range, 0, PAGE, S(0)); /* free memory makes room */
-    mend_sim_advance(w->sim, 1000000);
-    EXPECT_OK(map_zeros(range, 8, 2));
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_range_commit(range, 0, PAGE, S(0)));
-    EXPECT_LEDGER(w, chunk_bytes, 4 * PAGE);
-}
-
-ZEROS_TEST(pool_zeros, a_capture_forbids_the_change, 0)
-{
-    kit_begin_capture(w, S(1));
-    void *known = kit_alloc(w, 600, S(1));
-    EXPECT_ERROR(CAPTURING, map_zeros(range, 0, 2));
-    EXPECT_U64_EQ(0, info_of(range).zero_bytes);
-    mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(1)));
-    EXPECT_OK(map_zeros(range, 0, 2));
-    kit_begin_capture(w, S(1));
-    void *other = kit_alloc(w, 600, S(1));
-    EXPECT_ERROR(OUT_OF_ADDRESSES, mend_range_commit(range, 0, PAGE, S(0)));
-    mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(1)));
-    expect_zeros(w, range, 0, 2);
-    expect_commit(range, 0, PAGE, S(0));
-    kit_free(w, known, S(1));
-    kit_free(w, other, S(1));
 }
 
 /* A second device, whose pool came later, is current. */
@@ -169,22 +128,6 @@ static bool open_beside(beside *r)
     EXPECT_INT_EQ(0, r->w.driver->device_open(r->w.driver, 1, &r->second));
     EXPECT_INT_EQ(0, r->w.driver->context_push(r->w.driver, r->second.context));
     return !mend_test_has_failed();
-}
-
-KIT_RIG_TEST(pool_zeros, another_device_reads_them, beside, open_beside(r),
-             (end(&r->w, r->range), kit_close(&r->w)))
-{
-    const mend_driver *driver = w->driver;
-    mend_stream stream = NULL;
-    EXPECT_INT_EQ(0, driver->stream_create(driver, &stream));
-    for (uint64_t page = 0; page < 6; page += 4) {
-        kit_launch(w, stream, MEND_SIM_WORK_TOUCH, at(r->range, page * PAGE), 2 * PAGE, 0, 0);
-    }
-    EXPECT_INT_EQ(0, driver->context_synchronize(driver));
-    EXPECT_INT_EQ(0, driver->stream_destroy(driver, stream));
-    EXPECT_INT_EQ(0, driver->context_pop(driver));
-    EXPECT_INT_EQ(0, driver->device_close(driver, 1));
-    EXPECT_OK(mend_pool_destroy(r->other));
 }
 
 /* Nor may it write them: its context is lost. */

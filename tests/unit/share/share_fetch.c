@@ -153,25 +153,6 @@ static answer good_answer(void)
 #define EXPORTER_TEST(suite, name, opening)                                                        \
     KIT_BARE_TEST(suite, name, exporter, opening, close_exporter(r))
 
-EXPORTER_TEST(share_fetch, takes_what_an_exporter_gives, open_exporter(r, 4))
-{
-    taken t = {.answer = MEND_OK};
-    r->answers[0] = good_answer();
-    r->count = 1;
-    EXPECT_INT_EQ(MEND_OK, fetch_answered(r, &t));
-    EXPECT_FIELDS(t, count, 2, bytes, 8192);
-    EXPECT_U64_EQ(512, t.all.offset_bytes);
-}
-
-EXPORTER_TEST(share_fetch, a_taker_may_refuse, open_exporter(r, 4))
-{
-    taken t = {.answer = MEND_ERROR_OUT_OF_HOST_MEMORY};
-    r->answers[0] = good_answer();
-    r->count = 1;
-    EXPECT_INT_EQ(MEND_ERROR_OUT_OF_HOST_MEMORY, fetch_answered(r, &t));
-    EXPECT_U64_EQ(0, t.count);
-}
-
 /* It hangs up without an answer, as one does that ends; there is another one behind it, or none. */
 EXPORTER_TEST(share_fetch, who_ends_amid_the_answer_has_ended, open_exporter(r, 4))
 {

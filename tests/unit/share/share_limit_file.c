@@ -61,49 +61,6 @@ static uint64_t wanted_by_others(mend_limit_slot *slot)
     return mend_limit_file_wanted_by_others(slot, &newest);
 }
 
-SCENE_TEST(share_limit_file, claims_of_all_slots_stay_within_the_limit)
-{
-    EXPECT_TRUE(r->a.number != r->b.number);
-    EXPECT_TRUE(mend_limit_file_claim(&r->a, 600));
-    EXPECT_U64_EQ(400, mend_limit_file_look(&r->b, 0).room_bytes);
-    EXPECT_FALSE(mend_limit_file_claim(&r->b, 401));
-    EXPECT_TRUE(mend_limit_file_claim(&r->b, 400));
-    EXPECT_FALSE(mend_limit_file_claim(&r->a, 1));
-    mend_limit_file_give(&r->b, 150);
-    EXPECT_U64_EQ(150, mend_limit_file_look(&r->a, 0).room_bytes);
-    EXPECT_U64_EQ(600, r->a.claimed_bytes);
-    EXPECT_U64_EQ(250, r->b.claimed_bytes);
-    leave(&r->b);
-    EXPECT_U64_EQ(400, mend_limit_file_look(&r->a, 0).room_bytes);
-    EXPECT_FALSE(r->a.is_broken);
-}
-
-SCENE_TEST(share_limit_file, what_a_slot_wants_is_counted_beyond_the_room)
-{
-    EXPECT_TRUE(mend_limit_file_claim(&r->a, 900));
-    mend_limit_file_want(&r->b, 250);
-    EXPECT_U64_EQ(150, wanted_by_others(&r->a));
-    EXPECT_U64_EQ(0, wanted_by_others(&r->b)); /* its own */
-    mend_limit_file_give(&r->a, 100);
-    EXPECT_U64_EQ(50, wanted_by_others(&r->a));
-    mend_limit_file_want(&r->b, 0);
-    EXPECT_U64_EQ(0, wanted_by_others(&r->a));
-}
-
-SCENE_TEST(share_limit_file, only_those_that_give_back_offer)
-{
-    EXPECT_TRUE(mend_limit_file_claim(&r->a, 300));
-    mend_limit_file_offer(&r->a, 200, false, 0);
-    EXPECT_U64_EQ(0, mend_limit_file_look(&r->b, 0).offered_bytes);
-    mend_limit_file_offer(&r->a, 200, true, 0);
-    EXPECT_U64_EQ(200, mend_limit_file_look(&r->b, 0).offered_bytes);
-    EXPECT_U64_EQ(0, mend_limit_file_look(&r->a, 0).offered_bytes);
-    mend_limit_file_give(&r->a, 250);
-    EXPECT_U64_EQ(50, mend_limit_file_look(&r->b, 0).offered_bytes); /* what it still has */
-    leave(&r->a);
-    EXPECT_U64_EQ(0, mend_limit_file_look(&r->b, 0).offered_bytes);
-}
-
 /* Until it has answered a want, it may give all that it has. */
 SCENE_TEST(share_limit_file, an_offer_is_as_old_as_the_newest_want_it_answers)
 {
@@ -199,29 +156,6 @@ SCENE_TEST(share_limit_file, a_newcomer_in_the_slot_of_the_dead_has_claimed_noth
     kill_owner(start_owner(r));
     r->b = join(r);
     EXPECT_U64_EQ(LIMIT, mend_limit_file_look(&r->a, 0).room_bytes);
-}
-
-/* A child of fork has the file open, as it has its parent's memory on the device. */
-SCENE_TEST(share_limit_file, a_child_keeps_the_claim_of_its_parent)
-{
-    EXPECT_TRUE(mend_limit_file_claim(&r->a, 700));
-    int done[2];
-    ASSERT_TRUE(pipe(done) == 0);
-    pid_t child = fork();
-    if (child == 0) {
-        char end;
-        close(r->b.file);
-        close(done[1]);
-        (void)!read(done[0], &end, 1);
-        _exit(0);
-    }
-    close(r->a.file); /* as if the parent had died */
-    r->a.file = -1;
-    EXPECT_U64_EQ(300, mend_limit_file_look(&r->b, 0).room_bytes);
-    close(done[1]);
-    waitpid(child, NULL, 0);
-    EXPECT_U64_EQ(1000, mend_limit_file_look(&r->b, 0).room_bytes);
-    close(done[0]);
 }
 
 SCENE_TEST(share_limit_file, all_name_the_same_limit)

@@ -85,53 +85,6 @@ static bool end_wait(scene *s, int number)
     return s->waits[number].has_room;
 }
 
-SCENE_TEST(share_ration, a_wait_begins_though_nothing_was_idle_when_the_other_last_looked)
-{
-    const mend_ration_owed owed = begin_wait(r, 0);
-    EXPECT_U64_EQ(200, owed.bytes);
-    mend_limit_file_give(&r->giver.slot, owed.bytes); /* what became idle since */
-    mend_ration_offer(&r->giver, 0, true, owed.newest);
-    EXPECT_TRUE(end_wait(r, 0));
-}
-
-SCENE_TEST(share_ration, an_answer_without_idle_memory_ends_the_wait)
-{
-    const mend_ration_owed owed = begin_wait(r, 0);
-    mend_ration_offer(&r->giver, 0, true, owed.newest);
-    EXPECT_FALSE(end_wait(r, 0));
-}
-
-/* A collection that began before the want says nothing about it; nor does one that ends later. */
-SCENE_TEST(share_ration, an_answer_to_an_earlier_want_does_not)
-{
-    const mend_ration_owed owed = begin_wait(r, 0);
-    mend_ration_offer(&r->giver, 100, true, owed.newest - 1);
-    mend_ration_offer(&r->giver, 0, true, owed.newest - 1);
-    EXPECT_U64_EQ(200, mend_ration_ask_owed(&r->giver).bytes);
-    mend_ration_offer(&r->giver, 100, true, owed.newest); /* the GPU uses it */
-    EXPECT_U64_EQ(200, mend_ration_ask_owed(&r->giver).bytes);
-    mend_limit_file_give(&r->giver.slot, 200);
-    EXPECT_TRUE(end_wait(r, 0));
-}
-
-SCENE_TEST(share_ration, nobody_waits_for_one_whose_collector_has_ended)
-{
-    begin_wait(r, 0);
-    mend_ration_offer(&r->giver, 0, false, 0);
-    EXPECT_FALSE(end_wait(r, 0));
-    uint64_t end_ms = 0;
-    mend_ration_offer(&r->giver, 500, false, 0);
-    EXPECT_FALSE(mend_ration_wait(&r->waiter, 300, &end_ms));
-}
-
-/* The other gave memory back between the refusal and the wait. */
-SCENE_TEST(share_ration, room_that_came_before_the_wait_is_room)
-{
-    uint64_t end_ms = 0;
-    EXPECT_TRUE(mend_ration_wait(&r->waiter, 100, &end_ms));
-    EXPECT_FALSE(mend_ration_wait(&r->waiter, 100, &end_ms)); /* it was there all the time */
-}
-
 /* Others took the room of an earlier wait. The waiter holds its lock until it sleeps, so it has
  * looked when the lock is free. */
 SCENE_TEST(share_ration, a_request_waits_again_when_others_were_quicker)
@@ -142,31 +95,4 @@ SCENE_TEST(share_ration, a_request_waits_again_when_others_were_quicker)
     mend_limit_file_give(&r->giver.slot, owed.bytes);
     mend_mutex_unlock(&r->waiter.mutex);
     EXPECT_TRUE(end_wait(r, 0));
-}
-
-/* Two threads of a pool want different amounts, and neither hides what the other wants. */
-SCENE_TEST(share_ration, threads_that_wait_want_the_sum)
-{
-    const mend_ration_owed first = begin_wait(r, 0);
-    const mend_ration_owed both = begin_wait(r, 1);
-    EXPECT_U64_EQ(500, both.bytes);
-    EXPECT_TRUE(both.newest > first.newest);
-    mend_limit_file_give(&r->giver.slot, 200);
-    EXPECT_TRUE(end_wait(r, 0));
-    EXPECT_TRUE(end_wait(r, 1));
-}
-
-/* Nobody can give more than the limit, and the second want is asked anew all the same. */
-SCENE_TEST(share_ration, a_wait_for_the_whole_limit_hides_no_other)
-{
-    r->waits[0].bytes = LIMIT;
-    const mend_ration_owed first = begin_wait(r, 0);
-    const mend_ration_owed both = begin_wait(r, 1);
-    EXPECT_U64_EQ(LIMIT - 100, first.bytes);
-    EXPECT_U64_EQ(LIMIT - 100, both.bytes);
-    EXPECT_TRUE(both.newest > first.newest);
-    mend_limit_file_give(&r->giver.slot, 500);
-    EXPECT_TRUE(end_wait(r, 1));
-    mend_ration_offer(&r->giver, 0, true, both.newest);
-    EXPECT_FALSE(end_wait(r, 0));
 }

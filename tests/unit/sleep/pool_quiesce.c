@@ -53,17 +53,6 @@ static void checkpoint_and_restore(scene *s)
 
 #define SCENE_TEST(suite, name, opening) KIT_RIG_TEST(suite, name, scene, opening, close_scene(r))
 
-SCENE_TEST(pool_quiesce, a_pool_that_shares_nothing_is_ready, open_scene(r, false))
-{
-    mend_quiesce_report report = MEND_QUIESCE_REPORT_INIT;
-    kit_release(w, r->blocks[5], 3 * MEND_MIB, S(0));
-    r->blocks[5] = NULL;
-    EXPECT_OK(mend_quiesce(w->pool, &report));
-    EXPECT_TRUE(report.released_bytes >= 3 * MEND_MIB);
-    EXPECT_FIELDS(report, exchanged_bytes, 0, reserved_bytes, mend_world_stats(w).reserved_bytes);
-    checkpoint_and_restore(r);
-}
-
 SCENE_TEST(pool_quiesce, shareable_memory_becomes_private, open_scene(r, true))
 {
     const char *reason = NULL;
@@ -102,36 +91,6 @@ SCENE_TEST(pool_quiesce, exported_and_pinned_memory_is_named, open_scene(r, true
     checkpoint_and_restore(r);
 }
 
-KIT_RIG_EACH(pool_quiesce, pages_of_ranges_are_private_or_named, int, is_shareable, 2, scene, r,
-             open_scene(r, is_shareable != 0), close_scene(r))
-{
-    mend_range *range = NULL;
-    mend_range_info info = MEND_RANGE_INFO_INIT;
-    EXPECT_OK(mend_range_create(r->w.pool, 16 * MEND_MIB, NULL, &range));
-    EXPECT_OK(mend_range_commit(range, 0, 2 * MEND_MIB, r->w.streams[0]));
-    EXPECT_OK(mend_range_get_info(range, &info));
-    kit_write(&r->w, r->w.streams[0], info.base, 2 * MEND_MIB);
-    EXPECT_RESULT(is_shareable ? MEND_ERROR_PINNED : MEND_OK, mend_quiesce(r->w.pool, NULL));
-    if (is_shareable) {
-        kit_expect_words("pages of a range; put them to sleep (mend_sleep keeps what is in them), "
-                         "or decommit them first");
-        const mend_sleep_rule keep = {0, MEND_KEEP_HOST}; /* both help; this keeps the bytes */
-        EXPECT_OK(mend_sleep(
-            r->w.pool, KIT_OPTIONS(mend_sleep_options, .rules = &keep, .rule_count = 1), NULL));
-        EXPECT_OK(mend_quiesce(r->w.pool, NULL));
-        checkpoint_and_restore(r);
-        EXPECT_OK(mend_wake(r->w.pool, NULL, 0, NULL));
-        kit_verify(&r->w, r->w.streams[0], info.base, 2 * MEND_MIB);
-    } else {
-        checkpoint_and_restore(r);
-        kit_verify(&r->w, r->w.streams[0], info.base, 2 * MEND_MIB);
-    }
-    EXPECT_OK(mend_range_decommit(range, 0, 2 * MEND_MIB, r->w.streams[0]));
-    EXPECT_OK(mend_range_destroy(range, r->w.streams[0]));
-    EXPECT_OK(mend_quiesce(r->w.pool, NULL));
-    checkpoint_and_restore(r);
-}
-
 SCENE_TEST(pool_quiesce, sleepers_and_graphs_come_through, open_scene(r, true))
 {
     kit_begin_capture(w, S(0));
@@ -149,26 +108,6 @@ SCENE_TEST(pool_quiesce, sleepers_and_graphs_come_through, open_scene(r, true))
     EXPECT_LEDGER(w, host_allocations, 0);
     checkpoint_and_restore(r);
     mend_sim_graph_destroy(w->sim, graph);
-}
-
-SCENE_TEST(pool_quiesce, without_room_for_a_copy_it_says_so, open_scene(r, true))
-{
-    void *rest = kit_alloc_written(w, 64 * MEND_MIB - mend_world_stats(w).reserved_bytes, S(0));
-    EXPECT_REFUSAL(OUT_OF_MEMORY, "put blocks to sleep first", mend_quiesce(w->pool, NULL));
-    kit_free(w, rest, S(0));
-    EXPECT_OK(mend_quiesce(w->pool, NULL));
-    checkpoint_and_restore(r);
-}
-
-SCENE_TEST(pool_quiesce, refused_arguments_and_captures, open_scene(r, true))
-{
-    mend_quiesce_report report = {0};
-    EXPECT_INVALID(mend_quiesce(NULL, NULL));
-    EXPECT_INVALID(mend_quiesce(w->pool, &report));
-    kit_begin_capture(w, S(0));
-    EXPECT_OK(mend_record_stream(w->pool, r->blocks[0], S(0)));
-    EXPECT_ERROR(CAPTURING, mend_quiesce(w->pool, NULL));
-    mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
 }
 
 SCENE_TEST(pool_quiesce, the_device_notices_calls_of_a_checkpointed_process, open_scene(r, false))

@@ -26,50 +26,6 @@ SLEEP_TEST(pool_sleep, contents_are_kept_in_a_file)
     EXPECT_STATS(w, kept_file_bytes, 0);
 }
 
-/* The first word of a block, as the device reads it. */
-static int read_word(mend_world *w, const void *block)
-{
-    const mend_driver *driver = w->driver;
-    int word = 0;
-    EXPECT_INT_EQ(0, driver->context_push(driver, w->info.context));
-    EXPECT_INT_EQ(0, driver->copy(driver, (uintptr_t)&word, (uintptr_t)block, sizeof(word), NULL));
-    EXPECT_INT_EQ(0, driver->context_pop(driver));
-    return word;
-}
-
-SLEEP_TEST(pool_sleep, what_is_dropped_takes_no_memory_of_the_host)
-{
-    const mend_sleep_rule rules[] = {{1, MEND_KEEP_HOST}, {2, MEND_KEEP_NOTHING}};
-    mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
-    EXPECT_OK(mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .rules = rules, .rule_count = 2),
-                         &report));
-    EXPECT_U64_EQ(SLEEP_BLOCKS / 2 * SLEEP_BLOCK, report.host_bytes);
-    EXPECT_U64_EQ(SLEEP_BLOCKS / 2 * SLEEP_BLOCK, report.dropped_bytes);
-    EXPECT_STATS(w, dropped_bytes, report.dropped_bytes);
-    EXPECT_LEDGER(w, chunk_bytes, 0);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    for (int i = 1; i < SLEEP_BLOCKS; i += 2) {                     /* undefined now, and usable */
-        EXPECT_INT_EQ((int)0xdbdbdbdb, read_word(w, r->blocks[i])); /* the device's poison */
-        kit_write(w, NULL, r->blocks[i], SLEEP_BLOCK);
-    }
-}
-
-KIT_TEST(pool_sleep, parts_of_chunks_are_freed_asleep)
-{
-    enum { SMALL = 64 };
-    void *blocks[SMALL];
-    kit_alloc_written_row(w, blocks, SMALL, 24 * MEND_KIB + 512, S(0));
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    for (int i = 0; i < SMALL; i += i < SMALL / 2 ? 1 : 2) { /* the first chunks go */
-        kit_free(w, blocks[i], S(1));
-        blocks[i] = NULL;
-        EXPECT_TRUE(mend_world_check(w));
-    }
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_TRUE(mend_world_check(w));
-    kit_release_row(w, blocks, SMALL, 24 * MEND_KIB + 512, S(0));
-}
-
 KIT_TEST(pool_sleep, pages_with_blocks_that_stay_awake_stay_and_the_report_says_so)
 {
     mend_set_sleep_tag(1);
@@ -84,22 +40,6 @@ KIT_TEST(pool_sleep, pages_with_blocks_that_stay_awake_stay_and_the_report_says_
     EXPECT_STATS(w, sleeps, 0);
     kit_release(w, first, 32 * MEND_KIB, S(0));
     kit_release(w, second, 32 * MEND_KIB, S(0));
-}
-
-SLEEP_TEST(pool_sleep, free_memory_goes_back_unless_it_is_to_stay)
-{
-    kit_free(w, kit_alloc(w, 2 * MEND_MIB, NULL), NULL);
-    mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
-    const mend_sleep_rule rule = {1, MEND_KEEP_HOST};
-    options.rules = &rule;
-    options.rule_count = 1;
-    options.keep_free = 1;
-    EXPECT_OK(mend_sleep(w->pool, &options, NULL));
-    EXPECT_TRUE(mend_world_stats(w).free_empty_bytes >= 2 * MEND_MIB);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    options.keep_free = 0;
-    EXPECT_OK(mend_sleep(w->pool, &options, NULL));
-    EXPECT_STATS(w, free_empty_bytes, 0);
 }
 
 /* Work of the same process takes it, and a wake takes it back: the driver creates nothing. */
@@ -193,40 +133,4 @@ SLEEP_TEST(pool_sleep, a_list_tells_how_much_has_which_tag)
     mend_sim_graph_destroy(w->sim, graph);
     EXPECT_INVALID(mend_get_sleep_tags(w->pool, NULL, sizeof(infos[0]), 1, &count));
     EXPECT_INVALID(mend_get_sleep_tags(w->pool, infos, 0, 4, &count));
-}
-
-KIT_TEST(pool_sleep, the_history_tells_of_each_chunk)
-{
-    void *block = kit_alloc_written(w, MEND_MIB, NULL);
-    EXPECT_OK(mend_history_start(w->pool, 64));
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    mend_history_event events[16];
-    uint64_t next = 0;
-    size_t count = 0;
-    ASSERT_TRUE(mend_history_read(w->pool, &next, events, sizeof(events[0]), 16, &count) ==
-                MEND_OK);
-    static const mend_event_kind expected[] = {MEND_EVENT_HOST_WAIT, MEND_EVENT_SLEEP,
-                                               MEND_EVENT_RELEASE, MEND_EVENT_CREATE,
-                                               MEND_EVENT_WAKE};
-    ASSERT_TRUE(count == sizeof(expected) / sizeof(expected[0]));
-    for (size_t i = 0; i < count; i++) {
-        EXPECT_INT_EQ((int)expected[i], events[i].kind);
-    }
-    EXPECT_PTR_EQ(block, events[1].address);
-    EXPECT_U64_EQ(MEND_MIB, events[4].size_bytes);
-    kit_release(w, block, MEND_MIB, NULL);
-}
-
-KIT_RIG_TEST(pool_sleep, a_pool_is_destroyed_while_it_sleeps, sleep_rig, sleep_rig_open(r),
-             kit_close(&r->w))
-{
-    const mend_sleep_rule rules[] = {{1, MEND_KEEP_HOST}, {2, MEND_KEEP_FILE}};
-    EXPECT_OK(mend_sleep(w->pool,
-                         KIT_OPTIONS(mend_sleep_options, .rules = rules, .rule_count = 2,
-                                     .directory = sleep_rig_directory()),
-                         NULL));
-    EXPECT_OK(mend_pool_destroy(w->pool));
-    EXPECT_LEDGER(w, host_allocations, 0, reservations, 0);
-    EXPECT_OK(mend_world_create_pool(w, &w->pool));
 }

@@ -44,37 +44,6 @@ SLEEP_TEST(pool_sleep_dropped, the_next_block_there_does_not)
     }
 }
 
-/* A failed sleep drops nothing. */
-SLEEP_TEST(pool_sleep_dropped, nothing_is_dropped_by_a_sleep_that_fails)
-{
-    kit_fail(w, "unmap", 1, 1, MEND_DRIVER_UNKNOWN);
-    EXPECT_ERROR(DRIVER, mend_sleep(w->pool, SLEEP_TAG(2, MEND_KEEP_NOTHING, ), NULL));
-    mend_sim_clear_faults(w->sim);
-    for (int i = 0; i < SLEEP_BLOCKS; i++) {
-        EXPECT_FALSE(is_dropped(w, r->blocks[i]));
-    }
-}
-
-SLEEP_TEST(pool_sleep_dropped, a_page_says_so_until_its_decommit)
-{
-    ASSERT_TRUE(sleep_rig_add_pages(r));
-    sleep_rig_sleep(r, 2, MEND_KEEP_NOTHING);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_FALSE(is_dropped(w, r->pages));
-    EXPECT_TRUE(is_dropped(w, r->pages + SLEEP_PAGE));
-    EXPECT_TRUE(is_dropped(w, r->pages + 3 * SLEEP_PAGE));
-    mend_set_sleep_tag(2);
-    EXPECT_OK(mend_range_decommit(r->range, SLEEP_PAGE, SLEEP_PAGE, NULL));
-    EXPECT_OK(mend_range_commit(r->range, SLEEP_PAGE, SLEEP_PAGE, NULL));
-    mend_set_sleep_tag(0);
-    EXPECT_FALSE(is_dropped(w, r->pages + SLEEP_PAGE));
-    sleep_rig_write_page(r, 1);
-    sleep_rig_write_page(r, 3);
-    for (int i = 1; i < SLEEP_BLOCKS; i += 2) {
-        kit_write(w, NULL, r->blocks[i], SLEEP_BLOCK);
-    }
-}
-
 /* A block in two chunks, of which the first is pinned at times. */
 static void put(mend_world *w, int keep)
 {

@@ -37,21 +37,6 @@ KIT_TEST(pool_sleep_graphs, contents_go_with_the_last_block_and_the_rest_with_th
     EXPECT_STATS(w, asleep_bytes, 0);
 }
 
-KIT_TEST(pool_sleep_graphs, a_capture_outside_of_groups_keeps_its_memory_too)
-{
-    mend_sim_graph *graph = capture_with(w, 5);
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    EXPECT_STATS(w, reserved_bytes, 0);
-    EXPECT_TRUE(mend_world_stats(w).asleep_bytes >= size_bytes);
-    const uint64_t any = 77; /* no rule named it: it wakes with each call */
-    EXPECT_OK(mend_wake(w->pool, &any, 1, NULL));
-    kit_launch_graph(w, graph, S(1));
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    mend_sim_graph_destroy(w->sim, graph); /* nobody needs the memory any more */
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    EXPECT_STATS(w, asleep_bytes, 0);
-}
-
 KIT_TEST(pool_sleep_graphs, a_sleep_of_a_tag_leaves_it)
 {
     mend_sim_graph *graph = capture_with(w, 0);
@@ -97,25 +82,6 @@ KIT_TEST(pool_sleep_graphs, it_sleeps_by_the_tag_of_the_capture)
     mend_sim_graph_destroy(w->sim, other);
 }
 
-KIT_TEST(pool_sleep_graphs, without_a_tag_the_options_say_whether_it_sleeps)
-{
-    mend_sim_graph *graph = capture_with(w, 0);
-    mend_set_sleep_tag(5);
-    void *block = kit_alloc_written(w, size_bytes, S(0));
-    mend_set_sleep_tag(0);
-    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(5, MEND_KEEP_HOST, .graphs = MEND_KEEP_NOTHING), NULL));
-    EXPECT_STATS(w, asleep_bytes, 2 * size_bytes, kept_host_bytes, size_bytes);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_OK(
-        mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .graphs = MEND_KEEP_AWAKE), NULL));
-    EXPECT_STATS(w, asleep_bytes, size_bytes);
-    kit_launch_graph(w, graph, S(1));
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    kit_launch_graph(w, graph, S(1));
-    kit_release(w, block, size_bytes, S(0));
-    mend_sim_graph_destroy(w->sim, graph);
-}
-
 /* Free memory of the graph lies in the chunk of the block, which is split between the two. */
 KIT_TEST(pool_sleep_graphs, it_stays_awake_beside_blocks_that_sleep)
 {
@@ -134,24 +100,6 @@ KIT_TEST(pool_sleep_graphs, it_stays_awake_beside_blocks_that_sleep)
     EXPECT_OK(mend_group_destroy(group, S(0)));
 }
 
-/* Joined, it has no tag, and stays. */
-KIT_TEST(pool_sleep_graphs, one_tag_of_joined_memory_does_not_sleep)
-{
-    void *blocks[2];
-    kit_begin_capture(w, S(0));
-    for (int i = 0; i < 2; i++) {
-        mend_set_sleep_tag(5 + (uint64_t)i);
-        blocks[i] = kit_alloc_used(w, 256 * MEND_KIB, S(0), 10);
-    }
-    mend_set_sleep_tag(0);
-    kit_free_row(w, blocks, 2, S(0));
-    mend_sim_graph *graph = kit_end_capture(w, S(0));
-    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(5, MEND_KEEP_HOST, ), NULL));
-    EXPECT_STATS(w, asleep_bytes, 0);
-    kit_launch_graph(w, graph, S(1));
-    mend_sim_graph_destroy(w->sim, graph);
-}
-
 /* What sleeps is not mapped: a launch is a fault, as on a device. */
 MEND_TEST(pool_sleep_graphs, a_launch_of_a_sleeping_graph_is_a_violation)
 {
@@ -165,42 +113,4 @@ MEND_TEST(pool_sleep_graphs, a_launch_of_a_sleeping_graph_is_a_violation)
     EXPECT_LEDGER(w, violations, 1);
     EXPECT_ERROR(DRIVER, mend_pool_destroy(w->pool));
     mend_sim_destroy(w->sim);
-}
-
-SLEEP_TEST(pool_sleep_graphs, a_wake_during_a_capture_does_not_harm_it)
-{
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    kit_begin_capture(w, S(1));
-    void *used = kit_alloc_used(w, size_bytes, S(1), 10);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    kit_free(w, used, S(1));
-    mend_sim_graph *graph = kit_end_capture(w, S(1));
-    kit_launch_graph(w, graph, S(1));
-    mend_sim_graph_destroy(w->sim, graph);
-}
-
-KIT_TEST(pool_sleep_graphs, tags_come_from_the_thread_or_from_the_options)
-{
-    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
-    void *block = NULL;
-    options.tag = 9;
-    EXPECT_OK(mend_alloc_with(w->pool, 512, S(0), &options, &block));
-    mend_block_info info = kit_info(w, block);
-    EXPECT_U64_EQ(9, info.sleep_tag);
-    kit_free(w, block, S(0));
-    EXPECT_U64_EQ(0, mend_set_sleep_tag(3));
-    EXPECT_OK(mend_alloc_with(w->pool, 512, S(0), &options, &block));
-    info = kit_info(w, block);
-    EXPECT_FIELDS(info, sleep_tag, 3, tag, 9);
-    kit_free(w, block, S(0));
-    for (int i = 0; i < 2; i++) { /* the second time from the front cache */
-        block = kit_alloc(w, 512, S(0));
-        info = kit_info(w, block);
-        EXPECT_FIELDS(info, sleep_tag, 3, tag, 0);
-        kit_free(w, block, S(0));
-    }
-    EXPECT_U64_EQ(3, mend_set_sleep_tag(0));
-    block = kit_alloc(w, 512, S(0));
-    info = kit_info(w, block);
-    EXPECT_U64_EQ(0, info.sleep_tag);
 }

@@ -44,49 +44,6 @@ static void commit_and_write(sleep_rig *r, int page)
 #define SLEEP_RIG_TEST(suite, name, opening)                                                       \
     KIT_RIG_TEST(suite, name, sleep_rig, opening, sleep_rig_close(r))
 
-static uint64_t tag_of(sleep_rig *r, mend_range *range)
-{
-    mend_block_info info = MEND_BLOCK_INFO_INIT;
-    EXPECT_OK(mend_get_block_info(r->w.pool, info_of(range).base, &info));
-    return info.sleep_tag;
-}
-
-/* That of the thread at the commit, or at the creation of the range, or the range's own. */
-SLEEP_RIG_TEST(pool_sleep_pages, a_page_has_the_tag_of_a_thread_or_of_its_range, open_pages(r))
-{
-    mend_range *range = NULL;
-    for (uint64_t creator = 0; creator < 2; creator++) {
-        for (uint64_t committer = 0; committer < 2; committer++) {
-            mend_set_sleep_tag(creator * 5);
-            EXPECT_OK(
-                mend_range_create(w->pool, 1, KIT_OPTIONS(mend_range_options, .tag = 9), &range));
-            mend_set_sleep_tag(committer * 6);
-            EXPECT_OK(mend_range_commit(range, 0, info_of(range).page_bytes, NULL));
-            mend_set_sleep_tag(0);
-            const uint64_t tag = tag_of(r, range);
-            EXPECT_U64_EQ(committer ? 6 : creator ? 5 : 9, tag);
-            sleep_rig_sleep(r, tag, MEND_KEEP_NOTHING);
-            EXPECT_STATS(w, asleep_live_bytes, info_of(range).page_bytes);
-            EXPECT_OK(mend_wake(w->pool, &tag, 1, NULL));
-            EXPECT_OK(mend_range_destroy(range, NULL));
-        }
-    }
-}
-
-SLEEP_RIG_TEST(pool_sleep_pages, each_tag_wakes_by_itself,
-               sleep_rig_open(r) && sleep_rig_add_pages(r))
-{
-    const uint64_t second = 2;
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    EXPECT_OK(mend_wake(w->pool, &second, 1, NULL));
-    for (int i = 0; i < SLEEP_PAGES; i++) {
-        EXPECT_INT_EQ(i % 2 == 0, sleep_rig_page_sleeps(r, i));
-        EXPECT_INT_EQ(i % 2 == 0, sleep_rig_sleeps(r, i));
-    }
-    sleep_rig_verify_page(r, 1);
-    EXPECT_U64_EQ(SLEEP_PAGES / 2 * SLEEP_PAGE, info_of(r->range).asleep_bytes);
-}
-
 /* What is kept of the page goes, and its addresses are free for a new commit. */
 SLEEP_RIG_TEST(pool_sleep_pages, pages_are_decommitted_and_committed_again_meanwhile, open_pages(r))
 {
@@ -121,23 +78,6 @@ SLEEP_RIG_TEST(pool_sleep_pages, what_needs_a_sleeping_page_is_refused_by_name, 
     EXPECT_ERROR(ASLEEP, mend_pin(w->pool, r->pages + SLEEP_PAGE, SLEEP_PAGE));
 }
 
-/* Memory that the driver does not take back is free memory: the addresses do not wait for it. */
-SLEEP_RIG_TEST(pool_sleep_pages, a_range_goes_whose_memory_is_refused, open_pages(r))
-{
-    kit_fail(w, "release", 0, 100, MEND_DRIVER_UNKNOWN);
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    EXPECT_STATS(w, reserved_bytes, SLEEP_PAGES * SLEEP_PAGE, free_bytes, SLEEP_PAGES * SLEEP_PAGE);
-    EXPECT_OK(decommit(r, 2, 1));
-    EXPECT_OK(commit(r, 2, 2)); /* and the one behind sleeps */
-    EXPECT_TRUE(mend_world_check(w));
-    EXPECT_OK(mend_range_destroy(r->range, S(0)));
-    r->range = NULL;
-    EXPECT_STATS(w, range_address_bytes, 0);
-    mend_sim_clear_faults(w->sim);
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
-    EXPECT_STATS(w, reserved_bytes, 0);
-}
-
 /* A wake fails, and its mappings stay: the addresses of the page wait for them. */
 SLEEP_RIG_TEST(pool_sleep_pages, a_commit_says_that_old_memory_is_in_the_way, open_pages(r))
 {
@@ -153,40 +93,6 @@ SLEEP_RIG_TEST(pool_sleep_pages, a_commit_says_that_old_memory_is_in_the_way, op
     mend_sim_clear_faults(w->sim);
     commit_and_write(r, 2);
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-}
-
-/* A page over several chunks, of which one is pinned: it sleeps as far as they do. */
-SLEEP_RIG_TEST(pool_sleep_pages, a_page_sleeps_in_part, open_pages(r))
-{
-    enum { PARTS = 4 };
-    mend_sleep_options sleep = MEND_SLEEP_OPTIONS_INIT;
-    mend_range *range = NULL;
-    void *blocks[PARTS];
-    for (int i = 0; i < PARTS; i++) { /* chunks of a block each, which become the page */
-        blocks[i] = kit_alloc(w, MEND_MIB, S(0));
-    }
-    kit_free_row(w, blocks, PARTS, S(0));
-    EXPECT_OK(mend_range_create(
-        w->pool, 1, KIT_OPTIONS(mend_range_options, .page_bytes = PARTS * MEND_MIB), &range));
-    EXPECT_OK(mend_range_commit(range, 0, PARTS * MEND_MIB, S(0)));
-    char *page = info_of(range).base;
-    kit_write(w, S(0), page, PARTS * MEND_MIB);
-    EXPECT_OK(mend_pin(w->pool, page + MEND_MIB, 1));
-    sleep.skip_pinned = 1;
-    EXPECT_OK(mend_sleep(w->pool, &sleep, NULL));
-    EXPECT_FIELDS(info_of(range), asleep_bytes, (PARTS - 1) * MEND_MIB, mapped_bytes, MEND_MIB);
-    EXPECT_OK(mend_unpin(w->pool, page + MEND_MIB, 1));
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    kit_verify(w, S(0), page, PARTS * MEND_MIB);
-    EXPECT_OK(mend_pin(w->pool, page + MEND_MIB, 1));
-    EXPECT_OK(mend_sleep(w->pool, &sleep, NULL));
-    EXPECT_OK(mend_unpin(w->pool, page + MEND_MIB, 1));
-    EXPECT_OK(mend_range_decommit(range, 0, PARTS * MEND_MIB, S(0)));
-    EXPECT_TRUE(mend_world_check(w)); /* a part is free memory, the others are gone */
-    EXPECT_STATS(w, range_free_bytes, MEND_MIB);
-    EXPECT_OK(mend_range_commit(range, 0, PARTS * MEND_MIB, S(0)));
-    kit_use(w, S(0), page, PARTS * MEND_MIB, 10);
-    EXPECT_OK(mend_range_destroy(range, S(0)));
 }
 
 /* As a block after a failed sleep: it has its bytes, and comes back with a later call. */

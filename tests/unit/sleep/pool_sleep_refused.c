@@ -50,24 +50,6 @@ SLEEP_TEST(pool_sleep_refused, arguments_are_checked)
     expect_awake(r);
 }
 
-SLEEP_TEST(pool_sleep_refused, a_second_sleep_is_named)
-{
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    EXPECT_REFUSAL(ASLEEP, "are asleep", mend_sleep(w->pool, NULL, NULL));
-    void *more = kit_alloc_written(w, SLEEP_BLOCK, NULL);
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL)); /* the new one alone */
-    EXPECT_STATS(w, sleeps, 2);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    kit_release(w, more, SLEEP_BLOCK, NULL);
-}
-
-KIT_TEST(pool_sleep_refused, a_pool_without_blocks_has_nothing_to_sleep)
-{
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_STATS(w, sleeps, 0);
-}
-
 /* A tag that is misspelt names nothing, and the call succeeds. */
 SLEEP_TEST(pool_sleep_refused, tags_that_no_block_has_are_in_the_report)
 {
@@ -103,48 +85,6 @@ SLEEP_TEST(pool_sleep_refused, tags_that_no_block_has_are_in_the_report)
     EXPECT_FIELDS(woken, matched_bytes, 2 * half, unmatched_tags, 0);
 }
 
-/* A block in several chunks, and a committed page, are counted once. */
-SLEEP_TEST(pool_sleep_refused, what_matched_is_counted_once)
-{
-    mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
-    ASSERT_TRUE(sleep_rig_add_pages(r));
-    mend_set_sleep_tag(5);
-    void *block = kit_alloc_written(w, 3 * SLEEP_BLOCK, NULL);
-    mend_set_sleep_tag(0);
-    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(5, MEND_KEEP_HOST, ), &report));
-    EXPECT_FIELDS(report, matched_bytes, 3 * SLEEP_BLOCK);
-    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(2, MEND_KEEP_HOST, ), &report));
-    EXPECT_FIELDS(report, matched_bytes,
-                  SLEEP_BLOCKS / 2 * SLEEP_BLOCK + SLEEP_PAGES / 2 * SLEEP_PAGE);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    kit_release(w, block, 3 * SLEEP_BLOCK, NULL);
-}
-
-SLEEP_TEST(pool_sleep_refused, nothing_sleeps_during_a_capture)
-{
-    kit_begin_capture(w, S(1));
-    kit_alloc_used(w, SLEEP_BLOCK, S(1), 10);
-    EXPECT_ERROR(CAPTURING, mend_sleep(w->pool, NULL, NULL));
-    mend_sim_graph *graph = kit_end_capture(w, S(1));
-    expect_awake(r);
-    mend_sim_graph_destroy(w->sim, graph);
-}
-
-SLEEP_TEST(pool_sleep_refused, pinned_memory_is_named_or_skipped)
-{
-    EXPECT_OK(mend_pin(w->pool, r->blocks[0], 512));
-    EXPECT_REFUSAL(PINNED, "pinned or exported", mend_sleep(w->pool, NULL, NULL));
-    expect_awake(r);
-    sleep_rig_sleep(r, 2, MEND_KEEP_HOST); /* none of these is pinned */
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
-    EXPECT_OK(mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .skip_pinned = 1), &report));
-    EXPECT_FIELDS(report, pinned_bytes, SLEEP_BLOCK, stayed_bytes, SLEEP_BLOCK);
-    EXPECT_U64_EQ((SLEEP_BLOCKS - 1) * SLEEP_BLOCK, report.host_bytes);
-    EXPECT_TRUE(!sleep_rig_sleeps(r, 0));
-    EXPECT_OK(mend_unpin(w->pool, r->blocks[0], 512));
-}
-
 /* As may be under confidential computing. */
 SLEEP_TEST(pool_sleep_refused, a_driver_without_pinned_memory_is_named)
 {
@@ -168,52 +108,4 @@ SLEEP_TEST(pool_sleep_refused, a_limit_of_file_sizes_is_named)
     mend_test_limit_file_size(SLEEP_BLOCKS * SLEEP_BLOCK);
     EXPECT_OK(mend_sleep(w->pool, &options, NULL));
     mend_test_limit_file_size(UINT64_MAX);
-}
-
-KIT_SETTING(make_shareable, w->pool_config.shareable = 1);
-
-KIT_TEST_IN(pool_sleep_refused, exported_memory_is_named_until_it_is_freed,
-            kit_open_with(w, 16 * MEND_MIB, make_shareable))
-{
-    mend_export_token token;
-    void *block = kit_alloc_written(w, MEND_MIB, NULL);
-    void *other = kit_alloc_written(w, MEND_MIB, NULL);
-    EXPECT_OK(mend_export(w->pool, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
-    EXPECT_ERROR(PINNED, mend_sleep(w->pool, NULL, NULL));
-    kit_free(w, block, NULL);
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    EXPECT_ERROR(ASLEEP,
-                 mend_export(w->pool, other, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_OK(mend_export(w->pool, other, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
-    kit_release(w, other, MEND_MIB, NULL);
-}
-
-SLEEP_TEST(pool_sleep_refused, calls_that_need_sleeping_memory_are_named)
-{
-    sleep_rig_sleep(r, 1, MEND_KEEP_HOST);
-    EXPECT_REFUSAL(ASLEEP, "mend_wake", mend_pin(w->pool, r->blocks[0], SLEEP_BLOCK));
-    EXPECT_ERROR(ASLEEP, mend_record_stream(w->pool, r->blocks[2], S(1)));
-    EXPECT_OK(mend_pin(w->pool, r->blocks[1], SLEEP_BLOCK));
-    EXPECT_OK(mend_unpin(w->pool, r->blocks[1], SLEEP_BLOCK));
-    EXPECT_OK(mend_record_stream(w->pool, r->blocks[1], S(1)));
-    mend_group *group = kit_group(w);
-    EXPECT_ERROR(ASLEEP, mend_group_set_blocks(group, NULL, sizeof(mend_group_block), 0));
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_OK(mend_group_set_blocks(group, NULL, sizeof(mend_group_block), 0));
-    EXPECT_OK(mend_group_destroy(group, S(0)));
-}
-
-SLEEP_TEST(pool_sleep_refused, compaction_and_trim_pass_by_what_sleeps)
-{
-    void *half = kit_alloc_written(w, SLEEP_BLOCK / 2, NULL);
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    uint64_t asleep = mend_world_stats(w).asleep_bytes;
-    EXPECT_OK(mend_defrag(w->pool, NULL, NULL));
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
-    EXPECT_OK(mend_set_limit(w->pool, 32 * MEND_MIB));
-    EXPECT_STATS(w, asleep_bytes, asleep);
-    EXPECT_TRUE(mend_world_check(w));
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    kit_release(w, half, SLEEP_BLOCK / 2, NULL);
 }

@@ -1,54 +1,6 @@
 /* A wake that finds no room changes nothing, says what is lacking, and works when there is room. */
 #include "tests/unit/sleep/sleep_rig.h"
 
-static void expect_asleep(sleep_rig *r)
-{
-    for (int i = 0; i < SLEEP_BLOCKS; i++) {
-        EXPECT_TRUE(sleep_rig_sleeps(r, i));
-    }
-    EXPECT_STATS(&r->w, kept_host_bytes, SLEEP_BLOCKS * SLEEP_BLOCK, wakes, 0);
-    EXPECT_TRUE(mend_world_check(&r->w));
-}
-
-SLEEP_TEST(pool_sleep_room, others_took_the_memory_of_the_device)
-{
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    mend_sim_set_foreign_bytes(w->sim, 0, 64 * MEND_MIB - 3 * SLEEP_BLOCK);
-    EXPECT_REFUSAL(OUT_OF_MEMORY, "the device lacks 5.00 MiB", mend_wake(w->pool, NULL, 0, NULL));
-    expect_asleep(r);
-    EXPECT_STATS(w, reserved_bytes, 0);
-    mend_sim_set_foreign_bytes(w->sim, 0, 0);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-}
-
-SLEEP_TEST(pool_sleep_room, the_limit_has_none)
-{
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    EXPECT_OK(mend_set_limit(w->pool, 10 * SLEEP_BLOCK));
-    void *more = kit_alloc_written(w, 4 * SLEEP_BLOCK, NULL);
-    EXPECT_REFUSAL(OUT_OF_MEMORY, "the limit lacks 2.00 MiB", mend_wake(w->pool, NULL, 0, NULL));
-    expect_asleep(r);
-    kit_release(w, more, 4 * SLEEP_BLOCK, NULL); /* empty chunks make room */
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_OK(mend_set_limit(w->pool, 0));
-}
-
-SLEEP_TEST(pool_sleep_room, empty_chunks_of_the_pool_and_of_a_peer_pool_make_room)
-{
-    mend_pool *peer = kit_pool(w);
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    void *own = kit_alloc(w, 20 * MEND_MIB, S(0));
-    void *other = kit_alloc_from(peer, 40 * MEND_MIB, S(0));
-    kit_free(w, own, S(0));
-    EXPECT_OK(mend_free(peer, other, S(0)));
-    mend_sim_set_foreign_bytes(w->sim, 0, 4 * MEND_MIB);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    for (int i = 0; i < SLEEP_BLOCKS; i++) {
-        EXPECT_TRUE(!sleep_rig_sleeps(r, i));
-    }
-    EXPECT_OK(mend_pool_destroy(peer));
-}
-
 /* At last also what its work uses. */
 SLEEP_TEST(pool_sleep_room, a_peer_pool_gives_what_it_has)
 {
@@ -108,14 +60,6 @@ SLEEP_TEST(pool_sleep_room, a_peer_pool_gives_idle_memory_behind_own_work)
     expect_wake_within_limit(r, peer);
 }
 
-SLEEP_TEST(pool_sleep_room, a_peer_pool_waits_behind_own_work)
-{
-    mend_pool *peer = kit_pool(w);
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    leave_in_flight(w, peer, 6, S(1));
-    expect_wake_within_limit(r, peer);
-}
-
 /* No wait would give it. */
 SLEEP_TEST(pool_sleep_room, memory_kept_for_graphs_is_not_waited_for)
 {
@@ -148,35 +92,6 @@ SLEEP_TEST(pool_sleep_room, no_peer_pool_is_asked_for_room_in_the_limit)
     EXPECT_OK(mend_pool_destroy(peer));
 }
 
-/* All that waking takes is there already, but for one chunk. */
-SLEEP_TEST(pool_sleep_room, free_chunks_of_the_pool_are_mapped_where_memory_wakes)
-{
-    mend_wake_report woken = MEND_WAKE_REPORT_INIT;
-    void *row[SLEEP_BLOCKS - 1];
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    kit_alloc_row(w, row, SLEEP_BLOCKS - 1, SLEEP_BLOCK, S(0));
-    kit_free_row(w, row, SLEEP_BLOCKS - 1, S(0));
-    const mend_stats before = mend_world_stats(w);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, &woken));
-    EXPECT_FIELDS(woken, woken_bytes, SLEEP_BLOCKS * SLEEP_BLOCK, reused_bytes,
-                  (SLEEP_BLOCKS - 1) * SLEEP_BLOCK);
-    EXPECT_STATS(w, chunks_created, before.chunks_created + 1, chunks_released,
-                 before.chunks_released, reserved_bytes, SLEEP_BLOCKS * SLEEP_BLOCK);
-}
-
-/* Others have what is left of the device: nothing is created, and so nothing is lacking. */
-SLEEP_TEST(pool_sleep_room, a_wake_without_a_creation_leaves_the_device_to_others)
-{
-    void *row[SLEEP_BLOCKS];
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    kit_alloc_row(w, row, SLEEP_BLOCKS, SLEEP_BLOCK, S(0));
-    kit_free_row(w, row, SLEEP_BLOCKS, S(0));
-    const uint64_t held_bytes = mend_world_ledger(w).chunk_bytes;
-    mend_sim_set_foreign_bytes(w->sim, 0, w->sim_config.memory_bytes - held_bytes);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_LEDGER(w, chunk_bytes, held_bytes);
-}
-
 /* Nor does it count that the pool holds more than its limit. */
 SLEEP_TEST(pool_sleep_room, a_wake_without_a_creation_needs_no_room_in_the_limit)
 {
@@ -184,18 +99,6 @@ SLEEP_TEST(pool_sleep_room, a_wake_without_a_creation_needs_no_room_in_the_limit
     EXPECT_OK(mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .keep_free = 2), NULL));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     EXPECT_OK(mend_set_limit(w->pool, 0));
-}
-
-/* Work still runs on them: the driver may not unmap them, and others are created. */
-SLEEP_TEST(pool_sleep_room, free_chunks_in_use_stay_where_they_are)
-{
-    mend_wake_report woken = MEND_WAKE_REPORT_INIT;
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    void *block = kit_alloc(w, SLEEP_BLOCK, S(0));
-    kit_use(w, S(0), block, SLEEP_BLOCK, 1000);
-    kit_free(w, block, S(0));
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, &woken));
-    EXPECT_FIELDS(woken, woken_bytes, SLEEP_BLOCKS * SLEEP_BLOCK, reused_bytes, 0);
 }
 
 /* Without the wait for it the answer would be out of memory. */
@@ -249,23 +152,6 @@ KIT_PRESSURE(give)
     EXPECT_OK(mend_free(g->pool, g->block, g->w->streams[0]));
     g->block = NULL;
     return 1;
-}
-
-SLEEP_TEST(pool_sleep_room, a_pressure_callback_makes_room)
-{
-    giver g = {.w = w, .pool = w->pool};
-    EXPECT_OK(mend_add_pressure_callback(w->pool, give, &g));
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    EXPECT_OK(mend_set_limit(w->pool, SLEEP_BLOCK));
-    EXPECT_ERROR(OUT_OF_MEMORY, mend_wake(w->pool, NULL, 0, NULL)); /* it has none */
-    EXPECT_INT_EQ(1, g.calls);
-    expect_asleep(r);
-    EXPECT_OK(mend_set_limit(w->pool, 10 * SLEEP_BLOCK));
-    g.block = kit_alloc(w, 6 * SLEEP_BLOCK, S(0));
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_INT_EQ(2, g.calls);
-    EXPECT_OK(mend_set_limit(w->pool, 0));
-    EXPECT_OK(mend_remove_pressure_callback(w->pool, give, &g));
 }
 
 /* That was asked already. */

@@ -74,59 +74,6 @@ static void verify_second_tag(mixed *m)
 
 #define MIXED_TEST(suite, name) KIT_RIG_TEST(suite, name, mixed, open_mixed(r), close_mixed(r))
 
-MIXED_TEST(pool_sleep_split, contents_are_kept_in_a_file_or_dropped)
-{
-    mend_sleep_report report;
-    const void *found;
-    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_OK(mend_find_kept(w->pool, r->parts[1], PART, &found));
-    EXPECT_OK(put_first_tag(r, MEND_KEEP_FILE, &report));
-    EXPECT_U64_EQ(PARTS / 2 * PART, report.file_bytes + report.shared_bytes);
-    EXPECT_INVALID(mend_find_kept(w->pool, r->parts[1], PART, &found)); /* a wake frees it */
-    verify_second_tag(r);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    for (int i = 0; i < PARTS; i++) {
-        kit_verify(w, S(0), r->parts[i], PART);
-    }
-    EXPECT_OK(put_first_tag(r, MEND_KEEP_NOTHING, &report));
-    EXPECT_U64_EQ(PARTS / 2 * PART, report.dropped_bytes + report.shared_bytes);
-    verify_second_tag(r);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    for (int i = 0; i < PARTS; i += 2) { /* undefined */
-        kit_write(w, S(0), r->parts[i], PART);
-    }
-}
-
-MIXED_TEST(pool_sleep_split, free_pages_are_given_back)
-{
-    mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
-    for (int i = 2; i < PARTS; i += i == 2 ? 1 : 2) { /* one of the second tag is left */
-        kit_release(w, r->parts[i], PART, S(0));
-        r->parts[i] = NULL;
-    }
-    mend_sim_advance(w->sim, 1000000);
-    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(1, MEND_KEEP_HOST, ), &report));
-    EXPECT_TRUE(mend_world_stats(w).reserved_bytes <= 3 * PAGE);
-    kit_verify(w, S(0), r->parts[1], PART);
-}
-
-MIXED_TEST(pool_sleep_split, what_sleeps_first_makes_room_for_the_copies)
-{
-    mend_sleep_report report;
-    mend_set_sleep_tag(1);
-    void *whole[7];
-    kit_alloc_written_row(w, whole, 7, MEND_MIB, S(0));
-    mend_set_sleep_tag(0);
-    const uint64_t others_bytes = 64 * MEND_MIB - mend_world_ledger(w).chunk_bytes;
-    mend_sim_set_foreign_bytes(w->sim, 0, others_bytes); /* the device is full */
-    EXPECT_OK(put_first_tag(r, MEND_KEEP_HOST, &report));
-    EXPECT_INT_EQ(PARTS / 2, count_asleep(r));
-    EXPECT_TRUE(report.copied_bytes > 0);
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    kit_release_row(w, whole, 7, MEND_MIB, S(0));
-}
-
 MIXED_TEST(pool_sleep_split, without_room_the_chunk_stays_as_it_is)
 {
     mend_sleep_report report;
@@ -178,26 +125,6 @@ MEND_TEST(pool_sleep_split, what_sleeps_by_a_split_makes_room_for_another)
     kit_release_row(&m.w, large, 2, 2 * MEND_MIB, m.w.streams[0]);
     kit_release_row(&m.w, small, SMALL, PAGE, m.w.streams[0]);
     kit_close(&m.w);
-}
-
-MIXED_TEST(pool_sleep_split, a_refused_chunk_does_not_keep_the_others)
-{
-    void *more[2];
-    mend_sleep_report report;
-    void *rest = kit_alloc_written(w, PAGE, S(0)); /* the chunk is full now */
-    for (int i = 0; i < 2; i++) {
-        mend_set_sleep_tag(1 + (uint64_t)i % 2);
-        more[i] = kit_alloc_written(w, MEND_MIB / 2, S(0));
-    }
-    mend_set_sleep_tag(0);
-    kit_fail(w, "create", 0, 1, MEND_DRIVER_UNKNOWN);
-    EXPECT_OK(put_first_tag(r, MEND_KEEP_HOST, &report));
-    EXPECT_INT_EQ(0, count_asleep(r));
-    EXPECT_FIELDS(report, shared_bytes, PARTS / 2 * PART, asleep_bytes, MEND_MIB / 2);
-    EXPECT_TRUE(mend_world_check(w));
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    kit_release_row(w, more, 2, MEND_MIB / 2, S(0));
-    kit_release(w, rest, PAGE, S(0));
 }
 
 /* The chunk is split by then: a sleep fails only where the device is lost, or a mapping. */
@@ -260,36 +187,6 @@ MEND_TEST(pool_sleep_split, what_copies_of_a_refused_split_read_stays_mapped)
     close_mixed(&m);
 }
 
-/* Memory that a graph uses and no block has stays awake: the graph may run while others sleep. */
-MEND_TEST(pool_sleep_split, memory_of_graphs_stays_awake)
-{
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
-    mend_group *group = kit_begin_captured_group(&w, w.streams[0]);
-    kit_leave_in_flight(&w, 2 * PAGE, w.streams[0], 10, w.streams[0]);
-    mend_sim_graph *graph = kit_end_captured_group(&w, w.streams[0], group);
-    mixed m = {.w = w};
-    mend_sleep_report report;
-    for (int i = 0; i < PARTS - 1; i++) { /* the last one beside the memory of the graph */
-        mend_set_sleep_tag(1 + (uint64_t)i % 2);
-        m.parts[i] = kit_alloc_written(&m.w, PART, m.w.streams[1]);
-    }
-    mend_set_sleep_tag(0);
-    m.parts[PARTS - 1] = NULL;
-    EXPECT_STATS(&m.w, chunks, 1);
-    EXPECT_OK(put_first_tag(&m, MEND_KEEP_HOST, &report));
-    EXPECT_TRUE(report.copied_bytes > 0);
-    kit_launch_graph(&m.w, graph, m.w.streams[0]);
-    mend_sim_advance(m.w.sim, 1000000);
-    EXPECT_TRUE(mend_world_check(&m.w));
-    EXPECT_OK(mend_wake(m.w.pool, NULL, 0, NULL));
-    kit_launch_graph(&m.w, graph, m.w.streams[0]);
-    mend_sim_advance(m.w.sim, 1000000);
-    mend_sim_graph_destroy(m.w.sim, graph);
-    EXPECT_OK(mend_group_destroy(group, m.w.streams[0]));
-    close_mixed(&m);
-}
-
 MEND_TEST(pool_sleep_split, chunks_on_the_host_stay_as_they_are)
 {
     mixed m;
@@ -305,16 +202,6 @@ MEND_TEST(pool_sleep_split, chunks_on_the_host_stay_as_they_are)
     EXPECT_OK(put_first_tag(&m, MEND_KEEP_HOST, &report));
     EXPECT_INT_EQ(PARTS / 2, count_asleep(&m));
     close_mixed(&m);
-}
-
-MIXED_TEST(pool_sleep_split, nothing_is_split_during_a_capture)
-{
-    mend_sleep_report report;
-    kit_begin_capture(w, S(1));
-    kit_alloc_used(w, PAGE, S(1), 10);
-    EXPECT_ERROR(CAPTURING, put_first_tag(r, MEND_KEEP_HOST, &report));
-    EXPECT_INT_EQ(0, count_asleep(r));
-    mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(1)));
 }
 
 static const char calls_of_split[] =

@@ -38,19 +38,6 @@ WORLD_TEST(pool_capture_edges, work_from_before_is_waited_for_though_another_str
     expect_after_work(w);
 }
 
-/* The block is none of the group, though a capture of the group uses it. */
-WORLD_TEST(pool_capture_edges, work_after_it_is_waited_for_though_the_group_has_used_the_block)
-{
-    void *block = kit_alloc(w, block_bytes, S(0));
-    mend_group *group = kit_begin_group(w, MEND_EVERY_STREAM);
-    declare_joined(w, S(0), S(1), block);
-    mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
-    kit_use(w, S(0), block, block_bytes, work_ns);
-    kit_free(w, block, S(0));
-    kit_end_group(group, S(2));
-    expect_after_work(w);
-}
-
 /* The promise to capture in groups alone is kept, and the graph uses the block at each launch. */
 KIT_TEST_IN(pool_capture_edges, a_block_freed_in_a_capture_of_a_group_stays_without_checks_too,
             kit_open_with(w, 8 * MEND_MIB, ask_in_groups_alone))

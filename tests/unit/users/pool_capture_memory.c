@@ -95,41 +95,6 @@ KIT_EACH(pool_capture_memory, a_trim_that_waits_and_a_defragmentation_wait_for_s
     EXPECT_TRUE(!trims || mend_world_stats(w).reserved_bytes == 0);
 }
 
-#define WORLD_TEST(suite, name) KIT_TEST_IN(suite, name, kit_open_with(w, 8 * MEND_MIB, NULL))
-
-/* What the stream was at before the capture began may use the block longer than any graph. */
-WORLD_TEST(pool_capture_memory, earlier_work_of_the_stream_is_waited_for_too)
-{
-    void *block = kit_alloc_used(w, block_bytes, S(0), 100000);
-    kit_begin_capture(w, S(0));
-    kit_free(w, block, S(0));
-    mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
-    kit_alloc_used(w, 8 * MEND_MIB, S(1), 10);
-}
-
-/* In one capture memory goes round; another capture does not get it, nor the stream itself. */
-WORLD_TEST(pool_capture_memory, each_capture_has_its_own)
-{
-    void *blocks[2];
-    mend_sim_graph *graphs[2];
-    for (int i = 0; i < 2; i++) {
-        kit_begin_capture(w, S(0));
-        blocks[i] = kit_leave_in_flight(w, block_bytes, S(0), 10, S(0));
-        EXPECT_PTR_EQ(blocks[i], kit_alloc(w, block_bytes, S(0)));
-        kit_free(w, blocks[i], S(0));
-        graphs[i] = kit_end_capture(w, S(0));
-    }
-    EXPECT_TRUE(blocks[0] != blocks[1]);
-    EXPECT_STATS(w, captures, 2);
-    kit_launch_graph(w, graphs[0], S(1));
-    kit_launch_graph(w, graphs[1], S(2));
-    for (int i = 0; i < 2; i++) {
-        mend_sim_advance(w->sim, 10000);
-        mend_sim_graph_destroy(w->sim, graphs[i]);
-        EXPECT_PTR_EQ(blocks[i], kit_alloc(w, block_bytes, S(0)));
-    }
-}
-
 /* What the stream freed a moment ago, outside of the capture, is not made a part of it unnoticed:
  * the front cache would serve such a request. */
 KIT_EACH(pool_capture_memory, the_front_cache_serves_no_capture, uint64_t, is_captured, 2,
@@ -147,31 +112,6 @@ KIT_EACH(pool_capture_memory, the_front_cache_serves_no_capture, uint64_t, is_ca
     if (is_captured) {
         mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
     }
-}
-
-/* A graph's result lives on when the graph does not, and is freed as any block. */
-WORLD_TEST(pool_capture_memory, a_block_may_outlive_its_graph)
-{
-    kit_begin_capture(w, S(0));
-    void *block = kit_alloc_used(w, block_bytes, S(0), 10);
-    mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
-    EXPECT_STATS(w, captures, 0);
-    kit_use(w, S(1), block, block_bytes, 10);
-    kit_free(w, block, S(1));
-    EXPECT_TRUE(kit_alloc(w, 8 * MEND_MIB, S(1)) != NULL);
-}
-
-/* A capture that comes to nothing keeps nothing. */
-WORLD_TEST(pool_capture_memory, a_spoilt_capture_gives_back_all)
-{
-    kit_begin_capture(w, S(0));
-    void *block = kit_alloc_used(w, block_bytes, S(0), 10);
-    EXPECT_OK(mend_sim_stream_wait(w->sim, S(1), S(0)));
-    kit_use(w, S(1), block, block_bytes, 10);
-    kit_free(w, block, S(0));
-    EXPECT_ERROR(DRIVER, mend_sim_end_capture(w->sim, S(0), NULL));
-    EXPECT_TRUE(kit_alloc(w, 8 * MEND_MIB, S(1)) != NULL);
 }
 
 /* The driver refuses: the call fails, and nothing has changed. */
@@ -193,18 +133,6 @@ KIT_EACH(pool_capture_memory, without_an_answer_of_the_driver_nothing_is_done, i
     kit_free(w, block, S(0));
     EXPECT_STATS(w, captures, 1);
     mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
-}
-
-/* The driver tells of the graph's end when the pool is no more. */
-KIT_LAST_TEST(pool_capture_memory, a_graph_may_outlive_the_pool, kit_open_default(w))
-{
-    mend_sim_graph *graph = NULL;
-    mend_stream stream = kit_stream(w);
-    EXPECT_OK(mend_sim_begin_capture(w->sim, stream, MEND_SIM_CAPTURE_GLOBAL));
-    kit_alloc(w, block_bytes, stream);
-    EXPECT_OK(mend_sim_end_capture(w->sim, stream, &graph));
-    EXPECT_OK(mend_pool_destroy(w->pool));
-    mend_sim_graph_destroy(w->sim, graph);
 }
 
 KIT_SETTING(check_nothing, w->pool_config.capture_checks = -1);

@@ -31,21 +31,6 @@ static void end_whole(mend_world *w, mend_stream stream, void *block)
 
 #define WORLD_TEST(suite, name) KIT_TEST_IN(suite, name, kit_open_with(w, 8 * MEND_MIB, NULL))
 
-WORLD_TEST(pool_captures, running_out_of_memory_in_one_does_not_spoil_it)
-{
-    kit_alloc(w, 5 * MEND_MIB, S(1));
-    kit_leave_in_flight(w, block_bytes, S(0), 1000, S(0));
-    mend_group *group = kit_begin_captured_group(w, S(0));
-    kit_expect_none(w, block_bytes, S(0), "Ending the capture");
-    kit_expect_none(w, block_bytes, S(1), "Ending the capture");
-    kit_expect_none(w, block_bytes, S(2), "Ending the capture");
-    kit_expect_none(w, 9 * MEND_MIB, S(0), "");
-    end_whole(w, S(0), NULL);
-    EXPECT_OK(mend_group_end(group));
-    kit_alloc_used(w, block_bytes, S(2), 10);
-    EXPECT_STATS(w, driver_failures, 0);
-}
-
 /* All the pool could know the capture by is the group that was begun for it. */
 KIT_EACH(pool_captures, the_context_is_not_waited_for_while_a_group_is_begun_for_one, int, every, 2,
          kit_open_with(w, 8 * MEND_MIB, NULL))
@@ -187,100 +172,7 @@ WORLD_TEST(pool_captures, memory_freed_on_a_captured_stream_comes_back_after_its
     EXPECT_STATS(w, stream_waits, 1);
 }
 
-/* One group, two graphs that share memory and are launched one after the other. */
-WORLD_TEST(pool_captures, two_may_share_a_group)
-{
-    mend_sim_graph *graphs[2];
-    mend_group *group = kit_begin_group(w, S(0));
-    void *first = NULL;
-    for (int i = 0; i < 2; i++) {
-        kit_begin_capture(w, S(0));
-        void *block = kit_leave_in_flight(w, block_bytes, S(0), 1000, S(0));
-        graphs[i] = kit_end_capture(w, S(0));
-        EXPECT_TRUE(i == 0 || block == first);
-        first = block;
-    }
-    EXPECT_OK(mend_group_end(group));
-    for (int round = 0; round < 3; round++) {
-        kit_launch_graph(w, graphs[0], S(2));
-        kit_launch_graph(w, graphs[1], S(2));
-    }
-    EXPECT_OK(mend_group_destroy(group, S(2)));
-    kit_alloc_used(w, block_bytes, S(1), 10);
-    mend_sim_graph_destroy(w->sim, graphs[0]);
-    mend_sim_graph_destroy(w->sim, graphs[1]);
-}
-
-WORLD_TEST(pool_captures, the_legacy_stream_is_left_alone_beside_a_blocking_one)
-{
-    mend_stream blocking = NULL;
-    EXPECT_OK(mend_sim_stream_create(w->sim, KIT_OPTIONS(mend_sim_stream_options, .is_blocking = 1),
-                                     &blocking));
-    kit_alloc(w, 3 * MEND_MIB, S(2));
-    kit_leave_in_flight(w, block_bytes, NULL, 1000, NULL);
-    kit_begin_capture(w, blocking);
-    kit_expect_none(w, block_bytes, S(1), "");
-    EXPECT_ERROR(CAPTURING, mend_forget_stream(w->pool, NULL));
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
-    EXPECT_TRUE(kit_alloc(w, 2 * MEND_MIB, NULL) != NULL);
-    mend_group *group = kit_group(w);
-    EXPECT_ERROR(CAPTURING, mend_group_destroy(group, NULL));
-    end_whole(w, blocking, NULL);
-    EXPECT_OK(mend_group_destroy(group, NULL));
-    kit_alloc_used(w, block_bytes, S(1), 10);
-    EXPECT_STATS(w, stream_waits, 1);
-    EXPECT_OK(mend_sim_stream_destroy(w->sim, blocking));
-}
-
-static void *begin_global(void *context)
-{
-    mend_world *w = context;
-    EXPECT_OK(mend_sim_begin_capture(w->sim, S(0), MEND_SIM_CAPTURE_GLOBAL));
-    return NULL;
-}
-
-/* Beside a capture in the global mode every thread must be relaxed to make memory. */
-KIT_LAST_TEST(pool_captures, in_the_global_mode_do_not_keep_other_threads_from_making_room,
-              kit_open_with(w, 16 * MEND_MIB, NULL))
-{
-    mend_capture_mode mode = MEND_CAPTURE_MODE_GLOBAL;
-    kit_leave_in_flight(w, block_bytes, S(1), 1000, S(1));
-    mend_test_run_thread(begin_global, w);
-    kit_alloc_used(w, block_bytes, S(2), 10);
-    void *another = kit_alloc(w, block_bytes, S(2)); /* asks for events */
-    kit_use(w, S(2), another, block_bytes, 10);
-    mend_stream_info info = {0};
-    EXPECT_INT_EQ(MEND_DRIVER_OK, w->driver->stream_get_info(w->driver, S(0), &info));
-    EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, info.capture);
-    EXPECT_INT_EQ(MEND_DRIVER_OK, w->driver->exchange_capture_mode(w->driver, &mode));
-    EXPECT_INT_EQ(MEND_CAPTURE_MODE_GLOBAL, mode); /* the thread's own mode came back */
-    EXPECT_INVALID(mend_sim_end_capture(w->sim, S(0), NULL));
-    mend_world_check(w);
-    EXPECT_INT_EQ(MEND_DRIVER_OK, w->driver->device_close(w->driver, 0));
-    mend_sim_advance(w->sim, 10000);
-    mend_sim_stop(w->sim); /* the thread that could end it is gone */
-    EXPECT_OK(mend_pool_destroy(w->pool));
-    EXPECT_LEDGER(w, content_errors, 0);
-}
-
-KIT_SETTING(check_nothing, w->pool_config.capture_checks = -1);
 KIT_SETTING(fence_no_context, w->pool_config.allow_context_fences = -1);
-
-/* No group watches the stream, and nothing is left to wait for on it. The pool has learnt of it
- * by the request that it made itself; also where only the request's own waits ask. */
-KIT_EACH(pool_captures, one_that_was_seen_is_heeded_by_requests_of_others, int, checks, 2,
-         kit_open_with(w, 8 * MEND_MIB, checks ? NULL : check_nothing))
-{
-    get_known(w, S(0));
-    kit_alloc(w, 4 * MEND_MIB, S(1));
-    kit_leave_in_flight(w, block_bytes, S(1), 1000, MEND_NO_STREAM);
-    kit_begin_capture(w, S(0));
-    kit_expect_none(w, block_bytes, S(0), "Ending the capture");
-    kit_expect_none(w, block_bytes, S(1), "Ending the capture");
-    EXPECT_STATS(w, host_waits, 0);
-    end_whole(w, S(0), NULL);
-    EXPECT_TRUE(kit_alloc(w, block_bytes, S(1)) != NULL);
-}
 
 /* Also where nothing is left to wait for on the stream, and no call names it during the capture. */
 KIT_EACH(pool_captures, of_a_stream_that_a_call_named_before_is_noticed, int, fences, 2,
@@ -295,24 +187,6 @@ KIT_EACH(pool_captures, of_a_stream_that_a_call_named_before_is_noticed, int, fe
     EXPECT_ERROR(CAPTURING, mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
     end_whole(w, S(0), NULL);
     kit_alloc(w, block_bytes, S(1));
-}
-
-/* A destruction that the capture refuses changes nothing: others can ask the pool for memory. */
-WORLD_TEST(pool_captures, a_pool_that_is_not_destroyed_under_one_still_serves_its_peers)
-{
-    mend_pool *other = NULL;
-    ASSERT_RESULT(MEND_OK, mend_world_create_pool(w, &other));
-    mend_group *group = kit_begin_captured_group(w, S(0));
-    void *block = kit_alloc(w, MEND_MIB, S(0));
-    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_pool_destroy(w->pool));
-    kit_free(w, block, S(0));
-    EXPECT_INVALID(mend_group_begin(group, S(0)));
-    end_whole(w, S(0), block);
-    EXPECT_OK(mend_group_end(group));
-    kit_free(w, kit_alloc(w, 6 * MEND_MIB, NULL), NULL);
-    EXPECT_TRUE(kit_alloc_from(other, 6 * MEND_MIB, NULL) != NULL);
-    EXPECT_U64_EQ(1, kit_stats(other).peer_pool_trims);
-    EXPECT_OK(mend_pool_destroy(other));
 }
 
 /* A graph ends, whose slot has seen the next capture of its stream. */

@@ -82,54 +82,7 @@ KIT_SETTING(may_vanish, w->pool_config.streams_may_vanish = 1);
 KIT_SETTING(waits_on_the_host, w->pool_config.allow_stream_waits = -1);
 KIT_SETTING(no_context_events, w->sim_config.has_no_context_events = 1);
 KIT_SETTING(may_vanish_and_none, may_vanish(w), no_context_events(w));
-KIT_SETTING(both, may_vanish(w), waits_on_the_host(w));
-KIT_SETTING(knows_all, w->pool_config.knows_all_streams = 1);
-
-static void use_and_take_over(void (*configure)(mend_world *), uint64_t on_device, uint64_t on_host)
-{
-    scene s;
-    ASSERT_TRUE(open_scene(&s, configure));
-    kit_free(&s.w, use_there(&s), s.w.streams[0]);
-    take_over(&s);
-    kit_expect_waits(&s.w, on_device, on_host);
-    close_scene(&s);
-}
-
-MEND_TEST(pool_foreign, a_block_used_there_is_not_used_again_before)
-{
-    use_and_take_over(NULL, 1, 0);
-    use_and_take_over(may_vanish, 1, 0);
-    use_and_take_over(waits_on_the_host, 0, 1);
-    use_and_take_over(both, 0, 1);
-}
-
-KIT_RIG_EACH(pool_foreign, a_stream_there_may_be_forgotten, int, is_freed_before, 2, scene, r,
-             open_scene(r, NULL), close_scene(r))
-{
-    void *block = use_there(r);
-    if (is_freed_before) {
-        kit_free(&r->w, block, r->w.streams[0]);
-    }
-    EXPECT_OK(mend_forget_stream(r->w.pool, r->foreign));
-    EXPECT_OK(mend_sim_stream_destroy(r->w.sim, r->foreign));
-    r->foreign = NULL;
-    if (!is_freed_before) {
-        kit_free(&r->w, block, r->w.streams[0]);
-    }
-    take_over(r);
-    kit_expect_waits(&r->w, 1, 0);
-}
-
 #define SCENE_TEST(suite, name, opening) KIT_RIG_TEST(suite, name, scene, opening, close_scene(r))
-
-SCENE_TEST(pool_foreign, a_stream_there_may_vanish, open_scene(r, may_vanish))
-{
-    kit_free(w, use_there(r), S(0));
-    EXPECT_OK(mend_sim_stream_destroy(w->sim, r->foreign));
-    r->foreign = NULL;
-    take_over(r);
-    kit_expect_waits(w, 1, 0);
-}
 
 /* The handle means another stream before the block is freed: no event can be recorded any more. */
 KIT_RIG_EACH(pool_foreign, what_no_event_covers_waits_for_the_context_there, int, has_events, 2,
@@ -161,25 +114,6 @@ SCENE_TEST(pool_foreign, what_was_freed_without_a_stream_waits_for_the_context_t
     kit_expect_waits(w, 2, 0);
 }
 
-/* What was waited for all the same is counted. */
-SCENE_TEST(pool_foreign, a_wait_that_is_refused_there_makes_nothing_idle,
-           open_scene(r, no_context_events))
-{
-    void *block = NULL;
-    kit_free(w, use_there(r), MEND_NO_STREAM);
-    kit_fail(w, "context_synchronize", 1, 0, MEND_DRIVER_UNKNOWN);
-    EXPECT_ERROR(DRIVER, mend_alloc(w->pool, block_bytes, S(0), &block));
-    kit_expect_waits(w, 0, 2); /* for the event there, and for the own context */
-    take_over(r);
-}
-
-SCENE_TEST(pool_foreign, where_all_streams_are_known_their_fences_suffice, open_scene(r, knows_all))
-{
-    kit_free(w, use_there(r), MEND_NO_STREAM);
-    take_over(r);
-    kit_expect_waits(w, 1, 0);
-}
-
 SCENE_TEST(pool_foreign, memory_is_allocated_and_freed_there, open_scene(r, NULL))
 {
     const mend_stream streams[] = {r->foreign, S(0), r->beside, r->foreign};
@@ -188,46 +122,6 @@ SCENE_TEST(pool_foreign, memory_is_allocated_and_freed_there, open_scene(r, NULL
         mend_world_check(w);
     }
     kit_expect_waits(w, 3, 0);
-}
-
-/* The pool holds the context there open until it ends. */
-MEND_TEST(pool_foreign, the_end_of_a_pool_waits_for_work_there)
-{
-    for (int is_open = 0; is_open < 2; is_open++) {
-        scene s;
-        ASSERT_TRUE(open_scene(&s, is_open ? NULL : may_vanish));
-        kit_free(&s.w, use_there(&s), s.w.streams[0]);
-        end_foreign(&s);
-        EXPECT_OK(mend_pool_destroy(s.w.pool));
-        s.w.pool = NULL;
-        mend_sim_advance(s.w.sim, 2 * LONG);
-        mend_sim_ledger ledger = mend_world_ledger(&s.w);
-        EXPECT_U64_EQ(0, ledger.violations);
-        EXPECT_U64_EQ(1, ledger.contexts_open); /* the program's */
-        EXPECT_FIELDS(ledger, chunks, 0, events, 0);
-        mend_sim_destroy(s.w.sim);
-    }
-}
-
-/* A move of live blocks is for quiet points: the other device has to be quiet, too. */
-SCENE_TEST(pool_foreign, compactions_wait_for_work_there, open_scene(r, NULL))
-{
-    mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
-    void *blocks[32];
-    kit_free(w, kit_alloc(w, 4 * MEND_MIB, S(0)), S(0));
-    for (int i = 0; i < 32; i++) {
-        blocks[i] = kit_alloc(w, MEND_MIB / 8, S(0));
-        declare(r, blocks[i], r->foreign);
-    }
-    for (int i = 0; i < 32; i++) {
-        if (i % 8 == 3) {
-            kit_use(w, r->foreign, blocks[i], MEND_MIB / 8, LONG);
-        } else {
-            kit_free(w, blocks[i], S(0));
-        }
-    }
-    EXPECT_OK(mend_defrag(w->pool, NULL, &report));
-    EXPECT_TRUE(report.compactions > 0);
 }
 
 SCENE_TEST(pool_foreign, a_capture_there_forbids_to_wait_for_the_context, open_scene(r, NULL))

@@ -75,22 +75,6 @@ WORLD_64_TEST(pool_group_blocks, a_restoration_reserves_nothing_for_streams_that
     EXPECT_OK(mend_group_destroy(group, S(0)));
 }
 
-WORLD_TEST(pool_group_blocks, the_group_keeps_a_block_of_no_group_that_its_graph_uses)
-{
-    mend_group *group = kit_group(w);
-    void *before = kit_alloc_used(w, 5 * MEND_MIB, S(0), 10);
-    kit_begin_capture(w, S(0));
-    kit_use(w, S(0), before, 5 * MEND_MIB, 1000);
-    free_in(group, before, S(0));
-    mend_sim_graph *graph = kit_end_capture(w, S(0));
-    mend_sim_advance(w->sim, 1000000);
-    kit_expect_none(w, 5 * MEND_MIB, S(0), "Releasing groups");
-    kit_launch_graph(w, graph, S(1));
-    mend_sim_graph_destroy(w->sim, graph);
-    EXPECT_OK(mend_group_destroy(group, S(1)));
-    kit_alloc_used(w, 5 * MEND_MIB, S(0), 10);
-}
-
 /* Nothing but the request tells the pool of this capture: it must not wait for the context. */
 WORLD_TEST(pool_group_blocks, a_capture_that_uses_a_named_group_is_not_spoilt)
 {
@@ -331,21 +315,6 @@ KIT_TEST_IN(pool_group_blocks, a_chunk_is_at_one_address,
     EXPECT_OK(mend_group_set_blocks(group, both, sizeof(mend_group_block), 2));
     both[1] = later;
     EXPECT_OK(mend_group_set_blocks(group, &both[1], sizeof(mend_group_block), 1));
-}
-
-WORLD_64_TEST(pool_group_blocks, a_stream_that_was_forgotten_leaves_them_restorable)
-{
-    mend_group *group = kit_group(w);
-    mend_group_block checkpoint[MOST_BLOCKS];
-    alloc_in(w, MEND_MIB, S(0), group);
-    size_t count = list(group, checkpoint);
-    EXPECT_OK(mend_forget_stream(w->pool, S(0)));
-    EXPECT_OK(mend_group_set_blocks(group, NULL, sizeof(mend_group_block), 0));
-    EXPECT_OK(mend_audit(w->pool));
-    kit_expect_none(w, 64 * MEND_MIB, S(1), "Releasing groups");
-    EXPECT_OK(mend_group_set_blocks(group, checkpoint, sizeof(mend_group_block), count));
-    expect_blocks(group, checkpoint, count);
-    EXPECT_OK(mend_audit(w->pool));
 }
 
 KIT_TEST_IN(pool_group_blocks, a_restoration_without_host_memory_changes_nothing,

@@ -8,95 +8,12 @@ static const uint64_t block_bytes = 5 * MEND_MIB;
 
 KIT_SETTING(may_vanish, w->pool_config.streams_may_vanish = 1);
 
-static void vanish(mend_world *w, int number)
-{
-    mend_stream gone = S(number);
-    EXPECT_OK(mend_sim_stream_destroy(w->sim, gone));
-    EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &S(number)));
-    EXPECT_PTR_EQ(gone, S(number));
-}
-
 static void begin_global(mend_world *w, mend_stream stream)
 {
     EXPECT_OK(mend_sim_begin_capture(w->sim, stream, MEND_SIM_CAPTURE_GLOBAL));
 }
 
-/* Frees a block on the stream while that is captured. */
-static void free_in_capture(mend_world *w, mend_stream stream)
-{
-    void *block = kit_alloc(w, block_bytes, S(1));
-    kit_use(w, stream, block, block_bytes, 1000);
-    begin_global(w, stream);
-    kit_free(w, block, stream);
-    mend_sim_graph_destroy(w->sim, kit_end_capture(w, stream));
-}
-
-/* PyTorch captures on a stream of its own, which allocates for the first time in the capture. */
-KIT_EACH(pool_identity, a_stream_met_in_its_capture_works_there_and_afterwards, int, vanishes, 2,
-         kit_open_with(w, 16 * MEND_MIB, vanishes ? may_vanish : NULL))
-{
-    mend_group *group = kit_begin_group(w, S(0));
-    begin_global(w, S(0));
-    void *block = kit_leave_in_flight(w, block_bytes, S(0), 100, S(0));
-    void *again = kit_alloc(w, block_bytes, S(0));
-    EXPECT_PTR_EQ(block, again);
-    kit_use(w, S(0), again, block_bytes, 100);
-    kit_free(w, again, S(0));
-    mend_sim_graph *graph = kit_end_captured_group(w, S(0), group);
-    kit_launch_graph(w, graph, S(0));
-    mend_world_check(w);
-    EXPECT_OK(mend_group_destroy(group, S(0)));
-    mend_sim_graph_destroy(w->sim, graph);
-    /* It is as any other from here on: another stream waits for it on the device. */
-    for (int i = 0; i < 3; i++) {
-        kit_leave_in_flight(w, block_bytes, S(i % 2), 100, S(i % 2));
-    }
-    EXPECT_STATS(w, host_waits, 0);
-}
-
 #define WORLD_TEST(suite, name) KIT_TEST_IN(suite, name, kit_open_with(w, 8 * MEND_MIB, NULL))
-
-WORLD_TEST(pool_identity, what_was_freed_in_the_capture_of_a_stream_just_met_gets_a_fence)
-{
-    free_in_capture(w, S(0));
-    kit_alloc(w, block_bytes, S(2));
-    kit_expect_waits(w, 1, 0);
-}
-
-/* Was it captured as well? Nothing tells: the context covers both. */
-KIT_EACH(pool_identity, of_one_that_may_have_vanished_since_the_context_is_waited_for, int,
-         vanishes, 2, kit_open_with(w, 8 * MEND_MIB, may_vanish))
-{
-    free_in_capture(w, S(0));
-    if (vanishes) {
-        vanish(w, 0);
-    }
-    kit_alloc(w, 512, S(0));
-    kit_alloc_used(w, block_bytes, S(0), 10);
-    kit_expect_waits(w, 0, 1);
-}
-
-KIT_SETTING(may_vanish_unasked, w->pool_config.streams_may_vanish = 1,
-            w->pool_config.capture_checks = -1);
-
-/* The slot of the capture is that of the stream which had the handle before and has it after. */
-KIT_EACH(pool_identity, a_user_declared_in_a_capture_is_waited_for_after_it, int, asked, 2,
-         kit_open_with(w, 8 * MEND_MIB, asked ? may_vanish : may_vanish_unasked))
-{
-    kit_alloc(w, 512, S(0));
-    void *block = kit_alloc(w, block_bytes, S(1));
-    begin_global(w, S(0));
-    EXPECT_OK(mend_record_stream(w->pool, block, S(0)));
-    mend_sim_graph_destroy(w->sim, kit_end_capture(w, S(0)));
-    kit_use(w, S(0), block, block_bytes, 1000);
-    kit_alloc(w, 512, S(0));
-    mend_world_check(w);
-    kit_alloc(w, 512, S(2)); /* takes no slot that the block names */
-    kit_free(w, block, S(1));
-    mend_world_check(w);
-    kit_alloc_used(w, block_bytes, S(2), 10);
-    EXPECT_STATS(w, host_waits, 1);
-}
 
 /* Of a capture that was spoilt not even a number is left. */
 KIT_TEST_IN(pool_identity, a_spoilt_capture_ends_before_its_stream_is_used_again,
@@ -141,20 +58,6 @@ KIT_EACH(pool_identity, streams_of_green_contexts_are_served, int, vanishes, 2,
     for (int i = 0; i < 2; i++) {
         kit_end_stream(w, green[i]);
     }
-}
-
-/* An event of a green context that is in no fence is in nobody's way: it was destroyed. */
-WORLD_TEST(pool_identity, events_of_green_contexts_are_not_kept)
-{
-    mend_stream green = NULL;
-    EXPECT_OK(
-        mend_sim_stream_create(w->sim, KIT_OPTIONS(mend_sim_stream_options, .green = 3), &green));
-    kit_free(w, kit_alloc(w, block_bytes, green), green);
-    kit_end_stream(w, green);
-    EXPECT_LEDGER(w, events, 1);
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
-    EXPECT_LEDGER(w, events, 0);
-    EXPECT_STATS(w, reserved_bytes, 0);
 }
 
 /* The driver does not tell of captures: a wait might spoil one. The pool goes, and leaves what work

@@ -46,21 +46,6 @@ static void release_all(rig *r)
     KIT_TEST_IN(suite, name, kit_open_with(w, CHUNKS *CHUNK, use_small_chunks))
 #define RIG_TEST(suite, name) KIT_RIG_TEST(suite, name, rig, open_rig(r), kit_close(&r->w))
 
-RIG_TEST(pool_pins, a_trim_leaves_pinned_memory)
-{
-    uint64_t released_bytes = 0;
-    const char *pinned = r->blocks[3];
-    EXPECT_OK(mend_pin(w->pool, pinned, 512));
-    release_all(r);
-    kit_expect_trim(w, 0, (CHUNKS - 1) * CHUNK);
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, &released_bytes));
-    EXPECT_U64_EQ(0, released_bytes);
-    EXPECT_STATS(w, reserved_bytes, CHUNK, pinned_bytes, CHUNK);
-    EXPECT_OK(mend_unpin(w->pool, pinned, 512));
-    EXPECT_STATS(w, pinned_bytes, 0);
-    kit_expect_trim(w, 0, CHUNK);
-}
-
 RIG_TEST(pool_pins, count_and_may_overlap)
 {
     const char *first = r->blocks[0];
@@ -74,16 +59,6 @@ RIG_TEST(pool_pins, count_and_may_overlap)
     kit_expect_trim(w, 0, (CHUNKS - 1) * CHUNK);
     EXPECT_OK(mend_unpin(w->pool, first, CHUNK));
     kit_expect_trim(w, 0, CHUNK);
-}
-
-SMALL_TEST(pool_pins, cover_all_chunks_of_their_range)
-{
-    char *block = kit_alloc(w, 4 * CHUNK, S(0));
-    EXPECT_OK(mend_pin(w->pool, block + CHUNK - 512, CHUNK + 1024));
-    kit_free(w, block, S(0));
-    kit_expect_trim(w, 0, CHUNK);
-    EXPECT_STATS(w, pinned_bytes, 3 * CHUNK);
-    EXPECT_OK(mend_unpin(w->pool, block + CHUNK - 512, CHUNK + 1024));
 }
 
 static void expect_refused(rig *r, mend_result expected, const void *pointer, uint64_t size_bytes)
@@ -309,16 +284,4 @@ RIG_TEST(pool_pins, a_capture_keeps_chunks_from_a_block_in_one_chunk)
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(w->sim, r->stream, NULL));
     kit_free(w, block, S(1));
     release_all(r);
-}
-
-/* Nothing lives there, and it is not empty: no block holds it. */
-RIG_TEST(pool_pins, end_with_the_pool_and_are_explained_before)
-{
-    mend_explanation explanation;
-    EXPECT_OK(mend_pin(w->pool, r->blocks[4], CHUNK));
-    release_all(r);
-    EXPECT_OK(mend_pool_explain(w->pool, r->stream, &explanation));
-    EXPECT_U64_EQ(CHUNKS * CHUNK, mend_explanation_free_bytes(&explanation));
-    EXPECT_U64_EQ(0, explanation.emptiest_count);
-    EXPECT_STATS(w, free_empty_bytes, (CHUNKS - 1) * CHUNK, free_partial_bytes, CHUNK);
 }

@@ -7,9 +7,6 @@ static const uint64_t block_bytes = 5 * MEND_MIB;
 
 KIT_SETTING(may_vanish, w->pool_config.streams_may_vanish = 1);
 KIT_SETTING(knows_all, w->pool_config.knows_all_streams = 1);
-KIT_SETTING(knows_all_and_waits_for_none, w->pool_config.knows_all_streams = 1,
-            w->pool_config.allow_stream_waits = -1);
-
 /* Ends a stream of the program, and puts a new one in its place, with the same handle. */
 static void vanish(mend_world *w, int number)
 {
@@ -74,18 +71,6 @@ KIT_EACH(pool_vanish, a_declared_user_that_ended_is_not_forgotten, uint64_t, too
     expect_waits(w, 1 - too_early, too_early);
 }
 
-/* Where no fence could be recorded at the free, the context is waited for. */
-MAY_VANISH_TEST(pool_vanish, a_fence_that_the_driver_refused_is_made_up_for)
-{
-    void *block = kit_alloc_used(w, block_bytes, S(0), 1000);
-    kit_fail(w, "event_record", 0, 0, 999);
-    kit_free(w, block, S(0));
-    EXPECT_STATS(w, driver_failures, 1);
-    vanish(w, 0);
-    take_over(w, S(0));
-    expect_waits(w, 0, 1);
-}
-
 /* Freed on a captured stream: no fence can be recorded before the stream is named again. */
 KIT_EACH(pool_vanish, memory_freed_in_a_capture_comes_back_when_its_graph_is_destroyed, int, i, 4,
          kit_open_with(w, 8 * MEND_MIB, may_vanish))
@@ -125,62 +110,6 @@ MAY_VANISH_TEST(pool_vanish, a_capture_is_not_taken_for_the_one_before_it)
     take_over(w, S(1));
 }
 
-MAY_VANISH_TEST(pool_vanish, a_group_works_where_streams_end_without_a_word)
-{
-    mend_group *group = kit_begin_captured_group(w, S(0));
-    void *block = kit_leave_in_flight(w, block_bytes, S(0), 1000, S(0));
-    EXPECT_PTR_EQ(block, kit_leave_in_flight(w, block_bytes, S(0), 1000, S(0)));
-    mend_sim_graph *graph = kit_end_captured_group(w, S(0), group);
-    vanish(w, 0);
-    kit_launch_graph(w, graph, S(1));
-    kit_expect_none(w, block_bytes, S(0), "");
-    EXPECT_OK(mend_group_destroy(group, S(1)));
-    EXPECT_OK(mend_sim_stream_destroy(w->sim, S(1)));
-    take_over(w, S(2));
-    expect_waits(w, 1, 0);
-    EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &S(1)));
-    mend_sim_graph_destroy(w->sim, graph);
-}
-
-/* With one device it cannot be of another one, though nobody can be asked who it was. */
-MAY_VANISH_TEST(pool_vanish, an_event_of_the_context_covers_a_stream_that_was_met_in_its_capture)
-{
-    mend_group *group = kit_begin_captured_group(w, S(0));
-    (void)kit_leave_in_flight(w, block_bytes, S(0), 1000, S(0));
-    mend_sim_graph *graph = kit_end_captured_group(w, S(0), group);
-    vanish(w, 0);
-    kit_launch_graph(w, graph, S(1));
-    EXPECT_OK(mend_group_destroy(group, MEND_NO_STREAM));
-    take_over(w, S(2));
-    EXPECT_STATS(w, context_fences, 1, host_waits, 1);
-    mend_sim_graph_destroy(w->sim, graph);
-}
-
-/* Work of a stream that the pool does not know; a wait for the context would last so long. */
-static uint64_t occupy_a_stranger(mend_world *w)
-{
-    mend_stream stranger = S(2);
-    uint64_t end_ns = mend_sim_now_ns(w->sim) + 1000000;
-    const mend_sim_work work = {
-        .struct_size = sizeof(mend_sim_work), .kind = MEND_SIM_WORK_TOUCH, .finish_ns = end_ns};
-    EXPECT_OK(mend_sim_launch(w->sim, stranger, &work));
-    return end_ns;
-}
-
-KIT_EACH(pool_vanish, a_program_that_declares_every_stream_waits_for_those_alone, uint64_t, waits,
-         2, kit_open_with(w, 8 * MEND_MIB, waits ? knows_all : knows_all_and_waits_for_none))
-{
-    void *block = kit_alloc(w, block_bytes, S(0));
-    kit_alloc(w, 512, S(1));
-    EXPECT_OK(mend_sim_stream_wait(w->sim, S(1), S(0)));
-    kit_use(w, S(1), block, block_bytes, 1000); /* no record_stream */
-    uint64_t end_ns = occupy_a_stranger(w);
-    kit_free(w, block, MEND_NO_STREAM);
-    take_over(w, S(0));
-    expect_waits(w, waits, 1 - waits);
-    EXPECT_TRUE(mend_sim_now_ns(w->sim) < end_ns);
-}
-
 /* The block was used on it up to its end, and is freed by no stream that came after. */
 KNOWS_ALL_TEST(pool_vanish, a_forgotten_stream_is_one_of_every_stream)
 {
@@ -191,15 +120,6 @@ KNOWS_ALL_TEST(pool_vanish, a_forgotten_stream_is_one_of_every_stream)
     expect_waits(w, 1, 0);
 }
 
-KIT_TEST_IN(pool_vanish, others_wait_for_the_whole_context, kit_open_with(w, 8 * MEND_MIB, NULL))
-{
-    uint64_t end_ns = occupy_a_stranger(w);
-    kit_leave_in_flight(w, block_bytes, S(0), 1000, MEND_NO_STREAM);
-    take_over(w, S(0));
-    expect_waits(w, 0, 1);
-    EXPECT_TRUE(mend_sim_now_ns(w->sim) >= end_ns);
-}
-
 KNOWS_ALL_TEST(pool_vanish, knowing_every_stream_does_not_free_what_graphs_use)
 {
     mend_group *group = kit_begin_group(w, S(0));
@@ -208,18 +128,6 @@ KNOWS_ALL_TEST(pool_vanish, knowing_every_stream_does_not_free_what_graphs_use)
     kit_expect_none(w, block_bytes, S(1), "");
     EXPECT_OK(mend_group_destroy(group, MEND_NO_STREAM));
     take_over(w, S(1));
-}
-
-/* No stream outside the group has used the memory, and none freed it. */
-KNOWS_ALL_TEST(pool_vanish, knowing_every_stream_waits_for_the_launches_of_a_released_group)
-{
-    mend_group *group = kit_begin_group(w, S(0));
-    void *block = kit_leave_in_flight(w, block_bytes, S(0), 1000, MEND_NO_STREAM);
-    EXPECT_OK(mend_group_end(group));
-    kit_use(w, S(0), block, block_bytes, 1000); /* a launch */
-    EXPECT_OK(mend_group_destroy(group, S(0)));
-    take_over(w, S(1));
-    expect_waits(w, 1, 0);
 }
 
 static void *use_own_stream(void *context)
