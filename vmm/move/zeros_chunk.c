@@ -96,7 +96,7 @@ static mend_result make_room(mend_heap *heap, uint64_t size_bytes)
 /* Whether the device can create so much once it has the free memory of the pool. */
 static bool trim_may_help(mend_heap *heap, uint64_t size_bytes)
 {
-    mend_attainable_look(heap);
+    mend_attainable_learn(heap);
     return mend_attainable_lack(heap, size_bytes) <= heap->chunks.empty_bytes;
 }
 
