@@ -53,8 +53,8 @@ static const mend_option options[] = {
                     NULL},
     [OPTION_COSTS] = {"costs", "h200|reference|kvcached-a100|FILE",
                       "prices of driver calls: h200 (default), another list, or a file", NULL},
-    [OPTION_OTHERS] = {"others", "PERCENT",
-                       "percent of the device that others hold, besides the capacity (0)", NULL},
+    [OPTION_OTHERS] = {"others", "PERCENT|SIZE",
+                       "what others hold of the device, besides the capacity (0)", NULL},
     [OPTION_TIMELINE] = {"timeline", "FILE", "write live and reserved memory over time there",
                          NULL},
     [OPTION_CONTENT] = {"content", "none|check|sample",
@@ -270,10 +270,14 @@ static bool read_numeric(int option, const char *text, mend_replay_arguments *ar
     uint64_t rows;
     switch (option) {
     case OPTION_OTHERS:
-        if (!read_count(text, 99, &percent)) {
-            return fail("not a percentage below 100:", text);
+        if (read_count(text, 99, &percent)) {
+            arguments->options.others_percent = (unsigned)percent;
+            return true;
         }
-        arguments->options.others_percent = (unsigned)percent;
+        if (!mend_parse_bytes(text, &arguments->options.others_bytes) ||
+            arguments->options.others_bytes < 2 * MEND_MIB) {
+            return fail("neither a percentage below 100 nor a size of 2 MiB or more:", text);
+        }
         return true;
     case OPTION_TASKS:
         if (!read_count(text, UINT64_C(1000000000), &rows) || rows == 0) {
@@ -361,7 +365,8 @@ static bool fits_together(const mend_replay_arguments *arguments)
     if (arguments->options.device == MEND_REPLAY_CUDA && arguments->options.prices != NULL) {
         return fail("only with --device sim:", "--costs");
     }
-    if (arguments->options.device == MEND_REPLAY_CUDA && arguments->options.others_percent != 0) {
+    if (arguments->options.device == MEND_REPLAY_CUDA &&
+        (arguments->options.others_percent != 0 || arguments->options.others_bytes != 0)) {
         return fail("only with --device sim:", "--others");
     }
     if (arguments->options.has_load && arguments->options.device == MEND_REPLAY_SIM) {

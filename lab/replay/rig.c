@@ -44,10 +44,13 @@ static mend_result check_bounds(const mend_trace *trace, uint64_t capacity_bytes
     return MEND_OK;
 }
 
-/* Memory held by others, in addition to these bytes: `percent` of the sum, in complete pages. */
-static uint64_t others_beside(uint64_t memory_bytes, uint64_t percent)
+/* Memory held by others, in addition to these bytes, in complete pages. */
+static uint64_t others_beside(const mend_replay_options *options, uint64_t memory_bytes)
 {
-    return mend_align_down(memory_bytes / (100 - percent) * percent, SIMULATED_PAGE_BYTES);
+    const uint64_t percent = options->others_percent;
+    uint64_t bytes = options->others_bytes != 0 ? options->others_bytes
+                                                : memory_bytes / (100 - percent) * percent;
+    return mend_align_down(bytes, SIMULATED_PAGE_BYTES);
 }
 
 static mend_result create_sim(mend_replay_rig *rig, const mend_trace *trace)
@@ -60,7 +63,7 @@ static mend_result create_sim(mend_replay_rig *rig, const mend_trace *trace)
     mend_sim_config config = MEND_SIM_CONFIG_INIT;
     uint64_t memory_bytes =
         rig->capacity_bytes != 0 ? rig->capacity_bytes : unlimited_bytes(trace, has_content);
-    rig->others_bytes = others_beside(memory_bytes, rig->options->others_percent);
+    rig->others_bytes = others_beside(rig->options, memory_bytes);
     config.memory_bytes = memory_bytes + rig->others_bytes;
     config.content = has_content ? MEND_SIM_CONTENT_BYTES : MEND_SIM_CONTENT_NONE;
     mend_sim_prices by_default = MEND_SIM_PRICES_INIT;

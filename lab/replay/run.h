@@ -36,6 +36,7 @@ typedef struct mend_replay_options {
     const char *costs_name;        /* its name in the result; NULL: "h200" */
     unsigned others_percent;       /* percent of the simulated device held by others, in addition to
                                     * the capacity; the policy's limit is the complete device */
+    uint64_t others_bytes;         /* as many bytes instead; 0: the percentage counts */
     bool check_content;            /* write each block at its allocation, compare at its free */
     bool sample_content;           /* ... of each 64 KiB of a block only one granule; on a GPU */
     bool has_load;                 /* on a GPU: another kernel streams through memory */

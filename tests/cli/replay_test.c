@@ -50,8 +50,12 @@ MEND_TEST(replay, others_hold_a_part_of_the_device_beside_the_capacity)
     options.others_percent = 50;
     fixture_replays_by(&options, THREE_BLOCKS, "mend", "1.0x",
                        "completed=1 creates_refused=0 capacity=62M peak_reserved=62M");
-    /* What there is it learns from one. */
-    fixture_replays_by(&options, THREE_BLOCKS, "mend", "0.9x", "completed=0 creates_refused=1");
+    /* It asks what there is. */
+    fixture_replays_by(&options, THREE_BLOCKS, "mend", "0.9x", "completed=0 creates_refused=0");
+    options = default_options();
+    options.others_bytes = 2 * MEND_GIB;
+    fixture_replays_by(&options, THREE_BLOCKS, "mend", "1.0x",
+                       "completed=1 creates_refused=0 capacity=62M peak_reserved=62M");
 }
 
 MEND_TEST(replay, other_prices_change_the_time_alone)

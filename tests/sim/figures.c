@@ -158,12 +158,12 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
      (IS(collected_bytes) == l->pool->collected_bytes || l->pool->fails_to_collect))
 #define RULE_soft_limit_bytes  MODEL(soft_limit_bytes)
 #define RULE_soft_limit_passed GROWS(soft_limit_passed, l->t->has_soft_limit ? REQUESTS : 0)
-/* Less than the limit only once memory was refused. */
+/* Less than the limit only once others held memory of the device, or the driver kept some. */
 #define RULE_attainable_bytes                                                                      \
     (l->is->attainable_bytes <= l->is->limit_bytes &&                                              \
      (l->is->attainable_bytes + mend_min_u64(IS(zero_chunk_bytes), IS(limit_bytes)) ==             \
           l->is->limit_bytes ||                                                                    \
-      l->t->was_refused))
+      l->t->had_others))
 #define RULE_allocated_bytes                 ALL(allocated_bytes)
 #define RULE_allocated_requested_bytes       ALL(allocated_requested_bytes)
 #define RULE_peak_live_bytes                 ALL(peak_live_bytes)
@@ -401,8 +401,14 @@ void trial_judge_figures(trial *t)
     mend_driver_counters now;
     mend_traced_driver_get(t->traced, &now);
     t->seen = trial_look_at_driver(t, &now);
-    t->was_refused =
-        now.call[MEND_CALL_create].failures > 0 || trial_is_rationed(t) || t->config.plain;
+    const mend_sim_ledger ledger = trial_ledger(t);
+    const mend_stats stats = trial_stats(t, 0);
+    t->had_others |= t->pool_count > 1 || trial_is_rationed(t) || t->config.plain ||
+                     ledger.chunk_bytes + ledger.plain_bytes + t->foreign_bytes >
+                         stats.reserved_bytes + stats.zero_chunk_bytes ||
+                     now.call[MEND_CALL_create].failures > 0 ||
+                     now.call[MEND_CALL_unmap].failures > 0 ||
+                     now.call[MEND_CALL_release].failures > 0;
     for (int i = 0; i < t->pool_count; i++) {
         judge_pool(t, i);
     }

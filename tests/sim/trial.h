@@ -215,7 +215,7 @@ struct trial {
     mend_driver_counters calls_were; /* at the last look */
     bool were_reset;                 /* peaks were, since then */
     bool lacked_memory;              /* malloc has failed since then */
-    bool was_refused;                /* memory was, at any time */
+    bool had_others;                 /* of the device, or the driver kept memory, at any time */
     bool had_unmapped;               /* at the last look a pool had chunks mapped nowhere */
 
     bool has_soft_limit; /* a pool has one, or had */

@@ -18,7 +18,7 @@ static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_cap
     mend_room found = *room;
     mend_shortage shortage = heap->shortage;
     mend_attainable attainable = heap->budget.attainable;
-    mend_attainable_look(heap, true);
+    mend_attainable_learn(heap);
     found.device_free_bytes = heap->shortage.device_free_bytes;
     found.group_bytes = mend_report_group_bytes(heap);
     found.pinned_bytes = mend_chunks_kept_by_pins(&heap->chunks);

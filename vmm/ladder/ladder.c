@@ -324,8 +324,8 @@ static mend_outcome search(climb *c)
     heap->budget.keeps_soft_limit = is_soft;
     do {
         frees_before = mend_heap_frees(heap);
-        heap->shortage = (mend_shortage){0};
         mend_attainable_begin_search(heap);
+        heap->shortage = (mend_shortage){0};
         outcome = place(c, true);
         if (outcome == MEND_NOTHING && mend_attainable_has_grown(heap)) {
             outcome = place(c, true); /* others have freed device memory since the driver was
@@ -342,7 +342,7 @@ static mend_outcome search(climb *c)
             outcome = behind_compactions(c);
         }
         if (outcome == MEND_NOTHING && (c->waits_on_host || heap->shortage.refused_bytes > 0)) {
-            mend_attainable_look(heap, false);
+            mend_attainable_learn(heap);
         }
     } while (outcome == MEND_NOTHING && mend_heap_frees(heap) != frees_before &&
              ++searches < SEARCHES);

@@ -3,9 +3,8 @@
  * and the free runs that neighbouring free spans form across chunk boundaries. A few of the spans
  * freed last are cached (layout/layout.h): free, and in no run yet.
  *
- * Two zones keep small and large requests apart; small ones have small chunks. A third one has the
- * committed pages of growable ranges, which are live spans, too (layout/ranges.h). Invariants, all
- * checked by the audit (mend_audit):
+ * Two zones keep small and large requests apart; a third has the committed pages of growable
+ * ranges, live spans, too (layout/ranges.h). Invariants, all checked by the audit (mend_audit):
  *  - the spans of a segment tile it without a hole; a span never crosses an unmapped address;
  *  - neighbouring free spans belong to one run, and a run is maximal, apart from cached spans; a
  *    run is in all its indices;
@@ -206,6 +205,7 @@ typedef struct mend_shortage {
 typedef struct mend_attainable {
     bool is_known;
     uint64_t bytes;          /* reserved by the pool plus free on the device, when last asked */
+    uint64_t free_bytes;     /* of that, free on the device */
     uint64_t asked_at_bytes; /* total of allocated bytes at that time */
 } mend_attainable;
 

@@ -421,11 +421,12 @@ bool mend_step_copies_have_ended(const mend_heap *heap);
 void mend_step_note_peaks(mend_heap *heap);
 
 /*
- * While the driver refuses nothing, Mend does not ask. When it refuses a creation, Mend asks how
- * much is free: the reserved plus the free memory is the *attainable* limit. Room, pressure and
- * plans use it from then on, so that Mend does not create chunks for a hopeless plan and release
- * them again. It asks again before a request fails for lack of memory, after a number of allocated
- * bytes, and after a trim, because others may have freed memory.
+ * The reserved plus the device's free memory is the *attainable* limit: room, pressure, plans and
+ * the sizes of chunks go by it, so that the pool comes to what the device can give as it comes to a
+ * limit of that size, and creates no chunks for a hopeless plan. Mend asks the driver (5 us) when a
+ * pool makes room for the first time, each time that half of what was free then is taken, after a
+ * refused creation, before a request fails for lack of memory, after a number of allocated bytes,
+ * and after a trim, because others may have freed memory.
  *
  * Written under both locks of the heap, read under `state`.
  */
@@ -436,16 +437,16 @@ static inline void mend_attainable_forget(mend_heap *heap)
     heap->budget.attainable = (mend_attainable){0};
 }
 
-/* Called when a search begins: asks again if the last answer is old. A driver scope is open. */
+/* Called when a search begins: asks if there is no answer, if it is old, or if half of what was
+ * free then is taken. A driver scope is open. */
 void mend_attainable_begin_search(mend_heap *heap);
 
 /* Called if there is no room, perhaps because of the device: asks again, once in a search. True if
  * there is more memory now. A driver scope is open. */
 bool mend_attainable_has_grown(mend_heap *heap);
 
-/* Asks the driver for its free memory, and notes it in heap->shortage; in the attainable limit if
- * there is one already, or if `learns`. A driver scope is open. */
-void mend_attainable_look(mend_heap *heap, bool learns);
+/* Asks the driver for its free memory, and notes it in heap->shortage. A driver scope is open. */
+void mend_attainable_learn(mend_heap *heap);
 
 /* By that answer: what the device lacks for what it refused, with what it lacks of what the pool is
  * to leave free; all of it, if the driver refuses although it counts enough as free. 0 for 0. */

@@ -1,8 +1,9 @@
 /*
  * The steps of all transactions (grow.c, exchange.c; sleep and wake): memory is claimed or created,
  * made usable at addresses, and on the way back unmapped, released, and where it was. And how much
- * of the limit the device can give, which is asked when it refuses: a limit may be the complete
- * device, which no pool can get, because contexts, other pools and other programs hold a part.
+ * of the limit the device can give: a limit may be the complete device, which no pool can get,
+ * because contexts, other pools and other programs hold a part, and that part changes. A pool that
+ * learnt it from the first refusal would have filled the device with large chunks, partly used.
  */
 #include "move/move.h"
 #include "policy/constants.h"
@@ -111,7 +112,7 @@ mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, mend_backing 
     mend_result result = mend_driver_result(heap, MEND_CALL_create, status);
     if (result == MEND_ERROR_OUT_OF_MEMORY && backing != MEND_BACKING_HOST &&
         (!heap->shortage.device_is_asked || !heap->budget.attainable.is_known)) {
-        mend_attainable_look(heap, true); /* once in a search, and when the answer is forgotten */
+        mend_attainable_learn(heap); /* once in a search, and when the answer is forgotten */
     }
     return result;
 }
@@ -178,7 +179,7 @@ void mend_step_note_peaks(mend_heap *heap)
 
 /* ---- what the device can give ---------------------------------------------------------------- */
 
-void mend_attainable_look(mend_heap *heap, bool learns)
+void mend_attainable_learn(mend_heap *heap)
 {
     uint64_t free_bytes = 0;
     uint64_t total_bytes = 0;
@@ -192,8 +193,9 @@ void mend_attainable_look(mend_heap *heap, bool learns)
         is_told && heap->config.ration != NULL ? mend_ration_debt(heap->config.ration) : 0;
     heap->shortage.others_bytes = is_told && total_bytes > own_bytes ? total_bytes - own_bytes : 0;
     heap->budget.attainable = (mend_attainable){
-        .is_known = is_told && (learns || heap->budget.attainable.is_known),
+        .is_known = is_told,
         .bytes = known_bytes,
+        .free_bytes = free_bytes,
         .asked_at_bytes = MEND_HEAP_SUM(heap, allocated_bytes),
     };
 }
@@ -208,10 +210,13 @@ uint64_t mend_attainable_lack(const mend_heap *heap, uint64_t refused_bytes)
 void mend_attainable_begin_search(mend_heap *heap)
 {
     const mend_attainable *known = &heap->budget.attainable;
-    uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes) - known->asked_at_bytes;
-    if (mend_budget_is_below_limit(heap) &&
-        allocated / LIMITS_OF_WINDOW >= heap->config.limit_bytes) {
-        mend_attainable_look(heap, false);
+    const uint64_t reserved = heap->chunks.reserved_bytes;
+    const uint64_t room = known->bytes > reserved ? known->bytes - reserved : 0;
+    const uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes) - known->asked_at_bytes;
+    const bool is_old = mend_budget_is_below_limit(heap) &&
+                        allocated / LIMITS_OF_WINDOW >= heap->config.limit_bytes;
+    if (!known->is_known || is_old || room < known->free_bytes / 2) {
+        mend_attainable_learn(heap);
     }
 }
 
@@ -221,6 +226,6 @@ bool mend_attainable_has_grown(mend_heap *heap)
     if (!mend_budget_is_below_limit(heap) || heap->shortage.device_is_asked) {
         return false;
     }
-    mend_attainable_look(heap, false);
+    mend_attainable_learn(heap);
     return mend_budget_hard_limit(heap) > before;
 }

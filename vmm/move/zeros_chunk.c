@@ -76,7 +76,7 @@ static mend_result make_room(mend_heap *heap, uint64_t size_bytes)
 {
     uint64_t released_bytes;
     if (heap->budget.attainable.is_known && room_bytes(heap) < size_bytes) {
-        mend_attainable_look(heap, true); /* others may have freed memory since */
+        mend_attainable_learn(heap); /* others may have freed memory since */
     }
     const uint64_t limit_bytes = mend_budget_hard_limit(heap);
     if (room_bytes(heap) < size_bytes) {
@@ -96,7 +96,7 @@ static mend_result make_room(mend_heap *heap, uint64_t size_bytes)
 /* Whether the device can create so much once it has the free memory of the pool. */
 static bool trim_may_help(mend_heap *heap, uint64_t size_bytes)
 {
-    mend_attainable_look(heap, false);
+    mend_attainable_learn(heap);
     return mend_attainable_lack(heap, size_bytes) <= heap->chunks.empty_bytes;
 }
 

@@ -142,10 +142,14 @@ bool mend_budget_lacks_device_memory(const mend_heap *heap, uint64_t create_byte
 /* ---- sizes of chunks and pages ----------------------------------------------------------------
  */
 
+/* Of what the device can give, if that is much less than the limit. What contexts and libraries
+ * hold beside a pool that has the device for itself makes no chunk smaller. */
 static uint64_t part_of_limit(const mend_heap *heap)
 {
     const mend_placement *placement = &heap->config.placement;
-    uint64_t part = heap->config.limit_bytes / placement->chunks_of_limit + 1;
+    uint64_t hard = mend_budget_hard_limit(heap);
+    uint64_t limit = mend_min_u64(heap->config.limit_bytes, hard + hard / BESIDE_A_POOL);
+    uint64_t part = limit / placement->chunks_of_limit + 1;
     part *= heap->counters.sleeps != 0 ? LARGER_IF_SLEPT : 1;
     return mend_min_u64(mend_power_of_two_floor(part), placement->largest_chunk_bytes);
 }

@@ -59,6 +59,10 @@ enum { CHUNKS_COMPARED = 512 };
 /* ---- sizes of chunks ----------------------------------------------------------------------------
  */
 
+/* Part of what the device can give: so much may others hold, and chunks are as large as without
+ * them. */
+enum { BESIDE_A_POOL = 8 };
+
 /* Multiples of a usual chunk. What has a sleep tag of its thread lies in chunks up to this size:
  * each chunk costs calls at each sleep and at each wake. */
 enum { LARGER_IF_IT_SLEEPS = 4 };

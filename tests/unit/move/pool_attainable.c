@@ -1,6 +1,6 @@
 /*
  * What of the limit the device can give: others hold a part of it, and what they hold changes. The
- * pool learns it from the first refused creation, goes by it, and finds what others give back.
+ * pool asks before it makes room for the first time, goes by it, and finds what others give back.
  */
 #include <string.h>
 
@@ -59,7 +59,7 @@ static uint64_t attainable_mib(scene *s)
     return mend_world_stats(&s->w).attainable_bytes / MEND_MIB;
 }
 
-/* 8 MiB live, and the pool has learnt that there are 2 more. */
+/* 8 MiB live, and the pool knows that there are 2 more. */
 static bool open_taught(scene *s)
 {
     if (!open_scene(s)) {
@@ -67,10 +67,10 @@ static bool open_taught(scene *s)
     }
     EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
     request(s, MEND_OK, 8 * MEND_MIB);
-    EXPECT_U64_EQ(0, s->questions);
-    request(s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
-    EXPECT_TRUE(s->creates > 0);
+    EXPECT_U64_EQ(1, s->questions);
     EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(s));
+    request(s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
+    EXPECT_U64_EQ(0, s->creates);
     return true;
 }
 
@@ -97,9 +97,35 @@ ATTAINABLE_TEST(pool_attainable, is_asked_again_after_a_while)
 
 FRESH_TEST(pool_attainable, is_not_known_where_the_driver_does_not_say)
 {
-    request(s, MEND_OK, 8 * MEND_MIB);
     kit_fail(&s->w, "memory_info", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    request(s, MEND_OK, 8 * MEND_MIB);
     request(s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
     EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
     mend_sim_clear_faults(s->w.sim);
+}
+
+/* Others take memory while the pool grows: it knows before the driver refuses any. */
+FRESH_TEST(pool_attainable, is_asked_again_once_half_of_it_is_taken)
+{
+    others_hold(s, 0);
+    request(s, MEND_OK, 6 * MEND_MIB);
+    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
+    others_hold(s, OTHERS_MIB * MEND_MIB);
+    request(s, MEND_OK, 3 * MEND_MIB);
+    EXPECT_U64_EQ(0, s->questions);
+    request(s, MEND_ERROR_OUT_OF_MEMORY, 2 * MEND_MIB);
+    EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(s));
+    EXPECT_U64_EQ(0, s->creates);
+    request(s, MEND_OK, MEND_MIB);
+}
+
+/* What others took meanwhile it learns from one refusal, in the midst of a request. */
+FRESH_TEST(pool_attainable, is_asked_after_a_refusal)
+{
+    others_hold(s, 0);
+    request(s, MEND_OK, 2 * MEND_MIB);
+    others_hold(s, OTHERS_MIB * MEND_MIB);
+    uint64_t refused = mend_world_stats(&s->w).driver_failures;
+    request(s, MEND_ERROR_OUT_OF_MEMORY, 12 * MEND_MIB);
+    EXPECT_U64_EQ(refused + 1, mend_world_stats(&s->w).driver_failures);
 }

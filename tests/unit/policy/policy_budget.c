@@ -55,6 +55,19 @@ MEND_TEST(policy_budget, what_the_window_before_trapped_counts_while_much_is_use
     EXPECT_INT_EQ(HIGH, pressure_behind(&heap, 2 * LIMIT_BYTES)); /* this one trapped nothing */
 }
 
+/* As with a limit of that size; what a context and libraries hold changes nothing. */
+MEND_TEST(policy_budget, sizes_of_chunks_follow_what_the_device_can_give)
+{
+    mend_heap heap = heap_with_limit(32 * MEND_GIB);
+    EXPECT_U64_EQ(64 * MEND_MIB, mend_budget_usual_chunk(&heap, MEND_ZONE_LARGE));
+    heap.budget.attainable = (mend_attainable){.is_known = true, .bytes = 29 * MEND_GIB};
+    EXPECT_U64_EQ(64 * MEND_MIB, mend_budget_usual_chunk(&heap, MEND_ZONE_LARGE));
+    heap.budget.attainable.bytes = 16 * MEND_GIB;
+    EXPECT_U64_EQ(32 * MEND_MIB, mend_budget_usual_chunk(&heap, MEND_ZONE_LARGE));
+    heap.budget.attainable.bytes = 64 * MEND_GIB;
+    EXPECT_U64_EQ(64 * MEND_MIB, mend_budget_usual_chunk(&heap, MEND_ZONE_LARGE));
+}
+
 static mend_heap heap_that_moved(uint64_t chunks)
 {
     mend_heap heap = heap_with_limit(100 * MEND_GIB);
