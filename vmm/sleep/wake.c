@@ -107,7 +107,7 @@ static mend_result reuse_memory(waking *w)
 /* The device refused to create memory while `left_bytes` were still to be taken. */
 static mend_result refused_by_device(waking *w, uint64_t left_bytes)
 {
-    mend_attainable_look(w->heap, true);
+    mend_attainable_learn(w->heap);
     return no_room(w, mend_attainable_lack(w->heap, left_bytes), "the device");
 }
 
