@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/align.h"
+#include "lab/heap/explain.h"
 #include "lab/peers/models.h"
 #include "pool/pool.h"
 

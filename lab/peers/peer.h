@@ -12,7 +12,7 @@
 #include "driver/driver.h"
 
 typedef struct mend_peer mend_peer;
-struct mend_explanation; /* observe/observe.h */
+struct mend_explanation; /* lab/heap/explain.h */
 
 typedef struct mend_peer_config {
     const mend_driver *driver; /* borrowed; must outlive the peer */

@@ -6,12 +6,12 @@
 #ifndef MEND_LAB_REPLAY_EXPLAIN_H
 #define MEND_LAB_REPLAY_EXPLAIN_H
 
+#include "lab/heap/explain.h"
 #include "lab/peers/peer.h"
 #include "lab/replay/causes.h"
 #include "lab/replay/rig.h"
 #include "lab/replay/run.h"
 #include "lab/trace/trace.h"
-#include "observe/observe.h"
 
 /* A block that keeps a chunk in use, in events of the trace. */
 typedef struct mend_replay_holder {

@@ -18,7 +18,7 @@ bool mend_trace_is_recording(const mend_byte_source *source)
     if (source->end - source->start >= sizeof(mark)) {
         memcpy(&mark, source->buffer + source->start, sizeof(mark));
     }
-    return mend_record_is_mark(mark);
+    return mark == MEND_RECORD_MARK;
 }
 
 /* All that is left of a source. The caller frees *bytes, after a failure too. */

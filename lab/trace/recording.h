@@ -3,7 +3,7 @@
 #ifndef MEND_LAB_TRACE_RECORDING_H
 #define MEND_LAB_TRACE_RECORDING_H
 
-#include "base/recording.h"
+#include "lab/heap/record_reader.h"
 #include "lab/support/bytes.h"
 #include "lab/trace/detail.h"
 

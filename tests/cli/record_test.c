@@ -1,6 +1,6 @@
 /* `mend record`, and the other commands on a recording: of a program that ran, and of files written
  * here, in which the oldest is gone, events are missing, or the end is cut off. */
-#include "base/recording.h"
+#include "lab/heap/record_reader.h"
 
 #include <stdio.h>
 #include <stdlib.h>

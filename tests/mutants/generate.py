@@ -3,8 +3,8 @@
 
 Usage: generate.py ROOT OUT
 
-Writes OUT/<file> for each file of vmm and api/torch, and OUT/mutant_names.h. Lines keep their
-numbers. A mutant that does not apply is left out, and named.
+Writes OUT/<file> for each file of vmm, api/torch, lab/driver and lab/heap, and OUT/mutant_names.h.
+Lines keep their numbers. A mutant that does not apply is left out, and named.
 """
 import os
 import sys
@@ -36,8 +36,8 @@ def copy_of(root, path, text, placed):
 
 def generate(root, out, entries):
     """The copies, and what choose.c includes: every flag, and its name."""
-    for folder in table.FOLDERS:
-        code, placed = table.place(entries, folder, root)
+    for folders in table.FOLDERS:
+        code, placed = table.place(entries, folders, root)
         for path, text in code.texts.items():
             own = [each for each in placed.items() if each[0][0] == path]
             write_if_new(os.path.join(out, path), copy_of(root, path, text, own))

@@ -19,7 +19,8 @@ import re
 
 import places
 
-FOLDERS = ("vmm", "api/torch")
+# What becomes a library of its own: mend_internal, libmend_torch.
+FOLDERS = (("vmm", "lab/driver", "lab/heap"), ("api/torch",))
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 LINE = re.compile(r"(\S+) \| (?:(\S+) )?(\w+) \| (.+?)(?: #(\d))? => (.+) \| (.+)")
@@ -71,21 +72,22 @@ def read_all():
     return read_tables(os.path.join(HERE, "*.mutants"))
 
 
-def sources(folder, root=ROOT):
+def sources(folders, root=ROOT):
     texts = {}
-    for path in sorted(glob.glob(os.path.join(root, folder, "**", "*.[ch]"), recursive=True)):
-        with open(path, encoding="utf-8") as file:
-            texts[os.path.relpath(path, root)] = file.read()
+    for folder in folders:
+        for path in sorted(glob.glob(os.path.join(root, folder, "**", "*.[ch]"), recursive=True)):
+            with open(path, encoding="utf-8") as file:
+                texts[os.path.relpath(path, root)] = file.read()
     return places.Sources(texts)
 
 
-def place(entries, folder, root=ROOT):
-    """(sources, {(path, begin, end): (function, its entries)}) of the entries for a folder; notes
-    the misfits. Those of torch.* are for api/torch, all others for vmm."""
-    code = sources(folder, root)
+def place(entries, folders, root=ROOT):
+    """(sources, {(path, begin, end): (function, its entries)}) of the entries for some folders;
+    notes the misfits. Those of torch.* are for api/torch, all others for vmm and the laboratory."""
+    code = sources(folders, root)
     placed = {}
     for entry in entries:
-        if (folder == "vmm") == entry.name.startswith("torch."):
+        if ("vmm" in folders) == entry.name.startswith("torch."):
             continue
         try:
             where, function = code.function(entry.function, entry.file or "")
@@ -98,8 +100,8 @@ def place(entries, folder, root=ROOT):
 
 def applying(entries):
     """(those of which each line applies, one for each name; why others do not)"""
-    for folder in FOLDERS:
-        place(entries, folder)
+    for folders in FOLDERS:
+        place(entries, folders)
     misfits = {entry.name: entry.misfit for entry in entries if entry.misfit}
     names = {entry.name: entry for entry in entries if entry.name not in misfits}
     return list(names.values()), list(misfits.values())

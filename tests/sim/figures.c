@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "lab/heap/explain.h"
 #include "layout/ranges.h"
 #include "pool/pool.h"
 #include "tests/sim/asleep.h"

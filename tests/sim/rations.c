@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "lab/heap/explain.h"
 #include "pool/pool.h"
 #include "tests/sim/ranges.h"
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/recording.h"
+#include "lab/heap/record_reader.h"
 
 typedef struct recorded_events {
     mend_history_event *list;

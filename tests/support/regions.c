@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lab/heap/explain.h"
 #include "layout/holders.h"
 #include "observe/observe.h"
 #include "physical/chunk.h"

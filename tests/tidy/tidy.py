@@ -24,9 +24,9 @@ ROOMS["physical"].remove("address")
 ROOMS["sim"] = {"sim", "driver", "base"}
 ROOMS["mend"] = set()
 # The laboratory and what is made with it may include the library, and of each other:
-IN_LAB = {"driver": [], "support": [], "trace": ["support"], "workloads": ["support", "trace"],
-          "peers": ["support"], "measure": ["support"],
-          "replay": ["driver", "support", "trace", "workloads", "peers"],
+IN_LAB = {"driver": [], "heap": [], "support": [], "trace": ["heap", "support"],
+          "workloads": ["support", "trace"], "peers": ["heap", "support"], "measure": ["support"],
+          "replay": ["driver", "heap", "support", "trace", "workloads", "peers"],
           "report": ["support", "trace", "workloads", "peers", "replay"],
           "record": ["support", "trace", "report"], "live": ["support", "report"]}
 for _room, _others in IN_LAB.items():

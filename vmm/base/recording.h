@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/event_ring.h"
 #include "base/process.h"
@@ -25,13 +26,6 @@ typedef enum mend_record_kind {
 
 /* What each block begins with, in the numbers of the machine. */
 #define MEND_RECORD_MARK UINT64_C(0x32434552444E454D)
-#define MEND_RECORD_MARK_1                                                                         \
-    UINT64_C(0x31434552444E454D) /* of files before stacks: read, not made                         \
-                                  */
-static inline bool mend_record_is_mark(uint64_t mark)
-{
-    return mark == MEND_RECORD_MARK || mark == MEND_RECORD_MARK_1;
-}
 typedef struct mend_record_head {
     uint64_t mark;
     uint64_t number; /* from 1, one more with each block of a recording */
@@ -53,7 +47,7 @@ typedef struct mend_record_run {
 } mend_record_run;
 
 /* An event as numbers. */
-enum { MEND_RECORD_FIELDS = 15, MEND_RECORD_FIELDS_1 = 14 /* of the first mark */ };
+enum { MEND_RECORD_FIELDS = 15 };
 typedef struct mend_record_row {
     uint64_t numbers[MEND_RECORD_FIELDS];
 } mend_record_row;
@@ -108,35 +102,110 @@ typedef struct mend_record_file {
 /* Writes the block. 0, or an errno: it is not in the file. */
 int mend_record_write(mend_record_file *to, uint64_t lost);
 
-/* What of a block is not read yet. */
-typedef struct mend_record_reader {
-    mend_record_head head;
-    const uint8_t *at;
-    const uint8_t *end;
-    mend_record_past past;
-} mend_record_reader;
+/* ---- what those who write and who read events share ------------------------------------------ */
 
-/* Whether a whole block begins there. Its contents stay where they are. */
-bool mend_record_open(mend_record_reader *reader, const uint8_t *bytes, size_t count);
+/* Seven bits a byte, the lowest first; all but the last byte have the highest bit. */
+enum { MEND_RECORD_NUMBER_BYTES = 10, MEND_RECORD_BITS = 7, MEND_RECORD_MORE = 0x80 };
 
-/* False at the end of the block. */
-bool mend_record_next_event(mend_record_reader *reader, mend_history_event *event);
-bool mend_record_next_scope(mend_record_reader *reader, uint32_t *around,
-                            char name[MEND_SCOPE_NAME_BYTES]);
-bool mend_record_next_name(mend_record_reader *reader, mend_name_entry *name);
-bool mend_record_read_failure(const mend_record_reader *reader, mend_event_failure *failure);
+/* X(field, type): in the order of the file, those that differ most often first. */
+#define MEND_RECORD_ROW(X)                                                                         \
+    X(time_ns, uint64_t)                                                                           \
+    X(address, void *)                                                                             \
+    X(size_bytes, uint64_t)                                                                        \
+    X(requested_bytes, uint64_t)                                                                   \
+    X(chunk, uint64_t)                                                                             \
+    X(cause, int)                                                                                  \
+    X(kind, int)                                                                                   \
+    X(sequence, uint64_t)                                                                          \
+    X(duration_ns, uint64_t)                                                                       \
+    X(stream, mend_stream)                                                                         \
+    X(scope, uint32_t)                                                                             \
+    X(tag, uint64_t)                                                                               \
+    X(group, mend_group *)                                                                         \
+    X(is_for_graphs, int)                                                                          \
+    X(stack, uint32_t)
 
-/* The blocks of a file by their numbers: the oldest may lie behind the newest. */
-typedef struct mend_record_walk {
-    const uint8_t *bytes;
-    size_t size;
-    size_t first; /* where the oldest block begins */
-    size_t at;
-    bool is_past_end; /* at the blocks before the oldest one */
-} mend_record_walk;
+enum {
+#define NUMBER(field, type) MEND_FIELD_##field,
+    MEND_RECORD_ROW(NUMBER)
+#undef NUMBER
+        MEND_FIELD_COUNT
+};
+static_assert((int)MEND_FIELD_COUNT == (int)MEND_RECORD_FIELDS, "a row has each field");
 
-/* The bytes are borrowed. */
-void mend_record_walk_begin(mend_record_walk *walk, const uint8_t *bytes, size_t size);
-bool mend_record_walk_next(mend_record_walk *walk, mend_record_reader *block);
+/* An address is that of an earlier event of the block, which is counted from here; or it is told by
+ * the difference to the event before, in blocks of 512 bytes or in bytes. Which, is in two bits. */
+enum { MEND_AT_EARLIER, MEND_AT_GRANULES, MEND_AT_BYTES, MEND_AT_BITS = 2 };
+
+static inline void mend_record_begin_past(mend_record_past *past)
+{
+    past->alloc_cause = 0;
+    past->count = 0; /* rows beyond are not read */
+    memset(past->newest, 0, sizeof(past->newest));
+}
+
+/* The row of zeros before the first event, too. */
+static inline const mend_record_row *mend_record_last(const mend_record_past *past)
+{
+    static const mend_record_row none = {{0}};
+    return past->count > 0 ? &past->rows[past->count - 1] : &none;
+}
+
+static inline uint16_t *mend_record_slot(mend_record_past *past, uint64_t address)
+{
+    return &past->newest[(address * UINT64_C(0x9E3779B97F4A7C15) >> 32) % MEND_RECORD_SLOTS];
+}
+
+/* The last event that was about the address; NULL: it is not known. */
+static inline const mend_record_row *mend_record_known(mend_record_past *past, uint64_t address)
+{
+    const uint16_t newest = *mend_record_slot(past, address);
+    const mend_record_row *row = newest > 0 ? &past->rows[newest - 1] : NULL;
+    return row != NULL && row->numbers[MEND_FIELD_address] == address ? row : NULL;
+}
+
+static inline void mend_record_remember(mend_record_past *past, const mend_record_row *row)
+{
+    if (row->numbers[MEND_FIELD_kind] == MEND_EVENT_ALLOC) {
+        past->alloc_cause = row->numbers[MEND_FIELD_cause];
+    }
+    if (past->count < MEND_RECORD_EVENTS_MOST) { /* as in all files that Mend writes */
+        past->rows[past->count++] = *row;
+        *mend_record_slot(past, row->numbers[MEND_FIELD_address]) = (uint16_t)past->count;
+    }
+}
+
+/* What is expected of an event: what the last one had that was about its address, else the one
+ * before. Of the address, which is told in its own way, only whether it is that of the one before
+ * counts; and of `requested_bytes` without an earlier event, whether they are `size_bytes`. */
+static inline mend_record_row mend_record_expected(const mend_record_past *past,
+                                                   const mend_record_row *known, bool is_free)
+{
+    const mend_record_row *before = mend_record_last(past);
+    mend_record_row row = known != NULL ? *known : *before;
+    row.numbers[MEND_FIELD_address] = before->numbers[MEND_FIELD_address];
+    row.numbers[MEND_FIELD_sequence] = before->numbers[MEND_FIELD_sequence] + 1;
+    row.numbers[MEND_FIELD_time_ns] = before->numbers[MEND_FIELD_time_ns];
+    row.numbers[MEND_FIELD_duration_ns] = before->numbers[MEND_FIELD_duration_ns];
+    row.numbers[MEND_FIELD_kind] = is_free ? MEND_EVENT_FREE : MEND_EVENT_ALLOC;
+    row.numbers[MEND_FIELD_cause] = is_free ? MEND_CAUSE_NONE : past->alloc_cause;
+    return row;
+}
+
+/* FNV-1a, of eight bytes at a time. */
+static inline uint64_t mend_record_sum(const mend_record_head *head, const uint8_t *content)
+{
+    uint64_t sum = UINT64_C(0xcbf29ce484222325);
+    uint64_t word;
+    for (size_t i = 0; i < offsetof(mend_record_head, sum) + head->bytes; i += sizeof(word)) {
+        const size_t behind = i - offsetof(mend_record_head, sum);
+        memcpy(&word,
+               i < offsetof(mend_record_head, sum) ? (const uint8_t *)head + i : content + behind,
+               sizeof(word));
+        sum = (sum ^ word) * UINT64_C(0x100000001b3);
+        sum ^= sum >> 32; /* the highest bits count for all */
+    }
+    return sum;
+}
 
 #endif

@@ -1,8 +1,4 @@
-/*
- * Where reserved memory is that is not live: every such byte once, by zone, by its place in its
- * chunk, and by what keeps it from a stream. And which blocks keep partly used chunks in place; and
- * what is left when a pool ends.
- */
+/* Why free memory is not used, in sums; and what is left when a pool ends. */
 #include "observe/observe.h"
 
 #include <stdio.h>
@@ -11,38 +7,7 @@
 #include "layout/layout.h"
 #include "layout/ranges.h"
 
-#define CHUNK_OF(node) MEND_CONTAINER_OF(node, mend_chunk, by_address)
-
-static_assert(MEND_EXPLAIN_HOLDER_COUNTS == 4, "1, 2, 3 to 4, and more");
-static_assert((MEND_MIB << MEND_EXPLAIN_CLASSES) > 0, "each class has its size");
-
-/* A walk over one chunk, from its end to its start. */
-typedef struct chunk_walk {
-    uint64_t free_bytes[MEND_FREE_PLACES][MEND_FREE_REASONS];
-    uint64_t pending_bytes[MEND_FREE_REASONS]; /* free bytes since the last live byte that was
-                                                * visited */
-    mend_free_reason worst;
-    mend_partial_chunk chunk; /* the live block with most bytes in it has 0: there is none */
-    bool has_inmate;          /* a live block lies completely in the chunk */
-    const mend_span *lowest;  /* the lowest span visited; the next chunk's walk begins there */
-} chunk_walk;
-
-size_t mend_explain_class(uint64_t size_bytes)
-{
-    size_t size_class = 0;
-    while (size_bytes > mend_explain_class_bytes(size_class)) {
-        size_class++;
-    }
-    assert(size_class < MEND_EXPLAIN_CLASSES);
-    return size_class;
-}
-
-uint64_t mend_explain_class_bytes(size_t size_class)
-{
-    return size_class + 1 < MEND_EXPLAIN_CLASSES ? MEND_MIB << size_class : UINT64_MAX;
-}
-
-static mend_free_reason reason_of(const mend_heap *heap, const mend_span *span, uint32_t asking)
+mend_free_reason mend_observe_reason(const mend_heap *heap, const mend_span *span, uint32_t asking)
 {
     assert(!span->live);
     const mend_streams *streams = &heap->streams;
@@ -60,228 +25,60 @@ static mend_free_reason reason_of(const mend_heap *heap, const mend_span *span, 
     return is_idle ? MEND_FREE_IDLE : MEND_FREE_OWN;
 }
 
-static void end_pending(chunk_walk *walk, mend_free_place place)
+/* `idle`: what counts it if nothing keeps it from use. */
+static void add(mend_live_free *sums, uint64_t *idle, mend_free_reason reason, uint64_t bytes)
 {
-    for (int reason = 0; reason < MEND_FREE_REASONS; reason++) {
-        walk->free_bytes[place][reason] += walk->pending_bytes[reason];
-        walk->pending_bytes[reason] = 0;
-    }
+    uint64_t *const sum_of[MEND_FREE_REASONS] = {
+        [MEND_FREE_IDLE] = idle,
+        [MEND_FREE_OWN] = &sums->streams_bytes,
+        [MEND_FREE_STREAMS] = &sums->streams_bytes,
+        [MEND_FREE_STREAMLESS] = &sums->no_stream_bytes,
+        [MEND_FREE_GROUPS] = &sums->graphs_bytes,
+    };
+    *sum_of[reason] += bytes;
 }
 
-static void set_holder(mend_partial_chunk *chunk, const mend_span *span)
+/* Returns the lowest span of the chunk; `above` is that of the chunk above it. */
+static const mend_span *add_chunk(const mend_heap *heap, const mend_chunk *chunk,
+                                  const mend_span *above, mend_live_free *sums)
 {
-    chunk->holder_address = span->address;
-    chunk->holder_bytes = span->size_bytes;
-}
-
-/* `bytes` of the span lie in the chunk. */
-static void meet_span(chunk_walk *walk, const mend_span *span, uint64_t bytes,
-                      mend_free_reason reason)
-{
-    assert(bytes > 0);
-    assert(bytes <= span->size_bytes);
-    if (!span->live) {
-        walk->pending_bytes[reason] += bytes;
-        walk->worst = reason > walk->worst ? reason : walk->worst;
-        return;
-    }
-    end_pending(walk, walk->chunk.holders == 0 ? MEND_FREE_EDGE : MEND_FREE_HOLE);
-    walk->chunk.holders++;
-    walk->has_inmate = walk->has_inmate || bytes == span->size_bytes;
-    if (bytes > walk->chunk.held_bytes) {
-        walk->chunk.held_bytes = bytes;
-        set_holder(&walk->chunk, span);
-    }
-}
-
-static void walk_chunk(const mend_heap *heap, const mend_chunk *chunk, uint32_t asking,
-                       chunk_walk *walk)
-{
-    uint64_t end = chunk->address + chunk->size_bytes;
-    const mend_span *span = mend_layout_last_span(heap, chunk, walk->lowest);
-    *walk = (chunk_walk){.worst = MEND_FREE_IDLE,
-                         .chunk = {.address = chunk->address,
-                                   .size_bytes = chunk->size_bytes,
-                                   .free_bytes = chunk->size_bytes - chunk->live_bytes,
-                                   .zone = chunk->zone}};
+    const uint64_t end = chunk->address + chunk->size_bytes;
+    const bool is_empty = mend_chunk_is_empty(chunk);
+    const bool is_aside = mend_chunk_is_set_aside(chunk);
+    mend_free_reason worst = MEND_FREE_IDLE;
+    const mend_span *lowest = NULL;
+    const mend_span *span = mend_layout_last_span(heap, chunk, above);
     for (; span != NULL && mend_span_end(span) > chunk->address; span = span->previous) {
-        uint64_t from = mend_max_u64(span->address, chunk->address);
-        uint64_t to = mend_min_u64(mend_span_end(span), end);
-        mend_free_reason reason = span->live ? MEND_FREE_IDLE : reason_of(heap, span, asking);
-        meet_span(walk, span, to - from, reason);
-        walk->lowest = span;
-    }
-    end_pending(walk, MEND_FREE_EDGE);
-    if (mend_chunk_is_alias(chunk) && walk->chunk.holders == 0) { /* nothing but the loan */
-        set_holder(&walk->chunk, chunk->alias.lent);
-        walk->chunk.holders = 1;
-    }
-    assert(walk->lowest != NULL);
-    assert(walk->lowest->address < end);
-}
-
-/* ---- partly used chunks ---------------------------------------------------------------------- */
-
-static void add_sum(mend_partial_sum *sum, uint64_t free_bytes)
-{
-    sum->chunks++;
-    sum->free_bytes += free_bytes;
-}
-
-/* Keeps the chunks with most free bytes, in order. */
-static void keep_emptiest(mend_explanation *explanation, mend_partial_chunk partial)
-{
-    bool is_in = false; /* and moves the others on */
-    for (size_t i = 0; i < explanation->emptiest_count; i++) {
-        is_in = is_in || explanation->emptiest[i].free_bytes < partial.free_bytes;
-        if (is_in) {
-            mend_partial_chunk fuller = explanation->emptiest[i];
-            explanation->emptiest[i] = partial;
-            partial = fuller;
+        lowest = span;
+        if (span->live || is_aside) {
+            continue;
+        }
+        const uint64_t bytes =
+            mend_min_u64(mend_span_end(span), end) - mend_max_u64(span->address, chunk->address);
+        const mend_free_reason reason = mend_observe_reason(heap, span, MEND_STREAM_UNKNOWN);
+        worst = reason > worst ? reason : worst;
+        if (!is_empty) {
+            add(sums, &sums->beside_bytes, reason, bytes);
         }
     }
-    if (explanation->emptiest_count < MEND_EXPLAIN_EMPTIEST) {
-        explanation->emptiest[explanation->emptiest_count++] = partial;
+    if (is_empty) {
+        add(sums, &sums->whole_bytes, worst, chunk->size_bytes);
+    } else if (is_aside && !chunk->on_host && chunk->missing != MEND_MISSING_MEMORY) {
+        sums->beside_bytes += chunk->size_bytes; /* the driver refused to take it back */
     }
+    return lowest;
 }
 
-static void add_chunk(mend_explanation *explanation, const mend_chunk *chunk,
-                      const chunk_walk *walk)
-{
-    const int zone = chunk->zone;
-    const uint64_t holders = walk->chunk.holders;
-    const uint64_t free_bytes = walk->chunk.free_bytes;
-    if (mend_chunk_is_empty(chunk)) {
-        explanation->free_bytes[zone][MEND_FREE_EMPTY][walk->worst] += chunk->size_bytes;
-        return;
-    }
-    for (int place = 0; place < MEND_FREE_PLACES; place++) {
-        for (int reason = 0; reason < MEND_FREE_REASONS; reason++) {
-            explanation->free_bytes[zone][place][reason] += walk->free_bytes[place][reason];
-        }
-    }
-    if (free_bytes == 0 || holders == 0) { /* a frozen chunk that could not be mapped again */
-        return;
-    }
-    add_sum(&explanation->by_holder_size[zone][mend_explain_class(walk->chunk.holder_bytes)],
-            free_bytes);
-    add_sum(&explanation->by_holder_count[zone][holders > 4   ? 3
-                                                : holders > 2 ? 2
-                                                              : holders - 1],
-            free_bytes);
-    if (!walk->has_inmate) {
-        add_sum(&explanation->reached_into[zone], free_bytes);
-    }
-    keep_emptiest(explanation, walk->chunk);
-}
-
-/* ---- blocks and runs ------------------------------------------------------------------------- */
-
-static uint64_t lent_bytes(const mend_heap *heap)
-{
-    uint64_t bytes = 0;
-    MEND_TREE_EACH(const mend_span, end, by_end, &heap->zones[MEND_ZONE_LARGE].segment_ends) {
-        for (const mend_span *span = end; span != NULL; span = span->previous) {
-            bool is_small = span->size_bytes <= heap->config.placement.small_request_bytes;
-            bytes += span->live && !span->lent && is_small ? span->size_bytes : 0;
-        }
-    }
-    return bytes;
-}
-
-static uint64_t longest_usable(const mend_heap *heap, const mend_run *run, uint32_t asking)
-{
-    uint64_t longest = 0;
-    uint64_t length = 0;
-    const mend_span *end = run->last->next;
-    for (const mend_span *span = run->first; span != end; span = span->next) {
-        bool is_usable = mend_waits_blocked_by(&heap->streams, &span->waits, asking) == 0;
-        length = is_usable ? length + span->size_bytes : 0;
-        longest = mend_max_u64(longest, length);
-    }
-    assert(longest <= run->size_bytes);
-    return longest;
-}
-
-/* The longest stretch from the start of a cached span: the span, and the run that it will begin.
- * Free memory behind that may lack its mapping. */
-static uint64_t usable_from(const mend_heap *heap, const mend_span *span, uint32_t asking)
-{
-    assert(span->cached);
-    uint64_t length = 0;
-    bool has_run = span->next != NULL && !span->next->live;
-    uint64_t end = has_run ? mend_run_end(span->next->run) : mend_span_end(span);
-    while (span != NULL && span->address < end &&
-           mend_waits_blocked_by(&heap->streams, &span->waits, asking) == 0) {
-        length += span->size_bytes;
-        span = span->next;
-    }
-    return length;
-}
-
-void mend_observe_explain(const mend_heap *heap, uint32_t asking, mend_explanation *explanation)
+void mend_observe_free(const mend_heap *heap, mend_live_free *sums)
 {
     assert(mend_mutex_is_held(&heap->grow));
     assert(mend_mutex_is_held(&heap->state));
-    assert(asking < heap->streams.count);
-    *explanation = (mend_explanation){
-        .reserved_bytes = heap->chunks.reserved_bytes,
-        .live_bytes = mend_heap_awake_bytes(heap),
-        .unmapped_bytes = heap->chunks.unmapped_bytes,
-        .lent_bytes = lent_bytes(heap),
-        .retired_mappings = heap->chunks.owing.count[MEND_OWED_MAPPING],
-        .retired_bytes = heap->retire.bytes,
-    };
-    chunk_walk walk = {.lowest = NULL};
+    *sums = (mend_live_free){.whole_bytes = heap->chunks.unmapped_bytes};
+    const mend_span *above = NULL;
     const mend_tree_node *at = mend_tree_last(&heap->chunks.mapped);
     for (; at != NULL; at = mend_tree_previous(at)) {
-        const mend_chunk *chunk = CHUNK_OF(at);
-        walk_chunk(heap, chunk, asking, &walk);
-        if (!mend_chunk_is_set_aside(chunk)) {
-            add_chunk(explanation, chunk, &walk);
-        } else if (!chunk->on_host && chunk->missing != MEND_MISSING_MEMORY) {
-            /* The driver refused to take it back; it is not in use. */
-            explanation->free_bytes[chunk->zone][MEND_FREE_EDGE][MEND_FREE_IDLE] +=
-                chunk->size_bytes;
-        }
+        above = add_chunk(heap, MEND_CONTAINER_OF(at, mend_chunk, by_address), above, sums);
     }
-    for (int zone = 0; zone < MEND_ZONES_OF_BLOCKS; zone++) {
-        MEND_TREE_EACH(const mend_run, run, by_address, &heap->zones[zone].runs_by_address) {
-            mend_raise_u64(&explanation->usable_bytes, longest_usable(heap, run, asking));
-        }
-        const mend_cache *cache = &heap->zones[zone].cache;
-        for (uint32_t i = 0; i < cache->count; i++) {
-            mend_raise_u64(&explanation->usable_bytes, usable_from(heap, cache->spans[i], asking));
-        }
-    }
-    assert(mend_explanation_free_bytes(explanation) ==
-           explanation->reserved_bytes - explanation->live_bytes);
-}
-
-/* ---- sums ------------------------------------------------------------------------------------ */
-
-static uint64_t free_at(const mend_explanation *explanation, int zone, mend_free_place place)
-{
-    uint64_t bytes = 0;
-    for (int reason = 0; reason < MEND_FREE_REASONS; reason++) {
-        bytes += explanation->free_bytes[zone][place][reason];
-    }
-    return bytes;
-}
-
-uint64_t mend_explanation_partial_bytes(const mend_explanation *explanation, int zone)
-{
-    return free_at(explanation, zone, MEND_FREE_EDGE) + free_at(explanation, zone, MEND_FREE_HOLE);
-}
-
-uint64_t mend_explanation_free_bytes(const mend_explanation *explanation)
-{
-    uint64_t bytes = explanation->unmapped_bytes;
-    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
-        bytes += free_at(explanation, zone, MEND_FREE_EMPTY) +
-                 mend_explanation_partial_bytes(explanation, zone);
-    }
-    return bytes;
 }
 
 /* ---- what is left when a pool ends ----------------------------------------------------------- */

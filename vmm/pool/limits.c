@@ -113,17 +113,6 @@ mend_result mend_reset_peak_stats(mend_pool *pool)
     return MEND_OK;
 }
 
-mend_result mend_pool_explain(mend_pool *pool, mend_stream asking, mend_explanation *explanation)
-{
-    MEND_TRY(mend_pool_check_process(pool));
-    mend_heap *heap = &pool->heap;
-    mend_heap_lock_to_read(heap);
-    uint32_t stream = mend_streams_lookup(&heap->streams, asking, 0);
-    mend_observe_explain(heap, stream, explanation);
-    mend_heap_unlock_after_read(heap);
-    return MEND_OK;
-}
-
 mend_result mend_audit(mend_pool *pool)
 {
     char finding[MEND_AUDIT_FINDING_BYTES];

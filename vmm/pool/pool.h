@@ -102,10 +102,6 @@ mend_result mend_pool_free_untagged(mend_pool *pool, void *pointer, mend_block_i
 /* mend_get_stats. The caller holds `state`. */
 void mend_pool_statistics(mend_pool *pool, mend_stats *stats);
 
-/* The explanation of observe/observe.h, under both locks, from the view of the stream `asking`; a
- * stream that the pool does not know owns nothing. MEND_ERROR_FORKED. */
-mend_result mend_pool_explain(mend_pool *pool, mend_stream asking, mend_explanation *explanation);
-
 /* ---- callbacks.c ----------------------------------------------------------------------------- */
 
 /* No lock is held meanwhile. */

@@ -41,28 +41,11 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-static mend_live_free free_of(const mend_explanation *why)
-{
-    mend_live_free found = {.whole_bytes = why->unmapped_bytes};
-    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
-        for (int place = 0; place < MEND_FREE_PLACES; place++) {
-            const uint64_t *bytes = why->free_bytes[zone][place];
-            uint64_t *idle = place == MEND_FREE_EMPTY ? &found.whole_bytes : &found.beside_bytes;
-            *idle += bytes[MEND_FREE_IDLE];
-            found.streams_bytes += bytes[MEND_FREE_OWN] + bytes[MEND_FREE_STREAMS];
-            found.no_stream_bytes += bytes[MEND_FREE_STREAMLESS];
-            found.graphs_bytes += bytes[MEND_FREE_GROUPS];
-        }
-    }
-    return found;
-}
-
 /* All of one moment. False: the host has no memory for it; the page stays as it was. */
 static bool sum_up(struct mend_publisher *p)
 {
     mend_live_page *next = &p->page;
     mend_heap *heap = &p->pool->heap;
-    mend_explanation why;
     mend_holder suspect;
     size_t count = 0;
     mend_heap_lock_to_read(heap);
@@ -73,8 +56,7 @@ static bool sum_up(struct mend_publisher *p)
         next->before_ns = next->time_ns;
         mend_pool_statistics(p->pool, &next->stats);
         next->time_ns = now_ns();
-        mend_observe_explain(heap, MEND_STREAM_UNKNOWN, &why);
-        next->free = free_of(&why);
+        mend_observe_free(heap, &next->free);
         next->holder_count = count;
     }
     mend_heap_unlock_after_read(heap);

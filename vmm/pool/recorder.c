@@ -109,7 +109,7 @@ static bool may_be_written_over(int file)
 {
     uint64_t mark = 0;
     const ssize_t bytes = pread(file, &mark, sizeof(mark), 0);
-    if (bytes > 0 && !mend_record_is_mark(mark)) {
+    if (bytes > 0 && mark != MEND_RECORD_MARK) {
         errno = EEXIST;
         return false;
     }

@@ -1,6 +1,6 @@
 /* The file of a recording by itself: events and names come back as they were; what is not whole is
  * not read. And the ring before it. */
-#include "base/recording.h"
+#include "lab/heap/record_reader.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -90,34 +90,6 @@ static void put_number(uint64_t number)
         block.content[block.head.bytes++] = (uint8_t)(number | 0x80);
     }
     block.content[block.head.bytes++] = (uint8_t)number;
-}
-
-/* A file of before: each field is told by its difference to the event before. */
-MEND_TEST(base_recording, files_of_the_first_mark_are_read)
-{
-    mend_record_begin(&block, MEND_RECORD_EVENTS);
-    block.head.mark = MEND_RECORD_MARK_1;
-    put_number(0x1E); /* time, kind, address, size */
-    put_number(2 * 1000);
-    put_number(2 * MEND_EVENT_ALLOC);
-    put_number(2 * 4096);
-    put_number(2 * 512);
-    put_number(0x2003); /* sequence, time, is_for_graphs */
-    put_number(2 * 3);
-    put_number(2 * 1 - 1);
-    put_number(2 * 1);
-    block.head.count = 2;
-    mend_record_reader reader;
-    mend_history_event event;
-    ASSERT_TRUE(mend_record_open(&reader, (uint8_t *)&block, mend_record_seal(&block, 1, 0)));
-    ASSERT_TRUE(mend_record_next_event(&reader, &event));
-    EXPECT_FIELDS(event, sequence, 1, time_ns, 1000, kind, MEND_EVENT_ALLOC, size_bytes, 512, cause,
-                  MEND_CAUSE_NONE, is_for_graphs, 0);
-    EXPECT_TRUE(event.address == (void *)(uintptr_t)4096);
-    ASSERT_TRUE(mend_record_next_event(&reader, &event));
-    EXPECT_FIELDS(event, sequence, 2 + 3, time_ns, 999, kind, MEND_EVENT_ALLOC, size_bytes, 512,
-                  is_for_graphs, 1, stack, 0);
-    EXPECT_TRUE(!mend_record_next_event(&reader, &event));
 }
 
 /* More events than a block may have: the file was made by somebody else. */

@@ -2,7 +2,7 @@
  * The explanation: pools made by hand, of which it is known where memory is that is not live, and
  * who holds it; and sums that are exact whatever happens.
  */
-#include "observe/observe.h"
+#include "lab/heap/explain.h"
 
 #include "pool/pool.h"
 #include "tests/support/child.h"

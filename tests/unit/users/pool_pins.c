@@ -1,6 +1,6 @@
 /* mend_pin: pinned memory keeps its address and its chunk, whatever is asked of the pool. */
+#include "lab/heap/explain.h"
 #include "mend/mend_sleep.h"
-#include "observe/observe.h"
 #include "pool/pool.h"
 #include "tests/support/kit.h"
 
