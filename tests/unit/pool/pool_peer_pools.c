@@ -83,17 +83,6 @@ static void leave_in_flight(family *f, mend_pool *pool, uint64_t mib, uint64_t d
     EXPECT_OK(mend_free(pool, pointer, stream));
 }
 
-FAMILY_TEST(pool_peer_pools, what_is_live_stays_and_work_is_waited_for, open_family(r, 2))
-{
-    kit_alloc_from(r->pools[1], 3 * MEND_MIB, NULL);
-    leave_in_flight(r, r->pools[1], 4, 1000);
-    kit_alloc(w, 3 * MEND_MIB, NULL);
-    EXPECT_U64_EQ(5 * MEND_MIB, reserved(r->pools[1]));
-    EXPECT_U64_EQ(1000, mend_sim_now_ns(w->sim));
-    expect_none(r->pools[0], 4 * MEND_MIB);
-    EXPECT_OK(mend_forget_stream(r->pools[1], S(0)));
-}
-
 /* Not even with all that the peer pool has free would it be served. */
 FAMILY_TEST(pool_peer_pools, nobody_waits_for_a_hopeless_request, open_family(r, 2))
 {
@@ -129,46 +118,6 @@ static void expect_served_by_both(family *f, mend_pool *pool, mend_pool *peer, m
 FAMILY_TEST(pool_peer_pools, own_work_and_theirs_are_waited_for_together, open_family(r, 2))
 {
     expect_served_by_both(r, r->pools[0], r->pools[1], MEND_NO_STREAM, 0);
-}
-
-/* No wait would give it. */
-FAMILY_TEST(pool_peer_pools, memory_kept_for_graphs_is_not_waited_for, open_family(r, 2))
-{
-    mend_group *group = kit_begin_captured_group(w, S(1));
-    kit_free(w, kit_alloc(w, 4 * MEND_MIB, S(1)), S(1));
-    mend_sim_graph *graph = kit_end_captured_group(w, S(1), group);
-    leave_in_flight(r, w->pool, 2, 1000);
-    expect_none(r->pools[1], 5 * MEND_MIB);
-    EXPECT_U64_EQ(0, mend_sim_now_ns(w->sim));
-    EXPECT_OK(mend_group_destroy(group, S(1)));
-    mend_sim_graph_destroy(w->sim, graph);
-}
-
-KIT_PRESSURE(free_one)
-{
-    void **block = context;
-    const bool is_there = *block != NULL;
-    EXPECT_OK(is_there ? mend_free(pool, *block, NULL) : MEND_OK);
-    *block = NULL;
-    return is_there;
-}
-
-/* Idle memory of any pool comes first, and what a callback frees. */
-FAMILY_TEST(pool_peer_pools, work_is_waited_for_at_last, open_family(r, 3))
-{
-    void *own = kit_alloc(w, 2 * MEND_MIB, NULL);
-    leave_in_flight(r, r->pools[1], 3, 1000);
-    leave_idle(r->pools[2], 3);
-    EXPECT_OK(mend_add_pressure_callback(w->pool, free_one, &own));
-    kit_alloc(w, 3 * MEND_MIB, NULL);
-    EXPECT_TRUE(own != NULL);
-    kit_alloc(w, 2 * MEND_MIB, NULL);
-    EXPECT_TRUE(own == NULL);
-    EXPECT_U64_EQ(0, mend_sim_now_ns(w->sim));
-    EXPECT_OK(mend_remove_pressure_callback(w->pool, free_one, &own));
-    kit_alloc(w, 3 * MEND_MIB, NULL);
-    EXPECT_U64_EQ(1000, mend_sim_now_ns(w->sim));
-    EXPECT_OK(mend_forget_stream(r->pools[1], S(0)));
 }
 
 /* Less of the device is free than a pool is to leave: that is lacking, too. */
