@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "driver/cuda_state.h"
-#include "driver/driver.h"
 #include "tests/support/test.h"
 
 MEND_TEST(driver_cuda, kernels_are_launched_small_enough_to_run_side_by_side)

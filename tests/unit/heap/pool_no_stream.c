@@ -1,7 +1,6 @@
 /* Blocks for whatever stream: made only of memory that nothing uses any more. */
 #include "tests/support/kit.h"
 #include "tests/support/place.h"
-#include "tests/support/threads.h"
 
 /* Of a device of 8 MiB, so that it is in the way of every other. */
 enum { BLOCK_BYTES = 5 << 20, LONG_NS = 1000, SHORT_NS = 10 };

@@ -1,7 +1,6 @@
 /* The front cache where a compaction fails: nothing is cached beside a chunk that misses its
  * mapping. */
 #include "pool/pool.h"
-#include "tests/support/held.h"
 #include "tests/support/kit.h"
 
 #define CHUNK MEND_MIB

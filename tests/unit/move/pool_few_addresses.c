@@ -1,6 +1,5 @@
 /* Devices with few addresses for their memory: no zone keeps what another needs, and three times
  * the memory are enough. */
-#include "driver/driver.h"
 #include "mend/mend_range.h"
 #include "tests/support/kit.h"
 

@@ -1,7 +1,6 @@
 /* Recording an event lets go of the pool's lock: what happens meanwhile, and what holds. */
 #include <pthread.h>
 
-#include "base/error.h"
 #include "tests/unit/physical/stream_rig.h"
 
 /* A record that lasts: in its middle, others go on. */

@@ -5,10 +5,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "mend/mend_range.h"
 #include "pool/pool.h"
 #include "tests/support/kit.h"
 #include "tests/support/place.h"

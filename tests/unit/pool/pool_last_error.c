@@ -1,11 +1,9 @@
 /*
  * A call that succeeds leaves the thread's last error alone, whatever it has worked around; and no
- * call keeps a lock. EXPECT_RESULT asks that of every call (support/call.h): here are those that
- * meet a failure on their way, and an error from before to be spoilt.
+ * call keeps a lock. EXPECT_RESULT asks that of every call (support/call.h): here is what it
+ * cannot see.
  */
-#include "base/error.h"
 #include "driver/driver.h"
-#include "pool/pool.h"
 #include "tests/support/kit.h"
 
 static void fail_meanwhile(KIT_UNUSED void *context, KIT_UNUSED const char *call,

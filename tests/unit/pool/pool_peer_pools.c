@@ -2,14 +2,10 @@
  * Peer pools: several on one device, where one holds idle chunks and another needs the memory.
  * It gets what it lacks, and the others keep the rest.
  */
-#include <pthread.h>
-#include <sched.h>
 #include <semaphore.h>
-#include <string.h>
 
 #include "mend/mend_sleep.h"
 #include "tests/support/kit.h"
-#include "tests/support/threads.h"
 
 enum { MOST = 3 };
 

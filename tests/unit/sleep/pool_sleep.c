@@ -1,5 +1,4 @@
 /* Sleep and wake: memory goes back to the device, addresses stay, and every byte is what it was. */
-#include "driver/driver.h"
 #include <string.h>
 
 #include "tests/support/follower.h"

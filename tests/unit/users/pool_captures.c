@@ -1,9 +1,7 @@
 /* Captures beside the pool: it harms none, and what they hold up comes back when they have ended.
  */
-#include <string.h>
 
 #include "tests/support/kit.h"
-#include "tests/support/threads.h"
 
 /* So little that no fence is recorded at its free: the pool records one when a stream needs it. */
 static const uint64_t block_bytes = 3 * MEND_MIB;
