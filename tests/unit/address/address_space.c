@@ -1,7 +1,6 @@
-/* Addresses: every byte of a reservation is taken or in a gap, and gaps that touch are one. */
+/* Addresses that the driver refuses. */
 #include "address/space.h"
 
-#include "base/align.h"
 #include "mend/mend_sim.h"
 #include "tests/support/kit.h"
 #include "tests/support/test.h"

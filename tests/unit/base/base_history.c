@@ -1,4 +1,4 @@
-/* The ring of events by itself: numbers, overwriting, readers, other capacities. */
+/* The ring of events by itself, with another capacity. */
 #include "base/history.h"
 
 #include <stdlib.h>

@@ -1,7 +1,6 @@
-/* The hash table, against an array with a place for every key. */
+/* The hash table: what is promised is there. */
 #include "base/pointer_map.h"
 
-#include "base/align.h"
 #include "tests/support/test.h"
 
 MEND_TEST(base_pointer_map, what_is_promised_is_left_when_others_inserted_theirs)

@@ -1,13 +1,11 @@
-/* The members of the process: found by others of their kind, and never gone under a visit. */
+/* The members of the process are never gone under a visit. */
 #include "base/process.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 
-#include "base/align.h"
 #include "tests/support/test.h"
-#include "tests/support/threads.h"
 
 static const char sim; /* only its address counts */
 

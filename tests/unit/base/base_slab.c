@@ -1,14 +1,11 @@
-/* Objects of one size: room promised is room given, and no two objects share a byte. */
+/* Objects of one size, and the host memory that they are in. */
 #include "base/slab.h"
 
 #include <malloc.h>
-#include <stdalign.h>
-#include <string.h>
 
-#include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
 
-enum { OBJECT_BYTES = 40, MOST = 400, STEPS = 4000 };
+enum { OBJECT_BYTES = 40, MOST = 400 };
 
 MEND_TEST(base_slab, the_end_gives_its_host_memory_back)
 {

@@ -1,7 +1,6 @@
 /* The ordered set, against an array that is searched from one end to the other. */
 #include "base/tree.h"
 
-#include "base/align.h"
 #include "tests/support/test.h"
 
 enum { ITEMS = 300, STEPS = 6000 };

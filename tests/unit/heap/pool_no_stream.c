@@ -1,7 +1,6 @@
 /* Blocks for whatever stream: made only of memory that nothing uses any more. */
 #include "tests/support/kit.h"
 #include "tests/support/place.h"
-#include "tests/support/threads.h"
 
 /* Of a device of 8 MiB, so that it is in the way of every other. */
 enum { BLOCK_BYTES = 5 << 20, LONG_NS = 1000, SHORT_NS = 10 };
@@ -16,25 +15,6 @@ static void launch(mend_world *w, mend_stream stream, mend_sim_work_kind kind, v
 static void write_late(mend_world *w, mend_stream stream, void *pointer)
 {
     launch(w, stream, MEND_SIM_WORK_WRITE, pointer, 1, LONG_NS);
-}
-
-static void own(mend_world *w, mend_stream stream, void *pointer)
-{
-    launch(w, stream, MEND_SIM_WORK_WRITE, pointer, 2, SHORT_NS);
-    launch(w, stream, MEND_SIM_WORK_VERIFY, pointer, 2, 2 * LONG_NS);
-}
-
-/* Freed on a stream, or on none; used by the other one, of which the pool has not heard. */
-KIT_EACH(pool_no_stream, memory_of_the_only_stream_known_is_waited_for, int, is_named, 2,
-         kit_open_with(w, 8 * MEND_MIB, NULL))
-{
-    void *block = kit_alloc(w, BLOCK_BYTES, S(0));
-    write_late(w, S(0), block);
-    kit_free(w, block, is_named ? S(0) : MEND_NO_STREAM);
-    block = kit_alloc(w, BLOCK_BYTES, MEND_NO_STREAM);
-    kit_expect_waits(w, 0, 1);
-    own(w, S(1), block);
-    kit_free(w, block, MEND_NO_STREAM);
 }
 
 /* ---- what the context's event finds idle ------------------------------------------------------

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "pool/pool.h"
-#include "tests/support/held.h"
 #include "tests/support/kit.h"
 
 #define CHUNK MEND_MIB

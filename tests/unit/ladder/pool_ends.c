@@ -6,7 +6,6 @@
 
 #include "layout/layout.h"
 #include "mend/mend_share.h"
-#include "mend/mend_sleep.h"
 #include "pool/pool.h"
 #include "tests/support/kit.h"
 

@@ -5,9 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "ladder/ladder.h"
 #include "layout/layout.h"
 #include "pool/pool.h"
 #include "tests/support/held.h"

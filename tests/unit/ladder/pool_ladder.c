@@ -1,6 +1,4 @@
-/* Other threads that go on while one makes room: it has its answer all the same. And a plan behind
- * what the driver refuses. */
-#include <string.h>
+/* A plan behind what the driver refuses. */
 
 #include "tests/support/kit.h"
 

@@ -5,10 +5,6 @@
 #include <mend/mend_range.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "base/process.h"
-#include "ladder/ladder.h"
-#include "pool/pool.h"
 #include "tests/support/kit.h"
 
 /* A device of 8 MiB, chunks of 1 MiB, and two streams. */

@@ -69,18 +69,6 @@ static void expect_figures(scene *s, uint64_t reserved_bytes, uint64_t passed)
 #define SOFT_LIMIT_TEST(suite, name)                                                               \
     KIT_CASE(suite, name, scene, s, open_scene(s), kit_close(&s->w))
 
-SOFT_LIMIT_TEST(pool_soft_limit, the_pool_grows_above_it_if_nothing_helps)
-{
-    fill_cache(s);
-    kit_alloc(&s->w, MEND_MIB, NULL);
-    EXPECT_INT_EQ(1, s->calls);
-    expect_figures(s, 5 * MEND_MIB, 1);
-    kit_alloc(&s->w, MEND_MIB, NULL); /* it is above already */
-    EXPECT_INT_EQ(2, s->calls);
-    EXPECT_U64_EQ(MEND_MIB, s->missing_bytes);
-    expect_figures(s, 6 * MEND_MIB, 2);
-}
-
 SOFT_LIMIT_TEST(pool_soft_limit, only_growth_is_counted)
 {
     mend_stream busy = s->w.streams[0];

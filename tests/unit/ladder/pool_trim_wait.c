@@ -67,16 +67,3 @@ TRIM_WAIT_TEST(pool_trim_wait, leaves_the_memory_of_groups_without_a_wait, 32 * 
     EXPECT_RESULT(MEND_OK, mend_group_destroy(group, w->streams[0]));
     EXPECT_U64_EQ(MEND_MIB, trim_wait(w, 0));
 }
-
-TRIM_WAIT_TEST(pool_trim_wait, a_capture_that_is_known_forbids_it, 32 * MEND_MIB, NULL)
-{
-    kit_leave_in_flight(w, block_bytes, w->streams[1], 1000, w->streams[1]);
-    mend_group *group = kit_begin_captured_group(w, w->streams[0]);
-    uint64_t released_bytes = 77;
-    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_trim(w->pool, 0, MEND_TRIM_WAIT, &released_bytes));
-    EXPECT_U64_EQ(77, released_bytes);
-    kit_expect_waits(w, 0, 0);
-    EXPECT_U64_EQ(0, trim_wait(w, block_bytes)); /* little enough is reserved */
-    mend_sim_graph_destroy(w->sim, kit_end_captured_group(w, w->streams[0], group));
-    EXPECT_U64_EQ(block_bytes, trim_wait(w, 0));
-}

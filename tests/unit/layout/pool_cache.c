@@ -1,11 +1,10 @@
 /* The front cache: what it serves, what it leaves to a search, when it is flushed, and that nothing
  * but time depends on it. */
-#include "layout/layout.h"
 #include "pool/pool.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
 
-enum { LARGE = 256 << 10, OTHER = 320 << 10, SMALL = 4 << 10 };
+enum { LARGE = 256 << 10, SMALL = 4 << 10 };
 
 /* Blocks of the large zone side by side, so that any but the last lies between live ones. */
 enum { ROW = 4 };

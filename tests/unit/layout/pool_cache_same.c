@@ -4,7 +4,6 @@
  * beside a block that comes and goes is stamped again each time only where it is joined with it,
  * and is known to be idle a little later.
  */
-#include <string.h>
 
 #include "tests/support/kit.h"
 

@@ -2,7 +2,6 @@
  * mapping. */
 #include "lab/heap/explain.h"
 #include "pool/pool.h"
-#include "tests/support/held.h"
 #include "tests/support/kit.h"
 
 #define CHUNK MEND_MIB

@@ -50,19 +50,6 @@ MOVES_TEST(pool_moves, the_largest_run_stays_whole, 16 * MEND_MIB, -1)
     EXPECT_U64_EQ(3, mend_world_stats(w).chunks_moved);
 }
 
-MOVES_TEST(pool_moves, joined_memory_waits_for_the_later_of_two_uses, 16 * MEND_MIB, -1)
-{
-    void *row[2];
-    allocate_row(w, w->streams[0], row, 2);
-    kit_use(w, w->streams[0], row[1], MEND_MIB, 500);
-    kit_free(w, row[1], w->streams[0]);
-    refresh(w);
-    kit_use(w, w->streams[0], row[0], MEND_MIB, 2000);
-    kit_free(w, row[0], w->streams[0]);
-    mend_sim_advance(w->sim, 1000);
-    kit_alloc_used(w, 2 * MEND_MIB, w->streams[1], 1500);
-}
-
 MOVES_TEST(pool_moves, of_two_old_mappings_side_by_side_only_the_idle_one_is_unmapped, 4 * MEND_MIB,
            1)
 {
@@ -78,12 +65,4 @@ MOVES_TEST(pool_moves, of_two_old_mappings_side_by_side_only_the_idle_one_is_unm
     mend_sim_advance(w->sim, 1000);
     refresh(w);
     EXPECT_U64_EQ(MEND_MIB, mend_world_stats(w).retired_bytes);
-}
-
-MOVES_TEST(pool_moves, a_plan_that_fails_gives_back_the_addresses_it_had_reserved, 16 * MEND_MIB, 0)
-{
-    void *pointer;
-    kit_fail(w, "map", 0, 1, 999);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(w->pool, MEND_MIB, w->streams[0], &pointer));
-    EXPECT_U64_EQ(0, mend_world_stats(w).address_bytes);
 }

@@ -1,11 +1,10 @@
 /*
  * The explanation: pools made by hand, of which it is known where memory is that is not live, and
- * who holds it; and sums that are exact whatever happens.
+ * who holds it.
  */
 #include "lab/heap/explain.h"
 
 #include "pool/pool.h"
-#include "tests/support/child.h"
 #include "tests/support/kit.h"
 
 enum { LARGE = MEND_ZONE_LARGE, SMALL = MEND_ZONE_SMALL };

@@ -7,7 +7,6 @@
 #include "layout/holders.h"
 #include "mend/mend_range.h"
 #include "mend/mend_sleep.h"
-#include "pool/pool.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
 

@@ -2,7 +2,6 @@
  * against the statistics wherever a test checks its world (support/regions.h). */
 #include <string.h>
 
-#include "tests/support/child.h"
 #include "tests/support/kit.h"
 
 #define QUARTER (256 * MEND_KIB)
@@ -43,4 +42,28 @@ KIT_TEST_IN(pool_regions, memory_of_two_groups_is_two_regions, open_scene(w))
     }
     look(w, 3, r);
     EXPECT_TRUE(r[0].group == groups[0] && r[1].group == groups[1] && r[2].group == NULL);
+}
+
+KIT_TEST_IN(pool_regions, programs_of_other_versions_get_the_fields_they_know, open_scene(w))
+{
+    struct old {
+        void *address;
+        uint64_t size_bytes;
+    } old[2];
+    struct newer {
+        mend_region known;
+        uint64_t unknown;
+    } newer[2];
+    size_t count = 0;
+    char *block = kit_alloc(w, QUARTER, S(0));
+    EXPECT_OK(mend_get_regions(w->pool, (mend_region *)(void *)old, sizeof(*old), 2, &count));
+    EXPECT_U64_EQ(2, count);
+    EXPECT_PTR_EQ(block, old[0].address);
+    EXPECT_PTR_EQ(block + QUARTER, old[1].address);
+    EXPECT_U64_EQ(3 * QUARTER, old[1].size_bytes);
+    memset(newer, 0x5a, sizeof(newer));
+    EXPECT_OK(mend_get_regions(w->pool, (mend_region *)(void *)newer, sizeof(*newer), 2, &count));
+    EXPECT_PTR_EQ(block + QUARTER, newer[1].known.address);
+    EXPECT_U64_EQ(0, newer[0].unknown);
+    EXPECT_U64_EQ(0, newer[1].unknown);
 }

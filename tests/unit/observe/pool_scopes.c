@@ -1,7 +1,6 @@
 /* Scopes: what is allocated in them counts for a path of names, in every thread. */
 #include <pthread.h>
 #include <semaphore.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "mend/mend_range.h"

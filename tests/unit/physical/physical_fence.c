@@ -33,54 +33,6 @@ static void expect_wait(stream_rig *r, bool expected)
     EXPECT_INT_EQ(expected, waited);
 }
 
-/* Whether it is polled or the host waits for it. */
-MEND_TEST(physical_fence, a_look_passes_what_is_done_and_no_more)
-{
-    for (int on_host = 0; on_host < 2; on_host++) {
-        stream_rig r;
-        ASSERT_TRUE(stream_rig_open(&r));
-        mend_stamp early = work_and_close(&r, SHORT_NS);
-        mend_stamp late = work_and_close(&r, LONG_NS);
-        EXPECT_FALSE(mend_streams_poll(&r.streams));
-        if (on_host) {
-            mend_streams_begin_host_waits(&r.streams);
-            expect_wait(&r, true);
-        } else {
-            mend_sim_advance(r.sim, LONG_NS / 2);
-            EXPECT_TRUE(mend_streams_poll(&r.streams));
-        }
-        expect_passed(&r, early, true);
-        expect_passed(&r, late, false);
-        stream_rig_close(&r);
-    }
-}
-
-/* Another thread records a fence, and a wait for the context covers what it is to cover: that is
- * waited for once, be it chosen or not. */
-MEND_TEST(physical_fence, the_host_waits_once_for_what_is_being_recorded)
-{
-    for (int is_chosen = 0; is_chosen < 2; is_chosen++) {
-        stream_rig r;
-        ASSERT_TRUE(stream_rig_open(&r));
-        mend_stamp freed = work_and_free(&r, SHORT_NS);
-        mend_stream_state *state = &r.streams.items[r.first];
-        state->open_epoch++;
-        state->open = false;
-        state->recordings++;
-        if (is_chosen) {
-            mend_streams_begin_chosen_waits(&r.streams);
-            mend_streams_make_due(&r.streams, freed);
-        } else {
-            mend_streams_begin_host_waits(&r.streams);
-        }
-        expect_wait(&r, true);
-        expect_passed(&r, freed, true);
-        expect_wait(&r, false);
-        state->recordings--;
-        stream_rig_close(&r);
-    }
-}
-
 FENCE_TEST(physical_fence, what_is_freed_while_the_host_waits_is_not_waited_for)
 {
     mend_stamp early = work_and_close(r, SHORT_NS);

@@ -1,7 +1,6 @@
 /* Recording an event lets go of the pool's lock: what happens meanwhile, and what holds. */
 #include <pthread.h>
 
-#include "base/error.h"
 #include "tests/unit/physical/stream_rig.h"
 
 /* A record that lasts: in its middle, others go on. */
@@ -32,11 +31,6 @@ static void slow_down(stream_rig *r, void (*act)(stream_rig *r), bool is_lost)
     r->driver.event_record = is_lost ? lost_record : slow_record;
 }
 
-static void free_and_close(stream_rig *r)
-{
-    stream_rig_work_and_close(r, r->first, SHORT_NS);
-}
-
 static void wait_for_context(stream_rig *r)
 {
     EXPECT_RESULT(MEND_OK, mend_streams_wait_context(&r->streams, r->second));
@@ -44,23 +38,6 @@ static void wait_for_context(stream_rig *r)
 
 #define RECORD_TEST(suite, name)                                                                   \
     KIT_CASE(suite, name, stream_rig, r, stream_rig_open(r), stream_rig_close(r))
-
-/* Fences stay in the order of their epochs, and the later one serves for both. */
-RECORD_TEST(physical_record, one_recorded_while_another_is_comes_to_the_same)
-{
-    mend_stamp early = stream_rig_work_and_free(r, r->first, SHORT_NS);
-    slow_down(r, free_and_close, false);
-    EXPECT_RESULT(MEND_OK, mend_streams_close_epoch(&r->streams, r->first));
-    const mend_stream_state *state = &r->streams.items[r->first];
-    EXPECT_U64_EQ(1, state->fence_count);
-    EXPECT_TRUE(state->fences[0].epoch > early.epoch);
-    EXPECT_U64_EQ(0, state->recordings);
-    EXPECT_U64_EQ(0, state->calls);
-    EXPECT_U64_EQ(1, r->streams.idle_event_count);
-    mend_sim_advance(r->sim, LONG_NS);
-    EXPECT_TRUE(mend_streams_poll(&r->streams));
-    EXPECT_TRUE(mend_stamp_has_passed(&r->streams, early));
-}
 
 /* The wait covers what the event would, and what is freed after it is not idle by it. */
 MEND_TEST(physical_record, a_wait_for_the_context_during_a_record_covers_it)

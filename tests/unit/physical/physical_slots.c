@@ -1,8 +1,6 @@
 /* Slots of streams: those that ended cost nothing, however many there have been. */
 #include "physical/stream.h"
 
-#include <pthread.h>
-
 #include "pool/pool.h"
 #include "tests/support/kit.h"
 #include "tests/support/threads.h"

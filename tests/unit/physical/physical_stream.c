@@ -15,15 +15,6 @@ static void end(stream_rig *r)
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(r->sim, r->handles[0], NULL));
 }
 
-/* The program ends the stream, and makes another: the handle is the same. */
-static void vanish(stream_rig *r)
-{
-    mend_stream former = r->handles[0];
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(r->sim, r->handles[0]));
-    r->handles[0] = stream_rig_create(r);
-    EXPECT_PTR_EQ(former, r->handles[0]);
-}
-
 static mend_reach reach_of(stream_rig *r, uint32_t stream)
 {
     mend_reach reach = MEND_REACH_GONE;
@@ -116,41 +107,4 @@ STREAM_TEST(physical_stream, a_handle_in_one_capture_is_one_stream, true)
     EXPECT_U64_EQ(in_group, stream_rig_find(r, r->handles[0], 7));
     EXPECT_U64_EQ(stream, stream_rig_find(r, r->handles[0], 0));
     end(r);
-}
-
-MEND_TEST(physical_stream, a_handle_in_another_capture_may_be_another_stream)
-{
-    for (int vanishes = 0; vanishes < 2; vanishes++) {
-        stream_rig r;
-        ASSERT_TRUE(stream_rig_open_unmet(&r, true));
-        uint32_t before = stream_rig_find(&r, r.handles[0], 0); /* known, and not captured */
-        if (vanishes) {
-            vanish(&r);
-        }
-        begin(&r);
-        uint32_t captured = stream_rig_find(&r, r.handles[0], 0);
-        EXPECT_TRUE(before != captured);
-        EXPECT_TRUE(r.streams.items[before].known);
-        end(&r);
-        uint32_t after = stream_rig_find(&r, r.handles[0], 0);
-        EXPECT_INT_EQ(!vanishes, after == before);
-        EXPECT_INT_EQ(!vanishes, r.streams.items[captured].is_double);
-        EXPECT_INT_EQ(!vanishes, r.streams.items[captured].known);
-        EXPECT_TRUE(after != captured);
-        stream_rig_close(&r);
-
-        ASSERT_TRUE(stream_rig_open_unmet(&r, true));
-        begin(&r);
-        uint32_t first = stream_rig_find(&r, r.handles[0], 0);
-        end(&r);
-        if (vanishes) {
-            vanish(&r);
-        }
-        begin(&r);
-        EXPECT_TRUE(first != stream_rig_find(&r, r.handles[0], 0));
-        EXPECT_FALSE(r.streams.items[first].known);
-        EXPECT_TRUE(r.streams.items[first].open); /* kept until the context was waited for */
-        end(&r);
-        stream_rig_close(&r);
-    }
 }

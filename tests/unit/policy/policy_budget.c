@@ -8,7 +8,7 @@
 #define LIMIT_BYTES (100 * MEND_MIB)
 #define PERCENT(n)  ((n)*MEND_MIB)
 
-enum { LOW = MEND_PRESSURE_LOW, HIGH = MEND_PRESSURE_HIGH, CRITICAL = MEND_PRESSURE_CRITICAL };
+enum { HIGH = MEND_PRESSURE_HIGH, CRITICAL = MEND_PRESSURE_CRITICAL };
 
 static void use(mend_heap *heap, uint64_t reserved_bytes, uint64_t empty_bytes, uint64_t live_bytes)
 {

@@ -2,8 +2,6 @@
  * locks: one segment of pieces. Requests are on the first stream. */
 #include "policy/policy.h"
 
-#include <string.h>
-
 #include "layout/layout.h"
 #include "policy/constants.h"
 #include "tests/support/kit.h"

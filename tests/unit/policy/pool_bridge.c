@@ -80,14 +80,6 @@ GAPS_TEST(blocks_lie_closely_where_nearly_all_was_live, 16)
     EXPECT_TRUE(r->blocks[6] != request(r, 4));
 }
 
-GAPS_TEST(while_there_is_room_to_create_nothing_is_joined, 24)
-{
-    release(r, 6, 8);
-    release(r, 9, 10);
-    release(r, 12, 13);
-    EXPECT_TRUE(r->blocks[6] != request(r, 4));
-}
-
 /* The only run that can grow. */
 KIT_CASE(pool_bridge, a_block_of_many_chunks_leaves_a_small_run_its_room, row, r,
          open_row(r, 64, LONG_ROW), kit_close(&r->w))

@@ -12,7 +12,7 @@ enum { LIMIT_PAGES = 256, BLOCKS = 6, MOST_BLOCKS = 64 };
 
 /* Of one chunk each: they fill the limit. */
 static const uint64_t pages_of[BLOCKS] = {64, 64, 48, 32, 32, 16};
-enum { LARGE = 0, MIDDLE = 2, SMALLER = 3, LEAST = 5 };
+enum { LARGE = 0 };
 
 /* Blocks are allocated for one stream, and requested on another: for that of one's own no fence is
  * recorded. */

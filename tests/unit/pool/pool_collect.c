@@ -5,10 +5,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "mend/mend_range.h"
 #include "pool/pool.h"
 #include "tests/support/kit.h"
 #include "tests/support/place.h"
@@ -74,14 +72,6 @@ KIT_TEST_IN(pool_collect, what_is_above_the_soft_limit_goes_back_at_once, open_w
 }
 
 KIT_SETTING(keep_4_mib, w->pool_config.keep_free_bytes = 4 * MEND_MIB);
-
-KIT_TEST_IN(pool_collect, a_part_of_the_device_stays_free, open_world(w, keep_4_mib))
-{
-    kit_alloc(w, 12 * MEND_MIB, NULL);
-    kit_expect_none(w, 512, NULL, "");
-    EXPECT_U64_EQ(12 * MEND_MIB, reserved(w));
-    EXPECT_STATS(w, attainable_bytes, 12 * MEND_MIB);
-}
 
 KIT_TEST_IN(pool_collect, memory_goes_back_while_others_lack_it, open_world(w, keep_4_mib))
 {

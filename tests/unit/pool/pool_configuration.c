@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/align.h"
-#include "base/process.h"
 #include "tests/support/kit.h"
 
 static bool are_same(const mend_pool_config *a, const mend_pool_config *b)

@@ -1,5 +1,4 @@
 /* What fabric handles have beyond tokens: descriptions, and both ways beside each other. */
-#include <string.h>
 
 #include "tests/unit/pool/share_rig.h"
 
@@ -25,6 +24,21 @@ FABRIC_TEST(pool_fabric, a_buffer_that_is_too_small_is_told_the_size)
     EXPECT_STATS(&r->from, exported_blocks, 0);
     EXPECT_OK(mend_export(pool, block, by_fabric, t.bytes, needed, &t.size, NULL));
     EXPECT_STATS(&r->from, exported_blocks, 1);
+}
+
+FABRIC_TEST(pool_fabric, damaged_descriptions_are_refused)
+{
+    const share_ticket d = share_export(r, kit_alloc(&r->from, CHUNK, r->from.streams[0]));
+    void *pointer = NULL;
+    for (size_t i = 0; i < d.size; i++) {
+        share_ticket other = d;
+        other.bytes[i] ^= 1;
+        EXPECT_INVALID(share_try_import(r->to.pool, &other, &pointer));
+        EXPECT_REFUSAL(INVALID_ARGUMENT, i <= 64 ? "" : "the token is cut",
+                       mend_import(r->to.pool, d.bytes, i, &pointer, NULL));
+    }
+    EXPECT_PTR_EQ(NULL, pointer);
+    EXPECT_STATS(&r->to, driver_failures, 0);
 }
 
 FABRIC_TEST(pool_fabric, misuse_has_its_errors)

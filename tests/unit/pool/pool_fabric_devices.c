@@ -1,5 +1,4 @@
 /* Fabric handles on devices that have none, refuse them, have nothing else, or have other pages. */
-#include <string.h>
 
 #include "tests/support/place.h"
 #include "tests/unit/pool/share_rig.h"

@@ -237,3 +237,28 @@ RIG_TEST(pool_history, a_cursor_of_another_pool_is_refused, open_rig(r))
     EXPECT_U64_EQ(7, count);
     EXPECT_U64_EQ(r->cursor + 1, cursor);
 }
+
+RIG_TEST(pool_history, programs_of_other_versions_get_the_fields_they_know, open_rig(r))
+{
+    struct old {
+        uint64_t sequence;
+    } old[MOST];
+    struct newer {
+        mend_history_event known;
+        uint64_t unknown;
+    } newer[MOST];
+    size_t count = 0;
+    kit_alloc(w, QUARTER, r->stream);
+    uint64_t cursor = 0;
+    EXPECT_OK(mend_history_read(w->pool, &cursor, (mend_history_event *)(void *)old, sizeof(*old),
+                                MOST, &count));
+    EXPECT_U64_EQ(3, count);
+    EXPECT_U64_EQ(3, old[2].sequence);
+    memset(newer, 0x5a, sizeof(newer));
+    cursor = 2;
+    EXPECT_OK(mend_history_read(w->pool, &cursor, (mend_history_event *)(void *)newer,
+                                sizeof(*newer), MOST, &count));
+    EXPECT_U64_EQ(2, count);
+    EXPECT_INT_EQ(MEND_EVENT_ALLOC, newer[1].known.kind);
+    EXPECT_U64_EQ(0, newer[1].unknown);
+}

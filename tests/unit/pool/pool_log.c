@@ -1,10 +1,7 @@
-/* What the log tells of a pool: blocks that live at the end; to a sink, or to standard error where
- * a config asks for it. */
+/* What the log tells of a pool: blocks that live at the end. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "tests/support/child.h"
 #include "tests/support/kit.h"
 
 enum { LINES = 8 };

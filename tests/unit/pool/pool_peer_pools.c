@@ -87,17 +87,6 @@ static void leave_in_flight(family *f, mend_pool *pool, uint64_t mib, uint64_t d
     EXPECT_OK(mend_free(pool, pointer, stream));
 }
 
-FAMILY_TEST(pool_peer_pools, what_is_live_stays_and_work_is_waited_for, open_family(r, 2))
-{
-    kit_alloc_from(r->pools[1], 3 * MEND_MIB, NULL);
-    leave_in_flight(r, r->pools[1], 4, 1000);
-    kit_alloc(w, 3 * MEND_MIB, NULL);
-    EXPECT_U64_EQ(5 * MEND_MIB, reserved(r->pools[1]));
-    EXPECT_U64_EQ(1000, mend_sim_now_ns(w->sim));
-    expect_none(r->pools[0], 4 * MEND_MIB);
-    EXPECT_OK(mend_forget_stream(r->pools[1], S(0)));
-}
-
 /* Not even with all that the peer pool has free would it be served. */
 FAMILY_TEST(pool_peer_pools, nobody_waits_for_a_hopeless_request, open_family(r, 2))
 {

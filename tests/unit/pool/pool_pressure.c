@@ -63,15 +63,6 @@ static mend_result add(helper *h)
     return mend_add_pressure_callback(h->s->w.pool, help, h);
 }
 
-static void add_all(helper *helpers[], size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        EXPECT_OK(add(helpers[i]));
-    }
-}
-#define ADD_ALL(...)                                                                               \
-    add_all((helper *[]){__VA_ARGS__}, sizeof((helper *[]){__VA_ARGS__}) / sizeof(helper *))
-
 static mend_result drop(helper *h)
 {
     return mend_remove_pressure_callback(h->s->w.pool, help, h);
@@ -103,22 +94,6 @@ static void expect_calls(scene *s, mend_result expected, const char *calls)
 }
 
 #define SCENE_TEST(suite, name) KIT_RIG_TEST(suite, name, scene, open_full(r), kit_close(&r->w))
-
-SCENE_TEST(pool_pressure, callbacks_are_asked_in_order_until_room_is_found)
-{
-    helper a = {.s = r, .letter = 'a'};
-    helper b = {.s = r, .letter = 'b', .frees = 1, .answer = 1};
-    helper c = {.s = r, .letter = 'c', .frees = 1, .answer = 1};
-    helper d = {.s = r, .letter = 'd', .frees = 1, .answer = 1};
-    ADD_ALL(&a, &b, &c, &d);
-    EXPECT_OK(allocate(r, 2 * MEND_MIB - 5));
-    EXPECT_STR_EQ("abc", r->calls);
-    EXPECT_U64_EQ(2 * MEND_MIB - 5, r->needed_bytes);
-    EXPECT_U64_EQ(2 * MEND_MIB, r->missing_bytes[0]);
-    EXPECT_U64_EQ(2 * MEND_MIB, r->missing_bytes[1]);
-    EXPECT_U64_EQ(MEND_MIB, r->missing_bytes[2]); /* the second has freed as much */
-    EXPECT_STATS(w, pressure_calls, 3, out_of_memory, 0, host_waits, 0);
-}
 
 static void add_other(helper *h)
 {

@@ -126,6 +126,29 @@ RANGE_TEST(pool_range, parts_of_a_commit_take_nothing_from_each_other, 6 * PAGE)
     EXPECT_OK(mend_range_destroy(other, S(0)));
 }
 
+KIT_TEST(pool_range, create_refuses_by_name)
+{
+    mend_range *range = NULL;
+    mend_range_options options = MEND_RANGE_OPTIONS_INIT;
+    EXPECT_INVALID(mend_range_create(NULL, 1, NULL, &range));
+    EXPECT_INVALID(mend_range_create(w->pool, 1, NULL, NULL));
+    EXPECT_REFUSAL(INVALID_ARGUMENT, "a range of 0 bytes",
+                   mend_range_create(w->pool, 0, NULL, &range));
+    EXPECT_INVALID(mend_range_create(w->pool, ~UINT64_C(0), NULL, &range));
+    EXPECT_REFUSAL(INVALID_ARGUMENT, "2^26 pages",
+                   mend_range_create(w->pool, UINT64_C(1) << 46, NULL, &range));
+    options.page_bytes = PAGE + 1;
+    EXPECT_REFUSAL(INVALID_ARGUMENT, "not a multiple of the device's page",
+                   mend_range_create(w->pool, 1, &options, &range));
+    options.struct_size = 1;
+    EXPECT_REFUSAL(INVALID_ARGUMENT, "MEND_RANGE_OPTIONS_INIT",
+                   mend_range_create(w->pool, 1, &options, &range));
+    options.struct_size = sizeof(options) + 8;
+    EXPECT_REFUSAL(INVALID_ARGUMENT, "newer", mend_range_create(w->pool, 1, &options, &range));
+    EXPECT_PTR_EQ(NULL, range);
+    EXPECT_OK(mend_range_destroy(NULL, NULL));
+}
+
 /* Commits nothing of the first part either if the second is refused. */
 static mend_result commit_behind_a_good_part(mend_range *range, uint64_t offset_bytes,
                                              uint64_t size_bytes, mend_stream stream)

@@ -1,6 +1,5 @@
-/* What a pool answers where it cannot come to be, or has no host memory for what it is asked. */
+/* What a pool answers where it has no host memory for what it is asked. */
 
-#include "driver/driver.h"
 #include "mend/mend.h"
 #include "mend/mend_sim.h"
 #include "tests/support/host_memory.h"

@@ -1,11 +1,10 @@
 /*
- * Pressure callbacks and threads: who is short of memory waits for the round of another thread;
- * who removes a callback waits for those who run it. All order comes from events.
+ * Pressure callbacks and threads: who removes a callback waits for those who run it. All order
+ * comes from events.
  */
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <string.h>
 
 #include "tests/support/kit.h"
 

@@ -258,3 +258,19 @@ SHARE_TEST(pool_share, misuse_has_its_errors)
                    share_token(alone.pool, kit_alloc(&alone, CHUNK, NULL), &token, BY_FILE));
     kit_close(&alone);
 }
+
+static bool is_closed(void *file)
+{
+    return fcntl(*(const int *)file, F_GETFD) < 0;
+}
+
+/* Each of these files holds memory of the device, which the parent may free while the child lives.
+ */
+SHARED_TEST(pool_share, a_child_of_the_exporter_has_none_of_its_files, false)
+{
+    const mend_tree_node *last = mend_tree_last(&mend_process_own_shares.published);
+    ASSERT_TRUE(r->block != NULL && last != NULL);
+    int file = MEND_CONTAINER_OF(last, mend_published, by_number)->chunks[0].file;
+    EXPECT_TRUE(mend_test_holds_in_a_child(is_closed, &file));
+    EXPECT_FALSE(is_closed(&file));
+}

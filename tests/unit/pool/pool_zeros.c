@@ -141,19 +141,6 @@ KIT_RIG_TEST(pool_zeros, another_device_may_not_write_them, beside, open_beside(
     mend_sim_destroy(w->sim);
 }
 
-KIT_TEST(pool_zeros, a_destroyed_range_keeps_them_for_its_readers)
-{
-    mend_range *range = create(w, PAGES * PAGE, PAGE);
-    EXPECT_OK(map_zeros(range, 0, 4));
-    kit_launch(w, S(1), MEND_SIM_WORK_TOUCH, at(range, 0), 4 * PAGE, 0,
-               mend_sim_now_ns(w->sim) + 1000000);
-    EXPECT_OK(mend_range_destroy(range, S(0)));
-    EXPECT_STATS(w, zero_bytes, 4 * PAGE);
-    EXPECT_TRUE(mend_world_check(w));
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
-    EXPECT_STATS(w, zero_bytes, 0, zero_chunk_bytes, 0, range_address_bytes, 0);
-}
-
 /* A device full of zeros whose range is gone, and another pool that may ask for their memory. */
 static mend_pool *leave_zeros(mend_world *w)
 {

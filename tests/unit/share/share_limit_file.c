@@ -158,6 +158,29 @@ SCENE_TEST(share_limit_file, a_newcomer_in_the_slot_of_the_dead_has_claimed_noth
     EXPECT_U64_EQ(LIMIT, mend_limit_file_look(&r->a, 0).room_bytes);
 }
 
+/* A child of fork has the file open, as it has its parent's memory on the device. */
+SCENE_TEST(share_limit_file, a_child_keeps_the_claim_of_its_parent)
+{
+    EXPECT_TRUE(mend_limit_file_claim(&r->a, 700));
+    int done[2];
+    ASSERT_TRUE(pipe(done) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        char end;
+        close(r->b.file);
+        close(done[1]);
+        (void)!read(done[0], &end, 1);
+        _exit(0);
+    }
+    close(r->a.file); /* as if the parent had died */
+    r->a.file = -1;
+    EXPECT_U64_EQ(300, mend_limit_file_look(&r->b, 0).room_bytes);
+    close(done[1]);
+    waitpid(child, NULL, 0);
+    EXPECT_U64_EQ(1000, mend_limit_file_look(&r->b, 0).room_bytes);
+    close(done[0]);
+}
+
 SCENE_TEST(share_limit_file, all_name_the_same_limit)
 {
     leave(&r->b);

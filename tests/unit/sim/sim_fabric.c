@@ -1,14 +1,11 @@
 /* Fabric handles of the simulated device. */
 #include <stddef.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "sim/shares.h"
-#include "tests/support/child.h"
 #include "tests/support/files.h"
 #include "tests/support/host_memory.h"
 #include "tests/unit/sim/sim_fixture.h"
@@ -56,22 +53,6 @@ static mend_status import(sim_fixture *f, const handle *shared, mend_chunk_handl
     return f->driver->import_handle(f->driver, shared, MEND_SHARE_FABRIC, chunk);
 }
 
-static unsigned char *map(sim_fixture *f, mend_chunk_handle chunk)
-{
-    uint64_t address = 0;
-    PASS(reserve, f->page, 0, 0, &address);
-    PASS(map, address, f->page, 0, chunk);
-    sim_fixture_allow(f, address, f->page);
-    return (unsigned char *)(uintptr_t)address;
-}
-
-static void unmap(sim_fixture *f, const unsigned char *bytes)
-{
-    uint64_t address = (uint64_t)(uintptr_t)bytes;
-    PASS(unmap, address, f->page);
-    PASS(address_free, address, f->page);
-}
-
 static void release(sim_fixture *f, mend_chunk_handle chunk)
 {
     PASS(release, chunk);
@@ -107,31 +88,6 @@ static void close_pair(pair *p)
 #define FABRIC_TEST(suite, name)                                                                   \
     KIT_CASE(suite, name, sim_fixture, f, open_with(f, MEND_SIM_FABRIC_WORKS), sim_fixture_close(f))
 
-MEND_TEST(sim_fabric, two_devices_see_the_same_bytes)
-{
-    pair p;
-    int files = mend_test_open_files();
-    ASSERT_TRUE(open_pair(&p));
-    EXPECT_TRUE(p.from.info.share_fabric);
-    handle again = export(&p.from, p.chunk);
-    EXPECT_TRUE(memcmp(&p.shared, &again, sizeof(again)) == 0);
-    uint64_t before = free_bytes(&p.to);
-    ASSERT_INT_EQ(MEND_DRIVER_OK, import(&p.to, &p.shared, &p.imported));
-    EXPECT_U64_EQ(before, free_bytes(&p.to)); /* charged to the device that created it */
-    unsigned char *ours = map(&p.from, p.chunk);
-    unsigned char *theirs = map(&p.to, p.imported);
-    memset(ours, 42, p.from.page);
-    EXPECT_TRUE(theirs[0] == 42 && theirs[p.from.page - 1] == 42);
-    unmap(&p.to, theirs);
-    unmap(&p.from, ours);
-    release(&p.to, p.imported);
-    release(&p.from, p.chunk);
-    EXPECT_U64_EQ(0, sim_fixture_ledger(&p.from).chunks);
-    EXPECT_U64_EQ(0, sim_fixture_ledger(&p.to).foreign_chunks);
-    close_pair(&p);
-    EXPECT_TRUE(mend_test_files_are(files));
-}
-
 PAIR_TEST(sim_fabric, a_handle_holds_no_memory_and_an_importer_does)
 {
     uint64_t held = free_bytes(&p->from);
@@ -143,21 +99,6 @@ PAIR_TEST(sim_fabric, a_handle_holds_no_memory_and_an_importer_does)
     EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE, import(&p->to, &p->shared, &p->imported));
     EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE, import(&p->from, &p->shared, &p->imported));
     EXPECT_U64_EQ(0, p->from.heard + p->to.heard);
-}
-
-MEND_TEST(sim_fabric, an_import_outlives_the_device_that_exported)
-{
-    pair p;
-    ASSERT_TRUE(open_pair(&p));
-    memset(map(&p.from, p.chunk), 7, p.from.page);
-    EXPECT_PASS(import(&p.to, &p.shared, &p.imported));
-    mend_sim_destroy(p.from.sim);
-    unsigned char *theirs = map(&p.to, p.imported);
-    EXPECT_TRUE(theirs[0] == 7 && theirs[p.to.page - 1] == 7);
-    EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE, import(&p.to, &p.shared, &p.chunk));
-    unmap(&p.to, theirs);
-    release(&p.to, p.imported);
-    sim_fixture_close(&p.to);
 }
 
 FABRIC_TEST(sim_fabric, what_is_no_handle_is_a_violation)
@@ -215,22 +156,6 @@ MEND_TEST(sim_fabric, only_a_device_like_the_exporters_imports)
     }
 }
 
-/* As without the hardware, and as without IMEX channels. */
-KIT_RIG_EACH(sim_fabric, a_device_may_have_none_or_refuse, int, refused, 2, sim_fixture, f,
-             open_with(f, refused ? MEND_SIM_FABRIC_REFUSED : MEND_SIM_FABRIC_NONE),
-             sim_fixture_close(f))
-{
-    mend_chunk_handle chunk = 0;
-    handle shared = {{0}};
-    mend_status status = refused ? MEND_DRIVER_NOT_PERMITTED : MEND_DRIVER_NOT_SUPPORTED;
-    EXPECT_TRUE(f->info.share_fabric == (refused != 0));
-    EXPECT_STATUS(status, f->driver->create(f->driver, f->page, &by_fabric, &chunk));
-    EXPECT_STATUS(status, f->driver->create(f->driver, f->page, &by_both, &chunk));
-    EXPECT_STATUS(status, import(f, &shared, &chunk));
-    EXPECT_U64_EQ(0, f->heard);
-    EXPECT_U64_EQ(0, sim_fixture_ledger(f).chunks);
-}
-
 /* ---- what the system refuses ----------------------------------------------------------------- */
 
 FABRIC_TEST(sim_fabric, a_name_that_is_taken_is_out_of_memory)
@@ -267,47 +192,4 @@ PAIR_TEST(sim_fabric, an_import_without_host_memory_leaves_nothing)
     EXPECT_PASS(status);
     EXPECT_TRUE(failed > 0);
     release(&p->to, p->imported);
-}
-
-static void allow_files(rlim_t count)
-{
-    struct rlimit limit;
-    EXPECT_INT_EQ(0, getrlimit(RLIMIT_NOFILE, &limit));
-    limit.rlim_cur = count;
-    EXPECT_INT_EQ(0, setrlimit(RLIMIT_NOFILE, &limit));
-}
-
-/* In a child, whose limit nobody else has: with none left, and with one. */
-static bool runs_out_of_files(void *context)
-{
-    pair p;
-    (void)context;
-    if (!open_pair(&p)) {
-        return false;
-    }
-    mend_chunk_handle another = create(&p.from, &by_fabric);
-    const int lowest = dup(STDERR_FILENO);
-    close(lowest);
-    allow_files((rlim_t)lowest);
-    EXPECT_STATUS(
-        MEND_DRIVER_OUT_OF_MEMORY,
-        p.from.driver->export_handle(p.from.driver, another, MEND_SHARE_FABRIC, &p.shared));
-    allow_files(1024);
-    p.shared = export(&p.from, another);
-    for (rlim_t spare = 1; spare < 3; spare++) {
-        allow_files((rlim_t)lowest + spare); /* the export has one */
-        EXPECT_STATUS(MEND_DRIVER_OUT_OF_MEMORY, import(&p.to, &p.shared, &p.imported));
-        allow_files(1024);
-        (void)free_bytes(&p.from); /* sees who has hung up */
-        EXPECT_U64_EQ(0, sim_fixture_ledger(&p.to).foreign_chunks);
-    }
-    EXPECT_PASS(import(&p.to, &p.shared, &p.imported));
-    release(&p.to, p.imported);
-    close_pair(&p);
-    return !mend_test_has_failed();
-}
-
-MEND_TEST(sim_fabric, without_file_descriptors_it_is_out_of_memory)
-{
-    EXPECT_TRUE(mend_test_holds_in_a_child(runs_out_of_files, NULL));
 }

@@ -1,7 +1,4 @@
 /* Graphs: captured work runs at each replay, in its order, and is judged then. */
-#include <string.h>
-
-#include "tests/support/host_memory.h"
 #include "tests/unit/sim/sim_fixture.h"
 
 /* With real bytes, so that what a replay wrote can be read. */
@@ -72,55 +69,4 @@ SIM_TEST(sim_graph, is_not_launched_where_it_cannot_run)
     mend_sim_graph_destroy(f->sim, graph);
     mend_sim_graph_destroy(f->sim, NULL);
     EXPECT_U64_EQ(0, f->heard);
-}
-
-/* Captures a write on two streams and launches it, as far as it comes; ends and destroys all. */
-static mend_result live(sim_fixture *f, mend_stream other, uint64_t address)
-{
-    const mend_sim_work work = {.struct_size = sizeof(mend_sim_work),
-                                .kind = MEND_SIM_WORK_TOUCH,
-                                .address = address,
-                                .size_bytes = 512};
-    mend_sim_graph *graph = NULL;
-    mend_result result = mend_sim_begin_capture(f->sim, f->stream, MEND_SIM_CAPTURE_GLOBAL);
-    if (result != MEND_OK) {
-        return result;
-    }
-    result = mend_sim_launch(f->sim, f->stream, &work);
-    result = result == MEND_OK ? mend_sim_stream_wait(f->sim, other, f->stream) : result;
-    result = result == MEND_OK ? mend_sim_launch(f->sim, f->stream, &work) : result;
-    result = result == MEND_OK ? mend_sim_launch(f->sim, other, &work) : result;
-    result = result == MEND_OK ? mend_sim_stream_wait(f->sim, f->stream, other) : result;
-    mend_result ended = mend_sim_end_capture(f->sim, f->stream, &graph);
-    EXPECT_TRUE(result != MEND_OK || ended == MEND_OK);
-    if (graph != NULL && result == MEND_OK) {
-        result = mend_sim_graph_launch(f->sim, graph, f->stream, 0);
-    }
-    mend_sim_graph_destroy(f->sim, graph);
-    return result;
-}
-
-MEND_TEST(sim_graph, lacks_host_memory_and_lives_on)
-{
-    enum { MOST_ALLOCATIONS = 100 };
-    uint64_t failed = 1;
-    uint64_t position = 0;
-    for (; failed != 0 && position < MOST_ALLOCATIONS; position++) {
-        sim_fixture f;
-        mend_stream other = NULL;
-        ASSERT_TRUE(sim_fixture_open(&f, NULL));
-        uint64_t address = sim_fixture_map(&f, f.page, f.page);
-        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(f.sim, NULL, &other));
-        mend_test_watch_host_memory(true);
-        mend_test_fail_host_memory_after(position, 1);
-        mend_result result = live(&f, other, address);
-        failed = mend_test_failed_host_allocations();
-        mend_test_heal_host_memory();
-        mend_test_watch_host_memory(false);
-        EXPECT_RESULT(failed != 0 ? MEND_ERROR_OUT_OF_HOST_MEMORY : MEND_OK, result);
-        EXPECT_RESULT(MEND_OK, live(&f, other, address));
-        EXPECT_U64_EQ(0, f.heard);
-        sim_fixture_close(&f);
-    }
-    EXPECT_TRUE(position > 1 && failed == 0);
 }

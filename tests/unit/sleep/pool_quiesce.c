@@ -1,6 +1,5 @@
 /* A checkpoint of the process by another program: the simulated driver refuses it while other
  * processes may know of memory, and after mend_quiesce takes and restores everything. */
-#include "mend/mend_range.h"
 #include "mend/mend_share.h"
 #include "mend/mend_sleep.h"
 #include "tests/support/kit.h"

@@ -1,5 +1,4 @@
 /* Sleep and wake: memory goes back to the device, addresses stay, and every byte is what it was. */
-#include "driver/driver.h"
 #include <string.h>
 
 #include "tests/support/follower.h"
@@ -40,31 +39,6 @@ KIT_TEST(pool_sleep, pages_with_blocks_that_stay_awake_stay_and_the_report_says_
     EXPECT_STATS(w, sleeps, 0);
     kit_release(w, first, 32 * MEND_KIB, S(0));
     kit_release(w, second, 32 * MEND_KIB, S(0));
-}
-
-/* Work of the same process takes it, and a wake takes it back: the driver creates nothing. */
-SLEEP_TEST(pool_sleep, memory_of_sleepers_can_stay_in_the_pool)
-{
-    const mend_stats before = mend_world_stats(w);
-    void *row[SLEEP_BLOCKS];
-    mend_follower follower = {.pool = NULL};
-    char finding[MEND_FOLLOWER_FINDING_BYTES] = "";
-    EXPECT_OK(mend_history_start(w->pool, 1000));
-    EXPECT_TRUE(mend_follower_begin(&follower, w->pool));
-    for (int i = 0; i < 3; i++) {
-        mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
-        EXPECT_OK(mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .keep_free = 2), &report));
-        EXPECT_FIELDS(report, released_bytes, 0, asleep_bytes, SLEEP_BLOCKS * SLEEP_BLOCK);
-        EXPECT_STATS(w, reserved_bytes, before.reserved_bytes, free_empty_bytes,
-                     SLEEP_BLOCKS * SLEEP_BLOCK);
-        kit_alloc_written_row(w, row, SLEEP_BLOCKS, SLEEP_BLOCK, S(0));
-        kit_release_row(w, row, SLEEP_BLOCKS, SLEEP_BLOCK, S(0));
-        EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    }
-    EXPECT_STATS(w, chunks_created, before.chunks_created, chunks_released, before.chunks_released);
-    mend_follower_follow(&follower, finding); /* each mapping is of a chunk that the events name */
-    EXPECT_STR_EQ("", finding);
-    mend_follower_end(&follower);
 }
 
 /* A block of several chunks, kept in either way, and one that is dropped. */

@@ -9,26 +9,6 @@ static bool is_dropped(mend_world *w, const void *memory)
     return info.contents_dropped != 0;
 }
 
-SLEEP_TEST(pool_sleep_dropped, a_block_says_so_asleep_and_awake)
-{
-    sleep_rig_sleep(r, 2, MEND_KEEP_NOTHING);
-    sleep_rig_sleep(r, 1, MEND_KEEP_HOST);
-    EXPECT_TRUE(is_dropped(w, r->blocks[1]));
-    EXPECT_FALSE(is_dropped(w, r->blocks[0]));
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    for (int i = 1; i < SLEEP_BLOCKS; i += 2) {
-        kit_write(w, NULL, r->blocks[i], SLEEP_BLOCK); /* which the pool does not see */
-        EXPECT_TRUE(is_dropped(w, r->blocks[i]));
-        EXPECT_FALSE(is_dropped(w, r->blocks[i - 1]));
-    }
-    sleep_rig_sleep(r, 1, MEND_KEEP_HOST);
-    EXPECT_TRUE(is_dropped(w, r->blocks[1]));
-    sleep_rig_sleep(r, 2, MEND_KEEP_HOST);
-    EXPECT_FALSE(is_dropped(w, r->blocks[1]));
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_FALSE(is_dropped(w, r->blocks[1]));
-}
-
 SLEEP_TEST(pool_sleep_dropped, the_next_block_there_does_not)
 {
     sleep_rig_sleep(r, 2, MEND_KEEP_NOTHING);
@@ -77,35 +57,4 @@ KIT_TEST_IN(pool_sleep_dropped, a_part_that_was_dropped_is_enough,
     EXPECT_FALSE(is_dropped(w, block));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     kit_release(w, block, 2 * MEND_MIB, NULL);
-}
-
-/* A part was kept before another one was dropped, and what the program could not write since is
- * kept then: it is the other part's that counts. */
-KIT_TEST_IN(pool_sleep_dropped, what_nobody_could_write_since_stays_dropped,
-            kit_open_with(w, 16 * MEND_MIB, small_chunks))
-{
-    const uint64_t neighbours = 2;
-    const uint64_t size_bytes = 3 * MEND_MIB / 2; /* both have a half of the second chunk */
-    kit_free(w, kit_alloc(w, 2 * size_bytes, NULL), NULL);
-    char *block = kit_alloc_written(w, size_bytes, NULL);
-    mend_set_sleep_tag(neighbours);
-    char *neighbour = kit_alloc_written(w, size_bytes, NULL);
-    mend_set_sleep_tag(0);
-    EXPECT_PTR_EQ(block + size_bytes, neighbour);
-    EXPECT_OK(mend_pin(w->pool, block + MEND_MIB, 512));
-    put(w, MEND_KEEP_HOST);
-    EXPECT_OK(mend_unpin(w->pool, block + MEND_MIB, 512));
-    put(w, MEND_KEEP_NOTHING);
-    EXPECT_OK(mend_wake(w->pool, &neighbours, 1, NULL));
-    put(w, MEND_KEEP_HOST);
-    EXPECT_TRUE(is_dropped(w, block));
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    EXPECT_TRUE(is_dropped(w, block));
-    kit_write(w, NULL, block, size_bytes);
-    kit_write(w, NULL, neighbour, size_bytes);
-    put(w, MEND_KEEP_HOST);
-    EXPECT_FALSE(is_dropped(w, block));
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    kit_release(w, block, size_bytes, NULL);
-    kit_release(w, neighbour, size_bytes, NULL);
 }

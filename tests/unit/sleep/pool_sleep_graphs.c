@@ -37,20 +37,6 @@ KIT_TEST(pool_sleep_graphs, contents_go_with_the_last_block_and_the_rest_with_th
     EXPECT_STATS(w, asleep_bytes, 0);
 }
 
-KIT_TEST(pool_sleep_graphs, a_sleep_of_a_tag_leaves_it)
-{
-    mend_sim_graph *graph = capture_with(w, 0);
-    mend_set_sleep_tag(5);
-    void *block = kit_alloc_written(w, size_bytes, S(0));
-    mend_set_sleep_tag(0);
-    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(5, MEND_KEEP_HOST, ), NULL));
-    EXPECT_TRUE(mend_world_stats(w).reserved_bytes >= size_bytes);
-    kit_launch_graph(w, graph, S(1));
-    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
-    kit_release(w, block, size_bytes, S(0));
-    mend_sim_graph_destroy(w->sim, graph);
-}
-
 KIT_TEST(pool_sleep_graphs, it_sleeps_by_the_tag_of_the_capture)
 {
     mend_sim_graph *first = capture_with(w, 5);

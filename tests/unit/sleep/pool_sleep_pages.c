@@ -1,6 +1,5 @@
 /* Committed pages of ranges sleep as blocks do: their memory goes back, every byte comes back, and
  * they are decommitted, committed again and destroyed meanwhile. */
-#include <stdlib.h>
 
 #include "tests/support/files.h"
 #include "tests/support/regions.h"

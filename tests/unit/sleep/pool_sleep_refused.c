@@ -1,5 +1,4 @@
 /* What a sleep and a wake refuse, by name, and that nothing has changed then. */
-#include "mend/mend_share.h"
 #include "tests/support/files.h"
 #include "tests/unit/sleep/sleep_rig.h"
 

@@ -4,11 +4,9 @@
 
 bool sleep_rig_open(sleep_rig *r)
 {
-    return kit_open_default(&r->w) && sleep_rig_fill(r);
-}
-
-bool sleep_rig_fill(sleep_rig *r)
-{
+    if (!kit_open_default(&r->w)) {
+        return false;
+    }
     r->range = NULL;
     for (int i = 0; i < SLEEP_BLOCKS; i++) {
         mend_set_sleep_tag(i % 2 == 0 ? 1 : 2);
@@ -21,11 +19,6 @@ bool sleep_rig_fill(sleep_rig *r)
 void sleep_rig_write_page(sleep_rig *r, int number)
 {
     kit_write(&r->w, r->w.streams[0], r->pages + (uint64_t)number * SLEEP_PAGE, SLEEP_PAGE);
-}
-
-void sleep_rig_verify_page(sleep_rig *r, int number)
-{
-    kit_verify(&r->w, r->w.streams[0], r->pages + (uint64_t)number * SLEEP_PAGE, SLEEP_PAGE);
 }
 
 bool sleep_rig_add_pages(sleep_rig *r)
@@ -48,20 +41,20 @@ bool sleep_rig_add_pages(sleep_rig *r)
     return true;
 }
 
-void sleep_rig_end_pages(sleep_rig *r)
+/* Verifies the pages, and destroys the range. */
+static void end_pages(sleep_rig *r)
 {
-    for (int i = 0; i < SLEEP_PAGES && r->range != NULL; i++) {
-        sleep_rig_verify_page(r, i);
+    for (uint64_t i = 0; i < SLEEP_PAGES && r->range != NULL; i++) {
+        kit_verify(&r->w, r->w.streams[0], r->pages + i * SLEEP_PAGE, SLEEP_PAGE);
     }
     EXPECT_OK(mend_range_destroy(r->range, r->w.streams[0]));
-    r->range = NULL;
 }
 
 void sleep_rig_close(sleep_rig *r)
 {
     EXPECT_OK(mend_wake(r->w.pool, NULL, 0, NULL));
     EXPECT_TRUE(mend_world_check(&r->w));
-    sleep_rig_end_pages(r);
+    end_pages(r);
     kit_release_row(&r->w, r->blocks, SLEEP_BLOCKS, SLEEP_BLOCK, r->w.streams[0]);
     kit_close(&r->w);
 }
@@ -71,22 +64,11 @@ void sleep_rig_sleep(sleep_rig *r, uint64_t tag, int keep)
     EXPECT_OK(mend_sleep(r->w.pool, SLEEP_TAG(tag, keep, ), NULL));
 }
 
-static bool sleeps(sleep_rig *r, const void *memory, int number)
-{
-    mend_block_info info = MEND_BLOCK_INFO_INIT;
-    EXPECT_OK(mend_get_block_info(r->w.pool, memory, &info));
-    EXPECT_U64_EQ(number % 2 == 0 ? 1 : 2, info.sleep_tag);
-    return info.is_asleep != 0;
-}
-
 bool sleep_rig_sleeps(sleep_rig *r, int number)
 {
-    return sleeps(r, r->blocks[number], number);
-}
-
-bool sleep_rig_page_sleeps(sleep_rig *r, int number)
-{
-    return sleeps(r, r->pages + (uint64_t)number * SLEEP_PAGE, number);
+    mend_block_info info = kit_info(&r->w, r->blocks[number]);
+    EXPECT_U64_EQ(number % 2 == 0 ? 1 : 2, info.sleep_tag);
+    return info.is_asleep != 0;
 }
 
 const char *sleep_rig_directory(void)

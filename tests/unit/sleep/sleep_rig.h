@@ -20,14 +20,8 @@ typedef struct sleep_rig {
 
 bool sleep_rig_open(sleep_rig *r);
 
-/* The blocks alone, in a world that is open. */
-bool sleep_rig_fill(sleep_rig *r);
-
 /* A range with committed pages beside them, of the two tags in turn, which are written, too. */
 bool sleep_rig_add_pages(sleep_rig *r);
-
-/* Verifies the pages, and destroys the range. */
-void sleep_rig_end_pages(sleep_rig *r);
 
 /* Wakes what sleeps, verifies the blocks and pages that are left, and closes. */
 void sleep_rig_close(sleep_rig *r);
@@ -43,13 +37,11 @@ void sleep_rig_sleep(sleep_rig *r, uint64_t tag, int keep);
 #define SLEEP_TEST(suite, name)                                                                    \
     KIT_RIG_TEST(suite, name, sleep_rig, sleep_rig_open(r), sleep_rig_close(r))
 
-/* Whether a block sleeps, and a page. */
+/* Whether a block sleeps. */
 bool sleep_rig_sleeps(sleep_rig *r, int number);
-bool sleep_rig_page_sleeps(sleep_rig *r, int number);
 
-/* Writes, and compares, a page. */
+/* Writes a page. */
 void sleep_rig_write_page(sleep_rig *r, int number);
-void sleep_rig_verify_page(sleep_rig *r, int number);
 
 /* Where tests make files. */
 const char *sleep_rig_directory(void);

@@ -86,15 +86,6 @@ KIT_TEST_IN(pool_capture_memory, a_launch_in_flight_keeps_what_it_uses_until_it_
     kit_use(w, S(1), block, block_bytes, 10);
 }
 
-KIT_EACH(pool_capture_memory, a_trim_that_waits_and_a_defragmentation_wait_for_such_a_launch, int,
-         trims, 2, open_in_flight(w))
-{
-    EXPECT_OK(trims ? mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL)
-                    : mend_defrag(w->pool, NULL, NULL));
-    EXPECT_STATS(w, captures, 0);
-    EXPECT_TRUE(!trims || mend_world_stats(w).reserved_bytes == 0);
-}
-
 /* What the stream freed a moment ago, outside of the capture, is not made a part of it unnoticed:
  * the front cache would serve such a request. */
 KIT_EACH(pool_capture_memory, the_front_cache_serves_no_capture, uint64_t, is_captured, 2,

@@ -1,9 +1,7 @@
 /* Captures beside the pool: it harms none, and what they hold up comes back when they have ended.
  */
-#include <string.h>
 
 #include "tests/support/kit.h"
-#include "tests/support/threads.h"
 
 /* So little that no fence is recorded at its free: the pool records one when a stream needs it. */
 static const uint64_t block_bytes = 3 * MEND_MIB;
@@ -99,22 +97,6 @@ WORLD_TEST(pool_captures, of_blocking_streams_nobody_knows_are_noticed)
     EXPECT_OK(mend_sim_stream_destroy(w->sim, blocking));
 }
 
-/* The pool cannot know of it, and unmaps what nothing uses any more: that harms nobody. */
-WORLD_TEST(pool_captures, unmapping_idle_memory_harms_none)
-{
-    void *kept = kit_alloc(w, 512, S(0));
-    kit_leave_in_flight(w, block_bytes, S(1), 1000, S(1));
-    mend_sim_advance(w->sim, 10000);
-    EXPECT_OK(mend_forget_stream(w->pool, S(0))); /* so that nobody knows of the capture */
-    kit_begin_capture(w, S(0));
-    kit_free(w, kit_alloc_aligned(w, 7 * MEND_MIB, MEND_GIB, S(1)), S(1));
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
-    mend_sim_advance(w->sim, 10000);
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
-    EXPECT_STATS(w, retired_bytes, 0);
-    end_whole(w, S(0), kept);
-}
-
 KIT_TEST_IN(pool_captures, nothing_mapped_goes_while_one_is_known,
             kit_open_with(w, 16 * MEND_MIB, NULL))
 {
@@ -170,23 +152,6 @@ WORLD_TEST(pool_captures, memory_freed_on_a_captured_stream_comes_back_after_its
     end_whole(w, S(0), NULL);
     kit_alloc_used(w, block_bytes, S(1), 10);
     EXPECT_STATS(w, stream_waits, 1);
-}
-
-KIT_SETTING(fence_no_context, w->pool_config.allow_context_fences = -1);
-
-/* Also where nothing is left to wait for on the stream, and no call names it during the capture. */
-KIT_EACH(pool_captures, of_a_stream_that_a_call_named_before_is_noticed, int, fences, 2,
-         kit_open_with(w, 8 * MEND_MIB, fences ? NULL : fence_no_context))
-{
-    kit_free(w, kit_alloc(w, 512, S(0)), S(0));
-    kit_alloc(w, 5 * MEND_MIB, S(1));
-    kit_leave_in_flight(w, block_bytes, S(1), 1000, MEND_NO_STREAM);
-    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
-    kit_begin_capture(w, S(0));
-    kit_expect_none(w, block_bytes, S(1), "Ending the capture");
-    EXPECT_ERROR(CAPTURING, mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
-    end_whole(w, S(0), NULL);
-    kit_alloc(w, block_bytes, S(1));
 }
 
 /* A graph ends, whose slot has seen the next capture of its stream. */

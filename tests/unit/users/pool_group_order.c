@@ -1,8 +1,5 @@
-/* Captures of three streams that wait for each other at random: no kernel of a graph meets memory
- * that an unordered one uses, and memory goes from stream to stream where the graph orders them. */
-#include <string.h>
+/* Captures of several streams that wait for each other. */
 
-#include "pool/pool.h"
 #include "tests/support/kit.h"
 
 /* Of a block of the group that a branch used: as frameworks do that name it. */

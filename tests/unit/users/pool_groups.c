@@ -32,23 +32,6 @@ WORLD_TEST(pool_groups, chunks_of_a_group_are_for_its_own_requests_until_it_ends
     EXPECT_OK(mend_audit(w->pool));
 }
 
-/* Two branches of a graph run beside each other. */
-WORLD_TEST(pool_groups, another_stream_of_the_group_does_not_get_it)
-{
-    mend_group *group = kit_begin_group(w, MEND_EVERY_STREAM);
-    kit_begin_capture(w, S(0));
-    EXPECT_OK(mend_sim_stream_wait(w->sim, S(1), S(0)));
-    void *block = kit_leave_in_flight(w, block_bytes, S(0), 1000, S(0));
-    void *other = kit_alloc(w, 3 * MEND_MIB, S(1));
-    kit_expect_none(w, block_bytes, S(1), "Ending the capture in progress and releasing");
-    kit_use(w, S(1), other, 3 * MEND_MIB, 10);
-    EXPECT_PTR_EQ(block, kit_alloc(w, block_bytes, S(0)));
-    EXPECT_OK(mend_sim_stream_wait(w->sim, S(0), S(1)));
-    mend_sim_graph *graph = kit_end_captured_group(w, S(0), group);
-    kit_launch_graph(w, graph, S(2));
-    mend_sim_graph_destroy(w->sim, graph);
-}
-
 /* The graph orders the branches. What is freed later is not covered by an order that was found. */
 WORLD_TEST(pool_groups, another_stream_of_a_capture_gets_what_its_graph_puts_before)
 {

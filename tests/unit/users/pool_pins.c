@@ -113,31 +113,6 @@ static void expect_in_one_chunk(const mend_world *w, const void *block, uint64_t
     EXPECT_TRUE(chunk != NULL && chunk->pins == 1);
 }
 
-/* Free ends of neighbours, and small empty chunks, hold it only together. */
-SMALL_TEST(pool_pins, a_block_in_one_chunk_crosses_no_edge)
-{
-    void *first = kit_alloc(w, CHUNK / 2, S(0));
-    void *others[4];
-    kit_alloc_row(w, others, 4, CHUNK, S(0));
-    kit_free(w, others[0], S(0));
-    char *across = in_one_chunk(w, CHUNK * 3 / 4, 512);
-    char *half = in_one_chunk(w, CHUNK / 2, 512);
-    expect_in_one_chunk(w, half, CHUNK / 2);
-    expect_in_one_chunk(w, across, CHUNK * 3 / 4);
-    kit_free(w, first, S(0));
-    kit_free(w, half, S(0));
-    kit_free(w, across, S(0));
-    for (int i = 1; i < 4; i++) {
-        kit_free(w, others[i], S(0));
-    }
-    EXPECT_STATS(w, pinned_bytes, 0);
-    char *large = in_one_chunk(w, CHUNKS * CHUNK, 512); /* gives all chunks back for one */
-    expect_in_one_chunk(w, large, CHUNKS * CHUNK);
-    EXPECT_STATS(w, chunks, 1);
-    kit_free(w, large, S(0));
-    kit_expect_trim(w, 0, CHUNKS * CHUNK);
-}
-
 /* Others hold a little of the device, which the pool does not know: the limit lacks room, the
  * driver refuses, and what it can give lacks room. */
 SMALL_TEST(pool_pins, a_block_in_one_chunk_is_made_beside_memory_of_others)

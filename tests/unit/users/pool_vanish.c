@@ -52,25 +52,6 @@ MAY_VANISH_TEST(pool_vanish, nobody_asks_about_a_stream_that_ended)
     EXPECT_OK(mend_sim_stream_create(w->sim, NULL, &S(0)));
 }
 
-/* It need only live until the block is freed. Where it ended before, against the rules, the context
- * is waited for. */
-KIT_EACH(pool_vanish, a_declared_user_that_ended_is_not_forgotten, uint64_t, too_early, 2,
-         kit_open_with(w, 8 * MEND_MIB, may_vanish))
-{
-    void *block = kit_alloc(w, block_bytes, S(1));
-    EXPECT_OK(mend_record_stream(w->pool, block, S(0)));
-    kit_use(w, S(0), block, block_bytes, 1000);
-    if (too_early) {
-        vanish(w, 0);
-        kit_alloc(w, 512, S(0)); /* the new stream must not stand in for the old */
-        mend_world_check(w);
-    }
-    kit_free(w, block, S(1));
-    vanish(w, 0);
-    take_over(w, S(1));
-    expect_waits(w, 1 - too_early, too_early);
-}
-
 /* Freed on a captured stream: no fence can be recorded before the stream is named again. */
 KIT_EACH(pool_vanish, memory_freed_in_a_capture_comes_back_when_its_graph_is_destroyed, int, i, 4,
          kit_open_with(w, 8 * MEND_MIB, may_vanish))
