@@ -24,8 +24,8 @@ const trial_config trial_config_default = {
 /* ---- its world ------------------------------------------------------------------------------- */
 
 /* Ways in which a pool learns of the capture of a stream, see physical/waits.h: the legacy stream
- * tells of blocking ones, groups that are begun are watched, and streams are asked for which
- * something is left to wait for, or which were captured before; and captures that are served. */
+ * tells of blocking ones, groups that are begun are watched, and streams are asked that a call
+ * named, or which were captured before; and captures that are served. */
 static bool pool_must_know(const trial *t, int pool, const trial_stream *stream)
 {
     const mend_streams *streams = &t->pools[pool].pool->heap.streams;
@@ -40,7 +40,7 @@ static bool pool_must_know(const trial *t, int pool, const trial_stream *stream)
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count && !must_know; i++) {
         const mend_stream_state *state = &streams->items[i];
         bool is_asked = (state->seen_captured && (state->group == 0 || !streams->verify)) ||
-                        (!streams->verify && (every || (state->open && state->group == 0)));
+                        (!streams->verify && (every || state->group == 0));
         bool is_served = (state->group & MEND_GROUP_OF_CAPTURE) != 0 && state->seen_captured &&
                          state->handle == stream->handle;
         must_know = state->known && ((state->id == stream->id && is_asked) || is_served);

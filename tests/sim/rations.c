@@ -263,14 +263,25 @@ static uint64_t idle_bytes(trial *t, int pool)
     return empty_bytes(t, pool, is_quiet(t) ? MEND_FREE_STREAMS : MEND_FREE_IDLE);
 }
 
+/* Zeros of destroyed ranges alone, which go back behind the work. */
+static uint64_t ended_zeros(const trial *t, int pool)
+{
+    bool any_lives = false;
+    for (int i = 0; i < TRIAL_RANGES; i++) {
+        any_lives |= t->ranges[i].range != NULL && t->ranges[i].pool == pool;
+    }
+    return any_lives ? 0 : t->pools[pool].pool->heap.ranges.zeros_bytes;
+}
+
 uint64_t trial_room_with_peer_pools(trial *t, int pool, bool made_again)
 {
     const mend_stats stats = trial_stats(t, pool);
     const bool is_sure = !has_file(t) && !trial_holds_memory_for_graphs(t);
     uint64_t idle = 0;
     for (int i = 0; i < t->pool_count && is_sure; i++) {
-        idle +=
-            i == pool || trial_any_was_exported(t, i) ? 0 : empty_bytes(t, i, MEND_FREE_STREAMLESS);
+        idle += i == pool || trial_any_was_exported(t, i)
+                    ? 0
+                    : empty_bytes(t, i, MEND_FREE_STREAMLESS) + ended_zeros(t, i);
     }
     const uint64_t own = trial_holds_memory_for_graphs(t) ? 0 : stats.free_empty_bytes;
     const uint64_t given = made_again ? own : 0;

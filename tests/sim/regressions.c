@@ -574,8 +574,27 @@ HOLDS(sim_regressions, a_peer_pool_pays_what_one_chunk_owes, "peer_pool 1, keep_
       "ALLOC size 224 / SIBLING_ALLOC slot 2 size 221 / FOREIGN amount 122 / FREE / FREE slot 2 / "
       "ALLOC size 224 amount 16")
 
-/* Seed 1008: one page less was free than the limit allowed; the commit ended when it had given that
- * back, too. */
+/* Seed 1008: a page less was free than the limit allowed, and the commit ended one plan early. */
 HOLDS(sim_regressions, a_commit_gives_back_for_the_limit_and_for_the_device, "limit_percent 50",
       "ALLOC / SLEEP / ROOM slot 1 / SET_LIMIT / FOREIGN amount 1 / RANGE_CREATE size 3 amount 251 "
       "/ LATE_EVENTS / COMMIT alignment 11")
+
+/* Seed 148: memory behind work took room in the limit, and hid what the device lacked. */
+HOLDS(sim_regressions, a_peer_pool_gives_what_own_work_leaves_too_little_for,
+      "no_stream_waits 1, thread_streams 1, peer_pool 1",
+      "GROUP_CREATE / ALLOC slot 31 amount 1 / SIBLING_ALLOC slot 32 / FOREIGN amount 247 / FREE "
+      "slot 31 / FREE slot 32 / ALLOC_IN size 110 / FOREIGN / GROUP_RELEASE / ALLOC stream 5 size "
+      "239")
+
+/* Seed 1493: the peer pool did not wait, whose part was enough with the pool's own. */
+HOLDS(sim_regressions, a_peer_pool_waits_for_what_a_wake_owes,
+      "device_pages 16, peer_pool 1, low_pressure_percent 100, keep_free_percent 10",
+      "ALLOC size 225 / SLEEP / ALLOC slot 31 size 226 / SIBLING_ALLOC slot 32 / FOREIGN amount "
+      "247 / FREE slot 31 / FREE slot 32 amount 5 / WAKE")
+
+/* Seed 99: in one chunk it needs more, in whole pages, than the device was known to lack. */
+HOLDS(sim_regressions, nobody_waits_for_what_one_chunk_cannot_have,
+      "device_pages 16, chunk_pages 8, threads 2, thread_streams 1, peer_pool 1",
+      "RANGE_CREATE amount 1 / COMMIT / SIBLING_ALLOC slot 31 / ALLOC / FOREIGN amount 247 / FREE "
+      "slot 31 / CAPTURE_BEGIN stream 8 / COMMIT alignment 1 / CAPTURE_END stream 8 / FOREIGN / "
+      "ALLOC slot 9 size 166 amount 16")

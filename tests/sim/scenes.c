@@ -91,7 +91,7 @@ void trial_draw_scenes(trial_random *places, size_t count, const trial_config *c
 enum behind { BLOCK, ONE_CHUNK, OF_GROUP, PAGES, PAGES_APART, WAKES, OVER_LIMIT, ZEROS, BEHINDS };
 enum { MOST_OF_SCENE = 32, LONG = 3, HOME = 0, NO_STREAM = 5, WAITED = 6, ALL = 255 };
 /* Slots. Those of blocks: 0 modulo 3 has the first tag, which sleeps. */
-enum { SLEEPER = 30, OWN = 31, THEIRS = 32, MORE = 34, ASKED = 35, BESIDE = 37, RANGE = 0 };
+enum { SLEEPER = 30, OWN = 31, THEIRS = 32, MORE = 34, ASKED = 35, BESIDE = 37, RANGE = 0, NAMED };
 
 typedef struct behind_scene {
     trial_random *random;
@@ -165,7 +165,8 @@ static void begin_behind(behind_scene *s, enum behind kind)
 
 static void free_behind(behind_scene *s, uint8_t slot, int stream)
 {
-    const uint8_t how = trial_random_below(s->random, 3) == 0 ? NO_STREAM : HOME;
+    const bool names_none = s->is_captured || trial_random_below(s->random, 3) == 0;
+    const uint8_t how = names_none ? NO_STREAM : HOME;
     add(s,
         (operation){
             .kind = OP_FREE, .slot = slot, .stream = (uint8_t)(s->stream + stream), .amount = how});
@@ -187,6 +188,11 @@ static void leave_behind_work(behind_scene *s, enum behind kind)
         add(s, (operation){.kind = OP_SET_LIMIT, .amount = 16});
     }
     add(s, (operation){.kind = OP_ALLOC, .slot = BESIDE, .stream = s->stream, .size = 3});
+    if (s->is_captured) { /* the pool knows the stream, and its peer pool does not */
+        const uint8_t stream = (uint8_t)(s->stream + 2);
+        add(s, (operation){.kind = OP_ALLOC, .slot = NAMED, .stream = stream, .size = 3});
+        add(s, (operation){.kind = OP_FREE, .slot = NAMED, .stream = stream});
+    }
     add(s, (operation){.kind = OP_FOREIGN, .amount = ALL});
     free_behind(s, OWN, 0);
     free_behind(s, THEIRS, 1);
@@ -248,7 +254,7 @@ static void draw_behind(behind_scene *s)
     s->own = (uint8_t)(1 + trial_random_below(s->random, 3));
     s->theirs = (uint8_t)(1 + trial_random_below(s->random, 3));
     s->has_more = trial_random_below(s->random, 3) == 0;
-    s->is_captured = kind != OF_GROUP && trial_random_below(s->random, 6) == 0;
+    s->is_captured = kind != OF_GROUP && trial_random_below(s->random, 4) == 0;
     const uint32_t all = s->own + s->theirs * (s->has_more ? 2u : 1u);
     s->asked = (uint8_t)(1 + (trial_random_below(s->random, 2) == 0
                                   ? all - 1 + trial_random_below(s->random, 2)
@@ -272,8 +278,10 @@ void trial_draw_behind_work(uint64_t seed, size_t count, trial_config *config, o
     config->quiet = 0;
     config->file_percent = 0;
     config->streams = config->streams < 3 ? 3 : config->streams;
+    config->blocking = 0;
+    config->unfenced_pages = config->unfenced_pages == 0 ? 1 : config->unfenced_pages;
     config->no_stream_waits |= trial_random_below(&random, 2);
-    config->keep_free_percent = trial_random_below(&random, 3) == 0 ? 25 : 0;
+    config->keep_free_percent = trial_random_below(&random, 3) == 0 ? 10 : 0;
     behind_scene s = {.random = &random, .config = config, .ops = ops};
     while (s.at + 2 * MOST_OF_SCENE < count) {
         draw_behind(&s);

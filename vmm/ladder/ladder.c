@@ -34,6 +34,7 @@ typedef struct climb {
     bool lacks_addresses;      /* the last search found memory, but no addresses */
     bool is_captured;          /* a capture forbids waits, as far as the pool can ask */
     mend_need need;            /* what the device lacked in the last search; 0 bytes: nothing */
+    bool is_exact;             /* that is known, and not only what all free memory would leave */
     mend_thread_error *answer; /* why the last complete search found nothing */
     bool has_turn;             /* this thread has both locks, to make room */
     mark before;               /* when it got them */
@@ -173,8 +174,15 @@ static void note_shortage(climb *c)
     mend_heap *heap = c->heap;
     const mend_shortage *shortage = &heap->shortage;
     c->lacks_addresses = c->waits_on_host && shortage->no_addresses != MEND_DRIVER_OK;
-    c->need = (mend_need){.bytes = mend_attainable_lack(heap, shortage->refused_bytes),
-                          .whole_bytes = shortage->refused_bytes};
+    /* Free memory that is behind work takes room in the limit, so that nothing was refused. */
+    const uint64_t unasked_bytes =
+        shortage->refused_bytes == 0 ? mend_report_device_lacks_bytes(heap, c->request) : 0;
+    c->need = (mend_need){
+        .bytes = mend_attainable_lack(heap, shortage->refused_bytes) + unasked_bytes,
+        .whole_bytes = unasked_bytes > 0 ? shortage->device_free_bytes + unasked_bytes
+                                         : shortage->refused_bytes,
+    };
+    c->is_exact = shortage->refused_bytes > 0;
     if (!c->waits_on_host) {
         return;
     }
@@ -461,12 +469,12 @@ static mend_outcome ask_at_last(climb *c, bool may_wait)
 }
 
 /* Whether what peer pools would get by waits may be enough, with what the pool would get by its
- * own. A block lacks no more than the search has said; a commit may lack more for later gaps. */
+ * own. */
 static mend_outcome ask_whether_waits_help(climb *c, bool *may_help)
 {
     const mend_request *request = c->request;
     const uint64_t waiting_bytes = c->asked.waiting_bytes;
-    *may_help = c->lacks_addresses || (request->pages == NULL && waiting_bytes >= c->need.bytes);
+    *may_help = c->lacks_addresses || (c->is_exact && waiting_bytes >= c->need.bytes);
     if (*may_help || c->is_captured) {
         return MEND_NOTHING;
     }

@@ -230,6 +230,10 @@ uint64_t mend_report_group_bytes(const mend_heap *heap);
 /* Whether the request would not fit even if all free memory were joined. */
 bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request);
 
+/* What the device is known to lack, where the limit would allow the request if all free memory were
+ * joined. */
+uint64_t mend_report_device_lacks_bytes(const mend_heap *heap, const mend_request *request);
+
 /* How many bytes the request lacks: this much more in free chunks that its stream may use, or in
  * room to create, would be enough. At least a page. The caller holds `state`; no driver call. */
 uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *request);

@@ -309,7 +309,8 @@ static bool can_be_made_again(const mend_heap *heap, const mend_request *request
 {
     const uint64_t owed_bytes = request->pages != NULL ? mend_zeros_owed_bytes(heap) : 0;
     return empty_bytes + mend_budget_room_bytes(heap) >=
-           request->size_bytes + mend_budget_over_bytes(heap) + owed_bytes;
+           mend_align_up(request->size_bytes, heap->device.granularity_bytes) +
+               mend_budget_over_bytes(heap) + owed_bytes;
 }
 
 bool mend_largest_would_serve(mend_heap *heap, const mend_request *refused,

@@ -197,10 +197,23 @@ static const mend_span *emptiest_holder(const mend_heap *heap, uint64_t *free_mo
 
 /* ---- what would help ------------------------------------------------------------------------- */
 
+/* What could be free if so much was held, or what is. */
+static uint64_t free_within(const mend_heap *heap, uint64_t limit_bytes)
+{
+    return mend_max_u64(limit_bytes, heap->chunks.reserved_bytes) - mend_heap_awake_bytes(heap);
+}
+
 bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request)
 {
-    uint64_t most_bytes = mend_max_u64(mend_budget_limit(heap), heap->chunks.reserved_bytes);
-    return request->size_bytes > most_bytes - mend_heap_awake_bytes(heap);
+    return request->size_bytes > free_within(heap, mend_budget_limit(heap));
+}
+
+uint64_t mend_report_device_lacks_bytes(const mend_heap *heap, const mend_request *request)
+{
+    const uint64_t size_bytes = request->size_bytes;
+    const uint64_t there_bytes = free_within(heap, mend_budget_limit(heap));
+    const bool is_within_limit = size_bytes <= free_within(heap, mend_budget_limit_of_chunks(heap));
+    return is_within_limit ? size_bytes - mend_min_u64(there_bytes, size_bytes) : 0;
 }
 
 /* What may still be created for a request, in complete pages; 0 if the driver refused. */

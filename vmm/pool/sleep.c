@@ -139,7 +139,7 @@ static mend_outcome wake_beside_peer_pools(void *context)
  * this would give may be enough. */
 static mend_outcome wake_behind_work(waker *w)
 {
-    const uint64_t own_bytes = mend_ladder_waiting_bytes(&w->pool->heap);
+    uint64_t own_bytes = mend_ladder_waiting_bytes(&w->pool->heap);
     mend_outcome outcome = MEND_NOTHING;
     w->order.waits = own_bytes > 0 && own_bytes + w->asked.waiting_bytes >= w->lack.bytes;
     if (w->order.waits) {
@@ -149,7 +149,8 @@ static mend_outcome wake_behind_work(waker *w)
             outcome = after_peer_pools(w, false);
         }
     }
-    return outcome == MEND_NOTHING && w->asked.waiting_bytes >= w->lack.need.bytes
+    own_bytes = mend_ladder_waiting_bytes(&w->pool->heap); /* left for less than what is owed */
+    return outcome == MEND_NOTHING && own_bytes + w->asked.waiting_bytes >= w->lack.need.bytes
                ? after_peer_pools(w, true)
                : outcome;
 }

@@ -4,7 +4,6 @@
 
 #include "driver/driver.h"
 #include "lab/driver/kernels.h"
-#include "driver/cuda_state.h"
 #include "tests/support/test.h"
 
 MEND_TEST(driver_cuda, kernels_are_launched_small_enough_to_run_side_by_side)
