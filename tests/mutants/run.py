@@ -69,7 +69,8 @@ class Programs:
 
     def filter(self, program, tests):
         """What chooses some tests; those of a whole suite without its sweeps, which take long."""
-        sweeps = [sweep for sweep in self.sweeps if sweep not in tests]
+        sweeps = [sweep for sweep in self.sweeps
+                  if not any(fnmatch.fnmatch(test, sweep) for test in tests)]
         return (f"--gtest_filter={':'.join(tests)}" +
                 (f"-{':'.join(sweeps)}" if program == "unit" else ""))
 
