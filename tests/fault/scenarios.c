@@ -40,14 +40,14 @@ const scenario scenarios[] = {
     {"extension_with_moved_chunks", {ALLOC, 3, 0, CHUNKS(5)},
      .way = {.placed_by_extension = 1, .chunks_moved = 2},
      STEPS({ALLOC, 0, 0, CHUNKS(3)}, {ALLOC, 1, 0, CHUNKS(3)}, {ALLOC, 2, 0, CHUNKS(3)},
-           {FREE, 0, 0, 0}, {FREE, 2, 0, 0})},
+           {FREE, 0, 0, 0}, {FREE, 2, 0, 0}, {LIMIT, 0, 0, CHUNKS(10)})},
     {"extension_with_creation", {ALLOC, 2, 0, CHUNKS(5)},
      .way = {.placed_by_extension = 1, .chunks_created = 2},
      STEPS({ALLOC, 0, 0, CHUNKS(3)}, {ALLOC, 1, 0, CHUNKS(3)}, {FREE, 1, 0, 0})},
     {"extension_with_moved_and_created_chunks", {ALLOC, 3, 0, CHUNKS(8)},
      .way = {.placed_by_extension = 1, .chunks_moved = 3, .chunks_created = 2},
      STEPS({ALLOC, 0, 0, CHUNKS(3)}, {ALLOC, 1, 0, CHUNKS(3)}, {ALLOC, 2, 0, CHUNKS(3)},
-           {FREE, 0, 0, 0}, {FREE, 2, 0, 0})},
+           {FREE, 0, 0, 0}, {FREE, 2, 0, 0}, {LIMIT, 0, 0, CHUNKS(11)})},
 
     /* Free ends of chunks, continued elsewhere. */
     {"ends_of_two_chunks", {ALLOC, 0, 0, KIB(32)}, .way = {.placed_by_alias = 1, .events = 1},
