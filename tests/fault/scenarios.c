@@ -22,7 +22,7 @@ const scenario scenarios[] = {
      STEPS(RUN_WITHOUT_GROWTH(0, 1), RUN_WITHOUT_GROWTH(2, 3), {FREE, 0, 0, 0}, {FREE, 2, 0, 0})},
     {"fresh_with_moved_and_created_chunks", {ALLOC, 2, 0, CHUNKS(5)},
      .way = {.placed_at_new_address = 1, .chunks_moved = 3, .chunks_created = 2},
-     STEPS(RUN_WITHOUT_GROWTH(0, 1), {FREE, 0, 0, 0})},
+     STEPS(RUN_WITHOUT_GROWTH(0, 1), {FREE, 0, 0, 0}, {LIMIT, 0, 0, CHUNKS(7)})},
     /* Half of the device is free, and a little is created beside 59 chunks. */
     {"creation_that_spares_a_move", {ALLOC, 5, 0, CHUNKS(1) + KIB(4)}, .device_bytes = 8 * MEND_MIB,
      .way = {.placed_at_new_address = 1, .chunks_created = 2, .moves_avoided = 1},
@@ -40,14 +40,14 @@ const scenario scenarios[] = {
     {"extension_with_moved_chunks", {ALLOC, 3, 0, CHUNKS(5)},
      .way = {.placed_by_extension = 1, .chunks_moved = 2},
      STEPS({ALLOC, 0, 0, CHUNKS(3)}, {ALLOC, 1, 0, CHUNKS(3)}, {ALLOC, 2, 0, CHUNKS(3)},
-           {FREE, 0, 0, 0}, {FREE, 2, 0, 0})},
+           {FREE, 0, 0, 0}, {FREE, 2, 0, 0}, {LIMIT, 0, 0, CHUNKS(10)})},
     {"extension_with_creation", {ALLOC, 2, 0, CHUNKS(5)},
      .way = {.placed_by_extension = 1, .chunks_created = 2},
      STEPS({ALLOC, 0, 0, CHUNKS(3)}, {ALLOC, 1, 0, CHUNKS(3)}, {FREE, 1, 0, 0})},
     {"extension_with_moved_and_created_chunks", {ALLOC, 3, 0, CHUNKS(8)},
      .way = {.placed_by_extension = 1, .chunks_moved = 3, .chunks_created = 2},
      STEPS({ALLOC, 0, 0, CHUNKS(3)}, {ALLOC, 1, 0, CHUNKS(3)}, {ALLOC, 2, 0, CHUNKS(3)},
-           {FREE, 0, 0, 0}, {FREE, 2, 0, 0})},
+           {FREE, 0, 0, 0}, {FREE, 2, 0, 0}, {LIMIT, 0, 0, CHUNKS(11)})},
 
     /* Free ends of chunks, continued elsewhere. */
     {"ends_of_two_chunks", {ALLOC, 0, 0, KIB(32)}, .way = {.placed_by_alias = 1, .events = 1},
@@ -113,11 +113,12 @@ const scenario scenarios[] = {
      STEPS({ALLOC, 0, 0, CHUNKS(3)}, {USE, 0, 0, 0}, {FREE_ANYWHERE, 0, 0, 0})},
     {"retired_mappings_unmapped_first", {ALLOC, 5, 0, CHUNKS(2)},
      .way = {.placed_at_new_address = 1, .chunks_created = 2, .events = 1, .unmaps_retired = true},
-     STEPS(RUN_WITHOUT_GROWTH(0, 1), {USE, 0, 0, 0}, {FREE, 0, 0, 0}, {ALLOC, 4, 0, CHUNKS(5)},
-           {WAIT, 0, 0, 0})},
+     STEPS(RUN_WITHOUT_GROWTH(0, 1), {USE, 0, 0, 0}, {FREE, 0, 0, 0}, {LIMIT, 0, 0, CHUNKS(8)},
+           {ALLOC, 4, 0, CHUNKS(5)}, {WAIT, 0, 0, 0})},
     {"retired_mappings_in_flight", {ALLOC, 5, 0, CHUNKS(2)},
      .way = {.placed_at_new_address = 1, .chunks_created = 2, .events = 1},
-     STEPS(RUN_WITHOUT_GROWTH(0, 1), {USE, 0, 0, 0}, {FREE, 0, 0, 0}, {ALLOC, 4, 0, CHUNKS(5)})},
+     STEPS(RUN_WITHOUT_GROWTH(0, 1), {USE, 0, 0, 0}, {FREE, 0, 0, 0}, {LIMIT, 0, 0, CHUNKS(8)},
+           {ALLOC, 4, 0, CHUNKS(5)})},
 
     /* High and critical pressure. */
     {"closing_a_page", {ALLOC, 2, 0, KIB(14)}, /* begins behind the other, and ends with a page */
@@ -287,7 +288,8 @@ const scenario scenarios[] = {
      STEPS({ALLOC, 0, 0, CHUNKS(3)}, {USE, 0, 0, 0}, {FREE_ANYWHERE, 0, 0, 0})},
     {"trim_retired_mappings", {TRIM, 0, 0, 0},
      .way = {.chunks_released = 5, .events = 1, .unmaps_retired = true},
-     STEPS(RUN_WITHOUT_GROWTH(0, 1), {FREE, 0, 0, 0}, {ALLOC, 2, 0, CHUNKS(5)}, {FREE, 2, 0, 0})},
+     STEPS(RUN_WITHOUT_GROWTH(0, 1), {FREE, 0, 0, 0}, {LIMIT, 0, 0, CHUNKS(8)},
+           {ALLOC, 2, 0, CHUNKS(5)}, {FREE, 2, 0, 0})},
     {"trim_reservations", {TRIM, 0, 0, 0}, .device_bytes = 16 * MEND_MIB,
      .way = {.chunks_released = 48, .events = 1, .returns_addresses = true},
      STEPS({ALLOC, 0, 0, CHUNKS(24)}, {ALLOC, 1, 0, CHUNKS(24)}, {FREE, 0, 0, 0}, {FREE, 1, 0, 0},

@@ -97,6 +97,12 @@ uint64_t mend_space_lent_at(const mend_space *borrower, uint64_t address);
  * False: it stays. */
 bool mend_space_disown(mend_space *space, uint64_t address);
 
+/* Whether the driver has refused addresses, and still lacks some. */
+static inline bool mend_space_has_few(const mend_space *space)
+{
+    return space->ask_bytes < space->reserve_bytes || space->ask_bytes >= space->refused_bytes;
+}
+
 /* Number of unmapped bytes from `address` on; the gap may begin before it. */
 uint64_t mend_space_free_from(const mend_space *space, uint64_t address);
 

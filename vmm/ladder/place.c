@@ -126,15 +126,12 @@ static mend_outcome create_to_avoid_moves(mend_heap *heap, const mend_request *r
     const mend_plan_rules without_moves = {.may_extend = true, .may_create = true};
     mend_plan plan = {0};
     mend_outcome outcome = MEND_NOTHING;
-    const uint64_t avoided = moves->moved_count;
-    if (mend_headroom_allows(heap, 0, avoided) &&
-        mend_plan_find(heap, request, without_moves, &plan) &&
-        mend_headroom_allows(heap, plan.create_bytes, avoided)) {
+    if (mend_headroom_allows(heap, 0) && mend_plan_find(heap, request, without_moves, &plan) &&
+        mend_headroom_allows(heap, plan.create_bytes)) {
         mend_shortage before = heap->shortage;
         mend_plan_clear(moves);
         outcome = carry_out(heap, request, true, &plan, span);
         if (outcome == MEND_PLACED) {
-            mend_headroom_note_moves(heap, avoided);
             heap->counters.moves_avoided++;
         } else if (outcome == MEND_NOTHING) {
             mend_headroom_note_refusal(heap);

@@ -219,7 +219,6 @@ typedef struct mend_usage_peaks {
 /* Whether to create memory instead of moving chunks. */
 typedef struct mend_headroom {
     uint64_t most_live_bytes;
-    uint64_t moves;              /* chunks that were moved, or creations avoided that, ever */
     uint64_t window_start_bytes; /* total of allocated bytes when it began */
     bool was_refused;            /* the driver refused a creation in this window */
 } mend_headroom;

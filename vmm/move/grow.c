@@ -323,7 +323,6 @@ static void commit(transaction *t)
             mend_waits_add_all(room, &waits, &at->claim.waits);
             mend_retire_claim(heap, at);
             heap->counters.chunks_moved++;
-            mend_headroom_note_moves(heap, 1);
         }
         mend_layout_attach(heap, at, t->zone_number, t->parts[i].address, &waits);
     }

@@ -244,68 +244,45 @@ void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes)
     }
 }
 
-void mend_headroom_note_moves(mend_heap *heap, uint64_t count)
+/* Whether the program has needed nearly all of the limit. Then what is left is for requests that
+ * lack memory, and blocks lie as closely as they can. */
+static bool needs_all(const mend_heap *heap)
 {
-    heap->budget.headroom.moves += count;
+    const uint64_t limit = mend_budget_limit(heap);
+    return mend_budget_is_nearly_used(heap) ||
+           heap->budget.headroom.most_live_bytes > limit - percent_of(limit, CLOSE_PERCENT);
 }
 
-/* What may be created beyond the headroom, because moves cost as much. Not without
- * bound: where memory is idle late and in pieces, moves come with each request, whatever is
- * created. */
-static uint64_t most_paid_bytes(const mend_heap *heap)
+/* How much may be reserved so that chunks need not move. What is created now can be moved later, so
+ * it takes nothing from a later request: only what live blocks trap does. Not without bound: where
+ * memory is idle late and in pieces, moves come with each request, whatever is created. And little
+ * where the program wants the least memory. */
+static uint64_t most_bytes(const mend_heap *heap)
 {
-    return heap->budget.headroom.most_live_bytes / PAID_OF_LIVE;
+    const uint64_t live = heap->budget.headroom.most_live_bytes;
+    const bool has_more = heap->config.tightness < MEND_TIGHTNESS_LEVELS && !needs_all(heap);
+    return live + percent_of(live, HEADROOM_PERCENT) + (has_more ? live / MORE_OF_LIVE : 0);
 }
 
-static uint64_t paid_by(const mend_heap *heap, uint64_t moves)
+/* Not where addresses are few: a chunk that moves leaves its own. */
+static bool may_reserve(const mend_heap *heap, uint64_t create_bytes)
 {
-    uint64_t usual = mend_budget_usual_chunk(heap, MEND_ZONE_LARGE);
-    return mend_min_u64(moves * (usual / MOVES_OF_CREATION), most_paid_bytes(heap));
+    const uint64_t kept = needs_all(heap) ? percent_of(mend_budget_limit(heap), FULL_PERCENT) : 0;
+    return !mend_space_has_few(&heap->space) &&
+           mend_budget_room_bytes(heap) >= create_bytes + kept &&
+           heap->chunks.reserved_bytes + create_bytes <= most_bytes(heap);
 }
 
-/* So much more may be reserved in any case. */
-static uint64_t with_headroom(uint64_t live_bytes)
+bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes)
 {
-    return live_bytes + live_bytes / 100 * HEADROOM_PERCENT;
-}
-
-/* The last part of the limit is for requests that lack memory. */
-static bool leaves_enough(const mend_heap *heap, uint64_t create_bytes)
-{
-    uint64_t kept = mend_budget_limit(heap) / 100 * FULL_PERCENT;
-    return mend_budget_room_bytes(heap) >= create_bytes + kept;
-}
-
-/* What is created now can be moved later, so it takes nothing from a later request: only what live
- * blocks trap does. So moves pay as long as the program has not used nearly all of the limit; and
- * not where it wants the least memory. */
-static bool may_pay(const mend_heap *heap)
-{
-    return heap->config.tightness < MEND_TIGHTNESS_LEVELS && !mend_budget_is_nearly_used(heap);
-}
-
-bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes, uint64_t avoided_moves)
-{
-    const mend_headroom *headroom = &heap->budget.headroom;
-    uint64_t wanted = heap->chunks.reserved_bytes + create_bytes;
-    assert(wanted > 0); /* there are chunks to move */
-    if (headroom->was_refused || !leaves_enough(heap, create_bytes) ||
-        mend_budget_pressure(heap) == MEND_PRESSURE_CRITICAL) {
-        return false;
-    }
-    uint64_t paid = may_pay(heap) ? paid_by(heap, headroom->moves + avoided_moves) : 0;
-    return wanted <= with_headroom(headroom->most_live_bytes) + paid;
+    assert(heap->chunks.reserved_bytes > 0); /* there are chunks to move */
+    return !heap->budget.headroom.was_refused && may_reserve(heap, create_bytes) &&
+           mend_budget_pressure(heap) != MEND_PRESSURE_CRITICAL;
 }
 
 bool mend_headroom_is_spent(const mend_heap *heap, uint64_t size_bytes)
 {
-    const uint64_t limit = mend_budget_limit(heap);
-    const uint64_t live = heap->budget.headroom.most_live_bytes;
-    const uint64_t wanted = heap->chunks.reserved_bytes + size_bytes;
-    const bool may_create = mend_budget_room_bytes(heap) >= size_bytes &&
-                            wanted <= with_headroom(live) + most_paid_bytes(heap);
-    return !may_create && !mend_budget_is_nearly_used(heap) &&
-           live <= limit - limit / 100 * CLOSE_PERCENT;
+    return !needs_all(heap) && !may_reserve(heap, size_bytes);
 }
 
 void mend_headroom_note_refusal(mend_heap *heap)

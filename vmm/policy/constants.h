@@ -113,14 +113,10 @@ enum { GAPS_OF_PAGE = 8 };
 /* Percent of the peak of live bytes. How much more may be reserved to avoid moves. */
 enum { HEADROOM_PERCENT = 4 };
 
-/* Moves, made or avoided, that pay for the creation of a usual chunk beyond that. An H200 moves a
- * chunk in 38 us and creates one in 31, whatever its size; the created chunk is moved later, too.
- */
-enum { MOVES_OF_CREATION = 2 };
-
-/* Part of the peak of live bytes: the most that moves pay for. Without this bound a recording that
- * names no stream reserves 24 times its peak; one that does is the same. */
-enum { PAID_OF_LIVE = 2 };
+/* Part of the peak of live bytes: how much more than that, while the program has not needed nearly
+ * all of the limit. Without this bound a recording that names no stream reserves 24 times its peak;
+ * one that does is the same. */
+enum { MORE_OF_LIVE = 2 };
 
 /* ---- what only the context covers ---------------------------------------------------------------
  */

@@ -128,11 +128,10 @@ enum { MEND_TIGHTNESS_LEVELS = 5 };
 void mend_tightness_apply(mend_heap *heap, int tightness);
 
 /*
- * A program whose sizes never fit the freed memory would move chunks for ever; a little more memory
- * ends that. So unless pressure is critical, a little more than the peak of live bytes may be
- * created. While the program never used nearly all of the limit, each chunk that was moved pays for
- * half a chunk, and so does each that a creation keeps from being moved: what a request would spend
- * on moves is spent on memory, which later requests need not move for.
+ * A program whose sizes never fit the freed memory would move chunks for ever; more memory ends
+ * that. So unless pressure is critical, what a request would move is created instead: up to half
+ * more than the peak of live bytes, or a little more once the program has needed nearly all of the
+ * limit.
  *
  * Guarded by the heap's `grow` lock.
  */
@@ -140,15 +139,12 @@ void mend_tightness_apply(mend_heap *heap, int tightness);
 /* Called when a large request needs room: updates the peak of live bytes, and ends the window. */
 void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes);
 
-/* Called after chunks were moved, or memory was created so that they were not. */
-void mend_headroom_note_moves(mend_heap *heap, uint64_t count);
+/* Whether this much may be created to avoid moves. */
+bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes);
 
-/* Whether this much may be created to avoid so many moves. */
-bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes, uint64_t avoided_moves);
-
-/* Whether the limit has no room to create this much instead of moving it, or moves can pay for no
- * more, and that will last: the program never needed nearly all of the limit. Then addresses are
- * kept in large pieces. Otherwise blocks lie as closely as they can. */
+/* Whether this much may not be created instead of moving it, and that will last: the limit or the
+ * bound is reached, and the program never needed nearly all of the limit. Then addresses are kept
+ * in large pieces. Otherwise blocks lie as closely as they can. */
 bool mend_headroom_is_spent(const mend_heap *heap, uint64_t size_bytes);
 
 /* Called after the driver refused to create it: then it is not asked again in this window. */

@@ -127,7 +127,7 @@ static bool open_random(random_world *w, uint64_t seed, uint64_t multiple)
 /* The block is read for a while after its free: its old mapping, too, is in use that long. */
 static void take(random_world *w)
 {
-    static const uint64_t largest_bytes[] = {64 * MEND_KIB, MEND_MIB, 16 * MEND_MIB, 96 * MEND_MIB};
+    static const uint64_t largest_bytes[] = {64 * MEND_KIB, MEND_MIB, 16 * MEND_MIB, 64 * MEND_MIB};
     const mend_stream stream = w->w.streams[below(w, 2)];
     uint64_t size_bytes = 1 + below(w, largest_bytes[below(w, 4)]);
     uint64_t alignment_bytes = below(w, 4) == 0 ? UINT64_C(8) * MEND_MIB << below(w, 2) : 512;

@@ -21,7 +21,7 @@ static void refresh(mend_world *w)
 #define MOVES_TEST(suite, name, ...)                                                               \
     KIT_CASE(suite, name, mend_world, w, kit_open_allowing(w, __VA_ARGS__), kit_close(w))
 
-MOVES_TEST(pool_moves, what_is_left_of_a_moved_chunk_waits_for_its_user, 16 * MEND_MIB, -1)
+MOVES_TEST(pool_moves, what_is_left_of_a_moved_chunk_waits_for_its_user, 5 * MEND_MIB, -1)
 {
     void *row[4];
     allocate_row(w, w->streams[0], row, 4);

@@ -38,6 +38,7 @@ static mend_heap heap_with_limit(uint64_t limit_bytes)
 {
     mend_heap heap = {.config = {.limit_bytes = limit_bytes}};
     heap.device.granularity_bytes = MEND_GRANULE_BYTES;
+    heap.space.refused_bytes = UINT64_MAX; /* of addresses: there are enough */
     mend_tightness_apply(&heap, 0);
     return heap;
 }
@@ -68,31 +69,65 @@ MEND_TEST(policy_budget, sizes_of_chunks_follow_what_the_device_can_give)
     EXPECT_U64_EQ(64 * MEND_MIB, mend_budget_usual_chunk(&heap, MEND_ZONE_LARGE));
 }
 
-static mend_heap heap_that_moved(uint64_t chunks)
+/* 10 GiB are live and reserved; bounds are 4 % of that more, and half of it besides. */
+static mend_heap heap_with_peak(uint64_t limit_bytes)
 {
-    mend_heap heap = heap_with_limit(100 * MEND_GIB);
+    mend_heap heap = heap_with_limit(limit_bytes);
     use_live(&heap, 10 * MEND_GIB);
     mend_headroom_note_request(&heap, 0);
-    mend_headroom_note_moves(&heap, chunks);
     return heap;
 }
 
-MEND_TEST(policy_budget, moves_that_creation_avoids_pay_as_those_that_were_made)
+MEND_TEST(policy_budget, half_more_than_the_peak_may_be_created_to_avoid_moves)
 {
-    mend_heap heap = heap_that_moved(8);
-    EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB, 0));
-    EXPECT_TRUE(mend_headroom_allows(&heap, MEND_GIB, 8));
-    EXPECT_FALSE(mend_headroom_allows(&heap, 2 * MEND_GIB, 8));
-    EXPECT_FALSE(mend_headroom_allows(&heap, 6 * MEND_GIB, 1000));
-    heap.budget.peaks.used_bytes[1] = 95 * MEND_GIB;
-    EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB, 8));
+    mend_heap heap = heap_with_peak(100 * MEND_GIB);
+    EXPECT_TRUE(mend_headroom_allows(&heap, 5 * MEND_GIB + MEND_GIB / 4));
+    EXPECT_FALSE(mend_headroom_allows(&heap, 5 * MEND_GIB + MEND_GIB / 2));
+    mend_headroom_note_refusal(&heap);
+    EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB));
 }
 
-MEND_TEST(policy_budget, headroom_is_spent_where_neither_the_limit_nor_moves_allow_more)
+MEND_TEST(policy_budget, to_avoid_moves_the_limit_is_filled)
 {
-    mend_heap heap = heap_that_moved(0);
+    mend_heap heap = heap_with_peak(12 * MEND_GIB);
+    EXPECT_TRUE(mend_headroom_allows(&heap, 2 * MEND_GIB));
+    EXPECT_FALSE(mend_headroom_allows(&heap, 2 * MEND_GIB + MEND_MIB));
+}
+
+MEND_TEST(policy_budget, a_little_is_created_to_avoid_moves_once_nearly_all_was_needed)
+{
+    mend_heap heap = heap_with_peak(14 * MEND_GIB);
+    EXPECT_TRUE(mend_headroom_allows(&heap, MEND_GIB));
+    heap.budget.peaks.used_bytes[1] = 13 * MEND_GIB;
+    EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB));
+    EXPECT_TRUE(mend_headroom_allows(&heap, MEND_GIB / 4));
+    heap = heap_with_peak(10 * MEND_GIB + MEND_GIB / 2); /* more than 95 % is live */
+    heap.chunks.reserved_bytes -= MEND_GIB;
+    EXPECT_TRUE(mend_headroom_allows(&heap, MEND_GIB + MEND_GIB / 4));
+    EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB + MEND_GIB / 3)); /* 2 % stay */
+}
+
+MEND_TEST(policy_budget, a_program_that_wants_the_least_memory_gets_a_little_to_avoid_moves)
+{
+    mend_heap heap = heap_with_peak(100 * MEND_GIB);
+    heap.config.tightness = MEND_TIGHTNESS_LEVELS;
+    EXPECT_TRUE(mend_headroom_allows(&heap, MEND_GIB / 4));
+    EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB / 2));
+}
+
+MEND_TEST(policy_budget, nothing_is_created_to_avoid_moves_where_addresses_are_few)
+{
+    mend_heap heap = heap_with_peak(100 * MEND_GIB);
+    heap.space.refused_bytes = 0;
+    EXPECT_FALSE(mend_headroom_allows(&heap, MEND_GIB / 4));
+    EXPECT_TRUE(mend_headroom_is_spent(&heap, MEND_GIB / 4));
+}
+
+MEND_TEST(policy_budget, headroom_is_spent_at_the_limit_and_at_its_bound)
+{
+    mend_heap heap = heap_with_peak(100 * MEND_GIB);
     use(&heap, 14 * MEND_GIB, 4 * MEND_GIB, 10 * MEND_GIB);
-    EXPECT_FALSE(mend_headroom_is_spent(&heap, MEND_GIB)); /* moves may pay for it yet */
+    EXPECT_FALSE(mend_headroom_is_spent(&heap, MEND_GIB)); /* it may be created yet */
     EXPECT_TRUE(mend_headroom_is_spent(&heap, 2 * MEND_GIB));
     heap.config.limit_bytes = 14 * MEND_GIB + MEND_GIB / 2;
     EXPECT_TRUE(mend_headroom_is_spent(&heap, MEND_GIB));

@@ -31,7 +31,7 @@ static void release(row *r, int from, int end)
     }
 }
 
-/* Moves two chunks away, so that nothing is mapped at their places. */
+/* Moves two chunks away, so that nothing is mapped at their places: nothing can be created then. */
 static bool open_with_gaps(row *r, uint64_t limit_mib)
 {
     if (!open_row(r, limit_mib, ROW)) {
@@ -39,10 +39,12 @@ static bool open_with_gaps(row *r, uint64_t limit_mib)
     }
     release(r, 8, 9);
     release(r, 10, 11);
+    EXPECT_RESULT(MEND_OK, mend_set_limit(r->w.pool, ROW * MEND_MIB));
     (void)kit_alloc(&r->w, 2 * MEND_MIB, r->w.streams[0]);
     EXPECT_U64_EQ(2, mend_world_stats(&r->w).chunks_moved);
     EXPECT_RESULT(MEND_OK, mend_trim(r->w.pool, UINT64_MAX, MEND_TRIM_IDLE, NULL));
     EXPECT_U64_EQ(0, mend_world_stats(&r->w).retired_bytes);
+    EXPECT_RESULT(MEND_OK, mend_set_limit(r->w.pool, limit_mib * MEND_MIB));
     return !mend_test_has_failed();
 }
 
@@ -78,6 +80,15 @@ GAPS_TEST(blocks_lie_closely_where_nearly_all_was_live, 16)
     release(r, 9, 10);
     release(r, 12, 13);
     EXPECT_TRUE(r->blocks[6] != request(r, 4));
+}
+
+GAPS_TEST(while_there_is_room_to_create_nothing_is_joined, 24)
+{
+    release(r, 6, 8);
+    release(r, 9, 10);
+    release(r, 12, 13);
+    EXPECT_TRUE(r->blocks[6] != request(r, 4));
+    EXPECT_U64_EQ(2, mend_world_stats(&r->w).chunks_moved);
 }
 
 /* The only run that can grow. */

@@ -98,7 +98,7 @@ WORLD_TEST(pool_captures, of_blocking_streams_nobody_knows_are_noticed)
 }
 
 KIT_TEST_IN(pool_captures, nothing_mapped_goes_while_one_is_known,
-            kit_open_with(w, 16 * MEND_MIB, NULL))
+            kit_open_with(w, 7 * MEND_MIB, NULL))
 {
     mend_group *group = kit_begin_group(w, S(0));
     kit_leave_in_flight(w, block_bytes, S(1), 1000, S(1));
