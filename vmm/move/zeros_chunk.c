@@ -79,7 +79,8 @@ static mend_result make_room(mend_heap *heap, uint64_t size_bytes)
         mend_attainable_learn(heap); /* others may have freed memory since */
     }
     const uint64_t limit_bytes = mend_budget_hard_limit(heap);
-    if (room_bytes(heap) < size_bytes) {
+    if (room_bytes(heap) < size_bytes &&
+        size_bytes - room_bytes(heap) <= heap->chunks.empty_bytes) {
         mend_process_failure()->result = MEND_OK;
         MEND_TRY(mend_trim_to(heap, limit_bytes - mend_min_u64(size_bytes, limit_bytes), 0,
                               &released_bytes));
