@@ -549,6 +549,16 @@ HOLDS(sim_regressions, others_that_gave_are_asked_again, "event_delay_ns 30, pee
       "RANGE_CREATE alignment 1 / ADVANCE / ROOM / RANGE_CREATE slot 1 alignment 1 amount 3 / "
       "COMMIT alignment 3 amount 118")
 
+/* Own memory and a peer's, both behind work, are enough together. */
+HOLDS(sim_regressions, a_wake_waits_for_its_pool_and_for_peers, "peer_pool 1, keep_free_percent 10",
+      "ALLOC size 225 / SLEEP / ALLOC slot 31 size 226 / SIBLING_ALLOC slot 32 size 224 / FOREIGN "
+      "amount 247 / FREE slot 31 amount 5 / FREE slot 32 amount 5 / WAKE")
+
+/* A search that released the lock went on in a run that was no longer there. */
+HOLDS(sim_regressions, a_walk_begins_again_where_runs_have_changed,
+      "device_pages 512, legacy 1, plain 1",
+      "ALLOC size 227 / ALLOC slot 2 / ALLOC slot 3 stream 1 size 212 / ALLOC slot 1 size 21")
+
 /* Free chunks become pages within the limit, if the peer pool gives what the device lacks. */
 HOLDS(sim_regressions, others_give_what_free_chunks_are_short_of, "device_pages 16, peer_pool 1",
       "SIBLING_ALLOC size 164 / ADD_CALLBACK / RANGE_CREATE slot 2 size 3 amount 4 / FREE / ALLOC "
