@@ -429,11 +429,6 @@ HOLDS(
     "ALLOC size 51 / ALLOC slot 1 size 132 alignment 13 / FOREIGN amount 230 / FREE slot 1 / ALLOC "
     "slot 1 size 106")
 
-/* A compaction was refused memory that the pool thought was there, and was not tried with less. */
-HOLDS(sim_regressions, a_compaction_is_tried_with_what_the_device_has,
-      "small_chunk_pages 4, quiet 1",
-      "ALLOC / ROOM slot 1 / FOREIGN amount 5 / ROOM slot 1 amount 3")
-
 /* Seeds 608, 1786, 2452: what would fit in one chunk was said above the limit; where others get
  * what is given back; and of memory that a group keeps. */
 HOLDS(sim_regressions, what_fits_in_one_chunk_is_below_the_limit, "chunk_pages 0",
@@ -542,12 +537,6 @@ HOLDS(sim_regressions, what_a_callback_frees_in_a_peer_pool_is_asked_for,
 HOLDS(sim_regressions, free_memory_of_a_wake_pays_what_is_owed,
       "device_pages 16, keep_free_percent 60",
       "ALLOC / SLEEP / ALLOC slot 1 size 167 amount 32 / FOREIGN amount 84 / WAKE")
-
-/* The peer pool gives what the first part of the commit lacks, and is asked again for the second.
- */
-HOLDS(sim_regressions, others_that_gave_are_asked_again, "event_delay_ns 30, peer_pool 1",
-      "RANGE_CREATE alignment 1 / ADVANCE / ROOM / RANGE_CREATE slot 1 alignment 1 amount 3 / "
-      "COMMIT alignment 3 amount 118")
 
 /* Own memory and a peer's, both behind work, are enough together. */
 HOLDS(sim_regressions, a_wake_waits_for_its_pool_and_for_peers, "peer_pool 1, keep_free_percent 10",
