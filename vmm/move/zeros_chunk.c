@@ -71,24 +71,26 @@ static uint64_t room_bytes(const mend_heap *heap)
     return limit_bytes - mend_min_u64(heap->chunks.reserved_bytes, limit_bytes);
 }
 
-/* Gives free memory back if the limit has no room for a chunk. */
+/* Gives free memory back if the limit has no room for a chunk, and that is enough. */
 static mend_result make_room(mend_heap *heap, uint64_t size_bytes)
 {
     uint64_t released_bytes;
     if (heap->budget.attainable.is_known && room_bytes(heap) < size_bytes) {
         mend_attainable_learn(heap); /* others may have freed memory since */
     }
-    const uint64_t limit_bytes = mend_budget_hard_limit(heap);
-    if (room_bytes(heap) < size_bytes &&
-        size_bytes - room_bytes(heap) <= heap->chunks.empty_bytes) {
-        mend_process_failure()->result = MEND_OK;
-        MEND_TRY(mend_trim_to(heap, limit_bytes - mend_min_u64(size_bytes, limit_bytes), 0,
-                              &released_bytes));
-    }
     if (room_bytes(heap) >= size_bytes) {
         return MEND_OK;
     }
-    MEND_TRY(mend_zeros_why_not_unmapped(heap));
+    if (size_bytes - room_bytes(heap) <= heap->chunks.empty_bytes) {
+        const uint64_t limit_bytes = mend_budget_hard_limit(heap);
+        mend_process_failure()->result = MEND_OK;
+        MEND_TRY(mend_trim_to(heap, limit_bytes - mend_min_u64(size_bytes, limit_bytes), 0,
+                              &released_bytes));
+        if (room_bytes(heap) >= size_bytes) {
+            return MEND_OK;
+        }
+        MEND_TRY(mend_zeros_why_not_unmapped(heap));
+    }
     return mend_failure(MEND_ERROR_OUT_OF_MEMORY,
                         "mend_range_map_zeros: the limit has no room for a page of %llu bytes",
                         (unsigned long long)size_bytes);
