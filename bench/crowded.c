@@ -1,8 +1,9 @@
 /*
- * One operation on a pool with so many of one thing, for bench/crowded.py, which counts its
- * instructions under callgrind: only what runs inside mend_counted is counted.
+ * Operations on pools with so many of one thing, for bench/crowded.py, which counts their
+ * instructions under callgrind: only what runs inside mend_counted is counted. All pools are filled
+ * before callgrind looks, because that takes most of the time.
  *
- *     mend_crowded --list | OPERATION NUMBER
+ *     mend_crowded --list | OPERATION... among NUMBER...
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -13,6 +14,15 @@
 #include "crowd/groups.h"
 #include "mend/mend_share.h"
 #include "mend/mend_sleep.h"
+
+/* A part of valgrind; nothing is counted without it. */
+#if __has_include(<valgrind/callgrind.h>)
+#include <valgrind/callgrind.h>
+#else
+#define CALLGRIND_START_INSTRUMENTATION
+#define CALLGRIND_STOP_INSTRUMENTATION
+#define CALLGRIND_DUMP_STATS
+#endif
 
 typedef struct operation {
     const char *name;
@@ -445,39 +455,81 @@ static void do_one(const operation *one, crowd *c, bool counted)
     }
 }
 
+static void fill(const operation *one, crowd *c, size_t count)
+{
+    open_crowd(c, count);
+    one->fill(c);
+}
+
+static void close_crowd(crowd *c)
+{
+    mend_pool_destroy(c->pool);
+    mend_sim_destroy(c->sim);
+    free(c->blocks);
+    free(c->ranges);
+    free(c->listed);
+}
+
 /* The figure is for one of so many. The first time it also makes nodes, and the linker finds
  * functions. */
-static void run(const operation *one, size_t count)
+static void run(const operation *one, crowd *c)
 {
-    crowd c;
-    open_crowd(&c, count);
-    one->fill(&c);
-    do_one(one, &c, false);
+    do_one(one, c, false);
     for (size_t i = 0; i < one->times; i++) {
-        do_one(one, &c, true);
+        do_one(one, c, true);
     }
-    printf("%zu\n", one->looks_at_all ? one->times * count : one->times);
-    mend_pool_destroy(c.pool);
-    mend_sim_destroy(c.sim);
-    free(c.blocks);
-    free(c.ranges);
-    free(c.listed);
+    printf("%zu\n", one->looks_at_all ? one->times * c->count : one->times);
+    CALLGRIND_DUMP_STATS;
+}
+
+static const operation *find(const char *name)
+{
+    for (size_t i = 0; i < OPERATIONS; i++) {
+        if (strcmp(name, operations[i].name) == 0) {
+            return &operations[i];
+        }
+    }
+    fprintf(stderr, "mend_crowded: no operation \"%s\"\n", name);
+    exit(2);
+}
+
+/* A line for each operation and each number: how many were counted. */
+static void run_all(char **names, size_t name_count, char **numbers, size_t number_count)
+{
+    size_t count = name_count * number_count;
+    crowd *crowds = calloc(count, sizeof(*crowds));
+    mend_crowd_require(crowds != NULL, "malloc");
+    for (size_t i = 0; i < count; i++) {
+        fill(find(names[i / number_count]), &crowds[i],
+             strtoul(numbers[i % number_count], NULL, 10));
+    }
+    CALLGRIND_START_INSTRUMENTATION;
+    for (size_t i = 0; i < count; i++) {
+        run(find(names[i / number_count]), &crowds[i]);
+    }
+    CALLGRIND_STOP_INSTRUMENTATION;
+    for (size_t i = 0; i < count; i++) {
+        close_crowd(&crowds[i]);
+    }
+    free(crowds);
 }
 
 int main(int argc, char **argv)
 {
-    bool lists = argc == 2 && strcmp(argv[1], "--list") == 0;
-    size_t count = argc == 3 ? strtoul(argv[2], NULL, 10) : 0;
-    for (size_t i = 0; i < OPERATIONS; i++) {
-        if (lists) {
+    if (argc == 2 && strcmp(argv[1], "--list") == 0) {
+        for (size_t i = 0; i < OPERATIONS; i++) {
             printf("%s\n", operations[i].name);
-        } else if (count > 0 && strcmp(argv[1], operations[i].name) == 0) {
-            run(&operations[i], count);
-            return 0;
         }
+        return 0;
     }
-    if (!lists) {
-        fprintf(stderr, "usage: mend_crowded --list | OPERATION NUMBER\n");
+    int between = 1;
+    while (between < argc && strcmp(argv[between], "among") != 0) {
+        between++;
     }
-    return lists ? 0 : 2;
+    if (between == 1 || between + 1 >= argc) {
+        fprintf(stderr, "usage: mend_crowded --list | OPERATION... among NUMBER...\n");
+        return 2;
+    }
+    run_all(argv + 1, (size_t)between - 1, argv + between + 1, (size_t)(argc - between) - 1);
+    return 0;
 }

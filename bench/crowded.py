@@ -22,21 +22,27 @@ from concurrent.futures import ThreadPoolExecutor
 import counts
 
 
-def measure(program, operation, number):
-    """Instructions of one operation among so many."""
+def measure(program, operations, sizes):
+    """{operation: instructions of one among each number}, by one process."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out")
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}",
-                   "--collect-atstart=no", "--toggle-collect=mend_counted",
-                   program, operation, str(number)]
+                   "--instr-atstart=no", "--collect-atstart=no", "--toggle-collect=mend_counted",
+                   program, *operations, "among", *map(str, sizes)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            sys.exit(f"{operation} among {number}: exit status {done.returncode}\n{done.stderr}")
-        with open(out, encoding="utf-8") as file:
-            total, simulated = counts.parse(file.read())
-    if total == 0:
-        sys.exit(f"{operation}: callgrind has counted nothing")
-    return (total - simulated) / int(done.stdout)
+            sys.exit(f"{operations}: exit status {done.returncode}\n{done.stderr}")
+        figures = []
+        for number, times in enumerate(done.stdout.split(), start=1):
+            if not os.path.exists(f"{out}.{number}"):
+                sys.exit("mend_crowded was built without valgrind's headers")
+            with open(f"{out}.{number}", encoding="utf-8") as file:
+                total, simulated = counts.parse(file.read())
+            if total == 0:
+                sys.exit("callgrind has counted nothing")
+            figures.append((total - simulated) / int(times))
+    return {name: figures[i * len(sizes):(i + 1) * len(sizes)]
+            for i, name in enumerate(operations)}
 
 
 def ratio(figures):
@@ -67,10 +73,11 @@ def main():
     program = os.path.join(options.build, "bench", "mend_crowded")
     listing = subprocess.run([program, "--list"], check=True, capture_output=True, text=True)
     operations = options.only.split(",") if options.only else listing.stdout.split()
+    shares = [share for i in range(options.jobs) if (share := operations[i::options.jobs])]
     with ThreadPoolExecutor(options.jobs) as pool:
-        figures = {operation: [pool.submit(measure, program, operation, size)
-                               for size in options.sizes] for operation in operations}
-        rows = {name: [one.result() for one in line] for name, line in figures.items()}
+        figures = pool.map(lambda share: measure(program, share, options.sizes), shares)
+    measured = {name: line for share in figures for name, line in share.items()}
+    rows = {name: measured[name] for name in operations}
     print(markdown(options.sizes, rows))
     grown = [name for name, line in rows.items()
              if options.most is not None and ratio(line) > options.most]
