@@ -284,6 +284,7 @@ typedef struct held {
     uint64_t host_waits;
     uint64_t lingering_bytes;
     uint64_t most_bytes; /* that the pool can hold */
+    uint64_t reserved_bytes;
     uint64_t peer_bytes; /* of the other pool */
     uint64_t peer_chunk; /* its largest */
     uint64_t peer_waits;
@@ -299,6 +300,7 @@ static held look_at_held(trial *t, int pool)
     return (held){.host_waits = heap->streams.host_waits,
                   .lingering_bytes = trial_lingering_bytes(t),
                   .most_bytes = mend_max_u64(heap->config.limit_bytes, heap->chunks.reserved_bytes),
+                  .reserved_bytes = heap->chunks.reserved_bytes,
                   .peer_bytes = t->pools[peer].pool->heap.chunks.reserved_bytes,
                   .peer_chunk = trial_largest_chunk(t, peer),
                   .peer_waits = t->pools[peer].pool->heap.streams.host_waits,
@@ -328,8 +330,9 @@ static void judge_failed(trial *t, const trial_call *call, const held *before)
 }
 
 /* A pool gives another one what that lacks, and the device of what should stay free, in whole
- * chunks; a plain one in allocations. */
-static void judge_gift(trial *t, const trial_call *call, const held *before)
+ * chunks; a plain one in allocations. A call that lacks memory gives none back in vain; but
+ * compactions make room to copy to, and a pool that prepares for a checkpoint gives all it can. */
+static void judge_gifts(trial *t, const trial_call *call, const held *before)
 {
     const held after = look_at_held(t, call->pool);
     trial_claim(t, TRIAL_MODEL,
@@ -341,6 +344,14 @@ static void judge_gift(trial *t, const trial_call *call, const held *before)
                 "for a request of %llu bytes the other pool gives %llu",
                 (unsigned long long)call->size_bytes,
                 (unsigned long long)(before->peer_bytes - after.peer_bytes));
+    const bool gives_anyway =
+        call->kind == CALL_QUIESCE ||
+        (t->config.quiet != 0 && (call->kind == CALL_ALLOC || call->kind == CALL_COMMIT));
+    trial_claim(t, TRIAL_MODEL,
+                call->result != MEND_ERROR_OUT_OF_MEMORY || call->faulty || gives_anyway ||
+                    after.reserved_bytes >= before->reserved_bytes,
+                "call %d of the pool lacks memory, and gives %llu bytes back", (int)call->kind,
+                (unsigned long long)(before->reserved_bytes - after.reserved_bytes));
 }
 
 /* All that could be free for a request once all work is done; 0: nobody can tell. A block may also
@@ -431,7 +442,7 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     t->may_unmap |= trial_may_remap(t, call) && call->faulty;
     judge_remains(t, call);
     judge_failed(t, call, &before_it);
-    judge_gift(t, call, &before_it);
+    judge_gifts(t, call, &before_it);
     judge_vain_wait(t, call, &before_it);
     judge_lost(t, call);
     bool is_full = is_request && call->result == MEND_ERROR_OUT_OF_MEMORY;

@@ -244,8 +244,7 @@ void trial_judge_trim(trial *t, const trial_call *call)
                 LLU(stats.reserved_bytes), LLU(stats.free_empty_bytes), LLU(call->size_bytes));
 }
 
-/* Empty chunks above the limit serve where they are; other ones cannot be made of them. */
-static uint64_t room_for_chunks(trial *t, int pool)
+uint64_t trial_room_for_chunks(trial *t, int pool)
 {
     const mend_stats stats = trial_stats(t, pool);
     const mend_heap *heap = &t->pools[pool].pool->heap;
@@ -281,7 +280,7 @@ void trial_judge_refusal(trial *t, const trial_call *call)
     if (makes_chunks && (call->makes_none || !trial_can_make_chunks(t, call->pool))) {
         return;
     }
-    uint64_t most = makes_chunks ? room_for_chunks(t, call->pool) : UINT64_MAX;
+    uint64_t most = makes_chunks ? trial_room_for_chunks(t, call->pool) : UINT64_MAX;
     uint64_t after = trial_room_with_peer_pools(t, call->pool, makes_chunks);
     uint64_t size_bytes = call->kind == CALL_COMMIT ? trial_needed(t, call) : call->size_bytes;
     const uint64_t stays = trial_room_with_peer_pools(t, call->pool, false);

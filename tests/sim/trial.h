@@ -262,6 +262,9 @@ uint64_t trial_limit_room(const mend_stats *stats);
  */
 uint64_t trial_room(trial *t, int pool);
 
+/* What the limit leaves for chunks of other sizes: empty ones above it serve only as they are. */
+uint64_t trial_room_for_chunks(trial *t, int pool);
+
 /* As much of it as a request that is refused must leave: what others or lost zeros may take is not
  * counted, nor what is above the limit. */
 uint64_t trial_room_to_stay(trial *t, int pool);

@@ -44,7 +44,8 @@ static void judge_refusal(trial *t, const trial_range *range, const trial_call *
                             stats.attainable_bytes >= stats.limit_bytes;
     trial_claim(t, TRIAL_REFUSED,
                 call->result != MEND_ERROR_OUT_OF_MEMORY || !is_certain ||
-                    trial_room(t, range->pool) < range->page_bytes,
+                    mend_min_u64(trial_room(t, range->pool),
+                                 trial_room_for_chunks(t, range->pool)) < range->page_bytes,
                 "a page of %llu bytes for zeros is refused, and there is room for it",
                 LLU(range->page_bytes));
 }

@@ -154,7 +154,7 @@ void mend_compact_keep_room(mend_heap *heap)
     uint64_t kept = mend_budget_kept_bytes(heap);
     uint64_t most_bytes = limit > kept ? limit - kept : 0;
     if (heap->chunks.reserved_bytes > most_bytes) {
-        mend_trim_to(heap, most_bytes, UINT64_MAX, &released_bytes);
+        mend_trim_to(heap, most_bytes, true, &released_bytes);
     }
 }
 

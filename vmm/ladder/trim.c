@@ -14,7 +14,7 @@ static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, bool is_capture
     MEND_TRY(heap->chunks.reserved_bytes > keep_bytes && heap->chunks.empty_bytes > 0
                  ? mend_ladder_close_all(heap, is_captured)
                  : MEND_OK);
-    mend_result result = mend_trim_to(heap, keep_bytes, 0, released_bytes);
+    mend_result result = mend_trim_to(heap, keep_bytes, false, released_bytes);
     mend_settle_these(heap, MEND_OWED_ZEROS, MEND_OWED_ZEROS_CHUNK, /* free memory may have been */
                       MEND_STREAM_UNKNOWN);                         /* in their way */
     return result;
@@ -183,7 +183,7 @@ mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t ow
         uint64_t reserved = heap->chunks.reserved_bytes;
         uint64_t bytes = 0;
         const uint64_t to_bytes = mend_max_u64(keep_bytes, reserved > left ? reserved - left : 0);
-        result = mend_trim_to(heap, to_bytes, 0, &bytes);
+        result = mend_trim_to(heap, to_bytes, false, &bytes);
         *released_bytes += bytes;
     }
     mend_driver_scope_close(heap, &scope);

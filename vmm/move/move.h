@@ -456,14 +456,32 @@ uint64_t mend_attainable_lack(const mend_heap *heap, uint64_t refused_bytes);
 
 /* Giving empty chunks back, for callers with an open driver scope. */
 
-/* Gives back idle empty chunks until at most `keep_bytes` are reserved. `create_bytes` above 0:
- * only chunks from whose memory others can be created, and none if the pool owes memory to others
- * and has not so much more. Errors as mend_trim. */
-mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t create_bytes,
+/* Gives back idle empty chunks until at most `keep_bytes` are reserved. makes_room: only chunks
+ * from whose memory others can be created, and none if the pool owes memory to others. Errors as
+ * mend_trim. */
+mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool makes_room,
                          uint64_t *released_bytes);
 
-/* The same, but only chunks that no block has used for `unused_ns` by the driver's clock, as far as
- * earlier calls of this function saw. Without such a chunk there is no driver call. */
+/* What a creation lacks. */
+typedef struct mend_lack {
+    uint64_t limit_bytes;
+    uint64_t device_bytes;
+} mend_lack;
+
+static inline bool mend_lacks_any(mend_lack lack)
+{
+    return lack.limit_bytes > 0 || lack.device_bytes > 0;
+}
+
+/* Gives back what the limit and the device lack for a creation of so much, which the driver may
+ * have refused: idle empty chunks, and none if they are not enough. Of what others may hold the
+ * device gets nothing. *lack: what is missing beyond, or was not given back. Asks the driver.
+ * Errors as mend_trim. */
+mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, bool was_refused,
+                                mend_lack *lack);
+
+/* As mend_trim_to, but only chunks that no block has used for `unused_ns` by the driver's clock, as
+ * far as earlier calls of this function saw. Without such a chunk there is no driver call. */
 mend_result mend_trim_unused(mend_heap *heap, uint64_t unused_ns, uint64_t keep_bytes,
                              uint64_t *released_bytes);
 

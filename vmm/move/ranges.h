@@ -64,11 +64,10 @@ mend_status mend_zeros_allow(mend_heap *heap, int device);
 /* The chunk for pages of this size; NULL: there is none. */
 mend_chunk_of_zeros *mend_zeros_find_chunk(const mend_heap *heap, uint64_t page_bytes);
 
-/* The same, created if there is none, and not filled then. Gives free memory back if the limit or
- * the device has no room; gives_all: also all of it, in case that other
- * processes hold what was exported no more. Calls the driver. MEND_ERROR_OUT_OF_MEMORY,
- * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: there is no chunk. */
-mend_result mend_zeros_find_or_create(mend_heap *heap, uint64_t page_bytes, bool gives_all,
+/* The same, created if there is none, and not filled then. Gives free memory back as
+ * mend_trim_to_create. Calls the driver. MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_OUT_OF_HOST_MEMORY,
+ * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: there is no chunk. */
+mend_result mend_zeros_find_or_create(mend_heap *heap, uint64_t page_bytes,
                                       mend_chunk_of_zeros **chunk);
 
 /* `count` pages have mappings of the chunk from now on. */

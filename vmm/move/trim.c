@@ -50,15 +50,14 @@ typedef struct choice {
     uint64_t keep_bytes;    /* until at most this much would stay reserved */
     uint64_t idle_until_ns; /* 0: any. Those that a collection has known as empty since then */
     bool may_unmap;
-    uint64_t create_bytes; /* above 0: not those that others may hold, from whose memory no chunk
-                            * can be created */
+    bool is_own; /* none that others may hold, from whose memory no chunk can be created */
 } choice;
 
 static bool is_chosen(mend_heap *heap, mend_chunk *chunk, const choice *which)
 {
     bool is_unused = which->idle_until_ns == 0 ||
                      (chunk->idle_since_ns != 0 && chunk->idle_since_ns <= which->idle_until_ns);
-    return is_unused && !(which->create_bytes > 0 && chunk->memory.was_exported) &&
+    return is_unused && !(which->is_own && chunk->memory.was_exported) &&
            can_withdraw(heap, chunk, which->may_unmap);
 }
 
@@ -396,43 +395,97 @@ bool mend_trim_addresses(mend_heap *heap, uint32_t asking)
     return heap->space.taken_bytes < taken_bytes || heap->space.address_bytes < address_bytes;
 }
 
-/* Whether so much can be created once what could be chosen is given back. */
-static bool has_more_than_owed(mend_heap *heap, const choice *which)
+/* What goes back by the choice, at once. */
+static uint64_t chosen_bytes(mend_heap *heap, const choice *which)
 {
-    const uint64_t owed_bytes = owed_to_others(heap);
     uint64_t bytes = 0;
-    mend_chunk *at = owed_bytes > 0 ? mend_chunk_empty_at_least(&heap->chunks, 0, 0) : NULL;
+    mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, 0, 0);
     for (; at != NULL; at = mend_chunk_empty_next(at)) {
-        bytes += is_chosen(heap, at, which) ? at->size_bytes : 0;
+        const bool is_held = mend_retire_holds(heap, at->memory.handle) != NULL;
+        bytes += !is_held && is_chosen(heap, at, which) ? at->size_bytes : 0;
     }
-    return owed_bytes == 0 || (bytes >= owed_bytes && bytes - owed_bytes >= which->create_bytes);
+    return bytes;
 }
 
-/* Gives back the chosen chunks. */
-static mend_result trim(mend_heap *heap, choice which, uint64_t *released_bytes)
+/* Before chunks are chosen. */
+static mend_result prepare(mend_heap *heap, choice *which)
 {
     bool any;
     bool is_captured;
     MEND_TRY(mend_dissolve_aliases(heap, &any));
     MEND_TRY(find_out(heap, MEND_STREAM_UNKNOWN, &is_captured));
-    which.may_unmap = !is_captured;
-    if (which.create_bytes > 0 && !has_more_than_owed(heap, &which)) {
-        which.keep_bytes = UINT64_MAX;
-    }
+    which->may_unmap = !is_captured;
     mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
+    return MEND_OK;
+}
+
+/* Gives back the chosen chunks. */
+static mend_result trim(mend_heap *heap, const choice *which, uint64_t *released_bytes)
+{
     mend_chunk *withdrawn;
-    bool lacks_nodes = !withdraw_chunks(heap, &which, &withdrawn);
+    bool lacks_nodes = !withdraw_chunks(heap, which, &withdrawn);
     mend_result result = release_chunks(heap, withdrawn, released_bytes);
     mend_headroom_forget(heap);
     mend_space_trim_but_oldest(&heap->space);
     return lacks_nodes ? mend_no_host_memory("a trim") : result;
 }
 
-mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t create_bytes,
+mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool makes_room,
                          uint64_t *released_bytes)
 {
-    choice which = {.keep_bytes = keep_bytes, .create_bytes = create_bytes};
-    return trim(heap, which, released_bytes);
+    choice which = {.keep_bytes = keep_bytes, .is_own = makes_room};
+    MEND_TRY(prepare(heap, &which));
+    if (makes_room && owed_to_others(heap) > 0) {
+        which.keep_bytes = UINT64_MAX;
+    }
+    return trim(heap, &which, released_bytes);
+}
+
+/* What the limit and the device lack for a creation. What the pool owes, others get first. */
+static mend_lack lack_for(mend_heap *heap, uint64_t create_bytes, bool was_refused)
+{
+    const uint64_t owed_bytes = owed_to_others(heap);
+    mend_attainable_learn(heap);
+    const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
+    const uint64_t wanted_bytes = heap->chunks.reserved_bytes + create_bytes;
+    const bool is_there = !was_refused && (!heap->budget.attainable.is_known ||
+                                           create_bytes <= heap->shortage.device_free_bytes);
+    return (mend_lack){
+        .limit_bytes = wanted_bytes - mend_min_u64(wanted_bytes, limit_bytes),
+        .device_bytes = owed_bytes > 0 ? create_bytes + owed_bytes
+                        : is_there     ? 0
+                                       : mend_attainable_lack(heap, create_bytes),
+    };
+}
+
+mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, bool was_refused,
+                                mend_lack *lack)
+{
+    choice own = {.is_own = true};
+    *lack = (mend_lack){create_bytes, create_bytes};
+    MEND_TRY(prepare(heap, &own));
+    const mend_lack all = lack_for(heap, create_bytes, was_refused);
+    choice any = {.may_unmap = own.may_unmap};
+    uint64_t own_bytes = chosen_bytes(heap, &own);
+    uint64_t any_bytes = chosen_bytes(heap, &any);
+    const bool is_enough = own_bytes >= all.device_bytes && any_bytes >= all.limit_bytes;
+    mend_result result = MEND_OK;
+    if (is_enough) {
+        const uint64_t before_bytes = heap->chunks.reserved_bytes;
+        own.keep_bytes = before_bytes - all.device_bytes;
+        result = trim(heap, &own, &own_bytes);
+        any.keep_bytes = before_bytes - all.limit_bytes;
+        any_bytes = own_bytes;
+        if (result == MEND_OK && own_bytes < all.limit_bytes) {
+            result = trim(heap, &any, &any_bytes);
+            any_bytes += own_bytes;
+        }
+    }
+    *lack = (mend_lack){
+        .limit_bytes = all.limit_bytes - mend_min_u64(any_bytes, all.limit_bytes),
+        .device_bytes = all.device_bytes - mend_min_u64(own_bytes, all.device_bytes),
+    };
+    return result;
 }
 
 /* Notes the time, above 0, in all empty chunks that have none. Whether one has been idle since
@@ -465,6 +518,7 @@ mend_result mend_trim_unused(mend_heap *heap, uint64_t unused_ns, uint64_t keep_
     if (!note_idle(&heap->chunks, now_ns, until_ns)) {
         return MEND_OK;
     }
-    return trim(heap, (choice){.keep_bytes = keep_bytes, .idle_until_ns = until_ns},
-                released_bytes);
+    choice which = {.keep_bytes = keep_bytes, .idle_until_ns = until_ns};
+    MEND_TRY(prepare(heap, &which));
+    return trim(heap, &which, released_bytes);
 }

@@ -18,8 +18,7 @@ typedef struct zeros_call {
     mend_heap *heap;
     mend_range *range;
     size_t first;
-    size_t end;    /* pages */
-    bool restores; /* what an earlier call has lost; the present one is about something else */
+    size_t end; /* pages */
 } zeros_call;
 
 static zeros_call call_of(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end)
@@ -160,7 +159,7 @@ static mend_result prepare_chunk(const zeros_call *c, size_t page)
     }
     MEND_TRY(mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN));
     (void)mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
-    MEND_TRY(mend_zeros_find_or_create(heap, c->range->page_bytes, !c->restores, &chunk));
+    MEND_TRY(mend_zeros_find_or_create(heap, c->range->page_bytes, &chunk));
     return fill(c, chunk, page);
 }
 
@@ -271,7 +270,7 @@ mend_result mend_zeros_leave(mend_heap *heap, mend_range *range, uint64_t from, 
 /* Maps a page again that has lost its zeros. */
 static bool restore(mend_heap *heap, mend_range *range, size_t page, bool may_wait)
 {
-    const zeros_call c = {heap, range, page, page + 1, true};
+    const zeros_call c = {heap, range, page, page + 1};
     if (!may_wait && !all_have_addresses(&c)) {
         return false;
     }

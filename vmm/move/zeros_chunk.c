@@ -64,69 +64,45 @@ mend_result mend_zeros_why_not_unmapped(mend_heap *heap)
         heap->driver->status_name(heap->driver, refused), "%s failed", name);
 }
 
-/* What is kept for compactions is room, too. */
-static uint64_t room_bytes(const mend_heap *heap)
+/* Gives free memory back for a page, if that is enough. */
+static mend_result make_room(mend_heap *heap, uint64_t size_bytes, bool was_refused)
 {
-    const uint64_t limit_bytes = mend_budget_hard_limit(heap);
-    return limit_bytes - mend_min_u64(heap->chunks.reserved_bytes, limit_bytes);
-}
-
-/* Gives free memory back if the limit has no room for a chunk, and that is enough. */
-static mend_result make_room(mend_heap *heap, uint64_t size_bytes)
-{
-    uint64_t released_bytes;
-    if (heap->budget.attainable.is_known && room_bytes(heap) < size_bytes) {
-        mend_attainable_learn(heap); /* others may have freed memory since */
-    }
-    if (room_bytes(heap) >= size_bytes) {
+    mend_lack lack;
+    mend_process_failure()->result = MEND_OK;
+    MEND_TRY(mend_trim_to_create(heap, size_bytes, was_refused, &lack));
+    if (!mend_lacks_any(lack)) {
         return MEND_OK;
     }
-    if (size_bytes - room_bytes(heap) <= heap->chunks.empty_bytes) {
-        const uint64_t limit_bytes = mend_budget_hard_limit(heap);
-        mend_process_failure()->result = MEND_OK;
-        MEND_TRY(mend_trim_to(heap, limit_bytes - mend_min_u64(size_bytes, limit_bytes), 0,
-                              &released_bytes));
-        if (room_bytes(heap) >= size_bytes) {
-            return MEND_OK;
-        }
-        MEND_TRY(mend_zeros_why_not_unmapped(heap));
-    }
+    MEND_TRY(mend_zeros_why_not_unmapped(heap));
+    const bool is_limit = lack.limit_bytes > 0;
     return mend_failure(MEND_ERROR_OUT_OF_MEMORY,
-                        "mend_range_map_zeros: the limit has no room for a page of %llu bytes",
-                        (unsigned long long)size_bytes);
+                        "mend_range_map_zeros: a page takes %llu bytes, and %s lacks %llu",
+                        (unsigned long long)size_bytes, is_limit ? "the limit" : "the device",
+                        (unsigned long long)(is_limit ? lack.limit_bytes : lack.device_bytes));
 }
 
-/* Whether the device can create so much once it has the free memory of the pool. */
-static bool trim_may_help(mend_heap *heap, uint64_t size_bytes)
-{
-    mend_attainable_learn(heap);
-    return mend_attainable_lack(heap, size_bytes) <= heap->chunks.empty_bytes;
-}
+/* Others may take what was given back. */
+enum { CREATIONS = 3 };
 
-/* Creates the memory; if the device has none, once more after a trim of chunks that no other
- * process can hold, where that is enough. If it gives all, this and a trim of all free memory are
- * tried in any case: another process may have closed what it had. */
-static mend_result create(mend_heap *heap, uint64_t size_bytes, bool gives_all,
-                          mend_chunk_handle *handle)
+/* Creates the memory. What is kept for compactions is room, too. */
+static mend_result create(mend_heap *heap, uint64_t size_bytes, mend_chunk_handle *handle)
 {
     const mend_driver *driver = heap->driver;
     mend_chunk_properties properties = heap->chunks.properties;
     properties.share_types = MEND_SHARE_NONE;
-    MEND_TRY(make_room(heap, size_bytes));
-    const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
-    mend_status status = driver->create(driver, size_bytes, &properties, handle);
-    const uint64_t keep_bytes = reserved_bytes - mend_min_u64(size_bytes, reserved_bytes);
-    for (int any = 0; any <= (gives_all ? 1 : 0) && status == MEND_DRIVER_OUT_OF_MEMORY &&
-                      (gives_all || trim_may_help(heap, size_bytes));
-         any++) {
-        uint64_t released_bytes = 0;
-        mend_trim_to(heap, any ? 0 : keep_bytes, any ? 0 : size_bytes, &released_bytes);
-        if (released_bytes > 0) {
-            (void)mend_driver_did(heap, status);
-            status = driver->create(driver, size_bytes, &properties, handle);
-        }
+    mend_result result = MEND_OK;
+    if (heap->chunks.reserved_bytes + size_bytes > mend_budget_limit_of_chunks(heap)) {
+        result = make_room(heap, size_bytes, false);
     }
-    return mend_driver_result(heap, MEND_CALL_create, status);
+    for (int i = 1; result == MEND_OK; i++) {
+        result = mend_driver_result(heap, MEND_CALL_create,
+                                    driver->create(driver, size_bytes, &properties, handle));
+        if (result != MEND_ERROR_OUT_OF_MEMORY || i == CREATIONS) {
+            return result;
+        }
+        result = make_room(heap, size_bytes, true);
+    }
+    return result;
 }
 
 /* One that the present call created and releases was never there. */
@@ -175,7 +151,7 @@ void mend_zeros_release_unused(mend_heap *heap)
     }
 }
 
-mend_result mend_zeros_find_or_create(mend_heap *heap, uint64_t page_bytes, bool gives_all,
+mend_result mend_zeros_find_or_create(mend_heap *heap, uint64_t page_bytes,
                                       mend_chunk_of_zeros **chunk)
 {
     *chunk = mend_zeros_find_chunk(heap, page_bytes);
@@ -186,7 +162,7 @@ mend_result mend_zeros_find_or_create(mend_heap *heap, uint64_t page_bytes, bool
     if (made == NULL) {
         return mend_no_host_memory("pages of zeros");
     }
-    mend_result result = create(heap, page_bytes, gives_all, &made->handle);
+    mend_result result = create(heap, page_bytes, &made->handle);
     if (result != MEND_OK) {
         free(made);
         return result;

@@ -79,7 +79,7 @@ mend_result mend_heap_quiesce(mend_heap *heap, mend_quiesce_report *report)
     mend_result result = mend_quiet_begin(heap, MEND_STREAM_UNKNOWN, true);
     uint64_t bytes = 0;
     if (result == MEND_OK) {
-        result = mend_trim_to(heap, 0, 0, &bytes);
+        result = mend_trim_to(heap, 0, false, &bytes);
         report->released_bytes += bytes;
     }
     if (result == MEND_OK) {
@@ -88,7 +88,7 @@ mend_result mend_heap_quiesce(mend_heap *heap, mend_quiesce_report *report)
     }
     if (result == MEND_OK) { /* what other threads have freed meanwhile */
         bytes = 0;
-        result = mend_trim_to(heap, 0, 0, &bytes);
+        result = mend_trim_to(heap, 0, false, &bytes);
         report->released_bytes += bytes;
     }
     report->reserved_bytes = heap->chunks.reserved_bytes;

@@ -51,33 +51,34 @@ static bool may_move(const relocation *r, const mend_chunk *chunk, uint64_t byte
     return true;
 }
 
-uint64_t mend_sleep_make_room(mend_heap *heap, uint64_t bytes)
+static bool fits_limit(const mend_heap *heap, uint64_t bytes)
 {
-    uint64_t limit = mend_budget_limit_of_chunks(heap);
-    uint64_t released_bytes;
-    if (heap->chunks.reserved_bytes + bytes > limit &&
-        mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN)) {
-        limit = mend_budget_limit_of_chunks(heap);
+    return heap->chunks.reserved_bytes + bytes <= mend_budget_limit_of_chunks(heap);
+}
+
+mend_lack mend_sleep_make_room(mend_heap *heap, uint64_t bytes)
+{
+    mend_lack lack = {0};
+    if (!fits_limit(heap, bytes)) {
+        (void)mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
     }
-    if (heap->chunks.reserved_bytes + bytes > limit) {
-        mend_trim_to(heap, limit > bytes ? limit - bytes : 0, bytes,
-                     &released_bytes); /* what it could not give back is lacking */
+    if (!fits_limit(heap, bytes)) {
+        (void)mend_trim_to_create(heap, bytes, false, &lack);
     }
-    const uint64_t wanted = heap->chunks.reserved_bytes + bytes;
-    return wanted - mend_min_u64(wanted, limit);
+    return lack;
 }
 
 mend_result mend_relocate_in_device(mend_heap *heap, const mend_exchange_order *order,
                                     mend_exchange_report *report)
 {
-    uint64_t released_bytes = 0;
-    if (mend_sleep_make_room(heap, order->chunk->size_bytes) > 0) {
+    const uint64_t size_bytes = order->chunk->size_bytes;
+    mend_lack lack = mend_sleep_make_room(heap, size_bytes);
+    if (mend_lacks_any(lack)) {
         return MEND_ERROR_OUT_OF_MEMORY;
     }
     mend_result result = mend_exchange_memory(heap, order, report);
     if (result == MEND_ERROR_OUT_OF_MEMORY &&
-        mend_trim_to(heap, 0, order->chunk->size_bytes, &released_bytes) == MEND_OK &&
-        released_bytes > 0) {
+        mend_trim_to_create(heap, size_bytes, true, &lack) == MEND_OK && !mend_lacks_any(lack)) {
         result = mend_exchange_memory(heap, order, report);
     }
     return result;

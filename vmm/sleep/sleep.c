@@ -212,7 +212,7 @@ mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
     }
     uint64_t trimmed_bytes;
     if (result == MEND_OK && options->keep_free == 0) {
-        mend_trim_to(heap, 0, 0, &trimmed_bytes); /* what it cannot give back stays free */
+        mend_trim_to(heap, 0, false, &trimmed_bytes); /* what it cannot give back stays free */
     }
     const uint64_t given_bytes =
         reserved_bytes - mend_min_u64(chunks->reserved_bytes, reserved_bytes);

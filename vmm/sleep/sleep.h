@@ -48,9 +48,9 @@ mend_result mend_sleep_read(mend_heap *heap, uint64_t address, uint64_t size_byt
 mend_result mend_relocate(mend_heap *heap, mend_backing backing, const uint64_t *tags,
                           size_t tag_count, mend_move_report *report);
 
-/* Gives back idle empty chunks, and the zeros of destroyed ranges, until the limit has room for so
- * much more. Returns what it lacks then. */
-uint64_t mend_sleep_make_room(mend_heap *heap, uint64_t bytes);
+/* If the limit has no room for so much more: gives back the zeros of destroyed ranges, and idle
+ * empty chunks as mend_trim_to_create. Returns what lacks. */
+mend_lack mend_sleep_make_room(mend_heap *heap, uint64_t bytes);
 
 /* Gives a chunk other memory of the device, in an open driver scope at a quiet point; makes room by
  * giving empty chunks back. Results as mend_exchange_memory. */

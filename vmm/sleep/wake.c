@@ -104,20 +104,13 @@ static mend_result reuse_memory(waking *w)
     return result;
 }
 
-/* The device refused to create memory while `left_bytes` were still to be taken. */
-static mend_result refused_by_device(waking *w, uint64_t left_bytes)
-{
-    mend_attainable_learn(w->heap);
-    return no_room(w, mend_attainable_lack(w->heap, left_bytes), "the device");
-}
-
-/* Creates memory for all chunks that lack it. If the device refuses, the pool's empty chunks go
- * back once. */
+/* Creates memory for all chunks that lack it. What the device lacks the pool's empty chunks give,
+ * if they can. */
 static mend_result create_memory(waking *w)
 {
     mend_heap *heap = w->heap;
     uint64_t left_bytes = w->needed_bytes - w->reused_bytes;
-    bool is_trimmed = false;
+    bool has_ended = false; /* zeros of destroyed ranges */
     for (size_t i = 0; i < w->count;) {
         mend_chunk *chunk = w->sleepers[i].chunk;
         mend_chunk *made;
@@ -134,33 +127,33 @@ static mend_result create_memory(waking *w)
             continue;
         }
         mend_result result = mend_driver_refused(heap, MEND_CALL_create, status);
-        uint64_t released_bytes;
         if (result != MEND_ERROR_OUT_OF_MEMORY) {
             return result;
         }
-        const bool any = !is_trimmed && mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
-        if (is_trimmed || mend_trim_to(heap, 0, left_bytes, &released_bytes) != MEND_OK ||
-            (released_bytes == 0 && !any)) {
-            return refused_by_device(w, left_bytes);
+        const bool any = !has_ended && mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
+        has_ended = true;
+        mend_lack lack;
+        (void)mend_trim_to_create(heap, left_bytes, !any, &lack);
+        if (mend_lacks_any(lack)) {
+            return no_room(w, lack.device_bytes, "the device");
         }
-        is_trimmed = true;
     }
     return MEND_OK;
 }
 
-/* Where free memory of the pool stays because the device lacks what others should have, the limit
- * lacks nothing that it could not give. */
 static mend_result take_memory(waking *w)
 {
     w->heap->shortage = (mend_shortage){0};
     MEND_TRY(reuse_memory(w));
     const uint64_t left_bytes = w->needed_bytes - w->reused_bytes;
-    const uint64_t lacking_bytes = /* nothing, also above the limit, if nothing is taken */
-        left_bytes > 0 ? mend_sleep_make_room(w->heap, left_bytes) : 0;
-    w->lacks_limit = lacking_bytes > 0 && w->heap->shortage.owed_bytes == 0;
-    return w->lacks_limit      ? no_room(w, lacking_bytes, "the limit")
-           : lacking_bytes > 0 ? refused_by_device(w, left_bytes)
-                               : create_memory(w);
+    mend_lack lack = {0}; /* nothing, also above the limit, if nothing is taken */
+    if (left_bytes > 0) {
+        lack = mend_sleep_make_room(w->heap, left_bytes);
+    }
+    w->lacks_limit = lack.limit_bytes > 0;
+    return w->lacks_limit          ? no_room(w, lack.limit_bytes, "the limit")
+           : lack.device_bytes > 0 ? no_room(w, lack.device_bytes, "the device")
+                                   : create_memory(w);
 }
 
 /* ---- mappings and contents ------------------------------------------------------------------- */

@@ -221,6 +221,25 @@ KIT_SET_TEST(pool_zeros, are_made_of_what_no_other_process_holds,
     end(w, range);
 }
 
+/* Also where it is old what the pool knows of the device. Both lack more than is free in the pool.
+ */
+KIT_EACH(pool_zeros, that_lack_memory_give_none_back, int, by_limit, 2,
+         kit_open_set(w, w->sim_config.memory_bytes = 64 * MEND_MIB))
+{
+    kit_free(w, kit_alloc(w, 8 * MEND_MIB, S(0)), S(0));
+    mend_range *range = create(w, 64 * MEND_MIB, 16 * MEND_MIB);
+    if (by_limit) {
+        EXPECT_OK(mend_set_limit(w->pool, 10 * MEND_MIB));
+    } else {
+        mend_sim_set_foreign_bytes(w->sim, 0, 56 * MEND_MIB);
+    }
+    EXPECT_REFUSAL(OUT_OF_MEMORY,
+                   by_limit ? "and the limit lacks 6291456" : "and the device lacks 8388608",
+                   mend_range_map_zeros(range, 0, 16 * MEND_MIB));
+    EXPECT_STATS(w, reserved_bytes, 8 * MEND_MIB);
+    EXPECT_OK(mend_range_destroy(range, S(0)));
+}
+
 ZEROS_TEST(pool_zeros, every_misuse_has_its_error, 0)
 {
     EXPECT_INVALID(mend_range_map_zeros(NULL, 0, PAGE));
