@@ -26,14 +26,18 @@ mend_device_range mend_devices_range(int device);
 /* The default pool of a device of the table; NULL: not created yet. Takes no lock. */
 mend_pool *mend_devices_pool(int device);
 
-/* The calls of mend.h on default pools, without overrides: an override that wraps Mend gets these.
- * The caller checked `device`. */
-mend_result mend_devices_alloc(int device, uint64_t size_bytes, mend_stream stream, void **pointer);
-mend_result mend_devices_free(int device, void *pointer, mend_stream stream);
-mend_result mend_devices_record_stream(int device, void *pointer, mend_stream stream);
-mend_result mend_devices_block_info(int device, const void *pointer, mend_block_info *info);
-mend_result mend_devices_trim(int device, uint64_t keep_bytes, mend_trim_mode mode,
-                              uint64_t *released_bytes);
+/* The calls of mend.h on default pools, as an allocator that an override can wrap: the functions of
+ * mend_allocator. The ctx is the device, which the caller checked; each returns a mend_result. */
+static inline void *mend_devices_ctx(int device)
+{
+    return (void *)(intptr_t)device;
+}
+int mend_devices_alloc(void *ctx, void **pointer, size_t size_bytes, mend_stream stream);
+int mend_devices_free(void *ctx, void *pointer, size_t size_bytes, mend_stream stream);
+int mend_devices_record_stream(void *ctx, void *pointer, mend_stream stream);
+int mend_devices_block_info(void *ctx, const void *pointer, mend_block_info *info);
+int mend_devices_trim(void *ctx, uint64_t keep_bytes, mend_trim_mode mode,
+                      uint64_t *released_bytes);
 
 /* `info` is MEND_BLOCK_INFO_INIT; a failure may leave something in it and in *device. */
 mend_result mend_devices_free_untagged(void *pointer, mend_block_info *info, int *device);
@@ -60,7 +64,7 @@ static inline bool mend_devices_have_overrides(void)
 }
 
 /* The override of a device (or the one for all), or of a block; NULL: there is none. The caller
- * ends its use with mend_override_let_go. */
+ * ends its use with one of the calls below, or with mend_override_let_go. */
 mend_override *mend_override_of_device(int device);
 mend_override *mend_override_of_block(const void *pointer);
 void mend_override_let_go(mend_override *override);

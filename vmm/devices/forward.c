@@ -28,13 +28,10 @@ __attribute__((noinline)) static mend_result alloc_with_care(int device, uint64_
     if (device == MEND_ALL_DEVICES) {
         MEND_TRY(mend_current_device(&device));
     }
-    mend_override *override = NULL;
-    if (mend_devices_have_overrides() && (override = mend_override_of_device(device)) != NULL) {
-        mend_result result = mend_override_alloc(override, size_bytes, stream, pointer);
-        mend_override_let_go(override);
-        return result;
-    }
-    return mend_devices_alloc(device, size_bytes, stream, pointer);
+    mend_override *override = mend_override_of_device(device);
+    return override != NULL ? mend_override_alloc(override, size_bytes, stream, pointer)
+                            : (mend_result)mend_devices_alloc(mend_devices_ctx(device), pointer,
+                                                              size_bytes, stream);
 }
 
 mend_result mend_device_alloc(int device, uint64_t size_bytes, mend_stream stream, void **pointer)
@@ -51,13 +48,10 @@ __attribute__((noinline)) static mend_result free_with_care(int device, void *po
     if (result != MEND_OK || pointer == NULL) {
         return result;
     }
-    mend_override *override = NULL;
-    if (mend_devices_have_overrides() && (override = mend_override_of_block(pointer)) != NULL) {
-        result = mend_override_free(override, pointer, size_bytes, stream);
-        mend_override_let_go(override);
-        return result;
-    }
-    return mend_devices_free(device, pointer, stream);
+    mend_override *override = mend_override_of_block(pointer);
+    return override != NULL ? mend_override_free(override, pointer, size_bytes, stream)
+                            : (mend_result)mend_devices_free(mend_devices_ctx(device), pointer,
+                                                             size_bytes, stream);
 }
 
 mend_result mend_device_free(int device, void *pointer, uint64_t size_bytes, mend_stream stream)
@@ -102,13 +96,10 @@ mend_result mend_device_free_untagged(void *pointer, mend_block_info *info, int 
 mend_result mend_device_record_stream(int device, void *pointer, mend_stream stream)
 {
     MEND_TRY(mend_devices_check(device, true));
-    mend_override *override = NULL;
-    if (mend_devices_have_overrides() && (override = mend_override_of_block(pointer)) != NULL) {
-        mend_result result = mend_override_record_stream(override, pointer, stream);
-        mend_override_let_go(override);
-        return result;
-    }
-    return mend_devices_record_stream(device, pointer, stream);
+    mend_override *override = mend_override_of_block(pointer);
+    return override != NULL
+               ? mend_override_record_stream(override, pointer, stream)
+               : (mend_result)mend_devices_record_stream(mend_devices_ctx(device), pointer, stream);
 }
 
 /* Asks the overrides about a pointer that is not one of their blocks: it may lie inside one. An
@@ -120,10 +111,7 @@ static bool overrides_know(int device, const void *pointer, mend_block_info *inf
     const mend_device_range range = mend_devices_range(device);
     for (int i = range.first; i < range.end && !is_known; i++) {
         mend_override *override = mend_override_of_device(i);
-        if (override != NULL) {
-            is_known = mend_override_block_info(override, pointer, info) == MEND_OK;
-            mend_override_let_go(override);
-        }
+        is_known = override != NULL && mend_override_block_info(override, pointer, info) == MEND_OK;
     }
     *mend_process_error() = error_before;
     return is_known;
@@ -135,23 +123,18 @@ mend_result mend_device_block_info(int device, const void *pointer, mend_block_i
     MEND_INVALID_IF(pointer == NULL || info == NULL || !MEND_STRUCT_IS_WHOLE(info),
                     "mend_device_block_info: pointer or info is NULL, or its "
                     "struct_size is wrong: begin with MEND_BLOCK_INFO_INIT");
-    if (mend_devices_have_overrides()) {
-        mend_override *override = mend_override_of_block(pointer);
-        if (override != NULL) {
-            mend_result result = mend_override_block_info(override, pointer, info);
-            mend_override_let_go(override);
-            return result;
-        }
-        if (overrides_know(device, pointer, info)) {
-            return MEND_OK;
-        }
+    mend_override *override = mend_override_of_block(pointer);
+    if (override != NULL) {
+        return mend_override_block_info(override, pointer, info);
     }
-    return mend_devices_block_info(device, pointer, info);
+    return mend_devices_have_overrides() && overrides_know(device, pointer, info)
+               ? MEND_OK
+               : (mend_result)mend_devices_block_info(mend_devices_ctx(device), pointer, info);
 }
 
 /* An override for all devices is called once. */
-static mend_result trim_overrides(int device, uint64_t keep_bytes, mend_trim_mode mode,
-                                  uint64_t *released_bytes)
+static mend_result trim_each(int device, uint64_t keep_bytes, mend_trim_mode mode,
+                             uint64_t *released_bytes)
 {
     assert(*released_bytes == 0);
     mend_result result = MEND_OK;
@@ -163,12 +146,11 @@ static mend_result trim_overrides(int device, uint64_t keep_bytes, mend_trim_mod
         mend_result here = MEND_OK;
         mend_override *override = mend_override_of_device(i);
         if (override == NULL) {
-            here = mend_devices_trim(i, keep_bytes, mode, &bytes);
-        } else {
-            if (override != of_all || !is_asked) {
-                here = mend_override_trim(override, keep_bytes, mode, &bytes);
-            }
+            here = (mend_result)mend_devices_trim(mend_devices_ctx(i), keep_bytes, mode, &bytes);
+        } else if (override != of_all || !is_asked) {
             is_asked = is_asked || override == of_all;
+            here = mend_override_trim(override, keep_bytes, mode, &bytes);
+        } else {
             mend_override_let_go(override);
         }
         result = result == MEND_OK ? here : result;
@@ -187,9 +169,7 @@ mend_result mend_device_trim(int device, uint64_t keep_bytes, mend_trim_mode mod
     MEND_TRY(mend_devices_check(device, true));
     MEND_INVALID_IF((unsigned)mode > MEND_TRIM_SURPLUS,
                     "mend_device_trim: mode is no mend_trim_mode");
-    mend_result result = mend_devices_have_overrides()
-                             ? trim_overrides(device, keep_bytes, mode, &bytes)
-                             : mend_devices_trim(device, keep_bytes, mode, &bytes);
+    mend_result result = trim_each(device, keep_bytes, mode, &bytes);
     if (result == MEND_OK && released_bytes != NULL) {
         *released_bytes = bytes;
     }

@@ -74,26 +74,32 @@ static int place_of(int device)
     return device == MEND_ALL_DEVICES ? MEND_DEVICE_LIMIT : device;
 }
 
-mend_override *mend_override_of_device(int device)
+/* Begins a use of what was found, and releases the mutex. */
+static mend_override *use(mend_process_devices *devices, mend_override *found)
 {
-    mend_process_devices *devices = lock();
-    mend_override *override = devices->override[place_of(device)];
-    if (override != NULL) {
-        override->holds++;
+    if (found != NULL) {
+        found->holds++;
     }
     mend_mutex_unlock(&devices->mutex);
-    return override;
+    return found;
+}
+
+mend_override *mend_override_of_device(int device)
+{
+    if (!mend_devices_have_overrides()) {
+        return NULL;
+    }
+    mend_process_devices *devices = lock();
+    return use(devices, devices->override[place_of(device)]);
 }
 
 mend_override *mend_override_of_block(const void *pointer)
 {
-    mend_process_devices *devices = lock();
-    mend_override *override = mend_pointer_map_find(&devices->blocks, (uint64_t)(uintptr_t)pointer);
-    if (override != NULL) {
-        override->holds++;
+    if (!mend_devices_have_overrides()) {
+        return NULL;
     }
-    mend_mutex_unlock(&devices->mutex);
-    return override;
+    mend_process_devices *devices = lock();
+    return use(devices, mend_pointer_map_find(&devices->blocks, (uint64_t)(uintptr_t)pointer));
 }
 
 /* ---- set and get ----------------------------------------------------------------------------- */
@@ -162,60 +168,26 @@ mend_result mend_set_allocator(int device, const mend_allocator *allocator)
     return MEND_OK;
 }
 
-/* Mend's default pool as an allocator that an override can wrap; ctx is the device. */
-static int own_device(void *ctx)
-{
-    return (int)(intptr_t)ctx;
-}
-
-static int own_alloc(void *ctx, void **pointer, size_t size_bytes, mend_stream stream)
-{
-    return (int)mend_devices_alloc(own_device(ctx), size_bytes, stream, pointer);
-}
-
-static int own_free(void *ctx, void *pointer, size_t size_bytes, mend_stream stream)
-{
-    (void)size_bytes;
-    return (int)mend_devices_free(own_device(ctx), pointer, stream);
-}
-
-static int own_record_stream(void *ctx, void *pointer, mend_stream stream)
-{
-    return (int)mend_devices_record_stream(own_device(ctx), pointer, stream);
-}
-
-static int own_block_info(void *ctx, const void *pointer, mend_block_info *info)
-{
-    return (int)mend_devices_block_info(own_device(ctx), pointer, info);
-}
-
-static int own_trim(void *ctx, uint64_t keep_bytes, mend_trim_mode mode, uint64_t *released_bytes)
-{
-    return (int)mend_devices_trim(own_device(ctx), keep_bytes, mode, released_bytes);
-}
-
 mend_result mend_get_allocator(int device, mend_allocator *allocator)
 {
     MEND_INVALID_IF(allocator == NULL || !is_whole(allocator),
                     "mend_get_allocator: allocator is NULL, or its struct_size is "
                     "wrong: begin with MEND_ALLOCATOR_INIT");
     MEND_TRY(mend_devices_check(device, true));
-    mend_allocator all = {.struct_size = allocator->struct_size,
-                          .handler = {.ctx = (void *)(intptr_t)device,
-                                      .alloc = own_alloc,
-                                      .free = own_free,
+    mend_allocator all = {.handler = {.ctx = mend_devices_ctx(device),
+                                      .alloc = mend_devices_alloc,
+                                      .free = mend_devices_free,
                                       .name = "mend"},
-                          .record_stream = own_record_stream,
-                          .trim = own_trim,
-                          .block_info = own_block_info};
+                          .record_stream = mend_devices_record_stream,
+                          .trim = mend_devices_trim,
+                          .block_info = mend_devices_block_info};
     mend_process_devices *devices = lock();
     if (devices->override[place_of(device)] != NULL) {
         all = devices->override[place_of(device)]->allocator;
-        all.struct_size = allocator->struct_size;
         all.retired = NULL;
     }
     mend_mutex_unlock(&devices->mutex);
-    memcpy(allocator, &all, mend_min_u64(allocator->struct_size, sizeof(all)));
+    mend_struct_write(allocator, &all, sizeof(all));
     return MEND_OK;
 }
 
@@ -240,11 +212,18 @@ static mend_result result_of(const mend_override *override, int answer, mend_res
         return MEND_OK;
     }
     mend_result result = is_result(answer) ? (mend_result)answer : otherwise;
-    if (error->result == result) {
-        return result;
-    }
-    return mend_fail(result, "the allocator \"%s\" returned %d from %s",
-                     override->allocator.handler.name, answer, what);
+    return error->result == result ? result
+                                   : mend_fail(result, "the allocator \"%s\" returned %d from %s",
+                                               override->allocator.handler.name, answer, what);
+}
+
+/* The same at the end of a call, and of the use of the override. */
+static mend_result end_call(mend_override *override, int answer, const char *what,
+                            const mend_thread_error *before)
+{
+    mend_result result = result_of(override, answer, MEND_ERROR_DRIVER, what, before);
+    mend_override_let_go(override);
+    return result;
 }
 
 /* Before a call of the override: clears the thread's error, to see whether the call sets it. */
@@ -297,14 +276,10 @@ static void end_promise(const mend_override *override)
     mend_mutex_unlock(&devices->mutex);
 }
 
-mend_result mend_override_alloc(mend_override *override, uint64_t size_bytes, mend_stream stream,
-                                void **pointer)
+static mend_result alloc(mend_override *override, uint64_t size_bytes, mend_stream stream,
+                         void **pointer)
 {
     const mend_device_handler *handler = &override->allocator.handler;
-    assert(handler->alloc != NULL);
-    if (!promise_block()) {
-        return mend_publish(mend_no_host_memory("the table of blocks"));
-    }
     void *made = NULL;
     mend_thread_error before = begin_call();
     int answer = handler->alloc(handler->ctx, &made, size_bytes, stream);
@@ -324,6 +299,15 @@ mend_result mend_override_alloc(mend_override *override, uint64_t size_bytes, me
     return MEND_OK;
 }
 
+mend_result mend_override_alloc(mend_override *override, uint64_t size_bytes, mend_stream stream,
+                                void **pointer)
+{
+    mend_result result = promise_block() ? alloc(override, size_bytes, stream, pointer)
+                                         : mend_publish(mend_no_host_memory("the table of blocks"));
+    mend_override_let_go(override);
+    return result;
+}
+
 /* Removes a block's entry before the free, because another thread's allocation may get the address
  * at once; its room stays promised. False: another caller frees the block. */
 static bool take_block(mend_override *override, const void *pointer)
@@ -341,12 +325,10 @@ static bool take_block(mend_override *override, const void *pointer)
     return is_there;
 }
 
-mend_result mend_override_free(mend_override *override, void *pointer, uint64_t size_bytes,
-                               mend_stream stream)
+static mend_result release(mend_override *override, void *pointer, uint64_t size_bytes,
+                           mend_stream stream)
 {
     const mend_device_handler *handler = &override->allocator.handler;
-    assert(pointer != NULL);
-    assert(handler->free != NULL);
     if (!take_block(override, pointer)) {
         return mend_fail(MEND_ERROR_DOUBLE_FREE, "%p is being freed by another thread", pointer);
     }
@@ -361,44 +343,53 @@ mend_result mend_override_free(mend_override *override, void *pointer, uint64_t 
     return result;
 }
 
-static mend_result not_supported(const mend_override *override, const char *what)
+mend_result mend_override_free(mend_override *override, void *pointer, uint64_t size_bytes,
+                               mend_stream stream)
 {
-    return mend_fail(MEND_ERROR_NOT_SUPPORTED, "the allocator \"%s\" has no %s",
-                     override->allocator.handler.name, what);
+    assert(pointer != NULL);
+    mend_result result = release(override, pointer, size_bytes, stream);
+    mend_override_let_go(override);
+    return result;
+}
+
+static mend_result not_supported(mend_override *override, const char *what)
+{
+    mend_result result = mend_fail(MEND_ERROR_NOT_SUPPORTED, "the allocator \"%s\" has no %s",
+                                   override->allocator.handler.name, what);
+    mend_override_let_go(override);
+    return result;
 }
 
 mend_result mend_override_record_stream(mend_override *override, void *pointer, mend_stream stream)
 {
-    const mend_allocator *allocator = &override->allocator;
-    if (allocator->record_stream == NULL) {
+    const mend_allocator *of = &override->allocator;
+    if (of->record_stream == NULL) {
         return not_supported(override, "record_stream");
     }
     mend_thread_error before = begin_call();
-    int answer = allocator->record_stream(allocator->handler.ctx, pointer, stream);
-    return result_of(override, answer, MEND_ERROR_DRIVER, "record_stream", &before);
+    int answer = of->record_stream(of->handler.ctx, pointer, stream);
+    return end_call(override, answer, "record_stream", &before);
 }
 
 mend_result mend_override_block_info(mend_override *override, const void *pointer,
                                      mend_block_info *info)
 {
-    const mend_allocator *allocator = &override->allocator;
-    if (allocator->block_info == NULL) {
+    const mend_allocator *of = &override->allocator;
+    if (of->block_info == NULL) {
         return not_supported(override, "block_info");
     }
     mend_thread_error before = begin_call();
-    int answer = allocator->block_info(allocator->handler.ctx, pointer, info);
-    return result_of(override, answer, MEND_ERROR_DRIVER, "block_info", &before);
+    int answer = of->block_info(of->handler.ctx, pointer, info);
+    return end_call(override, answer, "block_info", &before);
 }
 
 mend_result mend_override_trim(mend_override *override, uint64_t keep_bytes, mend_trim_mode mode,
                                uint64_t *released_bytes)
 {
-    const mend_allocator *allocator = &override->allocator;
+    const mend_allocator *of = &override->allocator;
     *released_bytes = 0;
-    if (allocator->trim == NULL) {
-        return MEND_OK;
-    }
     mend_thread_error before = begin_call();
-    int answer = allocator->trim(allocator->handler.ctx, keep_bytes, mode, released_bytes);
-    return result_of(override, answer, MEND_ERROR_DRIVER, "trim", &before);
+    int answer =
+        of->trim != NULL ? of->trim(of->handler.ctx, keep_bytes, mode, released_bytes) : MEND_OK;
+    return end_call(override, answer, "trim", &before);
 }

@@ -160,12 +160,18 @@ mend_result mend_current_device(int *device)
     return MEND_OK;
 }
 
-mend_result mend_devices_alloc(int device, uint64_t size_bytes, mend_stream stream, void **pointer)
+static int device_of(void *ctx)
 {
-    mend_pool *pool;
-    MEND_TRY(device == MEND_ALL_DEVICES ? mend_current_device(&device) : MEND_OK);
-    MEND_TRY(find_pool(device, &pool));
-    return mend_alloc(pool, size_bytes, stream, pointer);
+    return (int)(intptr_t)ctx;
+}
+
+int mend_devices_alloc(void *ctx, void **pointer, size_t size_bytes, mend_stream stream)
+{
+    int device = device_of(ctx);
+    mend_pool *pool = NULL;
+    mend_result result = device == MEND_ALL_DEVICES ? mend_current_device(&device) : MEND_OK;
+    result = result == MEND_OK ? find_pool(device, &pool) : result;
+    return (int)(result == MEND_OK ? mend_alloc(pool, size_bytes, stream, pointer) : result);
 }
 
 /* The default pool that a pointer belongs to, among all devices or only `device`. NULL: none. */
@@ -186,11 +192,12 @@ static mend_result foreign(const void *pointer)
     return mend_fail(MEND_ERROR_FOREIGN_POINTER, "%p is not memory of a default pool", pointer);
 }
 
-mend_result mend_devices_free(int device, void *pointer, mend_stream stream)
+int mend_devices_free(void *ctx, void *pointer, size_t size_bytes, mend_stream stream)
 {
     assert(pointer != NULL);
-    mend_pool *pool = pool_around(device, pointer);
-    return pool != NULL ? mend_free(pool, pointer, stream) : foreign(pointer);
+    (void)size_bytes;
+    mend_pool *pool = pool_around(device_of(ctx), pointer);
+    return (int)(pool != NULL ? mend_free(pool, pointer, stream) : foreign(pointer));
 }
 
 /* No block begins at the pointer. Says what is there instead. */
@@ -213,24 +220,23 @@ mend_result mend_devices_free_untagged(void *pointer, mend_block_info *info, int
     return no_block(pointer);
 }
 
-mend_result mend_devices_record_stream(int device, void *pointer, mend_stream stream)
+int mend_devices_record_stream(void *ctx, void *pointer, mend_stream stream)
 {
-    mend_pool *pool = pool_around(device, pointer);
-    return pool != NULL ? mend_record_stream(pool, pointer, stream) : foreign(pointer);
+    mend_pool *pool = pool_around(device_of(ctx), pointer);
+    return (int)(pool != NULL ? mend_record_stream(pool, pointer, stream) : foreign(pointer));
 }
 
-mend_result mend_devices_block_info(int device, const void *pointer, mend_block_info *info)
+int mend_devices_block_info(void *ctx, const void *pointer, mend_block_info *info)
 {
-    mend_pool *pool = pool_around(device, pointer);
-    return pool != NULL ? mend_get_block_info(pool, pointer, info) : foreign(pointer);
+    mend_pool *pool = pool_around(device_of(ctx), pointer);
+    return (int)(pool != NULL ? mend_get_block_info(pool, pointer, info) : foreign(pointer));
 }
 
-mend_result mend_devices_trim(int device, uint64_t keep_bytes, mend_trim_mode mode,
-                              uint64_t *released_bytes)
+int mend_devices_trim(void *ctx, uint64_t keep_bytes, mend_trim_mode mode, uint64_t *released_bytes)
 {
     mend_result result = MEND_OK;
     *released_bytes = 0;
-    const mend_device_range range = mend_devices_range(device);
+    const mend_device_range range = mend_devices_range(device_of(ctx));
     for (int i = range.first; i < range.end; i++) {
         uint64_t bytes = 0;
         mend_pool *pool = mend_devices_pool(i);
@@ -238,7 +244,7 @@ mend_result mend_devices_trim(int device, uint64_t keep_bytes, mend_trim_mode mo
         result = result == MEND_OK ? here : result;
         *released_bytes += bytes;
     }
-    return result;
+    return (int)result;
 }
 
 mend_result mend_device_forget_stream(int device, mend_stream stream)

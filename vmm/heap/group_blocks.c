@@ -18,13 +18,6 @@ typedef struct target {
     bool is_there;       /* it is live as it is */
 } target;
 
-/* A chunk that the group may have moved since the checkpoint. Where it goes back, its old mapping
- * is still there, because a graph of the group may use it. */
-typedef struct home {
-    mend_chunk *chunk;
-    mend_retired *retired; /* the mapping; NULL: it does not go back */
-} home;
-
 /* What a restoration works on. */
 typedef struct restoration {
     mend_heap *heap;
@@ -33,9 +26,9 @@ typedef struct restoration {
     size_t target_count;
     uint64_t *live; /* addresses of the group's live blocks */
     size_t live_count;
-    home *homes; /* of all chunks, by handle; once one of them is to go back */
-    size_t home_count;
-    size_t way_back_count;
+    /* The chunks that the group has moved since the checkpoint and that go back, by number: to the
+     * old mapping of each, which is still there, because a graph of the group may use it. */
+    mend_pointer_map ways_back;
     size_t most_waits;    /* that one piece of memory has, which changes once */
     mend_result remapped; /* not OK: chunks of the pool still lack their mapping */
 } restoration;
@@ -241,45 +234,23 @@ static mend_result unusable(const restoration *r, const target *t, const mend_sp
                                      : "work outside of the group may use its memory");
 }
 
-static int compare_homes(const void *first, const void *second)
+/* The map is for addresses. */
+static uint64_t key_of(const mend_chunk *chunk)
 {
-    return mend_compare_u64(((const home *)first)->chunk->memory.handle,
-                            ((const home *)second)->chunk->memory.handle);
-}
-
-static mend_result list_homes(restoration *r)
-{
-    const mend_tree *all = &r->heap->chunks.all;
-    r->homes = calloc(all->count + 1, sizeof(*r->homes));
-    if (r->homes == NULL) {
-        return mend_no_host_memory("the blocks of a group");
-    }
-    MEND_TREE_EACH(mend_chunk, chunk, memory.by_number, all) {
-        r->homes[r->home_count++].chunk = chunk;
-    }
-    qsort(r->homes, r->home_count, sizeof(*r->homes), compare_homes);
-    return MEND_OK;
-}
-
-static home *home_of(const restoration *r, mend_chunk_handle handle)
-{
-    mend_chunk chunk = {.memory.handle = handle};
-    const home key = {&chunk, NULL};
-    return r->home_count > 0 ? bsearch(&key, r->homes, r->home_count, sizeof(key), compare_homes)
-                             : NULL;
+    return chunk->memory.number * MEND_GRANULE_BYTES;
 }
 
 /* Plans the way back of a chunk, once. */
 static mend_result plan_way_back(restoration *r, const target *t, mend_retired *retired)
 {
-    MEND_TRY(r->homes == NULL ? list_homes(r) : MEND_OK);
-    home *to = home_of(r, retired->handle);
-    if (to != NULL && to->retired == retired) {
+    const mend_chunk *chunk = mend_chunk_numbered(&r->heap->chunks, retired->number);
+    const mend_retired *planned =
+        chunk != NULL ? mend_pointer_map_find(&r->ways_back, key_of(chunk)) : NULL;
+    if (planned == retired) {
         return MEND_OK;
     }
-    const mend_chunk *chunk = to != NULL ? to->chunk : NULL;
     if (chunk == NULL || chunk->address == 0 || chunk->holds > 0 || !is_kept(r, &retired->waits) ||
-        to->retired != NULL) {
+        planned != NULL) {
         return wrong_block(t, "its memory was given to something else");
     }
     const mend_span *span = mend_heap_span_at(r->heap, chunk->address);
@@ -288,8 +259,10 @@ static mend_result plan_way_back(restoration *r, const target *t, mend_retired *
             return unusable(r, t, span);
         }
     }
-    to->retired = retired;
-    r->way_back_count++;
+    if (!mend_pointer_map_reserve(&r->ways_back)) {
+        return mend_no_host_memory("the blocks of a group");
+    }
+    mend_pointer_map_insert(&r->ways_back, key_of(chunk), retired);
     return MEND_OK;
 }
 
@@ -338,8 +311,7 @@ static mend_result check_memory(restoration *r, const target *t)
         if (!is_usable(r, span, t->stream)) {
             return unusable(r, t, span);
         }
-        const home *to = home_of(r, chunk->memory.handle);
-        if (to != NULL && to->retired != NULL) {
+        if (mend_pointer_map_find(&r->ways_back, key_of(chunk)) != NULL) {
             return wrong_block(t, "its memory was at another address");
         }
         waits += span_waits(span);
@@ -386,7 +358,7 @@ static mend_result list_live(restoration *r)
 static size_t most_waits(const restoration *r)
 {
     const mend_streams *streams = &r->heap->streams;
-    bool is_any = r->way_back_count > 0;
+    bool is_any = r->ways_back.count > 0;
     MEND_SLOTS_EACH(i, streams, r->group) {
         is_any = is_any || streams->items[i].has_ended;
     }
@@ -406,7 +378,7 @@ static mend_result reserve(restoration *r)
     }
     is_reserved = is_reserved &&
                   mend_layout_reserve_changes(
-                      r->heap, r->live_count + r->target_count + r->way_back_count, most_waits(r));
+                      r->heap, r->live_count + r->target_count + r->ways_back.count, most_waits(r));
     return is_reserved ? MEND_OK : mend_no_host_memory("the blocks of a group");
 }
 
@@ -455,9 +427,11 @@ static void apply(restoration *r)
             let_go(r, span);
         }
     }
-    for (size_t i = 0; i < r->home_count; i++) {
-        if (r->homes[i].retired != NULL) {
-            mend_retire_swap(r->heap, r->homes[i].retired, r->homes[i].chunk);
+    for (size_t i = 0; i < r->ways_back.capacity; i++) {
+        mend_retired *retired = r->ways_back.entries[i].value;
+        if (retired != NULL) {
+            mend_retire_swap(r->heap, retired,
+                             mend_chunk_numbered(&r->heap->chunks, retired->number));
         }
     }
     for (size_t i = 0; i < r->target_count; i++) {
@@ -499,12 +473,13 @@ mend_result mend_heap_restore_group(mend_heap *heap, uint32_t group, const mend_
             "mend_group_set_blocks: memory of the pool sleeps; call mend_wake first");
     }
     restoration r = {.heap = heap, .group = group, .target_count = count};
+    mend_pointer_map_init(&r.ways_back);
     r.targets = count > 0 ? calloc(count, sizeof(*r.targets)) : NULL;
     mend_result result = count > 0 && r.targets == NULL
                              ? mend_no_host_memory("the blocks of a group")
                              : restore(&r, blocks, block_bytes);
     free(r.targets);
     free(r.live);
-    free(r.homes);
+    mend_pointer_map_clear(&r.ways_back);
     return result;
 }

@@ -132,6 +132,7 @@ typedef struct mend_retired {
     uint64_t address;
     uint64_t size_bytes;
     mend_chunk_handle handle; /* the chunk that it maps; 0: its handle was released */
+    uint64_t number;          /* of that chunk, where it was its mapping */
     bool is_foreign;          /* it maps a chunk of another process */
     int zone;                 /* the zone that the chunk was in */
     mend_waits waits;

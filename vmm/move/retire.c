@@ -24,6 +24,7 @@ void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t addr
     retire(heap, &(const mend_retired){.address = address,
                                        .size_bytes = chunk->size_bytes,
                                        .handle = chunk->memory.handle,
+                                       .number = chunk->memory.number,
                                        .zone = chunk->zone,
                                        .waits = *waits});
     *waits = (mend_waits){0};

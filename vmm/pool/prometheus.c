@@ -47,7 +47,7 @@ typedef struct exposition {
     size_t text_bytes, length;
     char labels[64];      /* of the pool */
     mend_holder *holders; /* tags, then streams; the rest is room for those that are found */
-    size_t tags, streams;
+    size_t counts[2];     /* of tags, of streams */
 } exposition;
 
 __attribute__((format(printf, 2, 3))) static void print(exposition *e, const char *format, ...)
@@ -155,61 +155,51 @@ static void put_scopes(exposition *e, const mend_heap *heap)
 
 /* ---- tags and streams ------------------------------------------------------------------------ */
 
-/* Appends those that have most, behind `from`; blocks without a tag have none. Returns how many. */
-static size_t list(mend_holder *from, const mend_holder *found, size_t count, unsigned by)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < count && kept < MOST_HOLDERS; i++) {
-        if (by == MEND_BY_STREAM || found[i].tag != 0) {
-            from[kept++] = found[i];
-        }
-    }
-    return kept;
-}
-
-/* False: no host memory. */
-static bool find_holders(exposition *e, const mend_heap *heap)
+/* Whether holders of a kind are found: those that have most, behind the ones before. Blocks without
+ * a tag have none. False: no host memory. */
+static bool find_holders(exposition *e, const mend_heap *heap, mend_holder *to, unsigned by,
+                         size_t *kept)
 {
     mend_holder *found = e->holders + (size_t)2 * MOST_HOLDERS;
     mend_holder suspect;
-    size_t tags = 0;
-    size_t streams = 0;
-    bool are_found =
-        mend_holders_find(heap, MEND_BY_TAG, found, MEND_HOLDERS_MOST, &suspect, &tags);
-    e->tags = are_found ? list(e->holders, found, tags, MEND_BY_TAG) : 0;
-    are_found = are_found && mend_holders_find(heap, MEND_BY_STREAM, found, MEND_HOLDERS_MOST,
-                                               &suspect, &streams);
-    e->streams = are_found ? list(e->holders + e->tags, found, streams, MEND_BY_STREAM) : 0;
+    size_t count = 0;
+    const bool are_found = mend_holders_find(heap, by, found, MEND_HOLDERS_MOST, &suspect, &count);
+    *kept = 0;
+    for (size_t i = 0; are_found && i < count && *kept < MOST_HOLDERS; i++) {
+        if (by == MEND_BY_STREAM || found[i].tag != 0) {
+            to[(*kept)++] = found[i];
+        }
+    }
     return are_found;
 }
 
-static void put_holder(exposition *e, const char *metric, const char *label, const char *number,
-                       const char *name, uint64_t bytes)
+static void put_holder(exposition *e, const mend_holder *h, unsigned by)
 {
-    print(e, "mend_%s{%s,%s=\"%s\",name=\"", metric, e->labels, label, number);
+    char number[32] = "none";
+    const bool is_tag = by == MEND_BY_TAG;
+    const uint64_t key = is_tag ? h->tag : (uint64_t)(uintptr_t)h->stream;
+    if (is_tag || h->stream != MEND_NO_STREAM) {
+        snprintf(number, sizeof(number), is_tag ? "%llu" : "%llx", (unsigned long long)key);
+    }
+    const char *name = mend_names_find(is_tag ? MEND_NAME_TAG : MEND_NAME_STREAM, key);
+    const char *kind = is_tag ? "tag" : "stream";
+    print(e, "mend_%s_live_bytes{%s,%s=\"%s\",name=\"", kind, e->labels, kind, number);
     put_escaped(e, name != NULL ? name : "");
-    print(e, "\"} %llu\n", (unsigned long long)bytes);
+    print(e, "\"} %llu\n", (unsigned long long)h->live_bytes);
 }
 
 static void put_holders(exposition *e)
 {
-    char number[32];
-    if (e->tags > 0) {
-        put_head(e, "tag_live_bytes", "live bytes of blocks and pages with the tag", false);
-    }
-    for (const mend_holder *h = e->holders; h < e->holders + e->tags; h++) {
-        snprintf(number, sizeof(number), "%llu", (unsigned long long)h->tag);
-        put_holder(e, "tag_live_bytes", "tag", number, mend_names_find(MEND_NAME_TAG, h->tag),
-                   h->live_bytes);
-    }
-    if (e->streams > 0) {
-        put_head(e, "stream_live_bytes", "live bytes of blocks and pages of the stream", false);
-    }
-    for (const mend_holder *h = e->holders + e->tags; h < e->holders + e->tags + e->streams; h++) {
-        const uint64_t handle = (uint64_t)(uintptr_t)h->stream;
-        snprintf(number, sizeof(number), "%llx", (unsigned long long)handle);
-        put_holder(e, "stream_live_bytes", "stream", h->stream == MEND_NO_STREAM ? "none" : number,
-                   mend_names_find(MEND_NAME_STREAM, handle), h->live_bytes);
+    static const char *const meanings[] = {"live bytes of blocks and pages with the tag",
+                                           "live bytes of blocks and pages of the stream"};
+    const mend_holder *at = e->holders;
+    for (int kind = 0; kind < 2; kind++) {
+        if (e->counts[kind] > 0) {
+            put_head(e, kind == 0 ? "tag_live_bytes" : "stream_live_bytes", meanings[kind], false);
+        }
+        for (size_t i = 0; i < e->counts[kind]; i++) {
+            put_holder(e, at++, kind == 0 ? MEND_BY_TAG : MEND_BY_STREAM);
+        }
     }
 }
 
@@ -233,7 +223,9 @@ mend_result mend_stats_prometheus(mend_pool *pool, char *text, size_t text_bytes
              (unsigned long long)pool->member.number);
     e.holders = calloc((size_t)2 * MOST_HOLDERS + MEND_HOLDERS_MOST, sizeof(*e.holders));
     mend_heap_lock(&pool->heap);
-    const bool are_found = e.holders != NULL && find_holders(&e, &pool->heap);
+    const bool are_found =
+        e.holders != NULL && find_holders(&e, &pool->heap, e.holders, MEND_BY_TAG, &e.counts[0]) &&
+        find_holders(&e, &pool->heap, e.holders + e.counts[0], MEND_BY_STREAM, &e.counts[1]);
     if (are_found) {
         mend_pool_statistics(pool, &stats);
         put_all(&e, &pool->heap, &stats);

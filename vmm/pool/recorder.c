@@ -27,10 +27,8 @@ enum { PERIOD_MS = 10, MOST_FILES = 256, SUFFIX_BYTES = 16 };
 
 /* The blocks that the events leave alive. */
 typedef struct live_blocks {
-    mend_pointer_map at; /* from an address to the index of its event + 1 */
-    mend_history_event *events;
-    size_t count;
-    size_t room;
+    mend_pointer_map at; /* from an address to its event */
+    mend_slab events;
 } live_blocks;
 
 /* Its thread's own, but for what is said of the rest. */
@@ -50,55 +48,21 @@ struct mend_recorder {
 
 /* ---- live blocks ----------------------------------------------------------------------------- */
 
-static uint64_t key_of(const mend_history_event *event)
-{
-    return (uint64_t)(uintptr_t)event->address;
-}
-
-static void set_index(live_blocks *live, const mend_history_event *event, size_t index)
-{
-    mend_pointer_map_insert(&live->at, key_of(event), (void *)(uintptr_t)(index + 1));
-}
-
-static void forget(live_blocks *live, const mend_history_event *event)
-{
-    const size_t found = (size_t)(uintptr_t)mend_pointer_map_remove(&live->at, key_of(event));
-    if (found == 0) {
-        return;
-    }
-    const mend_history_event last = live->events[--live->count];
-    if (found - 1 < live->count) {
-        mend_pointer_map_remove(&live->at, key_of(&last));
-        set_index(live, &last, found - 1);
-        live->events[found - 1] = last;
-    }
-}
-
 /* Without host memory the block is not in the next list. */
-static void know(live_blocks *live, const mend_history_event *event)
-{
-    if (live->count == live->room) {
-        const size_t room = live->room == 0 ? 1024 : live->room * 2;
-        mend_history_event *grown = realloc(live->events, room * sizeof(*grown));
-        if (grown == NULL) {
-            return;
-        }
-        live->events = grown;
-        live->room = room;
-    }
-    if (mend_pointer_map_reserve(&live->at)) {
-        set_index(live, event, live->count);
-        live->events[live->count++] = *event;
-    }
-}
-
 static void follow(live_blocks *live, const mend_history_event *event)
 {
-    if (event->kind == MEND_EVENT_ALLOC || event->kind == MEND_EVENT_FREE) {
-        forget(live, event);
+    const uint64_t address = (uint64_t)(uintptr_t)event->address;
+    const bool is_alloc = event->kind == MEND_EVENT_ALLOC;
+    mend_history_event *known = is_alloc || event->kind == MEND_EVENT_FREE
+                                    ? mend_pointer_map_remove(&live->at, address)
+                                    : NULL;
+    if (known != NULL) {
+        mend_slab_give(&live->events, known);
     }
-    if (event->kind == MEND_EVENT_ALLOC) {
-        know(live, event);
+    if (is_alloc && mend_slab_reserve(&live->events, 1) && mend_pointer_map_reserve(&live->at)) {
+        known = mend_slab_take(&live->events);
+        *known = *event;
+        mend_pointer_map_insert(&live->at, address, known);
     }
 }
 
@@ -180,11 +144,17 @@ static void write_names(struct mend_recorder *r, uint64_t end)
 
 static void list_live(struct mend_recorder *r, uint64_t end)
 {
-    for (size_t i = 0; i < r->live.count && r->to.at < end;) {
-        mend_record_begin(&r->to.block, MEND_RECORD_LIVE);
-        while (i < r->live.count && mend_record_add_event(&r->to.block, &r->live.events[i])) {
-            i++;
+    const mend_pointer_map *live = &r->live.at;
+    mend_record_begin(&r->to.block, MEND_RECORD_LIVE);
+    for (size_t i = 0; i < live->capacity && r->to.at < end; i++) {
+        const mend_history_event *event = live->entries[i].value;
+        if (event != NULL && !mend_record_add_event(&r->to.block, event)) {
+            write_block(r);
+            mend_record_begin(&r->to.block, MEND_RECORD_LIVE);
+            i--; /* this one again */
         }
+    }
+    if (r->to.block.head.count > 0) {
         write_block(r);
     }
 }
@@ -203,7 +173,7 @@ static void begin_lap(struct mend_recorder *r)
     const uint64_t part = (r->end - r->to.at) / 4;
     r->scopes = 0;
     r->names = 0;
-    r->run.live_blocks = r->live.count;
+    r->run.live_blocks = r->live.at.count;
     mend_record_fill_run(&r->to.block, &r->run);
     write_block(r);
     write_names(r, r->to.at + part);
@@ -273,7 +243,7 @@ static void close_all(struct mend_recorder *r)
         close(r->ring.bell);
     }
     mend_pointer_map_clear(&r->live.at);
-    free(r->live.events);
+    mend_slab_clear(&r->live.events);
     free(r->ring.events);
     free(r);
 }
@@ -311,6 +281,7 @@ mend_result mend_recorder_start(mend_pool *pool, const char *path, uint64_t keep
                                .memory_bytes = pool->heap.device.total_bytes,
                                .limit_bytes = pool->heap.config.limit_bytes};
     mend_pointer_map_init(&r->live.at);
+    mend_slab_init(&r->live.events, sizeof(mend_history_event));
     bool are_many = false;
     mend_result result = open_all(r, path, &are_many);
     if (result != MEND_OK) {
