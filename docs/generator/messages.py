@@ -5,7 +5,7 @@ import os
 import re
 
 CALL = re.compile(r"\b(?:mend_fail|mend_failure|mend_fail_driver|mend_driver_failure|"
-                  r"mend_pool_invalid|MEND_INVALID_IF)\(")
+                  r"mend_refused|mend_pool_invalid|MEND_INVALID_IF)\(")
 LITERALS = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s*(?:PRI\w+\s*)?"(?:[^"\\]|\\.)*")*')
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 VALUE = re.compile(r"%[-+ #0]*[\d.*]*(?:hh|h|ll|l|z|j)?[a-zA-Z]")
@@ -42,6 +42,8 @@ def messages_of(text):
         results = re.findall(r"MEND_ERROR_\w+", LITERALS.sub("", call))
         if found[0].startswith(("mend_pool_", "MEND_INVALID_IF")):
             results = ["MEND_ERROR_INVALID_ARGUMENT"]
+        if "mend_status_result(" in call:
+            results += ["MEND_ERROR_DEVICE_LOST", "MEND_ERROR_DRIVER"]
         for literals in LITERALS.findall(call):
             message = VALUE.sub("…", "".join(LITERAL.findall(literals))).replace("%%", "%")
             if len(message) >= SHORTEST and not message.startswith("cu"):

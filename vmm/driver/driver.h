@@ -426,6 +426,18 @@ const char *mend_status_name(mend_status status);
  * driver has shut down. */
 bool mend_status_is_fatal(mend_status status);
 
+/* MEND_ERROR_DEVICE_LOST or MEND_ERROR_DRIVER. */
+static inline mend_result mend_status_result(mend_status status)
+{
+    return mend_status_is_fatal(status) ? MEND_ERROR_DEVICE_LOST : MEND_ERROR_DRIVER;
+}
+
+/* Notes a refused call, with words of why and what it means (base/error.h), and returns `result`.
+ */
+#define mend_refused(driver, result, call, status, ...)                                            \
+    mend_driver_failure((result), mend_driver_call_name(call), (status),                           \
+                        (driver)->status_name((driver), (status)), __VA_ARGS__)
+
 /* Whether a capture forbids the call: one of the stream, or of any stream of the context. */
 static inline bool mend_status_is_of_capture(mend_status status)
 {

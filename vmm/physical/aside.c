@@ -33,7 +33,7 @@ mend_chunk *mend_chunk_leave_memory(mend_chunks *chunks, mend_chunk *chunk, stru
     mend_chunk *empty = mend_chunk_begin(chunks, chunk->size_bytes);
     move_memory(chunks, empty, chunk);
     mend_chunk_set_kept(chunks, chunk, kept, MEND_MISSING_MEMORY);
-    chunks->unmapped_bytes += empty->size_bytes;
+    mend_chunk_count(chunks, empty, true);
     mend_chunk_enter_empty(chunks, empty);
     return empty;
 }
@@ -53,13 +53,12 @@ void mend_chunk_take_memory(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *
     assert(empty->claim.address == 0 && mend_chunk_is_empty(empty));
     assert(empty->size_bytes == chunk->size_bytes);
     mend_chunk_leave_empty(chunks, empty);
-    chunks->unmapped_bytes -= empty->size_bytes;
+    mend_chunk_count(chunks, empty, false);
     move_memory(chunks, chunk, empty);
     mend_slab_give(&chunks->slab, empty);
+    mend_chunk_count(chunks, chunk, false);
     chunk->missing = MEND_MISSING_MAPPING; /* of a transaction: that is not owed */
-    chunks->away_count--;
-    chunks->away_bytes -= chunk->size_bytes;
-    chunks->away_in[chunk->zone] -= chunk->size_bytes;
+    mend_chunk_count(chunks, chunk, true);
 }
 
 void mend_chunk_wake_up(mend_chunks *chunks, mend_chunk *chunk)

@@ -48,21 +48,17 @@ static mend_result ask_capture(mend_streams *streams, mend_stream handle, bool *
     return MEND_OK;
 }
 
-/* Asks the legacy stream of the pool, and those of other devices that use its memory. */
-static mend_result ask_legacy(mend_streams *streams, bool *is_captured)
-{
-    mend_result result = ask_capture(streams, MEND_STREAM_LEGACY, is_captured);
-    if (result != MEND_OK || *is_captured) {
-        return result;
-    }
-    mend_driver_call call = MEND_CALL_stream_get_info;
-    mend_status status = mend_foreign_find_capture(streams, is_captured, &call);
-    return status == MEND_DRIVER_OK ? MEND_OK : mend_streams_driver_failed(streams, call, status);
-}
-
-/* Asks the watched streams; *any_stream is set if all streams are watched. */
+/* Asks the legacy stream of each context, then the watched streams; *any_stream is set if all
+ * streams are watched. */
 static mend_result ask_watched(mend_streams *streams, bool *any_stream, bool *is_captured)
 {
+    mend_driver_call call;
+    *any_stream = false;
+    const mend_status status = mend_foreign_find_capture(streams, is_captured, &call);
+    if (status != MEND_DRIVER_OK || *is_captured) {
+        return status == MEND_DRIVER_OK ? MEND_OK
+                                        : mend_streams_driver_failed(streams, call, status);
+    }
     MEND_LIST_EACH(const mend_watch, watch, link, &streams->watches) {
         if (watch->handle == MEND_EVERY_STREAM) {
             *any_stream = true;
@@ -148,23 +144,15 @@ static mend_result ask_known(mend_streams *streams, uint32_t asking, bool any_st
 mend_result mend_streams_find_capture(mend_streams *streams, uint32_t asking, bool *is_captured)
 {
     assert(asking < streams->count);
-    bool any_stream = false;
-    *is_captured = false;
-    MEND_TRY(ask_legacy(streams, is_captured));
-    if (!*is_captured) {
-        MEND_TRY(ask_watched(streams, &any_stream, is_captured));
-    }
+    bool any_stream;
+    MEND_TRY(ask_watched(streams, &any_stream, is_captured));
     return *is_captured ? MEND_OK : ask_known(streams, asking, any_stream, false, is_captured);
 }
 
 mend_result mend_streams_find_capture_at_end(mend_streams *streams, bool *is_captured)
 {
-    bool any_stream = false;
-    *is_captured = false;
-    MEND_TRY(ask_legacy(streams, is_captured));
-    if (!*is_captured) {
-        MEND_TRY(ask_watched(streams, &any_stream, is_captured));
-    }
+    bool any_stream;
+    MEND_TRY(ask_watched(streams, &any_stream, is_captured));
     return !*is_captured && !streams->verify
                ? ask_known(streams, MEND_STREAM_UNKNOWN, false, true, is_captured)
                : MEND_OK;

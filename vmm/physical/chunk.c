@@ -114,15 +114,14 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_bac
     mend_tree_insert(&chunks->all, &made->memory.by_number);
     made->on_host = on_host;
     made->memory.share_types = as.share_types;
+    mend_chunk_count(chunks, made, true);
     if (on_host) {
         made->holds = mend_chunk_holds(made);
-        chunks->host_spare_bytes += size_bytes;
         mend_chunk_note_owed(chunks, made);
     } else {
         chunks->reserved_bytes += size_bytes;
         chunks->created++;
         chunks->created_bytes += size_bytes;
-        chunks->unmapped_bytes += size_bytes;
         mend_chunk_enter_empty(chunks, made);
         mend_history_note(chunks->history, MEND_EVENT_CREATE, 0, size_bytes, made->memory.number);
     }
@@ -159,14 +158,10 @@ mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk)
 void mend_chunk_end(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(chunk->address == 0);
-    if (chunk->on_host) {
-        assert(chunks->host_spare_bytes >= chunk->size_bytes);
-        chunks->host_spare_bytes -= chunk->size_bytes;
-    } else if (mend_chunk_is_empty(chunk)) {
-        assert(chunks->unmapped_bytes >= chunk->size_bytes);
+    if (mend_chunk_is_empty(chunk)) {
         mend_chunk_leave_empty(chunks, chunk);
-        chunks->unmapped_bytes -= chunk->size_bytes;
     }
+    mend_chunk_count(chunks, chunk, false);
     chunks->frozen_count -= chunk->is_frozen;
     mend_owe(&chunks->owing, &chunk->owed, MEND_OWED_NOTHING, 0);
     if (chunk->memory.handle != 0) {
@@ -175,65 +170,45 @@ void mend_chunk_end(mend_chunks *chunks, mend_chunk *chunk)
     mend_slab_give(&chunks->slab, chunk);
 }
 
-static mend_chunk *mapped_before(const mend_chunk *chunk)
+void mend_chunk_count(mend_chunks *chunks, const mend_chunk *chunk, bool begins)
 {
-    return CHUNK_OF(mend_tree_previous(&chunk->by_address), by_address);
+    const uint64_t one = begins ? 1 : UINT64_MAX; /* which is -1 */
+    const uint64_t size_bytes = one * chunk->size_bytes;
+    const uint64_t live_bytes = one * chunk->live_bytes;
+    const bool is_mapped = chunk->address != 0;
+    const bool sleeps = chunk->kept != NULL;
+    const bool lacks_memory = chunk->missing == MEND_MISSING_MEMORY;
+    const bool lacks_mapping = lacks_memory || chunk->missing == MEND_MISSING_MAPPING;
+    chunks->missing_count += chunk->missing != MEND_MISSING_NOTHING && !sleeps ? (uint32_t)one : 0;
+    chunks->unmapped_count += lacks_mapping ? one : 0;
+    chunks->lost_bytes += lacks_mapping ? size_bytes : 0;
+    chunks->asleep_count += sleeps ? (uint32_t)one : 0;
+    chunks->asleep_bytes += sleeps ? size_bytes : 0;
+    chunks->asleep_live_bytes += sleeps ? live_bytes : 0;
+    chunks->away_count += lacks_memory ? (uint32_t)one : 0;
+    chunks->away_bytes += lacks_memory ? size_bytes : 0;
+    chunks->away_in[chunk->zone] += lacks_memory || (chunk->on_host && is_mapped) ? size_bytes : 0;
+    if (chunk->on_host) {
+        chunks->host_count += is_mapped ? (uint32_t)one : 0;
+        *(is_mapped ? &chunks->host_bytes : &chunks->host_spare_bytes) += size_bytes;
+    } else if (!is_mapped && !lacks_memory && chunk->alias.of == NULL) {
+        chunks->unmapped_bytes += size_bytes;
+    }
+    if (chunk->sums != NULL) {
+        *(sleeps ? &chunk->sums->asleep_live_bytes : &chunk->sums->mapped_bytes) +=
+            sleeps ? live_bytes : size_bytes;
+    }
 }
 
 static void enter_mapped(mend_chunks *chunks, mend_chunk *chunk)
 {
     mend_tree_insert_by(&chunks->mapped, &chunk->by_address, compare_address);
-    mend_chunk *before = mapped_before(chunk);
+    mend_chunk *before = CHUNK_OF(mend_tree_previous(&chunk->by_address), by_address);
     chunk->next = CHUNK_OF(mend_tree_next(&chunk->by_address), by_address);
     assert(before == NULL || before->address + before->size_bytes <= chunk->address);
     assert(chunk->next == NULL || chunk->address + chunk->size_bytes <= chunk->next->address);
     if (before != NULL) {
         before->next = chunk;
-    }
-    if (chunk->on_host) {
-        assert(chunks->host_spare_bytes >= chunk->size_bytes);
-        chunks->host_spare_bytes -= chunk->size_bytes;
-        chunks->host_count++;
-        chunks->host_bytes += chunk->size_bytes;
-        chunks->away_in[chunk->zone] += chunk->size_bytes;
-    } else if (!mend_chunk_is_alias(chunk)) {
-        assert(chunks->unmapped_bytes >= chunk->size_bytes);
-        chunks->unmapped_bytes -= chunk->size_bytes;
-    }
-}
-
-static void leave_mapped(mend_chunks *chunks, mend_chunk *chunk)
-{
-    mend_chunk *before = mapped_before(chunk);
-    if (before != NULL) {
-        assert(before->next == chunk);
-        before->next = chunk->next;
-    }
-    mend_tree_remove(&chunks->mapped, &chunk->by_address);
-    bool has_memory = !mend_chunk_is_alias(chunk) && chunk->missing != MEND_MISSING_MEMORY;
-    if (chunk->on_host) {
-        chunks->host_count--;
-        chunks->host_bytes -= chunk->size_bytes;
-        chunks->away_in[chunk->zone] -= chunk->size_bytes;
-        chunks->host_spare_bytes += chunk->size_bytes;
-    } else {
-        chunks->unmapped_bytes += has_memory ? chunk->size_bytes : 0;
-    }
-}
-
-void mend_chunk_count_in_sums(const mend_chunk *chunk, bool begins)
-{
-    const uint64_t mapped_bytes = mend_chunk_sleeps(chunk) ? 0 : chunk->size_bytes;
-    const uint64_t asleep_bytes = mend_chunk_sleeps(chunk) ? chunk->live_bytes : 0;
-    mend_chunk_sums *sums = chunk->sums;
-    if (sums != NULL && begins) {
-        sums->mapped_bytes += mapped_bytes;
-        sums->asleep_live_bytes += asleep_bytes;
-    } else if (sums != NULL) {
-        assert(sums->mapped_bytes >= mapped_bytes);
-        assert(sums->asleep_live_bytes >= asleep_bytes);
-        sums->mapped_bytes -= mapped_bytes;
-        sums->asleep_live_bytes -= asleep_bytes;
     }
 }
 
@@ -244,19 +219,24 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
     assert(chunk->pins == 0);
     assert(chunk->aliases == 0);
     assert(address % MEND_GRANULE_BYTES == 0);
+    mend_chunk_count(chunks, chunk, false);
     if (chunk->address != 0) {
-        leave_mapped(chunks, chunk);
-        mend_chunk_count_in_sums(chunk, false);
-        chunk->sums = NULL;
+        mend_chunk *before = CHUNK_OF(mend_tree_previous(&chunk->by_address), by_address);
+        if (before != NULL) {
+            assert(before->next == chunk);
+            before->next = chunk->next;
+        }
+        mend_tree_remove(&chunks->mapped, &chunk->by_address);
     }
     chunk->address = address;
     chunk->zone = zone;
     if (address != 0) {
         enter_mapped(chunks, chunk);
-        const bool has_sums = zone == MEND_CHUNK_ZONE_WITH_SUMS && chunks->sums_at != NULL;
-        chunk->sums = has_sums ? chunks->sums_at(chunks, address) : NULL;
-        mend_chunk_count_in_sums(chunk, true);
     }
+    const bool has_sums =
+        address != 0 && zone == MEND_CHUNK_ZONE_WITH_SUMS && chunks->sums_at != NULL;
+    chunk->sums = has_sums ? chunks->sums_at(chunks, address) : NULL;
+    mend_chunk_count(chunks, chunk, true);
     if (chunk->on_host) {
         mend_chunk_note_owed(chunks, chunk);
     }
@@ -452,35 +432,13 @@ void mend_chunk_end_export(mend_chunks *chunks, mend_chunk *chunk, mend_export_w
     }
 }
 
-static void count_missing(mend_chunks *chunks, const mend_chunk *chunk, bool begins)
-{
-    const uint32_t one = begins ? 1 : UINT32_MAX; /* which is -1 */
-    const uint64_t size_bytes = begins ? chunk->size_bytes : -chunk->size_bytes;
-    const bool sleeps = mend_chunk_sleeps(chunk);
-    chunks->missing_count += chunk->missing != MEND_MISSING_NOTHING && !sleeps ? one : 0;
-    if (!mend_chunk_has_mapping(chunk)) {
-        chunks->unmapped_count += begins ? 1 : UINT64_MAX;
-        chunks->lost_bytes += size_bytes;
-    }
-    if (sleeps) {
-        chunks->asleep_count += one;
-        chunks->asleep_bytes += size_bytes;
-        chunks->asleep_live_bytes += begins ? chunk->live_bytes : -chunk->live_bytes;
-    }
-    if (chunk->missing == MEND_MISSING_MEMORY) {
-        chunks->away_count += one;
-        chunks->away_bytes += size_bytes;
-        chunks->away_in[chunk->zone] += size_bytes;
-    }
-}
-
 void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_missing missing)
 {
     assert(chunk->is_frozen);
     assert(chunk->missing != missing);
-    count_missing(chunks, chunk, false);
+    mend_chunk_count(chunks, chunk, false);
     chunk->missing = missing;
-    count_missing(chunks, chunk, true);
+    mend_chunk_count(chunks, chunk, true);
     mend_chunk_note_owed(chunks, chunk);
 }
 
@@ -489,12 +447,10 @@ void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, struct mend_kep
 {
     assert(chunk->is_frozen);
     assert(kept == NULL || missing != MEND_MISSING_NOTHING);
-    count_missing(chunks, chunk, false);
-    mend_chunk_count_in_sums(chunk, false);
+    mend_chunk_count(chunks, chunk, false);
     chunk->kept = kept;
     chunk->missing = missing;
-    mend_chunk_count_in_sums(chunk, true);
-    count_missing(chunks, chunk, true);
+    mend_chunk_count(chunks, chunk, true);
     if (chunk->live_bytes == 0 || chunk->owed.kind != MEND_OWED_NOTHING) {
         mend_chunk_note_owed(chunks, chunk);
     }

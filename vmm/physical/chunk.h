@@ -192,8 +192,9 @@ void mend_chunk_end(mend_chunks *chunks, mend_chunk *chunk);
 /* Sets the address of a chunk (0: none), and updates the index. */
 void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, uint64_t address);
 
-/* Counts a chunk in the sums of its area, and ends that: around a change of its size. */
-void mend_chunk_count_in_sums(const mend_chunk *chunk, bool begins);
+/* Adds a chunk, as it is, to the sums of all and of its area, or takes it out of them: around each
+ * change of what they tell, but freezing and live bytes. */
+void mend_chunk_count(mend_chunks *chunks, const mend_chunk *chunk, bool begins);
 
 /* Freezes a chunk, and ends that. */
 void mend_chunk_freeze(mend_chunks *chunks, mend_chunk *chunk);

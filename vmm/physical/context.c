@@ -67,28 +67,20 @@ static void pass_awaited(mend_streams *streams, uint32_t count)
 
 static void keep_events(mend_streams *streams, const mend_context_event *made)
 {
-    if (made->own != NULL) {
-        mend_streams_keep_event(streams, made->own, streams->context);
-    }
-    for (int i = 0; i < MEND_DEVICE_LIMIT; i++) {
-        if (made->others[i] != NULL) {
-            mend_streams_keep_event(streams, made->others[i], streams->foreign[i]);
+    for (int i = 0; i < MEND_CONTEXTS; i++) {
+        if (made->of[i] != NULL) {
+            mend_streams_keep_event(streams, made->of[i], streams->contexts[i]);
         }
     }
-}
-
-static bool is_open(const mend_streams *streams, int device)
-{
-    return (streams->foreign_devices >> device & 1) != 0;
 }
 
 /* Makes the events of one of all contexts; keeps none if it fails. */
 static mend_result take_events(mend_streams *streams, mend_context_event *made)
 {
-    mend_result result = mend_streams_take_event(streams, streams->context, &made->own);
-    for (int i = 0; i < MEND_DEVICE_LIMIT && result == MEND_OK; i++) {
-        if (is_open(streams, i)) {
-            result = mend_streams_take_event(streams, streams->foreign[i], &made->others[i]);
+    mend_result result = MEND_OK;
+    for (int i = 0; i < MEND_CONTEXTS && result == MEND_OK; i++) {
+        if (streams->contexts[i] != NULL) {
+            result = mend_streams_take_event(streams, streams->contexts[i], &made->of[i]);
         }
     }
     if (result != MEND_OK) {
@@ -101,16 +93,14 @@ static mend_result take_events(mend_streams *streams, mend_context_event *made)
 static mend_status record_events(mend_streams *streams, const mend_context_event *made,
                                  mend_driver_call *call, bool *is_whole)
 {
-    *call = MEND_CALL_context_record;
-    mend_status status = streams->driver->context_record(streams->driver, made->own);
-    *is_whole = status == MEND_DRIVER_OK;
-    streams->context_fences += status == MEND_DRIVER_OK;
-    for (int i = 0; i < MEND_DEVICE_LIMIT && status == MEND_DRIVER_OK; i++) {
-        if (made->others[i] != NULL) {
-            status = mend_foreign_record(streams, i, made->others[i], call);
+    mend_status status = MEND_DRIVER_OK;
+    *is_whole = true;
+    for (int i = 0; i < MEND_CONTEXTS && status == MEND_DRIVER_OK; i++) {
+        if (made->of[i] != NULL) {
+            status = mend_foreign_record(streams, i, made->of[i], call);
             streams->context_fences += status == MEND_DRIVER_OK;
         }
-        *is_whole = *is_whole && is_open(streams, i) == (made->others[i] != NULL);
+        *is_whole = *is_whole && (streams->contexts[i] != NULL) == (made->of[i] != NULL);
     }
     return status;
 }
@@ -153,10 +143,10 @@ static void add_context_event(mend_streams *streams, const mend_context_event *m
 static bool has_passed(const mend_streams *streams, const mend_context_event *event)
 {
     const mend_driver *driver = streams->driver;
-    bool passed = driver->event_query(driver, event->own) == MEND_DRIVER_OK;
-    for (int i = 0; i < MEND_DEVICE_LIMIT && passed; i++) {
-        passed = event->others[i] == NULL ||
-                 driver->event_query(driver, event->others[i]) == MEND_DRIVER_OK;
+    bool passed = true;
+    for (int i = 0; i < MEND_CONTEXTS && passed; i++) {
+        passed =
+            event->of[i] == NULL || driver->event_query(driver, event->of[i]) == MEND_DRIVER_OK;
     }
     return passed;
 }
@@ -219,10 +209,10 @@ mend_result mend_streams_record_context(mend_streams *streams, uint32_t asking, 
                                         : MEND_OK;
 }
 
-static void note_host_wait(mend_streams *streams, mend_status status)
+void mend_streams_note_host_waits(mend_streams *streams, uint64_t count)
 {
-    if (status == MEND_DRIVER_OK) {
-        streams->host_waits++;
+    streams->host_waits += count;
+    for (; count > 0; count--) {
         mend_history_note(streams->history, MEND_EVENT_HOST_WAIT, 0, 0, 0);
     }
 }
@@ -233,12 +223,11 @@ static mend_result synchronize_context_event(mend_streams *streams)
     assert(streams->context_event_count > 0);
     const mend_driver *driver = streams->driver;
     const mend_context_event *oldest = &streams->context_events[0]; /* stays while `grow` is held */
-    mend_status status = driver->event_synchronize(driver, oldest->own);
-    note_host_wait(streams, status);
-    for (int i = 0; i < MEND_DEVICE_LIMIT && status == MEND_DRIVER_OK; i++) {
-        if (oldest->others[i] != NULL) {
-            status = driver->event_synchronize(driver, oldest->others[i]);
-            note_host_wait(streams, status);
+    mend_status status = MEND_DRIVER_OK;
+    for (int i = 0; i < MEND_CONTEXTS && status == MEND_DRIVER_OK; i++) {
+        if (oldest->of[i] != NULL) {
+            status = driver->event_synchronize(driver, oldest->of[i]);
+            mend_streams_note_host_waits(streams, status == MEND_DRIVER_OK);
         }
     }
     if (status != MEND_DRIVER_OK) {
@@ -269,17 +258,13 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
     } else {
         undo_context_wait(streams);
     }
-    streams->host_waits += waits;
-    for (uint64_t i = 0; i < waits; i++) {
-        mend_history_note(streams->history, MEND_EVENT_HOST_WAIT, 0, 0, 0);
-    }
+    mend_streams_note_host_waits(streams, waits);
     if (mend_status_is_of_capture(status)) {
         streams->hidden_captures++;
-        return mend_driver_failure(
-            MEND_ERROR_CAPTURING, "cuCtxSynchronize", status,
-            streams->driver->status_name(streams->driver, status),
-            "a stream that the pool does not know is being captured: end the "
-            "capture, and call again");
+        return mend_refused(streams->driver, MEND_ERROR_CAPTURING, MEND_CALL_context_synchronize,
+                            status,
+                            "a stream that the pool does not know is being captured: end the "
+                            "capture, and call again");
     }
     return status == MEND_DRIVER_OK ? MEND_OK : mend_streams_driver_failed(streams, call, status);
 }

@@ -69,8 +69,8 @@ static mend_fence covering_fence(const mend_streams *streams, const mend_stream_
         const uint32_t k = covering_event(streams, state, epoch);
         assert(k < streams->context_event_count);
         return (mend_fence){.epoch = state->awaited[k].epoch,
-                            .event = streams->context_events[k].own,
-                            .context = streams->context};
+                            .event = streams->context_events[k].of[MEND_OWN_CONTEXT],
+                            .context = streams->contexts[MEND_OWN_CONTEXT]};
     }
     while (at + 1 < state->fence_count && state->fences[at].epoch < epoch) {
         at++;
@@ -83,7 +83,8 @@ static mend_fence covering_fence(const mend_streams *streams, const mend_stream_
 static uint32_t event_of(const mend_streams *streams, mend_fence fence)
 {
     uint32_t k = 0;
-    while (k < streams->context_event_count && streams->context_events[k].own != fence.event) {
+    while (k < streams->context_event_count &&
+           streams->context_events[k].of[MEND_OWN_CONTEXT] != fence.event) {
         k++;
     }
     return k;
@@ -94,12 +95,12 @@ static mend_status queue_wait(mend_streams *streams, mend_stream handle, mend_fe
 {
     const mend_driver *driver = streams->driver;
     const uint32_t k = event_of(streams, fence);
-    mend_status status = driver->stream_wait(driver, handle, fence.event);
-    streams->stream_waits += status == MEND_DRIVER_OK;
-    for (int i = 0; i < MEND_DEVICE_LIMIT && k < streams->context_event_count; i++) {
-        const mend_event other = streams->context_events[k].others[i];
-        if (status == MEND_DRIVER_OK && other != NULL) {
-            status = driver->stream_wait(driver, handle, other);
+    const bool is_of_context = k < streams->context_event_count;
+    const mend_event *parts = is_of_context ? streams->context_events[k].of : &fence.event;
+    mend_status status = MEND_DRIVER_OK;
+    for (int i = 0; i < (is_of_context ? MEND_CONTEXTS : 1) && status == MEND_DRIVER_OK; i++) {
+        if (parts[i] != NULL) {
+            status = driver->stream_wait(driver, handle, parts[i]);
             streams->stream_waits += status == MEND_DRIVER_OK;
         }
     }
@@ -264,8 +265,7 @@ mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t asking, boo
         return mend_streams_driver_failed(streams, MEND_CALL_event_synchronize, status);
     }
     *waited = true;
-    streams->host_waits++;
-    mend_history_note(streams->history, MEND_EVENT_HOST_WAIT, 0, 0, 0);
+    mend_streams_note_host_waits(streams, 1);
     assert(streams->items[oldest].fences[0].event == event);
     mend_streams_pass_fences(streams, &streams->items[oldest], 1);
     return MEND_OK;

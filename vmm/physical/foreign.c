@@ -5,35 +5,36 @@
  */
 #include "physical/waits.h"
 
-#include <limits.h>
-
-static_assert(MEND_DEVICE_LIMIT <= sizeof(uint64_t) * CHAR_BIT, "a device is a bit of a number");
 static bool is_open(const mend_streams *streams, int device)
 {
     assert(device >= 0);
     assert(device < MEND_DEVICE_LIMIT);
-    return (streams->foreign_devices >> device & 1) != 0;
+    return streams->contexts[device + 1] != NULL;
 }
 
 static bool is_known(const mend_streams *streams, mend_context home)
 {
-    bool is_there = home == streams->context;
-    for (int i = 0; i < MEND_DEVICE_LIMIT && !is_there; i++) {
-        is_there = is_open(streams, i) && streams->foreign[i] == home;
+    bool is_there = false;
+    for (int i = 0; i < MEND_CONTEXTS && home != NULL && !is_there; i++) {
+        is_there = streams->contexts[i] == home;
     }
     return is_there;
 }
 
-/* Makes another context current until `leave`. */
-static mend_status enter(const mend_streams *streams, mend_context context, mend_driver_call *call)
+mend_status mend_foreign_enter(const mend_streams *streams, mend_context context,
+                               mend_driver_call *call)
 {
     *call = MEND_CALL_context_push;
-    return streams->driver->context_push(streams->driver, context);
+    return context == streams->contexts[MEND_OWN_CONTEXT]
+               ? MEND_DRIVER_OK
+               : streams->driver->context_push(streams->driver, context);
 }
 
-static void leave(const mend_streams *streams)
+void mend_foreign_leave(const mend_streams *streams, mend_context context)
 {
-    streams->driver->context_pop(streams->driver);
+    if (context != streams->contexts[MEND_OWN_CONTEXT]) {
+        streams->driver->context_pop(streams->driver);
+    }
 }
 
 /* Finds the device of the current context (the pool's) and that of another one. */
@@ -43,10 +44,10 @@ static mend_status find_devices(const mend_streams *streams, mend_context contex
     const mend_driver *driver = streams->driver;
     *call = MEND_CALL_context_device;
     MEND_TRY_CALL(driver->context_device(driver, own));
-    MEND_TRY_CALL(enter(streams, context, call));
+    MEND_TRY_CALL(mend_foreign_enter(streams, context, call));
     *call = MEND_CALL_context_device;
     const mend_status status = driver->context_device(driver, device);
-    leave(streams);
+    mend_foreign_leave(streams, context);
     return status;
 }
 
@@ -65,9 +66,8 @@ static mend_status hold(mend_streams *streams, int device, const mend_stream_inf
     MEND_TRY_CALL(driver->device_open(driver, device, &opened));
     *is_admitted = is_home(info, opened.context);
     if (*is_admitted) {
-        assert(opened.context != streams->context);
-        streams->foreign[device] = opened.context;
-        streams->foreign_devices |= UINT64_C(1) << device;
+        assert(opened.context != streams->contexts[MEND_OWN_CONTEXT]);
+        streams->contexts[device + 1] = opened.context;
     } else {
         driver->device_close(driver, device);
     }
@@ -105,11 +105,11 @@ static mend_status ask_legacy(const mend_streams *streams, mend_context context,
                               mend_driver_call *call)
 {
     mend_stream_info info = {0};
-    MEND_TRY_CALL(enter(streams, context, call));
+    MEND_TRY_CALL(mend_foreign_enter(streams, context, call));
     *call = MEND_CALL_stream_get_info;
     const mend_status status =
         streams->driver->stream_get_info(streams->driver, MEND_STREAM_LEGACY, &info);
-    leave(streams);
+    mend_foreign_leave(streams, context);
     *is_captured = info.capture != MEND_CAPTURE_NONE;
     return status;
 }
@@ -119,9 +119,9 @@ mend_status mend_foreign_find_capture(const mend_streams *streams, bool *is_capt
 {
     mend_status status = MEND_DRIVER_OK;
     *is_captured = false;
-    for (int i = 0; i < MEND_DEVICE_LIMIT && status == MEND_DRIVER_OK && !*is_captured; i++) {
-        if (is_open(streams, i)) {
-            status = ask_legacy(streams, streams->foreign[i], is_captured, call);
+    for (int i = 0; i < MEND_CONTEXTS && status == MEND_DRIVER_OK && !*is_captured; i++) {
+        if (streams->contexts[i] != NULL) {
+            status = ask_legacy(streams, streams->contexts[i], is_captured, call);
         }
     }
     return status;
@@ -130,36 +130,36 @@ mend_status mend_foreign_find_capture(const mend_streams *streams, bool *is_capt
 static mend_status synchronize(const mend_streams *streams, mend_context context,
                                mend_driver_call *call)
 {
-    MEND_TRY_CALL(enter(streams, context, call));
+    MEND_TRY_CALL(mend_foreign_enter(streams, context, call));
     *call = MEND_CALL_context_synchronize;
     const mend_status status = streams->driver->context_synchronize(streams->driver);
-    leave(streams);
+    mend_foreign_leave(streams, context);
     return status;
 }
 
 mend_status mend_foreign_synchronize(const mend_streams *streams, uint64_t *waits,
                                      mend_driver_call *call)
 {
-    *call = MEND_CALL_context_synchronize;
-    mend_status status = streams->driver->context_synchronize(streams->driver);
-    *waits = status == MEND_DRIVER_OK;
-    for (int i = 0; i < MEND_DEVICE_LIMIT && status == MEND_DRIVER_OK; i++) {
-        if (is_open(streams, i)) {
-            status = synchronize(streams, streams->foreign[i], call);
+    mend_status status = MEND_DRIVER_OK;
+    *waits = 0;
+    for (int i = 0; i < MEND_CONTEXTS && status == MEND_DRIVER_OK; i++) {
+        if (streams->contexts[i] != NULL) {
+            status = synchronize(streams, streams->contexts[i], call);
             *waits += status == MEND_DRIVER_OK;
         }
     }
     return status;
 }
 
-mend_status mend_foreign_record(const mend_streams *streams, int device, mend_event event,
+mend_status mend_foreign_record(const mend_streams *streams, int number, mend_event event,
                                 mend_driver_call *call)
 {
-    assert(is_open(streams, device));
-    MEND_TRY_CALL(enter(streams, streams->foreign[device], call));
+    const mend_context context = streams->contexts[number];
+    assert(context != NULL);
+    MEND_TRY_CALL(mend_foreign_enter(streams, context, call));
     *call = MEND_CALL_context_record;
     const mend_status status = streams->driver->context_record(streams->driver, event);
-    leave(streams);
+    mend_foreign_leave(streams, context);
     return status;
 }
 
@@ -171,7 +171,7 @@ mend_status mend_foreign_close(mend_streams *streams)
             mend_status status = streams->driver->device_close(streams->driver, i);
             first = first != MEND_DRIVER_OK ? first : status;
         }
+        streams->contexts[i + 1] = NULL;
     }
-    streams->foreign_devices = 0;
     return first;
 }

@@ -13,13 +13,10 @@
 /* Creates an event in a context that may not be the current one. */
 static mend_status create_event(mend_streams *streams, mend_context context, mend_event *event)
 {
-    const mend_driver *driver = streams->driver;
-    if (context == streams->context) {
-        return driver->event_create(driver, event);
-    }
-    MEND_TRY_CALL(driver->context_push(driver, context));
-    const mend_status status = driver->event_create(driver, event);
-    driver->context_pop(driver);
+    mend_driver_call call;
+    MEND_TRY_CALL(mend_foreign_enter(streams, context, &call));
+    const mend_status status = streams->driver->event_create(streams->driver, event);
+    mend_foreign_leave(streams, context);
     return status;
 }
 
@@ -27,7 +24,7 @@ static mend_status create_event(mend_streams *streams, mend_context context, men
  * handle, and nothing tells to which one an event belongs. */
 static bool is_used_again(const mend_streams *streams, mend_context context)
 {
-    return context == streams->context;
+    return context == streams->contexts[MEND_OWN_CONTEXT];
 }
 
 mend_result mend_streams_take_event(mend_streams *streams, mend_context context, mend_event *event)

@@ -12,16 +12,15 @@ mend_result mend_streams_driver_failed(mend_streams *streams, mend_driver_call c
 {
     assert(call < MEND_DRIVER_CALL_COUNT);
     assert(status != MEND_DRIVER_OK);
-    return mend_driver_failure(
-        mend_status_is_fatal(status) ? MEND_ERROR_DEVICE_LOST : MEND_ERROR_DRIVER,
-        mend_driver_call_name(call), status, streams->driver->status_name(streams->driver, status),
-        "%s failed while ordering memory between streams", mend_driver_call_name(call));
+    return mend_refused(streams->driver, mend_status_result(status), call, status,
+                        "%s failed while ordering memory between streams",
+                        mend_driver_call_name(call));
 }
 
 mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
                               mend_context context)
 {
-    *streams = (mend_streams){.driver = driver, .context = context};
+    *streams = (mend_streams){.driver = driver, .contexts = {[MEND_OWN_CONTEXT] = context}};
     mend_list_init(&streams->watches);
     mend_condition_init(&streams->call_ended);
     assert(streams->count == MEND_STREAM_UNKNOWN);
@@ -33,11 +32,10 @@ mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
 
 static mend_status destroy_context_event(const mend_driver *driver, const mend_context_event *event)
 {
-    mend_status first = driver->event_destroy(driver, event->own);
-    for (int i = 0; i < MEND_DEVICE_LIMIT; i++) {
-        mend_status status = event->others[i] != NULL
-                                 ? driver->event_destroy(driver, event->others[i])
-                                 : MEND_DRIVER_OK;
+    mend_status first = MEND_DRIVER_OK;
+    for (int i = 0; i < MEND_CONTEXTS; i++) {
+        mend_status status =
+            event->of[i] != NULL ? driver->event_destroy(driver, event->of[i]) : MEND_DRIVER_OK;
         first = first != MEND_DRIVER_OK ? first : status;
     }
     return first;
@@ -196,17 +194,15 @@ static mend_result result_of_asking(mend_status status)
 static mend_result ask(mend_streams *streams, mend_stream handle, mend_stream_info *info)
 {
     const mend_driver *driver = streams->driver;
-    const char *call = mend_driver_call_name(MEND_CALL_stream_get_info);
     mend_status status = driver->stream_get_info(driver, handle, info);
     if (mend_status_is_fatal(status)) {
         return mend_streams_driver_failed(streams, MEND_CALL_stream_get_info, status);
     }
     if (status != MEND_DRIVER_OK) {
-        return mend_driver_failure(
-            result_of_asking(status), call, status, driver->status_name(driver, status),
-            "the driver cannot identify the stream %p: it was destroyed, or is of "
-            "another process or context",
-            (void *)handle);
+        return mend_refused(driver, result_of_asking(status), MEND_CALL_stream_get_info, status,
+                            "the driver cannot identify the stream %p: it was destroyed, or is of "
+                            "another process or context",
+                            (void *)handle);
     }
     bool is_admitted = true;
     mend_driver_call refused = MEND_CALL_stream_get_info;

@@ -50,11 +50,13 @@ typedef struct mend_fence {
  * so once there are as many, the last one gives way to the next. */
 enum { MEND_CONTEXT_EVENTS = 4 };
 
-/* One event of the pool's context, and one of each other device's whose streams use the memory: all
- * must pass. */
+/* Contexts by number: the pool's own, and behind it those of the devices whose streams use the
+ * memory, each at the number of its device, plus one. */
+enum { MEND_OWN_CONTEXT = 0, MEND_CONTEXTS = MEND_DEVICE_LIMIT + 1 };
+
+/* An event of each context: all must pass. */
 typedef struct mend_context_event {
-    mend_event own;
-    mend_event others[MEND_DEVICE_LIMIT]; /* by device; NULL: none */
+    mend_event of[MEND_CONTEXTS]; /* NULL: none */
 } mend_context_event;
 
 /* What an event of the context, or a wait for it, covers of a stream. */
@@ -123,9 +125,7 @@ typedef struct mend_watch {
 
 typedef struct mend_streams {
     const mend_driver *driver;
-    mend_context context;
-    uint64_t foreign_devices; /* bit n: streams of device n use the memory (foreign.h) */
-    mend_context foreign[MEND_DEVICE_LIMIT]; /* their contexts, by device */
+    mend_context contexts[MEND_CONTEXTS]; /* NULL: no stream of it uses the memory */
     bool verify; /* streams may be destroyed without mend_forget_stream: a handle may mean another
                   * stream at any time, so every lookup asks the driver, and nothing else asks about
                   * the stream */
@@ -242,10 +242,10 @@ static inline bool mend_streams_have_unfenced(const mend_streams *streams)
 /* The number of events that cover the context, in all contexts. */
 static inline uint64_t mend_streams_context_events(const mend_streams *streams)
 {
-    uint64_t count = streams->context_event_count;
+    uint64_t count = 0;
     for (uint32_t k = 0; k < streams->context_event_count; k++) {
-        for (int i = 0; i < MEND_DEVICE_LIMIT; i++) {
-            count += streams->context_events[k].others[i] != NULL;
+        for (int i = 0; i < MEND_CONTEXTS; i++) {
+            count += streams->context_events[k].of[i] != NULL;
         }
     }
     return count;

@@ -61,28 +61,15 @@ bool mend_waits_settle_several(mend_wait_env room, mend_waits *waits)
     return waits->first.epoch == 0;
 }
 
-bool mend_waits_others_are_ready(const mend_streams *streams, const mend_waits *waits,
-                                 uint32_t stream, bool behind_wait)
-{
-    for (const mend_wait *at = waits->others; at != NULL; at = at->next) {
-        if (!mend_waits_stamp_is_ready(streams, at->stamp, stream, behind_wait)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 mend_stamp mend_waits_first_blocking(const mend_streams *streams, const mend_waits *waits,
                                      uint32_t stream, bool behind_wait)
 {
-    mend_stamp stamp = waits->first;
-    for (const mend_wait *at = waits->others;
-         at != NULL && mend_waits_stamp_is_ready(streams, stamp, stream, behind_wait);
-         at = at->next) {
-        stamp = at->stamp;
+    const mend_wait *at = &waits->all;
+    while (mend_waits_stamp_is_ready(streams, at->stamp, stream, behind_wait)) {
+        at = at->next;
+        assert(at != NULL);
     }
-    assert(!mend_waits_stamp_is_ready(streams, stamp, stream, behind_wait));
-    return stamp;
+    return at->stamp;
 }
 
 static unsigned hold_of_stamp(const mend_streams *streams, mend_stamp stamp, uint32_t stream)
@@ -101,8 +88,8 @@ static unsigned hold_of_stamp(const mend_streams *streams, mend_stamp stamp, uin
 unsigned mend_waits_blocked_by(const mend_streams *streams, const mend_waits *waits,
                                uint32_t stream)
 {
-    unsigned holds = hold_of_stamp(streams, waits->first, stream);
-    for (const mend_wait *at = waits->others; at != NULL; at = at->next) {
+    unsigned holds = 0;
+    for (const mend_wait *at = &waits->all; at != NULL; at = at->next) {
         holds |= hold_of_stamp(streams, at->stamp, stream);
     }
     return holds;
@@ -110,39 +97,26 @@ unsigned mend_waits_blocked_by(const mend_streams *streams, const mend_waits *wa
 
 mend_result mend_waits_make_ready(mend_wait_env room, const mend_waits *waits, uint32_t stream)
 {
-    assert(waits->first.epoch != 0 || waits->others == NULL);
-    if (waits->first.epoch == 0) {
-        return MEND_OK;
-    }
-    MEND_TRY(mend_streams_make_wait(room.streams, stream, waits->first));
-    for (const mend_wait *at = waits->others; at != NULL; at = at->next) {
+    for (const mend_wait *at = &waits->all; at != NULL; at = at->next) {
         MEND_TRY(mend_streams_make_wait(room.streams, stream, at->stamp));
     }
     return MEND_OK;
 }
 
-static mend_result close_stamp(mend_wait_env room, mend_stamp stamp)
-{
-    assert(stamp.stream < room.streams->count);
-    bool is_covered =
-        mend_stamp_has_passed(room.streams, stamp) || mend_stamp_has_fence(room.streams, stamp);
-    return is_covered ? MEND_OK : mend_streams_close_epoch(room.streams, stamp.stream);
-}
-
 mend_result mend_waits_close(mend_wait_env room, const mend_waits *waits)
 {
-    MEND_TRY(close_stamp(room, waits->first));
-    for (const mend_wait *at = waits->others; at != NULL; at = at->next) {
-        MEND_TRY(close_stamp(room, at->stamp));
+    for (const mend_wait *at = &waits->all; at != NULL; at = at->next) {
+        if (!mend_stamp_has_passed(room.streams, at->stamp) &&
+            !mend_stamp_has_fence(room.streams, at->stamp)) {
+            MEND_TRY(mend_streams_close_epoch(room.streams, at->stamp.stream));
+        }
     }
     return MEND_OK;
 }
 
 void mend_waits_make_due(mend_streams *streams, const mend_waits *waits)
 {
-    assert(waits->first.epoch != 0 || waits->others == NULL);
-    mend_streams_make_due(streams, waits->first);
-    for (const mend_wait *at = waits->others; at != NULL; at = at->next) {
+    for (const mend_wait *at = &waits->all; at != NULL; at = at->next) {
         mend_streams_make_due(streams, at->stamp);
     }
 }

@@ -18,9 +18,12 @@ typedef struct mend_wait {
 } mend_wait;
 
 /* Idle if first.epoch is 0 and there are no others. At most one stamp for each stream. */
-typedef struct mend_waits {
-    mend_stamp first;
-    mend_wait *others;
+typedef union mend_waits {
+    struct {
+        mend_stamp first;
+        mend_wait *others;
+    };
+    mend_wait all; /* the same: the first of all stamps, which may be idle */
 } mend_waits;
 
 /* What work on stamps needs: the fences, which tell whether a stamp has passed, and the nodes. */
@@ -59,8 +62,7 @@ static inline void mend_waits_add(mend_wait_env room, mend_waits *waits, mend_st
 static inline void mend_waits_add_all(mend_wait_env room, mend_waits *to, const mend_waits *from)
 {
     assert(to != from);
-    mend_waits_add(room, to, from->first);
-    for (const mend_wait *at = from->others; at != NULL; at = at->next) {
+    for (const mend_wait *at = &from->all; at != NULL; at = at->next) {
         mend_waits_add(room, to, at->stamp);
     }
 }
@@ -83,8 +85,6 @@ static inline bool mend_waits_settle(mend_wait_env room, mend_waits *waits)
 
 /* Whether all stamps are ready for `stream` or, with behind_wait, can be made so by a wait on the
  * device. */
-bool mend_waits_others_are_ready(const mend_streams *streams, const mend_waits *waits,
-                                 uint32_t stream, bool behind_wait);
 static inline bool mend_waits_stamp_is_ready(const mend_streams *streams, mend_stamp stamp,
                                              uint32_t stream, bool behind_wait)
 {
@@ -94,9 +94,11 @@ static inline bool mend_waits_stamp_is_ready(const mend_streams *streams, mend_s
 static inline bool mend_waits_are_ready(const mend_streams *streams, const mend_waits *waits,
                                         uint32_t stream, bool behind_wait)
 {
-    return mend_waits_stamp_is_ready(streams, waits->first, stream, behind_wait) &&
-           (waits->others == NULL ||
-            mend_waits_others_are_ready(streams, waits, stream, behind_wait));
+    const mend_wait *at = &waits->all;
+    while (at != NULL && mend_waits_stamp_is_ready(streams, at->stamp, stream, behind_wait)) {
+        at = at->next;
+    }
+    return at == NULL;
 }
 
 /* One of the stamps that are not ready. */
@@ -213,6 +215,9 @@ void mend_streams_watch_no_more(mend_streams *streams, mend_stream handle);
 /* All calls need the `grow` lock too, unless their comment says otherwise, and release `state`
  * meanwhile. */
 
+/* Counts waits of the host, with an event of the history for each. Calls no driver. */
+void mend_streams_note_host_waits(mend_streams *streams, uint64_t count);
+
 /* Queries the events, the oldest first. True if any has passed. */
 bool mend_context_poll(mend_streams *streams);
 
@@ -303,8 +308,13 @@ mend_status mend_foreign_admit(mend_streams *streams, const mend_stream_info *in
 /* The same for a device whose streams the driver does not identify. Errors of device_open. */
 mend_status mend_foreign_admit_device(mend_streams *streams, int device);
 
-/* Whether the legacy stream of one of the other contexts is unusable, because a blocking stream
- * there is captured. Returns the result of stream_get_info or context_push. */
+/* Makes a context current until it is left; the pool's own is so already. */
+mend_status mend_foreign_enter(const mend_streams *streams, mend_context context,
+                               mend_driver_call *call);
+void mend_foreign_leave(const mend_streams *streams, mend_context context);
+
+/* Whether the legacy stream of one of the contexts is unusable, because a blocking stream there is
+ * captured. Returns the result of stream_get_info or context_push. */
 mend_status mend_foreign_find_capture(const mend_streams *streams, bool *is_captured,
                                       mend_driver_call *call);
 
@@ -313,9 +323,9 @@ mend_status mend_foreign_find_capture(const mend_streams *streams, bool *is_capt
 mend_status mend_foreign_synchronize(const mend_streams *streams, uint64_t *waits,
                                      mend_driver_call *call);
 
-/* Records an event of the device's context for all work queued there. Releases `state`
+/* Records an event of the context with this number for all work queued there. Releases `state`
  * meanwhile. */
-mend_status mend_foreign_record(const mend_streams *streams, int device, mend_event event,
+mend_status mend_foreign_record(const mend_streams *streams, int number, mend_event event,
                                 mend_driver_call *call);
 
 /* Closes the other devices. Goes on after a refusal, and returns the first failure. */

@@ -70,7 +70,9 @@ static void expect_contexts(const stream_rig *r, uint64_t foreign_devices, uint6
 {
     mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
     EXPECT_RESULT(MEND_OK, mend_sim_get_ledger(r->sim, &ledger));
-    EXPECT_U64_EQ(foreign_devices, r->streams.foreign_devices);
+    for (int i = 0; i < MEND_DEVICE_LIMIT; i++) {
+        EXPECT_U64_EQ(foreign_devices >> i & 1, r->streams.contexts[i + 1] != NULL);
+    }
     EXPECT_U64_EQ(open, ledger.contexts_open);
 }
 
@@ -91,9 +93,9 @@ STREAM_TEST(physical_stream, one_of_a_context_that_is_not_primary_is_refused, fa
     r->driver.device_open = open_another_context;
     expect_unknown(r, foreign);
     r->driver.device_open = r->device->device_open;
-    r->streams.context = (mend_context)r; /* nor is one of the pool's own device served */
+    r->streams.contexts[MEND_OWN_CONTEXT] = (mend_context)r; /* nor is one of the pool's own device served */
     expect_unknown(r, r->handles[0]);
-    r->streams.context = r->info.context;
+    r->streams.contexts[MEND_OWN_CONTEXT] = r->info.context;
     EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->device_close(r->device, 1));
 }
 
