@@ -77,7 +77,7 @@ static mend_result place_at(mend_heap *heap, mend_request *request, mend_span **
 }
 
 mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_terms *terms,
-                            mend_order order, const mend_helpers *helpers, uint64_t *address)
+                            mend_order order, uint64_t *address)
 {
     assert(mend_mutex_is_held(&heap->state));
     /* At once: a failure leaves none for what comes next, and pressure callbacks allocate, too. */
@@ -109,7 +109,7 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
     };
     mend_span *span = NULL;
     mend_result result = request.at != 0 ? place_at(heap, &request, &span)
-                                         : mend_ladder_climb(heap, &request, helpers, &span);
+                                         : mend_ladder_climb(heap, &request, &span);
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
         heap->counters.out_of_memory++;
         if (mend_history_is_on(&heap->history)) {

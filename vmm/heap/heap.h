@@ -31,7 +31,7 @@ mend_result mend_heap_destroy(mend_heap *heap);
 /* The calls of mend.h with the same names, without checks of the arguments. The caller holds
  * `state`; the call may release it in between. A failure is noted (base/error.h). */
 mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_terms *terms,
-                            mend_order order, const mend_helpers *helpers, uint64_t *address);
+                            mend_order order, uint64_t *address);
 
 /* An allocation from the front cache, with the alignment that every block has. 0: the cache has no
  * such block, or the request is wrong; nothing changed, and mend_heap_alloc decides. */
@@ -145,8 +145,7 @@ mend_result mend_heap_restore_group(mend_heap *heap, uint32_t group, const mend_
 
 /* Commits the pages, in one step under `state`. The caller holds it; it may be released before.
  * Errors as mend_ladder_climb; then no page is committed that was not. */
-mend_result mend_heap_commit(mend_heap *heap, const mend_parts *pages, mend_stream stream,
-                             const mend_helpers *helpers);
+mend_result mend_heap_commit(mend_heap *heap, const mend_parts *pages, mend_stream stream);
 
 /* Lets the pages that are not committed read as zeros. Under both locks. Errors as
  * mend_zeros_map. */

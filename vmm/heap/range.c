@@ -95,8 +95,7 @@ static void restore_zeros(mend_heap *heap, const mend_parts *pages)
     *mend_process_failure() = why;
 }
 
-mend_result mend_heap_commit(mend_heap *heap, const mend_parts *pages, mend_stream stream,
-                             const mend_helpers *helpers)
+mend_result mend_heap_commit(mend_heap *heap, const mend_parts *pages, mend_stream stream)
 {
     assert(mend_mutex_is_held(&heap->state));
     mend_result result = make_way(heap, pages);
@@ -113,7 +112,7 @@ mend_result mend_heap_commit(mend_heap *heap, const mend_parts *pages, mend_stre
         .pages = pages,
     };
     mend_span *none = NULL;
-    result = mend_ladder_climb(heap, &request, helpers, &none);
+    result = mend_ladder_climb(heap, &request, &none);
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
         heap->counters.out_of_memory++;
         if (mend_history_is_on(&heap->history)) {

@@ -52,27 +52,27 @@ static mend_result refresh_own(mend_heap *heap, const mend_request *asking)
     return result;
 }
 
-static mend_result look(mend_heap *heap, mend_request *asking, mend_room *room)
+static mend_result ask(mend_heap *heap, mend_request *asking, mend_room *room)
 {
     bool is_captured = false;
+    MEND_TRY(mend_ladder_refresh(heap, asking));
+    MEND_TRY(refresh_own(heap, asking));
+    MEND_TRY(mend_ladder_may_wait_behind(heap, asking, &asking->behind_wait));
+    MEND_TRY(mend_streams_find_capture(&heap->streams, asking->stream, &is_captured));
+    return fill(heap, asking, is_captured, room);
+}
+
+static mend_result look(mend_heap *heap, mend_request *asking, mend_room *room)
+{
+    bool any;
+    mend_capture_groups_collect(heap);
+    MEND_TRY(mend_dissolve_aliases(heap, &any));
     heap->streams.asks_any = asking->stream == MEND_STREAM_UNKNOWN;
     if (asking->group != 0) {
         mend_group_show_chunks(heap, asking->group);
         heap->chunks.parks_none = true;
     }
-    mend_result result = mend_ladder_refresh(heap, asking);
-    if (result == MEND_OK) {
-        result = refresh_own(heap, asking);
-    }
-    if (result == MEND_OK) {
-        result = mend_ladder_may_wait_behind(heap, asking, &asking->behind_wait);
-    }
-    if (result == MEND_OK) {
-        result = mend_streams_find_capture(&heap->streams, asking->stream, &is_captured);
-    }
-    if (result == MEND_OK) {
-        result = fill(heap, asking, is_captured, room);
-    }
+    mend_result result = ask(heap, asking, room);
     heap->streams.asks_any = false;
     heap->chunks.parks_none = false;
     return result;
@@ -82,22 +82,16 @@ mend_result mend_ladder_get_room(mend_heap *heap, mend_order order, mend_room *r
 {
     mend_request asking = {
         .alignment_bytes = MEND_GRANULE_BYTES, .handle = order.stream, .capture = order.capture};
-    mend_result result = MEND_OK;
     if (order.stream == MEND_EVERY_STREAM) {
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
                             "MEND_EVERY_STREAM is for mend_group_begin");
     }
     if (order.stream != MEND_NO_STREAM) { /* it would count as a request */
-        result = mend_requester_find(heap, &asking);
+        MEND_TRY(mend_requester_find(heap, &asking));
     }
     mend_driver_scope scope;
-    result = result == MEND_OK ? mend_enter(heap, &scope) : result;
-    if (result == MEND_OK) {
-        mend_capture_groups_collect(heap);
-        bool any;
-        result = mend_dissolve_aliases(heap, &any);
-        result = result == MEND_OK ? look(heap, &asking, room) : result;
-        mend_driver_scope_close(heap, &scope);
-    }
+    MEND_TRY(mend_enter(heap, &scope));
+    mend_result result = look(heap, &asking, room);
+    mend_driver_scope_close(heap, &scope);
     return result;
 }

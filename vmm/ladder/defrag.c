@@ -15,20 +15,17 @@
 mend_result mend_quiet_begin(mend_heap *heap, uint32_t asking, bool gives_back)
 {
     mend_result result = mend_streams_wait_context(&heap->streams, asking);
-    mend_capture_groups_collect(heap);
-    if (result == MEND_OK) {
-        result = mend_settle_mappings(heap);
-    }
     bool any;
-    if (result == MEND_OK) {
-        result = mend_dissolve_aliases(heap, &any);
-    }
-    if (result == MEND_OK && gives_back) {
+    mend_capture_groups_collect(heap);
+    MEND_TRY(result);
+    MEND_TRY(mend_settle_mappings(heap));
+    MEND_TRY(mend_dissolve_aliases(heap, &any));
+    if (gives_back) {
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
         mend_settle(heap, MEND_OWED_GRAPHS, MEND_STREAM_UNKNOWN);
         (void)mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
     }
-    return result;
+    return MEND_OK;
 }
 
 mend_result mend_compact_begin(mend_heap *heap, uint32_t asking, const mend_compact_limits *limits,

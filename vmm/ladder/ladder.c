@@ -27,7 +27,6 @@ typedef struct mark {
 typedef struct climb {
     mend_heap *heap;
     mend_request *request;
-    const mend_helpers *helpers;
     mend_span *span;
     bool waits_on_host;        /* this search may make the host wait for the GPU, and compact */
     mend_asked asked;          /* peer pools */
@@ -382,12 +381,12 @@ static mend_outcome try_again(void *context)
 /* Peer pools give back what the device lacks, one by one; not if the limit blocks the request. */
 static mend_outcome after_peer_pools(climb *c)
 {
-    const mend_helpers *helpers = c->helpers;
+    const mend_helpers *helpers = c->heap->config.helpers;
     mend_outcome outcome = MEND_NOTHING;
     bool gave = false;
     c->asked.last = 0;
     while (outcome == MEND_NOTHING && c->need.bytes > 0 &&
-           helpers->ask_peer_pool(helpers->pool, c->need, &c->asked, &gave)) {
+           helpers->ask_peer_pool(c->heap, c->need, &c->asked, &gave)) {
         outcome = gave ? try_again(c) : MEND_NOTHING;
     }
     return outcome;
@@ -402,8 +401,9 @@ static mend_outcome after_one_callback(void *context)
 
 static mend_outcome after_callbacks(climb *c, mend_try_again after_one)
 {
-    return c->helpers->has_callbacks(c->helpers->pool) && c->heap->shortage.held == NULL
-               ? c->helpers->call_back(c->helpers->pool, c->request, after_one, c)
+    const mend_helpers *helpers = c->heap->config.helpers;
+    return helpers->has_callbacks(c->heap) && c->heap->shortage.held == NULL
+               ? helpers->call_back(c->heap, c->request, after_one, c)
                : MEND_NOTHING;
 }
 
@@ -446,7 +446,7 @@ static uint64_t most_rounds(const climb *c)
  * other threads have left room meanwhile. No capture is known where peer pools wait. */
 static mend_outcome ask_at_last(climb *c, bool may_wait)
 {
-    const mend_helpers *helpers = c->helpers;
+    const mend_helpers *helpers = c->heap->config.helpers;
     mend_outcome outcome = MEND_NOTHING;
     uint64_t rounds = 0;
     bool is_asked = true;
@@ -457,9 +457,9 @@ static mend_outcome ask_at_last(climb *c, bool may_wait)
         const uint64_t changes = changes_of(c->heap);
         c->need.bytes = wanted_at_last(c);
         c->need.may_wait = may_wait;
-        is_asked = helpers->ask_peer_pool(helpers->pool, c->need, &c->asked, &gave);
+        is_asked = helpers->ask_peer_pool(c->heap, c->need, &c->asked, &gave);
         if (gave || changes_of(c->heap) != changes) {
-            outcome = helpers->try_behind_callbacks(helpers->pool, try_again, c);
+            outcome = helpers->try_behind_callbacks(c->heap, try_again, c);
         }
         if (gave && c->asked.last != UINT64_MAX && ++rounds < most_rounds(c)) {
             c->asked.last = 0;
@@ -494,9 +494,9 @@ static mend_outcome behind_work_of_peer_pools(climb *c)
 /* The last search, in which the host waits: for the pool's own work; and for that of peer pools. */
 static mend_outcome to_the_end(climb *c)
 {
-    const mend_helpers *helpers = c->helpers;
+    const mend_helpers *helpers = c->heap->config.helpers;
     c->waits_on_host = true;
-    mend_outcome outcome = helpers->try_behind_callbacks(helpers->pool, try_again, c);
+    mend_outcome outcome = helpers->try_behind_callbacks(c->heap, try_again, c);
     if (outcome == MEND_NOTHING) {
         outcome = ask_at_last(c, false);
     }
@@ -506,15 +506,14 @@ static mend_outcome to_the_end(climb *c)
 
 /* ---- the ladder ------------------------------------------------------------------------------ */
 
-mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, const mend_helpers *helpers,
-                              mend_span **span)
+mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, mend_span **span)
 {
     mend_outcome outcome = in_mapped(heap, request, false, span);
     if (outcome == MEND_PLACED) {
         return MEND_OK;
     }
     mend_thread_error answer; /* large, so it is written only if needed */
-    climb c = {.heap = heap, .request = request, .helpers = helpers, .answer = &answer};
+    climb c = {.heap = heap, .request = request, .answer = &answer};
     bool keeps_soft_limit = outcome == MEND_NOTHING && mend_budget_has_soft_limit(heap);
     if (keeps_soft_limit) {
         outcome = within_soft_limit(&c);
@@ -522,7 +521,7 @@ mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, const mend
     }
     uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     bool is_helped = outcome == MEND_NOTHING && /* something else may give memory back */
-                     (helpers->has_callbacks(helpers->pool) ||
+                     (heap->config.helpers->has_callbacks(heap) ||
                       heap->config.limit_bytes > heap->chunks.reserved_bytes);
     if (is_helped) {
         outcome = search(&c); /* without a host wait */

@@ -72,16 +72,13 @@ static bool begin_waits(mend_heap *heap)
 static mend_result wait_and_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
 {
     bool is_captured = false;
-    mend_result result =
-        mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured);
-    if (result == MEND_OK && is_captured && heap->chunks.empty_bytes > 0) {
+    mend_result result = MEND_OK;
+    MEND_TRY(mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured));
+    if (is_captured && heap->chunks.empty_bytes > 0) {
         return mend_failure(
             MEND_ERROR_CAPTURING,
             "a stream is being captured: the pool can neither wait for the GPU nor unmap; "
             "trim after the capture");
-    }
-    if (result != MEND_OK) {
-        return result;
     }
     bool has_graphs = !is_captured && heap->groups.capture_count > 0;
     bool goes_on = begin_waits(heap) || has_graphs;
@@ -111,17 +108,13 @@ static bool has_others(const mend_heap *heap)
 static mend_result wait_for_others(mend_heap *heap)
 {
     bool is_captured = false;
-    mend_result result =
-        mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured);
-    if (result != MEND_OK || is_captured) {
-        return result;
-    }
-    result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
-    if (result == MEND_OK) {
+    MEND_TRY(mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured));
+    if (!is_captured) {
+        MEND_TRY(mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN));
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
         mend_settle(heap, MEND_OWED_RANGE, MEND_STREAM_UNKNOWN);
     }
-    return result;
+    return MEND_OK;
 }
 
 static void note_trim(mend_heap *heap, mend_result result, uint64_t released_bytes)
@@ -138,9 +131,7 @@ mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, bool waits,
     mend_driver_scope scope;
     mend_result result = mend_enter(heap, &scope);
     mend_attainable_forget(heap);
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(result);
     result = trim_to(heap, keep_bytes, false, released_bytes);
     if (result == MEND_OK && waits && heap->chunks.reserved_bytes > keep_bytes) {
         result = wait_and_trim(heap, keep_bytes, released_bytes);
@@ -164,11 +155,9 @@ mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t ow
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_COLLECTION);
     mend_driver_scope scope;
-    mend_result result = mend_enter(heap, &scope);
+    mend_result result = MEND_OK;
     *released_bytes = 0;
-    if (result != MEND_OK) {
-        return result;
-    }
+    MEND_TRY(mend_enter(heap, &scope));
     mend_settle(heap, MEND_OWED_GRAPHS, MEND_STREAM_UNKNOWN);
     const bool wants_any = unused_ns > 0 || owed_bytes > 0 || above_soft_limit(heap) > 0;
     if (wants_any && heap->chunks.empty_bytes > 0) {

@@ -245,8 +245,7 @@ typedef struct mend_heap_config {
     int device;
     bool allow_stream_waits;
     bool allow_context_fences;
-    bool streams_may_vanish;
-    bool knows_all_streams;
+    bool streams_may_vanish, knows_all_streams;
     bool front_cache;
     bool capture_checks;
     bool compact_when_full;
@@ -260,8 +259,9 @@ typedef struct mend_heap_config {
     uint64_t guard_bytes;         /* at least so much behind each block is not the program's */
     struct mend_ration *ration;   /* what the pool leaves to others; NULL: all is its own */
     uint64_t reserve_bytes;
-    int tightness;            /* 1 to 5; 0: the default */
-    mend_placement placement; /* filled at creation */
+    int tightness;                      /* 1 to 5; 0: the default */
+    const struct mend_helpers *helpers; /* of the pool; the room `ladder` */
+    mend_placement placement;           /* filled at creation */
 } mend_heap_config;
 
 /* ---- the parts of a heap, by owner ----------------------------------------------------------- */

@@ -13,11 +13,15 @@ static uint64_t percent_of(uint64_t bytes, uint64_t percent)
     return bytes / 100 * percent + bytes % 100 * percent / 100;
 }
 
-uint64_t mend_budget_room_bytes(const mend_heap *heap)
+static uint64_t room_under(const mend_heap *heap, uint64_t limit)
 {
-    uint64_t limit = mend_budget_limits(heap).now;
     uint64_t taken = heap->chunks.reserved_bytes + mend_budget_kept_bytes(heap);
     return limit > taken ? limit - taken : 0;
+}
+
+uint64_t mend_budget_room_bytes(const mend_heap *heap)
+{
+    return room_under(heap, mend_budget_limits(heap).now);
 }
 
 uint64_t mend_budget_lacking_bytes(const mend_heap *heap, uint64_t create_bytes)
@@ -36,12 +40,12 @@ uint64_t mend_budget_over_bytes(const mend_heap *heap)
 
 bool mend_budget_is_ample(const mend_heap *heap)
 {
-    return mend_budget_room_bytes(heap) >= mend_budget_limit(heap) / AMPLE_OF_LIMIT;
+    const uint64_t limit = mend_budget_limits(heap).now;
+    return room_under(heap, limit) >= limit / AMPLE_OF_LIMIT;
 }
 
-static bool is_near(const mend_heap *heap, uint64_t used_bytes)
+static bool is_near(uint64_t limit, uint64_t used_bytes)
 {
-    uint64_t limit = mend_budget_limits(heap).now;
     return used_bytes >= limit - percent_of(limit, NEAR_PERCENT);
 }
 
@@ -59,7 +63,7 @@ static uint64_t most_used(const mend_heap *heap)
 
 bool mend_budget_is_nearly_used(const mend_heap *heap)
 {
-    return is_near(heap, most_used(heap));
+    return is_near(mend_budget_limits(heap).now, most_used(heap));
 }
 
 static uint64_t used_bytes(const mend_heap *heap)
@@ -69,31 +73,30 @@ static uint64_t used_bytes(const mend_heap *heap)
 }
 
 /* Whether a window saw little of the limit left, and much trapped. */
-static bool trapped_much(const mend_heap *heap, int window)
+static bool trapped_much(const mend_heap *heap, uint64_t limit, int window)
 {
     const mend_usage_peaks *peaks = &heap->budget.peaks;
-    uint64_t much = percent_of(mend_budget_limits(heap).now, FULL_PERCENT);
-    return is_near(heap, peaks->used_bytes[window]) && peaks->trapped_bytes[window] >= much;
+    return is_near(limit, peaks->used_bytes[window]) &&
+           peaks->trapped_bytes[window] >= percent_of(limit, FULL_PERCENT);
 }
 
 /* What the window before trapped counts while much is used again: a program that went near the
  * limit once and stays far below it does not move chunks for that any longer. */
-static bool is_critical(const mend_heap *heap)
+static bool is_critical(const mend_heap *heap, uint64_t limit)
 {
-    uint64_t limit = mend_budget_limits(heap).now;
     bool is_high_again = used_bytes(heap) >= limit - percent_of(limit, AGAIN_PERCENT);
-    return most_used(heap) >= limit - percent_of(limit, FULL_PERCENT) || trapped_much(heap, 0) ||
-           (is_high_again && trapped_much(heap, 1));
+    return most_used(heap) >= limit - percent_of(limit, FULL_PERCENT) ||
+           trapped_much(heap, limit, 0) || (is_high_again && trapped_much(heap, limit, 1));
 }
 
 mend_pressure mend_budget_pressure(const mend_heap *heap)
 {
     uint64_t limit = mend_budget_limits(heap).now;
     uint64_t low_pressure_bytes = percent_of(limit, heap->config.placement.low_pressure_percent);
-    if (mend_budget_room_bytes(heap) > low_pressure_bytes) {
+    if (room_under(heap, limit) > low_pressure_bytes) {
         return MEND_PRESSURE_LOW;
     }
-    return is_critical(heap) ? MEND_PRESSURE_CRITICAL : MEND_PRESSURE_HIGH;
+    return is_critical(heap, limit) ? MEND_PRESSURE_CRITICAL : MEND_PRESSURE_HIGH;
 }
 
 bool mend_budget_spares_empty(const mend_heap *heap)
@@ -116,7 +119,7 @@ void mend_budget_note_use(mend_heap *heap)
         };
     }
     peaks->used_bytes[0] = mend_max_u64(peaks->used_bytes[0], used);
-    if (is_near(heap, used)) {
+    if (is_near(mend_budget_limits(heap).now, used)) {
         assert(mend_heap_awake_bytes(heap) <= used);
         uint64_t trapped = used - mend_heap_awake_bytes(heap);
         peaks->trapped_bytes[0] = mend_max_u64(peaks->trapped_bytes[0], trapped);

@@ -277,14 +277,12 @@ bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rule
     bool found = fill_plan(heap, request, rules, request->size_bytes, &elsewhere);
     bool extension_lacks_less =
         plan->lacking_bytes != 0 && plan->lacking_bytes < elsewhere.lacking_bytes;
-    if (found || !extension_lacks_less) {
-        take_over(plan, &elsewhere);
-    } else {
-        assert(!found);
-        note_refused(plan, elsewhere.refused_bytes);
-        plan->lacks_host_memory = plan->lacks_host_memory || elsewhere.lacks_host_memory;
-        mend_plan_clear(&elsewhere);
+    if (!found && extension_lacks_less) {
+        const mend_plan extension = *plan;
+        *plan = elsewhere;
+        elsewhere = extension;
     }
+    take_over(plan, &elsewhere);
     return found;
 }
 

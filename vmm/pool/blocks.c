@@ -21,8 +21,7 @@ __attribute__((noinline)) static mend_result alloc_by_all_means(mend_pool *pool,
     uint64_t waits_before = pool->heap.streams.host_waits;
     bool had_fabric = pool->heap.chunks.fabric_refusal == MEND_DRIVER_OK;
     uint64_t address = 0;
-    const mend_helpers helpers = mend_pool_helpers(pool);
-    mend_result result = mend_heap_alloc(&pool->heap, size_bytes, terms, order, &helpers, &address);
+    mend_result result = mend_heap_alloc(&pool->heap, size_bytes, terms, order, &address);
     assert((result == MEND_OK) == (address != 0));
     if (result == MEND_OK && pool->checks != NULL) {
         result = mend_checks_alloc(pool, address, order);

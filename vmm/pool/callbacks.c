@@ -8,7 +8,8 @@
 
 #include "users/users.h"
 
-#define ENTRY_OF(at) MEND_CONTAINER_OF(at, mend_callback_entry, link)
+#define ENTRY_OF(at)  MEND_CONTAINER_OF(at, mend_callback_entry, link)
+#define POOL_OF(heap) MEND_CONTAINER_OF(heap, mend_pool, heap)
 
 void mend_callbacks_init(mend_callbacks *callbacks)
 {
@@ -113,17 +114,16 @@ mend_result mend_remove_pressure_callback(mend_pool *pool, mend_pressure_callbac
 
 /* ---- the functions for the ladder ------------------------------------------------------------ */
 
-static bool has_callbacks(void *context)
+static bool has_callbacks(mend_heap *heap)
 {
-    mend_pool *pool = context;
     bool is_in_callback = *mend_process_callback_depth() > 0; /* the calling thread, on any pool */
-    return !is_in_callback && !mend_list_is_empty(&pool->callbacks.entries);
+    return !is_in_callback && !mend_list_is_empty(&POOL_OF(heap)->callbacks.entries);
 }
 
 /* Those of the process, and then the other processes of the limit file. */
-static bool ask_peer_pool(void *context, mend_need need, mend_asked *asked, bool *gave)
+static bool ask_peer_pool(mend_heap *heap, mend_need need, mend_asked *asked, bool *gave)
 {
-    mend_pool *pool = context;
+    mend_pool *pool = POOL_OF(heap);
     *gave = false;
     mend_heap_unlock(&pool->heap);
     assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
@@ -186,10 +186,10 @@ static bool call_one(mend_pool *pool, const mend_request *request, const mend_ca
 }
 
 /* One round: calls the callbacks that were added before it began, until there is room. */
-static mend_outcome call_back(void *context, const mend_request *request, mend_try_again try_again,
-                              void *climb)
+static mend_outcome call_back(mend_heap *heap, const mend_request *request,
+                              mend_try_again try_again, void *climb)
 {
-    mend_pool *pool = context;
+    mend_pool *pool = POOL_OF(heap);
     mend_callbacks *callbacks = &pool->callbacks;
     mend_outcome outcome = MEND_NOTHING;
     assert(mend_mutex_is_held(&pool->heap.state));
@@ -232,11 +232,10 @@ static uint64_t count_rounds(const mend_callbacks *callbacks, uint64_t last_roun
 /* Before the pool answers out of memory, it waits until every round of other threads that is in
  * progress now has ended. A thread inside a callback waits for none: its own round is in
  * progress. */
-static mend_outcome try_behind_callbacks(void *context, mend_try_again try_again, void *climb)
+static mend_outcome try_behind_callbacks(mend_heap *heap, mend_try_again try_again, void *climb)
 {
-    mend_pool *pool = context;
-    mend_callbacks *callbacks = &pool->callbacks;
-    assert(mend_mutex_is_held(&pool->heap.state));
+    mend_callbacks *callbacks = &POOL_OF(heap)->callbacks;
+    assert(mend_mutex_is_held(&heap->state));
     uint64_t last_round = *mend_process_callback_depth() > 0 ? 0 : callbacks->last_round;
     uint64_t before;
     mend_outcome outcome;
@@ -245,13 +244,11 @@ static mend_outcome try_behind_callbacks(void *context, mend_try_again try_again
         outcome = try_again(climb);
         while (outcome == MEND_NOTHING && before > 0 &&
                count_rounds(callbacks, last_round) == before) {
-            mend_condition_wait(&callbacks->changed, &pool->heap.state);
+            mend_condition_wait(&callbacks->changed, &heap->state);
         }
     } while (outcome == MEND_NOTHING && before > 0);
     return outcome;
 }
 
-mend_helpers mend_pool_helpers(mend_pool *pool)
-{
-    return (mend_helpers){pool, has_callbacks, ask_peer_pool, call_back, try_behind_callbacks};
-}
+const mend_helpers mend_pool_helpers = {has_callbacks, ask_peer_pool, call_back,
+                                        try_behind_callbacks};

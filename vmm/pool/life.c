@@ -198,6 +198,7 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .guard_bytes = (config->check & MEND_CHECK_GUARD) != 0 ? LEAST_GUARD_BYTES : 0,
         .reserve_bytes = config->reserve_bytes,
         .tightness = config->tightness,
+        .helpers = &mend_pool_helpers,
     };
 }
 

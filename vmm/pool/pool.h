@@ -110,7 +110,7 @@ void mend_callbacks_init(mend_callbacks *callbacks);
 void mend_callbacks_destroy(mend_callbacks *callbacks);
 
 /* The functions by which the ladder reaches the pool's callbacks and its peer pools. */
-mend_helpers mend_pool_helpers(mend_pool *pool);
+extern const mend_helpers mend_pool_helpers;
 
 /* ---- collector.c ----------------------------------------------------------------------------- */
 

@@ -110,8 +110,7 @@ static mend_result commit(mend_pool *pool, const char *call, const mend_parts *p
 {
     MEND_TRY(check_capture(pool, call, stream));
     MEND_TRY(mend_pool_take(pool));
-    const mend_helpers helpers = mend_pool_helpers(pool);
-    return mend_pool_leave(pool, mend_heap_commit(&pool->heap, pages, stream, &helpers));
+    return mend_pool_leave(pool, mend_heap_commit(&pool->heap, pages, stream));
 }
 
 /* The pages that hold any of these bytes. */

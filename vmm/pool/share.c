@@ -143,9 +143,8 @@ static mend_result fetch(fetching *f, const mend_token_content *content)
 static mend_result fetch_described(fetching *f, const void *description,
                                    const mend_description *head)
 {
-    const mend_fetched all = {head->count, head->all_bytes, head->offset_bytes, head->size_bytes};
-    MEND_TRY(begin(f, &all));
-    for (size_t i = 0; i < head->count; i++) {
+    MEND_TRY(begin(f, &head->all));
+    for (size_t i = 0; i < head->all.count; i++) {
         const mend_described_chunk chunk = mend_description_chunk(description, i);
         MEND_TRY(take_chunk(f, chunk.handle, MEND_SHARE_FABRIC, chunk.size_bytes));
     }

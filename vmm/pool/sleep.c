@@ -116,14 +116,13 @@ static mend_outcome try_to_wake(void *context)
 /* While the device lacks memory, again after each peer pool that gave some. */
 static mend_outcome after_peer_pools(waker *w, bool may_wait)
 {
-    const mend_helpers helpers = mend_pool_helpers(w->pool);
     mend_outcome outcome = MEND_NOTHING;
     bool is_asked = true;
     w->asked = (mend_asked){.end_ms = w->asked.end_ms};
     while (outcome == MEND_NOTHING && is_asked && w->lack.need.bytes > 0) {
         bool gave = false;
         w->lack.need.may_wait = may_wait;
-        is_asked = helpers.ask_peer_pool(w->pool, w->lack.need, &w->asked, &gave);
+        is_asked = mend_pool_helpers.ask_peer_pool(&w->pool->heap, w->lack.need, &w->asked, &gave);
         outcome = gave ? try_to_wake(w) : outcome;
     }
     return outcome;
@@ -159,15 +158,14 @@ static mend_outcome wake_behind_work(waker *w)
  * and at last behind work. */
 static void wake_with_help(waker *w)
 {
-    const mend_helpers helpers = mend_pool_helpers(w->pool);
     mend_outcome outcome = wake_beside_peer_pools(w);
-    if (outcome == MEND_NOTHING && helpers.has_callbacks(helpers.pool)) {
+    if (outcome == MEND_NOTHING && mend_pool_helpers.has_callbacks(&w->pool->heap)) {
         const mend_request request = {.size_bytes = w->lack.bytes,
                                       .requested_bytes = w->lack.bytes,
                                       .alignment_bytes = MEND_GRANULE_BYTES,
                                       .handle = MEND_NO_STREAM,
                                       .zone = MEND_ZONE_LARGE};
-        outcome = helpers.call_back(helpers.pool, &request, wake_beside_peer_pools, w);
+        outcome = mend_pool_helpers.call_back(&w->pool->heap, &request, wake_beside_peer_pools, w);
     }
     if (outcome == MEND_NOTHING) {
         outcome = wake_behind_work(w);

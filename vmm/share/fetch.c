@@ -12,10 +12,6 @@
 /* How soon it tries again where the exporter's queue of visitors is full. */
 enum { TRY_AGAIN_MS = 5 };
 
-/* An export above this has no sense: 2^20 chunks, 2^60 bytes. */
-#define MOST_CHUNKS (UINT64_C(1) << 20)
-#define MOST_BYTES  (UINT64_C(1) << 60)
-
 typedef struct conversation {
     const mend_token_content *token;
     int socket;
@@ -106,11 +102,6 @@ static mend_result ask(conversation *talk, bool asks)
 
 /* ---- what comes back ------------------------------------------------------------------------- */
 
-typedef union received_files {
-    struct cmsghdr header; /* aligns the bytes */
-    unsigned char bytes[CMSG_SPACE(sizeof(int) * MEND_SHARE_BATCH)];
-} received_files;
-
 typedef struct batch {
     mend_share_reply reply;
     int files[MEND_SHARE_BATCH];
@@ -125,7 +116,7 @@ static void close_files(const batch *got)
 }
 
 /* The system puts no more in there than has room, and so has `got`. */
-static_assert(sizeof(received_files) - CMSG_LEN(0) == sizeof(((batch *)0)->files), "no padding");
+static_assert(sizeof(mend_share_files) - CMSG_LEN(0) == sizeof(((batch *)0)->files), "no padding");
 static void collect_files(struct msghdr *message, batch *got)
 {
     got->count = 0;
@@ -141,7 +132,7 @@ static void collect_files(struct msghdr *message, batch *got)
 /* Receives one message. On success the files are the caller's. */
 static mend_result receive(conversation *talk, batch *got)
 {
-    received_files control;
+    mend_share_files control;
     struct iovec content = {&got->reply, sizeof(got->reply)};
     struct msghdr message = {.msg_iov = &content,
                              .msg_iovlen = 1,
@@ -170,20 +161,13 @@ static mend_result receive(conversation *talk, batch *got)
                        : unreachable(talk, "answers with another version of the library");
 }
 
-static bool is_sound(const mend_fetched *all)
-{
-    return all->count <= MOST_CHUNKS && all->all_bytes <= MOST_BYTES && all->size_bytes > 0 &&
-           all->size_bytes <= all->all_bytes &&
-           all->offset_bytes <= all->all_bytes - all->size_bytes;
-}
-
 /* Gives the chunks of a message to the taker, and closes the files. */
 static mend_result pass_on(const conversation *talk, const batch *got, const mend_fetched *all,
                            uint64_t *taken, uint64_t *taken_bytes, const mend_share_taker *taker)
 {
     mend_result result = MEND_OK;
     const mend_share_reply *reply = &got->reply;
-    if (got->count == 0 || reply->all_count != all->count || got->count > all->count - *taken) {
+    if (got->count == 0 || reply->all.count != all->count || got->count > all->count - *taken) {
         result = unreachable(talk, "answers what it was not asked for");
     }
     for (size_t i = 0; i < got->count && result == MEND_OK; i++) {
@@ -198,50 +182,44 @@ static mend_result pass_on(const conversation *talk, const batch *got, const men
     return result;
 }
 
+/* What the first message says of all of them. */
+static mend_result begin(const conversation *talk, const mend_fetched *all,
+                         const mend_share_taker *taker)
+{
+    if (all->count == 0) {
+        return unreachable(talk, "does not export it any more: the block was freed");
+    }
+    return mend_fetched_is_sound(all) ? taker->begin(taker->context, all)
+                                      : unreachable(talk, "answers what it was not asked for");
+}
+
 static mend_result take_all(conversation *talk, const mend_share_taker *taker)
 {
     mend_fetched all = {0};
     uint64_t taken = 0;
     uint64_t taken_bytes = 0;
-    mend_result result = MEND_OK;
     do {
         batch got;
-        result = receive(talk, &got);
-        if (result != MEND_OK) {
-            return result;
-        }
-        const mend_share_reply *reply = &got.reply;
-        if (taken == 0) {
-            all = (mend_fetched){reply->all_count, reply->all_bytes, reply->offset_bytes,
-                                 reply->size_bytes};
-            if (all.count == 0) {
-                result = unreachable(talk, "does not export it any more: the block was freed");
-            } else if (!is_sound(&all)) {
-                result = unreachable(talk, "answers what it was not asked for");
-            } else {
-                result = taker->begin(taker->context, &all);
-            }
-        }
-        if (result != MEND_OK) {
+        MEND_TRY(receive(talk, &got));
+        all = taken == 0 ? got.reply.all : all;
+        const mend_result begun = taken == 0 ? begin(talk, &all, taker) : MEND_OK;
+        if (begun != MEND_OK) {
             close_files(&got);
-            return result;
+            return begun;
         }
-        result = pass_on(talk, &got, &all, &taken, &taken_bytes, taker);
-    } while (result == MEND_OK && taken < all.count);
-    return result == MEND_OK && taken_bytes != all.all_bytes
-               ? unreachable(talk, "answers what it was not asked for")
-               : result;
+        MEND_TRY(pass_on(talk, &got, &all, &taken, &taken_bytes, taker));
+    } while (taken < all.count);
+    return taken_bytes == all.all_bytes ? MEND_OK
+                                        : unreachable(talk, "answers what it was not asked for");
 }
 
 static mend_result hear_state(conversation *talk, mend_import_state *state)
 {
     batch got;
-    mend_result result = receive(talk, &got);
-    if (result == MEND_OK) {
-        close_files(&got);
-        *state = got.reply.all_count > 0 ? MEND_IMPORT_EXPORTED : MEND_IMPORT_FREED;
-    }
-    return result;
+    MEND_TRY(receive(talk, &got));
+    close_files(&got);
+    *state = got.reply.all.count > 0 ? MEND_IMPORT_EXPORTED : MEND_IMPORT_FREED;
+    return MEND_OK;
 }
 
 /* One conversation: fetches the chunks, or asks for the state. */

@@ -52,33 +52,28 @@ static bool hear(const mend_process_shares *shares, mend_share_visitor *visitor)
     return true;
 }
 
-typedef union files_to_send {
-    struct cmsghdr header; /* aligns the bytes */
-    unsigned char bytes[CMSG_SPACE(sizeof(int) * MEND_SHARE_BATCH)];
-} files_to_send;
-
 /* Fills the reply and the files behind it with the next chunks. */
 static void prepare(const mend_published *export, size_t sent, mend_share_reply *reply,
-                    files_to_send *files)
+                    mend_share_files *files)
 {
     int descriptors[MEND_SHARE_BATCH];
     size_t count = mend_min_u64(export->count - sent, MEND_SHARE_BATCH);
     assert(count > 0);
     *reply = (mend_share_reply){.mark = MEND_SHARE_MARK,
-                                .all_count = export->count,
-                                .offset_bytes = export->offset_bytes,
-                                .size_bytes = export->size_bytes,
+                                .all = {.count = export->count,
+                                        .offset_bytes = export->offset_bytes,
+                                        .size_bytes = export->size_bytes},
                                 .count = count};
     for (size_t i = 0; i < export->count; i++) {
-        reply->all_bytes += export->chunks[i].size_bytes;
+        reply->all.all_bytes += export->chunks[i].size_bytes;
     }
     for (size_t i = 0; i < count; i++) {
         reply->chunk_bytes[i] = export->chunks[sent + i].size_bytes;
         descriptors[i] = export->chunks[sent + i].file;
     }
-    *files = (files_to_send){.header = {.cmsg_len = CMSG_LEN(sizeof(int) * count),
-                                        .cmsg_level = SOL_SOCKET,
-                                        .cmsg_type = SCM_RIGHTS}};
+    *files = (mend_share_files){.header = {.cmsg_len = CMSG_LEN(sizeof(int) * count),
+                                           .cmsg_level = SOL_SOCKET,
+                                           .cmsg_type = SCM_RIGHTS}};
     memcpy(CMSG_DATA(&files->header), descriptors, sizeof(int) * count);
 }
 
@@ -86,11 +81,11 @@ static void prepare(const mend_published *export, size_t sent, mend_share_reply 
 static bool send_some(const mend_published *export, mend_share_visitor *visitor)
 {
     mend_share_reply reply = {.mark = MEND_SHARE_MARK};
-    files_to_send files;
+    mend_share_files files;
     struct iovec content = {&reply, sizeof(reply)};
     struct msghdr message = {.msg_iov = &content, .msg_iovlen = 1};
     if (visitor->asks) {
-        reply.all_count = export != NULL ? export->count : 0;
+        reply.all.count = export != NULL ? export->count : 0;
     } else if (export != NULL) {
         prepare(export, visitor->sent, &reply, &files);
         message.msg_control = files.bytes;

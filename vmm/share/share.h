@@ -39,13 +39,23 @@ typedef struct mend_token_content {
 static_assert(sizeof(mend_token_content) == sizeof(mend_export_token),
               "a token has no other bytes");
 
+/* What an export consists of. */
+typedef struct mend_fetched {
+    uint64_t count; /* chunks */
+    uint64_t all_bytes;
+    uint64_t offset_bytes; /* from the start of the first chunk to the block */
+    uint64_t size_bytes;   /* of the block */
+} mend_fetched;
+
+/* Whether it has sense: the block lies in the chunks, which are at most 2^20, of 2^60 bytes. */
+bool mend_fetched_is_sound(const mend_fetched *all);
+
 /* What an importer sends first. */
 typedef struct mend_share_request {
     uint64_t mark;
     uint64_t key;
     uint64_t number;
-    uint64_t
-        asks; /* not 0: the answer is one message without chunks, of which only all_count counts */
+    uint64_t asks; /* not 0: the answer is one message without chunks: only all.count counts */
 } mend_share_request;
 
 /* The answer: one message after the other, until all chunks are sent. Files of `count` chunks come
@@ -53,13 +63,16 @@ typedef struct mend_share_request {
 enum { MEND_SHARE_BATCH = 64 };
 typedef struct mend_share_reply {
     uint64_t mark;
-    uint64_t all_count; /* chunks; 0: there is no such export */
-    uint64_t all_bytes; /* their sum */
-    uint64_t offset_bytes;
-    uint64_t size_bytes;
-    uint64_t count; /* chunks in this message */
+    mend_fetched all; /* of no chunks: there is no such export */
+    uint64_t count;   /* chunks in this message */
     uint64_t chunk_bytes[MEND_SHARE_BATCH];
 } mend_share_reply;
+
+/* The files of a message. */
+typedef union mend_share_files {
+    struct cmsghdr header; /* aligns the bytes */
+    unsigned char bytes[CMSG_SPACE(sizeof(int) * MEND_SHARE_BATCH)];
+} mend_share_files;
 
 /* How long either side waits for the other. */
 enum { MEND_SHARE_PATIENCE_MS = 10000 };
@@ -85,11 +98,8 @@ typedef struct mend_description {
     uint64_t mark;
     uint64_t description_bytes; /* all of it */
     uint64_t number;            /* of the export in its process; never 0 */
-    uint64_t count;             /* chunks */
-    uint64_t all_bytes;         /* their sum */
-    uint64_t offset_bytes;      /* from the start of the first chunk to the block */
-    uint64_t size_bytes;        /* of the block */
-    uint64_t check;             /* of all other bytes */
+    mend_fetched all;
+    uint64_t check; /* of all other bytes */
 } mend_description;
 
 /* Behind it, for each chunk in the order of addresses. */
@@ -102,7 +112,7 @@ typedef struct mend_described_chunk {
 size_t mend_description_size(size_t count);
 
 /* Writes a description, part by part: each chunk, then the beginning, whose mark, size and check
- * are filled in here. `bytes` has room for mend_description_size(head->count). */
+ * are filled in here. `bytes` has room for mend_description_size(head->all.count). */
 void mend_description_write_chunk(void *bytes, size_t at, const mend_described_chunk *chunk);
 void mend_description_write_head(void *bytes, const mend_description *head);
 
@@ -114,14 +124,6 @@ const char *mend_description_read(const void *bytes, size_t size_bytes, mend_des
 mend_described_chunk mend_description_chunk(const void *bytes, size_t at);
 
 /* ---- fetch.c --------------------------------------------------------------------------------- */
-
-/* What an export consists of. */
-typedef struct mend_fetched {
-    uint64_t count; /* chunks */
-    uint64_t all_bytes;
-    uint64_t offset_bytes; /* from the start of the first chunk to the block */
-    uint64_t size_bytes;   /* of the block */
-} mend_fetched;
 
 /* Who takes the chunks. `begin` is called once, then `take` for each chunk in order, which does not
  * keep the file. A result that is not MEND_OK ends the conversation. */

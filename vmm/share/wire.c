@@ -12,6 +12,16 @@
 
 #include "base/hash.h"
 
+#define MOST_CHUNKS (UINT64_C(1) << 20)
+#define MOST_BYTES  (UINT64_C(1) << 60)
+
+bool mend_fetched_is_sound(const mend_fetched *all)
+{
+    return all->count <= MOST_CHUNKS && all->all_bytes <= MOST_BYTES && all->size_bytes > 0 &&
+           all->size_bytes <= all->all_bytes &&
+           all->offset_bytes <= all->all_bytes - all->size_bytes;
+}
+
 static uint64_t check_of(const mend_token_content *content)
 {
     return mend_hash(MEND_HASH_OF_NOTHING, content, offsetof(mend_token_content, check));
@@ -76,9 +86,6 @@ bool mend_share_is_of_this_user(int connected)
 /* It changes with every change of the structures. */
 #define DESCRIPTION_MARK UINT64_C(0x31636261466d6e4d)
 
-/* An export above this has no sense. */
-#define MOST_BYTES (UINT64_C(1) << 60)
-
 static_assert(sizeof(mend_description) == 8 * sizeof(uint64_t), "no byte is between the numbers");
 static_assert(sizeof(mend_described_chunk) == sizeof(uint64_t) + MEND_FABRIC_HANDLE_BYTES,
               "no byte is between size and handle");
@@ -103,10 +110,10 @@ void mend_description_write_chunk(void *bytes, size_t at, const mend_described_c
 void mend_description_write_head(void *bytes, const mend_description *head)
 {
     mend_description whole = *head;
-    assert(head->count > 0);
+    assert(head->all.count > 0);
     assert(head->number != 0);
     whole.mark = DESCRIPTION_MARK;
-    whole.description_bytes = mend_description_size((size_t)head->count);
+    whole.description_bytes = mend_description_size((size_t)head->all.count);
     whole.check = check_of_description(bytes, &whole);
     memcpy(bytes, &whole, sizeof(whole));
 }
@@ -124,21 +131,20 @@ static bool is_sound(const void *bytes, const mend_description *head)
 {
     uint64_t sum_bytes = 0;
     uint64_t last_bytes = 0;
-    if (head->number == 0 || head->all_bytes > MOST_BYTES || head->size_bytes == 0 ||
-        head->size_bytes > head->all_bytes ||
-        head->offset_bytes > head->all_bytes - head->size_bytes) {
+    const mend_fetched *all = &head->all;
+    if (head->number == 0 || !mend_fetched_is_sound(all)) {
         return false;
     }
-    for (size_t i = 0; i < head->count; i++) {
+    for (size_t i = 0; i < all->count; i++) {
         last_bytes = mend_description_chunk(bytes, i).size_bytes;
-        if (last_bytes == 0 || last_bytes > head->all_bytes - sum_bytes ||
-            (i == 0 && head->offset_bytes >= last_bytes)) {
+        if (last_bytes == 0 || last_bytes > all->all_bytes - sum_bytes ||
+            (i == 0 && all->offset_bytes >= last_bytes)) {
             return false;
         }
         sum_bytes += last_bytes;
     }
-    return sum_bytes == head->all_bytes &&
-           head->offset_bytes + head->size_bytes > sum_bytes - last_bytes;
+    return sum_bytes == all->all_bytes &&
+           all->offset_bytes + all->size_bytes > sum_bytes - last_bytes;
 }
 
 const char *mend_description_read(const void *bytes, size_t size_bytes, mend_description *head)
@@ -154,9 +160,9 @@ const char *mend_description_read(const void *bytes, size_t size_bytes, mend_des
     if (head->description_bytes > size_bytes) {
         return "is cut: bytes are missing at its end";
     }
-    if (head->description_bytes != size_bytes || head->count == 0 ||
+    if (head->description_bytes != size_bytes || head->all.count == 0 ||
         behind_bytes % sizeof(mend_described_chunk) != 0 ||
-        behind_bytes / sizeof(mend_described_chunk) != head->count) {
+        behind_bytes / sizeof(mend_described_chunk) != head->all.count) {
         return "has another size than it says";
     }
     if (head->check != check_of_description(bytes, head)) {

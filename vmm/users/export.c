@@ -295,16 +295,16 @@ mend_result mend_exports_describe(mend_heap *heap, const mend_extent *what, void
     size_t i = 0;
     MEND_TRY(find_or_add(heap, what, MEND_EXPORT_BY_FABRIC, &export));
     mend_description head = {.number = export->fabric_number,
-                             .count = export->count,
-                             .offset_bytes = offset_of(heap, &export->what),
-                             .size_bytes = export->what.size_bytes};
+                             .all = {.count = export->count,
+                                     .offset_bytes = offset_of(heap, &export->what),
+                                     .size_bytes = export->what.size_bytes}};
     CHUNKS_OF_EACH(const mend_chunk, chunk, heap, &export->what) {
         const mend_chunk *memory = mend_chunk_memory(chunk);
         mend_described_chunk described = {.size_bytes = memory->size_bytes};
         assert(memory->memory.has_fabric);
         memcpy(described.handle, memory->memory.fabric, sizeof(described.handle));
         mend_description_write_chunk(description, i++, &described);
-        head.all_bytes += memory->size_bytes;
+        head.all.all_bytes += memory->size_bytes;
     }
     mend_description_write_head(description, &head);
     return MEND_OK;

@@ -15,10 +15,7 @@ enum { CHUNKS = 3 };
 static mend_description head_of_three(void)
 {
     return (mend_description){.number = 7,
-                              .count = CHUNKS,
-                              .all_bytes = CHUNKS * CHUNK_BYTES,
-                              .offset_bytes = 512,
-                              .size_bytes = 2 * CHUNK_BYTES};
+                              .all = {CHUNKS, CHUNKS * CHUNK_BYTES, 512, 2 * CHUNK_BYTES}};
 }
 
 static void write_three(void *bytes, const mend_description *head)
@@ -59,8 +56,8 @@ MEND_TEST(share_description, says_what_was_written)
         unsigned char *at = bytes + shift;
         write_three(at, &written);
         ASSERT_TRUE(mend_description_read(at, size, &head) == NULL);
-        EXPECT_FIELDS(head, number, 7, count, CHUNKS, offset_bytes, 512);
-        EXPECT_U64_EQ(2 * CHUNK_BYTES, head.size_bytes);
+        EXPECT_FIELDS(head, number, 7, all.count, CHUNKS, all.offset_bytes, 512);
+        EXPECT_U64_EQ(2 * CHUNK_BYTES, head.all.size_bytes);
         for (size_t i = 0; i < CHUNKS; i++) {
             mend_described_chunk chunk = mend_description_chunk(at, i);
             EXPECT_U64_EQ(CHUNK_BYTES, chunk.size_bytes);
@@ -130,9 +127,9 @@ MEND_TEST(share_description, numbers_that_contradict_each_other_are_refused)
     const size_t size = mend_description_size(CHUNKS);
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         head = head_of_three();
-        head.all_bytes = wrong[i].all_bytes;
-        head.offset_bytes = wrong[i].offset_bytes;
-        head.size_bytes = wrong[i].size_bytes;
+        head.all.all_bytes = wrong[i].all_bytes;
+        head.all.offset_bytes = wrong[i].offset_bytes;
+        head.all.size_bytes = wrong[i].size_bytes;
         write_three(bytes, &head);
         EXPECT_WRONG("contradicts itself", bytes, size);
     }
@@ -158,7 +155,7 @@ MEND_TEST(share_description, counts_are_those_of_the_size)
     static const uint64_t counts[] = {0, 2, 4, UINT64_MAX, UINT64_C(1) << 61};
     unsigned char bytes[1024];
     const mend_description written = head_of_three();
-    const size_t at = offsetof(mend_description, count);
+    const size_t at = offsetof(mend_description, all.count);
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         write_three(bytes, &written);
         memcpy(bytes + at, &counts[i], sizeof(counts[i]));

@@ -140,10 +140,7 @@ static mend_result fetch_answered(exporter *e, taken *t)
 static answer good_answer(void)
 {
     return (answer){.reply = {.mark = MEND_SHARE_MARK,
-                              .all_count = 2,
-                              .all_bytes = 8192,
-                              .offset_bytes = 512,
-                              .size_bytes = 8192 - 512,
+                              .all = {2, 8192, 512, 8192 - 512},
                               .count = 2,
                               .chunk_bytes = {4096, 4096}},
                     .files = 2,
@@ -210,17 +207,17 @@ MEND_TEST(share_fetch, wrong_answers_are_refused)
     EXPECT_REFUSED(reply->mark++);
     EXPECT_REFUSED(e.answers[0].files = 1);
     EXPECT_REFUSED(e.answers[0].files = 0, reply->count = 0);
-    EXPECT_REFUSED(reply->all_count = 1);
+    EXPECT_REFUSED(reply->all.count = 1);
     EXPECT_REFUSED(reply->chunk_bytes[1] = UINT64_MAX); /* chunks above their sum, and below */
     EXPECT_REFUSED(reply->chunk_bytes[1] = 2048);
     EXPECT_REFUSED(reply->chunk_bytes[0] = 0);
-    EXPECT_REFUSED(reply->offset_bytes = 4096); /* the block ends behind its chunks */
-    EXPECT_REFUSED(reply->size_bytes = 0);
-    EXPECT_REFUSED(reply->all_count = UINT64_MAX / 16);
-    EXPECT_REFUSED(reply->offset_bytes = UINT64_MAX);
+    EXPECT_REFUSED(reply->all.offset_bytes = 4096); /* the block ends behind its chunks */
+    EXPECT_REFUSED(reply->all.size_bytes = 0);
+    EXPECT_REFUSED(reply->all.count = UINT64_MAX / 16);
+    EXPECT_REFUSED(reply->all.offset_bytes = UINT64_MAX);
     EXPECT_REFUSED(e.count = 0);
-    EXPECT_REFUSED(reply->all_count = 3); /* ends half way */
+    EXPECT_REFUSED(reply->all.count = 3); /* ends half way */
     EXPECT_REFUSED(*reply = (mend_share_reply){.mark = MEND_SHARE_MARK}, e.answers[0].files = 0);
-    EXPECT_REFUSED(reply->all_count = 4, reply->all_bytes = 16384, e.answers[1] = e.answers[0],
-                   e.answers[1].reply.all_count = 5, e.count = 2); /* another story */
+    EXPECT_REFUSED(reply->all.count = 4, reply->all.all_bytes = 16384, e.answers[1] = e.answers[0],
+                   e.answers[1].reply.all.count = 5, e.count = 2); /* another story */
 }
