@@ -46,6 +46,12 @@ mend_span *mend_heap_block_at(const mend_heap *heap, uint64_t address);
  * steps as above, and more inside a run: one for each of its spans. */
 mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address);
 
+/* Visits the spans that overlap a chunk that has an address, or a cluster. */
+#define MEND_SPANS_EACH(type, span, heap, chunk)                                                   \
+    for (type *span = mend_heap_span_at(heap, (chunk)->address);                                   \
+         span != NULL && span->address < (chunk)->address + (chunk)->size_bytes;                   \
+         span = span->next)
+
 /* The span at the end of a mapped chunk, for who visits chunks from high to low addresses: `above`
  * is the lowest span of the one visited before, or NULL. */
 const mend_span *mend_layout_last_span(const mend_heap *heap, const mend_chunk *chunk,

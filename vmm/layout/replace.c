@@ -137,10 +137,8 @@ void mend_layout_lend(mend_heap *heap, mend_chunk *chunk, mend_span *span, uint6
 
 static bool waits_for_graphs(const mend_heap *heap, const mend_chunk *alias)
 {
-    const uint64_t end = alias->address + alias->size_bytes;
     unsigned holds = 0;
-    const mend_span *span = mend_heap_span_at(heap, alias->address);
-    for (; span != NULL && span->address < end; span = span->next) {
+    MEND_SPANS_EACH(const mend_span, span, heap, alias) {
         holds |= mend_waits_blocked_by(&heap->streams, &span->waits, MEND_STREAM_UNKNOWN);
     }
     return (holds & MEND_BLOCKED_BY_GROUPS) != 0;

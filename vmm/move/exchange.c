@@ -113,8 +113,7 @@ static mend_result copy_part(exchange *x, const mend_cluster *part, uint64_t tar
     const uint64_t end = part->address + part->size_bytes;
     uint64_t from = end;
     uint64_t to = part->address;
-    for (const mend_span *span = mend_heap_span_at(x->heap, part->address);
-         span != NULL && span->address < end; span = span->next) {
+    MEND_SPANS_EACH(const mend_span, span, x->heap, part) {
         if (span->live) {
             from = mend_min_u64(from, mend_max_u64(span->address, part->address));
             to = mend_min_u64(mend_span_end(span), end);
@@ -171,16 +170,6 @@ static void leave_scratch(exchange *x, bool copies_have_ended)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* Gives the memory back that nothing maps. What the driver refuses stays, accounted for: as free
- * memory, or as a spare chunk on the host. */
-static void give_back(mend_heap *heap, mend_chunk *other)
-{
-    if (other->address != 0 || mend_retire_holds(heap, other->memory.handle) != NULL) {
-        return;
-    }
-    (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, other));
-}
-
 /* What was created goes back, as if it had not been; free chunks go where they were. */
 static void drop_parts(exchange *x)
 {
@@ -207,7 +196,9 @@ static void undo(exchange *x)
 }
 
 /* The parts get the addresses of the chunk; those from `first` to `mapped` are mapped. `is_whole`:
- * all are, with access. What lacks something stays frozen. Then the old memory is given back. */
+ * all are, with access. What lacks something stays frozen. Then the old memory is given back, which
+ * nothing maps. What the driver refuses stays, accounted for: as free memory, or as a spare chunk
+ * on the host. */
 static void install(exchange *x, size_t first, size_t mapped, bool is_whole)
 {
     mend_heap *heap = x->heap;
@@ -232,61 +223,52 @@ static void install(exchange *x, size_t first, size_t mapped, bool is_whole)
         }
     }
     mend_step_note_peaks(heap);
-    if (!x->order->keeps_memory) {
-        give_back(heap, chunk);
+    if (!x->order->keeps_memory && chunk->address == 0 &&
+        mend_retire_holds(heap, chunk->memory.handle) == NULL) {
+        (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk));
     }
 }
 
-/* The driver refused to map the other memory. The chunk goes back to its old one; if the driver
- * refuses that, too, it lacks its mapping. */
-static mend_result go_back(exchange *x, mend_driver_call call, mend_status status)
-{
-    mend_driver_call second = MEND_CALL_map;
-    mend_span *first = mend_heap_span_at(x->heap, x->chunk->address);
-    mend_status mapped = mend_remap_chunk(x->heap, x->chunk, first, &second);
-    drop_parts(x);
-    mend_step_note_peaks(x->heap);
-    return mapped == MEND_DRIVER_OK ? mend_driver_result(x->heap, call, status)
-                                    : mend_remap_failed(x->heap, second, mapped);
-}
-
-/* The chunk is not mapped. */
+/* The chunk is not mapped. If the driver refuses to map the other memory, it goes back to its old
+ * one; if the driver refuses that, too, it lacks its mapping. */
 static mend_result finish(exchange *x)
 {
+    mend_heap *heap = x->heap;
     size_t first = 0;
     size_t mapped;
     mend_driver_call call;
     mend_result result = MEND_OK;
-    mend_chunk_set_missing(&x->heap->chunks, x->chunk, MEND_MISSING_MAPPING);
+    mend_chunk_set_missing(&heap->chunks, x->chunk, MEND_MISSING_MAPPING);
     mend_status status =
-        mend_step_map_parts(x->heap, x->parts, x->count, &mapped, &call, &x->report->driver_calls);
+        mend_step_map_parts(heap, x->parts, x->count, &mapped, &call, &x->report->driver_calls);
     if (status == MEND_DRIVER_OK) {
         install(x, 0, mapped, true);
-    } else if (mend_step_unmap_parts(x->heap, x->parts, mapped, &first, &x->report->driver_calls) ==
+    } else if (mend_step_unmap_parts(heap, x->parts, mapped, &first, &x->report->driver_calls) ==
                MEND_DRIVER_OK) {
-        result = go_back(x, call, status);
+        mend_driver_call second = MEND_CALL_map;
+        const mend_status back =
+            mend_remap_chunk(heap, x->chunk, mend_heap_span_at(heap, x->chunk->address), &second);
+        drop_parts(x);
+        mend_step_note_peaks(heap);
+        result = back == MEND_DRIVER_OK ? mend_driver_result(heap, call, status)
+                                        : mend_remap_failed(heap, second, back);
     } else {
         install(x, first, mapped, false);
-        result = mend_remap_failed(x->heap, call, status);
+        result = mend_remap_failed(heap, call, status);
     }
     if (!x->order->keeps_memory) {
-        mend_attainable_forget(x->heap);
+        mend_attainable_forget(heap);
     }
     return result;
-}
-
-static mend_result create_and_copy(exchange *x)
-{
-    MEND_TRY(create(x));
-    MEND_TRY(map_scratch(x));
-    return copy(x);
 }
 
 static mend_result perform(exchange *x)
 {
     const mend_driver *driver = x->heap->driver;
     freeze(x);
-    mend_result result = create_and_copy(x);
+    mend_result result = create(x);
+    result = result == MEND_OK ? map_scratch(x) : result;
+    result = result == MEND_OK ? copy(x) : result;
     leave_scratch(x, result == MEND_OK);
     if (result == MEND_OK) {
         result = done(x, MEND_CALL_unmap,

@@ -34,15 +34,6 @@ size_t mend_freeze_waits(mend_heap *heap, const mend_chunk *chunk)
     return count;
 }
 
-static const mend_span *span_in_run(const mend_run *run, uint64_t address)
-{
-    const mend_span *span = run->first;
-    while (mend_span_end(span) <= address) {
-        span = span->next;
-    }
-    return span;
-}
-
 void mend_freeze_chunk(mend_heap *heap, mend_chunk *chunk)
 {
     uint64_t end = chunk->address + chunk->size_bytes;
@@ -54,7 +45,11 @@ void mend_freeze_chunk(mend_heap *heap, mend_chunk *chunk)
             break;
         }
         uint64_t from = mend_max_u64(at, run->address);
-        at = mend_min_u64(mend_span_end(span_in_run(run, from)), end);
+        const mend_span *span = run->first;
+        while (mend_span_end(span) <= from) {
+            span = span->next;
+        }
+        at = mend_min_u64(mend_span_end(span), end);
         mend_layout_claim_part(heap, run, from, at - from);
     }
 }
@@ -113,12 +108,11 @@ mend_status mend_remap_chunk(mend_heap *heap, mend_chunk *chunk, mend_span *firs
 mend_result mend_remap_failed(mend_heap *heap, mend_driver_call call, mend_status status)
 {
     mend_result result = mend_driver_refused(heap, call, status);
-    return mend_driver_failure(result == MEND_ERROR_DEVICE_LOST ? result : MEND_ERROR_DRIVER,
-                               mend_driver_call_name(call), status,
-                               heap->driver->status_name(heap->driver, status),
-                               "%u chunks of live blocks could not be mapped at their addresses: "
-                               "nothing is lost, and later calls try again",
-                               heap->chunks.missing_count);
+    return mend_refused(heap->driver, result == MEND_ERROR_DEVICE_LOST ? result : MEND_ERROR_DRIVER,
+                        call, status,
+                        "%u chunks of live blocks could not be mapped at their addresses: "
+                        "nothing is lost, and later calls try again",
+                        heap->chunks.missing_count);
 }
 
 size_t mend_remap_count_spans(const mend_span *first, uint64_t end)

@@ -60,39 +60,35 @@ static bool reserve_nodes(transaction *t)
            mend_space_reserve_nodes(t->space, 1);
 }
 
-static mend_result order_behind_end(mend_heap *heap, const mend_end *end, uint32_t stream)
+/* Free memory of a chunk; NULL, and a chunk that is not mapped, have nothing to wait for. */
+static mend_result order_behind(mend_heap *heap, const mend_chunk *chunk, uint64_t address,
+                                uint64_t size_bytes, uint32_t stream)
 {
-    if (end->chunk == NULL) {
+    if (chunk == NULL || chunk->address == 0) {
         return MEND_OK;
     }
-    mend_run *run = mend_layout_run_at(&heap->zones[end->chunk->zone], end->address);
-    return mend_layout_make_ready(heap, run, end->address, end->size_bytes, stream);
+    mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], address);
+    return mend_layout_make_ready(heap, run, address, size_bytes, stream);
 }
 
 /* Makes the stream wait for the last use, by other streams, of the memory that the plan takes. */
-static mend_result order_streams(const transaction *t, const mend_request *request)
+static mend_result order_streams(const transaction *t, uint32_t stream)
 {
     mend_heap *heap = t->heap;
-    mend_result result = MEND_OK;
-    if (t->plan->base != NULL) {
-        mend_run *base = t->plan->base;
-        uint64_t start = t->plan->start;
-        result =
-            mend_layout_make_ready(heap, base, start, mend_run_end(base) - start, request->stream);
+    const mend_plan *plan = t->plan;
+    if (plan->base != NULL) {
+        MEND_TRY(mend_layout_make_ready(heap, plan->base, plan->start,
+                                        mend_run_end(plan->base) - plan->start, stream));
     }
-    for (size_t i = 0; i < t->plan->picks.count && result == MEND_OK; i++) {
-        const mend_chunk *at = t->plan->picks.chunks[i];
+    for (size_t i = 0; i < plan->picks.count; i++) {
+        const mend_chunk *at = plan->picks.chunks[i];
         assert(mend_chunk_is_empty(at));
-        if (at->address != 0) {
-            mend_run *run = mend_layout_run_at(&heap->zones[at->zone], at->address);
-            result =
-                mend_layout_make_ready(heap, run, at->address, at->size_bytes, request->stream);
-        }
+        MEND_TRY(order_behind(heap, at, at->address, at->size_bytes, stream));
     }
-    if (result == MEND_OK) {
-        result = order_behind_end(heap, &t->plan->tail, request->stream);
-    }
-    return result == MEND_OK ? order_behind_end(heap, &t->plan->head, request->stream) : result;
+    const mend_end *tail = &plan->tail;
+    const mend_end *head = &plan->head;
+    MEND_TRY(order_behind(heap, tail->chunk, tail->address, tail->size_bytes, stream));
+    return order_behind(heap, head->chunk, head->address, head->size_bytes, stream);
 }
 
 /* The next part, if there is a chunk for it. */
@@ -150,19 +146,6 @@ static void end_claim_of_base(transaction *t)
     }
 }
 
-/* Puts everything claimed back. */
-static void end_claim(transaction *t)
-{
-    end_claim_of_base(t);
-    end_claim_of_end(t->heap, &t->plan->tail, t->tail_part);
-    end_claim_of_end(t->heap, &t->plan->head, t->head_part);
-    for (size_t i = 0; i < t->count; i++) {
-        if (!t->parts[i].is_created) {
-            mend_step_end_claim(t->heap, t->parts[i].chunk);
-        }
-    }
-}
-
 static mend_result create_chunks(transaction *t)
 {
     uint64_t left_bytes = t->plan->create_bytes;
@@ -171,12 +154,9 @@ static mend_result create_chunks(transaction *t)
         mend_chunk *chunk;
         assert(size_bytes > 0);
         assert(size_bytes <= left_bytes);
-        mend_result result =
-            mend_step_create(t->heap, size_bytes,
-                             t->plan->on_host ? MEND_BACKING_HOST : MEND_BACKING_DEVICE, &chunk);
-        if (result != MEND_OK) {
-            return result;
-        }
+        MEND_TRY(mend_step_create(t->heap, size_bytes,
+                                  t->plan->on_host ? MEND_BACKING_HOST : MEND_BACKING_DEVICE,
+                                  &chunk));
         enter(t, chunk, true);
         left_bytes -= size_bytes;
     }
@@ -259,33 +239,6 @@ static mend_result map_chunks(transaction *t)
     return mend_driver_result(t->heap, call, status);
 }
 
-/* Retires the mappings that could not be undone. */
-static void retire_mapped(transaction *t)
-{
-    for (size_t i = 0; i < t->mapped; i++) {
-        mend_waits idle = {0};
-        mend_space_take(t->space, t->parts[i].address, t->parts[i].size_bytes);
-        mend_retire_mapping(t->heap, t->parts[i].chunk, t->parts[i].address, &idle);
-    }
-}
-
-static void release_created(transaction *t)
-{
-    for (size_t i = 0; i < t->count; i++) {
-        if (t->parts[i].is_created) {
-            mend_step_undo_create(t->heap, t->parts[i].chunk);
-        }
-    }
-}
-
-/* Notes that the driver had no memory for the plan. */
-static void note_refusal(const transaction *t)
-{
-    mend_heap *heap = t->heap;
-    mend_budget_note_lack(heap,
-                          mend_max_u64(t->plan->create_bytes, heap->device.granularity_bytes));
-}
-
 /* Undoes every step. What the driver does not take back stays usable: a chunk as free memory, a
  * mapping as a retired one, together with the chunk that it maps. */
 static void undo(transaction *t)
@@ -293,13 +246,27 @@ static void undo(transaction *t)
     mend_heap *heap = t->heap;
     size_t first = 0;
     uint64_t calls = 0;
-    if (mend_driver_did(heap, mend_step_unmap_parts(heap, t->parts, t->mapped, &first, &calls))) {
-        release_created(t);
-    } else {
-        retire_mapped(t);
+    const bool is_unmapped =
+        mend_driver_did(heap, mend_step_unmap_parts(heap, t->parts, t->mapped, &first, &calls));
+    for (size_t i = 0; i < t->count; i++) {
+        const mend_cluster *part = &t->parts[i];
+        mend_waits idle = {0};
+        if (is_unmapped && part->is_created) {
+            mend_step_undo_create(heap, part->chunk);
+        } else if (!is_unmapped && i < t->mapped) {
+            mend_space_take(t->space, part->address, part->size_bytes);
+            mend_retire_mapping(heap, part->chunk, part->address, &idle);
+        }
     }
-    mend_space_trim(&t->heap->space, t->reservations_before);
-    end_claim(t);
+    mend_space_trim(&heap->space, t->reservations_before);
+    end_claim_of_base(t);
+    end_claim_of_end(heap, &t->plan->tail, t->tail_part);
+    end_claim_of_end(heap, &t->plan->head, t->head_part);
+    for (size_t i = 0; i < t->count; i++) {
+        if (!t->parts[i].is_created) {
+            mend_step_end_claim(heap, t->parts[i].chunk);
+        }
+    }
     mend_step_note_peaks(heap);
 }
 
@@ -334,20 +301,22 @@ static mend_result perform(transaction *t, const mend_request *request)
     if (!reserve_nodes(t)) {
         return mend_no_host_memory("new memory");
     }
-    mend_result result = request->behind_wait ? order_streams(t, request) : MEND_OK;
-    if (result == MEND_OK) {
-        claim(t);
-        result = create_chunks(t);
+    if (request->behind_wait) {
+        MEND_TRY(order_streams(t, request->stream));
     }
-    if (result == MEND_OK) {
-        result = choose_address(t, request);
-    }
-    return result == MEND_OK ? map_chunks(t) : result;
+    claim(t);
+    MEND_TRY(create_chunks(t));
+    MEND_TRY(choose_address(t, request));
+    return map_chunks(t);
 }
 
-static mend_span *take_block(const transaction *t, const mend_request *request, uint64_t start)
+/* Where it may begin: in the base, in the tail, or where the first chunk is mapped. */
+static mend_span *take_block(const transaction *t, const mend_request *request)
 {
     mend_heap *heap = t->heap;
+    const mend_end *tail = &t->plan->tail;
+    const uint64_t offset_bytes = tail->chunk != NULL ? tail->address - tail->chunk->address : 0;
+    const uint64_t start = t->plan->base != NULL ? t->plan->start : t->address + offset_bytes;
     uint64_t address = mend_align_up(start, request->alignment_bytes);
     mend_run *run = mend_layout_run_at(t->zone, address);
     assert(run != NULL);
@@ -369,14 +338,6 @@ static mend_span *take_block(const transaction *t, const mend_request *request, 
     return span;
 }
 
-/* Where the block may begin: in the base, in the tail, or where the first chunk is mapped. */
-static uint64_t start_of(const transaction *t)
-{
-    const mend_end *tail = &t->plan->tail;
-    uint64_t offset_bytes = tail->chunk != NULL ? tail->address - tail->chunk->address : 0;
-    return t->plan->base != NULL ? t->plan->start : t->address + offset_bytes;
-}
-
 mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_plan *plan,
                        mend_span **span)
 {
@@ -393,12 +354,13 @@ mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_
     mend_outcome outcome = mend_outcome_of(perform(&t, request));
     if (outcome == MEND_PLACED) {
         commit(&t);
-        *span = plan->fixed_address == 0 ? take_block(&t, request, start_of(&t)) : NULL;
+        *span = plan->fixed_address == 0 ? take_block(&t, request) : NULL;
     } else {
         undo(&t);
     }
-    if (outcome == MEND_NOTHING && !plan->on_host) {
-        note_refusal(&t);
+    if (outcome == MEND_NOTHING && !plan->on_host) { /* the driver had no memory for it */
+        mend_budget_note_lack(heap,
+                              mend_max_u64(plan->create_bytes, heap->device.granularity_bytes));
     }
     if (t.has_nodes) {
         mend_layout_end_promise(heap, &t.nodes);

@@ -68,7 +68,7 @@ void mend_keep_clear(mend_heap *heap, bool has_context)
          at != NULL; at = mend_tree_next(at)) {
         COPY_OF(at)->host = NULL;
     }
-    mend_copies_clear(heap);
+    mend_copies_shrink(heap, 0);
     mend_owed *owed;
     while ((owed = mend_owed_from(&heap->chunks.owing, MEND_OWED_HOST_MEMORY, 0)) != NULL) {
         mend_kept *kept = MEND_CONTAINER_OF(owed, mend_kept, owed);
@@ -112,15 +112,10 @@ void mend_copies_init(mend_heap *heap)
     heap->keeping.copies_limit = UINT64_MAX;
 }
 
-static mend_kept *copy_before(const mend_heap *heap, uint64_t address)
+mend_kept *mend_copy_at(const mend_heap *heap, uint64_t address)
 {
     mend_tree_node *at = mend_tree_last_to(&heap->keeping.copies, &address, begins_behind);
     return at != NULL ? COPY_OF(at) : NULL;
-}
-
-const mend_kept *mend_copy_at(const mend_heap *heap, uint64_t address)
-{
-    return copy_before(heap, address);
 }
 
 static void remove_copy(mend_heap *heap, mend_kept *copy)
@@ -136,8 +131,7 @@ static void drop_copy(mend_heap *heap, mend_kept *copy)
     mend_keep_drop(heap, copy);
 }
 
-/* Frees copies until there is no more than this. */
-static void drop_down_to(mend_heap *heap, uint64_t most_bytes)
+void mend_copies_shrink(mend_heap *heap, uint64_t most_bytes)
 {
     while (heap->keeping.copies_bytes > most_bytes) {
         drop_copy(heap, COPY_OF(mend_tree_first(&heap->keeping.copies)));
@@ -154,20 +148,9 @@ static uint64_t end_of(const mend_kept *copy)
     return copy->address + last->offset_bytes + last->size_bytes;
 }
 
-/* Drops the copies of what slept there before, also in a larger or in smaller chunks. */
-static void drop_overlapping(mend_heap *heap, uint64_t address, uint64_t size_bytes)
-{
-    const uint64_t last = address + size_bytes - 1;
-    mend_kept *copy = copy_before(heap, last);
-    while (copy != NULL && end_of(copy) > address) {
-        drop_copy(heap, copy);
-        copy = copy_before(heap, last);
-    }
-}
-
 void mend_copies_forget(mend_heap *heap, uint64_t address, uint64_t size_bytes)
 {
-    mend_kept *copy = copy_before(heap, address + size_bytes - 1);
+    mend_kept *copy = mend_copy_at(heap, address + size_bytes - 1);
     while (copy != NULL && end_of(copy) > address) {
         copy->piece_count = 0;
         mend_tree_node *before = mend_tree_previous(&copy->by_address);
@@ -178,8 +161,11 @@ void mend_copies_forget(mend_heap *heap, uint64_t address, uint64_t size_bytes)
 void mend_copies_leave(mend_heap *heap, mend_kept *kept, uint64_t size_bytes)
 {
     mend_keeping *keeping = &heap->keeping;
-    if (kept->host != NULL) {
-        drop_overlapping(heap, kept->address, size_bytes);
+    mend_kept *copy; /* of what slept there before, also in a larger or in smaller chunks */
+    while (kept->host != NULL &&
+           (copy = mend_copy_at(heap, kept->address + size_bytes - 1)) != NULL &&
+           end_of(copy) > kept->address) {
+        drop_copy(heap, copy);
     }
     if (kept->host == NULL || keeping->copies_bytes + kept->room_bytes > keeping->copies_limit) {
         mend_keep_drop(heap, kept);
@@ -205,7 +191,7 @@ static void take_over(mend_heap *heap, mend_kept *kept, mend_kept *copy)
 
 void mend_copies_take_own(mend_heap *heap, mend_kept *kept)
 {
-    mend_kept *copy = kept->host_bytes > 0 ? copy_before(heap, kept->address) : NULL;
+    mend_kept *copy = kept->host_bytes > 0 ? mend_copy_at(heap, kept->address) : NULL;
     if (copy != NULL && copy->address == kept->address && fits(copy, kept)) {
         take_over(heap, kept, copy);
     }
@@ -229,27 +215,7 @@ static void make_room(mend_heap *heap, uint64_t size_bytes)
 {
     const mend_keeping *keeping = &heap->keeping;
     const uint64_t in_use = keeping->room_bytes - keeping->copies_bytes + size_bytes;
-    drop_down_to(heap, keeping->most_bytes > in_use ? keeping->most_bytes - in_use : 0);
-}
-
-static void count_room(mend_heap *heap, mend_kept *kept)
-{
-    mend_keeping *keeping = &heap->keeping;
-    kept->room_bytes = kept->host_bytes;
-    keeping->room_bytes += kept->room_bytes;
-    mend_raise_u64(&keeping->most_bytes, keeping->room_bytes - keeping->copies_bytes);
-    assert(keeping->room_bytes <= keeping->most_bytes);
-}
-
-void mend_copies_clear(mend_heap *heap)
-{
-    drop_down_to(heap, 0);
-}
-
-void mend_copies_limit(mend_heap *heap, uint64_t most_bytes)
-{
-    heap->keeping.copies_limit = most_bytes;
-    drop_down_to(heap, most_bytes);
+    mend_copies_shrink(heap, keeping->most_bytes > in_use ? keeping->most_bytes - in_use : 0);
 }
 
 /* ---- taken ----------------------------------------------------------------------------------- */
@@ -262,10 +228,9 @@ mend_result mend_keep_take_host(mend_heap *heap, uint64_t size_bytes, void **poi
         return mend_driver_result(heap, MEND_CALL_host_alloc, status);
     }
     (void)mend_driver_did(heap, status);
-    return mend_driver_failure(
-        is_unsupported ? MEND_ERROR_NOT_SUPPORTED : MEND_ERROR_OUT_OF_HOST_MEMORY,
-        mend_driver_call_name(MEND_CALL_host_alloc), status,
-        heap->driver->status_name(heap->driver, status),
+    return mend_refused(
+        heap->driver, is_unsupported ? MEND_ERROR_NOT_SUPPORTED : MEND_ERROR_OUT_OF_HOST_MEMORY,
+        MEND_CALL_host_alloc, status,
         is_unsupported ? "the driver gives no pinned memory, as may be under confidential "
                          "computing: what sleeps cannot keep its contents (%llu bytes)"
                        : "the host has no %llu bytes of pinned memory to keep what sleeps",
@@ -275,17 +240,21 @@ mend_result mend_keep_take_host(mend_heap *heap, uint64_t size_bytes, void **poi
 /* For new memory all copies go if the host has no more. */
 mend_result mend_keep_take_room(mend_heap *heap, mend_kept *kept)
 {
+    mend_keeping *keeping = &heap->keeping;
     if (kept->host_bytes == 0 || kept->host != NULL || take_any(heap, kept)) {
         return MEND_OK;
     }
     make_room(heap, kept->host_bytes);
     mend_result result = mend_keep_take_host(heap, kept->host_bytes, &kept->host);
-    if (result == MEND_ERROR_OUT_OF_HOST_MEMORY && heap->keeping.copies_bytes > 0) {
-        mend_copies_clear(heap);
+    if (result == MEND_ERROR_OUT_OF_HOST_MEMORY && keeping->copies_bytes > 0) {
+        mend_copies_shrink(heap, 0);
         result = mend_keep_take_host(heap, kept->host_bytes, &kept->host);
     }
     if (result == MEND_OK) {
-        count_room(heap, kept);
+        kept->room_bytes = kept->host_bytes;
+        keeping->room_bytes += kept->room_bytes;
+        mend_raise_u64(&keeping->most_bytes, keeping->room_bytes - keeping->copies_bytes);
+        assert(keeping->room_bytes <= keeping->most_bytes);
     }
     return result;
 }

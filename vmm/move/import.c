@@ -133,8 +133,14 @@ static void retire_first(mend_heap *heap, const mend_imported *import, size_t co
 {
     uint64_t address = import->mapped_at;
     for (size_t i = 0; i < count; i++) {
-        mend_retire_foreign(heap, address, import->chunks[i].size_bytes, stamp);
-        address += import->chunks[i].size_bytes;
+        const uint64_t size_bytes = import->chunks[i].size_bytes;
+        heap->retire.foreign_bytes += size_bytes;
+        mend_retire(heap, &(const mend_retired){.address = address,
+                                                .size_bytes = size_bytes,
+                                                .is_foreign = true,
+                                                .zone = MEND_ZONE_LARGE,
+                                                .waits = {.first = stamp}});
+        address += size_bytes;
     }
 }
 

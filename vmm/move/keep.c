@@ -106,17 +106,25 @@ void mend_keep_empty(mend_heap *heap, mend_kept *kept)
     kept->host = NULL;
 }
 
+const mend_kept_piece *mend_keep_piece_of(const mend_kept *kept, uint64_t offset_bytes,
+                                          uint64_t size_bytes)
+{
+    const mend_kept_piece *found = NULL;
+    for (size_t i = 0; i < kept->piece_count && found == NULL; i++) {
+        const mend_kept_piece *piece = &kept->pieces[i];
+        const bool has = piece->offset_bytes <= offset_bytes &&
+                         offset_bytes + size_bytes <= piece->offset_bytes + piece->size_bytes;
+        found = has ? piece : NULL;
+    }
+    return found;
+}
+
 bool mend_keep_has_part(const mend_chunk *chunk, const mend_span *span)
 {
     const uint64_t chunk_end = chunk->address + chunk->size_bytes;
-    const uint64_t from = mend_max_u64(span->address, chunk->address) - chunk->address;
-    const uint64_t end = mend_min_u64(mend_span_end(span), chunk_end) - chunk->address;
-    bool has = false;
-    for (size_t i = 0; i < chunk->kept->piece_count && !has; i++) {
-        const mend_kept_piece *piece = &chunk->kept->pieces[i];
-        has = piece->offset_bytes <= from && end <= piece->offset_bytes + piece->size_bytes;
-    }
-    return has;
+    const uint64_t from = mend_max_u64(span->address, chunk->address);
+    const uint64_t end = mend_min_u64(mend_span_end(span), chunk_end);
+    return mend_keep_piece_of(chunk->kept, from - chunk->address, end - from) != NULL;
 }
 
 bool mend_keep_has_all(const mend_span *span, uint64_t sleep)

@@ -90,6 +90,10 @@ void mend_keep_empty(mend_heap *heap, mend_kept *kept);
 bool mend_keep_has_all(const mend_span *span, uint64_t sleep);
 bool mend_keep_has_part(const mend_chunk *chunk, const mend_span *span);
 
+/* The piece that holds these bytes of the chunk; NULL: they were not kept in one. */
+const mend_kept_piece *mend_keep_piece_of(const mend_kept *kept, uint64_t offset_bytes,
+                                          uint64_t size_bytes);
+
 /* Counts it as kept, or not any more. */
 void mend_keep_count(mend_heap *heap, const mend_kept *kept);
 void mend_keep_uncount(mend_heap *heap, const mend_kept *kept);
@@ -144,14 +148,13 @@ void mend_copies_forget(mend_heap *heap, uint64_t address, uint64_t size_bytes);
  * these addresses; beyond the limit, and without memory of the host, it is freed. */
 void mend_copies_leave(mend_heap *heap, mend_kept *kept, uint64_t size_bytes);
 
-/* Frees all copies. Sets the most that they may take, and frees what is above it. */
-void mend_copies_clear(mend_heap *heap);
-void mend_copies_limit(mend_heap *heap, uint64_t most_bytes);
+/* Frees copies until there is no more than this. */
+void mend_copies_shrink(mend_heap *heap, uint64_t most_bytes);
 
 /* Frees copies of which no block lives any more. Opens a driver scope if there are any copies. */
 void mend_copies_trim(mend_heap *heap);
 
 /* The copy with the next address at or before this one; NULL: none. */
-const mend_kept *mend_copy_at(const mend_heap *heap, uint64_t address);
+mend_kept *mend_copy_at(const mend_heap *heap, uint64_t address);
 
 #endif

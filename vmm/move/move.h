@@ -292,8 +292,11 @@ static inline bool mend_retire_reserve(mend_heap *heap, size_t count)
     return mend_slab_reserve(&heap->retire.nodes, count);
 }
 
-/* Retires a mapping of a chunk, which is still in the zone that the mapping was in; takes over the
- * nodes of *waits. */
+/* Retires a mapping; takes over the nodes of its waits. What is counted of other processes or of
+ * the host, the caller adds. */
+void mend_retire(mend_heap *heap, const mend_retired *mapping);
+
+/* The same of a chunk, which is still in the zone that the mapping was in. */
 void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t address,
                          mend_waits *waits);
 
@@ -304,13 +307,6 @@ bool mend_retire_claim(mend_heap *heap, mend_chunk *chunk);
  * copies may still write to is free memory there, which nobody gets before they have ended: what
  * was claimed of the chunk retires instead. The caller reserved nodes for both. */
 void mend_retire_scratch(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t address);
-
-/* The same for the mapping of a chunk on the host whose handle was released: it keeps the memory.
- */
-void mend_retire_on_host(mend_heap *heap, const mend_chunk *chunk, mend_waits *waits);
-
-/* The same for a mapping of another process's chunk, which is idle after `stamp`. */
-void mend_retire_foreign(mend_heap *heap, uint64_t address, uint64_t size_bytes, mend_stamp stamp);
 
 /*
  * Unmaps retired mappings whose fences have passed. Polls first, and records events for those

@@ -52,25 +52,14 @@ static mend_result place(mend_heap *heap, mend_range *range)
     }
     if (status == MEND_DRIVER_OUT_OF_MEMORY) {
         mend_driver_refused(heap, MEND_CALL_reserve, status); /* counts it */
-        return mend_driver_failure(
-            MEND_ERROR_OUT_OF_ADDRESSES, mend_driver_call_name(MEND_CALL_reserve), status,
-            heap->driver->status_name(heap->driver, status),
-            "no addresses are left for a range of %llu bytes; the pool's "
-            "blocks lie in %llu: create ranges before blocks, or set a "
-            "smaller reserve_bytes",
-            (unsigned long long)range->size_bytes, (unsigned long long)heap->space.address_bytes);
+        return mend_refused(heap->driver, MEND_ERROR_OUT_OF_ADDRESSES, MEND_CALL_reserve, status,
+                            "no addresses are left for a range of %llu bytes; the pool's "
+                            "blocks lie in %llu: create ranges before blocks, or set a "
+                            "smaller reserve_bytes",
+                            (unsigned long long)range->size_bytes,
+                            (unsigned long long)heap->space.address_bytes);
     }
     return mend_driver_result(heap, MEND_CALL_reserve, status);
-}
-
-static mend_result place_in_scope(mend_heap *heap, mend_range *range)
-{
-    mend_driver_scope scope;
-    MEND_TRY(mend_enter(heap, &scope));
-    mend_settle_ranges(heap);
-    mend_result result = place(heap, range);
-    mend_driver_scope_close(heap, &scope);
-    return result;
 }
 
 mend_result mend_ranges_create(mend_heap *heap, uint64_t size_bytes, uint64_t page_bytes,
@@ -86,7 +75,13 @@ mend_result mend_ranges_create(mend_heap *heap, uint64_t size_bytes, uint64_t pa
     }
     made->size_bytes = size_bytes;
     made->page_bytes = page_bytes;
-    mend_result result = place_in_scope(heap, made);
+    mend_driver_scope scope;
+    mend_result result = mend_enter(heap, &scope);
+    if (result == MEND_OK) {
+        mend_settle_ranges(heap);
+        result = place(heap, made);
+        mend_driver_scope_close(heap, &scope);
+    }
     if (result != MEND_OK) {
         free(made);
         return result;

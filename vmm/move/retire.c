@@ -9,7 +9,7 @@
 
 #define RETIRED_OF(at) MEND_CONTAINER_OR_NULL(at, mend_retired, owed)
 
-static void retire(mend_heap *heap, const mend_retired *mapping)
+void mend_retire(mend_heap *heap, const mend_retired *mapping)
 {
     mend_retired *retired = mend_slab_take(&heap->retire.nodes);
     *retired = *mapping;
@@ -21,12 +21,12 @@ void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t addr
                          mend_waits *waits)
 {
     assert(chunk->address != address); /* the old mapping, not the current one */
-    retire(heap, &(const mend_retired){.address = address,
-                                       .size_bytes = chunk->size_bytes,
-                                       .handle = chunk->memory.handle,
-                                       .number = chunk->memory.number,
-                                       .zone = chunk->zone,
-                                       .waits = *waits});
+    mend_retire(heap, &(const mend_retired){.address = address,
+                                            .size_bytes = chunk->size_bytes,
+                                            .handle = chunk->memory.handle,
+                                            .number = chunk->memory.number,
+                                            .zone = chunk->zone,
+                                            .waits = *waits});
     *waits = (mend_waits){0};
 }
 
@@ -51,26 +51,6 @@ void mend_retire_scratch(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t 
     }
     mend_retire_claim(heap, chunk);
     mend_layout_attach(heap, chunk, zone, address, &waits);
-}
-
-void mend_retire_on_host(mend_heap *heap, const mend_chunk *chunk, mend_waits *waits)
-{
-    heap->retire.host_bytes += chunk->size_bytes;
-    retire(heap, &(const mend_retired){.address = chunk->address,
-                                       .size_bytes = chunk->size_bytes,
-                                       .zone = chunk->zone,
-                                       .waits = *waits});
-    *waits = (mend_waits){0};
-}
-
-void mend_retire_foreign(mend_heap *heap, uint64_t address, uint64_t size_bytes, mend_stamp stamp)
-{
-    heap->retire.foreign_bytes += size_bytes;
-    retire(heap, &(const mend_retired){.address = address,
-                                       .size_bytes = size_bytes,
-                                       .is_foreign = true,
-                                       .zone = MEND_ZONE_LARGE,
-                                       .waits = {.first = stamp}});
 }
 
 mend_retired *mend_retire_first(const mend_heap *heap)
@@ -127,19 +107,6 @@ static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired
     }
 }
 
-/* Records events for stamps that wait for an open epoch. */
-static void close_epochs(mend_heap *heap)
-{
-    mend_wait_env room = mend_heap_wait_env(heap);
-    for (mend_retired *at = mend_retire_first(heap); at != NULL; at = mend_retire_next(at)) {
-        mend_result result = mend_waits_close(room, &at->waits);
-        if (result != MEND_OK) {
-            mend_driver_work_around(heap, result);
-            return; /* a later flush tries again */
-        }
-    }
-}
-
 /* During a capture nothing is unmapped: the graph may be recording the addresses. Nor while copies
  * may run: they use mappings of free memory and of blocks, freed or not. */
 static bool may_unmap(mend_heap *heap, uint32_t asking)
@@ -169,7 +136,12 @@ static mend_retired *find_idle(mend_heap *heap, mend_retired *at)
 void mend_retire_unmap_idle(mend_heap *heap, uint32_t asking)
 {
     mend_wait_env room = mend_heap_wait_env(heap);
-    close_epochs(heap);
+    mend_result closed = MEND_OK; /* stamps may wait for an open epoch; what fails, fails later */
+    for (mend_retired *each = mend_retire_first(heap); each != NULL && closed == MEND_OK;
+         each = mend_retire_next(each)) {
+        closed = mend_waits_close(room, &each->waits);
+        mend_driver_work_around(heap, closed);
+    }
     mend_streams_poll(&heap->streams);
     mend_retired *at = find_idle(heap, mend_retire_first(heap));
     if (at == NULL || !may_unmap(heap, asking)) {
@@ -236,15 +208,6 @@ void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk)
  * address again, and their mappings retire. A layout change: calls no driver.
  */
 
-static void dissolve(mend_heap *heap, mend_chunk *alias)
-{
-    const mend_chunk *chunk = alias->alias.of;
-    const uint64_t mapping_address = alias->alias.mapping_address;
-    mend_waits waits = {0};
-    mend_layout_take_back(heap, alias, &waits);
-    mend_retire_mapping(heap, chunk, mapping_address, &waits);
-}
-
 mend_result mend_dissolve_aliases(mend_heap *heap, bool *any)
 {
     assert(mend_mutex_is_held(&heap->grow));
@@ -262,7 +225,11 @@ mend_result mend_dissolve_aliases(mend_heap *heap, bool *any)
         if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
             return mend_no_host_memory("the end of an alias");
         }
-        dissolve(heap, alias);
+        const mend_chunk *chunk = alias->alias.of;
+        const uint64_t mapping_address = alias->alias.mapping_address;
+        mend_waits waits = {0};
+        mend_layout_take_back(heap, alias, &waits);
+        mend_retire_mapping(heap, chunk, mapping_address, &waits);
         *any = true;
     }
     return MEND_OK;

@@ -29,9 +29,8 @@ mend_result mend_driver_refused(mend_heap *heap, mend_driver_call call, mend_sta
     } else if (is_lack_of_memory(call, status)) {
         result = MEND_ERROR_OUT_OF_MEMORY;
     }
-    const char *name = mend_driver_call_name(call);
-    return mend_driver_failure(result, name, status,
-                               heap->driver->status_name(heap->driver, status), "%s failed", name);
+    return mend_refused(heap->driver, result, call, status, "%s failed",
+                        mend_driver_call_name(call));
 }
 
 mend_result mend_driver_result(mend_heap *heap, mend_driver_call call, mend_status status)

@@ -34,11 +34,9 @@ static mend_result restore(mend_heap *heap, mend_chunk *chunk)
 /* What the memory of the chunk waits for; *for_graphs: a captured graph may use it again. */
 static mend_waits waits_of(mend_heap *heap, const mend_chunk *chunk, bool *for_graphs)
 {
-    const uint64_t end = chunk->address + chunk->size_bytes;
     mend_waits waits = {0};
     unsigned holds = 0;
-    for (const mend_span *span = mend_heap_span_at(heap, chunk->address);
-         span != NULL && span->address < end; span = span->next) {
+    MEND_SPANS_EACH(const mend_span, span, heap, chunk) {
         assert(!span->live);
         holds |= mend_waits_blocked_by(&heap->streams, &span->waits, MEND_STREAM_UNKNOWN);
         if (chunk->on_host) {
@@ -94,7 +92,11 @@ static void end_on_host(mend_heap *heap, mend_chunk *chunk)
     if (mend_driver_did(heap, heap->driver->release(heap->driver, chunk->memory.handle))) {
         mend_waits waits = waits_of(heap, chunk, &is_for_graphs);
         cut_out(heap, chunk);
-        mend_retire_on_host(heap, chunk, &waits);
+        heap->retire.host_bytes += chunk->size_bytes;
+        mend_retire(heap, &(const mend_retired){.address = chunk->address, /* keeps the memory */
+                                                .size_bytes = chunk->size_bytes,
+                                                .zone = chunk->zone,
+                                                .waits = waits});
         mend_chunk_end_aside(&heap->chunks, chunk);
     }
     mend_layout_end_promise(heap, &nodes);
@@ -116,14 +118,6 @@ static void give_memory(mend_heap *heap, mend_chunk *chunk)
     (void)mend_driver_did(heap, status);
     if (chunk->missing == MEND_MISSING_MEMORY && chunk->live_bytes == 0) {
         end_asleep(heap, chunk);
-    }
-}
-
-/* It may still be mapped somewhere. */
-static void release_spare(mend_heap *heap, mend_chunk *chunk)
-{
-    if (mend_retire_holds(heap, chunk->memory.handle) == NULL) {
-        (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk));
     }
 }
 
@@ -181,8 +175,10 @@ static mend_result settle_one(mend_heap *heap, mend_owed *owed, uint32_t asking)
     case MEND_OWED_MEMORY:
         give_memory(heap, CHUNK_OF(owed));
         break;
-    case MEND_OWED_SPARE:
-        release_spare(heap, CHUNK_OF(owed));
+    case MEND_OWED_SPARE: /* it may still be mapped somewhere */
+        if (mend_retire_holds(heap, CHUNK_OF(owed)->memory.handle) == NULL) {
+            (void)mend_driver_did(heap, mend_chunk_release(&heap->chunks, CHUNK_OF(owed)));
+        }
         break;
     case MEND_OWED_ZEROS:
         mend_zeros_settle(heap, RANGE_OF(owed), false);

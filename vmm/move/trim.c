@@ -89,12 +89,9 @@ static mend_result not_unmapped(mend_heap *heap, uint64_t size_bytes)
 {
     mend_status refused = heap->retire.refused;
     return refused != MEND_DRIVER_OK
-               ? mend_driver_failure(mend_status_is_fatal(refused) ? MEND_ERROR_DEVICE_LOST
-                                                                   : MEND_ERROR_DRIVER,
-                                     mend_driver_call_name(MEND_CALL_unmap), refused,
-                                     heap->driver->status_name(heap->driver, refused),
-                                     "a free chunk of %llu bytes could not be unmapped",
-                                     (unsigned long long)size_bytes)
+               ? mend_refused(heap->driver, mend_status_result(refused), MEND_CALL_unmap, refused,
+                              "a free chunk of %llu bytes could not be unmapped",
+                              (unsigned long long)size_bytes)
                : mend_no_host_memory("a trim");
 }
 
@@ -153,9 +150,8 @@ static uint64_t bytes_to_give(const mend_heap *heap, const mend_plan *plan, uint
  * could not be created from its memory. */
 static bool may_give(mend_heap *heap, mend_plan *plan, mend_chunk *at, bool may_unmap)
 {
-    bool is_kept =
-        at->memory.was_exported || !can_withdraw(heap, at, may_unmap) || mend_plan_uses(plan, at);
-    return !is_kept;
+    return !at->memory.was_exported && can_withdraw(heap, at, may_unmap) &&
+           !mend_plan_uses(plan, at);
 }
 
 /* At least as large as what is lacking. NULL: none. */
@@ -262,23 +258,6 @@ static void note_lack(mend_heap *heap, uint64_t limit_bytes, uint64_t all_bytes,
     }
 }
 
-/* Withdraws the chosen chunks; those before malloc fails are linked by next_claimed. False if it
- * does. */
-static bool withdraw_chosen(mend_heap *heap, mend_chunk *chosen, mend_chunk **withdrawn)
-{
-    *withdrawn = NULL;
-    while (chosen != NULL) {
-        mend_chunk *next = chosen->claim.next;
-        if (!withdraw(heap, chosen)) {
-            return false;
-        }
-        chosen->claim.next = *withdrawn;
-        *withdrawn = chosen;
-        chosen = next;
-    }
-    return true;
-}
-
 mend_result mend_trim_for(mend_heap *heap, const mend_request *request, mend_plan *plan,
                           mend_trim_walk *walk, bool *released)
 {
@@ -298,7 +277,6 @@ mend_result mend_trim_for(mend_heap *heap, const mend_request *request, mend_pla
             walk->later_bytes == 0 || spare_bytes(heap, request, plan, !is_captured) >= all_bytes;
         mend_chunk *chosen =
             is_enough ? smallest_idle(heap, plan, bytes, !is_captured, walk) : NULL;
-        mend_chunk *withdrawn;
         uint64_t released_bytes = 0;
         if (chosen != NULL) {
             chosen->claim.next = NULL;
@@ -306,7 +284,15 @@ mend_result mend_trim_for(mend_heap *heap, const mend_request *request, mend_pla
             chosen = several_idle(heap, plan, bytes, !is_captured, walk);
         }
         if (chosen != NULL) {
-            has_nodes = withdraw_chosen(heap, chosen, &withdrawn);
+            mend_chunk *withdrawn = NULL; /* those before malloc fails, linked by claim.next */
+            for (mend_chunk *next; chosen != NULL && has_nodes; chosen = next) {
+                next = chosen->claim.next;
+                has_nodes = withdraw(heap, chosen);
+                if (has_nodes) {
+                    chosen->claim.next = withdrawn;
+                    withdrawn = chosen;
+                }
+            }
             result = release_chunks(heap, withdrawn, &released_bytes);
             walk->later_bytes = 0;
         } else {
@@ -339,17 +325,11 @@ mend_result mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint
     return result;
 }
 
-/* Whether the chunk could be what the driver would create now. */
-static bool is_as_created(const mend_heap *heap, const mend_chunk *chunk)
-{
-    const int share_types = heap->chunks.properties.share_types;
-    return (chunk->memory.share_types & share_types) == share_types;
-}
-
 mend_result mend_trim_give_to(mend_heap *heap, const mend_cluster sleepers[], size_t count,
                               uint64_t *given_bytes)
 {
     bool is_captured;
+    const int share_types = heap->chunks.properties.share_types; /* of what would be created now */
     mend_result result = find_out(heap, MEND_STREAM_UNKNOWN, &is_captured);
     const bool may_unmap = result == MEND_OK && !is_captured;
     for (int gives = 0; gives <= 1; gives++) { /* first as many as are needed are unmapped */
@@ -362,7 +342,8 @@ mend_result mend_trim_give_to(mend_heap *heap, const mend_cluster sleepers[], si
                 continue;
             }
             bool fits =
-                at->size_bytes == sleeper->size_bytes && is_as_created(heap, at) &&
+                at->size_bytes == sleeper->size_bytes &&
+                (at->memory.share_types & share_types) == share_types &&
                 (gives ? at->address == 0 && mend_retire_holds(heap, at->memory.handle) == NULL
                        : can_withdraw(heap, at, may_unmap) && withdraw(heap, at));
             if (fits && gives) {

@@ -83,7 +83,7 @@ mend_result mend_heap_quiesce(mend_heap *heap, mend_quiesce_report *report)
         report->released_bytes += bytes;
     }
     if (result == MEND_OK) {
-        mend_copies_clear(heap); /* a checkpoint would keep them */
+        mend_copies_shrink(heap, 0); /* a checkpoint would keep them */
         result = make_private(heap, report);
     }
     if (result == MEND_OK) { /* what other threads have freed meanwhile */

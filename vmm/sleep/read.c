@@ -9,19 +9,6 @@ static mend_result not_there(uint64_t address, const char *why)
                         (unsigned long long)address, why);
 }
 
-/* The piece that holds a byte of the chunk; NULL: it was not kept. */
-static const mend_kept_piece *piece_at(const mend_kept *kept, uint64_t offset_bytes)
-{
-    for (size_t i = 0; i < kept->piece_count; i++) {
-        const mend_kept_piece *piece = &kept->pieces[i];
-        if (offset_bytes >= piece->offset_bytes &&
-            offset_bytes - piece->offset_bytes < piece->size_bytes) {
-            return piece;
-        }
-    }
-    return NULL;
-}
-
 /* What is kept of the memory at an address: of what sleeps there, or the copy that a wake left. */
 static mend_result find_kept(mend_heap *heap, uint64_t address, const mend_kept **kept)
 {
@@ -57,7 +44,7 @@ static mend_result find_part(mend_heap *heap, uint64_t address, uint64_t size_by
 {
     MEND_TRY(find_kept(heap, address, kept));
     const uint64_t offset_bytes = address - (*kept)->address;
-    *piece = piece_at(*kept, offset_bytes);
+    *piece = mend_keep_piece_of(*kept, offset_bytes, 1);
     if (*piece == NULL || ((*piece)->keep == MEND_KEEP_FILE && (*kept)->file == NULL)) {
         return not_there(address, "was not kept");
     }

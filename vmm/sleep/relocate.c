@@ -17,8 +17,7 @@ static uint64_t bytes_to_move(const relocation *r, const mend_chunk *chunk, bool
     uint64_t end = chunk->address + chunk->size_bytes;
     uint64_t bytes = 0;
     *stays = false;
-    for (const mend_span *span = mend_heap_span_at(r->heap, chunk->address);
-         span != NULL && span->address < end; span = span->next) {
+    MEND_SPANS_EACH(const mend_span, span, r->heap, chunk) {
         bool moves = span->live && !span->lent &&
                      (r->tag_count == 0 || mend_is_tagged(span, r->tags, r->tag_count));
         bytes += moves ? mend_min_u64(mend_span_end(span), end) -
@@ -125,21 +124,6 @@ static mend_result move_all(const relocation *r)
     return result;
 }
 
-static mend_result conclude(const relocation *r)
-{
-    mend_move_report *report = r->report;
-    report->stayed_bytes = report->shared_bytes + report->pinned_bytes + report->lacking_bytes;
-    if (report->moved_bytes > 0 || report->lacking_bytes == 0) {
-        return MEND_OK;
-    }
-    return mend_failure(
-        MEND_ERROR_OUT_OF_MEMORY,
-        r->backing == MEND_BACKING_HOST
-            ? "no memory of the host for %llu bytes of blocks that are to move there"
-            : "no memory of the device for %llu bytes of blocks on the host",
-        (unsigned long long)report->lacking_bytes);
-}
-
 mend_result mend_relocate(mend_heap *heap, mend_backing backing, const uint64_t *tags,
                           size_t tag_count, mend_move_report *report)
 {
@@ -157,5 +141,14 @@ mend_result mend_relocate(mend_heap *heap, mend_backing backing, const uint64_t 
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
     }
     mend_driver_scope_close(heap, &scope);
-    return result == MEND_OK ? conclude(&r) : result;
+    report->stayed_bytes = report->shared_bytes + report->pinned_bytes + report->lacking_bytes;
+    if (result != MEND_OK || report->moved_bytes > 0 || report->lacking_bytes == 0) {
+        return result;
+    }
+    return mend_failure(
+        MEND_ERROR_OUT_OF_MEMORY,
+        backing == MEND_BACKING_HOST
+            ? "no memory of the host for %llu bytes of blocks that are to move there"
+            : "no memory of the device for %llu bytes of blocks on the host",
+        (unsigned long long)report->lacking_bytes);
 }

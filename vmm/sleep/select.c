@@ -65,12 +65,10 @@ bool mend_look_at_blocks(const mend_heap *heap, bool (*look)(void *context, cons
     bool is_found = false;
     for (const mend_chunk *chunk = mend_chunk_from(&heap->chunks, 0); chunk != NULL && !is_found;
          chunk = mend_chunk_next(chunk)) {
-        const uint64_t end = chunk->address + chunk->size_bytes;
-        const mend_span *span = mend_heap_span_at(heap, chunk->address);
-        for (; span != NULL && span->address < end && !is_found; span = span->next) {
+        MEND_SPANS_EACH(const mend_span, span, heap, chunk) {
             bool begins_here = span->address >= chunk->address;
             bool counts = span->live ? !span->lent : mend_is_for_graphs(heap, span);
-            is_found = begins_here && counts && look(context, span);
+            is_found = is_found || (begins_here && counts && look(context, span));
         }
     }
     return is_found;
@@ -149,10 +147,10 @@ typedef struct contents {
 static contents look_into(const mend_heap *heap, const mend_sleep_options *options,
                           const mend_chunk *chunk)
 {
-    contents found = {.first = mend_heap_span_at(heap, chunk->address)};
+    contents found = {0};
     uint64_t end = chunk->address + chunk->size_bytes;
-    for (const mend_span *span = found.first; span != NULL && span->address < end;
-         span = span->next) {
+    MEND_SPANS_EACH(const mend_span, span, heap, chunk) {
+        found.first = found.first != NULL ? found.first : span;
         uint64_t from = mend_max_u64(span->address, chunk->address);
         uint64_t bytes = mend_min_u64(mend_span_end(span), end) - from;
         found.spans++;

@@ -8,7 +8,6 @@ typedef struct sleeping {
     mend_heap *heap;
     const mend_sleep_options *options;
     mend_selection selection;
-    mend_layout_promise nodes;
     uint64_t lingering_bytes; /* released, but others hold it */
 } sleeping;
 
@@ -32,18 +31,6 @@ static mend_result check(const sleeping *s)
                             (unsigned long long)selection->asleep_bytes);
     }
     return MEND_OK;
-}
-
-/* The chunks freeze before anything changes: what their free memory waits for is known. */
-static bool promise_nodes(sleeping *s)
-{
-    s->nodes = mend_freeze_nodes(s->heap, s->selection.count, s->selection.spans);
-    s->nodes.waits = mend_layout_nodes_for(s->heap, 1).waits;
-    for (size_t i = 0; i < s->selection.count; i++) {
-        s->nodes.waits += mend_freeze_waits(s->heap, s->selection.sleepers[i].chunk);
-    }
-    return mend_slab_reserve(&s->heap->chunks.slab, s->selection.count) && /* for their memory */
-           mend_layout_promise_these(s->heap, &s->nodes);
 }
 
 /* ---- what can fail --------------------------------------------------------------------------- */
@@ -75,10 +62,8 @@ static mend_result undo(sleeping *s, size_t unmapped, mend_result result)
  * in the chunks where it stays awake. */
 static void note_contents(const sleeping *s, const mend_cluster *at)
 {
-    const uint64_t end = at->address + at->size_bytes;
     mend_copies_forget(s->heap, at->address, at->size_bytes);
-    for (mend_span *span = mend_heap_span_at(s->heap, at->address);
-         span != NULL && span->address < end; span = span->next) {
+    MEND_SPANS_EACH(mend_span, span, s->heap, at) {
         const bool drops = span->live && mend_keep_of(s->options, span) == MEND_KEEP_NOTHING;
         span->contents_dropped =
             drops || (span->contents_dropped && !mend_keep_has_all(span, s->heap->counters.sleeps));
@@ -120,46 +105,56 @@ static void fall_asleep(sleeping *s, mend_sleep_report *report)
 
 static mend_result perform(sleeping *s, mend_sleep_report *report)
 {
+    mend_heap *heap = s->heap;
+    const mend_cluster *sleepers = s->selection.sleepers;
+    const size_t count = s->selection.count;
     size_t unmapped = 0;
     uint64_t calls = 0;
-    for (size_t i = 0; i < s->selection.count; i++) {
-        mend_freeze_chunk(s->heap, s->selection.sleepers[i].chunk);
+    for (size_t i = 0; i < count; i++) {
+        mend_freeze_chunk(heap, sleepers[i].chunk);
     }
-    mend_result result =
-        mend_keep_save(s->heap, s->selection.sleepers, s->selection.count, s->options->directory);
+    mend_result result = mend_keep_save(heap, sleepers, count, s->options->directory);
     if (result == MEND_OK) {
-        mend_status status = mend_step_unmap_parts(s->heap, s->selection.sleepers,
-                                                   s->selection.count, &unmapped, &calls);
-        result = mend_driver_result(s->heap, MEND_CALL_unmap, status);
+        mend_status status = mend_step_unmap_parts(heap, sleepers, count, &unmapped, &calls);
+        result = mend_driver_result(heap, MEND_CALL_unmap, status);
     }
     if (result != MEND_OK) {
         return undo(s, unmapped, result);
     }
-    s->heap->counters.sleeps += report->asleep_bytes == 0;
+    heap->counters.sleeps += report->asleep_bytes == 0;
     fall_asleep(s, report);
     /* Blocks that other threads freed meanwhile. */
-    mend_settle(s->heap, MEND_OWED_END, MEND_STREAM_UNKNOWN);
+    mend_settle(heap, MEND_OWED_END, MEND_STREAM_UNKNOWN);
     return MEND_OK;
 }
 
 /* Selects, and puts to sleep what is selected. After a failure all that could have slept stays. */
 static mend_result put_selected(sleeping *s, mend_sleep_report *report)
 {
-    MEND_TRY(mend_select_to_sleep(s->heap, s->options, &s->selection));
-    report->shared_bytes = s->selection.shared_bytes;
-    report->pinned_bytes = s->selection.pinned_bytes;
-    report->mapped_bytes = s->selection.mapped_bytes;
+    mend_heap *heap = s->heap;
+    mend_selection *selection = &s->selection;
+    MEND_TRY(mend_select_to_sleep(heap, s->options, selection));
+    report->shared_bytes = selection->shared_bytes;
+    report->pinned_bytes = selection->pinned_bytes;
+    report->mapped_bytes = selection->mapped_bytes;
     mend_result result = check(s);
-    if (result == MEND_OK && s->selection.count > 0) {
-        if (promise_nodes(s)) {
+    if (result == MEND_OK && selection->count > 0) {
+        /* The chunks freeze before anything changes: what their free memory waits for is known. */
+        mend_layout_promise nodes = mend_freeze_nodes(heap, selection->count, selection->spans);
+        nodes.waits = mend_layout_nodes_for(heap, 1).waits;
+        for (size_t i = 0; i < selection->count; i++) {
+            nodes.waits += mend_freeze_waits(heap, selection->sleepers[i].chunk);
+        }
+        if (mend_slab_reserve(&heap->chunks.slab, selection->count) && /* for their memory */
+            mend_layout_promise_these(heap, &nodes)) {
             result = perform(s, report);
-            mend_layout_end_promise(s->heap, &s->nodes);
+            mend_layout_end_promise(heap, &nodes);
         } else {
             result = mend_no_host_memory("a sleep");
         }
     }
-    report->shared_bytes += result != MEND_OK ? s->selection.chosen_bytes : 0;
-    mend_selection_clear(s->heap, &s->selection);
+    report->shared_bytes += result != MEND_OK ? selection->chosen_bytes : 0;
+    mend_selection_clear(heap, selection);
     return result;
 }
 
@@ -183,20 +178,6 @@ static mend_result put_shared(sleeping *s, mend_sleep_report *report)
     return is_grave ? result : MEND_OK;
 }
 
-static mend_result put(sleeping *s, mend_sleep_report *report)
-{
-    const mend_match match = mend_match_rules(s->heap, s->options);
-    report->matched_bytes = match.bytes;
-    report->unmatched_tags = match.unmatched_tags;
-    report->unmatched_tag = match.unmatched_tag;
-    mend_result result = put_selected(s, report);
-    if (result == MEND_OK) {
-        result = put_shared(s, report);
-    }
-    report->stayed_bytes = report->shared_bytes + report->pinned_bytes + report->mapped_bytes;
-    return result;
-}
-
 mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
                            mend_sleep_report *report)
 {
@@ -208,7 +189,13 @@ mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
     MEND_TRY(mend_enter(heap, &scope));
     mend_result result = mend_quiet_begin(heap, MEND_STREAM_UNKNOWN, true);
     if (result == MEND_OK) {
-        result = put(&s, report);
+        const mend_match match = mend_match_rules(heap, options);
+        report->matched_bytes = match.bytes;
+        report->unmatched_tags = match.unmatched_tags;
+        report->unmatched_tag = match.unmatched_tag;
+        result = put_selected(&s, report);
+        result = result == MEND_OK ? put_shared(&s, report) : result;
+        report->stayed_bytes = report->shared_bytes + report->pinned_bytes + report->mapped_bytes;
     }
     uint64_t trimmed_bytes;
     if (result == MEND_OK && options->keep_free == 0) {

@@ -11,30 +11,20 @@
 /* What a page of a chunk holds, as bits. */
 enum { TO_SLEEP = 1, TO_STAY = 2 };
 
-/* Free memory that is kept for captured graphs which may run while others sleep stays. */
-static unsigned char fate_of(const mend_heap *heap, const mend_sleep_options *options,
-                             const mend_span *span)
-{
-    if (span->live) {
-        return mend_keep_of(options, span) == MEND_KEEP_AWAKE ? TO_STAY : TO_SLEEP;
-    }
-    if (!mend_is_for_graphs(heap, span)) {
-        return 0;
-    }
-    return mend_graphs_sleep(options, span) ? TO_SLEEP : TO_STAY;
-}
-
-/* Notes the bits of each span at its pages. */
+/* Notes the bits of each span at its pages. Free memory that is kept for captured graphs which may
+ * run while others sleep stays. */
 static void look_at_pages(const mend_heap *heap, const mend_sleep_options *options,
                           const mend_chunk *chunk, unsigned char *pages)
 {
     const uint64_t page_bytes = heap->device.granularity_bytes;
     const uint64_t end = chunk->address + chunk->size_bytes;
-    for (const mend_span *span = mend_heap_span_at(heap, chunk->address);
-         span != NULL && span->address < end; span = span->next) {
+    MEND_SPANS_EACH(const mend_span, span, heap, chunk) {
         const uint64_t from = mend_max_u64(span->address, chunk->address) - chunk->address;
         const uint64_t to = mend_min_u64(mend_span_end(span), end) - chunk->address;
-        const unsigned char bits = fate_of(heap, options, span);
+        const bool sleeps = span->live ? mend_keep_of(options, span) != MEND_KEEP_AWAKE
+                                       : mend_graphs_sleep(options, span);
+        const bool has_fate = span->live || mend_is_for_graphs(heap, span);
+        const unsigned char bits = !has_fate ? 0 : sleeps ? TO_SLEEP : TO_STAY;
         for (uint64_t at = from / page_bytes; at * page_bytes < to; at++) {
             pages[at] |= bits;
         }

@@ -27,11 +27,9 @@ typedef struct waking {
 /* Adds the chunk if it wakes; counts its spans. */
 static void look_at(waking *w, mend_chunk *chunk, const mend_wake_order *order)
 {
-    uint64_t end = chunk->address + chunk->size_bytes;
     bool wakes = order->tag_count == 0 || (chunk->live_bytes == 0 && !chunk->kept->has_rule);
     size_t spans = 0;
-    for (const mend_span *span = mend_heap_span_at(w->heap, chunk->address);
-         span != NULL && span->address < end; span = span->next) {
+    MEND_SPANS_EACH(const mend_span, span, w->heap, chunk) {
         const bool is_for_graphs = mend_is_for_graphs(w->heap, span);
         wakes = wakes ||
                 ((span->live || is_for_graphs) &&
@@ -91,19 +89,6 @@ static int compare_addresses(const void *a, const void *b)
     return mend_compare_u64(((const mend_cluster *)a)->address, ((const mend_cluster *)b)->address);
 }
 
-/* Free chunks of the pool become the memory of chunks of their size: that takes no creation, and
- * the device keeps what it has for others. */
-static mend_result reuse_memory(waking *w)
-{
-    if (w->heap->chunks.empty_bytes < w->least_bytes) {
-        return MEND_OK; /* without a driver call */
-    }
-    qsort(w->sleepers, w->count, sizeof(w->sleepers[0]), compare_sizes);
-    mend_result result = mend_trim_give_to(w->heap, w->sleepers, w->count, &w->reused_bytes);
-    qsort(w->sleepers, w->count, sizeof(w->sleepers[0]), compare_addresses);
-    return result;
-}
-
 /* Creates memory for all chunks that lack it. What the device lacks the pool's empty chunks give,
  * if they can. */
 static mend_result create_memory(waking *w)
@@ -141,10 +126,17 @@ static mend_result create_memory(waking *w)
     return MEND_OK;
 }
 
+/* Free chunks of the pool become the memory of chunks of their size: that takes no creation, and
+ * the device keeps what it has for others. */
 static mend_result take_memory(waking *w)
 {
     w->heap->shortage = (mend_shortage){0};
-    MEND_TRY(reuse_memory(w));
+    if (w->heap->chunks.empty_bytes >= w->least_bytes) { /* otherwise without a driver call */
+        qsort(w->sleepers, w->count, sizeof(w->sleepers[0]), compare_sizes);
+        mend_result result = mend_trim_give_to(w->heap, w->sleepers, w->count, &w->reused_bytes);
+        qsort(w->sleepers, w->count, sizeof(w->sleepers[0]), compare_addresses);
+        MEND_TRY(result);
+    }
     const uint64_t left_bytes = w->needed_bytes - w->reused_bytes;
     mend_lack lack = {0}; /* nothing, also above the limit, if nothing is taken */
     if (left_bytes > 0) {
@@ -157,15 +149,6 @@ static mend_result take_memory(waking *w)
 }
 
 /* ---- mappings and contents ------------------------------------------------------------------- */
-
-static mend_result map(waking *w)
-{
-    uint64_t calls = 0;
-    mend_driver_call call;
-    mend_status status =
-        mend_step_map_parts(w->heap, w->sleepers, w->count, &w->mapped, &call, &calls);
-    return mend_driver_result(w->heap, call, status);
-}
 
 static void wake_up(waking *w, mend_wake_report *report)
 {
@@ -218,8 +201,12 @@ static void undo(waking *w)
 
 static mend_result take_map_and_load(waking *w)
 {
+    uint64_t calls = 0;
+    mend_driver_call call;
     MEND_TRY(take_memory(w));
-    MEND_TRY(map(w));
+    const mend_status status =
+        mend_step_map_parts(w->heap, w->sleepers, w->count, &w->mapped, &call, &calls);
+    MEND_TRY(mend_driver_result(w->heap, call, status));
     return mend_keep_load(w->heap, w->sleepers, w->count);
 }
 

@@ -93,7 +93,8 @@ STREAM_TEST(physical_stream, one_of_a_context_that_is_not_primary_is_refused, fa
     r->driver.device_open = open_another_context;
     expect_unknown(r, foreign);
     r->driver.device_open = r->device->device_open;
-    r->streams.contexts[MEND_OWN_CONTEXT] = (mend_context)r; /* nor is one of the pool's own device served */
+    r->streams.contexts[MEND_OWN_CONTEXT] =
+        (mend_context)r; /* nor is one of the pool's own device served */
     expect_unknown(r, r->handles[0]);
     r->streams.contexts[MEND_OWN_CONTEXT] = r->info.context;
     EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->device_close(r->device, 1));

@@ -117,7 +117,7 @@ SLEEP_TEST(pool_sleep_copies, they_replace_all_that_they_overlap)
     mend_copies_leave(heap, last, SIZE);
     EXPECT_PTR_EQ(last, mend_copy_at(heap, address + SIZE));
     EXPECT_PTR_EQ(NULL, mend_copy_at(heap, address));
-    mend_copies_clear(heap);
+    mend_copies_shrink(heap, 0);
     mend_driver_scope_close(heap, &scope);
     mend_heap_unlock_all(heap);
 }
