@@ -38,12 +38,13 @@ def write(path, events):
 
 
 def read(path):
-    with gzip.open(path, "rt") as file:
-        if file.readline().strip() != COLUMNS:
-            raise SystemExit(f"{path}: its columns are not {COLUMNS}")
-        for line in file:
-            _, _, action, pointer, size, stream = line.strip().split(",")
-            yield action == "allocate", pointer, int(size), stream
+    with gzip.open(path) as file:
+        first, *lines = file.read().decode().splitlines()
+    if first != COLUMNS:
+        raise SystemExit(f"{path}: its columns are not {COLUMNS}")
+    for line in lines:
+        _, _, action, pointer, size, stream = line.split(",")
+        yield action == "allocate", pointer, int(size), stream
 
 
 def main():
