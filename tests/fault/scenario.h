@@ -66,6 +66,7 @@ typedef struct planned_fault {
     int ballast; /* small blocks, or holes between such, made first: by them the pool's records
                     are as full as they may be, and need memory where they seldom do */
     int dry; /* 1 to SCENARIO_DRY_SLABS: of these records there is none in reserve; 0: no such */
+    bool without_bytes; /* of device memory: the run takes less time */
 } planned_fault;
 
 enum { SCENARIO_BALLAST_BLOCKS = 64, SCENARIO_MOST_BALLAST = 2 * SCENARIO_BALLAST_BLOCKS };
@@ -79,9 +80,15 @@ typedef struct scenario_positions {
     uint64_t host_ways; /* by which the call came to these allocations: a number for each set */
 } scenario_positions;
 
+/* What came of the fault. */
+typedef struct scenario_end {
+    uint64_t failures; /* of calls or allocations */
+    uint64_t outcome;  /* a number for the result and what each kind of driver call answered */
+} scenario_end;
+
 /* Runs the scenario with a fault and judges all of it. With FAULT_NONE fills `positions`, else NULL
- * does. Failures are failures of the test. Returns how many calls or allocations failed. */
-uint64_t scenario_run(const scenario *given, const planned_fault *fault,
-                      scenario_positions *positions);
+ * does. Failures are failures of the test. */
+scenario_end scenario_run(const scenario *given, const planned_fault *fault,
+                          scenario_positions *positions);
 
 #endif

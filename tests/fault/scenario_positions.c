@@ -20,8 +20,9 @@ static const int statuses[] = {MEND_DRIVER_INVALID_VALUE, MEND_DRIVER_OUT_OF_MEM
                                MEND_DRIVER_NOT_READY, MEND_DRIVER_UNKNOWN};
 enum { STATUS_LOST = 700, STATUS_COUNT = sizeof(statuses) / sizeof(statuses[0]) };
 
-/* Where no more failed than another count allows, that would be the same run again. */
-static const uint64_t counts[] = {UINT64_MAX, 3, 1};
+/* Beside for ever. Where no more failed than a count allows, that would be the same run again; and
+ * a code of which the pool has made what it made of another is tried for ever alone. */
+static const uint64_t counts[] = {3, 1};
 enum { COUNTS = sizeof(counts) / sizeof(counts[0]), MOST_AMOUNTS = 256 };
 
 typedef struct sweep {
@@ -30,7 +31,7 @@ typedef struct sweep {
     uint64_t driver_positions;
     uint64_t host_positions;
     uint64_t runs;
-    uint64_t failures; /* in the last run */
+    scenario_end last;
     uint64_t ways[MOST_AMOUNTS];
     int way_count;
 } sweep;
@@ -40,7 +41,7 @@ static bool run_fault(sweep *s, const planned_fault *fault, scenario_positions *
 {
     static const char *const kinds[] = {"no fault, call", "driver call",
                                         "device lost at driver call", "host allocation"};
-    s->failures = scenario_run(s->given, fault, positions);
+    s->last = scenario_run(s->given, fault, positions);
     s->runs++;
     if (mend_test_has_failed()) {
         mend_test_fail(__FILE__, __LINE__, "%s: %s %llu, %llu times, status %d, ballast %d, dry %d",
@@ -54,22 +55,31 @@ static bool fail_driver_call(sweep *s, uint64_t position)
 {
     s->driver_positions++;
     bool well = true;
-    for (int i = 0; i < STATUS_COUNT * COUNTS && well; i++) {
-        const uint64_t count = counts[i % COUNTS];
-        planned_fault fault = {FAULT_DRIVER, position, count, statuses[i / COUNTS], 0, 0};
-        well = (i % COUNTS > 0 && s->failures <= count) || run_fault(s, &fault, NULL);
+    uint64_t outcomes[STATUS_COUNT] = {0};
+    for (int i = 0; i < STATUS_COUNT && well; i++) {
+        planned_fault fault = {FAULT_DRIVER, position, UINT64_MAX, statuses[i], 0, 0, false};
+        well = run_fault(s, &fault, NULL);
+        outcomes[i] = s->last.outcome;
+        bool is_known = false;
+        for (int k = 0; k < i; k++) {
+            is_known = is_known || outcomes[k] == outcomes[i];
+        }
+        for (int c = 0; c < COUNTS && well && !is_known; c++) {
+            fault.count = counts[c];
+            well = s->last.failures <= fault.count || run_fault(s, &fault, NULL);
+        }
     }
-    planned_fault lost = {FAULT_LOST, position, UINT64_MAX, STATUS_LOST, 0, 0};
+    planned_fault lost = {FAULT_LOST, position, UINT64_MAX, STATUS_LOST, 0, 0, false};
     return well && run_fault(s, &lost, NULL);
 }
 
 static bool fail_host_allocation(sweep *s, uint64_t position, int ballast, int dry)
 {
     s->host_positions++;
-    planned_fault fault = {FAULT_HOST, position, UINT64_MAX, 0, ballast, dry};
+    planned_fault fault = {FAULT_HOST, position, UINT64_MAX, 0, ballast, dry, false};
     bool well = run_fault(s, &fault, NULL);
     fault.count = 1;
-    return well && (s->failures <= 1 || run_fault(s, &fault, NULL));
+    return well && (s->last.failures <= 1 || run_fault(s, &fault, NULL));
 }
 
 static bool is_drawn(sweep *s, uint64_t positions, uint64_t most)
@@ -102,9 +112,13 @@ static bool are_new_ways(sweep *s, uint64_t ways)
 static bool sweep_positions(sweep *s, int ballast, int dry)
 {
     scenario_positions positions = {0};
-    planned_fault none = {.kind = FAULT_NONE, .ballast = ballast, .dry = dry};
+    const bool is_first = ballast == 0 && dry == 0; /* the bytes were seen before driver calls */
+    planned_fault none = {
+        .kind = FAULT_NONE, .without_bytes = true, .ballast = ballast, .dry = dry};
     bool well = run_fault(s, &none, &positions);
     const bool is_new = positions.ends_as_told && are_new_ways(s, positions.host_ways);
+    none.without_bytes = false;
+    well = well && (!is_new || is_first || run_fault(s, &none, NULL));
     const uint64_t count = is_new ? positions.host_allocations : 0;
     const uint64_t most = ballast > 0 ? MOST_POSITIONS_WITH_BALLAST : MOST_POSITIONS;
     for (uint64_t i = 0; i < count && well; i++) {

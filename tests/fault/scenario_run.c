@@ -1,16 +1,18 @@
 /* One run of a scenario: the state is made, the call is made with its fault, all is judged, and
  * then the pool must work on, or, where the device is lost, come to an end. */
 #include "base/error.h"
+#include "base/hash.h"
 #include "mend/mend_sleep.h"
 #include "pool/pool.h"
 #include "tests/fault/scene.h"
 #include "tests/support/test.h"
 
 /* Small, for a run costs what its bytes cost. */
-static void shape_world(mend_world *world, const scenario *given)
+static void shape_world(mend_world *world, const scenario *given, bool has_bytes)
 {
     mend_world_init(world);
     world->sim_config.memory_bytes = given->device_bytes != 0 ? given->device_bytes : 4 * MEND_MIB;
+    world->sim_config.content = has_bytes ? MEND_SIM_CONTENT_BYTES : MEND_SIM_CONTENT_NONE;
     world->sim_config.page_bytes = 4 * MEND_KIB;
     world->placement.chunk_bytes = 64 * MEND_KIB;
     world->placement.small_chunk_bytes = 16 * MEND_KIB;
@@ -32,7 +34,7 @@ static bool makes_first_pool(const scenario *given)
 static bool open_scene(scene *s)
 {
     mend_world *world = &s->run.world;
-    shape_world(world, s->given);
+    shape_world(world, s->given, !s->fault->without_bytes);
     if (!mend_world_open_device(world)) {
         return false;
     }
@@ -349,13 +351,23 @@ static uint64_t count_failures(const scene *s)
     return failures;
 }
 
-uint64_t scenario_run(const scenario *given, const planned_fault *fault,
-                      scenario_positions *positions)
+static uint64_t outcome_of(const scene *s)
+{
+    uint64_t hash = mend_hash(MEND_HASH_OF_NOTHING, &s->result, sizeof(s->result));
+    for (int i = 0; i < MEND_DRIVER_CALL_COUNT; i++) {
+        hash = mend_hash(hash, &s->after.calls.call[i].calls, sizeof(uint64_t));
+        hash = mend_hash(hash, &s->after.calls.call[i].failures, sizeof(uint64_t));
+    }
+    return hash;
+}
+
+scenario_end scenario_run(const scenario *given, const planned_fault *fault,
+                          scenario_positions *positions)
 {
     static scene s;
     s = (scene){.given = given, .fault = fault};
     if (!open_scene(&s)) {
-        return 0;
+        return (scenario_end){0};
     }
     lay_ballast(&s);
     for (size_t i = 0; i < given->setup_count; i++) {
@@ -364,7 +376,7 @@ uint64_t scenario_run(const scenario *given, const planned_fault *fault,
     pierce_ballast(&s);
     check_world(&s);
     call_with_fault(&s, positions);
-    const uint64_t failures = count_failures(&s);
+    const scenario_end end = {count_failures(&s), outcome_of(&s)};
     if (fault->kind == FAULT_NONE && fault->ballast == 0 && fault->dry == 0 &&
         given->kind == SCENARIO_CALL) {
         scene_judge_way(&s);
@@ -385,5 +397,5 @@ uint64_t scenario_run(const scenario *given, const planned_fault *fault,
         end_well(&s);
     }
     mend_traced_driver_destroy(s.traced);
-    return failures;
+    return end;
 }

@@ -98,23 +98,26 @@ bool mend_sizes_has(const mend_sizes *sizes, const mend_run *run)
     return mend_tree_at_or_after(class, &key.by_size) == &run->by_size;
 }
 
+static bool is_valid_class(const mend_tree *class, unsigned at)
+{
+    const mend_run *first = RUN_OF(mend_tree_first(class));
+    const mend_run *last = RUN_OF(mend_tree_last(class));
+    return first != NULL && class_of(first->size_bytes) == at && class_of(last->size_bytes) == at &&
+           mend_tree_is_valid(class);
+}
+
+/* Of the classes that have a bit. A run of another one is missing in the sum. */
 bool mend_sizes_are_valid(const mend_sizes *sizes)
 {
     size_t count = 0;
-    for (unsigned i = 0; i < MEND_SIZE_CLASSES; i++) {
-        const mend_tree *class = &sizes->classes[i];
-        bool has_bit = (sizes->words[i / 64] >> i % 64 & 1) != 0;
-        if (!has_bit && class->root == NULL && class->count == 0) {
-            continue; /* as most are, at each look of an audit */
+    for (unsigned word = 0; word < MEND_SIZE_WORDS; word++) {
+        for (uint64_t bits = sizes->words[word]; bits != 0; bits &= bits - 1) {
+            const unsigned at = word * 64 + (unsigned)__builtin_ctzll(bits);
+            if (at >= MEND_SIZE_CLASSES || !is_valid_class(&sizes->classes[at], at)) {
+                return false;
+            }
+            count += sizes->classes[at].count;
         }
-        const mend_run *first = RUN_OF(mend_tree_first(class));
-        const mend_run *last = RUN_OF(mend_tree_last(class));
-        if (has_bit != (class->count > 0) || !mend_tree_is_valid(class) ||
-            (first != NULL &&
-             (class_of(first->size_bytes) != i || class_of(last->size_bytes) != i))) {
-            return false;
-        }
-        count += class->count;
     }
     return count == sizes->count;
 }
