@@ -424,7 +424,7 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
         trial_witness_call(t);
     }
     bool is_request = call->kind == CALL_ALLOC || call->kind == CALL_COMMIT;
-    bool is_judged = is_request && outer_kind == CALL_NONE && !call->faulty;
+    bool is_judged = is_request && outer_kind == CALL_NONE && trial_has_neighbour_alone(t);
     call->room_bytes = is_judged ? room_for(t, call) : 0;
     call->stays_bytes = is_judged ? trial_room_to_stay(t, call->pool) : 0;
     call->makes_none = is_judged && !trial_can_make_chunks(t, call->pool);
@@ -456,7 +456,7 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     }
     trial_claim(t, TRIAL_RESULT, call->pointer == before, "a failed call touched its output");
     if (call->result == MEND_ERROR_OUT_OF_MEMORY && is_request) {
-        if (!call->faulty) {
+        if (is_judged && trial_has_neighbour_alone(t) && !t->refused) {
             trial_judge_refusal(t, call);
         }
     } else if (call->result == MEND_ERROR_OUT_OF_ADDRESSES && is_judged && !call->faulty &&

@@ -82,7 +82,7 @@ static int other_thread(const trial *t)
 
 /* In calls that make room the pool's state is free for others; blocks that the present operation is
  * about are not touched by it. */
-static bool can_spring(const trial *t, const char *call)
+static bool can_spring(trial *t, const char *call)
 {
     bool makes_room = t->calling_kind == CALL_ALLOC || t->calling_kind == CALL_TRIM ||
                       t->calling_kind == CALL_SET_LIMIT || t->calling_kind == CALL_DEFRAG ||
@@ -90,18 +90,27 @@ static bool can_spring(const trial *t, const char *call)
                       t->calling_kind == CALL_MOVE_TO_HOST ||
                       t->calling_kind == CALL_MOVE_TO_DEVICE || t->calling_kind == CALL_COMMIT ||
                       t->calling_kind == CALL_RANGE_CREATE || t->calling_kind == CALL_RANGE_DESTROY;
-    return t->ambush.set && makes_room && __builtin_strcmp(call, t->ambush.call) == 0;
+    const bool is_meant = t->ambush.set && makes_room &&
+                          (t->ambush.call == NULL || __builtin_strcmp(call, t->ambush.call) == 0);
+    if (is_meant && t->ambush.skips > 0) {
+        t->ambush.skips--;
+        return false;
+    }
+    return is_meant;
 }
 
 static void spring(void *context, const char *call, int is_after)
 {
     trial *t = context;
     t->ambush.was_unseen = t->ambush.was_unseen && !is_after;
+    t->ambush.is_asked |= is_after && __builtin_strcmp(call, "memory_info") == 0;
     if (is_after || !can_spring(t, call)) {
         return;
     }
     const bool is_unseen = !trial_a_capture_is_known(t); /* what is done now may tell the pool */
     t->ambush.set = false;
+    t->ambush.is_neighbour = t->ambush.action <= 1;
+    t->ambush.is_asked = false;
     t->disturbed = true;
     t->outcome->tally.ambushes[t->ambush.action]++;
     trial_block *block = &t->blocks[t->ambush.slot % TRIAL_BLOCKS];
@@ -126,6 +135,13 @@ static void spring(void *context, const char *call, int is_after)
     t->ambush.was_unseen = is_unseen;
 }
 
+bool trial_has_neighbour_alone(const trial *t)
+{
+    const bool is_other =
+        (t->ambush.set && t->ambush.action > 1) || (t->disturbed && !t->ambush.is_neighbour);
+    return !is_other && !t->faults_stand && !t->malloc_fails && !t->may_be_lost && !t->stopped;
+}
+
 bool trial_lay_ambush(trial *t, const operation *op)
 {
     static const char *const calls[] = {"create",
@@ -139,8 +155,11 @@ bool trial_lay_ambush(trial *t, const operation *op)
                                         "context_synchronize",
                                         "address_free"};
     t->ambush.set = true;
-    t->ambush.call = calls[op->size % (sizeof(calls) / sizeof(calls[0]))];
     t->ambush.action = op->amount % AMBUSH_ACTIONS;
+    t->ambush.call = op->stream % 8 > 3 && t->ambush.action <= 1
+                         ? NULL
+                         : calls[op->size % (sizeof(calls) / sizeof(calls[0]))];
+    t->ambush.skips = op->alignment;
     t->ambush.slot = op->slot;
     mend_sim_set_call_observer(t->sim, spring, t);
     return true;

@@ -521,4 +521,5 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     draw_advice(seed, count, config, ops);
     draw_forks(&places, count, config, ops);
     trial_draw_behind_work(seed, count, config, ops);
+    trial_draw_neighbour(seed, count, config, ops);
 }

@@ -10,3 +10,24 @@ HOLDS(sim_regressions, zeros_give_back_what_is_enough_or_nothing, "",
       "ALLOC / RANGE_CREATE slot 1 / SET_LIMIT size 5 / FREE / ZEROS slot 1")
 HOLDS(sim_regressions, a_move_gives_back_what_is_enough_or_nothing, "host_percent 50",
       "SET_LIMIT amount 4 / ALLOC size 45 / ROOM slot 1 / TO_DEVICE")
+
+/* Seed 199: another process ended as the pool looked for the last time, and the request was refused
+ * as before. */
+HOLDS(sim_regressions, what_others_give_during_a_request_serves_it, "",
+      "ALLOC size 214 / ALLOC slot 1 size 214 / FOREIGN amount 169 / AMBUSH size 7 alignment 3 / "
+      "ALLOC slot 2 size 225")
+
+/* Seed 1077: what goes back for a block in one chunk was enough for the limit, and not for the
+ * device, which had less by then. */
+HOLDS(sim_regressions, what_others_took_is_known_before_any_goes_back,
+      "device_pages 16, peer_pool 1",
+      "ALLOC slot 1 size 120 / ALLOC slot 3 size 224 / SIBLING_ALLOC slot 4 / ALLOC slot 2 / ALLOC "
+      "size 121 / TRIM / ALLOC slot 5 size 226 / FOREIGN amount 26 / FREE / ALLOC size 229 amount "
+      "16")
+
+/* Seed 1390, where it was not. */
+HOLDS(sim_regressions, a_peer_pool_that_gave_is_asked_again,
+      "device_pages 16, small_request_granules 64, peer_pool 1, keep_free_percent 10",
+      "ALLOC / FREE amount 5 / ALLOC size 52 / ALLOC slot 1 size 42 / ALLOC slot 2 size 225 / "
+      "SIBLING_ALLOC slot 3 / SIBLING_ALLOC slot 34 size 225 / FREE amount 5 / FREE slot 34 amount "
+      "5 / SET_LIMIT amount 247 / ALLOC size 232")

@@ -60,7 +60,9 @@
       "a pressure callback, which frees up to `amount` blocks from `slot` on")                     \
     X(REMOVE_CALLBACK, change_callback, "removes it")                                              \
     X(FOREIGN, change_foreign, "another process holds `amount` 256ths of the device")              \
-    X(AMBUSH, lay_ambush, "in the next call number `size` of the driver: what `amount` says")      \
+    X(AMBUSH, lay_ambush,                                                                          \
+      "in the call number `size` of the driver, after `alignment` of them: what `amount` says; 0 " \
+      "and 1 in any call, if `stream` is above 3")                                                 \
     X(FAULT, plant_fault,                                                                          \
       "call number `size` fails, after `alignment` calls, `amount` times, as `thread` says")       \
     X(CLEAR_FAULTS, clear_faults, "no call fails any more")                                        \

@@ -287,3 +287,28 @@ void trial_draw_behind_work(uint64_t seed, size_t count, trial_config *config, o
         draw_behind(&s);
     }
 }
+
+void trial_draw_neighbour(uint64_t seed, size_t count, const trial_config *config, operation *ops)
+{
+    enum { CREATE, RELEASE = 4, MEMORY_INFO = 7 };
+    static const uint8_t calls[] = {CREATE, CREATE, MEMORY_INFO, RELEASE};
+    trial_random random = {seed ^ 0x16};
+    const bool has_one =
+        !config->plain && trial_random_below(&random, config->peer_pool ? 2 : 4) == 0;
+    const uint32_t often = 2 + trial_random_below(&random, 6);
+    for (size_t i = 0; i + 2 < count && has_one; i++) {
+        const uint64_t drawn = trial_random_next(&random);
+        const uint8_t next = ops[i + 2].kind;
+        const bool is_request = next == OP_ALLOC || next == OP_COMMIT || next == OP_SIBLING_ALLOC;
+        if (is_request && drawn % often == 0) {
+            ops[i] = (operation){.kind = OP_FOREIGN, .amount = (uint8_t)(drawn >> 8)};
+            ops[i + 1] = (operation){.kind = OP_AMBUSH,
+                                     .slot = (uint8_t)(drawn >> 16),
+                                     .stream = (uint8_t)(drawn >> 24) % 8,
+                                     .size = calls[(drawn >> 32) % sizeof(calls)],
+                                     .alignment = (uint8_t)(drawn >> 40) % 8,
+                                     .amount = (uint8_t)(drawn >> 48) % 2};
+            i += 2;
+        }
+    }
+}

@@ -206,7 +206,10 @@ struct trial {
         const char *call;
         int action;
         uint8_t slot;
+        uint8_t skips; /* so many calls before it */
         bool set;
+        bool is_neighbour; /* all that was sprung in the present step */
+        bool is_asked;     /* since then a pool was told what the device has */
         bool was_unseen; /* in the call in which it was sprung: no pool knew of a capture before */
     } ambush;
     bool disturbed; /* an ambush was sprung in the present step */
@@ -331,6 +334,10 @@ typedef struct trial_call {
 
 /* A request was refused for lack of memory, and nothing was wrong: was it right to? */
 void trial_judge_refusal(trial *t, const trial_call *call);
+
+/* Nothing may make a call fail, but that others take memory of the device, or give it back, amid.
+ */
+bool trial_has_neighbour_alone(const trial *t);
 
 /* What mend_get_room said, and whether a request of now_bytes, or of more, was served at once. */
 void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, bool at_once);

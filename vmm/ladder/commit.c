@@ -7,9 +7,9 @@
 #include "move/move.h"
 #include "move/ranges.h"
 
-/* The most plans for one gap: one may lack room under the limit, the driver may refuse the next
- * one, the third may lack room under what the device can give, and the last one has it. */
-enum { PLANS = 4 };
+/* The most plans for one gap: one may lack room under the limit or the device, the driver may
+ * refuse the next one, because others took memory meanwhile, and the last one knows that. */
+enum { PLANS = 3 };
 
 /* ---- where all pages are mapped ----------------------------------------------------------------
  */

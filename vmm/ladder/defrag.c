@@ -128,14 +128,7 @@ mend_result mend_compact_next(mend_compact_pass *pass, uint64_t need_bytes, bool
             return MEND_OK;
         }
         assert(chunk->live_bytes > 0);
-        const uint64_t number = chunk->memory.number;
-        const uint64_t limit_bytes = mend_budget_limit(pass->heap);
         mend_result result = mend_compact_chunk(pass, chunk);
-        if (result == MEND_ERROR_OUT_OF_MEMORY && mend_budget_limit(pass->heap) < limit_bytes &&
-            mend_chunk_numbered(&pass->heap->chunks, number) == chunk &&
-            mend_victims_may_gain(pass->heap, chunk)) {
-            result = mend_compact_chunk(pass, chunk); /* it knows now what the device has */
-        }
         if (result != MEND_ERROR_OUT_OF_MEMORY) {
             *compacted = result == MEND_OK;
             return result;

@@ -314,7 +314,7 @@ static mend_outcome end_turn(climb *c, mend_outcome outcome)
  */
 
 /* Everything that the pool does by itself, in order; and again if other threads freed memory
- * meanwhile, which may be what is missing. */
+ * meanwhile, which may be what is missing, or the device has more or less than was known. */
 static mend_outcome search(climb *c)
 {
     mend_heap *heap = c->heap;
@@ -326,12 +326,14 @@ static mend_outcome search(climb *c)
     }
     int searches = 0;
     uint64_t frees_before;
+    uint64_t limit_before; /* what the pool could have, by what the device has */
     heap->frees.early_fences_left = SEARCH_TRIES;
     assert(!heap->budget.keeps_soft_limit);
     heap->budget.keeps_soft_limit = is_soft;
     do {
         frees_before = mend_heap_frees(heap);
         mend_attainable_begin_search(heap);
+        limit_before = mend_budget_hard_limit(heap);
         heap->shortage = (mend_shortage){0};
         outcome = place(c, true);
         if (outcome == MEND_NOTHING && mend_attainable_has_grown(heap)) {
@@ -351,8 +353,10 @@ static mend_outcome search(climb *c)
         if (outcome == MEND_NOTHING && (c->waits_on_host || heap->shortage.refused_bytes > 0)) {
             mend_attainable_learn(heap);
         }
-    } while (outcome == MEND_NOTHING && mend_heap_frees(heap) != frees_before &&
-             ++searches < SEARCHES);
+    } while (
+        outcome == MEND_NOTHING &&
+        (mend_heap_frees(heap) != frees_before || mend_budget_hard_limit(heap) != limit_before) &&
+        ++searches < SEARCHES);
     heap->budget.keeps_soft_limit = false;
     if (outcome == MEND_NOTHING) {
         note_shortage(c);

@@ -238,9 +238,9 @@ static mend_outcome remake_chunk(mend_heap *heap, const mend_request *request, m
 /* ---- in one chunk -------------------------------------------------------------------------------
  */
 
-/* The most plans for one request: one may lack room under the limit, the driver may refuse the next
- * one, the third may lack room under what the device can give, and the last one is carried out. */
-enum { PLANS = 4 };
+/* The most plans for one request: one may lack room under the limit or the device, the driver may
+ * refuse the next one, because others took memory meanwhile, and the last one knows that. */
+enum { PLANS = 3 };
 
 /* Empty chunks that are all too small cannot be joined: they are given back, so that a larger one
  * can be created. */

@@ -146,6 +146,17 @@ static uint64_t bytes_to_give(const mend_heap *heap, const mend_plan *plan, uint
                           : plan->lacking_bytes;
 }
 
+/* Whether the plan lacks more than it says, because the device has less by now: what goes back must
+ * be enough. Asked once in a search. */
+static bool lacks_more(mend_heap *heap, mend_plan *plan)
+{
+    const uint64_t limit_bytes = mend_budget_limit(heap);
+    mend_attainable_learn(heap);
+    const uint64_t fall = limit_bytes - mend_min_u64(mend_budget_limit(heap), limit_bytes);
+    plan->lacking_bytes += fall;
+    return fall > 0;
+}
+
 /* Whether the chunk is idle, and no part of the plan. Not one that others may hold: another chunk
  * could not be created from its memory. */
 static bool may_give(mend_heap *heap, mend_plan *plan, mend_chunk *at, bool may_unmap)
@@ -271,7 +282,12 @@ mend_result mend_trim_for(mend_heap *heap, const mend_request *request, mend_pla
     }
     if (result == MEND_OK && plan->lacking_bytes != 0) {
         const uint64_t owed_bytes = owed_to_others(heap);
-        const uint64_t bytes = bytes_to_give(heap, plan, owed_bytes);
+        uint64_t bytes = bytes_to_give(heap, plan, owed_bytes);
+        if (!heap->shortage.device_is_asked &&
+            spare_bytes(heap, request, plan, !is_captured) >= bytes + walk->later_bytes &&
+            lacks_more(heap, plan)) {
+            bytes = bytes_to_give(heap, plan, owed_bytes);
+        }
         const uint64_t all_bytes = bytes + walk->later_bytes;
         const bool is_enough =
             walk->later_bytes == 0 || spare_bytes(heap, request, plan, !is_captured) >= all_bytes;
