@@ -246,14 +246,6 @@ static mend_result refused_by_system(const char *path, const char *what)
                         strerror(errno));
 }
 
-static mend_result is_no_limit_file(const char *path)
-{
-    return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
-                        "%.200s is no limit file of this version of Mend: name a file that does "
-                        "not exist, or is empty",
-                        path);
-}
-
 /* With the content's lock: reads the file, or fills an empty one, and takes its first free slot. */
 static mend_result join(const char *path, uint64_t limit_bytes, mend_limit_slot *slot)
 {
@@ -263,7 +255,10 @@ static mend_result join(const char *path, uint64_t limit_bytes, mend_limit_slot 
         return refused_by_system(path, "cannot be looked at");
     }
     if (!S_ISREG(about.st_mode) || (about.st_size != 0 && !read_content(slot->file, &content))) {
-        return is_no_limit_file(path);
+        return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
+                            "%.200s is no limit file of this version of Mend: name a file that "
+                            "does not exist, or is empty",
+                            path);
     }
     while (slot->number < SLOTS && !takes_slot(slot->file, slot->number)) {
         slot->number++;
