@@ -44,13 +44,19 @@ static inline void mend_struct_write(void *given, const void *from, size_t from_
     memcpy(given, &given_bytes, sizeof(given_bytes));
 }
 
-/* Copies element `at` of an array whose elements have `from_bytes`: 0 in members that it lacks. */
+/* Copies element `at` of an array whose elements have `from_bytes`: 0 in members that it lacks. Or
+ * to element `at` of an array whose elements have `to_bytes`. */
 static inline void mend_element_read(void *to, size_t to_bytes, const void *array,
                                      size_t from_bytes, size_t at)
 {
     memset(to, 0, to_bytes);
     memcpy(to, (const char *)array + at * from_bytes,
            from_bytes < to_bytes ? from_bytes : to_bytes);
+}
+static inline void mend_element_write(void *array, size_t to_bytes, size_t at, const void *from,
+                                      size_t from_bytes)
+{
+    mend_element_read((char *)array + at * to_bytes, to_bytes, from, from_bytes, 0);
 }
 
 #endif

@@ -258,14 +258,6 @@ static void keep_block(mend_override *override, void *pointer)
     }
 }
 
-static bool promise_block(void)
-{
-    mend_process_devices *devices = lock();
-    bool is_promised = mend_pointer_map_promise(&devices->blocks);
-    mend_mutex_unlock(&devices->mutex);
-    return is_promised;
-}
-
 static void end_promise(const mend_override *override)
 {
     if (is_inherited(override)) {
@@ -302,8 +294,11 @@ static mend_result alloc(mend_override *override, uint64_t size_bytes, mend_stre
 mend_result mend_override_alloc(mend_override *override, uint64_t size_bytes, mend_stream stream,
                                 void **pointer)
 {
-    mend_result result = promise_block() ? alloc(override, size_bytes, stream, pointer)
-                                         : mend_publish(mend_no_host_memory("the table of blocks"));
+    mend_process_devices *devices = lock();
+    const bool is_promised = mend_pointer_map_promise(&devices->blocks);
+    mend_mutex_unlock(&devices->mutex);
+    mend_result result = is_promised ? alloc(override, size_bytes, stream, pointer)
+                                     : mend_publish(mend_no_host_memory("the table of blocks"));
     mend_override_let_go(override);
     return result;
 }

@@ -102,16 +102,15 @@ void mend_heap_list_group(mend_heap *heap, uint32_t group, mend_group_block *blo
     assert(group != 0);
     *count = count_blocks(heap, group);
     if (*count > 0 && *count <= capacity) {
-        char *next = (char *)blocks; /* of the caller's version, which may be newer */
+        size_t next = 0;
         for (mend_span *at = NULL; (at = next_block(heap, group, at)) != NULL;) {
             const mend_group_block block = {.pointer = (void *)(uintptr_t)at->address,
                                             .size_bytes = at->requested_bytes,
                                             .stream = at->stream,
                                             .tag = at->tag};
-            mend_element_read(next, block_bytes, &block, sizeof(block), 0);
-            next += block_bytes;
+            mend_element_write(blocks, block_bytes, next++, &block, sizeof(block));
         }
-        assert((size_t)(next - (char *)blocks) == *count * block_bytes);
+        assert(next == *count);
         qsort(blocks, *count, block_bytes, compare_blocks);
     }
 }

@@ -173,8 +173,11 @@ static void release(mend_heap *heap, mend_chunk_handle handle, refusal *first)
     note(first, MEND_CALL_release, status);
 }
 
-static void release_imports(mend_heap *heap, refusal *first)
+static void release_everything(mend_heap *heap, refusal *first)
 {
+    MEND_TREE_EACH(const mend_chunk, chunk, memory.by_number, &heap->chunks.all) {
+        release(heap, chunk->memory.handle, first);
+    }
     for (const mend_owed *at = mend_owed_from(&heap->chunks.owing, MEND_OWED_HANDLES, 0);
          at != NULL; at = mend_owed_next(at)) {
         const mend_imported *import = MEND_CONTAINER_OF(at, const mend_imported, owed);
@@ -184,14 +187,6 @@ static void release_imports(mend_heap *heap, refusal *first)
             }
         }
     }
-}
-
-static void release_everything(mend_heap *heap, refusal *first)
-{
-    MEND_TREE_EACH(const mend_chunk, chunk, memory.by_number, &heap->chunks.all) {
-        release(heap, chunk->memory.handle, first);
-    }
-    release_imports(heap, first);
     for (const mend_chunk_of_zeros *at = heap->ranges.zeros; at != NULL; at = at->next) {
         release(heap, at->handle, first);
     }
@@ -223,15 +218,6 @@ static mend_result wait_for_work(mend_heap *heap, refusal *waited)
                ? mend_failure(MEND_ERROR_CAPTURING,
                               "a stream is being captured: the pool cannot be destroyed now")
                : MEND_OK;
-}
-
-static bool open_scope(mend_heap *heap, mend_driver_scope *scope)
-{
-    bool is_open = false;
-    for (int tries = 0; tries < TRIES && !is_open; tries++) {
-        is_open = mend_driver_scope_open(heap, scope) == MEND_OK;
-    }
-    return is_open;
 }
 
 /* Gives memory back only if no work may still use it, or if the context is lost; memory of the host
@@ -292,7 +278,10 @@ static bool has_mappings(const mend_heap *heap)
 static mend_result end(mend_heap *heap, refusal *first)
 {
     mend_driver_scope scope;
-    bool is_open = open_scope(heap, &scope);
+    bool is_open = false;
+    for (int tries = 0; tries < TRIES && !is_open; tries++) {
+        is_open = mend_driver_scope_open(heap, &scope) == MEND_OK;
+    }
     refusal waited = {.status = MEND_DRIVER_OK};
     if (!is_open) {
         waited = (refusal){scope.call, scope.status};

@@ -525,8 +525,8 @@ mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, mend_span 
     }
     uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     bool is_helped = outcome == MEND_NOTHING && /* something else may give memory back */
-                     (heap->config.helpers->has_callbacks(heap) ||
-                      heap->config.limit_bytes > heap->chunks.reserved_bytes);
+                     (heap->config.limit_bytes > heap->chunks.reserved_bytes ||
+                      heap->config.helpers->has_callbacks(heap));
     if (is_helped) {
         outcome = search(&c); /* without a host wait */
     }

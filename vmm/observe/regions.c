@@ -4,8 +4,7 @@
  */
 #include "observe/observe.h"
 
-#include <string.h>
-
+#include "base/struct_size.h"
 #include "layout/layout.h"
 #include "users/users.h"
 
@@ -13,7 +12,7 @@
 
 typedef struct region_walk {
     const mend_heap *heap;
-    char *regions;
+    void *regions;
     size_t region_bytes;
     size_t capacity;
     size_t count;
@@ -32,9 +31,7 @@ static void put(region_walk *walk, const mend_region *region)
 {
     assert(region->size_bytes > 0);
     if (walk->count < walk->capacity) {
-        char *to = walk->regions + walk->count * walk->region_bytes;
-        memset(to, 0, walk->region_bytes); /* the caller may know more fields */
-        memcpy(to, region, mend_min_u64(walk->region_bytes, sizeof(*region)));
+        mend_element_write(walk->regions, walk->region_bytes, walk->count, region, sizeof(*region));
     }
     walk->count++;
 }

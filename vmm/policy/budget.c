@@ -184,13 +184,11 @@ uint64_t mend_budget_lone_chunk(const mend_heap *heap, const mend_request *reque
 
 /* While pressure is high this is a page of the device or, with a large limit, a part of a usual
  * chunk: smaller chunks would cost calls and gain almost nothing. */
-uint64_t mend_budget_page(const mend_heap *heap, const mend_request *request)
+uint64_t mend_budget_page(const mend_heap *heap, mend_pressure pressure)
 {
-    uint64_t page = heap->device.granularity_bytes;
-    if (request->zone != MEND_ZONE_LARGE || mend_budget_pressure(heap) != MEND_PRESSURE_HIGH) {
-        return page;
-    }
-    return mend_max_u64(part_of_limit(heap) / PAGES_OF_CHUNK, page);
+    const uint64_t page = heap->device.granularity_bytes;
+    return pressure == MEND_PRESSURE_HIGH ? mend_max_u64(part_of_limit(heap) / PAGES_OF_CHUNK, page)
+                                          : page;
 }
 
 uint64_t mend_budget_most_kept_bytes(const mend_heap *heap)

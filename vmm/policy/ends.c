@@ -137,11 +137,6 @@ static mend_end find_head(const mend_ends *ends, uint64_t need_bytes)
     return find_end(ends->heads, ends->head_count, need_bytes);
 }
 
-static mend_end find_tail(const mend_ends *ends, uint64_t need_bytes)
-{
-    return find_end(ends->tails, ends->tail_count, need_bytes);
-}
-
 /* Whether `a` serves a need better than `b`: the smallest one that is enough, or else the
  * largest. */
 static bool is_better(const mend_end *a, const mend_end *b, uint64_t need_bytes)
@@ -188,7 +183,7 @@ static bool choose_ends(const mend_ends *ends, const mend_request *request, uint
     mend_end head = find_head(ends, lacking_bytes);
     mend_end tail = {0};
     if (plan->base == NULL) {
-        tail = find_tail(ends, lacking_bytes);
+        tail = find_end(ends->tails, ends->tail_count, lacking_bytes);
         bool is_one_enough = head.size_bytes >= lacking_bytes || tail.size_bytes >= lacking_bytes;
         if (is_one_enough && is_better(&head, &tail, lacking_bytes)) {
             tail = (mend_end){0};

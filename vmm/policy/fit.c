@@ -141,16 +141,9 @@ static breakage breakage_at(const mend_heap *heap, const mend_run *run, uint64_t
     }
 }
 
-/* Whether a block may go into a run of this size to spare a chunk. Before pressure is critical, a
- * run that is larger than two such blocks stays whole for larger requests, which would move chunks.
- */
-static bool may_spare_in(const mend_request *request, const mend_run *run, bool is_critical)
-{
-    return is_critical || run->size_bytes / 2 <= request->size_bytes;
-}
-
 /* Compares both ends of the smallest runs that fit, by the bytes of empty chunks that they would
- * break. Skips places that waste more than allowed. */
+ * break. Skips places that waste more than allowed. Before pressure is critical, a run that is
+ * larger than two such blocks stays whole for larger requests, which would move chunks. */
 static mend_fit keep_empty_fit(mend_heap *heap, const mend_request *request, const mend_zone *zone,
                                uint64_t allowed_bytes)
 {
@@ -159,7 +152,7 @@ static mend_fit keep_empty_fit(mend_heap *heap, const mend_request *request, con
     bool is_critical = allowed_bytes < UINT64_MAX;
     mend_run *run = mend_sizes_at_least(&zone->runs_by_size, request->size_bytes);
     for (int tries = 0; run != NULL && tries < SEARCH_TRIES && least_bytes > 0 &&
-                        may_spare_in(request, run, is_critical);
+                        (is_critical || run->size_bytes / 2 <= request->size_bytes);
          tries++) {
         uint64_t ends[] = {
             mend_align_up(run->address, request->alignment_bytes),

@@ -129,16 +129,6 @@ static void fill(mend_heap *heap, const mend_request *request, mend_plan *plan,
     }
 }
 
-/* Whether the limit has room for what the plan creates; if not, the plan says what it lacks. */
-static bool may_create(mend_heap *heap, mend_plan *plan)
-{
-    if (plan->create_bytes <= mend_budget_room_bytes(heap)) {
-        return true;
-    }
-    plan->lacking_bytes = mend_budget_lacking_bytes(heap, plan->create_bytes);
-    return false;
-}
-
 bool mend_plan_find_fixed(mend_heap *heap, const mend_request *request, const mend_range *range,
                           mend_range_gap gap, mend_offer *offer, mend_plan *plan)
 {
@@ -155,5 +145,9 @@ bool mend_plan_find_fixed(mend_heap *heap, const mend_request *request, const me
     } else {
         plan->lacks_host_memory = true;
     }
-    return !plan->lacks_host_memory && may_create(heap, plan);
+    const bool has_room = plan->create_bytes <= mend_budget_room_bytes(heap);
+    if (!plan->lacks_host_memory && !has_room) {
+        plan->lacking_bytes = mend_budget_lacking_bytes(heap, plan->create_bytes);
+    }
+    return !plan->lacks_host_memory && has_room;
 }

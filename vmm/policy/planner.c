@@ -24,7 +24,9 @@ static bool plan_creation(mend_heap *heap, const mend_request *request, mend_pla
                           uint64_t missing_bytes, mend_plan *plan)
 {
     uint64_t room = mend_budget_room_bytes(heap);
-    uint64_t page = mend_budget_page(heap, request);
+    const bool is_small = request->zone == MEND_ZONE_SMALL;
+    const mend_pressure pressure = is_small ? MEND_PRESSURE_LOW : mend_budget_pressure(heap);
+    uint64_t page = mend_budget_page(heap, pressure);
     assert(missing_bytes > 0);
     if (request->creates_nothing) {
         return false;
@@ -41,8 +43,7 @@ static bool plan_creation(mend_heap *heap, const mend_request *request, mend_pla
         plan->lacking_bytes = rules.may_create ? mend_budget_lacking_bytes(heap, exact) : 0;
         return false;
     }
-    bool is_small = request->zone == MEND_ZONE_SMALL;
-    bool is_pressed = !is_small && mend_budget_pressure(heap) != MEND_PRESSURE_LOW;
+    bool is_pressed = pressure != MEND_PRESSURE_LOW;
     bool rounded_up = !is_pressed && !rules.exact && exact < usual && usual <= room;
     plan->create_bytes = rounded_up ? usual : exact;
     plan->create_unit_bytes = is_small ? usual : mend_budget_lone_chunk(heap, request);
@@ -137,9 +138,10 @@ static base_candidate find_base(mend_heap *heap, const mend_request *request, me
 /* The run in which the block can begin such that it ends where a page ends, with the smallest gap
  * before the block. The block then shares one page with its neighbours, not two, and no page stays
  * open behind it. The gap stays free for small blocks. */
-static base_candidate find_closing_base(mend_heap *heap, const mend_request *request)
+static base_candidate find_closing_base(mend_heap *heap, const mend_request *request,
+                                        mend_pressure pressure)
 {
-    uint64_t page = mend_budget_page(heap, request);
+    uint64_t page = mend_budget_page(heap, pressure);
     uint64_t least_gap = page / GAPS_OF_PAGE;
     base_candidate best = {0};
     mend_run *run = mend_layout_growing_below(&heap->zones[request->zone], request->size_bytes - 1);
@@ -241,10 +243,11 @@ static bool plan_growing_smaller(mend_heap *heap, const mend_request *request,
 static bool plan_closing(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                          mend_plan *plan)
 {
-    if (mend_budget_pressure(heap) == MEND_PRESSURE_LOW) {
+    const mend_pressure pressure = mend_budget_pressure(heap);
+    if (pressure == MEND_PRESSURE_LOW) {
         return false;
     }
-    base_candidate closing = find_closing_base(heap, request);
+    base_candidate closing = find_closing_base(heap, request, pressure);
     return closing.run != NULL && mend_plan_may_have(heap, request, rules, closing.need_bytes) &&
            plan_growth(heap, request, rules, &closing, plan) == GROWTH_FITS;
 }
@@ -253,8 +256,9 @@ uint64_t mend_plan_least_need(mend_heap *heap, const mend_request *request)
 {
     uint64_t need_bytes = request->size_bytes;
     int tries = SEARCH_TRIES;
-    if (mend_budget_pressure(heap) != MEND_PRESSURE_LOW) {
-        const base_candidate closing = find_closing_base(heap, request);
+    const mend_pressure pressure = mend_budget_pressure(heap);
+    if (pressure != MEND_PRESSURE_LOW) {
+        const base_candidate closing = find_closing_base(heap, request, pressure);
         need_bytes = closing.run != NULL ? closing.need_bytes : need_bytes;
     }
     mend_run *run = mend_layout_growing_below(&heap->zones[request->zone], request->size_bytes);

@@ -119,8 +119,8 @@ uint64_t mend_budget_usual_chunk(const mend_heap *heap, int zone);
 /* The size of chunks that one large request has for itself. */
 uint64_t mend_budget_lone_chunk(const mend_heap *heap, const mend_request *request);
 
-/* Created memory for the request is rounded up to a multiple of this. */
-uint64_t mend_budget_page(const mend_heap *heap, const mend_request *request);
+/* Created memory for a large request is rounded up to a multiple of this. */
+uint64_t mend_budget_page(const mend_heap *heap, mend_pressure pressure);
 
 enum { MEND_TIGHTNESS_LEVELS = 5 };
 

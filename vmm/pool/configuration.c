@@ -320,15 +320,6 @@ static bool has_white_space(slice part)
     return false;
 }
 
-static configuration_key find_key(slice name)
-{
-    configuration_key key = 0;
-    while (key < KEY_COUNT && !is(name, keys[key].name)) {
-        key++;
-    }
-    return key;
-}
-
 static mend_result read_item(slice item, bool seen[KEY_COUNT], mend_pool_config *config)
 {
     mend_result wrong = MEND_ERROR_INVALID_ARGUMENT;
@@ -346,7 +337,10 @@ static mend_result read_item(slice item, bool seen[KEY_COUNT], mend_pool_config 
     }
     slice name = {item.text, (size_t)(colon - item.text)};
     slice value = behind(item, name.length + 1);
-    configuration_key key = find_key(name);
+    configuration_key key = 0;
+    while (key < KEY_COUNT && !is(name, keys[key].name)) {
+        key++;
+    }
     if (key == KEY_COUNT) {
         return mend_fail(wrong, "MEND_CONF: there is no key \"%.*s\"; the keys are%s", SHOWN(name),
                          all_keys);

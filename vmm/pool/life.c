@@ -290,11 +290,6 @@ static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
     return make_rationed(pool, config, info, &heap_config);
 }
 
-static uint64_t keep_of(const mend_pool_config *config)
-{
-    return config->record_bytes != 0 ? config->record_bytes : RECORD_BYTES;
-}
-
 /* Makes the pool known to others of the process, and starts its threads. On failure it leaves them
  * again, and its heap is destroyed. */
 static mend_result join_process(mend_pool *pool, const mend_pool_config *config)
@@ -308,7 +303,8 @@ static mend_result join_process(mend_pool *pool, const mend_pool_config *config)
         result = mend_collector_start(pool);
     }
     if (result == MEND_OK && config->record != NULL) {
-        result = mend_recorder_start(pool, config->record, keep_of(config));
+        result = mend_recorder_start(
+            pool, config->record, config->record_bytes != 0 ? config->record_bytes : RECORD_BYTES);
     }
     if (result == MEND_OK && (config->publish == 1 || config->snapshot != NULL)) {
         result = mend_publisher_open(pool, config->publish == 1, config->snapshot);
@@ -345,10 +341,6 @@ static mend_result fill_pool(mend_pool *pool, const mend_pool_config *config)
     pool->device = config->device;
     pool->audit_level = config->audit_level;
     pool->idle_ns = config->idle_ms * NS_OF_MS;
-    pool->collector = (mend_collecting){0};
-    pool->recorder = NULL;
-    pool->publisher = NULL;
-    pool->checks = NULL;
     pool->generation = mend_process_generation();
     pool->member = (mend_process_member){.domain = config->driver, .device = config->device};
     result = join_process(pool, config);
@@ -379,7 +371,7 @@ mend_result mend_pool_create(const mend_pool_config *given, mend_pool **pool)
     if (config.driver == NULL) {
         MEND_TRY(mend_cuda_driver(&config.driver));
     }
-    mend_pool *made = malloc(sizeof(*made));
+    mend_pool *made = calloc(1, sizeof(*made));
     if (made == NULL) {
         return mend_publish(mend_no_host_memory("a pool"));
     }

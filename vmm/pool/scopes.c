@@ -147,8 +147,7 @@ static size_t list(const mend_heap *heap, mend_scope_info *scopes, size_t scope_
         }
         if (count < capacity) {
             const mend_scope_info info = describe(heap, number);
-            mend_element_read((char *)scopes + count * scope_bytes, scope_bytes, &info,
-                              sizeof(info), 0);
+            mend_element_write(scopes, scope_bytes, count, &info, sizeof(info));
         }
         count++;
     }
@@ -191,8 +190,7 @@ mend_result mend_get_holders(mend_pool *pool, unsigned by, mend_holder *holders,
         return mend_publish(mend_no_host_memory("the sums of holders"));
     }
     for (size_t i = 0; i < room && i < total; i++) {
-        mend_element_read((char *)holders + i * holder_bytes, holder_bytes, found, sizeof(*found),
-                          i);
+        mend_element_write(holders, holder_bytes, i, &found[i], sizeof(*found));
     }
     *count = total;
     free(found);

@@ -338,14 +338,6 @@ mend_result mend_import_close(mend_pool *pool, void *pointer, mend_stream stream
                                          : close_last(heap, import, order));
 }
 
-static mend_result find_block(mend_pool *pool, uint64_t address, mend_extent *what)
-{
-    mend_span *span;
-    MEND_TRY(mend_block_around(&pool->heap, address, &span));
-    *what = (mend_extent){.span = span, .address = span->address, .size_bytes = span->size_bytes};
-    return MEND_OK;
-}
-
 /* Whether the pages are all committed. What is exported already must be one export that has all of
  * them. */
 static mend_result check_pages(const mend_heap *heap, const mend_extent *pages)
@@ -392,27 +384,26 @@ static mend_result find_pages(const mend_heap *heap, mend_range *range, uint64_t
     return MEND_OK;
 }
 
-/* What an export of `size_bytes` from the pointer on is of. Of a range one page at least:
- * `size_bytes` is 1 where the caller names a pointer alone. */
-static mend_result find_extent(mend_pool *pool, const void *pointer, uint64_t size_bytes,
-                               mend_extent *what)
-{
-    const uint64_t address = (uint64_t)(uintptr_t)pointer;
-    mend_range *range = mend_range_at(&pool->heap, address);
-    return range != NULL ? find_pages(&pool->heap, range, address, size_bytes, what)
-                         : find_block(pool, address, what);
-}
-
-static mend_result find_what(mend_pool *pool, const void *pointer, uint64_t size_bytes,
+/* What an export of `size_bytes` from the pointer on is of. Of a range one page at least: 0 names
+ * a pointer alone. */
+static mend_result find_what(mend_heap *heap, const void *pointer, uint64_t size_bytes,
                              mend_extent *what)
 {
-    const bool is_page = mend_range_at(&pool->heap, (uint64_t)(uintptr_t)pointer) != NULL;
-    return size_bytes > 0 && !is_page
-               ? mend_failure(MEND_ERROR_FOREIGN_POINTER,
-                              "%p lies in no range of this pool; a block is exported as a whole, "
-                              "without size_bytes",
-                              pointer)
-               : find_extent(pool, pointer, size_bytes > 0 ? size_bytes : 1, what);
+    const uint64_t address = (uint64_t)(uintptr_t)pointer;
+    mend_range *range = mend_range_at(heap, address);
+    mend_span *span = NULL;
+    if (range != NULL) {
+        return find_pages(heap, range, address, size_bytes > 0 ? size_bytes : 1, what);
+    }
+    if (size_bytes > 0) {
+        return mend_failure(MEND_ERROR_FOREIGN_POINTER,
+                            "%p lies in no range of this pool; a block is exported as a whole, "
+                            "without size_bytes",
+                            pointer);
+    }
+    MEND_TRY(mend_block_around(heap, address, &span));
+    *what = (mend_extent){.span = span, .address = span->address, .size_bytes = span->size_bytes};
+    return MEND_OK;
 }
 
 /* What lies there, and the size of its token; exports it if that fits, or fails if the caller does
@@ -423,7 +414,7 @@ static mend_result export_it(mend_pool *pool, const void *pointer,
 {
     const bool by_fabric = options->kind == MEND_EXPORT_FABRIC;
     mend_extent what = {.range = NULL};
-    MEND_TRY(find_what(pool, pointer, options->size_bytes, &what));
+    MEND_TRY(find_what(&pool->heap, pointer, options->size_bytes, &what));
     const size_t needed_bytes =
         by_fabric ? mend_exports_description_size(&pool->heap, &what) : MEND_EXPORT_TOKEN_BYTES;
     if (needed_bytes <= capacity_bytes) {

@@ -55,20 +55,15 @@ static mend_result check_options(const mend_sleep_options *options)
                : MEND_OK;
 }
 
-static mend_result read_options(const mend_sleep_options *given, mend_sleep_options *options)
-{
-    MEND_TRY(mend_pool_read_struct(given, "mend_sleep_options", options, sizeof(*options)));
-    options->rule_bytes = options->rule_bytes != 0 ? options->rule_bytes : FIRST_RULE_BYTES;
-    return check_options(options);
-}
-
 mend_result mend_sleep(mend_pool *pool, const mend_sleep_options *given, mend_sleep_report *report)
 {
     mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
     mend_sleep_report all = MEND_SLEEP_REPORT_INIT;
     MEND_INVALID_IF(pool == NULL, "mend_sleep: pool is NULL");
     MEND_TRY(mend_pool_check_struct(report, "mend_sleep_report"));
-    MEND_TRY(read_options(given, &options));
+    MEND_TRY(mend_pool_read_struct(given, "mend_sleep_options", &options, sizeof(options)));
+    options.rule_bytes = options.rule_bytes != 0 ? options.rule_bytes : FIRST_RULE_BYTES;
+    MEND_TRY(check_options(&options));
     MEND_TRY(mend_pool_needs_virtual_memory(pool, "mend_sleep"));
     MEND_TRY(mend_pool_enter_all(pool));
     const mend_result result = mend_sleep_put(&pool->heap, &options, &all);
@@ -209,7 +204,7 @@ mend_result mend_get_sleep_tags(mend_pool *pool, mend_sleep_tag_info *infos, siz
     mend_sleep_tag_info *found = NULL;
     mend_result result = mend_sleep_list_tags(&pool->heap, &found, count);
     for (size_t i = 0; result == MEND_OK && *count <= capacity && i < *count; i++) {
-        mend_element_read((char *)infos + i * info_bytes, info_bytes, found, sizeof(*found), i);
+        mend_element_write(infos, info_bytes, i, &found[i], sizeof(*found));
     }
     free(found);
     return mend_pool_leave_all(pool, result);

@@ -92,18 +92,12 @@ static bool bury_dead(int file, int own, file_content *content)
     return any;
 }
 
-static uint64_t claimed_in(const file_content *content)
-{
-    uint64_t bytes = 0;
-    for (int i = 0; i < SLOTS; i++) {
-        bytes += content->slots[i].claimed_bytes;
-    }
-    return bytes;
-}
-
 static uint64_t room_in(const file_content *content)
 {
-    uint64_t claimed = claimed_in(content);
+    uint64_t claimed = 0;
+    for (int i = 0; i < SLOTS; i++) {
+        claimed += content->slots[i].claimed_bytes;
+    }
     return content->limit_bytes > claimed ? content->limit_bytes - claimed : 0;
 }
 
@@ -252,25 +246,7 @@ static mend_result refused_by_system(const char *path, const char *what)
                         strerror(errno));
 }
 
-static mend_result is_no_limit_file(const char *path)
-{
-    return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
-                        "%.200s is no limit file of this version of Mend: name a file that does "
-                        "not exist, or is empty",
-                        path);
-}
-
-/* Takes the first free slot. With the content's lock. */
-static int find_slot(int file)
-{
-    int number = 0;
-    while (number < SLOTS && !takes_slot(file, number)) {
-        number++;
-    }
-    return number;
-}
-
-/* With the content's lock: reads the file, or fills an empty one, and takes a slot in it. */
+/* With the content's lock: reads the file, or fills an empty one, and takes its first free slot. */
 static mend_result join(const char *path, uint64_t limit_bytes, mend_limit_slot *slot)
 {
     file_content content = {.mark = MARK, .limit_bytes = limit_bytes};
@@ -279,9 +255,14 @@ static mend_result join(const char *path, uint64_t limit_bytes, mend_limit_slot 
         return refused_by_system(path, "cannot be looked at");
     }
     if (!S_ISREG(about.st_mode) || (about.st_size != 0 && !read_content(slot->file, &content))) {
-        return is_no_limit_file(path);
+        return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
+                            "%.200s is no limit file of this version of Mend: name a file that "
+                            "does not exist, or is empty",
+                            path);
     }
-    slot->number = find_slot(slot->file);
+    while (slot->number < SLOTS && !takes_slot(slot->file, slot->number)) {
+        slot->number++;
+    }
     if (slot->number == SLOTS) {
         return mend_failure(MEND_ERROR_SYSTEM,
                             "the limit file %.200s is shared by %d pools, and "

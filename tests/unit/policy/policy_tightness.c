@@ -31,7 +31,6 @@ MEND_TEST(policy_tightness, each_level_has_its_chunks_and_its_pressure)
                       {128, 32, 2, 16, 95},
                       {32, 16, 2, 4, 97},
                       {8, 4, 2, 2, 98}};
-    const mend_request request = {.zone = MEND_ZONE_LARGE};
     const uint64_t limit = 100 * MEND_GIB;
     for (int i = 0; i < LEVELS; i++) {
         EXPECT_U64_EQ(rows[i].mib_of_tib, usual_mib(i + 1, MEND_TIB));
@@ -40,7 +39,7 @@ MEND_TEST(policy_tightness, each_level_has_its_chunks_and_its_pressure)
         mend_heap heap = heap_of(i + 1, MEND_TIB);
         heap.chunks.reserved_bytes = MEND_TIB / 4 * 3;
         ASSERT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
-        EXPECT_U64_EQ(rows[i].page_mib * MEND_MIB, mend_budget_page(&heap, &request));
+        EXPECT_U64_EQ(rows[i].page_mib * MEND_MIB, mend_budget_page(&heap, MEND_PRESSURE_HIGH));
         heap = heap_of(i + 1, limit);
         heap.chunks.reserved_bytes = limit / 100 * (100 - rows[i].low_percent) - 1;
         EXPECT_INT_EQ(MEND_PRESSURE_LOW, mend_budget_pressure(&heap));
