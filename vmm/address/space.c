@@ -354,15 +354,6 @@ mend_status mend_space_place(mend_space *space, int zone, uint64_t size_bytes,
     return find_or_reserve(space, &p, address);
 }
 
-static void return_borrowed(mend_space *space, const mend_reservation *reservation)
-{
-    const uint64_t all_bytes = space->page_bytes + reservation->size_bytes;
-    assert(space->lender->lent_bytes >= all_bytes);
-    space->borrowed_bytes -= reservation->size_bytes;
-    space->lender->lent_bytes -= all_bytes;
-    mend_space_give(space->lender, reservation->address - space->page_bytes, all_bytes);
-}
-
 static void free_reservation(mend_space *space, mend_reservation *reservation)
 {
     if (reservation->taken_bytes != 0 ||
@@ -371,7 +362,11 @@ static void free_reservation(mend_space *space, mend_reservation *reservation)
         return;
     }
     if (reservation->is_borrowed) {
-        return_borrowed(space, reservation);
+        const uint64_t all_bytes = space->page_bytes + reservation->size_bytes;
+        assert(space->lender->lent_bytes >= all_bytes);
+        space->borrowed_bytes -= reservation->size_bytes;
+        space->lender->lent_bytes -= all_bytes;
+        mend_space_give(space->lender, reservation->address - space->page_bytes, all_bytes);
     }
     assert(space->reservation_count > 0);
     assert(mend_space_room_at(space, reservation->address) ==

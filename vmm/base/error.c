@@ -12,17 +12,6 @@
 #include "base/struct_size.h"
 #include "base/words.h"
 
-/* The message alone tells what the driver said, and to which call. */
-static void add_driver(mend_thread_error *error, const char *call, const char *status_name)
-{
-    if (strstr(error->message, status_name) == NULL) {
-        bool is_named = *call == '\0' || strstr(error->message, call) != NULL;
-        size_t length = strlen(error->message);
-        snprintf(error->message + length, sizeof(error->message) - length, " (%s%s%s)",
-                 is_named ? "" : call, is_named ? "" : ": ", status_name);
-    }
-}
-
 static mend_result note(mend_result result, const char *call, int status, const char *status_name,
                         const char *format, va_list arguments)
 {
@@ -31,8 +20,12 @@ static mend_result note(mend_result result, const char *call, int status, const 
     mend_thread_error *failure = mend_process_failure();
     vsnprintf(failure->message, sizeof(failure->message), format, arguments);
     mend_words_make_printable(failure->message);
-    if (call != NULL) {
-        add_driver(failure, call, status_name);
+    if (call != NULL && strstr(failure->message, status_name) == NULL) {
+        /* The message alone tells what the driver said, and to which call. */
+        const bool is_named = *call == '\0' || strstr(failure->message, call) != NULL;
+        const size_t length = strlen(failure->message);
+        snprintf(failure->message + length, sizeof(failure->message) - length, " (%s%s%s)",
+                 is_named ? "" : call, is_named ? "" : ": ", status_name);
     }
     failure->result = result;
     failure->driver_status = status;

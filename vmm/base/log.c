@@ -8,16 +8,6 @@
 #include "base/process.h"
 #include "base/words.h"
 
-/* One write for each line, so that lines of several threads do not mix. A failed write is
- * ignored. */
-static void show(const char *line)
-{
-    char text[MEND_MESSAGE_BYTES + 8];
-    int length = snprintf(text, sizeof(text), "mend: %s\n", line);
-    ssize_t written = write(STDERR_FILENO, text, (size_t)length);
-    (void)written;
-}
-
 /* To the sink. Without a sink, to standard error if the program asked for it. */
 static void write_line(mend_log_level level, const char *format, va_list arguments)
 {
@@ -35,8 +25,10 @@ static void write_line(mend_log_level level, const char *format, va_list argumen
     mend_words_make_printable(line);
     if (sink != NULL) {
         sink(context, level, line);
-    } else {
-        show(line);
+    } else { /* one write, so that lines of several threads do not mix; a failed one is ignored */
+        char text[MEND_MESSAGE_BYTES + 8];
+        int length = snprintf(text, sizeof(text), "mend: %s\n", line);
+        (void)!write(STDERR_FILENO, text, (size_t)length);
     }
 }
 

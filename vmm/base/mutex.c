@@ -101,16 +101,6 @@ bool mend_mutex_try_lock(mend_mutex *mutex)
     return true;
 }
 
-void mend_mutex_lock_for_fork(mend_mutex *mutex)
-{
-    pthread_mutex_lock(&mutex->mutex);
-}
-
-void mend_mutex_unlock_after_fork(mend_mutex *mutex)
-{
-    pthread_mutex_unlock(&mutex->mutex);
-}
-
 void mend_condition_init(mend_condition *condition)
 {
     pthread_cond_init(&condition->condition, NULL);

@@ -37,11 +37,6 @@ void mend_mutex_unlock(mend_mutex *mutex);
  * like any other. */
 bool mend_mutex_try_lock(mend_mutex *mutex);
 
-/* Around a fork: takes the lock in the parent before it, whatever the thread holds, and releases it
- * in the parent after it. No thread waits for anything while it holds such a lock. */
-void mend_mutex_lock_for_fork(mend_mutex *mutex);
-void mend_mutex_unlock_after_fork(mend_mutex *mutex);
-
 /* For assertions: whether the calling thread holds a lock of this one's rank; whether it holds none
  * of a rank or of a higher one. A lock that was never initialized, as in a heap that a test lays
  * out by hand, counts as held. */

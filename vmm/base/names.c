@@ -109,15 +109,6 @@ uint32_t mend_scopes_count(void)
     return count_of(&mend_process_own_scopes);
 }
 
-static uint32_t find_scope(uint32_t at, uint32_t around, const char *name)
-{
-    while (at != 0 &&
-           (mend_scopes_around(at) != around || strcmp(mend_scopes_entry(at)->name, name) != 0)) {
-        at = mend_scopes_entry(at)->next;
-    }
-    return at;
-}
-
 uint32_t mend_scopes_number(uint32_t around, const char *name)
 {
     mend_process_names *scopes = &mend_process_own_scopes;
@@ -126,7 +117,11 @@ uint32_t mend_scopes_number(uint32_t around, const char *name)
     const uint64_t hash = mend_hash(MEND_HASH_OF_NOTHING ^ around, kept, length);
     _Atomic(uint32_t) *bucket = &scopes->buckets[(hash >> 32) % MEND_NAME_BUCKETS];
     mend_mutex_lock(&scopes->mutex);
-    uint32_t number = find_scope(*bucket, around, kept);
+    uint32_t number = *bucket;
+    while (number != 0 && (mend_scopes_around(number) != around ||
+                           strcmp(mend_scopes_entry(number)->name, kept) != 0)) {
+        number = mend_scopes_entry(number)->next;
+    }
     if (number == 0) {
         number = add_entry(scopes, bucket, around, 0, kept);
     }

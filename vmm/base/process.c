@@ -73,26 +73,16 @@ static void close_shares(void)
                                                     .published = {.compare = compare_numbers}};
 }
 
-/* The bells are the parent's. */
-static void forget_signal(void)
-{
-    mend_process_signal *signal = &mend_process_own_signal;
-    for (int i = 0; i < MEND_BELLS; i++) {
-        atomic_store_explicit(&signal->bells[i], 0, memory_order_relaxed);
-    }
-    atomic_store_explicit(&signal->handling, 0, memory_order_relaxed);
-    signal->mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
-    signal->is_hooked = signal->is_hooked && !signal->unhook(signal);
-}
-
+/* Takes the lock in the parent before a fork, whatever the thread holds, and releases it after
+ * that. No thread waits for anything while it holds such a lock. */
 static void before_fork(void)
 {
-    mend_mutex_lock_for_fork(&mend_process_own_shares.mutex);
+    pthread_mutex_lock(&mend_process_own_shares.mutex.mutex);
 }
 
 static void after_fork_in_parent(void)
 {
-    mend_mutex_unlock_after_fork(&mend_process_own_shares.mutex);
+    pthread_mutex_unlock(&mend_process_own_shares.mutex.mutex);
 }
 
 /*
@@ -104,7 +94,13 @@ static void after_fork_in_parent(void)
 static void start_anew(void)
 {
     close_shares();
-    forget_signal();
+    mend_process_signal *signal = &mend_process_own_signal; /* the bells are the parent's */
+    for (int i = 0; i < MEND_BELLS; i++) {
+        atomic_store_explicit(&signal->bells[i], 0, memory_order_relaxed);
+    }
+    atomic_store_explicit(&signal->handling, 0, memory_order_relaxed);
+    signal->mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
+    signal->is_hooked = signal->is_hooked && !signal->unhook(signal);
     mend_process_next_generation();
     mend_process_own_log =
         (mend_process_log){.mutex = LOG_MUTEX_INITIALIZER, .shown = mend_process_own_log.shown};
@@ -165,29 +161,20 @@ void mend_process_leave(mend_process_member *member)
     mend_mutex_unlock(&member_mutex);
 }
 
-/* The caller holds member_mutex. */
-static mend_process_member *member_after(uint64_t number, const void *domain, int device)
-{
-    assert(mend_mutex_is_held(&member_mutex));
-    MEND_LIST_EACH(mend_process_member, member, link, &members) {
-        if (member->number > number && member->domain == domain && member->device == device) {
-            return member;
-        }
-    }
-    return NULL;
-}
-
 mend_process_member *mend_process_visit_next(const void *domain, int device, uint64_t *cursor)
 {
     mend_mutex_lock(&member_mutex);
-    mend_process_member *member = member_after(*cursor, domain, device);
-    if (member != NULL) {
-        assert(member->number > *cursor);
-        member->visitors++;
-        *cursor = member->number;
+    mend_process_member *found = NULL;
+    MEND_LIST_EACH(mend_process_member, member, link, &members) {
+        if (member->number > *cursor && member->domain == domain && member->device == device) {
+            member->visitors++;
+            *cursor = member->number;
+            found = member;
+            break;
+        }
     }
     mend_mutex_unlock(&member_mutex);
-    return member;
+    return found;
 }
 
 void mend_process_visit_end(mend_process_member *member)

@@ -56,20 +56,14 @@ static void push_free(mend_slab *slab, void *object)
     slab->free_count++;
 }
 
-/* Objects of the next host allocation. */
-static size_t count_of_block(const mend_slab *slab, size_t missing_count)
-{
-    const size_t part = (slab->used_count + slab->free_count) / PARTS_OF_GROWTH;
-    const size_t most = LARGEST_BLOCK_BYTES / slab->object_bytes;
-    const size_t wanted = mend_max_u64(mend_min_u64(part, most), FEWEST_IN_BLOCK);
-    return mend_max_u64(wanted, missing_count);
-}
-
 bool mend_slab_make(mend_slab *slab, size_t missing_count)
 {
     assert(missing_count > 0);
     assert(slab->fresh_count <= slab->free_count);
-    const size_t made = count_of_block(slab, missing_count);
+    const size_t part = (slab->used_count + slab->free_count) / PARTS_OF_GROWTH;
+    const size_t most = LARGEST_BLOCK_BYTES / slab->object_bytes;
+    const size_t wanted = mend_max_u64(mend_min_u64(part, most), FEWEST_IN_BLOCK);
+    const size_t made = mend_max_u64(wanted, missing_count);
     const size_t bytes = sizeof(block_head) + CACHE_LINE_BYTES + made * slab->object_bytes;
     block_head *block = malloc(bytes);
     if (block == NULL) {

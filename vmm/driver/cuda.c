@@ -62,6 +62,19 @@ static_assert((int)MEND_CUDA_DEVICE_LIMIT == (int)MEND_DEVICE_LIMIT,
       cuStreamWaitEvent(stream, event, 0))                                                         \
     X(event_query, (const mend_driver *driver, mend_event event), cuEventQuery(event))             \
     X(event_synchronize, (const mend_driver *driver, mend_event event), cuEventSynchronize(event))
+
+/* Those with an output, of the driver's type, which a failure leaves as it was. The handle of a
+ * device is its ordinal. */
+#define CALLS_WITH_OUTPUT(X)                                                                       \
+    X(context_device, (const mend_driver *driver, int *device), mend_cu_device, device,            \
+      cuCtxGetDevice(&made))                                                                       \
+    X(reserve, (const mend_driver *driver, uint64_t size_bytes, uint64_t alignment_bytes,          \
+       uint64_t hint, uint64_t *address), mend_cu_address, address,                                \
+      cuMemAddressReserve(&made, size_bytes, alignment_bytes, hint, 0))                            \
+    X(plain_alloc, (const mend_driver *driver, uint64_t size_bytes, uint64_t *address),            \
+      mend_cu_address, address, cuMemAlloc(&made, size_bytes))                                     \
+    X(async_alloc, (const mend_driver *driver, uint64_t size_bytes, mend_stream stream,            \
+       uint64_t *address), mend_cu_address, address, cuMemAllocAsync(&made, size_bytes, stream))
 /* clang-format on */
 
 #define X(member, parameters, call)                                                                \
@@ -79,6 +92,17 @@ CALLS(X)
         return status == MEND_DRIVER_INVALID_VALUE ? MEND_DRIVER_CAPTURED_EVENT : status;          \
     }
 CALLS_ON_EVENTS(X)
+#undef X
+
+#define X(member, parameters, type, output, call)                                                  \
+    mend_status mend_cuda_##member parameters                                                      \
+    {                                                                                              \
+        type made = 0;                                                                             \
+        MEND_TRY_CALL(mend_cuda_functions(driver)->call);                                          \
+        *output = made;                                                                            \
+        return MEND_DRIVER_OK;                                                                     \
+    }
+CALLS_WITH_OUTPUT(X)
 #undef X
 
 /* ---- devices and contexts -------------------------------------------------------------------- */
@@ -109,14 +133,6 @@ mend_status mend_cuda_context_pop(const mend_driver *driver)
     return mend_cuda_functions(driver)->cuCtxPopCurrent(&popped);
 }
 
-mend_status mend_cuda_context_device(const mend_driver *driver, int *device)
-{
-    mend_cu_device found = 0; /* a device's handle is its ordinal */
-    MEND_TRY_CALL(mend_cuda_functions(driver)->cuCtxGetDevice(&found));
-    *device = found;
-    return MEND_DRIVER_OK;
-}
-
 mend_status mend_cuda_exchange_capture_mode(const mend_driver *driver, mend_capture_mode *mode)
 {
     mend_cu_capture_mode exchanged = (mend_cu_capture_mode)*mode;
@@ -126,16 +142,6 @@ mend_status mend_cuda_exchange_capture_mode(const mend_driver *driver, mend_capt
 }
 
 /* ---- addresses and chunks -------------------------------------------------------------------- */
-
-mend_status mend_cuda_reserve(const mend_driver *driver, uint64_t size_bytes,
-                              uint64_t alignment_bytes, uint64_t hint, uint64_t *address)
-{
-    mend_cu_address reserved = 0;
-    MEND_TRY_CALL(mend_cuda_functions(driver)->cuMemAddressReserve(&reserved, size_bytes,
-                                                                   alignment_bytes, hint, 0));
-    *address = reserved;
-    return MEND_DRIVER_OK;
-}
 
 mend_status mend_cuda_create(const mend_driver *driver, uint64_t size_bytes,
                              const mend_chunk_properties *properties, mend_chunk_handle *handle)
@@ -183,25 +189,6 @@ mend_status mend_cuda_import_handle(const mend_driver *driver, const void *share
     MEND_TRY_CALL(mend_cuda_functions(driver)->cuMemImportFromShareableHandle(
         &chunk, source.argument, share_type));
     *handle = chunk;
-    return MEND_DRIVER_OK;
-}
-
-/* ---- the driver's own allocators ------------------------------------------------------------- */
-
-mend_status mend_cuda_plain_alloc(const mend_driver *driver, uint64_t size_bytes, uint64_t *address)
-{
-    mend_cu_address allocated = 0;
-    MEND_TRY_CALL(mend_cuda_functions(driver)->cuMemAlloc(&allocated, size_bytes));
-    *address = allocated;
-    return MEND_DRIVER_OK;
-}
-
-mend_status mend_cuda_async_alloc(const mend_driver *driver, uint64_t size_bytes,
-                                  mend_stream stream, uint64_t *address)
-{
-    mend_cu_address allocated = 0;
-    MEND_TRY_CALL(mend_cuda_functions(driver)->cuMemAllocAsync(&allocated, size_bytes, stream));
-    *address = allocated;
     return MEND_DRIVER_OK;
 }
 

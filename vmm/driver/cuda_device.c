@@ -87,19 +87,9 @@ static mend_status describe(const mend_cuda *cuda, int number, mend_cu_device de
     return MEND_DRIVER_OK;
 }
 
-/* The result of a probe is kept for the process (the table is per process; a child of fork loads
- * another one). Only the properties are asked for at each open. */
-static void keep_probe(const mend_driver *driver, int device, const mend_device_info *info)
-{
-    assert(device >= 0);
-    assert(device < MEND_CUDA_DEVICE_LIMIT);
-    mend_cuda *cuda = mend_cuda_of(driver);
-    mend_mutex_lock(&cuda->mutex);
-    cuda->probed[device] = *info;
-    mend_mutex_unlock(&cuda->mutex);
-}
-
-/* The probe creates memory and waits, which a thread may not do in the stricter capture modes. */
+/* The probe creates memory and waits, which a thread may not do in the stricter capture modes. Its
+ * result is kept for the process (the table is per process; a child of fork loads another one).
+ * Only the properties are asked for at each open. */
 static mend_status probe_in_context(const mend_driver *driver, int device, mend_device_info *info)
 {
     bool is_final = false;
@@ -114,7 +104,10 @@ static mend_status probe_in_context(const mend_driver *driver, int device, mend_
     mend_context popped = NULL;
     functions->cuCtxPopCurrent(&popped);
     if (status == MEND_DRIVER_OK && is_final) {
-        keep_probe(driver, device, info);
+        mend_cuda *cuda = mend_cuda_of(driver);
+        mend_mutex_lock(&cuda->mutex);
+        cuda->probed[device] = *info;
+        mend_mutex_unlock(&cuda->mutex);
     }
     return status;
 }

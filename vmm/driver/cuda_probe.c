@@ -69,8 +69,8 @@ static mend_status map_chunk(memory_probe *probe, const mend_chunk_properties *p
     if (probe->chunk != 0) {
         return MEND_DRIVER_NOT_SUPPORTED; /* the one before could not be given back */
     }
-    mend_status status = driver->create(driver, probe->page_bytes, properties, &probe->chunk);
-    return status == MEND_DRIVER_OK ? map_page(probe, 0) : status;
+    MEND_TRY_CALL(driver->create(driver, probe->page_bytes, properties, &probe->chunk));
+    return map_page(probe, 0);
 }
 
 static mend_status wait_for(memory_probe *probe, mend_stream stream)
@@ -81,22 +81,16 @@ static mend_status wait_for(memory_probe *probe, mend_stream stream)
     return status;
 }
 
-/* Asks again where a wait was refused. */
-static bool work_has_ended(memory_probe *probe)
-{
-    if (probe->may_run) {
-        probe->may_run = false;
-        (void)wait_for(probe, probe->stream);
-        (void)(probe->other != NULL ? wait_for(probe, probe->other) : MEND_DRIVER_OK);
-    }
-    return !probe->may_run;
-}
-
 /* Gives the chunk back, and its mappings; not while work may use them: then they stay for ever. */
 static void drop_chunk(memory_probe *probe)
 {
     const mend_driver *driver = probe->driver;
-    if (!work_has_ended(probe)) {
+    if (probe->may_run) { /* asks again where a wait was refused */
+        probe->may_run = false;
+        (void)wait_for(probe, probe->stream);
+        (void)(probe->other != NULL ? wait_for(probe, probe->other) : MEND_DRIVER_OK);
+    }
+    if (probe->may_run) {
         return;
     }
     for (int page = 0; page < 2; page++) {

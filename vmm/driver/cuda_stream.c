@@ -18,19 +18,6 @@ static bool is_special(mend_stream stream)
     return stream == NULL || stream == MEND_STREAM_LEGACY || stream == MEND_STREAM_PER_THREAD;
 }
 
-/*
- * Drivers before 12.0 have no identity that outlives the handle, so the handle itself is used.
- * Users must call mend_forget_stream before they destroy a stream, which ends its meaning in time.
- */
-static mend_status ask_id(const mend_cu_functions *functions, mend_stream stream, uint64_t *id)
-{
-    unsigned long long found = (uintptr_t)stream;
-    mend_status status = functions->cuStreamGetId != NULL ? functions->cuStreamGetId(stream, &found)
-                                                          : MEND_DRIVER_OK;
-    *id = found;
-    return status;
-}
-
 /* For a green context: the primary context of its device. NULL if Mend has not opened the
  * device. */
 static mend_status ask_primary(mend_cuda *cuda, mend_context green, mend_context *primary)
@@ -67,12 +54,21 @@ static mend_status ask_home(mend_cuda *cuda, mend_stream stream, mend_stream_inf
                                                      : status;
 }
 
+/*
+ * Drivers before 12.0 have no identity that outlives the handle, so the handle itself is used.
+ * Users must call mend_forget_stream before they destroy a stream, which ends its meaning in time.
+ */
 static mend_status ask_created(mend_cuda *cuda, mend_stream stream, mend_stream_info *info)
 {
+    const mend_cu_functions *functions = &cuda->functions;
+    unsigned long long id = (uintptr_t)stream;
     assert(!is_special(stream));
     assert(info->capture == MEND_CAPTURE_NONE);
-    MEND_TRY_CALL(ask_id(&cuda->functions, stream, &info->id));
-    MEND_TRY_CALL(cuda->functions.cuStreamGetCtx(stream, &info->context));
+    if (functions->cuStreamGetId != NULL) {
+        MEND_TRY_CALL(functions->cuStreamGetId(stream, &id));
+    }
+    info->id = id;
+    MEND_TRY_CALL(functions->cuStreamGetCtx(stream, &info->context));
     return ask_home(cuda, stream, info);
 }
 

@@ -97,26 +97,22 @@ static sum *sum_of(table *t, const mend_span *span)
     return &t->sums[*slot - 1];
 }
 
-static void count_block(table *t, const mend_span *span)
-{
-    assert(span->live);
-    sum *s = sum_of(t, span);
-    s->bytes += span->size_bytes;
-    s->blocks++;
-    s->oldest = span->born < s->oldest ? span->born : s->oldest;
-    const int stretch = (int)(span->born / t->now * MEND_GROWTH_STRETCHES);
-    s->kept_bytes[stretch < MEND_GROWTH_STRETCHES ? stretch : MEND_GROWTH_STRETCHES - 1] +=
-        span->size_bytes;
-}
-
 static void count_all(table *t, const mend_heap *heap)
 {
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         MEND_TREE_EACH(const mend_span, end, by_end, &heap->zones[zone].segment_ends) {
             for (const mend_span *span = end; span != NULL; span = span->previous) {
-                if (span->live && !span->lent) {
-                    count_block(t, span);
+                if (!span->live || span->lent) {
+                    continue;
                 }
+                sum *s = sum_of(t, span);
+                s->bytes += span->size_bytes;
+                s->blocks++;
+                s->oldest = span->born < s->oldest ? span->born : s->oldest;
+                const int stretch = (int)(span->born / t->now * MEND_GROWTH_STRETCHES);
+                s->kept_bytes[stretch < MEND_GROWTH_STRETCHES ? stretch
+                                                              : MEND_GROWTH_STRETCHES - 1] +=
+                    span->size_bytes;
             }
         }
     }

@@ -375,21 +375,6 @@ mend_span *mend_layout_claim_part(mend_heap *heap, mend_run *run, uint64_t addre
     return span;
 }
 
-/* The first span of the zone's segment that begins at the address, in any state; NULL if none
- * does. */
-static mend_span *segment_start(const mend_heap *heap, int zone_number, uint64_t address)
-{
-    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
-    return chunk != NULL && chunk->zone == zone_number ? mend_heap_span_at(heap, address) : NULL;
-}
-
-static mend_span *segment_end(const mend_zone *zone, uint64_t address)
-{
-    mend_span key = {.address = address};
-    mend_span *span = SPAN_OF(mend_tree_at_or_after(&zone->segment_ends, &key.by_end), by_end);
-    return span != NULL && mend_span_end(span) == address ? span : NULL;
-}
-
 void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone_number, uint64_t address,
                         mend_waits *waits)
 {
@@ -409,8 +394,13 @@ void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone_number, uin
     span->waits = *waits;
     *waits = (mend_waits){0};
     zone->free_bytes += span->size_bytes;
-    mend_span *before = segment_end(zone, address);
-    mend_span *behind = segment_start(heap, zone_number, address + chunk->size_bytes);
+    const mend_span key = {.address = address}; /* where the segment before it may end */
+    mend_span *before = SPAN_OF(mend_tree_at_or_after(&zone->segment_ends, &key.by_end), by_end);
+    before = before != NULL && mend_span_end(before) == address ? before : NULL;
+    const uint64_t end = address + chunk->size_bytes;
+    const mend_chunk *next = mend_chunk_at(&heap->chunks, end);
+    mend_span *behind =
+        next != NULL && next->zone == zone_number ? mend_heap_span_at(heap, end) : NULL;
     assert(before == NULL || before->next == NULL);
     assert(behind == NULL || behind->previous == NULL);
     if (before != NULL) {

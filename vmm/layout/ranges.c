@@ -20,7 +20,6 @@
 #include <stdlib.h>
 
 #define RANGE_OF(node) MEND_CONTAINER_OR_NULL(node, mend_range, by_address)
-#define CHUNK_OF(node) MEND_CONTAINER_OR_NULL(node, mend_chunk, by_address)
 
 /* Ranges have sums of the chunks that are mapped in them. */
 static mend_chunk_sums *sums_at(mend_chunks *chunks, uint64_t address)
@@ -110,9 +109,7 @@ bool mend_parts_contain(const mend_parts *parts, uint64_t address)
 static const mend_chunk *chunk_from(const mend_heap *heap, uint64_t address)
 {
     const mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
-    mend_chunk key = {.address = address};
-    return chunk != NULL ? chunk
-                         : CHUNK_OF(mend_tree_at_or_after(&heap->chunks.mapped, &key.by_address));
+    return chunk != NULL ? chunk : mend_chunk_from(&heap->chunks, address);
 }
 
 const mend_chunk *mend_range_find_frozen(const mend_heap *heap, const mend_range *range,
@@ -127,21 +124,17 @@ const mend_chunk *mend_range_find_frozen(const mend_heap *heap, const mend_range
 }
 
 /* A page is in one export at most, and a chunk in one page. */
-static uint64_t pins_of_export(const mend_range *range, const mend_chunk *chunk)
-{
-    const mend_span *page = range->pages[mend_range_page_of(range, chunk->address)];
-    return page != NULL && page->is_exported ? 1 : 0;
-}
-
 bool mend_range_is_pinned(const mend_heap *heap, const mend_range *range)
 {
+    bool is_pinned = false;
     const mend_chunk *chunk =
         heap->chunks.pinned_bytes > 0 ? chunk_from(heap, range->address) : NULL;
-    while (chunk != NULL && chunk->address < mend_range_end(range) &&
-           chunk->pins == pins_of_export(range, chunk)) {
-        chunk = mend_chunk_next(chunk);
+    for (; chunk != NULL && chunk->address < mend_range_end(range);
+         chunk = mend_chunk_next(chunk)) {
+        const mend_span *page = range->pages[mend_range_page_of(range, chunk->address)];
+        is_pinned = is_pinned || chunk->pins != (page != NULL && page->is_exported);
     }
-    return chunk != NULL && chunk->address < mend_range_end(range);
+    return is_pinned;
 }
 
 mend_range_gap mend_range_next_gap(const mend_heap *heap, const mend_range *range, uint64_t from,

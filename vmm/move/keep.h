@@ -1,4 +1,5 @@
-/* What is kept of sleeping chunks. */
+/* What is kept of sleeping chunks. The caller holds both locks, and a driver scope is open; slow
+ * driver calls, and the file, release `state`. */
 #ifndef MEND_MOVE_KEEP_H
 #define MEND_MOVE_KEEP_H
 
@@ -37,9 +38,6 @@ mend_result mend_sleep_file_read(mend_heap *heap, const mend_kept_file *file, vo
  * own pinned memory of the host, which a wake leaves for the next sleep. Bytes for files pass
  * through two buffers: while one is written or read, the other one is copied. All chunks of a call
  * share a file without a name, which ends with the last of them.
- *
- * The caller holds both locks, and a driver scope is open; slow driver calls, and the file, release
- * `state`.
  */
 
 #define MEND_KEEP_GAP_BYTES   (UINT64_C(64) << 10)
@@ -112,8 +110,6 @@ mend_result mend_keep_load(mend_heap *heap, const mend_cluster parts[], size_t c
  * Pinning memory of the host costs ten times a copy to it, so what a wake has copied back stays
  * pinned, a copy of what slept, for the next sleep. All pinned memory together, room_bytes, is
  * never more than what was needed at once, most_bytes: that is what slept, and a quarter at most.
- *
- * The caller holds both locks, and a driver scope is open; slow driver calls release `state`.
  */
 
 /* Frees what is kept, and its record; NULL does nothing. Memory of the host that the driver refuses

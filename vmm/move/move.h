@@ -1,4 +1,6 @@
-/* Driver calls in transactions: what other rooms call, file by file. */
+/* Driver calls in transactions: what other rooms call, file by file. Unless a comment says
+ * otherwise the caller holds both locks of the heap, a driver scope is open, and slow driver calls
+ * release `state`. */
 #ifndef MEND_MOVE_MOVE_H
 #define MEND_MOVE_MOVE_H
 
@@ -21,7 +23,7 @@ bool mend_access_includes(const mend_heap *heap, int device);
 
 /*
  * Lets the device access all memory of the pool and what it imported, existing mappings included.
- * The caller holds both locks. MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST:
+ * No driver scope is open. MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST:
  * some mappings may be accessible, and new ones will not be.
  */
 mend_result mend_access_add(mend_heap *heap, int device);
@@ -37,8 +39,6 @@ mend_result mend_access_add(mend_heap *heap, int device);
  * idle empty chunks of their size are taken, and its old memory is an empty chunk. Meanwhile it is
  * *frozen*: its free memory is claimed, so that no thread takes it, and so is memory that is freed
  * in it (mend_layout_free). Afterwards it is free memory like any other.
- *
- * The caller holds both locks, and a driver scope is open; slow driver calls release `state`.
  */
 
 /* Compacts one chunk, and counts it in the pass. MEND_ERROR_OUT_OF_MEMORY: there is no other memory
@@ -48,12 +48,8 @@ mend_result mend_compact_chunk(mend_compact_pass *pass, mend_chunk *chunk);
 
 /* ---- exchange.c ------------------------------------------------------------------------------ */
 
-/*
- * All work of the context is done, and the program has promised not to launch any meanwhile. The
- * chunk is frozen during the exchange, and stays so on the host (physical/on_host.h).
- *
- * The caller holds both locks, and a driver scope is open; slow driver calls release `state`.
- */
+/* All work of the context is done, and the program has promised not to launch any meanwhile. The
+ * chunk is frozen during the exchange, and stays so on the host (physical/chunk.h). */
 
 typedef struct mend_exchange_order {
     mend_chunk *chunk;
@@ -82,10 +78,8 @@ mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *ord
 
 /* ---- freeze.c -------------------------------------------------------------------------------- */
 
-/*
- * Freezing a chunk: no thread takes memory in it any more, and what is freed in it becomes claimed.
- * The caller holds both locks.
- */
+/* Freezing a chunk: no thread takes memory in it any more, and what is freed in it becomes
+ * claimed. */
 
 /* The nodes to freeze chunks with this many spans in all, and to thaw them. */
 mend_layout_promise mend_freeze_nodes(const mend_heap *heap, size_t chunks, size_t spans);
@@ -99,8 +93,6 @@ void mend_freeze_chunk(mend_heap *heap, mend_chunk *chunk);
 
 /* Ends that, for a chunk that lacks nothing. */
 void mend_thaw_chunk(mend_heap *heap, mend_chunk *chunk);
-
-/* The caller holds both locks, and a driver scope is open. */
 
 /* Asks the driver for what a frozen chunk lacks, and unfreezes the chunk if it lacks nothing any
  * more and is not on the host. `first` is the first span that overlaps the chunk; runs for its
@@ -125,8 +117,6 @@ size_t mend_remap_count_spans(const mend_span *first, uint64_t end);
 mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_plan *plan,
                        mend_span **span);
 
-/* The caller holds both locks; slow driver calls release `state`. */
-
 /* Size of a chunk on the host that holds so many bytes; 0: the pool makes none there. */
 uint64_t mend_host_chunk_bytes(const mend_heap *heap, uint64_t size_bytes);
 
@@ -140,7 +130,7 @@ mend_outcome mend_host_place(mend_heap *heap, const mend_request *request, mend_
 
 /* ---- import.c -------------------------------------------------------------------------------- */
 
-/* The caller holds both locks. */
+/* Here a driver scope is open only where it says so. */
 
 typedef struct mend_imported_chunk {
     mend_chunk_handle handle; /* until it is mapped; 0: none */
@@ -284,8 +274,6 @@ static inline mend_outcome mend_outcome_without_host_memory(void)
 
 /* ---- retire.c -------------------------------------------------------------------------------- */
 
-/* The caller holds both locks. */
-
 /* Reserves nodes for `count` calls of mend_retire_mapping. False if malloc fails. */
 static inline bool mend_retire_reserve(mend_heap *heap, size_t count)
 {
@@ -342,7 +330,7 @@ void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk)
 
 /* Ends all aliases without blocks and pins; not those whose memory waits for captured graphs, which
  * may know the address. *any: there was one. MEND_OK; MEND_ERROR_OUT_OF_HOST_MEMORY: the others
- * stay. The caller holds both locks. */
+ * stay. No driver call. */
 mend_result mend_dissolve_aliases(mend_heap *heap, bool *any);
 
 /* ---- settle.c -------------------------------------------------------------------------------- */
@@ -376,8 +364,6 @@ void mend_settle_ends(mend_heap *heap);
 void mend_settle_handles(mend_heap *heap, mend_imported *import);
 
 /* ---- steps.c --------------------------------------------------------------------------------- */
-
-/* The caller holds both locks, and a driver scope is open; slow driver calls release `state`. */
 
 /* Maps a chunk at an address; and gives access to mapped addresses, for the pool's device and its
  * peers, or for the named devices. NOT_READY is a lack of memory that may pass: it tries a few more
@@ -449,8 +435,6 @@ void mend_attainable_learn(mend_heap *heap);
 uint64_t mend_attainable_lack(const mend_heap *heap, uint64_t refused_bytes);
 
 /* ---- trim.c ---------------------------------------------------------------------------------- */
-
-/* Giving empty chunks back, for callers with an open driver scope. */
 
 /* Gives back idle empty chunks until at most `keep_bytes` are reserved. makes_room: only chunks
  * from whose memory others can be created, and none if the pool owes memory to others. Errors as

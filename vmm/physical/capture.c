@@ -216,14 +216,6 @@ mend_result mend_streams_keep_captured(mend_streams *streams, uint32_t group)
     return MEND_OK;
 }
 
-/* Whether something was freed in the order of this stream of a group that only the capture's graph
- * can put before the work of another stream. */
-static bool may_be_before(const mend_stream_state *state, uint64_t capture)
-{
-    return state->open && state->known && !state->has_ended && !state->used_outside &&
-           state->named_in == capture && state->handle != MEND_STREAM_PER_THREAD;
-}
-
 void mend_streams_learn_order(mend_streams *streams, uint32_t waiter, uint64_t capture)
 {
     const mend_driver *driver = streams->driver;
@@ -235,8 +227,12 @@ void mend_streams_learn_order(mend_streams *streams, uint32_t waiter, uint64_t c
     }
     MEND_SLOTS_EACH(i, streams, state->group) {
         mend_stream_state *before = &streams->items[i];
+        /* Something was freed in its order that only the graph can put before others' work. */
+        const bool may_be_before = before->open && before->known && !before->has_ended &&
+                                   !before->used_outside && before->named_in == capture &&
+                                   before->handle != MEND_STREAM_PER_THREAD;
         bool is_behind = false;
-        if (i != waiter && may_be_before(before, capture) &&
+        if (i != waiter && may_be_before &&
             driver->stream_is_behind(driver, state->handle, before->handle, &is_behind) ==
                 MEND_DRIVER_OK &&
             is_behind) {

@@ -48,17 +48,6 @@ bool mend_streams_poll(mend_streams *streams)
     return any;
 }
 
-/* The first of the context's events that covers the epoch; their number if none does. */
-static uint32_t covering_event(const mend_streams *streams, const mend_stream_state *state,
-                               uint64_t epoch)
-{
-    uint32_t k = 0;
-    while (k < streams->context_event_count && state->awaited[k].epoch < epoch) {
-        k++;
-    }
-    return k;
-}
-
 /* The first fence that covers the epoch, else an event of the context; the caller knows that there
  * is one. */
 static mend_fence covering_fence(const mend_streams *streams, const mend_stream_state *state,
@@ -66,8 +55,11 @@ static mend_fence covering_fence(const mend_streams *streams, const mend_stream_
 {
     size_t at = 0;
     if (state->fence_count == 0 || state->fences[state->fence_count - 1].epoch < epoch) {
-        const uint32_t k = covering_event(streams, state, epoch);
-        assert(k < streams->context_event_count);
+        uint32_t k = 0;
+        while (state->awaited[k].epoch < epoch) {
+            k++;
+            assert(k < streams->context_event_count);
+        }
         return (mend_fence){.epoch = state->awaited[k].epoch,
                             .event = streams->context_events[k].of[MEND_OWN_CONTEXT],
                             .context = streams->contexts[MEND_OWN_CONTEXT]};

@@ -51,12 +51,6 @@ static mend_status find_devices(const mend_streams *streams, mend_context contex
     return status;
 }
 
-/* The driver does not report the home of a green context before its device is open. */
-static bool is_home(const mend_stream_info *info, mend_context primary)
-{
-    return info->home == NULL || info->home == primary;
-}
-
 static mend_status hold(mend_streams *streams, int device, const mend_stream_info *info,
                         bool *is_admitted)
 {
@@ -64,7 +58,8 @@ static mend_status hold(mend_streams *streams, int device, const mend_stream_inf
     assert(!is_open(streams, device));
     mend_device_info opened = {0};
     MEND_TRY_CALL(driver->device_open(driver, device, &opened));
-    *is_admitted = is_home(info, opened.context);
+    /* The driver does not report the home of a green context before its device is open. */
+    *is_admitted = info->home == NULL || info->home == opened.context;
     if (*is_admitted) {
         assert(opened.context != streams->contexts[MEND_OWN_CONTEXT]);
         streams->contexts[device + 1] = opened.context;

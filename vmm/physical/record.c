@@ -10,16 +10,6 @@
 
 #include "base/error.h"
 
-/* Creates an event in a context that may not be the current one. */
-static mend_status create_event(mend_streams *streams, mend_context context, mend_event *event)
-{
-    mend_driver_call call;
-    MEND_TRY_CALL(mend_foreign_enter(streams, context, &call));
-    const mend_status status = streams->driver->event_create(streams->driver, event);
-    mend_foreign_leave(streams, context);
-    return status;
-}
-
 /* Events of green contexts are not reused: after such a context ends, another one may get its
  * handle, and nothing tells to which one an event belongs. */
 static bool is_used_again(const mend_streams *streams, mend_context context)
@@ -39,12 +29,16 @@ mend_result mend_streams_take_event(mend_streams *streams, mend_context context,
                            (size_t)streams->events_held + 1, sizeof(mend_event))) {
         return mend_no_host_memory("a stream's fences");
     }
-    mend_status status = create_event(streams, context, event);
-    if (status != MEND_DRIVER_OK) {
-        return mend_streams_driver_failed(streams, MEND_CALL_event_create, status);
+    mend_driver_call call;
+    mend_status status = mend_foreign_enter(streams, context, &call);
+    if (status == MEND_DRIVER_OK) {
+        status = streams->driver->event_create(streams->driver, event);
+        mend_foreign_leave(streams, context);
     }
-    streams->events_held++;
-    return MEND_OK;
+    streams->events_held += status == MEND_DRIVER_OK;
+    return status == MEND_DRIVER_OK
+               ? MEND_OK
+               : mend_streams_driver_failed(streams, MEND_CALL_event_create, status);
 }
 
 void mend_streams_keep_event(mend_streams *streams, mend_event event, mend_context context)
@@ -64,16 +58,6 @@ void mend_streams_keep_event(mend_streams *streams, mend_event event, mend_conte
 static bool is_of_capture(mend_status status)
 {
     return mend_status_is_of_capture(status) || status == MEND_DRIVER_CAPTURE_IMPLICIT;
-}
-
-/* From here on frees belong to the next epoch. */
-static void close_epoch(mend_stream_state *state)
-{
-    assert(state->open);
-    state->open_epoch++;
-    state->open = false;
-    state->open_bytes = 0;
-    state->recordings++;
 }
 
 /* The recording failed: the frees of the closed epoch wait with those made now. If nobody used the
@@ -184,9 +168,11 @@ static mend_result record_event(mend_streams *streams, uint32_t stream, uint32_t
     mend_event event;
     mend_context context = streams->items[recorder].context;
     MEND_TRY(mend_streams_take_event(streams, context, &event));
-    const uint64_t epoch = state->open_epoch;
+    const uint64_t epoch = state->open_epoch++; /* from here on frees belong to the next one */
     const uint64_t bytes = state->open_bytes;
-    close_epoch(state);
+    state->open = false;
+    state->open_bytes = 0;
+    state->recordings++;
     bool is_outside = false;
     mend_result result = record(streams, event, recorder, &is_outside);
     if (result == MEND_OK && is_outside) {
@@ -225,18 +211,6 @@ static mend_result close_slot(mend_streams *streams, uint32_t stream)
     return result != MEND_OK || reach != MEND_REACH_OPEN ? result : record_fence(streams, stream);
 }
 
-/* Records the frees of a stream's captures that have ended. Blocks may still name the slot as a
- * user: what that user did before, only a wait for the context covers when they are freed. */
-static mend_result close_double(mend_streams *streams, uint32_t stream)
-{
-    assert(streams->items[stream].is_double);
-    MEND_TRY(close_slot(streams, stream));
-    if (!streams->items[stream].open) {
-        mend_slots_lose(streams, stream);
-    }
-    return MEND_OK;
-}
-
 /* The next slot after `last` that is a double of a stream; UNKNOWN: there is none. */
 static uint32_t next_double(const mend_streams *streams, mend_stream handle, uint64_t id,
                             uint32_t last)
@@ -251,7 +225,9 @@ static uint32_t next_double(const mend_streams *streams, mend_stream handle, uin
     return found;
 }
 
-/* Each recording may release `state`, and the chains may change. */
+/* Each recording may release `state`, and the chains may change. Of the doubles it records the
+ * frees of the stream's captures that have ended. Blocks may still name such a slot as a user: what
+ * that user did before, only a wait for the context covers when they are freed. */
 mend_result mend_streams_close_named(mend_streams *streams, uint32_t stream)
 {
     assert(stream < streams->count);
@@ -260,7 +236,10 @@ mend_result mend_streams_close_named(mend_streams *streams, uint32_t stream)
     uint32_t at = MEND_STREAM_UNKNOWN;
     MEND_TRY(close_slot(streams, stream));
     while (streams->verify && (at = next_double(streams, handle, id, at)) != MEND_STREAM_UNKNOWN) {
-        MEND_TRY(close_double(streams, at));
+        MEND_TRY(close_slot(streams, at));
+        if (!streams->items[at].open) {
+            mend_slots_lose(streams, at);
+        }
     }
     return MEND_OK;
 }
@@ -278,27 +257,10 @@ static mend_result check_recorder(mend_streams *streams, uint32_t recorder)
                : mend_failure(MEND_ERROR_UNKNOWN_STREAM, "the stream %p was destroyed", handle);
 }
 
-static mend_result record_for_group(mend_streams *streams, uint32_t stream, uint32_t recorder,
-                                    mend_fence *fence)
-{
-    MEND_TRY(record_event(streams, stream, recorder, fence));
-    return fence->event == NULL
-               ? mend_failure(MEND_ERROR_CAPTURING, "the stream %p is being captured",
-                              (const void *)streams->items[recorder].handle)
-               : MEND_OK;
-}
-
 typedef struct fence_of_group {
     uint32_t stream;
     mend_fence fence;
 } fence_of_group;
-
-/* The group continues, so none of its memory may become idle: reopens the epoch. */
-static void take_back(mend_streams *streams, uint32_t stream, mend_fence fence)
-{
-    reopen_epoch(&streams->items[stream], fence.epoch, fence.bytes);
-    mend_streams_keep_event(streams, fence.event, fence.context);
-}
 
 mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint32_t recorder)
 {
@@ -319,16 +281,22 @@ mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint
     }
     for (size_t k = 0; k < count && result == MEND_OK; k++) {
         if (streams->items[made[k].stream].open) {
-            result = record_for_group(streams, made[k].stream, recorder, &made[k].fence);
+            result = record_event(streams, made[k].stream, recorder, &made[k].fence);
+            if (result == MEND_OK && made[k].fence.event == NULL) {
+                result = mend_failure(MEND_ERROR_CAPTURING, "the stream %p is being captured",
+                                      (const void *)streams->items[recorder].handle);
+            }
         }
     }
     /* Publishes the fences only after all were recorded, because any thread may wait for a
-     * published one. */
+     * published one. If the group continues, none of its memory may become idle. */
     for (size_t k = 0; k < count; k++) {
-        if (made[k].fence.event != NULL && result == MEND_OK) {
-            add_fence(streams, &streams->items[made[k].stream], made[k].fence);
-        } else if (made[k].fence.event != NULL) {
-            take_back(streams, made[k].stream, made[k].fence);
+        const mend_fence fence = made[k].fence;
+        if (fence.event != NULL && result == MEND_OK) {
+            add_fence(streams, &streams->items[made[k].stream], fence);
+        } else if (fence.event != NULL) {
+            reopen_epoch(&streams->items[made[k].stream], fence.epoch, fence.bytes);
+            mend_streams_keep_event(streams, fence.event, fence.context);
         }
     }
     free(made);

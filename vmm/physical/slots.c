@@ -313,19 +313,14 @@ void mend_slots_lose(mend_streams *streams, uint32_t slot)
     state->thread = 0;
 }
 
-/* The stream is verified by its handle before each use, so its slot need not be kept. */
-static bool may_be_lost(const mend_streams *streams, const mend_stream_state *state)
-{
-    return state->known && !state->seen_captured && is_of_no_use(state) &&
-           (streams->verify || state->handle == MEND_STREAM_PER_THREAD);
-}
-
 void mend_slots_collect(mend_streams *streams)
 {
     assert(streams->count > MEND_STREAM_UNKNOWN);
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
         mend_stream_state *state = &streams->items[i];
-        if (!state->was_found && may_be_lost(streams, state)) {
+        /* A stream that is verified by its handle before each use need not be kept. */
+        if (!state->was_found && state->known && !state->seen_captured && is_of_no_use(state) &&
+            (streams->verify || state->handle == MEND_STREAM_PER_THREAD)) {
             mend_slots_lose(streams, i);
         }
         state->was_found = false;

@@ -30,17 +30,6 @@ mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
     return mend_slots_add(streams, MEND_NO_STREAM, &none, 0, &unknown);
 }
 
-static mend_status destroy_context_event(const mend_driver *driver, const mend_context_event *event)
-{
-    mend_status first = MEND_DRIVER_OK;
-    for (int i = 0; i < MEND_CONTEXTS; i++) {
-        mend_status status =
-            event->of[i] != NULL ? driver->event_destroy(driver, event->of[i]) : MEND_DRIVER_OK;
-        first = first != MEND_DRIVER_OK ? first : status;
-    }
-    return first;
-}
-
 mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call)
 {
     mend_status first = MEND_DRIVER_OK;
@@ -55,8 +44,9 @@ mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call)
         free(state->fences);
         free(state->waited_epochs);
     }
-    for (uint32_t k = 0; k < streams->context_event_count; k++) {
-        mend_status status = destroy_context_event(driver, &streams->context_events[k]);
+    for (uint32_t k = 0; k < streams->context_event_count * MEND_CONTEXTS; k++) {
+        const mend_event of = streams->context_events[k / MEND_CONTEXTS].of[k % MEND_CONTEXTS];
+        mend_status status = of != NULL ? driver->event_destroy(driver, of) : MEND_DRIVER_OK;
         first = first != MEND_DRIVER_OK ? first : status;
     }
     for (size_t k = 0; k < streams->idle_event_count; k++) {
@@ -94,29 +84,12 @@ uint32_t mend_streams_lookup_other(mend_streams *streams, mend_stream handle, ui
     return at;
 }
 
-/* Gives up a slot whose stream was destroyed without mend_forget_stream, or has another slot from
- * now on. Blocks may still name the slot as a user: what the user did until they are freed, only a
- * wait for the context covers. */
-static void abandon(mend_streams *streams, uint32_t slot)
-{
-    assert(streams->verify);
-    mend_slots_lose(streams, slot);
-    streams->items[slot].open = true;
-}
-
 /* Whether the slot belongs to the stream that was asked: same identity, or both in the same capture
  * (a stream does not leave a capture before it ends). */
 static bool is_same(const mend_stream_state *state, const mend_stream_info *info)
 {
     return info->id != 0 ? state->id == info->id
                          : state->id == 0 && state->capture_id == info->capture_id;
-}
-
-/* Whether the slot's stream cannot be found any more: the identity is another one, or the capture
- * by which the slot was known has ended. */
-static bool is_past(const mend_stream_state *state, const mend_stream_info *info)
-{
-    return state->id == 0 || info->id != 0;
 }
 
 /* The slot of the stream outside all groups, for the answer in *info; NULL: not known yet. */
@@ -131,13 +104,6 @@ static const mend_stream_state *find_first(const mend_streams *streams, mend_str
         }
     }
     return NULL;
-}
-
-/* Whether the slot was made in a capture, and the handle is now in no capture, or in another
- * one. */
-static bool is_of_ended_capture(const mend_stream_state *state, const mend_stream_info *info)
-{
-    return state->id == 0 && state->capture_id != info->capture_id;
 }
 
 /* Looks up by handle and identity. The per-thread stream has one handle for all threads. Any other
@@ -171,23 +137,18 @@ static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t 
                 is_found = true;
             }
         } else if (handle != MEND_STREAM_PER_THREAD && group == 0 && state->group == 0 &&
-                   is_past(state, info)) {
-            abandon(streams, i);
-        } else if (handle != MEND_STREAM_PER_THREAD && is_of_ended_capture(state, info)) {
+                   (state->id == 0 || info->id != 0)) {
+            /* The slot's stream cannot be found any more: the identity is another one, or the
+             * capture by which the slot was known has ended. Blocks may still name it as a user:
+             * what the user did until they are freed, only a wait for the context covers. */
+            mend_slots_lose(streams, i);
+            state->open = true;
+        } else if (handle != MEND_STREAM_PER_THREAD && state->id == 0 &&
+                   state->capture_id != info->capture_id) { /* made in a capture that has ended */
             mend_slots_see(streams, i, false, state->seen_capture);
         }
     }
     return is_found;
-}
-
-static mend_result result_of_asking(mend_status status)
-{
-    assert(status != MEND_DRIVER_OK);
-    if (mend_status_is_of_stream(status)) {
-        return MEND_ERROR_UNKNOWN_STREAM;
-    }
-    /* A capture that began between two questions to the driver. */
-    return mend_status_is_of_capture(status) ? MEND_ERROR_CAPTURING : MEND_ERROR_DRIVER;
 }
 
 /* Asks the driver which stream the handle means now. */
@@ -199,7 +160,11 @@ static mend_result ask(mend_streams *streams, mend_stream handle, mend_stream_in
         return mend_streams_driver_failed(streams, MEND_CALL_stream_get_info, status);
     }
     if (status != MEND_DRIVER_OK) {
-        return mend_refused(driver, result_of_asking(status), MEND_CALL_stream_get_info, status,
+        const mend_result result = mend_status_is_of_stream(status) ? MEND_ERROR_UNKNOWN_STREAM
+                                   : mend_status_is_of_capture(status)
+                                       ? MEND_ERROR_CAPTURING /* begun meanwhile */
+                                       : MEND_ERROR_DRIVER;
+        return mend_refused(driver, result, MEND_CALL_stream_get_info, status,
                             "the driver cannot identify the stream %p: it was destroyed, or is of "
                             "another process or context",
                             (void *)handle);

@@ -3,7 +3,8 @@
  * copies their contents away, and only then unmaps them; what cannot be done is undone. What a
  * sleeping chunk is: physical/chunk.h.
  *
- * The caller holds both locks, and no driver scope is open; slow driver calls release `state`.
+ * Unless a comment says otherwise the caller holds both locks, and no driver scope is open; slow
+ * driver calls release `state`.
  */
 #ifndef MEND_SLEEP_SLEEP_H
 #define MEND_SLEEP_SLEEP_H
@@ -21,13 +22,6 @@
 mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
                            mend_sleep_report *report);
 
-/* ---- quiesce.c ------------------------------------------------------------------------------- */
-
-/* The caller holds both locks, and no driver scope is open; slow driver calls release `state`. */
-
-/* As mend_quiesce; `report` is of full size. */
-mend_result mend_heap_quiesce(mend_heap *heap, mend_quiesce_report *report);
-
 /* ---- read.c ---------------------------------------------------------------------------------- */
 
 /*
@@ -42,11 +36,10 @@ mend_result mend_sleep_read(mend_heap *heap, uint64_t address, uint64_t size_byt
 
 /* ---- relocate.c ------------------------------------------------------------------------------ */
 
-/* The caller holds both locks, and no driver scope is open; slow driver calls release `state`. */
-
-/* As mend_move; `report` is of full size. */
+/* As mend_move, and mend_quiesce; `report` is of full size. */
 mend_result mend_relocate(mend_heap *heap, mend_backing backing, const uint64_t *tags,
                           size_t tag_count, mend_move_report *report);
+mend_result mend_heap_quiesce(mend_heap *heap, mend_quiesce_report *report);
 
 /* If the limit has no room for so much more: gives back the zeros of destroyed ranges, and idle
  * empty chunks as mend_trim_to_create. Returns what lacks. */
@@ -127,8 +120,6 @@ mend_result mend_sleep_split(mend_heap *heap, const mend_sleep_options *options,
                              mend_splits *splits);
 
 /* ---- wake.c ---------------------------------------------------------------------------------- */
-
-/* The caller holds both locks, and no driver scope is open; slow driver calls release `state`. */
 
 typedef struct mend_wake_order {
     const uint64_t *tags;
