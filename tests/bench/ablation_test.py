@@ -19,7 +19,7 @@ import mechanisms  # noqa: E402
 
 # In place of mend-ablated: the least capacity is 1.01 of the peak, 1.05 without lone-chunks, 1.00
 # without front-cache; each replay leaves a line in a log.
-PROGRAM = '''#!/usr/bin/env python3
+PROGRAM = '''#!/usr/bin/env -S python3 -IS
 import json, os, sys
 off = os.environ.get("MEND_MUTANT", "")
 peak = 1000
