@@ -2,7 +2,7 @@
 """Wakes mutants and demands that tests see them.
 
 Usage: run.py TESTS all                 each mutant is seen by the test that its line names, and
-                                        these tests pass while none is awake
+                                        these tests, but for sweeps, pass while none is awake
        run.py TESTS named ROOM.NAME...  the same, of some
        run.py TESTS tests               names each mutant whose test does not exist
        run.py TESTS applies [--strict]  names each mutant that does not apply; 5 % may, or none
@@ -67,10 +67,10 @@ class Programs:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             start_new_session=True)
 
-    def filter(self, program, tests):
-        """What chooses some tests; those of a whole suite without its sweeps, which take long."""
-        sweeps = [sweep for sweep in self.sweeps
-                  if not any(fnmatch.fnmatch(test, sweep) for test in tests)]
+    def filter(self, program, tests, named_sweeps=True):
+        """What chooses some tests, of the sweeps, which take long, those that are named."""
+        sweeps = [sweep for sweep in self.sweeps if not named_sweeps or
+                  not any(fnmatch.fnmatch(test, sweep) for test in tests)]
         return (f"--gtest_filter={':'.join(tests)}" +
                 (f"-{':'.join(sweeps)}" if program == "unit" else ""))
 
@@ -141,8 +141,9 @@ def survives(programs, mutant):
 
 
 def fails_asleep(programs, program, tests):
-    """Why some tests of a program do not pass while no mutant is awake; None where they do."""
-    process = programs.start(program, None, programs.filter(program, tests))
+    """Why some tests of a program do not pass while no mutant is awake; None where they do. Sweeps
+    pass over the product itself (the label sweep), and are the same code here."""
+    process = programs.start(program, None, programs.filter(program, tests, named_sweeps=False))
     output, why = wait_for(process)
     if why is None and process.returncode == 0 and "[  PASSED  ]" in output:
         return None

@@ -24,11 +24,11 @@ MEND_TEST(pool_few_addresses, each_zone_has_what_it_needs)
     } devices[] = {
         {64 * MEND_MIB, 4 * MEND_GIB},
         {64 * MEND_MIB, 192 * MEND_MIB},
-        {80 * MEND_GIB, 1280 * MEND_GIB},
-        {80 * MEND_GIB, 640 * MEND_GIB},
-        {80 * MEND_GIB, 240 * MEND_GIB},
+        {16 * MEND_GIB, 256 * MEND_GIB},
+        {16 * MEND_GIB, 128 * MEND_GIB},
+        {16 * MEND_GIB, 48 * MEND_GIB},
         {24 * MEND_GIB, MEND_TIB},
-        {80 * MEND_GIB, 0},
+        {16 * MEND_GIB, 0},
     };
     for (size_t i = 0; i < 2 * sizeof(devices) / sizeof(devices[0]); i++) {
         mend_world w;
