@@ -377,19 +377,7 @@ bool mend_trim_addresses(mend_heap *heap, uint32_t asking)
     return heap->space.taken_bytes < taken_bytes || heap->space.address_bytes < address_bytes;
 }
 
-/* Whether so much can be created once what could be chosen is given back. */
-static bool has_more_than_owed(mend_heap *heap, const choice *which)
-{
-    const uint64_t owed_bytes = owed_to_others(heap);
-    uint64_t bytes = 0;
-    mend_chunk *at = owed_bytes > 0 ? mend_chunk_empty_at_least(&heap->chunks, 0, 0) : NULL;
-    for (; at != NULL; at = mend_chunk_empty_next(at)) {
-        bytes += is_chosen(heap, at, which) ? at->size_bytes : 0;
-    }
-    return owed_bytes == 0 || (bytes >= owed_bytes && bytes - owed_bytes >= which->create_bytes);
-}
-
-/* Gives back the chosen chunks. */
+/* Gives back the chosen chunks; none of them if what is to be created could not be then. */
 static mend_result trim(mend_heap *heap, choice which, uint64_t *released_bytes)
 {
     bool any;
@@ -397,8 +385,15 @@ static mend_result trim(mend_heap *heap, choice which, uint64_t *released_bytes)
     MEND_TRY(mend_dissolve_aliases(heap, &any));
     MEND_TRY(find_out(heap, MEND_STREAM_UNKNOWN, &is_captured));
     which.may_unmap = !is_captured;
-    if (which.create_bytes > 0 && !has_more_than_owed(heap, &which)) {
-        which.keep_bytes = UINT64_MAX;
+    const uint64_t owed_bytes = which.create_bytes > 0 ? owed_to_others(heap) : 0;
+    if (owed_bytes > 0) {
+        uint64_t bytes = 0;
+        mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, 0, 0);
+        for (; at != NULL; at = mend_chunk_empty_next(at)) {
+            bytes += is_chosen(heap, at, &which) ? at->size_bytes : 0;
+        }
+        const bool is_enough = bytes >= owed_bytes && bytes - owed_bytes >= which.create_bytes;
+        which.keep_bytes = is_enough ? which.keep_bytes : UINT64_MAX;
     }
     mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
     mend_chunk *withdrawn;
