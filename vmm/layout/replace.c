@@ -135,19 +135,17 @@ void mend_layout_lend(mend_heap *heap, mend_chunk *chunk, mend_span *span, uint6
     mend_layout_attach(heap, alias, chunk->zone, mapping_address + offset_bytes, &waits);
 }
 
-static bool waits_for_graphs(const mend_heap *heap, const mend_chunk *alias)
+bool mend_layout_is_alias_unused(const mend_heap *heap, const mend_chunk *alias)
 {
     unsigned holds = 0;
+    assert(mend_chunk_is_alias(alias));
+    if (alias->live_bytes > 0 || alias->pins > 0) {
+        return false;
+    }
     MEND_SPANS_EACH(const mend_span, span, heap, alias) {
         holds |= mend_waits_blocked_by(&heap->streams, &span->waits, MEND_STREAM_UNKNOWN);
     }
-    return (holds & MEND_BLOCKED_BY_GROUPS) != 0;
-}
-
-bool mend_layout_is_alias_unused(const mend_heap *heap, const mend_chunk *alias)
-{
-    assert(mend_chunk_is_alias(alias));
-    return alias->live_bytes == 0 && alias->pins == 0 && !waits_for_graphs(heap, alias);
+    return (holds & MEND_BLOCKED_BY_GROUPS) == 0;
 }
 
 void mend_layout_take_back(mend_heap *heap, mend_chunk *alias, mend_waits *waits)

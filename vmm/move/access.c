@@ -36,20 +36,15 @@ bool mend_access_includes(const mend_heap *heap, int device)
     return is_there;
 }
 
-/* A chunk that lacks its mapping or access, or sleeps, gets access for all devices when it is
- * restored. */
-static bool is_accessible(const mend_chunk *chunk)
-{
-    return chunk->missing == MEND_MISSING_NOTHING;
-}
-
-/* The size of the neighbouring mappings from *chunk on; moves *chunk behind them. */
+/* The size of the neighbouring mappings from *chunk on; moves *chunk behind them. A chunk that
+ * lacks its mapping or access, or sleeps, gets access for all devices when it is restored. */
 static uint64_t stretch_from(const mend_chunk **chunk)
 {
     const mend_chunk *at = *chunk;
     const uint64_t address = mend_chunk_mapping_address(at);
     uint64_t end = address;
-    while (at != NULL && mend_chunk_mapping_address(at) == end && is_accessible(at)) {
+    while (at != NULL && mend_chunk_mapping_address(at) == end &&
+           at->missing == MEND_MISSING_NOTHING) {
         end += mend_chunk_mapping_bytes(at);
         at = mend_chunk_next(at);
     }

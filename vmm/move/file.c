@@ -93,33 +93,35 @@ mend_result mend_sleep_file_extend(mend_kept_file *file, uint64_t size_bytes)
     return MEND_OK;
 }
 
+/* Writes from `out`, or reads to `in`. Returns an errno. */
+static int pass(mend_heap *heap, int descriptor, const char *out, char *in, uint64_t size_bytes,
+                uint64_t at)
+{
+    int error = out == NULL || mend_may_be_file_size(at + size_bytes) ? 0 : EFBIG;
+    mend_heap_unlock(heap);
+    for (uint64_t done = 0; done < size_bytes && error == 0;) {
+        const size_t left = (size_t)(size_bytes - done);
+        const off_t to = (off_t)(at + done);
+        const ssize_t count = out != NULL ? pwrite(descriptor, out + done, left, to)
+                                          : pread(descriptor, in + done, left, to);
+        done += count > 0 ? (uint64_t)count : 0;
+        error = count < 0 && errno != EINTR ? errno : 0;
+        error = count == 0 && out == NULL ? EIO : error; /* it was cut */
+    }
+    mend_heap_lock(heap);
+    return error;
+}
+
 mend_result mend_sleep_file_write(mend_heap *heap, const mend_kept_file *file, const void *bytes,
                                   uint64_t size_bytes, uint64_t at)
 {
-    int error = mend_may_be_file_size(at + size_bytes) ? 0 : EFBIG;
-    mend_heap_unlock(heap);
-    for (uint64_t done = 0; done < size_bytes && error == 0;) {
-        ssize_t written = pwrite(file->descriptor, (const char *)bytes + done,
-                                 (size_t)(size_bytes - done), (off_t)(at + done));
-        done += written > 0 ? (uint64_t)written : 0;
-        error = written < 0 && errno != EINTR ? errno : 0;
-    }
-    mend_heap_lock(heap);
+    const int error = pass(heap, file->descriptor, bytes, NULL, size_bytes, at);
     return error == 0 ? MEND_OK : refused("a file could not be written", error);
 }
 
 mend_result mend_sleep_file_read(mend_heap *heap, const mend_kept_file *file, void *bytes,
                                  uint64_t size_bytes, uint64_t at)
 {
-    int error = 0;
-    mend_heap_unlock(heap);
-    for (uint64_t done = 0; done < size_bytes && error == 0;) {
-        ssize_t count = pread(file->descriptor, (char *)bytes + done, (size_t)(size_bytes - done),
-                              (off_t)(at + done));
-        done += count > 0 ? (uint64_t)count : 0;
-        error = count < 0 && errno != EINTR ? errno : 0;
-        error = count == 0 ? EIO : error; /* it was cut */
-    }
-    mend_heap_lock(heap);
+    const int error = pass(heap, file->descriptor, NULL, bytes, size_bytes, at);
     return error == 0 ? MEND_OK : refused("a file could not be read", error);
 }

@@ -182,19 +182,6 @@ static bool find_tail(const transaction *t, uint64_t *address)
     return true;
 }
 
-/* Frees reservations without taken bytes and asks the driver again, if there were any. */
-static mend_status place_after_trim(transaction *t, uint64_t alignment_bytes)
-{
-    mend_space *space = &t->heap->space;
-    uint64_t address_bytes = space->address_bytes;
-    mend_space_trim(space, 0);
-    t->reservations_before = space->reservation_count;
-    return space->address_bytes < address_bytes && mend_space_reserve_nodes(space, 1)
-               ? mend_space_place(space, t->zone_number, t->total_bytes, alignment_bytes,
-                                  &t->address)
-               : MEND_DRIVER_OUT_OF_MEMORY;
-}
-
 /* If addresses are short, the attempt fails like one without memory: retired mappings, or callbacks
  * of the program, may free some. */
 static mend_result choose_address(transaction *t, const mend_request *request)
@@ -211,10 +198,17 @@ static mend_result choose_address(transaction *t, const mend_request *request)
     if (t->zone_number == MEND_ZONE_SMALL && find_tail(t, &t->address)) {
         return MEND_OK;
     }
-    mend_status status = mend_space_place(&heap->space, t->zone_number, t->total_bytes,
+    mend_space *space = &heap->space;
+    mend_status status = mend_space_place(space, t->zone_number, t->total_bytes,
                                           request->alignment_bytes, &t->address);
-    if (status == MEND_DRIVER_OUT_OF_MEMORY) {
-        status = place_after_trim(t, request->alignment_bytes);
+    if (status == MEND_DRIVER_OUT_OF_MEMORY) { /* again without reservations that nothing uses */
+        const uint64_t address_bytes = space->address_bytes;
+        mend_space_trim(space, 0);
+        t->reservations_before = space->reservation_count;
+        if (space->address_bytes < address_bytes && mend_space_reserve_nodes(space, 1)) {
+            status = mend_space_place(space, t->zone_number, t->total_bytes,
+                                      request->alignment_bytes, &t->address);
+        }
     }
     if (status == MEND_DRIVER_OUT_OF_MEMORY) {
         heap->shortage.no_addresses = status;
@@ -405,31 +399,25 @@ static bool make_room(mend_heap *heap, uint64_t bytes, uint32_t stream)
     return mend_host_has_room(heap, bytes);
 }
 
-static mend_outcome place(mend_heap *heap, const mend_request *request, mend_span **span)
-{
-    mend_request large = *request;
-    assert(mend_mutex_is_held(&heap->grow));
-    assert(mend_mutex_is_held(&heap->state));
-    assert(request->pages == NULL);
-    const uint64_t bytes = mend_host_chunk_bytes(heap, request->size_bytes);
-    if (bytes == 0 || !make_room(heap, bytes, request->stream)) {
-        return MEND_NOTHING;
-    }
-    const mend_plan plan = {.create_bytes = bytes, .create_unit_bytes = bytes, .on_host = true};
-    large.zone = MEND_ZONE_LARGE;
-    return mend_grow(heap, &large, &plan, span);
-}
-
 mend_outcome mend_host_place(mend_heap *heap, const mend_request *request, mend_span **span)
 {
     mend_driver_scope scope;
+    mend_request large = *request;
+    mend_outcome outcome = MEND_NOTHING;
+    assert(mend_mutex_is_held(&heap->grow) && mend_mutex_is_held(&heap->state));
+    assert(request->pages == NULL);
     if (request->group != 0) {
         return MEND_NOTHING; /* captured graphs rely on memory that stays with them */
     }
     if (mend_enter(heap, &scope) != MEND_OK) {
         return MEND_FAILED;
     }
-    mend_outcome outcome = place(heap, request, span);
+    const uint64_t bytes = mend_host_chunk_bytes(heap, request->size_bytes);
+    if (bytes != 0 && make_room(heap, bytes, request->stream)) {
+        const mend_plan plan = {.create_bytes = bytes, .create_unit_bytes = bytes, .on_host = true};
+        large.zone = MEND_ZONE_LARGE;
+        outcome = mend_grow(heap, &large, &plan, span);
+    }
     mend_driver_scope_close(heap, &scope);
     return outcome;
 }

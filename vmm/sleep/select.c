@@ -25,17 +25,6 @@ bool mend_is_for_graphs(const mend_heap *heap, const mend_span *span)
             MEND_BLOCKED_BY_GROUPS) != 0;
 }
 
-/* Whether no rule lets a block stay awake. */
-static bool all_sleep(const mend_sleep_options *options)
-{
-    bool all = options->others != MEND_KEEP_AWAKE &&
-               (options->others != MEND_KEEP_DEFAULT || options->rule_count == 0);
-    for (size_t i = 0; i < options->rule_count; i++) {
-        all = all && options->rules[i].keep != MEND_KEEP_AWAKE;
-    }
-    return all;
-}
-
 /* The rule for its tag; NULL: none, or it has no tag. */
 static const mend_sleep_rule *rule_of(const mend_sleep_options *options, const mend_span *span)
 {
@@ -53,8 +42,15 @@ bool mend_graphs_sleep(const mend_sleep_options *options, const mend_span *span)
     if (rule != NULL) {
         return rule->keep != MEND_KEEP_AWAKE;
     }
-    return options->graphs != MEND_KEEP_DEFAULT ? options->graphs != MEND_KEEP_AWAKE
-                                                : all_sleep(options);
+    if (options->graphs != MEND_KEEP_DEFAULT) {
+        return options->graphs != MEND_KEEP_AWAKE;
+    }
+    bool all = options->others != MEND_KEEP_AWAKE && /* no rule lets a block stay awake */
+               (options->others != MEND_KEEP_DEFAULT || options->rule_count == 0);
+    for (size_t i = 0; i < options->rule_count; i++) {
+        all = all && options->rules[i].keep != MEND_KEEP_AWAKE;
+    }
+    return all;
 }
 
 /* ---- what a call names ----------------------------------------------------------------------- */
@@ -284,28 +280,13 @@ static size_t place_of(const listing *l, uint64_t tag)
     return first;
 }
 
-static bool has_room(listing *l)
-{
-    if (l->count < l->capacity) {
-        return true;
-    }
-    const size_t capacity = l->capacity > 0 ? 2 * l->capacity : 16;
-    mend_sleep_tag_info *infos = realloc(l->infos, capacity * sizeof(infos[0]));
-    if (infos == NULL) {
-        return false;
-    }
-    l->infos = infos;
-    l->capacity = capacity;
-    return true;
-}
-
 /* Adds a block, or memory of graphs. True: malloc failed. */
 static bool list_tag(void *context, const mend_span *span)
 {
     listing *l = context;
     const size_t at = place_of(l, span->sleep_tag);
     if (at == l->count || l->infos[at].tag != span->sleep_tag) {
-        if (!has_room(l)) {
+        if (!mend_streams_grow(&l->infos, &l->capacity, l->count + 1, sizeof(l->infos[0]))) {
             return true;
         }
         for (size_t i = l->count; i > at; i--) {
