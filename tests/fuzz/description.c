@@ -13,16 +13,19 @@
 static void check_sound(const void *bytes, size_t size, const mend_description *head)
 {
     uint64_t sum_bytes = 0;
-    FUZZ_CHECK(mend_description_size((size_t)head->count) == size, "%llu chunks in %zu bytes",
-               (unsigned long long)head->count, size);
-    for (size_t i = 0; i < head->count; i++) {
+    FUZZ_CHECK(mend_description_size((size_t)head->all.count) == size, "%llu chunks in %zu bytes",
+               (unsigned long long)head->all.count, size);
+    for (size_t i = 0; i < head->all.count; i++) {
         const uint64_t chunk_bytes = mend_description_chunk(bytes, i).size_bytes;
-        FUZZ_CHECK(chunk_bytes > 0 && chunk_bytes <= head->all_bytes - sum_bytes, "chunk %zu", i);
-        FUZZ_CHECK(i > 0 || head->offset_bytes < chunk_bytes, "it begins behind the first chunk");
+        FUZZ_CHECK(chunk_bytes > 0 && chunk_bytes <= head->all.all_bytes - sum_bytes, "chunk %zu",
+                   i);
+        FUZZ_CHECK(i > 0 || head->all.offset_bytes < chunk_bytes,
+                   "it begins behind the first chunk");
         sum_bytes += chunk_bytes;
     }
-    FUZZ_CHECK(sum_bytes == head->all_bytes, "the chunks have another sum");
-    FUZZ_CHECK(head->size_bytes > 0 && head->offset_bytes + head->size_bytes <= sum_bytes,
+    FUZZ_CHECK(sum_bytes == head->all.all_bytes, "the chunks have another sum");
+    FUZZ_CHECK(head->all.size_bytes > 0 &&
+                   head->all.offset_bytes + head->all.size_bytes <= sum_bytes,
                "it ends behind the chunks");
 }
 
@@ -44,10 +47,10 @@ static void check_repaired(const uint8_t *bytes, size_t size)
 {
     mend_description head;
     memcpy(&head, bytes, sizeof(head));
-    head.count = (size - sizeof(head)) / sizeof(mend_described_chunk);
+    head.all.count = (size - sizeof(head)) / sizeof(mend_described_chunk);
     head.number = head.number != 0 ? head.number : 1;
-    if (head.count > 0) {
-        const size_t whole = mend_description_size((size_t)head.count);
+    if (head.all.count > 0) {
+        const size_t whole = mend_description_size((size_t)head.all.count);
         uint8_t *written = malloc(whole);
         memcpy(written, bytes, whole);
         mend_description_write_head(written, &head);
