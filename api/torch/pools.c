@@ -46,9 +46,15 @@ static bool is_device(int device)
     return device >= 0 && device < MEND_TORCH_DEVICES;
 }
 
+static mend_result failed(mend_result result, const char *why)
+{
+    (void)mend_set_last_error(result, why);
+    return result;
+}
+
 static mend_result wrong(const char *why)
 {
-    return mend_set_last_error(MEND_ERROR_INVALID_ARGUMENT, why);
+    return failed(MEND_ERROR_INVALID_ARGUMENT, why);
 }
 
 static mend_result not_begun(void)
@@ -58,12 +64,12 @@ static mend_result not_begun(void)
 
 static mend_result no_device(void)
 {
-    return mend_set_last_error(MEND_ERROR_NO_DEVICE, "a memory pool's device is not from 0 to 63");
+    return failed(MEND_ERROR_NO_DEVICE, "a memory pool's device is not from 0 to 63");
 }
 
 static mend_result no_host_memory(void)
 {
-    return mend_set_last_error(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a memory pool");
+    return failed(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a memory pool");
 }
 
 bool mend_torch_pools_take(int device)
