@@ -99,7 +99,8 @@ mend_result mend_torch_block_alloc_in(int device, mend_torch_pool_id id, uint64_
 {
     mend_torch_pool *pool = mend_torch_pool_named(device, id);
     if (pool == NULL) {
-        return MEND_ERROR_OUT_OF_MEMORY;
+        return mend_set_last_error(MEND_ERROR_OUT_OF_MEMORY,
+                                   "the memory pool of PyTorch's keeps no memory of Mend's");
     }
     mend_result result = alloc_in(pool, device, size_bytes, stream, NULL, pointer);
     mend_torch_pool_let_go(pool);

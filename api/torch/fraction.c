@@ -60,7 +60,7 @@ mend_result mend_torch_set_fraction(int device, double fraction)
     mend_pool *heap;
     mend_stats stats = MEND_STATS_INIT;
     if (!(fraction >= 0 && fraction <= 1)) { /* also for NaN */
-        return MEND_ERROR_INVALID_ARGUMENT;
+        return mend_set_last_error(MEND_ERROR_INVALID_ARGUMENT, "a fraction is from 0 to 1");
     }
     mend_result result = lock_share(device, &heap, &stats);
     if (result == MEND_OK) {
@@ -100,6 +100,14 @@ mend_result mend_torch_get_allowed(int device, mend_torch_allowed *allowed)
 
 /* ---- foreign memory -------------------------------------------------------------------------- */
 
+static mend_result exceeded(void)
+{
+    return mend_set_last_error(
+        MEND_ERROR_OUT_OF_MEMORY,
+        "the memory fraction leaves no room beside Mend's memory for that of "
+        "pools with an allocator of the program's");
+}
+
 mend_result mend_torch_foreign_room(int device, uint64_t size_bytes)
 {
     mend_pool *heap;
@@ -115,7 +123,7 @@ mend_result mend_torch_foreign_room(int device, uint64_t size_bytes)
         return MEND_OK;
     }
     if (size_bytes > left) {
-        return MEND_ERROR_OUT_OF_MEMORY;
+        return exceeded();
     }
     uint64_t keep_bytes = left - size_bytes;
     if (stats.reserved_bytes > keep_bytes) {
@@ -124,7 +132,7 @@ mend_result mend_torch_foreign_room(int device, uint64_t size_bytes)
         result = mend_get_stats(heap, &stats);
     }
     bool is_over = result == MEND_OK && stats.reserved_bytes > keep_bytes;
-    return is_over ? MEND_ERROR_OUT_OF_MEMORY : result;
+    return is_over ? exceeded() : result;
 }
 
 mend_result mend_torch_foreign_add(int device, uint64_t size_bytes)
@@ -137,7 +145,7 @@ mend_result mend_torch_foreign_add(int device, uint64_t size_bytes)
     }
     share *of = &shares[device];
     if (is_ours(of, &stats) && size_bytes > left_of(of)) {
-        result = MEND_ERROR_OUT_OF_MEMORY;
+        result = exceeded();
     } else {
         of->foreign_bytes += size_bytes;
     }
@@ -147,7 +155,7 @@ mend_result mend_torch_foreign_add(int device, uint64_t size_bytes)
         if (result == MEND_OK && stats.reserved_bytes > left_of(of)) {
             of->foreign_bytes -= size_bytes;
             (void)set_limit(of, heap);
-            result = MEND_ERROR_OUT_OF_MEMORY;
+            result = exceeded();
         }
     }
     pthread_mutex_unlock(&mutex);

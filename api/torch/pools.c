@@ -46,6 +46,32 @@ static bool is_device(int device)
     return device >= 0 && device < MEND_TORCH_DEVICES;
 }
 
+static mend_result failed(mend_result result, const char *why)
+{
+    (void)mend_set_last_error(result, why);
+    return result;
+}
+
+static mend_result wrong(const char *why)
+{
+    return failed(MEND_ERROR_INVALID_ARGUMENT, why);
+}
+
+static mend_result not_begun(void)
+{
+    return wrong("the memory pool has not begun");
+}
+
+static mend_result no_device(void)
+{
+    return failed(MEND_ERROR_NO_DEVICE, "a memory pool's device is not from 0 to 63");
+}
+
+static mend_result no_host_memory(void)
+{
+    return failed(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a memory pool");
+}
+
 bool mend_torch_pools_take(int device)
 {
     return is_device(device) &&
@@ -119,7 +145,7 @@ static mend_torch_pool *made(int device, mend_torch_pool_id id, bool is_foreign,
 mend_result mend_torch_pool_add(int device, mend_torch_pool_id id, int is_foreign)
 {
     if (!is_device(device)) {
-        return MEND_ERROR_NO_DEVICE;
+        return no_device();
     }
     pthread_mutex_lock(&mutex);
     mend_torch_pool *pool = find(device, id);
@@ -130,7 +156,7 @@ mend_result mend_torch_pool_add(int device, mend_torch_pool_id id, int is_foreig
         pool->uses++;
     }
     pthread_mutex_unlock(&mutex);
-    return pool != NULL ? MEND_OK : MEND_ERROR_OUT_OF_HOST_MEMORY;
+    return pool != NULL ? MEND_OK : no_host_memory();
 }
 
 /* What graphs keep may be PyTorch's own memory, of cudaMalloc, which cudaIpcGetMemHandle takes. */
@@ -162,14 +188,14 @@ static route **find_route(int device, mend_torch_pool_id id)
 static mend_result begin(int device, mend_torch_pool_id id, route *begun)
 {
     if (*find_route(device, id) != NULL) {
-        return MEND_ERROR_INVALID_ARGUMENT;
+        return wrong("the memory pool has begun already");
     }
     mend_torch_pool *pool = find(device, id);
     if (pool == NULL) {
         pool = made(device, id, graphs_are_native(), true);
     }
     if (pool == NULL) {
-        return MEND_ERROR_OUT_OF_HOST_MEMORY;
+        return no_host_memory();
     }
     pool->uses++;
     begun->pool = pool;
@@ -183,11 +209,11 @@ mend_result mend_torch_pool_begin(int device, mend_torch_pool_id id, mend_torch_
                                   void (*drop)(void *context), void *context)
 {
     if (!is_device(device)) {
-        return MEND_ERROR_NO_DEVICE;
+        return no_device();
     }
     route *begun = calloc(1, sizeof(*begun));
     if (begun == NULL) {
-        return MEND_ERROR_OUT_OF_HOST_MEMORY;
+        return no_host_memory();
     }
     begun->takes = takes;
     begun->drop = drop;
@@ -204,7 +230,7 @@ mend_result mend_torch_pool_begin(int device, mend_torch_pool_id id, mend_torch_
 mend_result mend_torch_pool_end(int device, mend_torch_pool_id id)
 {
     if (!is_device(device)) {
-        return MEND_ERROR_INVALID_ARGUMENT;
+        return not_begun();
     }
     pthread_mutex_lock(&mutex);
     route **link = find_route(device, id);
@@ -215,7 +241,7 @@ mend_result mend_torch_pool_end(int device, mend_torch_pool_id id)
     }
     pthread_mutex_unlock(&mutex);
     if (ended == NULL) {
-        return MEND_ERROR_INVALID_ARGUMENT;
+        return not_begun();
     }
     if (ended->drop != NULL) {
         ended->drop(ended->context);
@@ -229,8 +255,11 @@ mend_result mend_torch_pool_remove(int device, mend_torch_pool_id id)
     pthread_mutex_lock(&mutex);
     mend_torch_pool *pool = find(device, id);
     bool is_routed = pool != NULL && pool->uses == 1 && *find_route(device, id) != NULL;
-    mend_result result = MEND_ERROR_INVALID_ARGUMENT;
-    if (pool != NULL && !is_routed) {
+    mend_result result;
+    if (pool == NULL || is_routed) {
+        result = wrong(is_routed ? "the memory pool has begun, and this is its last user"
+                                 : "there is no such memory pool");
+    } else {
         pool->uses--;
         result = retire_all();
     }
@@ -268,7 +297,8 @@ mend_result mend_torch_pool_get_info(int device, mend_torch_pool_id id, mend_tor
 {
     mend_torch_pool_info all = MEND_TORCH_POOL_INFO_INIT;
     if (info == NULL || info->struct_size < sizeof(all)) { /* of one release */
-        return MEND_ERROR_INVALID_ARGUMENT;
+        return wrong("mend_torch_pool_get_info: info is NULL, or its struct_size is wrong: begin "
+                     "with MEND_TORCH_POOL_INFO_INIT");
     }
     pthread_mutex_lock(&mutex);
     const mend_torch_pool *pool = find(device, id);

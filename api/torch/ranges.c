@@ -106,12 +106,17 @@ static void delete_tensor(dl_managed *managed)
     mend_torch_ranges_settle();
 }
 
-/* NULL: calloc failed. */
-static tensor *tensor_of(owner *o, uint64_t size_bytes)
+static mend_result no_host_memory(void)
+{
+    return mend_set_last_error(MEND_ERROR_OUT_OF_HOST_MEMORY,
+                               "malloc failed for a growable tensor");
+}
+
+static mend_result make_tensor(owner *o, uint64_t size_bytes, void **tensor_of)
 {
     tensor *made = calloc(1, sizeof(*made));
     if (made == NULL) {
-        return NULL;
+        return no_host_memory();
     }
     *made = (tensor){.managed = {.tensor = {.data = o->base,
                                             .device = {DL_CUDA, o->device},
@@ -123,17 +128,18 @@ static tensor *tensor_of(owner *o, uint64_t size_bytes)
                      .owner = o,
                      .size_bytes = (int64_t)size_bytes};
     (void)atomic_fetch_add(&o->tensors, 1);
-    return made;
+    *tensor_of = made;
+    return MEND_OK;
 }
 
 mend_result mend_torch_range_tensor(const void *whole, uint64_t size_bytes, void **part)
 {
     const tensor *known = whole;
     if (size_bytes > (uint64_t)known->size_bytes) {
-        return MEND_ERROR_INVALID_ARGUMENT;
+        return mend_set_last_error(MEND_ERROR_INVALID_ARGUMENT,
+                                   "a tensor is larger than the range that it is a part of");
     }
-    *part = tensor_of(known->owner, size_bytes);
-    return *part != NULL ? MEND_OK : MEND_ERROR_OUT_OF_HOST_MEMORY;
+    return make_tensor(known->owner, size_bytes, part);
 }
 
 static mend_result create(owner *o, uint64_t size_bytes, const mend_range_options *options,
@@ -150,8 +156,7 @@ static mend_result create(owner *o, uint64_t size_bytes, const mend_range_option
     }
     if (result == MEND_OK) {
         o->base = info.base;
-        *whole = tensor_of(o, info.size_bytes);
-        result = *whole != NULL ? MEND_OK : MEND_ERROR_OUT_OF_HOST_MEMORY;
+        result = make_tensor(o, info.size_bytes, whole);
     }
     return result;
 }
@@ -163,7 +168,7 @@ mend_result mend_torch_range_create(int device, uint64_t size_bytes,
     mend_torch_ranges_settle();
     owner *o = calloc(1, sizeof(*o));
     if (o == NULL) {
-        return MEND_ERROR_OUT_OF_HOST_MEMORY;
+        return no_host_memory();
     }
     o->device = device;
     o->stream = stream;

@@ -1,6 +1,7 @@
 #include "tests/hooks/rig.h"
 
 #include <dlfcn.h>
+#include <string.h>
 
 #include "base/align.h"
 #include "tests/support/test.h"
@@ -60,6 +61,17 @@ bool hooks_open(hooks_rig *rig, uint64_t memory_bytes)
     config.reserve_bytes = 4 * memory_bytes;
     EXPECT_RESULT(MEND_OK, rig->f->mend_set_default_config(MEND_ALL_DEVICES, &config));
     return !mend_test_has_failed();
+}
+
+void hooks_expect_reason(hooks_rig *rig, const char *file, int line, mend_result result)
+{
+    mend_error error = MEND_ERROR_INIT;
+    EXPECT_RESULT(MEND_OK, rig->f->mend_last_error(&error));
+    if (error.result != result || error.message[0] == '\0' ||
+        strcmp(error.message, HOOKS_EARLIER) == 0) {
+        mend_test_fail(file, line, "the reason of %s is that of %s: \"%s\"",
+                       mend_result_name(result), mend_result_name(error.result), error.message);
+    }
 }
 
 int hooks_below_alloc(void *below, void **pointer, size_t size_bytes, mend_stream stream)

@@ -30,6 +30,8 @@
     X(mend, mend_unpin)                                                                            \
     X(mend, mend_range_commit)                                                                     \
     X(mend, mend_audit)                                                                            \
+    X(mend, mend_last_error)                                                                       \
+    X(mend, mend_set_last_error)                                                                   \
     X(mend, mend_log_set_sink)                                                                     \
     X(torch, mend_torch_alloc_or_null)                                                             \
     X(torch, mend_torch_free)                                                                      \
@@ -104,9 +106,17 @@ void hooks_close(hooks_rig *rig);
 #define HOOKS_TEST(suite, name, memory_bytes)                                                      \
     KIT_CASE(suite, name, hooks_rig, rig, hooks_open(rig, memory_bytes), hooks_close(rig))
 
-/* What a function that was looked up must answer. */
-#define HOOKS_OK(call)             EXPECT_RESULT(MEND_OK, rig->f->call)
-#define HOOKS_ANSWER(result, call) EXPECT_RESULT(result, rig->f->call)
+/* What a function that was looked up must answer; a failure says why, and not what an earlier one
+ * said. */
+#define HOOKS_OK(call) EXPECT_RESULT(MEND_OK, rig->f->call)
+#define HOOKS_ANSWER(result, call)                                                                 \
+    do {                                                                                           \
+        (void)rig->f->mend_set_last_error(result, HOOKS_EARLIER);                                  \
+        EXPECT_RESULT(result, rig->f->call);                                                       \
+        hooks_expect_reason(rig, __FILE__, __LINE__, result);                                      \
+    } while (0)
+#define HOOKS_EARLIER "an earlier failure"
+void hooks_expect_reason(hooks_rig *rig, const char *file, int line, mend_result result);
 
 /* What lies below a hook of device 0, which an allocator of a test's passes calls on to: the first
  * member of its context. */

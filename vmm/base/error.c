@@ -100,6 +100,11 @@ mend_result mend_last_error(mend_error *error)
     return MEND_OK;
 }
 
+mend_result mend_set_last_error(mend_result result, const char *message)
+{
+    return result == MEND_OK ? MEND_OK : mend_fail(result, "%s", message != NULL ? message : "");
+}
+
 int mend_version(void)
 {
     return MEND_VERSION_MAJOR * 10000 + MEND_VERSION_MINOR * 100 + MEND_VERSION_PATCH;

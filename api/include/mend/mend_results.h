@@ -126,6 +126,12 @@ typedef struct mend_error {
  * failure stays). */
 MEND_API mend_result mend_last_error(mend_error *error);
 
+/* Makes a failure of the caller's own the calling thread's last one: for code between Mend and a
+ * framework, and allocators that are set (mend_set_allocator), whose results have no message
+ * otherwise. The message (NULL: an empty one) is copied. MEND_OK changes nothing. Returns `result`.
+ * No lock, no driver call. */
+MEND_API mend_result mend_set_last_error(mend_result result, const char *message);
+
 /* MEND_VERSION_MAJOR * 10000 + MINOR * 100 + PATCH of the loaded library. No lock, no driver
  * call. */
 MEND_API int mend_version(void);

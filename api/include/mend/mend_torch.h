@@ -5,8 +5,7 @@
  *
  * PyTorch calls them from any thread, without the interpreter's lock and, except those for a
  * MemPool, without a lock of its own. A failure that cannot be returned is logged as a warning and
- * counted. Results are those of mend.h; mend_last_error() has the reason, except of
- * MEND_ERROR_INVALID_ARGUMENT and MEND_ERROR_NO_DEVICE, which say all. Devices are 0 to 63.
+ * counted. Results are those of mend.h; mend_last_error() has the reason. Devices are 0 to 63.
  */
 #ifndef MEND_MEND_TORCH_H
 #define MEND_MEND_TORCH_H

@@ -53,6 +53,23 @@ MEND_TEST(base_error, keeps_the_last_failure)
     EXPECT_INT_EQ(0, error.driver_status);
 }
 
+/* As it is, whatever failed before. */
+MEND_TEST(base_error, callers_set_their_own)
+{
+    mend_fail_driver(MEND_ERROR_DRIVER, "cuMemMap", 1, "UNKNOWN", "cuMemMap failed");
+    EXPECT_INT_EQ(MEND_OK, mend_set_last_error(MEND_OK, "nothing"));
+    EXPECT_STR_EQ("cuMemMap failed (UNKNOWN)", last_error().message);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
+                  mend_set_last_error(MEND_ERROR_OUT_OF_MEMORY, "100 %s"));
+    mend_error error = last_error();
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, error.result);
+    EXPECT_STR_EQ("100 %s", error.message);
+    EXPECT_STR_EQ("", error.driver_call);
+    EXPECT_PTR_EQ(NULL, error.shortfall);
+    EXPECT_RESULT(MEND_ERROR_PINNED, mend_set_last_error(MEND_ERROR_PINNED, NULL));
+    EXPECT_STR_EQ("", last_error().message);
+}
+
 MEND_TEST(base_error, what_is_noted_is_the_last_error_once_it_is_published)
 {
     mend_fail(MEND_ERROR_DOUBLE_FREE, "a failure");

@@ -49,6 +49,20 @@ ROOM_TEST(pool_room, knows_what_the_limit_and_the_device_have)
     EXPECT_U64_EQ(7 * MEND_MIB, expect_exact(w, w->streams[0]));
 }
 
+/* One stream alone needs no stamps until somebody asks without a stream: for that what it freed is
+ * not idle while its work runs. */
+ROOM_TEST(pool_room, for_no_stream_is_what_is_idle)
+{
+    void *block = kit_alloc(w, 16 * MEND_MIB, w->streams[0]);
+    kit_launch(w, w->streams[0], MEND_SIM_WORK_TOUCH, block, 16 * MEND_MIB, 0, 1000000);
+    kit_free(w, block, w->streams[0]);
+    EXPECT_U64_EQ(16 * MEND_MIB, room_for(w, w->streams[0]).now_bytes);
+    const mend_room room = room_for(w, MEND_NO_STREAM);
+    EXPECT_U64_EQ(0, room.now_bytes);
+    EXPECT_U64_EQ(16 * MEND_MIB, room.after_waiting_bytes);
+    EXPECT_U64_EQ(16 * MEND_MIB, room_for(w, w->streams[0]).now_bytes);
+}
+
 /* The engine trial's case: 256 MiB by the formula, 156 really. */
 ROOM_TEST(pool_room, does_not_count_what_graphs_hold)
 {

@@ -383,6 +383,28 @@ FAMILY_TEST(pool_peer_pools, all_that_one_chunk_lacks_is_asked_for, open_family(
     expect_reserved(r, (uint64_t[MOST]){5, 3}, 1);
 }
 
+/* None of them knows the capture that the wait of the first one harms: the second waits for
+ * nothing, as it might harm another. */
+FAMILY_TEST(pool_peer_pools, what_a_capture_refused_one_is_not_tried_by_another, open_family(r, 2))
+{
+    mend_sim_graph *graph = NULL;
+    void *block = NULL;
+    w->violations_meant = 1;
+    kit_fail(w, "context_record", 0, UINT64_MAX, MEND_DRIVER_NOT_SUPPORTED);
+    for (int i = 0; i < 2; i++) {
+        void *freed = kit_alloc_from(r->pools[i], 4 * MEND_MIB, S(0));
+        kit_use(w, S(0), freed, 4 * MEND_MIB, 1000);
+        EXPECT_OK(mend_free(r->pools[i], freed, MEND_NO_STREAM));
+    }
+    EXPECT_OK(mend_sim_begin_capture(w->sim, S(1), MEND_SIM_CAPTURE_RELAXED));
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(w->pool, 4 * MEND_MIB, S(2), &block));
+    EXPECT_LEDGER(w, violations, 1);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(w->sim, S(1), &graph));
+    EXPECT_OK(mend_alloc(w->pool, 4 * MEND_MIB, S(2), &block));
+    EXPECT_OK(mend_free(w->pool, block, S(2)));
+    mend_sim_clear_faults(w->sim);
+}
+
 /* The asked pool does not know the stream: the asking one does, or a third. */
 FAMILY_EACH(pool_peer_pools, a_capture_that_one_of_them_knows_stays_whole, i, 2, 3)
 {
