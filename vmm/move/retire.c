@@ -65,14 +65,12 @@ mend_retired *mend_retire_next(const mend_retired *retired)
     return next != NULL && next->kind == MEND_OWED_MAPPING ? RETIRED_OF(next) : NULL;
 }
 
-/* It was memory of the host; or the device may have more for the pool, if no other process holds
- * it. */
+/* It is unmapped. */
 static void forget(mend_heap *heap, mend_retired *unmapped)
 {
     if (unmapped->is_foreign) {
         assert(heap->retire.foreign_bytes >= unmapped->size_bytes);
         heap->retire.foreign_bytes -= unmapped->size_bytes;
-        mend_attainable_forget(heap);
     } else if (unmapped->handle == 0) {
         assert(heap->retire.host_bytes >= unmapped->size_bytes);
         heap->retire.host_bytes -= unmapped->size_bytes;
