@@ -151,9 +151,9 @@ mend_result mend_current_device(int *device)
     if (status == MEND_DRIVER_INVALID_CONTEXT) {
         found = 0; /* as CUDA's runtime does, which would make the first device current */
     } else if (status != MEND_DRIVER_OK) {
-        return mend_fail_driver(MEND_ERROR_DRIVER, mend_driver_call_name(MEND_CALL_context_device),
-                                status, config.driver->status_name(config.driver, status),
-                                "the driver does not say which device is current");
+        return mend_publish(mend_refused(config.driver, MEND_ERROR_DRIVER, MEND_CALL_context_device,
+                                         status,
+                                         "the driver does not say which device is current"));
     }
     MEND_TRY(mend_devices_check(found, false));
     *device = found;

@@ -407,6 +407,14 @@ struct mend_driver {
     const char *(*status_name)(const mend_driver *, mend_status status);
 };
 
+/* A call, and what the driver answered. */
+typedef struct mend_answer {
+    mend_driver_call call;
+    mend_status status;
+} mend_answer;
+
+#define MEND_ANSWER(member, status) ((mend_answer){MEND_CALL_##member, (status)})
+
 /* Ends the function with the status of a call that failed. */
 #define MEND_TRY_CALL(call)                                                                        \
     do {                                                                                           \

@@ -102,30 +102,23 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
 /* A refused call is tried once more, because there is no later time to try. */
 enum { TRIES = 2 };
 
-/* The first driver call that was refused. */
-typedef struct refusal {
-    mend_driver_call call;
-    mend_status status;
-} refusal;
-
-static void note(refusal *first, mend_driver_call call, mend_status status)
+/* *first is the first refusal. */
+static void note(mend_answer *first, mend_answer answer)
 {
-    if (first->status == MEND_DRIVER_OK && status != MEND_DRIVER_OK) {
-        *first = (refusal){call, status};
-    }
+    *first = first->status == MEND_DRIVER_OK ? answer : *first;
 }
 
-static void unmap(mend_heap *heap, uint64_t address, uint64_t size_bytes, refusal *first)
+static void unmap(mend_heap *heap, uint64_t address, uint64_t size_bytes, mend_answer *first)
 {
     assert(size_bytes > 0);
     mend_status status = MEND_DRIVER_UNKNOWN;
     for (int tries = 0; tries < TRIES && status != MEND_DRIVER_OK; tries++) {
         status = heap->driver->unmap(heap->driver, address, size_bytes);
     }
-    note(first, MEND_CALL_unmap, status);
+    note(first, MEND_ANSWER(unmap, status));
 }
 
-static void unmap_zeros(mend_heap *heap, const mend_range *range, refusal *first)
+static void unmap_zeros(mend_heap *heap, const mend_range *range, mend_answer *first)
 {
     const size_t pages = (size_t)(range->size_bytes / range->page_bytes);
     size_t count = 0;
@@ -136,7 +129,7 @@ static void unmap_zeros(mend_heap *heap, const mend_range *range, refusal *first
     }
 }
 
-static void unmap_everything(mend_heap *heap, refusal *first)
+static void unmap_everything(mend_heap *heap, mend_answer *first)
 {
     for (const mend_chunk *chunk = mend_chunk_from(&heap->chunks, 0); chunk != NULL;) {
         const uint64_t address = mend_chunk_mapping_address(chunk);
@@ -164,16 +157,16 @@ static void unmap_everything(mend_heap *heap, refusal *first)
     }
 }
 
-static void release(mend_heap *heap, mend_chunk_handle handle, refusal *first)
+static void release(mend_heap *heap, mend_chunk_handle handle, mend_answer *first)
 {
     mend_status status = MEND_DRIVER_UNKNOWN;
     for (int tries = 0; tries < TRIES && status != MEND_DRIVER_OK; tries++) {
         status = heap->driver->release(heap->driver, handle);
     }
-    note(first, MEND_CALL_release, status);
+    note(first, MEND_ANSWER(release, status));
 }
 
-static void release_everything(mend_heap *heap, refusal *first)
+static void release_everything(mend_heap *heap, mend_answer *first)
 {
     MEND_TREE_EACH(const mend_chunk, chunk, memory.by_number, &heap->chunks.all) {
         release(heap, chunk->memory.handle, first);
@@ -195,7 +188,7 @@ static void release_everything(mend_heap *heap, refusal *first)
 /* Waits for all queued work; waited->status tells whether it succeeded. MEND_ERROR_CAPTURING if a
  * capture forbids the wait. If the driver does not say whether there is a capture, it does not
  * wait, because that might invalidate one. */
-static mend_result wait_for_work(mend_heap *heap, refusal *waited)
+static mend_result wait_for_work(mend_heap *heap, mend_answer *waited)
 {
     bool is_captured = false;
     mend_result asked = MEND_ERROR_DRIVER;
@@ -204,10 +197,10 @@ static mend_result wait_for_work(mend_heap *heap, refusal *waited)
     }
     bool is_known = asked != MEND_ERROR_DRIVER;
     if (!is_known) {
-        *waited = (refusal){MEND_CALL_stream_get_info, mend_process_failure()->driver_status};
+        *waited = MEND_ANSWER(stream_get_info, mend_process_failure()->driver_status);
         return MEND_OK;
     }
-    *waited = (refusal){MEND_CALL_context_synchronize, MEND_DRIVER_UNKNOWN};
+    *waited = MEND_ANSWER(context_synchronize, MEND_DRIVER_UNKNOWN);
     for (int tries = 0; tries < TRIES && waited->status != MEND_DRIVER_OK && !is_captured;
          tries++) {
         uint64_t waits = 0;
@@ -222,9 +215,9 @@ static mend_result wait_for_work(mend_heap *heap, refusal *waited)
 
 /* Gives memory back only if no work may still use it, or if the context is lost; memory of the host
  * only with a context: else it stays with the driver. */
-static void give_back(mend_heap *heap, bool is_idle, bool has_context, refusal *first)
+static void give_back(mend_heap *heap, bool is_idle, bool has_context, mend_answer *first)
 {
-    refusal mappings_left = {.status = MEND_DRIVER_OK};
+    mend_answer mappings_left = {.status = MEND_DRIVER_OK};
     assert(heap->zones[MEND_ZONE_SMALL].cache.count == 0);
     assert(heap->zones[MEND_ZONE_LARGE].cache.count == 0);
     mend_exports_clear(heap);
@@ -234,15 +227,15 @@ static void give_back(mend_heap *heap, bool is_idle, bool has_context, refusal *
     mend_keep_clear(heap, has_context);
     if (is_idle) {
         unmap_everything(heap, &mappings_left);
-        note(first, mappings_left.call, mappings_left.status);
+        note(first, mappings_left);
         release_everything(heap, first);
     }
-    mend_driver_call call = MEND_CALL_event_destroy;
-    mend_status status = mend_streams_clear(&heap->streams, &call);
-    note(first, call, status);
+    mend_answer cleared;
+    cleared.status = mend_streams_clear(&heap->streams, &cleared.call);
+    note(first, cleared);
     if (is_idle && mappings_left.status == MEND_DRIVER_OK) {
-        note(first, MEND_CALL_address_free, mend_space_clear(&heap->space));
-        note(first, MEND_CALL_address_free, mend_space_clear(&heap->ranges.space));
+        note(first, MEND_ANSWER(address_free, mend_space_clear(&heap->space)));
+        note(first, MEND_ANSWER(address_free, mend_space_clear(&heap->ranges.space)));
     } else {
         mend_space_abandon(&heap->space);
         mend_space_abandon(&heap->ranges.space);
@@ -275,22 +268,19 @@ static bool has_mappings(const mend_heap *heap)
 }
 
 /* Waits, then gives everything back. MEND_ERROR_CAPTURING: nothing changed. */
-static mend_result end(mend_heap *heap, refusal *first)
+static mend_result end(mend_heap *heap, mend_answer *first)
 {
     mend_driver_scope scope;
     bool is_open = false;
     for (int tries = 0; tries < TRIES && !is_open; tries++) {
         is_open = mend_driver_scope_open(heap, &scope) == MEND_OK;
     }
-    refusal waited = {.status = MEND_DRIVER_OK};
-    if (!is_open) {
-        waited = (refusal){scope.call, scope.status};
-    }
+    mend_answer waited = scope.answer;
     if (is_open && has_mappings(heap) && wait_for_work(heap, &waited) != MEND_OK) {
         mend_driver_scope_close(heap, &scope);
         return MEND_ERROR_CAPTURING;
     }
-    note(first, waited.call, waited.status);
+    note(first, waited);
     const bool is_idle = waited.status == MEND_DRIVER_OK || mend_status_is_fatal(waited.status);
     give_back(heap, is_idle, is_open, first);
     if (is_open) {
@@ -302,7 +292,7 @@ static mend_result end(mend_heap *heap, refusal *first)
 mend_result mend_heap_destroy(mend_heap *heap)
 {
     assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
-    refusal first = {.status = MEND_DRIVER_OK};
+    mend_answer first = {.status = MEND_DRIVER_OK};
     const mend_driver *driver = heap->driver;
     mend_heap_lock_all(heap);
     mend_result result = end(heap, &first);
@@ -314,7 +304,6 @@ mend_result mend_heap_destroy(mend_heap *heap)
     if (first.status == MEND_DRIVER_OK || first.status == MEND_DRIVER_DEINITIALIZED) {
         return MEND_OK; /* a driver that has shut down holds nothing of the heap */
     }
-    return mend_driver_failure(MEND_ERROR_DRIVER, mend_driver_call_name(first.call), first.status,
-                               driver->status_name(driver, first.status),
-                               "the driver refused to take back what the pool held");
+    return mend_refused(driver, MEND_ERROR_DRIVER, first.call, first.status,
+                        "the driver refused to take back what the pool held");
 }

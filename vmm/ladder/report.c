@@ -523,10 +523,8 @@ static mend_result pages_are_held(const mend_heap *heap, const mend_range *range
     const mend_status refused = heap->retire.refused;
     const unsigned long long address = range->address;
     return refused != MEND_DRIVER_OK
-               ? mend_driver_failure(MEND_ERROR_OUT_OF_ADDRESSES,
-                                     mend_driver_call_name(MEND_CALL_unmap), refused,
-                                     heap->driver->status_name(heap->driver, refused),
-                                     "pages of the range 0x%llx could not be unmapped", address)
+               ? mend_refused(heap->driver, MEND_ERROR_OUT_OF_ADDRESSES, MEND_CALL_unmap, refused,
+                              "pages of the range 0x%llx could not be unmapped", address)
                : mend_failure(MEND_ERROR_OUT_OF_ADDRESSES,
                               "pages of the range 0x%llx are still mapped for earlier work, and "
                               "a capture in progress keeps them so",
@@ -538,9 +536,7 @@ mend_result mend_report_out_of_addresses(const mend_heap *heap, const mend_reque
     mend_status status = heap->shortage.no_addresses;
     return heap->shortage.held != NULL
                ? pages_are_held(heap, heap->shortage.held)
-               : mend_driver_failure(MEND_ERROR_OUT_OF_ADDRESSES,
-                                     mend_driver_call_name(MEND_CALL_reserve), status,
-                                     heap->driver->status_name(heap->driver, status),
-                                     "no range of addresses is left for %llu bytes",
-                                     (unsigned long long)request->size_bytes);
+               : mend_refused(heap->driver, MEND_ERROR_OUT_OF_ADDRESSES, MEND_CALL_reserve, status,
+                              "no range of addresses is left for %llu bytes",
+                              (unsigned long long)request->size_bytes);
 }

@@ -55,8 +55,8 @@ static uint64_t stretch_from(const mend_chunk **chunk)
 static mend_result allow(mend_heap *heap, uint64_t address, uint64_t size_bytes, int device)
 {
     return mend_driver_result(
-        heap, MEND_CALL_set_access,
-        mend_step_allow_to(heap, address, size_bytes, &device, 1, MEND_ACCESS_READ_WRITE));
+        heap, MEND_ANSWER(set_access, mend_step_allow_to(heap, address, size_bytes, &device, 1,
+                                                         MEND_ACCESS_READ_WRITE)));
 }
 
 /* The caller holds `grow`, so nothing is mapped or unmapped meanwhile. */
@@ -75,7 +75,7 @@ static mend_result allow_all(mend_heap *heap, int device)
         result = allow(heap, import->mapped_at, import->all_bytes, device);
     }
     return result == MEND_OK
-               ? mend_driver_result(heap, MEND_CALL_set_access, mend_zeros_allow(heap, device))
+               ? mend_driver_result(heap, MEND_ANSWER(set_access, mend_zeros_allow(heap, device)))
                : result;
 }
 

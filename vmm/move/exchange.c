@@ -29,10 +29,10 @@ typedef struct exchange {
 } exchange;
 
 /* Counts a driver call, and notes its failure. */
-static mend_result done(const exchange *x, mend_driver_call call, mend_status status)
+static mend_result done(const exchange *x, mend_answer answer)
 {
     x->report->driver_calls++;
-    return mend_driver_result(x->heap, call, status);
+    return mend_driver_result(x->heap, answer);
 }
 
 /* Nodes of the layout are promised, because other threads take nodes during driver calls. Each part
@@ -92,7 +92,7 @@ static mend_result map_scratch(exchange *x)
     if (status != MEND_DRIVER_OK) { /* a lack of addresses counts as a lack of memory */
         return status == MEND_DRIVER_OUT_OF_MEMORY
                    ? MEND_ERROR_OUT_OF_MEMORY
-                   : mend_driver_result(x->heap, MEND_CALL_reserve, status);
+                   : mend_driver_result(x->heap, MEND_ANSWER(reserve, status));
     }
     uint64_t address = x->scratch;
     for (size_t i = 0; i < x->count && status == MEND_DRIVER_OK; i++) {
@@ -102,8 +102,8 @@ static mend_result map_scratch(exchange *x)
         address += x->parts[i].size_bytes;
     }
     return status == MEND_DRIVER_OK
-               ? done(x, MEND_CALL_set_access, mend_step_allow(heap, x->scratch, bytes))
-               : mend_driver_result(x->heap, MEND_CALL_map, status);
+               ? done(x, MEND_ANSWER(set_access, mend_step_allow(heap, x->scratch, bytes)))
+               : mend_driver_result(x->heap, MEND_ANSWER(map, status));
 }
 
 /* Copies from the first live byte of a part to its last one. */
@@ -123,8 +123,8 @@ static mend_result copy_part(exchange *x, const mend_cluster *part, uint64_t tar
         return MEND_OK; /* other threads have freed the blocks meanwhile, or there were none */
     }
     x->report->copied_bytes += to - from;
-    return done(x, MEND_CALL_copy,
-                driver->copy(driver, target + (from - part->address), from, to - from, NULL));
+    return done(x, MEND_ANSWER(copy, driver->copy(driver, target + (from - part->address), from,
+                                                  to - from, NULL)));
 }
 
 static mend_result copy(exchange *x)
@@ -138,7 +138,7 @@ static mend_result copy(exchange *x)
     }
     return result != MEND_OK || x->report->copied_bytes == 0
                ? result
-               : done(x, MEND_CALL_context_synchronize, driver->context_synchronize(driver));
+               : done(x, MEND_ANSWER(context_synchronize, driver->context_synchronize(driver)));
 }
 
 /* Unmaps the scratch mappings. If the driver refuses, or if copies may still use them, they retire.
@@ -236,25 +236,23 @@ static mend_result finish(exchange *x)
     mend_heap *heap = x->heap;
     size_t first = 0;
     size_t mapped;
-    mend_driver_call call;
     mend_result result = MEND_OK;
     mend_chunk_set_missing(&heap->chunks, x->chunk, MEND_MISSING_MAPPING);
-    mend_status status =
-        mend_step_map_parts(heap, x->parts, x->count, &mapped, &call, &x->report->driver_calls);
-    if (status == MEND_DRIVER_OK) {
+    const mend_answer answer =
+        mend_step_map_parts(heap, x->parts, x->count, &mapped, &x->report->driver_calls);
+    if (answer.status == MEND_DRIVER_OK) {
         install(x, 0, mapped, true);
     } else if (mend_step_unmap_parts(heap, x->parts, mapped, &first, &x->report->driver_calls) ==
                MEND_DRIVER_OK) {
-        mend_driver_call second = MEND_CALL_map;
-        const mend_status back =
-            mend_remap_chunk(heap, x->chunk, mend_heap_span_at(heap, x->chunk->address), &second);
+        const mend_answer back =
+            mend_remap_chunk(heap, x->chunk, mend_heap_span_at(heap, x->chunk->address));
         drop_parts(x);
         mend_step_note_peaks(heap);
-        result = back == MEND_DRIVER_OK ? mend_driver_result(heap, call, status)
-                                        : mend_remap_failed(heap, second, back);
+        result = back.status == MEND_DRIVER_OK ? mend_driver_refused(heap, answer)
+                                               : mend_remap_failed(heap, back);
     } else {
         install(x, first, mapped, false);
-        result = mend_remap_failed(heap, call, status);
+        result = mend_remap_failed(heap, answer);
     }
     if (!x->order->keeps_memory) {
         mend_attainable_forget(heap);
@@ -271,8 +269,8 @@ static mend_result perform(exchange *x)
     result = result == MEND_OK ? copy(x) : result;
     leave_scratch(x, result == MEND_OK);
     if (result == MEND_OK) {
-        result = done(x, MEND_CALL_unmap,
-                      driver->unmap(driver, x->chunk->address, x->chunk->size_bytes));
+        result = done(
+            x, MEND_ANSWER(unmap, driver->unmap(driver, x->chunk->address, x->chunk->size_bytes)));
     }
     if (result != MEND_OK) {
         undo(x);

@@ -76,40 +76,36 @@ void mend_remap_end_claims(mend_heap *heap, mend_span *first, uint64_t end)
     }
 }
 
-mend_status mend_remap_chunk(mend_heap *heap, mend_chunk *chunk, mend_span *first,
-                             mend_driver_call *refused)
+mend_answer mend_remap_chunk(mend_heap *heap, mend_chunk *chunk, mend_span *first)
 {
     mend_chunks *chunks = &heap->chunks;
-    mend_status status = MEND_DRIVER_OK;
+    mend_answer answer = MEND_ANSWER(map, MEND_DRIVER_OK);
     assert(chunk->address != 0);
     assert(chunk->is_frozen);
     assert(chunk->missing != MEND_MISSING_NOTHING);
     if (chunk->missing == MEND_MISSING_MAPPING) {
-        *refused = MEND_CALL_map;
-        status = mend_step_map(heap, chunk->address, chunk);
-        if (status == MEND_DRIVER_OK) {
+        answer.status = mend_step_map(heap, chunk->address, chunk);
+        if (answer.status == MEND_DRIVER_OK) {
             mend_chunk_set_missing(chunks, chunk, MEND_MISSING_ACCESS);
         }
     }
-    if (status == MEND_DRIVER_OK) {
-        *refused = MEND_CALL_set_access;
-        status = mend_step_allow(heap, chunk->address, chunk->size_bytes);
+    if (answer.status == MEND_DRIVER_OK) {
+        answer = MEND_ANSWER(set_access, mend_step_allow(heap, chunk->address, chunk->size_bytes));
     }
-    if (status == MEND_DRIVER_OK) {
+    if (answer.status == MEND_DRIVER_OK) {
         mend_chunk_set_missing(chunks, chunk, MEND_MISSING_NOTHING);
     }
-    if (status == MEND_DRIVER_OK && !chunk->on_host) {
+    if (answer.status == MEND_DRIVER_OK && !chunk->on_host) {
         mend_chunk_thaw(chunks, chunk);
         mend_remap_end_claims(heap, first, chunk->address + chunk->size_bytes);
     }
-    return status;
+    return answer;
 }
 
-mend_result mend_remap_failed(mend_heap *heap, mend_driver_call call, mend_status status)
+mend_result mend_remap_failed(mend_heap *heap, mend_answer answer)
 {
-    mend_result result = mend_driver_refused(heap, call, status);
-    return mend_refused(heap->driver, result == MEND_ERROR_DEVICE_LOST ? result : MEND_ERROR_DRIVER,
-                        call, status,
+    (void)mend_driver_did(heap, answer.status);
+    return mend_refused(heap->driver, mend_status_result(answer.status), answer.call, answer.status,
                         "%u chunks of live blocks could not be mapped at their addresses: "
                         "nothing is lost, and later calls try again",
                         heap->chunks.missing_count);

@@ -214,12 +214,11 @@ static mend_result choose_address(transaction *t, const mend_request *request)
         heap->shortage.no_addresses = status;
         return MEND_ERROR_OUT_OF_MEMORY;
     }
-    return mend_driver_result(heap, MEND_CALL_reserve, status);
+    return mend_driver_result(heap, MEND_ANSWER(reserve, status));
 }
 
 static mend_result map_chunks(transaction *t)
 {
-    mend_driver_call call;
     uint64_t calls = 0;
     uint64_t address = t->address;
     assert(address != 0);
@@ -228,9 +227,8 @@ static mend_result map_chunks(transaction *t)
         address += t->parts[i].size_bytes;
     }
     assert(address == t->address + t->total_bytes);
-    mend_status status =
-        mend_step_map_parts(t->heap, t->parts, t->count, &t->mapped, &call, &calls);
-    return mend_driver_result(t->heap, call, status);
+    return mend_driver_result(t->heap,
+                              mend_step_map_parts(t->heap, t->parts, t->count, &t->mapped, &calls));
 }
 
 /* Undoes every step. What the driver does not take back stays usable: a chunk as free memory, a

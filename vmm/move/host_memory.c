@@ -225,7 +225,7 @@ mend_result mend_keep_take_host(mend_heap *heap, uint64_t size_bytes, void **poi
     mend_status status = heap->driver->host_alloc(heap->driver, size_bytes, pointer);
     bool is_unsupported = status == MEND_DRIVER_NOT_SUPPORTED;
     if (status != MEND_DRIVER_OUT_OF_MEMORY && !is_unsupported) {
-        return mend_driver_result(heap, MEND_CALL_host_alloc, status);
+        return mend_driver_result(heap, MEND_ANSWER(host_alloc, status));
     }
     (void)mend_driver_did(heap, status);
     return mend_refused(

@@ -101,7 +101,7 @@ static mend_result place(mend_heap *heap, mend_imported *import)
     if (status == MEND_DRIVER_OK) {
         return MEND_OK;
     }
-    mend_result result = mend_driver_refused(heap, MEND_CALL_reserve, status);
+    mend_result result = mend_driver_refused(heap, MEND_ANSWER(reserve, status));
     return status == MEND_DRIVER_OUT_OF_MEMORY
                ? mend_failure(MEND_ERROR_OUT_OF_ADDRESSES,
                               "no addresses are left for an import of %llu bytes",
@@ -118,14 +118,12 @@ static mend_result map_all(mend_heap *heap, const mend_imported *import, size_t 
         const mend_chunk foreign = {.memory.handle = chunk->handle,
                                     .size_bytes = chunk->size_bytes};
         mend_status status = mend_step_map(heap, address, &foreign);
-        if (status != MEND_DRIVER_OK) {
-            return mend_driver_refused(heap, MEND_CALL_map, status);
-        }
+        MEND_TRY(mend_driver_result(heap, MEND_ANSWER(map, status)));
         address += chunk->size_bytes;
     }
     assert(address == import->mapped_at + import->all_bytes);
     mend_status status = mend_step_allow(heap, import->mapped_at, import->all_bytes);
-    return mend_driver_result(heap, MEND_CALL_set_access, status);
+    return mend_driver_result(heap, MEND_ANSWER(set_access, status));
 }
 
 static void retire_first(mend_heap *heap, const mend_imported *import, size_t count,

@@ -178,14 +178,14 @@ static mend_result begin(keeper *k, bool has_files, const char *directory)
     }
     mend_status status = k->heap->driver->stream_create(k->heap->driver, &k->stream);
     k->has_stream = status == MEND_DRIVER_OK;
-    return mend_driver_result(k->heap, MEND_CALL_stream_create, status);
+    return mend_driver_result(k->heap, MEND_ANSWER(stream_create, status));
 }
 
 static mend_result synchronize(keeper *k)
 {
     const mend_driver *driver = k->heap->driver;
-    return mend_driver_result(k->heap, MEND_CALL_stream_synchronize,
-                              driver->stream_synchronize(driver, k->stream));
+    return mend_driver_result(
+        k->heap, MEND_ANSWER(stream_synchronize, driver->stream_synchronize(driver, k->stream)));
 }
 
 static void end(keeper *k)
@@ -204,8 +204,8 @@ static void end(keeper *k)
 static mend_result copy(keeper *k, uint64_t to, uint64_t from, uint64_t size_bytes)
 {
     const mend_driver *driver = k->heap->driver;
-    return mend_driver_result(k->heap, MEND_CALL_copy,
-                              driver->copy(driver, to, from, size_bytes, k->stream));
+    return mend_driver_result(
+        k->heap, MEND_ANSWER(copy, driver->copy(driver, to, from, size_bytes, k->stream)));
 }
 
 static uint64_t address_of(const void *pointer)

@@ -97,11 +97,10 @@ void mend_thaw_chunk(mend_heap *heap, mend_chunk *chunk);
 /* Asks the driver for what a frozen chunk lacks, and unfreezes the chunk if it lacks nothing any
  * more and is not on the host. `first` is the first span that overlaps the chunk; runs for its
  * spans were promised. */
-mend_status mend_remap_chunk(mend_heap *heap, mend_chunk *chunk, mend_span *first,
-                             mend_driver_call *refused);
+mend_answer mend_remap_chunk(mend_heap *heap, mend_chunk *chunk, mend_span *first);
 
 /* The result if a restore was refused. MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
-mend_result mend_remap_failed(mend_heap *heap, mend_driver_call call, mend_status status);
+mend_result mend_remap_failed(mend_heap *heap, mend_answer answer);
 
 /* Ends the claims of spans from `first` up to `end`, unless a chunk below is still frozen. */
 void mend_remap_end_claims(mend_heap *heap, mend_span *first, uint64_t end);
@@ -191,8 +190,7 @@ mend_result mend_imports_close(mend_heap *heap, mend_imported *import, mend_stam
 /* While it is open, the pool's context is current, and captures of other libraries in this thread
  * do not forbid the calls. */
 typedef struct mend_driver_scope {
-    mend_driver_call call; /* the last call made to open it */
-    mend_status status;
+    mend_answer answer; /* to the last call made to open it */
     mend_capture_mode mode;
 } mend_driver_scope;
 
@@ -204,10 +202,10 @@ void mend_driver_scope_close(mend_heap *heap, mend_driver_scope *scope);
 mend_result mend_enter(mend_heap *heap, mend_driver_scope *scope);
 
 /* Notes a failed driver call, and returns its result. */
-mend_result mend_driver_refused(mend_heap *heap, mend_driver_call call, mend_status status);
+mend_result mend_driver_refused(mend_heap *heap, mend_answer answer);
 
 /* The same of any call: MEND_OK if it did not fail. */
-mend_result mend_driver_result(mend_heap *heap, mend_driver_call call, mend_status status);
+mend_result mend_driver_result(mend_heap *heap, mend_answer answer);
 
 /* Whether the driver did it. If not, that is counted; the caller works around it. */
 bool mend_driver_did(mend_heap *heap, mend_status status);
@@ -374,9 +372,10 @@ mend_status mend_step_allow_to(mend_heap *heap, uint64_t address, uint64_t size_
                                const int *devices, int device_count, mend_access access);
 
 /* Both for parts, by address, with one call of access for neighbours; *mapped counts those that are
- * mapped, *call is the last one, and *calls counts them all. What lacks access alone is mapped. */
-mend_status mend_step_map_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
-                                size_t *mapped, mend_driver_call *call, uint64_t *calls);
+ * mapped, and *calls counts the calls; returns the last one's answer. What lacks access alone is
+ * mapped. */
+mend_answer mend_step_map_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
+                                size_t *mapped, uint64_t *calls);
 
 /* Unmaps those from *first on, neighbours by one call; *first says then what is left. */
 mend_status mend_step_unmap_parts(mend_heap *heap, const mend_cluster parts[], size_t count,

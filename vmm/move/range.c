@@ -51,7 +51,7 @@ static mend_result place(mend_heap *heap, mend_range *range)
         }
     }
     if (status == MEND_DRIVER_OUT_OF_MEMORY) {
-        mend_driver_refused(heap, MEND_CALL_reserve, status); /* counts it */
+        (void)mend_driver_did(heap, status);
         return mend_refused(heap->driver, MEND_ERROR_OUT_OF_ADDRESSES, MEND_CALL_reserve, status,
                             "no addresses are left for a range of %llu bytes; the pool's "
                             "blocks lie in %llu: create ranges before blocks, or set a "
@@ -59,7 +59,7 @@ static mend_result place(mend_heap *heap, mend_range *range)
                             (unsigned long long)range->size_bytes,
                             (unsigned long long)heap->space.address_bytes);
     }
-    return mend_driver_result(heap, MEND_CALL_reserve, status);
+    return mend_driver_result(heap, MEND_ANSWER(reserve, status));
 }
 
 mend_result mend_ranges_create(mend_heap *heap, uint64_t size_bytes, uint64_t page_bytes,

@@ -8,10 +8,11 @@
 #include "move/move.h"
 
 /* Calls that make memory usable may find that there is none; NOT_READY means the same. */
-static bool is_lack_of_memory(mend_driver_call call, mend_status status)
+static bool is_lack_of_memory(mend_answer a)
 {
-    return (call == MEND_CALL_create || call == MEND_CALL_map || call == MEND_CALL_set_access) &&
-           (status == MEND_DRIVER_OUT_OF_MEMORY || status == MEND_DRIVER_NOT_READY);
+    return (a.call == MEND_CALL_create || a.call == MEND_CALL_map ||
+            a.call == MEND_CALL_set_access) &&
+           (a.status == MEND_DRIVER_OUT_OF_MEMORY || a.status == MEND_DRIVER_NOT_READY);
 }
 
 bool mend_driver_did(mend_heap *heap, mend_status status)
@@ -20,22 +21,18 @@ bool mend_driver_did(mend_heap *heap, mend_status status)
     return status == MEND_DRIVER_OK;
 }
 
-mend_result mend_driver_refused(mend_heap *heap, mend_driver_call call, mend_status status)
+mend_result mend_driver_refused(mend_heap *heap, mend_answer answer)
 {
-    mend_result result = MEND_ERROR_DRIVER;
-    (void)mend_driver_did(heap, status);
-    if (mend_status_is_fatal(status)) {
-        result = MEND_ERROR_DEVICE_LOST;
-    } else if (is_lack_of_memory(call, status)) {
-        result = MEND_ERROR_OUT_OF_MEMORY;
-    }
-    return mend_refused(heap->driver, result, call, status, "%s failed",
-                        mend_driver_call_name(call));
+    (void)mend_driver_did(heap, answer.status);
+    return mend_refused(
+        heap->driver,
+        is_lack_of_memory(answer) ? MEND_ERROR_OUT_OF_MEMORY : mend_status_result(answer.status),
+        answer.call, answer.status, "%s failed", mend_driver_call_name(answer.call));
 }
 
-mend_result mend_driver_result(mend_heap *heap, mend_driver_call call, mend_status status)
+mend_result mend_driver_result(mend_heap *heap, mend_answer answer)
 {
-    return status == MEND_DRIVER_OK ? MEND_OK : mend_driver_refused(heap, call, status);
+    return answer.status == MEND_DRIVER_OK ? MEND_OK : mend_driver_refused(heap, answer);
 }
 
 void mend_driver_work_around(mend_heap *heap, mend_result result)
@@ -47,19 +44,17 @@ void mend_driver_work_around(mend_heap *heap, mend_result result)
 mend_result mend_driver_scope_open(mend_heap *heap, mend_driver_scope *scope)
 {
     const mend_driver *driver = heap->driver;
-    scope->call = MEND_CALL_context_push;
-    scope->status = driver->context_push(driver, heap->device.context);
-    if (scope->status != MEND_DRIVER_OK) {
-        return mend_driver_refused(heap, MEND_CALL_context_push, scope->status);
-    }
-    scope->mode = MEND_CAPTURE_MODE_RELAXED;
-    scope->call = MEND_CALL_exchange_capture_mode;
-    scope->status = driver->exchange_capture_mode(driver, &scope->mode);
-    if (scope->status != MEND_DRIVER_OK) {
+    scope->answer = MEND_ANSWER(context_push, driver->context_push(driver, heap->device.context));
+    if (scope->answer.status == MEND_DRIVER_OK) {
+        scope->mode = MEND_CAPTURE_MODE_RELAXED;
+        scope->answer =
+            MEND_ANSWER(exchange_capture_mode, driver->exchange_capture_mode(driver, &scope->mode));
+        if (scope->answer.status == MEND_DRIVER_OK) {
+            return MEND_OK;
+        }
         driver->context_pop(driver);
-        return mend_driver_refused(heap, MEND_CALL_exchange_capture_mode, scope->status);
     }
-    return MEND_OK;
+    return mend_driver_refused(heap, scope->answer);
 }
 
 void mend_driver_scope_close(mend_heap *heap, mend_driver_scope *scope)

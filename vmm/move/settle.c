@@ -23,10 +23,9 @@ static mend_result restore(mend_heap *heap, mend_chunk *chunk)
     if (!mend_slab_promise(&heap->nodes.runs, runs)) {
         return mend_no_host_memory("a mapping");
     }
-    mend_driver_call refused;
-    mend_status status = mend_remap_chunk(heap, chunk, first, &refused);
+    const mend_answer answer = mend_remap_chunk(heap, chunk, first);
     mend_slab_end_promise(&heap->nodes.runs, runs);
-    return status == MEND_DRIVER_OK ? MEND_OK : mend_remap_failed(heap, refused, status);
+    return answer.status == MEND_DRIVER_OK ? MEND_OK : mend_remap_failed(heap, answer);
 }
 
 /* ---- chunks that have lost their last block -------------------------------------------------- */

@@ -67,11 +67,10 @@ static size_t end_of_stretch(const mend_cluster parts[], size_t first, size_t co
     return end;
 }
 
-mend_status mend_step_map_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
-                                size_t *mapped, mend_driver_call *call, uint64_t *calls)
+mend_answer mend_step_map_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
+                                size_t *mapped, uint64_t *calls)
 {
     mend_status status = MEND_DRIVER_OK;
-    *call = MEND_CALL_map;
     for (*mapped = 0; *mapped < count && status == MEND_DRIVER_OK;) {
         const mend_cluster *part = &parts[*mapped];
         if (part->chunk->missing != MEND_MISSING_ACCESS) {
@@ -80,7 +79,9 @@ mend_status mend_step_map_parts(mend_heap *heap, const mend_cluster parts[], siz
         }
         *mapped += status == MEND_DRIVER_OK;
     }
-    *call = status == MEND_DRIVER_OK ? MEND_CALL_set_access : *call;
+    if (status != MEND_DRIVER_OK) {
+        return MEND_ANSWER(map, status);
+    }
     for (size_t first = 0, end; first < count && status == MEND_DRIVER_OK; first = end) {
         uint64_t size_bytes;
         end = end_of_stretch(parts, first, count, &size_bytes);
@@ -88,7 +89,7 @@ mend_status mend_step_map_parts(mend_heap *heap, const mend_cluster parts[], siz
                                     heap->allowed.count, MEND_ACCESS_READ_WRITE);
         ++*calls;
     }
-    return status;
+    return MEND_ANSWER(set_access, status);
 }
 
 mend_status mend_step_unmap_parts(mend_heap *heap, const mend_cluster parts[], size_t count,
@@ -109,7 +110,7 @@ mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, mend_backing 
                              mend_chunk **chunk)
 {
     mend_status status = mend_chunk_create(&heap->chunks, size_bytes, backing, chunk);
-    mend_result result = mend_driver_result(heap, MEND_CALL_create, status);
+    mend_result result = mend_driver_result(heap, MEND_ANSWER(create, status));
     if (result == MEND_ERROR_OUT_OF_MEMORY && backing != MEND_BACKING_HOST &&
         (!heap->shortage.device_is_asked || !heap->budget.attainable.is_known)) {
         mend_attainable_learn(heap); /* once in a search, and when the answer is forgotten */

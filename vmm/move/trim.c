@@ -112,7 +112,7 @@ static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64
             if (status == MEND_DRIVER_OK) {
                 *released_bytes += size_bytes;
             } else {
-                result = mend_driver_refused(heap, MEND_CALL_release, status);
+                result = mend_driver_refused(heap, MEND_ANSWER(release, status));
             }
         } else if ((heap->retire.refused != MEND_DRIVER_OK || heap->retire.lacked_nodes) &&
                    mend_waits_settle(mend_heap_wait_env(heap), &left->waits)) {

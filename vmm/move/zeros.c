@@ -120,32 +120,30 @@ static mend_result fill(const zeros_call *c, mend_chunk_of_zeros *chunk, size_t 
 {
     mend_heap *heap = c->heap;
     const mend_driver *driver = heap->driver;
-    mend_driver_call call = MEND_CALL_map;
-    mend_status status = MEND_DRIVER_OK;
+    mend_answer answer = MEND_ANSWER(map, MEND_DRIVER_OK);
     if (!mend_space_reserve_nodes(&heap->ranges.space, 1)) { /* trims have used some */
         return mend_no_host_memory("pages of zeros");
     }
     if (!mend_zeros_are_mapped(c->range, page)) {
-        status = map_page(heap, c->range, page);
+        answer.status = map_page(heap, c->range, page);
     }
-    if (status == MEND_DRIVER_OK) {
-        call = MEND_CALL_set_access;
-        status = allow_pages(heap, c->range, page, 1, MEND_ACCESS_READ_WRITE);
+    if (answer.status == MEND_DRIVER_OK) {
+        answer =
+            MEND_ANSWER(set_access, allow_pages(heap, c->range, page, 1, MEND_ACCESS_READ_WRITE));
     }
-    if (status == MEND_DRIVER_OK) {
-        call = MEND_CALL_fill;
-        status = driver->fill(driver, mend_range_page_start(c->range, page), 0,
-                              c->range->page_bytes, NULL);
+    if (answer.status == MEND_DRIVER_OK) {
+        answer = MEND_ANSWER(fill, driver->fill(driver, mend_range_page_start(c->range, page), 0,
+                                                c->range->page_bytes, NULL));
     }
-    if (status == MEND_DRIVER_OK) {
-        call = MEND_CALL_context_synchronize;
-        status = driver->context_synchronize(driver);
-        if (status != MEND_DRIVER_OK) { /* the page is unmapped next, which the fill still uses */
+    if (answer.status == MEND_DRIVER_OK) {
+        answer = MEND_ANSWER(context_synchronize, driver->context_synchronize(driver));
+        if (answer.status !=
+            MEND_DRIVER_OK) { /* the page is unmapped next, which the fill still uses */
             (void)mend_step_end_copies(heap, NULL);
         }
     }
-    chunk->is_filled = status == MEND_DRIVER_OK;
-    return mend_driver_result(heap, call, status);
+    chunk->is_filled = answer.status == MEND_DRIVER_OK;
+    return mend_driver_result(heap, answer);
 }
 
 /* The chunk of zeros, filled. The wait for the context is for what is filled, and makes free memory
@@ -175,13 +173,9 @@ static mend_result make_readable(const zeros_call *c, size_t page, size_t end)
     for (size_t i = page; i < end && status == MEND_DRIVER_OK; i++) {
         status = mend_zeros_are_mapped(c->range, i) ? MEND_DRIVER_OK : map_page(heap, c->range, i);
     }
-    if (status != MEND_DRIVER_OK) {
-        return mend_driver_refused(heap, MEND_CALL_map, status);
-    }
+    MEND_TRY(mend_driver_result(heap, MEND_ANSWER(map, status)));
     status = allow_pages(heap, c->range, page, end - page, MEND_ACCESS_READ);
-    if (status != MEND_DRIVER_OK) {
-        return mend_driver_refused(heap, MEND_CALL_set_access, status);
-    }
+    MEND_TRY(mend_driver_result(heap, MEND_ANSWER(set_access, status)));
     for (size_t i = page; i < end; i++) {
         mend_zeros_set(heap, c->range, i, mend_zeros_of(c->range, i) | MEND_ZEROS_READABLE);
     }
@@ -262,7 +256,7 @@ mend_result mend_zeros_leave(mend_heap *heap, mend_range *range, uint64_t from, 
             return mend_no_host_memory("pages of zeros");
         }
         mend_status status = unmap_pages(heap, range, page, count);
-        result = mend_driver_result(heap, MEND_CALL_unmap, status);
+        result = mend_driver_result(heap, MEND_ANSWER(unmap, status));
     }
     return result;
 }

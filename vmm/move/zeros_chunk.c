@@ -58,10 +58,8 @@ mend_result mend_zeros_why_not_unmapped(mend_heap *heap)
     if (refused == MEND_DRIVER_OK) {
         return mend_process_failure()->result;
     }
-    const char *name = mend_driver_call_name(MEND_CALL_unmap);
-    return mend_driver_failure(
-        mend_status_is_fatal(refused) ? MEND_ERROR_DEVICE_LOST : MEND_ERROR_DRIVER, name, refused,
-        heap->driver->status_name(heap->driver, refused), "%s failed", name);
+    return mend_refused(heap->driver, mend_status_result(refused), MEND_CALL_unmap, refused,
+                        "%s failed", mend_driver_call_name(MEND_CALL_unmap));
 }
 
 /* Gives free memory back for a page, if that is enough. */
@@ -95,8 +93,8 @@ static mend_result create(mend_heap *heap, uint64_t size_bytes, mend_chunk_handl
         result = make_room(heap, size_bytes, false);
     }
     for (int i = 1; result == MEND_OK; i++) {
-        result = mend_driver_result(heap, MEND_CALL_create,
-                                    driver->create(driver, size_bytes, &properties, handle));
+        result = mend_driver_result(
+            heap, MEND_ANSWER(create, driver->create(driver, size_bytes, &properties, handle)));
         if (result != MEND_ERROR_OUT_OF_MEMORY || i == CREATIONS) {
             return result;
         }

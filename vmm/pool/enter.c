@@ -89,21 +89,20 @@ mend_result mend_pool_refuse(mend_pool *pool)
 }
 
 /* The per-thread handle means a stream of the current context, so the pool's context is pushed. */
-static mend_status ask_own(const mend_driver *driver, mend_context context, uint64_t *capture,
-                           mend_driver_call *call)
+static mend_answer ask_own(const mend_driver *driver, mend_context context, uint64_t *capture)
 {
-    *call = MEND_CALL_context_push;
-    MEND_TRY_CALL(driver->context_push(driver, context));
-    *call = MEND_CALL_stream_get_capture;
-    const mend_status status = driver->stream_get_capture(driver, MEND_STREAM_PER_THREAD, capture);
-    driver->context_pop(driver);
-    return status;
+    mend_answer answer = MEND_ANSWER(context_push, driver->context_push(driver, context));
+    if (answer.status == MEND_DRIVER_OK) {
+        answer = MEND_ANSWER(stream_get_capture,
+                             driver->stream_get_capture(driver, MEND_STREAM_PER_THREAD, capture));
+        driver->context_pop(driver);
+    }
+    return answer;
 }
 
-mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_driver_call call,
-                                   mend_status status)
+mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_answer answer)
 {
-    const mend_driver *driver = pool->driver;
+    const mend_status status = answer.status;
     assert(status != MEND_DRIVER_OK);
     mend_heap_lock(&pool->heap);
     (void)mend_driver_did(&pool->heap, status);
@@ -116,23 +115,21 @@ mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_dri
                          * lost */
     }
     MEND_TRY(result);
-    bool is_unknown = call == MEND_CALL_stream_get_capture && stream != MEND_STREAM_PER_THREAD &&
-                      mend_status_is_of_stream(status);
-    result = is_unknown ? MEND_ERROR_UNKNOWN_STREAM : MEND_ERROR_DRIVER;
-    return mend_fail_driver(
-        mend_status_is_fatal(status) ? MEND_ERROR_DEVICE_LOST : result, mend_driver_call_name(call),
-        status, driver->status_name(driver, status),
+    bool is_unknown = answer.call == MEND_CALL_stream_get_capture &&
+                      stream != MEND_STREAM_PER_THREAD && mend_status_is_of_stream(status);
+    return mend_publish(mend_refused(
+        pool->driver, is_unknown ? MEND_ERROR_UNKNOWN_STREAM : mend_status_result(status),
+        answer.call, status,
         "the driver cannot say whether the stream %p is captured: it may have been destroyed",
-        (void *)stream);
+        (void *)stream));
 }
 
 mend_result mend_pool_ask_own_capture(mend_pool *pool, uint64_t *capture)
 {
-    mend_driver_call call;
-    mend_status status = ask_own(pool->driver, pool->heap.device.context, capture, &call);
-    return status == MEND_DRIVER_OK
+    const mend_answer answer = ask_own(pool->driver, pool->heap.device.context, capture);
+    return answer.status == MEND_DRIVER_OK
                ? MEND_OK
-               : mend_pool_miss_capture(pool, MEND_STREAM_PER_THREAD, call, status);
+               : mend_pool_miss_capture(pool, MEND_STREAM_PER_THREAD, answer);
 }
 
 mend_result mend_pool_enter_all(mend_pool *pool)

@@ -82,21 +82,19 @@ static mend_result read_config(const mend_pool_config *given, mend_pool_config *
 static mend_result open_device(const mend_driver *driver, int device, mend_device_info *info)
 {
     int count;
-    mend_status status = driver->device_count(driver, &count);
-    if (status == MEND_DRIVER_OK && device >= count) {
+    mend_answer answer = MEND_ANSWER(device_count, driver->device_count(driver, &count));
+    if (answer.status == MEND_DRIVER_OK && device >= count) {
         return mend_fail(MEND_ERROR_NO_DEVICE, "device %d does not exist; the driver has %d",
                          device, count);
     }
-    mend_driver_call call = MEND_CALL_device_count;
-    if (status == MEND_DRIVER_OK) {
-        call = MEND_CALL_device_open;
-        status = driver->device_open(driver, device, info);
+    if (answer.status == MEND_DRIVER_OK) {
+        answer = MEND_ANSWER(device_open, driver->device_open(driver, device, info));
     }
-    if (status != MEND_DRIVER_OK) {
-        return mend_fail_driver(
-            status == MEND_DRIVER_NO_DEVICE ? MEND_ERROR_NO_DEVICE : MEND_ERROR_DRIVER,
-            mend_driver_call_name(call), status, driver->status_name(driver, status),
-            "device %d cannot be opened", device);
+    if (answer.status != MEND_DRIVER_OK) {
+        return mend_publish(mend_refused(
+            driver,
+            answer.status == MEND_DRIVER_NO_DEVICE ? MEND_ERROR_NO_DEVICE : MEND_ERROR_DRIVER,
+            answer.call, answer.status, "device %d cannot be opened", device));
     }
     if (!info->virtual_memory) {
         mend_plain_describe(info);
@@ -138,21 +136,20 @@ static mend_result find_default_limit(const mend_pool_config *config, const mend
     if (!info->integrated) {
         return MEND_OK;
     }
-    mend_driver_call call = MEND_CALL_context_push;
-    mend_status status = driver->context_push(driver, info->context);
-    if (status == MEND_DRIVER_OK) {
-        call = MEND_CALL_memory_info;
-        status = driver->memory_info(driver, &free_bytes, &total_bytes);
+    mend_answer answer = MEND_ANSWER(context_push, driver->context_push(driver, info->context));
+    if (answer.status == MEND_DRIVER_OK) {
+        answer = MEND_ANSWER(memory_info, driver->memory_info(driver, &free_bytes, &total_bytes));
         driver->context_pop(driver);
     }
-    if (status != MEND_DRIVER_OK && (config->limit_bytes != 0 || config->limit_percent != 0)) {
+    if (answer.status != MEND_DRIVER_OK &&
+        (config->limit_bytes != 0 || config->limit_percent != 0)) {
         *limit_bytes = limit_of(config, info, 0); /* the one that is given */
         return MEND_OK;
     }
-    if (status != MEND_DRIVER_OK) {
-        return mend_fail_driver(MEND_ERROR_DRIVER, mend_driver_call_name(call), status,
-                                driver->status_name(driver, status),
-                                "the free memory of the host is not known, and no limit is given");
+    if (answer.status != MEND_DRIVER_OK) {
+        return mend_publish(
+            mend_refused(driver, MEND_ERROR_DRIVER, answer.call, answer.status,
+                         "the free memory of the host is not known, and no limit is given"));
     }
     free_bytes = mend_min_u64(free_bytes, info->total_bytes);
     *limit_bytes = free_bytes - free_bytes / LEFT_PARTS_OF_HOST;
@@ -425,9 +422,8 @@ mend_result mend_pool_destroy(mend_pool *pool)
     mend_checks_stop(pool);
     mend_status status = pool->driver->device_close(pool->driver, pool->device);
     if (result == MEND_OK && status != MEND_DRIVER_OK && status != MEND_DRIVER_DEINITIALIZED) {
-        result = mend_fail_driver(MEND_ERROR_DRIVER, mend_driver_call_name(MEND_CALL_device_close),
-                                  status, pool->driver->status_name(pool->driver, status),
-                                  "the device could not be closed");
+        result = mend_publish(mend_refused(pool->driver, MEND_ERROR_DRIVER, MEND_CALL_device_close,
+                                           status, "the device could not be closed"));
     }
     mend_process_drop_pool(pool->device, pool);
     free_groups(&pool->heap.groups.list);

@@ -75,9 +75,9 @@ mend_result mend_enable_peer(mend_pool *pool, int device)
     int count = 0;
     mend_status status = pool->driver->device_count(pool->driver, &count);
     if (status != MEND_DRIVER_OK) {
-        return mend_fail_driver(MEND_ERROR_DRIVER, mend_driver_call_name(MEND_CALL_device_count),
-                                status, pool->driver->status_name(pool->driver, status),
-                                "the driver does not say how many devices there are");
+        return mend_publish(mend_refused(pool->driver, MEND_ERROR_DRIVER, MEND_CALL_device_count,
+                                         status,
+                                         "the driver does not say how many devices there are"));
     }
     if (device >= count) {
         return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "there is no device %d", device);

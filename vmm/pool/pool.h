@@ -243,8 +243,7 @@ static inline bool mend_pool_may_be_captured(const mend_pool *pool, mend_stream 
  * MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST.
  */
 mend_result mend_pool_ask_own_capture(mend_pool *pool, uint64_t *capture);
-mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_driver_call call,
-                                   mend_status status);
+mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_answer answer);
 static inline mend_result mend_pool_find_order(mend_pool *pool, mend_stream stream,
                                                mend_order *order)
 {
@@ -260,7 +259,7 @@ static inline mend_result mend_pool_find_order(mend_pool *pool, mend_stream stre
     mend_status status = driver->stream_get_capture(driver, stream, &order->capture);
     return status == MEND_DRIVER_OK
                ? MEND_OK
-               : mend_pool_miss_capture(pool, stream, MEND_CALL_stream_get_capture, status);
+               : mend_pool_miss_capture(pool, stream, MEND_ANSWER(stream_get_capture, status));
 }
 
 /* Takes the `state` lock. The caller has checked the process. MEND_ERROR_DEVICE_LOST: the lock is

@@ -91,9 +91,8 @@ static mend_result take_chunk(fetching *f, const void *shared, int share_type, u
                                  share_type == MEND_SHARE_FILE_DESCRIPTOR &&
                                  mend_lacks_files(&limit);
         const mend_result result = lacks_files ? MEND_ERROR_SYSTEM : meaning;
-        return mend_driver_failure(result, mend_driver_call_name(MEND_CALL_import_handle),
-                                   f->refused, f->driver->status_name(f->driver, f->refused), "%s",
-                                   words_of(result));
+        return mend_refused(f->driver, result, MEND_CALL_import_handle, f->refused, "%s",
+                            words_of(result));
     }
     chunk->size_bytes = size_bytes;
     f->taken++;

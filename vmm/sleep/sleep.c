@@ -42,15 +42,14 @@ static mend_result undo(sleeping *s, size_t unmapped, mend_result result)
     mend_heap *heap = s->heap;
     for (size_t i = 0; i < s->selection.count; i++) {
         mend_chunk *chunk = s->selection.sleepers[i].chunk;
-        mend_driver_call refused;
         if (i >= unmapped) {
             mend_thaw_chunk(heap, chunk);
             continue;
         }
         mend_chunk_set_missing(&heap->chunks, chunk, MEND_MISSING_MAPPING);
-        mend_status status =
-            mend_remap_chunk(heap, chunk, mend_heap_span_at(heap, chunk->address), &refused);
-        result = status == MEND_DRIVER_OK ? result : mend_remap_failed(heap, refused, status);
+        const mend_answer answer =
+            mend_remap_chunk(heap, chunk, mend_heap_span_at(heap, chunk->address));
+        result = answer.status == MEND_DRIVER_OK ? result : mend_remap_failed(heap, answer);
     }
     return result;
 }
@@ -116,7 +115,7 @@ static mend_result perform(sleeping *s, mend_sleep_report *report)
     mend_result result = mend_keep_save(heap, sleepers, count, s->options->directory);
     if (result == MEND_OK) {
         mend_status status = mend_step_unmap_parts(heap, sleepers, count, &unmapped, &calls);
-        result = mend_driver_result(heap, MEND_CALL_unmap, status);
+        result = mend_driver_result(heap, MEND_ANSWER(unmap, status));
     }
     if (result != MEND_OK) {
         return undo(s, unmapped, result);

@@ -111,7 +111,7 @@ static mend_result create_memory(waking *w)
             left_bytes -= chunk->size_bytes;
             continue;
         }
-        mend_result result = mend_driver_refused(heap, MEND_CALL_create, status);
+        mend_result result = mend_driver_refused(heap, MEND_ANSWER(create, status));
         if (result != MEND_ERROR_OUT_OF_MEMORY) {
             return result;
         }
@@ -202,11 +202,9 @@ static void undo(waking *w)
 static mend_result take_map_and_load(waking *w)
 {
     uint64_t calls = 0;
-    mend_driver_call call;
     MEND_TRY(take_memory(w));
-    const mend_status status =
-        mend_step_map_parts(w->heap, w->sleepers, w->count, &w->mapped, &call, &calls);
-    MEND_TRY(mend_driver_result(w->heap, call, status));
+    MEND_TRY(mend_driver_result(
+        w->heap, mend_step_map_parts(w->heap, w->sleepers, w->count, &w->mapped, &calls)));
     return mend_keep_load(w->heap, w->sleepers, w->count);
 }
 

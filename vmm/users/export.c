@@ -102,15 +102,14 @@ static void end_in_chunks(mend_heap *heap, const exported *export, mend_export_w
 static mend_result refused_chunk(mend_heap *heap, const exported *export, mend_export_way way,
                                  mend_status status)
 {
-    const mend_result result = mend_driver_refused(heap, MEND_CALL_export_handle, status);
+    const mend_result result = mend_driver_refused(heap, MEND_ANSWER(export_handle, status));
     uint64_t limit;
     if (way != MEND_EXPORT_BY_FILE || result == MEND_ERROR_DEVICE_LOST ||
         !mend_lacks_files(&limit)) {
         return result;
     }
-    return mend_driver_failure(
-        MEND_ERROR_SYSTEM, mend_driver_call_name(MEND_CALL_export_handle), status,
-        heap->driver->status_name(heap->driver, status),
+    return mend_refused(
+        heap->driver, MEND_ERROR_SYSTEM, MEND_CALL_export_handle, status,
         "mend_export: the process has too many open files (at most %llu); an exported chunk keeps "
         "one open, and the block has %zu chunks: raise the limit (ulimit -n), export fewer blocks, "
         "or have larger chunks (mend_pool_config.tightness)",

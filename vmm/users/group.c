@@ -240,9 +240,7 @@ static mend_result ask_for_end(mend_heap *heap, mend_stream stream, mend_capture
     mend_driver_scope scope;
     MEND_TRY(mend_driver_scope_open(heap, &scope));
     mend_status status = heap->driver->capture_keep(heap->driver, stream, hear, end);
-    mend_result result = status == MEND_DRIVER_OK
-                             ? MEND_OK
-                             : mend_driver_refused(heap, MEND_CALL_capture_keep, status);
+    mend_result result = mend_driver_result(heap, MEND_ANSWER(capture_keep, status));
     mend_driver_scope_close(heap, &scope);
     return result;
 }
