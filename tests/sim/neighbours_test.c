@@ -33,6 +33,6 @@ HOLDS(sim_regressions, a_peer_pool_that_gave_is_asked_again,
       "5 / SET_LIMIT amount 247 / ALLOC size 232")
 
 /* Seed 143: what is to stay free for others was not counted, and the peer pool waited in vain. */
-HOLDS(sim_regressions, nobody_waits_for_what_is_to_stay_free,
-      "peer_pool 1, keep_free_percent 10",
-      "SIBLING_ALLOC slot 32 size 225 amount 1 / FOREIGN amount 247 / FREE slot 32 / ALLOC size 224")
+HOLDS(
+    sim_regressions, nobody_waits_for_what_is_to_stay_free, "peer_pool 1, keep_free_percent 10",
+    "SIBLING_ALLOC slot 32 size 225 amount 1 / FOREIGN amount 247 / FREE slot 32 / ALLOC size 224")
