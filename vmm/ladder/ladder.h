@@ -231,6 +231,10 @@ bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request)
  * joined. */
 uint64_t mend_report_device_lacks_bytes(const mend_heap *heap, const mend_request *request);
 
+/* What the request would have: free chunks that its stream may use, and room to create. The caller
+ * holds `state`; no driver call. */
+uint64_t mend_report_there_bytes(const mend_heap *heap, const mend_request *request);
+
 /* How many bytes the request lacks: this much more in free chunks that its stream may use, or in
  * room to create, would be enough. At least a page. The caller holds `state`; no driver call. */
 uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *request);

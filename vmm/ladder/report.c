@@ -233,12 +233,17 @@ static bool would_fit(const mend_heap *heap, const mend_request *request, mend_u
            request->size_bytes;
 }
 
+uint64_t mend_report_there_bytes(const mend_heap *heap, const mend_request *request)
+{
+    return look_past(heap, request, 0).empty_bytes +
+           mend_align_down(mend_budget_room_bytes(heap), heap->device.granularity_bytes);
+}
+
 uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *request)
 {
-    uint64_t page = heap->device.granularity_bytes;
-    uint64_t there_bytes = look_past(heap, request, 0).empty_bytes +
-                           mend_align_down(mend_budget_room_bytes(heap), page);
-    uint64_t size_bytes = request->size_bytes;
+    const uint64_t page = heap->device.granularity_bytes;
+    const uint64_t there_bytes = mend_report_there_bytes(heap, request);
+    const uint64_t size_bytes = request->size_bytes;
     return size_bytes > there_bytes ? mend_align_up(size_bytes - there_bytes, page) : page;
 }
 

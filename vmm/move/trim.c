@@ -283,7 +283,7 @@ mend_result mend_trim_for(mend_heap *heap, const mend_request *request, mend_pla
     if (result == MEND_OK && plan->lacking_bytes != 0) {
         const uint64_t owed_bytes = owed_to_others(heap);
         uint64_t bytes = bytes_to_give(heap, plan, owed_bytes);
-        if (!heap->shortage.device_is_asked &&
+        if ((!heap->shortage.device_is_asked || !heap->budget.attainable.is_known) &&
             spare_bytes(heap, request, plan, !is_captured) >= bytes + walk->later_bytes &&
             lacks_more(heap, plan)) {
             bytes = bytes_to_give(heap, plan, owed_bytes);

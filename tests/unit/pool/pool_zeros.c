@@ -240,6 +240,29 @@ KIT_EACH(pool_zeros, that_lack_memory_give_none_back, int, by_limit, 2,
     EXPECT_OK(mend_range_destroy(range, S(0)));
 }
 
+/* Zeros end within the request, and what the pool knew of the device with them: without a new
+ * question only the limit would seem to lack. */
+KIT_SET_TEST(pool_zeros, whose_end_is_not_enough_give_nothing_with_them,
+             w->sim_config.memory_bytes = 64 * MEND_MIB, w->pool_config.limit_bytes = 58 * MEND_MIB)
+{
+    const mend_alloc_options *options = KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1);
+    const uint64_t sizes_mib[] = {4, 4, 10};
+    mend_range *range = create(w, 24 * MEND_MIB, 12 * MEND_MIB);
+    void *blocks[3];
+    for (int i = 0; i < 3; i++) {
+        EXPECT_OK(mend_alloc_with(w->pool, sizes_mib[i] * MEND_MIB, S(0), options, &blocks[i]));
+    }
+    EXPECT_OK(mend_range_map_zeros(range, 0, MEND_MIB));
+    for (int i = 0; i < 3; i++) {
+        kit_free(w, blocks[i], S(0));
+    }
+    EXPECT_OK(mend_range_destroy(range, S(0)));
+    mend_sim_set_foreign_bytes(w->sim, 0, 34 * MEND_MIB);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc_with(w->pool, 46 * MEND_MIB, S(0), options, &blocks[0]));
+    EXPECT_STATS(w, free_empty_bytes, 18 * MEND_MIB);
+    EXPECT_STATS(w, zero_chunk_bytes, 0);
+}
+
 ZEROS_TEST(pool_zeros, every_misuse_has_its_error, 0)
 {
     EXPECT_INVALID(mend_range_map_zeros(NULL, 0, PAGE));

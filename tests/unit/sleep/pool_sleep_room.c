@@ -188,3 +188,22 @@ MEND_TEST(pool_sleep_room, free_memory_pays_what_is_owed)
     EXPECT_OK(mend_free(w.pool, block, NULL));
     kit_close(&w);
 }
+
+/* What the device has free counts once. */
+static int give_what_is_missing(void *context, mend_pool *pool, uint64_t needed_bytes,
+                                uint64_t missing_bytes)
+{
+    (void)pool;
+    EXPECT_U64_EQ(needed_bytes, missing_bytes);
+    mend_sim_set_foreign_bytes(context, 0, 62 * MEND_MIB - missing_bytes);
+    return 1;
+}
+
+SLEEP_TEST(pool_sleep_room, callbacks_are_told_all_that_a_wake_lacks)
+{
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    mend_sim_set_foreign_bytes(w->sim, 0, 62 * MEND_MIB);
+    EXPECT_OK(mend_add_pressure_callback(w->pool, give_what_is_missing, w->sim));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_OK(mend_remove_pressure_callback(w->pool, give_what_is_missing, w->sim));
+}
