@@ -285,8 +285,9 @@ typedef struct held {
     uint64_t lingering_bytes;
     uint64_t most_bytes; /* that the pool can hold */
     uint64_t reserved_bytes;
-    uint64_t peer_bytes; /* of the other pool */
-    uint64_t peer_chunk; /* its largest */
+    uint64_t leaving_bytes; /* of it */
+    uint64_t peer_bytes;    /* of the other pool */
+    uint64_t peer_chunk;    /* its largest */
     uint64_t peer_waits;
     uint64_t owed_bytes;
 } held;
@@ -301,6 +302,7 @@ static held look_at_held(trial *t, int pool)
                   .lingering_bytes = trial_lingering_bytes(t),
                   .most_bytes = mend_max_u64(heap->config.limit_bytes, heap->chunks.reserved_bytes),
                   .reserved_bytes = heap->chunks.reserved_bytes,
+                  .leaving_bytes = trial_leaving_bytes(t, pool),
                   .peer_bytes = t->pools[peer].pool->heap.chunks.reserved_bytes,
                   .peer_chunk = trial_largest_chunk(t, peer),
                   .peer_waits = t->pools[peer].pool->heap.streams.host_waits,
@@ -349,7 +351,7 @@ static void judge_gifts(trial *t, const trial_call *call, const held *before)
         (t->config.quiet != 0 && (call->kind == CALL_ALLOC || call->kind == CALL_COMMIT));
     trial_claim(t, TRIAL_MODEL,
                 call->result != MEND_ERROR_OUT_OF_MEMORY || call->faulty || gives_anyway ||
-                    after.reserved_bytes >= before->reserved_bytes,
+                    after.reserved_bytes + before->leaving_bytes >= before->reserved_bytes,
                 "call %d of the pool lacks memory, and gives %llu bytes back", (int)call->kind,
                 (unsigned long long)(before->reserved_bytes - after.reserved_bytes));
 }

@@ -174,6 +174,7 @@ bool trial_plant_fault(trial *t, const operation *op)
     static const uint64_t counts[] = {1, 1, 2, 3, 5, 1, UINT64_MAX, 0};
     size_t at = op->size % (sizeof(failing) / sizeof(failing[0]));
     int how = op->amount % 8;
+    assert(failing[FAULT_OF_WAIT].call == MEND_CALL_context_synchronize);
     assert(failing[FAULT_OF_CREATE].call == MEND_CALL_create);
     assert(failing[FAULT_OF_MAP].call == MEND_CALL_map);
     assert(failing[FAULT_OF_SET_ACCESS].call == MEND_CALL_set_access);

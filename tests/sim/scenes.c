@@ -5,7 +5,8 @@
 #include "tests/sim/scenes.h"
 
 /* Operations that belong together and by chance seldom follow each other. The slot, the streams,
- * which are counted from a drawn one, and the sizes that are 0 here are those of the scene. */
+ * which are counted from a drawn one, and the sizes that are 0 here are those of the scene. The
+ * stream of a fault is how many calls come before it. */
 enum { SCENE_STEPS = 7, TIGHT = 1, NONE = 2 };
 static const struct scene_step {
     uint8_t kind;
@@ -15,7 +16,7 @@ static const struct scene_step {
 } scenes[][SCENE_STEPS] = {
     /* The wait of a check is refused, and the memory is used at once. Most of those with checks. */
     {{OP_ALLOC, 0, 1, 0},
-     {OP_FAULT, 0, 0, FAULT_OF_SYNCHRONIZE},
+     {OP_FAULT, 1, 0, FAULT_OF_SYNCHRONIZE},
      {OP_FREE, 0, 4, 0},
      {OP_ALLOC, 0, 1, 0},
      {OP_ADVANCE, 0, 4, 0},
@@ -53,6 +54,22 @@ static const struct scene_step {
      {OP_SLEEP, 6, 21, 7},
      {OP_WAKE, 0, 0, 0},
      {OP_READ_KEPT, 0, 1, 0}},
+    /* A wake is refused while its copies run, and what wakes then, of one tag, is written. */
+    {{OP_ALLOC, 0, 1, 0},
+     {OP_SLEEP, 6, 0, 4},
+     {OP_FAULT, 0, 2, FAULT_OF_SYNCHRONIZE},
+     {OP_WAKE, 0, 0, 0},
+     {OP_WAKE, 0, 1, 0},
+     {OP_WRITE, 0, 0, 0},
+     {OP_VERIFY, 0, 0, 0}},
+    /* Pages of zeros are refused while they are filled. */
+    {{OP_RANGE_CREATE, 0, 3, 6},
+     {OP_FAULT, 1, 0, FAULT_OF_WAIT},
+     {OP_ZEROS, 0, 0, 0},
+     {OP_FAULT, 1, 0, FAULT_OF_WAIT},
+     {OP_FAULT, 0, 0, FAULT_OF_SYNCHRONIZE},
+     {OP_ZEROS, 0, 0, 0},
+     {OP_RANGE_DESTROY, 0, 0, 0}},
 };
 
 void trial_draw_scenes(trial_random *places, size_t count, const trial_config *config,
@@ -74,7 +91,7 @@ void trial_draw_scenes(trial_random *places, size_t count, const trial_config *c
                                    .slot = (uint8_t)(numbers >> 16),
                                    .stream = (uint8_t)((numbers >> 24) % 8 + scene[k].stream),
                                    .size = scene[k].size != 0 ? scene[k].size : drawn_size,
-                                   .alignment = (uint8_t)(scene[k].kind == OP_FAULT),
+                                   .alignment = scene[k].kind == OP_FAULT ? scene[k].stream : 0,
                                    .amount = scene[k].amount};
         }
     }

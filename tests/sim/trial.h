@@ -399,6 +399,9 @@ OPERATION_KINDS(X)
 
 /* blocks.c, use.c */
 uint64_t trial_largest_chunk(const trial *t, int pool); /* in bytes */
+
+/* Memory of what sleeps, which a wake that failed could not give back: it goes when it can. */
+uint64_t trial_leaving_bytes(const trial *t, int pool);
 mend_result trial_call_trim(trial_call *call, mend_pool *pool);
 mend_result trial_call_in_group(trial_call *call, mend_pool *pool);
 mend_result trial_call_record(const trial_call *call, mend_pool *pool);

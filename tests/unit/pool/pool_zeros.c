@@ -263,6 +263,20 @@ KIT_SET_TEST(pool_zeros, whose_end_is_not_enough_give_nothing_with_them,
     EXPECT_STATS(w, zero_chunk_bytes, 0);
 }
 
+/* The wait for the fill is refused; and then the one that ends it before the page is unmapped. */
+ZEROS_TEST(pool_zeros, pages_stay_mapped_while_they_are_filled, 0)
+{
+    for (int i = 0; i < 2; i++) {
+        kit_fail(w, "context_synchronize", 1, 1, MEND_DRIVER_UNKNOWN);
+        kit_fail(w, "stream_synchronize", 0, (uint64_t)i, MEND_DRIVER_UNKNOWN);
+        EXPECT_ERROR(DRIVER, map_zeros(range, 2, 2));
+        mend_sim_clear_faults(w->sim);
+        EXPECT_OK(mend_audit(w->pool));
+    }
+    EXPECT_OK(map_zeros(range, 2, 2));
+    expect_zeros(w, range, 2, 2);
+}
+
 ZEROS_TEST(pool_zeros, every_misuse_has_its_error, 0)
 {
     EXPECT_INVALID(mend_range_map_zeros(NULL, 0, PAGE));
