@@ -447,10 +447,9 @@ typedef struct mend_lack {
     uint64_t device_bytes;
 } mend_lack;
 
-/* What the limit lacks, or else the device; 0: nothing. */
-static inline uint64_t mend_lack_bytes(mend_lack lack)
+static inline bool mend_lacks_any(mend_lack lack)
 {
-    return lack.limit_bytes > 0 ? lack.limit_bytes : lack.device_bytes;
+    return lack.limit_bytes > 0 || lack.device_bytes > 0;
 }
 
 /* Gives back what the limit and the device lack for a creation of so much, which the driver may

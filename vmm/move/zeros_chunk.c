@@ -68,15 +68,15 @@ static mend_result make_room(mend_heap *heap, uint64_t size_bytes, bool was_refu
     mend_lack lack;
     mend_process_failure()->result = MEND_OK;
     MEND_TRY(mend_trim_to_create(heap, size_bytes, was_refused, &lack));
-    if (mend_lack_bytes(lack) == 0) {
+    if (!mend_lacks_any(lack)) {
         return MEND_OK;
     }
     MEND_TRY(mend_zeros_why_not_unmapped(heap));
+    const bool is_limit = lack.limit_bytes > 0;
     return mend_failure(MEND_ERROR_OUT_OF_MEMORY,
                         "mend_range_map_zeros: a page takes %llu bytes, and %s lacks %llu",
-                        (unsigned long long)size_bytes,
-                        lack.limit_bytes > 0 ? "the limit" : "the device",
-                        (unsigned long long)mend_lack_bytes(lack));
+                        (unsigned long long)size_bytes, is_limit ? "the limit" : "the device",
+                        (unsigned long long)(is_limit ? lack.limit_bytes : lack.device_bytes));
 }
 
 /* Others may take what was given back. */

@@ -76,13 +76,12 @@ mend_result mend_relocate_in_device(mend_heap *heap, const mend_exchange_order *
 {
     const uint64_t size_bytes = order->chunk->size_bytes;
     mend_lack lack = mend_sleep_make_room(heap, size_bytes);
-    if (mend_lack_bytes(lack) > 0) {
+    if (mend_lacks_any(lack)) {
         return MEND_ERROR_OUT_OF_MEMORY;
     }
     mend_result result = mend_exchange_memory(heap, order, report);
     if (result == MEND_ERROR_OUT_OF_MEMORY &&
-        mend_trim_to_create(heap, size_bytes, true, &lack) == MEND_OK &&
-        mend_lack_bytes(lack) == 0) {
+        mend_trim_to_create(heap, size_bytes, true, &lack) == MEND_OK && !mend_lacks_any(lack)) {
         result = mend_exchange_memory(heap, order, report);
     }
     return result;

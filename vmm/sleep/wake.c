@@ -18,7 +18,8 @@ typedef struct waking {
     uint64_t needed_bytes; /* of those that lack memory; the others have it of a failed wake */
     uint64_t least_bytes;  /* of such a chunk */
     uint64_t reused_bytes; /* of needed_bytes: free memory that the pool held */
-    mend_lack lack;
+    uint64_t lacking_bytes;
+    bool lacks_limit; /* it is that which lacks them */
 } waking;
 
 /* ---- which chunks ---------------------------------------------------------------------------- */
@@ -66,17 +67,15 @@ static mend_result find(waking *w, const mend_wake_order *order)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* `who` lacks it, unless the limit does. */
-static mend_result no_room(waking *w, mend_lack lack, const char *who)
+static mend_result no_room(waking *w, uint64_t lacking_bytes, const char *who)
 {
-    w->lack = lack;
+    w->lacking_bytes = lacking_bytes;
     return mend_failure(MEND_ERROR_OUT_OF_MEMORY,
                         "waking takes %s of memory, and %s lacks %s (%llu bytes); everything "
                         "sleeps as before",
-                        mend_words_amount(w->needed_bytes).text,
-                        lack.limit_bytes > 0 ? "the limit" : who,
-                        mend_words_amount_above(mend_lack_bytes(lack)).text,
-                        (unsigned long long)mend_lack_bytes(lack));
+                        mend_words_amount(w->needed_bytes).text, who,
+                        mend_words_amount_above(lacking_bytes).text,
+                        (unsigned long long)lacking_bytes);
 }
 
 static int compare_sizes(const void *a, const void *b)
@@ -120,9 +119,8 @@ static mend_result create_memory(waking *w)
         has_ended = true;
         mend_lack lack;
         (void)mend_trim_to_create(heap, left_bytes, !any, &lack);
-        if (mend_lack_bytes(lack) > 0) {
-            lack.limit_bytes = 0;
-            return no_room(w, lack, "the device");
+        if (mend_lacks_any(lack)) {
+            return no_room(w, lack.device_bytes, "the device");
         }
     }
     return MEND_OK;
@@ -144,7 +142,10 @@ static mend_result take_memory(waking *w)
     if (left_bytes > 0) {
         lack = mend_sleep_make_room(w->heap, left_bytes);
     }
-    return mend_lack_bytes(lack) > 0 ? no_room(w, lack, "the device") : create_memory(w);
+    w->lacks_limit = lack.limit_bytes > 0;
+    return w->lacks_limit          ? no_room(w, lack.limit_bytes, "the limit")
+           : lack.device_bytes > 0 ? no_room(w, lack.device_bytes, "the device")
+                                   : create_memory(w);
 }
 
 /* ---- mappings and contents ------------------------------------------------------------------- */
@@ -220,9 +221,9 @@ static mend_result perform(waking *w, mend_wake_report *report)
     } else {
         undo(w);
     }
-    if (result == MEND_ERROR_OUT_OF_MEMORY && mend_lack_bytes(w->lack) == 0) { /* page tables */
-        const uint64_t bytes = mend_max_u64(w->needed_bytes, heap->device.granularity_bytes);
-        result = no_room(w, (mend_lack){.device_bytes = bytes}, "the driver");
+    if (result == MEND_ERROR_OUT_OF_MEMORY && w->lacking_bytes == 0) { /* for page tables */
+        result =
+            no_room(w, mend_max_u64(w->needed_bytes, heap->device.granularity_bytes), "the driver");
     }
     mend_slab_end_promise(&heap->nodes.runs, w->spans);
     return result;
@@ -256,8 +257,8 @@ mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_
     }
     free(w.sleepers);
     mend_driver_scope_close(heap, &scope);
-    lack->bytes = mend_lack_bytes(w.lack);
-    lack->need = (mend_need){.bytes = w.lack.limit_bytes > 0 ? 0 : lack->bytes,
-                             .whole_bytes = mend_max_u64(w.needed_bytes, lack->bytes)};
+    lack->bytes = w.lacking_bytes;
+    lack->need = (mend_need){.bytes = w.lacks_limit ? 0 : w.lacking_bytes,
+                             .whole_bytes = mend_max_u64(w.needed_bytes, w.lacking_bytes)};
     return result;
 }
