@@ -204,7 +204,7 @@ static mend_result wait_for_work(mend_heap *heap, mend_answer *waited)
     for (int tries = 0; tries < TRIES && waited->status != MEND_DRIVER_OK && !is_captured;
          tries++) {
         uint64_t waits = 0;
-        waited->status = mend_foreign_synchronize(&heap->streams, &waits, &waited->call);
+        *waited = mend_foreign_synchronize(&heap->streams, &waits);
         is_captured = mend_status_is_of_capture(waited->status);
     }
     return is_captured

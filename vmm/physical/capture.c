@@ -52,12 +52,13 @@ static mend_result ask_capture(mend_streams *streams, mend_stream handle, bool *
  * streams are watched. */
 static mend_result ask_watched(mend_streams *streams, bool *any_stream, bool *is_captured)
 {
-    mend_driver_call call;
     *any_stream = false;
-    const mend_status status = mend_foreign_find_capture(streams, is_captured, &call);
-    if (status != MEND_DRIVER_OK || *is_captured) {
-        return status == MEND_DRIVER_OK ? MEND_OK
-                                        : mend_streams_driver_failed(streams, call, status);
+    const mend_answer answer = mend_foreign_find_capture(streams, is_captured);
+    if (answer.status != MEND_DRIVER_OK) {
+        return mend_streams_driver_failed(streams, answer.call, answer.status);
+    }
+    if (*is_captured) {
+        return MEND_OK;
     }
     MEND_LIST_EACH(const mend_watch, watch, link, &streams->watches) {
         if (watch->handle == MEND_EVERY_STREAM) {

@@ -90,19 +90,19 @@ static mend_result take_events(mend_streams *streams, mend_context_event *made)
 }
 
 /* *is_whole is false if a stream of one more device was seen meanwhile. */
-static mend_status record_events(mend_streams *streams, const mend_context_event *made,
-                                 mend_driver_call *call, bool *is_whole)
+static mend_answer record_events(mend_streams *streams, const mend_context_event *made,
+                                 bool *is_whole)
 {
-    mend_status status = MEND_DRIVER_OK;
+    mend_answer answer = MEND_ANSWER(context_record, MEND_DRIVER_OK);
     *is_whole = true;
-    for (int i = 0; i < MEND_CONTEXTS && status == MEND_DRIVER_OK; i++) {
+    for (int i = 0; i < MEND_CONTEXTS && answer.status == MEND_DRIVER_OK; i++) {
         if (made->of[i] != NULL) {
-            status = mend_foreign_record(streams, i, made->of[i], call);
-            streams->context_fences += status == MEND_DRIVER_OK;
+            answer = mend_foreign_record(streams, i, made->of[i]);
+            streams->context_fences += answer.status == MEND_DRIVER_OK;
         }
         *is_whole = *is_whole && (streams->contexts[i] != NULL) == (made->of[i] != NULL);
     }
-    return status;
+    return answer;
 }
 
 /* The first `count` events have passed: also those before an event that has. */
@@ -193,8 +193,8 @@ mend_result mend_streams_record_context(mend_streams *streams, uint32_t asking, 
     begin_context_wait(streams);
     /* Each call releases `state`. Frees made meanwhile belong to later epochs, and nobody takes the
      * memory of the closed ones, because no event covers it yet. */
-    mend_driver_call call;
-    mend_status status = record_events(streams, &made, &call, recorded);
+    const mend_answer answer = record_events(streams, &made, recorded);
+    const mend_status status = answer.status;
     mend_process_end_unsafe_call();
     if (*recorded && status == MEND_DRIVER_OK) {
         add_context_event(streams, &made);
@@ -205,7 +205,7 @@ mend_result mend_streams_record_context(mend_streams *streams, uint32_t asking, 
     keep_events(streams, &made);
     streams->lacks_context_events |= status == MEND_DRIVER_NOT_SUPPORTED;
     streams->hidden_captures += status != MEND_DRIVER_OK && status != MEND_DRIVER_NOT_SUPPORTED;
-    return mend_status_is_fatal(status) ? mend_streams_driver_failed(streams, call, status)
+    return mend_status_is_fatal(status) ? mend_streams_driver_failed(streams, answer.call, status)
                                         : MEND_OK;
 }
 
@@ -249,8 +249,8 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
     }
     begin_context_wait(streams);
     uint64_t waits = 0;
-    mend_driver_call call = MEND_CALL_context_synchronize;
-    mend_status status = mend_foreign_synchronize(streams, &waits, &call);
+    const mend_answer answer = mend_foreign_synchronize(streams, &waits);
+    const mend_status status = answer.status;
     if (status == MEND_DRIVER_OK) { /* and so have the events */
         const uint32_t events = streams->context_event_count;
         pass_context_events(streams, events);
@@ -266,7 +266,8 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
                             "a stream that the pool does not know is being captured: end the "
                             "capture, and call again");
     }
-    return status == MEND_DRIVER_OK ? MEND_OK : mend_streams_driver_failed(streams, call, status);
+    return status == MEND_DRIVER_OK ? MEND_OK
+                                    : mend_streams_driver_failed(streams, answer.call, status);
 }
 
 mend_result mend_streams_wait_unfenced(mend_streams *streams, uint32_t asking)

@@ -5,6 +5,15 @@
  */
 #include "physical/waits.h"
 
+/* Ends the function with the answer to a call that failed. */
+#define MEND_TRY_ANSWER(call)                                                                      \
+    do {                                                                                           \
+        const mend_answer tried = (call);                                                          \
+        if (tried.status != MEND_DRIVER_OK) {                                                      \
+            return tried;                                                                          \
+        }                                                                                          \
+    } while (0)
+
 static bool is_open(const mend_streams *streams, int device)
 {
     assert(device >= 0);
@@ -21,13 +30,11 @@ static bool is_known(const mend_streams *streams, mend_context home)
     return is_there;
 }
 
-mend_status mend_foreign_enter(const mend_streams *streams, mend_context context,
-                               mend_driver_call *call)
+mend_answer mend_foreign_enter(const mend_streams *streams, mend_context context)
 {
-    *call = MEND_CALL_context_push;
-    return context == streams->contexts[MEND_OWN_CONTEXT]
-               ? MEND_DRIVER_OK
-               : streams->driver->context_push(streams->driver, context);
+    return MEND_ANSWER(context_push, context == streams->contexts[MEND_OWN_CONTEXT]
+                                         ? MEND_DRIVER_OK
+                                         : streams->driver->context_push(streams->driver, context));
 }
 
 void mend_foreign_leave(const mend_streams *streams, mend_context context)
@@ -38,17 +45,15 @@ void mend_foreign_leave(const mend_streams *streams, mend_context context)
 }
 
 /* Finds the device of the current context (the pool's) and that of another one. */
-static mend_status find_devices(const mend_streams *streams, mend_context context, int *own,
-                                int *device, mend_driver_call *call)
+static mend_answer find_devices(const mend_streams *streams, mend_context context, int *own,
+                                int *device)
 {
     const mend_driver *driver = streams->driver;
-    *call = MEND_CALL_context_device;
-    MEND_TRY_CALL(driver->context_device(driver, own));
-    MEND_TRY_CALL(mend_foreign_enter(streams, context, call));
-    *call = MEND_CALL_context_device;
+    MEND_TRY_ANSWER(MEND_ANSWER(context_device, driver->context_device(driver, own)));
+    MEND_TRY_ANSWER(mend_foreign_enter(streams, context));
     const mend_status status = driver->context_device(driver, device);
     mend_foreign_leave(streams, context);
-    return status;
+    return MEND_ANSWER(context_device, status);
 }
 
 static mend_status hold(mend_streams *streams, int device, const mend_stream_info *info,
@@ -78,14 +83,11 @@ mend_status mend_foreign_admit(mend_streams *streams, const mend_stream_info *in
     if (*is_admitted) {
         return MEND_DRIVER_OK;
     }
-    mend_status status = find_devices(streams, info->context, &own, &device, call);
-    bool can_hold = status == MEND_DRIVER_OK && device != own && device >= 0 &&
+    const mend_answer answer = find_devices(streams, info->context, &own, &device);
+    bool can_hold = answer.status == MEND_DRIVER_OK && device != own && device >= 0 &&
                     device < MEND_DEVICE_LIMIT && !is_open(streams, device);
-    if (!can_hold) {
-        return status;
-    }
-    *call = MEND_CALL_device_open;
-    return hold(streams, device, info, is_admitted);
+    *call = can_hold ? MEND_CALL_device_open : answer.call;
+    return can_hold ? hold(streams, device, info, is_admitted) : answer.status;
 }
 
 mend_status mend_foreign_admit_device(mend_streams *streams, int device)
@@ -96,66 +98,58 @@ mend_status mend_foreign_admit_device(mend_streams *streams, int device)
                                     : hold(streams, device, &unknown, &is_admitted);
 }
 
-static mend_status ask_legacy(const mend_streams *streams, mend_context context, bool *is_captured,
-                              mend_driver_call *call)
+static mend_answer ask_legacy(const mend_streams *streams, mend_context context, bool *is_captured)
 {
     mend_stream_info info = {0};
-    MEND_TRY_CALL(mend_foreign_enter(streams, context, call));
-    *call = MEND_CALL_stream_get_info;
+    MEND_TRY_ANSWER(mend_foreign_enter(streams, context));
     const mend_status status =
         streams->driver->stream_get_info(streams->driver, MEND_STREAM_LEGACY, &info);
     mend_foreign_leave(streams, context);
     *is_captured = info.capture != MEND_CAPTURE_NONE;
-    return status;
+    return MEND_ANSWER(stream_get_info, status);
 }
 
-mend_status mend_foreign_find_capture(const mend_streams *streams, bool *is_captured,
-                                      mend_driver_call *call)
+mend_answer mend_foreign_find_capture(const mend_streams *streams, bool *is_captured)
 {
-    mend_status status = MEND_DRIVER_OK;
+    mend_answer answer = MEND_ANSWER(stream_get_info, MEND_DRIVER_OK);
     *is_captured = false;
-    for (int i = 0; i < MEND_CONTEXTS && status == MEND_DRIVER_OK && !*is_captured; i++) {
+    for (int i = 0; i < MEND_CONTEXTS && answer.status == MEND_DRIVER_OK && !*is_captured; i++) {
         if (streams->contexts[i] != NULL) {
-            status = ask_legacy(streams, streams->contexts[i], is_captured, call);
+            answer = ask_legacy(streams, streams->contexts[i], is_captured);
         }
     }
-    return status;
+    return answer;
 }
 
-static mend_status synchronize(const mend_streams *streams, mend_context context,
-                               mend_driver_call *call)
+static mend_answer synchronize(const mend_streams *streams, mend_context context)
 {
-    MEND_TRY_CALL(mend_foreign_enter(streams, context, call));
-    *call = MEND_CALL_context_synchronize;
+    MEND_TRY_ANSWER(mend_foreign_enter(streams, context));
     const mend_status status = streams->driver->context_synchronize(streams->driver);
     mend_foreign_leave(streams, context);
-    return status;
+    return MEND_ANSWER(context_synchronize, status);
 }
 
-mend_status mend_foreign_synchronize(const mend_streams *streams, uint64_t *waits,
-                                     mend_driver_call *call)
+mend_answer mend_foreign_synchronize(const mend_streams *streams, uint64_t *waits)
 {
-    mend_status status = MEND_DRIVER_OK;
+    mend_answer answer = MEND_ANSWER(context_synchronize, MEND_DRIVER_OK);
     *waits = 0;
-    for (int i = 0; i < MEND_CONTEXTS && status == MEND_DRIVER_OK; i++) {
+    for (int i = 0; i < MEND_CONTEXTS && answer.status == MEND_DRIVER_OK; i++) {
         if (streams->contexts[i] != NULL) {
-            status = synchronize(streams, streams->contexts[i], call);
-            *waits += status == MEND_DRIVER_OK;
+            answer = synchronize(streams, streams->contexts[i]);
+            *waits += answer.status == MEND_DRIVER_OK;
         }
     }
-    return status;
+    return answer;
 }
 
-mend_status mend_foreign_record(const mend_streams *streams, int number, mend_event event,
-                                mend_driver_call *call)
+mend_answer mend_foreign_record(const mend_streams *streams, int number, mend_event event)
 {
     const mend_context context = streams->contexts[number];
     assert(context != NULL);
-    MEND_TRY_CALL(mend_foreign_enter(streams, context, call));
-    *call = MEND_CALL_context_record;
+    MEND_TRY_ANSWER(mend_foreign_enter(streams, context));
     const mend_status status = streams->driver->context_record(streams->driver, event);
     mend_foreign_leave(streams, context);
-    return status;
+    return MEND_ANSWER(context_record, status);
 }
 
 mend_status mend_foreign_close(mend_streams *streams)

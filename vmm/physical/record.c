@@ -29,8 +29,7 @@ mend_result mend_streams_take_event(mend_streams *streams, mend_context context,
                            (size_t)streams->events_held + 1, sizeof(mend_event))) {
         return mend_no_host_memory("a stream's fences");
     }
-    mend_driver_call call;
-    mend_status status = mend_foreign_enter(streams, context, &call);
+    mend_status status = mend_foreign_enter(streams, context).status;
     if (status == MEND_DRIVER_OK) {
         status = streams->driver->event_create(streams->driver, event);
         mend_foreign_leave(streams, context);
@@ -132,18 +131,16 @@ static mend_result record(mend_streams *streams, mend_event event, uint32_t reco
     assert(event != NULL);
     const mend_stream handle = streams->items[recorder].handle;
     mend_stream_info info = {.capture = MEND_CAPTURE_ACTIVE};
-    mend_driver_call call = MEND_CALL_event_record;
     streams->items[recorder].calls++;
-    mend_status status = driver->event_record(driver, event, handle);
-    if (status == MEND_DRIVER_OK) {
-        call = MEND_CALL_stream_get_info;
-        status = driver->stream_get_info(driver, handle, &info);
+    mend_answer answer = MEND_ANSWER(event_record, driver->event_record(driver, event, handle));
+    if (answer.status == MEND_DRIVER_OK) {
+        answer = MEND_ANSWER(stream_get_info, driver->stream_get_info(driver, handle, &info));
     }
     mend_streams_end_call(streams, recorder);
     *is_outside = info.capture == MEND_CAPTURE_NONE;
-    return status == MEND_DRIVER_OK || is_of_capture(status)
+    return answer.status == MEND_DRIVER_OK || is_of_capture(answer.status)
                ? MEND_OK
-               : mend_streams_driver_failed(streams, call, status);
+               : mend_streams_driver_failed(streams, answer.call, answer.status);
 }
 
 /*

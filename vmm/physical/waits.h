@@ -309,24 +309,20 @@ mend_status mend_foreign_admit(mend_streams *streams, const mend_stream_info *in
 mend_status mend_foreign_admit_device(mend_streams *streams, int device);
 
 /* Makes a context current until it is left; the pool's own is so already. */
-mend_status mend_foreign_enter(const mend_streams *streams, mend_context context,
-                               mend_driver_call *call);
+mend_answer mend_foreign_enter(const mend_streams *streams, mend_context context);
 void mend_foreign_leave(const mend_streams *streams, mend_context context);
 
 /* Whether the legacy stream of one of the contexts is unusable, because a blocking stream there is
- * captured. Returns the result of stream_get_info or context_push. */
-mend_status mend_foreign_find_capture(const mend_streams *streams, bool *is_captured,
-                                      mend_driver_call *call);
+ * captured. Answers of stream_get_info and context_push. */
+mend_answer mend_foreign_find_capture(const mend_streams *streams, bool *is_captured);
 
 /* The host waits for all work of the pool's context and of the others. Releases `state` meanwhile.
  * *waits: number of contexts waited for, also if a later one fails. */
-mend_status mend_foreign_synchronize(const mend_streams *streams, uint64_t *waits,
-                                     mend_driver_call *call);
+mend_answer mend_foreign_synchronize(const mend_streams *streams, uint64_t *waits);
 
 /* Records an event of the context with this number for all work queued there. Releases `state`
  * meanwhile. */
-mend_status mend_foreign_record(const mend_streams *streams, int number, mend_event event,
-                                mend_driver_call *call);
+mend_answer mend_foreign_record(const mend_streams *streams, int number, mend_event event);
 
 /* Closes the other devices. Goes on after a refusal, and returns the first failure. */
 mend_status mend_foreign_close(mend_streams *streams);
