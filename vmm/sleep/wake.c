@@ -78,6 +78,13 @@ static mend_result no_room(waking *w, uint64_t lacking_bytes, const char *who)
                         (unsigned long long)lacking_bytes);
 }
 
+static mend_result lacks(waking *w, mend_lack lack)
+{
+    w->lacks_limit = lack.limit_bytes > 0;
+    return w->lacks_limit ? no_room(w, lack.limit_bytes, "the limit")
+                          : no_room(w, lack.device_bytes, "the device");
+}
+
 static int compare_sizes(const void *a, const void *b)
 {
     return mend_compare_u64(((const mend_cluster *)a)->size_bytes,
@@ -120,7 +127,7 @@ static mend_result create_memory(waking *w)
         mend_lack lack;
         (void)mend_trim_to_create(heap, left_bytes, !any, &lack);
         if (mend_lacks_any(lack)) {
-            return no_room(w, lack.device_bytes, "the device");
+            return lacks(w, lack);
         }
     }
     return MEND_OK;
@@ -142,10 +149,7 @@ static mend_result take_memory(waking *w)
     if (left_bytes > 0) {
         lack = mend_sleep_make_room(w->heap, left_bytes);
     }
-    w->lacks_limit = lack.limit_bytes > 0;
-    return w->lacks_limit          ? no_room(w, lack.limit_bytes, "the limit")
-           : lack.device_bytes > 0 ? no_room(w, lack.device_bytes, "the device")
-                                   : create_memory(w);
+    return mend_lacks_any(lack) ? lacks(w, lack) : create_memory(w);
 }
 
 /* ---- mappings and contents ------------------------------------------------------------------- */
