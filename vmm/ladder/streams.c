@@ -98,7 +98,7 @@ static mend_result close_others(mend_heap *heap, uint32_t except, uint64_t allow
         return MEND_OK;
     }
     MEND_SLOTS_EACH(i, streams, 0) {
-        if (i != except) {
+        if (i != except && streams->items[i].open) {
             MEND_TRY(mend_streams_close_epoch(streams, i));
         }
     }
