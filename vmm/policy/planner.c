@@ -141,7 +141,8 @@ static base_candidate find_base(mend_heap *heap, const mend_request *request, me
 static base_candidate find_closing_base(mend_heap *heap, const mend_request *request,
                                         mend_pressure pressure)
 {
-    uint64_t page = mend_budget_page(heap, pressure);
+    const bool is_small = request->zone == MEND_ZONE_SMALL;
+    uint64_t page = mend_budget_page(heap, is_small ? MEND_PRESSURE_LOW : pressure);
     uint64_t least_gap = page / GAPS_OF_PAGE;
     base_candidate best = {0};
     mend_run *run = mend_layout_growing_below(&heap->zones[request->zone], request->size_bytes - 1);
