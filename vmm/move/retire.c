@@ -134,7 +134,7 @@ static mend_retired *find_idle(mend_heap *heap, mend_retired *at)
 void mend_retire_unmap_idle(mend_heap *heap, uint32_t asking)
 {
     mend_wait_env room = mend_heap_wait_env(heap);
-    mend_result closed = MEND_OK; /* stamps may wait for an open epoch; what fails, fails later */
+    mend_result closed = MEND_OK; /* records events for open epochs; else a later flush tries */
     for (mend_retired *each = mend_retire_first(heap); each != NULL && closed == MEND_OK;
          each = mend_retire_next(each)) {
         closed = mend_waits_close(room, &each->waits);

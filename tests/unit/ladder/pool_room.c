@@ -49,7 +49,7 @@ ROOM_TEST(pool_room, knows_what_the_limit_and_the_device_have)
     EXPECT_U64_EQ(7 * MEND_MIB, expect_exact(w, w->streams[0]));
 }
 
-/* One stream alone needs no stamps until somebody asks without a stream: for that what it freed is
+/* One stream alone needs no stamps until a request has no stream: for that what it freed is
  * not idle while its work runs. */
 ROOM_TEST(pool_room, for_no_stream_is_what_is_idle)
 {
