@@ -125,7 +125,8 @@ typedef struct mend_pool_config {
  * mend_last_error says which one and what is allowed); MEND_ERROR_NO_DRIVER; MEND_ERROR_NO_DEVICE;
  * MEND_ERROR_NOT_SUPPORTED (a device of `peers` cannot reach the memory, or the device lacks what
  * `shareable` or `host_bytes` needs); MEND_ERROR_SYSTEM (the system refuses a file or a thread);
- * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER.
+ * MEND_ERROR_OUT_OF_MEMORY (no room to let this device use a pool of another);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
  *
  * Where the driver has no virtual memory management the pool works over plain allocations, and a
  * warning of the log says so: free parts of different allocations cannot be joined then, compaction
@@ -137,22 +138,22 @@ MEND_API mend_result mend_pool_create(const mend_pool_config *config, mend_pool 
  * Destroys a pool: waits for the context's work, unmaps and releases everything, and frees the host
  * memory. Blocks that are still live go too; the log warns of them. NULL succeeds. No other call on
  * the pool or its groups may be in progress or follow. MEND_OK; MEND_ERROR_CAPTURING (a capture
- * forbids the wait; the pool is unchanged, destroy it after the capture); MEND_ERROR_DRIVER (the
- * driver refused something; the pool is gone, and memory that work may use stays with the driver).
+ * forbids the wait; the pool is unchanged, destroy it after the capture); MEND_ERROR_SYSTEM (as
+ * that, and a thread of the pool did not start again). The pool is gone after MEND_ERROR_DRIVER
+ * (what was refused, and what work may use, stays with the driver) and MEND_ERROR_DAMAGED
+ * (mend_pool_config.check).
  */
 MEND_API mend_result mend_pool_destroy(mend_pool *pool);
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 /*
- * Allocates `size_bytes` of device memory (not pinned host or managed memory), rounded up to a
- * multiple of 512 and aligned to 512, for use in the order of `stream` from now on. The caller owns
- * *pointer until mend_free.
+ * Allocates `size_bytes` of device memory (not pinned, not managed memory), rounded up and aligned
+ * to 512, for use in the order of `stream` from now on. The caller owns *pointer until mend_free.
  *
  * Context: the memory is of the pool's device, in its primary context, whichever context is current
  * in the calling thread; that one is current again when the call returns. A created stream may be
- * of another device: the pool then keeps the primary context of that device open, and includes it
- * when it waits for its own.
+ * of another device, whose primary context the pool then keeps open, and waits for with its own.
  *
  * Streams: the block gets memory of other streams only after its last use there, which may make
  * `stream` wait on the device (allow_stream_waits). With MEND_NO_STREAM the block may be used on
@@ -160,9 +161,9 @@ MEND_API mend_result mend_pool_destroy(mend_pool *pool);
  * call may wait for the GPU.
  *
  * Cost: asks the driver whether a created or per-thread stream is captured (see groups;
- * capture_checks), which never waits. Calls the driver otherwise only for a stream that it does not
- * know, and if no free memory fits. The host waits for the GPU only if the alternative is out of
- * memory, or growth without end for what was freed without a stream: allow_context_fences.
+ * capture_checks), which never waits. Calls it otherwise only for a stream that it does not know,
+ * the first use in a capture, and if no free memory fits. The host waits for the GPU only before
+ * out of memory, or growth without end by frees without a stream: allow_context_fences.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (size 0 or above 2^60, pool or pointer NULL,
  * MEND_EVERY_STREAM); MEND_ERROR_OUT_OF_MEMORY; MEND_ERROR_OUT_OF_HOST_MEMORY;
@@ -170,7 +171,8 @@ MEND_API mend_result mend_pool_destroy(mend_pool *pool);
  * device's primary one nor a green one, or the driver calls the handle invalid; asked about a
  * destroyed stream it may also answer anything else, MEND_ERROR_DRIVER, or end the process);
  * MEND_ERROR_CAPTURING (streams may vanish and this stream's capture was invalidated: it cannot be
- * identified before that has ended); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. */
+ * identified before that has ended); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
+ */
 MEND_API mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
                                 void **pointer);
 
@@ -193,10 +195,10 @@ typedef struct mend_alloc_options {
 /*
  * As mend_alloc, with options; the front cache serves only what asks for no more than mend_alloc
  * gives. With an address the pool makes no room: it takes the memory there, or fails with
- * MEND_ERROR_OUT_OF_ADDRESSES, and calls the driver only for a stream that it does not know. A
- * block in one chunk takes the locks of a thread that makes room, and never memory of the host.
- * Results as mend_alloc; MEND_ERROR_INVALID_ARGUMENT also for another alignment, a group of another
- * pool, a group with MEND_NO_STREAM, an address that is not aligned or with in_one_chunk;
+ * MEND_ERROR_OUT_OF_ADDRESSES, and calls the driver no further than for the stream. A block in one
+ * chunk takes the locks of a thread that makes room, and never memory of the host. Results as
+ * mend_alloc; MEND_ERROR_INVALID_ARGUMENT also for another alignment, a group of another pool, a
+ * group with MEND_NO_STREAM, an address that is not aligned or with in_one_chunk;
  * MEND_ERROR_NOT_SUPPORTED (in_one_chunk on a device without virtual memory).
  */
 MEND_API mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
@@ -254,11 +256,10 @@ MEND_API mend_result mend_get_block_info(mend_pool *pool, const void *pointer,
  * Declares that `stream` also uses the block, until it is freed: the memory is reused only after
  * the work that is queued on `stream` at mend_free. The stream may be of another device, which
  * accesses the block as a peer; default and per-thread handles mean the streams of the pool's
- * device. Idempotent. Calls the driver only for a stream that it does not know, and for the
- * per-thread stream. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_NO_STREAM and MEND_EVERY_STREAM
- * included); the pointer errors of mend_free; MEND_ERROR_ASLEEP (the block sleeps, see
- * mend_sleep.h); MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_CAPTURING (as mend_alloc);
- * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
+ * device. Idempotent. Calls the driver only for the stream, as mend_alloc. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (MEND_NO_STREAM, MEND_EVERY_STREAM); the pointer errors of mend_free;
+ * MEND_ERROR_ASLEEP (see mend_sleep.h); MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_CAPTURING (as
+ * mend_alloc); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream stream);
 
@@ -303,8 +304,7 @@ typedef enum mend_trim_mode {
  * the device is free than keep_free_bytes, while processes of the same limit_file wait for memory,
  * and while the pool is above its soft limit. Call it where the program is idle, or at the end of a
  * step; with mend_pool_config.collector a thread of the library does. Without anything to give back
- * it costs two locks, with keep_free_bytes or limit_file a question to the driver or to the file,
- * too.
+ * it costs two locks, with keep_free_bytes or limit_file a question to the driver or the file.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_CAPTURING (MEND_TRIM_WAIT alone: a stream is
  * being captured, so the pool can neither wait nor unmap: trim after the capture);
@@ -327,7 +327,7 @@ MEND_API mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes);
  * callbacks, whose `missing_bytes` is counted against the soft limit. If there is still no room it
  * grows, up to the limit: no request fails for the soft limit. Gives nothing back by itself;
  * mend_trim does. Takes effect with the next request that needs room. No driver call. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (pool is NULL); MEND_ERROR_FORKED.
+ * MEND_ERROR_INVALID_ARGUMENT (pool is NULL); MEND_ERROR_FORKED; MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_set_soft_limit(mend_pool *pool, uint64_t soft_limit_bytes);
 
@@ -354,14 +354,14 @@ typedef struct mend_room {
  * It counts what the pool can do by itself: its free memory, what the limit allows, and what the
  * device has. It does not count what peer pools and pressure callbacks would give back, or what
  * compaction would gain (compact_when_full), and with that option not the room that is kept to copy
- * to. It does not look at addresses: where the driver has few of them, a request of this size can
- * fail with MEND_ERROR_OUT_OF_ADDRESSES. Valid at that moment: another thread or process may
- * take the memory. Allocates nothing. The time is about fifty times that of a walk over the pieces
- * of free memory. Calls the driver as an allocation that finds no room does: to ask for the
- * device's free memory, to identify the stream, to record and query events, and to unmap retired
- * mappings; never waits for the GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM
- * included); MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING (as
- * mend_alloc); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
+ * to. It does not look at addresses: where the driver has few, a request of this size can fail with
+ * MEND_ERROR_OUT_OF_ADDRESSES. Valid at that moment: another thread or process may take the memory.
+ * Takes none of it. The time is about fifty times that of a walk over the pieces of free memory.
+ * Calls the driver as an allocation that finds no room does: to ask for the device's free memory,
+ * to identify the stream, to record and query events, and to unmap retired mappings; never waits
+ * for the GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included);
+ * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING (as mend_alloc);
+ * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_get_room(mend_pool *pool, mend_stream stream, mend_room *room);
 

@@ -91,8 +91,7 @@ typedef struct mend_group_block {
 
 /* The live blocks of the group, by address: a checkpoint of it. Array and `capacity` as of
  * mend_get_regions, with sizeof(mend_group_block). The time is proportional to the blocks of the
- * pool. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY;
- * MEND_ERROR_DEVICE_LOST. */
+ * pool. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_DEVICE_LOST. */
 MEND_API mend_result mend_group_get_blocks(mend_group *group, mend_group_block *blocks,
                                            size_t block_bytes, size_t capacity, size_t *count);
 

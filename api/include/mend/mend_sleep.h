@@ -176,9 +176,9 @@ typedef struct mend_wake_report {
  *
  * MEND_OK, also if nothing sleeps, or has such a tag: the report says so;
  * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_MEMORY (mend_last_error says how many bytes are
- * lacking); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_SYSTEM (the file could not be read);
- * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error everything sleeps as before: the pool
- * can be used, and woken again.
+ * lacking); MEND_ERROR_CAPTURING (as above); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_SYSTEM (the
+ * file could not be read); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error everything
+ * sleeps as before: the pool can be used, and woken again.
  */
 MEND_API mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag_count,
                                mend_wake_report *report);
@@ -197,7 +197,7 @@ typedef struct mend_sleep_tag_info {
  * Lists how much has which sleep tag, by rising tags: all live_bytes of mend_stats. Array and
  * `capacity` as of mend_get_regions, with sizeof(mend_sleep_tag_info). The time is proportional to
  * the number of blocks and chunks, and allocations wait meanwhile; no driver call. Results as
- * mend_get_regions, and MEND_ERROR_OUT_OF_HOST_MEMORY.
+ * mend_get_regions; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_get_sleep_tags(mend_pool *pool, mend_sleep_tag_info *infos,
                                          size_t info_bytes, size_t capacity, size_t *count);
@@ -222,7 +222,7 @@ MEND_API mend_result mend_keep_host_memory(mend_pool *pool, uint64_t most_bytes)
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a part of it does not sleep and has no copy, or was not
  * kept: mend_last_error says where); MEND_ERROR_SYSTEM (the file could not be read; *host is
- * undefined).
+ * undefined); MEND_ERROR_DEVICE_LOST (what is kept cannot be read any more).
  */
 MEND_API mend_result mend_read_kept(mend_pool *pool, const void *address, uint64_t size_bytes,
                                     void *host);
