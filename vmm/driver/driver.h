@@ -2,8 +2,9 @@
  * The driver: the only way from Mend to a GPU, a table of functions with a written contract.
  *
  * There are two implementations: the CUDA driver (cuda.c) and the simulated device (sim/).
- * Decorators have the same interface and pass every call on to an inner table: traced.c counts and
- * times calls, forward.c releases a lock around them.
+ * Decorators have the same interface and pass every call on to an inner table: forward.c releases a
+ * lock around slow calls, plain.c makes do without virtual memory, share/ration.c refuses what
+ * others are to have, lab/driver/traced.c counts and times calls.
  *
  * Conventions of every function:
  *  - the first argument is the table itself; its `state` belongs to the implementation;

@@ -87,11 +87,11 @@ typedef struct mend_helpers {
 } mend_helpers;
 
 /* Places the request, or commits the pages of a range (layout/ranges.h); then *span is NULL. The
- * caller holds `state`, which is released if no free mapped memory fits; the pointer map has room
- * for the block. Fills in the stream and the group of the request. On failure no page is committed
- * that was not. MEND_ERROR_OUT_OF_MEMORY (with a report), MEND_ERROR_OUT_OF_ADDRESSES,
- * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_CAPTURING,
- * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+ * caller holds `state`, which is released if no free mapped memory fits. Afterwards the pointer map
+ * has an entry to spare for the block. Fills in the stream and the group of the request. On failure
+ * no page is committed that was not. MEND_ERROR_OUT_OF_MEMORY (with a report),
+ * MEND_ERROR_OUT_OF_ADDRESSES, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_UNKNOWN_STREAM,
+ * MEND_ERROR_CAPTURING, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
 mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, mend_span **span);
 
 /* ---- available.c ----------------------------------------------------------------------------- */

@@ -85,7 +85,7 @@ typedef struct mend_span {
     bool lent;           /* live: no block, but memory in use at an alias of its chunk */
     uint8_t cache_index; /* cached: index in the cache's list */
     float born;          /* live: blocks and pages allocated in the heap until then */
-    uint16_t scope;      /* live: number of the scope it was allocated in (layout/scopes.h) */
+    uint16_t scope;      /* live: number of the scope it was allocated in (base/names.h) */
     uint16_t stack;      /* live: number that the source of stacks said; 0: none */
 
     mend_waits waits;         /* free: what must pass before it is idle. Live: what its memory still

@@ -61,8 +61,7 @@ static bool is_chosen(mend_heap *heap, mend_chunk *chunk, const choice *which)
            can_withdraw(heap, chunk, which->may_unmap);
 }
 
-/* Withdraws idle chunks, the largest first, and links them by next_claimed. False if malloc
- * fails. */
+/* Withdraws idle chunks, the largest first, and links them by claim.next. False if malloc fails. */
 static bool withdraw_chunks(mend_heap *heap, const choice *which, mend_chunk **withdrawn)
 {
     uint64_t reserved_bytes = heap->chunks.reserved_bytes;
@@ -215,7 +214,7 @@ mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, boo
     return unless_lost(heap, result);
 }
 
-/* The largest idle chunks, linked by next_claimed, that together have what is lacking. NULL: they
+/* The largest idle chunks, linked by claim.next, that together have what is lacking. NULL: they
  * have not. */
 static mend_chunk *several_idle(mend_heap *heap, mend_plan *plan, const uint64_t all_bytes,
                                 bool may_unmap, mend_trim_walk *walk)

@@ -133,7 +133,7 @@ typedef struct mend_streams {
     bool asks_any;     /* while the pool computes the room for such a request, under both locks */
     bool looks_ahead;  /* while the pool computes what waits would bring, without driver calls:
                         * stamps that the host could wait for count as awaitable */
-    mend_list watches; /* see capture.h */
+    mend_list watches; /* see physical/waits.h, capture.c */
     mend_stream_state *items; /* [MEND_STREAM_UNKNOWN] is for memory freed without a stream */
     uint32_t count;
     uint32_t capacity;

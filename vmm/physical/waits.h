@@ -345,9 +345,9 @@ mend_result mend_streams_close_named(mend_streams *streams, uint32_t stream);
  * the stream may not exist any more. */
 mend_result mend_streams_close_epoch(mend_streams *streams, uint32_t stream);
 
-/* Records events on `recorder` that cover the open epochs of a group. Errors as close_epoch;
- * MEND_ERROR_CAPTURING, MEND_ERROR_UNKNOWN_STREAM: `recorder` is out of reach. On failure nothing
- * changed. */
+/* Records events on `recorder` that cover the open epochs of a group. Errors as
+ * mend_streams_close_epoch; MEND_ERROR_CAPTURING, MEND_ERROR_UNKNOWN_STREAM: `recorder` is out of
+ * reach. On failure nothing changed. */
 mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint32_t recorder);
 
 /* Removes the first `count` fences of the stream, which have passed. Calls the driver only for

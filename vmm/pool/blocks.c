@@ -1,4 +1,6 @@
-/* The calls about blocks: they check the arguments, take the lock and call the heap. */
+/* The calls about blocks, streams, pins, and blocks on the host: each checks its arguments, takes
+ * the lock that it needs, and calls the heap. An allocation takes the front cache's block or goes
+ * the long way, whose log lines come when no lock is held. */
 #include "base/log.h"
 #include "base/struct_size.h"
 #include "base/words.h"

@@ -1,4 +1,5 @@
-/* The calls about memory in total: limits, giving memory back, statistics. */
+/* The calls about memory in total: limits, memory given back, the room there is, compaction,
+ * statistics and the audit. Figures need `state` alone, all others both locks. */
 #include "base/log.h"
 #include "base/struct_size.h"
 #include "base/words.h"

@@ -1,4 +1,5 @@
-/* The streams that use blocks: finding them by handle, and recording their fences. Guarded by the
+/* Who uses blocks, file by file: streams, found by their handles; groups, whose blocks captured
+ * graphs use; and what something outside of the pool knows of: exports and pins. Guarded by the
  * heap's `state` lock. */
 #ifndef MEND_USERS_USERS_H
 #define MEND_USERS_USERS_H
@@ -55,7 +56,7 @@ struct mend_group {
     bool is_begun;
     mend_watch watch; /* of its stream, or MEND_EVERY_STREAM; set while it is begun */
 
-    /* Only for a group of a capture: see users/users.h. */
+    /* Only for a group of a capture, which the pool made (group.c). */
     uint64_t capture;             /* id; 0: the program's own group */
     struct mend_capture_end *end; /* set when the graph has ended */
 };
