@@ -3,8 +3,8 @@
  *
  * There are two implementations: the CUDA driver (cuda.c) and the simulated device (sim/).
  * Decorators have the same interface and pass every call on to an inner table: forward.c releases a
- * lock around slow calls, plain.c makes do without virtual memory, share/ration.c refuses what
- * others are to have, lab/driver/traced.c counts and times calls.
+ * lock around slow calls, plain.c makes do without virtual memory; others keep to a limit that is
+ * shared, or count and time calls.
  *
  * Conventions of every function:
  *  - the first argument is the table itself; its `state` belongs to the implementation;

@@ -47,8 +47,9 @@ static mend_result fill_defaults(mend_sim_config *config)
                               : MEND_GRANULE_BYTES;
     if (!mend_is_power_of_two(config->page_bytes) || config->page_bytes < least_page ||
         config->page_bytes > MOST_BYTES) {
-        return mend_sim_invalid("mend_sim_config.page_bytes is no power of two, or is below 512 bytes "
-                                "or, with contents, a page of the host");
+        return mend_sim_invalid(
+            "mend_sim_config.page_bytes is no power of two, or is below 512 bytes "
+            "or, with contents, a page of the host");
     }
     if (config->memory_bytes > MOST_BYTES || config->address_bytes > MOST_BYTES ||
         config->address_bytes < config->page_bytes || config->queue_entries > MOST_ENTRIES) {
