@@ -1,14 +1,19 @@
 /*
- * Other memory behind a live chunk, at the same addresses: of the host for that of the device, and
+ * Other memory for a live chunk, at the same addresses: of the host for that of the device, and
  * back; memory that others cannot know; several chunks for one, which is how a chunk is split,
  * because the driver cannot do that; or chunks for its live pages alone, which is a compaction. A
- * transaction: all steps that can fail come first, while the chunk keeps its mapping: the other
- * memory is taken, mapped at a scratch address, and the contents are copied. Then the chunk is
- * unmapped, the other memory is mapped at its addresses, and only if the driver does that the other
- * chunks get them. If the driver refuses, the chunk is mapped to its old memory again; if it
- * refuses that, too, the chunk lacks its mapping, which is owed (physical/owed.h). What it does not
- * unmap on that way back stays: then the other chunks have the addresses, and what is not mapped of
- * them lacks its mapping.
+ * transaction, whose steps leave this:
+ *  - the chunk is frozen, the empty chunks that it gets are claimed, and what lacks is created;
+ *  - these are mapped at a scratch address, get the contents there, and leave it. Up to here the
+ *    chunk has its mapping, and a failure puts all back (undo);
+ *  - the chunk is unmapped. From here its blocks cannot be used, until
+ *  - the others are mapped at its addresses. Only then they get its blocks in the layout (install),
+ *    and its old memory is given back, or is an empty chunk.
+ *
+ * If the driver refuses the last step, the chunk is mapped to its old memory again; if that is
+ * refused, too, it lacks its mapping, which is owed (physical/owed.h). What of the others is mapped
+ * by then, and not unmapped on that way back, stays: then the others have the addresses, and those
+ * that are not mapped lack their mappings.
  */
 #include "move/move.h"
 

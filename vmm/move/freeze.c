@@ -70,7 +70,7 @@ void mend_remap_end_claims(mend_heap *heap, mend_span *first, uint64_t end)
         assert(!span->cached);
         if (!span->live && span->run == NULL) {
             assert(mend_layout_frozen_under(heap, span) == NULL); /* a claim ends when its chunk
-                                                                   * unfreezes */
+                                                                   * thaws */
             mend_layout_end_claim(heap, span);
         }
     }

@@ -1,6 +1,6 @@
 /*
  * Carries out a plan: the one transaction in which chunks are created, moved and mapped. All steps
- * that can fail come first; after a failure everything is undone and the heap is unchanged.
+ * that can fail come first (perform); after a failure they are undone, and the heap is as before.
  */
 #include "move/move.h"
 
@@ -288,6 +288,18 @@ static void commit(transaction *t)
     mend_step_note_peaks(heap);
 }
 
+/*
+ * The steps, and what holds after each:
+ *  - nodes: no later step, and no undoing, needs host memory that is not promised;
+ *  - waits: the stream is behind the last use of all that it takes. They stay queued, whatever
+ * comes;
+ *  - claim: no other thread finds what the plan takes. Old mappings are as they were;
+ *  - creation: there are as many chunks as the plan lacks, mapped nowhere;
+ *  - address: one is chosen, and still in a gap: no other thread takes addresses meanwhile;
+ *  - mappings: all chunks can be used there, and those that move at their old addresses, too.
+ * Then commit() takes the addresses and attaches the chunks. After a failure undo() goes back: what
+ * is mapped is unmapped, what was created released, and what was claimed is in its run again.
+ */
 static mend_result perform(transaction *t, const mend_request *request)
 {
     if (!reserve_nodes(t)) {

@@ -181,6 +181,8 @@ static void enter(mend_heap *heap, mend_imported *import)
     mend_step_note_peaks(heap);
 }
 
+/* Addresses are chosen, the chunks are mapped there, and only then the import is in the heap, takes
+ * the addresses, and needs its handles no more. Before that a failure unmaps what is mapped. */
 static mend_result map_in_scope(mend_heap *heap, mend_imported *import)
 {
     size_t mapped = 0;

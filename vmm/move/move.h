@@ -94,9 +94,9 @@ void mend_freeze_chunk(mend_heap *heap, mend_chunk *chunk);
 /* Ends that, for a chunk that lacks nothing. */
 void mend_thaw_chunk(mend_heap *heap, mend_chunk *chunk);
 
-/* Asks the driver for what a frozen chunk lacks, and unfreezes the chunk if it lacks nothing any
- * more and is not on the host. `first` is the first span that overlaps the chunk; runs for its
- * spans were promised. */
+/* Asks the driver for what a frozen chunk lacks, and thaws the chunk if it lacks nothing any more
+ * and is not on the host. `first` is the first span that overlaps the chunk; runs for its spans
+ * were promised. */
 mend_answer mend_remap_chunk(mend_heap *heap, mend_chunk *chunk, mend_span *first);
 
 /* The result if a restore was refused. MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
@@ -289,9 +289,10 @@ void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t addr
 /* The same for the mapping of a claimed chunk, if it has one: true. */
 bool mend_retire_claim(mend_heap *heap, mend_chunk *chunk);
 
-/* A scratch mapping of a chunk, which could not be unmapped, retires. But memory of the device that
- * copies may still write to is free memory there, which nobody gets before they have ended: what
- * was claimed of the chunk retires instead. The caller reserved nodes for both. */
+/* For a chunk that is mapped at a scratch address which the driver does not unmap, or which copies
+ * may still use. Usually that mapping retires. But if copies may still write to memory of the
+ * device, the chunk stays there, as free memory that waits for their end, and what was claimed of
+ * it retires instead. The caller reserved nodes for both. */
 void mend_retire_scratch(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t address);
 
 /*
@@ -335,16 +336,20 @@ mend_result mend_dissolve_aliases(mend_heap *heap, bool *any);
 
 /* The caller holds both locks; slow driver calls release `state`. Never in a transaction. */
 
-/* In an open scope: settles what is owed of these kinds; or up to a kind, if there is more than
- * retired mappings; or what is owed of ranges, which may create memory: not while a request lacks
- * it. `asking`: as for mend_retire_flush. Notes no failure. */
+/* In an open scope: asks the driver for what is owed of the kinds from `first` to `last`. `asking`:
+ * as for mend_retire_flush. Notes no failure. */
 void mend_settle_these(mend_heap *heap, mend_owed_kind first, mend_owed_kind last, uint32_t asking);
+
+/* The same up to a kind, if anything of these is owed besides retired mappings, most of which only
+ * wait. */
 static inline void mend_settle(mend_heap *heap, mend_owed_kind last, uint32_t asking)
 {
     if (mend_owing_any(&heap->chunks.owing, last)) {
         mend_settle_these(heap, MEND_OWED_RESTORE, last, asking);
     }
 }
+
+/* The same for what is owed of ranges. It may create memory, so not while a request lacks that. */
 void mend_settle_ranges(mend_heap *heap);
 
 /* The mappings of live blocks alone. The first failure: MEND_ERROR_OUT_OF_HOST_MEMORY,

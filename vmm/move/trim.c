@@ -1,6 +1,9 @@
 /*
  * Giving memory back: idle empty chunks go back to the driver, the largest first, and so do empty
- * reservations.
+ * reservations. Three steps, none of which is undone: chunks are withdrawn, so that they are mapped
+ * nowhere in the layout, and their mappings retire; a flush unmaps these; then the chunks are
+ * released. One that the driver does not unmap or release stays an empty chunk, which may be mapped
+ * anywhere.
  */
 #include "move/move.h"
 

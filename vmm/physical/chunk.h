@@ -1,11 +1,20 @@
 /*
- * Chunks: the physical allocations of a pool. A chunk is mapped completely at one address, or not
- * at all. Empty chunks are in a set by size, and may be moved from there to any address. A
- * transaction that moves a chunk claims it first: then no other room knows its address.
+ * Chunks: the physical memory of a pool, and the addresses where it lies. A record (mend_chunk) has
+ * three things, which come and go by themselves:
+ *  - its memory (mend_memory): what one creation gave. It goes from record to record as a whole: a
+ *    sleep takes it away, a wake gives another one;
+ *  - its address, with one mapping of all its memory there, while blocks lie in it, or free memory.
+ *    An empty chunk may be mapped nowhere, and can go to any address. `missing` says what a frozen
+ *    chunk lacks at its address. An exchange gives the address to other chunks. Older mappings,
+ *    which work may still use, are not in the record;
+ *  - its claim: the mapping that a transaction has taken over, until the chunk is mapped elsewhere,
+ *    or is back. Meanwhile it has no address for any other room.
+ *
+ * Which bytes are blocks the spans of the layout say; the record has their sum. Empty chunks are in
+ * a set by size.
  *
  * A chunk may have aliases: further mappings, through which a part of it serves at another address.
- * An alias is a mend_chunk too, in `mapped` alone; its address and size are those of that part. A
- * sleeping chunk keeps its address, and has given its memory back.
+ * An alias is a mend_chunk too, in `mapped` alone; its address and size are those of that part.
  *
  * Guarded by the heap's `state` lock.
  */
@@ -82,7 +91,7 @@ typedef struct mend_claim {
     mend_waits waits;        /* after which it is idle */
 } mend_claim;
 
-/* A home: addresses in which blocks lie, and what they are mapped to. */
+/* The record of a chunk: see the top of this file. */
 typedef struct mend_chunk {
     mend_tree_node by_address; /* in `mapped`, while address is not 0 */
     struct mend_chunk *next;   /* the next chunk by address in `mapped`; NULL for the last */

@@ -102,6 +102,14 @@ static void fall_asleep(sleeping *s, mend_sleep_report *report)
     }
 }
 
+/*
+ * The steps, after all that may refuse a sleep, and with all nodes promised:
+ *  - the chunks are frozen: their blocks live and may be freed, but no thread takes memory there;
+ *  - what is to be kept of them is on the host or in the file;
+ *  - they are unmapped, one stretch after the other: their blocks cannot be used any more.
+ * A failure thaws the chunks, those that were unmapped after they are mapped again (undo): their
+ * memory has its contents still. Then fall_asleep() takes the memory away, and cannot fail.
+ */
 static mend_result perform(sleeping *s, mend_sleep_report *report)
 {
     mend_heap *heap = s->heap;

@@ -203,6 +203,16 @@ static void undo(waking *w)
     }
 }
 
+/*
+ * The steps that can fail. The chunks are frozen all the while, so that no other thread sees how
+ * far they are:
+ *  - each has memory of its size: an empty chunk of the pool, a new one, or what a wake that failed
+ *    has left there;
+ *  - it is mapped at the addresses of the chunk, for all devices that may use it;
+ *  - it has the contents that were kept.
+ * After a failure undo() unmaps it again, and the chunks sleep as before: what was kept is
+ * untouched until wake_up().
+ */
 static mend_result take_map_and_load(waking *w)
 {
     uint64_t calls = 0;
