@@ -133,6 +133,9 @@ static mend_result make_override(const mend_allocator *given, mend_override **ov
     return MEND_OK;
 }
 
+/* The new one is counted before it can be found, so that no call takes the way of a process without
+ * any. What it replaces retires when no lock is held, because its function may call Mend; and so
+ * does the new one, if it was replaced meanwhile and this was its last use. */
 mend_result mend_set_allocator(int device, const mend_allocator *allocator)
 {
     mend_override *replaced[MEND_DEVICE_LIMIT + 1] = {NULL};

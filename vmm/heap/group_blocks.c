@@ -440,6 +440,9 @@ static void apply(restoration *r)
     }
 }
 
+/* First what may call the driver, and release `state`: streams are found, and mappings that are
+ * owed asked for again. Then, with `state` held to the end, the checks, which also plan the chunks
+ * that go back to an old mapping; and all nodes. apply() cannot fail. */
 static mend_result restore(restoration *r, const mend_group_block *blocks, size_t block_bytes)
 {
     mend_driver_scope scope;
@@ -454,7 +457,7 @@ static mend_result restore(restoration *r, const mend_group_block *blocks, size_
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         mend_cache_flush(r->heap, zone);
     }
-    MEND_TRY(check_targets(r)); /* from here on `state` is not released */
+    MEND_TRY(check_targets(r));
     MEND_TRY(list_live(r));
     MEND_TRY(reserve(r));
     apply(r);

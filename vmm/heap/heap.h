@@ -87,7 +87,8 @@ void mend_block_stamp(mend_heap *heap, mend_span *span, uint32_t freed_on);
  * MEND_ERROR_OUT_OF_HOST_MEMORY. */
 mend_result mend_block_add_user(mend_heap *heap, mend_span *span, uint32_t user);
 
-/* The result of finding the users of what is freed, which fails only where a free may fail. */
+/* For a free whose users could not be found: MEND_OK where it must not fail for that, with *users
+ * so that the memory waits for all work of the context; otherwise the result as it is. */
 mend_result mend_block_excuse(const mend_heap *heap, mend_result result, mend_block_users *users);
 
 /* Records fences for frees, as far as they are of use: of the stream (or UNKNOWN), and of streams

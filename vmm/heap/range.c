@@ -138,6 +138,8 @@ mend_result mend_heap_map_zeros(mend_heap *heap, mend_range *range, uint64_t fro
     return result;
 }
 
+/* The stream is found and the nodes are reserved, which may fail; then page after page is freed,
+ * which cannot. Fences come last, because they release `state`. */
 mend_result mend_heap_decommit(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
                                mend_stream stream)
 {

@@ -1,4 +1,16 @@
-/* All rungs of the ladder, from the cheapest to the most expensive. */
+/*
+ * All rungs of the ladder, from the cheapest to the most expensive; docs/design.md has their
+ * numbers:
+ *  - in_mapped: free mapped memory (1);
+ *  - search, with both locks: place() for empty chunks, creation, and waits of streams (2 to 4);
+ *    continue_ends() (5);
+ *  - after_peer_pools (6) and after_callbacks (7), without the grow lock, so that others can give;
+ *  - to_the_end: the same search, in which the host waits (8) and memory is compacted (9); at last
+ *    it waits for peer pools;
+ *  - on_host (10).
+ *
+ * Each is PLACED; NOTHING: the next one is tried; or FAILED: none is.
+ */
 #include "ladder/ladder.h"
 
 #include <assert.h>
@@ -510,6 +522,9 @@ static mend_outcome to_the_end(climb *c)
 
 /* ---- the ladder ------------------------------------------------------------------------------ */
 
+/* The search without host waits comes only where peer pools or callbacks may give something before
+ * the host waits; otherwise the last search is the first. What that one found to be short is the
+ * answer, whatever calls of peer pools and callbacks have noted since. */
 mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, mend_span **span)
 {
     mend_outcome outcome = in_mapped(heap, request, false, span);

@@ -150,6 +150,8 @@ static uint64_t above_soft_limit(const mend_heap *heap)
     return soft != 0 && heap->chunks.reserved_bytes > soft ? heap->chunks.reserved_bytes - soft : 0;
 }
 
+/* First what no block has used for long; then, if that was less, what is owed to others or lies
+ * above the soft limit, whichever is more. */
 mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t owed_bytes,
                                 uint64_t keep_bytes, uint64_t *released_bytes)
 {

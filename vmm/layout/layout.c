@@ -375,6 +375,8 @@ mend_span *mend_layout_claim_part(mend_heap *heap, mend_run *run, uint64_t addre
     return span;
 }
 
+/* The chunk becomes one free span, which continues the segments that touch it on either side; then
+ * it joins the runs there. */
 void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone_number, uint64_t address,
                         mend_waits *waits)
 {

@@ -62,6 +62,10 @@ static void give_holes(mend_heap *heap, uint64_t from, uint64_t end, const mend_
     }
 }
 
+/* The old chunk leaves its addresses without live bytes, the parts get them, frozen. Then each span
+ * there is handed over: a live one counts in the parts below it, a claimed one is cut where they
+ * end.
+ */
 void mend_layout_replace(mend_heap *heap, mend_chunk *chunk, const mend_cluster parts[],
                          size_t count)
 {

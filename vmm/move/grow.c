@@ -51,7 +51,7 @@ static bool reserve_nodes(transaction *t)
     size_t ends = mend_plan_end_count(t->plan);
     size_t created = mend_plan_create_count(t->plan);
     size_t chunks = t->plan->picks.count + created + 2 * ends; /* an end leaves a run, and enters */
-    chunks += t->plan->on_host; /* and what is behind the block is frozen */
+    chunks += t->plan->on_host; /* it is frozen, with what the block leaves of it */
     t->parts = calloc(chunks, sizeof(t->parts[0]));
     t->nodes = count_nodes(t, chunks, ends);
     t->has_nodes = t->parts != NULL && mend_layout_promise_these(heap, &t->nodes);

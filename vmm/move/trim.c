@@ -271,6 +271,9 @@ static void note_lack(mend_heap *heap, uint64_t limit_bytes, uint64_t all_bytes,
     }
 }
 
+/* What is idle is asked once for all plans of a request. Before anything goes back it is known that
+ * there is enough, for this plan and for those that follow: the device may have less by now than
+ * when the plan was made, and others get what the pool owes first. */
 mend_result mend_trim_for(mend_heap *heap, const mend_request *request, mend_plan *plan,
                           mend_trim_walk *walk, bool *released)
 {
@@ -343,6 +346,8 @@ mend_result mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint
     return result;
 }
 
+/* Both sides ascend by size, and are walked side by side, twice: first as many chunks as fit are
+ * withdrawn, so that one flush unmaps them all; then those that are unmapped give their memory. */
 mend_result mend_trim_give_to(mend_heap *heap, const mend_cluster sleepers[], size_t count,
                               uint64_t *given_bytes)
 {
@@ -350,7 +355,7 @@ mend_result mend_trim_give_to(mend_heap *heap, const mend_cluster sleepers[], si
     const int share_types = heap->chunks.properties.share_types; /* of what would be created now */
     mend_result result = find_out(heap, MEND_STREAM_UNKNOWN, &is_captured);
     const bool may_unmap = result == MEND_OK && !is_captured;
-    for (int gives = 0; gives <= 1; gives++) { /* first as many as are needed are unmapped */
+    for (int gives = 0; gives <= 1; gives++) {
         mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, 0, 0);
         for (size_t i = 0; i < count && at != NULL;) {
             mend_chunk *next = mend_chunk_empty_next(at);

@@ -202,6 +202,10 @@ static void drop_extra(mend_heap *heap, mend_range *range, size_t page, size_t e
     }
 }
 
+/* What else is mapped at the pages goes first. Then stretch after stretch is mapped and made
+ * readable; the first of all has the chunk of zeros created and filled. Only when all pages are
+ * readable the program is to read there: after a failure those that it was not to read before are
+ * unmapped. */
 mend_result mend_zeros_map(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end)
 {
     assert(mend_mutex_is_held(&heap->grow));

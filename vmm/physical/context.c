@@ -170,6 +170,10 @@ bool mend_streams_can_record_context(const mend_streams *streams)
     return !streams->lacks_context_events;
 }
 
+/* Not while the pool knows of a capture, or a group is begun in the process, whose capture may
+ * begin at any time. The open epochs are closed first, then each context records its event, and
+ * only then the frees wait for these. If one is refused, or a stream of one more context was seen
+ * meanwhile, the epochs are open again. */
 mend_result mend_streams_record_context(mend_streams *streams, uint32_t asking, bool *recorded)
 {
     assert(asking < streams->count);

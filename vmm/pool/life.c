@@ -393,6 +393,13 @@ static void free_groups(mend_list *groups)
     }
 }
 
+/*
+ * First the pool is left alone: its threads end, and no peer pool visits it any more. What is left
+ * in it is then noted for the log, and the guards are read. If a capture forbids the wait for the
+ * context, the pool joins the process again, and its threads start. Otherwise the heap is gone, and
+ * the rest follows whatever the driver refuses: what writes events when none can come any more, the
+ * device after all that calls it.
+ */
 mend_result mend_pool_destroy(mend_pool *pool)
 {
     if (pool == NULL) {

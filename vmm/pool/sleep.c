@@ -143,7 +143,8 @@ static mend_outcome wake_behind_work(waker *w)
             outcome = after_peer_pools(w, false);
         }
     }
-    own_bytes = mend_ladder_waiting_bytes(&w->pool->heap); /* left for less than what is owed */
+    /* What would not have been enough is still there. */
+    own_bytes = mend_ladder_waiting_bytes(&w->pool->heap);
     return outcome == MEND_NOTHING && own_bytes + w->asked.waiting_bytes >= w->lack.need.bytes
                ? after_peer_pools(w, true)
                : outcome;

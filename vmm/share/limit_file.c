@@ -271,7 +271,7 @@ static mend_result join(const char *path, uint64_t limit_bytes, mend_limit_slot 
     }
     bury_dead(slot->file, slot->number, &content);
     content.slots[slot->number] = (slot_content){0};
-    bool is_alone = true;
+    bool is_alone = true; /* then the limit of the file is this pool's from now on */
     for (int i = 0; i < SLOTS && is_alone; i++) {
         is_alone = i == slot->number || takes_slot(slot->file, i);
         if (is_alone && i != slot->number) {

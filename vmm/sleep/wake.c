@@ -19,7 +19,7 @@ typedef struct waking {
     uint64_t least_bytes;  /* of such a chunk */
     uint64_t reused_bytes; /* of needed_bytes: free memory that the pool held */
     uint64_t lacking_bytes;
-    bool lacks_limit; /* it is that which lacks them */
+    bool lacks_limit; /* they lack below the limit, not on the device */
 } waking;
 
 /* ---- which chunks ---------------------------------------------------------------------------- */
@@ -243,6 +243,9 @@ static mend_result perform(waking *w, mend_wake_report *report)
     return result;
 }
 
+/* What has lost its last block goes first, so that it takes no memory. The host waits for the
+ * context only where free memory is to be idle for the chunks, or copies of a wake that failed may
+ * run. */
 mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_wake_report *report,
                             mend_wake_lack *lack)
 {
