@@ -161,14 +161,14 @@ mend_range_gap mend_range_next_gap(const mend_heap *heap, const mend_range *rang
 /* ---- zeros ----------------------------------------------------------------------------------- */
 
 /*
- * Pages of ranges that read as zeros: pages that are not committed, behind which one chunk of zeros
- * is mapped for reading. All ranges with pages of a size share the chunk. Invariants, checked by
- * the audit:
+ * Pages of ranges that read as zeros: pages that are not committed, at which one chunk of zeros is
+ * mapped for reading. All ranges with pages of a size share the chunk. Invariants, checked by the
+ * audit:
  *  - a page with such a mapping is not committed, and no chunk of the pool lies there;
  *  - a page that is to read as zeros has the mapping, which devices may read. One that lacks any of
  *    that is lost, and waits for the next call that can map it; one with a mapping that nobody
- * wants is extra, and waits for the next call that can unmap it: the driver refused, or a capture
- *    forbids it. Both are unsettled. A closed range wants none;
+ *    wants is extra, and waits for the next call that can unmap it: the driver refused, or a
+ *    capture forbids it. Both are unsettled. A closed range wants none;
  *  - the chunk of zeros is private, in no set of chunks and not in reserved_bytes. Its bytes are
  *    taken off the limit. It exists while there is a mapping of it.
  */

@@ -1,8 +1,8 @@
 /*
- * Maps the chunk of zeros behind pages of ranges, and unmaps it (layout/ranges.h). The driver
- * unmaps nothing that work may use, and the pool does not know which work reads zeros: so the host
- * waits for the context before it unmaps them, but for those of a destroyed range, which go when
- * that is so anyway.
+ * Maps the chunk of zeros at pages of ranges, and unmaps it (layout/ranges.h). The driver unmaps
+ * nothing that work may use, and the pool does not know which work reads zeros: so the host waits
+ * for the context before it unmaps them, but for those of a destroyed range, which go when that is
+ * so anyway.
  */
 #include "move/ranges.h"
 
@@ -84,7 +84,7 @@ static mend_status allow_pages(mend_heap *heap, const mend_range *range, size_t 
                               heap->allowed.devices, heap->allowed.count, access);
 }
 
-/* ---- zeros behind pages ---------------------------------------------------------------------- */
+/* ---- zeros at pages -------------------------------------------------------------------------- */
 
 static bool all_have_addresses(const zeros_call *c)
 {

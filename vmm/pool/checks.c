@@ -127,7 +127,7 @@ static void hear(void *context, const mend_history_event *event)
         drop(take(c, from, from + event->size_bytes));
         break;
     case MEND_EVENT_CREATE:
-    case MEND_EVENT_RELEASE: /* other memory behind addresses that stay: nobody says which */
+    case MEND_EVENT_RELEASE: /* other memory at addresses that stay: nobody says which */
         if (event->cause == MEND_CAUSE_SLEEP || event->cause == MEND_CAUSE_NONE) {
             drop(take(c, 0, UINT64_MAX));
         }

@@ -128,8 +128,8 @@ MEND_API mend_result mend_range_commit_all(const mend_range_part *parts, size_t 
 
 /*
  * Lets those of the pages that are not committed read as zeros, for kernels that read holes of a
- * sparse table, or a little beyond what is committed. Behind all of them is one chunk of zeros, of
- * the size of a page, which all ranges of the pool with pages of this size share; it takes that
+ * sparse table, or a little beyond what is committed. All of them are mapped to one chunk of zeros,
+ * of the size of a page, which all ranges of the pool with pages of this size share; it takes that
  * much of the limit. For its chunk idle memory of this pool goes back, but nobody else is asked: no
  * callback, no peer pool, and no process of the limit file; after MEND_ERROR_OUT_OF_MEMORY the
  * program may free memory and try again. Devices may only read there: work that writes loses its
@@ -142,9 +142,8 @@ MEND_API mend_result mend_range_commit_all(const mend_range_part *parts, size_t 
  * pages were committed and decommitted before, and for the first page of zeros; and so does each
  * commit of a page of zeros, because no work may read where the driver unmaps. Commit many at once.
  * Streams of other devices are waited for if the pool knows them, as by mend_range_record_stream,
- * which takes pages of zeros too.
- * If such a commit fails, the pages read as zeros as before; if the driver refuses that, or a
- * capture forbids it, a later call of this header or mend_trim does it.
+ * which takes pages of zeros too. If such a commit fails, the pages read as zeros as before; if the
+ * driver refuses that, or a capture forbids it, a later call of this header or mend_trim does it.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a NULL; not pages of the range); MEND_ERROR_NOT_SUPPORTED
  * (the driver does not map a chunk twice); MEND_ERROR_OUT_OF_MEMORY (for the chunk of zeros);
