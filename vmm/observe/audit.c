@@ -1,4 +1,6 @@
-/* The audit: checks every invariant of the heap from scratch against the records of all rooms. */
+/* The audit: checks every invariant of the heap from scratch against the records of all rooms. One
+ * walk counts what the files of the audit meet, in their order; at its end the counts must be those
+ * that the heap keeps. Needs both locks: in a transaction the sums alone must hold. */
 #include "observe/observe.h"
 
 #include "observe/audit_parts.h"

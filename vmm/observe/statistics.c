@@ -1,4 +1,6 @@
-/* Fills mend_stats from the heap. */
+/* Fills mend_stats from the heap: counters that it keeps, and sums over its chunks, which nothing
+ * keeps. It needs `state` alone, so a transaction may be in progress: what that has claimed counts
+ * as free, what it has created as reserved. */
 #include "observe/observe.h"
 
 #include "ladder/ladder.h"

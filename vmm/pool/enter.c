@@ -100,6 +100,8 @@ static mend_answer ask_own(const mend_driver *driver, mend_context context, uint
     return answer;
 }
 
+/* A context that was lost before is the failure of the call; one that this answer says is lost
+ * counts so from the next call on, and this call says what the driver answered. */
 mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_answer answer)
 {
     const mend_status status = answer.status;

@@ -266,6 +266,8 @@ static mend_result open_all(struct mend_recorder *r, const char *path, bool *are
     return MEND_OK;
 }
 
+/* The thread runs before the heap knows of the ring: whatever fails, no event was put there. That
+ * other recorders have all files is no failure of the pool. */
 mend_result mend_recorder_start(mend_pool *pool, const char *path, uint64_t keep_bytes)
 {
     struct mend_recorder *r = calloc(1, sizeof(*r));

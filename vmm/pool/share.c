@@ -219,6 +219,9 @@ static mend_result read_token(const void *token, size_t token_bytes, token_read 
     return MEND_OK;
 }
 
+/* The pool is asked twice whether it has the import: before the exporter is, and when all chunks
+ * have come, because another thread may have imported the same meanwhile. In between no lock is
+ * held. What was fetched and is not mapped goes back. */
 mend_result mend_import(mend_pool *pool, const void *token, size_t token_bytes, void **pointer,
                         uint64_t *size_bytes)
 {

@@ -146,12 +146,14 @@ static void put_block(snapshot *s, const mend_region *region, uint64_t sequence)
                                  .is_for_graphs = region->is_for_graphs});
 }
 
-/* Memory of the device that a region has behind it. */
+/* Whether memory of the device is at the region's addresses. */
 static bool is_held(const mend_region *region)
 {
     return region->kind != MEND_REGION_PAGE && !region->is_asleep && !region->is_on_host;
 }
 
+/* Without a history: first each stretch of a segment that has memory is mapped, then its blocks are
+ * allocated, as a reader of events expects it. */
 static void write_made_up(snapshot *s)
 {
     uint64_t sequence = 0;

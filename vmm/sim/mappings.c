@@ -233,7 +233,7 @@ mend_status mend_sim_do_set_access(mend_sim *sim, uint64_t address, uint64_t siz
     TRY(check_peers(sim, mapping, sim->bill_mappings, devices, device_count));
     NEED(mend_sim_content_allow(sim, address, size_bytes));
     for (uint64_t left = sim->bill_mappings; left > 0; left--) {
-        if (mapping->access_devices != 0) {
+        if (mapping->access_devices != 0) { /* the driver unmaps it for a moment */
             mend_sim_items_mark_hole(sim, mapping->address, mapping->size_bytes, mask);
         }
         mend_sim_mapping_allow(sim, mapping, mask, access);

@@ -1,4 +1,6 @@
-/* Streams and events: when queued work is done, and waits for it by the device or the host. */
+/* Streams and events: when queued work is done, and waits for it by the device or the host. A
+ * stream is, for that, the time at which its last work will be done, its tail; an event is the tail
+ * at its record. So a wait on the device moves a tail, and a wait of the host moves the clock. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>

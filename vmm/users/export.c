@@ -221,7 +221,8 @@ static void publish(const mend_heap *heap, exported *export)
     mend_share_publish(&export->published);
 }
 
-/* In a further way if *added is the export already. */
+/* In a further way if *added is the export already. What can fail comes first: files or handles of
+ * the chunks, and the pin; then the block is marked, and importers may ask for it. */
 static mend_result add(mend_heap *heap, const mend_extent *what, mend_export_way way,
                        exported **added)
 {

@@ -287,6 +287,7 @@ mend_result mend_capture_group_find(mend_heap *heap, mend_order order, uint32_t 
     return MEND_OK;
 }
 
+/* Looks at the groups only if a graph of the process has ended since the last look. */
 void mend_capture_groups_collect_all(mend_heap *heap)
 {
     assert(mend_mutex_is_held(&heap->state));

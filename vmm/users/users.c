@@ -75,6 +75,9 @@ static void leave_groups(mend_heap *heap, mend_stream stream, uint64_t id)
     mend_streams_leave_groups(&heap->streams, stream, id);
 }
 
+/* The last fence comes first: if the driver refuses it, the stream is known as before. Then the
+ * slot is found by no call any more; those that have found it before are waited for, because the
+ * program may destroy the stream after this. */
 mend_result mend_users_forget_stream(mend_heap *heap, mend_stream stream)
 {
     assert(mend_mutex_is_held(&heap->grow));
