@@ -241,6 +241,9 @@ static inline bool mend_pool_may_be_captured(const mend_pool *pool, mend_stream 
  * stream's work. Checks the process, and asks the driver without a lock, so that no other thread
  * waits for the answer. After the driver has shut down there is no capture. MEND_ERROR_FORKED,
  * MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST.
+ *
+ * Out of line, the rare parts of it: the thread's own stream, which is that of the pool's context,
+ * and an answer that the driver could not give.
  */
 mend_result mend_pool_ask_own_capture(mend_pool *pool, uint64_t *capture);
 mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_answer answer);

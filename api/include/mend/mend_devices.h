@@ -115,8 +115,8 @@ MEND_API mend_result mend_get_allocator(int device, mend_allocator *allocator);
  * or through its default pool. A block is freed by the allocator that made it. With
  * MEND_ALL_DEVICES an allocation goes to the device that is current in the thread (0 if none is),
  * for which it asks the driver; the other calls find the device of the block, which takes one
- * lookup for each. A custom allocator may return other results. Use MEND_NO_STREAM if no stream is
- * known.
+ * lookup for each. A device that is neither that nor 0 to 63 is MEND_ERROR_NO_DEVICE. A custom
+ * allocator may return other results. Use MEND_NO_STREAM if no stream is known.
  */
 
 /* If size_bytes is 0 it succeeds, and *pointer is NULL. Results as mend_alloc, and as
