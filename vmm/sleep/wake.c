@@ -19,7 +19,7 @@ typedef struct waking {
     uint64_t least_bytes;  /* of such a chunk */
     uint64_t reused_bytes; /* of needed_bytes: free memory that the pool held */
     uint64_t lacking_bytes;
-    bool lacks_limit; /* they lack below the limit, not on the device */
+    bool lacks_limit; /* it is that which lacks them */
 } waking;
 
 /* ---- which chunks ---------------------------------------------------------------------------- */

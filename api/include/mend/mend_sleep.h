@@ -174,11 +174,11 @@ typedef struct mend_wake_report {
  * unless a capture forbids the wait; and after a call that failed, and whose copies may still run,
  * which in a capture is MEND_ERROR_CAPTURING. Other threads may allocate and free.
  *
- * MEND_OK, also if nothing sleeps, or has such a tag: the report says so;
+ * MEND_OK, also if nothing sleeps, or has such a tag: the report says so; MEND_ERROR_CAPTURING;
  * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_MEMORY (mend_last_error says how many bytes are
- * lacking); MEND_ERROR_CAPTURING (as above); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_SYSTEM (the
- * file could not be read); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error everything
- * sleeps as before: the pool can be used, and woken again.
+ * lacking); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_SYSTEM (the file could not be read);
+ * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error everything sleeps as before: the pool
+ * can be used, and woken again.
  */
 MEND_API mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag_count,
                                mend_wake_report *report);
