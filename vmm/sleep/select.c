@@ -25,22 +25,22 @@ bool mend_is_for_graphs(const mend_heap *heap, const mend_span *span)
             MEND_BLOCKED_BY_GROUPS) != 0;
 }
 
-/* The rule for its tag; NULL: none, or it has no tag. */
-static const mend_sleep_rule *rule_of(const mend_sleep_options *options, const mend_span *span)
+/* The place of the rule for its tag; rule_count: none, or it has no tag. */
+static size_t rule_of(const mend_sleep_options *options, const mend_span *span)
 {
-    for (size_t i = 0; i < options->rule_count && span->sleep_tag != 0; i++) {
-        if (options->rules[i].tag == span->sleep_tag) {
-            return &options->rules[i];
-        }
+    size_t at = 0;
+    while (at < options->rule_count &&
+           (span->sleep_tag == 0 || mend_rule_at(options, at).tag != span->sleep_tag)) {
+        at++;
     }
-    return NULL;
+    return at;
 }
 
 bool mend_graphs_sleep(const mend_sleep_options *options, const mend_span *span)
 {
-    const mend_sleep_rule *rule = rule_of(options, span);
-    if (rule != NULL) {
-        return rule->keep != MEND_KEEP_AWAKE;
+    const size_t rule = rule_of(options, span);
+    if (rule < options->rule_count) {
+        return mend_rule_at(options, rule).keep != MEND_KEEP_AWAKE;
     }
     if (options->graphs != MEND_KEEP_DEFAULT) {
         return options->graphs != MEND_KEEP_AWAKE;
@@ -48,7 +48,7 @@ bool mend_graphs_sleep(const mend_sleep_options *options, const mend_span *span)
     bool all = options->others != MEND_KEEP_AWAKE && /* no rule lets a block stay awake */
                (options->others != MEND_KEEP_DEFAULT || options->rule_count == 0);
     for (size_t i = 0; i < options->rule_count; i++) {
-        all = all && options->rules[i].keep != MEND_KEEP_AWAKE;
+        all = all && mend_rule_at(options, i).keep != MEND_KEEP_AWAKE;
     }
     return all;
 }
@@ -106,7 +106,7 @@ mend_match mend_match_rules(const mend_heap *heap, const mend_sleep_options *opt
     mend_match match = {0};
     naming n = {.options = options};
     for (size_t i = 0; i < options->rule_count; i++) {
-        note_tag(heap, options->rules[i].tag, &match);
+        note_tag(heap, mend_rule_at(options, i).tag, &match);
     }
     (void)mend_look_at_blocks(heap, add_if_named, &n);
     match.bytes = n.bytes;
@@ -154,7 +154,7 @@ static contents look_into(const mend_heap *heap, const mend_sleep_options *optio
             if (mend_is_for_graphs(heap, span)) {
                 *(mend_graphs_sleep(options, span) ? &found.graphs_bytes : &found.to_stay_bytes) +=
                     bytes;
-                found.has_rule = found.has_rule || rule_of(options, span) != NULL;
+                found.has_rule = found.has_rule || rule_of(options, span) < options->rule_count;
             }
         } else if (span->lent || mend_keep_of(options, span) == MEND_KEEP_AWAKE) {
             found.to_stay_bytes += bytes;

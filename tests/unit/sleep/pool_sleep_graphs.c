@@ -43,8 +43,15 @@ KIT_TEST(pool_sleep_graphs, it_sleeps_by_the_tag_of_the_capture)
     mend_sim_graph *other = capture_with(w, 6);
     void *block = kit_alloc_written(w, size_bytes, S(0));
     const mend_stats before = mend_world_stats(w);
+    const struct {
+        mend_sleep_rule rule;
+        uint64_t later; /* a field of a later version */
+    } rules[] = {{{6, MEND_KEEP_AWAKE}, 1}, {{5, MEND_KEEP_HOST}, 6}};
     mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
-    EXPECT_OK(mend_sleep(w->pool, SLEEP_TAG(5, MEND_KEEP_HOST, ), &report));
+    EXPECT_OK(mend_sleep(w->pool,
+                         KIT_OPTIONS(mend_sleep_options, .rules = &rules[0].rule, .rule_count = 2,
+                                     .rule_bytes = sizeof(rules[0])),
+                         &report));
     EXPECT_FIELDS(report, released_bytes, size_bytes, host_bytes, 0, unmatched_tags, 0,
                   matched_bytes, size_bytes);
     EXPECT_STATS(w, asleep_bytes, size_bytes, reserved_bytes, before.reserved_bytes - size_bytes);

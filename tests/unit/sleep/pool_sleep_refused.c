@@ -49,21 +49,25 @@ SLEEP_TEST(pool_sleep_refused, arguments_are_checked)
     expect_awake(r);
 }
 
-/* A tag that is misspelt names nothing, and the call succeeds. */
+/* A tag that is misspelt names nothing, and the call succeeds. The rules are of a later version,
+ * which has a field more. */
 SLEEP_TEST(pool_sleep_refused, tags_that_no_block_has_are_in_the_report)
 {
     const uint64_t half = SLEEP_BLOCKS / 2 * SLEEP_BLOCK;
-    const mend_sleep_rule rules[] = {
-        {7, MEND_KEEP_HOST}, {1, MEND_KEEP_HOST}, {9, MEND_KEEP_AWAKE}};
+    const struct {
+        mend_sleep_rule rule;
+        uint64_t later;
+    } rules[] = {{{7, MEND_KEEP_HOST}, 1}, {{1, MEND_KEEP_HOST}, 1}, {{9, MEND_KEEP_AWAKE}, 1}};
     mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
     mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
     mend_wake_report woken = MEND_WAKE_REPORT_INIT;
-    options.rules = rules;
+    options.rules = &rules[0].rule;
+    options.rule_bytes = sizeof(rules[0]);
     options.rule_count = 1;
     EXPECT_OK(mend_sleep(w->pool, &options, &report));
     EXPECT_FIELDS(report, matched_bytes, 0, unmatched_tags, 1, unmatched_tag, 7);
     expect_awake(r);
-    EXPECT_OK(mend_wake(w->pool, &rules[0].tag, 1, &woken));
+    EXPECT_OK(mend_wake(w->pool, &rules[0].rule.tag, 1, &woken));
     EXPECT_FIELDS(woken, matched_bytes, 0, unmatched_tags, 1, unmatched_tag, 7);
     options.rule_count = 3;
     EXPECT_OK(mend_sleep(w->pool, &options, &report));
