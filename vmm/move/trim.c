@@ -459,7 +459,6 @@ mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, bool was
                                 mend_lack *lack)
 {
     choice own = {.is_own = true};
-    *lack = (mend_lack){create_bytes, create_bytes};
     MEND_TRY(prepare(heap, &own));
     const mend_lack all = lack_for(heap, create_bytes, was_refused);
     choice any = {.may_unmap = own.may_unmap};

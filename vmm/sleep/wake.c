@@ -125,7 +125,7 @@ static mend_result create_memory(waking *w)
         const bool any = !has_ended && mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
         has_ended = true;
         mend_lack lack;
-        (void)mend_trim_to_create(heap, left_bytes, !any, &lack);
+        MEND_TRY(mend_trim_to_create(heap, left_bytes, !any, &lack));
         if (mend_lacks_any(lack)) {
             return lacks(w, lack);
         }
@@ -147,7 +147,7 @@ static mend_result take_memory(waking *w)
     const uint64_t left_bytes = w->needed_bytes - w->reused_bytes;
     mend_lack lack = {0}; /* nothing, also above the limit, if nothing is taken */
     if (left_bytes > 0) {
-        lack = mend_sleep_make_room(w->heap, left_bytes);
+        MEND_TRY(mend_sleep_make_room(w->heap, left_bytes, &lack));
     }
     return mend_lacks_any(lack) ? lacks(w, lack) : create_memory(w);
 }
