@@ -350,7 +350,9 @@ static mend_outcome search(climb *c)
         if (outcome == MEND_NOTHING && c->waits_on_host && heap->config.compact_when_full) {
             outcome = behind_compactions(c);
         }
-        if (outcome == MEND_NOTHING && (c->waits_on_host || heap->shortage.refused_bytes > 0)) {
+        const bool is_told = c->waits_on_host || heap->shortage.refused_bytes > 0 ||
+                             heap->config.helpers->has_callbacks(heap);
+        if (outcome == MEND_NOTHING && is_told) {
             mend_attainable_learn(heap);
         }
     } while (

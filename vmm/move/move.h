@@ -406,8 +406,8 @@ void mend_step_note_peaks(mend_heap *heap);
  * the sizes of chunks go by it, so that the pool comes to what the device can give as it comes to a
  * limit of that size, and creates no chunks for a hopeless plan. Mend asks the driver (5 us) when a
  * pool makes room for the first time, each time that half of what was free then is taken, after a
- * refused creation, before a request fails for lack of memory, after a number of allocated bytes,
- * and after a trim, because others may have freed memory.
+ * refused creation, before callbacks hear what is missing and before a request fails for lack of
+ * memory, after a number of allocated bytes, and after a trim, as others may have freed memory.
  *
  * Written under both locks of the heap, read under `state`.
  */
