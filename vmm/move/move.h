@@ -452,11 +452,15 @@ static inline bool mend_lacks_any(mend_lack lack)
     return lack.limit_bytes > 0 || lack.device_bytes > 0;
 }
 
-/* Gives back what the limit and the device lack for a creation of so much, which the driver may
- * have refused: idle empty chunks, and none if they are not enough. Of what others may hold the
- * device gets nothing. *lack: what is missing beyond, or was not given back. Asks the driver.
- * Errors as mend_trim. */
-mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, bool was_refused,
+/*
+ * Gives back what the limit and the device lack for a creation of so much: idle empty chunks, and
+ * none if they are not enough. Of what others may hold the device gets nothing. *lack: what is
+ * missing beyond, or was not given back; the caller creates while it is nothing. `refusals`: how
+ * often the driver has refused that in this call. Others may have what is free only for a moment,
+ * so the device lacks nothing while it counts enough as free, but not for ever: it may refuse what
+ * it counts. Asks the driver. Errors as mend_trim.
+ */
+mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, int refusals,
                                 mend_lack *lack);
 
 /* As mend_trim_to, but only chunks that no block has used for `unused_ns` by the driver's clock, as

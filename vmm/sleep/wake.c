@@ -105,7 +105,7 @@ static mend_result create_memory(waking *w)
 {
     mend_heap *heap = w->heap;
     uint64_t left_bytes = w->needed_bytes - w->reused_bytes;
-    bool has_ended = false; /* zeros of destroyed ranges */
+    int refusals = 0;
     for (size_t i = 0; i < w->count;) {
         mend_chunk *chunk = w->sleepers[i].chunk;
         mend_chunk *made;
@@ -125,10 +125,9 @@ static mend_result create_memory(waking *w)
         if (result != MEND_ERROR_OUT_OF_MEMORY) {
             return result;
         }
-        const bool any = !has_ended && mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
-        has_ended = true;
+        const bool any = refusals++ == 0 && mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
         mend_lack lack;
-        MEND_TRY(mend_trim_to_create(heap, left_bytes, !any, &lack));
+        MEND_TRY(mend_trim_to_create(heap, left_bytes, any ? 0 : refusals, &lack));
         if (mend_lacks_any(lack)) {
             return lacks(w, lack);
         }
