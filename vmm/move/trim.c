@@ -316,6 +316,9 @@ mend_result mend_trim_for(mend_heap *heap, const mend_request *request, mend_pla
                       spare_bytes(heap, request, plan, !is_captured), owed_bytes);
         }
         *released = released_bytes >= bytes;
+        if (*released) {
+            heap->budget.attainable.refused_bytes = 0;
+        }
     }
     if (!has_nodes) {
         return mend_no_host_memory("a trim");

@@ -107,6 +107,32 @@ FRESH_TEST(pool_attainable, is_not_known_where_the_driver_does_not_say)
     mend_sim_clear_faults(s->w.sim);
 }
 
+/* Free chunks are enough, and none has the size of what is asked for: what the driver refuses is
+ * lacking then. */
+FRESH_TEST(pool_attainable, is_what_the_driver_refuses_where_it_does_not_say)
+{
+    mend_world *w = &s->w;
+    const mend_alloc_options one = *KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1);
+    void *blocks[2];
+    mend_range *range = NULL;
+    EXPECT_OK(mend_range_create(w->pool, 8 * MEND_MIB,
+                                KIT_OPTIONS(mend_range_options, .page_bytes = 2 * MEND_MIB),
+                                &range));
+    EXPECT_OK(mend_alloc_with(w->pool, 4 * MEND_MIB, NULL, &one, &blocks[0]));
+    EXPECT_OK(mend_alloc_with(w->pool, 3 * MEND_MIB, NULL, &one, &blocks[1]));
+    kit_free(w, blocks[0], NULL);
+    kit_free(w, blocks[1], NULL);
+    others_hold(s, (DEVICE_MIB - 7) * MEND_MIB);
+    kit_fail(w, "memory_info", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    EXPECT_OK(mend_alloc_with(w->pool, 6 * MEND_MIB, NULL, &one, &blocks[0]));
+    kit_free(w, blocks[0], NULL);
+    others_hold(s, (DEVICE_MIB - 6) * MEND_MIB);
+    EXPECT_OK(mend_range_commit(range, 0, 2 * MEND_MIB, NULL));
+    EXPECT_STATS(w, reserved_bytes, 2 * MEND_MIB);
+    EXPECT_OK(mend_range_destroy(range, NULL));
+    mend_sim_clear_faults(w->sim);
+}
+
 /* Others take memory while the pool grows: it knows before the driver refuses any. */
 FRESH_TEST(pool_attainable, is_asked_again_once_half_of_it_is_taken)
 {
