@@ -362,7 +362,8 @@ static mend_outcome search(climb *c)
         if (outcome == MEND_NOTHING && c->waits_on_host && heap->config.compact_when_full) {
             outcome = behind_compactions(c);
         }
-        if (outcome == MEND_NOTHING && (c->waits_on_host || heap->shortage.refused_bytes > 0)) {
+        if (outcome == MEND_NOTHING && (c->waits_on_host || heap->shortage.refused_bytes > 0 ||
+                                        heap->config.helpers->has_callbacks(heap))) {
             mend_attainable_learn(heap);
         }
     } while (

@@ -239,8 +239,9 @@ static mend_outcome remake_chunk(mend_heap *heap, const mend_request *request, m
  */
 
 /* The most plans for one request: one may lack room under the limit or the device, the driver may
- * refuse the next one, because others took memory meanwhile, and the last one knows that. */
-enum { PLANS = 3 };
+ * refuse the next one, because others took memory meanwhile, and the last one knows that. One more
+ * where the driver refuses without saying what it has: after one of the usual size. */
+enum { PLANS = 4 };
 
 /* Empty chunks that are all too small cannot be joined: they are given back, so that a larger one
  * can be created. */

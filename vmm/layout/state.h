@@ -13,8 +13,7 @@
  *    back; or it is frozen, and all of it is claimed: in no run, out of reach of every other
  *    thread. A claimed span lies inside its frozen chunk. A block may lie in several frozen chunks;
  *    all but one sleep (physical/chunk.h) or are on the host, except while a sleep begins;
- *  - the pointer map has exactly the blocks and the cached spans: all that is live or cached, but
- *    not what is lent, and no page of a range;
+ *  - the pointer map has exactly the blocks and the cached spans: no lent span, no page of a range;
  *  - a block in_one_chunk crosses no edge of a chunk, and is one of the pins of its chunk;
  *  - a lent span is the part of exactly one alias of its chunk (physical/chunk.h), with the same
  *    distance from the start of the chunk in both mappings; so no granule is free or live twice;
@@ -208,6 +207,7 @@ typedef struct mend_attainable {
     uint64_t bytes;          /* reserved by the pool plus free on the device, when last asked */
     uint64_t free_bytes;     /* of that, free on the device */
     uint64_t asked_at_bytes; /* total of allocated bytes at that time */
+    uint64_t refused_bytes;  /* it does not say, and has refused a chunk of so much; 0: none */
 } mend_attainable;
 
 /* Peaks of memory in use, in this window and in the one before. */

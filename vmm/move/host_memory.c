@@ -220,10 +220,10 @@ static void make_room(mend_heap *heap, uint64_t size_bytes)
 
 /* ---- taken ----------------------------------------------------------------------------------- */
 
-mend_result mend_keep_take_host(mend_heap *heap, uint64_t size_bytes, void **pointer)
+mend_result mend_keep_take_host(mend_heap *heap, uint64_t size_bytes, bool saves, void **pointer)
 {
     mend_status status = heap->driver->host_alloc(heap->driver, size_bytes, pointer);
-    bool is_unsupported = status == MEND_DRIVER_NOT_SUPPORTED;
+    bool is_unsupported = saves && status == MEND_DRIVER_NOT_SUPPORTED;
     if (status != MEND_DRIVER_OUT_OF_MEMORY && !is_unsupported) {
         return mend_driver_result(heap, MEND_ANSWER(host_alloc, status));
     }
@@ -233,7 +233,8 @@ mend_result mend_keep_take_host(mend_heap *heap, uint64_t size_bytes, void **poi
         MEND_CALL_host_alloc, status,
         is_unsupported ? "the driver gives no pinned memory, as may be under confidential "
                          "computing: what sleeps cannot keep its contents (%llu bytes)"
-                       : "the host has no %llu bytes of pinned memory to keep what sleeps",
+        : saves        ? "the host has no %llu bytes of pinned memory to keep what sleeps"
+                       : "the host has no %llu bytes of pinned memory to read files of what sleeps",
         (unsigned long long)size_bytes);
 }
 
@@ -245,10 +246,10 @@ mend_result mend_keep_take_room(mend_heap *heap, mend_kept *kept)
         return MEND_OK;
     }
     make_room(heap, kept->host_bytes);
-    mend_result result = mend_keep_take_host(heap, kept->host_bytes, &kept->host);
+    mend_result result = mend_keep_take_host(heap, kept->host_bytes, true, &kept->host);
     if (result == MEND_ERROR_OUT_OF_HOST_MEMORY && keeping->copies_bytes > 0) {
         mend_copies_shrink(heap, 0);
-        result = mend_keep_take_host(heap, kept->host_bytes, &kept->host);
+        result = mend_keep_take_host(heap, kept->host_bytes, true, &kept->host);
     }
     if (result == MEND_OK) {
         kept->room_bytes = kept->host_bytes;

@@ -174,7 +174,8 @@ static mend_result begin(keeper *k, bool has_files, const char *directory)
         MEND_TRY(mend_sleep_file_open(directory, &k->file));
     }
     for (int i = 0; i < 2 && has_files; i++) {
-        MEND_TRY(mend_keep_take_host(k->heap, MEND_KEEP_STAGE_BYTES, &k->stages[i]));
+        MEND_TRY(
+            mend_keep_take_host(k->heap, MEND_KEEP_STAGE_BYTES, directory != NULL, &k->stages[i]));
     }
     mend_status status = k->heap->driver->stream_create(k->heap->driver, &k->stream);
     k->has_stream = status == MEND_DRIVER_OK;

@@ -122,9 +122,9 @@ void mend_keep_settle(mend_heap *heap, mend_kept *refused);
 void mend_keep_clear(mend_heap *heap, bool has_context);
 
 /* Pinned memory of the host, and its end. If the driver refuses that, and malloc too, it stays with
- * the driver. MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_NOT_SUPPORTED, MEND_ERROR_DRIVER,
- * MEND_ERROR_DEVICE_LOST. */
-mend_result mend_keep_take_host(mend_heap *heap, uint64_t size_bytes, void **pointer);
+ * the driver. MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST; to save:
+ * MEND_ERROR_NOT_SUPPORTED. */
+mend_result mend_keep_take_host(mend_heap *heap, uint64_t size_bytes, bool saves, void **pointer);
 void mend_keep_drop_host(mend_heap *heap, void *host);
 
 /* Memory for what is to be kept on the host: that of a copy which fits, or new memory. Errors as

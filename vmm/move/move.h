@@ -411,8 +411,8 @@ void mend_step_note_peaks(mend_heap *heap);
  * the sizes of chunks go by it, so that the pool comes to what the device can give as it comes to a
  * limit of that size, and creates no chunks for a hopeless plan. Mend asks the driver (5 us) when a
  * pool makes room for the first time, each time that half of what was free then is taken, after a
- * refused creation, before a request fails for lack of memory, after a number of allocated bytes,
- * and after a trim, because others may have freed memory.
+ * refused creation, before callbacks hear what is missing and before a request fails for lack of
+ * memory, after a number of allocated bytes, and after a trim, as others may have freed memory.
  *
  * Written under both locks of the heap, read under `state`.
  */
@@ -457,11 +457,15 @@ static inline bool mend_lacks_any(mend_lack lack)
     return lack.limit_bytes > 0 || lack.device_bytes > 0;
 }
 
-/* Gives back what the limit and the device lack for a creation of so much, which the driver may
- * have refused: idle empty chunks, and none if they are not enough. Of what others may hold the
- * device gets nothing. *lack: what is missing beyond, or was not given back. Asks the driver.
- * Errors as mend_trim. */
-mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, bool was_refused,
+/*
+ * Gives back what the limit and the device lack for a creation of so much: idle empty chunks, and
+ * none if they are not enough. Of what others may hold the device gets nothing. *lack: what is
+ * missing beyond, or was not given back; the caller creates while it is nothing. `refusals`: how
+ * often the driver has refused that in this call. Others may have what is free only for a moment,
+ * so the device lacks nothing while it counts enough as free, but not for ever: it may refuse what
+ * it counts. Asks the driver. Errors as mend_trim.
+ */
+mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, int refusals,
                                 mend_lack *lack);
 
 /* As mend_trim_to, but only chunks that no block has used for `unused_ns` by the driver's clock, as

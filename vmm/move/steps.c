@@ -114,6 +114,7 @@ mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, mend_backing 
     if (result == MEND_ERROR_OUT_OF_MEMORY && backing != MEND_BACKING_HOST &&
         (!heap->shortage.device_is_asked || !heap->budget.attainable.is_known)) {
         mend_attainable_learn(heap); /* once in a search, and when the answer is forgotten */
+        heap->budget.attainable.refused_bytes = heap->budget.attainable.is_known ? 0 : size_bytes;
     }
     return result;
 }
@@ -198,6 +199,7 @@ void mend_attainable_learn(mend_heap *heap)
         .bytes = known_bytes,
         .free_bytes = free_bytes,
         .asked_at_bytes = MEND_HEAP_SUM(heap, allocated_bytes),
+        .refused_bytes = is_told ? 0 : heap->budget.attainable.refused_bytes,
     };
 }
 
@@ -216,6 +218,7 @@ void mend_attainable_begin_search(mend_heap *heap)
     const uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes) - known->asked_at_bytes;
     const bool is_old = mend_budget_is_below_limit(heap) &&
                         allocated / LIMITS_OF_WINDOW >= heap->config.limit_bytes;
+    heap->budget.attainable.refused_bytes = 0;
     if (!known->is_known || is_old || room < known->free_bytes / 2) {
         mend_attainable_learn(heap);
     }

@@ -321,6 +321,9 @@ mend_result mend_trim_for(mend_heap *heap, const mend_request *request, mend_pla
                       spare_bytes(heap, request, plan, !is_captured), owed_bytes);
         }
         *released = released_bytes >= bytes;
+        if (*released) {
+            heap->budget.attainable.refused_bytes = 0;
+        }
     }
     if (!has_nodes) {
         return mend_no_host_memory("a trim");
@@ -445,15 +448,20 @@ mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool makes_room,
     return trim(heap, &which, released_bytes);
 }
 
+/* The refusals of a call after which what the device counts as free is not believed any more. */
+enum { REFUSALS = 4 };
+
 /* What the limit and the device lack for a creation. What the pool owes, others get first. */
-static mend_lack lack_for(mend_heap *heap, uint64_t create_bytes, bool was_refused)
+static mend_lack lack_for(mend_heap *heap, uint64_t create_bytes, int refusals)
 {
     const uint64_t owed_bytes = owed_to_others(heap);
     mend_attainable_learn(heap);
     const uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
     const uint64_t wanted_bytes = heap->chunks.reserved_bytes + create_bytes;
-    const bool is_there = !was_refused && (!heap->budget.attainable.is_known ||
-                                           create_bytes <= heap->shortage.device_free_bytes);
+    const bool is_there =
+        heap->budget.attainable.is_known
+            ? refusals < REFUSALS && create_bytes <= heap->shortage.device_free_bytes
+            : refusals == 0;
     return (mend_lack){
         .limit_bytes = wanted_bytes - mend_min_u64(wanted_bytes, limit_bytes),
         .device_bytes = owed_bytes > 0 ? create_bytes + owed_bytes
@@ -462,13 +470,12 @@ static mend_lack lack_for(mend_heap *heap, uint64_t create_bytes, bool was_refus
     };
 }
 
-mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, bool was_refused,
+mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, int refusals,
                                 mend_lack *lack)
 {
     choice own = {.is_own = true};
-    *lack = (mend_lack){create_bytes, create_bytes};
     MEND_TRY(prepare(heap, &own));
-    const mend_lack all = lack_for(heap, create_bytes, was_refused);
+    const mend_lack all = lack_for(heap, create_bytes, refusals);
     choice any = {.may_unmap = own.may_unmap};
     uint64_t own_bytes = chosen_bytes(heap, &own);
     uint64_t any_bytes = chosen_bytes(heap, &any);

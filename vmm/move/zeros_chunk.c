@@ -63,11 +63,11 @@ mend_result mend_zeros_why_not_unmapped(mend_heap *heap)
 }
 
 /* Gives free memory back for a page, if that is enough. */
-static mend_result make_room(mend_heap *heap, uint64_t size_bytes, bool was_refused)
+static mend_result make_room(mend_heap *heap, uint64_t size_bytes, int refusals)
 {
     mend_lack lack;
     mend_process_failure()->result = MEND_OK;
-    MEND_TRY(mend_trim_to_create(heap, size_bytes, was_refused, &lack));
+    MEND_TRY(mend_trim_to_create(heap, size_bytes, refusals, &lack));
     if (!mend_lacks_any(lack)) {
         return MEND_OK;
     }
@@ -79,9 +79,6 @@ static mend_result make_room(mend_heap *heap, uint64_t size_bytes, bool was_refu
                         (unsigned long long)(is_limit ? lack.limit_bytes : lack.device_bytes));
 }
 
-/* Others may take what was given back. */
-enum { CREATIONS = 3 };
-
 /* Creates the memory. What is kept for compactions is room, too. */
 static mend_result create(mend_heap *heap, uint64_t size_bytes, mend_chunk_handle *handle)
 {
@@ -90,15 +87,15 @@ static mend_result create(mend_heap *heap, uint64_t size_bytes, mend_chunk_handl
     properties.share_types = MEND_SHARE_NONE;
     mend_result result = MEND_OK;
     if (heap->chunks.reserved_bytes + size_bytes > mend_budget_limit_of_chunks(heap)) {
-        result = make_room(heap, size_bytes, false);
+        result = make_room(heap, size_bytes, 0);
     }
-    for (int i = 1; result == MEND_OK; i++) {
+    for (int refusals = 1; result == MEND_OK; refusals++) {
         result = mend_driver_result(
             heap, MEND_ANSWER(create, driver->create(driver, size_bytes, &properties, handle)));
-        if (result != MEND_ERROR_OUT_OF_MEMORY || i == CREATIONS) {
+        if (result != MEND_ERROR_OUT_OF_MEMORY) {
             return result;
         }
-        result = make_room(heap, size_bytes, true);
+        result = make_room(heap, size_bytes, refusals);
     }
     return result;
 }

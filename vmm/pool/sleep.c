@@ -156,11 +156,11 @@ static void wake_with_help(waker *w)
 {
     mend_outcome outcome = wake_beside_peer_pools(w);
     if (outcome == MEND_NOTHING && mend_pool_helpers.has_callbacks(&w->pool->heap)) {
-        mend_request request = {.requested_bytes = w->lack.bytes,
+        mend_request request = {.requested_bytes = w->lack.all_bytes,
                                 .alignment_bytes = MEND_GRANULE_BYTES,
                                 .handle = MEND_NO_STREAM,
                                 .zone = MEND_ZONE_LARGE};
-        request.size_bytes = w->lack.bytes + mend_report_there_bytes(&w->pool->heap, &request);
+        request.size_bytes = w->lack.all_bytes + mend_report_there_bytes(&w->pool->heap, &request);
         outcome = mend_pool_helpers.call_back(&w->pool->heap, &request, wake_beside_peer_pools, w);
     }
     if (outcome == MEND_NOTHING) {

@@ -59,30 +59,28 @@ static bool fits_limit(const mend_heap *heap, uint64_t bytes)
     return heap->chunks.reserved_bytes + bytes <= mend_budget_limit_of_chunks(heap);
 }
 
-mend_lack mend_sleep_make_room(mend_heap *heap, uint64_t bytes)
+mend_result mend_sleep_make_room(mend_heap *heap, uint64_t bytes, mend_lack *lack)
 {
-    mend_lack lack = {0};
+    *lack = (mend_lack){0};
     if (!fits_limit(heap, bytes)) {
         (void)mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
     }
-    if (!fits_limit(heap, bytes)) {
-        (void)mend_trim_to_create(heap, bytes, false, &lack);
-    }
-    return lack;
+    return fits_limit(heap, bytes) ? MEND_OK : mend_trim_to_create(heap, bytes, 0, lack);
 }
 
 mend_result mend_relocate_in_device(mend_heap *heap, const mend_exchange_order *order,
                                     mend_exchange_report *report)
 {
     const uint64_t size_bytes = order->chunk->size_bytes;
-    mend_lack lack = mend_sleep_make_room(heap, size_bytes);
-    if (mend_lacks_any(lack)) {
-        return MEND_ERROR_OUT_OF_MEMORY;
-    }
-    mend_result result = mend_exchange_memory(heap, order, report);
-    if (result == MEND_ERROR_OUT_OF_MEMORY &&
-        mend_trim_to_create(heap, size_bytes, true, &lack) == MEND_OK && !mend_lacks_any(lack)) {
+    mend_lack lack;
+    MEND_TRY(mend_sleep_make_room(heap, size_bytes, &lack));
+    mend_result result = MEND_ERROR_OUT_OF_MEMORY;
+    for (int refusals = 1; result == MEND_ERROR_OUT_OF_MEMORY && !mend_lacks_any(lack);
+         refusals++) {
         result = mend_exchange_memory(heap, order, report);
+        if (result == MEND_ERROR_OUT_OF_MEMORY) {
+            MEND_TRY(mend_trim_to_create(heap, size_bytes, refusals, &lack));
+        }
     }
     return result;
 }

@@ -42,8 +42,8 @@ mend_result mend_relocate(mend_heap *heap, mend_backing backing, const uint64_t 
 mend_result mend_heap_quiesce(mend_heap *heap, mend_quiesce_report *report);
 
 /* If the limit has no room for so much more: gives back the zeros of destroyed ranges, and idle
- * empty chunks as mend_trim_to_create. Returns what lacks. */
-mend_lack mend_sleep_make_room(mend_heap *heap, uint64_t bytes);
+ * empty chunks as mend_trim_to_create. *lack: nothing where it has room. */
+mend_result mend_sleep_make_room(mend_heap *heap, uint64_t bytes, mend_lack *lack);
 
 /* Gives a chunk other memory of the device, in an open driver scope at a quiet point; makes room by
  * giving empty chunks back. Results as mend_exchange_memory. */
@@ -127,10 +127,11 @@ typedef struct mend_wake_order {
     bool waits;       /* for all work of the context, so that free memory is idle */
 } mend_wake_order;
 
-/* What lacked, of the limit or the device; and what peer pools of the device could give: nothing
- * where it was the limit. */
+/* What lacked: of the limit, or of the device if the limit has room; what is enough for both; and
+ * what peer pools of the device could give: nothing where it was the limit. */
 typedef struct mend_wake_lack {
     uint64_t bytes;
+    uint64_t all_bytes;
     mend_need need; /* may_wait is not set */
 } mend_wake_lack;
 

@@ -18,8 +18,7 @@ typedef struct waking {
     uint64_t needed_bytes; /* of those that lack memory; the others have it of a failed wake */
     uint64_t least_bytes;  /* of such a chunk */
     uint64_t reused_bytes; /* of needed_bytes: free memory that the pool held */
-    uint64_t lacking_bytes;
-    bool lacks_limit; /* it is that which lacks them */
+    mend_lack lack;
 } waking;
 
 /* ---- which chunks ---------------------------------------------------------------------------- */
@@ -67,9 +66,15 @@ static mend_result find(waking *w, const mend_wake_order *order)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static mend_result no_room(waking *w, uint64_t lacking_bytes, const char *who)
+static uint64_t first_bytes(mend_lack lack)
 {
-    w->lacking_bytes = lacking_bytes;
+    return lack.limit_bytes > 0 ? lack.limit_bytes : lack.device_bytes;
+}
+
+static mend_result no_room(waking *w, mend_lack lack, const char *who)
+{
+    const uint64_t lacking_bytes = first_bytes(lack);
+    w->lack = lack;
     return mend_failure(MEND_ERROR_OUT_OF_MEMORY,
                         "waking takes %s of memory, and %s lacks %s (%llu bytes); everything "
                         "sleeps as before",
@@ -80,9 +85,7 @@ static mend_result no_room(waking *w, uint64_t lacking_bytes, const char *who)
 
 static mend_result lacks(waking *w, mend_lack lack)
 {
-    w->lacks_limit = lack.limit_bytes > 0;
-    return w->lacks_limit ? no_room(w, lack.limit_bytes, "the limit")
-                          : no_room(w, lack.device_bytes, "the device");
+    return no_room(w, lack, lack.limit_bytes > 0 ? "the limit" : "the device");
 }
 
 static int compare_sizes(const void *a, const void *b)
@@ -102,7 +105,7 @@ static mend_result create_memory(waking *w)
 {
     mend_heap *heap = w->heap;
     uint64_t left_bytes = w->needed_bytes - w->reused_bytes;
-    bool has_ended = false; /* zeros of destroyed ranges */
+    int refusals = 0;
     for (size_t i = 0; i < w->count;) {
         mend_chunk *chunk = w->sleepers[i].chunk;
         mend_chunk *made;
@@ -122,10 +125,9 @@ static mend_result create_memory(waking *w)
         if (result != MEND_ERROR_OUT_OF_MEMORY) {
             return result;
         }
-        const bool any = !has_ended && mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
-        has_ended = true;
+        const bool any = refusals++ == 0 && mend_zeros_end_closed(heap, MEND_STREAM_UNKNOWN);
         mend_lack lack;
-        (void)mend_trim_to_create(heap, left_bytes, !any, &lack);
+        MEND_TRY(mend_trim_to_create(heap, left_bytes, any ? 0 : refusals, &lack));
         if (mend_lacks_any(lack)) {
             return lacks(w, lack);
         }
@@ -147,7 +149,7 @@ static mend_result take_memory(waking *w)
     const uint64_t left_bytes = w->needed_bytes - w->reused_bytes;
     mend_lack lack = {0}; /* nothing, also above the limit, if nothing is taken */
     if (left_bytes > 0) {
-        lack = mend_sleep_make_room(w->heap, left_bytes);
+        MEND_TRY(mend_sleep_make_room(w->heap, left_bytes, &lack));
     }
     return mend_lacks_any(lack) ? lacks(w, lack) : create_memory(w);
 }
@@ -235,9 +237,9 @@ static mend_result perform(waking *w, mend_wake_report *report)
     } else {
         undo(w);
     }
-    if (result == MEND_ERROR_OUT_OF_MEMORY && w->lacking_bytes == 0) { /* for page tables */
-        result =
-            no_room(w, mend_max_u64(w->needed_bytes, heap->device.granularity_bytes), "the driver");
+    if (result == MEND_ERROR_OUT_OF_MEMORY && !mend_lacks_any(w->lack)) { /* for page tables */
+        const uint64_t bytes = mend_max_u64(w->needed_bytes, heap->device.granularity_bytes);
+        result = no_room(w, (mend_lack){.device_bytes = bytes}, "the driver");
     }
     mend_slab_end_promise(&heap->nodes.runs, w->spans);
     return result;
@@ -274,8 +276,9 @@ mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_
     }
     free(w.sleepers);
     mend_driver_scope_close(heap, &scope);
-    lack->bytes = w.lacking_bytes;
-    lack->need = (mend_need){.bytes = w.lacks_limit ? 0 : w.lacking_bytes,
-                             .whole_bytes = mend_max_u64(w.needed_bytes, w.lacking_bytes)};
+    lack->bytes = first_bytes(w.lack);
+    lack->all_bytes = mend_max_u64(w.lack.limit_bytes, w.lack.device_bytes);
+    lack->need = (mend_need){.bytes = w.lack.limit_bytes > 0 ? 0 : w.lack.device_bytes,
+                             .whole_bytes = mend_max_u64(w.needed_bytes, lack->bytes)};
     return result;
 }

@@ -176,9 +176,9 @@ typedef struct mend_wake_report {
  *
  * MEND_OK, also if nothing sleeps, or has such a tag: the report says so; MEND_ERROR_CAPTURING;
  * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_MEMORY (mend_last_error says how many bytes are
- * lacking); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_SYSTEM (the file could not be read);
- * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error everything sleeps as before: the pool
- * can be used, and woken again.
+ * lacking); MEND_ERROR_OUT_OF_HOST_MEMORY (also pinned memory, through which files are read);
+ * MEND_ERROR_SYSTEM (the file could not be read); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After
+ * an error everything sleeps as before: the pool can be used, and woken again.
  */
 MEND_API mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag_count,
                                mend_wake_report *report);

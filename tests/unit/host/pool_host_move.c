@@ -42,3 +42,21 @@ HOST_RIG_TEST(pool_host_move, limits_of_the_device_do_not_count_the_host,
     kit_release(w, r->there, HOST_BLOCK, S(0));
     r->there = NULL;
 }
+
+/* The move needs the free chunk, and may only have it if nothing is captured. */
+HOST_RIG_TEST(pool_host_move, a_question_about_captures_that_is_refused_is_no_lack_of_memory,
+              host_rig_open(r))
+{
+    void *block = kit_alloc_written(w, HOST_BLOCK, S(0));
+    EXPECT_OK(mend_move(w->pool, MEND_MOVE_TO_HOST, NULL, 0, NULL));
+    kit_free(w, kit_alloc(w, HOST_BLOCK, S(0)), S(0));
+    mend_sim_set_foreign_bytes(w->sim, 0, HOST_DEVICE - HOST_BLOCK);
+    for (uint64_t asked = 0; asked < 4; asked++) { /* two of the wait, two of the trim */
+        kit_fail(w, "stream_get_info", asked, 1, MEND_DRIVER_UNKNOWN);
+        EXPECT_ERROR(DRIVER, mend_move(w->pool, MEND_MOVE_TO_DEVICE, NULL, 0, NULL));
+        mend_sim_clear_faults(w->sim);
+    }
+    EXPECT_OK(mend_move(w->pool, MEND_MOVE_TO_DEVICE, NULL, 0, NULL));
+    mend_sim_set_foreign_bytes(w->sim, 0, 0);
+    kit_release(w, block, HOST_BLOCK, S(0));
+}

@@ -5,6 +5,9 @@
 #include <string.h>
 
 #include "driver/driver.h"
+#include "mend/mend_host.h"
+#include "mend/mend_range.h"
+#include "mend/mend_sleep.h"
 #include "tests/support/kit.h"
 
 enum { DEVICE_MIB = 16, OTHERS_MIB = 6, ATTAINABLE_MIB = DEVICE_MIB - OTHERS_MIB };
@@ -104,6 +107,32 @@ FRESH_TEST(pool_attainable, is_not_known_where_the_driver_does_not_say)
     mend_sim_clear_faults(s->w.sim);
 }
 
+/* Free chunks are enough, and none has the size of what is asked for: what the driver refuses is
+ * lacking then. */
+FRESH_TEST(pool_attainable, is_what_the_driver_refuses_where_it_does_not_say)
+{
+    mend_world *w = &s->w;
+    const mend_alloc_options one = *KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1);
+    void *blocks[2];
+    mend_range *range = NULL;
+    EXPECT_OK(mend_range_create(w->pool, 8 * MEND_MIB,
+                                KIT_OPTIONS(mend_range_options, .page_bytes = 2 * MEND_MIB),
+                                &range));
+    EXPECT_OK(mend_alloc_with(w->pool, 4 * MEND_MIB, NULL, &one, &blocks[0]));
+    EXPECT_OK(mend_alloc_with(w->pool, 3 * MEND_MIB, NULL, &one, &blocks[1]));
+    kit_free(w, blocks[0], NULL);
+    kit_free(w, blocks[1], NULL);
+    others_hold(s, (DEVICE_MIB - 7) * MEND_MIB);
+    kit_fail(w, "memory_info", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    EXPECT_OK(mend_alloc_with(w->pool, 6 * MEND_MIB, NULL, &one, &blocks[0]));
+    kit_free(w, blocks[0], NULL);
+    others_hold(s, (DEVICE_MIB - 6) * MEND_MIB);
+    EXPECT_OK(mend_range_commit(range, 0, 2 * MEND_MIB, NULL));
+    EXPECT_STATS(w, reserved_bytes, 2 * MEND_MIB);
+    EXPECT_OK(mend_range_destroy(range, NULL));
+    mend_sim_clear_faults(w->sim);
+}
+
 /* Others take memory while the pool grows: it knows before the driver refuses any. */
 FRESH_TEST(pool_attainable, is_asked_again_once_half_of_it_is_taken)
 {
@@ -128,4 +157,54 @@ FRESH_TEST(pool_attainable, is_asked_after_a_refusal)
     uint64_t refused = mend_world_stats(&s->w).driver_failures;
     request(s, MEND_ERROR_OUT_OF_MEMORY, 12 * MEND_MIB);
     EXPECT_U64_EQ(refused + 1, mend_world_stats(&s->w).driver_failures);
+}
+
+/* Takes the device's memory before a creation, and gives it back behind it, so many times. */
+typedef struct neighbour {
+    mend_world *w;
+    int takes;
+} neighbour;
+
+static void take_and_give_back(void *context, const char *call, int is_after)
+{
+    neighbour *n = context;
+    if (strcmp(call, "create") == 0 && (is_after || n->takes > 0)) {
+        n->takes -= !is_after;
+        mend_sim_set_foreign_bytes(n->w->sim, 0, is_after ? 0 : n->w->sim_config.memory_bytes);
+    }
+}
+
+static void expect_beside(neighbour *n, int takes, mend_result expected)
+{
+    mend_range *range = NULL;
+    EXPECT_OK(mend_range_create(n->w->pool, 4 * MEND_MIB, NULL, &range));
+    EXPECT_OK(mend_sleep(n->w->pool, NULL, NULL));
+    n->takes = takes;
+    EXPECT_RESULT(expected, mend_wake(n->w->pool, NULL, 0, NULL));
+    n->takes = 0;
+    EXPECT_OK(mend_wake(n->w->pool, NULL, 0, NULL));
+    EXPECT_OK(mend_move(n->w->pool, MEND_MOVE_TO_HOST, NULL, 0, NULL));
+    n->takes = takes;
+    EXPECT_RESULT(expected, mend_move(n->w->pool, MEND_MOVE_TO_DEVICE, NULL, 0, NULL));
+    n->takes = takes;
+    EXPECT_RESULT(expected, mend_range_map_zeros(range, 0, 4 * MEND_MIB));
+    n->takes = 0;
+    EXPECT_OK(mend_move(n->w->pool, MEND_MOVE_TO_DEVICE, NULL, 0, NULL));
+    EXPECT_OK(mend_range_destroy(range, NULL));
+    EXPECT_OK(mend_trim(n->w->pool, 0, MEND_TRIM_WAIT, NULL));
+}
+
+/* But not for ever, where the driver refuses what it counts as free. */
+KIT_SET_TEST(pool_attainable, what_others_have_for_a_moment_lacks_in_no_call,
+             w->pool_config.host_bytes = MEND_GIB)
+{
+    neighbour n = {.w = w};
+    void *block = kit_alloc_written(w, MEND_MIB, S(0));
+    mend_sim_set_call_observer(w->sim, take_and_give_back, &n);
+    for (int takes = 1; takes <= 3; takes++) {
+        expect_beside(&n, takes, MEND_OK);
+    }
+    expect_beside(&n, 100, MEND_ERROR_OUT_OF_MEMORY);
+    mend_sim_set_call_observer(w->sim, NULL, NULL);
+    kit_release(w, block, MEND_MIB, S(0));
 }

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "mend/mend_range.h"
 #include "tests/support/kit.h"
 
 enum { BLOCKS = 4 };
@@ -190,4 +191,38 @@ KIT_TEST_IN(pool_pressure, a_callback_may_free_memory_of_another_pool,
     EXPECT_OK(mend_remove_pressure_callback(w->pool, kit_count_pressure, &calls));
     EXPECT_OK(mend_free(l.pool, l.block, NULL));
     EXPECT_OK(mend_pool_destroy(l.pool));
+}
+
+static void free_what_is_missing(helper *h)
+{
+    for (uint64_t bytes = 0; bytes < h->s->missing_bytes[0]; bytes += MEND_MIB) {
+        free_one(h->s);
+    }
+}
+
+/* The limit lacks a MiB, and the device three, of which nobody knew before. */
+SCENE_TEST(pool_pressure, callbacks_hear_what_the_device_lacks)
+{
+    helper a = {.s = r, .letter = 'a', .answer = 1, .also = free_what_is_missing};
+    EXPECT_OK(mend_set_limit(w->pool, 6 * MEND_MIB));
+    mend_sim_set_foreign_bytes(w->sim, 0, 60 * MEND_MIB);
+    EXPECT_OK(add(&a));
+    EXPECT_OK(allocate(r, 3 * MEND_MIB));
+    EXPECT_STR_EQ("a", r->calls);
+    mend_sim_set_foreign_bytes(w->sim, 0, 0);
+}
+
+SCENE_TEST(pool_pressure, callbacks_hear_what_the_device_lacks_for_pages)
+{
+    helper a = {.s = r, .letter = 'a', .answer = 1, .also = free_what_is_missing};
+    mend_range *range = NULL;
+    EXPECT_OK(mend_range_create(w->pool, 4 * MEND_MIB,
+                                KIT_OPTIONS(mend_range_options, .page_bytes = MEND_MIB), &range));
+    EXPECT_OK(mend_set_limit(w->pool, 6 * MEND_MIB));
+    mend_sim_set_foreign_bytes(w->sim, 0, 60 * MEND_MIB);
+    EXPECT_OK(add(&a));
+    EXPECT_OK(mend_range_commit(range, 0, 3 * MEND_MIB, NULL));
+    EXPECT_STR_EQ("a", r->calls);
+    mend_sim_set_foreign_bytes(w->sim, 0, 0);
+    EXPECT_OK(mend_range_destroy(range, NULL));
 }

@@ -75,3 +75,17 @@ SLEEP_TEST(pool_sleep_faults, refused_memory_of_the_host_goes_back_later)
     EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
     EXPECT_LEDGER(w, host_allocations, 0);
 }
+
+/* What could be given back is not known then, nor what is lacking, of the limit or the device. */
+SLEEP_TEST(pool_sleep_faults, a_question_about_captures_that_is_refused_is_no_lack_of_memory)
+{
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    kit_fail(w, "stream_get_info", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    mend_sim_set_foreign_bytes(w->sim, 0, 60 * MEND_MIB);
+    EXPECT_REFUSAL(DRIVER, "cuStreamGetCaptureInfo", mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_OK(mend_set_limit(w->pool, SLEEP_BLOCK));
+    EXPECT_REFUSAL(DRIVER, "cuStreamGetCaptureInfo", mend_wake(w->pool, NULL, 0, NULL));
+    mend_sim_clear_faults(w->sim);
+    mend_sim_set_foreign_bytes(w->sim, 0, 0);
+    EXPECT_OK(mend_set_limit(w->pool, 0));
+}

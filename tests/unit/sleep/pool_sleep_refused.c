@@ -96,6 +96,19 @@ SLEEP_TEST(pool_sleep_refused, a_driver_without_pinned_memory_is_named)
     expect_awake(r);
 }
 
+/* There was some for the sleep. */
+SLEEP_TEST(pool_sleep_refused, a_wake_without_pinned_memory_says_what_it_is_for)
+{
+    EXPECT_OK(mend_sleep(w->pool,
+                         KIT_OPTIONS(mend_sleep_options, .others = MEND_KEEP_FILE,
+                                     .directory = sleep_rig_directory()),
+                         NULL));
+    kit_fail(w, "host_alloc", 0, 1, MEND_DRIVER_NOT_SUPPORTED);
+    EXPECT_REFUSAL(DRIVER, "cuMemHostAlloc failed", mend_wake(w->pool, NULL, 0, NULL));
+    kit_fail(w, "host_alloc", 0, 1, MEND_DRIVER_OUT_OF_MEMORY);
+    EXPECT_REFUSAL(OUT_OF_HOST_MEMORY, "to read files", mend_wake(w->pool, NULL, 0, NULL));
+}
+
 /* The system would end the process by a signal. */
 SLEEP_TEST(pool_sleep_refused, a_limit_of_file_sizes_is_named)
 {

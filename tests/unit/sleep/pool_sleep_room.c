@@ -133,25 +133,24 @@ SLEEP_TEST(pool_sleep_room, memory_of_a_try_before_counts_as_woken)
     EXPECT_OK(mend_pool_destroy(peer));
 }
 
+/* Frees blocks of a MiB, the last first, until what is missing is there, or there are none. */
 typedef struct giver {
     mend_world *w;
-    mend_pool *pool; /* of the block */
-    void *block;
+    mend_pool *pool; /* of the blocks */
+    void *blocks[SLEEP_BLOCKS];
+    int count;
     int calls;
-    uint64_t missing_bytes;
 } giver;
 
 KIT_PRESSURE(give)
 {
     giver *g = context;
+    const int before = g->count;
     g->calls++;
-    g->missing_bytes = missing_bytes;
-    if (g->block == NULL) {
-        return 0;
+    for (uint64_t bytes = 0; g->count > 0 && bytes < missing_bytes; bytes += SLEEP_BLOCK) {
+        EXPECT_OK(mend_free(g->pool, g->blocks[--g->count], g->w->streams[0]));
     }
-    EXPECT_OK(mend_free(g->pool, g->block, g->w->streams[0]));
-    g->block = NULL;
-    return 1;
+    return g->count < before;
 }
 
 /* That was asked already. */
@@ -160,7 +159,7 @@ SLEEP_TEST(pool_sleep_room, a_pressure_callback_makes_room_in_a_peer_pool)
     giver g = {.w = w, .pool = kit_pool(w)};
     EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
     EXPECT_OK(mend_add_pressure_callback(w->pool, give, &g));
-    g.block = kit_alloc_from(g.pool, 60 * MEND_MIB, S(0));
+    g.blocks[g.count++] = kit_alloc_from(g.pool, 60 * MEND_MIB, S(0));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     EXPECT_INT_EQ(1, g.calls);
     EXPECT_OK(mend_remove_pressure_callback(w->pool, give, &g));
@@ -206,4 +205,23 @@ SLEEP_TEST(pool_sleep_room, callbacks_are_told_all_that_a_wake_lacks)
     EXPECT_OK(mend_add_pressure_callback(w->pool, give_what_is_missing, w->sim));
     EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
     EXPECT_OK(mend_remove_pressure_callback(w->pool, give_what_is_missing, w->sim));
+}
+
+/* The limit lacks a MiB, and the device six. */
+SLEEP_TEST(pool_sleep_room, callbacks_are_told_what_the_device_lacks_beside_the_limit)
+{
+    giver g = {.w = w, .pool = w->pool, .count = SLEEP_BLOCKS};
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    for (int i = 0; i < SLEEP_BLOCKS; i++) {
+        g.blocks[i] = kit_alloc_written(w, SLEEP_BLOCK, S(0));
+    }
+    EXPECT_OK(mend_set_limit(w->pool, (2 * SLEEP_BLOCKS - 1) * SLEEP_BLOCK));
+    mend_sim_set_foreign_bytes(w->sim, 0, (64 - SLEEP_BLOCKS - 2) * MEND_MIB);
+    EXPECT_OK(mend_add_pressure_callback(w->pool, give, &g));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_OK(mend_remove_pressure_callback(w->pool, give, &g));
+    EXPECT_INT_EQ(2, g.count);
+    kit_release_row(w, g.blocks, g.count, SLEEP_BLOCK, S(0));
+    mend_sim_set_foreign_bytes(w->sim, 0, 0);
+    EXPECT_OK(mend_set_limit(w->pool, 0));
 }
