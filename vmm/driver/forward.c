@@ -84,17 +84,19 @@ mend_status mend_unlocking_remember(mend_unlocking *unlocking, mend_status statu
     return status;
 }
 
-/* A call on its way: whether it released the lock, and when, if a history wants to know that. */
+/* A call on its way: the thread's depth, whether it released the lock, and when, if a history wants
+ * to know that. */
 typedef struct passage {
+    unsigned *depth;
     bool lets_go;
     uint64_t began_ns;
 } passage;
 
 static inline passage begin(mend_unlocking *unlocking, mend_driver_call call, const char *name)
 {
-    passage way = {.lets_go = takes_long[call], .began_ns = MEND_HISTORY_NO_TIME};
+    passage way = {mend_process_driver_depth(), takes_long[call], MEND_HISTORY_NO_TIME};
     assert(mend_mutex_is_held(unlocking->lock));
-    ++*mend_process_driver_depth();
+    ++*way.depth;
     if (way.lets_go) {
         way.began_ns = mend_history_now_ns(unlocking->history);
         mend_mutex_unlock(unlocking->lock);
@@ -116,8 +118,8 @@ static inline mend_status end(mend_unlocking *unlocking, passage way, mend_statu
             unlocking->history->slow_ns += took_ns;
         }
     }
-    assert(*mend_process_driver_depth() > 0);
-    --*mend_process_driver_depth();
+    assert(*way.depth > 0);
+    --*way.depth;
     return status == MEND_DRIVER_OK ? status : mend_unlocking_remember(unlocking, status);
 }
 

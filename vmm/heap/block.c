@@ -316,7 +316,7 @@ mend_result mend_block_excuse(const mend_heap *heap, mend_result result, mend_bl
 {
     bool is_spoilt = result == MEND_ERROR_CAPTURING && heap->config.streams_may_vanish;
     bool is_over =
-        result == MEND_ERROR_DEVICE_LOST && mend_heap_lost_by(heap) == MEND_DRIVER_DEINITIALIZED;
+        result == MEND_ERROR_DEVICE_LOST && heap->unlocking.lost == MEND_DRIVER_DEINITIALIZED;
     if (is_spoilt || is_over) {
         *users = (mend_block_users){MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
         return MEND_OK;

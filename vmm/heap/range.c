@@ -14,7 +14,7 @@ static mend_result not_given_back(const mend_heap *heap, const mend_chunk *chunk
     if (mend_chunk_sleeps(chunk) && chunk->missing == MEND_MISSING_MEMORY) {
         return mend_no_host_memory("pages of a range");
     }
-    const bool is_lost = mend_heap_lost_by(heap) != MEND_DRIVER_OK;
+    const bool is_lost = heap->unlocking.lost != MEND_DRIVER_OK;
     return mend_failure(is_lost ? MEND_ERROR_DEVICE_LOST : MEND_ERROR_DRIVER,
                         "the page at 0x%llx was decommitted while it slept or lacked its mapping, "
                         "and the driver does not let its memory go",
@@ -84,8 +84,7 @@ static void restore_zeros(mend_heap *heap, const mend_parts *pages)
     const mend_thread_error why = *mend_process_failure();
     mend_heap_unlock(heap);
     mend_heap_lock_all(heap);
-    if (mend_heap_lost_by(heap) == MEND_DRIVER_OK &&
-        mend_driver_scope_open(heap, &scope) == MEND_OK) {
+    if (heap->unlocking.lost == MEND_DRIVER_OK && mend_driver_scope_open(heap, &scope) == MEND_OK) {
         for (size_t i = 0; i < pages->count; i++) {
             mend_zeros_settle(heap, pages->items[i].range, true);
         }

@@ -159,7 +159,7 @@ static mend_outcome behind_compactions(climb *c)
     mend_heap *heap = c->heap;
     mend_outcome outcome = compact_until_placed(c);
     bool has_failed = outcome == MEND_FAILED;
-    if (outcome == MEND_PLACED || mend_heap_lost_by(heap) != MEND_DRIVER_OK ||
+    if (outcome == MEND_PLACED || heap->unlocking.lost != MEND_DRIVER_OK ||
         heap->chunks.missing_count > 0) {
         return outcome;
     }

@@ -11,6 +11,7 @@
 #include "layout/holders.h"
 #include "layout/state.h"
 #include "mend/mend.h"
+#include "move/move.h"
 #include "policy/policy.h"
 
 /* ---- trim.c ---------------------------------------------------------------------------------- */
@@ -266,7 +267,13 @@ mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice
 
 /* Unmaps retired mappings, records and polls fences, as every climb that makes room does. The
  * caller holds both locks, and a driver scope is open. */
-mend_result mend_ladder_refresh(mend_heap *heap, const mend_request *request);
+mend_result mend_ladder_ask_others(mend_heap *heap, const mend_request *request);
+static inline mend_result mend_ladder_refresh(mend_heap *heap, const mend_request *request)
+{
+    mend_retire_flush(heap, request->stream);
+    return mend_streams_are_several(&heap->streams) ? mend_ladder_ask_others(heap, request)
+                                                    : MEND_OK;
+}
 
 /* Before memory is given back: records fences of all streams; and for what was freed without one,
  * if nobody knows of a capture that this would spoil. The next poll finds what has passed. */
@@ -279,7 +286,11 @@ void mend_ladder_close_before_group(mend_heap *heap);
 
 /* Whether growth would only put off a wait that must come: so much is not idle that nothing but the
  * context's event, or a wait of the host, can cover it. */
-bool mend_ladder_owes_much(const mend_heap *heap, const mend_request *request);
+bool mend_ladder_others_owe_much(const mend_heap *heap, const mend_request *request);
+static inline bool mend_ladder_owes_much(const mend_heap *heap, const mend_request *request)
+{
+    return mend_streams_are_several(&heap->streams) && mend_ladder_others_owe_much(heap, request);
+}
 
 /* Whether the host makes that wait: the request has no stream that can wait on the device. */
 bool mend_ladder_waits_on_host(const mend_heap *heap, const mend_request *request);

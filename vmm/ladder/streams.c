@@ -94,9 +94,6 @@ void mend_ladder_close_before_group(mend_heap *heap)
 static mend_result close_others(mend_heap *heap, uint32_t except, uint64_t allowed_bytes)
 {
     mend_streams *streams = &heap->streams;
-    if (!mend_streams_are_several(streams)) {
-        return MEND_OK;
-    }
     MEND_SLOTS_EACH(i, streams, 0) {
         if (i != except && streams->items[i].open) {
             MEND_TRY(mend_streams_close_epoch(streams, i));
@@ -107,15 +104,16 @@ static mend_result close_others(mend_heap *heap, uint32_t except, uint64_t allow
 
 mend_result mend_ladder_close_all(mend_heap *heap, bool is_captured)
 {
-    return close_others(heap, MEND_STREAM_UNKNOWN,
-                        is_captured ? UINT64_MAX : unfenced_allowed(heap));
+    return mend_streams_are_several(&heap->streams)
+               ? close_others(heap, MEND_STREAM_UNKNOWN,
+                              is_captured ? UINT64_MAX : unfenced_allowed(heap))
+               : MEND_OK;
 }
 
-bool mend_ladder_owes_much(const mend_heap *heap, const mend_request *request)
+bool mend_ladder_others_owe_much(const mend_heap *heap, const mend_request *request)
 {
     const uint64_t allowed_bytes = unfenced_allowed(heap);
-    return mend_streams_are_several(&heap->streams) &&
-           allowed_bytes <= UINT64_MAX / WAIT_OF_UNFENCED &&
+    return allowed_bytes <= UINT64_MAX / WAIT_OF_UNFENCED &&
            has_unfenced(heap, request->stream, true, allowed_bytes * WAIT_OF_UNFENCED);
 }
 
@@ -125,17 +123,14 @@ bool mend_ladder_waits_on_host(const mend_heap *heap, const mend_request *reques
            !heap->config.allow_stream_waits || !mend_streams_can_record_context(&heap->streams);
 }
 
-mend_result mend_ladder_refresh(mend_heap *heap, const mend_request *request)
+mend_result mend_ladder_ask_others(mend_heap *heap, const mend_request *request)
 {
-    mend_retire_flush(heap, request->stream);
     if (request->group != 0 && request->capture != 0) {
         mend_streams_learn_order(&heap->streams, request->stream, request->capture);
     }
-    mend_result result = close_others(heap, request->stream, unfenced_allowed(heap));
-    if (result == MEND_OK && mend_streams_are_several(&heap->streams)) {
-        mend_streams_poll(&heap->streams);
-    }
-    return result;
+    MEND_TRY(close_others(heap, request->stream, unfenced_allowed(heap)));
+    mend_streams_poll(&heap->streams);
+    return MEND_OK;
 }
 
 /* False for a group, because its graphs may be launched on any stream; and for a request without a

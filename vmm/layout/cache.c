@@ -131,10 +131,10 @@ bool mend_cache_comes_first(mend_heap *heap, const mend_zone *zone, mend_span *s
     assert(span->cached);
     assert(zone == &heap->zones[span->zone]);
     assert(run_bytes == mend_cache_run_bytes(span));
+    const mend_run *behind = span->next != NULL ? span->next->run : NULL;
     mend_run *run = mend_sizes_at_least(&zone->runs_by_size, span->size_bytes);
     for (int looks = 0; run != NULL && comes_before(run, run_bytes, span->address); looks++) {
-        if (run != mend_cache_run_behind(span) &&
-            (looks == LOOKS || is_usable(heap, run, span->size_bytes, stream))) {
+        if (run != behind && (looks == LOOKS || is_usable(heap, run, span->size_bytes, stream))) {
             return false;
         }
         run = mend_sizes_next(&zone->runs_by_size, run);

@@ -125,9 +125,8 @@ static void count_all(table *t, const mend_heap *heap)
 static bool is_judged(const mend_heap *heap)
 {
     const uint64_t frees = mend_heap_frees(heap);
-    const uint64_t allocations =
-        MEND_HEAP_SUM(heap, allocations) + heap->counters.zone[MEND_ZONE_RANGE].allocations;
-    return allocations + frees >= MEND_GROWTH_LEAST_EVENTS && frees >= allocations / 2;
+    const uint64_t births = heap->counters.births;
+    return births + frees >= MEND_GROWTH_LEAST_EVENTS && frees >= births / 2;
 }
 
 /* Blocks of the last stretch are what is in use now. A quarter of the growth is in the first half,
@@ -235,7 +234,7 @@ bool mend_holders_find(const mend_heap *heap, unsigned by, mend_holder *largest,
         return false;
     }
     memset(t, 0, offsetof(table, sums));
-    t->now = mend_holders_now(heap);
+    t->now = (float)(int64_t)heap->counters.births;
     t->by = by;
     count_all(t, heap);
     const sum *most = NULL;

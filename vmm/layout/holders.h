@@ -15,14 +15,6 @@
  * size that the rest counts for. */
 enum { MEND_HOLDERS_SHOWN = 3, MEND_HOLDERS_OWN = 1024, MEND_HOLDERS_MOST = MEND_HOLDERS_OWN + 64 };
 
-/* Blocks and pages that were allocated in the heap: the clock of births. A float keeps 24 bits of
- * it, so an age is right to a sixteen-millionth of all allocations. */
-static inline float mend_holders_now(const mend_heap *heap)
-{
-    return (float)(int64_t)(MEND_HEAP_SUM(heap, allocations) +
-                            heap->counters.zone[MEND_ZONE_RANGE].allocations);
-}
-
 /* The tag that a block or a page counts for in holders, events,
  * recordings, snapshots, figures for Prometheus, damage. Its own, or else its sleep tag. */
 static inline uint64_t mend_holders_tag(uint64_t tag, uint64_t sleep_tag)

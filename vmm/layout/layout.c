@@ -130,11 +130,21 @@ mend_span *mend_layout_split_right(mend_heap *heap, mend_span *span, uint64_t at
     return right;
 }
 
-/* Spans that wait for the same. What graphs keep sleeps by the tag that was there last, so that
- * memory of two tags stays two spans. */
+/* Spans that wait for the same: both are idle, or have the same stream. That may use either at
+ * once; nobody else can use the earlier one once it waits for the later one. Memory that was freed
+ * without a stream has no stream of its own, and joins with that of its epoch. With only one stream
+ * in the pool, idle memory joins with any, because the difference affects nobody. What graphs keep
+ * sleeps by the tag that was there last, so that memory of two tags stays two spans. */
 static bool can_join(mend_wait_env room, const mend_span *left, const mend_span *right)
 {
-    return mend_waits_can_join(room, &left->waits, &right->waits) &&
+    const mend_stamp a = left->waits.first;
+    const mend_stamp b = right->waits.first;
+    if (left->waits.others != NULL || right->waits.others != NULL ||
+        ((a.epoch == 0) != (b.epoch == 0) && mend_streams_are_several(room.streams))) {
+        return false;
+    }
+    return (a.epoch == 0 || b.epoch == 0 ||
+            (a.stream == b.stream && (a.stream != MEND_STREAM_UNKNOWN || a.epoch == b.epoch))) &&
            (left->sleep_tag == right->sleep_tag ||
             (mend_waits_blocked_by(room.streams, &left->waits, MEND_STREAM_UNKNOWN) &
              MEND_BLOCKED_BY_GROUPS) == 0);

@@ -166,11 +166,11 @@ static inline void mend_layout_set_live(mend_heap *heap, mend_span *span, bool l
     uint64_t left_bytes = span->size_bytes;
     uint64_t part_bytes = chunk->address + chunk->size_bytes - span->address;
     for (; part_bytes < left_bytes; part_bytes = chunk->size_bytes) {
-        (live ? mend_chunk_add_live : mend_chunk_subtract_live)(&heap->chunks, chunk, part_bytes);
+        mend_chunk_change_live(&heap->chunks, chunk, live ? part_bytes : 0 - part_bytes);
         left_bytes -= part_bytes;
         chunk = chunk->next;
     }
-    (live ? mend_chunk_add_live : mend_chunk_subtract_live)(&heap->chunks, chunk, left_bytes);
+    mend_chunk_change_live(&heap->chunks, chunk, live ? left_bytes : 0 - left_bytes);
 }
 
 /* Sets what the thread marks its blocks with. */
@@ -193,16 +193,17 @@ static inline void mend_layout_count_alloc(mend_heap *heap, mend_span *span,
     span->scope = 0;
     span->stack = 0;
     zone->allocations++;
-    span->born = mend_holders_now(heap);
+    zone->live_blocks++;
+    span->born = (float)(int64_t)++counters->births;
     zone->allocated_bytes += span->size_bytes;
     zone->allocated_requested_bytes += requested_bytes;
     zone->live_bytes += span->size_bytes;
     zone->requested_bytes += requested_bytes;
-    mend_raise_u64(&zone->peak_live_blocks, zone->allocations - zone->frees);
+    mend_raise_u64(&zone->peak_live_blocks, zone->live_blocks);
     mend_raise_u64(&zone->peak_live_bytes, zone->live_bytes);
     mend_raise_u64(&zone->peak_requested_bytes, zone->requested_bytes);
     counters->live_bytes += span->size_bytes;
-    mend_raise_u64(&counters->peak_live_blocks, mend_heap_live_blocks(heap));
+    mend_raise_u64(&counters->peak_live_blocks, MEND_HEAP_SUM(heap, live_blocks));
     mend_raise_u64(&counters->peak_live_bytes, counters->live_bytes);
     mend_raise_u64(&counters->peak_requested_bytes, MEND_HEAP_SUM(heap, requested_bytes));
     if (mend_process_has_marks()) {
@@ -213,11 +214,11 @@ static inline void mend_layout_count_alloc(mend_heap *heap, mend_span *span,
 static inline void mend_layout_count_free(mend_heap *heap, const mend_span *span)
 {
     mend_zone_counters *zone = &heap->counters.zone[span->zone];
-    assert(zone->allocations > zone->frees);
+    assert(zone->live_blocks > 0);
     assert(zone->live_bytes >= span->size_bytes);
     assert(zone->requested_bytes >= span->requested_bytes);
     assert(heap->counters.live_bytes >= zone->live_bytes);
-    zone->frees++;
+    zone->live_blocks--;
     zone->live_bytes -= span->size_bytes;
     zone->requested_bytes -= span->requested_bytes;
     heap->counters.live_bytes -= span->size_bytes;
@@ -346,16 +347,11 @@ static inline void mend_cache_remove(mend_cache *cache, mend_span *span)
     span->cached = false;
 }
 
-/* The run on the right of a cached span; NULL if there is none. */
-static inline mend_run *mend_cache_run_behind(const mend_span *span)
-{
-    return span->next != NULL && !span->next->live ? span->next->run : NULL;
-}
-
-/* The size of the run that a cached span will begin. */
+/* The size of the run that a cached span will begin: with that on its right. A live span is in
+ * none. */
 static inline uint64_t mend_cache_run_bytes(const mend_span *span)
 {
-    const mend_run *behind = mend_cache_run_behind(span);
+    const mend_run *behind = span->next != NULL ? span->next->run : NULL;
     return span->size_bytes + (behind != NULL ? behind->size_bytes : 0);
 }
 

@@ -66,12 +66,14 @@ const mend_span *mend_layout_find_blocked(mend_heap *heap, mend_run *run, uint64
         assert(size_bytes == 0);
         return NULL;
     }
-    if (run->first == run->last) { /* the usual case */
-        mend_waits_settle(mend_heap_wait_env(heap), &run->first->waits);
+    const mend_span *span = run->first;
+    if (span == run->last) { /* the usual case */
+        return !mend_waits_settle(mend_heap_wait_env(heap), &run->first->waits) &&
+                       !mend_waits_are_ready(&heap->streams, &span->waits, stream, behind_wait)
+                   ? span
+                   : NULL;
     }
-    const mend_span *span = run->first == run->last
-                                ? run->first
-                                : find_span(heap, run, address, size_bytes, stream, behind_wait);
+    span = find_span(heap, run, address, size_bytes, stream, behind_wait);
     while (mend_waits_are_ready(&heap->streams, &span->waits, stream, behind_wait)) {
         if (span == run->last || span->next->address >= address + size_bytes) {
             return NULL;

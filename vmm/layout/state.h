@@ -140,7 +140,7 @@ typedef struct mend_retired {
 /* Blocks of one zone: live ones, their peaks, and totals. */
 typedef struct mend_zone_counters {
     uint64_t allocations;
-    uint64_t frees;
+    uint64_t live_blocks; /* the others were freed */
     uint64_t allocated_bytes;
     uint64_t allocated_requested_bytes;
     uint64_t live_bytes;
@@ -183,6 +183,8 @@ typedef struct mend_zone_counters {
 typedef struct mend_heap_counters {
     mend_zone_counters zone[MEND_ZONE_COUNT];
     uint64_t live_bytes; /* of all zones; other sums are computed on demand */
+    uint64_t births;     /* allocations of all zones: the clock of births. A block keeps 24 bits of
+                          * it, so an age is right to a sixteen-millionth of all allocations */
 #define X(counter) uint64_t counter;
     MEND_HEAP_COUNTERS(X)
 #undef X
@@ -442,12 +444,6 @@ typedef struct mend_request {
 #define MEND_HEAP_SUM(heap, figure)                                                                \
     ((heap)->counters.zone[MEND_ZONE_SMALL].figure + (heap)->counters.zone[MEND_ZONE_LARGE].figure)
 
-static inline uint64_t mend_heap_live_blocks(const mend_heap *heap)
-{
-    assert(MEND_HEAP_SUM(heap, allocations) >= MEND_HEAP_SUM(heap, frees));
-    return MEND_HEAP_SUM(heap, allocations) - MEND_HEAP_SUM(heap, frees);
-}
-
 /* Bytes of live blocks that neither sleep nor are on the host: a part of reserved_bytes. */
 static inline uint64_t mend_heap_awake_bytes(const mend_heap *heap)
 {
@@ -468,7 +464,8 @@ static inline uint64_t mend_heap_chunks(const mend_heap *heap)
 /* How often memory of the heap became free. */
 static inline uint64_t mend_heap_frees(const mend_heap *heap)
 {
-    return MEND_HEAP_SUM(heap, frees) + heap->counters.zone[MEND_ZONE_RANGE].frees;
+    return heap->counters.births - MEND_HEAP_SUM(heap, live_blocks) -
+           heap->counters.zone[MEND_ZONE_RANGE].live_blocks;
 }
 
 /* Mappings that the driver holds for the heap. */
@@ -484,12 +481,6 @@ static inline uint64_t mend_heap_mappings(const mend_heap *heap)
 static inline bool mend_heap_has_begun_groups(const mend_heap *heap)
 {
     return atomic_load_explicit(&heap->groups.begun_count, memory_order_relaxed) > 0;
-}
-
-/* The status by which the context was lost, or OK. */
-static inline mend_status mend_heap_lost_by(const mend_heap *heap)
-{
-    return heap->unlocking.lost;
 }
 
 static inline mend_wait_env mend_heap_wait_env(mend_heap *heap)

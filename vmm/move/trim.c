@@ -195,7 +195,7 @@ bool mend_trim_finds_one(mend_heap *heap, mend_plan *plan, bool may_unmap)
 /* Only a lost context is a failure. */
 static mend_result unless_lost(const mend_heap *heap, mend_result result)
 {
-    return mend_heap_lost_by(heap) != MEND_DRIVER_OK ? result : MEND_OK;
+    return heap->unlocking.lost != MEND_DRIVER_OK ? result : MEND_OK;
 }
 
 mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, bool *released)

@@ -47,15 +47,18 @@ static bool groups_are_right(const mend_audit_walk *a)
 static bool counts_are_right(const mend_audit_walk *a)
 {
     uint64_t live_bytes = 0;
+    uint64_t births = 0;
     bool all_are = true;
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
         const mend_zone_counters *zone = &a->heap->counters.zone[i];
-        all_are = all_are && a->live[i].blocks == zone->allocations - zone->frees &&
+        all_are = all_are && a->live[i].blocks == zone->live_blocks &&
                   a->live[i].bytes == zone->live_bytes &&
                   a->live[i].requested_bytes == zone->requested_bytes;
         live_bytes += zone->live_bytes;
+        births += zone->allocations;
     }
-    MUST(all_are && live_bytes == a->heap->counters.live_bytes,
+    MUST(all_are && live_bytes == a->heap->counters.live_bytes &&
+             births == a->heap->counters.births,
          "the counts of live blocks are wrong");
     MUST(mend_exports_are_right(a->heap, a->exported),
          "the exports are not the blocks that are marked");
@@ -91,7 +94,7 @@ static bool sums_are_right(const mend_audit_walk *a)
     MUST(free_bytes + heap->chunks.unmapped_bytes + heap->counters.live_bytes ==
              heap->chunks.reserved_bytes + heap->chunks.away_bytes + heap->chunks.host_bytes,
          "live and free do not add up to reserved, asleep and on the host");
-    MUST(mend_heap_live_blocks(heap) + IN_CACHES(heap, count) == heap->blocks.count,
+    MUST(MEND_HEAP_SUM(heap, live_blocks) + IN_CACHES(heap, count) == heap->blocks.count,
          "the counts of live blocks are wrong");
     return true;
 }

@@ -147,10 +147,8 @@ static void count(mend_chunks *found, const mend_chunk *chunk)
 
 static bool chunk_is_right(mend_audit_walk *a, const mend_chunk *chunk)
 {
-    const bool is_newly = !mend_list_is_empty(&chunk->newly);
     MUST(!chunk->is_parked || is_kept_by_group(a->heap, chunk),
          "a parked chunk is not kept by a group");
-    MUST(mend_chunk_is_empty(chunk) || !is_newly, "a chunk in use is among the newly empty ones");
     MUST(chunk->claim.address == 0, "a chunk is still claimed");
     MUST(chunk->pins == mend_pins_of(a->heap, chunk), "a chunk has not the pins that cover it");
     MUST(chunk->holds == mend_chunk_holds(chunk), "the holds of a chunk are wrong");

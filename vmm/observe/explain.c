@@ -114,7 +114,7 @@ static int put_ranges(const mend_heap *heap, char line[MEND_REMAINS_BYTES])
 
 bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES])
 {
-    uint64_t count = mend_heap_live_blocks(heap);
+    uint64_t count = MEND_HEAP_SUM(heap, live_blocks);
     const mend_span *largest[SHOWN] = {NULL};
     int used = put_ranges(heap, line);
     if (count == 0) {

@@ -122,7 +122,7 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     assert(heap->groups.count >= heap->groups.capture_count);
     const mend_zone *small = &heap->zones[MEND_ZONE_SMALL];
     const mend_zone *large = &heap->zones[MEND_ZONE_LARGE];
-    stats->live_blocks = mend_heap_live_blocks(heap);
+    stats->live_blocks = MEND_HEAP_SUM(heap, live_blocks);
     stats->chunks = mend_heap_chunks(heap);
     stats->aliases = heap->chunks.owing.count[MEND_OWED_ALIAS];
     stats->mappings = mend_heap_mappings(heap);
@@ -133,7 +133,7 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     stats->groups = heap->groups.count - heap->groups.capture_count;
     stats->captures = heap->groups.capture_count;
     stats->allocations = MEND_HEAP_SUM(heap, allocations);
-    stats->frees = MEND_HEAP_SUM(heap, frees);
+    stats->frees = stats->allocations - stats->live_blocks;
     stats->chunks_created = heap->chunks.created;
     stats->chunks_released = heap->chunks.released;
     stats->stream_waits = heap->streams.stream_waits;
@@ -157,7 +157,7 @@ static uint64_t reserved_in(const mend_heap *heap, int zone)
 static void fill_small(const mend_heap *heap, mend_stats *stats)
 {
     const mend_zone_counters *small = &heap->counters.zone[MEND_ZONE_SMALL];
-    stats->small_live_blocks = small->allocations - small->frees;
+    stats->small_live_blocks = small->live_blocks;
     stats->small_reserved_bytes = reserved_in(heap, MEND_ZONE_SMALL);
 #define X(counter) stats->small_##counter = small->counter
     X(live_bytes);
@@ -183,7 +183,7 @@ static void fill_ranges(const mend_heap *heap, mend_stats *stats)
     stats->zero_bytes = heap->ranges.zeros_mapped_bytes;
     stats->zero_chunk_bytes = heap->ranges.zeros_bytes;
     stats->pages_committed = pages->allocations;
-    stats->pages_decommitted = pages->frees;
+    stats->pages_decommitted = pages->allocations - pages->live_blocks;
 }
 
 /* Updates the peaks. Memory that a thread is adding counts, even if it is removed again after a
@@ -239,13 +239,13 @@ void mend_observe_reset_peaks(mend_heap *heap)
     mend_heap_counters *counters = &heap->counters;
     counters->peak_live_bytes = counters->live_bytes;
     counters->peak_reserved_bytes = heap->chunks.reserved_bytes;
-    counters->peak_live_blocks = mend_heap_live_blocks(heap);
+    counters->peak_live_blocks = MEND_HEAP_SUM(heap, live_blocks);
     counters->peak_mappings = mend_heap_mappings(heap);
     counters->peak_chunks = mend_heap_chunks(heap);
     counters->peak_requested_bytes = MEND_HEAP_SUM(heap, requested_bytes);
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
         mend_zone_counters *zone = &counters->zone[i];
-        zone->peak_live_blocks = zone->allocations - zone->frees;
+        zone->peak_live_blocks = zone->live_blocks;
         zone->peak_live_bytes = zone->live_bytes;
         zone->peak_requested_bytes = zone->requested_bytes;
         zone->peak_reserved_bytes = reserved_in(heap, i);

@@ -55,6 +55,7 @@ void mend_chunk_take_memory(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *
     mend_chunk_leave_empty(chunks, empty);
     mend_chunk_count(chunks, empty, false);
     move_memory(chunks, chunk, empty);
+    mend_list_remove(&empty->newly);
     mend_slab_give(&chunks->slab, empty);
     mend_chunk_count(chunks, chunk, false);
     chunk->missing = MEND_MISSING_MAPPING; /* of a transaction: that is not owed */

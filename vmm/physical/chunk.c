@@ -32,28 +32,11 @@ void mend_chunks_clear(mend_chunks *chunks)
     mend_slab_clear(&chunks->slab);
 }
 
-void mend_chunk_enter_empty(mend_chunks *chunks, mend_chunk *chunk)
+void mend_chunk_leave_tree(mend_chunks *chunks, mend_chunk *chunk)
 {
-    assert(mend_chunk_is_empty(chunk));
-    mend_list_insert_after(&chunks->newly_empty, &chunk->newly);
-    chunks->empty_bytes += chunk->size_bytes;
-    assert(chunks->empty_bytes <= chunks->reserved_bytes);
-}
-
-void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk)
-{
-    assert(mend_chunk_is_empty(chunk));
-    assert(chunks->empty_bytes >= chunk->size_bytes);
-    if (!mend_list_is_empty(&chunk->newly)) {
-        mend_list_remove(&chunk->newly);
-    } else {
-        mend_tree_remove(chunk->is_parked ? &chunks->parked : &chunks->empty, &chunk->by_size);
-        mend_list_remove(&chunk->noted);
-        chunk->is_parked = false;
-    }
-    chunks->empty_bytes -= chunk->size_bytes;
-    chunk->idle_since_ns = 0;
-    chunk->held_by = (mend_stamp){0};
+    mend_tree_remove(chunk->is_parked ? &chunks->parked : &chunks->empty, &chunk->by_size);
+    mend_list_remove(&chunk->noted);
+    chunk->is_parked = false;
 }
 
 uint64_t mend_chunks_kept_by_pins(const mend_chunks *chunks)
@@ -161,6 +144,7 @@ void mend_chunk_end(mend_chunks *chunks, mend_chunk *chunk)
     if (mend_chunk_is_empty(chunk)) {
         mend_chunk_leave_empty(chunks, chunk);
     }
+    mend_list_remove(&chunk->newly);
     mend_chunk_count(chunks, chunk, false);
     chunks->frozen_count -= chunk->is_frozen;
     mend_owe(&chunks->owing, &chunk->owed, MEND_OWED_NOTHING, 0);
@@ -499,9 +483,10 @@ static void sort_newly_empty(mend_chunks *chunks)
 {
     while (!mend_list_is_empty(&chunks->newly_empty)) {
         mend_chunk *chunk = MEND_CONTAINER_OF(chunks->newly_empty.next, mend_chunk, newly);
-        assert(mend_chunk_is_empty(chunk));
         mend_list_remove(&chunk->newly);
-        mend_tree_insert_by(&chunks->empty, &chunk->by_size, compare_size);
+        if (mend_chunk_is_empty(chunk)) {
+            mend_tree_insert_by(&chunks->empty, &chunk->by_size, compare_size);
+        }
     }
     if (!mend_list_is_empty(&chunks->noted) && !chunks->parks_none) {
         mend_chunks_park(chunks);

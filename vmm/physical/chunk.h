@@ -96,7 +96,7 @@ typedef struct mend_chunk {
     mend_tree_node by_address; /* in `mapped`, while address is not 0 */
     struct mend_chunk *next;   /* the next chunk by address in `mapped`; NULL for the last */
     mend_tree_node by_size;    /* in `empty`, while mend_chunk_is_empty, unless it is in ... */
-    mend_list newly;           /* ... `newly_empty`; else alone */
+    mend_list newly;           /* ... `newly_empty`, perhaps in use again; else alone */
     mend_list noted;           /* in the ring of that name; else alone */
     uint64_t size_bytes;
     uint64_t address;    /* 0: not mapped */
@@ -134,8 +134,9 @@ typedef struct mend_chunks {
     mend_chunk_properties properties;
     mend_tree mapped;      /* by address */
     mend_tree empty;       /* empty chunks, by (size, number), but for `parked`, and those of ... */
-    mend_list newly_empty; /* ... this ring: since the last search for an empty chunk. Most are in
-                            * use again before the next one, so that the hot path changes no tree */
+    mend_list newly_empty; /* ... this ring: that became empty since the last search for one. Most
+                            * are in use again before the next one, and stay in the ring until then,
+                            * so that the hot path changes neither */
     mend_tree parked;      /* by (stream of held_by, number): see parked.c below */
     mend_list noted;       /* in `empty`, to be parked by the next search */
     bool parks_none;       /* while a request of a group looks for chunks */
@@ -321,31 +322,42 @@ static inline bool mend_chunk_is_kept_by_pins(const mend_chunk *chunk)
 /* Bytes of all such chunks. */
 uint64_t mend_chunks_kept_by_pins(const mend_chunks *chunks);
 
-/* Adds a chunk to the set of empty ones, and removes it. */
-void mend_chunk_enter_empty(mend_chunks *chunks, mend_chunk *chunk);
-void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk);
-
-/* Changes the live bytes of a chunk, and updates the set of empty chunks. */
-static inline void mend_chunk_add_live(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)
+/* Adds a chunk to the set of empty ones, and removes it; and takes it out of their tree. */
+static inline void mend_chunk_enter_empty(mend_chunks *chunks, mend_chunk *chunk)
 {
-    assert(chunk->address != 0);
-    assert(size_bytes > 0);
-    assert(size_bytes % MEND_GRANULE_BYTES == 0);
-    if (mend_chunk_is_empty(chunk)) {
-        mend_chunk_leave_empty(chunks, chunk);
+    assert(mend_chunk_is_empty(chunk));
+    if (mend_list_is_empty(&chunk->newly)) {
+        mend_list_insert_after(&chunks->newly_empty, &chunk->newly);
     }
-    chunk->live_bytes += size_bytes;
-    assert(chunk->live_bytes <= chunk->size_bytes);
+    chunks->empty_bytes += chunk->size_bytes;
+    assert(chunks->empty_bytes <= chunks->reserved_bytes);
+}
+void mend_chunk_leave_tree(mend_chunks *chunks, mend_chunk *chunk);
+static inline void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(chunks->empty_bytes >= chunk->size_bytes);
+    if (mend_list_is_empty(&chunk->newly)) {
+        mend_chunk_leave_tree(chunks, chunk);
+    }
+    chunks->empty_bytes -= chunk->size_bytes;
+    chunk->idle_since_ns = 0;
+    chunk->held_by = (mend_stamp){0};
 }
 
-static inline void mend_chunk_subtract_live(mend_chunks *chunks, mend_chunk *chunk,
-                                            uint64_t size_bytes)
+/* Changes the live bytes of a chunk, and updates the set of empty chunks. Less is a large number,
+ * as 0 - 512. */
+static inline void mend_chunk_change_live(mend_chunks *chunks, mend_chunk *chunk,
+                                          uint64_t size_bytes)
 {
+    const uint64_t before_bytes = chunk->live_bytes;
     assert(chunk->address != 0);
-    assert(size_bytes > 0);
-    assert(chunk->live_bytes >= size_bytes);
-    chunk->live_bytes -= size_bytes;
-    if (mend_chunk_is_empty(chunk)) {
+    assert(size_bytes != 0);
+    assert(size_bytes % MEND_GRANULE_BYTES == 0);
+    chunk->live_bytes += size_bytes;
+    assert(chunk->live_bytes <= chunk->size_bytes);
+    if (chunk->holds == 0 && before_bytes == 0) {
+        mend_chunk_leave_empty(chunks, chunk);
+    } else if (chunk->holds == 0 && chunk->live_bytes == 0) {
         mend_chunk_enter_empty(chunks, chunk);
     }
 }

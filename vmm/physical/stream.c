@@ -77,7 +77,8 @@ uint32_t mend_streams_lookup_other(mend_streams *streams, mend_stream handle, ui
     }
     assert(at < streams->count);
     assert(at == MEND_STREAM_UNKNOWN || items[at].known);
-    if (at != MEND_STREAM_UNKNOWN && group == 0 && mend_streams_handle_suffices(streams, handle)) {
+    if (at != MEND_STREAM_UNKNOWN && group == 0 && !streams->serves_groups &&
+        mend_streams_handle_suffices(streams, handle)) {
         streams->last_found = at;
         streams->last_handle = handle;
     }

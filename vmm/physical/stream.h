@@ -142,6 +142,7 @@ typedef struct mend_streams {
     uint32_t first_free_slot; /* index, or UNKNOWN */
     uint32_t collect_at;      /* number of slots at which to collect */
     bool wants_collection;
+    bool serves_groups;      /* a group is begun, which may take a request: none is kept as ... */
     uint32_t last_found;     /* the last stream looked up, outside all groups; or UNKNOWN */
     mend_stream last_handle; /* its handle, which identifies it */
     mend_event *idle_events;

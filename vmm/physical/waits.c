@@ -120,21 +120,3 @@ void mend_waits_make_due(mend_streams *streams, const mend_waits *waits)
         mend_streams_make_due(streams, at->stamp);
     }
 }
-
-bool mend_waits_can_join(mend_wait_env room, const mend_waits *a, const mend_waits *b)
-{
-    if (a->others != NULL || b->others != NULL) {
-        return false;
-    }
-    bool a_idle = a->first.epoch == 0;
-    bool b_idle = b->first.epoch == 0;
-    if (a_idle != b_idle) {
-        return !mend_streams_are_several(room.streams);
-    }
-    if (a_idle || a->first.stream != b->first.stream) {
-        return a_idle;
-    }
-    /* The stream itself may use either at once; nobody else can use the earlier one once it waits
-     * for the later one, and memory that was freed without a stream has no stream of its own. */
-    return a->first.stream != MEND_STREAM_UNKNOWN || a->first.epoch == b->first.epoch;
-}

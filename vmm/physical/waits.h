@@ -128,11 +128,6 @@ mend_result mend_waits_close(mend_wait_env room, const mend_waits *waits);
 /* Includes these stamps in the current host waits (mend_streams_begin_chosen_waits). */
 void mend_waits_make_due(mend_streams *streams, const mend_waits *waits);
 
-/* Whether two neighbours may be joined: both have the same stream (without a stream: the same
- * epoch), or both are idle. With only one stream in the pool, idle memory joins with any, because
- * the difference affects nobody. */
-bool mend_waits_can_join(mend_wait_env room, const mend_waits *a, const mend_waits *b);
-
 /* Returns the nodes to the slab; the waits are idle then. */
 static inline void mend_waits_clear(mend_wait_env room, mend_waits *waits)
 {

@@ -142,7 +142,7 @@ static bool ask_peer_pool(mend_heap *heap, mend_need need, mend_asked *asked, bo
  * driver scope notes the driver's status, if the driver still reports it. */
 static void name_loss(mend_pool *pool)
 {
-    assert(mend_heap_lost_by(&pool->heap) != MEND_DRIVER_OK);
+    assert(pool->heap.unlocking.lost != MEND_DRIVER_OK);
     mend_driver_scope scope;
     mend_result result = mend_driver_scope_open(&pool->heap, &scope);
     if (result == MEND_OK) {
@@ -203,7 +203,7 @@ static mend_outcome call_back(mend_heap *heap, const mend_request *request,
         mend_callback_run own = {.thread = pthread_self()};
         mend_list_append(&entry->runs, &own.link); /* keeps the entry in the list */
         bool has_freed = !entry->is_removed && call_one(pool, request, entry);
-        if (mend_heap_lost_by(&pool->heap) != MEND_DRIVER_OK) {
+        if (pool->heap.unlocking.lost != MEND_DRIVER_OK) {
             name_loss(pool);
             outcome = MEND_FAILED;
         } else if (has_freed) {

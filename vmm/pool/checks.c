@@ -380,7 +380,7 @@ mend_result mend_checks_free(mend_pool *pool, uint64_t address, mend_order order
     mend_block_users users = {MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
     mend_driver_scope scope;
     mend_heap_lock_all(heap);
-    const mend_status lost = mend_heap_lost_by(heap);
+    const mend_status lost = heap->unlocking.lost;
     const bool is_checked = lost == MEND_DRIVER_OK && order.capture == 0 &&
                             is_here(heap, mend_heap_find(heap, address)) &&
                             mend_driver_scope_open(heap, &scope) == MEND_OK;
@@ -428,8 +428,8 @@ mend_result mend_checks_end(mend_pool *pool)
     mend_driver_scope scope;
     mend_result result = MEND_OK;
     mend_heap_lock_all(heap);
-    const bool is_open = mend_heap_lost_by(heap) == MEND_DRIVER_OK &&
-                         mend_driver_scope_open(heap, &scope) == MEND_OK;
+    const bool is_open =
+        heap->unlocking.lost == MEND_DRIVER_OK && mend_driver_scope_open(heap, &scope) == MEND_OK;
     const bool is_read = is_open && (pool->checks->bits & MEND_CHECK_GUARD) != 0 && has_means(pool);
     for (size_t i = 0; is_read && i < heap->blocks.capacity; i++) {
         const mend_span *span = heap->blocks.entries[i].value;

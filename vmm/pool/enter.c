@@ -70,7 +70,7 @@ mend_result mend_pool_inherited(void)
 mend_result mend_pool_check_context(const mend_pool *pool)
 {
     const mend_heap *heap = &pool->heap;
-    mend_status lost = mend_heap_lost_by(heap);
+    mend_status lost = heap->unlocking.lost;
     assert(mend_mutex_is_held(&heap->state));
     return lost == MEND_DRIVER_OK
                ? MEND_OK

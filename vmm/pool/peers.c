@@ -100,7 +100,7 @@ static bool knows_a_capture(mend_pool *pool)
     mend_driver_scope scope;
     bool is_captured = false;
     mend_heap_lock(heap);
-    if (mend_heap_lost_by(heap) == MEND_DRIVER_OK) {
+    if (heap->unlocking.lost == MEND_DRIVER_OK) {
         is_captured = mend_driver_scope_open(heap, &scope) != MEND_OK;
         if (!is_captured) {
             const mend_result result =
@@ -135,7 +135,7 @@ static uint64_t trim(mend_pool *peer_pool, mend_need need, bool *gave)
     mend_heap *heap = &peer_pool->heap;
     uint64_t waiting_bytes = 0;
     mend_heap_lock_all(heap);
-    if (mend_heap_lost_by(heap) == MEND_DRIVER_OK) {
+    if (heap->unlocking.lost == MEND_DRIVER_OK) {
         waiting_bytes = mend_ladder_give_back(heap, need, gave);
     }
     mend_heap_unlock_all(heap);

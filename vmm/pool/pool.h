@@ -271,14 +271,14 @@ static inline mend_result mend_pool_take(mend_pool *pool)
 {
     assert(mend_process_generation() == pool->generation);
     mend_heap_lock(&pool->heap);
-    return mend_heap_lost_by(&pool->heap) == MEND_DRIVER_OK ? MEND_OK : mend_pool_refuse(pool);
+    return pool->heap.unlocking.lost == MEND_DRIVER_OK ? MEND_OK : mend_pool_refuse(pool);
 }
 
 /* The same with the lock taken already, but succeeds after the driver has shut down: frees work
  * while a process ends. */
 static inline mend_result mend_pool_check_to_free(mend_pool *pool)
 {
-    mend_status lost = mend_heap_lost_by(&pool->heap);
+    mend_status lost = pool->heap.unlocking.lost;
     return lost == MEND_DRIVER_OK || lost == MEND_DRIVER_DEINITIALIZED ? MEND_OK
                                                                        : mend_pool_refuse(pool);
 }

@@ -93,7 +93,7 @@ static mend_outcome try_to_wake(void *context)
     const mend_thread_error lacking = w->answer;
     mend_heap_unlock(heap);
     mend_heap_lock_all(heap);
-    w->result = mend_heap_lost_by(heap) == MEND_DRIVER_OK
+    w->result = heap->unlocking.lost == MEND_DRIVER_OK
                     ? mend_sleep_wake(heap, &w->order, &w->report, &w->lack)
                     : mend_pool_check_context(w->pool);
     w->answer = *mend_process_failure();

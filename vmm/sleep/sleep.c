@@ -181,7 +181,7 @@ static mend_result put_shared(sleeping *s, mend_sleep_report *report)
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN); /* scratch mappings that were refused */
         result = put_selected(s, report);
     }
-    bool is_grave = mend_heap_lost_by(heap) != MEND_DRIVER_OK || heap->chunks.missing_count > 0;
+    bool is_grave = heap->unlocking.lost != MEND_DRIVER_OK || heap->chunks.missing_count > 0;
     return is_grave ? result : MEND_OK;
 }
 

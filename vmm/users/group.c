@@ -97,6 +97,8 @@ void mend_group_set_begun(mend_heap *heap, mend_group *group, mend_stream stream
     atomic_fetch_add_explicit(&heap->groups.begun_count, is_begun ? 1u : UINT_MAX,
                               memory_order_relaxed);
     mend_process_note_begun(is_begun);
+    heap->streams.serves_groups = mend_heap_has_begun_groups(heap);
+    mend_streams_look_up_anew(&heap->streams);
     group->is_begun = is_begun;
     group->watch.handle = stream;
     if (is_begun) {

@@ -13,13 +13,10 @@
 static inline uint32_t mend_users_known_stream(mend_heap *heap, mend_stream handle)
 {
     mend_streams *streams = &heap->streams;
-    if (mend_heap_has_begun_groups(heap)) {
-        return MEND_STREAM_UNKNOWN;
-    }
     if (handle == streams->last_handle) {
         return streams->last_found;
     }
-    return mend_streams_handle_suffices(streams, handle)
+    return mend_streams_handle_suffices(streams, handle) && !streams->serves_groups
                ? mend_streams_lookup_other(streams, handle, 0)
                : MEND_STREAM_UNKNOWN;
 }
