@@ -213,7 +213,7 @@ MEND_API mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_
  * exit, after the CUDA driver has shut down.
  *
  * Asks the driver whether the stream is captured, as mend_alloc does, so the stream must still
- * exist. May record an event; never waits.
+ * exist. May record an event, which waits for the GPU while the stream's queue is full.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included); MEND_ERROR_FOREIGN_POINTER;
  * MEND_ERROR_INTERIOR_POINTER; MEND_ERROR_DOUBLE_FREE; MEND_ERROR_UNKNOWN_STREAM;
