@@ -56,7 +56,7 @@ MEND_API mend_result mend_group_end(mend_group *group);
  * that no graph which uses the memory will be launched again, and that all launches, and all work
  * outside of captures on blocks freed in the group, precede this point of `stream` (MEND_NO_STREAM:
  * the memory stays unavailable until a synchronization of the whole context). Live blocks stay live
- * and are freed as usual. May record an event; never waits. MEND_OK; MEND_ERROR_INVALID_ARGUMENT
+ * and are freed as usual. May record an event, as mend_free. MEND_OK; MEND_ERROR_INVALID_ARGUMENT
  * (it is begun, or MEND_EVERY_STREAM); MEND_ERROR_CAPTURING (`stream` is being captured);
  * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER;
  * MEND_ERROR_DEVICE_LOST. After an error the group is unchanged.

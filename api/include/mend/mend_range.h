@@ -163,10 +163,10 @@ MEND_API mend_result mend_range_map_zeros(mend_range *range, uint64_t offset_byt
  * of them goes. The program queues no more work that uses these pages, and launches no graph that
  * does, until they are committed again.
  *
- * Calls the driver only to record events; never waits. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (as
- * above); MEND_ERROR_CAPTURING (`stream` is being captured); MEND_ERROR_OUT_OF_HOST_MEMORY;
- * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. On failure nothing
- * changed.
+ * Calls the driver only to record events, and waits as mend_free. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (as above); MEND_ERROR_CAPTURING (`stream` is being captured);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_DRIVER;
+ * MEND_ERROR_DEVICE_LOST. On failure nothing changed.
  */
 MEND_API mend_result mend_range_decommit(mend_range *range, uint64_t offset_bytes,
                                          uint64_t size_bytes, mend_stream stream);
