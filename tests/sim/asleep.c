@@ -444,7 +444,7 @@ static void judge_refused_wake(trial *t, const trial_call *call)
     const mend_stats stats = trial_stats(t, call->pool);
     const uint64_t away_bytes = trial_asleep(&t->pools[call->pool], ASLEEP_AWAY);
     const bool is_unsure =
-        call->faulty || t->disturbed || call->count > 0 || trial_any_was_exported(t, call->pool);
+        !trial_knows_memory(t) || call->count > 0 || trial_any_was_exported(t, call->pool);
     const uint64_t used_bytes =
         stats.reserved_bytes + stats.zero_chunk_bytes - stats.free_empty_bytes;
     const uint64_t room_bytes = mend_min_u64(

@@ -326,7 +326,8 @@ static void judge_failed(trial *t, const trial_call *call, const held *before)
     const bool may_wait = t->config.quiet != 0 || t->had_any_zeros || trial_has_host(t) ||
                           before->lingering_bytes > 0;
     trial_claim(t, TRIAL_MODEL,
-                !is_judged || call->faulty || may_wait || call->size_bytes <= before->most_bytes ||
+                !is_judged || call->faulty || may_wait ||
+                    call->size_bytes <= mend_max_u64(before->most_bytes, after.most_bytes) ||
                     after.host_waits == before->host_waits,
                 "the host waits for a request that can never be served");
 }
@@ -356,6 +357,19 @@ static void judge_gifts(trial *t, const trial_call *call, const held *before)
                 (unsigned long long)(before->reserved_bytes - after.reserved_bytes));
 }
 
+/* As mend.h says of pressure callbacks: what they are told is enough. But nothing is moved, or
+ * given back to be made again, of what captures and others know, or where addresses are few. */
+static void judge_missing(trial *t, const trial_call *call)
+{
+    const bool is_unsure = call->faulty || t->config.address_devices != 0 ||
+                           trial_holds_memory_for_graphs(t) ||
+                           (trial_makes_chunks(call) && trial_any_was_exported(t, call->pool));
+    trial_claim(t, TRIAL_REFUSED,
+                is_unsure || call->result != MEND_ERROR_OUT_OF_MEMORY || !t->was_given,
+                "call %d lacks memory, and a callback gave all that was missing: %s",
+                (int)call->kind, call->message);
+}
+
 /* All that could be free for a request once all work is done; 0: nobody can tell. A block may also
  * lie beside live ones. */
 static uint64_t free_at_most(trial *t, const trial_call *call)
@@ -379,6 +393,14 @@ static void judge_vain_wait(trial *t, const trial_call *call, const held *before
                     look_at_held(t, call->pool).peer_waits == before->peer_waits,
                 "for %llu bytes the other pool waits, and at most %llu could be free",
                 (unsigned long long)size_bytes, (unsigned long long)call->most_bytes);
+}
+
+static void judge_lack(trial *t, const trial_call *call, const held *before)
+{
+    judge_failed(t, call, before);
+    judge_gifts(t, call, before);
+    judge_vain_wait(t, call, before);
+    judge_missing(t, call);
 }
 
 static void judge_remains(trial *t, const trial_call *call)
@@ -423,6 +445,7 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     t->has_called = true;
     t->refused = false;
     if (outer_kind == CALL_NONE) {
+        t->was_given = false;
         trial_witness_call(t);
     }
     bool is_request = call->kind == CALL_ALLOC || call->kind == CALL_COMMIT;
@@ -443,9 +466,7 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     call->faulty = call->faulty || t->disturbed || t->refused;
     t->may_unmap |= trial_may_remap(t, call) && call->faulty;
     judge_remains(t, call);
-    judge_failed(t, call, &before_it);
-    judge_gifts(t, call, &before_it);
-    judge_vain_wait(t, call, &before_it);
+    judge_lack(t, call, &before_it);
     judge_lost(t, call);
     bool is_full = is_request && call->result == MEND_ERROR_OUT_OF_MEMORY;
     t->pools[call->pool].out_of_memory += is_full && !t->refused;

@@ -7,6 +7,7 @@
 
 #include "base/thread.h"
 #include "tests/sim/ranges.h"
+#include "tests/sim/rations.h"
 #include "tests/support/child.h"
 #include "tests/support/forked.h"
 
@@ -89,7 +90,8 @@ static bool can_spring(trial *t, const char *call)
                       t->calling_kind == CALL_SLEEP || t->calling_kind == CALL_WAKE ||
                       t->calling_kind == CALL_MOVE_TO_HOST ||
                       t->calling_kind == CALL_MOVE_TO_DEVICE || t->calling_kind == CALL_COMMIT ||
-                      t->calling_kind == CALL_RANGE_CREATE || t->calling_kind == CALL_RANGE_DESTROY;
+                      t->calling_kind == CALL_ZEROS || t->calling_kind == CALL_RANGE_CREATE ||
+                      t->calling_kind == CALL_RANGE_DESTROY;
     const bool is_meant = t->ambush.set && makes_room &&
                           (t->ambush.call == NULL || __builtin_strcmp(call, t->ambush.call) == 0);
     if (is_meant && t->ambush.skips > 0) {
@@ -140,6 +142,11 @@ bool trial_has_neighbour_alone(const trial *t)
     const bool is_other =
         (t->ambush.set && t->ambush.action > 1) || (t->disturbed && !t->ambush.is_neighbour);
     return !is_other && !t->faults_stand && !t->malloc_fails && !t->may_be_lost && !t->stopped;
+}
+
+bool trial_knows_memory(const trial *t)
+{
+    return trial_has_neighbour_alone(t) && !t->refused && (!t->disturbed || t->ambush.is_asked);
 }
 
 bool trial_lay_ambush(trial *t, const operation *op)
@@ -282,17 +289,48 @@ bool trial_fail_malloc(trial *t, const operation *op)
 
 /* ---- callbacks ------------------------------------------------------------------------------- */
 
+/* What the first pool could create. */
+static uint64_t room_to_create(trial *t)
+{
+    const mend_stats stats = trial_stats(t, 0);
+    return mend_min_u64(mend_align_down(trial_limit_room(&stats), t->page_bytes),
+                        mend_align_down(trial_ration_room(t), t->page_bytes));
+}
+
+/* Below the limit, and of what others hold of the device. Not to a pool that holds more than its
+ * limit: only what is empty would help. */
+static int give_what_is_missing(trial *t, uint64_t missing_bytes)
+{
+    const mend_stats stats = trial_stats(t, 0);
+    const uint64_t limit_bytes = stats.limit_bytes + missing_bytes;
+    const uint64_t room_bytes = room_to_create(t) + missing_bytes;
+    const bool is_over = stats.reserved_bytes + stats.zero_chunk_bytes > stats.limit_bytes;
+    if (is_over || limit_bytes > t->device_bytes || trial_is_rationed(t) || t->config.plain != 0) {
+        return 0;
+    }
+    trial_call call = {.kind = CALL_SET_LIMIT, .size_bytes = limit_bytes};
+    if (trial_call_pool(t, HERE, &call) == MEND_OK) {
+        t->pools[0].limit_bytes = limit_bytes;
+        trial_set_foreign(t, t->foreign_bytes - mend_min_u64(t->foreign_bytes, missing_bytes));
+    }
+    t->was_given |= room_to_create(t) >= room_bytes;
+    return 1;
+}
+
 static int pressed(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
 {
-    (void)missing_bytes;
     trial_callback *callback = context;
     trial *t = callback->trial;
-    int left = t->callbacks_rest ? 0 : callback->amount % 4 + 1;
+    const bool gives = (callback->amount & 4) != 0;
+    int left = t->callbacks_rest || gives ? 0 : callback->amount % 4 + 1;
     int freed = 0;
     const mend_thread_error before = *mend_process_error(); /* each call marks and sets its own */
     (void)pool;
     (void)needed_bytes;
     t->pools[0].pressure_calls++;
+    if (gives && !t->callbacks_rest) {
+        freed = give_what_is_missing(t, missing_bytes);
+    }
     for (int i = 0; i < TRIAL_BLOCKS && left > 0; i++) {
         trial_block *block = &t->blocks[(callback->slot + i) % TRIAL_BLOCKS];
         if (block->live) {

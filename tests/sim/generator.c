@@ -522,4 +522,5 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     draw_forks(&places, count, config, ops);
     trial_draw_behind_work(seed, count, config, ops);
     trial_draw_neighbour(seed, count, config, ops);
+    trial_draw_givers(seed, count, config, ops);
 }

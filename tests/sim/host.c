@@ -9,6 +9,9 @@
 
 #include "mend/mend_host.h"
 #include "mend/mend_sleep.h"
+#include "pool/pool.h"
+#include "tests/sim/ranges.h"
+#include "tests/sim/rations.h"
 
 enum { TAGS = 3 }; /* as asleep.c has them */
 
@@ -75,6 +78,26 @@ static void judge(trial *t, const trial_call *call)
     pool->moved_to_device_bytes = stats.moved_to_device_bytes;
 }
 
+/* No chunk is left on the host that there is room for. */
+static void judge_lack(trial *t, const trial_call *call)
+{
+    const mend_tree_node *at = mend_tree_first(&t->pools[call->pool].pool->heap.chunks.all);
+    const bool is_sure = trial_knows_memory(t) && !trial_is_rationed(t) &&
+                         !trial_any_was_exported(t, call->pool) &&
+                         !trial_holds_chunks(t, call->pool) && !trial_holds_memory_for_graphs(t);
+    uint64_t bytes = 0;
+    for (; at != NULL; at = mend_tree_next(at)) {
+        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, memory.by_number);
+        bytes = mend_max_u64(bytes, chunk->on_host ? chunk->size_bytes : 0);
+    }
+    trial_claim(t, TRIAL_REFUSED,
+                !is_sure || call->moved.lacking_bytes == 0 ||
+                    mend_min_u64(trial_room(t, call->pool), trial_room_for_chunks(t, call->pool)) <
+                        bytes,
+                "a move to the device lacks memory, and there is room for %llu bytes",
+                (unsigned long long)bytes);
+}
+
 /* Another program checkpoints the process, and restores it. */
 static void checkpoint(trial *t)
 {
@@ -133,5 +156,8 @@ bool trial_move_blocks(trial *t, const operation *op)
     t->had_sleep = true; /* it copies, and is no compaction */
     trial_call_pool(t, op->thread % t->turns.count, &call);
     judge(t, &call);
+    if (call.kind == CALL_MOVE_TO_DEVICE) {
+        judge_lack(t, &call);
+    }
     return call.result == MEND_OK;
 }

@@ -36,3 +36,9 @@ HOLDS(sim_regressions, a_peer_pool_that_gave_is_asked_again,
 HOLDS(
     sim_regressions, nobody_waits_for_what_is_to_stay_free, "peer_pool 1, keep_free_percent 10",
     "SIBLING_ALLOC slot 32 size 225 amount 1 / FOREIGN amount 247 / FREE slot 32 / ALLOC size 224")
+
+/* Seed 218: memory that a wake had left, whose copies might run, went back for the next request. */
+HOLDS(
+    sim_regressions, what_a_failed_wake_left_serves_a_request, "",
+    "GROUP_CREATE / GROUP_BEGIN / ALLOC / FREE / SLEEP / FAULT size 18 amount 2 / WAKE / SET_LIMIT "
+    "amount 4 / ALLOC amount 32")

@@ -57,7 +57,8 @@
     X(GRAPH_LAUNCH, launch_graph, "launches the graph in `slot` on `stream`, for `amount`")        \
     X(GRAPH_DESTROY, destroy_graph, "destroys the graph in `slot`")                                \
     X(ADD_CALLBACK, change_callback,                                                               \
-      "a pressure callback, which frees up to `amount` blocks from `slot` on")                     \
+      "a pressure callback, which frees up to `amount` blocks from `slot` on; 4 more: lets the "   \
+      "pool have as much more as it hears is missing")                                             \
     X(REMOVE_CALLBACK, change_callback, "removes it")                                              \
     X(FOREIGN, change_foreign, "another process holds `amount` 256ths of the device")              \
     X(AMBUSH, lay_ambush,                                                                          \

@@ -70,6 +70,21 @@ static const struct scene_step {
      {OP_FAULT, 0, 0, FAULT_OF_SYNCHRONIZE},
      {OP_ZEROS, 0, 0, 0},
      {OP_RANGE_DESTROY, 0, 0, 0}},
+    /* Others give back what zeros lack, or blocks on the host, before anyone asks what is free. */
+    {{OP_RANGE_CREATE, 0, 3, 6},
+     {OP_FOREIGN, 0, 255, 0},
+     {OP_AMBUSH, 0, 1, 7},
+     {OP_ZEROS, 0, 0, 0},
+     {OP_FOREIGN, 0, 0, 0},
+     {OP_RANGE_DESTROY, 0, 0, 0},
+     {OP_TRIM, 3, 0, 0}},
+    {{OP_ALLOC, 0, 1, 0},
+     {OP_TO_HOST, 0, 0, 0},
+     {OP_TRIM, 3, 0, 0},
+     {OP_FOREIGN, 0, 255, 0},
+     {OP_AMBUSH, 0, 1, 7},
+     {OP_TO_DEVICE, 0, 0, 0},
+     {OP_FOREIGN, 0, 0, 0}},
 };
 
 void trial_draw_scenes(trial_random *places, size_t count, const trial_config *config,
@@ -317,15 +332,39 @@ void trial_draw_neighbour(uint64_t seed, size_t count, const trial_config *confi
         const uint64_t drawn = trial_random_next(&random);
         const uint8_t next = ops[i + 2].kind;
         const bool is_request = next == OP_ALLOC || next == OP_COMMIT || next == OP_SIBLING_ALLOC;
-        if (is_request && drawn % often == 0) {
-            ops[i] = (operation){.kind = OP_FOREIGN, .amount = (uint8_t)(drawn >> 8)};
+        const bool is_rare = next == OP_WAKE || next == OP_ZEROS || next == OP_TO_DEVICE;
+        if (is_rare || (is_request && drawn % often == 0)) {
+            const uint8_t held = is_rare && (drawn >> 56) % 4 != 0 ? ALL : (uint8_t)(drawn >> 8);
+            ops[i] = (operation){.kind = OP_FOREIGN, .amount = held};
             ops[i + 1] = (operation){.kind = OP_AMBUSH,
                                      .slot = (uint8_t)(drawn >> 16),
                                      .stream = (uint8_t)(drawn >> 24) % 8,
                                      .size = calls[(drawn >> 32) % sizeof(calls)],
-                                     .alignment = (uint8_t)(drawn >> 40) % 8,
+                                     .alignment = (uint8_t)((drawn >> 40) % (is_rare ? 2 : 8)),
                                      .amount = (uint8_t)(drawn >> 48) % 2};
             i += 2;
+        }
+    }
+}
+
+void trial_draw_givers(uint64_t seed, size_t count, trial_config *config, operation *ops)
+{
+    enum { GIVES = 4, ODD = 1 };
+    trial_random random = {seed ^ 0x18};
+    if (config->plain || trial_random_below(&random, 4) != 0) {
+        return;
+    }
+    config->address_devices = 0;
+    config->keep_free_percent = 0;
+    config->file_percent = 0;
+    for (size_t i = 0; i + 3 < count; i++) {
+        const uint64_t drawn = trial_random_next(&random);
+        const uint8_t next = ops[i + 3].kind;
+        if ((next == OP_ALLOC || next == OP_COMMIT || next == OP_WAKE) && drawn % 3 == 0) {
+            ops[i++] = (operation){.kind = OP_FOREIGN, .amount = (drawn >> 8) % 4 != 0 ? ALL : 0};
+            ops[i++] = (operation){
+                .kind = OP_SET_LIMIT, .size = ODD, .amount = (uint8_t)(drawn >> 16) % 32};
+            ops[i++] = (operation){.kind = OP_ADD_CALLBACK, .amount = GIVES};
         }
     }
 }

@@ -16,4 +16,8 @@ void trial_draw_behind_work(uint64_t seed, size_t count, trial_config *config, o
  * and gives it back amid requests. */
 void trial_draw_neighbour(uint64_t seed, size_t count, const trial_config *config, operation *ops);
 
+/* In a quarter of the worlds requests lack memory, of a limit a little above what lives and of a
+ * device that others fill, and a callback lets the pool have what it hears is missing. */
+void trial_draw_givers(uint64_t seed, size_t count, trial_config *config, operation *ops);
+
 #endif

@@ -160,6 +160,7 @@ struct trial {
     size_t node_count;
     trial_callback callbacks[TRIAL_CALLBACKS];
     bool callbacks_rest; /* they are called, and free nothing */
+    bool was_given;      /* one gave the call under way all that it was told is missing */
     trial_pinned pins[TRIAL_PINS];
     trial_imported imports[TRIAL_IMPORTS];
     trial_range ranges[TRIAL_RANGES];
@@ -338,6 +339,10 @@ void trial_judge_refusal(trial *t, const trial_call *call);
 /* Nothing may make a call fail, but that others take memory of the device, or give it back, amid.
  */
 bool trial_has_neighbour_alone(const trial *t);
+
+/* Whether the call under way, if it answers that memory is lacking, knew what the device has: from
+ * the neighbour's last act on it was asked. */
+bool trial_knows_memory(const trial *t);
 
 /* What mend_get_room said, and whether a request of now_bytes, or of more, was served at once. */
 void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, bool at_once);

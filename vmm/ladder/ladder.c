@@ -102,13 +102,25 @@ static mend_outcome continue_ends(climb *c, bool asks_streams)
     return outcome;
 }
 
+/* What a wake that failed has left mapped goes back, once its copies have ended. */
+static bool end_what_a_wake_left(mend_heap *heap, uint32_t asking)
+{
+    if (heap->chunks.owing.count[MEND_OWED_MEMORY] == 0 ||
+        mend_streams_wait_context(&heap->streams, asking) != MEND_OK) {
+        return false;
+    }
+    mend_settle_these(heap, MEND_OWED_MEMORY, MEND_OWED_MEMORY, asking);
+    return true;
+}
+
 /* The host waits for the oldest work, again and again, until there is room or nothing to wait for.
  * If a capture forbids the wait, there is nothing to wait for. */
 static mend_outcome behind_host_waits(climb *c)
 {
     mend_heap *heap = c->heap;
-    const bool any = mend_zeros_end_closed(heap, c->request->stream);
-    mend_outcome outcome = any ? place(c, false) : MEND_NOTHING;
+    const bool had_zeros = mend_zeros_end_closed(heap, c->request->stream);
+    const bool had_left = end_what_a_wake_left(heap, c->request->stream);
+    mend_outcome outcome = had_zeros || had_left ? place(c, false) : MEND_NOTHING;
     bool waited = heap->retire.foreign_bytes > 0 || !mend_report_is_hopeless(heap, c->request);
     bool has_graphs = waited && heap->groups.capture_count > 0;
     bool waits_for_own = c->request->pages != NULL || c->request->in_one_chunk;
