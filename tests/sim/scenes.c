@@ -297,6 +297,56 @@ static void draw_behind(behind_scene *s)
     end_behind(s, kind);
 }
 
+/* Zeros of a destroyed range end within a request for one chunk, or for pages: two free chunks may
+ * be enough for the limit, and not for the device, which others fill. */
+static void draw_ended_zeros(behind_scene *s)
+{
+    const uint8_t limit = (uint8_t)(16 * (6 + trial_random_below(s->random, 10)));
+    const uint8_t asked = size_of_sixteenths(2 + trial_random_below(s->random, 12));
+    const bool is_block = trial_random_below(s->random, 2) == 0;
+    add(s, (operation){.kind = OP_FOREIGN});
+    add(s, (operation){.kind = OP_SET_LIMIT, .amount = ALL});
+    add(s, (operation){.kind = OP_TRIM, .stream = 3});
+    for (uint8_t slot = OWN; slot <= THEIRS; slot++) {
+        add(s, (operation){.kind = OP_ALLOC,
+                           .slot = slot,
+                           .size = size_of_sixteenths(1 + trial_random_below(s->random, 4)),
+                           .amount = 16});
+    }
+    add(s, (operation){.kind = OP_RANGE_CREATE, .slot = RANGE, .size = 6});
+    add(s, (operation){.kind = OP_ZEROS, .slot = RANGE});
+    add(s, (operation){.kind = OP_RANGE_CREATE, .slot = NAMED, .size = 6, .amount = 39});
+    add(s, (operation){.kind = OP_RANGE_DESTROY, .slot = RANGE});
+    add(s, (operation){.kind = OP_FOREIGN, .amount = ALL});
+    add(s, (operation){.kind = OP_SET_LIMIT, .amount = limit});
+    add(s, (operation){.kind = OP_FREE, .slot = OWN});
+    add(s, (operation){.kind = OP_FREE, .slot = THEIRS});
+    add(s, is_block ? (operation){.kind = OP_ALLOC, .slot = ASKED, .size = asked, .amount = 16}
+                    : (operation){.kind = OP_COMMIT, .slot = NAMED, .alignment = asked});
+    add(s, (operation){.kind = OP_FREE, .slot = ASKED});
+    add(s, (operation){.kind = OP_RANGE_DESTROY, .slot = NAMED});
+}
+
+void trial_draw_ended_zeros(uint64_t seed, size_t count, trial_config *config, operation *ops)
+{
+    trial_random random = {seed ^ 0x19};
+    if (config->plain || trial_random_below(&random, 8) != 0) {
+        return;
+    }
+    config->limit_percent = 0;
+    config->host_percent = 0;
+    config->host_refuses = 0;
+    config->prices = 0;
+    config->quiet = 0;
+    config->file_percent = 0;
+    config->keep_free_percent = 0;
+    config->address_devices = 0;
+    behind_scene s = {.random = &random, .config = config, .ops = ops};
+    while (s.at + MOST_OF_SCENE < count) {
+        draw_ended_zeros(&s);
+    }
+}
+
 void trial_draw_behind_work(uint64_t seed, size_t count, trial_config *config, operation *ops)
 {
     trial_random random = {seed ^ 0x15};

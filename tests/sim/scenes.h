@@ -12,6 +12,9 @@ void trial_draw_scenes(trial_random *places, size_t count, const trial_config *c
  * a full device. Of its own numbers. */
 void trial_draw_behind_work(uint64_t seed, size_t count, trial_config *config, operation *ops);
 
+/* In an eighth of the worlds zeros of a destroyed range end within requests, beside free chunks. */
+void trial_draw_ended_zeros(uint64_t seed, size_t count, trial_config *config, operation *ops);
+
 /* In half of these worlds, and a quarter of the others, another process takes memory of the device
  * and gives it back amid requests. */
 void trial_draw_neighbour(uint64_t seed, size_t count, const trial_config *config, operation *ops);
