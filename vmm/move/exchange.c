@@ -77,7 +77,8 @@ static mend_result create(exchange *x)
         mend_cluster *part = &x->parts[i];
         if (part->chunk == NULL) {
             x->report->driver_calls++;
-            result = mend_step_create(x->heap, part->size_bytes, x->order->backing, &part->chunk);
+            result = mend_step_create(x->heap, part->size_bytes, x->order->backing,
+                                      x->order->is_private, &part->chunk);
             part->is_created = result == MEND_OK;
         }
     }

@@ -155,7 +155,7 @@ static mend_result create_chunks(transaction *t)
         assert(size_bytes > 0);
         assert(size_bytes <= left_bytes);
         MEND_TRY(mend_step_create(t->heap, size_bytes,
-                                  t->plan->on_host ? MEND_BACKING_HOST : MEND_BACKING_DEVICE,
+                                  t->plan->on_host ? MEND_BACKING_HOST : MEND_BACKING_DEVICE, false,
                                   &chunk));
         enter(t, chunk, true);
         left_bytes -= size_bytes;

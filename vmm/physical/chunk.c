@@ -82,22 +82,22 @@ static mend_status create_without_fabric(mend_chunks *chunks, uint64_t size_byte
 }
 
 mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_backing backing,
-                              mend_chunk **chunk)
+                              bool is_private, mend_chunk **chunk)
 {
-    const bool on_host = backing == MEND_BACKING_HOST;
+    const bool is_far = mend_backing_is_far(backing);
     mend_chunk_properties as = chunks->properties;
     mend_chunk_handle handle;
     assert(size_bytes > 0);
     assert(size_bytes % MEND_GRANULE_BYTES == 0);
-    if (backing != MEND_BACKING_DEVICE) {
+    as.backing = backing;
+    as.rdma = as.rdma && !is_far;
+    if (is_private || is_far) {
         as.share_types = MEND_SHARE_NONE;
-        as.rdma = as.rdma && !on_host;
-        as.on_host = on_host;
     }
     mend_status status = chunks->driver->create(chunks->driver, size_bytes, &as, &handle);
     const bool is_unable =
         status == MEND_DRIVER_NOT_PERMITTED || status == MEND_DRIVER_NOT_SUPPORTED;
-    if (is_unable && on_host) { /* some drivers make none there */
+    if (is_unable && is_far) { /* some drivers make none there */
         status = MEND_DRIVER_OUT_OF_MEMORY;
     } else if (is_unable && (as.share_types & MEND_SHARE_FABRIC) != 0) {
         /* a device may claim fabric handles that the driver refuses, where no IMEX channel is set
@@ -112,10 +112,10 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_bac
     made->memory.handle = handle;
     made->memory.number = chunks->next_number++;
     mend_tree_insert(&chunks->all, &made->memory.by_number);
-    made->on_host = on_host;
+    made->on_host = is_far;
     made->memory.share_types = as.share_types;
     mend_chunk_count(chunks, made, true);
-    if (on_host) {
+    if (is_far) {
         made->holds = mend_chunk_holds(made);
         mend_chunk_note_owed(chunks, made);
     } else {

@@ -32,13 +32,6 @@
 #include "physical/owed.h"
 #include "physical/waits.h"
 
-/* Whose memory a chunk has. */
-typedef enum mend_backing {
-    MEND_BACKING_DEVICE,  /* that of other processes, too, as the pool is made */
-    MEND_BACKING_PRIVATE, /* the device's, and not for other processes */
-    MEND_BACKING_HOST
-} mend_backing;
-
 /* What a frozen chunk lacks at its address: because the driver refused to restore it, or because it
  * sleeps. */
 typedef enum mend_chunk_missing {
@@ -184,11 +177,12 @@ void mend_chunks_clear(mend_chunks *chunks);
 bool mend_chunks_are_in_order(const mend_chunks *chunks);
 
 /* Creates a chunk that is not mapped: empty, or on the host spare. The caller reserved a node of
- * the slab. Calls the driver; on failure nothing changed. If the driver refuses chunks with fabric
- * handles, this one and all later ones are created without. OUT_OF_MEMORY also where the driver
- * creates none on the host. */
+ * the slab. Memory of the device is for other processes, too, as the pool is made, unless it
+ * `is_private`. Calls the driver; on failure nothing changed. If the driver refuses chunks with
+ * fabric handles, this one and all later ones are created without. OUT_OF_MEMORY also where the
+ * driver creates none that is far. */
 mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_backing backing,
-                              mend_chunk **chunk);
+                              bool is_private, mend_chunk **chunk);
 
 /* Releases a chunk that is not mapped. Calls the driver; on failure nothing changed. */
 mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk);

@@ -217,7 +217,7 @@ static mend_result make_private(mend_heap *heap, mend_quiesce_report *report)
         mend_exchange_report done;
         behind = chunk->address + size_bytes;
         if (is_shareable(chunk) && !mend_chunk_sleeps(chunk)) {
-            const mend_exchange_order order = {.chunk = chunk, .backing = MEND_BACKING_PRIVATE};
+            const mend_exchange_order order = {.chunk = chunk, .is_private = true};
             result = mend_relocate_in_device(heap, &order, &done);
             report->exchanged_bytes += result == MEND_OK ? size_bytes : 0;
         }
