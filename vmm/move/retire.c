@@ -44,7 +44,7 @@ void mend_retire_scratch(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t 
 {
     mend_waits waits = {.first = heap->retire.copies};
     mend_space_take(&heap->space, address, chunk->size_bytes);
-    if (chunk->on_host || mend_step_copies_have_ended(heap)) {
+    if (mend_chunk_is_far(chunk) || mend_step_copies_have_ended(heap)) {
         waits = (mend_waits){0};
         mend_retire_mapping(heap, chunk, address, &waits);
         return;

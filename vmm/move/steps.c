@@ -121,8 +121,8 @@ mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, mend_backing 
 void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk)
 {
     const uint64_t size_bytes = chunk->size_bytes;
-    const bool on_host = chunk->on_host;
-    if (mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk)) && !on_host) {
+    const bool is_far = mend_chunk_is_far(chunk);
+    if (mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk)) && !is_far) {
         assert(heap->chunks.created > 0);
         heap->chunks.created--;
         heap->chunks.created_bytes -= size_bytes;

@@ -22,7 +22,7 @@ static void sum_zones(const mend_heap *heap, zone_sums of[MEND_ZONE_COUNT])
     }
     MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
         zone_sums *sums = &of[chunk->zone];
-        const bool is_away = chunk->missing == MEND_MISSING_MEMORY || chunk->on_host;
+        const bool is_away = !mend_chunk_is_reserved(chunk);
         sums->chunks += !is_away && !mend_chunk_is_alias(chunk);
         sums->empty_bytes += mend_chunk_is_empty(chunk) ? chunk->size_bytes : 0;
         if (is_away) {

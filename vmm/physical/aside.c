@@ -69,7 +69,7 @@ void mend_chunk_wake_up(mend_chunks *chunks, mend_chunk *chunk)
                       chunk->memory.number);
 }
 
-void mend_chunk_note_taken_on_host(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)
+void mend_chunk_note_taken_far(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)
 {
     mend_chunk_note_owed(chunks, chunk);
     chunks->host_live_bytes += size_bytes;
@@ -78,7 +78,8 @@ void mend_chunk_note_taken_on_host(mend_chunks *chunks, mend_chunk *chunk, uint6
 
 void mend_chunk_note_freed_aside(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)
 {
-    uint64_t *live_bytes = chunk->on_host ? &chunks->host_live_bytes : &chunks->asleep_live_bytes;
+    uint64_t *live_bytes =
+        mend_chunk_is_far(chunk) ? &chunks->host_live_bytes : &chunks->asleep_live_bytes;
     assert(mend_chunk_is_set_aside(chunk));
     assert(*live_bytes >= size_bytes);
     *live_bytes -= size_bytes;

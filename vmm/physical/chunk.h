@@ -64,6 +64,7 @@ typedef struct mend_memory {
     mend_chunk_handle handle; /* 0: the chunk misses its memory */
     uint64_t number;          /* rises with each creation */
     int share_types;          /* of its creation; a chunk without memory remembers what it had */
+    mend_backing backing;     /* the same */
     bool was_exported;        /* others may still hold the memory: then its release gives the device
                                * nothing */
     bool has_fabric;          /* that handle was asked for; it stays until the memory is released */
@@ -108,7 +109,6 @@ typedef struct mend_chunk {
     mend_stamp held_by;     /* empty: a stamp of its memory for which that was not ready when it was
                              * last asked about; epoch 0: none since it became empty */
     bool is_parked;         /* by_size is in `parked` */
-    bool on_host;           /* its memory is the host's */
     struct mend_kept *kept; /* what is kept of a sleeping chunk; NULL: it does not sleep */
 
     /* Frozen by a compaction, by a sleep, or on the host: never in `empty`, even without live
@@ -176,7 +176,7 @@ void mend_chunks_clear(mend_chunks *chunks);
 /* Whether the trees are valid and each mapped chunk has the right `next`. O(n). */
 bool mend_chunks_are_in_order(const mend_chunks *chunks);
 
-/* Creates a chunk that is not mapped: empty, or on the host spare. The caller reserved a node of
+/* Creates a chunk that is not mapped: empty, or spare if it is far. The caller reserved a node of
  * the slab. Memory of the device is for other processes, too, as the pool is made, unless it
  * `is_private`. Calls the driver; on failure nothing changed. If the driver refuses chunks with
  * fabric handles, this one and all later ones are created without. OUT_OF_MEMORY also where the
@@ -259,6 +259,19 @@ static inline bool mend_chunk_misses_mapping(const mend_chunk *chunk)
     return chunk->missing != MEND_MISSING_NOTHING && !mend_chunk_sleeps(chunk);
 }
 
+/* Whether its memory is not the device's. Then it is set aside while it is mapped, and is owed
+ * while it is not: no request gets the free memory of it. */
+static inline bool mend_chunk_is_far(const mend_chunk *chunk)
+{
+    return mend_backing_is_far(chunk->memory.backing);
+}
+
+/* Whether its memory is of the device's budget: in reserved_bytes, which the limits bound. */
+static inline bool mend_chunk_is_reserved(const mend_chunk *chunk)
+{
+    return !mend_chunk_is_far(chunk) && chunk->missing != MEND_MISSING_MEMORY;
+}
+
 /* Whether the driver holds a mapping for a chunk that has an address. */
 static inline bool mend_chunk_has_mapping(const mend_chunk *chunk)
 {
@@ -287,18 +300,18 @@ static inline uint64_t mend_chunk_mapping_bytes(const mend_chunk *chunk)
     return mend_chunk_memory(chunk)->size_bytes;
 }
 
-/* What `holds` must be: the pins, and 1 while the chunk is frozen; 1 on the host; the aliases; 1
+/* What `holds` must be: the pins, and 1 while the chunk is frozen; 1 if it is far; the aliases; 1
  * for an alias. */
 static inline uint64_t mend_chunk_holds(const mend_chunk *chunk)
 {
-    return chunk->pins + chunk->is_frozen + chunk->on_host + chunk->aliases +
+    return chunk->pins + chunk->is_frozen + mend_chunk_is_far(chunk) + chunk->aliases +
            mend_chunk_is_alias(chunk);
 }
 
-/* Whether it is frozen for longer than a call: its blocks sleep, or are on the host. */
+/* Whether it is frozen for longer than a call: its blocks sleep, or are in far memory. */
 static inline bool mend_chunk_is_set_aside(const mend_chunk *chunk)
 {
-    return mend_chunk_sleeps(chunk) || chunk->on_host;
+    return mend_chunk_sleeps(chunk) || mend_chunk_is_far(chunk);
 }
 
 static inline bool mend_chunk_is_empty(const mend_chunk *chunk)
@@ -402,9 +415,9 @@ mend_chunk *mend_chunk_leave_memory(mend_chunks *chunks, mend_chunk *chunk, stru
 /* A sleeping chunk, whose memory is mapped and has its contents, is an ordinary frozen chunk. */
 void mend_chunk_wake_up(mend_chunks *chunks, mend_chunk *chunk);
 
-/* A part of a chunk on the host was taken; or one of a chunk set aside was freed. Its live bytes
+/* A part of a far chunk was taken; or one of a chunk set aside was freed. Its live bytes
  * are counted already. */
-void mend_chunk_note_taken_on_host(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
+void mend_chunk_note_taken_far(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
 void mend_chunk_note_freed_aside(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
 
 /* The end of a chunk set aside without live blocks, which left the layout: it sleeps without

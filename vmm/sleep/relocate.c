@@ -116,7 +116,7 @@ static mend_result move_all(const relocation *r)
     uint64_t behind = 0;
     for (mend_chunk *chunk;
          result == MEND_OK && (chunk = mend_chunk_from(&r->heap->chunks, behind)) != NULL;) {
-        const bool is_there = chunk->on_host == (r->backing == MEND_BACKING_HOST);
+        const bool is_there = chunk->memory.backing == r->backing;
         bool has_others = false;
         behind = chunk->address + chunk->size_bytes;
         const uint64_t bytes =
