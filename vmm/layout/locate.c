@@ -244,7 +244,7 @@ bool mend_layout_sleeps(const mend_heap *heap, const mend_span *span)
 mend_backing mend_layout_backing(const mend_heap *heap, const mend_span *span)
 {
     const mend_chunk *far =
-        heap->chunks.host_count > 0 ? find_under(heap, span, mend_chunk_is_far) : NULL;
+        MEND_FAR_SUM(&heap->chunks, count) > 0 ? find_under(heap, span, mend_chunk_is_far) : NULL;
     return far != NULL ? far->memory.backing : MEND_BACKING_DEVICE;
 }
 

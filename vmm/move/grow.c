@@ -334,7 +334,7 @@ static mend_span *take_block(const transaction *t, const mend_request *request)
     }
     mend_span *span = mend_layout_take(heap, run, address, request->size_bytes);
     if (mend_backing_is_far(t->plan->backing)) { /* nothing else uses far memory */
-        mend_chunk_note_taken_far(&heap->chunks, t->parts[0].chunk, request->size_bytes);
+        mend_chunk_note_live_aside(&heap->chunks, t->parts[0].chunk, request->size_bytes);
         mend_freeze_chunk(heap, t->parts[0].chunk);
     }
     return span;
@@ -390,8 +390,8 @@ uint64_t mend_host_chunk_bytes(const mend_heap *heap, uint64_t size_bytes)
 bool mend_host_has_room(const mend_heap *heap, uint64_t chunk_bytes)
 {
     const uint64_t limit = heap->config.host_limit_bytes;
-    const uint64_t used =
-        heap->chunks.host_bytes + heap->chunks.host_spare_bytes + heap->retire.host_bytes;
+    const mend_far_sums *host = &heap->chunks.far[MEND_BACKING_HOST];
+    const uint64_t used = host->bytes + host->retired_bytes;
     return used <= limit && chunk_bytes <= limit - used;
 }
 
@@ -400,7 +400,7 @@ bool mend_host_has_room(const mend_heap *heap, uint64_t chunk_bytes)
 static bool make_room(mend_heap *heap, uint64_t bytes, uint32_t stream)
 {
     mend_retire_flush(heap, stream);
-    if (!mend_host_has_room(heap, bytes) && heap->retire.host_bytes > 0 &&
+    if (!mend_host_has_room(heap, bytes) && heap->chunks.far[MEND_BACKING_HOST].retired_bytes > 0 &&
         mend_streams_wait_context(&heap->streams, stream) == MEND_OK) {
         mend_retire_flush(heap, stream);
     }

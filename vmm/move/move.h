@@ -280,7 +280,7 @@ static inline bool mend_retire_reserve(mend_heap *heap, size_t count)
 }
 
 /* Retires a mapping; takes over the nodes of its waits. What is counted of other processes or of
- * the host, the caller adds. */
+ * far memory, the caller adds. */
 void mend_retire(mend_heap *heap, const mend_retired *mapping);
 
 /* The same of a chunk, which is still in the zone that the mapping was in. */

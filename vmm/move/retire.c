@@ -71,9 +71,10 @@ static void forget(mend_heap *heap, mend_retired *unmapped)
     if (unmapped->is_foreign) {
         assert(heap->retire.foreign_bytes >= unmapped->size_bytes);
         heap->retire.foreign_bytes -= unmapped->size_bytes;
-    } else if (unmapped->handle == 0) {
-        assert(heap->retire.host_bytes >= unmapped->size_bytes);
-        heap->retire.host_bytes -= unmapped->size_bytes;
+    } else if (mend_backing_is_far(unmapped->backing)) {
+        mend_far_sums *far = &heap->chunks.far[unmapped->backing];
+        assert(far->retired_bytes >= unmapped->size_bytes);
+        far->retired_bytes -= unmapped->size_bytes;
     }
     mend_owe(&heap->chunks.owing, &unmapped->owed, MEND_OWED_NOTHING, 0);
     mend_slab_give(&heap->retire.nodes, unmapped);

@@ -91,9 +91,10 @@ static void end_far(mend_heap *heap, mend_chunk *chunk)
     if (mend_driver_did(heap, heap->driver->release(heap->driver, chunk->memory.handle))) {
         mend_waits waits = waits_of(heap, chunk, &is_for_graphs);
         cut_out(heap, chunk);
-        heap->retire.host_bytes += chunk->size_bytes;
+        heap->chunks.far[chunk->memory.backing].retired_bytes += chunk->size_bytes;
         mend_retire(heap, &(const mend_retired){.address = chunk->address, /* keeps the memory */
                                                 .size_bytes = chunk->size_bytes,
+                                                .backing = chunk->memory.backing,
                                                 .zone = chunk->zone,
                                                 .waits = waits});
         mend_chunk_end_aside(&heap->chunks, chunk);

@@ -62,6 +62,7 @@ static void fill_bytes(const mend_heap *heap, const zone_sums of[MEND_ZONE_COUNT
                        mend_stats *stats)
 {
     const mend_chunks *chunks = &heap->chunks;
+    const mend_far_sums *host = &chunks->far[MEND_BACKING_HOST];
     const zone_sums *small = &of[MEND_ZONE_SMALL];
     const zone_sums *large = &of[MEND_ZONE_LARGE];
     const zone_sums *ranges = &of[MEND_ZONE_RANGE];
@@ -94,13 +95,13 @@ static void fill_bytes(const mend_heap *heap, const zone_sums of[MEND_ZONE_COUNT
     stats->retired_bytes = heap->retire.bytes;
     stats->asleep_bytes = chunks->asleep_bytes;
     stats->asleep_live_bytes = chunks->asleep_live_bytes;
-    stats->host_bytes = chunks->host_bytes + chunks->host_spare_bytes + heap->retire.host_bytes;
-    stats->host_live_bytes = chunks->host_live_bytes;
+    stats->host_bytes = host->bytes + host->retired_bytes;
+    stats->host_live_bytes = host->live_bytes;
     stats->kept_host_bytes = heap->keeping.host_bytes;
     stats->kept_file_bytes = heap->keeping.file_bytes;
     stats->copies_host_bytes = heap->keeping.copies_bytes;
     assert(stats->free_bytes + stats->live_bytes ==
-           stats->reserved_bytes + stats->asleep_live_bytes + stats->host_live_bytes);
+           stats->reserved_bytes + stats->asleep_live_bytes + MEND_FAR_SUM(chunks, live_bytes));
     assert(stats->requested_bytes <= stats->live_bytes);
     assert(stats->free_partial_bytes <= large->free_bytes + ranges->free_bytes);
     assert(stats->free_small_bytes <= small->free_bytes);

@@ -187,11 +187,11 @@ void mend_chunk_count(mend_chunks *chunks, const mend_chunk *chunk, bool begins)
     chunks->asleep_live_bytes += sleeps ? live_bytes : 0;
     chunks->away_count += lacks_memory ? (uint32_t)one : 0;
     chunks->away_bytes += lacks_memory ? size_bytes : 0;
-    chunks->away_in[chunk->zone] +=
-        lacks_memory || (mend_chunk_is_far(chunk) && is_mapped) ? size_bytes : 0;
+    chunks->away_in[chunk->zone] += is_mapped && !mend_chunk_is_reserved(chunk) ? size_bytes : 0;
     if (mend_chunk_is_far(chunk)) {
-        chunks->host_count += is_mapped ? (uint32_t)one : 0;
-        *(is_mapped ? &chunks->host_bytes : &chunks->host_spare_bytes) += size_bytes;
+        mend_far_sums *far = &chunks->far[chunk->memory.backing];
+        far->count += one;
+        far->bytes += size_bytes;
     } else if (!is_mapped && !lacks_memory && chunk->alias.of == NULL) {
         chunks->unmapped_bytes += size_bytes;
     }

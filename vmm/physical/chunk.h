@@ -111,7 +111,7 @@ typedef struct mend_chunk {
     bool is_parked;         /* by_size is in `parked` */
     struct mend_kept *kept; /* what is kept of a sleeping chunk; NULL: it does not sleep */
 
-    /* Frozen by a compaction, by a sleep, or on the host: never in `empty`, even without live
+    /* Frozen by a compaction, by a sleep, or as far: never in `empty`, even without live
      * bytes. It stays so after a compaction only while the driver refuses to restore the mapping
      * or access. */
     bool is_frozen;
@@ -121,6 +121,16 @@ typedef struct mend_chunk {
     mend_alias alias;
     mend_claim claim;
 } mend_chunk;
+
+/* Far memory of one backing, which is in no sum of the device's. */
+typedef struct mend_far_sums {
+    uint64_t count, bytes;  /* of chunks: mapped, frozen and awake, or spare */
+    uint64_t live_bytes;    /* of these, of live blocks */
+    uint64_t retired_bytes; /* of retired mappings that keep memory whose handle was released */
+} mend_far_sums;
+
+/* A sum over all far backings. */
+#define MEND_FAR_SUM(chunks, figure) ((chunks)->far[MEND_BACKING_HOST].figure)
 
 typedef struct mend_chunks {
     const mend_driver *driver;
@@ -151,11 +161,8 @@ typedef struct mend_chunks {
     uint64_t asleep_bytes;      /* bytes of sleeping chunks */
     uint64_t asleep_live_bytes; /* of these, of live blocks */
     uint64_t away_in[MEND_CHUNK_ZONES]; /* bytes without memory of the device, of each zone: asleep,
-                                         * or mapped on the host */
-    uint32_t host_count;                /* mapped chunks on the host: frozen, and not asleep */
-    uint64_t host_bytes;                /* their bytes; not in reserved_bytes */
-    uint64_t host_live_bytes;           /* of these, of live blocks */
-    uint64_t host_spare_bytes;          /* of chunks on the host that are not mapped */
+                                         * or mapped and far */
+    mend_far_sums far[MEND_BACKINGS];   /* of each far backing */
     mend_owing owing;                   /* of the whole heap */
     uint64_t next_number;
     uint64_t created;
@@ -415,14 +422,12 @@ mend_chunk *mend_chunk_leave_memory(mend_chunks *chunks, mend_chunk *chunk, stru
 /* A sleeping chunk, whose memory is mapped and has its contents, is an ordinary frozen chunk. */
 void mend_chunk_wake_up(mend_chunks *chunks, mend_chunk *chunk);
 
-/* A part of a far chunk was taken; or one of a chunk set aside was freed. Its live bytes
- * are counted already. */
-void mend_chunk_note_taken_far(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
-void mend_chunk_note_freed_aside(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
+/* So much of a chunk set aside was taken; or freed: less is a large number, as 0 - 512. Its live
+ * bytes are counted already. */
+void mend_chunk_note_live_aside(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
 
 /* The end of a chunk set aside without live blocks, which left the layout: it sleeps without
- * memory, or its handle was released, and its mapping keeps the memory of the host until it is
- * unmapped. */
+ * memory, or its handle was released, and its mapping keeps far memory until it is unmapped. */
 void mend_chunk_end_aside(mend_chunks *chunks, mend_chunk *chunk);
 
 #endif
