@@ -214,7 +214,7 @@ static void explain(const mend_heap *heap, uint32_t asking, mend_explanation *ex
         walk_chunk(heap, chunk, asking, &walk);
         if (!mend_chunk_is_set_aside(chunk)) {
             add_chunk(explanation, chunk, &walk);
-        } else if (!chunk->on_host && chunk->missing != MEND_MISSING_MEMORY) {
+        } else if (mend_chunk_is_reserved(chunk)) {
             /* The driver refused to take it back; it is not in use. */
             explanation->free_bytes[chunk->zone][MEND_FREE_EDGE][MEND_FREE_IDLE] +=
                 chunk->size_bytes;

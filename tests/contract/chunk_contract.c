@@ -92,7 +92,7 @@ CONTRACT_TEST(contract_chunk, memory_of_the_host_is_used_in_place)
     if (c->info.host_page_bytes == 0) {
         return;
     }
-    const mend_chunk_properties properties = {.on_host = true};
+    const mend_chunk_properties properties = {.backing = MEND_BACKING_HOST};
     const uint64_t size = mend_align_up(2 * c->page, c->info.host_page_bytes);
     const uint64_t before = contract_free_bytes(c);
     mend_chunk_handle handle = 0;

@@ -141,7 +141,7 @@ static mend_result fail_on_host(const char *call, mend_status status)
 FAKE_TEST(memory_of_the_host_is_that_of_the_nearest_node)
 {
     const int nodes[] = {0, 3, -1};
-    const mend_chunk_properties properties = {.on_host = true};
+    const mend_chunk_properties properties = {.backing = MEND_BACKING_HOST};
     for (size_t i = 0; i < sizeof(nodes) / sizeof(*nodes); i++) {
         mend_chunk_handle handle = 0;
         ASSERT_TRUE(find_both());

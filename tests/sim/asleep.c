@@ -147,7 +147,7 @@ uint64_t trial_asleep(const trial_pool *pool, asleep_figure figure)
     const mend_tree_node *at = mend_tree_first(&pool->pool->heap.chunks.mapped);
     for (; at != NULL; at = mend_tree_next(at)) {
         const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
-        if (chunk->on_host) {
+        if (chunk->memory.backing == MEND_BACKING_HOST) {
             sums[HOST_SIZE] += chunk->size_bytes;
             sums[HOST_LIVE] += chunk->live_bytes;
             sums[HOST_SMALL_LIVE] += chunk->zone == MEND_ZONE_SMALL ? chunk->live_bytes : 0;

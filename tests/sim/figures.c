@@ -191,8 +191,9 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_reserved_bytes (l->is->reserved_bytes == l->why->reserved_bytes)
 #define RULE_chunks         (l->is->chunks == l->is->chunks_created - l->is->chunks_released)
 #define RULE_mappings                                                                              \
-    (l->is->mappings <= l->is->chunks + l->pool->pool->heap.chunks.host_count + l->is->aliases +   \
-                            l->why->retired_mappings + l->pool->pool->heap.imports.mappings +      \
+    (l->is->mappings <= l->is->chunks + MEND_FAR_SUM(&l->pool->pool->heap.chunks, count) +         \
+                            l->is->aliases + l->why->retired_mappings +                            \
+                            l->pool->pool->heap.imports.mappings +                                 \
                             l->pool->pool->heap.ranges.zeros_mapped)
 /* Without virtual memory they are allocations. */
 #define MOST_ADDRESSES                                                                             \

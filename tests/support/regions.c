@@ -149,7 +149,7 @@ static uint64_t free_away(const mend_chunks *chunks)
     const mend_tree_node *at = mend_tree_first(&chunks->mapped);
     for (; at != NULL; at = mend_tree_next(at)) {
         const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
-        bool is_away = chunk->missing == MEND_MISSING_MEMORY || chunk->on_host;
+        bool is_away = !mend_chunk_is_reserved(chunk);
         bytes += is_away ? chunk->size_bytes - chunk->live_bytes : 0;
         bytes -= mend_chunk_sleeps(chunk) && !is_away ? chunk->live_bytes : 0;
     }

@@ -148,8 +148,9 @@ mend_status mend_cuda_create(const mend_driver *driver, uint64_t size_bytes,
 {
     const mend_cu_functions *functions = mend_cuda_functions(driver);
     mend_cu_chunk_properties wanted =
-        properties->on_host ? mend_cuda_host_chunk_properties(functions, properties->device)
-                            : mend_cuda_chunk_properties(properties);
+        properties->backing == MEND_BACKING_HOST
+            ? mend_cuda_host_chunk_properties(functions, properties->device)
+            : mend_cuda_chunk_properties(properties);
     mend_cu_chunk chunk = 0;
     MEND_TRY_CALL(functions->cuMemCreate(&chunk, size_bytes, &wanted, 0));
     *handle = chunk;

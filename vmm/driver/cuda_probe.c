@@ -276,7 +276,8 @@ static mend_status probe_properties(memory_probe *probe, const char *what, int s
 static mend_status try_host(memory_probe *probe, uint64_t bytes)
 {
     const mend_driver *driver = probe->driver;
-    const mend_chunk_properties properties = {.device = probe->device, .on_host = true};
+    const mend_chunk_properties properties = {.device = probe->device,
+                                              .backing = MEND_BACKING_HOST};
     if (probe->chunk != 0) {
         return MEND_DRIVER_NOT_SUPPORTED; /* a page of the device could not be given back */
     }

@@ -115,14 +115,25 @@ typedef struct mend_device_info {
     uint64_t peers;       /* bit n: device n (another one) can be given access to the memory */
 } mend_device_info;
 
+/* Whose memory a chunk is. All but the device's is *far*: the device uses it over a link. */
+typedef enum mend_backing {
+    MEND_BACKING_DEVICE = 0,
+    MEND_BACKING_HOST, /* the host's, at its node nearest to the device (cuMemCreate with
+                        * CU_MEM_LOCATION_TYPE_HOST_NUMA, since CUDA 12.2) */
+    MEND_BACKINGS
+} mend_backing;
+
+static inline bool mend_backing_is_far(mend_backing backing)
+{
+    return backing != MEND_BACKING_DEVICE;
+}
+
 /* How a chunk is created. */
 typedef struct mend_chunk_properties {
-    int device;      /* ordinal of the device that holds the memory */
+    int device;      /* ordinal of the device that holds the memory, or uses it */
     int share_types; /* MEND_SHARE_... bits the chunk can be exported as; 0 unless asked for */
     bool rdma;
-    bool on_host; /* memory of the host, at its node nearest to the device, which uses it over the
-                   * link (cuMemCreate with CU_MEM_LOCATION_TYPE_HOST_NUMA, since CUDA 12.2);
-                   * share_types is 0 and rdma is false then */
+    mend_backing backing; /* far: share_types is 0, and rdma is false */
 } mend_chunk_properties;
 
 /* During a capture the driver does not say who a created stream is, and the question invalidates

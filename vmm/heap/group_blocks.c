@@ -215,7 +215,7 @@ static bool is_usable(const restoration *r, const mend_span *span, uint32_t stre
     if (span->live) {
         const target *t = find_target(r, span->address);
         return mend_group_owns(r->heap, r->group, span) && (t == NULL || !t->is_there) &&
-               mend_layout_frozen_under(r->heap, span) == NULL; /* on the host: in no run then */
+               mend_layout_frozen_under(r->heap, span) == NULL; /* set aside: in no run */
     }
     assert(!span->cached);
     return mend_layout_frozen_under(r->heap, span) == NULL &&

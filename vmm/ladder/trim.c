@@ -96,11 +96,12 @@ static mend_result wait_and_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t 
     return result;
 }
 
-/* Whether something waits for the context that is not in reserved_bytes: memory of the host, also
+/* Whether something waits for the context that is not in reserved_bytes: far memory, also that
  * of sleeps, or zeros of destroyed ranges. */
 static bool has_others(const mend_heap *heap)
 {
-    return heap->retire.host_bytes > 0 || mend_owing_any(&heap->chunks.owing, MEND_OWED_SPARE) ||
+    return MEND_FAR_SUM(&heap->chunks, retired_bytes) > 0 ||
+           mend_owing_any(&heap->chunks.owing, MEND_OWED_SPARE) ||
            (heap->chunks.owing.count[MEND_OWED_RANGE] > 0 && heap->ranges.zeros_mapped > 0);
 }
 

@@ -340,7 +340,7 @@ static void free_part(mend_heap *heap, mend_span *part)
     if (!chunk->is_frozen) {
         mend_layout_end_claim(heap, part);
     } else if (mend_chunk_is_set_aside(chunk)) {
-        mend_chunk_note_freed_aside(&heap->chunks, chunk, part->size_bytes);
+        mend_chunk_note_live_aside(&heap->chunks, chunk, 0 - part->size_bytes);
     }
 }
 

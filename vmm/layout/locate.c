@@ -241,14 +241,11 @@ bool mend_layout_sleeps(const mend_heap *heap, const mend_span *span)
     return heap->chunks.asleep_count > 0 && find_under(heap, span, mend_chunk_sleeps) != NULL;
 }
 
-static bool is_on_host(const mend_chunk *chunk)
+mend_backing mend_layout_backing(const mend_heap *heap, const mend_span *span)
 {
-    return chunk->on_host;
-}
-
-bool mend_layout_is_on_host(const mend_heap *heap, const mend_span *span)
-{
-    return heap->chunks.host_count > 0 && find_under(heap, span, is_on_host) != NULL;
+    const mend_chunk *far =
+        MEND_FAR_SUM(&heap->chunks, count) > 0 ? find_under(heap, span, mend_chunk_is_far) : NULL;
+    return far != NULL ? far->memory.backing : MEND_BACKING_DEVICE;
 }
 
 size_t mend_layout_count_chunks(const mend_heap *heap, const mend_span *span)

@@ -130,7 +130,8 @@ typedef struct mend_retired {
     mend_owed owed; /* by address, from its retirement on */
     uint64_t address;
     uint64_t size_bytes;
-    mend_chunk_handle handle; /* the chunk that it maps; 0: its handle was released */
+    mend_chunk_handle handle; /* the chunk that it maps; 0: none of the pool's any more */
+    mend_backing backing;     /* far: that of memory which the mapping alone keeps */
     uint64_t number;          /* of that chunk, where it was its mapping */
     bool is_foreign;          /* it maps a chunk of another process */
     int zone;                 /* the zone that the chunk was in */
@@ -276,7 +277,6 @@ typedef struct mend_nodes { /* host memory for records of the layout, guarded by
 typedef struct mend_retiring {
     uint64_t bytes;
     uint64_t foreign_bytes; /* of these, imported memory: the device gets it back */
-    uint64_t host_bytes;    /* of these, memory of the host: it gets it back */
     mend_slab nodes;
     mend_status refused; /* the result of a failed unmapping in the last flush; or OK */
     bool lacked_nodes;   /* the last flush kept mappings because host memory was short */
@@ -447,7 +447,8 @@ typedef struct mend_request {
 /* Bytes of live blocks that neither sleep nor are on the host: a part of reserved_bytes. */
 static inline uint64_t mend_heap_awake_bytes(const mend_heap *heap)
 {
-    const uint64_t away_bytes = heap->chunks.asleep_live_bytes + heap->chunks.host_live_bytes;
+    const uint64_t away_bytes =
+        heap->chunks.asleep_live_bytes + MEND_FAR_SUM(&heap->chunks, live_bytes);
     assert(heap->counters.live_bytes >= away_bytes);
     return heap->counters.live_bytes - away_bytes;
 }
@@ -456,9 +457,8 @@ static inline uint64_t mend_heap_awake_bytes(const mend_heap *heap)
 static inline uint64_t mend_heap_chunks(const mend_heap *heap)
 {
     const mend_chunks *chunks = &heap->chunks;
-    const uint64_t others = (uint64_t)chunks->host_count + chunks->owing.count[MEND_OWED_SPARE];
-    assert(chunks->all.count >= others);
-    return chunks->all.count - others + heap->ranges.zeros_chunks;
+    assert(chunks->all.count >= MEND_FAR_SUM(chunks, count));
+    return chunks->all.count - MEND_FAR_SUM(chunks, count) + heap->ranges.zeros_chunks;
 }
 
 /* How often memory of the heap became free. */

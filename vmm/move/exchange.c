@@ -77,7 +77,8 @@ static mend_result create(exchange *x)
         mend_cluster *part = &x->parts[i];
         if (part->chunk == NULL) {
             x->report->driver_calls++;
-            result = mend_step_create(x->heap, part->size_bytes, x->order->backing, &part->chunk);
+            result = mend_step_create(x->heap, part->size_bytes, x->order->backing,
+                                      x->order->is_private, &part->chunk);
             part->is_created = result == MEND_OK;
         }
     }
@@ -223,7 +224,7 @@ static void install(exchange *x, size_t first, size_t mapped, bool is_whole)
             mend_chunk_set_missing(&heap->chunks, other,
                                    i >= first && i < mapped ? MEND_MISSING_ACCESS
                                                             : MEND_MISSING_MAPPING);
-        } else if (!other->on_host) {
+        } else if (!mend_chunk_is_far(other)) {
             mend_thaw_chunk(heap, other);
         }
     }
@@ -292,7 +293,7 @@ mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *ord
     assert(mend_mutex_is_held(&heap->grow));
     assert(mend_mutex_is_held(&heap->state));
     assert(chunk->missing == MEND_MISSING_NOTHING);
-    assert(chunk->is_frozen == chunk->on_host);
+    assert(chunk->is_frozen == mend_chunk_is_far(chunk));
     assert(order->keeps_memory || mend_retire_holds(heap, chunk->memory.handle) == NULL);
     *report = (mend_exchange_report){.copied_bytes = 0};
     exchange x = {.heap = heap,

@@ -95,7 +95,7 @@ mend_answer mend_remap_chunk(mend_heap *heap, mend_chunk *chunk, mend_span *firs
     if (answer.status == MEND_DRIVER_OK) {
         mend_chunk_set_missing(chunks, chunk, MEND_MISSING_NOTHING);
     }
-    if (answer.status == MEND_DRIVER_OK && !chunk->on_host) {
+    if (answer.status == MEND_DRIVER_OK && !mend_chunk_is_far(chunk)) {
         mend_chunk_thaw(chunks, chunk);
         mend_remap_end_claims(heap, first, chunk->address + chunk->size_bytes);
     }

@@ -51,7 +51,7 @@ static bool reserve_nodes(transaction *t)
     size_t ends = mend_plan_end_count(t->plan);
     size_t created = mend_plan_create_count(t->plan);
     size_t chunks = t->plan->picks.count + created + 2 * ends; /* an end leaves a run, and enters */
-    chunks += t->plan->on_host; /* it is frozen, with what the block leaves of it */
+    chunks += mend_backing_is_far(t->plan->backing); /* frozen, with what the block leaves of it */
     t->parts = calloc(chunks, sizeof(t->parts[0]));
     t->nodes = count_nodes(t, chunks, ends);
     t->has_nodes = t->parts != NULL && mend_layout_promise_these(heap, &t->nodes);
@@ -154,9 +154,7 @@ static mend_result create_chunks(transaction *t)
         mend_chunk *chunk;
         assert(size_bytes > 0);
         assert(size_bytes <= left_bytes);
-        MEND_TRY(mend_step_create(t->heap, size_bytes,
-                                  t->plan->on_host ? MEND_BACKING_HOST : MEND_BACKING_DEVICE,
-                                  &chunk));
+        MEND_TRY(mend_step_create(t->heap, size_bytes, t->plan->backing, false, &chunk));
         enter(t, chunk, true);
         left_bytes -= size_bytes;
     }
@@ -325,7 +323,7 @@ static mend_span *take_block(const transaction *t, const mend_request *request)
     mend_run *run = mend_layout_run_at(t->zone, address);
     assert(run != NULL);
     assert(mend_run_end(run) - address >= request->size_bytes);
-    if (t->plan->on_host) {
+    if (mend_backing_is_far(t->plan->backing)) {
         heap->counters.placed_on_host++;
     } else if (mend_plan_end_count(t->plan) > 0) {
         heap->counters.placed_by_alias++;
@@ -335,8 +333,8 @@ static mend_span *take_block(const transaction *t, const mend_request *request)
         heap->counters.placed_at_new_address++;
     }
     mend_span *span = mend_layout_take(heap, run, address, request->size_bytes);
-    if (t->plan->on_host) { /* nothing else uses memory of the host */
-        mend_chunk_note_taken_on_host(&heap->chunks, t->parts[0].chunk, request->size_bytes);
+    if (mend_backing_is_far(t->plan->backing)) { /* nothing else uses far memory */
+        mend_chunk_note_live_aside(&heap->chunks, t->parts[0].chunk, request->size_bytes);
         mend_freeze_chunk(heap, t->parts[0].chunk);
     }
     return span;
@@ -362,7 +360,7 @@ mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_
     } else {
         undo(&t);
     }
-    if (outcome == MEND_NOTHING && !plan->on_host) { /* the driver had no memory for it */
+    if (outcome == MEND_NOTHING && !mend_backing_is_far(plan->backing)) { /* the device had none */
         mend_budget_note_lack(heap,
                               mend_max_u64(plan->create_bytes, heap->device.granularity_bytes));
     }
@@ -392,8 +390,8 @@ uint64_t mend_host_chunk_bytes(const mend_heap *heap, uint64_t size_bytes)
 bool mend_host_has_room(const mend_heap *heap, uint64_t chunk_bytes)
 {
     const uint64_t limit = heap->config.host_limit_bytes;
-    const uint64_t used =
-        heap->chunks.host_bytes + heap->chunks.host_spare_bytes + heap->retire.host_bytes;
+    const mend_far_sums *host = &heap->chunks.far[MEND_BACKING_HOST];
+    const uint64_t used = host->bytes + host->retired_bytes;
     return used <= limit && chunk_bytes <= limit - used;
 }
 
@@ -402,7 +400,7 @@ bool mend_host_has_room(const mend_heap *heap, uint64_t chunk_bytes)
 static bool make_room(mend_heap *heap, uint64_t bytes, uint32_t stream)
 {
     mend_retire_flush(heap, stream);
-    if (!mend_host_has_room(heap, bytes) && heap->retire.host_bytes > 0 &&
+    if (!mend_host_has_room(heap, bytes) && heap->chunks.far[MEND_BACKING_HOST].retired_bytes > 0 &&
         mend_streams_wait_context(&heap->streams, stream) == MEND_OK) {
         mend_retire_flush(heap, stream);
     }
@@ -424,7 +422,8 @@ mend_outcome mend_host_place(mend_heap *heap, const mend_request *request, mend_
     }
     const uint64_t bytes = mend_host_chunk_bytes(heap, request->size_bytes);
     if (bytes != 0 && make_room(heap, bytes, request->stream)) {
-        const mend_plan plan = {.create_bytes = bytes, .create_unit_bytes = bytes, .on_host = true};
+        const mend_plan plan = {
+            .create_bytes = bytes, .create_unit_bytes = bytes, .backing = MEND_BACKING_HOST};
         large.zone = MEND_ZONE_LARGE;
         outcome = mend_grow(heap, &large, &plan, span);
     }

@@ -54,6 +54,7 @@ mend_result mend_compact_chunk(mend_compact_pass *pass, mend_chunk *chunk);
 typedef struct mend_exchange_order {
     mend_chunk *chunk;
     mend_backing backing; /* what memory it gets */
+    bool is_private;      /* ... which is not for other processes */
     mend_cluster *parts;  /* borrowed: the chunks that it becomes, in order, each of pages of the
                            * device, with an idle empty chunk of their size, or NULL; no block is
                            * between them. Of the device alone. NULL: it stays one */
@@ -279,7 +280,7 @@ static inline bool mend_retire_reserve(mend_heap *heap, size_t count)
 }
 
 /* Retires a mapping; takes over the nodes of its waits. What is counted of other processes or of
- * the host, the caller adds. */
+ * far memory, the caller adds. */
 void mend_retire(mend_heap *heap, const mend_retired *mapping);
 
 /* The same of a chunk, which is still in the zone that the mapping was in. */
@@ -390,7 +391,7 @@ mend_status mend_step_unmap_parts(mend_heap *heap, const mend_cluster parts[], s
  * MEND_ERROR_DEVICE_LOST. Releases an unmapped one as if it had not been created; if the driver
  * refuses, it stays as free memory, or spare on the host. */
 mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, mend_backing backing,
-                             mend_chunk **chunk);
+                             bool is_private, mend_chunk **chunk);
 void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk);
 
 /* Takes a free chunk out of the layout, with its mapping, for a transaction; and puts it back. The

@@ -44,7 +44,7 @@ void mend_retire_scratch(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t 
 {
     mend_waits waits = {.first = heap->retire.copies};
     mend_space_take(&heap->space, address, chunk->size_bytes);
-    if (chunk->on_host || mend_step_copies_have_ended(heap)) {
+    if (mend_chunk_is_far(chunk) || mend_step_copies_have_ended(heap)) {
         waits = (mend_waits){0};
         mend_retire_mapping(heap, chunk, address, &waits);
         return;
@@ -71,9 +71,10 @@ static void forget(mend_heap *heap, mend_retired *unmapped)
     if (unmapped->is_foreign) {
         assert(heap->retire.foreign_bytes >= unmapped->size_bytes);
         heap->retire.foreign_bytes -= unmapped->size_bytes;
-    } else if (unmapped->handle == 0) {
-        assert(heap->retire.host_bytes >= unmapped->size_bytes);
-        heap->retire.host_bytes -= unmapped->size_bytes;
+    } else if (mend_backing_is_far(unmapped->backing)) {
+        mend_far_sums *far = &heap->chunks.far[unmapped->backing];
+        assert(far->retired_bytes >= unmapped->size_bytes);
+        far->retired_bytes -= unmapped->size_bytes;
     }
     mend_owe(&heap->chunks.owing, &unmapped->owed, MEND_OWED_NOTHING, 0);
     mend_slab_give(&heap->retire.nodes, unmapped);

@@ -38,7 +38,7 @@ static mend_waits waits_of(mend_heap *heap, const mend_chunk *chunk, bool *for_g
     MEND_SPANS_EACH(const mend_span, span, heap, chunk) {
         assert(!span->live);
         holds |= mend_waits_blocked_by(&heap->streams, &span->waits, MEND_STREAM_UNKNOWN);
-        if (chunk->on_host) {
+        if (mend_chunk_is_far(chunk)) {
             mend_waits_add_all(mend_heap_wait_env(heap), &waits, &span->waits);
         }
     }
@@ -79,9 +79,9 @@ static void end_asleep(mend_heap *heap, mend_chunk *chunk)
     }
 }
 
-/* The mapping of a chunk on the host retires; when the work and the captured graphs that may use it
- * have ended, the host gets its memory back. */
-static void end_on_host(mend_heap *heap, mend_chunk *chunk)
+/* The mapping of a far chunk retires; when the work and the captured graphs that may use it have
+ * ended, its memory goes back. */
+static void end_far(mend_heap *heap, mend_chunk *chunk)
 {
     bool is_for_graphs;
     mend_layout_promise nodes;
@@ -91,9 +91,10 @@ static void end_on_host(mend_heap *heap, mend_chunk *chunk)
     if (mend_driver_did(heap, heap->driver->release(heap->driver, chunk->memory.handle))) {
         mend_waits waits = waits_of(heap, chunk, &is_for_graphs);
         cut_out(heap, chunk);
-        heap->retire.host_bytes += chunk->size_bytes;
+        heap->chunks.far[chunk->memory.backing].retired_bytes += chunk->size_bytes;
         mend_retire(heap, &(const mend_retired){.address = chunk->address, /* keeps the memory */
                                                 .size_bytes = chunk->size_bytes,
+                                                .backing = chunk->memory.backing,
                                                 .zone = chunk->zone,
                                                 .waits = waits});
         mend_chunk_end_aside(&heap->chunks, chunk);
@@ -163,7 +164,7 @@ static mend_result settle_one(mend_heap *heap, mend_owed *owed, uint32_t asking)
         return restore(heap, CHUNK_OF(owed));
     case MEND_OWED_END:
     case MEND_OWED_GRAPHS:
-        (CHUNK_OF(owed)->on_host ? end_on_host : end_asleep)(heap, CHUNK_OF(owed));
+        (mend_chunk_is_far(CHUNK_OF(owed)) ? end_far : end_asleep)(heap, CHUNK_OF(owed));
         break;
     case MEND_OWED_HOST_MEMORY:
         mend_keep_settle(heap, MEND_CONTAINER_OF(owed, mend_kept, owed));

@@ -107,11 +107,11 @@ mend_status mend_step_unmap_parts(mend_heap *heap, const mend_cluster parts[], s
 }
 
 mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, mend_backing backing,
-                             mend_chunk **chunk)
+                             bool is_private, mend_chunk **chunk)
 {
-    mend_status status = mend_chunk_create(&heap->chunks, size_bytes, backing, chunk);
+    mend_status status = mend_chunk_create(&heap->chunks, size_bytes, backing, is_private, chunk);
     mend_result result = mend_driver_result(heap, MEND_ANSWER(create, status));
-    if (result == MEND_ERROR_OUT_OF_MEMORY && backing != MEND_BACKING_HOST &&
+    if (result == MEND_ERROR_OUT_OF_MEMORY && !mend_backing_is_far(backing) &&
         (!heap->shortage.device_is_asked || !heap->budget.attainable.is_known)) {
         mend_attainable_learn(heap); /* once in a search, and when the answer is forgotten */
         heap->budget.attainable.refused_bytes = heap->budget.attainable.is_known ? 0 : size_bytes;
@@ -122,8 +122,8 @@ mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, mend_backing 
 void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk)
 {
     const uint64_t size_bytes = chunk->size_bytes;
-    const bool on_host = chunk->on_host;
-    if (mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk)) && !on_host) {
+    const bool is_far = mend_chunk_is_far(chunk);
+    if (mend_driver_did(heap, mend_chunk_release(&heap->chunks, chunk)) && !is_far) {
         assert(heap->chunks.created > 0);
         heap->chunks.created--;
         heap->chunks.created_bytes -= size_bytes;

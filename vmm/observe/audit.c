@@ -89,10 +89,10 @@ static bool sums_are_right(const mend_audit_walk *a)
     const mend_heap *heap = a->heap;
     uint64_t free_bytes = 0;
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
-        free_bytes += heap->zones[zone].free_bytes;
+        free_bytes += heap->zones[zone].free_bytes - heap->chunks.away_in[zone];
     }
     MUST(free_bytes + heap->chunks.unmapped_bytes + heap->counters.live_bytes ==
-             heap->chunks.reserved_bytes + heap->chunks.away_bytes + heap->chunks.host_bytes,
+             heap->chunks.reserved_bytes,
          "live and free do not add up to reserved, asleep and on the host");
     MUST(MEND_HEAP_SUM(heap, live_blocks) + IN_CACHES(heap, count) == heap->blocks.count,
          "the counts of live blocks are wrong");

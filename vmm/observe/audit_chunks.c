@@ -26,10 +26,9 @@
     X(away_in[MEND_ZONE_SMALL])                                                                    \
     X(away_in[MEND_ZONE_LARGE])                                                                    \
     X(away_in[MEND_ZONE_RANGE])                                                                    \
-    X(host_count)                                                                                  \
-    X(host_bytes)                                                                                  \
-    X(host_live_bytes)                                                                             \
-    X(host_spare_bytes)
+    X(far[MEND_BACKING_HOST].count)                                                                \
+    X(far[MEND_BACKING_HOST].bytes)                                                                \
+    X(far[MEND_BACKING_HOST].live_bytes)
 
 /* Beside the sums. */
 typedef struct numbers {
@@ -123,10 +122,11 @@ static void count(mend_chunks *found, const mend_chunk *chunk)
     const bool is_mapped = chunk->address != 0;
     const bool is_away = chunk->missing == MEND_MISSING_MEMORY;
     const bool sleeps = mend_chunk_sleeps(chunk);
-    const bool on_host = chunk->on_host && is_mapped;
-    found->reserved_bytes += is_away || chunk->on_host ? 0 : bytes;
+    const bool is_reserved = mend_chunk_is_reserved(chunk);
+    mend_far_sums *far = &found->far[chunk->memory.backing];
+    found->reserved_bytes += is_reserved ? bytes : 0;
     found->empty_bytes += mend_chunk_is_empty(chunk) ? bytes : 0;
-    found->unmapped_bytes += is_mapped || is_away || chunk->on_host ? 0 : bytes;
+    found->unmapped_bytes += is_mapped || !is_reserved ? 0 : bytes;
     found->pinned_bytes += chunk->pins > 0 ? bytes : 0;
     found->exported_bytes += mend_chunk_is_exported(chunk) ? bytes : 0;
     found->frozen_count += chunk->is_frozen;
@@ -138,11 +138,10 @@ static void count(mend_chunks *found, const mend_chunk *chunk)
     found->lost_bytes += mend_chunk_has_mapping(chunk) ? 0 : bytes;
     found->asleep_bytes += sleeps ? bytes : 0;
     found->asleep_live_bytes += sleeps ? chunk->live_bytes : 0;
-    found->away_in[chunk->zone] += is_away || on_host ? bytes : 0;
-    found->host_count += on_host;
-    found->host_bytes += on_host ? bytes : 0;
-    found->host_live_bytes += chunk->on_host ? chunk->live_bytes : 0;
-    found->host_spare_bytes += chunk->on_host && !is_mapped ? bytes : 0;
+    found->away_in[chunk->zone] += is_mapped && !is_reserved ? bytes : 0;
+    far->count++;
+    far->bytes += bytes;
+    far->live_bytes += chunk->live_bytes;
 }
 
 static bool chunk_is_right(mend_audit_walk *a, const mend_chunk *chunk)
@@ -157,14 +156,14 @@ static bool chunk_is_right(mend_audit_walk *a, const mend_chunk *chunk)
         MUST(chunk->exports[way] == mend_exports_in(a->heap, chunk, way),
              "a chunk has not the exports that it counts");
     }
-    MUST(!chunk->on_host ||
+    MUST(!mend_chunk_is_far(chunk) ||
              (chunk->is_frozen == (chunk->address != 0) && !mend_chunk_sleeps(chunk) &&
               !mend_chunk_is_exported(chunk) && chunk->aliases == 0 && chunk->memory.handle != 0 &&
               !mend_chunk_is_empty(chunk) && chunk->zone != MEND_ZONE_RANGE),
          "the chunk 0x%llx on the host is not set aside", MEND_AUDIT_HEX(chunk->address));
     MUST(chunk->missing != MEND_MISSING_MEMORY || mend_chunk_sleeps(chunk),
          "the chunk 0x%llx lacks memory, and does not sleep", MEND_AUDIT_HEX(chunk->address));
-    MUST(!chunk->is_frozen || chunk->missing != MEND_MISSING_NOTHING || chunk->on_host,
+    MUST(!chunk->is_frozen || chunk->missing != MEND_MISSING_NOTHING || mend_chunk_is_far(chunk),
          "a frozen chunk lacks nothing");
     return !mend_chunk_sleeps(chunk) || mend_audit_asleep(a, chunk);
 }

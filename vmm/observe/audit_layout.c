@@ -23,11 +23,12 @@ static bool run_is_right(const mend_audit_walk *a, const mend_zone *zone, const 
     return true;
 }
 
-/* Free, in a chunk that sleeps, or on the host, or that a compaction could not map again: no
+/* Free, in a chunk that sleeps, or is far, or that a compaction could not map again: no
  * request may get it. */
 static bool is_claimed(const mend_span *span)
 {
-    return !span->live && (span->chunk->missing != MEND_MISSING_NOTHING || span->chunk->on_host);
+    return !span->live &&
+           (span->chunk->missing != MEND_MISSING_NOTHING || mend_chunk_is_far(span->chunk));
 }
 
 /* A claimed span lies inside its frozen chunk and is in no run. No other free memory overlaps such
@@ -36,7 +37,8 @@ static bool claim_is_right(const mend_audit_walk *a, const mend_span *span)
 {
     bool can_be_taken = span->run != NULL || span->cached || !is_claimed(span);
     bool lacks_memory = mend_layout_misses_mapping(a->heap, span) ||
-                        mend_layout_sleeps(a->heap, span) || mend_layout_is_on_host(a->heap, span);
+                        mend_layout_sleeps(a->heap, span) ||
+                        mend_backing_is_far(mend_layout_backing(a->heap, span));
     SPAN_MUST(!can_be_taken || span->live || !lacks_memory,
               "may be taken, but its chunk is frozen");
     SPAN_MUST(!is_claimed(span) || mend_span_is_in_one_chunk(span),

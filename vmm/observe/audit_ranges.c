@@ -88,7 +88,7 @@ static bool chunk_is_right(const mend_audit_walk *a, const mend_chunk *chunk)
         const uint64_t live_bytes = range->pages[page] != NULL ? chunk->size_bytes : 0;
         is_right = chunk->address + chunk->size_bytes <= page_end &&
                    chunk->live_bytes == live_bytes && !mend_chunk_is_alias(chunk) &&
-                   chunk->aliases == 0 && !chunk->on_host;
+                   chunk->aliases == 0;
     }
     MUST(is_right && chunk->sums == (is_there ? &range->sums : NULL),
          "the chunk 0x%llx does not fit its page of a range", MEND_AUDIT_HEX(chunk->address));

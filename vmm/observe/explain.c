@@ -63,7 +63,7 @@ static const mend_span *add_chunk(const mend_heap *heap, const mend_chunk *chunk
     }
     if (is_empty) {
         add(sums, &sums->whole_bytes, worst, chunk->size_bytes);
-    } else if (is_aside && !chunk->on_host && chunk->missing != MEND_MISSING_MEMORY) {
+    } else if (is_aside && mend_chunk_is_reserved(chunk)) {
         sums->beside_bytes += chunk->size_bytes; /* the driver refused to take it back */
     }
     return lowest;

@@ -135,7 +135,7 @@ static void walk_block(region_walk *walk, const mend_span *span)
         region.is_pinned |= mend_chunk_memory(chunk)->pins > 0;
         region.is_unmapped |= mend_chunk_misses_mapping(chunk);
         region.is_asleep |= mend_chunk_sleeps(chunk);
-        region.is_on_host |= chunk->on_host;
+        region.is_on_host |= chunk->memory.backing == MEND_BACKING_HOST;
     }
     end_open(walk);
     put(walk, &region);
@@ -156,7 +156,7 @@ static void walk_free(region_walk *walk, const mend_span *span)
         region.is_pinned = mend_chunk_memory(chunk)->pins > 0;
         region.is_unmapped = mend_chunk_misses_mapping(chunk);
         region.is_asleep = mend_chunk_sleeps(chunk);
-        region.is_on_host = chunk->on_host;
+        region.is_on_host = chunk->memory.backing == MEND_BACKING_HOST;
         put_free(walk, &region);
         at = end;
     }

@@ -22,7 +22,7 @@ static void sum_zones(const mend_heap *heap, zone_sums of[MEND_ZONE_COUNT])
     }
     MEND_TREE_EACH(const mend_chunk, chunk, by_address, &heap->chunks.mapped) {
         zone_sums *sums = &of[chunk->zone];
-        const bool is_away = chunk->missing == MEND_MISSING_MEMORY || chunk->on_host;
+        const bool is_away = !mend_chunk_is_reserved(chunk);
         sums->chunks += !is_away && !mend_chunk_is_alias(chunk);
         sums->empty_bytes += mend_chunk_is_empty(chunk) ? chunk->size_bytes : 0;
         if (is_away) {
@@ -62,6 +62,7 @@ static void fill_bytes(const mend_heap *heap, const zone_sums of[MEND_ZONE_COUNT
                        mend_stats *stats)
 {
     const mend_chunks *chunks = &heap->chunks;
+    const mend_far_sums *host = &chunks->far[MEND_BACKING_HOST];
     const zone_sums *small = &of[MEND_ZONE_SMALL];
     const zone_sums *large = &of[MEND_ZONE_LARGE];
     const zone_sums *ranges = &of[MEND_ZONE_RANGE];
@@ -94,13 +95,13 @@ static void fill_bytes(const mend_heap *heap, const zone_sums of[MEND_ZONE_COUNT
     stats->retired_bytes = heap->retire.bytes;
     stats->asleep_bytes = chunks->asleep_bytes;
     stats->asleep_live_bytes = chunks->asleep_live_bytes;
-    stats->host_bytes = chunks->host_bytes + chunks->host_spare_bytes + heap->retire.host_bytes;
-    stats->host_live_bytes = chunks->host_live_bytes;
+    stats->host_bytes = host->bytes + host->retired_bytes;
+    stats->host_live_bytes = host->live_bytes;
     stats->kept_host_bytes = heap->keeping.host_bytes;
     stats->kept_file_bytes = heap->keeping.file_bytes;
     stats->copies_host_bytes = heap->keeping.copies_bytes;
     assert(stats->free_bytes + stats->live_bytes ==
-           stats->reserved_bytes + stats->asleep_live_bytes + stats->host_live_bytes);
+           stats->reserved_bytes + stats->asleep_live_bytes + MEND_FAR_SUM(chunks, live_bytes));
     assert(stats->requested_bytes <= stats->live_bytes);
     assert(stats->free_partial_bytes <= large->free_bytes + ranges->free_bytes);
     assert(stats->free_small_bytes <= small->free_bytes);

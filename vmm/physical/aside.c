@@ -11,7 +11,7 @@
  *  - each of its blocks of which not all bytes here are kept says so (contents_dropped);
  *  - no pin, export or alias holds it, and no retired mapping maps its memory;
  *  - is not collected while its free memory is kept for captured graphs, which know the address.
- * A chunk on the host, whose memory the device uses over the link:
+ * A chunk with far memory, which the device uses over a link:
  *  - its blocks are in use as all others; it may be pinned, and is never exported;
  *  - it is in no sum of the device's memory (reserved_bytes), and never among the empty chunks;
  *  - one that is not mapped is spare: the driver refused to take its memory back.
@@ -70,25 +70,20 @@ void mend_chunk_wake_up(mend_chunks *chunks, mend_chunk *chunk)
                       chunk->memory.number);
 }
 
-void mend_chunk_note_taken_on_host(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)
+void mend_chunk_note_live_aside(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)
 {
-    mend_chunk_note_owed(chunks, chunk);
-    chunks->host_live_bytes += size_bytes;
-    assert(chunks->host_live_bytes <= chunks->host_bytes);
-}
-
-void mend_chunk_note_freed_aside(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)
-{
-    uint64_t *live_bytes = chunk->on_host ? &chunks->host_live_bytes : &chunks->asleep_live_bytes;
+    const bool sleeps = mend_chunk_sleeps(chunk);
+    uint64_t *live_bytes =
+        sleeps ? &chunks->asleep_live_bytes : &chunks->far[chunk->memory.backing].live_bytes;
     assert(mend_chunk_is_set_aside(chunk));
-    assert(*live_bytes >= size_bytes);
-    *live_bytes -= size_bytes;
-    if (chunk->live_bytes == 0) {
+    *live_bytes += size_bytes;
+    assert(*live_bytes >= chunk->live_bytes);
+    if (!sleeps || chunk->live_bytes == 0) {
         mend_chunk_note_owed(chunks, chunk);
     }
-    if (chunk->sums != NULL && mend_chunk_sleeps(chunk)) {
-        assert(chunk->sums->asleep_live_bytes >= size_bytes);
-        chunk->sums->asleep_live_bytes -= size_bytes;
+    if (sleeps && chunk->sums != NULL) {
+        chunk->sums->asleep_live_bytes += size_bytes;
+        assert(chunk->sums->asleep_live_bytes >= chunk->live_bytes);
     }
 }
 

@@ -65,22 +65,22 @@ static mend_status create_without_fabric(mend_chunks *chunks, uint64_t size_byte
 }
 
 mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_backing backing,
-                              mend_chunk **chunk)
+                              bool is_private, mend_chunk **chunk)
 {
-    const bool on_host = backing == MEND_BACKING_HOST;
+    const bool is_far = mend_backing_is_far(backing);
     mend_chunk_properties as = chunks->properties;
     mend_chunk_handle handle;
     assert(size_bytes > 0);
     assert(size_bytes % MEND_GRANULE_BYTES == 0);
-    if (backing != MEND_BACKING_DEVICE) {
+    as.backing = backing;
+    as.rdma = as.rdma && !is_far;
+    if (is_private || is_far) {
         as.share_types = MEND_SHARE_NONE;
-        as.rdma = as.rdma && !on_host;
-        as.on_host = on_host;
     }
     mend_status status = chunks->driver->create(chunks->driver, size_bytes, &as, &handle);
     const bool is_unable =
         status == MEND_DRIVER_NOT_PERMITTED || status == MEND_DRIVER_NOT_SUPPORTED;
-    if (is_unable && on_host) { /* some drivers make none there */
+    if (is_unable && is_far) { /* some drivers make none there */
         status = MEND_DRIVER_OUT_OF_MEMORY;
     } else if (is_unable && (as.share_types & MEND_SHARE_FABRIC) != 0) {
         /* a device may claim fabric handles that the driver refuses, where no IMEX channel is set
@@ -95,10 +95,10 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_bac
     made->memory.handle = handle;
     made->memory.number = chunks->next_number++;
     mend_tree_insert(&chunks->all, &made->memory.by_number);
-    made->on_host = on_host;
+    made->memory.backing = backing;
     made->memory.share_types = as.share_types;
     mend_chunk_count(chunks, made, true);
-    if (on_host) {
+    if (is_far) {
         made->holds = mend_chunk_holds(made);
         mend_chunk_note_owed(chunks, made);
     } else {
@@ -124,10 +124,10 @@ mend_chunk *mend_chunk_begin(mend_chunks *chunks, uint64_t size_bytes)
 mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(chunk->address == 0 && chunk->claim.address == 0);
-    assert(chunk->on_host || mend_chunk_is_empty(chunk));
+    assert(mend_chunk_is_far(chunk) || mend_chunk_is_empty(chunk));
     assert(!mend_chunk_is_exported(chunk));
     MEND_TRY_CALL(chunks->driver->release(chunks->driver, chunk->memory.handle));
-    if (!chunk->on_host) {
+    if (!mend_chunk_is_far(chunk)) {
         chunks->reserved_bytes -= chunk->size_bytes;
         chunks->released++;
         mend_history_note(chunks->history, MEND_EVENT_RELEASE, 0, chunk->size_bytes,
@@ -171,10 +171,11 @@ void mend_chunk_count(mend_chunks *chunks, const mend_chunk *chunk, bool begins)
     chunks->asleep_live_bytes += sleeps ? live_bytes : 0;
     chunks->away_count += lacks_memory ? (uint32_t)one : 0;
     chunks->away_bytes += lacks_memory ? size_bytes : 0;
-    chunks->away_in[chunk->zone] += lacks_memory || (chunk->on_host && is_mapped) ? size_bytes : 0;
-    if (chunk->on_host) {
-        chunks->host_count += is_mapped ? (uint32_t)one : 0;
-        *(is_mapped ? &chunks->host_bytes : &chunks->host_spare_bytes) += size_bytes;
+    chunks->away_in[chunk->zone] += is_mapped && !mend_chunk_is_reserved(chunk) ? size_bytes : 0;
+    if (mend_chunk_is_far(chunk)) {
+        mend_far_sums *far = &chunks->far[chunk->memory.backing];
+        far->count += one;
+        far->bytes += size_bytes;
     } else if (!is_mapped && !lacks_memory && chunk->alias.of == NULL) {
         chunks->unmapped_bytes += size_bytes;
     }
@@ -221,7 +222,7 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
         address != 0 && zone == MEND_CHUNK_ZONE_WITH_SUMS && chunks->sums_at != NULL;
     chunk->sums = has_sums ? chunks->sums_at(chunks, address) : NULL;
     mend_chunk_count(chunks, chunk, true);
-    if (chunk->on_host) {
+    if (mend_chunk_is_far(chunk)) {
         mend_chunk_note_owed(chunks, chunk);
     }
 }
@@ -272,7 +273,7 @@ bool mend_owing_any(const mend_owing *owing, mend_owed_kind last)
 mend_owed_kind mend_chunk_owes(const mend_chunk *chunk)
 {
     if (chunk->address == 0) {
-        return chunk->on_host ? MEND_OWED_SPARE : MEND_OWED_NOTHING;
+        return mend_chunk_is_far(chunk) ? MEND_OWED_SPARE : MEND_OWED_NOTHING;
     }
     if (mend_chunk_sleeps(chunk) && chunk->missing == MEND_MISSING_ACCESS) {
         return MEND_OWED_MEMORY; /* one without a mapping is in a transaction */
@@ -328,7 +329,7 @@ static void pin(mend_chunks *chunks, mend_chunk *chunk)
     chunks->pinned_bytes += is_first ? chunk->size_bytes : 0;
     chunk->pins++;
     chunk->holds++;
-    if (chunk->on_host) {
+    if (mend_chunk_is_far(chunk)) {
         mend_chunk_note_owed(chunks, chunk);
     }
 }
@@ -350,7 +351,7 @@ static void unpin(mend_chunks *chunks, mend_chunk *chunk)
     bool was_last = chunk->pins == 0 && !mend_chunk_is_alias(chunk);
     assert(!was_last || chunks->pinned_bytes >= chunk->size_bytes);
     chunks->pinned_bytes -= was_last ? chunk->size_bytes : 0;
-    if (chunk->on_host) {
+    if (mend_chunk_is_far(chunk)) {
         mend_chunk_note_owed(chunks, chunk);
     }
     if (mend_chunk_is_empty(chunk)) {

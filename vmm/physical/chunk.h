@@ -32,13 +32,6 @@
 #include "physical/owed.h"
 #include "physical/waits.h"
 
-/* Whose memory a chunk has. */
-typedef enum mend_backing {
-    MEND_BACKING_DEVICE,  /* that of other processes, too, as the pool is made */
-    MEND_BACKING_PRIVATE, /* the device's, and not for other processes */
-    MEND_BACKING_HOST
-} mend_backing;
-
 /* What a frozen chunk lacks at its address: because the driver refused to restore it, or because it
  * sleeps. */
 typedef enum mend_chunk_missing {
@@ -71,6 +64,7 @@ typedef struct mend_memory {
     mend_chunk_handle handle; /* 0: the chunk misses its memory */
     uint64_t number;          /* rises with each creation */
     int share_types;          /* of its creation; a chunk without memory remembers what it had */
+    mend_backing backing;     /* the same */
     bool was_exported;        /* others may still hold the memory: then its release gives the device
                                * nothing */
     bool has_fabric;          /* that handle was asked for; it stays until the memory is released */
@@ -115,10 +109,9 @@ typedef struct mend_chunk {
     mend_stamp held_by;     /* empty: a stamp of its memory for which that was not ready when it was
                              * last asked about; epoch 0: none since it became empty */
     bool is_parked;         /* by_size is in `parked` */
-    bool on_host;           /* its memory is the host's */
     struct mend_kept *kept; /* what is kept of a sleeping chunk; NULL: it does not sleep */
 
-    /* Frozen by a compaction, by a sleep, or on the host: never in `empty`, even without live
+    /* Frozen by a compaction, by a sleep, or as far: never in `empty`, even without live
      * bytes. It stays so after a compaction only while the driver refuses to restore the mapping
      * or access. */
     bool is_frozen;
@@ -128,6 +121,16 @@ typedef struct mend_chunk {
     mend_alias alias;
     mend_claim claim;
 } mend_chunk;
+
+/* Far memory of one backing, which is in no sum of the device's. */
+typedef struct mend_far_sums {
+    uint64_t count, bytes;  /* of chunks: mapped, frozen and awake, or spare */
+    uint64_t live_bytes;    /* of these, of live blocks */
+    uint64_t retired_bytes; /* of retired mappings that keep memory whose handle was released */
+} mend_far_sums;
+
+/* A sum over all far backings. */
+#define MEND_FAR_SUM(chunks, figure) ((chunks)->far[MEND_BACKING_HOST].figure)
 
 typedef struct mend_chunks {
     const mend_driver *driver;
@@ -159,11 +162,8 @@ typedef struct mend_chunks {
     uint64_t asleep_bytes;      /* bytes of sleeping chunks */
     uint64_t asleep_live_bytes; /* of these, of live blocks */
     uint64_t away_in[MEND_CHUNK_ZONES]; /* bytes without memory of the device, of each zone: asleep,
-                                         * or mapped on the host */
-    uint32_t host_count;                /* mapped chunks on the host: frozen, and not asleep */
-    uint64_t host_bytes;                /* their bytes; not in reserved_bytes */
-    uint64_t host_live_bytes;           /* of these, of live blocks */
-    uint64_t host_spare_bytes;          /* of chunks on the host that are not mapped */
+                                         * or mapped and far */
+    mend_far_sums far[MEND_BACKINGS];   /* of each far backing */
     mend_owing owing;                   /* of the whole heap */
     uint64_t next_number;
     uint64_t created;
@@ -184,12 +184,13 @@ void mend_chunks_clear(mend_chunks *chunks);
 /* Whether the trees are valid and each mapped chunk has the right `next`. O(n). */
 bool mend_chunks_are_in_order(const mend_chunks *chunks);
 
-/* Creates a chunk that is not mapped: empty, or on the host spare. The caller reserved a node of
- * the slab. Calls the driver; on failure nothing changed. If the driver refuses chunks with fabric
- * handles, this one and all later ones are created without. OUT_OF_MEMORY also where the driver
- * creates none on the host. */
+/* Creates a chunk that is not mapped: empty, or spare if it is far. The caller reserved a node of
+ * the slab. Memory of the device is for other processes, too, as the pool is made, unless it
+ * `is_private`. Calls the driver; on failure nothing changed. If the driver refuses chunks with
+ * fabric handles, this one and all later ones are created without. OUT_OF_MEMORY also where the
+ * driver creates none that is far. */
 mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_backing backing,
-                              mend_chunk **chunk);
+                              bool is_private, mend_chunk **chunk);
 
 /* Releases a chunk that is not mapped. Calls the driver; on failure nothing changed. */
 mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk);
@@ -266,6 +267,19 @@ static inline bool mend_chunk_misses_mapping(const mend_chunk *chunk)
     return chunk->missing != MEND_MISSING_NOTHING && !mend_chunk_sleeps(chunk);
 }
 
+/* Whether its memory is not the device's. Then it is set aside while it is mapped, and is owed
+ * while it is not: no request gets the free memory of it. */
+static inline bool mend_chunk_is_far(const mend_chunk *chunk)
+{
+    return mend_backing_is_far(chunk->memory.backing);
+}
+
+/* Whether its memory is of the device's budget: in reserved_bytes, which the limits bound. */
+static inline bool mend_chunk_is_reserved(const mend_chunk *chunk)
+{
+    return !mend_chunk_is_far(chunk) && chunk->missing != MEND_MISSING_MEMORY;
+}
+
 /* Whether the driver holds a mapping for a chunk that has an address. */
 static inline bool mend_chunk_has_mapping(const mend_chunk *chunk)
 {
@@ -294,18 +308,18 @@ static inline uint64_t mend_chunk_mapping_bytes(const mend_chunk *chunk)
     return mend_chunk_memory(chunk)->size_bytes;
 }
 
-/* What `holds` must be: the pins, and 1 while the chunk is frozen; 1 on the host; the aliases; 1
+/* What `holds` must be: the pins, and 1 while the chunk is frozen; 1 if it is far; the aliases; 1
  * for an alias. */
 static inline uint64_t mend_chunk_holds(const mend_chunk *chunk)
 {
-    return chunk->pins + chunk->is_frozen + chunk->on_host + chunk->aliases +
+    return chunk->pins + chunk->is_frozen + mend_chunk_is_far(chunk) + chunk->aliases +
            mend_chunk_is_alias(chunk);
 }
 
-/* Whether it is frozen for longer than a call: its blocks sleep, or are on the host. */
+/* Whether it is frozen for longer than a call: its blocks sleep, or are in far memory. */
 static inline bool mend_chunk_is_set_aside(const mend_chunk *chunk)
 {
-    return mend_chunk_sleeps(chunk) || chunk->on_host;
+    return mend_chunk_sleeps(chunk) || mend_chunk_is_far(chunk);
 }
 
 static inline bool mend_chunk_is_empty(const mend_chunk *chunk)
@@ -420,14 +434,12 @@ mend_chunk *mend_chunk_leave_memory(mend_chunks *chunks, mend_chunk *chunk, stru
 /* A sleeping chunk, whose memory is mapped and has its contents, is an ordinary frozen chunk. */
 void mend_chunk_wake_up(mend_chunks *chunks, mend_chunk *chunk);
 
-/* A part of a chunk on the host was taken; or one of a chunk set aside was freed. Its live bytes
- * are counted already. */
-void mend_chunk_note_taken_on_host(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
-void mend_chunk_note_freed_aside(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
+/* So much of a chunk set aside was taken; or freed: less is a large number, as 0 - 512. Its live
+ * bytes are counted already. */
+void mend_chunk_note_live_aside(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
 
 /* The end of a chunk set aside without live blocks, which left the layout: it sleeps without
- * memory, or its handle was released, and its mapping keeps the memory of the host until it is
- * unmapped. */
+ * memory, or its handle was released, and its mapping keeps far memory until it is unmapped. */
 void mend_chunk_end_aside(mend_chunks *chunks, mend_chunk *chunk);
 
 #endif

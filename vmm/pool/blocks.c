@@ -149,6 +149,7 @@ static mend_block_info describe(mend_pool *pool, const mend_span *span)
 {
     assert(span->requested_bytes <= span->size_bytes);
     const uint32_t number = mend_group_number_of(&pool->heap, span);
+    const mend_backing backing = mend_layout_backing(&pool->heap, span);
     return (mend_block_info){.struct_size = sizeof(mend_block_info),
                              .base = (void *)(uintptr_t)span->address,
                              .requested_bytes = span->requested_bytes,
@@ -162,7 +163,7 @@ static mend_block_info describe(mend_pool *pool, const mend_span *span)
                              .group = mend_group_numbered(&pool->heap, number),
                              .sleep_tag = span->sleep_tag,
                              .is_asleep = mend_layout_sleeps(&pool->heap, span),
-                             .is_on_host = mend_layout_is_on_host(&pool->heap, span),
+                             .is_on_host = backing == MEND_BACKING_HOST,
                              .contents_dropped = span->contents_dropped,
                              .scope = span->scope};
 }

@@ -155,15 +155,15 @@ static mend_status check_properties(mend_sim *sim, uint64_t size_bytes,
                                     const mend_chunk_properties *properties)
 {
     uint64_t page = sim->config.page_bytes;
+    const bool on_host = properties->backing == MEND_BACKING_HOST;
     FORBID(size_bytes == 0 || size_bytes % page != 0, MEND_DRIVER_INVALID_VALUE,
            "create: %" PRIu64 " bytes are not a multiple of the page (%" PRIu64 " bytes)",
            size_bytes, page);
     FORBID(properties->device < 0 || properties->device >= sim->config.device_count,
            MEND_DRIVER_INVALID_DEVICE, "create: there is no device %d", properties->device);
-    FORBID(properties->on_host && (properties->share_types != 0 || properties->rdma),
-           MEND_DRIVER_INVALID_VALUE,
+    FORBID(on_host && (properties->share_types != 0 || properties->rdma), MEND_DRIVER_INVALID_VALUE,
            "create: memory of the host can be neither exported nor be for RDMA");
-    if (properties->on_host && !mend_sim_has_host_chunks(sim)) {
+    if (on_host && !mend_sim_has_host_chunks(sim)) {
         return MEND_DRIVER_NOT_SUPPORTED;
     }
     bool lacks_rdma = properties->rdma && sim->config.has_rdma == 0;
@@ -179,13 +179,14 @@ static mend_status check_properties(mend_sim *sim, uint64_t size_bytes,
 mend_status mend_sim_do_create(mend_sim *sim, uint64_t size_bytes,
                                const mend_chunk_properties *properties, mend_chunk_handle *handle)
 {
+    const bool on_host = properties->backing == MEND_BACKING_HOST;
     TRY(check_properties(sim, size_bytes, properties));
-    if (properties->on_host) {
+    if (on_host) {
         TRY(mend_sim_fault_answer_on_host(sim, size_bytes));
     }
     NEED(mend_pointer_map_reserve(&sim->chunks));
-    sim->bill_row = properties->on_host ? (int)MEND_CALL_host_alloc : sim->bill_row;
-    mend_sim_chunk *chunk = properties->on_host
+    sim->bill_row = on_host ? (int)MEND_CALL_host_alloc : sim->bill_row;
+    mend_sim_chunk *chunk = on_host
                                 ? take_on_host(sim, properties->device, size_bytes)
                                 : mend_sim_chunk_take(sim, properties->device, size_bytes, false);
     NEED(chunk != NULL);

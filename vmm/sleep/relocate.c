@@ -114,7 +114,7 @@ static mend_result move_all(const relocation *r)
     uint64_t behind = 0;
     for (mend_chunk *chunk;
          result == MEND_OK && (chunk = mend_chunk_from(&r->heap->chunks, behind)) != NULL;) {
-        const bool is_there = chunk->on_host == (r->backing == MEND_BACKING_HOST);
+        const bool is_there = chunk->memory.backing == r->backing;
         bool has_others = false;
         behind = chunk->address + chunk->size_bytes;
         const uint64_t bytes =
@@ -215,7 +215,7 @@ static mend_result make_private(mend_heap *heap, mend_quiesce_report *report)
         mend_exchange_report done;
         behind = chunk->address + size_bytes;
         if (is_shareable(chunk) && !mend_chunk_sleeps(chunk)) {
-            const mend_exchange_order order = {.chunk = chunk, .backing = MEND_BACKING_PRIVATE};
+            const mend_exchange_order order = {.chunk = chunk, .is_private = true};
             result = mend_relocate_in_device(heap, &order, &done);
             report->exchanged_bytes += result == MEND_OK ? size_bytes : 0;
         }

@@ -61,8 +61,7 @@ static mend_result split(mend_heap *heap, const mend_sleep_options *options, men
     mend_result result = MEND_ERROR_OUT_OF_HOST_MEMORY;
     if (pages != NULL && parts != NULL) {
         look_at_pages(heap, options, chunk, pages);
-        mend_exchange_order order = {
-            .chunk = chunk, .backing = MEND_BACKING_DEVICE, .parts = parts};
+        mend_exchange_order order = {.chunk = chunk, .parts = parts};
         order.count = cut(pages, chunk, page_bytes, parts);
         mend_exchange_report done = {0};
         result = order.count > 0 ? mend_relocate_in_device(heap, &order, &done) : MEND_OK;

@@ -252,7 +252,7 @@ mend_status cuMemCreate(mend_cu_chunk *chunk, size_t bytes,
     }
     const bool on_host = properties->location.type == MEND_CU_LOCATION_HOST_NODE;
     mend_chunk_properties wanted = {.device = on_host ? 0 : properties->location.id,
-                                    .on_host = on_host,
+                                    .backing = on_host ? MEND_BACKING_HOST : MEND_BACKING_DEVICE,
                                     .share_types = properties->share_types,
                                     .rdma = properties->flags.rdma != 0};
     bool is_special = wanted.share_types != 0 || wanted.rdma;

@@ -55,8 +55,8 @@ static bool open_heap(hand_heap *h, uint64_t pages)
                 mend_slab_reserve(&heap->nodes.runs, NODES) &&
                 mend_slab_reserve(&heap->nodes.waits, NODES) &&
                 mend_slab_reserve(&heap->chunks.slab, NODES));
-    EXPECT_INT_EQ(MEND_DRIVER_OK,
-                  mend_chunk_create(&heap->chunks, pages * PAGE, MEND_BACKING_DEVICE, &chunk));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_chunk_create(&heap->chunks, pages * PAGE,
+                                                    MEND_BACKING_DEVICE, false, &chunk));
     mend_layout_attach(heap, chunk, MEND_ZONE_LARGE, START, &waits);
     return !mend_test_has_failed();
 }
