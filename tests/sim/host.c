@@ -88,7 +88,7 @@ static void judge_lack(trial *t, const trial_call *call)
     uint64_t bytes = 0;
     for (; at != NULL; at = mend_tree_next(at)) {
         const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, memory.by_number);
-        bytes = mend_max_u64(bytes, chunk->on_host ? chunk->size_bytes : 0);
+        bytes = mend_max_u64(bytes, mend_chunk_is_far(chunk) ? chunk->size_bytes : 0);
     }
     trial_claim(t, TRIAL_REFUSED,
                 !is_sure || call->moved.lacking_bytes == 0 ||
