@@ -139,12 +139,11 @@ static bool can_join(mend_wait_env room, const mend_span *left, const mend_span 
 {
     const mend_stamp a = left->waits.first;
     const mend_stamp b = right->waits.first;
-    if (left->waits.others != NULL || right->waits.others != NULL ||
-        ((a.epoch == 0) != (b.epoch == 0) && mend_streams_are_several(room.streams))) {
-        return false;
-    }
-    return (a.epoch == 0 || b.epoch == 0 ||
-            (a.stream == b.stream && (a.stream != MEND_STREAM_UNKNOWN || a.epoch == b.epoch))) &&
+    return left->waits.others == NULL && right->waits.others == NULL &&
+           (a.epoch == 0 || b.epoch == 0
+                ? a.epoch == b.epoch || !mend_streams_are_several(room.streams)
+                : a.stream == b.stream &&
+                      (a.stream != MEND_STREAM_UNKNOWN || a.epoch == b.epoch)) &&
            (left->sleep_tag == right->sleep_tag ||
             (mend_waits_blocked_by(room.streams, &left->waits, MEND_STREAM_UNKNOWN) &
              MEND_BLOCKED_BY_GROUPS) == 0);

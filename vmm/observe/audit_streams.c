@@ -109,6 +109,11 @@ static bool is_captured(const mend_stream_state *state)
     return state->seen_captured;
 }
 
+static bool is_unpassed(const mend_stream_state *state)
+{
+    return state->is_unpassed;
+}
+
 /* Whether the list that [MEND_STREAM_UNKNOWN] begins and ends has all slots that belong there, and
  * no other. */
 static bool has_all(const mend_streams *streams, size_t link,
@@ -135,11 +140,14 @@ static bool lists_are_right(const mend_audit_walk *a)
 {
     const mend_streams *streams = &a->heap->streams;
     bool are_right = has_all(streams, offsetof(mend_stream_state, in_group), is_outside) &&
-                     has_all(streams, offsetof(mend_stream_state, in_captures), is_captured);
+                     has_all(streams, offsetof(mend_stream_state, in_captures), is_captured) &&
+                     has_all(streams, offsetof(mend_stream_state, in_unpassed), is_unpassed);
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count && are_right; i++) {
         const mend_stream_state *state = &streams->items[i];
         const uint64_t key = mend_slots_key(state->handle, state->thread, state->group);
         are_right =
+            (state->is_unpassed || state->group != 0 ||
+             (!state->open && state->fence_count == 0)) &&
             (!state->known || is_listed(streams, *mend_slots_head(streams, MEND_SLOTS_OF_PAIR, key),
                                         offsetof(mend_stream_state, by_pair), i)) &&
             (state->group == 0 || is_listed(streams, mend_slots_first_of(streams, state->group),

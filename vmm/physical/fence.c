@@ -25,9 +25,11 @@ static void drop_fence(mend_streams *streams, mend_stream_state *state, size_t a
 bool mend_streams_poll(mend_streams *streams)
 {
     bool any = mend_context_poll(streams);
-    MEND_SLOTS_EACH(i, streams, 0) {
+    for (uint32_t i = mend_slots_next_unpassed(streams, MEND_STREAM_UNKNOWN), next;
+         i != MEND_STREAM_UNKNOWN; i = next) {
         mend_stream_state *state = &streams->items[i];
         size_t passed = 0;
+        next = mend_slots_next_unpassed(streams, i);
         while (passed < state->fence_count) {
             mend_status status =
                 streams->driver->event_query(streams->driver, state->fences[passed].event);
@@ -44,6 +46,7 @@ bool mend_streams_poll(mend_streams *streams)
             mend_streams_pass_fences(streams, state, passed);
             any = true;
         }
+        mend_slots_leave_passed(streams, i);
     }
     return any;
 }

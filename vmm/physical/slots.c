@@ -84,6 +84,25 @@ static mend_slot_link *link_of(mend_streams *streams, mend_slot_list list, uint3
                                         : &state->in_group;
 }
 
+/* The link of a ring: that member of a slot's record. */
+#define LINK(streams, slot, at) ((mend_slot_link *)(void *)((char *)&(streams)->items[slot] + (at)))
+
+/* Enters the slot into the ring of these links, before another one; and it leaves the ring. */
+static void enter_ring(mend_streams *streams, size_t at, uint32_t slot, uint32_t before)
+{
+    const uint32_t behind = LINK(streams, before, at)->previous;
+    *LINK(streams, slot, at) = (mend_slot_link){.next = before, .previous = behind};
+    LINK(streams, behind, at)->next = slot;
+    LINK(streams, before, at)->previous = slot;
+}
+
+static void leave_ring(mend_streams *streams, size_t at, uint32_t slot)
+{
+    const mend_slot_link link = *LINK(streams, slot, at);
+    LINK(streams, link.previous, at)->next = link.next;
+    LINK(streams, link.next, at)->previous = link.previous;
+}
+
 static void enter(mend_streams *streams, mend_slot_list list, uint64_t key, uint32_t slot)
 {
     assert(slot != MEND_STREAM_UNKNOWN);
@@ -124,11 +143,26 @@ static uint64_t key_of_pair(const mend_stream_state *state)
 /* Puts the slot at the end of those outside of all groups. */
 static void append_to_none(mend_streams *streams, uint32_t slot)
 {
-    mend_slot_link *ring = &streams->items[MEND_STREAM_UNKNOWN].in_group;
     assert(streams->items[slot].group == 0);
-    streams->items[slot].in_group = (mend_slot_link){.previous = ring->previous};
-    streams->items[ring->previous].in_group.next = slot;
-    ring->previous = slot;
+    enter_ring(streams, offsetof(mend_stream_state, in_group), slot, MEND_STREAM_UNKNOWN);
+}
+
+void mend_slots_enter_unpassed(mend_streams *streams, uint32_t slot)
+{
+    mend_stream_state *state = &streams->items[slot];
+    if (!state->is_unpassed && state->group == 0) {
+        enter_ring(streams, offsetof(mend_stream_state, in_unpassed), slot, MEND_STREAM_UNKNOWN);
+        state->is_unpassed = true;
+    }
+}
+
+void mend_slots_leave_passed(mend_streams *streams, uint32_t slot)
+{
+    mend_stream_state *state = &streams->items[slot];
+    if (state->is_unpassed && !state->open && state->fence_count == 0 && state->recordings == 0) {
+        leave_ring(streams, offsetof(mend_stream_state, in_unpassed), slot);
+        state->is_unpassed = false;
+    }
 }
 
 void mend_slots_leave_group(mend_streams *streams, uint32_t slot)
@@ -139,21 +173,20 @@ void mend_slots_leave_group(mend_streams *streams, uint32_t slot)
     leave(streams, MEND_SLOTS_OF_GROUP, state->group, slot);
     state->group = 0;
     append_to_none(streams, slot);
+    if (state->open || state->fence_count > 0) {
+        mend_slots_enter_unpassed(streams, slot);
+    }
 }
 
 void mend_slots_see(mend_streams *streams, uint32_t slot, bool captured, uint64_t capture)
 {
     mend_stream_state *state = &streams->items[slot];
-    const mend_slot_link link = state->in_captures;
     assert(slot != MEND_STREAM_UNKNOWN || !captured);
     if (state->seen_captured && !captured) {
-        streams->items[link.previous].in_captures.next = link.next;
-        streams->items[link.next].in_captures.previous = link.previous;
+        leave_ring(streams, offsetof(mend_stream_state, in_captures), slot);
     } else if (captured && !state->seen_captured) {
-        mend_slot_link *ring = &streams->items[MEND_STREAM_UNKNOWN].in_captures;
-        state->in_captures = (mend_slot_link){.next = ring->next};
-        streams->items[ring->next].in_captures.previous = slot;
-        ring->next = slot;
+        enter_ring(streams, offsetof(mend_stream_state, in_captures), slot,
+                   mend_slots_next_captured(streams, MEND_STREAM_UNKNOWN));
     }
     state->seen_captured = captured;
     state->seen_capture = capture;
@@ -216,8 +249,8 @@ static void keep(mend_streams *streams, uint32_t slot)
     state->waited_capacity = 0;
     state->has_ended = false;
     state->freed_by = 0;
-    streams->items[state->in_group.previous].in_group.next = state->in_group.next;
-    streams->items[state->in_group.next].in_group.previous = state->in_group.previous;
+    leave_ring(streams, offsetof(mend_stream_state, in_group), slot);
+    mend_slots_leave_passed(streams, slot);
     state->is_free_slot = true;
     state->by_pair.next = streams->first_free_slot;
     streams->first_free_slot = slot;
@@ -283,6 +316,7 @@ mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend
     state->serves_capture = false;
     state->used_outside = false;
     state->named_in = 0;
+    state->is_unpassed = slot == MEND_STREAM_UNKNOWN;
     if (slot != MEND_STREAM_UNKNOWN) {
         enter(streams, MEND_SLOTS_OF_HANDLE, key_of_handle(state), slot);
         enter(streams, MEND_SLOTS_OF_PAIR, key_of_pair(state), slot);

@@ -144,6 +144,7 @@ static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t 
              * what the user did until they are freed, only a wait for the context covers. */
             mend_slots_lose(streams, i);
             state->open = true;
+            mend_slots_enter_unpassed(streams, i);
         } else if (handle != MEND_STREAM_PER_THREAD && state->id == 0 &&
                    state->capture_id != info->capture_id) { /* made in a capture that has ended */
             mend_slots_see(streams, i, false, state->seen_capture);

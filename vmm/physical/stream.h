@@ -93,7 +93,9 @@ typedef struct mend_stream_state {
     mend_slot_link by_pair;   /* next: the next free slot, too */
     mend_slot_link in_group;
     mend_slot_link in_captures;
+    mend_slot_link in_unpassed;
     bool is_free_slot;     /* free for a new stream */
+    bool is_unpassed;      /* in the ring of `in_unpassed`, or its head */
     bool was_found;        /* looked up since the last collection */
     bool used_outside;     /* of a group: a call named it while nothing captured it */
     bool seen_captured;    /* the driver's last answer */
@@ -252,6 +254,20 @@ static inline uint64_t mend_streams_context_events(const mend_streams *streams)
     return count;
 }
 
+/* ---- slots.c --------------------------------------------------------------------------------- */
+
+/* The slots outside of all groups with frees that have not passed, open or behind fences, are a
+ * ring, in the order in which they came to be so, which [MEND_STREAM_UNKNOWN] begins and ends.
+ * Enters a slot, if it is none of a group; and one that is no longer so leaves it. */
+void mend_slots_enter_unpassed(mend_streams *streams, uint32_t slot);
+void mend_slots_leave_passed(mend_streams *streams, uint32_t slot);
+static inline uint32_t mend_slots_next_unpassed(const mend_streams *streams, uint32_t slot)
+{
+    return streams->items[slot].in_unpassed.next;
+}
+
+/* ---- stream.c -------------------------------------------------------------------------------- */
+
 /* The stamp for bytes that are freed now. Cannot fail; does not call the driver. */
 static inline mend_stamp mend_streams_stamp(mend_streams *streams, uint32_t stream,
                                             uint64_t size_bytes)
@@ -261,6 +277,9 @@ static inline mend_stamp mend_streams_stamp(mend_streams *streams, uint32_t stre
     assert(!state->has_ended);
     assert(!state->is_free_slot);
     assert(state->open_epoch > state->passed_epoch);
+    if (!state->is_unpassed) {
+        mend_slots_enter_unpassed(streams, stream);
+    }
     state->open = true;
     state->open_bytes += size_bytes;
     return (mend_stamp){.epoch = state->open_epoch, .stream = stream};
