@@ -1,6 +1,7 @@
 #include "tests/support/host_memory.h"
 
 #include <execinfo.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "driver/forward.h"
@@ -16,6 +17,7 @@ typedef struct watch {
 } watch;
 
 static _Thread_local watch current;
+static atomic_llong live; /* of all threads */
 
 void mend_test_fail_host_memory_after(uint64_t successes, uint64_t failures)
 {
@@ -39,6 +41,11 @@ uint64_t mend_test_failed_host_allocations(void)
 uint64_t mend_test_watched_host_allocations(void)
 {
     return current.watched;
+}
+
+int64_t mend_test_live_host_allocations(void)
+{
+    return atomic_load(&live);
 }
 
 /* The addresses of all callers; what asks for them allocates itself, the first time. */
@@ -92,23 +99,40 @@ static bool fails(void)
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *old, size_t size);
+void __real_free(void *pointer);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *old, size_t size);
+void __wrap_free(void *pointer);
+
+static void *counted(void *made)
+{
+    atomic_fetch_add(&live, made != NULL);
+    return made;
+}
 
 void *__wrap_malloc(size_t size)
 {
-    return fails() ? NULL : __real_malloc(size);
+    return fails() ? NULL : counted(__real_malloc(size));
 }
 
 void *__wrap_calloc(size_t count, size_t size)
 {
-    return fails() ? NULL : __real_calloc(count, size);
+    return fails() ? NULL : counted(__real_calloc(count, size));
 }
 
 void *__wrap_realloc(void *old, size_t size)
 {
-    return fails() ? NULL : __real_realloc(old, size);
+    if (fails()) {
+        return NULL;
+    }
+    return old != NULL ? __real_realloc(old, size) : counted(__real_malloc(size));
+}
+
+void __wrap_free(void *pointer)
+{
+    atomic_fetch_sub(&live, pointer != NULL);
+    __real_free(pointer);
 }
 
 #define X(member, name, bytes, parameters, arguments)                                              \

@@ -1,6 +1,6 @@
 /*
  * Host memory that runs out where a test says. Programs that use it are linked with --wrap for
- * malloc, calloc and realloc, so that it works under sanitizers too.
+ * malloc, calloc, realloc and free, so that it works under sanitizers too.
  *
  * Only watched allocations count and fail: those of the calling thread while it watches, without
  * those made inside a driver that is kept out of it. So a test watches during one call of Mend, and
@@ -26,6 +26,10 @@ uint64_t mend_test_failed_host_allocations(void);
 
 /* How many have been watched since then, failed ones included. */
 uint64_t mend_test_watched_host_allocations(void);
+
+/* How many live, watched or not: allocations less frees, of what the program links. What the
+ * system's libraries make and others free counts as less. */
+int64_t mend_test_live_host_allocations(void);
 
 /* Starts or stops to trace the ways by which watched allocations are reached; and a number for
  * those of all since mend_test_fail_host_memory_after, another one for other ways. */

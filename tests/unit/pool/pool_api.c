@@ -1,5 +1,7 @@
 /* The public calls on one stream: what they answer, and every misuse by its own error. */
 
+#include "mend/mend_sleep.h"
+#include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
 
 static void *at(void *pointer, int64_t offset)
@@ -67,4 +69,29 @@ KIT_LAST_TEST(pool_api, a_broken_context_is_reported_and_destroy_still_frees, ki
     EXPECT_ERROR(DEVICE_LOST, mend_alloc(w->pool, 512, NULL, &pointer));
     EXPECT_ERROR(DEVICE_LOST, mend_free(w->pool, pointer, NULL));
     EXPECT_ERROR(DRIVER, mend_pool_destroy(w->pool));
+}
+
+/* A pool that still has a callback, and was asked for its tags. */
+static void live_and_end(mend_world *w)
+{
+    int calls = 0;
+    size_t count = 0;
+    mend_sleep_tag_info info;
+    mend_pool *pool = kit_pool(w);
+    EXPECT_OK(mend_add_pressure_callback(pool, kit_count_pressure, &calls));
+    mend_set_sleep_tag(1);
+    void *block = kit_alloc_from(pool, MEND_MIB, NULL);
+    mend_set_sleep_tag(0);
+    EXPECT_OK(mend_get_sleep_tags(pool, &info, sizeof(info), 1, &count));
+    EXPECT_U64_EQ(1, count);
+    EXPECT_OK(mend_free(pool, block, NULL));
+    EXPECT_OK(mend_pool_destroy(pool));
+}
+
+KIT_TEST(pool_api, a_pool_that_ends_leaves_nothing_on_the_host)
+{
+    live_and_end(w); /* what a thread keeps, it has from then on */
+    const int64_t before = mend_test_live_host_allocations();
+    live_and_end(w);
+    EXPECT_INT_EQ(before, mend_test_live_host_allocations());
 }
