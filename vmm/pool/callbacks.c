@@ -153,8 +153,15 @@ static void name_loss(mend_pool *pool)
     }
 }
 
+/* What a callback hears. The callback before, or another thread, may have trimmed the pool: then
+ * the driver is asked again. */
 static uint64_t missing_bytes_of(mend_heap *heap, const mend_request *request)
 {
+    mend_driver_scope scope;
+    if (!heap->budget.attainable.is_known && mend_driver_scope_open(heap, &scope) == MEND_OK) {
+        mend_attainable_learn(heap);
+        mend_driver_scope_close(heap, &scope);
+    }
     mend_stream stream = request->handle;
     uint32_t group = stream == MEND_NO_STREAM ? 0 : mend_group_taking(heap, stream);
     mend_request now = *request;

@@ -195,7 +195,8 @@ KIT_TEST_IN(pool_pressure, a_callback_may_free_memory_of_another_pool,
 
 static void free_what_is_missing(helper *h)
 {
-    for (uint64_t bytes = 0; bytes < h->s->missing_bytes[0]; bytes += MEND_MIB) {
+    const uint64_t missing_bytes = h->s->missing_bytes[strlen(h->s->calls) - 1];
+    for (uint64_t bytes = 0; bytes < missing_bytes; bytes += MEND_MIB) {
         free_one(h->s);
     }
 }
@@ -209,6 +210,25 @@ SCENE_TEST(pool_pressure, callbacks_hear_what_the_device_lacks)
     EXPECT_OK(add(&a));
     EXPECT_OK(allocate(r, 3 * MEND_MIB));
     EXPECT_STR_EQ("a", r->calls);
+    mend_sim_set_foreign_bytes(w->sim, 0, 0);
+}
+
+static void trim_idle(helper *h)
+{
+    EXPECT_OK(mend_trim(h->s->w.pool, 0, MEND_TRIM_IDLE, NULL));
+}
+
+/* A trim makes the pool forget what the device has. */
+SCENE_TEST(pool_pressure, a_callback_after_a_trim_hears_what_the_device_lacks)
+{
+    helper a = {.s = r, .letter = 'a', .also = trim_idle};
+    helper b = {.s = r, .letter = 'b', .answer = 1, .also = free_what_is_missing};
+    EXPECT_OK(mend_set_limit(w->pool, 6 * MEND_MIB));
+    mend_sim_set_foreign_bytes(w->sim, 0, 60 * MEND_MIB);
+    EXPECT_OK(add(&a));
+    EXPECT_OK(add(&b));
+    EXPECT_OK(allocate(r, 3 * MEND_MIB));
+    EXPECT_STR_EQ("ab", r->calls);
     mend_sim_set_foreign_bytes(w->sim, 0, 0);
 }
 
