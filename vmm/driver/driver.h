@@ -123,11 +123,6 @@ typedef enum mend_backing {
     MEND_BACKINGS
 } mend_backing;
 
-static inline bool mend_backing_is_far(mend_backing backing)
-{
-    return backing != MEND_BACKING_DEVICE;
-}
-
 /* How a chunk is created. */
 typedef struct mend_chunk_properties {
     int device;      /* ordinal of the device that holds the memory, or uses it */

@@ -51,7 +51,7 @@ static bool reserve_nodes(transaction *t)
     size_t ends = mend_plan_end_count(t->plan);
     size_t created = mend_plan_create_count(t->plan);
     size_t chunks = t->plan->picks.count + created + 2 * ends; /* an end leaves a run, and enters */
-    chunks += mend_backing_is_far(t->plan->backing); /* frozen, with what the block leaves of it */
+    chunks += t->plan->backing != MEND_BACKING_DEVICE; /* frozen, as what the block leaves of it */
     t->parts = calloc(chunks, sizeof(t->parts[0]));
     t->nodes = count_nodes(t, chunks, ends);
     t->has_nodes = t->parts != NULL && mend_layout_promise_these(heap, &t->nodes);
@@ -323,7 +323,7 @@ static mend_span *take_block(const transaction *t, const mend_request *request)
     mend_run *run = mend_layout_run_at(t->zone, address);
     assert(run != NULL);
     assert(mend_run_end(run) - address >= request->size_bytes);
-    if (mend_backing_is_far(t->plan->backing)) {
+    if (t->plan->backing != MEND_BACKING_DEVICE) {
         heap->counters.placed_on_host++;
     } else if (mend_plan_end_count(t->plan) > 0) {
         heap->counters.placed_by_alias++;
@@ -333,7 +333,7 @@ static mend_span *take_block(const transaction *t, const mend_request *request)
         heap->counters.placed_at_new_address++;
     }
     mend_span *span = mend_layout_take(heap, run, address, request->size_bytes);
-    if (mend_backing_is_far(t->plan->backing)) { /* nothing else uses far memory */
+    if (t->plan->backing != MEND_BACKING_DEVICE) { /* nothing else uses far memory */
         mend_chunk_note_live_aside(&heap->chunks, t->parts[0].chunk, request->size_bytes);
         mend_freeze_chunk(heap, t->parts[0].chunk);
     }
@@ -360,7 +360,7 @@ mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_
     } else {
         undo(&t);
     }
-    if (outcome == MEND_NOTHING && !mend_backing_is_far(plan->backing)) { /* the device had none */
+    if (outcome == MEND_NOTHING && plan->backing == MEND_BACKING_DEVICE) { /* the device had none */
         mend_budget_note_lack(heap,
                               mend_max_u64(plan->create_bytes, heap->device.granularity_bytes));
     }

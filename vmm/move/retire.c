@@ -71,7 +71,7 @@ static void forget(mend_heap *heap, mend_retired *unmapped)
     if (unmapped->is_foreign) {
         assert(heap->retire.foreign_bytes >= unmapped->size_bytes);
         heap->retire.foreign_bytes -= unmapped->size_bytes;
-    } else if (mend_backing_is_far(unmapped->backing)) {
+    } else if (unmapped->backing != MEND_BACKING_DEVICE) {
         mend_far_sums *far = &heap->chunks.far[unmapped->backing];
         assert(far->retired_bytes >= unmapped->size_bytes);
         far->retired_bytes -= unmapped->size_bytes;

@@ -111,7 +111,7 @@ mend_result mend_step_create(mend_heap *heap, uint64_t size_bytes, mend_backing 
 {
     mend_status status = mend_chunk_create(&heap->chunks, size_bytes, backing, is_private, chunk);
     mend_result result = mend_driver_result(heap, MEND_ANSWER(create, status));
-    if (result == MEND_ERROR_OUT_OF_MEMORY && !mend_backing_is_far(backing) &&
+    if (result == MEND_ERROR_OUT_OF_MEMORY && backing == MEND_BACKING_DEVICE &&
         (!heap->shortage.device_is_asked || !heap->budget.attainable.is_known)) {
         mend_attainable_learn(heap); /* once in a search, and when the answer is forgotten */
         heap->budget.attainable.refused_bytes = heap->budget.attainable.is_known ? 0 : size_bytes;

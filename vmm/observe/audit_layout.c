@@ -38,7 +38,7 @@ static bool claim_is_right(const mend_audit_walk *a, const mend_span *span)
     bool can_be_taken = span->run != NULL || span->cached || !is_claimed(span);
     bool lacks_memory = mend_layout_misses_mapping(a->heap, span) ||
                         mend_layout_sleeps(a->heap, span) ||
-                        mend_backing_is_far(mend_layout_backing(a->heap, span));
+                        mend_layout_backing(a->heap, span) != MEND_BACKING_DEVICE;
     SPAN_MUST(!can_be_taken || span->live || !lacks_memory,
               "may be taken, but its chunk is frozen");
     SPAN_MUST(!is_claimed(span) || mend_span_is_in_one_chunk(span),

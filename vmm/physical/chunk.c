@@ -67,7 +67,7 @@ static mend_status create_without_fabric(mend_chunks *chunks, uint64_t size_byte
 mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_backing backing,
                               bool is_private, mend_chunk **chunk)
 {
-    const bool is_far = mend_backing_is_far(backing);
+    const bool is_far = backing != MEND_BACKING_DEVICE;
     mend_chunk_properties as = chunks->properties;
     mend_chunk_handle handle;
     assert(size_bytes > 0);
@@ -160,6 +160,7 @@ void mend_chunk_count(mend_chunks *chunks, const mend_chunk *chunk, bool begins)
     const uint64_t size_bytes = one * chunk->size_bytes;
     const uint64_t live_bytes = one * chunk->live_bytes;
     const bool is_mapped = chunk->address != 0;
+    const bool is_far = chunk->memory.backing != MEND_BACKING_DEVICE;
     const bool sleeps = chunk->kept != NULL;
     const bool lacks_memory = chunk->missing == MEND_MISSING_MEMORY;
     const bool lacks_mapping = lacks_memory || chunk->missing == MEND_MISSING_MAPPING;
@@ -171,8 +172,8 @@ void mend_chunk_count(mend_chunks *chunks, const mend_chunk *chunk, bool begins)
     chunks->asleep_live_bytes += sleeps ? live_bytes : 0;
     chunks->away_count += lacks_memory ? (uint32_t)one : 0;
     chunks->away_bytes += lacks_memory ? size_bytes : 0;
-    chunks->away_in[chunk->zone] += is_mapped && !mend_chunk_is_reserved(chunk) ? size_bytes : 0;
-    if (mend_chunk_is_far(chunk)) {
+    chunks->away_in[chunk->zone] += is_mapped && (is_far || lacks_memory) ? size_bytes : 0;
+    if (is_far) {
         mend_far_sums *far = &chunks->far[chunk->memory.backing];
         far->count += one;
         far->bytes += size_bytes;

@@ -271,7 +271,7 @@ static inline bool mend_chunk_misses_mapping(const mend_chunk *chunk)
  * while it is not: no request gets the free memory of it. */
 static inline bool mend_chunk_is_far(const mend_chunk *chunk)
 {
-    return mend_backing_is_far(chunk->memory.backing);
+    return chunk->memory.backing != MEND_BACKING_DEVICE;
 }
 
 /* Whether its memory is of the device's budget: in reserved_bytes, which the limits bound. */
@@ -319,7 +319,7 @@ static inline uint64_t mend_chunk_holds(const mend_chunk *chunk)
 /* Whether it is frozen for longer than a call: its blocks sleep, or are in far memory. */
 static inline bool mend_chunk_is_set_aside(const mend_chunk *chunk)
 {
-    return mend_chunk_sleeps(chunk) || mend_chunk_is_far(chunk);
+    return chunk->kept != NULL || mend_chunk_is_far(chunk);
 }
 
 static inline bool mend_chunk_is_empty(const mend_chunk *chunk)

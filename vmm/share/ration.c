@@ -60,7 +60,7 @@ static mend_status rationed_create(const mend_driver *driver, uint64_t size_byte
                                    mend_chunk_handle *handle)
 {
     mend_ration *ration = driver->state;
-    if (mend_backing_is_far(properties->backing)) { /* the limits are of the device */
+    if (properties->backing != MEND_BACKING_DEVICE) { /* the limits are of the device */
         return ration->pass.inner->create(ration->pass.inner, size_bytes, properties, handle);
     }
     if (!leaves_enough(ration, size_bytes) || (ration->has_file && !claim(ration, size_bytes))) {

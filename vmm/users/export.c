@@ -177,7 +177,7 @@ static mend_result cannot_export(const mend_heap *heap, mend_export_way way)
 
 static mend_result check_way(const mend_heap *heap, const mend_extent *what, mend_export_way way)
 {
-    if (what->range == NULL && mend_backing_is_far(mend_layout_backing(heap, what->span))) {
+    if (what->range == NULL && mend_layout_backing(heap, what->span) != MEND_BACKING_DEVICE) {
         return mend_failure(MEND_ERROR_NOT_SUPPORTED,
                             "mend_export: the memory at 0x%llx is on the host, and cannot be "
                             "shared; move it to the device first (mend_move)",
