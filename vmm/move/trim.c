@@ -448,7 +448,8 @@ mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool makes_room,
     return trim(heap, &which, released_bytes);
 }
 
-/* The refusals of a call after which what the device counts as free is not believed any more. */
+/* The refusals of a call after which what the device counts as free is not believed any more: then
+ * memory goes back once, and after one more refusal the call ends. */
 enum { REFUSALS = 4 };
 
 /* What the limit and the device lack for a creation. What the pool owes, others get first. */
@@ -479,7 +480,8 @@ mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, int refu
     choice any = {.may_unmap = own.may_unmap};
     uint64_t own_bytes = chosen_bytes(heap, &own);
     uint64_t any_bytes = chosen_bytes(heap, &any);
-    const bool is_enough = own_bytes >= all.device_bytes && any_bytes >= all.limit_bytes;
+    const bool is_enough =
+        refusals <= REFUSALS && own_bytes >= all.device_bytes && any_bytes >= all.limit_bytes;
     mend_result result = MEND_OK;
     if (is_enough) {
         const uint64_t before_bytes = heap->chunks.reserved_bytes;
@@ -492,10 +494,12 @@ mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, int refu
             any_bytes += own_bytes;
         }
     }
-    *lack = (mend_lack){
-        .limit_bytes = all.limit_bytes - mend_min_u64(any_bytes, all.limit_bytes),
-        .device_bytes = all.device_bytes - mend_min_u64(own_bytes, all.device_bytes),
-    };
+    *lack = refusals > REFUSALS
+                ? all
+                : (mend_lack){
+                      .limit_bytes = all.limit_bytes - mend_min_u64(any_bytes, all.limit_bytes),
+                      .device_bytes = all.device_bytes - mend_min_u64(own_bytes, all.device_bytes),
+                  };
     return result;
 }
 

@@ -13,6 +13,7 @@ typedef struct relocation {
     const uint64_t *tags;
     size_t tag_count;
     mend_move_report *report;
+    int refusals; /* by the driver, in this call */
 } relocation;
 
 /* Bytes of blocks in a chunk that are to move; *stays: there are blocks that are not. */
@@ -69,24 +70,23 @@ mend_result mend_sleep_make_room(mend_heap *heap, uint64_t bytes, mend_lack *lac
 }
 
 mend_result mend_relocate_in_device(mend_heap *heap, const mend_exchange_order *order,
-                                    mend_exchange_report *report)
+                                    int *refusals, mend_exchange_report *report)
 {
     const uint64_t size_bytes = order->chunk->size_bytes;
     mend_lack lack;
     MEND_TRY(mend_sleep_make_room(heap, size_bytes, &lack));
     mend_result result = MEND_ERROR_OUT_OF_MEMORY;
-    for (int refusals = 1; result == MEND_ERROR_OUT_OF_MEMORY && !mend_lacks_any(lack);
-         refusals++) {
+    while (result == MEND_ERROR_OUT_OF_MEMORY && !mend_lacks_any(lack)) {
         result = mend_exchange_memory(heap, order, report);
         if (result == MEND_ERROR_OUT_OF_MEMORY) {
-            MEND_TRY(mend_trim_to_create(heap, size_bytes, refusals, &lack));
+            MEND_TRY(mend_trim_to_create(heap, size_bytes, ++*refusals, &lack));
         }
     }
     return result;
 }
 
 /* Moves a chunk that may move. */
-static mend_result move(const relocation *r, mend_chunk *chunk, uint64_t bytes)
+static mend_result move(relocation *r, mend_chunk *chunk, uint64_t bytes)
 {
     mend_heap *heap = r->heap;
     mend_move_report *report = r->report;
@@ -95,7 +95,7 @@ static mend_result move(const relocation *r, mend_chunk *chunk, uint64_t bytes)
     mend_exchange_report done = {0};
     const mend_exchange_order order = {.chunk = chunk, .backing = r->backing};
     mend_result result = to_host ? mend_exchange_memory(heap, &order, &done)
-                                 : mend_relocate_in_device(heap, &order, &done);
+                                 : mend_relocate_in_device(heap, &order, &r->refusals, &done);
     if (result == MEND_OK) {
         report->moved_bytes += size_bytes;
         report->copied_bytes += done.copied_bytes;
@@ -108,7 +108,7 @@ static mend_result move(const relocation *r, mend_chunk *chunk, uint64_t bytes)
 
 /* A chunk is looked at once: driver calls release `state`, but chunks come and go only under the
  * grow lock. */
-static mend_result move_all(const relocation *r)
+static mend_result move_all(relocation *r)
 {
     mend_result result = MEND_OK;
     uint64_t behind = 0;
@@ -131,7 +131,7 @@ mend_result mend_relocate(mend_heap *heap, mend_backing backing, const uint64_t 
 {
     mend_history_begin_call(&heap->history, MEND_CAUSE_SLEEP);
     mend_driver_scope scope;
-    const relocation r = {heap, backing, tags, tag_count, report};
+    relocation r = {heap, backing, tags, tag_count, report, 0};
     MEND_TRY(mend_enter(heap, &scope));
     mend_result result = mend_quiet_begin(heap, MEND_STREAM_UNKNOWN, true);
     if (result == MEND_OK) {
@@ -209,6 +209,7 @@ static mend_result make_private(mend_heap *heap, mend_quiesce_report *report)
 {
     mend_result result = check(heap);
     uint64_t behind = 0;
+    int refusals = 0;
     for (mend_chunk *chunk;
          result == MEND_OK && (chunk = mend_chunk_from(&heap->chunks, behind)) != NULL;) {
         const uint64_t size_bytes = chunk->size_bytes;
@@ -216,7 +217,7 @@ static mend_result make_private(mend_heap *heap, mend_quiesce_report *report)
         behind = chunk->address + size_bytes;
         if (is_shareable(chunk) && !mend_chunk_sleeps(chunk)) {
             const mend_exchange_order order = {.chunk = chunk, .is_private = true};
-            result = mend_relocate_in_device(heap, &order, &done);
+            result = mend_relocate_in_device(heap, &order, &refusals, &done);
             report->exchanged_bytes += result == MEND_OK ? size_bytes : 0;
         }
     }

@@ -46,9 +46,10 @@ mend_result mend_heap_quiesce(mend_heap *heap, mend_quiesce_report *report);
 mend_result mend_sleep_make_room(mend_heap *heap, uint64_t bytes, mend_lack *lack);
 
 /* Gives a chunk other memory of the device, in an open driver scope at a quiet point; makes room by
- * giving empty chunks back. Results as mend_exchange_memory. */
+ * giving empty chunks back. *refusals: of the driver in this call (mend_trim_to_create), 0 at
+ * first. Results as mend_exchange_memory. */
 mend_result mend_relocate_in_device(mend_heap *heap, const mend_exchange_order *order,
-                                    mend_exchange_report *report);
+                                    int *refusals, mend_exchange_report *report);
 
 /* ---- select.c -------------------------------------------------------------------------------- */
 
@@ -112,6 +113,7 @@ typedef struct mend_splits {
     size_t count;          /* chunks that were split */
     uint64_t copied_bytes; /* for that */
     bool lacks_room;       /* for another one */
+    int refusals;          /* by the driver */
 } mend_splits;
 
 /* Splits those that can be; gives the pool's empty chunks back if they are in the way of a copy.

@@ -64,7 +64,8 @@ static mend_result split(mend_heap *heap, const mend_sleep_options *options, men
         mend_exchange_order order = {.chunk = chunk, .parts = parts};
         order.count = cut(pages, chunk, page_bytes, parts);
         mend_exchange_report done = {0};
-        result = order.count > 0 ? mend_relocate_in_device(heap, &order, &done) : MEND_OK;
+        result = order.count > 0 ? mend_relocate_in_device(heap, &order, &splits->refusals, &done)
+                                 : MEND_OK;
         splits->count += result == MEND_OK && order.count > 0;
         splits->copied_bytes += result == MEND_OK ? done.copied_bytes : 0;
     }

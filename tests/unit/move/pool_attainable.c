@@ -194,6 +194,45 @@ static void expect_beside(neighbour *n, int takes, mend_result expected)
     EXPECT_OK(mend_trim(n->w->pool, 0, MEND_TRIM_WAIT, NULL));
 }
 
+static void expect_given(mend_world *w, mend_result result, uint64_t before_bytes, int chunks)
+{
+    mend_sim_clear_faults(w->sim);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, result);
+    EXPECT_STATS(w, reserved_bytes, before_bytes - (uint64_t)chunks * 8 * MEND_MIB);
+}
+
+/* Free chunks of the size of none that is needed. */
+KIT_SET_TEST(pool_attainable, a_driver_that_refuses_for_ever_gets_memory_once_a_try,
+             w->pool_config.host_bytes = MEND_GIB)
+{
+    const mend_alloc_options one = *KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1);
+    void *block = kit_alloc_written(w, 4 * MEND_MIB, S(0));
+    void *blocks[5];
+    mend_range *range = NULL;
+    for (int i = 0; i < 5; i++) {
+        EXPECT_OK(mend_alloc_with(w->pool, 8 * MEND_MIB, S(0), &one, &blocks[i]));
+    }
+    for (int i = 0; i < 5; i++) {
+        kit_free(w, blocks[i], S(0));
+    }
+    EXPECT_OK(mend_range_create(w->pool, 4 * MEND_MIB, NULL, &range));
+    uint64_t bytes = mend_world_stats(w).reserved_bytes;
+    kit_fail(w, "create", 0, UINT64_MAX, MEND_DRIVER_OUT_OF_MEMORY);
+    expect_given(w, mend_range_map_zeros(range, 0, 4 * MEND_MIB), bytes, 1);
+    EXPECT_OK(mend_range_destroy(range, S(0)));
+    EXPECT_OK(mend_move(w->pool, MEND_MOVE_TO_HOST, NULL, 0, NULL));
+    bytes = mend_world_stats(w).reserved_bytes;
+    kit_fail(w, "create", 0, UINT64_MAX, MEND_DRIVER_OUT_OF_MEMORY);
+    expect_given(w, mend_move(w->pool, MEND_MOVE_TO_DEVICE, NULL, 0, NULL), bytes, 1);
+    EXPECT_OK(mend_move(w->pool, MEND_MOVE_TO_DEVICE, NULL, 0, NULL));
+    EXPECT_OK(mend_sleep(w->pool, KIT_OPTIONS(mend_sleep_options, .keep_free = 1), NULL));
+    bytes = mend_world_stats(w).reserved_bytes;
+    kit_fail(w, "create", 0, UINT64_MAX, MEND_DRIVER_OUT_OF_MEMORY);
+    expect_given(w, mend_wake(w->pool, NULL, 0, NULL), bytes, 2); /* it tries again behind work */
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    kit_release(w, block, 4 * MEND_MIB, S(0));
+}
+
 /* But not for ever, where the driver refuses what it counts as free. */
 KIT_SET_TEST(pool_attainable, what_others_have_for_a_moment_lacks_in_no_call,
              w->pool_config.host_bytes = MEND_GIB)
