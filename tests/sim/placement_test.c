@@ -7,31 +7,31 @@
 
 enum { SEEDS = 16 };
 
-/* What programs of each kind need, see placement.h. Made 2026-11-27, when large
- * requests came to have larger chunks: up to 15 % fewer calls; phases in a full pool fail in three
- * runs, not two, and more is copied where chunks are compacted. The test prints the present
+/* What programs of each kind need, see placement.h. Made 2026-11-26, when moves that a
+ * creation avoids came to pay for it: up to 8 % fewer calls, up to 4 % more memory held; trims wait
+ * more often, and where limits change the driver takes 2 % longer. The test prints the present
  * table where it fails: who changes the policy on purpose takes that, and says why. */
 static const placement_figures recorded[PLACEMENT_KIND_COUNT] = {
     [PLACEMENT_steady] = {{12364, 12364, 0, 0, 125, 0, 819}},
     [PLACEMENT_steady_on_streams] = {{20538, 20538, 0, 0, 241, 0, 1391}},
-    [PLACEMENT_steady_and_tight] = {{10212, 10212, 0, 0, 6880, 0, 15870}},
+    [PLACEMENT_steady_and_tight] = {{10209, 10209, 0, 0, 8025, 0, 18367}},
     [PLACEMENT_phases] = {{11289, 11289, 0, 0, 237, 0, 1733}},
-    [PLACEMENT_phases_and_room] = {{10762, 10762, 0, 0, 2564, 0, 6583}},
-    [PLACEMENT_phases_and_tight] = {{10587, 10587, 0, 0, 5177, 0, 12525}},
-    [PLACEMENT_phases_and_full] = {{10097, 10097, 0, 3, 4660, 0, 10905}},
+    [PLACEMENT_phases_and_room] = {{10762, 10762, 0, 0, 2635, 0, 6742}},
+    [PLACEMENT_phases_and_tight] = {{10610, 10610, 0, 0, 6085, 0, 14566}},
+    [PLACEMENT_phases_and_full] = {{10101, 10101, 0, 2, 5507, 0, 12731}},
     [PLACEMENT_never_the_same] = {{10499, 10499, 0, 0, 1667, 0, 4522}},
-    [PLACEMENT_never_the_same_and_full] = {{10131, 10131, 0, 0, 4313, 0, 10293}},
-    [PLACEMENT_large_device] = {{10604, 10604, 0, 0, 5977, 0, 91081}},
+    [PLACEMENT_never_the_same_and_full] = {{10126, 10126, 0, 0, 5009, 0, 11890}},
+    [PLACEMENT_large_device] = {{10518, 10518, 0, 0, 7313, 0, 93318}},
     [PLACEMENT_small_blocks] = {{14993, 14993, 0, 0, 98, 15, 224}},
     [PLACEMENT_few_calls] = {{10781, 10781, 0, 0, 1039, 0, 3373}},
-    [PLACEMENT_little_memory] = {{10301, 10301, 0, 0, 5661, 0, 12680}},
-    [PLACEMENT_streams] = {{12848, 12848, 0, 0, 5320, 0, 13484}},
-    [PLACEMENT_streams_and_full] = {{10274, 10274, 0, 0, 7094, 42, 16175}},
-    [PLACEMENT_trims] = {{11997, 26321, 0, 0, 14679, 118, 39491}},
-    [PLACEMENT_collections] = {{10529, 13717, 0, 0, 8997, 51, 21708}},
-    [PLACEMENT_compactions] = {{10335, 10335, 27, 0, 5625, 3754, 14358}},
-    [PLACEMENT_limits] = {{12147, 15112, 0, 0, 7281, 0, 19180}},
-    [PLACEMENT_neighbours] = {{10510, 10510, 0, 0, 3541, 0, 8675}},
+    [PLACEMENT_little_memory] = {{10301, 10301, 0, 0, 5681, 0, 12727}},
+    [PLACEMENT_streams] = {{12847, 12847, 0, 0, 6066, 0, 15171}},
+    [PLACEMENT_streams_and_full] = {{10282, 10282, 0, 0, 8029, 43, 18276}},
+    [PLACEMENT_trims] = {{12030, 26289, 0, 0, 16218, 196, 43492}},
+    [PLACEMENT_collections] = {{10525, 13788, 0, 0, 10265, 51, 24572}},
+    [PLACEMENT_compactions] = {{10313, 10313, 20, 0, 6480, 3754, 16201}},
+    [PLACEMENT_limits] = {{12113, 14971, 0, 0, 8415, 0, 21760}},
+    [PLACEMENT_neighbours] = {{10530, 10530, 0, 0, 4006, 0, 9714}},
 };
 
 static void print_table(const placement_figures *now)

@@ -179,13 +179,7 @@ uint64_t mend_budget_lone_chunk(const mend_heap *heap, const mend_request *reque
     if (request->may_sleep) {
         return LARGER_IF_IT_SLEEPS * usual;
     }
-    const uint64_t lone = mend_budget_is_ample(heap) ? 2 * usual : usual;
-    const uint64_t limit = mend_budget_limit(heap);
-    if (room_under(heap, limit) <= percent_of(limit, AGAIN_PERCENT)) {
-        return lone;
-    }
-    const uint64_t part = mend_power_of_two_floor(request->size_bytes / PART_OF_REQUEST);
-    return mend_max_u64(lone, mend_min_u64(part, 2 * heap->config.placement.largest_chunk_bytes));
+    return mend_budget_is_ample(heap) ? 2 * usual : usual;
 }
 
 /* While pressure is high this is a page of the device or, with a large limit, a part of a usual

@@ -37,14 +37,14 @@ enum { DEFAULT_TIGHTNESS = 3 };
 enum { FULL_PERCENT = 2, NEAR_PERCENT = 10 };
 
 /* Percent of the limit. While more than this is unused, what the window before trapped makes no
- * pressure critical; while more is not reserved, large requests have larger chunks. */
+ * pressure critical. */
 enum { AGAIN_PERCENT = 15 };
 
 /* Percent of the limit. Once all but this was live, blocks lie as closely as they can. */
 enum { CLOSE_PERCENT = 5 };
 
 /* While this part of the limit is not reserved, calls count more than bytes: a search spares no
- * empty chunk, and requests that have chunks for themselves have larger ones. */
+ * empty chunk, and large requests have larger chunks. */
 enum { AMPLE_OF_LIMIT = 2 };
 
 /* Multiples of the limit. Peaks of used bytes count, and what the driver said of the device's free
@@ -94,8 +94,7 @@ enum { PAGES_OF_CHUNK = 8 };
 enum { SEARCH_TRIES = 24 };
 
 /* Part of a large request. A run that is smaller saves hardly a move, and the addresses behind it
- * let another block grow. Chunks of this part trap little at its ends, and are few: each costs the
- * same, whatever its size. */
+ * let another block grow. */
 enum { PART_OF_REQUEST = 16 };
 
 /* A bridge moves at most this part of what the request would move without it: what lies beside its

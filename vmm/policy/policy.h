@@ -124,8 +124,7 @@ uint64_t mend_budget_waste_allowed(const mend_heap *heap, const mend_request *re
 /* The usual size of a chunk of a zone, by the current limit. */
 uint64_t mend_budget_usual_chunk(const mend_heap *heap, int zone);
 
-/* The size of chunks that one large request has for itself: where there is room, at least a
- * sixteenth of it. */
+/* The size of chunks that one large request has for itself. */
 uint64_t mend_budget_lone_chunk(const mend_heap *heap, const mend_request *request);
 
 /* Created memory for a large request is rounded up to a multiple of this. */

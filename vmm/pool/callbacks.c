@@ -154,26 +154,36 @@ static void name_loss(mend_pool *pool)
 }
 
 /* What a callback hears. The callback before, or another thread, may have trimmed the pool: then
- * the driver is asked again. */
+ * the driver is asked again. What it says stays here, because the caller does not hold `grow`. */
 static uint64_t missing_bytes_of(mend_heap *heap, const mend_request *request)
 {
+    mend_stream stream = request->handle;
+    mend_request now = *request;
     mend_driver_scope scope;
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+    bool is_told = false;
+    assert(request->requested_bytes > 0);
     if (!heap->budget.attainable.is_known && mend_driver_scope_open(heap, &scope) == MEND_OK) {
-        mend_attainable_learn(heap);
+        is_told =
+            heap->driver->memory_info(heap->driver, &free_bytes, &total_bytes) == MEND_DRIVER_OK;
         mend_driver_scope_close(heap, &scope);
     }
-    mend_stream stream = request->handle;
     uint32_t group = stream == MEND_NO_STREAM ? 0 : mend_group_taking(heap, stream);
-    mend_request now = *request;
-    assert(request->requested_bytes > 0);
     now.group = 0;
     now.zone = 0;
     now.stream = stream == MEND_NO_STREAM ? MEND_STREAM_UNKNOWN
                                           : mend_streams_lookup(&heap->streams, stream, group);
+    const mend_attainable attainable = heap->budget.attainable;
     bool keeps_soft_limit = heap->budget.keeps_soft_limit; /* another thread's search may */
+    if (is_told && !attainable.is_known) {
+        heap->budget.attainable =
+            (mend_attainable){.is_known = true, .bytes = free_bytes + heap->chunks.reserved_bytes};
+    }
     heap->budget.keeps_soft_limit = request->keeps_soft_limit;
     uint64_t missing_bytes = mend_report_missing_bytes(heap, &now);
     heap->budget.keeps_soft_limit = keeps_soft_limit;
+    heap->budget.attainable = attainable;
     return missing_bytes;
 }
 

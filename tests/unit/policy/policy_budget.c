@@ -69,24 +69,6 @@ MEND_TEST(policy_budget, sizes_of_chunks_follow_what_the_device_can_give)
     EXPECT_U64_EQ(64 * MEND_MIB, mend_budget_usual_chunk(&heap, MEND_ZONE_LARGE));
 }
 
-MEND_TEST(policy_budget, a_large_request_has_large_chunks_while_there_is_room)
-{
-    mend_heap heap = heap_with_limit(8 * MEND_GIB);
-    const mend_request request = {.zone = MEND_ZONE_LARGE, .size_bytes = 768 * MEND_MIB};
-    const mend_request small = {.zone = MEND_ZONE_LARGE, .size_bytes = 64 * MEND_MIB};
-    const mend_request huge = {.zone = MEND_ZONE_LARGE, .size_bytes = 7 * MEND_GIB};
-    use_live(&heap, 5 * MEND_GIB);
-    EXPECT_U64_EQ(32 * MEND_MIB, mend_budget_lone_chunk(&heap, &request));
-    EXPECT_U64_EQ(16 * MEND_MIB, mend_budget_lone_chunk(&heap, &small));
-    EXPECT_U64_EQ(256 * MEND_MIB, mend_budget_lone_chunk(&heap, &huge));
-    use_live(&heap, 7 * MEND_GIB); /* an eighth of the limit is left */
-    EXPECT_U64_EQ(16 * MEND_MIB, mend_budget_lone_chunk(&heap, &request));
-    use_live(&heap, MEND_GIB);
-    EXPECT_U64_EQ(32 * MEND_MIB, mend_budget_lone_chunk(&heap, &small)); /* ample */
-    mend_tightness_apply(&heap, 5);
-    EXPECT_U64_EQ(16 * MEND_MIB, mend_budget_lone_chunk(&heap, &huge));
-}
-
 /* 10 GiB are live and reserved; bounds are 4 % of that more, and half of it besides. */
 static mend_heap heap_with_peak(uint64_t limit_bytes)
 {
