@@ -84,8 +84,7 @@ SIMULATE_EXPORT int cudaEventElapsedTime_v2(float *milliseconds, mend_event star
     return simulate_answer(elapsed(milliseconds, start, end));
 }
 
-/* ---- events of other processes -----------------------------------------------------------------
- */
+/* ---- events of other processes -------------------------------------------------------------- */
 
 /* Each process has a clock of its own here, and what was copied is there when the call returns: an
  * event of another process is one that has passed. */

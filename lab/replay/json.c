@@ -168,8 +168,7 @@ static void print_explanation(mend_json *json, const mend_replay_explanation *ex
     mend_json_end_object(json);
 }
 
-/* ---- the run ----------------------------------------------------------------------------------
- */
+/* ---- the run ------------------------------------------------------------------------------- */
 
 static void print_calls(mend_json *json, const char *key, const mend_replay_calls *calls)
 {

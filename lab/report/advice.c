@@ -44,8 +44,7 @@ void mend_report_tell_source(const mend_report *report, char *text, size_t size)
              is_known ? ", device " : "", is_known ? SIZE(report->capacity_bytes) : "");
 }
 
-/* ---- the verdict ------------------------------------------------------------------------------
- */
+/* ---- the verdict --------------------------------------------------------------------------- */
 
 const char *mend_report_reason(const mend_report *report)
 {
@@ -152,8 +151,7 @@ void mend_report_judge(const mend_report *report, char *verdict, size_t size)
     snprintf(verdict, size, "%s%s%s.", outcome, failures, growth);
 }
 
-/* ---- moments --------------------------------------------------------------------------------
- */
+/* ---- moments ----------------------------------------------------------------------------- */
 
 const mend_report_holder *mend_report_largest(const mend_report *report, size_t figure)
 {
@@ -233,8 +231,7 @@ bool mend_report_tell_new(const mend_report *report, char *text, size_t size)
     return true;
 }
 
-/* ---- advice -----------------------------------------------------------------------------------
- */
+/* ---- advice -------------------------------------------------------------------------------- */
 
 typedef struct advice_list {
     const mend_report *report;

@@ -37,8 +37,7 @@ static const mend_report_holder *holder_of(const mend_report *report, const char
     return NULL;
 }
 
-/* ---- who grows --------------------------------------------------------------------------------
- */
+/* ---- who grows ----------------------------------------------------------------------------- */
 
 static const struct {
     const char *program;
@@ -180,8 +179,7 @@ MEND_TEST(report, recordings_grow_or_do_not)
     }
 }
 
-/* ---- where free memory is ---------------------------------------------------------------------
- */
+/* ---- where free memory is ------------------------------------------------------------------ */
 
 static void expect_memory(const mend_report *report, uint64_t held, uint64_t whole, uint64_t beside,
                           uint64_t longest, uint64_t pieces)
@@ -264,8 +262,7 @@ MEND_TEST(report, free_memory_of_other_streams_and_what_waits_is_told_apart)
                 NULL);
 }
 
-/* ---- what came before -------------------------------------------------------------------------
- */
+/* ---- what came before ---------------------------------------------------------------------- */
 
 enum { CELLS = 40, EVENTS = 300 };
 
@@ -357,8 +354,7 @@ MEND_TEST(report, the_state_does_not_depend_on_where_the_recording_begins)
     }
 }
 
-/* ---- other allocators -------------------------------------------------------------------------
- */
+/* ---- other allocators ---------------------------------------------------------------------- */
 
 /* A search that halves finds what one that tries each step does, within its step. */
 MEND_TEST(report, others_need_what_replay_says)
@@ -476,8 +472,7 @@ MEND_TEST(report, others_must_serve_the_request_that_failed)
     EXPECT_U64_EQ(20 * MIB, report->peak_bytes);
 }
 
-/* ---- stretches --------------------------------------------------------------------------------
- */
+/* ---- stretches ----------------------------------------------------------------------------- */
 
 MEND_TEST(stretches, are_what_a_map_of_bytes_says)
 {

@@ -34,8 +34,7 @@ void arena_expect(arena *a, const char *call, mend_result result, bool is_fine)
     }
 }
 
-/* ---- who uses what ------------------------------------------------------------------------------
- */
+/* ---- who uses what --------------------------------------------------------------------------- */
 
 mend_pool *arena_enter_pool(arena *a, int pool)
 {
@@ -90,8 +89,7 @@ void arena_stream_waits(arena *a, int stream, int other)
     }
 }
 
-/* ---- blocks -------------------------------------------------------------------------------------
- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 void arena_alloc(arena *a, const program_op *op)
 {
@@ -207,8 +205,7 @@ void arena_share(arena *a, const program_op *op)
     leave_slot(a, slot, op->stream);
 }
 
-/* ---- streams ------------------------------------------------------------------------------------
- */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 void arena_forget(arena *a, const program_op *op)
 {

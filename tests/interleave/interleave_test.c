@@ -11,8 +11,7 @@ enum { FIXED_SEEDS = 20, PREEMPTIONS = 1 };
 enum { FIXED_SEEDS = 100, PREEMPTIONS = 1 };
 #endif
 
-/* ---- the pool -----------------------------------------------------------------------------------
- */
+/* ---- the pool -------------------------------------------------------------------------------- */
 
 static void expect_no_finding(int scene, uint64_t seed)
 {
@@ -78,8 +77,7 @@ MEND_TEST(interleave, a_seed_repeats)
     }
 }
 
-/* ---- the scheduler ------------------------------------------------------------------------------
- */
+/* ---- the scheduler --------------------------------------------------------------------------- */
 
 typedef struct counter {
     mend_mutex mutex;

@@ -4,8 +4,7 @@
 #include "tests/interleave/arena.h"
 #include "tests/support/place.h"
 
-/* ---- groups -------------------------------------------------------------------------------------
- */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 static void begin_group(arena *a, const program_op *op)
 {
@@ -87,8 +86,7 @@ static void release_group(arena *a, const program_op *op)
     group->is_busy = false;
 }
 
-/* ---- callbacks ----------------------------------------------------------------------------------
- */
+/* ---- callbacks ------------------------------------------------------------------------------- */
 
 static int press(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
 {
@@ -140,8 +138,7 @@ static void remove_callback(arena *a, const program_op *op)
     callback->is_busy = false;
 }
 
-/* ---- pools --------------------------------------------------------------------------------------
- */
+/* ---- pools ----------------------------------------------------------------------------------- */
 
 bool arena_open_pool(arena *a, int pool)
 {
@@ -211,8 +208,7 @@ static void destroy_pool(arena *a, const program_op *op)
     pool->users--;
 }
 
-/* ---- the rest -----------------------------------------------------------------------------------
- */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 /* An operation on a pool, where that is there. */
 #define IN_A_POOL(name)                                                                            \

@@ -113,8 +113,7 @@ int scene_by_name(const char *name)
     return -1;
 }
 
-/* ---- from a seed --------------------------------------------------------------------------------
- */
+/* ---- from a seed ----------------------------------------------------------------------------- */
 
 static int below(mend_test_random *random, int bound)
 {

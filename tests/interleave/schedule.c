@@ -80,8 +80,7 @@ static const char *name_of(const pthread_mutex_t *mutex)
     return names[rank_of(mutex)];
 }
 
-/* ---- when nobody can go on ----------------------------------------------------------------------
- */
+/* ---- when nobody can go on ------------------------------------------------------------------- */
 
 static void explain(const run *r, FILE *out)
 {
@@ -115,8 +114,7 @@ static _Noreturn void give_up(const run *r, const char *why)
     abort();
 }
 
-/* ---- who goes on --------------------------------------------------------------------------------
- */
+/* ---- who goes on ----------------------------------------------------------------------------- */
 
 static bool can_go_on(const run *r, const thread *t)
 {
@@ -228,8 +226,7 @@ static thread *decide(run *r, thread *current)
     return able[chosen];
 }
 
-/* ---- turns --------------------------------------------------------------------------------------
- */
+/* ---- turns ----------------------------------------------------------------------------------- */
 
 static void pass_to(run *r, thread *next)
 {
@@ -338,8 +335,7 @@ void schedule_run(const schedule *s, const schedule_thread *threads, int count,
     pthread_mutex_destroy(&r.gate);
 }
 
-/* ---- the locks ----------------------------------------------------------------------------------
- */
+/* ---- the locks ------------------------------------------------------------------------------- */
 
 static bool is_point(const pthread_mutex_t *mutex)
 {

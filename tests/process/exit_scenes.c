@@ -32,8 +32,7 @@ void scene_exits_after_destroying_pools_with_live_blocks(void)
     rig_try_all();
 }
 
-/* ---- the driver has shut down -----------------------------------------------------------------
- */
+/* ---- the driver has shut down -------------------------------------------------------------- */
 
 /* The pool ends as if nothing had happened, and gives the host's memory back: nothing refers to it
  * any more, which a leak checker sees. */
@@ -114,8 +113,7 @@ void scene_stops_and_allocates(void)
     destroy_stopped();
 }
 
-/* ---- threads ----------------------------------------------------------------------------------
- */
+/* ---- threads ------------------------------------------------------------------------------- */
 
 enum { THREADS = 3, HELD = 8 };
 
@@ -222,8 +220,7 @@ void scene_exits_while_a_thread_is_inside_the_driver(void)
     sem_wait(&inside_the_driver);
 }
 
-/* ---- what runs at exit ------------------------------------------------------------------------
- */
+/* ---- what runs at exit --------------------------------------------------------------------- */
 
 static void free_and_destroy(void)
 {

@@ -142,8 +142,7 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define SINCE(field) (IS(field) - WAS(field))
 #define REQUESTS     (SINCE(allocations) + SINCE(pages_committed))
 
-/* ---- one pool: whether a figure is right ------------------------------------------------------
- */
+/* ---- one pool: whether a figure is right --------------------------------------------------- */
 
 #define RULE_live_bytes      ALL(live_bytes)
 #define RULE_requested_bytes ALL(requested_bytes)
@@ -364,8 +363,7 @@ static const char *wrong_figure(const look *l)
     return NULL;
 }
 
-/* ---- a step -----------------------------------------------------------------------------------
- */
+/* ---- a step -------------------------------------------------------------------------------- */
 
 /* The first figure that is wrong; NULL: none is. */
 static const char *look_at_pool(trial *t, int number, const mend_stats *stats)

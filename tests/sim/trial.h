@@ -229,8 +229,7 @@ struct trial {
     char violation[400];
 };
 
-/* ---- judge.c ----------------------------------------------------------------------------------
- */
+/* ---- judge.c ------------------------------------------------------------------------------- */
 
 /* What must hold. The first time it does not, the trial ends with this finding. */
 __attribute__((format(printf, 4, 5))) bool trial_claim(trial *t, trial_verdict verdict, bool holds,
@@ -243,8 +242,7 @@ void trial_expect(trial *t, const char *what, mend_result expected, mend_result 
 void trial_judge(trial *t);
 void trial_judge_device(trial *t); /* no rule is broken, no byte wrong */
 
-/* ---- figures.c and witness.c ------------------------------------------------------------------
- */
+/* ---- figures.c and witness.c --------------------------------------------------------------- */
 
 /* After a step: every figure of every pool. */
 void trial_judge_figures(trial *t);
@@ -395,8 +393,7 @@ static inline bool trial_is_recorded(const trial *t, int stream)
 /* The stream can be given work that runs, or the pool's events. */
 bool trial_is_open(const trial *t, int stream);
 
-/* ---- what operations do: of each the function that does it, false where it does not apply ------
- */
+/* ---- what operations do: of each the function that does it, false where it does not apply --- */
 
 #define X(kind, take, meaning) bool trial_##take(trial *t, const operation *op);
 OPERATION_KINDS(X)

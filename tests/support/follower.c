@@ -16,8 +16,7 @@ static uint64_t address_of(const void *pointer)
     return (uint64_t)(uintptr_t)pointer;
 }
 
-/* ---- sorted rows ------------------------------------------------------------------------------
- */
+/* ---- sorted rows --------------------------------------------------------------------------- */
 
 static bool insert(follower_row *row, size_t at, follower_range range)
 {
@@ -67,8 +66,7 @@ static bool meets(const follower_row *row, follower_range range)
     return at < row->count && row->list[at].address < end_of(&range);
 }
 
-/* ---- what happened ----------------------------------------------------------------------------
- */
+/* ---- what happened ------------------------------------------------------------------------- */
 
 /* Adds what the row has nothing of, and joins neighbours. False if malloc fails. */
 static bool add_range(follower_row *row, follower_range range)
@@ -281,8 +279,7 @@ static const char *apply(mend_follower *f, const mend_history_event *event)
     }
 }
 
-/* ---- beside the pool --------------------------------------------------------------------------
- */
+/* ---- beside the pool ----------------------------------------------------------------------- */
 
 /* What the pool has now. False if malloc fails. */
 static bool look(mend_follower *f, mend_pool *pool)

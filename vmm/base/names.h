@@ -12,8 +12,7 @@
 
 #include "base/process.h"
 
-/* ---- tags, streams, stacks: a new name for a number comes behind the one before ---------------
- */
+/* ---- tags, streams, stacks: a new name for a number comes behind the one before ------------ */
 
 /* False: there is no host memory, or no room for more. What is the number's name already is kept
  * once. */

@@ -202,8 +202,7 @@ void mend_process_drop_pool(int device, const mend_pool *pool)
     mend_mutex_unlock(&mend_process_own_devices.mutex);
 }
 
-/* ---- captures that the program announced -----------------------------------------------------
- */
+/* ---- captures that the program announced -------------------------------------------------- */
 
 static atomic_uint graph_ends;
 

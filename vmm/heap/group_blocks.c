@@ -349,8 +349,7 @@ static mend_result list_live(restoration *r)
     return MEND_OK;
 }
 
-/* ---- the changes, which cannot fail ------------------------------------------------------------
- */
+/* ---- the changes, which cannot fail --------------------------------------------------------- */
 
 /* A chunk on its way back has the waits of both mappings; and what is freed without a stream may
  * wait for all of them. */

@@ -11,8 +11,7 @@
  * refuse the next one, because others took memory meanwhile, and the last one knows that. */
 enum { PLANS = 3 };
 
-/* ---- where all pages are mapped ----------------------------------------------------------------
- */
+/* ---- where all pages are mapped ------------------------------------------------------------- */
 
 /* The run around a page that is not committed; NULL: part of the page is not mapped, or pinned free
  * memory that a compaction claimed. */
@@ -98,8 +97,7 @@ mend_outcome mend_commit_mapped(mend_heap *heap, const mend_request *request)
     return MEND_PLACED;
 }
 
-/* ---- mapping what is missing -------------------------------------------------------------------
- */
+/* ---- mapping what is missing ---------------------------------------------------------------- */
 
 static bool has_addresses_for(const mend_heap *heap, mend_range_gap gap)
 {

@@ -221,8 +221,7 @@ static void note_shortage(climb *c)
     *c->answer = *mend_process_failure();
 }
 
-/* ---- into the right to make room, and out of it -------------------------------------------------
- */
+/* ---- into the right to make room, and out of it ---------------------------------------------- */
 
 /* While pressure is critical empty chunks are spared, but not if another thread holds the grow
  * lock: it may be in the driver for long, or wait for work that needs this request. */
@@ -334,8 +333,7 @@ static mend_outcome end_turn(climb *c, mend_outcome outcome)
     return outcome;
 }
 
-/* ---- the rungs -------------------------------------------------------------------------------
- */
+/* ---- the rungs ---------------------------------------------------------------------------- */
 
 /* Everything that the pool does by itself, in order; and again if other threads freed memory
  * meanwhile, which may be what is missing, or the device has more or less than was known. */

@@ -265,9 +265,11 @@ mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice
 
 /* ---- streams.c ------------------------------------------------------------------------------- */
 
+/* Records and polls fences of other streams, where there are several. As mend_ladder_refresh. */
+mend_result mend_ladder_ask_others(mend_heap *heap, const mend_request *request);
+
 /* Unmaps retired mappings, records and polls fences, as every climb that makes room does. The
  * caller holds both locks, and a driver scope is open. */
-mend_result mend_ladder_ask_others(mend_heap *heap, const mend_request *request);
 static inline mend_result mend_ladder_refresh(mend_heap *heap, const mend_request *request)
 {
     mend_retire_flush(heap, request->stream);
@@ -284,9 +286,11 @@ mend_result mend_ladder_close_all(mend_heap *heap, bool is_captured);
  * holds `state` alone, which a driver call releases. */
 void mend_ladder_close_before_group(mend_heap *heap);
 
+/* As mend_ladder_owes_much, where there are several streams. */
+bool mend_ladder_others_owe_much(const mend_heap *heap, const mend_request *request);
+
 /* Whether growth would only put off a wait that must come: so much is not idle that nothing but the
  * context's event, or a wait of the host, can cover it. */
-bool mend_ladder_others_owe_much(const mend_heap *heap, const mend_request *request);
 static inline bool mend_ladder_owes_much(const mend_heap *heap, const mend_request *request)
 {
     return mend_streams_are_several(&heap->streams) && mend_ladder_others_owe_much(heap, request);

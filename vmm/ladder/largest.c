@@ -156,8 +156,7 @@ uint64_t mend_largest_thinkable(const mend_heap *heap)
     return mend_min_u64(free_bytes + mend_budget_room_bytes(heap), MEND_LARGEST_REQUEST_BYTES);
 }
 
-/* ---- instead of a request that was refused ------------------------------------------------------
- */
+/* ---- instead of a request that was refused --------------------------------------------------- */
 
 /* What the device was seen to have in the last search. What it refused and counts as free it does
  * not have. */

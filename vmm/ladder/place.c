@@ -8,8 +8,7 @@
 #include "move/move.h"
 #include "policy/constants.h"
 
-/* ---- in mapped memory ---------------------------------------------------------------------------
- */
+/* ---- in mapped memory ------------------------------------------------------------------------ */
 
 /* Takes the place, if there is one, and counts it. During a driver call other threads may have used
  * the reserved nodes, so it reserves again. */
@@ -64,8 +63,7 @@ mend_outcome mend_place_in_stretch(mend_heap *heap, const mend_request *request,
     return outcome;
 }
 
-/* ---- by a plan ----------------------------------------------------------------------------------
- */
+/* ---- by a plan ------------------------------------------------------------------------------- */
 
 /* Carries out a plan, if one was found. */
 static mend_outcome carry_out(mend_heap *heap, const mend_request *request, bool is_found,
@@ -219,8 +217,7 @@ static mend_outcome place_in_zone(mend_heap *heap, const mend_request *request, 
     return outcome;
 }
 
-/* ---- while pressure is critical -----------------------------------------------------------------
- */
+/* ---- while pressure is critical -------------------------------------------------------------- */
 
 /* Gives back a chunk that is too large for the request, so that one of the right size can be
  * created: `plan` says what the request lacks. */
@@ -235,8 +232,7 @@ static mend_outcome remake_chunk(mend_heap *heap, const mend_request *request, m
     return remade ? place_in_zone(heap, request, plan, span) : MEND_NOTHING;
 }
 
-/* ---- in one chunk -------------------------------------------------------------------------------
- */
+/* ---- in one chunk ---------------------------------------------------------------------------- */
 
 /* The most plans for one request: one may lack room under the limit or the device, the driver may
  * refuse the next one, because others took memory meanwhile, and the last one knows that. One more
@@ -267,8 +263,7 @@ static mend_outcome place_in_one_chunk(mend_heap *heap, const mend_request *requ
     return outcome;
 }
 
-/* ---- by all ways --------------------------------------------------------------------------------
- */
+/* ---- by all ways ----------------------------------------------------------------------------- */
 
 mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span **span)
 {
@@ -301,8 +296,7 @@ mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span 
     return outcome;
 }
 
-/* ---- by continued ends --------------------------------------------------------------------------
- */
+/* ---- by continued ends ----------------------------------------------------------------------- */
 
 static mend_outcome try_ends(mend_heap *heap, const mend_request *request, mend_span **span)
 {

@@ -289,8 +289,7 @@ static void commit(transaction *t)
 /*
  * The steps, and what holds after each:
  *  - nodes: no later step, and no undoing, needs host memory that is not promised;
- *  - waits: the stream is behind the last use of all that it takes. They stay queued, whatever
- * comes;
+ *  - waits: the stream waits for the last use of all that it takes. These stay queued;
  *  - claim: no other thread finds what the plan takes. Old mappings are as they were;
  *  - creation: there are as many chunks as the plan lacks, mapped nowhere;
  *  - address: one is chosen, and still in a gap: no other thread takes addresses meanwhile;

@@ -142,8 +142,7 @@ bool mend_budget_lacks_device_memory(const mend_heap *heap, uint64_t create_byte
            mend_budget_is_below_limit(heap);
 }
 
-/* ---- sizes of chunks and pages ----------------------------------------------------------------
- */
+/* ---- sizes of chunks and pages ------------------------------------------------------------- */
 
 /* Of what the device can give, if that is much less than the limit. What contexts and libraries
  * hold beside a pool that has the device for itself makes no chunk smaller. */

@@ -8,8 +8,7 @@
 
 #include "base/align.h"
 
-/* ---- tightness ----------------------------------------------------------------------------------
- */
+/* ---- tightness ------------------------------------------------------------------------------- */
 
 /*
  * X(tightness, room, chunks, largest): what a program's wish for few driver calls or little memory
@@ -28,8 +27,7 @@
     X(5, 98, 4096, 8 * MEND_MIB)
 enum { DEFAULT_TIGHTNESS = 3 };
 
-/* ---- pressure -----------------------------------------------------------------------------------
- */
+/* ---- pressure -------------------------------------------------------------------------------- */
 
 /* Percent of the limit. Pressure is critical once all but FULL_PERCENT was used; or all but
  * NEAR_PERCENT, with FULL_PERCENT trapped beside live blocks: then a broken chunk may be the one
@@ -56,8 +54,7 @@ enum { LIMITS_OF_WINDOW = 2 };
  */
 enum { CHUNKS_COMPARED = 512 };
 
-/* ---- sizes of chunks ----------------------------------------------------------------------------
- */
+/* ---- sizes of chunks ------------------------------------------------------------------------- */
 
 /* Part of what the device can give: so much may others hold, and chunks are as large as without
  * them. */
@@ -86,8 +83,7 @@ enum { LARGER_IF_SLEPT = 2 };
  * device's page if that is larger: smaller units cost calls and gain almost nothing. */
 enum { PAGES_OF_CHUNK = 8 };
 
-/* ---- searches -----------------------------------------------------------------------------------
- */
+/* ---- searches -------------------------------------------------------------------------------- */
 
 /* Runs that a search compares, runs that a plan tries to extend: bounds the time of a call. Fences
  * of frees after a request that had to make room: so the steady state makes no driver call. */
@@ -107,8 +103,7 @@ enum { SPANS_OF_STRETCH = 64 };
 /* If a block ends with a page, at most this part of a page may stay free before the block. */
 enum { GAPS_OF_PAGE = 8 };
 
-/* ---- memory created instead of moves ------------------------------------------------------------
- */
+/* ---- memory created instead of moves --------------------------------------------------------- */
 
 /* Percent of the peak of live bytes. How much more may be reserved to avoid moves. */
 enum { HEADROOM_PERCENT = 4 };
@@ -118,8 +113,7 @@ enum { HEADROOM_PERCENT = 4 };
  * one that does is the same. */
 enum { MORE_OF_LIVE = 2 };
 
-/* ---- what only the context covers ---------------------------------------------------------------
- */
+/* ---- what only the context covers ------------------------------------------------------------ */
 
 /* Bytes, and part of the live ones. Before the pool grows, it asks for what was freed without a
  * stream, or on streams out of reach, if that is more than either. With the first, programs that
@@ -131,8 +125,7 @@ enum { UNFENCED_OF_LIVE = 8 };
  * grows, or makes the host wait: growth would end only with the device's memory. */
 enum { WAIT_OF_UNFENCED = 4 };
 
-/* ---- fences of frees ----------------------------------------------------------------------------
- */
+/* ---- fences of frees ------------------------------------------------------------------------- */
 
 /* With several streams, a fence is recorded when this many usual chunks were freed on one stream,
  * so that other streams need not wait for later work of it. */

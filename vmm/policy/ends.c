@@ -18,8 +18,7 @@ bool mend_ends_are_open(const mend_heap *heap, const mend_request *request)
            !request->in_one_chunk;
 }
 
-/* ---- the ends that there are --------------------------------------------------------------------
- */
+/* ---- the ends that there are ----------------------------------------------------------------- */
 
 /* Whether an alias may continue the chunk. A block in it keeps it where it is anyway. */
 static bool is_partly_used(const mend_chunk *chunk)
@@ -148,8 +147,7 @@ static bool is_better(const mend_end *a, const mend_end *b, uint64_t need_bytes)
     return is_enough ? a->size_bytes < b->size_bytes : a->size_bytes > b->size_bytes;
 }
 
-/* ---- plans --------------------------------------------------------------------------------------
- */
+/* ---- plans ----------------------------------------------------------------------------------- */
 
 /* Picks empty chunks and plans creations that the block uses completely. Returns what is lacking
  * then; 0 if malloc fails. */

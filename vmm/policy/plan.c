@@ -83,8 +83,7 @@ static bool is_ready(mend_heap *heap, mend_chunk *chunk, const mend_request *req
            mend_layout_chunk_is_ready(heap, chunk, request->stream, request->behind_wait);
 }
 
-/* ---- the list of a plan -------------------------------------------------------------------------
- */
+/* ---- the list of a plan ---------------------------------------------------------------------- */
 
 enum { FIRST_CAPACITY = 16 };
 
@@ -135,8 +134,7 @@ static bool try_pick(mend_heap *heap, const mend_request *request, mend_plan *pl
     return picks;
 }
 
-/* ---- in which order chunks of one size are taken ------------------------------------------------
- */
+/* ---- in which order chunks of one size are taken --------------------------------------------- */
 
 /* A chunk of the size, and the size of the run that it is in. */
 typedef struct candidate {
@@ -210,8 +208,7 @@ static uint64_t pick_by_run(mend_heap *heap, const mend_request *request, mend_p
                : need_bytes;
 }
 
-/* ---- for a need ---------------------------------------------------------------------------------
- */
+/* ---- for a need ------------------------------------------------------------------------------ */
 
 /* The smallest chunk that covers the rest of the need and does not waste too much. */
 static bool pick_cover(mend_heap *heap, const mend_request *request, mend_plan *plan,

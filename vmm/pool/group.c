@@ -75,8 +75,7 @@ mend_result mend_group_destroy(mend_group *group, mend_stream stream)
     return mend_pool_leave_all(pool, result);
 }
 
-/* ---- blocks of a group -------------------------------------------------------------------------
- */
+/* ---- blocks of a group ---------------------------------------------------------------------- */
 
 mend_result mend_group_free(mend_group *group, void *pointer, mend_stream stream)
 {

@@ -17,8 +17,7 @@ static void write_late(mend_world *w, mend_stream stream, void *pointer)
     launch(w, stream, MEND_SIM_WORK_WRITE, pointer, 1, LONG_NS);
 }
 
-/* ---- what the context's event finds idle ------------------------------------------------------
- */
+/* ---- what the context's event finds idle --------------------------------------------------- */
 
 #define NO_STREAM_TEST(name)                                                                       \
     KIT_TEST_IN(pool_no_stream, name, kit_open_with(w, 4096 * MEND_MIB, NULL))

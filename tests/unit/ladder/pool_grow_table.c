@@ -200,8 +200,7 @@ static void make(void *argument)
                           &s->room.pointer);
 }
 
-/* ---- what another does meanwhile ---------------------------------------------------------------
- */
+/* ---- what another does meanwhile ------------------------------------------------------------ */
 
 static void do_nothing(scenery *s)
 {
@@ -287,8 +286,7 @@ static void (*const deeds[])(scenery *s) = {
     free_without, look,        use_a_group,
 };
 
-/* ---- what needs its turn ------------------------------------------------------------------------
- */
+/* ---- what needs its turn --------------------------------------------------------------------- */
 
 /* A third thread, which asks for room while the first is held. */
 typedef struct latecomer {

@@ -90,8 +90,7 @@ MEND_TEST(pool_few_addresses, a_peer_pool_gives_those_it_does_not_use)
     }
 }
 
-/* ---- random worlds ----------------------------------------------------------------------------
- */
+/* ---- random worlds ------------------------------------------------------------------------- */
 
 enum { WORLDS = 90, STEPS = 300, MOST_BLOCKS = 64 };
 

@@ -92,8 +92,7 @@ RIG_TEST(pool_pins, only_what_was_pinned_is_unpinned)
     release_all(r);
 }
 
-/* ---- blocks in one chunk ----------------------------------------------------------------------
- */
+/* ---- blocks in one chunk ------------------------------------------------------------------- */
 
 static void *in_one_chunk(mend_world *w, uint64_t size_bytes, uint64_t alignment_bytes)
 {
