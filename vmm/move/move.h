@@ -463,8 +463,9 @@ static inline bool mend_lacks_any(mend_lack lack)
  * none if they are not enough. Of what others may hold the device gets nothing. *lack: what is
  * missing beyond, or was not given back; the caller creates while it is nothing. `refusals`: how
  * often the driver has refused that in this call. Others may have what is free only for a moment,
- * so the device lacks nothing while it counts enough as free, but not for ever: it may refuse what
- * it counts. Asks the driver. Errors as mend_trim.
+ * so the device lacks nothing while it counts enough as free. It may refuse what it counts: at the
+ * fourth refusal memory goes back all the same, and at the next one the lack is final. Asks the
+ * driver. Errors as mend_trim; then *lack is untouched.
  */
 mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, int refusals,
                                 mend_lack *lack);
