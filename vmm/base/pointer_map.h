@@ -42,7 +42,7 @@ void mend_pointer_map_insert(mend_pointer_map *map, uint64_t key, void *value);
 static inline size_t mend_pointer_map_home(const mend_pointer_map *map, uint64_t key)
 {
     assert(map->capacity > 0);
-    return (size_t)(((key >> 9) * UINT64_C(0x9E3779B97F4A7C15)) >> 20) & (map->capacity - 1);
+    return (size_t)(key * UINT64_C(0x9E3779B97F4A7C15) >> 29) & (map->capacity - 1);
 }
 
 /* NULL if the key is not in the map. */

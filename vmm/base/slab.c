@@ -85,21 +85,7 @@ bool mend_slab_make(mend_slab *slab, size_t missing_count)
 
 void *mend_slab_take(mend_slab *slab)
 {
-    assert(slab->free_count > 0);
-    void *object = slab->free_list;
-    if (object != NULL) {
-        memcpy(&slab->free_list, object, sizeof(void *));
-        __builtin_prefetch(slab->free_list, 1); /* for the next call */
-    } else {
-        assert(slab->fresh_count > 0);
-        object = slab->fresh;
-        slab->fresh += slab->object_bytes;
-        slab->fresh_count--;
-    }
-    slab->free_count--;
-    slab->used_count++;
-    memset(object, 0, slab->object_bytes);
-    return object;
+    return memset(mend_slab_take_as_it_is(slab), 0, slab->object_bytes);
 }
 
 void mend_slab_give(mend_slab *slab, void *object)

@@ -33,13 +33,12 @@ void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span
     span->of_group = false;
     if (request->group != 0) { /* a user that stays until the group is released */
         span->of_group = true;
-        mend_wait *mark = mend_slab_take(&heap->nodes.waits);
-        *mark = (mend_wait){{0, request->stream}, span->waits.others};
-        span->waits.others = mark;
+        mend_waits_push(&heap->nodes.waits, &span->waits, (mend_stamp){0, request->stream});
         heap->streams.items[request->stream].users++;
     }
     mend_pointer_map_insert(&heap->blocks, span->address, span);
-    mend_layout_count_alloc(heap, span, request->requested_bytes, request->handle);
+    mend_layout_count_alloc(heap, &heap->zones[span->zone], span, request->requested_bytes,
+                            request->handle);
     span->tag = request->tag;
     /* That of the block which it is again, of the thread, or else the tag. */
     span->sleep_tag = request->sleep_tag != 0 ? request->sleep_tag
@@ -332,10 +331,12 @@ void mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users users)
     if (span->is_exported) {
         mend_exports_end(heap, span);
     }
-    mend_pins_end_in_one_chunk(heap, span);
+    if (span->in_one_chunk) {
+        mend_pins_end_in_one_chunk(heap, span);
+    }
     mend_cache_flush_beside(heap, span);
     mend_pointer_map_remove(&heap->blocks, span->address);
-    mend_layout_count_free(heap, span);
+    mend_layout_count_free(heap, &heap->zones[span->zone], span);
     if (mend_history_is_on(&heap->history)) {
         const bool has_stream = users.first != MEND_STREAM_UNKNOWN;
         mend_events_free(heap, span,
@@ -393,10 +394,8 @@ mend_result mend_block_add_user(mend_heap *heap, mend_span *span, uint32_t user)
     if (!mend_slab_reserve(&heap->nodes.waits, 1)) {
         return mend_no_host_memory("the pool's own records");
     }
-    mend_wait *node = mend_slab_take(&heap->nodes.waits);
     heap->streams.items[user].users++;
-    *node = (mend_wait){{0, user}, span->waits.others};
-    span->waits.others = node;
+    mend_waits_push(&heap->nodes.waits, &span->waits, (mend_stamp){0, user});
     return MEND_OK;
 }
 

@@ -7,13 +7,6 @@
 #include "heap/heap.h"
 #include "users/users.h"
 
-/* The zone that a request of this size is searched in first. */
-static inline int zone_of(const mend_heap *heap, uint64_t requested_bytes)
-{
-    return requested_bytes <= heap->config.placement.small_request_bytes ? MEND_ZONE_SMALL
-                                                                         : MEND_ZONE_LARGE;
-}
-
 /* ---- allocate -------------------------------------------------------------------------------- */
 
 /* Of the cached spans that hold the request and are ready for the stream, the one that a search
@@ -59,7 +52,10 @@ uint64_t mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_
     /* Rounded up; 0, which no span has, for a size near the end of all numbers. */
     const uint64_t size_bytes =
         (requested_bytes + (MEND_GRANULE_BYTES - 1)) & ~(uint64_t)(MEND_GRANULE_BYTES - 1);
-    mend_zone *zone = &heap->zones[zone_of(heap, requested_bytes)];
+    mend_zone *zone = requested_bytes <= heap->config.placement.small_request_bytes
+                          ? &heap->zones[MEND_ZONE_SMALL]
+                          : &heap->zones[MEND_ZONE_LARGE]; /* the address of an index would be
+                                                            * computed anew for each field */
     uint32_t stream = mend_users_known_stream(heap, handle);
     if (stream == MEND_STREAM_UNKNOWN) {
         return 0;
@@ -78,9 +74,9 @@ uint64_t mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_
         return 0;
     }
     mend_cache_remove(&zone->cache, span);
-    mend_layout_set_live(heap, span, true);
+    mend_layout_set_live(heap, zone, span, true);
     heap->counters.cache_hits++;
-    mend_layout_count_alloc(heap, span, requested_bytes, handle);
+    mend_layout_count_alloc(heap, zone, span, requested_bytes, handle);
     if (mend_history_is_on(&heap->history)) {
         mend_events_alloc(heap, span, (mend_service){MEND_CAUSE_HIT, 0});
     }
@@ -102,15 +98,16 @@ static inline bool lies_well(mend_heap *heap, const mend_span *span)
         mend_cache_put_back(heap, span->next);
     }
     return (span->next == NULL || span->next->live || span->next->run != NULL) &&
-           span->zone == zone_of(heap, span->requested_bytes) &&
+           (span->zone == MEND_ZONE_SMALL) ==
+               (span->requested_bytes <= heap->config.placement.small_request_bytes) &&
            mend_layout_frozen_under(heap, span) == NULL;
 }
 
 /* Frees a block into the cache, if one stamp is enough to say when it is ready. False: the block is
  * still live. */
-static inline bool keep(mend_heap *heap, mend_span *span, uint32_t freed_on)
+static inline bool keep(mend_heap *heap, mend_zone *zone, mend_span *span, uint32_t freed_on)
 {
-    mend_cache *cache = &heap->zones[span->zone].cache;
+    mend_cache *cache = &zone->cache;
     if (heap->caching.closings > 0 || span->waits.others != NULL || span->is_exported ||
         span->in_one_chunk || !mend_stamp_is_ready(&heap->streams, span->waits.first, freed_on) ||
         !lies_well(heap, span)) {
@@ -121,7 +118,7 @@ static inline bool keep(mend_heap *heap, mend_span *span, uint32_t freed_on)
     }
     assert(cache->count < cache->promised);
     span->waits.first = mend_streams_stamp(&heap->streams, freed_on, span->size_bytes);
-    mend_layout_set_live(heap, span, false);
+    mend_layout_set_live(heap, zone, span, false);
     span->cached = true;
     span->cache_index = (uint8_t)cache->count;
     cache->spans[cache->count++] = span;
@@ -134,11 +131,13 @@ free_block(mend_heap *heap, mend_span *span, uint32_t freed_on)
     assert(span->live);
     assert(freed_on != MEND_STREAM_UNKNOWN);
     assert(heap->streams.items[freed_on].group == 0);
-    if (!keep(heap, span, freed_on)) {
+    mend_zone *zone = span->zone == MEND_ZONE_SMALL ? &heap->zones[MEND_ZONE_SMALL]
+                                                    : &heap->zones[MEND_ZONE_LARGE];
+    if (!keep(heap, zone, span, freed_on)) {
         return mend_block_free_into_runs(heap, span,
                                          (mend_block_users){freed_on, MEND_STREAM_UNKNOWN});
     }
-    mend_layout_count_free(heap, span);
+    mend_layout_count_free(heap, zone, span);
     if (mend_history_is_on(&heap->history)) {
         mend_events_free(heap, span, heap->streams.items[freed_on].handle);
     }

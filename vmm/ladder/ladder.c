@@ -47,6 +47,7 @@ typedef struct climb {
     mend_need need;            /* what the device lacked in the last search; 0 bytes: nothing */
     bool is_exact;             /* that is known, and not only what all free memory would leave */
     mend_thread_error *answer; /* why the last complete search found nothing */
+    bool has_looked;           /* in mapped memory, since the lock was released last */
     bool has_turn;             /* this thread has both locks, to make room */
     mark before;               /* when it got them */
 } climb;
@@ -231,10 +232,6 @@ static mend_outcome beside_another_grower(climb *c)
     if (mend_budget_waste_allowed(heap, c->request) == UINT64_MAX || c->request->in_one_chunk) {
         return MEND_NOTHING;
     }
-    if (mend_mutex_try_lock(&heap->grow)) {
-        mend_mutex_unlock(&heap->grow);
-        return MEND_NOTHING;
-    }
     mend_request breaking = *c->request;
     breaking.may_break = true;
     return mend_place_mapped(heap, &breaking, &c->span);
@@ -290,26 +287,37 @@ static void note_service(const mend_heap *heap, const mark *before, mend_service
 }
 
 /* Takes the grow lock for what makes room. While this thread waits for it, a stream may be
- * forgotten, a group released, room be made. NOTHING: the rungs are tried; other outcomes are that
- * of the request. The caller ends with end_turn, whatever the outcome. */
+ * forgotten, a group released, room be made: then it looks in mapped memory once more. NOTHING: the
+ * rungs are tried; other outcomes are that of the request. The caller ends with end_turn, whatever
+ * the outcome. */
 static mend_outcome take_turn(climb *c)
 {
     mend_heap *heap = c->heap;
-    c->has_turn = false;
-    mend_outcome outcome = beside_another_grower(c);
+    const bool is_next = mend_mutex_try_lock(&heap->grow);
+    const bool knows_mapped = is_next && c->has_looked && !c->request->in_one_chunk &&
+                              mend_requester_known(heap, c->request) != MEND_STREAM_UNKNOWN;
+    c->has_turn = c->has_looked = false;
+    mend_outcome outcome = is_next ? MEND_NOTHING : beside_another_grower(c);
+    if (outcome == MEND_NOTHING && !mend_pointer_map_promise(&heap->blocks)) {
+        outcome = mend_outcome_without_host_memory();
+    }
     if (outcome != MEND_NOTHING) {
+        if (is_next) {
+            mend_mutex_unlock(&heap->grow);
+        }
         return outcome;
     }
-    if (!mend_pointer_map_promise(&heap->blocks)) {
-        return mend_outcome_without_host_memory();
-    }
     const uint64_t began_ns = mend_history_now_ns(&heap->history);
-    mend_heap_unlock(heap);
-    mend_heap_lock_all(heap);
+    if (is_next) {
+        mend_cache_close(heap);
+    } else {
+        mend_heap_unlock(heap);
+        mend_heap_lock_all(heap);
+    }
     c->has_turn = true;
     mend_history_begin_call(&heap->history, MEND_CAUSE_REQUEST);
     c->before = mark_of(heap, began_ns);
-    outcome = in_mapped(heap, c->request, true, &c->span);
+    outcome = knows_mapped ? MEND_NOTHING : in_mapped(heap, c->request, true, &c->span);
     if (outcome == MEND_NOTHING && c->request->group != 0) {
         mend_group_show_chunks(heap, c->request->group);
         heap->chunks.parks_none = true;
@@ -402,6 +410,7 @@ static mend_outcome try_again(void *context)
 {
     climb *c = context;
     mend_outcome outcome = in_mapped(c->heap, c->request, false, &c->span);
+    c->has_looked = true;
     return outcome == MEND_NOTHING ? search(c) : outcome;
 }
 
@@ -543,7 +552,7 @@ mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, mend_span 
         return MEND_OK;
     }
     mend_thread_error answer; /* large, so it is written only if needed */
-    climb c = {.heap = heap, .request = request, .answer = &answer};
+    climb c = {.heap = heap, .request = request, .answer = &answer, .has_looked = true};
     bool keeps_soft_limit = outcome == MEND_NOTHING && mend_budget_has_soft_limit(heap);
     if (keeps_soft_limit) {
         outcome = within_soft_limit(&c);

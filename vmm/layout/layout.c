@@ -58,7 +58,7 @@ static void set_bounds(mend_run *run, mend_span *first, mend_span *last)
 
 static void add_run(mend_heap *heap, mend_zone *zone, mend_span *first, mend_span *last)
 {
-    mend_run *run = mend_slab_take(&heap->nodes.runs);
+    mend_run *run = mend_slab_take_as_it_is(&heap->nodes.runs); /* written here, and by indices */
     set_bounds(run, first, last);
     mend_tree_insert_by(&zone->runs_by_address, &run->by_address, compare_by_address);
     enter_sizes(zone, run);
@@ -315,7 +315,7 @@ void mend_layout_mark(mend_heap *heap, mend_span *span)
 mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes)
 {
     mend_span *span = mend_layout_claim_part(heap, run, address, size_bytes);
-    mend_layout_set_live(heap, span, true);
+    mend_layout_set_live(heap, &heap->zones[span->zone], span, true);
     return span;
 }
 
@@ -357,7 +357,7 @@ static void free_parts(mend_heap *heap, mend_span *span)
 void mend_layout_free(mend_heap *heap, mend_span *span)
 {
     assert(mend_mutex_is_held(&heap->state));
-    mend_layout_set_live(heap, span, false);
+    mend_layout_set_live(heap, &heap->zones[span->zone], span, false);
     const mend_chunk *held = mend_layout_frozen_under(heap, span);
     if (held == NULL) {
         mend_layout_end_claim(heap, span);

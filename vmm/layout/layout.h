@@ -151,17 +151,19 @@ static inline bool mend_span_is_in_one_chunk(const mend_span *span)
 
 /* Makes a free span that is in no run live, and the reverse: for its zone, and for each chunk below
  * it. */
-static inline void mend_layout_set_live(mend_heap *heap, mend_span *span, bool live)
+static inline void mend_layout_set_live(mend_heap *heap, mend_zone *zone, mend_span *span,
+                                        bool live)
 {
+    assert(zone == &heap->zones[span->zone]);
     assert(span->live != live);
     assert(!span->cached);
     assert(span->run == NULL);
-    assert(!live || heap->zones[span->zone].free_bytes >= span->size_bytes);
+    assert(!live || zone->free_bytes >= span->size_bytes);
     span->live = live;
     if (live) {
         span->contents_dropped = span->has_copy = span->is_guarded = false;
     }
-    heap->zones[span->zone].free_bytes += live ? 0 - span->size_bytes : span->size_bytes;
+    zone->free_bytes += live ? 0 - span->size_bytes : span->size_bytes;
     mend_chunk *chunk = span->chunk;
     uint64_t left_bytes = span->size_bytes;
     uint64_t part_bytes = chunk->address + chunk->size_bytes - span->address;
@@ -178,11 +180,12 @@ void mend_layout_mark(mend_heap *heap, mend_span *span);
 
 /* Counts a block or a page that has become live, and sets what a span knows of the call; and one
  * that is free again. */
-static inline void mend_layout_count_alloc(mend_heap *heap, mend_span *span,
+static inline void mend_layout_count_alloc(mend_heap *heap, mend_zone *of, mend_span *span,
                                            uint64_t requested_bytes, mend_stream stream)
 {
     mend_heap_counters *counters = &heap->counters;
-    mend_zone_counters *zone = &counters->zone[span->zone];
+    mend_zone_counters *zone = &of->counters;
+    assert(of == &heap->zones[span->zone]);
     assert(span->live);
     assert(requested_bytes > 0);
     assert(requested_bytes <= span->size_bytes);
@@ -211,9 +214,10 @@ static inline void mend_layout_count_alloc(mend_heap *heap, mend_span *span,
     }
 }
 
-static inline void mend_layout_count_free(mend_heap *heap, const mend_span *span)
+static inline void mend_layout_count_free(mend_heap *heap, mend_zone *of, const mend_span *span)
 {
-    mend_zone_counters *zone = &heap->counters.zone[span->zone];
+    mend_zone_counters *zone = &of->counters;
+    assert(of == &heap->zones[span->zone]);
     assert(zone->live_blocks > 0);
     assert(zone->live_bytes >= span->size_bytes);
     assert(zone->requested_bytes >= span->requested_bytes);

@@ -95,7 +95,7 @@ void mend_range_take_page(mend_heap *heap, mend_range *range, size_t page, mend_
     assert(run != NULL);
     assert(range->pages[page] == NULL);
     mend_span *span = mend_layout_take(heap, run, address, range->page_bytes);
-    mend_layout_count_alloc(heap, span, range->page_bytes, stream);
+    mend_layout_count_alloc(heap, &heap->zones[span->zone], span, range->page_bytes, stream);
     span->tag = range->tag;
     span->sleep_tag = span->sleep_tag != 0 ? span->sleep_tag : range->sleep_tag;
     mend_zeros_note_commit(heap, range, page);
@@ -110,6 +110,6 @@ void mend_range_free_page(mend_heap *heap, mend_range *range, size_t page)
     assert(span->size_bytes == range->page_bytes);
     range->pages[page] = NULL;
     range->committed_bytes -= range->page_bytes;
-    mend_layout_count_free(heap, span);
+    mend_layout_count_free(heap, &heap->zones[span->zone], span);
     mend_layout_free(heap, span);
 }

@@ -129,7 +129,7 @@ void mend_layout_lend(mend_heap *heap, mend_chunk *chunk, mend_span *span, uint6
     mend_waits waits = span->waits;
     const uint64_t offset_bytes = span->address - chunk->address;
     span->waits = (mend_waits){0};
-    mend_layout_set_live(heap, span, true);
+    mend_layout_set_live(heap, &heap->zones[span->zone], span, true);
     span->lent = true;
     mend_history_note(&heap->history, MEND_EVENT_UNMAP, span->address, span->size_bytes,
                       chunk->memory.number);
@@ -164,7 +164,7 @@ void mend_layout_take_back(mend_heap *heap, mend_chunk *alias, mend_waits *waits
     mend_history_note(&heap->history, MEND_EVENT_MAP, span->address, span->size_bytes,
                       chunk->memory.number);
     mend_waits_add_all(mend_heap_wait_env(heap), &span->waits, waits);
-    mend_layout_set_live(heap, span, false);
+    mend_layout_set_live(heap, &heap->zones[span->zone], span, false);
     mend_layout_end_claim(heap, span);
     mend_chunk_end_hold_for_alias(&heap->chunks, chunk);
 }

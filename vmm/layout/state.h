@@ -112,6 +112,20 @@ typedef struct mend_cache {
     uint32_t promised; /* nodes of runs promised to the cache: at least one for each span */
 } mend_cache;
 
+/* Blocks of one zone: live ones, their peaks, and totals. */
+typedef struct mend_zone_counters {
+    uint64_t allocations;
+    uint64_t live_blocks; /* the others were freed */
+    uint64_t allocated_bytes;
+    uint64_t allocated_requested_bytes;
+    uint64_t live_bytes;
+    uint64_t peak_live_bytes;
+    uint64_t requested_bytes; /* requested bytes of live blocks */
+    uint64_t peak_requested_bytes;
+    uint64_t peak_live_blocks;
+    uint64_t peak_reserved_bytes; /* peak bytes of the zone's segments */
+} mend_zone_counters;
+
 typedef struct mend_zone {
     mend_tree runs_by_address;
     mend_sizes runs_by_size;
@@ -122,6 +136,7 @@ typedef struct mend_zone {
     const mend_run *walk_run; /* where the last look into a run ended, or NULL */
     mend_span *walk_span;     /* with the numbers of zone and streams then: */
     uint64_t walk_changes, walk_passes;
+    mend_zone_counters counters;
     mend_cache cache;
 } mend_zone;
 
@@ -137,20 +152,6 @@ typedef struct mend_retired {
     int zone;                 /* the zone that the chunk was in */
     mend_waits waits;
 } mend_retired;
-
-/* Blocks of one zone: live ones, their peaks, and totals. */
-typedef struct mend_zone_counters {
-    uint64_t allocations;
-    uint64_t live_blocks; /* the others were freed */
-    uint64_t allocated_bytes;
-    uint64_t allocated_requested_bytes;
-    uint64_t live_bytes;
-    uint64_t requested_bytes; /* requested bytes of live blocks */
-    uint64_t peak_live_blocks;
-    uint64_t peak_live_bytes;
-    uint64_t peak_requested_bytes;
-    uint64_t peak_reserved_bytes; /* peak bytes of the zone's segments */
-} mend_zone_counters;
 
 /* X(counter): those that mend_stats reports under the same name; see mend_stats.h. */
 #define MEND_HEAP_COUNTERS(X)                                                                      \
@@ -182,7 +183,6 @@ typedef struct mend_zone_counters {
     X(collected_bytes)
 
 typedef struct mend_heap_counters {
-    mend_zone_counters zone[MEND_ZONE_COUNT];
     uint64_t live_bytes; /* of all zones; other sums are computed on demand */
     uint64_t births;     /* allocations of all zones: the clock of births. A block keeps 24 bits of
                           * it, so an age is right to a sixteen-millionth of all allocations */
@@ -442,7 +442,8 @@ typedef struct mend_request {
 
 /* The sum of a counter over both zones of blocks. */
 #define MEND_HEAP_SUM(heap, figure)                                                                \
-    ((heap)->counters.zone[MEND_ZONE_SMALL].figure + (heap)->counters.zone[MEND_ZONE_LARGE].figure)
+    ((heap)->zones[MEND_ZONE_SMALL].counters.figure +                                              \
+     (heap)->zones[MEND_ZONE_LARGE].counters.figure)
 
 /* Bytes of live blocks that neither sleep nor are on the host: a part of reserved_bytes. */
 static inline uint64_t mend_heap_awake_bytes(const mend_heap *heap)
@@ -465,7 +466,7 @@ static inline uint64_t mend_heap_chunks(const mend_heap *heap)
 static inline uint64_t mend_heap_frees(const mend_heap *heap)
 {
     return heap->counters.births - MEND_HEAP_SUM(heap, live_blocks) -
-           heap->counters.zone[MEND_ZONE_RANGE].live_blocks;
+           heap->zones[MEND_ZONE_RANGE].counters.live_blocks;
 }
 
 /* Mappings that the driver holds for the heap. */

@@ -172,7 +172,7 @@ void mend_step_note_peaks(mend_heap *heap)
     counters->peak_mappings = mend_max_u64(counters->peak_mappings, mend_heap_mappings(heap));
     counters->peak_chunks = mend_max_u64(counters->peak_chunks, mend_heap_chunks(heap));
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
-        mend_zone_counters *zone = &counters->zone[i];
+        mend_zone_counters *zone = &heap->zones[i].counters;
         zone->peak_reserved_bytes =
             mend_max_u64(zone->peak_reserved_bytes,
                          zone->live_bytes + heap->zones[i].free_bytes - heap->chunks.away_in[i]);

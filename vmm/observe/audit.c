@@ -50,7 +50,7 @@ static bool counts_are_right(const mend_audit_walk *a)
     uint64_t births = 0;
     bool all_are = true;
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
-        const mend_zone_counters *zone = &a->heap->counters.zone[i];
+        const mend_zone_counters *zone = &a->heap->zones[i].counters;
         all_are = all_are && a->live[i].blocks == zone->live_blocks &&
                   a->live[i].bytes == zone->live_bytes &&
                   a->live[i].requested_bytes == zone->requested_bytes;

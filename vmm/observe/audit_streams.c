@@ -86,15 +86,10 @@ static bool streams_are_right(const mend_audit_walk *a)
     return true;
 }
 
-static const mend_slot_link *link_of(const mend_streams *streams, size_t link, uint32_t slot)
-{
-    return (const mend_slot_link *)((const char *)&streams->items[slot] + link);
-}
-
-static bool is_listed(const mend_streams *streams, uint32_t at, size_t link, uint32_t slot)
+static bool is_listed(const mend_streams *streams, uint32_t at, mend_slot_list list, uint32_t slot)
 {
     for (uint32_t k = 0; at != MEND_STREAM_UNKNOWN && at != slot && k < streams->count; k++) {
-        at = link_of(streams, link, at)->next;
+        at = streams->items[at].in[list].next;
     }
     return at == slot;
 }
@@ -116,7 +111,7 @@ static bool is_unpassed(const mend_stream_state *state)
 
 /* Whether the list that [MEND_STREAM_UNKNOWN] begins and ends has all slots that belong there, and
  * no other. */
-static bool has_all(const mend_streams *streams, size_t link,
+static bool has_all(const mend_streams *streams, mend_slot_list list,
                     bool (*belongs)(const mend_stream_state *state))
 {
     uint32_t count = 0;
@@ -125,23 +120,23 @@ static bool has_all(const mend_streams *streams, size_t link,
     }
     uint32_t at = MEND_STREAM_UNKNOWN;
     for (uint32_t k = 0, next; k < count; k++, at = next) {
-        next = link_of(streams, link, at)->next;
-        if (next == MEND_STREAM_UNKNOWN || link_of(streams, link, next)->previous != at ||
+        next = streams->items[at].in[list].next;
+        if (next == MEND_STREAM_UNKNOWN || streams->items[next].in[list].previous != at ||
             !belongs(&streams->items[next])) {
             return false;
         }
     }
-    return link_of(streams, link, at)->next == MEND_STREAM_UNKNOWN &&
-           link_of(streams, link, MEND_STREAM_UNKNOWN)->previous == at;
+    return streams->items[at].in[list].next == MEND_STREAM_UNKNOWN &&
+           streams->items[MEND_STREAM_UNKNOWN].in[list].previous == at;
 }
 
 /* Each slot is in the lists where it is looked for. */
 static bool lists_are_right(const mend_audit_walk *a)
 {
     const mend_streams *streams = &a->heap->streams;
-    bool are_right = has_all(streams, offsetof(mend_stream_state, in_group), is_outside) &&
-                     has_all(streams, offsetof(mend_stream_state, in_captures), is_captured) &&
-                     has_all(streams, offsetof(mend_stream_state, in_unpassed), is_unpassed);
+    bool are_right = has_all(streams, MEND_SLOTS_OF_GROUP, is_outside) &&
+                     has_all(streams, MEND_SLOTS_CAPTURED, is_captured) &&
+                     has_all(streams, MEND_SLOTS_UNPASSED, is_unpassed);
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count && are_right; i++) {
         const mend_stream_state *state = &streams->items[i];
         const uint64_t key = mend_slots_key(state->handle, state->thread, state->group);
@@ -149,11 +144,15 @@ static bool lists_are_right(const mend_audit_walk *a)
             (state->is_unpassed || state->group != 0 ||
              (!state->open && state->fence_count == 0)) &&
             (!state->known || is_listed(streams, *mend_slots_head(streams, MEND_SLOTS_OF_PAIR, key),
-                                        offsetof(mend_stream_state, by_pair), i)) &&
+                                        MEND_SLOTS_OF_PAIR, i)) &&
             (state->group == 0 || is_listed(streams, mend_slots_first_of(streams, state->group),
-                                            offsetof(mend_stream_state, in_group), i));
+                                            MEND_SLOTS_OF_GROUP, i));
     }
     MUST(are_right, "the lists of streams' slots are wrong");
+    mend_streams noted = *streams;
+    noted.may_be_several = true;
+    MUST(streams->may_be_several || !mend_streams_are_several(&noted),
+         "that there are several streams was not noted");
     return true;
 }
 

@@ -104,7 +104,7 @@ static void keep(const mend_span *largest[SHOWN], const mend_span *span)
 static int put_ranges(const mend_heap *heap, char line[MEND_REMAINS_BYTES])
 {
     const uint64_t ranges = mend_ranges_count(heap);
-    const uint64_t committed_bytes = heap->counters.zone[MEND_ZONE_RANGE].live_bytes;
+    const uint64_t committed_bytes = heap->zones[MEND_ZONE_RANGE].counters.live_bytes;
     line[0] = '\0';
     return ranges == 0
                ? 0
@@ -126,8 +126,8 @@ bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES])
             keep(largest, span);
         }
     }
-    mend_amount live = mend_words_amount(heap->counters.zone[MEND_ZONE_SMALL].live_bytes +
-                                         heap->counters.zone[MEND_ZONE_LARGE].live_bytes);
+    mend_amount live = mend_words_amount(heap->zones[MEND_ZONE_SMALL].counters.live_bytes +
+                                         heap->zones[MEND_ZONE_LARGE].counters.live_bytes);
     used += snprintf(line + used, MEND_REMAINS_BYTES - (size_t)used,
                      "%s%llu blocks alive, %s; the largest:", used > 0 ? ", and " : "",
                      (unsigned long long)count, live.text);

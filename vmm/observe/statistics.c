@@ -150,14 +150,14 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
 
 static uint64_t reserved_in(const mend_heap *heap, int zone)
 {
-    return heap->counters.zone[zone].live_bytes + heap->zones[zone].free_bytes -
+    return heap->zones[zone].counters.live_bytes + heap->zones[zone].free_bytes -
            heap->chunks.away_in[zone];
 }
 
 /* The totals of both zones, and the part of the small zone. */
 static void fill_small(const mend_heap *heap, mend_stats *stats)
 {
-    const mend_zone_counters *small = &heap->counters.zone[MEND_ZONE_SMALL];
+    const mend_zone_counters *small = &heap->zones[MEND_ZONE_SMALL].counters;
     stats->small_live_blocks = small->live_blocks;
     stats->small_reserved_bytes = reserved_in(heap, MEND_ZONE_SMALL);
 #define X(counter) stats->small_##counter = small->counter
@@ -176,7 +176,7 @@ static void fill_small(const mend_heap *heap, mend_stats *stats)
 
 static void fill_ranges(const mend_heap *heap, mend_stats *stats)
 {
-    const mend_zone_counters *pages = &heap->counters.zone[MEND_ZONE_RANGE];
+    const mend_zone_counters *pages = &heap->zones[MEND_ZONE_RANGE].counters;
     stats->ranges = mend_ranges_count(heap);
     stats->range_bytes = pages->live_bytes;
     stats->peak_range_bytes = pages->peak_live_bytes;
@@ -196,14 +196,14 @@ static void note_peaks(mend_heap *heap, const mend_stats *stats)
     mend_raise_u64(&counters->peak_mappings, stats->mappings);
     mend_raise_u64(&counters->peak_chunks, stats->chunks);
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
-        mend_raise_u64(&counters->zone[i].peak_reserved_bytes, reserved_in(heap, i));
+        mend_raise_u64(&heap->zones[i].counters.peak_reserved_bytes, reserved_in(heap, i));
     }
 }
 
 static void fill_zone_peaks(const mend_heap *heap, mend_stats *stats)
 {
-    const mend_zone_counters *small = &heap->counters.zone[MEND_ZONE_SMALL];
-    const mend_zone_counters *large = &heap->counters.zone[MEND_ZONE_LARGE];
+    const mend_zone_counters *small = &heap->zones[MEND_ZONE_SMALL].counters;
+    const mend_zone_counters *large = &heap->zones[MEND_ZONE_LARGE].counters;
 #define X(figure)                                                                                  \
     stats->peak_small_##figure = small->peak_##figure;                                             \
     stats->peak_large_##figure = large->peak_##figure
@@ -245,7 +245,7 @@ void mend_observe_reset_peaks(mend_heap *heap)
     counters->peak_chunks = mend_heap_chunks(heap);
     counters->peak_requested_bytes = MEND_HEAP_SUM(heap, requested_bytes);
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
-        mend_zone_counters *zone = &counters->zone[i];
+        mend_zone_counters *zone = &heap->zones[i].counters;
         zone->peak_live_blocks = zone->live_blocks;
         zone->peak_live_bytes = zone->live_bytes;
         zone->peak_requested_bytes = zone->requested_bytes;

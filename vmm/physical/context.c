@@ -15,6 +15,7 @@
  * wait begins at a time: it has the place behind those of the events. */
 static void begin_context_wait(mend_streams *streams)
 {
+    streams->may_be_several = true; /* UNKNOWN awaits something from here on */
     MEND_SLOTS_EACH_AND_UNKNOWN(i, streams) {
         mend_stream_state *state = &streams->items[i];
         state->awaited[streams->context_event_count] = (mend_awaited){

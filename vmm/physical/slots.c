@@ -54,7 +54,7 @@ static uint32_t skip_others(const mend_streams *streams, uint32_t slot, mend_str
     assert(slot < streams->count);
     while (slot != MEND_STREAM_UNKNOWN &&
            (streams->items[slot].handle != handle || streams->items[slot].thread != thread)) {
-        slot = streams->items[slot].by_handle.next;
+        slot = streams->items[slot].in[MEND_SLOTS_OF_HANDLE].next;
     }
     return slot;
 }
@@ -73,34 +73,24 @@ uint32_t mend_slots_next(const mend_streams *streams, uint32_t slot)
     assert(slot != MEND_STREAM_UNKNOWN);
     assert(streams->items[slot].known);
     const mend_stream_state *state = &streams->items[slot];
-    return skip_others(streams, state->by_handle.next, state->handle, state->thread);
+    return skip_others(streams, state->in[MEND_SLOTS_OF_HANDLE].next, state->handle, state->thread);
 }
 
-static mend_slot_link *link_of(mend_streams *streams, mend_slot_list list, uint32_t slot)
+/* Enters the slot into a ring, before another one; and it leaves the ring. */
+static void enter_ring(mend_streams *streams, mend_slot_list ring, uint32_t slot, uint32_t before)
 {
-    mend_stream_state *state = &streams->items[slot];
-    return list == MEND_SLOTS_OF_HANDLE ? &state->by_handle
-           : list == MEND_SLOTS_OF_PAIR ? &state->by_pair
-                                        : &state->in_group;
+    mend_stream_state *items = streams->items;
+    const uint32_t behind = items[before].in[ring].previous;
+    items[slot].in[ring] = (mend_slot_link){.next = before, .previous = behind};
+    items[behind].in[ring].next = slot;
+    items[before].in[ring].previous = slot;
 }
 
-/* The link of a ring: that member of a slot's record. */
-#define LINK(streams, slot, at) ((mend_slot_link *)(void *)((char *)&(streams)->items[slot] + (at)))
-
-/* Enters the slot into the ring of these links, before another one; and it leaves the ring. */
-static void enter_ring(mend_streams *streams, size_t at, uint32_t slot, uint32_t before)
+static void leave_ring(mend_streams *streams, mend_slot_list ring, uint32_t slot)
 {
-    const uint32_t behind = LINK(streams, before, at)->previous;
-    *LINK(streams, slot, at) = (mend_slot_link){.next = before, .previous = behind};
-    LINK(streams, behind, at)->next = slot;
-    LINK(streams, before, at)->previous = slot;
-}
-
-static void leave_ring(mend_streams *streams, size_t at, uint32_t slot)
-{
-    const mend_slot_link link = *LINK(streams, slot, at);
-    LINK(streams, link.previous, at)->next = link.next;
-    LINK(streams, link.next, at)->previous = link.previous;
+    const mend_slot_link link = streams->items[slot].in[ring];
+    streams->items[link.previous].in[ring].next = link.next;
+    streams->items[link.next].in[ring].previous = link.previous;
 }
 
 static void enter(mend_streams *streams, mend_slot_list list, uint64_t key, uint32_t slot)
@@ -108,9 +98,9 @@ static void enter(mend_streams *streams, mend_slot_list list, uint64_t key, uint
     assert(slot != MEND_STREAM_UNKNOWN);
     assert(slot < streams->count);
     uint32_t *head = mend_slots_head(streams, list, key);
-    *link_of(streams, list, slot) = (mend_slot_link){.next = *head};
+    streams->items[slot].in[list] = (mend_slot_link){.next = *head};
     if (*head != MEND_STREAM_UNKNOWN) {
-        link_of(streams, list, *head)->previous = slot;
+        streams->items[*head].in[list].previous = slot;
     }
     *head = slot;
 }
@@ -118,15 +108,15 @@ static void enter(mend_streams *streams, mend_slot_list list, uint64_t key, uint
 static void leave(mend_streams *streams, mend_slot_list list, uint64_t key, uint32_t slot)
 {
     uint32_t *head = mend_slots_head(streams, list, key);
-    const mend_slot_link link = *link_of(streams, list, slot);
+    const mend_slot_link link = streams->items[slot].in[list];
     assert((*head == slot) == (link.previous == MEND_STREAM_UNKNOWN));
     if (*head == slot) {
         *head = link.next;
     } else {
-        link_of(streams, list, link.previous)->next = link.next;
+        streams->items[link.previous].in[list].next = link.next;
     }
     if (link.next != MEND_STREAM_UNKNOWN) {
-        link_of(streams, list, link.next)->previous = link.previous;
+        streams->items[link.next].in[list].previous = link.previous;
     }
 }
 
@@ -144,14 +134,16 @@ static uint64_t key_of_pair(const mend_stream_state *state)
 static void append_to_none(mend_streams *streams, uint32_t slot)
 {
     assert(streams->items[slot].group == 0);
-    enter_ring(streams, offsetof(mend_stream_state, in_group), slot, MEND_STREAM_UNKNOWN);
+    enter_ring(streams, MEND_SLOTS_OF_GROUP, slot, MEND_STREAM_UNKNOWN);
 }
 
 void mend_slots_enter_unpassed(mend_streams *streams, uint32_t slot)
 {
     mend_stream_state *state = &streams->items[slot];
-    if (!state->is_unpassed && state->group == 0) {
-        enter_ring(streams, offsetof(mend_stream_state, in_unpassed), slot, MEND_STREAM_UNKNOWN);
+    if (slot == MEND_STREAM_UNKNOWN) {
+        streams->may_be_several = state->is_unpassed = true;
+    } else if (!state->is_unpassed && state->group == 0) {
+        enter_ring(streams, MEND_SLOTS_UNPASSED, slot, MEND_STREAM_UNKNOWN);
         state->is_unpassed = true;
     }
 }
@@ -160,7 +152,7 @@ void mend_slots_leave_passed(mend_streams *streams, uint32_t slot)
 {
     mend_stream_state *state = &streams->items[slot];
     if (state->is_unpassed && !state->open && state->fence_count == 0 && state->recordings == 0) {
-        leave_ring(streams, offsetof(mend_stream_state, in_unpassed), slot);
+        leave_ring(streams, MEND_SLOTS_UNPASSED, slot);
         state->is_unpassed = false;
     }
 }
@@ -183,9 +175,9 @@ void mend_slots_see(mend_streams *streams, uint32_t slot, bool captured, uint64_
     mend_stream_state *state = &streams->items[slot];
     assert(slot != MEND_STREAM_UNKNOWN || !captured);
     if (state->seen_captured && !captured) {
-        leave_ring(streams, offsetof(mend_stream_state, in_captures), slot);
+        leave_ring(streams, MEND_SLOTS_CAPTURED, slot);
     } else if (captured && !state->seen_captured) {
-        enter_ring(streams, offsetof(mend_stream_state, in_captures), slot,
+        enter_ring(streams, MEND_SLOTS_CAPTURED, slot,
                    mend_slots_next_captured(streams, MEND_STREAM_UNKNOWN));
     }
     state->seen_captured = captured;
@@ -199,7 +191,7 @@ static bool grow(mend_streams *streams)
         return true;
     }
     uint32_t bucket_count = streams->bucket_count > 0 ? streams->bucket_count * 2 : FIRST_BUCKETS;
-    uint32_t *buckets = calloc((size_t)bucket_count * MEND_SLOT_LISTS, sizeof(*buckets));
+    uint32_t *buckets = calloc((size_t)bucket_count * MEND_SLOTS_WITH_HEADS, sizeof(*buckets));
     size_t capacity = streams->capacity;
     if (buckets == NULL ||
         !mend_streams_grow(&streams->items, &capacity, (size_t)streams->count + 1,
@@ -249,10 +241,10 @@ static void keep(mend_streams *streams, uint32_t slot)
     state->waited_capacity = 0;
     state->has_ended = false;
     state->freed_by = 0;
-    leave_ring(streams, offsetof(mend_stream_state, in_group), slot);
+    leave_ring(streams, MEND_SLOTS_OF_GROUP, slot);
     mend_slots_leave_passed(streams, slot);
     state->is_free_slot = true;
-    state->by_pair.next = streams->first_free_slot;
+    state->in[MEND_SLOTS_OF_PAIR].next = streams->first_free_slot;
     streams->first_free_slot = slot;
 }
 
@@ -284,7 +276,7 @@ static bool take_free_slot(mend_streams *streams, uint32_t *slot)
         return false;
     }
     assert(streams->items[*slot].is_free_slot);
-    streams->first_free_slot = streams->items[*slot].by_pair.next;
+    streams->first_free_slot = streams->items[*slot].in[MEND_SLOTS_OF_PAIR].next;
     return true;
 }
 
@@ -316,7 +308,8 @@ mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend
     state->serves_capture = false;
     state->used_outside = false;
     state->named_in = 0;
-    state->is_unpassed = slot == MEND_STREAM_UNKNOWN;
+    state->is_unpassed = false;
+    streams->may_be_several |= slot > MEND_STREAM_UNKNOWN + 1 || group != 0;
     if (slot != MEND_STREAM_UNKNOWN) {
         enter(streams, MEND_SLOTS_OF_HANDLE, key_of_handle(state), slot);
         enter(streams, MEND_SLOTS_OF_PAIR, key_of_pair(state), slot);

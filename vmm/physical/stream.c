@@ -73,7 +73,7 @@ uint32_t mend_streams_lookup_other(mend_streams *streams, mend_stream handle, ui
     const uint64_t key = mend_slots_key(plain, 0, group);
     uint32_t at = *mend_slots_head(streams, MEND_SLOTS_OF_PAIR, key);
     while (at != MEND_STREAM_UNKNOWN && (items[at].handle != plain || items[at].group != group)) {
-        at = items[at].by_pair.next;
+        at = items[at].in[MEND_SLOTS_OF_PAIR].next;
     }
     assert(at < streams->count);
     assert(at == MEND_STREAM_UNKNOWN || items[at].known);

@@ -66,6 +66,20 @@ typedef struct mend_awaited {
     bool was_open;  /* value of `open` when it began */
 } mend_awaited;
 
+/* The lists that slots are in. The first three have a head for each key, which other keys may
+ * share: known slots with one handle; those with one handle and group; all slots of one group. The
+ * slots outside of all groups are a ring, which [MEND_STREAM_UNKNOWN] begins and ends, as those
+ * last seen captured, and those with frees that have not passed. */
+typedef enum mend_slot_list {
+    MEND_SLOTS_OF_HANDLE,
+    MEND_SLOTS_OF_PAIR,
+    MEND_SLOTS_OF_GROUP,
+    MEND_SLOTS_WITH_HEADS,
+    MEND_SLOTS_CAPTURED = MEND_SLOTS_WITH_HEADS,
+    MEND_SLOTS_UNPASSED,
+    MEND_SLOT_LISTS
+} mend_slot_list;
+
 /* A slot's place in a list of slots; index 0 ends it. */
 typedef struct mend_slot_link {
     uint32_t next;
@@ -89,13 +103,9 @@ typedef struct mend_stream_state {
     uint64_t freed_by;    /* number of the last freed block that this stream used */
     uint64_t users;       /* nodes of live blocks that name the slot; not reused before it is 0 */
     mend_context context; /* of the stream and of its events; known with the id */
-    mend_slot_link by_handle; /* the lists that the slot is in: see slots.c */
-    mend_slot_link by_pair;   /* next: the next free slot, too */
-    mend_slot_link in_group;
-    mend_slot_link in_captures;
-    mend_slot_link in_unpassed;
-    bool is_free_slot;     /* free for a new stream */
-    bool is_unpassed;      /* in the ring of `in_unpassed`, or its head */
+    mend_slot_link in[MEND_SLOT_LISTS]; /* a free slot: the next one, in [MEND_SLOTS_OF_PAIR] */
+    bool is_free_slot;                  /* free for a new stream */
+    bool is_unpassed;      /* in [MEND_SLOTS_UNPASSED]; or UNKNOWN's, once it had a free */
     bool was_found;        /* looked up since the last collection */
     bool used_outside;     /* of a group: a call named it while nothing captured it */
     bool seen_captured;    /* the driver's last answer */
@@ -131,6 +141,7 @@ typedef struct mend_streams {
     bool verify; /* streams may be destroyed without mend_forget_stream: a handle may mean another
                   * stream at any time, so every lookup asks the driver, and nothing else asks about
                   * the stream */
+    bool may_be_several; /* what mend_streams_are_several asks about has been so once */
     bool serves_any;   /* memory was requested for use on any stream, so it matters what is idle */
     bool asks_any;     /* while the pool computes the room for such a request, under both locks */
     bool looks_ahead;  /* while the pool computes what waits would bring, without driver calls:
@@ -139,7 +150,7 @@ typedef struct mend_streams {
     mend_stream_state *items; /* [MEND_STREAM_UNKNOWN] is for memory freed without a stream */
     uint32_t count;
     uint32_t capacity;
-    uint32_t *buckets;        /* heads of the lists of slots: see slots.c */
+    uint32_t *buckets;        /* heads of MEND_SLOTS_WITH_HEADS lists */
     uint32_t bucket_count;    /* of each kind */
     uint32_t first_free_slot; /* index, or UNKNOWN */
     uint32_t collect_at;      /* number of slots at which to collect */
@@ -231,8 +242,10 @@ static inline uint32_t mend_streams_lookup(mend_streams *streams, mend_stream ha
 static inline bool mend_streams_are_several(const mend_streams *streams)
 {
     const mend_stream_state *unknown = &streams->items[MEND_STREAM_UNKNOWN];
-    return streams->count > 2 || streams->serves_any || streams->asks_any || unknown->open ||
-           unknown->awaited[0].epoch != 0 || (streams->count == 2 && streams->items[1].group != 0);
+    return streams->may_be_several &&
+           (streams->count > 2 || streams->serves_any || streams->asks_any || unknown->open ||
+            unknown->awaited[0].epoch != 0 ||
+            (streams->count == 2 && streams->items[1].group != 0));
 }
 
 /* Whether memory that was freed without a stream is not known to be idle. */
@@ -256,14 +269,14 @@ static inline uint64_t mend_streams_context_events(const mend_streams *streams)
 
 /* ---- slots.c --------------------------------------------------------------------------------- */
 
-/* The slots outside of all groups with frees that have not passed, open or behind fences, are a
- * ring, in the order in which they came to be so, which [MEND_STREAM_UNKNOWN] begins and ends.
- * Enters a slot, if it is none of a group; and one that is no longer so leaves it. */
+/* The slots outside of all groups with frees that have not passed, open or behind fences, are in
+ * the order in which they came to be so. Enters a slot, if it is none of a group; and one that is
+ * no longer so leaves. */
 void mend_slots_enter_unpassed(mend_streams *streams, uint32_t slot);
 void mend_slots_leave_passed(mend_streams *streams, uint32_t slot);
 static inline uint32_t mend_slots_next_unpassed(const mend_streams *streams, uint32_t slot)
 {
-    return streams->items[slot].in_unpassed.next;
+    return streams->items[slot].in[MEND_SLOTS_UNPASSED].next;
 }
 
 /* ---- stream.c -------------------------------------------------------------------------------- */
@@ -383,15 +396,7 @@ static inline mend_stream mend_slots_handle(mend_stream handle)
     return handle == MEND_STREAM_LEGACY ? NULL : handle;
 }
 
-/* The lists of slots, each with a head for its key, which other keys may share: of known slots with
- * one handle; of those with one handle and group; of all slots of one group. */
-typedef enum mend_slot_list {
-    MEND_SLOTS_OF_HANDLE,
-    MEND_SLOTS_OF_PAIR,
-    MEND_SLOTS_OF_GROUP,
-    MEND_SLOT_LISTS
-} mend_slot_list;
-
+/* The head of a list for a key. */
 static inline uint32_t *mend_slots_head(const mend_streams *streams, mend_slot_list list,
                                         uint64_t key)
 {
@@ -420,20 +425,21 @@ static inline uint32_t mend_slots_skip_others(const mend_streams *streams, uint3
                                               uint32_t group)
 {
     while (slot != MEND_STREAM_UNKNOWN && streams->items[slot].group != group) {
-        slot = streams->items[slot].in_group.next;
+        slot = streams->items[slot].in[MEND_SLOTS_OF_GROUP].next;
     }
     return slot;
 }
 static inline uint32_t mend_slots_first_of(const mend_streams *streams, uint32_t group)
 {
-    const uint32_t head = group == 0 ? streams->items[MEND_STREAM_UNKNOWN].in_group.next
-                                     : *mend_slots_head(streams, MEND_SLOTS_OF_GROUP, group);
+    const uint32_t head = group == 0
+                              ? streams->items[MEND_STREAM_UNKNOWN].in[MEND_SLOTS_OF_GROUP].next
+                              : *mend_slots_head(streams, MEND_SLOTS_OF_GROUP, group);
     return mend_slots_skip_others(streams, head, group);
 }
 static inline uint32_t mend_slots_next_of(const mend_streams *streams, uint32_t slot)
 {
     const mend_stream_state *state = &streams->items[slot];
-    return mend_slots_skip_others(streams, state->in_group.next, state->group);
+    return mend_slots_skip_others(streams, state->in[MEND_SLOTS_OF_GROUP].next, state->group);
 }
 /* Visits them; and those of group 0 with MEND_STREAM_UNKNOWN before them. */
 #define MEND_SLOTS_EACH(slot, streams, group)                                                      \
@@ -446,12 +452,11 @@ static inline uint32_t mend_slots_next_of(const mend_streams *streams, uint32_t 
 /* Takes the slot out of its group, among those outside of all groups. */
 void mend_slots_leave_group(mend_streams *streams, uint32_t slot);
 
-/* Notes what was seen of a capture of the stream. The slots that were last seen captured are a
- * list, which [MEND_STREAM_UNKNOWN] begins and ends. */
+/* Notes what was seen of a capture of the stream. */
 void mend_slots_see(mend_streams *streams, uint32_t slot, bool captured, uint64_t capture);
 static inline uint32_t mend_slots_next_captured(const mend_streams *streams, uint32_t slot)
 {
-    return streams->items[slot].in_captures.next;
+    return streams->items[slot].in[MEND_SLOTS_CAPTURED].next;
 }
 
 /* A slot for a new stream: a free one, or a new one. MEND_ERROR_OUT_OF_HOST_MEMORY: nothing

@@ -25,9 +25,7 @@ void mend_waits_add_other(mend_wait_env room, mend_waits *waits, mend_stamp stam
             return;
         }
     }
-    mend_wait *node = mend_slab_take(room.nodes);
-    *node = (mend_wait){stamp, waits->others};
-    waits->others = node;
+    mend_waits_push(room.nodes, waits, stamp);
 }
 
 void mend_waits_fill_first(mend_wait_env room, mend_waits *waits)

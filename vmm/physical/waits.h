@@ -42,6 +42,14 @@ static inline size_t mend_waits_count_others(const mend_waits *waits)
     return count;
 }
 
+/* Adds a stamp to those behind the first, which have none of its stream. Needs one node. */
+static inline void mend_waits_push(mend_slab *nodes, mend_waits *waits, mend_stamp stamp)
+{
+    mend_wait *node = mend_slab_take_as_it_is(nodes);
+    *node = (mend_wait){stamp, waits->others};
+    waits->others = node;
+}
+
 /* Adds a stamp, unless it has passed or a later stamp of its stream is there. Needs one node. */
 void mend_waits_add_other(mend_wait_env room, mend_waits *waits, mend_stamp stamp);
 static inline void mend_waits_add(mend_wait_env room, mend_waits *waits, mend_stamp stamp)

@@ -232,8 +232,8 @@ mend_result mend_pool_refuse(mend_pool *pool);
 static inline bool mend_pool_may_be_captured(const mend_pool *pool, mend_stream stream)
 {
     bool is_asked = pool->heap.config.capture_checks || mend_heap_has_begun_groups(&pool->heap);
-    return is_asked && stream != NULL && stream != MEND_STREAM_LEGACY && stream != MEND_NO_STREAM &&
-           stream != MEND_EVERY_STREAM;
+    /* MEND_EVERY_STREAM, MEND_NO_STREAM, NULL and those of the driver are -2 to 2. */
+    return is_asked && ((uintptr_t)stream + 2 > 4 || stream == MEND_STREAM_PER_THREAD);
 }
 
 /*
@@ -255,7 +255,7 @@ static inline mend_result mend_pool_find_order(mend_pool *pool, mend_stream stre
     if (result != MEND_OK || !mend_pool_may_be_captured(pool, stream)) {
         return result;
     }
-    if (stream == MEND_STREAM_PER_THREAD) {
+    if ((uintptr_t)stream + 2 <= 4) { /* the thread's own: as above, which is tested once so */
         return mend_pool_ask_own_capture(pool, &order->capture);
     }
     const mend_driver *driver = pool->driver;

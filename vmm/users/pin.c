@@ -137,11 +137,9 @@ void mend_pins_keep_in_one_chunk(mend_heap *heap, mend_span *span)
 void mend_pins_end_in_one_chunk(mend_heap *heap, mend_span *span)
 {
     assert(mend_mutex_is_held(&heap->state));
-    if (span->in_one_chunk) {
-        assert(mend_span_is_in_one_chunk(span));
-        span->in_one_chunk = false;
-        mend_chunk_unpin(&heap->chunks, span->chunk);
-    }
+    assert(span->in_one_chunk && mend_span_is_in_one_chunk(span));
+    span->in_one_chunk = false;
+    mend_chunk_unpin(&heap->chunks, span->chunk);
 }
 
 /* Not looked for in a chunk without pins: the audit of spans finds a block in one chunk that does

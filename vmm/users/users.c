@@ -147,13 +147,12 @@ mend_result mend_requester_find(mend_heap *heap, mend_request *request)
     assert(request->handle != MEND_EVERY_STREAM);
     mend_capture_groups_collect(heap);
     if (request->handle == MEND_NO_STREAM) {
+        heap->streams.may_be_several = true;
         heap->streams.serves_any = true;
         request->stream = MEND_STREAM_UNKNOWN;
         return MEND_OK;
     }
-    const bool is_usual = request->owner == 0 && request->capture == 0;
-    const uint32_t known =
-        is_usual ? mend_users_known_stream(heap, request->handle) : MEND_STREAM_UNKNOWN;
+    const uint32_t known = mend_requester_known(heap, request);
     if (known != MEND_STREAM_UNKNOWN) {
         request->group = 0;
         request->stream = known;

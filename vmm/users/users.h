@@ -195,7 +195,7 @@ static inline mend_result mend_users_check_awake(const mend_heap *heap, uint64_t
 }
 
 /* Pins the chunk of a block that has just been placed in it, under `grow`, until the block is
- * freed; and ends that, if it is so. */
+ * freed; and ends that. */
 void mend_pins_keep_in_one_chunk(mend_heap *heap, mend_span *span);
 void mend_pins_end_in_one_chunk(mend_heap *heap, mend_span *span);
 
@@ -207,6 +207,13 @@ uint64_t mend_pins_of(const mend_heap *heap, const mend_chunk *chunk);
 /* Registers the stream of a request and finds its group. A request without a stream gets only idle
  * memory, and belongs to no group. Errors of mend_streams_find. */
 mend_result mend_requester_find(mend_heap *heap, mend_request *request);
+
+/* The stream that this finds without the driver, as it does for almost all; or UNKNOWN. */
+static inline uint32_t mend_requester_known(mend_heap *heap, const mend_request *request)
+{
+    const bool is_usual = request->owner == 0 && request->capture == 0;
+    return is_usual ? mend_users_known_stream(heap, request->handle) : MEND_STREAM_UNKNOWN;
+}
 
 /* The stream of an order, in a group (0: none). The groups of the stream watch it from now on.
  * Errors of mend_streams_find. */

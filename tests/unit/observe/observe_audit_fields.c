@@ -278,8 +278,8 @@ RIG_TEST(observe_audit_fields, of_nodes_groups_and_sums)
     EXPECT_FOUND(heap->groups.count, heap->groups.count + 1, "count of groups");
     mend_heap_counters *counters = &heap->counters;
     EXPECT_FOUND(counters->live_bytes, counters->live_bytes + 512, "counts of live blocks");
-    EXPECT_FOUND(counters->zone[MEND_ZONE_LARGE].requested_bytes, 0, "counts of live blocks");
-    EXPECT_FOUND(counters->zone[MEND_ZONE_LARGE].live_blocks, 0, "counts of live blocks");
+    EXPECT_FOUND(heap->zones[MEND_ZONE_LARGE].counters.requested_bytes, 0, "counts of live blocks");
+    EXPECT_FOUND(heap->zones[MEND_ZONE_LARGE].counters.live_blocks, 0, "counts of live blocks");
     const mend_list *last = heap->groups.list.previous;
     EXPECT_FOUND(MEND_CONTAINER_OF(last, mend_group, link)->is_begun, true, "comes after one");
     EXPECT_FOUND(heap->blocks.count, 1000, "counts of live blocks");
@@ -289,10 +289,10 @@ RIG_TEST(observe_audit_fields, of_nodes_groups_and_sums)
     EXPECT_FALSE(mend_observe_audit_sums(heap, finding));
     EXPECT_STR_EQ("live and free do not add up to reserved, asleep and on the host", finding);
     heap->counters.live_bytes -= 512;
-    heap->counters.zone[MEND_ZONE_LARGE].live_blocks += 1;
+    heap->zones[MEND_ZONE_LARGE].counters.live_blocks += 1;
     EXPECT_FALSE(mend_observe_audit_sums(heap, finding));
     EXPECT_STR_EQ("the counts of live blocks are wrong", finding);
-    heap->counters.zone[MEND_ZONE_LARGE].live_blocks -= 1;
+    heap->zones[MEND_ZONE_LARGE].counters.live_blocks -= 1;
 }
 
 RIG_TEST(observe_audit_fields, of_memory_of_a_group)

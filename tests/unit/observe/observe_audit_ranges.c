@@ -37,8 +37,8 @@ KIT_TEST(observe_audit_ranges, finds_what_is_wrong_with_a_range)
     EXPECT_FOUND(of_block->zone, MEND_ZONE_RANGE, "does not fit its page");
     EXPECT_FOUND(committed->live_bytes, PAGE / 2, "does not fit its page");
     EXPECT_FOUND(decommitted->live_bytes, 512, "does not fit its page");
-    EXPECT_FOUND(heap->counters.zone[MEND_ZONE_RANGE].live_blocks, 0, "counts of live blocks");
-    EXPECT_FOUND(heap->counters.zone[MEND_ZONE_RANGE].live_bytes, 0, "counts of live blocks");
+    EXPECT_FOUND(heap->zones[MEND_ZONE_RANGE].counters.live_blocks, 0, "counts of live blocks");
+    EXPECT_FOUND(heap->zones[MEND_ZONE_RANGE].counters.live_bytes, 0, "counts of live blocks");
 
     EXPECT_TRUE(mend_world_check(w));
     kit_free(w, block, S(0));

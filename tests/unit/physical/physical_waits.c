@@ -21,7 +21,8 @@ static void open_rig(rig *r)
     for (int i = 0; i < STREAMS; i++) {
         r->states[i] = (mend_stream_state){.known = true, .open = true, .open_epoch = OPEN_EPOCH};
     }
-    r->streams = (mend_streams){.items = r->states, .count = STREAMS, .capacity = STREAMS};
+    r->streams = (mend_streams){
+        .items = r->states, .count = STREAMS, .capacity = STREAMS, .may_be_several = true};
     mend_slab_init(&r->nodes, sizeof(mend_wait));
     EXPECT_TRUE(mend_slab_reserve(&r->nodes, 32));
     r->room = (mend_wait_env){&r->streams, &r->nodes};

@@ -24,7 +24,7 @@ static void use_live(mend_heap *heap, uint64_t bytes)
 
 static void allocate(mend_heap *heap, uint64_t bytes)
 {
-    heap->counters.zone[MEND_ZONE_LARGE].allocated_bytes += bytes;
+    heap->zones[MEND_ZONE_LARGE].counters.allocated_bytes += bytes;
 }
 
 static int pressure_behind(mend_heap *heap, uint64_t allocated_bytes)

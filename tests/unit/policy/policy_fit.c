@@ -43,7 +43,8 @@ static bool open_heap(hand_heap *h, uint64_t pages)
     for (int i = 0; i < STREAMS; i++) {
         h->states[i] = (mend_stream_state){.known = true, .open = i > 0, .open_epoch = EPOCH};
     }
-    heap->streams = (mend_streams){.items = h->states, .count = STREAMS, .capacity = STREAMS};
+    heap->streams = (mend_streams){
+        .items = h->states, .count = STREAMS, .capacity = STREAMS, .may_be_several = true};
     mend_chunks_init(&heap->chunks, &h->driver, &(const mend_chunk_properties){.device = 0});
     mend_slab_init(&heap->nodes.spans, sizeof(mend_span));
     mend_slab_init(&heap->nodes.runs, sizeof(mend_run));
