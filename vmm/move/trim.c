@@ -125,8 +125,7 @@ static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64
     return result;
 }
 
-/* What the pool gives back is others' up to this; it could not create that again. */
-static uint64_t owed_to_others(mend_heap *heap)
+uint64_t mend_owed_to_others(mend_heap *heap)
 {
     uint64_t owed_bytes = 0;
     if (heap->config.ration != NULL) {
@@ -134,8 +133,14 @@ static uint64_t owed_to_others(mend_heap *heap)
         owed_bytes = mend_ration_ask_owed(heap->config.ration).bytes;
         mend_mutex_lock(&heap->state);
     }
-    heap->shortage.owed_bytes = owed_bytes;
     return owed_bytes;
+}
+
+/* What goes back is others' up to this; the pool could not create that again. */
+static uint64_t owed_to_others(mend_heap *heap)
+{
+    heap->shortage.owed_bytes = mend_owed_to_others(heap);
+    return heap->shortage.owed_bytes;
 }
 
 /* What must be given back so that what the plan lacks can be created. While the device owes others,

@@ -129,9 +129,10 @@ typedef struct mend_wake_order {
     bool waits;       /* for all work of the context, so that free memory is idle */
 } mend_wake_order;
 
-/* What lacked: of the limit, or of the device if the limit has room; what is enough for both; and
- * what peer pools of the device could give: nothing where it was the limit. */
+/* What the wake takes. What lacked: of the limit, or of the device if the limit has room; what is
+ * enough for both; and what peer pools of the device could give: nothing where it was the limit. */
 typedef struct mend_wake_lack {
+    uint64_t needed_bytes;
     uint64_t bytes;
     uint64_t all_bytes;
     mend_need need; /* may_wait is not set */

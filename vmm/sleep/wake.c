@@ -276,6 +276,7 @@ mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_
     }
     free(w.sleepers);
     mend_driver_scope_close(heap, &scope);
+    lack->needed_bytes = mend_max_u64(w.needed_bytes, heap->device.granularity_bytes);
     lack->bytes = first_bytes(w.lack);
     lack->all_bytes = mend_max_u64(w.lack.limit_bytes, w.lack.device_bytes);
     lack->need = (mend_need){.bytes = w.lack.limit_bytes > 0 ? 0 : w.lack.device_bytes,
