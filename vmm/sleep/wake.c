@@ -119,6 +119,7 @@ static mend_result create_memory(waking *w)
             mend_chunk_take_memory(&heap->chunks, chunk, made);
             w->sleepers[i].is_created = true;
             left_bytes -= chunk->size_bytes;
+            refusals = 0;
             continue;
         }
         mend_result result = mend_driver_refused(heap, MEND_ANSWER(create, status));
