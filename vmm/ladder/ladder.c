@@ -124,7 +124,7 @@ static mend_outcome behind_host_waits(climb *c)
     mend_outcome outcome = had_zeros || had_left ? place(c, false) : MEND_NOTHING;
     bool waited = heap->retire.foreign_bytes > 0 || !mend_report_is_hopeless(heap, c->request);
     bool has_graphs = waited && heap->groups.capture_count > 0;
-    bool waits_for_own = c->request->pages != NULL || c->request->in_one_chunk;
+    bool waits_for_own = mend_request_makes_chunks(c->request);
     mend_streams_begin_host_waits(&heap->streams);
     assert(c->waits_on_host);
     while (outcome == MEND_NOTHING && waited) {

@@ -237,8 +237,11 @@ uint64_t mend_report_device_lacks_bytes(const mend_heap *heap, const mend_reques
 uint64_t mend_report_there_bytes(const mend_heap *heap, const mend_request *request);
 
 /* How many bytes the request lacks: this much more in free chunks that its stream may use, or in
- * room to create, would be enough. At least a page. The caller holds `state`; no driver call. */
-uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *request);
+ * room to create, would be enough. Before chunks of a size of their own are created, `owed_bytes`
+ * go to others, and what is above the limit goes back. At least a page. The caller holds `state`;
+ * no driver call. */
+uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *request,
+                                   uint64_t owed_bytes);
 
 /* Whether a request that is refused for what it needs would be served if others gave `more_bytes`
  * to the device; as mend_largest_would_serve. */

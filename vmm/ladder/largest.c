@@ -319,7 +319,7 @@ bool mend_largest_would_serve(mend_heap *heap, const mend_request *refused,
     mend_request later = *refused;
     const mend_attainable attainable = heap->budget.attainable;
     const bool spends_last_room = heap->budget.spends_last_room;
-    const bool is_made_again = refused->pages != NULL || refused->in_one_chunk;
+    const bool is_made_again = mend_request_makes_chunks(refused);
     assert(!heap->streams.looks_ahead);
     later.behind_wait = true;
     heap->streams.looks_ahead = true;

@@ -149,7 +149,7 @@ static mend_usable look_past(const mend_heap *heap, const mend_request *request,
             }
         }
     }
-    if (request->pages != NULL || request->in_one_chunk) {
+    if (mend_request_makes_chunks(request)) {
         found.empty_bytes = made_again_of(heap, found.empty_bytes);
     }
     return found;
@@ -239,11 +239,15 @@ uint64_t mend_report_there_bytes(const mend_heap *heap, const mend_request *requ
            mend_align_down(mend_budget_room_bytes(heap), heap->device.granularity_bytes);
 }
 
-uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *request)
+uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *request,
+                                   uint64_t owed_bytes)
 {
     const uint64_t page = heap->device.granularity_bytes;
     const uint64_t there_bytes = mend_report_there_bytes(heap, request);
-    const uint64_t size_bytes = request->size_bytes;
+    const uint64_t first_bytes = mend_request_makes_chunks(request)
+                                     ? mend_max_u64(owed_bytes, mend_budget_over_bytes(heap))
+                                     : 0;
+    const uint64_t size_bytes = request->size_bytes + first_bytes;
     return size_bytes > there_bytes ? mend_align_up(size_bytes - there_bytes, page) : page;
 }
 

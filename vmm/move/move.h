@@ -447,6 +447,9 @@ uint64_t mend_attainable_lack(const mend_heap *heap, uint64_t refused_bytes);
 mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool makes_room,
                          uint64_t *released_bytes);
 
+/* What others get first of what the pool gives back. Asks the driver, and releases `state`. */
+uint64_t mend_owed_to_others(mend_heap *heap);
+
 /* What a creation lacks. */
 typedef struct mend_lack {
     uint64_t limit_bytes;
@@ -462,11 +465,13 @@ static inline bool mend_lacks_any(mend_lack lack)
  * Gives back what the limit and the device lack for a creation of so much: idle empty chunks, and
  * none if they are not enough. Of what others may hold the device gets nothing. *lack: what is
  * missing beyond, or was not given back; the caller creates while it is nothing. `refusals`: how
- * often the driver has refused that in this call. Others may have what is free only for a moment,
- * so the device lacks nothing while it counts enough as free. It may refuse what it counts: at the
- * fourth refusal memory goes back all the same, and at the next one the lack is final. Asks the
- * driver. Errors as mend_trim; then *lack is untouched.
+ * often the driver has refused that in this call, since it last created something. Others may have
+ * what is free only for a moment, so the device lacks nothing while it counts enough as free. It
+ * may refuse what it counts: at the last of these refusals memory goes back all the same, and at
+ * the next one the lack is final. Asks the driver; where that does not say what is free, creates
+ * what must be, and undoes that. Errors as mend_trim; then *lack is untouched.
  */
+enum { MEND_REFUSALS = 4 };
 mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, int refusals,
                                 mend_lack *lack);
 

@@ -125,8 +125,7 @@ static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64
     return result;
 }
 
-/* What the pool gives back is others' up to this; it could not create that again. */
-static uint64_t owed_to_others(mend_heap *heap)
+uint64_t mend_owed_to_others(mend_heap *heap)
 {
     uint64_t owed_bytes = 0;
     if (heap->config.ration != NULL) {
@@ -134,16 +133,29 @@ static uint64_t owed_to_others(mend_heap *heap)
         owed_bytes = mend_ration_ask_owed(heap->config.ration).bytes;
         mend_mutex_lock(&heap->state);
     }
-    heap->shortage.owed_bytes = owed_bytes;
     return owed_bytes;
 }
 
-/* What must be given back so that what the plan lacks can be created. While the device owes others,
- * it has nothing free for the pool, whatever room the limit leaves. */
+/* What goes back is others' up to this; the pool could not create that again. */
+static uint64_t owed_to_others(mend_heap *heap)
+{
+    heap->shortage.owed_bytes = mend_owed_to_others(heap);
+    return heap->shortage.owed_bytes;
+}
+
+/* What the plan creates, once what it lacks has gone back. */
+static uint64_t create_bytes_of(const mend_heap *heap, const mend_plan *plan)
+{
+    return plan->create_bytes > 0
+               ? plan->create_bytes
+               : plan->lacking_bytes + mend_budget_room_bytes(heap) - mend_budget_over_bytes(heap);
+}
+
+/* What must be given back for that. While the device owes others, it has nothing free for the pool,
+ * whatever room the limit leaves. */
 static uint64_t bytes_to_give(const mend_heap *heap, const mend_plan *plan, uint64_t owed_bytes)
 {
-    const uint64_t create_bytes =
-        plan->lacking_bytes + mend_budget_room_bytes(heap) - mend_budget_over_bytes(heap);
+    const uint64_t create_bytes = create_bytes_of(heap, plan);
     return owed_bytes > 0 ? mend_max_u64(plan->lacking_bytes, create_bytes + owed_bytes)
                           : plan->lacking_bytes;
 }
@@ -190,6 +202,41 @@ bool mend_trim_finds_one(mend_heap *heap, mend_plan *plan, bool may_unmap)
     const uint64_t bytes = bytes_to_give(heap, plan, heap->shortage.device_debt_bytes);
     return plan->lacking_bytes != 0 &&
            smallest_idle(heap, plan, bytes, may_unmap, &(mend_trim_walk){0}) != NULL;
+}
+
+/* Whether the device has so much in whole pages, where the driver does not say: it creates it, and
+ * that is undone. If it does not take it back, what the caller has reserved is still there. */
+static bool has_free(mend_heap *heap, uint64_t bytes)
+{
+    const uint64_t size_bytes = mend_align_down(bytes, heap->device.granularity_bytes);
+    mend_slab *slab = &heap->chunks.slab;
+    mend_chunk *chunk = NULL;
+    if (size_bytes == 0) {
+        return true;
+    }
+    if (heap->chunks.reserved_bytes + size_bytes > mend_budget_limit_of_chunks(heap) ||
+        !mend_slab_reserve(slab, slab->free_count - slab->promised_count + 1) ||
+        !mend_driver_did(heap, mend_chunk_create(&heap->chunks, size_bytes, MEND_BACKING_DEVICE,
+                                                 false, &chunk))) {
+        return false;
+    }
+    mend_step_undo_create(heap, chunk);
+    return true;
+}
+
+/* What must go back so that `create_bytes` can be created, where the driver does not say what the
+ * device has: what the limit lacks, if the device has the rest; all that can go, if it has the rest
+ * then; or else everything. */
+static uint64_t sure_bytes(mend_heap *heap, uint64_t limit_bytes, uint64_t create_bytes,
+                           uint64_t spare_bytes, bool is_refused)
+{
+    if (!is_refused && has_free(heap, create_bytes - mend_min_u64(limit_bytes, create_bytes))) {
+        return limit_bytes;
+    }
+    const bool may_do = spare_bytes > 0 && spare_bytes >= limit_bytes && spare_bytes < create_bytes;
+    return may_do && has_free(heap, create_bytes - spare_bytes)
+               ? spare_bytes
+               : mend_max_u64(create_bytes, limit_bytes);
 }
 
 /* Only a lost context is a failure. */
@@ -287,15 +334,26 @@ mend_result mend_trim_for(mend_heap *heap, const mend_request *request, mend_pla
     }
     if (result == MEND_OK && plan->lacking_bytes != 0) {
         const uint64_t owed_bytes = owed_to_others(heap);
+        const uint64_t create_bytes = create_bytes_of(heap, plan);
+        const bool is_within = create_bytes <= mend_budget_room_bytes(heap);
+        uint64_t later_bytes = walk->later_bytes;
         uint64_t bytes = bytes_to_give(heap, plan, owed_bytes);
-        if ((!heap->shortage.device_is_asked || !heap->budget.attainable.is_known) &&
-            spare_bytes(heap, request, plan, !is_captured) >= bytes + walk->later_bytes &&
-            lacks_more(heap, plan)) {
-            bytes = bytes_to_give(heap, plan, owed_bytes);
+        if (!heap->shortage.device_is_asked || !heap->budget.attainable.is_known) {
+            const uint64_t spare = spare_bytes(heap, request, plan, !is_captured);
+            const bool is_refused = mend_budget_was_refused(heap, create_bytes);
+            if (spare >= bytes + later_bytes && lacks_more(heap, plan)) {
+                bytes = bytes_to_give(heap, plan, owed_bytes);
+            }
+            if (!heap->budget.attainable.is_known && owed_bytes == 0) {
+                const uint64_t sure = sure_bytes(heap, is_within ? 0 : bytes + later_bytes,
+                                                 create_bytes + later_bytes, spare, is_refused);
+                later_bytes = sure == bytes + later_bytes ? later_bytes : 0;
+                bytes = sure - later_bytes;
+            }
         }
-        const uint64_t all_bytes = bytes + walk->later_bytes;
+        const uint64_t all_bytes = bytes + later_bytes;
         const bool is_enough =
-            walk->later_bytes == 0 || spare_bytes(heap, request, plan, !is_captured) >= all_bytes;
+            later_bytes == 0 || spare_bytes(heap, request, plan, !is_captured) >= all_bytes;
         mend_chunk *chosen =
             is_enough ? smallest_idle(heap, plan, bytes, !is_captured, walk) : NULL;
         uint64_t released_bytes = 0;
@@ -317,7 +375,7 @@ mend_result mend_trim_for(mend_heap *heap, const mend_request *request, mend_pla
             result = release_chunks(heap, withdrawn, &released_bytes);
             walk->later_bytes = 0;
         } else {
-            note_lack(heap, plan->lacking_bytes + walk->later_bytes, all_bytes,
+            note_lack(heap, plan->lacking_bytes + later_bytes, all_bytes,
                       spare_bytes(heap, request, plan, !is_captured), owed_bytes);
         }
         *released = released_bytes >= bytes;
@@ -448,10 +506,6 @@ mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool makes_room,
     return trim(heap, &which, released_bytes);
 }
 
-/* The refusals of a call after which what the device counts as free is not believed any more: then
- * memory goes back once, and after one more refusal the call ends. */
-enum { REFUSALS = 4 };
-
 /* What the limit and the device lack for a creation. What the pool owes, others get first. */
 static mend_lack lack_for(mend_heap *heap, uint64_t create_bytes, int refusals)
 {
@@ -461,7 +515,7 @@ static mend_lack lack_for(mend_heap *heap, uint64_t create_bytes, int refusals)
     const uint64_t wanted_bytes = heap->chunks.reserved_bytes + create_bytes;
     const bool is_there =
         heap->budget.attainable.is_known
-            ? refusals < REFUSALS && create_bytes <= heap->shortage.device_free_bytes
+            ? refusals < MEND_REFUSALS && create_bytes <= heap->shortage.device_free_bytes
             : refusals == 0;
     return (mend_lack){
         .limit_bytes = wanted_bytes - mend_min_u64(wanted_bytes, limit_bytes),
@@ -476,12 +530,16 @@ mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, int refu
 {
     choice own = {.is_own = true};
     MEND_TRY(prepare(heap, &own));
-    const mend_lack all = lack_for(heap, create_bytes, refusals);
+    mend_lack all = lack_for(heap, create_bytes, refusals);
     choice any = {.may_unmap = own.may_unmap};
     uint64_t own_bytes = chosen_bytes(heap, &own);
+    if (!heap->budget.attainable.is_known && heap->shortage.owed_bytes == 0 &&
+        (refusals > 0 || all.limit_bytes > 0)) {
+        all.device_bytes = sure_bytes(heap, all.limit_bytes, create_bytes, own_bytes, refusals > 0);
+    }
     uint64_t any_bytes = chosen_bytes(heap, &any);
     const bool is_enough =
-        refusals <= REFUSALS && own_bytes >= all.device_bytes && any_bytes >= all.limit_bytes;
+        refusals <= MEND_REFUSALS && own_bytes >= all.device_bytes && any_bytes >= all.limit_bytes;
     mend_result result = MEND_OK;
     if (is_enough) {
         const uint64_t before_bytes = heap->chunks.reserved_bytes;
@@ -494,7 +552,7 @@ mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, int refu
             any_bytes += own_bytes;
         }
     }
-    *lack = refusals > REFUSALS
+    *lack = refusals > MEND_REFUSALS
                 ? all
                 : (mend_lack){
                       .limit_bytes = all.limit_bytes - mend_min_u64(any_bytes, all.limit_bytes),

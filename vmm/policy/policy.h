@@ -52,6 +52,13 @@ uint64_t mend_budget_over_bytes(const mend_heap *heap);
  * not enough room. More than create_bytes if more is reserved than the limit allows now. */
 uint64_t mend_budget_lacking_bytes(const mend_heap *heap, uint64_t create_bytes);
 
+/* Whether it needs chunks of a size of its own: pages, or one chunk. Others of the pool may have to
+ * go back before the limit and the device let it create these. */
+static inline bool mend_request_makes_chunks(const mend_request *request)
+{
+    return request->pages != NULL || request->in_one_chunk;
+}
+
 typedef struct mend_limits {
     uint64_t of_chunks; /* the part of the limit that they may take: without chunks of zeros */
     uint64_t hard;      /* the same, or what the device can give if that is less */

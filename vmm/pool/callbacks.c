@@ -154,19 +154,25 @@ static void name_loss(mend_pool *pool)
 }
 
 /* What a callback hears. The callback before, or another thread, may have trimmed the pool: then
- * the driver is asked again. What it says stays here, because the caller does not hold `grow`. */
+ * the driver is asked again. What it says stays here, because the caller does not hold `grow`. What
+ * the pool owes to others goes before chunks of a size of their own are created. */
 static uint64_t missing_bytes_of(mend_heap *heap, const mend_request *request)
 {
+    mend_ration *ration = mend_request_makes_chunks(request) ? heap->config.ration : NULL;
     mend_stream stream = request->handle;
     mend_request now = *request;
     mend_driver_scope scope;
     uint64_t free_bytes = 0;
     uint64_t total_bytes = 0;
+    uint64_t owed_bytes = 0;
     bool is_told = false;
     assert(request->requested_bytes > 0);
-    if (!heap->budget.attainable.is_known && mend_driver_scope_open(heap, &scope) == MEND_OK) {
+    if ((!heap->budget.attainable.is_known || ration != NULL) &&
+        mend_driver_scope_open(heap, &scope) == MEND_OK) {
         is_told =
+            !heap->budget.attainable.is_known &&
             heap->driver->memory_info(heap->driver, &free_bytes, &total_bytes) == MEND_DRIVER_OK;
+        owed_bytes = ration != NULL ? mend_owed_to_others(heap) : 0;
         mend_driver_scope_close(heap, &scope);
     }
     uint32_t group = stream == MEND_NO_STREAM ? 0 : mend_group_taking(heap, stream);
@@ -181,7 +187,7 @@ static uint64_t missing_bytes_of(mend_heap *heap, const mend_request *request)
             (mend_attainable){.is_known = true, .bytes = free_bytes + heap->chunks.reserved_bytes};
     }
     heap->budget.keeps_soft_limit = request->keeps_soft_limit;
-    uint64_t missing_bytes = mend_report_missing_bytes(heap, &now);
+    uint64_t missing_bytes = mend_report_missing_bytes(heap, &now, owed_bytes);
     heap->budget.keeps_soft_limit = keeps_soft_limit;
     heap->budget.attainable = attainable;
     return missing_bytes;

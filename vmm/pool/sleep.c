@@ -156,7 +156,7 @@ static void wake_with_help(waker *w)
 {
     mend_outcome outcome = wake_beside_peer_pools(w);
     if (outcome == MEND_NOTHING && mend_pool_helpers.has_callbacks(&w->pool->heap)) {
-        mend_request request = {.requested_bytes = w->lack.all_bytes,
+        mend_request request = {.requested_bytes = w->lack.needed_bytes,
                                 .alignment_bytes = MEND_GRANULE_BYTES,
                                 .handle = MEND_NO_STREAM,
                                 .zone = MEND_ZONE_LARGE};

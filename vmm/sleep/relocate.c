@@ -82,6 +82,7 @@ mend_result mend_relocate_in_device(mend_heap *heap, const mend_exchange_order *
             MEND_TRY(mend_trim_to_create(heap, size_bytes, ++*refusals, &lack));
         }
     }
+    *refusals = *refusals > MEND_REFUSALS ? *refusals : 0;
     return result;
 }
 

@@ -46,7 +46,7 @@ mend_result mend_heap_quiesce(mend_heap *heap, mend_quiesce_report *report);
 mend_result mend_sleep_make_room(mend_heap *heap, uint64_t bytes, mend_lack *lack);
 
 /* Gives a chunk other memory of the device, in an open driver scope at a quiet point; makes room by
- * giving empty chunks back. *refusals: of the driver in this call (mend_trim_to_create), 0 at
+ * giving empty chunks back. *refusals: mend_trim_to_create's, for all chunks of a call; 0 at
  * first. Results as mend_exchange_memory. */
 mend_result mend_relocate_in_device(mend_heap *heap, const mend_exchange_order *order,
                                     int *refusals, mend_exchange_report *report);
@@ -129,9 +129,10 @@ typedef struct mend_wake_order {
     bool waits;       /* for all work of the context, so that free memory is idle */
 } mend_wake_order;
 
-/* What lacked: of the limit, or of the device if the limit has room; what is enough for both; and
- * what peer pools of the device could give: nothing where it was the limit. */
+/* What the wake takes. What lacked: of the limit, or of the device if the limit has room; what is
+ * enough for both; and what peer pools of the device could give: nothing where it was the limit. */
 typedef struct mend_wake_lack {
+    uint64_t needed_bytes;
     uint64_t bytes;
     uint64_t all_bytes;
     mend_need need; /* may_wait is not set */

@@ -119,6 +119,7 @@ static mend_result create_memory(waking *w)
             mend_chunk_take_memory(&heap->chunks, chunk, made);
             w->sleepers[i].is_created = true;
             left_bytes -= chunk->size_bytes;
+            refusals = 0;
             continue;
         }
         mend_result result = mend_driver_refused(heap, MEND_ANSWER(create, status));
@@ -276,6 +277,7 @@ mend_result mend_sleep_wake(mend_heap *heap, const mend_wake_order *order, mend_
     }
     free(w.sleepers);
     mend_driver_scope_close(heap, &scope);
+    lack->needed_bytes = mend_max_u64(w.needed_bytes, heap->device.granularity_bytes);
     lack->bytes = first_bytes(w.lack);
     lack->all_bytes = mend_max_u64(w.lack.limit_bytes, w.lack.device_bytes);
     lack->need = (mend_need){.bytes = w.lack.limit_bytes > 0 ? 0 : w.lack.device_bytes,

@@ -168,11 +168,12 @@ typedef struct mend_wake_report {
  * All wake, or none. Idle free chunks of the pool that have the size of those that wake are mapped
  * there; only what lacks then is taken from the device, which keeps the rest for others
  * (mend_pool_config.keep_free_bytes). If the limit or the device has no room, the pool makes some
- * as a request does, without moving what is live: it gives back its own free memory, then asks peer
- * pools of the device and the pressure callbacks. Waits for the copies only; and for all work of
- * the context, before it answers MEND_ERROR_OUT_OF_MEMORY beside free memory that work may use,
- * unless a capture forbids the wait; and after a call that failed, and whose copies may still run,
- * which in a capture is MEND_ERROR_CAPTURING. Other threads may allocate and free.
+ * as a request does of the size of all that lacks memory, without moving what is live: it gives
+ * back its own free memory, then asks peer pools of the device and the pressure callbacks. Waits
+ * for the copies only; and for all work of the context, before it answers MEND_ERROR_OUT_OF_MEMORY
+ * beside free memory that work may use, unless a capture forbids the wait; and after a call that
+ * failed, and whose copies may still run, which in a capture is MEND_ERROR_CAPTURING. Other threads
+ * may allocate and free.
  *
  * MEND_OK, also if nothing sleeps, or has such a tag: the report says so; MEND_ERROR_CAPTURING;
  * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_MEMORY (mend_last_error says how many bytes are

@@ -133,6 +133,67 @@ FRESH_TEST(pool_attainable, is_what_the_driver_refuses_where_it_does_not_say)
     mend_sim_clear_faults(w->sim);
 }
 
+/* What needs 10 MiB of chunks of its own, where 8 are free in one of the pool's and 4 on the
+ * device. */
+static mend_result needs_ten(int kind, mend_pool *pool, mend_range *range, void **block)
+{
+    const mend_alloc_options one = *KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1);
+    return kind == 0   ? mend_range_map_zeros(range, 0, 10 * MEND_MIB)
+           : kind == 1 ? mend_range_commit(range, 0, 10 * MEND_MIB, NULL)
+           : kind == 2 ? mend_alloc_with(pool, 10 * MEND_MIB, NULL, &one, block)
+           : kind == 3 ? mend_wake(pool, NULL, 0, NULL)
+                       : mend_move(pool, MEND_MOVE_TO_DEVICE, NULL, 0, NULL);
+}
+
+/* Bits of `how`: each question fails, and not one; there are not even 2 MiB beside the free chunk;
+ * what the pool knew before is forgotten. */
+static void expect_ten(mend_world *w, int kind, int how)
+{
+    const bool is_full = (how & 2) != 0;
+    void *block = NULL;
+    mend_range *range = NULL;
+    mend_range *other = NULL;
+    mend_range_options pages = MEND_RANGE_OPTIONS_INIT;
+    pages.page_bytes = kind == 1 ? MEND_MIB : 10 * MEND_MIB;
+    EXPECT_OK(mend_range_create(w->pool, 10 * MEND_MIB, &pages, &range));
+    if (kind >= 3) {
+        block = kit_alloc(w, 10 * MEND_MIB, NULL);
+        EXPECT_STATS(w, chunks, 1);
+        EXPECT_OK(kind == 3 ? mend_sleep(w->pool, NULL, NULL)
+                            : mend_move(w->pool, MEND_MOVE_TO_HOST, NULL, 0, NULL));
+    }
+    pages.page_bytes = 8 * MEND_MIB;
+    EXPECT_OK(mend_range_create(w->pool, 8 * MEND_MIB, &pages, &other));
+    EXPECT_OK(mend_range_commit(other, 0, 8 * MEND_MIB, NULL));
+    EXPECT_OK(mend_range_destroy(other, NULL));
+    if ((how & 4) != 0) {
+        EXPECT_OK(mend_trim(w->pool, 8 * MEND_MIB, MEND_TRIM_IDLE, NULL));
+    }
+    EXPECT_STATS(w, reserved_bytes, 8 * MEND_MIB);
+    mend_sim_set_foreign_bytes(w->sim, 0, (is_full ? 7 : 4) * MEND_MIB);
+    kit_fail(w, "memory_info", 0, (how & 1) != 0 ? UINT64_MAX : 1, MEND_DRIVER_UNKNOWN);
+    EXPECT_RESULT(is_full ? MEND_ERROR_OUT_OF_MEMORY : MEND_OK,
+                  needs_ten(kind, w->pool, range, &block));
+    mend_sim_clear_faults(w->sim);
+    EXPECT_STATS(w, reserved_bytes, is_full ? 8 * MEND_MIB : kind == 0 ? 0 : 10 * MEND_MIB);
+    mend_sim_set_foreign_bytes(w->sim, 0, 0);
+    EXPECT_OK(mend_range_destroy(range, NULL));
+    if (block != NULL) {
+        kit_free(w, block, NULL);
+    }
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_WAIT, NULL));
+}
+
+KIT_TEST_IN(pool_attainable, includes_what_is_beside_free_chunks_where_the_driver_does_not_say,
+            kit_open_set(w, w->sim_config.memory_bytes = DEVICE_MIB * MEND_MIB,
+                         w->placement.chunk_bytes = 10 * MEND_MIB,
+                         w->pool_config.host_bytes = MEND_GIB))
+{
+    for (int i = 0; i < 40; i++) {
+        expect_ten(w, i / 8, i % 8);
+    }
+}
+
 /* Others take memory while the pool grows: it knows before the driver refuses any. */
 FRESH_TEST(pool_attainable, is_asked_again_once_half_of_it_is_taken)
 {
@@ -159,15 +220,20 @@ FRESH_TEST(pool_attainable, is_asked_after_a_refusal)
     EXPECT_U64_EQ(refused + 1, mend_world_stats(&s->w).driver_failures);
 }
 
-/* Takes the device's memory before a creation, and gives it back behind it, so many times. */
+/* Takes the device's memory before a creation, and gives it back behind it: so many times, or at
+ * each second one. */
 typedef struct neighbour {
     mend_world *w;
     int takes;
+    int rests; /* 0, 1; below: at none */
 } neighbour;
 
 static void take_and_give_back(void *context, const char *call, int is_after)
 {
     neighbour *n = context;
+    if (strcmp(call, "create") == 0 && !is_after && n->rests >= 0) {
+        n->takes = n->rests++ % 2 == 0;
+    }
     if (strcmp(call, "create") == 0 && (is_after || n->takes > 0)) {
         n->takes -= !is_after;
         mend_sim_set_foreign_bytes(n->w->sim, 0, is_after ? 0 : n->w->sim_config.memory_bytes);
@@ -237,7 +303,7 @@ KIT_SET_TEST(pool_attainable, a_driver_that_refuses_for_ever_gets_memory_once_a_
 KIT_SET_TEST(pool_attainable, what_others_have_for_a_moment_lacks_in_no_call,
              w->pool_config.host_bytes = MEND_GIB)
 {
-    neighbour n = {.w = w};
+    neighbour n = {.w = w, .rests = -1};
     void *block = kit_alloc_written(w, MEND_MIB, S(0));
     mend_sim_set_call_observer(w->sim, take_and_give_back, &n);
     for (int takes = 1; takes <= 3; takes++) {
@@ -246,4 +312,22 @@ KIT_SET_TEST(pool_attainable, what_others_have_for_a_moment_lacks_in_no_call,
     expect_beside(&n, 100, MEND_ERROR_OUT_OF_MEMORY);
     mend_sim_set_call_observer(w->sim, NULL, NULL);
     kit_release(w, block, MEND_MIB, S(0));
+}
+
+/* However often the driver refuses, if it creates something in between. */
+KIT_SET_TEST(pool_attainable, what_others_have_at_each_second_creation_lacks_in_no_call,
+             w->pool_config.host_bytes = MEND_GIB, w->placement.chunk_bytes = MEND_MIB)
+{
+    neighbour n = {.w = w};
+    mend_move_report report = MEND_MOVE_REPORT_INIT;
+    void *block = kit_alloc_written(w, 6 * MEND_MIB, S(0));
+    mend_sim_set_call_observer(w->sim, take_and_give_back, &n);
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, NULL));
+    EXPECT_OK(mend_move(w->pool, MEND_MOVE_TO_HOST, NULL, 0, NULL));
+    EXPECT_OK(mend_move(w->pool, MEND_MOVE_TO_DEVICE, NULL, 0, &report));
+    EXPECT_U64_EQ(0, report.lacking_bytes);
+    EXPECT_TRUE(n.rests >= 4 * 6);
+    mend_sim_set_call_observer(w->sim, NULL, NULL);
+    kit_release(w, block, 6 * MEND_MIB, S(0));
 }

@@ -246,3 +246,50 @@ SCENE_TEST(pool_pressure, callbacks_hear_what_the_device_lacks_for_pages)
     mend_sim_set_foreign_bytes(w->sim, 0, 0);
     EXPECT_OK(mend_range_destroy(range, NULL));
 }
+
+/* Four chunks of a MiB, of which two are above the limit, or owed: chunks of another size come of
+ * what is free beside these. */
+static bool open_with_two_to_give(scene *s, bool is_owed)
+{
+    const mend_alloc_options one = *KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1);
+    *s = (scene){.inner = MEND_OK};
+    mend_world_init(&s->w);
+    s->w.pool_config.keep_free_bytes = is_owed ? 2 * MEND_MIB : 0;
+    if (!kit_open(&s->w)) {
+        return false;
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+        EXPECT_OK(mend_alloc_with(s->w.pool, MEND_MIB, NULL, &one, &s->blocks[i]));
+    }
+    mend_sim_set_foreign_bytes(s->w.sim, 0, is_owed ? (64 - BLOCKS) * MEND_MIB : 0);
+    EXPECT_OK(mend_set_limit(s->w.pool, is_owed ? 0 : 2 * MEND_MIB));
+    return !mend_test_has_failed();
+}
+
+MEND_TEST(pool_pressure, callbacks_hear_what_must_go_before_chunks_are_created)
+{
+    const mend_alloc_options one = *KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1);
+    for (int i = 0; i < 4; i++) {
+        scene s;
+        mend_range *range = NULL;
+        void *pointer = NULL;
+        helper a = {.s = &s, .letter = 'a', .answer = 1, .also = free_what_is_missing};
+        ASSERT_TRUE(open_with_two_to_give(&s, i % 2 == 1));
+        EXPECT_OK(mend_range_create(s.w.pool, MEND_MIB,
+                                    KIT_OPTIONS(mend_range_options, .page_bytes = MEND_MIB / 2),
+                                    &range));
+        EXPECT_OK(add(&a));
+        if (i < 2) {
+            EXPECT_OK(mend_range_commit(range, 0, MEND_MIB / 2, NULL));
+            EXPECT_U64_EQ(5 * MEND_MIB / 2, s.missing_bytes[0]);
+        } else {
+            EXPECT_OK(mend_alloc_with(s.w.pool, 3 * MEND_MIB / 2, NULL, &one, &pointer));
+            EXPECT_U64_EQ(7 * MEND_MIB / 2, s.missing_bytes[0]);
+        }
+        EXPECT_STR_EQ("a", s.calls);
+        mend_sim_set_foreign_bytes(s.w.sim, 0, 0);
+        EXPECT_OK(mend_range_destroy(range, NULL));
+        EXPECT_OK(drop(&a));
+        kit_close(&s.w);
+    }
+}

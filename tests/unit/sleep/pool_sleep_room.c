@@ -193,7 +193,8 @@ static int give_what_is_missing(void *context, mend_pool *pool, uint64_t needed_
                                 uint64_t missing_bytes)
 {
     (void)pool;
-    EXPECT_U64_EQ(needed_bytes, missing_bytes);
+    EXPECT_U64_EQ(SLEEP_BLOCKS * SLEEP_BLOCK, needed_bytes);
+    EXPECT_U64_EQ(SLEEP_BLOCKS * SLEEP_BLOCK - 2 * MEND_MIB, missing_bytes);
     mend_sim_set_foreign_bytes(context, 0, 62 * MEND_MIB - missing_bytes);
     return 1;
 }
