@@ -166,12 +166,15 @@ void mend_torch_foreign_remove(int device, uint64_t size_bytes)
 {
     mend_pool *heap;
     mend_stats stats = MEND_STATS_INIT;
-    if (lock_share(device, &heap, &stats) == MEND_OK) {
-        share *of = &shares[device];
-        of->foreign_bytes -= size_bytes < of->foreign_bytes ? size_bytes : of->foreign_bytes;
-        if (is_ours(of, &stats)) {
-            (void)set_limit(of, heap);
-        }
-        pthread_mutex_unlock(&mutex);
+    if (device < 0 || device >= MEND_TORCH_DEVICES) {
+        return;
     }
+    const bool has_pool = mend_torch_heap(device, &heap) == MEND_OK; /* it went without one, too */
+    share *of = &shares[device];
+    pthread_mutex_lock(&mutex);
+    of->foreign_bytes -= size_bytes < of->foreign_bytes ? size_bytes : of->foreign_bytes;
+    if (has_pool && mend_get_stats(heap, &stats) == MEND_OK && is_ours(of, &stats)) {
+        (void)set_limit(of, heap);
+    }
+    pthread_mutex_unlock(&mutex);
 }

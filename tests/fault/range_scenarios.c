@@ -127,6 +127,10 @@ const scenario range_scenarios[] = {
     {"move_to_the_device", {TO_DEVICE, 0, 0, 0}, .has_host = true,
      .way = {.chunks_created = 2, .host_waits = 1},
      STEPS(TAGGED_MEMORY, {TO_HOST, 0, 0, 0})},
+    {"move_in_the_place_of_free_chunks", {TO_DEVICE, 0, 0, 0}, .device_bytes = KIB(512),
+     .has_host = true, .way = {.chunks_created = 3, .chunks_released = 2, .host_waits = 1},
+     STEPS({TAG, 0, 0, 1}, {ALLOC, 0, 0, CHUNKS(3)}, {TAG, 0, 0, 0}, {TO_HOST, 0, 0, 0},
+           {ALLOC, 92, 0, CHUNKS(7)}, {FREE, 92, 0, 0})},
 };
 /* clang-format on */
 

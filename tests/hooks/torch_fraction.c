@@ -89,6 +89,23 @@ HOOKS_TEST(torch_fraction, a_limit_set_by_other_means_is_left_as_it_is, 4 * MIB)
     HOOKS_OK(mend_torch_set_fraction(0, 1));
 }
 
+/* The default pool was destroyed, and the next one cannot be made. */
+HOOKS_TEST(torch_fraction, foreign_memory_ends_while_there_is_no_pool, 4 * MIB)
+{
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.status = MEND_DRIVER_UNKNOWN;
+    fault.count = UINT64_MAX;
+    HOOKS_OK(mend_torch_set_fraction(0, 0.5));
+    HOOKS_OK(mend_torch_foreign_add(0, 512 * KIB));
+    HOOKS_OK(mend_pool_destroy(hooks_pool(rig)));
+    EXPECT_OK(mend_sim_fail(rig->sim, &fault));
+    rig->f->mend_torch_foreign_remove(0, 512 * KIB);
+    mend_sim_clear_faults(rig->sim);
+    HOOKS_OK(mend_torch_set_fraction(0, 0.5));
+    EXPECT_U64_EQ(2 * MIB, hooks_stats(rig).limit_bytes);
+    HOOKS_OK(mend_torch_set_fraction(0, 1));
+}
+
 HOOKS_TEST(torch_fraction, out_of_memory_names_foreign_memory, 4 * MIB)
 {
     char text[2048];

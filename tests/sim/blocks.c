@@ -141,13 +141,9 @@ void trial_expect_stack(trial *t, trial_block *block, uint32_t stack)
                 stack);
 }
 
-/* A block in a free slot, by a call that has its size, its alignment and its pool. */
-static mend_result take_block(trial *t, const operation *op, trial_call *call)
+/* The model's side of an allocation into a free slot. */
+static void enter_block(trial *t, const operation *op, const trial_call *call)
 {
-    mend_result result = call_for(t, op, call);
-    if (result != MEND_OK) {
-        return result;
-    }
     uint64_t address = (uint64_t)(uintptr_t)call->pointer;
     uint64_t guard_bytes = t->pools[call->pool].pool->heap.config.guard_bytes;
     uint64_t size_bytes = mend_align_up(call->size_bytes + guard_bytes, 512);
@@ -181,7 +177,44 @@ static mend_result take_block(trial *t, const operation *op, trial_call *call)
         block->group = trial_capture_group(t, call->at);
     }
     trial_count_alloc(t, block);
-    return MEND_OK;
+}
+
+/* A block in a free slot, by a call that has its size, its alignment and its pool. */
+static mend_result take_block(trial *t, const operation *op, trial_call *call)
+{
+    const mend_result result = call_for(t, op, call);
+    if (result == MEND_OK) {
+        enter_block(t, op, call);
+    }
+    return result;
+}
+
+void trial_borrow_beside(trial *t)
+{
+    const int pool = TRIAL_POOLS - 1;
+    operation op = {.slot = t->op->slot % 3}; /* what the thread says of the call goes by that */
+    int stream = 0;
+    while (op.slot < TRIAL_BLOCKS && t->blocks[op.slot].live) {
+        op.slot = (uint8_t)(op.slot + 3);
+    }
+    while (stream < t->stream_count && (!trial_is_open(t, stream) || t->streams[stream].foreign ||
+                                        t->streams[stream].thread != ANY_THREAD)) {
+        stream++;
+    }
+    if (t->pool_count < TRIAL_POOLS || op.slot >= TRIAL_BLOCKS || stream == t->stream_count ||
+        t->captures > 0 || trial_group_taking(t, trial_handle(t, stream, false)) != NOBODY) {
+        return;
+    }
+    trial_call call = {.kind = CALL_ALLOC,
+                       .pool = pool,
+                       .at = stream,
+                       .stream = trial_handle(t, stream, false),
+                       .size_bytes = mend_max_u64(t->pools[pool].limit_bytes / 4, 1),
+                       .alignment_bytes = 1};
+    if (trial_call_pool(t, HERE, &call) == MEND_OK) {
+        enter_block(t, &op, &call);
+        trial_free_here(t, t->calling_thread, true, &t->blocks[op.slot]);
+    }
 }
 
 /* A request that would fit calls the callbacks too if the pool would grow above its soft limit;

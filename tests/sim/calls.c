@@ -324,7 +324,7 @@ static void judge_failed(trial *t, const trial_call *call, const held *before)
     /* A pass of compactions at a quiet point, zeros, closed imports and memory of the host wait in
      * any case. */
     const bool may_wait = t->config.quiet != 0 || t->had_any_zeros || trial_has_host(t) ||
-                          before->lingering_bytes > 0;
+                          before->lingering_bytes > 0 || t->was_called;
     trial_claim(t, TRIAL_MODEL,
                 !is_judged || call->faulty || may_wait ||
                     call->size_bytes <= mend_max_u64(before->most_bytes, after.most_bytes) ||
@@ -348,10 +348,11 @@ static void judge_gifts(trial *t, const trial_call *call, const held *before)
                 (unsigned long long)call->size_bytes,
                 (unsigned long long)(before->peer_bytes - after.peer_bytes));
     const bool gives_anyway =
-        call->kind == CALL_QUIESCE ||
+        call->kind == CALL_QUIESCE || t->was_called ||
         (t->config.quiet != 0 && (call->kind == CALL_ALLOC || call->kind == CALL_COMMIT));
     trial_claim(t, TRIAL_MODEL,
-                call->result != MEND_ERROR_OUT_OF_MEMORY || call->faulty || gives_anyway ||
+                call->result != MEND_ERROR_OUT_OF_MEMORY || gives_anyway ||
+                    (call->faulty && !trial_has_neighbour_alone(t)) || t->disturbed ||
                     after.reserved_bytes + before->leaving_bytes >= before->reserved_bytes,
                 "call %d of the pool lacks memory, and gives %llu bytes back", (int)call->kind,
                 (unsigned long long)(before->reserved_bytes - after.reserved_bytes));
@@ -389,7 +390,7 @@ static void judge_vain_wait(trial *t, const trial_call *call, const held *before
     const uint64_t size_bytes = call->kind == CALL_COMMIT ? call->needed_bytes : call->size_bytes;
     trial_claim(t, TRIAL_MODEL,
                 call->most_bytes == 0 || call->result != MEND_ERROR_OUT_OF_MEMORY || call->faulty ||
-                    size_bytes <= call->most_bytes ||
+                    size_bytes <= call->most_bytes || t->was_called ||
                     look_at_held(t, call->pool).peer_waits == before->peer_waits,
                 "for %llu bytes the other pool waits, and at most %llu could be free",
                 (unsigned long long)size_bytes, (unsigned long long)call->most_bytes);
@@ -446,6 +447,7 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     t->refused = false;
     if (outer_kind == CALL_NONE) {
         t->was_given = false;
+        t->was_called = false;
         trial_witness_call(t);
     }
     bool is_request = call->kind == CALL_ALLOC || call->kind == CALL_COMMIT;

@@ -141,7 +141,8 @@ bool trial_has_neighbour_alone(const trial *t)
 {
     const bool is_other =
         (t->ambush.set && t->ambush.action > 1) || (t->disturbed && !t->ambush.is_neighbour);
-    return !is_other && !t->faults_stand && !t->malloc_fails && !t->may_be_lost && !t->stopped;
+    return !is_other && (!t->faults_stand || t->faults_blind) && !t->malloc_fails &&
+           !t->may_be_lost && !t->stopped;
 }
 
 bool trial_knows_memory(const trial *t)
@@ -181,6 +182,7 @@ bool trial_plant_fault(trial *t, const operation *op)
     static const uint64_t counts[] = {1, 1, 2, 3, 5, 1, UINT64_MAX, 0};
     size_t at = op->size % (sizeof(failing) / sizeof(failing[0]));
     int how = op->amount % 8;
+    assert(failing[FAULT_OF_MEMORY_INFO].call == MEND_CALL_memory_info);
     assert(failing[FAULT_OF_WAIT].call == MEND_CALL_context_synchronize);
     assert(failing[FAULT_OF_CREATE].call == MEND_CALL_create);
     assert(failing[FAULT_OF_MAP].call == MEND_CALL_map);
@@ -197,6 +199,8 @@ bool trial_plant_fault(trial *t, const operation *op)
     if (mend_sim_fail(t->sim, &fault) != MEND_OK) {
         return trial_claim(t, TRIAL_RESULT, false, "mend_sim_fail: %s", fault.call);
     }
+    t->faults_blind =
+        (t->faults_blind || !t->faults_stand) && failing[at].call == MEND_CALL_memory_info;
     t->faults_stand = true;
     t->faults_last = t->faults_last || how >= 6;
     t->outcome->tally.planted[failing[at].call]++;
@@ -209,6 +213,7 @@ bool trial_clear_faults(trial *t, const operation *op)
     bool any = t->faults_stand;
     mend_sim_clear_faults(t->sim);
     t->faults_stand = false;
+    t->faults_blind = false;
     t->faults_last = false;
     trial_map_again(t);
     return any;
@@ -317,19 +322,58 @@ static int give_what_is_missing(trial *t, uint64_t missing_bytes)
     return 1;
 }
 
+/* As empty chunks of the first pool, which are idle. No pages: they may be those that are asked
+ * for. */
+static int free_what_is_missing(trial *t, uint64_t missing_bytes)
+{
+    const uint64_t enough_bytes = trial_stats(t, 0).free_empty_bytes + missing_bytes;
+    int freed = 0;
+    for (int i = 0; i < TRIAL_BLOCKS && trial_stats(t, 0).free_empty_bytes < enough_bytes; i++) {
+        trial_block *block = &t->blocks[i];
+        freed += block->live && block->pool == 0 && block->range == 0 && trial_synchronize(t) &&
+                 trial_free_here(t, t->calling_thread, true, block);
+    }
+    t->was_given |= trial_synchronize(t) && trial_stats(t, 0).free_empty_bytes >= enough_bytes;
+    return freed;
+}
+
+/* Of its own pool, and of the other one. Gives nothing to the call under way. What that created
+ * before, or the other pool does now, is not undone where it goes back. */
+static void call_pools(trial *t, const trial_callback *callback)
+{
+    trial_call trim = {.kind = CALL_TRIM,
+                       .size_bytes =
+                           callback->slot % 2 == 0 ? trial_stats(t, 0).reserved_bytes : 0};
+    t->was_called = true;
+    t->was_given = false; /* this may have taken it */
+    t->witness.born_count = 0;
+    if (callback->slot % 4 < 2) {
+        trial_call_pool(t, HERE, &trim);
+    } else {
+        trial_borrow_beside(t);
+    }
+    t->witness.born_count = 0;
+}
+
 static int pressed(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
 {
     trial_callback *callback = context;
     trial *t = callback->trial;
     const bool gives = (callback->amount & 4) != 0;
-    int left = t->callbacks_rest || gives ? 0 : callback->amount % 4 + 1;
+    const bool calls = (callback->amount & 8) != 0;
+    const bool frees = (callback->amount & 16) != 0;
+    int left = t->callbacks_rest || gives || calls || frees ? 0 : callback->amount % 4 + 1;
     int freed = 0;
     const mend_thread_error before = *mend_process_error(); /* each call marks and sets its own */
     (void)pool;
     (void)needed_bytes;
     t->pools[0].pressure_calls++;
-    if (gives && !t->callbacks_rest) {
+    if (calls && !t->callbacks_rest) {
+        call_pools(t, callback);
+    } else if (gives && !t->callbacks_rest) {
         freed = give_what_is_missing(t, missing_bytes);
+    } else if (frees && !t->callbacks_rest) {
+        freed = free_what_is_missing(t, missing_bytes);
     }
     for (int i = 0; i < TRIAL_BLOCKS && left > 0; i++) {
         trial_block *block = &t->blocks[(callback->slot + i) % TRIAL_BLOCKS];

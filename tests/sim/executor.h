@@ -94,6 +94,7 @@ typedef enum trial_verdict {
  * cleared.
  */
 enum {
+    FAULT_OF_MEMORY_INFO = 0,
     FAULT_OF_WAIT = 2,
     FAULT_OF_CREATE = 6,
     FAULT_OF_MAP = 8,

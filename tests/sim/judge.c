@@ -284,11 +284,12 @@ void trial_judge_refusal(trial *t, const trial_call *call)
     uint64_t after = trial_room_with_peer_pools(t, call->pool, makes_chunks);
     uint64_t size_bytes = call->kind == CALL_COMMIT ? trial_needed(t, call) : call->size_bytes;
     const uint64_t stays = trial_room_with_peer_pools(t, call->pool, false);
-    trial_claim(t, TRIAL_REFUSED, t->disturbed || stays >= call->stays_bytes,
+    trial_claim(t, TRIAL_REFUSED, t->disturbed || t->was_called || stays >= call->stays_bytes,
                 "a request of %llu bytes was refused, and what is empty or could be created fell "
                 "from %llu to %llu bytes",
                 LLU(size_bytes), LLU(call->stays_bytes), LLU(stays));
-    const uint64_t there = !t->disturbed        ? mend_max_u64(call->room_bytes, after)
+    const uint64_t there = t->was_called        ? after
+                           : !t->disturbed      ? mend_max_u64(call->room_bytes, after)
                            : t->ambush.is_asked ? after
                                                 : mend_min_u64(call->room_bytes, after);
     trial_claim(t, TRIAL_REFUSED, size_bytes > mend_min_u64(most, there),

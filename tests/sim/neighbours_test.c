@@ -42,3 +42,20 @@ HOLDS(
     sim_regressions, what_a_failed_wake_left_serves_a_request, "",
     "GROUP_CREATE / GROUP_BEGIN / ALLOC / FREE / SLEEP / FAULT size 18 amount 2 / WAKE / SET_LIMIT "
     "amount 4 / ALLOC amount 32")
+
+/* Seed 513: a callback decommitted a page of those that were asked for, and the next one heard what
+ * they had lacked before. */
+HOLDS(sim_regressions, callbacks_hear_what_pages_lack_now, "device_pages 300, content 0",
+      "ADD_CALLBACK / RANGE_CREATE size 7 amount 208 / ADD_CALLBACK slot 5 amount 4 / SET_LIMIT "
+      "amount 1 / COMMIT size 200 alignment 1 / COMMIT size 3 alignment 1")
+
+/* Seed 1083: a move gave memory back where it lacked addresses. */
+HOLDS(
+    sim_regressions, memory_does_not_go_back_for_addresses,
+    "device_pages 16, chunk_pages 2, small_request_granules 8, reserve_devices 2, "
+    "address_devices 4, host_percent 200",
+    "ALLOC size 154 / AMBUSH slot 17 / ALLOC slot 7 size 20 / ALLOC slot 5 size 20 / ALLOC slot 6 "
+    "size 20 / RANGE_CREATE slot 1 amount 22 / ALLOC slot 4 size 20 / ALLOC slot 9 size 26 / ALLOC "
+    "slot 11 size 72 / TO_HOST / ALLOC slot 3 size 15 / RANGE_CREATE amount 56 / ALLOC slot 2 size "
+    "20 / ALLOC slot 8 size 20 / ALLOC slot 1 size 20 / ALLOC slot 10 size 20 / COMMIT alignment 4 "
+    "amount 96 / TO_DEVICE")

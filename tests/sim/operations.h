@@ -58,7 +58,8 @@
     X(GRAPH_DESTROY, destroy_graph, "destroys the graph in `slot`")                                \
     X(ADD_CALLBACK, change_callback,                                                               \
       "a pressure callback, which frees up to `amount` blocks from `slot` on; 4 more: lets the "   \
-      "pool have as much more as it hears is missing")                                             \
+      "pool have as much more as it hears is missing; 8: calls the pools, and frees nothing; 16: " \
+      "frees until so much more is empty")                                                         \
     X(REMOVE_CALLBACK, change_callback, "removes it")                                              \
     X(FOREIGN, change_foreign, "another process holds `amount` 256ths of the device")              \
     X(AMBUSH, lay_ambush,                                                                          \

@@ -372,7 +372,7 @@ void trial_draw_behind_work(uint64_t seed, size_t count, trial_config *config, o
 
 void trial_draw_neighbour(uint64_t seed, size_t count, const trial_config *config, operation *ops)
 {
-    enum { CREATE, RELEASE = 4, MEMORY_INFO = 7 };
+    enum { CREATE, RELEASE = 4, MEMORY_INFO = 7, BLIND_OF_16 = 6, MOST = 224 };
     static const uint8_t calls[] = {CREATE, CREATE, MEMORY_INFO, RELEASE};
     trial_random random = {seed ^ 0x16};
     const bool has_one =
@@ -392,6 +392,15 @@ void trial_draw_neighbour(uint64_t seed, size_t count, const trial_config *confi
                                      .size = calls[(drawn >> 32) % sizeof(calls)],
                                      .alignment = (uint8_t)((drawn >> 40) % (is_rare ? 2 : 8)),
                                      .amount = (uint8_t)(drawn >> 48) % 2};
+            if ((drawn >> 60) < BLIND_OF_16 && i + 3 < count) {
+                ops[i].amount = (uint8_t)(drawn >> 8) | MOST;
+                ops[i + 1] = (operation){.kind = OP_FAULT,
+                                         .size = FAULT_OF_MEMORY_INFO,
+                                         .alignment = (uint8_t)(drawn >> 16) % 2,
+                                         .thread = 1,
+                                         .amount = (drawn >> 24) % 2 == 0 ? FAULT_FOR_EVER : 0};
+                ops[i + 3] = (operation){.kind = OP_CLEAR_FAULTS};
+            }
             i += 2;
         }
     }
@@ -399,22 +408,29 @@ void trial_draw_neighbour(uint64_t seed, size_t count, const trial_config *confi
 
 void trial_draw_givers(uint64_t seed, size_t count, trial_config *config, operation *ops)
 {
-    enum { GIVES = 4, ODD = 1 };
+    enum { GIVES = 4, CALLS = 8, FREES = 16, ODD = 1 };
     trial_random random = {seed ^ 0x18};
     if (config->plain || trial_random_below(&random, 4) != 0) {
         return;
     }
     config->address_devices = 0;
-    config->keep_free_percent = 0;
     config->file_percent = 0;
-    for (size_t i = 0; i + 3 < count; i++) {
+    for (size_t i = 0; i + 4 < count; i++) {
         const uint64_t drawn = trial_random_next(&random);
-        const uint8_t next = ops[i + 3].kind;
+        const uint8_t next = ops[i + 4].kind;
         if ((next == OP_ALLOC || next == OP_COMMIT || next == OP_WAKE) && drawn % 3 == 0) {
             ops[i++] = (operation){.kind = OP_FOREIGN, .amount = (drawn >> 8) % 4 != 0 ? ALL : 0};
-            ops[i++] = (operation){
-                .kind = OP_SET_LIMIT, .size = ODD, .amount = (uint8_t)(drawn >> 16) % 32};
-            ops[i++] = (operation){.kind = OP_ADD_CALLBACK, .amount = GIVES};
+            const bool frees = (drawn >> 48) % 2 != 0; /* also beyond the limit */
+            ops[i++] = (operation){.kind = OP_SET_LIMIT,
+                                   .size = frees ? 0 : ODD,
+                                   .amount = (uint8_t)((drawn >> 16) % 32 + (frees ? 16 : 0))};
+            ops[i++] =
+                (operation){.kind = (drawn >> 24) % 2 == 0 ? OP_ADD_CALLBACK : OP_REMOVE_CALLBACK,
+                            .slot = (uint8_t)(drawn >> 32),
+                            .amount = CALLS};
+            ops[i++] = (operation){.kind = OP_ADD_CALLBACK,
+                                   .slot = (uint8_t)(drawn >> 40),
+                                   .amount = frees ? FREES : GIVES};
         }
     }
 }

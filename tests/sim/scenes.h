@@ -16,11 +16,11 @@ void trial_draw_behind_work(uint64_t seed, size_t count, trial_config *config, o
 void trial_draw_ended_zeros(uint64_t seed, size_t count, trial_config *config, operation *ops);
 
 /* In half of these worlds, and a quarter of the others, another process takes memory of the device
- * and gives it back amid requests. */
+ * and gives it back amid requests; or the driver does not say what is free. */
 void trial_draw_neighbour(uint64_t seed, size_t count, const trial_config *config, operation *ops);
 
 /* In a quarter of the worlds requests lack memory, of a limit a little above what lives and of a
- * device that others fill, and a callback lets the pool have what it hears is missing. */
+ * device that others fill, and callbacks let the pool have what they hear is missing. */
 void trial_draw_givers(uint64_t seed, size_t count, trial_config *config, operation *ops);
 
 #endif

@@ -161,6 +161,7 @@ struct trial {
     trial_callback callbacks[TRIAL_CALLBACKS];
     bool callbacks_rest; /* they are called, and free nothing */
     bool was_given;      /* one gave the call under way all that it was told is missing */
+    bool was_called;     /* one called the pool amid it, which may have given memory back */
     trial_pinned pins[TRIAL_PINS];
     trial_imported imports[TRIAL_IMPORTS];
     trial_range ranges[TRIAL_RANGES];
@@ -179,6 +180,7 @@ struct trial {
     int captures; /* under way */
 
     bool faults_stand;
+    bool faults_blind; /* of them all: the driver does not say what is free */
     bool faults_last;  /* until they are cleared; else for one step that calls the pool */
     bool malloc_fails; /* in the next call of the pool */
     bool malloc_armed;
@@ -451,6 +453,9 @@ int trial_zone_at(const trial *t, int pool, uint64_t address);
 uint32_t trial_scope_at(const trial *t, int pool, uint64_t address);
 void trial_expect_stack(trial *t, trial_block *block, uint32_t stack);
 bool trial_free_here(trial *t, int thread, bool is_inside, trial_block *block);
+
+/* For callbacks: allocates from the second pool, where there is one, and frees that. */
+void trial_borrow_beside(trial *t);
 bool trial_join_readers(trial *t, trial_block *block, bool declared_too);
 bool trial_is_in_capture(const trial *t, const trial_block *block);
 

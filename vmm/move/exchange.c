@@ -96,6 +96,7 @@ static mend_result map_scratch(exchange *x)
     }
     mend_status status = mend_space_place(&heap->space, zone, bytes, 0, &x->scratch);
     if (status != MEND_DRIVER_OK) { /* a lack of addresses counts as a lack of memory */
+        x->report->lacks_addresses = status == MEND_DRIVER_OUT_OF_MEMORY;
         return status == MEND_DRIVER_OUT_OF_MEMORY
                    ? MEND_ERROR_OUT_OF_MEMORY
                    : mend_driver_result(x->heap, MEND_ANSWER(reserve, status));

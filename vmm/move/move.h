@@ -65,6 +65,7 @@ typedef struct mend_exchange_order {
 typedef struct mend_exchange_report {
     uint64_t copied_bytes;
     uint64_t driver_calls;
+    bool lacks_addresses; /* not memory */
 } mend_exchange_report;
 
 /*

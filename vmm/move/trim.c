@@ -344,7 +344,8 @@ mend_result mend_trim_for(mend_heap *heap, const mend_request *request, mend_pla
             if (spare >= bytes + later_bytes && lacks_more(heap, plan)) {
                 bytes = bytes_to_give(heap, plan, owed_bytes);
             }
-            if (!heap->budget.attainable.is_known && owed_bytes == 0) {
+            if (heap->shortage.device_is_asked && !heap->budget.attainable.is_known &&
+                owed_bytes == 0) {
                 const uint64_t sure = sure_bytes(heap, is_within ? 0 : bytes + later_bytes,
                                                  create_bytes + later_bytes, spare, is_refused);
                 later_bytes = sure == bytes + later_bytes ? later_bytes : 0;

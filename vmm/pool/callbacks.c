@@ -153,9 +153,10 @@ static void name_loss(mend_pool *pool)
     }
 }
 
-/* What a callback hears. The callback before, or another thread, may have trimmed the pool: then
- * the driver is asked again. What it says stays here, because the caller does not hold `grow`. What
- * the pool owes to others goes before chunks of a size of their own are created. */
+/* What a callback hears. The callback before, or another thread, may have decommitted pages, or
+ * trimmed the pool: then the driver is asked again. What it says stays here, because the caller
+ * does not hold `grow`. What the pool owes to others goes before chunks of a size of their own are
+ * created. */
 static uint64_t missing_bytes_of(mend_heap *heap, const mend_request *request)
 {
     mend_ration *ration = mend_request_makes_chunks(request) ? heap->config.ration : NULL;
@@ -176,6 +177,8 @@ static uint64_t missing_bytes_of(mend_heap *heap, const mend_request *request)
         mend_driver_scope_close(heap, &scope);
     }
     uint32_t group = stream == MEND_NO_STREAM ? 0 : mend_group_taking(heap, stream);
+    now.size_bytes =
+        request->pages != NULL ? mend_parts_missing_bytes(request->pages) : request->size_bytes;
     now.group = 0;
     now.zone = 0;
     now.stream = stream == MEND_NO_STREAM ? MEND_STREAM_UNKNOWN

@@ -76,9 +76,15 @@ mend_result mend_relocate_in_device(mend_heap *heap, const mend_exchange_order *
     mend_lack lack;
     MEND_TRY(mend_sleep_make_room(heap, size_bytes, &lack));
     mend_result result = MEND_ERROR_OUT_OF_MEMORY;
+    bool has_unmapped = false;
     while (result == MEND_ERROR_OUT_OF_MEMORY && !mend_lacks_any(lack)) {
         result = mend_exchange_memory(heap, order, report);
-        if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        if (report->lacks_addresses) { /* free chunks keep their memory */
+            if (has_unmapped || !mend_trim_addresses(heap, MEND_STREAM_UNKNOWN)) {
+                return result;
+            }
+            has_unmapped = true;
+        } else if (result == MEND_ERROR_OUT_OF_MEMORY) {
             MEND_TRY(mend_trim_to_create(heap, size_bytes, ++*refusals, &lack));
         }
     }

@@ -1,4 +1,7 @@
 /* A wake that finds no room changes nothing, says what is lacking, and works when there is room. */
+#include <string.h>
+
+#include "tests/support/threads.h"
 #include "tests/unit/sleep/sleep_rig.h"
 
 /* At last also what its work uses. */
@@ -225,4 +228,33 @@ SLEEP_TEST(pool_sleep_room, callbacks_are_told_what_the_device_lacks_beside_the_
     kit_release_row(w, g.blocks, g.count, SLEEP_BLOCK, S(0));
     mend_sim_set_foreign_bytes(w->sim, 0, 0);
     EXPECT_OK(mend_set_limit(w->pool, 0));
+}
+
+static void *free_first(void *argument)
+{
+    sleep_rig *r = argument;
+    EXPECT_OK(mend_free(r->w.pool, r->blocks[0], NULL));
+    r->blocks[0] = NULL;
+    return NULL;
+}
+
+static void free_first_amid(void *context, const char *call, int is_after)
+{
+    sleep_rig *r = context;
+    if (r->blocks[0] != NULL && !is_after && strcmp(call, "create") == 0) {
+        mend_test_run_thread(free_first, r);
+    }
+}
+
+/* The thread that frees it does not wait for the one that makes room. */
+SLEEP_TEST(pool_sleep_room, what_ends_while_room_is_made_takes_no_memory)
+{
+    mend_wake_report report = MEND_WAKE_REPORT_INIT;
+    EXPECT_OK(mend_sleep(w->pool, NULL, NULL));
+    mend_sim_set_call_observer(w->sim, free_first_amid, r);
+    kit_free(w, kit_alloc(w, 16 * MEND_MIB, S(0)), S(0));
+    mend_sim_set_call_observer(w->sim, NULL, NULL);
+    EXPECT_TRUE(r->blocks[0] == NULL);
+    EXPECT_OK(mend_wake(w->pool, NULL, 0, &report));
+    EXPECT_U64_EQ((SLEEP_BLOCKS - 1) * SLEEP_BLOCK, report.woken_bytes);
 }
