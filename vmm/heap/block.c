@@ -110,10 +110,7 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
     mend_result result = request.at != 0 ? place_at(heap, &request, &span)
                                          : mend_ladder_climb(heap, &request, &span);
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
-        heap->counters.out_of_memory++;
-        if (mend_history_is_on(&heap->history)) {
-            mend_events_refuse(heap, request.size_bytes, request.handle);
-        }
+        mend_events_refuse(heap, request.size_bytes, request.handle);
     }
     if (result == MEND_OK) {
         mend_block_hand_out(heap, &request, span);
@@ -311,7 +308,8 @@ static inline mend_result find_users(mend_heap *heap, const mend_span *span, men
 /* The result of finding the users of a block that is freed. A free does not fail in two cases. If a
  * capture was invalidated, the stream cannot be identified, and a wait for the context covers the
  * work. If the driver has shut down, no work will use the block again. */
-mend_result mend_block_excuse(const mend_heap *heap, mend_result result, mend_block_users *users)
+mend_result mend_block_go_without_users(const mend_heap *heap, mend_result result,
+                                        mend_block_users *users)
 {
     bool is_spoilt = result == MEND_ERROR_CAPTURING && heap->config.streams_may_vanish;
     bool is_over =
@@ -377,7 +375,8 @@ mend_result mend_block_find_to_free(mend_heap *heap, uint64_t address, mend_orde
     assert(mend_mutex_is_held(&heap->state));
     *users = (mend_block_users){MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
     MEND_TRY(find_block(heap, address, span));
-    MEND_TRY(mend_block_excuse(heap, find_users(heap, *span, order, group, users), users));
+    MEND_TRY(
+        mend_block_go_without_users(heap, find_users(heap, *span, order, group, users), users));
     return find_block(heap, address, span); /* `state` may have been released */
 }
 
@@ -460,6 +459,10 @@ void mend_events_free(mend_heap *heap, const mend_span *span, mend_stream stream
 void mend_events_refuse(mend_heap *heap, uint64_t size_bytes, mend_stream stream)
 {
     const bool by_device = heap->shortage.refused_bytes > 0;
+    heap->counters.out_of_memory++;
+    if (!mend_history_is_on(&heap->history)) {
+        return;
+    }
     mend_history_put_step(&heap->history, (mend_history_event){
                                               .kind = MEND_EVENT_OUT_OF_MEMORY,
                                               .size_bytes = size_bytes,

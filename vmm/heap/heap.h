@@ -89,7 +89,8 @@ mend_result mend_block_add_user(mend_heap *heap, mend_span *span, uint32_t user)
 
 /* For a free whose users could not be found: MEND_OK where it must not fail for that, with *users
  * so that the memory waits for all work of the context; otherwise the result as it is. */
-mend_result mend_block_excuse(const mend_heap *heap, mend_result result, mend_block_users *users);
+mend_result mend_block_go_without_users(const mend_heap *heap, mend_result result,
+                                        mend_block_users *users);
 
 /* Records fences for frees, as far as they are of use: of the stream (or UNKNOWN), and of streams
  * that may end without a word and used what was freed since frees.of_users was so. Calls the
@@ -115,7 +116,7 @@ void mend_events_alloc(mend_heap *heap, const mend_span *span, mend_service serv
 /* The block was freed in the order of a stream, or MEND_NO_STREAM. Its span says what it was. */
 void mend_events_free(mend_heap *heap, const mend_span *span, mend_stream stream);
 
-/* A request for so many bytes found no room. */
+/* A request for so many bytes found no room: counts it, and tells the history if that is on. */
 void mend_events_refuse(mend_heap *heap, uint64_t size_bytes, mend_stream stream);
 
 /* ---- fast.c ---------------------------------------------------------------------------------- */

@@ -113,10 +113,7 @@ mend_result mend_heap_commit(mend_heap *heap, const mend_parts *pages, mend_stre
     mend_span *none = NULL;
     result = mend_ladder_climb(heap, &request, &none);
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
-        heap->counters.out_of_memory++;
-        if (mend_history_is_on(&heap->history)) {
-            mend_events_refuse(heap, missing_bytes, stream);
-        }
+        mend_events_refuse(heap, missing_bytes, stream);
     }
     if (result != MEND_OK && heap->chunks.owing.count[MEND_OWED_ZEROS] > 0) {
         restore_zeros(heap, pages);
@@ -146,7 +143,7 @@ mend_result mend_heap_decommit(mend_heap *heap, mend_range *range, uint64_t from
     mend_block_users users = {MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
     if (stream != MEND_NO_STREAM) {
         mend_result result = mend_users_find_stream(heap, stream, 0, &users.first);
-        MEND_TRY(mend_block_excuse(heap, result, &users));
+        MEND_TRY(mend_block_go_without_users(heap, result, &users));
     }
     const bool by_all = heap->config.knows_all_streams && users.first == MEND_STREAM_UNKNOWN;
     if (!mend_range_reserve_decommit(heap, range, from, end, by_all)) {

@@ -164,8 +164,9 @@ static uint64_t device_gives_bytes(const mend_shortage *shortage)
 {
     const uint64_t free_bytes =
         shortage->device_is_asked ? shortage->device_free_bytes : UINT64_MAX;
-    const bool is_strange = shortage->refused_bytes > 0 && shortage->refused_bytes <= free_bytes;
-    return is_strange ? 0 : free_bytes;
+    const bool refuses_free_memory =
+        shortage->refused_bytes > 0 && shortage->refused_bytes <= free_bytes;
+    return refuses_free_memory ? 0 : free_bytes;
 }
 
 enum { MOST_PLANS = 2 };

@@ -10,7 +10,7 @@ static int compare_by_end(const mend_tree_node *a, const mend_tree_node *b)
 {
     const uint64_t one = mend_span_end(MEND_CONTAINER_OF(a, mend_span, by_end));
     const uint64_t other = mend_span_end(MEND_CONTAINER_OF(b, mend_span, by_end));
-    return (one > other) - (one < other);
+    return mend_compare_u64(one, other);
 }
 
 void mend_layout_init_zone(mend_zone *zone)
@@ -135,30 +135,30 @@ mend_span *mend_layout_split_right(mend_heap *heap, mend_span *span, uint64_t at
  * without a stream has no stream of its own, and joins with that of its epoch. With only one stream
  * in the pool, idle memory joins with any, because the difference affects nobody. What graphs keep
  * sleeps by the tag that was there last, so that memory of two tags stays two spans. */
-static bool can_join(mend_wait_env room, const mend_span *left, const mend_span *right)
+static bool can_join(mend_wait_env env, const mend_span *left, const mend_span *right)
 {
     const mend_stamp a = left->waits.first;
     const mend_stamp b = right->waits.first;
     return left->waits.others == NULL && right->waits.others == NULL &&
            (a.epoch == 0 || b.epoch == 0
-                ? a.epoch == b.epoch || !mend_streams_are_several(room.streams)
+                ? a.epoch == b.epoch || !mend_streams_are_several(env.streams)
                 : a.stream == b.stream &&
                       (a.stream != MEND_STREAM_UNKNOWN || a.epoch == b.epoch)) &&
            (left->sleep_tag == right->sleep_tag ||
-            (mend_waits_blocked_by(room.streams, &left->waits, MEND_STREAM_UNKNOWN) &
+            (mend_waits_blocked_by(env.streams, &left->waits, MEND_STREAM_UNKNOWN) &
              MEND_BLOCKED_BY_GROUPS) == 0);
 }
 
 /* Joins the span before `span` into `span`. The result waits for what either waited for. */
 static void join_left(mend_heap *heap, mend_span *span)
 {
-    mend_wait_env room = mend_heap_wait_env(heap);
+    mend_wait_env env = mend_heap_wait_env(heap);
     mend_span *left = span->previous;
     assert(!left->live && !left->cached);
     assert(left->zone == span->zone);
     assert(mend_span_end(left) == span->address);
-    mend_waits_add_all(room, &span->waits, &left->waits);
-    mend_waits_clear(room, &left->waits);
+    mend_waits_add_all(env, &span->waits, &left->waits);
+    mend_waits_clear(env, &left->waits);
     span->chunk = left->chunk;
     span->address = left->address;
     span->size_bytes += left->size_bytes;
@@ -173,7 +173,7 @@ static void join_left(mend_heap *heap, mend_span *span)
 static mend_span *carve(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
                         mend_waits *waits)
 {
-    mend_wait_env room = mend_heap_wait_env(heap);
+    mend_wait_env env = mend_heap_wait_env(heap);
     uint64_t end = address + size_bytes;
     uint64_t run_end = mend_run_end(run);
     mend_zone *zone = &heap->zones[run->first->zone];
@@ -181,13 +181,8 @@ static mend_span *carve(mend_heap *heap, mend_run *run, uint64_t address, uint64
     assert((address | size_bytes) % MEND_GRANULE_BYTES == 0);
     leave_sizes(zone, run);
 
-    mend_span *span = address - run->address > run->size_bytes / 2 ? run->last : run->first;
-    while (span->address > address) {
-        span = span->previous;
-    }
-    while (mend_span_end(span) <= address) {
-        span = span->next;
-    }
+    const bool is_near_end = address - run->address > run->size_bytes / 2;
+    mend_span *span = mend_span_walk(is_near_end ? run->last : run->first, address);
     mend_span *head = run->first;
     if (address > span->address) {
         mend_span *left = split_left(heap, span, address);
@@ -197,8 +192,8 @@ static mend_span *carve(mend_heap *heap, mend_run *run, uint64_t address, uint64
         if (mend_span_end(span) > end) {
             span = split_left(heap, span, end);
         }
-        mend_waits_add_all(room, waits, &span->waits);
-        mend_waits_clear(room, &span->waits);
+        mend_waits_add_all(env, waits, &span->waits);
+        mend_waits_clear(env, &span->waits);
         if (mend_span_end(span) == end) {
             break;
         }
@@ -240,7 +235,7 @@ void mend_layout_end_claim(mend_heap *heap, mend_span *span)
     assert(mend_mutex_is_held(&heap->state));
     assert(!span->live && !span->cached);
     assert(span->run == NULL);
-    mend_wait_env room = mend_heap_wait_env(heap);
+    mend_wait_env env = mend_heap_wait_env(heap);
     mend_zone *zone = &heap->zones[span->zone];
     mend_span *left = is_in_run(span->previous) ? span->previous : NULL;
     mend_span *right = is_in_run(span->next) ? span->next : NULL;
@@ -254,11 +249,11 @@ void mend_layout_end_claim(mend_heap *heap, mend_span *span)
     if (right_run != NULL) {
         leave_sizes(zone, right_run);
     }
-    if (left != NULL && can_join(room, left, span)) {
+    if (left != NULL && can_join(env, left, span)) {
         first = first == left ? span : first;
         join_left(heap, span);
     }
-    if (right != NULL && can_join(room, span, right)) {
+    if (right != NULL && can_join(env, span, right)) {
         first = first == span ? right : first;
         join_left(heap, right);
     }
@@ -280,15 +275,15 @@ void mend_layout_tidy(mend_heap *heap, mend_run *run, bool from_end, uint64_t mo
 {
     assert(mend_mutex_is_held(&heap->state));
     assert(run->first->previous == NULL || run->first->previous->run != run);
-    mend_wait_env room = mend_heap_wait_env(heap);
+    mend_wait_env env = mend_heap_wait_env(heap);
     mend_span *span = from_end ? run->last : run->first;
-    mend_waits_settle(room, &span->waits);
+    mend_waits_drop_passed(env, &span->waits);
     while (span != (from_end ? run->first : run->last) && most_spans-- > 0) {
         mend_span *right = from_end ? span : span->next;
         mend_span *left = right->previous;
         span = from_end ? left : right;
-        mend_waits_settle(room, &span->waits);
-        if (can_join(room, left, right)) {
+        mend_waits_drop_passed(env, &span->waits);
+        if (can_join(env, left, right)) {
             run->first = run->first == left ? right : run->first;
             join_left(heap, right);
             heap->zones[right->zone].walk_run = NULL; /* its span may be gone */

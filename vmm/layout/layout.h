@@ -11,6 +11,13 @@
 #include "layout/holders.h"
 #include "layout/state.h"
 
+/* Bytes of a zone that the pool holds. */
+static inline uint64_t mend_heap_reserved_in(const mend_heap *heap, int zone)
+{
+    const mend_zone *of = &heap->zones[zone];
+    return of->counters.live_bytes + of->free_bytes - heap->chunks.away_in[zone];
+}
+
 /* ---- locate.c -------------------------------------------------------------------------------- */
 
 static inline uint64_t mend_span_end(const mend_span *span)
@@ -21,6 +28,18 @@ static inline uint64_t mend_span_end(const mend_span *span)
 static inline uint64_t mend_run_end(const mend_run *run)
 {
     return run->address + run->size_bytes;
+}
+
+/* The span with an address of its segment, from one near it on. */
+static inline mend_span *mend_span_walk(mend_span *span, uint64_t address)
+{
+    while (span->address > address) {
+        span = span->previous;
+    }
+    while (mend_span_end(span) <= address) {
+        span = span->next;
+    }
+    return span;
 }
 
 /* Runs with unmapped addresses behind them: the largest one below a size, and the next smaller

@@ -22,13 +22,7 @@ static mend_span *walk_to(mend_heap *heap, mend_run *run, uint64_t address)
         zone->walk_passes = heap->streams.passes;
         zone->walk_span = address - run->address > run->size_bytes / 2 ? run->last : run->first;
     }
-    mend_span *span = zone->walk_span;
-    while (span->address > address) {
-        span = span->previous;
-    }
-    while (mend_span_end(span) <= address) {
-        span = span->next;
-    }
+    mend_span *span = mend_span_walk(zone->walk_span, address);
     assert(span->address >= run->address && mend_span_end(span) <= mend_run_end(run));
     zone->walk_span = span;
     return span;
@@ -48,11 +42,7 @@ static mend_span *find_span(mend_heap *heap, mend_run *run, uint64_t address, ui
         return outermost;
     }
     mend_layout_tidy(heap, run, !is_start, TIDIED_AT_ENDS);
-    mend_span *span = is_start ? run->first : run->last;
-    while (span->address > address) {
-        span = span->previous;
-    }
-    return span;
+    return mend_span_walk(is_start ? run->first : run->last, address);
 }
 
 /* A span of the stretch that the stream may not use; NULL: it may use all. */
@@ -68,7 +58,7 @@ const mend_span *mend_layout_find_blocked(mend_heap *heap, mend_run *run, uint64
     }
     const mend_span *span = run->first;
     if (span == run->last) { /* the usual case */
-        return !mend_waits_settle(mend_heap_wait_env(heap), &run->first->waits) &&
+        return !mend_waits_drop_passed(mend_heap_wait_env(heap), &run->first->waits) &&
                        !mend_waits_are_ready(&heap->streams, &span->waits, stream, behind_wait)
                    ? span
                    : NULL;
@@ -122,13 +112,13 @@ mend_result mend_layout_make_ready(mend_heap *heap, mend_run *run, uint64_t addr
     assert(address >= run->address);
     assert(address + size_bytes <= mend_run_end(run));
     assert(stream != MEND_STREAM_UNKNOWN);
-    mend_wait_env room = mend_heap_wait_env(heap);
+    mend_wait_env env = mend_heap_wait_env(heap);
     for (mend_span *span = run->first;; span = span->next) {
         if (span->address >= address + size_bytes) {
             return MEND_OK;
         }
         if (mend_span_end(span) > address) {
-            MEND_TRY(mend_waits_make_ready(room, &span->waits, stream));
+            MEND_TRY(mend_waits_make_ready(env, &span->waits, stream));
         }
         if (span == run->last) {
             return MEND_OK;

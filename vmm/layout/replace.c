@@ -26,8 +26,8 @@ static void add_live(mend_heap *heap, const mend_span *span, uint64_t from, uint
 
 /* A claimed span at these addresses is cut at the edges of parts; what lies between parts goes.
  * Returns the span behind it. */
-static mend_span *settle_claimed(mend_heap *heap, mend_chunk *old, mend_span *span,
-                                 const mend_cluster **from, const mend_cluster *behind)
+static mend_span *cut_at_parts(mend_heap *heap, mend_chunk *old, mend_span *span,
+                               const mend_cluster **from, const mend_cluster *behind)
 {
     while (*from < behind && (*from)->address + (*from)->size_bytes <= span->address) {
         ++*from;
@@ -94,7 +94,7 @@ void mend_layout_replace(mend_heap *heap, mend_chunk *chunk, const mend_cluster 
     const mend_cluster *part = parts;
     while (span != NULL && span->address < end) {
         if (!span->live) {
-            span = settle_claimed(heap, chunk, span, &part, parts + count);
+            span = cut_at_parts(heap, chunk, span, &part, parts + count);
             continue;
         }
         if (span->address >= from) {

@@ -264,7 +264,7 @@ static void undo(transaction *t)
 static void commit(transaction *t)
 {
     mend_heap *heap = t->heap;
-    mend_wait_env room = mend_heap_wait_env(heap);
+    mend_wait_env env = mend_heap_wait_env(heap);
     assert(t->mapped == t->count);
     mend_space_take(t->space, t->address, t->total_bytes);
     end_claim_of_base(t);
@@ -277,7 +277,7 @@ static void commit(transaction *t)
             continue;
         }
         if (at->claim.address != 0) {
-            mend_waits_add_all(room, &waits, &at->claim.waits);
+            mend_waits_add_all(env, &waits, &at->claim.waits);
             mend_retire_claim(heap, at);
             heap->counters.chunks_moved++;
         }

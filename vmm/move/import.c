@@ -21,7 +21,7 @@ MEND_TREE_ORDER(compare_addresses, mend_imported, by_address, address);
 
 static int compare(const mend_import_name *a, const mend_import_name *b)
 {
-    int order = (a->number > b->number) - (a->number < b->number);
+    int order = mend_compare_u64(a->number, b->number);
     return order != 0 ? order : memcmp(a->bytes, b->bytes, sizeof(a->bytes));
 }
 

@@ -125,8 +125,8 @@ static bool may_unmap(mend_heap *heap, uint32_t asking)
 /* The first idle mapping from `at` on; NULL: none. */
 static mend_retired *find_idle(mend_heap *heap, mend_retired *at)
 {
-    mend_wait_env room = mend_heap_wait_env(heap);
-    while (at != NULL && !mend_waits_settle(room, &at->waits)) {
+    mend_wait_env env = mend_heap_wait_env(heap);
+    while (at != NULL && !mend_waits_drop_passed(env, &at->waits)) {
         at = mend_retire_next(at);
     }
     return at;
@@ -134,11 +134,11 @@ static mend_retired *find_idle(mend_heap *heap, mend_retired *at)
 
 void mend_retire_unmap_idle(mend_heap *heap, uint32_t asking)
 {
-    mend_wait_env room = mend_heap_wait_env(heap);
+    mend_wait_env env = mend_heap_wait_env(heap);
     mend_result closed = MEND_OK; /* records events for open epochs; else a later flush tries */
     for (mend_retired *each = mend_retire_first(heap); each != NULL && closed == MEND_OK;
          each = mend_retire_next(each)) {
-        closed = mend_waits_close(room, &each->waits);
+        closed = mend_waits_close(env, &each->waits);
         mend_driver_work_around(heap, closed);
     }
     mend_streams_poll(&heap->streams);
@@ -150,7 +150,7 @@ void mend_retire_unmap_idle(mend_heap *heap, uint32_t asking)
         mend_retired *end = mend_retire_next(at);
         uint64_t size_bytes = at->size_bytes;
         while (end != NULL && end->address == at->address + size_bytes &&
-               mend_waits_settle(room, &end->waits)) {
+               mend_waits_drop_passed(env, &end->waits)) {
             size_bytes += end->size_bytes;
             end = mend_retire_next(end);
         }
@@ -181,7 +181,7 @@ mend_retired *mend_retire_at(const mend_heap *heap, uint64_t address)
 
 void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk)
 {
-    mend_wait_env room = mend_heap_wait_env(heap);
+    mend_wait_env env = mend_heap_wait_env(heap);
     const uint64_t present = chunk->address;
     const uint64_t address = retired->address;
     const int zone = retired->zone;
@@ -191,9 +191,9 @@ void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk)
     assert(mend_chunk_is_empty(chunk));
     assert(present != 0);
     mend_layout_detach(heap, chunk, &waits);
-    mend_waits_add_all(room, &of_present, &waits);
-    mend_waits_add_all(room, &waits, &retired->waits);
-    mend_waits_clear(room, &retired->waits);
+    mend_waits_add_all(env, &of_present, &waits);
+    mend_waits_add_all(env, &waits, &retired->waits);
+    mend_waits_clear(env, &retired->waits);
     forget(heap, retired);
     heap->retire.bytes -= chunk->size_bytes;
     mend_retire_mapping(heap, chunk, present, &of_present);

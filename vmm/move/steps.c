@@ -85,8 +85,7 @@ mend_answer mend_step_map_parts(mend_heap *heap, const mend_cluster parts[], siz
     for (size_t first = 0, end; first < count && status == MEND_DRIVER_OK; first = end) {
         uint64_t size_bytes;
         end = end_of_stretch(parts, first, count, &size_bytes);
-        status = mend_step_allow_to(heap, parts[first].address, size_bytes, heap->allowed.devices,
-                                    heap->allowed.count, MEND_ACCESS_READ_WRITE);
+        status = mend_step_allow(heap, parts[first].address, size_bytes);
         ++*calls;
     }
     return MEND_ANSWER(set_access, status);
@@ -167,15 +166,12 @@ bool mend_step_copies_have_ended(const mend_heap *heap)
 void mend_step_note_peaks(mend_heap *heap)
 {
     mend_heap_counters *counters = &heap->counters;
-    counters->peak_reserved_bytes =
-        mend_max_u64(counters->peak_reserved_bytes, heap->chunks.reserved_bytes);
-    counters->peak_mappings = mend_max_u64(counters->peak_mappings, mend_heap_mappings(heap));
-    counters->peak_chunks = mend_max_u64(counters->peak_chunks, mend_heap_chunks(heap));
+    mend_raise_u64(&counters->peak_reserved_bytes, heap->chunks.reserved_bytes);
+    mend_raise_u64(&counters->peak_mappings, mend_heap_mappings(heap));
+    mend_raise_u64(&counters->peak_chunks, mend_heap_chunks(heap));
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
-        mend_zone_counters *zone = &heap->zones[i].counters;
-        zone->peak_reserved_bytes =
-            mend_max_u64(zone->peak_reserved_bytes,
-                         zone->live_bytes + heap->zones[i].free_bytes - heap->chunks.away_in[i]);
+        mend_raise_u64(&heap->zones[i].counters.peak_reserved_bytes,
+                       mend_heap_reserved_in(heap, i));
     }
 }
 

@@ -117,7 +117,7 @@ static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64
                 result = mend_driver_refused(heap, MEND_ANSWER(release, status));
             }
         } else if ((heap->retire.refused != MEND_DRIVER_OK || heap->retire.lacked_nodes) &&
-                   mend_waits_settle(mend_heap_wait_env(heap), &left->waits)) {
+                   mend_waits_drop_passed(mend_heap_wait_env(heap), &left->waits)) {
             result = not_unmapped(heap, size_bytes);
         }
         withdrawn = next;

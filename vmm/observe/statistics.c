@@ -148,18 +148,12 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     stats->record_lost = recording != NULL ? atomic_load(&recording->lost) : 0;
 }
 
-static uint64_t reserved_in(const mend_heap *heap, int zone)
-{
-    return heap->zones[zone].counters.live_bytes + heap->zones[zone].free_bytes -
-           heap->chunks.away_in[zone];
-}
-
 /* The totals of both zones, and the part of the small zone. */
 static void fill_small(const mend_heap *heap, mend_stats *stats)
 {
     const mend_zone_counters *small = &heap->zones[MEND_ZONE_SMALL].counters;
     stats->small_live_blocks = small->live_blocks;
-    stats->small_reserved_bytes = reserved_in(heap, MEND_ZONE_SMALL);
+    stats->small_reserved_bytes = mend_heap_reserved_in(heap, MEND_ZONE_SMALL);
 #define X(counter) stats->small_##counter = small->counter
     X(live_bytes);
     X(requested_bytes);
@@ -185,19 +179,6 @@ static void fill_ranges(const mend_heap *heap, mend_stats *stats)
     stats->zero_chunk_bytes = heap->ranges.zeros_bytes;
     stats->pages_committed = pages->allocations;
     stats->pages_decommitted = pages->allocations - pages->live_blocks;
-}
-
-/* Updates the peaks. Memory that a thread is adding counts, even if it is removed again after a
- * failure. */
-static void note_peaks(mend_heap *heap, const mend_stats *stats)
-{
-    mend_heap_counters *counters = &heap->counters;
-    mend_raise_u64(&counters->peak_reserved_bytes, stats->reserved_bytes);
-    mend_raise_u64(&counters->peak_mappings, stats->mappings);
-    mend_raise_u64(&counters->peak_chunks, stats->chunks);
-    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
-        mend_raise_u64(&heap->zones[i].counters.peak_reserved_bytes, reserved_in(heap, i));
-    }
 }
 
 static void fill_zone_peaks(const mend_heap *heap, mend_stats *stats)
@@ -229,7 +210,7 @@ void mend_observe_statistics(mend_heap *heap, mend_stats *stats)
     fill_counts(heap, stats);
     fill_small(heap, stats);
     fill_ranges(heap, stats);
-    note_peaks(heap, stats);
+    mend_step_note_peaks(heap); /* memory that a thread is adding counts */
     fill_counters(heap, stats);
     fill_zone_peaks(heap, stats);
 }
@@ -249,7 +230,7 @@ void mend_observe_reset_peaks(mend_heap *heap)
         zone->peak_live_blocks = zone->live_blocks;
         zone->peak_live_bytes = zone->live_bytes;
         zone->peak_requested_bytes = zone->requested_bytes;
-        zone->peak_reserved_bytes = reserved_in(heap, i);
+        zone->peak_reserved_bytes = mend_heap_reserved_in(heap, i);
     }
     mend_scopes_reset_peaks(&heap->scopes);
 }

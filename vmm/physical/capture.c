@@ -172,15 +172,15 @@ void mend_streams_end_capture(mend_streams *streams, uint64_t capture)
 }
 
 /* Whether it was met in its capture, where nobody can tell which device it belongs to. */
-static bool is_stranger(const mend_stream_state *state)
+static bool is_unidentified(const mend_stream_state *state)
 {
     return state->id == 0;
 }
 
-bool mend_streams_has_strangers(const mend_streams *streams, uint32_t group)
+bool mend_streams_has_unidentified(const mend_streams *streams, uint32_t group)
 {
     uint32_t at = mend_slots_first_of(streams, group);
-    while (at != MEND_STREAM_UNKNOWN && !is_stranger(&streams->items[at])) {
+    while (at != MEND_STREAM_UNKNOWN && !is_unidentified(&streams->items[at])) {
         at = mend_slots_next_of(streams, at);
     }
     return at != MEND_STREAM_UNKNOWN;
@@ -191,7 +191,7 @@ mend_result mend_streams_identify(mend_streams *streams, uint32_t group)
     MEND_SLOTS_EACH(i, streams, group) {
         mend_reach reach;
         const mend_stream_state *state = &streams->items[i];
-        if (is_stranger(state) && state->known && !streams->verify) {
+        if (is_unidentified(state) && state->known && !streams->verify) {
             MEND_TRY(mend_streams_reach(streams, i, &reach));
         }
     }

@@ -11,7 +11,7 @@ static void keep_later(mend_stamp *stamp, mend_stamp other)
     }
 }
 
-void mend_waits_add_other(mend_wait_env room, mend_waits *waits, mend_stamp stamp)
+void mend_waits_add_other(mend_wait_env env, mend_waits *waits, mend_stamp stamp)
 {
     assert(waits->first.epoch != 0);
     assert(stamp.epoch != 0);
@@ -25,36 +25,36 @@ void mend_waits_add_other(mend_wait_env room, mend_waits *waits, mend_stamp stam
             return;
         }
     }
-    mend_waits_push(room.nodes, waits, stamp);
+    mend_waits_push(env.nodes, waits, stamp);
 }
 
-void mend_waits_fill_first(mend_wait_env room, mend_waits *waits)
+void mend_waits_fill_first(mend_wait_env env, mend_waits *waits)
 {
     if (waits->first.epoch == 0 && waits->others != NULL) {
         mend_wait *node = waits->others;
         assert(node->stamp.epoch != 0);
         waits->first = node->stamp;
         waits->others = node->next;
-        mend_slab_give(room.nodes, node);
+        mend_slab_give(env.nodes, node);
     }
 }
 
-bool mend_waits_settle_several(mend_wait_env room, mend_waits *waits)
+bool mend_waits_drop_passed_of_several(mend_wait_env env, mend_waits *waits)
 {
     assert(waits->others != NULL);
     assert(waits->first.epoch != 0);
     for (mend_wait **link = &waits->others; *link != NULL;) {
         mend_wait *node = *link;
-        if (mend_stamp_has_passed(room.streams, node->stamp)) {
+        if (mend_stamp_has_passed(env.streams, node->stamp)) {
             *link = node->next;
-            mend_slab_give(room.nodes, node);
+            mend_slab_give(env.nodes, node);
         } else {
             link = &node->next;
         }
     }
-    if (mend_stamp_has_passed(room.streams, waits->first)) {
+    if (mend_stamp_has_passed(env.streams, waits->first)) {
         waits->first = (mend_stamp){0};
-        mend_waits_fill_first(room, waits);
+        mend_waits_fill_first(env, waits);
     }
     return waits->first.epoch == 0;
 }
@@ -93,20 +93,20 @@ unsigned mend_waits_blocked_by(const mend_streams *streams, const mend_waits *wa
     return holds;
 }
 
-mend_result mend_waits_make_ready(mend_wait_env room, const mend_waits *waits, uint32_t stream)
+mend_result mend_waits_make_ready(mend_wait_env env, const mend_waits *waits, uint32_t stream)
 {
     for (const mend_wait *at = &waits->all; at != NULL; at = at->next) {
-        MEND_TRY(mend_streams_make_wait(room.streams, stream, at->stamp));
+        MEND_TRY(mend_streams_make_wait(env.streams, stream, at->stamp));
     }
     return MEND_OK;
 }
 
-mend_result mend_waits_close(mend_wait_env room, const mend_waits *waits)
+mend_result mend_waits_close(mend_wait_env env, const mend_waits *waits)
 {
     for (const mend_wait *at = &waits->all; at != NULL; at = at->next) {
-        if (!mend_stamp_has_passed(room.streams, at->stamp) &&
-            !mend_stamp_has_fence(room.streams, at->stamp)) {
-            MEND_TRY(mend_streams_close_epoch(room.streams, at->stamp.stream));
+        if (!mend_stamp_has_passed(env.streams, at->stamp) &&
+            !mend_stamp_has_fence(env.streams, at->stamp)) {
+            MEND_TRY(mend_streams_close_epoch(env.streams, at->stamp.stream));
         }
     }
     return MEND_OK;

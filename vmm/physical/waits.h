@@ -51,41 +51,41 @@ static inline void mend_waits_push(mend_slab *nodes, mend_waits *waits, mend_sta
 }
 
 /* Adds a stamp, unless it has passed or a later stamp of its stream is there. Needs one node. */
-void mend_waits_add_other(mend_wait_env room, mend_waits *waits, mend_stamp stamp);
-static inline void mend_waits_add(mend_wait_env room, mend_waits *waits, mend_stamp stamp)
+void mend_waits_add_other(mend_wait_env env, mend_waits *waits, mend_stamp stamp);
+static inline void mend_waits_add(mend_wait_env env, mend_waits *waits, mend_stamp stamp)
 {
-    assert(stamp.stream < room.streams->count);
-    assert(stamp.epoch <= room.streams->items[stamp.stream].open_epoch);
-    if (stamp.epoch == 0 || mend_stamp_has_passed(room.streams, stamp)) {
+    assert(stamp.stream < env.streams->count);
+    assert(stamp.epoch <= env.streams->items[stamp.stream].open_epoch);
+    if (stamp.epoch == 0 || mend_stamp_has_passed(env.streams, stamp)) {
         return;
     }
     if (waits->first.epoch == 0) {
         waits->first = stamp;
     } else {
-        mend_waits_add_other(room, waits, stamp);
+        mend_waits_add_other(env, waits, stamp);
     }
 }
 
 /* Adds all of `from` to `to`. Needs as many nodes as there are streams. */
-static inline void mend_waits_add_all(mend_wait_env room, mend_waits *to, const mend_waits *from)
+static inline void mend_waits_add_all(mend_wait_env env, mend_waits *to, const mend_waits *from)
 {
     assert(to != from);
     for (const mend_wait *at = &from->all; at != NULL; at = at->next) {
-        mend_waits_add(room, to, at->stamp);
+        mend_waits_add(env, to, at->stamp);
     }
 }
 
 /* Makes one of the others the first stamp, if the first one is idle. */
-void mend_waits_fill_first(mend_wait_env room, mend_waits *waits);
+void mend_waits_fill_first(mend_wait_env env, mend_waits *waits);
 
 /* Removes stamps that have passed. True if nothing is left. */
-bool mend_waits_settle_several(mend_wait_env room, mend_waits *waits);
-static inline bool mend_waits_settle(mend_wait_env room, mend_waits *waits)
+bool mend_waits_drop_passed_of_several(mend_wait_env env, mend_waits *waits);
+static inline bool mend_waits_drop_passed(mend_wait_env env, mend_waits *waits)
 {
     if (waits->others != NULL) {
-        return mend_waits_settle_several(room, waits);
+        return mend_waits_drop_passed_of_several(env, waits);
     }
-    if (waits->first.epoch != 0 && mend_stamp_has_passed(room.streams, waits->first)) {
+    if (waits->first.epoch != 0 && mend_stamp_has_passed(env.streams, waits->first)) {
         waits->first = (mend_stamp){0};
     }
     return waits->first.epoch == 0;
@@ -128,21 +128,21 @@ unsigned mend_waits_blocked_by(const mend_streams *streams, const mend_waits *wa
 
 /* Makes `stream` wait on the device for each stamp that is not ready. Errors as
  * mend_streams_make_wait. */
-mend_result mend_waits_make_ready(mend_wait_env room, const mend_waits *waits, uint32_t stream);
+mend_result mend_waits_make_ready(mend_wait_env env, const mend_waits *waits, uint32_t stream);
 
 /* Closes the epochs of all stamps, so that a poll can find that they have passed. */
-mend_result mend_waits_close(mend_wait_env room, const mend_waits *waits);
+mend_result mend_waits_close(mend_wait_env env, const mend_waits *waits);
 
 /* Includes these stamps in the current host waits (mend_streams_begin_chosen_waits). */
 void mend_waits_make_due(mend_streams *streams, const mend_waits *waits);
 
 /* Returns the nodes to the slab; the waits are idle then. */
-static inline void mend_waits_clear(mend_wait_env room, mend_waits *waits)
+static inline void mend_waits_clear(mend_wait_env env, mend_waits *waits)
 {
     while (waits->others != NULL) {
         mend_wait *node = waits->others;
         waits->others = node->next;
-        mend_slab_give(room.nodes, node);
+        mend_slab_give(env.nodes, node);
     }
     waits->first = (mend_stamp){0};
 }
@@ -192,7 +192,7 @@ void mend_streams_end_capture(mend_streams *streams, uint64_t capture);
 
 /* Whether the group has streams that were met in their captures, and never identified since. Does
  * not call the driver. */
-bool mend_streams_has_strangers(const mend_streams *streams, uint32_t group);
+bool mend_streams_has_unidentified(const mend_streams *streams, uint32_t group);
 
 /* Before such a group is released without a stream: asks which devices they belong to, so that
  * waits cover their work. Of streams that vanished, or may have, nobody can tell. Errors as

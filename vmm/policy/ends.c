@@ -78,10 +78,8 @@ static int compare_ends(const void *left, const void *right)
 {
     const mend_end *a = left;
     const mend_end *b = right;
-    if (a->size_bytes != b->size_bytes) {
-        return a->size_bytes < b->size_bytes ? -1 : 1;
-    }
-    return (a->address > b->address) - (a->address < b->address);
+    const int order = mend_compare_u64(a->size_bytes, b->size_bytes);
+    return order != 0 ? order : mend_compare_u64(a->address, b->address);
 }
 
 bool mend_ends_gather(mend_heap *heap, const mend_request *request, mend_ends *ends)

@@ -19,11 +19,11 @@ static bool is_ready(mend_heap *heap, const mend_request *request, mend_run *run
 static bool find_stretch(mend_heap *heap, const mend_request *request, mend_run *run,
                          uint64_t most_spans, uint64_t *address)
 {
-    mend_wait_env room = mend_heap_wait_env(heap);
+    mend_wait_env env = mend_heap_wait_env(heap);
     uint64_t end = mend_run_end(run);
     mend_layout_tidy(heap, run, true, most_spans);
     for (const mend_span *span = run->last; most_spans-- > 0; span = span->previous) {
-        if (!mend_waits_are_ready(room.streams, &span->waits, request->stream,
+        if (!mend_waits_are_ready(env.streams, &span->waits, request->stream,
                                   request->behind_wait)) {
             end = span->address;
         }

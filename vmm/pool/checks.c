@@ -140,7 +140,7 @@ static void hear(void *context, const mend_history_event *event)
 /* ---- reading and filling --------------------------------------------------------------------- */
 
 /* Waits for the work of the stream. False: it is not known or captured, or the driver refuses. */
-static bool settle(mend_heap *heap, mend_stream stream)
+static bool await_stream(mend_heap *heap, mend_stream stream)
 {
     mend_stream_info info = {0};
     const mend_driver *driver = heap->driver;
@@ -286,7 +286,8 @@ static mend_result check_new(mend_pool *pool, uint64_t address, mend_stream stre
     if (mend_driver_scope_open(heap, &scope) != MEND_OK) {
         return MEND_OK;
     }
-    const bool is_read = (stream == MEND_NO_STREAM || settle(heap, stream)) && has_means(pool);
+    const bool is_read =
+        (stream == MEND_NO_STREAM || await_stream(heap, stream)) && has_means(pool);
     mend_span *span = mend_heap_find(heap, address);
     if (is_read && is_here(heap, span)) {
         result = check_poison(pool, taken);
@@ -353,8 +354,8 @@ static mend_result check_old(mend_pool *pool, uint64_t address, mend_order order
                              mend_driver_scope *scope, mend_block_users *users)
 {
     mend_heap *heap = &pool->heap;
-    const bool is_settled = settle(heap, order.stream);
-    const bool is_read = (is_settled || order.stream == MEND_NO_STREAM) && has_means(pool);
+    const bool has_waited = await_stream(heap, order.stream);
+    const bool is_read = (has_waited || order.stream == MEND_NO_STREAM) && has_means(pool);
     mend_span *span = mend_heap_find(heap, address);
     mend_result result =
         is_read && is_here(heap, span) && span->is_guarded ? check_guard(pool, span) : MEND_OK;
@@ -366,7 +367,7 @@ static mend_result check_old(mend_pool *pool, uint64_t address, mend_order order
         return result;
     }
     heap->streams.items[users->first].calls++; /* the slot stays while the lock is released */
-    if (is_read && is_settled && (pool->checks->bits & MEND_CHECK_POISON) != 0) {
+    if (is_read && has_waited && (pool->checks->bits & MEND_CHECK_POISON) != 0) {
         poison_old(pool, span);
     }
     mend_driver_scope_close(heap, scope);

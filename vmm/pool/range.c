@@ -144,9 +144,7 @@ mend_result mend_range_commit(mend_range *range, uint64_t offset_bytes, uint64_t
 
 static int compare_parts(const void *first, const void *second)
 {
-    const mend_part *a = first;
-    const mend_part *b = second;
-    return (a->from > b->from) - (a->from < b->from);
+    return mend_compare_u64(((const mend_part *)first)->from, ((const mend_part *)second)->from);
 }
 
 /* Sorts the parts, and joins those of one range that meet. Returns how many are left. */

@@ -181,8 +181,8 @@ static mend_result put_shared(sleeping *s, mend_sleep_report *report)
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN); /* scratch mappings that were refused */
         result = put_selected(s, report);
     }
-    bool is_grave = heap->unlocking.lost != MEND_DRIVER_OK || heap->chunks.missing_count > 0;
-    return is_grave ? result : MEND_OK;
+    bool must_tell = heap->unlocking.lost != MEND_DRIVER_OK || heap->chunks.missing_count > 0;
+    return must_tell ? result : MEND_OK;
 }
 
 mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,

@@ -91,8 +91,8 @@ mend_result mend_sleep_split(mend_heap *heap, const mend_sleep_options *options,
         }
         result = split(heap, options, chunk, splits);
         splits->lacks_room = splits->lacks_room || result == MEND_ERROR_OUT_OF_MEMORY;
-        bool is_grave = heap->unlocking.lost != MEND_DRIVER_OK || heap->chunks.missing_count > 0;
-        result = is_grave ? result : MEND_OK;
+        bool must_tell = heap->unlocking.lost != MEND_DRIVER_OK || heap->chunks.missing_count > 0;
+        result = must_tell ? result : MEND_OK;
     }
     return result;
 }

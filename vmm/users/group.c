@@ -143,12 +143,12 @@ static mend_result cover_all_devices(mend_heap *heap)
 static mend_result close_on_none(mend_heap *heap, const mend_group *group)
 {
     mend_driver_scope scope;
-    if (!mend_streams_has_strangers(&heap->streams, group->number)) {
+    if (!mend_streams_has_unidentified(&heap->streams, group->number)) {
         return MEND_OK;
     }
     MEND_TRY(mend_driver_scope_open(heap, &scope));
     mend_result result = mend_streams_identify(&heap->streams, group->number);
-    if (result == MEND_OK && mend_streams_has_strangers(&heap->streams, group->number)) {
+    if (result == MEND_OK && mend_streams_has_unidentified(&heap->streams, group->number)) {
         result = cover_all_devices(heap);
     }
     mend_driver_scope_close(heap, &scope);

@@ -12,7 +12,7 @@ typedef struct rig {
     mend_stream_state states[STREAMS];
     mend_streams streams;
     mend_slab nodes;
-    mend_wait_env room;
+    mend_wait_env env;
 } rig;
 
 static void open_rig(rig *r)
@@ -25,7 +25,7 @@ static void open_rig(rig *r)
         .items = r->states, .count = STREAMS, .capacity = STREAMS, .may_be_several = true};
     mend_slab_init(&r->nodes, sizeof(mend_wait));
     EXPECT_TRUE(mend_slab_reserve(&r->nodes, 32));
-    r->room = (mend_wait_env){&r->streams, &r->nodes};
+    r->env = (mend_wait_env){&r->streams, &r->nodes};
 }
 
 static void close_rig(rig *r)
@@ -37,8 +37,8 @@ static void close_rig(rig *r)
 static mend_waits waits_of(rig *r, mend_stamp first, mend_stamp second)
 {
     mend_waits waits = {0};
-    mend_waits_add(r->room, &waits, first);
-    mend_waits_add(r->room, &waits, second);
+    mend_waits_add(r->env, &waits, first);
+    mend_waits_add(r->env, &waits, second);
     return waits;
 }
 
@@ -49,38 +49,38 @@ WAITS_TEST(physical_waits, keep_the_later_stamp_of_each_stream)
     mend_waits waits = {0};
     static const mend_stamp stamps[] = {{5, 1}, {7, 2}, {3, 1}, {9, 2}, {6, 1}, {8, 2}};
     for (size_t i = 0; i < sizeof(stamps) / sizeof(stamps[0]); i++) {
-        mend_waits_add(r->room, &waits, stamps[i]);
+        mend_waits_add(r->env, &waits, stamps[i]);
     }
     EXPECT_U64_EQ(1, r->nodes.used_count);
     r->states[1].passed_epoch = 5;
     r->states[2].passed_epoch = 8;
-    EXPECT_FALSE(mend_waits_settle(r->room, &waits));
+    EXPECT_FALSE(mend_waits_drop_passed(r->env, &waits));
     r->states[1].passed_epoch = 6; /* the first stamp goes, the other takes its place */
-    EXPECT_FALSE(mend_waits_settle(r->room, &waits));
+    EXPECT_FALSE(mend_waits_drop_passed(r->env, &waits));
     EXPECT_U64_EQ(0, r->nodes.used_count);
-    EXPECT_FALSE(mend_waits_are_ready(r->room.streams, &waits, 1, false));
-    EXPECT_TRUE(mend_waits_are_ready(r->room.streams, &waits, 2, false));
+    EXPECT_FALSE(mend_waits_are_ready(r->env.streams, &waits, 1, false));
+    EXPECT_TRUE(mend_waits_are_ready(r->env.streams, &waits, 2, false));
     r->states[2].passed_epoch = 9;
-    EXPECT_TRUE(mend_waits_settle(r->room, &waits));
-    EXPECT_TRUE(mend_waits_are_ready(r->room.streams, &waits, MEND_STREAM_UNKNOWN, false));
+    EXPECT_TRUE(mend_waits_drop_passed(r->env, &waits));
+    EXPECT_TRUE(mend_waits_are_ready(r->env.streams, &waits, MEND_STREAM_UNKNOWN, false));
 }
 
 WAITS_TEST(physical_waits, every_stamp_must_be_ready)
 {
     mend_waits waits = waits_of(r, (mend_stamp){5, 1}, (mend_stamp){OPEN_EPOCH, 2});
-    EXPECT_FALSE(mend_waits_are_ready(r->room.streams, &waits, 1, false));
-    EXPECT_FALSE(mend_waits_are_ready(r->room.streams, &waits, 2, false));
+    EXPECT_FALSE(mend_waits_are_ready(r->env.streams, &waits, 1, false));
+    EXPECT_FALSE(mend_waits_are_ready(r->env.streams, &waits, 2, false));
     /* An epoch with a fence can be waited for, an open one has none yet. */
     static mend_fence first_fence = {.epoch = 6};
     r->states[1].fences = &first_fence;
     r->states[1].fence_count = 1;
-    EXPECT_TRUE(mend_waits_are_ready(r->room.streams, &waits, 2, true));
-    EXPECT_FALSE(mend_waits_are_ready(r->room.streams, &waits, 3, true));
+    EXPECT_TRUE(mend_waits_are_ready(r->env.streams, &waits, 2, true));
+    EXPECT_FALSE(mend_waits_are_ready(r->env.streams, &waits, 3, true));
     static mend_fence second_fence = {.epoch = OPEN_EPOCH};
     r->states[2].fences = &second_fence;
     r->states[2].fence_count = 1;
-    EXPECT_TRUE(mend_waits_are_ready(r->room.streams, &waits, 3, true));
-    mend_waits_add(r->room, &waits, (mend_stamp){1, MEND_STREAM_UNKNOWN});
-    EXPECT_FALSE(mend_waits_are_ready(r->room.streams, &waits, 3, true));
-    mend_waits_clear(r->room, &waits);
+    EXPECT_TRUE(mend_waits_are_ready(r->env.streams, &waits, 3, true));
+    mend_waits_add(r->env, &waits, (mend_stamp){1, MEND_STREAM_UNKNOWN});
+    EXPECT_FALSE(mend_waits_are_ready(r->env.streams, &waits, 3, true));
+    mend_waits_clear(r->env, &waits);
 }
