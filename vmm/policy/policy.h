@@ -150,6 +150,9 @@ void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes);
 /* Whether this much may be created to avoid moves. */
 bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes);
 
+/* Whether the peak of live bytes would not fit beside what is free in partly used chunks now. */
+bool mend_budget_traps_too_much(const mend_heap *heap);
+
 /* Whether this much may not be created instead of moving it, and that will last: the limit or the
  * bound is reached, and the program never needed nearly all of the limit. Then addresses are kept
  * in large pieces. Otherwise blocks lie as closely as they can. */
