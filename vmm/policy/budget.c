@@ -80,10 +80,23 @@ static bool trapped_much(const mend_heap *heap, uint64_t limit, int window)
            peaks->trapped_bytes[window] >= percent_of(limit, FULL_PERCENT);
 }
 
+static uint64_t trapped_bytes(const mend_heap *heap)
+{
+    const uint64_t used = used_bytes(heap);
+    assert(mend_heap_awake_bytes(heap) <= used);
+    return used - mend_heap_awake_bytes(heap);
+}
+
+bool mend_budget_traps_little(const mend_heap *heap)
+{
+    return trapped_bytes(heap) <= percent_of(used_bytes(heap), LITTLE_PERCENT);
+}
+
 bool mend_budget_traps_too_much(const mend_heap *heap)
 {
-    const uint64_t trapped = used_bytes(heap) - mend_heap_awake_bytes(heap);
-    return trapped + heap->budget.headroom.most_live_bytes >= mend_budget_limits(heap).now;
+    return trapped_bytes(heap) + heap->budget.headroom.most_live_bytes >=
+           mend_budget_limits(heap).now;
+}
 }
 
 /* What the window before trapped counts while much is used again: a program that went near the
@@ -126,9 +139,7 @@ void mend_budget_note_use(mend_heap *heap)
     }
     peaks->used_bytes[0] = mend_max_u64(peaks->used_bytes[0], used);
     if (is_near(mend_budget_limits(heap).now, used)) {
-        assert(mend_heap_awake_bytes(heap) <= used);
-        uint64_t trapped = used - mend_heap_awake_bytes(heap);
-        peaks->trapped_bytes[0] = mend_max_u64(peaks->trapped_bytes[0], trapped);
+        mend_raise_u64(&peaks->trapped_bytes[0], trapped_bytes(heap));
     }
 }
 
