@@ -97,7 +97,6 @@ bool mend_budget_traps_too_much(const mend_heap *heap)
     return trapped_bytes(heap) + heap->budget.headroom.most_live_bytes >=
            mend_budget_limits(heap).now;
 }
-}
 
 /* What the window before trapped counts while much is used again: a program that went near the
  * limit once and stays far below it does not move chunks for that any longer. */
