@@ -121,8 +121,10 @@ static inline uint64_t mend_budget_kept_bytes(const mend_heap *heap)
  * pressure is critical. */
 uint64_t mend_budget_waste_allowed(const mend_heap *heap, const mend_request *request);
 
-/* Whether nearly all bytes of partly used chunks are live. */
+/* What is trapped: whether it is nearly nothing, and several times as much would fit beside the peak
+ * of live bytes; and whether the peak would not fit beside it. */
 bool mend_budget_traps_little(const mend_heap *heap);
+bool mend_budget_traps_too_much(const mend_heap *heap);
 
 /* The usual size of a chunk of a zone, by the current limit. */
 uint64_t mend_budget_usual_chunk(const mend_heap *heap, int zone);
@@ -152,9 +154,6 @@ void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes);
 
 /* Whether this much may be created to avoid moves. */
 bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes);
-
-/* Whether the peak of live bytes would not fit beside what is free in partly used chunks now. */
-bool mend_budget_traps_too_much(const mend_heap *heap);
 
 /* Whether this much may not be created instead of moving it, and that will last: the limit or the
  * bound is reached, and the program never needed nearly all of the limit. Then addresses are kept
