@@ -152,19 +152,21 @@ MEND_TEST(policy_fit, so_many_runs_are_looked_at)
 }
 
 /* Under critical pressure a block may waste a page of the chunks that it breaks, or a quarter of
- * itself where the run holds two such blocks and at most 1 % of what is in use is trapped. */
+ * itself where the run holds two such blocks, at most 1 % of what is in use is trapped, and four
+ * times that would fit beside the peak. */
 MEND_TEST(policy_fit, a_block_may_waste_more_in_a_large_run_while_little_is_trapped)
 {
     static const struct {
-        uint64_t chunks, live_percent, pages;
+        uint64_t chunks, live_percent, most_live_pages, pages;
         long long page;
     } rows[] = {
-        {4, 100, 15, 0},    /* wastes a page */
-        {4, 100, 13, 0},    /* less than a quarter */
-        {4, 100, 12, NONE}, /* more */
-        {3, 100, 13, NONE}, /* the run holds one such block */
-        {4, 99, 13, 0},     /* little is trapped */
-        {4, 98, 13, NONE},  /* more is */
+        {4, 100, 131, 15, 0},    /* wastes a page */
+        {4, 100, 131, 13, 0},    /* less than a quarter */
+        {4, 100, 131, 12, NONE}, /* more */
+        {3, 100, 123, 13, NONE}, /* the run holds one such block */
+        {4, 99, 127, 13, 0},     /* little is trapped: four times as much fits beside the peak */
+        {4, 99, 128, 13, NONE},  /* does not */
+        {4, 98, 100, 13, NONE},  /* more is trapped */
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         hand_heap h;
@@ -177,6 +179,7 @@ MEND_TEST(policy_fit, a_block_may_waste_more_in_a_large_run_while_little_is_trap
         add(&h, 100, LIVE);
         h.heap.counters.live_bytes = rows[i].live_percent * PAGE;
         h.heap.config.limit_bytes = h.heap.chunks.reserved_bytes;
+        h.heap.budget.headroom.most_live_bytes = rows[i].most_live_pages * PAGE;
         h.heap.budget.peaks.used_bytes[0] = h.heap.config.limit_bytes;
         EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, (int)mend_budget_pressure(&h.heap));
         EXPECT_INT_EQ(rows[i].page, fit_pages(&h, rows[i].pages));
