@@ -11,9 +11,9 @@ mend=$1 results=$2
 # seconds to begin. With five policies the first nine take 380 s.
 order=(gpt2-medium-pretrain detector-varboxes resnet50-multires fsdp-llama-2stream gnn-sampled
     gaussian-splats opt-rl-phases graphs-by-length frames-and-training sdxl-serve-mixed
-    notebook-retries growing-tables rl-weight-sync moe-pretrain moe-serve-4bit accumulate-lengths
-    longctx-prefix-cache video-diffusion models-one-process llama8b-serve-cat bert-large-varlen
-    llama7b-lora-varlen llama8b-serve-slots)
+    notebook-retries growing-tables convnext-multires rl-weight-sync moe-pretrain moe-serve-4bit
+    accumulate-lengths longctx-prefix-cache video-diffusion models-one-process llama8b-serve-cat
+    bert-large-varlen llama7b-lora-varlen llama8b-serve-slots)
 policies=(mend expandable caching cuda-malloc-async cuda-malloc)
 capacities=unlimited,1.05x,1.02x
 content=(--content sample --scale fit)

@@ -80,6 +80,31 @@ static bool trapped_much(const mend_heap *heap, uint64_t limit, int window)
            peaks->trapped_bytes[window] >= percent_of(limit, FULL_PERCENT);
 }
 
+static uint64_t trapped_bytes(const mend_heap *heap)
+{
+    const uint64_t used = used_bytes(heap);
+    assert(mend_heap_awake_bytes(heap) <= used);
+    return used - mend_heap_awake_bytes(heap);
+}
+
+/* Whether so many times of what is trapped would fit beside the peak of live bytes. */
+static bool peak_fits(const mend_heap *heap, uint64_t times)
+{
+    const uint64_t most_live = heap->budget.headroom.most_live_bytes;
+    return most_live + times * trapped_bytes(heap) < mend_budget_limits(heap).now;
+}
+
+bool mend_budget_traps_little(const mend_heap *heap)
+{
+    return trapped_bytes(heap) <= percent_of(used_bytes(heap), LITTLE_PERCENT) &&
+           peak_fits(heap, LITTLE_TIMES);
+}
+
+bool mend_budget_traps_too_much(const mend_heap *heap)
+{
+    return !peak_fits(heap, 1);
+}
+
 /* What the window before trapped counts while much is used again: a program that went near the
  * limit once and stays far below it does not move chunks for that any longer. */
 static bool is_critical(const mend_heap *heap, uint64_t limit)
@@ -120,9 +145,7 @@ void mend_budget_note_use(mend_heap *heap)
     }
     peaks->used_bytes[0] = mend_max_u64(peaks->used_bytes[0], used);
     if (is_near(mend_budget_limits(heap).now, used)) {
-        assert(mend_heap_awake_bytes(heap) <= used);
-        uint64_t trapped = used - mend_heap_awake_bytes(heap);
-        peaks->trapped_bytes[0] = mend_max_u64(peaks->trapped_bytes[0], trapped);
+        mend_raise_u64(&peaks->trapped_bytes[0], trapped_bytes(heap));
     }
 }
 

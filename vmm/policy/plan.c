@@ -136,24 +136,61 @@ static bool try_pick(mend_heap *heap, const mend_request *request, mend_plan *pl
 
 /* ---- in which order chunks of one size are taken --------------------------------------------- */
 
-/* A chunk of the size, and the size of the run that it is in. */
+/* A chunk of the size, and the run that it is in; if it is not mapped, all is 0. */
 typedef struct candidate {
     mend_chunk *chunk;
-    uint64_t run_bytes; /* 0: not mapped */
+    const mend_run *run;
+    uint64_t run_bytes;
+    uint64_t edge_bytes; /* of the run, in partly used chunks: they stay where they are. 0 as well
+                          * unless too much is trapped */
 } candidate;
 
-/* First chunks in the smallest run, because its addresses serve no large request; and from the
- * run's end, so that the rest stays in one piece and can grow. */
+/* First chunks in the run that leaves the least behind beside live blocks, where it is of use to no
+ * large request; then in the smallest run, because its addresses serve none; and from the run's
+ * end, so that the rest stays in one piece and can grow. */
 static int compare_candidates(const void *first, const void *second)
 {
     const candidate *a = first;
     const candidate *b = second;
+    if (a->edge_bytes != b->edge_bytes) {
+        return mend_compare_u64(a->edge_bytes, b->edge_bytes);
+    }
     if (a->run_bytes != b->run_bytes) {
         return mend_compare_u64(a->run_bytes, b->run_bytes);
     }
     return a->chunk->address != b->chunk->address
                ? mend_compare_u64(b->chunk->address, a->chunk->address)
                : mend_compare_u64(b->chunk->memory.number, a->chunk->memory.number);
+}
+
+/* The parts of a run in chunks that are partly used: at its start, and at its end. */
+static uint64_t edges_of(const mend_heap *heap, const mend_run *run)
+{
+    const uint64_t end = mend_run_end(run);
+    const mend_chunk *first = mend_run_chunk_at(heap, run, run->address);
+    const mend_chunk *last = mend_run_chunk_at(heap, run, end - 1);
+    uint64_t bytes = 0;
+    if (!mend_chunk_is_empty(first)) {
+        bytes += first->address + first->size_bytes - run->address;
+    }
+    if (!mend_chunk_is_empty(last)) {
+        bytes += end - last->address;
+    }
+    return bytes;
+}
+
+/* The candidate before is often in the same run. */
+static candidate candidate_of(const mend_heap *heap, mend_chunk *chunk, bool compares_edges,
+                              const candidate *before)
+{
+    candidate found = *before;
+    found.chunk = chunk;
+    if (before->run == NULL || chunk->address - before->run->address >= before->run_bytes) {
+        found.run = mend_layout_run_at(&heap->zones[chunk->zone], chunk->address);
+        found.run_bytes = found.run != NULL ? found.run->size_bytes : 0;
+        found.edge_bytes = found.run != NULL && compares_edges ? edges_of(heap, found.run) : 0;
+    }
+    return found;
 }
 
 /* Up to `most`. */
@@ -191,12 +228,14 @@ static uint64_t pick_by_run(mend_heap *heap, const mend_request *request, mend_p
         plan->lacks_host_memory = true;
         return need_bytes;
     }
+    const bool compares_edges = mend_budget_traps_too_much(heap);
+    candidate before = {0};
     mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, size_bytes, 0);
     for (size_t i = 0; i < count; i++, at = mend_chunk_empty_next(at)) {
         assert(at != NULL);
         assert(at->size_bytes == size_bytes);
-        const mend_run *run = mend_layout_run_at(&heap->zones[at->zone], at->address);
-        candidates[i] = (candidate){at, run != NULL ? run->size_bytes : 0};
+        candidates[i] = candidate_of(heap, at, compares_edges, &before);
+        before = candidates[i];
     }
     qsort(candidates, count, sizeof(*candidates), compare_candidates);
     for (size_t i = 0; i < count && size_bytes <= need_bytes; i++) {
@@ -230,7 +269,7 @@ static bool pick_cover(mend_heap *heap, const mend_request *request, mend_plan *
 uint64_t mend_pick_chunks(mend_heap *heap, const mend_request *request, mend_plan *plan,
                           uint64_t need_bytes)
 {
-    bool keeps_runs = !mend_budget_is_nearly_used(heap);
+    const bool keeps_runs = !mend_budget_is_nearly_used(heap) || mend_budget_traps_too_much(heap);
     assert(need_bytes > 0);
     mend_chunk *largest = mend_chunk_empty_at_most(&heap->chunks, need_bytes, UINT64_MAX);
     while (need_bytes > 0 && largest != NULL) {

@@ -137,22 +137,35 @@ static base_candidate find_base(mend_heap *heap, const mend_request *request, me
 
 /* The run in which the block can begin such that it ends where a page ends, with the smallest gap
  * before the block. The block then shares one page with its neighbours, not two, and no page stays
- * open behind it. The gap stays free for small blocks. */
+ * open behind it. The gap stays free for small blocks.
+ *
+ * It compares the largest runs, which save the most moves. Once what is trapped would be missing at
+ * the peak, it compares those of fitting sizes alone: most of what is trapped then are ends below a
+ * page, more of them than a search looks at, and nothing else uses them up. */
 static base_candidate find_closing_base(mend_heap *heap, const mend_request *request,
                                         mend_pressure pressure)
 {
+    const mend_zone *zone = &heap->zones[request->zone];
     const bool is_small = request->zone == MEND_ZONE_SMALL;
-    uint64_t page = mend_budget_page(heap, is_small ? MEND_PRESSURE_LOW : pressure);
+    const uint64_t page = mend_budget_page(heap, is_small ? MEND_PRESSURE_LOW : pressure);
+    const uint64_t open_bytes = request->size_bytes % page;
+    const bool fits_alone = mend_budget_traps_too_much(heap);
     uint64_t least_gap = page / GAPS_OF_PAGE;
     base_candidate best = {0};
-    mend_run *run = mend_layout_growing_below(&heap->zones[request->zone], request->size_bytes - 1);
-    for (int tries = 0; run != NULL && tries < SEARCH_TRIES; tries++) {
-        uint64_t gap = (run->size_bytes - request->size_bytes % page) % page;
+    mend_run *run = mend_layout_growing_below(zone, request->size_bytes);
+    for (int tries = 0;
+         run != NULL && run->size_bytes > open_bytes && least_gap > 0 && tries < SEARCH_TRIES;
+         tries++) {
+        const uint64_t gap = (run->size_bytes - open_bytes) % page;
+        if (gap >= least_gap && fits_alone) {
+            run = mend_layout_growing_below(zone, run->size_bytes - gap + least_gap);
+            continue;
+        }
         base_candidate place = {run, run->address + gap,
                                 request->size_bytes - (run->size_bytes - gap)};
-        bool is_closer = run->size_bytes > request->size_bytes % page && gap < least_gap &&
-                         mend_align_up(place.start, request->alignment_bytes) == place.start;
-        if (is_closer && can_grow(heap, request, &place)) {
+        if (gap < least_gap &&
+            mend_align_up(place.start, request->alignment_bytes) == place.start &&
+            can_grow(heap, request, &place)) {
             best = place;
             least_gap = gap;
         }
