@@ -80,13 +80,6 @@ static bool trapped_much(const mend_heap *heap, uint64_t limit, int window)
            peaks->trapped_bytes[window] >= percent_of(limit, FULL_PERCENT);
 }
 
-bool mend_budget_traps_little(const mend_heap *heap)
-{
-    const uint64_t used = used_bytes(heap);
-    assert(mend_heap_awake_bytes(heap) <= used);
-    return used - mend_heap_awake_bytes(heap) <= percent_of(used, LITTLE_PERCENT);
-}
-
 /* What the window before trapped counts while much is used again: a program that went near the
  * limit once and stays far below it does not move chunks for that any longer. */
 static bool is_critical(const mend_heap *heap, uint64_t limit)

@@ -121,9 +121,6 @@ static inline uint64_t mend_budget_kept_bytes(const mend_heap *heap)
  * pressure is critical. */
 uint64_t mend_budget_waste_allowed(const mend_heap *heap, const mend_request *request);
 
-/* Whether nearly all bytes of partly used chunks are live. */
-bool mend_budget_traps_little(const mend_heap *heap);
-
 /* The usual size of a chunk of a zone, by the current limit. */
 uint64_t mend_budget_usual_chunk(const mend_heap *heap, int zone);
 
