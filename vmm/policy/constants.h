@@ -34,14 +34,6 @@ enum { DEFAULT_TIGHTNESS = 3 };
  * that a later request lacks. Headroom leaves FULL_PERCENT for requests that lack memory. */
 enum { FULL_PERCENT = 2, NEAR_PERCENT = 10 };
 
-/* Percent of the bytes in use; and multiples. While no more is trapped, and so many times as much
- * would fit beside the peak of live bytes, broken chunks have done no harm ... */
-enum { LITTLE_PERCENT = 1, LITTLE_TIMES = 4 };
-
-/* Part of a block. ... and so much may be wasted of the chunks that it breaks, in a run that holds
- * two such blocks, although pressure is critical: that saves moves beside large empty runs. */
-enum { WASTE_OF_BLOCK = 4 };
-
 /* Percent of the limit. While more than this is unused, what the window before trapped makes no
  * pressure critical. */
 enum { AGAIN_PERCENT = 15 };
