@@ -54,6 +54,10 @@ enum { LIMITS_OF_WINDOW = 2 };
  */
 enum { CHUNKS_COMPARED = 512 };
 
+/* Multiples of a request. Chunks for it are taken from where they leave the least behind while this
+ * much is empty: then there is a choice. */
+enum { EMPTY_OF_REQUEST = 4 };
+
 /* ---- sizes of chunks ------------------------------------------------------------------------- */
 
 /* Part of what the device can give: so much may others hold, and chunks are as large as without
