@@ -87,22 +87,10 @@ static uint64_t trapped_bytes(const mend_heap *heap)
     return used - mend_heap_awake_bytes(heap);
 }
 
-/* Whether so many times of what is trapped would fit beside the peak of live bytes. */
-static bool peak_fits(const mend_heap *heap, uint64_t times)
-{
-    const uint64_t most_live = heap->budget.headroom.most_live_bytes;
-    return most_live + times * trapped_bytes(heap) < mend_budget_limits(heap).now;
-}
-
-bool mend_budget_traps_little(const mend_heap *heap)
-{
-    return trapped_bytes(heap) <= percent_of(used_bytes(heap), LITTLE_PERCENT) &&
-           peak_fits(heap, LITTLE_TIMES);
-}
-
 bool mend_budget_traps_too_much(const mend_heap *heap)
 {
-    return !peak_fits(heap, 1);
+    return heap->budget.headroom.most_live_bytes + trapped_bytes(heap) >=
+           mend_budget_limits(heap).now;
 }
 
 /* What the window before trapped counts while much is used again: a program that went near the

@@ -34,14 +34,6 @@ enum { DEFAULT_TIGHTNESS = 3 };
  * that a later request lacks. Headroom leaves FULL_PERCENT for requests that lack memory. */
 enum { FULL_PERCENT = 2, NEAR_PERCENT = 10 };
 
-/* Percent of the bytes in use; and multiples. While no more is trapped, and so many times as much
- * would fit beside the peak of live bytes, broken chunks have done no harm ... */
-enum { LITTLE_PERCENT = 1, LITTLE_TIMES = 4 };
-
-/* Part of a block. ... and so much may be wasted of the chunks that it breaks, in a run that holds
- * two such blocks, although pressure is critical: that saves moves beside large empty runs. */
-enum { WASTE_OF_BLOCK = 4 };
-
 /* Percent of the limit. While more than this is unused, what the window before trapped makes no
  * pressure critical. */
 enum { AGAIN_PERCENT = 15 };
@@ -61,6 +53,10 @@ enum { LIMITS_OF_WINDOW = 2 };
  * pool has a few hundred chunks, and one of ranges may have a million, which no request looks at.
  */
 enum { CHUNKS_COMPARED = 512 };
+
+/* Multiples of a request. Chunks for it are taken from where they leave the least behind while this
+ * much is empty: then there is a choice. */
+enum { EMPTY_OF_REQUEST = 4 };
 
 /* ---- sizes of chunks ------------------------------------------------------------------------- */
 

@@ -141,17 +141,6 @@ static breakage breakage_at(const mend_heap *heap, const mend_run *run, uint64_t
     }
 }
 
-/* What a block may waste of the empty chunks that it breaks, by the size of the run. While pressure
- * is critical, chunks move to spare the waste. That pays for nothing where the rest of the run is
- * for the next block, and neighbours have been freed together: what is in use is hardly trapped. */
-static uint64_t waste_in_run(const mend_heap *heap, const mend_request *request,
-                             const mend_run *run, uint64_t allowed_bytes)
-{
-    return run->size_bytes / 2 >= request->size_bytes && mend_budget_traps_little(heap)
-               ? mend_max_u64(allowed_bytes, request->size_bytes / WASTE_OF_BLOCK)
-               : allowed_bytes;
-}
-
 /* Compares both ends of the smallest runs that fit, by the bytes of empty chunks that they would
  * break. Skips places that waste more than allowed. Before pressure is critical, a run that is
  * larger than two such blocks stays whole for larger requests, which would move chunks. */
@@ -168,11 +157,10 @@ static mend_fit keep_empty_fit(mend_heap *heap, const mend_request *request, con
         uint64_t ends[] = {
             mend_align_up(run->address, request->alignment_bytes),
             mend_align_down(mend_run_end(run) - request->size_bytes, request->alignment_bytes)};
-        const uint64_t most_bytes = waste_in_run(heap, request, run, allowed_bytes);
         for (int i = 0; i < 2 && least_bytes > 0; i++) {
             if (is_ready(heap, request, run, ends[i])) {
                 breakage broken = breakage_at(heap, run, ends[i], request->size_bytes);
-                if (broken.wasted_bytes <= most_bytes && broken.pinned_bytes < least_bytes) {
+                if (broken.wasted_bytes <= allowed_bytes && broken.pinned_bytes < least_bytes) {
                     least_bytes = broken.pinned_bytes;
                     best = (mend_fit){run, ends[i]};
                 }

@@ -136,6 +136,14 @@ static bool try_pick(mend_heap *heap, const mend_request *request, mend_plan *pl
 
 /* ---- in which order chunks of one size are taken --------------------------------------------- */
 
+/* Whether chunks for a request are taken from where they leave the least behind. With less memory
+ * than that the oldest are as good. */
+static bool leaves_least(const mend_heap *heap, const mend_request *request)
+{
+    return mend_budget_traps_too_much(heap) &&
+           heap->chunks.empty_bytes / EMPTY_OF_REQUEST >= request->size_bytes;
+}
+
 /* A chunk of the size, and the run that it is in; if it is not mapped, all is 0. */
 typedef struct candidate {
     mend_chunk *chunk;
@@ -228,7 +236,7 @@ static uint64_t pick_by_run(mend_heap *heap, const mend_request *request, mend_p
         plan->lacks_host_memory = true;
         return need_bytes;
     }
-    const bool compares_edges = mend_budget_traps_too_much(heap);
+    const bool compares_edges = leaves_least(heap, request);
     candidate before = {0};
     mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, size_bytes, 0);
     for (size_t i = 0; i < count; i++, at = mend_chunk_empty_next(at)) {
@@ -269,7 +277,7 @@ static bool pick_cover(mend_heap *heap, const mend_request *request, mend_plan *
 uint64_t mend_pick_chunks(mend_heap *heap, const mend_request *request, mend_plan *plan,
                           uint64_t need_bytes)
 {
-    const bool keeps_runs = !mend_budget_is_nearly_used(heap) || mend_budget_traps_too_much(heap);
+    const bool keeps_runs = !mend_budget_is_nearly_used(heap) || leaves_least(heap, request);
     assert(need_bytes > 0);
     mend_chunk *largest = mend_chunk_empty_at_most(&heap->chunks, need_bytes, UINT64_MAX);
     while (need_bytes > 0 && largest != NULL) {

@@ -128,9 +128,7 @@ static inline uint64_t mend_budget_kept_bytes(const mend_heap *heap)
  * pressure is critical. */
 uint64_t mend_budget_waste_allowed(const mend_heap *heap, const mend_request *request);
 
-/* What is trapped: whether it is nearly nothing, and several times as much would fit beside the
- * peak of live bytes; and whether the peak would not fit beside it. */
-bool mend_budget_traps_little(const mend_heap *heap);
+/* Whether the peak of live bytes would not fit beside what is trapped now. */
 bool mend_budget_traps_too_much(const mend_heap *heap);
 
 /* The usual size of a chunk of a zone, by the current limit. */

@@ -28,23 +28,13 @@ static mend_status create(const mend_driver *driver, uint64_t size_bytes,
     return MEND_DRIVER_OK;
 }
 
-/* A chunk of so many pages behind the others. */
-static void add_chunk(hand_heap *h, uint64_t pages)
-{
-    mend_heap *heap = &h->heap;
-    mend_chunk *chunk = NULL;
-    mend_waits waits = {0};
-    const uint64_t address = START + heap->chunks.reserved_bytes;
-    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_chunk_create(&heap->chunks, pages * PAGE,
-                                                    MEND_BACKING_DEVICE, false, &chunk));
-    mend_layout_attach(heap, chunk, MEND_ZONE_LARGE, address, &waits);
-}
-
 /* A chunk of so many pages, of which none is used. */
 static bool open_heap(hand_heap *h, uint64_t pages)
 {
     *h = (hand_heap){.end = START};
     mend_heap *heap = &h->heap;
+    mend_chunk *chunk = NULL;
+    mend_waits waits = {0};
     h->driver.create = create;
     heap->driver = &h->driver;
     heap->device.granularity_bytes = PAGE;
@@ -66,7 +56,9 @@ static bool open_heap(hand_heap *h, uint64_t pages)
                 mend_slab_reserve(&heap->nodes.runs, NODES) &&
                 mend_slab_reserve(&heap->nodes.waits, NODES) &&
                 mend_slab_reserve(&heap->chunks.slab, NODES));
-    add_chunk(h, pages);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_chunk_create(&heap->chunks, pages * PAGE,
+                                                    MEND_BACKING_DEVICE, false, &chunk));
+    mend_layout_attach(heap, chunk, MEND_ZONE_LARGE, START, &waits);
     return !mend_test_has_failed();
 }
 
@@ -150,40 +142,4 @@ MEND_TEST(policy_fit, so_many_runs_are_looked_at)
         close_heap(&h);
     }
     EXPECT_INT_EQ(24, SEARCH_TRIES);
-}
-
-/* Under critical pressure a block may waste a page of the chunks that it breaks, or a quarter of
- * itself where the run holds two such blocks, at most 1 % of what is in use is trapped, and four
- * times that would fit beside the peak. */
-MEND_TEST(policy_fit, a_block_may_waste_more_in_a_large_run_while_little_is_trapped)
-{
-    static const struct {
-        uint64_t chunks, live_percent, most_live_pages, pages;
-        long long page;
-    } rows[] = {
-        {4, 100, 131, 15, 0},    /* wastes a page */
-        {4, 100, 131, 13, 0},    /* less than a quarter */
-        {4, 100, 131, 12, NONE}, /* more */
-        {3, 100, 123, 13, NONE}, /* the run holds one such block */
-        {4, 99, 127, 13, 0},     /* little is trapped: four times as much fits beside the peak */
-        {4, 99, 128, 13, NONE},  /* does not */
-        {4, 98, 100, 13, NONE},  /* more is trapped */
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        hand_heap h;
-        ASSERT_TRUE(open_heap(&h, 8));
-        for (uint64_t k = 1; k < rows[i].chunks; k++) {
-            add_chunk(&h, 8);
-        }
-        h.end += rows[i].chunks * 8 * PAGE;
-        add_chunk(&h, 100);
-        add(&h, 100, LIVE);
-        h.heap.counters.live_bytes = rows[i].live_percent * PAGE;
-        h.heap.config.limit_bytes = h.heap.chunks.reserved_bytes;
-        h.heap.budget.headroom.most_live_bytes = rows[i].most_live_pages * PAGE;
-        h.heap.budget.peaks.used_bytes[0] = h.heap.config.limit_bytes;
-        EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, (int)mend_budget_pressure(&h.heap));
-        EXPECT_INT_EQ(rows[i].page, fit_pages(&h, rows[i].pages));
-        close_heap(&h);
-    }
 }
