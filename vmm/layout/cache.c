@@ -65,17 +65,6 @@ void mend_cache_flush_from(mend_heap *heap, int zone, uint64_t size_bytes)
     }
 }
 
-void mend_cache_flush_beside(mend_heap *heap, const mend_span *span)
-{
-    assert(span->live);
-    if (span->previous != NULL && span->previous->cached) {
-        mend_cache_put_back(heap, span->previous);
-    }
-    if (span->next != NULL && span->next->cached) {
-        mend_cache_put_back(heap, span->next);
-    }
-}
-
 void mend_cache_close(mend_heap *heap)
 {
     assert(mend_mutex_is_held(&heap->grow));

@@ -330,10 +330,9 @@ void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise
  */
 
 /* Puts all cached spans of a zone back into runs; the second one, only those that will begin a run
- * of `size_bytes` or more; the third one, only the neighbours of a span that will become free. */
+ * of `size_bytes` or more. */
 void mend_cache_flush(mend_heap *heap, int zone);
 void mend_cache_flush_from(mend_heap *heap, int zone, uint64_t size_bytes);
-void mend_cache_flush_beside(mend_heap *heap, const mend_span *span);
 
 /* While the cache is closed it is empty. Closings nest. `keeps_empty_chunks`: until the next
  * closing, the cache returns no span that would break an empty chunk. */
@@ -347,6 +346,18 @@ uint64_t mend_cache_bytes(const mend_heap *heap);
 
 /* Puts a cached span back into runs, where it may be joined with another. */
 void mend_cache_put_back(mend_heap *heap, mend_span *span);
+
+/* The same for the neighbours of a span that will become free. */
+static inline void mend_cache_flush_beside(mend_heap *heap, const mend_span *span)
+{
+    assert(span->live);
+    if (span->previous != NULL && span->previous->cached) {
+        mend_cache_put_back(heap, span->previous);
+    }
+    if (span->next != NULL && span->next->cached) {
+        mend_cache_put_back(heap, span->next);
+    }
+}
 
 /* Promises the node of a run for one more span, and flushes a full cache first. The caller has used
  * all earlier promises. False if malloc fails. */
