@@ -9,8 +9,10 @@ enum { SEEDS = 16 };
 
 /* What programs of each kind need, see placement.h. Made 2026-11-26, when moves that a
  * creation avoids came to pay for it: up to 8 % fewer calls, up to 4 % more memory held; trims wait
- * more often, and where limits change the driver takes 2 % longer. The test prints the present
- * table where it fails: who changes the policy on purpose takes that, and says why. */
+ * more often, and where limits change the driver takes 2 % longer. On 2026-11-27 what is trapped
+ * came to be used up: 0.6 % fewer calls in full pools, 0.2 % more memory held beside a collector.
+ * The test prints the present table where it fails: who changes the policy on purpose takes that,
+ * and says why. */
 static const placement_figures recorded[PLACEMENT_KIND_COUNT] = {
     [PLACEMENT_steady] = {{12364, 12364, 0, 0, 125, 0, 819}},
     [PLACEMENT_steady_on_streams] = {{20538, 20538, 0, 0, 241, 0, 1391}},
@@ -18,7 +20,7 @@ static const placement_figures recorded[PLACEMENT_KIND_COUNT] = {
     [PLACEMENT_phases] = {{11289, 11289, 0, 0, 237, 0, 1733}},
     [PLACEMENT_phases_and_room] = {{10762, 10762, 0, 0, 2635, 0, 6742}},
     [PLACEMENT_phases_and_tight] = {{10610, 10610, 0, 0, 6085, 0, 14566}},
-    [PLACEMENT_phases_and_full] = {{10101, 10101, 0, 2, 5507, 0, 12731}},
+    [PLACEMENT_phases_and_full] = {{10101, 10101, 0, 2, 5476, 0, 12680}},
     [PLACEMENT_never_the_same] = {{10499, 10499, 0, 0, 1667, 0, 4522}},
     [PLACEMENT_never_the_same_and_full] = {{10126, 10126, 0, 0, 5009, 0, 11890}},
     [PLACEMENT_large_device] = {{10518, 10518, 0, 0, 7313, 0, 93318}},
@@ -28,7 +30,7 @@ static const placement_figures recorded[PLACEMENT_KIND_COUNT] = {
     [PLACEMENT_streams] = {{12847, 12847, 0, 0, 6066, 0, 15171}},
     [PLACEMENT_streams_and_full] = {{10282, 10282, 0, 0, 8029, 43, 18276}},
     [PLACEMENT_trims] = {{12030, 26289, 0, 0, 16218, 196, 43492}},
-    [PLACEMENT_collections] = {{10525, 13788, 0, 0, 10265, 51, 24572}},
+    [PLACEMENT_collections] = {{10545, 13800, 0, 0, 10263, 52, 24571}},
     [PLACEMENT_compactions] = {{10313, 10313, 20, 0, 6480, 3754, 16201}},
     [PLACEMENT_limits] = {{12113, 14971, 0, 0, 8415, 0, 21760}},
     [PLACEMENT_neighbours] = {{10530, 10530, 0, 0, 4006, 0, 9714}},
