@@ -340,7 +340,7 @@ static void judge_gifts(trial *t, const trial_call *call, const held *before)
     const held after = look_at_held(t, call->pool);
     trial_claim(t, TRIAL_MODEL,
                 call->kind != CALL_ALLOC || call->result != MEND_OK || call->faulty ||
-                    t->pool_count < TRIAL_POOLS || t->config.plain != 0 || t->was_called ||
+                    t->pool_count < TRIAL_POOLS || t->config.plain != 0 ||
                     before->peer_bytes <= after.peer_bytes +
                                               mend_align_up(call->size_bytes, t->page_bytes) +
                                               before->owed_bytes + before->peer_chunk,
