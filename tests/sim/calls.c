@@ -289,7 +289,9 @@ typedef struct held {
     uint64_t peer_bytes;    /* of the other pool */
     uint64_t peer_chunk;    /* its largest */
     uint64_t peer_waits;
+    uint64_t peer_leaving_bytes;
     uint64_t owed_bytes;
+    uint64_t kept_bytes; /* for compactions */
 } held;
 
 static held look_at_held(trial *t, int pool)
@@ -306,7 +308,9 @@ static held look_at_held(trial *t, int pool)
                   .peer_bytes = t->pools[peer].pool->heap.chunks.reserved_bytes,
                   .peer_chunk = trial_largest_chunk(t, peer),
                   .peer_waits = t->pools[peer].pool->heap.streams.host_waits,
+                  .peer_leaving_bytes = trial_leaving_bytes(t, peer),
                   .owed_bytes = trial_owed_bytes(t),
+                  .kept_bytes = mend_budget_kept_bytes(heap),
                   .reservations = heap->space.reservation_count,
                   .compactions = heap->counters.compactions,
                   .refused = counters.call[MEND_CALL_unmap].failures +
@@ -332,8 +336,9 @@ static void judge_failed(trial *t, const trial_call *call, const held *before)
                 "the host waits for a request that can never be served");
 }
 
-/* A pool gives another one what that lacks, and the device of what should stay free, in whole
- * chunks; a plain one in allocations. A call that lacks memory gives none back in vain; but
+/* A pool gives another one what that lacks, with what it keeps for compactions, and the device of
+ * what should stay free, in whole chunks, and what a wake has left in it; a plain one in
+ * allocations. A call that lacks memory gives none back in vain; but
  * compactions make room to copy to, and a pool that prepares for a checkpoint gives all it can. */
 static void judge_gifts(trial *t, const trial_call *call, const held *before)
 {
@@ -343,7 +348,8 @@ static void judge_gifts(trial *t, const trial_call *call, const held *before)
                     t->pool_count < TRIAL_POOLS || t->config.plain != 0 ||
                     before->peer_bytes <= after.peer_bytes +
                                               mend_align_up(call->size_bytes, t->page_bytes) +
-                                              before->owed_bytes + before->peer_chunk,
+                                              before->owed_bytes + before->kept_bytes +
+                                              before->peer_leaving_bytes + before->peer_chunk,
                 "for a request of %llu bytes the other pool gives %llu",
                 (unsigned long long)call->size_bytes,
                 (unsigned long long)(before->peer_bytes - after.peer_bytes));

@@ -59,3 +59,16 @@ HOLDS(
     "slot 11 size 72 / TO_HOST / ALLOC slot 3 size 15 / RANGE_CREATE amount 56 / ALLOC slot 2 size "
     "20 / ALLOC slot 8 size 20 / ALLOC slot 1 size 20 / ALLOC slot 10 size 20 / COMMIT alignment 4 "
     "amount 96 / TO_DEVICE")
+
+/* Seed 20074: the other pool gave what was asked for, which was not enough with what is kept for
+ * compactions, and then as much again. */
+HOLDS(sim_regressions, what_is_kept_for_compactions_is_asked_for_at_once,
+      "chunk_pages 0, event_delay_ns 300, streams 3, peer_pool 1, quiet 1, keep_free_percent 3",
+      "ALLOC size 5 / ADD_CALLBACK slot 3 amount 104 / FOREIGN amount 247 / ALLOC slot 2 size 5 "
+      "/ GROUP_CREATE slot 235 / ALLOC slot 3 size 68 / ADD_CALLBACK amount 16 / ALLOC slot 1 "
+      "size 5 / REMOVE_CALLBACK / ADVANCE / FREE slot 1 / ALLOC size 25 / FOREIGN / ALLOC slot 5 "
+      "stream 1 size 40 amount 3 / REPLACE_STREAM stream 1 / DEFRAG slot 1 / FREE slot 5 / ALLOC "
+      "slot 5 stream 1 size 5 / FREE slot 5 amount 55 / ALLOC_IN slot 3 size 180 amount 232 / "
+      "SET_LIMIT amount 1 / ALLOC slot 1 size 68 / FREE slot 1 / ALLOC_IN slot 2 stream 7 size "
+      "10 amount 4 / FOREIGN amount 247 / SET_LIMIT / ADD_CALLBACK amount 16 / ALLOC_IN slot 1 "
+      "size 51 amount 4 / ALLOC_IN size 207 amount 4")

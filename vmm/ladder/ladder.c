@@ -201,10 +201,11 @@ static void note_shortage(climb *c)
     /* Free memory that is behind work takes room in the limit, so that nothing was refused. */
     const uint64_t unasked_bytes =
         shortage->refused_bytes == 0 ? mend_report_device_lacks_bytes(heap, c->request) : 0;
+    const uint64_t wanted_bytes = shortage->refused_bytes + shortage->kept_bytes;
     c->need = (mend_need){
-        .bytes = mend_attainable_lack(heap, shortage->refused_bytes) + unasked_bytes,
-        .whole_bytes = unasked_bytes > 0 ? shortage->device_free_bytes + unasked_bytes
-                                         : shortage->refused_bytes,
+        .bytes = mend_attainable_lack(heap, wanted_bytes) + unasked_bytes,
+        .whole_bytes =
+            unasked_bytes > 0 ? shortage->device_free_bytes + unasked_bytes : wanted_bytes,
     };
     c->is_exact = shortage->refused_bytes > 0;
     if (!c->waits_on_host) {

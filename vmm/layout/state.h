@@ -194,6 +194,7 @@ typedef struct mend_heap_counters {
 /* What blocked the last request that found no room. */
 typedef struct mend_shortage {
     uint64_t refused_bytes;        /* least creation in the limit that lacked memory; 0: none */
+    uint64_t kept_bytes;           /* what it was to leave for compactions */
     uint64_t device_free_bytes;    /* free bytes of the device after that refusal; 0: not told */
     uint64_t device_debt_bytes;    /* what it lacked then of what the pool is to leave free */
     uint64_t others_bytes;         /* bytes of the device that are neither free nor this pool's */

@@ -141,8 +141,10 @@ void mend_budget_note_lack(mend_heap *heap, uint64_t create_bytes)
 {
     mend_shortage *shortage = &heap->shortage;
     assert(create_bytes > 0);
-    bool is_least = shortage->refused_bytes == 0 || create_bytes < shortage->refused_bytes;
-    shortage->refused_bytes = is_least ? create_bytes : shortage->refused_bytes;
+    if (shortage->refused_bytes == 0 || create_bytes <= shortage->refused_bytes) {
+        shortage->refused_bytes = create_bytes;
+        shortage->kept_bytes = mend_budget_kept_bytes(heap);
+    }
 }
 
 bool mend_budget_lacks_device_memory(const mend_heap *heap, uint64_t create_bytes)
