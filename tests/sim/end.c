@@ -190,8 +190,11 @@ void trial_finish(trial *t)
     clear_the_way(t);
     trial_hooks_end_allocators(t);
     trial_map_again(t);
-    trial_wake_all(t);
     bool is_whole = !t->may_be_lost && !t->stopped;
+    if (is_whole) { /* a wake names none, and waits in no capture */
+        name_streams(t);
+    }
+    trial_wake_all(t);
     bool is_sudden = is_whole && t->config.sudden != 0 && !t->config.hooks;
     if (is_sudden) {
         leave_suddenly(t);

@@ -61,22 +61,52 @@ static void *allocate_in_thread(void *argument)
     return NULL;
 }
 
-/* The group that took the request is gone when its turn comes: the block belongs to none. */
-GROW_TEST(pool_grow, a_group_may_go_while_a_request_waits_its_turn, 0)
+/* The grow lock is taken, and a thread waits for it with its request. */
+static pthread_t begin_in_line(rig *r)
 {
     mend_heap *heap = &r->w.pool->heap;
-    mend_group *group = kit_begin_group(&r->w, MEND_EVERY_STREAM);
     pthread_t thread;
     r->size_bytes = 3 * MEND_MIB;
     r->alignment_bytes = 512;
     mend_mutex_lock(&heap->grow);
-    ASSERT_INT_EQ(0, pthread_create(&thread, NULL, allocate_in_thread, r));
+    EXPECT_INT_EQ(0, pthread_create(&thread, NULL, allocate_in_thread, r));
     for (size_t in_line = 0; in_line == 0;) { /* it has let go of the heap */
         sched_yield();
         mend_heap_lock(heap);
         in_line = heap->blocks.promised_count;
         mend_heap_unlock(heap);
     }
+    return thread;
+}
+
+static void count_call(void *context, KIT_UNUSED const char *call, int is_after)
+{
+    *(int *)context += !is_after;
+}
+
+/* What is freed meanwhile is taken as if there had been no wait: nothing is asked of the driver. */
+GROW_TEST(pool_grow, memory_that_comes_while_a_request_waits_its_turn_is_seen, 0)
+{
+    mend_heap *heap = &r->w.pool->heap;
+    void *freed = kit_alloc(&r->w, 3 * MEND_MIB, NULL);
+    int calls = 0;
+    pthread_t thread = begin_in_line(r);
+    kit_free(&r->w, freed, NULL);
+    mend_sim_set_call_observer(r->w.sim, count_call, &calls);
+    mend_mutex_unlock(&heap->grow);
+    pthread_join(thread, NULL);
+    mend_sim_set_call_observer(r->w.sim, NULL, NULL);
+    EXPECT_RESULT(MEND_OK, r->result);
+    EXPECT_TRUE(r->pointer == freed);
+    EXPECT_INT_EQ(0, calls);
+}
+
+/* The group that took the request is gone when its turn comes: the block belongs to none. */
+GROW_TEST(pool_grow, a_group_may_go_while_a_request_waits_its_turn, 0)
+{
+    mend_heap *heap = &r->w.pool->heap;
+    mend_group *group = kit_begin_group(&r->w, MEND_EVERY_STREAM);
+    pthread_t thread = begin_in_line(r);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
     mend_heap_lock(heap);
     EXPECT_RESULT(MEND_OK, mend_group_leave(heap, group, MEND_NO_STREAM));
