@@ -534,8 +534,9 @@ mend_result mend_trim_to_create(mend_heap *heap, uint64_t create_bytes, int refu
     mend_lack all = lack_for(heap, create_bytes, refusals);
     choice any = {.may_unmap = own.may_unmap};
     uint64_t own_bytes = chosen_bytes(heap, &own);
+    /* Where what may go can only make room under the limit, the first creation finds out. */
     if (!heap->budget.attainable.is_known && heap->shortage.owed_bytes == 0 &&
-        (refusals > 0 || all.limit_bytes > 0)) {
+        (refusals > 0 || (all.limit_bytes > 0 && own_bytes >= all.limit_bytes))) {
         all.device_bytes = sure_bytes(heap, all.limit_bytes, create_bytes, own_bytes, refusals > 0);
     }
     uint64_t any_bytes = chosen_bytes(heap, &any);

@@ -7,6 +7,7 @@
 #include "driver/driver.h"
 #include "mend/mend_host.h"
 #include "mend/mend_range.h"
+#include "mend/mend_share.h"
 #include "mend/mend_sleep.h"
 #include "tests/support/kit.h"
 
@@ -265,6 +266,28 @@ static void expect_given(mend_world *w, mend_result result, uint64_t before_byte
     mend_sim_clear_faults(w->sim);
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, result);
     EXPECT_STATS(w, reserved_bytes, before_bytes - (uint64_t)chunks * 8 * MEND_MIB);
+}
+
+/* A chunk that was exported may stay with others: it goes back for the limit alone. */
+KIT_SET_TEST(pool_attainable, what_was_exported_makes_room_where_the_driver_does_not_say,
+             (w->pool_config.host_bytes = MEND_GIB, w->pool_config.shareable = 1))
+{
+    const mend_alloc_options one = *KIT_OPTIONS(mend_alloc_options, .in_one_chunk = 1);
+    const mend_range_options pages = *KIT_OPTIONS(mend_range_options, .page_bytes = 8 * MEND_MIB);
+    char token[4096];
+    size_t token_bytes = 0;
+    uint64_t offset_bytes = 0;
+    void *block = NULL;
+    mend_range *range = NULL;
+    EXPECT_OK(mend_alloc_with(w->pool, 16 * MEND_MIB, S(0), &one, &block));
+    EXPECT_OK(mend_export(w->pool, block, 0, token, sizeof(token), &token_bytes, &offset_bytes));
+    kit_free(w, block, S(0));
+    EXPECT_OK(mend_range_create(w->pool, 8 * MEND_MIB, &pages, &range));
+    EXPECT_OK(mend_set_limit(w->pool, mend_world_stats(w).reserved_bytes));
+    kit_fail(w, "memory_info", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    EXPECT_OK(mend_range_map_zeros(range, 0, 8 * MEND_MIB));
+    mend_sim_clear_faults(w->sim);
+    EXPECT_OK(mend_range_destroy(range, S(0)));
 }
 
 /* Free chunks of the size of none that is needed. */
