@@ -55,7 +55,7 @@ uint64_t mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_
     mend_zone *zone = requested_bytes <= heap->config.placement.small_request_bytes
                           ? &heap->zones[MEND_ZONE_SMALL]
                           : &heap->zones[MEND_ZONE_LARGE]; /* the address of an index would be
-                                                            * computed anew for each field */
+                                                            * computed again for each field */
     uint32_t stream = mend_users_known_stream(heap, handle);
     if (stream == MEND_STREAM_UNKNOWN) {
         return 0;

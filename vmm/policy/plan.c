@@ -136,8 +136,9 @@ static bool try_pick(mend_heap *heap, const mend_request *request, mend_plan *pl
 
 /* ---- in which order chunks of one size are taken --------------------------------------------- */
 
-/* Whether chunks for a request are taken from where they leave the least behind. With less memory
- * than that the oldest are as good. */
+/* Whether chunks for a request are taken from where they leave the least behind. Where less is
+ * empty nearly all of it moves anyway, and the oldest chunks, which are found at once, are as good.
+ */
 static bool leaves_least(const mend_heap *heap, const mend_request *request)
 {
     return mend_budget_traps_too_much(heap) &&
