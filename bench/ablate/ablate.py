@@ -12,6 +12,7 @@ columns.
 """
 import argparse
 import concurrent.futures
+import functools
 import hashlib
 import json
 import os
@@ -25,7 +26,8 @@ import mechanisms
 HERE = os.path.dirname(os.path.abspath(__file__))
 BENCH = os.path.dirname(HERE)
 CAPACITIES = ("80GiB", "2x", "1.4x", "1.2x", "1.1x", "1.05x", "1.02x")  # and then the fit
-FIT_STEP = 0.002  # of the peak of live bytes: that of `mend replay --capacity fit`
+STEPS_IN_ONE = 500  # of the peak of live bytes: the grid of `mend replay --capacity fit`
+STEPS_WALKED = 25
 LIMIT_S = 900
 KEPT = ("completed", "peak_live_bytes", "peak_reserved_bytes", "fit_capacity_bytes", "fit_factor",
         "host_syncs", "driver_time_by_list_us", "driver_time_second_half_us")
@@ -90,12 +92,26 @@ def read_workloads(path, half):
     return workloads
 
 
-def has_this_fit(program, where, without, usual):
-    """Two replays instead of a search: it completes where all mechanisms just do, and no lower."""
-    least = usual["fit_capacity_bytes"]
-    below = least - int(FIT_STEP * usual["peak_live_bytes"])
-    at, under = program.replay(where, without, (f"{least}B", f"{below}B"))
-    return at["completed"] and not under["completed"]
+def fit_beside(program, where, without, usual):
+    """The least capacity that is enough, walked to in steps from that with all mechanisms. A whole
+    search begins far above both: it is made only where they lie far apart. None: no such capacity.
+    """
+    peak = usual["peak_live_bytes"]
+    first = round((usual["fit_factor"] - 1) * STEPS_IN_ONE)
+
+    @functools.cache
+    def is_enough(step):
+        capacity = peak - -peak * step // STEPS_IN_ONE  # rounded up
+        return program.replay(where, without, (f"{capacity}B",))[0]["completed"]
+
+    step = first
+    while step > 0 and is_enough(step) and is_enough(step - 1):
+        step -= 1
+    while step - first < STEPS_WALKED and not (is_enough(step) and is_enough(step + 1)):
+        step += 1
+    if step - first == STEPS_WALKED:
+        return program.replay(where, without, ("fit",))[0]["fit_factor"]
+    return 1 + step / STEPS_IN_ONE
 
 
 def measure(program, results, workload, without):
@@ -107,12 +123,9 @@ def measure(program, results, workload, without):
     if not without:
         rows = program.replay(where, without, CAPACITIES + ("fit",))
     else:
-        usual = results.known[name, ""][-1]
         rows = program.replay(where, without, CAPACITIES)
-        if has_this_fit(program, where, without, usual):
-            rows.append({"fit_factor": usual["fit_factor"], "completed": True})
-        else:
-            rows += program.replay(where, without, ("fit",))
+        fit = fit_beside(program, where, without, results.known[name, ""][-1])
+        rows.append({"fit_factor": fit, "completed": fit is not None})
     results.keep(name, without, rows)
 
 
