@@ -290,9 +290,17 @@ typedef struct held {
     uint64_t peer_chunk;    /* its largest */
     uint64_t peer_waits;
     uint64_t peer_leaving_bytes;
+    uint64_t most_to_get_bytes; /* free on the device, and beside live blocks of both pools; its own
+                                 * counted twice, because free pieces may serve beside creations */
     uint64_t owed_bytes;
     uint64_t kept_bytes; /* for compactions */
 } held;
+
+static uint64_t beside_live_bytes(const trial *t, int pool)
+{
+    const mend_heap *heap = &t->pools[pool].pool->heap;
+    return heap->chunks.reserved_bytes - mend_heap_awake_bytes(heap) + heap->ranges.zeros_bytes;
+}
 
 static held look_at_held(trial *t, int pool)
 {
@@ -309,6 +317,8 @@ static held look_at_held(trial *t, int pool)
                   .peer_chunk = trial_largest_chunk(t, peer),
                   .peer_waits = t->pools[peer].pool->heap.streams.host_waits,
                   .peer_leaving_bytes = trial_leaving_bytes(t, peer),
+                  .most_to_get_bytes = trial_ration_room(t) + 2 * beside_live_bytes(t, pool) +
+                                       beside_live_bytes(t, peer),
                   .owed_bytes = trial_owed_bytes(t),
                   .kept_bytes = mend_budget_kept_bytes(heap),
                   .reservations = heap->space.reservation_count,
@@ -390,23 +400,34 @@ static uint64_t free_at_most(trial *t, const trial_call *call)
     return is_sure ? trial_room_with_peer_pools(t, call->pool, false) + beside_bytes : 0;
 }
 
-/* Not all that the other pool has free would be enough. */
-static void judge_vain_wait(trial *t, const trial_call *call, const held *before)
+/* Not all that the other pool has free would be enough: nobody waits. Nor would all that both hold
+ * beside live blocks, which is simpler to know: nothing of it goes back. */
+static void judge_vain_help(trial *t, const trial_call *call, const held *before)
 {
     const uint64_t size_bytes = call->kind == CALL_COMMIT ? call->needed_bytes : call->size_bytes;
+    const bool is_judged =
+        call->result == MEND_ERROR_OUT_OF_MEMORY && !call->faulty && !t->was_called;
+    const held after = look_at_held(t, call->pool);
     trial_claim(t, TRIAL_MODEL,
-                call->most_bytes == 0 || call->result != MEND_ERROR_OUT_OF_MEMORY || call->faulty ||
-                    size_bytes <= call->most_bytes || t->was_called ||
-                    look_at_held(t, call->pool).peer_waits == before->peer_waits,
+                !is_judged || call->most_bytes == 0 || size_bytes <= call->most_bytes ||
+                    after.peer_waits == before->peer_waits,
                 "for %llu bytes the other pool waits, and at most %llu could be free",
                 (unsigned long long)size_bytes, (unsigned long long)call->most_bytes);
+    trial_claim(t, TRIAL_MODEL,
+                !is_judged || call->kind != CALL_ALLOC || t->config.file_percent != 0 ||
+                    t->config.plain != 0 ||
+                    size_bytes <= before->most_to_get_bytes ||
+                    after.peer_bytes == before->peer_bytes,
+                "for %llu bytes the other pool gives %llu in vain",
+                (unsigned long long)size_bytes,
+                (unsigned long long)(before->peer_bytes - after.peer_bytes));
 }
 
 static void judge_lack(trial *t, const trial_call *call, const held *before)
 {
     judge_failed(t, call, before);
     judge_gifts(t, call, before);
-    judge_vain_wait(t, call, before);
+    judge_vain_help(t, call, before);
     judge_missing(t, call);
 }
 

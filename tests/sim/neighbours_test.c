@@ -25,6 +25,11 @@ HOLDS(sim_regressions, what_others_took_is_known_before_any_goes_back,
       "size 121 / TRIM / ALLOC slot 5 size 226 / FOREIGN amount 26 / FREE / ALLOC size 229 amount "
       "16")
 
+HOLDS(sim_regressions, a_peer_pool_gives_nothing_for_a_hopeless_request,
+      "device_pages 16, peer_pool 1",
+      "SIBLING_ALLOC size 229 / SIBLING_ALLOC slot 1 size 228 / FREE slot 1 / "
+      "ALLOC slot 2 size 236")
+
 /* Seed 1390, where it was not. */
 HOLDS(sim_regressions, a_peer_pool_that_gave_is_asked_again,
       "device_pages 16, small_request_granules 64, peer_pool 1, keep_free_percent 10",

@@ -27,6 +27,8 @@ typedef struct mend_need {
     uint64_t bytes;       /* about as many; UINT64_MAX: all, for addresses */
     uint64_t whole_bytes; /* what must be free for the request: `bytes` of it are lacking, or were
                            * when it was refused */
+    uint64_t least_bytes; /* the request fails unless the asker and all whom it asks have so much
+                           * beside live blocks; 0: that is not known, or others may help */
     bool may_wait;        /* for the work of the asked pool: the asker is out of memory else */
     bool is_captured; /* a pool of the device knows of a capture, whose stream the asked pool may
                        * not know: that waits for nothing, and records no event of the context */
@@ -35,6 +37,10 @@ typedef struct mend_need {
 /* Bytes of empty chunks, but for those that groups keep for their graphs. The caller holds `state`;
  * no driver call. */
 uint64_t mend_ladder_waiting_bytes(mend_heap *heap);
+
+/* The most that the pool could give back before a block is freed. The caller holds `state`; no
+ * driver call. */
+uint64_t mend_ladder_beside_live_bytes(const mend_heap *heap);
 
 /* For another pool of the device: gives memory, and all empty reservations; what work may use, and
  * zeros of destroyed ranges, only if the rest is not enough and `may_wait`. *gave: whether anything

@@ -200,6 +200,12 @@ uint64_t mend_ladder_waiting_bytes(mend_heap *heap)
     return bytes;
 }
 
+uint64_t mend_ladder_beside_live_bytes(const mend_heap *heap)
+{
+    return heap->chunks.reserved_bytes - mend_heap_awake_bytes(heap) + heap->ranges.zeros_bytes +
+           heap->retire.foreign_bytes;
+}
+
 /* What a wait would let the pool give back. */
 static uint64_t waiting_bytes(mend_heap *heap)
 {

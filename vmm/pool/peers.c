@@ -93,13 +93,14 @@ mend_result mend_enable_peer(mend_pool *pool, int device)
 
 /* ---- other pools of the device --------------------------------------------------------------- */
 
-/* Whether the pool knows of a capture, or cannot tell. */
-static bool knows_a_capture(mend_pool *pool)
+/* Whether the pool knows of a capture, or cannot tell. Adds what it has beside live blocks. */
+static bool knows_a_capture(mend_pool *pool, uint64_t *beside_live_bytes)
 {
     mend_heap *heap = &pool->heap;
     mend_driver_scope scope;
     bool is_captured = false;
     mend_heap_lock(heap);
+    *beside_live_bytes += mend_ladder_beside_live_bytes(heap);
     if (heap->unlocking.lost == MEND_DRIVER_OK) {
         is_captured = mend_driver_scope_open(heap, &scope) != MEND_OK;
         if (!is_captured) {
@@ -113,15 +114,15 @@ static bool knows_a_capture(mend_pool *pool)
     return is_captured;
 }
 
-/* Whether one of the pools of the device does, the asking one included. */
-static bool one_knows_a_capture(const mend_pool *pool)
+/* The same of all pools of the device, the asking one included. */
+static bool one_knows_a_capture(const mend_pool *pool, uint64_t *beside_live_bytes)
 {
     uint64_t cursor = 0;
     bool is_captured = false;
     mend_process_member *member = NULL;
-    while (!is_captured &&
-           (member = mend_process_visit_next(pool->driver, pool->device, &cursor)) != NULL) {
-        is_captured = knows_a_capture(MEND_CONTAINER_OF(member, mend_pool, member));
+    while ((member = mend_process_visit_next(pool->driver, pool->device, &cursor)) != NULL) {
+        mend_pool *one = MEND_CONTAINER_OF(member, mend_pool, member);
+        is_captured = knows_a_capture(one, beside_live_bytes) || is_captured;
         mend_process_visit_end(member);
     }
     return is_captured;
@@ -143,10 +144,18 @@ static uint64_t trim(mend_pool *peer_pool, mend_need need, bool *gave)
     return waiting_bytes;
 }
 
+/* A request that fails whatever the pools give takes nothing from them, unless other processes may
+ * give the rest. */
 bool mend_peer_pools_trim_next(mend_pool *pool, mend_need need, mend_asked *asked, bool *gave)
 {
-    const bool begins = asked->last == 0;
-    asked->waiting_bytes = begins ? 0 : asked->waiting_bytes;
+    if (asked->last == 0) {
+        uint64_t beside_live_bytes = 0;
+        asked->waiting_bytes = 0;
+        asked->is_captured = one_knows_a_capture(pool, &beside_live_bytes);
+        if (need.least_bytes > beside_live_bytes && !pool->ration.has_file) {
+            return false;
+        }
+    }
     mend_process_member *member = mend_process_visit_next(pool->driver, pool->device, &asked->last);
     if (member == &pool->member) {
         mend_process_visit_end(member);
@@ -157,7 +166,6 @@ bool mend_peer_pools_trim_next(mend_pool *pool, mend_need need, mend_asked *aske
     }
     assert(member != &pool->member);
     assert(member->domain == pool->driver);
-    asked->is_captured = begins ? one_knows_a_capture(pool) : asked->is_captured;
     need.is_captured = asked->is_captured;
     need.may_wait = need.may_wait && !need.is_captured;
     asked->waiting_bytes += trim(MEND_CONTAINER_OF(member, mend_pool, member), need, gave);

@@ -98,6 +98,26 @@ FAMILY_TEST(pool_peer_pools, nobody_waits_for_a_hopeless_request, open_family(r,
     EXPECT_OK(mend_forget_stream(r->pools[1], S(0)));
 }
 
+FAMILY_TEST(pool_peer_pools, a_hopeless_request_takes_nothing, open_family(r, 3))
+{
+    kit_alloc_from(r->pools[1], 3 * MEND_MIB, NULL);
+    leave_idle(r->pools[2], 4);
+    expect_none(r->pools[0], 6 * MEND_MIB);
+    expect_reserved(r, (uint64_t[]){0, 3, 4}, 0);
+    kit_alloc_from(r->pools[0], 5 * MEND_MIB, NULL);
+    expect_reserved(r, (uint64_t[]){5, 3, 0}, 2);
+}
+
+/* As under a limit of the process that the driver does not tell. */
+FAMILY_TEST(pool_peer_pools, a_driver_that_refuses_what_it_counts_as_free_tells_no_lack,
+            open_family(r, 2))
+{
+    leave_idle(r->pools[1], 3);
+    kit_fail(w, "create", 0, 3, MEND_DRIVER_OUT_OF_MEMORY);
+    kit_alloc(w, 4 * MEND_MIB, NULL);
+    expect_reserved(r, (uint64_t[]){4, 0}, 1);
+}
+
 /* What is asked for, and given back. */
 typedef mend_result request(mend_pool *pool, uint64_t size_bytes, mend_stream stream);
 
