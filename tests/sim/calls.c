@@ -415,11 +415,10 @@ static void judge_vain_help(trial *t, const trial_call *call, const held *before
                 (unsigned long long)size_bytes, (unsigned long long)call->most_bytes);
     trial_claim(t, TRIAL_MODEL,
                 !is_judged || call->kind != CALL_ALLOC || t->config.file_percent != 0 ||
-                    t->config.plain != 0 ||
+                    t->config.plain != 0 || t->pool_count < TRIAL_POOLS ||
                     size_bytes <= before->most_to_get_bytes ||
                     after.peer_bytes == before->peer_bytes,
-                "for %llu bytes the other pool gives %llu in vain",
-                (unsigned long long)size_bytes,
+                "for %llu bytes the other pool gives %llu in vain", (unsigned long long)size_bytes,
                 (unsigned long long)(before->peer_bytes - after.peer_bytes));
 }
 

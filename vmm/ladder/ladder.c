@@ -208,9 +208,10 @@ static void note_shortage(climb *c)
             unasked_bytes > 0 ? shortage->device_free_bytes + unasked_bytes : wanted_bytes,
     };
     /* A driver that refuses what it counts as free does not say how much it would give. */
-    if (heap->budget.attainable.is_known && !heap->config.helpers->has_callbacks(heap) &&
-        (shortage->refused_bytes == 0 || shortage->refused_bytes > shortage->device_free_bytes)) {
-        c->need.least_bytes = mend_attainable_lack(heap, shortage->refused_bytes) + unasked_bytes;
+    if (c->need.bytes > 0 && heap->budget.attainable.is_known &&
+        (unasked_bytes > 0 || shortage->refused_bytes > shortage->device_free_bytes) &&
+        !heap->config.helpers->has_callbacks(heap)) {
+        c->need.least_bytes = c->need.bytes - shortage->kept_bytes;
     }
     c->is_exact = shortage->refused_bytes > 0;
     if (!c->waits_on_host) {
