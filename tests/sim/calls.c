@@ -375,10 +375,11 @@ static void judge_gifts(trial *t, const trial_call *call, const held *before)
 }
 
 /* As mend.h says of pressure callbacks: what they are told is enough. But nothing is moved, or
- * given back to be made again, of what captures and others know, or where addresses are few. */
+ * given back to be made again, of what captures and others know, or where addresses are few, or the
+ * driver cannot map. */
 static void judge_missing(trial *t, const trial_call *call)
 {
-    const bool is_unsure = call->faulty || t->config.address_devices != 0 ||
+    const bool is_unsure = call->faulty || t->config.address_devices != 0 || t->config.plain != 0 ||
                            trial_holds_memory_for_graphs(t) ||
                            (trial_makes_chunks(call) && trial_any_was_exported(t, call->pool));
     trial_claim(t, TRIAL_REFUSED,
@@ -405,8 +406,9 @@ static uint64_t free_at_most(trial *t, const trial_call *call)
 static void judge_vain_help(trial *t, const trial_call *call, const held *before)
 {
     const uint64_t size_bytes = call->kind == CALL_COMMIT ? call->needed_bytes : call->size_bytes;
-    const bool is_judged =
-        call->result == MEND_ERROR_OUT_OF_MEMORY && !call->faulty && !t->was_called;
+    const bool is_judged = call->result == MEND_ERROR_OUT_OF_MEMORY && !call->faulty &&
+                           !t->was_called &&
+                           mend_list_is_empty(&t->pools[call->pool].pool->callbacks.entries);
     const held after = look_at_held(t, call->pool);
     trial_claim(t, TRIAL_MODEL,
                 !is_judged || call->most_bytes == 0 || size_bytes <= call->most_bytes ||

@@ -77,3 +77,12 @@ HOLDS(sim_regressions, what_is_kept_for_compactions_is_asked_for_at_once,
       "SET_LIMIT amount 1 / ALLOC slot 1 size 68 / FREE slot 1 / ALLOC_IN slot 2 stream 7 size "
       "10 amount 4 / FOREIGN amount 247 / SET_LIMIT / ADD_CALLBACK amount 16 / ALLOC_IN slot 1 "
       "size 51 amount 4 / ALLOC_IN size 207 amount 4")
+
+/* Seed 714: what is to stay free for others was not counted where the limit lets nothing be asked.
+ */
+HOLDS(
+    sim_regressions, nobody_waits_for_what_is_owed_before_a_commit,
+    "device_pages 16, chunk_pages 1, peer_pool 1, keep_free_percent 10",
+    "ALLOC / SET_LIMIT amount 128 / RANGE_CREATE amount 2 / COMMIT size 1 / ALLOC slot 2 size 224 "
+    "/ SIBLING_ALLOC slot 32 / ALLOC slot 1 size 188 / FOREIGN amount 120 / FREE / FREE slot 32 / "
+    "COMMIT alignment 2 amount 15")

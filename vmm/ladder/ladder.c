@@ -202,8 +202,9 @@ static void note_shortage(climb *c)
     const uint64_t unasked_bytes =
         shortage->refused_bytes == 0 ? mend_report_device_lacks_bytes(heap, c->request) : 0;
     const uint64_t wanted_bytes = shortage->refused_bytes + shortage->kept_bytes;
+    const uint64_t owed_bytes = unasked_bytes > 0 ? shortage->device_debt_bytes : 0;
     c->need = (mend_need){
-        .bytes = mend_attainable_lack(heap, wanted_bytes) + unasked_bytes,
+        .bytes = mend_attainable_lack(heap, wanted_bytes) + unasked_bytes + owed_bytes,
         .whole_bytes =
             unasked_bytes > 0 ? shortage->device_free_bytes + unasked_bytes : wanted_bytes,
     };
