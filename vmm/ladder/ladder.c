@@ -209,7 +209,7 @@ static void note_shortage(climb *c)
             unasked_bytes > 0 ? shortage->device_free_bytes + unasked_bytes : wanted_bytes,
     };
     /* A driver that refuses what it counts as free does not say how much it would give. */
-    if (c->need.bytes > 0 && heap->budget.attainable.is_known &&
+    if (heap->budget.attainable.is_known &&
         (unasked_bytes > 0 || shortage->refused_bytes > shortage->device_free_bytes) &&
         !heap->config.helpers->has_callbacks(heap)) {
         c->need.least_bytes = c->need.bytes - shortage->kept_bytes;
@@ -516,7 +516,6 @@ static mend_outcome ask_at_last(climb *c, bool may_wait)
  * own. */
 static mend_outcome ask_whether_waits_help(climb *c, bool *may_help)
 {
-    const mend_request *request = c->request;
     const uint64_t waiting_bytes = c->asked.waiting_bytes;
     *may_help = c->lacks_addresses || (c->is_exact && waiting_bytes >= c->need.bytes);
     if (*may_help || c->is_captured) {
@@ -524,7 +523,7 @@ static mend_outcome ask_whether_waits_help(climb *c, bool *may_help)
     }
     const mend_outcome outcome = take_turn(c);
     *may_help = outcome == MEND_NOTHING &&
-                mend_report_waits_would_serve(c->heap, request, c->need, waiting_bytes);
+                mend_report_waits_would_serve(c->heap, c->request, c->need, waiting_bytes);
     return end_turn(c, outcome);
 }
 
