@@ -9,11 +9,6 @@
 
 static const char sim; /* only its address counts */
 
-static mend_process_member member_of(const void *domain, int device)
-{
-    return (mend_process_member){.domain = domain, .device = device};
-}
-
 /* Goes on to the next member of (sim, device 0) and lets go of it at once. */
 static mend_process_member *step(uint64_t *cursor)
 {
@@ -42,7 +37,7 @@ static void *leave(void *argument)
 MEND_TEST(base_process, a_member_cannot_leave_while_it_is_visited)
 {
     atomic_int clock = 0;
-    leaver self = {.member = member_of(&sim, 0), .clock = &clock};
+    leaver self = {.member = {.domain = &sim, .device = 0}, .clock = &clock};
     mend_process_join(&self.member);
     uint64_t one = 0;
     uint64_t other = 0;

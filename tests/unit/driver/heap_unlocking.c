@@ -67,7 +67,8 @@ static const char *note_status_name(const mend_driver *driver, mend_status statu
     return status == r->answer ? "the answer" : "another";
 }
 
-static void recorder_init(recorder *r)
+/* The lock is held when a case begins and ends. */
+static bool recorder_open(recorder *r)
 {
     memset(r, 0, sizeof(*r));
     r->table = (mend_driver){
@@ -82,6 +83,14 @@ static void recorder_init(recorder *r)
     };
     mend_mutex_init(&r->lock, MEND_RANK_POOL);
     mend_unlocking_init(&r->unlocking, &r->table, &r->lock);
+    mend_mutex_lock(&r->lock);
+    return true;
+}
+
+static void recorder_close(recorder *r)
+{
+    mend_mutex_unlock(&r->lock);
+    mend_mutex_destroy(&r->lock);
 }
 
 /* The members that let go of the lock, and the others, with zeros. */
@@ -115,20 +124,6 @@ static void recorder_init(recorder *r)
     } while (0);
 #define EXPECT_LONG(...)  EXPECT_PASSED(true, __VA_ARGS__)
 #define EXPECT_SHORT(...) EXPECT_PASSED(false, __VA_ARGS__)
-
-/* The lock is held when a case begins and ends. */
-static bool recorder_open(recorder *r)
-{
-    recorder_init(r);
-    mend_mutex_lock(&r->lock);
-    return true;
-}
-
-static void recorder_close(recorder *r)
-{
-    mend_mutex_unlock(&r->lock);
-    mend_mutex_destroy(&r->lock);
-}
 
 #define UNLOCKING_TEST(suite, name)                                                                \
     KIT_CASE(suite, name, recorder, r, recorder_open(r), recorder_close(r))

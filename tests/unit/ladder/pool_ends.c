@@ -242,3 +242,22 @@ ALIAS_TEST(pool_ends, a_device_that_comes_later_may_use_aliases, 2, 0)
     EXPECT_RESULT(MEND_OK, mend_pool_destroy(other));
     EXPECT_TRUE(mend_world_check(&s->w));
 }
+
+/* A block begins in an end that is larger than what the memory that may be created lacks. */
+KIT_SET_TEST(pool_ends, a_part_of_an_end_is_aligned,
+             (w->sim_config.memory_bytes = 8 * MEND_MIB, w->pool_config.limit_bytes = 2 * MEND_MIB,
+              w->placement.chunk_bytes = MEND_MIB, w->pool_config.front_cache = -1))
+{
+    kit_free(w, kit_alloc(w, 2 * MEND_MIB, S(0)), S(0));
+    kit_alloc(w, 3 * QUARTER, S(0));
+    void *end = kit_alloc(w, QUARTER, S(0));
+    kit_alloc(w, MEND_MIB, S(0));
+    kit_free(w, end, S(0));
+    EXPECT_OK(mend_set_limit(w->pool, 2 * MEND_MIB + QUARTER));
+    void *block = kit_alloc_aligned(w, QUARTER + 512, 64 * MEND_KIB, S(0));
+    EXPECT_STATS(w, placed_by_alias, 1);
+    EXPECT_U64_EQ(0, (uintptr_t)block % (64 * MEND_KIB));
+    kit_write(w, S(0), block, QUARTER + 512);
+    kit_verify(w, S(0), block, QUARTER + 512);
+    EXPECT_TRUE(mend_world_check(w));
+}

@@ -12,12 +12,10 @@
 #include "tests/support/kit.h"
 #include "users/users.h"
 
-/* A world, and a thread in it that asks for a block. */
+/* A world, and a thread in it that asks for 3 MiB. */
 typedef struct rig {
     mend_world w;
     mend_held held;
-    uint64_t size_bytes; /* of the request, on the legacy stream */
-    uint64_t alignment_bytes;
     mend_result result;
     void *pointer;
 } rig;
@@ -25,35 +23,11 @@ typedef struct rig {
 static void allocate(void *argument)
 {
     rig *r = argument;
-    r->result = mend_alloc_with(
-        r->w.pool, r->size_bytes, NULL,
-        KIT_OPTIONS(mend_alloc_options, .alignment_bytes = r->alignment_bytes), &r->pointer);
+    r->result = mend_alloc(r->w.pool, 3 * MEND_MIB, NULL, &r->pointer);
 }
 
-/* Holds the thread in its call number `position`; false where it has ended without. */
-static bool begin(rig *r, uint64_t position, uint64_t size_bytes, uint64_t alignment_bytes)
-{
-    r->size_bytes = size_bytes;
-    r->alignment_bytes = alignment_bytes;
-    return mend_held_begin(&r->held, r->w.sim, position, allocate, r);
-}
-
-static void end(rig *r, mend_result result)
-{
-    mend_held_end(&r->held);
-    EXPECT_RESULT(result, r->result);
-}
-
-static mend_world *prepare(rig *r)
-{
-    mend_world_init(&r->w);
-    return &r->w;
-}
-
-/* A case whose world is prepared by an expression. */
-#define GROW_TEST(suite, name, setting)                                                            \
-    KIT_CASE(suite, name, rig, r, ((void)prepare(r), (void)(setting), kit_open(&r->w)),            \
-             kit_close(&r->w))
+#define GROW_TEST(suite, name)                                                                     \
+    KIT_CASE(suite, name, rig, r, kit_open_default(&r->w), kit_close(&r->w))
 
 static void *allocate_in_thread(void *argument)
 {
@@ -66,8 +40,6 @@ static pthread_t begin_in_line(rig *r)
 {
     mend_heap *heap = &r->w.pool->heap;
     pthread_t thread;
-    r->size_bytes = 3 * MEND_MIB;
-    r->alignment_bytes = 512;
     mend_mutex_lock(&heap->grow);
     EXPECT_INT_EQ(0, pthread_create(&thread, NULL, allocate_in_thread, r));
     for (size_t in_line = 0; in_line == 0;) { /* it has let go of the heap */
@@ -85,7 +57,7 @@ static void count_call(void *context, KIT_UNUSED const char *call, int is_after)
 }
 
 /* What is freed meanwhile is taken as if there had been no wait: nothing is asked of the driver. */
-GROW_TEST(pool_grow, memory_that_comes_while_a_request_waits_its_turn_is_seen, 0)
+GROW_TEST(pool_grow, memory_that_comes_while_a_request_waits_its_turn_is_seen)
 {
     mend_heap *heap = &r->w.pool->heap;
     void *freed = kit_alloc(&r->w, 3 * MEND_MIB, NULL);
@@ -102,7 +74,7 @@ GROW_TEST(pool_grow, memory_that_comes_while_a_request_waits_its_turn_is_seen, 0
 }
 
 /* The group that took the request is gone when its turn comes: the block belongs to none. */
-GROW_TEST(pool_grow, a_group_may_go_while_a_request_waits_its_turn, 0)
+GROW_TEST(pool_grow, a_group_may_go_while_a_request_waits_its_turn)
 {
     mend_heap *heap = &r->w.pool->heap;
     mend_group *group = kit_begin_group(&r->w, MEND_EVERY_STREAM);
@@ -130,9 +102,10 @@ MEND_TEST(pool_grow, what_others_free_at_the_last_moment_is_found)
         ASSERT_TRUE(kit_open_with(&r.w, 8 * MEND_MIB, NULL));
         void *freed = kit_alloc(&r.w, 5 * MEND_MIB, NULL);
         mend_sim_set_foreign_bytes(r.w.sim, 0, 3 * MEND_MIB);
-        is_frozen = begin(&r, position, 3 * MEND_MIB, 512);
+        is_frozen = mend_held_begin(&r.held, r.w.sim, position, allocate, &r);
         kit_free(&r.w, freed, NULL);
-        end(&r, is_frozen ? MEND_OK : MEND_ERROR_OUT_OF_MEMORY);
+        mend_held_end(&r.held);
+        EXPECT_RESULT(is_frozen ? MEND_OK : MEND_ERROR_OUT_OF_MEMORY, r.result);
         EXPECT_TRUE(is_frozen || position > 4); /* one creation at least in each of two searches */
         kit_close(&r.w);
     }

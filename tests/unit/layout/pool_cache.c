@@ -1,5 +1,6 @@
 /* The front cache: what it serves, what it leaves to a search, when it is flushed, and that nothing
  * but time depends on it. */
+#include "lab/heap/explain.h"
 #include "pool/pool.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
@@ -21,10 +22,9 @@ static void *take(rig *r, uint64_t size_bytes)
     return kit_alloc(&r->w, size_bytes, r->stream);
 }
 
-/* The setting of the world is an expression. */
-static bool open_row(rig *r)
+static bool open_rig(rig *r)
 {
-    bool is_open = kit_open(&r->w);
+    bool is_open = kit_open_set(&r->w, r->w.placement.small_request_bytes = 64 << 10);
     r->stream = r->w.streams[0];
     r->other = r->w.streams[1];
     for (int i = 0; is_open && i < ROW; i++) {
@@ -33,34 +33,11 @@ static bool open_row(rig *r)
     return is_open;
 }
 
-static mend_world *prepare(rig *r)
-{
-    mend_world_init(&r->w);
-    r->w.placement.small_request_bytes = 64 << 10;
-    return &r->w;
-}
-
-static bool open_rig(rig *r)
-{
-    (void)prepare(r);
-    return open_row(r);
-}
-
 #define CACHE_TEST(suite, name) KIT_CASE(suite, name, rig, r, open_rig(r), kit_close(&r->w))
-
-static uint64_t cached(const rig *r)
-{
-    return kit_stats(r->w.pool).cached_blocks;
-}
-
-static uint64_t hits(const rig *r)
-{
-    return kit_stats(r->w.pool).cache_hits;
-}
 
 static void expect_cached(rig *r, uint64_t count)
 {
-    EXPECT_U64_EQ(count, cached(r));
+    EXPECT_STATS(&r->w, cached_blocks, count);
 }
 
 /* Frees a block of the row; so many are cached then. */
@@ -70,22 +47,16 @@ static void drop(rig *r, int block, uint64_t cached_then)
     expect_cached(r, cached_then);
 }
 
-/* Work of the row's stream on one of its blocks, which does not end soon. */
-static void use_for_long(rig *r, int block)
-{
-    kit_launch(&r->w, r->stream, MEND_SIM_WORK_WRITE, r->row[block], LARGE, 0, UINT64_C(1) << 40);
-}
-
 CACHE_TEST(pool_cache, serves_one_size_on_one_stream)
 {
     drop(r, 1, 1);
     take(r, LARGE - 512);
     expect_cached(r, 0);               /* the search has all of the zone in runs */
     kit_alloc(&r->w, SMALL, r->other); /* the pool knows the stream now */
-    use_for_long(r, 0);
+    kit_launch(&r->w, r->stream, MEND_SIM_WORK_WRITE, r->row[0], LARGE, 0, UINT64_C(1) << 40);
     drop(r, 0, 1);
     EXPECT_TRUE(kit_alloc(&r->w, LARGE, r->other) != r->row[0]); /* which its stream still uses */
-    EXPECT_U64_EQ(0, hits(r));
+    EXPECT_STATS(&r->w, cache_hits, 0);
 }
 
 CACHE_TEST(pool_cache, a_cached_block_is_free)
@@ -108,7 +79,7 @@ CACHE_TEST(pool_cache, belongs_to_the_stream_of_the_free)
     kit_free(&r->w, r->row[1], r->other);
     expect_cached(r, 1);
     EXPECT_PTR_EQ(r->row[1], kit_alloc(&r->w, LARGE, r->other));
-    EXPECT_U64_EQ(1, hits(r));
+    EXPECT_STATS(&r->w, cache_hits, 1);
     drop(r, 1, 0); /* and behind that one's work, which `stream` does not know of */
 }
 
@@ -130,4 +101,30 @@ CACHE_TEST(pool_cache, a_free_without_host_memory_is_a_free)
     runs->promised_count -= spare;
     expect_cached(r, 1);
     kit_free(&r->w, r->row[3], r->stream); /* it was as before */
+}
+
+/* Two free blocks, the first of them cached, end where a chunk begins whose compaction the driver
+ * did not map again. */
+KIT_TEST(pool_cache_compactions, what_misses_its_mapping_is_not_usable_behind_a_cached_block)
+{
+    enum { OF_CHUNK = 8, BLOCKS = 2 * OF_CHUNK, BLOCK = 128 << 10 };
+    void *blocks[BLOCKS]; /* side by side, in two full chunks */
+    mend_explanation explanation;
+    kit_free(w, kit_alloc(w, BLOCKS * BLOCK, S(0)), S(0));
+    kit_alloc_written_row(w, blocks, BLOCKS, BLOCK, S(0));
+    kit_free_row(w, &blocks[OF_CHUNK + 2], OF_CHUNK - 2, S(0));
+    kit_fail(w, "map", 1, UINT64_MAX, 999);
+    EXPECT_ERROR(DRIVER, mend_defrag(w->pool, NULL, NULL));
+    mend_sim_clear_faults(w->sim);
+    mend_world_check(w);
+    kit_free(w, blocks[OF_CHUNK], S(0));
+    kit_free(w, blocks[OF_CHUNK - 1], S(0));
+    EXPECT_STATS(w, cached_blocks, 0);
+    kit_free(w, blocks[OF_CHUNK - 2], S(0));
+    EXPECT_STATS(w, cached_blocks, 1);
+    EXPECT_OK(mend_pool_explain(w->pool, S(0), &explanation));
+    EXPECT_U64_EQ(2 * BLOCK, explanation.usable_bytes);
+    EXPECT_OK(mend_defrag(w->pool, NULL, NULL));
+    kit_release_row(w, blocks, OF_CHUNK - 2, BLOCK, S(0));
+    kit_release(w, blocks[OF_CHUNK + 1], BLOCK, S(0));
 }

@@ -2,13 +2,10 @@
 #include "tests/support/kit.h"
 
 /* Blocks of one chunk each, side by side. */
-static void allocate_row(mend_world *w, mend_stream stream, void **blocks, uint64_t count)
+static void allocate_row(mend_world *w, void **blocks, uint64_t count)
 {
-    void *all = kit_alloc(w, count * MEND_MIB, stream);
-    kit_free(w, all, stream);
-    for (uint64_t i = 0; i < count; i++) {
-        blocks[i] = kit_alloc(w, MEND_MIB, stream);
-    }
+    kit_free(w, kit_alloc(w, count * MEND_MIB, S(0)), S(0));
+    kit_alloc_row(w, blocks, count, MEND_MIB, S(0));
     EXPECT_U64_EQ((uintptr_t)blocks[0] + (count - 1) * MEND_MIB, (uintptr_t)blocks[count - 1]);
 }
 
@@ -24,7 +21,7 @@ static void refresh(mend_world *w)
 MOVES_TEST(pool_moves, what_is_left_of_a_moved_chunk_waits_for_its_user, 5 * MEND_MIB, -1)
 {
     void *row[4];
-    allocate_row(w, w->streams[0], row, 4);
+    allocate_row(w, row, 4);
     for (int i = 0; i < 4; i += 2) {
         kit_use(w, w->streams[0], row[i], MEND_MIB, 1000);
         kit_free(w, row[i], w->streams[0]);
@@ -41,7 +38,7 @@ MOVES_TEST(pool_moves, the_largest_run_stays_whole, 16 * MEND_MIB, -1)
 {
     static const int freed[] = {1, 4, 5, 8, 10};
     void *row[16];
-    allocate_row(w, w->streams[0], row, 16);
+    allocate_row(w, row, 16);
     for (size_t i = 0; i < sizeof(freed) / sizeof(*freed); i++) {
         kit_free(w, row[freed[i]], w->streams[0]);
     }
@@ -82,7 +79,7 @@ MOVES_TEST(pool_moves, of_two_old_mappings_side_by_side_only_the_idle_one_is_unm
            1)
 {
     void *row[3];
-    allocate_row(w, w->streams[0], row, 3);
+    allocate_row(w, row, 3);
     kit_use(w, w->streams[0], row[0], MEND_MIB, 500);
     kit_free(w, row[0], w->streams[0]);
     refresh(w);

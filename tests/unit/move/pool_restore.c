@@ -224,3 +224,31 @@ RESTORE_TEST(pool_restore, a_mapping_that_was_never_made_is_no_peak)
     EXPECT_U64_EQ(2, mend_world_stats(&r->w).peak_mappings);
     expect_restored(r);
 }
+
+/* A block over the edge of two chunks, of which a pass could not map one again. When all in them is
+ * free, a move that the driver refuses puts the other one back to its place. */
+KIT_EACH(pool_restore_edges, a_chunk_that_comes_back_is_a_neighbour_again, int, is_second, 2,
+         kit_open_with(w, 8 * CHUNK, NULL))
+{
+    void *none = NULL;
+    kit_free(w, kit_alloc(w, 2 * CHUNK, NULL), NULL);
+    char *before = kit_alloc(w, CHUNK - BLOCK, NULL);
+    char *block = kit_alloc(w, 2 * BLOCK, NULL);
+    char *behind = kit_alloc(w, CHUNK - BLOCK, NULL);
+    EXPECT_TRUE(block == before + CHUNK - BLOCK && behind == block + 2 * BLOCK);
+    kit_free(w, is_second ? behind : before, NULL);
+    kit_fail(w, "map", 1, UINT64_MAX, 999); /* the first one is of the copy */
+    EXPECT_ERROR(DRIVER, mend_defrag(w->pool, NULL, NULL));
+    EXPECT_STATS(w, unmapped_blocks, 1);
+    mend_world_check(w);
+    kit_free(w, is_second ? before : behind, NULL);
+    mend_world_check(w);
+    kit_free(w, block, NULL);
+    mend_world_check(w);
+    EXPECT_ERROR(DRIVER, mend_alloc(w->pool, 2 * CHUNK, NULL, &none));
+    mend_sim_clear_faults(w->sim);
+    EXPECT_OK(mend_trim(w->pool, UINT64_MAX, MEND_TRIM_IDLE, NULL));
+    EXPECT_U64_EQ(1, w->pool->heap.zones[MEND_ZONE_LARGE].segment_ends.count);
+    EXPECT_OK(mend_trim(w->pool, 0, MEND_TRIM_IDLE, NULL));
+    EXPECT_STATS(w, reserved_bytes, 0);
+}

@@ -15,7 +15,7 @@ typedef struct rig {
     mend_wait_env env;
 } rig;
 
-static void open_rig(rig *r)
+static bool open_rig(rig *r)
 {
     memset(r, 0, sizeof(*r));
     for (int i = 0; i < STREAMS; i++) {
@@ -26,6 +26,7 @@ static void open_rig(rig *r)
     mend_slab_init(&r->nodes, sizeof(mend_wait));
     EXPECT_TRUE(mend_slab_reserve(&r->nodes, 32));
     r->env = (mend_wait_env){&r->streams, &r->nodes};
+    return true;
 }
 
 static void close_rig(rig *r)
@@ -34,15 +35,7 @@ static void close_rig(rig *r)
     mend_slab_clear(&r->nodes);
 }
 
-static mend_waits waits_of(rig *r, mend_stamp first, mend_stamp second)
-{
-    mend_waits waits = {0};
-    mend_waits_add(r->env, &waits, first);
-    mend_waits_add(r->env, &waits, second);
-    return waits;
-}
-
-#define WAITS_TEST(suite, name) KIT_CASE(suite, name, rig, r, (open_rig(r), true), close_rig(r))
+#define WAITS_TEST(suite, name) KIT_CASE(suite, name, rig, r, open_rig(r), close_rig(r))
 
 WAITS_TEST(physical_waits, keep_the_later_stamp_of_each_stream)
 {
@@ -67,7 +60,9 @@ WAITS_TEST(physical_waits, keep_the_later_stamp_of_each_stream)
 
 WAITS_TEST(physical_waits, every_stamp_must_be_ready)
 {
-    mend_waits waits = waits_of(r, (mend_stamp){5, 1}, (mend_stamp){OPEN_EPOCH, 2});
+    mend_waits waits = {0};
+    mend_waits_add(r->env, &waits, (mend_stamp){5, 1});
+    mend_waits_add(r->env, &waits, (mend_stamp){OPEN_EPOCH, 2});
     EXPECT_FALSE(mend_waits_are_ready(r->env.streams, &waits, 1, false));
     EXPECT_FALSE(mend_waits_are_ready(r->env.streams, &waits, 2, false));
     /* An epoch with a fence can be waited for, an open one has none yet. */

@@ -12,9 +12,7 @@ static const uint64_t block_bytes = 5 * MEND_MIB;
 typedef struct interruption {
     mend_world *w;
     const char *call;
-    int is_after;
     void *(*act)(void *);
-    void *block;
     int calls;    /* so far */
     int was_free; /* of these, with the pool's lock free */
     bool is_done;
@@ -23,7 +21,7 @@ typedef struct interruption {
 static void see(void *context, const char *call, int is_after)
 {
     interruption *i = context;
-    if (strcmp(call, i->call) != 0 || is_after != i->is_after) {
+    if (strcmp(call, i->call) != 0 || is_after) {
         return;
     }
     mend_mutex *lock = &i->w->pool->heap.state;
@@ -38,30 +36,18 @@ static void see(void *context, const char *call, int is_after)
     }
 }
 
-static void watch(interruption *i)
-{
-    mend_sim_set_call_observer(i->w->sim, see, i);
-}
-
-static void watch_no_more(interruption *i)
-{
-    mend_sim_set_call_observer(i->w->sim, NULL, NULL);
-}
-
 KIT_EACH(pool_full_queue, a_record_and_a_wait_of_a_stream_keep_nobody_waiting, int, is_wait, 2,
          kit_open_with(w, 8 * MEND_MIB, NULL))
 {
     interruption i = {.w = w, .call = is_wait ? "stream_wait" : "event_record"};
     kit_leave_in_flight(w, block_bytes, S(0), 1000, S(0));
-    watch(&i);
+    mend_sim_set_call_observer(w->sim, see, &i);
     kit_leave_in_flight(w, block_bytes, S(1), 10, S(1));
-    watch_no_more(&i);
+    mend_sim_set_call_observer(w->sim, NULL, NULL);
     EXPECT_TRUE(i.calls > 0);
     EXPECT_INT_EQ(i.calls, i.was_free);
     EXPECT_STATS(w, stream_waits, 1);
 }
-
-KIT_SETTING(may_vanish, w->pool_config.streams_may_vanish = 1);
 
 static void *audit_in_the_middle(void *argument)
 {
@@ -70,17 +56,17 @@ static void *audit_in_the_middle(void *argument)
 }
 
 /* What a block's users waited for is recorded when the block is one no more: the pool is whole. */
-KIT_TEST_IN(pool_full_queue, a_free_is_over_before_its_users_are_recorded,
-            kit_open_with(w, 16 * MEND_MIB, may_vanish))
+KIT_SET_TEST(pool_full_queue, a_free_is_over_before_its_users_are_recorded,
+             w->pool_config.streams_may_vanish = 1)
 {
     interruption i = {.w = w, .call = "event_record", .act = audit_in_the_middle};
     void *block = kit_alloc(w, block_bytes, S(1));
     EXPECT_OK(mend_record_stream(w->pool, block, S(0)));
     EXPECT_OK(mend_record_stream(w->pool, block, S(2)));
     kit_use(w, S(0), block, block_bytes, 1000);
-    watch(&i);
+    mend_sim_set_call_observer(w->sim, see, &i);
     kit_free(w, block, S(1));
-    watch_no_more(&i);
+    mend_sim_set_call_observer(w->sim, NULL, NULL);
     EXPECT_TRUE(i.is_done);
     EXPECT_FIELDS(i, calls, 3, was_free, 3);
 }

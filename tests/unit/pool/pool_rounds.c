@@ -8,84 +8,51 @@
 
 #include "tests/support/kit.h"
 
-/* A full pool of 4 MiB, and a callback in which the first thread that comes stays until it may go.
- */
-typedef struct stage {
-    mend_world w;
-    pthread_t thread; /* that stays; `keeper` is the same, as it sees itself */
-    pthread_t keeper;
+/* A thread whose callback stays until it has been removed. */
+typedef struct keeper {
+    mend_pool *pool;
     sem_t inside;
-    sem_t go_on;
     sem_t over;
-    mend_result result;
-} stage;
+} keeper;
 
-static stage shared;
-
-static bool open_stage(void)
-{
-    shared = (stage){.result = MEND_OK};
-    mend_world_init(&shared.w);
-    shared.w.pool_config.limit_bytes = 4 * MEND_MIB;
-    sem_init(&shared.inside, 0, 0);
-    sem_init(&shared.go_on, 0, 0);
-    sem_init(&shared.over, 0, 0);
-    return kit_open(&shared.w) && kit_alloc(&shared.w, 4 * MEND_MIB, NULL) != NULL;
-}
-
-static void close_stage(void)
-{
-    kit_close(&shared.w);
-    sem_destroy(&shared.inside);
-    sem_destroy(&shared.go_on);
-    sem_destroy(&shared.over);
-}
-
-#define STAGE_TEST(suite, name) KIT_BARE_TEST(suite, name, stage, open_stage(), close_stage())
-
-static mend_result allocate(void)
+static void *allocate(void *argument)
 {
     void *pointer;
-    return mend_alloc(shared.w.pool, MEND_MIB, NULL, &pointer);
+    EXPECT_ERROR(OUT_OF_MEMORY, mend_alloc(((keeper *)argument)->pool, MEND_MIB, NULL, &pointer));
+    return NULL;
 }
 
-static void *allocate_as_keeper(void *unused)
-{
-    shared.keeper = pthread_self();
-    shared.result = allocate();
-    return unused;
-}
-
-/* Returns when it is in its callback. */
-static void begin_keeper(void)
-{
-    ASSERT_INT_EQ(0, pthread_create(&shared.thread, NULL, allocate_as_keeper, NULL));
-    sem_wait(&shared.inside);
-}
-
-/* The keeper stays until its callback, being removed, could be added again: the remover waits. */
+/* Stays until it could be added again: the remover waits meanwhile. */
 KIT_PRESSURE(stay_until_removed)
 {
-    sem_post(&shared.inside);
+    keeper *k = context;
+    sem_post(&k->inside);
     while (mend_add_pressure_callback(pool, stay_until_removed, context) != MEND_OK) {
         sched_yield();
     }
     for (int i = 0; i < 100; i++) {
         sched_yield();
-        EXPECT_INT_EQ(-1, sem_trywait(&shared.over));
+        EXPECT_INT_EQ(-1, sem_trywait(&k->over));
     }
     return 0;
 }
 
-STAGE_TEST(pool_rounds, removing_a_callback_waits_for_those_who_run_it)
+KIT_SET_TEST(pool_rounds, removing_a_callback_waits_for_those_who_run_it,
+             w->pool_config.limit_bytes = 4 * MEND_MIB)
 {
-    mend_pool *pool = shared.w.pool;
-    EXPECT_OK(mend_add_pressure_callback(pool, stay_until_removed, &shared));
-    begin_keeper();
-    EXPECT_OK(mend_remove_pressure_callback(pool, stay_until_removed, &shared));
-    sem_post(&shared.over);
-    pthread_join(shared.thread, NULL);
-    EXPECT_ERROR(OUT_OF_MEMORY, shared.result);
-    EXPECT_OK(mend_remove_pressure_callback(pool, stay_until_removed, &shared));
-    EXPECT_INVALID(mend_remove_pressure_callback(pool, stay_until_removed, &shared));
+    pthread_t thread;
+    keeper k = {.pool = w->pool};
+    kit_alloc(w, 4 * MEND_MIB, NULL);
+    sem_init(&k.inside, 0, 0);
+    sem_init(&k.over, 0, 0);
+    EXPECT_OK(mend_add_pressure_callback(w->pool, stay_until_removed, &k));
+    ASSERT_INT_EQ(0, pthread_create(&thread, NULL, allocate, &k));
+    sem_wait(&k.inside);
+    EXPECT_OK(mend_remove_pressure_callback(w->pool, stay_until_removed, &k));
+    sem_post(&k.over);
+    pthread_join(thread, NULL);
+    EXPECT_OK(mend_remove_pressure_callback(w->pool, stay_until_removed, &k));
+    EXPECT_INVALID(mend_remove_pressure_callback(w->pool, stay_until_removed, &k));
+    sem_destroy(&k.inside);
+    sem_destroy(&k.over);
 }

@@ -9,13 +9,6 @@
 #include "mend/mend_share.h"
 #include "tests/support/kit.h"
 
-static void share_and_collect(mend_world *w)
-{
-    w->pool_config.shareable = 1;
-    w->pool_config.idle_ms = 20;
-    w->pool_config.collector = 1;
-}
-
 /* The signals that a thread blocks, one bit each; all of them if it is gone. *sleeps: it waits, so
  * it has begun; until then the system's library blocks all for it. */
 static unsigned long long look_at(const char *thread, bool *sleeps)
@@ -77,20 +70,20 @@ static int check_threads(void)
 /* The one that collects, and the one that serves importers. */
 MEND_TEST(pool_signals, our_threads_block_them_and_the_program_s_does_not)
 {
-    mend_world w;
+    mend_world opened;
+    mend_world *w = &opened;
     mend_export_token token;
     sigset_t before;
     sigset_t after;
     EXPECT_INT_EQ(0, pthread_sigmask(SIG_SETMASK, NULL, &before));
-    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, share_and_collect));
-    void *block = kit_alloc(&w, MEND_MIB, NULL);
-    EXPECT_RESULT(MEND_OK,
-                  mend_export(w.pool, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
+    ASSERT_TRUE(kit_open_set(w, w->pool_config.shareable = 1, w->pool_config.idle_ms = 20,
+                             w->pool_config.collector = 1));
+    void *block = kit_alloc(w, MEND_MIB, NULL);
+    EXPECT_OK(mend_export(w->pool, block, NULL, &token, MEND_EXPORT_TOKEN_BYTES, NULL, NULL));
     EXPECT_TRUE(check_threads() >= 2);
     EXPECT_INT_EQ(0, pthread_sigmask(SIG_SETMASK, NULL, &after));
     for (int number = 1; number < 32; number++) {
         EXPECT_INT_EQ(sigismember(&before, number), sigismember(&after, number));
     }
-    kit_free(&w, block, NULL);
-    kit_close(&w);
+    kit_close(w);
 }

@@ -123,6 +123,7 @@ RULES_TEST(sim_rules, unmap_and_access_take_whole_mappings_without_a_hole)
     REFUSED(unmap, "(131072 bytes)", address + page, page);
     REFUSED(unmap, hole, address + 2 * page, page);
     REFUSED(unmap, part, address, page);
+    REFUSED(unmap, hole, address, 3 * page); /* as much is mapped on both sides of it */
     REFUSED(unmap, hole, address, 4 * page);
     REFUSED(unmap, "the range is empty", address, 0);
     const mend_access both = MEND_ACCESS_READ_WRITE;
